@@ -26,8 +26,8 @@ struct adding {
 	bool by_device;
 	struct map readings; /* process << OFFSET_BITS | id -> row */
 	struct map cubin_of; /* crc -> item of cubins, from 1 on; 0: none */
-	/* Three numbers each: see number_of. */
-	struct interner function_numbers, code_numbers, line_numbers;
+	/* Three numbers each: see number_of. Pointers tell apart what numbers are of. */
+	struct interner function_numbers, numbers;
 	VEC(struct sampled_function *) functions;
 	struct map reason_of; /* string -> number << 1 | not issued */
 	struct tally instructions;
@@ -99,53 +99,25 @@ static void tally_take(struct tally *t, const struct interner *names, struct sta
 	*t = (struct tally){ 0 };
 }
 
-/* What an instruction is added to; false: nothing. */
-typedef bool place_function(const struct stall_place *p, uint64_t *key, struct stall_place *out);
-
-static bool place_of_all(const struct stall_place *p, uint64_t *key, struct stall_place *out)
-{
-	(void)p;
-	*key = 0;
-	*out = (struct stall_place){ 0 };
-	return true;
-}
-
-static bool place_of_kernel(const struct stall_place *p, uint64_t *key, struct stall_place *out)
-{
-	*key = (uintptr_t)p->kernel_name;
-	*out = (struct stall_place){ .kernel_name = p->kernel_name };
-	return true;
-}
-
-static bool place_of_line(const struct stall_place *p, uint64_t *key, struct stall_place *out)
-{
-	*key = p->location;
-	*out = (struct stall_place){ .kernel_name = p->kernel_name,
-				     .file = p->file,
-				     .line = p->line };
-	return p->file;
-}
-
-static bool place_of_source(const struct stall_place *p, uint64_t *key, struct stall_place *out)
-{
-	*key = p->source;
-	*out = (struct stall_place){ .file = p->file, .line = p->line };
-	return p->file;
-}
-
-static int tally_sum(const struct adding *a, place_function *place_of, struct stall_places *out)
+/* The instructions added up by one of their keys. */
+static int tally_sum(const struct adding *a, enum stall_key key, struct stall_places *out)
 {
 	const struct tally *from = &a->instructions;
 	struct tally t = { 0 };
-	struct stall_place place;
-	uint64_t key;
 	int r = 0;
 
 	for (size_t i = 0; i < from->counts.items.count && r == 0; i++) {
 		const struct stall_count *c = &from->counts.items.data[i];
+		const struct stall_place *p = &from->places.items.data[c->place];
+		struct stall_place place = { .kernel_name = p->kernel_name };
 
-		if (place_of(&from->places.items.data[c->place], &key, &place))
-			r = tally_add(&t, key, &place, c);
+		if (key >= STALL_LINE && !p->file)
+			continue;
+		if (key >= STALL_LINE) {
+			place.file = p->file;
+			place.line = p->line;
+		}
+		r = tally_add(&t, p->keys[key], &place, c);
 	}
 	tally_take(&t, &a->out->reason_names, out);
 	return r;
@@ -261,9 +233,8 @@ static int place_in_code(struct adding *a, struct sampled_function *f)
 	if (map_get(&a->cubin_of, f->crc, &cubin) && cubin)
 		f->cubin = a->out->cubins.data[cubin - 1].cubin;
 	find_section(f);
-	code = f->is_found
-		       ? number_of(&a->code_numbers, (uintptr_t)f->cubin, f->section.section, owner)
-		       : number_of(&a->code_numbers, (uintptr_t)f, 0, 0);
+	code = f->is_found ? number_of(&a->numbers, (uintptr_t)f->cubin, f->section.section, owner)
+			   : number_of(&a->numbers, (uintptr_t)f, 0, 0);
 	f->code = (uint64_t)code;
 	f->name = text_of(a, f->name);
 	if (code < 0 || !f->name)
@@ -330,6 +301,7 @@ static int add_sample(struct adding *a, uint32_t process, uint32_t device, uint6
 	}
 	place = (struct stall_place){
 		.kernel_name = f->name,
+		.keys[STALL_KERNEL] = (uintptr_t)f->name,
 		.of = f,
 		.offset = f->start + MIN(c->offset[row], OFFSET_MAX - f->start),
 	};
@@ -373,10 +345,10 @@ static int find_line(struct adding *a, struct stall_place *p)
 		return 0;
 	p->file = text_of(a, inner->file);
 	p->line = inner->line;
-	line = number_of(&a->line_numbers, (uintptr_t)p->kernel_name, (uintptr_t)p->file, p->line);
-	source = number_of(&a->line_numbers, 0, (uintptr_t)p->file, p->line);
-	p->location = (uint64_t)line;
-	p->source = (uint64_t)source;
+	line = number_of(&a->numbers, (uintptr_t)p->kernel_name, (uintptr_t)p->file, p->line);
+	source = number_of(&a->numbers, 0, (uintptr_t)p->file, p->line);
+	p->keys[STALL_LINE] = (uint64_t)line;
+	p->keys[STALL_SOURCE] = (uint64_t)source;
 	return p->file && line >= 0 && source >= 0 ? 0 : -ENOMEM;
 }
 
@@ -393,8 +365,7 @@ static int find_lines(struct adding *a)
 		else if (!p->file)
 			a->out->unlined += p->samples;
 	}
-	return tally_sum(a, place_of_line, &a->out->lines)
-		       ?: tally_sum(a, place_of_source, &a->out->source);
+	return 0;
 }
 
 static int find_hottest(struct stalls *s)
@@ -414,13 +385,17 @@ static int find_hottest(struct stalls *s)
 static int add_up(struct adding *a)
 {
 	struct stalls *out = a->out;
+	struct stall_places *const sums[] = {
+		[STALL_WHOLE] = &out->whole,
+		[STALL_KERNEL] = &out->kernels,
+		[STALL_LINE] = &out->lines,
+		[STALL_SOURCE] = &out->source,
+	};
 	uint64_t known;
-	int r = tally_sum(a, place_of_all, &out->whole);
+	int r = find_lines(a);
 
-	if (r == 0)
-		r = tally_sum(a, place_of_kernel, &out->kernels);
-	if (r == 0)
-		r = find_lines(a);
+	for (enum stall_key key = 0; key < STALL_KEYS && r == 0; key++)
+		r = tally_sum(a, key, sums[key]);
 	if (r == 0)
 		r = find_hottest(out);
 	tally_take(&a->instructions, &out->reason_names, &out->instructions);
@@ -444,8 +419,7 @@ int stalls_init(struct stalls *s, const struct selection *selection, bool by_dev
 	interner_init(&s->texts);
 	interner_init(&s->reason_names);
 	interner_init(&a.function_numbers);
-	interner_init(&a.code_numbers);
-	interner_init(&a.line_numbers);
+	interner_init(&a.numbers);
 	r = add_readings(&a);
 	if (r == 0)
 		r = open_cubins(&a);
@@ -457,8 +431,7 @@ int stalls_init(struct stalls *s, const struct selection *selection, bool by_dev
 	map_release(&a.cubin_of);
 	map_release(&a.reason_of);
 	interner_release(&a.function_numbers);
-	interner_release(&a.code_numbers);
-	interner_release(&a.line_numbers);
+	interner_release(&a.numbers);
 	vec_release(&a.functions);
 	groups_release(&a.instructions.places);
 	groups_release(&a.instructions.counts);

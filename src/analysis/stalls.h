@@ -31,6 +31,15 @@ struct stall_count {
 	uint64_t samples, not_issued;
 };
 
+/* What instructions are added up by. */
+enum stall_key {
+	STALL_WHOLE,
+	STALL_KERNEL,
+	STALL_LINE, /* of a kernel; the rest only where the line is known */
+	STALL_SOURCE, /* of all kernels */
+	STALL_KEYS,
+};
+
 /* A kernel, a line of a kernel, or an instruction. */
 struct stall_place {
 	uint32_t number; /* in the order in which they were met */
@@ -44,8 +53,7 @@ struct stall_place {
 		*hottest; /* of kernels: the line with most samples; NULL: none is known */
 	/* Of instructions. */
 	const struct sampled_function *of;
-	uint64_t location,
-		source; /* numbers of its kernel's line, and of the line, where it has one */
+	uint64_t keys[STALL_KEYS];
 	uint64_t offset; /* in its section, or in what was sampled */
 	const struct source_frame *frames; /* the function first, innermost last */
 	size_t frame_count;

@@ -39,7 +39,6 @@ struct adding {
 	struct map
 		of_config; /* row of kernel_config << 32 | device, in a process -> id + 1, or 0 */
 	VEC(uint32_t) frames; /* of an instruction */
-	uint32_t no_launch; /* frame of what has none */
 	uint64_t turns;
 };
 
@@ -69,36 +68,6 @@ static int find_sampled(struct adding *a)
 	return 0;
 }
 
-/* The sampled kernel of a row of table kernel. *kernel NULL: it has no samples. */
-static int kernel_of(struct adding *a, uint32_t process, uint64_t row,
-		     struct sampled_kernel **kernel)
-{
-	const struct trace *t = a->builder->trace;
-	const struct kernel_columns *c = kernel_columns(t);
-	uint64_t *known =
-		map_at(&a->of_config, (uint64_t)c->config[row] << 32 | c->device[row], UINT64_MAX);
-	int64_t id;
-
-	*kernel = NULL;
-	if (!known)
-		return -ENOMEM;
-	if (*known == UINT64_MAX) {
-		id = c->config[row] >= trace_rows(t, TABLE_kernel_config)
-			     ? -1
-			     : find_kernel(
-				       a, process, c->device[row],
-				       trace_string(t,
-						    kernel_config_columns(t)->name[c->config[row]]),
-				       false);
-		if (id == -ENOMEM)
-			return -ENOMEM;
-		*known = (uint64_t)(id + 1);
-	}
-	if (*known)
-		*kernel = &a->kernels.data[*known - 1];
-	return 0;
-}
-
 /* Adds the time of a launch to its stack. */
 static int add_launch(struct adding *a, const struct event_columns *c, uint32_t process,
 		      uint64_t row, bool wanted)
@@ -106,13 +75,18 @@ static int add_launch(struct adding *a, const struct event_columns *c, uint32_t 
 	struct flame_builder *b = a->builder;
 	uint32_t call = calls_launch(&b->calls, GPU_WORK_kernel, row), node = FLAME_NONE;
 	struct flame_event event = flame_event_of(b, process, call);
-	struct sampled_kernel *kernel;
+	uint32_t config = kernel_columns(b->trace)->config[row];
+	int64_t id =
+		config >= trace_rows(b->trace, TABLE_kernel_config)
+			? -1
+			: find_kernel(a, process, c->device[row],
+				      trace_string(b->trace,
+						   kernel_config_columns(b->trace)->name[config]),
+				      false);
 	struct launcher *launcher;
 
-	if (kernel_of(a, process, row, &kernel) < 0)
-		return -ENOMEM;
-	if (!kernel)
-		return 0;
+	if (id < 0)
+		return id == -ENOMEM ? -ENOMEM : 0;
 	if (wanted && scope_paths_want(b->scopes, event.scope)) {
 		event.device = c->device[row];
 		event.stream = c->stream[row];
@@ -122,7 +96,7 @@ static int add_launch(struct adding *a, const struct event_columns *c, uint32_t 
 		if (node == FLAME_NONE)
 			return -ENOMEM;
 	}
-	launcher = groups_at(&kernel->launchers, node, .node = node);
+	launcher = groups_at(&a->kernels.data[id].launchers, node, .node = node);
 	if (!launcher)
 		return -ENOMEM;
 	launcher->ns += c->end_ns[row] - c->start_ns[row];
@@ -134,18 +108,13 @@ static int add_launches(struct adding *a)
 	struct flame_builder *b = a->builder;
 	const struct flame_options *o = b->options;
 	struct event_columns c = events_of(b->trace, TABLE_kernel);
-	uint32_t process = UINT32_MAX;
 
-	for (struct row_walk w = all_rows(b->trace, TABLE_kernel); row_walk_next(&w);) {
-		if (w.process != process)
-			map_clear(&a->of_config);
-		process = w.process;
+	for (struct row_walk w = all_rows(b->trace, TABLE_kernel); row_walk_next(&w);)
 		if (event_is_timed(&c, w.row) && c.start_ns[w.row] >= o->since_ns &&
 		    c.start_ns[w.row] < o->until_ns &&
 		    add_launch(a, &c, w.process, w.row,
 			       flame_wants(b, TABLE_kernel, w.row, true, c.start_ns[w.row])) < 0)
 			return -ENOMEM;
-	}
 	for (size_t i = 0; i < a->kernels.count; i++) {
 		struct sampled_kernel *k = &a->kernels.data[i];
 		uint64_t sum = 0;
@@ -211,7 +180,7 @@ static int book(struct adding *a, uint32_t node, const struct stall_reason *what
 {
 	struct flame *f = a->builder->flame;
 	struct flame_section *section = &f->sections[FLAME_STALLS];
-	bool matched = f->tree.nodes.data[node].frame != a->no_launch;
+	const char *below = flame_name(f, node);
 	int64_t reason = stacks_add_frame(&f->stacks, FRAME_STALL, what->words, NULL, NULL);
 
 	for (size_t i = 0; i < a->frames.count && node != FLAME_NONE; i++)
@@ -223,7 +192,7 @@ static int book(struct adding *a, uint32_t node, const struct stall_reason *what
 	flame_tree_add(&f->tree, node, samples, samples);
 	section->total_ns += samples;
 	section->count += samples;
-	section->unmatched += matched ? 0 : samples;
+	section->unmatched += strcmp(below, FLAME_NO_LAUNCH) ? 0 : samples;
 	return 0;
 }
 
@@ -288,15 +257,6 @@ static int add_samples(struct adding *a)
 	return 0;
 }
 
-static int add_no_launch(struct adding *a)
-{
-	int64_t frame = stacks_add_frame(&a->builder->flame->stacks, FRAME_NOTE, FLAME_NO_LAUNCH,
-					 NULL, NULL);
-
-	a->no_launch = (uint32_t)frame;
-	return frame < 0 ? -ENOMEM : 0;
-}
-
 static int load(struct flame_builder *b, struct selection *s, struct error *e)
 {
 	static const enum table_id tables[] = { TABLE_cubin, TABLE_pc_reading, TABLE_pc_sample };
@@ -323,8 +283,6 @@ int flame_add_stalls(struct flame_builder *b, struct error *e)
 	if (r == 0)
 		r = find_sampled(&a);
 	if (r == 0)
-		r = add_no_launch(&a);
-	if (r == 0)
 		r = add_launches(&a);
 	if (r == 0)
 		r = add_samples(&a);
@@ -332,7 +290,6 @@ int flame_add_stalls(struct flame_builder *b, struct error *e)
 		groups_release(&a.kernels.data[i].launchers);
 	vec_release(&a.kernels);
 	vec_release(&a.frames);
-	map_release(&a.of_config);
 	interner_release(&a.keys);
 	stalls_release(&a.stalls);
 	selection_release(&selection);
