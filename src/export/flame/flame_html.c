@@ -22,7 +22,7 @@ struct page {
 	const struct flame *flame;
 	const struct flame_write *write;
 	struct output *out;
-	struct strbuf text;
+	struct strbuf text, quoted;
 	struct flame_drawing drawings[FLAME_KINDS];
 	uint32_t *numbers; /* by frame: its place in the page's list, from 1; 0: not in it */
 	VEC(uint32_t) frames; /* of that list */
@@ -32,21 +32,10 @@ struct page {
 /* A JSON string that cannot end the element it stands in. */
 static void add_string(struct page *p, const char *text, size_t length)
 {
-	size_t start;
-
-	strbuf_addc(&p->text, '"');
-	while (length) {
-		const char *bracket = memchr(text, '<', length);
-		size_t n = bracket ? (size_t)(bracket - text) : length;
-
-		json_escape(&p->text, text, n);
-		start = n + (bracket != NULL);
-		if (bracket)
-			strbuf_adds(&p->text, "\\u003c");
-		text += start;
-		length -= start;
-	}
-	strbuf_addc(&p->text, '"');
+	strbuf_clear(&p->quoted);
+	json_quote(&p->quoted, text, length);
+	p->text.failed |= p->quoted.failed;
+	html_add_json(&p->text, strbuf_text(&p->quoted), p->quoted.length);
 }
 
 static int choose_frames(struct page *p)
@@ -208,7 +197,7 @@ static int add_data(struct page *p)
 
 static void add_escaped(struct page *p, const char *text)
 {
-	flame_escape(&p->text, text, strlen(text));
+	html_escape(&p->text, text, strlen(text));
 }
 
 static void add_legend_item(struct page *p, const char *word, const char *name)
@@ -295,5 +284,6 @@ int flame_html_write(const struct flame *f, const struct flame_write *w, struct 
 	free(p.numbers);
 	vec_release(&p.frames);
 	strbuf_release(&p.text);
+	strbuf_release(&p.quoted);
 	return r;
 }

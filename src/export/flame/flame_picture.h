@@ -5,13 +5,10 @@
 #define PITOT_EXPORT_FLAME_FLAME_PICTURE_H
 
 #include "analysis/flame/flame.h"
-#include "base/strbuf.h"
+#include "base/html.h"
 
 /* From src/export/, by cmake/PitotEmbed.cmake. */
 extern const char flame_svg_css[], flame_svg_js[], flame_html_css[], flame_html_js[];
-
-/* Appends text for XML and HTML, also inside attributes; what XML forbids becomes U+FFFD. */
-void flame_escape(struct strbuf *out, const char *text, size_t length);
 
 /* The short word of a class for style sheets: "python"; of a kind's own box: "kind-cpu". */
 const char *flame_class_word(enum frame_class class);

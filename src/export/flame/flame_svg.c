@@ -58,10 +58,10 @@ static void add_label(struct strbuf *out, const char *name, uint64_t width)
 		do {
 			end--;
 		} while (end && ((unsigned char)name[end] & 0xc0) == 0x80);
-		flame_escape(out, name, end);
+		html_escape(out, name, end);
 		strbuf_adds(out, "\xe2\x80\xa6");
 	} else {
-		flame_escape(out, name, length);
+		html_escape(out, name, length);
 	}
 }
 
@@ -107,7 +107,7 @@ static void add_title(struct picture *p, enum flame_kind kind, const struct flam
 	struct strbuf *out = &p->text;
 
 	strbuf_adds(out, "<title>");
-	flame_escape(out, name, strlen(name));
+	html_escape(out, name, strlen(name));
 	strbuf_addc(out, '\n');
 	flame_amount(out, kind, box->ns);
 	strbuf_adds(out, ", ");
@@ -124,11 +124,11 @@ static void add_title(struct picture *p, enum flame_kind kind, const struct flam
 	}
 	if (!box->left_out && strcmp(full, name) != 0) {
 		strbuf_addc(out, '\n');
-		flame_escape(out, full, MIN(strlen(full), 400));
+		html_escape(out, full, MIN(strlen(full), 400));
 	}
 	if (!box->left_out && *file) {
 		strbuf_addc(out, '\n');
-		flame_escape(out, file, strlen(file));
+		html_escape(out, file, strlen(file));
 		if (frame->line)
 			strbuf_addf(out, ":%u", frame->line);
 	}
@@ -186,7 +186,7 @@ static void add_escaped(struct picture *p, const char *text, size_t max)
 {
 	size_t length = strlen(text);
 
-	flame_escape(&p->text, text, MIN(length, max));
+	html_escape(&p->text, text, MIN(length, max));
 	if (length > max)
 		strbuf_adds(&p->text, "\xe2\x80\xa6");
 }

@@ -250,7 +250,7 @@ static void escapes(void **state)
 	static const char hostile[] = "a<b>&\"'\x01\n\xff\xc3\xa9\xef\xbf\xbe]]>";
 
 	(void)state;
-	flame_escape(&text, hostile, sizeof(hostile) - 1);
+	html_escape(&text, hostile, sizeof(hostile) - 1);
 	assert_string_equal(strbuf_text(&text),
 			    "a&lt;b&gt;&amp;&quot;&#39;" UTF8_REPLACEMENT " " UTF8_REPLACEMENT
 			    "\xc3\xa9" UTF8_REPLACEMENT "]]&gt;");

@@ -1,0 +1,103 @@
+/*
+ * timeline.h: what the parts of the timeline page's exporter share.
+ *
+ * A track is a line of the page with a name: a stream, a thread, a counter. Its slices are spread over rows, in each of
+ * which they follow one another, so that the page finds what is visible by binary search. A row is columns of bytes:
+ *
+ *	gap, duration	ns from the end of the slice before (of the first one: from the page's base), and of the slice
+ *	class		what slices have in common: index of `classes`
+ *	correlation	0: none; else 1 + the difference to the row's last one, as zigzag
+ *
+ * all unsigned LEB128. Rows of counters have the gap between readings, and doubles. The page has all columns one after
+ * the other, compressed with gzip, as base64; how many bytes each has is in its JSON:
+ *
+ *	{"title","host","start_unix_ns","base_ns","duration_ns","notes":[],"loss":[[process, reason, count, detail],…],
+ *	 "kinds":[table,…],"groups":[[name, detail],…],
+ *	 "tracks":[[group, kind, name, id, [[lane, depth, slices, bytes of each column…],…], {"unit","reading"}],…],
+ *	 "classes":[[kind, name, {detail},…],…],"nodes":[[parent, frame],…]}
+ *
+ * The kind of a class is an index of `kinds`. A class may have the number of another one in place of its name: it adds details to
+ * that one. A detail "stack" is an index of `nodes`, the frames of stacks, from 1; parent 0: the outermost.
+ */
+#ifndef PITOT_EXPORT_PAGE_TIMELINE_H
+#define PITOT_EXPORT_PAGE_TIMELINE_H
+
+#include "base/json.h"
+#include "export/export_merge.h"
+#include "export/export_stacks.h"
+#include "export/lanes.h"
+
+/* From src/export/page/, by cmake/PitotEmbed.cmake. */
+extern const char timeline_css[], timeline_js[];
+
+/* In the order in which a group shows them; K(NAME, its word in JSON). */
+#define TRACK_KINDS(K)                                                                             \
+	K(LOSS, "loss")                                                                            \
+	K(STREAM_RANGES, "ranges")                                                                 \
+	K(STREAM, "stream")                                                                        \
+	K(EVENTS, "events")                                                                        \
+	K(THREAD, "thread")                                                                        \
+	K(RANGES, "ranges")                                                                        \
+	K(SYNC, "sync")                                                                            \
+	K(MEMORY, "memory")                                                                        \
+	K(OVERHEAD, "overhead")                                                                    \
+	K(COUNTER, "counter")
+#define TRACK_KIND(name, word) TIMELINE_##name,
+enum timeline_track_kind { TRACK_KINDS(TRACK_KIND) };
+
+enum timeline_column { COLUMN_GAP, COLUMN_DURATION, COLUMN_CLASS, COLUMN_CORRELATION, ROW_COLUMNS };
+
+struct timeline_row {
+	uint32_t lane, depth;
+	uint64_t count, end_ns, correlation; /* of the last slice */
+	struct strbuf columns[ROW_COLUMNS];
+};
+
+struct timeline_track {
+	enum timeline_track_kind kind;
+	uint32_t group; /* a GPU, or behind them a process */
+	uint32_t process, context;
+	uint32_t id; /* stream, thread, row of table counter */
+	struct lanes lanes;
+	VEC(struct timeline_row) rows;
+};
+
+struct timeline {
+	struct export_view view;
+	struct export_merge merge;
+	struct strbuf out; /* text that is not yet handed to the file */
+	struct strbuf text, name; /* being made */
+	uint64_t base_ns, end_ns; /* of what is shown */
+	struct map contexts; /* process << 32 | context -> number */
+	struct map index; /* kind << 60 | owner << 32 | id -> position in tracks, plus 1 */
+	VEC(struct timeline_track *) tracks;
+	struct interner classes, nodes; /* JSON of each */
+	struct map kernels, calls; /* configuration; function << 32 | node -> class */
+	struct map stack_nodes; /* process << 32 | stack -> node; 0: it is not in the recording */
+	struct export_stacks stacks;
+};
+
+/* --- timeline_rows.c --- */
+
+/* A track, made when it is new; NULL without memory. `context` and `gpu` count for tracks of GPUs. */
+struct timeline_track *timeline_track(struct timeline *t, enum timeline_track_kind kind,
+				      uint32_t process, uint32_t context, uint32_t id, size_t gpu);
+/* Adds a slice; correlation 0: none. 0, -E2BIG where too many overlap, or -ENOMEM, also where track is NULL. */
+int timeline_slice(struct timeline *t, struct timeline_track *track,
+		   const struct export_event *event, int64_t class, uint64_t correlation) MUST_USE;
+/* Adds a reading of a counter. 0 or -ENOMEM. */
+int timeline_reading(struct timeline *t, struct timeline_track *track, uint64_t time_ns,
+		     double value) MUST_USE;
+void timeline_rows_release(struct timeline *t);
+
+/* "stream 7 context 1 (python 4711)" */
+void timeline_track_name(const struct timeline *t, const struct timeline_track *track,
+			 struct strbuf *out);
+const char *timeline_track_word(enum timeline_track_kind kind);
+
+/* --- timeline_events.c --- */
+
+/* 0 or -ENOMEM. */
+int timeline_event(struct timeline *t, const struct export_event *event) MUST_USE;
+
+#endif

@@ -1,0 +1,490 @@
+/* timeline_events.c: what slices of the timeline page are called, where they stand, and their details. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "export/page/timeline.h"
+#include "symbol/demangle.h"
+#include "trace/columns.h"
+#include "trace/counter_value.h"
+
+#define NO_GPU SIZE_MAX
+
+/* --- classes: JSON that is made in t->text, and interned --- */
+
+static struct json begin_class(struct timeline *t)
+{
+	struct json j = JSON_INIT(&t->text);
+
+	strbuf_clear(&t->text);
+	json_array(&j);
+	return j;
+}
+
+/* [kind, name, { */
+static struct json named_class(struct timeline *t, enum event_kind kind, const char *name,
+			       size_t length)
+{
+	struct json j = begin_class(t);
+
+	json_u64(&j, kind);
+	json_bytes(&j, name, length);
+	json_object(&j);
+	return j;
+}
+
+static struct json event_class(struct timeline *t, enum event_kind kind, const char *name)
+{
+	return named_class(t, kind, name, strlen(name));
+}
+
+/* Number of the class whose details end here, or -ENOMEM. */
+static int64_t end_class(struct timeline *t, struct json *j)
+{
+	while (j->depth)
+		json_end(j);
+	if (t->text.failed || t->name.failed)
+		return -ENOMEM;
+	return interner_add(&t->classes, strbuf_text(&t->text), t->text.length, NULL);
+}
+
+/* [kind, number of a class, { */
+static struct json further_class(struct timeline *t, enum event_kind kind, int64_t class)
+{
+	struct json j = begin_class(t);
+
+	json_u64(&j, kind);
+	json_i64(&j, class);
+	json_object(&j);
+	return j;
+}
+
+static void add_text(struct json *j, const char *key, const char *text, size_t length)
+{
+	if (!length)
+		return;
+	json_key(j, key);
+	json_bytes(j, text, length);
+}
+
+static void add_three(struct json *j, const char *key, uint32_t x, uint32_t y, uint32_t z)
+{
+	json_key_array(j, key);
+	json_u64(j, x);
+	json_u64(j, y);
+	json_u64(j, z);
+	json_end(j);
+}
+
+/* --- stacks --- */
+
+static int64_t add_node(struct timeline *t, uint64_t parent, uint32_t frame, uint32_t line)
+{
+	const char *name = export_frame_name(&t->stacks, frame, line);
+	struct json j = begin_class(t);
+	int64_t id;
+
+	json_u64(&j, parent);
+	json_string(&j, name);
+	json_end(&j);
+	if (t->text.failed)
+		return -ENOMEM;
+	id = interner_add(&t->nodes, strbuf_text(&t->text), t->text.length, NULL);
+	return id < 0 ? id : id + 1;
+}
+
+/* Node of the innermost frame of a call's stack; 0: none. */
+static int64_t call_node(struct timeline *t, const struct export_event *event)
+{
+	struct export_stacks *x = &t->stacks;
+	uint32_t id = export_call_stack(&t->view, event->row);
+	uint64_t *known;
+	int64_t node = 0;
+
+	if (!id)
+		return 0;
+	known = map_at(&t->stack_nodes, (uint64_t)event->process << 32 | id, UINT64_MAX);
+	if (!known)
+		return -ENOMEM;
+	if (*known != UINT64_MAX)
+		return (int64_t)*known;
+	if (export_stacks_find(x, event->process, id, true) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < x->frames.count; i++) {
+		uint32_t lines = x->stacks.frames.data[x->frames.data[i]].line_count;
+
+		for (uint32_t line = MAX(lines, 1u); line-- > 0 && node >= 0;)
+			node = add_node(t, (uint64_t)node, x->frames.data[i], line);
+	}
+	if (node >= 0)
+		*known = (uint64_t)node;
+	return node;
+}
+
+/* --- work of GPUs --- */
+
+static int64_t kernel_class(struct timeline *t, uint32_t config)
+{
+	const struct kernel_config_columns *k = kernel_config_columns(t->view.trace);
+	uint64_t *known = map_at(&t->kernels, config, UINT64_MAX);
+	const char *name;
+	struct json j;
+
+	if (!known)
+		return -ENOMEM;
+	if (*known != UINT64_MAX)
+		return (int64_t)*known;
+	name = trace_string(t->view.trace, k->name[config]);
+	strbuf_clear(&t->name);
+	kernel_name_short(name, &t->name);
+	j = named_class(t, EVENT_KERNEL, strbuf_text(&t->name), t->name.length);
+	strbuf_clear(&t->name);
+	demangle(name, &t->name);
+	add_text(&j, "name", strbuf_text(&t->name), t->name.length);
+	add_three(&j, "grid", k->grid_x[config], k->grid_y[config], k->grid_z[config]);
+	add_three(&j, "block", k->block_x[config], k->block_y[config], k->block_z[config]);
+	json_key_u64(&j, "registers per thread", k->registers[config]);
+	json_key_u64(&j, "static shared bytes", k->static_shared_bytes[config]);
+	json_key_u64(&j, "dynamic shared bytes", k->dynamic_shared_bytes[config]);
+	*known = (uint64_t)end_class(t, &j);
+	return (int64_t)*known;
+}
+
+/* Where a copy between GPUs came from and went to. */
+static void add_peers(struct timeline *t, const struct export_event *event, struct json *j)
+{
+	static const struct {
+		const char *key;
+		uint8_t column;
+	} ends[] = { { "from device", COLUMN_memcpy_source_device },
+		     { "to device", COLUMN_memcpy_destination_device } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		bool missing;
+		uint64_t device = trace_value(t->view.trace, TABLE_memcpy, ends[i].column,
+					      event->row, &missing);
+
+		if (!missing)
+			json_key_u64(j, ends[i].key,
+				     gpus_find(&t->view.gpus, event->process, (uint32_t)device));
+	}
+}
+
+static int64_t other_class(struct timeline *t, const struct export_event *event)
+{
+	const struct trace *trace = t->view.trace;
+	struct json j;
+
+	strbuf_clear(&t->name);
+	event_name(&t->name, trace, event);
+	j = named_class(t, event->kind, strbuf_text(&t->name), t->name.length);
+	if (event->kind == EVENT_MEMCPY) {
+		json_key_u64(&j, "bytes", memcpy_columns(trace)->bytes[event->row]);
+		add_peers(t, event, &j);
+	} else if (event->kind == EVENT_MEMSET) {
+		json_key_u64(&j, "bytes", memset_columns(trace)->bytes[event->row]);
+	}
+	return end_class(t, &j);
+}
+
+/* Nodes of graphs are of the class that the work has elsewhere. */
+static int64_t graph_class(struct timeline *t, const struct export_event *event,
+			   const struct event_columns *w, int64_t class)
+{
+	bool graph = w->graph && column_has(w->graph_valid, event->row);
+	bool node = w->graph_node && column_has(w->graph_node_valid, event->row);
+	struct json j;
+
+	if (class < 0 || event->kind == EVENT_GRAPH || (!graph && !node))
+		return class;
+	j = further_class(t, event->kind, class);
+	if (graph)
+		json_key_u64(&j, "graph", w->graph[event->row]);
+	if (node)
+		json_key_u64(&j, "graph node", w->graph_node[event->row]);
+	return end_class(t, &j);
+}
+
+static uint64_t correlation_of(const struct timeline *t, const struct export_event *event,
+			       const struct event_columns *w)
+{
+	return export_correlation(&t->view, event->process, w->correlation[event->row]);
+}
+
+static int work_event(void *exporter, const struct export_event *event)
+{
+	struct timeline *t = exporter;
+	struct export_view *v = &t->view;
+	const struct event_columns *w = event_work(v, event->kind);
+	uint64_t row = event->row;
+	uint32_t config = TRACE_NO_ROW;
+	int64_t class;
+	int r;
+
+	if (event->kind == EVENT_KERNEL)
+		config = kernel_columns(v->trace)->config[row];
+	class = config != TRACE_NO_ROW ? kernel_class(t, config) : other_class(t, event);
+	class = graph_class(t, event, w, class);
+	r = timeline_slice(t,
+			   timeline_track(t, TIMELINE_STREAM, event->process, w->context[row],
+					  w->stream[row], work_gpu(v, w, event->process, row)),
+			   event, class, correlation_of(t, event, w));
+	if (r < 0)
+		return r;
+	if (work_call(v, w, row) != TRACE_NO_ROW)
+		v->result->arrows++;
+	else if (!w->launches || w->launches[row] == TRACE_NO_ROW)
+		v->result->unlinked++;
+	return 0;
+}
+
+static int cuda_event(void *exporter, const struct export_event *event)
+{
+	struct timeline *t = exporter;
+	const struct cuda_event_columns *e = cuda_event_columns(t->view.trace);
+	uint64_t row = event->row, device = 0;
+	struct json j = event_class(t, event->kind, "cudaEvent");
+	size_t gpu;
+
+	map_get(&t->view.context_devices, (uint64_t)event->process << 32 | e->context[row],
+		&device);
+	gpu = gpus_find(&t->view.gpus, event->process, (uint32_t)device);
+	json_key_u64(&j, "event", e->event[row]);
+	return timeline_slice(t,
+			      timeline_track(t, TIMELINE_EVENTS, event->process, e->context[row],
+					     e->stream[row], gpu),
+			      event, end_class(t, &j),
+			      export_correlation(&t->view, event->process, e->correlation[row]));
+}
+
+/* --- calls, ranges, and what else has a process --- */
+
+static int64_t call_class(struct timeline *t, const struct export_event *event)
+{
+	const struct export_view *v = &t->view;
+	uint32_t function = v->call->function[event->row];
+	int64_t node = call_node(t, event);
+	uint64_t *known;
+	size_t length;
+	const char *name;
+	struct json j;
+
+	if (node < 0 || node > UINT32_MAX)
+		return -ENOMEM;
+	known = map_at(&t->calls, (uint64_t)function << 32 | (uint64_t)node, UINT64_MAX);
+	if (!known)
+		return -ENOMEM;
+	if (*known != UINT64_MAX)
+		return (int64_t)*known;
+	name = calls_function_name(v->trace, function, &length);
+	j = length ? named_class(t, EVENT_CALL, name, length)
+		   : event_class(t, EVENT_CALL, "CUDA call");
+	if (node)
+		json_key_i64(&j, "stack", node);
+	*known = (uint64_t)end_class(t, &j);
+	return (int64_t)*known;
+}
+
+static int call_event(void *exporter, const struct export_event *event)
+{
+	struct timeline *t = exporter;
+	const struct export_view *v = &t->view;
+	uint64_t row = event->row, id = 0;
+	uint64_t correlation = export_correlation(v, event->process, v->call->correlation[row]);
+	bool failed = v->call->result && column_has(v->call->valid.result, row);
+	bool external = v->external.count && map_get(&v->external, correlation, &id);
+	int64_t class = call_class(t, event);
+	struct json j;
+
+	if (class >= 0 && (failed || external)) {
+		j = further_class(t, EVENT_CALL, class);
+		if (failed)
+			json_key_i64(&j, "result", v->call->result[row]);
+		if (external)
+			json_key_u64(&j, "external id", id);
+		class = end_class(t, &j);
+	}
+	return timeline_slice(
+		t,
+		timeline_track(t, TIMELINE_THREAD, event->process, 0, v->call->thread[row], NO_GPU),
+		event, class, correlation);
+}
+
+/* A class that is called after the message of a range or mark. */
+static struct json message_class(struct timeline *t, enum event_kind kind, uint32_t process,
+				 uint64_t row, struct export_range *range)
+{
+	const struct trace *trace = t->view.trace;
+	bool is_scope = export_range(&t->view, process, row, range);
+	struct json j = range->text ? named_class(t, kind, trace_string(trace, range->text),
+						  trace_string_length(trace, range->text))
+				    : event_class(t, kind, NO_MESSAGE);
+
+	if (is_scope)
+		json_key_bool(&j, "scope", true);
+	return j;
+}
+
+static void add_payload(struct timeline *t, uint64_t row, struct json *j)
+{
+	struct nvtx_payload_value value;
+
+	if (!nvtx_payload_value(t->view.trace, row, &value))
+		return;
+	json_key(j, "payload");
+	if (value.is_double)
+		json_double(j, value.real);
+	else
+		json_i64(j, value.integer);
+}
+
+static int64_t range_class(struct timeline *t, const struct export_event *event)
+{
+	struct export_view *v = &t->view;
+	uint32_t domain = nvtx_columns(v->trace)->domain[event->row];
+	struct export_range range;
+	struct json j = message_class(t, EVENT_NVTX, event->process, event->row, &range);
+	size_t length;
+	const char *text = nvtx_domain_name(&v->names, event->process, domain, &length);
+
+	add_text(&j, "domain", text, length);
+	text = nvtx_category_name(&v->names, event->process, event->row, &length);
+	add_text(&j, "category", text, length);
+	add_payload(t, event->row, &j);
+	text = export_scope(v, range.continues, &length);
+	add_text(&j, "continues", text, length);
+	if (range.runs) {
+		json_key_u64(&j, "repeats", (uint32_t)range.runs);
+		json_key_u64(&j, "warmups", range.runs >> 32);
+	}
+	if (!event->finished)
+		json_key_bool(&j, "finished", false);
+	return end_class(t, &j);
+}
+
+static int nvtx_event(void *exporter, const struct export_event *event)
+{
+	struct timeline *t = exporter;
+	const struct nvtx_columns *n = nvtx_columns(t->view.trace);
+	bool crosses = n->kind[event->row] == nvtx_kind_start;
+
+	return timeline_slice(t,
+			      timeline_track(t, crosses ? TIMELINE_RANGES : TIMELINE_THREAD,
+					     event->process, 0, crosses ? 0 : n->thread[event->row],
+					     NO_GPU),
+			      event, range_class(t, event), 0);
+}
+
+static int gpu_range_event(void *exporter, const struct export_event *event)
+{
+	struct timeline *t = exporter;
+	const struct gpu_range *range = &t->merge.gpu_ranges.items.data[event->row];
+	struct export_range message;
+	struct json j =
+		message_class(t, EVENT_GPU_RANGE, range->process, range->nvtx_row, &message);
+	int r = timeline_slice(
+		t,
+		timeline_track(t, TIMELINE_STREAM_RANGES, range->process, range->context,
+			       range->stream,
+			       gpus_find(&t->view.gpus, range->process, range->device)),
+		event, end_class(t, &j), 0);
+
+	return r < 0 ? r : EXPORT_UNCOUNTED;
+}
+
+static int sync_event(void *exporter, const struct export_event *event)
+{
+	struct timeline *t = exporter;
+	const struct synchronization_columns *s = synchronization_columns(t->view.trace);
+	const struct event_columns *w = &t->view.work[WORK_SYNC];
+	struct json j = event_class(t, event->kind, synchronization_name(s->kind[event->row]));
+
+	json_key_u64(&j, "context", w->context[event->row]);
+	if (column_has(w->stream_valid, event->row))
+		json_key_u64(&j, "stream", w->stream[event->row]);
+	if (column_has(s->valid.event, event->row))
+		json_key_u64(&j, "event", s->event[event->row]);
+	return timeline_slice(t, timeline_track(t, TIMELINE_SYNC, event->process, 0, 0, NO_GPU),
+			      event, end_class(t, &j), correlation_of(t, event, w));
+}
+
+static int overhead_event(void *exporter, const struct export_event *event)
+{
+	struct timeline *t = exporter;
+	const struct overhead_columns *o = overhead_columns(t->view.trace);
+	struct json j = event_class(t, event->kind, overhead_name(o->kind[event->row]));
+
+	if (column_has(o->valid.thread, event->row))
+		json_key_u64(&j, "thread", o->thread[event->row]);
+	return timeline_slice(t, timeline_track(t, TIMELINE_OVERHEAD, event->process, 0, 0, NO_GPU),
+			      event, end_class(t, &j), 0);
+}
+
+static int allocation_event(void *exporter, const struct export_event *event)
+{
+	struct timeline *t = exporter;
+	const struct allocation_columns *a = allocation_columns(t->view.trace);
+	uint64_t row = event->row;
+	struct json j = event_class(t, event->kind, allocation_name(a->operation[row]));
+
+	strbuf_clear(&t->name);
+	strbuf_addf(&t->name, "0x%llx", (unsigned long long)a->address[row]);
+	json_key_string(&j, "address", strbuf_text(&t->name));
+	json_key_u64(&j, "bytes", a->bytes[row]);
+	json_key_u64(&j, "device", gpus_find(&t->view.gpus, event->process, a->device[row]));
+	return timeline_slice(t, timeline_track(t, TIMELINE_MEMORY, event->process, 0, 0, NO_GPU),
+			      event, end_class(t, &j),
+			      export_correlation(&t->view, event->process, a->correlation[row]));
+}
+
+/* Losses that belong to no process are shown in the first one. */
+static int loss_event(void *exporter, const struct export_event *event)
+{
+	struct timeline *t = exporter;
+	const struct trace_loss *loss = &t->merge.losses[event->row];
+	uint32_t process = loss->process < t->view.process_count ? (uint32_t)loss->process : 0;
+	struct json j = event_class(t, event->kind, loss_name((uint8_t)loss->reason));
+
+	json_key_u64(&j, "count", loss->count);
+	add_text(&j, "detail", loss->detail, strlen(loss->detail));
+	return timeline_slice(t, timeline_track(t, TIMELINE_LOSS, process, 0, 0, NO_GPU), event,
+			      end_class(t, &j), 0);
+}
+
+static int counter_event(void *exporter, const struct export_event *event)
+{
+	struct timeline *t = exporter;
+	const struct trace *trace = t->view.trace;
+	const struct counter_sample_columns *c = counter_sample_columns(trace);
+	uint32_t counter = c->counter[event->row], id = counter;
+	struct counter_value value = counter_value(trace, event->row);
+	size_t gpu = NO_GPU;
+
+	if (counter == TRACE_NO_ROW)
+		return EXPORT_UNCOUNTED;
+	if (column_has(c->valid.device, event->row)) {
+		gpu = gpus_find(&t->view.gpus, event->process, c->device[event->row]);
+		id = counter_columns(trace)->name[counter];
+	}
+	return timeline_reading(
+		t, timeline_track(t, TIMELINE_COUNTER, event->process, counter, id, gpu),
+		event->start_ns, counter_value_double(&value));
+}
+
+static export_writer *const writers[EVENT_KINDS] = {
+	[EVENT_LOSS] = loss_event,
+	[EVENT_NVTX] = nvtx_event,
+	[EVENT_CALL] = call_event,
+	[EVENT_OVERHEAD] = overhead_event,
+	[EVENT_ALLOCATION] = allocation_event,
+	[EVENT_SYNC] = sync_event,
+	[EVENT_GPU_RANGE] = gpu_range_event,
+	[EVENT_WORK... EVENT_CUDA_EVENT - 1] = work_event,
+	[EVENT_CUDA_EVENT] = cuda_event,
+	[EVENT_COUNTER] = counter_event,
+};
+
+int timeline_event(struct timeline *t, const struct export_event *event)
+{
+	return export_event_write(&t->view, writers, t, event);
+}

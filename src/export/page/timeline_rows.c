@@ -1,0 +1,200 @@
+#include "export/page/timeline.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "trace/columns.h"
+
+#define ROWS_MAX 512 /* of a track */
+#define VARINT_MAX 10 /* bytes */
+
+static bool is_of_gpu(enum timeline_track_kind kind)
+{
+	return kind == TIMELINE_STREAM_RANGES || kind == TIMELINE_STREAM || kind == TIMELINE_EVENTS;
+}
+
+/* Whose a track is; 0 without memory. Counters of a GPU are the GPU's, whichever process reads them. */
+static uint64_t owner_of(struct timeline *t, enum timeline_track_kind kind, uint32_t process,
+			 uint32_t context, size_t gpu)
+{
+	if (is_of_gpu(kind))
+		return map_number(&t->contexts, (uint64_t)process << 32 | context);
+	return gpu < t->view.gpus.count ? t->view.process_count + 1 + gpu : process + 1;
+}
+
+struct timeline_track *timeline_track(struct timeline *t, enum timeline_track_kind kind,
+				      uint32_t process, uint32_t context, uint32_t id, size_t gpu)
+{
+	struct timeline_track *track;
+	uint64_t owner, *position;
+	bool of_gpu = gpu < t->view.gpus.count;
+
+	process = t->view.processes[process].owner;
+	owner = owner_of(t, kind, process, context, gpu);
+	position = owner ? map_at(&t->index, (uint64_t)kind << 60 | owner << 32 | id, 0) : NULL;
+	if (!position)
+		return NULL;
+	if (*position)
+		return t->tracks.data[*position - 1];
+	track = calloc(1, sizeof(*track));
+	if (!track || vec_push(&t->tracks, track) < 0) {
+		free(track);
+		return NULL;
+	}
+	*position = t->tracks.count;
+	*track = (struct timeline_track){
+		.kind = kind,
+		.group = (uint32_t)(of_gpu ? gpu : t->view.gpus.count + process),
+		.process = process,
+		.context = context,
+		.id = id,
+		.lanes.exclusive = kind == TIMELINE_STREAM,
+	};
+	return track;
+}
+
+void timeline_rows_release(struct timeline *t)
+{
+	for (size_t i = 0; i < t->tracks.count; i++) {
+		struct timeline_track *track = t->tracks.data[i];
+
+		for (size_t r = 0; r < track->rows.count; r++)
+			for (size_t c = 0; c < ROW_COLUMNS; c++)
+				strbuf_release(&track->rows.data[r].columns[c]);
+		vec_release(&track->rows);
+		lanes_release(&track->lanes);
+		free(track);
+	}
+	vec_release(&t->tracks);
+	map_release(&t->contexts);
+	map_release(&t->index);
+}
+
+/* 0, -E2BIG or -ENOMEM. */
+static int row_at(struct timeline_track *track, uint32_t lane, size_t depth,
+		  struct timeline_row **out)
+{
+	struct timeline_row row = { .lane = lane, .depth = (uint32_t)depth };
+
+	for (size_t i = 0; i < track->rows.count; i++) {
+		*out = &track->rows.data[i];
+		if ((*out)->lane == lane && (*out)->depth == depth)
+			return 0;
+	}
+	if (track->rows.count == ROWS_MAX)
+		return -E2BIG;
+	if (vec_push(&track->rows, row) < 0)
+		return -ENOMEM;
+	*out = &track->rows.data[track->rows.count - 1];
+	return 0;
+}
+
+static void add_number(struct strbuf *column, uint64_t v)
+{
+	if (!strbuf_reserve(column, VARINT_MAX))
+		return;
+	for (; v >= 0x80; v >>= 7)
+		column->data[column->length++] = (char)(v | 0x80);
+	column->data[column->length++] = (char)v;
+}
+
+static uint64_t zigzag(uint64_t difference)
+{
+	return difference << 1 ^ -(difference >> 63);
+}
+
+static void add_gap(struct timeline *t, struct timeline_row *row, uint64_t start_ns,
+		    uint64_t end_ns)
+{
+	add_number(&row->columns[COLUMN_GAP], start_ns - (row->count ? row->end_ns : t->base_ns));
+	row->count++;
+	row->end_ns = end_ns;
+	t->end_ns = MAX(t->end_ns, end_ns);
+}
+
+int timeline_slice(struct timeline *t, struct timeline_track *track,
+		   const struct export_event *event, int64_t class, uint64_t correlation)
+{
+	int lane = track && class >= 0 ? lanes_place(&track->lanes, event->start_ns, event->end_ns)
+				       : -ENOMEM;
+	struct timeline_row *row;
+	int r;
+
+	if (lane < 0)
+		return lane;
+	r = row_at(track, (uint32_t)lane, track->lanes.items.data[lane].ends.count - 1, &row);
+	if (r < 0)
+		return r;
+	add_gap(t, row, event->start_ns, event->end_ns);
+	add_number(&row->columns[COLUMN_DURATION], event->end_ns - event->start_ns);
+	add_number(&row->columns[COLUMN_CLASS], (uint64_t) class);
+	add_number(&row->columns[COLUMN_CORRELATION],
+		   correlation ? 1 + zigzag(correlation - row->correlation) : 0);
+	if (correlation)
+		row->correlation = correlation;
+	return 0;
+}
+
+int timeline_reading(struct timeline *t, struct timeline_track *track, uint64_t time_ns,
+		     double value)
+{
+	struct timeline_row *row;
+
+	if (!track || row_at(track, 0, 0, &row) < 0)
+		return -ENOMEM;
+	add_gap(t, row, time_ns, time_ns);
+	strbuf_add(&row->columns[COLUMN_DURATION], &value, sizeof(value));
+	return 0;
+}
+
+const char *timeline_track_word(enum timeline_track_kind kind)
+{
+#define TRACK_WORD(name, word) word,
+	static const char *const words[] = { TRACK_KINDS(TRACK_WORD) };
+
+	return words[kind];
+}
+
+static void add_thread_name(const struct timeline *t, const struct timeline_track *track,
+			    struct strbuf *out)
+{
+	size_t length = 0;
+	const char *text = export_thread_name(&t->view, track->process, track->id, &length);
+
+	strbuf_addf(out, "thread %u", track->id);
+	if (!length)
+		return;
+	strbuf_adds(out, " (");
+	strbuf_add(out, text, length);
+	strbuf_addc(out, ')');
+}
+
+void timeline_track_name(const struct timeline *t, const struct timeline_track *track,
+			 struct strbuf *out)
+{
+	static const char *const names[] = {
+		[TIMELINE_LOSS] = "loss",         [TIMELINE_STREAM_RANGES] = "NVTX on stream ",
+		[TIMELINE_STREAM] = "stream ",    [TIMELINE_EVENTS] = "events of stream ",
+		[TIMELINE_RANGES] = "ranges",     [TIMELINE_SYNC] = "synchronization",
+		[TIMELINE_MEMORY] = "GPU memory", [TIMELINE_OVERHEAD] = "CUPTI overhead",
+	};
+	size_t length;
+	const char *text;
+
+	if (track->kind == TIMELINE_THREAD) {
+		add_thread_name(t, track, out);
+	} else if (track->kind == TIMELINE_COUNTER) {
+		text = export_text(&t->view, TABLE_counter, COLUMN_counter_name, track->context,
+				   &length);
+		strbuf_add(out, text, length);
+	} else {
+		strbuf_adds(out, names[track->kind]);
+	}
+	if (!is_of_gpu(track->kind))
+		return;
+	strbuf_addu(out, track->id);
+	if (t->view.many_contexts)
+		strbuf_addf(out, " context %u", track->context);
+	if (t->view.gpu_process == NO_PROCESS)
+		strbuf_addf(out, " (%s)", t->view.processes[track->process].title);
+}
