@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from pitot import gpufl as gpufl
     from pitot import torch as torch
+    from pitot._notebook import Page
     from pitot._record import external_pop, external_push, mark
     from pitot._recorder import Running, Scope, counter, gauge, record, scope, start, steps
 
@@ -112,6 +113,11 @@ def _ns(seconds: Optional[float]) -> int:
     if seconds is not None and not 0 <= seconds < 2**33:
         raise UsageError(f"{seconds} is no time: give seconds from the start of the recording")
     return round((seconds or 0) * 1e9)
+
+
+def _window_words(since: Optional[float], until: Optional[float]) -> tuple[str, ...]:
+    times = {"since": since, "until": until}
+    return tuple(f"--{name}={_ns(time)}ns" for name, time in times.items() if time is not None)
 
 
 def _texts(texts: Optional[tuple[str, ...]]) -> Optional[tuple[bytes, ...]]:
@@ -239,12 +245,32 @@ class Recording:
         kernel: Optional[str] = None,
         scope: Optional[str] = None,
     ) -> dict[str, Any]:
-        """What ``pitot report --json`` says with options of the same names (docs/report.md)."""
+        """What ``pitot report --json`` says with options of the same names (docs/report.md); shown, it is the report."""
         import json
+
+        from pitot._notebook import Analysis
 
         until_ns = max(_ns(until), 1) if until is not None else 0
         report = self._recording.report(_ns(since), until_ns, pid, device, stream, kernel, scope, by)
-        return dict(json.loads(report))
+        numbers = {"process": pid, "device": device, "stream": stream}
+        texts = {"kernel": kernel, "scope": scope, "by": by}
+        chosen = {name: number for name, number in numbers.items() if number >= 0}
+        words = _window_words(since, until) + tuple(
+            f"--{name}={value}" for name, value in {**chosen, **texts}.items() if value is not None
+        )
+        return Analysis(json.loads(report), self.path, words)
+
+    def flame(self, mode: Optional[str] = None) -> Page:
+        """The page of ``pitot flame``, in a notebook: merged (all; the default), gpu, cpu, wait or launches."""
+        from pitot._notebook import flame_page
+
+        return flame_page(self.path, mode)
+
+    def timeline(self, *, since: Optional[float] = None, until: Optional[float] = None, kernel: Optional[str] = None) -> Page:
+        """The page of ``pitot export -o x.html``, in a notebook."""
+        from pitot._notebook import timeline_page
+
+        return timeline_page(self.path, _window_words(since, until) + ((f"--kernel={kernel}",) if kernel is not None else ()))
 
     def hotspots(self, by: str = "kernel", **options: Any) -> list[dict[str, Any]]:
         """Where GPU time went: by kernel, config, stream, device, thread, scope or caller. Other options as in report()."""

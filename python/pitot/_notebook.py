@@ -1,15 +1,85 @@
-"""``%load_ext pitot``: the magic ``%%pitot`` of IPython and notebooks."""
+"""Reports, flame graphs and timelines as pages inside a notebook, and ``%load_ext pitot``: ``%%pitot``, ``%pitot_flame``."""
 
 from __future__ import annotations
 
 import ast
+import html
+import os
 import shlex
+import subprocess
 
-from pitot._recorder import Report, record
+from pitot._read import Error, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional
+    from typing import Any, Optional, Union
+
+    from pitot._recorder import Report
+
+    Path = Union[str, os.PathLike[str]]
+
+FLAME_MODES = ("merged", "gpu", "cpu", "wait", "launches")
+
+
+def say(command: str, *words: Path) -> str:
+    """What the program prints."""
+    from pitot.__main__ import program
+
+    said = subprocess.run(
+        [program(), command, *words], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace"
+    )
+    if said.returncode != 0:
+        raise Error(said.stderr.strip().replace(f"pitot {command}: error: ", "", 1))
+    return said.stdout
+
+
+class Page:
+    """A page that stands alone: a notebook shows it, ``html`` is its text."""
+
+    def __init__(self, text: str, what: str, height: int) -> None:
+        self.html, self._what, self._height = text, what, height
+
+    def __repr__(self) -> str:
+        return f"<pitot.Page {self._what}: a notebook shows it; its text is .html>"
+
+    def _repr_html_(self) -> str:
+        """Apart from the notebook: neither its styles nor names from a recording reach it."""
+        style = f"width: 100%; height: {self._height}px; border: 1px solid #8884; border-radius: 6px; resize: vertical"
+        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{html.escape(self.html)}"></iframe>'
+
+
+def report_page(path: Path, words: tuple[str, ...] = ()) -> Page:
+    return Page(say("report", "-o", "-", *words, path), f"report of {path}", 640)
+
+
+def flame_page(path: Path, mode: Optional[str]) -> Page:
+    if mode is not None and mode not in FLAME_MODES:
+        raise UsageError(f"no flame graph of '{mode}': there are {', '.join(FLAME_MODES)}")
+    return Page(say("flame", "-o", "-", "--format=html", f"--mode={mode or 'merged'}", path), f"flame graph of {path}", 640)
+
+
+def timeline_page(path: Path, words: tuple[str, ...] = ()) -> Page:
+    return Page(say("export", "-o", "-", "--format=html", *words, path), f"timeline of {path}", 760)
+
+
+class Analysis(dict[str, "Any"]):
+    """What ``pitot report --json`` says, which an interpreter shows as ``pitot report``, and a notebook as a page."""
+
+    def __init__(self, values: dict[str, Any], path: Path, words: tuple[str, ...]) -> None:
+        super().__init__(values)
+        self._path, self._words = path, words
+
+    def __repr__(self) -> str:
+        try:
+            return say("report", "--no-pager", *self._words, self._path)
+        except (Error, OSError):  # the recording is gone, or there is no program
+            return super().__repr__()
+
+    def _repr_html_(self) -> Optional[str]:
+        try:
+            return report_page(self._path, self._words)._repr_html_()
+        except (Error, OSError):
+            return None
 
 
 def _value(text: str) -> Any:
@@ -20,6 +90,8 @@ def _value(text: str) -> Any:
 
 
 def load(shell: Any) -> None:
+    from pitot._recorder import record
+
     def pitot(line: str, cell: str) -> Optional[Report]:
         """%%pitot [PATH] [SETTING=VALUE ...]: records the cell, and shows the report; the variable ``recording`` has it."""
         words = [word.partition("=") for word in shlex.split(line)]
@@ -32,4 +104,16 @@ def load(shell: Any) -> None:
         shell.user_ns["recording"] = recording
         return recording.report() if result.success and recording.path else None
 
+    def pitot_flame(line: str) -> Page:
+        """%pitot_flame [MODE] [PATH]: the flame graph of what %%pitot recorded last, or of a recording."""
+        words = shlex.split(line)
+        mode = words.pop(0) if words and words[0] in FLAME_MODES else None
+        if len(words) > 1:
+            raise TypeError(f"a mode ({', '.join(FLAME_MODES)}) and one path, not {line}")
+        path = words[0] if words else getattr(shell.user_ns.get("recording"), "path", None)
+        if path is None:
+            raise UsageError("nothing was recorded: record a cell with %%pitot, or name a recording")
+        return flame_page(path, mode)
+
     shell.register_magic_function(pitot, "cell", "pitot")
+    shell.register_magic_function(pitot_flame, "line", "pitot_flame")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Literal, Unpack
 
     from pitot import Recording
+    from pitot._notebook import Page
 
     Function = TypeVar("Function", bound=Callable[..., Any])
     Path = Union[str, PathLike[str]]
@@ -75,7 +76,9 @@ _NOTHING = "nothing was recorded: recording is switched off, by PITOT_DISABLED o
 
 
 class Report(str):
-    """A report as text, which a notebook shows as it is."""
+    """A report as text, which a notebook shows as a page, or as it is where there is none."""
+
+    path: Optional[str] = None
 
     def __repr__(self) -> str:
         return str(self)
@@ -83,6 +86,13 @@ class Report(str):
     def _repr_html_(self) -> str:
         import html
 
+        from pitot._notebook import report_page
+
+        try:
+            if self.path:
+                return report_page(self.path)._repr_html_()
+        except (Error, OSError):  # the recording is gone since
+            pass
         return f'<pre style="line-height: 1.2">{html.escape(self)}</pre>'
 
 
@@ -131,23 +141,26 @@ class Running:
 
     def report(self) -> Report:
         """What ``pitot report`` says. Printed in a script; an interpreter and a notebook show what is returned."""
-        report = Report(f"{_NOTHING}\n" if self.path is None else self._read_report(self.path))
+        report = Report(f"{_NOTHING}\n" if self.path is None else self._say("report", "--no-pager", self.path))
+        report.path = self.path
         if not hasattr(sys, "ps1"):
             print(report, end="")
         return report
 
-    def _read_report(self, path: str) -> str:
-        import subprocess
+    def flame(self, mode: Optional[str] = None) -> Page:
+        """The page of ``pitot flame``, in a notebook: merged, gpu, cpu, wait or launches."""
+        return self.open().flame(mode)
 
-        from pitot.__main__ import program
+    def timeline(self) -> Page:
+        """The page of ``pitot export -o x.html``, in a notebook."""
+        return self.open().timeline()
+
+    def _say(self, *words: str) -> str:
+        from pitot._notebook import say
 
         if self in _sessions:
             self.flush()
-        command = [program(), "report", "--no-pager", path]
-        said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace")
-        if said.returncode != 0:
-            raise Error(said.stderr.strip().replace("pitot report: error: ", "", 1))
-        return said.stdout
+        return say(*words)
 
 
 #: Of each recording that runs; who takes one out ends it.

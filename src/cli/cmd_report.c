@@ -1,6 +1,7 @@
 /* cmd_report.c: `pitot report`: where the time went. */
 #include <string.h>
 
+#include "base/output.h"
 #include "cli/source_print.h"
 #include "cli/terminal.h"
 #include "cli/ui.h"
@@ -15,14 +16,26 @@ static const char *const scope_choices[] = { "all", "pitot", "nvtx", NULL };
 static uint64_t option_top = 10, option_callers = 2, option_process, option_device, option_stream;
 static struct window_options option_window;
 static bool top_given, process_given, device_given, stream_given, option_full_names, scopes_given,
-	option_system, option_stalls;
+	option_system, option_stalls, option_force;
 static const char *const graph_choices[] = { "launch", "capture", NULL };
 enum { GRAPHS_BY_LAUNCH, GRAPHS_BY_CAPTURE };
 
 static int option_by = HOTSPOT_KERNEL, option_graphs, option_scopes;
-static const char *option_kernel, *option_scope, *option_source;
+static const char *option_kernel, *option_scope, *option_source, *option_output;
 
 static const struct option options[] = {
+	{ .name = "output",
+	  .letter = 'o',
+	  .type = OPTION_STRING,
+	  .value = &option_output,
+	  .argument = "FILE",
+	  .is_path = true,
+	  .help = "write it as a page for browsers: x.html, or - for standard output" },
+	{ .name = "force",
+	  .letter = 'f',
+	  .type = OPTION_FLAG,
+	  .value = &option_force,
+	  .help = "replace a file that exists" },
 	{ .name = "top",
 	  .letter = 'n',
 	  .type = OPTION_U64,
@@ -114,6 +127,7 @@ static const struct command_example examples[] = {
 	{ "pitot report --scopes", "the tree of scopes and NVTX ranges" },
 	{ "pitot report --scope 'step/forward'", "what was launched in them" },
 	{ "pitot report --by caller", "GPU time by the line that launched the work" },
+	{ "pitot report -o train.html", "as a page, to show to others" },
 	{ "pitot report --system", "power, clocks and throttling while the GPUs worked" },
 	{ "pitot report --stalls", "what kernels waited for, by source line" },
 	{ "pitot report --source=kernel.cu:16", "a source line with its instructions" },
@@ -139,14 +153,46 @@ static int make_filter(const struct context *c, const struct trace *t, struct fi
 	return EXIT_DONE;
 }
 
+static int check_output(const struct context *c)
+{
+	if (!option_output)
+		return EXIT_DONE;
+	if (c->json)
+		return cli_usage(c, "--json goes to standard output: leave out -o");
+	if (!strcmp(option_output, "-") && isatty(STDOUT_FILENO))
+		return cli_usage(c, "standard output is a terminal: name a file with -o");
+	if (strcmp(option_output, "-") && !output_path_ends(option_output, ".html .htm"))
+		return cli_usage(c, "'%s' is no page: name it x.html; text goes to standard output",
+				 option_output);
+	return EXIT_DONE;
+}
+
+static int write_page(const struct context *c, const struct strbuf *page)
+{
+	struct error e = { 0 };
+	struct output *output;
+	int r;
+
+	if (page->failed)
+		return cli_failf(c, "out of memory");
+	output = output_open(option_output, option_force, &e);
+	if (!output)
+		return cli_fail(c, &e);
+	output_write(output, page->data, page->length);
+	r = output_commit(&output, NULL, &e);
+	return r < 0 ? cli_fail(c, &e) : EXIT_DONE;
+}
+
 static int print(const struct context *c, const struct report *r, const char *path)
 {
 	struct strbuf out = STRBUF_INIT;
 	struct report_view view = {
 		.report = r,
 		.path = path,
-		.width = MIN(MAX(c->width, REPORT_WIDTH_MIN), REPORT_WIDTH_MAX),
+		.width = option_output ? REPORT_WIDTH_MAX
+				       : MIN(MAX(c->width, REPORT_WIDTH_MIN), REPORT_WIDTH_MAX),
 		.color = c->color,
+		.html = option_output != NULL,
 		.bars = isatty(STDOUT_FILENO) && terminal_shows_utf8(),
 		.system = option_system,
 		.full_names = option_full_names,
@@ -158,9 +204,11 @@ static int print(const struct context *c, const struct report *r, const char *pa
 
 	if (c->json)
 		report_print_json(&view);
+	else if (option_output)
+		report_print_html(&view);
 	else
 		report_print_text(&view);
-	status = cli_print(c, &out);
+	status = option_output ? write_page(c, &out) : cli_print(c, &out);
 	strbuf_release(&out);
 	return status;
 }
@@ -187,7 +235,9 @@ static int run(struct context *c, int argc, char **argv)
 	if (option_callers > HOTSPOT_CALLERS_MAX)
 		return cli_usage(c, "--callers takes a number up to %u", HOTSPOT_CALLERS_MAX);
 	report_options.callers_of = option_callers ? option_top : 0;
-	status = cli_open_trace(c, argv[1], &progress, &path, &trace);
+	status = check_output(c);
+	if (status == EXIT_DONE)
+		status = cli_open_trace(c, argv[1], &progress, &path, &trace);
 	if (status != EXIT_DONE)
 		return status;
 	status = make_filter(c, trace, &report_options.filter);

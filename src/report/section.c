@@ -5,9 +5,55 @@
 #include <string.h>
 
 #include "base/human.h"
+#include "report/section_html.h"
 
 #define COLUMNS_MAX 24
 #define LABEL 10 /* columns of the labels of lines that are no tables */
+
+void report_gap(const struct report_view *v)
+{
+	if (!v->html)
+		strbuf_addc(v->out, '\n');
+}
+
+void report_paragraph(const struct report_view *v, unsigned indent, const char *text)
+{
+	if (v->html)
+		html_paragraph(v, text);
+	else
+		text_fold(v->out, text, indent, v->width);
+}
+
+void report_table(const struct report_view *v, struct text_table *t)
+{
+	if (v->html)
+		html_table(v, t);
+	else
+		text_table_print(t, 2, v->full_names ? UINT32_MAX : v->width, v->color, v->out);
+}
+
+void report_heading(const struct report_view *v, const char *text)
+{
+	if (v->html) {
+		html_heading(v, text);
+		return;
+	}
+	style_add(v->out, v->color, STYLE_BOLD, text);
+	strbuf_addc(v->out, '\n');
+}
+
+void report_verdict(const struct report_view *v, enum style style, const char *verdict,
+		    const char *rest)
+{
+	if (v->html) {
+		html_title(v, style, verdict, rest);
+		return;
+	}
+	report_gap(v);
+	style_add(v->out, v->color, STYLE_BOLD, "verdict  ");
+	style_add(v->out, v->color, style, verdict);
+	strbuf_addf(v->out, "%s\n", rest);
+}
 
 /* "label  text", folded, the text and the lines after the first one from a column on. */
 static void add_labelled(const struct report_view *v, enum style style, const char *label,
@@ -26,14 +72,21 @@ static void add_labelled(const struct report_view *v, enum style style, const ch
 
 void report_title(const struct report_view *v, const char *title, const char *rest)
 {
-	strbuf_addc(v->out, '\n');
+	if (v->html) {
+		html_title(v, STYLE_NONE, title, rest);
+		return;
+	}
+	report_gap(v);
 	add_labelled(v, STYLE_BOLD, title, rest, strlen(title) + 2);
 }
 
 void report_labelled(const struct report_view *v, enum style style, const char *label,
 		     const char *text)
 {
-	add_labelled(v, style, label, text, LABEL);
+	if (v->html)
+		html_labelled(v, style, label, text);
+	else
+		add_labelled(v, style, label, text, LABEL);
 }
 
 void report_bar(struct text_table *t, const struct report_view *v, uint64_t part, uint64_t whole,
@@ -43,6 +96,10 @@ void report_bar(struct text_table *t, const struct report_view *v, uint64_t part
 	uint64_t eighths =
 		whole ? (uint64_t)((unsigned __int128)MIN(part, whole) * columns * 8 / whole) : 0;
 
+	if (v->html) {
+		html_bar(t, eighths, columns * 8);
+		return;
+	}
 	for (; v->bars && eighths >= 8; eighths -= 8)
 		strbuf_adds(&bar, "\u2588");
 	if (v->bars && eighths)
@@ -101,11 +158,11 @@ static void print_table(const struct section *s, const struct report_view *v, st
 		if (s->before)
 			s->before(v, &before);
 		if (before.length)
-			text_fold(v->out, strbuf_text(&before), 2, v->width);
+			report_paragraph(v, 2, strbuf_text(&before));
 	}
 	*titled = true;
 	if (text_table_rows(t))
-		text_table_print(t, 2, v->full_names ? UINT32_MAX : v->width, v->color, v->out);
+		report_table(v, t);
 }
 
 static void print_list(const struct section *s, const struct report_view *v, const void *result,
@@ -198,7 +255,7 @@ void section_print_text(const struct section *s, const struct report_view *v)
 	if (titled && s->after)
 		s->after(v, &after);
 	if (after.length)
-		text_fold(v->out, strbuf_text(&after), 2, v->width);
+		report_paragraph(v, 2, strbuf_text(&after));
 }
 
 #define DECLARE(name) extern const struct section section_##name;
@@ -208,11 +265,25 @@ SECTIONS(DECLARE)
 #define ENTRY(name) &section_##name,
 static const struct section *const sections[] = { SECTIONS(ENTRY) };
 #undef ENTRY
+#define NAME(name) #name,
+static const char *const section_names[] = { SECTIONS(NAME) };
+#undef NAME
 
 void report_print_text(const struct report_view *v)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
 		section_print_text(sections[i], v);
+}
+
+void report_print_html(const struct report_view *v)
+{
+	html_begin(v);
+	for (size_t i = 0; i < ARRAY_SIZE(sections); i++) {
+		html_section_begin(v, section_names[i]);
+		section_print_text(sections[i], v);
+		html_section_end(v);
+	}
+	html_end(v);
 }
 
 void report_print_json(const struct report_view *v)

@@ -1,8 +1,9 @@
 /*
  * section.h: a section of the report, declared once: what its fields are called in JSON and above
- * the columns of its tables, their units, and where in the result of an analysis they are. Text and
- * JSON are rendered from the declaration. A section is a file section_<name>.c and a line in
- * SECTIONS.
+ * the columns of its tables, their units, and where in the result of an analysis they are. Text,
+ * HTML and JSON are rendered from the declaration. A section is a file section_<name>.c and a line
+ * in SECTIONS. What a section prints by itself it hands to the report_* functions below, which
+ * know how text and HTML show it.
  *
  * The words that all sections share:
  *
@@ -55,7 +56,8 @@ struct report_view {
 	const char *path; /* of the recording */
 	unsigned width; /* columns to fill, within the limits above */
 	bool color;
-	bool bars; /* draw bars: on a terminal only */
+	bool html; /* text is rendered as HTML, see section_html.c */
+	bool bars; /* draw bars: on a terminal only; HTML has them always */
 	bool system; /* show readings of GPUs and the machine */
 	bool full_names; /* kernel names with parameters and template arguments */
 	uint64_t callers; /* lines that are named for each kernel */
@@ -256,6 +258,8 @@ struct section {
 
 /* The whole report: about one screen, the most important things first. */
 void report_print_text(const struct report_view *v);
+/* A page that stands alone, with the same contents; view.html is true. */
+void report_print_html(const struct report_view *v);
 /* One JSON object and a newline. docs/report.md describes the keys; they only ever grow. */
 void report_print_json(const struct report_view *v);
 
@@ -263,6 +267,16 @@ void report_print_json(const struct report_view *v);
 void section_print_text(const struct section *s, const struct report_view *v);
 void section_print_json(const struct section *s, const struct report_view *v, struct json *j);
 
+/* What was recorded. */
+void report_heading(const struct report_view *v, const char *text);
+/* "\nverdict  GPU-bound; after its start-up …" */
+void report_verdict(const struct report_view *v, enum style style, const char *verdict,
+		    const char *rest);
+/* Sentences, folded after `indent` blanks; nothing where there are none. */
+void report_paragraph(const struct report_view *v, unsigned indent, const char *text);
+void report_table(const struct report_view *v, struct text_table *t);
+/* An empty line before what has no title. */
+void report_gap(const struct report_view *v);
 /* "\ntitle  rest" */
 void report_title(const struct report_view *v, const char *title, const char *rest);
 /* "label  text", folded. */

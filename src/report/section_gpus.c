@@ -158,8 +158,8 @@ static void print(const struct report_view *v)
 	if (text_table_rows(&t)) {
 		sentence_add(&title, WORDS("of "), DURATION(window));
 		report_title(v, "GPU busy", strbuf_text(&title));
-		text_table_print(&t, 2, v->width, v->color, v->out);
-		text_fold(v->out, strbuf_text(&mix), 2, v->width);
+		report_table(v, &t);
+		report_paragraph(v, 2, strbuf_text(&mix));
 	}
 	text_table_release(&t);
 }

@@ -31,8 +31,7 @@ static void print(const struct report_view *v)
 	if (p)
 		text_safe(&line, p->command, strlen(p->command));
 	text_shorten(&line, v->width);
-	style_add(v->out, v->color, STYLE_BOLD, line.length ? strbuf_text(&line) : v->path);
-	strbuf_addc(v->out, '\n');
+	report_heading(v, line.length ? strbuf_text(&line) : v->path);
 	strbuf_clear(&line);
 	if (p && *p->host) {
 		text_safe(&line, p->host, strlen(p->host));
@@ -49,7 +48,7 @@ static void print(const struct report_view *v)
 		sentence_add(&line, WORDS("; window from "), DURATION(r->start_ns - start_ns),
 			     WORDS(" to "), DURATION(r->end_ns - start_ns));
 	report_choice_text(f, &line);
-	text_fold(v->out, strbuf_text(&line), 0, v->width);
+	report_paragraph(v, 0, strbuf_text(&line));
 }
 
 static const void *find_process(const struct report_view *v, const void *row, size_t i)

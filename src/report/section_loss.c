@@ -14,8 +14,8 @@ static void print_untimed(const struct report_view *v)
 	if (!v->report->busy->untimed)
 		return;
 	sentence_add(&line, COUNTED_AS(v->report->busy->untimed, "GPU operation"),
-		     WORDS(" without times: counted, but in no sum above"));
-	strbuf_addc(v->out, '\n');
+		     WORDS(" without times: counted, but in no sum"));
+	report_gap(v);
 	report_labelled(v, STYLE_YELLOW, "no times", strbuf_text(&line));
 }
 
@@ -23,7 +23,7 @@ static void print_losses(const struct report_view *v)
 {
 	const struct cost *c = v->report->cost;
 
-	strbuf_addc(v->out, '\n');
+	report_gap(v);
 	if (!c->loss_count) {
 		report_labelled(v, STYLE_GREEN, "loss", "nothing lost");
 		return;

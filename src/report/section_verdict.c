@@ -130,17 +130,14 @@ static void add_hints(const struct report *r, struct strbuf *out)
 static void print_verdict(const struct report_view *v)
 {
 	const struct verdict *verdict = &v->report->verdicts->whole;
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, later = STRBUF_INIT;
 	uint64_t window = v->report->end_ns - v->report->start_ns;
 
-	strbuf_addc(v->out, '\n');
-	style_add(v->out, v->color, STYLE_BOLD, "verdict  ");
-	style_add(v->out, v->color, verdict->kind == VERDICT_GPU ? STYLE_GREEN : STYLE_YELLOW,
-		  verdict_name(verdict->kind));
 	if (verdict->start_up.pieces && v->report->verdicts->later.kind != verdict->kind)
-		strbuf_addf(v->out, "; after its start-up %s",
+		strbuf_addf(&later, "; after its start-up %s",
 			    verdict_name(v->report->verdicts->later.kind));
-	strbuf_addc(v->out, '\n');
+	report_verdict(v, verdict->kind == VERDICT_GPU ? STYLE_GREEN : STYLE_YELLOW,
+		       verdict_name(verdict->kind), strbuf_text(&later));
 	if (verdict->kind == VERDICT_NO_WORK && v->report->busy->untimed) {
 		sentence_add(&text, COUNTED_AS(v->report->busy->untimed, "operation"),
 			     WORDS(" on GPUs ran, without times\n"));
@@ -164,7 +161,7 @@ static void print_verdict(const struct report_view *v)
 		strbuf_addf(&text, "what helps: %s\n", verdict_advice(verdict->kind));
 	if (verdict->start_up.pieces)
 		add_later(v->report, &text);
-	text_fold(v->out, strbuf_text(&text), 2, v->width);
+	report_paragraph(v, 2, strbuf_text(&text));
 }
 
 static void add_cpu_sentence(const struct report *r, struct strbuf *out)
@@ -188,14 +185,13 @@ static void print_cpu_verdict(const struct report_view *v)
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	bool any = v->report->cpu_use->samples > 0;
 
-	strbuf_addc(v->out, '\n');
-	style_add(v->out, v->color, STYLE_BOLD, "verdict  ");
-	style_add(v->out, v->color, STYLE_YELLOW,
-		  any ? report_cpu_verdict(v->report->commands->whole.verdict) : "no CPU samples");
-	strbuf_addc(v->out, '\n');
+	report_verdict(v, STYLE_YELLOW,
+		       any ? report_cpu_verdict(v->report->commands->whole.verdict)
+			   : "no CPU samples",
+		       "");
 	if (any)
 		add_cpu_sentence(v->report, &text);
-	text_fold(v->out, strbuf_text(&text), 2, v->width);
+	report_paragraph(v, 2, strbuf_text(&text));
 }
 
 static void print_no_gpu(const struct report_view *v)
@@ -204,7 +200,7 @@ static void print_no_gpu(const struct report_view *v)
 
 	strbuf_adds(&line, "no data: ");
 	text_safe(&line, strbuf_text(&v->report->no_gpu->why), v->report->no_gpu->why.length);
-	strbuf_addc(v->out, '\n');
+	report_gap(v);
 	report_labelled(v, STYLE_YELLOW, "GPU", strbuf_text(&line));
 }
 
@@ -221,7 +217,7 @@ static void print_warnings(const struct report_view *v)
 			     WORDS(" of the events are missing (see loss below): all figures are "
 				   "of the others"));
 	if (failure.length || loss.length)
-		strbuf_addc(v->out, '\n');
+		report_gap(v);
 	if (failure.length)
 		report_labelled(v, STYLE_RED, "failed", strbuf_text(&failure));
 	if (loss.length)

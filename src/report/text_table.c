@@ -106,9 +106,16 @@ size_t text_table_rows(const struct text_table *t)
 	return t->column_count ? t->cells.count / t->column_count : 0;
 }
 
-static const char *cell(const struct text_table *t, size_t row, size_t column)
+const char *text_table_cell(const struct text_table *t, size_t row, size_t column)
 {
 	return strbuf_text(&t->text) + t->cells.data[row * t->column_count + column];
+}
+
+const char *text_table_note_of(const struct text_table *t, size_t row)
+{
+	const char *text = text_table_cell(t, row, 0);
+
+	return *text == NOTE ? text + 2 : NULL;
 }
 
 static void measure(const struct text_table *t, size_t *widths)
@@ -117,10 +124,10 @@ static void measure(const struct text_table *t, size_t *widths)
 		widths[c] = MAX(widths[c],
 				text_columns(t->columns[c].head, strlen(t->columns[c].head)));
 	for (size_t row = 0; row < text_table_rows(t); row++) {
-		if (cell(t, row, 0)[0] == NOTE)
+		if (text_table_note_of(t, row))
 			continue;
 		for (size_t c = 0; c < t->column_count; c++) {
-			const char *text = cell(t, row, c);
+			const char *text = text_table_cell(t, row, c);
 
 			widths[c] = MAX(widths[c], text_columns(text, strlen(text)));
 		}
@@ -233,13 +240,14 @@ void text_table_print(struct text_table *t, unsigned indent, unsigned width, boo
 		end_line(out);
 	}
 	for (size_t row = 0; row < text_table_rows(t); row++) {
-		if (cell(t, row, 0)[0] == NOTE) {
-			print_note(t, cell(t, row, 0), widths, indent, width, color, out);
+		if (text_table_note_of(t, row)) {
+			print_note(t, text_table_cell(t, row, 0), widths, indent, width, color,
+				   out);
 			continue;
 		}
 		blanks(out, indent);
 		for (size_t c = 0; c < t->column_count; c++)
-			print_cell(out, &t->columns[c], cell(t, row, c), widths[c],
+			print_cell(out, &t->columns[c], text_table_cell(t, row, c), widths[c],
 				   c == t->column_count - 1);
 		end_line(out);
 	}

@@ -68,6 +68,9 @@ void text_table_note(struct text_table *t, size_t column, const char *text);
 /* Forgets the rows after they were printed; what follows is aligned with them and has no heads. */
 void text_table_clear(struct text_table *t);
 size_t text_table_rows(const struct text_table *t);
+/* Text of a cell; text of a row that is a note, else NULL. */
+const char *text_table_cell(const struct text_table *t, size_t row, size_t column);
+const char *text_table_note_of(const struct text_table *t, size_t row);
 
 /*
  * Appends the table: lines of at most `width` columns, after `indent` blanks, two blanks between

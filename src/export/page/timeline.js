@@ -5,12 +5,12 @@
  */
 (async function () {
 	"use strict";
-	const ROW = 19, HEAD = 24, COUNTER = 44, GAP = 5, LABELS = 232, RULER = 26, CHAR = 6.63; /* pixels */
+	const ROW = 19, HEAD = 24, COUNTER = 36, GAP = 5, LABELS = 232, RULER = 26, CHAR = 6.63; /* pixels */
 	const FONT = '11px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace', LABEL_FONT = '12px system-ui, "DejaVu Sans", sans-serif';
 	const ORDER = { loss: 0, ranges: 1, stream: 1, events: 1, thread: 2, sync: 3, memory: 4, overhead: 5, counter: 6 };
-	const NOUNS = { kernel: "kernels", memcpy: "copies", memset: "memsets", graph_launch: "graphs", api_call: "calls", nvtx: "ranges",
-			gpu_range: "ranges on the GPU", synchronization: "waits", cuda_event: "events", allocation: "allocations",
-			overhead: "overheads", loss: "losses" };
+	const NOUNS = { kernel: "kernel kernels", memcpy: "copy copies", memset: "memset memsets", graph_launch: "graph graphs", api_call: "call calls",
+			nvtx: "range ranges", gpu_range: "GPU-range GPU-ranges", synchronization: "wait waits", cuda_event: "event events",
+			allocation: "allocation allocations", overhead: "overhead overheads", loss: "loss losses" };
 	const ARROWS_MAX = 300, LIST_MAX = 12;
 	const find = (id) => document.getElementById(id), root = document.documentElement;
 	const data = JSON.parse(find("data").textContent);
@@ -33,7 +33,7 @@
 	const exact = (ns) => ns < 1000 ? duration(ns) : duration(ns) + " (" + count(ns) + " ns)";
 	const percent = (part, whole) => (whole ? 100 * part / whole : 0).toFixed(1) + "%";
 	const moment = (ns) => (ns / 1e9).toFixed(9).replace(/(\.\d{3})(\d{3})(\d{3})$/, "$1\u202f$2\u202f$3") + " s";
-	const noun = (kind) => NOUNS[kind] || kind.replaceAll("_", " ");
+	const counted = (n, kind) => count(n) + " " + (NOUNS[kind] ? NOUNS[kind].split(" ")[n === 1 ? 0 : 1] : kind.replaceAll("_", " "));
 
 	/* --- columns --- */
 
@@ -102,7 +102,7 @@
 		const take = (length) => bytes.subarray(at, at += length);
 
 		return data.tracks.map(([group, kind, name, id, rows, counter]) => {
-			const track = { group, kind, name, id, counter };
+			const track = { group: counter ? group + data.groups.length : group, kind, name, id, counter };
 
 			track.rows = rows.map(([lane, depth, n, ...lengths]) =>
 				Object.assign((counter ? read_counter : read_row)(track, n, lengths.map(take)), { lane, depth }));
@@ -112,6 +112,8 @@
 		}).sort((a, b) => a.group - b.group || ORDER[a.kind] - ORDER[b.kind] || (counter_name(a) < counter_name(b) ? -1 : a.id - b.id) ||
 				  (a.kind < b.kind ? -1 : 1));
 	}
+	/* Counters are groups of their own, behind all others: streams and the threads that feed them stand close together. */
+	const group_name = (group) => data.groups[group % data.groups.length][0] + (group < data.groups.length ? "" : " counters");
 	const counter_name = (track) => track.kind === "counter" ? track.name : "";
 
 	function correlations_of(row) {
@@ -161,7 +163,7 @@
 			return fixed - 1;
 		for (const letter of name_of(c).slice(0, 80))
 			hash = (Math.imul(hash, 31) + letter.codePointAt(0)) >>> 0;
-		return (kind === "api_call" ? 22 : kind === "nvtx" || kind === "gpu_range" ? 38 : 6) + (hash ^ hash >>> 11) % 16;
+		return (kind === "api_call" ? 22 : kind === "nvtx" || kind === "gpu_range" ? 38 : 6) + ((hash ^ hash >>> 11) >>> 0) % 16;
 	}
 
 	function read_colors() {
@@ -338,13 +340,13 @@ click: details &middot; <kbd>Shift</kbd>+drag: sum of a span &middot; <kbd>F</kb
 		const place = (v) => y + high - (v - row.least) * unit, base = place(Math.max(row.least, 0));
 
 		for (let i = Math.max(0, below(row.start, view.from) - 1); i < row.n;) {
-			const x = Math.max(LABELS, LABELS + (row.start[i] - view.from) * k);
+			const x = Math.max(LABELS, Math.round(LABELS + (row.start[i] - view.from) * k));
 			let least = row.value[i], most = least, next = i + 1, to;
 
 			if (x >= width)
 				break;
 			for (;; next++) {
-				to = next < row.n ? LABELS + (row.start[next] - view.from) * k : Math.min(width, x_of(whole.to));
+				to = Math.round(next < row.n ? LABELS + (row.start[next] - view.from) * k : Math.min(width, x_of(whole.to)));
 				if (next >= row.n || to - x >= 1)
 					break;
 				least = Math.min(least, row.value[next]);
@@ -380,13 +382,13 @@ click: details &middot; <kbd>Shift</kbd>+drag: sum of a span &middot; <kbd>F</kb
 		context.font = LABEL_FONT;
 		draw_label(context, track.name, false, y + 13, LABELS - 28);
 		if (track.counter)
-			draw_label(context, "up to " + counter_text(track, track.rows[0].most), true, y + 29, LABELS - 28);
+			draw_label(context, "up to " + counter_text(track, track.rows[0].most), true, y + 28, LABELS - 28);
 		context.fillStyle = colors.faint;
 		context.fillRect(0, y + item.height + GAP / 2 - 1, plot.clientWidth, 1);
 	}
 
 	function draw_group(context, item, y) {
-		const [name, detail] = data.groups[item.group];
+		const name = group_name(item.group), detail = data.groups[item.group % data.groups.length][1];
 
 		context.fillStyle = colors.panel;
 		context.fillRect(0, y, plot.clientWidth, HEAD);
@@ -496,7 +498,7 @@ click: details &middot; <kbd>Shift</kbd>+drag: sum of a span &middot; <kbd>F</kb
 	/* All work of GPUs, or else all calls, in the whole recording, and what of it is shown. */
 	let overview_picture = null;
 	function draw_overview() {
-		const width = overview.clientWidth, tall = overview.clientHeight, part = (ns) => (ns - whole.from) / (whole.to - whole.from) * width;
+		const width = document.body.clientWidth, tall = 34, part = (ns) => (ns - whole.from) / (whole.to - whole.from) * width;
 		const context = prepare(overview, width, tall), shown = rows.filter((row) => row.track.kind === "stream");
 
 		if (!overview_picture || overview_picture.length !== width) {
@@ -510,9 +512,10 @@ click: details &middot; <kbd>Shift</kbd>+drag: sum of a span &middot; <kbd>F</kb
 					i = last;
 				}
 		}
+		const most = overview_picture.reduce((a, b) => Math.max(a, b), 0);
 		context.fillStyle = colors["counter-line"];
 		for (let x = 0; x < width; x++) {
-			const high = Math.min(1, overview_picture[x]) * (tall - 4);
+			const high = overview_picture[x] / most * (tall - 4);
 
 			if (high)
 				context.fillRect(x, tall - Math.max(high, 1), 1, Math.max(high, 1));
@@ -738,7 +741,7 @@ click: details &middot; <kbd>Shift</kbd>+drag: sum of a span &middot; <kbd>F</kb
 		add_line(table, "kind", kind_of(c).replaceAll("_", " ") + (details.scope ? " (scope)" : ""));
 		add_line(table, "duration", exact(row.end[i] - row.start[i]));
 		add_line(table, "start", moment(row.start[i]) + (data.start_unix_ns ? ", " + new Date((data.start_unix_ns + row.start[i]) / 1e6).toISOString() : ""));
-		add_line(table, "where", data.groups[row.track.group][0] + ", " + row.track.name);
+		add_line(table, "where", group_name(row.track.group) + ", " + row.track.name);
 		if (inside.length)
 			add_line(table, "inside", inside.join(" / "));
 		const more = add(add(columns, "div"), "table");
@@ -754,26 +757,22 @@ click: details &middot; <kbd>Shift</kbd>+drag: sum of a span &middot; <kbd>F</kb
 		redraw();
 	}
 
-	/* What starts in a span of time: sums by name. */
+	/* What runs in a span of time, and how long of it: sums by name. */
 	function sum_span() {
-		const sums = new Map();
+		const sums = new Map(), named = new Map();
 
 		for (const row of rows)
-			for (let i = below(row.start, span.from), last = below(row.start, span.to); i < last; i++) {
-				const c = own_class(row.class[i]);
-				const sum = sums.get(c) || { c, n: 0, ns: 0 };
+			for (let i = below(row.end, span.from, 0, true); i < row.n && row.start[i] < span.to; i++) {
+				const c = own_class(row.class[i]), sum = sums.get(c) || { c, n: 0, ns: 0 };
 
 				sum.n++;
-				sum.ns += row.end[i] - row.start[i];
+				sum.ns += Math.min(row.end[i], span.to) - Math.max(row.start[i], span.from);
 				sums.set(c, sum);
 			}
-		const named = new Map();
 		for (const { c, n, ns } of sums.values()) {
 			const key = kind_of(c) + "\n" + name_of(c), sum = named.get(key) || { c, n: 0, ns: 0 };
 
-			sum.n += n;
-			sum.ns += ns;
-			named.set(key, sum);
+			named.set(key, { c, n: sum.n + n, ns: sum.ns + ns });
 		}
 		return [...named.values()].sort((a, b) => b.ns - a.ns);
 	}
@@ -782,7 +781,7 @@ click: details &middot; <kbd>Shift</kbd>+drag: sum of a span &middot; <kbd>F</kb
 		const sums = sum_span(), columns = open_details(duration(Math.round(span.to - span.from)) + " from " + moment(Math.max(0, span.from)));
 		const table = add(add(columns, "div"), "table"), head = add(table, "tr");
 
-		for (const [text, name] of [["what starts there", ""], ["kind", ""], ["count", "number"], ["time", "number"], ["of the span", "number"]])
+		for (const [text, name] of [["what runs there", ""], ["kind", ""], ["count", "number"], ["time", "number"], ["of the span", "number"]])
 			add(head, "th", text, name);
 		for (const { c, n, ns } of sums.slice(0, 60)) {
 			const line = add(table, "tr"), cell = add(line, "td");
@@ -791,7 +790,7 @@ click: details &middot; <kbd>Shift</kbd>+drag: sum of a span &middot; <kbd>F</kb
 			cell.append(name_of(c));
 			add(line, "td", kind_of(c).replaceAll("_", " "));
 			add(line, "td", count(n), "number");
-			add(line, "td", duration(ns), "number");
+			add(line, "td", duration(Math.round(ns)), "number");
 			add(line, "td", percent(ns, span.to - span.from), "number");
 		}
 		if (sums.length > 60)
@@ -836,7 +835,7 @@ click: details &middot; <kbd>Shift</kbd>+drag: sum of a span &middot; <kbd>F</kb
 			}
 		}
 		find("found").textContent = !matches ? "" : sums.size ? [...sums].sort((a, b) => b[1].ns - a[1].ns).slice(0, 3)
-			.map(([kind, sum]) => count(sum.n) + " " + noun(kind) + ": " + duration(sum.ns)).join(", ") : "nothing found";
+			.map(([kind, sum]) => counted(sum.n, kind) + ": " + duration(sum.ns)).join(", ") : "nothing found";
 		find("next").disabled = find("last").disabled = !sums.size;
 		redraw();
 		return sums;
@@ -1036,7 +1035,7 @@ click: details &middot; <kbd>Shift</kbd>+drag: sum of a span &middot; <kbd>F</kb
 		kinds.delete("gpu_range");
 		return [data.host, isNaN(when) ? "" : when.toISOString().slice(0, 19).replace("T", " ") + " UTC", duration(data.duration_ns),
 			...["kernel", "memcpy", "memset", "graph_launch", "api_call", "nvtx"].filter((kind) => kinds.has(kind))
-				.map((kind) => count(kinds.get(kind)) + " " + noun(kind)), ...data.notes].filter(Boolean).join(" \u00b7 ");
+				.map((kind) => counted(kinds.get(kind), kind)), ...data.notes].filter(Boolean).join(" \u00b7 ");
 	}
 
 	function add_losses() {

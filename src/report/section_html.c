@@ -1,0 +1,144 @@
+/* section_html.c: sections as a page that stands alone: no script, no request, light and dark as the system is. */
+#include "report/section_html.h"
+
+#include <string.h>
+
+#include "base/html.h"
+
+/* From src/report/, by cmake/PitotEmbed.cmake. */
+extern const char report_css[];
+
+#define BAR '\002' /* a cell that starts with this byte is a bar of so many percent */
+
+static const char *const style_words[] = {
+	[STYLE_NONE] = "",     [STYLE_BOLD] = "",       [STYLE_DIM] = "dim",
+	[STYLE_RED] = "red",   [STYLE_GREEN] = "green", [STYLE_YELLOW] = "yellow",
+	[STYLE_BLUE] = "blue", [STYLE_CYAN] = "cyan",
+};
+
+static void add(const struct report_view *v, const char *markup)
+{
+	strbuf_adds(v->out, markup);
+}
+
+static void add_text(const struct report_view *v, const char *text)
+{
+	html_escape(v->out, text, strlen(text));
+}
+
+void html_begin(const struct report_view *v)
+{
+	add(v, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+	       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>");
+	add_text(v, v->path);
+	strbuf_addf(v->out, " - report</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n",
+		    report_css);
+}
+
+void html_end(const struct report_view *v)
+{
+	add(v, "</main>\n</body>\n</html>\n");
+}
+
+void html_section_begin(const struct report_view *v, const char *name)
+{
+	strbuf_addf(v->out, "<section id=\"%s\">\n", name);
+}
+
+void html_section_end(const struct report_view *v)
+{
+	add(v, "</section>\n");
+}
+
+void html_heading(const struct report_view *v, const char *text)
+{
+	add(v, "<h1>");
+	add_text(v, text);
+	add(v, "</h1>\n");
+}
+
+void html_title(const struct report_view *v, enum style style, const char *title, const char *rest)
+{
+	strbuf_addf(v->out, "<h2 class=\"%s\">", style_words[style]);
+	add_text(v, title);
+	add(v, " <small>");
+	add_text(v, rest);
+	add(v, "</small></h2>\n");
+}
+
+void html_labelled(const struct report_view *v, enum style style, const char *label,
+		   const char *text)
+{
+	strbuf_addf(v->out, "<p class=\"labelled %s\"><b>", style_words[style]);
+	add_text(v, label);
+	add(v, "</b> <span>");
+	add_text(v, text);
+	add(v, "</span></p>\n");
+}
+
+void html_paragraph(const struct report_view *v, const char *text)
+{
+	for (size_t length; *text; text += length + (text[length] == '\n')) {
+		length = strcspn(text, "\n");
+		if (!length)
+			continue;
+		add(v, "<p>");
+		html_escape(v->out, text, length);
+		add(v, "</p>\n");
+	}
+}
+
+void html_bar(struct text_table *t, uint64_t part, uint64_t whole)
+{
+	text_table_addf(t, "%c%llu", BAR, (unsigned long long)(whole ? 100 * part / whole : 0));
+}
+
+static void add_cell(const struct report_view *v, const struct text_column *column,
+		     const char *text)
+{
+	if (*text == BAR) {
+		strbuf_addf(v->out, "<td class=\"bar\"><i style=\"width:%s%%\"></i></td>",
+			    text + 1);
+		return;
+	}
+	add(v, column->left ? "<td class=\"text\">" : "<td>");
+	add_text(v, text);
+	add(v, "</td>");
+}
+
+static void add_row(const struct report_view *v, const struct text_table *t, size_t row)
+{
+	const char *note = text_table_note_of(t, row);
+
+	if (!note) {
+		add(v, "<tr>");
+		for (size_t c = 0; c < t->column_count; c++)
+			add_cell(v, &t->columns[c], text_table_cell(t, row, c));
+		add(v, "</tr>\n");
+		return;
+	}
+	strbuf_addf(v->out, "<tr class=\"note\"><td class=\"text\" colspan=\"%zu\">",
+		    t->column_count);
+	add_text(v, note);
+	add(v, "</td></tr>\n");
+}
+
+void html_table(const struct report_view *v, struct text_table *t)
+{
+	v->out->failed |= t->failed || t->text.failed;
+	if (v->out->failed)
+		return;
+	add(v, "<div class=\"table\"><table>\n");
+	if (!t->headless) {
+		add(v, "<tr>");
+		for (size_t c = 0; c < t->column_count; c++) {
+			add(v, t->columns[c].left ? "<th class=\"text\">" : "<th>");
+			add_text(v, t->columns[c].head);
+			add(v, "</th>");
+		}
+		add(v, "</tr>\n");
+	}
+	for (size_t row = 0; row < text_table_rows(t); row++)
+		add_row(v, t, row);
+	add(v, "</table></div>\n");
+}

@@ -1,0 +1,22 @@
+/* section_html.h: what section.c writes in place of text where a report is a page. */
+#ifndef PITOT_REPORT_SECTION_HTML_H
+#define PITOT_REPORT_SECTION_HTML_H
+
+#include "report/section.h"
+
+/* The page, and a section of it, which leaves nothing where nothing is written into it. */
+void html_begin(const struct report_view *v);
+void html_end(const struct report_view *v);
+void html_section_begin(const struct report_view *v, const char *name);
+void html_section_end(const struct report_view *v);
+
+void html_heading(const struct report_view *v, const char *text);
+void html_title(const struct report_view *v, enum style style, const char *title, const char *rest);
+void html_labelled(const struct report_view *v, enum style style, const char *label,
+		   const char *text);
+void html_paragraph(const struct report_view *v, const char *text); /* one for each line */
+void html_table(const struct report_view *v, struct text_table *t);
+/* A cell of a table with a bar for part of whole. */
+void html_bar(struct text_table *t, uint64_t part, uint64_t whole);
+
+#endif
