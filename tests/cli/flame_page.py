@@ -12,13 +12,13 @@ def page_data(path):
 
 
 def show(browser, page, tmp_path, script, end):
-    """What a page's script leaves in the attribute `data-result`, as JSON: `script` runs when the page is there."""
+    """What a page's script leaves in the attribute `data-result`, as JSON: `script` runs when the page is there. It may await."""
     text = page.read_text()
     assert end in text
     head, tail = text.rsplit(end, 1)
     copy = page.with_name(f"shown{page.suffix}")
-    copy.write_text(f"{head}\ndocument.documentElement.setAttribute('data-result', JSON.stringify((() => {{ {script} }})()));\n"
-                    f"{end}{tail}")
+    copy.write_text(f"{head}\n(async () => {{ {script} }})().catch((wrong) => wrong.stack).then((result) => "
+                    f"document.documentElement.setAttribute('data-result', JSON.stringify(result)));\n{end}{tail}")
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
                f"--user-data-dir={tmp_path / 'browser'}", "--window-size=1240,900", "--virtual-time-budget=3000",
                "--dump-dom", copy.as_uri()]

@@ -177,7 +177,7 @@ def test_formats_that_completion_offers(pitot, declared, make_recording, tmp_pat
         for option in command["options"]:
             for name in option["choices"] if option["name"] == "format" else []:
                 if name != "text":
-                    pitot(command["name"], recording, "--format", name, "-o", tmp_path / name)
+                    pitot(command["name"], recording, "--format", name, "-o", tmp_path / f"{command['name']}.{name}")
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -1,5 +1,5 @@
 /*
- * Draws the timeline of a page on canvases. What there is to draw stands in <script id="data"> and <script id="columns">, see
+ * Draws the timeline of a page on canvases. What there is to draw stands in its elements "data" and "columns", see
  * timeline.h. Slices of a row follow one another, so binary search finds what is visible; slices that are narrower than a pixel are
  * merged into one, whose strength is the part of the pixel's time that they fill (prefix sums of durations).
  */

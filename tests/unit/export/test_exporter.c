@@ -72,6 +72,7 @@ static void test_formats_by_path(void **state)
 	assert_string_equal(exporter_by_path("x.perfetto-trace")->file.name, "perfetto");
 	assert_string_equal(exporter_by_path("a/b.c.pftrace")->file.name, "perfetto");
 	assert_string_equal(exporter_by_path("x.json.gz")->file.name, "json");
+	assert_string_equal(exporter_by_path("x.html")->file.name, "html");
 	assert_string_equal(exporter_by_path("x.gpufl")->file.name, "gpufl");
 	assert_null(exporter_by_path(".json"));
 	assert_null(exporter_by_path("json"));

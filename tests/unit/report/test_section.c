@@ -68,6 +68,83 @@ static void text_has_what_has_a_head(void **state)
 			    "  blue\\x1b      0  25.0%        -        -     0 B/s\n");
 }
 
+static void say_more(const struct report_view *v, const void *row, struct text_table *t)
+{
+	(void)v;
+	text_table_note(t, 1, ((const struct toy_row *)row)->count ? "a <note>" : "last");
+}
+
+static void say_remark(const struct report_view *v, struct strbuf *out)
+{
+	(void)v;
+	strbuf_adds(out, "1 & 2");
+}
+
+static void say_after(const struct report_view *v, struct strbuf *out)
+{
+	strbuf_adds(out, "first line\n\nsecond line\n");
+	report_labelled(v, STYLE_RED, "<label>", "what it says");
+	report_verdict(v, STYLE_GREEN, "good", "; and so on");
+	report_gap(v);
+}
+
+static const struct field noted[] = {
+	LIST("items", ITEMS(struct toys, items, count), toy_fields, .notes = say_more),
+};
+
+/* The same declaration, and what sections print by themselves; numbers to the right, texts to the left. */
+static void html_has_the_same(void **state)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct section section = { .title = "<toys>",
+				   RESULT(copies),
+				   FIELDS(noted),
+				   .remark = say_remark,
+				   .after = say_after };
+	struct report_view v = view_of(&out);
+
+	(void)state;
+	v.html = true;
+	section_print_text(&section, &v);
+	assert_string_equal(
+		strbuf_text(&out),
+		"<h2 class=\"\">&lt;toys&gt; <small>1 &amp; 2</small></h2>\n"
+		"<div class=\"table\"><table>\n"
+		"<tr><th class=\"text\">toy</th><th>count</th><th>share</th><th>time</th>"
+		"<th>mean</th><th>achieved</th></tr>\n"
+		"<tr><td class=\"text\">red</td><td>1,000</td><td>75.0%</td><td>3.00 ms</td>"
+		"<td>3.00 us</td><td>1.0 GB/s</td></tr>\n"
+		"<tr class=\"note\"><td class=\"text\" colspan=\"6\">a &lt;note&gt;</td></tr>\n"
+		"<tr><td class=\"text\">blue\\x1b</td><td>0</td><td>25.0%</td><td>-</td>"
+		"<td>-</td><td>0 B/s</td></tr>\n"
+		"<tr class=\"note\"><td class=\"text\" colspan=\"6\">last</td></tr>\n"
+		"</table></div>\n"
+		"<p class=\"labelled red\"><b>&lt;label&gt;</b> <span>what it says</span></p>\n"
+		"<h2 class=\"green\">good <small>; and so on</small></h2>\n"
+		"<p>first line</p>\n<p>second line</p>\n");
+}
+
+/* A bar is a part of its cell, however few characters wide it is in text. */
+static void html_has_bars(void **state)
+{
+	static const struct text_column columns[] = { LEFT("name"), LEFT("") };
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct text_table t = TEXT_TABLE_INIT(columns);
+	struct report_view v = view_of(&out);
+
+	(void)state;
+	v.html = true;
+	for (uint64_t part = 0; part <= 6; part += 3) {
+		text_table_add(&t, "x");
+		report_bar(&t, &v, part, 4, 25);
+	}
+	report_table(&v, &t);
+	assert_non_null(strstr(strbuf_text(&out), "<i style=\"width:0%\">"));
+	assert_non_null(strstr(strbuf_text(&out), "<i style=\"width:75%\">"));
+	assert_non_null(strstr(strbuf_text(&out), "<i style=\"width:100%\">"));
+	text_table_release(&t);
+}
+
 static const struct field halves[] = {
 	LIST("items", ITEMS(struct toys, items, count), toy_fields, .half = true),
 };
@@ -205,6 +282,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(text_has_what_has_a_head),
+		cmocka_unit_test(html_has_the_same),
+		cmocka_unit_test(html_has_bars),
 		cmocka_unit_test(lists_of_half_length_round_up),
 		cmocka_unit_test(json_has_what_has_a_key),
 		cmocka_unit_test(fields_of_other_units),

@@ -1,0 +1,331 @@
+"""`pitot export -o x.html`: the timeline's columns against the recording's rows, and the page in a browser."""
+import json
+import re
+from collections import Counter, defaultdict
+
+import pytest
+
+from exported import PATTERNS, make_exported, timed, view
+from flame_page import show
+from timeline_page import of_kind, read_page, stack_of
+
+END = "</script>\n</body>"
+GPU_WORK = {"kernel": "kernels", "memcpy": "copies", "memset": "sets"}
+READY = "while (!window.timeline) await new Promise((done) => setTimeout(done, 5)); const t = window.timeline;"
+
+
+@pytest.fixture(scope="module", params=PATTERNS + ("varied", "processes"))
+def recording(request, make_recording, tmp_path_factory):
+    return make_exported(make_recording, request.param, tmp_path_factory.mktemp(request.param) / "r.pitot")
+
+
+@pytest.fixture(scope="module")
+def named(make_recording, tmp_path_factory):
+    return make_recording(tmp_path_factory.mktemp("names") / "r.pitot", "names")
+
+
+@pytest.fixture(scope="module")
+def train(make_recording, tmp_path_factory):
+    return make_exported(make_recording, "train", tmp_path_factory.mktemp("train") / "r.pitot")
+
+
+def export(pitot, recording, tmp_path, *options):
+    pitot("export", recording, "-o", tmp_path / "x.html", "--force", *options)
+    return read_page(tmp_path / "x.html")
+
+
+# --- columns ---
+
+
+def test_the_page_conserves_the_recording(pitot, recording, tmp_path):
+    _, slices, readings = export(pitot, recording, tmp_path)
+    for table in ("kernel", "memcpy", "memset", "graph_launch"):
+        assert Counter((s["start_ns"], s["duration"], s["id"]) for s in of_kind(slices, table)) == \
+            Counter((r["start_ns"], r["duration"], r["stream"]) for r in timed(view(pitot, recording, table)))
+    for table in ("api_call", "synchronization", "overhead"):
+        assert Counter((s["start_ns"], s["duration"]) for s in of_kind(slices, table)) == \
+            Counter((r["start_ns"], r["duration"]) for r in timed(view(pitot, recording, table)))
+    assert Counter((s["start_ns"], s["id"]) for s in of_kind(slices, "api_call")) == \
+        Counter((r["start_ns"], r["thread"]) for r in view(pitot, recording, "api_call"))
+    assert Counter(time for times in readings.values() for time, _ in times) == \
+        Counter(r["time_ns"] for r in view(pitot, recording, "counter_sample"))
+
+
+def test_sums_are_those_of_the_report(pitot, recording, tmp_path):
+    _, slices, _ = export(pitot, recording, tmp_path)
+    gpus = pitot("report", recording, "--json", json_output=True)["gpus"]
+    for table, key in GPU_WORK.items():
+        sums = defaultdict(lambda: [0, 0])
+        for each in of_kind(slices, table):
+            sums[each["group"]][0] += 1
+            sums[each["group"]][1] += each["duration"]
+        expected = {f"GPU {gpu['gpu']}": [gpu["busy"][key]["count"], gpu["busy"][key]["sum_ns"]] for gpu in gpus}
+        assert {**{name: [0, 0] for name in expected}, **sums} == expected
+
+
+def test_work_leads_to_its_call(pitot, recording, tmp_path):
+    """The ids at both ends of an arrow, against a join of the tables."""
+    _, slices, _ = export(pitot, recording, tmp_path)
+    calls = {s["correlation"]: s["start_ns"] for s in of_kind(slices, "api_call")}
+    assert len(calls) == len(of_kind(slices, "api_call")), "correlation ids of calls are not unique"
+    recorded = {(r["pid"], r["correlation"]): r["start_ns"] for r in view(pitot, recording, "api_call")}
+    said = pitot("export", recording, "-o", tmp_path / "y.html", "--json", json_output=True)
+    linked = 0
+    for table in (*GPU_WORK, "graph_launch"):
+        work = of_kind(slices, table)
+        linked += sum(s["correlation"] in calls for s in work)
+        assert Counter((s["start_ns"], calls.get(s["correlation"])) for s in work) == \
+            Counter((r["start_ns"], recorded.get((r["pid"], r["correlation"]))) for r in timed(view(pitot, recording, table)))
+    assert linked == said["arrows"] > 0
+
+
+def test_slices_of_a_row_follow_one_another_and_nest(pitot, recording, tmp_path):
+    rows = defaultdict(list)
+    for each in export(pitot, recording, tmp_path)[1]:
+        rows[each["group"], each["track"], each["track_name"], each["row"]].append(each)
+    for (*track, (lane, depth)), slices in rows.items():
+        outer = rows.get((*track, (lane, depth - 1)), [])
+        for before, after in zip(slices, slices[1:]):
+            assert before["start_ns"] + before["duration"] <= after["start_ns"]
+        for each in slices if depth else []:
+            assert any(o["start_ns"] <= each["start_ns"] and each["start_ns"] + each["duration"] <= o["start_ns"] + o["duration"]
+                       for o in outer), each
+        assert depth == 0 or track[1] != "stream", "work of a stream does not nest"
+
+
+def test_the_varied_recording(pitot, make_recording, tmp_path):
+    path = make_exported(make_recording, "varied", tmp_path / "r.pitot")
+    data, slices, readings = export(pitot, path, tmp_path)
+    assert (data["title"], data["host"]) == ("./worker --rank 1", "testhost")
+    assert data["groups"][0] == ["GPU 0", "NVIDIA H200"] and ["app 100", "./train --epochs 1"] in data["groups"]
+    [loss] = data["loss"]
+    assert loss[:3] == ["app 100", "ring_full", 17] and of_kind(slices, "loss")[0]["details"]["count"] == 17
+    power = readings["GPU 0", "gpu_power"]
+    assert [value for _, value in power[:2]] == [345.678, 346.678]
+    assert [t[5]["unit"] for t in data["tracks"] if t[2] == "gpu_power"] == ["W"]
+    configs = {r["name"]: r for r in view(pitot, path, "kernel_config")}
+    saxpy = next(s for s in of_kind(slices, "kernel") if s["name"] == "saxpy")
+    config = configs["_Z5saxpyifPfS_"]
+    assert saxpy["details"]["name"] == "saxpy(int, float, float*, float*)"
+    assert saxpy["details"]["grid"] == [config[f"grid_{axis}"] for axis in "xyz"]
+    assert saxpy["details"]["block"] == [config[f"block_{axis}"] for axis in "xyz"]
+    assert Counter(s["details"]["bytes"] for s in of_kind(slices, "memcpy")) == \
+        Counter(r["bytes"] for r in timed(view(pitot, path, "memcpy")))
+    assert Counter((s["details"].get("graph"), s["details"].get("graph node")) for s in of_kind(slices, "kernel")) == \
+        Counter((r["graph"], r["graph_node"]) for r in timed(view(pitot, path, "kernel")))
+    failed = [s for s in of_kind(slices, "api_call") if "result" in s["details"]]
+    assert Counter(s["details"]["result"] for s in failed) == \
+        Counter(r["result"] for r in view(pitot, path, "api_call") if r["result"] is not None)
+    [open_range] = [s for s in of_kind(slices, "nvtx") if s["name"] == "never ends"]
+    assert open_range["details"]["finished"] is False
+    assert {s["row"][0] for s in of_kind(slices, "nvtx") if s["track"] == "ranges"} == {0, 1}, "ranges that cross"
+
+
+def test_stacks_are_those_of_chrome_json(pitot, make_recording, tmp_path):
+    path = make_recording(tmp_path / "r.pitot", kernels=900, stacks=40)
+    data, slices, _ = export(pitot, path, tmp_path)
+    pitot("export", path, "-o", tmp_path / "x.json")
+    trace = json.loads((tmp_path / "x.json").read_text())
+    frames = trace["stackFrames"]
+
+    def path_of(node):
+        while node:
+            yield frames[node]["name"]
+            node = str(frames[node].get("parent", ""))
+
+    expected = Counter((e["name"], tuple(path_of(str(e["sf"])))) for e in trace["traceEvents"] if "sf" in e)
+    calls = of_kind(slices, "api_call")
+    assert Counter((s["name"], tuple(stack_of(data, s["details"]["stack"]))) for s in calls) == expected and len(expected) > 40
+    bare, slices, _ = export(pitot, path, tmp_path, "--no-stacks")
+    assert not bare["nodes"] and not [s for s in slices if "stack" in s["details"]] and len(of_kind(slices, "api_call")) == len(calls)
+
+
+@pytest.mark.parametrize("options", [["--since", "3ms"], ["--until", "2ms"], ["--since", "1ms", "--until", "2ms"], ["--kernel", "*gemm*"],
+                                     ["--scope", "forward"]], ids=lambda options: options[0] + str(len(options)))
+def test_filters(pitot, train, tmp_path, options):
+    """What other formats leave out is left out here."""
+    data, slices, _ = export(pitot, train, tmp_path, *options)
+    pitot("export", train, "-o", tmp_path / "x.json", "--force", *options)
+    events = json.loads((tmp_path / "x.json").read_text())["traceEvents"]
+    expected = Counter(e["cat"] for e in events if e["ph"] == "X")
+    assert 0 < len(of_kind(slices, "kernel")) == expected["kernel"] < 3000
+    assert len(of_kind(slices, "api_call")) == expected["cuda_driver"] + expected["cuda_runtime"]
+    assert [options[1] in note for note in data["notes"]] == ([] if options[0] in ("--since", "--until") else [True])
+
+
+def test_scopes(pitot, make_recording, tmp_path):
+    path = make_recording(tmp_path / "r.pitot", "scopes")
+    _, slices, _ = export(pitot, path, tmp_path)
+    rows = view(pitot, path, "nvtx")
+    begun = [r for r in rows if r["kind"] in ("push", "start", "mark")]
+    assert Counter(s["start_ns"] for s in of_kind(slices, "nvtx")) == Counter(r["time_ns"] for r in begun)
+    assert {s["details"]["domain"] for s in of_kind(slices, "nvtx") if s["details"].get("scope")} == {"pitot"}
+    assert [s["details"]["continues"] for s in slices if "continues" in s["details"]]
+    ranges = [s for s in of_kind(slices, "gpu_range")]
+    for each in ranges:
+        inside = [s for s in of_kind(slices, "kernel") if s["id"] == each["id"] and s["start_ns"] >= each["start_ns"]
+                  and s["start_ns"] + s["duration"] <= each["start_ns"] + each["duration"]]
+        assert inside, each
+
+
+def test_names_cannot_leave_their_element(pitot, named, tmp_path):
+    data, slices, _ = export(pitot, named, tmp_path)
+    text = (tmp_path / "x.html").read_text()
+    assert re.findall(r"<(/?script)\b[^>]*>", text, re.I) == ["script", "/script"] * 3 and "<!--" not in text and "onerror=\"" not in text
+    messages = {s["name"] for s in of_kind(slices, "nvtx")}
+    assert {"</script><script>window.hacked = 1</script>", "<!--<script>", "(no message)", "__proto__"} <= messages
+    assert "line\u2028separator\u2029s, \r\n\t" in messages and "invalid \ufffd\ufffd( UTF-8 \ufffd\ufffd\ufffd" in messages
+    assert data["title"].endswith("</script> & \ufffd") and len(data["loss"]) == 8
+
+
+def test_nothing_is_asked_of_the_network(pitot, train, tmp_path):
+    """No address but that of nothing: neither in markup nor in code."""
+    export(pitot, train, tmp_path)
+    text = (tmp_path / "x.html").read_text()
+    assert not re.findall(r"https?:|//[a-z]+\.|\bfetch\b|XMLHttp|@import|url\(|\bsrc=|\bhref=", text)
+
+
+# --- in a browser ---
+
+
+def test_page_finds_and_sums(pitot, train, browser, tmp_path):
+    _, slices, _ = export(pitot, train, tmp_path)
+    result = show(browser, tmp_path / "x.html", tmp_path, READY + """
+        const out = { title: document.getElementById("title").textContent, about: document.getElementById("about").textContent };
+        out.count = t.rows.reduce((n, row) => n + row.n, 0);
+        out.busy = t.rows.filter((row) => row.track.kind === "stream").reduce((ns, row) => ns + row.busy[row.n], 0);
+        out.sums = [...t.search("gemm")];
+        out.found = document.getElementById("found").textContent;
+        out.steps = [];
+        for (let i = 0; i < 4; i++) {
+            t.step(i < 3);
+            const { row, i: k } = t.selection();
+            out.steps.push([row.start[k], t.name_of(row.class[k])]);
+        }
+        out.none = [...t.search("no such name")].length;
+        out.wrong = [...t.search("elementwise_kernel<(")].length;
+        return out;
+    """, END)
+    kernels, hits = of_kind(slices, "kernel"), [s for s in slices if "gemm" in (s["name"] + s["details"].get("name", "")).lower()]
+    assert result["count"] == len(slices) and result["title"] == "make-recording (synthetic)"
+    assert f"{len(kernels):,} kernels" in result["about"]
+    assert result["busy"] == sum(s["duration"] for s in slices if s["track"] == "stream")
+    assert {kind: [sums["n"], sums["ns"]] for kind, sums in result["sums"]} == \
+        {"kernel": [len(hits), sum(s["duration"] for s in hits)]}
+    assert result["found"].startswith(f"{len(hits):,} kernels: ")
+    starts = sorted((s["start_ns"], s["name"]) for s in hits)
+    assert [tuple(step) for step in result["steps"]] == [starts[0], starts[1], starts[2], starts[1]]
+    assert result["none"] == result["wrong"] == 0
+
+
+def test_page_shows_what_is_clicked(pitot, train, browser, tmp_path):
+    """The second kernel: its details, its call, the arrow's other end; and from the call back to it."""
+    _, slices, _ = export(pitot, train, tmp_path)
+    result = show(browser, tmp_path / "x.html", tmp_path, READY + """
+        const out = {}, row = t.rows.find((each) => each.track.kind === "stream"), plot = document.getElementById("plot");
+        const text = () => document.getElementById("details").innerText;
+        const point = (type, x, y, more) => {
+            const box = plot.getBoundingClientRect();
+            plot.dispatchEvent(new PointerEvent(type, { clientX: box.left + x, clientY: box.top + y, bubbles: true, pointerId: 1, ...more }));
+        };
+        plot.setPointerCapture = () => {};
+        t.show(row.start[1] - 1000, row.end[1] + 1000);
+        t.draw();
+        const x = t.x_of((row.start[1] + row.end[1]) / 2), y = t.y_of(row) + 5;
+        point("pointermove", x, y);
+        out.tip = document.getElementById("tip").innerText;
+        point("pointerdown", x, y);
+        point("pointerup", x, y);
+        out.place = [t.selection().row === row, t.selection().i];
+        out.details = text();
+        out.arrows = t.arrows().map(({ call, work }) => [call.row.start[call.i], work.row.start[work.i]]);
+        document.querySelector("#details .link").click();
+        out.call = t.kind_of(t.selection().row.class[t.selection().i]);
+        out.call_details = text();
+        document.querySelector("#details .link").click();
+        out.back = [t.selection().row === row, t.selection().i];
+        window.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }));
+        out.hidden = document.getElementById("details").hidden;
+        return out;
+    """, END)
+    kernel = sorted((s for s in slices if s["track"] == "stream"), key=lambda s: s["start_ns"])[1]
+    [call] = [s for s in of_kind(slices, "api_call") if s["correlation"] == kernel["correlation"]]
+    assert result["place"] == result["back"] == [True, 1] and result["hidden"]
+    assert kernel["name"] in result["tip"]
+    for words in (kernel["details"]["name"], kernel["track_name"], " × ".join(map(str, kernel["details"]["grid"])),
+                  f"{kernel['duration']:,} ns", str(kernel["correlation"])):
+        assert words in result["details"], words
+    assert result["arrows"] == [[call["start_ns"], kernel["start_ns"]]]
+    assert result["call"] == "api_call" and call["name"] in result["call_details"] and "call stack" in result["call_details"]
+
+
+def test_page_zooms_and_moves(pitot, train, browser, tmp_path):
+    export(pitot, train, tmp_path)
+    result = show(browser, tmp_path / "x.html", tmp_path, READY + """
+        const out = {}, plot = document.getElementById("plot"), box = plot.getBoundingClientRect(), frame = () => new Promise((done) => setTimeout(done, 50));
+        const at = (x) => t.view.from + (x - t.x_of(t.view.from)) / (t.x_of(t.view.to) - t.x_of(t.view.from)) * (t.view.to - t.view.from);
+        const wheel = (x, by) => plot.dispatchEvent(new WheelEvent("wheel", { clientX: box.left + x, clientY: box.top + 90, deltaY: by, cancelable: true }));
+        const drag = (type, x, shift) => plot.dispatchEvent(new PointerEvent(type, { clientX: box.left + x, clientY: box.top + 90, pointerId: 1,
+                                                                              shiftKey: shift, bubbles: true }));
+        plot.setPointerCapture = () => {};
+        const length = () => t.view.to - t.view.from, before = [at(700), length()];
+        for (let i = 0; i < 5; i++)
+            wheel(700, -120);
+        out.zoomed = [before[0], at(700), before[1], length()];
+        const held = at(700);
+        drag("pointerdown", 700);
+        drag("pointermove", 500);
+        drag("pointerup", 500);
+        out.dragged = [held, at(500), length()];
+        const key = (type, name) => window.dispatchEvent(new KeyboardEvent(type, { key: name }));
+        const middle = (t.view.from + t.view.to) / 2, wide = length();
+        key("keydown", "d");
+        for (let i = 0; i < 4; i++)
+            await frame();
+        key("keyup", "d");
+        out.moved = (t.view.from + t.view.to) / 2 - middle;
+        key("keydown", "r");
+        out.all = length();
+        drag("pointerdown", 400, true);
+        drag("pointermove", 900, true);
+        drag("pointerup", 900, true);
+        out.span = document.getElementById("details").innerText;
+        out.from = at(400), out.to = at(900);
+        const colors = document.getElementById("plot").getContext("2d").getImageData(0, 0, plot.width, plot.height).data;
+        out.painted = new Set(new Uint32Array(colors.buffer)).size;
+        out.theme = document.documentElement.getAttribute("data-theme");
+        document.getElementById("theme").click();
+        out.other = document.documentElement.getAttribute("data-theme");
+        return out;
+    """, END)
+    under, still, wide, narrow = result["zoomed"]
+    assert abs(under - still) < wide / 1000 and narrow < wide / 2
+    assert abs(result["dragged"][0] - result["dragged"][1]) < narrow / 1000 and abs(result["dragged"][2] - narrow) < 1
+    assert result["moved"] > 0 and abs(result["all"] - wide) < 1
+    assert result["painted"] > 16 and {result["theme"], result["other"]} == {"light", "dark"}
+    _, slices, _ = read_page(tmp_path / "x.html")
+    name, ns = max(((name, sum(max(0, min(s["start_ns"] + s["duration"], result["to"]) -
+                                      max(s["start_ns"], result["from"]))
+                               for s in of_kind(slices, "kernel") if s["name"] == name))
+                    for name in {s["name"] for s in of_kind(slices, "kernel")}), key=lambda pair: pair[1])
+    line = next(line for line in result["span"].splitlines() if line.startswith(name + "\t"))
+    number, unit = line.split("\t")[3].split()
+    assert abs(float(number) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[unit] / ns - 1) < 0.01
+
+
+def test_names_do_nothing_in_a_browser(pitot, named, browser, tmp_path):
+    _, slices, _ = export(pitot, named, tmp_path)
+    result = show(browser, tmp_path / "x.html", tmp_path, READY + """
+        const texts = [];
+        for (const row of t.rows)
+            for (let i = 0; i < row.n; i++) {
+                t.select({ row, i });
+                texts.push(document.getElementById("details").textContent);
+            }
+        t.search("window");
+        t.draw();
+        return { hacked: window.hacked === undefined, title: document.title, texts, images: document.images.length, scripts: document.scripts.length };
+    """, END)
+    assert result["hacked"] and result["images"] == 0 and result["scripts"] == 2
+    assert result["title"].startswith("</title></script><script>") and len(result["texts"]) == len(slices)
+    assert any("<img src=x" in text for text in result["texts"])

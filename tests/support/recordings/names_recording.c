@@ -1,0 +1,41 @@
+/* names_recording.c: names of all kinds that want to be markup, code or nothing at all. */
+#include "support/make_recording.h"
+#include "support/recordings/recordings.h"
+
+#define START UINT64_C(1000000000)
+
+static const char *const names[] = {
+	"</script><script>window.hacked = 1</script>",
+	"<!--<script>",
+	"\"quotes\" and 'quotes' \\ `${window.hacked = 1}`",
+	"line\xe2\x80\xa8separator\xe2\x80\xa9s, \r\n\t",
+	"invalid \xff\xc3( UTF-8 \xed\xa0\x80",
+	"<img src=x onerror=\"window.hacked = 1\">",
+	"__proto__",
+	"",
+};
+
+/* Each name is that of a kernel, a range, a scope, a thread, a frame of a stack and a loss. */
+void recording_names(const char *folder)
+{
+	struct maker *m = maker_begin(folder, 10, START,
+				      "</title></script><script>window.hacked = 1</script> & \xff");
+	uint64_t at = START;
+
+	maker_device(m, 0, START);
+	for (uint32_t i = 0; i < ARRAY_SIZE(names); i++, at += 10000) {
+		uint32_t config = maker_config(m, names[i], i + 1, 128);
+
+		maker_thread(m, 10 + i, names[i], START);
+		m->stack = maker_stack(m, maker_python(m, 0, names[i], names[i], 1), 1,
+				       stack_end_complete);
+		maker_scope(m, nvtx_kind_push, 10 + i, names[i], 0, at);
+		maker_nvtx(m, nvtx_kind_push, 10 + i, names[i], at + 10);
+		maker_call(m, MAKER_LAUNCH, 10 + i, at + 100, at + 600, i + 1);
+		maker_kernel(m, config, 7, at + 700, at + 900 + 10 * i, i + 1);
+		maker_nvtx(m, nvtx_kind_pop, 10 + i, NULL, at + 2000);
+		maker_scope(m, nvtx_kind_pop, 10 + i, NULL, 0, at + 2010);
+		maker_loss(m, loss_reason_ring_full, i + 1, at, at + 100, names[i]);
+	}
+	maker_close(m, at);
+}
