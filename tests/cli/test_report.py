@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -278,6 +279,74 @@ def test_hostile_names_reach_no_terminal(pitot, recordings):
         result = report(pitot, recordings, "varied", *options, text=False)
         assert not any(byte < 32 and byte != 10 or byte == 127 for byte in result.stdout)
         result.stdout.decode()
+
+
+class Page(HTMLParser):
+    """The texts of a page, which must be well-formed, and the classes of its numbers."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.texts, self.open, self.tags, self.left, self.sections = [], [], set(), [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        if tag != "meta":
+            self.open.append((tag, dict(attributes)))
+        if tag == "section":
+            self.sections.append(dict(attributes)["id"])
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data):
+        if not {"style", "title"} & {tag for tag, _ in self.open}:
+            self.texts.append(data)
+            if self.open and self.open[-1] == ("td", {"class": "text"}):
+                self.left.append(data)
+
+
+@pytest.mark.parametrize("name", ["varied", "train", "stacks", "cpu-all", "cpu-only", "cpu-commands", "cpu-unsampled"])
+def test_a_page_says_what_the_text_says(pitot, recordings, name):
+    """Word for word, but for the label of the verdict, and with units in the cells; numbers stand to the right."""
+    text = report(pitot, recordings, name, "--full-names", "--stalls", "--system", env={"COLUMNS": "180"}).stdout
+    page = report(pitot, recordings, name, "--full-names", "--stalls", "--system", "-o", "-").stdout
+    parsed = Page(page)
+    assert "".join("".join(parsed.texts).split()) == "".join(text.replace("\nverdict  ", "\n", 1).split())
+    assert parsed.sections[:2] == ["header", "verdict"] and "loss" in parsed.sections
+    assert not [cell for cell in parsed.left if re.fullmatch(r"[\d.,]+( [mun]?s|%)?", cell)]
+    assert not {"script", "img", "link", "iframe"} & parsed.tags and "url(" not in page and "@import" not in page
+    assert page.count("<div class=\"table\">") >= (2 if "share" in text else 0)
+
+
+def test_bars_of_a_page_are_shares(pitot, recordings):
+    page = report(pitot, recordings, "train", "-o", "-").stdout
+    [busy] = json.loads(report(pitot, recordings, "train", "--json").stdout)["gpus"]
+    gpu = page[page.index("GPU busy"):]
+    span = json.loads(report(pitot, recordings, "train", "--json").stdout)["duration_ns"]
+    width = int(re.search(r'<td class="bar"><i style="width:(\d+)%">', gpu)[1])
+    assert abs(width - 100 * busy["busy"]["union_ns"] / span) <= 1
+
+
+def test_hostile_names_reach_no_page(pitot, make_recording, tmp_path):
+    path = make_recording(tmp_path / "names.pitot", "names")
+    page = pitot("report", path, "-o", "-", "--by", "config").stdout
+    assert not {"script", "img"} & Page(page).tags and "&lt;/script&gt;" in page and "&lt;img src=x" in page
+
+
+def test_a_page_is_a_file(pitot, recordings, tmp_path):
+    path = recordings / "train.pitot"
+    pitot("report", path, "-o", tmp_path / "x.html")
+    assert (tmp_path / "x.html").read_text() == pitot("report", path, "-o", "-").stdout
+    assert "exists" in pitot("report", path, "-o", tmp_path / "x.html", status=1).stderr
+    pitot("report", path, "-o", tmp_path / "x.html", "--force", "--top", "1")
+    assert len(Page((tmp_path / "x.html").read_text()).texts) < len(Page(pitot("report", path, "-o", "-").stdout).texts)
+    assert "is no page: name it x.html" in pitot("report", path, "-o", tmp_path / "x.txt", status=2).stderr
+    assert "--json goes to standard output" in pitot("report", path, "--json", "-o", "x.html", status=2).stderr
+    assert pitot("report", path, "-o", tmp_path / "none" / "x.html", status=1).stderr
+    assert pitot("report", tmp_path / "none.pitot", "-o", tmp_path / "y.html", status=1).stderr
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["x.html"]
 
 
 def test_no_colours_and_bars_in_a_pipe(pitot, recordings):
