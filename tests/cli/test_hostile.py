@@ -12,7 +12,7 @@ COMMANDS = [["info"], ["info", "--json"], ["report"], ["report", "--json", "--to
             ["report", "--scopes"], ["report", "--scopes", "--json", "--scope", "x/y"], ["view", "nvtx", "-c", "scope"],
             ["report", "--by", "caller"], ["flame", "--by", "scope", "--format", "text"], ["flame", "-i", "--format", "text"],
             ["flame", "--by", "scope", "-o", "x.svg"], ["flame", "-o", "x.html"], ["flame", "-o", "x.json"],
-            ["export", "-o", "x.json"], ["symbolize"], ["view", "-n", "3", "kernel"], ["view", "context"]]
+            ["export", "-o", "x.json"], ["export", "-o", "x.html"], ["report", "-o", "x.html"], ["symbolize"], ["view", "-n", "3", "kernel"], ["view", "context"]]
 # pprof's and Perfetto's files have each stack in full: of a chain these are large.
 
 

@@ -263,6 +263,7 @@ def test_page_zooms_and_moves(pitot, train, browser, tmp_path):
     export(pitot, train, tmp_path)
     result = show(browser, tmp_path / "x.html", tmp_path, READY + """
         const out = {}, plot = document.getElementById("plot"), box = plot.getBoundingClientRect(), frame = () => new Promise((done) => setTimeout(done, 50));
+        window.requestAnimationFrame = (draw) => setTimeout(() => draw(performance.now()), 16);  /* without a window there are no frames */
         const at = (x) => t.view.from + (x - t.x_of(t.view.from)) / (t.x_of(t.view.to) - t.x_of(t.view.from)) * (t.view.to - t.view.from);
         const wheel = (x, by) => plot.dispatchEvent(new WheelEvent("wheel", { clientX: box.left + x, clientY: box.top + 90, deltaY: by, cancelable: true }));
         const drag = (type, x, shift) => plot.dispatchEvent(new PointerEvent(type, { clientX: box.left + x, clientY: box.top + 90, pointerId: 1,

@@ -158,7 +158,7 @@ def test_after_it(run, tmp_path, pitot, python):
     assert gone.startswith("cannot open") and "No such file or directory" in gone
     assert said[:2] == [[2, True], 4] and said[2].endswith("a.pitot', ended>")
     assert "<second>" in command and said[3:6] == [command] * 3
-    assert said[6].startswith("<pre") and "&lt;second&gt;" in said[6]
+    assert said[6].startswith("<iframe") and "&amp;lt;second&amp;gt;" in said[6] and "<second>" not in said[6]
 
 
 @SOME
@@ -681,6 +681,8 @@ SHELL = """
             self.magics[kind, name] = function
         def run_cell_magic(self, name, line, cell):
             return self.magics["cell", name](line, cell)
+        def run_line_magic(self, name, line):
+            return self.magics["line", name](line)
         def run_cell(self, cell):
             result = Result()
             try:
@@ -701,7 +703,8 @@ IPYTHON = """
 
 
 @pytest.mark.parametrize("shell", [SHELL, IPYTHON], ids=["fake", "ipython"])
-def test_a_cell_is_recorded(run, spans, tmp_path, shell):
+def test_a_cell_is_recorded(run, spans, tmp_path, shell, make_recording, pitot):
+    make_recording(tmp_path / "train.pitot", kernels=500, stacks=5)
     if shell == IPYTHON:
         pytest.importorskip("IPython")
     run(shell + """
@@ -716,13 +719,25 @@ def test_a_cell_is_recorded(run, spans, tmp_path, shell):
             shell.run_cell_magic("pitot", line, "pass")
         except TypeError as e:
             said.append(str(e))
+    pages = [shell.run_line_magic("pitot_flame", "gpu train.pitot").html]
+    shell.user_ns["recording"] = pitot.open("train.pitot")
+    pages += [shell.run_line_magic("pitot_flame", line).html for line in ("gpu", "")]
+    del shell.user_ns["recording"]
+    for line in "gpu", "gpu a b":
+        try:
+            shell.run_line_magic("pitot_flame", line)
+        except (TypeError, pitot.UsageError) as e:
+            said.append(str(e))
     with open("said", "w") as file:
-        json.dump([said[0]._repr_html_(), *said[1:]], file)
+        json.dump([said[0]._repr_html_(), *said[1:], pages], file)
     """)
     said = json.loads((tmp_path / "said").read_text())
-    assert said[0].startswith("<pre") and "scopes" in said[0]
+    assert said[0].startswith("<iframe") and "scopes" in said[0]
     assert said[1:] == [3, str(tmp_path / "a b.pitot"), None, "one path, not 2: a b",
-                        "a recording has no setting 'stcks', did you mean 'stacks'?"]
+                        "a recording has no setting 'stcks', did you mean 'stacks'?",
+                        "nothing was recorded: record a cell with %%pitot, or name a recording",
+                        "a mode (merged, gpu, cpu, wait, launches) and one path, not gpu a b",
+                        [pitot("flame", "train.pitot", "-o", "-", "--format", "html", *mode).stdout for mode in (["-mgpu"], ["-mgpu"], [])]]
     assert spans(tmp_path / "a b.pitot") == "x( )" and state(tmp_path / "c.pitot") == "ended"
     written = json.loads((tmp_path / "a b.pitot/recording.json").read_text())
     assert written["name"] == "cell" and "sync=1" in written["options"] and "stacks=none" in written["options"]

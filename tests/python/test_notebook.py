@@ -1,0 +1,87 @@
+"""Reports, flame graphs and timelines in notebooks: what a notebook is given is the page of the command, and nothing of it gets out."""
+import html
+import json
+import re
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def train(make_recording, tmp_path_factory):
+    return make_recording(tmp_path_factory.mktemp("notebook") / "train.pitot", kernels=2000, stacks=20)
+
+
+def page_in(markup):
+    """The page inside of the frame, which is all that there is and cannot reach the notebook."""
+    [text] = re.fullmatch(r'<iframe sandbox="allow-scripts" style="[^"<>]*" srcdoc="([^"]*)"></iframe>', markup, re.S).groups()
+    return html.unescape(text)
+
+
+def shown(run, recording, expression):
+    """repr, what a notebook shows, and .html, of an expression with the recording `r`."""
+    code = f"r = pitot.open({str(recording)!r}); x = {expression}; print(json.dumps([repr(x), x._repr_html_(), getattr(x, 'html', None)]))"
+    text, markup, own = run(code)
+    return text, page_in(markup), own
+
+
+def test_the_report(run, pitot, train):
+    text, page, _ = shown(run, train, "r.report()")
+    assert text == pitot("report", train).stdout and page == pitot("report", train, "-o", "-").stdout
+    options = ["--since=1ms", "--until=5ms", "--by=stream", "--kernel=*gemm*", "--device=0"]
+    text, page, _ = shown(run, train, "r.report(since=0.001, until=0.005, by='stream', kernel='*gemm*', device=0)")
+    assert text == pitot("report", train, *options).stdout and page == pitot("report", train, *options, "-o", "-").stdout
+    assert "kernels like &#39;*gemm*&#39;" in page
+
+
+def test_the_report_is_a_dict(run, pitot, train):
+    assert run(f"r = pitot.open({str(train)!r}); print(json.dumps(r.report()))") == pitot("report", train, "--json", json_output=True)
+
+
+@pytest.mark.parametrize("call, options", [
+    ("flame()", ["flame", "--format", "html", "--mode", "merged"]), ("flame('gpu')", ["flame", "--format", "html", "--mode", "gpu"]),
+    ("timeline()", ["export", "--format", "html"]),
+    ("timeline(since=0.001, until=0.004, kernel='*gemm*')",
+     ["export", "--format", "html", "--since", "1ms", "--until", "4ms", "--kernel", "*gemm*"])])
+def test_pages(run, pitot, train, call, options):
+    text, page, own = shown(run, train, f"r.{call}")
+    assert page == own == pitot(*options, "-o", "-", train).stdout
+    assert text == f"<pitot.Page {'flame graph' if 'flame' in call else 'timeline'} of {train}: a notebook shows it; its text is .html>"
+
+
+def test_a_recording_of_this_process(run, tmp_path):
+    """While it runs, too."""
+    pages = run("""
+        sys.ps1 = ">>> "
+        with pitot.record("a.pitot") as rec:
+            with pitot.scope("first"):
+                pass
+            pages = [rec.timeline().html, rec.report()._repr_html_()]
+        print(json.dumps([*pages, rec.timeline().html]))
+        """)
+    assert all("first" in page for page in pages)
+
+
+def test_what_goes_wrong(run, train):
+    """A mistake is said; where the recording is gone, what was read is shown as it is."""
+    said = run(f"""
+        import shutil
+        said, sys.ps1 = [], ">>> "
+        shutil.copytree({str(train)!r}, "gone.pitot")
+        report = pitot.open("gone.pitot").report()
+        with pitot.record("own.pitot") as rec:
+            pass
+        own = rec.report()
+        shutil.rmtree("gone.pitot")
+        shutil.rmtree("own.pitot")
+        r = pitot.open({str(train)!r})
+        for call in (lambda: r.flame("disk"), lambda: r.flame("cpu"), lambda: r.timeline(since=1000)):
+            try:
+                call()
+            except pitot.Error as e:
+                said.append(str(e))
+        print(json.dumps([*said, repr(report) == repr(dict(report)), report._repr_html_(), own._repr_html_()[:4]]))
+        """)
+    *said, same, markup, own = said
+    assert said[0] == "no flame graph of 'disk': there are merged, gpu, cpu, wait, launches"
+    assert said[1].startswith("nothing to show: the recording has no CPU time") and "no event starts between" in said[2]
+    assert same and markup is None and own == "<pre"
