@@ -1,4 +1,4 @@
-/* cmd_export.c: `pitot export`: a recording in the format of another tool. */
+/* cmd_export.c: `pitot export`: a recording as a page, or in the format of another tool. */
 #include <errno.h>
 #include <string.h>
 
@@ -73,6 +73,7 @@ static const struct option options[] = {
 static const struct command_example examples[] = {
 	{ "pitot export -o train.perfetto-trace",
 	  "the newest recording, for https://ui.perfetto.dev" },
+	{ "pitot export -o train.html", "a timeline in one file, for any browser" },
 	{ "pitot export train.pitot -o train.json.gz", "for HolisticTraceAnalysis" },
 	{ "pitot export train.pitot -o - --format json --since 10s --until 12s",
 	  "two seconds of it, to standard output" },
@@ -349,13 +350,14 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_export = {
 	.name = "export",
-	.summary = "write a recording in the format of another tool",
+	.summary = "write a recording as a page, or in the format of another tool",
 	.usage = "[options] [RECORDING]",
 	.description = "Writes a recording, by default the newest in the current folder, as a "
 		       "Perfetto trace, as Chrome "
-		       "trace JSON in the dialect of PyTorch's profiler, or as gpufl's logs. The "
+		       "trace JSON in the dialect of PyTorch's profiler, as a page with a timeline "
+		       "that needs nothing but a browser, or as gpufl's logs. The "
 		       "format follows from the file's name: "
-		       ".perfetto-trace, .pftrace, .json, .json.gz, .gpufl.\n"
+		       ".perfetto-trace, .pftrace, .json, .json.gz, .html, .gpufl.\n"
 		       "\n"
 		       "Every kernel, copy and memset is there once, with an arrow from the call "
 		       "that launched it. What "
