@@ -28,7 +28,7 @@
 #include "export/lanes.h"
 
 /* From src/export/page/, by cmake/PitotEmbed.cmake. */
-extern const char timeline_css[], timeline_js[];
+extern const char timeline_css[], timeline_data_js[], timeline_draw_js[], timeline_input_js[];
 
 /* In the order in which a group shows them; K(NAME, its word in JSON). */
 #define TRACK_KINDS(K)                                                                             \

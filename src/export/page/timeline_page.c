@@ -1,5 +1,5 @@
 /*
- * timeline_page.c: the timeline as a page that stands alone and draws itself (timeline.js): what stands before, between and
+ * timeline_page.c: the timeline as a page that stands alone and draws itself (timeline_*.js): what stands before, between and
  * after the events, as timeline.h says.
  */
 #include <errno.h>
@@ -314,7 +314,8 @@ static int write_page(struct timeline *t, struct output *output, struct error *e
 	add_head(t);
 	add_data(t);
 	r = add_columns(t);
-	strbuf_addf(&t->out, "<script>\n%s</script>\n</body>\n</html>\n", timeline_js);
+	strbuf_addf(&t->out, "<script type=\"module\">\n%s%s%s</script>\n</body>\n</html>\n",
+		    timeline_data_js, timeline_draw_js, timeline_input_js);
 	if (r < 0 || t->out.failed || t->text.failed || t->name.failed || t->view.scope_text.failed)
 		return error_set(e, -ENOMEM, "out of memory");
 	output_take(output, &t->out);

@@ -147,14 +147,14 @@ int source_page_write(const struct source_view *v, const char *file, const char 
 		return e->code;
 	strbuf_adds(&text, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 			   "<meta name=\"viewport\" content=\"width=device-width\">\n<title>");
-	flame_escape(&text, recording, strlen(recording));
+	html_escape(&text, recording, strlen(recording));
 	strbuf_addf(&text,
 		    " - source and samples</title>\n<style>\n%s</style>\n</head>\n<body>\n"
 		    "<script type=\"application/json\" id=\"data\">",
 		    source_css);
 	add_data(&text, v, file);
 	strbuf_adds(&text, "</script>\n<header><h1>");
-	flame_escape(&text, recording, strlen(recording));
+	html_escape(&text, recording, strlen(recording));
 	strbuf_addf(&text,
 		    "</h1><span id=\"summary\"></span><button id=\"theme\">Light / dark</button>"
 		    "</header>\n<main></main>\n<script>\n%s</script>\n</body>\n</html>\n",

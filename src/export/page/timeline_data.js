@@ -1,0 +1,177 @@
+/*
+ * The first of three parts of one module, timeline_data.js, timeline_draw.js and timeline_input.js: the contents of the page's elements "data"
+ * and "columns", which timeline.h describes, as tracks with rows of typed arrays.
+ */
+const ROW = 19, HEAD = 24, COUNTER = 36, GAP = 5, LABELS = 232, RULER = 26, CHAR = 6.63; /* pixels */
+const FONT = '11px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace', LABEL_FONT = '12px system-ui, "DejaVu Sans", sans-serif';
+const ORDER = { loss: [0], ranges: [1, 0], stream: [1, 1], events: [1, 2], thread: [2], sync: [3], memory: [4], overhead: [5], counter: [6] };
+const NOUNS = { kernel: "kernel kernels", memcpy: "copy copies", memset: "memset memsets", graph_launch: "graph graphs", api_call: "call calls",
+		nvtx: "range ranges", gpu_range: "GPU-range GPU-ranges", synchronization: "wait waits", cuda_event: "event events",
+		allocation: "allocation allocations", overhead: "overhead overheads", loss: "loss losses" };
+const ARROWS_MAX = 300, LIST_MAX = 12;
+const find = (id) => document.getElementById(id), root = document.documentElement;
+const data = JSON.parse(find("data").textContent);
+
+/* --- texts --- */
+
+const three_digits = (v) => v.toFixed(v < 9.995 ? 2 : v < 99.95 ? 1 : 0);
+const count = (n) => n.toLocaleString("en-US");
+function scaled(value, units, step) {
+	let unit = 0;
+
+	while (value >= step - step / 2000 && unit < units.length - 1) {
+		value /= step;
+		unit++;
+	}
+	return (unit || value % 1 ? three_digits(value) : value) + " " + units[unit];
+}
+const duration = (ns) => scaled(ns, ["ns", "us", "ms", "s"], 1000);
+const bytes_text = (n) => scaled(n, ["B", "KiB", "MiB", "GiB", "TiB"], 1024);
+const exact = (ns) => ns < 1000 ? duration(ns) : duration(ns) + " (" + count(ns) + " ns)";
+const percent = (part, whole) => (whole ? 100 * part / whole : 0).toFixed(1) + "%";
+const moment = (ns) => (ns / 1e9).toFixed(9).replace(/(\.\d{3})(\d{3})(\d{3})$/, "$1\u202f$2\u202f$3") + " s";
+const counted = (n, kind) => count(n) + " " + (NOUNS[kind] ? NOUNS[kind].split(" ")[n === 1 ? 0 : 1] : kind.replaceAll("_", " "));
+
+/* --- columns --- */
+
+async function read_columns() {
+	const text = atob(find("columns").textContent), bytes = new Uint8Array(text.length);
+
+	for (let i = 0; i < text.length; i++)
+		bytes[i] = text.charCodeAt(i);
+	find("columns").remove();
+	return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer());
+}
+
+function numbers(bytes) {
+	let at = 0;
+
+	return () => {
+		let v = bytes[at++], scale = 128;
+
+		if (v < 128)
+			return v;
+		for (v -= 128; bytes[at] >= 128; scale *= 128)
+			v += (bytes[at++] - 128) * scale;
+		return v + bytes[at++] * scale;
+	};
+}
+
+function read_row(track, n, [gaps, durations, classes, correlations]) {
+	const row = { track, n, start: new Float64Array(n), end: new Float64Array(n), class: new Uint32Array(n),
+		      busy: new Float64Array(n + 1), packed: correlations, hits: null };
+	const gap = numbers(gaps), long = numbers(durations), kind = numbers(classes);
+
+	for (let i = 0, now = 0; i < n; i++) {
+		const ns = long();
+
+		row.start[i] = now += gap();
+		row.end[i] = now += ns;
+		row.class[i] = kind();
+		row.busy[i + 1] = row.busy[i] + ns;
+	}
+	return row;
+}
+
+/* A sum is shown as its growth a second; then a value holds up to its reading, else from its reading on. */
+function read_counter(track, n, [gaps, values]) {
+	const gap = numbers(gaps), view = new DataView(values.buffer, values.byteOffset), sum = track.counter.reading === "sum";
+	const row = { track, n, start: new Float64Array(n), value: new Float64Array(n), least: 0, most: 0 };
+
+	for (let i = 0, now = 0, last = 0; i < n; i++) {
+		const v = view.getFloat64(8 * i, true);
+
+		row.start[i] = now += gap();
+		row.value[i] = sum ? 0 : v;
+		if (sum && i)
+			row.value[i - 1] = 1e9 * (v - last) / (row.start[i] - row.start[i - 1] || 1);
+		last = v;
+	}
+	for (const v of row.value) {
+		row.least = Math.min(row.least, v);
+		row.most = Math.max(row.most, v);
+	}
+	return row;
+}
+
+function read_tracks(bytes) {
+	let at = 0;
+	const take = (length) => bytes.subarray(at, at += length);
+
+	return data.tracks.map(([group, kind, name, id, rows, counter]) => {
+		const track = { group: counter ? group + data.groups.length : group, kind, name, id, counter };
+
+		track.rows = rows.map(([lane, depth, n, ...lengths]) =>
+			Object.assign((counter ? read_counter : read_row)(track, n, lengths.map(take)), { lane, depth }));
+		track.rows.sort((a, b) => a.lane - b.lane || a.depth - b.depth);
+		track.rows.forEach((row, i) => { row.place = i; });
+		return track;
+	}).sort((a, b) => a.group - b.group || ORDER[a.kind][0] - ORDER[b.kind][0] || (a.counter ? a.name.localeCompare(b.name) : a.id - b.id) ||
+			  owner(a).localeCompare(owner(b)) || ORDER[a.kind][1] - ORDER[b.kind][1]);
+}
+/* Counters are groups of their own, behind all others: streams and the threads that feed them stand close together. */
+const group_name = (group) => data.groups[group % data.groups.length][0] + (group < data.groups.length ? "" : " counters");
+const owner = (track) => track.name.replace(/^.*?stream \d+/, "");
+
+function correlations_of(row) {
+	if (row.packed) {
+		const next = numbers(row.packed);
+
+		row.correlation = new Float64Array(row.n);
+		for (let i = 0, last = 0; i < row.n; i++) {
+			const v = next() - 1;
+
+			if (v >= 0)
+				row.correlation[i] = last += v % 2 ? -(v + 1) / 2 : v / 2;
+		}
+		row.packed = null;
+	}
+	return row.correlation;
+}
+
+/* How many of a row's first values are below a limit; or, with `also`, not above it. */
+function below(values, limit, from = 0, also = false) {
+	let low = from, high = values.length;
+
+	while (low < high) {
+		const middle = (low + high) >>> 1;
+
+		if (values[middle] < limit || (also && values[middle] === limit))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* --- classes --- */
+
+const own_class = (c) => typeof data.classes[c][1] === "number" ? data.classes[c][1] : c;
+const name_of = (c) => data.classes[own_class(c)][1];
+const kind_of = (c) => data.kinds[data.classes[c][0]];
+const details_of = (c) => Object.assign({}, data.classes[own_class(c)][2], data.classes[c][2]);
+
+function color_of(c) {
+	const kind = kind_of(c), fixed = { memcpy: 1, memset: 2, graph_launch: 3, synchronization: 4, cuda_event: 4, allocation: 5, overhead: 5,
+					   loss: 6 }[kind];
+	let hash = 7;
+
+	if (fixed)
+		return fixed - 1;
+	for (const letter of name_of(c).slice(0, 80))
+		hash = (Math.imul(hash, 31) + letter.codePointAt(0)) >>> 0;
+	return (kind === "api_call" ? 22 : kind === "nvtx" || kind === "gpu_range" ? 38 : 6) + ((hash ^ hash >>> 11) >>> 0) % 16;
+}
+
+function read_colors() {
+	const style = getComputedStyle(root), at = (name) => style.getPropertyValue("--" + name).trim();
+
+	colors = {};
+	for (const name of ["page", "text", "soft", "line", "faint", "accent", "panel", "on-slice", "hit", "dim", "counter", "counter-line", "loss"])
+		colors[name] = at(name);
+	palette = ["copy", "set", "graph", "sync", "note", "loss"].map(at);
+	for (const [strength, light, turn] of [["strong", "strong-light", 95], ["weak", "weak-light", 200], ["strong", "weak-light", 255]])
+		for (let i = 0; i < 16; i++)
+			palette.push(`hsl(${Math.round(turn + i * 137.5) % 360} ${at(strength)} ${at(light)})`);
+}
+
