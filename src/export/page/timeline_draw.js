@@ -18,7 +18,13 @@ if (!window.DecompressionStream)
 	find("about").textContent = "This browser is too old for this page: it has no DecompressionStream.";
 const tracks = read_tracks(await read_columns());
 const rows = tracks.filter((track) => !track.counter).flatMap((track) => track.rows);
+/* By class: its colour, and the first class of the same kind and name. */
 const class_color = Uint8Array.from(data.classes, (_, c) => color_of(c));
+const known = new Map(), alike = Uint32Array.from(data.classes, (_, c) => {
+	const key = kind_of(c) + "\n" + name_of(c);
+
+	return known.get(key) ?? (known.set(key, c), c);
+});
 const closed = new Set();
 let colors, palette, items = [], height = 0, dirty = false, matches = null, selected = null, span = null, arrows = [], pointer = null;
 const whole = extent(), view = { from: 0, to: 1 };

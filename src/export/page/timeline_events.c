@@ -76,6 +76,42 @@ static void add_three(struct json *j, const char *key, uint32_t x, uint32_t y, u
 	json_end(j);
 }
 
+/* Columns that are details as they are. */
+static const struct {
+	uint8_t kind, column;
+	bool is_device;
+	const char *key;
+} details[] = {
+	{ EVENT_MEMCPY, COLUMN_memcpy_bytes, false, "bytes" },
+	{ EVENT_MEMCPY, COLUMN_memcpy_source_device, true, "from device" },
+	{ EVENT_MEMCPY, COLUMN_memcpy_destination_device, true, "to device" },
+	{ EVENT_MEMSET, COLUMN_memset_bytes, false, "bytes" },
+	{ EVENT_SYNC, COLUMN_synchronization_context, false, "context" },
+	{ EVENT_SYNC, COLUMN_synchronization_stream, false, "stream" },
+	{ EVENT_SYNC, COLUMN_synchronization_event, false, "event" },
+	{ EVENT_CUDA_EVENT, COLUMN_cuda_event_event, false, "event" },
+	{ EVENT_OVERHEAD, COLUMN_overhead_thread, false, "thread" },
+	{ EVENT_ALLOCATION, COLUMN_allocation_bytes, false, "bytes" },
+	{ EVENT_ALLOCATION, COLUMN_allocation_address, false, "address" },
+	{ EVENT_ALLOCATION, COLUMN_allocation_device, true, "device" },
+};
+
+static void add_details(struct timeline *t, const struct export_event *event, struct json *j)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(details); i++) {
+		bool missing = true;
+		uint64_t value = 0;
+
+		if (details[i].kind == event->kind)
+			value = trace_value(t->view.trace, event_table(event->kind),
+					    details[i].column, event->row, &missing);
+		if (!missing && details[i].is_device)
+			value = gpus_find(&t->view.gpus, event->process, (uint32_t)value);
+		if (!missing)
+			json_key_u64(j, details[i].key, value);
+	}
+}
+
 /* --- stacks --- */
 
 static int64_t add_node(struct timeline *t, uint64_t parent, uint32_t frame, uint32_t line)
@@ -150,40 +186,14 @@ static int64_t kernel_class(struct timeline *t, uint32_t config)
 	return (int64_t)*known;
 }
 
-/* Where a copy between GPUs came from and went to. */
-static void add_peers(struct timeline *t, const struct export_event *event, struct json *j)
-{
-	static const struct {
-		const char *key;
-		uint8_t column;
-	} ends[] = { { "from device", COLUMN_memcpy_source_device },
-		     { "to device", COLUMN_memcpy_destination_device } };
-
-	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
-		bool missing;
-		uint64_t device = trace_value(t->view.trace, TABLE_memcpy, ends[i].column,
-					      event->row, &missing);
-
-		if (!missing)
-			json_key_u64(j, ends[i].key,
-				     gpus_find(&t->view.gpus, event->process, (uint32_t)device));
-	}
-}
-
 static int64_t other_class(struct timeline *t, const struct export_event *event)
 {
-	const struct trace *trace = t->view.trace;
 	struct json j;
 
 	strbuf_clear(&t->name);
-	event_name(&t->name, trace, event);
+	event_name(&t->name, t->view.trace, event);
 	j = named_class(t, event->kind, strbuf_text(&t->name), t->name.length);
-	if (event->kind == EVENT_MEMCPY) {
-		json_key_u64(&j, "bytes", memcpy_columns(trace)->bytes[event->row]);
-		add_peers(t, event, &j);
-	} else if (event->kind == EVENT_MEMSET) {
-		json_key_u64(&j, "bytes", memset_columns(trace)->bytes[event->row]);
-	}
+	add_details(t, event, &j);
 	return end_class(t, &j);
 }
 
@@ -205,12 +215,6 @@ static int64_t graph_class(struct timeline *t, const struct export_event *event,
 	return end_class(t, &j);
 }
 
-static uint64_t correlation_of(const struct timeline *t, const struct export_event *event,
-			       const struct event_columns *w)
-{
-	return export_correlation(&t->view, event->process, w->correlation[event->row]);
-}
-
 static int work_event(void *exporter, const struct export_event *event)
 {
 	struct timeline *t = exporter;
@@ -228,7 +232,8 @@ static int work_event(void *exporter, const struct export_event *event)
 	r = timeline_slice(t,
 			   timeline_track(t, TIMELINE_STREAM, event->process, w->context[row],
 					  w->stream[row], work_gpu(v, w, event->process, row)),
-			   event, class, correlation_of(t, event, w));
+			   event, class,
+			   export_correlation(v, event->process, w->correlation[row]));
 	if (r < 0)
 		return r;
 	if (work_call(v, w, row) != TRACE_NO_ROW)
@@ -249,7 +254,7 @@ static int cuda_event(void *exporter, const struct export_event *event)
 	map_get(&t->view.context_devices, (uint64_t)event->process << 32 | e->context[row],
 		&device);
 	gpu = gpus_find(&t->view.gpus, event->process, (uint32_t)device);
-	json_key_u64(&j, "event", e->event[row]);
+	add_details(t, event, &j);
 	return timeline_slice(t,
 			      timeline_track(t, TIMELINE_EVENTS, event->process, e->context[row],
 					     e->stream[row], gpu),
@@ -392,49 +397,34 @@ static int gpu_range_event(void *exporter, const struct export_event *event)
 	return r < 0 ? r : EXPORT_UNCOUNTED;
 }
 
-static int sync_event(void *exporter, const struct export_event *event)
+/* Events that are called after what happened, on a track of their process. */
+static int process_event(void *exporter, const struct export_event *event)
 {
 	struct timeline *t = exporter;
-	const struct synchronization_columns *s = synchronization_columns(t->view.trace);
-	const struct event_columns *w = &t->view.work[WORK_SYNC];
-	struct json j = event_class(t, event->kind, synchronization_name(s->kind[event->row]));
-
-	json_key_u64(&j, "context", w->context[event->row]);
-	if (column_has(w->stream_valid, event->row))
-		json_key_u64(&j, "stream", w->stream[event->row]);
-	if (column_has(s->valid.event, event->row))
-		json_key_u64(&j, "event", s->event[event->row]);
-	return timeline_slice(t, timeline_track(t, TIMELINE_SYNC, event->process, 0, 0, NO_GPU),
-			      event, end_class(t, &j), correlation_of(t, event, w));
-}
-
-static int overhead_event(void *exporter, const struct export_event *event)
-{
-	struct timeline *t = exporter;
-	const struct overhead_columns *o = overhead_columns(t->view.trace);
-	struct json j = event_class(t, event->kind, overhead_name(o->kind[event->row]));
-
-	if (column_has(o->valid.thread, event->row))
-		json_key_u64(&j, "thread", o->thread[event->row]);
-	return timeline_slice(t, timeline_track(t, TIMELINE_OVERHEAD, event->process, 0, 0, NO_GPU),
-			      event, end_class(t, &j), 0);
-}
-
-static int allocation_event(void *exporter, const struct export_event *event)
-{
-	struct timeline *t = exporter;
-	const struct allocation_columns *a = allocation_columns(t->view.trace);
+	const struct export_view *v = &t->view;
+	const struct allocation_columns *a = allocation_columns(v->trace);
+	enum timeline_track_kind track = TIMELINE_OVERHEAD;
+	const uint64_t *correlations = NULL;
 	uint64_t row = event->row;
-	struct json j = event_class(t, event->kind, allocation_name(a->operation[row]));
+	const char *name;
+	struct json j;
 
-	strbuf_clear(&t->name);
-	strbuf_addf(&t->name, "0x%llx", (unsigned long long)a->address[row]);
-	json_key_string(&j, "address", strbuf_text(&t->name));
-	json_key_u64(&j, "bytes", a->bytes[row]);
-	json_key_u64(&j, "device", gpus_find(&t->view.gpus, event->process, a->device[row]));
-	return timeline_slice(t, timeline_track(t, TIMELINE_MEMORY, event->process, 0, 0, NO_GPU),
-			      event, end_class(t, &j),
-			      export_correlation(&t->view, event->process, a->correlation[row]));
+	if (event->kind == EVENT_SYNC) {
+		track = TIMELINE_SYNC;
+		name = synchronization_name(synchronization_columns(v->trace)->kind[row]);
+		correlations = v->work[WORK_SYNC].correlation;
+	} else if (event->kind == EVENT_ALLOCATION) {
+		track = TIMELINE_MEMORY;
+		name = allocation_name(a->operation[row]);
+		correlations = a->correlation;
+	} else {
+		name = overhead_name(overhead_columns(v->trace)->kind[row]);
+	}
+	j = event_class(t, event->kind, name);
+	add_details(t, event, &j);
+	return timeline_slice(
+		t, timeline_track(t, track, event->process, 0, 0, NO_GPU), event, end_class(t, &j),
+		correlations ? export_correlation(v, event->process, correlations[row]) : 0);
 }
 
 /* Losses that belong to no process are shown in the first one. */
@@ -472,16 +462,11 @@ static int counter_event(void *exporter, const struct export_event *event)
 }
 
 static export_writer *const writers[EVENT_KINDS] = {
-	[EVENT_LOSS] = loss_event,
-	[EVENT_NVTX] = nvtx_event,
-	[EVENT_CALL] = call_event,
-	[EVENT_OVERHEAD] = overhead_event,
-	[EVENT_ALLOCATION] = allocation_event,
-	[EVENT_SYNC] = sync_event,
-	[EVENT_GPU_RANGE] = gpu_range_event,
-	[EVENT_WORK... EVENT_CUDA_EVENT - 1] = work_event,
-	[EVENT_CUDA_EVENT] = cuda_event,
-	[EVENT_COUNTER] = counter_event,
+	[EVENT_LOSS] = loss_event,           [EVENT_NVTX] = nvtx_event,
+	[EVENT_CALL] = call_event,           [EVENT_OVERHEAD] = process_event,
+	[EVENT_ALLOCATION] = process_event,  [EVENT_SYNC] = process_event,
+	[EVENT_GPU_RANGE] = gpu_range_event, [EVENT_WORK... EVENT_CUDA_EVENT - 1] = work_event,
+	[EVENT_CUDA_EVENT] = cuda_event,     [EVENT_COUNTER] = counter_event,
 };
 
 int timeline_event(struct timeline *t, const struct export_event *event)

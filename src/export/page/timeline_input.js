@@ -57,11 +57,18 @@ function move_on(now) {
 
 /* --- selection --- */
 
+/* The head or the track at a height of the plot. */
+function item_at(y) {
+	const at = y + view_box.scrollTop;
+
+	return y < RULER ? undefined : items.find((item) => at >= item.y && at < item.y + item.height);
+}
+
 /* The slice at a place of the plot, within three pixels; null: none. */
 function slice_at(x, y) {
-	const item = items.find((each) => each.track && y + view_box.scrollTop >= each.y && y + view_box.scrollTop < each.y + each.height);
+	const item = item_at(y);
 
-	if (!item || x < LABELS || y < RULER || item.track.counter)
+	if (x < LABELS || !item?.track || item.track.counter)
 		return null;
 	const row = item.track.rows[Math.floor((y + view_box.scrollTop - item.y) / ROW)], ns = ns_at(x), near = 3 / scale();
 	let i = below(row.start, ns, 0, true) - 1;
@@ -122,6 +129,8 @@ function detail_text(key, value) {
 	if (Array.isArray(value))
 		return value.map(count).join(" \u00d7 ") + (value.length === 3 ? " = " + count(value[0] * value[1] * value[2]) +
 							      (key === "grid" ? " blocks" : " threads") : "");
+	if (key === "address")
+		return "0x" + value.toString(16);
 	if (/bytes$/.test(key))
 		return value < 1024 ? value + " B" : bytes_text(value) + " (" + count(value) + " bytes)";
 	return String(value);
@@ -129,12 +138,11 @@ function detail_text(key, value) {
 
 /* How often the name occurs, and how long. */
 function add_name_sums(table, c) {
-	const name = name_of(c), kind = kind_of(c), same = data.classes.map((_, k) => name_of(k) === name && kind_of(k) === kind);
 	let n = 0, ns = 0;
 
 	for (const row of rows)
 		for (let i = 0; i < row.n; i++)
-			if (same[row.class[i]]) {
+			if (alike[row.class[i]] === alike[c]) {
 				n++;
 				ns += row.end[i] - row.start[i];
 			}
@@ -226,22 +234,17 @@ function select(slice) {
 
 /* What runs in a span of time, and how long of it: sums by name. */
 function sum_span() {
-	const sums = new Map(), named = new Map();
+	const sums = new Map();
 
 	for (const row of rows)
 		for (let i = below(row.end, span.from, 0, true); i < row.n && row.start[i] < span.to; i++) {
-			const c = own_class(row.class[i]), sum = sums.get(c) || { c, n: 0, ns: 0 };
+			const c = alike[row.class[i]], sum = sums.get(c) || { c, n: 0, ns: 0 };
 
 			sum.n++;
 			sum.ns += Math.min(row.end[i], span.to) - Math.max(row.start[i], span.from);
 			sums.set(c, sum);
 		}
-	for (const { c, n, ns } of sums.values()) {
-		const key = kind_of(c) + "\n" + name_of(c), sum = named.get(key) || { c, n: 0, ns: 0 };
-
-		named.set(key, { c, n: sum.n + n, ns: sum.ns + ns });
-	}
-	return [...named.values()].sort((a, b) => b.ns - a.ns);
+	return [...sums.values()].sort((a, b) => b.ns - a.ns);
 }
 
 function show_span() {
@@ -337,8 +340,7 @@ function step(forward) {
 
 function show_tip(event) {
 	const slice = slice_at(event.offsetX, event.offsetY), box = tip.getBoundingClientRect();
-	const item = items.find((each) => each.track && event.offsetY + view_box.scrollTop >= each.y && event.offsetY + view_box.scrollTop < each.y + each.height);
-	const counter = item && item.track.counter && event.offsetX > LABELS ? item.track.rows[0] : null;
+	const track = item_at(event.offsetY)?.track, counter = track?.counter && event.offsetX > LABELS ? track.rows[0] : null;
 
 	tip.hidden = !slice && !counter;
 	tip.textContent = "";
@@ -385,21 +387,21 @@ plot.addEventListener("pointermove", (event) => {
 });
 plot.addEventListener("pointerup", (event) => {
 	const was = drag, slice = slice_at(event.offsetX, event.offsetY);
-	const head = items.find((item) => !item.track && event.offsetY + view_box.scrollTop >= item.y && event.offsetY + view_box.scrollTop < item.y + HEAD);
+	const item = item_at(event.offsetY);
 
 	drag = null;
-	if (was && was.far && was.sums !== null) {
+	if (was?.far && was.sums !== null) {
 		selected = null;
 		arrows = [];
 		show_span();
-	} else if (was && !was.far && head && event.offsetY > RULER) {
-		if (!closed.delete(head.group))
-			closed.add(head.group);
+	} else if (was?.far === false && item && !item.track) {
+		if (!closed.delete(item.group))
+			closed.add(item.group);
 		lay_out();
 		redraw();
-	} else if (was && !was.far && slice) {
+	} else if (was?.far === false && slice) {
 		select(slice);
-	} else if (was && !was.far) {
+	} else if (was?.far === false) {
 		clear();
 	}
 });
@@ -491,18 +493,14 @@ function set_theme(theme) {
 }
 
 function about() {
-	const counts = new Map(), when = new Date(data.start_unix_ns / 1e6);
+	const kinds = new Map(), when = new Date(data.start_unix_ns / 1e6);
 
 	for (const row of rows)
-		for (let i = 0; i < row.n; i++)
-			counts.set(row.class[i], (counts.get(row.class[i]) || 0) + 1);
-	const kinds = new Map();
-	for (const [c, n] of counts)
-		kinds.set(kind_of(c), (kinds.get(kind_of(c)) || 0) + n);
-	kinds.delete("gpu_range");
+		for (const c of row.class)
+			kinds.set(data.classes[c][0], (kinds.get(data.classes[c][0]) || 0) + 1);
 	return [data.host, isNaN(when) ? "" : when.toISOString().slice(0, 19).replace("T", " ") + " UTC", duration(data.duration_ns),
-		...["kernel", "memcpy", "memset", "graph_launch", "api_call", "nvtx"].filter((kind) => kinds.has(kind))
-			.map((kind) => counted(kinds.get(kind), kind)), ...data.notes].filter(Boolean).join(" \u00b7 ");
+		...["kernel", "memcpy", "memset", "graph_launch", "api_call", "nvtx"].filter((kind) => kinds.has(data.kinds.indexOf(kind)))
+			.map((kind) => counted(kinds.get(data.kinds.indexOf(kind)), kind)), ...data.notes].filter(Boolean).join(" \u00b7 ");
 }
 
 function add_losses() {
