@@ -111,6 +111,18 @@ def test_the_varied_recording(pitot, make_recording, tmp_path):
     assert saxpy["details"]["block"] == [config[f"block_{axis}"] for axis in "xyz"]
     assert Counter(s["details"]["bytes"] for s in of_kind(slices, "memcpy")) == \
         Counter(r["bytes"] for r in timed(view(pitot, path, "memcpy")))
+    assert saxpy["details"]["registers per thread"] == config["registers"]
+    for key in ("static", "dynamic"):
+        assert Counter((s["start_ns"], s["details"][f"{key} shared bytes"]) for s in of_kind(slices, "kernel") if s["name"] != "(unknown kernel)") == \
+            Counter((r["start_ns"], configs[r["config"]][f"{key}_shared_bytes"]) for r in timed(view(pitot, path, "kernel")) if r["config"])
+    assert [s["details"] for s in of_kind(slices, "memcpy") if "from device" in s["details"]] == [{"bytes": 4096, "from device": 0, "to device": 1}]
+    [allocated] = of_kind(slices, "allocation")
+    assert allocated["details"] == {"bytes": 2 << 20, "address": 139637976727552, "device": 0}
+    syncs = view(pitot, path, "synchronization")
+    assert Counter((s["details"]["context"], s["details"].get("stream"), s["details"].get("event")) for s in of_kind(slices, "synchronization")) == \
+        Counter((r["context"], r["stream"], r["event"]) for r in timed(syncs))
+    assert Counter((s["details"]["event"], s["id"]) for s in of_kind(slices, "cuda_event")) == \
+        Counter((r["event"], r["stream"]) for r in view(pitot, path, "cuda_event") if r["time_ns"] is not None)
     assert Counter((s["details"].get("graph"), s["details"].get("graph node")) for s in of_kind(slices, "kernel")) == \
         Counter((r["graph"], r["graph_node"]) for r in timed(view(pitot, path, "kernel")))
     failed = [s for s in of_kind(slices, "api_call") if "result" in s["details"]]
@@ -153,6 +165,14 @@ def test_filters(pitot, train, tmp_path, options):
     assert [options[1] in note for note in data["notes"]] == ([] if options[0] in ("--since", "--until") else [True])
 
 
+def test_too_many_rows_are_counted(pitot, make_recording, tmp_path):
+    path = make_recording(tmp_path / "r.pitot", "hostile_pushes")
+    _, slices, _ = export(pitot, path, tmp_path)
+    said = pitot("export", path, "-o", tmp_path / "y.html", "--json", json_output=True)
+    assert len([s for s in slices if s["track"] == "thread"]) == said["written"]["nvtx"] + said["written"].get("api_call", 0)
+    assert {s["row"] for s in of_kind(slices, "nvtx")} <= {(0, depth) for depth in range(512)} and said["crowded"] > 1000
+
+
 def test_scopes(pitot, make_recording, tmp_path):
     path = make_recording(tmp_path / "r.pitot", "scopes")
     _, slices, _ = export(pitot, path, tmp_path)
@@ -169,12 +189,13 @@ def test_scopes(pitot, make_recording, tmp_path):
 
 
 def test_names_cannot_leave_their_element(pitot, named, tmp_path):
-    data, slices, _ = export(pitot, named, tmp_path)
+    data, slices, readings = export(pitot, named, tmp_path)
     text = (tmp_path / "x.html").read_text()
     assert re.findall(r"<(/?script)\b[^>]*>", text, re.I) == ["script", "/script"] * 3 and "<!--" not in text and "onerror=\"" not in text
     messages = {s["name"] for s in of_kind(slices, "nvtx")}
     assert {"</script><script>window.hacked = 1</script>", "<!--<script>", "(no message)", "__proto__"} <= messages
     assert "line\u2028separator\u2029s, \r\n\t" in messages and "invalid \ufffd\ufffd( UTF-8 \ufffd\ufffd\ufffd" in messages
+    assert len(readings) == 8 and all(values == [(0, 0), (1000, 3), (2000, 12), (3000, 27)] for values in readings.values())
     assert data["title"].endswith("</script> & \ufffd") and len(data["loss"]) == 8
 
 
@@ -294,6 +315,19 @@ def test_page_zooms_and_moves(pitot, train, browser, tmp_path):
         out.from = at(400), out.to = at(900);
         const colors = document.getElementById("plot").getContext("2d").getImageData(0, 0, plot.width, plot.height).data;
         out.painted = new Set(new Uint32Array(colors.buffer)).size;
+        const row = t.rows.find((each) => each.track.kind === "stream"), page = getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number);
+        key("keydown", "Escape");
+        t.show(t.whole.from, t.whole.to);
+        t.draw();
+        const line = plot.getContext("2d").getImageData(0, Math.round(t.y_of(row) + 9), plot.width, 1).data;
+        out.wrong = out.right = 0;
+        for (let x = Math.ceil(t.x_of(t.view.from)) + 2; x < plot.width - 2; x++) {
+            const painted = [0, 1, 2].some((k) => line[4 * x + k] !== page[k]), from = at(x), to = at(x + 1);
+            let busy = false;
+            for (let i = 0; i < row.n && !busy; i++)
+                busy = row.start[i] < to && row.end[i] > from;
+            out[painted === busy ? "right" : "wrong"]++;
+        }
         out.theme = document.documentElement.getAttribute("data-theme");
         document.getElementById("theme").click();
         out.other = document.documentElement.getAttribute("data-theme");
@@ -302,6 +336,7 @@ def test_page_zooms_and_moves(pitot, train, browser, tmp_path):
     under, still, wide, narrow = result["zoomed"]
     assert abs(under - still) < wide / 1000 and narrow < wide / 2
     assert abs(result["dragged"][0] - result["dragged"][1]) < narrow / 1000 and abs(result["dragged"][2] - narrow) < 1
+    assert result["wrong"] <= result["right"] // 50 and result["right"] > 500, "a pixel is painted where something ran in its time"
     assert result["moved"] > 0 and abs(result["all"] - wide) < 1
     assert result["painted"] > 16 and {result["theme"], result["other"]} == {"light", "dark"}
     _, slices, _ = read_page(tmp_path / "x.html")
@@ -325,8 +360,10 @@ def test_names_do_nothing_in_a_browser(pitot, named, browser, tmp_path):
             }
         t.search("window");
         t.draw();
-        return { hacked: window.hacked === undefined, title: document.title, texts, images: document.images.length, scripts: document.scripts.length };
+        const counters = t.tracks.filter((track) => track.counter).map((track) => [...track.rows[0].value]);
+        return { counters, hacked: window.hacked === undefined, title: document.title, texts, images: document.images.length, scripts: document.scripts.length };
     """, END)
     assert result["hacked"] and result["images"] == 0 and result["scripts"] == 2
     assert result["title"].startswith("</title></script><script>") and len(result["texts"]) == len(slices)
+    assert result["counters"] == [[3e6, 9e6, 15e6, 0]] * 8, "growth a second"
     assert any("<img src=x" in text for text in result["texts"])

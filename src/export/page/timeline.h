@@ -13,7 +13,7 @@
  *
  *	{"title","host","start_unix_ns","base_ns","duration_ns","notes":[],"loss":[[process, reason, count, detail],…],
  *	 "kinds":[table,…],"groups":[[name, detail],…],
- *	 "tracks":[[group, kind, name, id, [[lane, depth, slices, bytes of each column…],…], {"unit","reading"}],…],
+ *	 "tracks":[[group, kind, name, id, [[lane, depth, slices, bytes of each column…],…], {"unit","meaning","kind"}],…],
  *	 "classes":[[kind, name, {detail},…],…],"nodes":[[parent, frame],…]}
  *
  * The kind of a class is an index of `kinds`. A class may have the number of another one in place of its name: it adds details to

@@ -75,7 +75,7 @@ function read_row(track, n, [gaps, durations, classes, correlations]) {
 
 /* A sum is shown as its growth a second; then a value holds up to its reading, else from its reading on. */
 function read_counter(track, n, [gaps, values]) {
-	const gap = numbers(gaps), view = new DataView(values.buffer, values.byteOffset), sum = track.counter.reading === "sum";
+	const gap = numbers(gaps), view = new DataView(values.buffer, values.byteOffset), sum = track.counter.kind === "sum";
 	const row = { track, n, start: new Float64Array(n), value: new Float64Array(n), least: 0, most: 0 };
 
 	for (let i = 0, now = 0, last = 0; i < n; i++) {

@@ -156,7 +156,7 @@ function draw_row(context, row, y) {
 }
 
 function counter_text(track, value) {
-	const unit = track.counter.unit + (track.counter.reading === "sum" ? "/s" : "");
+	const unit = track.counter.unit + (track.counter.kind === "sum" ? "/s" : "");
 
 	if (unit.startsWith("bytes"))
 		return bytes_text(Math.max(value, 0)) + unit.slice(5);

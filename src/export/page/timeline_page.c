@@ -110,7 +110,7 @@ static void add_counter(const struct timeline *t, const struct timeline_track *t
 	json_object(j);
 	json_key_string(j, "unit", trace_string(trace, c->unit[row]));
 	json_key_string(j, "meaning", trace_string(trace, c->description[row]));
-	json_key_string(j, "reading", word ? word : "level");
+	json_key_string(j, "kind", word ? word : "level");
 	json_end(j);
 }
 

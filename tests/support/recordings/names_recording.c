@@ -15,6 +15,33 @@ static const char *const names[] = {
 	"",
 };
 
+/* A counter of each name: 0, 3, 12 and 27, a microsecond apart. */
+static void add_counters(struct maker *m)
+{
+	for (uint32_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct row_counter counter = {
+			.id = i + 1,
+			.name = maker_string(m, names[i]),
+			.unit = maker_string(m, names[i]),
+			.description = maker_string(m, names[i]),
+			.kind = counter_kind_sum,
+		};
+
+		writer_append(m->writer, TABLE_counter, &counter);
+	}
+	for (uint64_t k = 0; k < 4; k++)
+		for (uint32_t i = 0; i < ARRAY_SIZE(names); i++) {
+			struct row_counter_sample sample = {
+				.time_ns = START + 1000 * k,
+				.counter = i + 1,
+				.value = (int64_t)(3 * k * k),
+			};
+
+			ROW_MISSING(&sample, counter_sample, device);
+			writer_append(m->writer, TABLE_counter_sample, &sample);
+		}
+}
+
 /* Each name is that of a kernel, a range, a scope, a thread, a frame of a stack and a loss. */
 void recording_names(const char *folder)
 {
@@ -23,6 +50,7 @@ void recording_names(const char *folder)
 	uint64_t at = START;
 
 	maker_device(m, 0, START);
+	add_counters(m);
 	for (uint32_t i = 0; i < ARRAY_SIZE(names); i++, at += 10000) {
 		uint32_t config = maker_config(m, names[i], i + 1, 128);
 
