@@ -150,6 +150,15 @@ def test_chrome(run):
     assert sum(event["ph"] == "f" for event in trace["traceEvents"]) == COUNT
 
 
+def test_page(run):
+    text = run("export", "--format", "html", "-o", "-").decode()
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])
+    [stream] = [track for track in data["tracks"] if track[1] == "stream"]
+    assert {data["kinds"][kind] for kind, name, _ in data["classes"] if name == "h264"} == {"video_decode"}
+    assert sum(row[2] for row in stream[4]) == COUNT
+    assert json.loads(run("export", "--json", "--force", "-o", "out.html"))["arrows"] == COUNT
+
+
 def test_exporter(run, tree):
     """By its name, by the file's, and for tables that it does not know."""
     lines = run("export", "--format", "csv", "-o", "-").decode().splitlines()
