@@ -196,6 +196,7 @@ def test_names_cannot_leave_their_element(pitot, named, tmp_path):
     assert {"</script><script>window.hacked = 1</script>", "<!--<script>", "(no message)", "__proto__"} <= messages
     assert "line\u2028separator\u2029s, \r\n\t" in messages and "invalid \ufffd\ufffd( UTF-8 \ufffd\ufffd\ufffd" in messages
     assert len(readings) == 8 and all(values == [(0, 0), (1000, 3), (2000, 12), (3000, 27)] for values in readings.values())
+    assert {s["group"] for s in of_kind(slices, "kernel")} == {"GPU 0"} and of_kind(slices, "allocation")[0]["details"]["device"] == 0
     assert data["title"].endswith("</script> & \ufffd") and len(data["loss"]) == 8
 
 
@@ -218,8 +219,8 @@ def test_page_finds_and_sums(pitot, train, browser, tmp_path):
         out.sums = [...t.search("gemm")];
         out.found = document.getElementById("found").textContent;
         out.steps = [];
-        for (let i = 0; i < 4; i++) {
-            t.step(i < 3);
+        for (const forward of [true, true, true, false, false, false, true]) {
+            t.step(forward);
             const { row, i: k } = t.selection();
             out.steps.push([row.start[k], t.name_of(row.class[k])]);
         }
@@ -235,7 +236,7 @@ def test_page_finds_and_sums(pitot, train, browser, tmp_path):
         {"kernel": [len(hits), sum(s["duration"] for s in hits)]}
     assert result["found"].startswith(f"{len(hits):,} kernels: ")
     starts = sorted((s["start_ns"], s["name"]) for s in hits)
-    assert [tuple(step) for step in result["steps"]] == [starts[0], starts[1], starts[2], starts[1]]
+    assert [tuple(step) for step in result["steps"]] == [starts[i] for i in (0, 1, 2, 1, 0, -1, 0)]
     assert result["none"] == result["wrong"] == 0
 
 

@@ -314,9 +314,9 @@ function search(text) {
 /* Where the n-th hit of a row is. */
 const hit_at = (row, n) => below(row.hits, n + 1) - 1;
 
-/* The match after, or before, what is selected (or the left edge of what is shown), in order of time. */
-function step(forward) {
-	const at = selected ? selected.row.start[selected.i] : view.from, own = selected ? rows.indexOf(selected.row) : -1;
+/* The match after, or before, what is selected (or the edge of what is shown), in order of time; behind the last the first. */
+function step(forward, again = false) {
+	const at = selected ? selected.row.start[selected.i] : forward ? view.from : view.to, own = selected ? rows.indexOf(selected.row) : -1;
 	let best = null;
 
 	rows.forEach((row, place) => {
@@ -329,10 +329,10 @@ function step(forward) {
 	if (best) {
 		select(best);
 		reveal(best);
-	} else if (selected) {
+	} else if (!again) {
 		selected = null;
 		show(forward ? whole.from : whole.to - (view.to - view.from), forward ? whole.from + (view.to - view.from) : whole.to);
-		step(forward);
+		step(forward, true);
 	}
 }
 

@@ -49,7 +49,7 @@ void recording_names(const char *folder)
 				      "</title></script><script>window.hacked = 1</script> & \xff");
 	uint64_t at = START;
 
-	maker_device(m, 0, START);
+	maker_device(m, 3, START); /* the only GPU of the recording: its number there is 0 */
 	add_counters(m);
 	for (uint32_t i = 0; i < ARRAY_SIZE(names); i++, at += 10000) {
 		uint32_t config = maker_config(m, names[i], i + 1, 128);
@@ -65,5 +65,7 @@ void recording_names(const char *folder)
 		maker_scope(m, nvtx_kind_pop, 10 + i, NULL, 0, at + 2010);
 		maker_loss(m, loss_reason_ring_full, i + 1, at, at + 100, names[i]);
 	}
+	writer_append(m->writer, TABLE_allocation,
+		      &(struct row_allocation){ .time_ns = at, .device = 3, .bytes = 4096 });
 	maker_close(m, at);
 }
