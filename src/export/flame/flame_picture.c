@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-
 const char *flame_class_word(enum frame_class class)
 {
 	static const char *const words[FRAME_CLASSES] = {

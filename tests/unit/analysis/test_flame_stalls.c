@@ -15,8 +15,8 @@ static uint32_t stack_of(struct maker *m, const char *function)
 	return maker_stack(m, maker_python(m, 0, function, "t.py", 1), 1, stack_end_complete);
 }
 
-static void launch(struct maker *m, uint32_t config, uint32_t stack, uint64_t start_ns, uint64_t ns,
-		   uint64_t correlation)
+static void launch_kernel(struct maker *m, uint32_t config, uint32_t stack, uint64_t start_ns,
+			  uint64_t ns, uint64_t correlation)
 {
 	m->stack = stack;
 	maker_call(m, MAKER_LAUNCH, 100, start_ns - 10, start_ns - 5, correlation);
@@ -41,11 +41,11 @@ static void shared_by_gpu_time(void **state)
 
 	put_cubin(*state, "5.cubin", "lineinfo");
 	add_cubin(m, 5, "cubins/5.cubin");
-	launch(m, smooth, stack_of(m, "a"), 1000, 100, 1);
-	launch(m, smooth, stack_of(m, "b"), 2000, 100, 2);
-	launch(m, smooth, stack_of(m, "a"), 3000, 200, 3);
-	launch(m, scale, stack_of(m, "b"), 4000, 1, 4);
-	launch(m, maker_config(m, "unsampled", 1, 32), stack_of(m, "c"), 5000, 1000, 5);
+	launch_kernel(m, smooth, stack_of(m, "a"), 1000, 100, 1);
+	launch_kernel(m, smooth, stack_of(m, "b"), 2000, 100, 2);
+	launch_kernel(m, smooth, stack_of(m, "a"), 3000, 200, 3);
+	launch_kernel(m, scale, stack_of(m, "b"), 4000, 1, 4);
+	launch_kernel(m, maker_config(m, "unsampled", 1, 32), stack_of(m, "c"), 5000, 1000, 5);
 	add_reading(m, 1, 500, 400, 0, 0);
 	add_sample(m, 1, 5, SMOOTH, 0xe0, REASON("wait"), 300);
 	add_sample(m, 1, 5, SMOOTH, 0xd0, MEMORY, 31);
@@ -95,7 +95,7 @@ static void single_samples(void **state)
 	for (uint64_t i = 0; i < 4; i++) {
 		const char name[2] = { (char)('a' + i), 0 };
 
-		launch(m, k, stack_of(m, name), 1000 + 1000 * i, 100, i + 1);
+		launch_kernel(m, k, stack_of(m, name), 1000 + 1000 * i, 100, i + 1);
 	}
 	add_reading(m, 1, 500, 1000, 0, 0);
 	for (uint64_t i = 0; i < 1000; i++)
@@ -131,7 +131,7 @@ static void whose_samples(void **state)
 	struct trace *t;
 	struct flame f;
 
-	launch(m, k, stack_of(m, "a"), 1000, 100, 1);
+	launch_kernel(m, k, stack_of(m, "a"), 1000, 100, 1);
 	m->stack = 0;
 	maker_call(m, MAKER_LAUNCH, 100, 1990, 1995, 2);
 	maker_kernel(m, k, 8, 2000, 2300, 2);
@@ -146,7 +146,7 @@ static void whose_samples(void **state)
 	maker_close(m, 9000);
 	m = begin(*state, 200);
 	k = maker_config(m, "k", 1, 32);
-	launch(m, k, stack_of(m, "z"), 1000, 100000, 1);
+	launch_kernel(m, k, stack_of(m, "z"), 1000, 100000, 1);
 	add_reading(m, 1, 500, 1, 0, 0);
 	add_sample(m, 1, 5, "k", 16, MEMORY, 1);
 	maker_close(m, 200000);
@@ -194,9 +194,9 @@ static void any_rows(void **state)
 		char stack[8];
 
 		snprintf(stack, sizeof(stack), "f%u", (unsigned)(random_u64(&seed) % 9));
-		launch(m, maker_config(m, names[random_u64(&seed) % 5], 1, 32),
-		       random_u64(&seed) % 8 ? stack_of(m, stack) : 0, 1000 * i,
-		       random_u64(&seed) % 900, random_u64(&seed) % 4 ? i : 10000 + i);
+		launch_kernel(m, maker_config(m, names[random_u64(&seed) % 5], 1, 32),
+			      random_u64(&seed) % 8 ? stack_of(m, stack) : 0, 1000 * i,
+			      random_u64(&seed) % 900, random_u64(&seed) % 4 ? i : 10000 + i);
 	}
 	for (uint64_t i = 0; i < 2000; i++) {
 		uint64_t r = random_u64(&seed), samples = random_u64(&seed) % 50;
