@@ -102,6 +102,6 @@ function(pitot_cli)
 	add_executable(pitot_cli ${sources})
 	pitot_settings(pitot_cli)
 	set_target_properties(pitot_cli PROPERTIES OUTPUT_NAME pitot)
-	target_link_libraries(pitot_cli PRIVATE pitot_record pitot_upload pitot_read pitot_sampler pitot_export pitot_report pitot_analysis pitot_trace pitot_format pitot_base
+	target_link_libraries(pitot_cli PRIVATE pitot_record pitot_import pitot_upload pitot_read pitot_sampler pitot_export pitot_report pitot_analysis pitot_trace pitot_format pitot_base
 		${CMAKE_DL_LIBS})
 endfunction()

@@ -94,8 +94,8 @@ static bool has_role(const struct trace *t, const struct calls *c, uint32_t func
 	size_t length;
 	const char *name;
 
-	if (role == CALLS_ANY)
-		return true;
+	if (role == CALLS_ANY || kind == api_kind_untimed)
+		return kind != api_kind_untimed;
 	if (role == CALLS_LAUNCH)
 		return kind == api_kind_launch || kind == api_kind_graph_launch;
 	if (kind == api_kind_synchronize || role == CALLS_WAIT_OR_COPY)

@@ -60,6 +60,13 @@ static inline enum api_kind calls_kind(const struct calls *c, uint64_t row)
 		       : api_kind_other;
 }
 
+/* The call, if its times are known; else TRACE_NO_ROW. */
+static inline uint32_t calls_timed(const struct calls *c, uint32_t call)
+{
+	return call != TRACE_NO_ROW && calls_kind(c, call) != api_kind_untimed ? call
+									       : TRACE_NO_ROW;
+}
+
 /*
  * Name of the function without the version that CUPTI appends: "cudaLaunchKernel", length in
  * *length.

@@ -236,6 +236,7 @@ static int book_gap(const struct idle_sweep *s, const struct gpu_operation *op, 
 		return -ENOMEM;
 	line->count++;
 	line->ns += length;
+	call = calls_timed(s->calls, call);
 	size->count++;
 	size->total_ns += length;
 	g->total_ns += length;

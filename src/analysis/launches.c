@@ -71,7 +71,7 @@ static int add_delays(struct tally *t, uint8_t *seen)
 		    !selection_has_place(s, k->device[w.row], k->stream[w.row]) ||
 		    !selection_has_config(s, k->config[w.row]))
 			continue;
-		if (call == TRACE_NO_ROW) {
+		if (calls_timed(c, call) == TRACE_NO_ROW) {
 			t->out->unmatched++;
 			continue;
 		}

@@ -21,6 +21,7 @@ const struct command *const commands[] = {
 	&cmd_source,
 	&cmd_view,
 	&cmd_export,
+	&cmd_import,
 	&cmd_upload,
 	&cmd_symbolize,
 	&cmd_schema,

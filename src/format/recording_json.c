@@ -140,7 +140,10 @@ int recording_json_write(const char *directory, const struct recording_identity 
 	for (char **argument = identity->command; *argument; argument++)
 		json_string(&json, *argument);
 	json_end(&json);
-	json_key_string(&json, "recorded_by", identity->by_program ? "program" : "pitot record");
+	json_key_string(&json, "recorded_by",
+			identity->by_program    ? "program"
+			: identity->recorded_by ? identity->recorded_by
+						: "pitot record");
 	if (identity->by_program)
 		json_key_i64(&json, "pid", getpid());
 	json_key_string(&json, "engine", identity->engine);

@@ -11,7 +11,8 @@
 
 struct recording_identity {
 	const char *name;
-	bool by_program; /* which records itself; else `pitot record` does */
+	bool by_program; /* which records itself */
+	const char *recorded_by; /* else; NULL: pitot record */
 	char **command; /* ends with NULL */
 	const char *engine; /* name of the setting */
 	const char *options; /* text of PITOT_OPTIONS */

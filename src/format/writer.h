@@ -24,6 +24,7 @@ struct writer_options {
 	/* Of the recording: recording_sink.c. */
 	const char *directory; /* exists */
 	const char *prefix; /* of the segments' names; NULL: the process id */
+	uint64_t session; /* of the segments; 0: random */
 	uint64_t segment_bytes; /* a new segment is begun after this many; 0: 64 MiB */
 	/* Of all segments of this sink; then it stops (loss size_limit); 0: no limit. */
 	uint64_t max_bytes;

@@ -87,6 +87,10 @@ static void add_config(struct strbuf *out, const struct report *r, const struct 
 {
 	struct launch_config c = config_of(r, h);
 
+	if (!c.grid[0]) {
+		strbuf_adds(out, "grid unknown");
+		return;
+	}
 	strbuf_addc(out, '(');
 	add_size(out, c.grid);
 	strbuf_adds(out, ")x(");
@@ -314,11 +318,17 @@ static const struct field occupancy_fields[] = {
 	FIELD("waves", NULL, MILLI, OCCUPANCY(waves_milli)),
 };
 
+static bool has_size(const struct report_view *v, const void *row)
+{
+	(void)v;
+	return ((const struct launch_config *)row)->grid[0] != 0;
+}
+
 #define CONFIG(member) MEMBER(struct launch_config, member)
 static const struct field config_fields[] = {
 	FIELD("count", NULL, COUNT, CONFIG(count)),
-	FIELD("grid", NULL, NUMBERS, NUMBERS(struct launch_config, grid)),
-	FIELD("block", NULL, NUMBERS, NUMBERS(struct launch_config, block)),
+	FIELD("grid", NULL, NUMBERS, NUMBERS(struct launch_config, grid), .when = has_size),
+	FIELD("block", NULL, NUMBERS, NUMBERS(struct launch_config, block), .when = has_size),
 	FIELD("registers", NULL, COUNT, CONFIG(registers)),
 	FIELD("static_shared_bytes", NULL, BYTES, CONFIG(static_shared_bytes)),
 	FIELD("dynamic_shared_bytes", NULL, BYTES, CONFIG(dynamic_shared_bytes)),

@@ -171,12 +171,12 @@
 #define SCHEMA_kernel_config(C, T)                                                                                     \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
 	C(T, name, STRING, ALWAYS, NONE, "", "kernel name as the compiler made it (mangled)")                          \
-	C(T, grid_x, U32, ALWAYS, NONE, "blocks", "grid size")                                                         \
-	C(T, grid_y, U32, ALWAYS, NONE, "blocks", "grid size")                                                         \
-	C(T, grid_z, U32, ALWAYS, NONE, "blocks", "grid size")                                                         \
-	C(T, block_x, U32, ALWAYS, NONE, "threads", "block size")                                                      \
-	C(T, block_y, U32, ALWAYS, NONE, "threads", "block size")                                                      \
-	C(T, block_z, U32, ALWAYS, NONE, "threads", "block size")                                                      \
+	C(T, grid_x, U32, MAYBE, NONE, "blocks", "grid size")                                                          \
+	C(T, grid_y, U32, MAYBE, NONE, "blocks", "grid size")                                                          \
+	C(T, grid_z, U32, MAYBE, NONE, "blocks", "grid size")                                                          \
+	C(T, block_x, U32, MAYBE, NONE, "threads", "block size")                                                       \
+	C(T, block_y, U32, MAYBE, NONE, "threads", "block size")                                                       \
+	C(T, block_z, U32, MAYBE, NONE, "threads", "block size")                                                       \
 	C(T, cluster_x, U32, MAYBE, NONE, "blocks", "thread block cluster")                                            \
 	C(T, cluster_y, U32, MAYBE, NONE, "blocks", "thread block cluster")                                            \
 	C(T, cluster_z, U32, MAYBE, NONE, "blocks", "thread block cluster")                                            \
@@ -229,7 +229,7 @@
 	C(T, kind, ENUM, ALWAYS, copy_kind, "", "direction")                                                           \
 	C(T, source_kind, ENUM, ALWAYS, memory_kind, "", "memory copied from")                                         \
 	C(T, destination_kind, ENUM, ALWAYS, memory_kind, "", "memory copied to")                                      \
-	C(T, async, U8, ALWAYS, NONE, "", "1: asynchronous")                                                           \
+	C(T, async, U8, MAYBE, NONE, "", "1: asynchronous")                                                            \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call that asked for it")                       \
 	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
 	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
@@ -259,9 +259,9 @@
 	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start on the GPU")                                                    \
 	C(T, end_ns, TIME, MAYBE, start_ns, "ns", "end on the GPU")                                                    \
 	C(T, bytes, U64, ALWAYS, NONE, "bytes", "bytes set")                                                           \
-	C(T, value, U32, ALWAYS, NONE, "", "the value")                                                                \
+	C(T, value, U32, MAYBE, NONE, "", "the value")                                                                 \
 	C(T, memory_kind, ENUM, ALWAYS, memory_kind, "", "memory that was set")                                        \
-	C(T, async, U8, ALWAYS, NONE, "", "1: asynchronous")                                                           \
+	C(T, async, U8, MAYBE, NONE, "", "1: asynchronous")                                                            \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call that asked for it")                       \
 	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
 	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
@@ -322,7 +322,7 @@
 	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
 	C(T, context, U32, MAYBE, NONE, "", "CUPTI context id")                                                        \
 	C(T, stream, U32, MAYBE, NONE, "", "CUPTI stream id of asynchronous operations")                               \
-	C(T, async, U8, ALWAYS, NONE, "", "1: asynchronous")                                                           \
+	C(T, async, U8, MAYBE, NONE, "", "1: asynchronous")                                                            \
 	C(T, pool_address, U64, MAYBE, NONE, "", "memory pool it came from")                                           \
 	C(T, pool_bytes, U64, MAYBE, NONE, "bytes", "size of that pool")                                               \
 	C(T, pool_used_bytes, U64, MAYBE, NONE, "bytes", "used of that pool")                                          \
@@ -347,7 +347,10 @@
 #define ENUM_pool_operation(V, E) V(E, unknown, 0) V(E, created, 1) V(E, destroyed, 2) V(E, trimmed, 3)
 #define ENUM_pool_kind(V, E) V(E, unknown, 0) V(E, local, 1) V(E, imported, 2)
 
-/* id is api << 16 | callback id, the same in every process of one CUPTI version. */
+/*
+ * id is api << 16 | callback id, the same in every process of one CUPTI version. Kind untimed: no call, but where work comes from whose
+ * call was not recorded; such an api_call has thread, stack and a time within its scope, and is in no count or sum of calls.
+ */
 #define SCHEMA_api_function(C, T)                                                                                      \
 	C(T, id, U32, ALWAYS, NONE, "", "api (1 driver, 2 runtime) << 16 | CUPTI callback id")                         \
 	C(T, name, STRING, ALWAYS, NONE, "", "name as CUPTI gives it, such as cudaLaunchKernel_v7000")                 \
@@ -356,7 +359,7 @@
 
 #define ENUM_api_kind(V, E)                                                                                            \
 	V(E, other, 0) V(E, launch, 1) V(E, graph_launch, 2) V(E, memcpy, 3) V(E, memset, 4) V(E, synchronize, 5) V(E, allocate, 6) \
-	V(E, release, 7) V(E, event, 8)
+	V(E, release, 7) V(E, event, 8) V(E, untimed, 9)
 
 #define SCHEMA_api_call(C, T)                                                                                          \
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "when the thread called")                                             \
@@ -365,8 +368,7 @@
 	C(T, thread, U32, ALWAYS, NONE, "", "kernel thread id")                                                        \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id")                                                     \
 	C(T, result, I32, MAYBE, NONE, "", "CUresult or cudaError_t, where it was not 0")                              \
-	C(T, stack, U32, MAYBE, NONE, "", "call stack of the caller")                                                  \
-	C(T, scope, U32, MAYBE, NONE, "", "innermost scope of the thread")
+	C(T, stack, U32, MAYBE, NONE, "", "call stack of the caller")
 #define TRAITS_api_call(X, T) X(T, SPAN)
 
 #define SCHEMA_nvtx(C, T)                                                                                              \

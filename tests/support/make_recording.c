@@ -437,7 +437,6 @@ void maker_call(struct maker *m, enum maker_function function, uint32_t thread, 
 	row.stack = m->stack;
 	if (!m->stack)
 		ROW_MISSING(&row, api_call, stack);
-	ROW_MISSING(&row, api_call, scope);
 	writer_append(m->writer, TABLE_api_call, &row);
 }
 

@@ -633,7 +633,6 @@ static uint64_t on_api_call(struct writer *w, const struct ring *r, uint64_t pos
 	self.last_call = MAX(self.last_call, row.correlation);
 	ROW_MISSING_IF(&row, api_call, result, !has_result);
 	ROW_MISSING_IF(&row, api_call, stack, !event->e);
-	ROW_MISSING(&row, api_call, scope);
 	writer_append(w, TABLE_api_call, &row);
 	app_external_write(w, r, row.correlation);
 	return has_result ? 2 : 1;

@@ -85,10 +85,12 @@ static void fill_kernel(struct chrome *c, struct chrome_class *class, uint64_t k
 	TEXT_U64(s, "registers per thread", k->registers[config]);
 	TEXT_U64(s, "shared memory",
 		 (uint64_t)k->static_shared_bytes[config] + k->dynamic_shared_bytes[config]);
-	TEXT(s, ",\"grid\":");
-	text_three(s, k->grid_x[config], k->grid_y[config], k->grid_z[config]);
-	TEXT(s, ",\"block\":");
-	text_three(s, k->block_x[config], k->block_y[config], k->block_z[config]);
+	if (column_has(k->valid.grid_x, config)) {
+		TEXT(s, ",\"grid\":");
+		text_three(s, k->grid_x[config], k->grid_y[config], k->grid_z[config]);
+		TEXT(s, ",\"block\":");
+		text_three(s, k->block_x[config], k->block_y[config], k->block_z[config]);
+	}
 	occupancy_arguments(c, config, c->view.gpus.items[gpu].row);
 	class->tail_length = (uint32_t)s->length - class->tail;
 }

@@ -198,7 +198,6 @@ static void waits_count_once(void **state)
 	writer_api_function(m->writer, copy.id, &copy);
 	ROW_MISSING(&row, api_call, result);
 	ROW_MISSING(&row, api_call, stack);
-	ROW_MISSING(&row, api_call, scope);
 	maker_call(m, MAKER_DEVICE_SYNCHRONIZE, 10, 1000, 2000, 1);
 	maker_call(m, MAKER_STREAM_SYNCHRONIZE, 10, 1100, 1900, 1); /* inside */
 	maker_call(m, MAKER_STREAM_SYNCHRONIZE, 11, 1100, 1900, 2); /* another thread */

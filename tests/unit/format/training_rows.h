@@ -85,7 +85,6 @@ static inline void training_call_fixed(struct row_api_call *c)
 	*c = (struct row_api_call){ .thread = 1234567 };
 	ROW_MISSING(c, api_call, result);
 	ROW_MISSING(c, api_call, stack);
-	ROW_MISSING(c, api_call, scope);
 }
 
 /* The next kernel with its launch. */

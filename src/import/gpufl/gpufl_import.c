@@ -1,0 +1,201 @@
+/*
+ * gpufl_import.c: gpufl's logs, wire format 1 and what was before it, as a recording (docs/gpufl.md). The files of a group (a session's
+ * folder, or a prefix of the flat layout) are read one after the other; every session that their lines name is a process.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "import/gpufl/import_input.h"
+#include "import/gpufl/import_session.h"
+
+#define SESSIONS_MAX 64u /* of a group */
+
+struct import {
+	const struct import_options *options;
+	const char *directory;
+	struct import_result *result;
+	struct error *error;
+	struct input input;
+	struct record record;
+	uint64_t read_bytes; /* of files before this one */
+	VEC(struct import_session *) sessions; /* of the group */
+};
+
+/* ---- sessions ---- */
+
+/* NULL: *error says why, or there are too many. */
+static struct import_session *add_session(struct import *x, const char *id)
+{
+	struct import_session *s;
+
+	if (x->sessions.count >= SESSIONS_MAX)
+		return NULL;
+	s = calloc(1, sizeof(*s));
+	if (!s || vec_push(&x->sessions, s) < 0) {
+		free(s);
+		error_set(x->error, -ENOMEM, "out of memory");
+		return NULL;
+	}
+	if (import_session_init(s, id, x->directory, record_u32(&x->record, "pid"), x->result,
+				x->error) == 0)
+		return s;
+	error_prefix(x->error, "session '%s'", id);
+	return NULL;
+}
+
+/* The one that the record names; without a name the last. */
+static struct import_session *session_of(struct import *x)
+{
+	const char *id = record_text(&x->record, "session_id");
+	size_t count = x->sessions.count;
+
+	if (!id && count)
+		return x->sessions.data[count - 1];
+	for (size_t i = 0; i < count; i++)
+		if (!strncmp(x->sessions.data[i]->id, id, IMPORT_ID_BYTES - 1))
+			return x->sessions.data[i];
+	return id ? add_session(x, id) : NULL;
+}
+
+static int end_sessions(struct import *x, int rc)
+{
+	for (size_t i = 0; i < x->sessions.count; i++) {
+		if (rc >= 0)
+			rc = import_session_end(x->sessions.data[i], x->error);
+		import_session_release(x->sessions.data[i]);
+		free(x->sessions.data[i]);
+	}
+	x->sessions.count = 0;
+	return rc;
+}
+
+/* A loss of the files that are being read, which is that of their last session. */
+static void lose(struct import *x, enum loss_reason reason, uint64_t count, const char *detail)
+{
+	if (x->sessions.count && count)
+		import_lose(x->sessions.data[x->sessions.count - 1], reason, count, detail);
+	else if (reason == loss_reason_damaged_file)
+		x->result->damaged += count;
+}
+
+/* ---- files ---- */
+
+static int read_line(struct import *x, const struct log_lines *l, const char *name)
+{
+	struct error e = { 0 };
+	struct import_session *s;
+	char detail[128];
+
+	if (!l->length)
+		return 0;
+	if (record_read(&x->record, l->line, l->length, &e) < 0) {
+		/* The last line of a log that is being written, or was not completed. */
+		snprintf(detail, sizeof(detail), "lines of %s", name);
+		lose(x, l->ended ? loss_reason_damaged_file : loss_reason_truncated_file, 1,
+		     detail);
+		return e.code == -ENOMEM ? error_set(x->error, e.code, "%s", e.text) : 0;
+	}
+	s = session_of(x);
+	if (s)
+		return import_record(s, &x->record, l->length, x->error);
+	if (!x->error->code)
+		lose(x, loss_reason_unknown_record, 1, "records of further sessions, or of none");
+	return x->error->code;
+}
+
+static int tell(struct import *x, const struct log_lines *l)
+{
+	if (x->options->cancel && *x->options->cancel)
+		return -ECANCELED;
+	if (x->options->progress)
+		x->options->progress(x->options->progress_user,
+				     x->read_bytes + (uint64_t)MAX(gzoffset(l->file), 0),
+				     x->input.bytes);
+	return 0;
+}
+
+static int read_file(struct import *x, const struct input_file *f)
+{
+	const char *name = f->path + f->group;
+	struct log_lines l;
+	uint64_t count = 0;
+	int rc = log_lines_open(&l, f->path, x->error);
+
+	while (rc >= 0 && (rc = log_lines_next(&l)) > 0) {
+		rc = read_line(x, &l, name);
+		if (rc >= 0 && count++ % 256 == 0)
+			rc = tell(x, &l);
+	}
+	if (rc == -ENOMEM)
+		error_set(x->error, rc, "out of memory");
+	lose(x, loss_reason_damaged_file, l.too_long, "lines of more than 64 MiB");
+	if (l.cut)
+		lose(x, loss_reason_truncated_file, 1, name);
+	log_lines_close(&l);
+	x->read_bytes += f->bytes;
+	x->result->files++;
+	x->result->bytes += f->bytes;
+	return rc;
+}
+
+static bool is_one_group(const struct input_file *a, const struct input_file *b)
+{
+	return a->group == b->group && !memcmp(a->path, b->path, a->group);
+}
+
+static int read_files(struct import *x)
+{
+	const struct input_file *files = x->input.files.data;
+	uint64_t missing = 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < x->input.files.count && rc >= 0; i++) {
+		bool starts = !i || !is_one_group(&files[i], &files[i - 1]);
+		bool follows = !starts && files[i].channel == files[i - 1].channel &&
+			       files[i].number != UINT64_MAX;
+
+		if (starts)
+			rc = end_sessions(x, rc);
+		if (follows)
+			missing = files[i].number - files[i - 1].number - 1;
+		else
+			missing = files[i].number != UINT64_MAX && files[i].number
+					  ? files[i].number - 1
+					  : 0;
+		if (rc >= 0)
+			rc = read_file(x, &files[i]);
+		lose(x, loss_reason_missing_segment, missing, "windows of a channel");
+	}
+	for (size_t i = 0; i < x->input.losses.count; i++)
+		lose(x, loss_reason_missing_segment, 1, x->input.losses.data[i]);
+	return end_sessions(x, rc);
+}
+
+int gpufl_read(const char *path, const struct import_options *options, const char *directory,
+	       struct import_result *result, struct error *e)
+{
+	struct error none = { 0 };
+	struct import x = {
+		.options = options, .directory = directory, .result = result, .error = e ? e : &none
+	};
+	int rc = input_list(path, &x.input, x.error);
+
+	*result = (struct import_result){ 0 };
+	if (rc >= 0 && !x.input.files.count)
+		rc = error_set(x.error, -ENODATA,
+			       "'%s' has no logs of gpufl: they are named like device.log or "
+			       "device.1.log.gz, in the folder or in one for each session",
+			       path);
+	if (rc >= 0)
+		rc = read_files(&x);
+	if (rc >= 0 && !result->sessions)
+		rc = error_set(x.error, -ENODATA,
+			       "'%s' has no readable record of gpufl in %llu files", path,
+			       (unsigned long long)result->files);
+	record_release(&x.record);
+	vec_release(&x.sessions);
+	input_release(&x.input);
+	return rc;
+}

@@ -1,0 +1,253 @@
+/*
+ * import_scopes.c: scopes become pushes and pops of Pitot's domain, ranges of NVTX starts and ends.
+ *
+ * Logs of gpufl itself do not say which thread a scope is of, but how many are around it: it goes to a thread that has as many open,
+ * at best the one of the event before. Such threads have the numbers 1, 2, 3 …
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/search.h"
+#include "format/rows.h"
+#include "import/gpufl/import_session.h"
+
+#define SCOPE_DOMAIN_ID 1u
+#define SCOPES_MAX (1u << 20) /* that kernels are found in */
+#define OPEN_MAX (1u << 16)
+#define THREADS_MAX 64u /* of logs that do not say whose scopes they are */
+#define DOMAINS_MAX 1000u
+#define LEVEL_MAX 30u /* as tables.h */
+#define PATH_MAX_BYTES 4096
+
+static uint64_t map_value(const struct map *m, uint64_t key)
+{
+	uint64_t value;
+
+	return map_get(m, key, &value) ? value : 0;
+}
+
+static void put(struct import_session *s, struct map *m, uint64_t key, uint64_t value)
+{
+	if (map_put(m, key, value) < 0)
+		import_lose(s, loss_reason_no_memory, 1, NULL);
+}
+
+static uint32_t domain_id(struct import_session *s, const char *name)
+{
+	bool is_scopes = !strcmp(name, "pitot");
+	uint64_t text = import_text(s, name), *id;
+	struct row_nvtx_domain row;
+
+	if (!text || s->domains.count >= DOMAINS_MAX)
+		return 0;
+	id = map_at(&s->domains, text, 0);
+	if (!id || *id)
+		return id ? (uint32_t)*id : 0;
+	*id = is_scopes ? SCOPE_DOMAIN_ID : SCOPE_DOMAIN_ID + s->domains.count;
+	row = (struct row_nvtx_domain){ .id = (uint32_t)*id, .name = import_string(s, text) };
+	import_append(s, TABLE_nvtx_domain, &row);
+	return row.id;
+}
+
+static void append(struct import_session *s, uint64_t time_ns, enum nvtx_kind kind, uint32_t thread,
+		   uint32_t domain, uint64_t range, uint64_t message, uint32_t level, uint64_t runs)
+{
+	struct row_nvtx row = { .time_ns = time_ns,
+				.kind = (uint8_t)kind,
+				.thread = thread,
+				.domain = domain,
+				.range = range,
+				.message = import_string(s, message),
+				.payload_kind = nvtx_payload_runs,
+				.payload = runs,
+				.level = (uint8_t)level };
+	bool nests = kind == nvtx_kind_push || kind == nvtx_kind_pop;
+
+	ROW_MISSING_IF(&row, nvtx, range, !range);
+	ROW_MISSING_IF(&row, nvtx, message, !message);
+	ROW_MISSING(&row, nvtx, category);
+	ROW_MISSING(&row, nvtx, color);
+	ROW_MISSING_IF(&row, nvtx, payload_kind, !runs);
+	ROW_MISSING_IF(&row, nvtx, payload, !runs);
+	ROW_MISSING_IF(&row, nvtx, level, !nests || level > LEVEL_MAX);
+	import_append(s, TABLE_nvtx, &row);
+}
+
+/* ---- scopes ---- */
+
+static uint32_t depth_of(const struct import_session *s, uint64_t path)
+{
+	uint32_t depth = 0;
+
+	for (; path && depth < 2 * LEVEL_MAX; path = map_value(&s->parents, path))
+		depth++;
+	return depth;
+}
+
+static uint32_t guess_thread(struct import_session *s, uint32_t depth)
+{
+	uint32_t best = 0;
+
+	for (uint32_t thread = 1; thread <= THREADS_MAX; thread++) {
+		if (depth_of(s, map_value(&s->inner, thread)) != depth)
+			continue;
+		if (!best || thread == s->last_thread)
+			best = thread;
+	}
+	return s->last_thread = best ? best : 1;
+}
+
+/* "outer|inner", as kernels have it. */
+static uint64_t path_below(struct import_session *s, uint64_t outer, uint64_t name)
+{
+	struct interned around = import_text_of(s, outer), own = import_text_of(s, name);
+	char text[PATH_MAX_BYTES];
+
+	snprintf(text, sizeof(text), "%s%s%s", around.text, outer ? "|" : "", own.text);
+	return import_text(s, text);
+}
+
+static void begin_scope(struct import_session *s, uint64_t time_ns, uint64_t instance,
+			uint32_t thread, uint64_t name, uint32_t level, uint64_t runs)
+{
+	uint64_t outer = map_value(&s->inner, thread), path = path_below(s, outer, name);
+	struct import_scope scope = { .path = path, .begin_ns = time_ns, .thread = thread };
+
+	append(s, time_ns, nvtx_kind_push, thread, domain_id(s, "pitot"), 0, name, level, runs);
+	if (s->open.count >= OPEN_MAX)
+		map_clear(&s->open); /* their ends are lost */
+	put(s, &s->open, instance, path << 32 | thread);
+	if (path && path != outer) {
+		put(s, &s->parents, path, outer);
+		put(s, &s->inner, thread, path);
+	}
+	if (s->scopes.count >= SCOPES_MAX || vec_push(&s->scopes, scope) < 0)
+		import_lose(s, loss_reason_string_limit, 1, "scopes that kernels were launched in");
+	s->is_sorted = false;
+}
+
+static void end_scope(struct import_session *s, uint64_t time_ns, uint64_t instance, uint32_t level)
+{
+	uint64_t found;
+
+	if (!map_get(&s->open, instance, &found)) {
+		import_lose(s, loss_reason_incomplete_record, 1, "ends of scopes without a begin");
+		return;
+	}
+	append(s, time_ns, nvtx_kind_pop, (uint32_t)found, domain_id(s, "pitot"), 0, 0, level, 0);
+	put(s, &s->inner, (uint32_t)found, map_value(&s->parents, found >> 32));
+	s->last_thread = (uint32_t)found;
+}
+
+#define SCOPE_COLUMNS(C, p)                                                                        \
+	C(p, dt_ns)                                                                                \
+	C(p, scope_instance_id)                                                                    \
+	C(p, name_id) C(p, event_type) C(p, depth) C(p, repeat) C(p, warmup) C(p, thread_id)
+IMPORT_COLUMNS(SCOPE, SCOPE_COLUMNS)
+
+static void add_scope(struct import_session *s, const struct cell *c, uint64_t time_ns)
+{
+	uint64_t instance = (uint64_t)c[SCOPE_scope_instance_id].value;
+	uint32_t depth = cell_u32(c[SCOPE_depth]), thread = cell_u32(c[SCOPE_thread_id]);
+
+	if (!import_span(s, time_ns, time_ns) || !c[SCOPE_event_type].known) {
+		import_lose(s, loss_reason_no_time, 1, "rows of scope_event_batch");
+		return;
+	}
+	if (c[SCOPE_event_type].value & 1) /* an end, or one of a part */
+		end_scope(s, time_ns, instance, depth);
+	else
+		begin_scope(s, time_ns, instance,
+			    c[SCOPE_thread_id].known ? thread : guess_thread(s, depth),
+			    import_name(s, NAMES_SCOPE, (uint64_t)c[SCOPE_name_id].value), depth,
+			    (uint64_t)cell_u32(c[SCOPE_warmup]) << 32 | cell_u32(c[SCOPE_repeat]));
+}
+
+void import_scope_events(struct import_session *s, const struct record *r)
+{
+	import_batch(s, r, SCOPE_names, SCOPE_COUNT, add_scope);
+}
+
+/* Without an instance: the path is one. */
+void import_scope_event(struct import_session *s, const struct record *r)
+{
+	uint64_t time_ns = record_number(r, "ts_ns");
+	uint64_t path = import_text(s, record_text(r, "user_scope"));
+	uint32_t depth = record_u32(r, "scope_depth");
+
+	if (!import_span(s, time_ns, time_ns))
+		import_lose(s, loss_reason_no_time, 1, "records of scopes");
+	else if (!strcmp(record_text(r, "type"), "scope_end"))
+		end_scope(s, time_ns, path, depth);
+	else
+		begin_scope(s, time_ns, path, guess_thread(s, depth),
+			    import_text(s, record_text(r, "name")), depth, 0);
+}
+
+ORDER(compare_scopes, struct import_scope, UP(path) ?: UP(begin_ns))
+
+/* The last of a path that began by then. */
+static const struct import_scope *find_path(const struct import_session *s, uint64_t path,
+					    uint64_t time_ns)
+{
+	size_t from = 0, to = s->scopes.count;
+
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+		const struct import_scope *scope = &s->scopes.data[middle];
+
+		if (scope->path < path || (scope->path == path && scope->begin_ns <= time_ns))
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from && s->scopes.data[from - 1].path == path ? &s->scopes.data[from - 1] : NULL;
+}
+
+/* "process:app|step" of an injected library may have only the scope "step". */
+const struct import_scope *import_scope_find(struct import_session *s, uint64_t path,
+					     uint64_t time_ns)
+{
+	const char *text = import_text_of(s, path).text;
+	const struct import_scope *found = NULL;
+
+	if (!s->is_sorted)
+		vec_sort(&s->scopes, compare_scopes);
+	s->is_sorted = true;
+	while (!(found = find_path(s, path, time_ns)) && (text = strchr(text, '|'))) {
+		text++;
+		path = (uint64_t)(interner_find(&s->texts, text, strlen(text)) + 1);
+	}
+	return found;
+}
+
+/* ---- others ---- */
+
+void import_nvtx_range(struct import_session *s, const struct record *r)
+{
+	uint64_t start_ns = record_number(r, "start_ns"), end_ns = record_number(r, "end_ns");
+	const char *domain = record_text(r, "domain");
+	uint32_t id = domain ? domain_id(s, domain) : 0;
+
+	if (!import_span(s, start_ns, end_ns)) {
+		import_lose(s, loss_reason_no_time, 1, "nvtx_marker_event");
+		return;
+	}
+	s->next_range++;
+	append(s, start_ns, nvtx_kind_start, 0, id, s->next_range,
+	       import_text(s, record_text(r, "name")), 0, 0);
+	append(s, end_ns, nvtx_kind_end, 0, id, s->next_range, 0, 0, 0);
+}
+
+/* A phase between them is not sure to nest. */
+void import_system_mark(struct import_session *s, const struct record *r)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	uint64_t time_ns = record_number(r, "ts_ns");
+	const char *name = record_text(r, "name");
+
+	strbuf_addf(&text, "%s: %s", record_text(r, "type"), name ? name : "");
+	if (import_span(s, time_ns, time_ns))
+		append(s, time_ns, nvtx_kind_mark, 0, domain_id(s, "pitot"), 0,
+		       import_text(s, strbuf_text(&text)), 0, 0);
+}

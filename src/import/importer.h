@@ -1,0 +1,50 @@
+/*
+ * importer.h: what others have recorded, as a recording. A new format is a file, and a line in IMPORTERS.
+ */
+#ifndef PITOT_IMPORT_IMPORTER_H
+#define PITOT_IMPORT_IMPORTER_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "schema/schema.h"
+
+/* F(name, description, read): members of struct importer. */
+#define IMPORTERS(F) F(gpufl, "folder of gpufl's logs: of one session, or of many", gpufl_read)
+
+struct import_options {
+	void (*progress)(void *user, uint64_t done, uint64_t total); /* bytes; may be NULL */
+	void *progress_user;
+	const volatile sig_atomic_t *cancel; /* stop once it is not 0; may be NULL */
+};
+
+struct import_result {
+	uint64_t files, bytes, records; /* read */
+	uint64_t sessions; /* processes of the recording */
+	uint64_t rows[TABLE_END]; /* written, by table */
+	uint64_t unknown; /* records that no table has a place for */
+	uint64_t damaged; /* lines and rows that cannot be read */
+	uint64_t start_ns, end_ns; /* since the epoch */
+	char name[64]; /* of the first program; "": unknown */
+};
+
+struct importer {
+	const char *name, *description;
+	/*
+	 * Writes segments into `directory`, which exists; result is zeroed before. 0, -ECANCELED after *cancel, -ENODATA
+	 * where there is nothing of the format, or another negative code.
+	 */
+	int (*read)(const char *path, const struct import_options *options, const char *directory,
+		    struct import_result *result, struct error *e);
+};
+
+#define IMPORTER_READ(name, description, read)                                                     \
+	int read(const char *path, const struct import_options *options, const char *directory,    \
+		 struct import_result *result, struct error *e);
+IMPORTERS(IMPORTER_READ)
+
+/* Ends with an entry without a name. */
+extern const struct importer importers[];
+
+#endif
