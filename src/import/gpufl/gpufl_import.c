@@ -38,7 +38,8 @@ static struct import_session *add_session(struct import *x, const char *id)
 		error_set(x->error, -ENOMEM, "out of memory");
 		return NULL;
 	}
-	if (import_session_init(s, id, x->directory, record_u32(&x->record, "pid"), x->result,
+	if (import_session_init(s, id, x->directory,
+				(uint32_t)record_number(&x->record, "pid", UINT32_MAX), x->result,
 				x->error) == 0)
 		return s;
 	error_prefix(x->error, "session '%s'", id);

@@ -26,12 +26,6 @@ static uint64_t map_value(const struct map *m, uint64_t key)
 	return map_get(m, key, &value) ? value : 0;
 }
 
-static void put(struct import_session *s, struct map *m, uint64_t key, uint64_t value)
-{
-	if (map_put(m, key, value) < 0)
-		import_lose(s, loss_reason_no_memory, 1, NULL);
-}
-
 static uint32_t domain_id(struct import_session *s, const char *name)
 {
 	bool is_scopes = !strcmp(name, "pitot");
@@ -116,10 +110,10 @@ static void begin_scope(struct import_session *s, uint64_t time_ns, uint64_t ins
 	append(s, time_ns, nvtx_kind_push, thread, domain_id(s, "pitot"), 0, name, level, runs);
 	if (s->open.count >= OPEN_MAX)
 		map_clear(&s->open); /* their ends are lost */
-	put(s, &s->open, instance, path << 32 | thread);
+	import_put(s, &s->open, instance, path << 32 | thread);
 	if (path && path != outer) {
-		put(s, &s->parents, path, outer);
-		put(s, &s->inner, thread, path);
+		import_put(s, &s->parents, path, outer);
+		import_put(s, &s->inner, thread, path);
 	}
 	if (s->scopes.count >= SCOPES_MAX || vec_push(&s->scopes, scope) < 0)
 		import_lose(s, loss_reason_string_limit, 1, "scopes that kernels were launched in");
@@ -135,53 +129,36 @@ static void end_scope(struct import_session *s, uint64_t time_ns, uint64_t insta
 		return;
 	}
 	append(s, time_ns, nvtx_kind_pop, (uint32_t)found, domain_id(s, "pitot"), 0, 0, level, 0);
-	put(s, &s->inner, (uint32_t)found, map_value(&s->parents, found >> 32));
+	import_put(s, &s->inner, (uint32_t)found, map_value(&s->parents, found >> 32));
 	s->last_thread = (uint32_t)found;
 }
 
-#define SCOPE_COLUMNS(C, p)                                                                        \
-	C(p, dt_ns)                                                                                \
-	C(p, scope_instance_id)                                                                    \
-	C(p, name_id) C(p, event_type) C(p, depth) C(p, repeat) C(p, warmup) C(p, thread_id)
-IMPORT_COLUMNS(SCOPE, SCOPE_COLUMNS)
-
-static void add_scope(struct import_session *s, const struct cell *c, uint64_t time_ns)
+/* A row of a batch; or a record of the first releases, without an instance, for which its path stands. */
+void import_scope(struct import_session *s, struct record *r)
 {
-	uint64_t instance = (uint64_t)c[SCOPE_scope_instance_id].value;
-	uint32_t depth = cell_u32(c[SCOPE_depth]), thread = cell_u32(c[SCOPE_thread_id]);
+	const char *type = record_text(r, "type"), *key = type ? "scope_depth" : "depth";
+	uint64_t time_ns = record_number(r, type ? "ts_ns" : "start_ns", INT64_MAX);
+	uint64_t instance, event = type && !strcmp(type, "scope_end"), thread, name;
+	uint32_t depth = (uint32_t)record_number(r, key, UINT32_MAX);
 
-	if (!import_span(s, time_ns, time_ns) || !c[SCOPE_event_type].known) {
-		import_lose(s, loss_reason_no_time, 1, "rows of scope_event_batch");
-		return;
-	}
-	if (c[SCOPE_event_type].value & 1) /* an end, or one of a part */
+	if (type)
+		instance = import_text(s, record_text(r, "user_scope"));
+	else if (!record_u64(r, "scope_instance_id", &instance) ||
+		 !record_u64(r, "event_type", &event))
+		time_ns = 0;
+	if (!import_span(s, time_ns, time_ns)) {
+		import_lose(s, loss_reason_no_time, 1, "begins and ends of scopes");
+	} else if (event & 1) { /* of a scope, or of its part in a segment */
 		end_scope(s, time_ns, instance, depth);
-	else
-		begin_scope(s, time_ns, instance,
-			    c[SCOPE_thread_id].known ? thread : guess_thread(s, depth),
-			    import_name(s, NAMES_SCOPE, (uint64_t)c[SCOPE_name_id].value), depth,
-			    (uint64_t)cell_u32(c[SCOPE_warmup]) << 32 | cell_u32(c[SCOPE_repeat]));
-}
-
-void import_scope_events(struct import_session *s, const struct record *r)
-{
-	import_batch(s, r, SCOPE_names, SCOPE_COUNT, add_scope);
-}
-
-/* Without an instance: the path is one. */
-void import_scope_event(struct import_session *s, const struct record *r)
-{
-	uint64_t time_ns = record_number(r, "ts_ns");
-	uint64_t path = import_text(s, record_text(r, "user_scope"));
-	uint32_t depth = record_u32(r, "scope_depth");
-
-	if (!import_span(s, time_ns, time_ns))
-		import_lose(s, loss_reason_no_time, 1, "records of scopes");
-	else if (!strcmp(record_text(r, "type"), "scope_end"))
-		end_scope(s, time_ns, path, depth);
-	else
-		begin_scope(s, time_ns, path, guess_thread(s, depth),
-			    import_text(s, record_text(r, "name")), depth, 0);
+	} else {
+		if (!record_u64(r, "thread_id", &thread))
+			thread = guess_thread(s, depth);
+		name = type ? import_text(s, record_text(r, "name"))
+			    : import_name(s, NAMES_SCOPE, r, "name_id");
+		begin_scope(s, time_ns, instance, (uint32_t)thread, name, depth,
+			    record_number(r, "warmup", UINT32_MAX) << 32 |
+				    record_number(r, "repeat", UINT32_MAX));
+	}
 }
 
 ORDER(compare_scopes, struct import_scope, UP(path) ?: UP(begin_ns))
@@ -223,9 +200,10 @@ const struct import_scope *import_scope_find(struct import_session *s, uint64_t 
 
 /* ---- others ---- */
 
-void import_nvtx_range(struct import_session *s, const struct record *r)
+void import_nvtx_range(struct import_session *s, struct record *r)
 {
-	uint64_t start_ns = record_number(r, "start_ns"), end_ns = record_number(r, "end_ns");
+	uint64_t start_ns = record_number(r, "start_ns", INT64_MAX);
+	uint64_t end_ns = record_number(r, "end_ns", INT64_MAX);
 	const char *domain = record_text(r, "domain");
 	uint32_t id = domain ? domain_id(s, domain) : 0;
 
@@ -233,17 +211,17 @@ void import_nvtx_range(struct import_session *s, const struct record *r)
 		import_lose(s, loss_reason_no_time, 1, "nvtx_marker_event");
 		return;
 	}
-	s->next_range++;
-	append(s, start_ns, nvtx_kind_start, 0, id, s->next_range,
+	s->next_id++;
+	append(s, start_ns, nvtx_kind_start, 0, id, s->next_id,
 	       import_text(s, record_text(r, "name")), 0, 0);
-	append(s, end_ns, nvtx_kind_end, 0, id, s->next_range, 0, 0, 0);
+	append(s, end_ns, nvtx_kind_end, 0, id, s->next_id, 0, 0, 0);
 }
 
-/* A phase between them is not sure to nest. */
-void import_system_mark(struct import_session *s, const struct record *r)
+/* What is between the two need not nest. */
+void import_system_mark(struct import_session *s, struct record *r)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	uint64_t time_ns = record_number(r, "ts_ns");
+	uint64_t time_ns = record_number(r, "ts_ns", INT64_MAX);
 	const char *name = record_text(r, "name");
 
 	strbuf_addf(&text, "%s: %s", record_text(r, "type"), name ? name : "");

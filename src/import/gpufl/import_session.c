@@ -7,6 +7,7 @@
 #include "base/options.h"
 #include "format/rows.h"
 
+#define TEXT_MAX ((size_t)64 << 20) /* of all texts; more are left out */
 #define FLUSH_BYTES ((size_t)16 << 20) /* of lines: fewer texts than the writer has room for */
 #define NODES_MAX (1u << 20)
 
@@ -19,13 +20,13 @@ uint64_t import_text(struct import_session *s, const char *text)
 
 	if (!length)
 		return 0;
-	if (s->texts.bytes + length > IMPORT_TEXT_MAX)
+	if (s->texts.bytes + length > TEXT_MAX)
 		item = interner_find(&s->texts, text, length);
 	else
 		item = interner_add(&s->texts, text, length, NULL);
 	if (item < 0)
 		import_lose(s, loss_reason_string_limit, 1, "names in gpufl's logs");
-	return (uint64_t)(item + 1);
+	return item < 0 ? 0 : (uint64_t)item + 1;
 }
 
 struct interned import_text_of(const struct import_session *s, uint64_t text)
@@ -40,14 +41,21 @@ uint32_t import_string(struct import_session *s, uint64_t text)
 	return writer_string(s->writer, t.text, t.length);
 }
 
-uint64_t import_name(const struct import_session *s, enum import_dictionary kind, uint64_t id)
+uint64_t import_name(const struct import_session *s, enum import_dictionary kind,
+		     const struct record *r, const char *key)
 {
-	uint64_t text;
+	uint64_t id, text;
 
-	return id && map_get(&s->names[kind], id, &text) ? text : 0;
+	return record_u64(r, key, &id) && map_get(&s->names[kind], id, &text) ? text : 0;
 }
 
-static void read_dictionary(struct import_session *s, const struct record *r)
+void import_put(struct import_session *s, struct map *m, uint64_t key, uint64_t value)
+{
+	if (map_put(m, key, value) < 0)
+		import_lose(s, loss_reason_no_memory, 1, NULL);
+}
+
+static void read_dictionary(struct import_session *s, struct record *r)
 {
 	static const char *const keys[NAMES] = { "kernel_dict", "scope_name_dict", "function_dict",
 						 "metric_dict" };
@@ -55,20 +63,18 @@ static void read_dictionary(struct import_session *s, const struct record *r)
 	for (size_t i = 0; i < NAMES; i++) {
 		const struct record_field *f = record_find(r, keys[i]);
 		struct json_members m;
+		uint64_t id;
 
 		if (!f || f->kind != JSON_OBJECT)
 			continue;
 		m = (struct json_members)JSON_MEMBERS(f->value, f->value_length);
-		while (json_members_next(&m, NULL) > 0) {
-			uint64_t id;
-
-			if (m.kind != JSON_STRING || parse_u64(strbuf_text(&m.key), &id) < 0)
+		while (json_members_next(&m, NULL) > 0)
+			if (m.kind == JSON_STRING && parse_u64(strbuf_text(&m.key), &id) == 0)
+				import_put(s, &s->names[i], id,
+					   import_text(s, strbuf_text(&m.text)));
+			else
 				import_lose(s, loss_reason_damaged_file, 1,
 					    "entries of dictionary_update");
-			else if (map_put(&s->names[i], id, import_text(s, strbuf_text(&m.text))) <
-				 0)
-				import_lose(s, loss_reason_no_memory, 1, NULL);
-		}
 		json_members_release(&m);
 	}
 }
@@ -111,30 +117,36 @@ bool import_span(struct import_session *s, uint64_t start_ns, uint64_t end_ns)
 	return true;
 }
 
-uint32_t import_device(const struct import_session *s)
+static uint64_t time_at(const void *row, const struct table_schema *t, enum column_role role)
 {
-	return s->devices && !(s->devices & (s->devices - 1))
-		       ? (uint32_t)__builtin_ctzll(s->devices)
-		       : 0;
+	uint64_t time_ns;
+
+	memcpy(&time_ns, (const char *)row + t->columns[t->roles[role]].row_offset,
+	       sizeof(time_ns));
+	return time_ns;
 }
 
-void import_batch(struct import_session *s, const struct record *r, const char *const *names,
-		  size_t count, import_row *add)
+void import_fill(struct import_session *s, struct record *r, enum table_id table, void *row)
 {
-	struct cell cells[BATCH_COLUMNS];
-	struct error e = { 0 };
-	struct batch batch;
-	uint64_t base_ns = record_number(r, "base_time_ns");
-	int rc = batch_begin(&batch, r, names, count, cells, &e);
+	const struct table_schema *t = schema_table(table);
+	int end = t->roles[ROLE_END], device = t->roles[ROLE_DEVICE];
+	uint64_t found = record_fill(r, table, row), missing;
+	uint32_t only = s->devices && !(s->devices & (s->devices - 1))
+				? (uint32_t)__builtin_ctzll(s->devices)
+				: 0;
 
-	while (rc >= 0 && (rc = batch_next(&batch, &e)) > 0) {
-		uint64_t time_ns = base_ns + (uint64_t)cells[0].value;
-
-		add(s, cells, cells[0].known && time_ns <= INT64_MAX ? time_ns : 0);
+	memcpy(&missing, row, sizeof(missing));
+	if (!import_span(s, time_at(row, t, ROLE_START),
+			 time_at(row, t, end < 0 ? ROLE_START : ROLE_END))) {
+		missing |= UINT64_C(1) << t->roles[ROLE_START];
+		missing |= end < 0 ? 0 : UINT64_C(1) << end;
+		memcpy(row, &missing, sizeof(missing));
+		import_lose(s, loss_reason_no_time, 1, t->name);
 	}
-	batch_end(&batch);
-	if (rc < 0)
-		import_lose(s, loss_reason_damaged_file, 1, e.text);
+	if (device >= 0 && !(found >> device & 1)) {
+		memcpy((char *)row + t->columns[device].row_offset, &only, sizeof(only));
+		s->lacks_device = true;
+	}
 }
 
 /* ---- the process ---- */
@@ -146,8 +158,57 @@ static void append_process(struct import_session *s)
 	row.executable = row.command = import_string(s, s->app);
 	row.directory = import_string(s, s->log_path);
 	row.host = import_string(s, s->host);
-	row.boot_id = import_string(s, 0);
 	import_append(s, TABLE_process, &row);
+}
+
+static void append_capability(struct import_session *s, uint64_t time_ns, const char *name,
+			      enum capability_state state, const char *actual, const char *reason)
+{
+	struct row_capability row = { .time_ns = time_ns, .state = (uint8_t)state };
+
+	row.name = rows_text(s->writer, name);
+	row.got = rows_text(s->writer, actual);
+	row.reason = rows_text(s->writer, reason);
+	ROW_MISSING(&row, capability, asked);
+	ROW_MISSING_IF(&row, capability, got, !row.got);
+	ROW_MISSING_IF(&row, capability, reason, !row.reason);
+	ROW_MISSING(&row, capability, method);
+	import_append(s, TABLE_capability, &row);
+}
+
+/* Its first list has names and sizes, the second limits. */
+static void read_devices(struct import_session *s, const struct record *start)
+{
+	static const char *const keys[] = { "devices", "gpu_static_devices" };
+	struct row_device rows[IMPORT_DEVICES];
+	uint64_t fresh = 0, id;
+
+	for (size_t k = 0; k < ARRAY_SIZE(keys); k++) {
+		struct record_list l;
+
+		record_list_begin(&l, start, keys[k]);
+		while (record_list_next(&l)) {
+			uint64_t bytes = 0;
+
+			if (!record_u64(&l.item, "id", &id) || id >= IMPORT_DEVICES ||
+			    s->devices >> id & 1)
+				continue;
+			if (fresh >> id & 1)
+				bytes = rows[id].memory_bytes;
+			record_fill(&l.item, TABLE_device, &rows[id]);
+			rows[id].id = (uint32_t)id;
+			rows[id].memory_bytes =
+				MAX(bytes, record_number(&l.item, "total_mib", UINT32_MAX) << 20);
+			rows[id].name = rows_text(s->writer, record_text(&l.item, "name"));
+			rows[id].uuid = rows_text(s->writer, record_text(&l.item, "uuid"));
+			fresh |= UINT64_C(1) << id;
+		}
+		record_list_end(&l);
+	}
+	for (id = 0; id < IMPORT_DEVICES; id++)
+		if (fresh >> id & 1)
+			import_append(s, TABLE_device, &rows[id]);
+	s->devices |= fresh;
 }
 
 static void append_clock(struct import_session *s, uint64_t time_ns)
@@ -160,112 +221,16 @@ static void append_clock(struct import_session *s, uint64_t time_ns)
 	import_append(s, TABLE_clock, &row);
 }
 
-static void append_capability(struct import_session *s, uint64_t time_ns, const char *name,
-			      enum capability_state state, const char *requested,
-			      const char *actual, const char *reason)
+static void read_start(struct import_session *s, struct record *r)
 {
-	struct row_capability row = { .time_ns = time_ns,
-				      .name = rows_text(s->writer, name),
-				      .state = (uint8_t)state };
-
-	row.asked = rows_text(s->writer, requested);
-	row.got = rows_text(s->writer, actual);
-	row.reason = rows_text(s->writer, reason);
-	ROW_MISSING_IF(&row, capability, asked, !requested || !*requested);
-	ROW_MISSING_IF(&row, capability, got, !actual || !*actual);
-	ROW_MISSING_IF(&row, capability, reason, !reason || !*reason);
-	ROW_MISSING(&row, capability, method);
-	import_append(s, TABLE_capability, &row);
-}
-
-/* Members of both lists of job_start, by id. */
-static void read_device(struct import_session *s, const struct record *r)
-{
-	struct row_device row = { .id = record_u32(r, "id") };
-	uint64_t value;
-
-	if (row.id >= IMPORT_DEVICES || s->devices >> row.id & 1)
-		return;
-	s->devices |= UINT64_C(1) << row.id;
-	row.name = rows_text(s->writer, record_text(r, "name"));
-	row.uuid = rows_text(s->writer, record_text(r, "uuid"));
-	row.compute_major = record_u32(r, "compute_major");
-	row.compute_minor = record_u32(r, "compute_minor");
-	row.memory_bytes = record_number(r, "total_mib") << 20;
-	for (int c = COLUMN_device_multiprocessors; c < COLUMNS_device; c++)
-		row.missing |= (uint64_t)schema_table(TABLE_device)->columns[c].maybe << c;
-#define GIVEN(column, key)                                                                         \
-	if (record_u64(r, key, &value) && value && value <= UINT32_MAX) {                          \
-		row.column = (uint32_t)value;                                                      \
-		row.missing &= ~(UINT64_C(1) << COLUMN_device_##column);                           \
-	}
-	GIVEN(multiprocessors, "multi_processor_count")
-	GIVEN(l2_bytes, "l2_cache_size_bytes")
-	GIVEN(warp_size, "warp_size")
-	GIVEN(registers_per_block, "regs_per_block")
-	GIVEN(shared_per_block_bytes, "shared_mem_per_block_bytes")
-#undef GIVEN
-	import_append(s, TABLE_device, &row);
-}
-
-/* Two objects of one device as one: the members of the second stand behind those of the first. */
-static const char *device_object(const struct record_field *list, uint64_t id, size_t *length)
-{
-	struct json_members m = JSON_ITEMS(list->value, list->value_length);
-	struct record r = { 0 };
-	const char *found = NULL;
-
-	while (!found && json_members_next(&m, NULL) > 0) {
-		if (m.kind != JSON_OBJECT || record_read(&r, m.value, m.value_length, NULL) < 0 ||
-		    record_number(&r, "id") != id)
-			continue;
-		found = m.value;
-		*length = m.value_length;
-	}
-	json_members_release(&m);
-	record_release(&r);
-	return found;
-}
-
-static void read_devices(struct import_session *s, const struct record *start)
-{
-	const struct record_field *lists[] = { record_find(start, "devices"),
-					       record_find(start, "gpu_static_devices") };
-	struct record r = { 0 };
-
-	for (uint64_t id = 0; id < IMPORT_DEVICES; id++) {
-		_cleanup_strbuf_ struct strbuf both = STRBUF_INIT;
-
-		for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
-			size_t length = 0;
-			const char *object = lists[i] && lists[i]->kind == JSON_ARRAY
-						     ? device_object(lists[i], id, &length)
-						     : NULL;
-
-			if (!object)
-				continue;
-			strbuf_addc(&both, both.length ? ',' : '{');
-			strbuf_add(&both, object + 1, length - 2);
-		}
-		if (!both.length)
-			continue;
-		strbuf_addc(&both, '}');
-		if (record_read(&r, strbuf_text(&both), both.length, NULL) == 0)
-			read_device(s, &r);
-	}
-	record_release(&r);
-}
-
-static void read_start(struct import_session *s, const struct record *r)
-{
-	uint64_t time_ns = record_number(r, "ts_ns");
+	uint64_t time_ns = record_number(r, "ts_ns", INT64_MAX);
 	const char *app = record_text(r, "app");
 
 	read_devices(s, r);
 	if (s->has_start || !import_span(s, time_ns, time_ns))
 		return;
 	s->has_start = true;
-	s->process.pid = record_u32(r, "pid");
+	s->process.pid = (uint32_t)record_number(r, "pid", UINT32_MAX);
 	s->process.start_ns = time_ns;
 	s->app = import_text(s, app);
 	s->host = import_text(s, record_text(r, "hostname"));
@@ -274,14 +239,14 @@ static void read_start(struct import_session *s, const struct record *r)
 		snprintf(s->result->name, sizeof(s->result->name), "%s", app);
 	append_process(s);
 	append_clock(s, time_ns);
-	append_capability(s, time_ns, "engine", capability_state_on, NULL,
+	append_capability(s, time_ns, "engine", capability_state_on,
 			  record_text(r, "profiling_engine"), NULL);
 }
 
-static void read_shutdown(struct import_session *s, const struct record *r)
+static void read_shutdown(struct import_session *s, struct record *r)
 {
 	const struct record_field *signaled = record_find(r, "signaled");
-	uint64_t time_ns = record_number(r, "ts_ns"), status;
+	uint64_t time_ns = record_number(r, "ts_ns", INT64_MAX), status;
 
 	if (!import_span(s, time_ns, time_ns))
 		return;
@@ -290,18 +255,13 @@ static void read_shutdown(struct import_session *s, const struct record *r)
 	if (!record_u64(r, "exit_code", &status))
 		return;
 	if (signaled && signaled->kind == JSON_TRUE)
-		status = 128 + record_number(r, "signal");
+		status = 128 + record_number(r, "signal", 127);
 	s->process.exit_status = (int32_t)MIN(status, 255);
 	s->process.missing &= ~(UINT64_C(1) << COLUMN_process_exit_status);
 }
 
 static void read_capability(struct import_session *s, uint64_t time_ns, const struct record *r)
 {
-	static const char *const names[][2] = {
-		{ "kernel_events", "kernel" },        { "memcpy_activity", "memcpy" },
-		{ "graph_activity", "graph_launch" }, { "sync_activity", "synchronization" },
-		{ "memory_activity", "allocation" },
-	};
 	static const struct {
 		const char *status;
 		enum capability_state state;
@@ -309,56 +269,45 @@ static void read_capability(struct import_session *s, uint64_t time_ns, const st
 		       { "fallback", capability_state_degraded },
 		       { "skipped", capability_state_unavailable },
 		       { "not_requested", capability_state_off } };
+	/* Features that are a table of ours. */
+	static const char *const names[][2] = {
+		{ "kernel_events", "kernel" },        { "memcpy_activity", "memcpy" },
+		{ "graph_activity", "graph_launch" }, { "sync_activity", "synchronization" },
+		{ "memory_activity", "allocation" },
+	};
 	const char *name = record_text(r, "feature"), *status = record_text(r, "status");
 	const char *message = record_text(r, "message");
 	enum capability_state state = capability_state_on;
 
 	if (!name || !status)
 		return;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		name = strcmp(name, names[i][0]) ? name : names[i][1];
 	for (size_t i = 0; i < ARRAY_SIZE(states); i++)
 		state = strcmp(status, states[i].status) ? state : states[i].state;
-	append_capability(s, time_ns, name, state, NULL, NULL,
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		name = strcmp(name, names[i][0]) ? name : names[i][1];
+	append_capability(s, time_ns, name, state, NULL,
 			  message && *message ? message : record_text(r, "reason_code"));
 }
 
-static void read_capabilities(struct import_session *s, const struct record *r)
+static void read_capabilities(struct import_session *s, struct record *r)
 {
-	const char *requested = record_text(r, "requested_engine");
-	const char *selected = record_text(r, "selected_engine");
-	const struct record_field *list = record_find(r, "capabilities");
-	uint64_t time_ns = record_number(r, "ts_ns");
-	struct record item = { 0 };
-	struct json_members m;
+	uint64_t time_ns = record_number(r, "ts_ns", INT64_MAX);
+	struct record_list l;
 
-	if (!list || list->kind != JSON_ARRAY || !import_span(s, time_ns, time_ns))
-		return;
-	if (requested && selected && strcmp(requested, selected) != 0)
-		append_capability(s, time_ns, "engine", capability_state_degraded, requested,
-				  selected, NULL);
-	m = (struct json_members)JSON_ITEMS(list->value, list->value_length);
-	while (json_members_next(&m, NULL) > 0)
-		if (m.kind == JSON_OBJECT && record_read(&item, m.value, m.value_length, NULL) == 0)
-			read_capability(s, time_ns, &item);
-	json_members_release(&m);
-	record_release(&item);
+	record_list_begin(&l, r, "capabilities");
+	while (import_span(s, time_ns, time_ns) && record_list_next(&l))
+		read_capability(s, time_ns, &l.item);
+	record_list_end(&l);
 }
 
 /* A record of ours. */
-static void read_loss(struct import_session *s, const struct record *r)
+static void read_loss(struct import_session *s, struct record *r)
 {
-	const struct column_schema *reasons =
-		&schema_table(TABLE_loss)->columns[COLUMN_loss_reason];
-	const char *reason = record_text(r, "reason");
-	struct row_loss row = { .count = record_number(r, "count"),
-				.start_ns = record_number(r, "start_ns"),
-				.end_ns = record_number(r, "end_ns"),
-				.detail = rows_text(s->writer, record_text(r, "detail")) };
+	struct row_loss row;
 
-	for (size_t i = 0; i < reasons->value_count && reason; i++)
-		if (!strcmp(reason, reasons->values[i].name))
-			row.reason = reasons->values[i].value;
+	record_fill(r, TABLE_loss, &row);
+	row.detail = rows_text(s->writer, record_text(r, "detail"));
+	row.missing = 0;
 	if (import_span(s, row.start_ns, row.end_ns))
 		import_append(s, TABLE_loss, &row);
 }
@@ -367,40 +316,53 @@ static void read_loss(struct import_session *s, const struct record *r)
 
 static const struct {
 	const char *type;
-	import_handler *read; /* NULL: it says nothing that the recording would have a place for */
+	import_handler *read; /* NULL: it says nothing that a recording has a place for */
 } types[] = {
 	{ "kernel_detail", import_kernel_detail },
-	{ "kernel_event_batch", import_kernels },
-	{ "memcpy_event_batch", import_copies },
+	{ "kernel_event_batch", import_kernel },
+	{ "memcpy_event_batch", import_copy },
 	{ "memset_event", import_memset },
 	{ "graph_launch_event", import_graph_launch },
-	{ "synchronization_event_batch", import_waits },
-	{ "memory_alloc_event_batch", import_allocations },
-	{ "scope_event_batch", import_scope_events },
+	{ "synchronization_event_batch", import_wait },
+	{ "memory_alloc_event_batch", import_allocation },
+	{ "scope_event_batch", import_scope },
 	{ "nvtx_marker_event", import_nvtx_range },
 	{ "device_metric_batch", import_device_metrics },
 	{ "host_metric_batch", import_host_metrics },
-	{ "pm_sample_batch", import_pm_samples },
-	{ "profile_sample_batch", import_pc_samples },
+	{ "pm_sample_batch", import_pm_sample },
+	{ "profile_sample_batch", import_pc_sample },
+	{ "system_start", import_system_mark },
+	{ "system_stop", import_system_mark },
 	{ "dictionary_update", read_dictionary },
 	{ "job_start", read_start },
-	{ "init", read_start },
 	{ "shutdown", read_shutdown },
 	{ "capture_capabilities", read_capabilities },
 	{ "pitot_loss", read_loss },
-	{ "system_start", import_system_mark },
-	{ "system_stop", import_system_mark },
-	/* Of the first releases: */
-	{ "kernel_event", import_kernel_event },
-	{ "memcpy_event", import_copy_event },
-	{ "synchronization_event", import_wait_event },
-	{ "memory_alloc_event", import_allocation_event },
-	{ "scope_begin", import_scope_event },
-	{ "scope_end", import_scope_event },
 	{ "segment_start", NULL },
 	{ "segment_end", NULL },
 	{ "run_end", NULL },
+	/* Of the first releases: */
+	{ "init", read_start },
+	{ "kernel_event", import_kernel },
+	{ "memcpy_event", import_copy },
+	{ "synchronization_event", import_wait },
+	{ "memory_alloc_event", import_allocation },
+	{ "scope_begin", import_scope },
+	{ "scope_end", import_scope },
 };
+
+static void read_batch(struct import_session *s, const struct record *r, import_handler *read)
+{
+	struct error e = { 0 };
+	struct batch batch;
+	int rc = batch_begin(&batch, r, &e);
+
+	while (rc >= 0 && (rc = batch_next(&batch, &e)) > 0)
+		read(s, &batch.row);
+	batch_end(&batch);
+	if (rc < 0)
+		import_lose(s, loss_reason_damaged_file, 1, e.text);
+}
 
 static int flush(struct import_session *s, struct error *e)
 {
@@ -412,15 +374,18 @@ static int flush(struct import_session *s, struct error *e)
 	return stats.error ? error_errno(e, stats.error, "cannot write the recording") : 0;
 }
 
-int import_record(struct import_session *s, const struct record *r, size_t bytes, struct error *e)
+int import_record(struct import_session *s, struct record *r, size_t bytes, struct error *e)
 {
+	static const char suffix[] = "_batch";
 	const char *type = record_text(r, "type");
-	size_t i = 0;
+	size_t length = type ? strlen(type) : 0, i = 0;
 
 	while (i < ARRAY_SIZE(types) && (!type || strcmp(types[i].type, type) != 0))
 		i++;
 	if (i == ARRAY_SIZE(types))
 		import_lose(s, loss_reason_unknown_record, 1, type);
+	else if (length > strlen(suffix) && !strcmp(type + length - strlen(suffix), suffix))
+		read_batch(s, r, types[i].read);
 	else if (types[i].read)
 		types[i].read(s, r);
 	s->result->records++;
@@ -429,19 +394,6 @@ int import_record(struct import_session *s, const struct record *r, size_t bytes
 }
 
 /* ---- beginning and end ---- */
-
-static void append_functions(struct import_session *s)
-{
-	struct row_api_function row = { .name = rows_text(s->writer, "launch (time unknown)") };
-
-	row.id = CALL_ORIGIN;
-	row.kind = api_kind_untimed;
-	writer_api_function(s->writer, CALL_ORIGIN, &row);
-	row.id = CALL_LAUNCH;
-	row.name = rows_text(s->writer, "launch");
-	row.kind = api_kind_launch;
-	writer_api_function(s->writer, CALL_LAUNCH, &row);
-}
 
 int import_session_init(struct import_session *s, const char *id, const char *directory,
 			uint32_t pid, struct import_result *result, struct error *e)
@@ -454,19 +406,28 @@ int import_session_init(struct import_session *s, const char *id, const char *di
 	snprintf(prefix, sizeof(prefix), "%u", pid);
 	interner_init(&s->texts);
 	interner_init(&s->details);
-	stack_tree_init(&s->stacks, NODES_MAX, NULL, NULL);
+	stack_tree_init(&s->stacks, NODES_MAX, import_python_frame, s);
 	s->number = options.session = hash_bytes(id, strlen(id)) | 1;
 	ROW_MISSING(&s->process, process, exit_status);
 	ROW_MISSING(&s->process, process, end_ns);
 	result->sessions++;
 	if (writer_open(&options, &s->writer, e) < 0)
 		return e->code;
-	append_functions(s);
+	import_functions(s);
 	return 0;
 }
 
-static void append_losses(struct import_session *s)
+/* What the recording does not have, and why. */
+static void append_gaps(struct import_session *s)
 {
+	uint64_t time_ns = s->process.start_ns;
+
+	append_capability(s, time_ns, "import", capability_state_on, "gpufl's logs", NULL);
+	append_capability(s, time_ns, "api_call", capability_state_unavailable, NULL,
+			  "gpufl's logs have no times of calls");
+	if (s->lacks_device && s->devices & (s->devices - 1))
+		append_capability(s, time_ns, "device", capability_state_unavailable, NULL,
+				  "the logs do not say which GPU kernels ran on; all are of GPU 0");
 	for (size_t i = 0; i < s->loss_count; i++) {
 		const struct import_loss *l = &s->losses[i];
 
@@ -478,6 +439,7 @@ static void append_losses(struct import_session *s)
 
 int import_session_end(struct import_session *s, struct error *e)
 {
+	struct import_result *result = s->result;
 	int rc;
 
 	import_kernels_resolve(s, true);
@@ -488,18 +450,10 @@ int import_session_end(struct import_session *s, struct error *e)
 	if (s->has_end)
 		s->process.missing &= ~(UINT64_C(1) << COLUMN_process_end_ns);
 	append_process(s);
-	append_capability(s, s->process.start_ns, "import", capability_state_on, NULL,
-			  "gpufl's logs", NULL);
-	append_capability(s, s->process.start_ns, "api_call", capability_state_unavailable, NULL,
-			  NULL, "gpufl's logs have no times of calls");
-	if (s->lacks_device && s->devices & (s->devices - 1))
-		append_capability(s, s->process.start_ns, "device", capability_state_unavailable,
-				  NULL, NULL,
-				  "the logs do not say which GPU kernels ran on; all are of GPU 0");
-	append_losses(s);
-	s->result->start_ns = s->result->start_ns ? MIN(s->result->start_ns, s->process.start_ns)
-						  : s->process.start_ns;
-	s->result->end_ns = MAX(s->result->end_ns, s->last_ns);
+	append_gaps(s);
+	result->start_ns =
+		result->start_ns ? MIN(result->start_ns, s->process.start_ns) : s->process.start_ns;
+	result->end_ns = MAX(result->end_ns, s->last_ns);
 	rc = flush(s, e);
 	if (rc >= 0 && writer_close(&s->writer) < 0)
 		rc = error_set(e, -EIO, "cannot write the recording");
@@ -508,20 +462,17 @@ int import_session_end(struct import_session *s, struct error *e)
 
 void import_session_release(struct import_session *s)
 {
+	struct map *maps[] = { &s->counters, &s->domains,   &s->parents,  &s->open,
+			       &s->inner,    &s->detail_of, &s->stack_of, &s->symbols };
+
 	writer_abandon(&s->writer);
 	interner_release(&s->texts);
 	interner_release(&s->details);
 	stack_tree_release(&s->stacks);
 	for (size_t i = 0; i < NAMES; i++)
 		map_release(&s->names[i]);
-	map_release(&s->counters);
-	map_release(&s->domains);
-	map_release(&s->parents);
-	map_release(&s->open);
-	map_release(&s->inner);
-	map_release(&s->detail_of);
-	map_release(&s->stack_of);
-	map_release(&s->symbols);
+	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
+		map_release(maps[i]);
 	vec_release(&s->scopes);
 	vec_release(&s->pending);
 }

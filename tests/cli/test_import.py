@@ -1,0 +1,378 @@
+"""`pitot import`: gpufl's logs, our own and as gpufl writes them, come back as a recording."""
+import gzip
+import json
+import shutil
+from collections import Counter
+
+import pytest
+
+S = "11111111-2222-4333-8444-555555555555"
+T0 = 1_700_000_000_000_000_000
+START = {"version": 1, "type": "job_start", "pid": 42, "app": "app", "session_id": S, "log_path": "logs/app", "ts_ns": T0,
+         "hostname": "vm", "ip_addr": "", "session_kind": "trace", "profiling_engine": "nvidia.trace",
+         "devices": [{"id": 0, "name": "NVIDIA H200", "uuid": "GPU-x", "total_mib": 1024}],
+         "gpu_static_devices": [{"id": 0, "name": "NVIDIA H200", "uuid": "GPU-x", "compute_major": 9, "multi_processor_count": 132}]}
+END = {"type": "shutdown", "pid": 42, "app": "app", "session_id": S, "ts_ns": T0 + 9000}
+NAMES = {"version": 1, "type": "dictionary_update", "session_id": S, "kernel_dict": {"7": "gemm", "8": "<&>|\"\\é"},
+         "scope_name_dict": {"1": "step", "2": "inner"}, "function_dict": {"3": "gemm@a.cu", "4": "main|wait"},
+         "metric_dict": {"1": "smsp__pcsamp_warps_issue_stalled_long_scoreboard", "2": "sm__warps_launched.sum"}}
+
+
+def batch(kind, columns, *rows, base=T0):
+    return {"version": 1, "type": kind, "session_id": S, "batch_id": 1, "base_time_ns": base, "columns": columns.split(), "rows": rows}
+
+
+def kernels(*rows, base=T0):
+    return batch("kernel_event_batch",
+                 "dt_ns kernel_id stream_id duration_ns corr_id dyn_shared num_regs has_details external_kind external_id", *rows, base=base)
+
+
+def detail(corr_id, scope="global", stack="", grid="(16,2,1)"):
+    return {"type": "kernel_detail", "session_id": S, "pid": 42, "app": "app", "corr_id": corr_id, "grid": grid, "block": "(256,1,1)",
+            "static_shared": 48, "local_bytes": 0, "const_bytes": 0, "occupancy": 0.5, "limiting_resource": "warps",
+            "local_mem_total_bytes": 0, "cache_config_requested": 0, "shared_mem_executed_bytes": 0, "user_scope": scope, "stack_trace": stack}
+
+
+def scopes(*rows):
+    return batch("scope_event_batch", "dt_ns scope_instance_id name_id event_type depth repeat warmup original_start_ns", *rows)
+
+
+def write(path, *lines):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(line if isinstance(line, str) else json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(text) if path.name.endswith(".gz") else text)
+
+
+@pytest.fixture
+def bring(pitot, tmp_path):
+    """Imports a folder; what --json says, and rows(table) of the recording."""
+
+    def run(folder, out="back.pitot"):
+        said = pitot("import", folder, "-o", out, "--force", "--json", json_output=True)
+        assert said["recording"] == str(tmp_path / out) and said["format"] == "gpufl"
+
+        def rows(table, *options):
+            text = pitot("view", out, table, "--json", "--quiet", *options).stdout
+            return [json.loads(line) for line in text.splitlines()]
+
+        return said, rows
+
+    return run
+
+
+def losses(rows):
+    return Counter({(row["reason"], row["detail"]): row["count"] for row in rows("loss")})
+
+
+# --- what we export comes back ---
+
+WORK = {"kernel": "pid,start_ns,duration,stream,correlation,device,context,graph,graph_node,queued_ns,config.grid_x,config.grid_z,"
+                  "config.block_x,config.registers,config.static_shared_bytes,config.dynamic_shared_bytes,config.local_bytes_per_thread,"
+                  "config.local_bytes_total",
+        "memcpy": "pid,start_ns,duration,bytes,kind,source_kind,destination_kind,correlation,device,context,stream,graph,graph_node",
+        "memset": "pid,start_ns,duration,bytes,correlation,device,stream",
+        "graph_launch": "pid,start_ns,duration,graph,correlation,device,stream",
+        "allocation": "pid,time_ns,operation,kind,address,bytes,correlation,device",
+        "synchronization": "pid,start_ns,duration,kind,correlation,context",
+        "external_correlation": "pid,kind,id,correlation"}
+
+
+def totals(report):
+    return {
+        "gpus": [(gpu["uuid"], gpu["busy"], gpu["idle"]["total_ns"]) for gpu in report["gpus"]],
+        "kernels": sorted((item["name"], sorted(item["time"].items())) for item in report["hotspots"]["items"] if item["time"]["count"]),
+        "copies": sorted((row["kind"], row["source"], row["destination"], row["count"], row["bytes"], row["total_ns"])
+                         for row in report["copies"] if not row["set"]),
+        "start": report["start_unix_ns"],
+    }
+
+
+@pytest.mark.parametrize("options", [{"kind": "varied"}, {"kind": "scopes"}, {"kernels": 3000, "stacks": 9}, {"kernels": 900, "pattern": "copies"},
+                                     {"kernels": 2500, "pattern": "graph", "stacks": 4}, {"kernels": 800, "processes": 3, "pattern": "threads"}],
+                         ids=lambda options: "-".join(map(str, options.values())))
+@pytest.mark.parametrize("compact", [False, True], ids=["details", "compact"])
+def test_what_is_exported_comes_back(make_recording, pitot, bring, tmp_path, options, compact):
+    recording = make_recording(tmp_path / "r.pitot", **options)
+    said = pitot("export", recording, "-o", "logs.gpufl", "--json", *["--compact"] * compact, json_output=True)
+    imported, rows = bring("logs.gpufl")
+    assert imported["unknown"] == imported["damaged"] == 0
+    assert imported["rows"]["kernel"] == said["written"]["kernel"]
+    ours, theirs = (totals(pitot("report", path, "--json", "--top", 1000, json_output=True)) for path in (recording, "back.pitot"))
+    assert ours == theirs
+    for table, columns in WORK.items():
+        text = pitot("view", recording, table, "--json", "--quiet", "-c", columns).stdout
+        had = [json.loads(line) for line in text.splitlines()]
+        had = [row for row in had if row.get("start_ns", row.get("time_ns", 0)) is not None and row.get("duration", 0) is not None]
+        if table == "synchronization" and not had:
+            continue  # blocking calls are in the logs instead
+        got = rows(table, "-c", columns) if said["written"].get(table, table in ("external_correlation",)) else []
+        had, got = (Counter(map(str, some)) for some in (had, got))
+        assert had == got, (table, had - got, got - had)
+
+
+def test_scopes_come_back(make_recording, pitot, bring, tmp_path):
+    """But for NVTX's, which the logs do not nest, and what is carried on to another thread: there the scope is the outermost."""
+    recording = make_recording(tmp_path / "r.pitot", "scopes")
+    pitot("export", recording, "-o", "logs.gpufl")
+    bring("logs.gpufl")
+    ours, theirs = ({item["path"]: item for item in pitot("report", path, "--scopes", "--json", json_output=True)["scopes"]["items"]}
+                    for path in (recording, "back.pitot"))
+    for path in "epoch", "epoch/step", "epoch/step/load", "epoch/step/forward", "epoch/step/backward":
+        for key in "calls", "wall_ns", "repeats", "warmups":
+            assert ours[path].get(key) == theirs[path].get(key), (path, key)
+    assert theirs["epoch/step/forward"]["gpu_ns"] == ours["epoch/step/forward"]["gpu_ns"]
+    assert theirs["bucket"]["gpu_ns"] == ours["epoch/step/backward/bucket"]["gpu_ns"] > 0
+
+
+def test_stacks_come_back(make_recording, pitot, bring, tmp_path):
+    recording = make_recording(tmp_path / "r.pitot", kernels=3000, stacks=30)
+    pitot("export", recording, "-o", "logs.gpufl")
+    _, rows = bring("logs.gpufl")
+    kernels = [line for file in (tmp_path / "logs.gpufl").glob("*/device.*.gz") for line in gzip.open(file, "rt") if '"kernel_detail"' in line]
+    wanted = {json.loads(line)["stack_trace"].replace("|", ";") for line in kernels}
+    flame = pitot("flame", "back.pitot", "-o", "-", "--format", "folded", "--no-pager").stdout
+    got = {line.split(";launch (time unknown)")[0].replace("[GPU];", "", 1) for line in flame.splitlines() if "[no launch]" not in line}
+    assert got == wanted and len(wanted) > 9, (got - wanted, wanted - got)
+    assert {row["name"]: row["state"] for row in rows("capability")}["api_call"] == "unavailable"
+    report = pitot("report", "back.pitot", "--json", json_output=True)
+    assert not report["calls"] and not report["waits"]["items"] and report["verdict"]["kind"] != "host"
+
+
+# --- what gpufl writes ---
+
+def device_lines():
+    return [START, NAMES, kernels([0, 7, 2, 1500, 99, 16, 64, 1, 0, 0], [-100, 8, 3, 1000, 100, 0, 32, 0, 4, 77], base=T0 + 2000),
+            detail(99, "process:app|step|inner", "main|f"),
+            batch("memcpy_event_batch", "dt_ns stream_id duration_ns bytes copy_kind corr_id", [0, 5, 400, 4096, 1, 101], base=T0 + 800),
+            {"type": "memset_event", "session_id": S, "device_id": "0", "stream_id": "7", "stack_trace": "", "user_scope": "", "start_ns": T0 + 900,
+             "end_ns": T0 + 950, "corr_id": 102, "bytes": 64}, END]
+
+
+def scope_lines():
+    return [START, NAMES, scopes([500, 1, 1, 0, 0, 3, 1, T0 + 500], [600, 2, 2, 0, 1, 0, 0, 0], [700, 3, 1, 0, 0, 0, 0, 0],
+                                 [800, 2, 2, 1, 1, 0, 0, 0], [900, 3, 1, 1, 0, 0, 0, 0], [1000, 1, 1, 1, 0, 0, 0, 0]),
+            batch("synchronization_event_batch", "dt_ns duration_ns sync_type stream_id event_id context_id corr_id function_id",
+                  [1, 5, 3, 7, 0, 1, 103, 4]),
+            batch("memory_alloc_event_batch", "dt_ns duration_ns memory_op memory_kind address bytes device_id stream_id corr_id",
+                  [1, 0, 1, 3, 2**63 + 5, 1024, 0, 0, 104]),
+            batch("profile_sample_batch", "dt_ns corr_id device_id function_id pc_offset metric_id metric_value stall_reason sample_kind scope_name_id",
+                  [1, 0, 0, 3, 16, 1, 12, 6, 0, 0], [2, 0, 0, 3, 32, 1, 5, 6, 0, 0], [3, 0, 0, 3, 16, 2, 9, 0, 1, 0]),
+            batch("pm_sample_batch", "sample_index dt_ns device_id metric_id value scope_name_id", [0, 1, 0, 2, 12.5, 0], [1, 2, 0, 2, 1.5e3, 0]),
+            {"type": "nvtx_marker_event", "session_id": S, "name": "fwd", "domain": "", "start_ns": T0 + 10, "end_ns": T0 + 20},
+            {"type": "graph_launch_event", "session_id": S, "start_ns": 0, "end_ns": 0, "graph_id": 3, "device_id": 0, "stream_id": 7, "corr_id": 105},
+            {"type": "execution_signature", "session_id": S, "ts_ns": T0}, {"type": "execution_signature", "session_id": S, "ts_ns": T0}, END]
+
+
+def system_lines():
+    device = batch("device_metric_batch", "dt_ns device_id gpu_util mem_util temp_c power_mw used_mib total_mib clock_sm fan_speed_pct energy_uj",
+                   [0, 0, 77, 0, 70, 150250, 2048, 24576, 1987, 0, 5000999], [5, 0, 0, 0, 71, 150000, 2048, 24576, 0, 33, 0])
+    return [START, {"type": "system_start", "session_id": S, "name": "epoch", "ts_ns": T0 + 1}, device,
+            batch("host_metric_batch", "dt_ns cpu_pct_x100 ram_used_mib ram_total_mib", [0, 2550, 2048, 65536]),
+            {"version": 1, "type": "capture_capabilities", "session_id": S, "ts_ns": T0 + 1, "requested_engine": "nvidia.trace",
+             "selected_engine": "nvidia.trace", "capabilities": [
+                 {"feature": "kernel_events", "requested": True, "status": "collected", "mode": "x", "reason_code": "", "message": ""},
+                 {"feature": "memory_activity", "requested": True, "status": "skipped", "mode": "disabled", "reason_code": "no_cuda_context", "message": ""}]},
+            {"type": "pitot_loss", "session_id": S, "reason": "ring_full", "count": 17, "start_ns": T0 + 3, "end_ns": T0 + 4, "detail": "thread 9"},
+            {**END, "synthetic": True, "exit_code": 0, "signaled": True, "signal": 15, "ts_ns": T0 + 9100}]
+
+
+LAYOUTS = {"windows": f"{S}/{{}}.1.log.gz", "one session": "{}.1.log", "open": f"{S}/.tmp/{{}}.log", "before 1.3": f"{S}/{{}}.log", "flat": "app.{}.log",
+           "group": f"run-app/{S}/{{}}.2.log.gz"}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_logs_of_gpufl(bring, tmp_path, pitot, layout):
+    for channel, lines in ("device", device_lines()), ("scope", scope_lines()), ("system", system_lines()), ("sass", [START, END]):
+        write(tmp_path / "logs" / LAYOUTS[layout].format(channel), *lines)
+    said, rows = bring("logs")
+    assert (said["sessions"], said["files"], said["unknown"], said["damaged"]) == (1, 4, 3, 0)
+    [process] = rows("process")[-1:]
+    assert (process["pid"], process["executable"], process["host"], process["start_ns"], process["end_ns"], process["exit_status"]) == \
+        (42, "app", "vm", 0, 9100, 143)
+    [device] = rows("device")
+    assert (device["name"], device["memory_bytes"], device["compute_major"], device["multiprocessors"], device["l2_bytes"]) == \
+        ("NVIDIA H200", 2**30, 9, 132, None)
+
+    first, second = rows("kernel", "-c", "start_ns,duration,config,stream,correlation,device,graph,config.grid_y,config.block_x,config.registers,"
+                                        "config.dynamic_shared_bytes,config.static_shared_bytes")
+    assert list(first.values()) == [1900, 1000, "<&>|\"\\é", 3, 100, 0, None, None, None, 32, 0, 0]
+    assert list(second.values()) == [2000, 1500, "gemm", 2, 99, 0, None, 2, 256, 64, 16, 48]
+    assert [(row["kind"], row["id"], row["correlation"]) for row in rows("external_correlation")] == [(4, 77, 100)]
+    assert [(r["start_ns"], r["duration_ns"], r["bytes"], r["kind"], r["stream"], r["async"]) for r in rows("memcpy")] == [(800, 400, 4096, "HtoD", 5, None)]
+    assert [(r["start_ns"], r["duration_ns"], r["bytes"], r["stream"], r["value"]) for r in rows("memset")] == [(900, 50, 64, 7, None)]
+    assert [(r["start_ns"], r["end_ns"], r["graph"]) for r in rows("graph_launch")] == [(None, None, 3)]
+    assert [(r["start_ns"], r["duration_ns"], r["kind"], r["stream"], r["event"]) for r in rows("synchronization")] == [(1, 5, "stream", 7, None)]
+    assert [(r["operation"], r["kind"], r["address"], r["stream"]) for r in rows("allocation")] == [("allocation", "device", 2**63 + 5, None)]
+
+    # two threads: the second "step" begins while the first is open
+    ranges = [(r["time_ns"], r["kind"], r["message"], r["thread"], r["level"]) for r in rows("nvtx") if r["kind"] in ("push", "pop")]
+    assert ranges == [(500, "push", "step", 1, 0), (600, "push", "inner", 1, 1), (700, "push", "step", 2, 0), (800, "pop", None, 1, 1),
+                      (900, "pop", None, 2, 0), (1000, "pop", None, 1, 0)]
+    assert [(r["time_ns"], r["kind"], r["message"]) for r in rows("nvtx") if r["kind"] not in ("push", "pop")] == \
+        [(1, "mark", "system_start: epoch"), (10, "start", "fwd"), (20, "end", None)]
+    calls = [(r["start_ns"], r["duration_ns"], r["function"], r["thread"], r["correlation"]) for r in rows("api_call")]
+    assert calls == [(1, 0, "launch (time unknown)", 0, 103), (600, 0, "launch (time unknown)", 1, 99)]
+
+    assert [(r["function"], r["offset"], r["samples"]) for r in rows("pc_sample")] == [("gemm", 16, 12), ("gemm", 32, 5)]
+    readings = {}
+    for row in rows("counter_sample"):
+        readings.setdefault(row["counter"], []).append((row["time_ns"], row["device"], row["value"]))
+    assert readings["gpu_utilization"] == [(0, 0, 77), (5, 0, 0)] and readings["gpu_temperature"] == [(0, 0, 70), (5, 0, 71)]
+    assert readings["gpu_memory_used"][0] == (0, 0, 2048 << 20) and readings["gpu_sm_clock"] == [(0, 0, 1987)]
+    assert readings["gpu_energy"] == [(0, 0, 5000)] and readings["fan_speed_pct"] == [(5, 0, 33)]
+    assert readings["host_memory_available"] == [(0, None, 63488 << 20)] and readings["host_cpu_utilization"] == [(0, None, 2550)]
+    assert len(readings["sm__warps_launched.sum"]) == 2
+    capabilities = {row["name"]: (row["state"], row["got"], row["reason"]) for row in rows("capability")}
+    assert capabilities["engine"] == ("on", "nvidia.trace", None) and capabilities["allocation"] == ("unavailable", None, "no_cuda_context")
+    assert capabilities["kernel"][0] == "on" and capabilities["import"][:2] == ("on", "gpufl's logs")
+    assert losses(rows) == {("ring_full", "thread 9"): 17, ("unknown_record", "execution_signature"): 2, ("no_time", "graph_launch"): 1,
+                            ("unknown_record", "rows of profile_sample_batch that are no PC samples"): 1,
+                            **({("missing_segment", "windows of a channel"): 4} if layout == "group" else {})}
+
+
+def test_the_first_releases(bring, tmp_path):
+    event = {"pid": 42, "app": "app", "session_id": S, "platform": "cuda", "device_id": "0", "stream_id": "7", "user_scope": "step|inner", "scope_depth": 1}
+    kernel = {**event, "type": "kernel_event", "name": "gemm", "has_details": True, "stack_trace": "main|f", "start_ns": T0 + 1000, "end_ns": T0 + 2500,
+              "api_start_ns": T0 + 100, "api_exit_ns": T0 + 400, "grid": "(16,1,1)", "block": "(256,1,1)", "dyn_shared_bytes": 8, "num_regs": 64,
+              "static_shared_bytes": 4, "corr_id": 99, "occupancy": 0.5}
+    copy = {**event, "type": "memcpy_event", "name": "memcpy", "stack_trace": "", "start_ns": T0, "end_ns": T0 + 400, "api_start_ns": 0, "api_exit_ns": 0,
+            "corr_id": 100, "bytes": 4096, "copy_kind": "HtoD", "src_kind": "Pageable", "dst_kind": "Device"}
+    write(tmp_path / "logs/app.kernel.log", {**START, "type": "init"}, kernel, {**kernel, "corr_id": 101, "start_ns": T0 + 3000, "end_ns": T0 + 3001}, copy, END)
+    scope = {"session_id": S, "tag": "", "host": {}, "devices": []}
+    write(tmp_path / "logs/app.scope.log", START,
+          {**scope, "type": "scope_begin", "name": "step", "user_scope": "step", "scope_depth": 0, "ts_ns": T0 + 10},
+          {**scope, "type": "scope_begin", "name": "inner", "user_scope": "step|inner", "scope_depth": 1, "ts_ns": T0 + 20},
+          {**scope, "type": "scope_end", "name": "inner", "user_scope": "step|inner", "scope_depth": 1, "ts_ns": T0 + 500},
+          {**scope, "type": "scope_end", "name": "step", "user_scope": "step", "scope_depth": 0, "ts_ns": T0 + 600},
+          {"type": "synchronization_event", "session_id": S, "start_ns": T0 + 1, "end_ns": T0 + 6, "sync_type": 4, "context_id": 1, "corr_id": 3},
+          {"type": "memory_alloc_event", "session_id": S, "start_ns": T0 + 7, "memory_op": 2, "memory_kind": 3, "address": 4096, "bytes": 1, "device_id": 0})
+    said, rows = bring("logs")
+    assert said["unknown"] == said["damaged"] == 0
+    columns = "start_ns,duration,config.grid_x,config.registers,config.static_shared_bytes,config.dynamic_shared_bytes,stream,correlation"
+    assert [list(row.values()) for row in rows("kernel", "-c", columns)] == [[1000, 1500, 16, 64, 4, 8, 7, 99], [3000, 1, 16, 64, 4, 8, 7, 101]]
+    assert [(r["start_ns"], r["duration_ns"], r["function"], r["thread"]) for r in rows("api_call")] == \
+        [(100, 300, "launch", 1), (100, 300, "launch", 1)]
+    assert [(r["duration_ns"], r["kind"], r["source_kind"], r["destination_kind"]) for r in rows("memcpy")] == [(400, "HtoD", "pageable", "device")]
+    assert [(r["time_ns"], r["kind"], r["message"]) for r in rows("nvtx")] == [(10, "push", "step"), (20, "push", "inner"), (500, "pop", None), (600, "pop", None)]
+    assert [(r["duration_ns"], r["kind"]) for r in rows("synchronization")] == [(5, "context")]
+    assert [(r["time_ns"], r["operation"]) for r in rows("allocation")] == [(7, "release")]
+
+
+# --- files ---
+
+def test_sessions_and_windows(bring, tmp_path):
+    """Two sessions in a folder, windows in the order of their numbers, each once; a missing one is a loss, and so is a marker."""
+    other = "22222222-2222-4333-8444-555555555555"
+    logs = tmp_path / "logs"
+    for number, corr in (1, 1), (2, 2), (10, 3):
+        write(logs / S / f"device.{number}.log.gz", START, NAMES, kernels([corr, 7, 2, 10, corr, 0, 1, 0, 0, 0]))
+    write(logs / S / "device.2.log", START, NAMES, kernels([2, 7, 2, 10, 2, 0, 1, 0, 0, 0]))
+    write(logs / S / ".tmp/device.10.log", NAMES, kernels([1, 7, 2, 10, 9, 0, 1, 0, 0, 0]))
+    write(logs / S / ".tmp/device.11.log", kernels([11, 7, 2, 10, 4, 0, 1, 0, 0, 0]))
+    write(logs / S / ".tmp/device.log", kernels([12, 7, 2, 10, 5, 0, 1, 0, 0, 0]), '{"type":"kernel_det')
+    write(logs / S / ".gpufl-transport-loss.spool.0.json", {"type": "transport_window_loss", "reason": "spool_budget_exceeded"})
+    write(logs / other / "device.1.log", *(json.loads(json.dumps(line).replace(S, other)) for line in
+                                           [{**START, "pid": 43}, NAMES, kernels([1, 7, 2, 10, 1, 0, 1, 0, 0, 0]), END]))
+    write(logs / other / "notes.txt", "device.log")
+    write(logs / "other/device.txt", "x")
+    said, rows = bring("logs")
+    assert (said["sessions"], said["files"]) == (2, 6)
+    assert [(row["pid"], row["correlation"]) for row in rows("kernel")] == [(42, 1), (42, 2), (42, 3), (42, 4), (42, 5), (43, 1)]
+    found = losses(rows)
+    assert found["missing_segment", "windows of a channel"] == 7 and found["truncated_file", "lines of .tmp/device.log"] == 1
+    assert [count for (reason, text), count in found.items() if "spool_budget" in (text or "")] == [1]
+    assert len(found) == 3
+
+
+def test_sessions_of_the_flat_layout(bring, tmp_path):
+    lines = []
+    for session, pid in ("a", 5), ("b", 6), ("a", 5):
+        lines += [json.loads(json.dumps(line).replace(S, session)) for line in
+                  [{**START, "pid": pid, "ts_ns": T0 + pid}, NAMES, kernels([pid + len(lines), 7, 2, 10, len(lines) + 1, 0, 1, 0, 0, 0])]]
+    write(tmp_path / "logs/app.device.1.log.gz", *lines)
+    write(tmp_path / "logs/app.device.log", kernels([50, 7, 2, 10, 50, 0, 1, 0, 0, 0]) | {"session_id": "b"})
+    write(tmp_path / "logs/other.device.log", START, NAMES, kernels([60, 7, 2, 10, 60, 0, 1, 0, 0, 0]))
+    said, rows = bring("logs")
+    assert said["sessions"] == 3
+    assert Counter(row["pid"] for row in rows("kernel")) == {5: 2, 6: 2, 42: 1}
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+def test_a_log_that_ends_in_the_middle(bring, tmp_path, packed):
+    whole = tmp_path / "whole" / S / ("device.1.log.gz" if packed else "device.1.log")
+    write(whole, *device_lines())
+    content, seen = whole.read_bytes(), []
+    for cut in sorted({*range(20, len(content), max(1, len(content) // 25)), len(content) - 1, len(content)}):
+        path = tmp_path / "logs" / S / whole.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content[:cut])
+        try:
+            said, rows = bring("logs")
+        except AssertionError as e:
+            assert "no readable record of gpufl" in str(e) and cut < len(content) // 2
+            continue
+        seen.append(len(rows("kernel")) if "kernel" in said["rows"] else 0)
+        assert cut == len(content) or any(reason == "truncated_file" for reason, _ in losses(rows)) or content[cut - 1:cut] == b"\n" or \
+            content[cut:cut + 1] == b"\n"
+    assert seen == sorted(seen) and seen[0] == 0 and seen[-1] == 2
+
+
+HOSTILE = [
+    "\n", "[]\n", "{\n", "null\n", '{"type":5}\n', '{"a":' + "[" * 100000 + "\n", '{"a":' + "[" * 5000 + "]" * 5000 + "}\n", "\0\0\0\n", "\xff\xfe\n",
+    '{"session_id":"%s","type":"kernel_event_batch"}\n' % S, '{"session_id":"%s","type":"kernel_event_batch","columns":{},"rows":[[1]]}\n' % S,
+    '{"session_id":"%s","type":"kernel_event_batch","columns":["dt_ns"],"rows":[1,[2],{"a":1}]}\n' % S,
+    '{"session_id":"%s","type":"kernel_event_batch","base_time_ns":"x","columns":["dt_ns",5,null,"duration_ns"],"rows":[["a",1,2,-5],[]]}\n' % S,
+    '{"session_id":"%s","type":"scope_event_batch","base_time_ns":1,"columns":["dt_ns","scope_instance_id","event_type"],"rows":[[1,1,1],[1,-1,0],[0,1e300,0]]}\n' % S,
+    '{"session_id":"%s","type":"dictionary_update","kernel_dict":{"-1":"a","99999999999999999999":"b","1":5,"2":{}},"scope_name_dict":[]}\n' % S,
+    '{"session_id":"%s","type":"job_start","ts_ns":18446744073709551615,"devices":[{"id":64},{"id":-1},5,{"id":1.5}]}\n' % S,
+    '{"session_id":"%s","type":"kernel_detail","corr_id":"x","grid":"(4294967296,-1,0)","stack_trace":"%s"}\n' % (S, "|" * 3000),
+    '{"session_id":"%s","type":"kernel_detail","corr_id":99,"grid":7,"block":[],"user_scope":{},"stack_trace":"%s"}\n' % (S, "f|" * 3000),
+    '{"session_id":"%s","type":"device_metric_batch","base_time_ns":9,"columns":["dt_ns","device_id","used_mib"],"rows":[[1,4294967296,1e18],[1,0,18446744073709551615]]}\n' % S,
+    '{"session_id":"%s","type":"shutdown","ts_ns":-5,"exit_code":1e99}\n' % S, '{"session_id":{},"type":"shutdown"}\n', '{"session_id":"","type":"shutdown"}\n',
+    '{"type":"memset_event","session_id":"%s","start_ns":%d,"end_ns":5}\n' % (S, T0), '{"%s":1,"session_id":"%s","type":"memset_event"}\n' % ("k" * 5000, S),
+]
+
+
+@pytest.mark.parametrize("line", range(len(HOSTILE)))
+def test_lines_of_nobody(bring, tmp_path, pitot, line):
+    """One such line between good ones: those are read."""
+    good = device_lines()
+    write(tmp_path / "logs" / S / "device.1.log", *good[:3], HOSTILE[line], *good[3:])
+    write(tmp_path / "logs" / S / "scope.1.log", HOSTILE[line], *scope_lines())
+    said, rows = bring("logs")
+    assert {(r["start_ns"] is not None and r["duration_ns"], r["correlation"]) for r in rows("kernel")} >= {(1500, 99), (1000, 100)}
+    assert len(rows("synchronization")) == 1
+    pitot("report", "back.pitot")
+
+
+def test_many_sessions_and_names(bring, tmp_path):
+    lines = [json.dumps({**START, "session_id": f"s{i}"}) + "\n" for i in range(70)]
+    write(tmp_path / "logs/device.log", *lines)
+    said, rows = bring("logs")
+    assert said["sessions"] == 64
+    assert losses(rows) == {("unknown_record", "records of further sessions, or of none"): 6}
+
+
+# --- the command ---
+
+def test_errors(pitot, tmp_path):
+    write(tmp_path / "logs" / S / "device.1.log", *device_lines())
+    (tmp_path / "empty").mkdir()
+    assert "name the folder" in pitot("import", status=2).stderr
+    assert "cannot read 'none'" in pitot("import", "none", status=1).stderr
+    assert "'empty' has no logs of gpufl: they are named like device.log" in pitot("import", "empty", "-o", "x.pitot", status=1).stderr
+    write(tmp_path / "junk/device.log", "junk\n")
+    assert "no readable record of gpufl in 1 files" in pitot("import", "junk", "-o", "x.pitot", status=1).stderr
+    assert not (tmp_path / "x.pitot").exists()
+    said = pitot("import", "logs", "-o", "x.pitot").stderr
+    assert "1 session, 2 kernels" in said and "left out" not in said
+    assert "replace it with --force" in pitot("import", "logs", "-o", "x.pitot", status=1).stderr
+    assert pitot("import", "logs", "-o", "x.pitot", "-f", "-q").stderr == ""
+    pitot("import", "logs", "-o", "none/x.pitot", status=1)
+    pitot("import", "logs", "--format", "nvvp", status=2)
+    pitot("import", "logs")
+    [named] = tmp_path.glob("logs-*.pitot")
+    info = json.loads((named / "recording.json").read_text())
+    assert info["recorded_by"] == "pitot import" and info["state"] == "complete" and info["name"] == "app"
+    assert info["start_realtime_ns"] == T0 and info["elapsed_ns"] == 9000
+    shutil.rmtree(tmp_path / "x.pitot")
