@@ -203,6 +203,7 @@ static void print_tables(const struct info *i, struct strbuf *out)
 struct capability_group {
 	uint64_t row; /* the first */
 	uint64_t processes;
+	size_t last; /* of them; rows come by process */
 };
 
 #define GROUPS_MAX 1024u /* further rows are groups of their own */
@@ -270,13 +271,18 @@ static void print_capabilities(const struct info *i, struct strbuf *out)
 
 	for (uint64_t row = 0; row < trace_rows(i->trace, TABLE_capability); row++) {
 		size_t n = 0, known = MIN(groups.count, (size_t)GROUPS_MAX);
+		size_t process = trace_row_process(i->trace, TABLE_capability, row);
 
 		while (n < known && !is_same_capability(i, groups.data[n].row, row))
 			n++;
-		if (n < known)
-			groups.data[n].processes++;
-		else if (vec_push(&groups, ((struct capability_group){ row, 1 })) < 0)
+		n = n < known ? n : groups.count;
+		if (n == groups.count &&
+		    vec_push(&groups, ((struct capability_group){ row, 0, SIZE_MAX })) < 0) {
 			out->failed = true;
+			break;
+		}
+		groups.data[n].processes += groups.data[n].last != process;
+		groups.data[n].last = process;
 	}
 	for (size_t n = 0; n < groups.count; n++)
 		add_capability(i, &groups.data[n], &t);

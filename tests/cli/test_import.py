@@ -353,6 +353,22 @@ def test_many_sessions_and_names(bring, tmp_path):
     assert losses(rows) == {("unknown_record", "records of further sessions, or of none"): 6}
 
 
+def test_info_counts_processes_and_not_rows(bring, tmp_path, pitot):
+    """A capability that a process names twice is one process's; of two processes they are two."""
+    said = {"type": "capture_capabilities", "session_id": S, "capabilities": [{"feature": "nvtx_markers", "status": "partial", "message": "late"}]}
+    for session, pid in (S, 42), ("other", 43):
+        lines = [{**START, "pid": pid}, {**said, "ts_ns": T0 + 1}, *([{**said, "ts_ns": T0 + 2}] if pid == 42 else [])]
+        write(tmp_path / "logs" / session / "device.log", *(json.loads(json.dumps(line).replace(S, session)) for line in lines))
+    _, rows = bring("logs")
+    assert [row["name"] for row in rows("capability")].count("nvtx_markers") == 3
+    [line] = [line for line in pitot("info", "back.pitot").stdout.splitlines() if "nvtx_markers" in line]
+    assert line.split()[:4] == ["2", "processes", "nvtx_markers", "degraded"]
+    shutil.rmtree(tmp_path / "logs/other")
+    bring("logs")
+    [line] = [line for line in pitot("info", "back.pitot").stdout.splitlines() if "nvtx_markers" in line]
+    assert line.split()[:2] == ["42", "nvtx_markers"]
+
+
 # --- the command ---
 
 def test_errors(pitot, tmp_path):
