@@ -61,7 +61,8 @@ struct pitot_options {
 	size_t size; /* sizeof(struct pitot_options) */
 	/*
 	 * The folder of the recording: it is created, or is empty. NULL: of pitot_init the recording that PITOT_RECORDING names
-	 * (under `pitot record`); else NAME-DATE-TIME.pitot in the current folder.
+	 * (under `pitot record`); else NAME-DATE-TIME.pitot in the current folder. "": no recording is made, only the logs in
+	 * log_path.
 	 */
 	const char *directory;
 	const char *log_path; /* a folder for gpufl's logs, which are written beside the recording: made. NULL: PITOT_GPUFL, or none */
@@ -102,7 +103,7 @@ struct pitot_session;
  */
 PITOT_API struct pitot_session *pitot_start(const struct pitot_options *options);
 
-/* The absolute path of its folder. Valid until pitot_stop. */
+/* The absolute path of its folder; "": only gpufl's logs are written. Valid until pitot_stop. */
 PITOT_API const char *pitot_path(const struct pitot_session *session);
 
 /*

@@ -152,8 +152,8 @@ static void tell_begin(const struct pitot_options *o, const struct settings *s)
 	if (s->engine_later)
 		tell(o, PITOT_LOG_WARNING, "engine %s is not there yet: recording with %s",
 		     s->engine_later, setting_engine_names[s->engine]);
-	tell(o, PITOT_LOG_INFO, "recording into %s", s->directory);
-	log_line("recording into %s", s->directory);
+	tell(o, PITOT_LOG_INFO, "recording into %s", *s->directory ? s->directory : s->log_path);
+	log_line("recording into %s", *s->directory ? s->directory : s->log_path);
 }
 
 static void free_session(struct pitot_session *p)
@@ -209,22 +209,22 @@ static int identify(struct pitot_session *p, const struct settings *s, struct er
 	return 0;
 }
 
-/* The folder is there. */
+/* The folder is there; "": only gpufl's logs are written. */
 static int open_session(struct pitot_session *p, struct settings *s, struct error *e)
 {
-	struct sink *sink;
-	int err;
+	struct sink *sink = NULL;
+	int err = 0;
 
 	if (strlen(p->directory) >= sizeof(s->directory))
 		return error_set(e, -ENAMETOOLONG, "the path of '%.100s…' is too long",
 				 p->directory);
 	memcpy(s->directory, p->directory, strlen(p->directory) + 1);
-	err = recording_json_write(p->directory, &p->identity, e);
+	if (*p->directory)
+		err = recording_json_write(p->directory, &p->identity, e);
+	if (*p->directory && err >= 0 && !(sink = session_recording(s, e)))
+		err = e->code;
 	if (err < 0)
 		return err;
-	sink = session_recording(s, e);
-	if (!sink)
-		return e->code;
 	p->session = session_open(s, sink, SESSION_BY_PROGRAM);
 	if (!p->session)
 		return error_set(
@@ -259,11 +259,18 @@ static int start_own(struct pitot_session *p, const struct pitot_options *o, str
 		err = make_log_path(o->log_path, s, e);
 	if (err < 0)
 		return err;
-	p->directory = recording_dir_create_own(o->directory, strbuf_text(&p->name), e);
+	if (o->directory && !*o->directory && !*s->log_path)
+		return error_set(
+			e, -EINVAL,
+			"pitot_options.directory is '', so nothing would be recorded; name "
+			"a folder, or one for gpufl's logs in log_path");
+	p->directory = o->directory && !*o->directory
+			       ? strdup("")
+			       : recording_dir_create_own(o->directory, strbuf_text(&p->name), e);
 	if (!p->directory)
-		return e->code;
+		return e->code ? e->code : error_set(e, -ENOMEM, "out of memory");
 	err = open_session(p, s, e);
-	if (err < 0)
+	if (err < 0 && *p->directory)
 		recording_dir_remove(p->directory, NULL);
 	return err;
 }
@@ -274,8 +281,9 @@ static int join_environment(const struct settings *s, struct error *e)
 	if (session_has_environment())
 		return 0;
 	return error_set(e, -EIO,
-			 "cannot record into PITOT_RECORDING='%.200s'; PITOT_LOG=stderr says why",
-			 s->directory);
+			 "cannot record into '%.200s', which PITOT_RECORDING or PITOT_GPUFL names; "
+			 "PITOT_LOG=stderr says why",
+			 *s->directory ? s->directory : s->log_path);
 }
 
 /* NULL: *e says why not; -ECANCELED: recording is switched off. */
@@ -294,7 +302,8 @@ static struct pitot_session *start(const struct pitot_options *o, bool own, stru
 	if (err >= 0) {
 		p->owner = getpid();
 		p->by_record = s.start_ns != 0;
-		err = !own && s.directory[0] ? join_environment(&s, e) : start_own(p, o, &s, e);
+		own |= !s.directory[0] && !p->by_record;
+		err = own ? start_own(p, o, &s, e) : join_environment(&s, e);
 	}
 	if (err < 0) {
 		if (e->code <= E_FORMAT) /* codes of our own */
@@ -315,7 +324,7 @@ static void stop(struct pitot_session *p)
 		session_close(&p->session);
 		p->identity.end_monotonic_ns = clock_monotonic_ns();
 		/* A full disk has a text of the beginning, at least. */
-		if (recording_json_write(p->directory, &p->identity, NULL) < 0)
+		if (*p->directory && recording_json_write(p->directory, &p->identity, NULL) < 0)
 			log_line("cannot complete recording.json in %s", p->directory);
 	} else if (p->owner == getpid() && !p->by_record) {
 		session_stop();

@@ -48,13 +48,12 @@ enum session_state {
 	SESSION_ENDED, /* and so is the sink */
 };
 
-#define SESSION_SINKS 2
+#define SESSION_SINKS 2 /* a recording, or what session_open was given, and gpufl's logs */
 
 struct session {
 	struct session *next;
 	struct settings settings;
-	struct sink
-		*sinks[SESSION_SINKS]; /* the second may be NULL: gpufl's logs beside a recording */
+	struct sink *sinks[SESSION_SINKS]; /* one at least; NULL: none */
 	atomic_uint state; /* the collector's; also the futex that session_close waits on */
 	atomic_bool closing; /* session_close wants its end */
 
@@ -136,28 +135,29 @@ static struct session *new_session(const struct settings *settings, struct sink 
 		return NULL;
 	}
 	s->settings = *settings;
-	s->sinks[0] = sink ? sink : new_recording(settings);
-	if (s->sinks[0] && *settings->log_path)
+	s->sinks[0] = sink || !*settings->directory ? sink : new_recording(settings);
+	if (*settings->log_path && (s->sinks[0] || !*settings->directory))
 		s->sinks[1] = gpufl_live_open(settings);
-	if (s->sinks[0])
+	if (s->sinks[0] || s->sinks[1])
 		return s;
 	free(s);
 	return NULL;
 }
 
-/* A row of capability for this session's sink alone: others beside it have settings of their own. */
-static void write_capability(const struct session *s, struct writer *w, struct row_capability *row,
+/* A row of capability for this session's sinks alone: others beside it have settings of their own. */
+static void write_capability(struct session *s, struct writer *w, struct row_capability *row,
 			     const char *name, const char *got)
 {
 	row->time_ns = clock_monotonic_ns();
 	row->name = rows_text(w, name);
 	row->got = rows_text(w, got);
 	ROW_MISSING(row, capability, method);
-	writer_append_to(w, s->sinks[0], TABLE_capability, row);
+	FOR_EACH_SINK (s, sink)
+		writer_append_to(w, *sink, TABLE_capability, row);
 }
 
 /* What differs from the defaults, and where that is from. */
-static void write_settings(const struct session *s, struct writer *w)
+static void write_settings(struct session *s, struct writer *w)
 {
 	struct row_capability settings = { .state = capability_state_on },
 			      engine = { .state = capability_state_degraded };
@@ -343,7 +343,7 @@ static struct session *open_environment(enum session_way way)
 	log_open();
 	self.requested = (struct settings)SETTINGS_INIT;
 	settings_read(&self.requested, NULL, false, &e);
-	if (self.requested.disabled || !self.requested.directory[0])
+	if (self.requested.disabled || !settings_have_sink(&self.requested))
 		return NULL;
 	if (e.code)
 		capability_note("environment", capability_state_degraded, NULL, NULL, "%s", e.text);
@@ -351,7 +351,8 @@ static struct session *open_environment(enum session_way way)
 		self.requested.preload = SETTING_PRELOAD_NONE;
 	s = open_locked(&self.requested, NULL, way);
 	if (s)
-		log_line("recording into %s", self.requested.directory);
+		log_line("recording into %s", *self.requested.directory ? self.requested.directory
+									: self.requested.log_path);
 	return s;
 }
 
@@ -646,7 +647,8 @@ void session_preloaded(void)
 	struct settings settings = SETTINGS_INIT;
 
 	settings_read(&settings, NULL, false, NULL);
-	if (settings.disabled || !settings.directory[0] || settings.preload == SETTING_PRELOAD_NONE)
+	if (settings.disabled || !settings_have_sink(&settings) ||
+	    settings.preload == SETTING_PRELOAD_NONE)
 		return;
 	if (settings.preload == SETTING_PRELOAD_PYTHON && !dlsym(RTLD_DEFAULT, "Py_Initialize"))
 		return;

@@ -23,7 +23,8 @@ struct session;
 
 /*
  * Opens a session of its own: beside others, or as the first, which starts the recorder's threads. `sink` takes the rows and is
- * the session's from then on; NULL: a recording in settings->directory, which exists. A sink that comes late gets what the
+ * the session's from then on; NULL: a recording in settings->directory, which exists, if that is not "". With
+ * settings->log_path gpufl's logs are written, too. A sink that comes late gets what the
  * writer keeps of the time before (process, threads, modules, devices, contexts, streams …), and then rows that begin after
  * it was opened. Sources are on for what it wants when this returns, unless a GPU hangs; they may give it more than its settings want,
  * because another session wants that.

@@ -14,6 +14,7 @@
 #include "record/recording.h"
 
 static struct record_request request = {
+	.recording = true,
 	.symbols = true,
 	.hz = RECORD_CPU_HZ,
 	.settings = SETTINGS_INIT,
@@ -54,6 +55,11 @@ static const struct option options[] = {
 	  .argument = "gpufl[=DIR]",
 	  .help = "write gpufl's logs while the command runs, into DIR (default: NAME.gpufl beside "
 		  "the recording)" },
+	{ .name = "recording",
+	  .type = OPTION_FLAG,
+	  .value = &request.recording,
+	  .negatable = true,
+	  .help = "make a recording (default); without, --log gpufl=DIR is all that is written" },
 	/* clang-format off */
 	SETTINGS_REQUESTED(SETTING_OPTION)
 	/* clang-format on */
@@ -148,7 +154,13 @@ static int check_options(const struct context *c, int argc)
 	if (request.log && request.cpu_only)
 		return cli_usage(
 			c, "--log gpufl has GPU work, which --pid and --cpu-only do not record");
-	if (request.gpu_only)
+	if (!request.recording && (!request.log || !strchr(request.log, '=')))
+		return cli_usage(c, "--no-recording leaves nothing to write but --log gpufl=DIR");
+	if (!request.recording &&
+	    (request.output || request.hz_given || request.off_cpu || c->json))
+		return cli_usage(c,
+				 "--no-recording has no place for -o, --cpu, --off-cpu and --json");
+	if (request.gpu_only || !request.recording)
 		request.hz = 0;
 	if (request.cpu_only && !request.hz)
 		return cli_usage(c, "--cpu-only without CPU samples leaves nothing to record");

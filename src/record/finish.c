@@ -107,8 +107,10 @@ static void finish_log(const struct recording *r)
 
 void record_finish(struct recording *r)
 {
-	close_recording(r);
+	if (r->writer)
+		close_recording(r);
 	spawn_release(&r->spawn);
 	finish_log(r);
-	symbolize_stacks(r);
+	if (r->directory)
+		symbolize_stacks(r);
 }

@@ -94,7 +94,7 @@ void record_environment(const struct record_injection *injection, struct strbuf 
 
 	if (!injection->cuda && !injection->preload)
 		return;
-	add_variable(out, "PITOT_RECORDING", injection->directory);
+	add_variable(out, "PITOT_RECORDING", injection->directory ? injection->directory : "");
 	add_variable(out, "PITOT_OPTIONS", injection->options);
 	if (injection->log_path)
 		add_variable(out, "PITOT_GPUFL", injection->log_path);

@@ -23,7 +23,8 @@ char *record_find_preload(const char *library) MUST_USE;
 const char *record_foreign_injection(const char **value);
 
 struct record_injection {
-	const char *library, *directory, *options;
+	const char *library, *options;
+	const char *directory; /* NULL: no recording */
 	const char *log_path; /* of gpufl's logs, absolute; NULL: none */
 	bool cuda; /* let the driver and NVTX load it */
 	const char *preload; /* path of libpitot-preload.so, or NULL: not preloaded */

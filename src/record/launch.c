@@ -108,7 +108,8 @@ static int start(struct recording *r, char **argv, struct error *e)
 		 * process agree.
 		 */
 		r->spawn.start_ns = r->identity.start_monotonic_ns;
-		process_tree_add_command(r->tree, r->spawn.pid, argv, r->spawn.start_ns);
+		if (r->tree)
+			process_tree_add_command(r->tree, r->spawn.pid, argv, r->spawn.start_ns);
 		return 0;
 	}
 	record_undo(r);

@@ -90,10 +90,27 @@ static void choose_cpu(struct recording *r)
 	r->cpu.keep_files = r->request->symbols;
 }
 
-int record_prepare(struct recording *r, int argc, char **argv, struct error *e)
+/* The folder, and all that is in it. */
+static int make_recording(struct recording *r, struct error *e)
 {
 	struct writer_options writer_options = { .prefix = "record" };
 	int err;
+
+	writer_options.directory = r->directory;
+	err = recording_json_write(r->directory, &r->identity, e);
+	if (err >= 0)
+		err = writer_open(&writer_options, &r->writer, e);
+	if (err >= 0)
+		r->tree = process_tree_new(r->writer);
+	if (err >= 0 && !r->tree)
+		err = error_set(e, -ENOMEM, "out of memory");
+	return err;
+}
+
+int record_prepare(struct recording *r, int argc, char **argv, struct error *e)
+{
+	bool made = r->request->recording;
+	int err = 0;
 
 	r->library = record_find_library(e);
 	if (!r->library && !r->request->cpu_only)
@@ -105,28 +122,26 @@ int record_prepare(struct recording *r, int argc, char **argv, struct error *e)
 		recording_name(argc, argv, &r->name);
 	if (r->name.failed)
 		return error_set(e, -ENOMEM, "out of memory");
-	r->directory = recording_dir_create(r->request->output, r->name.data, r->request->force, e);
-	if (!r->directory)
+	if (made)
+		r->directory = recording_dir_create(r->request->output, r->name.data,
+						    r->request->force, e);
+	if (made && !r->directory)
 		return e->code;
-	r->shown = shown_path(r->directory);
-	r->log_path = r->request->log ? make_log_path(r->request->log, r->directory) : NULL;
+	r->shown = made ? shown_path(r->directory) : NULL;
+	r->log_path =
+		r->request->log ? make_log_path(r->request->log, made ? r->directory : "") : NULL;
 	r->identity.name = r->request->name ? r->request->name : r->name.data;
 	r->identity.command = argv;
 	r->identity.library = r->library;
-	writer_options.directory = r->directory;
 	r->identity.start_monotonic_ns = clock_monotonic_ns();
 	r->identity.start_realtime_ns = clock_read_ns(CLOCK_REALTIME);
 	choose_cpu(r);
 	record_make_options(r);
-	err = r->options.failed ? error_set(e, -ENOMEM, "out of memory")
-				: recording_json_write(r->directory, &r->identity, e);
-	if (err >= 0)
-		err = writer_open(&writer_options, &r->writer, e);
-	if (err >= 0)
-		r->tree = process_tree_new(r->writer);
-	if (err >= 0 && (!r->tree || !r->shown || (r->request->log && !r->log_path)))
+	if (r->options.failed || (made && !r->shown) || (r->request->log && !r->log_path))
 		err = error_set(e, -ENOMEM, "out of memory");
-	if (err < 0)
+	if (err >= 0 && made)
+		err = make_recording(r, e);
+	if (err < 0 && made)
 		recording_dir_remove(r->directory, NULL);
 	return err;
 }
@@ -163,5 +178,6 @@ void record_undo(struct recording *r)
 {
 	cpu_sampler_stop(&r->cpu.sampler, NULL, NULL);
 	writer_abandon(&r->writer);
-	recording_dir_remove(r->directory, NULL);
+	if (r->directory)
+		recording_dir_remove(r->directory, NULL);
 }

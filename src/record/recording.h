@@ -58,7 +58,7 @@ enum command_kind {
 struct recording {
 	const struct record_request *request;
 	struct record_listener listener;
-	char *directory; /* absolute */
+	char *directory; /* absolute; NULL, as are writer and tree: only gpufl's logs are written */
 	char *shown; /* as the user would name it */
 	char *library;
 	char *log_path; /* of gpufl's logs, absolute; NULL: none */

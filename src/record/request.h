@@ -15,6 +15,7 @@ extern const char *const record_via_names[];
 struct record_request {
 	const char *output, *name; /* NULL: not given */
 	const char *log; /* gpufl[=DIR]; NULL: not given */
+	bool recording; /* false: gpufl's logs alone */
 	bool force, force_injection, symbols;
 	struct settings settings; /* of the recorder inside the command */
 	uint64_t hz; /* of CPU samples; 0: none */

@@ -11,7 +11,8 @@ static void on_end(void *user, pid_t pid, int status)
 {
 	struct recording *r = user;
 
-	process_tree_ended(r->tree, pid, status);
+	if (r->tree)
+		process_tree_ended(r->tree, pid, status);
 }
 
 /* Whether the window has closed on attached processes. */
@@ -60,6 +61,11 @@ void record_run(struct recording *r)
 {
 	uint64_t tick_ns = r->spawn.start_ns, now;
 
+	if (!r->writer) {
+		while (spawn_wait(&r->spawn, SCAN_MS, on_end, r))
+			;
+		return;
+	}
 	write_capabilities(r);
 	writer_flush(r->writer);
 

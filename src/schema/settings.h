@@ -168,6 +168,12 @@ int settings_set(struct settings *s, enum setting_id id, const char *text, enum 
 		 const char *subject, struct error *e);
 
 /* Whether CUPTI is to be used. */
+/* Whether there is a place to record into: a recording, or gpufl's logs alone. */
+static inline bool settings_have_sink(const struct settings *s)
+{
+	return *s->directory || *s->log_path;
+}
+
 static inline bool settings_use_cupti(const struct settings *s)
 {
 	return s->cuda && s->engine >= SETTING_ENGINE_TRACE;

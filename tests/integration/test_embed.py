@@ -94,3 +94,43 @@ def test_a_program_in_cpp(embedded, rows):
     assert found == dict.fromkeys([thrown, (*thrown, "block"), (*thrown, "block", "half"), ("epoch", "half"), ("epoch", "moved"),
                                    ("epoch", "nothing"), ("epoch", "runs")], 1)
     assert samples(rows, recording) == {("items", "items", "integer"): [3], ("loss", "", "real"): [1 / 3]}
+
+
+LOGS_ONLY = r"""
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <pitot/pitot.h>
+#include <pitot/scope.h>
+
+int main(int argc, char **argv)
+{
+	struct pitot_options o = { .size = sizeof(o), .directory = "", .log_path = argc > 1 ? argv[1] : NULL, .engine = PITOT_ENGINE_MONITOR };
+	struct pitot_session *s = pitot_start(&o);
+
+	if (!s) {
+		printf("%s\n", errno == EINVAL ? "refused" : strerror(errno));
+		return 0;
+	}
+	pitot_scope_begin("step");
+	pitot_scope_end();
+	printf("[%s]\n", pitot_path(s));
+	pitot_stop(s);
+	return 0;
+}
+"""
+
+
+def test_logs_of_gpufl_alone(library, source, environment, pitot, tmp_path):
+    """Without a folder for a recording there is none: only log_path is written; without that, either, nothing starts."""
+    (tmp_path / "only.c").write_text(LOGS_ONLY)
+    subprocess.run(["cc", "only.c", "-o", "only", "-I", source / "include", library, f"-Wl,-rpath,{library.parent}"], cwd=tmp_path, check=True)
+
+    def run(*words):
+        return subprocess.run(["./only", *words], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
+
+    assert run() == "refused\n"
+    assert run("logs") == "[]\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "only", "only.c"]
+    pitot("import", "logs", "-o", "back.pitot")
+    assert '"step"' in pitot("view", "back.pitot", "nvtx", "--json").stdout

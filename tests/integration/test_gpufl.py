@@ -186,6 +186,31 @@ def test_record_passes_the_folder_on(pitot, tmp_path):
         pitot("record", *words, "--", "true", status=2)
 
 
+def test_logs_without_a_recording(build, source, pitot, record, rows, tmp_path):
+    """--no-recording: nothing but the logs is written, and all is in them."""
+    player = build / "standin" / "tape-play"
+    if not player.exists():
+        pytest.skip("built without CUDA's headers")
+    tape = source / "tests" / "data" / "tapes" / "kinds.tape"
+    shown = pitot("record", "--no-recording", "--log", "gpufl=logs", "--", player, tape).stderr
+    assert f"no recording was made; gpufl's logs are in {tmp_path}/logs" in shown
+    assert [path.name for path in tmp_path.iterdir()] == ["logs"]
+    session = only_session(tmp_path / "logs")
+    recording = record("kinds", "")
+    assert sorted(row["duration_ns"] for row in session.rows("device", "kernel_event_batch")) == \
+        sorted(row["duration"] for row in rows(recording, "kernel", "-c", "duration"))
+    pitot("import", "logs", "-o", "back.pitot")
+    assert Counter(row["duration"] for row in rows("back.pitot", "kernel", "-c", "duration")) == \
+        Counter(row["duration"] for row in rows(recording, "kernel", "-c", "duration"))
+
+    assert pitot("record", "--no-recording", "--log", "gpufl=logs", "--", "sh", "-c", "exit 7", status=7)
+    assert pitot("record", "--no-recording", "--log", "gpufl=logs", "-q", "--", "sh", "-c", "echo $PITOT_RECORDING-$PITOT_GPUFL").stdout == \
+        f"-{tmp_path}/logs\n"
+    assert pitot("record", "--no-recording", "--log", "gpufl=logs", "--", "no-such-command", status=127)
+    for words in ([], ["--log", "gpufl"], ["--log", "gpufl=logs", "-o", "x"], ["--log", "gpufl=logs", "--json"], ["--log", "gpufl=logs", "--cpu=9"]):
+        pitot("record", "--no-recording", *words, "--", "true", status=2)
+
+
 def test_a_folder_that_cannot_be_made(record, rows, tmp_path):
     """The recording is there all the same."""
     recording = record("kinds", "", PITOT_GPUFL="/dev/null/logs", PITOT_LOG=str(tmp_path / "log"))

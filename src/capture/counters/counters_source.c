@@ -114,7 +114,8 @@ static void window(const struct settings *wanted, struct writer *w)
 {
 	(void)w;
 	if (wanted)
-		memcpy(self.directory, wanted->directory, sizeof(self.directory));
+		memcpy(self.directory, *wanted->directory ? wanted->directory : wanted->log_path,
+		       sizeof(self.directory));
 	atomic_store(&self.all, wanted && wanted->system == SETTING_SYSTEM_ALL);
 	atomic_store(&self.all_gpus,
 		     wanted && wanted->cuda && wanted->engine == SETTING_ENGINE_MONITOR);

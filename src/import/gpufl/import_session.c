@@ -10,6 +10,7 @@
 #define TEXT_MAX ((size_t)64 << 20) /* of all texts; more are left out */
 #define FLUSH_BYTES ((size_t)16 << 20) /* of lines: fewer texts than the writer has room for */
 #define NODES_MAX (1u << 20)
+#define MISSING_CALLS "api_call" /* a capability that no log has, whatever it says */
 
 /* ---- texts ---- */
 
@@ -279,7 +280,7 @@ static void read_capability(struct import_session *s, uint64_t time_ns, const st
 	const char *message = record_text(r, "message");
 	enum capability_state state = capability_state_on;
 
-	if (!name || !status)
+	if (!name || !status || !strcmp(name, MISSING_CALLS))
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(states); i++)
 		state = strcmp(status, states[i].status) ? state : states[i].state;
@@ -294,8 +295,11 @@ static void read_capabilities(struct import_session *s, struct record *r)
 	uint64_t time_ns = record_number(r, "ts_ns", INT64_MAX);
 	struct record_list l;
 
+	if (!import_span(s, time_ns, time_ns) || time_ns == s->capabilities_ns)
+		return; /* every channel has them */
+	s->capabilities_ns = time_ns;
 	record_list_begin(&l, r, "capabilities");
-	while (import_span(s, time_ns, time_ns) && record_list_next(&l))
+	while (record_list_next(&l))
 		read_capability(s, time_ns, &l.item);
 	record_list_end(&l);
 }
@@ -423,7 +427,7 @@ static void append_gaps(struct import_session *s)
 	uint64_t time_ns = s->process.start_ns;
 
 	append_capability(s, time_ns, "import", capability_state_on, "gpufl's logs", NULL);
-	append_capability(s, time_ns, "api_call", capability_state_unavailable, NULL,
+	append_capability(s, time_ns, MISSING_CALLS, capability_state_unavailable, NULL,
 			  "gpufl's logs have no times of calls");
 	if (s->lacks_device && s->devices & (s->devices - 1))
 		append_capability(s, time_ns, "device", capability_state_unavailable, NULL,

@@ -61,6 +61,7 @@ struct import_session {
 	struct row_process process; /* without its texts, which are these: */
 	uint64_t app, host, log_path;
 	bool has_start, has_end;
+	uint64_t capabilities_ns; /* of the record that was read; 0: none */
 	bool lacks_device; /* there was GPU work that does not say where it ran */
 	uint64_t first_ns, last_ns; /* of the rows */
 	uint64_t devices; /* bits: are known */
