@@ -44,6 +44,8 @@
 	F(scope_begin_runs)                                                                        \
 	F(scope_end)                                                                               \
 	F(mark)                                                                                    \
+	F(system_start)                                                                            \
+	F(system_stop)                                                                             \
 	F(external_push)                                                                           \
 	F(external_pop)                                                                            \
 	F(counter)                                                                                 \
@@ -641,6 +643,20 @@ static PyObject *counter(PyObject *module, PyObject *args)
 						      : 0);
 }
 
+/* A window of readings: its name or None, and whether it opens. */
+static PyObject *system_window(PyObject *module, PyObject *args)
+{
+	const char *name;
+	int opens;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "zp", &name, &opens))
+		return NULL;
+	if (recorder.start)
+		(opens ? recorder.system_start : recorder.system_stop)(name);
+	Py_RETURN_NONE;
+}
+
 static PyObject *counter_add(PyObject *module, PyObject *args)
 {
 	unsigned int number;
@@ -737,6 +753,7 @@ static PyMethodDef methods[] = {
 	{ "scope_class", scope_class, METH_O, NULL },
 	{ "scope_end", (PyCFunction)(void (*)(void))scope_exit, METH_FASTCALL, NULL },
 	{ "mark", mark, METH_O, NULL },
+	{ "system_window", system_window, METH_VARARGS, NULL },
 	{ "counter", counter, METH_VARARGS, NULL },
 	{ "counter_add", counter_add, METH_VARARGS, NULL },
 	{ "gauge", gauge, METH_VARARGS, NULL },

@@ -40,7 +40,7 @@ struct InitOptions {
 	bool enable_cuda_graphs_tracking = false; // always
 	int system_sample_rate_ms = 0; // 0: no samples
 	int kernel_sample_rate_ms = 0; // no effect, as in gpufl 1.0.1
-	bool continuous_system_sampling = false; // samples are of the whole session; systemStart and systemStop are marks
+	bool continuous_system_sampling = false; // else samples are of scopes, and from systemStart to systemStop
 	BackendKind backend = BackendKind::Auto;
 	ProfilingEngine profiling_engine = ProfilingEngine::Monitor;
 	std::string config_file = "";
@@ -64,14 +64,13 @@ inline void log(void *debug, int level, const char *text)
 }
 
 // What is not there is said once.
-enum Missing { DEEP, WINDOWED_SAMPLES, AMD, MISSING_COUNT };
+enum Missing { DEEP, AMD, MISSING_COUNT };
 
 inline void missing(Missing what)
 {
 	static std::atomic<bool> said[MISSING_COUNT];
 	static const char *const texts[] = {
 		"deep windows and deep scopes are not there yet",
-		"system samples are of the whole session, not only of scopes",
 		"there is no backend for AMD yet",
 	};
 
@@ -143,18 +142,40 @@ inline void translate(const InitOptions &from, pitot_options &code, pitot_option
 	(from.profiling_engine == ProfilingEngine::Monitor ? defaults : code).engine = engine(from.profiling_engine);
 	(from.enable_stack_trace ? code : defaults).stacks = from.enable_stack_trace ? PITOT_STACKS_ALL : PITOT_STACKS_NONE;
 	(from.enable_memory_tracking ? defaults : code).memory = from.enable_memory_tracking ? PITOT_ON : PITOT_OFF;
-	if (from.system_sample_rate_ms > 0)
-		code.counters_ns = static_cast<uint64_t>(from.system_sample_rate_ms) * 1000000;
-	else
+	if (from.system_sample_rate_ms <= 0) {
 		defaults.counters_ns = PITOT_NONE;
+		return;
+	}
+	code.counters_ns = static_cast<uint64_t>(from.system_sample_rate_ms) * 1000000;
+	(from.continuous_system_sampling ? code : defaults).counters_always =
+		from.continuous_system_sampling ? PITOT_ON : PITOT_OFF;
 }
+
+// Whether scopes are windows of samples.
+inline std::atomic<bool> &windowed()
+{
+	static std::atomic<bool> value;
+	return value;
+}
+
+struct Window {
+	const bool open = windowed();
+	Window()
+	{
+		if (open)
+			pitot_system_start(nullptr);
+	}
+	~Window()
+	{
+		if (open)
+			pitot_system_stop(nullptr);
+	}
+};
 
 inline void tell_missing(const InitOptions &o)
 {
 	if (o.deep_window_only)
 		missing(DEEP);
-	if (o.system_sample_rate_ms > 0 && !o.continuous_system_sampling)
-		missing(WINDOWED_SAMPLES);
 }
 
 } // namespace detail
@@ -182,6 +203,7 @@ inline bool init(const InitOptions &options = {})
 		code.log_context = &code; // anything
 	result = pitot_init(&code);
 	detail::disabled() = result == 0;
+	detail::windowed() = options.system_sample_rate_ms > 0 && !options.continuous_system_sampling;
 	if (result > 0) {
 		detail::tell_missing(options);
 		detail::backend() = { log_path, options.backend_url, options.api_key, options.api_path };
@@ -250,6 +272,11 @@ public:
 	{
 		pitot_scope_end();
 	}
+
+private:
+	detail::Window window; // it opens before the scope
+
+public:
 	ScopedMonitor(const ScopedMonitor &) = delete;
 	ScopedMonitor &operator=(const ScopedMonitor &) = delete;
 };
@@ -298,15 +325,15 @@ private:
 
 // --- system samples ---
 
-// A mark in the recording; samples are taken during all of it.
+// A window of samples, where they are not continuous; and marks.
 inline void systemStart(const std::string &name = "system")
 {
-	pitot_mark(("system start: " + name).c_str());
+	pitot_system_start(name.c_str());
 }
 
 inline void systemStop(const std::string &name = "system")
 {
-	pitot_mark(("system stop: " + name).c_str());
+	pitot_system_stop(name.c_str());
 }
 
 // --- counters ---

@@ -87,6 +87,7 @@ struct pitot_options {
 	uint64_t max_bytes;
 	uint64_t pc_period; /* PITOT_ENGINE_PC_SAMPLING: a sample every 2^pc_period cycles, 5 to 31; 0: 2^18 */
 	uint64_t cpu; /* CPU samples a second of each thread, by a timer in the process, at most 10000; 0: none */
+	enum pitot_switch counters_always; /* PITOT_OFF: readings only while a window of pitot_system_start is open */
 };
 
 /* --- recordings --- */

@@ -52,6 +52,14 @@ PITOT_API void pitot_scope_carry(uint64_t token);
 PITOT_API void pitot_mark(const char *text);
 
 /*
+ * A window of the program, from any thread to any thread; as many stops as starts close it. The name (NULL: none) is in the recording as
+ * marks, "system start: name" and "system stop: name". With pitot_options.counters_always PITOT_OFF counters of GPUs and the machine are
+ * read only while a window is open: when the first opens, at the interval, and when the last closes.
+ */
+PITOT_API void pitot_system_start(const char *name);
+PITOT_API void pitot_system_stop(const char *name);
+
+/*
  * Numbers of the program's own for the CUDA calls that this thread makes until the pop: of an operator, of a request. `kind` is below 8,
  * as those of CUPTI's external correlation are; of each kind the innermost number counts (table external_correlation). Push: 1, or 0
  * where CUDA calls are not recorded, or 8 numbers are open; then there is nothing to pop. Pop takes the innermost of the kind, which *id

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         max_bytes: Optional[int]
         pc_period: Optional[int]
         cpu: Optional[int]
+        counters_always: Optional[bool]
 
 
 Item = TypeVar("Item")

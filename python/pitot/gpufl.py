@@ -76,6 +76,7 @@ _REMOVED = {
 
 _warned: set[str] = set()
 _disabled = False
+_windowed = False  # scopes are windows of system samples
 _backend = {"log_path": "", "backend_url": "", "api_key": "", "api_path": ""}  # of init: what upload_logs is not told
 
 atexit.register(_record.shutdown)
@@ -122,7 +123,7 @@ def init(
     **old: Any,
 ) -> bool:
     """Starts the session. False: it is switched off, there is no such backend, or it cannot be started, which warns."""
-    global _disabled
+    global _disabled, _windowed
     if "sampling_auto_start" in old:
         _deprecated("sampling_auto_start is continuous_system_sampling now")
         continuous_system_sampling = bool(old.pop("sampling_auto_start"))
@@ -145,6 +146,8 @@ def init(
     (code if enable_stack_trace else defaults)["stacks"] = "all" if enable_stack_trace else "none"
     (defaults if enable_memory_tracking else code)["memory"] = enable_memory_tracking
     (code if system_sample_rate_ms > 0 else defaults)["counters_ns"] = max(system_sample_rate_ms, 0) * 1000000
+    if system_sample_rate_ms > 0:
+        (code if continuous_system_sampling else defaults)["counters_always"] = continuous_system_sampling
     try:
         runs = _record.init(code, defaults)
     except Error as error:
@@ -154,8 +157,7 @@ def init(
     _backend.update(log_path=_log_path(log_path) or "", backend_url=backend_url, api_key=api_key, api_path=api_path)
     if runs and deep_window_only:
         _missing("deep windows are not there yet")
-    if runs and system_sample_rate_ms > 0 and not continuous_system_sampling:
-        _missing("system samples are of the whole session, not only of scopes")
+    _windowed = bool(runs) and system_sample_rate_ms > 0 and not continuous_system_sampling
     return runs
 
 
@@ -184,9 +186,13 @@ class Scope:
 
     def __init__(self, name: str, tag: str = "", *, repeat: Optional[int] = None, warmup: int = 0) -> None:
         self._name, self._scope = name, _scope(name)  # the tag is not recorded, as by gpufl
+        self._window = False
         self._repeat, self._warmup = None if repeat is None else max(repeat, 0), max(warmup, 0)
 
     def __enter__(self) -> Scope:
+        self._window = _windowed
+        if self._window:
+            _record.system_window(None, True)
         if self._repeat is None:
             self._scope.__enter__()
         else:
@@ -197,6 +203,8 @@ class Scope:
         self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
         _record.scope_end()
+        if self._window:
+            _record.system_window(None, False)
 
     def __iter__(self) -> Iterator[int]:
         if self._repeat is None:
@@ -207,20 +215,25 @@ class Scope:
 
 
 def _runs(scope: _Scope, repeat: int, warmup: int) -> Iterator[int]:
+    window = _windowed
+    if window:
+        _record.system_window(None, True)
     scope.begin_runs(repeat, warmup)
     try:
         yield from range(repeat)
     finally:
         _record.scope_end()
+        if window:
+            _record.system_window(None, False)
 
 
 def system_start(name: str = "system") -> None:
-    """A mark in the recording; samples are taken during all of it."""
-    _record.mark(f"system start: {name}")
+    """A window of system samples, where they are not continuous; and a mark."""
+    _record.system_window(name, True)
 
 
 def system_stop(name: str = "system") -> None:
-    _record.mark(f"system stop: {name}")
+    _record.system_window(name, False)
 
 
 class UploadResult(NamedTuple):

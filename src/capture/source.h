@@ -28,6 +28,7 @@ enum vendor_reason {
 	VENDOR_FLUSH = 1, /* hand over what is finished */
 	VENDOR_CLOCK = 2, /* read the clocks */
 	VENDOR_CLOSE = 4, /* nothing is wanted any more: hand over everything, and leave the program */
+	VENDOR_COUNTERS = 16, /* a window of readings has opened or closed */
 	VENDOR_EXIT = 8,  /* the process ends: hand over everything, and change nothing */
 };
 

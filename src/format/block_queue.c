@@ -421,9 +421,8 @@ static int set_identity(struct block_queue *q, const struct writer_options *o)
 	q->identity.prefix = q->prefix;
 	q->identity.pid = (uint32_t)getpid();
 	q->identity.session = o->session;
-	if (!o->session &&
-	    getrandom(&q->identity.session, sizeof(q->identity.session), 0) !=
-		    sizeof(q->identity.session))
+	if (!o->session && getrandom(&q->identity.session, sizeof(q->identity.session), 0) !=
+				   sizeof(q->identity.session))
 		q->identity.session = hash_u64(clock_monotonic_ns() ^ (uint64_t)getpid() << 40);
 	return 0;
 }

@@ -84,7 +84,9 @@ enum setting_join {
 /* What a program asks for that records itself; `pitot record` has a way of its own. */
 #define SETTINGS_OF_PROGRAMS(S)                                                                                        \
 	S(cpu, U64, MOST, 0, .most = SETTING_CPU_HZ_MAX,                                                                     \
-	  .help = "CPU samples per second, by a timer inside the process; 0: none")
+	  .help = "CPU samples per second, by a timer inside the process; 0: none")                                            \
+	S(counters_always, FLAG, MOST, true,                                                                                 \
+	  .help = "readings of counters all the time, not only while a window of pitot_system_start is open")
 
 /* What `pitot record` decides by itself, or what tests and measurements set: no options of the command line. */
 #define SETTINGS_INTERNAL(S)                                                                                           \

@@ -176,8 +176,9 @@ def test_formats_that_completion_offers(pitot, declared, make_recording, tmp_pat
     for command in declared["commands"]:
         for option in command["options"]:
             for name in option["choices"] if option["name"] == "format" else []:
+                operand = tmp_path / f"{name} of export" if command["name"] == "import" else recording  # what export has made
                 if name != "text":
-                    pitot(command["name"], recording, "--format", name, "-o", tmp_path / f"{command['name']}.{name}")
+                    pitot(command["name"], operand, "--format", name, "-o", tmp_path / f"{name} of {command['name']}")
 
 
 @pytest.mark.parametrize("shell", SHELLS)

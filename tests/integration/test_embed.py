@@ -134,3 +134,55 @@ def test_logs_of_gpufl_alone(library, source, environment, pitot, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "only", "only.c"]
     pitot("import", "logs", "-o", "back.pitot")
     assert '"step"' in pitot("view", "back.pitot", "nvtx", "--json").stdout
+
+
+WINDOWS = r"""
+#include <time.h>
+#include <pitot/pitot.h>
+#include <pitot/scope.h>
+
+static void pause_ms(int ms)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	struct pitot_options o = { .size = sizeof(o), .directory = argv[1], .engine = PITOT_ENGINE_MONITOR, .system = PITOT_SYSTEM_ALL,
+				   .counters_ns = 20000000, .counters_always = argc > 2 ? PITOT_ON : PITOT_OFF };
+	struct pitot_session *s = pitot_start(&o);
+
+	pause_ms(200);
+	for (int i = 0; i < 2; i++) {
+		pitot_system_start("phase");
+		pitot_system_start(NULL);
+		pause_ms(300);
+		pitot_system_stop(NULL);
+		pause_ms(100);
+		pitot_system_stop("phase");
+		pause_ms(200);
+	}
+	pitot_system_stop("once too often");
+	pitot_stop(s);
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("always", [False, True], ids=["windows", "always"])
+def test_windows_of_readings(library, source, environment, rows, tmp_path, always):
+    """Outside of windows nothing is read but once when the last has closed; windows within others change nothing."""
+    (tmp_path / "windows.c").write_text(WINDOWS)
+    subprocess.run(["cc", "windows.c", "-o", "windows", "-I", source / "include", library, f"-Wl,-rpath,{library.parent}"], cwd=tmp_path, check=True)
+    subprocess.run(["./windows", "r.pitot", *["always"] * always], cwd=tmp_path, env=environment, check=True, timeout=60)
+    marks = [(row["message"], row["time_ns"]) for row in rows(tmp_path / "r.pitot", "nvtx")]
+    assert [text for text, _ in marks] == ["system start: phase", "system stop: phase"] * 2 + ["system stop: once too often"]
+    times = sorted({row["time_ns"] for row in rows(tmp_path / "r.pitot", "counter_sample", "-w", "counter=process_memory")})
+    edges = [0, *(time for _, time in marks[:4]), 2**62]
+    counts = [sum(low <= time < high for time in times) for low, high in zip(edges, edges[1:])]
+    before, first, between, second, after = counts
+    assert first > 2 and second > 2, counts
+    if always:
+        assert before > 1 and between > 1, counts
+    else:
+        assert before == 0 and between <= 1 and after <= 1, counts

@@ -5,7 +5,9 @@
 
 #include "base/clock.h"
 #include "capture/capability_notes.h"
+#include "capture/vendor_thread.h"
 #include "format/rows.h"
+#include "pitot/scope.h"
 #include "system/host.h"
 #ifndef PITOT_WITHOUT_CUDA
 #include "capture/nvml/nvml_gpus.h"
@@ -15,10 +17,13 @@ static struct {
 	char directory[4096]; /* of the recording */
 	atomic_uint_fast64_t period_ns; /* between readings; 0: none are wanted */
 	atomic_bool all; /* SETTING_SYSTEM_ALL */
+	atomic_bool in_windows; /* readings are wanted in the program's windows only */
+	atomic_int windows; /* that are open */
 	atomic_bool all_gpus; /* of the machine: nothing says which the process uses */
 	/* The vendor thread's: */
 	uint64_t last_ns;
 	bool gpus_off, host_off;
+	bool was_open;
 	struct host host, process;
 	struct counters_claim claim; /* of the machine's counters */
 	struct strbuf *why; /* of this round */
@@ -98,14 +103,54 @@ static void read_all(uint64_t now_ns)
 static uint64_t vendor(unsigned reasons, uint64_t now)
 {
 	uint64_t period = atomic_load(&self.period_ns);
+	bool open = !atomic_load(&self.in_windows) || atomic_load(&self.windows) > 0;
+	bool due = open ? !self.was_open || now - self.last_ns >= period : self.was_open;
 
 	if (!period || (self.gpus_off && !atomic_load(&self.all)))
 		return UINT64_MAX;
-	if (!(reasons & (VENDOR_CLOSE | VENDOR_EXIT)) && now - self.last_ns >= period) {
+	self.was_open = open;
+	if (!(reasons & (VENDOR_CLOSE | VENDOR_EXIT)) && due) {
 		self.last_ns = now;
 		read_all(now);
 	}
+	if (!open)
+		return UINT64_MAX;
 	return now - self.last_ns < period ? period - (now - self.last_ns) : 0;
+}
+
+/* --- the program's threads --- */
+
+static void mark(const char *what, const char *name)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	strbuf_addf(&text, "system %s: %s", what, name ? name : "");
+	if (name && !text.failed)
+		pitot_mark(text.data);
+}
+
+static void window_changed(int from, int to)
+{
+	if (atomic_load(&self.in_windows) && (from > 0) != (to > 0))
+		vendor_thread_request(VENDOR_COUNTERS);
+}
+
+__attribute__((visibility("default"))) void pitot_system_start(const char *name)
+{
+	int before = atomic_fetch_add(&self.windows, 1);
+
+	mark("start", name);
+	window_changed(before, before + 1);
+}
+
+__attribute__((visibility("default"))) void pitot_system_stop(const char *name)
+{
+	int before = atomic_load(&self.windows);
+
+	while (before > 0 && !atomic_compare_exchange_weak(&self.windows, &before, before - 1))
+		;
+	mark("stop", name);
+	window_changed(before, MAX(before - 1, 0));
 }
 
 /* --- the collector's thread --- */
@@ -119,6 +164,7 @@ static void window(const struct settings *wanted, struct writer *w)
 	atomic_store(&self.all, wanted && wanted->system == SETTING_SYSTEM_ALL);
 	atomic_store(&self.all_gpus,
 		     wanted && wanted->cuda && wanted->engine == SETTING_ENGINE_MONITOR);
+	atomic_store(&self.in_windows, wanted && !wanted->counters_always);
 	atomic_store(&self.period_ns, wanted ? wanted->counters_ns : 0);
 }
 
