@@ -13,7 +13,8 @@ static int wrong(const struct json_members *m, const char *what, struct error *e
 
 static void skip_blanks(struct json_members *m)
 {
-	for (; m->p < m->end && strchr(" \t\r\n", *m->p) && *m->p; m->p++)
+	for (; m->p < m->end && (*m->p == ' ' || *m->p == '\t' || *m->p == '\r' || *m->p == '\n');
+	     m->p++)
 		m->line += *m->p == '\n';
 }
 
@@ -87,9 +88,23 @@ static bool read_escape(struct json_members *m, struct strbuf *out)
 	return found != NULL;
 }
 
+/* How many characters there are that stand for themselves, without those that are not ASCII. */
+static size_t plain_length(const struct json_members *m)
+{
+	const char *p = m->p;
+
+	while (p < m->end && (signed char)*p >= ' ' && *p != '"' && *p != '\\')
+		p++;
+	return (size_t)(p - m->p);
+}
+
 /* Behind the first quote. */
 static int read_string(struct json_members *m, struct strbuf *out, struct error *e)
 {
+	size_t plain = plain_length(m);
+
+	strbuf_add(out, m->p, plain);
+	m->p += plain;
 	while (m->p < m->end && *m->p != '"') {
 		size_t bad,
 			length = utf8_length((const uint8_t *)m->p, (size_t)(m->end - m->p), &bad);

@@ -101,18 +101,25 @@ static void renew(struct json_members *m, const char *text, size_t length, bool 
 int record_read(struct record *r, const char *text, size_t length, struct error *e)
 {
 	struct json_members *m = &r->members;
+	size_t before = r->count;
+	bool same = true; /* members as those of the record before: then its plan is good */
 	int rc;
 
 	renew(m, text, length, false);
 	r->count = 0;
-	r->planned = 0;
 	strbuf_clear(&r->texts);
 	while ((rc = json_members_next(m, e)) > 0) {
+		struct record_field *f = &r->fields[r->count];
+
 		if (r->count == RECORD_FIELDS || m->key.length >= RECORD_KEY_BYTES)
 			continue;
-		memcpy(r->fields[r->count].key, strbuf_text(&m->key), m->key.length + 1);
-		set_field(r, &r->fields[r->count++], m);
+		same = same && !strcmp(f->key, strbuf_text(&m->key));
+		memcpy(f->key, strbuf_text(&m->key), m->key.length + 1);
+		set_field(r, f, m);
+		r->count++;
 	}
+	if (!same || r->count != before)
+		r->planned = 0;
 	return r->texts.failed ? error_set(e, -ENOMEM, "out of memory") : rc;
 }
 
