@@ -29,12 +29,12 @@ target_include_directories(pitot_python_record PRIVATE ${PROJECT_SOURCE_DIR}/inc
 target_link_libraries(pitot_python_record PRIVATE pitot_schema ${CMAKE_DL_LIBS}) # it finds the recorder itself
 target_link_options(pitot_python_record PRIVATE -Wl,--exclude-libs,ALL)
 
-file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/pitot/*.py ${PROJECT_SOURCE_DIR}/python/pitot/*.pyi
-	${PROJECT_SOURCE_DIR}/python/pitot/py.typed)
-file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/python/pitot)
+file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/python ${PROJECT_SOURCE_DIR}/python/pitot/*.py
+	${PROJECT_SOURCE_DIR}/python/pitot/*.pyi ${PROJECT_SOURCE_DIR}/python/pitot/py.typed)
 foreach(source IN LISTS sources)
-	get_filename_component(name ${source} NAME)
-	file(CREATE_LINK ${source} ${CMAKE_BINARY_DIR}/python/pitot/${name} SYMBOLIC)
+	get_filename_component(folder ${source} DIRECTORY)
+	file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/python/${folder})
+	file(CREATE_LINK ${PROJECT_SOURCE_DIR}/python/${source} ${CMAKE_BINARY_DIR}/python/${source} SYMBOLIC)
 endforeach()
 foreach(name pitot libpitot.so)
 	file(CREATE_LINK ${CMAKE_BINARY_DIR}/${name} ${CMAKE_BINARY_DIR}/python/pitot/${name} SYMBOLIC)

@@ -39,12 +39,24 @@ static struct pitot_recording *recording_of(PyObject *self)
 	return ((struct recording *)(void *)self)->r;
 }
 
-static PyObject *recording_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+/* Takes the recording over. */
+static PyObject *recording_of_type(PyTypeObject *type, struct pitot_recording *r)
 {
 	allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+	PyObject *self = allocate(type, 0);
+
+	if (self)
+		((struct recording *)(void *)self)->r = r;
+	else
+		pitot_read_close(r);
+	return self;
+}
+
+static PyObject *recording_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
 	struct pitot_recording *r = NULL;
 	struct pitot_read_error error;
-	PyObject *path, *self;
+	PyObject *path;
 	int result;
 
 	(void)keywords;
@@ -52,14 +64,21 @@ static PyObject *recording_new(PyTypeObject *type, PyObject *args, PyObject *key
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS result = pitot_read_open(PyBytes_AsString(path), &r, &error);
 	Py_END_ALLOW_THREADS Py_DECREF(path);
-	if (result < 0)
-		return fail(&error);
-	self = allocate(type, 0);
-	if (self)
-		((struct recording *)(void *)self)->r = r;
-	else
-		pitot_read_close(r);
-	return self;
+	return result < 0 ? fail(&error) : recording_of_type(type, r);
+}
+
+/* Arguments: table. */
+static PyObject *recording_follow(PyObject *self, PyObject *args)
+{
+	struct pitot_recording *r = NULL;
+	struct pitot_read_error error;
+	const char *table;
+	int result;
+
+	if (!PyArg_ParseTuple(args, "y", &table))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS result = pitot_read_follow(recording_of(self), table, &r, &error);
+	Py_END_ALLOW_THREADS return result < 0 ? fail(&error) : recording_of_type(Py_TYPE(self), r);
 }
 
 static void recording_dealloc(PyObject *self)
@@ -269,7 +288,7 @@ static PyObject *recording_columns(PyObject *self, PyObject *args)
 	return dict;
 }
 
-/* Arguments: since_ns, until_ns, pid, device, stream (-1: all), kernel, scope, by (bytes or None). */
+/* Arguments: since_ns, until_ns, pid, device, stream (-1: all), kernel, scope, by (str or None), scopes, stalls. */
 static PyObject *recording_report(PyObject *self, PyObject *args)
 {
 	struct pitot_read_report o = PITOT_READ_REPORT_INIT;
@@ -278,8 +297,8 @@ static PyObject *recording_report(PyObject *self, PyObject *args)
 	char *json = NULL;
 	int result;
 
-	if (!PyArg_ParseTuple(args, "KKLLLzzz", &o.since_ns, &o.until_ns, &o.pid, &o.device,
-			      &o.stream, &o.kernel, &o.scope, &o.by))
+	if (!PyArg_ParseTuple(args, "KKLLLzzzpp", &o.since_ns, &o.until_ns, &o.pid, &o.device,
+			      &o.stream, &o.kernel, &o.scope, &o.by, &o.scopes, &o.stalls))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS result = pitot_read_report(recording_of(self), &o, &json, &error);
 	Py_END_ALLOW_THREADS if (result < 0) return fail(&error);
@@ -312,6 +331,7 @@ static PyMethodDef methods[] = {
 	{ "schema", recording_schema, METH_VARARGS, NULL },
 	{ "stream", recording_stream, METH_VARARGS, NULL },
 	{ "columns", recording_columns, METH_VARARGS, NULL },
+	{ "follow", recording_follow, METH_VARARGS, NULL },
 	{ "report", recording_report, METH_VARARGS, NULL },
 	{ "export", recording_export, METH_VARARGS, NULL },
 	{ NULL, NULL, 0, NULL },

@@ -82,6 +82,13 @@ PITOT_READ_API int pitot_read_open(const char *path, struct pitot_recording **ou
 /* Arrays that came from it stay. NULL is allowed. */
 PITOT_READ_API void pitot_read_close(struct pitot_recording *r);
 
+/*
+ * Opens a recording that may have grown once more: `*out` has of table `table`, which has times, only what was not on disk
+ * when `before` was opened, and of all others everything. Both are to be closed.
+ */
+PITOT_READ_API int pitot_read_follow(const struct pitot_recording *before, const char *table,
+				     struct pitot_recording **out, struct pitot_read_error *error);
+
 /* Times are nanoseconds of the recorded machine's CLOCK_MONOTONIC. */
 struct pitot_read_span {
 	uint64_t start_ns, end_ns;	/* of the recording */
@@ -101,6 +108,8 @@ PITOT_READ_API int pitot_read_info(struct pitot_recording *r, size_t index, stru
  * Rows and columns of a table. Columns are named as for `pitot view --columns`, and beside these:
  *
  *	config.row	number of the row that config refers to, in order of table kernel_config; null: it is lost
+ *	scope		of calls, what they cause and what threads do: path of the innermost scope around it
+ *	stack.frames	of rows with a column stack, and of GPU work by its launch: a list of names, the outermost frame first
  *	full_name	of kernels: with all parameters, as it is written; `name` is short
  *	mangled_name	of kernels: as the compiler made it
  */
@@ -128,8 +137,10 @@ struct pitot_read_report {
 	int64_t pid, device, stream;	/* -1: all */
 	const char *kernel, *scope;	/* globs; NULL: all */
 	const char *by;			/* as `pitot report --by`; NULL: kernel */
+	int scopes;			/* as `pitot report --scopes` */
+	int stalls;			/* as `pitot report --stalls` */
 };
-#define PITOT_READ_REPORT_INIT { sizeof(struct pitot_read_report), 0, 0, -1, -1, -1, NULL, NULL, NULL }
+#define PITOT_READ_REPORT_INIT { sizeof(struct pitot_read_report), 0, 0, -1, -1, -1, NULL, NULL, NULL, 0, 0 }
 
 /* What `pitot report --json` prints. *json is to be freed with free(). Reads the recording anew. */
 PITOT_READ_API int pitot_read_report(const struct pitot_recording *r, const struct pitot_read_report *options,

@@ -33,7 +33,7 @@ from pitot._read import Recording as _Recording
 TYPE_CHECKING = False  # importing typing takes longer than all of this
 if TYPE_CHECKING:
     from os import PathLike
-    from typing import Any, Mapping, Optional, Union
+    from typing import Any, Iterator, Mapping, Optional, Union
 
     import pandas
     import polars
@@ -233,6 +233,39 @@ class Recording:
         table.__arrow_c_schema__()  # that there is none of that name is said here
         return table
 
+    @property
+    def is_growing(self) -> bool:
+        """Whether it goes on, as far as its recording.json knows: what recorded may have been killed."""
+        import io
+        import json
+        import os
+
+        try:
+            with io.open(os.path.join(self.path, "recording.json"), encoding="utf-8") as file:
+                return bool(json.load(file)["state"] == "recording")
+        except (OSError, ValueError, KeyError):  # one segment, or copied without it
+            return False
+
+    def follow(self, table: str, *, interval: float = 0.25, timeout: Optional[float] = None) -> Iterator[Table]:
+        """The rows of a table of events, each once: first those that are there, then new ones as they reach the disk.
+
+        Ends with the recording, or when nothing has come for ``timeout`` seconds.
+        """
+        import time
+
+        state, is_growing, latest = self._recording, True, time.monotonic()
+        state.follow(table.encode())  # that it is no such table is said here
+        while True:
+            if {name: rows for name, _, rows in state.tables()}[table]:
+                latest = time.monotonic()
+                yield Table(state, table)
+            if not is_growing or (timeout is not None and time.monotonic() - latest >= timeout):
+                return
+            is_growing = self.is_growing  # before the rest is read, so that nothing comes behind it
+            if is_growing:
+                time.sleep(interval)
+            state = state.follow(table.encode())
+
     def report(
         self,
         *,
@@ -244,6 +277,8 @@ class Recording:
         stream: int = -1,
         kernel: Optional[str] = None,
         scope: Optional[str] = None,
+        scopes: bool = False,
+        stalls: bool = False,
     ) -> dict[str, Any]:
         """What ``pitot report --json`` says with options of the same names (docs/report.md); shown, it is the report."""
         import json
@@ -251,13 +286,14 @@ class Recording:
         from pitot._notebook import Analysis
 
         until_ns = max(_ns(until), 1) if until is not None else 0
-        report = self._recording.report(_ns(since), until_ns, pid, device, stream, kernel, scope, by)
+        report = self._recording.report(_ns(since), until_ns, pid, device, stream, kernel, scope, by, scopes, stalls)
         numbers = {"process": pid, "device": device, "stream": stream}
         texts = {"kernel": kernel, "scope": scope, "by": by}
         chosen = {name: number for name, number in numbers.items() if number >= 0}
         words = _window_words(since, until) + tuple(
             f"--{name}={value}" for name, value in {**chosen, **texts}.items() if value is not None
         )
+        words += ("--scopes",) * scopes + ("--stalls",) * stalls
         return Analysis(json.loads(report), self.path, words)
 
     def flame(self, mode: Optional[str] = None) -> Page:

@@ -21,6 +21,7 @@ class Recording:
     def columns(
         self, table: bytes, columns: Texts, conditions: Texts, since_ns: int, until_ns: int
     ) -> dict[str, dict[str, str]]: ...
+    def follow(self, table: bytes) -> Recording: ...
     def report(
         self,
         since_ns: int,
@@ -31,6 +32,8 @@ class Recording:
         kernel: Optional[str],
         scope: Optional[str],
         by: Optional[str],
+        scopes: bool,
+        stalls: bool,
     ) -> str: ...
     def export(
         self,

@@ -11,7 +11,6 @@
 
 #include "base/map.h"
 #include "base/search.h"
-#include "base/utf8.h"
 #include "pitot/read.h"
 #include "read/read_table.h"
 #include "symbol/demangle.h"
@@ -96,8 +95,10 @@ static struct source source_of(const struct read_table *r, size_t i)
 	struct source s = { .table = r, .column = c, .id = r->view.schema->id, .width = 8 };
 	int column = c->column;
 
-	if (c->kind == VIEW_PID) {
+	if (c->kind == VIEW_PID || c->kind == VIEW_SCOPE) {
 		s.width = 4;
+		s.values = r->scopes.paths;
+		s.is_ref = c->kind == VIEW_SCOPE;
 		return s;
 	}
 	if (c->kind == VIEW_REFERRED) {
@@ -196,47 +197,45 @@ static uint32_t add_bits(const struct source *s, const uint32_t *index, uint32_t
 /* The texts of a column, each once. */
 struct texts {
 	struct interner interner;
-	uint32_t *numbers; /* of strings of the trace, plus 1; 0: not seen yet */
+	uint32_t *numbers; /* by id, plus 1; 0: not seen yet */
 };
 
-static void add_utf8(struct strbuf *out, const char *text, size_t length)
-{
-	for (size_t i = 0; i < length;) {
-		size_t bad, n = utf8_length(text + i, length - i, &bad);
-
-		if (n)
-			strbuf_add(out, text + i, n);
-		else
-			strbuf_adds(out, UTF8_REPLACEMENT);
-		i += n ? n : bad;
-	}
-}
-
-static int64_t add_text(struct texts *texts, const struct trace *t, enum read_form form,
-			uint32_t id)
+static int64_t add_text(struct texts *texts, const struct read_table *r, size_t column, uint32_t id)
 {
 	_cleanup_strbuf_ struct strbuf shown = STRBUF_INIT, text = STRBUF_INIT;
+	enum read_form form = r->forms[column];
+	const struct trace *t = r->view.trace;
 
-	if (form == READ_SHORT)
+	if (r->columns.items.data[column].kind == VIEW_SCOPE)
+		scope_path_text(&r->scopes.ranges, t, id, &shown);
+	else if (form == READ_SHORT)
 		kernel_name_short(trace_string(t, id), &shown);
 	else if (form == READ_FULL)
 		demangle(trace_string(t, id), &shown);
 	else
 		strbuf_add(&shown, trace_string(t, id), trace_string_length(t, id));
-	add_utf8(&text, strbuf_text(&shown), shown.length);
+	read_add_utf8(&text, strbuf_text(&shown), shown.length);
 	if (shown.failed || text.failed)
 		return -ENOMEM;
 	return interner_add(&texts->interner, strbuf_text(&text), text.length, NULL);
 }
 
-/* Replaces ids of the trace's strings by numbers of texts. Values that are missing become 0. */
-static int number_texts(struct texts *texts, const struct trace *t, enum read_form form,
+/* How many ids the texts of a column may have: of the trace's strings, or of scopes. */
+static uint32_t text_ids(const struct read_table *r, size_t column)
+{
+	return r->columns.items.data[column].kind == VIEW_SCOPE
+		       ? (uint32_t)r->scopes.ranges.path_count
+		       : trace_string_count(r->view.trace);
+}
+
+/* Replaces ids of texts by their numbers. Values that are missing become 0. */
+static int number_texts(struct texts *texts, const struct read_table *r, size_t column,
 			const uint8_t *bits, uint32_t *values, uint64_t n)
 {
-	uint32_t strings = trace_string_count(t);
+	uint32_t ids = text_ids(r, column);
 
 	for (uint64_t i = 0; i < n; i++) {
-		uint32_t id = MIN(values[i], strings);
+		uint32_t id = MIN(values[i], ids);
 		int64_t number;
 
 		if (bits && !(bits[i / 8] >> i % 8 & 1)) {
@@ -244,7 +243,7 @@ static int number_texts(struct texts *texts, const struct trace *t, enum read_fo
 			continue;
 		}
 		if (!texts->numbers[id]) {
-			number = add_text(texts, t, form, id);
+			number = add_text(texts, r, column, id);
 			if (number < 0)
 				return -ENOMEM;
 			texts->numbers[id] = (uint32_t)number + 1;
@@ -281,14 +280,12 @@ static int dictionary_init(struct ArrowArray *a, const struct interner *texts)
 
 static int add_dictionary(const struct read_table *r, size_t i, struct ArrowArray *a)
 {
-	const struct trace *t = r->view.trace;
-	struct texts texts = { .numbers = calloc((size_t)trace_string_count(t) + 1,
-						 sizeof(uint32_t)) };
+	struct texts texts = { .numbers = calloc((size_t)text_ids(r, i) + 1, sizeof(uint32_t)) };
 	int result = -ENOMEM;
 
 	interner_init(&texts.interner);
 	if (texts.numbers)
-		result = number_texts(&texts, t, r->forms[i], a->buffers[0],
+		result = number_texts(&texts, r, i, a->buffers[0],
 				      ((struct array_owner *)a->private_data)->owned[1],
 				      (uint64_t)a->length);
 	if (result == 0)
@@ -362,15 +359,78 @@ static int fill(const struct job *job, const struct source *s, struct ArrowArray
 	return 0;
 }
 
+static uint32_t stack_of(const struct job *job, uint64_t i)
+{
+	return job->table->stacks.of_row[job->rows ? job->rows[i] : i];
+}
+
+/* The names of all lists, one behind the other, as the only child of their array. */
+static int add_names(const struct job *job, struct ArrowArray *a, uint64_t count)
+{
+	const struct read_stacks *s = &job->table->stacks;
+	struct ArrowArray *child = calloc(1, sizeof(*child));
+	uint32_t *values;
+
+	a->children = calloc(1, sizeof(struct ArrowArray *));
+	if (!child || !a->children || array_init(child, job->recording, count, 2) < 0) {
+		free(child);
+		return -ENOMEM;
+	}
+	a->children[a->n_children++] = child;
+	values = array_buffer(child, 1, count * sizeof(*values));
+	if (!values)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < job->count; i++) {
+		const struct stack_frames *frames;
+
+		if (stack_of(job, i) == TRACE_NO_ROW)
+			continue;
+		frames = &s->stacks.data[stack_of(job, i)];
+		memcpy(values, s->names.data + frames->first, frames->count * sizeof(*values));
+		values += frames->count;
+	}
+	return dictionary_init(child, &s->texts);
+}
+
+/* Stacks as lists; E_LIMIT when they have 2^31 frames. */
+static int fill_lists(const struct job *job, struct ArrowArray *a)
+{
+	int32_t *offsets = array_buffer(a, 1, (job->count + 1) * sizeof(*offsets));
+	uint8_t *bits = array_buffer(a, 0, job->count / 8 + 1);
+	uint64_t end = 0;
+
+	if (!offsets || !bits)
+		return -ENOMEM;
+	memset(bits, 0, job->count / 8 + 1);
+	for (uint64_t i = 0; i < job->count; i++) {
+		uint32_t stack = stack_of(job, i);
+
+		offsets[i] = (int32_t)end;
+		if (stack == TRACE_NO_ROW) {
+			a->null_count++;
+			continue;
+		}
+		bits[i / 8] |= (uint8_t)(1 << i % 8);
+		end += job->table->stacks.stacks.data[stack].count;
+		if (end > INT32_MAX)
+			return E_LIMIT;
+	}
+	offsets[job->count] = (int32_t)end;
+	return add_names(job, a, end);
+}
+
 static int make_column(void *user, unsigned worker, size_t i)
 {
 	const struct job *job = user;
 	const struct read_table *r = job->table;
-	struct source source = source_of(r, i);
 	struct ArrowArray *a = job->out->children[i];
 	int result = array_init(a, job->recording, job->count, 2);
+	struct source source;
 
 	(void)worker;
+	if (r->forms[i] == READ_FRAMES)
+		return result < 0 ? result : fill_lists(job, a);
+	source = source_of(r, i);
 	if (result == 0)
 		result = fill(job, &source, a);
 	if (result == 0 && read_is_text(r, i))
@@ -462,6 +522,9 @@ int read_table_array(struct read_table *r, struct pitot_recording *recording,
 
 	if (result >= 0)
 		result = view_columns_load(&r->view, &r->where.columns, e);
+	for (size_t i = 0; i < r->columns.items.count && result >= 0; i++)
+		if (r->forms[i] == READ_FRAMES)
+			result = read_stacks_load(&r->stacks, r->view.trace, r->view.schema, e);
 	if (result < 0)
 		return result;
 	if (view_where_prepare(&r->view, &r->where) < 0 || choose_rows(r, &rows, &job.count) < 0)

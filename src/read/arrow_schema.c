@@ -72,13 +72,39 @@ static const char *format_of(const struct view_column *c)
 
 	if (c->kind == VIEW_PID)
 		return "I";
+	if (c->kind == VIEW_SCOPE)
+		return "i";
 	return c->kind == VIEW_DURATION ? "L" : formats[c->schema->type];
+}
+
+static int add_dictionary(struct ArrowSchema *s)
+{
+	s->dictionary = calloc(1, sizeof(*s->dictionary));
+	return s->dictionary ? schema_init(s->dictionary, "u", "", metadata(NULL, 0)) : -ENOMEM;
+}
+
+/* The items of a list of texts. */
+static int add_names(struct ArrowSchema *s)
+{
+	struct ArrowSchema *item = calloc(1, sizeof(*item));
+
+	s->children = calloc(1, sizeof(struct ArrowSchema *));
+	if (!item || !s->children) {
+		free(item);
+		return -ENOMEM;
+	}
+	s->children[s->n_children++] = item;
+	return schema_init(item, "i", "item", metadata(NULL, 0)) < 0 ? -ENOMEM
+								     : add_dictionary(item);
 }
 
 static int column_schema_init(const struct read_table *r, size_t i, struct ArrowSchema *out)
 {
 	static const struct column_schema
 		pid = { .unit = "", .meaning = "process of the row" },
+		scope = { .unit = "", .meaning = "path of the innermost scope around it" },
+		frames = { .unit = "",
+			   .meaning = "names of the call stack's frames, the outermost first" },
 		duration = { .unit = "ns", .meaning = "end_ns - start_ns" },
 		names[] = {
 			[READ_SHORT] = { .unit = "", .meaning = "kernel name, short" },
@@ -86,22 +112,27 @@ static int column_schema_init(const struct read_table *r, size_t i, struct Arrow
 		};
 	const struct view_column *c = &r->columns.items.data[i];
 	enum read_form form = r->forms[i];
-	const struct column_schema *schema = form == READ_SHORT || form == READ_FULL ? &names[form]
-					     : c->schema                             ? c->schema
-					     : c->kind == VIEW_PID                   ? &pid
-										     : &duration;
+	const struct column_schema *schema = form == READ_FRAMES ? &frames
+					     : form == READ_SHORT || form == READ_FULL
+						     ? &names[form]
+					     : c->schema             ? c->schema
+					     : c->kind == VIEW_PID   ? &pid
+					     : c->kind == VIEW_SCOPE ? &scope
+								     : &duration;
 	const char *const pairs[][2] = {
 		{ "unit", schema->unit },
 		{ "meaning", schema->meaning },
 		{ "clock", view_is_time(c) ? "CLOCK_MONOTONIC" : "" },
 		{ "refers_to", form == READ_ROW ? schema_table(schema->ref)->name : "" },
 	};
-	int result = schema_init(out, format_of(c), c->label, metadata(pairs, ARRAY_SIZE(pairs)));
+	int result = schema_init(out, form == READ_FRAMES ? "+l" : format_of(c), c->label,
+				 metadata(pairs, ARRAY_SIZE(pairs)));
 
-	if (result < 0 || !(read_is_text(r, i) || read_is_enum(r, i)))
+	if (result < 0)
 		return result;
-	out->dictionary = calloc(1, sizeof(*out->dictionary));
-	return out->dictionary ? schema_init(out->dictionary, "u", "", metadata(NULL, 0)) : -ENOMEM;
+	if (form == READ_FRAMES)
+		return add_names(out);
+	return read_is_text(r, i) || read_is_enum(r, i) ? add_dictionary(out) : 0;
 }
 
 int read_table_schema(const struct read_table *r, struct ArrowSchema *out)

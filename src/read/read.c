@@ -23,6 +23,7 @@ struct pitot_recording {
 	pthread_mutex_t lock; /* while columns are loaded; afterwards they stay as they are */
 	struct trace *trace;
 	char *path;
+	enum table_id followed; /* has not all of its rows; 0: none */
 };
 
 static int finish(int result, const struct error *e, struct pitot_read_error *out)
@@ -65,6 +66,38 @@ int pitot_read_open(const char *path, struct pitot_recording **out, struct pitot
 	r->path = strdup(path);
 	if (r->path)
 		result = trace_open(path, NULL, &r->trace, &e);
+	if (result < 0)
+		pitot_read_close(r);
+	else
+		*out = r;
+	return finish(result, &e, error);
+}
+
+static int check_followed(const struct table_schema *table, const char *name, struct error *e)
+{
+	if (!table)
+		return read_table_unknown(name, e);
+	if (table->time_column < 0 || table->repeated)
+		return error_set(e, E_USAGE,
+				 "table '%s' cannot be followed: its rows are no events", name);
+	return 0;
+}
+
+int pitot_read_follow(const struct pitot_recording *before, const char *table,
+		      struct pitot_recording **out, struct pitot_read_error *error)
+{
+	const struct table_schema *schema = schema_table_by_name(table);
+	struct pitot_recording *r;
+	struct error e = { 0 };
+	int result = check_followed(schema, table, &e);
+
+	if (result < 0)
+		return finish(result, &e, error);
+	result = pitot_read_open(before->path, &r, error);
+	if (result < 0)
+		return result;
+	r->followed = (enum table_id)schema->id;
+	result = trace_only_new(r->trace, r->followed, before->trace);
 	if (result < 0)
 		pitot_read_close(r);
 	else
@@ -147,7 +180,7 @@ static int read_query(struct pitot_recording *r, const struct pitot_read_query *
 		      struct ArrowSchema *schema, struct ArrowArray *array, struct error *e)
 {
 	struct pitot_read_query own = { 0 };
-	struct read_table table = { 0 };
+	struct read_table table = { .without_scopes = r->followed == TABLE_nvtx };
 	int result;
 
 	COPY_OPTIONS(own, query);

@@ -77,6 +77,8 @@ int read_report(struct trace *t, const char *path, const struct pitot_read_repor
 		struct error *e)
 {
 	struct report_options options = { .callers_of = UINT64_MAX,
+					  .scope_tree = o->scopes,
+					  .stalls = o->stalls,
 					  .filter = { .since_ns = o->since_ns,
 						      .until_ns = o->until_ns,
 						      .pid = o->pid,

@@ -10,6 +10,8 @@ void read_table_release(struct read_table *r)
 {
 	view_where_release(&r->where);
 	view_columns_release(&r->columns);
+	view_scopes_release(&r->scopes);
+	read_stacks_release(&r->stacks);
 }
 
 /* "config.row" of a column that refers to rows of another table. */
@@ -36,6 +38,20 @@ static int add_row_number(struct read_table *r, const char *name)
 	return 0;
 }
 
+/* "stack.frames" */
+static int add_frames(struct read_table *r, const char *name)
+{
+	struct view_column column = { .kind = VIEW_PID };
+
+	if (strcmp(name, "stack.frames") || !read_stacks_known(r->view.schema))
+		return 0;
+	column.label = strdup(name);
+	if (column.label && vec_push(&r->columns.items, column) == 0)
+		return 1;
+	free(column.label);
+	return -ENOMEM;
+}
+
 static int add_column(struct read_table *r, const char *name, struct error *e)
 {
 	static const struct {
@@ -49,8 +65,12 @@ static int add_column(struct read_table *r, const char *name, struct error *e)
 	if (at == READ_COLUMNS_MAX)
 		return error_set(e, E_LIMIT, "more than %u columns", READ_COLUMNS_MAX);
 	result = add_row_number(r, name);
+	r->forms[at] = READ_ROW;
+	if (!result) {
+		result = add_frames(r, name);
+		r->forms[at] = result > 0 ? READ_FRAMES : READ_AS_IT_IS;
+	}
 	if (result) {
-		r->forms[at] = READ_ROW;
 		return result < 0 ? error_set(e, result, "out of memory") : 0;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
@@ -94,14 +114,10 @@ static int add_all(struct read_table *r, struct error *e)
 	return result;
 }
 
-static int find_table(struct read_table *r, const char *name, struct error *e)
+int read_table_unknown(const char *name, struct error *e)
 {
-	const char *nearest;
+	const char *nearest = name ? options_nearest(name, schema_table_names) : NULL;
 
-	r->view.schema = name ? schema_table_by_name(name) : NULL;
-	if (r->view.schema)
-		return 0;
-	nearest = name ? options_nearest(name, schema_table_names) : NULL;
 	if (nearest)
 		return error_set(e, E_USAGE, "unknown table '%s', did you mean '%s'?", name,
 				 nearest);
@@ -138,8 +154,10 @@ int read_table_init(struct read_table *r, struct trace *t, const struct pitot_re
 
 	r->view.trace = t;
 	r->view.always_pid = true;
+	r->view.scopes = r->without_scopes ? NULL : &r->scopes;
 	trace_span(t, &r->view.origin_ns, &end_ns);
-	result = find_table(r, query->table, e);
+	r->view.schema = query->table ? schema_table_by_name(query->table) : NULL;
+	result = r->view.schema ? 0 : read_table_unknown(query->table, e);
 	if (result >= 0 && !query->columns)
 		result = add_all(r, e);
 	for (size_t i = 0; query->columns && query->columns[i] && result >= 0; i++)

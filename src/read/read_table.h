@@ -6,6 +6,7 @@
 #define PITOT_READ_READ_TABLE_H
 
 #include "pitot/read.h"
+#include "read/read_stacks.h"
 #include "read/view_where.h"
 
 #define READ_COLUMNS_MAX 256u
@@ -16,6 +17,7 @@ enum read_form {
 	READ_SHORT, /* name of a kernel */
 	READ_FULL,
 	READ_ROW, /* REF: the number of the row */
+	READ_FRAMES, /* of a stack: the list of its frames' names */
 };
 
 struct read_table {
@@ -23,11 +25,14 @@ struct read_table {
 	struct view_columns columns;
 	uint8_t forms[READ_COLUMNS_MAX]; /* enum read_form, of each column */
 	struct view_where where;
+	struct view_scopes scopes;
+	bool without_scopes; /* ranges are missing from the trace */
+	struct read_stacks stacks;
 	bool windowed; /* only rows with since_ns <= time < until_ns, CLOCK_MONOTONIC */
 	uint64_t since_ns, until_ns;
 };
 
-/* Finds the columns and conditions; decodes nothing. *r is zeroed before, and read_table_release always needed. */
+/* Finds the columns and conditions; decodes nothing. *r is zeroed before but for without_scopes, and read_table_release always needed. */
 int read_table_init(struct read_table *r, struct trace *t, const struct pitot_read_query *query,
 		    struct error *e) MUST_USE;
 void read_table_release(struct read_table *r);
@@ -44,11 +49,14 @@ static inline bool read_is_enum(const struct read_table *r, size_t column)
 	return schema && schema->type == COLUMN_TYPE_ENUM;
 }
 
+/* E_USAGE, with the nearest name. */
+int read_table_unknown(const char *name, struct error *e);
+
 /* 0 or -ENOMEM. */
 int read_table_schema(const struct read_table *r, struct ArrowSchema *out) MUST_USE;
 /* Decodes. Arrays hold a reference to `recording`. 0 or a negative code. */
-int read_table_array(struct read_table *r, struct pitot_recording *recording, struct ArrowArray *out,
-		     struct error *e) MUST_USE;
+int read_table_array(struct read_table *r, struct pitot_recording *recording,
+		     struct ArrowArray *out, struct error *e) MUST_USE;
 
 /* read.c */
 void recording_ref(struct pitot_recording *r);

@@ -54,6 +54,7 @@ static void add_name(const struct report *r, const struct hotspot *h, bool full_
 struct launch_config {
 	const struct hotspot *hotspot;
 	uint64_t count; /* kernels that have it */
+	uint32_t row; /* of kernel_config */
 	uint32_t grid[3], block[3], registers, static_shared_bytes, dynamic_shared_bytes;
 };
 
@@ -65,6 +66,7 @@ static struct launch_config config_of(const struct report *r, const struct hotsp
 	return (struct launch_config){
 		.hotspot = h,
 		.count = h->config_count,
+		.row = row,
 		.grid = { c->grid_x[row], c->grid_y[row], c->grid_z[row] },
 		.block = { c->block_x[row], c->block_y[row], c->block_z[row] },
 		.registers = c->registers[row],
@@ -316,6 +318,7 @@ static const struct field occupancy_fields[] = {
 	FIELD("blocks", NULL, COUNT, OCCUPANCY(blocks)),
 	FIELD("limiter", NULL, CHOICE, OCCUPANCY(limiter), .names = occupancy_limiter_name),
 	FIELD("waves", NULL, MILLI, OCCUPANCY(waves_milli)),
+	FIELD("limits", NULL, NUMBERS, NUMBERS(struct occupancy, limits)),
 };
 
 static bool has_size(const struct report_view *v, const void *row)
@@ -327,6 +330,7 @@ static bool has_size(const struct report_view *v, const void *row)
 #define CONFIG(member) MEMBER(struct launch_config, member)
 static const struct field config_fields[] = {
 	FIELD("count", NULL, COUNT, CONFIG(count)),
+	FIELD("row", NULL, ID, CONFIG(row)),
 	FIELD("grid", NULL, NUMBERS, NUMBERS(struct launch_config, grid), .when = has_size),
 	FIELD("block", NULL, NUMBERS, NUMBERS(struct launch_config, block), .when = has_size),
 	FIELD("registers", NULL, COUNT, CONFIG(registers)),

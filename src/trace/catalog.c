@@ -140,6 +140,8 @@ int catalog_open(struct trace *t, struct error *e)
 ORDER(compare_segments, struct trace_segment,
       UP(file.header.session) ?: UP(file.header.number) ?: DOWN(file.size) ?: strcmp(a->name, b->name))
 
+ORDER(compare_numbers, struct trace_segment, UP(file.header.session) ?: UP(file.header.number))
+
 ORDER(compare_sessions, struct session, UP(start_ns) ?: UP(id))
 
 static void session_add(struct session *session, const struct trace_segment *segment,
@@ -263,6 +265,36 @@ int catalog_blocks(struct trace *t)
 		if (t->tables[i].items.count)
 			qsort_r(t->tables[i].items.data, t->tables[i].items.count,
 				sizeof(struct block_item), compare_items, t);
+	return 0;
+}
+
+int trace_only_new(struct trace *t, enum table_id table, const struct trace *before)
+{
+	uint64_t *known = calloc(t->segments.count + 1, sizeof(*known));
+	struct table_data *data = &t->tables[table];
+	size_t at = 0, kept = 0;
+
+	if (!known)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->segments.count; i++) {
+		while (at < before->segments.count &&
+		       compare_numbers(&before->segments.data[at], &t->segments.data[i]) < 0)
+			at++;
+		if (at < before->segments.count &&
+		    compare_numbers(&before->segments.data[at], &t->segments.data[i]) == 0)
+			known[i] = before->segments.data[at].file.parsed_bytes;
+	}
+	for (size_t i = 0; i < data->items.count; i++) {
+		struct block_item item = data->items.data[i];
+		const struct segment *file = &t->segments.data[item.segment].file;
+
+		if (file->blocks[item.block].offset >= known[item.segment])
+			data->items.data[kept++] = item;
+		else
+			data->size.rows -= item.rows;
+	}
+	data->items.count = kept;
+	free(known);
 	return 0;
 }
 

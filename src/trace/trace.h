@@ -86,6 +86,12 @@ void trace_load_done(struct trace *t);
 #define COLUMN_BITS_15(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_14(table, __VA_ARGS__))
 #define COLUMN_BITS_16(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_15(table, __VA_ARGS__))
 
+/*
+ * Leaves out the blocks of a table that were on disk when `before`, the same recording, was opened. Before anything of the
+ * table is loaded. 0 or -ENOMEM.
+ */
+int trace_only_new(struct trace *t, enum table_id table, const struct trace *before) MUST_USE;
+
 /* Also before loading, but with repeated rows then: trace_load_repeated. */
 uint64_t trace_rows(const struct trace *t, enum table_id table);
 /* First row of the table that belongs to process p; p = trace_process_count gives the end. After trace_load. */

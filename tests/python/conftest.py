@@ -1,4 +1,5 @@
-"""Programs in Python that record themselves, and what is in their recordings."""
+"""The package; programs in Python that record themselves, and what is in their recordings."""
+import importlib
 import json
 import subprocess
 import sys
@@ -11,9 +12,29 @@ from waiting import PATIENCE
 
 @pytest.fixture(scope="session")
 def folder(plain):
+    """Where the package was built: without sanitizers, which an interpreter would have to be started with."""
     if not list((plain / "python/pitot").glob("_record.*.so")):
         pytest.skip("the package was not built: no Python.h (python3-dev)")
     return plain / "python"
+
+
+@pytest.fixture(scope="session")
+def package(folder):
+    sys.path.insert(0, str(folder))
+    return importlib.import_module("pitot")
+
+
+@pytest.fixture(scope="session")
+def path(shared_folder, make_recording):
+    return shared_folder("python-varied", lambda f: make_recording(f / "varied.pitot", "varied")) / "varied.pitot"
+
+
+@pytest.fixture(scope="session")
+def train(shared_folder, make_recording):
+    def fill(folder):
+        make_recording(folder / "train.pitot", kernels=20000, processes=2, pattern="train", stacks=50)
+
+    return shared_folder("python-train", fill) / "train.pitot"
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The Python package against the command line: same rows, same numbers, same words."""
 import gc
-import importlib
 import json
 import re
 import shutil
@@ -13,33 +12,6 @@ import pytest
 
 pyarrow = pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("error")
-
-
-@pytest.fixture(scope="session")
-def folder(plain):
-    """Where the package was built: without sanitizers, which an interpreter would have to be started with."""
-    if not list((plain / "python/pitot").glob("_read.*.so")):
-        pytest.skip("the package was not built: no Python.h (python3-dev)")
-    return plain / "python"
-
-
-@pytest.fixture(scope="session")
-def package(folder):
-    sys.path.insert(0, str(folder))
-    return importlib.import_module("pitot")
-
-
-@pytest.fixture(scope="session")
-def path(shared_folder, make_recording):
-    return shared_folder("python-varied", lambda f: make_recording(f / "varied.pitot", "varied")) / "varied.pitot"
-
-
-@pytest.fixture(scope="session")
-def train(shared_folder, make_recording):
-    def fill(folder):
-        make_recording(folder / "train.pitot", kernels=20000, processes=2, pattern="train", stacks=50)
-
-    return shared_folder("python-train", fill) / "train.pitot"
 
 
 @pytest.fixture
@@ -307,9 +279,7 @@ with tempfile.TemporaryDirectory() as folder:
 
 def test_the_installed_component_is_whole(folder, plain, environment, path, tmp_path, source):
     subprocess.run(["cmake", "--install", plain, "--component", "python", "--prefix", tmp_path], check=True, capture_output=True)
-    for file in (source / "python/pitot").iterdir():
-        if file.is_file():
-            shutil.copy(file, tmp_path / "pitot")
+    shutil.copytree(source / "python/pitot", tmp_path / "pitot", dirs_exist_ok=True)
     check_installed(tmp_path / "pitot", environment, path)
 
 
