@@ -37,6 +37,12 @@ def train(shared_folder, make_recording):
     return shared_folder("python-train", fill) / "train.pitot"
 
 
+@pytest.fixture(scope="session")
+def training(shared_folder, make_recording):
+    """Eight steps on a GPU with readings, allocations and scopes."""
+    return shared_folder("python-training", lambda f: make_recording(f / "t.pitot", "training")) / "t.pitot"
+
+
 @pytest.fixture
 def run(folder, environment, tmp_path):
     """What a program prints as JSON: run("print(json.dumps(1))")."""

@@ -21,7 +21,9 @@
 	X(stack_running) /* as native, of a process that goes on running */                        \
 	/* scopes_recording.c */                                                                   \
 	X(scopes) /* scopes of a program, carried on by a pool's thread, and NVTX ranges */        \
-	/* stalls_recording.c */                                                                    \
+	/* training_recording.c */                                                                 \
+	X(training) /* a training loop with readings and allocations, for pictures */              \
+	/* stalls_recording.c */                                                                   \
 	X(stalls) /* samples of kernels of two processes */                                        \
 	/* names_recording.c */                                                                    \
 	X(names) /* names that want to be markup or code */                                        \

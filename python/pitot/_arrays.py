@@ -1,0 +1,51 @@
+"""Columns of a table as numpy arrays, and readings of counters in their units."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pitot import Recording, Table
+
+
+def needs(module: str, what: str, package: str = "") -> Any:
+    """A module that this package does without otherwise."""
+    import importlib
+
+    from pitot import Error
+
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise Error(f"{what} needs {error.name}: pip install {package or module.partition('.')[0]}") from error
+
+
+def arrow_of(table: Table, what: str) -> Any:
+    """Texts are texts, and integers signed: no consumer has to know more kinds."""
+    pa = needs("pyarrow", what)
+    arrow = table.to_arrow()
+    for i, field in enumerate(arrow.schema):
+        kind = (
+            pa.string() if pa.types.is_dictionary(field.type) else pa.int64() if pa.types.is_integer(field.type) else field.type
+        )
+        arrow = arrow.set_column(i, field.name, arrow.column(i).cast(kind, safe=False))
+    return arrow
+
+
+def arrays_of(table: Table, what: str) -> dict[str, Any]:
+    """Numbers that may be missing are floats, with NaN."""
+    arrow = arrow_of(table, what)
+    return {name: arrow[name].to_numpy() for name in arrow.column_names}
+
+
+def readings(recording: Recording, what: str, *conditions: str) -> dict[str, Any]:
+    """Columns pid, device (-1: the machine), time_ns, counter, and value in the counter's unit."""
+    import numpy
+
+    arrays = arrays_of(recording.counters.where(*conditions), what)
+    raw = arrays["value"].astype("int64")
+    is_real = arrays["counter.reading"] == "real"
+    arrays["value"] = numpy.where(is_real, raw.view("float64"), raw / 10.0 ** arrays.pop("counter.decimals").astype("float64"))
+    arrays["device"] = numpy.nan_to_num(arrays["device"].astype("float64"), nan=-1).astype("int64")
+    return arrays
