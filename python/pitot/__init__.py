@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pitot import gpufl as gpufl
     from pitot import torch as torch
     from pitot._notebook import Page
+    from pitot._plot import Plot
     from pitot._record import external_pop, external_push, mark
     from pitot._recorder import Running, Scope, counter, gauge, record, scope, start, steps
 
@@ -265,6 +266,13 @@ class Recording:
             if is_growing:
                 time.sleep(interval)
             state = state.follow(table.encode())
+
+    @property
+    def plot(self) -> Plot:
+        """Pictures of it: ``r.plot.timeline()`` and so on, which need matplotlib."""
+        from pitot._plot import Plot
+
+        return Plot(self)
 
     def report(
         self,

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pitot import Recording, Table
 
 
-def needs(module: str, what: str, package: str = "") -> Any:
+def needs(module: str, what: str) -> Any:
     """A module that this package does without otherwise."""
     import importlib
 
@@ -18,7 +18,8 @@ def needs(module: str, what: str, package: str = "") -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise Error(f"{what} needs {error.name}: pip install {package or module.partition('.')[0]}") from error
+        package = module.partition(".")[0]
+        raise Error(f"{what} needs {package}: pip install {package}") from error
 
 
 def arrow_of(table: Table, what: str) -> Any:
