@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from pitot import gpufl as gpufl
     from pitot import torch as torch
+    from pitot import tracesmith as tracesmith
     from pitot._notebook import Page
     from pitot._plot import Plot
     from pitot._record import external_pop, external_push, mark
@@ -74,7 +75,7 @@ if not TYPE_CHECKING:
         """What records is imported, and the recorder loaded, when it is asked for."""
         import importlib
 
-        if name in ("gpufl", "torch"):
+        if name in ("gpufl", "torch", "tracesmith"):
             return importlib.import_module(f"pitot.{name}")
         if name not in __all__:
             raise AttributeError(f"module 'pitot' has no attribute {name!r}")

@@ -1,0 +1,440 @@
+"""TraceSmith's Python calls on Pitot's recorder: ``import pitot.tracesmith as ts``.
+
+A capture is a recording, in a temporary folder that goes with the profiler; ``events_of`` makes events of any other. A kernel
+is one event with its duration. Times are nanoseconds of CLOCK_MONOTONIC. SBT files are not written or read.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from pitot import Error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from typing import Any, Iterable, Literal, NoReturn, Optional, Union
+
+    from pitot import Recording, Running
+
+    Path = Union[str, os.PathLike[str]]
+
+__all__ = [
+    "EventType",
+    "PlatformType",
+    "Profiler",
+    "ProfilerConfig",
+    "SBTReader",
+    "SBTWriter",
+    "Timeline",
+    "TimelineSpan",
+    "TraceEvent",
+    "TracingConfig",
+    "TracingSession",
+    "TracingStatistics",
+    "build_timeline",
+    "create_profiler",
+    "detect_platform",
+    "events_of",
+    "export_perfetto",
+    "get_current_timestamp",
+    "is_cuda_available",
+]
+
+EventType = IntEnum(
+    "EventType",
+    "Unknown KernelLaunch KernelComplete MemcpyH2D MemcpyD2H MemcpyD2D MemsetDevice StreamSync DeviceSync EventRecord "
+    "EventSync StreamCreate StreamDestroy ContextCreate ContextDestroy MemAlloc MemFree Marker RangeStart RangeEnd NCCLStart "
+    "NCCLComplete",
+    start=0,
+)
+PlatformType = IntEnum("PlatformType", "Unknown CUDA ROCm Metal", start=0)
+
+_COPIES = {"HtoD": "H2D", "HtoA": "H2D", "DtoH": "D2H", "AtoH": "D2H"}
+_WAITS = {"stream": EventType.StreamSync, "context": EventType.DeviceSync}
+_ON_GPU = frozenset(range(EventType.KernelLaunch, EventType.MemsetDevice + 1))
+_SPANS = _ON_GPU | {EventType.StreamSync, EventType.DeviceSync, EventType.EventSync}
+
+
+@dataclass
+class TraceEvent:
+    type: EventType = EventType.Unknown
+    name: str = ""
+    timestamp: int = 0
+    duration: int = 0
+    device_id: int = 0
+    stream_id: int = 0
+    correlation_id: int = 0
+    thread_id: int = 0
+    metadata: dict[str, str] = field(default_factory=dict)
+    call_stack: list[str] = field(default_factory=list)  # names of frames, the outermost first
+
+
+@dataclass
+class ProfilerConfig:
+    """What get_events() has. ``buffer_size`` is the most that it returns, of a recording that has everything."""
+
+    buffer_size: int = 1 << 20
+    capture_callstacks: bool = False
+    callstack_depth: int = 32
+    capture_kernels: bool = True
+    capture_memcpy: bool = True
+    capture_memset: bool = True
+    capture_sync: bool = True
+    capture_alloc: bool = False
+
+
+def get_current_timestamp() -> int:
+    return time.monotonic_ns()
+
+
+def is_cuda_available() -> bool:
+    """Whether `pitot devices` finds a GPU."""
+    import json
+    import subprocess
+
+    from pitot.__main__ import program
+
+    said = subprocess.run([program(), "devices", "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return said.returncode == 0 and bool(json.loads(said.stdout))
+
+
+def detect_platform() -> PlatformType:
+    return PlatformType.CUDA if is_cuda_available() else PlatformType.Unknown
+
+
+# --- events of a recording ---
+
+#: By option: table, and what events have as metadata, from columns.
+_SOURCES: dict[str, tuple[str, dict[str, str]]] = {
+    "capture_kernels": (
+        "kernel",
+        {f"{part}Dim{axis.upper()}": f"config.{part}_{axis}" for part in ("grid", "block") for axis in "xyz"}
+        | {"dynamicSharedMemory": "config.dynamic_shared_bytes", "staticSharedMemory": "config.static_shared_bytes"}
+        | {"localMemoryPerThread": "config.local_bytes_per_thread", "localMemoryTotal": "config.local_bytes_total"}
+        | {"registersPerThread": "config.registers"},
+    ),
+    "capture_memcpy": ("memcpy", {"bytes": "bytes", "srcKind": "source_kind", "dstKind": "destination_kind"}),
+    "capture_memset": ("memset", {"bytes": "bytes", "value": "value"}),
+    "capture_sync": ("synchronization", {}),
+    "capture_alloc": ("allocation", {"bytes": "bytes", "ptr": "address"}),
+}
+
+
+def _kind(table: str, row: dict[str, Any]) -> tuple[EventType, str]:
+    """Type and name of an event."""
+    if table == "kernel":
+        return EventType.KernelLaunch, row["full_name"] or ""
+    if table == "memcpy":
+        kind = _COPIES.get(row["kind"], "D2D")
+        return EventType.Unknown if row["kind"] in ("HtoH", "unknown") else EventType[f"Memcpy{kind}"], f"memcpy {row['kind']}"
+    if table == "synchronization":
+        return _WAITS.get(row["kind"], EventType.EventSync), f"synchronize {row['kind']}"
+    if table == "allocation":
+        is_release = row["operation"] == "release"
+        return EventType.MemFree if is_release else EventType.MemAlloc, f"{row['operation']} of {row['kind']} memory"
+    return EventType.MemsetDevice, "memset"
+
+
+def events_of(recording: Recording, config: Optional[ProfilerConfig] = None) -> list[TraceEvent]:
+    """The work of GPUs, waits for it and allocations of a recording, in order of their times."""
+    from pitot._arrays import arrays_of, arrow_of
+
+    config, events = config or ProfilerConfig(), []
+    calls = arrays_of(recording.calls.select("pid", "correlation", "thread"), "pitot.tracesmith")
+    threads = {(pid, correlation): thread for pid, correlation, thread in zip(*(column.tolist() for column in calls.values()))}
+    for option, (name, metadata) in _SOURCES.items():
+        if not getattr(config, option):
+            continue
+        table = recording.table(name)
+        wanted = {"pid", "start_ns", "time_ns", "duration_ns", "device", "stream", "correlation", "kind", "operation"}
+        columns = [*wanted.intersection(table.columns), *metadata.values(), *(["full_name"] if name == "kernel" else [])]
+        stacks = ["stack.frames"] if config.capture_callstacks else []
+        timed = table.select(*columns, *stacks).where("time_ns!=-" if "time_ns" in columns else "duration!=-")
+        for row in arrow_of(timed, "pitot.tracesmith").to_pylist():
+            kind, text = _kind(name, row)
+            events.append(
+                TraceEvent(
+                    kind,
+                    text,
+                    row.get("start_ns", row.get("time_ns")),
+                    row.get("duration_ns", 0),
+                    row.get("device") or 0,
+                    row.get("stream") or 0,
+                    row["correlation"],
+                    threads.get((row["pid"], row["correlation"]), 0),
+                    {key: str(row[column]) for key, column in metadata.items() if row[column] is not None},
+                    (row.get("stack.frames") or [])[-config.callstack_depth :],
+                )
+            )
+    return sorted(events, key=lambda event: event.timestamp)
+
+
+class Profiler:
+    """Captures of this process, one after the other. Made by create_profiler()."""
+
+    def __init__(self) -> None:
+        self.config = ProfilerConfig()
+        #: The last capture, until the next one.
+        self.recording: Optional[Recording] = None
+        self._running: Optional[Running] = None
+
+    def platform_type(self) -> PlatformType:
+        return PlatformType.CUDA
+
+    def is_available(self) -> bool:
+        return is_cuda_available()
+
+    def initialize(self, config: Optional[ProfilerConfig] = None) -> bool:
+        self.config = config or ProfilerConfig()
+        return True
+
+    def finalize(self) -> None:
+        self.stop_capture()
+        self.recording = None
+
+    def start_capture(self) -> bool:
+        """False: one is running, or recording is switched off."""
+        import os
+        import shutil
+        import tempfile
+        import weakref
+
+        import pitot
+
+        if self._running:
+            return False
+        folder = tempfile.mkdtemp(prefix="pitot-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        config, path = self.config, os.path.join(folder, "capture.pitot")
+        stacks: Literal["all", "none"] = "all" if config.capture_callstacks else "none"
+        running = pitot.start(path, stacks=stacks, memory=config.capture_alloc, sync=config.capture_sync)
+        self.recording, self._running = None, running if running.path else None
+        return self._running is not None
+
+    def stop_capture(self) -> bool:
+        if not self._running:
+            return False
+        self._running.stop()
+        self.recording, self._running = self._running.open(), None
+        return True
+
+    def is_capturing(self) -> bool:
+        return self._running is not None
+
+    def _all_events(self) -> list[TraceEvent]:
+        recording = self._running.open() if self._running else self.recording
+        return events_of(recording, self.config) if recording else []
+
+    def get_events(self) -> list[TraceEvent]:
+        """Of the last capture, or so far of the one that runs: the newest ``buffer_size``."""
+        return self._all_events()[-self.config.buffer_size :]
+
+    def events_captured(self) -> int:
+        return len(self.get_events())
+
+    def events_dropped(self) -> int:
+        """What get_events() leaves out, and what the recording knows to be missing."""
+        lost = sum(int(loss["count"]) for loss in self.recording.loss) if self.recording else 0
+        return lost + max(0, len(self._all_events()) - self.config.buffer_size)
+
+
+def create_profiler(platform: PlatformType = PlatformType.CUDA) -> Profiler:
+    if platform not in (PlatformType.CUDA, PlatformType.Unknown):
+        raise Error(f"there is no profiler for {platform.name}: Pitot records NVIDIA GPUs")
+    return Profiler()
+
+
+# --- timeline ---
+
+
+@dataclass
+class TimelineSpan:
+    correlation_id: int
+    device_id: int
+    stream_id: int
+    type: EventType
+    name: str
+    start_time: int
+    end_time: int
+
+
+@dataclass
+class Timeline:
+    spans: list[TimelineSpan]
+    total_duration: int  # from the first to the last GPU work, in ns
+    gpu_utilization: float  # the part of it for which a device had work, as the mean of the devices
+    max_concurrent_ops: int
+
+
+def build_timeline(events: Iterable[TraceEvent]) -> Timeline:
+    """Of kernels, copies and memory sets. Work that overlaps counts once."""
+    spans = [
+        TimelineSpan(e.correlation_id, e.device_id, e.stream_id, e.type, e.name, e.timestamp, e.timestamp + e.duration)
+        for e in sorted(events, key=lambda event: event.timestamp)
+        if e.type in _ON_GPU
+    ]
+    total = max((span.end_time for span in spans), default=0) - min((span.start_time for span in spans), default=0)
+    busy, until = 0, {span.device_id: 0 for span in spans}
+    for span in spans:
+        busy += max(0, span.end_time - max(span.start_time, until[span.device_id]))
+        until[span.device_id] = max(until[span.device_id], span.end_time)
+    running = most = 0
+    ends = [(span.end_time, -1) for span in spans if span.end_time > span.start_time]
+    for _, change in sorted([(span.start_time, 1) for span in spans if span.end_time > span.start_time] + ends):
+        running += change
+        most = max(most, running)
+    return Timeline(spans, total, busy / (total * len(until)) if total else 0.0, most)
+
+
+# --- files ---
+
+
+def export_perfetto(events: Iterable[TraceEvent], filename: Path, use_protobuf: bool = False) -> bool:
+    """Writes the events as JSON, which ui.perfetto.dev reads."""
+    if use_protobuf:
+        raise Error("protobuf is written from a recording: profiler.recording.export('trace.pftrace')")
+    _write_json(events, (), filename)
+    return True
+
+
+def _write_json(events: Iterable[TraceEvent], counters: Iterable[tuple[int, str, float]], filename: Path) -> None:
+    import json
+
+    lines: list[dict[str, Any]] = []
+    named: set[tuple[int, int]] = set()
+    for event in events:
+        args = {"event_type": int(event.type), "correlation_id": event.correlation_id, "thread_id": event.thread_id}
+        line = {
+            "name": event.name,
+            "cat": event.type.name,
+            "pid": event.device_id,
+            "tid": event.stream_id,
+            "ts": event.timestamp / 1e3,
+        }
+        shape = {"ph": "X", "dur": event.duration / 1e3} if event.duration or event.type in _SPANS else {"ph": "i", "s": "t"}
+        stack = {"stack": " > ".join(event.call_stack)} if event.call_stack else {}
+        lines.append({**line, **shape, "args": {**args, **stack, **event.metadata}})
+        named.add((event.device_id, event.stream_id))
+    for device in {device for device, _ in named}:
+        lines.append({"ph": "M", "name": "process_name", "pid": device, "args": {"name": f"GPU Device {device}"}})
+    for device, stream in named:
+        lines.append({"ph": "M", "name": "thread_name", "pid": device, "tid": stream, "args": {"name": f"Stream {stream}"}})
+    for moment, name, value in counters:
+        lines.append({"ph": "C", "name": name, "pid": 9999, "ts": moment / 1e3, "args": {"value": value}})
+    with open(filename, "w", encoding="utf-8") as file:
+        json.dump({"traceEvents": lines, "displayTimeUnit": "ns"}, file)
+
+
+def _no_sbt(*_: Any, **__: Any) -> NoReturn:
+    raise Error("there are no SBT files: export_perfetto(events, 'trace.json') writes events, pitot.record(path) everything")
+
+
+SBTWriter = SBTReader = _no_sbt
+
+
+# --- what a program says itself ---
+
+
+@dataclass
+class TracingConfig:
+    buffer_size_kb: int = 4096  # 4 events a KiB; the oldest go, and are counted
+    enable_counter_tracks: bool = True
+
+
+@dataclass
+class TracingStatistics:
+    events_emitted: int = 0
+    events_dropped: int = 0
+    counters_emitted: int = 0
+    start_time: int = 0
+    stop_time: int = 0
+
+    def duration_ms(self) -> float:
+        return ((self.stop_time or get_current_timestamp()) - self.start_time) / 1e6 if self.start_time else 0.0
+
+
+class TracingSession:
+    """Events and counters of the program itself, in memory, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._config, self._statistics = TracingConfig(), TracingStatistics()
+        self._active = False
+        self.clear()
+
+    def clear(self) -> None:
+        with self._lock:
+            self._events: deque[TraceEvent] = deque(maxlen=self.event_buffer_capacity())
+            self._counters: deque[tuple[int, str, float]] = deque(maxlen=self.event_buffer_capacity())
+
+    def start(self, config: Optional[TracingConfig] = None) -> bool:
+        """False: it runs already."""
+        if self._active:
+            return False
+        self._config = config or TracingConfig()
+        self._statistics = TracingStatistics(start_time=get_current_timestamp())
+        self.clear()
+        self._active = True
+        return True
+
+    def stop(self) -> bool:
+        if not self._active:
+            return False
+        self._active = False
+        self._statistics.stop_time = get_current_timestamp()
+        return True
+
+    def is_active(self) -> bool:
+        return self._active
+
+    def emit(self, event: TraceEvent) -> bool:
+        """An event without a timestamp is one of now. False: the session does not run."""
+        from dataclasses import replace
+
+        event = replace(event, metadata=dict(event.metadata), timestamp=event.timestamp or get_current_timestamp())
+        with self._lock:
+            if self._active:
+                self._statistics.events_dropped += len(self._events) == self._events.maxlen
+                self._statistics.events_emitted += 1
+                self._events.append(event)
+            return self._active
+
+    def emit_counter(self, name: str, value: float) -> bool:
+        with self._lock:
+            wanted = self._active and self._config.enable_counter_tracks
+            if wanted:
+                self._statistics.events_dropped += len(self._counters) == self._counters.maxlen
+                self._statistics.counters_emitted += 1
+                self._counters.append((get_current_timestamp(), name, value))
+            return wanted
+
+    def get_events(self) -> list[TraceEvent]:
+        with self._lock:
+            return list(self._events)
+
+    def get_counters(self) -> list[tuple[int, str, float]]:
+        """Timestamp, name, value."""
+        with self._lock:
+            return list(self._counters)
+
+    def get_statistics(self) -> TracingStatistics:
+        return self._statistics
+
+    def event_buffer_size(self) -> int:
+        return len(self._events)
+
+    def event_buffer_capacity(self) -> int:
+        return 4 * self._config.buffer_size_kb
+
+    def events_dropped(self) -> int:
+        return self._statistics.events_dropped
+
+    def export_to_file(self, filename: Path) -> bool:
+        """JSON, which ui.perfetto.dev reads by any name."""
+        _write_json(self.get_events(), self.get_counters(), filename)
+        return True
