@@ -96,8 +96,8 @@ class Plot:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
 
-    def _work(self, report: dict[str, Any], since: Optional[float], until: Optional[float], names: list[str]) -> dict[str, Any]:
-        """GPU work by gpu (of the report), pid and stream, start and end from the start of the recording, and kind.
+    def _work(self, report: dict[str, Any], names: list[str]) -> dict[str, Any]:
+        """GPU work in the report's window by its gpu, pid, stream, start and end from the start of the recording, and kind.
 
         A kind is the index of a kernel's name in ``names``, or behind them that of a table in _WORK.
         """
@@ -109,7 +109,7 @@ class Plot:
         parts: dict[str, list[Any]] = {key: [] for key in ("gpu", "pid", "stream", "start", "end", "kind")}
         for number, table in enumerate(_WORK):
             columns = ("pid", "device", "stream", "start_ns", "end_ns", *(["name"] if table == "kernel" else []))
-            chosen = self._recording.table(table).select(*columns).between(since, until).where("duration!=-")
+            chosen = self._recording.table(table).select(*columns).where("duration!=-")
             rows = arrays_of(chosen, _WHAT)
             pairs, which = numpy.unique(numpy.stack([rows["pid"], rows["device"]]), axis=1, return_inverse=True)
             kind = numpy.full(len(rows["pid"]), len(names) + number)
@@ -120,7 +120,9 @@ class Plot:
             parts["end"].append(rows["end_ns"].astype("int64") - self._recording.start_ns)
             for key, values in (("pid", rows["pid"]), ("stream", rows["stream"]), ("kind", kind)):
                 parts[key].append(values.astype("int64"))
-        return {key: numpy.concatenate(arrays) for key, arrays in parts.items()}
+        work = {key: numpy.concatenate(arrays) for key, arrays in parts.items()}
+        inside = (work["end"] > report["window"]["start_ns"]) & (work["start"] < report["window"]["end_ns"])
+        return {key: values[inside] for key, values in work.items()}
 
     def timeline(
         self, ax: Optional[Axes] = None, *, since: Optional[float] = None, until: Optional[float] = None, top: int = 6
@@ -131,7 +133,7 @@ class Plot:
         start, end = report["window"]["start_ns"], report["window"]["end_ns"]
         labels = dict.fromkeys(item["label"] for item in report["hotspots"]["items"])
         names = list(labels)[: min(top, len(COLORS))]
-        work = self._work(report, since, until, names)
+        work = self._work(report, names)
         looks = [(name, {"facecolor": color}) for name, color in zip(cut(names), COLORS)] + list(_WORK.values())
         lanes = sorted(set(zip(*(work[key].tolist() for key in ("gpu", "pid", "stream")))))
         ax = axes(ax, 11, 1.4 + 0.5 * max(len(lanes), 4), "GPU work by stream")
@@ -163,7 +165,7 @@ class Plot:
 
         report = self._recording.report(since=since, until=until)
         start, end = report["window"]["start_ns"], report["window"]["end_ns"]
-        work = self._work(report, since, until, [])
+        work = self._work(report, [])
         ax = axes(ax, 11, 3.6, "GPU utilization")
         size, _ = time_axis(ax, end)
         edges = numpy.linspace(start, end, bins + 1)

@@ -109,6 +109,35 @@ def test_scope_events_nest(session, analyzer, make_recording, tmp_path):
     assert (lost["depth"] >= 0).all()
 
 
+def test_lost_ends_of_scopes(analyzer, training, monkeypatch):
+    """A level says which ranges are still open."""
+    session = analyzer.GpuFlightSession(training)
+    rows = [("push", "a", 0), ("push", "b", 1), ("push", "c", 1), ("push", "d", 2), ("pop", None, 1), ("pop", None, 0), ("pop", None, 0),
+            ("push", "e", 0), ("push", "f", 30), ("pop", None, 30)]
+    columns = ["session_id", "pid", "thread", "domain", "time_ns", "kind", "message", "level"]
+    frame = pandas.DataFrame([("1", 1, 1, 1, at, *row) for at, row in enumerate(rows)], columns=columns)
+    monkeypatch.setattr(session, "_rows", lambda *_, **__: frame)
+    events = session.scope_events[["name", "event_type", "depth", "ts_ns"]].values.tolist()
+    assert events == [["a", 0, 0, 0], ["b", 0, 1, 1], ["c", 0, 1, 2], ["d", 0, 2, 3], ["c", 1, 1, 4], ["a", 1, 0, 5], ["e", 0, 0, 7],
+                      ["f", 0, 1, 8], ["f", 1, 1, 9]]
+
+
+def test_real_readings(run):
+    """Of a gauge, whose values are bits of doubles."""
+    said = run("""
+        from pitot._arrays import readings
+        with pitot.record("r.pitot") as rec:
+            loss, tokens = pitot.gauge("loss"), pitot.counter("tokens", unit="tokens")
+            loss.set(0.25)
+            tokens.add(3)
+            rec.flush()
+            loss.set(-1.5)
+        arrays = readings(rec.open(), "test")
+        print(json.dumps([[name, value] for name, value in zip(arrays["counter"].tolist(), arrays["value"].tolist())]))
+        """)
+    assert ["loss", -1.5] in said and ["tokens", 3] in said
+
+
 def test_metrics_are_in_gpufls_units(session):
     device = session.device_metrics.iloc[0]
     assert device.to_dict() == {"session_id": "100", "ts_ns": session.session_start_ns, "device_id": 0, "gpu_util": 92, "mem_util": 41,
@@ -166,10 +195,16 @@ def test_stacks_are_printed_from_inside(analyzer, train, capsys):
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("    from ")]
     assert len(lines) == 3 and all(line.count(" <- ") == 2 and line.endswith(" <- ...") for line in lines)
     session.inspect_hotspots(1, max_stack_depth=30)
-    assert capsys.readouterr().out.rstrip().endswith("main <- _start")
+    whole = capsys.readouterr().out.rstrip().splitlines()[-1]
+    assert whole.endswith("main <- _start") and whole.startswith(lines[0].replace(" <- ...", ""))
+    times, hottest = {}, session.report["hotspots"]["items"][0]["name"]
+    for kernel in session.kernels.to_dict("records"):
+        if kernel["name"] == hottest:
+            times[kernel["stack_trace"]] = times.get(kernel["stack_trace"], 0) + kernel["duration_ns"]
+    assert whole.strip() == "from " + " <- ".join(max(times, key=times.get).split("|")[::-1]) and len(set(times.values())) > 1
 
 
-def test_the_text_report(session, analyzer, training, tmp_path, capsys):
+def test_the_text_report(session, analyzer, training, path, tmp_path, capsys):
     report = importlib.import_module("pitot.gpufl.report")
     text = report.generate_report(training, top_n=2, output_path=tmp_path / "report.txt")
     assert (tmp_path / "report.txt").read_text() == text
@@ -180,6 +215,8 @@ def test_the_text_report(session, analyzer, training, tmp_path, capsys):
                         "System Metrics", "Scope Summary", "Profile Analysis", "Loss"]
     median = session.recording.hotspots(by="device")[0]["time"]["median_ns"]
     assert f"{median / 1e6:.2f} ms" in text or f"{median / 1e3:.2f} us" in text
+    both = report.generate_report(path)
+    assert "GPU busy:     7.0%" in both and "52.43 GB/s  HtoD, pinned to device" in both
     assert "768.0 MiB" in text and "GPU 0 gpu_power, W" in text and "Nothing is known to be missing." in text
 
 

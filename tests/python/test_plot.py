@@ -81,12 +81,29 @@ def test_utilization_is_the_reports_busy_time(package, request, name):
 
 
 def test_utilization_of_a_window(package, training):
+    """Its edges are within kernels."""
     recording = package.open(training)
-    ax = recording.plot.utilization(since=0.1, until=0.2, bins=10)
+    ax = recording.plot.utilization(since=0.133, until=0.236, bins=10)
     values, edges, _ = ax.patches[0].get_data()
-    assert abs(edges[0] - 100) < 1e-9 and abs(edges[-1] - 200) < 1e-9
-    busy = recording.report(since=0.1, until=0.2)["gpus"][0]["busy"]["union_ns"]
+    assert abs(edges[0] - 133) < 1e-9 and abs(edges[-1] - 236) < 1e-9 and values[0] > 90
+    busy = recording.report(since=0.133, until=0.236)["gpus"][0]["busy"]["union_ns"]
     assert abs((values / 100 * numpy.diff(edges)).sum() * 1e6 - busy) < 1
+
+
+def test_gpus_are_those_of_the_report(package, train):
+    """Whatever a process calls them."""
+    recording = package.open(train)
+    report = recording.report()
+    work = recording.plot._work(report, [])
+    assert set(zip(work["pid"].tolist(), work["gpu"].tolist())) == {(1000, 0), (1100, 1)}
+    report["gpus"].reverse()
+    for number, gpu in enumerate(report["gpus"]):
+        gpu["gpu"] = number
+    work = recording.plot._work(report, [])
+    assert set(zip(work["pid"].tolist(), work["gpu"].tolist())) == {(1000, 1), (1100, 0)}
+    report["window"].update(start_ns=50_000_000, end_ns=50_000_001)
+    inside = recording.plot._work(report, [])
+    assert 0 < len(inside["gpu"]) < 10 and (inside["start"] <= 50_000_000).all() and (inside["end"] > 50_000_000).all()
 
 
 def test_the_timeline_has_a_lane_for_each_stream(package, training, train):
@@ -187,8 +204,10 @@ def test_viz_shows_a_recording(viz, shows, training, tmp_path):
     assert len(work.collections[0].get_segments()) == 344 == len(viz.get_data()["kernels"])
     figure.savefig(tmp_path / "viz.png")
     assert len(viz.show(user_scope="step 3|forward").axes[3].collections[0].get_segments()) == 18
-    last = viz.show(last="1s").axes[3].get_xlim()
-    assert last == (0, 0.81)
+    assert viz.show(last="1s").axes[3].get_xlim() == (0, 0.81)
+    last = viz.show(last="0.31s").axes
+    assert last[3].get_xlim() == (0.5, 0.81) and len(last[3].collections[0].get_segments()) == 344 * 3 // 8
+    assert min(last[2].lines[0].get_xdata()) == 0.5
 
 
 def test_viz_names_the_kernel_below_the_pointer(viz, shows, training):
@@ -214,7 +233,8 @@ def test_viz_opens_what_a_pattern_means(viz, shows, package, training, train, pa
         assert sorted(viz.get_data()["kernels"]["app"].unique()) == ["make-recording (synthetic)", "python train.py"]
     assert len(viz.compare(metric="gpu").axes[0].lines) == 1
     assert len(viz.compare(metric="ram", group_by="session_id").axes[0].lines) == 1
-    viz.init(train)
+    viz.init([train, str(train)])
+    assert len(viz.get_data()["kernels"]) == 20000
     assert viz.show().axes[0].texts[0].get_text() == "not recorded"
     with pytest.raises(package.UsageError, match="nothing there is named '/none/x'"):
         viz.init("/none/x")

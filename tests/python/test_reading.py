@@ -166,6 +166,21 @@ def test_following_ends_when_nothing_comes(package, train, tmp_path):
     assert [pyarrow.table(batch).num_rows for batch in batches] == [20000]
 
 
+def test_the_timeout_counts_from_the_last_rows(package, large, tmp_path, monkeypatch):
+    copy, parts, now = tmp_path / "slow.pitot", iter([0.35, 0.35, 0.6, 0.6, 1]), [0.0]
+
+    def wait(_):
+        now[0] += 1
+        grow(large, copy, next(parts, 1))
+
+    monkeypatch.setattr("time.sleep", wait)
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    grow(large, copy, 0.1)
+    say_state(copy, "recording")
+    batches = package.open(copy).follow("kernel", timeout=3)
+    assert sum(pyarrow.table(batch.select("pid")).num_rows for batch in batches) == 120000 and now[0] == 8
+
+
 def test_a_running_program_is_followed(run):
     """Scopes come while they are made; the last ones when the recording has ended."""
     said = run("""

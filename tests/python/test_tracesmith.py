@@ -180,6 +180,10 @@ def test_a_session_of_own_events(ts, tmp_path):
     assert [line["args"]["value"] for line in lines if line["ph"] == "C"] == [1002.5, 1003.5, 1004.5, 1005.5]
     assert lines[0]["args"]["grid_dim"] == "256x256x1" and lines[0]["args"]["thread_id"] == 12345
     assert session.start(ts.TracingConfig(enable_counter_tracks=False)) and session.get_events() == []
+    event.timestamp = 77
+    assert session.emit(event)
+    event.metadata["grid_dim"] = "1x1x1"
+    assert (session.get_events()[0].timestamp, session.get_events()[0].metadata) == (77, {"grid_dim": "256x256x1"})
     assert not session.emit_counter("x", 1) and session.emit(event)
     session.clear()
     assert session.get_events() == [] == session.get_counters()
