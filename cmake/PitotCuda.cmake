@@ -57,7 +57,10 @@ add_library(CUDA_HEADERS INTERFACE)
 if(PITOT_CUDA_FOLDERS)
 	set(PITOT_HAVE_CUDA TRUE)
 	list(REMOVE_DUPLICATES PITOT_CUDA_FOLDERS)
-	target_include_directories(CUDA_HEADERS SYSTEM INTERFACE ${PITOT_CUDA_FOLDERS})
+	# cupti_profiler_host.h of CUDA 12.6 to 13.2 includes C++'s <string>, and uses nothing of it.
+	file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/cuda-shim/string CONTENT "")
+	target_include_directories(CUDA_HEADERS SYSTEM INTERFACE ${PITOT_CUDA_FOLDERS}
+		$<$<COMPILE_LANGUAGE:C>:${CMAKE_BINARY_DIR}/cuda-shim>)
 	message(STATUS "CUDA headers: ${PITOT_CUDA_FOLDERS}")
 elseif(NOT PITOT_CUDA_HEADERS STREQUAL "auto" AND NOT PITOT_CUDA_HEADERS STREQUAL "none")
 	message(FATAL_ERROR "no cuda.h and cupti.h where -DPITOT_CUDA_HEADERS=${PITOT_CUDA_HEADERS} says: "

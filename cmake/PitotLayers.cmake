@@ -62,7 +62,7 @@ function(pitot_capture)
 	pitot_settings(pitot PRIVATE)
 	target_include_directories(pitot PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
 		$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-	target_link_libraries(pitot PRIVATE pitot_system pitot_gpufl pitot_perfetto pitot_names pitot_stack pitot_format pitot_schema pitot_base CUDA_HEADERS ${CMAKE_DL_LIBS}
+	target_link_libraries(pitot PRIVATE pitot_system pitot_gpufl pitot_cupti pitot_perfetto pitot_names pitot_stack pitot_format pitot_schema pitot_base CUDA_HEADERS ${CMAKE_DL_LIBS}
 		Threads::Threads)
 	target_link_options(pitot PRIVATE -Wl,-z,nodelete,--exclude-libs,ALL,--no-undefined
 		-Wl,--version-script=${PROJECT_SOURCE_DIR}/src/capture/libpitot.map)
@@ -102,6 +102,6 @@ function(pitot_cli)
 	add_executable(pitot_cli ${sources})
 	pitot_settings(pitot_cli)
 	set_target_properties(pitot_cli PROPERTIES OUTPUT_NAME pitot)
-	target_link_libraries(pitot_cli PRIVATE pitot_record pitot_import pitot_upload pitot_read pitot_sampler pitot_export pitot_report pitot_analysis pitot_trace pitot_format pitot_base
+	target_link_libraries(pitot_cli PRIVATE pitot_record pitot_import pitot_upload pitot_read pitot_cupti pitot_sampler pitot_export pitot_report pitot_analysis pitot_trace pitot_format pitot_base
 		${CMAKE_DL_LIBS})
 endfunction()

@@ -27,6 +27,7 @@ const struct command *const commands[] = {
 	&cmd_schema,
 	&cmd_doctor,
 	&cmd_devices,
+	&cmd_metrics,
 	&cmd_completion,
 	&cmd_version,
 	&cmd_help,

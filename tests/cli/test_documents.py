@@ -95,3 +95,8 @@ def test_settings_of_the_library(source, pitot):
     table = page.split("| field, and key of `PITOT_OPTIONS` | environment | file |\n|---|---|---|\n")[1].split("\n\n")[0]
     assert table.splitlines() == rows, "\n".join(rows)
     assert set(re.findall(r"^\|.*`(GPUFL_\w+)`", page, re.M)) <= set(re.findall(r'"(GPUFL_\w+)"', (source / "src/schema/settings_read.c").read_text()))
+
+
+def test_keys_of_metrics(source, pitot, build):
+    printed = pitot("metrics", "--chip", "GH100", "--json", env={"PITOT_CUPTI": str(build / "standin/libcupti.so.13")}, json_output=True)
+    assert keys(printed) <= words((source / "docs" / "metrics.md").read_text())

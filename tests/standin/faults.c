@@ -9,10 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FUNCTIONS                                                                                  \
-	((int)TAPE_FUNCTION_LIMIT > (int)STANDIN_ActivityGetNextRecord                             \
-		 ? (int)TAPE_FUNCTION_LIMIT                                                        \
-		 : (int)STANDIN_ActivityGetNextRecord + 1)
+#define FUNCTIONS 128
+_Static_assert((int)TAPE_FUNCTION_LIMIT <= FUNCTIONS, "each has its row");
 #define MISSING_MAX 32
 #define EVERY_CALL UINT64_MAX
 
@@ -214,6 +212,9 @@ static bool parse_numbers(const char *line)
 		{ "pc-dropped", &faults.pc_dropped },
 		{ "pc-most", &faults.pc_most },
 		{ "pc-unload every", &faults.pc_unload_every },
+		{ "range-extra every", &faults.range_extra_every },
+		{ "range-destroy at", &faults.range_destroy_at },
+		{ "capturing every", &faults.capturing_every },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {

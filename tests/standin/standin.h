@@ -60,7 +60,22 @@ const char *standin_text_at(uint64_t pointer);
 	F(55, PCSamplingGetStallReasons)                                                           \
 	F(56, PCSamplingGetData)                                                                   \
 	F(57, GetCubinCrc)                                                                         \
-	F(60, ActivityGetNextRecord)
+	F(60, ActivityGetNextRecord)                                                               \
+	F(110, DeviceGetChipName)                                                                   \
+	F(111, ProfilerInitialize)                                                                  \
+	F(112, ProfilerGetCounterAvailability)                                                      \
+	F(113, ProfilerHostInitialize)                                                              \
+	F(114, ProfilerHostConfigAddMetrics)                                                        \
+	F(115, ProfilerHostEvaluateToGpuValues)                                                     \
+	F(116, RangeProfilerEnable)                                                                 \
+	F(117, RangeProfilerDisable)                                                                \
+	F(118, RangeProfilerGetCounterDataSize)                                                     \
+	F(119, RangeProfilerCounterDataImageInitialize)                                             \
+	F(120, RangeProfilerSetConfig)                                                              \
+	F(121, RangeProfilerStart)                                                                  \
+	F(122, RangeProfilerStop)                                                                   \
+	F(123, RangeProfilerDecodeData)                                                             \
+	F(124, RangeProfilerGetCounterDataInfo)
 
 enum {
 #define F(number, name) STANDIN_##name = number,
@@ -85,6 +100,9 @@ struct faults {
 	uint64_t pc_dropped; /* samples in each reading that finds any */
 	uint64_t pc_most; /* PCs in one call of GetData; 0: as many as the client wants */
 	uint64_t pc_unload_every; /* so many launches */
+	uint64_t range_extra_every; /* so many launches another kernel is in the range profiler's session */
+	uint64_t range_destroy_at; /* in that launch, if it is profiled, its context goes */
+	uint64_t capturing_every; /* so many questions a stream captures */
 	bool pc_own_names; /* of functions: the client is to free each of them */
 	uint32_t correlation_shift;
 	int64_t step_ns;

@@ -4,6 +4,7 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,4 +176,17 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *id, int length, CUdevice device)
 
 	return copy_text(ANSWER(TAPE_cuDeviceGetPCIBusId, &call, (uint64_t)device), &call, id,
 			 length);
+}
+
+EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
+{
+	static atomic_uint_fast64_t asked;
+	uint64_t every = standin_faults()->capturing_every;
+
+	if (!stream)
+		return CUDA_ERROR_INVALID_VALUE;
+	*status = every && (atomic_fetch_add(&asked, 1) + 1) % every == 0
+			  ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+			  : CU_STREAM_CAPTURE_STATUS_NONE;
+	return CUDA_SUCCESS;
 }

@@ -410,7 +410,7 @@ bool wants_callback(unsigned domain, unsigned cbid)
 	return atomic_load(&cupti_state.subscribed) && atomic_load(&enabled[domain][cbid]);
 }
 
-__thread unsigned standin_in_callback;
+__thread unsigned standin_in_callback, standin_api_site;
 
 void call_recorder(unsigned domain, unsigned cbid, const void *data)
 {
@@ -421,15 +421,18 @@ void call_recorder(unsigned domain, unsigned cbid, const void *data)
 	}
 	atomic_fetch_add_explicit(&callbacks, 1, memory_order_relaxed);
 	standin_in_callback = domain == CUPTI_CB_DOMAIN_RESOURCE ? cbid : 0;
+	if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
+		standin_api_site = ((const CUpti_CallbackData *)data)->callbackSite + 1;
 	atomic_load (&cupti_state.callback)(atomic_load(&cupti_state.userdata),
 					    (CUpti_CallbackDomain)domain, cbid, data);
-	standin_in_callback = 0;
+	standin_in_callback = standin_api_site = 0;
 }
 
 /* The correlation id of the call that fails on this thread, as the fault script wants it; 0: none. */
 static __thread uint32_t failing;
 
-static void enter_call(const struct tape_event *e)
+/* True: a kernel is launched. */
+static bool enter_call(const struct tape_event *e)
 {
 	static atomic_uint_fast64_t launches;
 	const char *name = tape_text_of(standin_tape(), e->function);
@@ -445,6 +448,8 @@ static void enter_call(const struct tape_event *e)
 	if (is_launch && !failing && e->domain == CUPTI_CB_DOMAIN_DRIVER_API)
 		pc_sampling_launch((CUcontext)(uintptr_t)e->context,
 				   tape_text_of(standin_tape(), e->symbol));
+	return is_launch && !failing && e->domain == CUPTI_CB_DOMAIN_DRIVER_API &&
+	       !strstr(name, "GraphLaunch");
 }
 
 /* Also after a GPU's fault: calls that wait for it say so, as the driver does. */
@@ -471,6 +476,7 @@ static void play_api(const struct tape_event *e)
 					      : 0;
 	uint64_t *slot = &shared[(correlation * 2 + e->domain) % SHARED_SLOTS];
 	int return_value = result_of(e);
+	bool launches = false;
 	CUpti_CallbackData data = {
 		.callbackSite = (CUpti_ApiCallbackSite)e->site,
 		.functionName = tape_text_of(t, e->function),
@@ -484,9 +490,11 @@ static void play_api(const struct tape_event *e)
 
 	if (e->site == CUPTI_API_ENTER) {
 		*slot = 0;
-		enter_call(e);
+		launches = enter_call(e);
 	}
 	call_recorder(e->domain, e->cbid, &data);
+	if (launches)
+		range_profiler_launch(data.context, correlation, data.symbolName);
 }
 
 static void play_resource(const struct tape_event *e)

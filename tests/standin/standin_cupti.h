@@ -63,11 +63,16 @@ void call_recorder(unsigned domain, unsigned cbid, const void *data);
 
 /* Of the resource domain, that the calling thread is in; 0: none. */
 extern __thread unsigned standin_in_callback;
+/* Of the API domains: the site, and 1; 0: the calling thread is in none. */
+extern __thread unsigned standin_api_site;
 
 /* standin_pc_sampling.c: the recorder unsubscribes, which it may not while a context is sampled: the process ends. */
 void pc_sampling_unsubscribe(void);
 /* A kernel with this symbol (may be NULL) is launched in a context. */
 void pc_sampling_launch(CUcontext context, const char *symbol);
+
+/* standin_range_profiler.c: a kernel is launched: its callback of entry has returned. */
+void range_profiler_launch(CUcontext context, uint32_t correlation, const char *symbol);
 
 /* delivery.c */
 void deliver(struct tape_delivery *delivery);

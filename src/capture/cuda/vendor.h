@@ -57,6 +57,7 @@ struct cupti {
 #undef F
 	uint32_t version;		/* cuptiGetVersion */
 	const char *path;		/* where it was found; owned by the loader, never freed */
+	void *handle;			/* of dlopen; never closed */
 };
 
 /* What CUPTI says of a result; never NULL. */

@@ -1,0 +1,552 @@
+/*
+ * The profiler host API and the range profiler of the stand-in libcupti.so.13, with the rules of their headers: each call's size of
+ * parameters, what must have been called before it, images that were made by the right call. A call that breaks a rule gets an error,
+ * and one that on a GPU would do harm ends the process: on another thread than the launch's, or for a context that is gone.
+ *
+ * What a launch measured is known: launch__correlation.sum is the correlation id of its call, gpu__time_duration.sum 1,000 ns and its
+ * number, sm__cycles_active.avg the length of its kernel's name; l1tex__t_sector_hit_rate.pct is no number.
+ */
+#include "standin_cupti.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cuda.h>
+#include <cupti_profiler_host.h>
+#include <cupti_profiler_target.h>
+#include <cupti_range_profiler.h>
+#include <cupti_target.h>
+
+#define CONTEXTS_MAX 8
+#define METRICS 16
+#define RANGES_MAX 16
+#define CONFIG_MAGIC 0x6d666350u
+#define IMAGE_MAGIC 0x64746350u
+
+#define FAULT(function)                                                                            \
+	do {                                                                                       \
+		int forced_;                                                                       \
+		if (standin_fault(function, &forced_))                                             \
+			return (CUptiResult)forced_;                                               \
+	} while (0)
+#define CHECK_SIZE(p, type)                                                                        \
+	do {                                                                                       \
+		if ((p)->structSize != type##_STRUCT_SIZE || (p)->pPriv)                           \
+			return CUPTI_ERROR_INVALID_PARAMETER;                                      \
+	} while (0)
+
+static const char *const chips[] = { "AD102", "GH100" };
+
+static const char *const counter_subs[] = { ".avg", ".avg.per_second", ".max", ".sum" };
+static const char *const ratio_subs[] = { ".pct", ".ratio" };
+static const char *const throughput_subs[] = { ".avg.pct_of_peak_sustained_elapsed" };
+
+static const struct metric {
+	const char *name;
+	CUpti_MetricType type;
+	const char *unit, *hardware, *description;
+	size_t passes;
+} metrics[] = {
+	{ "sm__cycles_active", CUPTI_METRIC_TYPE_COUNTER, "cycle", "sm", "# of cycles with warps",
+	  1 },
+	{ "gpu__time_duration", CUPTI_METRIC_TYPE_COUNTER, "nanosecond", "gpu", "time", 1 },
+	{ "launch__correlation", CUPTI_METRIC_TYPE_COUNTER, "", "gpu", "id of the call", 1 },
+	{ "dram__bytes_read", CUPTI_METRIC_TYPE_COUNTER, "byte", "dram", "# of bytes read", 2 },
+	{ "sm__warps_active", CUPTI_METRIC_TYPE_COUNTER, "warp", "sm", "# of warps", 1 },
+	{ "CTC.TriageCompute.ctc__rx", CUPTI_METRIC_TYPE_COUNTER, "byte", "ctc", "dots", 1 },
+	{ "l1tex__t_sector_hit_rate", CUPTI_METRIC_TYPE_RATIO, "", "l1tex", "hits", 1 },
+	{ "sm__throughput", CUPTI_METRIC_TYPE_THROUGHPUT, "percent", "sm", "how busy", 4 },
+};
+
+struct CUpti_Profiler_Host_Object {
+	bool live;
+	uint32_t count, chosen[METRICS]; /* metric * 8 + submetric */
+};
+
+struct config {
+	uint32_t magic, count, chosen[METRICS];
+};
+
+struct image {
+	uint32_t magic, capacity, count;
+	struct config config; /* of its ranges */
+	struct range {
+		uint32_t correlation, number;
+		char symbol[256];
+	} ranges[RANGES_MAX];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* --- the profiler host --- */
+
+static const char *const *subs_of(const struct metric *m, size_t *count)
+{
+	switch ((int)m->type) {
+	case CUPTI_METRIC_TYPE_COUNTER:
+		*count = ARRAY_SIZE(counter_subs);
+		return counter_subs;
+	case CUPTI_METRIC_TYPE_RATIO:
+		*count = ARRAY_SIZE(ratio_subs);
+		return ratio_subs;
+	default:
+		*count = ARRAY_SIZE(throughput_subs);
+		return throughput_subs;
+	}
+}
+
+/* The metric, with *sub its submetric, or -1 for a base metric. */
+static const struct metric *find_metric(const char *name, int *sub)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
+		size_t length = strlen(metrics[i].name), count;
+		const char *const *subs = subs_of(&metrics[i], &count);
+
+		if (strncmp(metrics[i].name, name, length) != 0)
+			continue;
+		*sub = -1;
+		if (!name[length])
+			return &metrics[i];
+		for (size_t k = 0; k < count; k++)
+			if (strcmp(subs[k], name + length) == 0) {
+				*sub = (int)k;
+				return &metrics[i];
+			}
+	}
+	return NULL;
+}
+
+EXPORT CUptiResult
+cuptiProfilerHostGetSupportedChips(CUpti_Profiler_Host_GetSupportedChips_Params *p)
+{
+	CHECK_SIZE(p, CUpti_Profiler_Host_GetSupportedChips_Params);
+	p->numChips = ARRAY_SIZE(chips);
+	p->ppChipNames = chips;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiDeviceGetChipName(CUpti_Device_GetChipName_Params *p)
+{
+	FAULT(STANDIN_DeviceGetChipName);
+	CHECK_SIZE(p, CUpti_Device_GetChipName_Params);
+	p->pChipName = "GH100";
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiProfilerHostInitialize(CUpti_Profiler_Host_Initialize_Params *p)
+{
+	FAULT(STANDIN_ProfilerHostInitialize);
+	CHECK_SIZE(p, CUpti_Profiler_Host_Initialize_Params);
+	if (p->profilerType != CUPTI_PROFILER_TYPE_RANGE_PROFILER || !p->pChipName)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	for (size_t i = 0; i < ARRAY_SIZE(chips); i++)
+		if (strcmp(chips[i], p->pChipName) == 0) {
+			p->pHostObject = calloc(1, sizeof(*p->pHostObject));
+			p->pHostObject->live = true;
+			return CUPTI_SUCCESS;
+		}
+	return CUPTI_ERROR_INVALID_CHIP_NAME;
+}
+
+EXPORT CUptiResult cuptiProfilerHostDeinitialize(CUpti_Profiler_Host_Deinitialize_Params *p)
+{
+	CHECK_SIZE(p, CUpti_Profiler_Host_Deinitialize_Params);
+	if (!p->pHostObject || !p->pHostObject->live)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	p->pHostObject->live = false;
+	free(p->pHostObject);
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiProfilerHostGetBaseMetrics(CUpti_Profiler_Host_GetBaseMetrics_Params *p)
+{
+	static const char *names[ARRAY_SIZE(metrics)]; /* of the last call */
+
+	CHECK_SIZE(p, CUpti_Profiler_Host_GetBaseMetrics_Params);
+	p->numMetrics = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++)
+		if (metrics[i].type == p->metricType)
+			names[p->numMetrics++] = metrics[i].name;
+	p->ppMetricNames = names;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiProfilerHostGetSubMetrics(CUpti_Profiler_Host_GetSubMetrics_Params *p)
+{
+	const struct metric *m;
+	int sub;
+
+	CHECK_SIZE(p, CUpti_Profiler_Host_GetSubMetrics_Params);
+	m = find_metric(p->pMetricName, &sub);
+	if (!m || m->type != p->metricType)
+		return CUPTI_ERROR_INVALID_METRIC_NAME;
+	p->ppSubMetrics = (const char **)(uintptr_t)subs_of(m, &p->numOfSubmetrics);
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult
+cuptiProfilerHostGetMetricProperties(CUpti_Profiler_Host_GetMetricProperties_Params *p)
+{
+	const struct metric *m;
+	int sub;
+
+	CHECK_SIZE(p, CUpti_Profiler_Host_GetMetricProperties_Params);
+	m = find_metric(p->pMetricName, &sub);
+	if (!m)
+		return CUPTI_ERROR_INVALID_METRIC_NAME;
+	p->pDescription = m->description;
+	p->pHwUnit = m->hardware;
+	p->pDimUnit = m->unit;
+	p->metricType = m->type;
+	return CUPTI_SUCCESS;
+}
+
+/* One wrong name, and none is added. */
+EXPORT CUptiResult cuptiProfilerHostConfigAddMetrics(CUpti_Profiler_Host_ConfigAddMetrics_Params *p)
+{
+	CUpti_Profiler_Host_Object *o = p->pHostObject;
+
+	FAULT(STANDIN_ProfilerHostConfigAddMetrics);
+	CHECK_SIZE(p, CUpti_Profiler_Host_ConfigAddMetrics_Params);
+	for (size_t i = 0; i < p->numMetrics; i++) {
+		int sub;
+		const struct metric *m = find_metric(p->ppMetricNames[i], &sub);
+
+		if (!m || sub < 0 || o->count == METRICS) {
+			o->count = 0;
+			return CUPTI_ERROR_INVALID_PARAMETER;
+		}
+		o->chosen[o->count++] = (uint32_t)(m - metrics) * 8 + (uint32_t)sub;
+	}
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult
+cuptiProfilerHostGetConfigImageSize(CUpti_Profiler_Host_GetConfigImageSize_Params *p)
+{
+	CHECK_SIZE(p, CUpti_Profiler_Host_GetConfigImageSize_Params);
+	if (!p->pHostObject->count)
+		return CUPTI_ERROR_UNKNOWN;
+	p->configImageSize = sizeof(struct config);
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiProfilerHostGetConfigImage(CUpti_Profiler_Host_GetConfigImage_Params *p)
+{
+	struct config config = { CONFIG_MAGIC, p->pHostObject->count, { 0 } };
+
+	CHECK_SIZE(p, CUpti_Profiler_Host_GetConfigImage_Params);
+	if (p->configImageSize < sizeof(config))
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	memcpy(config.chosen, p->pHostObject->chosen, sizeof(config.chosen));
+	memcpy(p->pConfigImage, &config, sizeof(config));
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiProfilerHostGetNumOfPasses(CUpti_Profiler_Host_GetNumOfPasses_Params *p)
+{
+	struct config config;
+
+	CHECK_SIZE(p, CUpti_Profiler_Host_GetNumOfPasses_Params);
+	if (p->configImageSize != sizeof(config))
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	memcpy(&config, p->pConfigImage, sizeof(config));
+	p->numOfPasses = 0;
+	for (size_t i = 0; i < config.count; i++)
+		p->numOfPasses = MAX(p->numOfPasses, metrics[config.chosen[i] / 8].passes);
+	return CUPTI_SUCCESS;
+}
+
+static double value_of(const struct metric *m, const struct range *r)
+{
+	if (strcmp(m->name, "launch__correlation") == 0)
+		return r->correlation;
+	if (strcmp(m->name, "gpu__time_duration") == 0)
+		return 1000 + r->number;
+	if (strcmp(m->name, "sm__cycles_active") == 0)
+		return (double)strlen(r->symbol);
+	return strcmp(m->name, "l1tex__t_sector_hit_rate") == 0 ? (double)NAN : 0.5;
+}
+
+EXPORT CUptiResult
+cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Params *p)
+{
+	const struct image *image = (const struct image *)(const void *)p->pCounterDataImage;
+
+	FAULT(STANDIN_ProfilerHostEvaluateToGpuValues);
+	CHECK_SIZE(p, CUpti_Profiler_Host_EvaluateToGpuValues_Params);
+	if (p->counterDataImageSize < sizeof(*image) || image->magic != IMAGE_MAGIC ||
+	    p->rangeIndex >= image->count)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	for (size_t i = 0; i < p->numMetrics; i++) {
+		int sub;
+		const struct metric *m = find_metric(p->ppMetricNames[i], &sub);
+		bool collected = false;
+
+		for (size_t k = 0; m && k < image->config.count; k++)
+			collected |= image->config.chosen[k] ==
+				     (uint32_t)(m - metrics) * 8 + (uint32_t)sub;
+		if (!collected)
+			return CUPTI_ERROR_INVALID_METRIC_NAME;
+		p->pMetricValues[i] = value_of(m, &image->ranges[p->rangeIndex]);
+	}
+	return CUPTI_SUCCESS;
+}
+
+/* --- the range profiler --- */
+
+struct CUpti_RangeProfiler_Object {
+	CUcontext context; /* NULL: free */
+	bool gone, configured, started, stopped;
+	size_t most; /* ranges */
+	struct config config;
+	struct image *image;
+	uint32_t pending; /* ranges that were measured and not decoded */
+	struct range ranges[RANGES_MAX];
+};
+
+static CUpti_RangeProfiler_Object objects[CONTEXTS_MAX];
+static bool initialized;
+static uint32_t launches;
+
+static void no_harm(bool harmless, const char *what)
+{
+	if (harmless)
+		return;
+	fprintf(stderr, "stand-in: range profiler: %s\n", what);
+	abort();
+}
+
+/* One that is enabled. */
+static bool is_object(const CUpti_RangeProfiler_Object *o)
+{
+	bool known = o >= objects && o < objects + CONTEXTS_MAX && o->context;
+
+	if (known)
+		no_harm(!o->gone, "a call for a context that is gone");
+	return known;
+}
+
+static void add_range(CUpti_RangeProfiler_Object *o, uint32_t correlation, const char *symbol)
+{
+	struct range *r = &o->ranges[o->pending];
+
+	if (o->pending == RANGES_MAX)
+		return;
+	*r = (struct range){ .correlation = correlation, .number = launches };
+	snprintf(r->symbol, sizeof(r->symbol), "%s", symbol ? symbol : "");
+	o->pending++;
+}
+
+static void destroy_context(CUpti_RangeProfiler_Object *o)
+{
+	CUpti_ResourceData data = { .context = o->context };
+
+	pthread_mutex_unlock(&lock);
+	if (wants_callback(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING))
+		call_recorder(CUPTI_CB_DOMAIN_RESOURCE,
+			      CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, &data);
+	pthread_mutex_lock(&lock);
+	o->gone = true;
+}
+
+void range_profiler_launch(CUcontext context, uint32_t correlation, const char *symbol)
+{
+	const struct faults *faults = standin_faults();
+
+	pthread_mutex_lock(&lock);
+	launches++;
+	for (size_t i = 0; i < CONTEXTS_MAX; i++) {
+		CUpti_RangeProfiler_Object *o = &objects[i];
+
+		if (!o->context || o->context != context || o->gone || !o->started)
+			continue;
+		add_range(o, correlation, symbol);
+		if (faults->range_extra_every && launches % faults->range_extra_every == 0)
+			add_range(o, correlation + 1, "another");
+		if (faults->range_destroy_at == launches)
+			destroy_context(o);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+EXPORT CUptiResult cuptiProfilerInitialize(CUpti_Profiler_Initialize_Params *p)
+{
+	FAULT(STANDIN_ProfilerInitialize);
+	CHECK_SIZE(p, CUpti_Profiler_Initialize_Params);
+	initialized = true;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult
+cuptiProfilerGetCounterAvailability(CUpti_Profiler_GetCounterAvailability_Params *p)
+{
+	FAULT(STANDIN_ProfilerGetCounterAvailability);
+	CHECK_SIZE(p, CUpti_Profiler_GetCounterAvailability_Params);
+	if (!initialized)
+		return CUPTI_ERROR_NOT_INITIALIZED;
+	if (p->pCounterAvailabilityImage && p->counterAvailabilityImageSize < 64)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	p->counterAvailabilityImageSize = 64;
+	if (p->pCounterAvailabilityImage)
+		memset(p->pCounterAvailabilityImage, 1, 64);
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiRangeProfilerEnable(CUpti_RangeProfiler_Enable_Params *p)
+{
+	CUptiResult r = CUPTI_ERROR_OUT_OF_MEMORY;
+
+	FAULT(STANDIN_RangeProfilerEnable);
+	CHECK_SIZE(p, CUpti_RangeProfiler_Enable_Params);
+	no_harm(standin_api_site == CUPTI_API_ENTER + 1, "enabled outside of a launch");
+	if (!initialized || !p->ctx)
+		return CUPTI_ERROR_INVALID_OPERATION;
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < CONTEXTS_MAX; i++)
+		if (objects[i].context == p->ctx && !objects[i].gone)
+			r = CUPTI_ERROR_INVALID_OPERATION;
+	for (size_t i = 0; i < CONTEXTS_MAX && r == CUPTI_ERROR_OUT_OF_MEMORY; i++) {
+		if (objects[i].context)
+			continue;
+		objects[i] = (CUpti_RangeProfiler_Object){ .context = p->ctx };
+		p->pRangeProfilerObject = &objects[i];
+		r = CUPTI_SUCCESS;
+	}
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+EXPORT CUptiResult cuptiRangeProfilerDisable(CUpti_RangeProfiler_Disable_Params *p)
+{
+	FAULT(STANDIN_RangeProfilerDisable);
+	CHECK_SIZE(p, CUpti_RangeProfiler_Disable_Params);
+	if (!is_object(p->pRangeProfilerObject))
+		return CUPTI_ERROR_INVALID_OPERATION;
+	no_harm(!p->pRangeProfilerObject->started, "disabled between start and stop");
+	p->pRangeProfilerObject->context = NULL;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult
+cuptiRangeProfilerGetCounterDataSize(CUpti_RangeProfiler_GetCounterDataSize_Params *p)
+{
+	FAULT(STANDIN_RangeProfilerGetCounterDataSize);
+	CHECK_SIZE(p, CUpti_RangeProfiler_GetCounterDataSize_Params);
+	if (!is_object(p->pRangeProfilerObject))
+		return CUPTI_ERROR_INVALID_OPERATION;
+	if (!p->numMetrics || !p->maxNumOfRanges || p->maxNumOfRanges > RANGES_MAX ||
+	    p->maxNumRangeTreeNodes < p->maxNumOfRanges)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	p->pRangeProfilerObject->most = p->maxNumOfRanges;
+	p->counterDataSize = sizeof(struct image);
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiRangeProfilerCounterDataImageInitialize(
+	CUpti_RangeProfiler_CounterDataImage_Initialize_Params *p)
+{
+	struct image *image = (struct image *)(void *)p->pCounterData;
+
+	FAULT(STANDIN_RangeProfilerCounterDataImageInitialize);
+	CHECK_SIZE(p, CUpti_RangeProfiler_CounterDataImage_Initialize_Params);
+	if (!is_object(p->pRangeProfilerObject) || !p->pRangeProfilerObject->most)
+		return CUPTI_ERROR_INVALID_OPERATION;
+	if (p->counterDataSize < sizeof(*image) || !image)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	*image = (struct image){ .magic = IMAGE_MAGIC,
+				 .capacity = (uint32_t)p->pRangeProfilerObject->most };
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Params *p)
+{
+	CUpti_RangeProfiler_Object *o = p->pRangeProfilerObject;
+	struct image *image = (struct image *)(void *)p->pCounterDataImage;
+	struct config config;
+
+	FAULT(STANDIN_RangeProfilerSetConfig);
+	CHECK_SIZE(p, CUpti_RangeProfiler_SetConfig_Params);
+	if (!is_object(o) || o->started)
+		return CUPTI_ERROR_INVALID_OPERATION;
+	if (p->configSize != sizeof(config) || p->counterDataImageSize < sizeof(*image) ||
+	    image->magic != IMAGE_MAGIC || image->count || p->range != CUPTI_AutoRange ||
+	    p->replayMode != CUPTI_KernelReplay || p->numNestingLevels != 1 ||
+	    p->minNestingLevel != 1 || p->passIndex || !p->maxRangesPerPass ||
+	    p->maxRangesPerPass > image->capacity)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	memcpy(&config, p->pConfig, sizeof(config));
+	if (config.magic != CONFIG_MAGIC)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	o->config = config;
+	o->image = image;
+	o->configured = true;
+	o->stopped = false;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params *p)
+{
+	CUpti_RangeProfiler_Object *o = p->pRangeProfilerObject;
+
+	FAULT(STANDIN_RangeProfilerStart);
+	CHECK_SIZE(p, CUpti_RangeProfiler_Start_Params);
+	no_harm(standin_api_site == CUPTI_API_ENTER + 1, "started outside of a launch");
+	if (!is_object(o) || !o->configured || o->started)
+		return CUPTI_ERROR_INVALID_OPERATION;
+	o->started = true;
+	o->pending = 0;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiRangeProfilerStop(CUpti_RangeProfiler_Stop_Params *p)
+{
+	CUpti_RangeProfiler_Object *o = p->pRangeProfilerObject;
+
+	FAULT(STANDIN_RangeProfilerStop);
+	CHECK_SIZE(p, CUpti_RangeProfiler_Stop_Params);
+	if (!is_object(o) || !o->started)
+		return CUPTI_ERROR_INVALID_OPERATION;
+	no_harm(standin_api_site, "stopped outside of a launch");
+	o->started = o->configured = false; /* one session a configuration */
+	o->stopped = true;
+	p->passIndex = p->targetNestingLevel = 0;
+	p->isAllPassSubmitted = 1;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiRangeProfilerDecodeData(CUpti_RangeProfiler_DecodeData_Params *p)
+{
+	CUpti_RangeProfiler_Object *o = p->pRangeProfilerObject;
+
+	FAULT(STANDIN_RangeProfilerDecodeData);
+	CHECK_SIZE(p, CUpti_RangeProfiler_DecodeData_Params);
+	if (!is_object(o) || !o->stopped)
+		return CUPTI_ERROR_INVALID_OPERATION;
+	p->numOfRangeDropped = 0;
+	o->image->config = o->config;
+	for (uint32_t i = 0; i < o->pending; i++) {
+		if (o->image->count < o->image->capacity)
+			o->image->ranges[o->image->count++] = o->ranges[i];
+		else
+			p->numOfRangeDropped++;
+	}
+	o->pending = 0;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult
+cuptiRangeProfilerGetCounterDataInfo(CUpti_RangeProfiler_GetCounterDataInfo_Params *p)
+{
+	const struct image *image = (const struct image *)(const void *)p->pCounterDataImage;
+
+	FAULT(STANDIN_RangeProfilerGetCounterDataInfo);
+	CHECK_SIZE(p, CUpti_RangeProfiler_GetCounterDataInfo_Params);
+	if (p->counterDataImageSize < sizeof(*image) || image->magic != IMAGE_MAGIC)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	p->numTotalRanges = image->count;
+	return CUPTI_SUCCESS;
+}
