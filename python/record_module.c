@@ -255,6 +255,8 @@ static int take_setting(struct options *o, PyObject *value, const struct setting
 
 	if (s->type == OPTION_FLAG)
 		return take_switch(o, value, s->key, field);
+	if (s->type == OPTION_TEXT)
+		return take_text(o, value, s->key, field);
 	if (s->type == OPTION_ENUM)
 		return take_choice(o, value, s, field);
 	return take_number(value, s->key, field);

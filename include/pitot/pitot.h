@@ -36,9 +36,9 @@ enum pitot_engine {
 	PITOT_ENGINE_MONITOR = 1, /* NVML and the host alone, without CUPTI */
 	PITOT_ENGINE_TRACE, /* and kernels, copies, launches, graphs … */
 	PITOT_ENGINE_PC_SAMPLING, /* and samples of where warps of kernels are, and what they wait for */
+	PITOT_ENGINE_RANGE_PROFILER, /* and hardware counters of chosen kernels, each of which runs several times for that */
 	/* Not there yet: `trace`, and the recording says so. */
 	PITOT_ENGINE_SASS_METRICS,
-	PITOT_ENGINE_RANGE_PROFILER,
 	PITOT_ENGINE_PM_SAMPLING,
 	PITOT_ENGINE_DEEP,
 };
@@ -88,6 +88,9 @@ struct pitot_options {
 	uint64_t pc_period; /* PITOT_ENGINE_PC_SAMPLING: a sample every 2^pc_period cycles, 5 to 31; 0: 2^18 */
 	uint64_t cpu; /* CPU samples a second of each thread, by a timer in the process, at most 10000; 0: none */
 	enum pitot_switch counters_always; /* PITOT_OFF: readings only while a window of pitot_system_start is open */
+	/* PITOT_ENGINE_RANGE_PROFILER: what is measured of which kernels, how many are left out first, and how many are measured. */
+	const char *metrics, *kernels;
+	uint64_t kernel_skip, kernel_count;
 };
 
 /* --- recordings --- */

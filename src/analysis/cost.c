@@ -221,6 +221,8 @@ const char *loss_reason_text(unsigned reason, uint64_t count)
 			LOST("time", "CUPTI broke down: later GPU work is missing"),
 		[loss_reason_gpu_hang] = LOST("call", "of CUPTI or the driver did not return: "
 						      "finished work is missing"),
+		[loss_reason_unmeasured] = { "launch without its hardware counters",
+					     "launches without their hardware counters" },
 		[loss_reason_disk_slow] = LOST("row", "lost: the disk was too slow"),
 	};
 #undef LOST

@@ -159,6 +159,17 @@ static int set_number(const struct option *o, const char *subject, const char *t
 	return 0;
 }
 
+static int set_text(const struct option *o, const char *subject, const char *text, struct error *e)
+{
+	if (strlen(text) >= OPTION_TEXT_MAX)
+		return error_set(e, E_USAGE, "%s takes at most %u characters", subject,
+				 OPTION_TEXT_MAX - 1);
+	if (strchr(text, ';'))
+		return error_set(e, E_USAGE, "%s takes no ';', as in '%s'", subject, text);
+	strncpy(o->value, text, OPTION_TEXT_MAX); /* and zeros up to the end */
+	return 0;
+}
+
 static int set_value(const struct option *o, const char *subject, const char *text, bool flag,
 		     struct error *e)
 {
@@ -175,6 +186,9 @@ static int set_value(const struct option *o, const char *subject, const char *te
 		break;
 	case OPTION_STRING:
 		*(const char **)o->value = text;
+		break;
+	case OPTION_TEXT:
+		err = set_text(o, subject, text, e);
 		break;
 	case OPTION_U64:
 	case OPTION_SIZE:

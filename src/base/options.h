@@ -14,6 +14,7 @@
 enum option_type {
 	OPTION_FLAG,		/* bool *; --name sets, --no-name clears where `negatable` */
 	OPTION_STRING,		/* const char ** */
+	OPTION_TEXT,		/* char[OPTION_TEXT_MAX]: a copy of a string without ';' */
 	OPTION_U64,		/* uint64_t * */
 	OPTION_SIZE,		/* uint64_t *, bytes: 10, 64K, 2M, 1G (powers of 1024) */
 	OPTION_DURATION,	/* uint64_t *, nanoseconds: 10s, 1.5s, 250ms, 40us, 5ns, 2m, 1h; a bare number is seconds */
@@ -46,6 +47,8 @@ struct option {
 	uint64_t most;		/* of a number; 0: no limit */
 	const char *key;	/* its name in PITOT_OPTIONS, or NULL (schema/settings.h) */
 };
+
+#define OPTION_TEXT_MAX 512u
 
 #define OPTION_END { .name = NULL }
 

@@ -73,6 +73,8 @@ static int give(struct settings *s, enum setting_id id, uint64_t value, enum set
 
 	if (!value)
 		return 0;
+	if (o->type == OPTION_TEXT)
+		return settings_set(s, id, (const char *)(uintptr_t)value, source, o->key, e);
 	if (!is_flag && o->type != OPTION_ENUM) {
 		if (o->most && value != PITOT_NONE && value > o->most)
 			return error_set(e, -EINVAL, "pitot_options.%s is %llu; %llu is the most",

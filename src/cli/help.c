@@ -80,9 +80,10 @@ int help_command(const struct context *c, const struct command *command)
 static const char *type_name(enum option_type type)
 {
 	static const char *const names[] = {
-		[OPTION_FLAG] = "flag", [OPTION_STRING] = "string",     [OPTION_U64] = "number",
-		[OPTION_SIZE] = "size", [OPTION_DURATION] = "duration", [OPTION_ENUM] = "choice",
-		[OPTION_LIST] = "list",
+		[OPTION_FLAG] = "flag",   [OPTION_STRING] = "string",
+		[OPTION_TEXT] = "string", [OPTION_U64] = "number",
+		[OPTION_SIZE] = "size",   [OPTION_DURATION] = "duration",
+		[OPTION_ENUM] = "choice", [OPTION_LIST] = "list",
 	};
 
 	return names[type];

@@ -9,7 +9,7 @@
 #include "base/path.h"
 #include "report/text_table.h"
 #include "symbol/demangle.h"
-#include "trace/counter_value.h"
+#include "trace/columns.h"
 
 void view_columns_release(struct view_columns *v)
 {
@@ -186,7 +186,7 @@ int view_columns_load(const struct view_table *t, const struct view_columns *v, 
 		own |= UINT64_C(1) << c->column;
 		if (c->kind == VIEW_DURATION)
 			own |= UINT64_C(1) << c->end_column;
-		if (view_is_counter_value(t, c)) {
+		if (view_is_counter_value(t, c) && t->schema->id == TABLE_counter_sample) {
 			own |= COLUMN_BITS(counter_sample, counter);
 			referred_columns[TABLE_counter] |= COUNTER_VALUE_COLUMNS;
 		}
@@ -257,8 +257,17 @@ bool view_is_text(const struct view_column *c)
 
 bool view_is_counter_value(const struct view_table *t, const struct view_column *c)
 {
-	return c->kind == VIEW_STORED && t->schema->id == TABLE_counter_sample &&
-	       c->column == COLUMN_counter_sample_value;
+	return c->kind == VIEW_STORED &&
+	       ((t->schema->id == TABLE_counter_sample &&
+		 c->column == COLUMN_counter_sample_value) ||
+		(t->schema->id == TABLE_metric_value && c->column == COLUMN_metric_value_value));
+}
+
+struct counter_value view_counter_value(const struct view_table *t, uint64_t row)
+{
+	if (t->schema->id == TABLE_metric_value)
+		return counter_value_real(metric_value_columns(t->trace)->value[row]);
+	return counter_value(t->trace, row);
 }
 
 bool view_is_kernel_name(const struct view_table *t, const struct view_column *c)
@@ -306,7 +315,7 @@ static void add_signed(const struct view_table *t, const struct view_column *c, 
 	struct counter_value value = { .integer = (int64_t)view_value(t, c, row).number };
 
 	if (view_is_counter_value(t, c))
-		value = counter_value(t->trace, row);
+		value = view_counter_value(t, row);
 	value.decimals = 0;
 	counter_value_json(&value, j);
 }

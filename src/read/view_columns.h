@@ -8,6 +8,7 @@
 #include "analysis/scope_paths.h"
 #include "base/json.h"
 #include "base/vec.h"
+#include "trace/counter_value.h"
 #include "trace/trace.h"
 
 /* The scope of each row of a table: the column `scope` of `pitot view`. */
@@ -90,6 +91,7 @@ bool view_is_time(const struct view_column *c); /* a moment */
 bool view_is_duration(const struct view_column *c); /* nanoseconds */
 bool view_is_text(const struct view_column *c);
 bool view_is_counter_value(const struct view_table *t, const struct view_column *c);
+struct counter_value view_counter_value(const struct view_table *t, uint64_t row);
 bool view_is_kernel_name(const struct view_table *t, const struct view_column *c);
 
 #endif

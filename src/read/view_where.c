@@ -6,7 +6,6 @@
 
 #include "analysis/filter.h"
 #include "base/options.h"
-#include "trace/counter_value.h"
 
 void view_where_release(struct view_where *w)
 {
@@ -253,7 +252,7 @@ static bool number_holds(const struct view_condition *c, uint64_t value, bool is
 /* Unless both are whole: the sign of their difference against 0. */
 static bool counter_holds(const struct view_table *t, const struct view_condition *c, uint64_t row)
 {
-	struct counter_value value = counter_value(t->trace, row);
+	struct counter_value value = view_counter_value(t, row);
 	double real = value.is_real ? value.real : (double)value.integer;
 	struct view_condition sign = { .op = c->op };
 

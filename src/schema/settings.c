@@ -8,9 +8,9 @@
 const char *const setting_engine_names[] = { [SETTING_ENGINE_MONITOR] = "monitor",
 					     [SETTING_ENGINE_TRACE] = "trace",
 					     [SETTING_ENGINE_PC_SAMPLING] = "pc-sampling",
+					     [SETTING_ENGINE_RANGE_PROFILER] = "range-profiler",
 					     NULL };
-const char *const setting_engine_later[] = { "sass-metrics", "range-profiler", "pm-sampling",
-					     "deep", NULL };
+const char *const setting_engine_later[] = { "sass-metrics", "pm-sampling", "deep", NULL };
 const char *const setting_graphs_names[] = { [SETTING_GRAPHS_LAUNCH] = "launch",
 					     [SETTING_GRAPHS_AUTO] = "auto",
 					     [SETTING_GRAPHS_NODE] = "node",
@@ -65,6 +65,8 @@ static uint64_t get(const struct settings *s, const struct setting *setting)
 		return *(const bool *)value;
 	case OPTION_ENUM:
 		return (uint64_t) * (const int *)value;
+	case OPTION_TEXT:
+		return (uintptr_t)value;
 	default:
 		return *(const uint64_t *)value;
 	}
@@ -80,6 +82,10 @@ static void set(struct settings *s, const struct setting *setting, uint64_t to)
 		break;
 	case OPTION_ENUM:
 		*(int *)value = (int)to;
+		break;
+	case OPTION_TEXT:
+		if (value != (const void *)(uintptr_t)to)
+			strncpy(value, (const char *)(uintptr_t)to, OPTION_TEXT_MAX - 1);
 		break;
 	default:
 		*(uint64_t *)value = setting->option.most ? MIN(to, setting->option.most) : to;
@@ -214,6 +220,13 @@ static void read_value(struct settings *s, enum setting_id id, const char *text,
 	const struct option *o = &all[id].option;
 	uint64_t value;
 
+	if (o->type == OPTION_TEXT) {
+		char copy[OPTION_TEXT_MAX] = "";
+
+		memcpy(copy, text, MIN(length, sizeof(copy) - 1));
+		settings_give(s, id, (uintptr_t)copy, source);
+		return;
+	}
 	if (o->type == OPTION_ENUM ? read_choice(id, text, length, &value)
 				   : read_number(text, length, &value))
 		settings_give(s, id, value, source);
@@ -244,6 +257,16 @@ void settings_parse(struct settings *s, const char *text)
 	}
 }
 
+static bool is_default(const struct settings *s, const struct setting *setting)
+{
+	uint64_t value = get(s, setting), initial = get(&defaults, setting);
+
+	if (setting->option.type == OPTION_TEXT)
+		return strcmp((const char *)(uintptr_t)value, (const char *)(uintptr_t)initial) ==
+		       0;
+	return value == initial;
+}
+
 void settings_text(const struct settings *s, struct strbuf *out)
 {
 	const char *separator = "";
@@ -253,11 +276,13 @@ void settings_text(const struct settings *s, struct strbuf *out)
 		const char *later = i == SETTING_ID_engine ? s->engine_later : NULL;
 		uint64_t value = get(s, &all[i]);
 
-		if (value == get(&defaults, &all[i]) && !later)
+		if (is_default(s, &all[i]) && !later)
 			continue;
 		strbuf_addf(out, "%s%s=", separator, o->key);
 		if (o->type == OPTION_ENUM)
 			strbuf_adds(out, later ? later : o->choices[value]);
+		else if (o->type == OPTION_TEXT)
+			strbuf_adds(out, (const char *)(uintptr_t)value);
 		else
 			strbuf_addu(out, value);
 		separator = ";";
@@ -269,6 +294,9 @@ static void add_value(const struct option *o, uint64_t value, struct strbuf *out
 	switch (o->type) {
 	case OPTION_ENUM:
 		strbuf_adds(out, o->choices[value]);
+		break;
+	case OPTION_TEXT:
+		strbuf_adds(out, (const char *)(uintptr_t)value);
 		break;
 	case OPTION_FLAG:
 		strbuf_adds(out, value ? "on" : "off");

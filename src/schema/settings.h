@@ -19,7 +19,7 @@
 #include "base/options.h"
 #include "base/strbuf.h"
 
-enum { SETTING_ENGINE_MONITOR, SETTING_ENGINE_TRACE, SETTING_ENGINE_PC_SAMPLING };
+enum { SETTING_ENGINE_MONITOR, SETTING_ENGINE_TRACE, SETTING_ENGINE_PC_SAMPLING, SETTING_ENGINE_RANGE_PROFILER };
 enum { SETTING_GRAPHS_LAUNCH, SETTING_GRAPHS_AUTO, SETTING_GRAPHS_NODE };
 enum { SETTING_API_LAUNCHES, SETTING_API_ALL };
 enum { SETTING_STACKS_NONE, SETTING_STACKS_NATIVE, SETTING_STACKS_PYTHON, SETTING_STACKS_ALL };
@@ -45,7 +45,7 @@ enum setting_join {
 
 /*
  * S(key, TYPE, JOIN, default, member of struct option…): the members say its option on the command line. TYPE is FLAG, ENUM, U64,
- * SIZE or DURATION (OPTION_ of base/options.h). A key ends in the unit that its value has in PITOT_OPTIONS. JOIN (SETTING_JOIN_) says
+ * SIZE, DURATION or TEXT (OPTION_ of base/options.h). A key ends in the unit that its value has in PITOT_OPTIONS. JOIN (SETTING_JOIN_) says
  * what two sessions want together.
  */
 /* clang-format off */
@@ -53,7 +53,7 @@ enum setting_join {
 	S(engine, ENUM, MOST, SETTING_ENGINE_TRACE, .name = "engine", .choices = setting_engine_names,                      \
 	  .later = setting_engine_later,                                                                               \
 	  .help = "what the GPUs are watched by: NVML alone, without CUPTI; or CUPTI's trace, too; or with samples of "  \
-		  "where kernels wait, which is experimental (default trace)")                                     \
+		  "where kernels wait, or hardware counters of chosen kernels, both experimental (default trace)")                                     \
 	S(delay_ns, DURATION, OWN, 0, .name = "delay", .argument = "TIME",                                                  \
 	  .help = "start recording TIME after the command was started (10s, 250ms)")                                   \
 	S(duration_ns, DURATION, OWN, 0, .name = "duration", .argument = "TIME", .positive = true,                          \
@@ -79,7 +79,17 @@ enum setting_join {
 	S(max_bytes, SIZE, OWN, 0, .name = "max-size", .argument = "SIZE",                                                  \
 	  .help = "stop recording a process after SIZE, such as 10G (default: no limit)")                              \
 	S(pc_period, U64, OWN, 0, .name = "pc-period", .argument = "N", .most = 31,                                         \
-	  .help = "--engine pc-sampling: a sample every 2^N cycles, 5 to 31 (default 0: 2^18)")
+	  .help = "--engine pc-sampling: a sample every 2^N cycles, 5 to 31 (default 0: 2^18)")                         \
+	S(metrics, TEXT, OWN, "default", .name = "metrics", .argument = "SET|NAME,…",                                       \
+	  .help = "--engine range-profiler: what is measured: default, memory, compute, tensor, roofline, and names of "  \
+		  "metrics (`pitot metrics`), with commas between them (default default)")                                 \
+	S(kernels, TEXT, OWN, "*", .name = "kernels", .argument = "PATTERN",                                                \
+	  .help = "--engine range-profiler: kernels whose mangled name matches or, of a text without * and ?, has it " \
+		  "in it (default *)")                                                                              \
+	S(kernel_skip, U64, OWN, 0, .name = "skip", .argument = "N",                                                        \
+	  .help = "--engine range-profiler: leave out the first N launches of these kernels (default 0)")               \
+	S(kernel_count, U64, OWN, 100, .name = "count", .argument = "N",                                                   \
+	  .help = "--engine range-profiler: then measure N launches; each takes tens of milliseconds (default 100; 0: all)")
 
 /* What a program asks for that records itself; `pitot record` has a way of its own. */
 #define SETTINGS_OF_PROGRAMS(S)                                                                                        \
@@ -104,6 +114,7 @@ enum setting_join {
 
 typedef bool setting_FLAG;
 typedef int setting_ENUM;
+typedef char setting_TEXT[OPTION_TEXT_MAX];
 typedef uint64_t setting_U64, setting_SIZE, setting_DURATION;
 
 /* Where a value is from. One of a higher number overrides those of lower ones, whatever is read first. */
@@ -140,7 +151,10 @@ struct settings {
 #define SETTING_INITIAL(key, type, join, initial, ...) .key = initial,
 #define SETTINGS_INIT { SETTINGS(SETTING_INITIAL) }
 
-/* Sets a value unless it has one of a stronger source. A flag's is 0 or 1; an ENUM's, beyond its choices, one of those to come. */
+/*
+ * Sets a value unless it has one of a stronger source. A flag's is 0 or 1; an ENUM's, beyond its choices, one of those to come; a TEXT's is
+ * the address of a text, which is copied.
+ */
 void settings_give(struct settings *s, enum setting_id id, uint64_t value,
 		   enum setting_source source);
 

@@ -79,7 +79,9 @@
 	T(off_cpu, 35, "times that threads did not run, and where they waited")                                        \
 	T(cubin, 36, "device code of kernels that were sampled (--engine pc-sampling)")                                \
 	T(pc_reading, 37, "readings of the GPU's PC samplers: all that was sampled meanwhile, and what was lost")      \
-	T(pc_sample, 38, "where warps of kernels were on the GPU, and what they waited for")
+	T(pc_sample, 38, "where warps of kernels were on the GPU, and what they waited for")                           \
+	T(metric, 39, "hardware metrics that were measured of kernels (--engine range-profiler)")                      \
+	T(metric_value, 40, "values of metrics, each of one launch of a kernel")
 
 #define SCHEMA_string(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -468,7 +470,8 @@
 	V(E, unreadable_buffer, 25)   /* buffers of records that CUPTI could not read to their end */                  \
 	V(E, cupti_failed, 26)        /* times that CUPTI broke down: there is no GPU work after that */                \
 	V(E, disk_slow, 27)           /* blocks were sealed faster than the disk took them */               \
-	V(E, gpu_hang, 28)            /* calls of CUPTI or the driver that did not return: finished work is missing */
+	V(E, gpu_hang, 28)            /* calls of CUPTI or the driver that did not return: finished work is missing */ \
+	V(E, unmeasured, 29)          /* launches of which hardware counters were wanted, and none are there */
 
 #define SCHEMA_cost(C, T)                                                                                              \
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "period measured")                                                    \
@@ -482,11 +485,11 @@
 /*
  * callback: on the target's threads, estimated from every 64th call. collector: CPU of Pitot's own thread. sampler: CPU of
  * whoever samples from outside. write: what the collector spent writing, by the clock. timer_sample: CPU samples by timers
- * inside, on the target's threads.
+ * inside, on the target's threads. replay: launches that were measured by hardware counters, from before to after.
  */
 #define ENUM_cost_kind(V, E)                                                                                           \
 	V(E, callback, 0) V(E, collector, 1) V(E, setup, 2) V(E, exit, 3) V(E, buffer_request, 4) V(E, write, 5) V(E, sampler, 6) \
-	V(E, timer_sample, 7)
+	V(E, timer_sample, 7) V(E, replay, 8)
 
 #define SCHEMA_counter(C, T)                                                                                           \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -625,6 +628,23 @@
 	C(T, reason, STRING, ALWAYS, NONE, "", "CUPTI's name of what the warp waited for")                             \
 	C(T, samples, U64, ALWAYS, NONE, "samples", "number of them")
 #define TRAITS_pc_sample(X, T)
+
+/*
+ * Hardware counters. The kernel of a value is that with its correlation: a launch that was measured is no launch of a graph. It ran as often
+ * as its metrics need passes, so its duration in table kernel is CUPTI's, and metrics such as gpu__time_duration.sum have their own.
+ */
+#define SCHEMA_metric(C, T)                                                                                            \
+	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
+	C(T, name, STRING, ALWAYS, NONE, "", "CUPTI's name, such as dram__bytes_read.sum")                             \
+	C(T, unit, STRING, ALWAYS, NONE, "", "CUPTI's name of its unit, such as byte/second; empty: a number")         \
+	C(T, description, STRING, ALWAYS, NONE, "", "what CUPTI says that it is")
+#define TRAITS_metric(X, T) X(T, LAST_OF, id)
+
+#define SCHEMA_metric_value(C, T)                                                                                      \
+	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the launch, as in kernel and api_call")            \
+	C(T, metric, REF, ALWAYS, metric, "", "what was measured")                                                     \
+	C(T, value, I64, MAYBE, NONE, "", "the bits of a double; missing: CUPTI gave no number")
+#define TRAITS_metric_value(X, T)
 
 /* Every enum above. */
 #define SCHEMA_ENUMS(E)                                                                                                \

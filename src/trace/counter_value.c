@@ -22,6 +22,14 @@ struct counter_value counter_value(const struct trace *t, uint64_t row)
 	return v;
 }
 
+struct counter_value counter_value_real(int64_t bits)
+{
+	struct counter_value v = { .is_real = true, .integer = bits };
+
+	memcpy(&v.real, &bits, sizeof(v.real));
+	return v;
+}
+
 double counter_value_double(const struct counter_value *v)
 {
 	double value = v->is_real ? v->real : (double)v->integer;

@@ -18,6 +18,9 @@ struct counter_value {
 /* Of a row of counter_sample. A sample whose counter is not known is an integer without decimals. */
 struct counter_value counter_value(const struct trace *t, uint64_t row);
 
+/* Of the bits of a double, as metric_value has them. */
+struct counter_value counter_value_real(int64_t bits);
+
 /* In the counter's unit. */
 double counter_value_double(const struct counter_value *v);
 

@@ -196,7 +196,7 @@ def test_settings_of_the_environment_and_a_file(record, tmp_path, pitot):
     result = record("true", options=("--force",), env={"PITOT_GRAPHS": "lunch"}, status=2)
     assert "PITOT_GRAPHS takes launch, auto or node, not 'lunch'" in result.stderr
     result = record("true", options=("--force", "--engine", "sass-metrics"), status=2)
-    assert "option '--engine' takes monitor, trace or pc-sampling, not 'sass-metrics', which is not there yet" in result.stderr
+    assert "option '--engine' takes monitor, trace, pc-sampling or range-profiler, not 'sass-metrics', which is not there yet" in result.stderr
 
 
 def test_switched_off(record, tmp_path):
@@ -209,7 +209,7 @@ def test_switched_off(record, tmp_path):
 def test_every_setting_is_an_option(record, pitot):
     """Each option of the recorder, from the one list of them (schema/settings.h), reaches it."""
     [command] = pitot("help", "record", "--json", json_output=True)["commands"]
-    values = {"duration": ("250ms", "250000000"), "size": ("2M", str(2 << 20)), "number": ("7", "7")}
+    values = {"duration": ("250ms", "250000000"), "size": ("2M", str(2 << 20)), "number": ("7", "7"), "string": ("x*,y", "x*,y")}
     options, expected = [], {}
     for option in command["options"]:
         if not option["setting"]:

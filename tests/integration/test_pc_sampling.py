@@ -149,9 +149,9 @@ def test_readings_that_fail_for_good(sample):
     ("call cuptiPCSamplingEnable returns 35", "NVreg_RestrictProfilingToAdminUsers=0"),
     ("call cuptiPCSamplingEnable returns 26", "another profiler has the GPU's counters"),
     ("call cuptiPCSamplingEnable returns 7", "another profiler has the GPU's counters"),
-    ("call cuptiPCSamplingEnable returns 27", "this GPU, driver or CUPTI does not sample"),
+    ("call cuptiPCSamplingEnable returns 27", "this GPU, driver or CUPTI cannot"),
     ("call cuptiPCSamplingGetStallReasons returns 999", "cuptiPCSamplingGetStallReasons: "),
-    ("call cuptiPCSamplingSetConfigurationAttribute returns 8", "no memory for samples"),
+    ("call cuptiPCSamplingSetConfigurationAttribute returns 8", "no memory for it, on the GPU or here"),
     ("missing cuptiPCSamplingGetData", "this CUPTI lacks cuptiPCSamplingGetData"),
     ("version 24", "CUDA 12.8 Update 1"),
 ])

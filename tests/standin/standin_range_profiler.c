@@ -300,7 +300,7 @@ cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Par
 
 struct CUpti_RangeProfiler_Object {
 	CUcontext context; /* NULL: free */
-	bool gone, configured, started, stopped;
+	bool gone, configured, started, stopped, hopeless; /* stopping failed */
 	size_t most; /* ranges */
 	struct config config;
 	struct image *image;
@@ -426,7 +426,8 @@ EXPORT CUptiResult cuptiRangeProfilerDisable(CUpti_RangeProfiler_Disable_Params 
 	CHECK_SIZE(p, CUpti_RangeProfiler_Disable_Params);
 	if (!is_object(p->pRangeProfilerObject))
 		return CUPTI_ERROR_INVALID_OPERATION;
-	no_harm(!p->pRangeProfilerObject->started, "disabled between start and stop");
+	no_harm(!p->pRangeProfilerObject->started || p->pRangeProfilerObject->hopeless,
+		"disabled between start and stop");
 	p->pRangeProfilerObject->context = NULL;
 	return CUPTI_SUCCESS;
 }
@@ -506,11 +507,18 @@ EXPORT CUptiResult cuptiRangeProfilerStop(CUpti_RangeProfiler_Stop_Params *p)
 {
 	CUpti_RangeProfiler_Object *o = p->pRangeProfilerObject;
 
-	FAULT(STANDIN_RangeProfilerStop);
+	int forced;
+
+	if (standin_fault(STANDIN_RangeProfilerStop, &forced)) {
+		o->hopeless = true;
+		return (CUptiResult)forced;
+	}
 	CHECK_SIZE(p, CUpti_RangeProfiler_Stop_Params);
 	if (!is_object(o) || !o->started)
 		return CUPTI_ERROR_INVALID_OPERATION;
-	no_harm(standin_api_site, "stopped outside of a launch");
+	no_harm(standin_api_site ||
+			standin_in_callback == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
+		"stopped outside of a launch");
 	o->started = o->configured = false; /* one session a configuration */
 	o->stopped = true;
 	p->passIndex = p->targetNestingLevel = 0;

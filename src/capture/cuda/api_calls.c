@@ -9,6 +9,7 @@
 #include "capture/cuda/graph_nodes.h"
 #include "capture/cuda/share/share.h"
 #include "capture/engines/pc_sampling.h"
+#include "capture/engines/range_profiler.h"
 #include "capture/stack_capture.h"
 #include "capture/ring.h"
 
@@ -161,11 +162,13 @@ static void on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 	case CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING:
 		atomic_store(&module_unloaded, true);
 		pc_sampling_callback(cbid, data);
+		range_profiler_callback(cbid, data);
 		break;
 	case CUPTI_CBID_RESOURCE_MODULE_LOADED:
 	case CUPTI_CBID_RESOURCE_CONTEXT_CREATED:
 	case CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING:
 		pc_sampling_callback(cbid, data);
+		range_profiler_callback(cbid, data);
 		break;
 	default:
 		graph_nodes_callback(cbid, data);
@@ -257,6 +260,27 @@ static void CUPTIAPI on_callback_with_modules(void *user, CUpti_CallbackDomain d
 		pc_sampling_module_call(false);
 }
 
+/* What the engine does about a launch is outside of the recorded call. A callback of its own, as above. */
+static void CUPTIAPI on_callback_with_launches(void *user, CUpti_CallbackDomain domain,
+					       CUpti_CallbackId cbid, const void *info)
+{
+	const CUpti_CallbackData *data = info;
+	const struct function *f =
+		domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid < API_CALLBACK_IDS_MAX
+			? &functions[API_DRIVER][cbid]
+			: NULL;
+	bool is_graph = f && f->kind == api_kind_graph_launch,
+	     is_launch = is_graph || (f && f->kind == api_kind_launch);
+
+	if (range_profiler_calls())
+		return;
+	if (is_launch && data->callbackSite == CUPTI_API_ENTER)
+		range_profiler_enter(data, f->name, is_graph);
+	on_callback(user, domain, cbid, info);
+	if (is_launch && data->callbackSite == CUPTI_API_EXIT)
+		range_profiler_exit(data);
+}
+
 static void find_functions(const struct cupti *cupti)
 {
 	for (unsigned api = API_DRIVER; api <= API_RUNTIME; api++) {
@@ -328,9 +352,12 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 
 /* With cuptiSubscribe_v2 CUPTI says who is in the way. */
 static CUptiResult subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber,
-			     char *other, size_t room)
+			     int engine, char *other, size_t room)
 {
-	CUpti_CallbackFunc callback = with_modules ? on_callback_with_modules : on_callback;
+	CUpti_CallbackFunc callback =
+		engine == SETTING_ENGINE_PC_SAMPLING      ? on_callback_with_modules
+		: engine == SETTING_ENGINE_RANGE_PROFILER ? on_callback_with_launches
+							  : on_callback;
 
 	other[0] = '\0';
 #if CUPTI_API_VERSION >= 130000
@@ -354,12 +381,12 @@ static CUptiResult subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *
 }
 
 CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber,
-				bool modules, char *other_tool, size_t other_tool_room)
+				int engine, char *other_tool, size_t other_tool_room)
 {
 	CUptiResult result;
 
-	with_modules = modules;
-	result = subscribe(cupti, subscriber, other_tool, other_tool_room);
+	with_modules = engine == SETTING_ENGINE_PC_SAMPLING;
+	result = subscribe(cupti, subscriber, engine, other_tool, other_tool_room);
 
 	if (result != CUPTI_SUCCESS)
 		return result;

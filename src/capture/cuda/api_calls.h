@@ -17,10 +17,10 @@
 enum { API_DRIVER = 1, API_RUNTIME = 2 };
 
 /*
- * Subscribes to what CUPTI says of itself; api_calls_watch() adds functions, and those that load modules if `modules`. 0, or a CUptiResult
- * and who is in the way.
+ * Subscribes to what CUPTI says of itself; api_calls_watch() adds functions. `engine` (SETTING_ENGINE_) is told of calls: pc-sampling of
+ * those that load modules, which are always watched, range-profiler of launches. 0, or a CUptiResult and who is in the way.
  */
-CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber, bool modules,
+CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber, int engine,
 				char *other_tool, size_t other_tool_room);
 
 struct api_watched {

@@ -29,6 +29,7 @@
 #include "capture/cuda/records.h"
 #include "capture/cuda/share/share.h"
 #include "capture/engines/pc_sampling.h"
+#include "capture/engines/range_profiler.h"
 #include "capture/log.h"
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
@@ -62,7 +63,7 @@ static struct {
 	CUpti_SubscriberHandle subscriber;
 	atomic_bool usable; /* there is a CUPTI that gives us records */
 	atomic_bool subscribed;
-	atomic_bool dormant; /* subscribed only because contexts are sampled: all else is off */
+	atomic_bool dormant; /* subscribed only because an engine has contexts: all else is off */
 	bool enabled; /* of the vendor thread once that runs */
 	atomic_bool closed; /* by VENDOR_CLOSE: rounds after that are for clocks only */
 	bool late; /* CUDA was initialized before */
@@ -141,10 +142,10 @@ static void watch_nodes(void)
 static bool subscribe(void)
 {
 	char other[128];
-	bool samples = self.followed.engine == SETTING_ENGINE_PC_SAMPLING;
+	int engine = self.followed.engine;
 	CUptiResult result = self.dormant ? CUPTI_SUCCESS
 					  : api_calls_subscribe(&self.cupti, &self.subscriber,
-								samples, other, sizeof(other));
+								engine, other, sizeof(other));
 
 	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
 		capability_note("cupti", capability_state_unavailable, "trace", "none",
@@ -174,9 +175,11 @@ static bool subscribe(void)
 	if (self.followed.graphs == SETTING_GRAPHS_LAUNCH)
 		capability_note("graph_node", capability_state_off, NULL, NULL, "not requested");
 	watch_nodes();
-	if (samples) {
+	if (engine == SETTING_ENGINE_PC_SAMPLING) {
 		pc_sampling_attach(&self.cupti, self.subscriber, self.has_past);
 		api_calls_watch(&self.cupti, self.subscriber, NULL);
+	} else if (engine == SETTING_ENGINE_RANGE_PROFILER) {
+		range_profiler_attach(&self.cupti, self.subscriber);
 	}
 	return true;
 }
@@ -187,6 +190,8 @@ static void follow_kinds(void)
 	watch_nodes();
 	if (self.followed.engine == SETTING_ENGINE_PC_SAMPLING)
 		pc_sampling_missed();
+	else if (self.followed.engine == SETTING_ENGINE_RANGE_PROFILER)
+		range_profiler_missed();
 }
 
 static void watch_calls(void)
@@ -270,10 +275,10 @@ static void become_dormant(void)
 	self.dormant = true;
 }
 
-/* Whether CUPTI bears it while contexts are sampled is not known. */
+/* Whether CUPTI bears it while an engine has contexts is not known. */
 static void unsubscribe(void)
 {
-	if (pc_sampling_detach()) {
+	if (pc_sampling_detach() && range_profiler_detach()) {
 		vendor_enter("cuptiUnsubscribe");
 		set_zeroed(0);
 		self.cupti.Unsubscribe(self.subscriber);

@@ -13,6 +13,26 @@
 
 #include "base/error.h"
 
+/* --engine range-profiler needs all of them. */
+#if __has_include(<cupti_range_profiler.h>)
+#include <cupti_profiler_target.h>
+#include <cupti_range_profiler.h>
+#define RANGE_PROFILER_FUNCTIONS(F)                                                                \
+	F(ProfilerInitialize, OPTIONAL)                                                            \
+	F(ProfilerGetCounterAvailability, OPTIONAL)                                                \
+	F(RangeProfilerEnable, OPTIONAL)                                                           \
+	F(RangeProfilerDisable, OPTIONAL)                                                          \
+	F(RangeProfilerGetCounterDataSize, OPTIONAL)                                               \
+	F(RangeProfilerCounterDataImageInitialize, OPTIONAL)                                       \
+	F(RangeProfilerSetConfig, OPTIONAL)                                                        \
+	F(RangeProfilerStart, OPTIONAL)                                                            \
+	F(RangeProfilerStop, OPTIONAL)                                                             \
+	F(RangeProfilerDecodeData, OPTIONAL)                                                       \
+	F(RangeProfilerGetCounterDataInfo, OPTIONAL)
+#else
+#define RANGE_PROFILER_FUNCTIONS(F)
+#endif
+
 /* --engine pc-sampling needs all of them. */
 #define PC_SAMPLING_FUNCTIONS(F)                                                                   \
 	F(GetDeviceId, OPTIONAL)                                                                   \
@@ -49,7 +69,8 @@
 	F(GetStreamIdEx, OPTIONAL)                                                                 \
 	F(GetGraphId, OPTIONAL)                                                                    \
 	F(GetGraphNodeId, OPTIONAL)                                                                \
-	PC_SAMPLING_FUNCTIONS(F)
+	PC_SAMPLING_FUNCTIONS(F)                                                                   \
+	RANGE_PROFILER_FUNCTIONS(F)
 
 struct cupti {
 #define F(name, need) __typeof__(cupti##name) *name;

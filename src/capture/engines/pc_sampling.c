@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "capture/capability_notes.h"
 #include "capture/cuda/api_calls.h"
+#include "capture/engines/engine_notes.h"
 #include "capture/engines/pc_contexts.h"
 #include "capture/engines/pc_cubins.h"
 #include "capture/engines/pc_names.h"
@@ -52,7 +52,7 @@ static struct {
 
 static void note_unsampled(const char *why)
 {
-	capability_note("engine", capability_state_degraded, "pc-sampling", "trace", "%s", why);
+	engine_note_trace("pc-sampling", why);
 }
 
 static void note_older(void)
@@ -74,24 +74,6 @@ __attribute__((format(printf, 1, 2))) static void refuse(const char *format, ...
 	atomic_store(&self.refused, true);
 }
 
-static const char *advice(CUptiResult result)
-{
-	switch ((int)result) {
-	case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES:
-		return "sampling needs the rights of an administrator; record as root, or load the "
-		       "driver with NVreg_RestrictProfilingToAdminUsers=0 (a line 'options nvidia "
-		       "NVreg_RestrictProfilingToAdminUsers=0' in /etc/modprobe.d, then a reboot)";
-	case CUPTI_ERROR_HARDWARE_BUSY:
-	case CUPTI_ERROR_INVALID_OPERATION:
-		return "another profiler has the GPU's counters; stop it, or record without "
-		       "sampling";
-	case CUPTI_ERROR_OUT_OF_MEMORY:
-		return "no memory for samples, on the GPU or here";
-	default:
-		return "this GPU, driver or CUPTI does not sample";
-	}
-}
-
 /* --- callbacks --- */
 
 static bool is_wanted(void)
@@ -111,7 +93,8 @@ static void add_context(const struct cupti *cupti, CUcontext handle)
 	result = pc_contexts_add(cupti, handle, atomic_load(&self.exponent),
 				 atomic_load(&self.open), &function);
 	if (result != CUPTI_SUCCESS)
-		refuse("%s: %s: %s", function, cupti_result_text(cupti, result), advice(result));
+		refuse("%s: %s: %s", function, cupti_result_text(cupti, result),
+		       engine_advice(result));
 }
 
 static void follow_callback(const struct cupti *cupti, CUpti_CallbackId cbid,

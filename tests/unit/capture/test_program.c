@@ -84,6 +84,13 @@ static struct pitot_session *start(const char *directory)
 #define VALUE_U64 27
 #define VALUE_SIZE 77
 #define VALUE_DURATION 77
+#define VALUE_TEXT "a,b"
+#define HAS_FLAG(value) ((value) == 0)
+#define HAS_ENUM(value) ((value) == 0)
+#define HAS_U64(value) ((value) == VALUE_U64)
+#define HAS_SIZE(value) ((value) == VALUE_SIZE)
+#define HAS_DURATION(value) ((value) == VALUE_DURATION)
+#define HAS_TEXT(value) (strcmp((value), VALUE_TEXT) == 0)
 
 /* Each setting has a field, and what the field says is what the setting has: of choices one less. */
 static void test_every_setting_has_a_field(void **state)
@@ -98,7 +105,7 @@ static void test_every_setting_has_a_field(void **state)
 #undef S
 	assert_int_equal(program_settings(&o, true, &s, &e), 0);
 #define S(key, type, ...)                                                                          \
-	assert_true(s.key == (VALUE_##type == 1 ? 0 : VALUE_##type));                              \
+	assert_true(HAS_##type(s.key));                                                            \
 	assert_int_equal(s.source[SETTING_ID_##key], SETTING_BY_CODE);
 	SETTINGS_REQUESTED(S)
 	SETTINGS_OF_PROGRAMS(S)
@@ -108,6 +115,12 @@ static void test_every_setting_has_a_field(void **state)
 	assert_non_null(strstr(e.text, "pitot_options.cpu is 10001; 10000 is the most"));
 	e = (struct error){ 0 };
 
+	o.cpu = 0;
+	o.kernels = "a;b";
+	assert_int_equal(program_settings(&o, true, &s, &e), E_USAGE);
+	assert_string_equal(e.text, "kernels takes no ';', as in 'a;b'");
+	e = (struct error){ 0 };
+
 	o = options_for("x");
 	o.counters_ns = PITOT_NONE;
 	o.stacks = PITOT_STACKS_PYTHON;
@@ -115,7 +128,7 @@ static void test_every_setting_has_a_field(void **state)
 	o.api = PITOT_API_ALL;
 	o.graphs = PITOT_GRAPHS_AUTO;
 	o.memory = PITOT_ON;
-	o.engine = PITOT_ENGINE_RANGE_PROFILER;
+	o.engine = PITOT_ENGINE_PM_SAMPLING;
 	assert_int_equal(program_settings(&o, true, &d, &e), 0);
 	assert_int_equal(d.counters_ns, 0);
 	assert_int_equal(d.stacks, SETTING_STACKS_PYTHON);
@@ -124,7 +137,7 @@ static void test_every_setting_has_a_field(void **state)
 	assert_int_equal(d.graphs, SETTING_GRAPHS_AUTO);
 	assert_true(d.memory && !d.sync);
 	assert_int_equal(d.engine, SETTING_ENGINE_TRACE);
-	assert_string_equal(d.engine_later, "range-profiler");
+	assert_string_equal(d.engine_later, "pm-sampling");
 }
 
 static void test_defaults_of_the_program(void **state)

@@ -118,7 +118,8 @@ static void test_every_setting_has_a_variable_and_a_key(void **state)
 	static const char *const values[] = { [OPTION_FLAG] = "on",
 					      [OPTION_U64] = "7",
 					      [OPTION_SIZE] = "7M",
-					      [OPTION_DURATION] = "7s" };
+					      [OPTION_DURATION] = "7s",
+					      [OPTION_TEXT] = "x*" };
 	unsigned count = 0;
 
 	(void)state;
@@ -172,8 +173,8 @@ static void test_what_is_wrong_is_named(void **state)
 	assert_problem("line 1: no ':' behind a name");
 	write_config("{\"engine\": \"deep\"}");
 	read_all(path, true);
-	assert_problem(
-		"'engine' takes monitor, trace or pc-sampling, not 'deep', which is not there yet");
+	assert_problem("'engine' takes monitor, trace, pc-sampling or range-profiler, not 'deep', "
+		       "which is not there yet");
 	read_all("/nonexistent/pitot.json", true);
 	assert_problem("cannot read the configuration file '/nonexistent/pitot.json'");
 	setenv("PITOT_COUNTERS", "often", 1);

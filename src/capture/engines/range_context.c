@@ -1,0 +1,214 @@
+#include "capture/engines/range_context.h"
+
+#ifdef PITOT_HAS_PROFILER_HOST
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RANGES 8u /* in an image: one is wanted, the others show that there were more */
+#define IMAGE_MAX (256u << 20)
+
+#define PARAMETERS(name, ...)                                                                      \
+	{                                                                                          \
+		.structSize = CUpti_##name##_Params_STRUCT_SIZE, __VA_ARGS__                       \
+	}
+#define CALL(c, cupti, name, p) (vendor_result((c), "cupti" #name, (cupti)->name(p)))
+
+static int vendor_result(struct range_context *c, const char *function, CUptiResult result)
+{
+	if (result != CUPTI_SUCCESS)
+		c->failed = function;
+	return (int)result;
+}
+
+/* --- metrics --- */
+
+/* What the GPU has of the chip's counters; without it, all. */
+static size_t read_availability(const struct cupti *cupti, CUcontext context, uint8_t **image)
+{
+	CUpti_Profiler_GetCounterAvailability_Params p =
+		PARAMETERS(Profiler_GetCounterAvailability, .ctx = context);
+
+	*image = NULL;
+	if (cupti->ProfilerGetCounterAvailability(&p) != CUPTI_SUCCESS ||
+	    !p.counterAvailabilityImageSize || p.counterAvailabilityImageSize > IMAGE_MAX)
+		return 0;
+	*image = calloc(1, p.counterAvailabilityImageSize);
+	p.pCounterAvailabilityImage = *image;
+	if (*image && cupti->ProfilerGetCounterAvailability(&p) == CUPTI_SUCCESS)
+		return p.counterAvailabilityImageSize;
+	free(*image);
+	*image = NULL;
+	return 0;
+}
+
+static int read_texts(struct range_metrics *m)
+{
+	m->texts = calloc(m->set.names.count, sizeof(*m->texts));
+	for (size_t i = 0; m->texts && i < m->set.names.count; i++) {
+		struct metric_properties p = { "", "", "" };
+
+		profiler_host_properties(m->host, m->set.names.data[i], &p);
+		m->texts[i] = (struct metric_texts){ m->set.names.data[i], p.unit, p.description };
+	}
+	return m->texts ? 0 : -ENOMEM;
+}
+
+int range_metrics_make(struct range_metrics *m, const struct cupti *cupti, CUcontext context,
+		       unsigned device, const char *requested, struct error *e)
+{
+	CUpti_Profiler_Initialize_Params p = PARAMETERS(Profiler_Initialize, );
+	CUptiResult result = cupti->ProfilerInitialize(&p);
+	const char *chip =
+		result == CUPTI_SUCCESS ? profiler_host_chip_of(cupti->handle, device, e) : NULL;
+	uint8_t *availability;
+	size_t bytes;
+	int err;
+
+	*m = (struct range_metrics){ .host = NULL };
+	if (result != CUPTI_SUCCESS)
+		return error_set(e, E_UNSUPPORTED, "cuptiProfilerInitialize: %s",
+				 cupti_result_text(cupti, result));
+	if (!chip)
+		return e->code;
+	snprintf(m->chip, sizeof(m->chip), "%s", chip);
+	snprintf(m->requested, sizeof(m->requested), "%s", requested);
+	bytes = read_availability(cupti, context, &availability);
+	err = profiler_host_open(&m->host, cupti->handle, chip, availability, bytes, e);
+	free(availability);
+	if (err == 0)
+		err = metric_set_make(&m->set, m->host, requested, e);
+	if (err == 0 && read_texts(m) < 0)
+		err = error_set(e, -ENOMEM, "no memory for metrics");
+	if (err < 0)
+		range_metrics_release(m);
+	return err;
+}
+
+void range_metrics_release(struct range_metrics *m)
+{
+	metric_set_release(&m->set);
+	profiler_host_free(m->host);
+	free(m->texts);
+	memset(m, 0, sizeof(*m));
+}
+
+/* --- a context --- */
+
+static int allocate_image(struct range_context *c, const struct cupti *cupti)
+{
+	CUpti_RangeProfiler_GetCounterDataSize_Params p =
+		PARAMETERS(RangeProfiler_GetCounterDataSize, .pRangeProfilerObject = c->object,
+			   .pMetricNames = c->metrics->set.names.data,
+			   .numMetrics = c->metrics->set.names.count, .maxNumOfRanges = RANGES,
+			   .maxNumRangeTreeNodes = RANGES);
+	int result = CALL(c, cupti, RangeProfilerGetCounterDataSize, &p);
+
+	if (result)
+		return result;
+	c->image_bytes = p.counterDataSize;
+	if (c->image_bytes && c->image_bytes <= IMAGE_MAX)
+		c->image = calloc(1, c->image_bytes);
+	return c->image ? 0
+			: vendor_result(c, "cuptiRangeProfilerGetCounterDataSize",
+					CUPTI_ERROR_OUT_OF_MEMORY);
+}
+
+int range_context_open(struct range_context *c, const struct cupti *cupti, CUcontext handle,
+		       const struct range_metrics *metrics)
+{
+	CUpti_RangeProfiler_Enable_Params p = PARAMETERS(RangeProfiler_Enable, .ctx = handle);
+	int result;
+
+	*c = (struct range_context){ .metrics = metrics };
+	result = CALL(c, cupti, RangeProfilerEnable, &p);
+	if (result)
+		return result;
+	c->handle = handle;
+	c->object = p.pRangeProfilerObject;
+	result = allocate_image(c, cupti);
+	if (result)
+		range_context_close(c, cupti, false);
+	return result;
+}
+
+static int configure(struct range_context *c, const struct cupti *cupti)
+{
+	CUpti_RangeProfiler_CounterDataImage_Initialize_Params image = PARAMETERS(
+		RangeProfiler_CounterDataImage_Initialize, .pRangeProfilerObject = c->object,
+		.counterDataSize = c->image_bytes, .pCounterData = c->image);
+	CUpti_RangeProfiler_SetConfig_Params config = PARAMETERS(
+		RangeProfiler_SetConfig, .pRangeProfilerObject = c->object,
+		.configSize = c->metrics->set.config_bytes, .pConfig = c->metrics->set.config,
+		.counterDataImageSize = c->image_bytes, .pCounterDataImage = c->image,
+		.range = CUPTI_AutoRange, .replayMode = CUPTI_KernelReplay,
+		.maxRangesPerPass = RANGES, .numNestingLevels = 1, .minNestingLevel = 1);
+	int result = CALL(c, cupti, RangeProfilerCounterDataImageInitialize, &image);
+
+	return result ? result : CALL(c, cupti, RangeProfilerSetConfig, &config);
+}
+
+int range_context_start(struct range_context *c, const struct cupti *cupti)
+{
+	CUpti_RangeProfiler_Start_Params p =
+		PARAMETERS(RangeProfiler_Start, .pRangeProfilerObject = c->object);
+	int result = configure(c, cupti);
+
+	if (!result)
+		result = CALL(c, cupti, RangeProfilerStart, &p);
+	c->started = !result;
+	return result;
+}
+
+static int decode(struct range_context *c, const struct cupti *cupti, size_t *ranges)
+{
+	CUpti_RangeProfiler_DecodeData_Params p =
+		PARAMETERS(RangeProfiler_DecodeData, .pRangeProfilerObject = c->object);
+	CUpti_RangeProfiler_GetCounterDataInfo_Params info =
+		PARAMETERS(RangeProfiler_GetCounterDataInfo, .pCounterDataImage = c->image,
+			   .counterDataImageSize = c->image_bytes);
+	int result = CALL(c, cupti, RangeProfilerDecodeData, &p);
+
+	if (!result)
+		result = CALL(c, cupti, RangeProfilerGetCounterDataInfo, &info);
+	*ranges = info.numTotalRanges + p.numOfRangeDropped;
+	return result;
+}
+
+int range_context_stop(struct range_context *c, const struct cupti *cupti, size_t *ranges,
+		       double *values)
+{
+	CUpti_RangeProfiler_Stop_Params p =
+		PARAMETERS(RangeProfiler_Stop, .pRangeProfilerObject = c->object);
+	int result = CALL(c, cupti, RangeProfilerStop, &p);
+
+	if (result)
+		return result;
+	c->started = false;
+	if (!p.isAllPassSubmitted)
+		return vendor_result(c, "cuptiRangeProfilerStop (not all passes were run)",
+				     CUPTI_ERROR_INVALID_OPERATION);
+	result = decode(c, cupti, ranges);
+	if (result || *ranges != 1)
+		return result;
+	return vendor_result(c, "cuptiProfilerHostEvaluateToGpuValues",
+			     (CUptiResult)metric_set_evaluate(&c->metrics->set, c->image,
+							      c->image_bytes, 0, values));
+}
+
+void range_context_close(struct range_context *c, const struct cupti *cupti, bool gone)
+{
+	CUpti_RangeProfiler_Disable_Params p =
+		PARAMETERS(RangeProfiler_Disable, .pRangeProfilerObject = c->object);
+
+	if (c->object && !gone)
+		cupti->RangeProfilerDisable(&p);
+	free(c->image);
+	c->object = NULL;
+	c->handle = NULL;
+	c->image = NULL;
+	c->started = false;
+}
+
+#endif

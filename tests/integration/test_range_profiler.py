@@ -1,0 +1,221 @@
+"""
+--engine range-profiler over the stand-in for CUPTI, which refuses calls that break a rule of the interface: what launches measured is
+known (tests/standin/standin_range_profiler.c), so each value says whose it is.
+"""
+import struct
+
+import pytest
+
+METRICS = "gpu__time_duration.sum,launch__correlation.sum,sm__cycles_active.avg"
+LAUNCHES = 24 * 12  # that tape-make has, those of graphs aside
+
+
+class Measured:
+    def __init__(self, folder, rows):
+        self.metrics = {row["name"]: row for row in rows(folder, "metric")}
+        self.losses, self.costs = rows(folder, "loss"), rows(folder, "cost")
+        capabilities = rows(folder, "capability")
+        self.said = {name: [row for row in capabilities if row["name"] == name] for name in ("engine", "metrics", "graph_metrics")}
+        self.kernels = {}
+        for row in rows(folder, "kernel"):
+            self.kernels.setdefault(row["correlation"], []).append(row)
+        self.launches = {}
+        for row in rows(folder, "metric_value"):
+            values = self.launches.setdefault(row["correlation"], {})
+            assert row["metric"] in self.metrics and row["metric"] not in values, "once each"
+            values[row["metric"]] = row["value"]
+
+    def check(self, count):
+        """So many launches, each with its own values, at their kernels."""
+        assert len(self.launches) == count
+        for correlation, values in self.launches.items():
+            [kernel] = self.kernels[correlation]
+            assert values["launch__correlation.sum"] == correlation
+            assert values["gpu__time_duration.sum"] > 1000
+            assert values["sm__cycles_active.avg"] == len(kernel["config"])
+
+    def lost(self):
+        return sum(row["count"] for row in self.losses if row["reason"] == "unmeasured")
+
+
+@pytest.fixture
+def measure(record, rows, made_tape, tmp_path):
+    """measure("a fault", "options", "--repeat", "9"): what was recorded."""
+    def play(fault="", options="", *arguments, metrics=METRICS, **more):
+        script = tmp_path / "faults"
+        script.write_text(fault + "\n")
+        folder = record(made_tape, f"engine=range-profiler;metrics={metrics};{options}", "--faults", str(script), *arguments, **more)
+        return Measured(folder, rows)
+
+    return play
+
+
+def test_each_launch_has_its_own_values(measure):
+    measured = measure(options="kernel_count=0")
+    measured.check(LAUNCHES)
+    assert len({values["gpu__time_duration.sum"] for values in measured.launches.values()}) == LAUNCHES
+    assert sum(map(len, measured.kernels.values())) == 408 and not measured.losses
+    assert {name: (row["unit"], row["description"]) for name, row in measured.metrics.items()} == {
+        "gpu__time_duration.sum": ("nanosecond", "time"), "launch__correlation.sum": ("", "id of the call"),
+        "sm__cycles_active.avg": ("cycle", "# of cycles with warps")}
+    [engine] = measured.said["engine"]
+    assert (engine["state"], engine["asked"], engine["got"]) == ("on", "range-profiler", "range-profiler")
+    assert engine["reason"].startswith("device 0 (GH100): 3 metrics in 1 pass; set up in ")
+    assert not measured.said["metrics"]
+    [graphs] = measured.said["graph_metrics"]
+    assert (graphs["state"], graphs["reason"]) == ("unavailable", "kernels of CUDA graphs are not measured")
+    [replay] = [row for row in measured.costs if row["kind"] == "replay"]
+    assert replay["count"] == LAUNCHES and replay["total_ns"] > 0
+    assert len([row for row in measured.costs if row["kind"] == "setup"]) == 2, "the recorder's, and the context's"
+
+
+def test_several_rounds_in_several_segments(measure):
+    """The rows that say what a metric is are repeated where they are needed."""
+    measured = measure("", "kernel_count=0;segment_bytes=20000", "--repeat", "9", "--now")
+    measured.check(9 * LAUNCHES)
+
+
+def test_skip_and_count(measure):
+    measured = measure(options="kernel_skip=5;kernel_count=7")
+    measured.check(7)
+    launched = sorted(correlation for correlation, [*kernels] in measured.kernels.items() if len(kernels) == 1)
+    assert sorted(measured.launches) == launched[5:12]
+
+
+def test_the_count_without_an_option(measure):
+    measure().check(100)
+
+
+@pytest.mark.parametrize("pattern, matches", [
+    ("gemm", lambda name: "gemm" in name), ("*gemm*", lambda name: "gemm" in name), ("*[gemm", lambda name: False),
+    ("_Z?*", lambda name: name.startswith("_Z")), ("gemm*", lambda name: name.startswith("gemm")), ("?", lambda name: len(name) == 1)])
+def test_kernels_by_name(measure, rows, made_tape, pattern, matches):
+    measured = measure(options=f"kernels={pattern};kernel_count=0")
+    names = {name for [*kernels] in measured.kernels.values() for name in [kernels[0]["config"]]}
+    wanted = [correlation for correlation, kernels in measured.kernels.items() if len(kernels) == 1 and matches(kernels[0]["config"])]
+    assert sorted(measured.launches) == sorted(wanted) and names
+
+
+def test_wrong_names_do_not_spoil_the_others(measure):
+    measured = measure(metrics="sm__cycle_active.avg,launch__correlation.sum,sm__throughput,nonsense", options="kernel_count=2")
+    assert set(measured.metrics) == {"launch__correlation.sum"} and len(measured.launches) == 2
+    [row] = measured.said["metrics"]
+    assert row["state"] == "degraded" and row["reason"] == (
+        "chip GH100 has no metric 'sm__cycle_active.avg'; did you mean 'sm__cycles_active' or 'sm__warps_active'?; "
+        "'sm__throughput' needs one of its submetrics, such as 'sm__throughput.avg.pct_of_peak_sustained_elapsed'; "
+        "`pitot metrics sm__throughput` lists them; chip GH100 has no metric 'nonsense'; `pitot metrics` lists them")
+
+
+def test_a_set_that_the_chip_has_a_part_of(measure):
+    measured = measure(metrics="memory", options="kernel_count=2")
+    assert set(measured.metrics) == {"gpu__time_duration.sum", "dram__bytes_read.sum", "l1tex__t_sector_hit_rate.pct"}
+    [row] = measured.said["metrics"]
+    assert row["reason"] == "GH100 lacks 14 of the metrics of these sets"
+    for values in measured.launches.values():
+        assert values["l1tex__t_sector_hit_rate.pct"] is None and values["dram__bytes_read.sum"] == 0.5
+
+
+def test_no_metric_at_all(measure):
+    measured = measure(metrics="nonsense")
+    assert not measured.launches and "chip GH100 has no metric 'nonsense'" in measured.said["engine"][0]["reason"]
+
+
+@pytest.mark.parametrize("fault, reason", [
+    ("call cuptiRangeProfilerEnable returns 35", "NVreg_RestrictProfilingToAdminUsers=0"),
+    ("call cuptiRangeProfilerEnable returns 26", "another profiler has the GPU's counters"),
+    ("call cuptiRangeProfilerEnable returns 7", "another profiler has the GPU's counters"),
+    ("call cuptiRangeProfilerEnable returns 27", "this GPU, driver or CUPTI cannot"),
+    ("call cuptiRangeProfilerGetCounterDataSize returns 8", "no memory for it, on the GPU or here"),
+    ("call cuptiProfilerInitialize returns 15", "cuptiProfilerInitialize: CUPTI_ERROR_NOT_INITIALIZED"),
+    ("call cuptiDeviceGetChipName returns 999", "cuptiDeviceGetChipName: error 999"),
+    ("call cuptiProfilerHostInitialize returns 46", "CUPTI does not know chip 'GH100'"),
+    ("call cuptiProfilerHostConfigAddMetrics returns 1", "no metric of '"),
+    ("call cuptiRangeProfilerSetConfig returns 1", "cuptiRangeProfilerSetConfig: CUPTI_ERROR_INVALID_PARAMETER, at 3 launches"),
+    ("call cuptiRangeProfilerCounterDataImageInitialize returns 8", "cuptiRangeProfilerCounterDataImageInitialize: "),
+    ("call cuptiRangeProfilerStart returns 26", "cuptiRangeProfilerStart: CUPTI_ERROR_HARDWARE_BUSY, at 3 launches one after the other"),
+    ("call cuptiRangeProfilerStop returns 999", "cuptiRangeProfilerStop: CUPTI_ERROR_UNKNOWN, at 1 launch one after the other"),
+    ("call cuptiRangeProfilerDecodeData returns 999", "cuptiRangeProfilerDecodeData: "),
+    ("call cuptiRangeProfilerGetCounterDataInfo returns 1", "cuptiRangeProfilerGetCounterDataInfo: "),
+    ("call cuptiProfilerHostEvaluateToGpuValues returns 17", "cuptiProfilerHostEvaluateToGpuValues: "),
+    ("missing cuptiRangeProfilerDecodeData", "this CUPTI lacks cuptiRangeProfilerDecodeData: hardware counters need CUDA 12.6 Update 2"),
+    ("missing cuptiProfilerHostGetSubMetrics", "this CUPTI lacks cuptiProfilerHostGetSubMetrics"),
+    ("missing cuStreamIsCapturing", "the driver lacks cuStreamIsCapturing"),
+])
+def test_without_counters_the_trace_goes_on(measure, fault, reason):
+    measured = measure(fault)
+    assert not measured.launches and sum(map(len, measured.kernels.values())) == 408
+    engine = measured.said["engine"][-1]
+    assert (engine["state"], engine["asked"], engine["got"]) == ("degraded", "range-profiler", "trace")
+    assert reason in engine["reason"]
+
+
+def test_errors_that_pass(measure):
+    """Three are too many only one after the other, and one launch that failed has no values of another."""
+    measured = measure("\n".join(f"call cuptiRangeProfilerDecodeData#{n} returns 999" for n in (1, 2, 4, 7, 8)), "kernel_count=0")
+    measured.check(LAUNCHES - 5)
+    assert measured.lost() == 5 and [row["state"] for row in measured.said["engine"]] == ["on"]
+
+
+def test_without_the_image_of_availability(measure):
+    measure("call cuptiProfilerGetCounterAvailability returns 999", "kernel_count=3").check(3)
+
+
+def test_a_launch_of_another_thread_in_the_same_range(measure):
+    """Whose values they are is not known, so nobody has them."""
+    measured = measure("range-extra every 4", "kernel_count=0")
+    measured.check(LAUNCHES - LAUNCHES // 4)
+    assert measured.lost() == LAUNCHES // 4
+
+
+def test_a_stream_that_captures(measure):
+    """Such a launch does not run now; it does not count."""
+    measured = measure("capturing every 3", "kernel_count=60")
+    measured.check(60)
+    assert measured.lost() == 0
+
+
+def test_launches_that_fail(measure):
+    measured = measure("fail-launches every 5", "kernel_count=0")
+    assert measured.launches and set(measured.launches) <= set(measured.kernels)
+    measured.check(len(measured.launches))
+
+
+def test_a_context_that_goes_while_a_launch_is_measured(measure):
+    """The stand-in aborts at a call for it after that."""
+    measured = measure("range-destroy at 30", "kernel_count=0")
+    measured.check(LAUNCHES - 1)
+    assert measured.lost() == 1
+
+
+def test_threads_at_once(measure):
+    """Who finds the profiler in use is counted, and nobody has another's values."""
+    measured = measure("", "kernel_count=0", "--parallel", "--now", "--repeat", "4")
+    measured.check(len(measured.launches))
+    assert len(measured.launches) + measured.lost() >= 4 * LAUNCHES > 0 < len(measured.launches)
+
+
+def test_a_window(measure):
+    measured = measure("", "kernel_count=0;delay_ns=200000000;duration_ns=300000000", "--repeat", "2000", "--now")
+    measured.check(len(measured.launches))
+    assert 0 < len(measured.launches) < 1000 * LAUNCHES
+
+
+def test_a_window_that_never_opens(measure):
+    measured = measure("", "delay_ns=3600000000000", "--repeat", "5", "--now")
+    assert not measured.launches and not measured.metrics and not measured.losses
+
+
+def test_all_calls_recorded(measure):
+    """The recorder's own calls of the driver are none of the program's."""
+    measure(options="api=all;kernel_count=0").check(LAUNCHES)
+
+
+def test_nothing_of_it_without_the_engine(record, rows, made_tape):
+    assert not rows(record(made_tape, f"engine=trace;metrics={METRICS}"), "metric_value")
+
+
+def test_record(pitot, build, made_tape, rows, tmp_path):
+    folder = tmp_path / "rec.pitot"
+    pitot("record", "-q", "--no-cpu", "--stacks", "none", "--engine", "range-profiler", "--metrics", METRICS, "--skip", "2", "--count", "3",
+          "-o", folder, "--", build / "standin/tape-play", made_tape)
+    Measured(folder, rows).check(3)
