@@ -27,6 +27,7 @@
 	X(copies)                                                                                  \
 	X(memory_use)                                                                              \
 	X(stalls)                                                                                  \
+	X(counters)                                                                                \
 	X(system_use)                                                                              \
 	X(commands)                                                                                \
 	X(no_gpu)                                                                                  \

@@ -21,7 +21,8 @@ struct report_options {
 	uint64_t callers_of; /* so many groups of kernels get their callers */
 	enum scope_choice scopes; /* what counts as a scope */
 	bool scope_tree; /* scope_times is wanted */
-	bool stalls; /* lines and instructions of samples of kernels are shown */
+	bool stalls; /* lines and instructions of samples of kernels are wanted */
+	bool counters; /* hardware counters are wanted */
 	bool captures; /* callers of kernels of graphs are the lines that captured them */
 	unsigned threads; /* 0: two */
 };

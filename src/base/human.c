@@ -85,6 +85,19 @@ void human_percent(struct strbuf *out, uint64_t part, uint64_t whole)
 	strbuf_addf(out, ".%u%%", (unsigned)(tenths % 10));
 }
 
+void human_real(struct strbuf *out, double value)
+{
+	bool negative = value < 0;
+	double size = negative ? -value : value;
+
+	if (size >= 1000 && size < 9e18) {
+		strbuf_adds(out, negative ? "-" : "");
+		human_count(out, (uint64_t)(size + 0.5));
+	} else {
+		strbuf_addf(out, "%.4g", value);
+	}
+}
+
 void human_rate(struct strbuf *out, uint64_t bytes, uint64_t ns)
 {
 	static const char *const names[] = { "B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s" };

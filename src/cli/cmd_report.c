@@ -16,7 +16,7 @@ static const char *const scope_choices[] = { "all", "pitot", "nvtx", NULL };
 static uint64_t option_top = 10, option_callers = 2, option_process, option_device, option_stream;
 static struct window_options option_window;
 static bool top_given, process_given, device_given, stream_given, option_full_names, scopes_given,
-	option_system, option_stalls, option_force;
+	option_system, option_stalls, option_counters, option_force;
 static const char *const graph_choices[] = { "launch", "capture", NULL };
 enum { GRAPHS_BY_LAUNCH, GRAPHS_BY_CAPTURE };
 
@@ -114,6 +114,11 @@ static const struct option options[] = {
 	  .bare = "",
 	  .help = "instead of the report: the hottest source lines of kernels, or a line or a "
 		  "kernel with its instructions (as `pitot source`)" },
+	{ .name = "counters",
+	  .type = OPTION_FLAG,
+	  .value = &option_counters,
+	  .help = "hardware counters of kernels "
+		  "(of recordings made with --engine range-profiler)" },
 	{ .name = "full-names",
 	  .type = OPTION_FLAG,
 	  .value = &option_full_names,
@@ -131,6 +136,7 @@ static const struct command_example examples[] = {
 	{ "pitot report --system", "power, clocks and throttling while the GPUs worked" },
 	{ "pitot report --stalls", "what kernels waited for, by source line" },
 	{ "pitot report --source=kernel.cu:16", "a source line with its instructions" },
+	{ "pitot report --counters", "what hardware counters say of kernels" },
 	{ "pitot report --kernel '*gemm*' --full-names", "only matrix multiplications" },
 	{ NULL, NULL },
 };
@@ -220,6 +226,7 @@ static int run(struct context *c, int argc, char **argv)
 		.scopes = (enum scope_choice)option_scopes,
 		.scope_tree = scopes_given,
 		.stalls = option_stalls,
+		.counters = option_counters,
 		.captures = option_graphs == GRAPHS_BY_CAPTURE,
 	};
 	_cleanup_free_ char *path = NULL;

@@ -89,7 +89,7 @@ static int load_rest(struct export_view *v, struct error *e)
 		if (r < 0)
 			return r;
 	}
-	return 0;
+	return metric_values_load(v->trace, e);
 }
 
 /* Readers know a process by its id alone: of images of one process, which exec() made, the last one has it. */
@@ -373,6 +373,8 @@ int export_view_init(struct export_view *v, struct trace *t, const struct export
 	}
 	if (r >= 0)
 		r = end_ranges(v);
+	if (r >= 0)
+		r = metric_values_init(&v->metrics, v->trace);
 	if (r < 0) {
 		error_set(e, r, "out of memory");
 		goto fail;
@@ -393,6 +395,7 @@ void export_view_release(struct export_view *v)
 	map_release(&v->context_devices);
 	map_release(&v->thread_names);
 	map_release(&v->external);
+	metric_values_release(&v->metrics);
 	nvtx_names_release(&v->names);
 	nvtx_ranges_release(&v->ranges);
 	strbuf_release(&v->scope_text);

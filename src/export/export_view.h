@@ -15,6 +15,7 @@
 #include "export/event_names.h"
 #include "export/exporter.h"
 #include "trace/events.h"
+#include "trace/metric_values.h"
 
 /* Kinds of work: the work of GPUs (enum gpu_work), and waits. */
 #define WORK_SYNC GPU_WORK_KINDS
@@ -57,6 +58,7 @@ struct export_view {
 	/* By api_call row the number of the first work it launched; by number the next of its call; or NO_WORK. */
 	uint32_t *first_work, *next_work;
 
+	struct metric_values metrics; /* of launches that were measured */
 	struct map external; /* correlation (with its base) -> id that a framework gave the call */
 	struct nvtx_names names;
 	struct nvtx_ranges ranges; /* with their calls, where there are ranges */

@@ -2,16 +2,18 @@
 
 #include <errno.h>
 
-static int measure_unit(const char *unit)
+int perfetto_measure_unit(const char *unit)
 {
 	static const struct {
 		const char *name;
 		int unit;
 	} units[] = {
-		{ "bytes", 7 }, { "KiB", 8 }, { "Hz", 13 }, { "kHz", 14 },
-		{ "MHz", 15 },  { "ns", 19 }, { "us", 20 }, { "ms", 21 },
-		{ "s", 22 },    { "mW", 28 }, { "W", 29 },  { "J", 31 },
-		{ "V", 32 },    { "A", 33 },  { "C", 34 },  { "%", 37 },
+		{ "bytes", 7 },        { "KiB", 8 },         { "Hz", 13 },     { "kHz", 14 },
+		{ "MHz", 15 },         { "ns", 19 },         { "us", 20 },     { "ms", 21 },
+		{ "s", 22 },           { "mW", 28 },         { "W", 29 },      { "J", 31 },
+		{ "V", 32 },           { "A", 33 },          { "C", 34 },      { "%", 37 },
+		{ "byte", 7 },         { "nanosecond", 19 }, { "second", 22 }, { "percent", 37 },
+		{ "instruction", 40 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
@@ -23,7 +25,7 @@ static int measure_unit(const char *unit)
 void perfetto_counter_specify(struct strbuf *s, const struct perfetto_counter *counter)
 {
 	size_t token = proto_open(s, 1);
-	int unit = measure_unit(counter->unit);
+	int unit = perfetto_measure_unit(counter->unit);
 
 	proto_uint(s, 1, counter->number);
 	proto_text(s, 2, counter->name, strlen(counter->name));

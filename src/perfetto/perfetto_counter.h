@@ -40,6 +40,8 @@ struct perfetto_counter {
 	const char *name, *description, *unit;
 };
 
+/* MeasureUnit of its word; 0: Perfetto has none. */
+int perfetto_measure_unit(const char *unit);
 void perfetto_counter_specify(struct strbuf *s, const struct perfetto_counter *counter);
 
 void perfetto_readings_restart(struct perfetto_readings *r, uint32_t sequence);

@@ -129,6 +129,8 @@ static void define(struct perfetto_works *g, struct strbuf *s, struct gpu_queue 
 		for (size_t i = 1; i < ARG_END; i++)
 			perfetto_intern_name(s, 1001, i, argument_names[i],
 					     strlen(argument_names[i]));
+	if (is_first && g->name_arguments)
+		g->name_arguments(g->user, s);
 	if (!queue->defined) {
 		perfetto_intern_specification(s, queue->iid, texts->queue, strlen(texts->queue),
 					      PERFETTO_OTHER);

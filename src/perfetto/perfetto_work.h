@@ -99,6 +99,9 @@ struct perfetto_works {
 	struct map
 		kernel_names; /* hash of a short name -> stage iid of the first kernel with it, in this file */
 	struct map context_iids; /* of contexts that are defined in this file */
+	/* Interns names of further arguments, from ARG_END on, in the first packet. NULL: there are none. */
+	void (*name_arguments)(void *user, struct strbuf *s);
+	void *user;
 };
 
 /* What was defined is to be defined again. */

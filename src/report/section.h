@@ -33,6 +33,7 @@
 	X(hotspots)                                                                                \
 	X(functions)                                                                               \
 	X(stalls)                                                                                  \
+	X(counters)                                                                                \
 	X(ranges)                                                                                  \
 	X(scopes)                                                                                  \
 	X(copies)                                                                                  \
@@ -85,6 +86,7 @@ enum unit {
 	UNIT_LINE, /* item of callers */
 	UNIT_PATH, /* a line, and behind it what it called */
 	UNIT_ID, /* a number that counts nothing */
+	UNIT_REAL, /* a double */
 	UNIT_PID, /* index of a process */
 	UNIT_FLAG,
 	UNIT_STATS, /* struct duration_stats; in text a row of its own with field.head */

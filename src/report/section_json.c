@@ -3,6 +3,7 @@
 
 #include "analysis/flame/flame.h"
 #include "report/section.h"
+#include "trace/counter_value.h"
 
 /* What is written, and where to. */
 struct writer {
@@ -114,6 +115,9 @@ static void write_value(const struct writer *w, const struct field *f, const str
 		break;
 	case UNIT_MILLI:
 		json_fixed(w->json, (int64_t)value->n, 3);
+		break;
+	case UNIT_REAL:
+		json_double(w->json, counter_value_real((int64_t)value->n).real);
 		break;
 	case UNIT_FLAG:
 		json_bool(w->json, value->n);

@@ -5,6 +5,7 @@
 #include "analysis/flame/flame.h"
 #include "base/human.h"
 #include "report/words.h"
+#include "trace/counter_value.h"
 
 const void *section_result(const struct section *s, const struct report *r)
 {
@@ -127,6 +128,9 @@ void value_text(const struct report_view *v, const struct field *f, const struct
 		break;
 	case UNIT_PID:
 		strbuf_addf(out, "%u", trace_process(r->trace, value->n)->pid);
+		break;
+	case UNIT_REAL:
+		human_real(out, counter_value_real((int64_t)value->n).real);
 		break;
 	case UNIT_FLAG:
 		strbuf_adds(out, value->n ? "yes" : "no");

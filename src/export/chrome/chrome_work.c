@@ -200,6 +200,32 @@ static void end_arrow(struct chrome *c, const struct export_event *event,
 	}
 }
 
+/* What hardware counters said of a launch: by the metric's name, text as CUPTI has it. */
+static void metric_arguments(struct chrome *c, const struct export_event *event,
+			     uint64_t correlation)
+{
+	struct export_view *v = &c->view;
+	struct json j = JSON_INIT(&c->out);
+	uint64_t first;
+	unsigned rows = metric_values_take(&v->metrics, event->process, correlation, &first);
+
+	for (uint64_t row = first; rows; row++, rows--) {
+		uint32_t metric;
+		double value;
+		size_t length;
+		const char *name;
+
+		if (!metric_values_read(v->trace, row, &metric, &value))
+			continue;
+		name = export_text(v, TABLE_metric, COLUMN_metric_name, metric, &length);
+		TEXT(&c->out, ",");
+		json_quote(&c->out, name, length);
+		TEXT(&c->out, ":");
+		json_double(&j, value);
+		j = (struct json)JSON_INIT(&c->out);
+	}
+}
+
 static int open_kernel(struct chrome *c, const struct export_event *event, struct chrome_row *place,
 		       const struct chrome_class *class, uint32_t *tid)
 {
@@ -249,6 +275,8 @@ int chrome_work(void *exporter, const struct export_event *event)
 	text_u64(s, correlation);
 	if (class)
 		raw_add(s, c->class_text.data + class->tail, class->tail_length);
+	if (event->kind == EVENT_KERNEL)
+		metric_arguments(c, event, w->correlation[row]);
 	if (event->kind == EVENT_MEMCPY || event->kind == EVENT_MEMSET)
 		copy_arguments(c, event);
 	if (event->kind == EVENT_MEMCPY)

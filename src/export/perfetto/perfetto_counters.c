@@ -1,4 +1,4 @@
-/* perfetto_counters.c: readings of counters, see perfetto_counter.h. */
+/* perfetto_counters.c: readings of counters (perfetto_counter.h), and hardware counters of kernels: 0 at the start of one, their value at its end. */
 #include "export/perfetto/perfetto_writer.h"
 #include "perfetto/perfetto_counter.h"
 #include "trace/columns.h"
@@ -17,6 +17,7 @@ struct perfetto_counters {
 	VEC(uint32_t) rows; /* by position - 1: a row of table counter with that name */
 	struct perfetto_readings readings;
 	VEC(struct host_counter) host; /* by row of table counter */
+	struct map metric_gpus; /* whose descriptors of hardware counters are in this file */
 };
 
 static void specify(void *user, struct strbuf *s)
@@ -75,6 +76,7 @@ void perfetto_counters_release(struct perfetto *p)
 		return;
 	map_release(&c->ids);
 	perfetto_readings_release(&c->readings);
+	map_release(&c->metric_gpus);
 	vec_release(&c->rows);
 	vec_release(&c->host);
 	free(c);
@@ -86,9 +88,108 @@ void perfetto_counters_restart(struct perfetto *p)
 	struct perfetto_counters *c = p->counters;
 
 	perfetto_readings_restart(&c->readings, SEQUENCE_COUNTER);
+	map_clear(&c->metric_gpus);
 	for (size_t i = 0; i < c->host.count; i++)
 		c->host.data[i].described = false;
 }
+
+/* --- hardware counters of kernels --- */
+
+/* "byte/second": what is divided by what, as far as Perfetto has units for both. */
+static void metric_units(struct strbuf *s, const char *unit)
+{
+	const char *slash = strchr(unit, '/');
+	_cleanup_free_ char *above = strndup(unit, slash ? (size_t)(slash - unit) : strlen(unit));
+	int numerator = above ? perfetto_measure_unit(above) : 0,
+	    denominator = slash ? perfetto_measure_unit(slash + 1) : 0;
+
+	if (!numerator || (slash && !denominator))
+		return;
+	proto_uint(s, 7, (uint64_t)numerator);
+	if (denominator)
+		proto_uint(s, 8, (uint64_t)denominator);
+}
+
+static void metric_specification(struct perfetto *p, uint64_t row)
+{
+	const struct export_view *v = &p->view;
+	struct strbuf *s = &p->out;
+	size_t token = proto_open(s, 1), length;
+	const char *text = export_text(v, TABLE_metric, COLUMN_metric_name, row, &length);
+
+	proto_uint(s, 1, row + 1);
+	proto_text(s, 2, text, length);
+	text = export_text(v, TABLE_metric, COLUMN_metric_description, row, &length);
+	proto_text(s, 3, text, length);
+	metric_units(s, export_text(v, TABLE_metric, COLUMN_metric_unit, row, &length));
+	proto_uint(s, 10, 6); /* group COMPUTE */
+	proto_close(s, token);
+}
+
+/* Behind the descriptors of readings. */
+static uint64_t metrics_iid(const struct perfetto *p, size_t gpu)
+{
+	return p->view.gpus.count + gpu + 1;
+}
+
+static void define_metrics(struct perfetto *p, size_t gpu)
+{
+	struct strbuf *s = &p->out;
+	size_t interned = proto_open(s, PACKET_INTERNED_DATA), entry = proto_open(s, 47),
+	       descriptor;
+
+	proto_uint(s, 1, metrics_iid(p, gpu));
+	descriptor = proto_open(s, 2);
+	for (uint64_t row = 0; row < trace_rows(p->view.trace, TABLE_metric); row++)
+		metric_specification(p, row);
+	proto_close(s, descriptor);
+	proto_uint(s, 3, gpu);
+	proto_close(s, entry);
+	proto_close(s, interned);
+}
+
+static int write_metrics(struct perfetto *p, size_t gpu, uint64_t time_ns, uint64_t first,
+			 unsigned rows, bool ends)
+{
+	struct strbuf *s = &p->out;
+	int is_new = map_add(&p->counters->metric_gpus, gpu);
+	size_t packet, event, defaults;
+
+	if (is_new < 0)
+		return is_new;
+	packet = perfetto_sequence_open(s, &p->counters->readings.sequence, time_ns, &defaults);
+	if (defaults)
+		proto_close(s, defaults);
+	if (is_new)
+		define_metrics(p, gpu);
+	event = proto_open(s, PACKET_GPU_COUNTER_EVENT);
+	proto_uint(s, 4, metrics_iid(p, gpu));
+	for (uint64_t row = first; row < first + rows; row++) {
+		uint32_t metric;
+		double value;
+		size_t counter;
+
+		if (!metric_values_read(p->view.trace, row, &metric, &value))
+			continue;
+		counter = proto_open(s, 2);
+		proto_uint(s, 1, metric + 1);
+		proto_double(s, 3, ends ? value : 0);
+		proto_close(s, counter);
+	}
+	proto_close(s, event);
+	proto_close(s, packet);
+	return 0;
+}
+
+int perfetto_kernel_counters(struct perfetto *p, const struct export_event *event, size_t gpu,
+			     uint64_t first, unsigned rows)
+{
+	int err = write_metrics(p, gpu, event->start_ns, first, rows, false);
+
+	return err < 0 ? err : write_metrics(p, gpu, event->end_ns, first, rows, true);
+}
+
+/* --- readings --- */
 
 static void describe_host_counter(struct perfetto *p, uint32_t row, uint32_t process)
 {

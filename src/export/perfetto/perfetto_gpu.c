@@ -62,6 +62,20 @@ static void describe_gpu(struct perfetto *p, size_t index)
 	perfetto_gpu_info_add(&p->out, &g);
 }
 
+/* Behind those that are known those of hardware counters. */
+static void name_arguments(void *user, struct strbuf *s)
+{
+	struct perfetto *p = user;
+	size_t length;
+
+	for (uint64_t row = 0; row < trace_rows(p->view.trace, TABLE_metric); row++) {
+		const char *name =
+			export_text(&p->view, TABLE_metric, COLUMN_metric_name, row, &length);
+
+		perfetto_intern_name(s, 1001, ARG_END + row, name, length);
+	}
+}
+
 void perfetto_gpus_restart(struct perfetto *p)
 {
 	struct perfetto_packet head = { p->time_ns, PERFETTO_MONOTONIC, SEQUENCE_GLOBAL, 0 };
@@ -69,6 +83,8 @@ void perfetto_gpus_restart(struct perfetto *p)
 
 	p->gpus.stream_width = stream_width(p->view.trace);
 	perfetto_works_restart(&p->gpus.works, SEQUENCE_GPU);
+	p->gpus.works.name_arguments = name_arguments;
+	p->gpus.works.user = p;
 	if (!p->view.gpus.count)
 		return;
 	packet = perfetto_gpu_info_open(&p->out, &head, &info);
@@ -126,6 +142,16 @@ static void stage_name(struct perfetto *p, const struct export_event *event, uin
 	} else {
 		event_name(text, t, event);
 	}
+}
+
+static void metric_arguments(struct perfetto *p, uint64_t first, unsigned rows)
+{
+	uint32_t metric;
+	double value;
+
+	for (uint64_t row = first; row < first + rows; row++)
+		if (metric_values_read(p->view.trace, row, &metric, &value))
+			perfetto_argument_double(&p->out, IN_LAUNCH, ARG_END + metric, value);
 }
 
 static void describe_kernel(struct perfetto *p, const struct export_event *event, uint32_t gpu,
@@ -270,9 +296,10 @@ int perfetto_gpu_work(void *exporter, const struct export_event *event)
 {
 	struct perfetto *p = exporter;
 	const struct event_columns *w = event_work(&p->view, event->kind);
-	uint64_t row = event->row, queue;
+	uint64_t row = event->row, queue, first = 0;
 	size_t gpu = work_gpu(&p->view, w, event->process, row);
 	struct open_work open;
+	unsigned metrics = 0;
 
 	queue = perfetto_queue(p, event->process, w->context[row], w->stream[row], w->device[row],
 			       gpu);
@@ -280,7 +307,13 @@ int perfetto_gpu_work(void *exporter, const struct export_event *event)
 		      class_of(p, event, gpu), &open) < 0)
 		return -ENOMEM;
 	work_arguments(p, event, w);
+	if (event->kind == EVENT_KERNEL)
+		metrics = metric_values_take(&p->view.metrics, event->process, w->correlation[row],
+					     &first);
+	metric_arguments(p, first, metrics);
 	perfetto_work_close(&p->out, &open);
+	if (metrics && perfetto_kernel_counters(p, event, gpu, first, metrics) < 0)
+		return -ENOMEM;
 	if (!w->launches || w->launches[row] == TRACE_NO_ROW)
 		p->view.result->unlinked++;
 	return 0;

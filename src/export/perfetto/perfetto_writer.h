@@ -132,6 +132,9 @@ int perfetto_counters_init(struct perfetto *p) MUST_USE;
 export_writer perfetto_counter_sample;
 void perfetto_counters_restart(struct perfetto *p);
 /* The last values hold until then. */
+/* Hardware counters of a launch: `rows` rows of metric_value from `first` on. 0 or -ENOMEM. */
+int perfetto_kernel_counters(struct perfetto *p, const struct export_event *event, size_t gpu,
+			     uint64_t first, unsigned rows) MUST_USE;
 int perfetto_counters_finish(struct perfetto *p, uint64_t time_ns) MUST_USE;
 void perfetto_counters_release(struct perfetto *p);
 

@@ -27,6 +27,8 @@
 	X(stalls) /* samples of kernels of two processes */                                        \
 	/* names_recording.c */                                                                    \
 	X(names) /* names that want to be markup or code */                                        \
+	/* counters_recording.c */                                                                 \
+	X(counters) /* hardware counters of kernels of two processes */                            \
 	/* hostile_recording.c: right in every byte, from no recorder */                           \
 	X(hostile_chain) /* a stack of 2^17 nodes, a sample at each */                             \
 	X(hostile_pushes) /* 2^17 NVTX ranges that are never popped, with a launch in each */      \
