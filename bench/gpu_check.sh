@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # What has to be seen on a GPU before a change of the recorder is believed, in the order of what harms most. Prints as it goes.
 # usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]: AGAINST is the build of before, - for none; steps: crash twice share share_more
-#	scopes system stalls tests programs cost
+#	scopes system stalls counters tests programs cost
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$(realpath "${1:?the folder of a build}")
 against=${2:--}
 shift $(($# < 2 ? $# : 2))
-steps=${*:-crash twice share share_more scopes system stalls tests programs cost}
+steps=${*:-crash twice share share_more scopes system stalls counters tests programs cost}
 folder=$(mktemp -d)
 if [ "$against" != - ]; then against=$(realpath "$against"); fi
 
@@ -152,6 +152,50 @@ pc_rows() {
 	done
 	python3 bench/pc_rows.py "$folder"/rows-pc_reading "$folder"/rows-pc_sample "$folder"/rows-cubin "$folder"/rows-kernel
 	ls -l "$1/cubins" 2>/dev/null | head -8
+}
+
+# What --engine range-profiler measures of kernels of known work, whether it changes what they compute, and what it costs those that it leaves
+# alone; what the host API says of this GPU.
+counters() {
+	local metrics=gpu__time_duration.sum,smsp__sass_thread_inst_executed_op_ffma_pred_on.sum,dram__bytes_read.sum,dram__bytes_write.sum
+	metrics=$metrics,l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum,no__such_metric.sum
+	timeout 20 "$build/pitot" metrics default | tail -3
+	nvcc -O2 -arch=native -o "$folder/counters" bench/workloads/counters.cu || return
+	timeout 20 "$folder/counters" | grep -v '^expect' | sed 's/^/bare: /'
+	timeout 20 "$build/pitot" record -q -f --engine trace -o "$folder/counters-trace.pitot" -- "$folder/counters" 2>&1 | grep -v '^expect' | sed 's/^/trace: /'
+	# Nothing matches; then each of the three, with small ones between and after it.
+	timeout 20 "$build/pitot" record -q -f --engine range-profiler --kernels no_such -o "$folder/counters-none.pitot" -- "$folder/counters" 2>&1 |
+		grep -v '^expect' | sed 's/^/none measured: /'
+	for choice in fma_kernel stream_kernel conflicts_kernel; do
+		SECONDS=0
+		PITOT_LOG=$folder/counters.log timeout 60 "$build/pitot" record -q -f --engine range-profiler --metrics "$metrics" --kernels "$choice" \
+			-o "$folder/counters.pitot" -- "$folder/counters" >"$folder/out" 2>"$folder/err"
+		echo "$choice: status $?, ${SECONDS} s, $(tail -1 "$folder/err")"
+		grep -v '^expect' "$folder/out"
+		counter_rows "$folder/counters.pitot" "$folder/out"
+	done
+	grep -E 'range-profiler|engine|metrics' "$folder/counters.log" | head -10
+	timeout 60 "$build/pitot" record -q -f --engine range-profiler --kernels _kernel --count 3 -o "$folder/counters-sets.pitot" \
+		--metrics default,memory,compute,tensor,roofline -- "$folder/counters" 1 >"$folder/out" 2>"$folder/err"
+	echo "all sets: status $?, $(tail -1 "$folder/err")"
+	"$build/pitot" report -q --counters "$folder/counters-sets.pitot" | sed -n '/^counters/,/^$/p' | head -80
+	python3 -c 'import torch' 2>/dev/null || return
+	SECONDS=0
+	timeout 120 "$build/pitot" record -q -f --engine range-profiler --metrics memory,tensor --skip 200 --count 20 -o "$folder/counters-torch.pitot" -- \
+		python3 bench/workloads/train_small.py >"$folder/out" 2>"$folder/err"
+	echo "PyTorch: status $?, ${SECONDS} s, $(tail -1 "$folder/out") $(tail -1 "$folder/err")"
+	counter_rows "$folder/counters-torch.pitot" | head -30
+}
+
+# What a recording has of hardware counters.
+counter_rows() {
+	"$build/pitot" view --json --quiet "$1" capability | grep -E '"engine"|metrics"' | cut -c1-600
+	"$build/pitot" view --json --quiet "$1" loss | cut -c1-300
+	"$build/pitot" view --json --quiet "$1" cost | grep -E '"setup"|"replay"' | cut -c1-200
+	for table in kernel metric_value; do
+		"$build/pitot" view --json --quiet "$1" $table >"$folder/rows-$table"
+	done
+	python3 bench/counter_rows.py "$folder"/rows-kernel "$folder"/rows-metric_value "${@:2}"
 }
 
 tests() { tests/gpu/run "$build" 2>&1 | tail -15; }
