@@ -89,7 +89,8 @@ struct pitot_options {
 	uint64_t cpu; /* CPU samples a second of each thread, by a timer in the process, at most 10000; 0: none */
 	enum pitot_switch counters_always; /* PITOT_OFF: readings only while a window of pitot_system_start is open */
 	/* PITOT_ENGINE_RANGE_PROFILER: what is measured of which kernels, how many are left out first, and how many are measured. */
-	const char *metrics, *kernels;
+	const char *metrics;
+	const char *kernels;
 	uint64_t kernel_skip, kernel_count;
 };
 

@@ -296,6 +296,11 @@ static bool start_measuring(const struct cupti *cupti, const CUpti_CallbackData 
 	struct range_context *c = find_context(data->context);
 	int result;
 
+	/* Of an earlier session, which wanted other metrics. */
+	if (c && strcmp(c->metrics->requested, self.requested) != 0) {
+		range_context_close(c, cupti, false);
+		c = NULL;
+	}
 	if (!c)
 		c = open_context(cupti, data->context);
 	if (!c)
@@ -630,49 +635,8 @@ static void after_fork(void)
 	calling = false;
 }
 
-#else /* of a CUDA without a range profiler */
-
-void range_profiler_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscriber)
-{
-	(void)cupti, (void)subscriber;
-	engine_note_trace(ENGINE, "this libpitot.so was built without the headers of CUDA 12.6 "
-				  "Update 2 or later");
-}
-
-void range_profiler_missed(void)
-{
-}
-
-bool range_profiler_detach(void)
-{
-	return true;
-}
-
-void range_profiler_enter(const CUpti_CallbackData *data, const char *function, bool graph)
-{
-	(void)data, (void)function, (void)graph;
-}
-
-void range_profiler_exit(const CUpti_CallbackData *data)
-{
-	(void)data;
-}
-
-bool range_profiler_calls(void)
-{
-	return false;
-}
-
-void range_profiler_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
-{
-	(void)cbid, (void)data;
-}
-
-#endif
-
 const struct source range_profiler_source = {
 	.name = ENGINE,
-#ifdef PITOT_HAS_PROFILER_HOST
 	.start = start,
 	.extend = extend,
 	.begin = begin,
@@ -681,5 +645,17 @@ const struct source range_profiler_source = {
 	.periodic = periodic,
 	.stopped = stopped,
 	.after_fork = after_fork,
-#endif
 };
+
+#else
+
+void range_profiler_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscriber)
+{
+	(void)cupti, (void)subscriber;
+	engine_note_trace(ENGINE, "this libpitot.so was built without the headers of CUDA 12.6 "
+				  "Update 2 or later");
+}
+
+const struct source range_profiler_source = { .name = ENGINE };
+
+#endif

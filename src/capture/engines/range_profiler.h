@@ -9,11 +9,13 @@
 
 #include "capture/cuda/vendor.h"
 #include "capture/source.h"
+#include "cupti/profiler_host.h"
 
 extern const struct source range_profiler_source;
 
 /* CUPTI is subscribed to, with the callbacks below. Again for nothing. On the thread that subscribes. */
 void range_profiler_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscriber);
+#ifdef PITOT_HAS_PROFILER_HOST
 /* A session that wants counters has come after the subscription, which has not the callbacks that they need. Again for nothing. */
 void range_profiler_missed(void);
 /* The subscription is to end. Waits for a launch that is being measured. false: the subscription must stay. Vendor thread. */
@@ -30,5 +32,13 @@ bool range_profiler_calls(void);
 
 /* A callback of the resource domain, on the thread that it is about. */
 void range_profiler_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data);
+#else /* headers of an older CUDA */
+#define range_profiler_missed() ((void)0)
+#define range_profiler_detach() true
+#define range_profiler_enter(data, function, graph) ((void)(function), (void)(graph))
+#define range_profiler_exit(data) ((void)0)
+#define range_profiler_calls() false
+#define range_profiler_callback(cbid, data) ((void)0)
+#endif
 
 #endif
