@@ -230,6 +230,35 @@ def test_logs_of_gpufl(bring, tmp_path, pitot, layout):
                             **({("missing_segment", "windows of a channel"): 4} if layout == "group" else {})}
 
 
+def test_what_belongs_together(bring, tmp_path):
+    """Members in another order; kernels of one launch; a scope that begins with its kernel; logs that do not name the GPU."""
+    two = {**START, "devices": [{"id": 0, "name": "a"}, {"id": 1, "name": "b"}], "gpu_static_devices": []}
+    graph = batch("kernel_event_batch", "dt_ns kernel_id stream_id duration_ns corr_id true_corr_id", [600, 7, 2, 5, 1, 9], [700, 7, 2, 5, 2, 9],
+                  [800, 7, 2, 5, 3, 10])
+    other = dict(reversed(detail(2, "step|inner", grid="(3,1,1)").items()))
+    said = {"type": "capture_capabilities", "session_id": S, "ts_ns": T0 + 1, "capabilities": [{"feature": "x", "status": "partial"}]}
+    write(tmp_path / "logs/device.log", two, NAMES, graph, detail(1, "step|inner"), other, detail(3, "inner", "f"), said)
+    write(tmp_path / "logs/scope.log", *scope_lines(), said)
+    _, rows = bring("logs")
+    kernels = rows("kernel", "-c", "start_ns,correlation,config.grid_x,config.static_shared_bytes,device")
+    assert [list(row.values()) for row in kernels] == [[600, 9, 16, 48, 0], [700, 9, 3, 48, 0], [800, 10, 16, 48, 0]]
+    assert [(row["start_ns"], row["correlation"]) for row in rows("api_call")] == [(1, 103), (600, 9), (800, 10)]
+    capabilities = {row["name"]: (row["state"], row["reason"]) for row in rows("capability")}
+    assert capabilities["device"] == ("unavailable", "the logs do not say which GPU kernels ran on; all are of GPU 0")
+    assert [row["name"] for row in rows("capability")].count("x") == 1
+
+
+def test_memory_is_bounded(bring, tmp_path):
+    """Of more kernels than may wait, those that came first go without their details; a line that is too long is left out."""
+    count = 70000
+    waiting = [kernels(*[[i, 7, 2, 5, i + 1, 0, 1, 1, 0, 0] for i in range(low, low + 2000)]) for low in range(0, count, 2000)]
+    write(tmp_path / "logs/device.log.gz", START, NAMES, *waiting, *[detail(i + 1) for i in range(count)], "x" * (65 << 20) + "\n", END)
+    said, rows = bring("logs")
+    grids = [row["config.grid_x"] for row in rows("kernel", "-c", "start_ns,config.grid_x")]
+    assert len(grids) == count and grids[:32768] == [None] * 32768 and set(grids[32768:]) == {16}
+    assert losses(rows) == {("damaged_file", "lines of more than 64 MiB"): 1} and rows("process")[-1]["end_ns"] == 9000
+
+
 def test_the_first_releases(bring, tmp_path):
     event = {"pid": 42, "app": "app", "session_id": S, "platform": "cuda", "device_id": "0", "stream_id": "7", "user_scope": "step|inner", "scope_depth": 1}
     kernel = {**event, "type": "kernel_event", "name": "gemm", "has_details": True, "stack_trace": "main|f", "start_ns": T0 + 1000, "end_ns": T0 + 2500,
@@ -280,8 +309,8 @@ def test_sessions_and_windows(bring, tmp_path):
     assert [(row["pid"], row["correlation"]) for row in rows("kernel")] == [(42, 1), (42, 2), (42, 3), (42, 4), (42, 5), (43, 1)]
     found = losses(rows)
     assert found["missing_segment", "windows of a channel"] == 7 and found["truncated_file", "lines of .tmp/device.log"] == 1
-    assert [count for (reason, text), count in found.items() if "spool_budget" in (text or "")] == [1]
-    assert len(found) == 3
+    assert found["missing_segment", "spool_budget_exceeded"] == 1 and len(found) == 3
+    assert {row["pid"] for row in rows("loss")} == {42}
 
 
 def test_sessions_of_the_flat_layout(bring, tmp_path):

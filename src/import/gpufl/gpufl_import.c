@@ -117,6 +117,21 @@ static int tell(struct import *x, const struct log_lines *l)
 	return 0;
 }
 
+/* A file of one object. */
+static int read_marker(struct import *x, const struct input_file *f)
+{
+	struct log_lines l;
+	int rc = log_lines_open(&l, f->path, x->error);
+	const char *reason = NULL;
+
+	if (rc >= 0 && (rc = log_lines_next(&l)) > 0 &&
+	    record_read(&x->record, l.line, l.length, NULL) == 0)
+		reason = record_text(&x->record, "reason");
+	lose(x, loss_reason_missing_segment, 1, reason);
+	log_lines_close(&l);
+	return MIN(rc, 0);
+}
+
 static int read_file(struct import *x, const struct input_file *f)
 {
 	const char *name = f->path + f->group;
@@ -148,29 +163,26 @@ static bool is_one_group(const struct input_file *a, const struct input_file *b)
 
 static int read_files(struct import *x)
 {
-	const struct input_file *files = x->input.files.data;
-	uint64_t missing = 0;
+	const struct input_file *f = x->input.files.data, *end = f + x->input.files.count;
+	uint64_t next = 1; /* window of the channel */
 	int rc = 0;
 
-	for (size_t i = 0; i < x->input.files.count && rc >= 0; i++) {
-		bool starts = !i || !is_one_group(&files[i], &files[i - 1]);
-		bool follows = !starts && files[i].channel == files[i - 1].channel &&
-			       files[i].number != UINT64_MAX;
+	for (; f < end && rc >= 0; f++) {
+		bool starts = f == x->input.files.data || !is_one_group(f, f - 1);
 
 		if (starts)
 			rc = end_sessions(x, rc);
-		if (follows)
-			missing = files[i].number - files[i - 1].number - 1;
-		else
-			missing = files[i].number != UINT64_MAX && files[i].number
-					  ? files[i].number - 1
-					  : 0;
+		if (starts || f->channel != f[-1].channel)
+			next = 1;
 		if (rc >= 0)
-			rc = read_file(x, &files[i]);
-		lose(x, loss_reason_missing_segment, missing, "windows of a channel");
+			rc = f->channel == INPUT_MARKER ? read_marker(x, f) : read_file(x, f);
+		if (f->channel == INPUT_MARKER || f->number == UINT64_MAX)
+			continue;
+		if (f->number > next)
+			lose(x, loss_reason_missing_segment, f->number - next,
+			     "windows of a channel");
+		next = f->number + 1;
 	}
-	for (size_t i = 0; i < x->input.losses.count; i++)
-		lose(x, loss_reason_missing_segment, 1, x->input.losses.data[i]);
 	return end_sessions(x, rc);
 }
 

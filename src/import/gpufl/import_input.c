@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/io.h"
 #include "base/path.h"
 #include "base/search.h"
 
@@ -17,10 +16,10 @@
 #define PIECE_BYTES ((size_t)256 << 10)
 #define TMP ".tmp"
 #define LOSS_MARKER ".gpufl-transport-loss."
-#define MARKER_BYTES 4096
 
 /* Scopes first: kernels name them. The last is the oldest releases' name of "device". */
 static const char *const channels[] = { "scope", "device", "kernel", "system", "sass" };
+_Static_assert(ARRAY_SIZE(channels) == INPUT_MARKER, "markers come last");
 
 /* ---- names ---- */
 
@@ -61,31 +60,22 @@ static bool parse_name(const char *name, struct input_file *f, size_t *prefix)
 
 /* ---- folders ---- */
 
-static int add_marker(struct input *in, const char *path)
-{
-	struct strbuf text = STRBUF_INIT;
-
-	if (io_read_file(path, MARKER_BYTES, &text) < 0 || !text.length || text.failed ||
-	    vec_push(&in->losses, text.data) < 0)
-		strbuf_release(&text);
-	return 0;
-}
-
 /* `group` is the length of the session's folder in `path`, which ends with a slash. */
 static int add_file(struct input *in, const char *path, size_t group, const char *name, bool tmp)
 {
 	struct input_file f = { .rank = 0 };
 	struct strbuf full = STRBUF_INIT;
 	struct stat st;
-	size_t prefix;
+	size_t prefix = 0;
 
 	strbuf_addf(&full, "%s%s", path, name);
 	if (full.failed)
 		return -ENOMEM;
 	if (!strncmp(name, LOSS_MARKER, strlen(LOSS_MARKER)))
-		add_marker(in, full.data);
-	if (!parse_name(name, &f, &prefix) || stat(full.data, &st) < 0 || !S_ISREG(st.st_mode) ||
-	    !st.st_size) {
+		f = (struct input_file){ .channel = INPUT_MARKER, .number = in->files.count };
+	else if (!parse_name(name, &f, &prefix))
+		full.length = 0;
+	if (!full.length || stat(full.data, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_size) {
 		strbuf_release(&full);
 		return 0;
 	}
@@ -170,10 +160,7 @@ void input_release(struct input *in)
 {
 	for (size_t i = 0; i < in->files.count; i++)
 		free(in->files.data[i].path);
-	for (size_t i = 0; i < in->losses.count; i++)
-		free(in->losses.data[i]);
 	vec_release(&in->files);
-	vec_release(&in->losses);
 }
 
 /* ---- lines ---- */

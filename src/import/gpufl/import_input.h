@@ -18,7 +18,7 @@
 struct input_file {
 	char *path; /* below the folder */
 	size_t group; /* length of what files of a group have in common: folder and prefix */
-	unsigned channel; /* in the order in which they are read */
+	unsigned channel; /* in the order in which they are read; INPUT_MARKER */
 	uint64_t number; /* UINT64_MAX: the one without, which is the last */
 	unsigned rank; /* of files with one number the lowest counts */
 	uint64_t bytes;
@@ -27,8 +27,9 @@ struct input_file {
 struct input {
 	VEC(struct input_file) files; /* by group, channel, number; each window once */
 	uint64_t bytes; /* of all */
-	VEC(char *) losses; /* loss markers: the files' texts */
 };
+
+#define INPUT_MARKER 5u /* behind all channels: a file that says that a window is lost */
 
 /* 0, also where there are none; or a negative code. */
 int input_list(const char *folder, struct input *in, struct error *e) MUST_USE;

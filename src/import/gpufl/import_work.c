@@ -271,7 +271,7 @@ void import_kernel(struct import_session *s, struct record *r)
 		read_detail(s, r, &own);
 	if (s->pending.count >= PENDING_MAX)
 		import_kernels_resolve(s, false);
-	if (known || record_number(r, "has_details", 1) != 1 || vec_push(&s->pending, k) < 0)
+	if (known || vec_push(&s->pending, k) < 0)
 		append_kernel(s, &k, known);
 }
 
