@@ -131,7 +131,9 @@ static void whose_samples(void **state)
 	struct trace *t;
 	struct flame f;
 
+	maker_nvtx(m, nvtx_kind_push, 100, "step", 900);
 	launch_kernel(m, k, stack_of(m, "a"), 1000, 100, 1);
+	maker_nvtx(m, nvtx_kind_pop, 100, NULL, 1500);
 	m->stack = 0;
 	maker_call(m, MAKER_LAUNCH, 100, 1990, 1995, 2);
 	maker_kernel(m, k, 8, 2000, 2300, 2);
@@ -170,6 +172,11 @@ static void whose_samples(void **state)
 	build_in_order(&f, t, &o);
 	assert_int_equal(total_of(&f), 33); /* three quarters */
 	assert_int_equal(f.sections[FLAME_STALLS].unmatched, 0);
+	flame_release(&f);
+	o.wanted = NULL;
+	o.scope = "step";
+	build_in_order(&f, t, &o);
+	assert_int_equal(total_of(&f), 11); /* the other one */
 	release(&f, t);
 }
 

@@ -85,6 +85,35 @@ static void equal_names(void **state)
 	trace_free(t);
 }
 
+/* Each piece of device code is read by itself: a program in nvdisasm's place says which one it was given. */
+static void texts_of_their_own_code(void **state)
+{
+	struct trace *t = make_trace(*state);
+	char path[512];
+	struct source_options options = { .nvdisasm = path, .limit_s = 600 };
+	struct filter filter = FILTER_ALL;
+	struct source_view v;
+	struct error e = { 0 };
+	FILE *program;
+
+	snprintf(path, sizeof(path), "%s/program", (const char *)*state);
+	program = fopen(path, "w");
+	assert_non_null(program);
+	fprintf(program,
+		"#!/bin/sh\nfor code in lineinfo plain blackwell; do\n"
+		"cmp -s \"$4\" " CUBINS "/$code && "
+		"printf '\\t.section\\t.text.%%s,\\n/*00d0*/ %%s ;\\n' " SMOOTH " $code\ndone\ntrue\n");
+	assert_int_equal(fchmod(fileno(program), 0700), 0);
+	fclose(program);
+	assert_int_equal(source_view_init(&v, t, &filter, &options, &e), 0);
+	assert_string_equal(code_of(&v, 5, SMOOTH)->items.data[0].text, "lineinfo");
+	assert_string_equal(code_of(&v, 6, SMOOTH)->items.data[0].text, "plain");
+	assert_string_equal(code_of(&v, 8, SMOOTH)->items.data[0].text, "blackwell");
+	assert_null(code_of(&v, 7, SMOOTH)->items.data[0].text);
+	source_view_release(&v);
+	trace_free(t);
+}
+
 static int make_all(struct trace *t, const char *root)
 {
 	struct flame_options o = { .kinds = 1 << FLAME_STALLS, .until_ns = UINT64_MAX };
@@ -132,6 +161,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		folder_test(equal_names),
+		folder_test(texts_of_their_own_code),
 		folder_test(every_allocation_fails_once),
 	};
 
