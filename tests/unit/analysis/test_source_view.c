@@ -99,10 +99,10 @@ static void texts_of_their_own_code(void **state)
 	snprintf(path, sizeof(path), "%s/program", (const char *)*state);
 	program = fopen(path, "w");
 	assert_non_null(program);
-	fprintf(program,
-		"#!/bin/sh\nfor code in lineinfo plain blackwell; do\n"
-		"cmp -s \"$4\" " CUBINS "/$code && "
-		"printf '\\t.section\\t.text.%%s,\\n/*00d0*/ %%s ;\\n' " SMOOTH " $code\ndone\ntrue\n");
+	fprintf(program, "#!/bin/sh\nfor code in lineinfo plain blackwell; do\n"
+			 "cmp -s \"$4\" " CUBINS "/$code && "
+			 "printf '\\t.section\\t.text.%%s,\\n/*00d0*/ %%s ;\\n' " SMOOTH
+			 " $code\ndone\ntrue\n");
 	assert_int_equal(fchmod(fileno(program), 0700), 0);
 	fclose(program);
 	assert_int_equal(source_view_init(&v, t, &filter, &options, &e), 0);
