@@ -74,7 +74,7 @@ def build_copy(source, tree):
     add_analysis(tree / "src", source / "tests/integration/new_analysis")
     add_exporter(tree / "src", source / "tests/integration/new_exporter")
     subprocess.run(["cmake", "-S", tree, "-B", tree / "build", "-G", "Ninja", "-DPITOT_TESTS=OFF", "-DPITOT_BPF=OFF",
-                    "-DPITOT_INSTALL=OFF", "-DCMAKE_C_FLAGS=-O0", "--log-level=ERROR"], check=True)
+                    "-DPITOT_INSTALL=OFF", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O0", "--log-level=ERROR"], check=True)
     subprocess.run(["cmake", "--build", tree / "build", "--target", "pitot_cli", "--", "--quiet"], check=True)
     libraries = [tree / "build" / f"libpitot_{name}.a" for name in ("format", "schema", "base")]
     subprocess.run(["cc", "-D_GNU_SOURCE", "-I", tree / "src", "-I", tree / "tests", "-o", tree / "decode",
