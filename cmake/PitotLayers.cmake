@@ -57,7 +57,12 @@ function(pitot_capture)
 	if(NOT sources)
 		return()
 	endif()
-	add_library(pitot SHARED ${sources})
+	add_library(pitot_capture STATIC ${sources})
+	pitot_settings(pitot_capture)
+	target_include_directories(pitot_capture PUBLIC ${PROJECT_SOURCE_DIR}/include)
+	target_link_libraries(pitot_capture PUBLIC pitot_system pitot_gpufl pitot_cupti pitot_perfetto pitot_names pitot_stack pitot_format pitot_schema pitot_base CUDA_HEADERS
+		${CMAKE_DL_LIBS} Threads::Threads)
+	add_library(pitot SHARED $<TARGET_OBJECTS:pitot_capture>)
 	add_library(Pitot::pitot ALIAS pitot)
 	pitot_settings(pitot PRIVATE)
 	target_include_directories(pitot PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
