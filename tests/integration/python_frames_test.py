@@ -36,17 +36,22 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("python_frames")
 
 
-@pytest.fixture(scope="session")
-def probe(folder):
-    run(["cc", *FLAGS, "-fPIC", "-shared", "-fvisibility=hidden", "-o", folder / "probe.so", FILES / "probe.c", *SOURCES,
-         "-lpthread"])
-    return folder / "probe.so"
+def build(folder):
+    """Once for all workers, and the frames' sources once for both."""
+    run(["cc", *FLAGS, "-fPIC", "-fvisibility=hidden", "-c", *SOURCES], cwd=folder)
+    objects = sorted(folder.glob("*.o"))
+    run(["cc", *FLAGS, "-fPIC", "-shared", "-fvisibility=hidden", "-o", folder / "probe.so", FILES / "probe.c", *objects, "-lpthread"])
+    run(["cc", *FLAGS, "-o", folder / "embed", FILES / "embed.c", *objects, "-lpthread", "-ldl"])
 
 
 @pytest.fixture(scope="session")
-def embed(folder):
-    run(["cc", *FLAGS, "-o", folder / "embed", FILES / "embed.c", *SOURCES, "-lpthread", "-ldl"])
-    return folder / "embed"
+def probe(shared_folder):
+    return shared_folder("python-frames", build) / "probe.so"
+
+
+@pytest.fixture(scope="session")
+def embed(shared_folder):
+    return shared_folder("python-frames", build) / "embed"
 
 
 @each(with_jit(KNOWN))
