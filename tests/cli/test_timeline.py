@@ -224,6 +224,14 @@ def test_page_finds_and_sums(pitot, train, browser, tmp_path):
             const { row, i: k } = t.selection();
             out.steps.push([row.start[k], t.name_of(row.class[k])]);
         }
+        t.search("gemm|^forward$");
+        document.querySelector("#close").click();
+        t.show(t.whole.from, t.whole.to);
+        out.mixed = [];
+        for (let i = 0; i < 60; i++) {
+            t.step(true);
+            out.mixed.push(t.selection().row.start[t.selection().i]);
+        }
         out.none = [...t.search("no such name")].length;
         out.wrong = [...t.search("elementwise_kernel<(")].length;
         return out;
@@ -237,7 +245,17 @@ def test_page_finds_and_sums(pitot, train, browser, tmp_path):
     assert result["found"].startswith(f"{len(hits):,} kernels: ")
     starts = sorted((s["start_ns"], s["name"]) for s in hits)
     assert [tuple(step) for step in result["steps"]] == [starts[i] for i in (0, 1, 2, 1, 0, -1, 0)]
+    assert result["mixed"] == sorted(s["start_ns"] for s in slices if s in hits or s["name"] == "forward")[:60]
     assert result["none"] == result["wrong"] == 0
+
+
+def test_page_reads_correlations(pitot, make_recording, browser, tmp_path):
+    """Of several processes, and not in order."""
+    _, slices, _ = export(pitot, make_exported(make_recording, "varied", tmp_path / "r.pitot"), tmp_path)
+    result = show(browser, tmp_path / "x.html", tmp_path, READY + """
+        return t.rows.flatMap((row) => [...t.correlations_of(row)].map((id, i) => [row.start[i], row.end[i], id]));
+    """, END)
+    assert sorted(map(tuple, result)) == sorted((s["start_ns"], s["start_ns"] + s["duration"], s["correlation"] or 0) for s in slices)
 
 
 def test_page_shows_what_is_clicked(pitot, train, browser, tmp_path):
@@ -341,13 +359,15 @@ def test_page_zooms_and_moves(pitot, train, browser, tmp_path):
     assert result["moved"] > 0 and abs(result["all"] - wide) < 1
     assert result["painted"] > 16 and {result["theme"], result["other"]} == {"light", "dark"}
     _, slices, _ = read_page(tmp_path / "x.html")
-    name, ns = max(((name, sum(max(0, min(s["start_ns"] + s["duration"], result["to"]) -
-                                      max(s["start_ns"], result["from"]))
-                               for s in of_kind(slices, "kernel") if s["name"] == name))
-                    for name in {s["name"] for s in of_kind(slices, "kernel")}), key=lambda pair: pair[1])
-    line = next(line for line in result["span"].splitlines() if line.startswith(name + "\t"))
-    number, unit = line.split("\t")[3].split()
-    assert abs(float(number) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[unit] / ns - 1) < 0.01
+    sums = defaultdict(int)
+    for each in slices:
+        sums[each["kind"].replace("_", " "), each["name"]] += max(0, min(each["start_ns"] + each["duration"], result["to"]) -
+                                                                    max(each["start_ns"], result["from"]))
+    lines = [line.split("\t") for line in result["span"].splitlines() if line.count("\t") == 4][1:]
+    assert len(lines) > 10 and {("nvtx", "forward"), ("gpu range", "forward"), ("api call", "cuLaunchKernel")} <= {(line[1], line[0]) for line in lines}
+    for name, kind, _, time, _ in lines:
+        number, unit = time.split()
+        assert abs(float(number) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[unit] - sums[kind, name]) <= 0.006 * sums[kind, name] + 1
 
 
 def test_names_do_nothing_in_a_browser(pitot, named, browser, tmp_path):

@@ -525,6 +525,12 @@
 	find("around").addEventListener("click", () => show_function(frame_at_hand()));
 	find("search").addEventListener("input", () => search(find("search").value));
 	window.addEventListener("resize", draw_all);
+	let width = root.clientWidth;
+	new ResizeObserver(() => { /* a frame of another process gets its size after its script has run, without an event */
+		if (width !== root.clientWidth)
+			draw_all();
+		width = root.clientWidth;
+	}).observe(root);
 	window.addEventListener("keydown", (event) => {
 		const typing = event.target === find("search");
 
