@@ -1,6 +1,5 @@
 """pitot flame: goldens of every format, that all of them have the same time, and pictures in a browser."""
 import gzip
-import html
 import json
 import os
 import pty
