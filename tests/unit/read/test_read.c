@@ -397,6 +397,82 @@ static void threads_share_a_recording(void **state)
 	pitot_read_close(r);
 }
 
+static const char *text_of(const struct ArrowArray *dictionary, int64_t index)
+{
+	static char text[128];
+	const int32_t *offsets = dictionary->buffers[1];
+
+	assert_true(index >= 0 && index < dictionary->length);
+	snprintf(text, sizeof(text), "%.*s", offsets[index + 1] - offsets[index],
+		 (const char *)dictionary->buffers[2] + offsets[index]);
+	return text;
+}
+
+/* Kernel i is launched by call i, the first in a scope, the others with a stack; the last row has neither. Nothing is closed. */
+static struct maker *write_launches(const char *directory)
+{
+	struct maker *m = maker_begin(directory, 100, 1000, "./app");
+	uint32_t add = maker_config(m, ADD, 4, 128), node = maker_native(m, 0, 0x1000);
+
+	node = maker_python(m, node, "step", "/src/train.py", 10);
+	maker_scope(m, nvtx_kind_push, 100, "bad\xff", 0, 1100);
+	for (uint32_t i = 1; i <= 3; i++) {
+		if (i == 2) {
+			maker_scope(m, nvtx_kind_pop, 100, NULL, 0, 1250);
+			m->stack = maker_stack(m, node, 2, stack_end_complete);
+		}
+		maker_call(m, MAKER_LAUNCH, 100, 1100 + 100 * i, 1150 + 100 * i, i);
+		maker_kernel(m, add, 7, 2000 + 100 * i, 2050 + 100 * i, i);
+	}
+	maker_kernel(m, add, 7, 3000, 3100, 99);
+	maker_flush(m);
+	return m;
+}
+
+static void scopes_and_stacks_are_columns(void **state)
+{
+	static const char *const columns[] = { "scope", "stack.frames", "stream", NULL };
+	struct pitot_read_query query = { .table = "kernel", .columns = columns };
+	char *own = temp_folder_make();
+	struct maker *m = write_launches(own);
+	struct pitot_recording *r, *later;
+	struct pitot_read_error error;
+	const struct ArrowArray *list;
+	struct table t;
+
+	(void)state;
+	assert_int_equal(pitot_read_open(own, &r, &error), 0);
+	t = read_table(r, query);
+	assert_int_equal(t.array.length, 4);
+	assert_int_equal(t.array.children[0]->null_count, 3);
+	assert_string_equal(text_of(t.array.children[0]->dictionary,
+				    ((const int32_t *)t.array.children[0]->buffers[1])[0]),
+			    "bad\xef\xbf\xbd");
+	list = t.array.children[1];
+	assert_string_equal(t.schema.children[1]->format, "+l");
+	assert_memory_equal(list->buffers[1], ((const int32_t[]){ 0, 0, 2, 4, 4 }), 20);
+	assert_int_equal(list->null_count, 2);
+	assert_int_equal(*(const uint8_t *)list->buffers[0], 6);
+	for (size_t i = 0; i < 4; i++)
+		assert_string_equal(text_of(list->children[0]->dictionary,
+					    ((const int32_t *)list->children[0]->buffers[1])[i]),
+				    i % 2 ? "step (train.py:10)" : "[unknown]");
+	release(&t);
+	assert_int_equal(pitot_read_follow(r, "device", &later, &error), PITOT_READ_USAGE);
+	assert_int_equal(pitot_read_follow(r, NULL, &later, &error), PITOT_READ_USAGE);
+	maker_kernel(m, 1, 8, 2500, 2600, 2);
+	maker_close(m, 9000);
+	assert_int_equal(pitot_read_follow(r, "kernel", &later, &error), 0);
+	pitot_read_close(r);
+	t = read_table(later, query);
+	assert_int_equal(t.array.length, 1);
+	assert_int_equal(*(const uint32_t *)t.array.children[2]->buffers[1], 8);
+	assert_int_equal(t.array.children[1]->children[0]->length, 2);
+	release(&t);
+	pitot_read_close(later);
+	temp_folder_remove(own);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -408,6 +484,7 @@ int main(void)
 		cmocka_unit_test(mistakes_are_answered_with_the_nearest_name),
 		cmocka_unit_test(the_report_and_exports_are_written),
 		cmocka_unit_test(threads_share_a_recording),
+		cmocka_unit_test(scopes_and_stacks_are_columns),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,4 +1,4 @@
-/* Each allocation of a table and its schema fails once: an error with a text, and nothing leaks. */
+/* Each allocation of a table and its schema fails once, and of one that is followed: an error with a text, and nothing leaks. */
 #include "failing_alloc.h"
 #include "pitot/read.h"
 
@@ -40,21 +40,61 @@ static int use(const char *folder, struct pitot_read_error *error)
 	return result;
 }
 
-static void failing_allocations(void **state)
+/* Scopes and stacks of what is new since: nothing, as nobody writes. */
+static int use_followed(const char *folder, struct pitot_read_error *error)
 {
-	char *folder = temp_folder_make();
-	struct maker *m = maker_begin(folder, 100, 1000, "./a");
-	uint32_t add = maker_config(m, "add", 1, 32);
+	static const char *const columns[] = { "scope", "stack.frames", NULL };
+	struct pitot_read_query query = { .size = sizeof(query),
+					  .table = "kernel",
+					  .columns = columns };
+	struct pitot_recording *r, *later = NULL;
+	struct ArrowArrayStream stream;
+	struct ArrowArray array;
+	int result = pitot_read_open(folder, &r, error);
+
+	if (result < 0)
+		return result;
+	result = pitot_read_table(r, &query, &stream, error);
+	if (result == 0) {
+		assert_int_equal(stream.get_next(&stream, &array), 0);
+		assert_int_equal(array.children[1]->children[0]->length, 2 * KERNELS);
+		array.release(&array);
+		stream.release(&stream);
+		result = pitot_read_follow(r, "kernel", &later, error);
+	}
+	pitot_read_close(r);
+	if (result == 0)
+		result = pitot_read_table(later, &query, &stream, error);
+	if (result == 0) {
+		assert_int_equal(stream.get_next(&stream, &array), 0);
+		assert_int_equal(array.length, 0);
+		array.release(&array);
+		stream.release(&stream);
+	}
+	pitot_read_close(later);
+	return result;
+}
+
+static void write_calls(struct maker *m)
+{
+	uint32_t node = maker_python(m, 0, "step", "train.py", 10);
+
+	node = maker_native(m, node, 0x1000);
+	m->stack = maker_stack(m, node, 2, stack_end_complete);
+	maker_scope(m, nvtx_kind_push, 100, "step", 0, 1500);
+	for (unsigned i = 0; i < KERNELS; i++)
+		maker_call(m, MAKER_LAUNCH, 100, 1900 + 100 * i, 1950 + 100 * i, i + 1);
+}
+
+static void check_failures(int (*function)(const char *folder, struct pitot_read_error *error),
+			   const char *folder)
+{
 	unsigned failures = 0;
 
-	(void)state;
-	for (unsigned i = 0; i < KERNELS; i++)
-		maker_kernel(m, add, 7 + i % 2, 2000 + 100 * i, 2050 + 100 * i, i + 1);
-	maker_close(m, 9000);
 	FOR_EACH_FAILURE(n)
 	{
 		struct pitot_read_error error = { 0 };
-		int result = use(folder, &error);
+		int result = function(folder, &error);
 
 		if (result == 0)
 			continue; /* the trace reads the clock's offset elsewhere without memory */
@@ -64,6 +104,21 @@ static void failing_allocations(void **state)
 		failures++;
 	}
 	assert_true(failures > 50);
+}
+
+static void failing_allocations(void **state)
+{
+	char *folder = temp_folder_make();
+	struct maker *m = maker_begin(folder, 100, 1000, "./a");
+	uint32_t add = maker_config(m, "add", 1, 32);
+
+	(void)state;
+	write_calls(m);
+	for (unsigned i = 0; i < KERNELS; i++)
+		maker_kernel(m, add, 7 + i % 2, 2000 + 100 * i, 2050 + 100 * i, i + 1);
+	maker_close(m, 9000);
+	check_failures(use, folder);
+	check_failures(use_followed, folder);
 	temp_folder_remove(folder);
 }
 
