@@ -86,7 +86,7 @@ static int check_followed(const struct table_schema *table, const char *name, st
 int pitot_read_follow(const struct pitot_recording *before, const char *table,
 		      struct pitot_recording **out, struct pitot_read_error *error)
 {
-	const struct table_schema *schema = schema_table_by_name(table);
+	const struct table_schema *schema = table ? schema_table_by_name(table) : NULL;
 	struct pitot_recording *r;
 	struct error e = { 0 };
 	int result = check_followed(schema, table, &e);
