@@ -72,7 +72,7 @@ def test_chrome(pitot, recording, tmp_path):
     pitot("export", recording, "-o", tmp_path / "out.json")
     kernels = [e for e in json.loads((tmp_path / "out.json").read_text())["traceEvents"] if e.get("cat") == "kernel"]
     found = [{key: value for key, value in kernel["args"].items() if "__" in key} for kernel in sorted(kernels, key=lambda e: (e["ts"], -e["dur"]))]
-    assert found == [{TIME: 90000, BYTES: 1e9, HIT_RATE: 10}, {TIME: 36000}, {TIME: 270000, BYTES: 2e9}, {TIME: 540000, BYTES: 4e9, HIT_RATE: 80}, {},
+    assert found == [{TIME: 90000, BYTES: 1e9, HIT_RATE: 10}, {TIME: 36000}, {TIME: 270000, BYTES: 2e9}, {TIME: 540000, BYTES: 4e9, HIT_RATE: 80}, {}, {},
                      {TIME: 18000}]
 
 
@@ -83,7 +83,7 @@ def test_perfetto(pitot, recording, tmp_path):
     trace = Trace(out.read_bytes())
     kernels = sorted(trace.kernels(), key=lambda kernel: (kernel.start, -kernel.duration))
     assert [{key: value for key, value in kernel.args.items() if key in METRICS} for kernel in kernels] == [
-        {TIME: 90000, BYTES: 1e9, HIT_RATE: 10}, {TIME: 36000}, {TIME: 270000, BYTES: 2e9}, {TIME: 540000, BYTES: 4e9, HIT_RATE: 80}, {},
+        {TIME: 90000, BYTES: 1e9, HIT_RATE: 10}, {TIME: 36000}, {TIME: 270000, BYTES: 2e9}, {TIME: 540000, BYTES: 4e9, HIT_RATE: 80}, {}, {},
         {TIME: 18000}]
     descriptors, samples = {}, {}
     for packet in schema.Trace.FromString(out.read_bytes()).packet:

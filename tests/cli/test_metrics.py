@@ -48,6 +48,7 @@ def test_text(metrics):
     ("sm__*active.avg*", [f"sm__{what}_active.avg{end}" for what in ("cycles", "warps") for end in ("", ".per_second")]),
     ("*.ratio", ["l1tex__t_sector_hit_rate.ratio"]),
     ("CTC.TriageCompute.ctc__rx.sum", ["CTC.TriageCompute.ctc__rx.sum"]),
+    ("CTC.TriageCompute.ctc__rx", [f"CTC.TriageCompute.ctc__rx{end}" for end in ("", ".avg", ".avg.per_second", ".max", ".sum")]),
     ("CTC*", ["CTC.TriageCompute.ctc__rx"]),
     ("roofline", ["gpu__time_duration.sum"]),
     ("memory", ["gpu__time_duration.sum", "dram__bytes_read.sum", "l1tex__t_sector_hit_rate.pct"]),

@@ -19,6 +19,7 @@ class Measured:
         self.kernels = {}
         for row in rows(folder, "kernel"):
             self.kernels.setdefault(row["correlation"], []).append(row)
+        self.without = len(rows(folder, "metric_value", "--where", "value=-"))
         self.launches = {}
         for row in rows(folder, "metric_value"):
             values = self.launches.setdefault(row["correlation"], {})
@@ -76,7 +77,7 @@ def test_several_rounds_in_several_segments(measure):
 
 
 def test_skip_and_count(measure):
-    measured = measure(options="kernel_skip=5;kernel_count=7")
+    measured = measure(options="kernel_skip=5;kernel_count=7", metrics=METRICS + ",sm__cycles_active.avg")
     measured.check(7)
     launched = sorted(correlation for correlation, [*kernels] in measured.kernels.items() if len(kernels) == 1)
     assert sorted(measured.launches) == launched[5:12]
@@ -111,6 +112,7 @@ def test_a_set_that_the_chip_has_a_part_of(measure):
     assert set(measured.metrics) == {"gpu__time_duration.sum", "dram__bytes_read.sum", "l1tex__t_sector_hit_rate.pct"}
     [row] = measured.said["metrics"]
     assert row["reason"] == "GH100 lacks 14 of the metrics of these sets"
+    assert measured.without == 2
     for values in measured.launches.values():
         assert values["l1tex__t_sector_hit_rate.pct"] is None and values["dram__bytes_read.sum"] == 0.5
 
@@ -172,6 +174,8 @@ def test_a_stream_that_captures(measure):
     measured = measure("capturing every 3", "kernel_count=60")
     measured.check(60)
     assert measured.lost() == 0
+    launched = sorted(correlation for correlation, [*kernels] in measured.kernels.items() if len(kernels) == 1)
+    assert sorted(measured.launches) == [correlation for i, correlation in enumerate(launched) if i % 3 != 2][:60]
 
 
 def test_launches_that_fail(measure):
