@@ -17,7 +17,7 @@
 #include "base/proto.h"
 #include "perfetto/producer.h"
 
-enum { INSTANCES = PRODUCER_INSTANCES_MAX, SEQUENCES = PRODUCER_SEQUENCES_MAX };
+enum { INSTANCES = 64 * PRODUCER_INSTANCES_MAX, SEQUENCES = PRODUCER_SEQUENCES_MAX };
 
 static struct producer *producer;
 static atomic_bool ready; /* producer is set; handlers may run before that */
