@@ -106,6 +106,7 @@ extern const struct command cmd_help;
 extern const struct command cmd_import;
 extern const struct command cmd_info;
 extern const struct command cmd_metrics;
+extern const struct command cmd_trace;
 extern const struct command cmd_monitor;
 extern const struct command cmd_record;
 extern const struct command cmd_report;

@@ -14,6 +14,7 @@
 /* clang-format off */
 const struct command *const commands[] = {
 	&cmd_record,
+	&cmd_trace,
 	&cmd_monitor,
 	&cmd_report,
 	&cmd_info,

@@ -82,6 +82,18 @@ const char *record_foreign_injection(const char **value)
 	return NULL;
 }
 
+int record_check_injection(bool force, struct error *e)
+{
+	const char *value, *variable = record_foreign_injection(&value);
+
+	if (!variable || force)
+		return 0;
+	return error_set(e, -EBUSY,
+			 "another tool has set %s='%s'; unset it, or replace it with "
+			 "--force-injection",
+			 variable, value);
+}
+
 static void add_variable(struct strbuf *out, const char *name, const char *value)
 {
 	strbuf_addf(out, "%s=%s", name, value);
@@ -94,8 +106,13 @@ void record_environment(const struct record_injection *injection, struct strbuf 
 
 	if (!injection->cuda && !injection->preload)
 		return;
-	add_variable(out, "PITOT_RECORDING", injection->directory ? injection->directory : "");
-	add_variable(out, "PITOT_OPTIONS", injection->options);
+	if (injection->options) {
+		add_variable(out, "PITOT_RECORDING",
+			     injection->directory ? injection->directory : "");
+		add_variable(out, "PITOT_OPTIONS", injection->options);
+	}
+	if (injection->perfetto && !getenv("PITOT_PERFETTO"))
+		add_variable(out, "PITOT_PERFETTO", "1");
 	if (injection->log_path)
 		add_variable(out, "PITOT_GPUFL", injection->log_path);
 	if (injection->cuda) {

@@ -22,9 +22,14 @@ char *record_find_preload(const char *library) MUST_USE;
 /* Name of the injection variable that another tool has set, and its *value; NULL: none. */
 const char *record_foreign_injection(const char **value);
 
+/* Fails when another tool has set one of them, unless it is to be replaced. 0 or -EBUSY. */
+int record_check_injection(bool force, struct error *e) MUST_USE;
+
 struct record_injection {
-	const char *library, *options;
+	const char *library;
 	const char *directory; /* NULL: no recording */
+	const char *options; /* NULL: for neither a recording nor logs */
+	bool perfetto; /* to Perfetto's tracing service */
 	const char *log_path; /* of gpufl's logs, absolute; NULL: none */
 	bool cuda; /* let the driver and NVTX load it */
 	const char *preload; /* path of libpitot-preload.so, or NULL: not preloaded */

@@ -11,15 +11,9 @@ static int check_foreign_injection(const struct recording *r, struct error *e)
 {
 	const char *value, *variable = record_foreign_injection(&value);
 
-	if (!variable)
-		return 0;
-	if (!r->request->force_injection)
-		return error_set(e, -EBUSY,
-				 "another tool has set %s='%s'; unset it, or replace it with "
-				 "--force-injection",
-				 variable, value);
-	record_emit(r, RECORD_NOTE, "replacing %s='%s'", variable, value);
-	return 0;
+	if (variable && r->request->force_injection)
+		record_emit(r, RECORD_NOTE, "replacing %s='%s'", variable, value);
+	return record_check_injection(r->request->force_injection, e);
 }
 
 /*

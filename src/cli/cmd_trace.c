@@ -1,0 +1,97 @@
+/* cmd_trace.c: `pitot trace`: a command in a session of Perfetto's tracing service. */
+#include "cli/ui.h"
+#include "base/human.h"
+#include "record/perfetto_session.h"
+
+static struct perfetto_session_request request = { .output = "trace.pftrace" };
+
+static const struct option options[] = {
+	{ .name = "config",
+	  .letter = 'c',
+	  .type = OPTION_STRING,
+	  .value = &request.config,
+	  .argument = "FILE",
+	  .is_path = true,
+	  .help = "what is traced: Perfetto's TraceConfig, as text or encoded (default: GPU work, "
+		  "calls, scheduling, processes)" },
+	{ .name = "output",
+	  .letter = 'o',
+	  .type = OPTION_STRING,
+	  .value = &request.output,
+	  .argument = "FILE",
+	  .is_path = true,
+	  .help = "write the trace to FILE (default: trace.pftrace)" },
+	{ .name = "force",
+	  .letter = 'f',
+	  .type = OPTION_FLAG,
+	  .value = &request.force,
+	  .help = "replace FILE" },
+	{ .name = "force-injection",
+	  .type = OPTION_FLAG,
+	  .value = &request.force_injection,
+	  .help = "replace another tool's CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH" },
+	OPTION_END,
+};
+
+static int run_trace(struct context *c, int argc, char **argv)
+{
+	_cleanup_strbuf_ struct strbuf size = STRBUF_INIT;
+	struct perfetto_session_result result;
+	struct error e = { 0 };
+
+	if (argc < 2)
+		return cli_usage(c, "no command given: pitot trace [options] -- COMMAND");
+	if (perfetto_session_run(&request, argv + 1, &result, &e) < 0) {
+		int status = cli_fail(c, &e);
+
+		return result.status ? result.status : status;
+	}
+	if (result.problem.code) {
+		cli_warn(c, "the trace is not complete: %s", result.problem.text);
+		return result.status ? result.status : EXIT_FAILED;
+	}
+	human_bytes(&size, result.bytes);
+	cli_note(c, "the trace is in '%s' (%s); https://ui.perfetto.dev shows it", request.output,
+		 strbuf_text(&size));
+	return result.status;
+}
+
+static const struct command_example examples[] = {
+	{ "pitot trace -- python train.py", "GPU work, scheduling and processes in one file" },
+	{ "pitot trace -c config.pbtx -o step.pftrace -- ./server",
+	  "with a configuration of your own" },
+	{ NULL, NULL },
+};
+
+const struct command cmd_trace = {
+	.name = "trace",
+	.summary = "run a command in a session of Perfetto's tracing service",
+	.usage = "[options] -- COMMAND [ARGUMENT…]",
+	.description =
+		"Begins a session of Perfetto's tracing service with the machine's own program "
+		"perfetto, runs COMMAND in it with the recorder inside, and ends the session: what "
+		"the operating system's kernel, other programs and the GPU did is in one file, "
+		"which "
+		"https://ui.perfetto.dev shows.\n\n"
+		"The service, traced, has to run, and traced_probes for data of the operating "
+		"system. COMMAND keeps its standard input, output and error; its exit status is "
+		"returned. Other programs that have the recorder inside are traced, too.",
+	.options = options,
+	.examples = examples,
+	.notes =
+		"ENVIRONMENT\n\n"
+		"COMMAND gets CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH, which name "
+		"libpitot.so, and PITOT_PERFETTO=1, unless that is set. "
+		"PERFETTO_PRODUCER_SOCK_NAME and PERFETTO_CONSUMER_SOCK_NAME name the service's "
+		"sockets.\n\n"
+		"SIGNALS\n\n"
+		"Ctrl-C reaches COMMAND from the terminal; pitot waits until it ends and completes "
+		"the trace. Signals that are sent to pitot are passed on to COMMAND.\n\n"
+		"EXIT STATUS\n\n"
+		"That of COMMAND, or 128 + n if signal n ended it; 127 if it was not found, 126 if "
+		"it could not be started, 1 if the session could not begin or the file is not "
+		"complete, 2 for wrong usage.",
+	.stop_at_operand = true,
+	.no_json = true,
+	.run = run_trace,
+};
