@@ -467,21 +467,6 @@ void producer_stop(struct producer *p)
 	pthread_mutex_unlock(&p->end_lock);
 }
 
-/* A thread that hangs in a handler keeps its memory. */
-void producer_free(struct producer *p)
-{
-	bool ended;
-
-	if (!p || p->owner != getpid())
-		return;
-	producer_stop(p);
-	pthread_mutex_lock(&p->end_lock);
-	ended = p->ended;
-	pthread_mutex_unlock(&p->end_lock);
-	if (ended)
-		release(p);
-}
-
 void producer_after_fork(struct producer *p)
 {
 	if (!p)

@@ -64,13 +64,10 @@ struct producer;
 struct producer *producer_start(const struct producer_options *options, struct error *e) MUST_USE;
 
 /*
- * Sends what is in the queue, for at most half a second, and ends the thread, within a second in all. Not from a handler. Writing is
- * still allowed and returns false. Does nothing when called again and in the child of a fork.
+ * Sends what is in the queue, for at most half a second, and ends the thread, within a second in all. Not from a handler. Writing is still
+ * allowed and returns false, so the memory stays until the process ends. Does nothing in the child of a fork.
  */
 void producer_stop(struct producer *p);
-
-/* Stops, and frees. Other threads must not use it any more. NULL is fine. In the child of a fork nothing is freed. */
-void producer_free(struct producer *p);
 
 /* In the child of a fork: closes the connection there. Writing returns false from now on. NULL is fine. */
 void producer_after_fork(struct producer *p);

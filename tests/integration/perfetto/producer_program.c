@@ -174,7 +174,6 @@ static void fork_child(void)
 			wrote |= producer_write(producer, instances[i].number, 1, "", 1);
 		producer_done(producer, instances[0].number);
 		producer_stop(producer);
-		producer_free(producer);
 		_exit(wrote);
 	}
 	waitpid(child, &status, 0);
@@ -237,6 +236,5 @@ int main(int argc, char **argv)
 	stop();
 	while (atomic_load(&writing))
 		usleep(1000);
-	producer_free(producer);
 	return 0;
 }
