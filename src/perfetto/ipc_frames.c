@@ -14,95 +14,50 @@ enum {
 
 /* --- what we send --- */
 
-static bool has_room(struct ipc_message *m, size_t length)
+/* The length is filled in when the frame ends. */
+static size_t frame_begin(struct strbuf *out, uint64_t request)
 {
-	if (m->failed || sizeof(m->bytes) - m->length < length)
-		m->failed = true;
-	return !m->failed;
+	size_t start = out->length;
+
+	raw_reserve(out, 0);
+	out->length += IPC_LENGTH_BYTES;
+	proto_uint(out, FRAME_REQUEST, request);
+	return start;
 }
 
-static void put_varint(struct ipc_message *m, uint64_t v)
+static void frame_end(struct strbuf *out, size_t start)
 {
-	if (has_room(m, VARINT_MAX))
-		m->length += varint_put(m->bytes + m->length, v);
+	store_u32(out->data + start, (uint32_t)(out->length - start - IPC_LENGTH_BYTES));
 }
 
-void ipc_number(struct ipc_message *m, uint32_t field, uint64_t value)
+void ipc_bind(struct strbuf *out, uint64_t request)
 {
-	put_varint(m, (uint64_t)field << 3 | PROTO_READ_VARINT);
-	put_varint(m, value);
+	size_t start = frame_begin(out, request), bind = proto_open(out, FRAME_BIND);
+
+	proto_string(out, 1, "ProducerPort");
+	proto_close(out, bind);
+	frame_end(out, start);
 }
 
-void ipc_head(struct ipc_message *m, uint32_t field, size_t length)
+struct ipc_call ipc_call_open(struct strbuf *out, const struct ipc_methods *methods,
+			      uint64_t request, enum ipc_method method, bool reply_wanted)
 {
-	put_varint(m, (uint64_t)field << 3 | PROTO_READ_BYTES);
-	put_varint(m, length);
+	struct ipc_call call = { .start = frame_begin(out, request) };
+
+	call.invoke = proto_open(out, FRAME_INVOKE);
+	proto_uint(out, 1, methods->service);
+	proto_uint(out, 2, methods->ids[method]);
+	if (!reply_wanted)
+		proto_uint(out, 4, true);
+	call.arguments = proto_open(out, 3);
+	return call;
 }
 
-void ipc_bytes(struct ipc_message *m, uint32_t field, const void *bytes, size_t length)
+void ipc_call_close(struct strbuf *out, const struct ipc_call *call)
 {
-	ipc_head(m, field, length);
-	if (!has_room(m, length))
-		return;
-	memcpy(m->bytes + m->length, bytes, length);
-	m->length += length;
-}
-
-void ipc_text(struct ipc_message *m, uint32_t field, const char *text)
-{
-	ipc_bytes(m, field, text, strlen(text));
-}
-
-static void append(struct ipc_output *out, const void *bytes, size_t length)
-{
-	if (length)
-		memcpy(out->bytes + out->length, bytes, length);
-	out->length += length;
-}
-
-/* Appends the length of a frame and its first bytes; the caller appends the `following` others. */
-static bool begin_frame(struct ipc_output *out, const struct ipc_message *head, size_t following)
-{
-	uint8_t prefix[IPC_LENGTH_BYTES];
-	size_t length = head->length + following;
-
-	if (head->failed || length > IPC_FRAME_MAX || ipc_room(out) < sizeof(prefix) + length)
-		return false;
-	store_u32(prefix, (uint32_t)length);
-	append(out, prefix, sizeof(prefix));
-	append(out, head->bytes, head->length);
-	return true;
-}
-
-bool ipc_bind(struct ipc_output *out, uint64_t request)
-{
-	struct ipc_message name = { 0 }, frame = { 0 };
-
-	ipc_text(&name, 1, "ProducerPort");
-	ipc_number(&frame, FRAME_REQUEST, request);
-	ipc_bytes(&frame, FRAME_BIND, name.bytes, name.length);
-	return begin_frame(out, &frame, 0);
-}
-
-bool ipc_invoke(struct ipc_output *out, const struct ipc_methods *methods,
-		const struct ipc_call *call)
-{
-	struct ipc_message method = { 0 }, frame = { 0 };
-	size_t arguments = call->arguments->length + call->more_length;
-
-	ipc_number(&method, 1, methods->service);
-	ipc_number(&method, 2, methods->ids[call->method]);
-	if (!call->reply)
-		ipc_number(&method, 4, true);
-	ipc_head(&method, 3, arguments);
-	ipc_number(&frame, FRAME_REQUEST, call->request);
-	ipc_head(&frame, FRAME_INVOKE, method.length + arguments);
-	if (call->arguments->failed || !begin_frame(out, &frame, method.length + arguments))
-		return false;
-	append(out, method.bytes, method.length);
-	append(out, call->arguments->bytes, call->arguments->length);
-	append(out, call->more, call->more_length);
-	return true;
+	proto_close(out, call->arguments);
+	proto_close(out, call->invoke);
+	frame_end(out, call->start);
 }
 
 /* --- what we receive --- */

@@ -6,11 +6,10 @@
 #ifndef PITOT_PERFETTO_IPC_FRAMES_H
 #define PITOT_PERFETTO_IPC_FRAMES_H
 
-#include "base/bytes.h"
+#include "base/proto.h"
 
 #define IPC_FRAME_MAX (128u << 10) /* without its length */
 #define IPC_LENGTH_BYTES 4
-#define IPC_OVERHEAD_MAX 128 /* bytes of a frame around its arguments */
 
 #define IPC_METHODS(M)                                                                             \
 	M(INITIALIZE, "InitializeConnection")                                                      \
@@ -32,46 +31,17 @@ struct ipc_methods {
 
 /* --- what we send --- */
 
-/* A small message, built in place. A field that does not fit is left out, and marks the message as failed. */
-struct ipc_message {
-	size_t length;
-	bool failed;
-	uint8_t bytes[512];
-};
+/* Appends the frame that asks for the service's methods. */
+void ipc_bind(struct strbuf *out, uint64_t request);
 
-void ipc_number(struct ipc_message *m, uint32_t field, uint64_t value);
-void ipc_bytes(struct ipc_message *m, uint32_t field, const void *bytes, size_t length);
-void ipc_text(struct ipc_message *m, uint32_t field, const char *text);
-/* The head of a field whose `length` bytes follow elsewhere. */
-void ipc_head(struct ipc_message *m, uint32_t field, size_t length);
-
-/* Frames to send, in fixed memory. */
-struct ipc_output {
-	uint8_t *bytes;
-	size_t start, length,
-		capacity; /* bytes[start] is the next to send, bytes[length] the end */
-};
-
-static inline size_t ipc_room(const struct ipc_output *out)
-{
-	return out->capacity - out->length;
-}
-
-/* The following return false, and append nothing, when there is no room. */
-bool ipc_bind(struct ipc_output *out, uint64_t request) MUST_USE;
-
-/* A call: its arguments are a message, then `length` further bytes, which may be none. */
+/* A call of a method: its arguments are written (base/proto.h) between open and close. */
 struct ipc_call {
-	uint64_t request;
-	enum ipc_method method;
-	bool reply; /* is wanted */
-	const struct ipc_message *arguments;
-	const uint8_t *more;
-	size_t more_length;
+	size_t start, invoke, arguments;
 };
 
-bool ipc_invoke(struct ipc_output *out, const struct ipc_methods *methods,
-		const struct ipc_call *call) MUST_USE;
+struct ipc_call ipc_call_open(struct strbuf *out, const struct ipc_methods *methods,
+			      uint64_t request, enum ipc_method method, bool reply_wanted);
+void ipc_call_close(struct strbuf *out, const struct ipc_call *call);
 
 /* --- what we receive --- */
 

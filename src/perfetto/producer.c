@@ -112,11 +112,11 @@ static bool connection_begin(struct producer *p)
 {
 	if (socket_connect(p) < 0)
 		return false;
-	p->broken = p->bound = p->may_commit = false;
-	p->out.start = p->out.length = 0;
+	p->broken = p->bound = p->may_commit = p->out.failed = false;
 	p->in_length = 0;
 	p->requests = 1;
-	return ipc_bind(&p->out, p->requests);
+	ipc_bind(&p->out, p->requests);
+	return true;
 }
 
 static void connection_end(struct producer *p)
@@ -127,46 +127,50 @@ static void connection_end(struct producer *p)
 		p->handler.lost(p->handler.user);
 }
 
-void producer_invoke(struct producer *p, const struct ipc_call *call)
+struct ipc_call producer_call(struct producer *p, enum ipc_method method, bool reply_wanted)
 {
-	struct ipc_call numbered = *call;
+	return ipc_call_open(&p->out, &p->methods, ++p->requests, method, reply_wanted);
+}
 
-	numbered.request = ++p->requests;
-	if (!ipc_invoke(&p->out, &p->methods, &numbered))
-		p->broken = true;
+void producer_call_end(struct producer *p, const struct ipc_call *call)
+{
+	ipc_call_close(&p->out, call);
+	p->broken |= p->out.failed;
+	if (p->out.length <= OUTPUT_BYTES)
+		return;
+	p->out.length = call->start;
+	p->broken = true;
 }
 
 /* --- what the service sends --- */
 
 static void register_source(struct producer *p, const char *name)
 {
-	struct ipc_message descriptor = { 0 }, arguments = { 0 };
+	struct ipc_call call = producer_call(p, IPC_REGISTER_SOURCE, false);
+	size_t descriptor = proto_open(&p->out, 1);
 
-	ipc_text(&descriptor, 1, name);
-	ipc_number(&descriptor, 2, true); /* will_notify_on_stop */
-	ipc_number(&descriptor, 3, true); /* will_notify_on_start */
-	ipc_number(&descriptor, 4, true); /* handles_incremental_state_clear */
-	ipc_bytes(&arguments, 1, descriptor.bytes, descriptor.length);
-	producer_invoke(
-		p, &(struct ipc_call){ .method = IPC_REGISTER_SOURCE, .arguments = &arguments });
+	proto_string(&p->out, 1, name);
+	proto_uint(&p->out, 2, true); /* will_notify_on_stop */
+	proto_uint(&p->out, 3, true); /* will_notify_on_start */
+	proto_uint(&p->out, 4, true); /* handles_incremental_state_clear */
+	proto_close(&p->out, descriptor);
+	producer_call_end(p, &call);
 }
 
 static void introduce(struct producer *p)
 {
-	struct ipc_message arguments = { 0 }, none = { 0 };
+	struct ipc_call call = producer_call(p, IPC_INITIALIZE, true);
 
-	ipc_number(&arguments, 1, SHARED_PAGE_BYTES);
-	ipc_number(&arguments, 2, SHARED_BYTES);
-	ipc_text(&arguments, 3, p->name);
-	ipc_number(&arguments, 4, 2); /* smb_scraping_mode: disabled */
-	ipc_text(&arguments, 8, "pitot " PITOT_VERSION);
-	producer_invoke(p, &(struct ipc_call){ .method = IPC_INITIALIZE,
-					       .reply = true,
-					       .arguments = &arguments });
 	p->initialize_request = p->requests;
-	producer_invoke(
-		p, &(struct ipc_call){ .method = IPC_COMMANDS, .reply = true, .arguments = &none });
+	proto_uint(&p->out, 1, SHARED_PAGE_BYTES);
+	proto_uint(&p->out, 2, SHARED_BYTES);
+	proto_string(&p->out, 3, p->name);
+	proto_uint(&p->out, 4, 2); /* smb_scraping_mode: disabled */
+	proto_string(&p->out, 8, "pitot " PITOT_VERSION);
+	producer_call_end(p, &call);
+	call = producer_call(p, IPC_COMMANDS, true);
 	p->commands_request = p->requests;
+	producer_call_end(p, &call);
 	for (size_t i = 0; i < p->source_count; i++)
 		register_source(p, p->sources[i]);
 }
@@ -253,22 +257,26 @@ static void receive(struct producer *p)
 	}
 }
 
+static bool output_is_sent(const struct producer *p)
+{
+	return p->sent == p->out.length;
+}
+
 static void send_output(struct producer *p)
 {
-	struct ipc_output *out = &p->out;
 	ssize_t n = 0;
 
-	while (out->start < out->length && n >= 0) {
-		n = send(p->socket.fd, out->bytes + out->start, out->length - out->start,
+	while (!output_is_sent(p) && n >= 0) {
+		n = send(p->socket.fd, p->out.data + p->sent, p->out.length - p->sent,
 			 MSG_NOSIGNAL | MSG_DONTWAIT);
-		out->start += n > 0 ? (size_t)n : 0;
+		p->sent += n > 0 ? (size_t)n : 0;
 	}
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		p->broken = true;
-	if (out->start == out->length || ipc_room(out) < CHUNK_ROOM) {
-		memmove(out->bytes, out->bytes + out->start, out->length - out->start);
-		out->length -= out->start;
-		out->start = 0;
+	if (output_is_sent(p) || p->out.length > OUTPUT_CHUNKS) {
+		p->out.length -= p->sent;
+		memmove(p->out.data, p->out.data + p->sent, p->out.length);
+		p->sent = 0;
 	}
 }
 
@@ -283,10 +291,10 @@ static bool descriptors_valid(const struct producer *p)
 /* Sleeps until there is something to do: on the connection, if there is one, or by producer_wake. */
 static void wait_for_work(struct producer *p, int timeout_ms)
 {
-	bool sending = p->out.start < p->out.length;
 	struct pollfd fds[] = {
 		{ .fd = p->wake[0].fd, .events = POLLIN },
-		{ .fd = p->socket.fd, .events = (short)(POLLIN | (sending ? POLLOUT : 0)) },
+		{ .fd = p->socket.fd,
+		  .events = (short)(POLLIN | (output_is_sent(p) ? 0 : POLLOUT)) },
 	};
 	char waking[64];
 
@@ -297,13 +305,13 @@ static void wait_for_work(struct producer *p, int timeout_ms)
 
 static bool is_sent(const struct producer *p)
 {
-	return producer_drained(p) && p->out.start == p->out.length;
+	return producer_drained(p) && output_is_sent(p);
 }
 
 /* How long there is nothing to do but what poll() notices. */
 static int timeout_ms(const struct producer *p, bool stopping)
 {
-	if (p->out.start == p->out.length && p->may_commit && !producer_drained(p))
+	if (output_is_sent(p) && p->may_commit && !producer_drained(p))
 		return 0;
 	return stopping ? 10 : p->instances_open ? TICK_MS : -1;
 }
@@ -334,7 +342,7 @@ static void pause_between(struct producer *p, int pause_ms)
 {
 	uint64_t end_ns = clock_machine_ns() + (uint64_t)pause_ms * NS_PER_MS, now;
 
-	p->out.start = p->out.length = 0;
+	p->out.length = p->sent = 0;
 	p->broken = false;
 	producer_drain(p);
 	while (!atomic_load(&p->stopping) && descriptors_valid(p) &&
@@ -375,7 +383,7 @@ static void release(struct producer *p)
 	packet_queue_release(&p->queue);
 	pthread_cond_destroy(&p->end_changed);
 	pthread_mutex_destroy(&p->end_lock);
-	free(p->out.bytes);
+	strbuf_release(&p->out);
 	free(p->in);
 	free(p);
 }
@@ -415,10 +423,10 @@ static int allocate(struct producer *p, const struct producer_options *o)
 	pthread_condattr_destroy(&monotonic);
 	pthread_mutex_init(&p->end_lock, NULL);
 	p->in = malloc(INPUT_BYTES);
-	p->out = (struct ipc_output){ .bytes = malloc(OUTPUT_BYTES), .capacity = OUTPUT_BYTES };
 	p->socket.fd = p->wake[0].fd = p->wake[1].fd = -1;
 	p->owner = getpid();
-	if (packet_queue_init(&p->queue, queue_size(o->queue_bytes)) < 0 || !p->in || !p->out.bytes)
+	if (packet_queue_init(&p->queue, queue_size(o->queue_bytes)) < 0 || !p->in ||
+	    !raw_reserve(&p->out, OUTPUT_BYTES))
 		return -ENOMEM;
 	return 0;
 }

@@ -13,10 +13,10 @@
 
 static void call_about(struct producer *p, enum ipc_method method, uint64_t id)
 {
-	struct ipc_message arguments = { 0 };
+	struct ipc_call call = producer_call(p, method, false);
 
-	ipc_number(&arguments, 1, id);
-	producer_invoke(p, &(struct ipc_call){ .method = method, .arguments = &arguments });
+	proto_uint(&p->out, 1, id);
+	producer_call_end(p, &call);
 }
 
 /* --- writers --- */
@@ -39,14 +39,14 @@ static bool writer_id_claim(struct producer *p, struct trace_writer *w)
 
 static bool writer_register(struct producer *p, struct instance *s, struct trace_writer *w)
 {
-	struct ipc_message arguments = { 0 };
+	struct ipc_call call;
 
 	if (!writer_id_claim(p, w))
 		return false;
-	ipc_number(&arguments, 1, w->id);
-	ipc_number(&arguments, 2, s->target_buffer);
-	producer_invoke(
-		p, &(struct ipc_call){ .method = IPC_REGISTER_WRITER, .arguments = &arguments });
+	call = producer_call(p, IPC_REGISTER_WRITER, false);
+	proto_uint(&p->out, 1, w->id);
+	proto_uint(&p->out, 2, s->target_buffer);
+	producer_call_end(p, &call);
 	return true;
 }
 
@@ -117,8 +117,8 @@ void producer_close_instances(struct producer *p)
 
 static void acknowledge(struct producer *p)
 {
-	struct ipc_message arguments = { 0 };
 	uint64_t id = p->flush_last;
+	struct ipc_call call;
 
 	for (size_t i = 0; i < PRODUCER_INSTANCES_MAX; i++)
 		if (p->instances[i].open && p->instances[i].flush_first)
@@ -126,8 +126,9 @@ static void acknowledge(struct producer *p)
 	if (id <= p->flush_acknowledged)
 		return;
 	p->flush_acknowledged = id;
-	ipc_number(&arguments, 3, id);
-	producer_invoke(p, &(struct ipc_call){ .method = IPC_COMMIT, .arguments = &arguments });
+	call = producer_call(p, IPC_COMMIT, false);
+	proto_uint(&p->out, 3, id);
+	producer_call_end(p, &call);
 }
 
 /* Asks for what is wanted, if nothing is being asked. */
@@ -247,20 +248,16 @@ void producer_command(struct producer *p, struct ipc_command *c)
 
 static void send_chunk(struct producer *p, struct open_chunk *open)
 {
-	struct ipc_message chunk = { 0 }, arguments = { 0 };
+	struct ipc_call call = producer_call(p, IPC_COMMIT, false);
+	size_t move = proto_open(&p->out, 1);
 
 	chunk_end(&open->chunk);
-	ipc_number(&chunk, 1, 0);
-	ipc_number(&chunk, 2, 0);
-	ipc_number(&chunk, 3, open->instance->target_buffer);
-	ipc_head(&chunk, 4, open->chunk.length);
-	ipc_head(&arguments, 1, chunk.length + open->chunk.length);
-	memcpy(arguments.bytes + arguments.length, chunk.bytes, chunk.length);
-	arguments.length += chunk.length;
-	producer_invoke(p, &(struct ipc_call){ .method = IPC_COMMIT,
-					       .arguments = &arguments,
-					       .more = open->chunk.bytes,
-					       .more_length = open->chunk.length });
+	proto_uint(&p->out, 1, 0);
+	proto_uint(&p->out, 2, 0);
+	proto_uint(&p->out, 3, open->instance->target_buffer);
+	proto_bytes(&p->out, 4, open->chunk.bytes, open->chunk.length);
+	proto_close(&p->out, move);
+	producer_call_end(p, &call);
 	open->writer->open = 0;
 	open->instance = NULL;
 }
@@ -393,7 +390,7 @@ static bool drain_step(struct producer *p)
 static bool may_drain(const struct producer *p)
 {
 	return !p->broken && (p->may_commit || !p->instances_open) &&
-	       ipc_room(&p->out) >= CHUNK_ROOM;
+	       p->out.length <= OUTPUT_CHUNKS;
 }
 
 void producer_drain(struct producer *p)

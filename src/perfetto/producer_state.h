@@ -13,10 +13,9 @@
 
 #define OPEN_CHUNKS 16 /* of one more writer: the chunk that is open for longest is sent */
 #define WRITER_IDS 32768 /* from 1 */
-/* Chunks leave this room for answers. Who demands more of them than fit, and reads none, is disconnected. */
-#define ANSWERS_ROOM (32u << 10)
-#define CHUNK_ROOM (IPC_LENGTH_BYTES + IPC_OVERHEAD_MAX + CHUNK_BYTES + ANSWERS_ROOM)
+/* Chunks leave room for answers. Who demands more of them than fit, and reads none, is disconnected. */
 #define OUTPUT_BYTES (256u << 10)
+#define OUTPUT_CHUNKS (OUTPUT_BYTES - (96u << 10)) /* with less in the output, one is added */
 #define INPUT_BYTES (IPC_LENGTH_BYTES + IPC_FRAME_MAX)
 #define SEQUENCE_WORDS (PRODUCER_SEQUENCES_MAX / 64)
 
@@ -91,7 +90,8 @@ struct producer {
 	bool may_commit; /* setup_tracing has come */
 	uint64_t requests, initialize_request, commands_request;
 	struct ipc_methods methods;
-	struct ipc_output out;
+	struct strbuf out; /* frames to send */
+	size_t sent; /* of out */
 	uint8_t *in;
 	size_t in_length;
 
@@ -107,8 +107,9 @@ struct producer {
 
 /* --- producer.c --- */
 
-/* Calls a method of the service; without room for it the connection is broken. */
-void producer_invoke(struct producer *p, const struct ipc_call *call);
+/* A call of the service; what is too much for the output breaks the connection. */
+struct ipc_call producer_call(struct producer *p, enum ipc_method method, bool reply_wanted);
+void producer_call_end(struct producer *p, const struct ipc_call *call);
 /* Wakes the thread. */
 void producer_wake(struct producer *p);
 

@@ -149,48 +149,23 @@ static void test_instances_of_a_flush(void **state)
 
 static void test_a_call(void **state)
 {
-	struct ipc_methods methods = { .service = 2 };
-	struct ipc_message arguments = { 0 };
-	uint8_t room[64];
-	struct ipc_output out = { .bytes = room, .capacity = sizeof(room) };
-	struct ipc_call call = { .request = 300,
-				 .method = IPC_COMMIT,
-				 .arguments = &arguments,
-				 .more = (const uint8_t *)"data",
-				 .more_length = 4 };
 	static const uint8_t expected[] = {
-		21,   0, 0,    0, 0x10, 0xac, 0x02, 0x2a, 16,  0x08, 2,   0x10, 7,
-		0x20, 1, 0x1a, 8, 0x1a, 6,    0x22, 4,    'd', 'a',  't', 'a',
+		22,   0, 0,    0, 0x10, 0xac, 0x02, 0x2a, 17,  0x08, 2,    0x10, 7,
+		0x20, 1, 0x1a, 9, 0x1a, 4,    'd',  'a',  't', 'a',  0x18, 0xac, 2,
 	};
+	struct ipc_methods methods = { .service = 2 };
+	struct ipc_call call;
 
 	(void)state;
 	methods.ids[IPC_COMMIT] = 7;
-	ipc_head(&arguments, 3, 6);
-	ipc_head(&arguments, 4, 4);
-	assert_true(ipc_invoke(&out, &methods, &call));
-	assert_int_equal(out.length, sizeof(expected));
-	assert_memory_equal(room, expected, sizeof(expected));
-	out.capacity = 2 * sizeof(expected) - 1;
-	assert_false(ipc_invoke(&out, &methods, &call));
-	assert_int_equal(out.length, sizeof(expected));
-	out.capacity++;
-	assert_true(ipc_invoke(&out, &methods, &call));
-	assert_int_equal(ipc_room(&out), 0);
-	assert_false(ipc_bind(&out, 1));
-}
-
-static void test_message_is_full(void **state)
-{
-	struct ipc_message m = { 0 };
-	struct ipc_methods methods = { 0 };
-	uint8_t room[1024], long_text[sizeof(m.bytes)] = { 0 };
-	struct ipc_output out = { .bytes = room, .capacity = sizeof(room) };
-
-	(void)state;
-	ipc_bytes(&m, 1, long_text, sizeof(long_text) - 1);
-	assert_true(m.failed);
-	assert_false(ipc_invoke(&out, &methods, &(struct ipc_call){ .arguments = &m }));
-	assert_int_equal(out.length, 0);
+	for (size_t i = 0; i < 2; i++) {
+		call = ipc_call_open(&bytes, &methods, 300, IPC_COMMIT, false);
+		proto_bytes(&bytes, 3, "data", 4);
+		proto_uint(&bytes, 3, 300);
+		ipc_call_close(&bytes, &call);
+		assert_int_equal(bytes.length, (i + 1) * sizeof(expected));
+		assert_memory_equal(bytes.data + i * sizeof(expected), expected, sizeof(expected));
+	}
 }
 
 int main(void)
@@ -201,8 +176,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_frames, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_commands, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_instances_of_a_flush, setup, teardown),
-		cmocka_unit_test(test_a_call),
-		cmocka_unit_test(test_message_is_full),
+		cmocka_unit_test_setup_teardown(test_a_call, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
