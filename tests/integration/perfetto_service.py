@@ -116,7 +116,7 @@ class Connection:
         self.sources, self.started, self.stopped, self.acknowledged = {}, [], [], []
         self.writers, self.released = {}, set()  # writer id: target buffer
         self.next_chunk = collections.Counter()
-        self.chunks = 0
+        self.chunks = self.received = 0
         self.parts = {}  # writer id: beginning of a packet
         self.packets = collections.defaultdict(list)  # writer id: TracePackets
         self.flushed = {}  # flush id: number of packets that had come before
@@ -215,8 +215,12 @@ class Connection:
         elif name == "GetAsyncCommand":
             self.commands = request
         elif name == "RegisterTraceWriter":
+            if first[1] in self.released:  # begins anew
+                self.released.remove(first[1])
+                del self.writers[first[1]], self.next_chunk[first[1]]
             assert first[1] not in self.writers and 1 <= first[1] <= 32767
             self.writers[first[1]] = first[2]
+            self.packets[first[1]] = []
         elif name == "UnregisterTraceWriter":
             self.released.add(first[1])
         elif name == "NotifyDataSourceStarted":
@@ -252,6 +256,7 @@ class Connection:
                 self.parts[writer] = packet
             else:
                 self.packets[writer].append(self.decode(packet, not self.packets[writer]))
+                self.received += 1
         assert at == len(data)
 
     @staticmethod
@@ -265,7 +270,7 @@ class Connection:
     # --- what has come ---
 
     def count(self):
-        return sum(map(len, self.packets.values()))
+        return self.received
 
     def numbers(self, writer):
         return [p.for_testing.counter for p in self.packets[writer]]

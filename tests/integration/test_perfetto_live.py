@@ -124,6 +124,18 @@ def test_flush_is_acknowledged_behind_its_packets(program, service):
     assert connection.acknowledged[-1] == 20
 
 
+@pytest.mark.parametrize("asked", ["flush", "stop"])
+def test_less_than_a_chunk(program, service, asked):
+    """What is in an open chunk is sent before the answer."""
+    program("a", "packets=500", "sequences=2", "late=1")
+    connection = service.connect()
+    for i in range(1, 6):
+        connection.start(i, "a")
+        connection.flush(i, i) if asked == "flush" else connection.stop(i)
+        connection.until(lambda i=i: i in (connection.acknowledged if asked == "flush" else connection.stopped))
+        assert connection.count() == i * 1000
+
+
 def test_flush_with_nothing_and_what_is_unknown(program, service):
     running = program("a", "packets=0")
     connection = service.connect()
@@ -187,6 +199,18 @@ def test_all_sequences(program, service):
     assert len(connection.released) == 4096
 
 
+def test_writer_ids_come_again(program, service):
+    """There are 32,767 in a connection, of which no two are in use at once."""
+    program("a", "packets=1", "sequences=4096")
+    connection = service.connect()
+    for i in range(1, 10):
+        connection.start(i, "a")
+        connection.until(lambda i=i: connection.count() == i * 4096)
+        connection.stop(i)
+        connection.until(lambda i=i: len(connection.stopped) == i)
+    assert len(connection.writers) == 32767
+
+
 @pytest.mark.parametrize("size", [63980, 64000, 200_000, 3_000_000])
 def test_large_packets(program, service, size):
     program("a", "packets=6", "sequences=2", f"size={size}")
@@ -228,6 +252,15 @@ def test_service_comes_goes_and_comes_again(program, tmp_path):
         service.close()
         running.wait_for("lost", number)
     assert len({line[1] for line in running.said("start")}) == 3, "numbers of instances are not used again"
+
+
+def test_pauses_grow(program, service):
+    program("a")
+    service.accept().socket.close()
+    began = time.monotonic()
+    for _ in range(4):
+        service.accept().socket.close()
+    assert time.monotonic() - began > 0.1 + 0.2 + 0.4 + 0.8 - 0.05
 
 
 def test_gone_while_packets_come(program, tmp_path):
@@ -293,7 +326,7 @@ def test_frames_of_no_interest(program, service):
     program("a", "packets=5")
     connection = service.connect()
     connection.send(b"")
-    connection.send(field(2, 12345) + field(6, field(1, 1) + field(2, 1) + field(3, field(2, field(1, 1)))))
+    connection.send(field(2, 12345) + field(6, field(1, 1) + field(2, 1) + field(3, field(1, field(1, 9)))))
     connection.send(field(2, 1) + field(4, b"\x08\x01"))
     connection.send(field(2, connection.commands) + field(6, field(1, 1) + field(2, 1)))
     connection.command(99, b"later")
@@ -303,7 +336,7 @@ def test_frames_of_no_interest(program, service):
     connection.until(lambda: connection.count() == 5)
     connection.stop(1)
     connection.until(lambda: connection.stopped)
-    assert connection.count() == 5
+    assert connection.count() == 5 and connection.started == [1]
 
 
 def test_flood_of_instances(program, service):
