@@ -5,7 +5,7 @@
  *
  * For each instance a thread writes `packets` packets into each of `sequences` sequences. Each packet has a time and, as for_testing,
  * its sequence, its number from 0 and a text, so that it has `size` bytes or a few more. What happens is printed, a line each. Lines
- * of standard input are commands: fork, stop. The program ends with its input.
+ * of standard input are commands: fork, replace FILE, stop. The program ends with its input.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -183,6 +183,16 @@ static void fork_child(void)
 	printf("forked %d\n", status);
 }
 
+/* As a daemon does that closes what it does not know, and then opens files of its own. */
+static void replace_descriptors(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+
+	for (int i = 3; i < 16; i++)
+		if (i != fd)
+			dup2(fd, i);
+}
+
 static void stop(void)
 {
 	uint64_t before = clock_monotonic_ns();
@@ -217,7 +227,7 @@ int main(int argc, char **argv)
 			     .lost = on_lost },
 	};
 	struct error e = { 0 };
-	char line[64];
+	char line[512], path[512];
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (int i = 1; i < argc; i++)
@@ -235,6 +245,8 @@ int main(int argc, char **argv)
 			fork_child();
 		else if (strcmp(line, "stop\n") == 0)
 			stop();
+		else if (sscanf(line, "replace %511s", path) == 1)
+			replace_descriptors(path);
 	}
 	stop();
 	while (atomic_load(&writing))
