@@ -55,7 +55,8 @@ static void own_fd_close(struct own_fd *own)
 	own->fd = -1;
 }
 
-void producer_wake(struct producer *p)
+/* Wakes the thread. */
+static void wake(struct producer *p)
 {
 	if (own_fd_valid(&p->wake[1]))
 		send(p->wake[1].fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -288,7 +289,7 @@ static bool descriptors_valid(const struct producer *p)
 	       (p->socket.fd < 0 || own_fd_valid(&p->socket));
 }
 
-/* Sleeps until there is something to do: on the connection, if there is one, or by producer_wake. */
+/* Sleeps until there is something to do: on the connection, if there is one, or by wake. */
 static void wait_for_work(struct producer *p, int timeout_ms)
 {
 	struct pollfd fds[] = {
@@ -468,7 +469,7 @@ void producer_stop(struct producer *p)
 	if (!p || p->owner != getpid())
 		return;
 	atomic_store(&p->stopping, true);
-	producer_wake(p);
+	wake(p);
 	pthread_mutex_lock(&p->end_lock);
 	while (!p->ended && !err)
 		err = pthread_cond_timedwait(&p->end_changed, &p->end_lock, &end);
@@ -561,7 +562,7 @@ bool producer_write(struct producer *p, uint32_t instance, uint32_t sequence, co
 	pthread_mutex_unlock(&p->queue.lock);
 	if (packet_queue_used(&p->queue) >= p->queue.size / 4 && !atomic_load(&p->woken) &&
 	    !atomic_exchange(&p->woken, true))
-		producer_wake(p);
+		wake(p);
 	return added;
 }
 
@@ -578,7 +579,7 @@ void producer_done(struct producer *p, uint32_t instance)
 	added = s && s->open && packet_queue_add(&p->queue, &answer, NULL, NULL, 0, 0);
 	pthread_mutex_unlock(&p->queue.lock);
 	if (added)
-		producer_wake(p);
+		wake(p);
 }
 
 uint64_t producer_lost(const struct producer *p, uint32_t instance)

@@ -9,7 +9,7 @@
  * run at once. An instance lives from `start` until producer_done() answers its `stop`, or until `lost`.
  *
  * In the program: no output, no signals (blocked in the thread, MSG_NOSIGNAL), descriptors that are close-on-exec and above 2.
- * When the program closes one of them, the producer ends (`lost`) instead of writing into what has its number now.
+ * When the program closes one of them, the connection ends (`lost`), and nothing is written into what has its number now.
  */
 #ifndef PITOT_PERFETTO_PRODUCER_H
 #define PITOT_PERFETTO_PRODUCER_H

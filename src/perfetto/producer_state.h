@@ -110,8 +110,6 @@ struct producer {
 /* A call of the service; what is too much for the output breaks the connection. */
 struct ipc_call producer_call(struct producer *p, enum ipc_method method, bool reply_wanted);
 void producer_call_end(struct producer *p, const struct ipc_call *call);
-/* Wakes the thread. */
-void producer_wake(struct producer *p);
 
 /* --- producer_instances.c --- */
 
