@@ -383,7 +383,7 @@ def test_slow_service(program, service):
 @pytest.mark.parametrize("reading", ["reads", "hangs", "never began", "is not there"])
 def test_stop(program, tmp_path, reading):
     """Within a second, and what has been written arrives where the service reads."""
-    running = program("a", "packets=30000", "keep=1", "silent=1")
+    running = program("a", "packets=2000", "silent=1")
     service = connection = None
     if reading == "never began":
         service = Service(tmp_path / "socket")
@@ -396,7 +396,7 @@ def test_stop(program, tmp_path, reading):
     running.tell("stop")
     if reading == "reads":
         connection.rest()
-        check_numbers(connection, *connection.writers, 30000)
+        check_numbers(connection, *connection.writers, 2000)
     [[_, ms]] = running.wait_for("stopped")
     assert int(ms) < 1000 or os.getloadavg()[0] > 2 * os.cpu_count()
     running.end()
