@@ -23,27 +23,11 @@ if TYPE_CHECKING:
 
     Path = Union[str, os.PathLike[str]]
 
-__all__ = [
-    "EventType",
-    "PlatformType",
-    "Profiler",
-    "ProfilerConfig",
-    "SBTReader",
-    "SBTWriter",
-    "Timeline",
-    "TimelineSpan",
-    "TraceEvent",
-    "TracingConfig",
-    "TracingSession",
-    "TracingStatistics",
-    "build_timeline",
-    "create_profiler",
-    "detect_platform",
-    "events_of",
-    "export_perfetto",
-    "get_current_timestamp",
-    "is_cuda_available",
-]
+__all__ = (
+    "EventType PlatformType Profiler ProfilerConfig SBTReader SBTWriter Timeline "
+    "TimelineSpan TraceEvent TracingConfig TracingSession TracingStatistics build_timeline create_profiler "
+    "detect_platform events_of export_perfetto get_current_timestamp is_cuda_available"
+).split()
 
 EventType = IntEnum(
     "EventType",
