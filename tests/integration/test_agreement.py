@@ -12,20 +12,12 @@ import agreement as agree  # noqa: E402
 SHARE = 0.999
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+@pytest.fixture
+def compare(shared_folder, environment):
     if not shutil.which("cc"):
         pytest.skip("no C compiler")
-    return tmp_path_factory.mktemp("agreement")
+    library = shared_folder("agreement", agree.build) / agree.LIBRARY
 
-
-@pytest.fixture(scope="module")
-def library(folder):
-    return agree.build(folder)
-
-
-@pytest.fixture
-def compare(library, environment):
     def run(*command):
         found, said = agree.compare(library, command, environment)
         if not found:
@@ -47,18 +39,18 @@ def check(found, stacks, complete=0.97):
     assert found.total("partial") <= 0.001 * found.total("stacks")
 
 
-def test_cplusplus(compare, folder):
+def test_cplusplus(compare, tmp_path):
     """-O3 without frame pointers: exceptions, virtual calls, the standard library, signal handlers on two stacks."""
     if not shutil.which("c++"):
         pytest.skip("no C++ compiler")
-    found, said = compare(agree.build_cpp(folder), 2)
+    found, said = compare(agree.build_cpp(tmp_path), 2)
     assert said.strip() == "1"
     check(found, 500)
     assert found.frames_in("agreed_cpp") > 1000 and found.frames_in("libstdc") > 100
 
 
-def test_rust(compare, folder):
-    program = agree.build_rust(folder)
+def test_rust(compare, tmp_path):
+    program = agree.build_rust(tmp_path)
     if not program:
         pytest.skip("no rustc that works")
     found, said = compare(program, 2)

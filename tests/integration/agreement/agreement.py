@@ -68,9 +68,12 @@ class Agreement:
                 f"{self.total('with_them')}, with neither {self.total('neither')}")
 
 
+LIBRARY = "walk_agreement.so"
+
+
 def build(folder):
     """walk_agreement.so, optimised, without sanitizers: it goes into programs of others."""
-    library = Path(folder) / "walk_agreement.so"
+    library = Path(folder) / LIBRARY
     subprocess.run(["cc", "-std=gnu17", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared",
                     "-fvisibility=hidden", f"-I{SOURCE / 'src'}", f"-I{SOURCE / 'tests/unit/stack'}", "-o", library,
                     HERE / "walk_agreement.c", *(SOURCE / name for name in WALKER), "-lpthread", "-ldl"], check=True)
