@@ -334,10 +334,6 @@ static int upload_file(struct upload *u, const struct upload_session *s,
 		upload_body_release(&body);
 	}
 	upload_reader_release(&reader);
-	if (r == ACCEPTED) {
-		u->result->files++;
-		u->result->bytes += f->bytes;
-	}
 	return r == REFUSED ? 1 : r;
 }
 
@@ -383,9 +379,13 @@ static int upload_session(struct upload *u, const struct upload_session *s)
 			u->result->known_files++;
 			continue;
 		}
-		r = upload_file(u, s, f, &lines);
+		r = u->options->dry_run ? 0 : upload_file(u, s, f, &lines);
 		u->done += f->bytes;
 		refused += r > 0;
+		if (r == 0) {
+			u->result->files++;
+			u->result->bytes += f->bytes;
+		}
 	}
 	u->result->refused_files += refused;
 	if (r < 0)
@@ -401,25 +401,9 @@ static int upload_session(struct upload *u, const struct upload_session *s)
 		     "complete",
 		     s->id);
 	if (!s->running && !s->lossy && !refused)
-		return complete_session(u, s, lines);
+		return u->options->dry_run ? 0 : complete_session(u, s, lines);
 	u->result->unfinished++;
 	return 0;
-}
-
-/* What would be sent. */
-static void count_session(struct upload *u, const struct upload_session *s)
-{
-	for (size_t i = 0; i < s->files.count; i++) {
-		const struct upload_file *f = &s->files.data[i];
-
-		if (is_known(u, s, f->name)) {
-			u->result->known_files++;
-			continue;
-		}
-		u->result->files++;
-		u->result->bytes += f->bytes;
-	}
-	u->result->unfinished += s->running || s->lossy;
 }
 
 static int upload_sessions(struct upload *u)
@@ -441,10 +425,7 @@ static int upload_sessions(struct upload *u)
 			continue;
 		}
 		u->result->sessions++;
-		if (u->options->dry_run)
-			count_session(u, s);
-		else
-			r = upload_session(u, s);
+		r = upload_session(u, s);
 	}
 	return r;
 }
