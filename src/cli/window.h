@@ -30,6 +30,15 @@ struct window_options {
 		.help = "up to this time after the start of the recording"                         \
 	}
 
+/* Which kernels: `value` is a const char *. */
+#define KERNEL_OPTION(value_of)                                                                    \
+	{ .name = "kernel",                                                                        \
+	  .letter = 'k',                                                                           \
+	  .type = OPTION_STRING,                                                                   \
+	  .value = &(value_of),                                                                    \
+	  .argument = "GLOB",                                                                      \
+	  .help = "only kernels with such a name; without * ? [ a part of the name is enough" }
+
 /* Where to look in the program: `value` is a const char *. */
 #define SCOPE_OPTION(value_of)                                                                     \
 	{ .name = "scope",                                                                         \
