@@ -4,6 +4,7 @@
 int cuptiThing(void);
 EXPORT int call_thing(void);
 
+EXPORT extern int (*slots_user_thing)(void);
 int (*slots_user_thing)(void) = cuptiThing;
 
 int call_thing(void)

@@ -137,6 +137,38 @@ static void test_every_library_is_routed(void **state)
 	}
 }
 
+static int their_thing(void)
+{
+	return 3;
+}
+
+/* It is not new any more when the loader, or another tool, has done its part: some passes come back for that. */
+static void test_slot_that_is_not_ready(void **state)
+{
+	void *library = dlopen(copies[2], RTLD_NOW);
+	int (**slot)(void) = dlsym(library, "slots_user_thing");
+
+	(void)state;
+	assert_non_null(slot);
+	*slot = their_thing;
+	slots_follow();
+	assert_int_equal(call(library), 23);
+	slots_follow();
+	*slot = cuptiThing;
+	slots_follow();
+	assert_int_equal(call(library), 22);
+	dlclose(library);
+	library = dlopen(copies[3], RTLD_NOW);
+	slot = dlsym(library, "slots_user_thing");
+	*slot = their_thing;
+	for (int i = 0; i < 20; i++)
+		slots_follow();
+	*slot = cuptiThing; /* too late */
+	slots_follow();
+	assert_int_equal(call(library), 21);
+	dlclose(library);
+}
+
 /* A pass that a fork interrupts has done nothing: the next one does it. */
 static void test_interrupted_pass(void **state)
 {
@@ -168,6 +200,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_new_libraries),
 		cmocka_unit_test(test_every_library_is_routed),
+		cmocka_unit_test(test_slot_that_is_not_ready),
 		cmocka_unit_test(test_interrupted_pass),
 	};
 
