@@ -259,7 +259,10 @@ def upload_logs(
     all_sessions: bool = False,
     force: bool = False,
 ) -> UploadResult:
-    """``pitot upload`` of a folder of logs, by default init()'s. Where gpufl is off there is nothing to upload: success."""
+    """``pitot upload`` of a folder of logs, by default init()'s. Where gpufl is off there is nothing to upload: success.
+
+    The times of connections, reads and retries follow from total_timeout_ms; what is given for them has no effect.
+    """
     if _disabled:
         return UploadResult(True, 0, "")
     folder = _log_path(log_path) or _backend["log_path"]
