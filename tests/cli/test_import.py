@@ -121,6 +121,8 @@ def test_scopes_come_back(make_recording, pitot, bring, tmp_path):
         for key in "calls", "wall_ns", "repeats", "warmups":
             assert ours[path].get(key) == theirs[path].get(key), (path, key)
     assert theirs["epoch/step/forward"]["gpu_ns"] == ours["epoch/step/forward"]["gpu_ns"]
+    [gpu] = pitot("report", "back.pitot", "--json", json_output=True)["gpus"]
+    assert gpu["idle"]["cause_ns"]["host"] == 0 < gpu["idle"]["cause_ns"]["unknown"], "no gap is blamed on times that are unknown"
     assert theirs["bucket"]["gpu_ns"] == ours["epoch/step/backward/bucket"]["gpu_ns"] > 0
 
 
@@ -235,7 +237,7 @@ def test_what_belongs_together(bring, tmp_path):
     two = {**START, "devices": [{"id": 0, "name": "a"}, {"id": 1, "name": "b"}], "gpu_static_devices": []}
     graph = batch("kernel_event_batch", "dt_ns kernel_id stream_id duration_ns corr_id true_corr_id", [600, 7, 2, 5, 1, 9], [700, 7, 2, 5, 2, 9],
                   [800, 7, 2, 5, 3, 10])
-    other = dict(reversed(detail(2, "step|inner", grid="(3,1,1)").items()))
+    other = dict(reversed(detail(2, grid="(3,1,1)").items()))
     said = {"type": "capture_capabilities", "session_id": S, "ts_ns": T0 + 1, "capabilities": [{"feature": "x", "status": "partial"}]}
     write(tmp_path / "logs/device.log", two, NAMES, graph, detail(1, "step|inner"), other, detail(3, "inner", "f"), said)
     write(tmp_path / "logs/scope.log", *scope_lines(), said)
