@@ -325,7 +325,7 @@ static void leave_unfinished(const struct cupti *cupti)
 
 static void note_graphs(void)
 {
-	if (!atomic_exchange(&self.graphs_noted, true))
+	if (!atomic_load(&self.graphs_noted) && !atomic_exchange(&self.graphs_noted, true))
 		capability_note("graph_metrics", capability_state_unavailable, ENGINE, "none",
 				"kernels of CUDA graphs are not measured");
 }
@@ -340,19 +340,19 @@ static bool runs_at_once(const CUpti_CallbackData *data, const char *function)
 	return at_once;
 }
 
-static void enter(const struct cupti *cupti, const CUpti_CallbackData *data, const char *function,
-		  bool graph)
+/* A launch while the engine is claimed: of the thread that has, or of another one. */
+static void meet(const struct cupti *cupti, CUcontext context)
 {
 	if (is_owner())
 		leave_unfinished(cupti);
-	else if (atomic_load(&self.measuring) == data->context)
+	else if (atomic_load(&self.measuring) == context)
 		atomic_store(&self.disturbed, true);
-	if (graph) {
-		note_graphs();
-		return;
-	}
-	if (!data->context || !range_choice_has_name(data->symbolName) ||
-	    !runs_at_once(data, function) || !range_choice_is_turn())
+}
+
+/* A launch whose name is wanted. */
+static void enter(const struct cupti *cupti, const CUpti_CallbackData *data, const char *function)
+{
+	if (!data->context || !runs_at_once(data, function) || !range_choice_is_turn())
 		return;
 	if (!claim()) {
 		atomic_fetch_add(&self.unmeasured, 1);
@@ -365,16 +365,24 @@ static void enter(const struct cupti *cupti, const CUpti_CallbackData *data, con
 	calling = false;
 }
 
+/* Launches that are not wanted cost a few loads: nothing is written that threads share. */
 void range_profiler_enter(const CUpti_CallbackData *data, const char *function, bool graph)
 {
-	const struct cupti *cupti;
+	const struct cupti *cupti = atomic_load_explicit(&self.cupti, memory_order_relaxed);
 
-	if (!atomic_load_explicit(&self.active, memory_order_relaxed))
+	if (!atomic_load_explicit(&self.active, memory_order_relaxed) || !cupti ||
+	    api_calls_fatal())
+		return;
+	if (unlikely(atomic_load_explicit(&self.owner, memory_order_relaxed)))
+		meet(cupti, data->context);
+	if (graph)
+		note_graphs();
+	if (graph || !function || !range_choice_has_name(data->symbolName))
 		return;
 	atomic_fetch_add(&self.inside, 1);
 	cupti = atomic_load(&self.cupti);
-	if (cupti && function && !api_calls_fatal())
-		enter(cupti, data, function, graph);
+	if (cupti)
+		enter(cupti, data, function);
 	atomic_fetch_sub(&self.inside, 1);
 }
 

@@ -78,11 +78,24 @@ static void rates(void **state)
 	EXPECT(human_rate(&out, UINT64_MAX, 1), "18446.7 PB/s");
 }
 
+static void reals(void **state)
+{
+	(void)state;
+	EXPECT(human_real(&out, 0), "0");
+	EXPECT(human_real(&out, 0.5), "0.5");
+	EXPECT(human_real(&out, 12.345), "12.35");
+	EXPECT(human_real(&out, -0.00012345), "-0.0001235");
+	EXPECT(human_real(&out, 999.94), "999.9");
+	EXPECT(human_real(&out, 1000.4), "1,000");
+	EXPECT(human_real(&out, -1234567.6), "-1,234,568");
+	EXPECT(human_real(&out, 1e19), "1e+19");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(durations), cmocka_unit_test(sizes), cmocka_unit_test(counts),
-		cmocka_unit_test(percents),  cmocka_unit_test(rates),
+		cmocka_unit_test(percents),  cmocka_unit_test(rates), cmocka_unit_test(reals),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
