@@ -84,7 +84,7 @@ static void reals(void **state)
 	EXPECT(human_real(&out, 0), "0");
 	EXPECT(human_real(&out, 0.5), "0.5");
 	EXPECT(human_real(&out, 12.345), "12.35");
-	EXPECT(human_real(&out, -0.00012345), "-0.0001235");
+	EXPECT(human_real(&out, -0.00012346), "-0.0001235");
 	EXPECT(human_real(&out, 999.94), "999.9");
 	EXPECT(human_real(&out, 1000.4), "1,000");
 	EXPECT(human_real(&out, -1234567.6), "-1,234,568");
