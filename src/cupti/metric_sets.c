@@ -46,6 +46,8 @@ static const char *const set_memory[] = {
 	TIME,
 	"dram__bytes_read.sum",
 	"dram__bytes_write.sum",
+	"dram__bytes_op_read.sum", /* its name from GB20x on */
+	"dram__bytes_op_write.sum",
 	"gpu__dram_throughput" ELAPSED,
 	"lts__t_bytes.sum",
 	"lts__t_sector_hit_rate.pct",

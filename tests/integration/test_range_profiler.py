@@ -111,7 +111,7 @@ def test_a_set_that_the_chip_has_a_part_of(measure):
     measured = measure(metrics="memory", options="kernel_count=2")
     assert set(measured.metrics) == {"gpu__time_duration.sum", "dram__bytes_read.sum", "l1tex__t_sector_hit_rate.pct"}
     [row] = measured.said["metrics"]
-    assert row["reason"] == "GH100 lacks 14 of the metrics of these sets"
+    assert row["state"] == "on" and row["reason"] == "GH100 lacks 16 of the metrics of these sets"
     assert measured.without == 2
     for values in measured.launches.values():
         assert values["l1tex__t_sector_hit_rate.pct"] is None and values["dram__bytes_read.sum"] == 0.5

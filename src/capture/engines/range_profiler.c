@@ -152,7 +152,7 @@ static void note_metrics(const struct range_metrics *m, unsigned device, uint64_
 		capability_note("metrics", capability_state_degraded, ENGINE, ENGINE, "%s",
 				strbuf_text(&m->set.left_out));
 	else if (m->set.lacking)
-		capability_note("metrics", capability_state_degraded, ENGINE, ENGINE,
+		capability_note("metrics", capability_state_on, ENGINE, ENGINE,
 				"%s lacks %u of the metrics of these sets", m->chip,
 				m->set.lacking);
 }
