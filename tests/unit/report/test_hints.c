@@ -56,6 +56,7 @@ static void tails(void **state)
 	      "tail of big: 1,100 blocks on 132 SMs x 8, the last 44 of them on 4.2% of the "
 	      "places; said "
 	      "below 50%, behind at most 4 full waves, and from 10% of the kernels' time on");
+	check(*state, 100, 0, NULL); /* they all run at once */
 	check(*state, PLACES - 1, 0, NULL);
 	check(*state, PLACES, 0, NULL);
 	check(*state, PLACES + 1, 0, "tail of big: 1,057 blocks");
