@@ -167,6 +167,64 @@ static void share_work(void)
 				atomic_fetch_and(&c->rows, ~(unsigned)PERFETTO_WORK);
 }
 
+static void join_texts(char *out, const struct perfetto_texts *texts)
+{
+	size_t length = 0;
+
+	out[0] = '\0';
+	for (uint32_t n = 0; n < texts->count; n++) {
+		size_t more = strlen(texts->items[n]);
+
+		if (length + more + 2 > OPTION_TEXT_MAX)
+			break;
+		length += (size_t)snprintf(out + length, OPTION_TEXT_MAX - length, "%s%s",
+					   n ? "," : "", texts->items[n]);
+	}
+}
+
+/* INJECTION_METRICS: names with commas or semicolons between them, and blanks. */
+static void read_injection_metrics(char *out, const char *list)
+{
+	size_t length = 0;
+
+	for (; *list && length < OPTION_TEXT_MAX - 1; list++)
+		if (*list != ' ')
+			out[length++] = *list == ';' ? ',' : *list;
+	out[length] = '\0';
+}
+
+/*
+ * Hardware counters of kernels, if the configuration asks for instrumented sampling, or the environment for metrics: as
+ * `pitot record --engine range-profiler` has them.
+ */
+static void ask_for_metrics(struct instance *i, const struct perfetto_config *config)
+{
+	const char *list = secure_getenv("INJECTION_METRICS");
+	struct settings *s = &i->settings;
+
+	if (!config->instrumented && !list)
+		return;
+	s->engine = SETTING_ENGINE_RANGE_PROFILER;
+	if (list && *list)
+		read_injection_metrics(s->metrics, list);
+	if (config->counter_names.count)
+		join_texts(s->metrics, &config->counter_names);
+	if (config->name_filter_count)
+		snprintf(s->kernels, sizeof(s->kernels), "%s", config->name_filters[0].glob);
+	s->kernel_count = 0;
+	if (config->range_count) {
+		s->kernel_skip = config->ranges[0].skip;
+		s->kernel_count =
+			config->ranges[0].count == UINT32_MAX ? 0 : config->ranges[0].count;
+	}
+	if (config->name_filter_count > 1 || config->range_count > 1 ||
+	    config->nvtx_include.count || config->nvtx_exclude.count)
+		log_line("perfetto: of a configuration's filters of kernels only the first glob "
+			 "and the "
+			 "first range are used");
+	atomic_fetch_or(&i->rows, PERFETTO_METRICS);
+}
+
 static void read_settings(struct instance *i, const struct perfetto_config *config)
 {
 	struct settings *s = &i->settings;
@@ -180,6 +238,8 @@ static void read_settings(struct instance *i, const struct perfetto_config *conf
 		s->engine = SETTING_ENGINE_MONITOR;
 	if (config->counter_period_ns)
 		s->counters_ns = config->counter_period_ns;
+	if (rows_of(i->source) & PERFETTO_COUNTERS)
+		ask_for_metrics(i, config);
 }
 
 static int source_by_name(const char *name)

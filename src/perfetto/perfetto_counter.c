@@ -134,6 +134,89 @@ int perfetto_readings_finish(struct perfetto_readings *r, struct strbuf *s, uint
 	return result;
 }
 
+/* --- hardware counters --- */
+
+/* What is divided by what, as far as Perfetto has units for both. */
+static void metric_units(struct strbuf *s, const char *unit)
+{
+	const char *slash = strchr(unit, '/');
+	char above[64] = "";
+	int numerator, denominator;
+
+	memcpy(above, unit, MIN(slash ? (size_t)(slash - unit) : strlen(unit), sizeof(above) - 1));
+	numerator = perfetto_measure_unit(above);
+	denominator = slash ? perfetto_measure_unit(slash + 1) : 0;
+	if (!numerator || (slash && !denominator))
+		return;
+	proto_uint(s, 7, (uint64_t)numerator);
+	if (denominator)
+		proto_uint(s, 8, (uint64_t)denominator);
+}
+
+void perfetto_metric_specify(struct strbuf *s, const struct perfetto_counter *metric)
+{
+	size_t token = proto_open(s, 1);
+
+	proto_uint(s, 1, metric->number);
+	proto_text(s, 2, metric->name, strlen(metric->name));
+	proto_text(s, 3, metric->description, strlen(metric->description));
+	metric_units(s, metric->unit);
+	proto_uint(s, 10, 6); /* group COMPUTE */
+	proto_close(s, token);
+}
+
+/* Apart from those of readings. */
+static uint64_t metrics_iid(const struct perfetto_metrics *m, uint32_t gpu)
+{
+	return (UINT64_C(1) << 48) + ((uint64_t)m->generation << 16) + gpu + 1;
+}
+
+static void define_metrics(struct perfetto_metrics *m, struct strbuf *s, uint32_t gpu)
+{
+	size_t interned = proto_open(s, PACKET_INTERNED_DATA), entry = proto_open(s, 47),
+	       descriptor;
+
+	proto_uint(s, 1, metrics_iid(m, gpu));
+	descriptor = proto_open(s, 2);
+	m->specify(m->user, s);
+	proto_close(s, descriptor);
+	proto_uint(s, 3, gpu);
+	proto_close(s, entry);
+	proto_close(s, interned);
+}
+
+int perfetto_metrics_add(struct perfetto_metrics *m, struct perfetto_sequence *sequence,
+			 struct strbuf *s, uint32_t gpu, const uint64_t times_ns[2],
+			 const struct perfetto_metric *metrics, size_t count)
+{
+	for (int end = 0; end < 2; end++) {
+		int is_new = map_add(&m->gpus, metrics_iid(m, gpu));
+		size_t packet, event, defaults;
+
+		if (is_new < 0)
+			return is_new;
+		packet = perfetto_sequence_open(s, sequence, times_ns[end], &defaults);
+		if (defaults)
+			proto_close(s, defaults);
+		if (is_new)
+			define_metrics(m, s, gpu);
+		event = proto_open(s, PACKET_GPU_COUNTER_EVENT);
+		proto_uint(s, 4, metrics_iid(m, gpu));
+		for (size_t i = 0; i < count; i++) {
+			size_t counter;
+
+			raw_reserve(s, 0);
+			counter = proto_open(s, 2);
+			proto_uint(s, 1, metrics[i].number);
+			proto_double(s, 3, end ? metrics[i].value : 0);
+			proto_close(s, counter);
+		}
+		proto_close(s, event);
+		proto_close(s, packet);
+	}
+	return 0;
+}
+
 void perfetto_counter_event(struct strbuf *s, const struct perfetto_packet *head, uint64_t uuid,
 			    const struct perfetto_value *value)
 {

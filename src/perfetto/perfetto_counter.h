@@ -53,6 +53,28 @@ int perfetto_readings_add(struct perfetto_readings *r, struct strbuf *s,
 int perfetto_readings_finish(struct perfetto_readings *r, struct strbuf *s,
 			     uint64_t time_ns) MUST_USE;
 
+/* --- hardware counters of kernels: 0 at the start of one, their value at its end --- */
+
+struct perfetto_metric {
+	uint32_t number; /* from 1 */
+	double value;
+};
+
+struct perfetto_metrics {
+	struct map gpus; /* iids of descriptors that are in this file */
+	uint32_t generation; /* of descriptors; changed when a metric has come */
+	/* Writes the specifications of all metrics, each with perfetto_metric_specify. */
+	void (*specify)(void *user, struct strbuf *s);
+	void *user;
+};
+
+/* Of a metric; its unit is CUPTI's: "byte/second". */
+void perfetto_metric_specify(struct strbuf *s, const struct perfetto_counter *metric);
+/* What was measured of a kernel, in the sequence of readings. 0 or -ENOMEM. */
+int perfetto_metrics_add(struct perfetto_metrics *m, struct perfetto_sequence *sequence,
+			 struct strbuf *s, uint32_t gpu, const uint64_t times_ns[2],
+			 const struct perfetto_metric *metrics, size_t count) MUST_USE;
+
 /* A value on a counter's track. */
 void perfetto_counter_event(struct strbuf *s, const struct perfetto_packet *head, uint64_t uuid,
 			    const struct perfetto_value *value);

@@ -56,6 +56,15 @@ void perfetto_argument_double(struct strbuf *s, uint32_t field, uint32_t name_ii
 	proto_close(s, token);
 }
 
+void perfetto_argument_named(struct strbuf *s, uint32_t field, const char *name, double value)
+{
+	size_t token = proto_open(s, field);
+
+	proto_text(s, 2, name, strlen(name));
+	proto_double(s, 5, value);
+	proto_close(s, token);
+}
+
 void perfetto_argument_text(struct strbuf *s, uint32_t field, uint32_t name_iid, const char *text)
 {
 	size_t token = proto_open(s, field);

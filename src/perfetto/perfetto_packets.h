@@ -107,6 +107,8 @@ static inline void perfetto_argument(struct strbuf *s, uint32_t field, uint32_t 
 }
 
 void perfetto_argument_double(struct strbuf *s, uint32_t field, uint32_t name_iid, double value);
+/* Of an argument whose name is not interned. */
+void perfetto_argument_named(struct strbuf *s, uint32_t field, const char *name, double value);
 void perfetto_argument_text(struct strbuf *s, uint32_t field, uint32_t name_iid, const char *text);
 
 /* Dim3; field: 1 grid, 2 block. */

@@ -15,7 +15,7 @@
 #define BIT(table) (UINT64_C(1) << TABLE_##table)
 #define DEFINITIONS                                                                                \
 	(BIT(process) | BIT(thread) | BIT(device) | BIT(kernel_config) | BIT(api_function) |       \
-	 BIT(nvtx_domain) | BIT(counter))
+	 BIT(nvtx_domain) | BIT(counter) | BIT(metric))
 
 static struct perfetto_live *of(struct sink *s)
 {
@@ -93,6 +93,7 @@ static void restart(struct perfetto_live *p)
 	p->process_described = p->gpus_described = false;
 	perfetto_works_restart(&p->works, LIVE_SEQUENCE_GPU);
 	perfetto_readings_restart(&p->readings, LIVE_SEQUENCE_COUNTERS);
+	map_clear(&p->metrics.gpus);
 	map_clear(&p->host_counters);
 	for (size_t i = 0; i < p->tracks.count; i++) {
 		perfetto_slices_restart(&p->tracks.data[i]->slices);
@@ -144,7 +145,10 @@ static int write_row(struct perfetto_live *p, enum table_id table, const void *r
 	unsigned rows = atomic_load_explicit(p->options.rows, memory_order_relaxed);
 
 	if (schema->gpu_work)
-		return rows & PERFETTO_WORK ? live_work(p, schema, row) : 0;
+		return rows & (PERFETTO_WORK | PERFETTO_METRICS) ? live_work(p, schema, row, rows)
+								 : 0;
+	if (table == TABLE_metric_value && rows & PERFETTO_METRICS)
+		return live_metric_value(p, row);
 	if (table == TABLE_api_call && rows & PERFETTO_CALLS)
 		return live_call(p, row);
 	if (table == TABLE_nvtx && rows & PERFETTO_RANGES)
@@ -216,6 +220,10 @@ static void begin_epoch(struct sink *sink)
 	p->counters.count = 0;
 	map_clear(&p->counter_numbers);
 	p->readings.generation++;
+	p->metric_ids.count = 0;
+	map_clear(&p->metric_numbers);
+	live_metrics_forget(p);
+	p->metrics.generation++;
 	definitions_forget(&p->definitions);
 	restart(p);
 }
@@ -230,6 +238,11 @@ static void free_sink(struct perfetto_live *p)
 	vec_release(&p->counters);
 	map_release(&p->counter_numbers);
 	map_release(&p->host_counters);
+	map_release(&p->metrics.gpus);
+	vec_release(&p->metric_ids);
+	map_release(&p->metric_numbers);
+	vec_release(&p->values);
+	map_release(&p->value_index);
 	definitions_release(&p->definitions);
 	strbuf_release(&p->out);
 	strbuf_release(&p->text);
@@ -291,7 +304,8 @@ struct sink *perfetto_sink_new(const struct perfetto_sink_options *options)
 	p->definitions.tables = DEFINITIONS;
 	p->works.context_base = (uint32_t)hash_u64(options->seed ^ 1) & 0x7fffff00u;
 	p->readings.specify = live_specify_counters;
-	p->readings.user = p;
+	p->metrics.specify = live_specify_metrics;
+	p->readings.user = p->metrics.user = p;
 	restart(p);
 	return &p->sink;
 }

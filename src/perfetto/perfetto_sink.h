@@ -18,6 +18,8 @@ enum perfetto_rows {
 	PERFETTO_CALLS = 2, /* calls of CUDA functions, with arrows to the work */
 	PERFETTO_RANGES = 4, /* scopes, NVTX */
 	PERFETTO_COUNTERS = 8, /* of GPUs and of the host */
+	PERFETTO_METRICS =
+		16, /* hardware counters of kernels; of work they are arguments as well */
 };
 
 struct perfetto_sink_options {

@@ -26,6 +26,7 @@ enum live_track_kind {
 
 #define LIVE_LANES 64u /* of ranges that cross threads and overlap; more are not shown */
 #define LIVE_DEVICES 64u
+#define LIVE_VALUES ((size_t)1 << 16) /* of hardware counters that wait for their kernels */
 
 struct live_track {
 	struct perfetto_slices slices;
@@ -60,6 +61,15 @@ struct perfetto_live {
 	struct map counter_numbers; /* id -> number, 0 for one of the host */
 	struct map host_counters; /* id of those whose track is described */
 
+	/* Hardware counters: values come before their kernel's row, and wait for it. */
+	struct perfetto_metrics metrics;
+	VEC(uint32_t) metric_ids; /* by number - 1 */
+	struct map metric_numbers; /* id -> number */
+	VEC(struct perfetto_metric) values; /* of a kernel one behind the other */
+	struct map
+		value_index; /* correlation -> which values, see perfetto_sink_metrics.c; 0: taken */
+	size_t values_taken;
+
 	VEC(struct live_track *) tracks;
 	struct map track_index;
 };
@@ -87,15 +97,25 @@ void live_process_descriptor(struct perfetto_live *p, uint32_t sequence);
 /* Describes the process once. */
 void live_describe_process(struct perfetto_live *p);
 
-/* perfetto_readings.specify. */
+/* perfetto_readings.specify, perfetto_metrics.specify. */
 void live_specify_counters(void *user, struct strbuf *s);
+void live_specify_metrics(void *user, struct strbuf *s);
 
 /* Each writes the packets of a row into p->out. 0 or -ENOMEM. */
-int live_work(struct perfetto_live *p, const struct table_schema *table, const void *row) MUST_USE;
+int live_work(struct perfetto_live *p, const struct table_schema *table, const void *row,
+	      unsigned rows) MUST_USE;
 int live_call(struct perfetto_live *p, const struct row_api_call *row) MUST_USE;
 int live_nvtx(struct perfetto_live *p, const struct row_nvtx *row) MUST_USE;
 int live_loss(struct perfetto_live *p, const struct row_loss *row) MUST_USE;
 int live_dropped(struct perfetto_live *p) MUST_USE;
 int live_counter_sample(struct perfetto_live *p, const struct row_counter_sample *row) MUST_USE;
+int live_metric_value(struct perfetto_live *p, const struct row_metric_value *row) MUST_USE;
+
+/* The values that wait for a kernel, which are taken; *count of them, 0: there are none. Until the next row. */
+const struct perfetto_metric *live_metrics_take(struct perfetto_live *p, uint64_t correlation,
+						size_t *count);
+const char *live_metric_name(const struct perfetto_live *p, uint32_t number);
+/* Forgets all that waits. */
+void live_metrics_forget(struct perfetto_live *p);
 
 #endif

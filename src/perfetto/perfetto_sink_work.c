@@ -211,44 +211,65 @@ static uint64_t event_id(struct perfetto_live *p, const struct table_schema *tab
 	return (live_event_id(p, 0) | UINT64_C(1) << 48) + p->nodes++;
 }
 
-int live_work(struct perfetto_live *p, const struct table_schema *table, const void *row)
+/* A packet of some work, with what was measured of it as arguments. */
+static int write_work(struct perfetto_live *p, const struct table_schema *table, const void *row,
+		      struct perfetto_work *work, const struct perfetto_metric *metrics,
+		      size_t count)
 {
 	const struct row_kernel_config *config = config_of(p, table, row);
-	uint64_t start, end, device, context, stream;
 	struct gpu_queue queue = { 0 };
-	struct perfetto_work work;
 	struct open_work open;
+	uint64_t device, context, stream;
 
-	if (!cell(table, row, ROLE_START, &start) || !cell(table, row, ROLE_END, &end) ||
-	    end < start)
-		return 0; /* a row of loss counts it */
 	cell(table, row, ROLE_DEVICE, &device);
 	cell(table, row, ROLE_CONTEXT, &context);
 	cell(table, row, ROLE_STREAM, &stream);
-	p->time_ns = end;
-	live_describe_process(p);
-	describe_gpus(p);
 	queue.gpu = (uint32_t)device;
 	queue.context = (uint32_t)context;
 	queue.stream = (uint32_t)stream;
-	work = (struct perfetto_work){
-		.start_ns = start,
-		.duration_ns = end - start,
-		.event_id = event_id(p, table, row),
-		.queue = perfetto_works_queue(&p->works, context, &queue, queue.gpu),
-		.class =
-			config ? perfetto_works_kernel(&p->works, device << 32 | config->id, config)
-			       : perfetto_works_class(&p->works, other_stage(table, row)),
-	};
-	if (work.queue == UINT64_MAX || work.class == UINT64_MAX)
+	work->event_id = event_id(p, table, row);
+	work->queue = perfetto_works_queue(&p->works, context, &queue, queue.gpu);
+	work->class = config ? perfetto_works_kernel(&p->works, device << 32 | config->id, config)
+			     : perfetto_works_class(&p->works, other_stage(table, row));
+	if (work->queue == UINT64_MAX || work->class == UINT64_MAX)
 		return -ENOMEM;
-	if (likely(perfetto_works_know(&p->works, work.queue, work.class)))
-		perfetto_work_open(&p->works, &p->out, &work, NULL, &open);
+	if (likely(perfetto_works_know(&p->works, work->queue, work->class)))
+		perfetto_work_open(&p->works, &p->out, work, NULL, &open);
 	else
-		open_described(p, table, row, &work, &open);
+		open_described(p, table, row, work, &open);
 	work_arguments(p, table, row);
+	for (size_t i = 0; i < count; i++)
+		perfetto_argument_named(&p->out, IN_LAUNCH, live_metric_name(p, metrics[i].number),
+					metrics[i].value);
 	perfetto_work_close(&p->out, &open);
 	return 0;
+}
+
+int live_work(struct perfetto_live *p, const struct table_schema *table, const void *row,
+	      unsigned rows)
+{
+	const struct perfetto_metric *metrics = NULL;
+	uint64_t times_ns[2], correlation, device;
+	struct perfetto_work work;
+	size_t count = 0;
+
+	if (!cell(table, row, ROLE_START, &times_ns[0]) ||
+	    !cell(table, row, ROLE_END, &times_ns[1]) || times_ns[1] < times_ns[0])
+		return 0; /* a row of loss counts it */
+	p->time_ns = times_ns[1];
+	live_describe_process(p);
+	describe_gpus(p);
+	if (rows & PERFETTO_METRICS && table->id == TABLE_kernel &&
+	    cell(table, row, ROLE_CORRELATION, &correlation))
+		metrics = live_metrics_take(p, correlation, &count);
+	work.start_ns = times_ns[0];
+	work.duration_ns = times_ns[1] - times_ns[0];
+	if (rows & PERFETTO_WORK && write_work(p, table, row, &work, metrics, count) < 0)
+		return -ENOMEM;
+	cell(table, row, ROLE_DEVICE, &device);
+	return count ? perfetto_metrics_add(&p->metrics, &p->readings.sequence, &p->out,
+					    (uint32_t)device, times_ns, metrics, count)
+		     : 0;
 }
 
 /* --- counters --- */

@@ -17,7 +17,7 @@ struct perfetto_counters {
 	VEC(uint32_t) rows; /* by position - 1: a row of table counter with that name */
 	struct perfetto_readings readings;
 	VEC(struct host_counter) host; /* by row of table counter */
-	struct map metric_gpus; /* whose descriptors of hardware counters are in this file */
+	struct perfetto_metrics metrics;
 };
 
 static void specify(void *user, struct strbuf *s)
@@ -41,6 +41,45 @@ static void specify(void *user, struct strbuf *s)
 	}
 }
 
+/* --- hardware counters of kernels --- */
+
+static void specify_metrics(void *user, struct strbuf *s)
+{
+	const struct perfetto *p = user;
+	size_t length;
+
+	for (uint64_t row = 0; row < trace_rows(p->view.trace, TABLE_metric); row++)
+		perfetto_metric_specify(
+			s, &(struct perfetto_counter){
+				   (uint32_t)row + 1,
+				   export_text(&p->view, TABLE_metric, COLUMN_metric_name, row,
+					       &length),
+				   export_text(&p->view, TABLE_metric, COLUMN_metric_description,
+					       row, &length),
+				   export_text(&p->view, TABLE_metric, COLUMN_metric_unit, row,
+					       &length) });
+}
+
+int perfetto_kernel_counters(struct perfetto *p, const struct export_event *event, size_t gpu,
+			     uint64_t first, unsigned rows)
+{
+	struct perfetto_counters *c = p->counters;
+	const uint64_t times_ns[] = { event->start_ns, event->end_ns };
+	_cleanup_free_ struct perfetto_metric *metrics = calloc(rows, sizeof(*metrics));
+	size_t count = 0;
+	uint32_t metric;
+
+	if (!metrics)
+		return -ENOMEM;
+	for (uint64_t row = first; row < first + rows; row++)
+		if (metric_values_read(p->view.trace, row, &metric, &metrics[count].value))
+			metrics[count++].number = metric + 1;
+	return perfetto_metrics_add(&c->metrics, &c->readings.sequence, &p->out, (uint32_t)gpu,
+				    times_ns, metrics, count);
+}
+
+/* --- a file --- */
+
 int perfetto_counters_init(struct perfetto *p)
 {
 	const struct trace *t = p->view.trace;
@@ -52,7 +91,8 @@ int perfetto_counters_init(struct perfetto *p)
 	if (!c)
 		return -ENOMEM;
 	c->readings.specify = specify;
-	c->readings.user = p;
+	c->metrics.specify = specify_metrics;
+	c->readings.user = c->metrics.user = p;
 	for (uint64_t row = 0; row < rows; row++) {
 		struct host_counter host = { .uuid = hash_u64(p->tracks.uuid_seed + row) >> 1 | 1 };
 		uint64_t *id = map_at(&c->ids, names[row], 0);
@@ -76,7 +116,7 @@ void perfetto_counters_release(struct perfetto *p)
 		return;
 	map_release(&c->ids);
 	perfetto_readings_release(&c->readings);
-	map_release(&c->metric_gpus);
+	map_release(&c->metrics.gpus);
 	vec_release(&c->rows);
 	vec_release(&c->host);
 	free(c);
@@ -88,105 +128,9 @@ void perfetto_counters_restart(struct perfetto *p)
 	struct perfetto_counters *c = p->counters;
 
 	perfetto_readings_restart(&c->readings, SEQUENCE_COUNTER);
-	map_clear(&c->metric_gpus);
+	map_clear(&c->metrics.gpus);
 	for (size_t i = 0; i < c->host.count; i++)
 		c->host.data[i].described = false;
-}
-
-/* --- hardware counters of kernels --- */
-
-/* "byte/second": what is divided by what, as far as Perfetto has units for both. */
-static void metric_units(struct strbuf *s, const char *unit)
-{
-	const char *slash = strchr(unit, '/');
-	_cleanup_free_ char *above = strndup(unit, slash ? (size_t)(slash - unit) : strlen(unit));
-	int numerator = above ? perfetto_measure_unit(above) : 0,
-	    denominator = slash ? perfetto_measure_unit(slash + 1) : 0;
-
-	if (!numerator || (slash && !denominator))
-		return;
-	proto_uint(s, 7, (uint64_t)numerator);
-	if (denominator)
-		proto_uint(s, 8, (uint64_t)denominator);
-}
-
-static void metric_specification(struct perfetto *p, uint64_t row)
-{
-	const struct export_view *v = &p->view;
-	struct strbuf *s = &p->out;
-	size_t token = proto_open(s, 1), length;
-	const char *text = export_text(v, TABLE_metric, COLUMN_metric_name, row, &length);
-
-	proto_uint(s, 1, row + 1);
-	proto_text(s, 2, text, length);
-	text = export_text(v, TABLE_metric, COLUMN_metric_description, row, &length);
-	proto_text(s, 3, text, length);
-	metric_units(s, export_text(v, TABLE_metric, COLUMN_metric_unit, row, &length));
-	proto_uint(s, 10, 6); /* group COMPUTE */
-	proto_close(s, token);
-}
-
-/* Behind the descriptors of readings. */
-static uint64_t metrics_iid(const struct perfetto *p, size_t gpu)
-{
-	return p->view.gpus.count + gpu + 1;
-}
-
-static void define_metrics(struct perfetto *p, size_t gpu)
-{
-	struct strbuf *s = &p->out;
-	size_t interned = proto_open(s, PACKET_INTERNED_DATA), entry = proto_open(s, 47),
-	       descriptor;
-
-	proto_uint(s, 1, metrics_iid(p, gpu));
-	descriptor = proto_open(s, 2);
-	for (uint64_t row = 0; row < trace_rows(p->view.trace, TABLE_metric); row++)
-		metric_specification(p, row);
-	proto_close(s, descriptor);
-	proto_uint(s, 3, gpu);
-	proto_close(s, entry);
-	proto_close(s, interned);
-}
-
-static int write_metrics(struct perfetto *p, size_t gpu, uint64_t time_ns, uint64_t first,
-			 unsigned rows, bool ends)
-{
-	struct strbuf *s = &p->out;
-	int is_new = map_add(&p->counters->metric_gpus, gpu);
-	size_t packet, event, defaults;
-
-	if (is_new < 0)
-		return is_new;
-	packet = perfetto_sequence_open(s, &p->counters->readings.sequence, time_ns, &defaults);
-	if (defaults)
-		proto_close(s, defaults);
-	if (is_new)
-		define_metrics(p, gpu);
-	event = proto_open(s, PACKET_GPU_COUNTER_EVENT);
-	proto_uint(s, 4, metrics_iid(p, gpu));
-	for (uint64_t row = first; row < first + rows; row++) {
-		uint32_t metric;
-		double value;
-		size_t counter;
-
-		if (!metric_values_read(p->view.trace, row, &metric, &value))
-			continue;
-		counter = proto_open(s, 2);
-		proto_uint(s, 1, metric + 1);
-		proto_double(s, 3, ends ? value : 0);
-		proto_close(s, counter);
-	}
-	proto_close(s, event);
-	proto_close(s, packet);
-	return 0;
-}
-
-int perfetto_kernel_counters(struct perfetto *p, const struct export_event *event, size_t gpu,
-			     uint64_t first, unsigned rows)
-{
-	int err = write_metrics(p, gpu, event->start_ns, first, rows, false);
-
-	return err < 0 ? err : write_metrics(p, gpu, event->end_ns, first, rows, true);
 }
 
 /* --- readings --- */

@@ -1,0 +1,93 @@
+/* perfetto_sink_metrics.c: hardware counters of kernels, row by row. */
+#include <errno.h>
+
+#include "perfetto/perfetto_sink_state.h"
+
+const char *live_metric_name(const struct perfetto_live *p, uint32_t number)
+{
+	const struct row_metric *m =
+		definitions_row(&p->definitions, TABLE_metric, p->metric_ids.data[number - 1]);
+
+	return m ? live_text(p, m->name) : "";
+}
+
+void live_specify_metrics(void *user, struct strbuf *s)
+{
+	const struct perfetto_live *p = user;
+
+	for (uint32_t i = 0; i < p->metric_ids.count; i++) {
+		const struct row_metric *m =
+			definitions_row(&p->definitions, TABLE_metric, p->metric_ids.data[i]);
+
+		if (m)
+			perfetto_metric_specify(
+				s, &(struct perfetto_counter){ i + 1, live_text(p, m->name),
+							       live_text(p, m->description),
+							       live_text(p, m->unit) });
+	}
+}
+
+/* Its number; 0 without memory. A new metric: descriptors are written again, with iids of their own. */
+static uint32_t number_of(struct perfetto_live *p, uint32_t id)
+{
+	uint64_t *number = map_at(&p->metric_numbers, id, 0);
+
+	if (!number || *number)
+		return number ? (uint32_t)*number : 0;
+	if (vec_push(&p->metric_ids, id) < 0)
+		return 0;
+	*number = p->metric_ids.count;
+	p->metrics.generation++;
+	return (uint32_t)*number;
+}
+
+void live_metrics_forget(struct perfetto_live *p)
+{
+	map_clear(&p->value_index);
+	p->values.count = p->values_taken = 0;
+}
+
+/* What stands in value_index: position of the first value from 1, and above how many there are. */
+#define FIRST(index) ((uint32_t)(index))
+#define COUNT(index) ((index) >> 32)
+
+int live_metric_value(struct perfetto_live *p, const struct row_metric_value *row)
+{
+	struct perfetto_metric value = { .number = number_of(p, row->metric) };
+	uint64_t *index;
+
+	if (row->missing >> COLUMN_metric_value_value & 1)
+		return 0;
+	memcpy(&value.value, &row->value, sizeof(value.value));
+	if (p->values.count == LIVE_VALUES) { /* kernels that never came */
+		p->lost += LIVE_VALUES - p->values_taken;
+		live_metrics_forget(p);
+	}
+	index = map_at(&p->value_index, row->correlation, 0);
+	if (!index || !value.number)
+		return -ENOMEM;
+	if (*index && FIRST(*index) + COUNT(*index) != p->values.count + 1) {
+		p->lost++; /* values of a kernel come one behind the other */
+		return 0;
+	}
+	if (vec_push(&p->values, value) < 0)
+		return -ENOMEM;
+	*index = *index ? *index + (UINT64_C(1) << 32) : UINT64_C(1) << 32 | p->values.count;
+	return 0;
+}
+
+const struct perfetto_metric *live_metrics_take(struct perfetto_live *p, uint64_t correlation,
+						size_t *count)
+{
+	uint64_t index = 0;
+
+	*count = 0;
+	if (!p->values.count || !map_get(&p->value_index, correlation, &index) || !index)
+		return NULL;
+	*map_at(&p->value_index, correlation, 0) = 0;
+	*count = COUNT(index);
+	p->values_taken += *count;
+	if (p->values_taken == p->values.count)
+		live_metrics_forget(p); /* the array stays until the next value */
+	return p->values.data + FIRST(index) - 1;
+}
