@@ -294,7 +294,7 @@ class Trace:
 
     def _arguments(self, packet, sequence, arguments, into):
         for argument in arguments:
-            name = self._look_up(packet, sequence, "compute_arg_names", argument.name_iid).name
+            name = argument.name or self._look_up(packet, sequence, "compute_arg_names", argument.name_iid).name
             assert name not in into, f"argument {name} twice"
             into[name] = getattr(argument, argument.WhichOneof("value"))
 

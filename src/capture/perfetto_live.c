@@ -232,7 +232,8 @@ static void read_settings(struct instance *i, const struct perfetto_config *conf
 	*s = (struct settings)SETTINGS_INIT;
 	(void)!settings_read(s, NULL, false, NULL);
 	s->directory[0] = s->log_path[0] = '\0';
-	s->delay_ns = s->duration_ns = 0;
+	s->start_ns = s->delay_ns = s->duration_ns = 0; /* of a recording beside it */
+	s->cpu = s->perf = 0;
 	s->stacks = SETTING_STACKS_NONE; /* the packets have none */
 	if (i->source == SOURCE_COUNTERS_ALONE)
 		s->engine = SETTING_ENGINE_MONITOR;

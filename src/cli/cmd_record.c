@@ -60,6 +60,21 @@ static const struct option options[] = {
 	  .value = &request.recording,
 	  .negatable = true,
 	  .help = "make a recording (default); without, --log gpufl=DIR is all that is written" },
+	{ .name = "perfetto",
+	  .type = OPTION_STRING,
+	  .value = &request.perfetto,
+	  .argument = "SOCKET",
+	  .bare = "1",
+	  .help = "besides, be a producer of Perfetto's tracing service: sessions of it can trace "
+		  "the "
+		  "command live" },
+	{ .name = "startup-wait",
+	  .type = OPTION_STRING,
+	  .value = &request.startup_wait,
+	  .argument = "SOURCES",
+	  .help = "the command's first use of CUDA waits until these data sources are traced, such "
+		  "as "
+		  "gpu.renderstages,gpu.track_event; 30 s at most (implies --perfetto)" },
 	/* clang-format off */
 	SETTINGS_REQUESTED(SETTING_OPTION)
 	/* clang-format on */
@@ -149,6 +164,14 @@ static int check_options(const struct context *c, int argc)
 	if (request.log && strcmp(request.log, "gpufl") &&
 	    (strncmp(request.log, "gpufl=", 6) || !request.log[6]))
 		return cli_usage(c, "--log takes gpufl or gpufl=DIR, not '%s'", request.log);
+	if (request.startup_wait && !request.perfetto)
+		request.perfetto = "1";
+	if (request.perfetto && strcmp(request.perfetto, "1") && !strchr(request.perfetto, '/'))
+		return cli_usage(c, "--perfetto takes the path of a socket, such as ./%s",
+				 request.perfetto);
+	if (request.perfetto && (pids.count || request.cpu_only))
+		return cli_usage(
+			c, "--perfetto has GPU work, which --pid and --cpu-only do not record");
 	if (pids.count)
 		request.cpu_only = true;
 	if (request.log && request.cpu_only)

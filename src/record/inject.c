@@ -112,7 +112,9 @@ void record_environment(const struct record_injection *injection, struct strbuf 
 		add_variable(out, "PITOT_OPTIONS", injection->options);
 	}
 	if (injection->perfetto && !getenv("PITOT_PERFETTO"))
-		add_variable(out, "PITOT_PERFETTO", "1");
+		add_variable(out, "PITOT_PERFETTO", injection->perfetto);
+	if (injection->startup && !getenv("__TRACE_STARTUP"))
+		add_variable(out, "__TRACE_STARTUP", injection->startup);
 	if (injection->log_path)
 		add_variable(out, "PITOT_GPUFL", injection->log_path);
 	if (injection->cuda) {

@@ -70,6 +70,8 @@ static int prepare_child(void *user, pid_t pid, struct strbuf *environment, stru
 		.library = r->library,
 		.directory = r->directory,
 		.log_path = r->log_path,
+		.perfetto = r->request->perfetto,
+		.startup = r->request->startup_wait,
 		.cuda = !r->request->cpu_only,
 	};
 	const struct cpu_roots roots = { .pids = &pid, .count = 1 };

@@ -1,5 +1,6 @@
 #include "record/perfetto_session.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -40,6 +41,7 @@ struct session {
 	const struct perfetto_session_request *request;
 	char program[PATH_MAX];
 	struct record_injection injection;
+	struct strbuf sources; /* of the program that the configuration names */
 	pid_t pid;
 	bool ended;
 	int status;
@@ -92,8 +94,29 @@ static int read_config(const char *path, struct strbuf *out, struct error *e)
 	return 0;
 }
 
+/* The recorder's data sources that a configuration names, as text or encoded: the program is not to begin before they do. */
+static void find_sources(const struct strbuf *config, struct strbuf *out)
+{
+	static const char *const sources[] = { "gpu.counters", "gpu.counters.nv",
+					       "gpu.renderstages", "gpu.renderstages.nv",
+					       "gpu.track_event" };
+	const char *begin = strbuf_text(config), *end = begin + config->length;
+
+	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
+		size_t length = strlen(sources[i]);
+		const char *at = begin;
+
+		while ((at = memmem(at, (size_t)(end - at), sources[i], length)) &&
+		       at + length < end &&
+		       (at[length] == '.' || isalnum((unsigned char)at[length])))
+			at += length;
+		if (at)
+			strbuf_addf(out, "%s%s", out->length ? "," : "", sources[i]);
+	}
+}
+
 /* The configuration as a file to read from. */
-static int open_config(const struct session *s, bool *text, struct error *e)
+static int open_config(struct session *s, bool *text, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf config = STRBUF_INIT;
 	int err = read_config(s->request->config, &config, e), fd;
@@ -101,6 +124,8 @@ static int open_config(const struct session *s, bool *text, struct error *e)
 	if (err < 0)
 		return err;
 	*text = is_text(&config);
+	find_sources(&config, &s->sources);
+	s->injection.startup = s->sources.length ? strbuf_text(&s->sources) : NULL;
 	fd = memory_file(&config);
 	return fd < 0 ? error_errno(e, errno, "cannot hand over the configuration") : fd;
 }
@@ -314,7 +339,7 @@ int perfetto_session_run(const struct perfetto_session_request *request, char **
 	_cleanup_free_ char *library = record_find_library(e);
 	struct session s = { .request = request,
 			     .notify = -1,
-			     .injection = { .library = library, .cuda = true, .perfetto = true } };
+			     .injection = { .library = library, .cuda = true, .perfetto = "1" } };
 	int err;
 
 	*result = (struct perfetto_session_result){ 0 };
@@ -330,5 +355,6 @@ int perfetto_session_run(const struct perfetto_session_request *request, char **
 	close(s.messages);
 	if (s.notify >= 0)
 		close(s.notify);
+	strbuf_release(&s.sources);
 	return err;
 }

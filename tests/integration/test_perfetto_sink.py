@@ -55,12 +55,12 @@ def service(tmp_path):
 def live(start_play, service, tmp_path):
     """A program that waits for these data sources, and then plays the tape: the play and its connection, with nothing read yet."""
 
-    def start(tape, *sources, arguments=(), **variables):
+    def start(tape, *sources, arguments=(), config=b"", **variables):
         play = start_play(tape, *arguments, clock="", PITOT_PERFETTO=str(tmp_path / "socket"),
                           __TRACE_STARTUP=",".join(sources), **variables)
         connection = connect(service)
         for instance, source in enumerate(sources):
-            connection.start(instance + 1, source)
+            connection.start(instance + 1, source, config=config)
         return play, connection
 
     return start
@@ -206,6 +206,49 @@ def test_by_injection_alone(service, player, build, environment, source, tmp_pat
         assert len(live_trace(connection).kernels()) > 1000
 
 
+METRICS = "gpu__time_duration.sum", "launch__correlation.sum", "sm__cycles_active.avg"
+
+
+@pytest.fixture
+def profiled(service, player, build, environment, made_tape, tmp_path):
+    """A program alone, whose kernels are measured from the start: the trace, and the measured kernels with a metric."""
+
+    def run(metric, config=b"", **variables):
+        program = injected(build, environment, made_tape, PERFETTO_PRODUCER_SOCK_NAME=str(tmp_path / "socket"),
+                           __TRACE_STARTUP="gpu.counters", **variables)
+        connection = connect(service)
+        connection.start(1, "gpu.counters", config=config)
+        connection.rest()
+        assert program.wait(PATIENCE) == 0 and program.stdout.read() == ""
+        trace = live_trace(connection)
+        assert len(trace.kernels()) == 408
+        return trace, [kernel for kernel in trace.kernels() if metric in kernel.args]
+
+    return run
+
+
+@pytest.mark.parametrize("asked", ["configuration", "environment"])
+def test_hardware_counters(profiled, asked):
+    """The stand-in's counters say whose they are: each is an argument of its own kernel, and a counter of its time."""
+    if asked == "configuration":
+        trace, measured = profiled(METRICS[0], field(108, field(3, 1) + b"".join(field(6, name) for name in METRICS)))
+    else:
+        trace, measured = profiled(METRICS[0], INJECTION_METRICS="; ".join(METRICS))
+    assert len(measured) == 24 * 12
+    for kernel in measured:
+        assert kernel.args["launch__correlation.sum"] == kernel.args["correlation"]
+        values = trace.counters[0, "launch__correlation.sum"]
+        assert (kernel.start, 0) in values and (kernel.start + kernel.duration, kernel.args["correlation"]) in values
+    assert {name for _, name in trace.counters} >= set(METRICS)
+    assert len(trace.counters[0, METRICS[0]]) == 2 * len(measured)
+
+
+def test_chosen_kernels(profiled):
+    """A range of the configuration; the rest of the work is there without counters."""
+    trace, measured = profiled(METRICS[1], field(108, field(5, field(5, field(1, 3) + field(2, 4))) + field(6, METRICS[1])))
+    assert len(measured) == 4 and all(kernel.args[METRICS[1]] == kernel.args["correlation"] for kernel in measured)
+
+
 @pytest.mark.parametrize("off", [{"PITOT_PERFETTO": "0"}, {"PITOT_DISABLED": "1"}, {"PITOT_RECORDING": "x.pitot"}], ids=str)
 def test_not_asked_for(service, player, build, environment, source, tmp_path, off):
     if "PITOT_RECORDING" in off:
@@ -224,6 +267,24 @@ def test_no_service(player, build, environment, source, tmp_path):
     program = injected(build, environment, source / "tests" / "data" / "tapes" / "train.tape",
                        PERFETTO_PRODUCER_SOCK_NAME=str(tmp_path / "nobody"))
     assert program.wait(PATIENCE) == 0 and program.stdout.read() == ""
+
+
+def test_beside_a_recording(service, player, program, build, environment, source, pitot, tmp_path):
+    """pitot record --perfetto: both have all."""
+    recording = tmp_path / "x.pitot"
+    process = subprocess.Popen([program, "record", "-q", "--gpu-only", "-o", recording, f"--perfetto={tmp_path / 'socket'}", "--startup-wait",
+                                "gpu.renderstages", "--", player, source / "tests/data/tapes/train.tape"], env={
+        **environment, "PITOT_LIBRARY": str(build / "libpitot.so"),
+        "LSAN_OPTIONS": f"suppressions={Path(__file__).parent}/leaks.txt:print_suppressions=0"})
+    connection = connect(service)
+    connection.start(1, "gpu.renderstages")
+    connection.rest()
+    assert process.wait(PATIENCE) == 0
+    pitot("export", recording, "-o", tmp_path / "x.pftrace", "-q")
+    export = Trace((tmp_path / "x.pftrace").read_bytes())
+    assert sorted(map(kernel, live_trace(connection).stages), key=str) == sorted(map(kernel, work(export)), key=str)
+    assert "--perfetto takes the path of a socket" in pitot("record", "--perfetto=here", "--", "true", status=2).stderr
+    assert "GPU work" in pitot("record", "--perfetto", "--cpu-only", "--", "true", status=2).stderr
 
 
 def test_scopes_and_counters_of_a_program(service, library, source, environment, tmp_path, pitot):
