@@ -19,8 +19,9 @@
 #define TICK_MS 100 /* while packets come */
 #define PAUSE_FIRST_MS 100
 #define PAUSE_LAST_MS 10000
-#define DRAIN_LIMIT_NS (500 * NS_PER_MS)
-#define STOP_LIMIT_NS (950 * NS_PER_MS)
+#define DRAIN_LIMIT_NS (3 * NS_PER_S)
+#define DRAIN_PATIENCE_NS (250 * NS_PER_MS) /* while the service takes nothing */
+#define STOP_LIMIT_NS (950 * NS_PER_MS) /* until draining begins: a handler may run */
 #define DESCRIPTORS_MAX 253 /* in one message, in Linux */
 /* Memory that the service shares with us, and that we do not use: as little as it takes. */
 #define SHARED_PAGE_BYTES 4096
@@ -271,6 +272,7 @@ static void send_output(struct producer *p)
 		n = send(p->socket.fd, p->out.data + p->sent, p->out.length - p->sent,
 			 MSG_NOSIGNAL | MSG_DONTWAIT);
 		p->sent += n > 0 ? (size_t)n : 0;
+		p->moved_ns = n > 0 ? clock_machine_ns() : p->moved_ns;
 	}
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		p->broken = true;
@@ -317,17 +319,23 @@ static int timeout_ms(const struct producer *p, bool stopping)
 	return stopping ? 10 : p->instances_open ? TICK_MS : -1;
 }
 
+/* Whether the service was given its time, and a try after that: this thread may not have run for long. */
+static bool gives_up(const struct producer *p, uint64_t tried_ns)
+{
+	return tried_ns > p->drain_ns + DRAIN_LIMIT_NS ||
+	       tried_ns > p->moved_ns + DRAIN_PATIENCE_NS;
+}
+
 /* Until the connection ends, or the producer stops. */
 static void serve(struct producer *p)
 {
-	uint64_t end_ns = 0;
-
 	while (!p->broken) {
 		bool stopping = atomic_load(&p->stopping);
+		uint64_t now = clock_machine_ns();
 
-		if (stopping && !end_ns)
-			end_ns = clock_machine_ns() + DRAIN_LIMIT_NS;
-		if (stopping && (is_sent(p) || !p->may_commit || clock_machine_ns() > end_ns))
+		if (stopping && !atomic_exchange(&p->draining, true))
+			p->drain_ns = p->moved_ns = now;
+		if (stopping && (is_sent(p) || !p->may_commit))
 			return;
 		wait_for_work(p, timeout_ms(p, stopping));
 		if (!descriptors_valid(p))
@@ -335,6 +343,8 @@ static void serve(struct producer *p)
 		receive(p);
 		producer_drain(p);
 		send_output(p);
+		if (stopping && gives_up(p, now))
+			return;
 	}
 }
 
@@ -460,19 +470,28 @@ struct producer *producer_start(const struct producer_options *options, struct e
 	return NULL;
 }
 
+/* With end_lock. */
+static void wait_for_end(struct producer *p, uint64_t end_ns)
+{
+	struct timespec end = { (time_t)(end_ns / NS_PER_S), (long)(end_ns % NS_PER_S) };
+	int err = 0;
+
+	while (!p->ended && !err)
+		err = pthread_cond_timedwait(&p->end_changed, &p->end_lock, &end);
+}
+
 void producer_stop(struct producer *p)
 {
 	uint64_t end_ns = clock_machine_ns() + STOP_LIMIT_NS;
-	struct timespec end = { (time_t)(end_ns / NS_PER_S), (long)(end_ns % NS_PER_S) };
-	int err = 0;
 
 	if (!p || p->owner != getpid())
 		return;
 	atomic_store(&p->stopping, true);
 	wake(p);
 	pthread_mutex_lock(&p->end_lock);
-	while (!p->ended && !err)
-		err = pthread_cond_timedwait(&p->end_changed, &p->end_lock, &end);
+	wait_for_end(p, end_ns);
+	if (atomic_load(&p->draining))
+		wait_for_end(p, end_ns + DRAIN_LIMIT_NS);
 	pthread_mutex_unlock(&p->end_lock);
 }
 

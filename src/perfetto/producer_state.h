@@ -73,7 +73,7 @@ struct producer {
 	pthread_mutex_t end_lock;
 	pthread_cond_t end_changed;
 	bool ended;
-	atomic_bool stopping, forgotten;
+	atomic_bool stopping, draining, forgotten;
 	struct own_fd wake[2]; /* the thread reads from the first */
 	atomic_bool woken;
 
@@ -92,6 +92,8 @@ struct producer {
 	struct ipc_methods methods;
 	struct strbuf out; /* frames to send */
 	size_t sent; /* of out */
+	uint64_t moved_ns; /* the service took something */
+	uint64_t drain_ns; /* draining began */
 	uint8_t *in;
 	size_t in_length;
 

@@ -1,5 +1,6 @@
 """The producer of Perfetto's service: against a stand-in that does what the real one would not, and against the real one."""
 import collections
+import contextlib
 import os
 import shutil
 import struct
@@ -402,6 +403,32 @@ def test_stop(program, tmp_path, reading):
     running.end()
     if service:
         service.close()
+
+
+@pytest.mark.parametrize("pause_s", [0.03, 0.09])
+def test_stop_with_a_slow_service(program, service, pause_s):
+    """What was written arrives as long as the service goes on, but the program waits for 3 s at most."""
+    running = program("a", "packets=35000", "keep=1", "silent=1")
+    connection = service.connect()
+    connection.start(1, "a")
+    running.wait_for("written")
+    running.tell("stop")
+    longest, before = 0, time.monotonic()
+
+    def slowly():
+        nonlocal longest, before
+        time.sleep(pause_s)
+        longest, before = max(longest, time.monotonic() - before), time.monotonic()
+        return False
+
+    with contextlib.suppress(EOFError, ConnectionResetError):
+        connection.until(slowly)
+    [[_, ms]] = running.wait_for("stopped")
+    busy = os.getloadavg()[0] > 2 * os.cpu_count()
+    if pause_s < 0.05:
+        assert int(ms) > 600 and (connection.count() == 35000 or longest > 0.06)
+    else:
+        assert connection.count() < 35000 and (2900 < int(ms) < 3900 or busy)
 
 
 def test_stop_while_packets_come(program, service):
