@@ -384,6 +384,13 @@ static void lost(void *user)
 	}
 }
 
+/* The collector ends first, so that what it has is sent. */
+static bool program_ended(void *user)
+{
+	(void)user;
+	return !collector_running() && process_has_ended();
+}
+
 /* --- the beginning --- */
 
 static void name_sources(void)
@@ -493,7 +500,8 @@ static void start_producer(const char *socket)
 			     .flush = flush,
 			     .stop = stop,
 			     .clear = clear,
-			     .lost = lost },
+			     .lost = lost,
+			     .program_ended = program_ended },
 	};
 	struct error e = { 0 };
 

@@ -17,6 +17,7 @@
 #define ANSWERS_RESERVED ((size_t)4 << 10) /* of the queue, so that an answer finds room */
 #define STACK_BYTES (256u << 10)
 #define TICK_MS 100 /* while packets come */
+#define PROGRAM_LOOK_MS 1000 /* between two looks whether the program has ended */
 #define PAUSE_FIRST_MS 100
 #define PAUSE_LAST_MS 10000
 #define DRAIN_LIMIT_NS (3 * NS_PER_S)
@@ -291,6 +292,18 @@ static bool descriptors_valid(const struct producer *p)
 	       (p->socket.fd < 0 || own_fd_valid(&p->socket));
 }
 
+/* A process whose main() has ended by pthread_exit() ends with its last thread, which ours must not be. */
+static void look_at_program(struct producer *p)
+{
+	uint64_t now = clock_machine_ns();
+
+	if (!p->handler.program_ended || now - p->program_seen_ns < PROGRAM_LOOK_MS * NS_PER_MS)
+		return;
+	p->program_seen_ns = now;
+	if (p->handler.program_ended(p->handler.user))
+		atomic_store(&p->stopping, true);
+}
+
 /* Sleeps until there is something to do: on the connection, if there is one, or by wake. */
 static void wait_for_work(struct producer *p, int timeout_ms)
 {
@@ -301,7 +314,10 @@ static void wait_for_work(struct producer *p, int timeout_ms)
 	};
 	char waking[64];
 
+	if (p->handler.program_ended && (timeout_ms < 0 || timeout_ms > PROGRAM_LOOK_MS))
+		timeout_ms = PROGRAM_LOOK_MS;
 	poll(fds, ARRAY_SIZE(fds), timeout_ms);
+	look_at_program(p);
 	if (descriptors_valid(p) && fds[0].revents & POLLIN)
 		recv(p->wake[0].fd, waking, sizeof(waking), MSG_DONTWAIT);
 }

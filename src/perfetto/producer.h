@@ -44,6 +44,11 @@ struct producer_handler {
 	void (*clear)(void *user, uint32_t instance);
 	/* The connection has ended: all instances are gone, and nothing has to be answered. */
 	void (*lost)(void *user);
+	/*
+	 * Asked once a second, may be NULL. true: the program has no thread left but ours, so the producer sends what is in the
+	 * queue and ends its thread.
+	 */
+	bool (*program_ended)(void *user);
 };
 
 struct producer_options {

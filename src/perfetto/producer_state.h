@@ -76,6 +76,7 @@ struct producer {
 	atomic_bool stopping, draining, forgotten;
 	struct own_fd wake[2]; /* the thread reads from the first */
 	atomic_bool woken;
+	uint64_t program_seen_ns; /* alive */
 
 	struct packet_queue queue;
 	struct queued_packet head; /* of the packet that is being taken out */

@@ -80,7 +80,7 @@ enum setting_join {
 	  .help = "stop recording a process after SIZE, such as 10G (default: no limit)")                              \
 	S(pc_period, U64, OWN, 0, .name = "pc-period", .argument = "N", .most = 31,                                         \
 	  .help = "--engine pc-sampling: a sample every 2^N cycles, 5 to 31 (default 0: 2^18)")                         \
-	S(metrics, TEXT, OWN, "default", .name = "metrics", .argument = "SET|NAME,…",                                       \
+	S(metrics, TEXT, OWN, "default", .name = "metrics", .argument = "METRICS",                                       \
 	  .help = "--engine range-profiler: what is measured: default, memory, compute, tensor, roofline, and names of "  \
 		  "metrics (`pitot metrics`), with commas between them (default default)")                                 \
 	S(kernels, TEXT, OWN, "*", .name = "kernels", .argument = "PATTERN",                                                \

@@ -314,3 +314,24 @@ def test_scopes_and_counters_of_a_program(service, library, source, environment,
         [(m.name, m.start) for m in export.instants if m.category == "scope"]
     pid = process.pid
     assert trace.counters[pid, "rows"] == export.counters[pid, "rows"] and trace.counters[pid, "rows"]
+
+
+@pytest.mark.parametrize("how, status", [("left", 0), ("quick", 3), ("returned", 0)])
+@pytest.mark.parametrize("tracing", [True, False])
+def test_ends(service, library, source, environment, tmp_path, how, status, tracing):
+    """The producer's thread keeps no process alive whose main() ended by pthread_exit(), and sends what there is."""
+    program = tmp_path / "leaver"
+    subprocess.run(["cc", "-std=c11", "-D_DEFAULT_SOURCE", "-pthread", source / "tests/integration/perfetto/leaver.c", "-o", program,
+                    "-I", source / "include", library, f"-Wl,-rpath,{library.parent}"], check=True)
+    process = subprocess.Popen([program, how], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={
+        **environment, "PITOT_OPTIONS": "cuda=0", "PITOT_PERFETTO": str(tmp_path / "socket"),
+        **({"__TRACE_STARTUP": "gpu.track_event"} if tracing else {})})
+    try:
+        connection = connect(service)
+        if tracing:
+            connection.start(1, "gpu.track_event")
+        connection.rest()
+        assert process.wait(PATIENCE) == status and process.stdout.read() == ""
+    finally:
+        process.kill()
+    assert sum(made.category == "scope" for made in live_trace(connection).slices) == (30000 if tracing else 0)

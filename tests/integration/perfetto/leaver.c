@@ -1,0 +1,42 @@
+/*
+ * leaver: a program that makes 30,000 scopes and then ends.
+ *
+ *	leaver left|quick|returned
+ *
+ * left: main() ends by pthread_exit() before its other thread does; quick: quick_exit(3); returned: main() returns.
+ */
+#include <pitot/pitot.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SCOPES 30000
+
+static void *work(void *unused)
+{
+	int i;
+
+	for (i = 0; i < SCOPES; i++) {
+		pitot_scope_begin("task");
+		pitot_scope_end();
+		if (i % 1000 == 0) /* no ring overflows */
+			pitot_flush(NULL);
+	}
+	return unused;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t other;
+
+	if (argc != 2 || pitot_init(NULL) < 0)
+		return 1;
+	if (strcmp(argv[1], "left") == 0 && pthread_create(&other, NULL, work, NULL) == 0)
+		pthread_exit(NULL);
+	work(NULL);
+	if (strcmp(argv[1], "quick") == 0)
+		quick_exit(3);
+	return 0;
+}
