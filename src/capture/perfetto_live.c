@@ -515,6 +515,7 @@ static void start_producer(const char *socket)
 		return;
 	}
 	atexit(perfetto_live_exit);
+	at_quick_exit(perfetto_live_exit);
 	process_exit_watch_fork();
 }
 
