@@ -80,7 +80,7 @@ static struct {
 	atomic_uint told; /* round of the vendor thread in which sources do what was wanted last */
 	bool with_cuda;
 	bool preloaded; /* this process; a child that it forks counts as one */
-	pid_t owner; /* a child made without pthread_atfork's knowledge is not it */
+	_Atomic(pid_t) owner; /* a child made without pthread_atfork's knowledge is not it */
 	_Atomic(enum { LATER_NONE, LATER_WARMUP,
 		       LATER_STARTS }) later; /* a session will start by itself */
 } self;
