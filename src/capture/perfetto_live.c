@@ -552,6 +552,7 @@ void perfetto_live_after_fork(void)
 	self.producer = NULL;
 	self.instances = NULL;
 	self.waits = false;
+	self.started = 0;
 	pthread_mutex_init(&lock, NULL);
 	pthread_mutex_init(&starting, NULL);
 }

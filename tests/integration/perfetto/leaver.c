@@ -1,9 +1,10 @@
 /*
  * leaver: a program that makes 30,000 scopes and then ends.
  *
- *	leaver left|quick|returned
+ *	leaver left|quick|returned|forked
  *
- * left: main() ends by pthread_exit() before its other thread does; quick: quick_exit(3); returned: main() returns.
+ * left: main() ends by pthread_exit() before its other thread does; quick: quick_exit(3); returned: main() returns;
+ * forked: the scopes are those of a child that traces itself.
  */
 #include <pitot/pitot.h>
 
@@ -11,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define SCOPES 30000
 
@@ -30,11 +33,17 @@ static void *work(void *unused)
 int main(int argc, char **argv)
 {
 	pthread_t other;
+	int status;
 
 	if (argc != 2 || pitot_init(NULL) < 0)
 		return 1;
 	if (strcmp(argv[1], "left") == 0 && pthread_create(&other, NULL, work, NULL) == 0)
 		pthread_exit(NULL);
+	if (strcmp(argv[1], "forked") == 0) {
+		if (fork())
+			return wait(&status) < 0 || status;
+		pitot_init(NULL);
+	}
 	work(NULL);
 	if (strcmp(argv[1], "quick") == 0)
 		quick_exit(3);
