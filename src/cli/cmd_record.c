@@ -73,8 +73,7 @@ static const struct option options[] = {
 	  .value = &request.startup_wait,
 	  .argument = "SOURCES",
 	  .help = "the command's first use of CUDA waits until these data sources are traced, such "
-		  "as "
-		  "gpu.renderstages,gpu.track_event; 30 s at most (implies --perfetto)" },
+		  "as gpu.renderstages; 30 s at most (implies --perfetto)" },
 	/* clang-format off */
 	SETTINGS_REQUESTED(SETTING_OPTION)
 	/* clang-format on */

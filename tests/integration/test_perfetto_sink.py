@@ -310,56 +310,7 @@ def test_scopes_and_counters_of_a_program(service, library, source, environment,
 
     # The recording ends before the program does.
     assert set(scopes(export)) <= set(scopes(trace)) and len(scopes(trace)) - len(scopes(export)) <= 2 and len(scopes(export)) > 10000
-    assert [(m.name, m.start) for m in trace.instants if m.category == "scope"] == \
-        [(m.name, m.start) for m in export.instants if m.category == "scope"]
-    pid = process.pid
-    assert trace.counters[pid, "rows"] == export.counters[pid, "rows"] and trace.counters[pid, "rows"]
-
-
-@pytest.fixture
-def leaver(library, source, environment, tmp_path):
-    """leaver("quick", VARIABLE="…"): the program, which has begun."""
-    program, started = tmp_path / "leaver", []
-    subprocess.run(["cc", "-std=c11", "-D_DEFAULT_SOURCE", "-pthread", source / "tests/integration/perfetto/leaver.c", "-o", program,
-                    "-I", source / "include", library, f"-Wl,-rpath,{library.parent}"], check=True)
-
-    def start(how, **variables):
-        started.append(subprocess.Popen([program, how], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={
-            **environment, "PITOT_OPTIONS": "cuda=0", "PITOT_PERFETTO": str(tmp_path / "socket"), **variables}))
-        return started[-1]
-
-    yield start
-    for process in started:
-        process.kill()
-        process.wait()
-
-
-def scopes_of(connection):
-    return sum(made.category == "scope" for made in live_trace(connection).slices)
-
-
-@pytest.mark.parametrize("how, status", [("left", 0), ("quick", 3), ("returned", 0)])
-@pytest.mark.parametrize("tracing", [True, False])
-def test_ends(service, leaver, how, status, tracing):
-    """The producer's thread keeps no process alive whose main() ended by pthread_exit(), and sends what there is."""
-    process = leaver(how, **({"__TRACE_STARTUP": "gpu.track_event"} if tracing else {}))
-    connection = connect(service)
-    if tracing:
-        connection.start(1, "gpu.track_event")
-    connection.rest()
-    assert process.wait(PATIENCE) == status and process.stdout.read() == ""
-    assert scopes_of(connection) == (30000 if tracing else 0)
-
-
-def test_child_waits_for_its_start(service, leaver):
-    """As its parent did: __TRACE_STARTUP is for each of them."""
-    process = leaver("forked", __TRACE_STARTUP="gpu.track_event")
-    parent = connect(service)
-    parent.start(1, "gpu.track_event")
-    parent.until(lambda: parent.started)
-    child = connect(service)
-    time.sleep(0.3)
-    child.start(1, "gpu.track_event")
-    child.rest()
-    assert process.wait(PATIENCE) == 0 and process.stdout.read() == ""
-    assert (scopes_of(child), scopes_of(parent)) == (30000, 0)
+    marks = [[(m.name, m.start) for m in made.instants if m.category == "scope"] for made in (trace, export)]
+    assert marks[0][:len(marks[1])] == marks[1] and marks[1]
+    live, recorded = (made.counters[process.pid, "rows"] for made in (trace, export))
+    assert live[:len(recorded)] == recorded and recorded
