@@ -21,7 +21,7 @@
 #define PAUSE_FIRST_MS 100
 #define PAUSE_LAST_MS 10000
 #define DRAIN_LIMIT_NS (3 * NS_PER_S)
-#define DRAIN_PATIENCE_NS (250 * NS_PER_MS) /* while the service takes nothing */
+#define DRAIN_PATIENCE_NS (500 * NS_PER_MS) /* while the service takes nothing */
 #define STOP_LIMIT_NS (950 * NS_PER_MS) /* until draining begins: a handler may run */
 #define DESCRIPTORS_MAX 253 /* in one message, in Linux */
 /* Memory that the service shares with us, and that we do not use: as little as it takes. */

@@ -69,7 +69,7 @@ struct producer;
 struct producer *producer_start(const struct producer_options *options, struct error *e) MUST_USE;
 
 /*
- * Sends what is in the queue and ends the thread: for as long as the service takes something at least every 0.25 s, and for 3 s at
+ * Sends what is in the queue and ends the thread: for as long as the service takes something at least every 0.5 s, and for 3 s at
  * most; within a second where it takes nothing. Not from a handler. Writing is still allowed and returns false, so the memory stays
  * until the process ends. Does nothing in the child of a fork.
  */

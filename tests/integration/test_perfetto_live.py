@@ -428,7 +428,7 @@ def test_stop_with_a_slow_service(program, service, pause_s):
     if pause_s < 0.05:
         assert int(ms) > 600 and (connection.count() == 35000 or longest > 0.06)
     else:
-        assert connection.count() < 35000 and (int(ms) > 2900 or longest > 0.15) and (int(ms) < 3900 or busy)
+        assert connection.count() < 35000 and (int(ms) > 2900 or longest > 0.25) and (int(ms) < 3900 or busy)
 
 
 def test_stop_while_packets_come(program, service):
