@@ -63,7 +63,7 @@ static struct {
 	struct instance *instances;
 	bool waits; /* a thread of the program waits, and opens sessions */
 	atomic_uint events; /* counts what that thread waits for; a futex */
-	unsigned started; /* sources that were started once, as bits */
+	atomic_uint started; /* sources that were started once, as bits */
 } self;
 
 /* --- what takes long has a thread of its own, so that packets are sent meanwhile --- */
@@ -344,10 +344,13 @@ static struct session *take(uint32_t id)
 			*at = found->next;
 			session = found->session;
 			found->is_gone = true;
+			self.started |= 1u << found->source; /* nobody waits for it any more */
 			release(found);
 			break;
 		}
 	pthread_mutex_unlock(&lock);
+	atomic_fetch_add(&self.events, 1);
+	futex_wake(&self.events);
 	return session;
 }
 

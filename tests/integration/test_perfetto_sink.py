@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace as Packets
 
-from perfetto_service import Service, field
+from perfetto_service import Service, field, framed
 from perfetto_trace import Trace
-from waiting import PATIENCE
+from waiting import PATIENCE, wait_until
 
 SOURCES = "gpu.counters", "gpu.counters.nv", "gpu.renderstages", "gpu.renderstages.nv", "gpu.track_event"
 
@@ -314,3 +314,89 @@ def test_scopes_and_counters_of_a_program(service, library, source, environment,
     assert marks[0][:len(marks[1])] == marks[1] and marks[1]
     live, recorded = (made.counters[process.pid, "rows"] for made in (trace, export))
     assert live[:len(recorded)] == recorded and recorded
+
+
+@pytest.fixture
+def leaver(library, source, environment, tmp_path):
+    """leaver("quick", VARIABLE="…"): the program, which has begun."""
+    program, started = tmp_path / "leaver", []
+    subprocess.run(["cc", "-std=c11", "-D_DEFAULT_SOURCE", "-pthread", source / "tests/integration/perfetto/leaver.c", "-o", program,
+                    "-I", source / "include", library, f"-Wl,-rpath,{library.parent}"], check=True)
+
+    def start(how, **variables):
+        started.append(subprocess.Popen([program, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path, env={
+            **environment, "PITOT_OPTIONS": "cuda=0", "PITOT_PERFETTO": str(tmp_path / "socket"), **variables}))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def scopes_of(connection):
+    return sum(made.category == "scope" for made in live_trace(connection).slices)
+
+
+@pytest.mark.parametrize("how, status", [("left", 0), ("quick", 3), ("returned", 0)])
+@pytest.mark.parametrize("tracing", [True, False])
+def test_ends(service, leaver, how, status, tracing):
+    """The producer's thread keeps no process alive whose main() ended by pthread_exit(), and sends what there is."""
+    process = leaver(how, **({"__TRACE_STARTUP": "gpu.track_event"} if tracing else {}))
+    connection = connect(service)
+    if tracing:
+        connection.start(1, "gpu.track_event")
+    connection.rest()
+    assert process.wait(PATIENCE) == status and process.stdout.read() == ""
+    assert scopes_of(connection) == (30000 if tracing else 0)
+
+
+def test_child_waits_for_its_start(service, leaver):
+    """As its parent did: __TRACE_STARTUP is for each of them."""
+    process = leaver("forked", __TRACE_STARTUP="gpu.track_event")
+    parent = connect(service)
+    parent.start(1, "gpu.track_event")
+    parent.until(lambda: parent.started)
+    child = connect(service)
+    time.sleep(0.3)
+    child.start(1, "gpu.track_event")
+    child.rest()
+    assert process.wait(PATIENCE) == 0 and process.stdout.read() == ""
+    assert (scopes_of(child), scopes_of(parent)) == (30000, 0)
+
+
+def test_stopped_while_it_starts(service, leaver, tmp_path):
+    """Its program goes on, instead of waiting half a minute for it, and no session is left."""
+    log = tmp_path / "log"
+    process = leaver("waits", __TRACE_STARTUP=",".join(SOURCES), PITOT_LOG=str(log))
+    connection = connect(service)
+    began = time.monotonic()
+    frames = b""
+    for instance, source in enumerate(SOURCES, 1):
+        frames += framed(connection.command_message(1, field(1, instance) + field(2, field(1, source) + field(2, 1))))
+        frames += framed(connection.command_message(2, field(1, instance)))
+    connection.socket.sendall(frames)
+    connection.until(lambda: len(connection.stopped) == len(SOURCES))
+    assert process.stdout.readline() == "ready\n" and time.monotonic() - began < 25
+    connection.start(9, "gpu.track_event")
+    connection.until(lambda: connection.started.count(9))
+    connection.stop(9)
+    connection.until(lambda: connection.stopped.count(9))
+    wait_until(lambda: log.read_text().endswith("ended in order\n"), "the recorder ends", process)
+    process.stdin.close()
+    connection.rest()
+    assert process.wait(PATIENCE) == 0
+
+
+def test_lost_sessions_end(service, leaver, tmp_path):
+    """The recorder stops with the connection."""
+    log = tmp_path / "log"
+    process = leaver("waits", PITOT_LOG=str(log))
+    connection = connect(service)
+    for instance, source in enumerate(SOURCES, 1):
+        connection.start(instance, source)
+    connection.until(lambda: len(connection.started) == len(SOURCES))
+    connection.socket.close()
+    wait_until(lambda: log.read_text().endswith("ended in order\n"), "the recorder ends", process)
+    process.stdin.close()
+    assert process.wait(PATIENCE) == 0

@@ -1,10 +1,11 @@
 /*
  * leaver: a program that makes 30,000 scopes and then ends.
  *
- *	leaver left|quick|returned|forked
+ *	leaver left|quick|returned|forked|waits
  *
  * left: main() ends by pthread_exit() before its other thread does; quick: quick_exit(3); returned: main() returns;
- * forked: the scopes are those of a child that traces itself.
+ * forked: the scopes are those of a child that traces itself; waits: prints "ready", and makes them at
+ * the end of its input.
  */
 #include <pitot/pitot.h>
 
@@ -43,6 +44,12 @@ int main(int argc, char **argv)
 		if (fork())
 			return wait(&status) < 0 || status;
 		pitot_init(NULL);
+	}
+	if (strcmp(argv[1], "waits") == 0) {
+		pitot_shutdown(); /* no recording is beside it */
+		puts("ready");
+		fflush(stdout);
+		getchar();
 	}
 	work(NULL);
 	if (strcmp(argv[1], "quick") == 0)
