@@ -405,10 +405,10 @@ def test_stop(program, tmp_path, reading):
         service.close()
 
 
-@pytest.mark.parametrize("pause_s", [0.03, 0.09])
-def test_stop_with_a_slow_service(program, service, pause_s):
+@pytest.mark.parametrize("pause_s, size", [(0.03, 60), (0.031, 200)])
+def test_stop_with_a_slow_service(program, service, pause_s, size):
     """What was written arrives as long as the service goes on, but the program waits for 3 s at most."""
-    running = program("a", "packets=35000", "keep=1", "silent=1")
+    running = program("a", "packets=35000", "keep=1", "silent=1", f"size={size}", "queue=8388608")
     connection = service.connect()
     connection.start(1, "a")
     running.wait_for("written")
@@ -425,7 +425,7 @@ def test_stop_with_a_slow_service(program, service, pause_s):
         connection.until(slowly)
     [[_, ms]] = running.wait_for("stopped")
     busy = os.getloadavg()[0] > 2 * os.cpu_count()
-    if pause_s < 0.05:
+    if size == 60:
         assert int(ms) > 600 and (connection.count() == 35000 or longest > 0.06)
     else:
         assert connection.count() < 35000 and (int(ms) > 2900 or longest > 0.25) and (int(ms) < 3900 or busy)
