@@ -547,6 +547,7 @@ void perfetto_live_exit(void)
 		return;
 	session_exit();
 	producer_stop(self.producer);
+	session_exit(); /* of a data source that was started in between */
 }
 
 void perfetto_live_after_fork(void)

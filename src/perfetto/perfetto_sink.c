@@ -101,8 +101,7 @@ static void restart(struct perfetto_live *p)
 	}
 }
 
-/* Hands over what is in p->out. */
-static void hand_over(struct perfetto_live *p)
+void live_hand_over(struct perfetto_live *p)
 {
 	struct cursor c = cursor_of(p->out.data, p->out.length);
 	uint64_t dropped = 0;
@@ -179,13 +178,14 @@ static void append(struct sink *sink, enum table_id table, const void *row)
 		restart(p);
 	}
 	if (p->out.length)
-		hand_over(p);
+		live_hand_over(p);
 }
 
 static int seal(struct sink *sink)
 {
 	struct perfetto_live *p = of(sink);
 
+	live_early_kernels_end(p, false);
 	if (p->options.sealed)
 		p->options.sealed(p->options.user);
 	return 0;
@@ -203,10 +203,11 @@ static void release_tracks(struct perfetto_live *p)
 
 static void finish_readings(struct perfetto_live *p)
 {
+	live_early_kernels_end(p, true);
 	if (perfetto_readings_finish(&p->readings, &p->out, p->time_ns) < 0)
 		p->lost++;
 	if (p->out.length && !p->out.failed)
-		hand_over(p);
+		live_hand_over(p);
 }
 
 /* Ids of texts and configurations are new ones: names and kernels are interned again. Slices that are open stay so. */
@@ -242,6 +243,7 @@ static void free_sink(struct perfetto_live *p)
 	vec_release(&p->metric_ids);
 	map_release(&p->metric_numbers);
 	vec_release(&p->values);
+	vec_release(&p->early);
 	map_release(&p->value_index);
 	definitions_release(&p->definitions);
 	strbuf_release(&p->out);

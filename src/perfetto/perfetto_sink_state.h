@@ -26,6 +26,7 @@ enum live_track_kind {
 
 #define LIVE_LANES 64u /* of ranges that cross threads and overlap; more are not shown */
 #define LIVE_DEVICES 64u
+#define LIVE_EARLY 4096u /* kernels that wait for their values; more do not */
 #define LIVE_VALUES ((size_t)1 << 16) /* of hardware counters that wait for their kernels */
 
 struct live_track {
@@ -69,6 +70,9 @@ struct perfetto_live {
 	struct map
 		value_index; /* correlation -> which values, see perfetto_sink_metrics.c; 0: taken */
 	size_t values_taken;
+	VEC(struct row_kernel)
+	early; /* kernels whose values have not come: until the next seal but one */
+	size_t early_before; /* of them, those of before the last seal */
 
 	VEC(struct live_track *) tracks;
 	struct map track_index;
@@ -92,6 +96,8 @@ static inline uint64_t live_event_id(const struct perfetto_live *p, uint64_t cor
 
 const struct row_process *live_process(const struct perfetto_live *p);
 const char *live_text(const struct perfetto_live *p, uint32_t id);
+/* Hands the packets of p->out to who takes them. */
+void live_hand_over(struct perfetto_live *p);
 /* A descriptor of its track; each sequence has one of its own, because sequences come in no order. */
 void live_process_descriptor(struct perfetto_live *p, uint32_t sequence);
 /* Describes the process once. */
@@ -100,6 +106,9 @@ void live_describe_process(struct perfetto_live *p);
 /* perfetto_readings.specify, perfetto_metrics.specify. */
 void live_specify_counters(void *user, struct strbuf *s);
 void live_specify_metrics(void *user, struct strbuf *s);
+
+/* At a seal: writes kernels whose values have come meanwhile, and those that have waited for a whole seal, or all. */
+void live_early_kernels_end(struct perfetto_live *p, bool all);
 
 /* Each writes the packets of a row into p->out. 0 or -ENOMEM. */
 int live_work(struct perfetto_live *p, const struct table_schema *table, const void *row,

@@ -245,8 +245,8 @@ static int write_work(struct perfetto_live *p, const struct table_schema *table,
 	return 0;
 }
 
-int live_work(struct perfetto_live *p, const struct table_schema *table, const void *row,
-	      unsigned rows)
+static int write_with_metrics(struct perfetto_live *p, const struct table_schema *table,
+			      const void *row, unsigned rows)
 {
 	const struct perfetto_metric *metrics = NULL;
 	uint64_t times_ns[2], correlation, device;
@@ -270,6 +270,43 @@ int live_work(struct perfetto_live *p, const struct table_schema *table, const v
 	return count ? perfetto_metrics_add(&p->metrics, &p->readings.sequence, &p->out,
 					    (uint32_t)device, times_ns, metrics, count)
 		     : 0;
+}
+
+/* Where hardware counters are wanted a kernel waits for its values, which may come after it. */
+int live_work(struct perfetto_live *p, const struct table_schema *table, const void *row,
+	      unsigned rows)
+{
+	if (!(rows & PERFETTO_METRICS) || table->id != TABLE_kernel || p->early.count == LIVE_EARLY)
+		return write_with_metrics(p, table, row, rows);
+	return vec_push(&p->early, *(const struct row_kernel *)row);
+}
+
+static bool has_values(const struct perfetto_live *p, uint64_t correlation)
+{
+	uint64_t index;
+
+	return map_get(&p->value_index, correlation, &index) && index;
+}
+
+void live_early_kernels_end(struct perfetto_live *p, bool all)
+{
+	unsigned rows = atomic_load_explicit(p->options.rows, memory_order_relaxed);
+	const struct table_schema *table = schema_table(TABLE_kernel);
+	size_t kept = 0;
+
+	for (size_t i = 0; i < p->early.count; i++) {
+		const struct row_kernel *row = &p->early.data[i];
+
+		if (!all && i >= p->early_before && !has_values(p, row->correlation)) {
+			p->early.data[kept++] = *row;
+			continue;
+		}
+		raw_reserve(&p->out, 0);
+		if (write_with_metrics(p, table, row, rows) < 0)
+			p->lost++;
+		live_hand_over(p);
+	}
+	p->early.count = p->early_before = kept;
 }
 
 /* --- counters --- */
