@@ -1,25 +1,15 @@
 #include "capture/gpufl_live.h"
 
-#include <dlfcn.h>
-#include <stdlib.h>
-
 #include "base/clock.h"
+#include "capture/cxx_names.h"
 #include "capture/log.h"
 #include "gpufl/gpufl_sink.h"
-
-/* Of the program's C++ library, if it has one that all can see. */
-typedef char *demangler(const char *name, char *out, size_t *length, int *status);
 
 /* Once a name, on the collector's thread. */
 static void demangle_name(void *user, const char *name, struct strbuf *out)
 {
-	demangler *f = (demangler *)(uintptr_t)dlsym(RTLD_DEFAULT, "__cxa_demangle");
-	char *text = f && name[0] == '_' ? f(name, NULL, NULL, NULL) : NULL;
-
 	(void)user;
-	if (text)
-		strbuf_adds(out, text);
-	free(text);
+	cxx_demangle(name, out);
 }
 
 static void tell(const char *text)

@@ -1,6 +1,5 @@
 #include "capture/perfetto_live.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,6 +12,7 @@
 #include "base/helper_thread.h"
 #include "base/map.h"
 #include "capture/collector.h"
+#include "capture/cxx_names.h"
 #include "capture/log.h"
 #include "capture/park.h"
 #include "capture/process_exit.h"
@@ -128,20 +128,11 @@ static bool write_packet(void *user, uint32_t sequence, const void *packet, size
 	return producer_write(self.producer, i->id, sequence, packet, length);
 }
 
-/* Of the program's C++ library, if it has one that all can see. */
-typedef char *demangler(const char *name, char *out, size_t *length, int *status);
-
 /* Once a name, on the collector's thread. */
 static bool demangle_name(void *user, const char *name, struct strbuf *out)
 {
-	demangler *f = (demangler *)(uintptr_t)dlsym(RTLD_DEFAULT, "__cxa_demangle");
-	char *text = f && name[0] == '_' ? f(name, NULL, NULL, NULL) : NULL;
-
 	(void)user;
-	if (text)
-		strbuf_adds(out, text);
-	free(text);
-	return text != NULL;
+	return cxx_demangle(name, out);
 }
 
 static unsigned rows_of(enum live_source source)

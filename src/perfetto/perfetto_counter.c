@@ -54,15 +54,17 @@ static uint64_t descriptor_iid(const struct perfetto_readings *r, uint32_t gpu)
 	return ((uint64_t)r->generation << 16) + gpu + 1;
 }
 
-/* Descriptor of all counters for a GPU. */
-static void define(struct perfetto_readings *r, struct strbuf *s, uint32_t gpu)
+typedef void specifier(void *user, struct strbuf *s);
+
+/* Descriptor of counters for a GPU. */
+static void define(struct strbuf *s, uint64_t iid, uint32_t gpu, specifier *specify, void *user)
 {
 	size_t interned = proto_open(s, PACKET_INTERNED_DATA), entry = proto_open(s, 47),
 	       descriptor;
 
-	proto_uint(s, 1, descriptor_iid(r, gpu));
+	proto_uint(s, 1, iid);
 	descriptor = proto_open(s, 2);
-	r->specify(r->user, s);
+	specify(user, s);
 	proto_close(s, descriptor);
 	proto_uint(s, 3, gpu);
 	proto_close(s, entry);
@@ -90,7 +92,7 @@ static int write_reading(struct perfetto_readings *r, struct strbuf *s,
 	if (defaults)
 		proto_close(s, defaults);
 	if (is_new)
-		define(r, s, reading->gpu);
+		define(s, descriptor_iid(r, reading->gpu), reading->gpu, r->specify, r->user);
 	event = proto_open(s, PACKET_GPU_COUNTER_EVENT);
 	proto_uint(s, 4, descriptor_iid(r, reading->gpu));
 	counter = proto_open(s, 2);
@@ -171,20 +173,6 @@ static uint64_t metrics_iid(const struct perfetto_metrics *m, uint32_t gpu)
 	return (UINT64_C(1) << 48) + ((uint64_t)m->generation << 16) + gpu + 1;
 }
 
-static void define_metrics(struct perfetto_metrics *m, struct strbuf *s, uint32_t gpu)
-{
-	size_t interned = proto_open(s, PACKET_INTERNED_DATA), entry = proto_open(s, 47),
-	       descriptor;
-
-	proto_uint(s, 1, metrics_iid(m, gpu));
-	descriptor = proto_open(s, 2);
-	m->specify(m->user, s);
-	proto_close(s, descriptor);
-	proto_uint(s, 3, gpu);
-	proto_close(s, entry);
-	proto_close(s, interned);
-}
-
 int perfetto_metrics_add(struct perfetto_metrics *m, struct perfetto_sequence *sequence,
 			 struct strbuf *s, uint32_t gpu, const uint64_t times_ns[2],
 			 const struct perfetto_metric *metrics, size_t count)
@@ -199,7 +187,7 @@ int perfetto_metrics_add(struct perfetto_metrics *m, struct perfetto_sequence *s
 		if (defaults)
 			proto_close(s, defaults);
 		if (is_new)
-			define_metrics(m, s, gpu);
+			define(s, metrics_iid(m, gpu), gpu, m->specify, m->user);
 		event = proto_open(s, PACKET_GPU_COUNTER_EVENT);
 		proto_uint(s, 4, metrics_iid(m, gpu));
 		for (size_t i = 0; i < count; i++) {
