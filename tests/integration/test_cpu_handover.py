@@ -135,8 +135,10 @@ def about_a_spin(heaviest):
 
 
 def about(spent):
-    """Besides: what the interpreter does after it has said so, which is less than its start, and periods."""
-    slack, more = 0.08 * max(spent, 1), (spent.started + spent.stolen) / 2
+    """Besides: what the interpreter does after it has said so, which is less than its start, and periods. Where others wait for
+    the processors, too, samples are late."""
+    is_busy = os.getloadavg()[0] > os.cpu_count()
+    slack, more = (0.08 if is_busy else 0.03) * max(spent, 1), (spent.started + spent.stolen) / 2
     return pytest.approx(spent + 0.01 + more, rel=0, abs=slack + more)
 
 
