@@ -219,5 +219,12 @@ for step in $steps; do
 	date +%T
 	$step
 done
-cp -r "$folder"/*.html "${OUT:-/nonexistent}" 2>/dev/null
+if [ -d "${OUT:-}" ]; then
+	cp "$folder"/*.html "$folder"/*.pftrace "$OUT" 2>/dev/null
+	for recording in "$folder"/*.pitot; do
+		if [ "$(du -sm "$recording" | cut -f1)" -lt 16 ]; then
+			tar -C "$folder" -czf "$OUT/$(basename "$recording").tgz" "$(basename "$recording")"
+		fi
+	done
+fi
 rm -rf "$folder"
