@@ -177,11 +177,14 @@ def test_a_refused_context_is_not_set_up_later(sample):
     assert not sampled.samples and [row["state"] for row in sampled.engine] == ["degraded"]
 
 
-def test_a_window(sample):
-    """Contexts are sampled from their creation on; what was before the window and after it is thrown away."""
+def test_a_window(sample, rows):
+    """Contexts are sampled and kernels recorded from their creation on; what was before the window and after it is thrown away."""
     sampled = sample("pc-unload every 500", "delay_ns=300000000;duration_ns=600000000", "--repeat", "1000", "--now")
     assert [row["state"] for row in sampled.engine] == ["on"] and sampled.samples
     assert sampled.readings[0]["start_ns"] >= 300e6 and sampled.readings[-1]["end_ns"] <= 900e6 + LATE_NS
+    calls = {row["correlation"] for row in rows(sampled.folder, "api_call")}
+    assert {row["correlation"] for row in rows(sampled.folder, "kernel")} <= calls
+    assert [row["state"] for row in rows(sampled.folder, "capability") if row["name"] == "kernel"] == ["on"]
     launches = sampled.kernels * LAUNCHES / 408  # of the window; kernels of graphs are not sampled
     assert 0.7 * launches < sampled.total("total") / 48 < 1.3 * launches < 1000 * LAUNCHES
 

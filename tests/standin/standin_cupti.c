@@ -263,6 +263,10 @@ static CUptiResult switch_kind(enum tape_function function, CUpti_ActivityKind k
 		      stderr);
 		abort();
 	}
+	/* So it was with CUPTI 13.0, also where they had been on before. */
+	if (on && kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && pc_sampling_is_on() &&
+	    !atomic_load(&cupti_state.kinds[kind]))
+		r = CUPTI_ERROR_NOT_COMPATIBLE;
 	if (r == CUPTI_SUCCESS)
 		atomic_store(&cupti_state.kinds[kind], on);
 	return r;

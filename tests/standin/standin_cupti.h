@@ -67,6 +67,8 @@ extern __thread unsigned standin_in_callback;
 extern __thread unsigned standin_api_site;
 
 /* standin_pc_sampling.c: the recorder unsubscribes, which it may not while a context is sampled: the process ends. */
+/* Whether any context is sampled. */
+bool pc_sampling_is_on(void);
 void pc_sampling_unsubscribe(void);
 /* A kernel with this symbol (may be NULL) is launched in a context. */
 void pc_sampling_launch(CUcontext context, const char *symbol);

@@ -154,7 +154,7 @@ static void allow_in(const char *function, bool allowed)
 	abort();
 }
 
-void pc_sampling_unsubscribe(void)
+bool pc_sampling_is_on(void)
 {
 	bool sampled = false;
 
@@ -162,7 +162,12 @@ void pc_sampling_unsubscribe(void)
 	for (size_t i = 0; i < CONTEXTS_MAX; i++)
 		sampled |= contexts[i].enabled;
 	pthread_mutex_unlock(&lock);
-	allow_in("cuptiUnsubscribe while contexts are sampled", !sampled);
+	return sampled;
+}
+
+void pc_sampling_unsubscribe(void)
+{
+	allow_in("cuptiUnsubscribe while contexts are sampled", !pc_sampling_is_on());
 }
 
 EXPORT CUptiResult cuptiGetDeviceId(CUcontext context, uint32_t *device)

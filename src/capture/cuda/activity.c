@@ -16,17 +16,17 @@ static struct activity_counts counts;
 static uint32_t version; /* of the loaded CUPTI */
 static uint64_t first_start,
 	last_end; /* of GPU work in this buffer, in CUPTI's time; first_start 0: none yet */
-static uint64_t until = UINT64_MAX;
+static struct activity_window window = { .closed_ns = UINT64_MAX };
 
-void activity_until(uint64_t correlation)
+void activity_within(const struct activity_window *w)
 {
-	until = correlation;
+	window = *w;
 }
 
 void activity_reset(void)
 {
 	kernel_configs_forget();
-	until = UINT64_MAX;
+	window = (struct activity_window){ .closed_ns = UINT64_MAX };
 	memset(&counts, 0, sizeof(counts));
 }
 
@@ -76,7 +76,16 @@ static uint64_t call_at(uint32_t id, uint64_t cupti_ns)
 
 static bool is_after_window(uint32_t id, const struct span *s)
 {
-	return unlikely(until != UINT64_MAX) && call_of(id, s) > until;
+	return unlikely(window.closed_ns != UINT64_MAX) &&
+	       (s->missing & 1 || s->start > window.closed_ns) && call_of(id, s) > window.last_call;
+}
+
+static bool is_before_window(uint32_t id, const struct span *s)
+{
+	if (likely(!window.opened_ns))
+		return false;
+	return window.first_call ? call_of(id, s) < window.first_call
+				 : s->start < window.opened_ns;
 }
 
 static struct span work_span(uint64_t start, uint64_t end)
@@ -126,10 +135,11 @@ static void on_kernel(struct writer *w, const void *record)
 {
 	const struct record_kernel *r = record;
 	struct span span = work_span(r->start, r->end);
-	struct row_kernel row = { .config = kernel_config_of(w, r) };
+	struct row_kernel row;
 
-	if (is_after_window(r->correlation, &span))
+	if (is_after_window(r->correlation, &span) || is_before_window(r->correlation, &span))
 		return;
+	row = (struct row_kernel){ .config = kernel_config_of(w, r) };
 	counts.kernels++;
 	counts.launched += r->graph_node == 0;
 	SET_SPAN(&row, kernel, span);

@@ -28,8 +28,18 @@ struct activity_decoded {
 /* Decodes the valid bytes of a buffer. */
 struct activity_decoded activity_decode(const struct cupti *cupti, struct writer *w, uint8_t *bytes, size_t valid);
 
-/* Work of calls beyond this correlation id is left out: it was launched after the window had closed. UINT64_MAX: none is. */
-void activity_until(uint64_t correlation);
+/* What is in a recording, of a window: times, and the correlation ids of the calls that were recorded, 0: none yet. */
+struct activity_window {
+	uint64_t opened_ns; /* 0: before that, CUPTI recorded nothing */
+	uint64_t closed_ns; /* calls are recorded no more; UINT64_MAX: they are */
+	uint64_t first_call, last_call;
+};
+
+/*
+ * Leaves out work that was launched after the window had closed; where CUPTI recorded kernels before it opened, also those that were
+ * launched, or while no call is known, began before.
+ */
+void activity_within(const struct activity_window *w);
 
 /* Totals since activity_reset. */
 const struct activity_counts *activity_counts(void);

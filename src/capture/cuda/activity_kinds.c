@@ -11,6 +11,7 @@
 enum kind_state {
 	KIND_OFF,
 	KIND_ON,
+	KIND_HELD, /* on, though no session wants it now */
 	KIND_REFUSED, /* CUPTI cannot record it; not tried again while it is wanted */
 };
 
@@ -83,7 +84,7 @@ static CUptiResult switch_kind(const struct cupti *cupti, size_t i, bool on, boo
 
 static void disable_kind(const struct cupti *cupti, size_t i)
 {
-	if (states[i] == KIND_ON)
+	if (states[i] == KIND_ON || states[i] == KIND_HELD)
 		switch_kind(cupti, i, false, false);
 	set_state(i, KIND_OFF);
 }
@@ -120,7 +121,8 @@ static void enable_kind(const struct cupti *cupti, const struct settings *wanted
 			size_t i)
 {
 	CUptiResult result = is_too_late(kinds[i].kind) ? CUPTI_ERROR_NOT_COMPATIBLE
-							: switch_kind(cupti, i, true, has_past);
+			     : states[i] == KIND_HELD ? CUPTI_SUCCESS
+						      : switch_kind(cupti, i, true, has_past);
 
 	if (result == CUPTI_SUCCESS && is_too_late(kinds[i].kind)) { /* one came in between */
 		result = CUPTI_ERROR_NOT_COMPATIBLE;
@@ -145,17 +147,44 @@ void activity_kinds_note_unwanted(const struct settings *wanted)
 void activity_kinds_follow(const struct cupti *cupti, const struct settings *wanted, bool has_past)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		if (states[i] == KIND_OFF && is_wanted(kinds[i].kind, wanted))
+		bool off = states[i] == KIND_OFF || states[i] == KIND_HELD;
+
+		if (off && is_wanted(kinds[i].kind, wanted))
 			enable_kind(cupti, wanted, has_past, i);
-		else if (states[i] != KIND_OFF && !is_wanted(kinds[i].kind, wanted))
+		else if (!off && !is_wanted(kinds[i].kind, wanted))
 			disable_kind(cupti, i);
 	}
 }
 
-void activity_kinds_disable(const struct cupti *cupti)
+static bool is_kernel(size_t i)
+{
+	return kinds[i].kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+}
+
+void activity_kinds_hold_kernels(const struct cupti *cupti)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		disable_kind(cupti, i);
+		if (is_kernel(i) && states[i] == KIND_OFF &&
+		    switch_kind(cupti, i, true, false) == CUPTI_SUCCESS)
+			set_state(i, KIND_HELD);
+}
+
+bool activity_kinds_hold(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (states[i] == KIND_HELD)
+			return true;
+	return false;
+}
+
+void activity_kinds_disable(const struct cupti *cupti, bool hold)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		if (hold && is_kernel(i) && states[i] == KIND_ON)
+			set_state(i, KIND_HELD);
+		if (!hold || states[i] != KIND_HELD)
+			disable_kind(cupti, i);
+	}
 }
 
 bool activity_kinds_launch_records(void)

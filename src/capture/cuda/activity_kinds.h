@@ -19,7 +19,16 @@ void activity_kinds_note_unwanted(const struct settings *wanted);
  */
 void activity_kinds_follow(const struct cupti *cupti, const struct settings *wanted, bool has_past);
 
-void activity_kinds_disable(const struct cupti *cupti);
+/*
+ * cuptiActivityEnable refuses records of kernels while contexts are sampled (NOT_COMPATIBLE; 13.0), so they are on from before the first such
+ * context, and stay on while there is one. To be called while none is sampled.
+ */
+void activity_kinds_hold_kernels(const struct cupti *cupti);
+/* Records of kernels are on, and no window is open. */
+bool activity_kinds_hold(void);
+
+/* `hold`: not those of kernels, if they are held. What they record is nobody's. */
+void activity_kinds_disable(const struct cupti *cupti, bool hold);
 
 /*
  * CUPTI gives one record for each launch of a graph. It is switched on only while no graph exists, so whenever it is on,

@@ -28,6 +28,7 @@
 #include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
 #include "capture/cuda/share/share.h"
+#include "capture/engines/pc_contexts.h"
 #include "capture/engines/pc_sampling.h"
 #include "capture/engines/range_profiler.h"
 #include "capture/log.h"
@@ -73,6 +74,7 @@ static struct {
 	atomic_uint_fast64_t dropped; /* records, as CUPTI says */
 	atomic_uint_fast64_t flushed_ns;
 	bool watches_nodes; /* the vendor thread's */
+	atomic_uint_fast64_t opened_ns, closed_ns; /* of struct activity_window */
 	atomic_bool under_way; /* work has been launched whose records have not come */
 
 	/* the collector's */
@@ -80,7 +82,7 @@ static struct {
 	bool devices_written, late_written;
 	unsigned clock_round; /* of the vendor thread, that decoding waits for; 0: none */
 	uint64_t clock_requested_ns;
-	uint64_t last_call; /* highest correlation id of a recorded call */
+	uint64_t first_call, last_call; /* lowest and highest correlation id of recorded calls; 0: none */
 	uint64_t active_ns;
 	uint64_t kernel_calls, graph_calls; /* launches of kernels and of graphs that succeeded */
 	uint64_t requests_reported, request_ns_reported, refused_reported, dropped_reported;
@@ -176,6 +178,7 @@ static bool subscribe(void)
 		capability_note("graph_node", capability_state_off, NULL, NULL, "not requested");
 	watch_nodes();
 	if (engine == SETTING_ENGINE_PC_SAMPLING) {
+		activity_kinds_hold_kernels(&self.cupti);
 		pc_sampling_attach(&self.cupti, self.subscriber, self.has_past);
 		api_calls_watch(&self.cupti, self.subscriber, NULL);
 	} else if (engine == SETTING_ENGINE_RANGE_PROFILER) {
@@ -217,6 +220,8 @@ static void enable(void)
 	if ((!self.subscribed || self.dormant) && !subscribe())
 		return;
 	activity_kinds_note_unwanted(&self.followed);
+	atomic_store(&self.opened_ns, activity_kinds_hold() ? clock_monotonic_ns() : 0);
+	atomic_store(&self.closed_ns, UINT64_MAX);
 	follow_kinds();
 	watch_calls();
 	api_calls_enable(true);
@@ -279,6 +284,7 @@ static void become_dormant(void)
 static void unsubscribe(void)
 {
 	if (pc_sampling_detach() && range_profiler_detach()) {
+		activity_kinds_disable(&self.cupti, false);
 		vendor_enter("cuptiUnsubscribe");
 		set_zeroed(0);
 		self.cupti.Unsubscribe(self.subscriber);
@@ -295,8 +301,9 @@ static void unsubscribe(void)
 static void leave_program(void)
 {
 	api_calls_enable(false);
+	atomic_store(&self.closed_ns, clock_monotonic_ns());
 	flush_tail();
-	activity_kinds_disable(&self.cupti);
+	activity_kinds_disable(&self.cupti, pc_contexts_exist());
 	flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	unsubscribe();
 	self.enabled = false;
@@ -348,17 +355,24 @@ static void start(const struct source_start *how)
 	self.wanted = self.followed = *how->wanted;
 	pthread_mutex_unlock(&wanted_lock);
 	self.since_ns = clock_monotonic_ns();
+	atomic_store(&self.closed_ns, 0);
 	load(how);
 }
 
 static void begin(struct writer *w, const struct source_start *how)
 {
+	struct buffer_counts b;
+
 	(void)w;
 	activity_reset();
 	memset(&self.reported, 0, sizeof(self.reported));
+	buffers_counts(&b);
+	self.refused_reported = b.refused; /* between sessions */
+	self.requests_reported = b.requests;
+	self.request_ns_reported = b.request_ns;
 	memset(self.known, 0, sizeof(self.known));
 	self.devices_written = self.late_written = self.failed = false;
-	self.last_call = self.kernel_calls = self.graph_calls = 0;
+	self.first_call = self.last_call = self.kernel_calls = self.graph_calls = 0;
 	graph_level_begin(how->start_ns);
 	atomic_store(&self.under_way, false);
 }
@@ -432,6 +446,8 @@ static void window(const struct settings *wanted, struct writer *w)
 {
 	(void)w;
 	if (wanted) {
+		if (!atomic_load(&self.open))
+			self.first_call = 0;
 		pthread_mutex_lock(&wanted_lock);
 		self.wanted = *wanted;
 		pthread_mutex_unlock(&wanted_lock);
@@ -526,6 +542,9 @@ static uint64_t collect(struct writer *w, uint64_t now)
 		self.devices_written = devices_write(w);
 	if (!is_clock_read(w))
 		return 1;
+	activity_within(&(struct activity_window){ atomic_load(&self.opened_ns),
+						   atomic_load(&self.closed_ns), self.first_call,
+						   self.last_call });
 	while (buffers_take_full(&full)) {
 		if (api_calls_take_module_unloaded())
 			kernel_configs_forget();
@@ -536,7 +555,6 @@ static uint64_t collect(struct writer *w, uint64_t now)
 	records = activity_counts()->records - before;
 	find_work_under_way();
 	follow_graphs(w, now);
-	activity_until(atomic_load(&self.open) ? UINT64_MAX : self.last_call);
 	if (records)
 		self.active_ns = now;
 	return records;
@@ -636,6 +654,8 @@ static uint64_t on_api_call(struct writer *w, const struct ring *r, uint64_t pos
 	count_launch(write_function(w, event->d), row.result);
 	self.active_ns = MAX(self.active_ns, event->b);
 	self.last_call = MAX(self.last_call, row.correlation);
+	if (!self.first_call || row.correlation < self.first_call)
+		self.first_call = row.correlation;
 	ROW_MISSING_IF(&row, api_call, result, !has_result);
 	ROW_MISSING_IF(&row, api_call, stack, !event->e);
 	writer_append(w, TABLE_api_call, &row);
