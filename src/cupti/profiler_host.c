@@ -456,12 +456,15 @@ static int add_words(struct metric_set *set, const char *text)
 }
 
 int metric_set_make(struct metric_set *set, struct profiler_host *host, const char *text,
-		    struct error *e)
+		    const char *also, struct error *e)
 {
 	int err;
 
 	*set = (struct metric_set){ .host = host };
 	err = add_words(set, text);
+	if (err == 0 && set->names.count && set->names.count < METRICS_MAX &&
+	    profiler_host_passes(host, &also, 1))
+		err = add_name(set, also, true);
 	if (err < 0 || set->left_out.failed)
 		err = error_set(e, -ENOMEM, "no memory for metrics");
 	else if (!set->names.count)

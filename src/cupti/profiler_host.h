@@ -76,8 +76,8 @@ struct metric_set {
 	struct strbuf left_out; /* names that are wrong, and why: lines without an end, separated by "; " */
 	unsigned lacking; /* metrics of named sets that this chip has not */
 };
-/* E_USAGE: none is left. */
-int metric_set_make(struct metric_set *set, struct profiler_host *host, const char *text, struct error *e) MUST_USE;
+/* The metrics that `text` names, and `also`, if the chip has it and there is room. E_USAGE: none of `text` is left. */
+int metric_set_make(struct metric_set *set, struct profiler_host *host, const char *text, const char *also, struct error *e) MUST_USE;
 void metric_set_release(struct metric_set *set);
 /* The values, by index of names, of a range in a counter data image. 0 or a CUptiResult. */
 int metric_set_evaluate(const struct metric_set *set, const uint8_t *image, size_t bytes, size_t range, double *values) MUST_USE;

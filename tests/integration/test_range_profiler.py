@@ -16,7 +16,9 @@ class Measured:
         self.losses, self.costs = rows(folder, "loss"), rows(folder, "cost")
         capabilities = rows(folder, "capability")
         self.said = {name: [row for row in capabilities if row["name"] == name] for name in ("engine", "metrics", "graph_metrics")}
-        self.kernels = {}
+        self.kernels, self.calls = {}, {}
+        for row in rows(folder, "api_call"):
+            self.calls.setdefault(row["correlation"], []).append(row)
         for row in rows(folder, "kernel"):
             self.kernels.setdefault(row["correlation"], []).append(row)
         self.without = len(rows(folder, "metric_value", "--where", "value=-"))
@@ -26,11 +28,15 @@ class Measured:
             assert row["metric"] in self.metrics and row["metric"] not in values, "once each"
             values[row["metric"]] = row["value"]
 
-    def check(self, count):
-        """So many launches, each with its own values, at their kernels."""
+    def check(self, count, timed=True):
+        """So many launches, each with its own values, at their kernels, whose times are those of the last run."""
         assert len(self.launches) == count
         for correlation, values in self.launches.items():
             [kernel] = self.kernels[correlation]
+            [call] = self.calls[correlation]
+            if timed:
+                assert call["start_ns"] < kernel["end_ns"] <= call["end_ns"]
+                assert kernel["end_ns"] - kernel["start_ns"] == int(values["gpu__time_duration.sum"])
             assert values["launch__correlation.sum"] == correlation
             assert values["gpu__time_duration.sum"] > 1000
             assert values["sm__cycles_active.avg"] == len(kernel["config"])
@@ -99,7 +105,7 @@ def test_kernels_by_name(measure, rows, made_tape, pattern, matches):
 
 def test_wrong_names_do_not_spoil_the_others(measure):
     measured = measure(metrics="sm__cycle_active.avg,launch__correlation.sum,sm__throughput,nonsense", options="kernel_count=2")
-    assert set(measured.metrics) == {"launch__correlation.sum"} and len(measured.launches) == 2
+    assert set(measured.metrics) == {"launch__correlation.sum", "gpu__time_duration.sum"} and len(measured.launches) == 2
     [row] = measured.said["metrics"]
     assert row["state"] == "degraded" and row["reason"] == (
         "chip GH100 has no metric 'sm__cycle_active.avg'; did you mean 'sm__cycles_active' or 'sm__warps_active'?; "
@@ -194,7 +200,7 @@ def test_a_context_that_goes_while_a_launch_is_measured(measure):
 def test_threads_at_once(measure):
     """Who finds the profiler in use is counted, and nobody has another's values."""
     measured = measure("", "kernel_count=0", "--parallel", "--now", "--repeat", "4")
-    measured.check(len(measured.launches))
+    measured.check(len(measured.launches), timed=False)
     assert len(measured.launches) + measured.lost() >= 4 * LAUNCHES > 0 < len(measured.launches)
 
 

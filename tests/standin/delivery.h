@@ -40,6 +40,8 @@ void drop_records(uint64_t count);
  * buffers are shared. A call that fails has no records.
  */
 void launches_reserve(uint32_t correlation, bool fails);
+/* Its kernel's record has no times: the range profiler runs it several times. */
+void launches_take_times(uint32_t correlation);
 /* External correlation ids of the calling thread, one stack for each kind. false: none, too many, or no such kind. */
 bool launches_push_external(uint32_t kind, uint64_t id);
 bool launches_pop_external(uint32_t kind, uint64_t *id);

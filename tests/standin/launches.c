@@ -318,6 +318,24 @@ void launches_reserve(uint32_t correlation, bool fails)
 		reserve_externals(correlation, &place);
 }
 
+void launches_take_times(uint32_t correlation)
+{
+	pending_lock();
+	for (size_t i = reserved.count; i-- > 0;) {
+		struct stage *s = &reserved.data[i].stage;
+
+		for (size_t k = 0; k < s->pieces.count; k++) {
+			uint8_t *record = s->bytes + s->pieces.data[k].offset;
+			uint32_t size = (uint32_t)s->pieces.data[k].size;
+
+			if (load_u32(record) == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL &&
+			    record_correlation(record, size) == correlation)
+				memset(record + record_start_offset(load_u32(record)), 0, 16);
+		}
+	}
+	pending_unlock();
+}
+
 /* --- handing over --- */
 
 static bool has_finished(const struct ending *e)

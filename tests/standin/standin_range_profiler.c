@@ -6,6 +6,7 @@
  * What a launch measured is known: launch__correlation.sum is the correlation id of its call, gpu__time_duration.sum 1,000 ns and its
  * number, sm__cycles_active.avg the length of its kernel's name; l1tex__t_sector_hit_rate.pct is no number.
  */
+#include "delivery.h"
 #include "standin_cupti.h"
 
 #include <math.h>
@@ -365,6 +366,7 @@ void range_profiler_launch(CUcontext context, uint32_t correlation, const char *
 		if (!o->context || o->context != context || o->gone || !o->started)
 			continue;
 		add_range(o, correlation, symbol);
+		launches_take_times(correlation);
 		if (faults->range_extra_every && launches % faults->range_extra_every == 0)
 			add_range(o, correlation + 1, "another");
 		if (faults->range_destroy_at == launches)

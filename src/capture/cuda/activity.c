@@ -8,6 +8,7 @@
 #include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
 #include "capture/cuda/share/share.h"
+#include "capture/engines/range_profiler.h"
 #include "format/rows.h"
 
 #define ID_NONE UINT32_MAX /* what CUPTI writes for "no such id" */
@@ -84,8 +85,7 @@ static bool is_before_window(uint32_t id, const struct span *s)
 {
 	if (likely(!window.opened_ns))
 		return false;
-	return window.first_call ? call_of(id, s) < window.first_call
-				 : s->start < window.opened_ns;
+	return window.first_call ? call_of(id, s) < window.first_call : s->start < window.opened_ns;
 }
 
 static struct span work_span(uint64_t start, uint64_t end)
@@ -131,10 +131,20 @@ static struct span work_span(uint64_t start, uint64_t end)
 		ROW_MISSING_IF(row, table, graph, (r)->graph == 0);                                \
 	} while (0)
 
+static struct span kernel_span(struct writer *w, const struct record_kernel *r)
+{
+	struct span s = { 0 };
+
+	if (unlikely(!r->start && !r->end) && !r->graph_node &&
+	    range_profiler_times(w, r->correlation, &s.start, &s.end))
+		return s;
+	return work_span(r->start, r->end);
+}
+
 static void on_kernel(struct writer *w, const void *record)
 {
 	const struct record_kernel *r = record;
-	struct span span = work_span(r->start, r->end);
+	struct span span = kernel_span(w, r);
 	struct row_kernel row;
 
 	if (is_after_window(r->correlation, &span) || is_before_window(r->correlation, &span))

@@ -121,8 +121,8 @@ static void enable_kind(const struct cupti *cupti, const struct settings *wanted
 			size_t i)
 {
 	CUptiResult result = is_too_late(kinds[i].kind) ? CUPTI_ERROR_NOT_COMPATIBLE
-			     : states[i] == KIND_HELD ? CUPTI_SUCCESS
-						      : switch_kind(cupti, i, true, has_past);
+			     : states[i] == KIND_HELD   ? CUPTI_SUCCESS
+							: switch_kind(cupti, i, true, has_past);
 
 	if (result == CUPTI_SUCCESS && is_too_late(kinds[i].kind)) { /* one came in between */
 		result = CUPTI_ERROR_NOT_COMPATIBLE;

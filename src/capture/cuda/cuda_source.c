@@ -82,7 +82,8 @@ static struct {
 	bool devices_written, late_written;
 	unsigned clock_round; /* of the vendor thread, that decoding waits for; 0: none */
 	uint64_t clock_requested_ns;
-	uint64_t first_call, last_call; /* lowest and highest correlation id of recorded calls; 0: none */
+	uint64_t first_call,
+		last_call; /* lowest and highest correlation id of recorded calls; 0: none */
 	uint64_t active_ns;
 	uint64_t kernel_calls, graph_calls; /* launches of kernels and of graphs that succeeded */
 	uint64_t requests_reported, request_ns_reported, refused_reported, dropped_reported;

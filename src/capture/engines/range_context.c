@@ -8,6 +8,7 @@
 
 #define RANGES 8u /* in an image: one is wanted, the others show that there were more */
 #define IMAGE_MAX (256u << 20)
+#define DURATION "gpu__time_duration.sum"
 
 #define PARAMETERS(name, ...)                                                                      \
 	{                                                                                          \
@@ -45,12 +46,15 @@ static size_t read_availability(const struct cupti *cupti, CUcontext context, ui
 
 static int read_texts(struct range_metrics *m)
 {
+	m->duration = SIZE_MAX;
 	m->texts = calloc(m->set.names.count, sizeof(*m->texts));
 	for (size_t i = 0; m->texts && i < m->set.names.count; i++) {
 		struct metric_properties p = { "", "", "" };
 
 		profiler_host_properties(m->host, m->set.names.data[i], &p);
 		m->texts[i] = (struct metric_texts){ m->set.names.data[i], p.unit, p.description };
+		if (strcmp(m->set.names.data[i], DURATION) == 0)
+			m->duration = i;
 	}
 	return m->texts ? 0 : -ENOMEM;
 }
@@ -78,7 +82,7 @@ int range_metrics_make(struct range_metrics *m, const struct cupti *cupti, CUcon
 	err = profiler_host_open(&m->host, cupti->handle, chip, availability, bytes, e);
 	free(availability);
 	if (err == 0)
-		err = metric_set_make(&m->set, m->host, requested, e);
+		err = metric_set_make(&m->set, m->host, requested, DURATION, e);
 	if (err == 0 && read_texts(m) < 0)
 		err = error_set(e, -ENOMEM, "no memory for metrics");
 	if (err < 0)

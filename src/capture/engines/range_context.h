@@ -27,6 +27,7 @@ struct range_metrics {
 	struct profiler_host *host;
 	struct metric_set set;
 	struct metric_texts *texts; /* by index in the set */
+	size_t duration; /* index of how long the kernel takes, in nanoseconds; SIZE_MAX: the chip has no such metric */
 };
 
 /*

@@ -24,6 +24,7 @@
 #include "capture/engines/engine_notes.h"
 #include "capture/engines/range_choice.h"
 #include "capture/engines/range_context.h"
+#include "capture/log.h"
 #include "format/rows.h"
 
 #define ENGINE "range-profiler"
@@ -41,7 +42,7 @@
 struct measured {
 	struct measured *next;
 	uint32_t correlation;
-	uint64_t time_ns;
+	uint64_t end_ns;
 	const struct range_metrics *metrics;
 	double values[];
 };
@@ -63,7 +64,7 @@ static struct {
 	_Atomic(CUcontext) measuring; /* between start and stop */
 	atomic_bool disturbed;
 	uint32_t correlation;
-	uint64_t begun_ns;
+	uint64_t begun_ns, ended_ns; /* ended: all its runs have */
 	struct range_context *context;
 	struct range_context contexts[CONTEXTS_MAX];
 	struct range_metrics metrics[METRICS_SETS_MAX];
@@ -78,6 +79,7 @@ static struct {
 
 	/* The collector's: */
 	struct map numbers; /* of metrics in this recording, by address */
+	struct map starts, ends; /* of measured kernels, by the 32-bit correlation id */
 	uint64_t since_ns, setups_reported, setup_ns_reported, replays_reported, replay_ns_reported,
 		unmeasured_reported, lost_reported;
 } self = { .queue_lock = PTHREAD_MUTEX_INITIALIZER, .end = &self.oldest };
@@ -231,7 +233,7 @@ static void push(const struct range_context *c, const double *values)
 
 	if (m) {
 		m->correlation = self.correlation;
-		m->time_ns = clock_monotonic_ns();
+		m->end_ns = self.ended_ns;
 		m->metrics = c->metrics;
 		memcpy(m->values, values, bytes);
 	}
@@ -394,6 +396,7 @@ void range_profiler_exit(const CUpti_CallbackData *data)
 	    self.correlation != data->correlationId || api_calls_fatal())
 		return;
 	calling = true;
+	self.ended_ns = clock_monotonic_ns();
 	if (self.context && self.context->started)
 		stop_measuring(cupti, !data->functionReturnValue ||
 					      *(const uint32_t *)data->functionReturnValue == 0);
@@ -556,6 +559,8 @@ static void begin(struct writer *w, const struct source_start *how)
 	(void)how;
 	self.since_ns = clock_monotonic_ns();
 	map_clear(&self.numbers);
+	map_clear(&self.starts);
+	map_clear(&self.ends);
 }
 
 static uint32_t number_of(struct writer *w, const struct metric_texts *texts)
@@ -572,9 +577,22 @@ static uint32_t number_of(struct writer *w, const struct metric_texts *texts)
 	return row.id;
 }
 
+/* Of its last run. */
+static void keep_times(const struct measured *m)
+{
+	size_t i = m->metrics->duration;
+
+	if (i != SIZE_MAX && m->values[i] > 0 && m->values[i] < (double)m->end_ns &&
+	    map_put(&self.starts, m->correlation, m->end_ns - (uint64_t)m->values[i]) == 0 &&
+	    map_put(&self.ends, m->correlation, m->end_ns) < 0)
+		log_line("no memory for the times of a measured kernel");
+}
+
 static void write_measured(struct writer *w, const struct measured *m)
 {
-	uint64_t correlation = correlation_widen(m->correlation, m->time_ns);
+	uint64_t correlation = correlation_widen(m->correlation, m->end_ns);
+
+	keep_times(m);
 
 	for (size_t i = 0; i < m->metrics->set.names.count; i++) {
 		struct row_metric_value row = {
@@ -599,6 +617,23 @@ static uint64_t collect(struct writer *w, uint64_t now)
 	for (; (m = take()); rows++, free(m))
 		write_measured(w, m);
 	return rows;
+}
+
+static bool find_times(uint32_t correlation, uint64_t *start_ns, uint64_t *end_ns)
+{
+	return map_get(&self.starts, correlation, start_ns) &&
+	       map_get(&self.ends, correlation, end_ns);
+}
+
+bool range_profiler_times(struct writer *w, uint32_t correlation, uint64_t *start_ns,
+			  uint64_t *end_ns)
+{
+	if (!atomic_load_explicit(&self.wanted, memory_order_relaxed))
+		return false;
+	if (find_times(correlation, start_ns, end_ns))
+		return true;
+	collect(w, 0);
+	return find_times(correlation, start_ns, end_ns);
 }
 
 static void write_cost(struct writer *w, enum cost_kind kind, atomic_uint_fast64_t *count,

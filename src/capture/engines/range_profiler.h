@@ -30,6 +30,12 @@ void range_profiler_exit(const CUpti_CallbackData *data);
 /* The calling thread is in a call that the engine itself makes. */
 bool range_profiler_calls(void);
 
+/*
+ * When the last run of a measured launch began and ended: CUPTI's records of such kernels have no times. The end is that of the call, to
+ * which the driver keeps it until all runs are over; the duration is gpu__time_duration.sum. false: it was not measured. Collector's thread.
+ */
+bool range_profiler_times(struct writer *w, uint32_t correlation, uint64_t *start_ns, uint64_t *end_ns);
+
 /* A callback of the resource domain, on the thread that it is about. */
 void range_profiler_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data);
 #else /* headers of an older CUDA */
@@ -38,6 +44,7 @@ void range_profiler_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *da
 #define range_profiler_enter(data, function, graph) ((void)(function), (void)(graph))
 #define range_profiler_exit(data) ((void)0)
 #define range_profiler_calls() false
+#define range_profiler_times(w, correlation, start_ns, end_ns) false
 #define range_profiler_callback(cbid, data) ((void)0)
 #endif
 
