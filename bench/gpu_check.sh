@@ -182,7 +182,7 @@ counters() {
 	python3 -c 'import torch' 2>/dev/null || return
 	SECONDS=0
 	timeout 120 "$build/pitot" record -q -f --engine range-profiler --metrics memory,tensor --skip 200 --count 20 -o "$folder/counters-torch.pitot" -- \
-		python3 bench/workloads/train_small.py >"$folder/out" 2>"$folder/err"
+		python3 bench/workloads/decode.py >"$folder/out" 2>"$folder/err"
 	echo "PyTorch: status $?, ${SECONDS} s, $(tail -1 "$folder/out") $(tail -1 "$folder/err")"
 	counter_rows "$folder/counters-torch.pitot" | head -30
 }
