@@ -72,6 +72,7 @@ class Runner:
         match = re.search(pattern, done.stdout)
         if not match:
             raise SystemExit(f"{configuration} {name}: status {done.returncode}\n{done.stdout}{done.stderr}")
+        print(f"{name:9} {configuration:30} {match.group(1)}", flush=True)  # of a run that is cut off, this is left
         return float(match.group(1))
 
     def info(self, name, configuration):
