@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -416,7 +417,8 @@ static bool is_wanted(bool injected, const char **socket)
 
 	*socket = own && strchr(own, '/') ? own : NULL;
 	(void)!settings_read(&settings, NULL, false, NULL);
-	if (settings.disabled || (own && !strcmp(own, "0")))
+	/* Of a setuid program nobody learns anything: whose service it is, is not known. */
+	if (settings.disabled || (own && !strcmp(own, "0")) || getauxval(AT_SECURE))
 		return false;
 	if ((own && *own) || is_set("INJECTION_DATA_SOURCE_NAME") || is_set("INJECTION_VERBOSE") ||
 	    is_set("INJECTION_DATA_SOURCE_NAME_SUFFIX") || is_set("INJECTION_METRICS") ||

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from perf_events import NOBODY
 from waiting import PATIENCE
 
 # The long ones are for a change of the recorder's locks: PITOT_LONG_TESTS=1.
@@ -100,3 +101,50 @@ def test_a_process_that_is_not_the_first_dies(start_play, make_tape):
     play.until_rows("kernel", 0)
     os.kill(play.process.pid, signal.SIGTERM)
     assert play.process.wait(timeout=PATIENCE) == -signal.SIGTERM
+
+
+# What the driver does with a library that CUDA_INJECTION64_PATH names. Prints the threads that there are then.
+INJECTED = r"""
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+	void *library = dlopen(argv[1], RTLD_NOW);
+	int (*begin)(void) = (int (*)(void))dlsym(library, "InitializeInjection"), threads = -2;
+	DIR *tasks;
+
+	begin();
+	tasks = opendir("/proc/self/task");
+	while (readdir(tasks))
+		threads++;
+	printf("%d\n", threads);
+	return 0;
+}
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("cc"), reason="needs root and a C compiler")
+def test_a_setuid_program_is_left_alone(library, environment, folder):
+    """It reads no variable, writes nothing, and sends nothing to whoever calls himself Perfetto's service."""
+    (folder / "injected.c").write_text(INJECTED)
+    subprocess.run(["cc", "-o", folder / "injected", folder / "injected.c", "-ldl"], check=True)
+    shutil.copy(library, folder / "libpitot.so")
+    os.chown(folder / "injected", NOBODY, NOBODY)
+
+    def run(name, **options):
+        (folder / name).mkdir()
+        os.chown(folder / name, NOBODY, NOBODY)
+        variables = {variable: str(folder / name / variable.lower()) for variable in
+                     ("PITOT_RECORDING", "PITOT_LOG", "PITOT_PERFETTO", "PITOT_CONFIG_FILE", "PITOT_LOG_PATH", "GPUFL_LOG_PATH")}
+        (folder / name / "pitot_recording").mkdir(mode=0o777)
+        os.chown(folder / name / "pitot_recording", NOBODY, NOBODY)
+        result = subprocess.run([folder / "injected", folder / "libpitot.so"], capture_output=True, text=True, timeout=PATIENCE,
+                                check=True, env={**environment, **variables}, **options)
+        assert result.stderr == ""
+        return int(result.stdout), sorted(path.name for path in (folder / name).rglob("*") if path.is_file())
+
+    threads, files = run("alone", user=NOBODY, group=NOBODY, extra_groups=[])
+    assert threads > 1 and "pitot_log" in files and any(name.endswith(".pit") for name in files)
+    (folder / "injected").chmod(0o4755)
+    assert run("setuid") == (1, [])
