@@ -57,8 +57,9 @@ struct ring {
 	bool pushing;				/* a signal handler that interrupts a push must not push */
 	struct stack_maker *stacks;		/* stack_capture.c's; it stays with the ring */
 	char name[16];				/* the thread's, when it came and when it ended */
-	bool instantiating;			/* nodes that it makes are those of an executable graph */
+	bool instantiating;			/* nodes that it clones are those of an executable graph */
 	bool half_full;				/* the collector was woken for that */
+	uint64_t executable;			/* that graph; 0: CUPTI did not say */
 	uint32_t outer_correlation;		/* runtime call under way whose driver calls are the same call */
 	uint64_t scopes[RING_SCOPES];		/* open ones, by level: app_scopes.c's */
 	struct ring_external {

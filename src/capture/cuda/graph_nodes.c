@@ -72,6 +72,12 @@ uint64_t graph_nodes_instantiated(void)
 	return atomic_load(&clones);
 }
 
+/* An instantiation that fails has no end: what is made in another graph after that is not its. */
+static bool is_of_executable(const struct ring *r, const CUpti_GraphData *data)
+{
+	return r->instantiating && (!r->executable || (uintptr_t)data->graph == r->executable);
+}
+
 static void append_node(const CUpti_GraphData *data, bool cloned)
 {
 	struct ring *r = ring_get();
@@ -87,21 +93,23 @@ static void append_node(const CUpti_GraphData *data, bool cloned)
 		event[0].flags |= HAS_GRAPH;
 	if (cloned && node_id(data->originalNode, &event[1].a) == CUPTI_SUCCESS)
 		event[0].flags |= HAS_ORIGINAL;
-	if (r->instantiating)
-		atomic_fetch_add_explicit(&clones, 1, memory_order_relaxed);
-	else if (!cloned) /* who instantiates is not who made it */
+	if (cloned)
+		atomic_fetch_add_explicit(&clones, r->instantiating, memory_order_relaxed);
+	else if (!is_of_executable(r, data)) /* who instantiates is not who made it */
 		event[0].e = stack_capture_take(r);
 	event[1].c = r->outer_correlation;
 	ring_push(r, event, SLOTS);
 	ring_count_call(r, event[0].a);
 }
 
-static void count_instantiation(bool begins)
+static void count_instantiation(bool begins, const CUpti_GraphData *data)
 {
 	struct ring *r = ring_get();
 
-	if (r)
+	if (r) {
 		r->instantiating = begins;
+		r->executable = data ? (uintptr_t)data->graphExec : 0;
+	}
 	if (begins)
 		atomic_store(&exist, true);
 	else
@@ -113,7 +121,8 @@ void graph_nodes_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 	switch (cbid) {
 	case CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING:
 	case CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED:
-		count_instantiation(cbid == CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING);
+		count_instantiation(cbid == CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING,
+				    data ? data->resourceDescriptor : NULL);
 		break;
 	case CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED:
 	case CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED:

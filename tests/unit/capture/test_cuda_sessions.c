@@ -14,6 +14,7 @@
 #include "base/map.h"
 #include "capture/collector.h"
 #include "capture/cuda/api_calls.h"
+#include "capture/cuda/graph_nodes.h"
 #include "capture/session.h"
 #include "pitot/pitot.h"
 #include "unit/capture/counting_sink.h"
@@ -27,6 +28,7 @@ struct cuda_sink {
 	struct map known_stacks;
 	atomic_uint_fast64_t calls[API_RUNTIME + 1][KINDS_OF_CALLS], stacks, undefined, lost;
 	atomic_uint_fast64_t externals[100]; /* by id */
+	atomic_uint_fast64_t nodes_with_stack, clones; /* of graphs */
 	atomic_uint_fast64_t samples, contexts_sampled, contexts_older,
 		refusals; /* the last three: said so */
 	uint32_t sampled_text, older_text, refusal_text; /* ids */
@@ -70,6 +72,12 @@ static void on_sampling(struct cuda_sink *s, enum table_id table, const void *ro
 	s->contexts_sampled += capability->reason == s->sampled_text;
 }
 
+static void on_node(struct cuda_sink *s, const struct row_graph_node *row)
+{
+	atomic_fetch_add(&s->nodes_with_stack, !(row->missing >> COLUMN_graph_node_stack & 1));
+	atomic_fetch_add(&s->clones, !(row->missing >> COLUMN_graph_node_original & 1));
+}
+
 static void on_row(struct counting_sink *counting, enum table_id table, const void *row)
 {
 	struct cuda_sink *s = (struct cuda_sink *)counting;
@@ -83,6 +91,8 @@ static void on_row(struct counting_sink *counting, enum table_id table, const vo
 		assert_int_equal(map_put(&s->known_stacks, stack->id, 1), 0);
 	else if (table == TABLE_api_call)
 		on_call(s, row);
+	else if (table == TABLE_graph_node)
+		on_node(s, row);
 	else if (table == TABLE_external_correlation)
 		atomic_fetch_add(
 			&s->externals[((const struct row_external_correlation *)row)->id % 100], 1);
@@ -348,6 +358,37 @@ static void test_a_monitor_has_no_cupti(void **state)
 	sink_free(second);
 }
 
+/* The tape's graph and its executable are made once more: how many nodes got the stack that made them. */
+static uint64_t make_nodes(const struct cuda_sink *sink)
+{
+	uint64_t before = sink->nodes_with_stack;
+
+	cuda_player_resource(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, 0);
+	cuda_player_resource(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, 0);
+	assert_int_equal(collector_flush(10 * NS_PER_S), 0);
+	return sink->nodes_with_stack - before;
+}
+
+/* CUPTI tells of a node of an executable graph twice, made and cloned; an instantiation that fails never ends. */
+static void test_an_instantiation_that_fails(void **state)
+{
+	struct cuda_sink *sink = sink_new();
+	struct session *s = open_session(sink, &more, SESSION_BY_CUDA);
+	uint64_t all = make_nodes(sink), clones = sink->clones, counted, made;
+
+	(void)state;
+	counted = graph_nodes_instantiated();
+	cuda_player_resource(CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING, 0);
+	made = make_nodes(sink);
+	assert_true(clones == 0 ||
+		    (made > 0 && made + clones <= all)); /* else the tape has no graph */
+	assert_int_equal(graph_nodes_instantiated() - counted, clones);
+	cuda_player_resource(CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED, 0);
+	assert_int_equal(make_nodes(sink), all);
+	session_close(&s);
+	sink_free(sink);
+}
+
 /* --- with --engine pc-sampling --- */
 
 #define STEPS "24"
@@ -533,6 +574,7 @@ static int play(const void *tape)
 		cmocka_unit_test(test_cuda_comes_with_the_second_session),
 		cmocka_unit_test(test_one_session_after_the_other),
 		cmocka_unit_test(test_a_monitor_has_no_cupti),
+		cmocka_unit_test(test_an_instantiation_that_fails),
 	};
 
 	cuda_player_open(tape);
