@@ -37,6 +37,9 @@
 #define DRAIN_NS (PITOT_SLOWNESS * 50 * NS_PER_MS)
 #define ENDING_LOOK_NS (10 * NS_PER_MS)
 
+/* An exit waits so long for a session that is just starting. */
+#define START_LIMIT_NS (100 * NS_PER_MS)
+
 /* What is waited for the vendor thread, which may hang with a GPU. */
 #define VENDOR_LIMIT_NS (PITOT_SLOWNESS * 200 * NS_PER_MS)
 
@@ -70,6 +73,9 @@ static __thread bool starting; /* libraries that starting loads may come back he
 /* Which sessions there are: held for moments, by the collector too. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* A session that will start by itself. */
+enum later_start { LATER_NONE, LATER_WARMUP, LATER_STARTS };
+
 static struct {
 	struct session *sessions;
 	struct settings requested; /* by the environment */
@@ -81,8 +87,7 @@ static struct {
 	bool with_cuda;
 	bool preloaded; /* this process; a child that it forks counts as one */
 	_Atomic(pid_t) owner; /* a child made without pthread_atfork's knowledge is not it */
-	_Atomic(enum { LATER_NONE, LATER_WARMUP,
-		       LATER_STARTS }) later; /* a session will start by itself */
+	atomic_uint later; /* enum later_start; a futex */
 } self;
 
 #define FOR_EACH_SESSION(s) for (struct session *s = self.sessions; s; s = s->next)
@@ -278,16 +283,6 @@ static bool comes(unsigned state)
 	return state == SESSION_COMING;
 }
 
-/* Until the vendor thread has done what sources want of it, if it does not hang. */
-static void wait_for_vendor(void)
-{
-	unsigned round = atomic_load(&self.told);
-	struct timespec t = { .tv_nsec = NS_PER_MS };
-
-	for (uint64_t ns = 0; ns < VENDOR_LIMIT_NS && !vendor_thread_done(round); ns += NS_PER_MS)
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
-}
-
 /* What happens from the return on is in it. */
 static void start_beside(struct session *s, enum session_way way)
 {
@@ -296,7 +291,7 @@ static void start_beside(struct session *s, enum session_way way)
 	list_add(s);
 	start_sources(way, false, &start);
 	wait_while(s, comes);
-	wait_for_vendor();
+	vendor_thread_wait(atomic_load(&self.told), VENDOR_LIMIT_NS);
 }
 
 static struct session *open_locked(const struct settings *settings, struct sink *sink,
@@ -554,10 +549,12 @@ void sessions_close_all(void)
 /* Half a session would be a segment without an end. */
 static void wait_for_start(void)
 {
-	struct timespec t = { .tv_nsec = NS_PER_MS / 10 };
+	uint64_t begun = clock_machine_ns(), waited = 0;
 
-	for (int i = 0; i < 1000 && self.later == LATER_STARTS; i++)
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+	while (atomic_load(&self.later) == LATER_STARTS && waited < START_LIMIT_NS) {
+		futex_wait(&self.later, LATER_STARTS, START_LIMIT_NS - waited);
+		waited = clock_machine_ns() - begun;
+	}
 }
 
 /* Ends all sessions. */
@@ -630,7 +627,8 @@ static void *start_after_warmup(void *unused)
 	} while (clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - begun_ns < WARMUP_CPU_NS);
 	self.later = LATER_STARTS;
 	session_start(SESSION_BY_NVTX);
-	self.later = LATER_NONE;
+	atomic_store(&self.later, LATER_NONE);
+	futex_wake(&self.later);
 	return NULL;
 }
 

@@ -12,7 +12,7 @@
 
 static struct {
 	atomic_uint requested,
-		done; /* rounds; `requested` is the futex that the thread sleeps on */
+		done; /* rounds; `requested` is the futex that the thread sleeps on, `done` that of others */
 	atomic_uint reasons; /* of the next round */
 	atomic_uint
 		generation; /* of the thread: an older one ends once it comes back from its call */
@@ -85,6 +85,7 @@ static void *vendor_main(void *argument)
 			break;
 		atomic_store(&self.cpu_ns, clock_read_ns(CLOCK_THREAD_CPUTIME_ID));
 		atomic_store(&self.done, round);
+		futex_wake(&self.done);
 		collector_moved();
 		if (round != answered)
 			collector_wake();
@@ -128,6 +129,20 @@ unsigned vendor_thread_request(enum vendor_reason reason)
 bool vendor_thread_done(unsigned round)
 {
 	return !self.started || (int)(atomic_load(&self.done) - round) >= 0;
+}
+
+void vendor_thread_wait(unsigned round, uint64_t limit_ns)
+{
+	uint64_t begun = clock_machine_ns(), waited = 0;
+
+	while (waited < limit_ns) {
+		unsigned seen = atomic_load(&self.done);
+
+		if (vendor_thread_done(round))
+			return;
+		futex_wait(&self.done, seen, limit_ns - waited);
+		waited = clock_machine_ns() - begun;
+	}
 }
 
 void vendor_thread_stop(void)

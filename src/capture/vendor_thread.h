@@ -17,6 +17,8 @@ void vendor_thread_begin(void);
 unsigned vendor_thread_request(enum vendor_reason reason);
 /* Whether that round is over. Any thread. */
 bool vendor_thread_done(unsigned round);
+/* Waits for that, at most so long: the thread may hang with a GPU. Any thread but that and the collector's. */
+void vendor_thread_wait(unsigned round, uint64_t limit_ns);
 
 /* The thread is in this call (a literal) since then; NULL: in none. */
 const char *vendor_thread_in(uint64_t *since_ns);

@@ -389,6 +389,24 @@ static void test_an_instantiation_that_fails(void **state)
 	sink_free(sink);
 }
 
+/* What a session wants is on when it has been opened, however slow CUPTI is. */
+static void test_a_slow_cupti(void **state)
+{
+	struct cuda_sink *first = sink_new(), *second = sink_new();
+	struct session *a = open_session(first, &plain, SESSION_BY_CUDA), *b;
+
+	(void)state;
+	cuda_player_faults("delay cuptiActivityEnable 20ms\n");
+	b = open_session(second, &more, SESSION_BY_CUDA);
+	cuda_player_play(0);
+	session_close(&b);
+	session_close(&a);
+	assert_work(second, 1);
+	assert_more(second, 1);
+	sink_free(first);
+	sink_free(second);
+}
+
 /* --- with --engine pc-sampling --- */
 
 #define STEPS "24"
@@ -575,6 +593,7 @@ static int play(const void *tape)
 		cmocka_unit_test(test_one_session_after_the_other),
 		cmocka_unit_test(test_a_monitor_has_no_cupti),
 		cmocka_unit_test(test_an_instantiation_that_fails),
+		cmocka_unit_test(test_a_slow_cupti),
 	};
 
 	cuda_player_open(tape);
