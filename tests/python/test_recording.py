@@ -44,6 +44,37 @@ def test_a_block_is_recorded(run, rows, spans, tmp_path, python):
 
 
 @SOME
+def test_python_frames_end_with_the_session_that_wants_them(run, rows, tmp_path, python):
+    """A session beside it that wants native stacks alone has those from then on, until another one wants Python frames."""
+    run("""
+        import time
+
+        def spin():
+            end = time.process_time() + 0.5
+            while time.process_time() < end:
+                pass
+
+        def with_both(): spin()
+        def native_alone(): spin()
+        def with_both_again(): spin()
+
+        with pitot.record("native", cpu=500, stacks="native"):
+            with pitot.record("first", cpu=500, stacks="all"):
+                with_both()
+            native_alone()
+            with pitot.record("second", cpu=500, stacks="all"):
+                with_both_again()
+        print(0)
+        """, python)
+    names = {recording: {row["function"] for row in rows(tmp_path / recording, "stack_node")}
+             for recording in ("native", "first", "second")}
+    assert "with_both" in names["first"] and "with_both_again" in names["second"]
+    assert {"with_both", "with_both_again"} <= names["native"] and "native_alone" not in names["native"]
+    seconds = {recording: sum(row["weight_ns"] for row in rows(tmp_path / recording, "cpu_sample")) / 1e9 for recording in names}
+    assert seconds["native"] > seconds["first"] + seconds["second"] + 0.3, seconds  # it has samples of the time in between
+
+
+@SOME
 def test_however_a_block_ends(run, spans, tmp_path, python):
     """An exception, KeyboardInterrupt, a function: the recording is complete."""
     said = run("""

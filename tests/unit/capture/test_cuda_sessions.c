@@ -407,6 +407,34 @@ static void test_a_slow_cupti(void **state)
 	sink_free(second);
 }
 
+#define WINDOW_NS (PITOT_SLOWNESS * 500 * NS_PER_MS)
+
+/* When its window closes, work that was launched in it is still under way: it is waited for, and nothing of ours is left then. */
+static void test_a_window_that_closes(void **state)
+{
+	struct settings brief = plain;
+	struct cuda_sink *sink = sink_new();
+	unsigned unsubscribed = standin_calls(TAPE_cuptiUnsubscribe);
+	struct session *s;
+	uint64_t callbacks;
+
+	(void)state;
+	brief.duration_ns = WINDOW_NS;
+	s = open_session(sink, &brief, SESSION_BY_CUDA);
+	cuda_player_play(0);
+	cuda_player_play(WINDOW_NS);
+	while (standin_calls(TAPE_cuptiUnsubscribe) == unsubscribed)
+		usleep(1000);
+	callbacks = cuda_player_callbacks();
+	cuda_player_play(0);
+	assert_int_equal(cuda_player_callbacks(), callbacks);
+	assert_true(collector_running());
+	session_close(&s);
+	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), unsubscribed + 1);
+	assert_work(sink, 2);
+	sink_free(sink);
+}
+
 /* --- with --engine pc-sampling --- */
 
 #define STEPS "24"
@@ -593,6 +621,7 @@ static int play(const void *tape)
 		cmocka_unit_test(test_one_session_after_the_other),
 		cmocka_unit_test(test_a_monitor_has_no_cupti),
 		cmocka_unit_test(test_an_instantiation_that_fails),
+		cmocka_unit_test(test_a_window_that_closes),
 		cmocka_unit_test(test_a_slow_cupti),
 	};
 
