@@ -139,6 +139,24 @@ def test_records_that_are_no_good_are_counted(record_faults, fault, reason):
         assert report["hotspots"]["kernels"] == KERNELS and report["untimed"] > 0
 
 
+@pytest.mark.parametrize("version, newer", [(130001, False), (130100, True)])
+def test_records_that_are_newer_are_said(record_faults, version, newer):
+    """Their beginning is read, and the recording says that it is not all."""
+    end, _, capabilities = record_faults(f"version {version}")
+    assert (end["kernels"], end["lost"]) == (KERNELS, 0)
+    assert ("newer than this Pitot" in capabilities["cupti"]["reason"]) == newer
+
+
+@pytest.mark.parametrize("version, known", [(21, False), (22, True)])
+def test_overhead_belongs_to_a_call_where_cupti_says_so(record_faults, rows, tmp_path, version, known):
+    """Since CUDA 12.4."""
+    record_faults(f"version {version}")
+    overhead = rows(tmp_path / "faulty.pitot", "overhead")
+    calls = {row["correlation"] for row in rows(tmp_path / "faulty.pitot", "api_call")}
+    ids = {row["correlation"] for row in overhead} - {None}
+    assert overhead and bool(ids) == known and (not known or ids & calls)
+
+
 @pytest.mark.parametrize("step_ms", [5000, -5000])
 @pytest.mark.parametrize("place", [4700, 4900, 5100])
 def test_a_clock_that_is_set(record, pitot, tmp_path, place, step_ms):

@@ -85,6 +85,21 @@ def test_orderly_ends_lose_nothing(play, pitot, how):
     assert is_closed(pitot, recording) and rows(pitot, recording, "kernel") == KERNELS
 
 
+def test_an_exit_turns_nothing_off(play, pitot, tmp_path):
+    """CUPTI up to 13.0 may hang in that beside threads that launch: an exit flushes, and leaves everything as it is."""
+    turned = ("cuptiUnsubscribe", "cuptiActivityDisable", "cuptiEnableCallback", "cuptiActivitySetAttribute")
+
+    def begins(recording):
+        if not rows(pitot, recording, "kernel"):
+            return False
+        (tmp_path / "hang").touch()
+        return True
+
+    recording, log = play(faults="".join(f"hang {function} when {tmp_path}/hang\n" for function in turned), before_end=begins)
+    assert waited_ms(log) is None and is_closed(pitot, recording)
+    assert (rows(pitot, recording, "kernel"), rows(pitot, recording, "loss")) == (KERNELS, 0)
+
+
 @pytest.fixture
 def slow_disk(source, build, tmp_path):
     library = tmp_path / "slow_disk.so"
