@@ -2,8 +2,10 @@
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -68,6 +70,31 @@ def test_children_of_a_process_whose_nvml_is_slow_end(start_play, make_tape):
     play = start_play(make_tape("steps"), "--repeat", "40", "--gap", "50", "--fork-every", "160",
                       faults="lock-nvml 50ms", options="counters_ns=20000000")
     play.end()
+
+
+PT_NOTE = 4
+
+
+def move_notes(library):
+    """Its program headers say of the notes that they are where nothing is."""
+    code = bytearray(library.read_bytes())
+    table, = struct.unpack_from("<Q", code, 32)
+    size, count = struct.unpack_from("<HH", code, 54)
+    for header in range(table, table + size * count, size):
+        if struct.unpack_from("<I", code, header) == (PT_NOTE,):
+            struct.pack_into("<Q", code, header + 16, 1 << 40)
+    library.write_bytes(code)
+
+
+def test_notes_that_are_not_loaded_are_not_read(start_play, build, tmp_path):
+    """A library may have them in its file only."""
+    for name in "usual.so", "moved.so":
+        shutil.copy(build / "standin" / "libmodule.so", tmp_path / name)
+    move_notes(tmp_path / "moved.so")
+    play = start_play("launch", "--fork-every", "7000", "--modules", tmp_path)
+    play.end()
+    build_ids = {Path(row["path"]).name: row["build_id"] for row in play.rows("module")}
+    assert build_ids["usual.so"] and build_ids["moved.so"] is None
 
 
 def can_unshare():
