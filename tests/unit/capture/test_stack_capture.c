@@ -335,12 +335,73 @@ static void numbers_are_of_one_stack_while_generations_change(void **state)
 	drain();
 }
 
+/* --- losses --- */
+
+static const struct stack_capture_counts *invented; /* NULL: those that there are */
+
+void __real_stack_capture_counts(struct stack_capture_counts *counts);
+void __wrap_stack_capture_counts(struct stack_capture_counts *counts);
+
+void __wrap_stack_capture_counts(struct stack_capture_counts *counts)
+{
+	if (invented)
+		*counts = *invented;
+	else
+		__real_stack_capture_counts(counts);
+}
+
+/* Whatever is left out of a stack is a loss, each time as much as is new. */
+static void what_stacks_lack_is_told(void **state)
+{
+	static const struct stack_capture_counts once = { .table_full = 1,
+							  .no_memory = 10,
+							  .python = { .no_slot = 100,
+								      .no_room = 1000,
+								      .not_code = 10000,
+								      .bad_strings = 100000,
+								      .cut_names = 1000000,
+								      .no_lines = 10000000 } },
+						 again = { .table_full = 1,
+							   .no_memory = 30,
+							   .python = { .no_slot = 100,
+								       .no_room = 3000,
+								       .not_code = 30000,
+								       .bad_strings = 300000,
+								       .cut_names = 1000000,
+								       .no_lines = 30000000 } };
+	struct captured *captured = captured_begin();
+	uint64_t lost[UINT8_MAX + 1] = { 0 };
+	struct row_loss *rows;
+	size_t count;
+
+	(void)state;
+	stack_rows_reset();
+	invented = &once;
+	stack_rows_losses(captured->writer, 1, 2);
+	stack_rows_losses(captured->writer, 2, 3);
+	invented = &again;
+	stack_rows_losses(captured->writer, 3, 4);
+	invented = NULL;
+	captured_close(captured);
+	rows = captured_rows(captured, TABLE_loss, &count);
+	for (size_t i = 0; i < count; i++)
+		lost[rows[i].reason] += rows[i].count;
+	assert_int_equal(lost[loss_reason_stack_limit], 1 + 100 + 3000);
+	assert_int_equal(lost[loss_reason_no_memory], 30);
+	assert_int_equal(lost[loss_reason_unnamed_frames], 30000);
+	assert_int_equal(lost[loss_reason_string_limit], 1300000 + 30000000);
+	free(rows);
+	captured_free(captured);
+	stack_rows_reset();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sums_of_two_threads_are_exact),
 		cmocka_unit_test(threads_that_live_have_walkers),
 		cmocka_unit_test(numbers_are_of_one_stack_while_generations_change),
+		cmocka_unit_test(what_stacks_lack_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, begin, NULL);
