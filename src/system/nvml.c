@@ -182,13 +182,13 @@ static void read_gpm(struct nvml_device *d, const struct group *g, struct value 
 
 #define ONE(name, reader, ...)                                                                     \
 	{                                                                                          \
-#name, METRIC_gpu_##name, 1, .read = reader, __VA_ARGS__                           \
+		"NVML's " #name, METRIC_gpu_##name, 1, .read = reader, __VA_ARGS__                 \
 	}
 #define SLOW .all = true, .rest_ns = 10 * NS_PER_S
 #define KIB 1024
 /* clang-format off */
 static const struct group groups[] = {
-	{ "utilization", METRIC_gpu_utilization, 2, .read = read_utilization },
+	{ "NVML's utilization", METRIC_gpu_utilization, 2, .read = read_utilization },
 	ONE(sm_clock, read_sm_clock),
 	ONE(memory_clock, read_memory_clock),
 	ONE(power, read_power),
@@ -198,21 +198,21 @@ static const struct group groups[] = {
 	ONE(throttle_reasons, read_throttling),
 	ONE(power_limit, read_limit, SLOW),
 	ONE(memory_temperature, read_fields, .all = true, .questions = { { NVML_FIELD_MEMORY_TEMPERATURE } }),
-	{ "PCIe", METRIC_gpu_pcie_sent, 2, .all = true, .read = read_fields,
+	{ "NVML's PCIe", METRIC_gpu_pcie_sent, 2, .all = true, .read = read_fields,
 	  .questions = { { NVML_FIELD_PCIE_SENT }, { NVML_FIELD_PCIE_RECEIVED } } },
-	{ "NVLink", METRIC_gpu_nvlink_sent, 2, .all = true, .read = read_fields,
+	{ "NVML's NVLink", METRIC_gpu_nvlink_sent, 2, .all = true, .read = read_fields,
 	  .questions = { { NVML_FIELD_NVLINK_SENT, NVML_SCOPE_ALL_LINKS, KIB },
 			 { NVML_FIELD_NVLINK_RECEIVED, NVML_SCOPE_ALL_LINKS, KIB } } },
-	{ "limits", METRIC_gpu_limited_by_power, 5, .all = true, .read = read_fields,
+	{ "NVML's limits", METRIC_gpu_limited_by_power, 5, .all = true, .read = read_fields,
 	  .questions = { { NVML_FIELD_LIMITED_BY_POWER }, { NVML_FIELD_LIMITED_BY_TEMPERATURE },
 			 { NVML_FIELD_LIMITED_BY_SYNC_BOOST }, { NVML_FIELD_LIMITED_BY_BOARD },
 			 { NVML_FIELD_LIMITED_BY_RELIABILITY } } },
-	{ "errors", METRIC_gpu_ecc_corrected, 6, SLOW, .read = read_fields,
+	{ "NVML's errors", METRIC_gpu_ecc_corrected, 6, SLOW, .read = read_fields,
 	  .questions = { { NVML_FIELD_ECC_CORRECTED }, { NVML_FIELD_ECC_UNCORRECTED },
 			 { NVML_FIELD_RETIRED_CORRECTED }, { NVML_FIELD_RETIRED_UNCORRECTED },
 			 { NVML_FIELD_REMAPPED_CORRECTED }, { NVML_FIELD_REMAPPED_UNCORRECTED } } },
 	ONE(processes, read_processes, .all = true, .rest_ns = NS_PER_S),
-	{ "GPM", METRIC_gpu_sm_active, 8, .all = true, .read = read_gpm,
+	{ "NVML's GPM", METRIC_gpu_sm_active, 8, .all = true, .read = read_gpm,
 	  .questions = { { NVML_GPM_SM_ACTIVE }, { NVML_GPM_SM_OCCUPANCY }, { NVML_GPM_TENSOR_ACTIVE },
 			 { NVML_GPM_FP64_ACTIVE }, { NVML_GPM_FP32_ACTIVE }, { NVML_GPM_FP16_ACTIVE },
 			 { NVML_GPM_INTEGER_ACTIVE }, { NVML_GPM_DRAM_ACTIVE } } },
