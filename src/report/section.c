@@ -46,7 +46,7 @@ void report_verdict(const struct report_view *v, enum style style, const char *v
 		    const char *rest)
 {
 	if (v->html) {
-		html_title(v, style, verdict, rest);
+		html_verdict(v, style, verdict, rest);
 		return;
 	}
 	report_gap(v);

@@ -12,6 +12,8 @@ void html_section_end(const struct report_view *v);
 
 void html_heading(const struct report_view *v, const char *text);
 void html_title(const struct report_view *v, enum style style, const char *title, const char *rest);
+void html_verdict(const struct report_view *v, enum style style, const char *verdict,
+		  const char *rest);
 void html_labelled(const struct report_view *v, enum style style, const char *label,
 		   const char *text);
 void html_paragraph(const struct report_view *v, const char *text); /* one for each line */
