@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -281,6 +282,7 @@ static void deleted_files(void **state)
 	m = module_of(path, read_build_id("sleeper"));
 	child = fork();
 	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* should this test fail */
 		execl(in_folder("sleeper"), "sleeper", NULL);
 		_exit(127);
 	}
