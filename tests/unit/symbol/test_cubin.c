@@ -162,6 +162,43 @@ static void device_functions(void **state)
 	cubin_free(c);
 }
 
+/* The compiler's times and sizes of source files, which it left out here: put in as its LEB128 of one byte. */
+static void set_source(struct contents *c, const char *name, uint8_t time_s, uint8_t size_bytes)
+{
+	uint8_t *at = memmem(c->bytes, c->size, name, strlen(name) + 1);
+
+	assert_non_null(at);
+	at += strlen(name) + 1;
+	assert_memory_equal(at, "\1\0\0", 3);
+	at[1] = time_s;
+	at[2] = size_bytes;
+}
+
+static void assert_source(struct cubin *c, const char *path, uint64_t time_s, uint64_t size_bytes)
+{
+	uint64_t time, size;
+
+	cubin_source(c, path, &time, &size);
+	assert_int_equal(time, time_s);
+	assert_int_equal(size, size_bytes);
+}
+
+static void times_of_sources(void **state)
+{
+	struct contents bytes = load("lineinfo");
+	struct cubin *c;
+
+	(void)state;
+	set_source(&bytes, "kernel.cu", 7, 8);
+	set_source(&bytes, "math.h", 9, 10);
+	assert_int_equal(open_bytes(bytes.bytes, bytes.size, &c), 0);
+	assert_source(c, "/src/kernel.cu", 7, 8);
+	assert_source(c, "/src/math.h", 9, 10);
+	assert_source(c, "/src/none.h", 0, 0);
+	cubin_free(c);
+	free(bytes.bytes);
+}
+
 static void without_lines(void **state)
 {
 	struct cubin *c = open_named("plain");
@@ -282,6 +319,28 @@ static void any_byte(void **state)
 	}
 }
 
+/* Relocations have no place in lines that end before it, of whatever length these are. */
+static void short_lines(void **state)
+{
+	struct contents bytes = load("lineinfo");
+	Elf64_Ehdr *header = (void *)bytes.bytes;
+	Elf64_Shdr *sections = (void *)(bytes.bytes + header->e_shoff);
+	const char *names = (char *)bytes.bytes + sections[header->e_shstrndx].sh_offset;
+	unsigned known = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < header->e_shnum; i++) {
+		uint64_t whole = sections[i].sh_size;
+
+		if (strcmp(names + sections[i].sh_name, ".debug_line") != 0)
+			continue;
+		for (sections[i].sh_size = 0; sections[i].sh_size < whole; sections[i].sh_size++)
+			known += check_damaged(bytes.bytes, bytes.size, true);
+	}
+	assert_true(known > 10);
+	free(bytes.bytes);
+}
+
 static void no_memory(void **state)
 {
 	struct contents bytes = load("lineinfo");
@@ -311,11 +370,13 @@ int main(void)
 		cmocka_unit_test(lines_and_inlined_calls),
 		cmocka_unit_test(python_is_the_source),
 		cmocka_unit_test(device_functions),
+		cmocka_unit_test(times_of_sources),
 		cmocka_unit_test(without_lines),
 		cmocka_unit_test(addends),
 		cmocka_unit_test(no_device_code),
 		cmocka_unit_test(cut_anywhere),
 		cmocka_unit_test(any_byte),
+		cmocka_unit_test(short_lines),
 		cmocka_unit_test(no_memory),
 	};
 

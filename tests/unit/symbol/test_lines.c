@@ -191,6 +191,10 @@ static void shared_file(void **state)
 		      version);
 		check_known("known", "known");
 	}
+	/* Named from where the program is. */
+	shell("rm shared && cc -O2 -g -o known known.c && cp known twin && "
+	      "dwz --relative -m shared known twin 2>dwz.err && test -e shared");
+	check_known("known", "known");
 	shell("rm shared");
 	{
 		struct image image;

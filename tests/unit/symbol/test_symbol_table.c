@@ -110,6 +110,29 @@ static void functions_of_go(void **state)
 	image_release(&image);
 }
 
+/* A table that claims more functions than its section has room for, while the next section would go on with them. */
+static void cut_table_of_go(void **state)
+{
+	static const char source[] = ".text\n.globl _start\n_start: nop; nop\nlast: nop; nop\n"
+				     ".section .gopclntab, \"a\"\n"
+				     "table: .long 0xfffffff1, 0x08010000\n"
+				     ".quad 1, 0, _start, names - table, 0, 0, 0, list - table\n"
+				     "names: .asciz \"main.main\"\n.balign 4\nlist: .long 0\n"
+				     ".section .rest, \"a\"\n.long 12, last - _start, 0, 0\n";
+	struct image image;
+
+	(void)state;
+	write_file("cut.s", source, strlen(source));
+	for (int whole = 0; whole < 2; whole++) {
+		shell("sed '%s' cut.s >made.s && cc -nostdlib -static -no-pie -o named made.s && "
+		      "strip -o go named",
+		      whole ? "/rest/d" : "");
+		open_image("go", &image);
+		assert_name(&image, nm_address("named", "_start"), whole ? "main.main" : "-");
+		image_release(&image);
+	}
+}
+
 static void one_of_several_names(void **state)
 {
 	static const char source[] =
@@ -350,6 +373,7 @@ int main(void)
 		compiled_test(labels_take_nothing),
 		compiled_test(labels_of_assemblers),
 		compiled_test(functions_of_go),
+		compiled_test(cut_table_of_go),
 		compiled_test(one_of_several_names),
 		compiled_test(stripped),
 		compiled_test(without_sections),
