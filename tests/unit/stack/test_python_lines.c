@@ -27,6 +27,9 @@ static void test_lnotab(void **state)
 	assert_int_equal(LINE(PYTHON_LNOTAB, table, 10, 12), 311);
 	assert_int_equal(LINE(PYTHON_LNOTAB, table, 10, 60000), 311);
 	assert_int_equal(python_table_line(PYTHON_LNOTAB, table, 0, 10, 4), 10);
+	/* Before the first line of a file is none. */
+	assert_int_equal(LINE(PYTHON_LNOTAB, ((uint8_t[]){ 2, 0xfe }), 2, 2), 0);
+	assert_int_equal(LINE(PYTHON_LNOTAB, ((uint8_t[]){ 2, 0xfd }), 2, 2), 0);
 }
 
 static void test_linetable(void **state)
