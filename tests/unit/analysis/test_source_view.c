@@ -117,7 +117,8 @@ static void texts_of_their_own_code(void **state)
 static int make_all(struct trace *t, const char *root)
 {
 	struct flame_options o = { .kinds = 1 << FLAME_STALLS, .until_ns = UINT64_MAX };
-	struct source_options options = { .root = root, .nvdisasm = "/bin/true", .limit_s = 60 };
+	/* Without nvdisasm: test_sass has its failures, and hundreds of children would take long. */
+	struct source_options options = { .root = root };
 	struct filter filter = FILTER_ALL;
 	struct error e = { 0 };
 	struct source_view v;
