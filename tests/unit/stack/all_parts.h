@@ -11,12 +11,10 @@ static inline void compile_wanted_parts(struct stack_modules *m)
 		;
 }
 
-static inline struct stack_map *compile_all_parts(struct stack_modules *m)
+static inline struct stack_map *want_all_parts(struct stack_modules *m)
 {
-	struct stack_map *map;
+	struct stack_map *map = atomic_load(&m->map);
 
-	compile_wanted_parts(m);
-	map = atomic_load(&m->map);
 	for (size_t i = 0; i < map->count; i++) {
 		struct stack_module *module = map->ranges[i].module;
 
@@ -24,6 +22,15 @@ static inline struct stack_map *compile_all_parts(struct stack_modules *m)
 			stack_module_rule(m, module,
 					  module->code_start + ((uint64_t)n << UNWIND_PART_SHIFT));
 	}
+	return map;
+}
+
+static inline struct stack_map *compile_all_parts(struct stack_modules *m)
+{
+	struct stack_map *map;
+
+	compile_wanted_parts(m);
+	map = want_all_parts(m);
 	compile_wanted_parts(m);
 	return map;
 }

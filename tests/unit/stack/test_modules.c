@@ -2,6 +2,7 @@
 #include "stack/unwind/modules.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -187,6 +188,45 @@ static void memory_has_a_ceiling(void **state)
 	assert_int_equal(small.store.bytes, 0);
 }
 
+static int count_segments(struct dl_phdr_info *info, size_t size, void *context)
+{
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_LOAD && (info->dlpi_phdr[i].p_flags & PF_X))
+			++*(size_t *)context;
+	return 0;
+}
+
+static void each_segment_of_code_is_there_once(void **state)
+{
+	const struct stack_map *map;
+	size_t segments = 0;
+
+	(void)state;
+	update_all();
+	map = atomic_load(&modules.map);
+	dl_iterate_phdr(count_segments, &segments);
+	assert_int_equal(map->count, segments);
+	for (size_t i = 0; i < map->count; i++) {
+		assert_true(map->ranges[i].start < map->ranges[i].end);
+		assert_true(!i || map->ranges[i - 1].end <= map->ranges[i].start);
+	}
+}
+
+/* With enough time one update compiles all that is wanted: it does not begin again after each part. */
+static void one_update_is_enough(void **state)
+{
+	static struct stack_modules own;
+
+	(void)state;
+	stack_modules_init(&own, (size_t)1 << 30);
+	compile_wanted_parts(&own);
+	want_all_parts(&own);
+	assert_int_equal(stack_modules_update(&own, 3600 * NS_PER_S), 0);
+	assert_true(own.parts > 3);
+	stack_modules_release(&own);
+}
+
 static void slots_run_out(void **state)
 {
 	static int slots[STACK_WALKERS_MAX];
@@ -194,6 +234,8 @@ static void slots_run_out(void **state)
 	(void)state;
 	for (unsigned i = 0; i < STACK_WALKERS_MAX; i++)
 		assert_true((slots[i] = stack_slot_claim(&modules)) >= 0);
+	assert_int_equal(stack_slot_claim(&modules), -1);
+	stack_slot_release(&modules, -1); /* a walker without one: nothing happens */
 	assert_int_equal(stack_slot_claim(&modules), -1);
 	for (unsigned i = 0; i < STACK_WALKERS_MAX; i++)
 		stack_slot_release(&modules, slots[i]);
@@ -288,6 +330,8 @@ int main(void)
 		cmocka_unit_test(a_module_is_known_at_once),
 		cmocka_unit_test(a_map_in_use_is_kept),
 		cmocka_unit_test(memory_has_a_ceiling),
+		cmocka_unit_test(each_segment_of_code_is_there_once),
+		cmocka_unit_test(one_update_is_enough),
 		cmocka_unit_test(slots_run_out),
 		cmocka_unit_test(after_a_fork),
 		cmocka_unit_test(loading_and_unloading_while_walking),
