@@ -26,7 +26,7 @@ def nvcc():
     return shutil.which("nvcc") or shutil.which("nvcc", path=toolkit / "bin")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def headers(build, plain):
     """A folder with CUDA's headers: a toolkit's, or one that a build downloaded; None without either."""
     for folder in (Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include",
@@ -42,6 +42,30 @@ def installed(plain, tmp_path_factory):
     folder = tmp_path_factory.mktemp("package") / "installed"
     run(["cmake", "--install", plain, "--prefix", folder])
     return folder
+
+
+def fetch(folder, source, headers):
+    """Configures a consumer, in the folder of its source."""
+    run(["cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja", f"-DPITOT_SOURCE={source}", f"-DCUDA_INCLUDE={headers}",
+         f"-DPITOT_CUDA_HEADERS={headers or 'auto'}"])
+
+
+@pytest.fixture(scope="session")
+def fetched(source, headers, shared_folder):
+    """A folder of consumers that have fetched Pitot, by language. One follows the other in the same build folder, so that Pitot,
+    which is the same for all, is compiled once."""
+
+    def fill(folder):
+        for language in LANGUAGES:
+            if language == "cuda" and not nvcc() and not headers:
+                continue
+            shutil.copytree((source / SOURCES[language]).parent, folder, dirs_exist_ok=True)
+            fetch(folder, source, headers)
+            run(["cmake", "--build", folder / "build"])
+            (folder / language).mkdir()
+            (folder / "build/consumer").rename(folder / language / "consumer")
+
+    return shared_folder("fetched", fill)
 
 
 def check(consumer, version, installed, tmp_path, environment):
@@ -86,14 +110,14 @@ def test_find_package(headers, installed, language, source, version, tmp_path, e
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_fetch_content(headers, language, source, version, tmp_path, environment):
+def test_fetch_content(headers, fetched, language, source, version, tmp_path, environment):
     skip_without_headers(language, headers)
-    run(["cmake", "-S", (source / SOURCES[language]).parent, "-B", tmp_path / "build", "-G", "Ninja",
-         f"-DPITOT_SOURCE={source}", f"-DCUDA_INCLUDE={headers}", f"-DPITOT_CUDA_HEADERS={headers or 'auto'}"])
-    run(["cmake", "--build", tmp_path / "build"])
+    # On its own it can be configured, too.
+    shutil.copytree((source / SOURCES[language]).parent, tmp_path / "own")
+    fetch(tmp_path / "own", source, headers)
     # Only the library: a consumer builds neither the program nor the tests.
-    assert not list((tmp_path / "build").rglob("pitot"))
-    check(tmp_path / "build/consumer", version, None, tmp_path, environment)
+    assert not list((fetched / "build").rglob("pitot"))
+    check(fetched / language / "consumer", version, None, tmp_path, environment)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -50,8 +50,9 @@ class Recording:
         self.path, self.said = path, said
         pitot("info", "--verify", path)
         self.samples = rows(path, "cpu_sample", "--limit", "0")
-        self.depths = {(row.get("pid"), row["id"]): row["depth"] for row in rows(path, "stack", "--limit", "0")}
-        self.ends = {(row.get("pid"), row["id"]): row["end"] for row in rows(path, "stack", "--limit", "0")}
+        stacks = rows(path, "stack", "--limit", "0")
+        self.depths = {(row.get("pid"), row["id"]): row["depth"] for row in stacks}
+        self.ends = {(row.get("pid"), row["id"]): row["end"] for row in stacks}
         self.capabilities = [row for row in rows(path, "capability") if row["name"].startswith("cpu")]
         self.processes = rows(path, "process", "--limit", "0")
         assert any(row["name"] == "cpu" for row in self.capabilities), "nothing says how samples were taken"
