@@ -27,6 +27,7 @@ _WORK = {
 }
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
 _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
+_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
 def unit_of(most: float, units: tuple[tuple[float, str], ...] = _TIMES) -> tuple[float, str]:
@@ -37,6 +38,11 @@ def unit_of(most: float, units: tuple[tuple[float, str], ...] = _TIMES) -> tuple
 def shown(ns: float) -> str:
     size, unit = unit_of(ns)
     return f"{ns / size:.3g} {unit}" if ns < 1000 * size else f"{ns / size:,.0f} {unit}"
+
+
+def rate(value: float, unit: str) -> str:
+    size, prefix = unit_of(value, _PREFIXES)
+    return f"{value / size:.4g} {prefix}{unit}"
 
 
 def cut(texts: list[str], length: int = 44) -> list[str]:
@@ -295,5 +301,42 @@ class Plot:
         ax.set_yticks(range(len(kernels)), cut([kernel["label"] for kernel in kernels]))
         ax.set(ylim=(len(kernels) - 0.4, -0.6))
         ax.set_xlabel(f"samples, of {stalls['samples']:,} in all", color=INK)
+        legend(ax)
+        return ax
+
+    def roofline(self, ax: Optional[Axes] = None, *, top: int = 8, **options: Any) -> Axes:
+        """How fast the kernels with most measured time computed, by level of memory, below the roofs that were measured."""
+        points = [p for p in self._recording.report(**options)["counters"]["roofline"] if p["flops"] and p["intensity"]]
+        kernels = list(dict.fromkeys(p["symbol"] for p in points))[:top]
+        points = [p for p in points if p["symbol"] in kernels]
+        ax = axes(ax, 10, 5.5, "Roofline")
+        if not points:
+            return nothing(ax, "No roofline was recorded: pitot record --engine range-profiler --metrics roofline,tensor")
+        labels = {p["symbol"]: p["kernel"] for p in points}
+        names = dict(zip(labels, cut(list(labels.values()), 32)))
+        peaks: dict[str, float] = {}
+        widths: dict[str, float] = {}
+        for p in points:
+            peaks[p["type"]] = max(peaks.get(p["type"], 0), p["peak_flops"] or 0)
+            widths[p["level"]] = max(widths.get(p["level"], 0), p["peak_bandwidth"] or 0)
+        top_peak, top_width = max(peaks.values()), max(widths.values())
+        left, right = (f(p["intensity"] for p in points) * by for f, by in ((min, 1 / 4), (max, 16)))
+        right = max([right, *(4 * top_peak / width for width in widths.values() if width)])
+        for (level, width), color in zip(widths.items(), COLORS):
+            end = min(right, top_peak / width) if top_peak and width else right
+            roof = ([left, end], [left * width, end * width]) if width else ([], [])
+            ax.plot(*roof, color=color, label=f"{level} {rate(width, 'B/s')}" if width else f"{level}: no peak measured")
+            mine = [p for p in points if p["level"] == level]
+            ax.plot([p["intensity"] for p in mine], [p["flops"] for p in mine], "o", color=color)
+        for type, peak in peaks.items():
+            if peak:
+                ax.plot([max(left, peak / top_width) if top_width else left, right], [peak, peak], color=INK)
+                ax.annotate(f"{type} {rate(peak, 'FLOP/s')}", (right, peak), (0, 3), textcoords="offset points", ha="right")
+        for p in {(p["symbol"], p["type"]): p for p in sorted(points, key=lambda p: p["intensity"])}.values():
+            label = f"{names[p['symbol']]}, {p['type']}"
+            ax.annotate(label, (p["intensity"], p["flops"]), (6, -3), textcoords="offset points", fontsize="small", color=INK)
+        ax.set(xscale="log", yscale="log", xlim=(left, right))
+        ax.set_xlabel("FLOP per byte", color=INK)
+        ax.set_ylabel("FLOP/s", color=INK)
         legend(ax)
         return ax

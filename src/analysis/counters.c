@@ -1,25 +1,34 @@
 #include "analysis/counters.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "analysis/groups.h"
 #include "analysis/report.h"
 #include "trace/metric_values.h"
 
-/* The time in which a kernel was measured. */
-struct measured_kernel {
-	uint32_t name, number;
-	uint64_t total_ns;
-};
-
 struct adding {
 	struct report *report;
 	struct counters *out;
 	struct metric_values values;
-	GROUPS(struct measured_kernel) kernels; /* string id of the name */
+	struct event_columns events;
+	GROUPS(struct counted_kernel) kernels; /* string id of the name */
 	GROUPS(struct counter_of_kernel)
 	counters; /* number of the kernel << 32 | string id of the metric */
+};
+
+#define TIME "gpu__time_duration.sum"
+#define ELAPSED ".avg.pct_of_peak_sustained_elapsed"
+#define ACTIVE ".avg.pct_of_peak_sustained_active"
+
+static const char *const shares[COUNTER_SHARES] = {
+	[SHARE_SM] = "sm__throughput" ELAPSED,
+	[SHARE_MEMORY] = "gpu__compute_memory_throughput" ELAPSED,
+	[SHARE_DRAM] = "gpu__dram_throughput" ELAPSED,
+	[SHARE_L2] = "lts__throughput" ELAPSED,
+	[SHARE_L1] = "l1tex__throughput" ACTIVE,
+	[SHARE_OCCUPANCY] = "sm__warps_active" ACTIVE,
 };
 
 bool counter_is_rate(const char *metric)
@@ -32,22 +41,59 @@ bool counter_is_rate(const char *metric)
 	return false;
 }
 
-static int add_value(struct adding *a, const struct measured_kernel *kernel, uint32_t metric,
-		     double value, uint64_t ns)
+const char *counter_group_name(unsigned group)
+{
+	static const char *const names[] = {
+		[COUNTER_SPEED_OF_LIGHT] = "speed of light",
+		[COUNTER_COMPUTE] = "compute",
+		[COUNTER_MEMORY] = "memory",
+		[COUNTER_OCCUPANCY] = "occupancy",
+		[COUNTER_OTHER] = "other",
+	};
+
+	return names[group];
+}
+
+/* By the unit of the chip that a name begins with, and what it counts. */
+static enum counter_group group_of(const char *metric)
+{
+	static const struct {
+		const char *part;
+		enum counter_group group;
+	} words[] = {
+		{ "gpu__time", COUNTER_SPEED_OF_LIGHT },
+		{ "throughput", COUNTER_SPEED_OF_LIGHT },
+		{ "cycles_elapsed", COUNTER_SPEED_OF_LIGHT },
+		{ "warps", COUNTER_OCCUPANCY },
+		{ "dram__", COUNTER_MEMORY },
+		{ "lts__", COUNTER_MEMORY },
+		{ "l1tex__", COUNTER_MEMORY },
+		{ "sm__", COUNTER_COMPUTE },
+		{ "smsp__", COUNTER_COMPUTE },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strstr(metric, words[i].part))
+			return words[i].group;
+	return COUNTER_OTHER;
+}
+
+static int add_value(struct adding *a, const struct counted_kernel *kernel, uint32_t metric,
+		     double value, double ns)
 {
 	const struct trace *t = a->report->trace;
 	const struct metric_columns *m = metric_columns(t);
+	const char *name = trace_string(t, m->name[metric]);
 	struct counter_of_kernel *c = groups_at(
 		&a->counters, (uint64_t)kernel->number << 32 | m->name[metric],
 		.kernel = kernel->name, .number = kernel->number, .metric = m->name[metric],
-		.unit = m->unit[metric], .order = m->id[metric],
-		.is_rate = counter_is_rate(trace_string(t, m->name[metric])), .min = value,
-		.max = value);
+		.unit = m->unit[metric], .order = m->id[metric], .is_rate = counter_is_rate(name),
+		.group = group_of(name), .min = value, .max = value);
 	double weight;
 
 	if (!c)
 		return -ENOMEM;
-	weight = c->is_rate ? (double)ns : 1;
+	weight = c->is_rate ? MAX(ns, 1) : 1;
 	c->count++;
 	c->sum += value * weight;
 	c->weight += weight;
@@ -56,37 +102,83 @@ static int add_value(struct adding *a, const struct measured_kernel *kernel, uin
 	return 0;
 }
 
-static int add_launch(struct adding *a, const struct work_walk *w)
+/* A kernel without times is where its call is. */
+static bool is_wanted(const struct adding *a, uint64_t row, uint32_t config)
+{
+	const struct calls *calls = &a->report->calls;
+	const struct selection *s = &a->report->selection;
+	uint32_t call = calls_launch(calls, GPU_WORK_kernel, row), at = calls_timed(calls, call);
+	bool timed = event_is_timed(&a->events, row), known = timed || at != TRACE_NO_ROW;
+	uint64_t start_ns = timed ? a->events.start_ns[row] : known ? calls->start_ns[at] : 0;
+
+	return config != TRACE_NO_ROW && selection_has_config(s, config) &&
+	       selection_has_time(s, known, start_ns) && selection_has_call(s, call) &&
+	       selection_has_place(s, a->events.device[row], a->events.stream[row]);
+}
+
+static const char *metric_name(const struct trace *t, uint32_t metric)
+{
+	return trace_string(t, metric_columns(t)->name[metric]);
+}
+
+/* Of its values, else of its record; 0: neither is known. */
+static double measured_ns(const struct adding *a, uint64_t row, uint64_t first, uint64_t end)
+{
+	const struct trace *t = a->report->trace;
+	uint32_t metric;
+	double value;
+
+	for (; first < end; first++)
+		if (metric_values_read(t, first, &metric, &value) && value > 0 &&
+		    !strcmp(metric_name(t, metric), TIME))
+			return value;
+	value = (double)(a->events.end_ns[row] - a->events.start_ns[row]);
+	return event_is_timed(&a->events, row) ? value : 0;
+}
+
+static int add_launch(struct adding *a, const struct row_walk *w)
 {
 	const struct trace *t = a->report->trace;
 	const struct kernel_columns *k = kernel_columns(t);
-	uint32_t config = k->config[w->row], metric;
-	struct measured_kernel *kernel;
+	const struct gpus *gpus = &a->report->gpus;
+	uint32_t config = k->config[w->row], metric, device, name;
+	struct counted_kernel *kernel;
 	uint64_t first;
 	unsigned rows;
-	double value;
+	double value, ns;
 
-	if (config == TRACE_NO_ROW || !selection_has_config(&a->report->selection, config))
+	if (!is_wanted(a, w->row, config))
 		return 0;
 	rows = metric_values_take(&a->values, w->process, k->correlation[w->row], &first);
 	if (!rows)
 		return 0;
-	config = kernel_config_columns(t)->name[config];
-	kernel = groups_at(&a->kernels, config, .name = config,
+	name = kernel_config_columns(t)->name[config];
+	device = gpus->items[gpus_find(gpus, w->process, k->device[w->row])].row;
+	kernel = groups_at(&a->kernels, name, .name = name, .config = config, .device = device,
 			   .number = (uint32_t)a->kernels.items.count);
 	if (!kernel)
 		return -ENOMEM;
-	kernel->total_ns += w->ns;
+	ns = measured_ns(a, w->row, first, first + rows);
+	kernel->total_ns += ns;
+	kernel->timed += ns > 0;
+	kernel->launches++;
 	a->out->launches++;
 	for (uint64_t row = first; row < first + rows; row++)
 		if (metric_values_read(t, row, &metric, &value) &&
-		    add_value(a, kernel, metric, value, MAX(w->ns, 1)) < 0)
+		    add_value(a, kernel, metric, value, ns) < 0)
 			return -ENOMEM;
 	return 0;
 }
 
-ORDER(by_time, struct measured_kernel, DOWN(total_ns) ?: UP(number))
-ORDER(by_kernel, struct counter_of_kernel, UP(number) ?: UP(order) ?: UP(metric))
+ORDER(by_time, struct counted_kernel, DOWN(total_ns) ?: UP(number))
+ORDER(by_kernel, struct counter_of_kernel, UP(number) ?: UP(group) ?: UP(order) ?: UP(metric))
+
+static void add_share(struct counted_kernel *kernel, const char *metric, double value)
+{
+	for (size_t i = 0; i < COUNTER_SHARES; i++)
+		if (!strcmp(metric, shares[i]))
+			kernel->percent[i] = value;
+}
 
 /* Numbers kernels anew, in their order. */
 static int finish(struct adding *a)
@@ -97,9 +189,15 @@ static int finish(struct adding *a)
 
 	if (!places)
 		return -ENOMEM;
-	vec_sort(&a->kernels.items, by_time);
-	for (size_t i = 0; i < count; i++)
-		places[a->kernels.items.data[i].number] = (uint32_t)i;
+	groups_take(&a->kernels, by_time, &out->kernels, &out->kernel_count);
+	for (size_t i = 0; i < count; i++) {
+		struct counted_kernel *k = &out->kernels[i];
+
+		places[k->number] = (uint32_t)i;
+		k->number = (uint32_t)i;
+		for (size_t j = 0; j < COUNTER_SHARES; j++)
+			k->percent[j] = NAN;
+	}
 	for (size_t i = 0; i < a->counters.items.count; i++) {
 		struct counter_of_kernel *c = &a->counters.items.data[i];
 
@@ -108,28 +206,45 @@ static int finish(struct adding *a)
 	}
 	free(places);
 	groups_take(&a->counters, by_kernel, &out->items, &out->count);
-	for (size_t i = 0; i < out->count; i++)
-		out->items[i].is_first = !i || out->items[i - 1].number != out->items[i].number;
-	return 0;
+	for (size_t i = 0; i < out->count; i++) {
+		struct counter_of_kernel *c = &out->items[i];
+		struct counted_kernel *k = &out->kernels[c->number];
+
+		k->first = k->end ? k->first : i;
+		k->end = i + 1;
+		c->is_first = i == k->first || c[-1].group != c->group;
+		add_share(k, trace_string(a->report->trace, c->metric), c->mean);
+	}
+	return roofline_make(a->report->trace, out, &out->roofline);
 }
 
 static int run(struct report *r, void *result)
 {
 	struct adding a = { .report = r, .out = result };
-	struct work_walk w = work_walk(&r->calls, &r->selection);
+	struct row_walk w = selection_rows(&r->selection, TABLE_kernel);
 	int err = metric_values_init(&a.values, r->trace);
 
 	a.out->rows = trace_rows(r->trace, TABLE_metric_value);
-	w.skipped = ~(1u << GPU_WORK_kernel);
-	while (err == 0 && a.out->rows && work_walk_next(&w))
+	a.events = events_of(r->trace, TABLE_kernel);
+	while (err == 0 && a.out->rows && row_walk_next(&w))
 		err = add_launch(&a, &w);
 	if (err == 0)
 		err = finish(&a);
-	if (err < 0)
+	if (err < 0) {
 		groups_release(&a.counters);
-	groups_release(&a.kernels);
+		groups_release(&a.kernels);
+	}
 	metric_values_release(&a.values);
 	return err;
+}
+
+static void release(void *result)
+{
+	struct counters *c = result;
+
+	free(c->items);
+	free(c->kernels);
+	free(c->roofline.items);
 }
 
 const struct analysis analysis_counters = {
@@ -137,5 +252,5 @@ const struct analysis analysis_counters = {
 	.needs = { { TABLE_kernel_config, 0 }, { TABLE_kernel, COLUMN_BITS(kernel, config) } },
 	.load = metric_values_load,
 	.run = run,
-	OWNS(struct counters, items),
+	.release = release,
 };

@@ -98,6 +98,20 @@ void human_real(struct strbuf *out, double value)
 	}
 }
 
+void human_si(struct strbuf *out, double value, const char *unit)
+{
+	static const char *const names[] = { "", "k", "M", "G", "T", "P", "E" };
+	unsigned i = 0;
+
+	for (; i < ARRAY_SIZE(names) - 1 && value >= 999.5; i++)
+		value /= 1000;
+	strbuf_addf(out, "%.*f %s%s",
+		    !i || value >= 99.95 ? 0
+		    : value >= 9.995     ? 1
+					 : 2,
+		    value, names[i], unit);
+}
+
 void human_rate(struct strbuf *out, uint64_t bytes, uint64_t ns)
 {
 	static const char *const names[] = { "B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s" };

@@ -9,10 +9,11 @@
 #define TIME "gpu__time_duration.sum"
 #define ELAPSED ".avg.pct_of_peak_sustained_elapsed"
 #define ACTIVE ".avg.pct_of_peak_sustained_active"
+#define SUM_AND_PEAK(metric) metric ".sum", metric ".sum.peak_sustained"
 #define FLOPS(type)                                                                                \
 	"smsp__sass_thread_inst_executed_op_" type "add_pred_on.sum",                              \
 		"smsp__sass_thread_inst_executed_op_" type "mul_pred_on.sum",                      \
-		"smsp__sass_thread_inst_executed_op_" type "fma_pred_on.sum"
+		SUM_AND_PEAK("smsp__sass_thread_inst_executed_op_" type "fma_pred_on")
 
 static const char *const set_default[] = {
 	TIME,
@@ -88,26 +89,30 @@ static const char *const set_tensor[] = {
 	"sm__pipe_tensor_cycles_active" ACTIVE,
 	"sm__inst_executed_pipe_tensor.sum",
 	"sm__inst_executed_pipe_tensor" ACTIVE,
-	"sm__ops_path_tensor_src_fp8.sum",
-	"sm__ops_path_tensor_src_fp16.sum",
-	"sm__ops_path_tensor_src_fp16_dst_fp16.sum",
-	"sm__ops_path_tensor_src_fp16_dst_fp32.sum",
-	"sm__ops_path_tensor_src_bf16_dst_fp32.sum",
-	"sm__ops_path_tensor_src_tf32_dst_fp32.sum",
-	"sm__ops_path_tensor_src_fp64.sum",
+	"sm__cycles_elapsed.avg.per_second",
+	SUM_AND_PEAK("sm__ops_path_tensor_src_fp8"),
+	SUM_AND_PEAK("sm__ops_path_tensor_src_fp16"),
+	SUM_AND_PEAK("sm__ops_path_tensor_src_fp16_dst_fp16"),
+	SUM_AND_PEAK("sm__ops_path_tensor_src_fp16_dst_fp32"),
+	SUM_AND_PEAK("sm__ops_path_tensor_src_bf16_dst_fp32"),
+	SUM_AND_PEAK("sm__ops_path_tensor_src_tf32_dst_fp32"),
+	SUM_AND_PEAK("sm__ops_path_tensor_src_fp64"),
 	"sm__ops_path_tensor_src_int8.sum",
 	NULL,
 };
 
-/* Work, bytes at each level, and the time in which: a point of a roofline. An fma is two operations. */
+/*
+ * Work, bytes at each level, and the time in which: a point of a roofline; and its roofs (analysis/roofline.c), which cost no pass of their
+ * own. The operations of tensor cores cost three or four: they are in set tensor.
+ */
 static const char *const set_roofline[] = {
 	TIME,
 	"sm__cycles_elapsed.avg.per_second",
-	"dram__bytes.sum",
-	"dram__bytes.sum.peak_sustained",
+	"lts__cycles_elapsed.avg.per_second",
 	"dram__cycles_elapsed.avg.per_second",
-	"lts__t_bytes.sum",
-	"l1tex__t_bytes.sum",
+	SUM_AND_PEAK("dram__bytes"),
+	SUM_AND_PEAK("lts__t_bytes"),
+	SUM_AND_PEAK("l1tex__t_bytes"),
 	FLOPS("f"),
 	FLOPS("d"),
 	FLOPS("h"),

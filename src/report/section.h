@@ -86,7 +86,10 @@ enum unit {
 	UNIT_LINE, /* item of callers */
 	UNIT_PATH, /* a line, and behind it what it called */
 	UNIT_ID, /* a number that counts nothing */
-	UNIT_REAL, /* a double */
+	UNIT_REAL, /* a double; what is not finite is unknown, here and below */
+	UNIT_PERCENT, /* a double */
+	UNIT_FLOPS, /* a double, in a second */
+	UNIT_BANDWIDTH, /* a double: bytes in a second */
 	UNIT_PID, /* index of a process */
 	UNIT_FLAG,
 	UNIT_STATS, /* struct duration_stats; in text a row of its own with field.head */

@@ -1,21 +1,26 @@
-/* section_counters.c: hardware counters of kernels, with --counters. */
+/* section_counters.c: hardware counters of kernels: what bounds them, and with --counters all metrics and the roofline. */
 #include "report/section.h"
 
+#include <math.h>
+#include <string.h>
+
 #include "analysis/counters.h"
+#include "analysis/occupancy.h"
+#include "base/human.h"
 #include "report/words.h"
 #include "symbol/demangle.h"
+
+#define HINTS_SHOWN 3 /* in the ordinary report */
+#define BOUND_PERCENT 60 /* of a peak, from which on it bounds */
 
 static bool is_asked_for(const struct report_view *v)
 {
 	return v->report->options.counters;
 }
 
-/* The ordinary report only says that there are some. */
-static bool is_short(const struct report_view *v, const void *row)
-{
-	(void)row;
-	return !is_asked_for(v);
-}
+/* The ordinary report has the hints only. */
+ROW_IF(is_short, void, !is_asked_for(v))
+ROW_IF(is_timed, struct counted_kernel, row->timed)
 
 static void add_name(const struct report_view *v, uint32_t name, struct strbuf *out)
 {
@@ -27,45 +32,300 @@ static void add_name(const struct report_view *v, uint32_t name, struct strbuf *
 		kernel_name_short(text, out);
 }
 
+/* --- kernels --- */
+
+/* Of its first launch. false: not known. */
+static bool find_occupancy(const struct report_view *v, const struct counted_kernel *k,
+			   struct occupancy *o)
+{
+	return occupancy_of_rows(v->report->trace, k->device, k->config, o) == 0 && o->blocks;
+}
+
+/* "; memory-bound: DRAM 87.0% of peak, SM 31.0%" */
+static void add_bound(const double *percent, struct strbuf *out)
+{
+	double sm = percent[SHARE_SM], memory = percent[SHARE_MEMORY];
+	enum counter_share unit = percent[SHARE_DRAM] >= 0.95 * memory ? SHARE_DRAM
+				  : percent[SHARE_L2] >= 0.95 * memory ? SHARE_L2
+								       : SHARE_MEMORY;
+	const char *name = unit == SHARE_DRAM ? "DRAM" : unit == SHARE_L2 ? "L2" : "memory";
+
+	if (isnan(sm) || isnan(memory))
+		return;
+	if (MAX(sm, memory) < BOUND_PERCENT)
+		strbuf_addf(out,
+			    "; neither SM nor memory reaches %d%% of its peak: ", BOUND_PERCENT);
+	else
+		strbuf_adds(out, memory > sm ? "; memory-bound: " : "; compute-bound: ");
+	if (memory > sm)
+		strbuf_addf(out, "%s %.1f%% of peak, SM %.1f%%", name, percent[unit], sm);
+	else
+		strbuf_addf(out, "SM %.1f%% of peak, %s %.1f%%", sm, name, percent[unit]);
+}
+
+/* What bounds a kernel, by what was measured; nothing where too little was. */
+static void add_hint(const struct report_view *v, const struct counted_kernel *k,
+		     struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf tail = STRBUF_INIT;
+	double achieved = k->percent[SHARE_OCCUPANCY];
+	size_t before = out->length;
+	struct occupancy o;
+
+	add_bound(k->percent, out);
+	if (!isnan(achieved))
+		strbuf_addf(out, "; occupancy %.1f%%", achieved);
+	if (!isnan(achieved) && find_occupancy(v, k, &o))
+		strbuf_addf(out, " of theoretical %.1f%% (limited by %s)",
+			    100.0 * o.warps / o.max_warps, occupancy_limiter_name(o.limiter));
+	report_tail_text(v->report, k->device, k->config, &tail);
+	if (out->length > before && tail.length)
+		strbuf_addf(out, "; tail: %s", strbuf_text(&tail));
+}
+
+static void add_hints(const struct report_view *v, struct strbuf *out)
+{
+	const struct counters *c = v->report->counters;
+	size_t shown = is_asked_for(v) ? c->kernel_count : MIN(c->kernel_count, HINTS_SHOWN);
+
+	for (size_t i = 0; i < shown; i++) {
+		_cleanup_strbuf_ struct strbuf hint = STRBUF_INIT, name = STRBUF_INIT;
+
+		add_hint(v, &c->kernels[i], &hint);
+		if (!hint.length)
+			continue;
+		add_name(v, c->kernels[i].name, &name);
+		text_safe(out, strbuf_text(&name), name.length);
+		strbuf_addf(out, ": %s\n", strbuf_text(&hint) + strlen("; "));
+	}
+}
+
+ROW_READ(read_name, struct counted_kernel, add_name(v, row->name, &out->text))
+ROW_READ(read_mean, struct counted_kernel,
+	 out->n = (uint64_t)(MIN(row->total_ns / (double)row->timed, 1e18) + 0.5))
+
+static void read_hint(const struct report_view *v, const void *row, struct value *out)
+{
+	_cleanup_strbuf_ struct strbuf hint = STRBUF_INIT;
+
+	add_hint(v, row, &hint);
+	if (hint.length)
+		strbuf_adds(&out->text, strbuf_text(&hint) + strlen("; "));
+	else
+		out->state = VALUE_UNKNOWN;
+}
+
+static void read_theoretical(const struct report_view *v, const void *row, struct value *out)
+{
+	double percent = NAN;
+	struct occupancy o;
+
+	if (find_occupancy(v, row, &o))
+		percent = 100.0 * o.warps / o.max_warps;
+	out->state = isnan(percent) ? VALUE_UNKNOWN : VALUE_KNOWN;
+	memcpy(&out->n, &percent, sizeof(percent));
+}
+
+static void read_limiter(const struct report_view *v, const void *row, struct value *out)
+{
+	struct occupancy o;
+
+	if (find_occupancy(v, row, &o))
+		strbuf_adds(&out->text, occupancy_limiter_name(o.limiter));
+	else
+		out->state = VALUE_UNKNOWN;
+}
+
+#define KERNEL(member) MEMBER(struct counted_kernel, member)
+
+static const struct field kernel_fields[] = {
+	FIELD("kernel", "kernel", TEXT, .value = read_name, FLEXIBLE_COLUMN),
+	FIELD("symbol", NULL, STRING, KERNEL(name)),
+	FIELD("launches", "launches", COUNT, KERNEL(launches)),
+	FIELD("mean_ns", "time", NS, .value = read_mean, .when = is_timed, .null = true),
+	FIELD("sm_percent", "SM", PERCENT, KERNEL(percent[SHARE_SM])),
+	FIELD("memory_percent", "memory", PERCENT, KERNEL(percent[SHARE_MEMORY])),
+	FIELD("dram_percent", "DRAM", PERCENT, KERNEL(percent[SHARE_DRAM])),
+	FIELD("l2_percent", "L2", PERCENT, KERNEL(percent[SHARE_L2])),
+	FIELD("l1_percent", "L1", PERCENT, KERNEL(percent[SHARE_L1])),
+	FIELD("occupancy_percent", "occupancy", PERCENT, KERNEL(percent[SHARE_OCCUPANCY])),
+	FIELD("theoretical_percent", "theoretical", PERCENT, .value = read_theoretical),
+	FIELD("limiter", "limited by", TEXT, .value = read_limiter, LEFT_COLUMN),
+	FIELD("hint", NULL, TEXT, .value = read_hint),
+};
+
+/* --- roofline --- */
+
+#define POINT(member) MEMBER(struct roofline_point, member)
+
+ROW_IF(is_first_point, struct roofline_point,
+       row == v->report->counters->roofline.items || row[-1].number != row->number)
+ROW_IF(is_first_of_type, struct roofline_point, is_first_point(v, row) || row[-1].type != row->type)
+ROW_IF(has_limit, struct roofline_point, row->limit != ROOF_NONE)
+ROW_READ(read_point_kernel, struct roofline_point, add_name(v, row->kernel, &out->text))
+
+static const struct field point_fields[] = {
+	FIELD(NULL, "kernel", TEXT, .value = read_point_kernel, .when = is_first_point,
+	      FLEXIBLE_COLUMN),
+	FIELD("kernel", NULL, TEXT, .value = read_point_kernel),
+	FIELD("symbol", NULL, STRING, POINT(kernel)),
+	FIELD("type", NULL, CHOICE, POINT(type), .names = roof_name),
+	FIELD(NULL, "type", CHOICE, POINT(type), .names = roof_name, .when = is_first_of_type,
+	      LEFT_COLUMN),
+	FIELD("flops", NULL, FLOPS, POINT(flops)),
+	FIELD(NULL, "achieved", FLOPS, POINT(flops), .when = is_first_of_type),
+	FIELD("peak_flops", NULL, FLOPS, POINT(peak_flops)),
+	FIELD(NULL, "peak", FLOPS, POINT(peak_flops), .when = is_first_of_type, .wide = true),
+	FIELD("level", "memory", CHOICE, POINT(level), .names = roof_name, LEFT_COLUMN),
+	FIELD("bandwidth", "bandwidth", BANDWIDTH, POINT(bandwidth)),
+	FIELD("peak_bandwidth", "peak", BANDWIDTH, POINT(peak_bandwidth), .wide = true),
+	FIELD("intensity", "FLOP/byte", REAL, POINT(intensity)),
+	FIELD("attainable_flops", "attainable", FLOPS, POINT(attainable)),
+	FIELD("attainable_percent", "share", PERCENT, POINT(percent)),
+	FIELD("limit", "roof", CHOICE, POINT(limit), .names = roof_name, .when = has_limit,
+	      .null = true, LEFT_COLUMN),
+};
+
+/* "roofline: no peak measured of FP32, FP16" */
+static void add_roofs(const char *what, uint32_t roofs, struct strbuf *out)
+{
+	for (unsigned i = 0; i < ROOFS_END; i++)
+		if (roofs >> i & 1) {
+			strbuf_addf(out, "%s%s", what, roof_name(i));
+			what = ", ";
+		}
+}
+
+static void add_missing(const struct report_view *v, struct strbuf *out)
+{
+	const struct roofline *f = &v->report->counters->roofline;
+	uint32_t simple = (1u << ROOF_TENSOR_FP64) - 1;
+	size_t before;
+
+	if (v->top != UINT64_MAX)
+		strbuf_adds(out, "metrics that are 0 are left out: --top 0 shows them\n");
+	before = out->length;
+	add_roofs("roofline: not measured: ", simple & ~f->measured, out);
+	if (!(f->measured & ~simple))
+		strbuf_adds(out,
+			    out->length > before ? ", tensor" : "roofline: not measured: tensor");
+	add_roofs(out->length > before ? "; no peak of " : "roofline: no peak of ", f->unlimited,
+		  out);
+	if (out->length > before)
+		strbuf_adds(out,
+			    " (pitot record --engine range-profiler --metrics roofline,tensor)\n");
+}
+
+/* --- metrics --- */
+
 ROW_IF(is_first, struct counter_of_kernel, row->is_first)
+ROW_IF(is_zero, struct counter_of_kernel,
+       v->top != UINT64_MAX && !(row->min < 0) && !(row->max > 0))
 ROW_READ(read_kernel, struct counter_of_kernel, add_name(v, row->kernel, &out->text))
+
+/* A kernel's name at its head, and what its next metrics are about. */
+static void read_place(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct counter_of_kernel *c = row;
+	const struct counters *all = v->report->counters;
+
+	if (c == &all->items[all->kernels[c->number].first])
+		add_name(v, c->kernel, &out->text);
+	else
+		strbuf_addf(&out->text, "  %s", counter_group_name(c->group));
+}
+
+/* Values of these units are shown as people read them, others with their unit beside them. */
+static bool add_amount(const char *unit, double value, struct strbuf *out)
+{
+	uint64_t whole = value >= 0 && value < 9e18 ? (uint64_t)(value + 0.5) : 0;
+
+	if (!strcmp(unit, "percent"))
+		strbuf_addf(out, "%.1f%%", value);
+	else if (!strcmp(unit, "nanosecond"))
+		human_duration(out, whole);
+	else if (!strcmp(unit, "byte"))
+		human_bytes(out, whole);
+	else if (!strcmp(unit, "byte/second"))
+		human_si(out, value, "B/s");
+	else if (strstr(unit, "cycle/second"))
+		human_si(out, value, "Hz");
+	else
+		return false;
+	return true;
+}
+
+static void add_value(const struct report_view *v, const struct counter_of_kernel *c, double value,
+		      struct strbuf *out)
+{
+	if (!add_amount(trace_string(v->report->trace, c->unit), value, out))
+		human_real(out, value);
+}
+
+ROW_READ(read_counter_mean, struct counter_of_kernel, add_value(v, row, row->mean, &out->text))
+ROW_READ(read_least, struct counter_of_kernel, add_value(v, row, row->min, &out->text))
+ROW_READ(read_most, struct counter_of_kernel, add_value(v, row, row->max, &out->text))
+
+static void read_unit(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct counter_of_kernel *c = row;
+	const char *unit = trace_string(v->report->trace, c->unit);
+	_cleanup_strbuf_ struct strbuf shown = STRBUF_INIT;
+
+	if (!add_amount(unit, 0, &shown))
+		strbuf_adds(&out->text, unit);
+}
 
 #define COUNTER(member) MEMBER(struct counter_of_kernel, member)
 
 static const struct field counter_fields[] = {
-	FIELD(NULL, "kernel", TEXT, .value = read_kernel, .when = is_first, FLEXIBLE_COLUMN),
+	FIELD(NULL, "kernel", TEXT, .value = read_place, .when = is_first, FLEXIBLE_COLUMN),
 	FIELD("kernel", NULL, TEXT, .value = read_kernel),
 	FIELD("symbol", NULL, STRING, COUNTER(kernel)),
+	FIELD("group", NULL, CHOICE, COUNTER(group), .names = counter_group_name),
 	FIELD("metric", "metric", STRING, COUNTER(metric), LEFT_COLUMN),
-	FIELD("count", "launches", COUNT, COUNTER(count)),
-	FIELD("mean", "mean", REAL, COUNTER(mean)),
-	FIELD("min", "least", REAL, COUNTER(min)),
-	FIELD("max", "most", REAL, COUNTER(max)),
-	FIELD("unit", "unit", STRING, COUNTER(unit), LEFT_COLUMN),
+	FIELD("count", "launches", COUNT, COUNTER(count), .wide = true),
+	FIELD("mean", NULL, REAL, COUNTER(mean)),
+	FIELD("min", NULL, REAL, COUNTER(min)),
+	FIELD("max", NULL, REAL, COUNTER(max)),
+	FIELD(NULL, "mean", TEXT, .value = read_counter_mean, .layout = LAYOUT_RIGHT),
+	FIELD(NULL, "least", TEXT, .value = read_least, .layout = LAYOUT_RIGHT, .wide = true),
+	FIELD(NULL, "most", TEXT, .value = read_most, .layout = LAYOUT_RIGHT, .wide = true),
+	FIELD(NULL, "unit", TEXT, .value = read_unit, LEFT_COLUMN),
+	FIELD("unit", NULL, STRING, COUNTER(unit)),
 	FIELD("weighted_by_time", NULL, FLAG, COUNTER(is_rate)),
 };
 
 static const struct field fields[] = {
 	FIELD("launches", NULL, COUNT, MEMBER(struct counters, launches)),
-	LIST("metrics", ITEMS(struct counters, items, count), counter_fields, .all = true,
+	LIST("kernels", ITEMS(struct counters, kernels, kernel_count), kernel_fields, .all = true,
 	     .ends = is_short),
+	LIST("roofline", ITEMS(struct counters, roofline.items, roofline.count), point_fields,
+	     .all = true, .ends = is_short),
+	LIST("metrics", ITEMS(struct counters, items, count), counter_fields, .all = true,
+	     .hidden = is_zero, .ends = is_short),
 };
 
 static void add_remark(const struct report_view *v, struct strbuf *out)
 {
-	sentence_add(out, COUNTED_AS(v->report->counters->launches, "launch"),
-		     WORDS(" measured; means of rates and shares are weighted by time"));
+	const struct counters *c = v->report->counters;
+
+	sentence_add(out, COUNTED_AS(c->launches, "launch"), WORDS(" of "),
+		     COUNTED_AS(c->kernel_count, "kernel"), WORDS(" measured"),
+		     WORDS(is_asked_for(v) ? "; means of rates and shares are weighted by time"
+					   : ": --counters shows their metrics"));
 }
 
 static void print_none(const struct report_view *v)
 {
 	const struct counters *c = v->report->counters;
-	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT, hints = STRBUF_INIT;
 
-	if (!is_asked_for(v) && c->launches) {
-		sentence_add(&line, COUNTED_AS(c->launches, "launch"),
-			     WORDS(" measured: --counters shows them"));
+	if (c->launches) {
+		add_remark(v, &line);
+		add_hints(v, &hints);
 		report_title(v, "counters", strbuf_text(&line));
+		report_paragraph(v, 2, strbuf_text(&hints));
 	} else if (is_asked_for(v)) {
 		report_title(v, "counters",
 			     c->rows ? "none of the launches that were measured match"
@@ -80,5 +340,7 @@ const struct section section_counters = {
 	RESULT(counters),
 	FIELDS(fields),
 	.remark = add_remark,
+	.before = add_hints,
+	.after = add_missing,
 	.empty = print_none,
 };

@@ -117,6 +117,9 @@ static void write_value(const struct writer *w, const struct field *f, const str
 		json_fixed(w->json, (int64_t)value->n, 3);
 		break;
 	case UNIT_REAL:
+	case UNIT_PERCENT:
+	case UNIT_FLOPS:
+	case UNIT_BANDWIDTH:
 		json_double(w->json, counter_value_real((int64_t)value->n).real);
 		break;
 	case UNIT_FLAG:

@@ -1,5 +1,6 @@
 #include "report/section.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "analysis/flame/flame.h"
@@ -89,6 +90,9 @@ void value_read(const struct report_view *v, const struct field *f, const void *
 		return;
 	}
 	memcpy(&out->n, member, f->size); /* little-endian, as all of Pitot */
+	if (f->unit >= UNIT_REAL && f->unit <= UNIT_BANDWIDTH &&
+	    !isfinite(counter_value_real((int64_t)out->n).real))
+		out->state = VALUE_UNKNOWN;
 	if (f->unit == UNIT_TEXT && !out->n) {
 		out->state = f->null ? VALUE_UNKNOWN : VALUE_ABSENT;
 		return;
@@ -112,6 +116,7 @@ void value_text(const struct report_view *v, const struct field *f, const struct
 		struct strbuf *out)
 {
 	const struct report *r = v->report;
+	double real = counter_value_real((int64_t)value->n).real;
 	const char *name;
 	size_t length;
 
@@ -130,7 +135,16 @@ void value_text(const struct report_view *v, const struct field *f, const struct
 		strbuf_addf(out, "%u", trace_process(r->trace, value->n)->pid);
 		break;
 	case UNIT_REAL:
-		human_real(out, counter_value_real((int64_t)value->n).real);
+		human_real(out, real);
+		break;
+	case UNIT_PERCENT:
+		strbuf_addf(out, "%.1f%%", real);
+		break;
+	case UNIT_FLOPS:
+		human_si(out, real, "FLOP/s");
+		break;
+	case UNIT_BANDWIDTH:
+		human_si(out, real, "B/s");
 		break;
 	case UNIT_FLAG:
 		strbuf_adds(out, value->n ? "yes" : "no");

@@ -87,37 +87,43 @@ static void add_stalls(const struct report *r, struct strbuf *out)
 		     WORDS(" samples on\n"));
 }
 
-/*
- * The last blocks of the kernel with most time, if they leave most of the GPU empty: by its commonest launch, if most are so,
- * and theoretical occupancy.
- */
+/* Of theoretical occupancy. */
+void report_tail_text(const struct report *r, uint32_t device, uint32_t config, struct strbuf *out)
+{
+	const struct kernel_config_columns *c = kernel_config_columns(r->trace);
+	uint64_t blocks, places, last;
+	struct occupancy o;
+	uint32_t units;
+
+	if (occupancy_of_rows(r->trace, device, config, &o) < 0 || !o.waves_milli)
+		return;
+	units = device_columns(r->trace)->multiprocessors[device];
+	blocks = (uint64_t)c->grid_x[config] * c->grid_y[config] * c->grid_z[config];
+	places = (uint64_t)units * o.blocks;
+	last = blocks % places;
+	if (blocks >= places && blocks / places <= TAIL_WAVES && last && last < places / 2)
+		sentence_add(out, COUNTED_AS(blocks, "block"), WORDS(" on "), NUMBER(units),
+			     WORDS(" SMs x "), NUMBER(o.blocks), WORDS(", the last "), NUMBER(last),
+			     WORDS(" of them on "), PERCENT(last, places), WORDS(" of the places"));
+}
+
+/* Of the kernel with most time: by its commonest launch, if most are so. */
 static void add_tail(const struct report *r, struct strbuf *out)
 {
 	const struct hotspot *h = r->hotspots->count ? r->hotspots->items : NULL;
-	const struct kernel_config_columns *c = kernel_config_columns(r->trace);
-	uint64_t blocks, places, last;
-	uint32_t device, units;
-	struct occupancy o;
+	_cleanup_strbuf_ struct strbuf tail = STRBUF_INIT;
 
 	if (!h || r->hotspots->by > HOTSPOT_CONFIG || h->config == TRACE_NO_ROW ||
 	    h->time.total_ns < r->hotspots->total_ns / TAIL_SHARE ||
 	    h->config_count <= (h->time.count + h->untimed) / 2)
 		return;
-	device = r->gpus.items[h->device].row;
-	if (occupancy_of_rows(r->trace, device, h->config, &o) < 0 || !o.waves_milli)
-		return;
-	units = device_columns(r->trace)->multiprocessors[device];
-	blocks = (uint64_t)c->grid_x[h->config] * c->grid_y[h->config] * c->grid_z[h->config];
-	places = (uint64_t)units * o.blocks;
-	last = blocks % places;
-	if (blocks < places || blocks / places > TAIL_WAVES || !last || last >= places / 2)
+	report_tail_text(r, r->gpus.items[h->device].row, h->config, &tail);
+	if (!tail.length)
 		return;
 	strbuf_adds(out, "tail of ");
 	report_kernel_text(r, h->config, false, out);
-	sentence_add(out, WORDS(": "), COUNTED_AS(blocks, "block"), WORDS(" on "), NUMBER(units),
-		     WORDS(" SMs x "), NUMBER(o.blocks), WORDS(", the last "), NUMBER(last),
-		     WORDS(" of them on "), PERCENT(last, places),
-		     WORDS(" of the places; said below 50%, behind at most "), NUMBER(TAIL_WAVES),
+	strbuf_addf(out, ": %s", strbuf_text(&tail));
+	sentence_add(out, WORDS("; said below 50%, behind at most "), NUMBER(TAIL_WAVES),
 		     WORDS(" full waves, and from 10% of the kernels' time on\n"));
 }
 

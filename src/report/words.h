@@ -27,6 +27,11 @@ const char *report_cpu_verdict(unsigned verdict);
  * k (1)"; nothing where it did not. In section_failures.c.
  */
 void report_failure_text(const struct report *r, struct strbuf *out);
+/*
+ * "140 blocks on 132 SMs x 1, the last 8 of them on 6.1% of the places", if the last blocks of a launch leave most of the GPU empty; else
+ * nothing. Rows of tables, or TRACE_NO_ROW. In section_verdict.c.
+ */
+void report_tail_text(const struct report *r, uint32_t device, uint32_t config, struct strbuf *out);
 /* Name of the kernel of a row of kernel_config: shortened, or with parameters. */
 void report_kernel_text(const struct report *r, uint32_t config, bool full, struct strbuf *out);
 

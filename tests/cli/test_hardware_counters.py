@@ -3,6 +3,7 @@ import json
 
 import pytest
 
+from golden import check_golden
 from perfetto_trace import Trace, schema
 
 TIME, BYTES, HIT_RATE = "gpu__time_duration.sum", "dram__bytes_read.sum.per_second", "l1tex__t_sector_hit_rate.pct"
@@ -12,6 +13,11 @@ METRICS = (TIME, BYTES, HIT_RATE)
 @pytest.fixture(scope="module")
 def recording(make_recording, tmp_path_factory):
     return make_recording(tmp_path_factory.mktemp("counters") / "r.pitot", "counters")
+
+
+@pytest.fixture(scope="module")
+def roofline(make_recording, tmp_path_factory):
+    return make_recording(tmp_path_factory.mktemp("roofline") / "r.pitot", "roofline")
 
 
 def counters(pitot, recording, *options):
@@ -41,18 +47,86 @@ def test_filters(pitot, recording, options, launches, kernels):
     assert counted == launches and {kernel for kernel, _ in rows} == kernels
 
 
+def section(text):
+    return "counters" + text.split("\ncounters")[1].split("\n\n")[0] + "\n"
+
+
 def test_text(pitot, recording):
-    text = pitot("report", recording, "--counters").stdout
-    lines = text.split("\ncounters")[1].split("\n\n")[0].splitlines()
-    assert lines[0] == "  5 launches measured; means of rates and shares are weighted by time"
-    assert [line.split() for line in lines[1:]] == [
-        ["kernel", "metric", "launches", "mean", "least", "most", "unit"],
-        ["gemm", TIME, "3", "300,000", "90,000", "540,000", "nanosecond"],
-        [BYTES, "3", "3,100,000,000", "1,000,000,000", "4,000,000,000", "byte/second"],
-        [HIT_RATE, "2", "70", "10", "80", "percent"],
-        ["copy", TIME, "2", "27,000", "18,000", "36,000", "nanosecond"]]
-    assert "counters  5 launches measured: --counters shows them" in pitot("report", recording).stdout
+    lines = [line.split() for line in section(pitot("report", recording, "--counters", env={"COLUMNS": "140"}).stdout).splitlines()]
+    assert lines[0][:8] == ["counters", "5", "launches", "of", "2", "kernels", "measured;", "means"]
+    assert [" ".join(line) for line in lines[5:10]] == [
+        f"gemm {TIME} 3 300 us 90.0 us 540 us", f"memory {BYTES} 3 3.10 GB/s 1.00 GB/s 4.00 GB/s", f"{HIT_RATE} 2 70.0% 10.0% 80.0%",
+        f"copy {TIME} 2 27.0 us 18.0 us 36.0 us", "metrics that are 0 are left out: --top 0 shows them"]
+    assert "counters  5 launches of 2 kernels measured: --counters shows their metrics" in pitot("report", recording).stdout
     assert "none of the launches that were measured match" in pitot("report", recording, "--counters", "-k", "nothing").stdout
+
+
+def test_kernels_without_times(pitot, roofline):
+    """CUPTI gives kernels that it replays none: they last as long as was measured, and are when they were called."""
+    shown = pitot("report", roofline, "--json", json_output=True)
+    assert shown["untimed"] == 7 and shown["hotspots"]["untimed"] == 7
+    assert [(k["kernel"], k["launches"], k["mean_ns"]) for k in shown["counters"]["kernels"]] == [
+        ("gemm", 2, 2000), ("copy", 1, 2000), ("half", 2, 100), ("barrier", 1, 50), ("cached", 1, 10)]
+
+
+@pytest.mark.parametrize("options, expected", [
+    (["--since", "1500us"], {"gemm": 1, "copy": 1, "half": 2, "barrier": 1, "cached": 1}), (["--until", "2500us"], {"gemm": 2}),
+    (["--since", "3500us", "--until", "5500us"], {"half": 2}), (["--kernel", "gemm"], {"gemm": 2}), (["--device", "0", "--stream", "8"], {})])
+def test_filters_of_kernels_without_times(pitot, roofline, options, expected):
+    shown = pitot("report", roofline, "--json", *options, json_output=True)["counters"]
+    assert {k["kernel"]: k["launches"] for k in shown["kernels"]} == expected and shown["launches"] == sum(expected.values())
+
+
+def test_all_of_it(pitot, roofline):
+    text = "".join(section(pitot("report", roofline, *options, env={"COLUMNS": columns}).stdout)
+                   for columns, options in (("140", ["--counters"]), ("80", ["--counters", "--kernel", "copy", "--top", "0"]), ("100", [])))
+    check_golden("report-counters.txt", text)
+    page = pitot("report", roofline, "--counters", "-o", "-").stdout
+    assert "<td class=\"text\">tensor BF16</td>" in page and "memory-bound: DRAM 87.0% of peak, SM 31.0%" in page
+
+
+def points(pitot, recording, *options):
+    shown = pitot("report", recording, "--json", *options, json_output=True)["counters"]["roofline"]
+    keys = ("flops", "bandwidth", "intensity", "peak_flops", "peak_bandwidth", "attainable_flops", "attainable_percent", "limit")
+    return {(p["kernel"], p["type"], p["level"]): tuple(p[key] for key in keys) for p in shown}
+
+
+def test_roofline(pitot, roofline):
+    """Two launches: 400,000 operations and 40,000 bytes in 4 us, under a clock of 1.75 GHz on average over that time."""
+    found = points(pitot, roofline)
+    assert found.pop(("gemm", "FP32", "DRAM")) == (1e11, 1e10, 10, 3.5e11, 2e10, 2e11, 50, "DRAM")
+    assert found.pop(("gemm", "FP32", "L2")) == (1e11, 2e10, 5, 3.5e11, None, None, None, None)  # no peak was measured
+    assert found.pop(("gemm", "FP32", "L1")) == (1e11, 0, None, 3.5e11, 1.75e12, 3.5e11, pytest.approx(100 / 3.5), "FP32")  # no bytes
+    assert found.pop(("gemm", "tensor BF16", "DRAM")) == (5e8, 1e10, .05, 1.75e12, 2e10, 1e9, 50, "DRAM")
+    assert found.pop(("copy", "none", "DRAM")) == (0, 1.5e10, 0, None, 2e10, None, 75, "DRAM")  # it does not compute
+    assert found.pop(("half", "FP16", "DRAM")) == (8e9, 1e10, .8, None, None, None, None, None)  # of pairs; FP32 lacks a value
+    assert found.pop(("cached", "FP32", "L1")) == pytest.approx((1e11, 4e9, 25, 2e11, 1e12, 2e11, 50, "FP32"))
+    assert set(found) == {("gemm", "tensor BF16", "L2"), ("gemm", "tensor BF16", "L1")}  # and no other types, no barrier
+    second = points(pitot, roofline, "--since", "1500us", "--kernel", "gemm")
+    assert second["gemm", "FP32", "DRAM"][0] == 1e11 and second["gemm", "FP32", "DRAM"][3] == 4e11
+
+
+def test_share_of_attainable(pitot, roofline):
+    """It is what was achieved, of the smaller one of peak and intensity times bandwidth."""
+    known = [p for p in points(pitot, roofline).values() if p[5] is not None]
+    assert len(known) == 5
+    for flops, _, intensity, peak, width, attainable, percent, _ in known:
+        assert attainable == pytest.approx(min(peak, intensity * width) if intensity is not None else peak)
+        assert percent == pytest.approx(100 * flops / attainable)
+
+
+def test_occupancy_and_hints(pitot, roofline):
+    kernels = {k["kernel"]: k for k in pitot("report", roofline, "--json", json_output=True)["counters"]["kernels"]}
+    gemm, barrier = kernels["gemm"], kernels["barrier"]
+    assert [gemm[f"{unit}_percent"] for unit in ("sm", "memory", "dram", "l2", "l1", "occupancy", "theoretical")] == [31, 88, 87, 88, None, 40, 100]
+    assert (gemm["limiter"], barrier["limiter"], barrier["theoretical_percent"]) == ("warps", "blocks", 50)
+    assert {name: k["hint"] for name, k in kernels.items()} == {
+        "gemm": "memory-bound: DRAM 87.0% of peak, SM 31.0%; occupancy 40.0% of theoretical 100.0% (limited by warps); "
+                "tail: 300 blocks on 132 SMs x 2, the last 36 of them on 13.6% of the places",
+        "copy": "memory-bound: L2 89.0% of peak, SM 5.0%",
+        "half": "compute-bound: SM 75.0% of peak, memory 30.0%; occupancy 10.0% of theoretical 100.0% (limited by warps)",
+        "barrier": "neither SM nor memory reaches 60% of its peak: memory 2.0% of peak, SM 1.0%",
+        "cached": None}
 
 
 def test_without_counters(pitot, make_recording, tmp_path):
@@ -106,7 +180,7 @@ def test_perfetto(pitot, recording, tmp_path):
     assert units == {TIME: ([19], [], [6]), BYTES: ([7], [22], [6]), HIT_RATE: ([37], [], [6])}
 
 
-def test_keys(source, pitot, recording):
+def test_keys(source, pitot, roofline):
     text = (source / "docs" / "report.md").read_text()
-    for row in counters(pitot, recording)[1].values():
-        assert all(f"`{key}`" in text for key in row)
+    shown = pitot("report", roofline, "--json", json_output=True)["counters"]
+    assert all(f"`{key}`" in text for name in ("kernels", "roofline", "metrics") for row in shown[name] for key in row)

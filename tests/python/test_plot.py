@@ -37,7 +37,7 @@ def ticks(axis):
     return [label.get_text() for label in axis.get_ticklabels()]
 
 
-@pytest.mark.parametrize("name", ["timeline", "utilization", "hotspots", "memory", "stalls"])
+@pytest.mark.parametrize("name", ["timeline", "utilization", "hotspots", "memory", "stalls", "roofline"])
 @pytest.mark.parametrize("kind", ["varied", "cpu_only"])
 def test_every_picture_of_every_recording(package, make_recording, tmp_path, kind, name):
     recording = package.open(make_recording(tmp_path / "r.pitot", kind))
@@ -250,3 +250,23 @@ def test_viz_wants_to_be_told_what_to_open(viz, package, monkeypatch):
     monkeypatch.setattr(viz, "_sessions", [])
     with pytest.raises(package.Error, match="call viz.init"):
         viz.show()
+
+
+def test_the_roofline_is_the_reports(package, make_recording, tmp_path, plot):
+    recording = package.open(make_recording(tmp_path / "r.pitot", "roofline"))
+    points = [p for p in recording.report()["counters"]["roofline"] if p["flops"] and p["intensity"]]
+    ax = recording.plot.roofline()
+    drawn = {pair for line in ax.lines if line.get_marker() == "o" for pair in zip(*line.get_data())}
+    assert drawn == {(p["intensity"], p["flops"]) for p in points} and len(drawn) == 6
+    assert texts(ax) == ["DRAM 20 GB/s", "L2: no peak measured", "L1 1000 GB/s"]
+    labels = {text.get_text(): text.xy for text in ax.texts}
+    assert labels["FP32 350 GFLOP/s"][1] == 3.5e11 and labels["gemm, FP32"] == (10, 1e11) and labels["half, FP16"] == (0.8, 8e9)
+    for line in ax.lines:  # a roof of memory ends at the highest roof of a type, one of a type begins at the highest of memory
+        if line.get_marker() != "o" and len(line.get_xdata()):
+            (left, right), (low, high) = line.get_data()
+            assert (high == 1.75e12 and high / right in (2e10, 1e12)) if low < high else left == pytest.approx(high / 1e12)
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert "cached, FP32" not in {text.get_text() for text in recording.plot.roofline(top=1).texts}
+    only = recording.plot.roofline(kernel="half")  # no peak is known
+    assert [len(line.get_xdata()) for line in only.lines] == [0, 1] and texts(only) == ["DRAM: no peak measured"]
+    assert "was recorded" in recording.plot.roofline(kernel="copy").texts[0].get_text()

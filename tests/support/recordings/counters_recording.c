@@ -1,6 +1,7 @@
 /*
  * counters_recording.c: two processes whose kernels were measured by hardware counters: "gemm" three times, for 100, 300 and 600 us, "copy"
- * once in each, and launches that were not measured. Both number their launches alike.
+ * once in each, and launches that were not measured. Both number their launches alike. And kernels whose records have no times, as those
+ * that CUPTI replays, for rooflines: a GPU of 1 to 2 GHz with round peaks.
  */
 #include <math.h>
 #include <string.h>
@@ -81,5 +82,131 @@ void recording_counters(const char *folder)
 	copy = maker_config(m, "copy", 8, 128);
 	launch(m, copy, 1, 40);
 	value(m, 1, TIME, 36000);
+	maker_close(m, START + 20000 * US);
+}
+
+/* --- roofline --- */
+
+#define SASS(type) "smsp__sass_thread_inst_executed_op_" type "_pred_on.sum"
+#define METRIC_NAMES(M)                                                                            \
+	M(NS, "gpu__time_duration.sum", "nanosecond")                                              \
+	M(SM, "sm__throughput.avg.pct_of_peak_sustained_elapsed", "percent")                       \
+	M(MEMORY, "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed", "percent")   \
+	M(DRAM, "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", "percent")               \
+	M(L2, "lts__throughput.avg.pct_of_peak_sustained_elapsed", "percent")                      \
+	M(WARPS, "sm__warps_active.avg.pct_of_peak_sustained_active", "percent")                   \
+	M(SM_CLOCK, "sm__cycles_elapsed.avg.per_second", "gpc_cycle/second")                       \
+	M(DRAM_CLOCK, "dram__cycles_elapsed.avg.per_second", "dram_cycle/second")                  \
+	M(DRAM_BYTES, "dram__bytes.sum", "byte")                                                   \
+	M(DRAM_PEAK, "dram__bytes.sum.peak_sustained", "byte/dram_cycle")                          \
+	M(L2_BYTES, "lts__t_bytes.sum", "byte")                                                    \
+	M(L1_BYTES, "l1tex__t_bytes.sum", "byte")                                                  \
+	M(L1_PEAK, "l1tex__t_bytes.sum.peak_sustained", "byte/gpc_cycle")                          \
+	M(FADD, SASS("fadd"), "instruction")                                                       \
+	M(FMUL, SASS("fmul"), "instruction")                                                       \
+	M(FFMA, SASS("ffma"), "instruction")                                                       \
+	M(FFMA_PEAK, SASS("ffma") ".peak_sustained", "instruction/gpc_cycle")                      \
+	M(HADD, SASS("hadd"), "instruction")                                                       \
+	M(HMUL, SASS("hmul"), "instruction")                                                       \
+	M(HFMA, SASS("hfma"), "instruction")                                                       \
+	M(BF16, "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "math_op")                            \
+	M(BF16_PEAK, "sm__ops_path_tensor_src_bf16_dst_fp32.sum.peak_sustained",                   \
+	  "math_op/gpc_cycle")                                                                     \
+	M(RPC, "fbpa__requests.sum", "request")
+
+enum {
+#define M(name, text, unit) ROOFLINE_##name,
+	METRIC_NAMES(M)
+#undef M
+		ROOFLINE_METRICS
+};
+
+/* 0: missing, as NAN is: CUPTI gave no number. So as not to be missing, 0 is written as NOTHING. */
+#define NOTHING -1.0
+
+static void measured(struct maker *m, uint32_t config, uint64_t correlation, const double *values)
+{
+	uint64_t at = START + correlation * 1000 * US;
+	struct row_kernel row = {
+		.config = config, .correlation = correlation, .context = 1, .stream = 7
+	};
+
+	maker_call(m, MAKER_LAUNCH, 100, at, at + 500 * US, correlation);
+	ROW_MISSING(&row, kernel, start_ns);
+	ROW_MISSING(&row, kernel, end_ns);
+	ROW_MISSING(&row, kernel, graph);
+	ROW_MISSING(&row, kernel, graph_node);
+	writer_append(m->writer, TABLE_kernel, &row);
+	for (uint32_t i = 0; i < ROOFLINE_METRICS; i++)
+		if (values[i] != 0)
+			value(m, correlation, i + 1, values[i] == NOTHING ? 0 : values[i]);
+}
+
+#define V(name) [ROOFLINE_##name]
+
+/* Launches 1 and 2 of gemm, 3 of copy, 4 and 5 of half, of which one value is missing, 6 of barrier, 7 of cached, 8 not measured. */
+void recording_roofline(const char *folder)
+{
+	static const struct {
+		const char *name;
+		uint32_t grid, block;
+	} kernels[] = { { "_Z4gemmPf", 300, 1024 },
+			{ "copy", 132, 256 },
+			{ "half", 132, 256 },
+			{ "barrier", 1, 32 },
+			{ "cached", 132, 256 } };
+	double gemm[] = { V(NS) = 1000,        V(SM) = 31,          V(MEMORY) = 88,
+			  V(DRAM) = 87,        V(L2) = 88,          V(WARPS) = 40,
+			  V(SM_CLOCK) = 1e9,   V(DRAM_CLOCK) = 1e9, V(DRAM_BYTES) = 10000,
+			  V(DRAM_PEAK) = 20,   V(L2_BYTES) = 20000, V(L1_BYTES) = NOTHING,
+			  V(L1_PEAK) = 1000,   V(FADD) = 10000,     V(FMUL) = 10000,
+			  V(FFMA) = 40000,     V(FFMA_PEAK) = 100,  V(HADD) = NOTHING,
+			  V(HMUL) = NOTHING,   V(HFMA) = NOTHING,   V(BF16) = 1000,
+			  V(BF16_PEAK) = 1000, V(RPC) = 7 };
+	double copy[] = { V(NS) = 2000,          V(SM) = 5,         V(MEMORY) = 90,
+			  V(DRAM) = 20,          V(L2) = 89,        V(DRAM_CLOCK) = 1e9,
+			  V(DRAM_BYTES) = 30000, V(DRAM_PEAK) = 20, V(FADD) = NOTHING,
+			  V(FMUL) = NOTHING,     V(FFMA) = NOTHING, [ROOFLINE_RPC] = NOTHING };
+	double half[] = { V(NS) = 100,
+			  V(SM) = 75,
+			  V(MEMORY) = 30,
+			  V(WARPS) = 10,
+			  V(SM_CLOCK) = 1e9,
+			  V(DRAM_BYTES) = 1000,
+			  V(FADD) = 5,
+			  V(FMUL) = 5,
+			  V(FFMA) = 5,
+			  V(HADD) = 100,
+			  V(HMUL) = 100,
+			  V(HFMA) = 100,
+			  [ROOFLINE_RPC] = NOTHING };
+	double barrier[] = { V(NS) = 50, V(SM) = 1, V(MEMORY) = 2, [ROOFLINE_RPC] = NOTHING };
+	double cached[] = { V(NS) = 10,        V(SM_CLOCK) = 1e9,  V(L1_BYTES) = 40,
+			    V(L1_PEAK) = 1000, V(FADD) = 900,      V(FMUL) = NOTHING,
+			    V(FFMA) = 50,      V(FFMA_PEAK) = 100, [ROOFLINE_RPC] = NOTHING };
+	struct maker *m = maker_begin(folder, 100, START, "./app");
+	uint32_t configs[ARRAY_SIZE(kernels)];
+
+	maker_device(m, 0, START);
+#define M(name, text, unit) metric(m, ROOFLINE_##name + 1, text, unit);
+	METRIC_NAMES(M)
+#undef M
+	for (size_t i = 0; i < ARRAY_SIZE(kernels); i++)
+		configs[i] = maker_config(m, kernels[i].name, kernels[i].grid, kernels[i].block);
+	measured(m, configs[0], 1, gemm);
+	for (uint32_t i = 0; i < ROOFLINE_METRICS; i++)
+		gemm[i] *= i == ROOFLINE_NS || i == ROOFLINE_DRAM_BYTES || i == ROOFLINE_L2_BYTES ||
+					   (i >= ROOFLINE_FADD && i <= ROOFLINE_FFMA)
+				   ? 3
+				   : 1;
+	gemm[ROOFLINE_SM_CLOCK] = 2e9;
+	measured(m, configs[0], 2, gemm);
+	measured(m, configs[1], 3, copy);
+	measured(m, configs[2], 4, half);
+	half[ROOFLINE_FFMA] = NAN;
+	measured(m, configs[2], 5, half);
+	measured(m, configs[3], 6, barrier);
+	measured(m, configs[4], 7, cached);
+	launch(m, configs[1], 8, 5000);
 	maker_close(m, START + 20000 * US);
 }

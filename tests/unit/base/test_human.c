@@ -75,6 +75,13 @@ static void rates(void **state)
 	EXPECT(human_rate(&out, 1, 1), "1.0 GB/s");
 	EXPECT(human_rate(&out, 0, 5), "0 B/s");
 	EXPECT(human_rate(&out, 5, 0), "-");
+	EXPECT(human_si(&out, 0, "FLOP/s"), "0 FLOP/s");
+	EXPECT(human_si(&out, 999.4, "Hz"), "999 Hz");
+	EXPECT(human_si(&out, 999.5, "Hz"), "1.00 kHz");
+	EXPECT(human_si(&out, 9.996e9, "B/s"), "10.0 GB/s");
+	EXPECT(human_si(&out, 99.94e12, "B/s"), "99.9 TB/s");
+	EXPECT(human_si(&out, 99.96e12, "B/s"), "100 TB/s");
+	EXPECT(human_si(&out, 2e21, "B/s"), "2000 EB/s");
 	EXPECT(human_rate(&out, UINT64_MAX, 1), "18446.7 PB/s");
 }
 
