@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analysis/groups.h"
+#include "analysis/occupancy.h"
 #include "analysis/report.h"
 #include "trace/metric_values.h"
 
@@ -22,7 +23,7 @@ struct adding {
 #define ELAPSED ".avg.pct_of_peak_sustained_elapsed"
 #define ACTIVE ".avg.pct_of_peak_sustained_active"
 
-static const char *const shares[COUNTER_SHARES] = {
+static const char *const shares[SHARE_THEORETICAL] = {
 	[SHARE_SM] = "sm__throughput" ELAPSED,
 	[SHARE_MEMORY] = "gpu__compute_memory_throughput" ELAPSED,
 	[SHARE_DRAM] = "gpu__dram_throughput" ELAPSED,
@@ -175,9 +176,21 @@ ORDER(by_kernel, struct counter_of_kernel, UP(number) ?: UP(group) ?: UP(order) 
 
 static void add_share(struct counted_kernel *kernel, const char *metric, double value)
 {
-	for (size_t i = 0; i < COUNTER_SHARES; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(shares); i++)
 		if (!strcmp(metric, shares[i]))
 			kernel->percent[i] = value;
+}
+
+static void init_shares(struct counted_kernel *kernel, const struct trace *t)
+{
+	struct occupancy o;
+
+	for (size_t i = 0; i < COUNTER_SHARES; i++)
+		kernel->percent[i] = NAN;
+	if (occupancy_of_rows(t, kernel->device, kernel->config, &o) < 0 || !o.blocks)
+		return;
+	kernel->percent[SHARE_THEORETICAL] = 100.0 * o.warps / o.max_warps;
+	kernel->limiter = (uint8_t)o.limiter;
 }
 
 /* Numbers kernels anew, in their order. */
@@ -195,8 +208,7 @@ static int finish(struct adding *a)
 
 		places[k->number] = (uint32_t)i;
 		k->number = (uint32_t)i;
-		for (size_t j = 0; j < COUNTER_SHARES; j++)
-			k->percent[j] = NAN;
+		init_shares(k, a->report->trace);
 	}
 	for (size_t i = 0; i < a->counters.items.count; i++) {
 		struct counter_of_kernel *c = &a->counters.items.data[i];

@@ -31,6 +31,7 @@ enum counter_share {
 	SHARE_L2,
 	SHARE_L1,
 	SHARE_OCCUPANCY, /* warps of those that a multiprocessor can hold */
+	SHARE_THEORETICAL, /* those of them that fit, of the first launch; not measured */
 	COUNTER_SHARES,
 };
 
@@ -41,7 +42,8 @@ struct counted_kernel {
 	uint64_t launches, timed; /* timed: those of which the time is known */
 	double total_ns;
 	size_t first, end; /* its items */
-	double percent[COUNTER_SHARES]; /* NAN: not measured */
+	double percent[COUNTER_SHARES]; /* NAN: unknown */
+	uint8_t limiter; /* enum occupancy_limiter, of SHARE_THEORETICAL */
 };
 
 struct counter_of_kernel {

@@ -34,14 +34,7 @@ static void add_name(const struct report_view *v, uint32_t name, struct strbuf *
 
 /* --- kernels --- */
 
-/* Of its first launch. false: not known. */
-static bool find_occupancy(const struct report_view *v, const struct counted_kernel *k,
-			   struct occupancy *o)
-{
-	return occupancy_of_rows(v->report->trace, k->device, k->config, o) == 0 && o->blocks;
-}
-
-/* "; memory-bound: DRAM 87.0% of peak, SM 31.0%" */
+/* "memory-bound: DRAM 87.0% of peak, SM 31.0%" */
 static void add_bound(const double *percent, struct strbuf *out)
 {
 	double sm = percent[SHARE_SM], memory = percent[SHARE_MEMORY];
@@ -53,10 +46,9 @@ static void add_bound(const double *percent, struct strbuf *out)
 	if (isnan(sm) || isnan(memory))
 		return;
 	if (MAX(sm, memory) < BOUND_PERCENT)
-		strbuf_addf(out,
-			    "; neither SM nor memory reaches %d%% of its peak: ", BOUND_PERCENT);
+		strbuf_addf(out, "neither SM nor memory reaches %d%% of its peak: ", BOUND_PERCENT);
 	else
-		strbuf_adds(out, memory > sm ? "; memory-bound: " : "; compute-bound: ");
+		strbuf_adds(out, memory > sm ? "memory-bound: " : "compute-bound: ");
 	if (memory > sm)
 		strbuf_addf(out, "%s %.1f%% of peak, SM %.1f%%", name, percent[unit], sm);
 	else
@@ -67,19 +59,17 @@ static void add_bound(const double *percent, struct strbuf *out)
 static void add_hint(const struct report_view *v, const struct counted_kernel *k,
 		     struct strbuf *out)
 {
+	double achieved = k->percent[SHARE_OCCUPANCY], fits = k->percent[SHARE_THEORETICAL];
 	_cleanup_strbuf_ struct strbuf tail = STRBUF_INIT;
-	double achieved = k->percent[SHARE_OCCUPANCY];
-	size_t before = out->length;
-	struct occupancy o;
 
 	add_bound(k->percent, out);
 	if (!isnan(achieved))
-		strbuf_addf(out, "; occupancy %.1f%%", achieved);
-	if (!isnan(achieved) && find_occupancy(v, k, &o))
-		strbuf_addf(out, " of theoretical %.1f%% (limited by %s)",
-			    100.0 * o.warps / o.max_warps, occupancy_limiter_name(o.limiter));
+		strbuf_addf(out, "%soccupancy %.1f%%", out->length ? "; " : "", achieved);
+	if (!isnan(achieved + fits))
+		strbuf_addf(out, " of theoretical %.1f%% (limited by %s)", fits,
+			    occupancy_limiter_name(k->limiter));
 	report_tail_text(v->report, k->device, k->config, &tail);
-	if (out->length > before && tail.length)
+	if (out->length && tail.length)
 		strbuf_addf(out, "; tail: %s", strbuf_text(&tail));
 }
 
@@ -96,7 +86,7 @@ static void add_hints(const struct report_view *v, struct strbuf *out)
 			continue;
 		add_name(v, c->kernels[i].name, &name);
 		text_safe(out, strbuf_text(&name), name.length);
-		strbuf_addf(out, ": %s\n", strbuf_text(&hint) + strlen("; "));
+		strbuf_addf(out, ": %s\n", strbuf_text(&hint));
 	}
 }
 
@@ -104,37 +94,8 @@ ROW_READ(read_name, struct counted_kernel, add_name(v, row->name, &out->text))
 ROW_READ(read_mean, struct counted_kernel,
 	 out->n = (uint64_t)(MIN(row->total_ns / (double)row->timed, 1e18) + 0.5))
 
-static void read_hint(const struct report_view *v, const void *row, struct value *out)
-{
-	_cleanup_strbuf_ struct strbuf hint = STRBUF_INIT;
-
-	add_hint(v, row, &hint);
-	if (hint.length)
-		strbuf_adds(&out->text, strbuf_text(&hint) + strlen("; "));
-	else
-		out->state = VALUE_UNKNOWN;
-}
-
-static void read_theoretical(const struct report_view *v, const void *row, struct value *out)
-{
-	double percent = NAN;
-	struct occupancy o;
-
-	if (find_occupancy(v, row, &o))
-		percent = 100.0 * o.warps / o.max_warps;
-	out->state = isnan(percent) ? VALUE_UNKNOWN : VALUE_KNOWN;
-	memcpy(&out->n, &percent, sizeof(percent));
-}
-
-static void read_limiter(const struct report_view *v, const void *row, struct value *out)
-{
-	struct occupancy o;
-
-	if (find_occupancy(v, row, &o))
-		strbuf_adds(&out->text, occupancy_limiter_name(o.limiter));
-	else
-		out->state = VALUE_UNKNOWN;
-}
+ROW_READ(read_hint, struct counted_kernel, add_hint(v, row, &out->text))
+ROW_IF(has_theoretical, struct counted_kernel, !isnan(row->percent[SHARE_THEORETICAL]))
 
 #define KERNEL(member) MEMBER(struct counted_kernel, member)
 
@@ -149,8 +110,9 @@ static const struct field kernel_fields[] = {
 	FIELD("l2_percent", "L2", PERCENT, KERNEL(percent[SHARE_L2])),
 	FIELD("l1_percent", "L1", PERCENT, KERNEL(percent[SHARE_L1])),
 	FIELD("occupancy_percent", "occupancy", PERCENT, KERNEL(percent[SHARE_OCCUPANCY])),
-	FIELD("theoretical_percent", "theoretical", PERCENT, .value = read_theoretical),
-	FIELD("limiter", "limited by", TEXT, .value = read_limiter, LEFT_COLUMN),
+	FIELD("theoretical_percent", "theoretical", PERCENT, KERNEL(percent[SHARE_THEORETICAL])),
+	FIELD("limiter", "limited by", CHOICE, KERNEL(limiter), .names = occupancy_limiter_name,
+	      .when = has_theoretical, .null = true, LEFT_COLUMN),
 	FIELD("hint", NULL, TEXT, .value = read_hint),
 };
 

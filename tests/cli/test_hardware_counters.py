@@ -126,7 +126,7 @@ def test_occupancy_and_hints(pitot, roofline):
         "copy": "memory-bound: L2 89.0% of peak, SM 5.0%",
         "half": "compute-bound: SM 75.0% of peak, memory 30.0%; occupancy 10.0% of theoretical 100.0% (limited by warps)",
         "barrier": "neither SM nor memory reaches 60% of its peak: memory 2.0% of peak, SM 1.0%",
-        "cached": None}
+        "cached": ""}
 
 
 def test_without_counters(pitot, make_recording, tmp_path):
