@@ -21,36 +21,31 @@ struct part {
 	const char *base;
 	enum roof roof;
 	unsigned operations;
-	bool has_peak;
 };
 
-#define SASS(letter, roof, operations)                                                             \
-	{ "smsp__sass_thread_inst_executed_op_" letter "fma_pred_on", roof, 2 * operations,        \
-	  true },                                                                                  \
-		{ "smsp__sass_thread_inst_executed_op_" letter "add_pred_on", roof, operations,    \
-		  false },                                                                         \
-	{                                                                                          \
-		"smsp__sass_thread_inst_executed_op_" letter "mul_pred_on", roof, operations       \
-	}
-#define TENSOR(type, roof)                                                                         \
-	{                                                                                          \
-		"sm__ops_path_tensor_src_" type, ROOF_TENSOR_##roof, 1, true                       \
-	}
+#define SASS(type) "smsp__sass_thread_inst_executed_op_" type "_pred_on"
+#define TENSOR(type) "sm__ops_path_tensor_src_" type
 
 static const struct part parts[] = {
-	{ "dram__bytes", ROOF_DRAM, 1, true },
-	{ "lts__t_bytes", ROOF_L2, 1, true },
-	{ "l1tex__t_bytes", ROOF_L1, 1, true },
-	SASS("d", ROOF_FP64, 1),
-	SASS("f", ROOF_FP32, 1),
-	SASS("h", ROOF_FP16, 2),
-	TENSOR("fp64", FP64),
-	TENSOR("tf32_dst_fp32", TF32),
-	TENSOR("bf16_dst_fp32", BF16),
-	TENSOR("fp16", FP16),
-	TENSOR("fp16_dst_fp16", FP16_FP16),
-	TENSOR("fp16_dst_fp32", FP16_FP32),
-	TENSOR("fp8", FP8),
+	{ "dram__bytes", ROOF_DRAM, 1 },
+	{ "lts__t_bytes", ROOF_L2, 1 },
+	{ "l1tex__t_bytes", ROOF_L1, 1 },
+	{ SASS("dfma"), ROOF_FP64, 2 },
+	{ SASS("dadd"), ROOF_FP64, 1 },
+	{ SASS("dmul"), ROOF_FP64, 1 },
+	{ SASS("ffma"), ROOF_FP32, 2 },
+	{ SASS("fadd"), ROOF_FP32, 1 },
+	{ SASS("fmul"), ROOF_FP32, 1 },
+	{ SASS("hfma"), ROOF_FP16, 4 },
+	{ SASS("hadd"), ROOF_FP16, 2 },
+	{ SASS("hmul"), ROOF_FP16, 2 },
+	{ TENSOR("fp64"), ROOF_TENSOR_FP64, 1 },
+	{ TENSOR("tf32_dst_fp32"), ROOF_TENSOR_TF32, 1 },
+	{ TENSOR("bf16_dst_fp32"), ROOF_TENSOR_BF16, 1 },
+	{ TENSOR("fp16"), ROOF_TENSOR_FP16, 1 },
+	{ TENSOR("fp16_dst_fp16"), ROOF_TENSOR_FP16_FP16, 1 },
+	{ TENSOR("fp16_dst_fp32"), ROOF_TENSOR_FP16_FP32, 1 },
+	{ TENSOR("fp8"), ROOF_TENSOR_FP8, 1 },
 };
 
 const char *roof_name(unsigned roof)
@@ -86,7 +81,8 @@ static void add_metric(struct measured *m, const char *metric, double value)
 		if (!strcmp(metric + length, ".sum")) {
 			m->work[p->roof] += value * p->operations;
 			m->parts |= 1u << i;
-		} else if (p->has_peak && !strcmp(metric + length, ".sum.peak_sustained")) {
+		} else if ((!i || p[-1].roof != p->roof) &&
+			   !strcmp(metric + length, ".sum.peak_sustained")) {
 			m->peak[p->roof] = value * p->operations;
 		}
 	}
