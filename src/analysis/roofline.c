@@ -101,8 +101,10 @@ static struct measured measure(const struct trace *t, const struct counters *c,
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		if (!(m.parts >> i & 1))
 			m.work[parts[i].roof] = NAN;
-	for (size_t i = 0; i < ROOFS_END; i++)
+	for (size_t i = 0; i < ROOFS_END; i++) {
 		m.peak[i] *= m.clock[MIN(i, ARRAY_SIZE(clocks) - 1)];
+		m.peak[i] = m.peak[i] > 0 ? m.peak[i] : NAN;
+	}
 	return m;
 }
 

@@ -31,7 +31,7 @@ enum roof {
 	ROOFS(R)
 #undef R
 		ROOFS_END,
-	ROOF_NONE = ROOFS_END, /* the type of a kernel that did not compute; an unknown limit */
+	ROOF_NONE = ROOFS_END, /* the type where none that was measured was used; an unknown limit */
 	ROOF_TYPES = ROOF_FP64, /* the first; levels are before it */
 };
 

@@ -76,14 +76,15 @@ static void add_hint(const struct report_view *v, const struct counted_kernel *k
 static void add_hints(const struct report_view *v, struct strbuf *out)
 {
 	const struct counters *c = v->report->counters;
-	size_t shown = is_asked_for(v) ? c->kernel_count : MIN(c->kernel_count, HINTS_SHOWN);
+	size_t most = is_asked_for(v) ? c->kernel_count : HINTS_SHOWN, shown = 0;
 
-	for (size_t i = 0; i < shown; i++) {
+	for (size_t i = 0; i < c->kernel_count && shown < most; i++) {
 		_cleanup_strbuf_ struct strbuf hint = STRBUF_INIT, name = STRBUF_INIT;
 
 		add_hint(v, &c->kernels[i], &hint);
 		if (!hint.length)
 			continue;
+		shown++;
 		add_name(v, c->kernels[i].name, &name);
 		text_safe(out, strbuf_text(&name), name.length);
 		strbuf_addf(out, ": %s\n", strbuf_text(&hint));

@@ -266,7 +266,7 @@ def test_the_roofline_is_the_reports(package, make_recording, tmp_path, plot):
             (left, right), (low, high) = line.get_data()
             assert (high == 1.75e12 and high / right in (2e10, 1e12)) if low < high else left == pytest.approx(high / 1e12)
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-    assert "cached, FP32" not in {text.get_text() for text in recording.plot.roofline(top=1).texts}
+    assert "gemm, FP32" not in {text.get_text() for text in recording.plot.roofline(top=1).texts}
     only = recording.plot.roofline(kernel="half")  # no peak is known
     assert [len(line.get_xdata()) for line in only.lines] == [0, 1] and texts(only) == ["DRAM: no peak measured"]
     assert "was recorded" in recording.plot.roofline(kernel="copy").texts[0].get_text()
