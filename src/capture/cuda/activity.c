@@ -8,7 +8,7 @@
 #include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
 #include "capture/cuda/share/share.h"
-#include "capture/engines/range_profiler.h"
+#include "capture/engines/launch_engine.h"
 #include "format/rows.h"
 
 #define ID_NONE UINT32_MAX /* what CUPTI writes for "no such id" */
@@ -136,7 +136,7 @@ static struct span kernel_span(struct writer *w, const struct record_kernel *r)
 	struct span s = { 0 };
 
 	if (unlikely(!r->start && !r->end) && !r->graph_node &&
-	    range_profiler_times(w, r->correlation, &s.start, &s.end))
+	    launch_engine_times(w, r->correlation, &s.start, &s.end))
 		return s;
 	return work_span(r->start, r->end);
 }

@@ -9,7 +9,7 @@
 #include "capture/cuda/graph_nodes.h"
 #include "capture/cuda/share/share.h"
 #include "capture/engines/pc_sampling.h"
-#include "capture/engines/range_profiler.h"
+#include "capture/engines/launch_engine.h"
 #include "capture/stack_capture.h"
 #include "capture/ring.h"
 
@@ -162,13 +162,13 @@ static void on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 	case CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING:
 		atomic_store(&module_unloaded, true);
 		pc_sampling_callback(cbid, data);
-		range_profiler_callback(cbid, data);
+		launch_engine_callback(cbid, data);
 		break;
 	case CUPTI_CBID_RESOURCE_MODULE_LOADED:
 	case CUPTI_CBID_RESOURCE_CONTEXT_CREATED:
 	case CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING:
 		pc_sampling_callback(cbid, data);
-		range_profiler_callback(cbid, data);
+		launch_engine_callback(cbid, data);
 		break;
 	default:
 		graph_nodes_callback(cbid, data);
@@ -272,13 +272,13 @@ static void CUPTIAPI on_callback_with_launches(void *user, CUpti_CallbackDomain 
 	bool is_graph = f && f->kind == api_kind_graph_launch,
 	     is_launch = is_graph || (f && f->kind == api_kind_launch);
 
-	if (range_profiler_calls())
+	if (launch_engine_calls())
 		return;
 	if (is_launch && data->callbackSite == CUPTI_API_ENTER)
-		range_profiler_enter(data, f->name, is_graph);
+		launch_engine_enter(data, f->name, is_graph);
 	on_callback(user, domain, cbid, info);
 	if (is_launch && data->callbackSite == CUPTI_API_EXIT)
-		range_profiler_exit(data);
+		launch_engine_exit(data);
 }
 
 static void find_functions(const struct cupti *cupti)

@@ -30,7 +30,7 @@
 #include "capture/cuda/share/share.h"
 #include "capture/engines/pc_contexts.h"
 #include "capture/engines/pc_sampling.h"
-#include "capture/engines/range_profiler.h"
+#include "capture/engines/launch_engine.h"
 #include "capture/log.h"
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
@@ -183,7 +183,7 @@ static bool subscribe(void)
 		pc_sampling_attach(&self.cupti, self.subscriber, self.has_past);
 		api_calls_watch(&self.cupti, self.subscriber, NULL);
 	} else if (engine == SETTING_ENGINE_RANGE_PROFILER) {
-		range_profiler_attach(&self.cupti, self.subscriber);
+		launch_engine_attach(engine, &self.cupti, self.subscriber);
 	}
 	return true;
 }
@@ -195,7 +195,7 @@ static void follow_kinds(void)
 	if (self.followed.engine == SETTING_ENGINE_PC_SAMPLING)
 		pc_sampling_missed();
 	else if (self.followed.engine == SETTING_ENGINE_RANGE_PROFILER)
-		range_profiler_missed();
+		launch_engine_missed();
 }
 
 static void watch_calls(void)
@@ -284,7 +284,7 @@ static void become_dormant(void)
 /* Whether CUPTI bears it while an engine has contexts is not known. */
 static void unsubscribe(void)
 {
-	if (pc_sampling_detach() && range_profiler_detach()) {
+	if (pc_sampling_detach() && launch_engine_detach()) {
 		activity_kinds_disable(&self.cupti, false);
 		vendor_enter("cuptiUnsubscribe");
 		set_zeroed(0);

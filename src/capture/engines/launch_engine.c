@@ -1,0 +1,560 @@
+/*
+ * launch_engine.c: which launches are measured, and when. The callback of a launch that is wanted claims the engine, and that of its end
+ * lets it go; in between, all that CUPTI is asked is asked on that thread. Nobody waits for a claim but a callback whose context is about to
+ * go, and the vendor thread that is about to unsubscribe, both for a moment: a launch that finds the engine claimed is not measured, and
+ * counted. If it is a launch in the same context, it was within the other's range: neither has values.
+ *
+ * A launch into a stream that captures a graph runs later, if ever, and is left alone; so are launches of graphs.
+ */
+#include "capture/engines/launch_engine.h"
+
+#include "capture/engines/engine_notes.h"
+
+#ifdef PITOT_HAS_PROFILER_HOST
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/map.h"
+#include "capture/capability_notes.h"
+#include "capture/cuda/api_calls.h"
+#include "capture/engines/range_choice.h"
+#include "capture/log.h"
+#include "format/rows.h"
+
+#define QUEUE_BYTES ((size_t)64 << 20) /* of launches that wait for the collector */
+#define FAILURES_MAX 3u /* one after the other */
+#define DESTROY_WAIT_NS (200 * NS_PER_MS)
+#define DETACH_WAIT_NS (PITOT_SLOWNESS * NS_PER_S)
+
+static const struct launch_engine *const engines[] = { &range_profiler_engine };
+
+static struct {
+	const struct launch_engine
+		*engine; /* that a session wants or wanted; from before `wanted` is set */
+	_Atomic(const struct cupti *) cupti; /* NULL: not attached */
+	atomic_uint inside; /* callbacks */
+	atomic_bool
+		active; /* a window of a session with this engine is open, and launches are still to be measured */
+	atomic_bool wanted; /* by a session that is there */
+	atomic_bool refuses, refused; /* for good */
+	char refusal[400]; /* written between the two */
+	atomic_bool missed, graphs_noted;
+	char metrics[OPTION_TEXT_MAX]; /* from before `wanted` is set */
+
+	/* Of the thread that has claimed the engine. */
+	atomic_uintptr_t owner; /* pthread_self(); 0: nobody */
+	_Atomic(CUcontext) measuring; /* between start and stop */
+	atomic_bool disturbed;
+	uint32_t correlation;
+	uint64_t begun_ns, ended_ns;
+	unsigned failures;
+
+	_Atomic(CUcontext) abandoned; /* gone while another thread measured in it */
+	atomic_uint_fast64_t setups, setup_ns, replays, replay_ns, unmeasured, lost;
+
+	pthread_mutex_t queue_lock; /* held for moments */
+	struct measured *oldest, **end;
+	size_t queued_bytes;
+
+	/* The collector's: */
+	struct map starts, ends; /* of measured kernels, by the 32-bit correlation id */
+	uint64_t since_ns, setups_reported, setup_ns_reported, replays_reported, replay_ns_reported,
+		unmeasured_reported, lost_reported;
+} self = { .queue_lock = PTHREAD_MUTEX_INITIALIZER, .end = &self.oldest };
+
+static __thread bool calling __attribute__((tls_model("initial-exec")));
+
+const char *launch_engine_metrics(void)
+{
+	return self.metrics;
+}
+
+void launch_engine_refuse(const char *format, ...)
+{
+	va_list args;
+
+	atomic_store(&self.active, false);
+	if (atomic_exchange(&self.refuses, true))
+		return;
+	va_start(args, format);
+	vsnprintf(self.refusal, sizeof(self.refusal), format, args);
+	va_end(args);
+	engine_note_trace(self.engine->name, self.refusal);
+	atomic_store(&self.refused, true);
+}
+
+bool launch_engine_failed(const struct cupti *cupti, const char *function, int result, bool last)
+{
+	launch_engine_count_unmeasured();
+	if (++self.failures < FAILURES_MAX && !last)
+		return false;
+	launch_engine_refuse("%s: %s, at %u launch%s one after the other", function,
+			     cupti_result_text(cupti, (CUptiResult)result), self.failures,
+			     self.failures == 1 ? "" : "es");
+	return true;
+}
+
+void launch_engine_count_setup(uint64_t ns)
+{
+	atomic_fetch_add(&self.setups, 1);
+	atomic_fetch_add(&self.setup_ns, ns);
+}
+
+void launch_engine_count_unmeasured(void)
+{
+	atomic_fetch_add(&self.unmeasured, 1);
+}
+
+bool launch_engine_is_disturbed(void)
+{
+	return atomic_load(&self.disturbed);
+}
+
+/* --- the claim --- */
+
+static bool is_owner(void)
+{
+	return atomic_load(&self.owner) == (uintptr_t)pthread_self();
+}
+
+static bool claim(void)
+{
+	uintptr_t nobody = 0;
+
+	return atomic_compare_exchange_strong(&self.owner, &nobody, (uintptr_t)pthread_self());
+}
+
+static void release(void)
+{
+	atomic_store(&self.measuring, NULL);
+	atomic_store(&self.owner, 0);
+}
+
+/* Until `ready` holds, or for so long. */
+static bool wait_until(bool (*ready)(void), uint64_t most_ns)
+{
+	struct timespec t = { .tv_nsec = NS_PER_MS };
+
+	for (uint64_t ns = 0; !ready(); ns += NS_PER_MS) {
+		if (ns >= most_ns)
+			return false;
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+	}
+	return true;
+}
+
+/* --- what waits for the collector --- */
+
+void launch_engine_push(struct measured *m, size_t bytes)
+{
+	self.failures = 0;
+	if (m) {
+		m->next = NULL;
+		m->correlation = self.correlation;
+		m->end_ns = self.ended_ns;
+		m->bytes = bytes;
+	}
+	pthread_mutex_lock(&self.queue_lock);
+	if (m && bytes <= QUEUE_BYTES - self.queued_bytes) {
+		*self.end = m;
+		self.end = &m->next;
+		self.queued_bytes += bytes;
+		m = NULL;
+	} else {
+		atomic_fetch_add(&self.lost, 1);
+	}
+	pthread_mutex_unlock(&self.queue_lock);
+	free(m);
+}
+
+static struct measured *take(void)
+{
+	struct measured *m;
+
+	pthread_mutex_lock(&self.queue_lock);
+	m = self.oldest;
+	if (m) {
+		self.oldest = m->next;
+		self.queued_bytes -= m->bytes;
+		if (!self.oldest)
+			self.end = &self.oldest;
+	}
+	pthread_mutex_unlock(&self.queue_lock);
+	return m;
+}
+
+/* --- a launch --- */
+
+static void stop_measuring(const struct cupti *cupti, bool valid)
+{
+	CUcontext abandoned = atomic_exchange(&self.abandoned, NULL);
+
+	if (abandoned)
+		self.engine->leave_context(cupti, abandoned, true);
+	self.engine->stop(cupti, valid);
+}
+
+/* Of the owner. true: the launch that follows is measured. */
+static bool start_measuring(const struct cupti *cupti, const CUpti_CallbackData *data)
+{
+	self.correlation = data->correlationId;
+	atomic_store(&self.disturbed, false);
+	atomic_store(&self.measuring, data->context);
+	return self.engine->start(cupti, data);
+}
+
+static void note_graphs(void)
+{
+	if (!atomic_load(&self.graphs_noted) && !atomic_exchange(&self.graphs_noted, true))
+		capability_note("graph_metrics", capability_state_unavailable, self.engine->name,
+				"none", "kernels of CUDA graphs are not measured");
+}
+
+static bool runs_at_once(const CUpti_CallbackData *data, const char *function)
+{
+	bool at_once;
+
+	calling = true;
+	at_once = range_choice_runs_at_once(data, function);
+	calling = false;
+	return at_once;
+}
+
+/* A launch while the engine is claimed: of the thread that has, which never came to its end, or of another one. */
+static void meet(const struct cupti *cupti, CUcontext context)
+{
+	if (is_owner()) {
+		stop_measuring(cupti, false);
+		release();
+	} else if (atomic_load(&self.measuring) == context) {
+		atomic_store(&self.disturbed, true);
+	}
+}
+
+/* A launch whose name is wanted. */
+static void enter(const struct cupti *cupti, const CUpti_CallbackData *data, const char *function)
+{
+	if (!data->context || !runs_at_once(data, function) || !range_choice_is_turn())
+		return;
+	if (!claim()) {
+		launch_engine_count_unmeasured();
+		return;
+	}
+	self.begun_ns = clock_monotonic_ns();
+	calling = true;
+	if (!start_measuring(cupti, data))
+		release();
+	calling = false;
+}
+
+/* Launches that are not wanted cost a few loads: nothing is written that threads share. */
+void launch_engine_enter(const CUpti_CallbackData *data, const char *function, bool graph)
+{
+	const struct cupti *cupti = atomic_load_explicit(&self.cupti, memory_order_relaxed);
+
+	if (!atomic_load_explicit(&self.active, memory_order_relaxed) || !cupti ||
+	    api_calls_fatal())
+		return;
+	if (unlikely(atomic_load_explicit(&self.owner, memory_order_relaxed)))
+		meet(cupti, data->context);
+	if (graph)
+		note_graphs();
+	if (graph || !function || !range_choice_has_name(data->symbolName))
+		return;
+	atomic_fetch_add(&self.inside, 1);
+	cupti = atomic_load(&self.cupti);
+	if (cupti)
+		enter(cupti, data, function);
+	atomic_fetch_sub(&self.inside, 1);
+}
+
+void launch_engine_exit(const CUpti_CallbackData *data)
+{
+	const struct cupti *cupti = atomic_load(&self.cupti);
+	CUcontext context;
+
+	if (!atomic_load_explicit(&self.owner, memory_order_relaxed) || !is_owner() || !cupti ||
+	    self.correlation != data->correlationId || api_calls_fatal())
+		return;
+	context = atomic_load(&self.measuring);
+	self.ended_ns = clock_monotonic_ns();
+	calling = true;
+	stop_measuring(cupti, !data->functionReturnValue ||
+				      *(const uint32_t *)data->functionReturnValue == 0);
+	if (range_choice_is_done()) {
+		atomic_store(&self.active, false);
+		self.engine->leave_context(cupti, context, false);
+	}
+	calling = false;
+	atomic_fetch_add(&self.replays, 1);
+	atomic_fetch_add(&self.replay_ns, clock_monotonic_ns() - self.begun_ns);
+	release();
+}
+
+bool launch_engine_calls(void)
+{
+	return calling;
+}
+
+/* --- contexts that go --- */
+
+static void remove_context(const struct cupti *cupti, CUcontext handle)
+{
+	bool nested = is_owner();
+
+	if (!nested && !wait_until(claim, DESTROY_WAIT_NS)) {
+		atomic_store(&self.abandoned, handle);
+		return;
+	}
+	if (nested && atomic_load(&self.measuring) == handle)
+		stop_measuring(cupti, false);
+	self.engine->leave_context(cupti, handle, false);
+	if (!nested)
+		release();
+}
+
+void launch_engine_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
+{
+	const struct cupti *cupti = atomic_load(&self.cupti);
+
+	if (!cupti || !data || api_calls_fatal())
+		return;
+	atomic_fetch_add(&self.inside, 1);
+	if (cbid == CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING)
+		range_choice_forget_names();
+	else if (cbid == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING && data->context)
+		remove_context(cupti, data->context);
+	atomic_fetch_sub(&self.inside, 1);
+}
+
+/* --- attaching --- */
+
+void launch_engine_attach(int engine, const struct cupti *cupti, CUpti_SubscriberHandle subscriber)
+{
+	const char *missing, *needs;
+
+	if (!self.engine || self.engine->engine != engine || atomic_load(&self.cupti) ||
+	    atomic_load(&self.refused))
+		return;
+	missing = self.engine->missing(cupti, &needs);
+	if (!cupti->GetDeviceId)
+		missing = "cuptiGetDeviceId";
+	if (missing) {
+		launch_engine_refuse("this CUPTI lacks %s: %s", missing, needs);
+		return;
+	}
+	if (!range_choice_find_driver()) {
+		launch_engine_refuse("the driver lacks cuStreamIsCapturing: which launches run at "
+				     "once is not known");
+		return;
+	}
+	cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
+			      CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING);
+	atomic_store(&self.cupti, cupti);
+}
+
+void launch_engine_missed(void)
+{
+	if (self.engine && !atomic_load(&self.cupti) && !atomic_load(&self.refused) &&
+	    !atomic_exchange(&self.missed, true))
+		engine_note_trace(self.engine->name,
+				  "CUPTI was subscribed to without it: start the session "
+				  "before others, or before CUDA is initialized");
+}
+
+bool launch_engine_detach(void)
+{
+	const struct cupti *cupti = atomic_load(&self.cupti);
+	bool leave;
+
+	atomic_store(&self.active, false);
+	if (!cupti)
+		return true;
+	if (!wait_until(claim, DETACH_WAIT_NS))
+		return false;
+	leave = !self.engine->has_contexts();
+	if (leave)
+		atomic_store(&self.cupti, NULL);
+	release();
+	/* A callback may have been faster. */
+	return leave && !atomic_load(&self.inside);
+}
+
+/* --- the sessions --- */
+
+static bool is_engine_of(const struct settings *wanted)
+{
+	return settings_use_cupti(wanted) && self.engine && wanted->engine == self.engine->engine;
+}
+
+static void window(const struct settings *wanted, struct writer *w)
+{
+	bool open = wanted && is_engine_of(wanted) && atomic_load(&self.wanted);
+
+	(void)w;
+	atomic_store(&self.active, open && !atomic_load(&self.refuses) && !range_choice_is_done());
+}
+
+/* Another engine than that of an earlier session has its own reasons to refuse. It does not come while CUPTI is used by that. */
+static void choose_engine(const struct settings *wanted)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(engines); i++) {
+		if (engines[i]->engine != wanted->engine || engines[i] == self.engine ||
+		    (self.engine && atomic_load(&self.cupti)))
+			continue;
+		self.engine = engines[i];
+		atomic_store(&self.refuses, false);
+		atomic_store(&self.refused, false);
+		atomic_store(&self.missed, false);
+	}
+}
+
+static void extend(const struct source_start *how)
+{
+	const struct settings *s = how->wanted;
+
+	if (!how->with_cuda || atomic_load(&self.wanted))
+		return;
+	choose_engine(s);
+	if (!is_engine_of(s))
+		return;
+	memcpy(self.metrics, s->metrics, sizeof(self.metrics));
+	range_choice_set(s);
+	atomic_store(&self.graphs_noted, false);
+	atomic_store(&self.wanted, true);
+	if (atomic_load(&self.refused))
+		engine_note_trace(self.engine->name, self.refusal);
+}
+
+static void start(const struct source_start *how)
+{
+	extend(how);
+	if (how->with_cuda && how->open)
+		window(how->wanted, NULL);
+}
+
+static void begin(struct writer *w, const struct source_start *how)
+{
+	(void)w;
+	(void)how;
+	self.since_ns = clock_monotonic_ns();
+	map_clear(&self.starts);
+	map_clear(&self.ends);
+	for (size_t i = 0; i < ARRAY_SIZE(engines); i++)
+		engines[i]->begin();
+}
+
+static uint64_t collect(struct writer *w, uint64_t now)
+{
+	struct measured *m;
+	uint64_t rows = 0;
+
+	(void)now;
+	if (!atomic_load_explicit(&self.wanted, memory_order_relaxed))
+		return 0;
+	for (; (m = take()); rows++, free(m))
+		self.engine->write(w, m);
+	return rows;
+}
+
+void launch_engine_set_duration(const struct measured *m, uint64_t ns)
+{
+	if (ns && ns < m->end_ns && map_put(&self.starts, m->correlation, m->end_ns - ns) == 0 &&
+	    map_put(&self.ends, m->correlation, m->end_ns) < 0)
+		log_line("no memory for the times of a measured kernel");
+}
+
+static bool find_times(uint32_t correlation, uint64_t *start_ns, uint64_t *end_ns)
+{
+	return map_get(&self.starts, correlation, start_ns) &&
+	       map_get(&self.ends, correlation, end_ns);
+}
+
+bool launch_engine_times(struct writer *w, uint32_t correlation, uint64_t *start_ns,
+			 uint64_t *end_ns)
+{
+	if (!atomic_load_explicit(&self.wanted, memory_order_relaxed))
+		return false;
+	if (find_times(correlation, start_ns, end_ns))
+		return true;
+	collect(w, 0);
+	return find_times(correlation, start_ns, end_ns);
+}
+
+static void write_cost(struct writer *w, enum cost_kind kind, atomic_uint_fast64_t *count,
+		       atomic_uint_fast64_t *ns, uint64_t *count_reported, uint64_t *ns_reported,
+		       uint64_t now)
+{
+	uint64_t n = atomic_load(count), total = atomic_load(ns);
+
+	rows_cost(w, kind, self.since_ns, now, n - *count_reported, total - *ns_reported);
+	*count_reported = n;
+	*ns_reported = total;
+}
+
+static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
+{
+	(void)since_ns;
+	write_cost(w, cost_kind_setup, &self.setups, &self.setup_ns, &self.setups_reported,
+		   &self.setup_ns_reported, now);
+	write_cost(w, cost_kind_replay, &self.replays, &self.replay_ns, &self.replays_reported,
+		   &self.replay_ns_reported, now);
+	rows_loss_more(
+		w, loss_reason_unmeasured, atomic_load(&self.unmeasured), &self.unmeasured_reported,
+		self.since_ns, now,
+		"launches at the same time as another one, or whose counters CUPTI did not give");
+	rows_loss_more(w, loss_reason_no_memory, atomic_load(&self.lost), &self.lost_reported,
+		       self.since_ns, now, "launches whose counters were measured");
+	if (self.engine && self.engine->periodic)
+		self.engine->periodic(w, self.since_ns, now);
+	self.since_ns = now;
+}
+
+static void stopped(struct writer *w)
+{
+	atomic_store(&self.active, false);
+	collect(w, 0);
+	atomic_store(&self.wanted, false);
+}
+
+static void after_fork(void)
+{
+	memset(&self, 0, sizeof(self));
+	pthread_mutex_init(&self.queue_lock, NULL);
+	self.end = &self.oldest;
+	calling = false;
+	for (size_t i = 0; i < ARRAY_SIZE(engines); i++)
+		engines[i]->after_fork();
+}
+
+const struct source launch_engine_source = {
+	.name = "launches",
+	.start = start,
+	.extend = extend,
+	.begin = begin,
+	.window = window,
+	.collect = collect,
+	.periodic = periodic,
+	.stopped = stopped,
+	.after_fork = after_fork,
+};
+
+#else
+
+void launch_engine_attach(int engine, const struct cupti *cupti, CUpti_SubscriberHandle subscriber)
+{
+	(void)cupti, (void)subscriber;
+	engine_note_trace(setting_engine_names[engine],
+			  "this libpitot.so was built without the headers of CUDA 12.6 "
+			  "Update 2 or later");
+}
+
+const struct source launch_engine_source = { .name = "launches" };
+
+#endif
