@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 BUILD_TYPE ?= Release
 JOBS ?= $(shell nproc)
 
-.PHONY: all deps test demo bench gpu-test install wheel clean help
+.PHONY: all deps test demo bench stress gpu-test install wheel clean help
 
 all:
 	@tools/install-deps --check
@@ -24,6 +24,10 @@ demo: deps all		## record a program (or play a tape where there is no GPU), repo
 
 bench: deps all		## the figures, as a table
 	@bench/run $(BUILD)
+
+stress: deps all	## forks, CUDA starts, threads, hangs, kills against the stand-ins, in full length (five minutes)
+	@cmake --build $(BUILD) -j $(JOBS) --target pitot tape-play tape-make churn module
+	@bench/stress.py $(BUILD)
 
 gpu-test: deps all	## tests that need an NVIDIA GPU
 	@tests/gpu/run $(BUILD)

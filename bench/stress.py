@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""What the recorder lives through, against the stand-ins, in full length: children of forks and starts of CUDA while libraries come and
+go, hundreds of threads, a day of launches with ids that come again, a GPU that hangs, a SIGKILL while only the GPU works.
+
+usage: bench/stress.py BUILD [--only NAME,…]
+
+Ends with status 1 where something hung, crashed, was wrong or was lost without a word.
+"""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+
+SOURCE = pathlib.Path(__file__).resolve().parents[1]
+MODULES = 250
+FORKS = 10000
+FORK_EVERY = 20  # callbacks
+LAUNCH_TAPE_CALLS = 7008  # of its one thread; each has two callbacks
+CUDA_STARTS = 1000
+THREADS = 300
+THREAD_ROUNDS = 100  # of ten launches of each
+HOURS = 24
+IDS_AN_HOUR = 400_000_000
+LAUNCHES_A_ROUND = 8 * 12  # of the program `steps`
+KERNEL_MS = 20  # of the program `quiet`
+MISSING_MS = 250
+KILLS = 10
+HANG_SECONDS = 4
+LIMIT_S = 3600
+
+
+class Wrong(Exception):
+    pass
+
+
+def expect(condition, what):
+    if not condition:
+        raise Wrong(what)
+
+
+class Stress:
+    def __init__(self, build, folder):
+        self.build, self.folder, self.count = build, folder, 0
+
+    def tape(self, program, *count):
+        path = self.folder / f"{program}.tape"
+        path.unlink(missing_ok=True)
+        subprocess.run([self.build / "standin/tape-make", path, program, *map(str, count)], check=True)
+        return path
+
+    def play(self, tape, *arguments, options="", faults=""):
+        """Starts a play: (its process, its recording)."""
+        self.count += 1
+        recording = self.folder / f"{self.count}.pitot"
+        recording.mkdir()
+        script = self.folder / f"{self.count}.faults"
+        script.write_text(faults + "\n")
+        library = str(self.build / "libpitot.so")
+        variables = {"CUDA_INJECTION64_PATH": library, "NVTX_INJECTION64_PATH": library, "PITOT_RECORDING": str(recording),
+                     "PITOT_OPTIONS": options or "stacks=none"}
+        command = [self.build / "standin/tape-play", "--faults", script, *map(str, arguments), tape]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                env={**os.environ, **variables}), recording
+
+    def play_through(self, *arguments, **more):
+        process, recording = self.play(*arguments, **more)
+        said, _ = process.communicate(timeout=LIMIT_S)
+        expect(process.returncode == 0 and not said, f"status {process.returncode}: {said}")
+        return recording
+
+    def rows(self, recording, table, *options):
+        text = subprocess.run([self.build / "pitot", "view", recording, table, "--json", "--quiet", *options], capture_output=True,
+                              text=True, check=True).stdout
+        return [json.loads(line) for line in text.splitlines()]
+
+    def losses(self, recording):
+        found = collections.Counter()
+        for row in self.rows(recording, "loss"):
+            found[row["reason"]] += row["count"] or 0
+        return dict(found)
+
+    def forks(self):
+        modules = self.folder / "modules"
+        modules.mkdir()
+        for i in range(MODULES):
+            shutil.copy(self.build / "standin/libmodule.so", modules / f"module{i}.so")
+        rounds = -(-FORKS * FORK_EVERY // (2 * LAUNCH_TAPE_CALLS))
+        recording = self.play_through(SOURCE / "tests/data/tapes/launch.tape", "--repeat", rounds, "--fork-every", FORK_EVERY,
+                                      "--modules", modules, options="counters_ns=20000000;cpu=1000")
+        calls = len(self.rows(recording, "api_call", "-c", "correlation"))
+        return f"{calls * 2 // FORK_EVERY} children, {calls} calls; all ended; lost: {self.losses(recording)}"
+
+    def starts(self):
+        """A CUDA whose libcupti is found only beside its libcudart, so that the recorder has to look through what is loaded."""
+        driver, toolkit = self.folder / "driver", self.folder / "toolkit"
+        for place, names in ((driver, ["libcuda.so.1", "libnvidia-ml.so.1", "libstandin.so"]),
+                             (toolkit, ["libcupti.so.13", "libstandin.so"])):
+            place.mkdir()
+            for name in names:
+                shutil.copy(self.build / "standin" / name, place)
+        shutil.copy(self.build / "standin/libmodule.so", toolkit / "libcudart.so.13")
+        recording = self.folder / "starts.pitot"
+        recording.mkdir()
+        variables = {"LD_LIBRARY_PATH": str(driver), "CUDA_INJECTION64_PATH": str(self.build / "libpitot.so"),
+                     "PITOT_RECORDING": str(recording), "PITOT_STANDIN_TAPE": str(SOURCE / "tests/data/tapes/kinds.tape")}
+        done = subprocess.run([self.build / "standin/churn", str(CUDA_STARTS), toolkit / "libcudart.so.13",
+                               self.build / "standin/libmodule.so"], capture_output=True, text=True, timeout=LIMIT_S,
+                              env={**os.environ, **variables})
+        expect(done.returncode == 0, done.stderr)
+        segments = len(list(recording.glob("*.pit")))
+        expect(segments == CUDA_STARTS, f"{segments} processes were recorded")
+        return f"{CUDA_STARTS} times cuInit, none hung; {segments} segments"
+
+    def threads(self):
+        recording = self.play_through(self.tape("threads", THREADS), "--parallel", "--rate", "0", "--repeat", THREAD_ROUNDS,
+                                      faults="thread-buffers")
+        kernels, calls = (self.rows(recording, table, "-c", "correlation") for table in ("kernel", "api_call"))
+        launched, losses = THREADS * 10 * THREAD_ROUNDS, self.losses(recording)
+        expect(len({row["correlation"] for row in kernels}) == len(kernels), "two kernels have one id")
+        expect(2 * launched <= len(kernels) + len(calls) + sum(losses.values()), f"{losses} does not tell all that is lost")
+        return f"{launched} launches; {len(calls)} calls and {len(kernels)} kernels are there; lost: {losses}"
+
+    def day(self):
+        recording = self.play_through(self.tape("steps", 8), "--repeat", HOURS, "--gap", 3600 * 1000, "--ids", IDS_AN_HOUR)
+        calls = {}
+        for row in self.rows(recording, "api_call"):
+            calls.setdefault(row["correlation"], []).append(row["function"])
+        launches = [c for c, functions in calls.items() if "cuLaunchKernel" in functions]
+        kernels = [row["correlation"] for row in self.rows(recording, "kernel")]
+        expect(len(launches) == HOURS * LAUNCHES_A_ROUND, f"{len(launches)} launches")
+        expect(max(launches) > 2**32, "no id is beyond 2^32")
+        expect(all(len(calls[c]) == 1 for c in kernels), "a kernel has another call's id")
+        losses = self.losses(recording)
+        expect(not losses, f"lost: {losses}")
+        return f"{len(kernels)} kernels, each with its one call; ids up to {max(launches)}; nothing lost"
+
+    def hang(self):
+        """Calls that begin a second and more after the hang are on disk, and the recording says what hangs."""
+        said, tape = [], self.tape("steps")
+        for function, name in (("cuptiActivityFlushAll",) * 2, ("cuptiGetTimestamp",) * 2,
+                               ("nvmlDeviceGetTemperature", "NVML's temperature")):
+            when = self.folder / f"hang-{function}"
+            process, recording = self.play(tape, "--realtime", "--repeat", 10000, "--gap", 100, faults=f"hang {function} when {when}",
+                                           options="stacks=none;counters_ns=100000000")
+            time.sleep(2)
+            when.touch()
+            hung = time.monotonic_ns()
+            time.sleep(HANG_SECONDS)
+            killed = self.kill(process)
+            last = max(self.times(recording, "api_call"))
+            reasons = [row["reason"] for row in self.rows(recording, "capability") if row["name"] == "gpu" and row["reason"]]
+            expect(last > hung + 10**9, f"{function}: the last call is {(killed - last) / 1e6:.0f} ms before the SIGKILL")
+            expect(any(name in reason for reason in reasons), f"{function}: the recording says {reasons}")
+            said.append(f"{function}: calls up to {(killed - last) / 1e6:.0f} ms before the SIGKILL")
+        return "; ".join(said)
+
+    def quiet(self):
+        """The GPU alone works, in kernels of 20 ms."""
+        tape, missing = self.tape("quiet", 300), []
+        for i in range(KILLS):
+            process, recording = self.play(tape, "--realtime")
+            time.sleep(1.5 + 0.337 * i)
+            killed = self.kill(process)
+            missing.append((killed - max(self.times(recording, "kernel"))) / 1e6)
+        told = f"the last kernel on disk ended {', '.join(f'{ms:.0f}' for ms in sorted(missing))} ms before the SIGKILL"
+        expect(max(missing) <= MISSING_MS, told)
+        return told
+
+    @staticmethod
+    def kill(process):
+        now = time.monotonic_ns()
+        process.kill()
+        process.communicate()
+        return now
+
+    def times(self, recording, table):
+        info = subprocess.run([self.build / "pitot", "info", recording, "--json"], capture_output=True, text=True, check=True)
+        start = json.loads(info.stdout)["start_monotonic_ns"]
+        return [start + row["end_ns"] for row in self.rows(recording, table, "-c", "end_ns") if row["end_ns"] is not None]
+
+
+def main():
+    names = ["forks", "starts", "threads", "day", "hang", "quiet"]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--only", type=lambda text: text.split(","), default=names)
+    arguments = parser.parse_args()
+    bad = 0
+    for name in arguments.only:
+        begun = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                said = getattr(Stress(arguments.build.resolve(), pathlib.Path(folder)), name)()
+            except Wrong as wrong:
+                said, bad = f"WRONG: {wrong}", bad + 1
+        print(f"{name:8} {said} ({time.monotonic() - begun:.0f} s)", flush=True)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
