@@ -240,6 +240,39 @@ static void test_ceilings(void **state)
 	python_codes_free(codes);
 }
 
+/* One that is cut at its end, two without lines, three without a name or a file: each counted as what it is, and all kept. */
+static void test_losses(void **state)
+{
+	struct python_runtime r = runtime_of(0x030c00f0);
+	struct python_codes *codes = python_codes_new(64, 1 << 20);
+	char long_name[PYTHON_NAME_MAX + 2] = "";
+	struct python_code_losses losses;
+	struct python_code code;
+	static struct code many[7];
+
+	(void)state;
+	memset(long_name, 'n', sizeof(long_name) - 1);
+	python_codes_attach(codes, &r);
+	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
+		make_code(&r, &many[i], i == 0 ? long_name : "f", "a.py", 1);
+	many[1].lines[2] = PYTHON_LINES_MAX + 1;
+	many[2].lines[1] = (uint64_t)(uintptr_t)string_type;
+	many[3].name.head[1] = many[4].file.head[1] = (uint64_t)(uintptr_t)bytes_type;
+	many[5].words[r.offsets.code_file / 8] = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(many); i++) {
+		assert_true(python_code_get(codes, id_of(codes, &many[i]), &code));
+		assert_int_equal(code.name_length, i == 0 ? PYTHON_NAME_MAX : i == 3 ? 0 : 1);
+		assert_int_equal(code.file_length, i == 4 || i == 5 ? 0 : 4);
+		assert_int_equal(code.first_line, 1);
+	}
+	losses = python_code_losses(codes);
+	assert_int_equal(losses.cut_names, 1);
+	assert_int_equal(losses.no_lines, 2);
+	assert_int_equal(losses.bad_strings, 3);
+	assert_int_equal(losses.no_slot + losses.no_room + losses.not_code, 0);
+	python_codes_free(codes);
+}
+
 static void expect_text(const struct python_runtime *r, uintptr_t text, size_t max, bool tail,
 			const char *expected, bool cut)
 {
@@ -347,6 +380,7 @@ int main(void)
 		cmocka_unit_test(test_ids),      cmocka_unit_test(test_freed),
 		cmocka_unit_test(test_ceilings), cmocka_unit_test(test_text),
 		cmocka_unit_test(test_threads),  cmocka_unit_test(test_next),
+		cmocka_unit_test(test_losses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
