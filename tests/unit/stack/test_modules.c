@@ -241,6 +241,21 @@ static void slots_run_out(void **state)
 		stack_slot_release(&modules, slots[i]);
 }
 
+/* With one between them a map could be freed under the one that is in it. */
+static void each_walker_has_a_slot_of_its_own(void **state)
+{
+	struct stack_walker *a = walker_new(), *b = walker_new();
+	int slot = a->slot;
+
+	(void)state;
+	assert_int_not_equal(a->slot, b->slot);
+	walker_free(a);
+	a = walker_new();
+	assert_int_equal(a->slot, slot); /* it is used again */
+	walker_free(a);
+	walker_free(b);
+}
+
 /* The child has nothing of its parent's but memory, and begins anew. */
 static void after_a_fork(void **state)
 {
@@ -333,6 +348,7 @@ int main(void)
 		cmocka_unit_test(each_segment_of_code_is_there_once),
 		cmocka_unit_test(one_update_is_enough),
 		cmocka_unit_test(slots_run_out),
+		cmocka_unit_test(each_walker_has_a_slot_of_its_own),
 		cmocka_unit_test(after_a_fork),
 		cmocka_unit_test(loading_and_unloading_while_walking),
 	};
