@@ -149,6 +149,27 @@ static void a_module_is_known_at_once(void **state)
 	walker_free(walker);
 }
 
+/* What caches remember of stacks is of one generation of modules. */
+static void each_map_is_a_generation(void **state)
+{
+	uint64_t generation;
+	void *plugin;
+
+	(void)state;
+	update_all();
+	generation = atomic_load(&modules.map)->generation;
+	update_all();
+	assert_int_equal(atomic_load(&modules.map)->generation, generation);
+	for (int i = 1; i <= 2; i++) {
+		plugin = open_plugin(1);
+		update_all();
+		assert_int_equal(atomic_load(&modules.map)->generation, ++generation);
+		dlclose(plugin);
+		update_all();
+		assert_int_equal(atomic_load(&modules.map)->generation, ++generation);
+	}
+}
+
 static void a_map_in_use_is_kept(void **state)
 {
 	int slot = stack_slot_claim(&modules);
@@ -343,6 +364,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parts_are_compiled_when_stacks_want_them),
 		cmocka_unit_test(a_module_is_known_at_once),
+		cmocka_unit_test(each_map_is_a_generation),
 		cmocka_unit_test(a_map_in_use_is_kept),
 		cmocka_unit_test(memory_has_a_ceiling),
 		cmocka_unit_test(each_segment_of_code_is_there_once),
