@@ -178,6 +178,38 @@ static void wrong_separate_file(void **state)
 	check_known("bare", "known");
 }
 
+static void assert_file(struct image *image, const char *function, const char *file)
+{
+	struct image_answer answer;
+
+	assert_int_equal(
+		image_find(image, nm_address("folders", function), ADDRESS_INSTRUCTION, &answer),
+		0);
+	assert_non_null(answer.frames[0].file);
+	assert_string_equal(answer.frames[0].file, in_folder(file));
+}
+
+/* Functions from headers of several folders, two of which have one name. */
+static void files_of_several_folders(void **state)
+{
+	static const char source[] = "#include \"a/code.h\"\n#include \"a/b/code.h\"\n"
+				     "int main(void) { return in_a(1) + in_b(2); }\n";
+	struct image image;
+
+	(void)state;
+	shell("mkdir -p a/b && echo 'int in_a(int x) { return x * 3; }' >a/code.h && "
+	      "echo 'int in_b(int x) { return x * 5; }' >a/b/code.h");
+	write_file("folders.c", source, strlen(source));
+	for (unsigned version = 4; version <= 5; version++) {
+		shell("cc -O1 -fno-inline -gdwarf-%u -o folders folders.c", version);
+		open_image("folders", &image);
+		assert_file(&image, "in_a", "a/code.h");
+		assert_file(&image, "in_b", "a/b/code.h");
+		assert_file(&image, "main", "folders.c");
+		image_release(&image);
+	}
+}
+
 /* What two programs have in common is in a file that both refer to. */
 static void shared_file(void **state)
 {
@@ -336,6 +368,7 @@ int main(void)
 		compiled_test(separate_files),
 		compiled_test(wrong_separate_file),
 		compiled_test(split_dwarf),
+		compiled_test(files_of_several_folders),
 		compiled_test(shared_file),
 		compiled_test(mini_debug_info),
 		compiled_test(random_addresses),
