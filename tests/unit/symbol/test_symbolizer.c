@@ -261,6 +261,46 @@ static void addresses_used_again(void **state)
 	symbolizer_free(s);
 }
 
+/* Three libraries at one address, one after the other, in any order of the list. */
+static void addresses_used_thrice(void **state)
+{
+	static const unsigned orders[][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 },
+					      { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+	static const char *const files[] = { "a.so", "b.so", "c.so" };
+	char ids[3][160];
+	uint64_t address;
+
+	(void)state;
+	shell("for i in a b c; do echo \"int in_$i(void) { return 1; }\" >$i.c && "
+	      "cc -O2 -fPIC -shared -Wl,--build-id -o $i.so $i.c; done");
+	for (unsigned i = 0; i < 3; i++)
+		snprintf(ids[i], sizeof(ids[i]), "%s", read_build_id(files[i]));
+	address = BIAS + nm_address("a.so", "in_a");
+	for (unsigned order = 0; order < ARRAY_SIZE(orders); order++) {
+		struct symbolizer *s = new_symbolizer();
+		struct symbol_module m[3];
+		struct symbol_answer a;
+		int process;
+
+		for (unsigned i = 0; i < 3; i++) {
+			unsigned which = orders[order][i];
+
+			m[i] = module_of(files[which], ids[which]);
+			m[i].loaded_ns = 1000 * (which + 1);
+		}
+		process = add_modules(s, m, 3, 0);
+		for (unsigned i = 0; i < 3; i++) {
+			char function[] = { 'i', 'n', '_', (char)('a' + i), 0 };
+
+			assert_int_equal(symbolizer_find(s, process, address, ADDRESS_INSTRUCTION,
+							 1000 * i + 1500, &a),
+					 0);
+			assert_string_equal(a.frames[0].function, function);
+		}
+		symbolizer_free(s);
+	}
+}
+
 /* A program that was removed while it runs. */
 static void deleted_files(void **state)
 {
@@ -454,6 +494,7 @@ int main(void)
 		compiled_test(other_builds_are_refused),
 		compiled_test(copies),
 		compiled_test(addresses_used_again),
+		compiled_test(addresses_used_thrice),
 		compiled_test(deleted_files),
 		compiled_test(vdso),
 		compiled_test(jit_code),
