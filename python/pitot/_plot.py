@@ -321,8 +321,12 @@ class Plot:
             widths[p["level"]] = max(widths.get(p["level"], 0), p["peak_bandwidth"] or 0)
         top_peak, top_width = max(peaks.values()), max(widths.values())
         left, right = (f(p["intensity"] for p in points) * by for f, by in ((min, 1 / 4), (max, 16)))
-        right = max([right, *(4 * top_peak / width for width in widths.values() if width)])
-        for (level, width), color in zip(widths.items(), COLORS):
+        ridges = [top_peak / width for width in widths.values() if top_peak and width]
+        left, right = min([left, *(ridge / 4 for ridge in ridges)]), max([right, *(ridge * 4 for ridge in ridges)])
+        for level, color in zip(("DRAM", "L2", "L1"), COLORS):
+            if level not in widths:
+                continue
+            width = widths[level]
             end = min(right, top_peak / width) if top_peak and width else right
             roof = ([left, end], [left * width, end * width]) if width else ([], [])
             ax.plot(*roof, color=color, label=f"{level} {rate(width, 'B/s')}" if width else f"{level}: no peak measured")
