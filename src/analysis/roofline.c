@@ -133,7 +133,7 @@ static int add_kernel(struct roofline *out, size_t *capacity, const struct count
 	bool computes = false, any = false;
 
 	for (unsigned i = 0; i < ROOFS_END; i++) {
-		out->measured |= (uint32_t)!isnan(m->work[i]) << i;
+		out->measured &= ~((uint32_t) !!isnan(m->work[i]) << i);
 		out->unlimited |= (uint32_t)(m->work[i] > 0 && isnan(m->peak[i])) << i;
 		computes |= i >= ROOF_TYPES && m->work[i] > 0;
 		any |= i >= ROOF_TYPES && !isnan(m->work[i]);
@@ -168,6 +168,7 @@ int roofline_make(const struct trace *t, const struct counters *c, struct roofli
 	size_t capacity = 0;
 	int err = 0;
 
+	out->measured = UINT32_MAX;
 	for (size_t i = 0; i < c->kernel_count && err == 0; i++) {
 		struct measured m = measure(t, c, &c->kernels[i]);
 

@@ -49,7 +49,7 @@ struct roofline_point {
 struct roofline {
 	struct roofline_point *items; /* by number, type, level */
 	size_t count;
-	uint32_t measured; /* bits: roofs of which the work or bytes of a kernel are known */
+	uint32_t measured; /* bits: roofs of which the work or bytes of all kernels are known */
 	uint32_t unlimited; /* bits: those with work of a kernel, but without a known peak */
 };
 

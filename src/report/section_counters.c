@@ -162,16 +162,17 @@ static void add_roofs(const char *what, uint32_t roofs, struct strbuf *out)
 static void add_missing(const struct report_view *v, struct strbuf *out)
 {
 	const struct roofline *f = &v->report->counters->roofline;
-	uint32_t simple = (1u << ROOF_TENSOR_FP64) - 1;
+	uint32_t simple = (1u << ROOF_TENSOR_FP64) - 1, tensor = ((1u << ROOFS_END) - 1) & ~simple;
 	size_t before;
 
 	if (v->top != UINT64_MAX)
 		strbuf_adds(out, "metrics that are 0 are left out: --top 0 shows them\n");
 	before = out->length;
-	add_roofs("roofline: not measured: ", simple & ~f->measured, out);
-	if (!(f->measured & ~simple))
-		strbuf_adds(out,
-			    out->length > before ? ", tensor" : "roofline: not measured: tensor");
+	add_roofs("roofline: not measured in all launches: ", simple & ~f->measured, out);
+	if (!(f->measured & tensor))
+		strbuf_adds(out, out->length > before
+					 ? ", tensor"
+					 : "roofline: not measured in all launches: tensor");
 	add_roofs(out->length > before ? "; no peak of " : "roofline: no peak of ", f->unlimited,
 		  out);
 	if (out->length > before)
@@ -195,7 +196,7 @@ static void read_place(const struct report_view *v, const void *row, struct valu
 	if (c == &all->items[all->kernels[c->number].first])
 		add_name(v, c->kernel, &out->text);
 	else
-		strbuf_addf(&out->text, "  %s", counter_group_name(c->group));
+		strbuf_addf(&out->text, "  (%s)", counter_group_name(c->group));
 }
 
 /* Values of these units are shown as people read them, others with their unit beside them. */

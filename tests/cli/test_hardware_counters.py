@@ -55,7 +55,7 @@ def test_text(pitot, recording):
     lines = [line.split() for line in section(pitot("report", recording, "--counters", env={"COLUMNS": "140"}).stdout).splitlines()]
     assert lines[0][:8] == ["counters", "5", "launches", "of", "2", "kernels", "measured;", "means"]
     assert [" ".join(line) for line in lines[5:10]] == [
-        f"gemm {TIME} 3 300 us 90.0 us 540 us", f"memory {BYTES} 3 3.10 GB/s 1.00 GB/s 4.00 GB/s", f"{HIT_RATE} 2 70.0% 10.0% 80.0%",
+        f"gemm {TIME} 3 300 us 90.0 us 540 us", f"(memory) {BYTES} 3 3.10 GB/s 1.00 GB/s 4.00 GB/s", f"{HIT_RATE} 2 70.0% 10.0% 80.0%",
         f"copy {TIME} 2 27.0 us 18.0 us 36.0 us", "metrics that are 0 are left out: --top 0 shows them"]
     assert "counters  5 launches of 2 kernels measured: --counters shows their metrics" in pitot("report", recording).stdout
     assert "none of the launches that were measured match" in pitot("report", recording, "--counters", "-k", "nothing").stdout
