@@ -130,7 +130,7 @@ static double measured_ns(const struct adding *a, uint64_t row, uint64_t first, 
 	double value;
 
 	for (; first < end; first++)
-		if (metric_values_read(t, first, &metric, &value) && value > 0 &&
+		if (metric_values_read(t, first, &metric, &value) && value > 0 && value < 1e18 &&
 		    !strcmp(metric_name(t, metric), TIME))
 			return value;
 	value = (double)(a->events.end_ns[row] - a->events.start_ns[row]);
