@@ -37,9 +37,9 @@ enum pitot_engine {
 	PITOT_ENGINE_TRACE, /* and kernels, copies, launches, graphs … */
 	PITOT_ENGINE_PC_SAMPLING, /* and samples of where warps of kernels are, and what they wait for */
 	PITOT_ENGINE_RANGE_PROFILER, /* and hardware counters of chosen kernels, each of which runs several times for that */
+	PITOT_ENGINE_PM_SAMPLING, /* and hardware counters of GPUs over time */
 	/* Not there yet: `trace`, and the recording says so. */
 	PITOT_ENGINE_SASS_METRICS,
-	PITOT_ENGINE_PM_SAMPLING,
 	PITOT_ENGINE_DEEP,
 };
 enum pitot_graphs { PITOT_GRAPHS_LAUNCH = 1, PITOT_GRAPHS_AUTO, PITOT_GRAPHS_NODE };
@@ -92,6 +92,7 @@ struct pitot_options {
 	const char *metrics;
 	const char *kernels;
 	uint64_t kernel_skip, kernel_count;
+	uint64_t pm_interval_ns; /* PITOT_ENGINE_PM_SAMPLING: between two samples, of `metrics` */
 };
 
 /* --- recordings --- */

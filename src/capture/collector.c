@@ -114,7 +114,7 @@ static uint64_t drain_ring(struct ring *r, uint64_t now)
 		uint64_t slots;
 
 		/* A reading is no event of the program: our own thread gets no row for that. */
-		if (!r->named && kind != RING_COUNTER) {
+		if (!r->named && kind != RING_COUNTER && kind != RING_SAMPLE) {
 			source_name_thread(self.w, r->tid, dead ? r->name : "");
 			r->named = true;
 		}

@@ -26,6 +26,7 @@ enum ring_kind {
 	RING_COUNTER,	/* a time, b value, c counter, d device */
 	RING_EXTERNAL,	/* a id, c kind, flags 1: it is the innermost of its kind; 0: there is none */
 	RING_GAUGE,	/* a time, b bits of a double, c the program's counter */
+	RING_SAMPLE,	/* a CUPTI's time, b value, c metric, d device */
 	RING_KINDS
 };
 

@@ -15,7 +15,7 @@
 #define CUDA_SOURCES(S)
 #else
 /* Samples are read before CUPTI is flushed and left. */
-#define CUDA_SOURCES(S) S(pc_sampling) S(launch_engine) S(cuda)
+#define CUDA_SOURCES(S) S(pc_sampling) S(launch_engine) S(pm_sampling) S(cuda)
 #endif
 
 #define S(name) extern const struct source name##_source;

@@ -120,7 +120,18 @@ static const char *const set_roofline[] = {
 	NULL,
 };
 
-#define SETS(S) S(default) S(memory) S(compute) S(tensor) S(roofline)
+/* What a GPU does over time. On each of those chips it is one pass of its sampler. */
+static const char *const set_sampling[] = {
+	"gr__cycles_active" ELAPSED,          "sm__cycles_active" ELAPSED,
+	"sm__inst_executed_realtime" ELAPSED, "sm__pipe_tensor_cycles_active_realtime" ELAPSED,
+	"dram__bytes_read.sum.per_second",    "dram__bytes_write.sum.per_second",
+	"dram__bytes_op_read.sum.per_second", "dram__bytes_op_write.sum.per_second",
+	"pcie__read_bytes.sum.per_second",    "pcie__write_bytes.sum.per_second",
+	"nvlrx__bytes.sum.per_second",        "nvltx__bytes.sum.per_second",
+	"gpc__cycles_elapsed.avg.per_second", NULL,
+};
+
+#define SETS(S) S(default) S(memory) S(compute) S(tensor) S(roofline) S(sampling)
 
 const char *const metric_set_names[] = {
 #define S(name) #name,

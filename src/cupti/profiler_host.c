@@ -37,6 +37,7 @@ struct functions {
 
 struct profiler_host {
 	struct functions cupti;
+	enum profiler_kind kind;
 	CUpti_Profiler_Host_Object *object;
 	char *chip;
 	uint8_t *availability;
@@ -112,9 +113,11 @@ const char *profiler_host_chip_of(void *cupti, unsigned device, struct error *e)
 
 static CUptiResult new_object(const struct profiler_host *h, CUpti_Profiler_Host_Object **object)
 {
-	CUpti_Profiler_Host_Initialize_Params p =
-		PARAMETERS(Initialize, .profilerType = CUPTI_PROFILER_TYPE_RANGE_PROFILER,
-			   .pChipName = h->chip, .pCounterAvailabilityImage = h->availability);
+	CUpti_Profiler_Host_Initialize_Params p = PARAMETERS(
+		Initialize,
+		.profilerType = h->kind == PROFILER_OF_SAMPLES ? CUPTI_PROFILER_TYPE_PM_SAMPLING
+							       : CUPTI_PROFILER_TYPE_RANGE_PROFILER,
+		.pChipName = h->chip, .pCounterAvailabilityImage = h->availability);
 	CUptiResult result = h->cupti.ProfilerHostInitialize(&p);
 
 	if (result == CUPTI_SUCCESS)
@@ -175,13 +178,15 @@ static int open_chip(struct profiler_host *h, struct error *e)
 }
 
 int profiler_host_open(struct profiler_host **host, void *cupti, const char *chip,
-		       const uint8_t *availability, size_t availability_bytes, struct error *e)
+		       enum profiler_kind kind, const uint8_t *availability,
+		       size_t availability_bytes, struct error *e)
 {
 	struct profiler_host *h = calloc(1, sizeof(*h));
 	int err;
 
 	if (!h)
 		return error_set(e, -ENOMEM, "no memory for a chip's metrics");
+	h->kind = kind;
 	h->chip = strdup(chip);
 	if (availability && availability_bytes)
 		h->availability = malloc(availability_bytes);
@@ -404,24 +409,51 @@ static bool has_name(const struct metric_set *set, const char *name)
 	return false;
 }
 
+/* Begins what is said of another name. */
+static struct strbuf *leave_out(struct metric_set *set)
+{
+	strbuf_adds(&set->left_out, set->left_out.length ? "; " : "");
+	return &set->left_out;
+}
+
+/* The name is the last one. Of samples it stays only if all are collected in one pass. */
+static void keep_to_one_pass(struct metric_set *set, size_t passes)
+{
+	const char *name = set->names.data[set->names.count - 1];
+
+	if (set->host->kind != PROFILER_OF_SAMPLES ||
+	    profiler_host_passes(set->host, set->names.data, set->names.count) == 1)
+		return;
+	set->names.count--;
+	if (passes == 1)
+		strbuf_addf(leave_out(set), "'%s' does not fit into one pass with those before it",
+			    name);
+	else
+		strbuf_addf(leave_out(set), "'%s' needs %zu passes, and samples have one", name,
+			    passes);
+}
+
 static int add_name(struct metric_set *set, const char *name, bool of_set)
 {
+	unsigned most = set->host->kind == PROFILER_OF_SAMPLES ? SAMPLED_METRICS_MAX : METRICS_MAX;
+	size_t passes;
+
 	if (has_name(set, name))
 		return 0;
-	if (set->names.count >= METRICS_MAX) {
-		strbuf_addf(&set->left_out, "%s'%s' is one too many: the most is %u",
-			    set->left_out.length ? "; " : "", name, METRICS_MAX);
+	if (set->names.count >= most) {
+		strbuf_addf(leave_out(set), "'%s' is one too many: the most is %u", name, most);
 		return 0;
 	}
-	if (profiler_host_passes(set->host, &name, 1)) {
+	passes = profiler_host_passes(set->host, &name, 1);
+	if (passes) {
 		name = copy(set->host, name);
-		return name && vec_push(&set->names, name) == 0 ? 0 : -ENOMEM;
-	}
-	if (of_set) {
+		if (!name || vec_push(&set->names, name) < 0)
+			return -ENOMEM;
+		keep_to_one_pass(set, passes);
+	} else if (of_set) {
 		set->lacking++;
 	} else {
-		strbuf_adds(&set->left_out, set->left_out.length ? "; " : "");
-		profiler_host_explain(set->host, name, &set->left_out);
+		profiler_host_explain(set->host, name, leave_out(set));
 	}
 	return 0;
 }
@@ -462,7 +494,7 @@ int metric_set_make(struct metric_set *set, struct profiler_host *host, const ch
 
 	*set = (struct metric_set){ .host = host };
 	err = add_words(set, text);
-	if (err == 0 && set->names.count && set->names.count < METRICS_MAX &&
+	if (err == 0 && also && set->names.count && set->names.count < METRICS_MAX &&
 	    profiler_host_passes(host, &also, 1))
 		err = add_name(set, also, true);
 	if (err < 0 || set->left_out.failed)

@@ -32,9 +32,12 @@ const char *const *profiler_host_chips(void *cupti, struct error *e);
 /* The chip of a CUDA device; needs a driver. NULL: *e says why. */
 const char *profiler_host_chip_of(void *cupti, unsigned device, struct error *e);
 
+/* What counts: launches and ranges of them, in as many passes as are needed, or the whole device over time, in one. */
+enum profiler_kind { PROFILER_OF_RANGES, PROFILER_OF_SAMPLES };
+
 /* `availability`: CUPTI's image of the counters that a context has, copied; NULL: all of the chip. 0 or E_UNSUPPORTED, -ENOMEM. */
-int profiler_host_open(struct profiler_host **host, void *cupti, const char *chip, const uint8_t *availability, size_t availability_bytes,
-		       struct error *e) MUST_USE;
+int profiler_host_open(struct profiler_host **host, void *cupti, const char *chip, enum profiler_kind kind, const uint8_t *availability,
+		       size_t availability_bytes, struct error *e) MUST_USE;
 void profiler_host_free(struct profiler_host *host);
 
 struct base_metric {
@@ -66,20 +69,24 @@ size_t profiler_host_passes(struct profiler_host *host, const char *const *names
 /* Appends why a metric cannot be collected, with the nearest that can: "no metric 'x'; did you mean 'y' or 'z'?" */
 void profiler_host_explain(struct profiler_host *host, const char *name, struct strbuf *out);
 
-/* What a text such as "memory,sm__cycles_active.avg" asks for, as the range profiler wants it. METRICS_MAX at most. */
+/*
+ * What a text such as "memory,sm__cycles_active.avg" asks for, as the profiler wants it: METRICS_MAX at most, and of samples as many as fit
+ * into one pass, SAMPLED_METRICS_MAX at most, the first ones first.
+ */
 #define METRICS_MAX 256u
+#define SAMPLED_METRICS_MAX 32u
 struct metric_set {
 	struct profiler_host *host;
 	VEC(const char *) names; /* each once */
 	uint8_t *config;
 	size_t config_bytes, passes;
-	struct strbuf left_out; /* names that are wrong, and why: lines without an end, separated by "; " */
+	struct strbuf left_out; /* names that are wrong or one too many, and why: lines without an end, separated by "; " */
 	unsigned lacking; /* metrics of named sets that this chip has not */
 };
 /* The metrics that `text` names, and `also`, if the chip has it and there is room. E_USAGE: none of `text` is left. */
 int metric_set_make(struct metric_set *set, struct profiler_host *host, const char *text, const char *also, struct error *e) MUST_USE;
 void metric_set_release(struct metric_set *set);
-/* The values, by index of names, of a range in a counter data image. 0 or a CUptiResult. */
+/* The values, by index of names, of a range or sample in a counter data image. 0 or a CUptiResult. */
 int metric_set_evaluate(const struct metric_set *set, const uint8_t *image, size_t bytes, size_t range, double *values) MUST_USE;
 
 /* The metrics of a named set, ends with NULL; NULL: there is no such set. */

@@ -9,8 +9,9 @@ const char *const setting_engine_names[] = { [SETTING_ENGINE_MONITOR] = "monitor
 					     [SETTING_ENGINE_TRACE] = "trace",
 					     [SETTING_ENGINE_PC_SAMPLING] = "pc-sampling",
 					     [SETTING_ENGINE_RANGE_PROFILER] = "range-profiler",
+					     [SETTING_ENGINE_PM_SAMPLING] = "pm-sampling",
 					     NULL };
-const char *const setting_engine_later[] = { "sass-metrics", "pm-sampling", "deep", NULL };
+const char *const setting_engine_later[] = { "sass-metrics", "deep", NULL };
 const char *const setting_graphs_names[] = { [SETTING_GRAPHS_LAUNCH] = "launch",
 					     [SETTING_GRAPHS_AUTO] = "auto",
 					     [SETTING_GRAPHS_NODE] = "node",

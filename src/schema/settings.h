@@ -19,7 +19,7 @@
 #include "base/options.h"
 #include "base/strbuf.h"
 
-enum { SETTING_ENGINE_MONITOR, SETTING_ENGINE_TRACE, SETTING_ENGINE_PC_SAMPLING, SETTING_ENGINE_RANGE_PROFILER };
+enum { SETTING_ENGINE_MONITOR, SETTING_ENGINE_TRACE, SETTING_ENGINE_PC_SAMPLING, SETTING_ENGINE_RANGE_PROFILER, SETTING_ENGINE_PM_SAMPLING };
 enum { SETTING_GRAPHS_LAUNCH, SETTING_GRAPHS_AUTO, SETTING_GRAPHS_NODE };
 enum { SETTING_API_LAUNCHES, SETTING_API_ALL };
 enum { SETTING_STACKS_NONE, SETTING_STACKS_NATIVE, SETTING_STACKS_PYTHON, SETTING_STACKS_ALL };
@@ -53,7 +53,8 @@ enum setting_join {
 	S(engine, ENUM, MOST, SETTING_ENGINE_TRACE, .name = "engine", .choices = setting_engine_names,                      \
 	  .later = setting_engine_later,                                                                               \
 	  .help = "what the GPUs are watched by: NVML alone, without CUPTI; or CUPTI's trace, too; or with samples of "  \
-		  "where kernels wait, or hardware counters of chosen kernels, both experimental (default trace)")                                     \
+		  "where kernels wait, or hardware counters of chosen kernels, or those of GPUs over time, all three experimental " \
+		  "(default trace)")                                                                                           \
 	S(delay_ns, DURATION, OWN, 0, .name = "delay", .argument = "TIME",                                                  \
 	  .help = "start recording TIME after the command was started (10s, 250ms)")                                   \
 	S(duration_ns, DURATION, OWN, 0, .name = "duration", .argument = "TIME", .positive = true,                          \
@@ -80,9 +81,11 @@ enum setting_join {
 	  .help = "stop recording a process after SIZE, such as 10G (default: no limit)")                              \
 	S(pc_period, U64, OWN, 0, .name = "pc-period", .argument = "N", .most = 31,                                         \
 	  .help = "--engine pc-sampling: a sample every 2^N cycles, 5 to 31 (default 0: 2^18)")                         \
+	S(pm_interval_ns, DURATION, OWN, 500 * NS_PER_US, .name = "pm-interval", .argument = "TIME", .most = NS_PER_MS,         \
+	  .help = "--engine pm-sampling: time between two samples, 20us to 1ms (default 500us)")                        \
 	S(metrics, TEXT, OWN, "default", .name = "metrics", .argument = "METRICS",                                       \
-	  .help = "--engine range-profiler: what is measured: default, memory, compute, tensor, roofline, and names of "  \
-		  "metrics (`pitot metrics`), with commas between them (default default)")                                 \
+	  .help = "--engine range-profiler and pm-sampling: what is measured: default, memory, compute, tensor, roofline, sampling, " \
+		  "and names of metrics (`pitot metrics`), with commas between them (default default; of pm-sampling: sampling)") \
 	S(kernels, TEXT, OWN, "*", .name = "kernels", .argument = "PATTERN",                                                \
 	  .help = "--engine range-profiler: kernels whose mangled name matches or, of a text without * and ?, has it " \
 		  "in it (default *)")                                                                              \

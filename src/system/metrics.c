@@ -7,7 +7,7 @@
 static const struct metric nvml_metrics[] = { NVML_METRICS(M) };
 static const struct metric host_metrics[] = { HOST_METRICS(M) };
 #undef M
-_Static_assert(METRIC_NVML_END <= METRIC_HOST_FIRST && METRIC_HOST_END <= METRIC_CORE_FIRST,
+_Static_assert(METRIC_NVML_END <= METRIC_PM_FIRST && METRIC_HOST_END <= METRIC_CORE_FIRST,
 	       "ids of one part of the list end before the next");
 static const struct metric core_metric = { "host_core_busy", METRIC_SUM, "s", 2,
 					   "time in which the processor worked" };

@@ -24,6 +24,7 @@ enum metric_kind {
 };
 
 #define METRIC_NVML_FIRST 1u
+#define METRIC_PM_FIRST 128u /* up to METRIC_HOST_FIRST: hardware counters over time, in the order in which they come */
 #define METRIC_HOST_FIRST 256u
 #define METRIC_CORE_FIRST 512u /* METRIC_CORE_FIRST + n: processor n */
 #define METRIC_END 1024u

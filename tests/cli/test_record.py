@@ -196,7 +196,7 @@ def test_settings_of_the_environment_and_a_file(record, tmp_path, pitot):
     result = record("true", options=("--force",), env={"PITOT_GRAPHS": "lunch"}, status=2)
     assert "PITOT_GRAPHS takes launch, auto or node, not 'lunch'" in result.stderr
     result = record("true", options=("--force", "--engine", "sass-metrics"), status=2)
-    assert "option '--engine' takes monitor, trace, pc-sampling or range-profiler, not 'sass-metrics', which is not there yet" in result.stderr
+    assert "option '--engine' takes monitor, trace, pc-sampling, range-profiler or pm-sampling, not 'sass-metrics', which is not there yet" in result.stderr
 
 
 def test_switched_off(record, tmp_path):

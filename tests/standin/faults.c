@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FUNCTIONS 128
+#define FUNCTIONS 136
 _Static_assert((int)TAPE_FUNCTION_LIMIT <= FUNCTIONS, "each has its row");
 #define MISSING_MAX 32
 #define EVERY_CALL UINT64_MAX
@@ -211,6 +211,7 @@ static bool parse_numbers(const char *line)
 		{ "hold-buffers", &faults.held_buffers },
 		{ "pc-dropped", &faults.pc_dropped },
 		{ "pc-most", &faults.pc_most },
+		{ "pm-most", &faults.pm_most },
 		{ "pc-unload every", &faults.pc_unload_every },
 		{ "range-extra every", &faults.range_extra_every },
 		{ "range-destroy at", &faults.range_destroy_at },

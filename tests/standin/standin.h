@@ -75,7 +75,18 @@ const char *standin_text_at(uint64_t pointer);
 	F(121, RangeProfilerStart)                                                                  \
 	F(122, RangeProfilerStop)                                                                   \
 	F(123, RangeProfilerDecodeData)                                                             \
-	F(124, RangeProfilerGetCounterDataInfo)
+	F(124, RangeProfilerGetCounterDataInfo)                                                     \
+	F(125, PmSamplingGetCounterAvailability)                                                    \
+	F(126, PmSamplingEnable)                                                                    \
+	F(127, PmSamplingDisable)                                                                   \
+	F(128, PmSamplingSetConfig)                                                                 \
+	F(129, PmSamplingStart)                                                                     \
+	F(130, PmSamplingStop)                                                                      \
+	F(131, PmSamplingDecodeData)                                                                \
+	F(132, PmSamplingGetCounterDataSize)                                                        \
+	F(133, PmSamplingCounterDataImageInitialize)                                                \
+	F(134, PmSamplingGetCounterDataInfo)                                                        \
+	F(135, PmSamplingCounterDataGetSampleInfo)
 
 enum {
 #define F(number, name) STANDIN_##name = number,
@@ -99,6 +110,7 @@ struct faults {
 	uint64_t held_buffers;
 	uint64_t pc_dropped; /* samples in each reading that finds any */
 	uint64_t pc_most; /* PCs in one call of GetData; 0: as many as the client wants */
+	uint64_t pm_most; /* samples that the GPU has room for; 0: any number */
 	uint64_t pc_unload_every; /* so many launches */
 	uint64_t range_extra_every; /* so many launches another kernel is in the range profiler's session */
 	uint64_t range_destroy_at; /* in that launch, if it is profiled, its context goes */

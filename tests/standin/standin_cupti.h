@@ -76,6 +76,14 @@ void pc_sampling_launch(CUcontext context, const char *symbol);
 /* standin_range_profiler.c: a kernel is launched: its callback of entry has returned. */
 void range_profiler_launch(CUcontext context, uint32_t correlation, const char *symbol);
 
+/* CUPTI has read this configuration's bytes, and they are what its host API gave, for one pass. */
+bool range_profiler_is_config(const uint8_t *config, size_t bytes);
+/* standin_pm_sampling.c: the value of a metric in a sample of an image; false: it is none of its images, or has no such sample. */
+bool pm_sampling_value(const uint8_t *image, size_t bytes, size_t index, const char *name, double *value);
+
+/* CUPTI's clock. */
+uint64_t cupti_now(void);
+
 /* delivery.c */
 void deliver(struct tape_delivery *delivery);
 /*

@@ -63,12 +63,12 @@ static const struct metric {
 };
 
 struct CUpti_Profiler_Host_Object {
-	bool live;
+	bool live, samples;
 	uint32_t count, chosen[METRICS]; /* metric * 8 + submetric */
 };
 
 struct config {
-	uint32_t magic, count, chosen[METRICS];
+	uint32_t magic, samples, count, chosen[METRICS];
 };
 
 struct image {
@@ -141,12 +141,14 @@ EXPORT CUptiResult cuptiProfilerHostInitialize(CUpti_Profiler_Host_Initialize_Pa
 {
 	FAULT(STANDIN_ProfilerHostInitialize);
 	CHECK_SIZE(p, CUpti_Profiler_Host_Initialize_Params);
-	if (p->profilerType != CUPTI_PROFILER_TYPE_RANGE_PROFILER || !p->pChipName)
+	if (p->profilerType >= CUPTI_PROFILER_TYPE_PROFILER_INVALID || !p->pChipName)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	for (size_t i = 0; i < ARRAY_SIZE(chips); i++)
 		if (strcmp(chips[i], p->pChipName) == 0) {
 			p->pHostObject = calloc(1, sizeof(*p->pHostObject));
 			p->pHostObject->live = true;
+			p->pHostObject->samples =
+				p->profilerType == CUPTI_PROFILER_TYPE_PM_SAMPLING;
 			return CUPTI_SUCCESS;
 		}
 	return CUPTI_ERROR_INVALID_CHIP_NAME;
@@ -237,7 +239,9 @@ cuptiProfilerHostGetConfigImageSize(CUpti_Profiler_Host_GetConfigImageSize_Param
 
 EXPORT CUptiResult cuptiProfilerHostGetConfigImage(CUpti_Profiler_Host_GetConfigImage_Params *p)
 {
-	struct config config = { CONFIG_MAGIC, p->pHostObject->count, { 0 } };
+	struct config config = {
+		CONFIG_MAGIC, p->pHostObject->samples, p->pHostObject->count, { 0 }
+	};
 
 	CHECK_SIZE(p, CUpti_Profiler_Host_GetConfigImage_Params);
 	if (p->configImageSize < sizeof(config))
@@ -245,6 +249,16 @@ EXPORT CUptiResult cuptiProfilerHostGetConfigImage(CUpti_Profiler_Host_GetConfig
 	memcpy(config.chosen, p->pHostObject->chosen, sizeof(config.chosen));
 	memcpy(p->pConfigImage, &config, sizeof(config));
 	return CUPTI_SUCCESS;
+}
+
+/* Of samples, a pass has room for four metrics. */
+static size_t passes_of(const struct config *config)
+{
+	size_t passes = config->samples && config->count > 4 ? 2 : 0;
+
+	for (size_t i = 0; i < config->count; i++)
+		passes = MAX(passes, metrics[config->chosen[i] / 8].passes);
+	return passes;
 }
 
 EXPORT CUptiResult cuptiProfilerHostGetNumOfPasses(CUpti_Profiler_Host_GetNumOfPasses_Params *p)
@@ -255,10 +269,18 @@ EXPORT CUptiResult cuptiProfilerHostGetNumOfPasses(CUpti_Profiler_Host_GetNumOfP
 	if (p->configImageSize != sizeof(config))
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	memcpy(&config, p->pConfigImage, sizeof(config));
-	p->numOfPasses = 0;
-	for (size_t i = 0; i < config.count; i++)
-		p->numOfPasses = MAX(p->numOfPasses, metrics[config.chosen[i] / 8].passes);
+	p->numOfPasses = passes_of(&config);
 	return CUPTI_SUCCESS;
+}
+
+bool range_profiler_is_config(const uint8_t *bytes, size_t size)
+{
+	struct config config;
+
+	if (size != sizeof(config))
+		return false;
+	memcpy(&config, bytes, sizeof(config));
+	return config.magic == CONFIG_MAGIC && config.samples && passes_of(&config) == 1;
 }
 
 static double value_of(const struct metric *m, const struct range *r)
@@ -279,6 +301,14 @@ cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Par
 
 	FAULT(STANDIN_ProfilerHostEvaluateToGpuValues);
 	CHECK_SIZE(p, CUpti_Profiler_Host_EvaluateToGpuValues_Params);
+	if (p->pHostObject->samples) {
+		for (size_t i = 0; i < p->numMetrics; i++)
+			if (!pm_sampling_value(p->pCounterDataImage, p->counterDataImageSize,
+					       p->rangeIndex, p->ppMetricNames[i],
+					       &p->pMetricValues[i]))
+				return CUPTI_ERROR_INVALID_PARAMETER;
+		return CUPTI_SUCCESS;
+	}
 	if (p->counterDataImageSize < sizeof(*image) || image->magic != IMAGE_MAGIC ||
 	    p->rangeIndex >= image->count)
 		return CUPTI_ERROR_INVALID_PARAMETER;
@@ -482,7 +512,7 @@ EXPORT CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Par
 	    p->maxRangesPerPass > image->capacity)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	memcpy(&config, p->pConfig, sizeof(config));
-	if (config.magic != CONFIG_MAGIC)
+	if (config.magic != CONFIG_MAGIC || config.samples)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	o->config = config;
 	o->image = image;

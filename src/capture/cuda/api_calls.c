@@ -10,6 +10,7 @@
 #include "capture/cuda/share/share.h"
 #include "capture/engines/pc_sampling.h"
 #include "capture/engines/launch_engine.h"
+#include "capture/engines/pm_sampling.h"
 #include "capture/stack_capture.h"
 #include "capture/ring.h"
 
@@ -169,6 +170,7 @@ static void on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 	case CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING:
 		pc_sampling_callback(cbid, data);
 		launch_engine_callback(cbid, data);
+		pm_sampling_callback(cbid, data);
 		break;
 	default:
 		graph_nodes_callback(cbid, data);

@@ -31,6 +31,7 @@
 #include "capture/engines/pc_contexts.h"
 #include "capture/engines/pc_sampling.h"
 #include "capture/engines/launch_engine.h"
+#include "capture/engines/pm_sampling.h"
 #include "capture/log.h"
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
@@ -184,6 +185,8 @@ static bool subscribe(void)
 		api_calls_watch(&self.cupti, self.subscriber, NULL);
 	} else if (engine == SETTING_ENGINE_RANGE_PROFILER) {
 		launch_engine_attach(engine, &self.cupti, self.subscriber);
+	} else if (engine == SETTING_ENGINE_PM_SAMPLING) {
+		pm_sampling_attach(&self.cupti, self.subscriber);
 	}
 	return true;
 }
@@ -196,6 +199,8 @@ static void follow_kinds(void)
 		pc_sampling_missed();
 	else if (self.followed.engine == SETTING_ENGINE_RANGE_PROFILER)
 		launch_engine_missed();
+	else if (self.followed.engine == SETTING_ENGINE_PM_SAMPLING)
+		pm_sampling_attach(&self.cupti, self.subscriber);
 }
 
 static void watch_calls(void)

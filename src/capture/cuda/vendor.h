@@ -15,6 +15,7 @@
 
 /* --engine range-profiler needs all of them. */
 #if __has_include(<cupti_range_profiler.h>)
+#include <cupti_pmsampling.h>
 #include <cupti_profiler_target.h>
 #include <cupti_range_profiler.h>
 #define RANGE_PROFILER_FUNCTIONS(F)                                                                \
@@ -29,8 +30,22 @@
 	F(RangeProfilerStop, OPTIONAL)                                                             \
 	F(RangeProfilerDecodeData, OPTIONAL)                                                       \
 	F(RangeProfilerGetCounterDataInfo, OPTIONAL)
+/* --engine pm-sampling needs all of them, and ProfilerInitialize. */
+#define PM_SAMPLING_FUNCTIONS(F)                                                                   \
+	F(PmSamplingGetCounterAvailability, OPTIONAL)                                              \
+	F(PmSamplingEnable, OPTIONAL)                                                              \
+	F(PmSamplingDisable, OPTIONAL)                                                             \
+	F(PmSamplingSetConfig, OPTIONAL)                                                           \
+	F(PmSamplingStart, OPTIONAL)                                                               \
+	F(PmSamplingStop, OPTIONAL)                                                                \
+	F(PmSamplingDecodeData, OPTIONAL)                                                          \
+	F(PmSamplingGetCounterDataSize, OPTIONAL)                                                  \
+	F(PmSamplingCounterDataImageInitialize, OPTIONAL)                                          \
+	F(PmSamplingGetCounterDataInfo, OPTIONAL)                                                  \
+	F(PmSamplingCounterDataGetSampleInfo, OPTIONAL)
 #else
 #define RANGE_PROFILER_FUNCTIONS(F)
+#define PM_SAMPLING_FUNCTIONS(F)
 #endif
 
 /* --engine pc-sampling needs all of them. */
@@ -70,7 +85,8 @@
 	F(GetGraphId, OPTIONAL)                                                                    \
 	F(GetGraphNodeId, OPTIONAL)                                                                \
 	PC_SAMPLING_FUNCTIONS(F)                                                                   \
-	RANGE_PROFILER_FUNCTIONS(F)
+	RANGE_PROFILER_FUNCTIONS(F)                                                                \
+	PM_SAMPLING_FUNCTIONS(F)
 
 struct cupti {
 #define F(name, need) __typeof__(cupti##name) *name;

@@ -2,18 +2,11 @@
 
 #ifdef PITOT_HAS_PROFILER_HOST
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define RANGES 8u /* in an image: one is wanted, the others show that there were more */
 #define IMAGE_MAX (256u << 20)
-#define DURATION "gpu__time_duration.sum"
 
-#define PARAMETERS(name, ...)                                                                      \
-	{                                                                                          \
-		.structSize = CUpti_##name##_Params_STRUCT_SIZE, __VA_ARGS__                       \
-	}
 #define CALL(c, cupti, name, p) (vendor_result((c), "cupti" #name, (cupti)->name(p)))
 
 static int vendor_result(struct range_context *c, const char *function, CUptiResult result)
@@ -22,83 +15,6 @@ static int vendor_result(struct range_context *c, const char *function, CUptiRes
 		c->failed = function;
 	return (int)result;
 }
-
-/* --- metrics --- */
-
-/* What the GPU has of the chip's counters; without it, all. */
-static size_t read_availability(const struct cupti *cupti, CUcontext context, uint8_t **image)
-{
-	CUpti_Profiler_GetCounterAvailability_Params p =
-		PARAMETERS(Profiler_GetCounterAvailability, .ctx = context);
-
-	*image = NULL;
-	if (cupti->ProfilerGetCounterAvailability(&p) != CUPTI_SUCCESS ||
-	    !p.counterAvailabilityImageSize || p.counterAvailabilityImageSize > IMAGE_MAX)
-		return 0;
-	*image = calloc(1, p.counterAvailabilityImageSize);
-	p.pCounterAvailabilityImage = *image;
-	if (*image && cupti->ProfilerGetCounterAvailability(&p) == CUPTI_SUCCESS)
-		return p.counterAvailabilityImageSize;
-	free(*image);
-	*image = NULL;
-	return 0;
-}
-
-static int read_texts(struct range_metrics *m)
-{
-	m->duration = SIZE_MAX;
-	m->texts = calloc(m->set.names.count, sizeof(*m->texts));
-	for (size_t i = 0; m->texts && i < m->set.names.count; i++) {
-		struct metric_properties p = { "", "", "" };
-
-		profiler_host_properties(m->host, m->set.names.data[i], &p);
-		m->texts[i] = (struct metric_texts){ m->set.names.data[i], p.unit, p.description };
-		if (strcmp(m->set.names.data[i], DURATION) == 0)
-			m->duration = i;
-	}
-	return m->texts ? 0 : -ENOMEM;
-}
-
-int range_metrics_make(struct range_metrics *m, const struct cupti *cupti, CUcontext context,
-		       unsigned device, const char *requested, struct error *e)
-{
-	CUpti_Profiler_Initialize_Params p = PARAMETERS(Profiler_Initialize, );
-	CUptiResult result = cupti->ProfilerInitialize(&p);
-	const char *chip =
-		result == CUPTI_SUCCESS ? profiler_host_chip_of(cupti->handle, device, e) : NULL;
-	uint8_t *availability;
-	size_t bytes;
-	int err;
-
-	*m = (struct range_metrics){ .host = NULL };
-	if (result != CUPTI_SUCCESS)
-		return error_set(e, E_UNSUPPORTED, "cuptiProfilerInitialize: %s",
-				 cupti_result_text(cupti, result));
-	if (!chip)
-		return e->code;
-	snprintf(m->chip, sizeof(m->chip), "%s", chip);
-	snprintf(m->requested, sizeof(m->requested), "%s", requested);
-	bytes = read_availability(cupti, context, &availability);
-	err = profiler_host_open(&m->host, cupti->handle, chip, availability, bytes, e);
-	free(availability);
-	if (err == 0)
-		err = metric_set_make(&m->set, m->host, requested, DURATION, e);
-	if (err == 0 && read_texts(m) < 0)
-		err = error_set(e, -ENOMEM, "no memory for metrics");
-	if (err < 0)
-		range_metrics_release(m);
-	return err;
-}
-
-void range_metrics_release(struct range_metrics *m)
-{
-	metric_set_release(&m->set);
-	profiler_host_free(m->host);
-	free(m->texts);
-	memset(m, 0, sizeof(*m));
-}
-
-/* --- a context --- */
 
 static int allocate_image(struct range_context *c, const struct cupti *cupti)
 {
@@ -120,7 +36,7 @@ static int allocate_image(struct range_context *c, const struct cupti *cupti)
 }
 
 int range_context_open(struct range_context *c, const struct cupti *cupti, CUcontext handle,
-		       const struct range_metrics *metrics)
+		       const struct engine_metrics *metrics)
 {
 	CUpti_RangeProfiler_Enable_Params p = PARAMETERS(RangeProfiler_Enable, .ctx = handle);
 	int result;

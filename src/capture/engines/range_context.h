@@ -11,37 +11,15 @@
 #ifndef PITOT_CAPTURE_ENGINES_RANGE_CONTEXT_H
 #define PITOT_CAPTURE_ENGINES_RANGE_CONTEXT_H
 
-#include "base/options.h"
 #include "capture/cuda/vendor.h"
-#include "cupti/profiler_host.h"
+#include "capture/engines/engine_metrics.h"
 
 #ifdef PITOT_HAS_PROFILER_HOST
-
-struct metric_texts {
-	const char *name, *unit, *description;
-};
-
-/* The metrics of a chip, from the first context of a device on. */
-struct range_metrics {
-	char requested[OPTION_TEXT_MAX], chip[32];
-	struct profiler_host *host;
-	struct metric_set set;
-	struct metric_texts *texts; /* by index in the set */
-	size_t duration; /* index of how long the kernel takes, in nanoseconds; SIZE_MAX: the chip has no such metric */
-};
-
-/*
- * Finds out what `requested` means on the chip of a device. 0, or a negative code: *e says why. Takes a third of a second at the first
- * call, on the launching thread.
- */
-int range_metrics_make(struct range_metrics *m, const struct cupti *cupti, CUcontext context, unsigned device, const char *requested,
-		       struct error *e) MUST_USE;
-void range_metrics_release(struct range_metrics *m);
 
 struct range_context {
 	CUcontext handle; /* NULL: none */
 	CUpti_RangeProfiler_Object *object;
-	const struct range_metrics *metrics;
+	const struct engine_metrics *metrics;
 	uint8_t *image;
 	size_t image_bytes;
 	bool started;
@@ -49,7 +27,7 @@ struct range_context {
 };
 
 /* 0 or a CUptiResult: then *c->failed is the function. */
-int range_context_open(struct range_context *c, const struct cupti *cupti, CUcontext handle, const struct range_metrics *metrics) MUST_USE;
+int range_context_open(struct range_context *c, const struct cupti *cupti, CUcontext handle, const struct engine_metrics *metrics) MUST_USE;
 int range_context_start(struct range_context *c, const struct cupti *cupti) MUST_USE;
 /* Ends what was started. *ranges: launches that were measured, of which `values`, by index in the set, are those of the first. */
 int range_context_stop(struct range_context *c, const struct cupti *cupti, size_t *ranges, double *values) MUST_USE;

@@ -16,11 +16,10 @@
 
 #define ENGINE "range-profiler"
 #define CONTEXTS_MAX 32u
-#define METRICS_SETS_MAX 16u /* devices, times what sessions have asked for */
 
 struct launch {
 	struct measured head;
-	const struct range_metrics *metrics;
+	const struct engine_metrics *metrics;
 	double values[];
 };
 
@@ -28,7 +27,7 @@ static struct {
 	/* Of the thread that has claimed the engine. */
 	struct range_context *context; /* that is measured in */
 	struct range_context contexts[CONTEXTS_MAX];
-	struct range_metrics metrics[METRICS_SETS_MAX];
+	struct engine_metrics metrics[ENGINE_METRICS_MAX];
 
 	struct map numbers; /* of metrics in this recording, by address; the collector's */
 } self;
@@ -43,54 +42,12 @@ static struct range_context *find_context(CUcontext handle)
 	return NULL;
 }
 
-static void note_metrics(const struct range_metrics *m, unsigned device, uint64_t ns)
-{
-	capability_note("engine", capability_state_on, ENGINE, ENGINE,
-			"device %u (%s): %zu metric%s in %zu pass%s; set up in %.3f s", device,
-			m->chip, m->set.names.count, m->set.names.count == 1 ? "" : "s",
-			m->set.passes, m->set.passes == 1 ? "" : "es", (double)ns / 1e9);
-	if (m->set.left_out.length)
-		capability_note("metrics", capability_state_degraded, ENGINE, ENGINE, "%s",
-				strbuf_text(&m->set.left_out));
-	else if (m->set.lacking)
-		capability_note("metrics", capability_state_on, ENGINE, ENGINE,
-				"%s lacks %u of the metrics of these sets", m->chip,
-				m->set.lacking);
-}
-
-static const struct range_metrics *metrics_of(const struct cupti *cupti, CUcontext context,
-					      unsigned device)
-{
-	static unsigned devices[METRICS_SETS_MAX];
-	uint64_t begun = clock_monotonic_ns();
-	struct error e = { 0 };
-
-	for (size_t i = 0; i < METRICS_SETS_MAX; i++) {
-		struct range_metrics *m = &self.metrics[i];
-
-		if (m->host &&
-		    (devices[i] != device || strcmp(m->requested, launch_engine_metrics()) != 0))
-			continue;
-		if (m->host)
-			return m;
-		if (range_metrics_make(m, cupti, context, device, launch_engine_metrics(), &e) <
-		    0) {
-			launch_engine_refuse("%s", e.text);
-			return NULL;
-		}
-		devices[i] = device;
-		note_metrics(m, device, clock_monotonic_ns() - begun);
-		return m;
-	}
-	launch_engine_refuse("more than %u sets of metrics in one process", METRICS_SETS_MAX);
-	return NULL;
-}
-
 static struct range_context *open_context(const struct cupti *cupti, CUcontext handle)
 {
 	struct range_context *c = find_context(NULL);
-	const struct range_metrics *m;
+	const struct engine_metrics *m;
 	uint64_t begun = clock_monotonic_ns();
+	struct error e = { 0 };
 	uint32_t device = 0;
 	int result;
 
@@ -99,9 +56,12 @@ static struct range_context *open_context(const struct cupti *cupti, CUcontext h
 		return NULL;
 	}
 	cupti->GetDeviceId(handle, &device);
-	m = metrics_of(cupti, handle, device);
-	if (!m)
+	m = engine_metrics_find(self.metrics, ENGINE, cupti, handle, device,
+				launch_engine_metrics(), &e);
+	if (!m) {
+		launch_engine_refuse("%s", e.text);
 		return NULL;
+	}
 	result = range_context_open(c, cupti, handle, m);
 	if (result) {
 		launch_engine_refuse("%s: %s: %s", c->failed,

@@ -128,7 +128,7 @@ static void test_every_setting_has_a_field(void **state)
 	o.api = PITOT_API_ALL;
 	o.graphs = PITOT_GRAPHS_AUTO;
 	o.memory = PITOT_ON;
-	o.engine = PITOT_ENGINE_PM_SAMPLING;
+	o.engine = PITOT_ENGINE_DEEP;
 	assert_int_equal(program_settings(&o, true, &d, &e), 0);
 	assert_int_equal(d.counters_ns, 0);
 	assert_int_equal(d.stacks, SETTING_STACKS_PYTHON);
@@ -137,7 +137,7 @@ static void test_every_setting_has_a_field(void **state)
 	assert_int_equal(d.graphs, SETTING_GRAPHS_AUTO);
 	assert_true(d.memory && !d.sync);
 	assert_int_equal(d.engine, SETTING_ENGINE_TRACE);
-	assert_string_equal(d.engine_later, "pm-sampling");
+	assert_string_equal(d.engine_later, "deep");
 }
 
 static void test_defaults_of_the_program(void **state)

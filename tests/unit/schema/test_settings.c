@@ -178,10 +178,10 @@ static void test_an_engine_that_is_to_come(void **state)
 	struct settings s = SETTINGS_INIT;
 
 	(void)state;
-	settings_parse(&s, "engine=pm-sampling");
+	settings_parse(&s, "engine=deep");
 	assert_int_equal(s.engine, SETTING_ENGINE_TRACE);
 	settings_text(&s, &text);
-	assert_string_equal(strbuf_text(&text), "engine=pm-sampling");
+	assert_string_equal(strbuf_text(&text), "engine=deep");
 	settings_parse(&s, "engine=monitor");
 	assert_null(s.engine_later);
 	assert_int_equal(s.engine, SETTING_ENGINE_MONITOR);

@@ -173,7 +173,8 @@ static void test_what_is_wrong_is_named(void **state)
 	assert_problem("line 1: no ':' behind a name");
 	write_config("{\"engine\": \"deep\"}");
 	read_all(path, true);
-	assert_problem("'engine' takes monitor, trace, pc-sampling or range-profiler, not 'deep', "
+	assert_problem("'engine' takes monitor, trace, pc-sampling, range-profiler or pm-sampling, "
+		       "not 'deep', "
 		       "which is not there yet");
 	read_all("/nonexistent/pitot.json", true);
 	assert_problem("cannot read the configuration file '/nonexistent/pitot.json'");

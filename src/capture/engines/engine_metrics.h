@@ -1,0 +1,44 @@
+/*
+ * engine_metrics.h: what a text such as "memory,sm__cycles_active.avg" means on a device, for the engines that count. One thread at a time; the
+ * texts stay until the child of a fork.
+ */
+#ifndef PITOT_CAPTURE_ENGINES_ENGINE_METRICS_H
+#define PITOT_CAPTURE_ENGINES_ENGINE_METRICS_H
+
+#include "base/options.h"
+#include "capture/cuda/vendor.h"
+#include "cupti/profiler_host.h"
+
+#ifdef PITOT_HAS_PROFILER_HOST
+
+/* Of a call of CUPTI's profilers. */
+#define PARAMETERS(name, ...)                                                                      \
+	{                                                                                          \
+		.structSize = CUpti_##name##_Params_STRUCT_SIZE, __VA_ARGS__                       \
+	}
+
+#define ENGINE_METRICS_MAX 16u /* devices, times what sessions have asked for */
+
+struct metric_texts {
+	const char *name, *unit, *description;
+};
+
+struct engine_metrics {
+	char requested[OPTION_TEXT_MAX], chip[32];
+	unsigned device;
+	struct profiler_host *host;
+	struct metric_set set;
+	struct metric_texts *texts; /* by index in the set */
+	size_t duration; /* of ranges: index of how long the kernel takes, in nanoseconds; SIZE_MAX: the chip has no such metric */
+};
+
+/*
+ * Finds out what `requested` means on a device, or finds it in `known`, which has ENGINE_METRICS_MAX of them; says in the capabilities what
+ * there is and what is left out. `context`: one of the device, of which ranges are measured; NULL: the device is sampled. `engine` is a
+ * literal. NULL: *e says why. Takes a third of a second at the first call.
+ */
+const struct engine_metrics *engine_metrics_find(struct engine_metrics *known, const char *engine, const struct cupti *cupti,
+						 CUcontext context, unsigned device, const char *requested, struct error *e);
+
+#endif
+#endif

@@ -1,0 +1,519 @@
+/*
+ * pm_sampling.c: while a window is open, the GPU samples itself, each device on which the process has a context by itself, and the vendor
+ * thread reads what it has. A device is set up when its first context is created, or a window opens, and freed when the window closes: CUPTI
+ * locks its clocks for as long.
+ *
+ * The order of the calls: cuptiPmSamplingEnable, …SetConfig, …GetCounterDataSize and …Start; then, at half of the time that an image has
+ * room for, …CounterDataImageInitialize, …DecodeData, …GetCounterDataInfo and for each sample …CounterDataGetSampleInfo; at the end …Stop,
+ * the last reading, and …Disable. The configuration stays where it is until then: CUPTI goes on reading it. At the exit of the process
+ * samples are read and nothing else is done.
+ *
+ * Times of samples are CUPTI's, as those of kernels are. A sample stands at its start, and holds until the next one. Samples that are missing
+ * show as a gap in those times: the GPU's buffer keeps the oldest, and after an error the device is set up anew.
+ */
+#include "capture/engines/pm_sampling.h"
+
+#include "capture/engines/engine_notes.h"
+
+#define ENGINE "pm-sampling"
+
+#ifdef PITOT_HAS_PROFILER_HOST
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "capture/capability_notes.h"
+#include "capture/cuda/api_calls.h"
+#include "capture/cuda/cupti_clock.h"
+#include "capture/cuda/devices.h"
+#include "capture/engines/engine_metrics.h"
+#include "capture/log.h"
+#include "capture/vendor_thread.h"
+#include "format/rows.h"
+#include "system/metrics.h"
+
+#define INTERVAL_MIN_NS (20 * NS_PER_US)
+#define READ_MAX_NS (100 * NS_PER_MS)
+#define IMAGE_SAMPLES 512u
+#define IMAGE_MAX (256u << 20)
+#define IMAGES_MAX 32u /* in one reading */
+#define HARDWARE_BYTES (64u << 20) /* of the GPU's buffer */
+#define FAILURES_MAX 3u /* one after the other */
+#define DECIMALS 3u
+#define SCALE 1e3
+#define VALUE_MAX 9e15 /* SCALE times that is an int64_t */
+#define METRICS (ENGINE_METRICS_MAX * SAMPLED_METRICS_MAX)
+
+struct sampled_device {
+	CUpti_PmSampling_Object *object; /* NULL: not set up */
+	const struct engine_metrics *metrics;
+	uint8_t *image;
+	size_t image_bytes;
+	uint64_t last_end_ns; /* of a sample in this window, by CUPTI's clock; 0: none yet */
+	unsigned failures;
+	bool refused; /* for good */
+	const char *failed; /* the function of CUPTI that failed last */
+};
+
+static struct {
+	_Atomic(const struct cupti *) cupti; /* NULL: not attached */
+	CUpti_SubscriberHandle subscriber;
+	atomic_uint_fast64_t seen; /* bit i: a context was created on device i */
+	atomic_bool wanted; /* by a session that is there */
+	atomic_bool open; /* a window of a session with this engine is */
+	atomic_bool refused; /* a device, for good */
+	char refusal[400]; /* from before that is set */
+	char requested[OPTION_TEXT_MAX]; /* metrics, and */
+	uint64_t interval_ns; /* from before `wanted` is set */
+
+	/* The vendor thread's: */
+	struct sampled_device devices[DEVICES_MAX];
+	struct engine_metrics metrics[ENGINE_METRICS_MAX];
+	atomic_uint_fast64_t setups, setup_ns, lost; /* samples */
+
+	/* The collector's: */
+	uint64_t until_ns; /* what was sampled after that is not wanted */
+	uint32_t counters[METRICS]; /* their ids in this recording; 0: none yet */
+	struct map names; /* of counters, by a hash */
+	uint64_t since_ns, setups_reported, setup_ns_reported, lost_reported;
+} self;
+
+static void refuse(const char *why)
+{
+	snprintf(self.refusal, sizeof(self.refusal), "%s", why);
+	engine_note_trace(ENGINE, why);
+	atomic_store(&self.refused, true);
+}
+
+/* --- a device, on the vendor thread --- */
+
+#define CALL(d, cupti, name, p) ((d)->failed = "cupti" #name, (cupti)->name(p))
+
+static CUptiResult set_config(struct sampled_device *d, const struct cupti *cupti)
+{
+	CUpti_PmSampling_SetConfig_Params p = PARAMETERS(
+		PmSampling_SetConfig, .pPmSamplingObject = d->object,
+		.configSize = d->metrics->set.config_bytes, .pConfig = d->metrics->set.config,
+		.hardwareBufferSize = HARDWARE_BYTES, .samplingInterval = self.interval_ns,
+		.triggerMode = CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_TIME_INTERVAL);
+	CUptiResult result = CALL(d, cupti, PmSamplingSetConfig, &p);
+
+	p.triggerMode = CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_SYSCLK_INTERVAL;
+	if (result == CUPTI_SUCCESS || CALL(d, cupti, PmSamplingSetConfig, &p) != CUPTI_SUCCESS)
+		return result;
+	capability_note("sampling_interval", capability_state_degraded, "ns", "cycles",
+			"device %u (%s) cannot sample by time: %llu cycles of its system clock lie "
+			"between two samples",
+			d->metrics->device, d->metrics->chip, (unsigned long long)self.interval_ns);
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult allocate_image(struct sampled_device *d, const struct cupti *cupti)
+{
+	CUpti_PmSampling_GetCounterDataSize_Params p =
+		PARAMETERS(PmSampling_GetCounterDataSize, .pPmSamplingObject = d->object,
+			   .pMetricNames = d->metrics->set.names.data,
+			   .numMetrics = d->metrics->set.names.count, .maxSamples = IMAGE_SAMPLES);
+	CUptiResult result = CALL(d, cupti, PmSamplingGetCounterDataSize, &p);
+
+	if (result != CUPTI_SUCCESS)
+		return result;
+	d->image_bytes = p.counterDataSize;
+	if (d->image_bytes && d->image_bytes <= IMAGE_MAX)
+		d->image = calloc(1, d->image_bytes);
+	return d->image ? CUPTI_SUCCESS : CUPTI_ERROR_OUT_OF_MEMORY;
+}
+
+static void close_device(struct sampled_device *d, const struct cupti *cupti)
+{
+	CUpti_PmSampling_Disable_Params p =
+		PARAMETERS(PmSampling_Disable, .pPmSamplingObject = d->object);
+
+	cupti->PmSamplingDisable(&p);
+	free(d->image);
+	d->image = NULL;
+	d->object = NULL;
+}
+
+static CUptiResult start_device(struct sampled_device *d, const struct cupti *cupti,
+				unsigned ordinal)
+{
+	CUpti_PmSampling_Enable_Params enable =
+		PARAMETERS(PmSampling_Enable, .deviceIndex = ordinal);
+	CUpti_PmSampling_Start_Params start = PARAMETERS(PmSampling_Start, );
+	CUptiResult result = CALL(d, cupti, PmSamplingEnable, &enable);
+
+	if (result != CUPTI_SUCCESS)
+		return result;
+	d->object = start.pPmSamplingObject = enable.pPmSamplingObject;
+	result = set_config(d, cupti);
+	if (result == CUPTI_SUCCESS)
+		result = allocate_image(d, cupti);
+	if (result == CUPTI_SUCCESS)
+		result = CALL(d, cupti, PmSamplingStart, &start);
+	if (result != CUPTI_SUCCESS)
+		close_device(d, cupti);
+	return result;
+}
+
+static void open_device(struct sampled_device *d, const struct cupti *cupti, unsigned ordinal)
+{
+	uint64_t begun = clock_monotonic_ns();
+	struct error e = { 0 };
+	CUptiResult result = CUPTI_SUCCESS;
+
+	d->metrics =
+		engine_metrics_find(self.metrics, ENGINE, cupti, NULL, ordinal, self.requested, &e);
+	if (d->metrics)
+		result = start_device(d, cupti, ordinal);
+	if (result != CUPTI_SUCCESS)
+		error_set(&e, E_UNSUPPORTED, "device %u: %s: %s: %s", ordinal, d->failed,
+			  cupti_result_text(cupti, result), engine_advice(result));
+	d->refused = e.code;
+	if (e.code)
+		refuse(e.text);
+	atomic_fetch_add(&self.setups, 1);
+	atomic_fetch_add(&self.setup_ns, clock_monotonic_ns() - begun);
+}
+
+static void stop_device(struct sampled_device *d, const struct cupti *cupti)
+{
+	CUpti_PmSampling_Stop_Params p =
+		PARAMETERS(PmSampling_Stop, .pPmSamplingObject = d->object);
+
+	cupti->PmSamplingStop(&p);
+}
+
+/* Counts samples that are missing before this one, as if they were as long. */
+static void count_gap(struct sampled_device *d, uint64_t start, uint64_t end)
+{
+	uint64_t length = end - start;
+
+	if (d->last_end_ns && start > d->last_end_ns + length / 2)
+		atomic_fetch_add(&self.lost, (start - d->last_end_ns + length / 2) / length);
+	d->last_end_ns = end;
+}
+
+/* Hands a sample to the collector. One without a number, as the first may be, is none. */
+static void push_sample(struct sampled_device *d, const struct cupti *cupti, size_t index)
+{
+	CUpti_PmSampling_CounterData_GetSampleInfo_Params p =
+		PARAMETERS(PmSampling_CounterData_GetSampleInfo, .pPmSamplingObject = d->object,
+			   .pCounterDataImage = d->image, .counterDataImageSize = d->image_bytes,
+			   .sampleIndex = index);
+	uint32_t first = (uint32_t)(d->metrics - self.metrics) * SAMPLED_METRICS_MAX;
+	struct ring_event event = { .d = d->metrics->device, .kind = RING_SAMPLE };
+	struct ring *r = ring_get();
+	double values[SAMPLED_METRICS_MAX];
+	bool is_sample = false;
+
+	if (!r || cupti->PmSamplingCounterDataGetSampleInfo(&p) != CUPTI_SUCCESS ||
+	    p.endTimestamp <= p.startTimestamp ||
+	    metric_set_evaluate(&d->metrics->set, d->image, d->image_bytes, index, values))
+		return;
+	event.a = p.startTimestamp;
+	for (uint32_t i = 0; i < d->metrics->set.names.count; i++) {
+		if (!isfinite(values[i]) || fabs(values[i]) > VALUE_MAX)
+			continue;
+		event.b = (uint64_t)(int64_t)(values[i] * SCALE + (values[i] < 0 ? -0.5 : 0.5));
+		event.c = first + i;
+		ring_push(r, &event, 1);
+		is_sample = true;
+	}
+	if (!is_sample)
+		return;
+	count_gap(d, p.startTimestamp, p.endTimestamp);
+	d->failures = 0;
+}
+
+/* Fills an image from the GPU's buffer. *more: it had no room for all. */
+static CUptiResult read_image(struct sampled_device *d, const struct cupti *cupti, bool *more)
+{
+	CUpti_PmSampling_CounterDataImage_Initialize_Params image =
+		PARAMETERS(PmSampling_CounterDataImage_Initialize, .pPmSamplingObject = d->object,
+			   .counterDataSize = d->image_bytes, .pCounterData = d->image);
+	CUpti_PmSampling_DecodeData_Params decode =
+		PARAMETERS(PmSampling_DecodeData, .pPmSamplingObject = d->object,
+			   .pCounterDataImage = d->image, .counterDataImageSize = d->image_bytes);
+	CUpti_PmSampling_GetCounterDataInfo_Params info =
+		PARAMETERS(PmSampling_GetCounterDataInfo, .pCounterDataImage = d->image,
+			   .counterDataImageSize = d->image_bytes);
+	CUptiResult result = CALL(d, cupti, PmSamplingCounterDataImageInitialize, &image);
+
+	if (result == CUPTI_SUCCESS)
+		result = CALL(d, cupti, PmSamplingDecodeData, &decode);
+	if (result == CUPTI_SUCCESS)
+		result = CALL(d, cupti, PmSamplingGetCounterDataInfo, &info);
+	if (result != CUPTI_SUCCESS)
+		return result;
+	for (size_t i = 0; i < MIN(info.numCompletedSamples, IMAGE_SAMPLES); i++)
+		push_sample(d, cupti, i);
+	*more = info.numCompletedSamples &&
+		decode.decodeStopReason == CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL;
+	return decode.overflow && !info.numCompletedSamples ? CUPTI_ERROR_OUT_OF_MEMORY
+							    : CUPTI_SUCCESS;
+}
+
+static CUptiResult read_device(struct sampled_device *d, const struct cupti *cupti)
+{
+	CUptiResult result = CUPTI_SUCCESS;
+	bool more = true;
+
+	for (unsigned i = 0; more && i < IMAGES_MAX && result == CUPTI_SUCCESS; i++)
+		result = read_image(d, cupti, &more);
+	return result;
+}
+
+/* Reads, and begins anew where that fails: a buffer that was full stays so. */
+static void follow_device(struct sampled_device *d, const struct cupti *cupti, unsigned ordinal)
+{
+	CUptiResult result = read_device(d, cupti);
+	const char *failed = d->failed;
+	char why[300];
+
+	if (result == CUPTI_SUCCESS)
+		return;
+	log_line(ENGINE ": device %u: %s: %s", ordinal, failed, cupti_result_text(cupti, result));
+	stop_device(d, cupti);
+	close_device(d, cupti);
+	if (++d->failures < FAILURES_MAX) {
+		open_device(d, cupti, ordinal);
+		return;
+	}
+	d->refused = true;
+	snprintf(why, sizeof(why),
+		 "device %u: %s: %s, %u times one after the other: a longer --pm-interval or fewer "
+		 "--metrics may help",
+		 ordinal, failed, cupti_result_text(cupti, result), FAILURES_MAX);
+	refuse(why);
+}
+
+static void end_device(struct sampled_device *d, const struct cupti *cupti)
+{
+	stop_device(d, cupti);
+	(void)!read_device(d, cupti);
+	close_device(d, cupti);
+	d->last_end_ns = 0;
+}
+
+static uint64_t vendor(unsigned reasons, uint64_t now)
+{
+	const struct cupti *cupti = atomic_load(&self.cupti);
+	bool exits = reasons & VENDOR_EXIT, open;
+	uint64_t wait = UINT64_MAX;
+
+	(void)now;
+	if (!cupti || api_calls_fatal())
+		return UINT64_MAX;
+	if (reasons & VENDOR_CLOSE)
+		atomic_store(&self.open, false); /* also for rounds after this one */
+	open = atomic_load(&self.open);
+	for (unsigned i = 0; i < DEVICES_MAX; i++) {
+		struct sampled_device *d = &self.devices[i];
+		bool used = atomic_load(&self.seen) >> i & 1 || devices_pci(i);
+
+		vendor_enter("cuptiPmSampling");
+		if (d->object && exits)
+			(void)!read_device(d, cupti);
+		else if (d->object && open)
+			follow_device(d, cupti, i);
+		else if (d->object)
+			end_device(d, cupti);
+		else if (used && open && !exits && !d->refused)
+			open_device(d, cupti, i);
+		vendor_leave();
+		if (d->object)
+			wait = MIN(IMAGE_SAMPLES / 2 * self.interval_ns, READ_MAX_NS);
+	}
+	return wait;
+}
+
+/* --- attaching --- */
+
+static const char *missing_function(const struct cupti *cupti)
+{
+#define F(name, need)                                                                              \
+	if (!cupti->name)                                                                          \
+		return "cupti" #name;
+	PM_SAMPLING_FUNCTIONS(F)
+#undef F
+	return NULL;
+}
+
+void pm_sampling_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscriber)
+{
+	const char *missing = missing_function(cupti);
+	char why[200];
+
+	if (atomic_load(&self.cupti) && self.subscriber == subscriber)
+		return;
+	if (missing && !atomic_load(&self.refused)) {
+		snprintf(why, sizeof(why),
+			 "this CUPTI lacks %s: sampling needs CUDA 12.6 Update 2 or later",
+			 missing);
+		refuse(why);
+	}
+	if (missing)
+		return;
+	cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
+			      CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
+	self.subscriber = subscriber;
+	atomic_store(&self.cupti, cupti);
+}
+
+void pm_sampling_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
+{
+	const struct cupti *cupti = atomic_load(&self.cupti);
+	uint32_t device = DEVICES_MAX;
+
+	if (cbid != CUPTI_CBID_RESOURCE_CONTEXT_CREATED || !cupti || !cupti->GetDeviceId || !data ||
+	    api_calls_fatal())
+		return;
+	if (cupti->GetDeviceId(data->context, &device) == CUPTI_SUCCESS && device < DEVICES_MAX &&
+	    !(atomic_fetch_or(&self.seen, UINT64_C(1) << device) >> device & 1) &&
+	    atomic_load(&self.open))
+		vendor_thread_request(VENDOR_COUNTERS);
+}
+
+/* --- the sessions --- */
+
+static bool is_engine_of(const struct settings *wanted)
+{
+	return settings_use_cupti(wanted) && wanted->engine == SETTING_ENGINE_PM_SAMPLING;
+}
+
+static void window(const struct settings *wanted, struct writer *w)
+{
+	bool open = wanted && is_engine_of(wanted) && atomic_load(&self.wanted);
+
+	(void)w;
+	if (open || atomic_load(&self.open))
+		self.until_ns = open ? UINT64_MAX : clock_monotonic_ns();
+	atomic_store(&self.open, open);
+}
+
+static void extend(const struct source_start *how)
+{
+	const struct settings *s = how->wanted;
+
+	if (!how->with_cuda || !is_engine_of(s) || atomic_load(&self.wanted))
+		return;
+	snprintf(self.requested, sizeof(self.requested), "%s",
+		 strcmp(s->metrics, "default") == 0 ? "sampling" : s->metrics);
+	self.interval_ns = MAX(s->pm_interval_ns, INTERVAL_MIN_NS);
+	atomic_store(&self.wanted, true);
+	if (atomic_load(&self.refused))
+		engine_note_trace(ENGINE, self.refusal);
+}
+
+static void start(const struct source_start *how)
+{
+	extend(how);
+	if (how->with_cuda && how->open)
+		window(how->wanted, NULL);
+}
+
+static void begin(struct writer *w, const struct source_start *how)
+{
+	(void)w;
+	(void)how;
+	self.since_ns = clock_monotonic_ns();
+	memset(self.counters, 0, sizeof(self.counters));
+	map_clear(&self.names);
+}
+
+/* Devices have their counters in common, by their names. */
+static uint32_t counter_of(struct writer *w, uint32_t metric)
+{
+	const struct metric_texts *texts =
+		&self.metrics[metric / SAMPLED_METRICS_MAX].texts[metric % SAMPLED_METRICS_MAX];
+	size_t before = self.names.count;
+	struct row_counter row = { .decimals = DECIMALS, .kind = counter_kind_level };
+
+	row.id = METRIC_PM_FIRST +
+		 (uint32_t)map_number(&self.names, hash_bytes(texts->name, strlen(texts->name)));
+	self.counters[metric] = row.id;
+	if (self.names.count == before || row.id >= METRIC_HOST_FIRST)
+		return row.id;
+	row.name = rows_text(w, texts->name);
+	row.unit = rows_text(w, strcmp(texts->unit, "percent") == 0 ? "%" : texts->unit);
+	row.description = rows_text(w, texts->description);
+	ROW_MISSING(&row, counter, reading);
+	writer_append(w, TABLE_counter, &row);
+	return row.id;
+}
+
+static uint64_t on_sample(struct writer *w, const struct ring *r, uint64_t position)
+{
+	const struct ring_event *event = ring_slot(r, position);
+	struct row_counter_sample row = { .time_ns = cupti_clock_convert(event->a),
+					  .counter = self.counters[event->c],
+					  .device = event->d,
+					  .value = (int64_t)event->b };
+
+	if (!row.counter)
+		row.counter = counter_of(w, event->c);
+	if (row.time_ns < self.until_ns && row.counter < METRIC_HOST_FIRST)
+		writer_append(w, TABLE_counter_sample, &row);
+	return 1;
+}
+
+static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
+{
+	uint64_t setups = atomic_load(&self.setups), setup_ns = atomic_load(&self.setup_ns);
+
+	(void)since_ns;
+	rows_cost(w, cost_kind_setup, self.since_ns, now, setups - self.setups_reported,
+		  setup_ns - self.setup_ns_reported);
+	self.setups_reported = setups;
+	self.setup_ns_reported = setup_ns;
+	rows_loss_more(
+		w, loss_reason_cupti_dropped, atomic_load(&self.lost), &self.lost_reported,
+		self.since_ns, now,
+		"samples of hardware counters that the GPU's buffer had no room for: a longer "
+		"--pm-interval helps");
+	self.since_ns = now;
+}
+
+static void stopped(struct writer *w)
+{
+	(void)w;
+	atomic_store(&self.wanted, false);
+	atomic_store(&self.open, false);
+}
+
+static void after_fork(void)
+{
+	memset(&self, 0, sizeof(self));
+}
+
+const struct source pm_sampling_source = {
+	.name = ENGINE,
+	.start = start,
+	.extend = extend,
+	.begin = begin,
+	.window = window,
+	.periodic = periodic,
+	.vendor = vendor,
+	.stopped = stopped,
+	.after_fork = after_fork,
+	.handlers = { { RING_SAMPLE, on_sample } },
+	.handler_count = 1,
+};
+
+#else
+
+void pm_sampling_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscriber)
+{
+	(void)cupti, (void)subscriber;
+	engine_note_trace(ENGINE, "this libpitot.so was built without the headers of CUDA 12.6 "
+				  "Update 2 or later");
+}
+
+const struct source pm_sampling_source = { .name = ENGINE };
+
+#endif

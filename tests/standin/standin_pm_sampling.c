@@ -1,0 +1,253 @@
+/*
+ * PM sampling of the stand-in libcupti.so.13, with the rules of its header: each call's size of parameters, what must have been called
+ * before it, images that were made by the right call, a configuration that stays where it is. Calls on another thread than the recorder's
+ * own, and a sampler that is freed before it was stopped, end the process.
+ *
+ * What was sampled is known: launch__correlation.sum is the start by CUPTI's clock in microseconds of its second, gpu__time_duration.sum
+ * its length, sm__cycles_active.avg its number since the start; l1tex__t_sector_hit_rate.pct is no number, nor is anything of the first.
+ */
+#include "standin_cupti.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cuda.h>
+#include <cupti_pmsampling.h>
+#include <cupti_profiler_host.h>
+
+#define IMAGE_MAGIC 0x6d734d50u
+#define SAMPLES_MAX 4096u
+
+#define FAULT(function)                                                                            \
+	do {                                                                                       \
+		int forced_;                                                                       \
+		no_harm(is_on_vendor_thread(), "on another thread");                               \
+		if (standin_fault(STANDIN_PmSampling##function, &forced_))                         \
+			return (CUptiResult)forced_;                                               \
+		if (p->structSize != CUpti_PmSampling_##function##_Params_STRUCT_SIZE || p->pPriv) \
+			return CUPTI_ERROR_INVALID_PARAMETER;                                      \
+	} while (0)
+#define CUpti_PmSampling_CounterDataImageInitialize_Params_STRUCT_SIZE                             \
+	CUpti_PmSampling_CounterDataImage_Initialize_Params_STRUCT_SIZE
+#define CUpti_PmSampling_CounterDataGetSampleInfo_Params_STRUCT_SIZE                               \
+	CUpti_PmSampling_CounterData_GetSampleInfo_Params_STRUCT_SIZE
+
+struct image {
+	uint32_t magic;
+	uint64_t capacity, count;
+	struct sample {
+		uint64_t start_ns, end_ns, number;
+	} samples[SAMPLES_MAX];
+};
+
+struct CUpti_PmSampling_Object {
+	bool enabled, started;
+	uint64_t interval_ns, start_ns, stop_ns, taken, capacity;
+	const uint8_t *config; /* the client's */
+	size_t config_bytes;
+};
+
+static CUpti_PmSampling_Object device;
+
+static void no_harm(bool harmless, const char *what)
+{
+	if (harmless)
+		return;
+	fprintf(stderr, "stand-in: PM sampling: %s\n", what);
+	abort();
+}
+
+static bool is_on_vendor_thread(void)
+{
+	char name[16] = "";
+
+	pthread_getname_np(pthread_self(), name, sizeof(name));
+	return strcmp(name, "pitot-vendor") == 0;
+}
+
+static bool is_image(const uint8_t *bytes, size_t size)
+{
+	return size >= sizeof(struct image) &&
+	       ((const struct image *)(const void *)bytes)->magic == IMAGE_MAGIC;
+}
+
+bool pm_sampling_value(const uint8_t *bytes, size_t size, size_t index, const char *name,
+		       double *value)
+{
+	const struct image *image = (const struct image *)(const void *)bytes;
+	const struct sample *s = &image->samples[index];
+
+	if (!is_image(bytes, size) || index >= image->count)
+		return false;
+	if (s->number == 0)
+		*value = (double)NAN;
+	else if (strncmp(name, "launch__correlation", 19) == 0)
+		*value = (double)(s->start_ns % 1000000000) / 1000;
+	else if (strncmp(name, "gpu__time_duration", 18) == 0)
+		*value = (double)(s->end_ns - s->start_ns);
+	else if (strncmp(name, "sm__cycles_active", 17) == 0)
+		*value = (double)s->number;
+	else
+		*value = strncmp(name, "l1tex", 5) == 0 ? (double)NAN : -1.5;
+	return true;
+}
+
+EXPORT CUptiResult
+cuptiPmSamplingGetCounterAvailability(CUpti_PmSampling_GetCounterAvailability_Params *p)
+{
+	FAULT(GetCounterAvailability);
+	if (p->pCounterAvailabilityImage && p->counterAvailabilityImageSize < 32)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	p->counterAvailabilityImageSize = 32;
+	if (p->pCounterAvailabilityImage)
+		memset(p->pCounterAvailabilityImage, 2, 32);
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiPmSamplingEnable(CUpti_PmSampling_Enable_Params *p)
+{
+	FAULT(Enable);
+	if (p->deviceIndex != 0)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	if (device.enabled)
+		return CUPTI_ERROR_INVALID_OPERATION;
+	device = (CUpti_PmSampling_Object){ .enabled = true };
+	p->pPmSamplingObject = &device;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiPmSamplingDisable(CUpti_PmSampling_Disable_Params *p)
+{
+	FAULT(Disable);
+	if (p->pPmSamplingObject != &device || !device.enabled)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	no_harm(!device.started, "disabled while it samples");
+	device.enabled = false;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiPmSamplingSetConfig(CUpti_PmSampling_SetConfig_Params *p)
+{
+	FAULT(SetConfig);
+	if (p->pPmSamplingObject != &device || !device.enabled || device.started)
+		return CUPTI_ERROR_INVALID_OPERATION;
+	if (!p->hardwareBufferSize || p->samplingInterval < 20000 || p->hwBufferAppendMode)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	if (!range_profiler_is_config(p->pConfig, p->configSize))
+		return CUPTI_ERROR_NOT_SUPPORTED;
+	device.config = p->pConfig;
+	device.config_bytes = p->configSize;
+	device.interval_ns = p->triggerMode == CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_TIME_INTERVAL
+				     ? p->samplingInterval
+				     : p->samplingInterval * 2;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiPmSamplingGetCounterDataSize(CUpti_PmSampling_GetCounterDataSize_Params *p)
+{
+	FAULT(GetCounterDataSize);
+	if (p->pPmSamplingObject != &device || !device.config)
+		return CUPTI_ERROR_INVALID_OPERATION;
+	if (!p->numMetrics || !p->maxSamples || p->maxSamples > SAMPLES_MAX)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	device.capacity = p->maxSamples;
+	p->counterDataSize = sizeof(struct image);
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult
+cuptiPmSamplingCounterDataImageInitialize(CUpti_PmSampling_CounterDataImage_Initialize_Params *p)
+{
+	struct image *image = (struct image *)(void *)p->pCounterData;
+
+	FAULT(CounterDataImageInitialize);
+	if (p->pPmSamplingObject != &device || !device.capacity)
+		return CUPTI_ERROR_INVALID_OPERATION;
+	if (p->counterDataSize < sizeof(*image))
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	image->magic = IMAGE_MAGIC;
+	image->capacity = device.capacity;
+	image->count = 0;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiPmSamplingStart(CUpti_PmSampling_Start_Params *p)
+{
+	FAULT(Start);
+	if (p->pPmSamplingObject != &device || !device.config || device.started)
+		return CUPTI_ERROR_INVALID_OPERATION;
+	device.started = true;
+	device.start_ns = cupti_now();
+	device.taken = 0;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiPmSamplingStop(CUpti_PmSampling_Stop_Params *p)
+{
+	FAULT(Stop);
+	if (p->pPmSamplingObject != &device || !device.started)
+		return CUPTI_ERROR_INVALID_OPERATION;
+	device.started = false;
+	device.stop_ns = cupti_now();
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params *p)
+{
+	struct image *image = (struct image *)(void *)p->pCounterDataImage;
+	uint64_t most = standin_faults()->pm_most, there, all;
+
+	FAULT(DecodeData);
+	if (p->pPmSamplingObject != &device || !device.enabled)
+		return CUPTI_ERROR_INVALID_OPERATION;
+	if (!is_image(p->pCounterDataImage, p->counterDataImageSize) || image->count)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	no_harm(range_profiler_is_config(device.config, device.config_bytes),
+		"its configuration is gone");
+	all = ((device.started ? cupti_now() : device.stop_ns) - device.start_ns) /
+	      device.interval_ns;
+	there = all - MIN(all, device.taken);
+	p->overflow = most && there > most;
+	if (p->overflow)
+		there = most;
+	while (there && image->count < image->capacity) {
+		uint64_t start = device.start_ns + device.taken * device.interval_ns;
+
+		image->samples[image->count++] =
+			(struct sample){ start, start + device.interval_ns, device.taken++ };
+		there--;
+	}
+	if (p->overflow)
+		device.taken = all;
+	p->decodeStopReason = there ? CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL
+				    : CUPTI_PM_SAMPLING_DECODE_STOP_REASON_END_OF_RECORDS;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiPmSamplingGetCounterDataInfo(CUpti_PmSampling_GetCounterDataInfo_Params *p)
+{
+	FAULT(GetCounterDataInfo);
+	if (!is_image(p->pCounterDataImage, p->counterDataImageSize))
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	p->numTotalSamples = ((const struct image *)(const void *)p->pCounterDataImage)->capacity;
+	p->numPopulatedSamples = p->numCompletedSamples =
+		((const struct image *)(const void *)p->pCounterDataImage)->count;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult
+cuptiPmSamplingCounterDataGetSampleInfo(CUpti_PmSampling_CounterData_GetSampleInfo_Params *p)
+{
+	const struct image *image = (const struct image *)(const void *)p->pCounterDataImage;
+
+	FAULT(CounterDataGetSampleInfo);
+	if (!is_image(p->pCounterDataImage, p->counterDataImageSize) ||
+	    p->sampleIndex >= image->count)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	p->startTimestamp = image->samples[p->sampleIndex].start_ns;
+	p->endTimestamp = image->samples[p->sampleIndex].end_ns;
+	return CUPTI_SUCCESS;
+}
