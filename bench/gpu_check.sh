@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # What has to be seen on a GPU before a change of the recorder is believed, in the order of what harms most. Prints as it goes.
 # usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]: AGAINST is the build of before, - for none; steps: crash twice share share_more
-#	scopes system stalls counters tests programs cost
+#	scopes system stalls counters pm tests programs cost
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$(realpath "${1:?the folder of a build}")
 against=${2:--}
 shift $(($# < 2 ? $# : 2))
-steps=${*:-crash twice share share_more scopes system stalls counters tests programs cost}
+steps=${*:-crash twice share share_more scopes system stalls counters pm tests programs cost}
 folder=$(mktemp -d)
 if [ "$against" != - ]; then against=$(realpath "$against"); fi
 
@@ -196,6 +196,32 @@ counter_rows() {
 		"$build/pitot" view --json --quiet "$1" $table >"$folder/rows-$table"
 	done
 	python3 bench/counter_rows.py "$folder"/rows-kernel "$folder"/rows-metric_value "${@:2}"
+}
+
+# What --engine pm-sampling says of phases of known work, how short its interval can be, and what it costs.
+pm() {
+	nvcc -O2 -arch=native -o "$folder/phases" bench/workloads/phases.cu && nvcc -O2 -arch=native -o "$folder/launch" bench/workloads/launch.cu || return
+	for interval in 500us 20us 50us 100us 200us 1ms; do
+		SECONDS=0
+		PITOT_LOG=$folder/pm.log timeout 60 "$build/pitot" record -q -f --engine pm-sampling --pm-interval $interval -o "$folder/pm-$interval.pitot" -- \
+			"$folder/phases" >"$folder/out" 2>"$folder/err"
+		echo "$interval: status $?, ${SECONDS} s, $(du -sk "$folder/pm-$interval.pitot" | cut -f1) KiB, $(tail -1 "$folder/err")"
+		for table in kernel memcpy counter counter_sample loss; do
+			"$build/pitot" view --json --quiet "$folder/pm-$interval.pitot" $table >"$folder/rows-$table"
+		done
+		if [ $interval = 500us ]; then
+			"$build/pitot" view --json --quiet "$folder/pm-$interval.pitot" capability | grep -E '"engine"|metrics"|sampling_' | cut -c1-400
+			python3 bench/sample_rows.py "$folder" "$folder/out"
+		else
+			"$build/pitot" view --json --quiet "$folder/pm-$interval.pitot" capability | grep degraded | grep engine | cut -c1-300
+			python3 bench/sample_rows.py "$folder"
+		fi
+	done
+	grep 'pm-sampling' "$folder/pm.log" | tail -3
+	timeout 20 "$folder/launch" 50000 | sed 's/^/launch bare: /'
+	for way in trace pm-sampling trace pm-sampling; do
+		timeout 30 "$build/pitot" record -q -f --engine $way -o "$folder/launch-$way.pitot" -- "$folder/launch" 50000 2>&1 | sed "s/^/launch $way: /"
+	done
 }
 
 tests() { tests/gpu/run "$build" 2>&1 | tail -15; }

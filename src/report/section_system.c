@@ -88,14 +88,16 @@ static void read_shown_name(const struct report_view *v, const void *row, struct
 	const struct system_counter *c = row;
 	const char *name = text_of(v, counter_columns(v->report->trace)->name, c->row);
 	_cleanup_strbuf_ struct strbuf whole = STRBUF_INIT;
+	bool is_cuptis = strstr(name, "__");
 
-	if (c->gpu != UINT32_MAX && !strncmp(name, "gpu_", 4))
-		strbuf_addf(&whole, "GPU %u %s", c->gpu, name + 4);
+	if (c->gpu != UINT32_MAX)
+		strbuf_addf(&whole, "GPU %u %s", c->gpu,
+			    name + (!is_cuptis && !strncmp(name, "gpu_", 4) ? 4 : 0));
 	else
 		strbuf_adds(&whole, name);
 	if (c->gpu == UINT32_MAX && !strncmp(name, "process_", 8))
 		strbuf_addf(&whole, " of %u", trace_process(v->report->trace, c->process)->pid);
-	for (size_t i = 0; i < whole.length; i++)
+	for (size_t i = 0; i < whole.length && !is_cuptis; i++)
 		if (whole.data[i] == '_')
 			whole.data[i] = ' ';
 	text_safe(&out->text, strbuf_text(&whole), whole.length);

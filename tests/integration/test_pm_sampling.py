@@ -8,7 +8,7 @@ import pytest
 
 METRICS = "gpu__time_duration.sum,launch__correlation.sum,sm__cycles_active.avg"
 UNITS = {"gpu__time_duration.sum": "nanosecond", "launch__correlation.sum": "", "sm__cycles_active.avg": "cycle"}
-PLAY = ("--now", "--repeat", "150")
+PLAY = ("--now", "--repeat", "80")
 FIRST_ID = 128  # of counters that are sampled
 
 
@@ -67,7 +67,7 @@ def sample(record, rows, made_tape, tmp_path):
 def test_samples_at_their_times(sample):
     sampled = sample()
     [run] = sampled.check()
-    assert run > 100 and not sampled.losses and len(sampled.kernels) == 150 * 408
+    assert run > 100 and not sampled.losses and len(sampled.kernels) == 80 * 408
     times = sorted(sampled.samples)
     assert times[-1] - times[0] == pytest.approx((run - 1) * 500_000, abs=2e6)
     starts = [row["start_ns"] for row in sampled.kernels]
@@ -122,7 +122,7 @@ def test_an_error_begins_anew(sample):
 ])
 def test_without_samples_the_trace_goes_on(sample, fault, reason):
     sampled = sample(fault, "pm_interval_ns=20000")
-    assert not sampled.samples and not sampled.counters and len(sampled.kernels) == 150 * 408
+    assert not sampled.samples and not sampled.counters and len(sampled.kernels) == 80 * 408
     engine = sampled.said["engine"][-1]
     assert (engine["state"], engine["asked"], engine["got"]) == ("degraded", "pm-sampling", "trace") and reason in engine["reason"]
 
@@ -134,8 +134,6 @@ def test_samples_that_cannot_be_read(sample, fault):
 
 @pytest.mark.parametrize("function", ["Stop", "Disable", "GetCounterAvailability"])
 def test_calls_without_which_it_goes(sample, function):
-    if function == "Stop":
-        pytest.skip("the stand-in lets nothing be disabled that was not stopped")
     assert sum(sample(f"call cuptiPmSampling{function} returns 999").check()) > 100
 
 
@@ -194,5 +192,5 @@ def test_record_and_report(pitot, build, made_tape, tmp_path, rows):
     run = Sampled(folder, rows).check(200_000)
     found = {row["name"]: row for row in pitot("report", folder, "--json", json_output=True)["system"]["counters"]}
     assert found["gpu__time_duration.sum"]["mean"] == 200_000 and found["gpu__time_duration.sum"]["readings"] == sum(run)
-    assert "GPU 0" in pitot("report", folder, "--system").stdout
+    assert "GPU 0 gpu__time_duration.sum  200,000 nanosecond" in pitot("report", folder, "--system").stdout
     assert "takes at most" in pitot("record", "--pm-interval", "2ms", "true", status=2).stderr

@@ -44,7 +44,7 @@ struct image {
 };
 
 struct CUpti_PmSampling_Object {
-	bool enabled, started;
+	bool enabled, started, hopeless; /* hopeless: stopping failed */
 	uint64_t interval_ns, start_ns, stop_ns, taken, capacity;
 	const uint8_t *config; /* the client's */
 	size_t config_bytes;
@@ -124,7 +124,7 @@ EXPORT CUptiResult cuptiPmSamplingDisable(CUpti_PmSampling_Disable_Params *p)
 	FAULT(Disable);
 	if (p->pPmSamplingObject != &device || !device.enabled)
 		return CUPTI_ERROR_INVALID_PARAMETER;
-	no_harm(!device.started, "disabled while it samples");
+	no_harm(!device.started || device.hopeless, "disabled while it samples");
 	device.enabled = false;
 	return CUPTI_SUCCESS;
 }
@@ -187,7 +187,9 @@ EXPORT CUptiResult cuptiPmSamplingStart(CUpti_PmSampling_Start_Params *p)
 
 EXPORT CUptiResult cuptiPmSamplingStop(CUpti_PmSampling_Stop_Params *p)
 {
+	device.hopeless = true;
 	FAULT(Stop);
+	device.hopeless = false;
 	if (p->pPmSamplingObject != &device || !device.started)
 		return CUPTI_ERROR_INVALID_OPERATION;
 	device.started = false;
