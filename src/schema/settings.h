@@ -50,11 +50,11 @@ enum setting_join {
  */
 /* clang-format off */
 #define SETTINGS_REQUESTED(S)                                                                                          \
-	S(engine, ENUM, MOST, SETTING_ENGINE_TRACE, .name = "engine", .choices = setting_engine_names,                      \
+	S(engine, ENUM, MOST, SETTING_ENGINE_TRACE, .name = "engine", .argument = "ENGINE", .choices = setting_engine_names,   \
 	  .later = setting_engine_later,                                                                               \
-	  .help = "what the GPUs are watched by: NVML alone, without CUPTI; or CUPTI's trace, too; or with samples of "  \
-		  "where kernels wait, or hardware counters of chosen kernels, or those of GPUs over time, all three experimental " \
-		  "(default trace)")                                                                                           \
+	  .help = "what the GPUs are watched by: monitor: NVML alone, without CUPTI; trace: CUPTI's trace, too; and beside it, " \
+		  "experimental, pc-sampling: where kernels wait; range-profiler: hardware counters of chosen kernels; "      \
+		  "pm-sampling: those of GPUs over time (default trace)")                                                      \
 	S(delay_ns, DURATION, OWN, 0, .name = "delay", .argument = "TIME",                                                  \
 	  .help = "start recording TIME after the command was started (10s, 250ms)")                                   \
 	S(duration_ns, DURATION, OWN, 0, .name = "duration", .argument = "TIME", .positive = true,                          \
@@ -81,7 +81,7 @@ enum setting_join {
 	  .help = "stop recording a process after SIZE, such as 10G (default: no limit)")                              \
 	S(pc_period, U64, OWN, 0, .name = "pc-period", .argument = "N", .most = 31,                                         \
 	  .help = "--engine pc-sampling: a sample every 2^N cycles, 5 to 31 (default 0: 2^18)")                         \
-	S(pm_interval_ns, DURATION, OWN, 500 * NS_PER_US, .name = "pm-interval", .argument = "TIME", .most = NS_PER_MS,         \
+	S(pm_interval_ns, DURATION, OWN, 500 * NS_PER_US, .name = "pm-interval", .argument = "TIME",                             \
 	  .help = "--engine pm-sampling: time between two samples, 20us to 1ms (default 500us)")                        \
 	S(metrics, TEXT, OWN, "default", .name = "metrics", .argument = "METRICS",                                       \
 	  .help = "--engine range-profiler and pm-sampling: what is measured: default, memory, compute, tensor, roofline, sampling, " \

@@ -79,7 +79,7 @@ def test_samples_at_their_times(sample):
     assert len([row for row in sampled.costs if row["kind"] == "setup"]) == 2, "the recorder's, and the device's"
 
 
-@pytest.mark.parametrize("interval, taken", [(20_000, 20_000), (1_000_000, 1_000_000), (1, 20_000)])
+@pytest.mark.parametrize("interval, taken", [(20_000, 20_000), (10**10, 1_000_000), (1, 20_000)])
 def test_intervals(sample, interval, taken):
     """Also more samples in a reading than an image has room for."""
     assert sum(sample(options=f"pm_interval_ns={interval}").check(taken)) > 50
@@ -168,7 +168,7 @@ def test_a_window(sample):
     sampled = sample("", "delay_ns=200000000;duration_ns=300000000", "--repeat", "2000", "--now")
     [run] = sampled.check()
     times = sorted(sampled.samples)
-    assert 0 < run <= 602 and times[-1] - times[0] < 301e6
+    assert 0 < run <= 1200 and times[-1] - times[0] < 600e6
 
 
 def test_a_window_that_never_opens(sample):
@@ -192,5 +192,4 @@ def test_record_and_report(pitot, build, made_tape, tmp_path, rows):
     run = Sampled(folder, rows).check(200_000)
     found = {row["name"]: row for row in pitot("report", folder, "--json", json_output=True)["system"]["counters"]}
     assert found["gpu__time_duration.sum"]["mean"] == 200_000 and found["gpu__time_duration.sum"]["readings"] == sum(run)
-    assert "GPU 0 gpu__time_duration.sum  200,000 nanosecond" in pitot("report", folder, "--system").stdout
-    assert "takes at most" in pitot("record", "--pm-interval", "2ms", "true", status=2).stderr
+    assert "GPU 0 gpu__time_duration.sum 200,000 nanosecond" in " ".join(pitot("report", folder, "--system").stdout.split())

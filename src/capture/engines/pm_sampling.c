@@ -37,6 +37,7 @@
 #include "system/metrics.h"
 
 #define INTERVAL_MIN_NS (20 * NS_PER_US)
+#define INTERVAL_MAX_NS NS_PER_MS
 #define READ_MAX_NS (100 * NS_PER_MS)
 #define IMAGE_SAMPLES 512u
 #define IMAGE_MAX (256u << 20)
@@ -76,7 +77,6 @@ static struct {
 	atomic_uint_fast64_t setups, setup_ns, lost; /* samples */
 
 	/* The collector's: */
-	uint64_t until_ns; /* what was sampled after that is not wanted */
 	uint32_t counters[METRICS]; /* their ids in this recording; 0: none yet */
 	struct map names; /* of counters, by a hash */
 	uint64_t since_ns, setups_reported, setup_ns_reported, lost_reported;
@@ -388,12 +388,8 @@ static bool is_engine_of(const struct settings *wanted)
 
 static void window(const struct settings *wanted, struct writer *w)
 {
-	bool open = wanted && is_engine_of(wanted) && atomic_load(&self.wanted);
-
 	(void)w;
-	if (open || atomic_load(&self.open))
-		self.until_ns = open ? UINT64_MAX : clock_monotonic_ns();
-	atomic_store(&self.open, open);
+	atomic_store(&self.open, wanted && is_engine_of(wanted) && atomic_load(&self.wanted));
 }
 
 static void extend(const struct source_start *how)
@@ -404,7 +400,7 @@ static void extend(const struct source_start *how)
 		return;
 	snprintf(self.requested, sizeof(self.requested), "%s",
 		 strcmp(s->metrics, "default") == 0 ? "sampling" : s->metrics);
-	self.interval_ns = MAX(s->pm_interval_ns, INTERVAL_MIN_NS);
+	self.interval_ns = MIN(MAX(s->pm_interval_ns, INTERVAL_MIN_NS), INTERVAL_MAX_NS);
 	atomic_store(&self.wanted, true);
 	if (atomic_load(&self.refused))
 		engine_note_trace(ENGINE, self.refusal);
@@ -457,7 +453,7 @@ static uint64_t on_sample(struct writer *w, const struct ring *r, uint64_t posit
 
 	if (!row.counter)
 		row.counter = counter_of(w, event->c);
-	if (row.time_ns < self.until_ns && row.counter < METRIC_HOST_FIRST)
+	if (row.counter < METRIC_HOST_FIRST)
 		writer_append(w, TABLE_counter_sample, &row);
 	return 1;
 }

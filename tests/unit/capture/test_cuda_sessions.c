@@ -630,6 +630,52 @@ static int play(const void *tape)
 }
 
 /* A process has one tape, and creates its context once. */
+/* --- with --engine pm-sampling --- */
+
+static const struct settings over_time = { .engine = SETTING_ENGINE_PM_SAMPLING,
+					   .graphs = SETTING_GRAPHS_NODE,
+					   .pm_interval_ns = 20 * NS_PER_US,
+					   .metrics = "gpu__time_duration.sum",
+					   .cuda = true };
+
+/* A device is set up for each session that wants it, also where its context is older, and freed at its end. */
+static void play_over_time(unsigned session, enum session_way way)
+{
+	struct timespec moment = { .tv_nsec = 2 * NS_PER_MS };
+	struct cuda_sink *sink = sink_new();
+	struct session *s = open_session(sink, &over_time, way);
+
+	for (unsigned i = 0; i < 1000 && standin_calls(STANDIN_PmSamplingStart) < session; i++) {
+		cuda_player_play(0);
+		nanosleep(&moment, NULL);
+	}
+	nanosleep(&moment, NULL);
+	session_close(&s);
+	assert_int_equal(standin_calls(STANDIN_PmSamplingEnable), session);
+	assert_int_equal(standin_calls(STANDIN_PmSamplingStop), session);
+	assert_int_equal(standin_calls(STANDIN_PmSamplingDisable), session);
+	assert_int_equal(sink->counting.rows[TABLE_counter], 1);
+	assert_true(sink->counting.rows[TABLE_counter_sample] > 50);
+	sink_free(sink);
+}
+
+static void test_samples_of_sessions_one_after_the_other(void **state)
+{
+	struct cuda_sink *sink = sink_new();
+	struct session *s;
+
+	(void)state;
+	play_over_time(1, SESSION_BY_CUDA);
+	s = open_session(sink, &plain, SESSION_BY_CUDA);
+	cuda_player_play(0);
+	session_close(&s);
+	assert_int_equal(sink->counting.rows[TABLE_counter_sample], 0);
+	sink_free(sink);
+	play_over_time(2, SESSION_BY_CUDA);
+	play_over_time(3, SESSION_BY_PROGRAM);
+	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), 4);
+}
+
 int main(void)
 {
 	static const char *const tapes[] = { TAPES "/kinds.tape", TAPES "/sync.tape" };
@@ -640,6 +686,7 @@ int main(void)
 		cmocka_unit_test(test_contexts_between_sessions),
 		cmocka_unit_test(test_sampling_beside_a_session_without),
 		cmocka_unit_test(test_refused_sessions),
+		cmocka_unit_test(test_samples_of_sessions_one_after_the_other),
 	};
 	int failed = 0;
 
