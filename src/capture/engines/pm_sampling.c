@@ -300,10 +300,30 @@ static void end_device(struct sampled_device *d, const struct cupti *cupti)
 	d->last_end_ns = 0;
 }
 
+/* What there is to do about a device, in a call that may hang. */
+static void look_after(struct sampled_device *d, const struct cupti *cupti, unsigned ordinal,
+		       bool exits)
+{
+	bool open = atomic_load(&self.open);
+	bool used = atomic_load(&self.seen) >> ordinal & 1 || devices_pci(ordinal);
+
+	if (!d->object && (!open || !used || exits || d->refused))
+		return;
+	vendor_enter("cuptiPmSampling");
+	if (!d->object)
+		open_device(d, cupti, ordinal);
+	else if (exits)
+		(void)!read_device(d, cupti);
+	else if (open)
+		follow_device(d, cupti, ordinal);
+	else
+		end_device(d, cupti);
+	vendor_leave();
+}
+
 static uint64_t vendor(unsigned reasons, uint64_t now)
 {
 	const struct cupti *cupti = atomic_load(&self.cupti);
-	bool exits = reasons & VENDOR_EXIT, open;
 	uint64_t wait = UINT64_MAX;
 
 	(void)now;
@@ -311,22 +331,9 @@ static uint64_t vendor(unsigned reasons, uint64_t now)
 		return UINT64_MAX;
 	if (reasons & VENDOR_CLOSE)
 		atomic_store(&self.open, false); /* also for rounds after this one */
-	open = atomic_load(&self.open);
 	for (unsigned i = 0; i < DEVICES_MAX; i++) {
-		struct sampled_device *d = &self.devices[i];
-		bool used = atomic_load(&self.seen) >> i & 1 || devices_pci(i);
-
-		vendor_enter("cuptiPmSampling");
-		if (d->object && exits)
-			(void)!read_device(d, cupti);
-		else if (d->object && open)
-			follow_device(d, cupti, i);
-		else if (d->object)
-			end_device(d, cupti);
-		else if (used && open && !exits && !d->refused)
-			open_device(d, cupti, i);
-		vendor_leave();
-		if (d->object)
+		look_after(&self.devices[i], cupti, i, reasons & VENDOR_EXIT);
+		if (self.devices[i].object)
 			wait = MIN(IMAGE_SAMPLES / 2 * self.interval_ns, READ_MAX_NS);
 	}
 	return wait;
