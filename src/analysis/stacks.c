@@ -5,6 +5,7 @@
 #include "analysis/groups.h"
 #include "analysis/stacks_names.h"
 #include "base/search.h"
+#include "names/module_name.h"
 
 #define TEXTS_MAX ((size_t)1 << 30) /* bytes of all names */
 #define DEPTH_MAX 2048u /* frames of a stack: recorders write no more (stack/stack_tree.h) */

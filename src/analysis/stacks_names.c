@@ -3,23 +3,13 @@
 #include <string.h>
 
 #include "base/path.h"
+#include "names/module_name.h"
 
 static bool ends_with(const char *text, size_t length, const char *end)
 {
 	size_t n = strlen(end);
 
 	return length >= n && !memcmp(text + length - n, end, n);
-}
-
-void module_name(const char *path, struct strbuf *out)
-{
-	static const char deleted[] = " (deleted)"; /* as /proc/PID/maps says */
-	const char *name = base_name(path);
-	size_t length = strlen(name);
-
-	if (ends_with(name, length, deleted) && length > strlen(deleted))
-		length -= strlen(deleted);
-	strbuf_add(out, name, length);
 }
 
 /* Length without what compilers and qualifiers add: " [clone .cold]", " const", "&". */
@@ -205,14 +195,6 @@ static bool contains_one(const char *text, const char *const *parts)
 		if (strstr(text, *parts))
 			return true;
 	return false;
-}
-
-bool is_vendor_module(const char *path)
-{
-	static const char *const names[] = { "libcuda.so", "libcudart.so", "libcupti.so",
-					     "libpitot.so", NULL };
-
-	return begins_with_one(base_name(path), names);
 }
 
 bool is_interpreter(const char *path)

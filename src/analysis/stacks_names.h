@@ -6,9 +6,6 @@
 
 #define FUNCTION_NAME_MAX 100 /* bytes; longer names lose their template arguments */
 
-/* Appends what a mapped file is called; that it has been deleted meanwhile is no part of it. */
-void module_name(const char *path, struct strbuf *out);
-
 /*
  * Appends a demangled name without parameters, return type and the compiler's notes; template
  * arguments only while the name stays short.
@@ -18,11 +15,6 @@ void function_name_short(const char *name, struct strbuf *out);
 /* Appends "function (file.py:line)". */
 void python_name(const char *function, const char *file, uint32_t line, struct strbuf *out);
 
-/*
- * A library whose frames below a call of CUDA tell nothing about the program: CUDA's own, CUPTI,
- * Pitot.
- */
-bool is_vendor_module(const char *path);
 /* The program or library that runs Python. */
 bool is_interpreter(const char *path);
 /* The same, and the C library that starts it. */

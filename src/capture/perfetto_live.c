@@ -26,6 +26,7 @@
 #define STARTUP_LIMIT_NS (30 * NS_PER_S)
 #define QUEUE_BYTES ((size_t)32 << 20) /* only what was in use has memory */
 #define WORKER_STACK_BYTES (256u << 10)
+#define SAMPLES_PER_S 99 /* where nobody says how many */
 
 enum live_source {
 	SOURCE_COUNTERS, /* with the GPU's work, as perfetto-cupti-gpu-compute has it */
@@ -33,6 +34,7 @@ enum live_source {
 	SOURCE_WORK,
 	SOURCE_WORK_SUFFIX,
 	SOURCE_CALLS,
+	SOURCE_SAMPLES,
 	SOURCES,
 };
 
@@ -144,6 +146,7 @@ static unsigned rows_of(enum live_source source)
 		[SOURCE_WORK] = PERFETTO_WORK,
 		[SOURCE_WORK_SUFFIX] = PERFETTO_WORK,
 		[SOURCE_CALLS] = PERFETTO_CALLS | PERFETTO_RANGES,
+		[SOURCE_SAMPLES] = PERFETTO_SAMPLES,
 	};
 
 	return rows[source];
@@ -225,9 +228,16 @@ static void read_settings(struct instance *i, const struct perfetto_config *conf
 	(void)!settings_read(s, NULL, false, NULL);
 	s->directory[0] = s->log_path[0] = '\0';
 	s->start_ns = s->delay_ns = s->duration_ns = 0; /* of a recording beside it */
-	s->cpu = s->perf = 0;
-	s->stacks = SETTING_STACKS_NONE; /* the packets have none */
-	if (i->source == SOURCE_COUNTERS_ALONE)
+	s->perf = 0;
+	if (i->source != SOURCE_SAMPLES)
+		s->cpu = 0;
+	else if (config->samples_per_s)
+		s->cpu = MIN(config->samples_per_s, SETTING_CPU_HZ_MAX);
+	else if (!s->cpu)
+		s->cpu = SAMPLES_PER_S;
+	if (!(rows_of(i->source) & (PERFETTO_CALLS | PERFETTO_SAMPLES)))
+		s->stacks = SETTING_STACKS_NONE;
+	if (i->source == SOURCE_COUNTERS_ALONE || i->source == SOURCE_SAMPLES)
 		s->engine = SETTING_ENGINE_MONITOR;
 	if (config->counter_period_ns)
 		s->counters_ns = config->counter_period_ns;
@@ -400,6 +410,7 @@ static void name_sources(void)
 	NAME(SOURCE_WORK, "gpu.renderstages");
 	NAME(SOURCE_WORK_SUFFIX, "gpu.renderstages.%s", suffix);
 	NAME(SOURCE_CALLS, "gpu.track_event");
+	NAME(SOURCE_SAMPLES, "pitot.cpu_samples");
 #undef NAME
 }
 

@@ -2,12 +2,10 @@
 
 #include <errno.h>
 
+#include "schema/event_words.h"
+
 static const char *const note_texts[STACK_NOTES_END] = {
-	[STACK_NOTE_PARTIAL] = "[partial stack]",
-	[STACK_NOTE_TRUNCATED] = "[truncated stack]",
-	[STACK_NOTE_DEPTH] = "[deeper than recorded]",
-	[STACK_NOTE_GUESSED] = "[guessed stack]",
-	[STACK_NOTE_NONE] = "[no stack]",
+	[STACK_NOTE_NONE] = NO_STACK,
 	[STACK_NOTE_STATES + off_cpu_state_unknown] = "[not running]",
 	[STACK_NOTE_STATES + off_cpu_state_sleeping] = "[sleeping]",
 	[STACK_NOTE_STATES + off_cpu_state_uninterruptible] = "[uninterruptible]",
@@ -18,7 +16,8 @@ static const char *const note_texts[STACK_NOTES_END] = {
 static int add_notes(struct export_stacks *x)
 {
 	for (int i = 0; i < STACK_NOTES_END; i++) {
-		int64_t frame = stacks_add_frame(&x->stacks, FRAME_NOTE, note_texts[i], NULL, NULL);
+		const char *text = note_texts[i] ?: stack_end_note((uint8_t)(i + 1));
+		int64_t frame = stacks_add_frame(&x->stacks, FRAME_NOTE, text, NULL, NULL);
 
 		if (frame < 0)
 			return -ENOMEM;

@@ -116,6 +116,26 @@ static bool decode_counters(struct perfetto_config *c, struct cursor in)
 	return valid && !in.failed;
 }
 
+static bool decode_samples(struct perfetto_config *c, struct cursor in)
+{
+	struct cursor timebase;
+	struct proto_field f;
+
+	while (proto_next(&in, &f)) {
+		if (f.number == 2)
+			c->samples_per_s = (uint32_t)MIN(f.value, UINT32_MAX);
+		if (f.number != 15)
+			continue;
+		timebase = proto_message(&f);
+		while (proto_next(&timebase, &f))
+			if (f.number == 2)
+				c->samples_per_s = (uint32_t)MIN(f.value, UINT32_MAX);
+		if (timebase.failed)
+			return false;
+	}
+	return !in.failed;
+}
+
 static bool decode_track_events(struct perfetto_config *c, struct cursor in)
 {
 	struct proto_field f;
@@ -144,6 +164,8 @@ bool perfetto_config_decode(struct perfetto_config *config, const void *bytes, s
 			config->target_buffer = (uint32_t)f.value;
 		else if (f.number == 108)
 			valid = decode_counters(config, proto_message(&f));
+		else if (f.number == 111)
+			valid = decode_samples(config, proto_message(&f));
 		else if (f.number == 113)
 			valid = decode_track_events(config, proto_message(&f));
 	}

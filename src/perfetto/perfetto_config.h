@@ -47,6 +47,8 @@ struct perfetto_config {
 	struct perfetto_range ranges[PERFETTO_LIST_MAX];
 	struct perfetto_texts nvtx_include, nvtx_exclude; /* globs */
 
+	uint32_t samples_per_s; /* perf_event_config, in its timebase; 0: not said */
+
 	/* track_event_config */
 	bool track_events; /* is there */
 	struct perfetto_texts enabled_categories, disabled_categories;

@@ -16,6 +16,7 @@
 #define DEFINITIONS                                                                                \
 	(BIT(process) | BIT(thread) | BIT(device) | BIT(kernel_config) | BIT(api_function) |       \
 	 BIT(nvtx_domain) | BIT(counter) | BIT(metric))
+#define DEFINITIONS_OF_STACKS (BIT(stack) | BIT(stack_node))
 
 static struct perfetto_live *of(struct sink *s)
 {
@@ -97,6 +98,7 @@ static void restart(struct perfetto_live *p)
 	map_clear(&p->host_counters);
 	for (size_t i = 0; i < p->tracks.count; i++) {
 		perfetto_slices_restart(&p->tracks.data[i]->slices);
+		perfetto_defined_clear(&p->tracks.data[i]->defined);
 		p->tracks.data[i]->described = 0;
 	}
 }
@@ -144,12 +146,15 @@ static int write_row(struct perfetto_live *p, enum table_id table, const void *r
 	unsigned rows = atomic_load_explicit(p->options.rows, memory_order_relaxed);
 
 	if (schema->gpu_work)
-		return rows & (PERFETTO_WORK | PERFETTO_METRICS) ? live_work(p, schema, row, rows)
-								 : 0;
+		return live_work(p, schema, row, rows);
 	if (table == TABLE_metric_value && rows & PERFETTO_METRICS)
 		return live_metric_value(p, row);
 	if (table == TABLE_api_call && rows & PERFETTO_CALLS)
 		return live_call(p, row);
+	if (table == TABLE_cpu_sample && rows & PERFETTO_SAMPLES)
+		return live_sample(p, row);
+	if (table == TABLE_module)
+		return vec_push(&p->modules, *(const struct row_module *)row);
 	if (table == TABLE_nvtx && rows & PERFETTO_RANGES)
 		return live_nvtx(p, row);
 	if (table == TABLE_counter_sample && rows & PERFETTO_COUNTERS)
@@ -186,6 +191,8 @@ static int seal(struct sink *sink)
 	struct perfetto_live *p = of(sink);
 
 	live_early_kernels_end(p, false);
+	live_launches_end(p, false);
+	live_late_samples_end(p);
 	if (p->options.sealed)
 		p->options.sealed(p->options.user);
 	return 0;
@@ -195,6 +202,7 @@ static void release_tracks(struct perfetto_live *p)
 {
 	for (size_t i = 0; i < p->tracks.count; i++) {
 		perfetto_slices_release(&p->tracks.data[i]->slices);
+		perfetto_defined_release(&p->tracks.data[i]->defined);
 		free(p->tracks.data[i]);
 	}
 	vec_release(&p->tracks);
@@ -204,6 +212,8 @@ static void release_tracks(struct perfetto_live *p)
 static void finish_readings(struct perfetto_live *p)
 {
 	live_early_kernels_end(p, true);
+	live_launches_end(p, true);
+	live_late_samples_end(p);
 	if (perfetto_readings_finish(&p->readings, &p->out, p->time_ns) < 0)
 		p->lost++;
 	if (p->out.length && !p->out.failed)
@@ -225,6 +235,7 @@ static void begin_epoch(struct sink *sink)
 	map_clear(&p->metric_numbers);
 	live_metrics_forget(p);
 	p->metrics.generation++;
+	p->modules.count = 0;
 	definitions_forget(&p->definitions);
 	restart(p);
 }
@@ -243,6 +254,10 @@ static void free_sink(struct perfetto_live *p)
 	vec_release(&p->metric_ids);
 	map_release(&p->metric_numbers);
 	vec_release(&p->values);
+	live_launches_release(p);
+	vec_release(&p->late_samples);
+	vec_release(&p->modules);
+	vec_release(&p->frames);
 	vec_release(&p->early);
 	map_release(&p->value_index);
 	definitions_release(&p->definitions);
@@ -304,6 +319,8 @@ struct sink *perfetto_sink_new(const struct perfetto_sink_options *options)
 	p->options = *options;
 	p->owner = getpid();
 	p->definitions.tables = DEFINITIONS;
+	if (atomic_load(options->rows) & (PERFETTO_CALLS | PERFETTO_SAMPLES))
+		p->definitions.tables |= DEFINITIONS_OF_STACKS;
 	p->works.context_base = (uint32_t)hash_u64(options->seed ^ 1) & 0x7fffff00u;
 	p->readings.specify = live_specify_counters;
 	p->metrics.specify = live_specify_metrics;

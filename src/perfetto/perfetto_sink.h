@@ -1,6 +1,6 @@
 /*
  * perfetto_sink.h: a sink (format/sink.h) that makes Perfetto's packets of rows as they come, for a live trace. `pitot export` makes the
- * same of a whole recording, and knows what this cannot: symbols of stacks, and which nodes of a graph a launch ran.
+ * same of a whole recording, and knows what this cannot: names of native functions, and what a call waited for.
  *
  * Several sinks of one process may be on at once, one for each data source and session of the service; with equal seeds they
  * agree on the ids of tracks and of work, so that arrows lead from the calls of one to the work of another.
@@ -20,6 +20,7 @@ enum perfetto_rows {
 	PERFETTO_COUNTERS = 8, /* of GPUs and of the host */
 	PERFETTO_METRICS =
 		16, /* hardware counters of kernels; of work they are arguments as well */
+	PERFETTO_SAMPLES = 32, /* what threads did on the CPU */
 };
 
 struct perfetto_sink_options {

@@ -53,9 +53,8 @@ static struct live_track *new_track(struct perfetto_live *p, enum live_track_kin
 	return NULL;
 }
 
-/* Made when it is new. NULL: no memory. */
-static struct live_track *find_track(struct perfetto_live *p, enum live_track_kind kind,
-				     uint32_t thread, uint32_t domain)
+struct live_track *live_track(struct perfetto_live *p, enum live_track_kind kind, uint32_t thread,
+			      uint32_t domain)
 {
 	uint64_t key = hash_u64((uint64_t)domain << 32 | thread) ^ kind;
 	uint64_t *position = map_at(&p->track_index, key, UINT64_MAX);
@@ -88,16 +87,20 @@ static const char *track_title(const struct perfetto_live *p, const struct live_
 	return is_scope(p, track->domain) ? "scopes" : domain;
 }
 
-static void describe_thread(struct perfetto_live *p, const struct live_track *track)
+void live_describe_thread(struct perfetto_live *p, struct live_track *track, uint32_t thread)
 {
-	const char *name = thread_name(p, track->thread);
+	const char *name = thread_name(p, thread);
 
+	if (!track->described) {
+		live_describe_process(p);
+		live_process_descriptor(p, track->slices.sequence.id);
+	}
 	perfetto_track_descriptor(&p->out, track->slices.sequence.id,
 				  &(struct perfetto_track_descriptor){
-					  .uuid = live_uuid(p, LIVE_THREAD, track->thread),
+					  .uuid = live_uuid(p, LIVE_THREAD, thread),
 					  .parent_uuid = live_uuid(p, LIVE_UUID_PROCESS, 0),
 					  .pid = p->pid,
-					  .tid = track->thread,
+					  .tid = thread,
 					  .name = name,
 					  .name_length = strlen(name) });
 }
@@ -122,11 +125,11 @@ static void describe_lane(struct perfetto_live *p, const struct live_track *trac
 /* With what a track hangs below. */
 static void describe(struct perfetto_live *p, struct live_track *track, uint32_t lane)
 {
-	if (!track->described) {
+	if (!track->described && (track->kind == LIVE_THREAD || track->kind == LIVE_DOMAIN)) {
+		live_describe_thread(p, track, track->thread);
+	} else if (!track->described) {
 		live_describe_process(p);
 		live_process_descriptor(p, track->slices.sequence.id);
-		if (track->kind == LIVE_THREAD || track->kind == LIVE_DOMAIN)
-			describe_thread(p, track);
 	}
 	for (; track->described <= lane; track->described++)
 		if (track->kind != LIVE_THREAD)
@@ -142,6 +145,20 @@ static int begin(struct perfetto_live *p, struct live_track *track, struct perfe
 
 /* --- calls --- */
 
+struct stack_user {
+	struct perfetto_live *live;
+	struct live_track *track;
+};
+
+static int define_stack(void *user, struct strbuf *s, uint64_t iid)
+{
+	const struct stack_user *u = user;
+
+	(void)s;
+	live_define_stack(u->live, u->track, iid);
+	return 0;
+}
+
 /* Whether the call's work is one item with its correlation id. */
 static bool has_one_work(uint8_t kind)
 {
@@ -149,19 +166,48 @@ static bool has_one_work(uint8_t kind)
 	       kind == api_kind_graph_launch;
 }
 
-int live_call(struct perfetto_live *p, const struct row_api_call *row)
+static bool has_failed(const struct row_api_call *row)
+{
+	return !(row->missing >> COLUMN_api_call_result & 1) && row->result;
+}
+
+static uint32_t stack_of(const struct row_api_call *row)
+{
+	return row->missing >> COLUMN_api_call_stack & 1 ? 0 : row->stack;
+}
+
+/* The arrows to what a call launched. */
+static void correlate(struct perfetto_live *p, const struct row_api_call *row,
+		      const struct live_launch *launch)
+{
+	size_t token = proto_open(&p->out, 3000), count = launch ? launch->nodes.count : 0;
+
+	raw_reserve(&p->out, count * PROTO_FIELD_MAX);
+	proto_uint(&p->out, 1, live_event_id(p, row->correlation));
+	for (size_t i = 0; i < count; i++)
+		proto_uint(&p->out, 1, launch->nodes.data[i]);
+	proto_close(&p->out, token);
+}
+
+/* launch: of a graph; NULL: it is none. */
+static int write_call(struct perfetto_live *p, const struct row_api_call *row,
+		      const struct live_launch *launch)
 {
 	const struct row_api_function *f =
 		definitions_row(&p->definitions, TABLE_api_function, row->function);
-	struct live_track *track = find_track(p, LIVE_THREAD, row->thread, 0);
-	bool failed = !(row->missing >> COLUMN_api_call_result & 1) && row->result;
+	struct live_track *track = live_track(p, LIVE_THREAD, row->thread, 0);
+	struct stack_user user = { p, track };
 	struct perfetto_slice slice = { .time_ns = row->start_ns,
 					.category = CATEGORY_RUNTIME,
-					.name = named(KEY_FIXED, "CUDA call") };
+					.name = named(KEY_FIXED, "CUDA call"),
+					.user = &user };
 	struct open_slice open;
+	bool new_stack;
 
-	if (!track)
+	if (!track || live_call_stack(p, track, stack_of(row), &slice.stack_iid, &new_stack) < 0)
 		return -ENOMEM;
+	if (new_stack)
+		slice.define_stack = define_stack;
 	p->time_ns = row->end_ns;
 	if (f) {
 		slice.name = named(KEY_FUNCTION | row->function, live_text(p, f->name));
@@ -171,19 +217,103 @@ int live_call(struct perfetto_live *p, const struct row_api_call *row)
 	}
 	if (begin(p, track, &slice, &open) < 0)
 		return -ENOMEM;
-	if (f && has_one_work(f->kind) && !failed) {
-		size_t token = proto_open(&p->out, 3000);
-
-		proto_uint(&p->out, 1, live_event_id(p, row->correlation));
-		proto_close(&p->out, token);
-	}
+	if (f && has_one_work(f->kind) && !has_failed(row))
+		correlate(p, row, launch);
 	proto_uint(&p->out, 3001, PERFETTO_API_CUDA);
 	perfetto_note(&p->out, NOTE_CORRELATION, (int64_t)row->correlation);
-	if (failed)
+	if (has_failed(row))
 		perfetto_note(&p->out, NOTE_RESULT, row->result);
 	perfetto_slice_close(&open);
 	perfetto_slice_end(&track->slices, &p->out, 0, row->end_ns);
 	return 0;
+}
+
+/* --- calls that wait --- */
+
+/* Made when it is new. NULL: no memory, or too many wait. */
+static struct live_launch *find_launch(struct perfetto_live *p, uint64_t correlation)
+{
+	uint64_t *position;
+
+	if (p->launches.count == LIVE_LAUNCHES)
+		return NULL;
+	position = map_at(&p->launch_index, correlation, p->launches.count);
+	if (!position ||
+	    (*position == p->launches.count &&
+	     vec_push(&p->launches, (struct live_launch){ .call.correlation = correlation }) < 0))
+		return NULL;
+	return &p->launches.data[*position];
+}
+
+int live_node(struct perfetto_live *p, uint64_t correlation, uint64_t id)
+{
+	struct live_launch *launch = find_launch(p, correlation);
+
+	if (!launch || launch->nodes.count == LIVE_NODES || p->launch_nodes == LIVE_NODES_ALL)
+		return 0;
+	p->launch_nodes++;
+	launch->is_busy = true;
+	return vec_push(&launch->nodes, id);
+}
+
+int live_call(struct perfetto_live *p, const struct row_api_call *row)
+{
+	const struct row_api_function *f =
+		definitions_row(&p->definitions, TABLE_api_function, row->function);
+	const struct live_track *track = live_track(p, LIVE_THREAD, row->thread, 0);
+	bool is_graph = f && f->kind == api_kind_graph_launch && !has_failed(row);
+	struct live_launch *launch = NULL;
+
+	if (track && (is_graph || live_stack_waits(p, track, stack_of(row), stack_of(row))))
+		launch = find_launch(p, row->correlation);
+	if (!launch || launch->has_call)
+		return write_call(p, row, NULL);
+	launch->call = *row;
+	launch->has_call = true;
+	launch->is_graph = is_graph;
+	return 0;
+}
+
+/* A node comes when the GPU has run it and CUPTI hands it over, which each seal makes it do. */
+static bool is_complete(struct live_launch *launch)
+{
+	bool was_busy = launch->is_busy;
+
+	launch->is_busy = false;
+	if (launch->has_call && !launch->is_graph)
+		return true; /* modules and stacks that are met are known at the seal */
+	return ++launch->seals >= LIVE_SEALS || (launch->seals > 2 && !was_busy);
+}
+
+void live_launches_end(struct perfetto_live *p, bool all)
+{
+	size_t kept = 0;
+
+	map_clear(&p->launch_index);
+	for (size_t i = 0; i < p->launches.count; i++) {
+		struct live_launch *launch = &p->launches.data[i];
+
+		if (!is_complete(launch) && !all &&
+		    map_put(&p->launch_index, launch->call.correlation, kept) == 0) {
+			p->launches.data[kept++] = *launch;
+			continue;
+		}
+		raw_reserve(&p->out, 0);
+		if (launch->has_call && write_call(p, &launch->call, launch) < 0)
+			p->lost++;
+		live_hand_over(p);
+		p->launch_nodes -= launch->nodes.count;
+		vec_release(&launch->nodes);
+	}
+	p->launches.count = kept;
+}
+
+void live_launches_release(struct perfetto_live *p)
+{
+	for (size_t i = 0; i < p->launches.count; i++)
+		vec_release(&p->launches.data[i].nodes);
+	vec_release(&p->launches);
+	map_release(&p->launch_index);
 }
 
 /* --- ranges --- */
@@ -258,7 +388,7 @@ int live_nvtx(struct perfetto_live *p, const struct row_nvtx *row)
 {
 	bool crosses = row->kind == nvtx_kind_start || row->kind == nvtx_kind_end;
 	enum live_track_kind kind = crosses ? LIVE_RANGES : row->domain ? LIVE_DOMAIN : LIVE_THREAD;
-	struct live_track *track = find_track(p, kind, crosses ? 0 : row->thread, row->domain);
+	struct live_track *track = live_track(p, kind, crosses ? 0 : row->thread, row->domain);
 
 	if (!track)
 		return -ENOMEM;
@@ -291,7 +421,7 @@ int live_nvtx(struct perfetto_live *p, const struct row_nvtx *row)
 static int write_loss(struct perfetto_live *p, uint64_t time_ns, struct track_name name,
 		      uint64_t count)
 {
-	struct live_track *track = find_track(p, LIVE_LOSS, 0, 0);
+	struct live_track *track = live_track(p, LIVE_LOSS, 0, 0);
 	struct perfetto_slice slice = {
 		.time_ns = time_ns, .instant = true, .category = CATEGORY_LOSS, .name = name
 	};

@@ -200,15 +200,26 @@ static void work_arguments(struct perfetto_live *p, const struct table_schema *t
 	}
 }
 
-/* Nodes of a graph have the correlation id of its launch in common: each gets an id that no call names. */
-static uint64_t event_id(struct perfetto_live *p, const struct table_schema *table, const void *row)
+static uint64_t event_id(const struct perfetto_live *p, const struct table_schema *table,
+			 const void *row)
 {
-	uint64_t correlation, node;
+	uint64_t correlation, node, start_ns;
+	bool has_call = cell(table, row, ROLE_CORRELATION, &correlation);
 
-	if (!cell(table, row, ROLE_GRAPH_NODE, &node) &&
-	    cell(table, row, ROLE_CORRELATION, &correlation))
+	if (!cell(table, row, ROLE_GRAPH_NODE, &node) && has_call)
 		return live_event_id(p, correlation);
-	return (live_event_id(p, 0) | UINT64_C(1) << 48) + p->nodes++;
+	cell(table, row, ROLE_START, &start_ns);
+	return live_node_id(p, correlation, node, start_ns);
+}
+
+static int note_node(struct perfetto_live *p, const struct table_schema *table, const void *row)
+{
+	uint64_t node, correlation, start_ns;
+
+	if (!cell(table, row, ROLE_GRAPH_NODE, &node) || !cell(table, row, ROLE_START, &start_ns) ||
+	    !cell(table, row, ROLE_CORRELATION, &correlation))
+		return 0;
+	return live_node(p, correlation, event_id(p, table, row));
 }
 
 /* A packet of some work, with what was measured of it as arguments. */
@@ -276,6 +287,10 @@ static int write_with_metrics(struct perfetto_live *p, const struct table_schema
 int live_work(struct perfetto_live *p, const struct table_schema *table, const void *row,
 	      unsigned rows)
 {
+	if (rows & PERFETTO_CALLS && note_node(p, table, row) < 0)
+		return -ENOMEM;
+	if (!(rows & (PERFETTO_WORK | PERFETTO_METRICS)))
+		return 0;
 	if (!(rows & PERFETTO_METRICS) || table->id != TABLE_kernel || p->early.count == LIVE_EARLY)
 		return write_with_metrics(p, table, row, rows);
 	return vec_push(&p->early, *(const struct row_kernel *)row);

@@ -97,9 +97,9 @@ static int read_config(const char *path, struct strbuf *out, struct error *e)
 /* The recorder's data sources that a configuration names, as text or encoded: the program is not to begin before they do. */
 static void find_sources(const struct strbuf *config, struct strbuf *out)
 {
-	static const char *const sources[] = { "gpu.counters", "gpu.counters.nv",
+	static const char *const sources[] = { "gpu.counters",     "gpu.counters.nv",
 					       "gpu.renderstages", "gpu.renderstages.nv",
-					       "gpu.track_event" };
+					       "gpu.track_event",  "pitot.cpu_samples" };
 	const char *begin = strbuf_text(config), *end = begin + config->length;
 
 	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {

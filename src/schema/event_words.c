@@ -75,6 +75,19 @@ const char *allocation_name(uint8_t operation)
 	return value_name(TABLE_allocation, COLUMN_allocation_operation, operation);
 }
 
+const char *stack_end_note(uint8_t end)
+{
+	static const char *const notes[STACK_ENDS] = {
+		[stack_end_complete] = "",
+		[stack_end_partial] = "[partial stack]",
+		[stack_end_truncated] = "[truncated stack]",
+		[stack_end_depth] = "[deeper than recorded]",
+		[stack_end_guessed] = "[guessed stack]",
+	};
+
+	return notes[MIN(end, stack_end_guessed)];
+}
+
 void memcpy_name(struct strbuf *out, uint8_t kind, uint8_t source, uint8_t destination)
 {
 	strbuf_addf(out, "Memcpy %s (%s -> %s)", copy_kind_name(kind), memory_kind_name(source),

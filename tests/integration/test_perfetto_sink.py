@@ -1,6 +1,7 @@
 """The live trace of a program that a tape plays: the same as what an export of its recording has."""
 import os
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ from perfetto_service import Service, field, framed
 from perfetto_trace import Trace
 from waiting import PATIENCE, wait_until
 
-SOURCES = "gpu.counters", "gpu.counters.nv", "gpu.renderstages", "gpu.renderstages.nv", "gpu.track_event"
+SOURCES = "gpu.counters", "gpu.counters.nv", "gpu.renderstages", "gpu.renderstages.nv", "gpu.track_event", "pitot.cpu_samples"
 
 
 def connect(service, sources=SOURCES):
@@ -93,18 +94,20 @@ def of_the_cpu(trace):
 
 
 def call(made):
-    return made.name, made.category, made.start, made.end, made.pid, made.tid, made.notes.get("correlation")
+    return made.name, made.category, made.start, made.end, made.pid, made.tid, made.notes.get("correlation"), made.stack
 
 
 @pytest.mark.parametrize("tape", ["train", "kinds", "graphs-launch", "sync"])
 def test_as_an_export(live, pitot, tmp_path, tape):
-    play, connection = live(tape, "gpu.renderstages", "gpu.track_event")
+    play, connection = live(tape, "gpu.renderstages", "gpu.track_event", options="stacks=all")
     finish(play, connection)
     trace = live_trace(connection)
-    pitot("export", play.recording, "-o", tmp_path / "x.pftrace", "--no-stacks", "-q")
+    pitot("export", play.recording, "-o", tmp_path / "x.pftrace", "-q")
     export = Trace((tmp_path / "x.pftrace").read_bytes())
     assert len(trace.stages) > 10 and sorted(map(kernel, trace.stages), key=str) == sorted(map(kernel, work(export)), key=str)
     assert sorted(map(call, trace.slices), key=str) == sorted(map(call, of_the_cpu(export)), key=str)
+    stacks = [made.stack for made in trace.slices if made.stack]
+    assert len(stacks) > 10 and all(any("tape-play" in frame.mapping and frame.build_id for frame in stack) for stack in stacks)
     assert trace.threads() == export.threads()
     assert [gpu.name for gpu in trace.gpus] == [gpu.name for gpu in export.gpus]
     assert trace.commands == export.commands
@@ -112,9 +115,11 @@ def test_as_an_export(live, pitot, tmp_path, tape):
     def launched(made):
         calls = made.launches()
         return {(stage.start, calls[stage.event_id].start) for stage in made.stages
-                if stage.event_id in calls and "graph_node_id" not in stage.args}
+                if stage.event_id in calls}
 
     assert launched(trace) == launched(export) and launched(trace)
+    nodes = [stage.event_id for stage in trace.stages if "graph_node_id" in stage.args]
+    assert set(nodes) <= set(trace.launches()) and (len(nodes) > 50 or tape != "train")
 
 
 def test_counters(live, pitot, tmp_path):
@@ -200,7 +205,8 @@ def test_by_injection_alone(service, player, build, environment, source, tmp_pat
         wanted = variables.get("INJECTION_DATA_SOURCE_NAME", "gpu.counters")
         suffix = variables.get("INJECTION_DATA_SOURCE_NAME_SUFFIX", "nv")
         program = injected(build, environment, tape, PERFETTO_PRODUCER_SOCK_NAME=str(tmp_path / "socket"), __TRACE_STARTUP=wanted, **variables)
-        connection = connect(service, [wanted, f"gpu.counters.{suffix}", "gpu.renderstages", f"gpu.renderstages.{suffix}", "gpu.track_event"])
+        connection = connect(service, [wanted, f"gpu.counters.{suffix}", "gpu.renderstages", f"gpu.renderstages.{suffix}", "gpu.track_event",
+                                       "pitot.cpu_samples"])
         connection.start(1, wanted)
         connection.rest()
         assert program.wait(PATIENCE) == 0 and program.stdout.read() == ""
@@ -315,6 +321,39 @@ def test_scopes_and_counters_of_a_program(service, library, source, environment,
     assert marks[0][:len(marks[1])] == marks[1] and marks[1]
     live, recorded = (made.counters[process.pid, "rows"] for made in (trace, export))
     assert live[:len(recorded)] == recorded and recorded
+
+
+@pytest.mark.parametrize("asked", [b"", field(111, field(15, field(2, 500))), field(111, field(2, 500))], ids=["environment", "timebase", "frequency"])
+def test_samples(service, library, environment, tmp_path, pitot, asked):
+    """Python and native frames of a program's threads, as a recording beside it has them; without --cpu nobody else samples."""
+    recording = tmp_path / "sampled.pitot"
+    recording.mkdir()
+    kinds = Path(__file__).parent / "cpu_programs" / "python_kinds.py"
+    program = f"import ctypes, runpy, sys; ctypes.CDLL({str(library)!r}).pitot_init(None); sys.argv[1:] = ['1']; runpy.run_path({str(kinds)!r}, run_name='__main__')"
+    hz = "" if asked else ";cpu=500"
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL, env={
+        **environment, "PITOT_RECORDING": str(recording), "PITOT_OPTIONS": f"cuda=0{hz}", "PITOT_PERFETTO": str(tmp_path / "socket"),
+        "__TRACE_STARTUP": "pitot.cpu_samples"})
+    connection = connect(service)
+    connection.start(1, "pitot.cpu_samples", config=asked)
+    connection.rest()
+    assert process.wait(PATIENCE) == 0
+    trace = live_trace(connection)
+    pitot("export", recording, "-o", tmp_path / "x.pftrace", "-q")
+    export = Trace((tmp_path / "x.pftrace").read_bytes())
+
+    def samples(made):
+        return sorted(((s.time, s.pid, s.tid, s.cpu, s.weight, s.stack) for s in made.samples), key=str)
+
+    # One of the two begins and ends before the other.
+    assert len(trace.samples) > 100 and {s.source for s in trace.samples} == {"pitot CPU"}
+    recorded, traced = ({sample[0]: sample for sample in samples(made)} for made in (export, trace))
+    both = recorded.keys() & traced.keys()
+    assert len(both) > 100 and [time for time in both if traced[time] != recorded[time]] == []
+    names = {frame.name for sample in trace.samples for frame in sample.stack}
+    assert {"leaf (python_kinds.py)", "plain (python_kinds.py)"} <= names and any("python" in name and "+0x" in name for name in names)
+    assert min(sample.weight for sample in trace.samples) >= 1_900_000
+    assert {sample.tid for sample in trace.samples} <= {tid for _, tid in trace.threads()}
 
 
 @pytest.fixture

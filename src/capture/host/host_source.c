@@ -72,7 +72,6 @@ static bool name_thread(struct writer *w, uint32_t tid, const char *last_name)
 
 /* --- modules --- */
 
-#define MODULES_NS (2 * NS_PER_S) /* between two readings of what is loaded */
 #define BUILD_ID_MAX 64u
 
 /* What is copied of an executable segment while the loader's lock is held. */
@@ -86,7 +85,7 @@ struct segment_copy {
 static struct {
 	struct map paths; /* start address -> hash of the path that was last seen there */
 	struct loaded_library_counts counts;
-	uint64_t looked_ns, start_ns;
+	uint64_t start_ns;
 } self = { .paths = MAP_INIT };
 
 struct module_list {
@@ -258,7 +257,6 @@ static void begin(struct writer *w, const struct source_start *start)
 	self.start_ns = start->start_ns;
 	map_clear(&self.paths); /* the recording is a new one */
 	self.counts = (struct loaded_library_counts){ 0 };
-	self.looked_ns = 0; /* much is loaded in the first moments: soon again */
 	process_row(w, self.start_ns, 0);
 	module_rows(w);
 }
@@ -266,9 +264,7 @@ static void begin(struct writer *w, const struct source_start *start)
 static void periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 {
 	(void)since_ns;
-	if (now_ns - self.looked_ns < MODULES_NS)
-		return;
-	self.looked_ns = now_ns;
+	(void)now_ns;
 	module_rows(w);
 }
 

@@ -7,8 +7,6 @@
 #include "export/perfetto/perfetto_writer.h"
 #include "trace/columns.h"
 
-enum { UNIT_NANOSECONDS = 1 };
-
 /* Keys of stacks in a sequence: of times off the CPU with their state. */
 #define STATE_BITS 3
 
@@ -42,20 +40,6 @@ static struct sample read_row(const struct trace *t, const struct export_event *
 	};
 }
 
-/* Whose samples these are, and what their weights mean. */
-static void put_defaults(struct strbuf *s, size_t defaults, bool off_cpu)
-{
-	size_t samples = proto_open(s, 100), counter;
-
-	proto_string(s, 1, off_cpu ? "pitot off CPU" : "pitot CPU");
-	counter = proto_open(s, 2);
-	proto_string(s, 2, off_cpu ? "time off the CPU" : "CPU time");
-	proto_uint(s, 3, UNIT_NANOSECONDS);
-	proto_close(s, counter);
-	proto_close(s, samples);
-	proto_close(s, defaults);
-}
-
 /* The frames of a sample, with why the thread did not run. */
 static int find_frames(struct export_stacks *x, const struct export_event *event,
 		       const struct sample *sample)
@@ -67,24 +51,6 @@ static int find_frames(struct export_stacks *x, const struct export_event *event
 	if (r >= 0 && event->kind == EVENT_OFF_CPU)
 		r = export_stacks_note(x, (enum stack_note)(STACK_NOTE_STATES + sample->state));
 	return r;
-}
-
-static void write_sample(struct perfetto *p, struct strbuf *s, const struct export_event *event,
-			 const struct sample *sample, uint64_t iid)
-{
-	size_t message = proto_open(s, PACKET_STACK_SAMPLE), part = proto_open(s, 1);
-
-	proto_uint(s, 2, p->view.processes[event->process].pid);
-	proto_uint(s, 3, sample->thread);
-	proto_close(s, part);
-	if (sample->cpu >= 0) {
-		part = proto_open(s, 3);
-		proto_uint(s, 2, (uint64_t)sample->cpu);
-		proto_close(s, part);
-	}
-	proto_uint(s, 6, iid);
-	proto_uint(s, 11, sample->weight_ns);
-	proto_close(s, message);
 }
 
 int perfetto_sample(void *exporter, const struct export_event *event)
@@ -107,7 +73,7 @@ int perfetto_sample(void *exporter, const struct export_event *event)
 		return -ENOMEM;
 	packet = perfetto_sequence_open(s, &track->slices.sequence, event->start_ns, &defaults);
 	if (defaults)
-		put_defaults(s, defaults, off_cpu);
+		perfetto_sample_defaults(s, defaults, off_cpu);
 	if (!*known) {
 		*known = 1;
 		data = proto_open(s, PACKET_INTERNED_DATA);
@@ -115,7 +81,12 @@ int perfetto_sample(void *exporter, const struct export_event *event)
 			return -ENOMEM;
 		proto_close(s, data);
 	}
-	write_sample(p, s, event, &sample, iid);
+	perfetto_sample_write(
+		s, &(struct perfetto_sample){ .stack_iid = iid,
+					      .weight_ns = sample.weight_ns,
+					      .pid = p->view.processes[event->process].pid,
+					      .thread = sample.thread,
+					      .cpu = sample.cpu });
 	proto_close(s, packet);
 	return 0;
 }

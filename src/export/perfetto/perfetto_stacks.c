@@ -6,41 +6,13 @@
 
 #include <errno.h>
 
-#include "base/path.h"
 #include "export/perfetto/perfetto_writer.h"
 #include "trace/columns.h"
-
-/* Fields of InternedData. */
-enum {
-	DATA_FUNCTION_NAMES = 5,
-	DATA_FRAMES = 6,
-	DATA_CALLSTACKS = 7,
-	DATA_BUILD_IDS = 16,
-	DATA_MAPPING_PATHS = 17,
-	DATA_SOURCE_PATHS = 18,
-	DATA_MAPPINGS = 19,
-};
-
-/* Values of Frame.kind. */
-enum { KIND_NATIVE = 1, KIND_SYSTEM = 2, KIND_INTERPRETED = 3 };
 
 /* Mappings that stand for what is in no file; then follow the rows of table module. */
 enum { MAPPING_UNKNOWN = 1, MAPPING_PYTHON, MAPPING_SYSTEM, MAPPING_MODULES };
 
-#define BUILD_ID_BYTES 64
 #define FRAME_NO_LINE (UINT64_C(1) << 31) /* added to the number of a frame that has no lines */
-
-void perfetto_defined_clear(struct perfetto_defined *d)
-{
-	map_clear(&d->stacks);
-	map_clear(&d->parts);
-}
-
-void perfetto_defined_release(struct perfetto_defined *d)
-{
-	map_release(&d->stacks);
-	map_release(&d->parts);
-}
 
 int perfetto_stacks_init(struct perfetto *p, struct error *e)
 {
@@ -97,56 +69,30 @@ static int64_t intern_text(struct perfetto *p, struct strbuf *s, struct perfetto
 	return r < 0 ? r : (int64_t)text + 1;
 }
 
-/* Paths are lists of their parts, before each of which readers put a slash. */
-static void intern_path(struct strbuf *s, uint64_t iid, const char *path)
+static struct perfetto_mapping module_mapping(struct perfetto *p, uint32_t row)
 {
-	path += *path == '/';
-	perfetto_intern_name(s, DATA_MAPPING_PATHS, iid, path, strlen(path));
+	const struct module_columns *m = module_columns(p->view.trace);
+	size_t length;
+
+	return (struct perfetto_mapping){
+		.path = export_text(&p->view, TABLE_module, COLUMN_module_path, row, &length),
+		.build_id =
+			export_text(&p->view, TABLE_module, COLUMN_module_build_id, row, &length),
+		.start = m->start_address[row],
+		.end = m->end_address[row],
+		.offset = m->file_offset[row],
+		.bias = m->load_bias[row],
+	};
 }
 
-static void intern_module(struct perfetto *p, struct strbuf *s, uint32_t row, uint64_t iid)
-{
-	const struct trace *t = p->view.trace;
-	const struct module_columns *m = module_columns(t);
-	uint64_t start = m->start_address[row], end = m->end_address[row];
-	uint64_t offset = m->file_offset[row], bias = m->load_bias[row];
-	uint8_t bytes[BUILD_ID_BYTES];
-	size_t length, token;
-	const char *id = export_text(&p->view, TABLE_module, COLUMN_module_build_id, row, &length);
-
-	length = bytes_of_hex(id, bytes, BUILD_ID_BYTES);
-	if (length) {
-		token = proto_open(s, DATA_BUILD_IDS);
-		proto_uint(s, 1, iid);
-		proto_bytes(s, 2, bytes, length);
-		proto_close(s, token);
-	}
-	intern_path(s, iid,
-		    export_text(&p->view, TABLE_module, COLUMN_module_path, row, &(size_t){ 0 }));
-	token = proto_open(s, DATA_MAPPINGS);
-	proto_uint(s, 1, iid);
-	if (length)
-		proto_uint(s, 2, iid);
-	if (start < end) { /* readers abort where they are the other way round */
-		proto_uint(s, 3, offset);
-		proto_uint(s, 4, start);
-		proto_uint(s, 5, end);
-		if (start - bias >= offset)
-			proto_uint(s, 6, start - bias - offset);
-	}
-	proto_uint(s, 7, iid);
-	proto_close(s, token);
-}
-
-/* Every frame has a mapping, or readers do without the whole stack. */
 static int64_t intern_mapping(struct perfetto *p, struct strbuf *s, struct perfetto_defined *d,
 			      const struct stack_frame *f)
 {
 	static const char *const names[MAPPING_MODULES] = { [MAPPING_UNKNOWN] = "[unknown]",
 							    [MAPPING_PYTHON] = "[python]",
 							    [MAPPING_SYSTEM] = "[kernel]" };
+	struct perfetto_mapping mapping = { .build_id = "" };
 	uint64_t iid = MAPPING_UNKNOWN;
-	size_t token;
 	int r;
 
 	if (f->module != TRACE_NO_ROW)
@@ -158,15 +104,11 @@ static int64_t intern_mapping(struct perfetto *p, struct strbuf *s, struct perfe
 	r = is_new(d, DATA_MAPPINGS, iid);
 	if (r <= 0)
 		return r < 0 ? r : (int64_t)iid;
-	if (iid >= MAPPING_MODULES) {
-		intern_module(p, s, f->module, iid);
-		return (int64_t)iid;
-	}
-	intern_path(s, iid, names[iid]);
-	token = proto_open(s, DATA_MAPPINGS);
-	proto_uint(s, 1, iid);
-	proto_uint(s, 7, iid);
-	proto_close(s, token);
+	if (iid >= MAPPING_MODULES)
+		mapping = module_mapping(p, f->module);
+	else
+		mapping.path = names[iid];
+	perfetto_intern_mapping(s, iid, &mapping);
 	return (int64_t)iid;
 }
 
@@ -185,10 +127,7 @@ static int frame_kind(const struct stack_frame *f)
 					  : KIND_NATIVE;
 }
 
-/*
- * Python's functions are told apart by their files, "step (train.py)", which readers do not show else. The iid of the first frame's name
- * stands for all of them.
- */
+/* The iid of the name of the first frame of a function stands for all of them. */
 static int64_t intern_python_name(struct perfetto *p, struct strbuf *s, struct perfetto_defined *d,
 				  uint32_t name, const struct stack_line *l)
 {
@@ -201,8 +140,8 @@ static int64_t intern_python_name(struct perfetto *p, struct strbuf *s, struct p
 		return r;
 	if (r > 0) {
 		strbuf_clear(text);
-		strbuf_addf(text, "%s (%s)", stacks_text(stacks, l->function),
-			    base_name(stacks_text(stacks, l->file)));
+		perfetto_python_name(text, stacks_text(stacks, l->function),
+				     stacks_text(stacks, l->file));
 		perfetto_intern_name(s, DATA_FUNCTION_NAMES, *known + 1, strbuf_text(text),
 				     text->length);
 	}
@@ -217,8 +156,8 @@ static int intern_line(struct perfetto *p, struct strbuf *s, struct perfetto_def
 	const struct stack_frame *f = &stacks->frames.data[frame];
 	const struct stack_line *l =
 		f->line_count ? &stacks->lines.data[f->first_line + line] : NULL;
+	struct perfetto_frame message = { .line = l ? l->line : 0 };
 	int64_t name, mapping, source = 0;
-	size_t token;
 
 	if (l && f->class == FRAME_PYTHON && l->file)
 		name = intern_python_name(p, s, d, f->name, l);
@@ -229,20 +168,14 @@ static int intern_line(struct perfetto *p, struct strbuf *s, struct perfetto_def
 		source = intern_text(p, s, d, DATA_SOURCE_PATHS, l->file);
 	if (name < 0 || mapping < 0 || source < 0)
 		return -ENOMEM;
-	token = proto_open(s, DATA_FRAMES);
-	proto_uint(s, 1, iid);
-	if (name)
-		proto_uint(s, 2, (uint64_t)name);
-	proto_uint(s, 3, (uint64_t)mapping);
+	message.name = (uint64_t)name;
+	message.mapping = (uint64_t)mapping;
+	message.source = (uint64_t)source;
 	if (f->address)
-		proto_uint(s, 4, file_address(p, f));
-	if (source)
-		proto_uint(s, 5, (uint64_t)source);
-	if (l && l->line)
-		proto_uint(s, 6, l->line);
+		message.address = file_address(p, f);
 	if (f->class != FRAME_NOTE)
-		proto_uint(s, 7, (uint64_t)frame_kind(f));
-	proto_close(s, token);
+		message.kind = frame_kind(f);
+	perfetto_intern_frame(s, iid, &message);
 	return 0;
 }
 

@@ -1,23 +1,11 @@
-/*
- * perfetto_stacks.h: call stacks in a Perfetto trace. A sequence defines each stack, and what it is
- * made of, when it first needs it.
- */
+/* perfetto_stacks.h: call stacks of a recording in a Perfetto trace. */
 #ifndef PITOT_EXPORT_PERFETTO_PERFETTO_STACKS_H
 #define PITOT_EXPORT_PERFETTO_PERFETTO_STACKS_H
 
 #include "export/export_stacks.h"
-#include "base/proto.h"
+#include "perfetto/perfetto_frames.h"
 
 struct perfetto;
-
-/* What a sequence has defined in this file. */
-struct perfetto_defined {
-	struct map stacks; /* key of a stack -> 1, or 2: it has no frames */
-	struct map parts; /* kind << 32 | number: a frame, a text, a mapping … */
-};
-
-void perfetto_defined_clear(struct perfetto_defined *d);
-void perfetto_defined_release(struct perfetto_defined *d);
 
 /* Loads stacks and samples, unless the options leave them out. 0 or a negative code. */
 int perfetto_stacks_init(struct perfetto *p, struct error *e) MUST_USE;

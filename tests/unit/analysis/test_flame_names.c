@@ -1,6 +1,7 @@
 /* test_flame_names.c: what frames are called (stacks_names.h), and stacks as xpu-perf names them. */
 #include "analysis/stacks_names.h"
 #include "base/path.h"
+#include "names/module_name.h"
 
 #include "analysis/stacks.h"
 #include "report_fixture.h"

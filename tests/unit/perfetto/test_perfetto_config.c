@@ -69,6 +69,13 @@ static void add_all(void)
 	proto_string(&bytes, 7, "warmup");
 	proto_close(&bytes, sampling);
 	proto_close(&bytes, part);
+	part = proto_open(&bytes, 111);
+	proto_uint(&bytes, 2, 50);
+	sampling = proto_open(&bytes, 15);
+	proto_uint(&bytes, 4, 3);
+	proto_uint(&bytes, 2, 250);
+	proto_close(&bytes, sampling);
+	proto_close(&bytes, part);
 	part = proto_open(&bytes, 113);
 	proto_string(&bytes, 1, "slow");
 	proto_string(&bytes, 2, "*");
@@ -90,6 +97,7 @@ static void test_everything(void **state)
 	assert_int_equal(config.counter_ids[2], 128);
 	assert_int_equal(config.counter_names.count, 2);
 	assert_string_equal(config.counter_names.items[1], "dram__*");
+	assert_int_equal(config.samples_per_s, 250);
 	assert_int_equal(config.name_filter_count, 2);
 	assert_string_equal(config.name_filters[0].glob, "*gemm*");
 	assert_int_equal(config.name_filters[0].base, PERFETTO_DEMANGLED_KERNEL_NAME);
