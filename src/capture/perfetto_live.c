@@ -18,6 +18,8 @@
 #include "capture/park.h"
 #include "capture/process_exit.h"
 #include "capture/session.h"
+#include "cupti/profiler_host.h"
+#include "perfetto/perfetto_counter.h"
 #include "perfetto/perfetto_sink.h"
 #include "perfetto/producer.h"
 
@@ -188,6 +190,42 @@ static void read_injection_metrics(char *out, const char *list)
 	out[length] = '\0';
 }
 
+/* A pattern behind others in a setting, which has commas between them. */
+static void add_glob(setting_TEXT list, const char *prefix, const char *glob)
+{
+	size_t length = strlen(list), more = strlen(prefix) + strlen(glob) + (length > 0);
+
+	if (length + more >= OPTION_TEXT_MAX) {
+		log_line("perfetto: the pattern '%s' is left out: they are too long together",
+			 glob);
+		return;
+	}
+	snprintf(list + length, OPTION_TEXT_MAX - length, "%s%s%s", length ? "," : "", prefix,
+		 glob);
+	for (char *at = list + length + 1; *at; at++)
+		if (*at == ',')
+			*at = '?';
+}
+
+static void read_globs(struct settings *s, const struct perfetto_config *config)
+{
+	static const char *const prefixes[] = {
+		[PERFETTO_MANGLED_KERNEL_NAME] = "mangled=",
+		[PERFETTO_DEMANGLED_KERNEL_NAME] = "demangled=",
+		[PERFETTO_FUNCTION_NAME] = "function=",
+	};
+
+	if (config->name_filter_count)
+		s->kernels[0] = '\0';
+	for (uint32_t n = 0; n < config->name_filter_count; n++)
+		add_glob(s->kernels, prefixes[config->name_filters[n].base],
+			 config->name_filters[n].glob);
+	for (uint32_t n = 0; n < config->nvtx_include.count; n++)
+		add_glob(s->nvtx_include, "", config->nvtx_include.items[n]);
+	for (uint32_t n = 0; n < config->nvtx_exclude.count; n++)
+		add_glob(s->nvtx_exclude, "", config->nvtx_exclude.items[n]);
+}
+
 /*
  * Hardware counters of kernels, if the configuration asks for instrumented sampling, or the environment for metrics: as
  * `pitot record --engine range-profiler` has them.
@@ -204,19 +242,15 @@ static void ask_for_metrics(struct instance *i, const struct perfetto_config *co
 		read_injection_metrics(s->metrics, list);
 	if (config->counter_names.count)
 		join_texts(s->metrics, &config->counter_names);
-	if (config->name_filter_count)
-		snprintf(s->kernels, sizeof(s->kernels), "%s", config->name_filters[0].glob);
+	read_globs(s, config);
 	s->kernel_count = 0;
 	if (config->range_count) {
 		s->kernel_skip = config->ranges[0].skip;
 		s->kernel_count =
 			config->ranges[0].count == UINT32_MAX ? 0 : config->ranges[0].count;
 	}
-	if (config->name_filter_count > 1 || config->range_count > 1 ||
-	    config->nvtx_include.count || config->nvtx_exclude.count)
-		log_line("perfetto: of a configuration's filters of kernels only the first glob "
-			 "and the "
-			 "first range are used");
+	if (config->range_count > 1)
+		log_line("perfetto: of a configuration's ranges of kernels only the first is used");
 	atomic_fetch_or(&i->rows, PERFETTO_METRICS);
 }
 
@@ -454,26 +488,36 @@ static unsigned startup_sources(void)
 	return wanted;
 }
 
-/* An instance that has no session yet; NULL: there is none, and from now on each opens its own if `last`. */
-static struct instance *next_to_open(bool last)
+/*
+ * An instance that has no session yet, of those the one that wants most of CUPTI, which has to be subscribed to for it; NULL: there is
+ * none, and from now on each opens its own.
+ */
+static struct instance *next_to_open(void)
 {
-	struct instance *i;
+	struct instance *found = NULL;
 
 	pthread_mutex_lock(&lock);
-	for (i = self.instances; i && i->is_open; i = i->next)
-		;
-	if (i)
-		i->is_open = true;
-	else if (last)
+	for (struct instance *i = self.instances; i; i = i->next)
+		if (!i->is_open && (!found || i->settings.engine > found->settings.engine))
+			found = i;
+	if (found)
+		found->is_open = true;
+	else
 		self.waits = false;
 	pthread_mutex_unlock(&lock);
-	return i;
+	return found;
 }
 
-static void open_waiting(enum session_way way, bool last)
+/* Bits of the sources that are traced, or have been. */
+static unsigned present_sources(void)
 {
-	for (struct instance *i; (i = next_to_open(last));)
-		open_instance(i, way);
+	unsigned present = atomic_load(&self.started);
+
+	pthread_mutex_lock(&lock);
+	for (const struct instance *i = self.instances; i; i = i->next)
+		present |= 1u << i->source;
+	pthread_mutex_unlock(&lock);
+	return present;
 }
 
 static void wait_for_startup(enum session_way way, unsigned wanted)
@@ -481,17 +525,53 @@ static void wait_for_startup(enum session_way way, unsigned wanted)
 	uint64_t begun = clock_machine_ns(), waited = 0;
 	unsigned events;
 
-	do {
+	while (waited < STARTUP_LIMIT_NS) {
 		events = atomic_load(&self.events);
-		open_waiting(way, false);
-		if (!(wanted & ~self.started))
+		if (!(wanted & ~present_sources()))
 			break;
 		futex_wait(&self.events, events, STARTUP_LIMIT_NS - waited);
 		waited = clock_machine_ns() - begun;
-	} while (waited < STARTUP_LIMIT_NS);
-	open_waiting(way, true);
+	}
+	for (struct instance *i; (i = next_to_open());)
+		open_instance(i, way);
 	if (wanted & ~self.started)
 		log_line("perfetto: nobody has started all sources of __TRACE_STARTUP");
+}
+
+/* Whether a set before that one has a metric. */
+static bool is_listed(size_t set, const char *metric)
+{
+	for (size_t i = 0; i < set; i++)
+		for (const char *const *m = metric_set_named(metric_set_names[i]); *m; m++)
+			if (!strcmp(*m, metric))
+				return true;
+	return false;
+}
+
+/* The hardware counters of the named sets, for dialogs; of all that a chip has only CUPTI knows (`pitot metrics`). */
+static void describe(void *user, size_t source, struct strbuf *out)
+{
+	struct perfetto_counter counter = { .description = "" };
+	size_t token;
+
+	(void)user;
+	if (!(rows_of((enum live_source)source) & PERFETTO_COUNTERS))
+		return;
+	token = proto_open(out, 5);
+	for (size_t set = 0; metric_set_names[set]; set++)
+		for (const char *const *m = metric_set_named(metric_set_names[set]); *m; m++) {
+			if (is_listed(set, *m))
+				continue;
+			counter.number++;
+			counter.name = *m;
+			counter.unit = strstr(*m, ".pct") ? "percent" : "";
+			counter.is_default = set == 0;
+			raw_reserve(out, 0);
+			perfetto_metric_specify(out, &counter);
+		}
+	proto_uint(out, 5, true); /* supports_instrumented_sampling */
+	proto_uint(out, 7, true); /* supports_counter_names */
+	proto_close(out, token);
 }
 
 static void start_producer(const char *socket)
@@ -508,6 +588,7 @@ static void start_producer(const char *socket)
 			     .stop = stop,
 			     .clear = clear,
 			     .lost = lost,
+			     .describe = describe,
 			     .program_ended = program_ended },
 	};
 	struct error e = { 0 };

@@ -163,6 +163,8 @@ void perfetto_metric_specify(struct strbuf *s, const struct perfetto_counter *me
 	proto_text(s, 2, metric->name, strlen(metric->name));
 	proto_text(s, 3, metric->description, strlen(metric->description));
 	metric_units(s, metric->unit);
+	if (metric->is_default)
+		proto_uint(s, 9, true);
 	proto_uint(s, 10, 6); /* group COMPUTE */
 	proto_close(s, token);
 }

@@ -38,6 +38,7 @@ struct perfetto_readings {
 struct perfetto_counter {
 	uint32_t number;
 	const char *name, *description, *unit;
+	bool is_default; /* of a metric: measured where nobody chooses */
 };
 
 /* MeasureUnit of its word; 0: Perfetto has none. */

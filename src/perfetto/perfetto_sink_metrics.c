@@ -20,10 +20,12 @@ void live_specify_metrics(void *user, struct strbuf *s)
 			definitions_row(&p->definitions, TABLE_metric, p->metric_ids.data[i]);
 
 		if (m)
-			perfetto_metric_specify(
-				s, &(struct perfetto_counter){ i + 1, live_text(p, m->name),
-							       live_text(p, m->description),
-							       live_text(p, m->unit) });
+			perfetto_metric_specify(s,
+						&(struct perfetto_counter){
+							.number = i + 1,
+							.name = live_text(p, m->name),
+							.description = live_text(p, m->description),
+							.unit = live_text(p, m->unit) });
 	}
 }
 

@@ -147,15 +147,17 @@ void producer_call_end(struct producer *p, const struct ipc_call *call)
 
 /* --- what the service sends --- */
 
-static void register_source(struct producer *p, const char *name)
+static void register_source(struct producer *p, size_t source)
 {
 	struct ipc_call call = producer_call(p, IPC_REGISTER_SOURCE, false);
 	size_t descriptor = proto_open(&p->out, 1);
 
-	proto_string(&p->out, 1, name);
+	proto_string(&p->out, 1, p->sources[source]);
 	proto_uint(&p->out, 2, true); /* will_notify_on_stop */
 	proto_uint(&p->out, 3, true); /* will_notify_on_start */
 	proto_uint(&p->out, 4, true); /* handles_incremental_state_clear */
+	if (p->handler.describe)
+		p->handler.describe(p->handler.user, source, &p->out);
 	proto_close(&p->out, descriptor);
 	producer_call_end(p, &call);
 }
@@ -175,7 +177,7 @@ static void introduce(struct producer *p)
 	p->commands_request = p->requests;
 	producer_call_end(p, &call);
 	for (size_t i = 0; i < p->source_count; i++)
-		register_source(p, p->sources[i]);
+		register_source(p, i);
 }
 
 /* Returns false when the connection is of no use any more. */

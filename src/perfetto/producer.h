@@ -17,6 +17,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/strbuf.h"
 #include "perfetto/perfetto_config.h"
 
 #define PRODUCER_SOURCES_MAX 16
@@ -44,6 +45,8 @@ struct producer_handler {
 	void (*clear)(void *user, uint32_t instance);
 	/* The connection has ended: all instances are gone, and nothing has to be answered. */
 	void (*lost)(void *user);
+	/* Adds fields to the DataSourceDescriptor of a source, by its position. May be NULL. */
+	void (*describe)(void *user, size_t source, struct strbuf *out);
 	/*
 	 * Asked once a second, may be NULL. true: the program has no thread left but ours, so the producer sends what is in the
 	 * queue and ends its thread.

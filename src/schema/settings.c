@@ -167,11 +167,16 @@ int settings_set(struct settings *s, enum setting_id id, const char *text,
 
 void settings_join(struct settings *to, const struct settings *more)
 {
+	bool has_engine = more->engine > to->engine;
+
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
 		uint64_t a = get(to, &all[i]), b = get(more, &all[i]);
 
 		switch (all[i].join) {
 		case SETTING_JOIN_OWN:
+			break;
+		case SETTING_JOIN_ENGINE:
+			set(to, &all[i], has_engine ? b : a);
 			break;
 		case SETTING_JOIN_MOST:
 			set(to, &all[i], MAX(a, b));

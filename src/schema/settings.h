@@ -36,6 +36,7 @@ extern const char *const setting_engine_later[];
 
 enum setting_join {
 	SETTING_JOIN_OWN, /* each has its own */
+	SETTING_JOIN_ENGINE, /* that of the session which has the engine that both get */
 	SETTING_JOIN_MOST,
 	SETTING_JOIN_LEAST, /* but 0, which is none */
 	SETTING_JOIN_BITS,
@@ -53,8 +54,8 @@ enum setting_join {
 	S(engine, ENUM, MOST, SETTING_ENGINE_TRACE, .name = "engine", .argument = "ENGINE", .choices = setting_engine_names,   \
 	  .later = setting_engine_later,                                                                               \
 	  .help = "what the GPUs are watched by: monitor: NVML alone, without CUPTI; trace: CUPTI's trace, too; and beside it, " \
-		  "experimental, pc-sampling: where kernels wait; range-profiler: hardware counters of chosen kernels; "      \
-		  "pm-sampling: those of GPUs over time (default trace)")                                                      \
+		  "pc-sampling: where kernels wait; range-profiler: hardware counters of chosen kernels; "      \
+		  "pm-sampling, experimental: those of GPUs over time (default trace)")                                                      \
 	S(delay_ns, DURATION, OWN, 0, .name = "delay", .argument = "TIME",                                                  \
 	  .help = "start recording TIME after the command was started (10s, 250ms)")                                   \
 	S(duration_ns, DURATION, OWN, 0, .name = "duration", .argument = "TIME", .positive = true,                          \
@@ -79,19 +80,19 @@ enum setting_join {
 	  .help = "what --counters reads: basic is cheap, all has the machine, and of GPUs links, errors and use of units")     \
 	S(max_bytes, SIZE, OWN, 0, .name = "max-size", .argument = "SIZE",                                                  \
 	  .help = "stop recording a process after SIZE, such as 10G (default: no limit)")                              \
-	S(pc_period, U64, OWN, 0, .name = "pc-period", .argument = "N", .most = 31,                                         \
+	S(pc_period, U64, ENGINE, 0, .name = "pc-period", .argument = "N", .most = 31,                                         \
 	  .help = "--engine pc-sampling: a sample every 2^N cycles, 5 to 31 (default 0: 2^18)")                         \
-	S(pm_interval_ns, DURATION, OWN, 500 * NS_PER_US, .name = "pm-interval", .argument = "TIME",                             \
+	S(pm_interval_ns, DURATION, ENGINE, 500 * NS_PER_US, .name = "pm-interval", .argument = "TIME",                             \
 	  .help = "--engine pm-sampling: time between two samples, 20us to 1ms (default 500us)")                        \
-	S(metrics, TEXT, OWN, "default", .name = "metrics", .argument = "METRICS",                                       \
+	S(metrics, TEXT, ENGINE, "default", .name = "metrics", .argument = "METRICS",                                       \
 	  .help = "--engine range-profiler and pm-sampling: what is measured: default, memory, compute, tensor, roofline, sampling, " \
 		  "and names of metrics (`pitot metrics`), with commas between them (default default; of pm-sampling: sampling)") \
-	S(kernels, TEXT, OWN, "*", .name = "kernels", .argument = "PATTERN",                                                \
+	S(kernels, TEXT, ENGINE, "*", .name = "kernels", .argument = "PATTERN",                                                \
 	  .help = "--engine range-profiler: kernels whose mangled name matches or, of a text without * and ?, has it " \
 		  "in it (default *)")                                                                              \
-	S(kernel_skip, U64, OWN, 0, .name = "skip", .argument = "N",                                                        \
+	S(kernel_skip, U64, ENGINE, 0, .name = "skip", .argument = "N",                                                        \
 	  .help = "--engine range-profiler: leave out the first N launches of these kernels (default 0)")               \
-	S(kernel_count, U64, OWN, 100, .name = "count", .argument = "N",                                                   \
+	S(kernel_count, U64, ENGINE, 100, .name = "count", .argument = "N",                                                   \
 	  .help = "--engine range-profiler: then measure N launches; each takes tens of milliseconds (default 100; 0: all)")
 
 /* What a program asks for that records itself; `pitot record` has a way of its own. */
@@ -108,6 +109,9 @@ enum setting_join {
 	S(preload, ENUM, OWN, SETTING_PRELOAD_NONE, .choices = setting_preload_names,                                       \
 	  .help = "programs in which recording starts when the library is loaded")                                     \
 	S(cuda, FLAG, MOST, true, .help = "whether CUPTI is used")                                                           \
+	S(nvtx_include, TEXT, ENGINE, "",                                                                                      \
+	  .help = "--engine range-profiler: only launches inside NVTX ranges (push, pop) with one of these patterns, with commas between; empty: all") \
+	S(nvtx_exclude, TEXT, ENGINE, "", .help = "and none inside ranges with one of these")                                  \
 	S(segment_bytes, SIZE, OWN, 0, .help = "size at which a new segment begins; 0: the writer's choice")                \
 	S(stacks_max, U64, OWN, 0,                                                                                          \
 	  .help = "distinct call stacks in a table before a new one begins; 0: the recorder's choice")

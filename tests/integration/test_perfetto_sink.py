@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import GpuCounterDescriptor
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace as Packets
 
 from perfetto_service import Service, field, framed
@@ -220,11 +221,12 @@ METRICS = "gpu__time_duration.sum", "launch__correlation.sum", "sm__cycles_activ
 def profiled(service, player, build, environment, made_tape, tmp_path):
     """A program alone, whose kernels are measured from the start: the trace, and the measured kernels with a metric."""
 
-    def run(metric, config=b"", **variables):
+    def run(metric, config=b"", sources="gpu.counters", **variables):
         program = injected(build, environment, made_tape, PERFETTO_PRODUCER_SOCK_NAME=str(tmp_path / "socket"),
-                           __TRACE_STARTUP="gpu.counters", **variables)
+                           __TRACE_STARTUP=sources, **variables)
         connection = connect(service)
-        connection.start(1, "gpu.counters", config=config)
+        for instance, source in enumerate(sources.split(","), 1):
+            connection.start(instance, source, config=config)
         connection.rest()
         assert program.wait(PATIENCE) == 0 and program.stdout.read() == ""
         trace = live_trace(connection)
@@ -254,6 +256,64 @@ def test_chosen_kernels(profiled):
     """A range of the configuration; the rest of the work is there without counters."""
     trace, measured = profiled(METRICS[1], field(108, field(5, field(5, field(1, 3) + field(2, 4))) + field(6, METRICS[1])))
     assert len(measured) == 4 and all(kernel.args[METRICS[1]] == kernel.args["correlation"] for kernel in measured)
+
+
+def name_glob(glob, base):
+    return field(3, field(1, glob) + field(2, base))
+
+
+def name_of(kernel):
+    """Without what a demangler adds: of "void n::f<int>(int)" f."""
+    return kernel.kernel.demangled_name.split("(")[0].split("<")[0].split(" ")[-1].split("::")[-1]
+
+
+@pytest.mark.parametrize("globs, wanted, some", [
+    (name_glob("*gemm*", 0), lambda kernel, _: "gemm" in kernel.kernel.name, True),
+    (name_glob("gemm", 0), lambda kernel, _: False, False),
+    (name_glob("*(*, int)", 1), lambda kernel, _: kernel.kernel.demangled_name.endswith(", int)"), True),
+    (name_glob("none", 0) + name_glob("soft*", 2) + name_glob("void gemm<128, 128>(*", 1), lambda kernel, _: name_of(kernel) in ("gemm", "softmax"), True),
+    (name_glob("elementwise_kernel", 2), lambda kernel, _: name_of(kernel) == "elementwise_kernel", True),
+    (field(6, "none") + field(6, "st?p"), lambda _, inside: inside, True),
+    (field(7, "*"), lambda _, inside: not inside, True),
+    (field(6, "step") + field(7, "s*"), lambda _, inside: False, False),
+    (field(6, "step") + field(7, "none") + name_glob("*gemm*", 0), lambda kernel, inside: inside and "gemm" in kernel.kernel.name, True),
+    (name_glob("none", 0), lambda kernel, _: False, False),
+], ids=["mangled", "whole", "demangled", "several", "function", "included", "excluded", "both", "names and ranges", "nothing"])
+def test_globs(profiled, globs, wanted, some):
+    """Of names and of NVTX ranges: those of the thread that launches, when it does."""
+    trace, measured = profiled(METRICS[1], field(108, field(5, globs) + field(6, METRICS[1])), sources="gpu.counters,gpu.track_event")
+    launches, steps = trace.launches(), [made for made in trace.slices if made.name == "step"]
+    assert len(steps) > 10
+    found = {kernel.event_id for kernel in measured}
+    expected = set()
+    for kernel in trace.kernels():
+        launch = launches[kernel.event_id]
+        inside = any(step.start <= launch.start <= step.end and step.tid == launch.tid for step in steps)
+        if "graph_node_id" not in kernel.args and wanted(kernel, inside):
+            expected.add(kernel.event_id)
+    assert found == expected
+    assert bool(found) == some
+
+
+def test_announced_counters(service, leaver):
+    """What a dialog can show, before anything is traced."""
+    process = leaver("waits")
+    connection = connect(service)
+    for source in SOURCES:
+        descriptor = connection.sources[source]
+        if "counters" not in source:
+            assert 5 not in descriptor
+            continue
+        announced = GpuCounterDescriptor.FromString(descriptor[5])
+        names = [spec.name for spec in announced.specs]
+        assert announced.supports_instrumented_sampling and announced.supports_counter_names
+        assert len(set(names)) == len(names) == len({spec.counter_id for spec in announced.specs}) > 40 and min(s.counter_id for s in announced.specs) == 1
+        default = [spec.name for spec in announced.specs if spec.select_by_default]
+        assert len(default) == 24 and default[0] == "gpu__time_duration.sum" and all(list(spec.groups) == [6] for spec in announced.specs)
+        assert {spec.name for spec in announced.specs if spec.numerator_units == [37]} == {name for name in names if ".pct" in name}
+    process.stdin.close()
+    connection.rest()
+    assert process.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize("off", [{"PITOT_PERFETTO": "0"}, {"PITOT_DISABLED": "1"}, {"PITOT_RECORDING": "x.pitot"}], ids=str)

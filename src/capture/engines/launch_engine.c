@@ -25,6 +25,7 @@
 #include "capture/cuda/api_calls.h"
 #include "capture/engines/range_choice.h"
 #include "capture/log.h"
+#include "capture/nvtx/nvtx_choice.h"
 #include "format/rows.h"
 
 #define QUEUE_BYTES ((size_t)64 << 20) /* of launches that wait for the collector */
@@ -265,7 +266,8 @@ void launch_engine_enter(const CUpti_CallbackData *data, const char *function, b
 		meet(cupti, data->context);
 	if (graph)
 		note_graphs();
-	if (graph || !function || !range_choice_has_name(data->symbolName))
+	if (graph || !function || !range_choice_has_name(data->symbolName) ||
+	    !nvtx_choice_is_wanted())
 		return;
 	atomic_fetch_add(&self.inside, 1);
 	cupti = atomic_load(&self.cupti);
@@ -426,6 +428,7 @@ static void extend(const struct source_start *how)
 		return;
 	memcpy(self.metrics, s->metrics, sizeof(self.metrics));
 	range_choice_set(s);
+	nvtx_choice_set(s);
 	atomic_store(&self.graphs_noted, false);
 	atomic_store(&self.wanted, true);
 	if (atomic_load(&self.refused))

@@ -6,7 +6,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/globs.h"
 #include "base/map.h"
+#include "capture/cxx_names.h"
+#include "names/kernel_name.h"
 
 #define VERDICTS 256u
 
@@ -19,35 +22,70 @@ static struct {
 
 static atomic_uintptr_t verdicts[VERDICTS]; /* address of a name, twice, and 1 if it is wanted */
 
-/* '*' and '?' alone; a text without them may be anywhere in the name. Nothing is allocated. */
-static bool matches(const char *pattern, const char *name)
+/* "f" of "void n::f<int>(int*)". */
+static void keep_function(struct strbuf *readable)
 {
-	const char *star = NULL, *retry = NULL;
+	const char *text = strbuf_text(readable), *hidden = "(anonymous namespace)::";
+	const char *begin = strstr(text, hidden), *end;
 
-	while (*name) {
-		if (*pattern == '*') {
-			star = ++pattern;
-			retry = name;
-		} else if (*pattern == '?' || *pattern == *name) {
-			pattern++;
-			name++;
-		} else if (star) {
-			pattern = star;
-			name = ++retry;
-		} else {
-			return false;
-		}
-	}
-	return !pattern[strspn(pattern, "*")];
+	begin = begin ? begin + strlen(hidden) : text;
+	end = begin + strcspn(begin, "<(");
+	for (const char *at = begin; at < end; at++)
+		if (*at == ' ' || *at == ':')
+			begin = at + 1;
+	readable->length = (size_t)(end - begin);
+	memmove(readable->data, begin, readable->length);
+	readable->data[readable->length] = '\0';
+}
+
+/* Allocates, once a name. */
+static bool matches_readable(const char *pattern, size_t length, const char *name, bool function)
+{
+	_cleanup_strbuf_ struct strbuf readable = STRBUF_INIT;
+
+	if (!cxx_demangle(kernel_name_mangled(name), &readable))
+		strbuf_adds(&readable, name);
+	if (readable.length && !readable.failed && function)
+		keep_function(&readable);
+	return glob_matches(pattern, length, strbuf_text(&readable));
+}
+
+/* false: the item does not begin so; else it is behind that. */
+static bool skip_prefix(const char **item, size_t *length, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	if (*length < n || memcmp(*item, prefix, n) != 0)
+		return false;
+	*item += n;
+	*length -= n;
+	return true;
+}
+
+/* A text without '*' and '?' may be anywhere in the name. */
+static bool matches(const char *item, size_t length, const char *name)
+{
+	if (skip_prefix(&item, &length, "demangled="))
+		return matches_readable(item, length, name, false);
+	if (skip_prefix(&item, &length, "function="))
+		return matches_readable(item, length, name, true);
+	if (!skip_prefix(&item, &length, "mangled=") && !memchr(item, '*', length) &&
+	    !memchr(item, '?', length))
+		return memmem(name, strlen(name), item, length);
+	return glob_matches(item, length, name);
 }
 
 static bool is_wanted_name(const char *name)
 {
-	bool is_pattern = strpbrk(choice.pattern, "*?");
+	const char *list = choice.pattern, *item;
+	size_t length;
 
-	if (!name)
-		return strcmp(choice.pattern, "*") == 0;
-	return is_pattern ? matches(choice.pattern, name) : strstr(name, choice.pattern) != NULL;
+	if (!name || !*list)
+		return !*list || strcmp(list, "*") == 0;
+	while ((item = globs_next(&list, &length)))
+		if (matches(item, length, name))
+			return true;
+	return false;
 }
 
 /* Each name is compared once: it stays where it is as long as its module is loaded. */

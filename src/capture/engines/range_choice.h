@@ -1,6 +1,6 @@
 /*
  * range_choice.h: which launches --engine range-profiler measures: by the kernel's name, not into a stream that captures, and of those
- * some after others. Any thread; nothing is allocated.
+ * some after others. Any thread; nothing is allocated, but for patterns of readable names, once a name.
  */
 #ifndef PITOT_CAPTURE_ENGINES_RANGE_CHOICE_H
 #define PITOT_CAPTURE_ENGINES_RANGE_CHOICE_H

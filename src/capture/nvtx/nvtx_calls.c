@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "capture/nvtx/nvtx_choice.h"
 #include "capture/nvtx/nvtx_event.h"
 #include "schema/schema.h"
 
@@ -173,12 +174,24 @@ void nvtx_end(uint32_t domain, uint64_t range)
 	record(&c);
 }
 
+static void choose(const struct call *c)
+{
+	char text[RING_TEXT_MAX + 1];
+	bool cut;
+	ssize_t length = text_of(c->a.message_type, c->a.message, text, RING_TEXT_MAX, &cut);
+
+	text[MAX(length, 0)] = '\0';
+	nvtx_choice_push(c->domain, (uint32_t)c->level, text);
+}
+
 int nvtx_push(uint32_t domain, struct nvtx_attributes a)
 {
 	struct call c = { .kind = nvtx_kind_push, .domain = domain, .a = a };
 
 	c.level = domain < NVTX_LEVEL_DOMAINS ? nvtx_thread.levels[domain] : NVTX_NO_LEVEL;
 	record(&c);
+	if (c.level >= 0 && unlikely(atomic_load_explicit(&nvtx_choice_on, memory_order_relaxed)))
+		choose(&c);
 	if (c.level >= 0 && c.level < UINT16_MAX)
 		nvtx_thread.levels[domain]++;
 	return c.level;
@@ -190,8 +203,10 @@ int nvtx_pop(uint32_t domain)
 
 	c.level = domain < NVTX_LEVEL_DOMAINS ? nvtx_thread.levels[domain] - 1 : NVTX_NO_LEVEL;
 	record(&c);
-	if (c.level >= 0)
+	if (c.level >= 0) {
+		nvtx_choice_pop(domain, (uint32_t)c.level);
 		nvtx_thread.levels[domain]--;
+	}
 	return c.level;
 }
 

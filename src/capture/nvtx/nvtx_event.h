@@ -50,6 +50,8 @@ extern atomic_uint_fast64_t nvtx_calls_refused;
 struct nvtx_thread {
 	bool busy; /* inside the recorder: a signal handler that makes such a call now must not get in */
 	uint16_t levels[NVTX_LEVEL_DOMAINS];
+	/* Of ranges that are open, a bit for each level: nvtx_choice.h. */
+	uint32_t included[NVTX_LEVEL_DOMAINS], excluded[NVTX_LEVEL_DOMAINS];
 };
 extern __thread struct nvtx_thread nvtx_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));

@@ -31,13 +31,14 @@ static void specify(void *user, struct strbuf *s)
 
 		perfetto_counter_specify(
 			s, &(struct perfetto_counter){
-				   id,
-				   export_text(&p->view, TABLE_counter, COLUMN_counter_name, row,
-					       &length),
-				   export_text(&p->view, TABLE_counter, COLUMN_counter_description,
-					       row, &length),
-				   export_text(&p->view, TABLE_counter, COLUMN_counter_unit, row,
-					       &length) });
+				   .number = id,
+				   .name = export_text(&p->view, TABLE_counter, COLUMN_counter_name,
+						       row, &length),
+				   .description =
+					   export_text(&p->view, TABLE_counter,
+						       COLUMN_counter_description, row, &length),
+				   .unit = export_text(&p->view, TABLE_counter, COLUMN_counter_unit,
+						       row, &length) });
 	}
 }
 
@@ -50,14 +51,15 @@ static void specify_metrics(void *user, struct strbuf *s)
 
 	for (uint64_t row = 0; row < trace_rows(p->view.trace, TABLE_metric); row++)
 		perfetto_metric_specify(
-			s, &(struct perfetto_counter){
-				   (uint32_t)row + 1,
-				   export_text(&p->view, TABLE_metric, COLUMN_metric_name, row,
-					       &length),
-				   export_text(&p->view, TABLE_metric, COLUMN_metric_description,
-					       row, &length),
-				   export_text(&p->view, TABLE_metric, COLUMN_metric_unit, row,
-					       &length) });
+			s,
+			&(struct perfetto_counter){
+				.number = (uint32_t)row + 1,
+				.name = export_text(&p->view, TABLE_metric, COLUMN_metric_name, row,
+						    &length),
+				.description = export_text(&p->view, TABLE_metric,
+							   COLUMN_metric_description, row, &length),
+				.unit = export_text(&p->view, TABLE_metric, COLUMN_metric_unit, row,
+						    &length) });
 }
 
 int perfetto_kernel_counters(struct perfetto *p, const struct export_event *event, size_t gpu,

@@ -194,7 +194,9 @@ static void test_joined(void **state)
 			   "sync=1"),
 		b = parsed("graphs=auto;cuda=1;stacks=python;counters_ns=30;cpu=20;duration_ns=9;"
 			   "api=all"),
-		c = parsed("counters_ns=20;graphs=node");
+		c = parsed("counters_ns=20;graphs=node"),
+		d = parsed("engine=range-profiler;kernels=gemm,relu;kernel_count=7"),
+		e = parsed("engine=range-profiler;kernels=none;kernel_count=8");
 
 	(void)state;
 	settings_join(&a, &b);
@@ -210,6 +212,12 @@ static void test_joined(void **state)
 	settings_join(&a, &c);
 	assert_int_equal(a.counters_ns, 20);
 	assert_int_equal(a.graphs, SETTING_GRAPHS_NODE);
+	assert_string_equal(a.kernels, "");
+	settings_join(&a, &d);
+	settings_join(&a, &e);
+	settings_join(&a, &c);
+	assert_string_equal(a.kernels, "gemm,relu");
+	assert_int_equal(a.kernel_count, 7);
 }
 
 static void test_any_bytes(void **state)
