@@ -434,6 +434,12 @@ def leaver(library, source, environment, tmp_path):
         process.wait()
 
 
+def has_ended(log):
+    """The recorder's threads: what sessions say of their losses may come later."""
+    lines = [line for line in log.read_text().splitlines() if "were lost" not in line]
+    return lines and lines[-1].endswith("ended in order")
+
+
 def scopes_of(connection):
     return sum(made.category == "scope" for made in live_trace(connection).slices)
 
@@ -484,7 +490,7 @@ def test_stopped_while_it_starts(service, leaver, tmp_path):
     connection.until(lambda: connection.started.count(9))
     connection.stop(9)
     connection.until(lambda: connection.stopped.count(9))
-    wait_until(lambda: log.read_text().endswith("ended in order\n"), "the recorder ends", process)
+    wait_until(lambda: has_ended(log), "the recorder ends", process)
     process.stdin.close()
     connection.rest()
     assert process.wait(PATIENCE) == 0
@@ -528,6 +534,6 @@ def test_lost_sessions_end(service, leaver, tmp_path):
         connection.start(instance, source)
     connection.until(lambda: len(connection.started) == len(SOURCES))
     connection.socket.close()
-    wait_until(lambda: log.read_text().endswith("ended in order\n"), "the recorder ends", process)
+    wait_until(lambda: has_ended(log), "the recorder ends", process)
     process.stdin.close()
     assert process.wait(PATIENCE) == 0
