@@ -33,6 +33,15 @@ static const struct option options[] = {
 	OPTION_END,
 };
 
+static void still_writes(void *user, uint64_t bytes)
+{
+	_cleanup_strbuf_ struct strbuf size = STRBUF_INIT;
+
+	human_bytes(&size, bytes);
+	cli_note(user, "perfetto is still writing '%s' (%s so far); Ctrl-C ends it", request.output,
+		 strbuf_text(&size));
+}
+
 static int run_trace(struct context *c, int argc, char **argv)
 {
 	_cleanup_strbuf_ struct strbuf size = STRBUF_INIT;
@@ -41,6 +50,8 @@ static int run_trace(struct context *c, int argc, char **argv)
 
 	if (argc < 2)
 		return cli_usage(c, "no command given: pitot trace [options] -- COMMAND");
+	request.still_writes = still_writes;
+	request.user = c;
 	if (perfetto_session_run(&request, argv + 1, &result, &e) < 0) {
 		int status = cli_fail(c, &e);
 
@@ -86,7 +97,8 @@ const struct command cmd_trace = {
 		"sockets.\n\n"
 		"SIGNALS\n\n"
 		"Ctrl-C reaches COMMAND from the terminal; pitot waits until it ends and completes "
-		"the trace. Signals that are sent to pitot are passed on to COMMAND.\n\n"
+		"the trace; a second Ctrl-C, when COMMAND has ended, leaves the trace incomplete. "
+		"Signals that are sent to pitot are passed on to COMMAND.\n\n"
 		"EXIT STATUS\n\n"
 		"That of COMMAND, or 128 + n if signal n ended it; 127 if it was not found, 126 if "
 		"it could not be started, 1 if the session could not begin or the file is not "

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/program_file.h"
 #include "record/inject.h"
@@ -21,6 +22,11 @@
 #define MESSAGES_SHOWN 600
 
 #define START_LIMIT_MS 5000 /* for sources of data that begin slowly, or never */
+#define LOOK_MS 100
+#define END_PATIENCE_NS (3 * NS_PER_S) /* until the user is told what goes on */
+#define END_LIMIT_NS                                                                               \
+	(30 *                                                                                      \
+	 NS_PER_S) /* while the file does not grow: sources have 5 s to stop, and 5 s to flush */
 
 static const char default_config[] =
 	"buffers { size_kb: 131072 fill_policy: DISCARD }\n"
@@ -266,6 +272,44 @@ static void on_end(void *user, pid_t pid, int status)
 	s->status = status;
 }
 
+static uint64_t file_bytes(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+static void give_up(struct session *s, struct error *e, const char *why)
+{
+	error_set(e, -ETIMEDOUT, "'%s' was ended %s", s->program, why);
+	kill(s->pid, SIGKILL);
+}
+
+/* What the service has not written yet is perfetto's to wait for, as long as something comes. */
+static void finish_file(struct session *s, struct spawn *spawn, struct error *e)
+{
+	const struct perfetto_session_request *r = s->request;
+	uint64_t begun = clock_machine_ns(), grown = begun, bytes = file_bytes(r->output);
+	bool told = !r->still_writes;
+
+	while (!s->ended) {
+		uint64_t now = clock_machine_ns(), size = file_bytes(r->output);
+
+		if (size != bytes)
+			grown = now;
+		bytes = size;
+		if (!told && now - begun >= END_PATIENCE_NS) {
+			told = true;
+			r->still_writes(r->user, bytes);
+		}
+		if (spawn->late_signal)
+			give_up(s, e, "by a signal before it had written all");
+		else if (now - grown >= END_LIMIT_NS)
+			give_up(s, e, "after 30 s in which it wrote nothing");
+		spawn_wait(spawn, LOOK_MS, on_end, s);
+	}
+}
+
 static int run_command(struct session *s, char **argv, struct perfetto_session_result *result,
 		       struct error *e)
 {
@@ -280,8 +324,7 @@ static int run_command(struct session *s, char **argv, struct perfetto_session_r
 		;
 	if (!s->ended)
 		kill(s->pid, SIGTERM);
-	while (!s->ended)
-		spawn_wait(&spawn, 1000, on_end, s);
+	finish_file(s, &spawn, &result->problem);
 	spawn_release(&spawn);
 	result->status = spawn.status;
 	return 0;
@@ -315,7 +358,6 @@ static int check(struct session *s, char **argv, struct perfetto_session_result 
 static int run(struct session *s, char **argv, struct perfetto_session_result *result,
 	       struct error *e)
 {
-	struct stat st;
 	int err = begin_session(s, e);
 
 	if (err < 0)
@@ -326,10 +368,9 @@ static int run(struct session *s, char **argv, struct perfetto_session_result *r
 		unlink(s->request->output);
 		return err;
 	}
-	if (s->status || stat(s->request->output, &st) < 0)
+	result->bytes = file_bytes(s->request->output);
+	if (!result->problem.code && (s->status || !result->bytes))
 		perfetto_failed(s, &result->problem);
-	else
-		result->bytes = (uint64_t)st.st_size;
 	return 0;
 }
 

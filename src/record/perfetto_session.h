@@ -17,6 +17,9 @@ struct perfetto_session_request {
 	const char *output;
 	bool force; /* replaces output */
 	bool force_injection;
+	/* The command has ended, and perfetto has not: it has written so many bytes. Once. NULL: nobody wants to know. */
+	void (*still_writes)(void *user, uint64_t bytes);
+	void *user;
 };
 
 struct perfetto_session_result {
@@ -26,8 +29,9 @@ struct perfetto_session_result {
 };
 
 /*
- * Begins a session, runs argv in it, ends it, and waits for the file. Signals are passed on as in recording.h. 0, or a
- * negative code, and then the command did not run and there is no file.
+ * Begins a session, runs argv in it, ends it, and waits for the file while it grows: 30 s without a byte more, or a signal after the
+ * command's end, end that. Signals before it are passed on as in recording.h. 0, or a negative code, and then the command did not run and there
+ * is no file.
  */
 int perfetto_session_run(const struct perfetto_session_request *request, char **argv,
 			 struct perfetto_session_result *result, struct error *e) MUST_USE;

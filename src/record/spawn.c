@@ -232,8 +232,12 @@ static void forward_signal(struct spawn *s, const struct signalfd_siginfo *info)
 {
 	int signal = (int)info->ssi_signo;
 
-	if (signal == SIGCHLD || signal == SIGWINCH || s->end_ns)
+	if (signal == SIGCHLD || signal == SIGWINCH)
 		return;
+	if (s->end_ns) {
+		s->late_signal = signal;
+		return;
+	}
 	if (s->process_count) { /* attached processes continue, the recording ends */
 		s->end_ns = clock_monotonic_ns();
 		return;

@@ -30,6 +30,7 @@ struct spawn {
 	uint64_t end_ns; /* when its end was seen; 0 while it runs */
 	int status; /* as a shell shows it; valid once end_ns is set */
 	int killed_by; /* the signal that killed it, or 0 */
+	int late_signal; /* the last one that came to us after its end, or 0 */
 };
 
 /*

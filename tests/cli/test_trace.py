@@ -1,6 +1,7 @@
 """pitot trace: with a program that plays perfetto, and with the real one where it is installed."""
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,13 @@ if behaviour == "refuses":
     print("-:1:1 error: No field named \\"bad\\"\\n[1.2]  perfetto_cmd.cc:676 The trace config is invalid.", file=sys.stderr)
     sys.exit(1)
 def end(*_):
+    if behaviour == "never ends":
+        return
+    if behaviour == "writes for long":
+        for _ in range(4):
+            time.sleep(1)
+            trace.write(b"x" * 1000)
+            trace.flush()
     if behaviour == "fails at the end":
         print("[1.2]  perfetto_cmd.cc:9 disk full", file=sys.stderr)
         os._exit(1)
@@ -117,6 +125,28 @@ def test_what_goes_wrong_later(trace):
 
 def test_source_that_does_not_start(trace):
     assert trace("--", "echo", "runs", BEHAVIOUR="slow source").stdout == "runs\n"
+
+
+def test_perfetto_that_writes_for_long(trace, tmp_path):
+    result = trace("--", "true", BEHAVIOUR="writes for long")
+    assert result.returncode == 0 and "the trace is in" in result.stderr
+    assert re.search(r"perfetto is still writing 'trace.pftrace' \([\d.]+ \w+ so far\); Ctrl-C ends it\n", result.stderr)
+    assert (tmp_path / "trace.pftrace").stat().st_size > 4000
+    assert trace("-q", "--force", "--", "true", BEHAVIOUR="writes for long").stderr == ""
+
+
+@pytest.mark.parametrize("how", ["a signal", "the limit"])
+def test_perfetto_that_never_ends(build, environment, tools, tmp_path, how):
+    process = subprocess.Popen([build / "pitot", "trace", "--", "sh", "-c", "exit 3"], cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+                               env={**environment, "PATH": f"{tools}:/usr/bin:/bin", "BEHAVIOUR": "never ends"})
+    assert "still writing" in process.stderr.readline()
+    if how == "a signal":
+        process.send_signal(signal.SIGINT)
+    said = process.stderr.read()
+    why = "by a signal before it had written all" if how == "a signal" else "after 30 s in which it wrote nothing"
+    assert process.wait(PATIENCE) == 3
+    assert said == f"pitot trace: warning: the trace is not complete: '{tools}/perfetto' was ended {why}\n", said
+    process.stderr.close()
 
 
 def test_signals(build, environment, tools, tmp_path):
