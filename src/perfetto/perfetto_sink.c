@@ -192,7 +192,7 @@ static int seal(struct sink *sink)
 
 	live_early_kernels_end(p, false);
 	live_launches_end(p, false);
-	live_late_samples_end(p);
+	live_samples_end(p);
 	if (p->options.sealed)
 		p->options.sealed(p->options.user);
 	return 0;
@@ -213,7 +213,7 @@ static void finish_readings(struct perfetto_live *p)
 {
 	live_early_kernels_end(p, true);
 	live_launches_end(p, true);
-	live_late_samples_end(p);
+	live_samples_end(p);
 	if (perfetto_readings_finish(&p->readings, &p->out, p->time_ns) < 0)
 		p->lost++;
 	if (p->out.length && !p->out.failed)
@@ -255,7 +255,7 @@ static void free_sink(struct perfetto_live *p)
 	map_release(&p->metric_numbers);
 	vec_release(&p->values);
 	live_launches_release(p);
-	vec_release(&p->late_samples);
+	vec_release(&p->samples);
 	vec_release(&p->modules);
 	vec_release(&p->frames);
 	vec_release(&p->early);

@@ -256,15 +256,22 @@ int live_node(struct perfetto_live *p, uint64_t correlation, uint64_t id)
 	return vec_push(&launch->nodes, id);
 }
 
+static bool is_new_stack(struct perfetto_live *p, const struct row_api_call *row)
+{
+	const struct live_track *track = live_track(p, LIVE_THREAD, row->thread, 0);
+	uint64_t known;
+
+	return track && stack_of(row) && !map_get(&track->defined.stacks, stack_of(row), &known);
+}
+
 int live_call(struct perfetto_live *p, const struct row_api_call *row)
 {
 	const struct row_api_function *f =
 		definitions_row(&p->definitions, TABLE_api_function, row->function);
-	const struct live_track *track = live_track(p, LIVE_THREAD, row->thread, 0);
 	bool is_graph = f && f->kind == api_kind_graph_launch && !has_failed(row);
 	struct live_launch *launch = NULL;
 
-	if (track && (is_graph || live_stack_waits(p, track, stack_of(row), stack_of(row))))
+	if (is_graph || is_new_stack(p, row))
 		launch = find_launch(p, row->correlation);
 	if (!launch || launch->has_call)
 		return write_call(p, row, NULL);

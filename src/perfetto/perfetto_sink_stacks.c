@@ -175,26 +175,6 @@ static int find_nodes(struct perfetto_live *p, uint32_t id, bool of_call)
 	return 0;
 }
 
-bool live_stack_waits(const struct perfetto_live *p, const struct live_track *track, uint64_t key,
-		      uint32_t stack)
-{
-	const struct row_stack *row = definitions_row(&p->definitions, TABLE_stack, stack);
-	uint32_t next = row ? row->node : 0;
-	uint64_t known;
-
-	if (!stack || map_get(&track->defined.stacks, key, &known))
-		return false;
-	for (unsigned depth = 0; next && depth < DEPTH_MAX; depth++) {
-		const struct row_stack_node *node =
-			definitions_row(&p->definitions, TABLE_stack_node, next);
-
-		if (!node || (node->kind != frame_kind_python && !find_module(p, node->address)))
-			return true;
-		next = node->parent;
-	}
-	return !row;
-}
-
 int live_call_stack(struct perfetto_live *p, struct live_track *track, uint32_t stack,
 		    uint64_t *iid, bool *is_new)
 {
@@ -236,17 +216,10 @@ void live_define_stack(struct perfetto_live *p, struct live_track *track, uint64
 
 /* --- samples --- */
 
-static void describe_sampled(struct perfetto_live *p, struct live_track *track, uint32_t thread)
+static int write_sample(struct perfetto_live *p, const struct row_cpu_sample *row)
 {
-	if (map_add(&track->defined.parts, thread) > 0) {
-		live_describe_thread(p, track, thread);
-		track->described = 1;
-	}
-}
-
-static int write_sample(struct perfetto_live *p, struct live_track *track,
-			const struct row_cpu_sample *row, uint32_t stack)
-{
+	struct live_track *track = live_track(p, LIVE_SAMPLES, 0, 0);
+	uint32_t stack = row->missing >> COLUMN_cpu_sample_stack & 1 ? 0 : row->stack;
 	struct perfetto_sample sample = {
 		.stack_iid = stack + UINT64_C(1),
 		.weight_ns = row->weight_ns,
@@ -254,7 +227,7 @@ static int write_sample(struct perfetto_live *p, struct live_track *track,
 		.thread = row->thread,
 		.cpu = row->missing >> COLUMN_cpu_sample_cpu & 1 ? -1 : (int32_t)row->cpu,
 	};
-	int is_new = map_add(&track->defined.stacks, sample.stack_iid);
+	int is_new = track ? map_add(&track->defined.stacks, sample.stack_iid) : -ENOMEM;
 	size_t packet, data, defaults;
 
 	if (is_new < 0 || (is_new && find_nodes(p, stack, false) < 0))
@@ -262,7 +235,10 @@ static int write_sample(struct perfetto_live *p, struct live_track *track,
 	if (is_new && !p->frames.count)
 		p->note = NO_STACK;
 	p->time_ns = row->time_ns;
-	describe_sampled(p, track, row->thread);
+	if (map_add(&track->defined.parts, row->thread) > 0) {
+		live_describe_thread(p, track, row->thread);
+		track->described = 1;
+	}
 	packet = perfetto_sequence_open(&p->out, &track->slices.sequence, row->time_ns, &defaults);
 	if (defaults)
 		perfetto_sample_defaults(&p->out, defaults, false);
@@ -276,38 +252,18 @@ static int write_sample(struct perfetto_live *p, struct live_track *track,
 	return 0;
 }
 
-static uint32_t stack_of(const struct row_cpu_sample *row)
-{
-	return row->missing >> COLUMN_cpu_sample_stack & 1 ? 0 : row->stack;
-}
-
 int live_sample(struct perfetto_live *p, const struct row_cpu_sample *row)
 {
-	struct live_track *track = live_track(p, LIVE_SAMPLES, 0, 0);
-	uint32_t stack = stack_of(row);
-
-	if (!track)
-		return -ENOMEM;
-	if (live_stack_waits(p, track, stack + UINT64_C(1), stack) &&
-	    p->late_samples.count < LIVE_SAMPLES_LATE)
-		return vec_push(&p->late_samples, *row);
-	return write_sample(p, track, row, stack);
+	return p->samples.count < LIVE_SAMPLES_MAX ? vec_push(&p->samples, *row) : -ENOMEM;
 }
 
-void live_late_samples_end(struct perfetto_live *p)
+void live_samples_end(struct perfetto_live *p)
 {
-	struct live_track *track = live_track(p, LIVE_SAMPLES, 0, 0);
-
-	for (size_t i = 0; i < p->late_samples.count && track; i++) {
-		const struct row_cpu_sample *row = &p->late_samples.data[i];
-		uint32_t stack = stack_of(row);
-
-		if (!definitions_row(&p->definitions, TABLE_stack, stack))
-			stack = 0;
+	for (size_t i = 0; i < p->samples.count; i++) {
 		raw_reserve(&p->out, 0);
-		if (write_sample(p, track, row, stack) < 0)
+		if (write_sample(p, &p->samples.data[i]) < 0)
 			p->lost++;
 		live_hand_over(p);
 	}
-	p->late_samples.count = 0;
+	p->samples.count = 0;
 }

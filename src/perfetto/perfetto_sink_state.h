@@ -30,7 +30,7 @@ enum live_track_kind {
 #define LIVE_DEVICES 64u
 #define LIVE_EARLY 4096u /* kernels that wait for their values; more do not */
 #define LIVE_LAUNCHES 4096u /* calls that wait */
-#define LIVE_SAMPLES_LATE 65536u
+#define LIVE_SAMPLES_MAX 65536u /* between two seals */
 #define LIVE_NODES 65536u /* of a launch that get arrows */
 #define LIVE_NODES_ALL (16u * LIVE_NODES) /* of launches that wait */
 #define LIVE_SEALS 64u /* that a launch waits for at most, while nodes of it come */
@@ -48,8 +48,8 @@ struct live_track {
 };
 
 /*
- * A call that waits: a launch of a graph for the nodes that it ran, and any call for rows of its stack that are on their way. Or nodes that
- * wait for their call.
+ * A call that waits: a launch of a graph for the nodes that it ran, and any call with a new stack for the next seal, because the rows of the
+ * stack, or of the files that its code is from, may be on their way. Or nodes that wait for their call.
  */
 struct live_launch {
 	struct row_api_call call;
@@ -102,7 +102,7 @@ struct perfetto_live {
 	size_t launch_nodes; /* of all of them */
 
 	/* Call stacks. */
-	VEC(struct row_cpu_sample) late_samples; /* whose stacks wait */
+	VEC(struct row_cpu_sample) samples; /* since the last seal */
 	VEC(struct row_module) modules;
 	VEC(const struct row_stack_node *) frames; /* of the stack at hand, the innermost first */
 	const char *note; /* stands before the outermost frame of it; "": nothing */
@@ -148,11 +148,8 @@ struct live_track *live_track(struct perfetto_live *p, enum live_track_kind kind
 /* In the sequence of a track, which describes the process once. */
 void live_describe_thread(struct perfetto_live *p, struct live_track *track, uint32_t thread);
 
-/* Whether rows of a stack are on their way, or of files that its code is from. key: of the stack in the sequence of a track. */
-bool live_stack_waits(const struct perfetto_live *p, const struct live_track *track, uint64_t key,
-		      uint32_t stack);
-/* At a seal: writes samples whose stacks had to wait. */
-void live_late_samples_end(struct perfetto_live *p);
+/* At a seal: writes samples. By then it is known what their stacks consist of. */
+void live_samples_end(struct perfetto_live *p);
 /*
  * Iid of a stack of a call in the sequence of a track, and whether live_define_stack has to follow in this packet's interned data. *iid 0:
  * it is not known. 0 or -ENOMEM.

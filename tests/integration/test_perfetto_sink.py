@@ -411,7 +411,8 @@ def test_samples(service, library, environment, tmp_path, pitot, asked):
     both = recorded.keys() & traced.keys()
     assert len(both) > 100 and [time for time in both if traced[time] != recorded[time]] == []
     names = {frame.name for sample in trace.samples for frame in sample.stack}
-    assert {"leaf (python_kinds.py)", "plain (python_kinds.py)"} <= names and any("python" in name and "+0x" in name for name in names)
+    assert "leaf (python_kinds.py)" in names and sum(name.endswith(" (python_kinds.py)") for name in names) > 5
+    assert any("python" in name and "+0x" in name for name in names)
     assert min(sample.weight for sample in trace.samples) >= 1_900_000
     assert {sample.tid for sample in trace.samples} <= {tid for _, tid in trace.threads()}
 
