@@ -192,9 +192,9 @@ def test_in_the_middle(service, start_play, tmp_path):
     play.process.kill()
 
 
-def injected(build, environment, tape, **variables):
+def injected(build, environment, tape, *arguments, **variables):
     library = str(build / "libpitot.so")
-    return subprocess.Popen([build / "standin" / "tape-play", tape], env={
+    return subprocess.Popen([build / "standin" / "tape-play", *arguments, tape], env={
         **environment, "CUDA_INJECTION64_PATH": library, "NVTX_INJECTION64_PATH": library,
         "LSAN_OPTIONS": f"suppressions={Path(__file__).parent}/leaks.txt:print_suppressions=0", **variables},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -221,8 +221,8 @@ METRICS = "gpu__time_duration.sum", "launch__correlation.sum", "sm__cycles_activ
 def profiled(service, player, build, environment, made_tape, tmp_path):
     """A program alone, whose kernels are measured from the start: the trace, and the measured kernels with a metric."""
 
-    def run(metric, config=b"", sources="gpu.counters", **variables):
-        program = injected(build, environment, made_tape, PERFETTO_PRODUCER_SOCK_NAME=str(tmp_path / "socket"),
+    def run(metric, config=b"", sources="gpu.counters", rounds=1, **variables):
+        program = injected(build, environment, made_tape, "--repeat", str(rounds), PERFETTO_PRODUCER_SOCK_NAME=str(tmp_path / "socket"),
                            __TRACE_STARTUP=sources, **variables)
         connection = connect(service)
         for instance, source in enumerate(sources.split(","), 1):
@@ -230,7 +230,7 @@ def profiled(service, player, build, environment, made_tape, tmp_path):
         connection.rest()
         assert program.wait(PATIENCE) == 0 and program.stdout.read() == ""
         trace = live_trace(connection)
-        assert len(trace.kernels()) == 408
+        assert len(trace.kernels()) == rounds * 408
         return trace, [kernel for kernel in trace.kernels() if metric in kernel.args]
 
     return run
@@ -281,7 +281,8 @@ def name_of(kernel):
 ], ids=["mangled", "whole", "demangled", "several", "function", "included", "excluded", "both", "names and ranges", "nothing"])
 def test_globs(profiled, globs, wanted, some):
     """Of names and of NVTX ranges: those of the thread that launches, when it does."""
-    trace, measured = profiled(METRICS[1], field(108, field(5, globs) + field(6, METRICS[1])), sources="gpu.counters,gpu.track_event")
+    config = field(108, field(5, globs) + field(6, METRICS[1]))
+    trace, measured = profiled(METRICS[1], config, sources="gpu.counters,gpu.track_event", rounds=2)
     launches, steps = trace.launches(), [made for made in trace.slices if made.name == "step"]
     assert len(steps) > 10
     found = {kernel.event_id for kernel in measured}
