@@ -98,9 +98,9 @@ def call(made):
     return made.name, made.category, made.start, made.end, made.pid, made.tid, made.notes.get("correlation"), made.stack
 
 
-@pytest.mark.parametrize("tape", ["train", "kinds", "graphs-launch", "sync"])
-def test_as_an_export(live, pitot, tmp_path, tape):
-    play, connection = live(tape, "gpu.renderstages", "gpu.track_event", options="stacks=all")
+@pytest.mark.parametrize("tape, arguments", [("train", []), ("train", ["--realtime"]), ("kinds", []), ("graphs-launch", []), ("sync", [])])
+def test_as_an_export(live, pitot, tmp_path, tape, arguments):
+    play, connection = live(tape, "gpu.renderstages", "gpu.track_event", options="stacks=all", arguments=arguments)
     finish(play, connection)
     trace = live_trace(connection)
     pitot("export", play.recording, "-o", tmp_path / "x.pftrace", "-q")
