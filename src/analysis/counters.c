@@ -193,7 +193,7 @@ static void init_shares(struct counted_kernel *kernel, const struct trace *t)
 	kernel->limiter = (uint8_t)o.limiter;
 }
 
-/* Numbers kernels anew, in their order. */
+/* Numbers kernels anew, in their order. Fails before the groups are taken. */
 static int finish(struct adding *a)
 {
 	size_t count = a->kernels.items.count;
@@ -227,7 +227,7 @@ static int finish(struct adding *a)
 		c->is_first = i == k->first || c[-1].group != c->group;
 		add_share(k, trace_string(a->report->trace, c->metric), c->mean);
 	}
-	return roofline_make(a->report->trace, out, &out->roofline);
+	return 0;
 }
 
 static int run(struct report *r, void *result)
@@ -245,6 +245,8 @@ static int run(struct report *r, void *result)
 	if (err < 0) {
 		groups_release(&a.counters);
 		groups_release(&a.kernels);
+	} else {
+		err = roofline_make(r->trace, a.out, &a.out->roofline);
 	}
 	metric_values_release(&a.values);
 	return err;

@@ -79,7 +79,7 @@ def test_filters_of_kernels_without_times(pitot, roofline, options, expected):
 
 def test_all_of_it(pitot, roofline):
     text = "".join(section(pitot("report", roofline, *options, env={"COLUMNS": columns}).stdout)
-                   for columns, options in (("140", ["--counters"]), ("80", ["--counters", "--kernel", "copy", "--top", "0"]), ("100", [])))
+                   for columns, options in (("140", ["--counters", "--kernel", "gemm"]), ("80", ["--counters", "--kernel", "copy", "--top", "0"]), ("100", [])))
     check_golden("report-counters.txt", text)
     page = pitot("report", roofline, "--counters", "-o", "-").stdout
     assert "<td class=\"text\">tensor BF16</td>" in page and "memory-bound: DRAM 87.0% of peak, SM 31.0%" in page
