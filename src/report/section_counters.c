@@ -196,7 +196,7 @@ static void read_place(const struct report_view *v, const void *row, struct valu
 	if (c == &all->items[all->kernels[c->number].first])
 		add_name(v, c->kernel, &out->text);
 	else
-		strbuf_addf(&out->text, "  (%s)", counter_group_name(c->group));
+		strbuf_addf(&out->text, "(%s)", counter_group_name(c->group));
 }
 
 /* Values of these units are shown as people read them, others with their unit beside them. */
