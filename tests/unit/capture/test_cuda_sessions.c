@@ -2,6 +2,7 @@
  * Two sessions at once with CUDA, on a tape: the second one wants more and lasts shorter. Both sinks have the rows of their time,
  * and what only the second one wanted ends with it. Runs under TSan, too.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -435,6 +436,42 @@ static void test_a_window_that_closes(void **state)
 	sink_free(sink);
 }
 
+static atomic_bool launching;
+
+static void *launch_all_the_time(void *unused)
+{
+	while (atomic_load(&launching))
+		cuda_player_play(0);
+	return unused;
+}
+
+/* Beside each other and alone, in the middle of whatever the thread is calling: what a sink has is complete in itself. */
+static void test_sessions_while_a_thread_launches(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	atomic_store(&launching, true);
+	assert_int_equal(pthread_create(&thread, NULL, launch_all_the_time, NULL), 0);
+	for (unsigned i = 0; i < 6; i++) {
+		struct cuda_sink *first = sink_new(), *second = sink_new();
+		struct session *a = open_session(first, i % 2 ? &more : &plain, SESSION_BY_CUDA);
+		struct session *b = i % 3 ? open_session(second, &more, SESSION_BY_CUDA) : NULL;
+
+		while (first->counting.rows[TABLE_api_call] < 40 * i + 1)
+			usleep(1000);
+		session_close(&a);
+		session_close(&b);
+		assert_true(first->counting.closed && !collector_running());
+		assert_int_equal(first->undefined + second->undefined, 0);
+		assert_int_equal(first->lost + second->lost, 0);
+		sink_free(first);
+		sink_free(second);
+	}
+	atomic_store(&launching, false);
+	pthread_join(thread, NULL);
+}
+
 /* --- with --engine pc-sampling --- */
 
 #define STEPS "24"
@@ -622,6 +659,7 @@ static int play(const void *tape)
 		cmocka_unit_test(test_a_monitor_has_no_cupti),
 		cmocka_unit_test(test_an_instantiation_that_fails),
 		cmocka_unit_test(test_a_window_that_closes),
+		cmocka_unit_test(test_sessions_while_a_thread_launches),
 		cmocka_unit_test(test_a_slow_cupti),
 	};
 
