@@ -1,5 +1,5 @@
 /*
- * sink.h: who takes the rows of a writer: a recording on disk, later a ring in memory, a socket, another format.
+ * sink.h: who takes the rows of a writer: a recording on disk, gpufl's logs, Perfetto's service, later a ring in memory.
  *
  * The writer interns what rows refer to and keeps what gives them meaning; a sink needs no tables of ids of its own. It is
  * handed each definition (a text, a kernel configuration, a stack, the process, its threads, modules, devices …) before the
