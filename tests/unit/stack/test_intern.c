@@ -1,3 +1,4 @@
+/* link: -Wl,--wrap=writer_append */
 /* Stacks get numbers from many threads at once; the tree shares what they have in common. */
 #include "stack/intern.h"
 
@@ -164,6 +165,50 @@ static void call(struct writer *w, uint32_t stack)
 	writer_append(w, TABLE_api_call, &row);
 }
 
+static struct row_stack_node nodes[8];
+static unsigned node_count;
+
+void __real_writer_append(struct writer *w, enum table_id table, const void *row);
+void __wrap_writer_append(struct writer *w, enum table_id table, const void *row);
+void __wrap_writer_append(struct writer *w, enum table_id table, const void *row)
+{
+	if (table == TABLE_stack_node && node_count < ARRAY_SIZE(nodes))
+		nodes[node_count++] = *(const struct row_stack_node *)row;
+	__real_writer_append(w, table, row);
+}
+
+static void assert_node(unsigned i, unsigned kind, uint64_t address)
+{
+	assert_int_equal(nodes[i].kind, kind);
+	assert_int_equal(nodes[i].address, address);
+	assert_int_equal(nodes[i].id, i + 1);
+	assert_int_equal(nodes[i].parent, i);
+}
+
+static void frames_of_every_kind(void **state)
+{
+	const uint64_t system = UINT64_C(0xffffffff81000010);
+	uint64_t frames[] = { frame_of_kernel(system), 50 | FRAME_INTERRUPTED, FRAME_PYTHON | 77,
+			      30 };
+	struct writer_options options = { .directory = *state };
+	struct stack_tree tree;
+	struct writer *w;
+
+	assert_int_equal(writer_open(&options, &w, NULL), 0);
+	stack_tree_init(&tree, 10, NULL, NULL);
+	writer_on_stack(w, stack_tree_need, &tree);
+	node_count = 0;
+	assert_int_equal(stack_tree_add(&tree, w, 1, frames, 4, stack_end_complete), 0);
+	call(w, 1);
+	writer_close(&w);
+	assert_int_equal(node_count, 4);
+	assert_node(0, frame_kind_native, 30);
+	assert_node(1, frame_kind_python, 77);
+	assert_node(2, frame_kind_interrupted, 50);
+	assert_node(3, frame_kind_kernel, system);
+	stack_tree_release(&tree);
+}
+
 /* Flushes until a new segment has begun, with rows that refer to no stack; how many it took. */
 static unsigned fill_segment(struct writer *w)
 {
@@ -256,6 +301,7 @@ int main(void)
 		cmocka_unit_test(a_full_table_refuses),
 		cmocka_unit_test(what_was_not_taken_is_tried_again),
 		folder_test(the_tree_shares_callers),
+		folder_test(frames_of_every_kind),
 		folder_test(each_segment_gets_the_stacks_that_it_needs),
 		folder_test(a_stack_that_comes_late_is_in_the_segment_that_needs_it),
 	};
