@@ -132,7 +132,7 @@ class Trace:
         self.stages, self.slices, self.instants, self.samples = [], [], [], []
         self.counters = defaultdict(list)  # (gpu, name) or (pid, name) -> [(time, value)]
         self.tracks, self.gpus, self.clocks, self.commands = {}, [], set(), {}
-        self.boottime_offset = None
+        self.boottime_offset, self.contexts = None, {}  # contexts: iid -> pid
         self._sequences = defaultdict(Sequence)
         self._open = defaultdict(list)  # track -> open slices
         self._last = defaultdict(int)  # track -> time of the last event
@@ -194,6 +194,8 @@ class Trace:
             for item in items:
                 assert item.iid and item.iid not in table, f"{name} {item.iid} is 0 or defined twice"
                 table[item.iid] = item
+                if name == "graphics_contexts":  # readers take the first of the whole trace
+                    assert self.contexts.setdefault(item.iid, item.pid) == item.pid and item.iid < 1 << 32
 
     @staticmethod
     def _look_up(packet, sequence, table, iid):

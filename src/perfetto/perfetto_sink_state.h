@@ -28,7 +28,7 @@ enum live_track_kind {
 
 #define LIVE_LANES 64u /* of ranges that cross threads and overlap; more are not shown */
 #define LIVE_DEVICES 64u
-#define LIVE_EARLY 4096u /* kernels that wait for their values; more do not */
+#define LIVE_EARLY 65536u /* kernels that wait for their values; more do not */
 #define LIVE_LAUNCHES 4096u /* calls that wait */
 #define LIVE_SAMPLES_MAX 65536u /* between two seals */
 #define LIVE_NODES 65536u /* of a launch that get arrows */

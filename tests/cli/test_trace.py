@@ -10,6 +10,7 @@ import sys
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TraceConfig
 
+from perfetto_trace import Trace as Checked
 from waiting import PATIENCE, wait_until
 
 # What perfetto does, and BEHAVIOUR; it writes its arguments and its configuration into the trace.
@@ -187,3 +188,7 @@ def test_real_service(build, source, environment, tmp_path):
     assert sum(packet.HasField("gpu_render_stage_event") for packet in found.packet) > 100
     [stats] = [packet.trace_stats for packet in found.packet if packet.HasField("trace_stats")]
     assert stats.flushes_failed == stats.invalid_packets == 0
+    made = Checked((tmp_path / "out").read_bytes(), live=True)
+    launches = made.launches()
+    assert {stage.event_id for stage in made.stages} <= set(launches) and any("graph_node_id" in stage.args for stage in made.stages)
+    assert all(call.stack for call in launches.values())

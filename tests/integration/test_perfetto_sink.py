@@ -258,6 +258,11 @@ def test_chosen_kernels(profiled):
     assert len(measured) == 4 and all(kernel.args[METRICS[1]] == kernel.args["correlation"] for kernel in measured)
 
 
+def test_many_kernels_wait_for_their_values(profiled):
+    _, measured = profiled(METRICS[1], field(108, field(3, 1) + field(6, METRICS[1])), rounds=12)
+    assert len(measured) == 12 * 24 * 12 and all(kernel.args[METRICS[1]] == kernel.args["correlation"] for kernel in measured)
+
+
 def name_glob(glob, base):
     return field(3, field(1, glob) + field(2, base))
 
