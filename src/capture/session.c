@@ -583,27 +583,21 @@ static bool runs(unsigned state)
 	return state != SESSION_ENDED;
 }
 
-/* Beside others it ends without the lock: several end at the same time, and new ones begin. */
 void session_close(struct session **s)
 {
-	struct session *closed;
-	bool ends_beside;
-
 	pthread_mutex_lock(&lock);
-	closed = *s;
-	*s = NULL;
-	ends_beside = closed && runs(atomic_load(&closed->state)) && !is_alone(closed);
-	if (ends_beside)
-		atomic_store(&closed->closing, true);
-	pthread_mutex_unlock(&lock);
-	if (ends_beside)
-		wait_while(closed, runs);
-	pthread_mutex_lock(&lock);
-	if (closed && is_alone(closed))
-		stop(VENDOR_CLOSE);
+	if (*s && atomic_load(&(*s)->state) != SESSION_ENDED) {
+		if (!is_alone(*s)) {
+			atomic_store(&(*s)->closing, true);
+			wait_while(*s, runs);
+		}
+		if (is_alone(*s))
+			stop(VENDOR_CLOSE);
+	}
 	/* Else the collector has it still. */
-	if (closed && !runs(atomic_load(&closed->state)))
-		free(closed);
+	if (*s && atomic_load(&(*s)->state) == SESSION_ENDED)
+		free(*s);
+	*s = NULL;
 	pthread_mutex_unlock(&lock);
 }
 

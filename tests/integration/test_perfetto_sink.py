@@ -503,35 +503,6 @@ def test_stopped_while_it_starts(service, leaver, tmp_path):
     assert process.wait(PATIENCE) == 0
 
 
-def test_stops_at_the_same_time(service, leaver):
-    """Each ends for itself, not one behind the other; a session that goes on, and one that begins meanwhile, are not held up."""
-    process = leaver("waits")
-    connection = connect(service)
-
-    def stopping(*instances):
-        began = time.monotonic()
-        for instance in instances:
-            connection.stop(instance)
-        connection.until(lambda: set(instances) <= set(connection.stopped))
-        return time.monotonic() - began
-
-    for instance in range(1, 12):
-        connection.start(instance, SOURCES[instance % 2])
-    connection.until(lambda: len(connection.started) == 11)
-    alone = stopping(1)
-    assert stopping(*range(2, 10)) < 4 * alone + 0.5
-    connection.stop(10)
-    connection.start(12, SOURCES[0])
-    connection.until(lambda: 12 in connection.started)
-    assert stopping(11, 12) < 4 * alone + 0.5
-    connection.start(13, SOURCES[0])
-    connection.until(lambda: 13 in connection.started and 10 in connection.stopped)
-    stopping(13)
-    process.stdin.close()
-    connection.rest()
-    assert process.wait(PATIENCE) == 0
-
-
 def test_lost_sessions_end(service, leaver, tmp_path):
     """The recorder stops with the connection."""
     log = tmp_path / "log"
