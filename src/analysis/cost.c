@@ -32,6 +32,7 @@ static void sum_costs(const struct trace *t, struct cost *out)
 	}
 	out->target_ns = out->kinds[cost_kind_callback].total_ns +
 			 out->kinds[cost_kind_setup].total_ns +
+			 out->kinds[cost_kind_replay].total_ns +
 			 out->kinds[cost_kind_exit].total_ns +
 			 out->kinds[cost_kind_buffer_request].total_ns +
 			 out->kinds[cost_kind_timer_sample].total_ns;

@@ -4,7 +4,8 @@
 
 #include "trace/trace.h"
 
-#define COST_KINDS 8 /* of enum cost_kind */
+#define COST_KIND_ONE(E, name, value) +1
+#define COST_KINDS (0 ENUM_cost_kind(COST_KIND_ONE, ))
 
 struct cost_sum {
 	uint64_t count, total_ns, bytes;

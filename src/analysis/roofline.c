@@ -125,7 +125,9 @@ static void compute(struct roofline_point *p)
 		p->attainable = p->flops / MAX(type, level);
 }
 
-/* Types that the kernel did not use are left out; where it used none, it has points as ROOF_NONE. */
+/*
+ * Types that the kernel did not use are left out. Where it used none of all, it has points as ROOF_NONE; of tensor cores alone that says little.
+ */
 static int add_kernel(struct roofline *out, size_t *capacity, const struct counted_kernel *k,
 		      const struct measured *m)
 {
@@ -136,7 +138,8 @@ static int add_kernel(struct roofline *out, size_t *capacity, const struct count
 		out->measured &= ~((uint32_t) !!isnan(m->work[i]) << i);
 		out->unlimited |= (uint32_t)(m->work[i] > 0 && isnan(m->peak[i])) << i;
 		computes |= i >= ROOF_TYPES && m->work[i] > 0;
-		any |= i >= ROOF_TYPES && !isnan(m->work[i]);
+		any |= i >= ROOF_TYPES &&
+		       (m->work[i] > 0 || (i < ROOF_TENSOR_FP64 && !isnan(m->work[i])));
 	}
 	for (unsigned type = computes ? ROOF_TYPES : ROOF_NONE; any && type <= ROOF_NONE; type++) {
 		for (unsigned level = 0; level < ROOF_TYPES; level++) {

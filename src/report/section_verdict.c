@@ -210,6 +210,21 @@ static void print_no_gpu(const struct report_view *v)
 	report_labelled(v, STYLE_YELLOW, "GPU", strbuf_text(&line));
 }
 
+/* Replays that took a twentieth of the time: gaps are theirs then. */
+static void print_replays(const struct report_view *v)
+{
+	const struct cost_sum *c = &v->report->cost->kinds[cost_kind_replay];
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	if (c->total_ns * 20 < v->report->end_ns - v->report->start_ns || !c->total_ns)
+		return;
+	sentence_add(&text, COUNTED_AS(c->count, "launch"),
+		     WORDS(" ran again and again for hardware counters, for "),
+		     DURATION(c->total_ns),
+		     WORDS(" in all: what follows about idle GPUs is largely about that"));
+	report_labelled(v, STYLE_YELLOW, "replay", strbuf_text(&text));
+}
+
 /* A context that failed, and more loss than a reader may overlook. */
 static void print_warnings(const struct report_view *v)
 {
@@ -228,6 +243,7 @@ static void print_warnings(const struct report_view *v)
 		report_labelled(v, STYLE_RED, "failed", strbuf_text(&failure));
 	if (loss.length)
 		report_labelled(v, STYLE_RED, "loss", strbuf_text(&loss));
+	print_replays(v);
 }
 
 static void print(const struct report_view *v)

@@ -47,6 +47,15 @@ def test_filters(pitot, recording, options, launches, kernels):
     assert counted == launches and {kernel for kernel, _ in rows} == kernels
 
 
+def test_what_measuring_cost(pitot, recording):
+    """It is in the gaps of the GPUs, so the report leads with it."""
+    cost = pitot("report", recording, "--json", json_output=True)["cost"]
+    assert (cost["replay"]["count"], cost["replay"]["total_ns"]) == (4, 4500000) and cost["target_ns"] >= 4500000
+    text = " ".join(pitot("report", recording).stdout.split())
+    assert "replay 4 launches ran again and again for hardware counters, for 4.50 ms in all: what follows about idle" in text
+    assert text.index("replay 4") < text.index("verdict") and "replays for hardware counters 4.50 ms" in text
+
+
 def section(text):
     return "counters" + text.split("\ncounters")[1].split("\n\n")[0] + "\n"
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "format/rows.h"
 #include "support/make_recording.h"
 #include "support/recordings/recordings.h"
 
@@ -76,6 +77,8 @@ void recording_counters(const char *folder)
 	launch(m, copy, 5, 20);
 	value(m, 5, TIME, 18000);
 	value(m, 77, TIME, 1); /* a launch whose kernel is not in the recording */
+	rows_cost(m->writer, cost_kind_replay, START, START + 5000 * US, 3, 4000 * US);
+	rows_cost(m->writer, cost_kind_replay, START + 5000 * US, START + 9000 * US, 1, 500 * US);
 	maker_close(m, START + 20000 * US);
 
 	m = begin(folder, 200);
