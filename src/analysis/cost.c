@@ -30,12 +30,11 @@ static void sum_costs(const struct trace *t, struct cost *out)
 		sum->total_ns += c->total_ns[row];
 		sum->bytes += column_has(c->valid.bytes, row) ? c->bytes[row] : 0;
 	}
-	out->target_ns = out->kinds[cost_kind_callback].total_ns +
-			 out->kinds[cost_kind_setup].total_ns +
-			 out->kinds[cost_kind_replay].total_ns +
-			 out->kinds[cost_kind_exit].total_ns +
-			 out->kinds[cost_kind_buffer_request].total_ns +
-			 out->kinds[cost_kind_timer_sample].total_ns;
+	out->target_ns =
+		out->kinds[cost_kind_callback].total_ns + out->kinds[cost_kind_setup].total_ns +
+		out->kinds[cost_kind_replay].total_ns + out->kinds[cost_kind_exit].total_ns +
+		out->kinds[cost_kind_buffer_request].total_ns +
+		out->kinds[cost_kind_timer_sample].total_ns;
 }
 
 static void sum_overhead(const struct trace *t, struct cost *out)
