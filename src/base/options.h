@@ -50,6 +50,11 @@ struct option {
 
 #define OPTION_TEXT_MAX 512u
 
+/* A row of a table: the letter may be 0, and what help calls the value NULL; members that few options have follow. */
+#define OPTION(type_, name_, letter_, value_, argument_, help_, ...)                                                   \
+	{ .name = name_, .letter = letter_, .type = OPTION_##type_, .value = &(value_), .argument = argument_,        \
+	  .help = help_, __VA_ARGS__ }
+#define FLAG(name_, letter_, value_, ...) OPTION(FLAG, name_, letter_, value_, NULL, __VA_ARGS__)
 #define OPTION_END { .name = NULL }
 
 /*

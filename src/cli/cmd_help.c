@@ -5,10 +5,7 @@
 static bool as_man_page;
 
 static const struct option options[] = {
-	{ .name = "man",
-	  .type = OPTION_FLAG,
-	  .value = &as_man_page,
-	  .help = "print the man page (roff) instead of the help text" },
+	FLAG("man", 0, as_man_page, "print the man page (roff) instead of the help text"),
 	OPTION_END,
 };
 

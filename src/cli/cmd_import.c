@@ -18,23 +18,11 @@ static bool option_force;
 static const char *const format_choices[] = { IMPORTERS(FORMAT_NAME) NULL };
 
 static const struct option options[] = {
-	{ .name = "output",
-	  .letter = 'o',
-	  .type = OPTION_STRING,
-	  .value = &option_output,
-	  .argument = "DIR",
-	  .is_path = true,
-	  .help = "folder of the recording (default: NAME-DATE-TIME.pitot)" },
-	{ .name = "format",
-	  .type = OPTION_ENUM,
-	  .value = &option_format,
-	  .choices = format_choices,
-	  .help = "format of what is read (default: gpufl)" },
-	{ .name = "force",
-	  .letter = 'f',
-	  .type = OPTION_FLAG,
-	  .value = &option_force,
-	  .help = "replace a recording that exists" },
+	OPTION(STRING, "output", 'o', option_output, "DIR",
+	       "folder of the recording (default: NAME-DATE-TIME.pitot)", .is_path = true),
+	OPTION(ENUM, "format", 0, option_format, NULL, "format of what is read (default: gpufl)",
+	       .choices = format_choices),
+	FLAG("force", 'f', option_force, "replace a recording that exists"),
 	OPTION_END,
 };
 

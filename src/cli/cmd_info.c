@@ -7,10 +7,7 @@
 static bool option_verify;
 
 static const struct option options[] = {
-	{ .name = "verify",
-	  .type = OPTION_FLAG,
-	  .value = &option_verify,
-	  .help = "check every checksum; fails when something is damaged" },
+	FLAG("verify", 0, option_verify, "check every checksum; fails when something is damaged"),
 	OPTION_END,
 };
 

@@ -18,12 +18,9 @@
 static const char *chip;
 
 static const struct option options[] = {
-	{ .name = "chip",
-	  .type = OPTION_STRING,
-	  .value = &chip,
-	  .argument = "NAME",
-	  .help = "metrics of this chip, such as GH100, without a GPU; list: the names of all "
-		  "chips (default: the first GPU's)" },
+	OPTION(STRING, "chip", 0, chip, "NAME",
+	       "metrics of this chip, such as GH100, without a GPU; list: the names of all "
+	       "chips (default: the first GPU's)"),
 	OPTION_END,
 };
 

@@ -13,23 +13,15 @@ static struct option_list option_debug_path;
 static bool option_lines = true, option_debuginfod;
 
 static const struct option options[] = {
-	{ .name = "debug-path",
-	  .letter = 'd',
-	  .type = OPTION_LIST,
-	  .value = &option_debug_path,
-	  .argument = "DIR",
-	  .is_path = true,
-	  .help = "folder with debug files, laid out as /usr/lib/debug, or with copies of the "
-		  "programs; may be given several times" },
-	{ .name = "debuginfod",
-	  .type = OPTION_FLAG,
-	  .value = &option_debuginfod,
-	  .help = "fetch missing debug files from the servers in DEBUGINFOD_URLS" },
-	{ .name = "lines",
-	  .type = OPTION_FLAG,
-	  .value = &option_lines,
-	  .negatable = true,
-	  .help = "source lines and inlined functions too (default); --no-lines is quicker" },
+	OPTION(LIST, "debug-path", 'd', option_debug_path, "DIR",
+	       "folder with debug files, laid out as /usr/lib/debug, or with copies of the "
+	       "programs; may be given several times",
+	       .is_path = true),
+	FLAG("debuginfod", 0, option_debuginfod,
+	     "fetch missing debug files from the servers in DEBUGINFOD_URLS"),
+	FLAG("lines", 0, option_lines,
+	     "source lines and inlined functions too (default); --no-lines is quicker",
+	     .negatable = true),
 	OPTION_END,
 };
 

@@ -6,30 +6,15 @@
 static struct perfetto_session_request request = { .output = "trace.pftrace" };
 
 static const struct option options[] = {
-	{ .name = "config",
-	  .letter = 'c',
-	  .type = OPTION_STRING,
-	  .value = &request.config,
-	  .argument = "FILE",
-	  .is_path = true,
-	  .help = "what is traced: Perfetto's TraceConfig, as text or encoded (default: GPU work, "
-		  "calls, scheduling, processes)" },
-	{ .name = "output",
-	  .letter = 'o',
-	  .type = OPTION_STRING,
-	  .value = &request.output,
-	  .argument = "FILE",
-	  .is_path = true,
-	  .help = "write the trace to FILE (default: trace.pftrace)" },
-	{ .name = "force",
-	  .letter = 'f',
-	  .type = OPTION_FLAG,
-	  .value = &request.force,
-	  .help = "replace FILE" },
-	{ .name = "force-injection",
-	  .type = OPTION_FLAG,
-	  .value = &request.force_injection,
-	  .help = "replace another tool's CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH" },
+	OPTION(STRING, "config", 'c', request.config, "FILE",
+	       "what is traced: Perfetto's TraceConfig, as text or encoded (default: GPU work, "
+	       "calls, scheduling, processes)",
+	       .is_path = true),
+	OPTION(STRING, "output", 'o', request.output, "FILE",
+	       "write the trace to FILE (default: trace.pftrace)", .is_path = true),
+	FLAG("force", 'f', request.force, "replace FILE"),
+	FLAG("force-injection", 0, request.force_injection,
+	     "replace another tool's CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH"),
 	OPTION_END,
 };
 

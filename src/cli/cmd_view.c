@@ -21,32 +21,16 @@ static struct option_list option_where;
 static const char *option_columns;
 
 static const struct option options[] = {
-	{ .name = "where",
-	  .letter = 'w',
-	  .type = OPTION_LIST,
-	  .value = &option_where,
-	  .argument = "CONDITION",
-	  .help = "only such rows: COLUMN=VALUE, or != < <= > >=; texts are globs, '-' is missing; "
-		  "all must hold" },
+	OPTION(LIST, "where", 'w', option_where, "CONDITION",
+	       "only such rows: COLUMN=VALUE, or != < <= > >=; texts are globs, '-' is missing; "
+	       "all must hold"),
 	WINDOW_OPTIONS(option_window),
-	{ .name = "columns",
-	  .letter = 'c',
-	  .type = OPTION_STRING,
-	  .value = &option_columns,
-	  .argument = "LIST",
-	  .help = "columns to show, separated by commas; 'config.grid_x' follows a reference; also "
-		  "duration, pid, scope" },
-	{ .name = "limit",
-	  .letter = 'n',
-	  .type = OPTION_U64,
-	  .value = &option_limit,
-	  .given = &limit_given,
-	  .argument = "N",
-	  .help = "at most N rows (default 50, with --json all); 0 for all" },
-	{ .name = "full-names",
-	  .type = OPTION_FLAG,
-	  .value = &option_full_names,
-	  .help = "kernel names with all their parameters" },
+	OPTION(STRING, "columns", 'c', option_columns, "LIST",
+	       "columns to show, separated by commas; 'config.grid_x' follows a reference; also "
+	       "duration, pid, scope"),
+	OPTION(U64, "limit", 'n', option_limit, "N",
+	       "at most N rows (default 50, with --json all); 0 for all", .given = &limit_given),
+	FLAG("full-names", 0, option_full_names, "kernel names with all their parameters"),
 	OPTION_END,
 };
 

@@ -43,40 +43,21 @@ static bool option_json, option_quiet, option_verbose, option_version, option_pa
 static int option_color;
 
 const struct option global_options[] = {
-	{ .name = "json",
-	  .type = OPTION_FLAG,
-	  .value = &option_json,
-	  .help = "print the result as JSON" },
-	{ .name = "color",
-	  .type = OPTION_ENUM,
-	  .value = &option_color,
-	  .choices = color_choices,
-	  .help = "colours: auto (on a terminal, unless NO_COLOR is set), always, never" },
-	{ .name = "pager",
-	  .negatable = true,
-	  .type = OPTION_FLAG,
-	  .value = &option_pager,
-	  .help = "show results longer than the terminal with $PITOT_PAGER, $PAGER or "
-		  "less" },
-	{ .name = "quiet",
-	  .letter = 'q',
-	  .type = OPTION_FLAG,
-	  .value = &option_quiet,
-	  .help = "no notes and no progress on stderr" },
-	{ .name = "verbose",
-	  .letter = 'v',
-	  .type = OPTION_FLAG,
-	  .value = &option_verbose,
-	  .help = "print details on stderr" },
+	FLAG("json", 0, option_json, "print the result as JSON"),
+	OPTION(ENUM, "color", 0, option_color, NULL,
+	       "colours: auto (on a terminal, unless NO_COLOR is set), always, never",
+	       .choices = color_choices),
+	FLAG("pager", 0, option_pager,
+	     "show results longer than the terminal with $PITOT_PAGER, $PAGER or "
+	     "less",
+	     .negatable = true),
+	FLAG("quiet", 'q', option_quiet, "no notes and no progress on stderr"),
+	FLAG("verbose", 'v', option_verbose, "print details on stderr"),
 	OPTION_END,
 };
 
 static const struct option leading_options[] = {
-	{ .name = "version",
-	  .letter = 'V',
-	  .type = OPTION_FLAG,
-	  .value = &option_version,
-	  .help = "as `pitot version`" },
+	FLAG("version", 'V', option_version, "as `pitot version`"),
 	OPTION_END,
 };
 

@@ -18,35 +18,23 @@ struct window_options {
 };
 
 #define WINDOW_OPTIONS(window)                                                                     \
-	{ .name = "since",                                                                         \
-	  .type = OPTION_DURATION,                                                                 \
-	  .value = &(window).since_ns,                                                             \
-	  .given = &(window).since_given,                                                          \
-	  .argument = "TIME",                                                                      \
-	  .help = "from this time after the start of the recording on, such as 1.5s" },            \
-	{                                                                                          \
-		.name = "until", .type = OPTION_DURATION, .value = &(window).until_ns,             \
-		.given = &(window).until_given, .argument = "TIME",                                \
-		.help = "up to this time after the start of the recording"                         \
-	}
+	OPTION(DURATION, "since", 0, (window).since_ns, "TIME",                                    \
+	       "from this time after the start of the recording on, such as 1.5s",                 \
+	       .given = &(window).since_given),                                                    \
+		OPTION(DURATION, "until", 0, (window).until_ns, "TIME",                            \
+		       "up to this time after the start of the recording",                         \
+		       .given = &(window).until_given)
 
 /* Which kernels: `value` is a const char *. */
-#define KERNEL_OPTION(value_of)                                                                    \
-	{ .name = "kernel",                                                                        \
-	  .letter = 'k',                                                                           \
-	  .type = OPTION_STRING,                                                                   \
-	  .value = &(value_of),                                                                    \
-	  .argument = "GLOB",                                                                      \
-	  .help = "only kernels with such a name; without * ? [ a part of the name is enough" }
+#define KERNEL_OPTION(value)                                                                       \
+	OPTION(STRING, "kernel", 'k', value, "GLOB",                                               \
+	       "only kernels with such a name; without * ? [ a part of the name is enough")
 
 /* Where to look in the program: `value` is a const char *. */
-#define SCOPE_OPTION(value_of)                                                                     \
-	{ .name = "scope",                                                                         \
-	  .type = OPTION_STRING,                                                                   \
-	  .value = &(value_of),                                                                    \
-	  .argument = "GLOB",                                                                      \
-	  .help = "only what was done inside of such scopes or NVTX ranges; 'step/forward': of "  \
-		  "forward directly inside of step" }
+#define SCOPE_OPTION(value)                                                                        \
+	OPTION(STRING, "scope", 0, value, "GLOB",                                                  \
+	       "only what was done inside of such scopes or NVTX ranges; 'step/forward': of "      \
+	       "forward directly inside of step")
 
 /*
  * As CLOCK_MONOTONIC of the recorded machine: 0 and UINT64_MAX where nothing is given. EXIT_DONE,
