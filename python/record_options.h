@@ -1,0 +1,29 @@
+/* record_options.h: settings of a recording that Python gives, as a struct pitot_options. */
+#ifndef PITOT_PYTHON_RECORD_OPTIONS_H
+#define PITOT_PYTHON_RECORD_OPTIONS_H
+
+#define PY_SSIZE_T_CLEAN
+#include <pyconfig.h>
+#ifndef Py_GIL_DISABLED /* free-threaded CPython has no limited API before 3.15 */
+#define Py_LIMITED_API 0x03090000
+#endif
+#include <Python.h>
+
+#include "pitot/pitot.h"
+
+extern PyObject *usage_error; /* pitot.UsageError */
+
+/* What a struct pitot_options holds, and the texts that it points to. */
+struct options {
+	struct pitot_options options;
+	PyObject *texts; /* a list */
+};
+
+/* Of a dict by the names of the struct's fields, and a path or None. None as a value: not given. 0, or -1 with an exception. */
+int options_init(struct options *o, PyObject *path, PyObject *dict);
+void options_release(struct options *o);
+
+/* Raises "<key> is <what>, not <value>". Returns -1. */
+int wrong(PyObject *class, const char *key, const char *what, PyObject *value);
+
+#endif
