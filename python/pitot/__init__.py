@@ -39,13 +39,14 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
+    from pitot import callbacks as callbacks
     from pitot import gpufl as gpufl
     from pitot import torch as torch
     from pitot import tracesmith as tracesmith
     from pitot._notebook import Page
     from pitot._plot import Plot
     from pitot._record import external_pop, external_push, mark
-    from pitot._recorder import Running, Scope, counter, gauge, record, scope, start, steps
+    from pitot._recorder import Running, Schedule, Scope, counter, gauge, record, scope, start, steps
 
 __all__ = [
     "Error",
@@ -53,6 +54,7 @@ __all__ = [
     "FormatError",
     "Recording",
     "Running",
+    "Schedule",
     "Scope",
     "Table",
     "UsageError",
@@ -75,7 +77,7 @@ if not TYPE_CHECKING:
         """What records is imported, and the recorder loaded, when it is asked for."""
         import importlib
 
-        if name in ("gpufl", "torch", "tracesmith"):
+        if name in ("callbacks", "gpufl", "torch", "tracesmith"):
             return importlib.import_module(f"pitot.{name}")
         if name not in __all__:
             raise AttributeError(f"module 'pitot' has no attribute {name!r}")

@@ -52,6 +52,15 @@ if TYPE_CHECKING:
         cpu: Optional[int]
         counters_always: Optional[bool]
 
+    class ScheduleSettings(Settings, total=False):
+        """Those, and the arguments of Schedule."""
+
+        wait: int
+        warmup: int
+        active: int
+        repeat: int
+        path: Optional[Path]
+
 
 Item = TypeVar("Item")
 
@@ -270,17 +279,16 @@ class gauge:
 # --- training loops ---
 
 
-class steps(Generic[Item]):
-    """The items of a training loop: ``wait`` and ``warmup`` steps are not recorded, then ``active`` ones are, and so on.
+class Schedule:
+    """Which steps of a training loop are recorded: ``wait`` and ``warmup`` are not, then ``active`` are, and so on.
 
-    Each step, the loop's body, is a scope "step". Each cycle has a recording of its own; ``repeat`` says how many there are
-    (0: until the items end). ``path`` is that of the only one; of several, "train.pitot" makes train-1.pitot, train-2.pitot.
-    Other arguments are those of start(). ``recordings`` has the recordings.
+    Each step is a scope "step". Each cycle has a recording of its own; ``repeat`` says how many there are (0: until the end).
+    ``path`` is that of the only one; of several, "train.pitot" makes train-1.pitot, train-2.pitot. Other arguments are those
+    of start(). ``recordings`` has the recordings.
     """
 
     def __init__(
         self,
-        iterable: Iterable[Item],
         *,
         wait: int = 0,
         warmup: int = 0,
@@ -292,12 +300,12 @@ class steps(Generic[Item]):
         if min(wait, warmup, repeat) < 0 or active < 1:
             raise UsageError(f"wait={wait}, warmup={warmup}, active={active}, repeat={repeat}: active is 1 at least, others 0")
         _record.check(dict(settings))
-        self._iterable, self._settings, self._path = iterable, settings, path
+        self._settings, self._path = settings, path
         self._before, self._cycle, self._repeat = wait + warmup, wait + warmup + active, repeat
         self.recordings: list[Running] = []
-
-    def __len__(self) -> int:
-        return len(self._iterable)  # type: ignore[arg-type]
+        self._number = 0
+        self._running: Optional[Running] = None
+        self._in_step = False
 
     def _start(self) -> Running:
         path = self._path
@@ -308,19 +316,49 @@ class steps(Generic[Item]):
         self.recordings.append(running)
         return running
 
+    def begin(self) -> None:
+        """A step begins; on this thread it has to end."""
+        self.end()
+        if self._number % self._cycle == self._before and (not self._repeat or len(self.recordings) < self._repeat):
+            self._running = self._start()
+        scope("step").__enter__()
+        self._in_step = True
+
+    def end(self) -> None:
+        """The step, if one has begun, ends."""
+        if not self._in_step:
+            return
+        self._in_step = False
+        _record.scope_end()
+        self._number += 1
+        if self._number % self._cycle == 0:
+            self.close()
+
+    def close(self) -> None:
+        """Ends the step and the recording, if there is one."""
+        self.end()
+        running, self._running = self._running, None
+        if running:
+            running.stop()
+
+
+class steps(Generic[Item]):
+    """The items of a training loop, whose body is a step. The other arguments are those of Schedule."""
+
+    def __init__(self, iterable: Iterable[Item], **schedule: Unpack[ScheduleSettings]) -> None:
+        self._iterable, self._schedule = iterable, schedule
+        self.recordings = Schedule(**schedule).recordings
+
+    def __len__(self) -> int:
+        return len(self._iterable)  # type: ignore[arg-type]
+
     def __iter__(self) -> Iterator[Item]:
-        running: Optional[Running] = None
-        step = scope("step")
+        schedule = Schedule(**self._schedule)
+        schedule.recordings = self.recordings
         try:
-            for number, item in enumerate(self._iterable):
-                at = number % self._cycle
-                if at == self._before and (not self._repeat or len(self.recordings) < self._repeat):
-                    running = self._start()
-                with step:
-                    yield item
-                if running and at == self._cycle - 1:
-                    running.stop()
-                    running = None
+            for item in self._iterable:
+                schedule.begin()
+                yield item
+                schedule.end()
         finally:
-            if running:
-                running.stop()
+            schedule.close()

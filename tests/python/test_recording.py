@@ -556,6 +556,73 @@ def test_an_exception_ends_steps(run, spans, tmp_path):
     assert spans(tmp_path / "a.pitot").startswith("step( 0 ) step( 1 ) step( 2") and state(tmp_path / "a.pitot") == "ended"
 
 
+# --- callbacks of frameworks ---
+
+# What a callback of theirs gets, in their order of calls: they are not installed everywhere.
+FRAMEWORKS = """
+    import types
+
+    class Base:
+        def __getattr__(self, event):
+            if event.startswith("on_"):
+                return lambda *_, **__: None
+            raise AttributeError(event)
+
+    def train_transformers(callback, steps):
+        events = "on_train_begin on_epoch_begin".split() + "on_step_begin on_step_end on_log".split() * steps + ["on_epoch_end", "on_train_end"]
+        for event in events:
+            assert getattr(callback, event)("args", "state", "control", model=None) is None
+            if event == "on_step_begin":
+                pitot.mark(str(len(marks)))
+                marks.append(1)
+
+    def train_lightning(callback, steps, fails=False):
+        callback.on_fit_start("trainer", "module")
+        for i in range(steps):
+            assert callback.on_train_batch_start("trainer", "module", "batch", i) is None
+            pitot.mark(str(len(marks)))
+            marks.append(1)
+            if fails and i == steps - 1:
+                return callback.on_exception("trainer", "module", ValueError())
+            assert callback.on_train_batch_end("trainer", "module", "outputs", "batch", i) is None
+        callback.on_train_end("trainer", "module")
+
+    sys.modules["transformers"] = types.SimpleNamespace(TrainerCallback=Base)
+    sys.modules["pytorch_lightning"] = types.SimpleNamespace(Callback=Base)
+"""
+
+
+def test_callbacks_of_frameworks(run, spans, tmp_path):
+    """A fake of their loops; a second training goes on where the first one's cycle was."""
+    said = run(FRAMEWORKS + """
+    said = []
+    for name, train in ("transformers", train_transformers), ("lightning", train_lightning):
+        marks = []
+        callback = getattr(pitot.callbacks, name)(wait=1, active=2, path=name + ".pitot")
+        with pitot.record(name + "-whole.pitot"):
+            train(callback, 5)
+            train(callback, 3)
+        said.append([os.path.basename(rec.path) for rec in callback.schedule.recordings])
+    marks = []
+    callback = pitot.callbacks.lightning(wait=1, active=5, repeat=1, path="failed.pitot")
+    train_lightning(callback, 3, fails=True)
+    said.append([repr(rec)[-8:] for rec in callback.schedule.recordings])
+    try:
+        pitot.callbacks.transformers(activ=3)
+    except TypeError as e:
+        said.append(str(e))
+    print(json.dumps(said))
+    """)
+    assert said[:2] == [[f"{name}-{i}.pitot" for i in (1, 2, 3)] for name in ("transformers", "lightning")]
+    for name in "transformers", "lightning":
+        assert spans(tmp_path / f"{name}-whole.pitot") == " ".join(f"step( {i} )" for i in range(8))
+        for number, marks in (1, "12"), (2, "4"), (3, "7"):
+            assert spans(tmp_path / f"{name}-{number}.pitot") == " ".join(f"step( {mark} )" for mark in marks)
+            assert state(tmp_path / f"{name}-{number}.pitot") == "ended"
+    assert said[2] == [", ended>"] and spans(tmp_path / "failed.pitot") == "step( 1 ) step( 2 )"
+    assert "activ" in said[3]
+
+
 # --- torch ---
 
 # What watch() uses of torch.nn.Module, with torch's names and torch's order of calls: torch is not installed everywhere.
