@@ -16,7 +16,7 @@ __all__ = ["lightning", "transformers"]
 
 
 def transformers(**schedule: Unpack[ScheduleSettings]) -> Any:
-    """For transformers' Trainer: its optimizer steps by the arguments of ``pitot.Schedule``. ``.schedule`` has the recordings."""
+    """For transformers' Trainer: its steps by the arguments of ``pitot.Schedule``. ``.schedule`` has the recordings."""
     from transformers import TrainerCallback  # type: ignore[import-not-found]
 
     class PitotCallback(TrainerCallback):  # type: ignore[misc]
