@@ -1,7 +1,8 @@
 /*
  * program_file.h: what a file that is to be executed is, before it is: which program, and which dynamic loader it asks for.
  * For `pitot record`, and for the library that it preloads (src/preload), there also between vfork and exec: all of this
- * is async-signal-safe, allocates nothing and writes to its arguments only.
+ * is async-signal-safe, allocates nothing and writes to its arguments only. That is why it reads the two headers that it needs
+ * by itself, and not by elf/elf_file.h, which allocates.
  */
 #ifndef PITOT_BASE_PROGRAM_FILE_H
 #define PITOT_BASE_PROGRAM_FILE_H
