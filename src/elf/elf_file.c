@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <zlib.h>
@@ -18,6 +19,7 @@
 #define STRING_MAX ((size_t)32 << 10) /* bytes of a name: many names may be one long text */
 #define NOTES_MAX 64 /* sections or segments that are searched for a build id */
 #define PLAIN_MAX ((uint64_t)8 << 30) /* bytes of one decompressed section */
+#define VDSO_MAX ((uint64_t)1 << 20)
 #define RATIO_MAX 256u /* of compression: a header that claims more is refused; 10 is usual */
 
 /* Bytes [offset, offset + size) of the file, or none. */
@@ -174,6 +176,7 @@ static int read_headers(struct elf_file *f, struct error *e)
 	memcpy(&header, f->bytes, sizeof(header));
 	f->machine = header.e_machine;
 	f->type = header.e_type;
+	f->entry = header.e_entry;
 	r = read_segments(f, &header, e);
 	if (r == 0)
 		r = read_sections(f, &header, e);
@@ -205,6 +208,21 @@ int elf_file_open_owned(uint8_t *bytes, size_t size, struct elf_file *out, struc
 	struct elf_file f = { .bytes = bytes, .size = size, .owned = bytes };
 
 	return open_headers(&f, out, e);
+}
+
+int elf_file_open_vdso(struct elf_file *out, struct error *e)
+{
+	const void *bytes = (const void *)getauxval(AT_SYSINFO_EHDR);
+	Elf64_Ehdr header;
+	uint64_t size;
+
+	if (!bytes)
+		return error_set(e, -ENOENT, "this machine's kernel has no vdso");
+	memcpy(&header, bytes, sizeof(header));
+	size = header.e_shoff + (uint64_t)header.e_shnum * header.e_shentsize;
+	if (size > VDSO_MAX)
+		return error_set(e, E_FORMAT, "this machine's vdso cannot be read");
+	return elf_file_open_bytes(bytes, size, out, e);
 }
 
 int elf_file_open(const char *path, struct elf_file *out, struct error *e)

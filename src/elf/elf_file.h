@@ -33,6 +33,7 @@ struct elf_file {
 	bool is_mapped; /* bytes are ours to unmap */
 	uint8_t *owned; /* or to free; else NULL */
 	uint16_t machine, type;
+	uint64_t entry; /* address of its first instruction; 0: none */
 	struct elf_section *sections;
 	size_t section_count;
 	struct elf_segment *segments;
@@ -56,6 +57,8 @@ int elf_file_open(const char *path, struct elf_file *out, struct error *e) MUST_
 int elf_file_open_bytes(const void *bytes, size_t size, struct elf_file *out, struct error *e) MUST_USE;
 /* The same for bytes from malloc, which are the struct's from then on, also on failure. */
 int elf_file_open_owned(uint8_t *bytes, size_t size, struct elf_file *out, struct error *e) MUST_USE;
+/* The vdso of this very process: the kernel gives all processes of one kind the same. */
+int elf_file_open_vdso(struct elf_file *out, struct error *e) MUST_USE;
 void elf_file_release(struct elf_file *f);
 
 /* The first section with this name, or NULL. */

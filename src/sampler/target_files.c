@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,7 +19,6 @@
 #define NOTE_BYTES_MAX (64u << 10)
 #define COPIED_BYTES_MAX (64u << 10) /* of call frame information */
 #define OPEN_FILES_MAX 64u
-#define VDSO_BYTES_MAX ((uint64_t)1 << 20)
 
 int target_files_init(struct target_files *files)
 {
@@ -215,19 +213,13 @@ static void load_segments(struct target_file *file, const struct elf_file *elf)
 	}
 }
 
-static void load_bytes(struct target_file *file, const uint8_t *bytes, size_t size, bool is_ours)
+static void load(struct target_file *file, struct elf_file *elf, bool is_ours)
 {
-	struct elf_file elf;
-
-	if (elf_file_open_bytes(bytes, size, &elf, NULL) < 0) {
-		sparse_file_close(&file->source);
-		return;
-	}
-	elf_build_id_text(&elf, file->build_id, sizeof(file->build_id));
-	load_segments(file, &elf);
-	file->entry = load_u64(bytes + offsetof(Elf64_Ehdr, e_entry));
-	load_rules(file, &elf, is_ours);
-	elf_file_release(&elf);
+	elf_build_id_text(elf, file->build_id, sizeof(file->build_id));
+	load_segments(file, elf);
+	file->entry = elf->entry;
+	load_rules(file, elf, is_ours);
+	elf_file_release(elf);
 }
 
 static struct target_file *add_file(struct target_files *files, const struct target_file *like)
@@ -258,6 +250,7 @@ static const struct target_file *file_of(struct target_files *files, int fd, con
 				 (uint64_t)fresh.changed_ns };
 	uint64_t *number = map_at(&files->index, hash_bytes(identity, sizeof(identity)), 0);
 	struct target_file *file;
+	struct elf_file elf;
 
 	if (!number)
 		return NULL;
@@ -271,35 +264,33 @@ static const struct target_file *file_of(struct target_files *files, int fd, con
 		file->refused = true;
 		return file;
 	}
-	if (read_headers(&file->source) == 0)
-		load_bytes(file, file->source.bytes, file->size, false);
+	if (read_headers(&file->source) == 0 &&
+	    elf_file_open_bytes(file->source.bytes, file->size, &elf, NULL) == 0)
+		load(file, &elf, false);
 	else
 		sparse_file_close(&file->source);
 	return file;
 }
 
-/* The kernel gives all processes of our kind the same vdso; so it is read from our own. */
+/* Of our own process, which is every other's. */
 static const struct target_file *vdso_file(struct target_files *files)
 {
 	static const uint64_t key = UINT64_C(0x7664736f); /* no hash of four words is that small */
-	const uint8_t *bytes = (const uint8_t *)getauxval(AT_SYSINFO_EHDR);
-	uint64_t *number = map_at(&files->index, key, 0), size;
+	uint64_t *number = map_at(&files->index, key, 0);
 	const struct target_file fresh = { 0 };
 	struct target_file *file;
-	Elf64_Ehdr header;
+	struct elf_file elf;
 
-	if (!number || !bytes)
+	if (!number)
 		return NULL;
 	if (*number)
 		return target_file_at(files, (uint32_t)*number);
-	memcpy(&header, bytes, sizeof(header));
-	size = header.e_shoff + (uint64_t)header.e_shnum * header.e_shentsize;
 	file = add_file(files, &fresh);
 	if (!file)
 		return NULL;
 	*number = file->number;
-	if (size <= VDSO_BYTES_MAX)
-		load_bytes(file, bytes, size, true);
+	if (elf_file_open_vdso(&elf, NULL) == 0)
+		load(file, &elf, true);
 	return file;
 }
 

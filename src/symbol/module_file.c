@@ -1,18 +1,15 @@
 /* module_file.c: candidates for the file of a module. */
 #include "symbol/module_file.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/path.h"
 
-#define VDSO_MAX ((uint64_t)1 << 20)
 #define PAGE ((uint64_t)4096)
 
 /* Of a file without build id, only its time can tell that it is another one than was mapped. */
@@ -108,25 +105,12 @@ static bool folder_path(unsigned number, const struct debug_folders *d,
 	return true;
 }
 
-/*
- * The kernel gives all processes of one kind the same vdso: if the build id says so, ours is
- * theirs.
- */
+/* Ours, if the build id says that it is the process's too. */
 static int open_vdso(const struct symbol_module *m, struct elf_file *out, struct strbuf *found,
 		     struct error *e)
 {
-	const uint8_t *bytes = (const uint8_t *)getauxval(AT_SYSINFO_EHDR);
-	Elf64_Ehdr header;
-	uint64_t size;
-	int r;
+	int r = elf_file_open_vdso(out, e);
 
-	if (!bytes || memcmp(bytes, ELFMAG, SELFMAG) != 0 || bytes[EI_CLASS] != ELFCLASS64)
-		return error_set(e, -ENOENT, "this machine's kernel has no vdso");
-	memcpy(&header, bytes, sizeof(header));
-	size = header.e_shoff + (uint64_t)header.e_shnum * header.e_shentsize;
-	if (size > VDSO_MAX)
-		return error_set(e, E_FORMAT, "this machine's vdso cannot be read");
-	r = elf_file_open_bytes(bytes, size, out, e);
 	if (r == 0 && !elf_has_build_id(out, m->build_id)) {
 		elf_file_release(out);
 		r = error_set(e, -ESTALE, "the vdso is of another kernel");
