@@ -18,7 +18,9 @@
 #define SEGMENTS_MAX 256u
 #define STRING_MAX ((size_t)32 << 10) /* bytes of a name: many names may be one long text */
 #define NOTES_MAX 64 /* sections or segments that are searched for a build id */
+#define NOTES_BYTES_MAX (1u << 20) /* of one of them */
 #define PLAIN_MAX ((uint64_t)8 << 30) /* bytes of one decompressed section */
+#define NEED_MAX ((size_t)64 << 20) /* bytes that are read at once of a file that is not mapped */
 #define VDSO_MAX ((uint64_t)1 << 20)
 #define RATIO_MAX 256u /* of compression: a header that claims more is refused; 10 is usual */
 
@@ -28,6 +30,21 @@ static struct elf_bytes file_bytes(const struct elf_file *f, uint64_t offset, ui
 	if (offset > f->size || size > f->size - offset)
 		return (struct elf_bytes){ NULL, 0 };
 	return (struct elf_bytes){ f->bytes + offset, (size_t)size };
+}
+
+bool elf_need(const struct elf_file *f, struct elf_bytes bytes)
+{
+	if (!bytes.data || !f->source)
+		return bytes.data;
+	return bytes.size <= NEED_MAX &&
+	       sparse_file_need(f->source, (uint64_t)(bytes.data - f->bytes), bytes.size);
+}
+
+static struct elf_bytes read_bytes(const struct elf_file *f, uint64_t offset, uint64_t size)
+{
+	struct elf_bytes bytes = file_bytes(f, offset, size);
+
+	return elf_need(f, bytes) ? bytes : (struct elf_bytes){ NULL, 0 };
 }
 
 const char *elf_string(struct elf_bytes strings, uint64_t offset)
@@ -41,7 +58,7 @@ const char *elf_string(struct elf_bytes strings, uint64_t offset)
 static int read_segments(struct elf_file *f, const Elf64_Ehdr *header, struct error *e)
 {
 	struct elf_bytes table =
-		file_bytes(f, header->e_phoff, (uint64_t)header->e_phnum * sizeof(Elf64_Phdr));
+		read_bytes(f, header->e_phoff, (uint64_t)header->e_phnum * sizeof(Elf64_Phdr));
 
 	if (!header->e_phnum || header->e_phentsize != sizeof(Elf64_Phdr) || !table.data ||
 	    header->e_phnum > SEGMENTS_MAX)
@@ -65,7 +82,7 @@ static int read_segments(struct elf_file *f, const Elf64_Ehdr *header, struct er
 /* A count that does not fit the header is in the first section. */
 static uint64_t count_sections(const struct elf_file *f, const Elf64_Ehdr *header, uint32_t *names)
 {
-	struct elf_bytes first = file_bytes(f, header->e_shoff, sizeof(Elf64_Shdr));
+	struct elf_bytes first = read_bytes(f, header->e_shoff, sizeof(Elf64_Shdr));
 	uint64_t count = header->e_shnum;
 	Elf64_Shdr s;
 
@@ -84,7 +101,7 @@ static int read_sections(struct elf_file *f, const Elf64_Ehdr *header, struct er
 {
 	uint32_t name_section;
 	uint64_t count = count_sections(f, header, &name_section);
-	struct elf_bytes table = file_bytes(f, header->e_shoff, count * sizeof(Elf64_Shdr));
+	struct elf_bytes table = read_bytes(f, header->e_shoff, count * sizeof(Elf64_Shdr));
 	struct elf_bytes names = { NULL, 0 };
 
 	if (!count || !table.data)
@@ -115,7 +132,9 @@ static int read_sections(struct elf_file *f, const Elf64_Ehdr *header, struct er
 				f->sections[i].size = 0;
 		}
 		if (name_section < count && !(f->sections[name_section].flags & SHF_COMPRESSED))
-			names = elf_contents(f, &f->sections[name_section]);
+			names = elf_raw_contents(f, &f->sections[name_section]);
+		if (!elf_need(f, names))
+			break;
 	}
 	return 0;
 }
@@ -124,7 +143,7 @@ static void find_build_id(struct elf_file *f, struct elf_bytes notes)
 {
 	struct cursor c;
 
-	if (!notes.data)
+	if (notes.size > NOTES_BYTES_MAX || !elf_need(f, notes))
 		return;
 	c = cursor_of(notes.data, notes.size);
 	while (!f->build_id_size && cursor_left(&c) >= sizeof(Elf64_Nhdr)) {
@@ -153,7 +172,7 @@ static void read_notes(struct elf_file *f)
 
 	for (size_t i = 0; i < f->section_count && !f->build_id_size; i++)
 		if (f->sections[i].type == SHT_NOTE && tried++ < NOTES_MAX)
-			find_build_id(f, elf_contents(f, &f->sections[i]));
+			find_build_id(f, elf_raw_contents(f, &f->sections[i]));
 	if (f->section_count)
 		return;
 	for (size_t i = 0; i < f->segment_count && !f->build_id_size; i++)
@@ -167,7 +186,8 @@ static int read_headers(struct elf_file *f, struct error *e)
 	Elf64_Ehdr header;
 	int r;
 
-	if (f->size < EI_NIDENT || memcmp(f->bytes, ELFMAG, SELFMAG) != 0)
+	if (f->size < EI_NIDENT || !read_bytes(f, 0, MIN(f->size, sizeof(header))).data ||
+	    memcmp(f->bytes, ELFMAG, SELFMAG) != 0)
 		return error_set(e, E_FORMAT, "no ELF file");
 	if (f->bytes[EI_CLASS] != ELFCLASS64 || f->bytes[EI_DATA] != ELFDATA2LSB)
 		return error_set(e, E_UNSUPPORTED, "ELF file for another kind of machine");
@@ -199,6 +219,13 @@ static int open_headers(struct elf_file *f, struct elf_file *out, struct error *
 int elf_file_open_bytes(const void *bytes, size_t size, struct elf_file *out, struct error *e)
 {
 	struct elf_file f = { .bytes = bytes, .size = size };
+
+	return open_headers(&f, out, e);
+}
+
+int elf_file_open_sparse(struct sparse_file *source, struct elf_file *out, struct error *e)
+{
+	struct elf_file f = { .bytes = source->bytes, .size = source->size, .source = source };
 
 	return open_headers(&f, out, e);
 }
@@ -323,15 +350,20 @@ static struct elf_bytes decompress(struct elf_section *s, struct elf_bytes packe
 	return (struct elf_bytes){ s->plain, s->plain_size };
 }
 
+struct elf_bytes elf_raw_contents(const struct elf_file *f, const struct elf_section *s)
+{
+	if (!s || s->type == SHT_NOBITS || s->type == SHT_NULL || !s->size)
+		return (struct elf_bytes){ NULL, 0 };
+	return file_bytes(f, s->offset, s->size);
+}
+
 struct elf_bytes elf_contents(const struct elf_file *f, struct elf_section *s)
 {
-	struct elf_bytes bytes = { NULL, 0 };
+	struct elf_bytes bytes = elf_raw_contents(f, s);
 
-	if (s && s->type != SHT_NOBITS && s->type != SHT_NULL && s->size)
-		bytes = file_bytes(f, s->offset, s->size);
-	if (s && s->flags & SHF_COMPRESSED)
-		bytes = decompress(s, bytes);
-	return bytes;
+	if (!elf_need(f, bytes))
+		bytes = (struct elf_bytes){ NULL, 0 };
+	return s && s->flags & SHF_COMPRESSED ? decompress(s, bytes) : bytes;
 }
 
 struct elf_bytes elf_named_contents(const struct elf_file *f, const char *name)

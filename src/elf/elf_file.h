@@ -1,5 +1,5 @@
 /*
- * elf_file.h: an ELF file, mapped, its headers checked once. 64-bit little-endian only.
+ * elf_file.h: an ELF file, mapped or read as far as it is asked for, its headers checked once. 64-bit little-endian only.
  *
  * Every byte may be hostile: what a header says is believed only as far as it lies within the file.
  * Headers that do not are left out. Not safe for concurrent use, because sections are decompressed
@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/sparse_file.h"
 
 #define BUILD_ID_MAX 64 /* bytes; GNU ld writes 20, others 8 or 16 */
 
@@ -30,6 +31,7 @@ struct elf_segment {
 struct elf_file {
 	const uint8_t *bytes;
 	size_t size;
+	struct sparse_file *source; /* that bytes are of, and are read by elf_need(); NULL: they are all there */
 	bool is_mapped; /* bytes are ours to unmap */
 	uint8_t *owned; /* or to free; else NULL */
 	uint16_t machine, type;
@@ -57,6 +59,8 @@ int elf_file_open(const char *path, struct elf_file *out, struct error *e) MUST_
 int elf_file_open_bytes(const void *bytes, size_t size, struct elf_file *out, struct error *e) MUST_USE;
 /* The same for bytes from malloc, which are the struct's from then on, also on failure. */
 int elf_file_open_owned(uint8_t *bytes, size_t size, struct elf_file *out, struct error *e) MUST_USE;
+/* The same for a file of which only headers, names of sections and notes are read; it outlives the struct. */
+int elf_file_open_sparse(struct sparse_file *source, struct elf_file *out, struct error *e) MUST_USE;
 /* The vdso of this very process: the kernel gives all processes of one kind the same. */
 int elf_file_open_vdso(struct elf_file *out, struct error *e) MUST_USE;
 void elf_file_release(struct elf_file *f);
@@ -69,7 +73,11 @@ struct elf_section *elf_section(const struct elf_file *f, const char *name);
  */
 struct elf_bytes elf_contents(const struct elf_file *f, struct elf_section *s);
 struct elf_bytes elf_named_contents(const struct elf_file *f, const char *name);
-/* From an address to the end of what the file has of its segment. */
+/* What a section holds as it lies in the file, which elf_need() has to read. */
+struct elf_bytes elf_raw_contents(const struct elf_file *f, const struct elf_section *s);
+/* Reads bytes of the file. false: there are none, they are not all there, or too many for memory. */
+bool elf_need(const struct elf_file *f, struct elf_bytes bytes);
+/* From an address to the end of what the file has of its segment, for elf_need() too. */
 struct elf_bytes elf_at_address(const struct elf_file *f, uint64_t address);
 /* Whether code can be there: in an executable segment, or section of a file without segments. */
 bool elf_is_code(const struct elf_file *f, uint64_t address);

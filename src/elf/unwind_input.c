@@ -23,7 +23,7 @@ static struct elf_bytes plain_section(const struct elf_file *f, const char *name
 	if (!s || s->flags & SHF_COMPRESSED)
 		return (struct elf_bytes){ NULL, 0 };
 	*address = s->address;
-	return elf_contents(f, s);
+	return elf_raw_contents(f, s);
 }
 
 /* .eh_frame_hdr, by its section or, in a file without sections, its segment. */
@@ -50,7 +50,8 @@ int elf_unwind_input(const struct elf_file *f, struct unwind_input *input)
 		return E_FORMAT;
 	*input = (struct unwind_input){ .base = lowest_address(f) };
 	header = find_header(f, &s->data_base);
-	if (!header.data || !eh_header_read(header.data, header.size, s->data_base, &found))
+	if (!elf_need(f, (struct elf_bytes){ header.data, MIN(header.size, EH_HEADER_BYTES) }) ||
+	    !eh_header_read(header.data, header.size, s->data_base, &found))
 		found = (struct eh_header){ 0 };
 	frames = plain_section(f, ".eh_frame", &s->address);
 	/*

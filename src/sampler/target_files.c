@@ -8,15 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/path.h"
 
 #define PAGE UINT64_C(4096)
 #define PATH_MAX_ 4608u /* of a path under /proc/PID/root */
 #define FILE_BYTES_MAX ((uint64_t)1 << 40) /* of address space, not of memory */
-#define NAMES_BYTES_MAX (16u << 20) /* of sections */
-#define NOTE_BYTES_MAX (64u << 10)
 #define COPIED_BYTES_MAX (64u << 10) /* of call frame information */
 #define OPEN_FILES_MAX 64u
 
@@ -44,73 +41,6 @@ void target_files_release(struct target_files *files)
 const struct target_file *target_file_at(const struct target_files *files, uint32_t number)
 {
 	return number - 1 < files->files.count ? files->files.data[number - 1] : NULL;
-}
-
-/* --- reading --- */
-
-static bool is_wanted_section(const struct sparse_file *f, const Elf64_Shdr *names,
-			      const Elf64_Shdr *section)
-{
-	const char *name = (const char *)f->bytes + names->sh_offset + section->sh_name;
-
-	if (section->sh_type == SHT_NOTE)
-		return section->sh_size <= NOTE_BYTES_MAX;
-	return section->sh_type != SHT_NOBITS && section->sh_name < names->sh_size &&
-	       strcmp(name, ".eh_frame_hdr") == 0;
-}
-
-/* Where the headers of sections are, and the beginnings of what matters. */
-static void read_sections(struct sparse_file *f, const Elf64_Ehdr *header)
-{
-	const uint8_t *table = f->bytes + header->e_shoff;
-	Elf64_Shdr names, section;
-
-	if (header->e_shentsize != sizeof(section) || header->e_shstrndx >= header->e_shnum ||
-	    !sparse_file_need(f, header->e_shoff, (uint64_t)header->e_shnum * sizeof(section)))
-		return;
-	memcpy(&names, table + header->e_shstrndx * sizeof(names), sizeof(names));
-	if (names.sh_size > NAMES_BYTES_MAX ||
-	    !sparse_file_need(f, names.sh_offset, names.sh_size) || names.sh_size == 0 ||
-	    f->bytes[names.sh_offset + names.sh_size - 1] != '\0')
-		return;
-	for (unsigned i = 0; i < header->e_shnum; i++) {
-		memcpy(&section, table + i * sizeof(section), sizeof(section));
-		if (is_wanted_section(f, &names, &section))
-			sparse_file_need(f, section.sh_offset,
-					 section.sh_type == SHT_NOTE
-						 ? section.sh_size
-						 : MIN(section.sh_size, EH_HEADER_BYTES));
-	}
-}
-
-/* Without them: .eh_frame_hdr, by its segment. */
-static void read_frame_header(struct sparse_file *f, const Elf64_Ehdr *header)
-{
-	Elf64_Phdr p;
-
-	for (unsigned i = 0; i < header->e_phnum; i++) {
-		memcpy(&p, f->bytes + header->e_phoff + i * sizeof(p), sizeof(p));
-		if (p.p_type == PT_GNU_EH_FRAME)
-			sparse_file_need(f, p.p_offset, MIN(p.p_filesz, EH_HEADER_BYTES));
-	}
-}
-
-static int read_headers(struct sparse_file *f)
-{
-	Elf64_Ehdr header;
-
-	if (!sparse_file_need(f, 0, sizeof(header)))
-		return E_FORMAT;
-	memcpy(&header, f->bytes, sizeof(header));
-	if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-	    header.e_phentsize != sizeof(Elf64_Phdr) ||
-	    !sparse_file_need(f, header.e_phoff, (uint64_t)header.e_phnum * sizeof(Elf64_Phdr)))
-		return E_FORMAT;
-	if (header.e_shnum)
-		read_sections(f, &header);
-	else
-		read_frame_header(f, &header);
-	return 0;
 }
 
 /* --- unwind rules --- */
@@ -179,17 +109,17 @@ static void keep_input(struct target_file *file, const struct unwind_input *inpu
 }
 
 /*
- * The bytes of `elf` stay (is_ours), or are those of file->source, which is closed if it is not
+ * The bytes of `elf` stay, as the vdso's do, or are those of file->source, which is closed if it is not
  * needed any more.
  */
-static void load_rules(struct target_file *file, const struct elf_file *elf, bool is_ours)
+static void load_rules(struct target_file *file, const struct elf_file *elf)
 {
 	struct unwind_input input;
-	bool all = is_ours;
+	bool all = !elf->source;
 	int r = elf_unwind_input(elf, &input);
 
 	if (r == 0) {
-		if (!is_ours && !(all = copy_input(file, &input)))
+		if (!all && !(all = copy_input(file, &input)))
 			keep_input(file, &input);
 		r = unwind_parts_new(&input, elf_code_end(elf), all ? NULL : need, file,
 				     &file->files->store, &file->parts);
@@ -213,12 +143,12 @@ static void load_segments(struct target_file *file, const struct elf_file *elf)
 	}
 }
 
-static void load(struct target_file *file, struct elf_file *elf, bool is_ours)
+static void load(struct target_file *file, struct elf_file *elf)
 {
 	elf_build_id_text(elf, file->build_id, sizeof(file->build_id));
 	load_segments(file, elf);
 	file->entry = elf->entry;
-	load_rules(file, elf, is_ours);
+	load_rules(file, elf);
 	elf_file_release(elf);
 }
 
@@ -264,9 +194,8 @@ static const struct target_file *file_of(struct target_files *files, int fd, con
 		file->refused = true;
 		return file;
 	}
-	if (read_headers(&file->source) == 0 &&
-	    elf_file_open_bytes(file->source.bytes, file->size, &elf, NULL) == 0)
-		load(file, &elf, false);
+	if (elf_file_open_sparse(&file->source, &elf, NULL) == 0)
+		load(file, &elf);
 	else
 		sparse_file_close(&file->source);
 	return file;
@@ -290,7 +219,7 @@ static const struct target_file *vdso_file(struct target_files *files)
 		return NULL;
 	*number = file->number;
 	if (elf_file_open_vdso(&elf, NULL) == 0)
-		load(file, &elf, true);
+		load(file, &elf);
 	return file;
 }
 

@@ -11,10 +11,10 @@
 #define PITOT_SAMPLER_TARGET_FILES_H
 
 #include "base/map.h"
+#include "base/sparse_file.h"
 #include "base/vec.h"
-#include "sampler/sparse_file.h"
-#include "stack/unwind/unwind_parts.h"
 #include "elf/elf_file.h"
+#include "stack/unwind/unwind_parts.h"
 #include "symbol/file_copies.h"
 
 #define TARGET_TABLES_BYTES_MAX ((size_t)512 << 20) /* of memory, for all unwind rules */

@@ -2,8 +2,8 @@
  * sparse_file.h: a file in memory as if it were mapped, of which only what is asked for is read. A
  * mapping would end us when the file shrinks.
  */
-#ifndef PITOT_SAMPLER_SPARSE_FILE_H
-#define PITOT_SAMPLER_SPARSE_FILE_H
+#ifndef PITOT_BASE_SPARSE_FILE_H
+#define PITOT_BASE_SPARSE_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

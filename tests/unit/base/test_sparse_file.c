@@ -1,6 +1,6 @@
 /* link: test_support */
 /* Files of which only what is asked for is read. */
-#include "sampler/sparse_file.h"
+#include "base/sparse_file.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "sampler/sparse_file.h"
+#include "base/sparse_file.h"
 
 #include <errno.h>
 #include <stdlib.h>
