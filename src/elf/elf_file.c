@@ -1,4 +1,4 @@
-/* elf_file.c: headers, sections and notes of ELF files. */
+/* elf_file.c: headers, sections, notes and symbols of ELF files. */
 #include "elf/elf_file.h"
 
 #include <elf.h>
@@ -9,8 +9,6 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <zlib.h>
-#include <zstd.h>
 
 #include "base/bytes.h"
 
@@ -19,10 +17,8 @@
 #define STRING_MAX ((size_t)32 << 10) /* bytes of a name: many names may be one long text */
 #define NOTES_MAX 64 /* sections or segments that are searched for a build id */
 #define NOTES_BYTES_MAX (1u << 20) /* of one of them */
-#define PLAIN_MAX ((uint64_t)8 << 30) /* bytes of one decompressed section */
 #define NEED_MAX ((size_t)64 << 20) /* bytes that are read at once of a file that is not mapped */
 #define VDSO_MAX ((uint64_t)1 << 20)
-#define RATIO_MAX 256u /* of compression: a header that claims more is refused; 10 is usual */
 
 /* Bytes [offset, offset + size) of the file, or none. */
 static struct elf_bytes file_bytes(const struct elf_file *f, uint64_t offset, uint64_t size)
@@ -230,6 +226,22 @@ int elf_file_open_sparse(struct sparse_file *source, struct elf_file *out, struc
 	return open_headers(&f, out, e);
 }
 
+int elf_file_open_fd(int fd, struct elf_file *out, struct error *e)
+{
+	struct sparse_file *source = malloc(sizeof(*source));
+	struct elf_file f = { .source = source, .owns_source = true };
+	struct stat st;
+
+	if (!source || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    sparse_file_open(source, fcntl(fd, F_DUPFD_CLOEXEC, 3), (uint64_t)st.st_size) < 0) {
+		free(source);
+		return error_set(e, E_FORMAT, "no file that can be read");
+	}
+	f.bytes = source->bytes;
+	f.size = source->size;
+	return open_headers(&f, out, e);
+}
+
 int elf_file_open_owned(uint8_t *bytes, size_t size, struct elf_file *out, struct error *e)
 {
 	struct elf_file f = { .bytes = bytes, .size = size, .owned = bytes };
@@ -282,6 +294,10 @@ void elf_file_release(struct elf_file *f)
 	if (f->is_mapped && f->bytes)
 		munmap((void *)(uintptr_t)f->bytes, f->size);
 	free(f->owned);
+	if (f->owns_source) {
+		sparse_file_close(f->source);
+		free(f->source);
+	}
 	*f = (struct elf_file){ 0 };
 }
 
@@ -293,61 +309,12 @@ struct elf_section *elf_section(const struct elf_file *f, const char *name)
 	return NULL;
 }
 
-static bool inflate_whole(struct elf_bytes from, uint8_t *to, uint64_t size)
+struct elf_section *elf_section_of(const struct elf_file *f, uint32_t type)
 {
-	z_stream z = { 0 };
-	uint64_t left = size, in = from.size;
-	int r = Z_OK;
-
-	if (inflateInit(&z) != Z_OK)
-		return false;
-	z.next_in = (Bytef *)(uintptr_t)from.data;
-	z.next_out = to;
-	/* The library counts in 32 bits. */
-	while (r == Z_OK) {
-		uInt out_now = (uInt)MIN(left, 1u << 30), in_now = (uInt)MIN(in, 1u << 30);
-
-		z.avail_out = out_now;
-		z.avail_in = in_now;
-		r = inflate(&z, Z_NO_FLUSH);
-		left -= out_now - z.avail_out;
-		in -= in_now - z.avail_in;
-		if (r == Z_OK && out_now == z.avail_out && in_now == z.avail_in)
-			break;
-	}
-	inflateEnd(&z);
-	return r == Z_STREAM_END && left == 0;
-}
-
-static struct elf_bytes decompress(struct elf_section *s, struct elf_bytes packed)
-{
-	Elf64_Chdr header;
-	bool good = false;
-
-	if (s->plain || !packed.data || packed.size < sizeof(header))
-		return (struct elf_bytes){ s->plain, s->plain_size };
-	memcpy(&header, packed.data, sizeof(header));
-	packed.data += sizeof(header);
-	packed.size -= sizeof(header);
-	if (header.ch_size == 0 || header.ch_size > PLAIN_MAX ||
-	    header.ch_size / RATIO_MAX > packed.size)
-		return (struct elf_bytes){ NULL, 0 };
-	s->plain = malloc(header.ch_size);
-	if (!s->plain)
-		return (struct elf_bytes){ NULL, 0 };
-	if (header.ch_type == ELFCOMPRESS_ZLIB)
-		good = inflate_whole(packed, s->plain, header.ch_size);
-	else if (header.ch_type == 2) /* ELFCOMPRESS_ZSTD, newer than some <elf.h> */
-		good = ZSTD_decompress(s->plain, header.ch_size, packed.data, packed.size) ==
-		       header.ch_size;
-	if (!good) {
-		free(s->plain);
-		s->plain = NULL;
-		s->type = SHT_NOBITS; /* no second attempt */
-		return (struct elf_bytes){ NULL, 0 };
-	}
-	s->plain_size = header.ch_size;
-	return (struct elf_bytes){ s->plain, s->plain_size };
+	for (size_t i = 0; i < f->section_count; i++)
+		if (f->sections[i].type == type)
+			return &f->sections[i];
+	return NULL;
 }
 
 struct elf_bytes elf_raw_contents(const struct elf_file *f, const struct elf_section *s)
@@ -355,20 +322,6 @@ struct elf_bytes elf_raw_contents(const struct elf_file *f, const struct elf_sec
 	if (!s || s->type == SHT_NOBITS || s->type == SHT_NULL || !s->size)
 		return (struct elf_bytes){ NULL, 0 };
 	return file_bytes(f, s->offset, s->size);
-}
-
-struct elf_bytes elf_contents(const struct elf_file *f, struct elf_section *s)
-{
-	struct elf_bytes bytes = elf_raw_contents(f, s);
-
-	if (!elf_need(f, bytes))
-		bytes = (struct elf_bytes){ NULL, 0 };
-	return s && s->flags & SHF_COMPRESSED ? decompress(s, bytes) : bytes;
-}
-
-struct elf_bytes elf_named_contents(const struct elf_file *f, const char *name)
-{
-	return elf_contents(f, elf_section(f, name));
 }
 
 struct elf_bytes elf_at_address(const struct elf_file *f, uint64_t address)
@@ -385,6 +338,28 @@ struct elf_bytes elf_at_address(const struct elf_file *f, uint64_t address)
 			return (struct elf_bytes){ bytes.data + into, bytes.size - (size_t)into };
 	}
 	return (struct elf_bytes){ NULL, 0 };
+}
+
+int elf_symbols(const struct elf_file *f, uint32_t type, struct elf_symbols *out)
+{
+	const struct elf_section *s = elf_section_of(f, type);
+
+	if (!s)
+		return -ENOENT;
+	if (s->link >= f->section_count)
+		return E_FORMAT;
+	out->entries = elf_raw_contents(f, s);
+	out->names = elf_raw_contents(f, &f->sections[s->link]);
+	return elf_need(f, out->entries) && elf_need(f, out->names) ? 0 : E_FORMAT;
+}
+
+bool elf_symbol(const struct elf_symbols *symbols, size_t i, Elf64_Sym *out, const char **name)
+{
+	if (i >= symbols->entries.size / sizeof(*out))
+		return false;
+	memcpy(out, symbols->entries.data + i * sizeof(*out), sizeof(*out));
+	*name = elf_string(symbols->names, out->st_name) ?: "";
+	return true;
 }
 
 bool elf_is_code(const struct elf_file *f, uint64_t address)
@@ -419,30 +394,4 @@ bool elf_has_build_id(const struct elf_file *f, const char *hexadecimal)
 
 	elf_build_id_text(f, text, sizeof(text));
 	return *text && strcasecmp(text, hexadecimal) == 0;
-}
-
-bool elf_debuglink(const struct elf_file *f, const char **name, uint32_t *crc)
-{
-	struct elf_bytes s = elf_named_contents(f, ".gnu_debuglink");
-	const char *text = elf_string(s, 0);
-	size_t at = text ? (strlen(text) + 4) & ~(size_t)3 : 0;
-
-	if (!text || !*text || strchr(text, '/') || at + 4 > s.size)
-		return false;
-	*name = text;
-	*crc = load_u32(s.data + at);
-	return true;
-}
-
-bool elf_debugaltlink(const struct elf_file *f, const char **path, struct elf_bytes *build_id)
-{
-	struct elf_bytes s = elf_named_contents(f, ".gnu_debugaltlink");
-	const char *text = elf_string(s, 0);
-	size_t at = text ? strlen(text) + 1 : 0;
-
-	if (!text || !*text || at >= s.size || s.size - at > BUILD_ID_MAX)
-		return false;
-	*path = text;
-	*build_id = (struct elf_bytes){ s.data + at, s.size - at };
-	return true;
 }

@@ -8,6 +8,7 @@
 #ifndef PITOT_ELF_ELF_FILE_H
 #define PITOT_ELF_ELF_FILE_H
 
+#include <elf.h>
 #include <stdbool.h>
 
 #include "base/error.h"
@@ -32,6 +33,7 @@ struct elf_file {
 	const uint8_t *bytes;
 	size_t size;
 	struct sparse_file *source; /* that bytes are of, and are read by elf_need(); NULL: they are all there */
+	bool owns_source;
 	bool is_mapped; /* bytes are ours to unmap */
 	uint8_t *owned; /* or to free; else NULL */
 	uint16_t machine, type;
@@ -61,12 +63,16 @@ int elf_file_open_bytes(const void *bytes, size_t size, struct elf_file *out, st
 int elf_file_open_owned(uint8_t *bytes, size_t size, struct elf_file *out, struct error *e) MUST_USE;
 /* The same for a file of which only headers, names of sections and notes are read; it outlives the struct. */
 int elf_file_open_sparse(struct sparse_file *source, struct elf_file *out, struct error *e) MUST_USE;
+/* The same for a regular file; the descriptor stays the caller's. */
+int elf_file_open_fd(int fd, struct elf_file *out, struct error *e) MUST_USE;
 /* The vdso of this very process: the kernel gives all processes of one kind the same. */
 int elf_file_open_vdso(struct elf_file *out, struct error *e) MUST_USE;
 void elf_file_release(struct elf_file *f);
 
 /* The first section with this name, or NULL. */
 struct elf_section *elf_section(const struct elf_file *f, const char *name);
+/* The first of a type, or NULL. */
+struct elf_section *elf_section_of(const struct elf_file *f, uint32_t type);
 /*
  * What a section holds, decompressed if need be. None: NOBITS, beyond the file, broken, or no
  * memory.
@@ -86,6 +92,18 @@ bool elf_is_code(const struct elf_file *f, uint64_t address);
  * than 32 KiB.
  */
 const char *elf_string(struct elf_bytes strings, uint64_t offset);
+
+struct elf_symbols {
+	struct elf_bytes entries, names;
+};
+
+/*
+ * Reads the symbols of the first section of a type, SHT_SYMTAB or SHT_DYNSYM. 0; -ENOENT: there is none; E_FORMAT: it is broken, or
+ * too large to be read.
+ */
+int elf_symbols(const struct elf_file *f, uint32_t type, struct elf_symbols *out) MUST_USE;
+/* Symbol i and its name, "" when that is broken. false: there are no more. */
+bool elf_symbol(const struct elf_symbols *symbols, size_t i, Elf64_Sym *out, const char **name);
 
 /* Whether the build id is this text of hexadecimal digits. */
 bool elf_has_build_id(const struct elf_file *f, const char *hexadecimal);

@@ -60,15 +60,14 @@ static bool is_label(const char *name)
 }
 
 static int add_symbol(struct symbol_table *t, const struct elf_file *f, const Elf64_Sym *s,
-		      struct elf_bytes names)
+		      const char *name)
 {
 	unsigned type = ELF64_ST_TYPE(s->st_info);
-	const char *name = elf_string(names, s->st_name);
 	struct symbol symbol = { .start = s->st_value, .name = name, .rank = rank_of(s) };
 
 	if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
 		return 0;
-	if (!name || !*name || is_label(name) || !is_in_code(f, s))
+	if (!*name || is_label(name) || !is_in_code(f, s))
 		return 0;
 	if (t->symbols.count >= SYMBOLS_MAX)
 		return -ENOMEM;
@@ -81,23 +80,15 @@ static int add_symbol(struct symbol_table *t, const struct elf_file *f, const El
 /* The first section of a type: a file has one of each. */
 static int add_section(struct symbol_table *t, const struct elf_file *f, uint32_t type)
 {
-	struct elf_bytes bytes, names;
-	struct elf_section *s = NULL;
+	struct elf_symbols symbols;
+	const char *name;
+	Elf64_Sym symbol;
 
-	for (size_t i = 0; i < f->section_count && !s; i++)
-		if (f->sections[i].type == type)
-			s = &f->sections[i];
-	if (!s || s->link >= f->section_count)
+	if (elf_symbols(f, type, &symbols) < 0)
 		return 0;
-	bytes = elf_contents(f, s);
-	names = elf_contents(f, &f->sections[s->link]);
-	for (size_t at = 0; at + sizeof(Elf64_Sym) <= bytes.size; at += sizeof(Elf64_Sym)) {
-		Elf64_Sym symbol;
-
-		memcpy(&symbol, bytes.data + at, sizeof(symbol));
-		if (add_symbol(t, f, &symbol, names) < 0)
+	for (size_t i = 0; elf_symbol(&symbols, i, &symbol, &name); i++)
+		if (add_symbol(t, f, &symbol, name) < 0)
 			return -ENOMEM;
-	}
 	return 0;
 }
 

@@ -66,6 +66,7 @@ static void make(struct image *m, bool runtime)
 	memset(m, 0, sizeof(*m));
 	memcpy(m->head.e_ident, ELFMAG, SELFMAG);
 	m->head.e_ident[EI_CLASS] = ELFCLASS64;
+	m->head.e_ident[EI_DATA] = ELFDATA2LSB;
 	m->head.e_shoff = offsetof(struct image, sections);
 	m->head.e_shnum = 5;
 	m->head.e_shentsize = sizeof(Elf64_Shdr);
