@@ -12,8 +12,8 @@ TOP = HERE.parent.parent
 FILES = HERE / "python_frames"
 FLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra", f"-I{TOP / 'src'}"]
 SOURCES = [*sorted((TOP / "src/stack/python").glob("python_*.c")),
-           *(TOP / "src" / name for name in ("elf/cfa_expression.c", "elf/eh_frame.c", "elf/loaded_libraries.c", "base/safe_memory.c",
-                                             "base/error.c", "base/utf8.c"))]
+           *(TOP / "src" / name for name in ("elf/cfa_expression.c", "elf/eh_frame.c", "elf/elf_file.c", "elf/loaded_libraries.c",
+                                             "base/error.c", "base/safe_memory.c", "base/sparse_file.c", "base/utf8.c"))]
 
 PYTHONS = interpreters()
 KNOWN = [python for python in PYTHONS if is_known(python)]

@@ -4,14 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/bytes.h"
 #include "elf/eh_frame.h"
+#include "elf/elf_file.h"
 #include "elf/loaded_libraries.h"
 
-#define SECTIONS_MAX 4096
-#define PART_MAX (32u << 20) /* of symbols, and of their names */
 #define PATH_SIZE 4096
 
 void python_eval_add(struct python_eval *eval, uint64_t start, uint64_t end)
@@ -73,27 +71,6 @@ static int match_module(struct dl_phdr_info *info, size_t size, void *context)
 	return 1;
 }
 
-void *python_eval_read(int fd, uint64_t offset, uint64_t size, uint64_t max)
-{
-	uint8_t *p;
-
-	if (size == 0 || size > max || offset > INT64_MAX - size)
-		return NULL;
-	p = malloc(size);
-	for (uint64_t n = 0; p && n < size;) {
-		ssize_t count = pread(fd, p + n, size - n, (off_t)(offset + n));
-
-		if (count < 0 && errno == EINTR)
-			continue;
-		if (count <= 0) {
-			free(p);
-			return NULL;
-		}
-		n += (uint64_t)count;
-	}
-	return p;
-}
-
 bool python_eval_name(const char *name)
 {
 	size_t length = strlen("_PyEval_EvalFrameDefault");
@@ -104,65 +81,43 @@ bool python_eval_name(const char *name)
 	       (name[length] == 0 || name[length] == '.');
 }
 
-static void symbols_of(const struct module *m, const ElfW(Sym) * symbols, size_t count,
-		       const char *names, size_t names_size, struct python_eval *eval)
-{
-	for (size_t i = 0; i < count; i++) {
-		const ElfW(Sym) *s = &symbols[i];
-		uintptr_t start = m->bias + s->st_value;
-
-		if (ELF64_ST_TYPE(s->st_info) != STT_FUNC || s->st_shndx == SHN_UNDEF ||
-		    s->st_name >= names_size || start < m->text || start >= m->text_end ||
-		    s->st_size > m->text_end - start)
-			continue;
-		if (python_eval_name(names + s->st_name))
-			python_eval_add(eval, start, start + s->st_size);
-	}
-}
-
 /* The file is the one that was loaded, as far as its program headers tell. */
-static bool same_file(int fd, const ElfW(Ehdr) * head, const struct module *m)
+static bool same_file(const struct elf_file *f, const struct module *m)
 {
-	size_t size = m->header_count * sizeof(*m->headers);
-	_cleanup_free_ void *headers = NULL;
+	bool same = f->segment_count == m->header_count;
 
-	if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_ident[EI_CLASS] != ELFCLASS64 ||
-	    head->e_phnum != m->header_count || head->e_phentsize != sizeof(*m->headers) ||
-	    head->e_shentsize != sizeof(ElfW(Shdr)))
-		return false;
-	headers = python_eval_read(fd, head->e_phoff, size, PART_MAX);
-	return headers && memcmp(headers, m->headers, size) == 0;
+	for (size_t i = 0; same && i < m->header_count; i++) {
+		const struct elf_segment *s = &f->segments[i];
+		const ElfW(Phdr) *p = &m->headers[i];
+
+		same = s->type == p->p_type && s->flags == p->p_flags && s->offset == p->p_offset &&
+		       s->address == p->p_vaddr && s->file_size == p->p_filesz &&
+		       s->memory_size == p->p_memsz;
+	}
+	return same;
 }
 
 static void read_symtab(const struct module *m, struct python_eval *eval)
 {
 	_cleanup_close_ int fd = open(m->path, O_RDONLY | O_CLOEXEC);
-	_cleanup_free_ ElfW(Ehdr) *head = NULL;
-	_cleanup_free_ ElfW(Shdr) *sections = NULL;
+	struct elf_symbols symbols = { 0 };
+	struct elf_file f;
+	const char *name;
+	ElfW(Sym) s;
 
-	if (fd < 0)
+	if (fd < 0 || elf_file_open_fd(fd, &f, NULL) < 0)
 		return;
-	head = python_eval_read(fd, 0, sizeof(*head), sizeof(*head));
-	if (!head || !same_file(fd, head, m))
-		return;
-	sections = python_eval_read(fd, head->e_shoff, head->e_shnum * sizeof(*sections),
-				    SECTIONS_MAX * sizeof(*sections));
-	for (unsigned i = 0; sections && i < head->e_shnum; i++) {
-		_cleanup_free_ ElfW(Sym) *symbols = NULL;
-		_cleanup_free_ char *names = NULL;
-		uint64_t size;
+	if (!same_file(&f, m) || elf_symbols(&f, SHT_SYMTAB, &symbols) < 0)
+		symbols.entries.size = 0;
+	for (size_t i = 0; elf_symbol(&symbols, i, &s, &name); i++) {
+		uintptr_t start = m->bias + s.st_value;
 
-		if (sections[i].sh_type != SHT_SYMTAB || sections[i].sh_link >= head->e_shnum)
-			continue;
-		size = sections[sections[i].sh_link].sh_size;
-		symbols =
-			python_eval_read(fd, sections[i].sh_offset, sections[i].sh_size, PART_MAX);
-		names = python_eval_read(fd, sections[sections[i].sh_link].sh_offset, size,
-					 PART_MAX);
-		if (symbols && names && names[size - 1] == 0)
-			symbols_of(m, symbols, sections[i].sh_size / sizeof(*symbols), names, size,
-				   eval);
+		if (ELF64_ST_TYPE(s.st_info) == STT_FUNC && s.st_shndx != SHN_UNDEF &&
+		    start >= m->text && start < m->text_end && s.st_size <= m->text_end - start &&
+		    python_eval_name(name))
+			python_eval_add(eval, start, start + s.st_size);
 	}
+	elf_file_release(&f);
 }
 
 /*

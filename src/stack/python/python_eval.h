@@ -45,10 +45,5 @@ static inline bool python_eval_has(const struct python_eval *eval, uint64_t fram
 void python_eval_add(struct python_eval *eval, uint64_t start, uint64_t end);
 /* Whether a symbol is the evaluation, or a part of it. */
 bool python_eval_name(const char *name);
-/*
- * `size` bytes of a file in memory of their own; NULL: they are not there, are more than `max`, or
- * there is no memory.
- */
-void *python_eval_read(int fd, uint64_t offset, uint64_t size, uint64_t max);
 
 #endif
