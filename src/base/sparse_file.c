@@ -8,13 +8,16 @@
 
 #define PAGE UINT64_C(4096)
 #define CHUNK_SHIFT 14
+#define SIZE_BYTES_MAX ((uint64_t)1 << 40) /* of address space, not of memory */
 
 int sparse_file_open(struct sparse_file *f, int fd, uint64_t size)
 {
 	*f = (struct sparse_file){ .size = size, .fd = fd };
-	f->kept_end = (size + PAGE - 1) & ~(PAGE - 1);
-	f->chunks = calloc((size >> CHUNK_SHIFT) / 64 + 1, sizeof(*f->chunks));
-	f->bytes = reserve_memory(f->kept_end);
+	if (size <= SIZE_BYTES_MAX) {
+		f->kept_end = (size + PAGE - 1) & ~(PAGE - 1);
+		f->chunks = calloc((size >> CHUNK_SHIFT) / 64 + 1, sizeof(*f->chunks));
+		f->bytes = reserve_memory(f->kept_end);
+	}
 	if (f->chunks && f->bytes)
 		return 0;
 	sparse_file_close(f);

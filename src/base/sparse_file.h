@@ -21,7 +21,7 @@ struct sparse_file {
 	int fd; /* -1: closed */
 };
 
-/* Takes over the descriptor in any case. 0 or -ENOMEM. */
+/* Takes over the descriptor in any case. 0, or -ENOMEM, also for a file of more than 1 TiB. */
 int sparse_file_open(struct sparse_file *f, int fd, uint64_t size) MUST_USE;
 void sparse_file_close(struct sparse_file *f);
 

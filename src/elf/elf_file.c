@@ -228,17 +228,19 @@ int elf_file_open_sparse(struct sparse_file *source, struct elf_file *out, struc
 
 int elf_file_open_fd(int fd, struct elf_file *out, struct error *e)
 {
-	struct sparse_file *source = malloc(sizeof(*source));
-	struct elf_file f = { .source = source, .owns_source = true };
+	struct elf_file f = { .owns_source = true };
 	struct stat st;
 
-	if (!source || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
-	    sparse_file_open(source, fcntl(fd, F_DUPFD_CLOEXEC, 3), (uint64_t)st.st_size) < 0) {
-		free(source);
-		return error_set(e, E_FORMAT, "no file that can be read");
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0)
+		return error_set(e, E_FORMAT, "no ELF file");
+	f.source = malloc(sizeof(*f.source));
+	if (!f.source ||
+	    sparse_file_open(f.source, fcntl(fd, F_DUPFD_CLOEXEC, 3), (uint64_t)st.st_size) < 0) {
+		free(f.source);
+		return error_set(e, -ENOMEM, "out of memory");
 	}
-	f.bytes = source->bytes;
-	f.size = source->size;
+	f.bytes = f.source->bytes;
+	f.size = f.source->size;
 	return open_headers(&f, out, e);
 }
 

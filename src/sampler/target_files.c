@@ -13,7 +13,6 @@
 
 #define PAGE UINT64_C(4096)
 #define PATH_MAX_ 4608u /* of a path under /proc/PID/root */
-#define FILE_BYTES_MAX ((uint64_t)1 << 40) /* of address space, not of memory */
 #define COPIED_BYTES_MAX (64u << 10) /* of call frame information */
 #define OPEN_FILES_MAX 64u
 
@@ -238,7 +237,6 @@ static int try_open(const char *path, const struct target_mapped *mapped, bool c
 	 * and stat() name different ones for the same file.
 	 */
 	if (fstat(fd, st) == 0 && S_ISREG(st->st_mode) && st->st_size > 0 &&
-	    (uint64_t)st->st_size <= FILE_BYTES_MAX &&
 	    (certain || !mapped->inode || st->st_ino == mapped->inode))
 		return fd;
 	close(fd);
