@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/json_read.h"
+#include "base/path.h"
 #include "gpufl/gpufl_files.h"
 #include "upload/http.h"
 #include "upload/upload_cursor.h"
@@ -260,9 +261,9 @@ static void read_rejected(struct upload *u, const char *name, const struct http_
 
 /* A verdict, or a negative code. */
 static int send_window(struct upload *u, const struct upload_session *s,
-		       const struct upload_file *f, const struct upload_body *body)
+		       const struct gpufl_window *w, const struct upload_body *body)
 {
-	char texts[5][HEADER_BYTES], name[UPLOAD_ID_BYTES + sizeof(f->name)];
+	char texts[5][HEADER_BYTES], name[PATH_MAX];
 	const char *headers[] = { "Content-Type: application/x-ndjson",
 				  "Content-Encoding: gzip",
 				  texts[0],
@@ -274,12 +275,12 @@ static int send_window(struct upload *u, const struct upload_session *s,
 	struct http_response a = { 0 };
 	int r;
 
-	snprintf(name, sizeof(name), "%s/%s", s->id, f->name);
+	snprintf(name, sizeof(name), "%s/%s", s->id, base_name(w->path));
 	snprintf(texts[0], HEADER_BYTES, "X-GpuFlight-Session-Id: %s", s->id);
 	if (body->window_id[0]) {
 		snprintf(texts[1], HEADER_BYTES, "X-GpuFlight-Window-Id: %s", body->window_id);
 		snprintf(texts[2], HEADER_BYTES, "X-GpuFlight-Window-Channel: %s",
-			 upload_channel_name(f));
+			 upload_channel_name(w));
 		snprintf(texts[3], HEADER_BYTES, "X-GpuFlight-Window-Sequence: %llu",
 			 (unsigned long long)body->sequence);
 		snprintf(texts[4], HEADER_BYTES, "X-GpuFlight-Window-CRC32: %llu",
@@ -304,17 +305,17 @@ static bool is_known(const struct upload *u, const struct upload_session *s, con
 }
 
 /* The cursor's name of a part, while the others are missing. */
-static const char *part_name(char name[PATH_MAX], const struct upload_file *f, unsigned part)
+static const char *part_name(char name[PATH_MAX], const struct gpufl_window *w, unsigned part)
 {
-	snprintf(name, PATH_MAX, "%s#%u", f->name, part);
+	snprintf(name, PATH_MAX, "%s#%u", base_name(w->path), part);
 	return name;
 }
 
 /* 0: the server has it; 1: it is left out; or a negative code. */
-static int upload_file(struct upload *u, const struct upload_session *s,
-		       const struct upload_file *f, uint64_t *lines)
+static int upload_window(struct upload *u, const struct upload_session *s,
+			 const struct gpufl_window *w, uint64_t *lines)
 {
-	struct upload_reader reader = { .session = s, .file = f };
+	struct upload_reader reader = { .session = s, .window = w };
 	struct upload_body body = { 0 };
 	char name[PATH_MAX];
 	int r = ACCEPTED;
@@ -324,12 +325,13 @@ static int upload_file(struct upload *u, const struct upload_session *s,
 		if (r == E_FORMAT || r == E_LIMIT) {
 			warn(u, "%s; it is left out", u->error->text);
 			r = REFUSED;
-		} else if (r == 0 && !is_known(u, s, part_name(name, f, part))) {
-			r = send_window(u, s, f, &body);
+		} else if (r == 0 && !is_known(u, s, part_name(name, w, part))) {
+			r = send_window(u, s, w, &body);
 			*lines += r == ACCEPTED ? body.lines : 0;
 			if (r == ACCEPTED)
 				r = upload_cursor_add_file(&u->cursor, s->id,
-							   body.is_last ? f->name : name, u->error);
+							   body.is_last ? base_name(w->path) : name,
+							   u->error);
 		}
 		upload_body_release(&body);
 	}
@@ -372,19 +374,19 @@ static int upload_session(struct upload *u, const struct upload_session *s)
 	uint64_t lines = 0, refused = 0;
 	int r = 0;
 
-	for (size_t i = 0; i < s->files.count && r >= 0; i++) {
-		const struct upload_file *f = &s->files.data[i];
+	for (size_t i = 0; i < s->windows.count && r >= 0; i++) {
+		const struct gpufl_window *w = &s->windows.data[i];
 
-		if (is_known(u, s, f->name)) {
+		if (is_known(u, s, base_name(w->path))) {
 			u->result->known_files++;
 			continue;
 		}
-		r = u->options->dry_run ? 0 : upload_file(u, s, f, &lines);
-		u->done += f->bytes;
+		r = u->options->dry_run ? 0 : upload_window(u, s, w, &lines);
+		u->done += w->bytes;
 		refused += r > 0;
 		if (r == 0) {
 			u->result->files++;
-			u->result->bytes += f->bytes;
+			u->result->bytes += w->bytes;
 		}
 	}
 	u->result->refused_files += refused;
@@ -413,15 +415,16 @@ static int upload_sessions(struct upload *u)
 	for (size_t i = 0; i < u->sessions.all.count; i++) {
 		const struct upload_session *s = &u->sessions.all.data[i];
 
-		for (size_t n = 0; n < s->files.count && !is_completed(u, s); n++)
-			u->total +=
-				is_known(u, s, s->files.data[n].name) ? 0 : s->files.data[n].bytes;
+		for (size_t n = 0; n < s->windows.count && !is_completed(u, s); n++)
+			u->total += is_known(u, s, base_name(s->windows.data[n].path))
+					    ? 0
+					    : s->windows.data[n].bytes;
 	}
 	for (size_t i = 0; i < u->sessions.all.count && r >= 0; i++) {
 		const struct upload_session *s = &u->sessions.all.data[i];
 
 		if (is_completed(u, s)) {
-			u->result->known_files += s->files.count;
+			u->result->known_files += s->windows.count;
 			continue;
 		}
 		u->result->sessions++;

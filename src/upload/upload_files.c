@@ -1,6 +1,5 @@
 #include "upload/upload_files.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,59 +12,23 @@
 
 #include "base/io.h"
 #include "base/json_read.h"
+#include "base/path.h"
+#include "base/search.h"
 
+#define LOCK ".gpufl-session.lock"
 #define STALE_S 30 /* a log without a shutdown that nobody has written to for so long is complete */
 #define HEAD_BYTES 65536 /* of a log: has the first line's time, or its last line */
 #define PACKED_MAX ((size_t)30 << 20) /* what the service takes, less headers */
 #define RAW_MAX ((size_t)128 << 20)
 #define PART_BYTES ((size_t)28 << 20) /* of text: gzip never makes more than PACKED_MAX of it */
-#define LOSS_MARKER ".gpufl-transport-loss."
 
-/* In the order in which they are sent; the last is the oldest releases' name of the first. */
-static const char *const channels[] = { "device", "scope", "system", "sass", "kernel" };
+/* In the order in which they are sent. */
+static const char *const channels[GPUFL_LOG_CHANNELS] = { "device", "scope", "system", "sass",
+							  "kernel" };
 
-const char *upload_channel_name(const struct upload_file *f)
+const char *upload_channel_name(const struct gpufl_window *w)
 {
-	return channels[f->channel];
-}
-
-/* ---- names ---- */
-
-/* "device.12.log.gz". */
-static bool parse_name(const char *name, struct upload_file *f)
-{
-	const char *p = name;
-	size_t length;
-
-	*f = (struct upload_file){ .number = UINT64_MAX };
-	for (f->channel = 0; f->channel < ARRAY_SIZE(channels); f->channel++) {
-		length = strlen(channels[f->channel]);
-		if (!strncmp(name, channels[f->channel], length) && name[length] == '.')
-			break;
-	}
-	if (f->channel == ARRAY_SIZE(channels))
-		return false;
-	p += length + 1;
-	if (isdigit((unsigned char)*p)) {
-		char *end;
-
-		f->number = strtoull(p, &end, 10);
-		if (*end != '.' || f->number == UINT64_MAX)
-			return false;
-		p = end + 1;
-	}
-	f->packed = !strcmp(p, "log.gz");
-	return f->packed || !strcmp(p, "log");
-}
-
-/* "app.device.12.log.gz". */
-static bool parse_flat_name(const char *name, struct upload_file *f)
-{
-	const char *dot = strchr(name, '.');
-
-	while (dot && !parse_name(dot + 1, f))
-		dot = strchr(dot + 1, '.');
-	return dot && dot > name;
+	return channels[w->channel];
 }
 
 /* What may stand in a header. */
@@ -78,47 +41,16 @@ static bool is_session_id(const char *name)
 		       length;
 }
 
-static int by_order(const void *a, const void *b)
-{
-	const struct upload_file *f = a, *g = b;
-
-	if (f->channel != g->channel)
-		return f->channel < g->channel ? -1 : 1;
-	if (f->number != g->number)
-		return f->number < g->number ? -1 : 1;
-	return f->packed - g->packed;
-}
-
-/* Of both forms of a log the plain one counts, as for gpufl's readers: the other may not be complete. */
-static void sort_files(struct upload_session *s)
-{
-	size_t kept = 0;
-
-	if (s->files.count)
-		qsort(s->files.data, s->files.count, sizeof(*s->files.data), by_order);
-	for (size_t i = 0; i < s->files.count; i++) {
-		const struct upload_file *f = &s->files.data[i];
-		const struct upload_file *last = kept ? &s->files.data[kept - 1] : NULL;
-
-		if (!last || f->channel != last->channel || f->number != last->number)
-			s->files.data[kept++] = *f;
-	}
-	s->files.count = kept;
-}
-
 /* ---- sessions ---- */
 
 /* "ts_ns" and "session_id" of its first line: 0 and "" where it has none. */
-static uint64_t read_head(const char *directory, const struct upload_file *f,
-			  char id[UPLOAD_ID_BYTES])
+static uint64_t read_head(const struct gpufl_window *w, char id[UPLOAD_ID_BYTES])
 {
-	char path[PATH_MAX], line[HEAD_BYTES] = "";
+	char line[HEAD_BYTES] = "";
 	struct json_found start = { .text = "" }, session;
-	gzFile file;
+	gzFile file = gzopen(w->path, "rbe");
 
 	*id = '\0';
-	snprintf(path, sizeof(path), "%s/%s", directory, f->name);
-	file = gzopen(path, "rbe");
 	if (!file)
 		return 0;
 	if (!gzgets(file, line, sizeof(line)))
@@ -132,26 +64,27 @@ static uint64_t read_head(const char *directory, const struct upload_file *f,
 		       : 0;
 }
 
-/* Whether a process has it locked. */
-static bool is_locked(int directory)
+/* Whether a process has it locked, or it has what is not published. */
+static bool is_running(const char *folder)
 {
 	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	_cleanup_close_ int fd =
-		openat(directory, ".gpufl-session.lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	_cleanup_close_ int directory = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int fd = openat(directory, LOCK, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
-	return fd >= 0 && fcntl(fd, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
+	return (fd >= 0 && fcntl(fd, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK) ||
+	       faccessat(directory, ".tmp", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* Of a plain log without a number, which may be written still: gpufl before version 1.3 has them. */
-static bool is_active(int directory, const struct upload_file *f, const struct stat *st)
+static bool is_active(const struct gpufl_window *w, const struct stat *st)
 {
 	char text[HEAD_BYTES + 1], *line;
 	_cleanup_close_ int fd = -1;
 	ssize_t n = 0;
 
-	if (f->packed || f->number != UINT64_MAX || time(NULL) - st->st_mtime > STALE_S)
+	if (w->rank || w->number != UINT64_MAX || time(NULL) - st->st_mtime > STALE_S)
 		return false;
-	fd = openat(directory, f->name, O_RDONLY | O_CLOEXEC);
+	fd = open(w->path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0)
 		n = pread(fd, text, HEAD_BYTES, MAX(st->st_size - HEAD_BYTES, 0));
 	text[MAX(n, 0)] = '\0';
@@ -162,26 +95,29 @@ static bool is_active(int directory, const struct upload_file *f, const struct s
 	return !strstr(line ? line : text, "\"type\":\"shutdown\"");
 }
 
-static int add_file(struct upload_session *s, int directory, const char *name,
-		    struct upload_file *f)
+/* Takes the window's path, unless it is not sent. */
+static int add_window(struct upload_session *s, struct gpufl_window *w)
 {
 	struct stat st;
+	int r;
 
-	if (fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
-	    !st.st_size)
+	if (w->channel == GPUFL_LOSS_MARKER || lstat(w->path, &st) < 0 || !S_ISREG(st.st_mode))
 		return 0;
-	snprintf(f->name, sizeof(f->name), "%s", name);
-	if (is_active(directory, f, &st)) {
+	if (is_active(w, &st)) {
 		s->running = true;
 		return 0;
 	}
-	f->bytes = (uint64_t)st.st_size;
-	return vec_push(&s->files, *f);
+	r = vec_push(&s->windows, *w);
+	if (r == 0)
+		w->path = NULL;
+	return r;
 }
 
 static void release_session(struct upload_session *s)
 {
-	vec_release(&s->files);
+	for (size_t i = 0; i < s->windows.count; i++)
+		free(s->windows.data[i].path);
+	vec_release(&s->windows);
 	free(s->path);
 }
 
@@ -189,32 +125,29 @@ static void release_session(struct upload_session *s)
 static int add_folder(struct upload_sessions *all, const char *log_path, const char *id)
 {
 	struct upload_session s = { .start_ns = 0 };
+	struct gpufl_folder folder;
 	char unused[UPLOAD_ID_BYTES];
-	struct upload_file f;
-	struct dirent *entry;
-	int r = 0;
-	DIR *d;
+	int r;
 
 	if (!is_session_id(id))
 		return 0;
 	snprintf(s.id, sizeof(s.id), "%s", id);
 	if (asprintf(&s.path, "%s/%s", log_path, id) < 0)
 		return -ENOMEM;
-	d = opendir(s.path);
 	/* Before the list: what ends meanwhile is complete the next time. */
-	s.running = d && is_locked(dirfd(d));
-	while (d && r == 0 && (entry = readdir(d))) {
-		s.lossy |= !strncmp(entry->d_name, LOSS_MARKER, strlen(LOSS_MARKER));
-		s.running |= !strcmp(entry->d_name, ".tmp");
-		if (parse_name(entry->d_name, &f))
-			r = add_file(&s, dirfd(d), entry->d_name, &f);
+	s.running = is_running(s.path);
+	r = gpufl_folder_list(s.path, 0, channels, &folder) == -ENOMEM ? -ENOMEM : 0;
+	for (size_t i = 0; i < folder.windows.count && r == 0; i++) {
+		struct gpufl_window *w = &folder.windows.data[i];
+
+		s.lossy |= w->channel == GPUFL_LOSS_MARKER;
+		if (w->group == strlen(s.path) + 1)
+			r = add_window(&s, w);
 	}
-	if (d)
-		closedir(d);
-	sort_files(&s);
-	if (s.files.count)
-		s.start_ns = read_head(s.path, &s.files.data[0], unused);
-	if (r == 0 && (s.files.count || s.running || s.lossy))
+	gpufl_folder_release(&folder);
+	if (s.windows.count)
+		s.start_ns = read_head(&s.windows.data[0], unused);
+	if (r == 0 && (s.windows.count || s.running || s.lossy))
 		r = vec_push(&all->all, s);
 	else
 		release_session(&s);
@@ -222,14 +155,14 @@ static int add_folder(struct upload_sessions *all, const char *log_path, const c
 }
 
 /* A log beside the folders, of gpufl 1.1: its first line has its session. */
-static int add_flat(struct upload_sessions *all, const char *log_path, int directory,
-		    const char *name, struct upload_file *f)
+static int add_flat(struct upload_sessions *all, const char *log_path, struct gpufl_window *w)
 {
 	struct upload_session *s = all->all.data, made = { 0 };
 	size_t i = 0;
 
-	snprintf(f->name, sizeof(f->name), "%s", name);
-	made.start_ns = read_head(log_path, f, made.id);
+	if (w->group < strlen(log_path) + 3) /* a prefix, and its dot */
+		return 0;
+	made.start_ns = read_head(w, made.id);
 	if (!*made.id)
 		return 0;
 	while (i < all->all.count &&
@@ -242,31 +175,21 @@ static int add_flat(struct upload_sessions *all, const char *log_path, int direc
 			return -ENOMEM;
 		}
 	}
-	return add_file(&all->all.data[i], directory, name, f);
+	return add_window(&all->all.data[i], w);
 }
 
-static int by_start(const void *a, const void *b)
-{
-	const struct upload_session *s = a, *t = b;
-
-	if (s->start_ns != t->start_ns)
-		return s->start_ns < t->start_ns ? -1 : 1;
-	return strcmp(s->id, t->id);
-}
+ORDER(by_start, struct upload_session, UP(start_ns) ?: strcmp(a->id, b->id))
 
 bool upload_is_session(const char *path)
 {
-	struct upload_file unused;
-	struct dirent *entry;
-	DIR *d = opendir(path);
-	bool found = false;
+	char lock[PATH_MAX + 32];
+	struct gpufl_folder folder;
+	bool found = gpufl_folder_list(path, 0, channels, &folder) == 0 && folder.windows.count &&
+		     folder.windows.data[0].group == strlen(path) + 1;
 
-	while (d && !found && (entry = readdir(d)))
-		found = parse_name(entry->d_name, &unused) ||
-			!strncmp(entry->d_name, ".gpufl-session.lock", 19);
-	if (d)
-		closedir(d);
-	return found;
+	gpufl_folder_release(&folder);
+	snprintf(lock, sizeof(lock), "%s/" LOCK, path);
+	return found || access(lock, F_OK) == 0;
 }
 
 static void keep_only(struct upload_sessions *s, const char *only)
@@ -285,26 +208,25 @@ int upload_sessions_list(const char *log_path, const char *only, struct upload_s
 			 struct error *e)
 {
 	DIR *d = opendir(log_path);
+	struct gpufl_folder flat;
 	struct dirent *entry;
-	struct upload_file f;
-	int r = 0;
+	int r;
 
 	*out = (struct upload_sessions){ 0 };
 	if (!d)
 		return error_errno(e, errno, "cannot read '%s'", log_path);
+	r = gpufl_folder_list(log_path, 0, channels, &flat);
+	for (size_t i = 0; i < flat.windows.count && r == 0; i++)
+		r = add_flat(out, log_path, &flat.windows.data[i]);
+	gpufl_folder_release(&flat);
 	while (r == 0 && (entry = readdir(d)))
-		r = parse_flat_name(entry->d_name, &f)
-			    ? add_flat(out, log_path, dirfd(d), entry->d_name, &f)
-			    : add_folder(out, log_path, entry->d_name);
+		r = add_folder(out, log_path, entry->d_name);
 	closedir(d);
 	if (r < 0) {
 		upload_sessions_release(out);
 		return error_set(e, r, "out of memory");
 	}
-	for (size_t i = 0; i < out->all.count; i++)
-		sort_files(&out->all.data[i]);
-	if (out->all.count)
-		qsort(out->all.data, out->all.count, sizeof(*out->all.data), by_start);
+	vec_sort(&out->all, by_start);
 	if (only)
 		keep_only(out, only);
 	return 0;
@@ -320,21 +242,21 @@ void upload_sessions_release(struct upload_sessions *s)
 /* ---- bodies ---- */
 
 /* Without one, or with one of another file, the window has no identity. */
-static void read_sidecar(const struct upload_session *s, const struct upload_file *f,
+static void read_sidecar(const struct upload_session *s, const struct gpufl_window *w,
 			 struct upload_body *b)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	struct json_found id, sequence, crc, file;
 	char path[PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s/.gpufl-window.%s.%llu.json", s->path, channels[f->channel],
-		 (unsigned long long)f->number);
+	snprintf(path, sizeof(path), "%s/.gpufl-window.%s.%llu.json", s->path, channels[w->channel],
+		 (unsigned long long)w->number);
 	if (io_read_file(path, HEAD_BYTES, &text) < 0 ||
 	    json_find(text.data, text.length, "window_id", &id, NULL) < 0 ||
 	    json_find(text.data, text.length, "window_sequence", &sequence, NULL) < 0 ||
 	    json_find(text.data, text.length, "payload_crc32", &crc, NULL) < 0 ||
 	    json_find(text.data, text.length, "payload_file", &file, NULL) < 0 ||
-	    !is_session_id(id.text) || strcmp(file.text, f->name) != 0)
+	    !is_session_id(id.text) || strcmp(file.text, base_name(w->path)) != 0)
 		return;
 	memcpy(b->window_id, id.text, strlen(id.text) + 1);
 	b->sequence = strtoull(sequence.text, NULL, 10);
@@ -388,7 +310,7 @@ static int read_whole(const struct upload_reader *r, const char *path, struct up
 	if (rc < 0)
 		return rc == E_LIMIT ? rc
 				     : error_set(e, rc, "cannot be read: %s", error_code_text(rc));
-	read_sidecar(r->session, r->file, b);
+	read_sidecar(r->session, r->window, b);
 	b->is_last = true;
 	rc = check_gzip(b, e);
 	if (rc == 0 && b->window_id[0] &&
@@ -426,7 +348,7 @@ static int read_part(struct upload_reader *r, struct upload_body *b, struct erro
 	if (n > 0)
 		r->rest.length += (size_t)n;
 	gzerror(r->in, &state);
-	if (n < 0 || state != Z_OK || (r->file->packed && gzdirect(r->in)))
+	if (n < 0 || state != Z_OK || (r->window->rank && gzdirect(r->in)))
 		return error_set(e, E_FORMAT, "is damaged: it is no whole gzip");
 	length = r->rest.length;
 	if (length > PART_BYTES) {
@@ -448,12 +370,11 @@ static int read_part(struct upload_reader *r, struct upload_body *b, struct erro
 int upload_reader_next(struct upload_reader *r, struct upload_body *out, struct error *e)
 {
 	struct error why = { 0 };
-	char path[PATH_MAX];
+	const char *path = r->window->path;
 	int rc = E_LIMIT;
 
 	*out = (struct upload_body){ 0 };
-	snprintf(path, sizeof(path), "%s/%s", r->session->path, r->file->name);
-	if (r->file->packed && !r->in)
+	if (r->window->rank && !r->in)
 		rc = read_whole(r, path, out, &why);
 	if (rc == E_LIMIT) {
 		upload_body_release(out);
@@ -466,7 +387,7 @@ int upload_reader_next(struct upload_reader *r, struct upload_body *out, struct 
 	if (rc == 0)
 		return 0;
 	upload_body_release(out);
-	return error_set(e, rc, "'%s/%s' %s", r->session->id, r->file->name, why.text);
+	return error_set(e, rc, "'%s/%s' %s", r->session->id, base_name(r->window->path), why.text);
 }
 
 void upload_reader_release(struct upload_reader *r)

@@ -13,16 +13,9 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
+#include "gpufl/gpufl_folder.h"
 
 #define UPLOAD_ID_BYTES 64
-
-struct upload_file {
-	char name[256];
-	unsigned channel;
-	uint64_t number; /* UINT64_MAX: the one without, which is the last */
-	bool packed; /* .gz */
-	uint64_t bytes;
-};
 
 struct upload_session {
 	char id[UPLOAD_ID_BYTES];
@@ -30,7 +23,7 @@ struct upload_session {
 	uint64_t start_ns; /* of its job_start; 0: there is none */
 	bool running; /* something writes it, or has left what cannot be published */
 	bool lossy; /* has a loss marker */
-	VEC(struct upload_file) files;
+	VEC(struct gpufl_window) windows;
 };
 
 struct upload_sessions {
@@ -56,7 +49,7 @@ struct upload_body {
 
 struct upload_reader {
 	const struct upload_session *session;
-	const struct upload_file *file;
+	const struct gpufl_window *window;
 	struct gzFile_s *in; /* of a log in parts */
 	struct strbuf rest; /* read, but not sent */
 };
@@ -67,6 +60,6 @@ int upload_reader_next(struct upload_reader *r, struct upload_body *out,
 void upload_reader_release(struct upload_reader *r);
 void upload_body_release(struct upload_body *b);
 
-const char *upload_channel_name(const struct upload_file *f);
+const char *upload_channel_name(const struct gpufl_window *w);
 
 #endif

@@ -7,17 +7,24 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gpufl/gpufl_folder.h"
 #include "import/gpufl/import_input.h"
 #include "import/gpufl/import_session.h"
 
+#define DEPTH_MAX 3u /* folders in folders */
 #define SESSIONS_MAX 64u /* of a group */
+
+/* Scopes first: kernels name them. */
+static const char *const channels[GPUFL_LOG_CHANNELS] = { "scope", "device", "kernel", "system",
+							  "sass" };
 
 struct import {
 	const struct import_options *options;
 	const char *directory;
 	struct import_result *result;
 	struct error *error;
-	struct input input;
+	struct gpufl_folder folder;
+	uint64_t bytes; /* of its windows */
 	struct record record;
 	uint64_t read_bytes; /* of files before this one */
 	VEC(struct import_session *) sessions; /* of the group */
@@ -112,13 +119,12 @@ static int tell(struct import *x, const struct log_lines *l)
 		return -ECANCELED;
 	if (x->options->progress)
 		x->options->progress(x->options->progress_user,
-				     x->read_bytes + (uint64_t)MAX(gzoffset(l->file), 0),
-				     x->input.bytes);
+				     x->read_bytes + (uint64_t)MAX(gzoffset(l->file), 0), x->bytes);
 	return 0;
 }
 
 /* A file of one object. */
-static int read_marker(struct import *x, const struct input_file *f)
+static int read_marker(struct import *x, const struct gpufl_window *f)
 {
 	struct log_lines l;
 	int rc = log_lines_open(&l, f->path, x->error);
@@ -132,7 +138,7 @@ static int read_marker(struct import *x, const struct input_file *f)
 	return MIN(rc, 0);
 }
 
-static int read_file(struct import *x, const struct input_file *f)
+static int read_file(struct import *x, const struct gpufl_window *f)
 {
 	const char *name = f->path + f->group;
 	struct log_lines l;
@@ -156,27 +162,27 @@ static int read_file(struct import *x, const struct input_file *f)
 	return rc;
 }
 
-static bool is_one_group(const struct input_file *a, const struct input_file *b)
+static bool is_one_group(const struct gpufl_window *a, const struct gpufl_window *b)
 {
 	return a->group == b->group && !memcmp(a->path, b->path, a->group);
 }
 
 static int read_files(struct import *x)
 {
-	const struct input_file *f = x->input.files.data, *end = f + x->input.files.count;
+	const struct gpufl_window *f = x->folder.windows.data, *end = f + x->folder.windows.count;
 	uint64_t next = 1; /* window of the channel */
 	int rc = 0;
 
 	for (; f < end && rc >= 0; f++) {
-		bool starts = f == x->input.files.data || !is_one_group(f, f - 1);
+		bool starts = f == x->folder.windows.data || !is_one_group(f, f - 1);
 
 		if (starts)
 			rc = end_sessions(x, rc);
 		if (starts || f->channel != f[-1].channel)
 			next = 1;
 		if (rc >= 0)
-			rc = f->channel == INPUT_MARKER ? read_marker(x, f) : read_file(x, f);
-		if (f->channel == INPUT_MARKER || f->number == UINT64_MAX)
+			rc = f->channel == GPUFL_LOSS_MARKER ? read_marker(x, f) : read_file(x, f);
+		if (f->channel == GPUFL_LOSS_MARKER || f->number == UINT64_MAX)
 			continue;
 		if (f->number > next)
 			lose(x, loss_reason_missing_segment, f->number - next,
@@ -193,10 +199,14 @@ int gpufl_read(const char *path, const struct import_options *options, const cha
 	struct import x = {
 		.options = options, .directory = directory, .result = result, .error = e ? e : &none
 	};
-	int rc = input_list(path, &x.input, x.error);
+	int rc = gpufl_folder_list(path, DEPTH_MAX, channels, &x.folder);
 
 	*result = (struct import_result){ 0 };
-	if (rc >= 0 && !x.input.files.count)
+	if (rc < 0)
+		error_errno(x.error, -rc, "cannot read '%s'", path);
+	for (size_t i = 0; i < x.folder.windows.count; i++)
+		x.bytes += x.folder.windows.data[i].bytes;
+	if (rc >= 0 && !x.folder.windows.count)
 		rc = error_set(x.error, -ENODATA,
 			       "'%s' has no logs of gpufl: they are named like device.log or "
 			       "device.1.log.gz, in the folder or in one for each session",
@@ -209,6 +219,6 @@ int gpufl_read(const char *path, const struct import_options *options, const cha
 			       (unsigned long long)result->files);
 	record_release(&x.record);
 	vec_release(&x.sessions);
-	input_release(&x.input);
+	gpufl_folder_release(&x.folder);
 	return rc;
 }
