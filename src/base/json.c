@@ -118,6 +118,13 @@ void json_end(struct json *j)
 	strbuf_addc(j->out, j->is_array[j->depth] ? ']' : '}');
 }
 
+void json_finish(struct json *j)
+{
+	while (j->depth)
+		json_end(j);
+	strbuf_addc(j->out, '\n');
+}
+
 void json_key(struct json *j, const char *key)
 {
 	separate(j);

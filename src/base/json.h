@@ -29,6 +29,7 @@ struct json {
 void json_object(struct json *j);
 void json_array(struct json *j);
 void json_end(struct json *j);			/* closes the innermost object or array */
+void json_finish(struct json *j);		/* closes all of them, and the line */
 void json_key(struct json *j, const char *key);
 void json_string(struct json *j, const char *text);	/* NULL writes null */
 void json_bytes(struct json *j, const char *text, size_t length);

@@ -106,10 +106,8 @@ static int run_devices(struct context *c, int argc, char **argv)
 		else
 			device_text(&out, c->color, &device);
 	}
-	if (c->json) {
-		json_end(&json);
-		strbuf_addc(&out, '\n');
-	}
+	if (c->json)
+		json_finish(&json);
 	return cli_print(c, &out);
 }
 

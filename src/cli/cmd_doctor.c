@@ -37,9 +37,7 @@ static void doctor_json(const struct check *checks, size_t count, bool can_recor
 		json_key_string(&json, "advice", checks[i].advice[0] ? checks[i].advice : NULL);
 		json_end(&json);
 	}
-	json_end(&json);
-	json_end(&json);
-	strbuf_addc(out, '\n');
+	json_finish(&json);
 }
 
 /* Appends folded text; its first line continues the current one. */

@@ -192,8 +192,7 @@ static int print_json(const struct context *c, const char *path, const struct ex
 	json_key_u64(&j, "unlinked", result->unlinked);
 	json_key_u64(&j, "unpaired", result->unpaired);
 	json_key_u64(&j, "crowded", result->crowded);
-	json_end(&j);
-	strbuf_addc(&out, '\n');
+	json_finish(&j);
 	return cli_print(c, &out);
 }
 

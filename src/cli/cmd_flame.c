@@ -20,9 +20,6 @@ static const char *const by_choices[] = { "stack",  "thread", "stream", "process
 					  "device", "scope",  NULL };
 enum { BY_STACK, BY_THREAD, BY_STREAM, BY_PROCESS, BY_DEVICE, BY_SCOPE };
 
-static const char *const graph_choices[] = { "launch", "capture", NULL };
-enum { GRAPHS_BY_LAUNCH, GRAPHS_BY_CAPTURE };
-
 static const char *option_output, *option_focus, *option_ignore, *option_diff,
 	*option_least = "0.5", *option_title, *option_scope;
 static struct option_list option_where;
@@ -73,10 +70,9 @@ static const struct option options[] = {
 	       .given = &least_given),
 	OPTION(U64, "depth", 0, option_depth, "N", "text: levels that are shown (default all)",
 	       .given = &depth_given),
-	OPTION(ENUM, "graph-stacks", 0, option_graphs, "WHICH",
-	       "put kernels of CUDA graphs below the stack of the graph's launch (default), or "
-	       "capture: below the stack that captured them",
-	       .choices = graph_choices),
+	GRAPHS_OPTION(option_graphs,
+		      "put kernels of CUDA graphs below the stack of the graph's launch (default), "
+		      "or capture: below the stack that captured them"),
 	FLAG("lines", 0, option_lines,
 	     "each line of a Python function is a frame of its own (default, but not with "
 	     "--diff); with --no-lines each function is one",
@@ -260,7 +256,7 @@ static int make_options(const struct context *c, const struct trace *t, const st
 		.interpreter = option_interpreter,
 		.only_kernels = option_xpu_perf,
 		.scope = option_scope,
-		.captures = option_graphs == GRAPHS_BY_CAPTURE,
+		.captures = option_graphs,
 	};
 	return window_resolve(c, t, &option_window, &o->since_ns, &o->until_ns);
 }
@@ -349,8 +345,7 @@ static int write_file(const struct context *c, const struct flame *f, const stru
 		json_key_string(&j, "format", s->format->file.name);
 		json_key_u64(&j, "bytes", bytes);
 		json_key_u64(&j, "frames", f->tree.nodes.count - 1);
-		json_end(&j);
-		strbuf_addc(&out, '\n');
+		json_finish(&j);
 		return cli_print(c, &out);
 	}
 	if (s->to_file) {

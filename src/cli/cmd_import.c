@@ -66,9 +66,7 @@ static int print_json(const struct context *c, const char *directory,
 	for (uint32_t id = 1; id <= TABLE_MAX; id++)
 		if (result->rows[id])
 			json_key_u64(&j, schema_table(id)->name, result->rows[id]);
-	json_end(&j);
-	json_end(&j);
-	strbuf_addc(&out, '\n');
+	json_finish(&j);
 	return cli_print(c, &out);
 }
 

@@ -244,9 +244,7 @@ static void print_json(const struct listing *l, const char *name, struct strbuf 
 		json_key_known(&j, "passes", m->passes, m->passes);
 		json_end(&j);
 	}
-	json_end(&j);
-	json_end(&j);
-	strbuf_addc(out, '\n');
+	json_finish(&j);
 }
 
 static int list_chips(const struct context *c, void *cupti)
@@ -266,10 +264,8 @@ static int list_chips(const struct context *c, void *cupti)
 		else
 			strbuf_addf(&out, "%s\n", *names);
 	}
-	if (c->json) {
-		json_end(&j);
-		strbuf_addc(&out, '\n');
-	}
+	if (c->json)
+		json_finish(&j);
 	return cli_print(c, &out);
 }
 

@@ -17,8 +17,6 @@ static uint64_t option_top = 10, option_callers = 2, option_process, option_devi
 static struct window_options option_window;
 static bool top_given, process_given, device_given, stream_given, option_full_names, scopes_given,
 	option_system, option_stalls, option_counters, option_force;
-static const char *const graph_choices[] = { "launch", "capture", NULL };
-enum { GRAPHS_BY_LAUNCH, GRAPHS_BY_CAPTURE };
 
 static int option_by = HOTSPOT_KERNEL, option_graphs, option_scopes;
 static const char *option_kernel, *option_scope, *option_source, *option_output;
@@ -42,10 +40,9 @@ static const struct option options[] = {
 	OPTION(U64, "callers", 0, option_callers, "N",
 	       "lines that are named for each kernel, at most 8 (default 2; 0: none)"),
 	WINDOW_OPTIONS(option_window),
-	OPTION(ENUM, "graph-stacks", 0, option_graphs, "WHICH",
-	       "what launched kernels of CUDA graphs: the line of the graph's launch (default), "
-	       "or capture: the line that captured them",
-	       .choices = graph_choices),
+	GRAPHS_OPTION(option_graphs,
+		      "what launched kernels of CUDA graphs: the line of the graph's launch "
+		      "(default), or capture: the line that captured them"),
 	OPTION(U64, "process", 0, option_process, "PID", "only this process",
 	       .given = &process_given),
 	OPTION(U64, "device", 0, option_device, "N", "only the GPU with this CUDA ordinal",
@@ -171,7 +168,7 @@ static int run(struct context *c, int argc, char **argv)
 		.scope_tree = scopes_given,
 		.stalls = option_stalls,
 		.counters = option_counters,
-		.captures = option_graphs == GRAPHS_BY_CAPTURE,
+		.captures = option_graphs,
 	};
 	_cleanup_free_ char *path = NULL;
 	struct trace *trace = NULL;

@@ -126,9 +126,7 @@ static void print_json(const struct table_schema *only, struct strbuf *out)
 	for (uint32_t id = 1; id <= TABLE_MAX; id++)
 		if (!only || only == schema_table(id))
 			write_table(&j, schema_table(id));
-	json_end(&j);
-	json_end(&j);
-	strbuf_addc(out, '\n');
+	json_finish(&j);
 }
 
 static int run(struct context *c, int argc, char **argv)

@@ -81,9 +81,7 @@ static void print_json(const struct symbolize_result *r, const char *path, struc
 		json_key_string(&j, "reason", *reports[i].reason ? reports[i].reason : NULL);
 		json_end(&j);
 	}
-	json_end(&j);
-	json_end(&j);
-	strbuf_addc(out, '\n');
+	json_finish(&j);
 }
 
 static void add_safe(struct text_table *t, const char *text)

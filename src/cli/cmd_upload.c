@@ -257,8 +257,7 @@ static int print_json(const struct upload_command *u, const struct error *e)
 	json_key_u64(&j, "refused_files", r->refused_files);
 	json_key_u64(&j, "rejected_records", r->rejected_records);
 	json_key_u64(&j, "retries", r->retries);
-	json_end(&j);
-	strbuf_addc(&out, '\n');
+	json_finish(&j);
 	return cli_print(u->context, &out);
 }
 

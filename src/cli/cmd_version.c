@@ -15,8 +15,7 @@ static int run_version(struct context *c, int argc, char **argv)
 		json_object(&json);
 		json_key_string(&json, "version", PITOT_VERSION);
 		json_key_u64(&json, "format_version", SEGMENT_VERSION);
-		json_end(&json);
-		strbuf_addc(&out, '\n');
+		json_finish(&json);
 	} else {
 		strbuf_addf(&out, "pitot %s\n", PITOT_VERSION);
 		if (c->verbose)

@@ -80,11 +80,8 @@ static int list_tables(const struct context *c, struct trace *t)
 		text_table_add(&table, strbuf_text(&rows));
 		text_table_add(&table, schema->meaning);
 	}
-	json_end(&j);
-	json_end(&j);
-	if (c->json) {
-		strbuf_addc(&out, '\n');
-	} else {
+	json_finish(&j);
+	if (!c->json) {
 		strbuf_clear(&out);
 		text_table_print(&table, 0, c->width, c->color, &out);
 	}
@@ -209,8 +206,7 @@ static int print_json(struct view *v)
 			json_key(&j, v->columns.items.data[i].label);
 			view_json(&v->table, &v->columns.items.data[i], row, &j);
 		}
-		json_end(&j);
-		strbuf_addc(&out, '\n');
+		json_finish(&j);
 		if (++v->shown % PAGE == 0) {
 			status = cli_print(v->context, &out);
 			strbuf_clear(&out);

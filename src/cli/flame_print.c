@@ -67,9 +67,7 @@ void flame_print_json(const struct flame *f, struct strbuf *out)
 	for (enum flame_kind kind = 0; kind < FLAME_KINDS; kind++)
 		if (f->kinds & 1u << kind)
 			add_section(&j, f, kind);
-	json_end(&j);
-	json_end(&j);
-	strbuf_addc(out, '\n');
+	json_finish(&j);
 }
 
 static void add_missing_cpu(const struct capability_note *cpu, bool wanted, struct strbuf *out)

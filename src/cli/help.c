@@ -150,8 +150,6 @@ int help_json(const struct context *c, const struct command *only)
 	for (size_t i = 0; commands[i]; i++)
 		if (!only || only == commands[i])
 			command_json(&json, commands[i]);
-	json_end(&json);
-	json_end(&json);
-	strbuf_addc(&out, '\n');
+	json_finish(&json);
 	return cli_print(c, &out);
 }

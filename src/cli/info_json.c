@@ -142,6 +142,5 @@ void info_print_json(const struct info *i, struct strbuf *out)
 	write_tables(i, &j);
 	write_rows(i, "capabilities", TABLE_capability, &j);
 	write_losses(i, &j);
-	json_end(&j);
-	strbuf_addc(out, '\n');
+	json_finish(&j);
 }

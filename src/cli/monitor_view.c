@@ -352,6 +352,5 @@ void monitor_json(const struct monitor *m, struct strbuf *out)
 	json_end(&j);
 	json_key(&j, "host");
 	host_json(&j, m);
-	json_end(&j);
-	strbuf_addc(out, '\n');
+	json_finish(&j);
 }

@@ -289,8 +289,7 @@ static void summary_json(const struct record_summary *end, const struct recordin
 	json_key_string(&json, "no_gpu_data", why);
 	json_key_string(&json, "no_off_cpu", end->no_off_cpu[0] ? end->no_off_cpu : NULL);
 	json_key_string(&json, "own_profiler", end->own_profiler[0] ? end->own_profiler : NULL);
-	json_end(&json);
-	strbuf_addc(out, '\n');
+	json_finish(&json);
 }
 
 /* How the command ended. */

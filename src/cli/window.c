@@ -3,6 +3,8 @@
 #include "base/human.h"
 #include "cli/ui.h"
 
+const char *const graph_choices[] = { "launch", "capture", NULL };
+
 int window_resolve(const struct context *c, const struct trace *t, const struct window_options *w,
 		   uint64_t *since_ns, uint64_t *until_ns)
 {

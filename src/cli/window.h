@@ -1,6 +1,5 @@
 /*
- * window.h: the options --since, --until and --scope, which several commands have, and what the
- * first two mean for a recording.
+ * window.h: options that several commands have, and what --since and --until mean for a recording.
  *
  *	static struct window_options option_window;
  *	static const struct option options[] = { …, WINDOW_OPTIONS(option_window), OPTION_END };
@@ -29,6 +28,11 @@ struct window_options {
 #define KERNEL_OPTION(value)                                                                       \
 	OPTION(STRING, "kernel", 'k', value, "GLOB",                                               \
 	       "only kernels with such a name; without * ? [ a part of the name is enough")
+
+/* Where kernels of CUDA graphs belong: `value` is an int, which is 1 for "capture". */
+#define GRAPHS_OPTION(value, help)                                                                 \
+	OPTION(ENUM, "graph-stacks", 0, value, "WHICH", help, .choices = graph_choices)
+extern const char *const graph_choices[];
 
 /* Where to look in the program: `value` is a const char *. */
 #define SCOPE_OPTION(value)                                                                        \

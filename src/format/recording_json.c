@@ -152,8 +152,7 @@ int recording_json_write(const char *directory, const struct recording_identity 
 	add_machine(&json);
 	json_key_string(&json, "clock", "CLOCK_MONOTONIC");
 	add_times(&json, identity);
-	json_end(&json);
-	strbuf_addc(&text, '\n');
+	json_finish(&json);
 	strbuf_addf(&path, "%s/%s", directory, RECORDING_JSON);
 	if (text.failed || path.failed)
 		return error_set(e, -ENOMEM, "out of memory");

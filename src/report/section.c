@@ -293,6 +293,5 @@ void report_print_json(const struct report_view *v)
 	json_object(&j);
 	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
 		section_print_json(sections[i], v, &j);
-	json_end(&j);
-	strbuf_addc(v->out, '\n');
+	json_finish(&j);
 }

@@ -133,9 +133,7 @@ static void render(const struct upload_cursor *c, struct strbuf *out)
 		json_key_u64(&j, "events", c->completed.data[i].events);
 		json_end(&j);
 	}
-	json_end(&j);
-	json_end(&j);
-	strbuf_addc(out, '\n');
+	json_finish(&j);
 }
 
 static int write_file(const char *path, const struct strbuf *text)
