@@ -84,14 +84,6 @@ static void print_json(const struct symbolize_result *r, const char *path, struc
 	json_finish(&j);
 }
 
-static void add_safe(struct text_table *t, const char *text)
-{
-	_cleanup_strbuf_ struct strbuf safe = STRBUF_INIT;
-
-	text_safe(&safe, text, strlen(text));
-	text_table_add(t, strbuf_text(&safe));
-}
-
 /* A table of modules with unresolved addresses. */
 static void print_unnamed(const struct symbolize_result *r, const struct context *c,
 			  struct strbuf *out)
@@ -114,8 +106,8 @@ static void print_unnamed(const struct symbolize_result *r, const struct context
 		text_table_addf(&t, "%llu", (unsigned long long)unnamed(m->addresses));
 		text_table_addf(&t, "%llu",
 				(unsigned long long)(unnamed(m->addresses) + named(m->addresses)));
-		add_safe(&t, m->path);
-		add_safe(&t, *m->reason ? m->reason : "code without a symbol");
+		text_table_safe(&t, m->path);
+		text_table_safe(&t, *m->reason ? m->reason : "code without a symbol");
 		shown++;
 		unopened += *m->reason && *m->path == '/';
 	}

@@ -69,15 +69,13 @@ static int list_tables(const struct context *c, struct trace *t)
 	json_object(&j);
 	json_key_object(&j, "tables");
 	for (uint32_t id = 1; id <= TABLE_MAX; id++) {
-		_cleanup_strbuf_ struct strbuf rows = STRBUF_INIT;
 		const struct table_schema *schema = schema_table(id);
 
 		json_key_u64(&j, schema->name, trace_rows(t, (enum table_id)id));
 		if (!trace_rows(t, (enum table_id)id))
 			continue;
-		human_count(&rows, trace_rows(t, (enum table_id)id));
 		text_table_add(&table, schema->name);
-		text_table_add(&table, strbuf_text(&rows));
+		text_table_count(&table, trace_rows(t, (enum table_id)id));
 		text_table_add(&table, schema->meaning);
 	}
 	json_finish(&j);

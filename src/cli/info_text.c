@@ -65,7 +65,6 @@ static void print_identity(const struct info *i, struct strbuf *out)
 	struct text_table t = { .columns = columns, .column_count = 2, .headless = true };
 	int64_t start_unix_ns = trace_unix_ns(i->trace, i->start_ns);
 	time_t seconds = (time_t)(start_unix_ns / (int64_t)NS_PER_S);
-	_cleanup_strbuf_ struct strbuf value = STRBUF_INIT;
 	uint64_t kernels = trace_rows(i->trace, TABLE_kernel);
 	char date[64] = "";
 	struct tm tm;
@@ -77,18 +76,15 @@ static void print_identity(const struct info *i, struct strbuf *out)
 		text_table_add(&t, date);
 	}
 	text_table_add(&t, "duration");
-	human_duration(&value, i->end_ns - i->start_ns);
-	text_table_add(&t, strbuf_text(&value));
+	text_table_duration(&t, i->end_ns - i->start_ns);
 	text_table_add(&t, "size");
-	strbuf_clear(&value);
-	human_bytes(&value, trace_file_bytes(i->trace));
-	strbuf_addf(&value, " in %zu segment%s", trace_segment_count(i->trace),
+	text_table_bytes(&t, trace_file_bytes(i->trace));
+	strbuf_addf(&t.text, " in %zu segment%s", trace_segment_count(i->trace),
 		    trace_segment_count(i->trace) == 1 ? "" : "s");
 	if (kernels)
-		strbuf_addf(&value, "; %llu.%llu bytes a kernel with its launch",
+		strbuf_addf(&t.text, "; %llu.%llu bytes a kernel with its launch",
 			    (unsigned long long)kernel_tenths(i) / 10,
 			    (unsigned long long)kernel_tenths(i) % 10);
-	text_table_add(&t, strbuf_text(&value));
 	if (i->damaged >= 0) {
 		text_table_add(&t, "checksums");
 		if (i->damaged)
@@ -163,8 +159,7 @@ static void print_devices(const struct info *i, struct strbuf *out)
 		cell(&t, info_text(i, TABLE_device, COLUMN_device_name, row));
 		text_table_addf(&t, "%u.%u", (unsigned)DEVICE(compute_major),
 				(unsigned)DEVICE(compute_minor));
-		text_table_addf(&t, DEVICE(multiprocessors) ? "%u" : "-",
-				(unsigned)DEVICE(multiprocessors));
+		number_or_dash(&t, DEVICE(multiprocessors), (unsigned)DEVICE(multiprocessors));
 		text_table_bytes(&t, DEVICE(memory_bytes));
 		cell(&t, info_text(i, TABLE_device, COLUMN_device_pci, row));
 		cell(&t, info_text(i, TABLE_device, COLUMN_device_uuid, row));
@@ -304,18 +299,15 @@ static void print_clocks(const struct info *i, struct strbuf *out)
 	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
 		struct info_clock s = info_read_clock(i, n);
 		int64_t ns = info_drift_ns(&s);
-		_cleanup_strbuf_ struct strbuf drift = STRBUF_INIT, width = STRBUF_INIT;
 
 		if (!s.readings)
 			continue;
-		strbuf_adds(&drift, ns < 0 ? "-" : "");
-		human_duration(&drift, ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns);
-		human_duration(&width, s.widest_ns);
 		text_table_addf(&t, "%u", trace_process(i->trace, n)->pid);
 		text_table_addf(&t, "%llu", (unsigned long long)s.readings);
 		text_table_addf(&t, "%llu", (unsigned long long)s.cupti_readings);
-		text_table_add(&t, strbuf_text(&drift));
-		text_table_add(&t, strbuf_text(&width));
+		text_table_add(&t, ns < 0 ? "-" : "");
+		human_duration(&t.text, ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns);
+		text_table_duration(&t, s.widest_ns);
 	}
 	finish(i, "clocks", &t, out);
 }

@@ -122,38 +122,26 @@ static void add_host(struct strbuf *out, const struct monitor *m)
 
 /* --- the table --- */
 
-static void add_cell(struct text_table *t, void (*add)(struct strbuf *, const struct monitor_gpu *),
-		     const struct monitor_gpu *g)
-{
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-
-	add(&text, g);
-	text_table_add(t, strbuf_text(&text));
-}
-
 static void add_level_cell(struct text_table *t, const struct monitor_gpu *g, uint32_t id)
 {
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-
-	add_level(&text, id, &g->readings[id]);
-	text_table_add(t, strbuf_text(&text));
+	add_level(text_table_begin(t), id, &g->readings[id]);
 }
 
 static void add_gpu(struct text_table *t, const struct monitor_gpu *g, unsigned index)
 {
-	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf throttling = STRBUF_INIT;
 
-	text_safe(&name, g->is.name, strlen(g->is.name));
 	text_table_addf(t, "%u", index);
-	text_table_add(t, strbuf_text(&name));
+	text_table_safe(t, g->is.name);
 	add_level_cell(t, g, METRIC_gpu_sm_active);
 	add_level_cell(t, g, METRIC_gpu_memory_clock);
 	add_level_cell(t, g, METRIC_gpu_temperature);
 	add_level_cell(t, g, METRIC_gpu_utilization);
 	add_level_cell(t, g, METRIC_gpu_sm_clock);
-	add_cell(t, add_memory, g);
-	add_cell(t, add_power, g);
-	add_cell(t, add_throttling, g);
+	add_memory(text_table_begin(t), g);
+	add_power(text_table_begin(t), g);
+	add_throttling(&throttling, g);
+	text_table_add(t, strbuf_text(&throttling));
 }
 
 static void add_processes(struct strbuf *out, const struct monitor *m, unsigned width)
@@ -165,16 +153,14 @@ static void add_processes(struct strbuf *out, const struct monitor *m, unsigned 
 	for (unsigned i = 0; i < m->gpu_count; i++) {
 		for (unsigned k = 0; k < m->gpus[i].process_count; k++) {
 			const struct monitor_process *p = &m->gpus[i].processes[k];
-			_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
 
-			text_safe(&name, p->name, strlen(p->name));
 			text_table_addf(&t, "%u", i);
 			text_table_addf(&t, "%u", p->pid);
 			if (p->used_bytes == UINT64_MAX)
 				text_table_add(&t, "-");
 			else
 				text_table_bytes(&t, p->used_bytes);
-			text_table_add(&t, name.length ? strbuf_text(&name) : "-");
+			text_table_safe(&t, *p->name ? p->name : "-");
 		}
 	}
 	if (text_table_rows(&t)) {

@@ -23,27 +23,25 @@ struct printing {
 
 static void add_safe(struct text_table *t, const char *text)
 {
-	_cleanup_strbuf_ struct strbuf plain = STRBUF_INIT, safe = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf plain = STRBUF_INIT;
 
 	for (; *text; text++)
 		strbuf_adds(&plain, *text == '\t' ? "    " : (char[]){ *text, '\0' });
-	text_safe(&safe, strbuf_text(&plain), plain.length);
-	text_table_add(t, strbuf_text(&safe));
-	t->failed |= plain.failed || safe.failed;
+	text_table_safe(t, strbuf_text(&plain));
+	t->failed |= plain.failed;
 }
 
 /* The cells of what has samples; place NULL: it has none. */
 static void add_share(const struct printing *p, struct text_table *t,
 		      const struct stall_place *place)
 {
-	_cleanup_strbuf_ struct strbuf share = STRBUF_INIT, samples = STRBUF_INIT;
-
 	if (place) {
-		human_percent(&share, place->samples, p->view->stalls.samples);
-		human_count(&samples, place->samples);
+		text_table_percent(t, place->samples, p->view->stalls.samples);
+		text_table_count(t, place->samples);
+	} else {
+		text_table_add(t, "");
+		text_table_add(t, "");
 	}
-	text_table_add(t, strbuf_text(&share));
-	text_table_add(t, strbuf_text(&samples));
 }
 
 static void add_reasons(struct text_table *t, const struct stall_place *place)

@@ -92,7 +92,7 @@ void report_labelled(const struct report_view *v, enum style style, const char *
 void report_bar(struct text_table *t, const struct report_view *v, uint64_t part, uint64_t whole,
 		unsigned columns)
 {
-	_cleanup_strbuf_ struct strbuf bar = STRBUF_INIT;
+	struct strbuf *bar;
 	uint64_t eighths =
 		whole ? (uint64_t)((unsigned __int128)MIN(part, whole) * columns * 8 / whole) : 0;
 
@@ -100,11 +100,11 @@ void report_bar(struct text_table *t, const struct report_view *v, uint64_t part
 		html_bar(t, eighths, columns * 8);
 		return;
 	}
+	bar = text_table_begin(t);
 	for (; v->bars && eighths >= 8; eighths -= 8)
-		strbuf_adds(&bar, "\u2588");
+		strbuf_adds(bar, "\u2588");
 	if (v->bars && eighths)
-		strbuf_add(&bar, (const char[]){ '\xe2', '\x96', (char)(0x90 - eighths) }, 3);
-	text_table_add(t, strbuf_text(&bar));
+		strbuf_add(bar, (const char[]){ '\xe2', '\x96', (char)(0x90 - eighths) }, 3);
 }
 
 static const char *head_of(const struct field *f, const struct report_view *v)

@@ -140,12 +140,11 @@ static void print(const struct report_view *v)
 
 	for (size_t i = 0; i < r->busy->count; i++) {
 		const struct gpu_busy *b = &r->busy->gpus[i];
-		_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
 
 		if (!b->last_ns)
 			continue;
-		text_safe(&name, r->gpus.items[i].name, strlen(r->gpus.items[i].name));
-		text_table_addf(&t, "%zu %s", i, strbuf_text(&name));
+		text_table_addf(&t, "%zu ", i);
+		text_safe(&t.text, r->gpus.items[i].name, strlen(r->gpus.items[i].name));
 		report_bar(&t, v, b->union_ns, window, 20);
 		text_table_percent(&t, b->union_ns, window);
 		text_table_duration(&t, b->union_ns);

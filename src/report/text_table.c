@@ -26,62 +26,52 @@ void text_table_clear(struct text_table *t)
 	t->headless = true;
 }
 
-/* Between these two the cell's text is appended to t->text. */
-static void begin_cell(struct text_table *t)
+struct strbuf *text_table_begin(struct text_table *t)
 {
+	if (t->cells.count)
+		strbuf_add(&t->text, "", 1);
 	if (vec_push(&t->cells, t->text.length) < 0)
 		t->failed = true;
-}
-
-static void end_cell(struct text_table *t)
-{
-	strbuf_add(&t->text, "", 1);
+	return &t->text;
 }
 
 void text_table_add(struct text_table *t, const char *text)
 {
-	begin_cell(t);
-	strbuf_adds(&t->text, text);
-	end_cell(t);
+	strbuf_adds(text_table_begin(t), text);
+}
+
+void text_table_safe(struct text_table *t, const char *text)
+{
+	text_safe(text_table_begin(t), text, strlen(text));
 }
 
 void text_table_addf(struct text_table *t, const char *format, ...)
 {
 	va_list args;
 
-	begin_cell(t);
 	va_start(args, format);
-	strbuf_vaddf(&t->text, format, args);
+	strbuf_vaddf(text_table_begin(t), format, args);
 	va_end(args);
-	end_cell(t);
 }
 
 void text_table_duration(struct text_table *t, uint64_t ns)
 {
-	begin_cell(t);
-	human_duration(&t->text, ns);
-	end_cell(t);
+	human_duration(text_table_begin(t), ns);
 }
 
 void text_table_count(struct text_table *t, uint64_t n)
 {
-	begin_cell(t);
-	human_count(&t->text, n);
-	end_cell(t);
+	human_count(text_table_begin(t), n);
 }
 
 void text_table_bytes(struct text_table *t, uint64_t bytes)
 {
-	begin_cell(t);
-	human_bytes(&t->text, bytes);
-	end_cell(t);
+	human_bytes(text_table_begin(t), bytes);
 }
 
 void text_table_percent(struct text_table *t, uint64_t part, uint64_t whole)
 {
-	begin_cell(t);
-	human_percent(&t->text, part, whole);
-	end_cell(t);
+	human_percent(text_table_begin(t), part, whole);
 }
 
 void text_table_end_row(struct text_table *t)
@@ -93,11 +83,7 @@ void text_table_end_row(struct text_table *t)
 /* A row whose first cell carries the note. */
 void text_table_note(struct text_table *t, size_t column, const char *text)
 {
-	begin_cell(t);
-	strbuf_addc(&t->text, NOTE);
-	strbuf_addc(&t->text, (char)column);
-	strbuf_adds(&t->text, text);
-	end_cell(t);
+	text_table_addf(t, "%c%c%s", NOTE, (char)column, text);
 	text_table_end_row(t);
 }
 

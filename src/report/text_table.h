@@ -40,7 +40,7 @@ struct text_column {
 struct text_table {
 	const struct text_column *columns;
 	size_t column_count;
-	struct strbuf text; /* of all cells, each with a NUL */
+	struct strbuf text; /* of all cells, with a NUL between them */
 	VEC(size_t) cells; /* offsets in text */
 	size_t *widths; /* of the columns as printed so far; never shrink, but to 0 */
 	bool headless; /* no line of heads */
@@ -53,8 +53,11 @@ struct text_table {
 	}
 
 void text_table_release(struct text_table *t);
-/* One cell; the text is copied and must be safe (text_safe). */
+/* Begins a cell, whose text is appended to what this returns. */
+struct strbuf *text_table_begin(struct text_table *t);
+/* One cell; the text is copied and must be safe; or made so. */
 void text_table_add(struct text_table *t, const char *text);
+void text_table_safe(struct text_table *t, const char *text);
 void text_table_addf(struct text_table *t, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Numbers as people read them. */
 void text_table_duration(struct text_table *t, uint64_t ns);
