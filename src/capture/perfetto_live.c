@@ -226,6 +226,27 @@ static void read_globs(struct settings *s, const struct perfetto_config *config)
 		add_glob(s->nvtx_exclude, "", config->nvtx_exclude.items[n]);
 }
 
+/* Any of them; none: all kernels. */
+static void read_ranges(struct settings *s, const struct perfetto_config *config)
+{
+	size_t length = 0;
+
+	s->kernel_skip = s->kernel_count = 0;
+	for (uint32_t n = 0; n < config->range_count; n++) {
+		const struct perfetto_range *range = &config->ranges[n];
+		char text[32];
+		int more = snprintf(text, sizeof(text), "%s%u+%u", length ? "," : "", range->skip,
+				    range->count);
+
+		if (length + (size_t)more >= OPTION_TEXT_MAX) {
+			log_line("perfetto: ranges of kernels from the %uth are left out", n + 1);
+			return;
+		}
+		memcpy(s->kernel_ranges + length, text, (size_t)more + 1);
+		length += (size_t)more;
+	}
+}
+
 /*
  * Hardware counters of kernels, if the configuration asks for instrumented sampling, or the environment for metrics: as
  * `pitot record --engine range-profiler` has them.
@@ -243,14 +264,7 @@ static void ask_for_metrics(struct instance *i, const struct perfetto_config *co
 	if (config->counter_names.count)
 		join_texts(s->metrics, &config->counter_names);
 	read_globs(s, config);
-	s->kernel_count = 0;
-	if (config->range_count) {
-		s->kernel_skip = config->ranges[0].skip;
-		s->kernel_count =
-			config->ranges[0].count == UINT32_MAX ? 0 : config->ranges[0].count;
-	}
-	if (config->range_count > 1)
-		log_line("perfetto: of a configuration's ranges of kernels only the first is used");
+	read_ranges(s, config);
 	atomic_fetch_or(&i->rows, PERFETTO_METRICS);
 }
 

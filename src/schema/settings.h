@@ -109,6 +109,7 @@ enum setting_join {
 	S(preload, ENUM, OWN, SETTING_PRELOAD_NONE, .choices = setting_preload_names,                                       \
 	  .help = "programs in which recording starts when the library is loaded")                                     \
 	S(cuda, FLAG, MOST, true, .help = "whether CUPTI is used")                                                           \
+	S(kernel_ranges, TEXT, ENGINE, "", .help = "instead of skip and count: several, each SKIP+COUNT, with commas between")   \
 	S(nvtx_include, TEXT, ENGINE, "",                                                                                      \
 	  .help = "--engine range-profiler: only launches inside NVTX ranges (push, pop) with one of these patterns, with commas between; empty: all") \
 	S(nvtx_exclude, TEXT, ENGINE, "", .help = "and none inside ranges with one of these")                                  \

@@ -252,10 +252,19 @@ def test_hardware_counters(profiled, asked):
     assert len(trace.counters[0, METRICS[0]]) == 2 * len(measured)
 
 
-def test_chosen_kernels(profiled):
-    """A range of the configuration; the rest of the work is there without counters."""
-    trace, measured = profiled(METRICS[1], field(108, field(5, field(5, field(1, 3) + field(2, 4))) + field(6, METRICS[1])))
-    assert len(measured) == 4 and all(kernel.args[METRICS[1]] == kernel.args["correlation"] for kernel in measured)
+@pytest.mark.parametrize("ranges, wanted", [
+    ([field(1, 3) + field(2, 4)], lambda all: all[3:7]),
+    ([field(1, 200) + field(2, 2), field(2, 3), field(1, 2) + field(2, 3)], lambda all: all[:5] + all[200:202]),
+    ([field(1, 5) + field(2, 1), field(1, 280)], lambda all: all[5:6] + all[280:]),
+    ([field(1, 100_000 * 100_000 % 2**32 + i) + field(2, 100_000_000) for i in range(63)] + [b""], lambda all: []),
+], ids=["one", "several", "to the end", "too many"])
+def test_chosen_kernels(profiled, ranges, wanted):
+    """Ranges of the configuration; the rest of the work is there without counters."""
+    trace, measured = profiled(METRICS[1], field(108, field(5, b"".join(field(5, range) for range in ranges)) + field(6, METRICS[1])))
+    launched = sorted(kernel.args["correlation"] for kernel in trace.kernels() if "graph_node_id" not in kernel.args)
+    assert len(launched) == 24 * 12
+    assert sorted(kernel.args["correlation"] for kernel in measured) == wanted(launched)
+    assert all(kernel.args[METRICS[1]] == kernel.args["correlation"] for kernel in measured)
 
 
 def test_many_kernels_wait_for_their_values(profiled):

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/globs.h"
@@ -12,10 +13,15 @@
 #include "names/kernel_name.h"
 
 #define VERDICTS 256u
+#define RANGES 128u /* as many as there are in a setting's text */
 
 static struct {
 	char pattern[OPTION_TEXT_MAX];
-	atomic_uint_fast64_t skip, count;
+	struct {
+		atomic_uint_fast64_t begin, end; /* launches are counted from 0 */
+	} ranges[RANGES];
+	atomic_uint range_count;
+	atomic_uint_fast64_t end; /* of all ranges */
 	atomic_uint_fast64_t matched; /* launches so far */
 	CUresult (*is_capturing)(CUstream stream, CUstreamCaptureStatus *status);
 } choice;
@@ -156,24 +162,57 @@ bool range_choice_runs_at_once(const CUpti_CallbackData *data, const char *funct
 
 bool range_choice_is_turn(void)
 {
-	uint64_t number = atomic_fetch_add(&choice.matched, 1), skip = atomic_load(&choice.skip),
-		 count = atomic_load(&choice.count);
+	uint64_t number = atomic_fetch_add(&choice.matched, 1);
 
-	return number >= skip && (!count || number - skip < count);
+	for (unsigned i = 0; i < atomic_load(&choice.range_count); i++)
+		if (number >= atomic_load(&choice.ranges[i].begin) &&
+		    number < atomic_load(&choice.ranges[i].end))
+			return true;
+	return false;
 }
 
 bool range_choice_is_done(void)
 {
-	uint64_t count = atomic_load(&choice.count);
+	return atomic_load(&choice.matched) >= atomic_load(&choice.end);
+}
 
-	return count && atomic_load(&choice.matched) >= atomic_load(&choice.skip) + count;
+static void add_range(uint64_t begin, uint64_t count)
+{
+	unsigned i = atomic_load(&choice.range_count);
+	uint64_t end = begin + MIN(count, UINT64_MAX - begin);
+
+	if (!count)
+		return;
+	atomic_store(&choice.ranges[i].begin, begin);
+	atomic_store(&choice.ranges[i].end, end);
+	atomic_store(&choice.end, MAX(atomic_load(&choice.end), end));
+	atomic_store(&choice.range_count, i + 1);
+}
+
+/* "3+4,10+2": an item that is none ends it. */
+static void read_ranges(const char *text)
+{
+	for (char *at; *text && atomic_load(&choice.range_count) < RANGES; text = at) {
+		uint64_t begin = strtoull(text, &at, 10);
+
+		if (at == text || *at != '+')
+			break;
+		add_range(begin, strtoull(at + 1, &at, 10));
+		if (*at == ',')
+			at++;
+	}
 }
 
 void range_choice_set(const struct settings *wanted)
 {
 	memcpy(choice.pattern, wanted->kernels, sizeof(choice.pattern));
-	atomic_store(&choice.skip, wanted->kernel_skip);
-	atomic_store(&choice.count, wanted->kernel_count);
+	atomic_store(&choice.range_count, 0);
+	atomic_store(&choice.end, 0);
+	if (*wanted->kernel_ranges)
+		read_ranges(wanted->kernel_ranges);
+	else
+		add_range(wanted->kernel_skip,
+			  wanted->kernel_count ? wanted->kernel_count : UINT64_MAX);
 	atomic_store(&choice.matched, 0);
 	range_choice_forget_names();
 }

@@ -2,6 +2,7 @@
 #include "capture/engines/range_choice.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "capture/cxx_names.h"
 #include "support/cmocka_tests.h"
@@ -53,11 +54,74 @@ static void test_readable(void **state)
 	assert_false(chooses("function=native", TEMPLATE));
 }
 
+/* Which launches of 12 are measured, and with which one the last was, from 1; 0: there may be more. */
+static const char *turns(const struct settings *s, unsigned *last)
+{
+	static char text[13];
+
+	range_choice_set(s);
+	*last = 0;
+	for (unsigned i = 0; i < 12; i++) {
+		text[i] = range_choice_is_turn() ? 'x' : '.';
+		if (!*last && range_choice_is_done())
+			*last = i + 1;
+	}
+	return text;
+}
+
+static void check_ranges(const char *ranges, const char *expected, unsigned expected_last)
+{
+	struct settings s = SETTINGS_INIT;
+	unsigned last;
+
+	s.kernel_skip = 2;
+	s.kernel_count = 3;
+	snprintf(s.kernel_ranges, sizeof(s.kernel_ranges), "%s", ranges);
+	assert_string_equal(turns(&s, &last), expected);
+	assert_int_equal(last, expected_last);
+}
+
+static void test_ranges(void **state)
+{
+	struct settings all = SETTINGS_INIT;
+	unsigned last;
+
+	(void)state;
+	check_ranges("", "..xxx.......", 5);
+	check_ranges("0+1", "x...........", 1);
+	check_ranges("7+2,1+2", ".xx....xx...", 9);
+	check_ranges("1+4,3+4,10+4294967295", ".xxxxxx...xx", 0);
+	check_ranges("2+0", "............", 1);
+	check_ranges("1+18446744073709551615", ".xxxxxxxxxxx", 0);
+	check_ranges("1+1,x,3+1", ".x..........", 2);
+	check_ranges("1+1,3", ".x..........", 2);
+	all.kernel_count = 0;
+	all.kernel_skip = 11;
+	assert_string_equal(turns(&all, &last), "...........x");
+	assert_int_equal(last, 0);
+}
+
+/* As long as the setting may be: what does not fit is not read. */
+static void test_many_ranges(void **state)
+{
+	struct settings s = SETTINGS_INIT;
+	unsigned last;
+
+	(void)state;
+	memset(s.kernel_ranges, ',', sizeof(s.kernel_ranges) - 1);
+	for (size_t i = 0; i + 4 < sizeof(s.kernel_ranges); i += 4)
+		memcpy(s.kernel_ranges + i, i ? "9+0" : "9+2", 3);
+	assert_string_equal(turns(&s, &last), ".........xx.");
+	assert_int_equal(last, 11);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mangled),
 		cmocka_unit_test(test_readable),
+		cmocka_unit_test(test_ranges),
+		cmocka_unit_test(test_many_ranges),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
