@@ -130,6 +130,7 @@ class Trace:
     def __init__(self, data, live=False):
         self._later = [] if live else None
         self.stages, self.slices, self.instants, self.samples = [], [], [], []
+        self.warnings = []  # (time, tag, message)
         self.counters = defaultdict(list)  # (gpu, name) or (pid, name) -> [(time, value)]
         self.tracks, self.gpus, self.clocks, self.commands = {}, [], set(), {}
         self.boottime_offset, self.contexts = None, {}  # contexts: iid -> pid
@@ -233,6 +234,10 @@ class Trace:
     def _process_tree(self, packet, _):
         for process in packet.process_tree.processes:
             self.commands[process.pid] = process.ppid, list(process.cmdline)
+
+    def _gpu_log(self, packet, _):
+        assert packet.gpu_log.severity == 4 and packet.HasField("timestamp")
+        self.warnings.append((packet.timestamp, packet.gpu_log.tag, packet.gpu_log.log_message))
 
     def _gpu_info(self, packet, _):
         self.gpus = list(packet.gpu_info.gpus)

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/helper_thread.h"
 #include "base/map.h"
+#include "capture/capability_notes.h"
 #include "capture/collector.h"
 #include "capture/cxx_names.h"
 #include "capture/log.h"
@@ -164,7 +165,8 @@ static void share_work(void)
 				atomic_fetch_and(&c->rows, ~(unsigned)PERFETTO_WORK);
 }
 
-static void join_texts(char *out, const struct perfetto_texts *texts)
+/* How many are left out. */
+static uint32_t join_texts(char *out, const struct perfetto_texts *texts)
 {
 	size_t length = 0;
 
@@ -173,10 +175,11 @@ static void join_texts(char *out, const struct perfetto_texts *texts)
 		size_t more = strlen(texts->items[n]);
 
 		if (length + more + 2 > OPTION_TEXT_MAX)
-			break;
+			return texts->count - n;
 		length += (size_t)snprintf(out + length, OPTION_TEXT_MAX - length, "%s%s",
 					   n ? "," : "", texts->items[n]);
 	}
+	return 0;
 }
 
 /* INJECTION_METRICS: names with commas or semicolons between them, and blanks. */
@@ -190,24 +193,25 @@ static void read_injection_metrics(char *out, const char *list)
 	out[length] = '\0';
 }
 
-/* A pattern behind others in a setting, which has commas between them. */
-static void add_glob(setting_TEXT list, const char *prefix, const char *glob)
+/* A pattern behind others in a setting, which has commas between them. 1: it is left out. */
+static uint32_t add_glob(setting_TEXT list, const char *prefix, const char *glob)
 {
 	size_t length = strlen(list), more = strlen(prefix) + strlen(glob) + (length > 0);
 
 	if (length + more >= OPTION_TEXT_MAX) {
 		log_line("perfetto: the pattern '%s' is left out: they are too long together",
 			 glob);
-		return;
+		return 1;
 	}
 	snprintf(list + length, OPTION_TEXT_MAX - length, "%s%s%s", length ? "," : "", prefix,
 		 glob);
 	for (char *at = list + length + 1; *at; at++)
 		if (*at == ',')
 			*at = '?';
+	return 0;
 }
 
-static void read_globs(struct settings *s, const struct perfetto_config *config)
+static uint32_t read_globs(struct settings *s, const struct perfetto_config *config)
 {
 	static const char *const prefixes[] = {
 		[PERFETTO_MANGLED_KERNEL_NAME] = "mangled=",
@@ -215,19 +219,22 @@ static void read_globs(struct settings *s, const struct perfetto_config *config)
 		[PERFETTO_FUNCTION_NAME] = "function=",
 	};
 
+	uint32_t left_out = 0;
+
 	if (config->name_filter_count)
 		s->kernels[0] = '\0';
 	for (uint32_t n = 0; n < config->name_filter_count; n++)
-		add_glob(s->kernels, prefixes[config->name_filters[n].base],
-			 config->name_filters[n].glob);
+		left_out += add_glob(s->kernels, prefixes[config->name_filters[n].base],
+				     config->name_filters[n].glob);
 	for (uint32_t n = 0; n < config->nvtx_include.count; n++)
-		add_glob(s->nvtx_include, "", config->nvtx_include.items[n]);
+		left_out += add_glob(s->nvtx_include, "", config->nvtx_include.items[n]);
 	for (uint32_t n = 0; n < config->nvtx_exclude.count; n++)
-		add_glob(s->nvtx_exclude, "", config->nvtx_exclude.items[n]);
+		left_out += add_glob(s->nvtx_exclude, "", config->nvtx_exclude.items[n]);
+	return left_out;
 }
 
 /* Any of them; none: all kernels. */
-static void read_ranges(struct settings *s, const struct perfetto_config *config)
+static uint32_t read_ranges(struct settings *s, const struct perfetto_config *config)
 {
 	size_t length = 0;
 
@@ -238,13 +245,12 @@ static void read_ranges(struct settings *s, const struct perfetto_config *config
 		int more = snprintf(text, sizeof(text), "%s%u+%u", length ? "," : "", range->skip,
 				    range->count);
 
-		if (length + (size_t)more >= OPTION_TEXT_MAX) {
-			log_line("perfetto: ranges of kernels from the %uth are left out", n + 1);
-			return;
-		}
+		if (length + (size_t)more >= OPTION_TEXT_MAX)
+			return config->range_count - n;
 		memcpy(s->kernel_ranges + length, text, (size_t)more + 1);
 		length += (size_t)more;
 	}
+	return 0;
 }
 
 /*
@@ -255,6 +261,7 @@ static void ask_for_metrics(struct instance *i, const struct perfetto_config *co
 {
 	const char *list = secure_getenv("INJECTION_METRICS");
 	struct settings *s = &i->settings;
+	uint32_t left_out = config->left_out;
 
 	if (!config->instrumented && !list)
 		return;
@@ -262,9 +269,14 @@ static void ask_for_metrics(struct instance *i, const struct perfetto_config *co
 	if (list && *list)
 		read_injection_metrics(s->metrics, list);
 	if (config->counter_names.count)
-		join_texts(s->metrics, &config->counter_names);
-	read_globs(s, config);
-	read_ranges(s, config);
+		left_out += join_texts(s->metrics, &config->counter_names);
+	left_out += read_globs(s, config);
+	left_out += read_ranges(s, config);
+	if (left_out)
+		capability_note("perfetto", capability_state_degraded, NULL, NULL,
+				"%u names, patterns or ranges of the configuration are left out: "
+				"they are too long, or too many",
+				left_out);
 	atomic_fetch_or(&i->rows, PERFETTO_METRICS);
 }
 

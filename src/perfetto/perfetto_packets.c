@@ -143,6 +143,20 @@ void perfetto_process_tree(struct strbuf *s, const struct perfetto_packet *head,
 	proto_close(s, packet);
 }
 
+void perfetto_log(struct strbuf *s, const struct perfetto_packet *head, const char *tag,
+		  const char *message)
+{
+	size_t packet = perfetto_packet_open(s, head), log;
+
+	raw_reserve(s, strlen(tag) + strlen(message));
+	log = proto_open(s, PACKET_GPU_LOG);
+	proto_uint(s, 1, 4); /* WARNING */
+	proto_text(s, 2, tag, strlen(tag));
+	proto_text(s, 3, message, strlen(message));
+	proto_close(s, log);
+	proto_close(s, packet);
+}
+
 static void describe_process(struct strbuf *s, const struct perfetto_track_descriptor *track)
 {
 	size_t token = proto_open(s, 3);

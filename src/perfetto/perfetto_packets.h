@@ -31,6 +31,7 @@ enum {
 	PACKET_GPU_RENDER_STAGE_EVENT = 53,
 	PACKET_DEFAULTS = 59,
 	PACKET_TRACK_DESCRIPTOR = 60,
+	PACKET_GPU_LOG = 63,
 	PACKET_GPU_INFO = 128,
 	PACKET_STACK_SAMPLE = 135,
 };
@@ -150,6 +151,10 @@ struct perfetto_track_descriptor {
 /* Parent and command of a process. Readers call it by the first word of the command. */
 void perfetto_process_tree(struct strbuf *s, const struct perfetto_packet *head, uint32_t pid,
 			   uint32_t parent_pid, const char *name, const char *arguments);
+
+/* A warning on the track "GPU Log". */
+void perfetto_log(struct strbuf *s, const struct perfetto_packet *head, const char *tag,
+		  const char *message);
 
 /* The name of a process or thread goes into its own message. */
 void perfetto_track_descriptor(struct strbuf *s, uint32_t sequence,

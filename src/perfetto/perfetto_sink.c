@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/path.h"
 #include "format/writer.h"
 #include "perfetto/perfetto_sink_state.h"
@@ -161,6 +162,8 @@ static int write_row(struct perfetto_live *p, enum table_id table, const void *r
 		return live_counter_sample(p, row);
 	if (table == TABLE_loss)
 		return live_loss(p, row);
+	if (table == TABLE_capability)
+		return live_capability(p, row, rows);
 	return 0;
 }
 
@@ -260,6 +263,7 @@ static void free_sink(struct perfetto_live *p)
 	vec_release(&p->frames);
 	vec_release(&p->early);
 	map_release(&p->value_index);
+	map_release(&p->told);
 	definitions_release(&p->definitions);
 	strbuf_release(&p->out);
 	strbuf_release(&p->text);
@@ -318,6 +322,7 @@ struct sink *perfetto_sink_new(const struct perfetto_sink_options *options)
 	p->sink.ops = &perfetto_ops;
 	p->options = *options;
 	p->owner = getpid();
+	p->begun_ns = clock_monotonic_ns();
 	p->definitions.tables = DEFINITIONS;
 	if (atomic_load(options->rows) & (PERFETTO_CALLS | PERFETTO_SAMPLES))
 		p->definitions.tables |= DEFINITIONS_OF_STACKS;

@@ -1,6 +1,7 @@
 /* perfetto_sink_calls.c: what threads did: calls, scopes and NVTX ranges; and losses. */
 #include <errno.h>
 
+#include "base/path.h"
 #include "perfetto/perfetto_sink_state.h"
 #include "schema/event_words.h"
 
@@ -457,4 +458,52 @@ int live_dropped(struct perfetto_live *p)
 	p->dropped = 0;
 	return write_loss(p, p->time_ns, named(KEY_FIXED, "packets that nobody took in time"),
 			  count);
+}
+
+/* --- what was asked for and is not there --- */
+
+/* Which rows a capability is about. */
+static unsigned rows_about(const char *name)
+{
+	static const struct {
+		const char *name;
+		unsigned rows;
+	} known[] = {
+		{ "engine", PERFETTO_METRICS },   { "metrics", PERFETTO_METRICS },
+		{ "perfetto", PERFETTO_METRICS }, { "graph_metrics", PERFETTO_METRICS },
+		{ "nvml", PERFETTO_COUNTERS },    { "cupti", PERFETTO_WORK | PERFETTO_CALLS },
+		{ "cpu", PERFETTO_SAMPLES },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (!strcmp(name, known[i].name))
+			return known[i].rows;
+	return 0;
+}
+
+/* A new epoch brings rows again: each is told once. One of before the trace is told at its beginning. */
+int live_capability(struct perfetto_live *p, const struct row_capability *row, unsigned rows)
+{
+	const char *name = live_text(p, row->name), *reason;
+	const struct row_process *process = live_process(p);
+	struct perfetto_packet head = { MAX(row->time_ns, p->begun_ns), PERFETTO_MONOTONIC,
+					LIVE_SEQUENCE_GLOBAL, 0 };
+	int is_new;
+
+	if ((row->state != capability_state_degraded &&
+	     row->state != capability_state_unavailable) ||
+	    row->missing >> COLUMN_capability_reason & 1 || !(rows_about(name) & rows))
+		return 0;
+	reason = live_text(p, row->reason);
+	is_new = map_add(&p->told, hash_bytes(name, strlen(name)) ^ row->time_ns ^
+					   hash_bytes(reason, strlen(reason)));
+	if (is_new <= 0)
+		return is_new;
+	p->text.length = 0;
+	strbuf_addf(&p->text, "%s %u: %s: %s", base_name(live_text(p, process->executable)),
+		    process->pid, name, reason);
+	if (p->text.failed)
+		return -ENOMEM;
+	perfetto_log(&p->out, &head, "pitot", strbuf_text(&p->text));
+	return 0;
 }

@@ -72,6 +72,8 @@ struct perfetto_live {
 	uint64_t
 		lost; /* rows that there was no memory for; packets are counted by who takes them */
 	uint64_t loss_ns; /* of the last loss */
+	uint64_t begun_ns;
+	struct map told; /* hashes of refusals */
 	uint64_t dropped; /* packets that were not taken, and not told of yet */
 	bool process_described, gpus_described;
 	uint32_t devices; /* ordinals of those that are known are below it */
@@ -179,6 +181,8 @@ int live_sample(struct perfetto_live *p, const struct row_cpu_sample *row) MUST_
 int live_nvtx(struct perfetto_live *p, const struct row_nvtx *row) MUST_USE;
 int live_loss(struct perfetto_live *p, const struct row_loss *row) MUST_USE;
 int live_dropped(struct perfetto_live *p) MUST_USE;
+int live_capability(struct perfetto_live *p, const struct row_capability *row,
+		    unsigned rows) MUST_USE;
 int live_counter_sample(struct perfetto_live *p, const struct row_counter_sample *row) MUST_USE;
 int live_metric_value(struct perfetto_live *p, const struct row_metric_value *row) MUST_USE;
 

@@ -1,5 +1,6 @@
 """The live trace of a program that a tape plays: the same as what an export of its recording has."""
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -221,8 +222,9 @@ METRICS = "gpu__time_duration.sum", "launch__correlation.sum", "sm__cycles_activ
 def profiled(service, player, build, environment, made_tape, tmp_path):
     """A program alone, whose kernels are measured from the start: the trace, and the measured kernels with a metric."""
 
-    def run(metric, config=b"", sources="gpu.counters", rounds=1, **variables):
-        program = injected(build, environment, made_tape, "--repeat", str(rounds), PERFETTO_PRODUCER_SOCK_NAME=str(tmp_path / "socket"),
+    def run(metric, config=b"", sources="gpu.counters", rounds=1, fault="", **variables):
+        (tmp_path / "faults").write_text(fault + "\n")
+        program = injected(build, environment, made_tape, "--repeat", str(rounds), "--faults", str(tmp_path / "faults"), PERFETTO_PRODUCER_SOCK_NAME=str(tmp_path / "socket"),
                            __TRACE_STARTUP=sources, **variables)
         connection = connect(service)
         for instance, source in enumerate(sources.split(","), 1):
@@ -265,6 +267,46 @@ def test_chosen_kernels(profiled, ranges, wanted):
     assert len(launched) == 24 * 12
     assert sorted(kernel.args["correlation"] for kernel in measured) == wanted(launched)
     assert all(kernel.args[METRICS[1]] == kernel.args["correlation"] for kernel in measured)
+
+
+def told(trace):
+    """What the trace says that it has not, without whose words these are."""
+    assert all(tag == "pitot" and re.match(r"tape-play \d+: ", text) for _, tag, text in trace.warnings)
+    return [text.split(": ", 1)[1] for _, _, text in trace.warnings]
+
+
+GRAPHS = "graph_metrics: kernels of CUDA graphs are not measured"
+
+
+@pytest.mark.parametrize("names, fault, said", [
+    ([METRICS[1]], "", []),
+    ([METRICS[1], "sm__cycle_active.avg", "nonsense"], "",
+     ["metrics: chip GH100 has no metric 'sm__cycle_active.avg'; did you mean 'sm__cycles_active' .*; chip GH100 has no metric 'nonsense'"]),
+    (["nonsense"], "", ["engine: no metric of 'nonsense' can be collected"]),
+    ([METRICS[1]], "call cuptiRangeProfilerEnable returns 35", ["engine: .*that needs the rights of an administrator"]),
+    (["n" * 128, "x" * 127, *(i * "y" for i in range(120, 127)), METRICS[1]], "",
+     ["perfetto: 6 names, patterns or ranges of the configuration are left out", "engine: no metric of 'xxx"]),
+], ids=["nothing", "two names", "all names", "rights", "too long"])
+def test_told_in_the_trace(profiled, names, fault, said):
+    """What is asked for in vain, once each, by the sources that ask."""
+    config = field(108, field(3, 1) + b"".join(field(6, name) for name in names))
+    trace, measured = profiled(METRICS[1], config, fault=fault, sources="gpu.counters,gpu.track_event", PITOT_OPTIONS="stacks_max=3")
+    assert bool(measured) == (METRICS[1] in names[:1] and not fault)
+    found = [text for text in told(trace) if text != GRAPHS]
+    assert len(found) == len(said), found
+    for text, beginning in zip(sorted(found), sorted(said)):
+        assert re.match(beginning, text), found
+    assert told(trace).count(GRAPHS) <= 1
+
+
+def test_told_of_ranges_and_patterns(profiled):
+    """What does not fit into the settings, and what did not fit into a list before."""
+    ranges = 63 * field(5, field(1, 3_000_000_000) + field(2, 3_000_000_000))
+    globs = b"".join(name_glob(100 * "x", 0) + field(6, 120 * "i") + field(7, 120 * "e") for _ in range(6))
+    trace, _ = profiled(METRICS[1], field(108, field(5, ranges + globs + field(6, 128 * "z")) + field(6, METRICS[1])))
+    # Of 63 ranges 23 fit, of 6 patterns 4 each.
+    assert [text for text in told(trace) if text.startswith("perfetto")] == [
+        f"perfetto: {1 + 40 + 2 + 2 + 2} names, patterns or ranges of the configuration are left out: they are too long, or too many"]
 
 
 def test_many_kernels_wait_for_their_values(profiled):
