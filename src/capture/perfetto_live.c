@@ -597,6 +597,7 @@ static void describe(void *user, size_t source, struct strbuf *out)
 		}
 	proto_uint(out, 5, true); /* supports_instrumented_sampling */
 	proto_uint(out, 7, true); /* supports_counter_names */
+	proto_uint(out, 8, true); /* supports_counter_name_globs */
 	proto_close(out, token);
 }
 

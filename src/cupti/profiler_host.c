@@ -11,6 +11,7 @@
 #include <cupti_target.h>
 
 #include "base/arena.h"
+#include "base/globs.h"
 #include "base/options.h"
 
 #define NEAREST_MAX 3
@@ -458,11 +459,31 @@ static int add_name(struct metric_set *set, const char *name, bool of_set)
 	return 0;
 }
 
+/* Of all complete names, of which a chip has a hundred thousand, those that the named sets have. */
+static int add_matching(struct metric_set *set, const char *glob)
+{
+	bool any = false;
+	int err = 0;
+
+	for (size_t i = 0; metric_set_names[i]; i++)
+		for (const char *const *m = metric_set_named(metric_set_names[i]); *m && err == 0;
+		     m++)
+			if (glob_matches(glob, strlen(glob), *m)) {
+				any = true;
+				err = add_name(set, *m, true);
+			}
+	if (!any)
+		strbuf_addf(leave_out(set), "no metric of the named sets is like '%s'", glob);
+	return err;
+}
+
 static int add_word(struct metric_set *set, const char *word)
 {
 	const char *const *named = metric_set_named(word);
 	int err = 0;
 
+	if (strpbrk(word, "*?"))
+		return add_matching(set, word);
 	if (!named)
 		return add_name(set, word, false);
 	for (; *named && err == 0; named++)

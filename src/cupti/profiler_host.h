@@ -70,7 +70,8 @@ size_t profiler_host_passes(struct profiler_host *host, const char *const *names
 void profiler_host_explain(struct profiler_host *host, const char *name, struct strbuf *out);
 
 /*
- * What a text such as "memory,sm__cycles_active.avg" asks for, as the profiler wants it: METRICS_MAX at most, and of samples as many as fit
+ * What a text such as "memory,sm__cycles_active.avg,dram__*" asks for, as the profiler wants it; a pattern, those of the named sets that are
+ * like it. METRICS_MAX at most, and of samples as many as fit
  * into one pass, SAMPLED_METRICS_MAX at most, the first ones first.
  */
 #define METRICS_MAX 256u

@@ -269,6 +269,22 @@ def test_chosen_kernels(profiled, ranges, wanted):
     assert all(kernel.args[METRICS[1]] == kernel.args["correlation"] for kernel in measured)
 
 
+@pytest.mark.parametrize("globs, names, said", [
+    (["gpu__time_dur*"], METRICS[:1], []),
+    (["*time_duration.sum", METRICS[1], "gpu__time_duration.s?m"], METRICS[:2], []),
+    (["*__*_active.avg"], [METRICS[2], METRICS[0]], []),
+    (["?launch*", METRICS[1]], METRICS[:2], [r"metrics: no metric of the named sets is like '\?launch\*'"]),
+    (["*none"], [], [r"engine: no metric of '\*none' can be collected: no metric of the named sets is like '\*none'"]),
+], ids=["one", "twice", "several", "unknown", "nothing"])
+def test_globs_of_counters(profiled, globs, names, said):
+    """Of those that are announced; beside them always the time."""
+    trace, _ = profiled(METRICS[1], field(108, field(3, 1) + b"".join(field(6, glob) for glob in globs)))
+    metrics = {name for kernel in trace.kernels() for name in kernel.args if "__" in name and "." in name}
+    assert metrics == set(names)
+    found = [text for text in told(trace) if text != GRAPHS]
+    assert len(found) == len(said) and all(re.match(*both) for both in zip(said, found)), found
+
+
 def told(trace):
     """What the trace says that it has not, without whose words these are."""
     assert all(tag == "pitot" and re.match(r"tape-play \d+: ", text) for _, tag, text in trace.warnings)
@@ -363,7 +379,7 @@ def test_announced_counters(service, leaver):
             continue
         announced = GpuCounterDescriptor.FromString(descriptor[5])
         names = [spec.name for spec in announced.specs]
-        assert announced.supports_instrumented_sampling and announced.supports_counter_names
+        assert announced.supports_instrumented_sampling and announced.supports_counter_names and announced.supports_counter_name_globs
         assert len(set(names)) == len(names) == len({spec.counter_id for spec in announced.specs}) > 40 and min(s.counter_id for s in announced.specs) == 1
         default = [spec.name for spec in announced.specs if spec.select_by_default]
         assert len(default) == 24 and default[0] == "gpu__time_duration.sum" and all(list(spec.groups) == [6] for spec in announced.specs)
