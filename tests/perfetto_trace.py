@@ -131,6 +131,7 @@ class Trace:
         self._later = [] if live else None
         self.stages, self.slices, self.instants, self.samples = [], [], [], []
         self.warnings = []  # (time, tag, message)
+        self.memory, self.frequencies = defaultdict(list), defaultdict(list)  # by GPU: (time, bytes or kHz)
         self.counters = defaultdict(list)  # (gpu, name) or (pid, name) -> [(time, value)]
         self.tracks, self.gpus, self.clocks, self.commands = {}, [], set(), {}
         self.boottime_offset, self.contexts = None, {}  # contexts: iid -> pid
@@ -238,6 +239,16 @@ class Trace:
     def _gpu_log(self, packet, _):
         assert packet.gpu_log.severity == 4 and packet.HasField("timestamp")
         self.warnings.append((packet.timestamp, packet.gpu_log.tag, packet.gpu_log.log_message))
+
+    def _gpu_mem_total_event(self, packet, _):
+        event = packet.gpu_mem_total_event
+        assert packet.HasField("timestamp") and event.HasField("size") and event.HasField("pid") and event.pid == 0
+        self.memory[event.gpu_id].append((packet.timestamp, event.size))
+
+    def _generic_gpu_frequency_event(self, packet, _):
+        event = packet.generic_gpu_frequency_event
+        assert packet.HasField("timestamp") and event.HasField("frequency_khz")
+        self.frequencies[event.gpu_id].append((packet.timestamp, event.frequency_khz))
 
     def _gpu_info(self, packet, _):
         self.gpus = list(packet.gpu_info.gpus)

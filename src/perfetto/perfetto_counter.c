@@ -125,6 +125,29 @@ int perfetto_readings_add(struct perfetto_readings *r, struct strbuf *s,
 	return result;
 }
 
+void perfetto_reading_of_gpu(struct perfetto_readings *r, struct strbuf *s, const char *counter,
+			     const struct perfetto_reading *now, uint64_t time_ns)
+{
+	struct perfetto_packet head = { time_ns, PERFETTO_MONOTONIC, r->sequence.id, 0 };
+	bool is_memory = !strcmp(counter, "gpu_memory_used");
+	size_t packet, event;
+
+	if (now->value.is_real || now->value.integer < 0 ||
+	    (!is_memory && strcmp(counter, "gpu_sm_clock") != 0))
+		return;
+	packet = perfetto_packet_open(s, &head);
+	event = proto_open(s, is_memory ? PACKET_GPU_MEMORY : PACKET_GPU_FREQUENCY);
+	proto_uint(s, 1, now->gpu);
+	if (is_memory) {
+		proto_uint(s, 2, 0); /* of all processes */
+		proto_uint(s, 3, (uint64_t)now->value.integer);
+	} else {
+		proto_uint(s, 2, (uint64_t)now->value.integer * 1000); /* MHz in kHz */
+	}
+	proto_close(s, event);
+	proto_close(s, packet);
+}
+
 int perfetto_readings_finish(struct perfetto_readings *r, struct strbuf *s, uint64_t time_ns)
 {
 	int result = 0;

@@ -50,6 +50,9 @@ void perfetto_readings_release(struct perfetto_readings *r);
 /* A reading at a time. 0 or -ENOMEM. */
 int perfetto_readings_add(struct perfetto_readings *r, struct strbuf *s,
 			  const struct perfetto_reading *now, uint64_t time_ns) MUST_USE;
+/* The memory in use and the clock of a GPU are on tracks of their own, too, which readers have for these. */
+void perfetto_reading_of_gpu(struct perfetto_readings *r, struct strbuf *s, const char *counter,
+			     const struct perfetto_reading *now, uint64_t time_ns);
 /* The last values hold until then; readings begin anew. 0 or -ENOMEM. */
 int perfetto_readings_finish(struct perfetto_readings *r, struct strbuf *s,
 			     uint64_t time_ns) MUST_USE;

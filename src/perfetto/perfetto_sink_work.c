@@ -417,5 +417,6 @@ int live_counter_sample(struct perfetto_live *p, const struct row_counter_sample
 		return host_sample(p, row, &now.value);
 	if (counter_number(p, row->counter, &now.counter) < 0)
 		return -ENOMEM;
+	perfetto_reading_of_gpu(&p->readings, &p->out, live_text(p, c->name), &now, row->time_ns);
 	return perfetto_readings_add(&p->readings, &p->out, &now, row->time_ns);
 }

@@ -232,6 +232,19 @@ def test_counters(pitot, varied, tmp_path):
     assert [value for _, value in trace.counters[100, "host_memory"]] == [-5]
 
 
+def test_memory_and_clock_of_gpus(pitot, make_recording, tmp_path):
+    """On the tracks that readers have for them, besides the counters, when they were read."""
+    recording = make_recording(tmp_path / "r.pitot", "training")
+    trace, _ = export(pitot, recording, tmp_path)
+    rows = view(pitot, recording, "counter_sample")
+    for name, tracks, factor in ("gpu_memory_used", trace.memory, 1), ("gpu_sm_clock", trace.frequencies, 1000):
+        read = [row for row in rows if row["counter"] == name]
+        zero = min(time for values in tracks.values() for time, _ in values) - min(row["time_ns"] for row in read)
+        assert len(read) > 10 and {gpu: [(time - zero, value) for time, value in values] for gpu, values in tracks.items()} == {
+            gpu: [(row["time_ns"], row["value"] * factor) for row in read if row["device"] == gpu] for gpu in {row["device"] for row in read}}
+        assert len({value for values in tracks.values() for _, value in values}) > 1
+
+
 def test_losses_overheads_and_memory(pitot, varied, tmp_path):
     trace, _ = export(pitot, varied, tmp_path)
     loss, = (s for s in trace.slices if s.track == "Loss")

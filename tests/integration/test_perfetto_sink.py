@@ -133,6 +133,10 @@ def test_counters(live, pitot, tmp_path):
     export = Trace((tmp_path / "x.pftrace").read_bytes())
     assert not trace.stages and not trace.slices
     assert {name for gpu, name in trace.counters if gpu == 0} >= {"gpu_power", "gpu_temperature", "gpu_memory_used"}
+    for tracks in "memory", "frequencies":
+        live, exported = getattr(trace, tracks), getattr(export, tracks)
+        assert live and live.keys() == exported.keys()
+        assert all(values and set(values) <= set(exported[gpu]) for gpu, values in live.items()), tracks
     for key, values in trace.counters.items():
         # The first is 0, and the last is the end's: of the recording another time.
         assert set(values[1:-1]) <= set(export.counters[key]), key

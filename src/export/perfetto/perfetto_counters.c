@@ -174,6 +174,7 @@ int perfetto_counter_sample(void *exporter, const struct export_event *e)
 	struct perfetto_reading now = { .value = read_value(t, e->row) };
 	uint32_t row = c->counter[e->row];
 	uint64_t id = 0;
+	size_t length;
 
 	if (row == TRACE_NO_ROW)
 		return EXPORT_UNCOUNTED;
@@ -186,6 +187,10 @@ int perfetto_counter_sample(void *exporter, const struct export_event *e)
 	map_get(&p->counters->ids, counter_columns(t)->name[row], &id);
 	now.counter = (uint32_t)id;
 	now.gpu = (uint32_t)gpus_find(&p->view.gpus, e->process, c->device[e->row]);
+	perfetto_reading_of_gpu(
+		&p->counters->readings, &p->out,
+		export_text(&p->view, TABLE_counter, COLUMN_counter_name, row, &length), &now,
+		e->start_ns);
 	return perfetto_readings_add(&p->counters->readings, &p->out, &now, e->start_ns);
 }
 
