@@ -158,12 +158,43 @@ static void test_filter_of_the_hash_table(void **state)
 		m.filter[2] = none[i];
 		assert_int_equal(read_image(&m, sizeof(m), &file), -ENOENT);
 	}
-	/* One that makes no sense tells nothing. */
+	/* One that makes no sense tells nothing: here the word is behind its end. */
+	m.filter[2] = 0;
+	m.sections[5].sh_size = sizeof(m.hash) + 2 * sizeof(uint64_t);
+	assert_int_equal(read_image(&m, sizeof(m), &file), 0);
 	m.hash[2] = 0;
 	assert_int_equal(read_image(&m, sizeof(m), &file), 0);
 	m.hash[2] = UINT32_MAX;
 	m.sections[5].sh_offset = sizeof(m);
 	assert_int_equal(read_image(&m, sizeof(m), &file), 0);
+}
+
+/* Of a large filter one word is read: of 8192 the one at 0x844. */
+static void test_large_filter(void **state)
+{
+	static const uint32_t hash[4] = { 0, 0, 8192, 6 };
+	static struct sampled_python_file file;
+	static struct image m;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		const uint64_t word = i ? UINT64_C(1) << 17 | UINT64_C(1) << 4 : 0;
+		int fd;
+
+		make(&m, true);
+		m.head.e_shnum = 6;
+		m.sections[5] = (Elf64_Shdr){ .sh_type = SHT_GNU_HASH,
+					      .sh_offset = 1 << 20,
+					      .sh_size = sizeof(hash) + 8192 * sizeof(word) };
+		fd = file_of(&m, sizeof(m));
+		assert_int_equal(ftruncate(fd, 2 << 20), 0);
+		assert_int_equal(pwrite(fd, hash, sizeof(hash), 1 << 20), sizeof(hash));
+		assert_int_equal(pwrite(fd, &word, sizeof(word),
+					(1 << 20) + (off_t)sizeof(hash) + 8 * 0x844),
+				 sizeof(word));
+		assert_int_equal(sampled_python_file_read(fd, &file), i ? 0 : -ENOENT);
+		close(fd);
+	}
 }
 
 /* Whatever is in the file: an answer, and no access outside of what was read. */
@@ -191,6 +222,7 @@ int main(void)
 		cmocka_unit_test(test_interpreter),
 		cmocka_unit_test(test_other_program),
 		cmocka_unit_test(test_filter_of_the_hash_table),
+		cmocka_unit_test(test_large_filter),
 		cmocka_unit_test(test_damage),
 	};
 
