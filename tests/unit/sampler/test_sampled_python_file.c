@@ -169,7 +169,7 @@ static void test_filter_of_the_hash_table(void **state)
 	assert_int_equal(read_image(&m, sizeof(m), &file), 0);
 }
 
-/* Of a large filter one word is read: of 8192 the one at 0x844. */
+/* Of a large filter one word is read: of 8192 the one at 0x1684. */
 static void test_large_filter(void **state)
 {
 	static const uint32_t hash[4] = { 0, 0, 8192, 6 };
@@ -190,7 +190,7 @@ static void test_large_filter(void **state)
 		assert_int_equal(ftruncate(fd, 2 << 20), 0);
 		assert_int_equal(pwrite(fd, hash, sizeof(hash), 1 << 20), sizeof(hash));
 		assert_int_equal(pwrite(fd, &word, sizeof(word),
-					(1 << 20) + (off_t)sizeof(hash) + 8 * 0x844),
+					(1 << 20) + (off_t)sizeof(hash) + 8 * 0x1684),
 				 sizeof(word));
 		assert_int_equal(sampled_python_file_read(fd, &file), i ? 0 : -ENOENT);
 		close(fd);
