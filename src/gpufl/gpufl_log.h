@@ -43,6 +43,28 @@
 	B(host_metric, SYSTEM, 1, "host_metric_batch",                                                                 \
 	  "\"dt_ns\",\"cpu_pct_x100\",\"ram_used_mib\",\"ram_total_mib\"")
 
+/*
+ * M(column, counter, decimals, divisor): columns of device_metric that are counters of ours: how many decimals of the counter's unit
+ * the column has, and what it is divided by.
+ */
+#define GPUFL_DEVICE_METRICS(M)                                                                                        \
+	M(gpu_util, gpu_utilization, 0, 1)                                                                             \
+	M(mem_util, gpu_memory_utilization, 0, 1)                                                                      \
+	M(temp_c, gpu_temperature, 0, 1)                                                                               \
+	M(power_mw, gpu_power, 3, 1)                                                                                   \
+	M(used_mib, gpu_memory_used, 0, 1u << 20)                                                                      \
+	M(clock_sm, gpu_sm_clock, 0, 1)                                                                                \
+	M(temp_mem_c, gpu_memory_temperature, 0, 1)                                                                    \
+	M(energy_uj, gpu_energy, 6, 1)                                                                                 \
+	M(clock_mem, gpu_memory_clock, 0, 1)                                                                           \
+	M(ecc_corrected, gpu_ecc_corrected, 0, 1)                                                                      \
+	M(ecc_uncorrected, gpu_ecc_uncorrected, 0, 1)
+/* And what host_metric is made of. */
+#define GPUFL_HOST_METRICS(M)                                                                                          \
+	M(cpu_busy, host_cpu_busy, 2, 1) /* over all processors */                                                     \
+	M(ram_used, host_memory_used, 0, 1u << 20)                                                                     \
+	M(ram_available, host_memory_available, 0, 1u << 20)
+
 #define GPUFL_BATCH_ID(name, ...) BATCH_##name,
 enum gpufl_batch_id { GPUFL_BATCHES(GPUFL_BATCH_ID) BATCHES };
 

@@ -6,30 +6,17 @@
 
 #include "gpufl/gpufl_state.h"
 
-/* Counters by their names; decimals of the format's unit, and what a unit of that is divided by. */
 static const struct {
-	const char *name;
-	enum gpufl_metric metric;
+	const char *counter;
 	uint8_t decimals;
 	uint32_t divisor;
-} metrics[] = {
-	{ "gpu_utilization", METRIC_gpu_util, 0, 1 },
-	{ "gpu_memory_utilization", METRIC_mem_util, 0, 1 },
-	{ "gpu_temperature", METRIC_temp, 0, 1 },
-	{ "gpu_power", METRIC_power, 3, 1 },
-	{ "gpu_memory_used", METRIC_used, 0, 1u << 20 },
-	{ "gpu_sm_clock", METRIC_clock_sm, 0, 1 },
-	{ "gpu_memory_temperature", METRIC_temp_memory, 0, 1 },
-	{ "gpu_energy", METRIC_energy, 6, 1 },
-	{ "gpu_memory_clock", METRIC_clock_mem, 0, 1 },
-	{ "gpu_ecc_corrected", METRIC_ecc_corrected, 0, 1 },
-	{ "gpu_ecc_uncorrected", METRIC_ecc_uncorrected, 0, 1 },
-	{ "host_cpu_busy", METRIC_cpu_busy, 2, 1 },
-	{ "host_memory_used", METRIC_ram_used, 0, 1u << 20 },
-	{ "host_memory_available", METRIC_ram_available, 0, 1u << 20 },
+} metrics[METRICS] = {
+#define METRIC(column, counter, ...) { #counter, __VA_ARGS__ },
+	GPUFL_DEVICE_METRICS(METRIC) GPUFL_HOST_METRICS(METRIC)
+#undef METRIC
 };
 
-/* Of s->counters: index of metrics, decimals << 8, reading << 16. */
+/* Of s->counters: metric, decimals << 8, reading << 16. */
 void gpufl_counter(struct gpufl_sink *s, const struct row_counter *c)
 {
 	struct bytes_value name = gpufl_text(s, c->name);
@@ -39,8 +26,8 @@ void gpufl_counter(struct gpufl_sink *s, const struct row_counter *c)
 
 	if (sscanf(name.data, "host_core_%u_busy", &core) == 1 && core < 1u << 16)
 		s->processors = MAX(s->processors, core + 1);
-	for (size_t i = 0; i < ARRAY_SIZE(metrics) && c->decimals < 19; i++)
-		if (!strcmp(metrics[i].name, name.data) &&
+	for (size_t i = 0; i < METRICS && c->decimals < 19; i++)
+		if (!strcmp(metrics[i].counter, name.data) &&
 		    map_put(&s->counters, c->id, i | (uint64_t)c->decimals << 8 | real << 16) < 0)
 			s->log.lost++;
 }
@@ -69,9 +56,9 @@ static void write_device(struct gpufl_sink *s, uint32_t device)
 
 	/* 0: fan, voltage, PCIe. The reference has the temperature of the GPU as that of the junction, too. */
 	GPUFL_ROW(&s->log, BATCH_device_metric, gpufl_time(s, r->time_ns), device,
-		  v[METRIC_gpu_util], v[METRIC_mem_util], v[METRIC_temp], v[METRIC_power],
-		  v[METRIC_used], total, v[METRIC_clock_sm], 0, v[METRIC_temp_memory],
-		  v[METRIC_temp], 0, v[METRIC_energy], v[METRIC_clock_mem], 0,
+		  v[METRIC_gpu_util], v[METRIC_mem_util], v[METRIC_temp_c], v[METRIC_power_mw],
+		  v[METRIC_used_mib], total, v[METRIC_clock_sm], 0, v[METRIC_temp_mem_c],
+		  v[METRIC_temp_c], 0, v[METRIC_energy_uj], v[METRIC_clock_mem], 0,
 		  v[METRIC_ecc_corrected], v[METRIC_ecc_uncorrected]);
 }
 
@@ -127,8 +114,8 @@ void gpufl_counter_sample(struct gpufl_sink *s, const struct row_counter_sample 
 	if (r->time_ns != c->time_ns)
 		end_reading(s, r);
 	r->time_ns = c->time_ns;
-	r->values[metrics[counter & 0xff].metric] = convert(counter, c->value);
-	if (metrics[counter & 0xff].metric == METRIC_cpu_busy)
+	r->values[counter & 0xff] = convert(counter, c->value);
+	if ((counter & 0xff) == METRIC_cpu_busy)
 		read_cpu(s, c->time_ns);
 	s->last_ns = MAX(s->last_ns, c->time_ns);
 }

@@ -85,11 +85,11 @@ static void add_device(const struct gpufl_sink *s, const struct row_device *d, s
 		    ",\"util_gpu_pct\":%llu,\"util_mem_pct\":%llu,\"temp_c\":%llu,\"power_mw\":%llu"
 		    ",\"clk_gfx_mhz\":0,\"clk_sm_mhz\":%llu,\"clk_mem_mhz\":%llu,\"throttle_pwr\":0"
 		    ",\"throttle_therm\":0,\"pcie_rx_bw_bps\":0,\"pcie_tx_bw_bps\":0}",
-		    bus, (unsigned long long)v[METRIC_used],
-		    (unsigned long long)(total - MIN(total, v[METRIC_used])),
+		    bus, (unsigned long long)v[METRIC_used_mib],
+		    (unsigned long long)(total - MIN(total, v[METRIC_used_mib])),
 		    (unsigned long long)total, (unsigned long long)v[METRIC_gpu_util],
-		    (unsigned long long)v[METRIC_mem_util], (unsigned long long)v[METRIC_temp],
-		    (unsigned long long)v[METRIC_power], (unsigned long long)v[METRIC_clock_sm],
+		    (unsigned long long)v[METRIC_mem_util], (unsigned long long)v[METRIC_temp_c],
+		    (unsigned long long)v[METRIC_power_mw], (unsigned long long)v[METRIC_clock_sm],
 		    (unsigned long long)v[METRIC_clock_mem]);
 }
 

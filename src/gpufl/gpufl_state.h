@@ -61,23 +61,8 @@ struct gpufl_open {
 	bool used;
 };
 
-enum gpufl_metric {
-	METRIC_gpu_util,
-	METRIC_mem_util,
-	METRIC_temp,
-	METRIC_power,
-	METRIC_used,
-	METRIC_clock_sm,
-	METRIC_temp_memory,
-	METRIC_energy,
-	METRIC_clock_mem,
-	METRIC_ecc_corrected,
-	METRIC_ecc_uncorrected,
-	METRIC_cpu_busy, /* 1/100 s, over all processors */
-	METRIC_ram_used,
-	METRIC_ram_available,
-	METRICS,
-};
+#define GPUFL_METRIC_ID(column, ...) METRIC_##column,
+enum gpufl_metric { GPUFL_DEVICE_METRICS(GPUFL_METRIC_ID) GPUFL_HOST_METRICS(GPUFL_METRIC_ID) METRICS };
 
 struct gpufl_readings {
 	uint64_t time_ns; /* CLOCK_MONOTONIC, of what is not written yet; 0: all is */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "format/rows.h"
+#include "gpufl/gpufl_log.h"
 #include "import/gpufl/import_session.h"
 #include "system/metrics.h"
 
@@ -64,19 +65,11 @@ void import_device_metrics(struct import_session *s, struct record *r)
 	static const struct {
 		const char *key;
 		enum metric_id metric;
-		unsigned factor, divisor;
+		unsigned decimals, factor;
 	} metrics[] = {
-		{ "gpu_util", METRIC_gpu_utilization, 1, 1 },
-		{ "mem_util", METRIC_gpu_memory_utilization, 1, 1 },
-		{ "temp_c", METRIC_gpu_temperature, 1, 1 },
-		{ "power_mw", METRIC_gpu_power, 1, 1 },
-		{ "used_mib", METRIC_gpu_memory_used, 1 << 20, 1 },
-		{ "clock_sm", METRIC_gpu_sm_clock, 1, 1 },
-		{ "temp_mem_c", METRIC_gpu_memory_temperature, 1, 1 },
-		{ "energy_uj", METRIC_gpu_energy, 1, 1000 },
-		{ "clock_mem", METRIC_gpu_memory_clock, 1, 1 },
-		{ "ecc_corrected", METRIC_gpu_ecc_corrected, 1, 1 },
-		{ "ecc_uncorrected", METRIC_gpu_ecc_uncorrected, 1, 1 },
+#define METRIC(column, counter, ...) { #column, METRIC_##counter, __VA_ARGS__ },
+		GPUFL_DEVICE_METRICS(METRIC)
+#undef METRIC
 	};
 	static const struct metric others[] = {
 		{ "fan_speed_pct", METRIC_LEVEL, "%", 0, "speed of the fan" },
@@ -85,11 +78,16 @@ void import_device_metrics(struct import_session *s, struct record *r)
 	};
 	uint64_t value;
 
-	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++)
-		if (record_u64(r, metrics[i].key, &value) && (value || i < 2) &&
-		    value <= INT64_MAX / metrics[i].factor)
-			append_metric(s, r, metrics[i].metric,
-				      (int64_t)(value * metrics[i].factor / metrics[i].divisor));
+	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
+		if (!record_u64(r, metrics[i].key, &value) || (!value && i >= 2) ||
+		    value > INT64_MAX / metrics[i].factor)
+			continue;
+		value *= metrics[i].factor;
+		for (unsigned d = metric_find(metrics[i].metric)->decimals; d < metrics[i].decimals;
+		     d++)
+			value /= 10;
+		append_metric(s, r, metrics[i].metric, (int64_t)value);
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
 		value = record_number(r, others[i].name, INT64_MAX);
 		if (value)
