@@ -27,7 +27,8 @@
 #define LEVEL 1 /* of zlib: a third of the time of its default, for windows a fifth larger */
 #define NAME_BYTES 64 /* of names in the directory */
 
-static const char *const channel_names[GPUFL_CHANNELS] = { "device", "scope", "system", "sass" };
+const char *const gpufl_channel_names[GPUFL_CHANNELS + 1] = { "device", "scope", "system", "sass",
+							      "kernel" };
 
 struct window {
 	struct window *next;
@@ -97,13 +98,13 @@ static void PRINTF_LIKE(3, 4)
 static void active_path(const struct gpufl_files *f, enum gpufl_channel channel,
 			char path[PATH_MAX])
 {
-	path_in(f, path, ".tmp/%s.log", channel_names[channel]);
+	path_in(f, path, ".tmp/%s.log", gpufl_channel_names[channel]);
 }
 
 static void window_path(const struct gpufl_files *f, const struct window *w, const char *prefix,
 			const char *suffix, char path[PATH_MAX])
 {
-	path_in(f, path, "%s%s.%u%s", prefix, channel_names[w->channel], w->number, suffix);
+	path_in(f, path, "%s%s.%u%s", prefix, gpufl_channel_names[w->channel], w->number, suffix);
 }
 
 /* ---- small files ---- */
@@ -164,7 +165,7 @@ static void fail_window(struct gpufl_files *f, int err, const struct window *w, 
 	const char *text = strerrordesc_np(err);
 
 	snprintf(reason, sizeof(reason), "%s:errno=%d (%s)", what, err, text ? text : "");
-	fail(f, err, channel_names[w->channel], w->number, reason);
+	fail(f, err, gpufl_channel_names[w->channel], w->number, reason);
 }
 
 /* ---- publication ---- */
@@ -250,7 +251,7 @@ static void window_id(const struct gpufl_files *f, const struct window *w, const
 
 static int write_sidecar(struct gpufl_files *f, const struct window *w, const struct packing *p)
 {
-	const char *channel = channel_names[w->channel];
+	const char *channel = gpufl_channel_names[w->channel];
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	char id[GPUFL_ID_BYTES], part[PATH_MAX], path[PATH_MAX];
 	int r;

@@ -17,6 +17,8 @@
 #include "base/error.h"
 
 enum gpufl_channel { GPUFL_DEVICE, GPUFL_SCOPE, GPUFL_SYSTEM, GPUFL_SASS, GPUFL_CHANNELS };
+/* In the order in which they are sent; the last is the oldest releases' name of the first. */
+extern const char *const gpufl_channel_names[GPUFL_CHANNELS + 1];
 
 #define GPUFL_ID_BYTES 37 /* a UUID as a text, with its NUL */
 

@@ -10,10 +10,10 @@
 
 #include <stdint.h>
 
-#include "base/compiler.h"
 #include "base/vec.h"
+#include "gpufl/gpufl_files.h"
 
-#define GPUFL_LOG_CHANNELS 5u /* the last is the oldest releases' name of "device" */
+#define GPUFL_LOG_CHANNELS (GPUFL_CHANNELS + 1u)
 #define GPUFL_LOSS_MARKER GPUFL_LOG_CHANNELS /* behind all channels: a file that says that a window is lost */
 
 struct gpufl_window {

@@ -280,7 +280,7 @@ static int send_window(struct upload *u, const struct upload_session *s,
 	if (body->window_id[0]) {
 		snprintf(texts[1], HEADER_BYTES, "X-GpuFlight-Window-Id: %s", body->window_id);
 		snprintf(texts[2], HEADER_BYTES, "X-GpuFlight-Window-Channel: %s",
-			 upload_channel_name(w));
+			 gpufl_channel_names[w->channel]);
 		snprintf(texts[3], HEADER_BYTES, "X-GpuFlight-Window-Sequence: %llu",
 			 (unsigned long long)body->sequence);
 		snprintf(texts[4], HEADER_BYTES, "X-GpuFlight-Window-CRC32: %llu",

@@ -22,15 +22,6 @@
 #define RAW_MAX ((size_t)128 << 20)
 #define PART_BYTES ((size_t)28 << 20) /* of text: gzip never makes more than PACKED_MAX of it */
 
-/* In the order in which they are sent. */
-static const char *const channels[GPUFL_LOG_CHANNELS] = { "device", "scope", "system", "sass",
-							  "kernel" };
-
-const char *upload_channel_name(const struct gpufl_window *w)
-{
-	return channels[w->channel];
-}
-
 /* What may stand in a header. */
 static bool is_session_id(const char *name)
 {
@@ -136,7 +127,7 @@ static int add_folder(struct upload_sessions *all, const char *log_path, const c
 		return -ENOMEM;
 	/* Before the list: what ends meanwhile is complete the next time. */
 	s.running = is_running(s.path);
-	r = gpufl_folder_list(s.path, 0, channels, &folder) == -ENOMEM ? -ENOMEM : 0;
+	r = gpufl_folder_list(s.path, 0, gpufl_channel_names, &folder) == -ENOMEM ? -ENOMEM : 0;
 	for (size_t i = 0; i < folder.windows.count && r == 0; i++) {
 		struct gpufl_window *w = &folder.windows.data[i];
 
@@ -184,8 +175,8 @@ bool upload_is_session(const char *path)
 {
 	char lock[PATH_MAX + 32];
 	struct gpufl_folder folder;
-	bool found = gpufl_folder_list(path, 0, channels, &folder) == 0 && folder.windows.count &&
-		     folder.windows.data[0].group == strlen(path) + 1;
+	bool found = gpufl_folder_list(path, 0, gpufl_channel_names, &folder) == 0 &&
+		     folder.windows.count && folder.windows.data[0].group == strlen(path) + 1;
 
 	gpufl_folder_release(&folder);
 	snprintf(lock, sizeof(lock), "%s/" LOCK, path);
@@ -215,7 +206,7 @@ int upload_sessions_list(const char *log_path, const char *only, struct upload_s
 	*out = (struct upload_sessions){ 0 };
 	if (!d)
 		return error_errno(e, errno, "cannot read '%s'", log_path);
-	r = gpufl_folder_list(log_path, 0, channels, &flat);
+	r = gpufl_folder_list(log_path, 0, gpufl_channel_names, &flat);
 	for (size_t i = 0; i < flat.windows.count && r == 0; i++)
 		r = add_flat(out, log_path, &flat.windows.data[i]);
 	gpufl_folder_release(&flat);
@@ -249,8 +240,8 @@ static void read_sidecar(const struct upload_session *s, const struct gpufl_wind
 	struct json_found id, sequence, crc, file;
 	char path[PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s/.gpufl-window.%s.%llu.json", s->path, channels[w->channel],
-		 (unsigned long long)w->number);
+	snprintf(path, sizeof(path), "%s/.gpufl-window.%s.%llu.json", s->path,
+		 gpufl_channel_names[w->channel], (unsigned long long)w->number);
 	if (io_read_file(path, HEAD_BYTES, &text) < 0 ||
 	    json_find(text.data, text.length, "window_id", &id, NULL) < 0 ||
 	    json_find(text.data, text.length, "window_sequence", &sequence, NULL) < 0 ||

@@ -60,6 +60,4 @@ int upload_reader_next(struct upload_reader *r, struct upload_body *out,
 void upload_reader_release(struct upload_reader *r);
 void upload_body_release(struct upload_body *b);
 
-const char *upload_channel_name(const struct gpufl_window *w);
-
 #endif
