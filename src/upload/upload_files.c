@@ -156,8 +156,7 @@ static int add_flat(struct upload_sessions *all, const char *log_path, struct gp
 	made.start_ns = read_head(w, made.id);
 	if (!*made.id)
 		return 0;
-	while (i < all->all.count &&
-	       (strcmp(s[i].path, log_path) != 0 || strcmp(s[i].id, made.id) != 0))
+	while (i < all->all.count && strcmp(s[i].id, made.id) != 0)
 		i++;
 	if (i == all->all.count) {
 		made.path = strdup(log_path);
@@ -207,6 +206,7 @@ int upload_sessions_list(const char *log_path, const char *only, struct upload_s
 	if (!d)
 		return error_errno(e, errno, "cannot read '%s'", log_path);
 	r = gpufl_folder_list(log_path, 0, gpufl_channel_names, &flat);
+	/* First: a folder may have the name of one of their sessions. */
 	for (size_t i = 0; i < flat.windows.count && r == 0; i++)
 		r = add_flat(out, log_path, &flat.windows.data[i]);
 	gpufl_folder_release(&flat);

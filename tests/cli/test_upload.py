@@ -434,8 +434,9 @@ def test_older_layouts(upload, logs):
     make_window(folder, "scope", 1, ["s1"], sidecar=False)
     (folder / "scope.2.log.gz").write_bytes(b"half a gzip")
     (folder / ".gpufl-window.scope.2.json").write_text('{"window_id":"x","payload_file":"scope.2.log"}')
-    for name in ("scopes.1.log", "device.x.log", "device.1.log.tmp", "notes.txt"):
+    for name in ("scopes.1.log", "app.device.1.log", "device.x.log", "device.1.log.tmp", "notes.txt"):
         (folder / name).write_text("no log\n")
+    (folder / "sass.log").symlink_to("notes.txt")
     with Backend() as backend:
         assert upload(backend, logs)["files"] == 5
         assert backend.lines == ["s1", "s2", "s10", "last", end, "k", end] and backend.completed == ["session-1"]
