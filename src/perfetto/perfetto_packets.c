@@ -146,10 +146,8 @@ void perfetto_process_tree(struct strbuf *s, const struct perfetto_packet *head,
 void perfetto_log(struct strbuf *s, const struct perfetto_packet *head, const char *tag,
 		  const char *message)
 {
-	size_t packet = perfetto_packet_open(s, head), log;
+	size_t packet = perfetto_packet_open(s, head), log = proto_open(s, PACKET_GPU_LOG);
 
-	raw_reserve(s, strlen(tag) + strlen(message));
-	log = proto_open(s, PACKET_GPU_LOG);
 	proto_uint(s, 1, 4); /* WARNING */
 	proto_text(s, 2, tag, strlen(tag));
 	proto_text(s, 3, message, strlen(message));

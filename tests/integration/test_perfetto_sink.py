@@ -319,6 +319,23 @@ def test_told_in_the_trace(profiled, names, fault, said):
     assert told(trace).count(GRAPHS) <= 1
 
 
+def test_told_again(service, player, build, environment, made_tape, tmp_path):
+    """A later session of the program that asks for the same: in its own trace, too."""
+    config = field(108, field(3, 1) + field(6, METRICS[1]) + field(6, "nonsense"))
+    program = injected(build, environment, made_tape, "--repeat", "1000000", PERFETTO_PRODUCER_SOCK_NAME=str(tmp_path / "socket"),
+                       __TRACE_STARTUP="gpu.counters", PITOT_LOG=str(tmp_path / "log"))
+    connection = connect(service)
+    for instance in 1, 2, 3:
+        connection.start(instance, "gpu.counters", buffer=instance, config=config)
+        connection.until(lambda instance=instance: any(
+            p.HasField("gpu_log") and "nonsense" in p.gpu_log.log_message
+            for writer, packets in connection.packets.items() if connection.writers[writer] == instance for p in packets[:100]))
+        connection.stop(instance)
+        connection.until(lambda instance=instance: connection.stopped.count(instance))
+    program.kill()
+    program.wait()
+
+
 def test_told_of_ranges_and_patterns(profiled):
     """What does not fit into the settings, and what did not fit into a list before."""
     ranges = 63 * field(5, field(1, 3_000_000_000) + field(2, 3_000_000_000))

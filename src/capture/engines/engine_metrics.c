@@ -103,7 +103,7 @@ static int make(struct engine_metrics *m, const struct cupti *cupti, CUcontext c
 	return err;
 }
 
-static void note(const struct engine_metrics *m, const char *engine, uint64_t ns)
+void engine_metrics_note(const struct engine_metrics *m, const char *engine, uint64_t ns)
 {
 	capability_note("engine", capability_state_on, engine, engine,
 			"device %u (%s): %zu metric%s in %zu pass%s; set up in %.3f s", m->device,
@@ -132,7 +132,7 @@ const struct engine_metrics *engine_metrics_find(struct engine_metrics *known, c
 			continue;
 		if (make(m, cupti, context, device, requested, e) < 0)
 			return NULL;
-		note(m, engine, clock_monotonic_ns() - begun);
+		engine_metrics_note(m, engine, clock_monotonic_ns() - begun);
 		return m;
 	}
 	error_set(e, E_UNSUPPORTED, "more than %u sets of metrics in one process",

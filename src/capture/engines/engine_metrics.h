@@ -40,5 +40,8 @@ struct engine_metrics {
 const struct engine_metrics *engine_metrics_find(struct engine_metrics *known, const char *engine, const struct cupti *cupti,
 						 CUcontext context, unsigned device, const char *requested, struct error *e);
 
+/* Says it again, for another session. `ns`: how long it took. */
+void engine_metrics_note(const struct engine_metrics *m, const char *engine, uint64_t ns);
+
 #endif
 #endif

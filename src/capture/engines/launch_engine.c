@@ -47,6 +47,7 @@ static struct {
 	char refusal[400]; /* written between the two */
 	atomic_bool missed, graphs_noted;
 	char metrics[OPTION_TEXT_MAX]; /* from before `wanted` is set */
+	atomic_uint sessions;
 
 	/* Of the thread that has claimed the engine. */
 	atomic_uintptr_t owner; /* pthread_self(); 0: nobody */
@@ -74,6 +75,11 @@ static __thread bool calling __attribute__((tls_model("initial-exec")));
 const char *launch_engine_metrics(void)
 {
 	return self.metrics;
+}
+
+unsigned launch_engine_session(void)
+{
+	return atomic_load(&self.sessions);
 }
 
 void launch_engine_refuse(const char *format, ...)
@@ -427,6 +433,7 @@ static void extend(const struct source_start *how)
 	if (!is_engine_of(s))
 		return;
 	memcpy(self.metrics, s->metrics, sizeof(self.metrics));
+	atomic_fetch_add(&self.sessions, 1);
 	range_choice_set(s);
 	nvtx_choice_set(s);
 	atomic_store(&self.graphs_noted, false);

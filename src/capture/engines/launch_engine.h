@@ -51,6 +51,8 @@ extern const struct launch_engine range_profiler_engine;
 
 /* Metrics that the session wants. */
 const char *launch_engine_metrics(void);
+/* Changes with each session. */
+unsigned launch_engine_session(void);
 
 /* For good: there is the trace. */
 __attribute__((format(printf, 1, 2))) void launch_engine_refuse(const char *format, ...);

@@ -28,6 +28,7 @@ static struct {
 	struct range_context *context; /* that is measured in */
 	struct range_context contexts[CONTEXTS_MAX];
 	struct engine_metrics metrics[ENGINE_METRICS_MAX];
+	unsigned session; /* that was told what is measured */
 
 	struct map numbers; /* of metrics in this recording, by address; the collector's */
 } self;
@@ -117,11 +118,24 @@ static void stop(const struct cupti *cupti, bool valid)
 		launch_engine_count_unmeasured();
 }
 
+/* What an earlier session has found out. */
+static void note_known(void)
+{
+	if (self.session == launch_engine_session())
+		return;
+	self.session = launch_engine_session();
+	for (size_t i = 0; i < ENGINE_METRICS_MAX; i++)
+		if (self.metrics[i].host &&
+		    strcmp(self.metrics[i].requested, launch_engine_metrics()) == 0)
+			engine_metrics_note(&self.metrics[i], ENGINE, 0);
+}
+
 static bool start(const struct cupti *cupti, const CUpti_CallbackData *data)
 {
 	struct range_context *c = find_context(data->context);
 	int result;
 
+	note_known();
 	/* Of an earlier session, which wanted other metrics. */
 	if (c && strcmp(c->metrics->requested, launch_engine_metrics()) != 0) {
 		range_context_close(c, cupti, false);
