@@ -417,13 +417,16 @@ static void test_a_window_that_closes(void **state)
 	struct cuda_sink *sink = sink_new();
 	unsigned unsubscribed = standin_calls(TAPE_cuptiUnsubscribe);
 	struct session *s;
-	uint64_t callbacks;
+	uint64_t callbacks, begun = clock_monotonic_ns(), played;
 
 	(void)state;
 	brief.duration_ns = WINDOW_NS;
 	s = open_session(sink, &brief, SESSION_BY_CUDA);
 	cuda_player_play(0);
-	cuda_player_play(WINDOW_NS);
+	played = clock_monotonic_ns() - begun;
+	if (played >= WINDOW_NS)
+		skip(); /* a starved machine */
+	cuda_player_play(WINDOW_NS - played); /* the work runs while the window closes */
 	while (standin_calls(TAPE_cuptiUnsubscribe) == unsubscribed)
 		usleep(1000);
 	callbacks = cuda_player_callbacks();
