@@ -84,7 +84,7 @@ static struct {
 
 static void refuse(const char *why)
 {
-	snprintf(self.refusal, sizeof(self.refusal), "%s", why);
+	snprintf(self.refusal, sizeof(self.refusal), "%.*s", (int)sizeof(self.refusal) - 1, why);
 	engine_note_trace(ENGINE, why);
 	atomic_store(&self.refused, true);
 }
