@@ -28,9 +28,9 @@
 #include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
 #include "capture/cuda/share/share.h"
+#include "capture/engines/launch_engine.h"
 #include "capture/engines/pc_contexts.h"
 #include "capture/engines/pc_sampling.h"
-#include "capture/engines/launch_engine.h"
 #include "capture/engines/pm_sampling.h"
 #include "capture/log.h"
 #include "capture/vendor_thread.h"
@@ -353,6 +353,17 @@ static void load(const struct source_start *start)
 	atomic_store(&self.usable, true);
 }
 
+/* What CUPTI has asked for between sessions is none of this one's. */
+static void leave_out_requests(void)
+{
+	struct buffer_counts b;
+
+	buffers_counts(&b);
+	self.refused_reported = b.refused;
+	self.requests_reported = b.requests;
+	self.request_ns_reported = b.request_ns;
+}
+
 static void start(const struct source_start *how)
 {
 	if (!how->with_cuda || !settings_use_cupti(how->wanted) || atomic_load(&self.usable))
@@ -362,20 +373,15 @@ static void start(const struct source_start *how)
 	pthread_mutex_unlock(&wanted_lock);
 	self.since_ns = clock_monotonic_ns();
 	atomic_store(&self.closed_ns, 0);
+	leave_out_requests();
 	load(how);
 }
 
 static void begin(struct writer *w, const struct source_start *how)
 {
-	struct buffer_counts b;
-
 	(void)w;
 	activity_reset();
 	memset(&self.reported, 0, sizeof(self.reported));
-	buffers_counts(&b);
-	self.refused_reported = b.refused; /* between sessions */
-	self.requests_reported = b.requests;
-	self.request_ns_reported = b.request_ns;
 	memset(self.known, 0, sizeof(self.known));
 	self.devices_written = self.late_written = self.failed = false;
 	self.first_call = self.last_call = self.kernel_calls = self.graph_calls = 0;

@@ -670,7 +670,6 @@ static int play(const void *tape)
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-/* A process has one tape, and creates its context once. */
 /* --- with --engine pm-sampling --- */
 
 static const struct settings over_time = { .engine = SETTING_ENGINE_PM_SAMPLING,
@@ -717,6 +716,7 @@ static void test_samples_of_sessions_one_after_the_other(void **state)
 	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), 4);
 }
 
+/* A process has one tape, and creates its context once. */
 int main(void)
 {
 	static const char *const tapes[] = { TAPES "/kinds.tape", TAPES "/sync.tape" };
