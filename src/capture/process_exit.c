@@ -117,15 +117,19 @@ void process_exit_watch_fork(void)
 
 /* --- exit --- */
 
+void process_exit_register(void)
+{
+	atexit(session_exit);
+	at_quick_exit(session_exit);
+}
+
 void process_exit_install(bool with_cupti)
 {
 	static bool done, done_with_cupti;
 
 	installed_in = getpid();
-	if (!done || (with_cupti && !done_with_cupti)) {
-		atexit(session_exit);
-		at_quick_exit(session_exit);
-	}
+	if (!done || (with_cupti && !done_with_cupti))
+		process_exit_register();
 	process_exit_watch_fork();
 	if (!done && installed_in != 1)
 		install_signals();

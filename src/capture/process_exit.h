@@ -18,6 +18,9 @@
  */
 void process_exit_install(bool with_cupti);
 
+/* A library was loaded that the end of a recording calls: it is to find that one alive, too. */
+void process_exit_register(void);
+
 /* The collector has ended: a signal that waited for that is raised. */
 void process_exit_finished(void);
 

@@ -39,7 +39,7 @@ class Sampled:
             off = (cupti_ns - values["launch__correlation.sum"] * 1000 + 5e8) % 1e9 - 5e8
             assert abs(off) < 2e6, "the clocks' pairs are milliseconds apart at most"
             number = values["sm__cycles_active.avg"]
-            assert number > 0, "the first has no number"
+            assert number > 0, "the first begins before the start"
             if before is not None and number == before + 1:
                 runs[-1] += 1
             else:

@@ -4,7 +4,8 @@
  * own, and a sampler that is freed before it was stopped, end the process.
  *
  * What was sampled is known: launch__correlation.sum is the start by CUPTI's clock in microseconds of its second, gpu__time_duration.sum
- * its length, sm__cycles_active.avg its number since the start; l1tex__t_sector_hit_rate.pct is no number, nor is anything of the first.
+ * its length, sm__cycles_active.avg its number since the start; l1tex__t_sector_hit_rate.pct is no number. The first begins long before the
+ * start, as on a GPU.
  */
 #include "standin_cupti.h"
 
@@ -82,9 +83,7 @@ bool pm_sampling_value(const uint8_t *bytes, size_t size, size_t index, const ch
 
 	if (!is_image(bytes, size) || index >= image->count)
 		return false;
-	if (s->number == 0)
-		*value = (double)NAN;
-	else if (strncmp(name, "launch__correlation", 19) == 0)
+	if (strncmp(name, "launch__correlation", 19) == 0)
 		*value = (double)(s->start_ns % 1000000000) / 1000;
 	else if (strncmp(name, "gpu__time_duration", 18) == 0)
 		*value = (double)(s->end_ns - s->start_ns);
@@ -219,7 +218,9 @@ EXPORT CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params 
 		uint64_t start = device.start_ns + device.taken * device.interval_ns;
 
 		image->samples[image->count++] =
-			(struct sample){ start, start + device.interval_ns, device.taken++ };
+			(struct sample){ device.taken ? start : start - 600000000,
+					 start + device.interval_ns, device.taken };
+		device.taken++;
 		there--;
 	}
 	if (p->overflow)

@@ -1,7 +1,8 @@
 /*
  * The profiler host API and the range profiler of the stand-in libcupti.so.13, with the rules of their headers: each call's size of
  * parameters, what must have been called before it, images that were made by the right call. A call that breaks a rule gets an error,
- * and one that on a GPU would do harm ends the process: on another thread than the launch's, or for a context that is gone.
+ * and one that on a GPU would do harm ends the process: on another thread than the launch's, for a context that is gone, or after the
+ * destructors of what cuptiProfilerHostInitialize loads have run.
  *
  * What a launch measured is known: launch__correlation.sum is the correlation id of its call, gpu__time_duration.sum 1,000 ns and its
  * number, sm__cycles_active.avg the length of its kernel's name; l1tex__t_sector_hit_rate.pct is no number.
@@ -137,8 +138,17 @@ EXPORT CUptiResult cuptiDeviceGetChipName(CUpti_Device_GetChipName_Params *p)
 	return CUPTI_SUCCESS;
 }
 
+static bool unloaded;
+
+static void unload(void)
+{
+	unloaded = true;
+}
+
 EXPORT CUptiResult cuptiProfilerHostInitialize(CUpti_Profiler_Host_Initialize_Params *p)
 {
+	static bool loaded;
+
 	FAULT(STANDIN_ProfilerHostInitialize);
 	CHECK_SIZE(p, CUpti_Profiler_Host_Initialize_Params);
 	if (p->profilerType >= CUPTI_PROFILER_TYPE_PROFILER_INVALID || !p->pChipName)
@@ -149,6 +159,9 @@ EXPORT CUptiResult cuptiProfilerHostInitialize(CUpti_Profiler_Host_Initialize_Pa
 			p->pHostObject->live = true;
 			p->pHostObject->samples =
 				p->profilerType == CUPTI_PROFILER_TYPE_PM_SAMPLING;
+			if (!loaded)
+				atexit(unload);
+			loaded = true;
 			return CUPTI_SUCCESS;
 		}
 	return CUPTI_ERROR_INVALID_CHIP_NAME;
@@ -300,6 +313,10 @@ cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Par
 	const struct image *image = (const struct image *)(const void *)p->pCounterDataImage;
 
 	FAULT(STANDIN_ProfilerHostEvaluateToGpuValues);
+	if (unloaded) {
+		fprintf(stderr, "stand-in: values after the end of libnvperf_host\n");
+		abort();
+	}
 	CHECK_SIZE(p, CUpti_Profiler_Host_EvaluateToGpuValues_Params);
 	if (p->pHostObject->samples) {
 		for (size_t i = 0; i < p->numMetrics; i++)

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "capture/capability_notes.h"
+#include "capture/process_exit.h"
 
 #define IMAGE_MAX (256u << 20)
 #define DURATION "gpu__time_duration.sum"
@@ -133,6 +134,7 @@ const struct engine_metrics *engine_metrics_find(struct engine_metrics *known, c
 		if (make(m, cupti, context, device, requested, e) < 0)
 			return NULL;
 		engine_metrics_note(m, engine, clock_monotonic_ns() - begun);
+		process_exit_register(); /* libnvperf_host is there now */
 		return m;
 	}
 	error_set(e, E_UNSUPPORTED, "more than %u sets of metrics in one process",

@@ -8,8 +8,9 @@
  * the last reading, and …Disable. The configuration stays where it is until then: CUPTI goes on reading it. At the exit of the process
  * samples are read and nothing else is done.
  *
- * Times of samples are CUPTI's, as those of kernels are. A sample stands at its start, and holds until the next one. Samples that are missing
- * show as a gap in those times: the GPU's buffer keeps the oldest, and after an error the device is set up anew.
+ * Times of samples are CUPTI's, as those of kernels are. A sample stands at its start, and holds until the next one. The first
+ * one after a start began before it, and is left out. Samples that are missing show as a gap in those times: the GPU's buffer keeps the oldest,
+ * and after an error the device is set up anew.
  */
 #include "capture/engines/pm_sampling.h"
 
@@ -55,6 +56,7 @@ struct sampled_device {
 	uint8_t *image;
 	size_t image_bytes;
 	uint64_t last_end_ns; /* of a sample in this window, by CUPTI's clock; 0: none yet */
+	bool first_passed; /* the first sample since the start is behind us */
 	unsigned failures;
 	bool refused; /* for good */
 	const char *failed; /* the function of CUPTI that failed last */
@@ -153,6 +155,7 @@ static CUptiResult start_device(struct sampled_device *d, const struct cupti *cu
 	result = set_config(d, cupti);
 	if (result == CUPTI_SUCCESS)
 		result = allocate_image(d, cupti);
+	d->first_passed = false;
 	if (result == CUPTI_SUCCESS)
 		result = CALL(d, cupti, PmSamplingStart, &start);
 	if (result != CUPTI_SUCCESS)
@@ -198,7 +201,7 @@ static void count_gap(struct sampled_device *d, uint64_t start, uint64_t end)
 	d->last_end_ns = end;
 }
 
-/* Hands a sample to the collector. One without a number, as the first may be, is none. */
+/* Hands a sample to the collector. One without a number is none. */
 static void push_sample(struct sampled_device *d, const struct cupti *cupti, size_t index)
 {
 	CUpti_PmSampling_CounterData_GetSampleInfo_Params p =
@@ -250,8 +253,9 @@ static CUptiResult read_image(struct sampled_device *d, const struct cupti *cupt
 		result = CALL(d, cupti, PmSamplingGetCounterDataInfo, &info);
 	if (result != CUPTI_SUCCESS)
 		return result;
-	for (size_t i = 0; i < MIN(info.numCompletedSamples, IMAGE_SAMPLES); i++)
+	for (size_t i = !d->first_passed; i < MIN(info.numCompletedSamples, IMAGE_SAMPLES); i++)
 		push_sample(d, cupti, i);
+	d->first_passed |= info.numCompletedSamples > 0;
 	*more = info.numCompletedSamples &&
 		decode.decodeStopReason == CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL;
 	return decode.overflow && !info.numCompletedSamples ? CUPTI_ERROR_OUT_OF_MEMORY
