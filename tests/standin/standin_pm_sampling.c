@@ -225,6 +225,7 @@ EXPORT CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params 
 	}
 	if (p->overflow)
 		device.taken = all;
+	device.taken += MIN(there, 5); /* as on a GPU: some of what found no room is lost */
 	p->decodeStopReason = there ? CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL
 				    : CUPTI_PM_SAMPLING_DECODE_STOP_REASON_END_OF_RECORDS;
 	return CUPTI_SUCCESS;

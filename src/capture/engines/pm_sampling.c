@@ -3,8 +3,8 @@
  * thread reads what it has. A device is set up when its first context is created, or a window opens, and freed when the window closes: CUPTI
  * locks its clocks for as long.
  *
- * The order of the calls: cuptiPmSamplingEnable, …SetConfig, …GetCounterDataSize and …Start; then, at half of the time that an image has
- * room for, …CounterDataImageInitialize, …DecodeData, …GetCounterDataInfo and for each sample …CounterDataGetSampleInfo; at the end …Stop,
+ * The order of the calls: cuptiPmSamplingEnable, …SetConfig, …GetCounterDataSize and …Start; then, at an eighth of the time that an image
+ * has room for, …CounterDataImageInitialize, …DecodeData, …GetCounterDataInfo and for each sample …CounterDataGetSampleInfo; at the end …Stop,
  * the last reading, and …Disable. The configuration stays where it is until then: CUPTI goes on reading it. At the exit of the process
  * samples are read and nothing else is done.
  *
@@ -40,7 +40,8 @@
 #define INTERVAL_MIN_NS (20 * NS_PER_US)
 #define INTERVAL_MAX_NS NS_PER_MS
 #define READ_MAX_NS (100 * NS_PER_MS)
-#define IMAGE_SAMPLES 512u
+#define IMAGE_SAMPLES 1024u
+#define READ_SAMPLES (IMAGE_SAMPLES / 8) /* what CUPTI finds no room for in an image is lost */
 #define IMAGE_MAX (256u << 20)
 #define IMAGES_MAX 32u /* in one reading */
 #define HARDWARE_BYTES (64u << 20) /* of the GPU's buffer */
@@ -338,7 +339,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now)
 	for (unsigned i = 0; i < DEVICES_MAX; i++) {
 		look_after(&self.devices[i], cupti, i, reasons & VENDOR_EXIT);
 		if (self.devices[i].object)
-			wait = MIN(IMAGE_SAMPLES / 2 * self.interval_ns, READ_MAX_NS);
+			wait = MIN(READ_SAMPLES * self.interval_ns, READ_MAX_NS);
 	}
 	return wait;
 }
