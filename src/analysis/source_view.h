@@ -1,6 +1,7 @@
 /*
- * source_view.h: samples of kernels beside the text of their source and of their instructions, both as far as they can be had:
- * source as it was when it was compiled, instructions by nvdisasm. What is missing says why.
+ * source_view.h: samples of kernels beside the text of their source and of their instructions, both
+ * as far as they can be had: source as it was when it was compiled, instructions by nvdisasm. What
+ * is missing says why.
  *
  *	samples of the stalls = sum of the codes
  *	                      = sum of the files' samples + unlined + codeless

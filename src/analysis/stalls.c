@@ -1,6 +1,6 @@
 /*
- * stalls.c: samples are added up by instruction and reason first; kernels, lines and the whole are sums
- * of instructions, of which there are far fewer than rows.
+ * stalls.c: samples are added up by instruction and reason first; kernels, lines and the whole are
+ * sums of instructions, of which there are far fewer than rows.
  */
 #include "analysis/stalls.h"
 

@@ -1,6 +1,6 @@
 /*
- * capability_notes.h: what is found out on any thread about what can be recorded, for the collector to make rows of
- * `capability` from. A later note of a name replaces an earlier one for readers.
+ * capability_notes.h: what is found out on any thread about what can be recorded, for the collector
+ * to make rows of `capability` from. A later note of a name replaces an earlier one for readers.
  */
 #ifndef PITOT_CAPTURE_CAPABILITY_NOTES_H
 #define PITOT_CAPTURE_CAPABILITY_NOTES_H
@@ -9,8 +9,9 @@
 #include "format/writer.h"
 
 /*
- * Notes one capability; `requested` and `actual` must stay valid (literals) and may be NULL; format "" for no reason. Any
- * thread, no lock; while CAPABILITY_NOTES_MAX wait to be written a note is dropped.
+ * Notes one capability; `requested` and `actual` must stay valid (literals) and may be NULL; format
+ * "" for no reason. Any thread, no lock; while CAPABILITY_NOTES_MAX wait to be written a note is
+ * dropped.
  */
 #define CAPABILITY_NOTES_MAX 64u
 void capability_note(const char *name, enum capability_state state, const char *requested,

@@ -91,7 +91,10 @@ static int give(struct settings *s, enum setting_id id, uint64_t value, enum set
 	return 0;
 }
 
-/* A setting without a field of its name does not compile: it needs one at the end of struct pitot_options. */
+/*
+ * A setting without a field of its name does not compile: it needs one at the end of struct
+ * pitot_options.
+ */
 static int give_all(struct settings *s, const struct pitot_options *o, enum setting_source source,
 		    struct error *e)
 {

@@ -21,8 +21,8 @@
 #define STOP_LIMIT_NS (PITOT_SLOWNESS * 2 * NS_PER_S)
 
 /*
- * A new process is recorded when it has used so much CPU time: the many that do little, end soon, or become another program
- * cost next to nothing.
+ * A new process is recorded when it has used so much CPU time: the many that do little, end soon,
+ * or become another program cost next to nothing.
  */
 #define WARMUP_CPU_NS (5 * NS_PER_MS)
 #define WARMUP_LOOK_MIN_NS (5 * NS_PER_MS)
@@ -30,8 +30,8 @@
 #define WARMUP_STACK_BYTES (256u << 10)
 
 /*
- * A session that ends beside others waits so long for work that was launched in it, and then for the rows of what CUPTI handed
- * over.
+ * A session that ends beside others waits so long for work that was launched in it, and then for
+ * the rows of what CUPTI handed over.
  */
 #define TAIL_NS (200 * NS_PER_MS)
 #define DRAIN_NS (PITOT_SLOWNESS * 50 * NS_PER_MS)
@@ -149,7 +149,9 @@ static struct session *new_session(const struct settings *settings, struct sink 
 	return NULL;
 }
 
-/* A row of capability for this session's sinks alone: others beside it have settings of their own. */
+/*
+ * A row of capability for this session's sinks alone: others beside it have settings of their own.
+ */
 static void write_capability(struct session *s, struct writer *w, struct row_capability *row,
 			     const char *name, const char *got)
 {
@@ -180,7 +182,10 @@ static void write_settings(struct session *s, struct writer *w)
 	write_capability(s, w, &engine, "engine", setting_engine_names[s->settings.engine]);
 }
 
-/* The oldest is the first: what each has of its own (SETTING_JOIN_OWN), the sources have of that one. */
+/*
+ * The oldest is the first: what each has of its own (SETTING_JOIN_OWN), the sources have of that
+ * one.
+ */
 static void list_add(struct session *s)
 {
 	struct session **end = &self.sessions;
@@ -229,7 +234,9 @@ static void start_sources(enum session_way way, bool first, struct source_start 
 		if (!first && (*s)->extend)
 			(*s)->extend(start);
 	}
-	/* A Python that starts looks which signals have their default: not before it has done that. */
+	/*
+	 * A Python that starts looks which signals have their default: not before it has done that.
+	 */
 	if (start->with_cuda || self.requested.preload != SETTING_PRELOAD_PYTHON)
 		process_exit_install(start->with_cuda && settings_use_cupti(start->wanted));
 }
@@ -391,7 +398,10 @@ bool session_has_environment(void)
 
 /* --- windows and ends: on the collector's thread --- */
 
-/* Rows of others are not this session's. Alone it has all, also those of work that begins after its end. */
+/*
+ * Rows of others are not this session's. Alone it has all, also those of work that begins after its
+ * end.
+ */
 static void limit(struct session *s, uint64_t now)
 {
 	bool over = atomic_load(&s->state) == SESSION_OVER;

@@ -1,4 +1,7 @@
-/* Records of the tape as they will be given to the recorder: their pointers, times and ids, and what the fault script does to them. */
+/*
+ * Records of the tape as they will be given to the recorder: their pointers, times and ids, and
+ * what the fault script does to them.
+ */
 #include "stage.h"
 
 #include <pthread.h>

@@ -39,8 +39,9 @@ static enum kind_state states[ARRAY_SIZE(kinds)];
 static _Atomic enum kind_state launch_records; /* a copy for other threads */
 
 /*
- * SYNCHRONIZATION and CUDA_EVENT, each alone, make every CUDA call more expensive: +4 ms on a step of eager PyTorch of 20 ms. So
- * they need --sync; who waited how long is known from the calls anyway.
+ * SYNCHRONIZATION and CUDA_EVENT, each alone, make every CUDA call more expensive: +4 ms on a step
+ * of eager PyTorch of 20 ms. So they need --sync; who waited how long is known from the calls
+ * anyway.
  */
 static bool is_wanted(CUpti_ActivityKind kind, const struct settings *wanted)
 {
@@ -89,13 +90,19 @@ static void disable_kind(const struct cupti *cupti, size_t i)
 	set_state(i, KIND_OFF);
 }
 
-/* CUPTI 13.0 crashes in cuGraphLaunch if its records of launches are switched on after the graph was instantiated. */
+/*
+ * CUPTI 13.0 crashes in cuGraphLaunch if its records of launches are switched on after the graph
+ * was instantiated.
+ */
 static bool is_too_late(CUpti_ActivityKind kind)
 {
 	return kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE && graph_nodes_graphs_exist();
 }
 
-/* Nodes are recorded instead of launches. With --graphs auto, graph_level.c has the row that says so. */
+/*
+ * Nodes are recorded instead of launches. With --graphs auto, graph_level.c has the row that says
+ * so.
+ */
 static void note_no_launch_records(const struct settings *wanted, const char *why)
 {
 	graph_level_refused(why);

@@ -247,7 +247,10 @@ static bool is_module_function(const char *name)
 	       starts_with(name, "cuLibraryLoad") || starts_with(name, "cuLibraryUnload");
 }
 
-/* The engine must not read samples while code is loaded or unloaded. A callback of its own: others are as fast without. */
+/*
+ * The engine must not read samples while code is loaded or unloaded. A callback of its own: others
+ * are as fast without.
+ */
 static void CUPTIAPI on_callback_with_modules(void *user, CUpti_CallbackDomain domain,
 					      CUpti_CallbackId cbid, const void *info)
 {
@@ -262,7 +265,10 @@ static void CUPTIAPI on_callback_with_modules(void *user, CUpti_CallbackDomain d
 		pc_sampling_module_call(false);
 }
 
-/* What the engine does about a launch is outside of the recorded call. A callback of its own, as above. */
+/*
+ * What the engine does about a launch is outside of the recorded call. A callback of its own, as
+ * above.
+ */
 static void CUPTIAPI on_callback_with_launches(void *user, CUpti_CallbackDomain domain,
 					       CUpti_CallbackId cbid, const void *info)
 {

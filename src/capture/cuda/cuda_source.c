@@ -1,7 +1,8 @@
 /*
- * cuda_source.c: what CUDA does, through CUPTI: work on the GPU from activity records (activity.h), calls from callbacks
- * (api_calls.h). CUPTI is entered on three threads: the one that initializes CUDA (start), the vendor thread (flushes, windows),
- * and, only to step through a buffer that CUPTI has handed back, the collector's.
+ * cuda_source.c: what CUDA does, through CUPTI: work on the GPU from activity records (activity.h),
+ * calls from callbacks (api_calls.h). CUPTI is entered on three threads: the one that initializes
+ * CUDA (start), the vendor thread (flushes, windows), and, only to step through a buffer that CUPTI
+ * has handed back, the collector's.
  */
 #include "capture/source.h"
 
@@ -40,9 +41,10 @@
 #define WATCHDOG_LAUNCHES 1000u /* that many launches without any kernel record are suspicious */
 
 /*
- * Work of which the calls are known and no record yet has come is under way. A graph's last node is not known, and a launch that
- * a stream captured never becomes work: so after GRACE_NS without a call or a record it counts as done if the numbers say so,
- * after SLOW_NS it is looked for once a second, and after LOST_NS no more.
+ * Work of which the calls are known and no record yet has come is under way. A graph's last node is
+ * not known, and a launch that a stream captured never becomes work: so after GRACE_NS without a
+ * call or a record it counts as done if the numbers say so, after SLOW_NS it is looked for once a
+ * second, and after LOST_NS no more.
  */
 #define GRACE_NS (2 * NS_PER_S)
 #define SLOW_NS (10 * NS_PER_S)
@@ -303,7 +305,10 @@ static void unsubscribe(void)
 	graph_nodes_graphs_unseen(); /* those to come */
 }
 
-/* The window has closed: nothing of ours stays in the program's calls, and CUPTI is free for others. */
+/*
+ * The window has closed: nothing of ours stays in the program's calls, and CUPTI is free for
+ * others.
+ */
 static void leave_program(void)
 {
 	api_calls_enable(false);
@@ -467,7 +472,10 @@ static void window(const struct settings *wanted, struct writer *w)
 	atomic_store(&self.open, wanted && settings_use_cupti(wanted));
 }
 
-/* After a fatal error nothing more comes, and no function of CUPTI may be called. True when there was one. */
+/*
+ * After a fatal error nothing more comes, and no function of CUPTI may be called. True when there
+ * was one.
+ */
 static bool has_failed(struct writer *w)
 {
 	char text[256];
@@ -486,8 +494,8 @@ static bool has_failed(struct writer *w)
 }
 
 /*
- * Times are converted with the pairs of clocks around them, so one is read after the records in hand; a clock that was set shows in
- * it. A vendor thread that hangs is not waited for.
+ * Times are converted with the pairs of clocks around them, so one is read after the records in
+ * hand; a clock that was set shows in it. A vendor thread that hangs is not waited for.
  */
 static bool is_clock_read(struct writer *w)
 {
@@ -676,8 +684,8 @@ static uint64_t on_api_call(struct writer *w, const struct ring *r, uint64_t pos
 }
 
 /*
- * Launches seen and not one kernel record: CUPTI gives nothing without saying so. Launches that were captured into graphs have no
- * record of their own.
+ * Launches seen and not one kernel record: CUPTI gives nothing without saying so. Launches that
+ * were captured into graphs have no record of their own.
  */
 static void watch_for_silence(struct writer *w)
 {
