@@ -66,7 +66,7 @@ enum setting_join {
 	  .later = setting_engine_later,                                                                               \
 	  .help = "what the GPUs are watched by: monitor: NVML alone, without CUPTI; trace: CUPTI's trace, too; and beside it, " \
 		  "pc-sampling: where kernels wait; range-profiler: hardware counters of chosen kernels; "      \
-		  "pm-sampling, experimental: those of GPUs over time (default trace)")                                                      \
+		  "pm-sampling: those of GPUs over time (default trace)")                                                      \
 	S(delay_ns, DURATION, OWN, 0, .name = "delay", .argument = "TIME",                                                  \
 	  .help = "start recording TIME after the command was started (10s, 250ms)")                                   \
 	S(duration_ns, DURATION, OWN, 0, .name = "duration", .argument = "TIME", .positive = true,                          \
