@@ -13,12 +13,14 @@
 #include "capture/collector.h"
 #include "capture/log.h"
 #include "capture/session.h"
+#include "capture/stack_capture.h"
 #include "format/recording_dir.h"
 #include "format/recording_json.h"
 
 #define COMMAND_MAX (4u << 20)
 #define OPTIONS_MAX 4096 /* bytes of a struct of the future; more is not one */
 #define FLUSH_LIMIT_NS (PITOT_SLOWNESS * 2 * NS_PER_S)
+#define PYTHON_LIMIT_NS (PITOT_SLOWNESS * NS_PER_S / 2)
 
 struct pitot_session {
 	struct session *session; /* NULL: it is the environment's */
@@ -291,6 +293,17 @@ static int join_environment(const struct settings *s, struct error *e)
 			 *s->directory ? s->directory : s->log_path);
 }
 
+/* The first recording of a process begins with Python frames, and not some milliseconds before the collector has found them. */
+static void wait_for_python(const struct settings *s)
+{
+	static const struct timespec pause = { .tv_nsec = 200 * (long)NS_PER_US };
+	uint64_t until = clock_machine_ns() + PYTHON_LIMIT_NS;
+
+	while (stack_capture_waits_for_python(s) && collector_running() &&
+	       clock_machine_ns() < until)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
 /* NULL: *e says why not; -ECANCELED: recording is switched off. */
 static struct pitot_session *start(const struct pitot_options *o, bool own, struct error *e)
 {
@@ -319,6 +332,7 @@ static struct pitot_session *start(const struct pitot_options *o, bool own, stru
 		return NULL;
 	}
 	memcpy(last_directory, s.directory, sizeof(last_directory));
+	wait_for_python(&s);
 	tell_begin(o, &s);
 	return p;
 }

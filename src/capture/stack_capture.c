@@ -62,6 +62,7 @@ static struct {
 	atomic_bool on; /* for the launch path */
 	atomic_bool following; /* which modules there are */
 	atomic_bool wants_python; /* some session does */
+	atomic_bool looked; /* for an interpreter, once at least */
 	bool has_no_python; /* for good, and python_reason says why */
 	_Atomic(struct stack_modules *) modules; /* from the first session on, for good */
 	struct code_range skip[STACK_SKIP_MAX];
@@ -163,10 +164,20 @@ bool stack_capture_start(const struct settings *settings)
 	return true;
 }
 
+static bool is_for_python(const struct settings *wanted)
+{
+	return (wanted->stacks & SETTING_STACKS_PYTHON) ||
+	       (wanted->cpu && !(wanted->stacks & SETTING_STACKS_NATIVE));
+}
+
+bool stack_capture_waits_for_python(const struct settings *wanted)
+{
+	return self.following && is_for_python(wanted) && !self.looked;
+}
+
 void stack_capture_window(const struct settings *wanted)
 {
-	self.wants_python = wanted && ((wanted->stacks & SETTING_STACKS_PYTHON) ||
-				       (wanted->cpu && !(wanted->stacks & SETTING_STACKS_NATIVE)));
+	self.wants_python = wanted && is_for_python(wanted);
 	self.on = wanted && wanted->stacks != SETTING_STACKS_NONE && self.following;
 }
 
@@ -553,6 +564,7 @@ bool stack_capture_update(uint64_t budget_ns)
 	    (self.python_looked_ns == 0 || now - self.python_looked_ns > PYTHON_LOOK_NS)) {
 		self.python_looked_ns = now;
 		find_python();
+		self.looked = true;
 	}
 	renew(now);
 	return stack_modules_update(self.modules, budget_ns) > 0;
@@ -639,7 +651,7 @@ void stack_capture_counts(struct stack_capture_counts *counts)
 
 void stack_capture_after_fork(void)
 {
-	self.on = self.following = false;
+	self.on = self.following = self.looked = false;
 	if (atomic_load(&self.modules))
 		stack_modules_after_fork(atomic_load(&self.modules));
 	atomic_store(&self.generation,

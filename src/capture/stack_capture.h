@@ -42,6 +42,9 @@ void stack_capture_begin(void);
  */
 void stack_capture_window(const struct settings *wanted);
 
+/* Whether calls would get Python frames that do not yet, because the collector has not looked for an interpreter. Any thread. */
+bool stack_capture_waits_for_python(const struct settings *wanted);
+
 /* Distinct stacks that a generation keeps. */
 uint32_t stack_capture_max(void);
 
