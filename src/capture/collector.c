@@ -36,6 +36,8 @@
  */
 #define VENDOR_WAIT_NS (PITOT_SLOWNESS * 40 * NS_PER_MS)
 #define VENDOR_END_WAIT_NS (PITOT_SLOWNESS * 200 * NS_PER_MS)
+/* the process goes on, and its next recording needs a free CUPTI */
+#define VENDOR_CLOSE_WAIT_NS (PATIENCE_NS * 3 / 4)
 /* at the end, a millisecond each: threads that were told to stop may go on for that */
 #define REST_ROUNDS (PITOT_SLOWNESS * 200u)
 #define HANG_NS (2 * NS_PER_S) /* in one call: the recording says that the GPU hangs */
@@ -406,9 +408,10 @@ static bool is_last_thread(uint64_t now)
 /* Waits for what the vendor thread still has to hand over; true when it came. */
 static bool wait_for_vendor(void)
 {
-	unsigned round = vendor_thread_request(atomic_load(&self.ending)),
-		 seen = atomic_load(&self.progress);
-	uint64_t moved = clock_machine_ns();
+	enum vendor_reason ending = atomic_load(&self.ending);
+	uint64_t moved = clock_machine_ns(),
+		 limit = ending == VENDOR_CLOSE ? VENDOR_CLOSE_WAIT_NS : VENDOR_END_WAIT_NS;
+	unsigned round = vendor_thread_request(ending), seen = atomic_load(&self.progress);
 
 	while (!vendor_thread_done(round)) {
 		uint64_t now = clock_machine_ns();
@@ -417,7 +420,7 @@ static bool wait_for_vendor(void)
 		if (progress != seen)
 			moved = now;
 		seen = progress;
-		if (now - moved >= VENDOR_END_WAIT_NS)
+		if (now - moved >= limit)
 			return false;
 		collect(clock_monotonic_ns());
 		if (!vendor_thread_done(round))

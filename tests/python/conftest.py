@@ -86,6 +86,20 @@ def run(folder, folder_of, environment, tmp_path):
 
 
 @pytest.fixture
+def launcher(build, source):
+    """Variables for programs that launch without a GPU: ctypes.CDLL(os.environ["LAUNCHER"]).launch()."""
+    library = build / "standin/libcaller.so"
+    if not library.exists():
+        pytest.skip("built without CUDA's headers")
+    variables = {"LAUNCHER": str(library), "LD_LIBRARY_PATH": str(library.parent), "PITOT_OPTIONS": "",
+                 "PITOT_STANDIN_TAPE": str(source / "tests/data/tapes/launch.tape")}
+    if b"libasan" in library.read_bytes():
+        name = subprocess.run(["cc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True).stdout.strip()
+        variables.update(LD_PRELOAD=name, ASAN_OPTIONS="detect_leaks=0")
+    return variables
+
+
+@pytest.fixture
 def spans(rows):
     """Scopes and marks as a program says them: "outer( inner( ) mark )"."""
 

@@ -369,7 +369,7 @@ static void leave_out_requests(void)
 	self.request_ns_reported = b.request_ns;
 }
 
-static void start(const struct source_start *how)
+static void extend(const struct source_start *how)
 {
 	if (!how->with_cuda || !settings_use_cupti(how->wanted) || atomic_load(&self.usable))
 		return;
@@ -380,6 +380,23 @@ static void start(const struct source_start *how)
 	atomic_store(&self.closed_ns, 0);
 	leave_out_requests();
 	load(how);
+}
+
+/* The session has left CUPTI: the next one begins anew. */
+static void release(void)
+{
+	if (!self.subscribed || self.dormant)
+		atomic_store(&self.usable, false);
+}
+
+static void start(const struct source_start *how)
+{
+	release(); /* of the session before, when it was late with that */
+	if (how->with_cuda && settings_use_cupti(how->wanted) && atomic_load(&self.usable))
+		note_no_cupti("the recording before this one has not left CUPTI yet",
+			      "; record again when what hangs there has ended");
+	else
+		extend(how);
 }
 
 static void begin(struct writer *w, const struct source_start *how)
@@ -713,8 +730,7 @@ static void stopped(struct writer *w)
 		graph_level_end(w);
 	write_losses(w, clock_monotonic_ns());
 	share_end(w);
-	if (!self.subscribed || self.dormant)
-		atomic_store(&self.usable, false); /* the next session begins anew */
+	release();
 }
 
 static void after_fork(void)
@@ -735,7 +751,7 @@ static void after_fork(void)
 const struct source cuda_source = {
 	.name = "cuda",
 	.start = start,
-	.extend = start,
+	.extend = extend,
 	.begin = begin,
 	.window = window,
 	.collect = collect,
