@@ -42,7 +42,10 @@ void stack_capture_begin(void);
  */
 void stack_capture_window(const struct settings *wanted);
 
-/* Whether calls would get Python frames that do not yet, because the collector has not looked for an interpreter. Any thread. */
+/*
+ * Whether calls would get Python frames that do not yet, because the collector has not looked for
+ * an interpreter. Any thread.
+ */
 bool stack_capture_waits_for_python(const struct settings *wanted);
 
 /* Distinct stacks that a generation keeps. */
