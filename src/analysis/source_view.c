@@ -11,6 +11,7 @@
 #include "analysis/groups.h"
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/path.h"
 
 #define FILE_MAX ((size_t)4 << 20)
 #define OFFSET_END (UINT64_C(1) << 40)
@@ -38,6 +39,7 @@ static int add_codes(struct source_view *v)
 			return -ENOMEM;
 		code = &v->codes.data[number - 1];
 		code->samples += p->samples;
+		sass_counts_add(&code->sass, &p->sass);
 		if (vec_push(&code->items, item) < 0)
 			return -ENOMEM;
 	}
@@ -186,6 +188,7 @@ static int add_lines(struct source_view *v)
 		if (file < 0 || vec_push(&v->files.data[file].heat, p) < 0)
 			return -ENOMEM;
 		v->files.data[file].samples += p->samples;
+		sass_counts_add(&v->files.data[file].sass, &p->sass);
 	}
 	for (size_t i = 0; i < v->codes.count; i++) {
 		struct source_code *code = &v->codes.data[i];
@@ -286,7 +289,7 @@ static int read_source(struct source_view *v, struct source_file *f, const char 
 	return r == -ENOMEM ? r : 0;
 }
 
-ORDER(by_samples, struct source_code, DOWN(samples) ?: strcmp(a->of->name, b->of->name) ?: UP(of->code))
+ORDER(by_samples, struct source_code, DOWN(samples) ?: DOWN(sass.of[SASS_EXECUTED]) ?: strcmp(a->of->name, b->of->name) ?: UP(of->code))
 
 static int fill(struct source_view *v, const struct source_options *o)
 {
@@ -305,7 +308,8 @@ static int fill(struct source_view *v, const struct source_options *o)
 int source_view_init(struct source_view *v, struct trace *t, const struct filter *filter,
 		     const struct source_options *options, struct error *e)
 {
-	static const enum table_id tables[] = { TABLE_cubin, TABLE_pc_reading, TABLE_pc_sample };
+	static const enum table_id tables[] = { TABLE_cubin, TABLE_pc_reading, TABLE_pc_sample,
+						TABLE_metric, TABLE_sass_value };
 	struct selection selection;
 	int r = 0;
 
@@ -318,7 +322,7 @@ int source_view_init(struct source_view *v, struct trace *t, const struct filter
 		return r;
 	interner_init(&v->paths);
 	interner_init(&v->reasons);
-	r = stalls_init(&v->stalls, &selection, false);
+	r = stalls_init(&v->stalls, &selection, STALLS_SASS);
 	if (r == 0)
 		r = fill(v, options);
 	selection_release(&selection);
@@ -352,4 +356,45 @@ const struct stall_place *source_heat(const struct source_file *f, uint32_t line
 	size_t at = sorted_prefix(f->heat.count, i, f->heat.data[i]->line < line);
 
 	return at < f->heat.count && f->heat.data[at]->line == line ? f->heat.data[at] : NULL;
+}
+
+uint64_t source_weight(const struct source_view *v, uint64_t samples,
+		       const struct sass_counts *sass)
+{
+	return v->stalls.samples ? samples : sass->of[SASS_EXECUTED];
+}
+
+size_t source_hints(const struct source_view *v, struct source_hint hints[SOURCE_HINTS_MAX])
+{
+	const struct stalls *s = &v->stalls;
+	const struct stall_places *places = s->source.count ? &s->source : &s->instructions;
+	size_t n = 0;
+
+	for (size_t i = 0; i < places->count; i++) {
+		const struct stall_place *p = &places->items[i];
+
+		if (n < SOURCE_HINTS_MAX && sass_is_divergent(&p->sass, &s->sass))
+			hints[n++] = (struct source_hint){ "divergent", p };
+		if (n < SOURCE_HINTS_MAX && sass_is_uncoalesced(&p->sass, &s->sass))
+			hints[n++] = (struct source_hint){ "uncoalesced", p };
+	}
+	return n;
+}
+
+void source_hint_text(const struct source_hint *h, struct strbuf *out)
+{
+	const struct stall_place *p = h->place;
+
+	strbuf_addf(out, "%s: ", h->kind);
+	if (strcmp(h->kind, "divergent") == 0) {
+		sass_threads_text(&p->sass, out);
+		strbuf_addf(out, " of %u threads, ", SASS_THREADS_MOST);
+	} else {
+		sass_sectors_text(&p->sass, out);
+		strbuf_adds(out, " of 1.0 sectors, ");
+	}
+	if (p->file)
+		strbuf_addf(out, "%s:%u", base_name(p->file), p->line);
+	else
+		strbuf_addf(out, "%s+0x%llx", p->kernel_name, (unsigned long long)p->offset);
 }

@@ -17,6 +17,7 @@
 #define PITOT_ANALYSIS_STALLS_H
 
 #include "analysis/filter.h"
+#include "analysis/sass_counts.h"
 #include "analysis/stall_reasons.h"
 #include "base/map.h"
 #include "base/vec.h"
@@ -47,6 +48,7 @@ struct stall_place {
 	const char *file; /* NULL: unknown, or of no line */
 	uint32_t line;
 	uint64_t samples, not_issued;
+	struct sass_counts sass;
 	const struct stall_count *reasons; /* most samples first */
 	size_t reason_count;
 	const struct stall_place
@@ -78,7 +80,7 @@ struct kept_cubin {
 };
 
 struct stall_places {
-	struct stall_place *items; /* most samples first */
+	struct stall_place *items; /* most samples first, then most executed instructions */
 	size_t count;
 	struct stall_count *counts; /* what `reasons` point to */
 };
@@ -97,6 +99,8 @@ struct stalls {
 	struct stall_places source; /* lines of all kernels together */
 	uint64_t unlined; /* samples of device code without lines */
 	uint64_t codeless; /* samples of device code that was not kept */
+	uint64_t launches; /* of which instructions were counted */
+	struct sass_counts sass; /* of all of them */
 
 	/* What texts and frames belong to. */
 	struct interner texts, reason_names;
@@ -104,11 +108,12 @@ struct stalls {
 	VEC(struct kept_cubin) cubins;
 };
 
-/*
- * Needs the tables cubin, pc_reading and pc_sample. by_device: instructions of different processes and devices are
- * different. 0 or -ENOMEM; to be released in both cases.
- */
-int stalls_init(struct stalls *s, const struct selection *selection, bool by_device) MUST_USE;
+enum {
+	STALLS_BY_DEVICE = 1, /* instructions of different processes and devices are different */
+	STALLS_SASS = 2, /* also what was counted of instructions: needs the tables metric and sass_value, too */
+};
+/* Needs the tables cubin, pc_reading and pc_sample. 0 or -ENOMEM; to be released in both cases. */
+int stalls_init(struct stalls *s, const struct selection *selection, unsigned what) MUST_USE;
 void stalls_release(struct stalls *s);
 
 /* Where the device code of a row of table cubin is; false: it was not kept, or there is no memory. */
