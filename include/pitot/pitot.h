@@ -38,8 +38,8 @@ enum pitot_engine {
 	PITOT_ENGINE_PC_SAMPLING, /* and samples of where warps of kernels are, and what they wait for */
 	PITOT_ENGINE_RANGE_PROFILER, /* and hardware counters of chosen kernels, each of which runs several times for that */
 	PITOT_ENGINE_PM_SAMPLING, /* and hardware counters of GPUs over time */
+	PITOT_ENGINE_SASS_METRICS, /* and what each instruction of chosen kernels does, which run with patched code for that */
 	/* Not there yet: `trace`, and the recording says so. */
-	PITOT_ENGINE_SASS_METRICS,
 	PITOT_ENGINE_DEEP,
 };
 enum pitot_graphs { PITOT_GRAPHS_LAUNCH = 1, PITOT_GRAPHS_AUTO, PITOT_GRAPHS_NODE };
@@ -88,7 +88,7 @@ struct pitot_options {
 	uint64_t pc_period; /* PITOT_ENGINE_PC_SAMPLING: a sample every 2^pc_period cycles, 5 to 31; 0: 2^18 */
 	uint64_t cpu; /* CPU samples a second of each thread, by a timer in the process, at most 10000; 0: none */
 	enum pitot_switch counters_always; /* PITOT_OFF: readings only while a window of pitot_system_start is open */
-	/* PITOT_ENGINE_RANGE_PROFILER: what is measured of which kernels, how many are left out first, and how many are measured. */
+	/* PITOT_ENGINE_RANGE_PROFILER and _SASS_METRICS: what is measured of which kernels, how many are left out first, and how many are measured. */
 	const char *metrics;
 	const char *kernels;
 	uint64_t kernel_skip, kernel_count;

@@ -86,7 +86,15 @@ const char *standin_text_at(uint64_t pointer);
 	F(132, PmSamplingGetCounterDataSize)                                                        \
 	F(133, PmSamplingCounterDataImageInitialize)                                                \
 	F(134, PmSamplingGetCounterDataInfo)                                                        \
-	F(135, PmSamplingCounterDataGetSampleInfo)
+	F(135, PmSamplingCounterDataGetSampleInfo)                                                  \
+	F(136, CtxSynchronize) /* cuCtxSynchronize */                                               \
+	F(137, SassMetricsGetNumOfMetrics)                                                          \
+	F(138, SassMetricsGetMetrics)                                                               \
+	F(139, SassMetricsSetConfig)                                                                \
+	F(140, SassMetricsEnable)                                                                   \
+	F(141, SassMetricsDisable)                                                                  \
+	F(142, SassMetricsGetDataProperties)                                                        \
+	F(143, SassMetricsFlushData)
 
 enum {
 #define F(number, name) STANDIN_##name = number,
@@ -114,6 +122,9 @@ struct faults {
 	uint64_t pc_unload_every; /* so many launches */
 	uint64_t range_extra_every; /* so many launches another kernel is in the range profiler's session */
 	uint64_t range_destroy_at; /* in that launch, if it is profiled, its context goes */
+	uint64_t sass_dropped; /* records, at each end */
+	uint64_t sass_destroy_at; /* in that launch, if it is measured, its context goes */
+	uint64_t sass_unload_every; /* so many launches a module is unloaded */
 	uint64_t capturing_every; /* so many questions a stream captures */
 	bool pc_own_names; /* of functions: the client is to free each of them */
 	uint32_t correlation_shift;

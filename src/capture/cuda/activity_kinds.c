@@ -6,6 +6,7 @@
 #include "capture/capability_notes.h"
 #include "capture/cuda/graph_level.h"
 #include "capture/cuda/graph_nodes.h"
+#include "capture/engines/launch_engine.h"
 #include "capture/vendor_thread.h"
 
 enum kind_state {
@@ -23,6 +24,7 @@ static const struct {
 	{ CUPTI_ACTIVITY_KIND_CONTEXT, "context", false },
 	{ CUPTI_ACTIVITY_KIND_STREAM, "stream", false },
 	{ CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernel", true },
+	{ CUPTI_ACTIVITY_KIND_KERNEL, "kernel", true }, /* instead, one after the other */
 	{ CUPTI_ACTIVITY_KIND_MEMCPY, "memcpy", false },
 	{ CUPTI_ACTIVITY_KIND_MEMCPY2, "memcpy_peer", false },
 	{ CUPTI_ACTIVITY_KIND_MEMSET, "memset", false },
@@ -45,6 +47,10 @@ static _Atomic enum kind_state launch_records; /* a copy for other threads */
 static bool is_wanted(CUpti_ActivityKind kind, const struct settings *wanted)
 {
 	switch (kind) {
+	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+		return !launch_engine_serializes();
+	case CUPTI_ACTIVITY_KIND_KERNEL:
+		return launch_engine_serializes();
 	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
 	case CUPTI_ACTIVITY_KIND_CUDA_EVENT:
 		return wanted->sync;
@@ -117,6 +123,16 @@ static void note_refused(const struct settings *wanted, size_t i, const char *wh
 				kinds[i].essential ? "; there will be no kernels" : "");
 }
 
+static void note_serialized(bool has_past)
+{
+	capability_note(
+		"kernel", capability_state_degraded, "activity", "serialized",
+		"kernels run one after the other: beside records of kernels that run at the "
+		"same time CUPTI counts nothing of their instructions; those of which it "
+		"counts have no end%s",
+		has_past ? "; CUDA was in use before, so that CUPTI may count nothing at all" : "");
+}
+
 static void enable_kind(const struct cupti *cupti, const struct settings *wanted, bool has_past,
 			size_t i)
 {
@@ -133,27 +149,32 @@ static void enable_kind(const struct cupti *cupti, const struct settings *wanted
 		note_refused(wanted, i, cupti_result_text(cupti, result));
 		return;
 	}
-	capability_note(kinds[i].name, capability_state_on, "activity", "activity", "%s", "");
+	if (kinds[i].kind == CUPTI_ACTIVITY_KIND_KERNEL)
+		note_serialized(has_past);
+	else
+		capability_note(kinds[i].name, capability_state_on, "activity", "activity", "%s",
+				"");
 }
 
 void activity_kinds_note_unwanted(const struct settings *wanted)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (!is_wanted(kinds[i].kind, wanted))
+		if (!is_wanted(kinds[i].kind, wanted) && !kinds[i].essential)
 			capability_note(kinds[i].name, capability_state_off, NULL, NULL,
 					"not requested");
 }
 
+/* What is not wanted goes first: some kinds exclude each other. */
 void activity_kinds_follow(const struct cupti *cupti, const struct settings *wanted, bool has_past)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		bool off = states[i] == KIND_OFF || states[i] == KIND_HELD;
-
-		if (off && is_wanted(kinds[i].kind, wanted))
-			enable_kind(cupti, wanted, has_past, i);
-		else if (!off && !is_wanted(kinds[i].kind, wanted))
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (states[i] != KIND_OFF && states[i] != KIND_HELD &&
+		    !is_wanted(kinds[i].kind, wanted))
 			disable_kind(cupti, i);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if ((states[i] == KIND_OFF || states[i] == KIND_HELD) &&
+		    is_wanted(kinds[i].kind, wanted))
+			enable_kind(cupti, wanted, has_past, i);
 }
 
 static bool is_kernel(size_t i)

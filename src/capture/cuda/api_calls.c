@@ -356,10 +356,10 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 static CUptiResult subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber,
 			     int engine, char *other, size_t room)
 {
-	CUpti_CallbackFunc callback =
-		engine == SETTING_ENGINE_PC_SAMPLING      ? on_callback_with_modules
-		: engine == SETTING_ENGINE_RANGE_PROFILER ? on_callback_with_launches
-							  : on_callback;
+	CUpti_CallbackFunc callback = engine == SETTING_ENGINE_PC_SAMPLING
+					      ? on_callback_with_modules
+				      : launch_engine_is(engine) ? on_callback_with_launches
+								 : on_callback;
 
 	other[0] = '\0';
 #if CUPTI_API_VERSION >= 130000

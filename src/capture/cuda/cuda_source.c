@@ -147,6 +147,7 @@ static bool subscribe(void)
 {
 	char other[128];
 	int engine = self.followed.engine;
+	bool was_dormant = self.dormant;
 	CUptiResult result = self.dormant ? CUPTI_SUCCESS
 					  : api_calls_subscribe(&self.cupti, &self.subscriber,
 								engine, other, sizeof(other));
@@ -183,7 +184,7 @@ static bool subscribe(void)
 		activity_kinds_hold_kernels(&self.cupti);
 		pc_sampling_attach(&self.cupti, self.subscriber, self.has_past);
 		api_calls_watch(&self.cupti, self.subscriber, NULL);
-	} else if (engine == SETTING_ENGINE_RANGE_PROFILER) {
+	} else if (launch_engine_is(engine) && !was_dormant) {
 		launch_engine_attach(engine, &self.cupti, self.subscriber);
 	} else if (engine == SETTING_ENGINE_PM_SAMPLING) {
 		pm_sampling_attach(&self.cupti, self.subscriber);
@@ -197,7 +198,7 @@ static void follow_kinds(void)
 	watch_nodes();
 	if (self.followed.engine == SETTING_ENGINE_PC_SAMPLING)
 		pc_sampling_missed();
-	else if (self.followed.engine == SETTING_ENGINE_RANGE_PROFILER)
+	else if (launch_engine_is(self.followed.engine))
 		launch_engine_missed();
 	else if (self.followed.engine == SETTING_ENGINE_PM_SAMPLING)
 		pm_sampling_attach(&self.cupti, self.subscriber);
