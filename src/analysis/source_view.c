@@ -11,7 +11,6 @@
 #include "analysis/groups.h"
 #include "base/clock.h"
 #include "base/io.h"
-#include "base/path.h"
 
 #define FILE_MAX ((size_t)4 << 20)
 #define OFFSET_END (UINT64_C(1) << 40)
@@ -362,39 +361,4 @@ uint64_t source_weight(const struct source_view *v, uint64_t samples,
 		       const struct sass_counts *sass)
 {
 	return v->stalls.samples ? samples : sass->of[SASS_EXECUTED];
-}
-
-size_t source_hints(const struct source_view *v, struct source_hint hints[SOURCE_HINTS_MAX])
-{
-	const struct stalls *s = &v->stalls;
-	const struct stall_places *places = s->source.count ? &s->source : &s->instructions;
-	size_t n = 0;
-
-	for (size_t i = 0; i < places->count; i++) {
-		const struct stall_place *p = &places->items[i];
-
-		if (n < SOURCE_HINTS_MAX && sass_is_divergent(&p->sass, &s->sass))
-			hints[n++] = (struct source_hint){ "divergent", p };
-		if (n < SOURCE_HINTS_MAX && sass_is_uncoalesced(&p->sass, &s->sass))
-			hints[n++] = (struct source_hint){ "uncoalesced", p };
-	}
-	return n;
-}
-
-void source_hint_text(const struct source_hint *h, struct strbuf *out)
-{
-	const struct stall_place *p = h->place;
-
-	strbuf_addf(out, "%s: ", h->kind);
-	if (strcmp(h->kind, "divergent") == 0) {
-		sass_threads_text(&p->sass, out);
-		strbuf_addf(out, " of %u threads, ", SASS_THREADS_MOST);
-	} else {
-		sass_sectors_text(&p->sass, out);
-		strbuf_adds(out, " of 1.0 sectors, ");
-	}
-	if (p->file)
-		strbuf_addf(out, "%s:%u", base_name(p->file), p->line);
-	else
-		strbuf_addf(out, "%s+0x%llx", p->kernel_name, (unsigned long long)p->offset);
 }

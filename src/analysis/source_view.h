@@ -64,14 +64,4 @@ const struct stall_place *source_heat(const struct source_file *f, uint32_t line
 /* What places are compared by: their samples; where there are none, executed instructions. */
 uint64_t source_weight(const struct source_view *v, uint64_t samples, const struct sass_counts *sass);
 
-struct source_hint {
-	const char *kind; /* "divergent", "uncoalesced" */
-	const struct stall_place *place; /* a line, or an instruction where no lines are known */
-};
-#define SOURCE_HINTS_MAX 20u
-/* What was measured and stands out, most important first. Returns how many. */
-size_t source_hints(const struct source_view *v, struct source_hint hints[SOURCE_HINTS_MAX]);
-/* "divergent: 11.0 of 32 threads, kernel.cu:88" */
-void source_hint_text(const struct source_hint *h, struct strbuf *out);
-
 #endif

@@ -2,11 +2,12 @@
 
 #include <string.h>
 
+#include "analysis/instructions.h"
+#include "analysis/sentence.h"
 #include "base/human.h"
 #include "base/json.h"
 #include "base/options.h"
 #include "base/path.h"
-#include "analysis/sentence.h"
 #include "export/source/source_page.h"
 #include "report/text_table.h"
 #include "symbol/demangle.h"
@@ -201,13 +202,13 @@ static void print_code(const struct printing *p, const struct source_code *c)
 
 static void print_hints(const struct printing *p)
 {
-	struct source_hint hints[SOURCE_HINTS_MAX];
-	size_t count = source_hints(p->view, hints);
+	struct instruction_hint hints[INSTRUCTION_HINTS_MAX];
+	size_t count = instruction_hints(&p->view->stalls, hints);
 
 	for (size_t i = 0; i < count; i++) {
 		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
-		source_hint_text(&hints[i], &text);
+		instruction_hint_text(&hints[i], &text);
 		text_safe(p->out, strbuf_text(&text), text.length);
 		strbuf_addc(p->out, '\n');
 	}

@@ -486,7 +486,7 @@
 /*
  * callback: on the target's threads, estimated from every 64th call. collector: CPU of Pitot's own thread. sampler: CPU of
  * whoever samples from outside. write: what the collector spent writing, by the clock. timer_sample: CPU samples by timers
- * inside, on the target's threads. replay: launches that were measured by hardware counters, from before to after.
+ * inside, on the target's threads. replay: launches that were measured (range-profiler, sass-metrics), from before to after.
  */
 #define ENUM_cost_kind(V, E)                                                                                           \
 	V(E, callback, 0) V(E, collector, 1) V(E, setup, 2) V(E, exit, 3) V(E, buffer_request, 4) V(E, write, 5) V(E, sampler, 6) \

@@ -317,13 +317,26 @@ def test_text_of_counts(pitot, counted):
     assert re.search(r"share +executed +threads +sectors/ideal +line +source\n", text) and "warps were" not in text and "samples" not in text
     assert re.search(r"19.6% +300 +32.0 +4.1 +0xd0  kernel.cu:16", text) and re.search(r"58.8% +900 +11.0 +0xe0  math.h:3", text)
     assert "math.h" in pitot("source", counted, "--no-sass", "--top", "1").stdout.split("\n\n")[1]
-    assert "report" and not re.search(r"^stalls", pitot("report", counted).stdout, re.M)
+    assert not re.search(r"^stalls", pitot("report", counted).stdout, re.M)
+
+
+def test_hints_in_the_report(pitot, counted):
+    text = pitot("report", counted).stdout
+    assert re.search(r"^instructions  1,620 executed in 4 measured launches\n  what stands out +evidence\n"
+                     r"  divergent: 16.2 of 32 threads, math.h:3 +1,200 executed by warps, 74.1% of all\n"
+                     r"  uncoalesced: 4.1 of 1.0 sectors, kernel.cu:16 +1,230 sectors instead of 300, 93.2% of all\n", text, re.M)
+    printed = pitot("report", counted, "--json", "--device", "1", json_output=True)["instructions"]
+    assert (printed["launches"], printed["executed"]) == (1, 510)
+    assert [(hint["hint"], hint["file"], hint["line"]) for hint in printed["hints"]] == [
+        ("divergent", "/src/math.h", 3), ("uncoalesced", "/src/kernel.cu", 16)]
 
 
 def test_samples_have_no_counts(pitot, recording):
     printed = source(pitot, recording, "--no-sass")
     assert printed["launches"] == 0 and not printed["hints"] and set(counts(printed)) == {None}
     assert "executed" not in pitot("source", recording, "--no-sass").stdout
+    assert "instructions  " not in pitot("report", recording).stdout
+    assert pitot("report", recording, "--json", json_output=True)["instructions"] == {"launches": 0, "executed": 0, "hints": []}
 
 
 def test_page_of_counts(pitot, counted, browser, tmp_path):

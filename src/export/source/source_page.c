@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analysis/instructions.h"
 #include "export/flame/flame_picture.h"
 #include "symbol/demangle.h"
 
@@ -32,17 +33,17 @@ static void add_counts(struct json *j, const struct sass_counts *c)
 
 static void add_hints(struct json *j, const struct source_view *v)
 {
-	struct source_hint hints[SOURCE_HINTS_MAX];
-	size_t count = source_hints(v, hints);
+	struct instruction_hint hints[INSTRUCTION_HINTS_MAX];
+	size_t count = instruction_hints(&v->stalls, hints);
 
 	json_key_array(j, "hints");
 	for (size_t i = 0; i < count; i++) {
 		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 		const struct stall_place *p = hints[i].place;
 
-		source_hint_text(&hints[i], &text);
+		instruction_hint_text(&hints[i], &text);
 		json_object(j);
-		json_key_string(j, "hint", hints[i].kind);
+		json_key_string(j, "hint", instruction_hint_kind(&hints[i]));
 		json_key_string(j, "text", strbuf_text(&text));
 		json_key_string(j, "path", p->file);
 		json_key_known(j, "line", p->file, p->line);
