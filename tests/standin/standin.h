@@ -88,13 +88,12 @@ const char *standin_text_at(uint64_t pointer);
 	F(134, PmSamplingGetCounterDataInfo)                                                        \
 	F(135, PmSamplingCounterDataGetSampleInfo)                                                  \
 	F(136, CtxSynchronize) /* cuCtxSynchronize */                                               \
-	F(137, SassMetricsGetNumOfMetrics)                                                          \
-	F(138, SassMetricsGetMetrics)                                                               \
-	F(139, SassMetricsSetConfig)                                                                \
-	F(140, SassMetricsEnable)                                                                   \
-	F(141, SassMetricsDisable)                                                                  \
-	F(142, SassMetricsGetDataProperties)                                                        \
-	F(143, SassMetricsFlushData)
+	F(137, SassMetricsGetProperties)                                                            \
+	F(138, SassMetricsSetConfig)                                                                \
+	F(139, SassMetricsEnable)                                                                   \
+	F(140, SassMetricsDisable)                                                                  \
+	F(141, SassMetricsGetDataProperties)                                                        \
+	F(142, SassMetricsFlushData)
 
 enum {
 #define F(number, name) STANDIN_##name = number,

@@ -154,24 +154,16 @@ void sass_metrics_unsubscribe(void)
 
 /* --- CUPTI's functions --- */
 
-EXPORT CUptiResult cuptiSassMetricsGetNumOfMetrics(CUpti_SassMetrics_GetNumOfMetrics_Params *p)
+EXPORT CUptiResult cuptiSassMetricsGetProperties(CUpti_SassMetrics_GetProperties_Params *p)
 {
-	FAULT(STANDIN_SassMetricsGetNumOfMetrics);
-	CHECK_SIZE(p, CUpti_SassMetrics_GetNumOfMetrics_Params);
-	if (!standin_profiler_initialized)
-		return CUPTI_ERROR_NOT_INITIALIZED;
-	p->numOfMetrics = strcmp(p->pChipName, "GH100") == 0 ? METRICS : 0;
-	return CUPTI_SUCCESS;
-}
-
-EXPORT CUptiResult cuptiSassMetricsGetMetrics(CUpti_SassMetrics_GetMetrics_Params *p)
-{
-	FAULT(STANDIN_SassMetricsGetMetrics);
-	CHECK_SIZE(p, CUpti_SassMetrics_GetMetrics_Params);
-	if (p->numOfMetrics != METRICS || strcmp(p->pChipName, "GH100") != 0)
-		return CUPTI_ERROR_INVALID_PARAMETER;
-	memcpy(p->pMetricsList, metrics, sizeof(metrics));
-	return CUPTI_SUCCESS;
+	FAULT(STANDIN_SassMetricsGetProperties);
+	CHECK_SIZE(p, CUpti_SassMetrics_GetProperties_Params);
+	for (size_t i = 0; i < METRICS && strcmp(p->pChipName, "GH100") == 0; i++)
+		if (strcmp(p->pMetricName, metrics[i].pMetricName) == 0) {
+			p->metric = metrics[i];
+			return CUPTI_SUCCESS;
+		}
+	return CUPTI_ERROR_INVALID_PARAMETER;
 }
 
 EXPORT CUptiResult cuptiSassMetricsSetConfig(CUpti_SassMetricsSetConfig_Params *p)

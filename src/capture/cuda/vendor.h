@@ -46,8 +46,7 @@
 	F(PmSamplingCounterDataGetSampleInfo, OPTIONAL)
 /* --engine sass-metrics needs all of them, and ProfilerInitialize and GetCubinCrc. */
 #define SASS_METRICS_FUNCTIONS(F)                                                                  \
-	F(SassMetricsGetNumOfMetrics, OPTIONAL)                                                    \
-	F(SassMetricsGetMetrics, OPTIONAL)                                                         \
+	F(SassMetricsGetProperties, OPTIONAL)                                                      \
 	F(SassMetricsSetConfig, OPTIONAL)                                                          \
 	F(SassMetricsEnable, OPTIONAL)                                                             \
 	F(SassMetricsDisable, OPTIONAL)                                                            \

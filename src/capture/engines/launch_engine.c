@@ -64,8 +64,6 @@ static struct {
 	_Atomic(CUcontext) abandoned; /* gone while another thread measured in it */
 	atomic_uint_fast64_t setups, setup_ns, replays, replay_ns, unmeasured, lost;
 
-	atomic_uint_fast64_t code_ns; /* modules that were loaded before have their checksums */
-
 	pthread_mutex_t queue_lock; /* held for moments */
 	struct measured *oldest, **end;
 	size_t queued_bytes;
@@ -187,15 +185,12 @@ void launch_engine_push(struct measured *m, size_t bytes)
 	free(m);
 }
 
-/* The oldest, of those up to a time. */
-static struct measured *take(uint64_t until_ns)
+static struct measured *take(void)
 {
 	struct measured *m;
 
 	pthread_mutex_lock(&self.queue_lock);
 	m = self.oldest;
-	if (m && m->end_ns > until_ns)
-		m = NULL;
 	if (m) {
 		self.oldest = m->next;
 		self.queued_bytes -= m->bytes;
@@ -429,13 +424,11 @@ bool launch_engine_serializes(void)
 static uint64_t vendor(unsigned reasons, uint64_t now)
 {
 	const struct cupti *cupti = atomic_load(&self.cupti);
-	uint64_t begun = clock_monotonic_ns();
 
 	(void)reasons, (void)now;
 	if (!launch_engine_serializes() || api_calls_fatal())
 		return UINT64_MAX;
 	pc_cubins_identify(cupti);
-	atomic_store(&self.code_ns, begun);
 	pc_cubins_store();
 	return CODE_NS;
 }
@@ -511,27 +504,17 @@ static void begin(struct writer *w, const struct source_start *how)
 		engines[i]->begin();
 }
 
-/* Rows of instructions name their code by its checksum, which has to be known; at the `last` time it is, or never will be. */
-static uint64_t write_all(struct writer *w, bool last)
+static uint64_t collect(struct writer *w, uint64_t now)
 {
 	struct measured *m;
 	uint64_t rows = 0;
 
+	(void)now;
 	if (!atomic_load_explicit(&self.wanted, memory_order_relaxed))
 		return 0;
-	while ((m = take(last || !self.engine->patches ? UINT64_MAX
-						       : atomic_load(&self.code_ns)))) {
+	for (; (m = take()); rows++, free(m))
 		self.engine->write(w, m);
-		free(m);
-		rows++;
-	}
-	return rows + (self.engine->patches ? pc_rows_write_cubins(w) : 0);
-}
-
-static uint64_t collect(struct writer *w, uint64_t now)
-{
-	(void)now;
-	return write_all(w, false);
+	return rows + (self.engine->patches ? pc_rows_write(w) : 0);
 }
 
 void launch_engine_set_duration(const struct measured *m, uint64_t ns)
@@ -603,11 +586,9 @@ static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 static void stopped(struct writer *w)
 {
 	atomic_store(&self.active, false);
-	write_all(w, true);
-	if (atomic_load(&self.wanted) && self.engine->patches) {
-		pc_cubins_store();
-		write_all(w, true);
-	}
+	collect(w, 0);
+	pc_cubins_store();
+	collect(w, 0);
 	atomic_store(&self.wanted, false);
 }
 

@@ -23,10 +23,8 @@ void pc_cubins_identify(const struct cupti *cupti);
 
 /* A new recording: none is in it. Collector's thread, as the next two. */
 void pc_cubins_begin(void);
-/* Samples have this checksum. */
+/* Rows have this checksum, or this lower half of one: so it is named in the recording. */
 void pc_cubins_need(uint64_t crc);
-/* The checksum of which that is the lower half, or that itself. Any thread. */
-uint64_t pc_cubins_widen(uint32_t crc);
 
 struct pc_cubin {
 	uint64_t crc;

@@ -12,12 +12,6 @@
 static uint64_t readings; /* of this recording */
 static struct map crcs; /* that samples have had in it */
 
-void pc_rows_need(uint64_t crc)
-{
-	if (map_add(&crcs, crc) == 1)
-		pc_cubins_need(crc);
-}
-
 static void write_reading(struct writer *w, const struct pc_reading *r)
 {
 	const struct row_pc_reading row = { .id = ++readings,
@@ -41,7 +35,8 @@ static void write_reading(struct writer *w, const struct pc_reading *r)
 						      .samples = s->samples };
 
 		writer_append(w, TABLE_pc_sample, &sample);
-		pc_rows_need(s->crc);
+		if (map_add(&crcs, s->crc) == 1)
+			pc_cubins_need(s->crc);
 	}
 }
 
@@ -57,24 +52,17 @@ static void write_cubin(struct writer *w, const struct pc_cubin *c)
 	writer_append(w, TABLE_cubin, &row);
 }
 
-uint64_t pc_rows_write_cubins(struct writer *w)
-{
-	struct pc_cubin cubin;
-	uint64_t rows = 0;
-
-	for (; pc_cubins_take(&cubin); rows++)
-		write_cubin(w, &cubin);
-	return rows;
-}
-
 uint64_t pc_rows_write(struct writer *w)
 {
 	struct pc_reading *r;
+	struct pc_cubin cubin;
 	uint64_t rows = 0;
 
 	for (; (r = pc_readings_take()); rows += 1 + r->count, free(r))
 		write_reading(w, r);
-	return rows + pc_rows_write_cubins(w);
+	for (; pc_cubins_take(&cubin); rows++)
+		write_cubin(w, &cubin);
+	return rows;
 }
 
 void pc_rows_begin(void)

@@ -8,10 +8,6 @@
 void pc_rows_begin(void);
 /* Writes what there is. Returns how many rows that was. */
 uint64_t pc_rows_write(struct writer *w);
-/* Of those, rows of code alone. */
-uint64_t pc_rows_write_cubins(struct writer *w);
-/* Other rows have this checksum: its code is to be kept. */
-void pc_rows_need(uint64_t crc);
 void pc_rows_after_fork(void);
 
 #endif

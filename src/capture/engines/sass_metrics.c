@@ -25,7 +25,6 @@
 #include "capture/engines/engine_notes.h"
 #include "capture/engines/pc_cubins.h"
 #include "capture/engines/pc_readings.h"
-#include "capture/engines/pc_rows.h"
 #include "format/rows.h"
 
 #define ENGINE "sass-metrics"
@@ -41,28 +40,25 @@
 	EXECUTED ",smsp__sass_thread_inst_executed,smsp__sass_thread_inst_executed_pred_on,"       \
 		 "smsp__sass_sectors_mem_global,smsp__sass_sectors_mem_global_ideal"
 
-/* The metrics of a device: those of the first session that measures on it. Never freed. */
+/* The metrics of a device: those of the first session that measures on it. */
 struct device {
 	bool is_made, has_executed;
 	unsigned session; /* that was told of it */
-	char requested[OPTION_TEXT_MAX], chip[32];
+	char requested[OPTION_TEXT_MAX];
+	const char *chip;
 	struct strbuf left_out;
 	size_t count;
 	CUpti_SassMetrics_Config configs[CHOSEN_MAX];
 	struct metric_texts metrics[CHOSEN_MAX];
 };
 
-struct sass_item {
-	uint32_t crc, metric; /* of the device's */
-	uint64_t offset, value;
-	const char *function; /* of pc_text() */
-};
-
+/* What CUPTI has counted, in its own structures; names are of pc_text(). */
 struct launch {
 	struct measured head;
-	uint32_t device;
-	size_t count;
-	struct sass_item items[];
+	const struct device *device;
+	size_t records, stride; /* values of each */
+	CUpti_SassMetrics_InstanceValue *values;
+	CUpti_SassMetrics_Data data[];
 };
 
 static struct {
@@ -71,9 +67,9 @@ static struct {
 	CUcontext context; /* it is enabled in; NULL: in none */
 	struct device devices[DEVICES_MAX];
 	unsigned empty;
+	bool stuck; /* enabled, and cannot be disabled */
 
 	CUresult (*synchronize)(void);
-	bool stuck; /* enabled, and cannot be disabled */
 	atomic_uint_fast64_t dropped;
 
 	/* The collector's: */
@@ -92,80 +88,43 @@ static bool succeeded(const struct cupti *cupti, const char *function, CUptiResu
 	return result == CUPTI_SUCCESS;
 }
 
-static void explain(struct device *d, const CUpti_SassMetrics_MetricDetails *all, size_t count,
-		    const char *name)
+/* false: the chip has it not. */
+static bool add_metric(struct device *d, const struct cupti *cupti, const char *name)
 {
-	_cleanup_free_ const char **known = calloc(count + 1, sizeof(*known));
-	const char *nearest;
+	CUpti_SassMetrics_GetProperties_Params p =
+		PARAMETERS(SassMetrics_GetProperties, .pChipName = d->chip, .pMetricName = name);
+	const char *text;
 
-	for (size_t i = 0; known && i < count; i++)
-		known[i] = all[i].pMetricName;
-	nearest = known ? options_nearest(name, known) : NULL;
-	strbuf_addf(&d->left_out, "%schip %s has no metric '%s' of instructions",
-		    d->left_out.length ? "; " : "", d->chip, name);
-	if (nearest)
-		strbuf_addf(&d->left_out, "; did you mean '%s'?", nearest);
-}
-
-static void add_metric(struct device *d, const CUpti_SassMetrics_MetricDetails *m)
-{
+	if (cupti->SassMetricsGetProperties(&p) != CUPTI_SUCCESS)
+		return false;
 	for (size_t i = 0; i < d->count; i++)
-		if (d->configs[i].metricId == m->metricId)
-			return;
+		if (d->configs[i].metricId == p.metric.metricId)
+			return true;
 	if (d->count == CHOSEN_MAX)
-		return;
-	d->metrics[d->count] = (struct metric_texts){ pc_text(m->pMetricName), "",
-						      pc_text(m->pMetricDescription ?: "") };
+		return false;
+	text = p.metric.pMetricDescription;
+	d->metrics[d->count] =
+		(struct metric_texts){ pc_text(name), "", pc_text(text ? text : "") };
 	d->configs[d->count++] =
-		(CUpti_SassMetrics_Config){ m->metricId,
+		(CUpti_SassMetrics_Config){ p.metric.metricId,
 					    CUPTI_SASS_METRICS_OUTPUT_GRANULARITY_GPU };
-	d->has_executed |= strcmp(m->pMetricName, EXECUTED) == 0;
+	d->has_executed |= strcmp(name, EXECUTED) == 0;
+	return true;
 }
 
-/* The metrics of "default,NAME,…" that the chip has; of names that it has not, why they are left out. */
-static void choose_metrics(struct device *d, const CUpti_SassMetrics_MetricDetails *all,
-			   size_t count, char *names, bool is_default)
+/* The metrics of "default,NAME,…" that the chip has. */
+static void choose_metrics(struct device *d, const struct cupti *cupti, const char *list,
+			   bool is_default)
 {
-	char *end;
+	char names[OPTION_TEXT_MAX + sizeof(DEFAULT)], *end;
 
-	for (char *name = strtok_r(names, ",", &end); name; name = strtok_r(NULL, ",", &end)) {
-		char defaults[] = DEFAULT;
-		size_t i = 0;
-
-		while (i < count && (!all[i].pMetricName || strcmp(all[i].pMetricName, name) != 0))
-			i++;
+	snprintf(names, sizeof(names), "%s", list);
+	for (char *name = strtok_r(names, ",", &end); name; name = strtok_r(NULL, ",", &end))
 		if (!is_default && strcmp(name, "default") == 0)
-			choose_metrics(d, all, count, defaults, true);
-		else if (i < count)
-			add_metric(d, &all[i]);
-		else if (!is_default)
-			explain(d, all, count, name);
-	}
-}
-
-static bool find_metrics(struct device *d, const struct cupti *cupti)
-{
-	CUpti_SassMetrics_GetNumOfMetrics_Params n =
-		PARAMETERS(SassMetrics_GetNumOfMetrics, .pChipName = d->chip);
-	CUpti_SassMetrics_GetMetrics_Params p =
-		PARAMETERS(SassMetrics_GetMetrics, .pChipName = d->chip);
-	_cleanup_free_ CUpti_SassMetrics_MetricDetails *all = NULL;
-	char names[OPTION_TEXT_MAX];
-
-	if (!succeeded(cupti, "cuptiSassMetricsGetNumOfMetrics",
-		       cupti->SassMetricsGetNumOfMetrics(&n)))
-		return false;
-	p.numOfMetrics = MIN(n.numOfMetrics, (size_t)1 << 16);
-	p.pMetricsList = all = calloc(p.numOfMetrics + 1, sizeof(*all));
-	if (!succeeded(cupti, "cuptiSassMetricsGetMetrics",
-		       all ? cupti->SassMetricsGetMetrics(&p) : CUPTI_ERROR_OUT_OF_MEMORY))
-		return false;
-	memcpy(names, d->requested, sizeof(names));
-	choose_metrics(d, all, p.numOfMetrics, names, false);
-	if (!d->count)
-		launch_engine_refuse("no metric of '%s': %s", d->requested,
-				     strbuf_text(&d->left_out));
-	return d->count;
+			choose_metrics(d, cupti, DEFAULT, true);
+		else if (!add_metric(d, cupti, name) && !is_default)
+			strbuf_addf(&d->left_out, "%schip %s has no metric '%s' of instructions",
+				    d->left_out.length ? "; " : "", d->chip, name);
 }
 
 static bool configure(struct device *d, const struct cupti *cupti, uint32_t index)
@@ -174,21 +133,25 @@ static bool configure(struct device *d, const struct cupti *cupti, uint32_t inde
 	CUpti_SassMetricsSetConfig_Params p =
 		PARAMETERS(SassMetricsSetConfig, .pConfigs = d->configs, .deviceIndex = index);
 	struct error e = { 0 };
-	const char *chip;
 
 	if (!succeeded(cupti, "cuptiProfilerInitialize", cupti->ProfilerInitialize(&initialize)))
 		return false;
-	chip = profiler_host_chip_of(cupti->handle, index, &e);
-	if (!chip) {
+	d->chip = profiler_host_chip_of(cupti->handle, index, &e);
+	if (!d->chip) {
 		launch_engine_refuse("%s", e.text);
 		return false;
 	}
-	snprintf(d->chip, sizeof(d->chip), "%s", chip);
+	d->chip = pc_text(d->chip) ?: "?";
 	memcpy(d->requested, launch_engine_metrics(), sizeof(d->requested));
-	if (!find_metrics(d, cupti))
-		return false;
+	choose_metrics(d, cupti, d->requested, false);
 	p.numOfMetricConfig = d->count;
-	return succeeded(cupti, "cuptiSassMetricsSetConfig", cupti->SassMetricsSetConfig(&p));
+	if (d->count)
+		return succeeded(cupti, "cuptiSassMetricsSetConfig",
+				 cupti->SassMetricsSetConfig(&p));
+	if (!d->left_out.length)
+		strbuf_addf(&d->left_out, "none is known of chip %s", d->chip);
+	launch_engine_refuse("no metric of '%s': %s", d->requested, strbuf_text(&d->left_out));
+	return false;
 }
 
 static void note(struct device *d, uint32_t index)
@@ -231,11 +194,11 @@ static bool start(const struct cupti *cupti, const CUpti_CallbackData *data)
 {
 	CUpti_SassMetricsEnable_Params p =
 		PARAMETERS(SassMetricsEnable, .ctx = data->context, .enableLazyPatching = 1);
-	const struct device *d = find_device(cupti, data->context);
 	const char *failed = "cuCtxSynchronize";
 	CUptiResult result = CUPTI_ERROR_UNKNOWN;
 
-	if (!d)
+	self.device = find_device(cupti, data->context);
+	if (!self.device)
 		return false;
 	if (self.synchronize() == CUDA_SUCCESS) {
 		failed = "cuptiSassMetricsEnable";
@@ -245,132 +208,108 @@ static bool start(const struct cupti *cupti, const CUpti_CallbackData *data)
 		succeeded(cupti, failed, result);
 	else if (result != CUPTI_SUCCESS)
 		launch_engine_failed(cupti, failed, (int)result, false);
-	self.device = d;
 	self.context = result == CUPTI_SUCCESS ? data->context : NULL;
 	return self.context;
 }
 
-/* What CUPTI has counted, in its own structures. */
-struct flushed {
-	size_t records, stride;
-	CUpti_SassMetrics_Data *data;
-	CUpti_SassMetrics_InstanceValue *values;
-};
-
 /* What the header says of the room of an instruction's values can be read in two ways where there are several metrics: it suffices for both. */
-static bool make_room(struct flushed *f, size_t records, size_t instances)
+static struct launch *make_room(size_t records, size_t instances)
 {
+	size_t stride = instances * self.device->count;
+	struct launch *l;
+
 	if (records > VALUES_MAX || instances > VALUES_MAX / self.device->count / records)
-		return false;
-	f->stride = instances * self.device->count;
-	f->data = calloc(records, sizeof(*f->data));
-	f->values = calloc(records * f->stride, sizeof(*f->values));
-	if (!f->data || !f->values)
-		return false;
-	for (size_t i = 0; i < records * f->stride; i++)
-		f->values[i].metricId = NO_METRIC;
+		return NULL;
+	l = calloc(1,
+		   sizeof(*l) + records * sizeof(*l->data) + records * stride * sizeof(*l->values));
+	if (!l)
+		return NULL;
+	l->device = self.device;
+	l->records = records;
+	l->stride = stride;
+	l->values = (CUpti_SassMetrics_InstanceValue *)&l->data[records];
+	for (size_t i = 0; i < records * stride; i++)
+		l->values[i].metricId = NO_METRIC;
 	for (size_t i = 0; i < records; i++) {
-		f->data[i].structSize = sizeof(*f->data);
-		f->data[i].pInstanceValues = &f->values[i * f->stride];
+		l->data[i].structSize = sizeof(*l->data);
+		l->data[i].pInstanceValues = &l->values[i * stride];
 	}
-	return true;
+	return l;
 }
 
-static CUptiResult flush(const struct cupti *cupti, struct flushed *f, const char **failed)
+/* NVIDIA's sample frees the name of each record. They are freed where records of one function have names of their own. */
+static void keep_names(struct launch *l)
+{
+	const char *first = l->data[0].functionName,
+		   *second = l->records > 1 ? l->data[1].functionName : NULL;
+	bool are_ours = first && second && first != second && strcmp(first, second) == 0;
+	struct map freed = { 0 };
+
+	for (size_t i = 0; i < l->records; i++) {
+		const char *name = l->data[i].functionName;
+
+		l->data[i].functionName = pc_text(name ? name : "");
+		if (are_ours && map_add(&freed, (uintptr_t)name) == 1)
+			free((char *)(uintptr_t)name);
+	}
+	map_release(&freed);
+}
+
+/* *out is NULL where there are no records. */
+static CUptiResult flush(const struct cupti *cupti, struct launch **out, const char **failed)
 {
 	CUpti_SassMetricsGetDataProperties_Params p =
 		PARAMETERS(SassMetricsGetDataProperties, .ctx = self.context);
 	CUpti_SassMetricsFlushData_Params params =
 		PARAMETERS(SassMetricsFlushData, .ctx = self.context);
 	CUptiResult result = cupti->SassMetricsGetDataProperties(&p);
+	struct launch *l;
 
 	*failed = "cuptiSassMetricsGetDataProperties";
 	if (result != CUPTI_SUCCESS || !p.numOfPatchedInstructionRecords || !p.numOfInstances)
 		return result;
 	*failed = "cuptiSassMetricsFlushData";
-	if (!make_room(f, p.numOfPatchedInstructionRecords, p.numOfInstances))
+	l = make_room(p.numOfPatchedInstructionRecords, p.numOfInstances);
+	if (!l)
 		return CUPTI_ERROR_OUT_OF_MEMORY;
 	params.numOfPatchedInstructionRecords = p.numOfPatchedInstructionRecords;
 	params.numOfInstances = p.numOfInstances;
-	params.pMetricsData = f->data;
+	params.pMetricsData = l->data;
 	result = cupti->SassMetricsFlushData(&params);
-	if (result == CUPTI_SUCCESS)
-		f->records = p.numOfPatchedInstructionRecords;
+	if (result == CUPTI_SUCCESS) {
+		keep_names(l);
+		*out = l;
+	} else {
+		free(l);
+	}
 	return result;
 }
 
-/* The items of a record. Returns how many. */
-static size_t copy(const struct flushed *f, size_t record, struct sass_item *out)
-{
-	const CUpti_SassMetrics_Data *data = &f->data[record];
-	const char *function = pc_text(data->functionName ? data->functionName : "");
-	size_t count = 0;
-
-	for (size_t i = 0; i < f->stride && function; i++)
-		for (uint32_t m = 0; m < self.device->count; m++)
-			if (self.device->configs[m].metricId == data->pInstanceValues[i].metricId)
-				out[count++] =
-					(struct sass_item){ data->cubinCrc, m, data->pcOffset,
-							    data->pInstanceValues[i].value,
-							    function };
-	return count;
-}
-
-static void push(const struct flushed *f)
-{
-	size_t bytes = sizeof(struct launch) + f->records * f->stride * sizeof(struct sass_item);
-	struct launch *l = malloc(bytes);
-
-	if (l) {
-		l->device = (uint32_t)(self.device - self.devices);
-		l->count = 0;
-		for (size_t i = 0; i < f->records; i++)
-			l->count += copy(f, i, &l->items[l->count]);
-	}
-	launch_engine_push(l ? &l->head : NULL, bytes);
-}
-
-/* NVIDIA's sample frees the name of each record. They are freed where records of one function have names of their own. */
-static void release(struct flushed *f)
-{
-	const char *first = f->records > 1 ? f->data[0].functionName : NULL,
-		   *second = f->records > 1 ? f->data[1].functionName : NULL;
-	struct map freed = { 0 };
-
-	if (first && second && first != second && strcmp(first, second) == 0)
-		for (size_t i = 0; i < f->records; i++)
-			if (map_add(&freed, (uintptr_t)f->data[i].functionName) == 1)
-				free((char *)(uintptr_t)f->data[i].functionName);
-	map_release(&freed);
-	free(f->data);
-	free(f->values);
-}
-
 /* Code that was not patched in time has no records, and what CUPTI does not count has values of 0. */
-static bool has_counts(const struct flushed *f)
+static bool has_counts(const struct launch *l)
 {
-	for (size_t i = 0; i < f->records * f->stride; i++)
-		if (f->values[i].metricId != NO_METRIC &&
-		    (f->values[i].value || !self.device->has_executed))
+	for (size_t i = 0; l && i < l->records * l->stride; i++)
+		if (l->values[i].metricId != NO_METRIC &&
+		    (l->values[i].value || !l->device->has_executed))
 			return true;
 	return false;
 }
 
-static void finish(const struct flushed *f, bool valid)
+/* Takes `l`. */
+static void finish(struct launch *l, bool valid)
 {
-	if (!valid || launch_engine_is_disturbed()) {
-		launch_engine_count_unmeasured();
-	} else if (has_counts(f)) {
+	if (valid && has_counts(l) && !launch_engine_is_disturbed()) {
 		self.empty = 0;
-		push(f);
-	} else {
-		launch_engine_count_unmeasured();
-		if (++self.empty == EMPTY_MAX)
-			launch_engine_refuse("CUPTI counted no instruction in %u launches one "
-					     "after the other: start the session before CUDA is "
-					     "initialized",
-					     EMPTY_MAX);
+		launch_engine_push(&l->head, sizeof(*l) + l->records * sizeof(*l->data) +
+						     l->records * l->stride * sizeof(*l->values));
+		return;
 	}
+	launch_engine_count_unmeasured();
+	if (valid && !has_counts(l) && ++self.empty == EMPTY_MAX)
+		launch_engine_refuse("CUPTI counted no instruction in %u launches one after the "
+				     "other: start the session before CUDA is initialized",
+				     EMPTY_MAX);
+	free(l);
 }
 
 static void stop(const struct cupti *cupti, bool valid)
@@ -378,25 +317,24 @@ static void stop(const struct cupti *cupti, bool valid)
 	CUpti_SassMetricsDisable_Params p = PARAMETERS(SassMetricsDisable, .ctx = self.context);
 	const char *failed = "cuCtxSynchronize";
 	CUptiResult result = CUPTI_ERROR_UNKNOWN, disabled;
-	struct flushed f = { 0 };
+	struct launch *l = NULL;
 
 	if (!self.context)
 		return;
 	if (self.synchronize() == CUDA_SUCCESS)
-		result = flush(cupti, &f, &failed);
+		result = flush(cupti, &l, &failed);
 	disabled = cupti->SassMetricsDisable(&p);
 	self.stuck = disabled != CUPTI_SUCCESS;
-	if (self.stuck && result == CUPTI_SUCCESS) {
-		failed = "cuptiSassMetricsDisable";
-		result = disabled;
-	}
-	if (result != CUPTI_SUCCESS && (valid || self.stuck))
-		launch_engine_failed(cupti, failed, (int)result, self.stuck);
+	if (self.stuck)
+		launch_engine_failed(cupti, "cuptiSassMetricsDisable", (int)disabled, true);
+	else if (result != CUPTI_SUCCESS && valid)
+		launch_engine_failed(cupti, failed, (int)result, false);
 	else
-		finish(&f, valid && result == CUPTI_SUCCESS);
-	if (!self.stuck && valid)
+		finish(l, valid);
+	if (!self.stuck)
 		atomic_fetch_add(&self.dropped, p.numOfDroppedRecords);
-	release(&f);
+	else
+		free(l);
 	self.context = NULL;
 }
 
@@ -438,26 +376,37 @@ static void begin(void)
 	map_clear(&self.numbers);
 }
 
+static void write_value(struct writer *w, const struct launch *l, struct row_sass_value *row,
+			const CUpti_SassMetrics_InstanceValue *value)
+{
+	const struct device *d = l->device;
+
+	for (size_t m = 0; m < d->count; m++) {
+		if (d->configs[m].metricId != value->metricId)
+			continue;
+		row->metric = engine_metrics_number(&self.numbers, w, &d->metrics[m]);
+		row->value = value->value;
+		writer_append(w, TABLE_sass_value, row);
+	}
+}
+
 static void write_launch(struct writer *w, const struct measured *head)
 {
 	const struct launch *l = (const struct launch *)head;
 	struct row_sass_value row = {
 		.time_ns = head->end_ns,
 		.correlation = correlation_widen(head->correlation, head->end_ns),
-		.device = l->device,
+		.device = (uint32_t)(l->device - self.devices),
 	};
 
-	for (size_t i = 0; i < l->count; i++) {
-		const struct sass_item *item = &l->items[i];
-
-		row.crc = pc_cubins_widen(item->crc);
-		row.function = rows_text(w, item->function);
-		row.offset = item->offset;
-		row.metric = engine_metrics_number(&self.numbers, w,
-						   &self.devices[l->device].metrics[item->metric]);
-		row.value = item->value;
-		writer_append(w, TABLE_sass_value, &row);
-		pc_rows_need(row.crc);
+	for (size_t i = 0; i < l->records; i++) {
+		if (!i || row.crc != l->data[i].cubinCrc)
+			pc_cubins_need(l->data[i].cubinCrc);
+		row.crc = l->data[i].cubinCrc;
+		row.function = rows_text(w, l->data[i].functionName);
+		row.offset = l->data[i].pcOffset;
+		for (size_t k = 0; k < l->stride; k++)
+			write_value(w, l, &row, &l->values[i * l->stride + k]);
 	}
 }
 
