@@ -1,5 +1,6 @@
 /*
- * instructions.h: what the instructions of measured launches did (--engine sass-metrics), and the lines that stand out.
+ * instructions.h: what the instructions of measured launches did (--engine sass-metrics), and the
+ * lines that stand out.
  */
 #ifndef PITOT_ANALYSIS_INSTRUCTIONS_H
 #define PITOT_ANALYSIS_INSTRUCTIONS_H

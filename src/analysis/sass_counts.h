@@ -1,6 +1,6 @@
 /*
- * sass_counts.h: what instructions did (table sass_value), and what of it is worth a hint. Counts add up: over launches, and from
- * instructions to lines and kernels.
+ * sass_counts.h: what instructions did (table sass_value), and what of it is worth a hint. Counts
+ * add up: over launches, and from instructions to lines and kernels.
  */
 #ifndef PITOT_ANALYSIS_SASS_COUNTS_H
 #define PITOT_ANALYSIS_SASS_COUNTS_H
@@ -29,13 +29,16 @@ struct sass_counts {
 };
 
 /*
- * What a metric counts, by its name; -1: nothing of these. Of sectors there are metrics of all, and of loads and of stores;
- * *is_part: it is one of the latter.
+ * What a metric counts, by its name; -1: nothing of these. Of sectors there are metrics of all, and
+ * of loads and of stores; *is_part: it is one of the latter.
  */
 int sass_count_of(const char *metric, bool *is_part);
 void sass_counts_add(struct sass_counts *sum, const struct sass_counts *c);
 
-/* Threads an instruction, "11.0", and sectors by what they could have been, "4.1". Nothing where that is not known. */
+/*
+ * Threads an instruction, "11.0", and sectors by what they could have been, "4.1". Nothing where
+ * that is not known.
+ */
 void sass_threads_text(const struct sass_counts *c, struct strbuf *out);
 void sass_sectors_text(const struct sass_counts *c, struct strbuf *out);
 

@@ -77,7 +77,10 @@ static int disassemble(struct source_view *v, const struct kept_cubin *kept,
 
 ORDER(by_offset, struct source_instruction, UP(offset))
 
-/* Adds instructions without samples, and texts to those that have. An offset that cannot be is left out. */
+/*
+ * Adds instructions without samples, and texts to those that have. An offset that cannot be is left
+ * out.
+ */
 static int add_texts(struct source_code *code, const struct sass *s)
 {
 	uint64_t end = cubin_code_size(code->of->cubin, &code->of->section);
@@ -202,7 +205,10 @@ static int add_lines(struct source_view *v)
 	return 0;
 }
 
-/* Opens a file at its path, or, in a folder, with as many parts of its path as there are. -1: there is none. */
+/*
+ * Opens a file at its path, or, in a folder, with as many parts of its path as there are. -1: there
+ * is none.
+ */
 static int open_source(const char *path, const char *root)
 {
 	_cleanup_strbuf_ struct strbuf in = STRBUF_INIT;
@@ -224,7 +230,10 @@ static int open_source(const char *path, const char *root)
 	return -1;
 }
 
-/* Whether it is another file than the one that was compiled: by size; and by time, where it was not moved. */
+/*
+ * Whether it is another file than the one that was compiled: by size; and by time, where it was not
+ * moved.
+ */
 static bool is_changed(struct source_view *v, const struct source_file *f, const struct stat *now,
 		       bool moved)
 {

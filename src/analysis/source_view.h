@@ -1,6 +1,7 @@
 /*
- * source_view.h: samples of kernels, and what their instructions did, beside the text of their source and of their instructions, both as far as they can be had:
- * source as it was when it was compiled, instructions by nvdisasm. What is missing says why.
+ * source_view.h: samples of kernels, and what their instructions did, beside the text of their
+ * source and of their instructions, both as far as they can be had: source as it was when it was
+ * compiled, instructions by nvdisasm. What is missing says why.
  *
  *	samples of the stalls = sum of the codes
  *	                      = sum of the files' samples + unlined + codeless
@@ -62,6 +63,7 @@ void source_view_release(struct source_view *v);
 /* What is known of a line, or NULL. */
 const struct stall_place *source_heat(const struct source_file *f, uint32_t line);
 /* What places are compared by: their samples; where there are none, executed instructions. */
-uint64_t source_weight(const struct source_view *v, uint64_t samples, const struct sass_counts *sass);
+uint64_t source_weight(const struct source_view *v, uint64_t samples,
+		       const struct sass_counts *sass);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * stalls.c: samples are added up by instruction and reason first; kernels, lines and the whole are sums
- * of instructions, of which there are far fewer than rows.
+ * stalls.c: samples are added up by instruction and reason first; kernels, lines and the whole are
+ * sums of instructions, of which there are far fewer than rows.
  */
 #include "analysis/stalls.h"
 
@@ -354,7 +354,10 @@ static int add_samples(struct adding *a)
 	return 0;
 }
 
-/* Of sectors: whether all are counted somewhere, so that those of loads and stores are not added to them. */
+/*
+ * Of sectors: whether all are counted somewhere, so that those of loads and stores are not added to
+ * them.
+ */
 static unsigned find_wholes(const struct trace *t)
 {
 	const struct metric_columns *c = metric_columns(t);

@@ -40,7 +40,10 @@ static unsigned distance(const char *a, size_t a_length, const char *b, size_t b
 	return above[b_length];
 }
 
-/* How far `known` is from the mistyped word; UINT32_MAX when it is not near. A beginning of it counts as near. */
+/*
+ * How far `known` is from the mistyped word; UINT32_MAX when it is not near. A beginning of it
+ * counts as near.
+ */
 static unsigned nearness(const char *word, size_t length, const char *known)
 {
 	size_t known_length = strlen(known);
@@ -279,7 +282,10 @@ static const struct option *find_long(const struct option *options, const char *
 	return NULL;
 }
 
-/* One argument that begins with "--"; `next` is the argument after it or NULL. Returns 1 when that was used up too. */
+/*
+ * One argument that begins with "--"; `next` is the argument after it or NULL. Returns 1 when that
+ * was used up too.
+ */
 static int parse_long(const struct option *options, const char *argument, const char *next,
 		      bool *help_wanted, struct error *e)
 {

@@ -15,7 +15,10 @@ __attribute__((constructor)) static void preloaded(void)
 	session_preloaded();
 }
 
-/* Called by the CUDA driver during cuInit, because CUDA_INJECTION64_PATH names this library. Always 1: "loaded". */
+/*
+ * Called by the CUDA driver during cuInit, because CUDA_INJECTION64_PATH names this library. Always
+ * 1: "loaded".
+ */
 EXPORT int InitializeInjection(void);
 EXPORT int InitializeInjection(void)
 {
@@ -31,7 +34,10 @@ static bool start_by_nvtx(void)
 	return perfetto_live_start(SESSION_BY_NVTX) || records;
 }
 
-/* Called by NVTX at its first use, because NVTX_INJECTION64_PATH names this library. 0 leaves NVTX switched off. */
+/*
+ * Called by NVTX at its first use, because NVTX_INJECTION64_PATH names this library. 0 leaves NVTX
+ * switched off.
+ */
 EXPORT int InitializeInjectionNvtx2(void *get_export_table);
 EXPORT int InitializeInjectionNvtx2(void *get_export_table)
 {
@@ -90,6 +96,22 @@ EXPORT int pitot_flush(struct pitot_session *session)
 {
 	(void)session; /* the collector seals for all of them */
 	return program_flush(no_failure());
+}
+
+EXPORT int pitot_engine_begin(struct pitot_session *session, enum pitot_engine engine,
+			      uint64_t delay_ns, uint64_t duration_ns)
+{
+	if ((unsigned)engine <= PITOT_ENGINE_TRACE)
+		return error_set(
+			no_failure(), -EINVAL,
+			"pitot_engine_begin arms what is beyond PITOT_ENGINE_TRACE, not %u",
+			(unsigned)engine);
+	return program_engine(session, engine, delay_ns, duration_ns, no_failure());
+}
+
+EXPORT int pitot_engine_end(struct pitot_session *session)
+{
+	return program_engine(session, PITOT_ENGINE_TRACE, 0, 0, no_failure());
 }
 
 EXPORT int pitot_init(const struct pitot_options *options)

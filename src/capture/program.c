@@ -13,12 +13,14 @@
 #include "capture/collector.h"
 #include "capture/log.h"
 #include "capture/session.h"
+#include "capture/stack_capture.h"
 #include "format/recording_dir.h"
 #include "format/recording_json.h"
 
 #define COMMAND_MAX (4u << 20)
 #define OPTIONS_MAX 4096 /* bytes of a struct of the future; more is not one */
 #define FLUSH_LIMIT_NS (PITOT_SLOWNESS * 2 * NS_PER_S)
+#define PYTHON_LIMIT_NS (PITOT_SLOWNESS * NS_PER_S / 2)
 
 struct pitot_session {
 	struct session *session; /* NULL: it is the environment's */
@@ -91,7 +93,10 @@ static int give(struct settings *s, enum setting_id id, uint64_t value, enum set
 	return 0;
 }
 
-/* A setting without a field of its name does not compile: it needs one at the end of struct pitot_options. */
+/*
+ * A setting without a field of its name does not compile: it needs one at the end of struct
+ * pitot_options.
+ */
 static int give_all(struct settings *s, const struct pitot_options *o, enum setting_source source,
 		    struct error *e)
 {
@@ -288,6 +293,20 @@ static int join_environment(const struct settings *s, struct error *e)
 			 *s->directory ? s->directory : s->log_path);
 }
 
+/*
+ * The first recording of a process begins with Python frames, and not some milliseconds before the
+ * collector has found them.
+ */
+static void wait_for_python(const struct settings *s)
+{
+	static const struct timespec pause = { .tv_nsec = 200 * (long)NS_PER_US };
+	uint64_t until = clock_machine_ns() + PYTHON_LIMIT_NS;
+
+	while (stack_capture_waits_for_python(s) && collector_running() &&
+	       clock_machine_ns() < until)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
 /* NULL: *e says why not; -ECANCELED: recording is switched off. */
 static struct pitot_session *start(const struct pitot_options *o, bool own, struct error *e)
 {
@@ -316,6 +335,7 @@ static struct pitot_session *start(const struct pitot_options *o, bool own, stru
 		return NULL;
 	}
 	memcpy(last_directory, s.directory, sizeof(last_directory));
+	wait_for_python(&s);
 	tell_begin(o, &s);
 	return p;
 }
@@ -406,6 +426,37 @@ int program_flush(struct error *e)
 				 "not everything is on disk after two seconds: a GPU hangs, or the "
 				 "disk is too slow");
 	return err < 0 ? error_errno(e, -err, "rows are being lost") : 0;
+}
+
+static int arm(struct pitot_session *session, int engine, uint64_t delay_ns, uint64_t duration_ns,
+	       struct error *e)
+{
+	if (!session)
+		return error_set(e, -ENOENT,
+				 "there is no recording; call pitot_init or pitot_start first");
+	if (session->owner != getpid())
+		return error_set(e, -ENOENT,
+				 "the recording is that of the parent process; start one here");
+	return session_arm(session->session, engine, delay_ns, duration_ns, e);
+}
+
+int program_engine(struct pitot_session *session, enum pitot_engine engine, uint64_t delay_ns,
+		   uint64_t duration_ns, struct error *e)
+{
+	struct settings wanted = { 0 };
+	int rc;
+
+	if (!settings_choice(SETTING_ID_engine, (uint64_t)engine - 1))
+		return error_set(e, -EINVAL, "there is no engine %u; see enum pitot_engine",
+				 (unsigned)engine);
+	settings_give(&wanted, SETTING_ID_engine, (uint64_t)engine - 1, SETTING_BY_CODE);
+	if (wanted.engine_later)
+		return error_set(e, -EOPNOTSUPP, "engine %s is not there yet", wanted.engine_later);
+	if (!enter(e))
+		return e->code;
+	rc = arm(session ? session : standard, wanted.engine, delay_ns, duration_ns, e);
+	leave();
+	return rc;
 }
 
 int program_init(const struct pitot_options *options, struct error *e)

@@ -1,4 +1,7 @@
-/* section_instructions.c: lines whose instructions stand out, of recordings made with --engine sass-metrics. */
+/*
+ * section_instructions.c: lines whose instructions stand out, of recordings made with --engine
+ * sass-metrics.
+ */
 #include "report/section.h"
 
 #include "analysis/instructions.h"

@@ -36,7 +36,10 @@ static void add_later(const struct report *r, struct strbuf *out)
 		strbuf_addf(out, "what helps then: %s\n", verdict_advice(later->kind));
 }
 
-/* Where the launching thread was while the GPU idled: at most three lines, that explain a tenth of the gaps each. */
+/*
+ * Where the launching thread was while the GPU idled: at most three lines, that explain a tenth of
+ * the gaps each.
+ */
 static void add_idle_lines(const struct report *r, struct strbuf *out)
 {
 	const struct idle_lines *l = r->idle_lines;

@@ -340,7 +340,10 @@ static uint64_t add_or_forever(uint64_t a, uint64_t b)
 	return a + b < a ? UINT64_MAX : a + b;
 }
 
-/* Without a delay the start does not matter: it may be of another clock, that of a tape that is played. */
+/*
+ * Without a delay the start does not matter: it may be of another clock, that of a tape that is
+ * played.
+ */
 uint64_t settings_window_start_ns(const struct settings *s)
 {
 	return s->delay_ns ? add_or_forever(s->start_ns, s->delay_ns) : 0;

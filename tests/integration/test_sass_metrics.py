@@ -93,12 +93,26 @@ def test_times(measure):
     assert not measured.losses
 
 
-def test_without_records_of_kernels(measure):
-    """CUPTI counts in one launch, and then in none."""
-    measured = measure("call cuptiActivityEnable returns 999")
-    measured.check(1)
+def test_without_counts(measure):
+    """The launches are lost, and that is said."""
+    measured = measure("sass-zero", "kernel_count=0")
+    measured.check(0)
     assert "CUPTI counted no instruction in 3 launches one after the other" in measured.said["engine"][-1]["reason"]
-    assert measured.lost() == 3 and "there will be no kernels" in measured.said["kernel"][-1]["reason"]
+    assert measured.lost() == 3 and sum(map(len, measured.kernels.values())) == 408
+
+
+def test_counts_that_may_be_zero(measure):
+    measured = measure("sass-zero", f"kernel_count=5;metrics={NAMES[3]}")
+    assert len(measured.launches) == 5 and not measured.lost()
+
+
+def test_without_records_one_after_the_other(measure):
+    """Those at the same time are recorded, and nothing is measured."""
+    measured = measure("\n".join(f"call cuptiActivityEnable#{n} returns 14" for n in (1, 4)))
+    measured.check(0)
+    assert "refuses records of kernels that run one after the other (CUPTI_ERROR_NOT_COMPATIBLE)" in measured.said["engine"][-1]["reason"]
+    assert sum(map(len, measured.kernels.values())) == 408 and [row["state"] for row in measured.said["kernel"]] == ["on"]
+    assert all(kernel["end_ns"] for kernels in measured.kernels.values() for kernel in kernels)
 
 
 def test_the_code(measure):

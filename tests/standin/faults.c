@@ -243,6 +243,8 @@ static bool parse_line(const char *line)
 		return faults.shuffle = true;
 	if (strcmp(line, "pc-own-names") == 0)
 		return faults.pc_own_names = true;
+	if (strcmp(line, "sass-zero") == 0)
+		return faults.sass_zero = true;
 	if (strcmp(line, "thread-buffers") == 0)
 		return faults.thread_buffers = true;
 	if (sscanf(line, "lock-nvml %llums", &lock_ms) == 1)

@@ -1,4 +1,7 @@
-/* Records of the tape as they will be given to the recorder: their pointers, times and ids, and what the fault script does to them. */
+/*
+ * Records of the tape as they will be given to the recorder: their pointers, times and ids, and
+ * what the fault script does to them.
+ */
 #include "stage.h"
 
 #include <pthread.h>
@@ -158,7 +161,10 @@ bool record_is_description(uint32_t kind)
 	       kind == CUPTI_ACTIVITY_KIND_NAME || kind == CUPTI_ACTIVITY_KIND_MODULE;
 }
 
-/* Records of kernels on a tape are of those that run at the same time. Of kernels one after the other there are the same. */
+/*
+ * Records of kernels on a tape are of those that run at the same time. Of kernels one after the
+ * other there are the same.
+ */
 static uint32_t given_kind(uint32_t kind)
 {
 	return kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL &&

@@ -435,7 +435,9 @@ void call_recorder(unsigned domain, unsigned cbid, const void *data)
 	standin_in_callback = standin_api_site = 0;
 }
 
-/* The correlation id of the call that fails on this thread, as the fault script wants it; 0: none. */
+/*
+ * The correlation id of the call that fails on this thread, as the fault script wants it; 0: none.
+ */
 static __thread uint32_t failing;
 
 /* True: a kernel is launched. */

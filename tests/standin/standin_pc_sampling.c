@@ -1,6 +1,7 @@
 /*
- * PC sampling of the stand-in libcupti.so.13. Each launch of a kernel is sampled 48 times: at three PCs of its function, and 3 times
- * elsewhere. One module, whose code is made up, has all functions; it is loaded at the first launch that is sampled.
+ * PC sampling of the stand-in libcupti.so.13. Each launch of a kernel is sampled 48 times: at three
+ * PCs of its function, and 3 times elsewhere. One module, whose code is made up, has all functions;
+ * it is loaded at the first launch that is sampled.
  */
 #include "standin_cupti.h"
 

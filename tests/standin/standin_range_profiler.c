@@ -1,11 +1,13 @@
 /*
- * The profiler host API and the range profiler of the stand-in libcupti.so.13, with the rules of their headers: each call's size of
- * parameters, what must have been called before it, images that were made by the right call. A call that breaks a rule gets an error,
- * and one that on a GPU would do harm ends the process: on another thread than the launch's, for a context that is gone, or after the
- * destructors of what cuptiProfilerHostInitialize loads have run.
+ * The profiler host API and the range profiler of the stand-in libcupti.so.13, with the rules of
+ * their headers: each call's size of parameters, what must have been called before it, images that
+ * were made by the right call. A call that breaks a rule gets an error, and one that on a GPU would
+ * do harm ends the process: on another thread than the launch's, for a context that is gone, or
+ * after the destructors of what cuptiProfilerHostInitialize loads have run.
  *
- * What a launch measured is known: launch__correlation.sum is the correlation id of its call, gpu__time_duration.sum 1,000 ns and its
- * number, sm__cycles_active.avg the length of its kernel's name; l1tex__t_sector_hit_rate.pct is no number.
+ * What a launch measured is known: launch__correlation.sum is the correlation id of its call,
+ * gpu__time_duration.sum 1,000 ns and its number, sm__cycles_active.avg the length of its kernel's
+ * name; l1tex__t_sector_hit_rate.pct is no number.
  */
 #include "delivery.h"
 #include "standin_cupti.h"

@@ -1,12 +1,15 @@
 /*
- * SASS metrics of the stand-in libcupti.so.13, with the rules of their header: each call's size of parameters, what must have been called
- * before it. A call that breaks a rule gets an error, and one that on a GPU would do harm ends the process. What the header does not
- * say is as CUPTI 13.0 did it on an H100: a device is configured once, a second time there is no memory; beside records of kernels that run
- * at the same time all values are 0; beside those of kernels one after the other all launches are counted; and beside none only what is
- * launched after the first time that any context is enabled.
+ * SASS metrics of the stand-in libcupti.so.13, with the rules of their header: each call's size of
+ * parameters, what must have been called before it. A call that breaks a rule gets an error, and
+ * one that on a GPU would do harm ends the process. What the header does not say is as CUPTI 13.0
+ * did it on an H100: a device is configured once, a second time there is no memory; beside records
+ * of kernels that run at the same time all values are 0; beside those of kernels one after the
+ * other all launches are counted; and beside none only what is launched after the first time that
+ * any context is enabled.
  *
- * Each launch that is measured has instructions at three offsets of its function. Metric m (from 1) of the instruction at offset o is
- * 1000 * m + o; the last metric is of the second instruction alone, and named by a record of its own.
+ * Each launch that is measured has instructions at three offsets of its function. Metric m (from 1)
+ * of the instruction at offset o is 1000 * m + o; the last metric is of the second instruction
+ * alone, and named by a record of its own.
  */
 #include "standin_cupti.h"
 
@@ -98,7 +101,7 @@ static void count(struct patched *c, const char *symbol)
 			continue;
 		c->functions[i].name = symbol;
 		c->functions[i].launches++;
-		c->functions[i].counted += !concurrent;
+		c->functions[i].counted += !concurrent && !standin_faults()->sass_zero;
 		return;
 	}
 }

@@ -1,6 +1,6 @@
 /*
- * vendor.h: the functions of NVIDIA's libraries that the recorder calls, as tables of pointers filled with dlopen and
- * dlsym. Nothing else in the recorder calls these libraries.
+ * vendor.h: the functions of NVIDIA's libraries that the recorder calls, as tables of pointers
+ * filled with dlopen and dlsym. Nothing else in the recorder calls these libraries.
  */
 #ifndef PITOT_CAPTURE_CUDA_VENDOR_H
 #define PITOT_CAPTURE_CUDA_VENDOR_H
@@ -70,7 +70,9 @@
 	F(PCSamplingGetStallReasons, OPTIONAL)                                                     \
 	F(PCSamplingGetData, OPTIONAL)
 
-/* REQUIRED: without it CUPTI is not used at all. OPTIONAL: NULL when this CUPTI does not have it. */
+/*
+ * REQUIRED: without it CUPTI is not used at all. OPTIONAL: NULL when this CUPTI does not have it.
+ */
 #define CUPTI_FUNCTIONS(F)                                                                         \
 	F(GetVersion, REQUIRED)                                                                    \
 	F(GetTimestamp, REQUIRED)                                                                  \
@@ -118,7 +120,8 @@ const char *cupti_result_text(const struct cupti *cupti, CUptiResult result);
 	F(DeviceGet, "cuDeviceGet", CUdevice *device, int ordinal)                                 \
 	F(DeviceGetName, "cuDeviceGetName", char *name, int length, CUdevice device)               \
 	F(DeviceGetUuid, "cuDeviceGetUuid_v2", CUuuid *uuid, CUdevice device)                      \
-	F(DeviceGetAttribute, "cuDeviceGetAttribute", int *value, CUdevice_attribute attribute, CUdevice device) \
+	F(DeviceGetAttribute, "cuDeviceGetAttribute", int *value, CUdevice_attribute attribute,    \
+	  CUdevice device)                                                                         \
 	F(DeviceTotalMem, "cuDeviceTotalMem_v2", size_t *bytes, CUdevice device)                   \
 	F(DeviceGetPCIBusId, "cuDeviceGetPCIBusId", char *id, int length, CUdevice device)
 
@@ -129,9 +132,10 @@ struct driver {
 };
 
 /*
- * Finds CUPTI: only `named`, a path, unless that is NULL or empty; else one already loaded in the process, then the
- * places in which toolkits and Python packages keep it, preferring the driver's major version. Fills the table. Must
- * not be called on the launch path. 0, or E_UNSUPPORTED with the reason (what was tried).
+ * Finds CUPTI: only `named`, a path, unless that is NULL or empty; else one already loaded in the
+ * process, then the places in which toolkits and Python packages keep it, preferring the driver's
+ * major version. Fills the table. Must not be called on the launch path. 0, or E_UNSUPPORTED with
+ * the reason (what was tried).
  */
 int cupti_load(struct cupti *cupti, const char *named, struct error *e) MUST_USE;
 int driver_load(struct driver *driver, struct error *e) MUST_USE;

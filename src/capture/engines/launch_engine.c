@@ -1,10 +1,13 @@
 /*
- * launch_engine.c: which launches are measured, and when. The callback of a launch that is wanted claims the engine, and that of its end
- * lets it go; in between, all that CUPTI is asked is asked on that thread. Nobody waits for a claim but a callback whose context is about to
- * go, and the vendor thread that is about to unsubscribe, both for a moment: a launch that finds the engine claimed is not measured, and
- * counted. If it is a launch in the same context, it was within the other's range: neither has values.
+ * launch_engine.c: which launches are measured, and when. The callback of a launch that is wanted
+ * claims the engine, and that of its end lets it go; in between, all that CUPTI is asked is asked
+ * on that thread. Nobody waits for a claim but a callback whose context is about to go, and the
+ * vendor thread that is about to unsubscribe, both for a moment: a launch that finds the engine
+ * claimed is not measured, and counted. If it is a launch in the same context, it was within the
+ * other's range: neither has values.
  *
- * A launch into a stream that captures a graph runs later, if ever, and is left alone; so are launches of graphs.
+ * A launch into a stream that captures a graph runs later, if ever, and is left alone; so are
+ * launches of graphs.
  */
 #include "capture/engines/launch_engine.h"
 
@@ -22,6 +25,7 @@
 
 #include "base/map.h"
 #include "capture/capability_notes.h"
+#include "capture/cuda/activity_kinds.h"
 #include "capture/cuda/api_calls.h"
 #include "capture/engines/pc_cubins.h"
 #include "capture/engines/pc_rows.h"
@@ -45,11 +49,15 @@ static struct {
 	_Atomic(const struct cupti *) cupti; /* NULL: not attached */
 	atomic_uint inside; /* callbacks */
 	atomic_bool
-		active; /* a window of a session with this engine is open, and launches are still to be measured */
+		/*
+		 * a window of a session with this engine is open, and launches are still to be
+		 * measured
+		 */
+		active;
 	atomic_bool wanted; /* by a session that is there */
 	atomic_bool refuses, refused; /* for good */
 	char refusal[400]; /* written between the two */
-	atomic_bool missed, graphs_noted;
+	atomic_bool graphs_noted;
 	char metrics[OPTION_TEXT_MAX]; /* from before `wanted` is set */
 	atomic_uint sessions;
 
@@ -244,7 +252,10 @@ static bool runs_at_once(const CUpti_CallbackData *data, const char *function)
 	return at_once;
 }
 
-/* A launch while the engine is claimed: of the thread that has, which never came to its end, or of another one. */
+/*
+ * A launch while the engine is claimed: of the thread that has, which never came to its end, or of
+ * another one.
+ */
 static void meet(const struct cupti *cupti, CUcontext context)
 {
 	if (is_owner()) {
@@ -258,6 +269,8 @@ static void meet(const struct cupti *cupti, CUcontext context)
 /* A launch whose name is wanted. */
 static void enter(const struct cupti *cupti, const CUpti_CallbackData *data, const char *function)
 {
+	if (self.engine->patches && !activity_kinds_serialized())
+		return;
 	if (!data->context || !runs_at_once(data, function) || !range_choice_is_turn())
 		return;
 	if (!claim()) {
@@ -389,15 +402,6 @@ void launch_engine_attach(int engine, const struct cupti *cupti, CUpti_Subscribe
 	atomic_store(&self.cupti, cupti);
 }
 
-void launch_engine_missed(void)
-{
-	if (self.engine && !atomic_load(&self.cupti) && !atomic_load(&self.refused) &&
-	    !atomic_exchange(&self.missed, true))
-		engine_note_trace(self.engine->name,
-				  "CUPTI was subscribed to without it: start the session "
-				  "before others, or before CUDA is initialized");
-}
-
 bool launch_engine_detach(void)
 {
 	const struct cupti *cupti = atomic_load(&self.cupti);
@@ -450,7 +454,10 @@ static void window(const struct settings *wanted, struct writer *w)
 	atomic_store(&self.active, open && !atomic_load(&self.refuses) && !range_choice_is_done());
 }
 
-/* Another engine than that of an earlier session has its own reasons to refuse. It does not come while CUPTI is used by that. */
+/*
+ * Another engine than that of an earlier session has its own reasons to refuse. It does not come
+ * while CUPTI is used by that.
+ */
 static void choose_engine(const struct settings *wanted)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(engines); i++) {
@@ -460,7 +467,6 @@ static void choose_engine(const struct settings *wanted)
 		self.engine = engines[i];
 		atomic_store(&self.refuses, false);
 		atomic_store(&self.refused, false);
-		atomic_store(&self.missed, false);
 	}
 }
 
@@ -468,7 +474,8 @@ static void extend(const struct source_start *how)
 {
 	const struct settings *s = how->wanted;
 
-	if (!how->with_cuda || atomic_load(&self.wanted))
+	if (!how->with_cuda ||
+	    (atomic_load(&self.wanted) && (!how->armed || atomic_load(&self.active))))
 		return;
 	choose_engine(s);
 	if (!is_engine_of(s))

@@ -1,13 +1,16 @@
 /*
- * sass_metrics.c: what the instructions of single launches do, through CUPTI's SASS metrics: the kernel runs with patched code that counts.
+ * sass_metrics.c: what the instructions of single launches do, through CUPTI's SASS metrics: the
+ * kernel runs with patched code that counts.
  *
- * The order of the calls, all in callbacks on the launching thread (launch_engine.h says which): cuptiSassMetricsSetConfig once for a
- * device and for ever, since a second one has no memory (CUPTI 13.0); before a launch cuCtxSynchronize (a kernel is patched while none
- * runs) and …Enable, lazily, so that nothing but what is launched is patched; after it cuCtxSynchronize, …GetDataProperties, …FlushData,
- * and …Disable, which puts the code back.
+ * The order of the calls, all in callbacks on the launching thread (launch_engine.h says which):
+ * cuptiSassMetricsSetConfig once for a device and for ever, since a second one has no memory (CUPTI
+ * 13.0); before a launch cuCtxSynchronize (a kernel is patched while none runs) and …Enable,
+ * lazily, so that nothing but what is launched is patched; after it cuCtxSynchronize,
+ * …GetDataProperties, …FlushData, and …Disable, which puts the code back.
  *
- * Beside records of kernels that run at the same time all values are 0, and without records of kernels only the first …Enable of a process
- * counts (H100, CUPTI 13.0). So records are of kernels that run one after the other (activity_kinds.c), from before the first context.
+ * Beside records of kernels that run at the same time all values are 0, and without records of
+ * kernels only the first …Enable of a process counts (H100, CUPTI 13.0). So records are of kernels
+ * that run one after the other (activity_kinds.c), from before the first context.
  */
 #include "capture/engines/launch_engine.h"
 
@@ -35,7 +38,10 @@
 #define NO_METRIC UINT64_MAX
 #define EXECUTED "smsp__sass_inst_executed" /* is 0 in no kernel */
 
-/* What the report reads. On chips that lack the last, …_op_ld_ideal and …_op_st_ideal have it, which are far slower. */
+/*
+ * What the report reads. On chips that lack the last, …_op_ld_ideal and …_op_st_ideal have it,
+ * which are far slower.
+ */
 #define DEFAULT                                                                                    \
 	EXECUTED ",smsp__sass_thread_inst_executed,smsp__sass_thread_inst_executed_pred_on,"       \
 		 "smsp__sass_sectors_mem_global,smsp__sass_sectors_mem_global_ideal"
@@ -212,7 +218,10 @@ static bool start(const struct cupti *cupti, const CUpti_CallbackData *data)
 	return self.context;
 }
 
-/* What the header says of the room of an instruction's values can be read in two ways where there are several metrics: it suffices for both. */
+/*
+ * What the header says of the room of an instruction's values can be read in two ways where there
+ * are several metrics: it suffices for both.
+ */
 static struct launch *make_room(size_t records, size_t instances)
 {
 	size_t stride = instances * self.device->count;
@@ -237,7 +246,10 @@ static struct launch *make_room(size_t records, size_t instances)
 	return l;
 }
 
-/* NVIDIA's sample frees the name of each record. They are freed where records of one function have names of their own. */
+/*
+ * NVIDIA's sample frees the name of each record. They are freed where records of one function have
+ * names of their own.
+ */
 static void keep_names(struct launch *l)
 {
 	const char *first = l->data[0].functionName,
@@ -285,7 +297,9 @@ static CUptiResult flush(const struct cupti *cupti, struct launch **out, const c
 	return result;
 }
 
-/* Code that was not patched in time has no records, and what CUPTI does not count has values of 0. */
+/*
+ * Code that was not patched in time has no records, and what CUPTI does not count has values of 0.
+ */
 static bool has_counts(const struct launch *l)
 {
 	for (size_t i = 0; l && i < l->records * l->stride; i++)

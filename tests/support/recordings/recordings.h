@@ -1,4 +1,7 @@
-/* recordings.h: the kinds of recordings that make-recording writes, besides synthetic ones (big_recording.h). */
+/*
+ * recordings.h: the kinds of recordings that make-recording writes, besides synthetic ones
+ * (big_recording.h).
+ */
 #ifndef PITOT_TESTS_RECORDINGS_H
 #define PITOT_TESTS_RECORDINGS_H
 

@@ -1,7 +1,8 @@
 /*
- * stalls_recording.c: samples of kernels: two processes on a GPU each, the first with two readings of kernels whose device code is
- * tests/fuzz/corpus/cubin/lineinfo (its source is in tests/fuzz/seeds_cubin), the second with device code that could not be
- * kept. Nothing in it was measured. And what instructions of the same kernels did, of two processes, too.
+ * stalls_recording.c: samples of kernels: two processes on a GPU each, the first with two readings
+ * of kernels whose device code is tests/fuzz/corpus/cubin/lineinfo (its source is in
+ * tests/fuzz/seeds_cubin), the second with device code that could not be kept. Nothing in it was
+ * measured. And what instructions of the same kernels did, of two processes, too.
  */
 #include <stdio.h>
 #include <stdlib.h>

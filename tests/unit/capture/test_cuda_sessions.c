@@ -1,6 +1,7 @@
 /*
- * Two sessions at once with CUDA, on a tape: the second one wants more and lasts shorter. Both sinks have the rows of their time,
- * and what only the second one wanted ends with it. Runs under TSan, too.
+ * Two sessions at once with CUDA, on a tape: the second one wants more and lasts shorter. Both
+ * sinks have the rows of their time, and what only the second one wanted ends with it. Runs under
+ * TSan, too.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -135,7 +136,10 @@ static struct session *open_session(struct cuda_sink *sink, const struct setting
 	return s;
 }
 
-/* What a sink has of the kinds of work, and of calls; and which rows of the tape it should have, in so many rounds. */
+/*
+ * What a sink has of the kinds of work, and of calls; and which rows of the tape it should have, in
+ * so many rounds.
+ */
 static void assert_work(const struct cuda_sink *s, unsigned rounds)
 {
 	static const struct {
@@ -190,7 +194,10 @@ static const struct settings more = { .engine = SETTING_ENGINE_TRACE,
 				      .api = SETTING_API_ALL,
 				      .stacks = SETTING_STACKS_NATIVE };
 
-/* Until the open sessions have the rows of all that has been: one that ends beside them waits for that. */
+/*
+ * Until the open sessions have the rows of all that has been: one that ends beside them waits for
+ * that.
+ */
 static void settle(void)
 {
 	struct cuda_sink *brief = sink_new();
@@ -239,7 +246,9 @@ static void test_a_second_session_that_wants_more(void **state)
 	assert_int_equal(driver_calls(second, api_kind_launch), launches);
 	assert_int_equal(driver_calls(first, api_kind_graph_launch), 3 * graph_launches);
 	assert_int_equal(driver_calls(second, api_kind_graph_launch), graph_launches);
-	/* All of the calls while the second one was there, in both; neither before nor after that. */
+	/*
+	 * All of the calls while the second one was there, in both; neither before nor after that.
+	 */
 	assert_true(calls_of_both > calls && other_calls(second) > 0);
 	assert_int_equal(second->counting.rows[TABLE_api_call], calls_of_both);
 	assert_int_equal(other_calls(first), other_calls(second));
@@ -273,7 +282,10 @@ static void push_ids(void)
 	assert_int_equal(id, 54);
 }
 
-/* What was known in the first recording, and what CUDA has made since then, is told again in the second one. */
+/*
+ * What was known in the first recording, and what CUDA has made since then, is told again in the
+ * second one.
+ */
 static void test_one_session_after_the_other(void **state)
 {
 	(void)state;
@@ -359,7 +371,10 @@ static void test_a_monitor_has_no_cupti(void **state)
 	sink_free(second);
 }
 
-/* The tape's graph and its executable are made once more: how many nodes got the stack that made them. */
+/*
+ * The tape's graph and its executable are made once more: how many nodes got the stack that made
+ * them.
+ */
 static uint64_t make_nodes(const struct cuda_sink *sink)
 {
 	uint64_t before = sink->nodes_with_stack;
@@ -370,7 +385,10 @@ static uint64_t make_nodes(const struct cuda_sink *sink)
 	return sink->nodes_with_stack - before;
 }
 
-/* CUPTI tells of a node of an executable graph twice, made and cloned; an instantiation that fails never ends. */
+/*
+ * CUPTI tells of a node of an executable graph twice, made and cloned; an instantiation that fails
+ * never ends.
+ */
 static void test_an_instantiation_that_fails(void **state)
 {
 	struct cuda_sink *sink = sink_new();
@@ -410,7 +428,10 @@ static void test_a_slow_cupti(void **state)
 
 #define WINDOW_NS (PITOT_SLOWNESS * 500 * NS_PER_MS)
 
-/* When its window closes, work that was launched in it is still under way: it is waited for, and nothing of ours is left then. */
+/*
+ * When its window closes, work that was launched in it is still under way: it is waited for, and
+ * nothing of ours is left then.
+ */
 static void test_a_window_that_closes(void **state)
 {
 	struct settings brief = plain;
@@ -448,7 +469,10 @@ static void *launch_all_the_time(void *unused)
 	return unused;
 }
 
-/* Beside each other and alone, in the middle of whatever the thread is calling: what a sink has is complete in itself. */
+/*
+ * Beside each other and alone, in the middle of whatever the thread is calling: what a sink has is
+ * complete in itself.
+ */
 static void test_sessions_while_a_thread_launches(void **state)
 {
 	pthread_t thread;
@@ -513,7 +537,10 @@ static void assert_calls(unsigned enabled, unsigned disabled, unsigned subscribe
 	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), unsubscribed);
 }
 
-/* A context is sampled from its creation to its destruction, through sessions with and without the engine, and without any. */
+/*
+ * A context is sampled from its creation to its destruction, through sessions with and without the
+ * engine, and without any.
+ */
 static void test_sampled_sessions_one_after_the_other(void **state)
 {
 	uint64_t callbacks;
@@ -571,7 +598,10 @@ static void test_a_context_that_existed_before(void **state)
 	assert_calls(0, 0, 2, 2);
 }
 
-/* One of between two sessions is not sampled, and the second one says so; those of before and after that are. */
+/*
+ * One of between two sessions is not sampled, and the second one says so; those of before and after
+ * that are.
+ */
 static void test_contexts_between_sessions(void **state)
 {
 	struct cuda_sink *sink = sink_new();
@@ -678,7 +708,10 @@ static const struct settings over_time = { .engine = SETTING_ENGINE_PM_SAMPLING,
 					   .metrics = "gpu__time_duration.sum",
 					   .cuda = true };
 
-/* A device is set up for each session that wants it, also where its context is older, and freed at its end. */
+/*
+ * A device is set up for each session that wants it, also where its context is older, and freed at
+ * its end.
+ */
 static void play_over_time(unsigned session, enum session_way way)
 {
 	struct timespec moment = { .tv_nsec = 2 * NS_PER_MS };

@@ -1,6 +1,6 @@
 /*
- * Recordings that a program starts by itself: what its options mean, what is refused and why, many of them, and what a flush has
- * brought to the disk. Runs under TSan, too.
+ * Recordings that a program starts by itself: what its options mean, what is refused and why, many
+ * of them, and what a flush has brought to the disk. Runs under TSan, too.
  */
 #include "unit/capture/nvtx_fixture.h"
 
@@ -92,7 +92,9 @@ static struct pitot_session *start(const char *directory)
 #define HAS_DURATION(value) ((value) == VALUE_DURATION)
 #define HAS_TEXT(value) (strcmp((value), VALUE_TEXT) == 0)
 
-/* Each setting has a field, and what the field says is what the setting has: of choices one less. */
+/*
+ * Each setting has a field, and what the field says is what the setting has: of choices one less.
+ */
 static void test_every_setting_has_a_field(void **state)
 {
 	struct pitot_options o = options_for("x");
@@ -486,7 +488,9 @@ static void test_upload_that_fails(void **state)
 	assert_error(-EINVAL, "set it to sizeof(struct pitot_upload_options)");
 }
 
-/* Without a path it is the recording, once it is there and has ended; the kill switch is above all. */
+/*
+ * Without a path it is the recording, once it is there and has ended; the kill switch is above all.
+ */
 static void test_upload_of_the_last(void **state)
 {
 	struct pitot_options recording = options_for("r");

@@ -1,4 +1,7 @@
-/* Settings from code, `pitot record`, the environment, a file and the program's own defaults: which of them counts. */
+/*
+ * Settings from code, `pitot record`, the environment, a file and the program's own defaults: which
+ * of them counts.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -83,7 +86,10 @@ static void test_precedence(void **state)
 	assert_int_equal(s.stacks, SETTING_STACKS_NATIVE);
 	assert_int_equal(s.counters_ns, 2 * NS_PER_S);
 
-	/* For the recording of `pitot record` nothing else counts; for another one all but what that says. */
+	/*
+	 * For the recording of `pitot record` nothing else counts; for another one all but what
+	 * that says.
+	 */
 	setenv("PITOT_OPTIONS", "start_ns=5;stacks=python", 1);
 	setenv("PITOT_CONFIG_FILE", path, 1);
 	s = read_all(NULL, false);
