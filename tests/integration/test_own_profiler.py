@@ -77,10 +77,11 @@ def test_the_client_gets_what_it_gets_alone(client, kind, late):
 
 @pytest.mark.parametrize("late", [False, True], ids=["early", "late"])
 def test_kernels_one_after_the_other(client, rows, late):
-    """CUPTI has them run so for an engine of Pitot's, and the client has asked for kernels as ever."""
+    """CUPTI has them run so for an engine of Pitot's, which measures; the client has asked for kernels as ever."""
     alone, _, _ = client("linked", "train", None)
-    shared, _, recording = client("linked", "train", "own_profiler=share;engine=sass-metrics;kernels=none", late=late)
+    shared, _, recording = client("linked", "train", "own_profiler=share;engine=sass-metrics;kernel_count=50", late=late)
     assert shared == alone
+    assert len({row["correlation"] for row in rows(recording, "sass_value")}) == 50
     assert len(rows(recording, "kernel")) == 2092
     assert [row["got"] for row in rows(recording, "capability") if row["name"] == "kernel"] == ["serialized"]
 
