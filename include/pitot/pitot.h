@@ -42,8 +42,9 @@ enum pitot_engine {
 	/* and hardware counters of chosen kernels, each of which runs several times for that */
 	PITOT_ENGINE_RANGE_PROFILER,
 	PITOT_ENGINE_PM_SAMPLING, /* and hardware counters of GPUs over time */
-	/* Not there yet: `trace`, and the recording says so. */
+	/* and what each instruction of chosen kernels does, which run with patched code for that */
 	PITOT_ENGINE_SASS_METRICS,
+	/* Not there yet: `trace`, and the recording says so. */
 	PITOT_ENGINE_DEEP,
 };
 enum pitot_graphs { PITOT_GRAPHS_LAUNCH = 1, PITOT_GRAPHS_AUTO, PITOT_GRAPHS_NODE };
@@ -112,8 +113,8 @@ struct pitot_options {
 	/* PITOT_OFF: readings only while a window of pitot_system_start is open */
 	enum pitot_switch counters_always;
 	/*
-	 * PITOT_ENGINE_RANGE_PROFILER: what is measured of which kernels, how many are left out
-	 * first, and how many are measured.
+	 * PITOT_ENGINE_RANGE_PROFILER and _SASS_METRICS: what is measured of which kernels, how
+	 * many are left out first, and how many are measured.
 	 */
 	const char *metrics;
 	const char *kernels;

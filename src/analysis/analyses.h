@@ -27,6 +27,7 @@
 	X(copies)                                                                                  \
 	X(memory_use)                                                                              \
 	X(stalls)                                                                                  \
+	X(instructions)                                                                            \
 	X(counters)                                                                                \
 	X(system_use)                                                                              \
 	X(commands)                                                                                \

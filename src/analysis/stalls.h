@@ -19,6 +19,7 @@
 #define PITOT_ANALYSIS_STALLS_H
 
 #include "analysis/filter.h"
+#include "analysis/sass_counts.h"
 #include "analysis/stall_reasons.h"
 #include "base/map.h"
 #include "base/vec.h"
@@ -49,6 +50,7 @@ struct stall_place {
 	const char *file; /* NULL: unknown, or of no line */
 	uint32_t line;
 	uint64_t samples, not_issued;
+	struct sass_counts sass;
 	const struct stall_count *reasons; /* most samples first */
 	size_t reason_count;
 	const struct stall_place
@@ -80,7 +82,7 @@ struct kept_cubin {
 };
 
 struct stall_places {
-	struct stall_place *items; /* most samples first */
+	struct stall_place *items; /* most samples first, then most executed instructions */
 	size_t count;
 	struct stall_count *counts; /* what `reasons` point to */
 };
@@ -99,6 +101,8 @@ struct stalls {
 	struct stall_places source; /* lines of all kernels together */
 	uint64_t unlined; /* samples of device code without lines */
 	uint64_t codeless; /* samples of device code that was not kept */
+	uint64_t launches; /* of which instructions were counted */
+	struct sass_counts sass; /* of all of them */
 
 	/* What texts and frames belong to. */
 	struct interner texts, reason_names;
@@ -106,11 +110,13 @@ struct stalls {
 	VEC(struct kept_cubin) cubins;
 };
 
-/*
- * Needs the tables cubin, pc_reading and pc_sample. by_device: instructions of different processes
- * and devices are different. 0 or -ENOMEM; to be released in both cases.
- */
-int stalls_init(struct stalls *s, const struct selection *selection, bool by_device) MUST_USE;
+enum {
+	STALLS_BY_DEVICE = 1, /* instructions of different processes and devices are different */
+	/* also what was counted of instructions: needs the tables metric and sass_value, too */
+	STALLS_SASS = 2,
+};
+/* Needs the tables cubin, pc_reading and pc_sample. 0 or -ENOMEM; to be released in both cases. */
+int stalls_init(struct stalls *s, const struct selection *selection, unsigned what) MUST_USE;
 void stalls_release(struct stalls *s);
 
 /*

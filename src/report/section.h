@@ -33,6 +33,7 @@
 	X(hotspots)                                                                                \
 	X(functions)                                                                               \
 	X(stalls)                                                                                  \
+	X(instructions)                                                                            \
 	X(counters)                                                                                \
 	X(ranges)                                                                                  \
 	X(scopes)                                                                                  \

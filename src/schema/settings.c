@@ -10,8 +10,9 @@ const char *const setting_engine_names[] = { [SETTING_ENGINE_MONITOR] = "monitor
 					     [SETTING_ENGINE_PC_SAMPLING] = "pc-sampling",
 					     [SETTING_ENGINE_RANGE_PROFILER] = "range-profiler",
 					     [SETTING_ENGINE_PM_SAMPLING] = "pm-sampling",
+					     [SETTING_ENGINE_SASS_METRICS] = "sass-metrics",
 					     NULL };
-const char *const setting_engine_later[] = { "sass-metrics", "deep", NULL };
+const char *const setting_engine_later[] = { "deep", NULL };
 const char *const setting_graphs_names[] = { [SETTING_GRAPHS_LAUNCH] = "launch",
 					     [SETTING_GRAPHS_AUTO] = "auto",
 					     [SETTING_GRAPHS_NODE] = "node",

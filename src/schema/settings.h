@@ -27,7 +27,8 @@ enum {
 	SETTING_ENGINE_TRACE,
 	SETTING_ENGINE_PC_SAMPLING,
 	SETTING_ENGINE_RANGE_PROFILER,
-	SETTING_ENGINE_PM_SAMPLING
+	SETTING_ENGINE_PM_SAMPLING,
+	SETTING_ENGINE_SASS_METRICS
 };
 enum { SETTING_GRAPHS_LAUNCH, SETTING_GRAPHS_AUTO, SETTING_GRAPHS_NODE };
 enum { SETTING_API_LAUNCHES, SETTING_API_ALL };
@@ -66,7 +67,8 @@ enum setting_join {
 	  .later = setting_engine_later,                                                                               \
 	  .help = "what the GPUs are watched by: monitor: NVML alone, without CUPTI; trace: CUPTI's trace, too; and beside it, " \
 		  "pc-sampling: where kernels wait; range-profiler: hardware counters of chosen kernels; "      \
-		  "pm-sampling: those of GPUs over time (default trace)")                                                      \
+		  "pm-sampling: those of GPUs over time; "                                                                         \
+		  "sass-metrics, experimental: what instructions of chosen kernels do (default trace)")                                                      \
 	S(delay_ns, DURATION, OWN, 0, .name = "delay", .argument = "TIME",                                                  \
 	  .help = "start recording TIME after the command was started (10s, 250ms)")                                   \
 	S(duration_ns, DURATION, OWN, 0, .name = "duration", .argument = "TIME", .positive = true,                          \
@@ -97,14 +99,15 @@ enum setting_join {
 	  .help = "--engine pm-sampling: time between two samples, 20us to 1ms (default 500us)")                        \
 	S(metrics, TEXT, ENGINE, "default", .name = "metrics", .argument = "METRICS",                                       \
 	  .help = "--engine range-profiler and pm-sampling: what is measured: default, memory, compute, tensor, roofline, sampling, " \
-		  "and names of metrics (`pitot metrics`), with commas between them (default default; of pm-sampling: sampling)") \
+		  "and names of metrics (`pitot metrics`), with commas between them (default default; of pm-sampling: sampling); "    \
+		  "of sass-metrics: default, and names of CUPTI's SASS metrics") \
 	S(kernels, TEXT, ENGINE, "*", .name = "kernels", .argument = "PATTERN",                                                \
-	  .help = "--engine range-profiler: kernels whose mangled name matches or, of a text without * and ?, has it " \
+	  .help = "--engine range-profiler and sass-metrics: kernels whose mangled name matches or, of a text without * and ?, has it " \
 		  "in it (default *)")                                                                              \
 	S(kernel_skip, U64, ENGINE, 0, .name = "skip", .argument = "N",                                                        \
-	  .help = "--engine range-profiler: leave out the first N launches of these kernels (default 0)")               \
+	  .help = "--engine range-profiler and sass-metrics: leave out the first N launches of these kernels (default 0)")               \
 	S(kernel_count, U64, ENGINE, 100, .name = "count", .argument = "N",                                                   \
-	  .help = "--engine range-profiler: then measure N launches; each takes tens of milliseconds (default 100; 0: all)")
+	  .help = "--engine range-profiler and sass-metrics: then measure N launches (default 100; 0: all)")
 
 /* What a program asks for that records itself; `pitot record` has a way of its own. */
 #define SETTINGS_OF_PROGRAMS(S)                                                                                        \
@@ -125,7 +128,7 @@ enum setting_join {
 	S(cuda, FLAG, MOST, true, .help = "whether CUPTI is used")                                                           \
 	S(kernel_ranges, TEXT, ENGINE, "", .help = "instead of skip and count: several, each SKIP+COUNT, with commas between")   \
 	S(nvtx_include, TEXT, ENGINE, "",                                                                                      \
-	  .help = "--engine range-profiler: only launches inside NVTX ranges (push, pop) with one of these patterns, with commas between; empty: all") \
+	  .help = "--engine range-profiler and sass-metrics: only launches inside NVTX ranges (push, pop) with one of these patterns, with commas between; empty: all") \
 	S(nvtx_exclude, TEXT, ENGINE, "", .help = "and none inside ranges with one of these")                                  \
 	S(segment_bytes, SIZE, OWN, 0, .help = "size at which a new segment begins; 0: the writer's choice")                \
 	S(stacks_max, U64, OWN, 0,                                                                                          \

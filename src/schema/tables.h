@@ -83,11 +83,12 @@
 	T(symbol, 33, "what addresses mean: written after the recording, into symbols.<n>.pit")                        \
 	T(cpu_sample, 34, "what threads did on the CPU, looked at many times a second")                                \
 	T(off_cpu, 35, "times that threads did not run, and where they waited")                                        \
-	T(cubin, 36, "device code of kernels that were sampled (--engine pc-sampling)")                                \
+	T(cubin, 36, "device code of kernels that were sampled or measured (--engine pc-sampling, sass-metrics)")      \
 	T(pc_reading, 37, "readings of the GPU's PC samplers: all that was sampled meanwhile, and what was lost")      \
 	T(pc_sample, 38, "where warps of kernels were on the GPU, and what they waited for")                           \
-	T(metric, 39, "hardware metrics that were measured of kernels (--engine range-profiler)")                      \
-	T(metric_value, 40, "values of metrics, each of one launch of a kernel")
+	T(metric, 39, "metrics that were measured of kernels (--engine range-profiler, sass-metrics)")                 \
+	T(metric_value, 40, "values of metrics, each of one launch of a kernel")                                       \
+	T(sass_value, 41, "values of metrics, each of an instruction in one launch of a kernel (--engine sass-metrics)")
 
 #define SCHEMA_string(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -493,7 +494,7 @@
  * callback: on the target's threads, estimated from every 64th call. collector: CPU of Pitot's own
  * thread. sampler: CPU of whoever samples from outside. write: what the collector spent writing, by
  * the clock. timer_sample: CPU samples by timers inside, on the target's threads. replay: launches
- * that were measured by hardware counters, from before to after.
+ * that were measured (range-profiler, sass-metrics), from before to after.
  */
 #define ENUM_cost_kind(V, E)                                                                                           \
 	V(E, callback, 0) V(E, collector, 1) V(E, setup, 2) V(E, exit, 3) V(E, buffer_request, 4) V(E, write, 5) V(E, sampler, 6) \
@@ -664,6 +665,22 @@
 	C(T, metric, REF, ALWAYS, metric, "", "what was measured")                                                     \
 	C(T, value, I64, MAYBE, NONE, "", "the bits of a double; missing: CUPTI gave no number")
 #define TRAITS_metric_value(X, T)
+
+/*
+ * What instructions did, counted while a launch ran with its code patched: its kernel has no
+ * end_ns, since it took longer than without. Rows with one correlation are of one launch. An
+ * instruction may have several rows of a metric: they add up.
+ */
+#define SCHEMA_sass_value(C, T)                                                                                        \
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when the launch had been measured")                                   \
+	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the launch, as in kernel and api_call")            \
+	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
+	C(T, crc, U64, ALWAYS, NONE, "", "of the cubin")                                                               \
+	C(T, function, STRING, ALWAYS, NONE, "", "mangled name of the kernel or device function")                      \
+	C(T, offset, U64, ALWAYS, NONE, "bytes", "of the instruction in the function")                                 \
+	C(T, metric, REF, ALWAYS, metric, "", "what was measured")                                                     \
+	C(T, value, U64, ALWAYS, NONE, "", "its sum over all warps of the GPU")
+#define TRAITS_sass_value(X, T)
 
 /* Every enum above. */
 #define SCHEMA_ENUMS(E)                                                                                                \

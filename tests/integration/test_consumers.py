@@ -184,7 +184,7 @@ def test_gpufl(installed, source, tmp_path, environment):
     capabilities = {row["name"]: row for row in view("capability")}
     assert capabilities["settings"]["got"] == ("engine=trace (code), stacks=none (program), sync=on (environment), "
                                                "memory=on (program), counters=50.0 ms (code)")
-    assert (capabilities["engine"]["asked"], capabilities["engine"]["state"]) == ("sass-metrics", "degraded")
+    assert (capabilities["engine"]["asked"], capabilities["engine"]["state"]) == ("deep", "degraded")
 
     off = tmp_path / "off"
     off.mkdir()

@@ -86,7 +86,14 @@ const char *standin_text_at(uint64_t pointer);
 	F(132, PmSamplingGetCounterDataSize)                                                       \
 	F(133, PmSamplingCounterDataImageInitialize)                                               \
 	F(134, PmSamplingGetCounterDataInfo)                                                       \
-	F(135, PmSamplingCounterDataGetSampleInfo)
+	F(135, PmSamplingCounterDataGetSampleInfo)                                                 \
+	F(136, CtxSynchronize) /* cuCtxSynchronize */                                              \
+	F(137, SassMetricsGetProperties)                                                           \
+	F(138, SassMetricsSetConfig)                                                               \
+	F(139, SassMetricsEnable)                                                                  \
+	F(140, SassMetricsDisable)                                                                 \
+	F(141, SassMetricsGetDataProperties)                                                       \
+	F(142, SassMetricsFlushData)
 
 enum {
 #define F(number, name) STANDIN_##name = number,
@@ -115,6 +122,10 @@ struct faults {
 	/* so many launches another kernel is in the range profiler's session */
 	uint64_t range_extra_every;
 	uint64_t range_destroy_at; /* in that launch, if it is profiled, its context goes */
+	bool sass_zero; /* instructions count nothing */
+	uint64_t sass_dropped; /* records, at each end */
+	uint64_t sass_destroy_at; /* in that launch, if it is measured, its context goes */
+	uint64_t sass_unload_every; /* so many launches a module is unloaded */
 	uint64_t capturing_every; /* so many questions a stream captures */
 	bool pc_own_names; /* of functions: the client is to free each of them */
 	uint32_t correlation_shift;

@@ -80,6 +80,20 @@ void pc_sampling_launch(CUcontext context, const char *symbol);
 /* standin_range_profiler.c: a kernel is launched: its callback of entry has returned. */
 void range_profiler_launch(CUcontext context, uint32_t correlation, const char *symbol);
 
+extern bool standin_profiler_initialized; /* cuptiProfilerInitialize was called */
+
+/* The module whose code is made up is loaded; CUPTI's checksum of it as SASS metrics have it. */
+void standin_load_cubin(CUcontext context);
+uint32_t standin_cubin_crc(void);
+
+/*
+ * standin_sass_metrics.c: a kernel is launched: its callback of entry has returned; the recorder
+ * unsubscribes; there is what was counted.
+ */
+void sass_metrics_launch(CUcontext context, const char *symbol);
+void sass_metrics_unsubscribe(void);
+bool sass_metrics_have_data(void);
+
 /* CUPTI has read this configuration's bytes, and they are what its host API gave, for one pass. */
 bool range_profiler_is_config(const uint8_t *config, size_t bytes);
 /*

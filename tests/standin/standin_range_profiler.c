@@ -359,7 +359,7 @@ struct CUpti_RangeProfiler_Object {
 };
 
 static CUpti_RangeProfiler_Object objects[CONTEXTS_MAX];
-static bool initialized;
+bool standin_profiler_initialized;
 static uint32_t launches;
 
 static void no_harm(bool harmless, const char *what)
@@ -428,7 +428,7 @@ EXPORT CUptiResult cuptiProfilerInitialize(CUpti_Profiler_Initialize_Params *p)
 {
 	FAULT(STANDIN_ProfilerInitialize);
 	CHECK_SIZE(p, CUpti_Profiler_Initialize_Params);
-	initialized = true;
+	standin_profiler_initialized = true;
 	return CUPTI_SUCCESS;
 }
 
@@ -437,7 +437,7 @@ cuptiProfilerGetCounterAvailability(CUpti_Profiler_GetCounterAvailability_Params
 {
 	FAULT(STANDIN_ProfilerGetCounterAvailability);
 	CHECK_SIZE(p, CUpti_Profiler_GetCounterAvailability_Params);
-	if (!initialized)
+	if (!standin_profiler_initialized)
 		return CUPTI_ERROR_NOT_INITIALIZED;
 	if (p->pCounterAvailabilityImage && p->counterAvailabilityImageSize < 64)
 		return CUPTI_ERROR_INVALID_PARAMETER;
@@ -454,7 +454,7 @@ EXPORT CUptiResult cuptiRangeProfilerEnable(CUpti_RangeProfiler_Enable_Params *p
 	FAULT(STANDIN_RangeProfilerEnable);
 	CHECK_SIZE(p, CUpti_RangeProfiler_Enable_Params);
 	no_harm(standin_api_site == CUPTI_API_ENTER + 1, "enabled outside of a launch");
-	if (!initialized || !p->ctx)
+	if (!standin_profiler_initialized || !p->ctx)
 		return CUPTI_ERROR_INVALID_OPERATION;
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < CONTEXTS_MAX; i++)

@@ -282,7 +282,7 @@ int flame_add_stalls(struct flame_builder *b, struct error *e)
 	if (r < 0)
 		return r;
 	interner_init(&a.keys);
-	r = stalls_init(&a.stalls, &selection, true);
+	r = stalls_init(&a.stalls, &selection, STALLS_BY_DEVICE);
 	if (r == 0)
 		r = find_sampled(&a);
 	if (r == 0)

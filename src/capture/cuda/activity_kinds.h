@@ -23,7 +23,8 @@ void activity_kinds_follow(const struct cupti *cupti, const struct settings *wan
 /*
  * cuptiActivityEnable refuses records of kernels while contexts are sampled (NOT_COMPATIBLE; 13.0),
  * so they are on from before the first such context, and stay on while there is one. To be called
- * while none is sampled.
+ * while none is sampled. And records of kernels one after the other are on from before the first
+ * context, where an engine needs them.
  */
 void activity_kinds_hold_kernels(const struct cupti *cupti);
 /* Records of kernels are on, and no window is open. */
@@ -38,6 +39,8 @@ void activity_kinds_disable(const struct cupti *cupti, bool hold);
  * Any thread.
  */
 bool activity_kinds_launch_records(void);
+/* CUPTI has kernels run one after the other, and records them. Any thread. */
+bool activity_kinds_serialized(void);
 /* It was wanted and refused: nodes are recorded instead. */
 bool activity_kinds_launch_records_refused(void);
 

@@ -162,8 +162,12 @@ static void attach_engine(bool late)
 		if (is_new)
 			api_calls_watch(&self.cupti, self.subscriber,
 					self.enabled ? &self.followed : NULL);
-	} else if (engine == SETTING_ENGINE_RANGE_PROFILER) {
+	} else if (launch_engine_is(engine)) {
 		launch_engine_attach(engine, &self.cupti, self.subscriber);
+		if (is_new && self.enabled)
+			activity_kinds_follow(&self.cupti, &self.followed, self.has_past);
+		else if (is_new && launch_engine_serializes())
+			activity_kinds_hold_kernels(&self.cupti);
 	} else if (engine == SETTING_ENGINE_PM_SAMPLING) {
 		pm_sampling_attach(&self.cupti, self.subscriber);
 	}

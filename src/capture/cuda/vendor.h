@@ -18,6 +18,7 @@
 #include <cupti_pmsampling.h>
 #include <cupti_profiler_target.h>
 #include <cupti_range_profiler.h>
+#include <cupti_sass_metrics.h>
 #define RANGE_PROFILER_FUNCTIONS(F)                                                                \
 	F(ProfilerInitialize, OPTIONAL)                                                            \
 	F(ProfilerGetCounterAvailability, OPTIONAL)                                                \
@@ -43,9 +44,18 @@
 	F(PmSamplingCounterDataImageInitialize, OPTIONAL)                                          \
 	F(PmSamplingGetCounterDataInfo, OPTIONAL)                                                  \
 	F(PmSamplingCounterDataGetSampleInfo, OPTIONAL)
+/* --engine sass-metrics needs all of them, and ProfilerInitialize and GetCubinCrc. */
+#define SASS_METRICS_FUNCTIONS(F)                                                                  \
+	F(SassMetricsGetProperties, OPTIONAL)                                                      \
+	F(SassMetricsSetConfig, OPTIONAL)                                                          \
+	F(SassMetricsEnable, OPTIONAL)                                                             \
+	F(SassMetricsDisable, OPTIONAL)                                                            \
+	F(SassMetricsGetDataProperties, OPTIONAL)                                                  \
+	F(SassMetricsFlushData, OPTIONAL)
 #else
 #define RANGE_PROFILER_FUNCTIONS(F)
 #define PM_SAMPLING_FUNCTIONS(F)
+#define SASS_METRICS_FUNCTIONS(F)
 #endif
 
 /* --engine pc-sampling needs all of them. */
@@ -88,7 +98,8 @@
 	F(GetGraphNodeId, OPTIONAL)                                                                \
 	PC_SAMPLING_FUNCTIONS(F)                                                                   \
 	RANGE_PROFILER_FUNCTIONS(F)                                                                \
-	PM_SAMPLING_FUNCTIONS(F)
+	PM_SAMPLING_FUNCTIONS(F)                                                                   \
+	SASS_METRICS_FUNCTIONS(F)
 
 struct cupti {
 #define F(name, need) __typeof__(cupti##name) *name;

@@ -25,7 +25,10 @@
 
 #include "base/map.h"
 #include "capture/capability_notes.h"
+#include "capture/cuda/activity_kinds.h"
 #include "capture/cuda/api_calls.h"
+#include "capture/engines/pc_cubins.h"
+#include "capture/engines/pc_rows.h"
 #include "capture/engines/range_choice.h"
 #include "capture/log.h"
 #include "capture/nvtx/nvtx_choice.h"
@@ -35,8 +38,10 @@
 #define FAILURES_MAX 3u /* one after the other */
 #define DESTROY_WAIT_NS (200 * NS_PER_MS)
 #define DETACH_WAIT_NS (PITOT_SLOWNESS * NS_PER_S)
+#define CODE_NS (100 * NS_PER_MS) /* modules are given to CUPTI for their checksums so often */
 
-static const struct launch_engine *const engines[] = { &range_profiler_engine };
+static const struct launch_engine *const engines[] = { &range_profiler_engine,
+						       &sass_metrics_engine };
 
 static struct {
 	const struct launch_engine
@@ -70,6 +75,7 @@ static struct {
 	pthread_mutex_t queue_lock; /* held for moments */
 	struct measured *oldest, **end;
 	size_t queued_bytes;
+	struct map patched; /* correlation ids of launches with patched code */
 
 	/* The collector's: */
 	struct map starts, ends; /* of measured kernels, by the 32-bit correlation id */
@@ -220,7 +226,13 @@ static bool start_measuring(const struct cupti *cupti, const CUpti_CallbackData 
 	self.correlation = data->correlationId;
 	atomic_store(&self.disturbed, false);
 	atomic_store(&self.measuring, data->context);
-	return self.engine->start(cupti, data);
+	if (!self.engine->start(cupti, data))
+		return false;
+	pthread_mutex_lock(&self.queue_lock);
+	if (self.engine->patches && map_add(&self.patched, data->correlationId) < 0)
+		log_line("no memory to mark a measured kernel");
+	pthread_mutex_unlock(&self.queue_lock);
+	return true;
 }
 
 static void note_graphs(void)
@@ -257,6 +269,8 @@ static void meet(const struct cupti *cupti, CUcontext context)
 /* A launch whose name is wanted. */
 static void enter(const struct cupti *cupti, const CUpti_CallbackData *data, const char *function)
 {
+	if (self.engine->patches && !activity_kinds_serialized())
+		return;
 	if (!data->context || !runs_at_once(data, function) || !range_choice_is_turn())
 		return;
 	if (!claim()) {
@@ -337,6 +351,12 @@ static void remove_context(const struct cupti *cupti, CUcontext handle)
 		release();
 }
 
+static void add_code(const CUpti_ModuleResourceData *module)
+{
+	if (module)
+		pc_cubins_add(module->pCubin, module->cubinSize);
+}
+
 void launch_engine_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 {
 	const struct cupti *cupti = atomic_load(&self.cupti);
@@ -346,6 +366,8 @@ void launch_engine_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *dat
 	atomic_fetch_add(&self.inside, 1);
 	if (cbid == CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING)
 		range_choice_forget_names();
+	else if (cbid == CUPTI_CBID_RESOURCE_MODULE_LOADED && self.engine->patches)
+		add_code(data->resourceDescriptor);
 	else if (cbid == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING && data->context)
 		remove_context(cupti, data->context);
 	atomic_fetch_sub(&self.inside, 1);
@@ -374,6 +396,9 @@ void launch_engine_attach(int engine, const struct cupti *cupti, CUpti_Subscribe
 	}
 	cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
 			      CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING);
+	if (self.engine->patches)
+		cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
+				      CUPTI_CBID_RESOURCE_MODULE_LOADED);
 	atomic_store(&self.cupti, cupti);
 }
 
@@ -395,6 +420,23 @@ bool launch_engine_detach(void)
 	return leave && !atomic_load(&self.inside);
 }
 
+bool launch_engine_serializes(void)
+{
+	return atomic_load(&self.cupti) && self.engine->patches;
+}
+
+static uint64_t vendor(unsigned reasons, uint64_t now)
+{
+	const struct cupti *cupti = atomic_load(&self.cupti);
+
+	(void)reasons, (void)now;
+	if (!launch_engine_serializes() || api_calls_fatal())
+		return UINT64_MAX;
+	pc_cubins_identify(cupti);
+	pc_cubins_store();
+	return CODE_NS;
+}
+
 /* --- the sessions --- */
 
 static bool is_engine_of(const struct settings *wanted)
@@ -407,6 +449,8 @@ static void window(const struct settings *wanted, struct writer *w)
 	bool open = wanted && is_engine_of(wanted) && atomic_load(&self.wanted);
 
 	(void)w;
+	if (open && self.engine->patches)
+		pc_cubins_use(wanted->directory);
 	atomic_store(&self.active, open && !atomic_load(&self.refuses) && !range_choice_is_done());
 }
 
@@ -436,6 +480,9 @@ static void extend(const struct source_start *how)
 	choose_engine(s);
 	if (!is_engine_of(s))
 		return;
+	pthread_mutex_lock(&self.queue_lock);
+	map_clear(&self.patched);
+	pthread_mutex_unlock(&self.queue_lock);
 	memcpy(self.metrics, s->metrics, sizeof(self.metrics));
 	atomic_fetch_add(&self.sessions, 1);
 	range_choice_set(s);
@@ -474,7 +521,7 @@ static uint64_t collect(struct writer *w, uint64_t now)
 		return 0;
 	for (; (m = take()); rows++, free(m))
 		self.engine->write(w, m);
-	return rows;
+	return rows + (self.engine->patches ? pc_rows_write(w) : 0);
 }
 
 void launch_engine_set_duration(const struct measured *m, uint64_t ns)
@@ -499,6 +546,19 @@ bool launch_engine_times(struct writer *w, uint32_t correlation, uint64_t *start
 		return true;
 	collect(w, 0);
 	return find_times(correlation, start_ns, end_ns);
+}
+
+bool launch_engine_has_patched(uint32_t correlation)
+{
+	uint64_t any;
+	bool found;
+
+	if (!atomic_load_explicit(&self.wanted, memory_order_relaxed) || !self.engine->patches)
+		return false;
+	pthread_mutex_lock(&self.queue_lock);
+	found = map_get(&self.patched, correlation, &any);
+	pthread_mutex_unlock(&self.queue_lock);
+	return found;
 }
 
 static void write_cost(struct writer *w, enum cost_kind kind, atomic_uint_fast64_t *count,
@@ -534,6 +594,8 @@ static void stopped(struct writer *w)
 {
 	atomic_store(&self.active, false);
 	collect(w, 0);
+	pc_cubins_store();
+	collect(w, 0);
 	atomic_store(&self.wanted, false);
 }
 
@@ -554,6 +616,7 @@ const struct source launch_engine_source = {
 	.begin = begin,
 	.window = window,
 	.collect = collect,
+	.vendor = vendor,
 	.periodic = periodic,
 	.stopped = stopped,
 	.after_fork = after_fork,

@@ -15,6 +15,12 @@
 
 extern const struct source launch_engine_source;
 
+/* One of these measures single launches: a value of the setting. */
+static inline bool launch_engine_is(int engine)
+{
+	return engine == SETTING_ENGINE_RANGE_PROFILER || engine == SETTING_ENGINE_SASS_METRICS;
+}
+
 /*
  * CUPTI is subscribed to, with the callbacks below. Again for nothing. On the thread that
  * subscribes, or the vendor thread.
@@ -34,6 +40,11 @@ struct measured {
 struct launch_engine {
 	int engine; /* SETTING_ENGINE_… */
 	const char *name;
+	/*
+	 * What is measured runs with patched code: its records have times of that, and its
+	 * instructions have rows.
+	 */
+	bool patches;
 	/* NULL, or a function that CUPTI or the driver lacks, and what has it. */
 	const char *(*missing)(const struct cupti *cupti, const char **needs);
 
@@ -57,7 +68,7 @@ struct launch_engine {
 	void (*periodic)(struct writer *w, uint64_t since_ns, uint64_t now_ns);
 	void (*after_fork)(void);
 };
-extern const struct launch_engine range_profiler_engine;
+extern const struct launch_engine range_profiler_engine, sass_metrics_engine;
 
 /* Metrics that the session wants. */
 const char *launch_engine_metrics(void);
@@ -85,8 +96,19 @@ void launch_engine_set_duration(const struct measured *m, uint64_t ns);
  * are over. false: that is not known.
  */
 bool launch_engine_times(struct writer *w, uint32_t correlation, uint64_t *start_ns, uint64_t *end_ns);
+/*
+ * The launch ran with patched code, so that times of its record are not the kernel's own.
+ * Collector's thread.
+ */
+bool launch_engine_has_patched(uint32_t correlation);
 /* Another thread launched in the context meanwhile. */
 bool launch_engine_is_disturbed(void);
+
+/*
+ * Records of kernels have to be of those that run one after the other, as long as CUPTI is
+ * subscribed to with this engine.
+ */
+bool launch_engine_serializes(void);
 
 /*
  * The subscription is to end. Waits for a launch that is being measured. false: the subscription
@@ -111,6 +133,9 @@ void launch_engine_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *dat
 #define launch_engine_exit(data) ((void)0)
 #define launch_engine_calls() false
 #define launch_engine_times(w, correlation, start_ns, end_ns) false
+#define launch_engine_has_patched(correlation) ((void)(correlation), false)
+#define launch_engine_serializes() false
+#define launch_engine_refuse(...) ((void)0)
 #define launch_engine_callback(cbid, data) ((void)0)
 #endif
 

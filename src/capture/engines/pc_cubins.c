@@ -11,6 +11,7 @@
 #include "base/io.h"
 #include "capture/log.h"
 #include "capture/vendor_thread.h"
+#include "schema/settings.h"
 
 /* Never freed. Bytes stay as they are once they are there. */
 struct cubin {
@@ -26,6 +27,7 @@ struct cubin {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held for moments */
 static struct cubin *cubins;
 static size_t kept_bytes;
+static char folder[SETTINGS_PATH_MAX];
 static atomic_uint_fast64_t lost;
 
 static bool reserve(size_t size)
@@ -79,10 +81,16 @@ void pc_cubins_add(const void *bytes, size_t size)
 	pthread_mutex_unlock(&lock);
 }
 
+/* SASS metrics have the lower half of a checksum. */
+static bool is_same(uint64_t a, uint64_t b)
+{
+	return a == b || ((a == (uint32_t)a || b == (uint32_t)b) && (uint32_t)a == (uint32_t)b);
+}
+
 static struct cubin *find(uint64_t crc)
 {
 	for (struct cubin *c = cubins; c; c = c->next)
-		if (c->identified && c->crc == crc)
+		if (c->identified && is_same(c->crc, crc))
 			return c;
 	return NULL;
 }
@@ -184,13 +192,14 @@ void pc_cubins_need(uint64_t crc)
 	if (!c) {
 		c = calloc(1, sizeof(*c));
 		if (c) {
-			c->crc = crc;
 			c->identified = true;
 			link_in(c);
 		}
 	}
-	if (c)
+	if (c) {
 		c->needed = true;
+		c->crc = crc;
+	}
 	pthread_mutex_unlock(&lock);
 }
 
@@ -256,10 +265,23 @@ static struct cubin *next_needed(void)
 	return c;
 }
 
-void pc_cubins_store(const char *directory)
+void pc_cubins_use(const char *directory)
 {
+	pthread_mutex_lock(&lock);
+	snprintf(folder, sizeof(folder), "%s", directory);
+	pthread_mutex_unlock(&lock);
+}
+
+void pc_cubins_store(void)
+{
+	char directory[SETTINGS_PATH_MAX];
 	struct cubin *c;
 
+	pthread_mutex_lock(&lock);
+	memcpy(directory, folder, sizeof(directory));
+	pthread_mutex_unlock(&lock);
+	if (!directory[0])
+		return;
 	while ((c = next_needed())) {
 		bool has_file = c->bytes && store(directory, c);
 
@@ -280,5 +302,6 @@ void pc_cubins_after_fork(void)
 	pthread_mutex_init(&lock, NULL);
 	cubins = NULL;
 	kept_bytes = 0;
+	folder[0] = '\0';
 	atomic_store(&lost, 0);
 }

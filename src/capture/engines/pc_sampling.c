@@ -7,7 +7,6 @@
  */
 #include "capture/engines/pc_sampling.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -41,14 +40,12 @@ static struct {
 	atomic_bool exits;
 	atomic_uint exponent; /* of the period */
 	uint64_t last_ns, interval_ns; /* the vendor thread's */
-	pthread_mutex_t directory_lock;
-	char directory[SETTINGS_PATH_MAX];
 
 	/* The collector's: */
 	uint64_t since_ns;
 	struct pc_counts reported;
 	uint64_t lost_reported, cubins_reported;
-} self = { .directory_lock = PTHREAD_MUTEX_INITIALIZER };
+} self;
 
 /* --- what is not sampled --- */
 
@@ -200,17 +197,6 @@ bool pc_sampling_detach(void)
 
 /* --- the vendor thread --- */
 
-static void store_cubins(void)
-{
-	char directory[SETTINGS_PATH_MAX];
-
-	pthread_mutex_lock(&self.directory_lock);
-	memcpy(directory, self.directory, sizeof(directory));
-	pthread_mutex_unlock(&self.directory_lock);
-	if (directory[0])
-		pc_cubins_store(directory);
-}
-
 static uint64_t vendor(unsigned reasons, uint64_t now)
 {
 	const struct cupti *cupti = atomic_load(&self.cupti);
@@ -235,7 +221,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now)
 		self.interval_ns =
 			sampled ? READ_NS : MIN(2 * self.interval_ns + READ_NS, READ_IDLE_NS);
 	}
-	store_cubins();
+	pc_cubins_store();
 	if (!complete)
 		return RETRY_NS;
 	return self.interval_ns - MIN(self.interval_ns, now - self.last_ns);
@@ -253,11 +239,8 @@ static void window(const struct settings *wanted, struct writer *w)
 	bool open = wanted && is_engine_of(wanted);
 
 	(void)w;
-	if (open) {
-		pthread_mutex_lock(&self.directory_lock);
-		memcpy(self.directory, wanted->directory, sizeof(self.directory));
-		pthread_mutex_unlock(&self.directory_lock);
-	}
+	if (open)
+		pc_cubins_use(wanted->directory);
 	atomic_store(&self.open, open);
 }
 
@@ -345,14 +328,13 @@ static void stopped(struct writer *w)
 	atomic_store(&self.wanted, false);
 	atomic_store(&self.open, false);
 	collect(w, 0);
-	store_cubins();
+	pc_cubins_store();
 	collect(w, 0);
 }
 
 static void after_fork(void)
 {
 	memset(&self, 0, sizeof(self));
-	pthread_mutex_init(&self.directory_lock, NULL);
 	pc_contexts_after_fork();
 	pc_readings_after_fork();
 	pc_cubins_after_fork();

@@ -28,6 +28,7 @@
 	X(training) /* a training loop with readings and allocations, for pictures */              \
 	/* stalls_recording.c */                                                                   \
 	X(stalls) /* samples of kernels of two processes */                                        \
+	X(sass) /* what instructions of such kernels did, in four launches */                      \
 	/* names_recording.c */                                                                    \
 	X(names) /* names that want to be markup or code */                                        \
 	/* counters_recording.c */                                                                 \

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -749,6 +750,69 @@ static void test_samples_of_sessions_one_after_the_other(void **state)
 	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), 4);
 }
 
+/* --- with --engine sass-metrics --- */
+
+static const struct settings of_instructions = { .engine = SETTING_ENGINE_SASS_METRICS,
+						 .graphs = SETTING_GRAPHS_NODE,
+						 .metrics = "default",
+						 .kernels = "*",
+						 .kernel_count = 5,
+						 .cuda = true };
+#define VALUES_OF_A_LAUNCH 13 /* four metrics of three instructions, and one of one */
+
+/* Counts anew, and of what the device was configured for in the first one. */
+static void play_instructions(const char *metrics, unsigned rounds)
+{
+	struct settings wanted = of_instructions;
+	struct cuda_sink *sink = sink_new();
+	struct session *s;
+
+	snprintf(wanted.metrics, sizeof(wanted.metrics), "%s", metrics);
+	s = open_session(sink, &wanted, SESSION_BY_CUDA);
+	for (unsigned i = 0; i < rounds; i++)
+		cuda_player_play(0);
+	session_close(&s);
+	assert_work(sink, rounds);
+	assert_int_equal(sink->counting.rows[TABLE_sass_value], 5 * VALUES_OF_A_LAUNCH);
+	assert_int_equal(sink->counting.rows[TABLE_metric], 5);
+	assert_int_equal(sink->lost, 0);
+	sink_free(sink);
+}
+
+static void test_instructions_of_sessions_one_after_the_other(void **state)
+{
+	struct cuda_sink *sink = sink_new();
+	struct session *s;
+
+	(void)state;
+	play_instructions("default", 2);
+	s = open_session(sink, &plain, SESSION_BY_CUDA);
+	cuda_player_play(0);
+	session_close(&s);
+	assert_work(sink, 1);
+	assert_int_equal(sink->counting.rows[TABLE_sass_value], 0);
+	sink_free(sink);
+	play_instructions("smsp__sass_branch_targets", 1);
+	assert_int_equal(standin_calls(STANDIN_SassMetricsSetConfig), 1);
+	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), 3);
+}
+
+/* The other one has all kernels, too, before, meanwhile and after that. */
+static void test_instructions_beside_a_session_without(void **state)
+{
+	struct cuda_sink *sink = sink_new();
+	struct session *s = open_session(sink, &plain, SESSION_BY_CUDA);
+
+	(void)state;
+	cuda_player_play(0);
+	play_instructions("default", 1);
+	cuda_player_play(0);
+	session_close(&s);
+	assert_work(sink, 3);
+	assert_int_equal(sink->lost, 0);
+	sink_free(sink);
+}
+
 /* A process has one tape, and creates its context once. */
 int main(void)
 {
@@ -761,6 +825,8 @@ int main(void)
 		cmocka_unit_test(test_sampling_beside_a_session_without),
 		cmocka_unit_test(test_refused_sessions),
 		cmocka_unit_test(test_samples_of_sessions_one_after_the_other),
+		cmocka_unit_test(test_instructions_of_sessions_one_after_the_other),
+		cmocka_unit_test(test_instructions_beside_a_session_without),
 	};
 	int failed = 0;
 

@@ -179,9 +179,8 @@ static void test_what_is_wrong_is_named(void **state)
 	assert_problem("line 1: no ':' behind a name");
 	write_config("{\"engine\": \"deep\"}");
 	read_all(path, true);
-	assert_problem("'engine' takes monitor, trace, pc-sampling, range-profiler or pm-sampling, "
-		       "not 'deep', "
-		       "which is not there yet");
+	assert_problem("'engine' takes monitor, trace, pc-sampling, range-profiler, "
+		       "pm-sampling or sass-metrics, not 'deep', which is not there yet");
 	read_all("/nonexistent/pitot.json", true);
 	assert_problem("cannot read the configuration file '/nonexistent/pitot.json'");
 	setenv("PITOT_COUNTERS", "often", 1);
@@ -221,10 +220,10 @@ static void test_gpufl(void **state)
 	assert_int_equal(s.engine, SETTING_ENGINE_PC_SAMPLING);
 	assert_null(s.engine_later);
 	assert_string_equal(s.name, "theirs");
-	setenv("GPUFL_PROFILING_ENGINE", "SassMetrics", 1);
+	setenv("GPUFL_PROFILING_ENGINE", "Deep", 1);
 	s = read_all(NULL, true);
 	assert_int_equal(s.engine, SETTING_ENGINE_TRACE);
-	assert_string_equal(s.engine_later, "sass-metrics");
+	assert_string_equal(s.engine_later, "deep");
 	setenv("PITOT_OPTIONS", "engine=trace", 1); /* ours counts */
 	assert_null(read_all(NULL, true).engine_later);
 	setenv("PITOT_ENGINE", "monitor", 1);
