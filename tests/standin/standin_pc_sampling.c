@@ -188,7 +188,7 @@ EXPORT CUptiResult cuptiGetCubinCrc(CUpti_GetCubinCrcParams *p)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	for (size_t i = 0; i < p->cubinSize; i++)
 		crc = (crc ^ bytes[i]) * UINT64_C(0x100000001b3);
-	p->cubinCrc = crc;
+	p->cubinCrc = (uint32_t)crc; /* as on a GPU */
 	return CUPTI_SUCCESS;
 }
 

@@ -81,16 +81,10 @@ void pc_cubins_add(const void *bytes, size_t size)
 	pthread_mutex_unlock(&lock);
 }
 
-/* SASS metrics have the lower half of a checksum. */
-static bool is_same(uint64_t a, uint64_t b)
-{
-	return a == b || ((a == (uint32_t)a || b == (uint32_t)b) && (uint32_t)a == (uint32_t)b);
-}
-
 static struct cubin *find(uint64_t crc)
 {
 	for (struct cubin *c = cubins; c; c = c->next)
-		if (c->identified && is_same(c->crc, crc))
+		if (c->identified && c->crc == crc)
 			return c;
 	return NULL;
 }
@@ -192,14 +186,13 @@ void pc_cubins_need(uint64_t crc)
 	if (!c) {
 		c = calloc(1, sizeof(*c));
 		if (c) {
+			c->crc = crc;
 			c->identified = true;
 			link_in(c);
 		}
 	}
-	if (c) {
+	if (c)
 		c->needed = true;
-		c->crc = crc;
-	}
 	pthread_mutex_unlock(&lock);
 }
 
