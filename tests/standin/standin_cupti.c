@@ -304,6 +304,7 @@ EXPORT CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind)
 EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag)
 {
 	FAULT(TAPE_cuptiActivityFlushAll);
+	sass_metrics_flush();
 	deliver_finished(flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	if (flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED)
 		return_held_buffers();

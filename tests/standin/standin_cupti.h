@@ -93,6 +93,8 @@ uint32_t standin_cubin_crc(void);
 void sass_metrics_launch(CUcontext context, const char *symbol);
 void sass_metrics_unsubscribe(void);
 bool sass_metrics_have_data(void);
+/* Of all records: on a GPU the process hangs while another thread has a launch counted. */
+void sass_metrics_flush(void);
 
 /* CUPTI has read this configuration's bytes, and they are what its host API gave, for one pass. */
 bool range_profiler_is_config(const uint8_t *config, size_t bytes);

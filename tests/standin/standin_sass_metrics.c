@@ -56,6 +56,8 @@ static uint64_t launches,
 
 static struct patched {
 	CUcontext context; /* NULL: free */
+	pthread_t thread; /* that enabled it, and */
+	bool counts; /* until it asks to disable it */
 	bool gone;
 	struct {
 		const char *name;
@@ -115,6 +117,18 @@ bool sass_metrics_have_data(void)
 		have |= contexts[i].context && contexts[i].functions[0].name;
 	pthread_mutex_unlock(&lock);
 	return have;
+}
+
+void sass_metrics_flush(void)
+{
+	bool beside = false;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < CONTEXTS_MAX; i++)
+		beside |= contexts[i].counts && !contexts[i].gone &&
+			  !pthread_equal(contexts[i].thread, pthread_self());
+	pthread_mutex_unlock(&lock);
+	no_harm(!beside, "records are flushed while a launch is counted");
 }
 
 void sass_metrics_launch(CUcontext context, const char *symbol)
@@ -201,7 +215,9 @@ EXPORT CUptiResult cuptiSassMetricsEnable(CUpti_SassMetricsEnable_Params *p)
 	no_harm(p->enableLazyPatching == 1, "all kernels are patched");
 	pthread_mutex_lock(&lock);
 	if (is_configured && p->ctx && !find(p->ctx) && find(NULL)) {
-		*find(NULL) = (struct patched){ .context = p->ctx };
+		*find(NULL) = (struct patched){ .context = p->ctx,
+						.thread = pthread_self(),
+						.counts = true };
 		r = CUPTI_SUCCESS;
 	}
 	pthread_mutex_unlock(&lock);
@@ -221,10 +237,14 @@ EXPORT CUptiResult cuptiSassMetricsDisable(CUpti_SassMetricsDisable_Params *p)
 {
 	struct patched *c;
 
+	pthread_mutex_lock(&lock);
+	c = p->ctx ? find(p->ctx) : NULL;
+	if (c)
+		c->counts = false;
+	pthread_mutex_unlock(&lock);
 	FAULT(STANDIN_SassMetricsDisable);
 	CHECK_SIZE(p, CUpti_SassMetricsDisable_Params);
 	pthread_mutex_lock(&lock);
-	c = p->ctx ? find(p->ctx) : NULL;
 	if (c) {
 		p->numOfDroppedRecords = records_of(c) + standin_faults()->sass_dropped;
 		*c = (struct patched){ 0 };

@@ -119,6 +119,15 @@ bool launch_engine_is_disturbed(void);
 bool launch_engine_serializes(void);
 
 /*
+ * A call of CUPTI that hangs beside a launch that is being measured with patched code
+ * (cuptiActivityFlushAll, H100, CUPTI 13.0) is to come: while it is held nothing is measured.
+ * Launches wait for a moment, and are then left out, as the call may wait for theirs. false: one is
+ * being measured for longer than `most_ns`. Vendor thread; launch_engine_let() after true.
+ */
+bool launch_engine_hold(uint64_t most_ns);
+void launch_engine_let(void);
+
+/*
  * The subscription is to end. Waits for a launch that is being measured. false: the subscription
  * must stay. Vendor thread.
  */
@@ -143,6 +152,8 @@ void launch_engine_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *dat
 #define launch_engine_times(w, correlation, start_ns, end_ns) false
 #define launch_engine_has_patched(correlation) ((void)(correlation), false)
 #define launch_engine_serializes() false
+#define launch_engine_hold(most_ns) ((void)(most_ns), true)
+#define launch_engine_let() ((void)0)
 #define launch_engine_refuse(...) ((void)0)
 #define launch_engine_callback(cbid, data) ((void)0)
 #endif
