@@ -125,6 +125,21 @@ PITOT_API int pitot_stop(struct pitot_session *session);
 PITOT_API int pitot_flush(struct pitot_session *session);
 
 /*
+ * Arms an engine beyond PITOT_ENGINE_TRACE in a recording that runs: again and again, one at a time. Its window opens after `delay_ns` and closes
+ * `duration_ns` later, both counted from the call, or, with 0, at pitot_engine_end or with the recording; without a delay kernels from the return
+ * on are in it. What it measures, and of which kernels, the options of the recording say; kernels are counted anew each time. NULL is the
+ * recording of pitot_init. Takes milliseconds; half a second where a GPU hangs.
+ *
+ * 0; 1: armed, but something of it cannot be had, and pitot_error() says what: of PITOT_ENGINE_PC_SAMPLING contexts that exist already. -EBUSY: an
+ * engine is on or armed; -EOPNOTSUPP: CUPTI or this library cannot; -ENOENT: nothing is recorded, or that is the parent's of a forked child;
+ * -EINVAL: not an engine. What only shows later, as missing rights for counters, stands in table `capability`.
+ */
+PITOT_API int pitot_engine_begin(struct pitot_session *session, enum pitot_engine engine, uint64_t delay_ns, uint64_t duration_ns);
+
+/* Ends the armed engine, if there is one, before its time: kernels from the return on are not in it. 0; -ENOENT as above. */
+PITOT_API int pitot_engine_end(struct pitot_session *session);
+
+/*
  * The one recording of programs that need no more, or of several libraries in a program that each want to be recorded: the first call
  * starts it, others find it running. 1: it runs; 0: recording is switched off; negative: it cannot be started.
  */

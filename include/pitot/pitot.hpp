@@ -86,6 +86,29 @@ private:
 	std::uint32_t number_;
 };
 
+/* An engine in a recording that runs (of pitot_init, if no other is named), from here to the end of the block, or for so long. */
+class Engine
+{
+public:
+	explicit Engine(pitot_engine engine, std::uint64_t duration_ns = 0, pitot_session *session = nullptr) noexcept
+		: session_(session), result_(pitot_engine_begin(session, engine, 0, duration_ns))
+	{
+	}
+	~Engine()
+	{
+		if (armed())
+			pitot_engine_end(session_);
+	}
+	Engine(const Engine &) = delete;
+	Engine &operator=(const Engine &) = delete;
+	/* false: pitot_error() says why. */
+	bool armed() const noexcept { return result_ >= 0; }
+
+private:
+	pitot_session *session_;
+	int result_;
+};
+
 } // namespace pitot
 
 #endif

@@ -55,6 +55,31 @@ void capability_notes_write(struct writer *w)
 	}
 }
 
+unsigned capability_notes_count(void)
+{
+	return atomic_load(&claimed);
+}
+
+/* A note stays in its slot when it was written, until another one needs that. */
+bool capability_notes_find(unsigned count, const char *name, char *reason, size_t room)
+{
+	for (unsigned n = atomic_load(&claimed); n != count; n--) {
+		const struct note *note = &notes[(n - 1) % CAPABILITY_NOTES_MAX];
+
+		if ((int)(atomic_load(&written) - n) < 0 &&
+		    !atomic_load_explicit(&note->ready, memory_order_acquire))
+			continue;
+		if (atomic_load(&claimed) - n >= CAPABILITY_NOTES_MAX)
+			return false;
+		if (strcmp(note->name, name) != 0)
+			continue;
+		snprintf(reason, room, "%s", note->reason);
+		return note->state == capability_state_degraded ||
+		       note->state == capability_state_unavailable;
+	}
+	return false;
+}
+
 void capability_notes_after_fork(void)
 {
 	for (unsigned i = 0; i < CAPABILITY_NOTES_MAX; i++)

@@ -5,6 +5,8 @@
 #ifndef PITOT_CAPTURE_CAPABILITY_NOTES_H
 #define PITOT_CAPTURE_CAPABILITY_NOTES_H
 
+#include <stdbool.h>
+
 #include "base/compiler.h"
 #include "format/writer.h"
 
@@ -18,6 +20,10 @@ void capability_note(const char *name, enum capability_state state, const char *
 
 /* Makes rows of the notes since the last call. Collector's thread. */
 void capability_notes_write(struct writer *w);
+
+/* How many notes there were, and the last of a name since `count`, if all is not well with it. false: there is none. Any thread. */
+unsigned capability_notes_count(void);
+bool capability_notes_find(unsigned count, const char *name, char *reason, size_t room);
 
 /* In the child of a fork: there are none. */
 void capability_notes_after_fork(void);

@@ -92,6 +92,22 @@ EXPORT int pitot_flush(struct pitot_session *session)
 	return program_flush(no_failure());
 }
 
+EXPORT int pitot_engine_begin(struct pitot_session *session, enum pitot_engine engine,
+			      uint64_t delay_ns, uint64_t duration_ns)
+{
+	if ((unsigned)engine <= PITOT_ENGINE_TRACE)
+		return error_set(
+			no_failure(), -EINVAL,
+			"pitot_engine_begin arms what is beyond PITOT_ENGINE_TRACE, not %u",
+			(unsigned)engine);
+	return program_engine(session, engine, delay_ns, duration_ns, no_failure());
+}
+
+EXPORT int pitot_engine_end(struct pitot_session *session)
+{
+	return program_engine(session, PITOT_ENGINE_TRACE, 0, 0, no_failure());
+}
+
 EXPORT int pitot_init(const struct pitot_options *options)
 {
 	int r = program_init(options, no_failure());

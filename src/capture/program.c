@@ -408,6 +408,37 @@ int program_flush(struct error *e)
 	return err < 0 ? error_errno(e, -err, "rows are being lost") : 0;
 }
 
+static int arm(struct pitot_session *session, int engine, uint64_t delay_ns, uint64_t duration_ns,
+	       struct error *e)
+{
+	if (!session)
+		return error_set(e, -ENOENT,
+				 "there is no recording; call pitot_init or pitot_start first");
+	if (session->owner != getpid())
+		return error_set(e, -ENOENT,
+				 "the recording is that of the parent process; start one here");
+	return session_arm(session->session, engine, delay_ns, duration_ns, e);
+}
+
+int program_engine(struct pitot_session *session, enum pitot_engine engine, uint64_t delay_ns,
+		   uint64_t duration_ns, struct error *e)
+{
+	struct settings wanted = { 0 };
+	int rc;
+
+	if (!settings_choice(SETTING_ID_engine, (uint64_t)engine - 1))
+		return error_set(e, -EINVAL, "there is no engine %u; see enum pitot_engine",
+				 (unsigned)engine);
+	settings_give(&wanted, SETTING_ID_engine, (uint64_t)engine - 1, SETTING_BY_CODE);
+	if (wanted.engine_later)
+		return error_set(e, -EOPNOTSUPP, "engine %s is not there yet", wanted.engine_later);
+	if (!enter(e))
+		return e->code;
+	rc = arm(session ? session : standard, wanted.engine, delay_ns, duration_ns, e);
+	leave();
+	return rc;
+}
+
 int program_init(const struct pitot_options *options, struct error *e)
 {
 	struct pitot_options o;

@@ -1,6 +1,7 @@
 #include "capture/session.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -44,6 +45,7 @@
 #define VENDOR_LIMIT_NS (PITOT_SLOWNESS * 200 * NS_PER_MS)
 
 enum session_state {
+	SESSION_NEW, /* sources are being told of it */
 	SESSION_COMING, /* its sink is not the writer's yet */
 	SESSION_WAITING, /* for its window */
 	SESSION_OPEN,
@@ -55,6 +57,11 @@ enum session_state {
 
 struct session {
 	struct session *next;
+	/*
+	 * An engine that is armed is a session without sinks, which wants what its own session wants and that engine; so it has a
+	 * window as any other.
+	 */
+	struct session *armed, *armed_in; /* NULL: none is; it is none */
 	struct settings settings;
 	struct sink *sinks[SESSION_SINKS]; /* one at least; NULL: none */
 	atomic_uint state; /* the collector's; also the futex that session_close waits on */
@@ -149,6 +156,15 @@ static struct session *new_session(const struct settings *settings, struct sink 
 	return NULL;
 }
 
+/* One that has ended: the collector may just have said so. */
+static void free_session(struct session *s)
+{
+	pthread_mutex_lock(&list_lock);
+	pthread_mutex_unlock(&list_lock);
+	free(s->armed);
+	free(s);
+}
+
 /* A row of capability for this session's sinks alone: others beside it have settings of their own. */
 static void write_capability(struct session *s, struct writer *w, struct row_capability *row,
 			     const char *name, const char *got)
@@ -159,6 +175,17 @@ static void write_capability(struct session *s, struct writer *w, struct row_cap
 	ROW_MISSING(row, capability, method);
 	FOR_EACH_SINK (s, sink)
 		writer_append_to(w, *sink, TABLE_capability, row);
+}
+
+/* The window of an armed engine has opened or closed. */
+static void write_armed(struct session *s, struct writer *w, bool on)
+{
+	const char *name = setting_engine_names[s->settings.engine];
+	struct row_capability row = { .state = on ? capability_state_on : capability_state_off,
+				      .asked = rows_text(w, name) };
+
+	row.reason = rows_text(w, on ? "armed by the program" : "the window has closed");
+	write_capability(s->armed_in, w, &row, "engine_window", on ? name : "none");
 }
 
 /* What differs from the defaults, and where that is from. */
@@ -215,12 +242,13 @@ static void join_all(struct source_start *start)
 }
 
 /* For the first session; or beside the collector, for a further one or CUDA. */
-static void start_sources(enum session_way way, bool first, struct source_start *start)
+static void start_sources(enum session_way way, bool first, bool armed, struct source_start *start)
 {
 	self.with_cuda |= way == SESSION_BY_CUDA || way == SESSION_BY_PROGRAM;
 	*start = (struct source_start){ .wanted = &self.wanted,
 					.with_cuda = self.with_cuda,
 					.late = way == SESSION_BY_PROGRAM,
+					.armed = armed,
 					.start_ns = clock_monotonic_ns() };
 	join_all(start);
 	FOR_EACH_SOURCE (s) {
@@ -257,7 +285,7 @@ static bool start_first(struct session *s, enum session_way way)
 	self.with_cuda = false;
 	list_add(s);
 	rings_discard();
-	start_sources(way, true, &start);
+	start_sources(way, true, false, &start);
 	collector_begin(self.writer, &start);
 	return true;
 }
@@ -283,13 +311,25 @@ static bool comes(unsigned state)
 	return state == SESSION_COMING;
 }
 
-/* What happens from the return on is in it. */
+static bool runs(unsigned state)
+{
+	return state != SESSION_ENDED;
+}
+
+static bool has_ended(const struct session *s)
+{
+	return !runs(atomic_load(&s->state)) && (!s->armed || !runs(atomic_load(&s->armed->state)));
+}
+
+/* What happens from the return on is in it. The vendor thread subscribes to what it needs before its window opens. */
 static void start_beside(struct session *s, enum session_way way)
 {
 	struct source_start start;
 
 	list_add(s);
-	start_sources(way, false, &start);
+	start_sources(way, false, s->armed_in, &start);
+	vendor_thread_wait(vendor_thread_request(VENDOR_FLUSH), VENDOR_LIMIT_NS);
+	atomic_store(&s->state, SESSION_COMING);
 	wait_while(s, comes);
 	vendor_thread_wait(atomic_load(&self.told), VENDOR_LIMIT_NS);
 }
@@ -355,14 +395,14 @@ static void start_locked(enum session_way way)
 {
 	struct source_start start;
 
-	if (self.environment && atomic_load(&self.environment->state) == SESSION_ENDED) {
-		free(self.environment);
+	if (self.environment && has_ended(self.environment)) {
+		free_session(self.environment);
 		self.environment = NULL;
 	}
 	if (!self.environment) {
 		self.environment = open_environment(way);
 	} else if (way != SESSION_BY_NVTX && !self.with_cuda) { /* CUDA came after NVTX */
-		start_sources(way, false, &start);
+		start_sources(way, false, false, &start);
 		collector_wake();
 	}
 }
@@ -417,6 +457,8 @@ static bool follow(struct session *s, uint64_t now, struct writer *w)
 {
 	unsigned before = atomic_load(&s->state), state = before;
 
+	if (state == SESSION_NEW)
+		return false;
 	if (state == SESSION_COMING) {
 		FOR_EACH_SINK (s, sink) {
 			(*sink)->from_ns =
@@ -433,9 +475,21 @@ static bool follow(struct session *s, uint64_t now, struct writer *w)
 	if (state <= SESSION_OPEN &&
 	    (atomic_load(&s->closing) || now >= settings_window_end_ns(&s->settings)))
 		state = SESSION_OVER;
+	if (s->armed_in && (before == SESSION_OPEN) != (state == SESSION_OPEN))
+		write_armed(s, w, state == SESSION_OPEN);
 	if (state != before)
 		set_state(s, state);
 	return (before == SESSION_OPEN) != (state == SESSION_OPEN);
+}
+
+/* Armed engines aside. */
+static unsigned count_sessions(void)
+{
+	unsigned count = 0;
+
+	FOR_EACH_SESSION (s)
+		count += !s->armed_in;
+	return count;
 }
 
 /* Windows have opened or closed: sources are told what is wanted now. */
@@ -446,7 +500,7 @@ static void update_sources(uint64_t now, struct writer *w)
 	FOR_EACH_SESSION (s)
 		if (atomic_load(&s->state) == SESSION_OPEN)
 			join(&self.open, count++, s);
-	if (self.sessions->next)
+	if (count_sessions() > 1)
 		FOR_EACH_SESSION (s)
 			limit(s, now);
 	FOR_EACH_SOURCE (s)
@@ -481,7 +535,9 @@ bool sessions_follow(uint64_t now_ns, struct writer *w)
 	if (changed)
 		update_sources(now_ns, w);
 	FOR_EACH_SESSION (s) {
-		if (atomic_load(&s->closing))
+		if (s->armed_in)
+			s->is_complete = atomic_load(&s->state) == SESSION_OVER;
+		else if (atomic_load(&s->closing))
 			complete(s, now_ns);
 		ends |= s->is_complete;
 	}
@@ -519,7 +575,7 @@ uint64_t sessions_wait_ns(uint64_t now_ns)
 
 		if (atomic_load(&s->closing))
 			next = MIN(next, now_ns + ENDING_LOOK_NS);
-		else if (state <= SESSION_WAITING)
+		else if (state == SESSION_COMING || state == SESSION_WAITING)
 			next = MIN(next, settings_window_start_ns(&s->settings));
 		else if (state == SESSION_OPEN)
 			next = MIN(next, settings_window_end_ns(&s->settings));
@@ -570,17 +626,27 @@ static void stop(enum vendor_reason reason)
 /* Whether there is none but that. */
 static bool is_alone(const struct session *s)
 {
-	bool alone;
+	bool alone = true;
 
 	pthread_mutex_lock(&list_lock);
-	alone = !self.sessions || (self.sessions == s && !s->next);
+	FOR_EACH_SESSION (other)
+		alone &= other == s || other->armed_in;
 	pthread_mutex_unlock(&list_lock);
 	return alone;
 }
 
-static bool runs(unsigned state)
+/* Also one whose window has closed. What happens from the return on is not in it. */
+static void disarm(struct session *s)
 {
-	return state != SESSION_ENDED;
+	if (!s->armed)
+		return;
+	atomic_store(&s->armed->closing, true);
+	wait_while(s->armed, runs);
+	if (runs(atomic_load(&s->armed->state)))
+		return;
+	vendor_thread_wait(atomic_load(&self.told), VENDOR_LIMIT_NS);
+	free_session(s->armed);
+	s->armed = NULL;
 }
 
 void session_close(struct session **s)
@@ -588,6 +654,7 @@ void session_close(struct session **s)
 	pthread_mutex_lock(&lock);
 	if (*s && atomic_load(&(*s)->state) != SESSION_ENDED) {
 		if (!is_alone(*s)) {
+			disarm(*s);
 			atomic_store(&(*s)->closing, true);
 			wait_while(*s, runs);
 		}
@@ -595,8 +662,8 @@ void session_close(struct session **s)
 			stop(VENDOR_CLOSE);
 	}
 	/* Else the collector has it still. */
-	if (*s && atomic_load(&(*s)->state) == SESSION_ENDED)
-		free(*s);
+	if (*s && has_ended(*s))
+		free_session(*s);
 	*s = NULL;
 	pthread_mutex_unlock(&lock);
 }
@@ -611,6 +678,114 @@ void session_exit(void)
 {
 	wait_for_start();
 	stop(VENDOR_EXIT);
+}
+
+/* --- an engine for a while --- */
+
+static int check_engine(const struct session *s, int engine, struct error *e)
+{
+	int other = SETTING_ENGINE_TRACE;
+
+	pthread_mutex_lock(&list_lock);
+	FOR_EACH_SESSION (o)
+		if (atomic_load(&o->state) < SESSION_OVER &&
+		    (o == s || o->armed_in == s || o->settings.engine != engine))
+			other = MAX(other, o->settings.engine);
+	pthread_mutex_unlock(&list_lock);
+	if (other == SETTING_ENGINE_TRACE)
+		return 0;
+	return error_set(e, -EBUSY,
+			 "engine %s is on or armed, and there is one at a time: end it with "
+			 "pitot_engine_end, or its recording",
+			 setting_engine_names[other]);
+}
+
+/* The window counts from now, and lies within the session's. */
+static int set_window(struct settings *armed, const struct settings *s, uint64_t delay_ns,
+		      uint64_t duration_ns, struct error *e)
+{
+	uint64_t now = clock_monotonic_ns(), start, end;
+
+	armed->start_ns = now;
+	armed->delay_ns = delay_ns;
+	start = MAX(MAX(settings_window_start_ns(armed), settings_window_start_ns(s)), now);
+	armed->delay_ns = start - now;
+	armed->duration_ns = duration_ns;
+	end = MIN(settings_window_end_ns(armed), settings_window_end_ns(s));
+	armed->duration_ns = end == UINT64_MAX ? 0 : end - MIN(start, end);
+	if (start < end)
+		return 0;
+	return error_set(e, -ETIME, "the window of the recording closes before that of the engine");
+}
+
+/* What sources have noted since then. */
+static int find_missing(struct session *s, unsigned notes, struct error *e)
+{
+	char why[400];
+
+	if (capability_notes_find(notes, "cupti", why, sizeof(why))) {
+		disarm(s);
+		return error_set(e, -EOPNOTSUPP, "%s", why);
+	}
+	if (!capability_notes_find(notes, "engine", why, sizeof(why)))
+		return 0;
+	error_set(e, -EOPNOTSUPP, "%s", why);
+	return 1;
+}
+
+static int arm(struct session *s, int engine, uint64_t delay_ns, uint64_t duration_ns,
+	       struct error *e)
+{
+	unsigned notes = capability_notes_count();
+	struct session *armed;
+	int err = check_engine(s, engine, e);
+
+	if (err < 0)
+		return err;
+	disarm(s);
+	armed = s->armed ? NULL : calloc(1, sizeof(*armed));
+	if (!armed)
+		return error_set(e, -EAGAIN, "no memory, or the recorder hangs");
+	armed->settings = s->settings;
+	armed->settings.engine = engine;
+	err = set_window(&armed->settings, &s->settings, delay_ns, duration_ns, e);
+	if (err < 0) {
+		free(armed);
+		return err;
+	}
+	armed->armed_in = s;
+	s->armed = armed;
+	start_beside(armed, SESSION_BY_PROGRAM);
+	return find_missing(s, notes, e);
+}
+
+static int change_engine(struct session *s, int engine, uint64_t delay_ns, uint64_t duration_ns,
+			 struct error *e)
+{
+	if (!s || atomic_load(&s->state) >= SESSION_OVER || !collector_running())
+		return error_set(e, -ENOENT, "the recording has ended, or its window has closed");
+	if (engine <= SETTING_ENGINE_TRACE) {
+		disarm(s);
+		return 0;
+	}
+	if (!s->settings.cuda)
+		return error_set(e, -EOPNOTSUPP, "the recording does without CUPTI");
+	return arm(s, engine, delay_ns, duration_ns, e);
+}
+
+int session_arm(struct session *s, int engine, uint64_t delay_ns, uint64_t duration_ns,
+		struct error *e)
+{
+	int rc;
+
+	if (starting)
+		return error_set(e, -EBUSY, "this very thread is starting a recording");
+	starting = true;
+	pthread_mutex_lock(&lock);
+	rc = change_engine(s ? s : self.environment, engine, delay_ns, duration_ns, e);
+	pthread_mutex_unlock(&lock);
+	starting = false;
+	return rc;
 }
 
 /* --- preloaded --- */

@@ -48,6 +48,15 @@ struct sink *session_recording(const struct settings *settings, struct error *e)
 void session_close(struct session **s);
 
 /*
+ * Arms an engine (SETTING_ENGINE_) beside what a running session has, for a window of delay and duration (0: none) that counts from now;
+ * a session of NULL is the environment's, an engine of TRACE ends what is armed. The engine's other settings are the session's. Without a delay
+ * what happens from the return on is in it, or not any more. 0; 1: something of it is missing, and *e says what; negative: it is not
+ * armed. Thread-safe; takes milliseconds, or half a second where a GPU hangs.
+ */
+int session_arm(struct session *s, int engine, uint64_t delay_ns, uint64_t duration_ns,
+		struct error *e) MUST_USE;
+
+/*
  * Starts the session if the environment asks for a recording and it is not running. Returns whether any is running. Thread-safe.
  * Never fails loudly.
  */

@@ -16,6 +16,7 @@ struct source_start {
 	const struct settings *wanted;
 	bool with_cuda;	   /* CUDA is being initialized or is: CUPTI may be used */
 	bool late;	   /* the program asked for the session by itself, perhaps long after CUDA was initialized */
+	bool armed;	   /* an engine is, by a session that is there: it begins anew */
 	bool open;	   /* the window is open at once; else `window` says when */
 	uint64_t start_ns; /* when starting began */
 };

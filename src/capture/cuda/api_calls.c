@@ -18,11 +18,13 @@ _Static_assert((int)API_DRIVER == (int)CUPTI_CB_DOMAIN_DRIVER_API &&
 		       (int)API_RUNTIME == (int)CUPTI_CB_DOMAIN_RUNTIME_API,
 	       "the domain says which API");
 
-static atomic_bool enabled, has_client, module_unloaded, fatal;
+static atomic_bool enabled, module_unloaded, context_created, fatal;
 static char fatal_text[160]; /* written once, before `fatal` */
 static atomic_bool keep_nested; /* --api all: driver calls inside runtime calls are wanted too */
 
-static bool with_modules; /* calls that load or unload code are watched */
+/* Who is told of calls beside us: nobody, mostly, and the launch path has one look at it. */
+enum { TOLD_CLIENT = 1, TOLD_MODULES = 2, TOLD_LAUNCHES = 4 };
+static atomic_uint told;
 
 /* Functions by domain and callback id, filled before their callbacks are enabled. */
 static struct function {
@@ -165,8 +167,10 @@ static void on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 		pc_sampling_callback(cbid, data);
 		launch_engine_callback(cbid, data);
 		break;
-	case CUPTI_CBID_RESOURCE_MODULE_LOADED:
 	case CUPTI_CBID_RESOURCE_CONTEXT_CREATED:
+		atomic_store(&context_created, true);
+		__attribute__((fallthrough));
+	case CUPTI_CBID_RESOURCE_MODULE_LOADED:
 	case CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING:
 		pc_sampling_callback(cbid, data);
 		launch_engine_callback(cbid, data);
@@ -231,56 +235,63 @@ static void on_shared_callback(CUpti_CallbackDomain domain, CUpti_CallbackId cbi
 		share_callback(domain, cbid, info);
 }
 
-static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
-				 const void *info)
-{
-	(void)user;
-	if (unlikely(atomic_load_explicit(&has_client, memory_order_relaxed)))
-		on_shared_callback(domain, cbid, info);
-	else
-		on_own_callback(domain, cbid, info);
-}
-
 static bool is_module_function(const char *name)
 {
 	return starts_with(name, "cuModuleLoad") || starts_with(name, "cuModuleUnload") ||
 	       starts_with(name, "cuLibraryLoad") || starts_with(name, "cuLibraryUnload");
 }
 
-/* The engine must not read samples while code is loaded or unloaded. A callback of its own: others are as fast without. */
-static void CUPTIAPI on_callback_with_modules(void *user, CUpti_CallbackDomain domain,
-					      CUpti_CallbackId cbid, const void *info)
-{
-	const CUpti_CallbackData *data = info;
-	bool is_module = domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid < API_CALLBACK_IDS_MAX &&
-			 functions[API_DRIVER][cbid].is_module;
-
-	if (is_module && data->callbackSite == CUPTI_API_ENTER)
-		pc_sampling_module_call(true);
-	on_callback(user, domain, cbid, info);
-	if (is_module && data->callbackSite == CUPTI_API_EXIT)
-		pc_sampling_module_call(false);
-}
-
-/* What the engine does about a launch is outside of the recorded call. A callback of its own, as above. */
-static void CUPTIAPI on_callback_with_launches(void *user, CUpti_CallbackDomain domain,
-					       CUpti_CallbackId cbid, const void *info)
+/*
+ * Samples must not be read while code is loaded or unloaded, and what an engine does about a launch is outside of the recorded call.
+ * An engine may come within a call, of which it sees the end alone.
+ */
+static __attribute__((noinline)) void on_told_callback(unsigned who, CUpti_CallbackDomain domain,
+						       CUpti_CallbackId cbid, const void *info)
 {
 	const CUpti_CallbackData *data = info;
 	const struct function *f =
 		domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid < API_CALLBACK_IDS_MAX
 			? &functions[API_DRIVER][cbid]
 			: NULL;
-	bool is_graph = f && f->kind == api_kind_graph_launch,
-	     is_launch = is_graph || (f && f->kind == api_kind_launch);
+	bool is_module = who & TOLD_MODULES && f && f->is_module,
+	     is_graph = who & TOLD_LAUNCHES && f && f->kind == api_kind_graph_launch,
+	     is_launch = is_graph || (who & TOLD_LAUNCHES && f && f->kind == api_kind_launch);
 
-	if (launch_engine_calls())
+	if (who & TOLD_LAUNCHES && launch_engine_calls())
 		return;
+	if (is_module && data->callbackSite == CUPTI_API_ENTER)
+		pc_sampling_module_call(true);
 	if (is_launch && data->callbackSite == CUPTI_API_ENTER)
 		launch_engine_enter(data, f->name, is_graph);
-	on_callback(user, domain, cbid, info);
+	if (who & TOLD_CLIENT)
+		on_shared_callback(domain, cbid, info);
+	else
+		on_own_callback(domain, cbid, info);
 	if (is_launch && data->callbackSite == CUPTI_API_EXIT)
 		launch_engine_exit(data);
+	if (is_module && data->callbackSite == CUPTI_API_EXIT)
+		pc_sampling_module_call(false);
+}
+
+static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
+				 const void *info)
+{
+	unsigned who = atomic_load_explicit(&told, memory_order_relaxed);
+
+	(void)user;
+	if (unlikely(who))
+		on_told_callback(who, domain, cbid, info);
+	else
+		on_own_callback(domain, cbid, info);
+}
+
+bool api_calls_tell(int engine)
+{
+	unsigned who = engine == SETTING_ENGINE_PC_SAMPLING      ? TOLD_MODULES
+		       : engine == SETTING_ENGINE_RANGE_PROFILER ? TOLD_LAUNCHES
+								 : 0;
+
+	return who & ~atomic_fetch_or(&told, who);
 }
 
 static void find_functions(const struct cupti *cupti)
@@ -327,7 +338,7 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 {
 	struct api_watched watched = { 0 };
 	bool all = wanted && wanted->api == SETTING_API_ALL,
-	     fewer = atomic_load(&keep_nested) && !all;
+	     fewer = atomic_load(&keep_nested) && !all, modules = atomic_load(&told) & TOLD_MODULES;
 
 	atomic_store(&keep_nested, all);
 	for (unsigned api = API_DRIVER; api <= API_RUNTIME; api++) {
@@ -346,7 +357,7 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 				enable_one(cupti, subscriber, api, id,
 					   (wanted &&
 					    is_wanted(api, functions[api][id].kind, wanted)) ||
-						   (with_modules && functions[api][id].is_module),
+						   (modules && functions[api][id].is_module),
 					   &watched);
 	}
 	return watched;
@@ -354,13 +365,8 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 
 /* With cuptiSubscribe_v2 CUPTI says who is in the way. */
 static CUptiResult subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber,
-			     int engine, char *other, size_t room)
+			     char *other, size_t room)
 {
-	CUpti_CallbackFunc callback =
-		engine == SETTING_ENGINE_PC_SAMPLING      ? on_callback_with_modules
-		: engine == SETTING_ENGINE_RANGE_PROFILER ? on_callback_with_launches
-							  : on_callback;
-
 	other[0] = '\0';
 #if CUPTI_API_VERSION >= 130000
 	if (cupti->Subscribe_v2) {
@@ -370,7 +376,7 @@ static CUptiResult subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *
 		params.subscriberName = "Pitot";
 		params.oldSubscriberName = other;
 		params.oldSubscriberSize = room;
-		CUptiResult result = cupti->Subscribe_v2(subscriber, callback, NULL, &params);
+		CUptiResult result = cupti->Subscribe_v2(subscriber, on_callback, NULL, &params);
 
 		if (result == CUPTI_SUCCESS ||
 		    result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
@@ -379,23 +385,23 @@ static CUptiResult subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *
 #else
 	(void)room;
 #endif
-	return cupti->Subscribe(subscriber, callback, NULL);
+	return cupti->Subscribe(subscriber, on_callback, NULL);
 }
 
 CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber,
-				int engine, char *other_tool, size_t other_tool_room)
+				char *other_tool, size_t other_tool_room)
 {
-	CUptiResult result;
-
-	with_modules = engine == SETTING_ENGINE_PC_SAMPLING;
-	result = subscribe(cupti, subscriber, engine, other_tool, other_tool_room);
+	CUptiResult result = subscribe(cupti, subscriber, other_tool, other_tool_room);
 
 	if (result != CUPTI_SUCCESS)
 		return result;
+	atomic_fetch_and(&told, TOLD_CLIENT);
 	memset(functions, 0, sizeof(functions));
 	find_functions(cupti);
 	cupti->EnableCallback(1, *subscriber, CUPTI_CB_DOMAIN_RESOURCE,
 			      CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING);
+	cupti->EnableCallback(1, *subscriber, CUPTI_CB_DOMAIN_RESOURCE,
+			      CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
 	cupti->EnableCallback(1, *subscriber, CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_FATAL_ERROR);
 	return CUPTI_SUCCESS;
 }
@@ -408,7 +414,10 @@ void api_calls_enable(bool on)
 
 void api_calls_with_client(bool there)
 {
-	atomic_store(&has_client, there);
+	if (there)
+		atomic_fetch_or(&told, TOLD_CLIENT);
+	else
+		atomic_fetch_and(&told, ~(unsigned)TOLD_CLIENT);
 }
 
 const char *api_function_name(uint32_t function, enum api_kind *kind)
@@ -426,6 +435,11 @@ const char *api_function_name(uint32_t function, enum api_kind *kind)
 bool api_calls_take_module_unloaded(void)
 {
 	return atomic_exchange(&module_unloaded, false);
+}
+
+bool api_calls_context_created(void)
+{
+	return atomic_load(&context_created);
 }
 
 bool api_calls_fatal(void)

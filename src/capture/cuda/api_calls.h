@@ -17,11 +17,16 @@
 enum { API_DRIVER = 1, API_RUNTIME = 2 };
 
 /*
- * Subscribes to what CUPTI says of itself; api_calls_watch() adds functions. `engine` (SETTING_ENGINE_) is told of calls: pc-sampling of
- * those that load modules, which are always watched, range-profiler of launches. 0, or a CUptiResult and who is in the way.
+ * Subscribes to what CUPTI says of itself; api_calls_watch() adds functions. 0, or a CUptiResult and who is in the way.
  */
-CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber, int engine,
-				char *other_tool, size_t other_tool_room);
+CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber, char *other_tool,
+				size_t other_tool_room);
+
+/*
+ * From now on, as long as this subscription lasts, `engine` (SETTING_ENGINE_) is told of calls: pc-sampling of those that load modules,
+ * which api_calls_watch() always watches then, range-profiler of launches. true: that is new.
+ */
+bool api_calls_tell(int engine);
 
 struct api_watched {
 	unsigned functions, failed;
@@ -53,6 +58,8 @@ static inline unsigned api_function_index(uint32_t function)
 /* Name (NULL if unknown; static storage) and kind of a function id. */
 const char *api_function_name(uint32_t function, enum api_kind *kind);
 
+/* While we were subscribed, in this process or one that it was forked from. */
+bool api_calls_context_created(void);
 /* Set by callbacks, read and cleared by the collector. */
 bool api_calls_take_module_unloaded(void);
 bool api_calls_fatal(void);

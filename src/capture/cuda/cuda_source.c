@@ -67,6 +67,7 @@ static struct {
 	atomic_bool subscribed;
 	atomic_bool dormant; /* subscribed only because an engine has contexts: all else is off */
 	bool enabled; /* of the vendor thread once that runs */
+	atomic_int engine; /* that a session wants, its window open or not */
 	atomic_bool closed; /* by VENDOR_CLOSE: rounds after that are for clocks only */
 	bool late; /* CUDA was initialized before */
 	bool has_past; /* CUDA has worked while we were not subscribed; the vendor thread's */
@@ -143,13 +144,35 @@ static void watch_nodes(void)
 				"this CUPTI does not report nodes");
 }
 
+/*
+ * What a session wants beside the trace has its callbacks from the time on that it is asked for. Again for nothing. On the thread that
+ * subscribes, or the vendor thread.
+ */
+static void attach_engine(bool late)
+{
+	int engine = atomic_load(&self.engine);
+	bool is_new = api_calls_tell(engine);
+
+	if (engine == SETTING_ENGINE_PC_SAMPLING) {
+		if (is_new)
+			activity_kinds_hold_kernels(&self.cupti);
+		pc_sampling_attach(&self.cupti, self.subscriber, late);
+		if (is_new)
+			api_calls_watch(&self.cupti, self.subscriber,
+					self.enabled ? &self.followed : NULL);
+	} else if (engine == SETTING_ENGINE_RANGE_PROFILER) {
+		launch_engine_attach(engine, &self.cupti, self.subscriber);
+	} else if (engine == SETTING_ENGINE_PM_SAMPLING) {
+		pm_sampling_attach(&self.cupti, self.subscriber);
+	}
+}
+
 static bool subscribe(void)
 {
 	char other[128];
-	int engine = self.followed.engine;
 	CUptiResult result = self.dormant ? CUPTI_SUCCESS
 					  : api_calls_subscribe(&self.cupti, &self.subscriber,
-								engine, other, sizeof(other));
+								other, sizeof(other));
 
 	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
 		capability_note("cupti", capability_state_unavailable, "trace", "none",
@@ -179,15 +202,7 @@ static bool subscribe(void)
 	if (self.followed.graphs == SETTING_GRAPHS_LAUNCH)
 		capability_note("graph_node", capability_state_off, NULL, NULL, "not requested");
 	watch_nodes();
-	if (engine == SETTING_ENGINE_PC_SAMPLING) {
-		activity_kinds_hold_kernels(&self.cupti);
-		pc_sampling_attach(&self.cupti, self.subscriber, self.has_past);
-		api_calls_watch(&self.cupti, self.subscriber, NULL);
-	} else if (engine == SETTING_ENGINE_RANGE_PROFILER) {
-		launch_engine_attach(engine, &self.cupti, self.subscriber);
-	} else if (engine == SETTING_ENGINE_PM_SAMPLING) {
-		pm_sampling_attach(&self.cupti, self.subscriber);
-	}
+	attach_engine(self.has_past);
 	return true;
 }
 
@@ -195,12 +210,6 @@ static void follow_kinds(void)
 {
 	activity_kinds_follow(&self.cupti, &self.followed, self.has_past);
 	watch_nodes();
-	if (self.followed.engine == SETTING_ENGINE_PC_SAMPLING)
-		pc_sampling_missed();
-	else if (self.followed.engine == SETTING_ENGINE_RANGE_PROFILER)
-		launch_engine_missed();
-	else if (self.followed.engine == SETTING_ENGINE_PM_SAMPLING)
-		pm_sampling_attach(&self.cupti, self.subscriber);
 }
 
 static void watch_calls(void)
@@ -366,7 +375,12 @@ static void leave_out_requests(void)
 
 static void start(const struct source_start *how)
 {
-	if (!how->with_cuda || !settings_use_cupti(how->wanted) || atomic_load(&self.usable))
+	if (!how->with_cuda || !settings_use_cupti(how->wanted))
+		return;
+	atomic_store(&self.engine, how->wanted->engine);
+	if (atomic_load(&self.usable) && api_calls_fatal())
+		note_no_cupti("CUPTI broke down while recording", "");
+	if (atomic_load(&self.usable))
 		return;
 	pthread_mutex_lock(&wanted_lock);
 	self.wanted = self.followed = *how->wanted;
@@ -439,6 +453,8 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 	open = atomic_load(&self.open) && !atomic_load(&self.closed);
 	if (open && !exits)
 		follow_wanted();
+	if (self.subscribed && !self.dormant && !exits)
+		attach_engine(self.has_past || api_calls_context_created());
 	if (!open && self.enabled && !exits) {
 		leave_program();
 	} else if (self.enabled && reasons != VENDOR_CLOCK) {

@@ -45,7 +45,7 @@ static struct {
 	atomic_bool wanted; /* by a session that is there */
 	atomic_bool refuses, refused; /* for good */
 	char refusal[400]; /* written between the two */
-	atomic_bool missed, graphs_noted;
+	atomic_bool graphs_noted;
 	char metrics[OPTION_TEXT_MAX]; /* from before `wanted` is set */
 	atomic_uint sessions;
 
@@ -367,15 +367,6 @@ void launch_engine_attach(int engine, const struct cupti *cupti, CUpti_Subscribe
 	atomic_store(&self.cupti, cupti);
 }
 
-void launch_engine_missed(void)
-{
-	if (self.engine && !atomic_load(&self.cupti) && !atomic_load(&self.refused) &&
-	    !atomic_exchange(&self.missed, true))
-		engine_note_trace(self.engine->name,
-				  "CUPTI was subscribed to without it: start the session "
-				  "before others, or before CUDA is initialized");
-}
-
 bool launch_engine_detach(void)
 {
 	const struct cupti *cupti = atomic_load(&self.cupti);
@@ -419,7 +410,6 @@ static void choose_engine(const struct settings *wanted)
 		self.engine = engines[i];
 		atomic_store(&self.refuses, false);
 		atomic_store(&self.refused, false);
-		atomic_store(&self.missed, false);
 	}
 }
 
@@ -427,7 +417,8 @@ static void extend(const struct source_start *how)
 {
 	const struct settings *s = how->wanted;
 
-	if (!how->with_cuda || atomic_load(&self.wanted))
+	if (!how->with_cuda ||
+	    (atomic_load(&self.wanted) && (!how->armed || atomic_load(&self.active))))
 		return;
 	choose_engine(s);
 	if (!is_engine_of(s))

@@ -14,7 +14,7 @@
 
 extern const struct source launch_engine_source;
 
-/* CUPTI is subscribed to, with the callbacks below. Again for nothing. On the thread that subscribes. */
+/* CUPTI is subscribed to, with the callbacks below. Again for nothing. On the thread that subscribes, or the vendor thread. */
 void launch_engine_attach(int engine, const struct cupti *cupti, CUpti_SubscriberHandle subscriber);
 
 #ifdef PITOT_HAS_PROFILER_HOST
@@ -71,8 +71,6 @@ bool launch_engine_times(struct writer *w, uint32_t correlation, uint64_t *start
 /* Another thread launched in the context meanwhile. */
 bool launch_engine_is_disturbed(void);
 
-/* A session that wants it has come after the subscription, which has not the callbacks that it needs. Again for nothing. */
-void launch_engine_missed(void);
 /* The subscription is to end. Waits for a launch that is being measured. false: the subscription must stay. Vendor thread. */
 bool launch_engine_detach(void);
 
@@ -88,7 +86,6 @@ bool launch_engine_calls(void);
 /* A callback of the resource domain, on the thread that it is about. */
 void launch_engine_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data);
 #else /* headers of an older CUDA */
-#define launch_engine_missed() ((void)0)
 #define launch_engine_detach() true
 #define launch_engine_enter(data, function, graph) ((void)(function), (void)(graph))
 #define launch_engine_exit(data) ((void)0)

@@ -33,6 +33,7 @@ static struct slot {
 #define FOR_EACH_SLOT(s) for (struct slot *s = slots; s < slots + CONTEXTS_MAX; s++)
 
 static atomic_uint loading, reading; /* calls of the driver, of CUPTI */
+static __thread unsigned loads __attribute__((tls_model("initial-exec"))); /* of `loading` */
 static uint64_t held_since_ns; /* readings, by calls that load; 0: they are not. Of who reads */
 static atomic_uint_fast64_t setups, setup_ns, full, beyond;
 
@@ -177,9 +178,12 @@ void pc_contexts_module_call(bool begins)
 	struct timespec t = { .tv_nsec = NS_PER_MS / 10 };
 
 	if (!begins) {
-		atomic_fetch_sub(&loading, 1);
+		if (loads) /* else it began before we were told of calls */
+			atomic_fetch_sub(&loading, 1);
+		loads -= loads > 0;
 		return;
 	}
+	loads++;
 	atomic_fetch_add(&loading, 1);
 	for (uint64_t ns = 0; ns < LOAD_WAIT_NS && atomic_load(&reading); ns += NS_PER_MS / 10)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
@@ -279,6 +283,7 @@ void pc_contexts_after_fork(void)
 {
 	memset(slots, 0, sizeof(slots));
 	atomic_store(&loading, 0);
+	loads = 0;
 	atomic_store(&reading, 0);
 	held_since_ns = 0;
 	atomic_store(&setups, 0);

@@ -180,13 +180,6 @@ void pc_sampling_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscr
 	atomic_store(&self.cupti, cupti);
 }
 
-void pc_sampling_missed(void)
-{
-	if (!atomic_load(&self.cupti) && !atomic_load(&self.refused) &&
-	    !atomic_exchange(&self.older, true))
-		note_older();
-}
-
 bool pc_sampling_detach(void)
 {
 	const struct cupti *cupti = atomic_load(&self.cupti);
@@ -266,6 +259,18 @@ static void window(const struct settings *wanted, struct writer *w)
 	atomic_store(&self.open, open);
 }
 
+/* What is known from before. */
+static void note_known(void)
+{
+	if (atomic_load(&self.refused))
+		note_unsampled(self.refusal);
+	if (!atomic_load(&self.cupti) || api_calls_fatal())
+		return;
+	pc_contexts_note();
+	if (atomic_load(&self.older))
+		note_older();
+}
+
 /* A session comes, whose window may open later: contexts may be created before the collector tells of that. */
 static void extend(const struct source_start *how)
 {
@@ -275,6 +280,7 @@ static void extend(const struct source_start *how)
 		return;
 	atomic_store(&self.exponent, period ? MAX(period, PERIOD_MIN) : PERIOD_DEFAULT);
 	atomic_store(&self.wanted, true);
+	note_known();
 }
 
 /* What the sessions before have left is thrown away. */
@@ -287,16 +293,7 @@ static void start(const struct source_start *how)
 	extend(how);
 	if (is_open)
 		window(how->wanted, NULL);
-	if (!atomic_load(&self.wanted))
-		return;
-	if (atomic_load(&self.refused))
-		note_unsampled(self.refusal);
-	if (!cupti || api_calls_fatal())
-		return;
-	pc_contexts_note();
-	if (atomic_load(&self.older))
-		note_older();
-	if (is_open)
+	if (is_open && atomic_load(&self.wanted) && cupti && !api_calls_fatal())
 		pc_contexts_read(cupti, true, PC_READ_WINDOWS, &sampled);
 }
 

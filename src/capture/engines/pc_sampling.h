@@ -14,11 +14,9 @@ extern const struct source pc_sampling_source;
 
 /*
  * CUPTI is subscribed to: contexts that are created from now on are sampled. `late`: there may be contexts already. Again for nothing. On
- * the thread that subscribes.
+ * the thread that subscribes, or the vendor thread.
  */
 void pc_sampling_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscriber, bool late);
-/* A session that wants samples has come after the subscription, which has not the callbacks that they need. Again for nothing. */
-void pc_sampling_missed(void);
 /* The subscription is to end. false: contexts are sampled, so it must stay. Vendor thread, after pc_sampling_source's. */
 bool pc_sampling_detach(void);
 

@@ -71,7 +71,7 @@ static struct {
 	atomic_bool refused; /* a device, for good */
 	char refusal[400]; /* from before that is set */
 	char requested[OPTION_TEXT_MAX]; /* metrics, and */
-	uint64_t interval_ns; /* from before `wanted` is set */
+	uint64_t interval_ns; /* from before a window opens */
 
 	/* The vendor thread's: */
 	struct sampled_device devices[DEVICES_MAX];
@@ -340,6 +340,8 @@ static uint64_t vendor(unsigned reasons, uint64_t now)
 		if (self.devices[i].object)
 			wait = MIN(IMAGE_SAMPLES / 2 * self.interval_ns, READ_MAX_NS);
 	}
+	if (wait == UINT64_MAX && atomic_load(&self.open) && !atomic_load(&self.refused))
+		wait = READ_MAX_NS; /* a device may be known to be used by then */
 	return wait;
 }
 
@@ -407,11 +409,13 @@ static void extend(const struct source_start *how)
 {
 	const struct settings *s = how->wanted;
 
-	if (!how->with_cuda || !is_engine_of(s) || atomic_load(&self.wanted))
+	if (!how->with_cuda || !is_engine_of(s))
 		return;
-	snprintf(self.requested, sizeof(self.requested), "%s",
-		 strcmp(s->metrics, "default") == 0 ? "sampling" : s->metrics);
-	self.interval_ns = MIN(MAX(s->pm_interval_ns, INTERVAL_MIN_NS), INTERVAL_MAX_NS);
+	if (!atomic_load(&self.open)) {
+		snprintf(self.requested, sizeof(self.requested), "%s",
+			 strcmp(s->metrics, "default") == 0 ? "sampling" : s->metrics);
+		self.interval_ns = MIN(MAX(s->pm_interval_ns, INTERVAL_MIN_NS), INTERVAL_MAX_NS);
+	}
 	atomic_store(&self.wanted, true);
 	if (atomic_load(&self.refused))
 		engine_note_trace(ENGINE, self.refusal);

@@ -1,0 +1,211 @@
+"""
+Engines that a program arms while it is recorded (arm_engine.c), over the stand-ins of test_pm_sampling.py and test_range_profiler.py: what
+was measured is exactly what lies in the windows.
+"""
+import shutil
+import subprocess
+
+import pytest
+
+PC, RANGE, PM = 3, 4, 5  # enum pitot_engine
+METRICS = "gpu__time_duration.sum,launch__correlation.sum,sm__cycles_active.avg"
+LAUNCHES = 24 * 12  # that tape-make has, those of graphs aside
+MS = 1_000_000
+
+
+class Armed:
+    def __init__(self, folder, rows, output):
+        self.folder, self.rows = folder, rows
+        self.said = [(call, int(rc), why) for call, rc, why in (line.split("\t") for line in output.read_text().splitlines())]
+        marks = [(row["message"], row["time_ns"]) for row in rows(folder, "nvtx") if row["kind"] == "mark"]
+        # When each call began and had returned.
+        self.times = [(call, before, after) for (word, before), (call, after) in zip(marks, marks[1:]) if word == "before"]
+        capabilities = rows(folder, "capability")
+        self.engine = [row for row in capabilities if row["name"] == "engine"]
+        self.windows = [(row["state"], row["asked"], row["got"]) for row in capabilities if row["name"] == "engine_window"]
+        self.kernels = rows(folder, "kernel")
+
+    def spans(self):
+        """From each begin's return to the end's call, and from the begin's call to the end's return."""
+        begins = [call for call in self.times if call[0] == "begin"]
+        ends = [call for call in self.times if call[0] == "end"]
+        return [((begin[2], end[1]), (begin[1], end[2])) for begin, end in zip(begins, ends, strict=True)]
+
+    def samples(self):
+        counters = {row["id"] for row in self.rows(self.folder, "counter") if row["id"] >= 128}
+        return sorted({row["time_ns"] for row in self.rows(self.folder, "counter_sample", "-c", "time_ns,counter")
+                       if row["counter"] in counters or row["counter"] in METRICS.split(",")})
+
+    def measured(self):
+        return sorted({row["correlation"] for row in self.rows(self.folder, "metric_value")})
+
+    def launched(self, spans):
+        """Correlation ids of launches in these spans, those of graphs aside."""
+        single = {row["correlation"] for row in self.kernels if row["graph_node"] is None}
+        return sorted(call["correlation"] for call in self.rows(self.folder, "api_call") if call["correlation"] in single
+                      and any(first <= call["start_ns"] <= last for first, last in spans))
+
+
+@pytest.fixture
+def arm(record, rows, made_tape, source, tmp_path):
+    """arm("120 begin 5 0 0 200; …", "options"): what was recorded while the program did that."""
+    library, output, script = tmp_path / "arm.so", tmp_path / "said", tmp_path / "faults"
+    compiler = shutil.which("cc")
+    if not compiler:
+        pytest.skip("no C compiler")
+    subprocess.run([compiler, "-shared", "-fPIC", "-I", source / "include", source / "tests/integration/arm_engine.c", "-o", library], check=True)
+
+    def play(calls, options="", *arguments, fault="", directory=None, **more):
+        script.write_text(fault + "\n")
+        folder = record(made_tape, f"counters_ns=0;metrics={METRICS};{options}", "--realtime", "--client", library, "--faults", script,
+                        *arguments, ARM_SCRIPT=calls, ARM_OUTPUT=str(output), ARM_DIRECTORY=str(tmp_path / "own"), **more)
+        return Armed(tmp_path / directory if directory else folder, rows, output)
+
+    return play
+
+
+def test_samples_in_two_windows(arm):
+    armed = arm(f"0 init 0 0 0 0; 300 begin {PM} 0 0 150; 300 end 0 0 0 200; 500 begin {PM} 0 0 150; 600 end 0 0 0 100;")
+    assert [said[:2] for said in armed.said] == [("init", 1), ("begin", 0), ("end", 0), ("begin", 0), ("end", 0)]
+    assert armed.windows == [("on", "pm-sampling", "pm-sampling"), ("off", "pm-sampling", "none")] * 2
+    times = armed.samples()
+    for (first, last), (low, high) in armed.spans():
+        inside = [time for time in times if low <= time <= high]
+        assert inside[0] - first < 60 * MS and last - inside[-1] < 60 * MS and len(inside) > 100
+        assert {after - before for before, after in zip(inside, inside[1:])} <= set(range(400_000, 600_000)), "without a gap"
+        times = [time for time in times if not low <= time <= high]
+    assert not times, "nothing else"
+    assert len(armed.kernels) == 408 and not armed.rows(armed.folder, "loss")
+
+
+def test_exactly_the_kernels_in_it(arm):
+    """Counted anew in each window; launches outside are in the trace alone."""
+    armed = arm(f"0 init 0 0 0 0; 200 begin {RANGE} 0 0 0; 350 end 0 0 0 0; 550 begin {RANGE} 0 0 0; 650 end 0 0 0 0;", "kernel_count=20")
+    assert [said[1] for said in armed.said] == [1, 0, 0, 0, 0]
+    spans = [span for span, _ in armed.spans()]
+    launched = [armed.launched([span]) for span in spans]
+    assert all(len(some) > 20 for some in launched) and armed.measured() == sorted(launched[0][:20] + launched[1][:20])
+    assert len(armed.kernels) == 408 and not armed.rows(armed.folder, "loss")
+
+
+def test_all_kernels_in_it(arm):
+    armed = arm(f"0 init 0 0 0 0; 200 begin {RANGE} 0 0 0; 350 end 0 0 0 0;", "kernel_count=0")
+    launched = armed.launched([armed.spans()[0][0]])
+    assert 30 < len(launched) < LAUNCHES and armed.measured() == launched
+
+
+def test_a_window_closes_by_itself(arm):
+    armed = arm(f"0 init 0 0 0 0; 300 begin {PM} 100 100 300; 400 begin {PM} 0 60 150;")
+    assert [said[1] for said in armed.said] == [1, 0, 0] and len(armed.windows) == 4
+    called = [before for call, before, _ in armed.times if call == "begin"]
+    times = armed.samples()
+    first, second = [time for time in times if time < called[1]], [time for time in times if time >= called[1]]
+    assert called[0] + 99 * MS <= first[0] <= called[0] + 160 * MS and 60 * MS < first[-1] - first[0] < 160 * MS
+    assert second[0] < called[1] + 60 * MS and 20 * MS < second[-1] - second[0] < 120 * MS
+
+
+def test_a_session_of_its_own(arm):
+    """The engine is the recording's that asked for it and of those beside it; both have all else."""
+    calls = f"100 start 2 0 0 0; 200 begin {RANGE} 0 0 0; 350 end 0 0 0 0; 500 stop 0 0 0 0;"
+    armed = arm(calls, "kernel_count=0", directory="own")
+    assert [said[1] for said in armed.said] == [0, 0, 0, 0]
+    assert armed.windows == [("on", "range-profiler", "range-profiler"), ("off", "range-profiler", "none")]
+    launched = armed.launched([armed.spans()[0][0]])
+    assert len(launched) > 30 and armed.measured() == launched
+
+
+def test_stopped_while_armed(arm):
+    armed = arm(f"100 start 2 0 0 0; 200 begin {PM} 0 0 100; 500 stop 0 0 0 100; 510 begin {PM} 0 0 0;", directory="own")
+    assert [said[1] for said in armed.said] == [0, 0, 0, -2] and "pitot_init or pitot_start first" in armed.said[-1][2]
+    assert len(armed.samples()) > 100
+
+
+def test_ended_while_armed(arm):
+    armed = arm(f"0 init 0 0 0 0; 300 begin {PM} 0 0 100;")
+    assert len(armed.samples()) > 100 and len(armed.kernels) == 408
+
+
+def test_one_at_a_time(arm):
+    busy = "is on or armed, and there is one at a time"
+    armed = arm(f"0 begin {PM} 0 0 0; 0 init 0 0 0 0; 1 end 0 0 0 0; 300 begin {PM} 0 0 0; 310 begin {PM} 0 0 0; 320 begin {RANGE} 0 0 0; 400 end 0 0 0 0;"
+                f"410 race {RANGE} 0 0 0; 420 child {PM} 0 0 0; 430 end 0 0 0 0; 440 end 0 0 0 0; 450 begin 99 0 0 0; 460 begin 2 0 0 0; 465 begin 0 0 0 0;"
+                "470 begin 7 0 0 0; 480 shutdown 0 0 0 0; 490 begin 5 0 0 0;")
+    found = [(call, rc) for call, rc, _ in armed.said]
+    assert found == [("begin", -2), ("init", 1), ("end", 0), ("begin", 0), ("begin", -16), ("begin", -16), ("end", 0),
+                     ("race", 1), ("child", 2), ("end", 0), ("end", 0), ("begin", -22), ("begin", -22), ("begin", -22), ("begin", -95),
+                     ("shutdown", 0), ("begin", -2)]
+    said = [why for _, _, why in armed.said]
+    assert f"engine pm-sampling {busy}" in said[4] and f"engine pm-sampling {busy}" in said[5]
+    assert "there is no engine 99" in said[11] and "is not there yet" in said[14] and "pitot_init" in said[0]
+
+
+def test_beside_an_engine_that_is_on(arm):
+    armed = arm(f"0 init 0 0 0 0; 300 begin {PM} 0 0 0; 310 begin {RANGE} 0 0 0;", "engine=range-profiler;kernel_count=2")
+    assert [said[1] for said in armed.said] == [1, -16, -16] and len(armed.measured()) == 2
+    assert not armed.windows
+
+
+def test_the_recordings_window_comes_first(arm):
+    armed = arm(f"0 init 0 0 0 0; 1 begin {PM} 0 0 600; 500 begin {PM} 0 0 0;", "delay_ns=200000000;duration_ns=100000000")
+    assert [said[1] for said in armed.said] == [1, 0, -2] and "its window has closed" in armed.said[-1][2]
+    times = armed.samples()
+    assert 40 * MS < times[-1] - times[0] < 200 * MS
+
+
+def test_a_window_after_the_recordings(arm):
+    armed = arm(f"0 init 0 0 0 0; 300 begin {PM} 7200000 0 0;", "duration_ns=3600000000000")
+    assert [said[1] for said in armed.said] == [1, -62] and not armed.samples()
+
+
+@pytest.mark.parametrize("fault, engine, result, reason", [
+    ("call cuptiPmSamplingEnable returns 35", PM, 1, "NVreg_RestrictProfilingToAdminUsers"),
+    ("missing cuptiPmSamplingDecodeData", PM, 1, "this CUPTI lacks cuptiPmSamplingDecodeData"),
+    ("missing cuptiRangeProfilerDecodeData", RANGE, 1, "this CUPTI lacks cuptiRangeProfilerDecodeData"),
+    ("call cuptiSubscribe returns 999", PM, -95, "cuptiSubscribe"),
+    ("state fatal at 150", RANGE, -95, "CUPTI broke down"),
+])
+def test_a_broken_cupti(arm, fault, engine, result, reason):
+    """Twice the same answer; the trace goes on where there is one."""
+    armed = arm(f"0 init 0 0 0 0; 500 begin {engine} 0 0 0; 510 end 0 0 0 0; 520 begin {engine} 0 0 0;", fault=fault)
+    assert [said[1] for said in armed.said] == [1, result, 0, result]
+    assert reason in armed.said[1][2] and reason in armed.said[3][2]
+    assert not armed.samples() and not armed.measured() and (len(armed.kernels) == 408) == (result == 1)
+    if result == 1:
+        assert reason in armed.engine[-1]["reason"]
+
+
+def test_rights_that_are_missing_when_it_comes_to_it(arm):
+    armed = arm(f"0 init 0 0 0 0; 300 begin {RANGE} 0 0 0; 500 end 0 0 0 0; 520 begin {RANGE} 0 0 0;", fault="call cuptiRangeProfilerEnable returns 35")
+    assert [said[1] for said in armed.said] == [1, 0, 0, 1] and not armed.measured()
+    assert "NVreg_Restrict" in armed.said[-1][2] and armed.engine[-1]["state"] == "degraded"
+
+
+def test_without_cupti(arm):
+    assert [said[1] for said in arm(f"0 init 0 0 0 0; 300 begin {PM} 0 0 0;", "cuda=0").said] == [1, -95]
+
+
+def test_in_a_recording_without_a_trace(arm):
+    """Of --engine monitor, the trace comes with the engine, and goes with it."""
+    armed = arm(f"100 start 1 0 0 0; 200 begin {RANGE} 0 0 0; 350 end 0 0 0 0; 600 stop 0 0 0 0;", "kernel_count=0;engine=monitor", directory="own")
+    assert [said[1] for said in armed.said] == [0, 0, 0, 0]
+    launched = armed.launched([armed.spans()[0][0]])
+    assert len(launched) > 30 and armed.measured() == launched
+    (first, last), = [span for _, span in armed.spans()]
+    assert all(first <= row["start_ns"] <= last for row in armed.rows(armed.folder, "api_call"))
+
+
+def test_pc_samples_of_contexts_to_come(arm):
+    """Asked for before the first context, and once more."""
+    armed = arm(f"0 init 0 0 0 0; 0 begin {PC} 0 0 0; 400 end 0 0 0 0; 600 begin {PC} 0 0 0; 700 end 0 0 0 100;")
+    assert [said[1] for said in armed.said] == [1, 0, 0, 0, 0]
+    spans, times = [span for _, span in armed.spans()], [row["time_ns"] for row in armed.rows(armed.folder, "pc_reading")]
+    for first, last in spans:
+        assert any(first <= time <= last + 20 * MS for time in times)
+    assert armed.rows(armed.folder, "pc_sample")
+
+
+def test_no_pc_samples_of_contexts_that_exist(arm):
+    armed = arm(f"0 init 0 0 0 0; 300 begin {PC} 0 0 0; 400 end 0 0 0 0; 500 begin {PC} 0 0 0;")
+    assert [said[1] for said in armed.said] == [1, 1, 0, 1]
+    assert all("contexts that existed before are not sampled" in said[2] for said in armed.said[1::2])
+    assert not armed.rows(armed.folder, "pc_sample") and armed.engine[-1]["state"] == "degraded"
