@@ -1,8 +1,8 @@
 /* layer: gpufl */
 /*
- * bench_gpufl: what gpufl's logs cost: kernels with their launches in nested scopes, as a training run has them, in both forms.
- * CPU of the thread that takes the rows, and in all (compression has a thread of its own); a kernel with its
- * detail is two records.
+ * bench_gpufl: what gpufl's logs cost: kernels with their launches in nested scopes, as a training
+ * run has them, in both forms. CPU of the thread that takes the rows, and in all (compression has a
+ * thread of its own); a kernel with its detail is two records.
  *
  *	bench_gpufl [kernels in thousands]
  */

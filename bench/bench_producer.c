@@ -1,7 +1,8 @@
 /* layer: perfetto */
 /*
- * bench_producer: packets from one thread, over the producer, to a service that reads and counts them: a second thread of this
- * program, which does no more than to read. Each packet has 64 bytes; a full queue is waited for.
+ * bench_producer: packets from one thread, over the producer, to a service that reads and counts
+ * them: a second thread of this program, which does no more than to read. Each packet has 64 bytes;
+ * a full queue is waited for.
  *
  *	bench_producer [packets in thousands]
  */

@@ -1,7 +1,8 @@
 /* layer: capture */
 /*
- * bench_scope: what scopes and counters cost the thread that makes them, in nanoseconds: the median of BATCHES batches, each of which
- * fits into half a thread's ring. Between two batches the collector takes what there is.
+ * bench_scope: what scopes and counters cost the thread that makes them, in nanoseconds: the median
+ * of BATCHES batches, each of which fits into half a thread's ring. Between two batches the
+ * collector takes what there is.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* layer: stack */
 /*
- * bench_stack: what a call stack costs, against glibc's backtrace() and libunwind's unw_backtrace() in the same
- * run, and what building the table of a large module costs.
+ * bench_stack: what a call stack costs, against glibc's backtrace() and libunwind's unw_backtrace()
+ * in the same run, and what building the table of a large module costs.
  *
  *	bench_stack [LIBRARY…]
  */
@@ -157,7 +157,10 @@ static void measure(int which)
 	}
 }
 
-/* Distinct functions, with and without saved registers, so that neither cache nor branches have it too easy. */
+/*
+ * Distinct functions, with and without saved registers, so that neither cache nor branches have it
+ * too easy.
+ */
 #define LEVEL(name, next, room)                                                                    \
 	__attribute__((noinline)) static void name(int depth, int which)                           \
 	{                                                                                          \

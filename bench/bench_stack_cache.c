@@ -1,12 +1,13 @@
 /* layer: stack */
 /*
- * bench_stack_cache: what the stack of a launch costs in a Python program whose loop has many different stacks: nanoseconds
- * a launch, and how many stacks the thread's cache had. The stacks are those of nested modules as PyTorch's are, with 88
- * frames in all on CPython 3.12.
+ * bench_stack_cache: what the stack of a launch costs in a Python program whose loop has many
+ * different stacks: nanoseconds a launch, and how many stacks the thread's cache had. The stacks
+ * are those of nested modules as PyTorch's are, with 88 frames in all on CPython 3.12.
  *
  *	bench_stack_cache [libpython…]	default: the newest that the loader finds
  *
- * Between two launches the program reads TRAMPLED bytes, because a launch finds caches of the processor that other code used.
+ * Between two launches the program reads TRAMPLED bytes, because a launch finds caches of the
+ * processor that other code used.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -24,7 +25,9 @@
 #define INTERRUPTED_CYCLES                                                                         \
 	50000u /* of a launch in which the thread was interrupted: it does not count */
 
-/* What this program uses of Python's stable interface, so that it needs no headers of one version. */
+/*
+ * What this program uses of Python's stable interface, so that it needs no headers of one version.
+ */
 struct method {
 	const char *name;
 	void *(*function)(void *, void *);
@@ -164,7 +167,8 @@ static void *report(void *self, void *number)
 }
 
 /*
- * A model of layers of modules, four modules deep, as often as is needed for so many launches from different places.
+ * A model of layers of modules, four modules deep, as often as is needed for so many launches from
+ * different places.
  */
 static const char script[] =
 	"class Module:\n"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # What has to be seen on a GPU before a change of the recorder is believed, in the order of what harms most. Prints as it goes.
 # usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]: AGAINST is the build of before, - for none; steps: crash twice share share_more
-#	scopes system stalls counters pm tests programs cost
+#	scopes system stalls counters pm sass tests programs cost
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$(realpath "${1:?the folder of a build}")
 against=${2:--}
 shift $(($# < 2 ? $# : 2))
-steps=${*:-crash twice share share_more scopes system stalls counters pm tests programs cost}
+steps=${*:-crash twice share share_more scopes system stalls counters pm sass tests programs cost}
 folder=$(mktemp -d)
 if [ "$against" != - ]; then against=$(realpath "$against"); fi
 
@@ -222,6 +222,38 @@ pm() {
 	for way in trace pm-sampling trace pm-sampling; do
 		timeout 30 "$build/pitot" record -q -f --engine $way -o "$folder/launch-$way.pitot" -- "$folder/launch" 50000 2>&1 | sed "s/^/launch $way: /"
 	done
+}
+
+# What --engine sass-metrics counts in kernels of known work, whether it changes what they compute, and what it costs those that it leaves alone.
+sass() {
+	nvcc -O2 -lineinfo -arch=native -o "$folder/warps" bench/workloads/warps.cu || return
+	timeout 20 "$folder/warps" | grep -v '^expect' | sed 's/^/bare: /'
+	for way in trace "sass-metrics --kernels no_such"; do
+		timeout 20 "$build/pitot" record -q -f --engine $way -o "$folder/sass-none.pitot" -- "$folder/warps" 2>&1 | grep -v '^expect' | sed "s/^/$way: /"
+	done
+	for way in "--count 12" "--kernels divergent --skip 2 --count 2" "--count 1000" "--metrics smsp__sass_inst_executed,nonsense"; do
+		SECONDS=0
+		PITOT_LOG=$folder/sass.log timeout 60 "$build/pitot" record -q -f --engine sass-metrics $way -o "$folder/sass.pitot" -- \
+			"$folder/warps" >"$folder/out" 2>"$folder/err"
+		echo "$way: status $?, ${SECONDS} s, $(tail -1 "$folder/err") $(grep -v '^expect' "$folder/out" | tr '\n' ' ')"
+		if [ "$way" = "--count 12" ]; then sass_rows "$folder/sass.pitot" "$folder/out"; else sass_rows "$folder/sass.pitot"; fi
+	done
+	"$build/pitot" report "$folder/sass.pitot" | grep -E 'untimed|without times|replay|divergent|uncoalesced|measur'
+	grep sass-metrics "$folder/sass.log" | sort | uniq -c | sort -rn | head -4
+	python3 -c 'import torch' 2>/dev/null || return
+	SECONDS=0
+	timeout 120 "$build/pitot" record -q -f --engine sass-metrics --kernels gemm --skip 5 --count 5 -o "$folder/sass-torch.pitot" -- \
+		python3 bench/workloads/decode.py >"$folder/out" 2>"$folder/err"
+	echo "PyTorch: status $?, ${SECONDS} s, $(tr '\n' ' ' <"$folder/out") $(tail -1 "$folder/err")"
+	sass_rows "$folder/sass-torch.pitot"
+}
+
+# What a recording has of instructions.
+sass_rows() {
+	"$build/pitot" view --json --quiet "$1" capability | grep -E '"engine"|metrics"|"name": "kernel"' | grep -o '"reason.*' | cut -c1-300
+	"$build/pitot" view --json --quiet "$1" loss | grep -o '"reason.*' | cut -c1-200
+	"$build/pitot" view --json --quiet "$1" cost | grep -E '"replay"|"setup"' | grep -o '"kind.*' | cut -c1-160
+	python3 bench/sass_rows.py "$1" "$build/pitot" "${@:2}"
 }
 
 tests() { tests/gpu/run "$build" 2>&1 | tail -15; }

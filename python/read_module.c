@@ -374,9 +374,18 @@ PyMODINIT_FUNC PyInit__read(void);
 
 PyMODINIT_FUNC PyInit__read(void)
 {
-	PyObject *module = PyModule_Create(&definition),
-		 *type = module ? PyType_FromSpec(&spec) : NULL;
+	PyObject *module, *type;
 
+#ifndef Py_GIL_DISABLED /* the head of objects is another one: 3.13 loads a module that would crash */
+	if (strstr(Py_GetVersion(), "free-threading")) {
+		PyErr_SetString(PyExc_ImportError,
+				"this is Pitot's package for CPython with the GIL: install it with "
+				"this free-threaded one, which gets modules of its own");
+		return NULL;
+	}
+#endif
+	module = PyModule_Create(&definition);
+	type = module ? PyType_FromSpec(&spec) : NULL;
 	if (!type || PyModule_AddObject(module, "Recording", type) < 0)
 		return NULL;
 	error_class = add_error(module, "Error",

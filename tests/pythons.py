@@ -23,7 +23,7 @@ if not os.path.isfile(library) or ".so" not in library:
 jit = getattr(sys, "_jit", None)
 print(json.dumps({"version": sys.version_info[:2], "full": sys.version.split()[0], "path": sys.executable,
                   "library": library if os.path.isfile(library) and ".so" in library else None,
-                  "include": sysconfig.get_path("include"), "kind": sys.implementation.name, "debug": hasattr(sys, "gettotalrefcount"),
+                  "include": sysconfig.get_path("include"), "suffix": v.get("EXT_SUFFIX"), "kind": sys.implementation.name, "debug": hasattr(sys, "gettotalrefcount"),
                   "free_threaded": bool(v.get("Py_GIL_DISABLED")), "jit": bool(jit and jit.is_available())}))
 """
 

@@ -1,6 +1,6 @@
 /*
- * cpu_busy.c MILLIONS DEPTH: two threads that compute at the end of a stack of that many frames; a fixed amount of work.
- * Prints the CPU seconds that it took, and the seconds by the clock.
+ * cpu_busy.c MILLIONS DEPTH: two threads that compute at the end of a stack of that many frames; a
+ * fixed amount of work. Prints the CPU seconds that it took, and the seconds by the clock.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* cpu_work THREADS ROUNDS: a fixed amount of work: calls, arithmetic, memory. For what CPU samples cost. */
+/*
+ * cpu_work THREADS ROUNDS: a fixed amount of work: calls, arithmetic, memory. For what CPU samples
+ * cost.
+ */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

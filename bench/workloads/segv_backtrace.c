@@ -1,4 +1,7 @@
-/* Preloaded: says where a program was when a signal killed it, on standard error, and lets it die as it would have. */
+/*
+ * Preloaded: says where a program was when a signal killed it, on standard error, and lets it die
+ * as it would have.
+ */
 #include <execinfo.h>
 #include <signal.h>
 #include <stdio.h>

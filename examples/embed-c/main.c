@@ -1,6 +1,6 @@
 /*
- * A C program that records itself: two phases, each a recording of its own. CMakeLists.txt builds it with find_package or
- * FetchContent; with pkg-config:
+ * A C program that records itself: two phases, each a recording of its own. CMakeLists.txt builds
+ * it with find_package or FetchContent; with pkg-config:
  *
  *	cc main.c -o program $(pkg-config --cflags --libs pitot)
  */

@@ -1,19 +1,23 @@
 /*
- * read.h: the public C API of libpitotread.so, which reads recordings. Python's package `pitot` is made of it.
+ * read.h: the public C API of libpitotread.so, which reads recordings. Python's package `pitot` is
+ * made of it.
  *
  *	struct pitot_recording *r;
  *	struct pitot_read_error error;
  *	struct ArrowArrayStream stream;
  *	struct pitot_read_query query = { .size = sizeof(query), .table = "kernel" };
- *	if (pitot_read_open("train.pitot", &r, &error) < 0 || pitot_read_table(r, &query, &stream, &error) < 0)
+ *	if (pitot_read_open("train.pitot", &r, &error) < 0 ||
+ *	    pitot_read_table(r, &query, &stream, &error) < 0)
  *		puts(error.text);
  *
- * Tables are handed over in the Arrow C stream interface, which every Arrow library imports. What lies in the recording as
- * an array of numbers is not copied: it lives until the last array of it is released, also after pitot_read_close.
+ * Tables are handed over in the Arrow C stream interface, which every Arrow library imports. What
+ * lies in the recording as an array of numbers is not copied: it lives until the last array of it
+ * is released, also after pitot_read_close.
  *
- * Functions return 0, or a negative code and its text in *error, which may be NULL: a negative errno, or one of enum
- * pitot_read_code. They may be called from any thread; calls for one recording wait for each other while columns are
- * decoded. Nothing prints or exits. Option structs begin with their size, and only ever grow at the end.
+ * Functions return 0, or a negative code and its text in *error, which may be NULL: a negative
+ * errno, or one of enum pitot_read_code. They may be called from any thread; calls for one
+ * recording wait for each other while columns are decoded. Nothing prints or exits. Option structs
+ * begin with their size, and only ever grow at the end.
  */
 #ifndef PITOT_READ_H
 #define PITOT_READ_H
@@ -78,13 +82,15 @@ struct pitot_read_error {
 struct pitot_recording;
 
 /* Opens a recording: its directory, or one segment. Decodes nothing yet. */
-PITOT_READ_API int pitot_read_open(const char *path, struct pitot_recording **out, struct pitot_read_error *error);
+PITOT_READ_API int pitot_read_open(const char *path, struct pitot_recording **out,
+				   struct pitot_read_error *error);
 /* Arrays that came from it stay. NULL is allowed. */
 PITOT_READ_API void pitot_read_close(struct pitot_recording *r);
 
 /*
- * Opens a recording that may have grown once more: `*out` has of table `table`, which has times, only what was not on disk
- * when `before` was opened, and of all others everything. Both are to be closed.
+ * Opens a recording that may have grown once more: `*out` has of table `table`, which has times,
+ * only what was not on disk when `before` was opened, and of all others everything. Both are to be
+ * closed.
  */
 PITOT_READ_API int pitot_read_follow(const struct pitot_recording *before, const char *table,
 				     struct pitot_recording **out, struct pitot_read_error *error);
@@ -101,35 +107,43 @@ struct pitot_read_info {
 	uint64_t rows;
 };
 /* The index-th table of the schema, from 0. Returns 1, 0 after the last one, or a negative code. */
-PITOT_READ_API int pitot_read_info(struct pitot_recording *r, size_t index, struct pitot_read_info *out,
-				   struct pitot_read_error *error);
+PITOT_READ_API int pitot_read_info(struct pitot_recording *r, size_t index,
+				   struct pitot_read_info *out, struct pitot_read_error *error);
 
 /*
  * Rows and columns of a table. Columns are named as for `pitot view --columns`, and beside these:
  *
- *	config.row	number of the row that config refers to, in order of table kernel_config; null: it is lost
- *	scope		of calls, what they cause and what threads do: path of the innermost scope around it
- *	stack.frames	of rows with a column stack, and of GPU work by its launch: a list of names, the outermost frame first
+ *	config.row	number of the row that config refers to, in order of table kernel_config;
+ *			null: it is lost
+ *	scope		of calls, what they cause and what threads do: path of the innermost scope
+ *			around it
+ *	stack.frames	of rows with a column stack, and of GPU work by its launch: a list of names,
+ *			the outermost frame first
  *	full_name	of kernels: with all parameters, as it is written; `name` is short
  *	mangled_name	of kernels: as the compiler made it
  */
 struct pitot_read_query {
 	size_t size;
 	const char *table;
-	const char *const *columns;	/* ends with NULL; NULL: all of the table, and pid, duration_ns, *.row */
-	const char *const *conditions;	/* of `pitot view --where`; all must hold; ends with NULL; NULL: none */
-	uint64_t since_ns, until_ns;	/* from the start of the recording: since <= time < until; until 0: no end */
+	/* ends with NULL; NULL: all of the table, and pid, duration_ns, *.row */
+	const char *const *columns;
+	/* of `pitot view --where`; all must hold; ends with NULL; NULL: none */
+	const char *const *conditions;
+	/* from the start of the recording: since <= time < until; until 0: no end */
+	uint64_t since_ns, until_ns;
 };
 
 /*
- * The stream has one batch. Integers and times are numbers, enums and texts dictionaries. Fields have `unit` and `meaning`
- * as metadata. A value that is missing is null. Bytes of texts that are not UTF-8 are U+FFFD.
+ * The stream has one batch. Integers and times are numbers, enums and texts dictionaries. Fields
+ * have `unit` and `meaning` as metadata. A value that is missing is null. Bytes of texts that are
+ * not UTF-8 are U+FFFD.
  */
 PITOT_READ_API int pitot_read_table(struct pitot_recording *r, const struct pitot_read_query *query,
 				    struct ArrowArrayStream *out, struct pitot_read_error *error);
 /* Only its schema: nothing is decoded. */
-PITOT_READ_API int pitot_read_schema(struct pitot_recording *r, const struct pitot_read_query *query,
-				     struct ArrowSchema *out, struct pitot_read_error *error);
+PITOT_READ_API int pitot_read_schema(struct pitot_recording *r,
+				     const struct pitot_read_query *query, struct ArrowSchema *out,
+				     struct pitot_read_error *error);
 
 struct pitot_read_report {
 	size_t size;
@@ -140,21 +154,27 @@ struct pitot_read_report {
 	int scopes;			/* as `pitot report --scopes` */
 	int stalls;			/* as `pitot report --stalls` */
 };
-#define PITOT_READ_REPORT_INIT { sizeof(struct pitot_read_report), 0, 0, -1, -1, -1, NULL, NULL, NULL, 0, 0 }
+#define PITOT_READ_REPORT_INIT                                                                     \
+	{ sizeof(struct pitot_read_report), 0, 0, -1, -1, -1, NULL, NULL, NULL, 0, 0 }
 
 /* What `pitot report --json` prints. *json is to be freed with free(). Reads the recording anew. */
-PITOT_READ_API int pitot_read_report(const struct pitot_recording *r, const struct pitot_read_report *options,
-				     char **json, struct pitot_read_error *error);
+PITOT_READ_API int pitot_read_report(const struct pitot_recording *r,
+				     const struct pitot_read_report *options, char **json,
+				     struct pitot_read_error *error);
 
 struct pitot_read_export {
 	size_t size;
-	const char *format;		/* as `pitot export --format`; NULL: by the name of the file */
+	/* as `pitot export --format`; NULL: by the name of the file */
+	const char *format;
 	uint64_t since_ns, until_ns;	/* as in struct pitot_read_query */
 	const char *kernel;		/* glob; NULL: all */
 	int overwrite;			/* replace a file that exists */
 };
 
-/* What `pitot export -o path` writes. Returns the number of events in *events. Reads the recording anew. */
+/*
+ * What `pitot export -o path` writes. Returns the number of events in *events. Reads the recording
+ * anew.
+ */
 PITOT_READ_API int pitot_read_export(const struct pitot_recording *r, const char *path,
 				     const struct pitot_read_export *options, uint64_t *events,
 				     struct pitot_read_error *error);

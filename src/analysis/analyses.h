@@ -1,8 +1,8 @@
 /*
  * analyses.h: one line for each analysis of a report. `name` is the member of struct report that
- * points to its result, the result's type is struct `name`, and `analysis_name` in a file of its own
- * makes it. Two threads share those that read no others' results, the longest at the head; then run
- * those that do, in the order in which they need each other.
+ * points to its result, the result's type is struct `name`, and `analysis_name` in a file of its
+ * own makes it. Two threads share those that read no others' results, the longest at the head; then
+ * run those that do, in the order in which they need each other.
  */
 #ifndef PITOT_ANALYSIS_ANALYSES_H
 #define PITOT_ANALYSIS_ANALYSES_H
@@ -27,6 +27,7 @@
 	X(copies)                                                                                  \
 	X(memory_use)                                                                              \
 	X(stalls)                                                                                  \
+	X(instructions)                                                                            \
 	X(counters)                                                                                \
 	X(system_use)                                                                              \
 	X(commands)                                                                                \
@@ -47,7 +48,9 @@ struct column_need {
 
 struct analysis {
 	size_t size; /* of the result, which is zeroed before `run` */
-	/* Columns to load, beside those that all analyses share (report.c); table 0 ends the list. */
+	/*
+	 * Columns to load, beside those that all analyses share (report.c); table 0 ends the list.
+	 */
 	struct column_need needs[COLUMN_NEEDS_MAX];
 	/* Loads what depends on the recording; NULL: nothing. 0 or a negative code. */
 	int (*load)(struct trace *t, struct error *e);

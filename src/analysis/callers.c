@@ -65,8 +65,8 @@ static const struct stack_line *choose_line(const struct callers *c, const struc
 }
 
 /*
- * Of "torch::autograd::generated::MmBackward0::apply" the "MmBackward0", of so many bytes: a node of PyTorch's autograd.
- * NULL: it is none.
+ * Of "torch::autograd::generated::MmBackward0::apply" the "MmBackward0", of so many bytes: a node
+ * of PyTorch's autograd. NULL: it is none.
  */
 static const char *autograd_node(const char *function, size_t *length)
 {

@@ -3,9 +3,11 @@
  *
  * A stack is read from its innermost frame outwards, and the first that there is counts:
  *
- *	1. a Python line of the user: outside of site-packages, dist-packages and Python's own library
+ *	1. a Python line of the user: outside of site-packages, dist-packages and Python's own
+ *	   library
  *	2. a Python line
- *	3. a native function of the user: outside of CUDA, Pitot, Python, frameworks and the system's libraries
+ *	3. a native function of the user: outside of CUDA, Pitot, Python, frameworks and the
+ *	   system's libraries
  *	4. a node of PyTorch's autograd, such as MmBackward0: what its threads work on
  *	5. a native function of a library that has a name, and is not CUDA's
  *	6. a native function, else one of the operating system's kernel
@@ -29,7 +31,8 @@ struct caller {
 	uint8_t class; /* enum frame_class */
 	bool library; /* not the user's own */
 	uint8_t rank; /* enum caller_rank, of native ones */
-	bool plumbing; /* CUDA, the interpreter, wrappers of frameworks: names nothing that is anyone's work */
+	/* CUDA, the interpreter, wrappers of frameworks: names nothing that is anyone's work */
+	bool plumbing;
 };
 
 /* From the one that says most. */
@@ -38,8 +41,8 @@ enum caller_rank { CALLER_USER, CALLER_NODE, CALLER_NAMED, CALLER_OTHER, CALLER_
 /* What a stack comes to; items of callers.items or CALLER_NONE. */
 struct caller_place {
 	uint32_t caller;
-	uint32_t
-		callee; /* the function that the line called, on the way to the innermost frame: line 0 */
+	/* the function that the line called, on the way to the innermost frame: line 0 */
+	uint32_t callee;
 	bool in_kernel; /* the innermost frame is of the operating system's kernel */
 };
 
@@ -53,7 +56,8 @@ struct callers {
 	struct caller_node *nodes; /* by row of stack_node: filled when needed */
 	VEC(uint32_t) climb;
 	uint32_t *of_stack; /* by row of table stack, of those of calls: its caller plus 1, or 0 */
-	const uint32_t *call_stacks; /* by row of api_call: id of its stack; NULL: none is recorded */
+	/* by row of api_call: id of its stack; NULL: none is recorded */
+	const uint32_t *call_stacks;
 	const uint8_t *call_stacks_valid;
 	uint32_t *of_kernel; /* by row of kernel, after callers_captures; else NULL */
 	bool any; /* calls have stacks */
@@ -84,7 +88,10 @@ int callers_frame(struct callers *c, size_t process, uint32_t node, uint32_t *ca
  */
 void caller_text(const struct callers *c, uint32_t caller, uint32_t callee, struct strbuf *out);
 
-/* The row of table stack of a call of the process (a row of api_call or TRACE_NO_ROW), or TRACE_NO_ROW. */
+/*
+ * The row of table stack of a call of the process (a row of api_call or TRACE_NO_ROW), or
+ * TRACE_NO_ROW.
+ */
 static inline uint32_t callers_stack_of_call(const struct callers *c, size_t process, uint32_t call)
 {
 	bool known = call != TRACE_NO_ROW && c->call_stacks &&

@@ -15,7 +15,8 @@ struct calls {
 	const uint32_t *functions, *threads; /* functions: rows of api_function or TRACE_NO_ROW */
 	const uint8_t *function_kinds; /* of rows of api_function: enum api_kind */
 	uint64_t function_count;
-	bool has_all; /* --api all: there are calls of other kinds than those that are always watched */
+	/* --api all: there are calls of other kinds than those that are always watched */
+	bool has_all;
 	/* by enum gpu_work: row of api_call for each row of the table; NULL: empty table */
 	const uint32_t *launches[GPU_WORK_KINDS];
 };
@@ -23,8 +24,8 @@ struct calls {
 #define CALLS_COLUMNS COLUMN_BITS(api_call, start_ns, end_ns, function, thread)
 
 /*
- * Joins the work with its calls: before other columns are loaded, because that takes 12 bytes a call and 8 a row that it
- * gives back. 0 or a negative code.
+ * Joins the work with its calls: before other columns are loaded, because that takes 12 bytes a
+ * call and 8 a row that it gives back. 0 or a negative code.
  */
 int calls_join(struct trace *t, struct error *e) MUST_USE;
 
@@ -42,7 +43,10 @@ static inline uint32_t calls_launch(const struct calls *c, enum gpu_work work, u
 	return c->launches[work] ? c->launches[work][row] : TRACE_NO_ROW;
 }
 
-/* Whether the selection wants a row of GPU work, and it has times. With a choice of kernels no copies are wanted. */
+/*
+ * Whether the selection wants a row of GPU work, and it has times. With a choice of kernels no
+ * copies are wanted.
+ */
 static inline bool calls_want(const struct calls *c, const struct selection *s,
 			      const struct event_columns *e, enum gpu_work work, uint64_t row)
 {
@@ -82,9 +86,9 @@ enum call_role {
 
 /*
  * A runtime function calls driver functions; where both have the role, only the outermost counts.
- * Visits the outermost calls in order of process and start: with a selection, those of its processes
- * that begin in its window; NULL: all of the trace. `visit` returns 0, or a negative code that ends
- * the walk and is returned. 0, -ENOMEM, or that code.
+ * Visits the outermost calls in order of process and start: with a selection, those of its
+ * processes that begin in its window; NULL: all of the trace. `visit` returns 0, or a negative code
+ * that ends the walk and is returned. 0, -ENOMEM, or that code.
  */
 int calls_visit(const struct trace *t, const struct selection *s, const struct calls *c,
 		enum call_role role, int (*visit)(void *user, uint32_t process, uint32_t row),

@@ -40,8 +40,8 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e) MUST
 /* Result of analysis_no_gpu. */
 struct no_gpu {
 	bool not_wanted; /* nothing but CPUs was to be recorded */
-	struct strbuf
-		why; /* there is nothing that ran on a GPU; empty: there is something, or not_wanted */
+	/* there is nothing that ran on a GPU; empty: there is something, or not_wanted */
+	struct strbuf why;
 };
 
 #endif

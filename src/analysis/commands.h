@@ -20,8 +20,8 @@ struct cpu_load {
 	uint64_t elapsed_ns; /* of the window; of a command the sum over its processes */
 	uint64_t total_ns; /* on the CPU, by samples */
 	uint64_t kernel_ns; /* of it, in the operating system's kernel */
-	uint64_t
-		busiest_ns; /* of it, in the busiest thread; of a command the sum over its processes */
+	/* of it, in the busiest thread; of a command the sum over its processes */
+	uint64_t busiest_ns;
 	enum cpu_verdict verdict;
 };
 
@@ -40,7 +40,10 @@ struct commands {
 /* "single_threaded" and so on: stable, for JSON. */
 const char *cpu_verdict_name(unsigned verdict);
 
-/* Appends "cc1" of "/usr/lib/gcc/cc1 -quiet x.c", and "python3 train.py" of "python3 -u /x/train.py --lr 1". */
+/*
+ * Appends "cc1" of "/usr/lib/gcc/cc1 -quiet x.c", and "python3 train.py" of
+ * "python3 -u /x/train.py --lr 1".
+ */
 void command_name(const char *command, struct strbuf *out);
 
 #endif

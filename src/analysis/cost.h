@@ -24,8 +24,8 @@ struct loss_sum {
 struct cost {
 	struct cost_sum kinds[COST_KINDS];
 	/*
-	 * Where the program's clock is not the machine's (a tape is played): only kinds that were measured in CPU time
-	 * are known, and target_ns is not. Capability `cost`.
+	 * Where the program's clock is not the machine's (a tape is played): only kinds that were
+	 * measured in CPU time are known, and target_ns is not. Capability `cost`.
 	 */
 	bool clock_replaced;
 	/* On the program's own threads: callbacks, set-up, exit, buffer requests. */

@@ -1,9 +1,10 @@
 /*
  * counters.h: hardware counters of launches that were measured, by kernel and metric.
  *
- * What is a rate or a share (per second, per cycle, percent of a peak, ratio) has a mean that is weighted by how long the launches
- * took; amounts (bytes, instructions, cycles) are of a launch, so each launch counts alike. A launch took gpu__time_duration.sum where
- * that was measured, else as long as its record says: kernels that are replayed often have records without times.
+ * What is a rate or a share (per second, per cycle, percent of a peak, ratio) has a mean that is
+ * weighted by how long the launches took; amounts (bytes, instructions, cycles) are of a launch, so
+ * each launch counts alike. A launch took gpu__time_duration.sum where that was measured, else as
+ * long as its record says: kernels that are replayed often have records without times.
  */
 #ifndef PITOT_ANALYSIS_COUNTERS_H
 #define PITOT_ANALYSIS_COUNTERS_H
@@ -59,7 +60,8 @@ struct counter_of_kernel {
 };
 
 struct counters {
-	struct counter_of_kernel *items; /* kernel by kernel, the one with most measured time first */
+	/* kernel by kernel, the one with most measured time first */
+	struct counter_of_kernel *items;
 	size_t count;
 	struct counted_kernel *kernels; /* in that order */
 	size_t kernel_count;

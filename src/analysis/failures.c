@@ -134,7 +134,10 @@ static uint32_t name_of(const struct trace *t, uint32_t config)
 	return kernel_config_columns(t)->name[config];
 }
 
-/* The kernel whose launch call began last before the context failed, which is most likely its reason. */
+/*
+ * The kernel whose launch call began last before the context failed, which is most likely its
+ * reason.
+ */
 static void find_last_kernel(const struct collecting *x, struct failures *out)
 {
 	const struct report *r = x->report;

@@ -1,7 +1,7 @@
 /*
- * failures.h: calls of CUDA that returned an error, by function, error and calling line, and whether
- * an error ended the GPU context: then every later call returns it, whoever caused it. Nested calls
- * count once; "not ready" is an answer, and no failure.
+ * failures.h: calls of CUDA that returned an error, by function, error and calling line, and
+ * whether an error ended the GPU context: then every later call returns it, whoever caused it.
+ * Nested calls count once; "not ready" is an answer, and no failure.
  */
 #ifndef PITOT_ANALYSIS_FAILURES_H
 #define PITOT_ANALYSIS_FAILURES_H
@@ -22,8 +22,8 @@ struct failures {
 	size_t count;
 	uint64_t calls;
 	size_t fatal; /* the item that first told that the context failed; count: it did not */
-	uint32_t
-		last_config; /* kernel launched last before that: row of kernel_config, or TRACE_NO_ROW */
+	/* kernel launched last before that: row of kernel_config, or TRACE_NO_ROW */
+	uint32_t last_config;
 	uint64_t last_launches; /* launches of a kernel of that name until then */
 };
 

@@ -17,7 +17,8 @@ struct filter {
 	uint64_t since_ns, until_ns; /* CLOCK_MONOTONIC: since <= time < until */
 	int64_t pid, device, stream; /* device: CUDA ordinal; -1: all */
 	const char *kernel; /* kernels by name, see text_matches; NULL: all */
-	const char *scope; /* launched inside of such a scope, at any depth, see scope_paths_match; NULL: all */
+	/* launched inside of such a scope, at any depth, see scope_paths_match; NULL: all */
+	const char *scope;
 };
 
 #define FILTER_ALL                                                                                 \

@@ -10,7 +10,10 @@
 #include "analysis/groups.h"
 #include "analysis/stacks_names.h"
 
-/* The time of all stacks through a node, and the tree the other way round; TRACE_NO_ROW ends a list. */
+/*
+ * The time of all stacks through a node, and the tree the other way round; TRACE_NO_ROW ends a
+ * list.
+ */
 struct function_node {
 	uint64_t ns;
 	uint32_t child, sibling;
@@ -79,7 +82,9 @@ static int function_of_node(struct function_times *x, size_t process, uint32_t n
 	return find_function(x, caller, function);
 }
 
-/* Adds times up outwards, and links callers with what they called. *root: the first outermost node. */
+/*
+ * Adds times up outwards, and links callers with what they called. *root: the first outermost node.
+ */
 static int link_nodes(struct function_times *x, size_t process, uint32_t *root)
 {
 	struct stacks *s = &x->callers->stacks;

@@ -9,8 +9,8 @@
 #include "analysis/callers.h"
 
 struct function_time {
-	uint32_t
-		function; /* text of callers->stacks; of Python with its file, and the line if asked for */
+	/* text of callers->stacks; of Python with its file, and the line if asked for */
+	uint32_t function;
 	uint32_t caller; /* one of the callers that are called so */
 	uint64_t self_ns, total_ns;
 };
@@ -30,8 +30,8 @@ struct function_times {
 int function_times_init(struct function_times *f, struct callers *callers, bool lines) MUST_USE;
 /*
  * Adds a time to stack `id` of a process; nothing where that is not known. by_library: it is the
- * self of the innermost frame that is not CUDA's or the interpreter's. Returns whether there is such
- * a stack, or -ENOMEM.
+ * self of the innermost frame that is not CUDA's or the interpreter's. Returns whether there is
+ * such a stack, or -ENOMEM.
  */
 int function_times_add(struct function_times *f, size_t process, uint32_t id, uint64_t ns,
 		       bool by_library) MUST_USE;

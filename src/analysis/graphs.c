@@ -1,7 +1,7 @@
 /*
  * graphs.c: the nodes of one launch share its call, and its correlation id. Nodes are gathered by
- * (launch, graph) into replays, and replays by graph. In a table the nodes of a replay mostly follow
- * each other, so the last replay is tried first.
+ * (launch, graph) into replays, and replays by graph. In a table the nodes of a replay mostly
+ * follow each other, so the last replay is tried first.
  *
  * The launch is the row of its call. Only where a call is missing, or calls were not loaded, it is
  * the correlation id, whose column takes 8 bytes of each kernel, in graphs or not.

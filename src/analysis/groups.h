@@ -28,7 +28,10 @@
 		.index = MAP_INIT                                                                  \
 	}
 
-/* The item of a key; a new one begins with the members that follow. NULL: no memory. Valid until the next new item. */
+/*
+ * The item of a key; a new one begins with the members that follow. NULL: no memory. Valid until
+ * the next new item.
+ */
 #define groups_at(groups, key, ...)                                                                \
 	((typeof((groups)->items.data))group_at(&(groups)->index, (void **)&(groups)->items.data,  \
 						&(groups)->items.count, &(groups)->items.capacity, \
@@ -39,7 +42,10 @@
 void *group_at(struct map *index, void **items, size_t *count, size_t *capacity, size_t size,
 	       uint64_t key, const void *initial) MUST_USE;
 
-/* Sorts, and hands the array over to *array and *length, to be freed; the groups need no release then. */
+/*
+ * Sorts, and hands the array over to *array and *length, to be freed; the groups need no release
+ * then.
+ */
 #define groups_take(groups, compare, array, length)                                                \
 	do {                                                                                       \
 		vec_sort(&(groups)->items, compare);                                               \

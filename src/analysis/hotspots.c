@@ -153,7 +153,9 @@ static void add_share(struct caller_share *s, bool timed, uint64_t ns)
 	s->total_ns += timed ? ns : 0;
 }
 
-/* What a call launched of a group: often with the same stack as the time before. NULL: no memory. */
+/*
+ * What a call launched of a group: often with the same stack as the time before. NULL: no memory.
+ */
 static struct launched *find_launched(struct grouping *g, uint32_t process, uint32_t call,
 				      uint32_t group)
 {
@@ -259,7 +261,10 @@ static void keep_caller(struct hotspot *h, const struct caller_share *share)
 	h->callers[i] = *share;
 }
 
-/* The hotspots with most time (`top` of them, and the ones with as much as the last) get their callers. */
+/*
+ * The hotspots with most time (`top` of them, and the ones with as much as the last) get their
+ * callers.
+ */
 static int add_callers(struct hotspots *out, size_t top)
 {
 	GROUPS(struct group_caller) callers = GROUPS_INIT; /* hotspot << 32 | caller */

@@ -46,11 +46,17 @@ struct hotspot {
 	/* The lines that launched most of it, by time; of the first groups only, when asked for. */
 	struct caller_share callers[HOTSPOT_CALLERS_MAX];
 	uint32_t caller_count; /* of them all */
-	/* While they are counted: in the order of their first kernels; and what launched the last one. */
+	/*
+	 * While they are counted: in the order of their first kernels; and what launched the last
+	 * one.
+	 */
 	uint32_t number, launched;
 };
 
-/* Kernels of a hotspot that were launched with one stack; or the ones that one line captured, which have no stack here. */
+/*
+ * Kernels of a hotspot that were launched with one stack; or the ones that one line captured, which
+ * have no stack here.
+ */
 struct launched {
 	uint32_t hotspot; /* item */
 	uint32_t row; /* of table stack, or TRACE_NO_ROW */

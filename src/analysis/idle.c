@@ -20,8 +20,8 @@ struct idle_sweep {
 	const struct calls *calls;
 	const struct callers *callers;
 	/*
-	 * For each call how many rows before it the one before is: of the same thread, and inside no
-	 * other. 0 at the first, FAR where it is in the map. Where that has not ended yet, it is
+	 * For each call how many rows before it the one before is: of the same thread, and inside
+	 * no other. 0 at the first, FAR where it is in the map. Where that has not ended yet, it is
 	 * around this one (--api all records calls inside calls).
 	 */
 	uint8_t *back;

@@ -5,8 +5,9 @@
  *
  * Samples are an estimate: a line gets the weight of those that were taken in gaps. Times off the
  * CPU are exact. Where there are fewer than IDLE_SAMPLES_MIN samples, or hardly any of them in the
- * user's own code while launches are, gaps are booked whole on the line that launched the work which
- * ended them. The verdict's pauses are left out. There is nothing when the verdict is GPU-bound.
+ * user's own code while launches are, gaps are booked whole on the line that launched the work
+ * which ended them. The verdict's pauses are left out. There is nothing when the verdict is
+ * GPU-bound.
  */
 #ifndef PITOT_ANALYSIS_IDLE_LINES_H
 #define PITOT_ANALYSIS_IDLE_LINES_H

@@ -1,5 +1,6 @@
 /*
- * inner_callers.c: each stack that launched kernels of a hotspot is walked outwards once, and its time is added to the functions on it.
+ * inner_callers.c: each stack that launched kernels of a hotspot is walked outwards once, and its
+ * time is added to the functions on it.
  */
 #include "analysis/inner_callers.h"
 

@@ -204,7 +204,10 @@ static int take_event(struct pairing *p, const struct nvtx_columns *c, uint64_t 
 	}
 }
 
-/* The calls of a process from *call to `end` that begin before a time get the innermost range of their thread. */
+/*
+ * The calls of a process from *call to `end` that begin before a time get the innermost range of
+ * their thread.
+ */
 static void find_calls(const struct pairing *p, const struct api_call_columns *calls,
 		       uint64_t *call, uint64_t end, uint64_t time_ns, uint32_t *of_call)
 {

@@ -1,11 +1,12 @@
 /*
  * nvtx_ranges.h: the program's ranges: push/pop pairs of each thread and domain, start/end pairs by
- * range id, and for each call of CUDA the innermost pushed range that its thread was in. A range that
- * is never closed ends with the recording and says so; one whose pop is lost ends where its thread's
- * next push or pop of the domain shows by its level that it has.
+ * range id, and for each call of CUDA the innermost pushed range that its thread was in. A range
+ * that is never closed ends with the recording and says so; one whose pop is lost ends where its
+ * thread's next push or pop of the domain shows by its level that it has.
  *
- * A pushed range that counts as a scope has a path (scope_paths.h): the names of the scopes around it and
- * its own. A range that carries a scope on, by a token, is inside of that scope and has its path.
+ * A pushed range that counts as a scope has a path (scope_paths.h): the names of the scopes around
+ * it and its own. A range that carries a scope on, by a token, is inside of that scope and has its
+ * path.
  */
 #ifndef PITOT_ANALYSIS_NVTX_RANGES_H
 #define PITOT_ANALYSIS_NVTX_RANGES_H
@@ -29,15 +30,18 @@ struct nvtx_range {
 	/* Pushed range of the thread that was open when this one was pushed, or NVTX_NO_RANGE. */
 	uint32_t parent;
 	/*
-	 * The same, or the range that it carries on, or the one of the thread that an autograd thread works for. Always an
-	 * earlier range.
+	 * The same, or the range that it carries on, or the one of the thread that an autograd
+	 * thread works for. Always an earlier range.
 	 */
 	uint32_t outer;
 	uint32_t path; /* its own, or that of the scope around it; SCOPE_NONE */
 	bool pushed; /* push/pop; else start/end, which may cross threads and has no parent */
 	bool open; /* never closed: end_ns is the end of the recording */
 	bool pitot; /* of Pitot's domain */
-	bool carried; /* carries on a scope; one that the recording does not have where `outer` is NVTX_NO_RANGE */
+	/*
+	 * carries on a scope; one that the recording does not have where `outer` is NVTX_NO_RANGE
+	 */
+	bool carried;
 	bool is_scope; /* begins a scope: the path ends with its name, and it is no carried one */
 };
 
@@ -50,7 +54,8 @@ struct scope_path {
 struct nvtx_ranges {
 	struct nvtx_range *items; /* by process, then start; parents before their children */
 	size_t count;
-	struct scope_path *paths; /* in the order of their first range; equal ones of all processes are one */
+	/* in the order of their first range; equal ones of all processes are one */
+	struct scope_path *paths;
 	size_t path_count;
 	uint64_t unmatched; /* pops and ends without a beginning */
 	/* Range of each row of api_call or NVTX_NO_RANGE; NULL when not asked for. */
@@ -58,12 +63,13 @@ struct nvtx_ranges {
 };
 
 /*
- * From tables nvtx, nvtx_domain and thread, and start_ns and thread of api_call if with_calls, which are loaded. 0 or
- * -ENOMEM; released in any case.
+ * From tables nvtx, nvtx_domain and thread, and start_ns and thread of api_call if with_calls,
+ * which are loaded. 0 or -ENOMEM; released in any case.
  *
- * With calls, ranges and calls of PyTorch's autograd threads belong into ranges of the thread that called backward(), which
- * waits for them: what is in no range of such a thread is in the innermost range of the only other thread of its process
- * that has one, if there is only one; threads that carry a scope on do not count.
+ * With calls, ranges and calls of PyTorch's autograd threads belong into ranges of the thread that
+ * called backward(), which waits for them: what is in no range of such a thread is in the innermost
+ * range of the only other thread of its process that has one, if there is only one; threads that
+ * carry a scope on do not count.
  */
 int nvtx_ranges_pair(struct nvtx_ranges *n, const struct trace *t, enum scope_choice scopes,
 		     bool with_calls) MUST_USE;

@@ -14,7 +14,8 @@ struct range_group {
 	uint64_t count; /* ranges that began in the window */
 	uint64_t open; /* of them, those that never ended: in no time below */
 	struct duration_stats time; /* from push to pop, or from start to end */
-	bool launches; /* some were pushed: of the others, which cross threads, the work is not known */
+	/* some were pushed: of the others, which cross threads, the work is not known */
+	bool launches;
 	uint64_t work, gpu_ns; /* pieces of work that were launched inside, and their sum */
 };
 

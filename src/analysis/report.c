@@ -46,7 +46,10 @@ static void add_needs(uint64_t *columns, const struct analysis *a)
 	}
 }
 
-/* All at once: each pass over a table's blocks parses them, and decodes what others are differences to. */
+/*
+ * All at once: each pass over a table's blocks parses them, and decodes what others are differences
+ * to.
+ */
 static int load_needs(struct trace *t, struct error *e)
 {
 	uint64_t columns[TABLE_END] = {

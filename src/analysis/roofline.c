@@ -14,8 +14,8 @@ static const char *const clocks[] = {
 };
 
 /*
- * A roof's work is the sum of .sum of these metrics, each times the operations of one; its peak is that of the first. An instruction of
- * FP16 is of pairs, also where code uses one of the two.
+ * A roof's work is the sum of .sum of these metrics, each times the operations of one; its peak is
+ * that of the first. An instruction of FP16 is of pairs, also where code uses one of the two.
  */
 struct part {
 	const char *base;
@@ -126,7 +126,8 @@ static void compute(struct roofline_point *p)
 }
 
 /*
- * Types that the kernel did not use are left out. Where it used none of all, it has points as ROOF_NONE; of tensor cores alone that says little.
+ * Types that the kernel did not use are left out. Where it used none of all, it has points as
+ * ROOF_NONE; of tensor cores alone that says little.
  */
 static int add_kernel(struct roofline *out, size_t *capacity, const struct counted_kernel *k,
 		      const struct measured *m)

@@ -1,8 +1,10 @@
 /*
- * roofline.h: how fast kernels computed, against what their GPU could do: arithmetic intensity at each level of memory, and the roofs.
+ * roofline.h: how fast kernels computed, against what their GPU could do: arithmetic intensity at
+ * each level of memory, and the roofs.
  *
- * A roof is a metric's .peak_sustained (of a cycle) times the measured cycles per second; nothing is known of a chip but what was
- * measured. Attainable is min(peak, intensity * bandwidth), so that the share of it is the greater one of the shares of both roofs.
+ * A roof is a metric's .peak_sustained (of a cycle) times the measured cycles per second; nothing
+ * is known of a chip but what was measured. Attainable is min(peak, intensity * bandwidth), so that
+ * the share of it is the greater one of the shares of both roofs.
  */
 #ifndef PITOT_ANALYSIS_ROOFLINE_H
 #define PITOT_ANALYSIS_ROOFLINE_H
@@ -31,7 +33,8 @@ enum roof {
 	ROOFS(R)
 #undef R
 		ROOFS_END,
-	ROOF_NONE = ROOFS_END, /* the type where none that was measured was used; an unknown limit */
+	/* the type where none that was measured was used; an unknown limit */
+	ROOF_NONE = ROOFS_END,
 	ROOF_TYPES = ROOF_FP64, /* the first; levels are before it */
 };
 
@@ -56,7 +59,10 @@ struct roofline {
 struct counters;
 struct trace;
 
-/* Of counters that are complete but for this; a metric counts that all measured launches of a kernel have. 0 or -ENOMEM. */
+/*
+ * Of counters that are complete but for this; a metric counts that all measured launches of a
+ * kernel have. 0 or -ENOMEM.
+ */
 int roofline_make(const struct trace *t, const struct counters *c, struct roofline *out);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * scope_times.c: first what each path has by itself; then, from the last path to the first, what is inside a scope goes to
- * the one around it. Only busy time is no sum: work comes in the order of its start, and what it adds to a scope is what no
- * earlier work inside that scope covers. What is covered in a scope is so in all around it.
+ * scope_times.c: first what each path has by itself; then, from the last path to the first, what is
+ * inside a scope goes to the one around it. Only busy time is no sum: work comes in the order of
+ * its start, and what it adds to a scope is what no earlier work inside that scope covers. What is
+ * covered in a scope is so in all around it.
  */
 #include "analysis/scope_times.h"
 
@@ -183,8 +184,9 @@ static void sum_outwards(struct tally *x)
 ORDER(compare, struct scope_time, DOWN(weight_ns) ?: UP(path))
 
 /*
- * Puts each scope before those inside of it, the largest first, and leaves out those with nothing. Lists of paths by what
- * is around them: `first` by path + 1, 0 for those in none; values are positions in the sorted items, plus 1.
+ * Puts each scope before those inside of it, the largest first, and leaves out those with nothing.
+ * Lists of paths by what is around them: `first` by path + 1, 0 for those in none; values are
+ * positions in the sorted items, plus 1.
  */
 static int order(struct tally *x)
 {

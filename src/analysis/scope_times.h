@@ -1,7 +1,8 @@
 /*
- * scope_times.h: the tree of scopes, by path: how often and how long, and what was done inside. Each piece of GPU work, call
- * and sample has one path, that of the innermost scope around it: the `self` of all paths and what was launched outside sum
- * to the GPU time. Everything but `self` is with what is inside, at any depth.
+ * scope_times.h: the tree of scopes, by path: how often and how long, and what was done inside.
+ * Each piece of GPU work, call and sample has one path, that of the innermost scope around it: the
+ * `self` of all paths and what was launched outside sum to the GPU time. Everything but `self` is
+ * with what is inside, at any depth.
  */
 #ifndef PITOT_ANALYSIS_SCOPE_TIMES_H
 #define PITOT_ANALYSIS_SCOPE_TIMES_H

@@ -38,6 +38,7 @@ static int add_codes(struct source_view *v)
 			return -ENOMEM;
 		code = &v->codes.data[number - 1];
 		code->samples += p->samples;
+		sass_counts_add(&code->sass, &p->sass);
 		if (vec_push(&code->items, item) < 0)
 			return -ENOMEM;
 	}
@@ -76,7 +77,10 @@ static int disassemble(struct source_view *v, const struct kept_cubin *kept,
 
 ORDER(by_offset, struct source_instruction, UP(offset))
 
-/* Adds instructions without samples, and texts to those that have. An offset that cannot be is left out. */
+/*
+ * Adds instructions without samples, and texts to those that have. An offset that cannot be is left
+ * out.
+ */
 static int add_texts(struct source_code *code, const struct sass *s)
 {
 	uint64_t end = cubin_code_size(code->of->cubin, &code->of->section);
@@ -186,6 +190,7 @@ static int add_lines(struct source_view *v)
 		if (file < 0 || vec_push(&v->files.data[file].heat, p) < 0)
 			return -ENOMEM;
 		v->files.data[file].samples += p->samples;
+		sass_counts_add(&v->files.data[file].sass, &p->sass);
 	}
 	for (size_t i = 0; i < v->codes.count; i++) {
 		struct source_code *code = &v->codes.data[i];
@@ -200,7 +205,10 @@ static int add_lines(struct source_view *v)
 	return 0;
 }
 
-/* Opens a file at its path, or, in a folder, with as many parts of its path as there are. -1: there is none. */
+/*
+ * Opens a file at its path, or, in a folder, with as many parts of its path as there are. -1: there
+ * is none.
+ */
 static int open_source(const char *path, const char *root)
 {
 	_cleanup_strbuf_ struct strbuf in = STRBUF_INIT;
@@ -222,7 +230,10 @@ static int open_source(const char *path, const char *root)
 	return -1;
 }
 
-/* Whether it is another file than the one that was compiled: by size; and by time, where it was not moved. */
+/*
+ * Whether it is another file than the one that was compiled: by size; and by time, where it was not
+ * moved.
+ */
 static bool is_changed(struct source_view *v, const struct source_file *f, const struct stat *now,
 		       bool moved)
 {
@@ -286,7 +297,7 @@ static int read_source(struct source_view *v, struct source_file *f, const char 
 	return r == -ENOMEM ? r : 0;
 }
 
-ORDER(by_samples, struct source_code, DOWN(samples) ?: strcmp(a->of->name, b->of->name) ?: UP(of->code))
+ORDER(by_samples, struct source_code, DOWN(samples) ?: DOWN(sass.of[SASS_EXECUTED]) ?: strcmp(a->of->name, b->of->name) ?: UP(of->code))
 
 static int fill(struct source_view *v, const struct source_options *o)
 {
@@ -305,7 +316,8 @@ static int fill(struct source_view *v, const struct source_options *o)
 int source_view_init(struct source_view *v, struct trace *t, const struct filter *filter,
 		     const struct source_options *options, struct error *e)
 {
-	static const enum table_id tables[] = { TABLE_cubin, TABLE_pc_reading, TABLE_pc_sample };
+	static const enum table_id tables[] = { TABLE_cubin, TABLE_pc_reading, TABLE_pc_sample,
+						TABLE_metric, TABLE_sass_value };
 	struct selection selection;
 	int r = 0;
 
@@ -318,7 +330,7 @@ int source_view_init(struct source_view *v, struct trace *t, const struct filter
 		return r;
 	interner_init(&v->paths);
 	interner_init(&v->reasons);
-	r = stalls_init(&v->stalls, &selection, false);
+	r = stalls_init(&v->stalls, &selection, STALLS_SASS);
 	if (r == 0)
 		r = fill(v, options);
 	selection_release(&selection);
@@ -352,4 +364,10 @@ const struct stall_place *source_heat(const struct source_file *f, uint32_t line
 	size_t at = sorted_prefix(f->heat.count, i, f->heat.data[i]->line < line);
 
 	return at < f->heat.count && f->heat.data[at]->line == line ? f->heat.data[at] : NULL;
+}
+
+uint64_t source_weight(const struct source_view *v, uint64_t samples,
+		       const struct sass_counts *sass)
+{
+	return v->stalls.samples ? samples : sass->of[SASS_EXECUTED];
 }

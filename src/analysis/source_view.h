@@ -1,6 +1,7 @@
 /*
- * source_view.h: samples of kernels beside the text of their source and of their instructions, both as far as they can be had:
- * source as it was when it was compiled, instructions by nvdisasm. What is missing says why.
+ * source_view.h: samples of kernels, and what their instructions did, beside the text of their
+ * source and of their instructions, both as far as they can be had: source as it was when it was
+ * compiled, instructions by nvdisasm. What is missing says why.
  *
  *	samples of the stalls = sum of the codes
  *	                      = sum of the files' samples + unlined + codeless
@@ -30,6 +31,7 @@ struct source_instruction {
 struct source_code {
 	const struct sampled_function *of;
 	uint64_t samples;
+	struct sass_counts sass;
 	VEC(struct source_instruction) items; /* by offset */
 	const char *missing; /* why their texts are unknown; NULL: they are not */
 };
@@ -37,6 +39,7 @@ struct source_code {
 struct source_file {
 	const char *path;
 	uint64_t samples;
+	struct sass_counts sass;
 	VEC(const struct stall_place *) heat; /* its lines with samples, by line */
 	struct strbuf text;
 	VEC(const char *) lines; /* of the text, without their ends */
@@ -57,7 +60,10 @@ struct source_view {
 int source_view_init(struct source_view *v, struct trace *t, const struct filter *filter,
 		     const struct source_options *options, struct error *e) MUST_USE;
 void source_view_release(struct source_view *v);
-/* The samples of a line, or NULL. */
+/* What is known of a line, or NULL. */
 const struct stall_place *source_heat(const struct source_file *f, uint32_t line);
+/* What places are compared by: their samples; where there are none, executed instructions. */
+uint64_t source_weight(const struct source_view *v, uint64_t samples,
+		       const struct sass_counts *sass);
 
 #endif

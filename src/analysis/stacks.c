@@ -481,8 +481,8 @@ int64_t stacks_expand(struct stacks *s, size_t process, uint32_t node)
 }
 
 /*
- * Row of an id of a process. Each segment has the rows that it needs, so an id can have several, all
- * alike. The first one counts: a node's first row comes after that of its caller.
+ * Row of an id of a process. Each segment has the rows that it needs, so an id can have several,
+ * all alike. The first one counts: a node's first row comes after that of its caller.
  */
 static int find_row(const struct trace *t, enum table_id table, int column, struct id_table *ids,
 		    size_t process, uint32_t id, uint32_t *row)
@@ -516,8 +516,8 @@ int stacks_find_row(struct stacks *s, size_t process, uint32_t id, uint32_t *row
 
 /*
  * Callers of all nodes of a process. Nodes are written before their children: anything else is
- * damage, and could be a circle. A stack that is deeper than any recorder writes is cut, and says so:
- * a few bytes must not ask for more work than a reader has time for.
+ * damage, and could be a circle. A stack that is deeper than any recorder writes is cut, and says
+ * so: a few bytes must not ask for more work than a reader has time for.
  */
 static int find_parents(struct stacks *s, size_t process)
 {

@@ -2,9 +2,9 @@
  * stacks.h: the call stacks of a recording as frames that people can read.
  *
  * A frame is what a stack is made of when it is shown: equal frames have equal ids, in all
- * processes. Python frames are called `function (file.py:line)` or `function (file.py)`, native ones by their function
- * without its parameters, and code whose function is not known `library+0x…`. What was inlined is a
- * frame of its own.
+ * processes. Python frames are called `function (file.py:line)` or `function (file.py)`, native
+ * ones by their function without its parameters, and code whose function is not known
+ * `library+0x…`. What was inlined is a frame of its own.
  *
  * Everything here is resolved when it is first asked for, once a distinct address or Python line.
  */
@@ -36,7 +36,8 @@ enum frame_class {
 
 enum stack_detail {
 	STACK_FUNCTIONS, /* frames are functions */
-	STACK_ADDRESSES, /* a native frame is an address with all that is inlined there (stack_line) */
+	/* a native frame is an address with all that is inlined there (stack_line) */
+	STACK_ADDRESSES,
 	STACK_XPU_PERF, /* as xpu-perf names frames: function+0xOFFSET, names of kernels mangled */
 };
 
@@ -81,7 +82,10 @@ struct stacks {
 	const struct trace *trace;
 	enum stack_detail detail;
 	bool full_names;
-	bool no_lines; /* Python frames are functions, not lines of them; may be set before the first is asked for */
+	/*
+	 * Python frames are functions, not lines of them; may be set before the first is asked for
+	 */
+	bool no_lines;
 	struct interner texts;
 	struct interner keys; /* of frames: equal ids */
 	VEC(struct stack_frame) frames;

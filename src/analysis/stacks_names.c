@@ -128,8 +128,9 @@ static void add_collapsed(const char *name, size_t length, struct strbuf *out)
 }
 
 /*
- * Rust's "<type as trait>::function" and "<type>::function", C++'s "<lambda(int)>::operator()": what is in the first pair
- * of brackets is no argument, it says whose function it is. Returns how much of the name that was.
+ * Rust's "<type as trait>::function" and "<type>::function", C++'s "<lambda(int)>::operator()":
+ * what is in the first pair of brackets is no argument, it says whose function it is. Returns how
+ * much of the name that was.
  */
 static size_t add_owner(const char *name, size_t length, struct strbuf *out)
 {

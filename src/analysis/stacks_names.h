@@ -31,9 +31,13 @@ bool is_library_module(const char *path);
  */
 bool is_library_source(const char *path);
 
-/* A Python function that only calls another one: torch's _call_impl, a decorator's wrapper, runpy. */
+/*
+ * A Python function that only calls another one: torch's _call_impl, a decorator's wrapper, runpy.
+ */
 bool is_framework_wrapper(const char *function, const char *file);
-/* Python code of a framework itself (torch, JAX, …), where a model's or a library's module is none. */
+/*
+ * Python code of a framework itself (torch, JAX, …), where a model's or a library's module is none.
+ */
 bool is_framework_source(const char *file);
 /* A native function that every stack begins with. */
 bool is_start_of_thread(const char *function);

@@ -1,6 +1,6 @@
 /*
- * stalls.c: samples are added up by instruction and reason first; kernels, lines and the whole are sums
- * of instructions, of which there are far fewer than rows.
+ * stalls.c: samples are added up by instruction and reason first; kernels, lines and the whole are
+ * sums of instructions, of which there are far fewer than rows.
  */
 #include "analysis/stalls.h"
 
@@ -27,7 +27,7 @@ struct adding {
 	struct map readings; /* process << OFFSET_BITS | id -> row */
 	struct map cubin_of; /* crc -> item of cubins, from 1 on; 0: none */
 	/* Three numbers each: see number_of. Pointers tell apart what numbers are of. */
-	struct interner function_numbers, numbers;
+	struct interner function_numbers, numbers, launches;
 	VEC(struct sampled_function *) functions;
 	struct map reason_of; /* string -> number << 1 | not issued */
 	struct tally instructions;
@@ -49,19 +49,28 @@ static const char *text_of(struct adding *a, const char *text)
 	return id < 0 ? NULL : a->out->texts.items[id].text;
 }
 
-static int tally_add(struct tally *t, uint64_t key, const struct stall_place *initial,
-		     const struct stall_count *c)
+/* NULL: no memory. */
+static struct stall_place *tally_at(struct tally *t, uint64_t key,
+				    const struct stall_place *initial)
 {
 	size_t known = t->places.items.count;
 	struct stall_place *p = groups_at(&t->places, key, .number = (uint32_t)known);
+
+	if (p && t->places.items.count > known) {
+		*p = *initial;
+		p->number = (uint32_t)known;
+	}
+	return p;
+}
+
+static int tally_add(struct tally *t, uint64_t key, const struct stall_place *initial,
+		     const struct stall_count *c)
+{
+	struct stall_place *p = tally_at(t, key, initial);
 	struct stall_count *sum;
 
 	if (!p)
 		return -ENOMEM;
-	if (t->places.items.count > known) {
-		*p = *initial;
-		p->number = (uint32_t)known;
-	}
 	p->samples += c->samples;
 	p->not_issued += c->not_issued;
 	sum = groups_at(&t->counts, (uint64_t)p->number << 32 | c->reason, .place = p->number,
@@ -75,7 +84,8 @@ static int tally_add(struct tally *t, uint64_t key, const struct stall_place *in
 
 ORDER(by_place, struct stall_count,
       UP(place) ?: DOWN(samples) ?: DOWN(not_issued) ?: strcmp(a->what.name, b->what.name))
-ORDER(by_samples, struct stall_place, DOWN(samples) ?: UP(number))
+ORDER(by_samples, struct stall_place,
+      DOWN(samples) ?: DOWN(sass.of[SASS_EXECUTED]) ?: DOWN(sass.of[SASS_SECTORS]) ?: UP(number))
 
 /* The places in their order, each with its reasons. */
 static void tally_take(struct tally *t, const struct interner *names, struct stall_places *out)
@@ -99,6 +109,17 @@ static void tally_take(struct tally *t, const struct interner *names, struct sta
 	*t = (struct tally){ 0 };
 }
 
+/* What an instruction is a part of; false: nothing by this key. */
+static bool sum_place(const struct stall_place *p, enum stall_key key, struct stall_place *out)
+{
+	*out = (struct stall_place){ .kernel_name = p->kernel_name };
+	if (key < STALL_LINE)
+		return true;
+	out->file = p->file;
+	out->line = p->line;
+	return p->file;
+}
+
 /* The instructions added up by one of their keys. */
 static int tally_sum(const struct adding *a, enum stall_key key, struct stall_places *out)
 {
@@ -109,15 +130,21 @@ static int tally_sum(const struct adding *a, enum stall_key key, struct stall_pl
 	for (size_t i = 0; i < from->counts.items.count && r == 0; i++) {
 		const struct stall_count *c = &from->counts.items.data[i];
 		const struct stall_place *p = &from->places.items.data[c->place];
-		struct stall_place place = { .kernel_name = p->kernel_name };
+		struct stall_place place;
 
-		if (key >= STALL_LINE && !p->file)
+		if (sum_place(p, key, &place))
+			r = tally_add(&t, p->keys[key], &place, c);
+	}
+	for (size_t i = 0; i < from->places.items.count && r == 0; i++) {
+		const struct stall_place *p = &from->places.items.data[i];
+		struct stall_place place, *sum;
+
+		if (!p->sass.known || !sum_place(p, key, &place))
 			continue;
-		if (key >= STALL_LINE) {
-			place.file = p->file;
-			place.line = p->line;
-		}
-		r = tally_add(&t, p->keys[key], &place, c);
+		sum = tally_at(&t, p->keys[key], &place);
+		r = sum ? 0 : -ENOMEM;
+		if (sum)
+			sass_counts_add(&sum->sass, &p->sass);
 	}
 	tally_take(&t, &a->out->reason_names, out);
 	return r;
@@ -243,16 +270,15 @@ static int place_in_code(struct adding *a, struct sampled_function *f)
 	return 0;
 }
 
-/* The function of a row; NULL: no memory. */
+/* The function with such a name in such code; NULL: no memory. */
 static const struct sampled_function *find_function(struct adding *a, uint32_t process,
-						    uint32_t device, uint64_t row)
+						    uint32_t device, uint64_t crc, uint32_t name)
 {
-	const struct pc_sample_columns *c = pc_sample_columns(a->trace);
-	struct sampled_function new = { .name = trace_string(a->trace, c->function[row]),
-					.crc = c->crc[row],
+	struct sampled_function new = { .name = trace_string(a->trace, name),
+					.crc = crc,
 					.process = a->by_device ? process : 0,
 					.device = a->by_device ? device : 0 };
-	int64_t id = number_of(&a->function_numbers, new.crc, c->function[row],
+	int64_t id = number_of(&a->function_numbers, crc, name,
 			       (uint64_t) new.process << 32 | new.device);
 	struct sampled_function *f;
 
@@ -286,10 +312,21 @@ static int find_reason(struct adding *a, uint32_t string, uint64_t samples, stru
 	return 0;
 }
 
+static struct stall_place place_of(const struct sampled_function *f, uint64_t offset)
+{
+	return (struct stall_place){
+		.kernel_name = f->name,
+		.keys[STALL_KERNEL] = (uintptr_t)f->name,
+		.of = f,
+		.offset = f->start + MIN(offset, OFFSET_MAX - f->start),
+	};
+}
+
 static int add_sample(struct adding *a, uint32_t process, uint32_t device, uint64_t row)
 {
 	const struct pc_sample_columns *c = pc_sample_columns(a->trace);
-	const struct sampled_function *f = find_function(a, process, device, row);
+	const struct sampled_function *f =
+		find_function(a, process, device, c->crc[row], c->function[row]);
 	struct stall_place place;
 	struct stall_count count;
 
@@ -299,12 +336,7 @@ static int add_sample(struct adding *a, uint32_t process, uint32_t device, uint6
 		a->out->unwanted += count.samples;
 		return 0;
 	}
-	place = (struct stall_place){
-		.kernel_name = f->name,
-		.keys[STALL_KERNEL] = (uintptr_t)f->name,
-		.of = f,
-		.offset = f->start + MIN(c->offset[row], OFFSET_MAX - f->start),
-	};
+	place = place_of(f, c->offset[row]);
 	a->out->samples += count.samples;
 	a->out->not_issued += count.not_issued;
 	return tally_add(&a->instructions, f->code << OFFSET_BITS | place.offset, &place, &count);
@@ -319,6 +351,74 @@ static int add_samples(struct adding *a)
 		if (is_wanted_sample(a, w.process, w.row, &device) &&
 		    add_sample(a, w.process, device, w.row) < 0)
 			return -ENOMEM;
+	return 0;
+}
+
+/*
+ * Of sectors: whether all are counted somewhere, so that those of loads and stores are not added to
+ * them.
+ */
+static unsigned find_wholes(const struct trace *t)
+{
+	const struct metric_columns *c = metric_columns(t);
+	unsigned wholes = 0;
+	bool is_part;
+	int count;
+
+	for (uint64_t row = 0; row < trace_rows(t, TABLE_metric); row++) {
+		count = sass_count_of(trace_string(t, c->name[row]), &is_part);
+		if (count >= 0 && !is_part)
+			wholes |= 1u << count;
+	}
+	return wholes;
+}
+
+static int add_value(struct adding *a, uint32_t process, uint64_t row, enum sass_count count)
+{
+	const struct sass_value_columns *c = sass_value_columns(a->trace);
+	const struct sampled_function *f =
+		find_function(a, process, c->device[row], c->crc[row], c->function[row]);
+	struct stall_place place, *p;
+
+	if (!f)
+		return -ENOMEM;
+	if (!f->is_wanted)
+		return 0;
+	place = place_of(f, c->offset[row]);
+	p = tally_at(&a->instructions, f->code << OFFSET_BITS | place.offset, &place);
+	if (!p || number_of(&a->launches, process, c->correlation[row], 0) < 0)
+		return -ENOMEM;
+	p->sass.of[count] += c->value[row];
+	p->sass.known |= 1u << count;
+	return 0;
+}
+
+static int add_values(struct adding *a)
+{
+	const struct sass_value_columns *c = sass_value_columns(a->trace);
+	const struct selection *s = a->selection;
+	unsigned wholes = find_wholes(a->trace);
+
+	for (struct row_walk w = selection_rows(s, TABLE_sass_value); row_walk_next(&w);) {
+		uint32_t name = metric_columns(a->trace)->name[c->metric[w.row]];
+		bool is_part;
+		int count = sass_count_of(trace_string(a->trace, name), &is_part);
+
+		if (count < 0 || (is_part && (wholes & 1u << count)) ||
+		    !selection_has_time(s, true, c->time_ns[w.row]) ||
+		    (s->filter.device >= 0 && s->filter.device != c->device[w.row]))
+			continue;
+		if (add_value(a, w.process, w.row, (enum sass_count)count) < 0)
+			return -ENOMEM;
+	}
+	a->out->launches = a->launches.count;
+	for (size_t i = 0; i < a->instructions.places.items.count; i++) {
+		struct sass_counts *sass = &a->instructions.places.items.data[i].sass;
+
+		if (sass->of[SASS_IDEAL])
+			sass->of[SASS_RATED] = sass->of[SASS_SECTORS];
+		sass_counts_add(&a->out->sass, sass);
+	}
 	return 0;
 }
 
@@ -408,11 +508,12 @@ static int add_up(struct adding *a)
 	return r;
 }
 
-int stalls_init(struct stalls *s, const struct selection *selection, bool by_device)
+int stalls_init(struct stalls *s, const struct selection *selection, unsigned what)
 {
-	struct adding a = {
-		.selection = selection, .trace = selection->trace, .out = s, .by_device = by_device
-	};
+	struct adding a = { .selection = selection,
+			    .trace = selection->trace,
+			    .out = s,
+			    .by_device = what & STALLS_BY_DEVICE };
 	int r;
 
 	*s = (struct stalls){ 0 };
@@ -420,11 +521,14 @@ int stalls_init(struct stalls *s, const struct selection *selection, bool by_dev
 	interner_init(&s->reason_names);
 	interner_init(&a.function_numbers);
 	interner_init(&a.numbers);
+	interner_init(&a.launches);
 	r = add_readings(&a);
 	if (r == 0)
 		r = open_cubins(&a);
 	if (r == 0)
 		r = add_samples(&a);
+	if (r == 0 && (what & STALLS_SASS))
+		r = add_values(&a);
 	if (r == 0)
 		r = add_up(&a);
 	map_release(&a.readings);
@@ -432,6 +536,7 @@ int stalls_init(struct stalls *s, const struct selection *selection, bool by_dev
 	map_release(&a.reason_of);
 	interner_release(&a.function_numbers);
 	interner_release(&a.numbers);
+	interner_release(&a.launches);
 	vec_release(&a.functions);
 	groups_release(&a.instructions.places);
 	groups_release(&a.instructions.counts);
@@ -465,7 +570,7 @@ bool stalls_cubin_path(const struct trace *t, uint64_t row, struct strbuf *out)
 
 static int run(struct report *r, void *result)
 {
-	return stalls_init(result, &r->selection, false);
+	return stalls_init(result, &r->selection, 0);
 }
 
 static void release(void *result)

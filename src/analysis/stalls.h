@@ -1,22 +1,25 @@
 /*
- * stalls.h: where warps were when the GPU's samplers looked at them, and what they waited for: by kernel, by line and by
- * instruction.
+ * stalls.h: where warps were when the GPU's samplers looked at them, and what they waited for: by
+ * kernel, by line and by instruction.
  *
- * Samples are of kernels, not of launches. A sample is of the kernel whose section of device code it is in: so the functions that only
- * one kernel calls belong to that kernel. A function with a section of its own (-rdc=true), or whose device code was not kept, is a
- * row of its own.
+ * Samples are of kernels, not of launches. A sample is of the kernel whose section of device code
+ * it is in: so the functions that only one kernel calls belong to that kernel. A function with a
+ * section of its own (-rdc=true), or whose device code was not kept, is a row of its own.
  *
  * What is counted, and adds up:
  *
  *	total of the readings = samples + unwanted + dropped + other + unaccounted
- *	samples = sum of the kernels = sum of the reasons = sum of the instructions = sum of the lines + unlined + codeless
+ *	samples = sum of the kernels = sum of the reasons = sum of the instructions
+ *		= sum of the lines + unlined + codeless
  *
- * not_issued is a part of samples everywhere (stall_reasons.h). A reading belongs to a window when it starts in it.
+ * not_issued is a part of samples everywhere (stall_reasons.h). A reading belongs to a window when
+ * it starts in it.
  */
 #ifndef PITOT_ANALYSIS_STALLS_H
 #define PITOT_ANALYSIS_STALLS_H
 
 #include "analysis/filter.h"
+#include "analysis/sass_counts.h"
 #include "analysis/stall_reasons.h"
 #include "base/map.h"
 #include "base/vec.h"
@@ -47,6 +50,7 @@ struct stall_place {
 	const char *file; /* NULL: unknown, or of no line */
 	uint32_t line;
 	uint64_t samples, not_issued;
+	struct sass_counts sass;
 	const struct stall_count *reasons; /* most samples first */
 	size_t reason_count;
 	const struct stall_place
@@ -78,7 +82,7 @@ struct kept_cubin {
 };
 
 struct stall_places {
-	struct stall_place *items; /* most samples first */
+	struct stall_place *items; /* most samples first, then most executed instructions */
 	size_t count;
 	struct stall_count *counts; /* what `reasons` point to */
 };
@@ -97,6 +101,8 @@ struct stalls {
 	struct stall_places source; /* lines of all kernels together */
 	uint64_t unlined; /* samples of device code without lines */
 	uint64_t codeless; /* samples of device code that was not kept */
+	uint64_t launches; /* of which instructions were counted */
+	struct sass_counts sass; /* of all of them */
 
 	/* What texts and frames belong to. */
 	struct interner texts, reason_names;
@@ -104,16 +110,23 @@ struct stalls {
 	VEC(struct kept_cubin) cubins;
 };
 
-/*
- * Needs the tables cubin, pc_reading and pc_sample. by_device: instructions of different processes and devices are
- * different. 0 or -ENOMEM; to be released in both cases.
- */
-int stalls_init(struct stalls *s, const struct selection *selection, bool by_device) MUST_USE;
+enum {
+	STALLS_BY_DEVICE = 1, /* instructions of different processes and devices are different */
+	/* also what was counted of instructions: needs the tables metric and sass_value, too */
+	STALLS_SASS = 2,
+};
+/* Needs the tables cubin, pc_reading and pc_sample. 0 or -ENOMEM; to be released in both cases. */
+int stalls_init(struct stalls *s, const struct selection *selection, unsigned what) MUST_USE;
 void stalls_release(struct stalls *s);
 
-/* Where the device code of a row of table cubin is; false: it was not kept, or there is no memory. */
+/*
+ * Where the device code of a row of table cubin is; false: it was not kept, or there is no memory.
+ */
 bool stalls_cubin_path(const struct trace *t, uint64_t row, struct strbuf *out);
-/* Appends "87.5% waiting for …, 6.9% …": the first wait first, in all `max` reasons with a percent at least. */
+/*
+ * Appends "87.5% waiting for …, 6.9% …": the first wait first, in all `max` reasons with a percent
+ * at least.
+ */
 void stalls_describe(const struct stall_place *p, size_t max, struct strbuf *out);
 /* The first reason of a place that is a wait; NULL: there is none. */
 const struct stall_count *stalls_first_wait(const struct stall_place *p);

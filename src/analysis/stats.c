@@ -91,8 +91,8 @@ static uint64_t counted_at(const struct durations *d, size_t k)
 }
 
 /*
- * The value at position k, of which `counted` are counted; what stands before position `from` is no greater. The large ones
- * are sorted.
+ * The value at position k, of which `counted` are counted; what stands before position `from` is no
+ * greater. The large ones are sorted.
  */
 static uint64_t value_at(struct durations *d, size_t counted, size_t from, size_t k)
 {

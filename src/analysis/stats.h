@@ -14,15 +14,19 @@ struct duration_stats {
 	uint64_t median_ns, p99_ns;
 };
 
-/* Durations below this are counted one by one, once the counts take no more memory than a list of them. */
+/*
+ * Durations below this are counted one by one, once the counts take no more memory than a list of
+ * them.
+ */
 #define DURATIONS_COUNTED_NS (UINT32_C(1) << 18)
 
 /*
- * A set of durations. There are as many as kernels, and most of the time that it takes to add one up is that of its
- * memory: so short ones are counted, and those below 4.3 s take four bytes each.
+ * A set of durations. There are as many as kernels, and most of the time that it takes to add one
+ * up is that of its memory: so short ones are counted, and those below 4.3 s take four bytes each.
  */
 struct durations {
-	uint32_t *counts; /* of each duration below DURATIONS_COUNTED_NS; NULL: all of them are in the lists */
+	/* of each duration below DURATIONS_COUNTED_NS; NULL: all of them are in the lists */
+	uint32_t *counts;
 	VEC(uint32_t) small;
 	VEC(uint64_t) large;
 };
@@ -49,8 +53,8 @@ struct duration_stats durations_stats(struct durations *d);
 void durations_release(struct durations *d);
 
 /*
- * Value at position k (from 0) of the sorted values; reorders them: none before k is greater, none behind it less. count > k.
- * Linear on average.
+ * Value at position k (from 0) of the sorted values; reorders them: none before k is greater, none
+ * behind it less. count > k. Linear on average.
  */
 uint32_t stats_select(uint32_t *values, size_t count, size_t k);
 /* total / count, 0 when there is none. */

@@ -1,8 +1,8 @@
 /*
- * sync_calls.h: time that threads spent in CUDA calls, each grouped twice: by call and thread, those
- * that synchronize, copy and set; and by call and line of the program, those that waited for the
- * GPU: synchronizing ones, and copies that are not asynchronous. Nested calls count once, so the sum
- * of the second is that of [wait] in flame.h. Beside them, what CUPTI says was waited for.
+ * sync_calls.h: time that threads spent in CUDA calls, each grouped twice: by call and thread,
+ * those that synchronize, copy and set; and by call and line of the program, those that waited for
+ * the GPU: synchronizing ones, and copies that are not asynchronous. Nested calls count once, so
+ * the sum of the second is that of [wait] in flame.h. Beside them, what CUPTI says was waited for.
  */
 #ifndef PITOT_ANALYSIS_SYNC_CALLS_H
 #define PITOT_ANALYSIS_SYNC_CALLS_H

@@ -1,6 +1,6 @@
 /*
- * system_use.c: one sweep over the work of the GPUs says how much of the time up to each reading they were busy; one over the
- * readings then books the time between two of them.
+ * system_use.c: one sweep over the work of the GPUs says how much of the time up to each reading
+ * they were busy; one over the readings then books the time between two of them.
  */
 #include "analysis/system_use.h"
 

@@ -1,9 +1,10 @@
 /*
- * system_use.h: readings of GPUs and of the machine (table counter_sample, ids of the recorder's own metrics), against the time
- * in which kernels and copies ran.
+ * system_use.h: readings of GPUs and of the machine (table counter_sample, ids of the recorder's
+ * own metrics), against the time in which kernels and copies ran.
  *
- * A level holds from its reading to the next one of the same process; the last one of a process stands for no time. A sum is by
- * how much it grew. Of the machine each process has its own counters, unless one reads them for all.
+ * A level holds from its reading to the next one of the same process; the last one of a process
+ * stands for no time. A sum is by how much it grew. Of the machine each process has its own
+ * counters, unless one reads them for all.
  */
 #ifndef PITOT_ANALYSIS_SYSTEM_USE_H
 #define PITOT_ANALYSIS_SYSTEM_USE_H
@@ -24,9 +25,13 @@ struct system_counter {
 	uint64_t readings;
 	uint64_t known_ns; /* time that the readings speak of */
 	uint64_t busy_ns; /* of that, with work on the GPU */
-	int64_t least, most; /* level: values; sum: growth in a second; in the counter's own decimals */
+	/* level: values; sum: growth in a second; in the counter's own decimals */
+	int64_t least, most;
 	int64_t total; /* sum: growth */
-	/* In thousandths of the counter's unit, over known_ns, busy_ns and the rest; of a sum the growth in a second. */
+	/*
+	 * In thousandths of the counter's unit, over known_ns, busy_ns and the rest; of a sum the
+	 * growth in a second.
+	 */
 	int64_t mean, busy_mean, idle_mean;
 };
 
@@ -43,7 +48,8 @@ struct system_error {
 struct system_use {
 	struct system_counter *counters; /* GPUs first; by GPU, id and process */
 	size_t counter_count;
-	struct system_throttling *throttled; /* by GPU, the longest first; any reason but idleness */
+	/* by GPU, the longest first; any reason but idleness */
+	struct system_throttling *throttled;
 	size_t throttled_count;
 	struct system_error *errors; /* by time */
 	size_t error_count;

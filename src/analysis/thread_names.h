@@ -1,4 +1,7 @@
-/* thread_names.h: what threads are called: of a thread the last name; what a process says of itself counts more than what a sampler saw. */
+/*
+ * thread_names.h: what threads are called: of a thread the last name; what a process says of itself
+ * counts more than what a sampler saw.
+ */
 #ifndef PITOT_ANALYSIS_THREAD_NAMES_H
 #define PITOT_ANALYSIS_THREAD_NAMES_H
 

@@ -195,7 +195,10 @@ static const struct {
 	{ &analysis_syncs, offsetof(struct report, syncs) },
 };
 
-/* The verdict on what follows a slow start-up. All columns are loaded: of the filter only the window changes. */
+/*
+ * The verdict on what follows a slow start-up. All columns are loaded: of the filter only the
+ * window changes.
+ */
 static int judge_later(const struct report *r, struct verdict *out)
 {
 	struct report later = *r;

@@ -34,7 +34,10 @@ static struct arena_chunk *chunk_new(struct arena *a, size_t size)
 	return c;
 }
 
-/* A chunk with room for size bytes. A large request gets one of its own behind the newest, which stays in use. */
+/*
+ * A chunk with room for size bytes. A large request gets one of its own behind the newest, which
+ * stays in use.
+ */
 static struct arena_chunk *chunk_with_room(struct arena *a, size_t size)
 {
 	struct arena_chunk *top = a->chunks, *c;

@@ -14,7 +14,9 @@ struct arena {
 #define ARENA_INIT { NULL, 0 }
 
 void arena_release(struct arena *a);
-void *arena_alloc(struct arena *a, size_t size) MUST_USE;	/* aligned to 16, not zeroed; NULL: no memory */
-char *arena_strndup(struct arena *a, const char *text, size_t length) MUST_USE;	/* terminated copy */
+/* aligned to 16, not zeroed; NULL: no memory */
+void *arena_alloc(struct arena *a, size_t size) MUST_USE;
+/* terminated copy */
+char *arena_strndup(struct arena *a, const char *text, size_t length) MUST_USE;
 
 #endif

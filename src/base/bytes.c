@@ -1,7 +1,9 @@
 /*
- * bytes.c: CRC-32C, with the instruction of SSE4.2 where the processor has it, else eight tables of 256 ("slicing by eight").
+ * bytes.c: CRC-32C, with the instruction of SSE4.2 where the processor has it, else eight tables of
+ * 256 ("slicing by eight").
  *
- * Both work on the inverted remainder. The tables are computed when the library is loaded, so that no call has to ask.
+ * Both work on the inverted remainder. The tables are computed when the library is loaded, so that
+ * no call has to ask.
  */
 #include "base/bytes.h"
 

@@ -1,7 +1,9 @@
 /*
- * bytes.h: little-endian integers and LEB128 varints, written to and read from memory that need not be aligned.
+ * bytes.h: little-endian integers and LEB128 varints, written to and read from memory that need not
+ * be aligned.
  *
- * Readers use `struct cursor`: it never reads past `end`, and once it has failed every further read returns 0.
+ * Readers use `struct cursor`: it never reads past `end`, and once it has failed every further read
+ * returns 0.
  */
 #ifndef PITOT_BASE_BYTES_H
 #define PITOT_BASE_BYTES_H
@@ -122,8 +124,12 @@ static inline uint64_t cursor_varint(struct cursor *c)
 	return 0;
 }
 
-/* CRC-32C (Castagnoli), as in RFC 3720 appendix B.4; `crc` is 0 for a first piece, else the previous result. */
+/*
+ * CRC-32C (Castagnoli), as in RFC 3720 appendix B.4; `crc` is 0 for a first piece, else the
+ * previous result.
+ */
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t length);
-uint32_t crc32c_tables(uint32_t crc, const void *bytes, size_t length);	/* without the processor's instruction */
+/* without the processor's instruction */
+uint32_t crc32c_tables(uint32_t crc, const void *bytes, size_t length);
 
 #endif

@@ -31,7 +31,10 @@ static inline uint64_t clock_monotonic_ns(void)
 	return clock_read_ns(CLOCK_MONOTONIC);
 }
 
-/* The machine's own, to wait by: while a tape is played clock_gettime() is the tape's, which stands still at its end. */
+/*
+ * The machine's own, to wait by: while a tape is played clock_gettime() is the tape's, which stands
+ * still at its end.
+ */
 static inline uint64_t clock_machine_ns(void)
 {
 	struct timespec t;
@@ -41,8 +44,8 @@ static inline uint64_t clock_machine_ns(void)
 }
 
 /*
- * Whether clock_gettime() is not the machine's: a tape is played, or a preloaded library makes up the time. What was
- * measured by it says nothing then.
+ * Whether clock_gettime() is not the machine's: a tape is played, or a preloaded library makes up
+ * the time. What was measured by it says nothing then.
  */
 static inline bool clock_is_replaced(void)
 {

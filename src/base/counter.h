@@ -1,4 +1,6 @@
-/* counter.h: counters that one thread adds to, without a locked instruction, and any thread reads. */
+/*
+ * counter.h: counters that one thread adds to, without a locked instruction, and any thread reads.
+ */
 #ifndef PITOT_BASE_COUNTER_H
 #define PITOT_BASE_COUNTER_H
 
@@ -7,7 +9,8 @@
 
 static inline void counter_add(atomic_uint_fast64_t *counter, uint64_t n)
 {
-	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+			      memory_order_relaxed);
 }
 
 #endif

@@ -1,4 +1,7 @@
-/* globs.h: patterns of names, with '*' and '?' alone; and lists of them with commas between. Nothing is allocated. */
+/*
+ * globs.h: patterns of names, with '*' and '?' alone; and lists of them with commas between.
+ * Nothing is allocated.
+ */
 #ifndef PITOT_BASE_GLOBS_H
 #define PITOT_BASE_GLOBS_H
 
@@ -7,7 +10,10 @@
 
 bool glob_matches(const char *pattern, size_t length, const char *text);
 
-/* The next item of a list, and its length, behind which *list is then; NULL: there is none. Items may be empty. */
+/*
+ * The next item of a list, and its length, behind which *list is then; NULL: there is none. Items
+ * may be empty.
+ */
 const char *globs_next(const char **list, size_t *length);
 
 /* Whether one of the list matches. */

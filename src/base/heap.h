@@ -1,6 +1,6 @@
 /*
- * heap.h: binary heaps in arrays, the item that comes first at index 0. `before` is an expression of the pointers `a` and
- * `b` to two items.
+ * heap.h: binary heaps in arrays, the item that comes first at index 0. `before` is an expression
+ * of the pointers `a` and `b` to two items.
  *
  *	items[count++] = item;
  *	heap_up(items, count - 1, a, b, a->end_ns < b->end_ns);
@@ -26,7 +26,10 @@
 		}                                                                                  \
 	} while (0)
 
-/* The same after the item at `place` has come to be later, or another one. It may be behind the last. */
+/*
+ * The same after the item at `place` has come to be later, or another one. It may be behind the
+ * last.
+ */
 #define heap_down(items, count, place, a, b, before)                                               \
 	do {                                                                                       \
 		typeof(*(items)) *a, *b;                                                           \

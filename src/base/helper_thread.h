@@ -6,7 +6,10 @@
 
 #include "base/compiler.h"
 
-/* Starts a detached thread that gets none of the program's signals, and is known when this returns. 0 or a negative errno. */
+/*
+ * Starts a detached thread that gets none of the program's signals, and is known when this returns.
+ * 0 or a negative errno.
+ */
 int helper_thread_start(void *(*run)(void *), void *argument, size_t stack_bytes) MUST_USE;
 
 /* How many such threads run in this process. */

@@ -7,7 +7,8 @@
 /* Appends text for XML and HTML, also inside attributes; what XML forbids becomes U+FFFD. */
 void html_escape(struct strbuf *out, const char *text, size_t length);
 /*
- * Appends JSON that cannot end the script element it stands in: '<', which is in strings only, as \u003c.
+ * Appends JSON that cannot end the script element it stands in: '<', which is in strings only, as
+ * \u003c.
  */
 void html_add_json(struct strbuf *out, const char *json, size_t length);
 

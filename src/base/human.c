@@ -30,7 +30,10 @@ void human_duration(struct strbuf *out, uint64_t ns)
 	}
 }
 
-/* One decimal and the first unit in which the value is below `step`; whole numbers in the first unit. */
+/*
+ * One decimal and the first unit in which the value is below `step`; whole numbers in the first
+ * unit.
+ */
 static void with_unit(struct strbuf *out, uint64_t value, unsigned step, const char *const *names,
 		      unsigned count)
 {

@@ -4,12 +4,17 @@
 
 #include "base/strbuf.h"
 
-void human_duration(struct strbuf *out, uint64_t ns);	/* "1.23 ms": three significant digits, ns us ms s */
+/* "1.23 ms": three significant digits, ns us ms s */
+void human_duration(struct strbuf *out, uint64_t ns);
 void human_bytes(struct strbuf *out, uint64_t bytes);	/* "1.2 GiB" */
 void human_count(struct strbuf *out, uint64_t n);	/* "1,002,000" */
-void human_percent(struct strbuf *out, uint64_t part, uint64_t whole);	/* "12.3%"; "-" when whole is 0 */
-void human_real(struct strbuf *out, double value);	/* "1,234,567", "12.35", "0.00123": four significant digits, or more before the point */
-void human_si(struct strbuf *out, double value, const char *unit);	/* "12.3 TFLOP/s": three significant digits, of what is below 1000 whole numbers */
-void human_rate(struct strbuf *out, uint64_t bytes, uint64_t ns);	/* "12.3 GB/s", decimal; "-" when ns is 0 */
+/* "12.3%"; "-" when whole is 0 */
+void human_percent(struct strbuf *out, uint64_t part, uint64_t whole);
+/* "1,234,567", "12.35", "0.00123": four significant digits, or more before the point */
+void human_real(struct strbuf *out, double value);
+/* "12.3 TFLOP/s": three significant digits, of what is below 1000 whole numbers */
+void human_si(struct strbuf *out, double value, const char *unit);
+/* "12.3 GB/s", decimal; "-" when ns is 0 */
+void human_rate(struct strbuf *out, uint64_t bytes, uint64_t ns);
 
 #endif

@@ -13,7 +13,10 @@ int io_write_all(int fd, const void *bytes, size_t length);
 /* How many of `length` bytes may be written at `offset` before RLIMIT_FSIZE would raise SIGXFSZ. */
 size_t io_allowed(uint64_t offset, size_t length);
 
-/* Appends a whole file (also from /proc) of at most `max` bytes to out. 0, or -errno, or E_LIMIT when longer. */
+/*
+ * Appends a whole file (also from /proc) of at most `max` bytes to out. 0, or -errno, or E_LIMIT
+ * when longer.
+ */
 int io_read_file(const char *path, size_t max, struct strbuf *out);
 
 /*
@@ -35,8 +38,10 @@ int io_process_text(pid_t pid, const char *name, size_t max, struct strbuf *out)
 /* Gives a file another name, without replacing one that has it. 0 or -errno. */
 int io_rename_new(const char *from, const char *to);
 
-/* A descriptor above 2, close-on-exec: moves fd out of the standard range if needed. Returns the descriptor, or
- * -errno, and then fd is closed. */
+/*
+ * A descriptor above 2, close-on-exec: moves fd out of the standard range if needed. Returns the
+ * descriptor, or -errno, and then fd is closed.
+ */
 int io_above_standard(int fd);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * json.h: writes JSON text into a strbuf. Commas, nesting and escaping are looked after; numbers are integers or
- * fixed point, but for what a program itself measured as a double. Invalid UTF-8 is replaced by U+FFFD.
+ * json.h: writes JSON text into a strbuf. Commas, nesting and escaping are looked after; numbers
+ * are integers or fixed point, but for what a program itself measured as a double. Invalid UTF-8 is
+ * replaced by U+FFFD.
  *
  *	struct json j = JSON_INIT(&buffer);
  *	json_object(&j); json_key(&j, "rows"); json_u64(&j, 5); json_end(&j);
@@ -17,7 +18,8 @@
 struct json {
 	struct strbuf *out;
 	unsigned depth;
-	bool pretty;			/* newlines and two spaces a level; else one space after ':' and ',' */
+	/* newlines and two spaces a level; else one space after ':' and ',' */
+	bool pretty;
 	bool first[JSON_DEPTH_MAX];
 	bool is_array[JSON_DEPTH_MAX];
 	bool after_key;

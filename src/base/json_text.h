@@ -1,6 +1,6 @@
 /*
- * json_text.h: JSON written piece by piece into memory that is reserved (raw_buffer.h). base/json.h looks after commas and
- * nesting instead; this is for millions of objects of the same few shapes.
+ * json_text.h: JSON written piece by piece into memory that is reserved (raw_buffer.h). base/json.h
+ * looks after commas and nesting instead; this is for millions of objects of the same few shapes.
  */
 #ifndef PITOT_BASE_JSON_TEXT_H
 #define PITOT_BASE_JSON_TEXT_H

@@ -1,8 +1,8 @@
 /*
  * map.c: linear probing in tables that are at most three quarters full.
  *
- * In a map a slot with key 0 is free. Key 0 itself lives in one slot more, behind the table: slots[capacity], whose
- * `key` is 1 when it is there.
+ * In a map a slot with key 0 is free. Key 0 itself lives in one slot more, behind the table:
+ * slots[capacity], whose `key` is 1 when it is there.
  */
 #include "base/map.h"
 

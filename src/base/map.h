@@ -21,9 +21,13 @@ struct map {
 
 void map_release(struct map *m);
 void map_clear(struct map *m);					/* keeps the memory */
-bool map_get(const struct map *m, uint64_t key, uint64_t *value);	/* value set on success only */
+/* value set on success only */
+bool map_get(const struct map *m, uint64_t key, uint64_t *value);
 int map_put(struct map *m, uint64_t key, uint64_t value) MUST_USE;	/* replaces; 0 or -ENOMEM */
-/* Pointer to the value of key, inserted as `initial` if absent; valid until the next insertion. NULL: no memory. */
+/*
+ * Pointer to the value of key, inserted as `initial` if absent; valid until the next insertion.
+ * NULL: no memory.
+ */
 uint64_t *map_at(struct map *m, uint64_t key, uint64_t initial) MUST_USE;
 /*
  * Number of a key, from 1 in order of first appearance, in a map that holds nothing else. 0: no
@@ -33,7 +37,8 @@ uint64_t map_number(struct map *m, uint64_t key) MUST_USE;
 int map_add(struct map *m, uint64_t key) MUST_USE;	/* 1 when the key is new, 0, or -ENOMEM */
 
 uint64_t hash_u64(uint64_t x);
-uint64_t hash_bytes(const void *bytes, size_t length);	/* not for untrusted stores that need a keyed hash */
+/* not for untrusted stores that need a keyed hash */
+uint64_t hash_bytes(const void *bytes, size_t length);
 
 /* Interner: equal byte strings get equal ids, 0, 1, 2 … in order of first appearance. */
 struct interned {

@@ -40,7 +40,10 @@ static unsigned distance(const char *a, size_t a_length, const char *b, size_t b
 	return above[b_length];
 }
 
-/* How far `known` is from the mistyped word; UINT32_MAX when it is not near. A beginning of it counts as near. */
+/*
+ * How far `known` is from the mistyped word; UINT32_MAX when it is not near. A beginning of it
+ * counts as near.
+ */
 static unsigned nearness(const char *word, size_t length, const char *known)
 {
 	size_t known_length = strlen(known);
@@ -103,7 +106,6 @@ static int unknown_long(const struct option *options, const char *name, size_t l
 static int set_enum(const struct option *o, const char *subject, const char *text, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf choices = STRBUF_INIT;
-	bool later = false;
 
 	for (int i = 0; o->choices[i]; i++) {
 		if (strcmp(o->choices[i], text) == 0) {
@@ -116,10 +118,7 @@ static int set_enum(const struct option *o, const char *subject, const char *tex
 						: " or ",
 			    o->choices[i]);
 	}
-	for (const char *const *l = o->later; l && *l; l++)
-		later |= strcmp(*l, text) == 0;
-	return error_set(e, E_USAGE, "%s takes %s, not '%s'%s", subject, strbuf_text(&choices),
-			 text, later ? ", which is not there yet" : "");
+	return error_set(e, E_USAGE, "%s takes %s, not '%s'", subject, strbuf_text(&choices), text);
 }
 
 static int add_to_list(const struct option *o, const char *text, struct error *e)
@@ -279,7 +278,10 @@ static const struct option *find_long(const struct option *options, const char *
 	return NULL;
 }
 
-/* One argument that begins with "--"; `next` is the argument after it or NULL. Returns 1 when that was used up too. */
+/*
+ * One argument that begins with "--"; `next` is the argument after it or NULL. Returns 1 when that
+ * was used up too.
+ */
 static int parse_long(const struct option *options, const char *argument, const char *next,
 		      bool *help_wanted, struct error *e)
 {

@@ -1,6 +1,6 @@
 /*
- * options.h: command-line options declared as data. One table per command drives parsing, help, shell completion
- * and the man page.
+ * options.h: command-line options declared as data. One table per command drives parsing, help,
+ * shell completion and the man page.
  */
 #ifndef PITOT_BASE_OPTIONS_H
 #define PITOT_BASE_OPTIONS_H
@@ -17,7 +17,8 @@ enum option_type {
 	OPTION_TEXT,		/* char[OPTION_TEXT_MAX]: a copy of a string without ';' */
 	OPTION_U64,		/* uint64_t * */
 	OPTION_SIZE,		/* uint64_t *, bytes: 10, 64K, 2M, 1G (powers of 1024) */
-	OPTION_DURATION,	/* uint64_t *, nanoseconds: 10s, 1.5s, 250ms, 40us, 5ns, 2m, 1h; a bare number is seconds */
+	/* uint64_t *, nanoseconds: 10s, 1.5s, 250ms, 40us, 5ns, 2m, 1h; a bare number is seconds */
+	OPTION_DURATION,
 	OPTION_ENUM,		/* int *: index into `choices` */
 	OPTION_LIST,		/* struct option_list *: may be given several times */
 };
@@ -32,15 +33,21 @@ struct option {
 	char letter;		/* short name, or 0 */
 	enum option_type type;
 	void *value;
-	const char *argument;	/* what help calls the value: "DIR"; NULL for an OPTION_ENUM: its choices */
+	/* what help calls the value: "DIR"; NULL for an OPTION_ENUM: its choices */
+	const char *argument;
 	const char *help;	/* one line, lower case, no full stop */
-	const char *const *choices;	/* OPTION_ENUM, NULL-terminated; OPTION_STRING: what completion offers, or NULL */
-	const char *const *later;	/* choices that are still to come, NULL-terminated: the error for them says so; NULL: none */
+	/* OPTION_ENUM, NULL-terminated; OPTION_STRING: what completion offers, or NULL */
+	const char *const *choices;
 	/*
-	 * --name and --no-name; of a number, size or duration --no-name means 0, and `bare` must be set.
+	 * --name and --no-name; of a number, size or duration --no-name means 0, and `bare` must be
+	 * set.
 	 */
 	bool negatable;
-	const char *bare;	/* what --name alone means; a value is then given as --name=VALUE only, and a number behind is an error */
+	/*
+	 * what --name alone means; a value is then given as --name=VALUE only, and a number behind
+	 * is an error
+	 */
+	const char *bare;
 	bool *given;		/* set when the option was on the command line; may be NULL */
 	bool is_path;		/* the value names a file or folder: completion offers them */
 	bool positive;		/* a number, size or duration that cannot be 0 */
@@ -50,24 +57,29 @@ struct option {
 
 #define OPTION_TEXT_MAX 512u
 
-/* A row of a table: the letter may be 0, and what help calls the value NULL; members that few options have follow. */
-#define OPTION(type_, name_, letter_, value_, argument_, help_, ...)                                                   \
-	{ .name = name_, .letter = letter_, .type = OPTION_##type_, .value = &(value_), .argument = argument_,        \
-	  .help = help_, __VA_ARGS__ }
+/*
+ * A row of a table: the letter may be 0, and what help calls the value NULL; members that few
+ * options have follow.
+ */
+#define OPTION(type_, name_, letter_, value_, argument_, help_, ...)                               \
+	{ .name = name_, .letter = letter_, .type = OPTION_##type_, .value = &(value_),            \
+	  .argument = argument_, .help = help_, __VA_ARGS__ }
 #define FLAG(name_, letter_, value_, ...) OPTION(FLAG, name_, letter_, value_, NULL, __VA_ARGS__)
 #define OPTION_END { .name = NULL }
 
 /*
- * Parses argv[1..argc). Options end at "--" or, when stop_at_operand, at the first operand. Operands are moved to the
- * front: argv[1..*operands]. "--name value", "--name=value", "-n value", "-nvalue", "-qv" are understood. An unknown
- * option is E_USAGE and names the nearest known one. `help_wanted` is set for -h and --help.
+ * Parses argv[1..argc). Options end at "--" or, when stop_at_operand, at the first operand.
+ * Operands are moved to the front: argv[1..*operands]. "--name value", "--name=value", "-n value",
+ * "-nvalue", "-qv" are understood. An unknown option is E_USAGE and names the nearest known one.
+ * `help_wanted` is set for -h and --help.
  */
-int options_parse(const struct option *options, int argc, char **argv, bool stop_at_operand, int *operands,
-		  bool *help_wanted, struct error *e);
+int options_parse(const struct option *options, int argc, char **argv, bool stop_at_operand,
+		  int *operands, bool *help_wanted, struct error *e);
 
 /*
- * Sets *o->value from a text that is not of the command line. What --name and --no-name say there is a word here: on or off, yes or no,
- * true or false, of a flag 1 or 0, too. `subject` is what errors call the option. 0 or E_USAGE.
+ * Sets *o->value from a text that is not of the command line. What --name and --no-name say there
+ * is a word here: on or off, yes or no, true or false, of a flag 1 or 0, too. `subject` is what
+ * errors call the option. 0 or E_USAGE.
  */
 int option_set(const struct option *o, const char *subject, const char *text, struct error *e);
 
@@ -82,7 +94,8 @@ const char *options_nearest(const char *word, const char *const *known);
 
 int parse_size(const char *text, uint64_t *bytes);		/* 0 or -EINVAL */
 int parse_duration(const char *text, uint64_t *ns);		/* 0 or -EINVAL */
-bool parse_switch(const char *text, bool *on);			/* 1, true, yes or on; 0, false, no or off, in any case */
+/* 1, true, yes or on; 0, false, no or off, in any case */
+bool parse_switch(const char *text, bool *on);
 int parse_u64(const char *text, uint64_t *value);		/* decimal or 0x; 0 or -EINVAL */
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * output.c: bytes go to "<path>.<pid>-<n>.partial" and are renamed to <path> by output_commit. A path that exists and is no
- * ordinary file (a device, a pipe) is written in place: there is nothing to rename over.
+ * output.c: bytes go to "<path>.<pid>-<n>.partial" and are renamed to <path> by output_commit. A
+ * path that exists and is no ordinary file (a device, a pipe) is written in place: there is nothing
+ * to rename over.
  *
  * The first error is kept; later writes do nothing and commit reports it.
  */
@@ -35,7 +36,10 @@ static void output_free(struct output *o)
 	free(o);
 }
 
-/* A new file beside the final one. A crashed process with our id may have left its own: hence the count. */
+/*
+ * A new file beside the final one. A crashed process with our id may have left its own: hence the
+ * count.
+ */
 static int create_partial(struct output *o)
 {
 	for (unsigned n = 0; n < 100; n++) {
@@ -135,7 +139,9 @@ bool output_failed(const struct output *o)
 	return output_pump_error(o->pump) != 0;
 }
 
-/* Gives the complete file its name, without replacing one that appeared meanwhile. 0 or an errno. */
+/*
+ * Gives the complete file its name, without replacing one that appeared meanwhile. 0 or an errno.
+ */
 static int publish(const struct output *o)
 {
 	if (o->overwrite)

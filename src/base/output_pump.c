@@ -1,10 +1,12 @@
 /*
- * output_pump.c: a ring of pieces. Their numbers only grow: written <= worked <= submitted, and the piece `submitted` is the
- * one that the caller fills. What is to be done with the others any thread does (step): it writes the first if it is ready
- * and nobody else writes, or else compresses the first that nobody has begun with.
+ * output_pump.c: a ring of pieces. Their numbers only grow: written <= worked <= submitted, and the
+ * piece `submitted` is the one that the caller fills. What is to be done with the others any thread
+ * does (step): it writes the first if it is ready and nobody else writes, or else compresses the
+ * first that nobody has begun with.
  *
- * With gzip all pieces together are one stream of one member, as every reader knows it: each is deflated by itself, with
- * the end of the one before it as its dictionary, and ends at a byte (Z_SYNC_FLUSH).
+ * With gzip all pieces together are one stream of one member, as every reader knows it: each is
+ * deflated by itself, with the end of the one before it as its dictionary, and ends at a byte
+ * (Z_SYNC_FLUSH).
  */
 #include "base/output_pump.h"
 
@@ -157,7 +159,10 @@ static void write_piece(struct output_pump *p, struct piece *piece)
 		fail(p, -r);
 }
 
-/* Under the lock, which it gives up while it works. False when there is nothing to do at the moment. */
+/*
+ * Under the lock, which it gives up while it works. False when there is nothing to do at the
+ * moment.
+ */
 static bool step(struct output_pump *p)
 {
 	struct piece *piece = piece_at(p, p->written);

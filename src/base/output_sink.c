@@ -61,7 +61,10 @@ static void enter_direct(struct output_sink *s)
 	s->may_be_direct = s->direct;
 }
 
-/* A full block. File systems that say O_DIRECT and mean something else are written in the ordinary way. */
+/*
+ * A full block. File systems that say O_DIRECT and mean something else are written in the ordinary
+ * way.
+ */
 static int write_block(struct output_sink *s)
 {
 	size_t done = 0;

@@ -10,7 +10,10 @@
 
 #include "base/clock.h"
 
-/* Digits at *text in the base, which must be there; moves *text behind them. 0 or -EINVAL on none and overflow. */
+/*
+ * Digits at *text in the base, which must be there; moves *text behind them. 0 or -EINVAL on none
+ * and overflow.
+ */
 static int digits(const char **text, unsigned base, uint64_t *value)
 {
 	const char *p = *text;
@@ -69,7 +72,9 @@ int parse_size(const char *text, uint64_t *bytes)
 	return 0;
 }
 
-/* The part behind the decimal point as nanoseconds of the unit: what is finer than that is cut off. */
+/*
+ * The part behind the decimal point as nanoseconds of the unit: what is finer than that is cut off.
+ */
 static uint64_t fraction(const char **text, uint64_t unit_ns)
 {
 	uint64_t v = 0, scale = 1;

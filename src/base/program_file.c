@@ -23,7 +23,9 @@ static bool read_at(int fd, void *buffer, size_t size, uint64_t offset)
 	return offset <= INT64_MAX && pread(fd, buffer, size, (off_t)offset) == (ssize_t)size;
 }
 
-/* "#!/usr/bin/env -S python3 -u" becomes "/usr/bin/env", as for the kernel; the rest are arguments. */
+/*
+ * "#!/usr/bin/env -S python3 -u" becomes "/usr/bin/env", as for the kernel; the rest are arguments.
+ */
 static bool read_interpreter(int fd, char path[PATH_MAX])
 {
 	char head[HEAD_BYTES + 1], *word;

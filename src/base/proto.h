@@ -1,5 +1,6 @@
 /*
- * proto.h: protobuf fields written straight into the memory of a strbuf, for writers of millions of small messages.
+ * proto.h: protobuf fields written straight into the memory of a strbuf, for writers of millions of
+ * small messages.
  *
  * Only texts and bytes check for room, see raw_buffer.h. A nested message gets a length of one
  * byte, and is moved up when it turns out to need more; so lengths are as short as they can be, and

@@ -1,5 +1,6 @@
 /*
- * raw_buffer.h: a strbuf that is written into without a check at each step, for writers of millions of small pieces.
+ * raw_buffer.h: a strbuf that is written into without a check at each step, for writers of millions
+ * of small pieces.
  *
  * Every reservation leaves RAW_ROOM bytes behind what it is for. Texts (json_text.h, proto.h)
  * reserve for themselves, so fixed shapes need no reservation of their own: one at the beginning of

@@ -1,4 +1,6 @@
-/* reserve.h: memory straight from the kernel, for where nothing may wait for the allocator's locks. */
+/*
+ * reserve.h: memory straight from the kernel, for where nothing may wait for the allocator's locks.
+ */
 #ifndef PITOT_BASE_RESERVE_H
 #define PITOT_BASE_RESERVE_H
 
@@ -8,7 +10,8 @@
 /* Zeroed; pages exist once they are touched. To be given back with munmap(). NULL: no memory. */
 static inline void *reserve_memory(size_t bytes)
 {
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	return p == MAP_FAILED ? NULL : p;
 }

@@ -1,8 +1,8 @@
 /*
  * strbuf.h: a growing string of bytes, always terminated by a NUL that is not counted.
  *
- * Failure is sticky: once an allocation fails, `failed` is set, later appends do nothing, and the caller
- * checks once at the end. STRBUF_INIT is a valid empty buffer.
+ * Failure is sticky: once an allocation fails, `failed` is set, later appends do nothing, and the
+ * caller checks once at the end. STRBUF_INIT is a valid empty buffer.
  */
 #ifndef PITOT_BASE_STRBUF_H
 #define PITOT_BASE_STRBUF_H
@@ -21,9 +21,11 @@ struct strbuf {
 
 #define STRBUF_INIT { NULL, 0, 0, false }
 
-void strbuf_release(struct strbuf *s);		/* frees the memory; the struct is an empty buffer again */
+/* frees the memory; the struct is an empty buffer again */
+void strbuf_release(struct strbuf *s);
 void strbuf_clear(struct strbuf *s);		/* length 0, keeps memory and `failed` */
-bool strbuf_reserve(struct strbuf *s, size_t extra);	/* room for extra more bytes (and NUL); false sets failed */
+/* room for extra more bytes (and NUL); false sets failed */
+bool strbuf_reserve(struct strbuf *s, size_t extra);
 void strbuf_add(struct strbuf *s, const void *bytes, size_t length);
 void strbuf_adds(struct strbuf *s, const char *text);
 void strbuf_addc(struct strbuf *s, char c);

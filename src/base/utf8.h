@@ -7,8 +7,9 @@
 #define UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
 /*
- * Length of the character at bytes, of which `left` bytes (at least 1) may be read. 0 if the bytes are not UTF-8; *bad is
- * then the number of bytes that one replacement character stands for, as Unicode recommends it.
+ * Length of the character at bytes, of which `left` bytes (at least 1) may be read. 0 if the bytes
+ * are not UTF-8; *bad is then the number of bytes that one replacement character stands for, as
+ * Unicode recommends it.
  */
 size_t utf8_length(const void *bytes, size_t left, size_t *bad);
 /* The same, with the character in *code. */

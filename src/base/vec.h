@@ -16,15 +16,19 @@
 #define VEC(type) struct { type *data; size_t count, capacity; }
 #define VEC_INIT { NULL, 0, 0 }
 
-/* Grows *data so that `count` items fit; doubles. Returns 0 or -ENOMEM, and then nothing has changed. */
+/*
+ * Grows *data so that `count` items fit; doubles. Returns 0 or -ENOMEM, and then nothing has
+ * changed.
+ */
 int vec_grow(void **data, size_t *capacity, size_t count, size_t item_size) MUST_USE;
 
-#define vec_reserve(v, extra)                                                                                          \
+#define vec_reserve(v, extra)                                                                      \
 	vec_grow((void **)&(v)->data, &(v)->capacity, (v)->count + (extra), sizeof(*(v)->data))
 /* 0 or -ENOMEM. */
-#define vec_push(v, item)                                                                                              \
-	(((v)->count < (v)->capacity ? 0 : vec_reserve(v, 1)) < 0 ? -ENOMEM                                            \
-								  : ((v)->data[(v)->count++] = (item), 0))
+#define vec_push(v, item)                                                                          \
+	(((v)->count < (v)->capacity ? 0 : vec_reserve(v, 1)) < 0                                  \
+		 ? -ENOMEM                                                                         \
+		 : ((v)->data[(v)->count++] = (item), 0))
 #define vec_release(v) (free((v)->data), (v)->data = NULL, (v)->count = 0, (v)->capacity = 0)
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * collector.c: one loop: follow the sessions, drain the rings, let the sources make rows, and every COLLECTOR_SEAL_NS, if there
- * is anything, seal. Sealing has two steps: the vendor thread is asked to have CUPTI hand over what is finished, and when it has
- * (or has not for a while, because the GPU hangs) the rows so far go to the disk.
+ * collector.c: one loop: follow the sessions, drain the rings, let the sources make rows, and every
+ * COLLECTOR_SEAL_NS, if there is anything, seal. Sealing has two steps: the vendor thread is asked
+ * to have CUPTI hand over what is finished, and when it has (or has not for a while, because the
+ * GPU hangs) the rows so far go to the disk.
  */
 #include "capture/collector.h"
 
@@ -30,14 +31,15 @@
 #define PATIENCE_NS                                                                                \
 	(PITOT_SLOWNESS * NS_PER_S) /* without progress: one write can take long on a busy disk */
 /*
- * A call of CUPTI takes milliseconds or hangs with the GPU: none waits for what the GPU does. Sealing waits for it, and the end
- * does, somewhat longer.
+ * A call of CUPTI takes milliseconds or hangs with the GPU: none waits for what the GPU does.
+ * Sealing waits for it, and the end does, somewhat longer.
  */
 #define VENDOR_WAIT_NS (PITOT_SLOWNESS * 40 * NS_PER_MS)
 #define VENDOR_END_WAIT_NS (PITOT_SLOWNESS * 200 * NS_PER_MS)
-#define REST_ROUNDS                                                                                \
-	(PITOT_SLOWNESS *                                                                          \
-	 200u) /* at the end, a millisecond each: threads that were told to stop may go on for that */
+/* the process goes on, and its next recording needs a free CUPTI */
+#define VENDOR_CLOSE_WAIT_NS (PATIENCE_NS * 3 / 4)
+/* at the end, a millisecond each: threads that were told to stop may go on for that */
+#define REST_ROUNDS (PITOT_SLOWNESS * 200u)
 #define HANG_NS (2 * NS_PER_S) /* in one call: the recording says that the GPU hangs */
 
 enum phase { PHASE_NONE, PHASE_HELD, PHASE_RUNNING, PHASE_STOPPING, PHASE_STOPPED };
@@ -268,7 +270,10 @@ static int seal(uint64_t now)
 	return result;
 }
 
-/* While only the GPU works, its kernels are long: a SIGKILL costs what is in CUPTI's open buffer, too, and seals are small. */
+/*
+ * While only the GPU works, its kernels are long: a SIGKILL costs what is in CUPTI's open buffer,
+ * too, and seals are small.
+ */
 static uint64_t seal_due_ns(void)
 {
 	return self.last_seal_ns + (self.calls ? COLLECTOR_SEAL_NS : QUIET_SEAL_NS);
@@ -286,7 +291,10 @@ static uint64_t collect(uint64_t now)
 	return work;
 }
 
-/* The second step. Those who asked before the first one have what they asked for, unless it is still on its way to the disk. */
+/*
+ * The second step. Those who asked before the first one have what they asked for, unless it is
+ * still on its way to the disk.
+ */
 static void finish_flush(uint64_t now)
 {
 	int result;
@@ -369,8 +377,9 @@ static uint64_t idle_wait_ns(uint64_t now)
 }
 
 /*
- * Sleeps until something happens. A thread that pushed an event and still saw collector_idle false before its push was visible
- * is made to show it by the barrier: without membarrier(2) its event is found up to a second later.
+ * Sleeps until something happens. A thread that pushed an event and still saw collector_idle false
+ * before its push was visible is made to show it by the barrier: without membarrier(2) its event is
+ * found up to a second later.
  */
 static bool sleep_idle(uint64_t now, unsigned wake)
 {
@@ -385,8 +394,8 @@ static bool sleep_idle(uint64_t now, unsigned wake)
 }
 
 /*
- * A process whose main() has ended by pthread_exit() ends with its last thread, which ours must not be: they end, too, and the C
- * library does what it would have done.
+ * A process whose main() has ended by pthread_exit() ends with its last thread, which ours must not
+ * be: they end, too, and the C library does what it would have done.
  */
 static bool is_last_thread(uint64_t now)
 {
@@ -399,9 +408,10 @@ static bool is_last_thread(uint64_t now)
 /* Waits for what the vendor thread still has to hand over; true when it came. */
 static bool wait_for_vendor(void)
 {
-	unsigned round = vendor_thread_request(atomic_load(&self.ending)),
-		 seen = atomic_load(&self.progress);
-	uint64_t moved = clock_machine_ns();
+	enum vendor_reason ending = atomic_load(&self.ending);
+	uint64_t moved = clock_machine_ns(),
+		 limit = ending == VENDOR_CLOSE ? VENDOR_CLOSE_WAIT_NS : VENDOR_END_WAIT_NS;
+	unsigned round = vendor_thread_request(ending), seen = atomic_load(&self.progress);
 
 	while (!vendor_thread_done(round)) {
 		uint64_t now = clock_machine_ns();
@@ -410,7 +420,7 @@ static bool wait_for_vendor(void)
 		if (progress != seen)
 			moved = now;
 		seen = progress;
-		if (now - moved >= VENDOR_END_WAIT_NS)
+		if (now - moved >= limit)
 			return false;
 		collect(clock_monotonic_ns());
 		if (!vendor_thread_done(round))

@@ -6,7 +6,10 @@
 
 #include "base/strbuf.h"
 
-/* Appends it by the program's C++ library, if it has one that all can see. false, and nothing: it has not, or that is no such name. */
+/*
+ * Appends it by the program's C++ library, if it has one that all can see. false, and nothing: it
+ * has not, or that is no such name.
+ */
 bool cxx_demangle(const char *name, struct strbuf *out);
 
 #endif

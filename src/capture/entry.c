@@ -15,7 +15,10 @@ __attribute__((constructor)) static void preloaded(void)
 	session_preloaded();
 }
 
-/* Called by the CUDA driver during cuInit, because CUDA_INJECTION64_PATH names this library. Always 1: "loaded". */
+/*
+ * Called by the CUDA driver during cuInit, because CUDA_INJECTION64_PATH names this library. Always
+ * 1: "loaded".
+ */
 EXPORT int InitializeInjection(void);
 EXPORT int InitializeInjection(void)
 {
@@ -31,7 +34,10 @@ static bool start_by_nvtx(void)
 	return perfetto_live_start(SESSION_BY_NVTX) || records;
 }
 
-/* Called by NVTX at its first use, because NVTX_INJECTION64_PATH names this library. 0 leaves NVTX switched off. */
+/*
+ * Called by NVTX at its first use, because NVTX_INJECTION64_PATH names this library. 0 leaves NVTX
+ * switched off.
+ */
 EXPORT int InitializeInjectionNvtx2(void *get_export_table);
 EXPORT int InitializeInjectionNvtx2(void *get_export_table)
 {

@@ -5,7 +5,10 @@
 #include "format/sink.h"
 #include "schema/settings.h"
 
-/* A sink that writes into settings->log_path, a session of its own. NULL: that cannot be; the log says why. */
+/*
+ * A sink that writes into settings->log_path, a session of its own. NULL: that cannot be; the log
+ * says why.
+ */
 struct sink *gpufl_live_open(const struct settings *settings) MUST_USE;
 
 #endif

@@ -42,7 +42,10 @@ static void arrive(struct parked *p)
 	futex_wake(&arrivals);
 }
 
-/* The store of PARK_RUNNING and the load of forks, and the other way round in park_all: one of the two sees the other. */
+/*
+ * The store of PARK_RUNNING and the load of forks, and the other way round in park_all: one of the
+ * two sees the other.
+ */
 static void depart(struct parked *p)
 {
 	unsigned n;

@@ -1,9 +1,10 @@
 /*
  * park.h: how the recorder's threads stand still while the program forks.
  *
- * A child has copies of all locks as they are at the moment of fork(): one that a thread of ours holds (the loader's, NVML's,
- * the allocator's) would be held there for ever. So a fork waits, at most PARK_LIMIT_NS, until each thread is parked: asleep,
- * or stopped at a point of its loop where it holds nothing.
+ * A child has copies of all locks as they are at the moment of fork(): one that a thread of ours
+ * holds (the loader's, NVML's, the allocator's) would be held there for ever. So a fork waits, at
+ * most PARK_LIMIT_NS, until each thread is parked: asleep, or stopped at a point of its loop where
+ * it holds nothing.
  */
 #ifndef PITOT_CAPTURE_PARK_H
 #define PITOT_CAPTURE_PARK_H

@@ -254,8 +254,8 @@ static uint32_t read_ranges(struct settings *s, const struct perfetto_config *co
 }
 
 /*
- * Hardware counters of kernels, if the configuration asks for instrumented sampling, or the environment for metrics: as
- * `pitot record --engine range-profiler` has them.
+ * Hardware counters of kernels, if the configuration asks for instrumented sampling, or the
+ * environment for metrics: as `pitot record --engine range-profiler` has them.
  */
 static void ask_for_metrics(struct instance *i, const struct perfetto_config *config)
 {
@@ -361,7 +361,10 @@ static void open_instance(struct instance *i, enum session_way way)
 	release(i);
 }
 
-/* In the middle of cuInit only the thread that the driver called may use CUDA: another one would wait for its end. */
+/*
+ * In the middle of cuInit only the thread that the driver called may use CUDA: another one would
+ * wait for its end.
+ */
 static void start(void *user, uint32_t id, const struct perfetto_config *config)
 {
 	struct instance *i = new_instance(id, config);
@@ -515,8 +518,8 @@ static unsigned startup_sources(void)
 }
 
 /*
- * An instance that has no session yet, of those the one that wants most of CUPTI, which has to be subscribed to for it; NULL: there is
- * none, and from now on each opens its own.
+ * An instance that has no session yet, of those the one that wants most of CUPTI, which has to be
+ * subscribed to for it; NULL: there is none, and from now on each opens its own.
  */
 static struct instance *next_to_open(void)
 {
@@ -574,7 +577,10 @@ static bool is_listed(size_t set, const char *metric)
 	return false;
 }
 
-/* The hardware counters of the named sets, for dialogs; of all that a chip has only CUPTI knows (`pitot metrics`). */
+/*
+ * The hardware counters of the named sets, for dialogs; of all that a chip has only CUPTI knows
+ * (`pitot metrics`).
+ */
 static void describe(void *user, size_t source, struct strbuf *out)
 {
 	struct perfetto_counter counter = { .description = "" };

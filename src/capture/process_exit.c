@@ -19,8 +19,9 @@
 #include "capture/vendor_thread.h"
 
 /*
- * What the handler waits for, less than people notice after Ctrl-C. The interrupted thread may hold a lock that the end needs
- * (CUPTI's, the allocator's): then it goes on, and the collector raises the signal when it has finished.
+ * What the handler waits for, less than people notice after Ctrl-C. The interrupted thread may hold
+ * a lock that the end needs (CUPTI's, the allocator's): then it goes on, and the collector raises
+ * the signal when it has finished.
  */
 #define SIGNAL_LIMIT_NS (PITOT_SLOWNESS * 100 * NS_PER_MS)
 
@@ -144,7 +145,10 @@ bool process_has_ended(void)
 	char path[64];
 	struct stat task;
 
-	/* One link for each thread beside the usual two. The main one stays among them, as a zombie. */
+	/*
+	 * One link for each thread beside the usual two. The main one stays among them, as a
+	 * zombie.
+	 */
 	if (stat("/proc/self/task", &task) < 0 || task.st_nlink != 2 + 1 + helper_threads())
 		return false;
 	snprintf(path, sizeof(path), "/proc/self/task/%u/stat", (unsigned)getpid());

@@ -10,15 +10,18 @@
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "capture/capability_notes.h"
 #include "capture/collector.h"
 #include "capture/log.h"
 #include "capture/session.h"
+#include "capture/stack_capture.h"
 #include "format/recording_dir.h"
 #include "format/recording_json.h"
 
 #define COMMAND_MAX (4u << 20)
 #define OPTIONS_MAX 4096 /* bytes of a struct of the future; more is not one */
 #define FLUSH_LIMIT_NS (PITOT_SLOWNESS * 2 * NS_PER_S)
+#define PYTHON_LIMIT_NS (PITOT_SLOWNESS * NS_PER_S / 2)
 
 struct pitot_session {
 	struct session *session; /* NULL: it is the environment's */
@@ -91,7 +94,10 @@ static int give(struct settings *s, enum setting_id id, uint64_t value, enum set
 	return 0;
 }
 
-/* A setting without a field of its name does not compile: it needs one at the end of struct pitot_options. */
+/*
+ * A setting without a field of its name does not compile: it needs one at the end of struct
+ * pitot_options.
+ */
 static int give_all(struct settings *s, const struct pitot_options *o, enum setting_source source,
 		    struct error *e)
 {
@@ -149,11 +155,12 @@ static void tell(const struct pitot_options *o, int level, const char *format, .
 	o->log(o->log_context, level, strbuf_text(&text));
 }
 
-static void tell_begin(const struct pitot_options *o, const struct settings *s)
+static void tell_begin(const struct pitot_options *o, const struct settings *s, unsigned notes)
 {
-	if (s->engine_later)
-		tell(o, PITOT_LOG_WARNING, "engine %s is not there yet: recording with %s",
-		     s->engine_later, setting_engine_names[s->engine]);
+	char why[400];
+
+	if (capability_notes_find(notes, "engine", why, sizeof(why)))
+		tell(o, PITOT_LOG_WARNING, "engine %s: %s", setting_engine_names[s->engine], why);
 	tell(o, PITOT_LOG_INFO, "recording into %s", *s->directory ? s->directory : s->log_path);
 	log_line("recording into %s", *s->directory ? s->directory : s->log_path);
 }
@@ -288,11 +295,26 @@ static int join_environment(const struct settings *s, struct error *e)
 			 *s->directory ? s->directory : s->log_path);
 }
 
+/*
+ * The first recording of a process begins with Python frames, and not some milliseconds before the
+ * collector has found them.
+ */
+static void wait_for_python(const struct settings *s)
+{
+	static const struct timespec pause = { .tv_nsec = 200 * (long)NS_PER_US };
+	uint64_t until = clock_machine_ns() + PYTHON_LIMIT_NS;
+
+	while (stack_capture_waits_for_python(s) && collector_running() &&
+	       clock_machine_ns() < until)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
 /* NULL: *e says why not; -ECANCELED: recording is switched off. */
 static struct pitot_session *start(const struct pitot_options *o, bool own, struct error *e)
 {
 	struct settings s = SETTINGS_INIT;
 	struct pitot_session *p = calloc(1, sizeof(*p));
+	unsigned notes = capability_notes_count();
 	int err;
 
 	log_open();
@@ -316,7 +338,8 @@ static struct pitot_session *start(const struct pitot_options *o, bool own, stru
 		return NULL;
 	}
 	memcpy(last_directory, s.directory, sizeof(last_directory));
-	tell_begin(o, &s);
+	wait_for_python(&s);
+	tell_begin(o, &s, notes);
 	return p;
 }
 
@@ -430,8 +453,6 @@ int program_engine(struct pitot_session *session, enum pitot_engine engine, uint
 		return error_set(e, -EINVAL, "there is no engine %u; see enum pitot_engine",
 				 (unsigned)engine);
 	settings_give(&wanted, SETTING_ID_engine, (uint64_t)engine - 1, SETTING_BY_CODE);
-	if (wanted.engine_later)
-		return error_set(e, -EOPNOTSUPP, "engine %s is not there yet", wanted.engine_later);
 	if (!enter(e))
 		return e->code;
 	rc = arm(session ? session : standard, wanted.engine, delay_ns, duration_ns, e);

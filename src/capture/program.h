@@ -1,6 +1,6 @@
 /*
- * program.h: recordings that the program starts by itself: what is behind the functions of include/pitot/pitot.h. Each of them wants a
- * zeroed *e, which is never NULL.
+ * program.h: recordings that the program starts by itself: what is behind the functions of
+ * include/pitot/pitot.h. Each of them wants a zeroed *e, which is never NULL.
  */
 #ifndef PITOT_CAPTURE_PROGRAM_H
 #define PITOT_CAPTURE_PROGRAM_H
@@ -10,8 +10,9 @@
 #include "schema/settings.h"
 
 /*
- * *settings, which hold the defaults, become what the options, the environment and the configuration file say together. `own`: the
- * recording is not the environment's. 0 or a negative code: something in any of them cannot be understood.
+ * *settings, which hold the defaults, become what the options, the environment and the
+ * configuration file say together. `own`: the recording is not the environment's. 0 or a negative
+ * code: something in any of them cannot be understood.
  */
 int program_settings(const struct pitot_options *options, bool own, struct settings *settings,
 		     struct error *e) MUST_USE;

@@ -1,6 +1,6 @@
 /*
- * program_run.c: `pitot report` and `pitot upload` of the program's own recording, by the program `pitot`: what they need is loaded
- * into another process.
+ * program_run.c: `pitot report` and `pitot upload` of the program's own recording, by the program
+ * `pitot`: what they need is loaded into another process.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -70,7 +70,10 @@ static int spawn(const char *program, const struct command *c, pid_t *pid)
 	return err;
 }
 
-/* Where the program ignores the ends of its children, or waits for all of them itself, the status is not known: 0. */
+/*
+ * Where the program ignores the ends of its children, or waits for all of them itself, the status
+ * is not known: 0.
+ */
 static int wait_for(pid_t pid)
 {
 	int status = 0;
@@ -104,7 +107,10 @@ static int run(const struct command *c, const char *directory, struct error *e)
 	pid_t pid;
 
 	find_program(program);
-	/* As system(3) does: this thread is not interrupted by the end of a child that it does not know. */
+	/*
+	 * As system(3) does: this thread is not interrupted by the end of a child that it does not
+	 * know.
+	 */
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	pthread_sigmask(SIG_BLOCK, &child, &before);

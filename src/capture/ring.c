@@ -85,7 +85,8 @@ bool ring_make_room(struct ring *r, uint64_t head, uint32_t slots)
 }
 
 /*
- * A thread beyond the limit searches for a free ring only now and then: each search reads the state of all of them.
+ * A thread beyond the limit searches for a free ring only now and then: each search reads the state
+ * of all of them.
  */
 #define REFUSED_LOOK_EVERY 256u
 

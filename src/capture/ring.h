@@ -1,10 +1,11 @@
 /*
- * ring.h: how events get from the target's threads to the collector: one single-producer single-consumer ring a thread.
+ * ring.h: how events get from the target's threads to the collector: one single-producer
+ * single-consumer ring a thread.
  *
- * A thread claims a ring at its first event and gives it back when it ends. Pushing is two loads, the copy of the
- * event, and a store with release order: no system call, no lock, no allocation (but for the claim). When the ring is
- * full the event is dropped and counted. The collector takes events in order and hands a dead thread's ring on once it
- * is empty.
+ * A thread claims a ring at its first event and gives it back when it ends. Pushing is two loads,
+ * the copy of the event, and a store with release order: no system call, no lock, no allocation
+ * (but for the claim). When the ring is full the event is dropped and counted. The collector takes
+ * events in order and hands a dead thread's ring on once it is empty.
  */
 #ifndef PITOT_CAPTURE_RING_H
 #define PITOT_CAPTURE_RING_H
@@ -18,19 +19,24 @@
 
 /* Which source an event belongs to; that source's handler (source.h) makes rows of it. */
 enum ring_kind {
-	RING_API_CALL,	/* a start, b end, c correlation, d function id, e stack; slot 2: a result */
-	RING_NVTX,	/* a time, b range or payload, c domain, d category, e color, plus text slots */
+	/* a start, b end, c correlation, d function id, e stack; slot 2: a result */
+	RING_API_CALL,
+	/* a time, b range or payload, c domain, d category, e color, plus text slots */
+	RING_NVTX,
 	RING_STACK,	/* c stack id, d frames, e how it ends; the frames follow, four to a slot */
 	RING_GRAPH_NODE,/* two slots: graph_nodes.c */
 	RING_NVTX_NAME,	/* empty: wakes the collector, which reads new names from the registry */
 	RING_COUNTER,	/* a time, b value, c counter, d device */
-	RING_EXTERNAL,	/* a id, c kind, flags 1: it is the innermost of its kind; 0: there is none */
+	/* a id, c kind, flags 1: it is the innermost of its kind; 0: there is none */
+	RING_EXTERNAL,
 	RING_GAUGE,	/* a time, b bits of a double, c the program's counter */
 	RING_SAMPLE,	/* a CUPTI's time, b value, c metric, d device */
 	RING_KINDS
 };
 
-/* One slot. An event is one or more consecutive slots; `slots` and `kind` of the first describe it. */
+/*
+ * One slot. An event is one or more consecutive slots; `slots` and `kind` of the first describe it.
+ */
 struct ring_event {
 	uint64_t a, b;
 	uint32_t c, d, e;
@@ -55,13 +61,16 @@ struct ring {
 	atomic_uint_fast64_t calls;		/* callbacks, for the cost table */
 	atomic_uint_fast64_t sampled_calls, sampled_ns;
 	uint32_t claims;			/* threads that have had the ring */
-	bool pushing;				/* a signal handler that interrupts a push must not push */
+	/* a signal handler that interrupts a push must not push */
+	bool pushing;
 	struct stack_maker *stacks;		/* stack_capture.c's; it stays with the ring */
 	char name[16];				/* the thread's, when it came and when it ended */
-	bool instantiating;			/* nodes that it clones are those of an executable graph */
+	/* nodes that it clones are those of an executable graph */
+	bool instantiating;
 	bool half_full;				/* the collector was woken for that */
 	uint64_t executable;			/* that graph; 0: CUPTI did not say */
-	uint32_t outer_correlation;		/* runtime call under way whose driver calls are the same call */
+	/* runtime call under way whose driver calls are the same call */
+	uint32_t outer_correlation;
 	uint64_t scopes[RING_SCOPES];		/* open ones, by level: app_scopes.c's */
 	struct ring_external {
 		uint32_t kind;
@@ -83,7 +92,8 @@ struct ring {
 
 enum { RING_FREE, RING_LIVE, RING_DEAD };
 
-extern __thread struct ring *ring_of_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern __thread struct ring *ring_of_thread
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* Claims a ring for this thread. NULL when there is none left (counted). errno stays as it was. */
 struct ring *ring_claim(void);
@@ -100,15 +110,19 @@ extern atomic_bool collector_idle;
 /* Wakes it up: collector.c. Async-signal-safe. */
 void collector_wake(void);
 
-/* The ring is more than half full: wakes the collector once, and tells whether there is room for `slots`. Counts a loss. */
+/*
+ * The ring is more than half full: wakes the collector once, and tells whether there is room for
+ * `slots`. Counts a loss.
+ */
 bool ring_make_room(struct ring *r, uint64_t head, uint32_t slots);
 
 /*
- * Appends `slots` slots. false when the ring is full, or when a signal handler has interrupted a push of its thread; the loss is
- * counted.
+ * Appends `slots` slots. false when the ring is full, or when a signal handler has interrupted a
+ * push of its thread; the loss is counted.
  *
- * The load of collector_idle may be done before the store of the head is seen by others. The collector, which sets it
- * before it reads the rings for the last time, makes all threads pass a barrier in between (collector.c).
+ * The load of collector_idle may be done before the store of the head is seen by others. The
+ * collector, which sets it before it reads the rings for the last time, makes all threads pass a
+ * barrier in between (collector.c).
  */
 static inline bool ring_push(struct ring *r, const struct ring_event *event, uint32_t slots)
 {
@@ -121,7 +135,8 @@ static inline bool ring_push(struct ring *r, const struct ring_event *event, uin
 	r->pushing = true;
 	atomic_signal_fence(memory_order_seq_cst);
 	head = atomic_load_explicit(&r->head, memory_order_relaxed);
-	if (unlikely(head + slots - r->tail_seen > RING_SLOTS / 2) && !ring_make_room(r, head, slots)) {
+	if (unlikely(head + slots - r->tail_seen > RING_SLOTS / 2) &&
+	    !ring_make_room(r, head, slots)) {
 		r->pushing = false;
 		return false;
 	}
@@ -163,19 +178,26 @@ static inline const struct ring_event *ring_slot(const struct ring *r, uint64_t 
 }
 static inline void ring_consume(struct ring *r, uint64_t slots)
 {
-	atomic_store_explicit(&r->tail, atomic_load_explicit(&r->tail, memory_order_relaxed) + slots,
+	atomic_store_explicit(&r->tail,
+			      atomic_load_explicit(&r->tail, memory_order_relaxed) + slots,
 			      memory_order_release);
 }
-/* Hands the ring of an ended thread on. Call when it is RING_DEAD and empty and its counts have been reported. */
+/*
+ * Hands the ring of an ended thread on. Call when it is RING_DEAD and empty and its counts have
+ * been reported.
+ */
 void ring_recycle(struct ring *r);
-/* Before a collector begins: drops what came after the last one had ended. Its threads are to be named again. */
+/*
+ * Before a collector begins: drops what came after the last one had ended. Its threads are to be
+ * named again.
+ */
 void rings_discard(void);
 /* Events since the last call whose threads got no ring. */
 uint64_t rings_refused(void);
 
 /*
- * In the child of a fork: the thread's ring belongs to the parent's collector. Forgets all rings (keeps the memory, which the
- * collector may have been in the middle of).
+ * In the child of a fork: the thread's ring belongs to the parent's collector. Forgets all rings
+ * (keeps the memory, which the collector may have been in the middle of).
  */
 void rings_after_fork(void);
 

@@ -22,8 +22,8 @@
 #define STOP_LIMIT_NS (PITOT_SLOWNESS * 2 * NS_PER_S)
 
 /*
- * A new process is recorded when it has used so much CPU time: the many that do little, end soon, or become another program
- * cost next to nothing.
+ * A new process is recorded when it has used so much CPU time: the many that do little, end soon,
+ * or become another program cost next to nothing.
  */
 #define WARMUP_CPU_NS (5 * NS_PER_MS)
 #define WARMUP_LOOK_MIN_NS (5 * NS_PER_MS)
@@ -31,8 +31,8 @@
 #define WARMUP_STACK_BYTES (256u << 10)
 
 /*
- * A session that ends beside others waits so long for work that was launched in it, and then for the rows of what CUPTI handed
- * over.
+ * A session that ends beside others waits so long for work that was launched in it, and then for
+ * the rows of what CUPTI handed over.
  */
 #define TAIL_NS (200 * NS_PER_MS)
 #define DRAIN_NS (PITOT_SLOWNESS * 50 * NS_PER_MS)
@@ -58,8 +58,8 @@ enum session_state {
 struct session {
 	struct session *next;
 	/*
-	 * An engine that is armed is a session without sinks, which wants what its own session wants and that engine; so it has a
-	 * window as any other.
+	 * An engine that is armed is a session without sinks, which wants what its own session
+	 * wants and that engine; so it has a window as any other.
 	 */
 	struct session *armed, *armed_in; /* NULL: none is; it is none */
 	struct settings settings;
@@ -165,7 +165,9 @@ static void free_session(struct session *s)
 	free(s);
 }
 
-/* A row of capability for this session's sinks alone: others beside it have settings of their own. */
+/*
+ * A row of capability for this session's sinks alone: others beside it have settings of their own.
+ */
 static void write_capability(struct session *s, struct writer *w, struct row_capability *row,
 			     const char *name, const char *got)
 {
@@ -191,8 +193,7 @@ static void write_armed(struct session *s, struct writer *w, bool on)
 /* What differs from the defaults, and where that is from. */
 static void write_settings(struct session *s, struct writer *w)
 {
-	struct row_capability settings = { .state = capability_state_on },
-			      engine = { .state = capability_state_degraded };
+	struct row_capability settings = { .state = capability_state_on };
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
 	settings_sources(&s->settings, &text);
@@ -200,14 +201,12 @@ static void write_settings(struct session *s, struct writer *w)
 	ROW_MISSING(&settings, capability, reason);
 	if (text.length)
 		write_capability(s, w, &settings, "settings", strbuf_text(&text));
-	if (!s->settings.engine_later)
-		return;
-	engine.asked = rows_text(w, s->settings.engine_later);
-	engine.reason = rows_text(w, "this engine is not there yet");
-	write_capability(s, w, &engine, "engine", setting_engine_names[s->settings.engine]);
 }
 
-/* The oldest is the first: what each has of its own (SETTING_JOIN_OWN), the sources have of that one. */
+/*
+ * The oldest is the first: what each has of its own (SETTING_JOIN_OWN), the sources have of that
+ * one.
+ */
 static void list_add(struct session *s)
 {
 	struct session **end = &self.sessions;
@@ -257,7 +256,9 @@ static void start_sources(enum session_way way, bool first, bool armed, struct s
 		if (!first && (*s)->extend)
 			(*s)->extend(start);
 	}
-	/* A Python that starts looks which signals have their default: not before it has done that. */
+	/*
+	 * A Python that starts looks which signals have their default: not before it has done that.
+	 */
 	if (start->with_cuda || self.requested.preload != SETTING_PRELOAD_PYTHON)
 		process_exit_install(start->with_cuda && settings_use_cupti(start->wanted));
 }
@@ -321,7 +322,10 @@ static bool has_ended(const struct session *s)
 	return !runs(atomic_load(&s->state)) && (!s->armed || !runs(atomic_load(&s->armed->state)));
 }
 
-/* What happens from the return on is in it. The vendor thread subscribes to what it needs before its window opens. */
+/*
+ * What happens from the return on is in it. The vendor thread subscribes to what it needs before
+ * its window opens.
+ */
 static void start_beside(struct session *s, enum session_way way)
 {
 	struct source_start start;
@@ -431,7 +435,10 @@ bool session_has_environment(void)
 
 /* --- windows and ends: on the collector's thread --- */
 
-/* Rows of others are not this session's. Alone it has all, also those of work that begins after its end. */
+/*
+ * Rows of others are not this session's. Alone it has all, also those of work that begins after its
+ * end.
+ */
 static void limit(struct session *s, uint64_t now)
 {
 	bool over = atomic_load(&s->state) == SESSION_OVER;

@@ -1,9 +1,10 @@
 /*
- * source.h: what makes rows. A source is a table of operations and one line in sources.c; the collector, the session and the
- * exit handlers know no source by name.
+ * source.h: what makes rows. A source is a table of operations and one line in sources.c; the
+ * collector, the session and the exit handlers know no source by name.
  *
- * Sources are process-wide: one is on while any session wants what it has. `wanted` says what the open sessions want together.
- * Operations run on the collector's thread unless they say otherwise; any of them may be NULL.
+ * Sources are process-wide: one is on while any session wants what it has. `wanted` says what the
+ * open sessions want together. Operations run on the collector's thread unless they say otherwise;
+ * any of them may be NULL.
  */
 #ifndef PITOT_CAPTURE_SOURCE_H
 #define PITOT_CAPTURE_SOURCE_H
@@ -15,20 +16,25 @@
 struct source_start {
 	const struct settings *wanted;
 	bool with_cuda;	   /* CUDA is being initialized or is: CUPTI may be used */
-	bool late;	   /* the program asked for the session by itself, perhaps long after CUDA was initialized */
+	/* the program asked for the session by itself, perhaps long after CUDA was initialized */
+	bool late;
 	bool armed;	   /* an engine is, by a session that is there: it begins anew */
 	bool open;	   /* the window is open at once; else `window` says when */
 	uint64_t start_ns; /* when starting began */
 };
 
-/* Makes rows of the event at `position`, whose slots are all there; returns the number of its slots. */
+/*
+ * Makes rows of the event at `position`, whose slots are all there; returns the number of its
+ * slots.
+ */
 typedef uint64_t ring_handler(struct writer *w, const struct ring *r, uint64_t position);
 
 /* Why the vendor thread calls, as bits; 0: the time that the source itself had named has come. */
 enum vendor_reason {
 	VENDOR_FLUSH = 1, /* hand over what is finished */
 	VENDOR_CLOCK = 2, /* read the clocks */
-	VENDOR_CLOSE = 4, /* nothing is wanted any more: hand over everything, and leave the program */
+	/* nothing is wanted any more: hand over everything, and leave the program */
+	VENDOR_CLOSE = 4,
 	VENDOR_COUNTERS = 16, /* a window of readings has opened or closed */
 	VENDOR_EXIT = 8,  /* the process ends: hand over everything, and change nothing */
 };
@@ -45,8 +51,8 @@ struct source {
 	void (*start)(const struct source_start *start);
 
 	/*
-	 * CUDA has come, or another session, which may want more: on the thread that brings it, at the same time as the
-	 * collector's operations. `window` follows.
+	 * CUDA has come, or another session, which may want more: on the thread that brings it, at
+	 * the same time as the collector's operations. `window` follows.
 	 */
 	void (*extend)(const struct source_start *start);
 
@@ -54,12 +60,15 @@ struct source {
 	void (*begin)(struct writer *w, const struct source_start *start);
 
 	/*
-	 * Windows of sessions have opened or closed: what the open ones want together. NULL: nothing any more. The vendor thread is
-	 * asked after that.
+	 * Windows of sessions have opened or closed: what the open ones want together.
+	 * NULL: nothing any more. The vendor thread is asked after that.
 	 */
 	void (*window)(const struct settings *wanted, struct writer *w);
 
-	/* At each tick: makes rows of what there is. Returns how much that was; 0 when nothing happened. */
+	/*
+	 * At each tick: makes rows of what there is. Returns how much that was; 0 when nothing
+	 * happened.
+	 */
 	uint64_t (*collect)(struct writer *w, uint64_t now_ns);
 
 	/* Before rows are sealed: losses and costs since the last time. */
@@ -68,15 +77,21 @@ struct source {
 	/* The rows so far are on disk. */
 	void (*stored)(void);
 
-	/* How long the collector may sleep because of this source; UINT64_MAX: as long as it likes. */
+	/*
+	 * How long the collector may sleep because of this source; UINT64_MAX: as long as it likes.
+	 */
 	uint64_t (*wait_ns)(uint64_t now_ns);
 
-	/* Whether something is under way of which there will be rows without an event in a ring before: the GPU works. */
+	/*
+	 * Whether something is under way of which there will be rows without an event in a ring
+	 * before: the GPU works.
+	 */
 	bool (*unfinished)(uint64_t now_ns);
 
 	/*
-	 * On the vendor thread: calls that may hang with a GPU. Makes no rows, but events in that thread's ring. Returns how soon
-	 * it wants to be called again, in nanoseconds; UINT64_MAX: when the collector asks.
+	 * On the vendor thread: calls that may hang with a GPU. Makes no rows, but events in that
+	 * thread's ring. Returns how soon it wants to be called again, in nanoseconds; UINT64_MAX:
+	 * when the collector asks.
 	 */
 	uint64_t (*vendor)(unsigned reasons, uint64_t now_ns);
 
@@ -85,14 +100,21 @@ struct source {
 	void (*stopped)(struct writer *w);
 
 	/*
-	 * Around a fork, in the thread that forks. The recorder's threads are parked or, where they could not be in time, in the
-	 * middle of something: the child leaks what they may have been changing and frees nothing.
+	 * Around a fork, in the thread that forks. The recorder's threads are parked or, where they
+	 * could not be in time, in the middle of something: the child leaks what they may have been
+	 * changing and frees nothing.
 	 */
 	void (*after_fork)(void);
-	/* Before that: whether the child is to be recorded from the start, though it may never use CUDA. */
+	/*
+	 * Before that: whether the child is to be recorded from the start, though it may never use
+	 * CUDA.
+	 */
 	bool (*wanted_in_child)(const struct settings *wanted);
 
-	/* Writes a thread's row with the best name that this source knows. false: it knows none. `last_name` of an ended thread. */
+	/*
+	 * Writes a thread's row with the best name that this source knows. false: it knows none.
+	 * `last_name` of an ended thread.
+	 */
 	bool (*name_thread)(struct writer *w, uint32_t tid, const char *last_name);
 
 	/* Events in the threads' rings that are this source's. */

@@ -23,9 +23,10 @@ struct python {
 };
 
 /*
- * The tables of numbers only fill. When those of one generation are nearly full, the collector publishes the next, which threads
- * use from their next stack on. Numbers of stacks and of code objects are never used again. The last two generations are kept,
- * for stacks that are on their way to the collector; the memory of older ones is given back, but their addresses stay theirs, so
+ * The tables of numbers only fill. When those of one generation are nearly full, the collector
+ * publishes the next, which threads use from their next stack on. Numbers of stacks and of code
+ * objects are never used again. The last two generations are kept, for stacks that are on their way
+ * to the collector; the memory of older ones is given back, but their addresses stay theirs, so
  * that a thread that was stopped in between for all of that time reads zeros and gets no number.
  */
 struct stack_generation {
@@ -35,12 +36,15 @@ struct stack_generation {
 	_Atomic(struct python *) python; /* with its codes */
 };
 
-/* A slot for each thread with a ring and for each that is sampled, so that none that lives is without. */
+/*
+ * A slot for each thread with a ring and for each that is sampled, so that none that lives is
+ * without.
+ */
 _Static_assert(STACK_WALKERS_MAX >= RINGS_MAX + CPU_SLOTS_MAX, "each has its slot");
 
 /*
- * What a thread makes stacks with. It stays with the ring, whose threads have it one after the other, and so do its counts.
- * Pages that are not used are never touched.
+ * What a thread makes stacks with. It stays with the ring, whose threads have it one after the
+ * other, and so do its counts. Pages that are not used are never touched.
  */
 struct stack_maker {
 	struct stack_maker *next; /* of all */
@@ -58,6 +62,7 @@ static struct {
 	atomic_bool on; /* for the launch path */
 	atomic_bool following; /* which modules there are */
 	atomic_bool wants_python; /* some session does */
+	atomic_bool looked; /* for an interpreter, once at least */
 	bool has_no_python; /* for good, and python_reason says why */
 	_Atomic(struct stack_modules *) modules; /* from the first session on, for good */
 	struct code_range skip[STACK_SKIP_MAX];
@@ -101,7 +106,10 @@ static void skip(uint64_t start, uint64_t end)
 	atomic_store(&self.skip_count, count + 1);
 }
 
-/* Libraries whose frames no stack of a launch needs. Some come with CUDA, later than the first session. */
+/*
+ * Libraries whose frames no stack of a launch needs. Some come with CUDA, later than the first
+ * session.
+ */
 static int find_skipped(struct dl_phdr_info *info, size_t size, void *user)
 {
 	static const char *const names[] = { "libpitot.so", "libcupti.so", "libcuda.so" };
@@ -156,10 +164,20 @@ bool stack_capture_start(const struct settings *settings)
 	return true;
 }
 
+static bool is_for_python(const struct settings *wanted)
+{
+	return (wanted->stacks & SETTING_STACKS_PYTHON) ||
+	       (wanted->cpu && !(wanted->stacks & SETTING_STACKS_NATIVE));
+}
+
+bool stack_capture_waits_for_python(const struct settings *wanted)
+{
+	return self.following && is_for_python(wanted) && !self.looked;
+}
+
 void stack_capture_window(const struct settings *wanted)
 {
-	self.wants_python = wanted && ((wanted->stacks & SETTING_STACKS_PYTHON) ||
-				       (wanted->cpu && !(wanted->stacks & SETTING_STACKS_NATIVE)));
+	self.wants_python = wanted && is_for_python(wanted);
 	self.on = wanted && wanted->stacks != SETTING_STACKS_NONE && self.following;
 }
 
@@ -200,7 +218,10 @@ static struct stack_maker *maker_new(void)
 	return m;
 }
 
-/* The walker and the cache know the stack of one thread: for the ring's next thread they start afresh. */
+/*
+ * The walker and the cache know the stack of one thread: for the ring's next thread they start
+ * afresh.
+ */
 static void maker_reset(struct stack_maker *m, uint32_t claim)
 {
 	m->claim = claim;
@@ -398,7 +419,10 @@ void stack_sampler_reset(struct stack_sampler *s)
 
 /* --- the collector's side --- */
 
-/* The generation whose tables gave the number of the first Python frame's code; else the current one. NULL: it is no more. */
+/*
+ * The generation whose tables gave the number of the first Python frame's code; else the current
+ * one. NULL: it is no more.
+ */
 static struct stack_generation *generation_of_frames(const uint64_t *frames, unsigned count)
 {
 	struct stack_generation *current = atomic_load(&self.generation), *g = current;
@@ -452,7 +476,10 @@ static void forget(struct stack_generation *g)
 		python_codes_forget(p->codes);
 }
 
-/* Begins the next generation. When that is not possible, what is new is refused, and it is tried again. */
+/*
+ * Begins the next generation. When that is not possible, what is new is refused, and it is tried
+ * again.
+ */
 static void begin_generation(struct stack_generation *g)
 {
 	struct python *p = atomic_load(&g->python);
@@ -537,6 +564,7 @@ bool stack_capture_update(uint64_t budget_ns)
 	    (self.python_looked_ns == 0 || now - self.python_looked_ns > PYTHON_LOOK_NS)) {
 		self.python_looked_ns = now;
 		find_python();
+		self.looked = true;
 	}
 	renew(now);
 	return stack_modules_update(self.modules, budget_ns) > 0;
@@ -623,7 +651,7 @@ void stack_capture_counts(struct stack_capture_counts *counts)
 
 void stack_capture_after_fork(void)
 {
-	self.on = self.following = false;
+	self.on = self.following = self.looked = false;
 	if (atomic_load(&self.modules))
 		stack_modules_after_fork(atomic_load(&self.modules));
 	atomic_store(&self.generation,

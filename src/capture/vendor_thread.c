@@ -11,8 +11,8 @@
 #define STACK_BYTES (256u << 10)
 
 static struct {
-	atomic_uint requested,
-		done; /* rounds; `requested` is the futex that the thread sleeps on, `done` that of others */
+	/* rounds; `requested` is the futex that the thread sleeps on, `done` that of others */
+	atomic_uint requested, done;
 	atomic_uint reasons; /* of the next round */
 	atomic_uint
 		generation; /* of the thread: an older one ends once it comes back from its call */

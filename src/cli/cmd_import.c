@@ -33,7 +33,10 @@ static const struct command_example examples[] = {
 	{ NULL, NULL },
 };
 
-/* The folder has the name of what was recorded only when that is known: it is made beside, as all recordings. */
+/*
+ * The folder has the name of what was recorded only when that is known: it is made beside, as all
+ * recordings.
+ */
 static int write_identity(const char *directory, char **argv, const struct import_result *result,
 			  struct error *e)
 {

@@ -120,7 +120,9 @@ static void catch_signals(void)
 	}
 }
 
-/* Sleeps until then. false: a signal asks to end; none can come between the question and the sleep. */
+/*
+ * Sleeps until then. false: a signal asks to end; none can come between the question and the sleep.
+ */
 static bool wait_until(uint64_t until_ns)
 {
 	uint64_t now_ns = clock_monotonic_ns(), ns = until_ns > now_ns ? until_ns - now_ns : 0;
@@ -137,7 +139,9 @@ static bool wait_until(uint64_t until_ns)
 	return !terminal_stop_signal;
 }
 
-/* Readings at whole intervals from the start on, without those that come too late, and at the end. */
+/*
+ * Readings at whole intervals from the start on, without those that come too late, and at the end.
+ */
 static int monitor(const struct context *c, struct monitor *m)
 {
 	uint64_t start_ns = clock_monotonic_ns(), next_ns = start_ns, now_ns, step_ns;

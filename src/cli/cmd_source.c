@@ -78,12 +78,15 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_source = {
 	.name = "source",
-	.summary = "samples of kernels beside their source and their instructions",
+	.summary = "samples or counts of kernels beside their source and their instructions",
 	.usage = "[options] [RECORDING]",
 	.description =
 		"Shows where the warps of kernels were and what they waited for, line by line and "
 		"instruction by instruction, of a recording made with `pitot record --engine "
-		"pc-sampling`. With -o it writes a page that stands alone: source with heat, "
+		"pc-sampling`, or what instructions did, of one made with --engine sass-metrics: "
+		"how often they were executed, by how many of 32 threads, and with how many "
+		"sectors of memory beside how many there had to be. With -o it writes a page that "
+		"stands alone: source with heat, "
 		"instructions beside it, and a click leads from one to the other.\n\n"
 		"Lines are known of code that was compiled with `nvcc -lineinfo`. Source is read "
 		"where the compiler found it, or below --source-root, and shown only if it is the "
@@ -94,6 +97,7 @@ const struct command cmd_source = {
 	.operands_max = 1,
 	.examples = examples,
 	.no_names = true,
-	.notes = "EXIT STATUS\n\n1 when there are no samples; then no file is written.",
+	.notes = "EXIT STATUS\n\n1 when there are neither samples nor counts; then no file is "
+		 "written.",
 	.run = run,
 };

@@ -43,7 +43,9 @@ static void add_rate(struct strbuf *out, const struct monitor_reading *r)
 		strbuf_adds(out, "-");
 }
 
-/* Of a sum of seconds with so many units in one: how much of the time, times `parts` (processors). */
+/*
+ * Of a sum of seconds with so many units in one: how much of the time, times `parts` (processors).
+ */
 static void add_share(struct strbuf *out, const struct monitor_reading *r, uint64_t units,
 		      unsigned parts)
 {

@@ -8,7 +8,10 @@
 void monitor_table(const struct monitor *m, unsigned width, bool color, struct strbuf *out);
 /* One line for each GPU, and one for the host. */
 void monitor_lines(const struct monitor *m, struct strbuf *out);
-/* One JSON object and a newline. Metrics that there is no value of have no key; sums are what they grew in a second. */
+/*
+ * One JSON object and a newline. Metrics that there is no value of have no key; sums are what they
+ * grew in a second.
+ */
 void monitor_json(const struct monitor *m, struct strbuf *out);
 
 #endif

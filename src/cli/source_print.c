@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "analysis/instructions.h"
+#include "analysis/sentence.h"
 #include "base/human.h"
 #include "base/json.h"
 #include "base/options.h"
@@ -31,17 +33,40 @@ static void add_safe(struct text_table *t, const char *text)
 	t->failed |= plain.failed;
 }
 
-/* The cells of what has samples; place NULL: it has none. */
+/* A column without head and text takes no room. */
+#define PLACE_COLUMNS(p)                                                                           \
+	RIGHT("share"), RIGHT((p)->view->stalls.samples ? "samples" : ""),                         \
+		RIGHT((p)->view->stalls.launches ? "executed" : ""),                               \
+		RIGHT((p)->view->stalls.launches ? "threads" : ""),                                \
+		RIGHT((p)->view->stalls.sass.of[SASS_IDEAL] ? "sectors/ideal" : "")
+#define WARPS(p) ((p)->view->stalls.samples ? "its warps were" : "")
+
+/* The cells of what is known of a place; NULL: nothing. */
 static void add_share(const struct printing *p, struct text_table *t,
 		      const struct stall_place *place)
 {
-	if (place) {
-		text_table_percent(t, place->samples, p->view->stalls.samples);
+	_cleanup_strbuf_ struct strbuf threads = STRBUF_INIT, sectors = STRBUF_INIT;
+	const struct stalls *s = &p->view->stalls;
+	static const struct sass_counts none;
+	const struct sass_counts *sass = place ? &place->sass : &none;
+
+	if (place)
+		text_table_percent(t, source_weight(p->view, place->samples, sass),
+				   source_weight(p->view, s->samples, &s->sass));
+	else
+		text_table_add(t, "");
+	if (place && s->samples)
 		text_table_count(t, place->samples);
-	} else {
+	else
 		text_table_add(t, "");
+	if (sass->known & 1 << SASS_EXECUTED)
+		text_table_count(t, sass->of[SASS_EXECUTED]);
+	else
 		text_table_add(t, "");
-	}
+	sass_threads_text(sass, &threads);
+	sass_sectors_text(sass, &sectors);
+	text_table_add(t, strbuf_text(&threads));
+	text_table_add(t, strbuf_text(&sectors));
 }
 
 static void add_reasons(struct text_table *t, const struct stall_place *place)
@@ -60,8 +85,20 @@ static void print_table(const struct printing *p, struct text_table *t)
 	text_table_release(t);
 }
 
+/* "720 samples, 1,024 executed instructions" */
+static void add_amounts(const struct printing *p, uint64_t samples, const struct sass_counts *sass)
+{
+	bool has_samples = samples || !p->view->stalls.launches;
+
+	if (has_samples)
+		sentence_add(p->out, COUNTED_AS(samples, "sample"));
+	if (sass->known & 1 << SASS_EXECUTED)
+		sentence_add(p->out, WORDS(has_samples ? ", " : ""),
+			     COUNTED_AS(sass->of[SASS_EXECUTED], "executed instruction"));
+}
+
 static void add_title(const struct printing *p, const char *name, uint64_t samples,
-		      const char *what, const char *missing)
+		      const struct sass_counts *sass, const char *what, const char *missing)
 {
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
@@ -69,8 +106,7 @@ static void add_title(const struct printing *p, const char *name, uint64_t sampl
 	text_safe(&line, name, strlen(name));
 	style_add(p->out, p->context->color, STYLE_BOLD, strbuf_text(&line));
 	strbuf_adds(p->out, "  ");
-	human_count(p->out, samples);
-	strbuf_addf(p->out, " sample%s", samples == 1 ? "" : "s");
+	add_amounts(p, samples, sass);
 	if (missing)
 		strbuf_addf(p->out, "; no %s: %s", what, missing);
 	strbuf_addc(p->out, '\n');
@@ -101,9 +137,8 @@ static void add_line(const struct printing *p, struct text_table *t, const struc
 /* The hottest lines in their order, or those around the one that was asked for. */
 static void print_file(const struct printing *p, const struct source_file *f)
 {
-	static const struct text_column columns[] = { RIGHT("share"), RIGHT("samples"),
-						      RIGHT("line"), FLEXIBLE("source"),
-						      LEFT("its warps were") };
+	const struct text_column columns[] = { PLACE_COLUMNS(p), RIGHT("line"), FLEXIBLE("source"),
+					       LEFT(WARPS(p)) };
 	struct text_table t = TEXT_TABLE_INIT(columns);
 	uint64_t least = 0;
 
@@ -114,13 +149,16 @@ static void print_file(const struct printing *p, const struct source_file *f)
 		     i <= MIN(end, p->line + around); i++)
 			add_line(p, &t, f, (uint32_t)i);
 	} else if (p->view->stalls.source.count > p->options->top) {
-		least = p->view->stalls.source.items[p->options->top - 1].samples;
+		const struct stall_place *last = &p->view->stalls.source.items[p->options->top - 1];
+
+		least = source_weight(p->view, last->samples, &last->sass);
 	}
 	for (size_t i = 0; i < f->heat.count && !p->file; i++)
-		if (f->heat.data[i]->samples >= least)
+		if (source_weight(p->view, f->heat.data[i]->samples, &f->heat.data[i]->sass) >=
+		    least)
 			add_line(p, &t, f, f->heat.data[i]->line);
 	if (text_table_rows(&t))
-		add_title(p, f->path, f->samples, "text", f->missing);
+		add_title(p, f->path, f->samples, &f->sass, "text", f->missing);
 	print_table(p, &t);
 }
 
@@ -134,10 +172,8 @@ static bool wants_instruction(const struct printing *p, const struct source_inst
 
 static void print_code(const struct printing *p, const struct source_code *c)
 {
-	static const struct text_column columns[] = {
-		RIGHT("share"), RIGHT("samples"),        RIGHT("offset"),
-		LEFT("line"),   FLEXIBLE("instruction"), LEFT("its warps were")
-	};
+	const struct text_column columns[] = { PLACE_COLUMNS(p), RIGHT("offset"), LEFT("line"),
+					       FLEXIBLE("instruction"), LEFT(WARPS(p)) };
 	struct text_table t = TEXT_TABLE_INIT(columns);
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
 
@@ -158,23 +194,41 @@ static void print_code(const struct printing *p, const struct source_code *c)
 	}
 	kernel_name_short(c->of->name, &name);
 	if (text_table_rows(&t))
-		add_title(p, strbuf_text(&name), c->samples, "text of instructions", c->missing);
+		add_title(p, strbuf_text(&name), c->samples, &c->sass, "text of instructions",
+			  c->missing);
 	print_table(p, &t);
 	p->out->failed |= name.failed;
+}
+
+static void print_hints(const struct printing *p)
+{
+	struct instruction_hint hints[INSTRUCTION_HINTS_MAX];
+	size_t count = instruction_hints(&p->view->stalls, hints);
+
+	for (size_t i = 0; i < count; i++) {
+		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+		instruction_hint_text(&hints[i], &text);
+		text_safe(p->out, strbuf_text(&text), text.length);
+		strbuf_addc(p->out, '\n');
+	}
 }
 
 static void print_text(const struct printing *p)
 {
 	const struct stalls *s = &p->view->stalls;
 
-	human_count(p->out, s->samples);
-	strbuf_addf(p->out, " samples of kernels");
+	add_amounts(p, s->samples, &s->sass);
+	strbuf_adds(p->out, " of kernels");
+	if (s->launches)
+		sentence_add(p->out, WORDS(", counted in "), COUNTED_AS(s->launches, "launch"));
 	if (s->unlined + s->codeless) {
 		strbuf_adds(p->out, ", ");
 		human_percent(p->out, s->unlined + s->codeless, s->samples);
 		strbuf_adds(p->out, " of them of code without known lines");
 	}
 	strbuf_addc(p->out, '\n');
+	print_hints(p);
 	for (size_t i = 0; i < p->view->files.count; i++)
 		if (wants_file(p, &p->view->files.data[i]))
 			print_file(p, &p->view->files.data[i]);
@@ -206,12 +260,14 @@ static int show(struct printing *p)
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	struct json j = JSON_PRETTY(&out);
 
-	if (!p->view->stalls.samples && !p->context->json)
-		return cli_failf(p->context,
-				 p->view->stalls.rows
-					 ? "none of the samples that were recorded match"
-					 : "the recording has no samples of kernels: `pitot record "
-					   "--engine pc-sampling` takes them");
+	if (!p->view->stalls.samples && !p->view->stalls.launches && !p->context->json)
+		return cli_failf(
+			p->context,
+			p->view->stalls.rows
+				? "none of the samples that were recorded match"
+				: "the recording has no samples of kernels, and nothing that "
+				  "their instructions did: `pitot record --engine pc-sampling` "
+				  "takes them, sass-metrics counts it");
 	if (p->options->output)
 		return write_page(p->context, p->view, p->options);
 	p->out = &out;

@@ -1,4 +1,7 @@
-/* source_print.h: samples of kernels beside source and instructions, for `pitot source` and `pitot report --source`. */
+/*
+ * source_print.h: samples of kernels beside source and instructions, for `pitot source` and
+ * `pitot report --source`.
+ */
 #ifndef PITOT_CLI_SOURCE_PRINT_H
 #define PITOT_CLI_SOURCE_PRINT_H
 
@@ -7,8 +10,8 @@
 
 struct source_print {
 	struct filter filter;
-	const char *
-		at; /* "FILE:LINE", or the name of a kernel, see text_matches; NULL: the hottest lines */
+	/* "FILE:LINE", or the name of a kernel, see text_matches; NULL: the hottest lines */
+	const char *at;
 	const char *file; /* only such files; NULL: all */
 	const char *root; /* --source-root */
 	const char *nvdisasm; /* program; NULL: search it */

@@ -44,9 +44,9 @@ static bool try_pattern(struct search *s, const char *pattern)
 }
 
 /*
- * CUDA libraries that the process has loaded: CUPTI lies beside them, as toolkits and Python packages lay them out. Their paths
- * are copied while the loader's lock is held; opening something there would wait for a lock that another thread in dlopen()
- * holds while it waits for this one.
+ * CUDA libraries that the process has loaded: CUPTI lies beside them, as toolkits and Python
+ * packages lay them out. Their paths are copied while the loader's lock is held; opening something
+ * there would wait for a lock that another thread in dlopen() holds while it waits for this one.
  */
 #define LOADED_BYTES 8192u
 

@@ -1,6 +1,7 @@
 /*
- * metric_sets.c: metrics that answer a question together. What a chip has not is left out there; tried with CUPTI 13.0 on the tables of
- * TU102, GA100, AD102, GH100, GB100 and GB202. `default` is what Perfetto's compute tab shows.
+ * metric_sets.c: metrics that answer a question together. What a chip has not is left out there;
+ * tried with CUPTI 13.0 on the tables of TU102, GA100, AD102, GH100, GB100 and GB202. `default` is
+ * what Perfetto's compute tab shows.
  */
 #include <string.h>
 
@@ -102,8 +103,9 @@ static const char *const set_tensor[] = {
 };
 
 /*
- * Work, bytes at each level, and the time in which: a point of a roofline; and its roofs (analysis/roofline.c), which cost no pass of their
- * own. The operations of tensor cores cost three or four: they are in set tensor.
+ * Work, bytes at each level, and the time in which: a point of a roofline; and its roofs
+ * (analysis/roofline.c), which cost no pass of their own. The operations of tensor cores cost three
+ * or four: they are in set tensor.
  */
 static const char *const set_roofline[] = {
 	TIME,

@@ -1,4 +1,7 @@
-/* elf_contents.c: contents of sections, decompressed: apart from elf_file.c so that the recorder links no decompression. */
+/*
+ * elf_contents.c: contents of sections, decompressed: apart from elf_file.c so that the recorder
+ * links no decompression.
+ */
 #include <elf.h>
 #include <string.h>
 #include <zlib.h>

@@ -1,5 +1,6 @@
 /*
- * elf_file.h: an ELF file, mapped or read as far as it is asked for, its headers checked once. 64-bit little-endian only.
+ * elf_file.h: an ELF file, mapped or read as far as it is asked for, its headers checked once.
+ * 64-bit little-endian only.
  *
  * Every byte may be hostile: what a header says is believed only as far as it lies within the file.
  * Headers that do not are left out. Not safe for concurrent use, because sections are decompressed
@@ -32,7 +33,8 @@ struct elf_segment {
 struct elf_file {
 	const uint8_t *bytes;
 	size_t size;
-	struct sparse_file *source; /* that bytes are of, and are read by elf_need(); NULL: they are all there */
+	/* that bytes are of, and are read by elf_need(); NULL: they are all there */
+	struct sparse_file *source;
 	bool owns_source;
 	bool is_mapped; /* bytes are ours to unmap */
 	uint8_t *owned; /* or to free; else NULL */
@@ -58,11 +60,17 @@ struct elf_bytes {
  */
 int elf_file_open(const char *path, struct elf_file *out, struct error *e) MUST_USE;
 /* The same for bytes that outlive the struct. */
-int elf_file_open_bytes(const void *bytes, size_t size, struct elf_file *out, struct error *e) MUST_USE;
+int elf_file_open_bytes(const void *bytes, size_t size, struct elf_file *out,
+			struct error *e) MUST_USE;
 /* The same for bytes from malloc, which are the struct's from then on, also on failure. */
-int elf_file_open_owned(uint8_t *bytes, size_t size, struct elf_file *out, struct error *e) MUST_USE;
-/* The same for a file of which only headers, names of sections and notes are read; it outlives the struct. */
-int elf_file_open_sparse(struct sparse_file *source, struct elf_file *out, struct error *e) MUST_USE;
+int elf_file_open_owned(uint8_t *bytes, size_t size, struct elf_file *out,
+			struct error *e) MUST_USE;
+/*
+ * The same for a file of which only headers, names of sections and notes are read; it outlives the
+ * struct.
+ */
+int elf_file_open_sparse(struct sparse_file *source, struct elf_file *out,
+			 struct error *e) MUST_USE;
 /* The same for a regular file; the descriptor stays the caller's. */
 int elf_file_open_fd(int fd, struct elf_file *out, struct error *e) MUST_USE;
 /* The vdso of this very process: the kernel gives all processes of one kind the same. */
@@ -81,7 +89,9 @@ struct elf_bytes elf_contents(const struct elf_file *f, struct elf_section *s);
 struct elf_bytes elf_named_contents(const struct elf_file *f, const char *name);
 /* What a section holds as it lies in the file, which elf_need() has to read. */
 struct elf_bytes elf_raw_contents(const struct elf_file *f, const struct elf_section *s);
-/* Reads bytes of the file. false: there are none, they are not all there, or too many for memory. */
+/*
+ * Reads bytes of the file. false: there are none, they are not all there, or too many for memory.
+ */
 bool elf_need(const struct elf_file *f, struct elf_bytes bytes);
 /* From an address to the end of what the file has of its segment, for elf_need() too. */
 struct elf_bytes elf_at_address(const struct elf_file *f, uint64_t address);
@@ -98,8 +108,8 @@ struct elf_symbols {
 };
 
 /*
- * Reads the symbols of the first section of a type, SHT_SYMTAB or SHT_DYNSYM. 0; -ENOENT: there is none; E_FORMAT: it is broken, or
- * too large to be read.
+ * Reads the symbols of the first section of a type, SHT_SYMTAB or SHT_DYNSYM. 0; -ENOENT: there is
+ * none; E_FORMAT: it is broken, or too large to be read.
  */
 int elf_symbols(const struct elf_file *f, uint32_t type, struct elf_symbols *out) MUST_USE;
 /* Symbol i and its name, "" when that is broken. false: there are no more. */

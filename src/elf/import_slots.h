@@ -1,8 +1,10 @@
 /*
- * import_slots.h: the words of a library in this process through which it reaches functions of others: what the loader fills in
- * for relocations JUMP_SLOT, GLOB_DAT and 64 (a function's address in data) of its dynamic section.
+ * import_slots.h: the words of a library in this process through which it reaches functions of
+ * others: what the loader fills in for relocations JUMP_SLOT, GLOB_DAT and 64 (a function's address
+ * in data) of its dynamic section.
  *
- * Bytes are the loader's, which has used them before; a table that leaves the library's segments ends the search all the same.
+ * Bytes are the loader's, which has used them before; a table that leaves the library's segments
+ * ends the search all the same.
  */
 #ifndef PITOT_ELF_IMPORT_SLOTS_H
 #define PITOT_ELF_IMPORT_SLOTS_H
@@ -29,13 +31,18 @@ struct loaded_library {
 	} tables[2];
 };
 
-/* false: it has no dynamic section that is understood. Allocates nothing, calls nothing of the loader's. */
+/*
+ * false: it has no dynamic section that is understood. Allocates nothing, calls nothing of the
+ * loader's.
+ */
 bool loaded_library_read(const struct dl_phdr_info *info, struct loaded_library *out);
 
 /* Whether the address is in one of its segments. */
 bool loaded_library_has(const struct loaded_library *library, uintptr_t address);
 
-/* Calls visit for each slot of a named symbol; its value is the function's address plus `addend`. */
+/*
+ * Calls visit for each slot of a named symbol; its value is the function's address plus `addend`.
+ */
 typedef void import_slot_visitor(uintptr_t *slot, const char *name, uint64_t addend, void *user);
 void import_slots_visit(const struct loaded_library *library, import_slot_visitor *visit,
 			void *user);

@@ -96,7 +96,10 @@ static unsigned long long count_old(const struct walk *w, unsigned long long add
 	return count - MIN(count, new);
 }
 
-/* Called with the first entry. Libraries in a namespace of dlmopen() are not in the loader's public list. */
+/*
+ * Called with the first entry. Libraries in a namespace of dlmopen() are not in the loader's public
+ * list.
+ */
 static int visit_all(struct dl_phdr_info *first, size_t size, void *user)
 {
 	const struct link_map *library = _r_debug.r_map;

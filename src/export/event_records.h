@@ -22,8 +22,9 @@ struct event_record event_records_find(const struct event_records *r, size_t pro
 				       uint64_t sync_row);
 
 /*
- * Number of the work that ended last while a row of table synchronization waited for its stream or context, or NO_WORK
- * when none ended during the wait. Only the last work that began before the wait was over is looked at.
+ * Number of the work that ended last while a row of table synchronization waited for its stream or
+ * context, or NO_WORK when none ended during the wait. Only the last work that began before the
+ * wait was over is looked at.
  */
 uint32_t sync_dependency(const struct export_view *v, size_t process, uint64_t sync_row);
 

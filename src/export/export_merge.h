@@ -1,8 +1,9 @@
 /*
- * export_merge.h: the events of a recording in the order in which they started, over all processes and tables.
+ * export_merge.h: the events of a recording in the order in which they started, over all processes
+ * and tables.
  *
- * The tables are in order within a process, so this is a merge of cursors in a heap. Rows that the options leave out do
- * not come; rows without their times are left out and counted.
+ * The tables are in order within a process, so this is a merge of cursors in a heap. Rows that the
+ * options leave out do not come; rows without their times are left out and counted.
  */
 #ifndef PITOT_EXPORT_EXPORT_MERGE_H
 #define PITOT_EXPORT_EXPORT_MERGE_H
@@ -11,9 +12,9 @@
 #include "export/export_view.h"
 
 /*
- * Scopes and NVTX ranges as the GPU saw them: for each pushed range and each stream with work that was
- * launched inside it (at any depth, on any thread that carries it on), the time from the start of the first such work to
- * the end of the last.
+ * Scopes and NVTX ranges as the GPU saw them: for each pushed range and each stream with work that
+ * was launched inside it (at any depth, on any thread that carries it on), the time from the start
+ * of the first such work to the end of the last.
  */
 struct gpu_range {
 	uint64_t start_ns, end_ns;
@@ -99,8 +100,8 @@ int export_event_write(struct export_view *v, export_writer *const writers[EVENT
 		       void *exporter, const struct export_event *event) MUST_USE;
 
 /*
- * After the last event, with what export_merge_next returned: 0, -ENODATA where not one was written, or that
- * negative code.
+ * After the last event, with what export_merge_next returned: 0, -ENODATA where not one was
+ * written, or that negative code.
  */
 int export_merge_end(const struct export_merge *m, int r, struct error *e);
 

@@ -8,7 +8,9 @@
 #include "base/search.h"
 #include "trace/columns.h"
 
-/* Ids that are given to processes whose own is taken: above all that Linux gives (at most 4194304). */
+/*
+ * Ids that are given to processes whose own is taken: above all that Linux gives (at most 4194304).
+ */
 #define PID_STEP 10000000
 
 #define GPU_PIDS 16 /* readers take at least these for GPUs */
@@ -92,7 +94,10 @@ static int load_rest(struct export_view *v, struct error *e)
 	return metric_values_load(v->trace, e);
 }
 
-/* Readers know a process by its id alone: of images of one process, which exec() made, the last one has it. */
+/*
+ * Readers know a process by its id alone: of images of one process, which exec() made, the last one
+ * has it.
+ */
 static bool pid_is_free(const struct export_view *v, size_t process, uint32_t pid)
 {
 	for (size_t i = process + 1; i < v->process_count; i++)
@@ -107,9 +112,9 @@ static bool same_pid_at_once(const struct trace_process *p, const struct trace_p
 }
 
 /*
- * Which process a session is shown as: one of a sampler as the process that it is of, and what only `pitot record`
- * saw as what was recorded of that pid. A sampler may look at an image for a while after another one has replaced it
- * (exec), which is no other process.
+ * Which process a session is shown as: one of a sampler as the process that it is of, and what only
+ * `pitot record` saw as what was recorded of that pid. A sampler may look at an image for a while
+ * after another one has replaced it (exec), which is no other process.
  */
 static size_t owner_of(const struct export_view *v, size_t session)
 {
@@ -290,7 +295,10 @@ static int end_ranges(struct export_view *v)
 	return 0;
 }
 
-/* Lists for each call the work it launched, in the order of the tables: so it is put in from the end. */
+/*
+ * Lists for each call the work it launched, in the order of the tables: so it is put in from the
+ * end.
+ */
 static int link_work(struct export_view *v, struct error *e)
 {
 	const uint32_t *configs = kernel_columns(v->trace)->config;

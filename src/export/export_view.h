@@ -1,9 +1,11 @@
 /*
- * export_view.h: a recording as an exporter wants to see it: its columns loaded, GPUs and process ids told apart, GPU work
- * tied to the calls that launched it, and what the options leave out already decided.
+ * export_view.h: a recording as an exporter wants to see it: its columns loaded, GPUs and process
+ * ids told apart, GPU work tied to the calls that launched it, and what the options leave out
+ * already decided.
  *
- * Work is what the tables of GPU work and table synchronization hold. Every row of them has a number that is unique in the
- * trace: work_number. Nothing is allocated per row but two u32 arrays, `first_work` and `next_work`.
+ * Work is what the tables of GPU work and table synchronization hold. Every row of them has a
+ * number that is unique in the trace: work_number. Nothing is allocated per row but two u32 arrays,
+ * `first_work` and `next_work`.
  */
 #ifndef PITOT_EXPORT_EXPORT_VIEW_H
 #define PITOT_EXPORT_EXPORT_VIEW_H
@@ -27,8 +29,8 @@
 struct export_process {
 	uint32_t
 		pid; /* differs between processes, and between the images that exec() made of one */
-	uint32_t
-		owner; /* of samples taken from outside: the process that they are of; else itself */
+	/* of samples taken from outside: the process that they are of; else itself */
+	uint32_t owner;
 	uint64_t correlation_base; /* added to correlation ids, they are unique in the trace */
 	const char *name; /* "" if unknown: last part of the executable's path */
 	char title[64]; /* "python 4242": name and id as the process sees it */
@@ -42,11 +44,13 @@ struct export_view {
 	struct selection selection;
 	struct gpus gpus;
 	size_t process_count; /* sessions */
-	size_t gpu_process; /* that has work on GPUs; NO_PROCESS: several have, and names of work say whose it is */
+	/* that has work on GPUs; NO_PROCESS: several have, and names of work say whose it is */
+	size_t gpu_process;
 	struct export_process *processes;
 	struct map thread_names; /* process << 32 | thread -> row of table thread, the last */
 	struct map context_devices; /* process << 32 | context -> device */
-	bool many_contexts; /* a process has several on one device: their streams can have equal ids */
+	/* a process has several on one device: their streams can have equal ids */
+	bool many_contexts;
 	struct event_columns work[WORK_KINDS];
 	uint32_t work_base[WORK_KINDS]; /* number of row 0 */
 
@@ -55,7 +59,10 @@ struct export_view {
 	const struct api_function_columns *function;
 	bool with_stacks; /* of calls */
 	bool with_samples; /* tables cpu_sample and off_cpu are loaded, and wanted */
-	/* By api_call row the number of the first work it launched; by number the next of its call; or NO_WORK. */
+	/*
+	 * By api_call row the number of the first work it launched; by number the next of its call;
+	 * or NO_WORK.
+	 */
 	uint32_t *first_work, *next_work;
 
 	struct metric_values metrics; /* of launches that were measured */

@@ -1,5 +1,6 @@
 /*
- * exporter.h: the formats that a recording can be written in. A new one is a file, and a line in EXPORTERS.
+ * exporter.h: the formats that a recording can be written in. A new one is a file, and a line in
+ * EXPORTERS.
  */
 #ifndef PITOT_EXPORT_EXPORTER_H
 #define PITOT_EXPORT_EXPORTER_H
@@ -9,7 +10,10 @@
 #include "export/file_format.h"
 #include "trace/trace.h"
 
-/* F(name, suffixes, description, splits, has_rank, has_samples, is_folder, write): members of struct exporter. */
+/*
+ * F(name, suffixes, description, splits, has_rank, has_samples, is_folder, write): members of
+ * struct exporter.
+ */
 #define EXPORTERS(F)                                                                               \
 	F(perfetto, ".perfetto-trace .pftrace .perfetto .perfetto-trace.gz .pftrace.gz",           \
 	  "Perfetto protobuf, for ui.perfetto.dev and trace processor", true, false, true, false,  \
@@ -27,14 +31,15 @@ struct export_options {
 	uint64_t since_ns,
 		until_ns; /* CLOCK_MONOTONIC: only events that start in since <= t < until */
 	const char *kernel; /* only kernels whose name matches, and their launches; NULL: all */
-	const char *scope; /* only GPU work and calls inside of such scopes, see scope_paths_match; NULL: all */
+	/* only GPU work and calls inside of such scopes, see scope_paths_match; NULL: all */
+	const char *scope;
 	uint32_t rank; /* of a distributed job, where the format says so */
 	bool overwrite; /* replace an existing file */
 	bool no_stacks; /* leave out call stacks and CPU samples */
 	bool compact; /* gpufl: one kernel_detail for equal launches */
 	const char *shown_path; /* gpufl: what the logs name as their folder; NULL: the path */
-	uint64_t
-		split_bytes; /* begin another file before this size, where the format can; 0: its own limit */
+	/* begin another file before this size, where the format can; 0: its own limit */
+	uint64_t split_bytes;
 	void (*progress)(void *user, uint64_t done, uint64_t total); /* events; may be NULL */
 	void *progress_user;
 	const volatile sig_atomic_t
@@ -54,8 +59,8 @@ struct export_result {
 	uint64_t unpaired; /* left out: ends of NVTX ranges without their beginning */
 	uint64_t crowded; /* left out: more overlapping slices than a track can show */
 	uint64_t arrows; /* from calls to the work they launched */
-	uint64_t
-		unlinked; /* work whose launch is not in the recording; it is written all the same */
+	/* work whose launch is not in the recording; it is written all the same */
+	uint64_t unlinked;
 };
 
 struct exporter {
@@ -63,17 +68,21 @@ struct exporter {
 	bool splits; /* minds split_bytes */
 	bool has_rank; /* minds rank */
 	bool has_samples; /* shows CPU samples and times off the CPU */
-	bool is_folder; /* what it writes: path is made, or gets a further session; overwrite replaces an equal one */
 	/*
-	 * Writes a recording to path, or to standard output when it is "-"; result is zeroed before. The file has its
-	 * name only when it is complete. 0, -ECANCELED after *cancel, -ENODATA and no file when there is no event to
-	 * write, or another negative code.
+	 * what it writes: path is made, or gets a further session; overwrite replaces an equal one
+	 */
+	bool is_folder;
+	/*
+	 * Writes a recording to path, or to standard output when it is "-"; result is zeroed
+	 * before. The file has its name only when it is complete. 0, -ECANCELED after *cancel,
+	 * -ENODATA and no file when there is no event to write, or another negative code.
 	 */
 	int (*write)(struct trace *t, const struct export_options *options, const char *path,
 		     struct export_result *result, struct error *e);
 };
 
-#define EXPORTER_WRITE(name, suffixes, description, splits, has_rank, has_samples, is_folder, write) \
+#define EXPORTER_WRITE(name, suffixes, description, splits, has_rank, has_samples, is_folder,      \
+		       write)                                                                      \
 	int write(struct trace *t, const struct export_options *options, const char *path,         \
 		  struct export_result *result, struct error *e);
 EXPORTERS(EXPORTER_WRITE)

@@ -1,6 +1,6 @@
 /*
- * gpu_ranges.c: work is added to the innermost range of its call; then, from the last range to the first (children come
- * after their parents), each range's spans are added to its parent's.
+ * gpu_ranges.c: work is added to the innermost range of its call; then, from the last range to the
+ * first (children come after their parents), each range's spans are added to its parent's.
  */
 #include "export/export_merge.h"
 

@@ -1,6 +1,6 @@
 /*
- * lanes.h: spreads intervals that come in order of their start over as few lanes as are needed, so that in each lane they
- * nest, or (exclusive) follow one another. Lane 0 is tried first.
+ * lanes.h: spreads intervals that come in order of their start over as few lanes as are needed, so
+ * that in each lane they nest, or (exclusive) follow one another. Lane 0 is tried first.
  */
 #ifndef PITOT_EXPORT_LANES_H
 #define PITOT_EXPORT_LANES_H

@@ -145,7 +145,9 @@ static uint32_t *merge_sort(const uint64_t *keys, uint32_t *from, uint32_t *to, 
 	}
 }
 
-/* Puts row order[i] at place i, for all i; along each cycle, with one row aside. Changes `order`. */
+/*
+ * Puts row order[i] at place i, for all i; along each cycle, with one row aside. Changes `order`.
+ */
 static void move_rows(const struct block_rows *in, uint32_t *order)
 {
 	size_t size = in->table->row_size;

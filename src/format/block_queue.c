@@ -23,8 +23,8 @@ static enum loss_reason error_reason(const struct block_queue *q, int error)
 }
 
 /*
- * Definitions come again in the next epoch: where the rest of an epoch is cut off, what refers to them is lost with them, and
- * only that is counted.
+ * Definitions come again in the next epoch: where the rest of an epoch is cut off, what refers to
+ * them is lost with them, and only that is counted.
  */
 static void lose(struct block_queue *q, const struct table_schema *table, enum loss_reason reason,
 		 uint64_t count, uint64_t start_ns, uint64_t end_ns)
@@ -132,7 +132,9 @@ static int begin_segment(struct block_queue *q, struct error *e)
 	return 0;
 }
 
-/* How many bytes of the first whole blocks are within `limit`; *blocks: how many blocks that are. */
+/*
+ * How many bytes of the first whole blocks are within `limit`; *blocks: how many blocks that are.
+ */
 static size_t whole_blocks(const struct block_batch *batch, uint64_t limit, size_t *blocks)
 {
 	size_t bytes = 0, n = 0;

@@ -1,12 +1,13 @@
 /*
  * block_queue.h: sealed blocks on their way into the segments of a recording.
  *
- * Blocks come in batches. A batch is written at once, or (background) queued for a thread, so that a write(2) that stalls
- * holds up nobody but that thread; there is room for so many bytes, then a batch is refused. Of a write that was cut short the
- * whole blocks are kept. What is lost is added up, and put into the segment's reserve as long as nothing can be appended.
+ * Blocks come in batches. A batch is written at once, or (background) queued for a thread, so that
+ * a write(2) that stalls holds up nobody but that thread; there is room for so many bytes, then a
+ * batch is refused. Of a write that was cut short the whole blocks are kept. What is lost is added
+ * up, and put into the segment's reserve as long as nothing can be appended.
  *
- * All functions are the writer's thread's. `lock` guards what the two threads share; a segment's file is the writing thread's
- * while it is busy.
+ * All functions are the writer's thread's. `lock` guards what the two threads share; a segment's
+ * file is the writing thread's while it is busy.
  */
 #ifndef PITOT_FORMAT_BLOCK_QUEUE_H
 #define PITOT_FORMAT_BLOCK_QUEUE_H
@@ -70,18 +71,23 @@ void block_batch_free(struct block_batch *batch);
 /* Takes a batch. 0; -EAGAIN: there is no room, and its rows are lost. */
 int block_queue_put(struct block_queue *q, struct block_batch *batch) MUST_USE;
 /*
- * Sees to it that what was put is written, and (tell) what was lost is in the reserve. 0: it is on disk; 1: it is not, after
- * limit_ns; or a negative errno: nothing can be written now.
+ * Sees to it that what was put is written, and (tell) what was lost is in the reserve. 0: it is on
+ * disk; 1: it is not, after limit_ns; or a negative errno: nothing can be written now.
  */
 int block_queue_sync(struct block_queue *q, bool tell, uint64_t limit_ns);
 /* Why nothing is written now: the error, or disk_slow. */
 enum loss_reason block_queue_reason(struct block_queue *q);
-/* Whether it makes sense to try again: after an error a second later, else when half of the room is free. */
+/*
+ * Whether it makes sense to try again: after an error a second later, else when half of the room is
+ * free.
+ */
 bool block_queue_recovered(struct block_queue *q);
 /* Whether there was an error, after which only a batch that begins again is written. */
 bool block_queue_failed(struct block_queue *q);
 
-/* Counts a row that does not get into the recording; a row of `loss` is not lost, it is added up. */
+/*
+ * Counts a row that does not get into the recording; a row of `loss` is not lost, it is added up.
+ */
 void block_queue_lose_row(struct block_queue *q, const struct table_schema *table,
 			  enum loss_reason reason, const void *row);
 
@@ -95,8 +101,9 @@ void block_queue_stats(struct block_queue *q, struct writer_stats *stats);
 /* Waits for the thread, writes index and trailer, releases. 0 or a negative errno. */
 int block_queue_close(struct block_queue *q);
 /*
- * Releases and waits for nobody. False in the child of a fork, where other threads stand still in the middle of what they did,
- * and where the thread has begun: then only the descriptor is closed, and the memory must stay.
+ * Releases and waits for nobody. False in the child of a fork, where other threads stand still in
+ * the middle of what they did, and where the thread has begun: then only the descriptor is closed,
+ * and the memory must stay.
  */
 bool block_queue_abandon(struct block_queue *q);
 

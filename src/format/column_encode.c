@@ -72,8 +72,8 @@ struct column_stats {
 };
 
 /*
- * Leaves the zigzag differences in e->stored[1 …], because that is what most columns then want. No step needs the one before,
- * so that compilers can take several values at a time.
+ * Leaves the zigzag differences in e->stored[1 …], because that is what most columns then want. No
+ * step needs the one before, so that compilers can take several values at a time.
  */
 static inline __attribute__((always_inline)) struct column_stats
 measure_values(struct column_encoder *e, const struct column_input *in)

@@ -1,6 +1,6 @@
 /*
- * definitions.h: what a sink was told that later rows refer to: the texts, configurations, functions, threads … of an epoch
- * (sink.h). Of tables whose first column is their key, a u32.
+ * definitions.h: what a sink was told that later rows refer to: the texts, configurations,
+ * functions, threads … of an epoch (sink.h). Of tables whose first column is their key, a u32.
  */
 #ifndef PITOT_FORMAT_DEFINITIONS_H
 #define PITOT_FORMAT_DEFINITIONS_H

@@ -43,18 +43,21 @@ int segment_open(const char *path, struct segment *s, struct error *e) MUST_USE;
 /* Lists the blocks of a segment in memory, which must outlive it: for tests and fuzzers. */
 int segment_open_bytes(const void *bytes, size_t size, struct segment *s, struct error *e) MUST_USE;
 /*
- * Maps what was appended since and lists the new blocks. Returns the number of new blocks (none where
- * the file is gone, or another has its name) or a negative code.
+ * Maps what was appended since and lists the new blocks. Returns the number of new blocks (none
+ * where the file is gone, or another has its name) or a negative code.
  */
 int segment_refresh(struct segment *s, struct error *e) MUST_USE;
 void segment_release(struct segment *s);
-/* Tells the system that the file's pages need not stay in this process's memory; they can be read as before. */
+/*
+ * Tells the system that the file's pages need not stay in this process's memory; they can be read
+ * as before.
+ */
 void segment_drop_pages(const struct segment *s);
 /*
- * Lists all blocks of an open segment by their headers, padding and index included, whatever its index
- * says. damaged_blocks counts the damage outside of payloads: what is neither a block nor the trailer,
- * nor the beginning of one at the end. `all` reads the bytes of `s`; released with segment_release. 0
- * or -ENOMEM.
+ * Lists all blocks of an open segment by their headers, padding and index included, whatever its
+ * index says. damaged_blocks counts the damage outside of payloads: what is neither a block nor the
+ * trailer, nor the beginning of one at the end. `all` reads the bytes of `s`; released with
+ * segment_release. 0 or -ENOMEM.
  */
 int segment_walk(const struct segment *s, struct segment *all, struct error *e) MUST_USE;
 

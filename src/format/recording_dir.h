@@ -30,7 +30,8 @@ char *recording_dir_create(const char *path, const char *name, bool force,
 			   struct error *e) MUST_USE;
 
 /*
- * The same for a program that records itself: path NULL, or a new folder, or one that is empty and stays as it is.
+ * The same for a program that records itself: path NULL, or a new folder, or one that is empty and
+ * stays as it is.
  */
 char *recording_dir_create_own(const char *path, const char *name, struct error *e) MUST_USE;
 

@@ -81,7 +81,10 @@ static void add_times(struct json *json, const struct recording_identity *id)
 		json_key_i64(json, "exit_status", id->exit_status);
 }
 
-/* Beside the old one, then in its place. Nothing of it is a thread's or a buffer's: it runs inside the target, too. */
+/*
+ * Beside the old one, then in its place. Nothing of it is a thread's or a buffer's: it runs inside
+ * the target, too.
+ */
 static int replace(const char *path, const struct strbuf *text, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf beside = STRBUF_INIT;
@@ -108,8 +111,8 @@ static int replace(const char *path, const struct strbuf *text, struct error *e)
 }
 
 /*
- * Where the disk has no room for another file: over the old one, with a single write into blocks that it has. What is left of the
- * old text becomes white space.
+ * Where the disk has no room for another file: over the old one, with a single write into blocks
+ * that it has. What is left of the old text becomes white space.
  */
 static int overwrite(const char *path, struct strbuf *text)
 {

@@ -19,7 +19,8 @@ struct recording_identity {
 	const char *library; /* path of libpitot.so */
 	uint64_t start_monotonic_ns, start_realtime_ns;
 	uint64_t end_monotonic_ns; /* 0: still recording */
-	int exit_status; /* of the command, once it has ended; not of a program that records itself */
+	/* of the command, once it has ended; not of a program that records itself */
+	int exit_status;
 };
 
 /* Writes directory/recording.json; the old one is replaced as a whole. 0 or a negative code. */
@@ -27,8 +28,8 @@ int recording_json_write(const char *directory, const struct recording_identity 
 		      struct error *e) MUST_USE;
 
 /*
- * Whether the recording has no names of functions yet: it goes on, what recorded was killed, or it was a program that recorded
- * itself.
+ * Whether the recording has no names of functions yet: it goes on, what recorded was killed, or it
+ * was a program that recorded itself.
  */
 bool recording_json_is_unfinished(const char *directory);
 /* Whether it goes on, as far as the file knows: what recorded may have been killed. */

@@ -1,14 +1,18 @@
 /*
  * recording_sink.c: rows become blocks.
  *
- * - append copies a row to its table's buffer. A full table is sealed into a block at the end of the batch at hand; so is, at
- *   a seal, every table. The tables that others refer to are sealed first, so that a block comes after what it refers to.
+ * - append copies a row to its table's buffer. A full table is sealed into a block at the end of
+ *   the batch at hand; so is, at a seal, every table. The tables that others refer to are sealed
+ *   first, so that a block comes after what it refers to.
  * - A batch goes to the queue (block_queue.h) when it is large, and at a seal.
- * - When the queue cannot write, or has no room, the rest of the epoch is lost: rows of all tables alike, for what they refer to
- *   may be lost as well. The sink wants a new epoch as soon as it makes sense to try again.
- * - A segment begins with an epoch of the writer, so that it can be read alone, and may hold several. One that is large enough
- *   makes the sink want an epoch, too, and ends with the one at hand.
- * - After an error of the disk the sink tries again once a second, in the segment that it has. Only max_bytes ends a recording.
+ * - When the queue cannot write, or has no room, the rest of the epoch is lost: rows of all tables
+ *   alike, for what they refer to may be lost as well. The sink wants a new epoch as soon as it
+ *   makes sense to try again.
+ * - A segment begins with an epoch of the writer, so that it can be read alone, and may hold
+ *   several. One that is large enough makes the sink want an epoch, too, and ends with the one at
+ *   hand.
+ * - After an error of the disk the sink tries again once a second, in the segment that it has. Only
+ *   max_bytes ends a recording.
  */
 #include "format/writer.h"
 
@@ -135,7 +139,10 @@ static void seal_table(struct recording_sink *s, struct table_buffer *t)
 	strbuf_clear(&t->bytes);
 }
 
-/* Definitions that the writer hands on when they are referred to, in the order in which they refer to each other. */
+/*
+ * Definitions that the writer hands on when they are referred to, in the order in which they refer
+ * to each other.
+ */
 static void seal_interned(struct recording_sink *s)
 {
 	for (unsigned id = 1; id <= TABLE_MAX; id++)

@@ -187,7 +187,10 @@ static int walk_blocks(struct segment *s)
 	}
 }
 
-/* Whether what follows the last good block of a walk is the beginning of something that was cut off. */
+/*
+ * Whether what follows the last good block of a walk is the beginning of something that was cut
+ * off.
+ */
 static bool is_cut_off(const struct segment *s)
 {
 	size_t left = s->size - (size_t)s->parsed_bytes;

@@ -26,7 +26,8 @@ struct segment_file {
 	ino_t inode;
 	uint64_t end; /* offset behind the last whole block */
 	struct index_entry *index; /* room for INDEX_BLOCKS_MAX */
-	size_t block_count; /* more than there is room for: then there will be no index, and readers walk */
+	/* more than there is room for: then there will be no index, and readers walk */
+	size_t block_count;
 	struct index_entry reserve_entry; /* of the loss block in the reserve */
 	bool reserve_used;
 };

@@ -1,9 +1,11 @@
 /*
- * sink.h: who takes the rows of a writer: a recording on disk, gpufl's logs, Perfetto's service, later a ring in memory.
+ * sink.h: who takes the rows of a writer: a recording on disk, gpufl's logs, Perfetto's service,
+ * later a ring in memory.
  *
- * The writer interns what rows refer to and keeps what gives them meaning; a sink needs no tables of ids of its own. It is
- * handed each definition (a text, a kernel configuration, a stack, the process, its threads, modules, devices …) before the
- * first row that refers to it, as rows of those tables.
+ * The writer interns what rows refer to and keeps what gives them meaning; a sink needs no tables
+ * of ids of its own. It is handed each definition (a text, a kernel configuration, a stack, the
+ * process, its threads, modules, devices …) before the first row that refers to it, as rows of
+ * those tables.
  *
  * An epoch is how long that holds. At its beginning a sink forgets all definitions; what is still
  * needed is defined again. Ids of strings and configurations are never given again, also not in a
@@ -32,11 +34,16 @@ struct sink_ops {
 	void (*epoch)(struct sink *s);
 	/* Takes a row (struct row_<table>), which is the caller's, also its BYTES. */
 	void (*append)(struct sink *s, enum table_id table, const void *row);
-	/* Keeps what was appended: 0; 1: it is under way; or a negative errno: some of it is lost. */
+	/*
+	 * Keeps what was appended: 0; 1: it is under way; or a negative errno: some of it is lost.
+	 */
 	int (*seal)(struct sink *s);
 	/* After a seal. Frees. 0 or a negative errno: something is lost. */
 	int (*close)(struct sink *s);
-	/* Frees without keeping anything, and waits for nobody; in the child of a fork frees nothing, either. */
+	/*
+	 * Frees without keeping anything, and waits for nobody; in the child of a fork frees
+	 * nothing, either.
+	 */
 	void (*abandon)(struct sink *s);
 	/* Adds what it kept and lost; NULL: nothing to add. */
 	void (*stats)(struct sink *s, struct writer_stats *stats);
@@ -46,8 +53,8 @@ struct sink_ops {
 struct sink {
 	const struct sink_ops *ops;
 	/*
-	 * Only rows whose time (the table's time column) is in [from_ns, until_ns), or missing; definitions always. Set before
-	 * writer_attach. until_ns 0: rows of any time.
+	 * Only rows whose time (the table's time column) is in [from_ns, until_ns), or missing;
+	 * definitions always. Set before writer_attach. until_ns 0: rows of any time.
 	 */
 	uint64_t from_ns, until_ns;
 	bool wants_epoch; /* set by the sink; the writer begins one after the next flush */

@@ -1,14 +1,17 @@
 /*
  * writer.c: hands rows to sinks, each definition before the first row that refers to it.
  *
- * - A text or configuration that is new in the epoch is handed on at once, by whoever asks for its id.
- * - Of tables with a trait LAST (process, threads, modules, devices …) the last row of each key is kept, with its texts, and
- *   comes first in every epoch.
- * - Nodes of CUDA graphs are too many for that: one is repeated when a row refers to it (LAST_USED).
+ * - A text or configuration that is new in the epoch is handed on at once, by whoever asks for its
+ *   id.
+ * - Of tables with a trait LAST (process, threads, modules, devices …) the last row of each key is
+ *   kept, with its texts, and comes first in every epoch.
+ * - Nodes of CUDA graphs are too many for that: one is repeated when a row refers to it
+ *   (LAST_USED).
  * - Stacks are kept by somebody else, who is asked for them.
  *
- * A new epoch begins with empty tables of ids; numbers go on, so no id has two meanings. It is due after a flush, and begins
- * with the first call that needs one: where nothing follows, nothing is repeated.
+ * A new epoch begins with empty tables of ids; numbers go on, so no id has two meanings. It is due
+ * after a flush, and begins with the first call that needs one: where nothing follows, nothing is
+ * repeated.
  */
 #include "format/writer.h"
 
@@ -186,7 +189,10 @@ static void keep(struct writer *w, struct table_state *t, const void *row)
 
 static void append_row(struct writer *w, struct table_state *t, const uint8_t *row);
 
-/* Sees to it that sinks have the definition that a row uses, and first those that it uses itself: of clones their originals. */
+/*
+ * Sees to it that sinks have the definition that a row uses, and first those that it uses itself:
+ * of clones their originals.
+ */
 static void need_used(struct writer *w, const struct table_schema *schema, const uint8_t *row)
 {
 	const struct column_schema *column = &schema->columns[schema->user_column];
@@ -356,8 +362,8 @@ uint32_t writer_string(struct writer *w, const char *text, size_t length)
 }
 
 /*
- * Equal configurations are equal bytes: without id, padding and values that are missing. Their ids outlive an epoch, as long
- * as there is room, so the name is there as a text.
+ * Equal configurations are equal bytes: without id, padding and values that are missing. Their ids
+ * outlive an epoch, as long as there is room, so the name is there as a text.
  */
 static bool make_config_key(struct writer *w, const struct row_kernel_config *row)
 {

@@ -1,13 +1,16 @@
 /*
- * gpufl_files.h: a session's directory of gpufl's logs: windows of four channels, closed, compressed and published with their
- * sidecars, as gpufl's uploader and agent expect them (docs/gpufl.md).
+ * gpufl_files.h: a session's directory of gpufl's logs: windows of four channels, closed,
+ * compressed and published with their sidecars, as gpufl's uploader and agent expect them
+ * (docs/gpufl.md).
  *
  *	<log_path>/<session>/.tmp/device.log            the active window
  *	<log_path>/<session>/.tmp/device.3.log          closed; is being compressed
- *	<log_path>/<session>/device.3.log.gz            published, after its sidecar .gpufl-window.device.3.json
+ *	<log_path>/<session>/device.3.log.gz            published, after its sidecar
+ *	                                                .gpufl-window.device.3.json
  *
- * A file is opened for each write and closed after it: a program that closes or reuses descriptors of others cannot harm a log,
- * nor a log the program. After the first error nothing more is written, a loss marker says so, and what was written stays.
+ * A file is opened for each write and closed after it: a program that closes or reuses descriptors
+ * of others cannot harm a log, nor a log the program. After the first error nothing more is
+ * written, a loss marker says so, and what was written stays.
  */
 #ifndef PITOT_GPUFL_FILES_H
 #define PITOT_GPUFL_FILES_H
@@ -38,7 +41,10 @@ struct gpufl_files;
 void gpufl_id_random(char id[GPUFL_ID_BYTES]);
 void gpufl_id_from(char id[GPUFL_ID_BYTES], uint64_t seed);
 
-/* -EEXIST: the session has a directory already. 0, or a negative errno, and then there is nothing of it. */
+/*
+ * -EEXIST: the session has a directory already. 0, or a negative errno, and then there is nothing
+ * of it.
+ */
 int gpufl_files_open(const struct gpufl_files_options *options, struct gpufl_files **out,
 		     struct error *e) MUST_USE;
 /* Appends whole lines. 0, or the negative errno for which nothing is written any more. */
@@ -48,14 +54,14 @@ uint64_t gpufl_files_bytes(const struct gpufl_files *f); /* of text, so far */
 /* Publishes all windows and frees. 0 or the first error. */
 int gpufl_files_close(struct gpufl_files *f);
 /*
- * Leaves everything as it is, and frees what no thread uses. False in the child of a fork, where threads stand still in the
- * middle of what they did: all memory must stay.
+ * Leaves everything as it is, and frees what no thread uses. False in the child of a fork, where
+ * threads stand still in the middle of what they did: all memory must stay.
  */
 bool gpufl_files_abandon(struct gpufl_files *f);
 
 /*
- * Publishes what the dead sessions in a folder have left, with a shutdown that says it is synthetic; sessions that
- * live are left alone. Returns how many there were.
+ * Publishes what the dead sessions in a folder have left, with a shutdown that says it is
+ * synthetic; sessions that live are left alone. Returns how many there were.
  */
 unsigned gpufl_files_salvage(const char *log_path);
 

@@ -1,8 +1,10 @@
 /*
- * gpufl_folder.h: which files of a folder are windows of gpufl's logs, in the order in which they are to be read.
+ * gpufl_folder.h: which files of a folder are windows of gpufl's logs, in the order in which they
+ * are to be read.
  *
  *	FOLDER/[<prefix>.]<channel>[.N].log[.gz]	the flat layout: sessions side by side
- *	FOLDER/<session>/<channel>[.N].log[.gz]	closed windows; also two folders down, where runs are grouped
+ *	FOLDER/<session>/<channel>[.N].log[.gz]	closed windows; also two folders down, where runs
+ *						are grouped
  *	FOLDER/<session>/.tmp/<channel>[.N].log[.gz]	and those that are not published yet
  */
 #ifndef PITOT_GPUFL_GPUFL_FOLDER_H
@@ -14,7 +16,8 @@
 #include "gpufl/gpufl_files.h"
 
 #define GPUFL_LOG_CHANNELS (GPUFL_CHANNELS + 1u)
-#define GPUFL_LOSS_MARKER GPUFL_LOG_CHANNELS /* behind all channels: a file that says that a window is lost */
+/* behind all channels: a file that says that a window is lost */
+#define GPUFL_LOSS_MARKER GPUFL_LOG_CHANNELS
 
 struct gpufl_window {
 	char *path; /* below the folder */
@@ -26,7 +29,8 @@ struct gpufl_window {
 };
 
 struct gpufl_folder {
-	VEC(struct gpufl_window) windows; /* by group, channel, number; each once, and none that is empty */
+	/* by group, channel, number; each once, and none that is empty */
+	VEC(struct gpufl_window) windows;
 };
 
 /* Goes `depth` folders down. 0, or a negative errno: the folder cannot be read. */

@@ -1,11 +1,13 @@
 /*
- * gpufl_log.h: the lines of a session: batches of rows, dictionaries, single records, on their way into its files.
+ * gpufl_log.h: the lines of a session: batches of rows, dictionaries, single records, on their way
+ * into its files.
  *
- * A row is written as text into its batch at once; nothing is allocated for it. A batch that is full, and every batch at a
- * seal, goes to its channel. Entries of dictionaries that are new go to all channels before the next batch.
+ * A row is written as text into its batch at once; nothing is allocated for it. A batch that is
+ * full, and every batch at a seal, goes to its channel. Entries of dictionaries that are new go to
+ * all channels before the next batch.
  *
- * base_time_ns of a batch is a multiple of 256: at today's epoch a double holds no other numbers exactly, and readers keep
- * that column, but not the rows, as doubles.
+ * base_time_ns of a batch is a multiple of 256: at today's epoch a double holds no other numbers
+ * exactly, and readers keep that column, but not the rows, as doubles.
  */
 #ifndef PITOT_GPUFL_GPUFL_LOG_H
 #define PITOT_GPUFL_GPUFL_LOG_H
@@ -17,6 +19,7 @@
 /*
  * B(name, channel, version, type, columns): columns that the format lacks are at the end.
  */
+/* clang-format off */
 #define GPUFL_KERNEL_COLUMNS                                                                                           \
 	"\"dt_ns\",\"kernel_id\",\"stream_id\",\"duration_ns\",\"corr_id\",\"dyn_shared\",\"num_regs\","               \
 	"\"has_details\",\"external_kind\",\"external_id\",\"device_id\",\"context_id\",\"graph_id\","                 \
@@ -44,8 +47,8 @@
 	  "\"dt_ns\",\"cpu_pct_x100\",\"ram_used_mib\",\"ram_total_mib\"")
 
 /*
- * M(column, counter, decimals, divisor): columns of device_metric that are counters of ours: how many decimals of the counter's unit
- * the column has, and what it is divided by.
+ * M(column, counter, decimals, divisor): columns of device_metric that are counters of ours: how
+ * many decimals of the counter's unit the column has, and what it is divided by.
  */
 #define GPUFL_DEVICE_METRICS(M)                                                                                        \
 	M(gpu_util, gpu_utilization, 0, 1)                                                                             \
@@ -64,13 +67,19 @@
 	M(cpu_busy, host_cpu_busy, 2, 1) /* over all processors */                                                     \
 	M(ram_used, host_memory_used, 0, 1u << 20)                                                                     \
 	M(ram_available, host_memory_available, 0, 1u << 20)
+/* clang-format on */
 
 #define GPUFL_BATCH_ID(name, ...) BATCH_##name,
 enum gpufl_batch_id { GPUFL_BATCHES(GPUFL_BATCH_ID) BATCHES };
 
 #define GPUFL_BATCH_ROWS 2048u
 
-enum gpufl_dictionary_id { DICTIONARY_kernel, DICTIONARY_scope_name, DICTIONARY_function, DICTIONARIES };
+enum gpufl_dictionary_id {
+	DICTIONARY_kernel,
+	DICTIONARY_scope_name,
+	DICTIONARY_function,
+	DICTIONARIES
+};
 
 struct gpufl_dictionary {
 	struct interner names;
@@ -105,12 +114,13 @@ void gpufl_log_release(struct gpufl_log *l);
 /* A row: "dt_ns" of a time of the epoch, and the cells of the other columns. */
 void gpufl_row(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t time_ns, const uint64_t *cells,
 	       size_t count);
-#define GPUFL_ROW(log, id, time_ns, ...)                                                                               \
-	gpufl_row(log, id, time_ns, (const uint64_t[]){ __VA_ARGS__ },                                                 \
+#define GPUFL_ROW(log, id, time_ns, ...)                                                           \
+	gpufl_row(log, id, time_ns, (const uint64_t[]){ __VA_ARGS__ },                             \
 		  sizeof((const uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t))
 
 /* Id of a name, from 1. 0: no memory. A text of DICTIONARY_function has JSON's escapes already. */
-uint32_t gpufl_name(struct gpufl_log *l, enum gpufl_dictionary_id id, const char *text, size_t length);
+uint32_t gpufl_name(struct gpufl_log *l, enum gpufl_dictionary_id id, const char *text,
+		    size_t length);
 
 /* Begins a line in a channel: {"type":"…". The caller adds the rest, with its newline. */
 struct strbuf *gpufl_line(struct gpufl_log *l, enum gpufl_channel channel, const char *type);

@@ -1,6 +1,7 @@
 /*
- * gpufl_metrics.c: readings of counters. The format wants one row for what was read of a device at one time. A value that
- * was not read then is the last one, and 0 where there never was one: columns cannot be left empty.
+ * gpufl_metrics.c: readings of counters. The format wants one row for what was read of a device at
+ * one time. A value that was not read then is the last one, and 0 where there never was one:
+ * columns cannot be left empty.
  */
 #include <stdio.h>
 
@@ -54,7 +55,10 @@ static void write_device(struct gpufl_sink *s, uint32_t device)
 	const uint64_t *v = r->values;
 	uint64_t total = s->has_device[device] ? s->devices[device].memory_bytes >> 20 : 0;
 
-	/* 0: fan, voltage, PCIe. The reference has the temperature of the GPU as that of the junction, too. */
+	/*
+	 * 0: fan, voltage, PCIe. The reference has the temperature of the GPU as that of the
+	 * junction, too.
+	 */
 	GPUFL_ROW(&s->log, BATCH_device_metric, gpufl_time(s, r->time_ns), device,
 		  v[METRIC_gpu_util], v[METRIC_mem_util], v[METRIC_temp_c], v[METRIC_power_mw],
 		  v[METRIC_used_mib], total, v[METRIC_clock_sm], 0, v[METRIC_temp_mem_c],

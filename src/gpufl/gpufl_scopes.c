@@ -1,8 +1,9 @@
 /*
  * gpufl_scopes.c: scopes, which are push-pop ranges of a domain of their own, and NVTX's ranges.
  *
- * A scope is two rows, with an instance id of its own; its path (a|b|c) is what kernels launched inside name as user_scope. Other
- * ranges are one record each when they end. Levels pair what lost calls have left unpaired (docs/format.md, section 5).
+ * A scope is two rows, with an instance id of its own; its path (a|b|c) is what kernels launched
+ * inside name as user_scope. Other ranges are one record each when they end. Levels pair what lost
+ * calls have left unpaired (docs/format.md, section 5).
  */
 #include "gpufl/gpufl_state.h"
 
@@ -113,8 +114,8 @@ static struct gpufl_open *open_at(const struct gpufl_sink *s, uint64_t range)
 }
 
 /*
- * A push with a range carries a scope on that another thread has opened: it is inside of that one, and without a name of its own
- * it is the same, whose rows are there already.
+ * A push with a range carries a scope on that another thread has opened: it is inside of that one,
+ * and without a name of its own it is the same, whose rows are there already.
  */
 static uint32_t carried_path(const struct gpufl_sink *s, const struct row_nvtx *n)
 {
@@ -145,7 +146,10 @@ static void push(struct gpufl_sink *s, const struct row_nvtx *n, struct gpufl_th
 	write_scope(s, t, t->depth - 1, n->time_ns, false, runs ? n->payload : 0);
 }
 
-/* What is still open at the level of a range or above has lost its end, or this is it. A level that is missing is above all others. */
+/*
+ * What is still open at the level of a range or above has lost its end, or this is it. A level that
+ * is missing is above all others.
+ */
 static void push_or_pop(struct gpufl_sink *s, const struct row_nvtx *n)
 {
 	bool pushes = n->kind == nvtx_kind_push;

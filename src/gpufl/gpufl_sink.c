@@ -1,8 +1,9 @@
 /*
  * gpufl_sink.c: takes rows and keeps the definitions of an epoch.
  *
- * The first line of every file is job_start, which names the GPUs. They are known a moment after the process, so nothing is
- * written until there is one, or BEGIN_NS have passed; a GPU that comes later gets another job_start.
+ * The first line of every file is job_start, which names the GPUs. They are known a moment after
+ * the process, so nothing is written until there is one, or BEGIN_NS have passed; a GPU that comes
+ * later gets another job_start.
  */
 #include "gpufl/gpufl_sink.h"
 
@@ -68,7 +69,8 @@ void gpufl_add_label(const struct gpufl_sink *s, struct strbuf *out, uint32_t la
 /* ---- definitions ---- */
 
 /*
- * The clocks run alike, so a difference that is within the readings' width is no other one. CLOCK_REALTIME is set now and then.
+ * The clocks run alike, so a difference that is within the readings' width is no other one.
+ * CLOCK_REALTIME is set now and then.
  */
 static void add_clock(struct gpufl_sink *s, const struct row_clock *r)
 {
@@ -144,7 +146,10 @@ static void put_all(struct gpufl_sink *s, bool all)
 	gpufl_log_flush(&s->log);
 }
 
-/* What the recorder does after a recording's failure is not for this sink: it has its own end, and its log line. */
+/*
+ * What the recorder does after a recording's failure is not for this sink: it has its own end, and
+ * its log line.
+ */
 static int seal(struct sink *sink)
 {
 	struct gpufl_sink *s = of(sink);

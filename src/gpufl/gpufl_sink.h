@@ -1,9 +1,11 @@
 /*
- * gpufl_sink.h: a sink (format/sink.h) that writes gpufl's logs, wire format 1 (docs/gpufl.md). The recorder uses it while it
- * records, `pitot export --format gpufl` hands it the rows of a recording.
+ * gpufl_sink.h: a sink (format/sink.h) that writes gpufl's logs, wire format 1 (docs/gpufl.md). The
+ * recorder uses it while it records, `pitot export --format gpufl` hands it the rows of a
+ * recording.
  *
- * Rows that lack a time, or end before they start, are left out: there is a row of `loss` for them, which becomes a record. What
- * is kept of the past is bounded: kernels find scope and stack of a launch among the last calls_max calls.
+ * Rows that lack a time, or end before they start, are left out: there is a row of `loss` for them,
+ * which becomes a record. What is kept of the past is bounded: kernels find scope and stack of a
+ * launch among the last calls_max calls.
  */
 #ifndef PITOT_GPUFL_GPUFL_SINK_H
 #define PITOT_GPUFL_GPUFL_SINK_H
@@ -15,7 +17,9 @@
 struct gpufl_options {
 	struct gpufl_files_options files; /* log_path and session are copied */
 	const char *shown_path; /* what job_start has for log_path; NULL: that */
-	/* Of CLOCK_REALTIME to CLOCK_MONOTONIC; rows of `clock` correct it when the former is set. */
+	/*
+	 * Of CLOCK_REALTIME to CLOCK_MONOTONIC; rows of `clock` correct it when the former is set.
+	 */
 	int64_t epoch_offset_ns;
 	bool compact; /* one kernel_detail for equal launches instead of one a kernel */
 	bool blocking_calls; /* are written as synchronizations: there are no rows of them */

@@ -15,7 +15,10 @@
 #define GPUFL_EARLY_MAX 4096 /* kernels that wait for the row of their launch */
 #define GPUFL_OPEN_MAX 4096 /* start-end ranges that are open, and tokens that are in use */
 
-/* Texts that outlive an epoch: paths of scopes, names of NVTX ranges; with JSON's escapes. Label 0 is "". */
+/*
+ * Texts that outlive an epoch: paths of scopes, names of NVTX ranges; with JSON's escapes. Label 0
+ * is "".
+ */
 #define LABEL_GLOBAL 1u /* the path outside of scopes */
 #define LABEL_UNKNOWN 2u /* of a kernel whose launch is not known */
 #define LABEL_BYTES_MAX ((size_t)16 << 20) /* of all; then a path ends earlier, and a name is "" */
@@ -62,7 +65,9 @@ struct gpufl_open {
 };
 
 #define GPUFL_METRIC_ID(column, ...) METRIC_##column,
-enum gpufl_metric { GPUFL_DEVICE_METRICS(GPUFL_METRIC_ID) GPUFL_HOST_METRICS(GPUFL_METRIC_ID) METRICS };
+enum gpufl_metric {
+	GPUFL_DEVICE_METRICS(GPUFL_METRIC_ID) GPUFL_HOST_METRICS(GPUFL_METRIC_ID) METRICS
+};
 
 struct gpufl_readings {
 	uint64_t time_ns; /* CLOCK_MONOTONIC, of what is not written yet; 0: all is */
@@ -128,7 +133,10 @@ static inline uint64_t gpufl_time(const struct gpufl_sink *s, uint64_t monotonic
 struct bytes_value gpufl_text(const struct gpufl_sink *s, uint32_t id);
 /* Appends it with quotes, as ,"key":"text". */
 void gpufl_key_text(struct strbuf *out, const char *key, struct bytes_value text);
-/* Label of a text that is not escaped yet, below a path if that is not 0; what there is instead where there is no room. */
+/*
+ * Label of a text that is not escaped yet, below a path if that is not 0; what there is instead
+ * where there is no room.
+ */
 uint32_t gpufl_label(struct gpufl_sink *s, uint32_t path, struct bytes_value text);
 
 void gpufl_add_label(const struct gpufl_sink *s, struct strbuf *out, uint32_t label);
@@ -138,7 +146,10 @@ const struct gpufl_call *gpufl_call_find(const struct gpufl_sink *s, uint64_t co
 
 /* Rows of these tables: */
 void gpufl_kernel(struct gpufl_sink *s, const struct row_kernel *row);
-/* At a seal: writes kernels whose launch has come meanwhile, and those that have waited for a whole seal, or all. */
+/*
+ * At a seal: writes kernels whose launch has come meanwhile, and those that have waited for a whole
+ * seal, or all.
+ */
 void gpufl_kernels_end(struct gpufl_sink *s, bool all);
 void gpufl_memcpy(struct gpufl_sink *s, const struct row_memcpy *row);
 void gpufl_memset(struct gpufl_sink *s, const struct row_memset *row);

@@ -1,4 +1,7 @@
-/* gpufl_work.c: what GPUs did: kernels with their details, copies, memsets, graph launches; waits and allocations. */
+/*
+ * gpufl_work.c: what GPUs did: kernels with their details, copies, memsets, graph launches; waits
+ * and allocations.
+ */
 #include "gpufl/gpufl_state.h"
 #include "schema/theoretical_occupancy.h"
 

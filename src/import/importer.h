@@ -1,5 +1,6 @@
 /*
- * importer.h: what others have recorded, as a recording. A new format is a file, and a line in IMPORTERS.
+ * importer.h: what others have recorded, as a recording. A new format is a file, and a line in
+ * IMPORTERS.
  */
 #ifndef PITOT_IMPORT_IMPORTER_H
 #define PITOT_IMPORT_IMPORTER_H
@@ -32,8 +33,8 @@ struct import_result {
 struct importer {
 	const char *name, *description;
 	/*
-	 * Writes segments into `directory`, which exists; result is zeroed before. 0, -ECANCELED after *cancel, -ENODATA
-	 * where there is nothing of the format, or another negative code.
+	 * Writes segments into `directory`, which exists; result is zeroed before. 0, -ECANCELED
+	 * after *cancel, -ENODATA where there is nothing of the format, or another negative code.
 	 */
 	int (*read)(const char *path, const struct import_options *options, const char *directory,
 		    struct import_result *result, struct error *e);

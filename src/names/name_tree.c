@@ -34,7 +34,8 @@ struct reading {
 	struct slice suffix;
 	struct name *args;
 	bool number;
-	bool called; /* a parameter list has been passed: what follows is a local name or a qualifier */
+	/* a parameter list has been passed: what follows is a local name or a qualifier */
+	bool called;
 };
 
 static bool is_word_char(char c)

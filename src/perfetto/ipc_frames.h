@@ -1,7 +1,9 @@
 /*
- * ipc_frames.h: the frames between a producer and Perfetto's service: a length of four bytes, then an IPCFrame message.
+ * ipc_frames.h: the frames between a producer and Perfetto's service: a length of four bytes, then
+ * an IPCFrame message.
  *
- * Methods have ids that the service tells by name in its reply to the bind request. What the service sends is checked here.
+ * Methods have ids that the service tells by name in its reply to the bind request. What the
+ * service sends is checked here.
  */
 #ifndef PITOT_PERFETTO_IPC_FRAMES_H
 #define PITOT_PERFETTO_IPC_FRAMES_H

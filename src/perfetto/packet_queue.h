@@ -1,8 +1,8 @@
 /*
  * packet_queue.h: packets on their way from any thread to the producer's: a ring of bytes.
  *
- * Threads that add hold `lock`, for a copy's time; the thread that takes out needs no lock. A packet may lie around the end of
- * the ring, so it is copied out in pieces of any length.
+ * Threads that add hold `lock`, for a copy's time; the thread that takes out needs no lock. A
+ * packet may lie around the end of the ring, so it is copied out in pieces of any length.
  */
 #ifndef PITOT_PERFETTO_PACKET_QUEUE_H
 #define PITOT_PERFETTO_PACKET_QUEUE_H
@@ -36,7 +36,10 @@ static inline size_t packet_queue_used(const struct packet_queue *q)
 	       atomic_load_explicit(&q->taken, memory_order_acquire);
 }
 
-/* Adds head and packet, of which the last bytes are `end`. false: there would be less than `reserve` bytes left. With q->lock. */
+/*
+ * Adds head and packet, of which the last bytes are `end`. false: there would be less than
+ * `reserve` bytes left. With q->lock.
+ */
 bool packet_queue_add(struct packet_queue *q, const struct queued_packet *head, const void *packet,
 		      const void *end, size_t end_length, size_t reserve) MUST_USE;
 

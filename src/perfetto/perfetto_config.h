@@ -1,4 +1,7 @@
-/* perfetto_config.h: what a session of Perfetto asks of a data source: its DataSourceConfig, decoded. */
+/*
+ * perfetto_config.h: what a session of Perfetto asks of a data source: its DataSourceConfig,
+ * decoded.
+ */
 #ifndef PITOT_PERFETTO_PERFETTO_CONFIG_H
 #define PITOT_PERFETTO_PERFETTO_CONFIG_H
 
@@ -56,7 +59,10 @@ struct perfetto_config {
 	uint32_t left_out; /* items that are too long, or too many for a list above */
 };
 
-/* Decodes a DataSourceConfig; fields that are not above are skipped. false: the bytes are no protobuf message. */
+/*
+ * Decodes a DataSourceConfig; fields that are not above are skipped. false: the bytes are no
+ * protobuf message.
+ */
 bool perfetto_config_decode(struct perfetto_config *config, const void *bytes,
 			    size_t length) MUST_USE;
 

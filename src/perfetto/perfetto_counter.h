@@ -1,9 +1,10 @@
 /*
  * perfetto_counter.h: readings of counters over time.
  *
- * A GPU counter's value covers the time before it in Perfetto, back to the one before ("backwards", the only way that all
- * readers know). Our readings hold from when they were taken, so each is written when the next one comes, and the last at
- * the end. Counters of the host are counters of their process, whose values hold from their time on.
+ * A GPU counter's value covers the time before it in Perfetto, back to the one before ("backwards",
+ * the only way that all readers know). Our readings hold from when they were taken, so each is
+ * written when the next one comes, and the last at the end. Counters of the host are counters of
+ * their process, whose values hold from their time on.
  */
 #ifndef PITOT_PERFETTO_PERFETTO_COUNTER_H
 #define PITOT_PERFETTO_PERFETTO_COUNTER_H
@@ -50,7 +51,10 @@ void perfetto_readings_release(struct perfetto_readings *r);
 /* A reading at a time. 0 or -ENOMEM. */
 int perfetto_readings_add(struct perfetto_readings *r, struct strbuf *s,
 			  const struct perfetto_reading *now, uint64_t time_ns) MUST_USE;
-/* The memory in use and the clock of a GPU are on tracks of their own, too, which readers have for these. */
+/*
+ * The memory in use and the clock of a GPU are on tracks of their own, too, which readers have for
+ * these.
+ */
 void perfetto_reading_of_gpu(struct perfetto_readings *r, struct strbuf *s, const char *counter,
 			     const struct perfetto_reading *now, uint64_t time_ns);
 /* The last values hold until then; readings begin anew. 0 or -ENOMEM. */

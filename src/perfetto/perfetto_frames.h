@@ -1,6 +1,6 @@
 /*
- * perfetto_frames.h: call stacks, and samples of them: what a sequence interns, part by part. A sequence defines each stack, and
- * what it is made of, when it first needs it.
+ * perfetto_frames.h: call stacks, and samples of them: what a sequence interns, part by part. A
+ * sequence defines each stack, and what it is made of, when it first needs it.
  */
 #ifndef PITOT_PERFETTO_PERFETTO_FRAMES_H
 #define PITOT_PERFETTO_PERFETTO_FRAMES_H
@@ -50,7 +50,8 @@ struct perfetto_frame {
 void perfetto_intern_frame(struct strbuf *s, uint64_t iid, const struct perfetto_frame *f);
 
 /*
- * Python's functions are told apart by their files, "step (train.py)", which readers do not show else. Appends that.
+ * Python's functions are told apart by their files, "step (train.py)", which readers do not show
+ * else. Appends that.
  */
 void perfetto_python_name(struct strbuf *out, const char *function, const char *file);
 

@@ -110,7 +110,10 @@ static void clock_reading(struct strbuf *s, enum perfetto_clock clock, uint64_t 
 	proto_close(s, token);
 }
 
-/* Trace time is BOOTTIME where it is known, so that the trace can be merged with others of the same machine. */
+/*
+ * Trace time is BOOTTIME where it is known, so that the trace can be merged with others of the same
+ * machine.
+ */
 void perfetto_clock_snapshot(struct strbuf *s, uint32_t sequence,
 			     const struct perfetto_clocks *clocks)
 {

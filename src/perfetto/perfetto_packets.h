@@ -1,6 +1,7 @@
 /*
- * perfetto_packets.h: the messages of a Perfetto trace that Pitot writes, field by field. Field numbers are those of
- * Perfetto's schema (perfetto_trace.proto, and its extensions for GPU compute, 1000 and above).
+ * perfetto_packets.h: the messages of a Perfetto trace that Pitot writes, field by field. Field
+ * numbers are those of Perfetto's schema (perfetto_trace.proto, and its extensions for GPU compute,
+ * 1000 and above).
  */
 #ifndef PITOT_PERFETTO_PERFETTO_PACKETS_H
 #define PITOT_PERFETTO_PERFETTO_PACKETS_H
@@ -89,8 +90,8 @@ void perfetto_intern_specification(struct strbuf *s, uint64_t iid, const char *n
 				   enum perfetto_stage_category category);
 void perfetto_intern_context(struct strbuf *s, uint64_t iid, uint32_t pid);
 /*
- * field: 1 event categories, 2 event names, 3 names of annotations, 5 functions, 17 paths of mappings,
- * 18 source files, 1001 names of compute arguments.
+ * field: 1 event categories, 2 event names, 3 names of annotations, 5 functions, 17 paths of
+ * mappings, 18 source files, 1001 names of compute arguments.
  */
 void perfetto_intern_name(struct strbuf *s, uint32_t field, uint64_t iid, const char *name,
 			  size_t length);

@@ -1,6 +1,7 @@
 /*
- * perfetto_sink.c: rows become packets at once, on the writer's thread. A packet begins with its time and its sequence; the
- * sequence is cut out, because it is the connection's to say (perfetto_packets.h writes it for files).
+ * perfetto_sink.c: rows become packets at once, on the writer's thread. A packet begins with its
+ * time and its sequence; the sequence is cut out, because it is the connection's to say
+ * (perfetto_packets.h writes it for files).
  */
 #include "perfetto/perfetto_sink.h"
 
@@ -71,7 +72,10 @@ void live_describe_process(struct perfetto_live *p)
 
 /* --- packets --- */
 
-/* A packet without the field of its sequence, which stands behind other numbers: they are moved up to its end. */
+/*
+ * A packet without the field of its sequence, which stands behind other numbers: they are moved up
+ * to its end.
+ */
 static const uint8_t *cut_sequence(uint8_t *packet, size_t length, uint32_t *sequence)
 {
 	struct cursor c = cursor_of(packet, length);
@@ -223,7 +227,10 @@ static void finish_readings(struct perfetto_live *p)
 		live_hand_over(p);
 }
 
-/* Ids of texts and configurations are new ones: names and kernels are interned again. Slices that are open stay so. */
+/*
+ * Ids of texts and configurations are new ones: names and kernels are interned again. Slices that
+ * are open stay so.
+ */
 static void begin_epoch(struct sink *sink)
 {
 	struct perfetto_live *p = of(sink);

@@ -1,9 +1,11 @@
 /*
- * perfetto_sink.h: a sink (format/sink.h) that makes Perfetto's packets of rows as they come, for a live trace. `pitot export` makes the
- * same of a whole recording, and knows what this cannot: names of native functions, and what a call waited for.
+ * perfetto_sink.h: a sink (format/sink.h) that makes Perfetto's packets of rows as they come, for a
+ * live trace. `pitot export` makes the same of a whole recording, and knows what this cannot: names
+ * of native functions, and what a call waited for.
  *
- * Several sinks of one process may be on at once, one for each data source and session of the service; with equal seeds they
- * agree on the ids of tracks and of work, so that arrows lead from the calls of one to the work of another.
+ * Several sinks of one process may be on at once, one for each data source and session of the
+ * service; with equal seeds they agree on the ids of tracks and of work, so that arrows lead from
+ * the calls of one to the work of another.
  */
 #ifndef PITOT_PERFETTO_PERFETTO_SINK_H
 #define PITOT_PERFETTO_PERFETTO_SINK_H
@@ -37,7 +39,9 @@ struct perfetto_sink_options {
 	void (*sealed)(void *user);
 	/* The sink is gone, and calls none of these again. May be NULL. */
 	void (*released)(void *user);
-	/* Appends a kernel's name as a person wrote it, and returns true; else false. May be NULL. */
+	/*
+	 * Appends a kernel's name as a person wrote it, and returns true; else false. May be NULL.
+	 */
 	bool (*demangle)(void *user, const char *name, struct strbuf *out);
 };
 

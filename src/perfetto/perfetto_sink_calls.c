@@ -356,7 +356,10 @@ static int begin_range(struct perfetto_live *p, struct live_track *track,
 	return 0;
 }
 
-/* Ranges that cross threads overlap as they like, and come in no order: each has a lane that was free at its time. */
+/*
+ * Ranges that cross threads overlap as they like, and come in no order: each has a lane that was
+ * free at its time.
+ */
 static uint32_t free_lane(const struct live_track *track, uint64_t time_ns)
 {
 	uint32_t lane = 0;
@@ -481,7 +484,10 @@ static unsigned rows_about(const char *name)
 	return 0;
 }
 
-/* A new epoch brings rows again: each is told once. One of before the trace is told at its beginning. */
+/*
+ * A new epoch brings rows again: each is told once. One of before the trace is told at its
+ * beginning.
+ */
 int live_capability(struct perfetto_live *p, const struct row_capability *row, unsigned rows)
 {
 	const char *name = live_text(p, row->name), *reason;

@@ -29,7 +29,10 @@ void live_specify_metrics(void *user, struct strbuf *s)
 	}
 }
 
-/* Its number; 0 without memory. A new metric: descriptors are written again, with iids of their own. */
+/*
+ * Its number; 0 without memory. A new metric: descriptors are written again, with iids of their
+ * own.
+ */
 static uint32_t number_of(struct perfetto_live *p, uint32_t id)
 {
 	uint64_t *number = map_at(&p->metric_numbers, id, 0);

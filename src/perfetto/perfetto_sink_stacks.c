@@ -1,6 +1,7 @@
 /*
- * perfetto_sink_stacks.c: call stacks of calls, and CPU samples, row by row. Names of native functions are not looked up inside the
- * program: such a frame has its file, build id and address, from which readers find them.
+ * perfetto_sink_stacks.c: call stacks of calls, and CPU samples, row by row. Names of native
+ * functions are not looked up inside the program: such a frame has its file, build id and address,
+ * from which readers find them.
  */
 #include <errno.h>
 
@@ -153,7 +154,10 @@ static bool is_vendor(const struct perfetto_live *p, const struct row_stack_node
 	return m && is_vendor_module(live_text(p, m->path));
 }
 
-/* Its nodes and its note. of_call: without the frames of CUDA's libraries behind the program's own call. */
+/*
+ * Its nodes and its note. of_call: without the frames of CUDA's libraries behind the program's own
+ * call.
+ */
 static int find_nodes(struct perfetto_live *p, uint32_t id, bool of_call)
 {
 	const struct row_stack *stack = definitions_row(&p->definitions, TABLE_stack, id);

@@ -48,8 +48,9 @@ struct live_track {
 };
 
 /*
- * A call that waits: a launch of a graph for the nodes that it ran, and any call with a new stack for the next seal, because the rows of the
- * stack, or of the files that its code is from, may be on their way. Or nodes that wait for their call.
+ * A call that waits: a launch of a graph for the nodes that it ran, and any call with a new stack
+ * for the next seal, because the rows of the stack, or of the files that its code is from, may be
+ * on their way. Or nodes that wait for their call.
  */
 struct live_launch {
 	struct row_api_call call;
@@ -89,8 +90,8 @@ struct perfetto_live {
 	VEC(uint32_t) metric_ids; /* by number - 1 */
 	struct map metric_numbers; /* id -> number */
 	VEC(struct perfetto_metric) values; /* of a kernel one behind the other */
-	struct map
-		value_index; /* correlation -> which values, see perfetto_sink_metrics.c; 0: taken */
+	/* correlation -> which values, see perfetto_sink_metrics.c; 0: taken */
+	struct map value_index;
 	size_t values_taken;
 	VEC(struct row_kernel)
 	early; /* kernels whose values have not come: until the next seal but one */
@@ -120,13 +121,19 @@ static inline uint64_t live_uuid(const struct perfetto_live *p, unsigned kind, u
 	       ~(uint64_t)(2 * LIVE_LANES - 2);
 }
 
-/* Of the work that a call launched; never 0. Nodes of graphs have ids of another kind (live_node_id). */
+/*
+ * Of the work that a call launched; never 0. Nodes of graphs have ids of another kind
+ * (live_node_id).
+ */
 static inline uint64_t live_event_id(const struct perfetto_live *p, uint64_t correlation)
 {
 	return (hash_u64(p->options.seed) >> 24) + correlation + 1;
 }
 
-/* Nodes of a graph have the correlation id of its launch in common; a loop runs a node several times. */
+/*
+ * Nodes of a graph have the correlation id of its launch in common; a loop runs a node several
+ * times.
+ */
 static inline uint64_t live_node_id(const struct perfetto_live *p, uint64_t correlation,
 				    uint64_t node, uint64_t start_ns)
 {
@@ -139,7 +146,9 @@ const struct row_process *live_process(const struct perfetto_live *p);
 const char *live_text(const struct perfetto_live *p, uint32_t id);
 /* Hands the packets of p->out to who takes them. */
 void live_hand_over(struct perfetto_live *p);
-/* A descriptor of its track; each sequence has one of its own, because sequences come in no order. */
+/*
+ * A descriptor of its track; each sequence has one of its own, because sequences come in no order.
+ */
 void live_process_descriptor(struct perfetto_live *p, uint32_t sequence);
 /* Describes the process once. */
 void live_describe_process(struct perfetto_live *p);
@@ -153,8 +162,8 @@ void live_describe_thread(struct perfetto_live *p, struct live_track *track, uin
 /* At a seal: writes samples. By then it is known what their stacks consist of. */
 void live_samples_end(struct perfetto_live *p);
 /*
- * Iid of a stack of a call in the sequence of a track, and whether live_define_stack has to follow in this packet's interned data. *iid 0:
- * it is not known. 0 or -ENOMEM.
+ * Iid of a stack of a call in the sequence of a track, and whether live_define_stack has to follow
+ * in this packet's interned data. *iid 0: it is not known. 0 or -ENOMEM.
  */
 int live_call_stack(struct perfetto_live *p, struct live_track *track, uint32_t stack,
 		    uint64_t *iid, bool *is_new) MUST_USE;
@@ -164,7 +173,10 @@ void live_define_stack(struct perfetto_live *p, struct live_track *track, uint64
 void live_specify_counters(void *user, struct strbuf *s);
 void live_specify_metrics(void *user, struct strbuf *s);
 
-/* At a seal: writes kernels whose values have come meanwhile, and those that have waited for a whole seal, or all. */
+/*
+ * At a seal: writes kernels whose values have come meanwhile, and those that have waited for a
+ * whole seal, or all.
+ */
 void live_early_kernels_end(struct perfetto_live *p, bool all);
 
 /* A node of a graph was run: its launch waits for that, or is to come. 0 or -ENOMEM. */
@@ -186,7 +198,10 @@ int live_capability(struct perfetto_live *p, const struct row_capability *row,
 int live_counter_sample(struct perfetto_live *p, const struct row_counter_sample *row) MUST_USE;
 int live_metric_value(struct perfetto_live *p, const struct row_metric_value *row) MUST_USE;
 
-/* The values that wait for a kernel, which are taken; *count of them, 0: there are none. Until the next row. */
+/*
+ * The values that wait for a kernel, which are taken; *count of them, 0: there are none. Until the
+ * next row.
+ */
 const struct perfetto_metric *live_metrics_take(struct perfetto_live *p, uint64_t correlation,
 						size_t *count);
 const char *live_metric_name(const struct perfetto_live *p, uint32_t number);

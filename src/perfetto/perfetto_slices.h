@@ -1,8 +1,9 @@
 /*
- * perfetto_slices.h: slices and instants of threads, and of groups of what is no thread's, with their annotations.
+ * perfetto_slices.h: slices and instants of threads, and of groups of what is no thread's, with
+ * their annotations.
  *
- * A track has a sequence of its own, in which names are interned. Slices that do not nest go to further lanes, which are tracks
- * below it with the uuids after its own.
+ * A track has a sequence of its own, in which names are interned. Slices that do not nest go to
+ * further lanes, which are tracks below it with the uuids after its own.
  */
 #ifndef PITOT_PERFETTO_PERFETTO_SLICES_H
 #define PITOT_PERFETTO_PERFETTO_SLICES_H
@@ -70,7 +71,9 @@ struct perfetto_slice {
 	uint32_t category;
 	struct track_name name;
 	uint64_t stack_iid; /* 0: none */
-	/* Defines the stack inside an open InternedData: 0 or -ENOMEM. NULL: the sequence has it. */
+	/*
+	 * Defines the stack inside an open InternedData: 0 or -ENOMEM. NULL: the sequence has it.
+	 */
 	int (*define_stack)(void *user, struct strbuf *s, uint64_t iid);
 	void *user;
 };

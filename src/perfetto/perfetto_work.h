@@ -1,8 +1,8 @@
 /*
  * perfetto_work.h: work on GPUs as render stages: queues, kernels with their arguments, GPUs.
  *
- * Names of stages are names of kernels, so that readers without fields for kernels (before v55) show them too. Ids of
- * queues and stages share an index in Perfetto: queues are even, stages odd.
+ * Names of stages are names of kernels, so that readers without fields for kernels (before v55)
+ * show them too. Ids of queues and stages share an index in Perfetto: queues are even, stages odd.
  */
 #ifndef PITOT_PERFETTO_PERFETTO_WORK_H
 #define PITOT_PERFETTO_PERFETTO_WORK_H
@@ -77,7 +77,9 @@ struct gpu_queue {
 	uint8_t arguments_length;
 };
 
-/* What all executions of a kernel configuration on one GPU have in common; copies and sets by kind. */
+/*
+ * What all executions of a kernel configuration on one GPU have in common; copies and sets by kind.
+ */
 struct gpu_class {
 	uint64_t kernel_iid; /* 0: no kernel */
 	uint64_t stage_iid;
@@ -88,18 +90,24 @@ struct gpu_class {
 
 struct perfetto_works {
 	struct perfetto_sequence sequence;
-	uint32_t
-		context_base; /* iids of contexts come after it: of all processes of a trace the first one with an iid wins */
+	/*
+	 * iids of contexts come after it: of all processes of a trace the first one with an iid
+	 * wins
+	 */
+	uint32_t context_base;
 	struct map contexts; /* key of a context -> iid */
 	struct map queue_index; /* context iid << 32 | stream -> position in queues */
 	VEC(struct gpu_queue) queues;
 	struct map class_index;
 	VEC(struct gpu_class) classes;
 	struct map stages; /* stage iids that are defined in this file */
-	struct map
-		kernel_names; /* hash of a short name -> stage iid of the first kernel with it, in this file */
+	/* hash of a short name -> stage iid of the first kernel with it, in this file */
+	struct map kernel_names;
 	struct map context_iids; /* of contexts that are defined in this file */
-	/* Interns names of further arguments, from ARG_END on, in the first packet. NULL: there are none. */
+	/*
+	 * Interns names of further arguments, from ARG_END on, in the first packet. NULL: there are
+	 * none.
+	 */
 	void (*name_arguments)(void *user, struct strbuf *s);
 	void *user;
 };
@@ -116,7 +124,10 @@ uint64_t perfetto_works_class(struct perfetto_works *g, uint64_t stage);
 uint64_t perfetto_works_kernel(struct perfetto_works *g, uint64_t key,
 			       const struct row_kernel_config *config);
 
-/* Whether a short name of a kernel is not another one's already: readers add up slices by their names. */
+/*
+ * Whether a short name of a kernel is not another one's already: readers add up slices by their
+ * names.
+ */
 bool perfetto_works_claim_name(struct perfetto_works *g, uint64_t class, const char *name,
 			       size_t length);
 
@@ -159,7 +170,10 @@ static inline bool perfetto_works_know(const struct perfetto_works *g, uint64_t 
 	       g->classes.data[class].defined;
 }
 
-/* Opens the packet of some work up to the arguments of its launch. texts: NULL where they are known. */
+/*
+ * Opens the packet of some work up to the arguments of its launch. texts: NULL where they are
+ * known.
+ */
 void perfetto_work_open(struct perfetto_works *g, struct strbuf *s,
 			const struct perfetto_work *work, const struct perfetto_work_texts *texts,
 			struct open_work *open);

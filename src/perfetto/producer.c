@@ -294,7 +294,10 @@ static bool descriptors_valid(const struct producer *p)
 	       (p->socket.fd < 0 || own_fd_valid(&p->socket));
 }
 
-/* A process whose main() has ended by pthread_exit() ends with its last thread, which ours must not be. */
+/*
+ * A process whose main() has ended by pthread_exit() ends with its last thread, which ours must not
+ * be.
+ */
 static void look_at_program(struct producer *p)
 {
 	uint64_t now = clock_machine_ns();
@@ -337,7 +340,10 @@ static int timeout_ms(const struct producer *p, bool stopping)
 	return stopping ? 10 : p->instances_open ? TICK_MS : -1;
 }
 
-/* Whether the service was given its time, and a try after that: this thread may not have run for long. */
+/*
+ * Whether the service was given its time, and a try after that: this thread may not have run for
+ * long.
+ */
 static bool gives_up(const struct producer *p, uint64_t tried_ns)
 {
 	return tried_ns > p->drain_ns + DRAIN_LIMIT_NS ||

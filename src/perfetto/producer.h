@@ -1,15 +1,19 @@
 /*
- * producer.h: a producer of Perfetto's tracing service `traced`, in a thread of its own inside somebody else's program.
+ * producer.h: a producer of Perfetto's tracing service `traced`, in a thread of its own inside
+ * somebody else's program.
  *
- * The thread connects, announces data sources, obeys the service's commands, and sends the packets that other threads have put
- * into a queue as chunks inside CommitData: no memory is shared with the service. While nobody traces, the thread sleeps in
- * poll(). While no service is there, it tries again after 0.1 s, then after twice as long each time, up to 10 s.
+ * The thread connects, announces data sources, obeys the service's commands, and sends the packets
+ * that other threads have put into a queue as chunks inside CommitData: no memory is shared with
+ * the service. While nobody traces, the thread sleeps in poll(). While no service is there, it
+ * tries again after 0.1 s, then after twice as long each time, up to 10 s.
  *
- * An instance is one data source in one session of the service; its number is never used again. Several instances of a source
- * run at once. An instance lives from `start` until producer_done() answers its `stop`, or until `lost`.
+ * An instance is one data source in one session of the service; its number is never used again.
+ * Several instances of a source run at once. An instance lives from `start` until producer_done()
+ * answers its `stop`, or until `lost`.
  *
- * In the program: no output, no signals (blocked in the thread, MSG_NOSIGNAL), descriptors that are close-on-exec and above 2.
- * When the program closes one of them, the connection ends (`lost`), and nothing is written into what has its number now.
+ * In the program: no output, no signals (blocked in the thread, MSG_NOSIGNAL), descriptors that are
+ * close-on-exec and above 2. When the program closes one of them, the connection ends (`lost`), and
+ * nothing is written into what has its number now.
  */
 #ifndef PITOT_PERFETTO_PRODUCER_H
 #define PITOT_PERFETTO_PRODUCER_H
@@ -27,17 +31,17 @@
 #define PRODUCER_PACKET_MAX (4u << 20) /* bytes; and at most what fits into the queue */
 
 /*
- * All of these run on the producer's thread and should return soon, because meanwhile no packet is sent. None runs after
- * producer_stop() has begun. `clear` may be NULL.
+ * All of these run on the producer's thread and should return soon, because meanwhile no packet is
+ * sent. None runs after producer_stop() has begun. `clear` may be NULL.
  */
 struct producer_handler {
 	void *user;
 	/* `config` is gone when the function returns. */
 	void (*start)(void *user, uint32_t instance, const struct perfetto_config *config);
 	/*
-	 * Asks for all packets up to now, of `stop` also the last ones. Each call is answered by one producer_done(), from
-	 * within it or later and from any thread. An instance is not asked again before it has answered. The service waits for
-	 * 5 seconds.
+	 * Asks for all packets up to now, of `stop` also the last ones. Each call is answered by
+	 * one producer_done(), from within it or later and from any thread. An instance is not
+	 * asked again before it has answered. The service waits for 5 seconds.
 	 */
 	void (*flush)(void *user, uint32_t instance);
 	void (*stop)(void *user, uint32_t instance);
@@ -48,8 +52,8 @@ struct producer_handler {
 	/* Adds fields to the DataSourceDescriptor of a source, by its position. May be NULL. */
 	void (*describe)(void *user, size_t source, struct strbuf *out);
 	/*
-	 * Asked once a second, may be NULL. true: the program has no thread left but ours, so the producer sends what is in the
-	 * queue and ends its thread.
+	 * Asked once a second, may be NULL. true: the program has no thread left but ours, so the
+	 * producer sends what is in the queue and ends its thread.
 	 */
 	bool (*program_ended)(void *user);
 };
@@ -66,33 +70,44 @@ struct producer_options {
 struct producer;
 
 /*
- * Starts the thread; the options are copied. A service need not be there. Handlers may run before this returns. NULL: the error
- * says why.
+ * Starts the thread; the options are copied. A service need not be there. Handlers may run before
+ * this returns. NULL: the error says why.
  */
 struct producer *producer_start(const struct producer_options *options, struct error *e) MUST_USE;
 
 /*
- * Sends what is in the queue and ends the thread: for as long as the service takes something at least every 0.5 s, and for 3 s at
- * most; within a second where it takes nothing. Not from a handler. Writing is still allowed and returns false, so the memory stays
- * until the process ends. Does nothing in the child of a fork.
+ * Sends what is in the queue and ends the thread: for as long as the service takes something at
+ * least every 0.5 s, and for 3 s at most; within a second where it takes nothing. Not from a
+ * handler. Writing is still allowed and returns false, so the memory stays until the process ends.
+ * Does nothing in the child of a fork.
  */
 void producer_stop(struct producer *p);
 
-/* In the child of a fork: closes the connection there. Writing returns false from now on. NULL is fine. */
+/*
+ * In the child of a fork: closes the connection there. Writing returns false from now on. NULL is
+ * fine.
+ */
 void producer_after_fork(struct producer *p);
 
 /*
- * Hands over a packet, a TracePacket without trusted_packet_sequence_id, of a sequence (1 …) of an instance; from any thread. The
- * producer adds first_packet_on_sequence and, after a loss, previous_packet_dropped. Never waits for the service. false: the
- * queue is full or the instance is gone; the packet is counted as lost, and the sequence has to begin its incremental state anew.
+ * Hands over a packet, a TracePacket without trusted_packet_sequence_id, of a sequence (1 …) of an
+ * instance; from any thread. The producer adds first_packet_on_sequence and, after a loss,
+ * previous_packet_dropped. Never waits for the service. false: the queue is full or the instance is
+ * gone; the packet is counted as lost, and the sequence has to begin its incremental state anew.
  */
 bool producer_write(struct producer *p, uint32_t instance, uint32_t sequence, const void *packet,
 		    size_t length);
 
-/* Answers the last flush or stop of an instance: all packets that it asked for are written. From any thread. */
+/*
+ * Answers the last flush or stop of an instance: all packets that it asked for are written. From
+ * any thread.
+ */
 void producer_done(struct producer *p, uint32_t instance);
 
-/* Packets of an instance that were lost; 0 when the instance has been gone for long. From any thread. */
+/*
+ * Packets of an instance that were lost; 0 when the instance has been gone for long. From any
+ * thread.
+ */
 uint64_t producer_lost(const struct producer *p, uint32_t instance);
 
 #endif

@@ -1,11 +1,14 @@
 /*
- * producer_instances.c: instances of data sources, their writers, and the way of a packet from the queue into a chunk.
+ * producer_instances.c: instances of data sources, their writers, and the way of a packet from the
+ * queue into a chunk.
  *
- * A writer is a sequence of an instance. Its chunk is sent when it is full, when its place is needed, when the instance answers a
- * flush or stop, and when the queue is empty. An answer lies in the queue behind the packets that it speaks for.
+ * A writer is a sequence of an instance. Its chunk is sent when it is full, when its place is
+ * needed, when the instance answers a flush or stop, and when the queue is empty. An answer lies in
+ * the queue behind the packets that it speaks for.
  *
- * Flushes: the service takes the acknowledgement of one for all with lower ids. So an instance remembers the oldest that it has
- * not answered, and what is acknowledged is the last id before the oldest of all instances.
+ * Flushes: the service takes the acknowledgement of one for all with lower ids. So an instance
+ * remembers the oldest that it has not answered, and what is acknowledged is the last id before the
+ * oldest of all instances.
  */
 #include "perfetto/producer_state.h"
 

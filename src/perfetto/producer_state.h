@@ -1,4 +1,7 @@
-/* producer_state.h: what producer.c (thread and connection) and producer_instances.c (commands and packets) share. */
+/*
+ * producer_state.h: what producer.c (thread and connection) and producer_instances.c (commands and
+ * packets) share.
+ */
 #ifndef PITOT_PERFETTO_PRODUCER_STATE_H
 #define PITOT_PERFETTO_PRODUCER_STATE_H
 
@@ -13,7 +16,10 @@
 
 #define OPEN_CHUNKS 16 /* of one more writer: the chunk that is open for longest is sent */
 #define WRITER_IDS 32768 /* from 1 */
-/* Chunks leave room for answers. Who demands more of them than fit, and reads none, is disconnected. */
+/*
+ * Chunks leave room for answers. Who demands more of them than fit, and reads none, is
+ * disconnected.
+ */
 #define OUTPUT_BYTES (256u << 10)
 #define OUTPUT_CHUNKS (OUTPUT_BYTES - (96u << 10)) /* with less in the output, one is added */
 #define INPUT_BYTES (IPC_LENGTH_BYTES + IPC_FRAME_MAX)

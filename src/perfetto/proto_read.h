@@ -1,6 +1,6 @@
 /*
- * proto_read.h: protobuf messages that a peer has sent, field by field. The cursor of base/bytes.h bounds all reading: at the first
- * byte that is wrong it fails, and there are no more fields.
+ * proto_read.h: protobuf messages that a peer has sent, field by field. The cursor of base/bytes.h
+ * bounds all reading: at the first byte that is wrong it fails, and there are no more fields.
  */
 #ifndef PITOT_PERFETTO_PROTO_READ_H
 #define PITOT_PERFETTO_PROTO_READ_H
@@ -22,7 +22,10 @@ struct proto_field {
 	size_t length;
 };
 
-/* The next field of a message. false: there is none, or the message is broken, and then c->failed is set. */
+/*
+ * The next field of a message. false: there is none, or the message is broken, and then c->failed
+ * is set.
+ */
 static inline bool proto_next(struct cursor *c, struct proto_field *f)
 {
 	uint64_t tag, length;

@@ -1,16 +1,19 @@
 /*
- * preload.c: libpitot-preload.so, which brings libpitot.so into the programs below a command that it may sample from
- * inside, and into no other.
+ * preload.c: libpitot-preload.so, which brings libpitot.so into the programs below a command that
+ * it may sample from inside, and into no other.
  *
- * LD_PRELOAD is inherited by everything that a program starts, and a loader that cannot use the library prints a line (of
- * 32 bits), or ends its program (musl). So the variable is not inherited: this library, preloaded by `pitot record` into the
- * command, takes it out of the environment before main() runs. Each exec here passes through it, and it puts itself into the
- * environment of the new program only if that program's dynamic loader is the same file as this one's, so that the same C library
- * loads it, if the library can be read where the program is (a container may not have it), and if the program is wanted:
- * with preload=all of PITOT_OPTIONS any, with preload=python a Python and what may start one.
+ * LD_PRELOAD is inherited by everything that a program starts, and a loader that cannot use the
+ * library prints a line (of 32 bits), or ends its program (musl). So the variable is not inherited:
+ * this library, preloaded by `pitot record` into the command, takes it out of the environment
+ * before main() runs. Each exec here passes through it, and it puts itself into the environment of
+ * the new program only if that program's dynamic loader is the same file as this one's, so that the
+ * same C library loads it, if the library can be read where the program is (a container may not
+ * have it), and if the program is wanted: with preload=all of PITOT_OPTIONS any, with
+ * preload=python a Python and what may start one.
  *
- * The wrappers run between vfork and exec as well: they allocate on the stack only, write to no variable and call what is
- * async-signal-safe. What is not wrapped (system, popen) starts its program without the library.
+ * The wrappers run between vfork and exec as well: they allocate on the stack only, write to no
+ * variable and call what is async-signal-safe. What is not wrapped (system, popen) starts its
+ * program without the library.
  */
 #include <alloca.h>
 #include <dlfcn.h>
@@ -267,8 +270,8 @@ EXPORT int posix_spawnp(pid_t *pid, const char *command, const posix_spawn_file_
 /* --- this program --- */
 
 /*
- * Takes this library out of LD_PRELOAD, in place: main() gets the same array, and some programs (bash) have a getenv and a
- * setenv of their own. false: the loader was not told to load it.
+ * Takes this library out of LD_PRELOAD, in place: main() gets the same array, and some programs
+ * (bash) have a getenv and a setenv of their own. false: the loader was not told to load it.
  */
 static bool leave_environment(void)
 {

@@ -1,9 +1,10 @@
 /*
  * arrow_array.c: columns of chosen rows as Arrow arrays.
  *
- * Numbers, times, enums and row numbers of all rows are the trace's own arrays. What is derived, referred to or filtered is
- * gathered, a column per thread. Texts become numbers of a dictionary that has each text of the column once, in the form in
- * which it is shown: consumers convert a dictionary as a whole, so that of a column must not have the texts of all others.
+ * Numbers, times, enums and row numbers of all rows are the trace's own arrays. What is derived,
+ * referred to or filtered is gathered, a column per thread. Texts become numbers of a dictionary
+ * that has each text of the column once, in the form in which it is shown: consumers convert a
+ * dictionary as a whole, so that of a column must not have the texts of all others.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -120,7 +121,10 @@ static struct source source_of(const struct read_table *r, size_t i)
 	return s;
 }
 
-/* The rows of s->values that have the values of n rows from `first` on; TRACE_NO_ROW: they refer to none. */
+/*
+ * The rows of s->values that have the values of n rows from `first` on; TRACE_NO_ROW: they refer to
+ * none.
+ */
 static void find_rows(const struct source *s, const uint32_t *rows, uint64_t first, uint32_t n,
 		      uint32_t *index)
 {
@@ -295,7 +299,10 @@ static int add_dictionary(const struct read_table *r, size_t i, struct ArrowArra
 	return result;
 }
 
-/* Names of all values up to the greatest that occurs: those that a newer version wrote are their numbers. */
+/*
+ * Names of all values up to the greatest that occurs: those that a newer version wrote are their
+ * numbers.
+ */
 static int add_enum(const struct column_schema *schema, struct ArrowArray *a)
 {
 	const uint8_t *values = a->buffers[1];
@@ -443,8 +450,8 @@ struct row_list {
 };
 
 /*
- * Appends the rows of a process that are wanted. Rows are in order of time, so that those of a window are found without a
- * look at all others.
+ * Appends the rows of a process that are wanted. Rows are in order of time, so that those of a
+ * window are found without a look at all others.
  */
 static int choose_of_process(const struct read_table *r, uint64_t row, uint64_t end,
 			     struct row_list *list)

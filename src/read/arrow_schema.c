@@ -1,4 +1,6 @@
-/* arrow_schema.c: types, names, units and meanings of columns as Arrow's C data interface has them. */
+/*
+ * arrow_schema.c: types, names, units and meanings of columns as Arrow's C data interface has them.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -28,7 +30,10 @@ static void add_int(struct strbuf *out, size_t value)
 	strbuf_add(out, &n, sizeof(n));
 }
 
-/* Pairs of key and value, with their number and lengths before them. Values that are "" are left out. */
+/*
+ * Pairs of key and value, with their number and lengths before them. Values that are "" are left
+ * out.
+ */
 static char *metadata(const char *const pairs[][2], size_t count)
 {
 	struct strbuf out = STRBUF_INIT;

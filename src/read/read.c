@@ -136,7 +136,9 @@ struct stream {
 	struct ArrowArray array; /* released once it is handed over */
 };
 
-/* The schema is asked for once by all consumers that we know; a second one is an error, not a copy. */
+/*
+ * The schema is asked for once by all consumers that we know; a second one is an error, not a copy.
+ */
 static int stream_schema(struct ArrowArrayStream *s, struct ArrowSchema *out)
 {
 	struct stream *stream = s->private_data;
@@ -225,7 +227,10 @@ int pitot_read_table(struct pitot_recording *r, const struct pitot_read_query *q
 	return 0;
 }
 
-/* Times from the recording's start, as options have them, become moments. E_USAGE: nothing is between them. */
+/*
+ * Times from the recording's start, as options have them, become moments. E_USAGE: nothing is
+ * between them.
+ */
 static int find_window(const struct trace *t, uint64_t *since_ns, uint64_t *until_ns,
 		       struct error *e)
 {

@@ -93,7 +93,10 @@ static int add_column(struct read_table *r, const char *name, struct error *e)
 	return result;
 }
 
-/* Without a choice: all columns, as `pitot view` has them, and the numbers of the rows that they refer to. */
+/*
+ * Without a choice: all columns, as `pitot view` has them, and the numbers of the rows that they
+ * refer to.
+ */
 static int add_all(struct read_table *r, struct error *e)
 {
 	const struct table_schema *table = r->view.schema;

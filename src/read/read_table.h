@@ -1,6 +1,7 @@
 /*
- * read_table.h: a table as pitot_read_table hands it over: which columns and rows, then their schema and arrays in Arrow's C
- * data interface. An array refers to its recording, and so does each of its children: consumers move them apart.
+ * read_table.h: a table as pitot_read_table hands it over: which columns and rows, then their
+ * schema and arrays in Arrow's C data interface. An array refers to its recording, and so does each
+ * of its children: consumers move them apart.
  */
 #ifndef PITOT_READ_READ_TABLE_H
 #define PITOT_READ_READ_TABLE_H
@@ -32,7 +33,10 @@ struct read_table {
 	uint64_t since_ns, until_ns;
 };
 
-/* Finds the columns and conditions; decodes nothing. *r is zeroed before but for without_scopes, and read_table_release always needed. */
+/*
+ * Finds the columns and conditions; decodes nothing. *r is zeroed before but for without_scopes,
+ * and read_table_release always needed.
+ */
 int read_table_init(struct read_table *r, struct trace *t, const struct pitot_read_query *query,
 		    struct error *e) MUST_USE;
 void read_table_release(struct read_table *r);

@@ -58,7 +58,8 @@ struct view_table {
 	uint64_t origin_ns; /* times are shown from here */
 	bool full_names; /* kernel names with all parameters */
 	bool always_pid; /* by default pid is a column, however many processes there are */
-	struct view_scopes *scopes; /* of its rows, loaded when needed; NULL: there is no such column */
+	/* of its rows, loaded when needed; NULL: there is no such column */
+	struct view_scopes *scopes;
 };
 
 void view_columns_release(struct view_columns *v);
@@ -66,8 +67,8 @@ void view_columns_release(struct view_columns *v);
 int view_columns_default(const struct view_table *t, struct view_columns *v) MUST_USE;
 /*
  * Adds a column by name: "stream"; "start" for start_ns; "config.grid_x"; "config" or "name" for
- * the name of what config refers to; "duration"; "pid"; "scope". E_USAGE, with the nearest name, when there
- * is none.
+ * the name of what config refers to; "duration"; "pid"; "scope". E_USAGE, with the nearest name,
+ * when there is none.
  */
 int view_columns_add(const struct view_table *t, const char *name, struct view_columns *v,
 		     struct error *e) MUST_USE;

@@ -29,8 +29,10 @@ struct record_injection {
 	const char *library;
 	const char *directory; /* NULL: no recording */
 	const char *options; /* NULL: for neither a recording nor logs */
-	const char *perfetto; /* to Perfetto's tracing service: its socket, "1": where it usually is; NULL: not */
-	const char *startup; /* data sources that the program waits for, with commas; NULL: for none */
+	/* to Perfetto's tracing service: its socket, "1": where it usually is; NULL: not */
+	const char *perfetto;
+	/* data sources that the program waits for, with commas; NULL: for none */
+	const char *startup;
 	const char *log_path; /* of gpufl's logs, absolute; NULL: none */
 	bool cuda; /* let the driver and NVTX load it */
 	const char *preload; /* path of libpitot-preload.so, or NULL: not preloaded */

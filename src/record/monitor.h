@@ -1,6 +1,6 @@
 /*
- * monitor.h: what `pitot monitor` knows of a machine: the latest readings of all its GPUs and of the host, and a recording of
- * them where one is wanted. One thread. Prints nothing.
+ * monitor.h: what `pitot monitor` knows of a machine: the latest readings of all its GPUs and of
+ * the host, and a recording of them where one is wanted. One thread. Prints nothing.
  */
 #ifndef PITOT_RECORD_MONITOR_H
 #define PITOT_RECORD_MONITOR_H
@@ -56,7 +56,10 @@ struct monitor {
 
 /* Finds the GPUs and opens the host's files. 0 or -ENOMEM. */
 int monitor_open(struct monitor *m, struct error *e) MUST_USE;
-/* Records from now on into a new folder, of which recording_dir_create says more. 0 or a negative code. */
+/*
+ * Records from now on into a new folder, of which recording_dir_create says more. 0 or a negative
+ * code.
+ */
 int monitor_record(struct monitor *m, const char *output, bool force, char **command,
 		   struct error *e) MUST_USE;
 /* One round. */

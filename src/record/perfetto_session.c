@@ -100,7 +100,10 @@ static int read_config(const char *path, struct strbuf *out, struct error *e)
 	return 0;
 }
 
-/* The recorder's data sources that a configuration names, as text or encoded: the program is not to begin before they do. */
+/*
+ * The recorder's data sources that a configuration names, as text or encoded: the program is not to
+ * begin before they do.
+ */
 static void find_sources(const struct strbuf *config, struct strbuf *out)
 {
 	static const char *const sources[] = { "gpu.counters",     "gpu.counters.nv",

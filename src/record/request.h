@@ -16,7 +16,8 @@ struct record_request {
 	const char *output, *name; /* NULL: not given */
 	const char *log; /* gpufl[=DIR]; NULL: not given */
 	bool recording; /* false: gpufl's logs alone */
-	const char *perfetto; /* socket of Perfetto's service, "1": its usual one; NULL: not traced live */
+	/* socket of Perfetto's service, "1": its usual one; NULL: not traced live */
+	const char *perfetto;
 	const char *startup_wait; /* data sources; NULL: none */
 	bool force, force_injection, symbols;
 	struct settings settings; /* of the recorder inside the command */

@@ -33,6 +33,7 @@
 	X(hotspots)                                                                                \
 	X(functions)                                                                               \
 	X(stalls)                                                                                  \
+	X(instructions)                                                                            \
 	X(counters)                                                                                \
 	X(ranges)                                                                                  \
 	X(scopes)                                                                                  \
@@ -98,7 +99,8 @@ enum unit {
 	UNIT_MILLI, /* thousandths: 1.250 */
 	UNIT_UNIX, /* ns since 1970; signed */
 	UNIT_NUMBERS, /* array of numbers */
-	UNIT_OBJECT, /* the fields of field.list; without a key they are keys of the object around it */
+	/* the fields of field.list; without a key they are keys of the object around it */
+	UNIT_OBJECT,
 };
 
 enum value_state {
@@ -152,7 +154,10 @@ struct field {
 
 #define SECTION_ROOM 128
 
-/* A condition on a row, for .when, .hidden, .ends: ROW_IF(is_open, struct door, !row->closed); v is the report_view. */
+/*
+ * A condition on a row, for .when, .hidden, .ends: ROW_IF(is_open, struct door, !row->closed); v is
+ * the report_view.
+ */
 #define ROW_IF(name, type, condition)                                                              \
 	static bool name(const struct report_view *v, const void *row_)                            \
 	{                                                                                          \
@@ -162,7 +167,10 @@ struct field {
 		return condition;                                                                  \
 	}
 
-/* What a row's field is, for .value: ROW_READ(read_count, struct hotspot, out->n = row->time.count + row->untimed). */
+/*
+ * What a row's field is, for .value: ROW_READ(read_count, struct hotspot,
+ * out->n = row->time.count + row->untimed).
+ */
 #define ROW_READ(name, type, statement)                                                            \
 	static void name(const struct report_view *v, const void *row_, struct value *out)         \
 	{                                                                                          \
@@ -172,7 +180,10 @@ struct field {
 		statement;                                                                         \
 	}
 
-/* What an object's fields are of, for .of: ROW_OF(busy_of, &v->report->busy->gpus[index_of(v, row)]) */
+/*
+ * What an object's fields are of, for .of:
+ * ROW_OF(busy_of, &v->report->busy->gpus[index_of(v, row)])
+ */
 #define ROW_OF(name, pointer)                                                                      \
 	static const void *name(const struct report_view *v, const void *row, void *room)          \
 	{                                                                                          \
@@ -203,7 +214,8 @@ struct field {
  */
 struct list {
 	size_t items, count, stride;
-	size_t length; /* of an array that is in the row itself; 0: there is a pointer, and `count` */
+	/* of an array that is in the row itself; 0: there is a pointer, and `count` */
+	size_t length;
 	const struct field *fields;
 	size_t field_count;
 	bool half; /* text shows half as many rows */
@@ -214,7 +226,10 @@ struct list {
 	void (*notes)(const struct report_view *v, const void *row, struct text_table *t);
 	/* Rows that are no array: the i-th, NULL after the last. */
 	const void *(*item)(const struct report_view *v, const void *row, size_t i);
-	/* JSON has an object, whose keys are names of indexes; a single field without a key is the value. */
+	/*
+	 * JSON has an object, whose keys are names of indexes; a single field without a key is the
+	 * value.
+	 */
 	const char *(*names)(unsigned index);
 };
 

@@ -28,7 +28,7 @@ static void print(const struct report_view *v)
 
 	add_cost(&line, c, cost_kind_callback, "callbacks");
 	add_cost(&line, c, cost_kind_setup, "set-up");
-	add_cost(&line, c, cost_kind_replay, "replays for hardware counters");
+	add_cost(&line, c, cost_kind_replay, "measured launches");
 	add_cost(&line, c, cost_kind_exit, "exit");
 	add_cost(&line, c, cost_kind_buffer_request, "buffer requests");
 	add_cost(&line, c, cost_kind_collector, "collector (own thread)");

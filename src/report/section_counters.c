@@ -1,4 +1,7 @@
-/* section_counters.c: hardware counters of kernels: what bounds them, and with --counters all metrics and the roofline. */
+/*
+ * section_counters.c: hardware counters of kernels: what bounds them, and with --counters all
+ * metrics and the roofline.
+ */
 #include "report/section.h"
 
 #include <math.h>

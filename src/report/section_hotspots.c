@@ -151,7 +151,9 @@ static void add_callers_text(const struct report_view *v, const struct hotspot *
 		sentence_add(out, WORDS(", and "), NUMBER(h->caller_count - shown), WORDS(" more"));
 }
 
-/* The one line that launched all of the hotspots that are shown, where there are several; or none. */
+/*
+ * The one line that launched all of the hotspots that are shown, where there are several; or none.
+ */
 static uint32_t common_caller(const struct report_view *v)
 {
 	const struct hotspots *h = v->report->hotspots;

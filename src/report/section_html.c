@@ -1,4 +1,7 @@
-/* section_html.c: sections as a page that stands alone: no script, no request, light and dark as the system is. */
+/*
+ * section_html.c: sections as a page that stands alone: no script, no request, light and dark as
+ * the system is.
+ */
 #include "report/section_html.h"
 
 #include <string.h>

@@ -1,4 +1,7 @@
-/* section_stalls.c: what warps waited for: by kernel, and with --stalls by reason, line and instruction. */
+/*
+ * section_stalls.c: what warps waited for: by kernel, and with --stalls by reason, line and
+ * instruction.
+ */
 #include "report/section.h"
 
 #include <string.h>
@@ -78,7 +81,10 @@ static void add_place(const char *file, uint32_t line, struct strbuf *out)
 
 ROW_READ(read_kernel_cell, struct stall_place,
 	 add_cell(v, row->kernel_name, name_columns(v), &out->text))
-/* "kernel.cu:16"; of instructions "math.h:3 in kernel.cu:16", "kernel.cu:7 in gather": what it was inlined into, its function. */
+/*
+ * "kernel.cu:16"; of instructions "math.h:3 in kernel.cu:16", "kernel.cu:7 in gather": what it was
+ * inlined into, its function.
+ */
 static void read_line(const struct report_view *v, const void *row, struct value *out)
 {
 	const struct stall_place *p = row;

@@ -1,4 +1,7 @@
-/* section_system.c: readings of the GPUs and the machine, while the GPUs worked and while they did not. */
+/*
+ * section_system.c: readings of the GPUs and the machine, while the GPUs worked and while they did
+ * not.
+ */
 #include "report/section.h"
 
 #include <stdio.h>
@@ -30,7 +33,10 @@ ROW_IF(has_idle, struct system_counter,
 
 ROW_IF(has_range, void, is_level(v, row) || has_time(v, row))
 
-/* Value in thousandths of the unit as people read it: "512 W", "1.2 GiB", of sums "12.3 MB/s", "31.0%" of the time. */
+/*
+ * Value in thousandths of the unit as people read it: "512 W", "1.2 GiB", of sums "12.3 MB/s",
+ * "31.0%" of the time.
+ */
 static void add_amount(const struct report_view *v, const struct system_counter *c, int64_t milli,
 		       struct strbuf *out)
 {

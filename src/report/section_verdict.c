@@ -36,7 +36,10 @@ static void add_later(const struct report *r, struct strbuf *out)
 		strbuf_addf(out, "what helps then: %s\n", verdict_advice(later->kind));
 }
 
-/* Where the launching thread was while the GPU idled: at most three lines, that explain a tenth of the gaps each. */
+/*
+ * Where the launching thread was while the GPU idled: at most three lines, that explain a tenth of
+ * the gaps each.
+ */
 static void add_idle_lines(const struct report *r, struct strbuf *out)
 {
 	const struct idle_lines *l = r->idle_lines;
@@ -218,10 +221,11 @@ static void print_replays(const struct report_view *v)
 
 	if (c->total_ns * 20 < v->report->end_ns - v->report->start_ns || !c->total_ns)
 		return;
-	sentence_add(&text, COUNTED_AS(c->count, "launch"),
-		     WORDS(" ran again and again for hardware counters, for "),
-		     DURATION(c->total_ns),
-		     WORDS(" in all: what follows about idle GPUs is largely about that"));
+	sentence_add(
+		&text, COUNTED_AS(c->count, "launch"),
+		WORDS(" ran again and again for hardware counters, or with patched code, for "),
+		DURATION(c->total_ns),
+		WORDS(" in all: what follows about idle GPUs is largely about that"));
 	report_labelled(v, STYLE_YELLOW, "replay", strbuf_text(&text));
 }
 

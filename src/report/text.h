@@ -17,12 +17,18 @@ enum style {
 	STYLE_CYAN
 };
 
-/* Escape sequence that begins a style ("" without colour); STYLE_NONE ends it. `color` is c->color or c->color_errors. */
+/*
+ * Escape sequence that begins a style ("" without colour); STYLE_NONE ends it. `color` is c->color
+ * or c->color_errors.
+ */
 const char *style_begin(bool color, enum style style);
 /* Appends text in a style, and ends it. */
 void style_add(struct strbuf *out, bool color, enum style style, const char *text);
 
-/* Appends text, folded at blanks to `width` columns, each line after `indent` blanks. Empty lines part paragraphs. */
+/*
+ * Appends text, folded at blanks to `width` columns, each line after `indent` blanks. Empty lines
+ * part paragraphs.
+ */
 void text_fold(struct strbuf *out, const char *text, unsigned indent, unsigned width);
 
 /* Columns that UTF-8 text takes: its code points. */

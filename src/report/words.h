@@ -1,4 +1,7 @@
-/* words.h: what the things of a recording are called in a report; all texts are safe for a terminal. */
+/*
+ * words.h: what the things of a recording are called in a report; all texts are safe for a
+ * terminal.
+ */
 #ifndef PITOT_REPORT_WORDS_H
 #define PITOT_REPORT_WORDS_H
 
@@ -23,13 +26,14 @@ void report_ratio_text(uint64_t part, uint64_t whole, struct strbuf *out);
 const char *report_cpu_verdict(unsigned verdict);
 
 /*
- * "the GPU context failed: CUDA_ERROR_ASSERT, returned by cuCtxSynchronize at x.py:6; last launched:
- * k (1)"; nothing where it did not. In section_failures.c.
+ * "the GPU context failed: CUDA_ERROR_ASSERT, returned by cuCtxSynchronize at x.py:6; last
+ * launched: k (1)"; nothing where it did not. In section_failures.c.
  */
 void report_failure_text(const struct report *r, struct strbuf *out);
 /*
- * "140 blocks on 132 SMs x 1, the last 8 of them on 6.1% of the places", if the last blocks of a launch leave most of the GPU empty; else
- * nothing. Rows of tables, or TRACE_NO_ROW. In section_verdict.c.
+ * "140 blocks on 132 SMs x 1, the last 8 of them on 6.1% of the places", if the last blocks of a
+ * launch leave most of the GPU empty; else nothing. Rows of tables, or TRACE_NO_ROW. In
+ * section_verdict.c.
  */
 void report_tail_text(const struct report *r, uint32_t device, uint32_t config, struct strbuf *out);
 /* Name of the kernel of a row of kernel_config: shortened, or with parameters. */
@@ -40,7 +44,10 @@ void report_kernel_text(const struct report *r, uint32_t config, bool full, stru
 
 /* What a bit says: "power limit"; NULL: a bit that we do not know. */
 const char *throttle_reason(unsigned bit);
-/* Whether it holds the clocks down against the wish of whoever runs the GPU: neither idleness nor a setting of theirs. */
+/*
+ * Whether it holds the clocks down against the wish of whoever runs the GPU: neither idleness nor a
+ * setting of theirs.
+ */
 bool throttle_is_a_limit(unsigned bit);
 /* "power limit, too hot": the limits among the bits; nothing where there are none. */
 void throttle_text(uint64_t bits, struct strbuf *out);

@@ -79,7 +79,8 @@ enum cpu_python cpu_sampler_python(const struct cpu_sampler *s);
 
 /*
  * Appends that perf events have no Python frames, and of processes that run already why, and the
- * command that has them; was_chosen: this method was asked for, so that root, too, may have another.
+ * command that has them; was_chosen: this method was asked for, so that root, too, may have
+ * another.
  */
 void cpu_no_python(const struct cpu_roots *roots, bool was_chosen, enum cpu_python python,
 		   struct strbuf *out);

@@ -108,8 +108,8 @@ static void keep_input(struct target_file *file, const struct unwind_input *inpu
 }
 
 /*
- * The bytes of `elf` stay, as the vdso's do, or are those of file->source, which is closed if it is not
- * needed any more.
+ * The bytes of `elf` stay, as the vdso's do, or are those of file->source, which is closed if it is
+ * not needed any more.
  */
 static void load_rules(struct target_file *file, const struct elf_file *elf)
 {

@@ -7,7 +7,10 @@
 	static const struct enum_value values_##list[] = { ENUM_##list(VALUE_ROW, list) };
 SCHEMA_ENUMS(VALUE_LIST)
 
-/* What "extra" means depends on the type; these turn it into initializers, and ignore it for the other types. */
+/*
+ * What "extra" means depends on the type; these turn it into initializers, and ignore it for the
+ * other types.
+ */
 #define EXTRA_NONE(table, extra) .base = -1
 #define EXTRA_TIME(table, extra) .base = BASE_##extra(table)
 #define EXTRA_U8 EXTRA_NONE
@@ -45,7 +48,10 @@ SCHEMA_ENUMS(VALUE_LIST)
 	_Static_assert(COLUMNS_##table <= 64, "the mask of missing values has 64 bits");
 SCHEMA_TABLES(COLUMN_LIST)
 
-/* Traits as initializers. Columns are counted from 1 here, so that 0 is none; derive() counts them from 0. */
+/*
+ * Traits as initializers. Columns are counted from 1 here, so that 0 is none; derive() counts them
+ * from 0.
+ */
 #define ROLE(role, table, column) .roles[ROLE_##role] = COLUMN_##table##_##column + 1
 #define BITS(prefix, a, b, ...) (UINT64_C(1) << prefix##a | UINT64_C(1) << prefix##b)
 /* One name or two: what comes third is ignored. */

@@ -1,8 +1,9 @@
 /*
- * schema.h: what tables.h declares, as C: ids, row structs, and descriptions to walk over at run time.
+ * schema.h: what tables.h declares, as C: ids, row structs, and descriptions to walk over at run
+ * time.
  *
- * A row struct starts with `missing`: bit i set means that column i has no value; the member is then ignored.
- * A zeroed row has every value present and 0.
+ * A row struct starts with `missing`: bit i set means that column i has no value; the member is
+ * then ignored. A zeroed row has every value present and 0.
  */
 #ifndef PITOT_SCHEMA_SCHEMA_H
 #define PITOT_SCHEMA_SCHEMA_H
@@ -36,20 +37,22 @@ enum table_id { SCHEMA_TABLES(SCHEMA_TABLE_ID) TABLE_END };
 #define TABLE_MAX (TABLE_END - 1)
 
 /*
- * For each table: COLUMN_kernel_start_ns …, the index of a column; COLUMNS_kernel, their number; and
- * struct row_kernel, one row as the recorder fills it in.
+ * For each table: COLUMN_kernel_start_ns …, the index of a column; COLUMNS_kernel, their number;
+ * and struct row_kernel, one row as the recorder fills it in.
  */
 #define SCHEMA_COLUMN_ID(table, name, type, presence, extra, unit, doc) COLUMN_##table##_##name,
 #define SCHEMA_MEMBER(table, name, type, presence, extra, unit, doc) SCHEMA_CTYPE_##type name;
-#define SCHEMA_ROW(table, id, doc)                                                                                     \
-	enum { SCHEMA_##table(SCHEMA_COLUMN_ID, table) COLUMNS_##table };                                              \
-	struct row_##table {                                                                                           \
-		uint64_t missing;                                                                                      \
-		SCHEMA_##table(SCHEMA_MEMBER, table)                                                                   \
+#define SCHEMA_ROW(table, id, doc)                                                                 \
+	enum { SCHEMA_##table(SCHEMA_COLUMN_ID, table) COLUMNS_##table };                          \
+	struct row_##table {                                                                       \
+		uint64_t missing;                                                                  \
+		SCHEMA_##table(SCHEMA_MEMBER, table)                                               \
 	};
 SCHEMA_TABLES(SCHEMA_ROW)
 
-/* The tables of GPU work, counted: GPU_WORK_kernel … in the order of their ids, and their number. */
+/*
+ * The tables of GPU work, counted: GPU_WORK_kernel … in the order of their ids, and their number.
+ */
 #define SCHEMA_WORK_GPU_WORK(table) GPU_WORK_##table,
 #define SCHEMA_WORK_SPAN(table)
 #define SCHEMA_WORK_MOMENT(table)
@@ -72,7 +75,7 @@ SCHEMA_ENUMS(SCHEMA_ENUM)
 
 /* Marks a value of a row as missing: ROW_MISSING(&row, kernel, end_ns). */
 #define ROW_MISSING(row, table, column) ((row)->missing |= UINT64_C(1) << COLUMN_##table##_##column)
-#define ROW_MISSING_IF(row, table, column, condition)                                                                  \
+#define ROW_MISSING_IF(row, table, column, condition)                                              \
 	((row)->missing |= (uint64_t)((condition) != 0) << COLUMN_##table##_##column)
 
 enum column_type {
@@ -102,7 +105,8 @@ struct column_schema {
 	uint8_t width;		/* bytes of a value in a decoded column: 1, 2, 4, 8; 0 for BYTES */
 	uint16_t row_offset;	/* of the member in struct row_<table> */
 	bool maybe;		/* values can be missing */
-	int8_t base;		/* TIME: index of the column that it is stored as a difference to, or -1 */
+	/* TIME: index of the column that it is stored as a difference to, or -1 */
+	int8_t base;
 	uint8_t ref;		/* REF: table referred to, else 0 */
 	uint8_t value_count;
 	const struct enum_value *values;	/* ENUM: named values, else NULL */
@@ -135,13 +139,20 @@ struct table_schema {
 	const char *meaning;
 	enum table_id id;
 	uint8_t column_count;	/* at most 64 */
-	int8_t time_column;	/* first TIME column, or -1: what blocks are sorted by and their time span is of */
+	/* first TIME column, or -1: what blocks are sorted by and their time span is of */
+	int8_t time_column;
 	bool gpu_work;
 	enum table_repeat repeated;	/* unless never, equal rows of a session are one */
-	uint64_t key;		/* REPEAT_LAST, REPEAT_LAST_USED: the columns of the key, as bits; 0: only one row is repeated */
-	int8_t user_column;	/* has the key of a row of used_table, which is REPEAT_LAST_USED; or -1 */
+	/*
+	 * REPEAT_LAST, REPEAT_LAST_USED: the columns of the key, as bits; 0: only one row is
+	 * repeated
+	 */
+	uint64_t key;
+	/* has the key of a row of used_table, which is REPEAT_LAST_USED; or -1 */
+	int8_t user_column;
 	uint8_t used_table;
-	uint32_t launching_kinds;	/* of the calls that cause rows: bits of enum api_kind; 0: none do */
+	/* of the calls that cause rows: bits of enum api_kind; 0: none do */
+	uint32_t launching_kinds;
 	int8_t roles[COLUMN_ROLES];	/* index of the column, or -1 */
 	uint16_t row_size;	/* sizeof(struct row_<table>) */
 	const struct column_schema *columns;

@@ -1,12 +1,15 @@
 /*
- * settings.h: what a session of the recorder may be asked for, each setting declared once. From these two lists come the struct,
- * the defaults, PITOT_OPTIONS (written by `pitot record`, read by libpitot.so), the options of `pitot record` with their help,
- * man page and completion, and the table in docs/record.md. Each that is not internal has a field of its key in struct pitot_options.
+ * settings.h: what a session of the recorder may be asked for, each setting declared once. From
+ * these two lists come the struct, the defaults, PITOT_OPTIONS (written by `pitot record`, read by
+ * libpitot.so), the options of `pitot record` with their help, man page and completion, and the
+ * table in docs/record.md. Each that is not internal has a field of its key in struct
+ * pitot_options.
  *
  *	PITOT_RECORDING	absolute path of the recording's directory; without it nothing is recorded
  *	PITOT_GPUFL	absolute path of a folder for gpufl's logs, written beside the recording
- *	PITOT_OPTIONS	"key=value;key=value"; an unknown key is ignored, so that versions can be mixed. Values are 0 or 1, decimal
- *			numbers (of nanoseconds, bytes, …) and names of choices
+ *	PITOT_OPTIONS	"key=value;key=value"; an unknown key is ignored, so that versions can be
+ *			mixed. Values are 0 or 1, decimal numbers (of nanoseconds, bytes, …) and
+ *			names of choices
  *	PITOT_GRAPHS …	a setting by the name of its option, with a value as on the command line
  *	PITOT_CONFIG_FILE  a JSON object of settings by those names
  */
@@ -19,7 +22,15 @@
 #include "base/options.h"
 #include "base/strbuf.h"
 
-enum { SETTING_ENGINE_MONITOR, SETTING_ENGINE_TRACE, SETTING_ENGINE_PC_SAMPLING, SETTING_ENGINE_RANGE_PROFILER, SETTING_ENGINE_PM_SAMPLING };
+enum {
+	SETTING_ENGINE_MONITOR,
+	SETTING_ENGINE_TRACE,
+	SETTING_ENGINE_PC_SAMPLING,
+	SETTING_ENGINE_RANGE_PROFILER,
+	SETTING_ENGINE_PM_SAMPLING,
+	SETTING_ENGINE_SASS_METRICS,
+	SETTING_ENGINE_DEEP, /* PC_SAMPLING and SASS_METRICS */
+};
 enum { SETTING_GRAPHS_LAUNCH, SETTING_GRAPHS_AUTO, SETTING_GRAPHS_NODE };
 enum { SETTING_API_LAUNCHES, SETTING_API_ALL };
 enum { SETTING_STACKS_NONE, SETTING_STACKS_NATIVE, SETTING_STACKS_PYTHON, SETTING_STACKS_ALL };
@@ -28,11 +39,10 @@ enum { SETTING_SYSTEM_BASIC, SETTING_SYSTEM_ALL };
 enum { SETTING_PRELOAD_NONE, SETTING_PRELOAD_PYTHON, SETTING_PRELOAD_ALL };
 
 /* Their names by value; NULL at the end. */
-extern const char *const setting_engine_names[], *const setting_graphs_names[], *const setting_api_names[],
-	*const setting_stacks_names[], *const setting_own_profiler_names[], *const setting_preload_names[],
+extern const char *const setting_engine_names[], *const setting_graphs_names[],
+	*const setting_api_names[], *const setting_stacks_names[],
+	*const setting_own_profiler_names[], *const setting_preload_names[],
 	*const setting_system_names[];
-/* Engines that are to come, by value behind those that are there. */
-extern const char *const setting_engine_later[];
 
 enum setting_join {
 	SETTING_JOIN_OWN, /* each has its own */
@@ -45,17 +55,18 @@ enum setting_join {
 #define SETTING_CPU_HZ_MAX 10000u
 
 /*
- * S(key, TYPE, JOIN, default, member of struct option…): the members say its option on the command line. TYPE is FLAG, ENUM, U64,
- * SIZE, DURATION or TEXT (OPTION_ of base/options.h). A key ends in the unit that its value has in PITOT_OPTIONS. JOIN (SETTING_JOIN_) says
- * what two sessions want together.
+ * S(key, TYPE, JOIN, default, member of struct option…): the members say its option on the command
+ * line. TYPE is FLAG, ENUM, U64, SIZE, DURATION or TEXT (OPTION_ of base/options.h). A key ends in
+ * the unit that its value has in PITOT_OPTIONS. JOIN (SETTING_JOIN_) says what two sessions want
+ * together.
  */
 /* clang-format off */
 #define SETTINGS_REQUESTED(S)                                                                                          \
 	S(engine, ENUM, MOST, SETTING_ENGINE_TRACE, .name = "engine", .argument = "ENGINE", .choices = setting_engine_names,   \
-	  .later = setting_engine_later,                                                                               \
 	  .help = "what the GPUs are watched by: monitor: NVML alone, without CUPTI; trace: CUPTI's trace, too; and beside it, " \
 		  "pc-sampling: where kernels wait; range-profiler: hardware counters of chosen kernels; "      \
-		  "pm-sampling, experimental: those of GPUs over time (default trace)")                                                      \
+		  "pm-sampling: those of GPUs over time; "                                                                         \
+		  "sass-metrics: what instructions of chosen kernels do; deep: pc-sampling and sass-metrics (default trace)")                                                      \
 	S(delay_ns, DURATION, OWN, 0, .name = "delay", .argument = "TIME",                                                  \
 	  .help = "start recording TIME after the command was started (10s, 250ms)")                                   \
 	S(duration_ns, DURATION, OWN, 0, .name = "duration", .argument = "TIME", .positive = true,                          \
@@ -86,14 +97,15 @@ enum setting_join {
 	  .help = "--engine pm-sampling: time between two samples, 20us to 1ms (default 500us)")                        \
 	S(metrics, TEXT, ENGINE, "default", .name = "metrics", .argument = "METRICS",                                       \
 	  .help = "--engine range-profiler and pm-sampling: what is measured: default, memory, compute, tensor, roofline, sampling, " \
-		  "and names of metrics (`pitot metrics`), with commas between them (default default; of pm-sampling: sampling)") \
+		  "and names of metrics (`pitot metrics`), with commas between them (default default; of pm-sampling: sampling); "    \
+		  "of sass-metrics: default, and names of CUPTI's SASS metrics") \
 	S(kernels, TEXT, ENGINE, "*", .name = "kernels", .argument = "PATTERN",                                                \
-	  .help = "--engine range-profiler: kernels whose mangled name matches or, of a text without * and ?, has it " \
+	  .help = "--engine range-profiler and sass-metrics: kernels whose mangled name matches or, of a text without * and ?, has it " \
 		  "in it (default *)")                                                                              \
 	S(kernel_skip, U64, ENGINE, 0, .name = "skip", .argument = "N",                                                        \
-	  .help = "--engine range-profiler: leave out the first N launches of these kernels (default 0)")               \
+	  .help = "--engine range-profiler and sass-metrics: leave out the first N launches of these kernels (default 0)")               \
 	S(kernel_count, U64, ENGINE, 100, .name = "count", .argument = "N",                                                   \
-	  .help = "--engine range-profiler: then measure N launches; each takes tens of milliseconds (default 100; 0: all)")
+	  .help = "--engine range-profiler and sass-metrics: then measure N launches (default 100; 0: all)")
 
 /* What a program asks for that records itself; `pitot record` has a way of its own. */
 #define SETTINGS_OF_PROGRAMS(S)                                                                                        \
@@ -102,7 +114,10 @@ enum setting_join {
 	S(counters_always, FLAG, MOST, true,                                                                                 \
 	  .help = "readings of counters all the time, not only while a window of pitot_system_start is open")
 
-/* What `pitot record` decides by itself, or what tests and measurements set: no options of the command line. */
+/*
+ * What `pitot record` decides by itself, or what tests and measurements set: no options of the
+ * command line.
+ */
 #define SETTINGS_INTERNAL(S)                                                                                           \
 	S(start_ns, DURATION, OWN, 0, .help = "CLOCK_MONOTONIC that delay and duration count from; 0: the session's start") \
 	S(perf, U64, OWN, 0, .help = "perf events sample too, in the pid namespace with this inode; 0: none do")            \
@@ -111,7 +126,7 @@ enum setting_join {
 	S(cuda, FLAG, MOST, true, .help = "whether CUPTI is used")                                                           \
 	S(kernel_ranges, TEXT, ENGINE, "", .help = "instead of skip and count: several, each SKIP+COUNT, with commas between")   \
 	S(nvtx_include, TEXT, ENGINE, "",                                                                                      \
-	  .help = "--engine range-profiler: only launches inside NVTX ranges (push, pop) with one of these patterns, with commas between; empty: all") \
+	  .help = "--engine range-profiler and sass-metrics: only launches inside NVTX ranges (push, pop) with one of these patterns, with commas between; empty: all") \
 	S(nvtx_exclude, TEXT, ENGINE, "", .help = "and none inside ranges with one of these")                                  \
 	S(segment_bytes, SIZE, OWN, 0, .help = "size at which a new segment begins; 0: the writer's choice")                \
 	S(stacks_max, U64, OWN, 0,                                                                                          \
@@ -125,7 +140,10 @@ typedef int setting_ENUM;
 typedef char setting_TEXT[OPTION_TEXT_MAX];
 typedef uint64_t setting_U64, setting_SIZE, setting_DURATION;
 
-/* Where a value is from. One of a higher number overrides those of lower ones, whatever is read first. */
+/*
+ * Where a value is from. One of a higher number overrides those of lower ones, whatever is read
+ * first.
+ */
 enum setting_source {
 	SETTING_BY_DEFAULT,
 	SETTING_BY_PROGRAM, /* the program's own defaults */
@@ -149,7 +167,6 @@ struct settings {
 	char log_path[SETTINGS_PATH_MAX]; /* of gpufl's logs, beside the recording; "": none */
 	char name[128]; /* what the program calls itself; "": nothing */
 	bool disabled; /* the kill switch: nothing is to be recorded */
-	const char *engine_later; /* was requested, and is still to come; NULL: none */
 	uint8_t source[SETTINGS_COUNT]; /* enum setting_source */
 #define S(key, type, ...) setting_##type key;
 	SETTINGS(S)
@@ -160,8 +177,8 @@ struct settings {
 #define SETTINGS_INIT { SETTINGS(SETTING_INITIAL) }
 
 /*
- * Sets a value unless it has one of a stronger source. A flag's is 0 or 1; an ENUM's, beyond its choices, one of those to come; a TEXT's is
- * the address of a text, which is copied.
+ * Sets a value unless it has one of a stronger source. A flag's is 0 or 1; an ENUM's, beyond its
+ * choices, one of those to come; a TEXT's is the address of a text, which is copied.
  */
 void settings_give(struct settings *s, enum setting_id id, uint64_t value,
 		   enum setting_source source);
@@ -170,26 +187,34 @@ void settings_give(struct settings *s, enum setting_id id, uint64_t value,
 void settings_join(struct settings *to, const struct settings *more);
 
 /*
- * Reads the environment over *s, and the configuration file that `file` (may be NULL) or else the environment names. Of an environment
- * that `pitot record` has made only what that says counts; `own`: only the rest does, because the recording is another one. What
- * cannot be understood is left out, and *e says what that was first. Returns 0 or its negative code. Without a file nothing is allocated.
+ * Reads the environment over *s, and the configuration file that `file` (may be NULL) or else the
+ * environment names. Of an environment that `pitot record` has made only what that says counts;
+ * `own`: only the rest does, because the recording is another one. What cannot be understood is
+ * left out, and *e says what that was first. Returns 0 or its negative code. Without a file nothing
+ * is allocated.
  */
 int settings_read(struct settings *s, const char *file, bool own, struct error *e);
 
 /* Whether a PITOT_OPTIONS text was written by `pitot record`, for its recording. */
 bool settings_are_by_record(const char *options);
 
-/* Parses a PITOT_OPTIONS text over what is in *s. A value that is not understood leaves the setting as it was. */
+/*
+ * Parses a PITOT_OPTIONS text over what is in *s. A value that is not understood leaves the setting
+ * as it was.
+ */
 void settings_parse(struct settings *s, const char *text);
 
 /* The setting whose option has that name ('_' is '-', in any case), or -1. */
 int settings_find(const char *name);
 const struct option *settings_option(enum setting_id id);
-/* Name of an ENUM's value, also of one that is still to come; NULL: it has none. */
+/* Name of an ENUM's value; NULL: it has none. */
 const char *settings_choice(enum setting_id id, uint64_t value);
-/* As settings_give, of a text as on the command line. `subject` is what errors call the setting. 0 or E_USAGE. */
-int settings_set(struct settings *s, enum setting_id id, const char *text, enum setting_source source,
-		 const char *subject, struct error *e);
+/*
+ * As settings_give, of a text as on the command line. `subject` is what errors call the setting.
+ * 0 or E_USAGE.
+ */
+int settings_set(struct settings *s, enum setting_id id, const char *text,
+		 enum setting_source source, const char *subject, struct error *e);
 
 /* Whether CUPTI is to be used. */
 /* Whether there is a place to record into: a recording, or gpufl's logs alone. */
@@ -203,7 +228,10 @@ static inline bool settings_use_cupti(const struct settings *s)
 	return s->cuda && s->engine >= SETTING_ENGINE_TRACE;
 }
 
-/* Appends the settings that are not by default, and where they are from: "graphs=launch (code), sync=1 (environment)". */
+/*
+ * Appends the settings that are not by default, and where they are from: "graphs=launch (code),
+ * sync=1 (environment)".
+ */
 void settings_sources(const struct settings *s, struct strbuf *out);
 
 /* Appends PITOT_OPTIONS for *s: the settings that differ from their defaults. */

@@ -1,4 +1,7 @@
-/* settings_read.c: settings from the environment and from a configuration file; gpufl's names are understood, too. */
+/*
+ * settings_read.c: settings from the environment and from a configuration file; gpufl's names are
+ * understood, too.
+ */
 #include "schema/settings.h"
 
 #include <errno.h>
@@ -91,7 +94,10 @@ static int set_gpufl_stacks(struct settings *s, const char *text, enum setting_s
 	return 0;
 }
 
-/* Keys of gpufl's configuration file. `set` NULL: there is nothing like it here, and it changes nothing. */
+/*
+ * Keys of gpufl's configuration file. `set` NULL: there is nothing like it here, and it changes
+ * nothing.
+ */
 static const struct {
 	const char *key;
 	int (*set)(struct settings *s, const char *text, enum setting_source source,
@@ -225,7 +231,10 @@ static void read_variables(struct settings *s, struct error *e)
 	}
 }
 
-/* A program with privileges that its user lacks takes no orders from its environment: secure_getenv. */
+/*
+ * A program with privileges that its user lacks takes no orders from its environment:
+ * secure_getenv.
+ */
 static void read_path(const char *name, char path[SETTINGS_PATH_MAX], struct error *e)
 {
 	const char *value = variable(name, NULL);

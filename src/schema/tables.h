@@ -1,8 +1,8 @@
 /*
  * tables.h: every table and column of a recording, declared once.
  *
- * The recorder's row structs, the file format, the loader, `pitot schema`, SQL, Arrow and the documentation come from
- * these lists. A column is one line:
+ * The recorder's row structs, the file format, the loader, `pitot schema`, SQL, Arrow and the
+ * documentation come from these lists. A column is one line:
  *
  *	C(T, name, TYPE, PRESENCE, extra, "unit", "meaning")
  *
@@ -15,32 +15,38 @@
  * PRESENCE  ALWAYS, or MAYBE: the value can be missing, and then it is neither 0 nor anything else
  * extra     for TIME: the column that this one is stored as a difference to, or NONE
  *
- * Beside its columns stand a table's traits: what can be done with its rows without knowing the table. A trait is
- * X(T, TRAIT, arguments):
+ * Beside its columns stand a table's traits: what can be done with its rows without knowing the
+ * table. A trait is X(T, TRAIT, arguments):
  *
  * SPAN             rows are events that last from column start_ns to column end_ns
  * MOMENT, column   rows are events that happen at that time
- * GPU_WORK         a SPAN that a GPU worked; device, context and stream are columns. All that reports, flame graphs and
- *                  exports show of any work on a GPU follows
- * HAS, column      context, stream, graph or graph_node has the meaning that it has in the tables of GPU work
+ * GPU_WORK         a SPAN that a GPU worked; device, context and stream are columns. All that
+ *                  reports, flame graphs and exports show of any work on a GPU follows
+ * HAS, column      context, stream, graph or graph_node has the meaning that it has in the tables
+ *                  of GPU work
  * LABEL, column    what a row is called: a STRING, an ENUM, or a REF to a table with a LABEL
- * LAUNCHED_BY, …   calls of these kinds (one or two of api_kind) cause the rows; column correlation leads to the call
+ * LAUNCHED_BY, …   calls of these kinds (one or two of api_kind) cause the rows; column correlation
+ *                  leads to the call
  *
- * and, of tables whose rows say what others mean: writers repeat them from segment to segment, so that each segment can be
- * read without the others, and rows of one session that are equal in every column are one row:
+ * and, of tables whose rows say what others mean: writers repeat them from segment to segment, so
+ * that each segment can be read without the others, and rows of one session that are equal in every
+ * column are one row:
  *
- * INTERNED         the writer gives a row its id, and writes it before the first row of a segment that refers to it
+ * INTERNED         the writer gives a row its id, and writes it before the first row of a segment
+ *                  that refers to it
  * LAST_OF, …       the last row of each key (one or two columns) is repeated in every later segment
  * LAST             the same without a key: the last row of all
  * LAST_USED, …     the last row of a key is repeated in segments that refer to it, by columns with
- * USES, column, table   the key of a row of that table, whose key is one column. HAS, graph_node says so, too
+ * USES, column, table   the key of a row of that table, whose key is one column. HAS, graph_node
+ *                  says so, too
  *
- * Compatibility: ids of tables and the order of columns are part of the file format. Add at the end; never remove,
- * reorder or reuse. Values of enums are stored: the same holds for them.
+ * Compatibility: ids of tables and the order of columns are part of the file format. Add at the
+ * end; never remove, reorder or reuse. Values of enums are stored: the same holds for them.
  */
 #ifndef PITOT_SCHEMA_TABLES_H
 #define PITOT_SCHEMA_TABLES_H
 
+/* clang-format off */
 #define SCHEMA_TABLES(T)                                                                                               \
 	T(string, 1, "texts that other tables refer to by id")                                                         \
 	T(clock, 2, "readings of several clocks at one moment, to align machines and CUPTI's time")                    \
@@ -77,11 +83,12 @@
 	T(symbol, 33, "what addresses mean: written after the recording, into symbols.<n>.pit")                        \
 	T(cpu_sample, 34, "what threads did on the CPU, looked at many times a second")                                \
 	T(off_cpu, 35, "times that threads did not run, and where they waited")                                        \
-	T(cubin, 36, "device code of kernels that were sampled (--engine pc-sampling)")                                \
+	T(cubin, 36, "device code of kernels that were sampled or measured (--engine pc-sampling, sass-metrics)")      \
 	T(pc_reading, 37, "readings of the GPU's PC samplers: all that was sampled meanwhile, and what was lost")      \
 	T(pc_sample, 38, "where warps of kernels were on the GPU, and what they waited for")                           \
-	T(metric, 39, "hardware metrics that were measured of kernels (--engine range-profiler)")                      \
-	T(metric_value, 40, "values of metrics, each of one launch of a kernel")
+	T(metric, 39, "metrics that were measured of kernels (--engine range-profiler, sass-metrics)")                 \
+	T(metric_value, 40, "values of metrics, each of one launch of a kernel")                                       \
+	T(sass_value, 41, "values of metrics, each of an instruction in one launch of a kernel (--engine sass-metrics)")
 
 #define SCHEMA_string(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -350,8 +357,9 @@
 #define ENUM_pool_kind(V, E) V(E, unknown, 0) V(E, local, 1) V(E, imported, 2)
 
 /*
- * id is api << 16 | callback id, the same in every process of one CUPTI version. Kind untimed: no call, but where work comes from whose
- * call was not recorded; such an api_call has thread, stack and a time within its scope, and is in no count or sum of calls.
+ * id is api << 16 | callback id, the same in every process of one CUPTI version. Kind untimed: no
+ * call, but where work comes from whose call was not recorded; such an api_call has thread, stack
+ * and a time within its scope, and is in no count or sum of calls.
  */
 #define SCHEMA_api_function(C, T)                                                                                      \
 	C(T, id, U32, ALWAYS, NONE, "", "api (1 driver, 2 runtime) << 16 | CUPTI callback id")                         \
@@ -483,9 +491,10 @@
 #define TRAITS_cost(X, T)
 
 /*
- * callback: on the target's threads, estimated from every 64th call. collector: CPU of Pitot's own thread. sampler: CPU of
- * whoever samples from outside. write: what the collector spent writing, by the clock. timer_sample: CPU samples by timers
- * inside, on the target's threads. replay: launches that were measured by hardware counters, from before to after.
+ * callback: on the target's threads, estimated from every 64th call. collector: CPU of Pitot's own
+ * thread. sampler: CPU of whoever samples from outside. write: what the collector spent writing, by
+ * the clock. timer_sample: CPU samples by timers inside, on the target's threads. replay: launches
+ * that were measured (range-profiler, sass-metrics), from before to after.
  */
 #define ENUM_cost_kind(V, E)                                                                                           \
 	V(E, callback, 0) V(E, collector, 1) V(E, setup, 2) V(E, exit, 3) V(E, buffer_request, 4) V(E, write, 5) V(E, sampler, 6) \
@@ -503,7 +512,10 @@
 
 #define ENUM_counter_reading(V, E) V(E, integer, 0) V(E, real, 1)
 
-/* level: holds until the next; sum: only grows, by how much is what counts; bits: conditions; event: a code of what happened */
+/*
+ * level: holds until the next; sum: only grows, by how much is what counts; bits: conditions;
+ * event: a code of what happened
+ */
 #define ENUM_counter_kind(V, E) V(E, level, 0) V(E, sum, 1) V(E, bits, 2) V(E, event, 3)
 
 #define SCHEMA_counter_sample(C, T)                                                                                    \
@@ -530,9 +542,10 @@
 	V(E, memory_operations, 12) V(E, conditional, 13)
 
 /*
- * A node is written before its children. Python frames stand where the interpreter's own frames stood. address is the
- * return address of native callers; of Python frames it is the code object's id in the recorder; of frames of the operating
- * system's kernel its address, or of the innermost one the next address, so that address - 1 is in the function.
+ * A node is written before its children. Python frames stand where the interpreter's own frames
+ * stood. address is the return address of native callers; of Python frames it is the code object's
+ * id in the recorder; of frames of the operating system's kernel its address, or of the innermost
+ * one the next address, so that address - 1 is in the function.
  */
 #define SCHEMA_stack_node(C, T)                                                                                        \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process, from 1")                                               \
@@ -574,8 +587,9 @@
 #define TRAITS_symbol(X, T)
 
 /*
- * Written by a sampler outside of the process (segments cpu-<pid>.<n>.pit: a session of its own, whose process row has
- * source sampler), or by the recorder inside it. The weights of a thread's samples add up to its CPU time.
+ * Written by a sampler outside of the process (segments cpu-<pid>.<n>.pit: a session of its own,
+ * whose process row has source sampler), or by the recorder inside it. The weights of a thread's
+ * samples add up to its CPU time.
  */
 #define SCHEMA_cpu_sample(C, T)                                                                                        \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when")                                                                \
@@ -593,14 +607,19 @@
 	C(T, stack, U32, MAYBE, NONE, "", "call stack where it left")
 #define TRAITS_off_cpu(X, T) X(T, SPAN)
 
-/* sleeping: until something happens; uninterruptible: mostly for a disk; runnable: another thread had the processor */
+/*
+ * sleeping: until something happens; uninterruptible: mostly for a disk; runnable: another thread
+ * had the processor
+ */
 #define ENUM_off_cpu_state(V, E)                                                                                       \
 	V(E, unknown, 0) V(E, sleeping, 1) V(E, uninterruptible, 2) V(E, runnable, 3) V(E, stopped, 4)
 
 /*
- * PC sampling: each multiprocessor looks at one of its warps every period_cycles cycles. What a reading finds is of the time since
- * the previous one (start_ns) in that context; the samples of its rows in pc_sample and `other` and `dropped` add up to `total`. A sample is in one row: that of
- * the reason with _not_issued behind it if the scheduler issued nothing in that cycle, else that of the reason alone.
+ * PC sampling: each multiprocessor looks at one of its warps every period_cycles cycles. What a
+ * reading finds is of the time since the previous one (start_ns) in that context; the samples of
+ * its rows in pc_sample and `other` and `dropped` add up to `total`. A sample is in one row: that
+ * of the reason with _not_issued behind it if the scheduler issued nothing in that cycle, else that
+ * of the reason alone.
  */
 #define SCHEMA_cubin(C, T)                                                                                             \
 	C(T, crc, U64, ALWAYS, NONE, "", "CUPTI's checksum of it")                                                     \
@@ -630,8 +649,9 @@
 #define TRAITS_pc_sample(X, T)
 
 /*
- * Hardware counters. The kernel of a value is that with its correlation: a launch that was measured is no launch of a graph. It ran as often
- * as its metrics need passes, so its duration in table kernel is CUPTI's, and metrics such as gpu__time_duration.sum have their own.
+ * Hardware counters. The kernel of a value is that with its correlation: a launch that was measured
+ * is no launch of a graph. It ran as often as its metrics need passes, so its duration in table
+ * kernel is CUPTI's, and metrics such as gpu__time_duration.sum have their own.
  */
 #define SCHEMA_metric(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -646,11 +666,28 @@
 	C(T, value, I64, MAYBE, NONE, "", "the bits of a double; missing: CUPTI gave no number")
 #define TRAITS_metric_value(X, T)
 
+/*
+ * What instructions did, counted while a launch ran with its code patched: its kernel has no
+ * end_ns, since it took longer than without. Rows with one correlation are of one launch. An
+ * instruction may have several rows of a metric: they add up.
+ */
+#define SCHEMA_sass_value(C, T)                                                                                        \
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when the launch had been measured")                                   \
+	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the launch, as in kernel and api_call")            \
+	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
+	C(T, crc, U64, ALWAYS, NONE, "", "of the cubin")                                                               \
+	C(T, function, STRING, ALWAYS, NONE, "", "mangled name of the kernel or device function")                      \
+	C(T, offset, U64, ALWAYS, NONE, "bytes", "of the instruction in the function")                                 \
+	C(T, metric, REF, ALWAYS, metric, "", "what was measured")                                                     \
+	C(T, value, U64, ALWAYS, NONE, "", "its sum over all warps of the GPU")
+#define TRAITS_sass_value(X, T)
+
 /* Every enum above. */
 #define SCHEMA_ENUMS(E)                                                                                                \
 	E(process_source) E(cluster_scheduling) E(cache_config) E(launch_type) E(channel_type)                         \
 	E(copy_kind) E(memory_kind) E(synchronization_kind) E(memory_operation) E(pool_operation)                      \
 	E(pool_kind) E(api_kind) E(nvtx_kind) E(nvtx_payload) E(counter_reading) E(counter_kind) E(overhead_kind) E(capability_state) \
 	E(sampling_method) E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end) E(graph_node_kind) E(off_cpu_state)
+/* clang-format on */
 
 #endif

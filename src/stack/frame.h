@@ -2,12 +2,13 @@
  * frame.h: what one entry of a stack is: a 64-bit number; entries go from the innermost outwards.
  *
  *	bit 63 clear, bit 62 clear	native: a return address; the call is at address - 1
- *	bit 63 clear, bit 62 set	interrupted: bits 61..0 are the address at which a signal or a
- *					sample interrupted it; that instruction is what counts
+ *	bit 63 clear, bit 62 set	interrupted: bits 61..0 are the address at which a signal or
+ *					a sample interrupted it; that instruction is what counts
  *	bit 63 set			python: number of the code object << 32 | instruction, as
  *					python_code.h makes it
- *	bits 63, 62 clear, bit 61 set	kernel: an address in the operating system's kernel, whose three
- *					highest bits are set; as in a native frame, the code is at address - 1
+ *	bits 63, 62 clear, bit 61 set	kernel: an address in the operating system's kernel, whose
+ *					three highest bits are set; as in a native frame, the code
+ *					is at address - 1
  *
  * Python frames take the place of the interpreter's own. A walk of the native stack yields a native
  * frame for each activation of _PyEval_EvalFrameDefault; frame_in_ranges() recognises these by the

@@ -45,7 +45,8 @@ struct stack_tree {
 	VEC(struct stack_tree_node) nodes; /* [id - first_node - 1] */
 	VEC(struct stack_tree_stack) stacks; /* [id - first_stack - 1] */
 	uint32_t awaited; /* how many */
-	const struct stack_tree *other; /* of the same writer, whose awaited stacks count too; may be NULL */
+	/* of the same writer, whose awaited stacks count too; may be NULL */
+	const struct stack_tree *other;
 	uint32_t *slots; /* open addressing: ids, 0 = free */
 	size_t slot_count;
 	uint32_t nodes_max;

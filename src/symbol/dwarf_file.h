@@ -116,7 +116,8 @@ struct dwarf_unit {
 };
 
 struct dwarf_file {
-	const struct elf_file *code; /* what addresses are of; NULL: of code that no address of a file is of */
+	/* what addresses are of; NULL: of code that no address of a file is of */
+	const struct elf_file *code;
 	struct elf_bytes info, abbrev, str, line, line_str, str_offsets, addr, ranges, rnglists;
 	struct dwarf_file *alt; /* the file that several share, or NULL */
 	VEC(struct dwarf_unit) units; /* by offset */

@@ -1,8 +1,9 @@
 /*
  * dwarf_line.c: runs the programs of .debug_line.
  *
- * Tables of device code have an opcode of NVIDIA's: what follows is of a function that was inlined. Its operands are the row of
- * this sequence (from 1 on) that the call is in, 0 for none, and where in .debug_str the function's name is.
+ * Tables of device code have an opcode of NVIDIA's: what follows is of a function that was inlined.
+ * Its operands are the row of this sequence (from 1 on) that the call is in, 0 for none, and where
+ * in .debug_str the function's name is.
  */
 #include "symbol/dwarf_line.h"
 

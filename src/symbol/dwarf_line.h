@@ -14,8 +14,8 @@ struct line_row {
 	uint64_t address;
 	uint32_t line; /* 0: of no line */
 	uint32_t file; /* index as the program has it */
-	uint32_t
-		inlined; /* number of its call, from 1 on; 0: of no inlined function, or not said here */
+	/* number of its call, from 1 on; 0: of no inlined function, or not said here */
+	uint32_t inlined;
 };
 
 /* The call of an inlined function, as only tables of device code have them. */

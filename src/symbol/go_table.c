@@ -3,9 +3,10 @@
  * stripped programs have it, and neither symbols nor frame descriptions. Of Go 1.18 and newer, for
  * 64 bits:
  *
- *	u32 magic, u16 0, u8 instruction unit, u8 pointer size, then 64-bit words: functions, files, address of the code,
- *	offsets of names, compilation units, files, instructions and functions
- *	functions: {u32 start, u32 offset}…, u32 end of the last; at that offset {u32 start, u32 name, …}
+ *	u32 magic, u16 0, u8 instruction unit, u8 pointer size, then 64-bit words: functions, files,
+ *	address of the code, offsets of names, compilation units, files, instructions and functions
+ *	functions: {u32 start, u32 offset}…, u32 end of the last; at that offset
+ *	{u32 start, u32 name, …}
  *
  * Starts and ends count from the address of the code, offsets in the last two from the functions,
  * names from the names.

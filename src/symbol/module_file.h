@@ -1,4 +1,7 @@
-/* module_file.h: finding a process's files: what was mapped, its map of JIT code; and proving that they are those. */
+/*
+ * module_file.h: finding a process's files: what was mapped, its map of JIT code; and proving that
+ * they are those.
+ */
 #ifndef PITOT_SYMBOL_MODULE_FILE_H
 #define PITOT_SYMBOL_MODULE_FILE_H
 

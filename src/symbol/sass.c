@@ -1,6 +1,6 @@
 /*
- * sass.c: the child reads a copy of the device code that is a file without a name, so that nothing is left behind when
- * anything goes wrong, and no path can be taken for an option.
+ * sass.c: the child reads a copy of the device code that is a file without a name, so that nothing
+ * is left behind when anything goes wrong, and no path can be taken for an option.
  */
 #include "symbol/sass.h"
 

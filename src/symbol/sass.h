@@ -1,6 +1,7 @@
 /*
- * sass.h: the instructions of device code as text, by nvdisasm of a CUDA toolkit, where there is one: a child of its own, with a
- * time limit and a limit on what it prints. What it prints is hostile, as all bytes from outside.
+ * sass.h: the instructions of device code as text, by nvdisasm of a CUDA toolkit, where there is
+ * one: a child of its own, with a time limit and a limit on what it prints. What it prints is
+ * hostile, as all bytes from outside.
  */
 #ifndef PITOT_SYMBOL_SASS_H
 #define PITOT_SYMBOL_SASS_H
@@ -24,12 +25,13 @@ struct sass {
 };
 
 /*
- * Finds nvdisasm: in PATH, $CUDA_HOME/bin, $CUDA_PATH/bin and /usr/local/cuda/bin. False: there is none.
+ * Finds nvdisasm: in PATH, $CUDA_HOME/bin, $CUDA_PATH/bin and /usr/local/cuda/bin. False: there is
+ * none.
  */
 bool sass_program(struct strbuf *path);
 /*
- * Runs it on device code; `symbols`: "3,7", numbers of functions in its symbol table; *s is released in any case.
- * 0; or a negative code with the reason in *e.
+ * Runs it on device code; `symbols`: "3,7", numbers of functions in its symbol table; *s is
+ * released in any case. 0; or a negative code with the reason in *e.
  */
 int sass_read(struct sass *s, const char *program, const char *cubin, const char *symbols,
 	      unsigned limit_s, struct error *e) MUST_USE;

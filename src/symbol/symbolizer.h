@@ -34,7 +34,8 @@ struct symbol_process {
 };
 
 struct symbolizer_options {
-	const char *const *debug_folders; /* in order of preference; /usr/lib/debug comes after them */
+	/* in order of preference; /usr/lib/debug comes after them */
+	const char *const *debug_folders;
 	size_t debug_folder_count;
 	const struct file_copies *kept; /* of programs that have ended; outlive it; NULL: none */
 	struct debuginfod *servers; /* for debug files; outlive it; NULL: none */

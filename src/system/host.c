@@ -57,8 +57,8 @@ static void report_absent(struct host *h, const struct file *file, const char *w
 }
 
 /*
- * Names in a folder of /sys that are of hardware, so that what goes through a partition, a bridge or a mapping is not counted
- * twice. None: all count, as in a container.
+ * Names in a folder of /sys that are of hardware, so that what goes through a partition, a bridge
+ * or a mapping is not counted twice. None: all count, as in a container.
  */
 static size_t list_hardware(const char *folder, char *out)
 {

@@ -1,6 +1,6 @@
 /*
- * host.h: reads the machine and the own process from /proc, whose files stay open: a reading is a system call for each. One thread
- * at a time.
+ * host.h: reads the machine and the own process from /proc, whose files stay open: a reading is a
+ * system call for each. One thread at a time.
  */
 #ifndef PITOT_SYSTEM_HOST_H
 #define PITOT_SYSTEM_HOST_H
@@ -29,7 +29,10 @@ int host_open(struct host *h, unsigned parts, const struct metric_sink *sink) MU
 /* Reads what is due and hands it on. `now_ns` as of nvml_device_read. */
 void host_read(struct host *h, uint64_t now_ns, const struct metric_sink *sink);
 void host_close(struct host *h); /* also of one that is zero */
-/* In the child of a fork: closes the files, which are the parent's, and leaks the memory, which another thread may have used. */
+/*
+ * In the child of a fork: closes the files, which are the parent's, and leaks the memory, which
+ * another thread may have used.
+ */
 void host_after_fork(struct host *h);
 
 #endif

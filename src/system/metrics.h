@@ -1,11 +1,11 @@
 /*
- * metrics.h: what can be read of GPUs and of the machine, each metric declared once. Its place in the list is its id in table
- * `counter`: add at the end, never remove or reorder.
+ * metrics.h: what can be read of GPUs and of the machine, each metric declared once. Its place in
+ * the list is its id in table `counter`: add at the end, never remove or reorder.
  *
  *	M(name, KIND, "unit", decimals, "description")
  *
- * The unit is that of a whole; value / 10^decimals is in it. A value that cannot be had is never 0: it is not handed on, and the
- * reason is (struct metric_sink).
+ * The unit is that of a whole; value / 10^decimals is in it. A value that cannot be had is never 0:
+ * it is not handed on, and the reason is (struct metric_sink).
  */
 #ifndef PITOT_SYSTEM_METRICS_H
 #define PITOT_SYSTEM_METRICS_H
@@ -24,7 +24,8 @@ enum metric_kind {
 };
 
 #define METRIC_NVML_FIRST 1u
-#define METRIC_PM_FIRST 128u /* up to METRIC_HOST_FIRST: hardware counters over time, in the order in which they come */
+/* up to METRIC_HOST_FIRST: hardware counters over time, in the order in which they come */
+#define METRIC_PM_FIRST 128u
 #define METRIC_HOST_FIRST 256u
 #define METRIC_CORE_FIRST 512u /* METRIC_CORE_FIRST + n: processor n */
 #define METRIC_END 1024u
@@ -120,8 +121,9 @@ const struct metric *metric_find(uint32_t id);
 const char *metric_name(uint32_t id, char room[METRIC_NAME_MAX]);
 
 /*
- * Appends that a metric will not come: "GPU 0 has no gpu_utilization: not supported". What is missing for one reason after the other is
- * one list; others follow after "; ". `whose` is "GPU 0 has no ".
+ * Appends that a metric will not come: "GPU 0 has no gpu_utilization: not supported". What is
+ * missing for one reason after the other is one list; others follow after "; ". `whose` is
+ * "GPU 0 has no ".
  */
 void metric_add_absent(struct strbuf *out, const char *whose, uint32_t id, const char *why);
 

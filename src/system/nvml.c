@@ -1,6 +1,7 @@
 /*
- * nvml.c: metrics are read in groups, each by one call where NVML allows that. What a reading costs differs from function to
- * function by a factor of a thousand (energy: 4 ms on an H100, during which the driver spins), so each group has a pace.
+ * nvml.c: metrics are read in groups, each by one call where NVML allows that. What a reading costs
+ * differs from function to function by a factor of a thousand (energy: 4 ms on an H100, during
+ * which the driver spins), so each group has a pace.
  */
 #include "system/nvml.h"
 

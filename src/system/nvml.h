@@ -1,8 +1,9 @@
 /*
  * nvml.h: reads GPUs through NVML (libnvidia-ml.so.1, found at run time).
  *
- * One thread at a time. NVML is never shut down: the process may be dying, and others in it may use NVML. A metric whose function
- * is missing, or that a GPU does not offer, is not asked for again. What is expensive is read less often (pace.h).
+ * One thread at a time. NVML is never shut down: the process may be dying, and others in it may use
+ * NVML. A metric whose function is missing, or that a GPU does not offer, is not asked for again.
+ * What is expensive is read less often (pace.h).
  */
 #ifndef PITOT_SYSTEM_NVML_H
 #define PITOT_SYSTEM_NVML_H
@@ -29,7 +30,10 @@ struct nvml_device {
 	bool watched; /* NVML reports its errors from now on, where it can */
 };
 
-/* Loads and initializes the library; false: there is none that works, and *why has the reason. Around NVML's calls `calls`. */
+/*
+ * Loads and initializes the library; false: there is none that works, and *why has the reason.
+ * Around NVML's calls `calls`.
+ */
 bool nvml_load(const struct metric_sink *calls, struct strbuf *why);
 
 unsigned nvml_device_count(void);
@@ -40,15 +44,15 @@ int nvml_device_by_index(struct nvml_device *d, unsigned index);
 const char *nvml_status_text(int status);
 
 /*
- * Reads what is due at `now_ns` (any clock; the same in all calls) and hands it on. A GPU that is lost has `lost` set from
- * then on.
+ * Reads what is due at `now_ns` (any clock; the same in all calls) and hands it on. A GPU that is
+ * lost has `lost` set from then on.
  */
 void nvml_device_read(struct nvml_device *d, enum nvml_choice choice, uint64_t now_ns,
 		      const struct metric_sink *sink);
 
 /*
- * The next error that a driver reported of a device that was read with NVML_ALL, by its Xid number (METRIC_gpu_xid). false: there
- * is none; waits for nothing.
+ * The next error that a driver reported of a device that was read with NVML_ALL, by its Xid number
+ * (METRIC_gpu_xid). false: there is none; waits for nothing.
  */
 bool nvml_next_event(nvml_handle *device, int64_t *xid);
 
@@ -61,10 +65,15 @@ struct nvml_description {
 };
 void nvml_describe(const struct nvml_device *d, struct nvml_description *out);
 
-/* Processes with a compute context on the device, at most `max`. Returns how many; 0 also where they are not known. */
+/*
+ * Processes with a compute context on the device, at most `max`. Returns how many; 0 also where
+ * they are not known.
+ */
 unsigned nvml_processes(const struct nvml_device *d, struct nvml_process *out, unsigned max);
 
-/* A GPU that only NVML is asked about, as a row of table device; what NVML does not say is missing. */
+/*
+ * A GPU that only NVML is asked about, as a row of table device; what NVML does not say is missing.
+ */
 struct writer;
 void device_row_write(struct writer *w, uint32_t id, const struct nvml_description *is);
 

@@ -1,8 +1,9 @@
 /*
  * pace.h: how often something expensive is read.
  *
- * `rest_ns` is what its declaration says; at first it is read more often, for short runs: after a quarter of the time since the
- * first reading. Where nobody knows before what a reading costs, pace_add keeps it below one part in PACE_SHARE of a processor.
+ * `rest_ns` is what its declaration says; at first it is read more often, for short runs: after a
+ * quarter of the time since the first reading. Where nobody knows before what a reading costs,
+ * pace_add keeps it below one part in PACE_SHARE of a processor.
  */
 #ifndef PITOT_SYSTEM_PACE_H
 #define PITOT_SYSTEM_PACE_H

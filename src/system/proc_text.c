@@ -92,7 +92,10 @@ static bool is_listed(const struct text *word, const char *names, size_t length)
 
 /* --- the machine --- */
 
-/* "cpu0 user nice system idle iowait irq softirq …": steal is time of other machines, guest is in user. */
+/*
+ * "cpu0 user nice system idle iowait irq softirq …": steal is time of other machines, guest is in
+ * user.
+ */
 static bool cpu_line(struct text line, uint64_t *busy, uint64_t *io_wait)
 {
 	uint64_t v[7];

@@ -1,9 +1,11 @@
 /*
- * columns.h: the columns of loaded tables by their names: kernel_columns(t)->start_ns[row]. Generated from schema/tables.h.
+ * columns.h: the columns of loaded tables by their names: kernel_columns(t)->start_ns[row].
+ * Generated from schema/tables.h.
  *
- * A column is an array with a value a row, of the C type of struct row_<table>; `text` of table string is an array of ids of
- * strings. It is NULL when it is not loaded or the table is empty. valid.<column> has one byte a row, 0 where the value is
- * missing; it is NULL when no value is missing. The struct belongs to the trace, and follows what is loaded.
+ * A column is an array with a value a row, of the C type of struct row_<table>; `text` of table
+ * string is an array of ids of strings. It is NULL when it is not loaded or the table is empty.
+ * valid.<column> has one byte a row, 0 where the value is missing; it is NULL when no value is
+ * missing. The struct belongs to the trace, and follows what is loaded.
  */
 #ifndef PITOT_TRACE_COLUMNS_H
 #define PITOT_TRACE_COLUMNS_H
@@ -22,12 +24,13 @@
 #define COLUMNS_CTYPE_REF uint32_t
 #define COLUMNS_CTYPE_BYTES uint32_t
 
-#define COLUMNS_VALUES(table, name, type, presence, extra, unit, doc) const COLUMNS_CTYPE_##type *name;
+#define COLUMNS_VALUES(table, name, type, presence, extra, unit, doc)                              \
+	const COLUMNS_CTYPE_##type *name;
 #define COLUMNS_VALIDITY(table, name, type, presence, extra, unit, doc) const uint8_t *name;
-#define COLUMNS_STRUCT(table, id, doc)                                                                                 \
-	struct table##_columns {                                                                                       \
-		SCHEMA_##table(COLUMNS_VALUES, table)                                                                  \
-		struct { SCHEMA_##table(COLUMNS_VALIDITY, table) } valid;                                              \
+#define COLUMNS_STRUCT(table, id, doc)                                                             \
+	struct table##_columns {                                                                   \
+		SCHEMA_##table(COLUMNS_VALUES, table)                                              \
+		struct { SCHEMA_##table(COLUMNS_VALIDITY, table) } valid;                          \
 	};
 SCHEMA_TABLES(COLUMNS_STRUCT)
 
@@ -38,10 +41,10 @@ union table_columns {
 
 const union table_columns *trace_columns(const struct trace *t, enum table_id table);
 
-#define COLUMNS_GET(table, id, doc)                                                                                    \
-	static inline const struct table##_columns *table##_columns(const struct trace *t)                             \
-	{                                                                                                              \
-		return &trace_columns(t, TABLE_##table)->table;                                                        \
+#define COLUMNS_GET(table, id, doc)                                                                \
+	static inline const struct table##_columns *table##_columns(const struct trace *t)         \
+	{                                                                                          \
+		return &trace_columns(t, TABLE_##table)->table;                                    \
 	}
 SCHEMA_TABLES(COLUMNS_GET)
 

@@ -9,14 +9,19 @@
 #include <errno.h>
 #include <string.h>
 
-/* Equal hashes that are looked through: more than these are nobody's but an attacker's, whose rows all stay. */
+/*
+ * Equal hashes that are looked through: more than these are nobody's but an attacker's, whose rows
+ * all stay.
+ */
 #define TRIES_MAX 64
 
 struct search {
 	const struct repeat_column *columns;
 	size_t count;
-	struct map
-		seen; /* hash → row that has it; of several with equal hashes the next ones are at the next keys */
+	/*
+	 * hash → row that has it; of several with equal hashes the next ones are at the next keys
+	 */
+	struct map seen;
 };
 
 static bool is_missing(const struct repeat_column *c, uint64_t row)

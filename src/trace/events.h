@@ -1,6 +1,6 @@
 /*
- * events.h: columns that tables of events have in common, whatever the table: the roles of the schema. NULL where a table
- * has no such column, or it is not loaded.
+ * events.h: columns that tables of events have in common, whatever the table: the roles of the
+ * schema. NULL where a table has no such column, or it is not loaded.
  */
 #ifndef PITOT_TRACE_EVENTS_H
 #define PITOT_TRACE_EVENTS_H
@@ -29,7 +29,10 @@ uint64_t events_columns(enum table_id table, unsigned roles);
 int events_load(struct trace *t, enum table_id table, unsigned roles, struct error *e) MUST_USE;
 struct event_columns events_of(const struct trace *t, enum table_id table);
 
-/* What a row is called: its label (ROLE_LABEL is loaded), of a table without labels the table's name. */
+/*
+ * What a row is called: its label (ROLE_LABEL is loaded), of a table without labels the table's
+ * name.
+ */
 const char *event_label(const struct trace *t, enum table_id table, uint64_t row);
 /* What tells rows with different labels apart. */
 uint32_t event_label_key(const struct trace *t, enum table_id table, uint64_t row);

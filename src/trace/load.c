@@ -6,8 +6,8 @@
  * are given once more without them. From then on rows stay where they are, so that pointers to
  * columns hold while other columns are loaded: a block that fails later has missing values there.
  * The time column is always among the first, because it decides the order of rows; the
- * permutation is kept for columns that come later. Tables whose rows are repeated are loaded with all
- * their columns at once, and without the repetitions.
+ * permutation is kept for columns that come later. Tables whose rows are repeated are loaded with
+ * all their columns at once, and without the repetitions.
  */
 #include "trace/trace_data.h"
 
@@ -24,7 +24,8 @@
 #define ROWS_PER_THREAD 16384 /* fewer are not worth a thread */
 
 /*
- * What nobody writes to takes no memory: values and validity begin as 0, and stay so where a column has no other values.
+ * What nobody writes to takes no memory: values and validity begin as 0, and stay so where a column
+ * has no other values.
  */
 struct load_column {
 	int index;
@@ -147,7 +148,10 @@ void load_unplace(struct trace *t, enum table_id id)
 	}
 }
 
-/* Writes down which rows of a block have values; of complete blocks mark_complete does so at the end. */
+/*
+ * Writes down which rows of a block have values; of complete blocks mark_complete does so at the
+ * end.
+ */
 static int keep_validity(struct load_job *job, struct load_column *column,
 			 const struct block_item *item, const struct column_target *target)
 {

@@ -147,8 +147,8 @@ static int add_session(struct building *b, size_t index)
 }
 
 /*
- * Whether `a` fits a process better than `b`: by its command, for `pitot record` notices an exec late; else the last
- * that began before it, else the first.
+ * Whether `a` fits a process better than `b`: by its command, for `pitot record` notices an exec
+ * late; else the last that began before it, else the first.
  */
 static bool fits_better(const struct seen *a, const struct seen *b,
 			const struct trace_process *process)
@@ -179,7 +179,10 @@ static struct seen *find_seen(struct building *b, const struct trace_process *pr
 	return best;
 }
 
-/* Whether `process` stands for what was seen rather than the one that does: itself wrote, and later. */
+/*
+ * Whether `process` stands for what was seen rather than the one that does: itself wrote, and
+ * later.
+ */
 static bool better_shown(const struct building *b, const struct trace_process *process,
 			 const struct seen *seen)
 {

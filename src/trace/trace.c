@@ -303,7 +303,10 @@ static void widen(const struct trace *t, enum table_id table, uint64_t *start_ns
 	}
 }
 
-/* How long before the first segment a program may have started that records itself: what is older was there already. */
+/*
+ * How long before the first segment a program may have started that records itself: what is older
+ * was there already.
+ */
 #define BEFORE_SEGMENTS_NS NS_PER_S
 
 /*
@@ -382,8 +385,8 @@ static int verify_block(void *user, unsigned worker, size_t number)
 }
 
 /*
- * Counts the damage of a segment that is in no listed block: its other payloads (padding, index, tables that this
- * version does not know, blocks without rows), and all headers.
+ * Counts the damage of a segment that is in no listed block: its other payloads (padding, index,
+ * tables that this version does not know, blocks without rows), and all headers.
  */
 static int verify_segment(void *user, unsigned worker, size_t number)
 {

@@ -27,7 +27,8 @@ struct trace_segment {
 	struct segment file;
 	const char *name; /* without the folder; owned by the interner */
 	uint32_t session; /* index */
-	uint64_t damage; /* pieces outside of listed blocks; all of them are known after trace_verify */
+	/* pieces outside of listed blocks; all of them are known after trace_verify */
+	uint64_t damage;
 	bool repeated; /* a copy of another segment: not read */
 };
 

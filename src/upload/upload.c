@@ -81,7 +81,9 @@ static enum verdict judge(const struct http_response *a, bool is_window, bool ha
 	r = json_find(body, a->body.length, "accepted_for_processing", &found, NULL);
 	if (r == 0 || r == -ENOENT)
 		return r == 0 && found.kind == JSON_FALSE ? RETRY : ACCEPTED;
-	/* Any web server may answer 200; half an answer is none, but of a long one we have no more. */
+	/*
+	 * Any web server may answer 200; half an answer is none, but of a long one we have no more.
+	 */
 	return *body == '{' && a->is_cut ? ACCEPTED : *body == '{' || !*body ? RETRY : HOPELESS;
 }
 
@@ -142,7 +144,10 @@ static int too_late(struct upload *u)
 			 *last.text ? ": " : "", last.text);
 }
 
-/* Twice as long each time; of that a random half, so that a thousand machines do not come back at once. */
+/*
+ * Twice as long each time; of that a random half, so that a thousand machines do not come back at
+ * once.
+ */
 static uint64_t delay_ns(const struct upload *u, uint64_t attempt, const struct http_response *a)
 {
 	uint64_t longest = MIN(u->patience_ns / 300 << MIN(attempt, 30), DELAY_MAX_NS), random = 0;
@@ -182,8 +187,8 @@ static int give_up(struct upload *u, uint64_t attempt, struct http_response *a)
 }
 
 /*
- * Sends until there is an answer that is no RETRY: its verdict with *a, or a negative code. u->error says why the last attempt did
- * not do.
+ * Sends until there is an answer that is no RETRY: its verdict with *a, or a negative code.
+ * u->error says why the last attempt did not do.
  */
 static int send_request(struct upload *u, const char *what, const char *const *headers,
 			const struct upload_body *body, bool is_window, struct http_response *a)
@@ -235,7 +240,10 @@ static void warn_of_item(const struct upload *u, const char *name, const char *i
 	     found[2].text);
 }
 
-/* {"accepted":n,"rejected":n,"errors":[{"line":…,"type":…,"reason":…}]}; of a long one we have only the beginning. */
+/*
+ * {"accepted":n,"rejected":n,"errors":[{"line":…,"type":…,"reason":…}]}; of a long one we have only
+ * the beginning.
+ */
 static void read_rejected(struct upload *u, const char *name, const struct http_response *a)
 {
 	struct json_members m = JSON_MEMBERS(strbuf_text(&a->body), a->body.length);

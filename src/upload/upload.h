@@ -1,7 +1,8 @@
 /*
- * upload.h: sends a folder of gpufl's logs to its backend (docs/upload.md). A window is one request, whose body is the file; what was
- * accepted is in the cursor before the next is sent. After all windows of a session that has ended, the session is reported complete.
- * Whatever ends an upload, the next goes on behind the last window that was accepted.
+ * upload.h: sends a folder of gpufl's logs to its backend (docs/upload.md). A window is one
+ * request, whose body is the file; what was accepted is in the cursor before the next is sent.
+ * After all windows of a session that has ended, the session is reported complete. Whatever ends an
+ * upload, the next goes on behind the last window that was accepted.
  */
 #ifndef PITOT_UPLOAD_UPLOAD_H
 #define PITOT_UPLOAD_UPLOAD_H
@@ -23,7 +24,8 @@ struct upload_options {
 	const char *api_path; /* NULL: UPLOAD_API_PATH */
 	const char *api_key; /* NULL: none */
 	const char *ca_file; /* NULL: the machine's authorities */
-	uint64_t timeout_ns; /* of all; 0: none. Of less than UPLOAD_TIMEOUT_NS all pauses are shorter, too */
+	/* of all; 0: none. Of less than UPLOAD_TIMEOUT_NS all pauses are shorter, too */
+	uint64_t timeout_ns;
 	uint64_t retries; /* of a request */
 	bool force; /* what was sent is sent again */
 	bool dry_run; /* nothing is sent, and nothing changed */
@@ -36,7 +38,8 @@ struct upload_options {
 struct upload_result {
 	uint64_t sessions; /* with something to send or to complete */
 	uint64_t completed; /* now */
-	uint64_t unfinished; /* running, lossy, or with a file that was not accepted: not reported complete */
+	/* running, lossy, or with a file that was not accepted: not reported complete */
+	uint64_t unfinished;
 	uint64_t files, bytes, records; /* accepted now; with dry_run: to be sent */
 	uint64_t known_files; /* sent before */
 	uint64_t refused_files; /* not accepted, or not to be sent */
@@ -44,7 +47,10 @@ struct upload_result {
 	uint64_t retries;
 };
 
-/* 0: the server has been asked to take everything; *result says what became of it. Negative: it has ended before, *e says why. */
+/*
+ * 0: the server has been asked to take everything; *result says what became of it. Negative: it has
+ * ended before, *e says why.
+ */
 int upload_run(const struct upload_options *options, struct upload_result *result,
 	       struct error *e) MUST_USE;
 

@@ -1,6 +1,7 @@
 /*
- * upload_cursor.h: what of a folder of logs the server has: the file that gpufl's uploader keeps too, so that either goes on where
- * the other was. It is replaced as a whole after each file that the server has accepted.
+ * upload_cursor.h: what of a folder of logs the server has: the file that gpufl's uploader keeps
+ * too, so that either goes on where the other was. It is replaced as a whole after each file that
+ * the server has accepted.
  *
  *	{"schema_version":2,"uploaded_files":["<session>/device.1.log.gz"],
  *	 "completed_sessions":{"<session>":{"completed_at":"2026-05-26T15:30:00Z","events":1234}}}
@@ -27,7 +28,10 @@ struct upload_cursor {
 	VEC(struct completed_session) completed;
 };
 
-/* Reads it; none is an empty one. `lock`: nobody else has it until the release (-EBUSY: somebody has). */
+/*
+ * Reads it; none is an empty one. `lock`: nobody else has it until the release (-EBUSY: somebody
+ * has).
+ */
 int upload_cursor_open(struct upload_cursor *c, const char *path, bool lock,
 		       struct error *e) MUST_USE;
 /* With or without .gz: a log that was compressed later is the same. */

@@ -66,7 +66,9 @@ static bool is_running(const char *folder)
 	       faccessat(directory, ".tmp", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Of a plain log without a number, which may be written still: gpufl before version 1.3 has them. */
+/*
+ * Of a plain log without a number, which may be written still: gpufl before version 1.3 has them.
+ */
 static bool is_active(const struct gpufl_window *w, const struct stat *st)
 {
 	char text[HEAD_BYTES + 1], *line;

@@ -1,9 +1,10 @@
 /*
- * upload_files.h: the sessions of a folder of gpufl's logs, their windows in the order in which they are sent, and a window as the body
- * of a request.
+ * upload_files.h: the sessions of a folder of gpufl's logs, their windows in the order in which
+ * they are sent, and a window as the body of a request.
  *
  *	<folder>/<session>/{device,scope,system,sass,kernel}[.N].log[.gz]
- *	<folder>/<prefix>.{device,scope,system,sass,kernel}[.N].log[.gz]	of gpufl 1.1: the first line has the session
+ *	<folder>/<prefix>.{device,scope,system,sass,kernel}[.N].log[.gz]
+ *		of gpufl 1.1: the first line has the session
  */
 #ifndef PITOT_UPLOAD_UPLOAD_FILES_H
 #define PITOT_UPLOAD_UPLOAD_FILES_H
@@ -38,7 +39,10 @@ int upload_sessions_list(const char *log_path, const char *only, struct upload_s
 			 struct error *e) MUST_USE;
 void upload_sessions_release(struct upload_sessions *s);
 
-/* A window as it is sent, and what its sidecar says of it; or some lines of a log that is plain or too large. */
+/*
+ * A window as it is sent, and what its sidecar says of it; or some lines of a log that is plain or
+ * too large.
+ */
 struct upload_body {
 	struct strbuf gzip; /* as it is on disk, or compressed */
 	uint64_t lines;
@@ -54,7 +58,10 @@ struct upload_reader {
 	struct strbuf rest; /* read, but not sent */
 };
 
-/* The next body, up to the last. E_FORMAT and E_LIMIT: it cannot be sent, *e says why; other codes are the machine's. */
+/*
+ * The next body, up to the last. E_FORMAT and E_LIMIT: it cannot be sent, *e says why; other codes
+ * are the machine's.
+ */
 int upload_reader_next(struct upload_reader *r, struct upload_body *out,
 		       struct error *e) MUST_USE;
 void upload_reader_release(struct upload_reader *r);

@@ -98,7 +98,7 @@ def check_sums(printed):
     by_line = {}
     for item in (item for kernel in printed["kernels"] for item in kernel["instructions"] if item["file"] is not None):
         by_line[item["file"], item["line"]] = by_line.get((item["file"], item["line"]), 0) + item["samples"]
-    heat = {(i, h["line"]): h["samples"] for i, file in enumerate(printed["files"]) for h in file["heat"]}
+    heat = {(i, h["line"]): h["samples"] for i, file in enumerate(printed["files"]) for h in file["heat"] if h["samples"] or h["executed"] is None}
     assert {place: n for place, n in by_line.items() if n} == heat
 
 
@@ -259,6 +259,96 @@ def test_choosing(pitot, recording, tmp_path):
     text = pitot("source", recording, "--no-sass", "--file", "math", "--top", "1").stdout
     assert "kernel.cu" not in text
     assert len(re.findall(r"^ +\d+\.\d%", pitot("source", recording, "--no-sass", "--top", "2").stdout, re.M)) == 2
+
+
+@pytest.fixture(scope="module")
+def counted(make_recording, tmp_path_factory):
+    return make_recording(tmp_path_factory.mktemp("counted") / "sass.pitot", "sass")
+
+
+COUNTS = "executed", "threads", "predicated", "sectors", "ideal", "rated"
+
+
+def counts(place):
+    return tuple(place[key] for key in COUNTS)
+
+
+def added(places):
+    """What places have together; null: none has it."""
+    columns = [[value for value in column if value is not None] for column in zip(*map(counts, places))]
+    return tuple(sum(column) if column else None for column in columns)
+
+
+def test_what_instructions_did(pitot, counted):
+    """Three launches of smooth, of two processes, and one of scale. Loads are a part of the sectors; the ideal of stores is not known."""
+    printed = source(pitot, counted, "--no-sass")
+    assert printed["launches"] == 4 and printed["samples"] == 0
+    smooth, scale = kernel(printed, "smooth"), kernel(printed, "scale<float>")
+    items = {item["offset"]: counts(item) for item in smooth["instructions"]}
+    assert items == {0xd0: (300, 9600, 9600, 1230, 300, 1230), 0xe0: (900, 9900, 6000, None, None, None), 0x110: (300, 9600, 9600, None, None, None),
+                     0x1d0: (30, 192, 192, 150, None, None)}
+    assert counts(scale) == counts(scale["instructions"][0]) == (90, 2880, 2880, 90, 90, 90)
+    assert counts(printed) == added(printed["kernels"]) == added(printed["files"])
+    for place in printed["kernels"]:
+        assert counts(place) == added(place["instructions"])
+    lines = {(base["path"], heat["line"]): counts(heat) for base in printed["files"] for heat in base["heat"]}
+    assert lines["/src/math.h", 3] == (1200, 19500, 15600, None, None, None) and lines["/src/kernel.cu", 16][4:] == (300, 1230)
+    assert [(hint["hint"], hint["text"]) for hint in printed["hints"]] == [
+        ("divergent", "divergent: 16.2 of 32 threads, math.h:3"), ("uncoalesced", "uncoalesced: 4.1 of 1.0 sectors, kernel.cu:16")]
+
+
+@pytest.mark.parametrize("options, launches, executed", [
+    (["--kernel", "scale"], 1, 90), (["--since", "20ms", "--until", "30ms"], 1, 510), (["--kernel", "smooth"], 3, 1530), (["--kernel", "no"], 0, None)])
+def test_chosen_counts(pitot, counted, options, launches, executed):
+    printed = source(pitot, counted, "--no-sass", *options)
+    assert (printed["launches"], printed["executed"]) == (launches, executed)
+    assert printed["hints"] if launches == 3 else all("kernel.cu:22" not in hint["text"] for hint in printed["hints"])
+
+
+def test_counts_of_a_device_and_process(pitot, counted):
+    for options, executed in ((["--device", "0"], "1,110"), (["--device", "1"], "510"), (["--process", "101"], "510")):
+        assert pitot("report", counted, "--source", *options).stdout.startswith(f"{executed} executed instructions of kernels, counted in ")
+
+
+def test_text_of_counts(pitot, counted):
+    text = pitot("source", counted, "--no-sass", "--at", "smooth").stdout
+    assert text.startswith("1,530 executed instructions of kernels, counted in 3 launches\n"
+                           "divergent: 16.2 of 32 threads, math.h:3\nuncoalesced: 4.1 of 1.0 sectors, kernel.cu:16\n")
+    assert re.search(r"share +executed +threads +sectors/ideal +line +source\n", text) and "warps were" not in text and "samples" not in text
+    assert re.search(r"19.6% +300 +32.0 +4.1 +0xd0  kernel.cu:16", text) and re.search(r"58.8% +900 +11.0 +0xe0  math.h:3", text)
+    assert "math.h" in pitot("source", counted, "--no-sass", "--top", "1").stdout.split("\n\n")[1]
+    assert not re.search(r"^stalls", pitot("report", counted).stdout, re.M)
+
+
+def test_hints_in_the_report(pitot, counted):
+    text = pitot("report", counted).stdout
+    assert re.search(r"^instructions  1,620 executed in 4 measured launches\n  what stands out +evidence\n"
+                     r"  divergent: 16.2 of 32 threads, math.h:3 +1,200 executed by warps, 74.1% of all\n"
+                     r"  uncoalesced: 4.1 of 1.0 sectors, kernel.cu:16 +1,230 sectors instead of 300, 93.2% of all\n", text, re.M)
+    printed = pitot("report", counted, "--json", "--device", "1", json_output=True)["instructions"]
+    assert (printed["launches"], printed["executed"]) == (1, 510)
+    assert [(hint["hint"], hint["file"], hint["line"]) for hint in printed["hints"]] == [
+        ("divergent", "/src/math.h", 3), ("uncoalesced", "/src/kernel.cu", 16)]
+
+
+def test_samples_have_no_counts(pitot, recording):
+    printed = source(pitot, recording, "--no-sass")
+    assert printed["launches"] == 0 and not printed["hints"] and set(counts(printed)) == {None}
+    assert "executed" not in pitot("source", recording, "--no-sass").stdout
+    assert "instructions  " not in pitot("report", recording).stdout
+    assert pitot("report", recording, "--json", json_output=True)["instructions"] == {"launches": 0, "executed": 0, "hints": []}
+
+
+def test_page_of_counts(pitot, counted, browser, tmp_path):
+    page = tmp_path / "k.html"
+    pitot("source", counted, "--no-sass", "-o", page)
+    found = show(browser, page, tmp_path, SHOWN + """
+return { rows: rows(1).map((tr) => [...tr.children].map((td) => td.textContent)), summary: document.getElementById("summary").textContent,
+	 chosen: chosen(0), heads: [...document.querySelectorAll("section:nth-of-type(2) th")].map((th) => th.textContent) };""", END)
+    assert found["heads"][:5] == ["share", "executed", "threads", "sectors/ideal", ""]
+    assert found["rows"][0][:4] == ["18.5%", "300", "32.0", "4.1"] and found["rows"][1][:4] == ["55.6%", "900", "11.0", ""]
+    assert "1,620 instructions executed in 4 launches; divergent: 16.2 of 32 threads, math.h:3; uncoalesced" in found["summary"]
+    assert len(found["chosen"]) == 1
 
 
 def test_errors(pitot, recording, make_recording, tmp_path):

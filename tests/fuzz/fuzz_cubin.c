@@ -1,7 +1,7 @@
 /* layer: symbol */
 /*
- * Any bytes as device code. The corpus is made by tests/fuzz/seeds_cubin. Functions are those of the corpus, by their symbols, their
- * sections and their own names.
+ * Any bytes as device code. The corpus is made by tests/fuzz/seeds_cubin. Functions are those of
+ * the corpus, by their symbols, their sections and their own names.
  */
 #include "fuzz.h"
 

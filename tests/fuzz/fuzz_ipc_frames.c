@@ -1,5 +1,8 @@
 /* layer: perfetto */
-/* What a service sends: frames behind their lengths, with replies, commands and configurations inside. */
+/*
+ * What a service sends: frames behind their lengths, with replies, commands and configurations
+ * inside.
+ */
 #include "fuzz.h"
 
 #include <stdlib.h>

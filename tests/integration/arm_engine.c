@@ -1,6 +1,7 @@
 /*
- * A program that arms engines while a tape is played: a client of tape-play. ARM_SCRIPT is "STEP CALL ENGINE DELAY_MS DURATION_MS PAUSE_MS;…":
- * before step STEP of the tape it makes the call, and then pauses. ARM_OUTPUT gets a line for each: what it returned, and why.
+ * A program that arms engines while a tape is played: a client of tape-play. ARM_SCRIPT is "STEP
+ * CALL ENGINE DELAY_MS DURATION_MS PAUSE_MS;…": before step STEP of the tape it makes the call, and
+ * then pauses. ARM_OUTPUT gets a line for each: what it returned, and why.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -75,20 +76,24 @@ static int begin_in_child(enum pitot_engine engine)
 	int status = -1;
 
 	if (child == 0)
-		_exit(-F(engine_begin)(session, engine, 0, 0) + (F(engine_end)(session) == -ENOENT ? 0 : 100));
+		_exit(-F(engine_begin)(session, engine, 0, 0) +
+		      (F(engine_end)(session) == -ENOENT ? 0 : 100));
 	waitpid(child, &status, 0);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 static int start(const char *variable, enum pitot_engine engine)
 {
-	struct pitot_options o = { .size = sizeof(o), .directory = getenv(variable), .engine = engine };
+	struct pitot_options o = { .size = sizeof(o),
+				   .directory = getenv(variable),
+				   .engine = engine };
 
 	session = F(start)(&o);
 	return session ? 0 : -errno;
 }
 
-static void call(const char *name, enum pitot_engine engine, unsigned long delay, unsigned long duration)
+static void call(const char *name, enum pitot_engine engine, unsigned long delay,
+		 unsigned long duration)
 {
 	int rc = 0;
 
@@ -128,7 +133,9 @@ void client_step(size_t index, size_t count, const char *name, unsigned site)
 		script = getenv("ARM_SCRIPT");
 		output = fopen(getenv("ARM_OUTPUT"), "we");
 	}
-	while (sscanf(script, " %lu %15s %lu %lu %lu %lu ;%n", &step, what, &engine, &delay, &duration, &pause, &length) == 6 && step <= index) {
+	while (sscanf(script, " %lu %15s %lu %lu %lu %lu ;%n", &step, what, &engine, &delay,
+		      &duration, &pause, &length) == 6 &&
+	       step <= index) {
 		script += length;
 		F(mark)("before");
 		call(what, (enum pitot_engine)engine, delay, duration);

@@ -1,4 +1,7 @@
-/* A program that records itself from its constructor on, in its child, on disks that are full or read-only. Prints what the test knows. */
+/*
+ * A program that records itself from its constructor on, in its child, on disks that are full or
+ * read-only. Prints what the test knows.
+ */
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/wait.h>

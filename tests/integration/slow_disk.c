@@ -1,6 +1,7 @@
 /*
- * Preloaded: a disk that misbehaves. Every write to a segment takes SLOW_DISK_MS. While the file STALL_DISK_WHEN is there the next
- * one takes STALL_DISK_MS, once. While FULL_DISK_WHEN is there writes fail, and FULL_DISK_SAYS is made.
+ * Preloaded: a disk that misbehaves. Every write to a segment takes SLOW_DISK_MS. While the file
+ * STALL_DISK_WHEN is there the next one takes STALL_DISK_MS, once. While FULL_DISK_WHEN is there
+ * writes fail, and FULL_DISK_SAYS is made.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

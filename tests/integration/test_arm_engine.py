@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-PC, RANGE, PM = 3, 4, 5  # enum pitot_engine
+PC, RANGE, PM, SASS = 3, 4, 5, 6  # enum pitot_engine
 METRICS = "gpu__time_duration.sum,launch__correlation.sum,sm__cycles_active.avg"
 LAUNCHES = 24 * 12  # that tape-make has, those of graphs aside
 MS = 1_000_000
@@ -36,8 +36,8 @@ class Armed:
         return sorted({row["time_ns"] for row in self.rows(self.folder, "counter_sample", "-c", "time_ns,counter")
                        if row["counter"] in counters or row["counter"] in METRICS.split(",")})
 
-    def measured(self):
-        return sorted({row["correlation"] for row in self.rows(self.folder, "metric_value")})
+    def measured(self, table="metric_value"):
+        return sorted({row["correlation"] for row in self.rows(self.folder, table)})
 
     def launched(self, spans):
         """Correlation ids of launches in these spans, those of graphs aside."""
@@ -92,6 +92,18 @@ def test_all_kernels_in_it(arm):
     armed = arm(f"0 init 0 0 0 0; 200 begin {RANGE} 0 0 0; 350 end 0 0 0 0;", "kernel_count=0")
     launched = armed.launched([armed.spans()[0][0]])
     assert 30 < len(launched) < LAUNCHES and armed.measured() == launched
+
+
+def test_instructions_of_all_kernels_in_it(arm):
+    """Records of kernels become others in the middle, of which each has one; what CUPTI counts it does from then on, in both windows."""
+    armed = arm(f"0 init 0 0 0 0; 200 begin {SASS} 0 0 0; 350 end 0 0 0 0; 450 begin {SASS} 0 0 0; 550 end 0 0 0 0;", "kernel_count=0;metrics=default")
+    assert [said[1] for said in armed.said] == [1, 0, 0, 0, 0]
+    launched = armed.launched([span for span, _ in armed.spans()])
+    assert len(launched) > 50 and armed.measured("sass_value") == launched
+    assert len(armed.kernels) == 408 and not armed.rows(armed.folder, "loss")
+    assert {row["correlation"] for row in armed.kernels if row["end_ns"] is None} == set(launched)
+    said = [row for row in armed.rows(armed.folder, "capability") if row["name"] == "kernel"]
+    assert [row["got"] for row in said] == ["activity", "serialized"] and "CUDA was in use before" in said[-1]["reason"]
 
 
 def test_a_window_closes_by_itself(arm):

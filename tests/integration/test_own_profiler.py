@@ -75,6 +75,17 @@ def test_the_client_gets_what_it_gets_alone(client, kind, late):
     assert max(abs(starts[key] - shared_starts[key]) for key in starts) < CLOCK_NS
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["early", "late"])
+def test_kernels_one_after_the_other(client, rows, late):
+    """CUPTI has them run so for an engine of Pitot's, which measures; the client has asked for kernels as ever."""
+    alone, _, _ = client("linked", "train", None)
+    shared, _, recording = client("linked", "train", "own_profiler=share;engine=sass-metrics;kernel_count=50", late=late)
+    assert shared == alone
+    assert len({row["correlation"] for row in rows(recording, "sass_value")}) == 50
+    assert len(rows(recording, "kernel")) == 2092
+    assert [row["got"] for row in rows(recording, "capability") if row["name"] == "kernel"] == ["serialized"]
+
+
 @pytest.mark.parametrize("tape", ["launch", "kinds"])
 def test_two_sessions_on_other_tapes(client, tape):
     alone, _, _ = client("linked", tape, None)

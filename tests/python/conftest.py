@@ -1,12 +1,15 @@
 """The package; programs in Python that record themselves, and what is in their recordings."""
 import importlib
 import json
+import shutil
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
+from pythons import label
 from waiting import PATIENCE
 
 
@@ -16,6 +19,29 @@ def folder(plain):
     if not list((plain / "python/pitot").glob("_record.*.so")):
         pytest.skip("the package was not built: no Python.h (python3-dev)")
     return plain / "python"
+
+
+@pytest.fixture(scope="session")
+def folder_of(folder, plain, source, shared_folder):
+    """The package for an interpreter: for a free-threaded one its modules are compiled anew, as cmake would with its headers."""
+
+    def compile(python, place):
+        shutil.copytree(folder, place, symlinks=True, ignore=shutil.ignore_patterns("*.abi3.so", "__pycache__"), dirs_exist_ok=True)
+        for name, files, libraries in (("read", [], [f"-L{plain}", "-lpitotread", f"-Wl,-rpath,{plain}"]),
+                                       ("record", ["record_options.c"], [plain / "libpitot_schema.a", plain / "libpitot_base.a", "-Wl,--exclude-libs,ALL"])):
+            sources = [source / "python" / file for file in (f"{name}_module.c", *files)]
+            subprocess.run(["cc", "-std=gnu17", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-isystem", python["include"],
+                            f"-I{source / 'include'}", f"-I{source / 'src'}", *sources, "-o", place / f"pitot/_{name}{python['suffix']}",
+                            *libraries], check=True)
+
+    def folder_of(python):
+        if not python["free_threaded"]:
+            return folder
+        if not (Path(python["include"]) / "Python.h").exists() or not shutil.which("cc"):
+            pytest.skip(f"no compiler, or no Python.h of {label(python)}")
+        return shared_folder(f"python-{label(python)}", lambda place: compile(python, place))
+
+    return folder_of
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +70,7 @@ def training(shared_folder, make_recording):
 
 
 @pytest.fixture
-def run(folder, environment, tmp_path):
+def run(folder, folder_of, environment, tmp_path):
     """What a program prints as JSON: run("print(json.dumps(1))")."""
 
     def run(code, python=None, wrap=(), status=0, stdin=None, arguments=(), **variables):
@@ -52,11 +78,25 @@ def run(folder, environment, tmp_path):
         path.write_text("import json, os, sys, pitot\n" + textwrap.dedent(code))
         command = [*wrap, python["path"] if python else sys.executable, path, *arguments]
         result = subprocess.run(list(map(str, command)), cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, input=stdin,
-                                env={**environment, "PYTHONPATH": str(folder), "PITOT_OPTIONS": "cuda=0", **variables})
+                                env={**environment, "PYTHONPATH": str(folder_of(python) if python else folder), "PITOT_OPTIONS": "cuda=0", **variables})
         assert result.returncode == status, result.stdout + result.stderr
         return json.loads(result.stdout) if result.stdout and not status else result
 
     return run
+
+
+@pytest.fixture
+def launcher(build, source):
+    """Variables for programs that launch without a GPU: ctypes.CDLL(os.environ["LAUNCHER"]).launch()."""
+    library = build / "standin/libcaller.so"
+    if not library.exists():
+        pytest.skip("built without CUDA's headers")
+    variables = {"LAUNCHER": str(library), "LD_LIBRARY_PATH": str(library.parent), "PITOT_OPTIONS": "",
+                 "PITOT_STANDIN_TAPE": str(source / "tests/data/tapes/launch.tape")}
+    if b"libasan" in library.read_bytes():
+        name = subprocess.run(["cc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True).stdout.strip()
+        variables.update(LD_PRELOAD=name, ASAN_OPTIONS="detect_leaks=0")
+    return variables
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ import pytest
 
 from pythons import interpreters, label, some
 
-# The extension modules are of the limited API; a free-threaded CPython needs its own.
-PYTHONS = [one for one in interpreters() if one["version"] >= [3, 9] and not one["free_threaded"]]
+PYTHONS = [one for one in interpreters() if one["version"] >= [3, 9]]
+FREE_THREADED_PYTHONS = [one for one in PYTHONS if one["free_threaded"]]
+FREE_THREADED = pytest.mark.parametrize("python", FREE_THREADED_PYTHONS, ids=label)
 EVERY = pytest.mark.parametrize("python", PYTHONS, ids=label)
 SOME = pytest.mark.parametrize("python", some(PYTHONS), ids=label)
 

@@ -6,9 +6,10 @@ import shutil
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
+
+from package_pythons import FREE_THREADED, FREE_THREADED_PYTHONS
 
 pyarrow = pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("error")
@@ -188,17 +189,16 @@ def test_threads_share_a_recording(package, train):
     assert len(results) == 4 and all(result.equals(results[0]) for result in results)
 
 
-def test_free_threaded_python(folder, plain, source, train, environment, tmp_path):
-    """tools/get-pythons has one: the module is compiled for it, and leaves the GIL off."""
-    pythons = sorted(Path.home().glob(".cache/pitot/pythons/*/bin/python3.[0-9]*t"))
-    if not pythons:
-        pytest.skip("no free-threaded CPython: tools/get-pythons")
-    headers = subprocess.run([pythons[0], "-c", "import sysconfig; print(sysconfig.get_path('include'))"], check=True,
-                             capture_output=True, text=True).stdout.strip()
-    shutil.copytree(source / "python/pitot", tmp_path / "pitot")
-    subprocess.run(["cc", "-shared", "-fPIC", "-Wall", "-Werror", f"-I{headers}", f"-I{source / 'include'}",
-                    source / "python/read_module.c", "-o", tmp_path / "pitot/_read.so", f"-L{plain}", "-lpitotread",
-                    f"-Wl,-rpath,{plain}"], check=True)
+def test_modules_for_another_python_say_so(folder):
+    """CPython 3.13 takes those of the limited API, too, when it is free-threaded, where objects begin otherwise."""
+    for python in FREE_THREADED_PYTHONS:
+        said = subprocess.run([python["path"], "-c", "import pitot"], capture_output=True, text=True, env={"PYTHONPATH": str(folder)})
+        assert said.returncode == 1 and re.search("^(ImportError: .*package for CPython with the GIL|ModuleNotFoundError)", said.stderr, re.M)
+
+
+@FREE_THREADED
+def test_free_threaded_python(folder_of, train, environment, python):
+    """Its module leaves the GIL off, and threads may share a recording."""
     code = """
 import sys, threading, pitot
 r = pitot.open(sys.argv[1])
@@ -218,7 +218,7 @@ for thread in threads:
     thread.join()
 print(sys._is_gil_enabled(), len(done), set(done))
 """
-    said = subprocess.run([pythons[0], "-c", code, train], env={**environment, "PYTHONPATH": str(tmp_path)}, check=True,
+    said = subprocess.run([python["path"], "-c", code, train], env={**environment, "PYTHONPATH": str(folder_of(python))}, check=True,
                           capture_output=True, text=True)
     assert said.stdout == "False 40 {20000}\n", said
 

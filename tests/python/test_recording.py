@@ -5,10 +5,11 @@ import re
 import shutil
 import subprocess
 import textwrap
+from collections import Counter
 
 import pytest
 
-from package_pythons import EVERY, SOME, state
+from package_pythons import EVERY, FREE_THREADED, SOME, state
 
 
 @EVERY
@@ -291,21 +292,23 @@ def test_a_wrong_environment(run):
     assert said == "PITOT_GRAPHS takes launch, auto or node, not 'nodes'"
 
 
-def test_warnings_are_told(run, tmp_path):
-    """Of an engine that is still to come."""
+def test_warnings_are_told(run, launcher, tmp_path):
+    """Of an engine that comes too late; the trace is there."""
     said = run("""
-        import warnings
+        import ctypes, warnings
+        ctypes.CDLL(os.environ["LAUNCHER"]).launch()
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            pitot.start("a.pitot", engine="deep").stop()
+            pitot.start("a.pitot", engine="pc-sampling").stop()
             warnings.simplefilter("error")
             try:
-                pitot.start("b.pitot", engine="deep")
+                pitot.start("b.pitot", engine="pc-sampling")
             except RuntimeWarning as e:
                 error = str(e)
         print(json.dumps([[str(w.message) for w in seen], os.path.basename(seen[0].filename), error]))
-        """)
-    text = "engine deep is not there yet: recording with trace"
+        """, **launcher)
+    text = said[2]
+    assert text.startswith("engine pc-sampling: contexts that existed before are not sampled")
     assert said == [[text], "program.py", text] and state(tmp_path / "b.pitot") == "ended"
 
 
@@ -460,6 +463,106 @@ def test_cpu_samples_have_python_frames(run, tmp_path, pitot, python):
         """, python)
     folded = pitot("flame", tmp_path / "a.pitot", "--format", "folded").stdout
     assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines() if "burn" in line) > 0
+
+
+@pytest.fixture
+def launched_from(package):
+    """Launches of a recording that `function` of the program has made, and all."""
+    pyarrow = pytest.importorskip("pyarrow")
+
+    def count(path, function):
+        stacks = pyarrow.table(package.open(path).launches.select("stack.frames")).column(0).to_pylist()
+        return sum(any(frame.startswith(f"{function} (program.py:") for frame in stack or ()) for stack in stacks), len(stacks)
+
+    return count
+
+
+@SOME
+def test_launches_have_python_frames_from_the_first_on(run, launched_from, tmp_path, launcher, python):
+    run("""
+        import ctypes
+        launch = ctypes.CDLL(os.environ["LAUNCHER"]).launch
+        def step(): launch()
+        with pitot.record("none", stacks="none"):
+            step()
+        with pitot.record("first", stacks="all"):
+            step()
+            step()
+        print(0)
+        """, python, **launcher)
+    assert launched_from(tmp_path / "first", "step") == (2, 2)
+
+
+@pytest.mark.parametrize("delay_ms, pause_s, launches", [(400, 0, [1, 1]), (3000, 0, [1, 0]), (3000, 4, [1, 1])])
+def test_a_recording_after_one_that_ends_late(run, rows, launched_from, tmp_path, launcher, delay_ms, pause_s, launches):
+    """CUPTI is waited for a moment; a recording that cannot have it says so, and the one after that has it again."""
+    (tmp_path / "faults").write_text(f"delay cuptiUnsubscribe {delay_ms}ms\n")
+    run(f"""
+        import ctypes, time
+        launch = ctypes.CDLL(os.environ["LAUNCHER"]).launch
+        for i in range(2):
+            with pitot.record("r%d" % i):
+                launch()
+            time.sleep({pause_s})
+        """, PITOT_STANDIN_FAULTS=str(tmp_path / "faults"), **launcher)
+    assert [launched_from(tmp_path / f"r{i}", "<module>")[1] for i in range(2)] == launches
+    reasons = [row["reason"] for i in range(2) for row in rows(tmp_path / f"r{i}", "capability") if row["name"] == "cupti"]
+    assert "has not left CUPTI yet" not in reasons[0] and ("has not left CUPTI yet" in reasons[1]) == (launches[1] == 0)
+
+
+@FREE_THREADED
+def test_threads_without_the_gil(run, rows, launched_from, tmp_path, launcher, python):
+    """All at once: what a program says of itself, launches, recordings that come and go, and the end of the one they are in."""
+    said = run("""
+        import ctypes, threading
+        launch = ctypes.CDLL(os.environ["LAUNCHER"]).launch
+        def launch_from(i): launch()
+        barrier, failures, done = threading.Barrier(17), [], threading.Event()
+
+        def work(i):
+            barrier.wait()
+            try:
+                for j in range(100):
+                    with pitot.scope("shared %d" % (j % 7)), pitot.scope("own %d %d" % (i, j)):
+                        pitot.counter("sum").add(i)
+                        assert pitot.external_push(1, i * 1000 + j) and pitot.external_pop(1) == i * 1000 + j
+                        launch_from(i)
+                    pitot.gauge("own %d" % i).set(j)
+                    if i < 3 and j % 20 == 0:
+                        with pitot.record("beside-%d-%d" % (i, j), stacks="python"), pitot.scope("beside"):
+                            launch_from(i)
+                barrier.wait()
+                while not done.is_set():  # it ends meanwhile
+                    with pitot.scope("late"):
+                        pitot.counter("sum").add(0)
+                        launch_from(i)
+            except BaseException as e:
+                failures.append(repr(e))
+                barrier.abort()
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(16)]
+        rec = pitot.start("a.pitot", stacks="all")
+        for thread in threads: thread.start()
+        barrier.wait()
+        barrier.wait()
+        rec.flush()
+        stops = [threading.Thread(target=rec.stop) for _ in range(3)]
+        for thread in stops: thread.start()
+        for thread in stops: thread.join()
+        done.set()
+        for thread in threads: thread.join()
+        print(json.dumps([sys._is_gil_enabled(), failures]))
+        """, python, **launcher)
+    assert said == [False, []] and state(tmp_path / "a.pitot") == "ended"
+    names = Counter(row["message"] for row in rows(tmp_path / "a.pitot", "nvtx") if row["kind"] == "push" and row["message"] != "late")
+    assert {name: n for name, n in names.items() if name.startswith("shared")} == {f"shared {k}": 16 * (15 if k < 2 else 14) for k in range(7)}
+    assert sum(name.startswith("own") for name in names) == 1600
+    values = {row["counter"]: row["value"] for row in rows(tmp_path / "a.pitot", "counter_sample")}
+    assert values["sum"] == 100 * sum(range(16)) and all(values[f"own {i}"] == 99 for i in range(16))
+    for path, least in [(tmp_path / "a.pitot", 1615), *((path, 1) for path in tmp_path.glob("beside-*"))]:
+        by_python, launches = launched_from(path, "launch_from")
+        assert by_python == launches >= least
+    assert len(list(tmp_path.glob("beside-*"))) == 15
 
 
 def test_nothing_leaks(run):

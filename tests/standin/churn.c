@@ -1,7 +1,7 @@
 /*
- * churn: initializes CUDA while two threads load and unload a library, as programs with plug-ins do: churn RUNS CUDART LIBRARY.
- * Each run is a process of its own, which CUDA_INJECTION64_PATH brings the recorder into. The first run that does not end is
- * reported, with status 3.
+ * churn: initializes CUDA while two threads load and unload a library, as programs with plug-ins
+ * do: churn RUNS CUDART LIBRARY. Each run is a process of its own, which CUDA_INJECTION64_PATH
+ * brings the recorder into. The first run that does not end is reported, with status 3.
  */
 #include <dlfcn.h>
 #include <pthread.h>

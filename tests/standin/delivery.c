@@ -253,7 +253,10 @@ void pending_unlock(void)
 	pthread_mutex_unlock(&pending_mutex);
 }
 
-/* A description comes with the first record of its buffer that has ended; what a call reserves comes when that is played. */
+/*
+ * A description comes with the first record of its buffer that has ended; what a call reserves
+ * comes when that is played.
+ */
 static bool has_ended(const uint8_t *record, size_t size, uint64_t until)
 {
 	return record_is_description(load_u32(record)) ||
@@ -261,7 +264,10 @@ static bool has_ended(const uint8_t *record, size_t size, uint64_t until)
 		!launches_has_call(record_correlation(record, size)));
 }
 
-/* The records that have ended by `until` and were not given away before; they are now. The lock is held. */
+/*
+ * The records that have ended by `until` and were not given away before; they are now. The lock is
+ * held.
+ */
 static int stage_until(struct stage *s, struct tape_delivery *d, struct place *place,
 		       struct pending *p, uint64_t until)
 {

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FUNCTIONS 136
+#define FUNCTIONS 144
 _Static_assert((int)TAPE_FUNCTION_LIMIT <= FUNCTIONS, "each has its row");
 #define MISSING_MAX 32
 #define EVERY_CALL UINT64_MAX
@@ -215,6 +215,9 @@ static bool parse_numbers(const char *line)
 		{ "pc-unload every", &faults.pc_unload_every },
 		{ "range-extra every", &faults.range_extra_every },
 		{ "range-destroy at", &faults.range_destroy_at },
+		{ "sass-dropped", &faults.sass_dropped },
+		{ "sass-destroy at", &faults.sass_destroy_at },
+		{ "sass-unload every", &faults.sass_unload_every },
 		{ "capturing every", &faults.capturing_every },
 	};
 
@@ -240,6 +243,8 @@ static bool parse_line(const char *line)
 		return faults.shuffle = true;
 	if (strcmp(line, "pc-own-names") == 0)
 		return faults.pc_own_names = true;
+	if (strcmp(line, "sass-zero") == 0)
+		return faults.sass_zero = true;
 	if (strcmp(line, "thread-buffers") == 0)
 		return faults.thread_buffers = true;
 	if (sscanf(line, "lock-nvml %llums", &lock_ms) == 1)

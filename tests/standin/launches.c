@@ -1,10 +1,11 @@
 /*
- * Records take their room in the recorder's buffers when work is launched, and a buffer is handed over only when all of its
- * records have finished: one kernel that is still queued keeps back what ended before it. So does CUPTI.
+ * Records take their room in the recorder's buffers when work is launched, and a buffer is handed
+ * over only when all of its records have finished: one kernel that is still queued keeps back what
+ * ended before it. So does CUPTI.
  *
- * Work is found by the correlation id of its call: the records with that id that the tape delivers after the call. With
- * --parallel, where calls and deliveries pass each other, and where the script drops buffers of the tape, nothing is reserved:
- * records come when the tape delivers them.
+ * Work is found by the correlation id of its call: the records with that id that the tape delivers
+ * after the call. With --parallel, where calls and deliveries pass each other, and where the script
+ * drops buffers of the tape, nothing is reserved: records come when the tape delivers them.
  */
 #include "delivery.h"
 
@@ -305,7 +306,10 @@ void launches_reserve(uint32_t correlation, bool fails)
 	     i < launched.count && launched.data[i].correlation == correlation; i++) {
 		const struct launched *l = &launched.data[i];
 
-		/* A kernel outside of graphs is all of its call; others with its id come after the ids have wrapped. */
+		/*
+		 * A kernel outside of graphs is all of its call; others with its id come after the
+		 * ids have wrapped.
+		 */
 		if (!reserve_one(l, &place,
 				 fails || !atomic_load(&cupti_state.request) ||
 					 is_excluded(l, whole)))
@@ -343,7 +347,10 @@ static bool has_finished(const struct ending *e)
 	const struct pending *p = pending_at(e->pending);
 	uint64_t on_tape = clock_monotonic_ns() - e->time_shift;
 
-	/* Of a machine that has not been up for long, the tape is the older one, and the shift is below zero. */
+	/*
+	 * Of a machine that has not been up for long, the tape is the older one, and the shift is
+	 * below zero.
+	 */
 	return ((int64_t)on_tape > 0 && e->end <= standin_cupti_time(on_tape)) || p->played ||
 	       p->time_shift != e->time_shift;
 }

@@ -1,7 +1,8 @@
 /*
- * A client of CUPTI in a program, as torch.profiler has one: two sessions over a tape, each with a subscription, a timestamp callback,
- * external correlation ids, a forced flush, and cuptiFinalize() in the exit callback of a call. It writes what it got to the file
- * OWN_CLIENT_OUT: a line for a record, with the number of its session.
+ * A client of CUPTI in a program, as torch.profiler has one: two sessions over a tape, each with a
+ * subscription, a timestamp callback, external correlation ids, a forced flush, and cuptiFinalize()
+ * in the exit callback of a call. It writes what it got to the file OWN_CLIENT_OUT: a line for a
+ * record, with the number of its session.
  *
  * A session ends at a synchronization, where the GPU has nothing left to do.
  */

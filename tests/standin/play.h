@@ -46,7 +46,10 @@ int standins_load(const struct standin_player **player, CUresult (**init)(unsign
 
 /* The program's own client of CUPTI, as a library has it. */
 struct play_client {
-	/* Before a record is played, on its thread; function: of a call, at its site; else NULL. In order only without --parallel. */
+	/*
+	 * Before a record is played, on its thread; function: of a call, at its site; else NULL. In
+	 * order only without --parallel.
+	 */
 	void (*step)(size_t index, size_t count, const char *function, unsigned site);
 	/* All records have been played. */
 	void (*end)(void);
@@ -59,8 +62,8 @@ int play_tape(const struct play_options *o, const struct standin_player *player,
 	      const struct play_client *client, struct error *e) MUST_USE;
 
 /*
- * Loads another library of the folder in place of the last one, and forks. The child loads one, too, and ends; when it does not,
- * the process ends with status 3. Any thread.
+ * Loads another library of the folder in place of the last one, and forks. The child loads one,
+ * too, and ends; when it does not, the process ends with status 3. Any thread.
  */
 void play_fork(const char *modules);
 

@@ -35,7 +35,9 @@ static void find_modules(const char *folder)
 		closedir(d);
 }
 
-/* All are loaded at first, so that looking at them takes time; then one at a time goes and comes. */
+/*
+ * All are loaded at first, so that looking at them takes time; then one at a time goes and comes.
+ */
 static void churn(const char *folder)
 {
 	static void **loaded;

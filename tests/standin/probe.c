@@ -1,7 +1,7 @@
 /*
  * probe.c: a small injection library, to test tapes and their player with. It takes everything that
- * CUPTI offers and writes what it got as lines into the file $PROBE_OUTPUT, at exit. As the recorder
- * does, it calls the libcupti that PITOT_CUPTI names.
+ * CUPTI offers and writes what it got as lines into the file $PROBE_OUTPUT, at exit. As the
+ * recorder does, it calls the libcupti that PITOT_CUPTI names.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>

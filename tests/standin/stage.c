@@ -1,4 +1,7 @@
-/* Records of the tape as they will be given to the recorder: their pointers, times and ids, and what the fault script does to them. */
+/*
+ * Records of the tape as they will be given to the recorder: their pointers, times and ids, and
+ * what the fault script does to them.
+ */
 #include "stage.h"
 
 #include <pthread.h>
@@ -158,6 +161,18 @@ bool record_is_description(uint32_t kind)
 	       kind == CUPTI_ACTIVITY_KIND_NAME || kind == CUPTI_ACTIVITY_KIND_MODULE;
 }
 
+/*
+ * Records of kernels on a tape are of those that run at the same time. Of kernels one after the
+ * other there are the same.
+ */
+static uint32_t given_kind(uint32_t kind)
+{
+	return kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL &&
+			       !atomic_load(&cupti_state.kinds[kind])
+		       ? CUPTI_ACTIVITY_KIND_KERNEL
+		       : kind;
+}
+
 int stage_record(struct stage *s, const uint8_t *record, uint32_t size, size_t n,
 		 struct place *place)
 {
@@ -165,7 +180,7 @@ int stage_record(struct stage *s, const uint8_t *record, uint32_t size, size_t n
 	size_t wanted = version ? record_size_in(kind, version, size) : size;
 	uint8_t *copy = s->bytes + s->used;
 
-	if (kind >= KINDS_MAX || !atomic_load(&cupti_state.kinds[kind])) {
+	if (kind >= KINDS_MAX || !atomic_load(&cupti_state.kinds[given_kind(kind)])) {
 		atomic_fetch_add(&withheld, 1);
 		return 0;
 	}
@@ -174,6 +189,8 @@ int stage_record(struct stage *s, const uint8_t *record, uint32_t size, size_t n
 	memset(copy, 0xa5, wanted); /* what a newer CUPTI has at the end */
 	memcpy(copy, record, MIN(size, wanted));
 	change_record(copy, MIN(size, wanted), kind, place);
+	if (load_u32(copy) == kind)
+		store_u32(copy, given_kind(kind));
 	if (vec_push(&s->pieces, ((struct piece){ s->used, (uint32_t)wanted, n })) < 0)
 		return -ENOMEM;
 	s->used += wanted;

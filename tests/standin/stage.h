@@ -20,8 +20,8 @@ struct stage {
 void stage_release(struct stage *s);
 
 /*
- * Appends one record of the tape, number `n` of its buffer, `size` bytes long there; nothing when its kind is not enabled. There
- * is room for size + RECORD_GROWTH_MAX bytes. 0 or -ENOMEM.
+ * Appends one record of the tape, number `n` of its buffer, `size` bytes long there; nothing when
+ * its kind is not enabled. There is room for size + RECORD_GROWTH_MAX bytes. 0 or -ENOMEM.
  */
 int stage_record(struct stage *s, const uint8_t *record, uint32_t size, size_t n,
 		 struct place *place) MUST_USE;

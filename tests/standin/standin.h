@@ -61,32 +61,39 @@ const char *standin_text_at(uint64_t pointer);
 	F(56, PCSamplingGetData)                                                                   \
 	F(57, GetCubinCrc)                                                                         \
 	F(60, ActivityGetNextRecord)                                                               \
-	F(110, DeviceGetChipName)                                                                   \
-	F(111, ProfilerInitialize)                                                                  \
-	F(112, ProfilerGetCounterAvailability)                                                      \
-	F(113, ProfilerHostInitialize)                                                              \
-	F(114, ProfilerHostConfigAddMetrics)                                                        \
-	F(115, ProfilerHostEvaluateToGpuValues)                                                     \
-	F(116, RangeProfilerEnable)                                                                 \
-	F(117, RangeProfilerDisable)                                                                \
-	F(118, RangeProfilerGetCounterDataSize)                                                     \
-	F(119, RangeProfilerCounterDataImageInitialize)                                             \
-	F(120, RangeProfilerSetConfig)                                                              \
-	F(121, RangeProfilerStart)                                                                  \
-	F(122, RangeProfilerStop)                                                                   \
-	F(123, RangeProfilerDecodeData)                                                             \
-	F(124, RangeProfilerGetCounterDataInfo)                                                     \
-	F(125, PmSamplingGetCounterAvailability)                                                    \
-	F(126, PmSamplingEnable)                                                                    \
-	F(127, PmSamplingDisable)                                                                   \
-	F(128, PmSamplingSetConfig)                                                                 \
-	F(129, PmSamplingStart)                                                                     \
-	F(130, PmSamplingStop)                                                                      \
-	F(131, PmSamplingDecodeData)                                                                \
-	F(132, PmSamplingGetCounterDataSize)                                                        \
-	F(133, PmSamplingCounterDataImageInitialize)                                                \
-	F(134, PmSamplingGetCounterDataInfo)                                                        \
-	F(135, PmSamplingCounterDataGetSampleInfo)
+	F(110, DeviceGetChipName)                                                                  \
+	F(111, ProfilerInitialize)                                                                 \
+	F(112, ProfilerGetCounterAvailability)                                                     \
+	F(113, ProfilerHostInitialize)                                                             \
+	F(114, ProfilerHostConfigAddMetrics)                                                       \
+	F(115, ProfilerHostEvaluateToGpuValues)                                                    \
+	F(116, RangeProfilerEnable)                                                                \
+	F(117, RangeProfilerDisable)                                                               \
+	F(118, RangeProfilerGetCounterDataSize)                                                    \
+	F(119, RangeProfilerCounterDataImageInitialize)                                            \
+	F(120, RangeProfilerSetConfig)                                                             \
+	F(121, RangeProfilerStart)                                                                 \
+	F(122, RangeProfilerStop)                                                                  \
+	F(123, RangeProfilerDecodeData)                                                            \
+	F(124, RangeProfilerGetCounterDataInfo)                                                    \
+	F(125, PmSamplingGetCounterAvailability)                                                   \
+	F(126, PmSamplingEnable)                                                                   \
+	F(127, PmSamplingDisable)                                                                  \
+	F(128, PmSamplingSetConfig)                                                                \
+	F(129, PmSamplingStart)                                                                    \
+	F(130, PmSamplingStop)                                                                     \
+	F(131, PmSamplingDecodeData)                                                               \
+	F(132, PmSamplingGetCounterDataSize)                                                       \
+	F(133, PmSamplingCounterDataImageInitialize)                                               \
+	F(134, PmSamplingGetCounterDataInfo)                                                       \
+	F(135, PmSamplingCounterDataGetSampleInfo)                                                 \
+	F(136, CtxSynchronize) /* cuCtxSynchronize */                                              \
+	F(137, SassMetricsGetProperties)                                                           \
+	F(138, SassMetricsSetConfig)                                                               \
+	F(139, SassMetricsEnable)                                                                  \
+	F(140, SassMetricsDisable)                                                                 \
+	F(141, SassMetricsGetDataProperties)                                                       \
+	F(142, SassMetricsFlushData)
 
 enum {
 #define F(number, name) STANDIN_##name = number,
@@ -112,8 +119,13 @@ struct faults {
 	uint64_t pc_most; /* PCs in one call of GetData; 0: as many as the client wants */
 	uint64_t pm_most; /* samples that the GPU has room for; 0: any number */
 	uint64_t pc_unload_every; /* so many launches */
-	uint64_t range_extra_every; /* so many launches another kernel is in the range profiler's session */
+	/* so many launches another kernel is in the range profiler's session */
+	uint64_t range_extra_every;
 	uint64_t range_destroy_at; /* in that launch, if it is profiled, its context goes */
+	bool sass_zero; /* instructions count nothing */
+	uint64_t sass_dropped; /* records, at each end */
+	uint64_t sass_destroy_at; /* in that launch, if it is measured, its context goes */
+	uint64_t sass_unload_every; /* so many launches a module is unloaded */
 	uint64_t capturing_every; /* so many questions a stream captures */
 	bool pc_own_names; /* of functions: the client is to free each of them */
 	uint32_t correlation_shift;

@@ -178,6 +178,13 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *id, int length, CUdevice device)
 			 length);
 }
 
+EXPORT CUresult cuCtxSynchronize(void)
+{
+	int result;
+
+	return standin_fault(STANDIN_CtxSynchronize, &result) ? (CUresult)result : CUDA_SUCCESS;
+}
+
 EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
 {
 	static atomic_uint_fast64_t asked;

@@ -204,6 +204,7 @@ EXPORT CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
 	if ((void *)subscriber != &subscriber_place)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	pc_sampling_unsubscribe();
+	sass_metrics_unsubscribe();
 	atomic_store(&cupti_state.subscribed, false);
 	disable_all();
 	return CUPTI_SUCCESS;
@@ -266,6 +267,8 @@ static CUptiResult switch_kind(enum tape_function function, CUpti_ActivityKind k
 	/* So it was with CUPTI 13.0, also where they had been on before. */
 	if (on && kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && pc_sampling_is_on() &&
 	    !atomic_load(&cupti_state.kinds[kind]))
+		r = CUPTI_ERROR_NOT_COMPATIBLE;
+	if (on && kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && sass_metrics_have_data())
 		r = CUPTI_ERROR_NOT_COMPATIBLE;
 	if (r == CUPTI_SUCCESS)
 		atomic_store(&cupti_state.kinds[kind], on);
@@ -432,7 +435,9 @@ void call_recorder(unsigned domain, unsigned cbid, const void *data)
 	standin_in_callback = standin_api_site = 0;
 }
 
-/* The correlation id of the call that fails on this thread, as the fault script wants it; 0: none. */
+/*
+ * The correlation id of the call that fails on this thread, as the fault script wants it; 0: none.
+ */
 static __thread uint32_t failing;
 
 /* True: a kernel is launched. */
@@ -497,8 +502,10 @@ static void play_api(const struct tape_event *e)
 		launches = enter_call(e);
 	}
 	call_recorder(e->domain, e->cbid, &data);
-	if (launches)
+	if (launches) {
 		range_profiler_launch(data.context, correlation, data.symbolName);
+		sass_metrics_launch(data.context, data.symbolName);
+	}
 }
 
 static void play_resource(const struct tape_event *e)

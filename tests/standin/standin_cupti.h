@@ -51,7 +51,8 @@ struct cupti_state {
 	atomic_bool kinds[KINDS_MAX];
 	atomic_uint_fast64_t dropped; /* since the last question */
 	atomic_uint_fast64_t patience_ns;
-	atomic_int_fast64_t clock_offset_ns; /* of the timestamp callback's clock from CUPTI's own */
+	/* of the timestamp callback's clock from CUPTI's own */
+	atomic_int_fast64_t clock_offset_ns;
 	atomic_bool shares_buffers; /* CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER is off */
 };
 
@@ -66,7 +67,10 @@ extern __thread unsigned standin_in_callback;
 /* Of the API domains: the site, and 1; 0: the calling thread is in none. */
 extern __thread unsigned standin_api_site;
 
-/* standin_pc_sampling.c: the recorder unsubscribes, which it may not while a context is sampled: the process ends. */
+/*
+ * standin_pc_sampling.c: the recorder unsubscribes, which it may not while a context is sampled:
+ * the process ends.
+ */
 /* Whether any context is sampled. */
 bool pc_sampling_is_on(void);
 void pc_sampling_unsubscribe(void);
@@ -76,10 +80,28 @@ void pc_sampling_launch(CUcontext context, const char *symbol);
 /* standin_range_profiler.c: a kernel is launched: its callback of entry has returned. */
 void range_profiler_launch(CUcontext context, uint32_t correlation, const char *symbol);
 
+extern bool standin_profiler_initialized; /* cuptiProfilerInitialize was called */
+
+/* The module whose code is made up is loaded; CUPTI's checksum of it as SASS metrics have it. */
+void standin_load_cubin(CUcontext context);
+uint32_t standin_cubin_crc(void);
+
+/*
+ * standin_sass_metrics.c: a kernel is launched: its callback of entry has returned; the recorder
+ * unsubscribes; there is what was counted.
+ */
+void sass_metrics_launch(CUcontext context, const char *symbol);
+void sass_metrics_unsubscribe(void);
+bool sass_metrics_have_data(void);
+
 /* CUPTI has read this configuration's bytes, and they are what its host API gave, for one pass. */
 bool range_profiler_is_config(const uint8_t *config, size_t bytes);
-/* standin_pm_sampling.c: the value of a metric in a sample of an image; false: it is none of its images, or has no such sample. */
-bool pm_sampling_value(const uint8_t *image, size_t bytes, size_t index, const char *name, double *value);
+/*
+ * standin_pm_sampling.c: the value of a metric in a sample of an image; false: it is none of its
+ * images, or has no such sample.
+ */
+bool pm_sampling_value(const uint8_t *image, size_t bytes, size_t index, const char *name,
+		       double *value);
 
 /* CUPTI's clock. */
 uint64_t cupti_now(void);
@@ -87,11 +109,14 @@ uint64_t cupti_now(void);
 /* delivery.c */
 void deliver(struct tape_delivery *delivery);
 /*
- * Hands over the records that the tape delivers later and that have ended by now, as far as CUPTI would (launches.c). With
- * --parallel: none.
+ * Hands over the records that the tape delivers later and that have ended by now, as far as CUPTI
+ * would (launches.c). With --parallel: none.
  */
 void deliver_finished(bool forced);
-/* Hands over what the tape has said so far of a kind that describes: what there is now was there before. */
+/*
+ * Hands over what the tape has said so far of a kind that describes: what there is now was there
+ * before.
+ */
 void deliver_past(uint32_t kind);
 /* The calling thread makes a call: takes the buffers that the fault script wants to be held. */
 void hold_buffers(void);

@@ -1,4 +1,6 @@
-/* The stand-in libnvidia-ml.so.1: answers from the tape; without NVML on it, as without a driver. */
+/*
+ * The stand-in libnvidia-ml.so.1: answers from the tape; without NVML on it, as without a driver.
+ */
 #include <pthread.h>
 #include <string.h>
 #include <time.h>

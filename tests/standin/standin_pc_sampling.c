@@ -1,6 +1,7 @@
 /*
- * PC sampling of the stand-in libcupti.so.13. Each launch of a kernel is sampled 48 times: at three PCs of its function, and 3 times
- * elsewhere. One module, whose code is made up, has all functions; it is loaded at the first launch that is sampled.
+ * PC sampling of the stand-in libcupti.so.13. Each launch of a kernel is sampled 48 times: at three
+ * PCs of its function, and 3 times elsewhere. One module, whose code is made up, has all functions;
+ * it is loaded at the first launch that is sampled.
  */
 #include "standin_cupti.h"
 
@@ -92,7 +93,7 @@ static void call_module(CUcontext context, CUpti_CallbackId id)
 		call_recorder(CUPTI_CB_DOMAIN_RESOURCE, id, &data);
 }
 
-static void load_module(CUcontext context)
+void standin_load_cubin(CUcontext context)
 {
 	for (size_t i = 0; i < sizeof(cubin); i++)
 		cubin[i] = (uint8_t)(i * 7 + i / 256);
@@ -135,7 +136,7 @@ void pc_sampling_launch(CUcontext context, const char *symbol)
 	if (unloads)
 		call_module(context, CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING);
 	if (loads)
-		load_module(context);
+		standin_load_cubin(context);
 	pthread_mutex_lock(&lock);
 	if (c && c->configured)
 		count(c, symbol);
@@ -187,8 +188,18 @@ EXPORT CUptiResult cuptiGetCubinCrc(CUpti_GetCubinCrcParams *p)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	for (size_t i = 0; i < p->cubinSize; i++)
 		crc = (crc ^ bytes[i]) * UINT64_C(0x100000001b3);
-	p->cubinCrc = crc;
+	p->cubinCrc = (uint32_t)crc; /* as on a GPU */
 	return CUPTI_SUCCESS;
+}
+
+uint32_t standin_cubin_crc(void)
+{
+	CUpti_GetCubinCrcParams p = { .size = CUpti_GetCubinCrcParamsSize,
+				      .cubinSize = sizeof(cubin),
+				      .cubin = cubin };
+
+	cuptiGetCubinCrc(&p);
+	return (uint32_t)p.cubinCrc;
 }
 
 EXPORT CUptiResult cuptiPCSamplingEnable(CUpti_PCSamplingEnableParams *p)

@@ -1,11 +1,13 @@
 /*
- * PM sampling of the stand-in libcupti.so.13, with the rules of its header: each call's size of parameters, what must have been called
- * before it, images that were made by the right call, a configuration that stays where it is. Calls on another thread than the recorder's
- * own, and a sampler that is freed before it was stopped, end the process.
+ * PM sampling of the stand-in libcupti.so.13, with the rules of its header: each call's size of
+ * parameters, what must have been called before it, images that were made by the right call, a
+ * configuration that stays where it is. Calls on another thread than the recorder's own, and a
+ * sampler that is freed before it was stopped, end the process.
  *
- * What was sampled is known: launch__correlation.sum is the start by CUPTI's clock in microseconds of its second, gpu__time_duration.sum
- * its length, sm__cycles_active.avg its number since the start; l1tex__t_sector_hit_rate.pct is no number. The first begins long before the
- * start, as on a GPU.
+ * What was sampled is known: launch__correlation.sum is the start by CUPTI's clock in microseconds
+ * of its second, gpu__time_duration.sum its length, sm__cycles_active.avg its number since the
+ * start; l1tex__t_sector_hit_rate.pct is no number. The first begins long before the start, as on a
+ * GPU.
  */
 #include "standin_cupti.h"
 
@@ -225,6 +227,7 @@ EXPORT CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params 
 	}
 	if (p->overflow)
 		device.taken = all;
+	device.taken += MIN(there, 5); /* as on a GPU: some of what found no room is lost */
 	p->decodeStopReason = there ? CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL
 				    : CUPTI_PM_SAMPLING_DECODE_STOP_REASON_END_OF_RECORDS;
 	return CUPTI_SUCCESS;

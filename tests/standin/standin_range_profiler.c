@@ -1,11 +1,13 @@
 /*
- * The profiler host API and the range profiler of the stand-in libcupti.so.13, with the rules of their headers: each call's size of
- * parameters, what must have been called before it, images that were made by the right call. A call that breaks a rule gets an error,
- * and one that on a GPU would do harm ends the process: on another thread than the launch's, for a context that is gone, or after the
- * destructors of what cuptiProfilerHostInitialize loads have run.
+ * The profiler host API and the range profiler of the stand-in libcupti.so.13, with the rules of
+ * their headers: each call's size of parameters, what must have been called before it, images that
+ * were made by the right call. A call that breaks a rule gets an error, and one that on a GPU would
+ * do harm ends the process: on another thread than the launch's, for a context that is gone, or
+ * after the destructors of what cuptiProfilerHostInitialize loads have run.
  *
- * What a launch measured is known: launch__correlation.sum is the correlation id of its call, gpu__time_duration.sum 1,000 ns and its
- * number, sm__cycles_active.avg the length of its kernel's name; l1tex__t_sector_hit_rate.pct is no number.
+ * What a launch measured is known: launch__correlation.sum is the correlation id of its call,
+ * gpu__time_duration.sum 1,000 ns and its number, sm__cycles_active.avg the length of its kernel's
+ * name; l1tex__t_sector_hit_rate.pct is no number.
  */
 #include "delivery.h"
 #include "standin_cupti.h"
@@ -357,7 +359,7 @@ struct CUpti_RangeProfiler_Object {
 };
 
 static CUpti_RangeProfiler_Object objects[CONTEXTS_MAX];
-static bool initialized;
+bool standin_profiler_initialized;
 static uint32_t launches;
 
 static void no_harm(bool harmless, const char *what)
@@ -426,7 +428,7 @@ EXPORT CUptiResult cuptiProfilerInitialize(CUpti_Profiler_Initialize_Params *p)
 {
 	FAULT(STANDIN_ProfilerInitialize);
 	CHECK_SIZE(p, CUpti_Profiler_Initialize_Params);
-	initialized = true;
+	standin_profiler_initialized = true;
 	return CUPTI_SUCCESS;
 }
 
@@ -435,7 +437,7 @@ cuptiProfilerGetCounterAvailability(CUpti_Profiler_GetCounterAvailability_Params
 {
 	FAULT(STANDIN_ProfilerGetCounterAvailability);
 	CHECK_SIZE(p, CUpti_Profiler_GetCounterAvailability_Params);
-	if (!initialized)
+	if (!standin_profiler_initialized)
 		return CUPTI_ERROR_NOT_INITIALIZED;
 	if (p->pCounterAvailabilityImage && p->counterAvailabilityImageSize < 64)
 		return CUPTI_ERROR_INVALID_PARAMETER;
@@ -452,7 +454,7 @@ EXPORT CUptiResult cuptiRangeProfilerEnable(CUpti_RangeProfiler_Enable_Params *p
 	FAULT(STANDIN_RangeProfilerEnable);
 	CHECK_SIZE(p, CUpti_RangeProfiler_Enable_Params);
 	no_harm(standin_api_site == CUPTI_API_ENTER + 1, "enabled outside of a launch");
-	if (!initialized || !p->ctx)
+	if (!standin_profiler_initialized || !p->ctx)
 		return CUPTI_ERROR_INVALID_OPERATION;
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < CONTEXTS_MAX; i++)

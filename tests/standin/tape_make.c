@@ -2,9 +2,9 @@
  * tape-make: writes a small tape of a made-up program, through the recorder's own writer, for tests
  * of the machinery itself. It says so in HELLO ("synthetic"); nothing on it was ever measured.
  *
- * Usually: two threads launch onto three streams; copies, sets and synchronizations in between; a graph of
- * 20 nodes is launched over and over; a third thread delivers the buffers, as CUPTI's own does. The other programs are
- * those of enum program.
+ * Usually: two threads launch onto three streams; copies, sets and synchronizations in between; a
+ * graph of 20 nodes is launched over and over; a third thread delivers the buffers, as CUPTI's own
+ * does. The other programs are those of enum program.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,11 +44,20 @@ enum { MAIN = 1, WORKER = 2, DELIVERER = 3 };
 
 enum program {
 	STEPS, /* the usual one; so many steps */
-	QUIET, /* so many kernels of 20 ms launched in a burst, then nothing on the CPU until they end */
-	WRAP, /* so many launches with ids in each quarter of 2^32, and then with those of the first again, twice */
+	/* so many kernels of 20 ms launched in a burst, then nothing on the CPU until they end */
+	QUIET,
+	/*
+	 * so many launches with ids in each quarter of 2^32, and then with those of the first
+	 * again, twice
+	 */
+	WRAP,
 	FAST, /* so many launches of short kernels, one after the other */
 	THREADS, /* so many threads, which launch ten times each */
-	GRAPHS, /* so many launches of a graph of 20 short kernels, one each 500 us, with records of nodes and of launches */
+	/*
+	 * so many launches of a graph of 20 short kernels, one each 500 us, with records of nodes
+	 * and of launches
+	 */
+	GRAPHS,
 	SELDOM, /* the same, one each 10 ms */
 };
 
@@ -537,8 +546,8 @@ static void launch_ex(const char *name)
 }
 
 /*
- * Ids come back, those of other functions and other kernels, and all within one buffer: while the first kernel with its id still
- * runs, and a second later.
+ * Ids come back, those of other functions and other kernels, and all within one buffer: while the
+ * first kernel with its id still runs, and a second later.
  */
 static void launch_around_the_wrap(unsigned long launches)
 {

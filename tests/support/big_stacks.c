@@ -1,6 +1,7 @@
 /*
- * big_stacks.c: a stack's number in base 8 is its path: each digit chooses a Python function and its line, and a native
- * function that it calls, so that two stacks share what their numbers have in common.
+ * big_stacks.c: a stack's number in base 8 is its path: each digit chooses a Python function and
+ * its line, and a native function that it calls, so that two stacks share what their numbers have
+ * in common.
  */
 #include "support/big_stacks.h"
 

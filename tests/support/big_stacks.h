@@ -1,6 +1,6 @@
 /*
- * big_stacks.h: any number of distinct call stacks for synthetic recordings: a C program that runs Python that calls a C++
- * library, about twenty frames deep. Nothing in them was measured.
+ * big_stacks.h: any number of distinct call stacks for synthetic recordings: a C program that runs
+ * Python that calls a C++ library, about twenty frames deep. Nothing in them was measured.
  */
 #ifndef PITOT_TESTS_BIG_STACKS_H
 #define PITOT_TESTS_BIG_STACKS_H
@@ -14,8 +14,8 @@ struct big_stacks {
 	uint32_t count; /* distinct stacks */
 	uint32_t made; /* so far */
 	uint32_t levels; /* 8^levels >= count */
-	uint32_t *nodes
-		[BIG_STACKS_LEVELS]; /* by level and path: id of the innermost node there, 0: not yet */
+	/* by level and path: id of the innermost node there, 0: not yet */
+	uint32_t *nodes[BIG_STACKS_LEVELS];
 	uint32_t *ids; /* by number: id of the stack */
 };
 

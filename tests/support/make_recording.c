@@ -66,8 +66,8 @@ static void write_process(struct maker *m, const char *command, const char *exec
 }
 
 /*
- * Segments that were written since say that they were begun at start_ns, whatever the clock of this machine says. Returns the session
- * id that the writer chose.
+ * Segments that were written since say that they were begun at start_ns, whatever the clock of this
+ * machine says. Returns the session id that the writer chose.
  */
 static uint64_t date_segments(const char *directory, const char *prefix, uint64_t start_ns)
 {

@@ -37,7 +37,8 @@ struct maker {
 	uint32_t stack; /* call stack of the calls that follow; 0, at first: none */
 	uint32_t result; /* of the calls that follow; 0, at first: they succeed */
 	uint32_t nodes, stacks; /* stack_node and stack rows so far: their ids count from 1 */
-	uint64_t runs; /* of the scopes that follow: repeats, warm-ups << 32; 0, at first: unknown */
+	/* of the scopes that follow: repeats, warm-ups << 32; 0, at first: unknown */
+	uint64_t runs;
 	bool has_scopes; /* their domain is written */
 	uint64_t session; /* of the segments: what table symbol refers to */
 	char directory[4096], prefix[16]; /* of the segments */
@@ -91,7 +92,10 @@ void maker_call(struct maker *m, enum maker_function function, uint32_t thread, 
 		uint64_t end_ns, uint64_t correlation);
 void maker_nvtx(struct maker *m, enum nvtx_kind kind, uint32_t thread, const char *message,
 		uint64_t time_ns);
-/* The same in Pitot's own domain. id: of a token, or of a push the token that it carries on; 0: none. */
+/*
+ * The same in Pitot's own domain. id: of a token, or of a push the token that it carries on;
+ * 0: none.
+ */
 void maker_scope(struct maker *m, enum nvtx_kind kind, uint32_t thread, const char *message,
 		 uint64_t id, uint64_t time_ns);
 /*

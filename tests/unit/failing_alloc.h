@@ -1,6 +1,7 @@
 /*
  * failing_alloc.h: lets the n-th allocation of a test fail. A test that includes it is linked with
- * --wrap=malloc,calloc,realloc (tests/CMakeLists.txt), which reaches Pitot's own code, not the C library's.
+ * --wrap=malloc,calloc,realloc (tests/CMakeLists.txt), which reaches Pitot's own code, not the C
+ * library's.
  *
  *	FOR_EACH_FAILURE(n)
  *		run_it_and_check();	// ends after the first run in which no allocation failed

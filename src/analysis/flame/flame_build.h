@@ -38,8 +38,8 @@ struct flame_builder {
 		other_prefixes; /* of bases that found no place there: base << 32 | row -> node */
 	struct map levels[FLAME_LEVELS]; /* key of a level -> frame */
 	struct thread_names threads;
-	struct map
-		thread_frames; /* process << 32 | tid -> frame, for calls and samples without a stack */
+	/* process << 32 | tid -> frame, for calls and samples without a stack */
+	struct map thread_frames;
 	uint32_t *
 		function_frames; /* by row of api_function, and one more: FLAME_NONE until needed */
 	uint32_t ends[STACK_ENDS]; /* frames of enum stack_end */
@@ -87,8 +87,9 @@ int flame_add_stalls(struct flame_builder *b, struct error *e) MUST_USE;
 /* Loads what the three below need. 0 or a negative code. */
 int flame_load_work(struct flame_builder *b, struct error *e) MUST_USE;
 /*
- * Below a base: the node of the stack that asked for a row of GPU work, by its call (or TRACE_NO_ROW) or its capture.
- * What is missing is counted in the section of the kind. FLAME_NONE: no memory.
+ * Below a base: the node of the stack that asked for a row of GPU work, by its call (or
+ * TRACE_NO_ROW) or its capture. What is missing is counted in the section of the kind. FLAME_NONE:
+ * no memory.
  */
 uint32_t flame_launch(struct flame_builder *b, enum flame_kind kind, const struct event_columns *c,
 		      size_t process, uint64_t row, uint32_t base, uint32_t call) MUST_USE;

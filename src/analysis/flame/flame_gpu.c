@@ -1,4 +1,7 @@
-/* flame_gpu.c: the work of GPUs in a flame graph: below the stack that asked for it, with itself as the leaf. */
+/*
+ * flame_gpu.c: the work of GPUs in a flame graph: below the stack that asked for it, with itself as
+ * the leaf.
+ */
 #include <errno.h>
 
 #include "analysis/flame/flame_build.h"

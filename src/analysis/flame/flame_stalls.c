@@ -1,11 +1,11 @@
 /*
- * flame_stalls.c: samples of kernels in a flame graph: below the stacks that launched the kernel, by line and
- * by what its warps waited for.
+ * flame_stalls.c: samples of kernels in a flame graph: below the stacks that launched the kernel,
+ * by line and by what its warps waited for.
  *
- * A sample is of a kernel, not of a launch. Where a kernel was launched by several stacks, its samples
- * are handed to them by their shares of its GPU time: of each instruction and reason by itself, so that
- * every sum is kept. What is left over by the division is not always the same stack's: where it begins is
- * a sequence that fills [0, 1) evenly.
+ * A sample is of a kernel, not of a launch. Where a kernel was launched by several stacks, its
+ * samples are handed to them by their shares of its GPU time: of each instruction and reason by
+ * itself, so that every sum is kept. What is left over by the division is not always the same
+ * stack's: where it begins is a sequence that fills [0, 1) evenly.
  */
 #include <errno.h>
 #include <string.h>
@@ -138,7 +138,10 @@ static void add_name(const struct stacks *s, const char *function, struct strbuf
 		kernel_name_short(function, out);
 }
 
-/* "kernel.cu:16" of the kernel itself, "gather (kernel.cu:7)" of others; FLAME_NONE: nothing is known. */
+/*
+ * "kernel.cu:16" of the kernel itself, "gather (kernel.cu:7)" of others; FLAME_NONE: nothing is
+ * known.
+ */
 static int64_t frame_of(struct adding *a, const struct source_frame *f, const char *kernel)
 {
 	struct stacks *s = &a->builder->flame->stacks;
@@ -279,7 +282,7 @@ int flame_add_stalls(struct flame_builder *b, struct error *e)
 	if (r < 0)
 		return r;
 	interner_init(&a.keys);
-	r = stalls_init(&a.stalls, &selection, true);
+	r = stalls_init(&a.stalls, &selection, STALLS_BY_DEVICE);
 	if (r == 0)
 		r = find_sampled(&a);
 	if (r == 0)

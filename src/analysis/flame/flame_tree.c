@@ -1,6 +1,7 @@
 /*
- * flame_tree.c: until a tree is finished, a node's parent always has a smaller number than the node. The first children of
- * a node are a short list, which is all that most nodes have and mostly near them in memory; the others are found by hash.
+ * flame_tree.c: until a tree is finished, a node's parent always has a smaller number than the
+ * node. The first children of a node are a short list, which is all that most nodes have and mostly
+ * near them in memory; the others are found by hash.
  */
 #include "analysis/flame/flame_tree.h"
 
@@ -9,7 +10,10 @@
 #define SLOTS_MIN 1024
 #define LIST_MAX 4 /* children of a node's list */
 
-/* The tag is the hash's upper half: nodes, which are anywhere in memory, are seldom looked at in vain. */
+/*
+ * The tag is the hash's upper half: nodes, which are anywhere in memory, are seldom looked at in
+ * vain.
+ */
 struct flame_slot {
 	uint32_t node; /* 0: free */
 	uint32_t tag;

@@ -1,9 +1,9 @@
 /*
  * flame_tree.h: calls as a tree: what each frame took itself, and with all that it called.
  *
- * A tree is built in any order, then finished: nodes then stand in the order in which they are drawn, parents before
- * their children, the largest child first. Node 0 stands for everything and has no frame; its children, the kinds of time,
- * are in the order of their frames.
+ * A tree is built in any order, then finished: nodes then stand in the order in which they are
+ * drawn, parents before their children, the largest child first. Node 0 stands for everything and
+ * has no frame; its children, the kinds of time, are in the order of their frames.
  */
 #ifndef PITOT_ANALYSIS_FLAME_FLAME_TREE_H
 #define PITOT_ANALYSIS_FLAME_FLAME_TREE_H
@@ -43,7 +43,10 @@ struct flame_tree {
 int flame_tree_init(struct flame_tree *t) MUST_USE;
 void flame_tree_release(struct flame_tree *t);
 
-/* The child of a node that has this frame, made if need be. FLAME_NONE: no memory. Not after flame_tree_finish. */
+/*
+ * The child of a node that has this frame, made if need be. FLAME_NONE: no memory. Not after
+ * flame_tree_finish.
+ */
 uint32_t flame_tree_child(struct flame_tree *t, uint32_t parent, uint32_t frame) MUST_USE;
 
 /* Adds time to a node; sums stop at 2^64-1. */
@@ -57,20 +60,20 @@ static inline void flame_tree_add(struct flame_tree *t, uint32_t node, uint64_t 
 }
 
 /*
- * Sums up, leaves out nodes without anything, and orders. `stacks` has the names that decide between equal children.
- * 0 or -ENOMEM.
+ * Sums up, leaves out nodes without anything, and orders. `stacks` has the names that decide
+ * between equal children. 0 or -ENOMEM.
  */
 int flame_tree_finish(struct flame_tree *t, const struct stacks *stacks) MUST_USE;
 
 /*
- * Turns paths around: the innermost frames come first, below each kind of time and its levels. Before flame_tree_finish.
- * 0 or -ENOMEM, and then nothing has changed.
+ * Turns paths around: the innermost frames come first, below each kind of time and its levels.
+ * Before flame_tree_finish. 0 or -ENOMEM, and then nothing has changed.
  */
 int flame_tree_invert(struct flame_tree *t, const struct stacks *stacks) MUST_USE;
 
 /*
- * Keeps only what stands below (or is) a frame with a nonzero byte in `focus`, and not below one with a nonzero byte in
- * `ignore`; either may be NULL. Before flame_tree_finish. 0 or -ENOMEM.
+ * Keeps only what stands below (or is) a frame with a nonzero byte in `focus`, and not below one
+ * with a nonzero byte in `ignore`; either may be NULL. Before flame_tree_finish. 0 or -ENOMEM.
  */
 int flame_tree_filter(struct flame_tree *t, const uint8_t *focus, const uint8_t *ignore) MUST_USE;
 

@@ -1,9 +1,11 @@
 /*
- * app_counters.c: counters of pitot/scope.h. Threads add to one sum, and the collector reads it at each tick: an add costs one atomic
- * addition, no clock and no event, sums are never lost nor out of order, and their rows are bounded. (An event for each add is
- * five times as expensive, and threads that add at once would have their sums in the wrong order.) Gauges are events.
+ * app_counters.c: counters of pitot/scope.h. Threads add to one sum, and the collector reads it at
+ * each tick: an add costs one atomic addition, no clock and no event, sums are never lost nor out
+ * of order, and their rows are bounded. (An event for each add is five times as expensive, and
+ * threads that add at once would have their sums in the wrong order.) Gauges are events.
  *
- * A counter is two in the recording, of which each is written once it has a value: 2 n for sums, 2 n + 1 for gauges.
+ * A counter is two in the recording, of which each is written once it has a value: 2 n for sums,
+ * 2 n + 1 for gauges.
  */
 #include "pitot/pitot.h"
 

@@ -1,10 +1,12 @@
 /*
- * app_scopes.c: scopes and marks of pitot/scope.h: pushes, pops and marks of NVTX's table in a domain of their own, so that whatever
- * reads ranges reads scopes. A begin and an end are one slot each in the thread's ring: names are numbers of strings of
- * nvtx_names.h, and those that it has no room for are pushed as NVTX texts are.
+ * app_scopes.c: scopes and marks of pitot/scope.h: pushes, pops and marks of NVTX's table in a
+ * domain of their own, so that whatever reads ranges reads scopes. A begin and an end are one slot
+ * each in the thread's ring: names are numbers of strings of nvtx_names.h, and those that it has no
+ * room for are pushed as NVTX texts are.
  *
- * Of the 28 ns of a begin or an end, 21 are clock_gettime(). The processor's own counter takes 9, but while the clock is slewed (adjtime:
- * up to 500 ppm) its conversion is wrong by microseconds, and launches, whose times are the clock's, would be out of their scopes.
+ * Of the 28 ns of a begin or an end, 21 are clock_gettime(). The processor's own counter takes 9,
+ * but while the clock is slewed (adjtime: up to 500 ppm) its conversion is wrong by microseconds,
+ * and launches, whose times are the clock's, would be out of their scopes.
  */
 #include "pitot/pitot.h"
 
@@ -14,13 +16,16 @@
 #include "capture/nvtx/nvtx_event.h"
 #include "schema/schema.h"
 
-/* Names that a program makes up as it goes ("step 17") may not fill the registry, which NVTX's domains need too. */
+/*
+ * Names that a program makes up as it goes ("step 17") may not fill the registry, which NVTX's
+ * domains need too.
+ */
 #define NAMES_MAX (NVTX_NAMES_MAX / 2)
 #define NAME_BYTES_MAX (NVTX_NAME_BYTES_MAX / 2 / NAMES_MAX)
 
 /*
- * What ring->scopes has of an open scope, and what a token is: the number of its name (0: none) in the low bits; once a token names
- * the scope, its own number above, and TOKEN.
+ * What ring->scopes has of an open scope, and what a token is: the number of its name (0: none) in
+ * the low bits; once a token names the scope, its own number above, and TOKEN.
  */
 #define TOKEN (UINT64_C(1) << 63)
 #define TOKEN_NAME 0x1ffffu
@@ -95,7 +100,10 @@ static uint32_t find_number(const char *text)
 	return name ? nvtx_names_number(name) + 1 : 0;
 }
 
-/* What text was last at an address, mostly a literal's, is compared before it is hashed: 2 ns instead of 20. */
+/*
+ * What text was last at an address, mostly a literal's, is compared before it is hashed: 2 ns
+ * instead of 20.
+ */
 static inline uint32_t number_of(const char *text)
 {
 	static atomic_uint numbers[256];

@@ -19,7 +19,8 @@
 /* Installs the handler where the program has none. May be called again and again. */
 enum cpu_handler_state {
 	CPU_HANDLER_OURS, /* installed before */
-	CPU_HANDLER_NEW, /* installed now: timers whose signal was ignored before may have stopped */
+	/* installed now: timers whose signal was ignored before may have stopped */
+	CPU_HANDLER_NEW,
 	CPU_HANDLER_FOREIGN, /* the program has one */
 };
 enum cpu_handler_state cpu_handler_install(void);

@@ -10,7 +10,10 @@
 #include "format/handover_cell.h"
 
 static struct {
-	/* The descriptor is not kept: programs close what they do not know, and use its number again. */
+	/*
+	 * The descriptor is not kept: programs close what they do not know, and use its number
+	 * again.
+	 */
 	char path[4096 + 64];
 	struct cpu_handover_cell cell; /* as in the file; magic 0: there is none */
 	off_t place;
@@ -24,7 +27,10 @@ static int open_file(int flags)
 	return fd < 0 ? -errno : io_above_standard(fd);
 }
 
-/* Writes the part of the cell from an offset on. A recording that has ended has no file any more, and needs none. */
+/*
+ * Writes the part of the cell from an offset on. A recording that has ended has no file any more,
+ * and needs none.
+ */
 static void put(size_t from, size_t size)
 {
 	int fd = open_file(0);
@@ -37,7 +43,10 @@ static void put(size_t from, size_t size)
 	close(fd);
 }
 
-/* Appends the cell. Several recorders do so at once; each finds its own where its descriptor stands then. */
+/*
+ * Appends the cell. Several recorders do so at once; each finds its own where its descriptor stands
+ * then.
+ */
 static int append(int fd)
 {
 	ssize_t n = write(fd, &self.cell, sizeof(self.cell));

@@ -11,8 +11,9 @@
  * with a stack, the collector for time that no handler will see) owns the periods in between, so
  * that weights add up and nothing is counted twice.
  *
- * The period changes only while no handler is at work on the slot. The collector makes the timer's generation an old one and
- * then reads `busy`; the handler sets `busy` and then reads the generation: one of the two sees the other.
+ * The period changes only while no handler is at work on the slot. The collector makes the timer's
+ * generation an old one and then reads `busy`; the handler sets `busy` and then reads the
+ * generation: one of the two sees the other.
  */
 #ifndef PITOT_CAPTURE_CPU_CPU_SLOT_H
 #define PITOT_CAPTURE_CPU_CPU_SLOT_H

@@ -114,7 +114,9 @@ static int start_timer(struct cpu_slot *s, uint64_t offset_ns)
 	};
 	int err = 0;
 
-	/* From now, so never in the past: one that expires at once would wake a thread that sleeps. */
+	/*
+	 * From now, so never in the past: one that expires at once would wake a thread that sleeps.
+	 */
 	if (syscall(SYS_timer_settime, s->timer, 0, &times, NULL) < 0) {
 		err = -errno;
 		disarm(s);
@@ -128,7 +130,10 @@ static void read_mask_later(struct cpu_slot *s)
 	s->mask_next_ns = clock_monotonic_ns() + s->mask_wait_ns;
 }
 
-/* From now on the thread's periods are counted. Returns when the first is over: after a random part of one. */
+/*
+ * From now on the thread's periods are counted. Returns when the first is over: after a random part
+ * of one.
+ */
 static uint64_t count_from_now(struct cpu_slot *s)
 {
 	uint64_t offset = 1 + next_random() % s->period_ns;
@@ -149,7 +154,10 @@ static int arm(struct cpu_slot *s, uint64_t offset)
 	return err;
 }
 
-/* A thread that gets no timer now (RLIMIT_SIGPENDING, for example) keeps its slot: its CPU time is counted. */
+/*
+ * A thread that gets no timer now (RLIMIT_SIGPENDING, for example) keeps its slot: its CPU time is
+ * counted.
+ */
 static void begin(struct cpu_slot *s)
 {
 	uint64_t offset = count_from_now(s);
@@ -160,7 +168,10 @@ static void begin(struct cpu_slot *s)
 		read_mask_later(s);
 }
 
-/* Sets the timer to the end of the period under way. It is not created anew: the kernel may refuse another one by now. */
+/*
+ * Sets the timer to the end of the period under way. It is not created anew: the kernel may refuse
+ * another one by now.
+ */
 static void arm_again(struct cpu_slot *s)
 {
 	uint64_t clock = thread_cpu_ns(s->tid), left = s->first_ns - clock;
@@ -195,7 +206,10 @@ static void follow_mask(struct cpu_slot *s, uint64_t now_ns)
 	if (now_ns < s->mask_next_ns)
 		return;
 	if (!blocks_signal(s->tid)) {
-		/* Not often: a timer that has expired, and waits for a tick to hit the thread, begins anew. */
+		/*
+		 * Not often: a timer that has expired, and waits for a tick to hit the thread,
+		 * begins anew.
+		 */
 		arm_again(s);
 		s->mask_next_ns = now_ns + MASK_MAX_NS;
 		return;
@@ -265,7 +279,10 @@ static bool is_alive(const struct cpu_slot *s)
 	return clock && clock >= s->clock_ns;
 }
 
-/* Only while its handler is not at work: of a thread that has ended or blocks all signals, or when it is not busy. */
+/*
+ * Only while its handler is not at work: of a thread that has ended or blocks all signals, or when
+ * it is not busy.
+ */
 static void drop(struct cpu_slot *s)
 {
 	disarm(s);
@@ -273,7 +290,10 @@ static void drop(struct cpu_slot *s)
 	s->tid = 0;
 }
 
-/* On a busy machine a thread may have used ten periods since its last signal: it keeps those up to its last reading. */
+/*
+ * On a busy machine a thread may have used ten periods since its last signal: it keeps those up to
+ * its last reading.
+ */
 static void drop_ended(struct cpu_slot *s, cpu_unseen *unseen, void *context)
 {
 	uint64_t periods = cpu_slot_claim(s, cpu_slot_due(s, s->clock_ns));
@@ -391,7 +411,10 @@ void cpu_threads_scan(uint64_t now_ns, cpu_unseen *unseen, void *context)
 
 	if (now_ns < MIN(self.looked_ns + wait_ns, self.mask_next_ns))
 		return;
-	/* By our own CPU time: on a busy machine a look may last a thousand times as long as it takes. */
+	/*
+	 * By our own CPU time: on a busy machine a look may last a thousand times as long as it
+	 * takes.
+	 */
 	begun_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 	self.looked_ns = now_ns;
 	self.mask_next_ns = UINT64_MAX;

@@ -24,8 +24,8 @@ struct cpu_threads_counts {
 typedef void cpu_unseen(void *context, struct cpu_slot *slot, uint64_t periods);
 
 /*
- * Begins. Of threads that are there already only CPU time from now on counts (before_ns UINT64_MAX),
- * or all but for that much of the main thread's. 0 or -ENOMEM.
+ * Begins. Of threads that are there already only CPU time from now on counts (before_ns
+ * UINT64_MAX), or all but for that much of the main thread's. 0 or -ENOMEM.
  */
 int cpu_threads_start(uint64_t period_ns, uint64_t before_ns, cpu_unseen *unseen, void *context);
 

@@ -2,9 +2,10 @@
  * cpu_timer.c: CPU samples by timers inside the process, for where nothing may be sampled from
  * outside: seccomp forbids perf_event_open (Docker's default), or perf_event_paranoid does.
  *
- * Or in the place of perf events, for what those cannot have: Python frames. Then it begins once there is a Python in the
- * process, which it takes over as a whole at that instant (cpu_handover.h). A thread for which no timer can be had, because it
- * blocks the signal, has samples without stacks, by its CPU clock.
+ * Or in the place of perf events, for what those cannot have: Python frames. Then it begins once
+ * there is a Python in the process, which it takes over as a whole at that instant
+ * (cpu_handover.h). A thread for which no timer can be had, because it blocks the signal, has
+ * samples without stacks, by its CPU clock.
  *
  * Each thread has a timer on its own CPU clock (cpu_threads.h), which sends it a signal; the
  * handler walks the stack (cpu_handler.h) and puts a record into the thread's slot; here the
@@ -376,7 +377,10 @@ static void follow_rate(uint64_t cpu, struct writer *w)
 	write_rate(w);
 }
 
-/* Whether perf events have the process, and since when it is sampled, is decided by the session that begins it. */
+/*
+ * Whether perf events have the process, and since when it is sampled, is decided by the session
+ * that begins it.
+ */
 static void window(const struct settings *wanted, struct writer *w)
 {
 	if (!wanted || !wanted->cpu) {

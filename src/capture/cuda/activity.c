@@ -138,7 +138,10 @@ static struct span kernel_span(struct writer *w, const struct record_kernel *r)
 	if (unlikely(!r->start && !r->end) && !r->graph_node &&
 	    launch_engine_times(w, r->correlation, &s.start, &s.end))
 		return s;
-	return work_span(r->start, r->end);
+	s = work_span(r->start, r->end);
+	if (unlikely(launch_engine_has_patched(r->correlation)) && !r->graph_node)
+		s.missing |= 2;
+	return s;
 }
 
 static void on_kernel(struct writer *w, const void *record)

@@ -1,8 +1,8 @@
 /*
  * activity.h: turns CUPTI's activity records into rows. Collector thread only.
  *
- * Nothing is made up: a time of 0 is missing, an end before its start is missing, a field that the loaded CUPTI does not
- * have is missing; each such record is counted as loss, and kept.
+ * Nothing is made up: a time of 0 is missing, an end before its start is missing, a field that the
+ * loaded CUPTI does not have is missing; each such record is counted as loss, and kept.
  */
 #ifndef PITOT_CAPTURE_CUDA_ACTIVITY_H
 #define PITOT_CAPTURE_CUDA_ACTIVITY_H
@@ -26,9 +26,13 @@ struct activity_decoded {
 };
 
 /* Decodes the valid bytes of a buffer. */
-struct activity_decoded activity_decode(const struct cupti *cupti, struct writer *w, uint8_t *bytes, size_t valid);
+struct activity_decoded activity_decode(const struct cupti *cupti, struct writer *w, uint8_t *bytes,
+					size_t valid);
 
-/* What is in a recording, of a window: times, and the correlation ids of the calls that were recorded, 0: none yet. */
+/*
+ * What is in a recording, of a window: times, and the correlation ids of the calls that were
+ * recorded, 0: none yet.
+ */
 struct activity_window {
 	uint64_t opened_ns; /* 0: before that, CUPTI recorded nothing */
 	uint64_t closed_ns; /* calls are recorded no more; UINT64_MAX: they are */
@@ -36,8 +40,8 @@ struct activity_window {
 };
 
 /*
- * Leaves out work that was launched after the window had closed; where CUPTI recorded kernels before it opened, also those that were
- * launched, or while no call is known, began before.
+ * Leaves out work that was launched after the window had closed; where CUPTI recorded kernels
+ * before it opened, also those that were launched, or while no call is known, began before.
  */
 void activity_within(const struct activity_window *w);
 

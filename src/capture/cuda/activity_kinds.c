@@ -4,8 +4,10 @@
 
 #include "base/compiler.h"
 #include "capture/capability_notes.h"
+#include "capture/cuda/api_calls.h"
 #include "capture/cuda/graph_level.h"
 #include "capture/cuda/graph_nodes.h"
+#include "capture/engines/launch_engine.h"
 #include "capture/vendor_thread.h"
 
 enum kind_state {
@@ -22,7 +24,8 @@ static const struct {
 } kinds[] = {
 	{ CUPTI_ACTIVITY_KIND_CONTEXT, "context", false },
 	{ CUPTI_ACTIVITY_KIND_STREAM, "stream", false },
-	{ CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernel", true },
+	{ CUPTI_ACTIVITY_KIND_KERNEL, "kernel", true }, /* one after the other: serialized */
+	{ CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernel", true }, /* or else */
 	{ CUPTI_ACTIVITY_KIND_MEMCPY, "memcpy", false },
 	{ CUPTI_ACTIVITY_KIND_MEMCPY2, "memcpy_peer", false },
 	{ CUPTI_ACTIVITY_KIND_MEMSET, "memset", false },
@@ -36,15 +39,20 @@ static const struct {
 };
 
 static enum kind_state states[ARRAY_SIZE(kinds)];
-static _Atomic enum kind_state launch_records; /* a copy for other threads */
+static _Atomic enum kind_state launch_records, serialized; /* copies for other threads */
 
 /*
- * SYNCHRONIZATION and CUDA_EVENT, each alone, make every CUDA call more expensive: +4 ms on a step of eager PyTorch of 20 ms. So
- * they need --sync; who waited how long is known from the calls anyway.
+ * SYNCHRONIZATION and CUDA_EVENT, each alone, make every CUDA call more expensive: +4 ms on a step
+ * of eager PyTorch of 20 ms. So they need --sync; who waited how long is known from the calls
+ * anyway.
  */
 static bool is_wanted(CUpti_ActivityKind kind, const struct settings *wanted)
 {
 	switch (kind) {
+	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+		return !launch_engine_serializes() || atomic_load(&serialized) == KIND_REFUSED;
+	case CUPTI_ACTIVITY_KIND_KERNEL:
+		return launch_engine_serializes();
 	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
 	case CUPTI_ACTIVITY_KIND_CUDA_EVENT:
 		return wanted->sync;
@@ -64,6 +72,8 @@ static void set_state(size_t i, enum kind_state state)
 	states[i] = state;
 	if (kinds[i].kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
 		atomic_store(&launch_records, state);
+	if (kinds[i].kind == CUPTI_ACTIVITY_KIND_KERNEL)
+		atomic_store(&serialized, state);
 }
 
 static CUptiResult switch_kind(const struct cupti *cupti, size_t i, bool on, bool has_past)
@@ -89,13 +99,19 @@ static void disable_kind(const struct cupti *cupti, size_t i)
 	set_state(i, KIND_OFF);
 }
 
-/* CUPTI 13.0 crashes in cuGraphLaunch if its records of launches are switched on after the graph was instantiated. */
+/*
+ * CUPTI 13.0 crashes in cuGraphLaunch if its records of launches are switched on after the graph
+ * was instantiated.
+ */
 static bool is_too_late(CUpti_ActivityKind kind)
 {
 	return kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE && graph_nodes_graphs_exist();
 }
 
-/* Nodes are recorded instead of launches. With --graphs auto, graph_level.c has the row that says so. */
+/*
+ * Nodes are recorded instead of launches. With --graphs auto, graph_level.c has the row that says
+ * so.
+ */
 static void note_no_launch_records(const struct settings *wanted, const char *why)
 {
 	graph_level_refused(why);
@@ -111,17 +127,32 @@ static void note_refused(const struct settings *wanted, size_t i, const char *wh
 					       "graphs are instantiated");
 	else if (kinds[i].kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
 		note_no_launch_records(wanted, "cuptiActivityEnable refuses records of launches");
+	else if (kinds[i].kind == CUPTI_ACTIVITY_KIND_KERNEL)
+		launch_engine_refuse("cuptiActivityEnable refuses records of kernels that run one "
+				     "after the other (%s), without which CUPTI counts nothing",
+				     why);
 	else
 		capability_note(kinds[i].name, capability_state_unavailable, "activity", "none",
 				"cuptiActivityEnable: %s%s", why,
 				kinds[i].essential ? "; there will be no kernels" : "");
 }
 
+static void note_serialized(bool is_late)
+{
+	capability_note(
+		"kernel", capability_state_degraded, "activity", "serialized",
+		"kernels run one after the other: beside records of kernels that run at the "
+		"same time CUPTI counts nothing of their instructions; those of which it "
+		"counts have no end%s",
+		is_late ? "; CUDA was in use before, so that CUPTI may count nothing at all" : "");
+}
+
 static void enable_kind(const struct cupti *cupti, const struct settings *wanted, bool has_past,
 			size_t i)
 {
+	bool was_held = states[i] == KIND_HELD;
 	CUptiResult result = is_too_late(kinds[i].kind) ? CUPTI_ERROR_NOT_COMPATIBLE
-			     : states[i] == KIND_HELD   ? CUPTI_SUCCESS
+			     : was_held                 ? CUPTI_SUCCESS
 							: switch_kind(cupti, i, true, has_past);
 
 	if (result == CUPTI_SUCCESS && is_too_late(kinds[i].kind)) { /* one came in between */
@@ -133,32 +164,38 @@ static void enable_kind(const struct cupti *cupti, const struct settings *wanted
 		note_refused(wanted, i, cupti_result_text(cupti, result));
 		return;
 	}
-	capability_note(kinds[i].name, capability_state_on, "activity", "activity", "%s", "");
+	if (kinds[i].kind == CUPTI_ACTIVITY_KIND_KERNEL)
+		note_serialized(has_past || (!was_held && api_calls_context_created()));
+	else
+		capability_note(kinds[i].name, capability_state_on, "activity", "activity", "%s",
+				"");
 }
 
 void activity_kinds_note_unwanted(const struct settings *wanted)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (!is_wanted(kinds[i].kind, wanted))
+		if (!is_wanted(kinds[i].kind, wanted) && !kinds[i].essential)
 			capability_note(kinds[i].name, capability_state_off, NULL, NULL,
 					"not requested");
 }
 
+/* What is not wanted goes first: some kinds exclude each other. */
 void activity_kinds_follow(const struct cupti *cupti, const struct settings *wanted, bool has_past)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		bool off = states[i] == KIND_OFF || states[i] == KIND_HELD;
-
-		if (off && is_wanted(kinds[i].kind, wanted))
-			enable_kind(cupti, wanted, has_past, i);
-		else if (!off && !is_wanted(kinds[i].kind, wanted))
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (states[i] != KIND_OFF && !is_wanted(kinds[i].kind, wanted))
 			disable_kind(cupti, i);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if ((states[i] == KIND_OFF || states[i] == KIND_HELD) &&
+		    is_wanted(kinds[i].kind, wanted))
+			enable_kind(cupti, wanted, has_past, i);
 }
 
 static bool is_kernel(size_t i)
 {
-	return kinds[i].kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+	return kinds[i].kind == (launch_engine_serializes()
+					 ? CUPTI_ACTIVITY_KIND_KERNEL
+					 : CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 }
 
 void activity_kinds_hold_kernels(const struct cupti *cupti)
@@ -190,6 +227,11 @@ void activity_kinds_disable(const struct cupti *cupti, bool hold)
 bool activity_kinds_launch_records(void)
 {
 	return atomic_load_explicit(&launch_records, memory_order_relaxed) == KIND_ON;
+}
+
+bool activity_kinds_serialized(void)
+{
+	return atomic_load_explicit(&serialized, memory_order_relaxed) == KIND_ON;
 }
 
 bool activity_kinds_launch_records_refused(void)

@@ -242,8 +242,9 @@ static bool is_module_function(const char *name)
 }
 
 /*
- * Samples must not be read while code is loaded or unloaded, and what an engine does about a launch is outside of the recorded call.
- * An engine may come within a call, of which it sees the end alone.
+ * Samples must not be read while code is loaded or unloaded, and what an engine does about a launch
+ * is outside of the recorded call. An engine may come within a call, of which it sees the end
+ * alone.
  */
 static __attribute__((noinline)) void on_told_callback(unsigned who, CUpti_CallbackDomain domain,
 						       CUpti_CallbackId cbid, const void *info)
@@ -287,9 +288,8 @@ static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_
 
 bool api_calls_tell(int engine)
 {
-	unsigned who = engine == SETTING_ENGINE_PC_SAMPLING      ? TOLD_MODULES
-		       : engine == SETTING_ENGINE_RANGE_PROFILER ? TOLD_LAUNCHES
-								 : 0;
+	unsigned who = (pc_sampling_is(engine) ? TOLD_MODULES : 0) |
+		       (launch_engine_is(engine) ? TOLD_LAUNCHES : 0);
 
 	return who & ~atomic_fetch_or(&told, who);
 }

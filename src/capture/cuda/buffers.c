@@ -20,7 +20,10 @@ static struct {
 	size_t size, valid;
 } slots[BUFFERS_MAX + 1]; /* [0] is none */
 
-/* The first slot of a list, 0 for none, below a count of its changes: a list that lost and regained its first one is another. */
+/*
+ * The first slot of a list, 0 for none, below a count of its changes: a list that lost and regained
+ * its first one is another.
+ */
 typedef atomic_uint_fast64_t list;
 
 static uint8_t *region; /* of all slots */
@@ -35,8 +38,8 @@ static unsigned high_water,
 static uint64_t period_ns;
 
 /*
- * For requests when no slot is left: never read. CUPTI has it several times then, which may crash it; NULL crashes CUPTI up to
- * 12.8 for sure.
+ * For requests when no slot is left: never read. CUPTI has it several times then, which may crash
+ * it; NULL crashes CUPTI up to 12.8 for sure.
  */
 static _Alignas(64) uint8_t discard[DISCARD_BYTES];
 
@@ -85,7 +88,10 @@ static uint8_t *bytes_of(unsigned slot)
 	return region + (size_t)(slot - 1) * BUFFER_BYTES;
 }
 
-/* Several threads may make the pages of one slot usable; one of them has it. Without memory for them the slot stays fresh. */
+/*
+ * Several threads may make the pages of one slot usable; one of them has it. Without memory for
+ * them the slot stays fresh.
+ */
 static unsigned claim_fresh(void)
 {
 	unsigned slot = atomic_load(&fresh);
@@ -240,7 +246,10 @@ bool buffers_take_full(struct full_buffer *taken)
 	return true;
 }
 
-/* The next ones should hold as much work as the GPU does in BUFFER_WORK_NS: judged by one that was full. */
+/*
+ * The next ones should hold as much work as the GPU does in BUFFER_WORK_NS: judged by one that was
+ * full.
+ */
 static void learn_size(unsigned slot, uint64_t records, uint64_t work_ns)
 {
 	unsigned now = atomic_load(&next_records);
@@ -286,7 +295,10 @@ void buffers_give_back(const struct full_buffer *taken, uint64_t records, uint64
 		 most = kept(in_use), extra;
 
 	learn_size(taken->slot, records, work_ns);
-	/* All that CUPTI may have written: records that never finished may lie behind the valid ones. */
+	/*
+	 * All that CUPTI may have written: records that never finished may lie behind the valid
+	 * ones.
+	 */
 	memset(taken->bytes, 0, slots[taken->slot].size);
 	push_warm(taken->slot);
 	atomic_fetch_add(&decoded, 1);
@@ -304,8 +316,8 @@ void buffers_counts(struct buffer_counts *counts)
 }
 
 /*
- * The memory stays: the child's copy of CUPTI has buffers in it, and may write into them or hand them over when the child exits. They
- * are in no region of ours then.
+ * The memory stays: the child's copy of CUPTI has buffers in it, and may write into them or hand
+ * them over when the child exits. They are in no region of ours then.
  */
 void buffers_after_fork(void)
 {

@@ -1,6 +1,6 @@
 /*
- * clock_pairs.h: pairs of CUPTI's time and CLOCK_MONOTONIC, read where a call may hang, used by the collector: to convert times
- * (cupti_clock.h), and once a second as a row of `clock`.
+ * clock_pairs.h: pairs of CUPTI's time and CLOCK_MONOTONIC, read where a call may hang, used by the
+ * collector: to convert times (cupti_clock.h), and once a second as a row of `clock`.
  */
 #ifndef PITOT_CAPTURE_CUDA_CLOCK_PAIRS_H
 #define PITOT_CAPTURE_CUDA_CLOCK_PAIRS_H
@@ -9,8 +9,9 @@
 #include "format/writer.h"
 
 /*
- * Reads a pair, the narrowest of three attempts. false when CUPTI gives no time; then CLOCK_REALTIME is taken for its, so that its
- * records are not off by decades. On one thread at a time.
+ * Reads a pair, the narrowest of three attempts. false when CUPTI gives no time; then
+ * CLOCK_REALTIME is taken for its, so that its records are not off by decades. On one thread at a
+ * time.
  */
 bool clock_pairs_read(const struct cupti *cupti);
 

@@ -1,7 +1,8 @@
 /*
- * cuda_source.c: what CUDA does, through CUPTI: work on the GPU from activity records (activity.h), calls from callbacks
- * (api_calls.h). CUPTI is entered on three threads: the one that initializes CUDA (start), the vendor thread (flushes, windows),
- * and, only to step through a buffer that CUPTI has handed back, the collector's.
+ * cuda_source.c: what CUDA does, through CUPTI: work on the GPU from activity records (activity.h),
+ * calls from callbacks (api_calls.h). CUPTI is entered on three threads: the one that initializes
+ * CUDA (start), the vendor thread (flushes, windows), and, only to step through a buffer that CUPTI
+ * has handed back, the collector's.
  */
 #include "capture/source.h"
 
@@ -40,9 +41,10 @@
 #define WATCHDOG_LAUNCHES 1000u /* that many launches without any kernel record are suspicious */
 
 /*
- * Work of which the calls are known and no record yet has come is under way. A graph's last node is not known, and a launch that
- * a stream captured never becomes work: so after GRACE_NS without a call or a record it counts as done if the numbers say so,
- * after SLOW_NS it is looked for once a second, and after LOST_NS no more.
+ * Work of which the calls are known and no record yet has come is under way. A graph's last node is
+ * not known, and a launch that a stream captured never becomes work: so after GRACE_NS without a
+ * call or a record it counts as done if the numbers say so, after SLOW_NS it is looked for once a
+ * second, and after LOST_NS no more.
  */
 #define GRACE_NS (2 * NS_PER_S)
 #define SLOW_NS (10 * NS_PER_S)
@@ -145,26 +147,28 @@ static void watch_nodes(void)
 }
 
 /*
- * What a session wants beside the trace has its callbacks from the time on that it is asked for. Again for nothing. On the thread that
- * subscribes, or the vendor thread.
+ * What a session wants beside the trace has its callbacks from the time on that it is asked for.
+ * Again for nothing. On the thread that subscribes, or the vendor thread.
  */
 static void attach_engine(bool late)
 {
 	int engine = atomic_load(&self.engine);
 	bool is_new = api_calls_tell(engine);
 
-	if (engine == SETTING_ENGINE_PC_SAMPLING) {
-		if (is_new)
-			activity_kinds_hold_kernels(&self.cupti);
+	if (launch_engine_is(engine))
+		launch_engine_attach(engine, &self.cupti, self.subscriber);
+	if (is_new && self.enabled && launch_engine_is(engine))
+		activity_kinds_follow(&self.cupti, &self.followed, self.has_past);
+	else if (is_new && (pc_sampling_is(engine) || launch_engine_serializes()))
+		activity_kinds_hold_kernels(&self.cupti);
+	if (pc_sampling_is(engine)) {
 		pc_sampling_attach(&self.cupti, self.subscriber, late);
 		if (is_new)
 			api_calls_watch(&self.cupti, self.subscriber,
 					self.enabled ? &self.followed : NULL);
-	} else if (engine == SETTING_ENGINE_RANGE_PROFILER) {
-		launch_engine_attach(engine, &self.cupti, self.subscriber);
-	} else if (engine == SETTING_ENGINE_PM_SAMPLING) {
-		pm_sampling_attach(&self.cupti, self.subscriber);
 	}
+	if (engine == SETTING_ENGINE_PM_SAMPLING)
+		pm_sampling_attach(&self.cupti, self.subscriber);
 }
 
 static bool subscribe(void)
@@ -312,7 +316,10 @@ static void unsubscribe(void)
 	graph_nodes_graphs_unseen(); /* those to come */
 }
 
-/* The window has closed: nothing of ours stays in the program's calls, and CUPTI is free for others. */
+/*
+ * The window has closed: nothing of ours stays in the program's calls, and CUPTI is free for
+ * others.
+ */
 static void leave_program(void)
 {
 	api_calls_enable(false);
@@ -373,7 +380,7 @@ static void leave_out_requests(void)
 	self.request_ns_reported = b.request_ns;
 }
 
-static void start(const struct source_start *how)
+static void extend(const struct source_start *how)
 {
 	if (!how->with_cuda || !settings_use_cupti(how->wanted))
 		return;
@@ -389,6 +396,23 @@ static void start(const struct source_start *how)
 	atomic_store(&self.closed_ns, 0);
 	leave_out_requests();
 	load(how);
+}
+
+/* The session has left CUPTI: the next one begins anew. */
+static void release(void)
+{
+	if (!self.subscribed || self.dormant)
+		atomic_store(&self.usable, false);
+}
+
+static void start(const struct source_start *how)
+{
+	release(); /* of the session before, when it was late with that */
+	if (how->with_cuda && settings_use_cupti(how->wanted) && atomic_load(&self.usable))
+		note_no_cupti("the recording before this one has not left CUPTI yet",
+			      "; record again when what hangs there has ended");
+	else
+		extend(how);
 }
 
 static void begin(struct writer *w, const struct source_start *how)
@@ -483,7 +507,10 @@ static void window(const struct settings *wanted, struct writer *w)
 	atomic_store(&self.open, wanted && settings_use_cupti(wanted));
 }
 
-/* After a fatal error nothing more comes, and no function of CUPTI may be called. True when there was one. */
+/*
+ * After a fatal error nothing more comes, and no function of CUPTI may be called. True when there
+ * was one.
+ */
 static bool has_failed(struct writer *w)
 {
 	char text[256];
@@ -502,8 +529,8 @@ static bool has_failed(struct writer *w)
 }
 
 /*
- * Times are converted with the pairs of clocks around them, so one is read after the records in hand; a clock that was set shows in
- * it. A vendor thread that hangs is not waited for.
+ * Times are converted with the pairs of clocks around them, so one is read after the records in
+ * hand; a clock that was set shows in it. A vendor thread that hangs is not waited for.
  */
 static bool is_clock_read(struct writer *w)
 {
@@ -692,8 +719,8 @@ static uint64_t on_api_call(struct writer *w, const struct ring *r, uint64_t pos
 }
 
 /*
- * Launches seen and not one kernel record: CUPTI gives nothing without saying so. Launches that were captured into graphs have no
- * record of their own.
+ * Launches seen and not one kernel record: CUPTI gives nothing without saying so. Launches that
+ * were captured into graphs have no record of their own.
  */
 static void watch_for_silence(struct writer *w)
 {
@@ -721,8 +748,7 @@ static void stopped(struct writer *w)
 		graph_level_end(w);
 	write_losses(w, clock_monotonic_ns());
 	share_end(w);
-	if (!self.subscribed || self.dormant)
-		atomic_store(&self.usable, false); /* the next session begins anew */
+	release();
 }
 
 static void after_fork(void)
@@ -743,7 +769,7 @@ static void after_fork(void)
 const struct source cuda_source = {
 	.name = "cuda",
 	.start = start,
-	.extend = start,
+	.extend = extend,
 	.begin = begin,
 	.window = window,
 	.collect = collect,

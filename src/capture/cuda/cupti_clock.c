@@ -15,8 +15,8 @@ static struct {
 	unsigned count; /* valid ones, oldest first */
 	uint64_t steps;
 	/*
-	 * Between two pairs of the latest run: times from `from` on, `length` ns long. Most times are in the one that the time before
-	 * was in.
+	 * Between two pairs of the latest run: times from `from` on, `length` ns long. Most times
+	 * are in the one that the time before was in.
 	 */
 	struct piece {
 		uint64_t from, length;

@@ -7,10 +7,16 @@
 
 #define DEVICES_MAX 64
 
-/* Asks the driver about all devices; false when it is not ready yet. On the vendor thread: the driver may hang with a GPU. */
+/*
+ * Asks the driver about all devices; false when it is not ready yet. On the vendor thread: the
+ * driver may hang with a GPU.
+ */
 bool devices_read(const struct driver *driver);
 
-/* Writes a row for each device, once they have been read. Collector's thread; true when it has done that. */
+/*
+ * Writes a row for each device, once they have been read. Collector's thread; true when it has done
+ * that.
+ */
 bool devices_write(struct writer *w);
 void devices_reset(void);
 
@@ -18,8 +24,8 @@ void devices_reset(void);
 void devices_in_use(uint32_t ordinal);
 
 /*
- * PCI id of a device that the process uses; NULL: it does not use it, it is not known (yet), or there is none with this
- * ordinal. Any thread.
+ * PCI id of a device that the process uses; NULL: it does not use it, it is not known (yet), or
+ * there is none with this ordinal. Any thread.
  */
 const char *devices_pci(uint32_t ordinal);
 

@@ -1,12 +1,15 @@
-/* find_cupti.c: tells `pitot doctor` which CUPTI a recording would use. It opens the library with dlopen. */
+/*
+ * find_cupti.c: tells `pitot doctor` which CUPTI a recording would use. It opens the library with
+ * dlopen.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "capture/cuda/vendor.h"
 
 /*
- * 1 with CUPTI's path in text and its version; 0 with the reason in text. Not part of the public API: for the program
- * `pitot` of the same version only.
+ * 1 with CUPTI's path in text and its version; 0 with the reason in text. Not part of the public
+ * API: for the program `pitot` of the same version only.
  */
 EXPORT int pitot_find_cupti(char *text, size_t size, unsigned *version);
 EXPORT int pitot_find_cupti(char *text, size_t size, unsigned *version)

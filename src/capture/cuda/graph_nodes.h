@@ -1,9 +1,10 @@
 /*
  * graph_nodes.h: which nodes CUDA graphs have, and which code made them: table graph_node.
  *
- * A kernel of a replayed graph says which node it is. That node is nearly always a clone, made when the graph was
- * instantiated, of the one that a captured launch or cudaGraphAdd… made; `original` leads there, and the stack of that
- * row is who launched the kernel while the graph was captured. Nothing of this happens when a graph is replayed.
+ * A kernel of a replayed graph says which node it is. That node is nearly always a clone, made when
+ * the graph was instantiated, of the one that a captured launch or cudaGraphAdd… made; `original`
+ * leads there, and the stack of that row is who launched the kernel while the graph was captured.
+ * Nothing of this happens when a graph is replayed.
  */
 #ifndef PITOT_CAPTURE_CUDA_GRAPH_NODES_H
 #define PITOT_CAPTURE_CUDA_GRAPH_NODES_H
@@ -28,7 +29,10 @@ void graph_nodes_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 uint64_t graph_nodes_instantiations(void);
 uint64_t graph_nodes_instantiated(void);
 
-/* Whether a graph was instantiated in this process, or may have been while nobody watched. Any thread. */
+/*
+ * Whether a graph was instantiated in this process, or may have been while nobody watched. Any
+ * thread.
+ */
 bool graph_nodes_graphs_exist(void);
 void graph_nodes_graphs_unseen(void);
 

@@ -10,7 +10,10 @@
 /* Id of the record's name, grid, block, registers and so on; the row is made when it is new. */
 uint32_t kernel_config_of(struct writer *w, const struct record_kernel *record);
 
-/* Forgets names by address: a module was unloaded and its memory may be used again, or a session begins. */
+/*
+ * Forgets names by address: a module was unloaded and its memory may be used again, or a session
+ * begins.
+ */
 void kernel_configs_forget(void);
 
 /* In the child of a fork: the collector may have been in the middle of it. Memory is leaked. */

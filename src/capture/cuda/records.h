@@ -1,9 +1,11 @@
 /*
- * records.h: the layouts of CUPTI's activity records that Pitot reads, as prefixes that hold for CUPTI 12.0 to 13.x.
+ * records.h: the layouts of CUPTI's activity records that Pitot reads, as prefixes that hold for
+ * CUPTI 12.0 to 13.x.
  *
- * Every family of records only grows at the end, so one declaration serves all versions; members that came later may be
- * read only from the version on that their comment names (cuptiGetVersion: 26 = 12.8, 130000 = 13.0). Offsets are those
- * of the headers of CUDA 13.0; records_check.c holds them against the installed headers.
+ * Every family of records only grows at the end, so one declaration serves all versions; members
+ * that came later may be read only from the version on that their comment names (cuptiGetVersion:
+ * 26 = 12.8, 130000 = 13.0). Offsets are those of the headers of CUDA 13.0; records_check.c holds
+ * them against the installed headers.
  */
 #ifndef PITOT_CAPTURE_CUDA_RECORDS_H
 #define PITOT_CAPTURE_CUDA_RECORDS_H
@@ -78,7 +80,8 @@ struct record_memcpy_peer {
 	uint32_t kind;
 	uint8_t copy_kind, source_kind, destination_kind, flags;
 	uint64_t bytes, start, end;
-	uint32_t device, context, stream, source_device, source_context, destination_device, destination_context;
+	uint32_t device, context, stream, source_device, source_context, destination_device,
+		destination_context;
 	uint32_t correlation;
 	void *reserved;
 	uint64_t graph_node;

@@ -1,6 +1,6 @@
 /*
- * vendor.h: the functions of NVIDIA's libraries that the recorder calls, as tables of pointers filled with dlopen and
- * dlsym. Nothing else in the recorder calls these libraries.
+ * vendor.h: the functions of NVIDIA's libraries that the recorder calls, as tables of pointers
+ * filled with dlopen and dlsym. Nothing else in the recorder calls these libraries.
  */
 #ifndef PITOT_CAPTURE_CUDA_VENDOR_H
 #define PITOT_CAPTURE_CUDA_VENDOR_H
@@ -18,6 +18,7 @@
 #include <cupti_pmsampling.h>
 #include <cupti_profiler_target.h>
 #include <cupti_range_profiler.h>
+#include <cupti_sass_metrics.h>
 #define RANGE_PROFILER_FUNCTIONS(F)                                                                \
 	F(ProfilerInitialize, OPTIONAL)                                                            \
 	F(ProfilerGetCounterAvailability, OPTIONAL)                                                \
@@ -43,9 +44,18 @@
 	F(PmSamplingCounterDataImageInitialize, OPTIONAL)                                          \
 	F(PmSamplingGetCounterDataInfo, OPTIONAL)                                                  \
 	F(PmSamplingCounterDataGetSampleInfo, OPTIONAL)
+/* --engine sass-metrics needs all of them, and ProfilerInitialize and GetCubinCrc. */
+#define SASS_METRICS_FUNCTIONS(F)                                                                  \
+	F(SassMetricsGetProperties, OPTIONAL)                                                      \
+	F(SassMetricsSetConfig, OPTIONAL)                                                          \
+	F(SassMetricsEnable, OPTIONAL)                                                             \
+	F(SassMetricsDisable, OPTIONAL)                                                            \
+	F(SassMetricsGetDataProperties, OPTIONAL)                                                  \
+	F(SassMetricsFlushData, OPTIONAL)
 #else
 #define RANGE_PROFILER_FUNCTIONS(F)
 #define PM_SAMPLING_FUNCTIONS(F)
+#define SASS_METRICS_FUNCTIONS(F)
 #endif
 
 /* --engine pc-sampling needs all of them. */
@@ -60,7 +70,9 @@
 	F(PCSamplingGetStallReasons, OPTIONAL)                                                     \
 	F(PCSamplingGetData, OPTIONAL)
 
-/* REQUIRED: without it CUPTI is not used at all. OPTIONAL: NULL when this CUPTI does not have it. */
+/*
+ * REQUIRED: without it CUPTI is not used at all. OPTIONAL: NULL when this CUPTI does not have it.
+ */
 #define CUPTI_FUNCTIONS(F)                                                                         \
 	F(GetVersion, REQUIRED)                                                                    \
 	F(GetTimestamp, REQUIRED)                                                                  \
@@ -86,7 +98,8 @@
 	F(GetGraphNodeId, OPTIONAL)                                                                \
 	PC_SAMPLING_FUNCTIONS(F)                                                                   \
 	RANGE_PROFILER_FUNCTIONS(F)                                                                \
-	PM_SAMPLING_FUNCTIONS(F)
+	PM_SAMPLING_FUNCTIONS(F)                                                                   \
+	SASS_METRICS_FUNCTIONS(F)
 
 struct cupti {
 #define F(name, need) __typeof__(cupti##name) *name;
@@ -107,7 +120,8 @@ const char *cupti_result_text(const struct cupti *cupti, CUptiResult result);
 	F(DeviceGet, "cuDeviceGet", CUdevice *device, int ordinal)                                 \
 	F(DeviceGetName, "cuDeviceGetName", char *name, int length, CUdevice device)               \
 	F(DeviceGetUuid, "cuDeviceGetUuid_v2", CUuuid *uuid, CUdevice device)                      \
-	F(DeviceGetAttribute, "cuDeviceGetAttribute", int *value, CUdevice_attribute attribute, CUdevice device) \
+	F(DeviceGetAttribute, "cuDeviceGetAttribute", int *value, CUdevice_attribute attribute,    \
+	  CUdevice device)                                                                         \
 	F(DeviceTotalMem, "cuDeviceTotalMem_v2", size_t *bytes, CUdevice device)                   \
 	F(DeviceGetPCIBusId, "cuDeviceGetPCIBusId", char *id, int length, CUdevice device)
 
@@ -118,9 +132,10 @@ struct driver {
 };
 
 /*
- * Finds CUPTI: only `named`, a path, unless that is NULL or empty; else one already loaded in the process, then the
- * places in which toolkits and Python packages keep it, preferring the driver's major version. Fills the table. Must
- * not be called on the launch path. 0, or E_UNSUPPORTED with the reason (what was tried).
+ * Finds CUPTI: only `named`, a path, unless that is NULL or empty; else one already loaded in the
+ * process, then the places in which toolkits and Python packages keep it, preferring the driver's
+ * major version. Fills the table. Must not be called on the launch path. 0, or E_UNSUPPORTED with
+ * the reason (what was tried).
  */
 int cupti_load(struct cupti *cupti, const char *named, struct error *e) MUST_USE;
 int driver_load(struct driver *driver, struct error *e) MUST_USE;

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "capture/capability_notes.h"
 #include "capture/process_exit.h"
+#include "format/rows.h"
 
 #define IMAGE_MAX (256u << 20)
 #define DURATION "gpu__time_duration.sum"
@@ -140,6 +141,21 @@ const struct engine_metrics *engine_metrics_find(struct engine_metrics *known, c
 	error_set(e, E_UNSUPPORTED, "more than %u sets of metrics in one process",
 		  ENGINE_METRICS_MAX);
 	return NULL;
+}
+
+uint32_t engine_metrics_number(struct map *numbers, struct writer *w,
+			       const struct metric_texts *texts)
+{
+	size_t before = numbers->count;
+	struct row_metric row = { .id = (uint32_t)map_number(numbers, (uintptr_t)texts) };
+
+	if (numbers->count != before) {
+		row.name = rows_text(w, texts->name);
+		row.unit = rows_text(w, texts->unit);
+		row.description = rows_text(w, texts->description);
+		writer_append(w, TABLE_metric, &row);
+	}
+	return row.id;
 }
 
 #endif

@@ -5,9 +5,11 @@
 #ifndef PITOT_CAPTURE_ENGINES_ENGINE_METRICS_H
 #define PITOT_CAPTURE_ENGINES_ENGINE_METRICS_H
 
+#include "base/map.h"
 #include "base/options.h"
 #include "capture/cuda/vendor.h"
 #include "cupti/profiler_host.h"
+#include "format/writer.h"
 
 #ifdef PITOT_HAS_PROFILER_HOST
 
@@ -42,6 +44,9 @@ const struct engine_metrics *engine_metrics_find(struct engine_metrics *known, c
 
 /* Says it again, for another session. `ns`: how long it took. */
 void engine_metrics_note(const struct engine_metrics *m, const char *engine, uint64_t ns);
+
+/* The id of a metric in a recording, which has its row from then on. `numbers`: of the recording, by address. */
+uint32_t engine_metrics_number(struct map *numbers, struct writer *w, const struct metric_texts *texts);
 
 #endif
 #endif

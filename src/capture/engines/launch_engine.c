@@ -1,10 +1,13 @@
 /*
- * launch_engine.c: which launches are measured, and when. The callback of a launch that is wanted claims the engine, and that of its end
- * lets it go; in between, all that CUPTI is asked is asked on that thread. Nobody waits for a claim but a callback whose context is about to
- * go, and the vendor thread that is about to unsubscribe, both for a moment: a launch that finds the engine claimed is not measured, and
- * counted. If it is a launch in the same context, it was within the other's range: neither has values.
+ * launch_engine.c: which launches are measured, and when. The callback of a launch that is wanted
+ * claims the engine, and that of its end lets it go; in between, all that CUPTI is asked is asked
+ * on that thread. Nobody waits for a claim but a callback whose context is about to go, and the
+ * vendor thread that is about to unsubscribe, both for a moment: a launch that finds the engine
+ * claimed is not measured, and counted. If it is a launch in the same context, it was within the
+ * other's range: neither has values.
  *
- * A launch into a stream that captures a graph runs later, if ever, and is left alone; so are launches of graphs.
+ * A launch into a stream that captures a graph runs later, if ever, and is left alone; so are
+ * launches of graphs.
  */
 #include "capture/engines/launch_engine.h"
 
@@ -22,7 +25,11 @@
 
 #include "base/map.h"
 #include "capture/capability_notes.h"
+#include "capture/cuda/activity_kinds.h"
 #include "capture/cuda/api_calls.h"
+#include "capture/engines/pc_cubins.h"
+#include "capture/engines/pc_rows.h"
+#include "capture/engines/pc_sampling.h"
 #include "capture/engines/range_choice.h"
 #include "capture/log.h"
 #include "capture/nvtx/nvtx_choice.h"
@@ -32,8 +39,10 @@
 #define FAILURES_MAX 3u /* one after the other */
 #define DESTROY_WAIT_NS (200 * NS_PER_MS)
 #define DETACH_WAIT_NS (PITOT_SLOWNESS * NS_PER_S)
+#define CODE_NS (100 * NS_PER_MS) /* modules are given to CUPTI for their checksums so often */
 
-static const struct launch_engine *const engines[] = { &range_profiler_engine };
+static const struct launch_engine *const engines[] = { &range_profiler_engine,
+						       &sass_metrics_engine };
 
 static struct {
 	const struct launch_engine
@@ -41,11 +50,16 @@ static struct {
 	_Atomic(const struct cupti *) cupti; /* NULL: not attached */
 	atomic_uint inside; /* callbacks */
 	atomic_bool
-		active; /* a window of a session with this engine is open, and launches are still to be measured */
+		/*
+		 * a window of a session with this engine is open, and launches are still to be
+		 * measured
+		 */
+		active;
 	atomic_bool wanted; /* by a session that is there */
 	atomic_bool refuses, refused; /* for good */
 	char refusal[400]; /* written between the two */
 	atomic_bool graphs_noted;
+	bool keeps_code; /* of modules that are loaded */
 	char metrics[OPTION_TEXT_MAX]; /* from before `wanted` is set */
 	atomic_uint sessions;
 
@@ -63,6 +77,7 @@ static struct {
 	pthread_mutex_t queue_lock; /* held for moments */
 	struct measured *oldest, **end;
 	size_t queued_bytes;
+	struct map patched; /* correlation ids of launches with patched code */
 
 	/* The collector's: */
 	struct map starts, ends; /* of measured kernels, by the 32-bit correlation id */
@@ -213,7 +228,13 @@ static bool start_measuring(const struct cupti *cupti, const CUpti_CallbackData 
 	self.correlation = data->correlationId;
 	atomic_store(&self.disturbed, false);
 	atomic_store(&self.measuring, data->context);
-	return self.engine->start(cupti, data);
+	if (!self.engine->start(cupti, data))
+		return false;
+	pthread_mutex_lock(&self.queue_lock);
+	if (self.engine->patches && map_add(&self.patched, data->correlationId) < 0)
+		log_line("no memory to mark a measured kernel");
+	pthread_mutex_unlock(&self.queue_lock);
+	return true;
 }
 
 static void note_graphs(void)
@@ -233,7 +254,10 @@ static bool runs_at_once(const CUpti_CallbackData *data, const char *function)
 	return at_once;
 }
 
-/* A launch while the engine is claimed: of the thread that has, which never came to its end, or of another one. */
+/*
+ * A launch while the engine is claimed: of the thread that has, which never came to its end, or of
+ * another one.
+ */
 static void meet(const struct cupti *cupti, CUcontext context)
 {
 	if (is_owner()) {
@@ -247,6 +271,8 @@ static void meet(const struct cupti *cupti, CUcontext context)
 /* A launch whose name is wanted. */
 static void enter(const struct cupti *cupti, const CUpti_CallbackData *data, const char *function)
 {
+	if (self.engine->patches && !activity_kinds_serialized())
+		return;
 	if (!data->context || !runs_at_once(data, function) || !range_choice_is_turn())
 		return;
 	if (!claim()) {
@@ -327,6 +353,12 @@ static void remove_context(const struct cupti *cupti, CUcontext handle)
 		release();
 }
 
+static void add_code(const CUpti_ModuleResourceData *module)
+{
+	if (module)
+		pc_cubins_add(module->pCubin, module->cubinSize);
+}
+
 void launch_engine_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 {
 	const struct cupti *cupti = atomic_load(&self.cupti);
@@ -336,6 +368,8 @@ void launch_engine_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *dat
 	atomic_fetch_add(&self.inside, 1);
 	if (cbid == CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING)
 		range_choice_forget_names();
+	else if (cbid == CUPTI_CBID_RESOURCE_MODULE_LOADED && self.keeps_code)
+		add_code(data->resourceDescriptor);
 	else if (cbid == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING && data->context)
 		remove_context(cupti, data->context);
 	atomic_fetch_sub(&self.inside, 1);
@@ -347,8 +381,8 @@ void launch_engine_attach(int engine, const struct cupti *cupti, CUpti_Subscribe
 {
 	const char *missing, *needs;
 
-	if (!self.engine || self.engine->engine != engine || atomic_load(&self.cupti) ||
-	    atomic_load(&self.refused))
+	if (!self.engine || self.engine->engine != launch_engine_of(engine) ||
+	    atomic_load(&self.cupti) || atomic_load(&self.refused))
 		return;
 	missing = self.engine->missing(cupti, &needs);
 	if (!cupti->GetDeviceId)
@@ -364,6 +398,10 @@ void launch_engine_attach(int engine, const struct cupti *cupti, CUpti_Subscribe
 	}
 	cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
 			      CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING);
+	self.keeps_code = self.engine->patches && !pc_sampling_is(engine); /* which does that */
+	if (self.keeps_code)
+		cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
+				      CUPTI_CBID_RESOURCE_MODULE_LOADED);
 	atomic_store(&self.cupti, cupti);
 }
 
@@ -385,11 +423,29 @@ bool launch_engine_detach(void)
 	return leave && !atomic_load(&self.inside);
 }
 
+bool launch_engine_serializes(void)
+{
+	return atomic_load(&self.cupti) && self.engine->patches;
+}
+
+static uint64_t vendor(unsigned reasons, uint64_t now)
+{
+	const struct cupti *cupti = atomic_load(&self.cupti);
+
+	(void)reasons, (void)now;
+	if (!launch_engine_serializes() || api_calls_fatal())
+		return UINT64_MAX;
+	pc_cubins_identify(cupti);
+	pc_cubins_store();
+	return CODE_NS;
+}
+
 /* --- the sessions --- */
 
 static bool is_engine_of(const struct settings *wanted)
 {
-	return settings_use_cupti(wanted) && self.engine && wanted->engine == self.engine->engine;
+	return settings_use_cupti(wanted) && self.engine &&
+	       launch_engine_of(wanted->engine) == self.engine->engine;
 }
 
 static void window(const struct settings *wanted, struct writer *w)
@@ -397,15 +453,20 @@ static void window(const struct settings *wanted, struct writer *w)
 	bool open = wanted && is_engine_of(wanted) && atomic_load(&self.wanted);
 
 	(void)w;
+	if (open && self.engine->patches)
+		pc_cubins_use(wanted->directory);
 	atomic_store(&self.active, open && !atomic_load(&self.refuses) && !range_choice_is_done());
 }
 
-/* Another engine than that of an earlier session has its own reasons to refuse. It does not come while CUPTI is used by that. */
+/*
+ * Another engine than that of an earlier session has its own reasons to refuse. It does not come
+ * while CUPTI is used by that.
+ */
 static void choose_engine(const struct settings *wanted)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(engines); i++) {
-		if (engines[i]->engine != wanted->engine || engines[i] == self.engine ||
-		    (self.engine && atomic_load(&self.cupti)))
+		if (engines[i]->engine != launch_engine_of(wanted->engine) ||
+		    engines[i] == self.engine || (self.engine && atomic_load(&self.cupti)))
 			continue;
 		self.engine = engines[i];
 		atomic_store(&self.refuses, false);
@@ -423,6 +484,9 @@ static void extend(const struct source_start *how)
 	choose_engine(s);
 	if (!is_engine_of(s))
 		return;
+	pthread_mutex_lock(&self.queue_lock);
+	map_clear(&self.patched);
+	pthread_mutex_unlock(&self.queue_lock);
 	memcpy(self.metrics, s->metrics, sizeof(self.metrics));
 	atomic_fetch_add(&self.sessions, 1);
 	range_choice_set(s);
@@ -461,7 +525,7 @@ static uint64_t collect(struct writer *w, uint64_t now)
 		return 0;
 	for (; (m = take()); rows++, free(m))
 		self.engine->write(w, m);
-	return rows;
+	return rows + (self.engine->patches ? pc_rows_write(w) : 0);
 }
 
 void launch_engine_set_duration(const struct measured *m, uint64_t ns)
@@ -486,6 +550,19 @@ bool launch_engine_times(struct writer *w, uint32_t correlation, uint64_t *start
 		return true;
 	collect(w, 0);
 	return find_times(correlation, start_ns, end_ns);
+}
+
+bool launch_engine_has_patched(uint32_t correlation)
+{
+	uint64_t any;
+	bool found;
+
+	if (!atomic_load_explicit(&self.wanted, memory_order_relaxed) || !self.engine->patches)
+		return false;
+	pthread_mutex_lock(&self.queue_lock);
+	found = map_get(&self.patched, correlation, &any);
+	pthread_mutex_unlock(&self.queue_lock);
+	return found;
 }
 
 static void write_cost(struct writer *w, enum cost_kind kind, atomic_uint_fast64_t *count,
@@ -521,6 +598,8 @@ static void stopped(struct writer *w)
 {
 	atomic_store(&self.active, false);
 	collect(w, 0);
+	pc_cubins_store();
+	collect(w, 0);
 	atomic_store(&self.wanted, false);
 }
 
@@ -541,6 +620,7 @@ const struct source launch_engine_source = {
 	.begin = begin,
 	.window = window,
 	.collect = collect,
+	.vendor = vendor,
 	.periodic = periodic,
 	.stopped = stopped,
 	.after_fork = after_fork,

@@ -1,6 +1,7 @@
 /*
- * launch_engine.h: what engines that measure single launches of chosen kernels have in common: which launches, when, and on which thread;
- * sessions and windows; what waits for the collector. One engine is attached at a time.
+ * launch_engine.h: what engines that measure single launches of chosen kernels have in common:
+ * which launches, when, and on which thread; sessions and windows; what waits for the collector.
+ * One engine is attached at a time.
  */
 #ifndef PITOT_CAPTURE_ENGINES_LAUNCH_ENGINE_H
 #define PITOT_CAPTURE_ENGINES_LAUNCH_ENGINE_H
@@ -14,7 +15,24 @@
 
 extern const struct source launch_engine_source;
 
-/* CUPTI is subscribed to, with the callbacks below. Again for nothing. On the thread that subscribes, or the vendor thread. */
+/* Which engine measures single launches for a value of the setting; SETTING_ENGINE_TRACE: none. */
+static inline int launch_engine_of(int engine)
+{
+	return engine == SETTING_ENGINE_DEEP ? SETTING_ENGINE_SASS_METRICS
+	       : engine == SETTING_ENGINE_RANGE_PROFILER || engine == SETTING_ENGINE_SASS_METRICS
+		       ? engine
+		       : SETTING_ENGINE_TRACE;
+}
+
+static inline bool launch_engine_is(int engine)
+{
+	return launch_engine_of(engine) != SETTING_ENGINE_TRACE;
+}
+
+/*
+ * CUPTI is subscribed to, with the callbacks below. Again for nothing. On the thread that
+ * subscribes, or the vendor thread.
+ */
 void launch_engine_attach(int engine, const struct cupti *cupti, CUpti_SubscriberHandle subscriber);
 
 #ifdef PITOT_HAS_PROFILER_HOST
@@ -30,10 +48,18 @@ struct measured {
 struct launch_engine {
 	int engine; /* SETTING_ENGINE_… */
 	const char *name;
+	/*
+	 * What is measured runs with patched code: its records have times of that, and its
+	 * instructions have rows.
+	 */
+	bool patches;
 	/* NULL, or a function that CUPTI or the driver lacks, and what has it. */
 	const char *(*missing)(const struct cupti *cupti, const char **needs);
 
-	/* Of the thread that has claimed the engine, in a callback of its launch. true: the launch that follows is measured, up to `stop`. */
+	/*
+	 * Of the thread that has claimed the engine, in a callback of its launch. true: the launch
+	 * that follows is measured, up to `stop`.
+	 */
 	bool (*start)(const struct cupti *cupti, const CUpti_CallbackData *data);
 	/* Ends what was started, if anything is. !valid: what was measured is thrown away. */
 	void (*stop)(const struct cupti *cupti, bool valid);
@@ -41,13 +67,16 @@ struct launch_engine {
 	void (*leave_context)(const struct cupti *cupti, CUcontext handle, bool gone);
 	bool (*has_contexts)(void);
 
-	/* Of the collector: a recording begins; rows of a launch, which the caller frees; of losses. */
+	/*
+	 * Of the collector: a recording begins; rows of a launch, which the caller frees; of
+	 * losses.
+	 */
 	void (*begin)(void);
 	void (*write)(struct writer *w, const struct measured *m);
 	void (*periodic)(struct writer *w, uint64_t since_ns, uint64_t now_ns);
 	void (*after_fork)(void);
 };
-extern const struct launch_engine range_profiler_engine;
+extern const struct launch_engine range_profiler_engine, sass_metrics_engine;
 
 /* Metrics that the session wants. */
 const char *launch_engine_metrics(void);
@@ -56,27 +85,48 @@ unsigned launch_engine_session(void);
 
 /* For good: there is the trace. */
 __attribute__((format(printf, 1, 2))) void launch_engine_refuse(const char *format, ...);
-/* A call about one launch has failed. `last`, or too many one after the other: true, and the engine has refused. */
+/*
+ * A call about one launch has failed. `last`, or too many one after the other: true, and the engine
+ * has refused.
+ */
 bool launch_engine_failed(const struct cupti *cupti, const char *function, int result, bool last);
 void launch_engine_count_setup(uint64_t ns);
 void launch_engine_count_unmeasured(void);
 /* The launch that is measured. NULL: there was no memory. */
 void launch_engine_push(struct measured *m, size_t bytes);
 /*
- * How long the kernel of a measured launch takes, whose records of CUPTI's have no times because it runs several times. Collector's thread.
+ * How long the kernel of a measured launch takes, whose records of CUPTI's have no times because it
+ * runs several times. Collector's thread.
  */
 void launch_engine_set_duration(const struct measured *m, uint64_t ns);
-/* When its last run began and ended, which is when its call did: the driver keeps it until all runs are over. false: that is not known. */
+/*
+ * When its last run began and ended, which is when its call did: the driver keeps it until all runs
+ * are over. false: that is not known.
+ */
 bool launch_engine_times(struct writer *w, uint32_t correlation, uint64_t *start_ns, uint64_t *end_ns);
+/*
+ * The launch ran with patched code, so that times of its record are not the kernel's own.
+ * Collector's thread.
+ */
+bool launch_engine_has_patched(uint32_t correlation);
 /* Another thread launched in the context meanwhile. */
 bool launch_engine_is_disturbed(void);
 
-/* The subscription is to end. Waits for a launch that is being measured. false: the subscription must stay. Vendor thread. */
+/*
+ * Records of kernels have to be of those that run one after the other, as long as CUPTI is
+ * subscribed to with this engine.
+ */
+bool launch_engine_serializes(void);
+
+/*
+ * The subscription is to end. Waits for a launch that is being measured. false: the subscription
+ * must stay. Vendor thread.
+ */
 bool launch_engine_detach(void);
 
 /*
- * A call of the driver that launches begins, before anything else is done, and ends, after everything else. `function` is its name;
- * `graph`: it launches a graph.
+ * A call of the driver that launches begins, before anything else is done, and ends, after
+ * everything else. `function` is its name; `graph`: it launches a graph.
  */
 void launch_engine_enter(const CUpti_CallbackData *data, const char *function, bool graph);
 void launch_engine_exit(const CUpti_CallbackData *data);
@@ -91,6 +141,9 @@ void launch_engine_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *dat
 #define launch_engine_exit(data) ((void)0)
 #define launch_engine_calls() false
 #define launch_engine_times(w, correlation, start_ns, end_ns) false
+#define launch_engine_has_patched(correlation) ((void)(correlation), false)
+#define launch_engine_serializes() false
+#define launch_engine_refuse(...) ((void)0)
 #define launch_engine_callback(cbid, data) ((void)0)
 #endif
 

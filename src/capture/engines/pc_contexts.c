@@ -158,7 +158,10 @@ void pc_contexts_remove(const struct cupti *cupti, CUcontext handle)
 	release(s);
 }
 
-/* PCs of a module mean something as long as it is loaded. A reading that is under way has them, too. */
+/*
+ * PCs of a module mean something as long as it is loaded. A reading that is under way has them,
+ * too.
+ */
 void pc_contexts_follow_module(const struct cupti *cupti, CUcontext handle, bool unloads)
 {
 	struct slot *s = find(handle);

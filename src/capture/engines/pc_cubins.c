@@ -11,6 +11,7 @@
 #include "base/io.h"
 #include "capture/log.h"
 #include "capture/vendor_thread.h"
+#include "schema/settings.h"
 
 /* Never freed. Bytes stay as they are once they are there. */
 struct cubin {
@@ -26,6 +27,7 @@ struct cubin {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held for moments */
 static struct cubin *cubins;
 static size_t kept_bytes;
+static char folder[SETTINGS_PATH_MAX];
 static atomic_uint_fast64_t lost;
 
 static bool reserve(size_t size)
@@ -256,10 +258,23 @@ static struct cubin *next_needed(void)
 	return c;
 }
 
-void pc_cubins_store(const char *directory)
+void pc_cubins_use(const char *directory)
 {
+	pthread_mutex_lock(&lock);
+	snprintf(folder, sizeof(folder), "%s", directory);
+	pthread_mutex_unlock(&lock);
+}
+
+void pc_cubins_store(void)
+{
+	char directory[SETTINGS_PATH_MAX];
 	struct cubin *c;
 
+	pthread_mutex_lock(&lock);
+	memcpy(directory, folder, sizeof(directory));
+	pthread_mutex_unlock(&lock);
+	if (!directory[0])
+		return;
 	while ((c = next_needed())) {
 		bool has_file = c->bytes && store(directory, c);
 
@@ -280,5 +295,6 @@ void pc_cubins_after_fork(void)
 	pthread_mutex_init(&lock, NULL);
 	cubins = NULL;
 	kept_bytes = 0;
+	folder[0] = '\0';
 	atomic_store(&lost, 0);
 }

@@ -23,7 +23,7 @@ void pc_cubins_identify(const struct cupti *cupti);
 
 /* A new recording: none is in it. Collector's thread, as the next two. */
 void pc_cubins_begin(void);
-/* Samples have this checksum. */
+/* Rows have this checksum, or this lower half of one: so it is named in the recording. */
 void pc_cubins_need(uint64_t crc);
 
 struct pc_cubin {
@@ -34,8 +34,10 @@ struct pc_cubin {
 /* One whose file has been written, or that there is no code of; each once. false: none. */
 bool pc_cubins_take(struct pc_cubin *cubin);
 
-/* Writes what is needed into the recording's folder. Vendor thread; the collector's when that has ended. */
-void pc_cubins_store(const char *directory);
+/* The recording's folder, from here on. Any thread. */
+void pc_cubins_use(const char *directory);
+/* Writes what is needed into it. Vendor thread; the collector's when that has ended. */
+void pc_cubins_store(void);
 #define PC_CUBIN_FILE RECORDING_CUBINS "/%016llx" RECORDING_CUBIN_SUFFIX /* in the recording's folder */
 
 /* Modules of which there was no room for a copy. */

@@ -1,11 +1,12 @@
 /*
- * pc_sampling.c: when contexts are sampled: all that are created while a session with this engine is there or to come, from their creation
- * on and up to their destruction. The vendor thread reads them every READ_NS while kernels run, also outside of windows, so that the
- * hardware's buffer is not full when one opens. At the exit of the process the samples are read and nothing else is done.
+ * pc_sampling.c: when contexts are sampled: all that are created while a session with this engine
+ * is there or to come, from their creation on and up to their destruction. The vendor thread reads
+ * them every READ_NS while kernels run, also outside of windows, so that the hardware's buffer is
+ * not full when one opens. At the exit of the process the samples are read and nothing else is
+ * done.
  */
 #include "capture/engines/pc_sampling.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -39,14 +40,12 @@ static struct {
 	atomic_bool exits;
 	atomic_uint exponent; /* of the period */
 	uint64_t last_ns, interval_ns; /* the vendor thread's */
-	pthread_mutex_t directory_lock;
-	char directory[SETTINGS_PATH_MAX];
 
 	/* The collector's: */
 	uint64_t since_ns;
 	struct pc_counts reported;
 	uint64_t lost_reported, cubins_reported;
-} self = { .directory_lock = PTHREAD_MUTEX_INITIALIZER };
+} self;
 
 /* --- what is not sampled --- */
 
@@ -198,17 +197,6 @@ bool pc_sampling_detach(void)
 
 /* --- the vendor thread --- */
 
-static void store_cubins(void)
-{
-	char directory[SETTINGS_PATH_MAX];
-
-	pthread_mutex_lock(&self.directory_lock);
-	memcpy(directory, self.directory, sizeof(directory));
-	pthread_mutex_unlock(&self.directory_lock);
-	if (directory[0])
-		pc_cubins_store(directory);
-}
-
 static uint64_t vendor(unsigned reasons, uint64_t now)
 {
 	const struct cupti *cupti = atomic_load(&self.cupti);
@@ -233,7 +221,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now)
 		self.interval_ns =
 			sampled ? READ_NS : MIN(2 * self.interval_ns + READ_NS, READ_IDLE_NS);
 	}
-	store_cubins();
+	pc_cubins_store();
 	if (!complete)
 		return RETRY_NS;
 	return self.interval_ns - MIN(self.interval_ns, now - self.last_ns);
@@ -243,7 +231,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now)
 
 static bool is_engine_of(const struct settings *wanted)
 {
-	return settings_use_cupti(wanted) && wanted->engine == SETTING_ENGINE_PC_SAMPLING;
+	return settings_use_cupti(wanted) && pc_sampling_is(wanted->engine);
 }
 
 static void window(const struct settings *wanted, struct writer *w)
@@ -251,11 +239,8 @@ static void window(const struct settings *wanted, struct writer *w)
 	bool open = wanted && is_engine_of(wanted);
 
 	(void)w;
-	if (open) {
-		pthread_mutex_lock(&self.directory_lock);
-		memcpy(self.directory, wanted->directory, sizeof(self.directory));
-		pthread_mutex_unlock(&self.directory_lock);
-	}
+	if (open)
+		pc_cubins_use(wanted->directory);
 	atomic_store(&self.open, open);
 }
 
@@ -271,7 +256,10 @@ static void note_known(void)
 		note_older();
 }
 
-/* A session comes, whose window may open later: contexts may be created before the collector tells of that. */
+/*
+ * A session comes, whose window may open later: contexts may be created before the collector tells
+ * of that.
+ */
 static void extend(const struct source_start *how)
 {
 	unsigned period = (unsigned)how->wanted->pc_period;
@@ -340,14 +328,13 @@ static void stopped(struct writer *w)
 	atomic_store(&self.wanted, false);
 	atomic_store(&self.open, false);
 	collect(w, 0);
-	store_cubins();
+	pc_cubins_store();
 	collect(w, 0);
 }
 
 static void after_fork(void)
 {
 	memset(&self, 0, sizeof(self));
-	pthread_mutex_init(&self.directory_lock, NULL);
 	pc_contexts_after_fork();
 	pc_readings_after_fork();
 	pc_cubins_after_fork();

@@ -1,16 +1,19 @@
 /*
- * pm_sampling.c: while a window is open, the GPU samples itself, each device on which the process has a context by itself, and the vendor
- * thread reads what it has. A device is set up when its first context is created, or a window opens, and freed when the window closes: CUPTI
- * locks its clocks for as long.
+ * pm_sampling.c: while a window is open, the GPU samples itself, each device on which the process
+ * has a context by itself, and the vendor thread reads what it has. A device is set up when its
+ * first context is created, or a window opens, and freed when the window closes: CUPTI locks its
+ * clocks for as long.
  *
- * The order of the calls: cuptiPmSamplingEnable, …SetConfig, …GetCounterDataSize and …Start; then, at half of the time that an image has
- * room for, …CounterDataImageInitialize, …DecodeData, …GetCounterDataInfo and for each sample …CounterDataGetSampleInfo; at the end …Stop,
- * the last reading, and …Disable. The configuration stays where it is until then: CUPTI goes on reading it. At the exit of the process
- * samples are read and nothing else is done.
+ * The order of the calls: cuptiPmSamplingEnable, …SetConfig, …GetCounterDataSize and …Start; then,
+ * at an eighth of the time that an image has room for, …CounterDataImageInitialize, …DecodeData,
+ * …GetCounterDataInfo and for each sample …CounterDataGetSampleInfo; at the end …Stop, the last
+ * reading, and …Disable. The configuration stays where it is until then: CUPTI goes on reading it.
+ * At the exit of the process samples are read and nothing else is done.
  *
- * Times of samples are CUPTI's, as those of kernels are. A sample stands at its start, and holds until the next one. The first
- * one after a start began before it, and is left out. Samples that are missing show as a gap in those times: the GPU's buffer keeps the oldest,
- * and after an error the device is set up anew.
+ * Times of samples are CUPTI's, as those of kernels are. A sample stands at its start, and holds
+ * until the next one. The first one after a start began before it, and is left out. Samples that
+ * are missing show as a gap in those times: the GPU's buffer keeps the oldest, and after an error
+ * the device is set up anew.
  */
 #include "capture/engines/pm_sampling.h"
 
@@ -40,7 +43,8 @@
 #define INTERVAL_MIN_NS (20 * NS_PER_US)
 #define INTERVAL_MAX_NS NS_PER_MS
 #define READ_MAX_NS (100 * NS_PER_MS)
-#define IMAGE_SAMPLES 512u
+#define IMAGE_SAMPLES 1024u
+#define READ_SAMPLES (IMAGE_SAMPLES / 8) /* what CUPTI finds no room for in an image is lost */
 #define IMAGE_MAX (256u << 20)
 #define IMAGES_MAX 32u /* in one reading */
 #define HARDWARE_BYTES (64u << 20) /* of the GPU's buffer */
@@ -338,7 +342,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now)
 	for (unsigned i = 0; i < DEVICES_MAX; i++) {
 		look_after(&self.devices[i], cupti, i, reasons & VENDOR_EXIT);
 		if (self.devices[i].object)
-			wait = MIN(IMAGE_SAMPLES / 2 * self.interval_ns, READ_MAX_NS);
+			wait = MIN(READ_SAMPLES * self.interval_ns, READ_MAX_NS);
 	}
 	if (wait == UINT64_MAX && atomic_load(&self.open) && !atomic_load(&self.refused))
 		wait = READ_MAX_NS; /* a device may be known to be used by then */

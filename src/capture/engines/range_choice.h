@@ -1,5 +1,5 @@
 /*
- * range_choice.h: which launches --engine range-profiler measures: by the kernel's name, not into a stream that captures, and of those
+ * range_choice.h: which launches --engine range-profiler and sass-metrics measure: by the kernel's name, not into a stream that captures, and of those
  * some after others. Any thread; nothing is allocated, but for patterns of readable names, once a name.
  */
 #ifndef PITOT_CAPTURE_ENGINES_RANGE_CHOICE_H

@@ -187,20 +187,6 @@ static void begin(void)
 	map_clear(&self.numbers);
 }
 
-static uint32_t number_of(struct writer *w, const struct metric_texts *texts)
-{
-	size_t before = self.numbers.count;
-	struct row_metric row = { .id = (uint32_t)map_number(&self.numbers, (uintptr_t)texts) };
-
-	if (self.numbers.count != before) {
-		row.name = rows_text(w, texts->name);
-		row.unit = rows_text(w, texts->unit);
-		row.description = rows_text(w, texts->description);
-		writer_append(w, TABLE_metric, &row);
-	}
-	return row.id;
-}
-
 static void write_launch(struct writer *w, const struct measured *head)
 {
 	const struct launch *m = (const struct launch *)head;
@@ -212,7 +198,7 @@ static void write_launch(struct writer *w, const struct measured *head)
 	for (size_t i = 0; i < m->metrics->set.names.count; i++) {
 		struct row_metric_value row = {
 			.correlation = correlation,
-			.metric = number_of(w, &m->metrics->texts[i]),
+			.metric = engine_metrics_number(&self.numbers, w, &m->metrics->texts[i]),
 		};
 
 		memcpy(&row.value, &m->values[i], sizeof(row.value));

@@ -1,4 +1,6 @@
-/* host_source.c: rows about the process: itself, its threads, and the modules that it has mapped. */
+/*
+ * host_source.c: rows about the process: itself, its threads, and the modules that it has mapped.
+ */
 #include "capture/source.h"
 
 #include <elf.h>
@@ -147,7 +149,10 @@ static void copy_build_id(const struct dl_phdr_info *info, struct segment_copy *
 	}
 }
 
-/* Called with the loader's lock held: copies into room that was allocated before, and allocates nothing. */
+/*
+ * Called with the loader's lock held: copies into room that was allocated before, and allocates
+ * nothing.
+ */
 static int copy_module(struct dl_phdr_info *info, size_t size, void *user)
 {
 	struct module_list *list = user;
@@ -220,7 +225,10 @@ static void module_row(struct writer *w, const struct segment_copy *segment, con
 	writer_append(w, TABLE_module, &row);
 }
 
-/* Copies the list of modules. It may have grown since it was counted: then the next look has the rest. */
+/*
+ * Copies the list of modules. It may have grown since it was counted: then the next look has the
+ * rest.
+ */
 static void copy_modules(struct module_list *list)
 {
 	loaded_libraries_visit(copy_module, list); /* without room: counts */

@@ -79,7 +79,10 @@ void nvml_gpus_write(struct writer *w, uint32_t ordinal)
 		device_row_write(w, ordinal, &self.known[ordinal]);
 }
 
-/* A device that NVML does not know is not asked for again; one that another process reads is, in case that has ended. */
+/*
+ * A device that NVML does not know is not asked for again; one that another process reads is, in
+ * case that has ended.
+ */
 static bool find(uint32_t ordinal, const char *directory, const char *pci)
 {
 	const struct metric_sink calls = sink_of(ordinal);

@@ -1,11 +1,14 @@
 /*
- * nvtx_abi.h: the binary interface between an NVTX client and a tool, in our own words. NVTX's headers are not needed.
+ * nvtx_abi.h: the binary interface between an NVTX client and a tool, in our own words. NVTX's
+ * headers are not needed.
  *
- * The client (code inside the target's libraries) calls InitializeInjectionNvtx2(get_export_table) at its first use of
- * NVTX. The tool asks get_export_table for a table of callbacks; that one gives, for each module, an array indexed by
- * callback id of addresses of the client's function pointers, which the tool overwrites. Extensions do it the other
- * way round: InitializeInjectionNvtxExtension gets the slots directly. The same since NVTX 2, and the same in the old
- * libnvToolsExt.so.1. Held against NVTX's headers, where a machine has them, by tests/unit/capture/test_nvtx_client.c.
+ * The client (code inside the target's libraries) calls InitializeInjectionNvtx2(get_export_table)
+ * at its first use of NVTX. The tool asks get_export_table for a table of callbacks; that one
+ * gives, for each module, an array indexed by callback id of addresses of the client's function
+ * pointers, which the tool overwrites. Extensions do it the other way round:
+ * InitializeInjectionNvtxExtension gets the slots directly. The same since NVTX 2, and the same in
+ * the old libnvToolsExt.so.1. Held against NVTX's headers, where a machine has them, by
+ * tests/unit/capture/test_nvtx_client.c.
  */
 #ifndef PITOT_CAPTURE_NVTX_NVTX_ABI_H
 #define PITOT_CAPTURE_NVTX_NVTX_ABI_H

@@ -1,6 +1,6 @@
 /*
- * nvtx_calls.h: what NVTX's many functions come down to. Called on the program's threads: no lock (but for names), no
- * allocation, no system call. errno stays as it was.
+ * nvtx_calls.h: what NVTX's many functions come down to. Called on the program's threads: no lock
+ * (but for names), no allocation, no system call. errno stays as it was.
  *
  * `domain` is a number of ours, 0 the default domain.
  */
@@ -10,7 +10,10 @@
 #include "capture/nvtx/nvtx_abi.h"
 #include "capture/nvtx/nvtx_names.h"
 
-/* A copy of what the program passes, NULL allowed. What `size` does not cover is as if it had not been set. */
+/*
+ * A copy of what the program passes, NULL allowed. What `size` does not cover is as if it had not
+ * been set.
+ */
 struct nvtx_attributes nvtx_attributes_read(const void *from);
 struct nvtx_attributes nvtx_message_only(enum nvtx_message type, const void *text);
 
@@ -20,7 +23,10 @@ uint32_t nvtx_domain_of(const void *handle);
 void nvtx_mark(uint32_t domain, struct nvtx_attributes a);
 uint64_t nvtx_start(uint32_t domain, struct nvtx_attributes a);
 void nvtx_end(uint32_t domain, uint64_t range);
-/* These return the level of the range that begins or ends, from 0, or negative: there is none, or it is unknown. */
+/*
+ * These return the level of the range that begins or ends, from 0, or negative: there is none, or
+ * it is unknown.
+ */
 int nvtx_push(uint32_t domain, struct nvtx_attributes a);
 int nvtx_pop(uint32_t domain);
 
@@ -29,8 +35,9 @@ void *nvtx_name_in(enum nvtx_named what, const void *domain, uint32_t id,
 		   enum nvtx_message type, const void *text);
 
 /*
- * nvtx_text.c: each copies a program's text, at most `room` bytes of UTF-8, without a NUL, whole characters only, and
- * returns their number; *cut is set to whether that was less than all. Bytes that are no UTF-8 are copied as they are.
+ * nvtx_text.c: each copies a program's text, at most `room` bytes of UTF-8, without a NUL, whole
+ * characters only, and returns their number; *cut is set to whether that was less than all. Bytes
+ * that are no UTF-8 are copied as they are.
  */
 size_t nvtx_text_copy(char *out, size_t room, const char *text, bool *cut);
 

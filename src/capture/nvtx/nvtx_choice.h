@@ -1,6 +1,7 @@
 /*
- * nvtx_choice.h: whether a thread is inside ranges (push and pop, of any domain) whose messages patterns want: which launches
- * --engine range-profiler measures. Ranges that were pushed before the patterns were set do not count.
+ * nvtx_choice.h: whether a thread is inside ranges (push and pop, of any domain) whose messages
+ * patterns want: which launches --engine range-profiler measures. Ranges that were pushed before
+ * the patterns were set do not count.
  */
 #ifndef PITOT_CAPTURE_NVTX_NVTX_CHOICE_H
 #define PITOT_CAPTURE_NVTX_NVTX_CHOICE_H

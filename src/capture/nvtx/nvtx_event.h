@@ -1,9 +1,11 @@
 /*
- * nvtx_event.h: what an NVTX event looks like in a ring. Written by nvtx_calls.c, read by nvtx_rows.c.
+ * nvtx_event.h: what an NVTX event looks like in a ring. Written by nvtx_calls.c, read by
+ * nvtx_rows.c.
  *
  * RING_NVTX, one or more slots:
- *	slot 0	a time; b range (start, end, token, NVTX_EVENT_CARRIES) or payload (push, mark); c see below; d category, 0: none, or
- *		the number of a registered string (NVTX_EVENT_NAMED); e color; flags enum nvtx_kind, and the level of a push or pop
+ *	slot 0	a time; b range (start, end, token, NVTX_EVENT_CARRIES) or payload (push, mark);
+ *		c see below; d category, 0: none, or the number of a registered string
+ *		(NVTX_EVENT_NAMED); e color; flags enum nvtx_kind, and the level of a push or pop
  *		above it; length bytes of text
  *	slot 1	with NVTX_EVENT_MORE only: a payload of a start; c number of the registered string
  *	then	the text, 32 bytes a slot
@@ -48,7 +50,8 @@ extern atomic_bool nvtx_calls_off;
 extern atomic_uint_fast64_t nvtx_calls_refused;
 
 struct nvtx_thread {
-	bool busy; /* inside the recorder: a signal handler that makes such a call now must not get in */
+	/* inside the recorder: a signal handler that makes such a call now must not get in */
+	bool busy;
 	uint16_t levels[NVTX_LEVEL_DOMAINS];
 	/* Of ranges that are open, a bit for each level: nvtx_choice.h. */
 	uint32_t included[NVTX_LEVEL_DOMAINS], excluded[NVTX_LEVEL_DOMAINS];

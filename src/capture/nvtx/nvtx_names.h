@@ -1,9 +1,11 @@
 /*
- * nvtx_names.h: what a program named through NVTX: domains, categories, threads, registered strings.
+ * nvtx_names.h: what a program named through NVTX: domains, categories, threads, registered
+ * strings.
  *
- * A list that only grows: an item never moves or changes once it is published, so that handles (pointers to items) stay
- * good for ever, events can refer to an item by its number, and the collector reads without a lock. Adding takes a
- * lock; it is rare, and the same name twice is one item. The memory is reserved at the first use and has a ceiling.
+ * A list that only grows: an item never moves or changes once it is published, so that handles
+ * (pointers to items) stay good for ever, events can refer to an item by its number, and the
+ * collector reads without a lock. Adding takes a lock; it is rare, and the same name twice is one
+ * item. The memory is reserved at the first use and has a ceiling.
  */
 #ifndef PITOT_CAPTURE_NVTX_NVTX_NAMES_H
 #define PITOT_CAPTURE_NVTX_NVTX_NAMES_H
@@ -30,7 +32,10 @@ struct nvtx_name {
 };
 _Static_assert(sizeof(struct nvtx_name) == 32, "handles are checked by their alignment");
 
-/* Notes a name down. For NVTX_NAMED_DOMAIN, `domain` is ignored. NULL when there is no room (counted). Any thread. */
+/*
+ * Notes a name down. For NVTX_NAMED_DOMAIN, `domain` is ignored. NULL when there is no room
+ * (counted). Any thread.
+ */
 const struct nvtx_name *nvtx_names_add(enum nvtx_named what, uint32_t domain, uint32_t id,
 				       const char *text, size_t length, bool cut);
 

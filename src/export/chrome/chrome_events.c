@@ -1,4 +1,7 @@
-/* chrome_events.c: calls, ranges, losses and readings: what has a process of its own as its process. */
+/*
+ * chrome_events.c: calls, ranges, losses and readings: what has a process of its own as its
+ * process.
+ */
 #include "export/chrome/chrome_writer.h"
 #include "trace/columns.h"
 #include "trace/counter_value.h"

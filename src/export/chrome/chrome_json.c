@@ -1,6 +1,6 @@
 /*
- * chrome_json.c: a recording as Chrome trace JSON in Kineto's dialect, as docs/export.md says: what stands before, between
- * and after the events. One file.
+ * chrome_json.c: a recording as Chrome trace JSON in Kineto's dialect, as docs/export.md says: what
+ * stands before, between and after the events. One file.
  */
 #include <errno.h>
 

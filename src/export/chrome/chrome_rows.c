@@ -74,7 +74,10 @@ static struct chrome_row *new_row(struct chrome *c, enum row_kind kind, uint32_t
 	return row;
 }
 
-/* Rows of contexts are told apart by a number for the context, others by their process. 0 without memory. */
+/*
+ * Rows of contexts are told apart by a number for the context, others by their process. 0 without
+ * memory.
+ */
 static uint64_t owner_of(struct chrome_rows *r, enum row_kind kind, uint32_t process,
 			 uint32_t context)
 {
@@ -125,7 +128,10 @@ static int64_t wanted_tid(const struct chrome_row *row)
 	}
 }
 
-/* Takes a tid that nobody has in this pid. Readers take tid 0 of a pid that is not 0 for the pid itself. */
+/*
+ * Takes a tid that nobody has in this pid. Readers take tid 0 of a pid that is not 0 for the pid
+ * itself.
+ */
 static int take_tid(struct chrome *c, uint32_t pid, int64_t wanted, uint32_t *tid)
 {
 	uint64_t taken = 0;

@@ -1,7 +1,7 @@
 /*
- * chrome_stacks.c: the stacks of calls, in the Trace Event Format's own way: "stackFrames" is a tree of
- * frames behind the events, and "sf" of an event is where its stack ends there. As few viewers show
- * that, the line that called is an argument as well.
+ * chrome_stacks.c: the stacks of calls, in the Trace Event Format's own way: "stackFrames" is a
+ * tree of frames behind the events, and "sf" of an event is where its stack ends there. As few
+ * viewers show that, the line that called is an argument as well.
  */
 #include <errno.h>
 

@@ -1,4 +1,7 @@
-/* chrome_work.c: kernels, copies, memsets, graphs, waits and CUDA events: what has a GPU as its process. */
+/*
+ * chrome_work.c: kernels, copies, memsets, graphs, waits and CUDA events: what has a GPU as its
+ * process.
+ */
 #include "analysis/occupancy.h"
 #include "export/chrome/chrome_writer.h"
 #include "symbol/demangle.h"
@@ -17,7 +20,10 @@ static void text_three(struct strbuf *s, uint32_t x, uint32_t y, uint32_t z)
 	TEXT(s, "]");
 }
 
-/* numerator / denominator, rounded to six decimals; nothing sensible needs more than 64 bits of millionths. */
+/*
+ * numerator / denominator, rounded to six decimals; nothing sensible needs more than 64 bits of
+ * millionths.
+ */
 static void text_ratio(struct strbuf *s, unsigned __int128 numerator, uint64_t denominator)
 {
 	unsigned __int128 millionths = (numerator * 1000000 + denominator / 2) / denominator;

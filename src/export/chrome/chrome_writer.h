@@ -45,7 +45,10 @@ struct chrome_rows {
 	struct chrome_row *last_thread;
 };
 
-/* What all executions of a configuration on a GPU, or all calls of a function, have in common, as text. */
+/*
+ * What all executions of a configuration on a GPU, or all calls of a function, have in common, as
+ * text.
+ */
 struct chrome_class {
 	uint32_t head, head_length; /* {"ph":"X", … up to "tid":, of a call: up to the name */
 	uint32_t tail,
@@ -92,10 +95,16 @@ struct chrome {
 /* --- chrome_rows.c --- */
 
 void chrome_rows_release(struct chrome *c);
-/* A row, made when it is new; NULL without memory. context and gpu count for streams, waits and events. */
+/*
+ * A row, made when it is new; NULL without memory. context and gpu count for streams, waits and
+ * events.
+ */
 struct chrome_row *chrome_row(struct chrome *c, enum row_kind kind, uint32_t process,
 			      uint32_t context, uint32_t id, size_t gpu);
-/* The tid for an interval in a row, named when it is new. 0, -E2BIG or -ENOMEM, also where row is NULL. */
+/*
+ * The tid for an interval in a row, named when it is new. 0, -E2BIG or -ENOMEM, also where row is
+ * NULL.
+ */
 int chrome_row_place(struct chrome *c, struct chrome_row *row, uint64_t start_ns, uint64_t end_ns,
 		     uint32_t *tid) MUST_USE;
 

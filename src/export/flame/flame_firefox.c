@@ -1,7 +1,7 @@
 /*
  * flame_firefox.c: the Firefox Profiler's processed profile format, version 48. Each kind of time
- * is a thread whose samples are the stacks that took time themselves, weighted with milliseconds (or samples);
- * its stack table is the tree.
+ * is a thread whose samples are the stacks that took time themselves, weighted with milliseconds
+ * (or samples); its stack table is the tree.
  */
 #include <string.h>
 

@@ -13,9 +13,10 @@
 #include "export/file_format.h"
 
 /*
- * F(name, suffixes, description, by_address, diff): members of struct flame_format; flame_<name>_write writes it. The first
- * suffix that fits counts: .speedscope.json before .json.
+ * F(name, suffixes, description, by_address, diff): members of struct flame_format;
+ * flame_<name>_write writes it. The first suffix that fits counts: .speedscope.json before .json.
  */
+/* clang-format off */
 #define FLAME_FORMATS(F)                                                                                               \
 	F(folded, ".folded .folded.gz .collapsed .txt", "a line a stack, for flamegraph.pl, inferno, speedscope", false, true) \
 	F(svg, ".svg", "a picture that can be zoomed and searched in a browser", false, true)                          \
@@ -23,6 +24,7 @@
 	F(pprof, ".pb.gz .pb .pprof .pprof.gz", "pprof's protobuf, for go tool pprof, Parca, Pyroscope", true, false)  \
 	F(speedscope, ".speedscope.json .speedscope.json.gz", "for speedscope.app", false, false)                      \
 	F(firefox, ".json .json.gz", "for profiler.firefox.com", false, false)
+/* clang-format on */
 
 struct flame_write {
 	const char *title; /* the recorded command */
@@ -59,8 +61,9 @@ int flame_write(const struct flame *f, const struct flame_format *format,
 		const struct flame_write *w, const char *path, bool overwrite, uint64_t *bytes,
 		struct error *e) MUST_USE;
 
-#define FLAME_WRITER(name, suffixes, description, by_address, diff)                                                    \
-	int flame_##name##_write(const struct flame *f, const struct flame_write *w, struct output *out);
+#define FLAME_WRITER(name, suffixes, description, by_address, diff)                                \
+	int flame_##name##_write(const struct flame *f, const struct flame_write *w,               \
+				 struct output *out);
 FLAME_FORMATS(FLAME_WRITER)
 
 /*

@@ -2,8 +2,10 @@
  * flame_html.c: a flame graph as a page that stands alone and draws itself (flame_html.js), for
  * graphs that are too large for SVG. The page holds the boxes as JSON:
  *
- *	{"inverted":true, "classes":["native",…], "class_names":[…], "frames":[[name, class, full name, file, line],…],
- *	 "sections":[{"title","kind","items","head","depth":[],"frame":[],"ns":[],"count":[],"rest":{},"before":[],"step":[]}]}
+ *	{"inverted":true, "classes":["native",…], "class_names":[…],
+ *	 "frames":[[name, class, full name, file, line],…],
+ *	 "sections":[{"title","kind","items","head","depth":[],"frame":[],"ns":[],"count":[],
+ *	  "rest":{},"before":[],"step":[]}]}
  *
  * Boxes are in the order of flame_draw.c. `rest` has the number of frames that a box stands for, by
  * box; before and step are there in comparisons.

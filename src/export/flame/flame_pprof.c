@@ -1,7 +1,7 @@
 /*
  * flame_pprof.c: pprof's profile.proto. Values of a sample are CPU ns, GPU ns, waiting ns,
- * launching ns, ns off the CPU, samples of kernels and launches, as far as the flame graph has them; levels (process,
- * thread, device, stream, NVTX ranges) are labels.
+ * launching ns, ns off the CPU, samples of kernels and launches, as far as the flame graph has
+ * them; levels (process, thread, device, stream, NVTX ranges) are labels.
  *
  * A native frame is a location with its address, its mapping and all functions that are inlined
  * there; others have neither. Locations are the frames of the flame graph, by number from 1;
@@ -225,8 +225,8 @@ static int add_samples(struct pprof *p, enum flame_kind kind)
 }
 
 /*
- * Number of a function, from 1. pprof takes names that are their own system names for C++ that it has to shorten:
- * "<module>" would be nothing then.
+ * Number of a function, from 1. pprof takes names that are their own system names for C++ that it
+ * has to shorten: "<module>" would be nothing then.
  */
 static uint64_t function_of(struct pprof *p, const char *name, const char *system_name,
 			    const char *file)

@@ -1,6 +1,7 @@
 /*
- * gpufl_export.c: a recording as gpufl's logs. Every process is a session, whose rows go to the sink that the recorder
- * has (gpufl/gpufl_sink.h), in order of time, each with the definitions that it refers to before it.
+ * gpufl_export.c: a recording as gpufl's logs. Every process is a session, whose rows go to the
+ * sink that the recorder has (gpufl/gpufl_sink.h), in order of time, each with the definitions that
+ * it refers to before it.
  */
 #include <dirent.h>
 #include <errno.h>

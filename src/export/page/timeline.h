@@ -1,23 +1,29 @@
 /*
  * timeline.h: what the parts of the timeline page's exporter share.
  *
- * A track is a line of the page with a name: a stream, a thread, a counter. Its slices are spread over rows, in each of
- * which they follow one another, so that the page finds what is visible by binary search. A row is columns of bytes:
+ * A track is a line of the page with a name: a stream, a thread, a counter. Its slices are spread
+ * over rows, in each of which they follow one another, so that the page finds what is visible by
+ * binary search. A row is columns of bytes:
  *
- *	gap, duration	ns from the end of the slice before (of the first one: from the page's base), and of the slice
+ *	gap, duration	ns from the end of the slice before (of the first one: from the page's
+ *			base), and of the slice
  *	class		what slices have in common: index of `classes`
  *	correlation	0: none; else 1 + the difference to the row's last one, as zigzag
  *
- * all unsigned LEB128. Rows of counters have the gap between readings, and doubles. The page has all columns one after
- * the other, compressed with gzip, as base64; how many bytes each has is in its JSON:
+ * all unsigned LEB128. Rows of counters have the gap between readings, and doubles. The page has
+ * all columns one after the other, compressed with gzip, as base64; how many bytes each has is in
+ * its JSON:
  *
- *	{"title","host","start_unix_ns","base_ns","duration_ns","notes":[],"loss":[[process, reason, count, detail],…],
+ *	{"title","host","start_unix_ns","base_ns","duration_ns","notes":[],
+ *	 "loss":[[process, reason, count, detail],…],
  *	 "kinds":[table,…],"groups":[[name, detail],…],
- *	 "tracks":[[group, kind, name, id, [[lane, depth, slices, bytes of each column…],…], {"unit","meaning","kind"}],…],
+ *	 "tracks":[[group, kind, name, id, [[lane, depth, slices, bytes of each column…],…],
+ *	  {"unit","meaning","kind"}],…],
  *	 "classes":[[kind, name, {detail},…],…],"nodes":[[parent, frame],…]}
  *
- * The kind of a class is an index of `kinds`. A class may have the number of another one in place of its name: it adds details to
- * that one. A detail "stack" is an index of `nodes`, the frames of stacks, from 1; parent 0: the outermost.
+ * The kind of a class is an index of `kinds`. A class may have the number of another one in place
+ * of its name: it adds details to that one. A detail "stack" is an index of `nodes`, the frames of
+ * stacks, from 1; parent 0: the outermost.
  */
 #ifndef PITOT_EXPORT_PAGE_TIMELINE_H
 #define PITOT_EXPORT_PAGE_TIMELINE_H
@@ -79,10 +85,15 @@ struct timeline {
 
 /* --- timeline_rows.c --- */
 
-/* A track, made when it is new; NULL without memory. `context` and `gpu` count for tracks of GPUs. */
+/*
+ * A track, made when it is new; NULL without memory. `context` and `gpu` count for tracks of GPUs.
+ */
 struct timeline_track *timeline_track(struct timeline *t, enum timeline_track_kind kind,
 				      uint32_t process, uint32_t context, uint32_t id, size_t gpu);
-/* Adds a slice; correlation 0: none. 0, -E2BIG where too many overlap, or -ENOMEM, also where track is NULL. */
+/*
+ * Adds a slice; correlation 0: none. 0, -E2BIG where too many overlap, or -ENOMEM, also where track
+ * is NULL.
+ */
 int timeline_slice(struct timeline *t, struct timeline_track *track,
 		   const struct export_event *event, int64_t class, uint64_t correlation) MUST_USE;
 /* Adds a reading of a counter. 0 or -ENOMEM. */

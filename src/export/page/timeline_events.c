@@ -1,4 +1,7 @@
-/* timeline_events.c: what slices of the timeline page are called, where they stand, and their details. */
+/*
+ * timeline_events.c: what slices of the timeline page are called, where they stand, and their
+ * details.
+ */
 #include <errno.h>
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * timeline_page.c: the timeline as a page that stands alone and draws itself (timeline_*.js): what stands before, between and
- * after the events, as timeline.h says.
+ * timeline_page.c: the timeline as a page that stands alone and draws itself (timeline_*.js): what
+ * stands before, between and after the events, as timeline.h says.
  */
 #include <errno.h>
 #include <string.h>

@@ -13,7 +13,10 @@ static bool is_of_gpu(enum timeline_track_kind kind)
 	return kind == TIMELINE_STREAM_RANGES || kind == TIMELINE_STREAM || kind == TIMELINE_EVENTS;
 }
 
-/* Whose a track is; 0 without memory. Counters of a GPU are the GPU's, whichever process reads them. */
+/*
+ * Whose a track is; 0 without memory. Counters of a GPU are the GPU's, whichever process reads
+ * them.
+ */
 static uint64_t owner_of(struct timeline *t, enum timeline_track_kind kind, uint32_t process,
 			 uint32_t context, size_t gpu)
 {

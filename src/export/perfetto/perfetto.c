@@ -1,7 +1,7 @@
 /*
- * perfetto.c: the files of a Perfetto trace. Events come in order of time over all processes; when a file has grown to
- * its limit the next one begins, with all descriptions and names written again, so that each can be opened by itself.
- * All files get their names at the end.
+ * perfetto.c: the files of a Perfetto trace. Events come in order of time over all processes; when
+ * a file has grown to its limit the next one begins, with all descriptions and names written again,
+ * so that each can be opened by itself. All files get their names at the end.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,10 @@
 #include "export/perfetto/perfetto_writer.h"
 #include "trace/columns.h"
 
-/* Readers hold lengths in 31 bits. What a file still gets after its limit (ends of slices, one large packet) is less. */
+/*
+ * Readers hold lengths in 31 bits. What a file still gets after its limit (ends of slices, one
+ * large packet) is less.
+ */
 #define SPLIT_BYTES (UINT64_C(2040) << 20)
 #define SPLIT_BYTES_MIN (UINT64_C(4) << 10)
 #define PARTS_MAX 1000

@@ -1,4 +1,7 @@
-/* perfetto_counters.c: readings of counters (perfetto_counter.h), and hardware counters of kernels: 0 at the start of one, their value at its end. */
+/*
+ * perfetto_counters.c: readings of counters (perfetto_counter.h), and hardware counters of kernels:
+ * 0 at the start of one, their value at its end.
+ */
 #include "export/perfetto/perfetto_writer.h"
 #include "perfetto/perfetto_counter.h"
 #include "trace/columns.h"

@@ -1,4 +1,7 @@
-/* perfetto_cpu.c: what is shown as slices and instants of threads and processes: calls, ranges, waits, losses. */
+/*
+ * perfetto_cpu.c: what is shown as slices and instants of threads and processes: calls, ranges,
+ * waits, losses.
+ */
 #include "export/perfetto/perfetto_writer.h"
 
 #include <errno.h>

@@ -104,8 +104,8 @@ uint64_t perfetto_queue(struct perfetto *p, uint32_t process, uint32_t context, 
 }
 
 /*
- * "Stream 7", with the process before it where several use GPUs, and the context where streams need it. Readers sort by the text: blanks
- * put 7 before 13.
+ * "Stream 7", with the process before it where several use GPUs, and the context where streams need
+ * it. Readers sort by the text: blanks put 7 before 13.
  */
 const char *perfetto_queue_name(struct perfetto *p, uint32_t process, uint64_t position)
 {
@@ -121,7 +121,10 @@ const char *perfetto_queue_name(struct perfetto *p, uint32_t process, uint64_t p
 	return strbuf_text(text);
 }
 
-/* The name of a stage behind the queue's in p->gpus.text; of a kernel the short one, where that is not another's. */
+/*
+ * The name of a stage behind the queue's in p->gpus.text; of a kernel the short one, where that is
+ * not another's.
+ */
 static void stage_name(struct perfetto *p, const struct export_event *event, uint64_t class)
 {
 	const struct trace *t = p->view.trace;

@@ -1,6 +1,7 @@
 /*
- * perfetto_samples.c: what threads did on the CPU, and where they were when they left it, as samples of
- * call stacks. Each session has a sequence for either, as ids of stacks are a session's own.
+ * perfetto_samples.c: what threads did on the CPU, and where they were when they left it, as
+ * samples of call stacks. Each session has a sequence for either, as ids of stacks are a session's
+ * own.
  */
 #include <errno.h>
 

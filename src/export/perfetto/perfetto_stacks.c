@@ -1,6 +1,6 @@
 /*
- * perfetto_stacks.c: frames, mappings and texts have the same ids in all sequences: their numbers in
- * struct stacks, from 1. So what a sequence remembers is only which of them it has defined.
+ * perfetto_stacks.c: frames, mappings and texts have the same ids in all sequences: their numbers
+ * in struct stacks, from 1. So what a sequence remembers is only which of them it has defined.
  */
 #include "export/perfetto/perfetto_stacks.h"
 

@@ -1,8 +1,9 @@
 /*
  * perfetto_writer.h: what the parts of the Perfetto exporter share.
  *
- * Sequences: 1 holds descriptors and clocks, 2 GPU work, 3 counters of GPUs, and each track of a thread (or of a group such
- * as "NVTX ranges") has one of its own from 4 on. A sequence begins anew in each file.
+ * Sequences: 1 holds descriptors and clocks, 2 GPU work, 3 counters of GPUs, and each track of a
+ * thread (or of a group such as "NVTX ranges") has one of its own from 4 on. A sequence begins anew
+ * in each file.
  */
 #ifndef PITOT_EXPORT_PERFETTO_PERFETTO_WRITER_H
 #define PITOT_EXPORT_PERFETTO_PERFETTO_WRITER_H
@@ -32,7 +33,10 @@ enum track_kind {
 	TRACK_OFF_CPU,
 };
 
-/* A thread, or a group of a process. Slices that do not nest go to further lanes, which are tracks below it. */
+/*
+ * A thread, or a group of a process. Slices that do not nest go to further lanes, which are tracks
+ * below it.
+ */
 struct track {
 	struct perfetto *writer;
 	struct lanes lanes;
@@ -68,8 +72,8 @@ struct perfetto {
 	uint64_t event_base; /* of ids of work: traces opened together share one space */
 	struct perfetto_tracks tracks;
 	struct export_stacks stacks;
-	struct map
-		python_names; /* function << 32 | file -> the text that stands for the name of both */
+	/* function << 32 | file -> the text that stands for the name of both */
+	struct map python_names;
 	struct perfetto_gpus gpus;
 	struct perfetto_counters *counters;
 };
@@ -101,7 +105,10 @@ struct slice {
 	bool instant; /* at the event's start */
 };
 
-/* Begins a slice; its end is written when its time has come. 0, or -E2BIG when the track is too crowded, or -ENOMEM. */
+/*
+ * Begins a slice; its end is written when its time has come. 0, or -E2BIG when the track is too
+ * crowded, or -ENOMEM.
+ */
 int perfetto_slice_open(struct perfetto *p, const struct slice *slice,
 			const struct export_event *event, struct open_slice *open) MUST_USE;
 /* Position of the queue of a context's stream, made when it is new; UINT64_MAX without memory. */

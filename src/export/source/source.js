@@ -7,7 +7,11 @@
 	const count = (n) => n.toLocaleString("en-US");
 	const percent = (n, whole) => (whole ? 100 * n / whole : 0).toFixed(1) + "%";
 	const base = (path) => path.slice(path.lastIndexOf("/") + 1);
-	const most = (list) => Math.max(1, ...list.map((x) => x.samples));
+	/* What places are compared by. */
+	const weight = (place) => data.samples ? place.samples : place.executed || 0;
+	const most = (list) => Math.max(1, ...list.map(weight));
+	const quotient = (x, y) => x === null || !y ? "" : (x / y).toFixed(1);
+	const count_heads = data.launches ? ["executed", "threads", "sectors/ideal"] : [];
 
 	function make(tag, properties, ...children) {
 		const element = Object.assign(document.createElement(tag), properties);
@@ -31,25 +35,36 @@
 	function heat_cells(place, largest) {
 		const share = make("td", { className: "share" }), why = make("td", { className: "why" });
 
+		if (place && weight(place)) {
+			share.textContent = percent(weight(place), weight(data));
+			share.style.backgroundColor = "rgb(var(--heat) / " + (8 + 72 * weight(place) / largest).toFixed(0) + "%)";
+		}
 		if (place && place.samples) {
 			const list = reasons_of(place);
 
-			share.textContent = percent(place.samples, data.samples);
-			share.style.backgroundColor = "rgb(var(--heat) / " + (8 + 72 * place.samples / largest).toFixed(0) + "%)";
 			share.title = count(place.samples) + " samples, " + percent(place.not_issued, place.samples) +
 				      " while the scheduler issued nothing";
 			why.textContent = reason_text(place, list[0]);
 			why.title = list.map((r) => reason_text(place, r) +
 						    (words.get(r[0]).advice ? "\nwhat helps: " + words.get(r[0]).advice : "")).join("\n");
 		}
-		return [share, why];
+		return [share, ...count_cells(place), why];
+	}
+
+	/* What instructions did: how often, with how many of 32 threads, and for how many times the sectors that it could have been. */
+	function count_cells(place) {
+		const known = place && place.executed !== null ? place : null;
+		const texts = [known ? count(known.executed) : "", known ? quotient(known.threads, known.executed) : "",
+			       place ? quotient(place.rated, place.ideal) : ""];
+
+		return count_heads.map((_, i) => make("td", { className: "n" }, texts[i]));
 	}
 
 	function pane(title, items, name) {
 		const select = make("select", { ariaLabel: title }), note = make("div", { className: "note" });
 		const rows = make("div", { className: "rows" });
 
-		items.forEach((item, i) => select.append(make("option", { value: i }, percent(item.samples, data.samples) + "  " + name(item))));
+		items.forEach((item, i) => select.append(make("option", { value: i }, percent(weight(item), weight(data)) + "  " + name(item))));
 		main.append(make("section", {}, make("div", { className: "head" }, make("b", {}, title), select), note, rows));
 		return { select, note, rows, shown: -1, marked: [] };
 	}
@@ -86,7 +101,7 @@
 			best.scrollIntoView({ block: "center" });
 	}
 
-	const order = (list) => list.map((_, i) => i).sort((a, b) => list[b].samples - list[a].samples);
+	const order = (list) => list.map((_, i) => i).sort((a, b) => weight(list[b]) - weight(list[a]));
 	const files = order(data.files).map((i) => data.files[i]), file_place = new Map(order(data.files).map((of, i) => [of, i]));
 	const source = pane("Source", files, (f) => f.path), code = pane("Instructions", data.kernels, (k) => k.label);
 	let line_rows = new Map(), code_rows = [];
@@ -100,9 +115,8 @@
 		source.note.textContent = f.missing ? "No text: " + f.missing + "." : "";
 		line_rows = new Map();
 		const with_code = known_lines(i);
-		fill(source, ["share", "its warps were", "line", "source"], numbers.map((n) => {
-			const [share, why] = heat_cells(heat.get(n), largest);
-			const tr = row([share, why, make("td", { className: "n" }, n),
+		fill(source, ["share", ...count_heads, data.samples ? "its warps were" : "", "line", "source"], numbers.map((n) => {
+			const tr = row([...heat_cells(heat.get(n), largest), make("td", { className: "n" }, n),
 					make("td", { className: "text" }, f.lines ? f.lines[n - 1] : "")],
 				       with_code.has(n) ? () => choose_line(i, n) : null);
 
@@ -129,32 +143,31 @@
 		for (const item of kernel.instructions)
 			for (const [name, samples] of Object.entries(item.reasons))
 				whole.reasons[name] = (whole.reasons[name] || 0) + samples;
-		const list = reasons_of(whole), advice = words.get(list[0][0]).advice;
-		code.note.textContent = "Its warps were: " + list.slice(0, 4).map((r) => reason_text(whole, r)).join(", ") + "." +
+		const list = reasons_of(whole), advice = list.length ? words.get(list[0][0]).advice : "";
+		code.note.textContent = (list.length ? "Its warps were: " + list.slice(0, 4).map((r) => reason_text(whole, r)).join(", ") + "." : "") +
 			(advice ? " What helps against the first: " + advice + "." : "") +
 			(kernel.missing ? " No text of instructions: " + kernel.missing + "." : "");
 		code_rows = kernel.instructions.map((item) => {
-			const [share, why] = heat_cells(item, largest);
 			const where = item.file === null ? "" : base(data.files[item.file].path) + ":" + item.line;
-			const tr = row([share, why, make("td", { className: "n" }, "0x" + item.offset.toString(16)),
+			const tr = row([...heat_cells(item, largest), make("td", { className: "n" }, "0x" + item.offset.toString(16)),
 					make("td", { className: "n" }, where), make("td", { className: "text" }, item.text || "")],
 				       () => choose_instruction(k, item));
 
 			if (item.label)
-				rows.push(make("tr", { className: "label" }, make("td", { colSpan: 4 }), make("td", {}, item.label + ":")));
+				rows.push(make("tr", { className: "label" }, make("td", { colSpan: 4 + count_heads.length }), make("td", {}, item.label + ":")));
 			rows.push(tr);
 			return tr;
 		});
-		fill(code, ["share", "its warps were", "offset", "line", "instruction"], rows);
+		fill(code, ["share", ...count_heads, data.samples ? "its warps were" : "", "offset", "line", "instruction"], rows);
 	}
 
 	const is_of = (item, i, n) => item.file !== null && file_place.get(item.file) === i && item.line === n;
-	const samples_at = (kernel, i, n) => kernel.instructions.reduce((sum, item) => sum + (is_of(item, i, n) ? item.samples + 1e-6 : 0), 0);
+	const samples_at = (kernel, i, n) => kernel.instructions.reduce((sum, item) => sum + (is_of(item, i, n) ? weight(item) + 1e-6 : 0), 0);
 
 	function mark_line(i, n, scroll) {
 		const items = data.kernels[code.shown].instructions;
 		const of_line = items.map((item, at) => at).filter((at) => is_of(items[at], i, n));
-		const best = of_line.reduce((a, b) => a === null || items[b].samples > items[a].samples ? b : a, null);
+		const best = of_line.reduce((a, b) => a === null || weight(items[b]) > weight(items[a]) ? b : a, null);
 
 		mark(code, of_line.map((at) => code_rows[at]), scroll && best !== null ? code_rows[best] : null);
 	}
@@ -184,7 +197,7 @@
 	}
 
 	function hottest(list) {
-		return list.reduce((a, b) => b.samples > (a ? a.samples : 0) ? b : a, null);
+		return list.reduce((a, b) => weight(b) > (a ? weight(a) : 0) ? b : a, null);
 	}
 
 	source.select.addEventListener("change", () => show_file(Number(source.select.value)));
@@ -194,7 +207,10 @@
 	});
 	if (window.matchMedia("(prefers-color-scheme: dark)").matches)
 		root.dataset.theme = "dark";
-	document.getElementById("summary").textContent = count(data.samples) + " samples of kernels" +
+	document.getElementById("summary").textContent =
+		[data.samples || !data.launches ? count(data.samples) + " samples of kernels" : "",
+		 data.launches ? count(data.executed || 0) + " instructions executed in " + count(data.launches) + " launches" : "",
+		 ...data.hints.map((hint) => hint.text)].filter(Boolean).join("; ") +
 		(data.without_line ? ", " + percent(data.without_line, data.samples) + " of code without lines (nvcc -lineinfo adds them)" : "") +
 		(data.without_code ? ", " + percent(data.without_code, data.samples) + " of code that is not in the recording" : "");
 	if (data.kernels.length)

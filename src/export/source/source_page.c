@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analysis/instructions.h"
 #include "export/flame/flame_picture.h"
 #include "symbol/demangle.h"
 
@@ -15,6 +16,39 @@ static void add_reasons(struct json *j, const struct stall_place *p)
 	json_key_object(j, "reasons");
 	for (size_t i = 0; p && i < p->reason_count; i++)
 		json_key_u64(j, p->reasons[i].what.name, p->reasons[i].samples);
+	json_end(j);
+}
+
+/* What was not measured is null. */
+static void add_counts(struct json *j, const struct sass_counts *c)
+{
+	static const char *const keys[SASS_COUNTS] = { "executed", "threads", "predicated",
+						       "sectors",  "ideal",   "rated" };
+
+	for (size_t i = 0; i < SASS_RATED; i++)
+		json_key_known(j, keys[i], c && (c->known & 1u << i), c ? c->of[i] : 0);
+	json_key_known(j, keys[SASS_RATED], c && (c->known & 1 << SASS_IDEAL),
+		       c ? c->of[SASS_RATED] : 0);
+}
+
+static void add_hints(struct json *j, const struct source_view *v)
+{
+	struct instruction_hint hints[INSTRUCTION_HINTS_MAX];
+	size_t count = instruction_hints(&v->stalls, hints);
+
+	json_key_array(j, "hints");
+	for (size_t i = 0; i < count; i++) {
+		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+		const struct stall_place *p = hints[i].place;
+
+		instruction_hint_text(&hints[i], &text);
+		json_object(j);
+		json_key_string(j, "hint", instruction_hint_kind(&hints[i]));
+		json_key_string(j, "text", strbuf_text(&text));
+		json_key_string(j, "path", p->file);
+		json_key_known(j, "line", p->file, p->line);
+		json_end(j);
+	}
 	json_end(j);
 }
 
@@ -37,12 +71,14 @@ static void add_file(struct json *j, const struct source_file *f, bool wanted)
 	json_object(j);
 	json_key_string(j, "path", f->path);
 	json_key_u64(j, "samples", f->samples);
+	add_counts(j, &f->sass);
 	json_key_array(j, "heat");
 	for (size_t i = 0; i < f->heat.count; i++) {
 		json_object(j);
 		json_key_u64(j, "line", f->heat.data[i]->line);
 		json_key_u64(j, "samples", f->heat.data[i]->samples);
 		json_key_u64(j, "not_issued", f->heat.data[i]->not_issued);
+		add_counts(j, &f->heat.data[i]->sass);
 		add_reasons(j, f->heat.data[i]);
 		json_end(j);
 	}
@@ -61,6 +97,7 @@ static void add_instruction(struct json *j, const struct source_instruction *i)
 	json_key_known(j, "line", i->file != SOURCE_NONE, i->line);
 	json_key_u64(j, "samples", i->place ? i->place->samples : 0);
 	json_key_u64(j, "not_issued", i->place ? i->place->not_issued : 0);
+	add_counts(j, i->place ? &i->place->sass : NULL);
 	add_reasons(j, i->place);
 	json_end(j);
 }
@@ -79,6 +116,7 @@ static void add_code(struct json *j, const struct source_code *c)
 	json_key_string(j, "symbol", c->of->name);
 	json_key_string(j, "crc", strbuf_text(&crc));
 	json_key_u64(j, "samples", c->samples);
+	add_counts(j, &c->sass);
 	json_key_string(j, "missing", c->missing);
 	json_key_array(j, "instructions");
 	for (size_t i = 0; i < c->items.count; i++)
@@ -102,6 +140,9 @@ void source_json(const struct source_view *v, const char *file, struct json *j)
 {
 	json_object(j);
 	json_key_u64(j, "samples", v->stalls.samples);
+	json_key_u64(j, "launches", v->stalls.launches);
+	add_counts(j, &v->stalls.sass);
+	add_hints(j, v);
 	json_key_u64(j, "without_line", v->stalls.unlined);
 	json_key_u64(j, "without_code", v->stalls.codeless);
 	json_key_array(j, "reasons");

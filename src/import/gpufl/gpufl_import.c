@@ -1,6 +1,7 @@
 /*
- * gpufl_import.c: gpufl's logs, wire format 1 and what was before it, as a recording (docs/gpufl.md). The files of a group (a session's
- * folder, or a prefix of the flat layout) are read one after the other; every session that their lines name is a process.
+ * gpufl_import.c: gpufl's logs, wire format 1 and what was before it, as a recording
+ * (docs/gpufl.md). The files of a group (a session's folder, or a prefix of the flat layout) are
+ * read one after the other; every session that their lines name is a process.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /*
- * import_record.h: a line of gpufl's logs as its members, and the rows of a batch as such records, too: a column is a member, and
- * start_ns and end_ns are added. Any bytes will do; a member of another type than the one asked for is not there.
+ * import_record.h: a line of gpufl's logs as its members, and the rows of a batch as such records,
+ * too: a column is a member, and start_ns and end_ns are added. Any bytes will do; a member of
+ * another type than the one asked for is not there.
  */
 #ifndef PITOT_IMPORT_GPUFL_IMPORT_RECORD_H
 #define PITOT_IMPORT_GPUFL_IMPORT_RECORD_H
@@ -44,8 +45,8 @@ bool record_u64(const struct record *r, const char *key, uint64_t *value);
 uint64_t record_number(const struct record *r, const char *key, uint64_t most);
 
 /*
- * Fills a row of a table with what the record has for its columns; 0 is missing where that can be. Texts are left out. Returns which
- * columns were found, as bits.
+ * Fills a row of a table with what the record has for its columns; 0 is missing where that can be.
+ * Texts are left out. Returns which columns were found, as bits.
  */
 uint64_t record_fill(struct record *r, enum table_id table, void *row);
 

@@ -1,8 +1,9 @@
 /*
  * import_scopes.c: scopes become pushes and pops of Pitot's domain, ranges of NVTX starts and ends.
  *
- * Logs of gpufl itself do not say which thread a scope is of, but how many are around it: it goes to a thread that has as many open,
- * at best the one of the event before. Such threads have the numbers 1, 2, 3 …
+ * Logs of gpufl itself do not say which thread a scope is of, but how many are around it: it goes
+ * to a thread that has as many open, at best the one of the event before. Such threads have the
+ * numbers 1, 2, 3 …
  */
 #include <stdio.h>
 #include <string.h>
@@ -133,7 +134,10 @@ static void end_scope(struct import_session *s, uint64_t time_ns, uint64_t insta
 	s->last_thread = (uint32_t)found;
 }
 
-/* A row of a batch; or a record of the first releases, without an instance, for which its path stands. */
+/*
+ * A row of a batch; or a record of the first releases, without an instance, for which its path
+ * stands.
+ */
 void import_scope(struct import_session *s, struct record *r)
 {
 	const char *type = record_text(r, "type"), *key = type ? "scope_depth" : "depth";

@@ -1,9 +1,10 @@
 /*
- * import_session.h: a session of gpufl's logs on its way into a process of a recording. Times of the recording are those of the logs,
- * nanoseconds since the epoch.
+ * import_session.h: a session of gpufl's logs on its way into a process of a recording. Times of
+ * the recording are those of the logs, nanoseconds since the epoch.
  *
- * Files come channel by channel, scopes first; lines of a channel in their order. What is kept of them is bounded: kernels wait for
- * their details among the last 65,536, and names, scopes and call stacks have ceilings (what is beyond is a loss).
+ * Files come channel by channel, scopes first; lines of a channel in their order. What is kept of
+ * them is bounded: kernels wait for their details among the last 65,536, and names, scopes and call
+ * stacks have ceilings (what is beyond is a loss).
  */
 #ifndef PITOT_IMPORT_GPUFL_IMPORT_SESSION_H
 #define PITOT_IMPORT_GPUFL_IMPORT_SESSION_H
@@ -98,7 +99,9 @@ int import_session_init(struct import_session *s, const char *id, const char *di
 /* Writes what waits, and closes. 0 or a negative code. */
 int import_session_end(struct import_session *s, struct error *e) MUST_USE;
 void import_session_release(struct import_session *s);
-/* A record of it, which had so many bytes. 0 or a negative code: the recording cannot be written. */
+/*
+ * A record of it, which had so many bytes. 0 or a negative code: the recording cannot be written.
+ */
 int import_record(struct import_session *s, struct record *r, size_t bytes,
 		  struct error *e) MUST_USE;
 

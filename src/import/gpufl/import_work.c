@@ -1,9 +1,10 @@
 /*
  * import_work.c: what GPUs did.
  *
- * A kernel's grid, scope and call stack are in its kernel_detail, which follows the batch. Scope and stack belong to the call that
- * launched it, and the logs have no calls: a row of api_call of kind `untimed` stands for it, at the beginning of its scope or, outside of
- * scopes, at that of the kernel. The first releases have the times of calls.
+ * A kernel's grid, scope and call stack are in its kernel_detail, which follows the batch. Scope
+ * and stack belong to the call that launched it, and the logs have no calls: a row of api_call of
+ * kind `untimed` stands for it, at the beginning of its scope or, outside of scopes, at that of the
+ * kernel. The first releases have the times of calls.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +22,10 @@ enum { FUNCTION_ORIGIN = 1, FUNCTION_LAUNCH };
 
 /* ---- call stacks ---- */
 
-/* Of "step (train.py:57)", as we write Python's, the length of "step", file and line. False: it is something else. */
+/*
+ * Of "step (train.py:57)", as we write Python's, the length of "step", file and line. False: it is
+ * something else.
+ */
 static bool is_python(const char *name, size_t *function, const char **file, uint32_t *line)
 {
 	const char *place = strrchr(name, '('), *colon = strrchr(name, ':');

@@ -5,9 +5,9 @@
  * A sample wakes a thread of ours that may run on the sampled processor alone, where it takes the
  * place of the sampled thread before that has run another instruction. What it then reads is as it
  * was at the sample. Nothing relies on that having worked: the kernel also writes when the thread
- * left its processor and when it came back, so whoever has all records in order of time (perf_held.h)
- * can tell whether it stood still from the sample until it was read, and its stack is compared with
- * the one in the sample.
+ * left its processor and when it came back, so whoever has all records in order of time
+ * (perf_held.h) can tell whether it stood still from the sample until it was read, and its stack is
+ * compared with the one in the sample.
  *
  * The functions are for the sampler's thread.
  */

@@ -133,7 +133,10 @@ const struct perf_event_header *perf_ring_copy(const struct perf_ring *r, uint64
 	if (size < 8 || size % 8 || size > head - start)
 		return NULL;
 	copy_bytes(r, start, out, size);
-	/* Only what the first reader still keeps is as the kernel has written it. x86-64 loads in this order, if the compiler does. */
+	/*
+	 * Only what the first reader still keeps is as the kernel has written it. x86-64 loads in
+	 * this order, if the compiler does.
+	 */
 	atomic_signal_fence(memory_order_acquire);
 	if (__atomic_load_n(&r->page->data_tail, __ATOMIC_RELAXED) > start)
 		return NULL;

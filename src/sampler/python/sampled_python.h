@@ -1,8 +1,8 @@
 /*
  * sampled_python.h: Python frames of sampled processes. The BPF programs read the interpreter's
  * frames at the sample, as code objects and instructions (bpf/python.bpf.h), and for perf events
- * sampled_python_read.h does; here the interpreter is recognised, the thread's state is found, and names, files and lines are read from the process's
- * memory once per code object.
+ * sampled_python_read.h does; here the interpreter is recognised, the thread's state is found, and
+ * names, files and lines are read from the process's memory once per code object.
  *
  * Nothing is guessed: an interpreter that is not a known release build has no Python frames; a
  * thread's state is one that names the thread; a code object is described only if it still is what

@@ -37,7 +37,8 @@ struct python_offsets {
 	uint8_t string_kind_bit;	/* in the state word: kind (3 bits), compact, ascii */
 	uint8_t index_unit;		/* bytes of a step of frame_last, if an index */
 	uint16_t state_frame;		/* thread state -> top frame, or -> PyCFrame */
-	uint16_t state_base;		/* thread state -> frame of its own below all others, from 3.15 on */
+	/* thread state -> frame of its own below all others, from 3.15 on */
+	uint16_t state_base;
 	uint16_t state_thread;		/* thread state: pthread_t of its thread */
 	uint16_t cframe_frame;		/* PyCFrame -> top frame */
 	uint16_t frame_code;

@@ -34,7 +34,8 @@ unsigned python_splice(const struct python_eval *eval, const struct python_stack
  * innermost evaluation is without frames: then an empty one is put in front of the Python frames
  * (of which there is room for one more). Returns their number.
  */
-unsigned python_align_interrupted(const struct python_eval *eval, const uint64_t *native, unsigned native_count,
-				  struct python_frame *frames, unsigned count);
+unsigned python_align_interrupted(const struct python_eval *eval, const uint64_t *native,
+				  unsigned native_count, struct python_frame *frames,
+				  unsigned count);
 
 #endif

@@ -131,8 +131,8 @@ INLINED uintptr_t bytecode_of(struct reader *r, struct kind kind, uintptr_t fram
 	index = read_int(r, kind, frame, r->o.frame_tlbc);
 	copies = read_pointer(r, kind, code, r->o.code_tlbc);
 	/*
-	 * Another thread may have published them just now. What is read through the pointer depends on
-	 * it, so only the compiler must not read earlier.
+	 * Another thread may have published them just now. What is read through the pointer depends
+	 * on it, so only the compiler must not read earlier.
 	 */
 	atomic_signal_fence(memory_order_acquire);
 	if (index <= 0 || !copies || (uintptr_t)index >= read_pointer(r, kind, copies, 0))

@@ -54,8 +54,8 @@ unsigned python_walk_from(const struct python_runtime *runtime, uintptr_t state,
  * are there as always. *complete is false also where something could not be read. No lock, no
  * allocation.
  */
-unsigned python_walk_interrupted(const struct python_runtime *runtime, struct python_frame *out, unsigned max,
-				 bool *complete);
+unsigned python_walk_interrupted(const struct python_runtime *runtime, struct python_frame *out,
+				 unsigned max, bool *complete);
 
 /* The memory of another process. false: so much cannot be read there. */
 struct python_memory {

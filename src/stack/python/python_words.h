@@ -45,7 +45,8 @@ bool python_words_add(struct python_words *out, uintptr_t address, uint64_t valu
  * Appends what the walk from this thread state depends on. false: not enough room, or not a build
  * for this.
  */
-bool python_words_walk(const struct python_runtime *runtime, uintptr_t state, struct python_words *out);
+bool python_words_walk(const struct python_runtime *runtime, uintptr_t state,
+		       struct python_words *out);
 
 /*
  * Tells most stacks apart by where their innermost frames are in their code. 0 for a build that is

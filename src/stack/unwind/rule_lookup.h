@@ -34,6 +34,7 @@ struct rule_lookup_room {
  * CFA_NONE where no FDE covers it. false: it cannot be read, because there is no search table, or
  * an entry is too long or unmapped.
  */
-bool rule_lookup(struct rule_lookup_room *room, uint64_t header, uint64_t pc, struct unwind_rule *rule);
+bool rule_lookup(struct rule_lookup_room *room, uint64_t header, uint64_t pc,
+		 struct unwind_rule *rule);
 
 #endif

@@ -65,7 +65,8 @@ static inline uint32_t unwind_part_rule(const struct unwind_part *part, uint64_t
 {
 	uint32_t last = unwind_row(offset, UNWIND_STORE_RULES_MAX - 1);
 
-	return unwind_row_rule(part->rows[sorted_prefix(part->count, i, part->rows[i] <= last) - 1]);
+	return unwind_row_rule(
+		part->rows[sorted_prefix(part->count, i, part->rows[i] <= last) - 1]);
 }
 
 /*

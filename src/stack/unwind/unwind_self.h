@@ -28,7 +28,8 @@
 #define STACK_SEEN 128u
 #define STACK_LOOKED_UP 64u
 #define STACK_LOOKUPS_MAX 16384u /* rules that a walker may read so */
-#define STACK_LOOKUPS_MORE 1024u /* and these when modules have come or gone, or parts been compiled */
+/* and these when modules have come or gone, or parts been compiled */
+#define STACK_LOOKUPS_MORE 1024u
 #define STACK_SKIP_MAX 8u
 #define STACK_SKIPPED_MAX 64u /* frames that may be skipped */
 

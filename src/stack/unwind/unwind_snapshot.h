@@ -25,6 +25,7 @@ struct frame_source {
 	bool (*store)(void *context, uint64_t frame);
 };
 
-enum stack_end unwind_snapshot(const struct frame_source *source, const struct stack_registers *start);
+enum stack_end unwind_snapshot(const struct frame_source *source,
+			       const struct stack_registers *start);
 
 #endif

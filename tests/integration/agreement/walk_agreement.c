@@ -1,10 +1,12 @@
 /*
- * walk_agreement.c: LD_PRELOADed into any program, compares the walker's stacks with libunwind's, frame by frame: of
- * running threads that are interrupted each AGREEMENT_US microseconds, wherever they are, and of each
- * AGREEMENT_CALLS-th call of malloc. Where the two differ, glibc's unwinder is asked too. At the end of each
- * process a file AGREEMENT_OUT-PID tells the result, a line for each figure:
+ * walk_agreement.c: LD_PRELOADed into any program, compares the walker's stacks with libunwind's,
+ * frame by frame: of running threads that are interrupted each AGREEMENT_US microseconds, wherever
+ * they are, and of each AGREEMENT_CALLS-th call of malloc. Where the two differ, glibc's unwinder
+ * is asked too. At the end of each process a file AGREEMENT_OUT-PID tells the result, a line for
+ * each figure:
  *
- *	KIND stacks N complete N partial N truncated N depth N frames N same N with_us N with_them N neither N
+ *	KIND stacks N complete N partial N truncated N depth N frames N same N with_us N
+ *		with_them N neither N
  *	module PATH frames N innermost N
  *	differ KIND END INDEX ours MODULE+OFFSET… theirs MODULE+OFFSET…
  */
@@ -149,7 +151,10 @@ static void on_fault(int number)
 	signal(number, SIG_DFL);
 }
 
-/* What glibc's stack of here, which begins in this handler, says from the frame before the difference on. */
+/*
+ * What glibc's stack of here, which begins in this handler, says from the frame before the
+ * difference on.
+ */
 static void ask_glibc(struct tally *t, const struct difference *d)
 {
 	uint64_t frames[FRAMES_MAX], before = frame_address(d->our_frames[d->at ? d->at - 1 : 0]);
@@ -198,7 +203,10 @@ static void compare(enum kind kind, const struct stack_registers *registers, uco
 	atomic_fetch_add(&t->ends[d.end], 1);
 	atomic_fetch_add(&t->same, same);
 	d.at = first + same;
-	/* Where rules end, frame pointers may lead on, and the stack is marked: nobody can compare that. */
+	/*
+	 * Where rules end, frame pointers may lead on, and the stack is marked: nobody can compare
+	 * that.
+	 */
 	if (d.at == d.theirs && d.end == stack_end_truncated)
 		d.ours = d.theirs;
 	atomic_fetch_add(&t->frames, MAX(d.ours, d.theirs) - first);

@@ -1,4 +1,7 @@
-/* forbid_sampling.c COMMAND…: runs a command that may use neither perf_event_open nor bpf, as in many containers. */
+/*
+ * forbid_sampling.c COMMAND…: runs a command that may use neither perf_event_open nor bpf, as in
+ * many containers.
+ */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

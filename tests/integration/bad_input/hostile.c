@@ -1,11 +1,13 @@
 /*
- * hostile.c KIND [ARGUMENT…]: programs that make the sampling of a CPU hard. Each burns a few tenths of a second, prints
- * what does not depend on time, and ends with status 3, unless said otherwise:
+ * hostile.c KIND [ARGUMENT…]: programs that make the sampling of a CPU hard. Each burns a few
+ * tenths of a second, prints what does not depend on time, and ends with status 3, unless said
+ * otherwise:
  *
  *	plain [MS]	nothing, for 300 ms or as many
  *	jit		calls through code that it has made, in anonymous memory
  *	framed		the same, 20 calls deep, and the code keeps frame pointers
- *	overflow	runs out of stack, again and again; the handler has a stack of its own, burns, and jumps out
+ *	overflow	runs out of stack, again and again; the handler has a stack of its own,
+ *			burns, and jumps out
  *	fibers		four ucontexts that take turns
  *	deep		20,000 calls
  *	children	300 children of a few milliseconds, each with its own status
@@ -16,7 +18,8 @@
  *	calls FILE	burns in that library, in qsort()
  *	memfd [MS]	becomes a copy of itself that is in no file system
  *	strict		may only read, write and return from signals
- *	left, exited	the main thread ends before the other one, by pthread_exit() or exit(2); status 0
+ *	left, exited	the main thread ends before the other one, by pthread_exit() or exit(2);
+ *			status 0
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -72,7 +75,10 @@ static int plain(char **argv)
 	return STATUS;
 }
 
-/* Makes `code` executable at the end of a page, calls it 30 times with 10 and burn(), and takes it away. */
+/*
+ * Makes `code` executable at the end of a page, calls it 30 times with 10 and burn(), and takes it
+ * away.
+ */
 static void run_code(const uint8_t *code, size_t size)
 {
 	uint8_t *page =
@@ -103,8 +109,8 @@ static int jit(char **argv)
 static int framed(char **argv)
 {
 	/*
-	 * mov $20, ecx; f: push rbp; mov rsp, rbp; dec ecx; jz 1f; call f; pop rbp; ret; 1: mov $10, edi; call *rsi; pop
-	 * rbp; ret
+	 * mov $20, ecx; f: push rbp; mov rsp, rbp; dec ecx; jz 1f; call f; pop rbp; ret;
+	 * 1: mov $10, edi; call *rsi; pop rbp; ret
 	 */
 	static const uint8_t code[] = { 0xb9, 20,   0,    0,    0,    0x55, 0x48, 0x89, 0xe5, 0xff,
 					0xc9, 0x74, 0x07, 0xe8, 0xf3, 0xff, 0xff, 0xff, 0x5d, 0xc3,

@@ -53,7 +53,7 @@ int main(int argc, char **argv)
 
 	options.app_name = "theirs";
 	options.log_path = "./logs";
-	options.profiling_engine = gpufl::ProfilingEngine::SassMetrics;
+	options.profiling_engine = gpufl::ProfilingEngine::Deep;
 	options.backend = gpufl::BackendKind::Auto;
 	options.system_sample_rate_ms = 50;
 	options.enabled = argc < 2 || std::string(argv[1]) != "off";

@@ -1,4 +1,6 @@
-/* forbid_perf.c COMMAND…: runs a command that may not use perf_event_open, as in many containers. */
+/*
+ * forbid_perf.c COMMAND…: runs a command that may not use perf_event_open, as in many containers.
+ */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

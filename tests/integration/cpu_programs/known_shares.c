@@ -1,7 +1,7 @@
 /*
- * known_shares.c SECONDS: a program whose CPU time is known: in two threads and a forked child, half of it in half(),
- * 30 % in third(), 20 % in fifth(), which all call spin(). Prints, for each thread, what its own clock says:
- * "TID FUNCTION SECONDS".
+ * known_shares.c SECONDS: a program whose CPU time is known: in two threads and a forked child,
+ * half of it in half(), 30 % in third(), 20 % in fifth(), which all call spin(). Prints, for each
+ * thread, what its own clock says: "TID FUNCTION SECONDS".
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * off_cpu.c: main() sleeps 0.3 s in nap(), and its thread twice; both compute for a moment. Prints for how many
- * microseconds each was off its processor meanwhile: "main US", "worker US".
+ * off_cpu.c: main() sleeps 0.3 s in nap(), and its thread twice; both compute for a moment. Prints
+ * for how many microseconds each was off its processor meanwhile: "main US", "worker US".
  */
 #include <pthread.h>
 #include <stdio.h>

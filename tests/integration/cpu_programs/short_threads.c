@@ -1,7 +1,8 @@
 /*
- * short_threads.c THREADS MILLISECONDS PROCESSES: threads of so much CPU time each, two at a time, then that many processes of as
- * much. Prints what the kernel has counted: "TID NANOSECONDS" of each thread as it ends, and of each process when it has ended;
- * then "all NANOSECONDS" of the program with its children.
+ * short_threads.c THREADS MILLISECONDS PROCESSES: threads of so much CPU time each, two at a time,
+ * then that many processes of as much. Prints what the kernel has counted: "TID NANOSECONDS" of
+ * each thread as it ends, and of each process when it has ended; then "all NANOSECONDS" of the
+ * program with its children.
  */
 #include <pthread.h>
 #include <stdio.h>

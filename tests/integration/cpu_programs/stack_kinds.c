@@ -1,9 +1,10 @@
 /*
- * stack_kinds.c KIND: spins for 0.3 s of CPU time in spin(), at the end of a stack of some kind: handler (of a signal that
- * interrupted code), altstack (the same on a stack of its own), deep (20,000 frames), plugin FILE (code that
- * was loaded a moment ago), jit (called by code that was made at run time), exec (in this program, which then becomes
- * itself, and spins in after_exec()), children (40 of them, 30 ms each), threads (the same with threads), endless (with
- * threads, and no end). Prints the CPU seconds of the process and of those that it waited for.
+ * stack_kinds.c KIND: spins for 0.3 s of CPU time in spin(), at the end of a stack of some kind:
+ * handler (of a signal that interrupted code), altstack (the same on a stack of its own), deep
+ * (20,000 frames), plugin FILE (code that was loaded a moment ago), jit (called by code that was
+ * made at run time), exec (in this program, which then becomes itself, and spins in after_exec()),
+ * children (40 of them, 30 ms each), threads (the same with threads), endless (with threads, and no
+ * end). Prints the CPU seconds of the process and of those that it waited for.
  */
 #include <dlfcn.h>
 #include <limits.h>

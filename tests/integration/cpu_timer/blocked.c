@@ -1,6 +1,6 @@
 /*
- * A thread that blocks all signals and works, one that then waits for all signals with sigwait, and one that works. Fails if
- * the waiting thread gets a signal that nobody sent.
+ * A thread that blocks all signals and works, one that then waits for all signals with sigwait, and
+ * one that works. Fails if the waiting thread gets a signal that nobody sent.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -31,7 +31,8 @@ static void *waiting(void *unused)
 	int signal;
 
 	block_all(&all);
-	burn(1.0); /* that is when it can be seen: a thread that waits for signals does not block them */
+	/* that is when it can be seen: a thread that waits for signals does not block them */
+	burn(1.0);
 	for (;;) {
 		if (sigwait(&all, &signal) == 0 && signal == SIGUSR1)
 			return unused;

@@ -48,7 +48,10 @@ static inline int timers(bool any)
 	return found;
 }
 
-/* Until the recorder has given this thread a timer, which it does once the process has worked for a moment. */
+/*
+ * Until the recorder has given this thread a timer, which it does once the process has worked for a
+ * moment.
+ */
 static inline void until_sampled(void)
 {
 	burn(0.01);

@@ -1,7 +1,7 @@
 /*
- * handlers reset: works, resets all handlers as daemons do, works. handlers own: works, installs a handler of its own for
- * SIGURG, works until no timer sends that any more, and then some more. Prints how many signals came in that last time, and
- * how long it had worked before.
+ * handlers reset: works, resets all handlers as daemons do, works. handlers own: works, installs a
+ * handler of its own for SIGURG, works until no timer sends that any more, and then some more.
+ * Prints how many signals came in that last time, and how long it had worked before.
  */
 #include <signal.h>
 #include <stdio.h>

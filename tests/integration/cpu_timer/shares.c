@@ -1,4 +1,7 @@
-/* Two threads that spend known shares of their time in three functions. Prints tid, alpha, beta, gamma in seconds. */
+/*
+ * Two threads that spend known shares of their time in three functions. Prints tid, alpha, beta,
+ * gamma in seconds.
+ */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Work on a small alternate signal stack and on small stacks of coroutines. Fails if anything beyond a signal stack is
- * written to. Prints how much was used.
+ * Work on a small alternate signal stack and on small stacks of coroutines. Fails if anything
+ * beyond a signal stack is written to. Prints how much was used.
  */
 #include <signal.h>
 #include <stdio.h>

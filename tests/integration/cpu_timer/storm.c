@@ -1,4 +1,7 @@
-/* Children that do an exec or end while signals are on their way. Fails if one ends otherwise than it should. */
+/*
+ * Children that do an exec or end while signals are on their way. Fails if one ends otherwise than
+ * it should.
+ */
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* threads MS [ALL_MS]: threads that work for so many milliseconds each, four at a time, three seconds in all or so many. */
+/*
+ * threads MS [ALL_MS]: threads that work for so many milliseconds each, four at a time, three
+ * seconds in all or so many.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -1,4 +1,7 @@
-/* Waits of every kind with work in between, in two threads. Prints how many were cut short; fails if any was. */
+/*
+ * Waits of every kind with work in between, in two threads. Prints how many were cut short; fails
+ * if any was.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>

@@ -1,4 +1,7 @@
-/* decode.c: decode OUT.pitot, a recording with work of a table that only test_new_table.py declares. */
+/*
+ * decode.c: decode OUT.pitot, a recording with work of a table that only test_new_table.py
+ * declares.
+ */
 #include <stdio.h>
 #include <string.h>
 

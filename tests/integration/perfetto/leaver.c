@@ -3,9 +3,9 @@
  *
  *	leaver left|quick|returned|forked|waits
  *
- * left: main() ends by pthread_exit() before its other thread does; quick: quick_exit(3); returned: main() returns;
- * forked: the scopes are those of a child that traces itself; waits: prints "ready", and makes them at
- * the end of its input.
+ * left: main() ends by pthread_exit() before its other thread does; quick: quick_exit(3); returned:
+ * main() returns; forked: the scopes are those of a child that traces itself; waits: prints
+ * "ready", and makes them at the end of its input.
  */
 #include <pitot/pitot.h>
 

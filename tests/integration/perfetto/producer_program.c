@@ -3,9 +3,10 @@
  *
  *	producer_program [OPTION=NUMBER]… SOURCE…
  *
- * For each instance a thread writes `packets` packets into each of `sequences` sequences. Each packet has a time and, as for_testing,
- * its sequence, its number from 0 and a text, so that it has `size` bytes or a few more. What happens is printed, a line each. Lines
- * of standard input are commands: fork, replace FILE, stop. The program ends with its input.
+ * For each instance a thread writes `packets` packets into each of `sequences` sequences. Each
+ * packet has a time and, as for_testing, its sequence, its number from 0 and a text, so that it has
+ * `size` bytes or a few more. What happens is printed, a line each. Lines of standard input are
+ * commands: fork, replace FILE, stop. The program ends with its input.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -161,7 +162,10 @@ static void on_lost(void *user)
 		atomic_store(&instances[i].gone, true);
 }
 
-/* A child that forgets the producer; its exit status is 0 if it can neither write nor has the connection. */
+/*
+ * A child that forgets the producer; its exit status is 0 if it can neither write nor has the
+ * connection.
+ */
 static void fork_child(void)
 {
 	int status = -1;

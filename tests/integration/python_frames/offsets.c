@@ -1,7 +1,7 @@
 /*
- * offsets.c: compiled with the internal headers of a CPython from 3.14 on, as for a build with the GIL or, with Py_GIL_DISABLED
- * defined, for one without: what the recorder makes of the offsets that such a build publishes, against the compiler's. Says
- * "ok", or what differs.
+ * offsets.c: compiled with the internal headers of a CPython from 3.14 on, as for a build with the
+ * GIL or, with Py_GIL_DISABLED defined, for one without: what the recorder makes of the offsets
+ * that such a build publishes, against the compiler's. Says "ok", or what differs.
  */
 #define Py_BUILD_CORE 1
 #include <Python.h>

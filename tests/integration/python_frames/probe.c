@@ -24,7 +24,9 @@ static struct python_eval eval;
 static struct python_codes *codes;
 static pthread_key_t buffers_key;
 
-/* A walk of some time ago: while the words that it depended on are the same, so must be its frames. */
+/*
+ * A walk of some time ago: while the words that it depended on are the same, so must be its frames.
+ */
 #define WALKS 32
 #define WORDS_MAX 512
 struct earlier_walk {

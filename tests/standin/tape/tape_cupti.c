@@ -1,6 +1,6 @@
 /*
- * The libcupti that the recorder loads (PITOT_CUPTI): the real one's functions, and the callbacks that
- * the recorder hands to it, with a tape behind them.
+ * The libcupti that the recorder loads (PITOT_CUPTI): the real one's functions, and the callbacks
+ * that the recorder hands to it, with a tape behind them.
  */
 #include <pthread.h>
 #include <stdio.h>

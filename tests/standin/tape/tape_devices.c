@@ -1,6 +1,6 @@
 /*
- * What the driver and NVML say about the devices: all that can be asked, asked by the recorder or not, so that a later
- * recorder that asks more can use the tape too.
+ * What the driver and NVML say about the devices: all that can be asked, asked by the recorder or
+ * not, so that a later recorder that asks more can use the tape too.
  */
 #include <dlfcn.h>
 #include <pthread.h>

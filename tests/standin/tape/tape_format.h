@@ -17,8 +17,8 @@
  * the recorded process.
  *
  * Payloads; n is a varint, z a zigzag varint, s a varint length and as many bytes:
- *	HELLO		n pairs; pairs times: s key, s value. Numbers in decimal. There may be several:
- *			one when the tape begins, one when CUPTI has been found
+ *	HELLO		n pairs; pairs times: s key, s value. Numbers in decimal. There may be
+ *			several: one when the tape begins, one when CUPTI has been found
  *	THREAD		n tid, s name; again when the name has changed
  *	STRING		n id, n pointer, s text. Ids count up from 1. An id from before has no text:
  *			its text has shown up behind another pointer. A pointer may later stand for

@@ -1,7 +1,7 @@
 /*
- * The injection library that the driver and NVTX load in place of the recorder: begins the tape, loads the recorder,
- * and stands between NVTX's clients and it. To a client it is the tool; to the recorder it is a client, whose table the
- * recorder fills.
+ * The injection library that the driver and NVTX load in place of the recorder: begins the tape,
+ * loads the recorder, and stands between NVTX's clients and it. To a client it is the tool; to the
+ * recorder it is a client, whose table the recorder fills.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -134,7 +134,9 @@ static void note_event(unsigned module, unsigned id, const void *domain, uint64_
 	tape_put_nvtx(tape_writer(), tape_here(), &call);
 }
 
-/* Notes a call that has a text; number: of a category, or of a thread where that is what is named. */
+/*
+ * Notes a call that has a text; number: of a category, or of a thread where that is what is named.
+ */
 static void note_text(unsigned module, unsigned id, const void *domain, uint64_t range,
 		      uint32_t category, int type, const void *text)
 {

@@ -1,7 +1,8 @@
 /*
- * counters_recording.c: two processes whose kernels were measured by hardware counters: "gemm" three times, for 100, 300 and 600 us, "copy"
- * once in each, and launches that were not measured. Both number their launches alike. And kernels whose records have no times, as those
- * that CUPTI replays, for rooflines: a GPU of 1 to 2 GHz with round peaks.
+ * counters_recording.c: two processes whose kernels were measured by hardware counters: "gemm"
+ * three times, for 100, 300 and 600 us, "copy" once in each, and launches that were not measured.
+ * Both number their launches alike. And kernels whose records have no times, as those that CUPTI
+ * replays, for rooflines: a GPU of 1 to 2 GHz with round peaks.
  */
 #include <math.h>
 #include <string.h>
@@ -155,8 +156,8 @@ static void measured(struct maker *m, uint32_t config, uint64_t correlation, con
 #define V(name) [ROOFLINE_##name]
 
 /*
- * Launches 1 and 2 of gemm, 3 of copy, 4 and 5 of half, of which one value is missing, 6 of barrier, of which no time is known, 7 of cached,
- * whose record has times, 8 not measured.
+ * Launches 1 and 2 of gemm, 3 of copy, 4 and 5 of half, of which one value is missing, 6 of
+ * barrier, of which no time is known, 7 of cached, whose record has times, 8 not measured.
  */
 void recording_roofline(const char *folder)
 {

@@ -233,7 +233,10 @@ static void write_sampled(const char *folder, bool off_cpu)
 	maker_close(m, START + 108000 * US);
 }
 
-/* search() is 100 calls deep, in which it checks; a third of the time it looks something up half way. */
+/*
+ * search() is 100 calls deep, in which it checks; a third of the time it looks something up half
+ * way.
+ */
 void recording_cpu_deep(const char *folder)
 {
 	struct maker *m = maker_begin_sampler(folder, MAIN, START, "python search.py");

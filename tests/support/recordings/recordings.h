@@ -1,4 +1,7 @@
-/* recordings.h: the kinds of recordings that make-recording writes, besides synthetic ones (big_recording.h). */
+/*
+ * recordings.h: the kinds of recordings that make-recording writes, besides synthetic ones
+ * (big_recording.h).
+ */
 #ifndef PITOT_TESTS_RECORDINGS_H
 #define PITOT_TESTS_RECORDINGS_H
 
@@ -25,6 +28,7 @@
 	X(training) /* a training loop with readings and allocations, for pictures */              \
 	/* stalls_recording.c */                                                                   \
 	X(stalls) /* samples of kernels of two processes */                                        \
+	X(sass) /* what instructions of such kernels did, in four launches */                      \
 	/* names_recording.c */                                                                    \
 	X(names) /* names that want to be markup or code */                                        \
 	/* counters_recording.c */                                                                 \

@@ -1,6 +1,7 @@
 /*
- * scopes_recording.c: a program with scopes: an epoch of two steps, whose parts nest, one of them carried on by a thread of a
- * pool, with NVTX ranges of libraries inside, and work outside of them all. Nothing in it was measured.
+ * scopes_recording.c: a program with scopes: an epoch of two steps, whose parts nest, one of them
+ * carried on by a thread of a pool, with NVTX ranges of libraries inside, and work outside of them
+ * all. Nothing in it was measured.
  */
 #include "base/clock.h"
 #include "support/make_recording.h"

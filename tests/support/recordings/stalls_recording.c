@@ -1,7 +1,8 @@
 /*
- * stalls_recording.c: samples of kernels: two processes on a GPU each, the first with two readings of kernels whose device code is
- * tests/fuzz/corpus/cubin/lineinfo (its source is in tests/fuzz/seeds_cubin), the second with device code that could not be
- * kept. Nothing in it was measured.
+ * stalls_recording.c: samples of kernels: two processes on a GPU each, the first with two readings
+ * of kernels whose device code is tests/fuzz/corpus/cubin/lineinfo (its source is in
+ * tests/fuzz/seeds_cubin), the second with device code that could not be kept. Nothing in it was
+ * measured. And what instructions of the same kernels did, of two processes, too.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,5 +153,85 @@ void recording_stalls(const char *folder)
 	lost.crc = KEPT;
 	writer_append(m->writer, TABLE_cubin, &lost);
 	add_reading(m, 1, 1, 150, 2, 0, other, ARRAY_SIZE(other));
+	maker_close(m, START + 400 * MS);
+}
+
+#define PREFIX "smsp__sass_"
+static const char *const metrics[] = {
+	PREFIX "inst_executed",
+	PREFIX "thread_inst_executed",
+	PREFIX "thread_inst_executed_pred_on",
+	PREFIX "sectors_mem_global",
+	PREFIX "sectors_mem_global_op_ld", /* a part of the one before */
+	PREFIX "sectors_mem_global_op_ld_ideal",
+	PREFIX "branch_targets",
+};
+
+/* One launch of each; values by metric, as far as there are any. */
+static const struct counted {
+	const char *function;
+	uint64_t offset;
+	unsigned count;
+	uint64_t values[ARRAY_SIZE(metrics)];
+} counted[] = {
+	{ SMOOTH, 0xd0, 7, { 100, 3200, 3200, 410, 410, 100, 1 } }, /* a load, kernel.cu:16 */
+	{ SMOOTH, 0xe0, 3, { 300, 3300, 2000 } }, /* math.h:3 in it */
+	{ SMOOTH, 0x110, 3, { 100, 3200, 3200 } }, /* the same line */
+	{ SMOOTH, 0x1d0, 4, { 2, 64, 64, 50 } }, /* a store: its ideal is not known */
+	{ GATHER, 0x40, 1, { 8 } }, /* 0x1d0 in the kernel */
+	{ SCALE, 0x100, 6, { 90, 2880, 2880, 90, 90, 90 } }, /* kernel.cu:22 */
+};
+
+static void add_launch(struct maker *m, const char *kernel, uint64_t at_ms)
+{
+	work(m, kernel, at_ms, 5);
+	for (size_t i = 0; i < ARRAY_SIZE(counted); i++) {
+		const struct counted *c = &counted[i];
+		const char *of = strcmp(c->function, GATHER) == 0 ? SMOOTH : c->function;
+
+		for (uint32_t k = 0; k < c->count && strcmp(of, kernel) == 0; k++)
+			writer_append(
+				m->writer, TABLE_sass_value,
+				&(struct row_sass_value){ .time_ns = START + (at_ms + 6) * MS,
+							  .correlation = at_ms,
+							  .device = m->device,
+							  .crc = KEPT,
+							  .function = maker_string(m, c->function),
+							  .offset = c->offset,
+							  .metric = k + 1,
+							  .value = c->values[k] });
+	}
+}
+
+static struct maker *begin_counted(const char *folder, uint32_t pid, uint32_t device)
+{
+	struct maker *m = maker_begin(folder, pid, START, "./smooth");
+	struct row_cubin kept = { .crc = KEPT };
+
+	maker_device(m, device, START);
+	m->device = device;
+	kept.file = maker_string(m, "cubins/00c0ffee12345678.cubin");
+	kept.size_bytes = 1;
+	writer_append(m->writer, TABLE_cubin, &kept);
+	for (uint32_t i = 0; i < ARRAY_SIZE(metrics); i++)
+		writer_append(m->writer, TABLE_metric,
+			      &(struct row_metric){ .id = i + 1,
+						    .name = maker_string(m, metrics[i]),
+						    .unit = maker_string(m, ""),
+						    .description = maker_string(m, "") });
+	return m;
+}
+
+void recording_sass(const char *folder)
+{
+	struct maker *m = begin_counted(folder, 100, 0);
+
+	copy_cubin(folder, "cubins/00c0ffee12345678.cubin");
+	add_launch(m, SMOOTH, 10);
+	add_launch(m, SMOOTH, 20);
+	add_launch(m, SCALE, 30);
+	maker_close(m, START + 400 * MS);
+	m = begin_counted(folder, 101, 1);
+	add_launch(m, SMOOTH, 10);
 	maker_close(m, START + 400 * MS);
 }

@@ -1,6 +1,7 @@
 /*
- * training_recording.c: a training loop of eight steps for pictures: kernels on two streams, copies beside them, memory that
- * grows and shrinks, scopes, and readings of the GPU and the machine every 10 ms. Nothing in it was measured.
+ * training_recording.c: a training loop of eight steps for pictures: kernels on two streams, copies
+ * beside them, memory that grows and shrinks, scopes, and readings of the GPU and the machine every
+ * 10 ms. Nothing in it was measured.
  */
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /*
  * varied_recording.c: a small recording with one of everything that an exporter can meet:
- * two processes with equal ids on one GPU, two GPUs, overlaps, graphs, peers, waits, ranges that cross, missing times,
- * counters, losses, and names that are no text.
+ * two processes with equal ids on one GPU, two GPUs, overlaps, graphs, peers, waits, ranges that
+ * cross, missing times, counters, losses, and names that are no text.
  */
 #include <string.h>
 
@@ -290,7 +290,10 @@ static void rest(struct maker *m)
 	maker_loss(m, loss_reason_ring_full, 17, START + 740000, START + 750000, "thread 100");
 }
 
-/* A second context of the first GPU, whose streams have the ids of the first context's, at the same time. */
+/*
+ * A second context of the first GPU, whose streams have the ids of the first context's, at the same
+ * time.
+ */
 static void second_context(struct maker *m)
 {
 	uint32_t config = maker_config(m, "_Z5saxpyifPfS_", 128, 256);
@@ -351,7 +354,10 @@ void recording_varied(const char *folder)
 	second_process(folder);
 }
 
-/* One process with work, below a shell that only `pitot record` saw, and the image that the process was before. */
+/*
+ * One process with work, below a shell that only `pitot record` saw, and the image that the process
+ * was before.
+ */
 void recording_shell(const char *folder)
 {
 	struct maker *m = maker_begin(folder, MAIN, START - 10000, "env A=1 ./train");

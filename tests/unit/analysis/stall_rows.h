@@ -1,4 +1,7 @@
-/* stall_rows.h: samples of kernels for tests; the device code is tests/fuzz/corpus/cubin, its source is in tests/fuzz/seeds_cubin. */
+/*
+ * stall_rows.h: samples of kernels for tests; the device code is tests/fuzz/corpus/cubin, its
+ * source is in tests/fuzz/seeds_cubin.
+ */
 #ifndef PITOT_TESTS_STALL_ROWS_H
 #define PITOT_TESTS_STALL_ROWS_H
 

@@ -89,7 +89,10 @@ static size_t write_stacks(struct maker *m, struct expected *x)
 	x[n++] = (struct expected){ STACK(native), "main.c:5 main", true };
 	x[n++] = (struct expected){ STACK(maker_exact(m, 0, frame_kind_kernel, 1)),
 				    "[unknown kernel code]", true };
-	/* a thread of autograd: its node, else the innermost function that has a name and is not CUDA's */
+	/*
+	 * a thread of autograd: its node, else the innermost function that has a name and is not
+	 * CUDA's
+	 */
 	native = maker_native(m, maker_native(m, 0, TORCH + 0x20), TORCH + 0x10);
 	x[n++] = (struct expected){ STACK(maker_native(m, native, CUDART + 0x10)),
 				    "MmBackward0 (autograd) -> at::add", false };
@@ -145,7 +148,10 @@ static void places_of_stacks(void **state)
 	trace_free(t);
 }
 
-/* A line that calls a function is one row of a table, on whatever line of the function the samples were. */
+/*
+ * A line that calls a function is one row of a table, on whatever line of the function the samples
+ * were.
+ */
 static void one_row_a_line(void **state)
 {
 	struct maker *m = begin(*state, 100);

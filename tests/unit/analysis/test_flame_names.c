@@ -1,4 +1,6 @@
-/* test_flame_names.c: what frames are called (stacks_names.h), and stacks as xpu-perf names them. */
+/*
+ * test_flame_names.c: what frames are called (stacks_names.h), and stacks as xpu-perf names them.
+ */
 #include "analysis/stacks_names.h"
 #include "base/path.h"
 #include "names/module_name.h"
@@ -71,7 +73,10 @@ static void functions_get_short(void **state)
 	}
 }
 
-/* Anything is a name: no byte outside it is read, and nothing is made longer than it was, but for "<...>". */
+/*
+ * Anything is a name: no byte outside it is read, and nothing is made longer than it was, but for
+ * "<...>".
+ */
 static void hostile_names(void **state)
 {
 	static const char alphabet[] = "<>()[]{}:& operator~a1const";

@@ -1,4 +1,7 @@
-/* Flame graphs of stacks that are out of the ordinary: of graphs, interpreters, samples, damaged ones. */
+/*
+ * Flame graphs of stacks that are out of the ordinary: of graphs, interpreters, samples, damaged
+ * ones.
+ */
 #include "flame_fixture.h"
 
 /* Nodes of graphs below what captured them, themselves or what they were cloned from. */
@@ -216,7 +219,10 @@ static void incomplete_stacks_say_so(void **state)
 
 #define DEPTH_MAX 2048 /* of stacks that are shown, and that recorders write */
 
-/* So many calls of a function by itself. How many are shown, and whether the stack says that there are more. */
+/*
+ * So many calls of a function by itself. How many are shown, and whether the stack says that there
+ * are more.
+ */
 static void recursion(void **state, unsigned depth, unsigned shown, bool is_cut)
 {
 	struct maker *m = begin(*state, 100);

@@ -30,7 +30,10 @@ static uint64_t total_of(const struct flame *f)
 	return node == FLAME_NONE ? 0 : f->tree.nodes.data[node].total_ns;
 }
 
-/* Three quarters of the time are a's: so are the samples of every line, as near as whole samples come. */
+/*
+ * Three quarters of the time are a's: so are the samples of every line, as near as whole samples
+ * come.
+ */
 static void shared_by_gpu_time(void **state)
 {
 	struct maker *m = begin(*state, 100);
@@ -122,7 +125,10 @@ static bool wants_stream_8(void *user, enum table_id table, uint64_t row)
 	return table != TABLE_kernel || kernel_columns(t)->stream[row] == 8;
 }
 
-/* Other processes, devices and times have their own samples; what a filter leaves out takes its part along. */
+/*
+ * Other processes, devices and times have their own samples; what a filter leaves out takes its
+ * part along.
+ */
 static void whose_samples(void **state)
 {
 	struct maker *m = begin(*state, 100);
@@ -180,7 +186,10 @@ static void whose_samples(void **state)
 	release(&f, t);
 }
 
-/* Two kernels with a name, in two cubins; one without lines, one that is broken, one that was not kept. */
+/*
+ * Two kernels with a name, in two cubins; one without lines, one that is broken, one that was not
+ * kept.
+ */
 static void any_rows(void **state)
 {
 	static const char *const names[] = { SMOOTH, SCALE, GATHER, "k", "" };

@@ -4,7 +4,10 @@
 
 #include "report_fixture.h"
 
-/* Two gaps that begin in a wait: one below the limit is all its fault, one of the limit only for the wait's own time. */
+/*
+ * Two gaps that begin in a wait: one below the limit is all its fault, one of the limit only for
+ * the wait's own time.
+ */
 static void long_gaps_are_a_waits_fault_only_while_it_lasts(void **state)
 {
 	for (uint64_t length = IDLE_WAIT_LIMIT_NS - 1; length <= IDLE_WAIT_LIMIT_NS; length++) {
@@ -169,7 +172,10 @@ static void calls_that_cannot_be_are_no_causes(void **state)
 	analyzed_release(&a);
 }
 
-/* The same calls and work twice, by threads of equal numbers in two processes on a GPU each: equal causes. */
+/*
+ * The same calls and work twice, by threads of equal numbers in two processes on a GPU each: equal
+ * causes.
+ */
 static void a_second_process_is_explained_as_the_first(void **state)
 {
 	const struct gpu_idle *g;

@@ -281,7 +281,10 @@ static void odd_orders_stay_fast(void **state)
 #define PUSH nvtx_kind_push
 #define POP nvtx_kind_pop
 
-/* Of tokens: known, used twice and after their scope has ended, given anew, never given, and of another process. */
+/*
+ * Of tokens: known, used twice and after their scope has ended, given anew, never given, and of
+ * another process.
+ */
 static void tokens_carry_scopes_to_other_threads(void **state)
 {
 	struct maker *m = begin(*state, 100), *other;

@@ -81,7 +81,10 @@ static void ranges_have_what_is_launched_inside(void **state)
 	analyzed_release(&a);
 }
 
-/* The main thread calls backward() and waits; autograd's thread launches, with ranges of its own or without. */
+/*
+ * The main thread calls backward() and waits; autograd's thread launches, with ranges of its own or
+ * without.
+ */
 static void what_autograd_launches_is_in_the_range_that_waits_for_it(void **state)
 {
 	struct program p = begin_python(*state, 100);
@@ -209,7 +212,10 @@ static void windows_and_open_ranges(void **state)
 	analyzed_release(&a);
 }
 
-/* Equal texts of several processes are one group; start/end ranges cross threads and have no work that is known. */
+/*
+ * Equal texts of several processes are one group; start/end ranges cross threads and have no work
+ * that is known.
+ */
 static void groups_are_texts(void **state)
 {
 	struct program p = begin_python(*state, 100), q = begin_python(*state, 200);
@@ -240,7 +246,10 @@ static void groups_are_texts(void **state)
 	analyzed_release(&a);
 }
 
-/* Outermost ranges, which are called "top", and what is outside of them add up to all GPU time, whatever nests how. */
+/*
+ * Outermost ranges, which are called "top", and what is outside of them add up to all GPU time,
+ * whatever nests how.
+ */
 static void gpu_time_is_conserved(void **state)
 {
 	struct program p[2] = { begin_program(*state, 100), begin_program(*state, 200) };
@@ -257,7 +266,10 @@ static void gpu_time_is_conserved(void **state)
 
 		switch (random_u64(&seed) % 4) {
 		case 0:
-			/* autograd's outermost ranges may be inside of another thread's: once all the same */
+			/*
+			 * autograd's outermost ranges may be inside of another thread's: once all
+			 * the same
+			 */
 			snprintf(name, sizeof(name), *d ? "in %u" : "top", *d);
 			push(of, MAIN + thread, name, at);
 			++*d;

@@ -55,7 +55,10 @@ static void expect(const struct analyzed *a, const char *path, uint64_t calls, u
 	assert_int_equal(s->busy_ns, busy_ns);
 }
 
-/* Two steps; the second has a part that a pool's thread works for, with kernels beside those of the first thread. */
+/*
+ * Two steps; the second has a part that a pool's thread works for, with kernels beside those of the
+ * first thread.
+ */
 static void scopes_have_what_is_inside(void **state)
 {
 	struct program p = begin_program(*state, 100);
@@ -162,7 +165,10 @@ static void the_longest_come_first(void **state)
 	analyzed_release(&a);
 }
 
-/* Work that a thread goes on with after the scope that it is for; samples from outside; a scope whose token is lost. */
+/*
+ * Work that a thread goes on with after the scope that it is for; samples from outside; a scope
+ * whose token is lost.
+ */
 static void scopes_may_last_longer_on_other_threads(void **state)
 {
 	struct program p = begin_program(*state, 100);
@@ -269,7 +275,10 @@ static int by_start(const void *a, const void *b)
 	return x[0] < y[0] ? -1 : x[0] > y[0];
 }
 
-/* Whatever nests and is carried how: selves and the outside sum to all, busy times are unions, counted here by hand. */
+/*
+ * Whatever nests and is carried how: selves and the outside sum to all, busy times are unions,
+ * counted here by hand.
+ */
 static void times_are_conserved(void **state)
 {
 	enum { THREADS = 4, EVENTS = 3000 };
@@ -288,7 +297,10 @@ static void times_are_conserved(void **state)
 		case 0:
 			if (depth[t] == 3)
 				break;
-			/* carried or not, an outermost range is "s": what the token names is inside of it */
+			/*
+			 * carried or not, an outermost range is "s": what the token names is inside
+			 * of it
+			 */
 			carries &= outermost && depth[0];
 			if (carries)
 				maker_scope(p.m, nvtx_kind_token, MAIN, NULL, i, at - 1);

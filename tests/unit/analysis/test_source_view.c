@@ -1,4 +1,6 @@
-/* Samples beside source and instructions: what is whose, where names are equal; and without memory. */
+/*
+ * Samples beside source and instructions: what is whose, where names are equal; and without memory.
+ */
 #include "failing_alloc.h"
 
 #include <errno.h>
@@ -8,7 +10,10 @@
 #include "report_fixture.h"
 #include "stall_rows.h"
 
-/* Kernels of one name in two pieces of device code, one of them without lines, and in one that was not kept. */
+/*
+ * Kernels of one name in two pieces of device code, one of them without lines, and in one that was
+ * not kept.
+ */
 static struct trace *make_trace(const char *folder)
 {
 	struct maker *m = begin(folder, 100);
@@ -85,7 +90,10 @@ static void equal_names(void **state)
 	trace_free(t);
 }
 
-/* Each piece of device code is read by itself: a program in nvdisasm's place says which one it was given. */
+/*
+ * Each piece of device code is read by itself: a program in nvdisasm's place says which one it was
+ * given.
+ */
 static void texts_of_their_own_code(void **state)
 {
 	struct trace *t = make_trace(*state);
@@ -117,7 +125,9 @@ static void texts_of_their_own_code(void **state)
 static int make_all(struct trace *t, const char *root)
 {
 	struct flame_options o = { .kinds = 1 << FLAME_STALLS, .until_ns = UINT64_MAX };
-	/* Without nvdisasm: test_sass has its failures, and hundreds of children would take long. */
+	/*
+	 * Without nvdisasm: test_sass has its failures, and hundreds of children would take long.
+	 */
 	struct source_options options = { .root = root };
 	struct filter filter = FILTER_ALL;
 	struct error e = { 0 };

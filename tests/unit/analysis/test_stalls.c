@@ -92,7 +92,9 @@ static void names_of_reasons(void **state)
 	assert_true(stall_reason_of("new_unit").is_wait);
 }
 
-/* Twins are samples of their reason, too; one instruction in two readings and two processes is one. */
+/*
+ * Twins are samples of their reason, too; one instruction in two readings and two processes is one.
+ */
 static void added_up(void **state)
 {
 	struct maker *m = begin(*state, 100);

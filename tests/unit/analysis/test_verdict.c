@@ -186,8 +186,8 @@ static void a_slow_start_is_told_apart(void **state)
 }
 
 /*
- * One after the other, with two pauses and eleven shorter gaps: the second pause is a fifth only of what the first one
- * leaves. Both are left out of all figures.
+ * One after the other, with two pauses and eleven shorter gaps: the second pause is a fifth only of
+ * what the first one leaves. Both are left out of all figures.
  */
 static void two_pauses_are_left_out(void **state)
 {

@@ -100,7 +100,9 @@ static void test_cut_everywhere(void **state)
 	}
 }
 
-/* "value;" of all items, and behind it the end's code; those that are arrays go by another reader. */
+/*
+ * "value;" of all items, and behind it the end's code; those that are arrays go by another reader.
+ */
 static int read_items(const char *text, size_t length, struct strbuf *out, unsigned depth)
 {
 	struct json_members m = JSON_ITEMS(text, length);

@@ -1,4 +1,7 @@
-/* captured_rows.h: what a source of the capture layer wrote, read back as rows. One writer, one segment. */
+/*
+ * captured_rows.h: what a source of the capture layer wrote, read back as rows. One writer, one
+ * segment.
+ */
 #ifndef PITOT_TESTS_CAPTURED_ROWS_H
 #define PITOT_TESTS_CAPTURED_ROWS_H
 

@@ -15,7 +15,10 @@ struct counting_sink {
 	atomic_bool closed, abandoned;
 };
 
-/* Whoever embeds it sets on_row and on_epoch itself. The sink is the test's and never freed by the writer. */
+/*
+ * Whoever embeds it sets on_row and on_epoch itself. The sink is the test's and never freed by the
+ * writer.
+ */
 void counting_sink_init(struct counting_sink *s);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * cuda_player.h: the calling thread is a CUDA program: it plays the records of a tape, with the stand-ins for the driver and
- * CUPTI (tests/standin) in the process. One tape a process.
+ * cuda_player.h: the calling thread is a CUDA program: it plays the records of a tape, with the
+ * stand-ins for the driver and CUPTI (tests/standin) in the process. One tape a process.
  */
 #ifndef PITOT_TESTS_CUDA_PLAYER_H
 #define PITOT_TESTS_CUDA_PLAYER_H
@@ -17,14 +17,18 @@ uint64_t cuda_player_records(uint32_t kind);
 
 /* Callbacks that the recorder was given so far. */
 uint64_t cuda_player_callbacks(void);
-/* The program has a callback of the resource domain, of the tape's own context (0) or of another one. */
+/*
+ * The program has a callback of the resource domain, of the tape's own context (0) or of another
+ * one.
+ */
 void cuda_player_resource(CUpti_CallbackId id, unsigned context);
 /* What goes wrong from here on (docs/tapes.md). */
 void cuda_player_faults(const char *script);
 
 /*
- * Plays the whole tape once, at times that are moved to now, and to `later_ns` after that; returns when the last of them is over,
- * or at once if there is a `later_ns`: what the GPU does has not begun then, and nothing of it is handed over.
+ * Plays the whole tape once, at times that are moved to now, and to `later_ns` after that; returns
+ * when the last of them is over, or at once if there is a `later_ns`: what the GPU does has not
+ * begun then, and nothing of it is handed over.
  */
 void cuda_player_play(uint64_t later_ns);
 

@@ -1,7 +1,7 @@
 /*
- * nvml_standin.c: what libnvidia-ml.so.1 would say on a machine with two GPUs, of which the second has no utilization, no
- * PCIe counters and no GPM. Built three times: whole, as PARTIAL without some functions, and as BARE without those that nothing
- * works without.
+ * nvml_standin.c: what libnvidia-ml.so.1 would say on a machine with two GPUs, of which the second
+ * has no utilization, no PCIe counters and no GPM. Built three times: whole, as PARTIAL without
+ * some functions, and as BARE without those that nothing works without.
  */
 #include "unit/capture/nvml_standin.h"
 

@@ -1,6 +1,6 @@
 /*
- * nvml_standin.h: how a test tells the stand-in for NVML what to say. All zero: everything works. A program that is no test has
- * its variable NVML_STANDIN: "throttle=36 xid=79", its members by name.
+ * nvml_standin.h: how a test tells the stand-in for NVML what to say. All zero: everything works. A
+ * program that is no test has its variable NVML_STANDIN: "throttle=36 xid=79", its members by name.
  */
 #ifndef PITOT_TESTS_NVML_STANDIN_H
 #define PITOT_TESTS_NVML_STANDIN_H
@@ -8,7 +8,8 @@
 #include <stdbool.h>
 
 struct nvml_standin {
-	int init_status, utilization_status, temperature_status, power_status, field_status, gpm_status;
+	int init_status, utilization_status, temperature_status, power_status, field_status,
+		gpm_status;
 	unsigned gpm_unsupported, mig; /* not 0: so it is */
 	unsigned hang; /* not 0: reading the power never ends */
 	unsigned lost_after; /* not 0: readings of the power until the GPU is lost */

@@ -1,4 +1,7 @@
-/* nvtx_client.h: a client of NVTX as a tool sees it: the tables, and the function pointers that the tool overwrites. */
+/*
+ * nvtx_client.h: a client of NVTX as a tool sees it: the tables, and the function pointers that the
+ * tool overwrites.
+ */
 #ifndef PITOT_TESTS_NVTX_CLIENT_H
 #define PITOT_TESTS_NVTX_CLIENT_H
 

@@ -1,6 +1,6 @@
 /*
- * nvtx_fixture.h: an NVTX client that the source is attached to, what the rest of the recorder would be, and the rows
- * that come out. Include it once in a test.
+ * nvtx_fixture.h: an NVTX client that the source is attached to, what the rest of the recorder
+ * would be, and the rows that come out. Include it once in a test.
  */
 #ifndef PITOT_TESTS_NVTX_FIXTURE_H
 #define PITOT_TESTS_NVTX_FIXTURE_H

@@ -1,4 +1,6 @@
-/* slots_user.c: a library that calls a function of CUPTI, once as a call and once by its address. */
+/*
+ * slots_user.c: a library that calls a function of CUPTI, once as a call and once by its address.
+ */
 #include "base/compiler.h"
 
 int cuptiThing(void);

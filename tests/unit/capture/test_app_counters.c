@@ -1,4 +1,6 @@
-/* Counters and gauges of pitot/scope.h, from the calls to rows in a recording. Runs under TSan too. */
+/*
+ * Counters and gauges of pitot/scope.h, from the calls to rows in a recording. Runs under TSan too.
+ */
 #include "unit/capture/nvtx_fixture.h"
 
 #include <errno.h>

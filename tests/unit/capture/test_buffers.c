@@ -121,7 +121,10 @@ static void test_partial_buffers_change_nothing(void **state)
 	complete(&l, 0);
 }
 
-/* 300 kernels launched before the first has ended: a buffer holds 8 of them. 100,000: their number stays bounded. */
+/*
+ * 300 kernels launched before the first has ended: a buffer holds 8 of them. 100,000: their number
+ * stays bounded.
+ */
 static void test_a_burst_of_which_nothing_is_known(void **state)
 {
 	struct lent all[BUFFERS_MAX];
@@ -196,7 +199,10 @@ static void test_a_part_of_one_is_not_taken(void **state)
 	assert_int_equal(decode(2, QUICK_NS).valid, 2 * RECORD);
 }
 
-/* The child of a fork has a copy of CUPTI, which has buffers, and may use them up to its end. They are nobody's. */
+/*
+ * The child of a fork has a copy of CUPTI, which has buffers, and may use them up to its end. They
+ * are nobody's.
+ */
 static void test_what_a_parent_lent(void **state)
 {
 	struct lent old[4], l;
@@ -230,7 +236,9 @@ static int by_address(const void *a, const void *b)
 	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Each thread that launches has one of CUPTI's, while a stalled collector has as many as may wait. */
+/*
+ * Each thread that launches has one of CUPTI's, while a stalled collector has as many as may wait.
+ */
 static void test_as_many_as_threads(void **state)
 {
 	static struct lent lent[BUFFERS_MAX];
@@ -252,7 +260,10 @@ static void test_as_many_as_threads(void **state)
 		decode(0, QUICK_NS);
 }
 
-/* A collector that does not come: beyond the limit records go where nobody reads them, which is counted. */
+/*
+ * A collector that does not come: beyond the limit records go where nobody reads them, which is
+ * counted.
+ */
 static void test_too_many_that_wait(void **state)
 {
 	struct buffer_counts before, after;

@@ -65,7 +65,10 @@ static void CUPTIAPI on_complete(CUcontext context, uint32_t stream, uint8_t *bu
 	free(buffer);
 }
 
-/* Kernels of calls first … first + count - 1, each of which takes 10 ns from its number times 100 on. */
+/*
+ * Kernels of calls first … first + count - 1, each of which takes 10 ns from its number times 100
+ * on.
+ */
 static void add(uint32_t first, unsigned count)
 {
 	memset(made, 0, sizeof(made));

@@ -1,6 +1,6 @@
 /*
- * The collector's thread with threads of a program: what they call comes out as rows, or is counted. Without CUDA: the
- * calls are NVTX's. Runs under TSan too.
+ * The collector's thread with threads of a program: what they call comes out as rows, or is
+ * counted. Without CUDA: the calls are NVTX's. Runs under TSan too.
  */
 #include "unit/capture/nvtx_fixture.h"
 
@@ -242,7 +242,10 @@ static void test_waking_up(void **state)
 	assert_row(1, nvtx_kind_mark, 0, "awake again");
 }
 
-/* Events from now until the end of a window that opens and closes after that long. Its rows; how many there were of all. */
+/*
+ * Events from now until the end of a window that opens and closes after that long. Its rows; how
+ * many there were of all.
+ */
 static size_t call_around_a_window(uint64_t ns)
 {
 	struct settings settings = defaults();
@@ -259,7 +262,9 @@ static size_t call_around_a_window(uint64_t ns)
 		usleep(1000);
 	}
 	stop_session();
-	/* Its start is seen before it comes by two of the collector's looks at the clock at most. */
+	/*
+	 * Its start is seen before it comes by two of the collector's looks at the clock at most.
+	 */
 	if (row_count)
 		assert_true(rows[0].time_ns + slack >= opens);
 	return pushed;

@@ -1,4 +1,6 @@
-/* 64-bit correlation ids of 32-bit ones: by the time at which the halves of all ids were entered. */
+/*
+ * 64-bit correlation ids of 32-bit ones: by the time at which the halves of all ids were entered.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,7 +65,9 @@ static void test_a_week(void **state)
 	}
 }
 
-/* The same 32 bits: a kernel that still runs while the other call begins, and one of long before. */
+/*
+ * The same 32 bits: a kernel that still runs while the other call begins, and one of long before.
+ */
 static void test_ids_that_collide(void **state)
 {
 	(void)state;

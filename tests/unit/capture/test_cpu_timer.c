@@ -1,6 +1,7 @@
 /*
- * CPU samples by timers: the test is the collector, other threads work. Weights against the threads' own clocks; rings
- * that are full; signals that are not of a timer; the end. Runs under the sanitizers too.
+ * CPU samples by timers: the test is the collector, other threads work. Weights against the
+ * threads' own clocks; rings that are full; signals that are not of a timer; the end. Runs under
+ * the sanitizers too.
  */
 #include "unit/capture/captured_rows.h"
 
@@ -413,8 +414,9 @@ static void *help(void *user)
 }
 
 /*
- * Threads of the recorder have no samples, and none are missed of them: of one that runs at the end, and of one that has ended. The
- * collector is one, too, but here it is the test, whose CPU time is the program's.
+ * Threads of the recorder have no samples, and none are missed of them: of one that runs at the
+ * end, and of one that has ended. The collector is one, too, but here it is the test, whose CPU
+ * time is the program's.
  */
 static void test_threads_of_the_recorder(void **state)
 {
@@ -532,7 +534,10 @@ static size_t fine_samples(void)
 	return fine;
 }
 
-/* A session that wants more samples comes and goes: the rate follows, and weights are CPU time all along. */
+/*
+ * A session that wants more samples comes and goes: the rate follows, and weights are CPU time all
+ * along.
+ */
 static void test_another_rate(void **state)
 {
 	const uint64_t most =
@@ -608,7 +613,10 @@ static void test_the_rest(void **state)
 	stop_workers();
 }
 
-/* On a busy machine hardly a signal comes. Here none does; what the thread's clock said when it was last read is not lost. */
+/*
+ * On a busy machine hardly a signal comes. Here none does; what the thread's clock said when it was
+ * last read is not lost.
+ */
 static void test_a_thread_that_ended_keeps_what_was_read(void **state)
 {
 	struct cpu_slot *s = slot_of(&workers[0]);

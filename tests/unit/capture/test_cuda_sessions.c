@@ -1,10 +1,12 @@
 /*
- * Two sessions at once with CUDA, on a tape: the second one wants more and lasts shorter. Both sinks have the rows of their time,
- * and what only the second one wanted ends with it. Runs under TSan, too.
+ * Two sessions at once with CUDA, on a tape: the second one wants more and lasts shorter. Both
+ * sinks have the rows of their time, and what only the second one wanted ends with it. Runs under
+ * TSan, too.
  */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -135,7 +137,10 @@ static struct session *open_session(struct cuda_sink *sink, const struct setting
 	return s;
 }
 
-/* What a sink has of the kinds of work, and of calls; and which rows of the tape it should have, in so many rounds. */
+/*
+ * What a sink has of the kinds of work, and of calls; and which rows of the tape it should have, in
+ * so many rounds.
+ */
 static void assert_work(const struct cuda_sink *s, unsigned rounds)
 {
 	static const struct {
@@ -190,7 +195,10 @@ static const struct settings more = { .engine = SETTING_ENGINE_TRACE,
 				      .api = SETTING_API_ALL,
 				      .stacks = SETTING_STACKS_NATIVE };
 
-/* Until the open sessions have the rows of all that has been: one that ends beside them waits for that. */
+/*
+ * Until the open sessions have the rows of all that has been: one that ends beside them waits for
+ * that.
+ */
 static void settle(void)
 {
 	struct cuda_sink *brief = sink_new();
@@ -239,7 +247,9 @@ static void test_a_second_session_that_wants_more(void **state)
 	assert_int_equal(driver_calls(second, api_kind_launch), launches);
 	assert_int_equal(driver_calls(first, api_kind_graph_launch), 3 * graph_launches);
 	assert_int_equal(driver_calls(second, api_kind_graph_launch), graph_launches);
-	/* All of the calls while the second one was there, in both; neither before nor after that. */
+	/*
+	 * All of the calls while the second one was there, in both; neither before nor after that.
+	 */
 	assert_true(calls_of_both > calls && other_calls(second) > 0);
 	assert_int_equal(second->counting.rows[TABLE_api_call], calls_of_both);
 	assert_int_equal(other_calls(first), other_calls(second));
@@ -273,7 +283,10 @@ static void push_ids(void)
 	assert_int_equal(id, 54);
 }
 
-/* What was known in the first recording, and what CUDA has made since then, is told again in the second one. */
+/*
+ * What was known in the first recording, and what CUDA has made since then, is told again in the
+ * second one.
+ */
 static void test_one_session_after_the_other(void **state)
 {
 	(void)state;
@@ -359,7 +372,10 @@ static void test_a_monitor_has_no_cupti(void **state)
 	sink_free(second);
 }
 
-/* The tape's graph and its executable are made once more: how many nodes got the stack that made them. */
+/*
+ * The tape's graph and its executable are made once more: how many nodes got the stack that made
+ * them.
+ */
 static uint64_t make_nodes(const struct cuda_sink *sink)
 {
 	uint64_t before = sink->nodes_with_stack;
@@ -370,7 +386,10 @@ static uint64_t make_nodes(const struct cuda_sink *sink)
 	return sink->nodes_with_stack - before;
 }
 
-/* CUPTI tells of a node of an executable graph twice, made and cloned; an instantiation that fails never ends. */
+/*
+ * CUPTI tells of a node of an executable graph twice, made and cloned; an instantiation that fails
+ * never ends.
+ */
 static void test_an_instantiation_that_fails(void **state)
 {
 	struct cuda_sink *sink = sink_new();
@@ -410,7 +429,10 @@ static void test_a_slow_cupti(void **state)
 
 #define WINDOW_NS (PITOT_SLOWNESS * 500 * NS_PER_MS)
 
-/* When its window closes, work that was launched in it is still under way: it is waited for, and nothing of ours is left then. */
+/*
+ * When its window closes, work that was launched in it is still under way: it is waited for, and
+ * nothing of ours is left then.
+ */
 static void test_a_window_that_closes(void **state)
 {
 	struct settings brief = plain;
@@ -448,7 +470,10 @@ static void *launch_all_the_time(void *unused)
 	return unused;
 }
 
-/* Beside each other and alone, in the middle of whatever the thread is calling: what a sink has is complete in itself. */
+/*
+ * Beside each other and alone, in the middle of whatever the thread is calling: what a sink has is
+ * complete in itself.
+ */
 static void test_sessions_while_a_thread_launches(void **state)
 {
 	pthread_t thread;
@@ -513,7 +538,10 @@ static void assert_calls(unsigned enabled, unsigned disabled, unsigned subscribe
 	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), unsubscribed);
 }
 
-/* A context is sampled from its creation to its destruction, through sessions with and without the engine, and without any. */
+/*
+ * A context is sampled from its creation to its destruction, through sessions with and without the
+ * engine, and without any.
+ */
 static void test_sampled_sessions_one_after_the_other(void **state)
 {
 	uint64_t callbacks;
@@ -571,7 +599,10 @@ static void test_a_context_that_existed_before(void **state)
 	assert_calls(0, 0, 2, 2);
 }
 
-/* One of between two sessions is not sampled, and the second one says so; those of before and after that are. */
+/*
+ * One of between two sessions is not sampled, and the second one says so; those of before and after
+ * that are.
+ */
 static void test_contexts_between_sessions(void **state)
 {
 	struct cuda_sink *sink = sink_new();
@@ -678,7 +709,10 @@ static const struct settings over_time = { .engine = SETTING_ENGINE_PM_SAMPLING,
 					   .metrics = "gpu__time_duration.sum",
 					   .cuda = true };
 
-/* A device is set up for each session that wants it, also where its context is older, and freed at its end. */
+/*
+ * A device is set up for each session that wants it, also where its context is older, and freed at
+ * its end.
+ */
 static void play_over_time(unsigned session, enum session_way way)
 {
 	struct timespec moment = { .tv_nsec = 2 * NS_PER_MS };
@@ -716,6 +750,69 @@ static void test_samples_of_sessions_one_after_the_other(void **state)
 	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), 4);
 }
 
+/* --- with --engine sass-metrics --- */
+
+static const struct settings of_instructions = { .engine = SETTING_ENGINE_SASS_METRICS,
+						 .graphs = SETTING_GRAPHS_NODE,
+						 .metrics = "default",
+						 .kernels = "*",
+						 .kernel_count = 5,
+						 .cuda = true };
+#define VALUES_OF_A_LAUNCH 13 /* four metrics of three instructions, and one of one */
+
+/* Counts anew, and of what the device was configured for in the first one. */
+static void play_instructions(const char *metrics, unsigned rounds)
+{
+	struct settings wanted = of_instructions;
+	struct cuda_sink *sink = sink_new();
+	struct session *s;
+
+	snprintf(wanted.metrics, sizeof(wanted.metrics), "%s", metrics);
+	s = open_session(sink, &wanted, SESSION_BY_CUDA);
+	for (unsigned i = 0; i < rounds; i++)
+		cuda_player_play(0);
+	session_close(&s);
+	assert_work(sink, rounds);
+	assert_int_equal(sink->counting.rows[TABLE_sass_value], 5 * VALUES_OF_A_LAUNCH);
+	assert_int_equal(sink->counting.rows[TABLE_metric], 5);
+	assert_int_equal(sink->lost, 0);
+	sink_free(sink);
+}
+
+static void test_instructions_of_sessions_one_after_the_other(void **state)
+{
+	struct cuda_sink *sink = sink_new();
+	struct session *s;
+
+	(void)state;
+	play_instructions("default", 2);
+	s = open_session(sink, &plain, SESSION_BY_CUDA);
+	cuda_player_play(0);
+	session_close(&s);
+	assert_work(sink, 1);
+	assert_int_equal(sink->counting.rows[TABLE_sass_value], 0);
+	sink_free(sink);
+	play_instructions("smsp__sass_branch_targets", 1);
+	assert_int_equal(standin_calls(STANDIN_SassMetricsSetConfig), 1);
+	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), 3);
+}
+
+/* The other one has all kernels, too, before, meanwhile and after that. */
+static void test_instructions_beside_a_session_without(void **state)
+{
+	struct cuda_sink *sink = sink_new();
+	struct session *s = open_session(sink, &plain, SESSION_BY_CUDA);
+
+	(void)state;
+	cuda_player_play(0);
+	play_instructions("default", 1);
+	cuda_player_play(0);
+	session_close(&s);
+	assert_work(sink, 3);
+	assert_int_equal(sink->lost, 0);
+	sink_free(sink);
+}
+
 /* A process has one tape, and creates its context once. */
 int main(void)
 {
@@ -728,6 +825,8 @@ int main(void)
 		cmocka_unit_test(test_sampling_beside_a_session_without),
 		cmocka_unit_test(test_refused_sessions),
 		cmocka_unit_test(test_samples_of_sessions_one_after_the_other),
+		cmocka_unit_test(test_instructions_of_sessions_one_after_the_other),
+		cmocka_unit_test(test_instructions_beside_a_session_without),
 	};
 	int failed = 0;
 

@@ -116,7 +116,10 @@ static void many_pairs(void **state)
 	assert_int_equal(cupti_clock_convert(99 * S + 85 * S), 99 * S);
 }
 
-/* What one time is does not depend on which were asked for before: pairs that drift, a clock that is set twice. */
+/*
+ * What one time is does not depend on which were asked for before: pairs that drift, a clock that
+ * is set twice.
+ */
 static void in_any_order(void **state)
 {
 	enum { TIMES = 4000 };

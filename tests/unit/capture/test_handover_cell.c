@@ -1,4 +1,7 @@
-/* What the recorder writes into cpu.handover: a cell of its own, behind others', and nothing when it has none. */
+/*
+ * What the recorder writes into cpu.handover: a cell of its own, behind others', and nothing when
+ * it has none.
+ */
 #include "capture/cpu/cpu_handover.h"
 
 #include <errno.h>

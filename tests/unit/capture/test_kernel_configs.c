@@ -89,7 +89,10 @@ static void test_a_name_that_changes(void **state)
 	free(rows);
 }
 
-/* The writer forgets configurations that were not asked for in a long time, but none that is in use. */
+/*
+ * The writer forgets configurations that were not asked for in a long time, but none that is in
+ * use.
+ */
 static void test_more_than_the_writer_keeps(void **state)
 {
 	struct captured *c = *state;

@@ -1,4 +1,7 @@
-/* NVML's counters, read from stand-ins for libnvidia-ml.so.1. Each case runs in a child: NVML is loaded once. */
+/*
+ * NVML's counters, read from stand-ins for libnvidia-ml.so.1. Each case runs in a child: NVML is
+ * loaded once.
+ */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,7 @@
-/* test_nvtx_choice.c: whether a thread is inside ranges that patterns want (nvtx_choice.h), by the calls that programs make. */
+/*
+ * test_nvtx_choice.c: whether a thread is inside ranges that patterns want (nvtx_choice.h), by the
+ * calls that programs make.
+ */
 #include "capture/nvtx/nvtx_choice.h"
 
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /*
- * NVTX's own headers as a client of the source: what nvtx_abi.h says is held against them, and their loader attaches
- * us through the static injection that they offer. Skipped where the headers are not installed.
+ * NVTX's own headers as a client of the source: what nvtx_abi.h says is held against them, and
+ * their loader attaches us through the static injection that they offer. Skipped where the headers
+ * are not installed.
  */
 #include <setjmp.h>
 #include <stdarg.h>

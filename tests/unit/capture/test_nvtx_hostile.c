@@ -1,4 +1,7 @@
-/* NVTX when the program, the moment or the amount is bad: nothing breaks, and what is missing is counted. */
+/*
+ * NVTX when the program, the moment or the amount is bad: nothing breaks, and what is missing is
+ * counted.
+ */
 #include "unit/capture/nvtx_fixture.h"
 
 #include <errno.h>
@@ -391,8 +394,8 @@ static void test_events_before_the_collector(void **state)
 	assert_row(0, nvtx_kind_push, 0, "the very first");
 	captured_free(captured);
 
-	nvtx_source
-		.after_fork(); /* and now with --delay: they are dropped, and the program's threads learn it */
+	/* and now with --delay: they are dropped, and the program's threads learn it */
+	nvtx_source.after_fork();
 	source_window(&nvtx_source, true, NULL);
 	nvtx.mark_a("early");
 	nvtx_source.after_fork();

@@ -1,6 +1,7 @@
 /*
- * The program's own client of CUPTI beside sessions that come and go: threads of a client that does all that it should not, while one
- * launches and one opens and closes sessions. For ThreadSanitizer above all; in any build nobody may wait for ever.
+ * The program's own client of CUPTI beside sessions that come and go: threads of a client that does
+ * all that it should not, while one launches and one opens and closes sessions. For ThreadSanitizer
+ * above all; in any build nobody may wait for ever.
  */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /*
- * Recordings that a program starts by itself: what its options mean, what is refused and why, many of them, and what a flush has
- * brought to the disk. Runs under TSan, too.
+ * Recordings that a program starts by itself: what its options mean, what is refused and why, many
+ * of them, and what a flush has brought to the disk. Runs under TSan, too.
  */
 #include "unit/capture/nvtx_fixture.h"
 
@@ -92,7 +92,9 @@ static struct pitot_session *start(const char *directory)
 #define HAS_DURATION(value) ((value) == VALUE_DURATION)
 #define HAS_TEXT(value) (strcmp((value), VALUE_TEXT) == 0)
 
-/* Each setting has a field, and what the field says is what the setting has: of choices one less. */
+/*
+ * Each setting has a field, and what the field says is what the setting has: of choices one less.
+ */
 static void test_every_setting_has_a_field(void **state)
 {
 	struct pitot_options o = options_for("x");
@@ -136,8 +138,7 @@ static void test_every_setting_has_a_field(void **state)
 	assert_int_equal(d.api, SETTING_API_ALL);
 	assert_int_equal(d.graphs, SETTING_GRAPHS_AUTO);
 	assert_true(d.memory && !d.sync);
-	assert_int_equal(d.engine, SETTING_ENGINE_TRACE);
-	assert_string_equal(d.engine_later, "deep");
+	assert_int_equal(d.engine, SETTING_ENGINE_DEEP);
 }
 
 static void test_defaults_of_the_program(void **state)
@@ -329,10 +330,9 @@ static void test_the_log(void **state)
 	memset(told, 0, sizeof(told));
 	o.log = count_told;
 	o.log_context = told;
-	o.engine = PITOT_ENGINE_DEEP;
 	s = program_start(&o, &e);
 	assert_non_null(s);
-	assert_int_equal(told[PITOT_LOG_WARNING], 1);
+	assert_int_equal(told[PITOT_LOG_WARNING], 0);
 	assert_int_equal(told[PITOT_LOG_INFO], 1);
 	assert_null(program_start(&o, &e));
 	assert_error(-ENOTEMPTY, "logged");
@@ -486,7 +486,9 @@ static void test_upload_that_fails(void **state)
 	assert_error(-EINVAL, "set it to sizeof(struct pitot_upload_options)");
 }
 
-/* Without a path it is the recording, once it is there and has ended; the kill switch is above all. */
+/*
+ * Without a path it is the recording, once it is there and has ended; the kill switch is above all.
+ */
 static void test_upload_of_the_last(void **state)
 {
 	struct pitot_options recording = options_for("r");

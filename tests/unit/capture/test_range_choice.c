@@ -54,7 +54,9 @@ static void test_readable(void **state)
 	assert_false(chooses("function=native", TEMPLATE));
 }
 
-/* Which launches of 12 are measured, and with which one the last was, from 1; 0: there may be more. */
+/*
+ * Which launches of 12 are measured, and with which one the last was, from 1; 0: there may be more.
+ */
 static const char *turns(const struct settings *s, unsigned *last)
 {
 	static char text[13];

@@ -1,4 +1,7 @@
-/* Rings: nothing is lost uncounted, nothing is torn, rings of ended threads are used again. Runs under TSan too. */
+/*
+ * Rings: nothing is lost uncounted, nothing is torn, rings of ended threads are used again. Runs
+ * under TSan too.
+ */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>

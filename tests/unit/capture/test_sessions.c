@@ -1,6 +1,7 @@
 /*
- * Sessions beside each other, with a source and a sink of the test's own: each sink gets the rows of its session's time, each
- * definition first, and sources are on for what all want together. Runs under TSan, too.
+ * Sessions beside each other, with a source and a sink of the test's own: each sink gets the rows
+ * of its session's time, each definition first, and sources are on for what all want together. Runs
+ * under TSan, too.
  */
 #include "unit/capture/nvtx_fixture.h"
 
@@ -142,7 +143,10 @@ static void test_each_sink_has_its_time(void **state)
 	assert_int_equal(first->marks[0], 23);
 	assert_int_equal(second->marks[0], 120);
 	assert_int_equal(first->unnamed + second->unnamed, 0);
-	/* The toy's samples: none missing, none twice, and both have those of the time in which both ran. */
+	/*
+	 * The toy's samples: none missing, none twice, and both have those of the time in which
+	 * both ran.
+	 */
 	assert_int_equal(first->first_sample, 1);
 	assert_true(second->first_sample > 1 && second->first_sample + 2 <= first->last_sample);
 	assert_true(second->last_sample > first->last_sample);
@@ -294,7 +298,10 @@ static void *mark_all_the_time(void *argument)
 	return NULL;
 }
 
-/* What a thread marks between a session's begin and end is in its sink: at least what was marked by then, at most what was later. */
+/*
+ * What a thread marks between a session's begin and end is in its sink: at least what was marked by
+ * then, at most what was later.
+ */
 static void one_among_many(void)
 {
 	uint64_t before[MARKERS + 1], after[MARKERS + 1];

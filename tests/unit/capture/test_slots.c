@@ -84,7 +84,10 @@ static unsigned count_since(unsigned long long adds)
 	return visited;
 }
 
-/* The first library that goes, the last one, and what comes in its place; each is new to the pass after it. */
+/*
+ * The first library that goes, the last one, and what comes in its place; each is new to the pass
+ * after it.
+ */
 static void test_new_libraries(void **state)
 {
 	unsigned long long adds = loaded_library_counts().adds;
@@ -119,7 +122,9 @@ static void test_every_library_is_routed(void **state)
 	for (unsigned i = 0; i < 10 * COPIES; i++) {
 		unsigned n = 1 + i * 7 % (COPIES - 1);
 
-		/* One goes, which may be in the middle, and another or the same comes to its place. */
+		/*
+		 * One goes, which may be in the middle, and another or the same comes to its place.
+		 */
 		if (kept[n]) {
 			dlclose(kept[n]);
 			kept[n] = NULL;
@@ -142,7 +147,10 @@ static int their_thing(void)
 	return 3;
 }
 
-/* It is not new any more when the loader, or another tool, has done its part: some passes come back for that. */
+/*
+ * It is not new any more when the loader, or another tool, has done its part: some passes come back
+ * for that.
+ */
 static void test_slot_that_is_not_ready(void **state)
 {
 	void *library = dlopen(copies[2], RTLD_NOW);

@@ -1,4 +1,7 @@
-/* Stacks of calls and of samples on any number of threads: each that lives has its own walker, and counts are exact. */
+/*
+ * Stacks of calls and of samples on any number of threads: each that lives has its own walker, and
+ * counts are exact.
+ */
 #include "unit/capture/captured_rows.h"
 
 #include <pthread.h>
@@ -33,7 +36,10 @@ static int begin(void **state)
 	return 0;
 }
 
-/* What the collector does with rings: events are dropped, rings of ended threads go to the next ones. */
+/*
+ * What the collector does with rings: events are dropped, rings of ended threads go to the next
+ * ones.
+ */
 static void drain(void)
 {
 	struct ring *r;
@@ -282,7 +288,10 @@ static void check_rows(struct captured *captured)
 		if (!id)
 			continue;
 		assert_true(map_get(&frames, id, &hash)); /* its stack is in the segment */
-		/* One number is one stack, and one path, wherever it was met, has one stack on each thread. */
+		/*
+		 * One number is one stack, and one path, wherever it was met, has one stack on each
+		 * thread.
+		 */
 		assert_int_equal(*map_at(&paths, id, calls[i].correlation), calls[i].correlation);
 		assert_int_equal(*map_at(&stacks_of_paths, calls[i].correlation, hash), hash);
 		seen |= UINT64_C(1) << (id >> STACK_TABLE_ID_BITS);

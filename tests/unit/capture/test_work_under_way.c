@@ -1,6 +1,6 @@
 /*
- * Graphs that the GPU is still at: CUPTI is asked for their records as long as there are some to come, and no longer. On a tape
- * with launches of one graph and nothing else.
+ * Graphs that the GPU is still at: CUPTI is asked for their records as long as there are some to
+ * come, and no longer. On a tape with launches of one graph and nothing else.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,7 @@
-/* toy_source.c: a source that makes a sample of a counter at each tick of the collector. Beside this file it is a line in sources.c. */
+/*
+ * toy_source.c: a source that makes a sample of a counter at each tick of the collector. Beside
+ * this file it is a line in sources.c.
+ */
 #include "unit/capture/toy_source.h"
 
 #include "base/clock.h"

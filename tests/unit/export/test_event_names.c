@@ -1,4 +1,6 @@
-/* test_event_names.c: what events are called, for every value and for those that are not known yet. */
+/*
+ * test_event_names.c: what events are called, for every value and for those that are not known yet.
+ */
 #include "export/event_names.h"
 
 #include <stdio.h>

@@ -1,4 +1,6 @@
-/* test_flame_draw.c: which boxes are drawn: the largest, as many as may be, and no time disappears. */
+/*
+ * test_flame_draw.c: which boxes are drawn: the largest, as many as may be, and no time disappears.
+ */
 #include "export/flame/flame_picture.h"
 
 #include "support/cmocka_tests.h"
@@ -50,7 +52,10 @@ static uint32_t draw(const struct flame *f, size_t max, uint64_t fraction)
 	return drawn;
 }
 
-/* Powers of two from 16 ns to 2^61 (smaller ones share buckets): as many of the largest as there is room for. */
+/*
+ * Powers of two from 16 ns to 2^61 (smaller ones share buckets): as many of the largest as there is
+ * room for.
+ */
 static void test_as_many_as_may_be(void **state)
 {
 	enum { LEAVES = 58 };

@@ -1,6 +1,6 @@
 /*
- * test_flame_failures.c: flame graphs without memory: an error and no leak, wherever an allocation fails; and of recordings
- * that hold what no recorder writes.
+ * test_flame_failures.c: flame graphs without memory: an error and no leak, wherever an allocation
+ * fails; and of recordings that hold what no recorder writes.
  */
 #include "failing_alloc.h"
 

@@ -1,4 +1,7 @@
-/* test_flame_formats.c: folded stacks, what is drawn, and what the formats share. Other formats: tests/cli/test_flame.py. */
+/*
+ * test_flame_formats.c: folded stacks, what is drawn, and what the formats share. Other formats:
+ * tests/cli/test_flame.py.
+ */
 #include "export/flame/flame_formats.h"
 
 #include <stdio.h>
@@ -178,7 +181,10 @@ static void folded_totals_are_equal(void **state)
 	strbuf_release(&text);
 }
 
-/* Each level of a drawing lies inside the one above; what is left out is there as one box, so time is conserved. */
+/*
+ * Each level of a drawing lies inside the one above; what is left out is there as one box, so time
+ * is conserved.
+ */
 static void check_drawing(const struct flame *f, size_t max, uint64_t fraction, uint64_t total_ns)
 {
 	struct flame_drawing d;

@@ -203,7 +203,10 @@ static inline uint64_t random_value(struct random *r)
  * Rows of one block resemble each other or not at all, so that every encoding is chosen somewhere.
  */
 struct row_style {
-	/* of each column: 0 constant, 1 random, 2 rising, 3 few values, 4 runs, 5 rising with late ones */
+	/*
+	 * of each column: 0 constant, 1 random, 2 rising, 3 few values, 4 runs, 5 rising with late
+	 * ones
+	 */
 	uint8_t kind[64];
 	uint64_t last[64];
 	unsigned missing_percent[64];

@@ -363,7 +363,10 @@ static void check_configs(void *user, const struct decoded *t)
 		assert_true(map_get(user, t->values[COLUMN_kernel_config][i], &one));
 }
 
-/* A disk that is full for a moment: what came then is lost and counted, what comes later is there, with its names. */
+/*
+ * A disk that is full for a moment: what came then is lost and counted, what comes later is there,
+ * with its names.
+ */
 static void test_disk_is_full_for_a_moment(void **state UNUSED)
 {
 	static const int errors[] = { ENOSPC, ENOSPC, EIO };
@@ -461,7 +464,10 @@ static void append_random(struct writer *w, struct random *r, uint64_t rows)
 	}
 }
 
-/* Nobody waits but the thread that writes; what there is room for is kept, and what is lost is counted, of all tables. */
+/*
+ * Nobody waits but the thread that writes; what there is room for is kept, and what is lost is
+ * counted, of all tables.
+ */
 static void test_disk_stalls(void **state UNUSED)
 {
 	const uint64_t rows = 100000;
@@ -608,7 +614,9 @@ static void append_everything(struct writer *w)
 	writer_flush(w);
 }
 
-/* Whatever there is no memory for is counted; also where the count is all that there is memory for. */
+/*
+ * Whatever there is no memory for is counted; also where the count is all that there is memory for.
+ */
 static void write_without_memory(void)
 {
 	FOR_EACH_FAILURE(n)

@@ -238,7 +238,10 @@ static void append_kernel(struct writer *w, uint64_t node)
 	writer_append(w, TABLE_kernel, &row);
 }
 
-/* With what they were cloned from, once, and no others; also where the clone is made in a later segment. */
+/*
+ * With what they were cloned from, once, and no others; also where the clone is made in a later
+ * segment.
+ */
 static void test_nodes_are_repeated_where_they_run(void **state UNUSED)
 {
 	struct fixture f;

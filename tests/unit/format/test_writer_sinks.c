@@ -311,7 +311,9 @@ static void test_windows(void **state UNUSED)
 	assert_int_equal(all.closed + early.closed + late.closed + none.closed, 4);
 }
 
-/* One that comes later is told everything again, and one that goes leaves the others as they are. */
+/*
+ * One that comes later is told everything again, and one that goes leaves the others as they are.
+ */
 static void test_attach_and_detach(void **state UNUSED)
 {
 	struct writer_options options = { 0 };
@@ -422,7 +424,9 @@ static void test_too_many_texts(void **state UNUSED)
 	writer_close(&p.w);
 }
 
-/* What there is no memory for is counted, or told as "?"; nothing else refers to what is not there. */
+/*
+ * What there is no memory for is counted, or told as "?"; nothing else refers to what is not there.
+ */
 static void test_no_memory(void **state UNUSED)
 {
 	FOR_EACH_FAILURE(n)

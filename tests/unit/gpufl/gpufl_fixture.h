@@ -65,7 +65,10 @@ static inline char *window_text(const char *folder, const char *name)
 	return text.data;
 }
 
-/* The line number n of a type, from 0, without its newline; NULL: there is none. For use within one expression. */
+/*
+ * The line number n of a type, from 0, without its newline; NULL: there is none. For use within one
+ * expression.
+ */
 static inline const char *find_line(const char *text, const char *type, unsigned n)
 {
 	static char line[65536];

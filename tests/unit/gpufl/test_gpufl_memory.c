@@ -1,4 +1,7 @@
-/* Memory of the sink of gpufl's logs: none is allocated for a row, and whichever allocation fails, nothing breaks. */
+/*
+ * Memory of the sink of gpufl's logs: none is allocated for a row, and whichever allocation fails,
+ * nothing breaks.
+ */
 #include "failing_alloc.h"
 #include "gpufl_fixture.h"
 

@@ -533,7 +533,9 @@ static void test_losses_are_records(void **state)
 	free(text);
 }
 
-/* A clock that is set changes the times after that; what is within the width of a reading does not. */
+/*
+ * A clock that is set changes the times after that; what is within the width of a reading does not.
+ */
 static void test_clocks(void **state)
 {
 	struct sink *s = sink_open(*state, (struct gpufl_options){ 0 });
@@ -558,7 +560,10 @@ static void test_clocks(void **state)
 	free(text);
 }
 
-/* Full batches go to the file at once; ids and dictionaries hold over epochs, whose definitions are forgotten. */
+/*
+ * Full batches go to the file at once; ids and dictionaries hold over epochs, whose definitions are
+ * forgotten.
+ */
 static void test_batches_and_epochs(void **state)
 {
 	struct sink *s = sink_open(*state, (struct gpufl_options){ 0 });

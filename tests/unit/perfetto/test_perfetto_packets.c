@@ -11,8 +11,8 @@ static struct strbuf new_buffer(void)
 }
 
 /*
- * One kernel `k`: process 42, GPU 0, stream 7, grid 4 x 1 x 1, block 128 x 1 x 1, start 1000000 ns, 500 ns long. These
- * bytes were imported by Perfetto v58.2 without an error.
+ * One kernel `k`: process 42, GPU 0, stream 7, grid 4 x 1 x 1, block 128 x 1 x 1, start 1000000 ns,
+ * 500 ns long. These bytes were imported by Perfetto v58.2 without an error.
  */
 static const uint8_t golden[] = {
 	0x0a, 0x9f, 0x01, 0x40, 0xc0, 0x84, 0x3d, 0xd0, 0x03, 0x06, 0x50, 0x01, 0x68, 0x01, 0x62,

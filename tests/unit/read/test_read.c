@@ -408,7 +408,10 @@ static const char *text_of(const struct ArrowArray *dictionary, int64_t index)
 	return text;
 }
 
-/* Kernel i is launched by call i, the first in a scope, the others with a stack; the last row has neither. Nothing is closed. */
+/*
+ * Kernel i is launched by call i, the first in a scope, the others with a stack; the last row has
+ * neither. Nothing is closed.
+ */
 static struct maker *write_launches(const char *directory)
 {
 	struct maker *m = maker_begin(directory, 100, 1000, "./app");

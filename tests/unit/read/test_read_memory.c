@@ -1,4 +1,7 @@
-/* Each allocation of a table and its schema fails once, and of one that is followed: an error with a text, and nothing leaks. */
+/*
+ * Each allocation of a table and its schema fails once, and of one that is followed: an error with
+ * a text, and nothing leaks.
+ */
 #include "failing_alloc.h"
 #include "pitot/read.h"
 

@@ -1,4 +1,7 @@
-/* What the verdict says of kernels, and from where on: an H200 has 132 multiprocessors with 8 blocks of 256 threads each. */
+/*
+ * What the verdict says of kernels, and from where on: an H200 has 132 multiprocessors with 8
+ * blocks of 256 threads each.
+ */
 #include "analysis/busy.h"
 #include "analysis/report.h"
 #include "report/section.h"

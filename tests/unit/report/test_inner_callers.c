@@ -1,4 +1,7 @@
-/* The caller that helps: the innermost function that holds most of a kernel's time, and GPU time by function. */
+/*
+ * The caller that helps: the innermost function that holds most of a kernel's time, and GPU time by
+ * function.
+ */
 #include <string.h>
 
 #include "../analysis/report_fixture.h"

@@ -92,7 +92,10 @@ static const struct field noted[] = {
 	LIST("items", ITEMS(struct toys, items, count), toy_fields, .notes = say_more),
 };
 
-/* The same declaration, and what sections print by themselves; numbers to the right, texts to the left. */
+/*
+ * The same declaration, and what sections print by themselves; numbers to the right, texts to the
+ * left.
+ */
 static void html_has_the_same(void **state)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;

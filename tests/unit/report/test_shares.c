@@ -62,7 +62,9 @@ static void waits_of_threads_at_once_are_parts_of_all_waits(void **state)
 	analyzed_release(&a);
 }
 
-/* Samples weigh more than the gaps that they were taken in: an estimate, and no share above 100 %. */
+/*
+ * Samples weigh more than the gaps that they were taken in: an estimate, and no share above 100 %.
+ */
 static void samples_may_weigh_more_than_the_gaps(void **state)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT, idle = STRBUF_INIT;

@@ -1,5 +1,8 @@
 /* link: test_support -Wl,--wrap=poll */
-/* test_cpu_sampler.c: the sampler's thread ends when it is told to, not when its next look is due; what it says it lacks. */
+/*
+ * test_cpu_sampler.c: the sampler's thread ends when it is told to, not when its next look is due;
+ * what it says it lacks.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

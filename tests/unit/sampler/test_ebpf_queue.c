@@ -1,4 +1,7 @@
-/* Records that come out of order are handed over in order of time, each once, and not before their time. */
+/*
+ * Records that come out of order are handed over in order of time, each once, and not before their
+ * time.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,5 +1,8 @@
 /* link: test_support */
-/* The stack of a thread that leaves its processor begins with the scheduler, however many tracers are inside of it. */
+/*
+ * The stack of a thread that leaves its processor begins with the scheduler, however many tracers
+ * are inside of it.
+ */
 #include <stdio.h>
 
 #include "sampler/ebpf/ebpf_state.h"

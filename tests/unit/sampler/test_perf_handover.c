@@ -1,4 +1,7 @@
-/* Which time of a process perf events leave to the timers inside it: cells are written here as recorders would. */
+/*
+ * Which time of a process perf events leave to the timers inside it: cells are written here as
+ * recorders would.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -144,7 +147,10 @@ static void test_nothing_below_zero(void **state)
 	assert_int_equal(perf_handover_exit(&w->handover, PID, 300), 0);
 }
 
-/* The kernel goes on counting, so what the timers of all its programs have is taken off when the process ends. */
+/*
+ * The kernel goes on counting, so what the timers of all its programs have is taken off when the
+ * process ends.
+ */
 static void test_exec(void **state)
 {
 	struct world *w = *state;

@@ -1,4 +1,7 @@
-/* The rings of perf events, filled here instead of by the kernel: order, records that go round the end, nonsense. */
+/*
+ * The rings of perf events, filled here instead of by the kernel: order, records that go round the
+ * end, nonsense.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -179,7 +182,10 @@ static void nonsense_empties_the_ring(void **state)
 	assert_true(f->all.corrupt);
 }
 
-/* Another thread reads the ring, too: it sees each record, gives nothing back, and believes nothing that was. */
+/*
+ * Another thread reads the ring, too: it sees each record, gives nothing back, and believes nothing
+ * that was.
+ */
 static void a_second_reader(void **state)
 {
 	struct fake *f = *state;

@@ -1,5 +1,8 @@
 /* link: test_support pitot_trace */
-/* Which CPU time of threads no perf sample stands for: records are made up, as the kernel would write them. */
+/*
+ * Which CPU time of threads no perf sample stands for: records are made up, as the kernel would
+ * write them.
+ */
 #include "sampler/perf/perf_threads.h"
 
 #include "support/cmocka_tests.h"
@@ -45,7 +48,10 @@ static uint64_t time_of(const char *folder, uint32_t thread)
 	return sum;
 }
 
-/* Threads that ran on two processors, a child, and the root, of which the kernel only tells in the sum of all. */
+/*
+ * Threads that ran on two processors, a child, and the root, of which the kernel only tells in the
+ * sum of all.
+ */
 static void all_time_has_an_owner(void **state)
 {
 	struct perf_handover handover = { 0 };
@@ -87,7 +93,10 @@ static void all_time_has_an_owner(void **state)
 	assert_int_equal(time_of(*state, ROOT), 20000 - 2501 - 37 - 5000);
 }
 
-/* Of a thread that still runs it is not known how much it had: what the root had is not known either. */
+/*
+ * Of a thread that still runs it is not known how much it had: what the root had is not known
+ * either.
+ */
 static void what_runs_on_is_not_counted(void **state)
 {
 	struct perf_handover handover = { 0 };
@@ -106,7 +115,10 @@ static void what_runs_on_is_not_counted(void **state)
 	assert_int_equal(time_of(*state, ROOT), 3000);
 }
 
-/* Neither does what a thread did when its number was another's count, nor what it did after the window. */
+/*
+ * Neither does what a thread did when its number was another's count, nor what it did after the
+ * window.
+ */
 static void numbers_are_used_again(void **state)
 {
 	struct perf_handover handover = { 0 };

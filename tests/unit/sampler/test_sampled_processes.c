@@ -1,5 +1,8 @@
 /* link: test_support pitot_trace */
-/* Processes that are sampled: their mappings, files, segments and rows; events are made up, code is this program's. */
+/*
+ * Processes that are sampled: their mappings, files, segments and rows; events are made up, code is
+ * this program's.
+ */
 #include "sampler/sampled_processes.h"
 
 #include <dlfcn.h>
@@ -239,7 +242,10 @@ static unsigned damage(struct targets *t, const char *path, const char *library,
 	return with_rules;
 }
 
-/* Bytes of files are hostile: any of their headers and of their call frame information may be anything. */
+/*
+ * Bytes of files are hostile: any of their headers and of their call frame information may be
+ * anything.
+ */
 static void damaged_files(void **state)
 {
 	const char *path = temp_file(*state, "damaged");
@@ -346,7 +352,10 @@ static void all_kinds_of_frames(void **state)
 	static const uint8_t kinds[] = { frame_kind_native, frame_kind_python,
 					 frame_kind_interrupted, frame_kind_kernel,
 					 frame_kind_kernel };
-	/* The innermost address in the kernel is that of the instruction, the others are return addresses. */
+	/*
+	 * The innermost address in the kernel is that of the instruction, the others are return
+	 * addresses.
+	 */
 	const uint64_t addresses[] = { 0x6000, python_frame_code(python), 0x5000, kernel[1],
 				       kernel[0] + 1 };
 	struct trace *trace;
@@ -442,8 +451,8 @@ static void time_after_the_last_sample(void **state)
 }
 
 /*
- * A shell that had a sample starts two that have none, of which one starts another; a third child is there at the end. And one
- * is left that its parent has not waited for.
+ * A shell that had a sample starts two that have none, of which one starts another; a third child
+ * is there at the end. And one is left that its parent has not waited for.
  */
 static void processes_without_samples(void **state)
 {

@@ -1,4 +1,7 @@
-/* Which files are CPython interpreters, by synthetic ELF files: whole, cut at every byte, with every byte changed. */
+/*
+ * Which files are CPython interpreters, by synthetic ELF files: whole, cut at every byte, with
+ * every byte changed.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /*
- * The Python frames of another process's thread, from a memory that is made up here: as CPython 3.12
- * has them, and as a hostile program may.
+ * The Python frames of another process's thread, from a memory that is made up here: as CPython
+ * 3.12 has them, and as a hostile program may.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,7 +70,10 @@ static uint64_t code_at(unsigned i)
 	return CODES + i * CODE_BYTES;
 }
 
-/* Frame i, which is called by `previous` (0: nobody), runs code i; ends: one of the interpreter's own. */
+/*
+ * Frame i, which is called by `previous` (0: nobody), runs code i; ends: one of the interpreter's
+ * own.
+ */
 static void put_frame(struct fake *f, unsigned i, uint64_t previous, bool ends)
 {
 	const struct python_offsets *o = &f->place.runtime.offsets;

@@ -86,7 +86,10 @@ static uint64_t stack_end(void)
 	return (uintptr_t)start + size;
 }
 
-/* Frames of the walk and of glibc are the same but for the first, whose place differs by some instructions. */
+/*
+ * Frames of the walk and of glibc are the same but for the first, whose place differs by some
+ * instructions.
+ */
 static void check_prefix(const uint64_t *frames, unsigned count)
 {
 	assert_true(count >= 1 && count <= (unsigned)picture.count);

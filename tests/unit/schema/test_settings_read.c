@@ -1,4 +1,7 @@
-/* Settings from code, `pitot record`, the environment, a file and the program's own defaults: which of them counts. */
+/*
+ * Settings from code, `pitot record`, the environment, a file and the program's own defaults: which
+ * of them counts.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -83,7 +86,10 @@ static void test_precedence(void **state)
 	assert_int_equal(s.stacks, SETTING_STACKS_NATIVE);
 	assert_int_equal(s.counters_ns, 2 * NS_PER_S);
 
-	/* For the recording of `pitot record` nothing else counts; for another one all but what that says. */
+	/*
+	 * For the recording of `pitot record` nothing else counts; for another one all but what
+	 * that says.
+	 */
 	setenv("PITOT_OPTIONS", "start_ns=5;stacks=python", 1);
 	setenv("PITOT_CONFIG_FILE", path, 1);
 	s = read_all(NULL, false);
@@ -171,11 +177,10 @@ static void test_what_is_wrong_is_named(void **state)
 	write_config("{\"graphs\"");
 	read_all(path, true);
 	assert_problem("line 1: no ':' behind a name");
-	write_config("{\"engine\": \"deep\"}");
+	write_config("{\"engine\": \"deeper\"}");
 	read_all(path, true);
-	assert_problem("'engine' takes monitor, trace, pc-sampling, range-profiler or pm-sampling, "
-		       "not 'deep', "
-		       "which is not there yet");
+	assert_problem("'engine' takes monitor, trace, pc-sampling, range-profiler, "
+		       "pm-sampling, sass-metrics or deep, not 'deeper'");
 	read_all("/nonexistent/pitot.json", true);
 	assert_problem("cannot read the configuration file '/nonexistent/pitot.json'");
 	setenv("PITOT_COUNTERS", "often", 1);
@@ -213,19 +218,16 @@ static void test_gpufl(void **state)
 	setenv("GPUFL_APP_NAME", "theirs", 1);
 	s = read_all(NULL, true);
 	assert_int_equal(s.engine, SETTING_ENGINE_PC_SAMPLING);
-	assert_null(s.engine_later);
 	assert_string_equal(s.name, "theirs");
-	setenv("GPUFL_PROFILING_ENGINE", "SassMetrics", 1);
+	setenv("GPUFL_PROFILING_ENGINE", "Deep", 1);
 	s = read_all(NULL, true);
-	assert_int_equal(s.engine, SETTING_ENGINE_TRACE);
-	assert_string_equal(s.engine_later, "sass-metrics");
+	assert_int_equal(s.engine, SETTING_ENGINE_DEEP);
 	setenv("PITOT_OPTIONS", "engine=trace", 1); /* ours counts */
-	assert_null(read_all(NULL, true).engine_later);
+	assert_int_equal(read_all(NULL, true).engine, SETTING_ENGINE_TRACE);
 	setenv("PITOT_ENGINE", "monitor", 1);
 	setenv("PITOT_APP_NAME", "ours", 1);
 	s = read_all(NULL, true);
 	assert_int_equal(s.engine, SETTING_ENGINE_MONITOR);
-	assert_null(s.engine_later);
 	assert_string_equal(s.name, "ours");
 	clean(NULL);
 	write_config("{\"profiling_engine\": \"Monitor\", \"system_sample_rate_ms\": 50, "

@@ -1,6 +1,6 @@
 /*
- * interrupt_in_python.c: for test_walk_python.py: interrupts the thread that loads it, thousands of times a second, and
- * walks its Python frames then.
+ * interrupt_in_python.c: for test_walk_python.py: interrupts the thread that loads it, thousands of
+ * times a second, and walks its Python frames then.
  */
 #include <errno.h>
 #include <signal.h>
@@ -123,7 +123,10 @@ void interrupt_stop(struct counts *out)
 	*out = counts;
 }
 
-/* Name of a Python frame of a sample, innermost first. 0: there is no such frame; -1: it has no name. */
+/*
+ * Name of a Python frame of a sample, innermost first. 0: there is no such frame; -1: it has no
+ * name.
+ */
 int interrupt_frame(unsigned sample, unsigned frame, char *name, unsigned room)
 {
 	struct python_code code;

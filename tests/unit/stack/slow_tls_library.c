@@ -1,4 +1,7 @@
-/* A library with a thread-local variable whose loading takes a while, between its mapping and its end. */
+/*
+ * A library with a thread-local variable whose loading takes a while, between its mapping and its
+ * end.
+ */
 #include <sys/syscall.h>
 #include <time.h>
 

@@ -1,4 +1,6 @@
-/* Rows of rules from random call frame information that is known beforehand, and from wrong input. */
+/*
+ * Rows of rules from random call frame information that is known beforehand, and from wrong input.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -160,7 +162,10 @@ static void wrong_instructions_make_the_rest_unknown(void **state)
 	whole_table_release(&t);
 }
 
-/* DW_CFA_set_loc to an address: the rest of the function is unknown if that is before where it is, or behind its end. */
+/*
+ * DW_CFA_set_loc to an address: the rest of the function is unknown if that is before where it is,
+ * or behind its end.
+ */
 static void locations_go_forwards_only(void **state)
 {
 	static const struct {

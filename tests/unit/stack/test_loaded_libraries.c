@@ -150,7 +150,10 @@ static void load_copy(const char *folder, unsigned number)
 	assert_non_null(dlopen(path, RTLD_NOW));
 }
 
-/* dl_iterate_phdr() dies here: it looks for the variables of a library that has no place in the list of them yet. */
+/*
+ * dl_iterate_phdr() dies here: it looks for the variables of a library that has no place in the
+ * list of them yet.
+ */
 static void test_libraries_with_thread_local_variables(void **state)
 {
 	pthread_t thread = 0;

@@ -1,4 +1,7 @@
-/* Parts of a module's unwind rules from copies of its pages: with and without a search table, and of memory that goes away. */
+/*
+ * Parts of a module's unwind rules from copies of its pages: with and without a search table, and
+ * of memory that goes away.
+ */
 #include "stack/unwind/module_build.h"
 
 #include <setjmp.h>

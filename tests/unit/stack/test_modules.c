@@ -234,7 +234,9 @@ static void each_segment_of_code_is_there_once(void **state)
 	}
 }
 
-/* With enough time one update compiles all that is wanted: it does not begin again after each part. */
+/*
+ * With enough time one update compiles all that is wanted: it does not begin again after each part.
+ */
 static void one_update_is_enough(void **state)
 {
 	static struct stack_modules own;

@@ -170,7 +170,10 @@ static void test_freed(void **state)
 	assert_int_equal(freed, 1001);
 }
 
-/* A table that is nearly full is followed by one whose ids are all new; the first one's stay readable until it is forgotten. */
+/*
+ * A table that is nearly full is followed by one whose ids are all new; the first one's stay
+ * readable until it is forgotten.
+ */
 static void test_next(void **state)
 {
 	struct python_runtime r = runtime_of(0x030b00f0);
@@ -241,7 +244,10 @@ static void test_ceilings(void **state)
 	python_codes_free(codes);
 }
 
-/* One that is cut at its end, two without lines, three without a name or a file: each counted as what it is, and all kept. */
+/*
+ * One that is cut at its end, two without lines, three without a name or a file: each counted as
+ * what it is, and all kept.
+ */
 static void test_losses(void **state)
 {
 	struct python_runtime r = runtime_of(0x030c00f0);

@@ -1,4 +1,7 @@
-/* Frames of a 3.12 in memory of the test, with links as they are while an evaluation is entered, and with bad ones. */
+/*
+ * Frames of a 3.12 in memory of the test, with links as they are while an evaluation is entered,
+ * and with bad ones.
+ */
 #include "support/cmocka_tests.h"
 
 #include <string.h>
@@ -50,7 +53,10 @@ static void c_frame(int i, const void *runs)
 	put(state, runtime.offsets.state_frame, c_frames[i]);
 }
 
-/* Evaluation 1 runs frame 1 (entry frame 0), called by nobody; evaluation 2 frames 3 and 4 (entry 2), called by 1. */
+/*
+ * Evaluation 1 runs frame 1 (entry frame 0), called by nobody; evaluation 2 frames 3 and 4 (entry
+ * 2), called by 1.
+ */
 static int setup(void **unused)
 {
 	uint64_t one = 1;
@@ -116,7 +122,10 @@ static void test_evaluation_is_being_entered(void **unused)
 		assert_int_equal(walk(out, &complete), 1);
 		assert_true(complete && out[0].entry);
 	}
-	/* What the last evaluation at this place left: its entry frame, so an evaluation without frames. */
+	/*
+	 * What the last evaluation at this place left: its entry frame, so an evaluation without
+	 * frames.
+	 */
 	c_frame(2, frames[2]);
 	assert_int_equal(walk(out, &complete), 2);
 	assert_true(complete && out[0].entry && !out[0].code && out[1].code);

@@ -1,4 +1,6 @@
-/* Rules that are read one at a time are those that are compiled, and bytes of any kind do no harm. */
+/*
+ * Rules that are read one at a time are those that are compiled, and bytes of any kind do no harm.
+ */
 #include "stack/unwind/rule_lookup.h"
 
 #include <errno.h>

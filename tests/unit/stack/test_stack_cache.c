@@ -1,4 +1,7 @@
-/* Stacks that are found again by their words are those that a walk finds; in random calls, repeated. */
+/*
+ * Stacks that are found again by their words are those that a walk finds; in random calls,
+ * repeated.
+ */
 #include "stack/stack_cache.h"
 
 #include <alloca.h>
@@ -284,7 +287,10 @@ int main(void)
 	};
 
 	stack_modules_init(&modules, STACK_RULE_BYTES);
-	/* What is not compiled is read on the spot, but not for ever: frames that share a place in the walker's cache would use that up. */
+	/*
+	 * What is not compiled is read on the spot, but not for ever: frames that share a place in
+	 * the walker's cache would use that up.
+	 */
 	compile_all_parts(&modules);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,7 @@
-/* Tables that are compiled part by part: the rules of whole tables, whatever is asked first, from what was read of the file. */
+/*
+ * Tables that are compiled part by part: the rules of whole tables, whatever is asked first, from
+ * what was read of the file.
+ */
 #include "stack/unwind/unwind_parts.h"
 
 #include <errno.h>
@@ -205,7 +208,9 @@ static void what_cannot_be_read_is_unknown(void **state)
 	unwind_store_release(&store);
 }
 
-/* The first FDE of an address wins, as in a whole table; what leads out of the section is left out. */
+/*
+ * The first FDE of an address wins, as in a whole table; what leads out of the section is left out.
+ */
 static void wrong_search_tables(void **state)
 {
 	struct unwind_store store;

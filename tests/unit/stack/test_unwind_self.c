@@ -48,7 +48,10 @@ static void forget_walker(void)
 	walker = NULL;
 }
 
-/* Two walks that began in the same function; under a sanitizer theirs has a frame of its own before that. */
+/*
+ * Two walks that began in the same function; under a sanitizer theirs has a frame of its own before
+ * that.
+ */
 static void assert_same(const uint64_t *ours, unsigned our_count, const uint64_t *theirs,
 			unsigned their_count)
 {
@@ -122,7 +125,10 @@ static void deep_and_wide_frames(void **state)
 	recurse(200, check_here);
 }
 
-/* From every depth, so that a stack shares its callers with the one before, or looks like it elsewhere. */
+/*
+ * From every depth, so that a stack shares its callers with the one before, or looks like it
+ * elsewhere.
+ */
 __attribute__((noinline)) static void recurse_checking(int depth, void (*call)(void))
 {
 	volatile char room[48];
@@ -614,7 +620,8 @@ static void every_instruction(void **state)
 {
 	(void)state;
 #ifdef __SANITIZE_THREAD__
-	skip(); /* a trap after each instruction of ThreadSanitizer's own: newer ones do not bear it */
+	/* a trap after each instruction of ThreadSanitizer's own: newer ones do not bear it */
+	skip();
 #endif
 	target("target_virtual");
 	with_handler(SIGTRAP, single_step, 0, stepped);

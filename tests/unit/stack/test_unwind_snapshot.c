@@ -1,4 +1,7 @@
-/* Stacks in memory that a test makes: rules of each kind, and code without any, whose frames are found by frame pointers. */
+/*
+ * Stacks in memory that a test makes: rules of each kind, and code without any, whose frames are
+ * found by frame pointers.
+ */
 #include "stack/unwind/unwind_snapshot.h"
 
 #include <setjmp.h>
@@ -120,7 +123,10 @@ static enum stack_end walk_rules(const struct unwind_rule *by_number, struct sta
 		.kind = SAVE_CFA, .offset = (n)                                                    \
 	}
 
-/* Where the caller's registers are: each kind of place for one of them, which then is where the next frame's return address is. */
+/*
+ * Where the caller's registers are: each kind of place for one of them, which then is where the
+ * next frame's return address is.
+ */
 static void registers_of_the_caller(void **state)
 {
 	static const struct {
@@ -163,7 +169,9 @@ static void registers_of_the_caller(void **state)
 	}
 }
 
-/* To a lower address is to another stack: a program may do so a few times; more often is a circle. */
+/*
+ * To a lower address is to another stack: a program may do so a few times; more often is a circle.
+ */
 static void switches_of_stacks(void **state)
 {
 	struct unwind_rule by_number[] = {

@@ -1,7 +1,7 @@
 /*
- * unwind_query FILE: the rules for addresses. Reads hexadecimal addresses of an ELF file from standard
- * input, one a line, and writes a line for each as readelf --debug-dump=frames-interp words it:
- * CFA, return address, rbp, rbx; with --all by all entries, without the search table.
+ * unwind_query FILE: the rules for addresses. Reads hexadecimal addresses of an ELF file from
+ * standard input, one a line, and writes a line for each as readelf --debug-dump=frames-interp
+ * words it: CFA, return address, rbp, rbx; with --all by all entries, without the search table.
  */
 #include <stdio.h>
 #include <string.h>

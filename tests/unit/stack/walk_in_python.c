@@ -1,6 +1,6 @@
 /*
- * walk_in_python.c: for test_walk_python.py: walks the stack of a Python process wherever it is called,
- * and compares it with glibc's.
+ * walk_in_python.c: for test_walk_python.py: walks the stack of a Python process wherever it is
+ * called, and compares it with glibc's.
  */
 #include <execinfo.h>
 

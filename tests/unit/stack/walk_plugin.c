@@ -1,4 +1,7 @@
-/* walk_plugin.c: a module that test_unwind_self.c loads and unloads; built twice, with different code. */
+/*
+ * walk_plugin.c: a module that test_unwind_self.c loads and unloads; built twice, with different
+ * code.
+ */
 #include <stdlib.h>
 
 void plugin_call(void (*call)(void), int depth);

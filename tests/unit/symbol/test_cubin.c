@@ -1,4 +1,7 @@
-/* Lines of device code that NVIDIA's compiler made (tests/fuzz/seeds_cubin has the sources), whole, cut and changed. */
+/*
+ * Lines of device code that NVIDIA's compiler made (tests/fuzz/seeds_cubin has the sources), whole,
+ * cut and changed.
+ */
 #include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -83,7 +86,10 @@ static void assert_frame(const struct source_frame *f, const char *name, const c
 	assert_int_equal(f->line, line);
 }
 
-/* Where the code of each call of twice() is, by the line of polynomial() that calls it: bits 8 and 9. */
+/*
+ * Where the code of each call of twice() is, by the line of polynomial() that calls it: bits 8
+ * and 9.
+ */
 static unsigned check_function(struct cubin *c, const char *name, const char *file)
 {
 	struct cubin_function f = function(c, name);
@@ -162,7 +168,10 @@ static void device_functions(void **state)
 	cubin_free(c);
 }
 
-/* The compiler's times and sizes of source files, which it left out here: put in as its LEB128 of one byte. */
+/*
+ * The compiler's times and sizes of source files, which it left out here: put in as its LEB128 of
+ * one byte.
+ */
 static void set_source(struct contents *c, const char *name, uint8_t time_s, uint8_t size_bytes)
 {
 	uint8_t *at = memmem(c->bytes, c->size, name, strlen(name) + 1);
@@ -212,7 +221,9 @@ static void without_lines(void **state)
 	cubin_free(c);
 }
 
-/* What is added to a relocation's symbol, beside it or in its place: all lines are that much later. */
+/*
+ * What is added to a relocation's symbol, beside it or in its place: all lines are that much later.
+ */
 static void addends(void **state)
 {
 	static const char *const names[] = { "lineinfo", "rel" };

@@ -75,7 +75,10 @@ static void compilers_and_versions(void **state)
 	assert_true(done >= 6);
 }
 
-/* What is inlined everywhere and has a lambda in its type has no linkage name: namespaces and classes come from around it. */
+/*
+ * What is inlined everywhere and has a lambda in its type has no linkage name: namespaces and
+ * classes come from around it.
+ */
 static void qualified_names(void **state)
 {
 	static const char source[] =

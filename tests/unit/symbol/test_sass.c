@@ -30,7 +30,10 @@ static void assert_line(const struct sass_line *l, uint64_t offset, const char *
 		assert_null(l->label);
 }
 
-/* Two functions whose instructions come in turns and once again; a section of data; lines of nothing. */
+/*
+ * Two functions whose instructions come in turns and once again; a section of data; lines of
+ * nothing.
+ */
 static const char printed[] = "#!/bin/sh\ncat <<'END'\n"
 			      "\t.headerflags\t@\"EF_CUDA_SM90\"\n"
 			      "        /*0000*/                   NOWHERE ;\n"
@@ -77,7 +80,10 @@ static void sections_and_lines(void **state)
 	sass_release(&s);
 }
 
-/* The device code is a file that the child reads, whatever its name is; the functions are those that were asked for. */
+/*
+ * The device code is a file that the child reads, whatever its name is; the functions are those
+ * that were asked for.
+ */
 static void arguments(void **state)
 {
 	static const char script[] =

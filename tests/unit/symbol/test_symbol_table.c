@@ -110,7 +110,10 @@ static void functions_of_go(void **state)
 	image_release(&image);
 }
 
-/* A table that claims more functions than its section has room for, while the next section would go on with them. */
+/*
+ * A table that claims more functions than its section has room for, while the next section would go
+ * on with them.
+ */
 static void cut_table_of_go(void **state)
 {
 	static const char source[] = ".text\n.globl _start\n_start: nop; nop\nlast: nop; nop\n"

@@ -408,7 +408,10 @@ static void jit_code(void **state)
 	symbolizer_free(s);
 }
 
-/* Whether the map of this process, written at one time, is believed when it was recorded at another. */
+/*
+ * Whether the map of this process, written at one time, is believed when it was recorded at
+ * another.
+ */
 static bool is_map_believed(int64_t written_unix_s, int64_t recorded_unix_s)
 {
 	struct timespec times[2] = { { written_unix_s, 0 }, { written_unix_s, 0 } };

@@ -334,7 +334,10 @@ static void tables_referred_to_have_ids_and_no_time(void **state)
 	}
 }
 
-/* Blocks without a value, with some and with all; the last one is earlier than the others, so that rows are sorted. */
+/*
+ * Blocks without a value, with some and with all; the last one is earlier than the others, so that
+ * rows are sorted.
+ */
 static void columns_with_and_without_values(void **state)
 {
 	struct maker *m = maker_begin(*state, 100, 1000, "./a");

@@ -475,8 +475,8 @@ static size_t append_cut_block(const char *path)
 }
 
 /*
- * Segments that were closed in order and that were not. The only bytes that no checksum is there for are those of the
- * incomplete block: no reader looks at them.
+ * Segments that were closed in order and that were not. The only bytes that no checksum is there
+ * for are those of the incomplete block: no reader looks at them.
  */
 static void every_flipped_byte_is_found(void **state)
 {

@@ -149,8 +149,8 @@ static void joins_scattered_ids(void **state)
 }
 
 /*
- * Ids go on beyond the 32 bits of CUPTI's counter: calls whose ids differ only above them are different calls, whether
- * the ids run on (a recorder of 13 hours) or the counter began anew.
+ * Ids go on beyond the 32 bits of CUPTI's counter: calls whose ids differ only above them are
+ * different calls, whether the ids run on (a recorder of 13 hours) or the counter began anew.
  */
 static void joins_ids_beyond_32_bits(void **state)
 {

@@ -119,7 +119,9 @@ static void crowds_of_one_hash(void **state)
 	for (uint64_t i = 1; i <= CROWD; i++) {
 		uint64_t hash = hash_u64(hash_u64(0) ^ i);
 
-		/* time_ns, node, graph, kind, original: what comes before the last is undone by it */
+		/*
+		 * time_ns, node, graph, kind, original: what comes before the last is undone by it
+		 */
 		row.node = i;
 		hash = hash_u64(hash_u64(hash ^ row.graph) ^ row.kind);
 		row.original = hash;

@@ -148,7 +148,10 @@ static void orders_overlapping_blocks(void **state)
 	trace_free(t);
 }
 
-/* Once the order of rows is forgotten no column can follow it; where rows are in order it is not needed. */
+/*
+ * Once the order of rows is forgotten no column can follow it; where rows are in order it is not
+ * needed.
+ */
 static void loading_ends(void **state)
 {
 	struct maker *m = maker_begin(*state, 100, 1000, "./a");

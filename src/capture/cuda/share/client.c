@@ -130,9 +130,38 @@ uint64_t wants_kinds(enum want who)
 	return atomic_load(&kinds[who]);
 }
 
+/* While the recorder has records of kernels one after the other, the client gets those (client_records.h). */
+static bool is_replaced(CUpti_ActivityKind kind)
+{
+	return kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL &&
+	       wants_kinds(WANT_RECORDER) >> CUPTI_ACTIVITY_KIND_KERNEL & 1;
+}
+
 static bool is_kind_wanted(CUpti_ActivityKind kind)
 {
-	return (atomic_load(&kinds[WANT_RECORDER]) | atomic_load(&kinds[WANT_CLIENT])) >> kind & 1;
+	return !is_replaced(kind) &&
+	       (atomic_load(&kinds[WANT_RECORDER]) | atomic_load(&kinds[WANT_CLIENT])) >> kind & 1;
+}
+
+/* The other one may change its mind meanwhile. */
+static CUptiResult follow_kind(CUpti_ActivityKind kind)
+{
+	CUptiResult result;
+	bool to;
+
+	do {
+		to = is_kind_wanted(kind);
+		result = (to ? real_cupti.recorder.ActivityEnable
+			     : real_cupti.recorder.ActivityDisable)(kind);
+	} while (is_kind_wanted(kind) != to);
+	return result;
+}
+
+static void follow_replaced(CUpti_ActivityKind kind)
+{
+	if (kind == CUPTI_ACTIVITY_KIND_KERNEL &&
+	    wants_kinds(WANT_CLIENT) >> CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL & 1)
+		follow_kind(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 }
 
 CUptiResult want_kind(enum want who, bool on, CUpti_ActivityKind kind)
@@ -140,7 +169,6 @@ CUptiResult want_kind(enum want who, bool on, CUpti_ActivityKind kind)
 	enum want other = who == WANT_CLIENT ? WANT_RECORDER : WANT_CLIENT;
 	uint64_t bit = (unsigned)kind < KINDS ? UINT64_C(1) << kind : 0;
 	CUptiResult result;
-	bool to;
 
 	if (!bit)
 		return CUPTI_ERROR_INVALID_KIND;
@@ -148,15 +176,14 @@ CUptiResult want_kind(enum want who, bool on, CUpti_ActivityKind kind)
 		atomic_fetch_or(&kinds[who], bit);
 	else
 		atomic_fetch_and(&kinds[who], ~bit);
-	if (atomic_load(&kinds[other]) & bit)
-		return CUPTI_SUCCESS;
-	do {
-		to = is_kind_wanted(kind);
-		result = (to ? real_cupti.recorder.ActivityEnable
-			     : real_cupti.recorder.ActivityDisable)(kind);
-	} while (is_kind_wanted(kind) != to);
+	if (on)
+		follow_replaced(kind);
+	result = atomic_load(&kinds[other]) & bit || is_replaced(kind) ? CUPTI_SUCCESS
+								       : follow_kind(kind);
 	if (on && result != CUPTI_SUCCESS)
 		atomic_fetch_and(&kinds[who], ~bit);
+	if (!on || result != CUPTI_SUCCESS)
+		follow_replaced(kind);
 	return result;
 }
 

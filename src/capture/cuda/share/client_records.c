@@ -339,14 +339,18 @@ static void add_record(const uint8_t *record, size_t seen)
 	struct chunk *c;
 	unsigned size;
 
-	if (kind >= COPIES_KINDS || seen < sizeof(kind) || seen > RECORD_BYTES_MAX ||
-	    !is_clients(kind, record, seen))
+	if (kind >= COPIES_KINDS || seen < sizeof(kind) || seen > RECORD_BYTES_MAX)
+		return;
+	if (kind == RECORD_KERNEL && !is_clients(kind, record, seen))
+		kind = RECORD_CONCURRENT_KERNEL;
+	if (!is_clients(kind, record, seen))
 		return;
 	size = size_of(kind, seen);
 	pthread_mutex_lock(&lock);
 	c = chunk_for(size);
 	if (c) {
 		memcpy(c->bytes + c->used, record, MIN(size, seen));
+		store_u32(c->bytes + c->used, kind);
 		memset(c->bytes + c->used + MIN(size, seen), 0, size - MIN(size, seen));
 		c->used += size;
 		c->records++;

@@ -5,6 +5,9 @@
  * count as the client's. Its code is never called there: buffers are requested, filled and completed on its own threads, in its
  * flushes and in the callbacks of its calls, as CUPTI itself does. No lock is held meanwhile.
  *
+ * A kernel that ran by itself, since the recorder has CUPTI run them one after the other, is to a client that has not asked for that as any
+ * other: its record's kind is changed.
+ *
  * Which records are the client's: work whose call began while the kind was enabled, by correlation ids; others by their time.
  *
  * With a timestamp callback its copies are in the time of that: converted with pairs of both clocks, read when it is registered and

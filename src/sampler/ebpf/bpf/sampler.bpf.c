@@ -155,8 +155,8 @@ static __always_inline struct bpf_thread *find_thread(const struct task_struct *
 	if (!process || !process->image)
 		return NULL;
 	/*
-	 * Under load about one thread in a thousand is not found at its first switch, but at a later
-	 * one: what a thread of this image has used by then counts too.
+	 * Under load about one thread in a thousand is not found at its first switch, but at a
+	 * later one: what a thread of this image has used by then counts too.
 	 */
 	start = BPF_CORE_READ(task, start_time);
 	if (start >= process->image && in_window(start))

@@ -1,0 +1,454 @@
+/*
+ * sass_metrics.c: what the instructions of single launches do, through CUPTI's SASS metrics: the
+ * kernel runs with patched code that counts.
+ *
+ * The order of the calls, all in callbacks on the launching thread (launch_engine.h says which):
+ * cuptiSassMetricsSetConfig once for a device and for ever, since a second one has no memory (CUPTI
+ * 13.0); before a launch cuCtxSynchronize (a kernel is patched while none runs) and …Enable,
+ * lazily, so that nothing but what is launched is patched; after it cuCtxSynchronize,
+ * …GetDataProperties, …FlushData, and …Disable, which puts the code back.
+ *
+ * Beside records of kernels that run at the same time all values are 0, and without records of
+ * kernels only the first …Enable of a process counts (H100, CUPTI 13.0). So records are of kernels
+ * that run one after the other (activity_kinds.c), from before the first context.
+ */
+#include "capture/engines/launch_engine.h"
+
+#ifdef PITOT_HAS_PROFILER_HOST
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "capture/capability_notes.h"
+#include "capture/cuda/correlation.h"
+#include "capture/engines/engine_metrics.h"
+#include "capture/engines/engine_notes.h"
+#include "capture/engines/pc_cubins.h"
+#include "capture/engines/pc_readings.h"
+#include "format/rows.h"
+
+#define ENGINE "sass-metrics"
+#define DEVICES_MAX 64u
+#define CHOSEN_MAX 32u /* metrics */
+#define VALUES_MAX ((size_t)4 << 20) /* of one launch */
+#define EMPTY_MAX 3u /* launches one after the other in which nothing was counted */
+#define NO_METRIC UINT64_MAX
+#define EXECUTED "smsp__sass_inst_executed" /* is 0 in no kernel */
+
+/*
+ * What the report reads. On chips that lack the last, …_op_ld_ideal and …_op_st_ideal have it,
+ * which are far slower.
+ */
+#define DEFAULT                                                                                    \
+	EXECUTED ",smsp__sass_thread_inst_executed,smsp__sass_thread_inst_executed_pred_on,"       \
+		 "smsp__sass_sectors_mem_global,smsp__sass_sectors_mem_global_ideal"
+
+/* The metrics of a device: those of the first session that measures on it. */
+struct device {
+	bool is_made, has_executed;
+	unsigned session; /* that was told of it */
+	char requested[OPTION_TEXT_MAX];
+	const char *chip;
+	struct strbuf left_out;
+	size_t count;
+	CUpti_SassMetrics_Config configs[CHOSEN_MAX];
+	struct metric_texts metrics[CHOSEN_MAX];
+};
+
+/* What CUPTI has counted, in its own structures; names are of pc_text(). */
+struct launch {
+	struct measured head;
+	const struct device *device;
+	size_t records, stride; /* values of each */
+	CUpti_SassMetrics_InstanceValue *values;
+	CUpti_SassMetrics_Data data[];
+};
+
+static struct {
+	/* Of the thread that has claimed the engine. */
+	const struct device *device; /* that is measured */
+	CUcontext context; /* it is enabled in; NULL: in none */
+	struct device devices[DEVICES_MAX];
+	unsigned empty;
+	bool stuck; /* enabled, and cannot be disabled */
+
+	CUresult (*synchronize)(void);
+	atomic_uint_fast64_t dropped;
+
+	/* The collector's: */
+	struct map numbers; /* of metrics in this recording, by address */
+	uint64_t dropped_reported;
+} self;
+
+/* --- metrics --- */
+
+/* false: the engine has refused. */
+static bool succeeded(const struct cupti *cupti, const char *function, CUptiResult result)
+{
+	if (result != CUPTI_SUCCESS)
+		launch_engine_refuse("%s: %s: %s", function, cupti_result_text(cupti, result),
+				     engine_advice(result));
+	return result == CUPTI_SUCCESS;
+}
+
+/* false: the chip has it not. */
+static bool add_metric(struct device *d, const struct cupti *cupti, const char *name)
+{
+	CUpti_SassMetrics_GetProperties_Params p =
+		PARAMETERS(SassMetrics_GetProperties, .pChipName = d->chip, .pMetricName = name);
+	const char *text;
+
+	if (cupti->SassMetricsGetProperties(&p) != CUPTI_SUCCESS)
+		return false;
+	for (size_t i = 0; i < d->count; i++)
+		if (d->configs[i].metricId == p.metric.metricId)
+			return true;
+	if (d->count == CHOSEN_MAX)
+		return false;
+	text = p.metric.pMetricDescription;
+	d->metrics[d->count] =
+		(struct metric_texts){ pc_text(name), "", pc_text(text ? text : "") };
+	d->configs[d->count++] =
+		(CUpti_SassMetrics_Config){ p.metric.metricId,
+					    CUPTI_SASS_METRICS_OUTPUT_GRANULARITY_GPU };
+	d->has_executed |= strcmp(name, EXECUTED) == 0;
+	return true;
+}
+
+/* The metrics of "default,NAME,…" that the chip has. */
+static void choose_metrics(struct device *d, const struct cupti *cupti, const char *list,
+			   bool is_default)
+{
+	char names[OPTION_TEXT_MAX + sizeof(DEFAULT)], *end;
+
+	snprintf(names, sizeof(names), "%s", list);
+	for (char *name = strtok_r(names, ",", &end); name; name = strtok_r(NULL, ",", &end))
+		if (!is_default && strcmp(name, "default") == 0)
+			choose_metrics(d, cupti, DEFAULT, true);
+		else if (!add_metric(d, cupti, name) && !is_default)
+			strbuf_addf(&d->left_out, "%schip %s has no metric '%s' of instructions",
+				    d->left_out.length ? "; " : "", d->chip, name);
+}
+
+static bool configure(struct device *d, const struct cupti *cupti, uint32_t index)
+{
+	CUpti_Profiler_Initialize_Params initialize = PARAMETERS(Profiler_Initialize, );
+	CUpti_SassMetricsSetConfig_Params p =
+		PARAMETERS(SassMetricsSetConfig, .pConfigs = d->configs, .deviceIndex = index);
+	struct error e = { 0 };
+
+	if (!succeeded(cupti, "cuptiProfilerInitialize", cupti->ProfilerInitialize(&initialize)))
+		return false;
+	d->chip = profiler_host_chip_of(cupti->handle, index, &e);
+	if (!d->chip) {
+		launch_engine_refuse("%s", e.text);
+		return false;
+	}
+	d->chip = pc_text(d->chip) ?: "?";
+	memcpy(d->requested, launch_engine_metrics(), sizeof(d->requested));
+	choose_metrics(d, cupti, d->requested, false);
+	p.numOfMetricConfig = d->count;
+	if (d->count)
+		return succeeded(cupti, "cuptiSassMetricsSetConfig",
+				 cupti->SassMetricsSetConfig(&p));
+	if (!d->left_out.length)
+		strbuf_addf(&d->left_out, "none is known of chip %s", d->chip);
+	launch_engine_refuse("no metric of '%s': %s", d->requested, strbuf_text(&d->left_out));
+	return false;
+}
+
+static void note(struct device *d, uint32_t index)
+{
+	d->session = launch_engine_session();
+	capability_note("engine", capability_state_on, ENGINE, ENGINE,
+			"device %u (%s): %zu metric%s of instructions; kernels that are measured "
+			"run with patched code, so that their own times are not known",
+			index, d->chip, d->count, d->count == 1 ? "" : "s");
+	if (strcmp(d->requested, launch_engine_metrics()) != 0)
+		capability_note("metrics", capability_state_degraded, ENGINE, ENGINE,
+				"CUPTI cannot be configured again in this process, which measures "
+				"'%s'",
+				d->requested);
+	else if (d->left_out.length)
+		capability_note("metrics", capability_state_degraded, ENGINE, ENGINE, "%s",
+				strbuf_text(&d->left_out));
+}
+
+static const struct device *find_device(const struct cupti *cupti, CUcontext context)
+{
+	uint64_t begun = clock_monotonic_ns();
+	uint32_t index = 0;
+	struct device *d;
+
+	cupti->GetDeviceId(context, &index);
+	d = &self.devices[MIN(index, DEVICES_MAX - 1)];
+	if (!d->is_made) {
+		d->is_made = configure(d, cupti, index);
+		launch_engine_count_setup(clock_monotonic_ns() - begun);
+	}
+	if (d->is_made && d->session != launch_engine_session())
+		note(d, index);
+	return d->is_made ? d : NULL;
+}
+
+/* --- a launch --- */
+
+static bool start(const struct cupti *cupti, const CUpti_CallbackData *data)
+{
+	CUpti_SassMetricsEnable_Params p =
+		PARAMETERS(SassMetricsEnable, .ctx = data->context, .enableLazyPatching = 1);
+	const char *failed = "cuCtxSynchronize";
+	CUptiResult result = CUPTI_ERROR_UNKNOWN;
+
+	self.device = find_device(cupti, data->context);
+	if (!self.device)
+		return false;
+	if (self.synchronize() == CUDA_SUCCESS) {
+		failed = "cuptiSassMetricsEnable";
+		result = cupti->SassMetricsEnable(&p);
+	}
+	if (result == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES || result == CUPTI_ERROR_NOT_SUPPORTED)
+		succeeded(cupti, failed, result);
+	else if (result != CUPTI_SUCCESS)
+		launch_engine_failed(cupti, failed, (int)result, false);
+	self.context = result == CUPTI_SUCCESS ? data->context : NULL;
+	return self.context;
+}
+
+/*
+ * What the header says of the room of an instruction's values can be read in two ways where there
+ * are several metrics: it suffices for both.
+ */
+static struct launch *make_room(size_t records, size_t instances)
+{
+	size_t stride = instances * self.device->count;
+	struct launch *l;
+
+	if (records > VALUES_MAX || instances > VALUES_MAX / self.device->count / records)
+		return NULL;
+	l = calloc(1,
+		   sizeof(*l) + records * sizeof(*l->data) + records * stride * sizeof(*l->values));
+	if (!l)
+		return NULL;
+	l->device = self.device;
+	l->records = records;
+	l->stride = stride;
+	l->values = (CUpti_SassMetrics_InstanceValue *)&l->data[records];
+	for (size_t i = 0; i < records * stride; i++)
+		l->values[i].metricId = NO_METRIC;
+	for (size_t i = 0; i < records; i++) {
+		l->data[i].structSize = sizeof(*l->data);
+		l->data[i].pInstanceValues = &l->values[i * stride];
+	}
+	return l;
+}
+
+/*
+ * NVIDIA's sample frees the name of each record. They are freed where records of one function have
+ * names of their own.
+ */
+static void keep_names(struct launch *l)
+{
+	const char *first = l->data[0].functionName,
+		   *second = l->records > 1 ? l->data[1].functionName : NULL;
+	bool are_ours = first && second && first != second && strcmp(first, second) == 0;
+	struct map freed = { 0 };
+
+	for (size_t i = 0; i < l->records; i++) {
+		const char *name = l->data[i].functionName;
+
+		l->data[i].functionName = pc_text(name ? name : "");
+		if (are_ours && map_add(&freed, (uintptr_t)name) == 1)
+			free((char *)(uintptr_t)name);
+	}
+	map_release(&freed);
+}
+
+/* *out is NULL where there are no records. */
+static CUptiResult flush(const struct cupti *cupti, struct launch **out, const char **failed)
+{
+	CUpti_SassMetricsGetDataProperties_Params p =
+		PARAMETERS(SassMetricsGetDataProperties, .ctx = self.context);
+	CUpti_SassMetricsFlushData_Params params =
+		PARAMETERS(SassMetricsFlushData, .ctx = self.context);
+	CUptiResult result = cupti->SassMetricsGetDataProperties(&p);
+	struct launch *l;
+
+	*failed = "cuptiSassMetricsGetDataProperties";
+	if (result != CUPTI_SUCCESS || !p.numOfPatchedInstructionRecords || !p.numOfInstances)
+		return result;
+	*failed = "cuptiSassMetricsFlushData";
+	l = make_room(p.numOfPatchedInstructionRecords, p.numOfInstances);
+	if (!l)
+		return CUPTI_ERROR_OUT_OF_MEMORY;
+	params.numOfPatchedInstructionRecords = p.numOfPatchedInstructionRecords;
+	params.numOfInstances = p.numOfInstances;
+	params.pMetricsData = l->data;
+	result = cupti->SassMetricsFlushData(&params);
+	if (result == CUPTI_SUCCESS) {
+		keep_names(l);
+		*out = l;
+	} else {
+		free(l);
+	}
+	return result;
+}
+
+/*
+ * Code that was not patched in time has no records, and what CUPTI does not count has values of 0.
+ */
+static bool has_counts(const struct launch *l)
+{
+	for (size_t i = 0; l && i < l->records * l->stride; i++)
+		if (l->values[i].metricId != NO_METRIC &&
+		    (l->values[i].value || !l->device->has_executed))
+			return true;
+	return false;
+}
+
+/* Takes `l`. */
+static void finish(struct launch *l, bool valid)
+{
+	if (valid && has_counts(l) && !launch_engine_is_disturbed()) {
+		self.empty = 0;
+		launch_engine_push(&l->head, sizeof(*l) + l->records * sizeof(*l->data) +
+						     l->records * l->stride * sizeof(*l->values));
+		return;
+	}
+	launch_engine_count_unmeasured();
+	if (valid && !has_counts(l) && ++self.empty == EMPTY_MAX)
+		launch_engine_refuse("CUPTI counted no instruction in %u launches one after the "
+				     "other: start the session before CUDA is initialized",
+				     EMPTY_MAX);
+	free(l);
+}
+
+static void stop(const struct cupti *cupti, bool valid)
+{
+	CUpti_SassMetricsDisable_Params p = PARAMETERS(SassMetricsDisable, .ctx = self.context);
+	const char *failed = "cuCtxSynchronize";
+	CUptiResult result = CUPTI_ERROR_UNKNOWN, disabled;
+	struct launch *l = NULL;
+
+	if (!self.context)
+		return;
+	if (self.synchronize() == CUDA_SUCCESS)
+		result = flush(cupti, &l, &failed);
+	disabled = cupti->SassMetricsDisable(&p);
+	self.stuck = disabled != CUPTI_SUCCESS;
+	if (self.stuck)
+		launch_engine_failed(cupti, "cuptiSassMetricsDisable", (int)disabled, true);
+	else if (result != CUPTI_SUCCESS && valid)
+		launch_engine_failed(cupti, failed, (int)result, false);
+	else
+		finish(l, valid);
+	if (!self.stuck)
+		atomic_fetch_add(&self.dropped, p.numOfDroppedRecords);
+	else
+		free(l);
+	self.context = NULL;
+}
+
+static void leave_context(const struct cupti *cupti, CUcontext handle, bool gone)
+{
+	(void)cupti;
+	if (!gone || self.context != handle)
+		return;
+	self.context = NULL;
+	launch_engine_count_unmeasured();
+}
+
+static bool has_contexts(void)
+{
+	return self.stuck;
+}
+
+static const char *missing(const struct cupti *cupti, const char **needs)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+
+	*needs = "metrics of instructions need CUDA 12.6 Update 2 or later";
+	if (driver)
+		*(void **)&self.synchronize = dlsym(driver, "cuCtxSynchronize");
+#define F(name, need)                                                                              \
+	if (!cupti->name)                                                                          \
+		return "cupti" #name;
+	F(ProfilerInitialize, )
+	F(GetCubinCrc, )
+	SASS_METRICS_FUNCTIONS(F)
+#undef F
+	return self.synchronize ? NULL : "the driver's cuCtxSynchronize";
+}
+
+/* --- rows --- */
+
+static void begin(void)
+{
+	map_clear(&self.numbers);
+}
+
+static void write_value(struct writer *w, const struct launch *l, struct row_sass_value *row,
+			const CUpti_SassMetrics_InstanceValue *value)
+{
+	const struct device *d = l->device;
+
+	for (size_t m = 0; m < d->count; m++) {
+		if (d->configs[m].metricId != value->metricId)
+			continue;
+		row->metric = engine_metrics_number(&self.numbers, w, &d->metrics[m]);
+		row->value = value->value;
+		writer_append(w, TABLE_sass_value, row);
+	}
+}
+
+static void write_launch(struct writer *w, const struct measured *head)
+{
+	const struct launch *l = (const struct launch *)head;
+	struct row_sass_value row = {
+		.time_ns = head->end_ns,
+		.correlation = correlation_widen(head->correlation, head->end_ns),
+		.device = (uint32_t)(l->device - self.devices),
+	};
+
+	for (size_t i = 0; i < l->records; i++) {
+		if (!i || row.crc != l->data[i].cubinCrc)
+			pc_cubins_need(l->data[i].cubinCrc);
+		row.crc = l->data[i].cubinCrc;
+		row.function = rows_text(w, l->data[i].functionName);
+		row.offset = l->data[i].pcOffset;
+		for (size_t k = 0; k < l->stride; k++)
+			write_value(w, l, &row, &l->values[i * l->stride + k]);
+	}
+}
+
+static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
+{
+	rows_loss_more(w, loss_reason_cupti_dropped, atomic_load(&self.dropped),
+		       &self.dropped_reported, since_ns, now,
+		       "values of instructions that CUPTI dropped");
+}
+
+static void after_fork(void)
+{
+	memset(&self, 0, sizeof(self));
+}
+
+const struct launch_engine sass_metrics_engine = {
+	.engine = SETTING_ENGINE_SASS_METRICS,
+	.name = ENGINE,
+	.patches = true,
+	.missing = missing,
+	.start = start,
+	.stop = stop,
+	.leave_context = leave_context,
+	.has_contexts = has_contexts,
+	.begin = begin,
+	.write = write_launch,
+	.periodic = periodic,
+	.after_fork = after_fork,
+};
+
+#endif

@@ -1,0 +1,296 @@
+/*
+ * SASS metrics of the stand-in libcupti.so.13, with the rules of their header: each call's size of
+ * parameters, what must have been called before it. A call that breaks a rule gets an error, and
+ * one that on a GPU would do harm ends the process. What the header does not say is as CUPTI 13.0
+ * did it on an H100: a device is configured once, a second time there is no memory; beside records
+ * of kernels that run at the same time all values are 0; beside those of kernels one after the
+ * other all launches are counted; and beside none only what is launched after the first time that
+ * any context is enabled.
+ *
+ * Each launch that is measured has instructions at three offsets of its function. Metric m (from 1)
+ * of the instruction at offset o is 1000 * m + o; the last metric is of the second instruction
+ * alone, and named by a record of its own.
+ */
+#include "standin_cupti.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cupti_sass_metrics.h>
+
+#define CONTEXTS_MAX 8
+#define FUNCTIONS_MAX 64
+#define METRICS 7
+#define FIRST_ID UINT64_C(0x5a550000)
+
+#define FAULT(function)                                                                            \
+	do {                                                                                       \
+		int forced_;                                                                       \
+		if (standin_fault(function, &forced_))                                             \
+			return (CUptiResult)forced_;                                               \
+	} while (0)
+#define CHECK_SIZE(p, type)                                                                        \
+	do {                                                                                       \
+		if ((p)->structSize != type##_STRUCT_SIZE || (p)->pPriv)                           \
+			return CUPTI_ERROR_INVALID_PARAMETER;                                      \
+	} while (0)
+
+static const CUpti_SassMetrics_MetricDetails metrics[METRICS] = {
+	{ FIRST_ID + 0, "smsp__sass_inst_executed", "# of warp instructions" },
+	{ FIRST_ID + 1, "smsp__sass_thread_inst_executed", "# of thread instructions" },
+	{ FIRST_ID + 2, "smsp__sass_thread_inst_executed_pred_on", "# with a true predicate" },
+	{ FIRST_ID + 3, "smsp__sass_sectors_mem_global", "# of sectors" },
+	{ FIRST_ID + 4, "smsp__sass_branch_targets", "# of targets" },
+	{ FIRST_ID + 5, "smsp__sass_sectors_mem_local", "# of sectors" },
+	{ FIRST_ID + 6, "smsp__sass_sectors_mem_global_ideal", "# of sectors at best" },
+};
+
+static const uint32_t offsets[] = { 0x10, 0x20, 0x130 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool is_chosen[METRICS], is_configured, is_loaded, was_disabled;
+static uint64_t launches,
+	synchronized_before; /* calls of cuCtxSynchronize before the last launch */
+
+static struct patched {
+	CUcontext context; /* NULL: free */
+	bool gone;
+	struct {
+		const char *name;
+		uint64_t launches, counted;
+	} functions[FUNCTIONS_MAX];
+} contexts[CONTEXTS_MAX];
+
+static void no_harm(bool harmless, const char *what)
+{
+	if (harmless)
+		return;
+	fprintf(stderr, "stand-in: SASS metrics: %s\n", what);
+	abort();
+}
+
+static struct patched *find(CUcontext context)
+{
+	for (size_t i = 0; i < CONTEXTS_MAX; i++)
+		if (contexts[i].context == context) {
+			no_harm(!context || !contexts[i].gone, "a call for a context that is gone");
+			return &contexts[i];
+		}
+	return NULL;
+}
+
+static bool is_idle(void)
+{
+	return standin_calls(STANDIN_CtxSynchronize) > synchronized_before;
+}
+
+/* --- the program --- */
+
+/* Whether this launch runs with patched code, and whether that counts. */
+static void count(struct patched *c, const char *symbol)
+{
+	bool concurrent = atomic_load(&cupti_state.kinds[CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL]),
+	     serial = atomic_load(&cupti_state.kinds[CUPTI_ACTIVITY_KIND_KERNEL]);
+
+	if (!concurrent && !serial && was_disabled)
+		return;
+	for (size_t i = 0; i < FUNCTIONS_MAX; i++) {
+		if (c->functions[i].name && strcmp(c->functions[i].name, symbol) != 0)
+			continue;
+		c->functions[i].name = symbol;
+		c->functions[i].launches++;
+		c->functions[i].counted += !concurrent && !standin_faults()->sass_zero;
+		return;
+	}
+}
+
+bool sass_metrics_have_data(void)
+{
+	bool have = false;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < CONTEXTS_MAX; i++)
+		have |= contexts[i].context && contexts[i].functions[0].name;
+	pthread_mutex_unlock(&lock);
+	return have;
+}
+
+void sass_metrics_launch(CUcontext context, const char *symbol)
+{
+	const struct faults *faults = standin_faults();
+	CUpti_ResourceData data = { .context = context };
+	bool loads, destroys;
+	struct patched *c;
+
+	pthread_mutex_lock(&lock);
+	launches++;
+	synchronized_before = standin_calls(STANDIN_CtxSynchronize);
+	loads = is_configured && !is_loaded;
+	is_loaded |= loads;
+	c = context ? find(context) : NULL;
+	if (c && symbol)
+		count(c, symbol);
+	destroys = c && faults->sass_destroy_at == launches;
+	pthread_mutex_unlock(&lock);
+	if (loads)
+		standin_load_cubin(context);
+	if (faults->sass_unload_every && launches % faults->sass_unload_every == 0 &&
+	    wants_callback(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING))
+		call_recorder(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING,
+			      &data);
+	if (!destroys)
+		return;
+	call_recorder(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
+		      &data);
+	pthread_mutex_lock(&lock);
+	c->gone = c->context != NULL;
+	pthread_mutex_unlock(&lock);
+}
+
+void sass_metrics_unsubscribe(void)
+{
+	for (size_t i = 0; i < CONTEXTS_MAX; i++)
+		no_harm(!contexts[i].context, "unsubscribed while code is patched");
+}
+
+/* --- CUPTI's functions --- */
+
+EXPORT CUptiResult cuptiSassMetricsGetProperties(CUpti_SassMetrics_GetProperties_Params *p)
+{
+	FAULT(STANDIN_SassMetricsGetProperties);
+	CHECK_SIZE(p, CUpti_SassMetrics_GetProperties_Params);
+	for (size_t i = 0; i < METRICS && strcmp(p->pChipName, "GH100") == 0; i++)
+		if (strcmp(p->pMetricName, metrics[i].pMetricName) == 0) {
+			p->metric = metrics[i];
+			return CUPTI_SUCCESS;
+		}
+	return CUPTI_ERROR_INVALID_PARAMETER;
+}
+
+EXPORT CUptiResult cuptiSassMetricsSetConfig(CUpti_SassMetricsSetConfig_Params *p)
+{
+	FAULT(STANDIN_SassMetricsSetConfig);
+	CHECK_SIZE(p, CUpti_SassMetricsSetConfig_Params);
+	if (is_configured)
+		return CUPTI_ERROR_OUT_OF_MEMORY;
+	if (!p->numOfMetricConfig || p->deviceIndex)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	memset(is_chosen, 0, sizeof(is_chosen));
+	for (size_t i = 0; i < p->numOfMetricConfig; i++) {
+		uint64_t number = p->pConfigs[i].metricId - FIRST_ID;
+
+		if (number >= METRICS || is_chosen[number] ||
+		    p->pConfigs[i].outputGranularity != CUPTI_SASS_METRICS_OUTPUT_GRANULARITY_GPU)
+			return CUPTI_ERROR_INVALID_PARAMETER;
+		is_chosen[number] = true;
+	}
+	is_configured = true;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiSassMetricsEnable(CUpti_SassMetricsEnable_Params *p)
+{
+	CUptiResult r = CUPTI_ERROR_INVALID_OPERATION;
+
+	FAULT(STANDIN_SassMetricsEnable);
+	CHECK_SIZE(p, CUpti_SassMetricsEnable_Params);
+	no_harm(standin_api_site, "enabled outside of a launch");
+	no_harm(is_idle(), "enabled while kernels run");
+	no_harm(p->enableLazyPatching == 1, "all kernels are patched");
+	pthread_mutex_lock(&lock);
+	if (is_configured && p->ctx && !find(p->ctx) && find(NULL)) {
+		*find(NULL) = (struct patched){ .context = p->ctx };
+		r = CUPTI_SUCCESS;
+	}
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+static size_t records_of(const struct patched *c)
+{
+	size_t functions = 0;
+
+	while (functions < FUNCTIONS_MAX && c->functions[functions].name)
+		functions++;
+	return functions * (ARRAY_SIZE(offsets) + is_chosen[METRICS - 1]);
+}
+
+EXPORT CUptiResult cuptiSassMetricsDisable(CUpti_SassMetricsDisable_Params *p)
+{
+	struct patched *c;
+
+	FAULT(STANDIN_SassMetricsDisable);
+	CHECK_SIZE(p, CUpti_SassMetricsDisable_Params);
+	pthread_mutex_lock(&lock);
+	c = p->ctx ? find(p->ctx) : NULL;
+	if (c) {
+		p->numOfDroppedRecords = records_of(c) + standin_faults()->sass_dropped;
+		*c = (struct patched){ 0 };
+		was_disabled = true;
+	}
+	pthread_mutex_unlock(&lock);
+	return c ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_OPERATION;
+}
+
+EXPORT CUptiResult cuptiSassMetricsGetDataProperties(CUpti_SassMetricsGetDataProperties_Params *p)
+{
+	struct patched *c;
+
+	FAULT(STANDIN_SassMetricsGetDataProperties);
+	CHECK_SIZE(p, CUpti_SassMetricsGetDataProperties_Params);
+	no_harm(is_idle(), "read while kernels run");
+	pthread_mutex_lock(&lock);
+	c = p->ctx ? find(p->ctx) : NULL;
+	p->numOfPatchedInstructionRecords = c ? records_of(c) : 0;
+	p->numOfInstances = 0;
+	for (size_t m = 0; m < METRICS - 1; m++)
+		p->numOfInstances += is_chosen[m];
+	p->numOfInstances = MAX(p->numOfInstances, 1u);
+	pthread_mutex_unlock(&lock);
+	return c ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_OPERATION;
+}
+
+static void give(CUpti_SassMetrics_Data *out, size_t instances, const char *name, uint32_t function,
+		 uint64_t times, size_t record)
+{
+	bool is_last = record == ARRAY_SIZE(offsets);
+	size_t n = 0;
+
+	if (out->structSize != sizeof(*out))
+		abort();
+	out->cubinCrc = standin_cubin_crc();
+	out->functionIndex = function;
+	out->functionName = standin_faults()->pc_own_names ? strdup(name) : name;
+	out->pcOffset = offsets[is_last ? 1 : record];
+	for (size_t m = is_last ? METRICS - 1 : 0; m + !is_last < METRICS && n < instances; m++)
+		if (is_chosen[m])
+			out->pInstanceValues[n++] = (CUpti_SassMetrics_InstanceValue){
+				FIRST_ID + m, times * (1000 * (m + 1) + out->pcOffset)
+			};
+}
+
+EXPORT CUptiResult cuptiSassMetricsFlushData(CUpti_SassMetricsFlushData_Params *p)
+{
+	CUptiResult r = CUPTI_ERROR_INVALID_PARAMETER;
+	struct patched *c;
+	size_t n = 0;
+
+	FAULT(STANDIN_SassMetricsFlushData);
+	CHECK_SIZE(p, CUpti_SassMetricsFlushData_Params);
+	pthread_mutex_lock(&lock);
+	c = p->ctx ? find(p->ctx) : NULL;
+	if (!c)
+		r = CUPTI_ERROR_INVALID_OPERATION;
+	for (uint32_t f = 0; c && n < p->numOfPatchedInstructionRecords; f++) {
+		for (size_t k = 0; k < ARRAY_SIZE(offsets) + is_chosen[METRICS - 1]; k++)
+			give(&p->pMetricsData[n++], p->numOfInstances, c->functions[f].name, f,
+			     c->functions[f].counted, k);
+		r = CUPTI_SUCCESS;
+	}
+	if (c)
+		memset(c->functions, 0, sizeof(c->functions));
+	pthread_mutex_unlock(&lock);
+	return r;
+}
