@@ -106,6 +106,7 @@ static int unknown_long(const struct option *options, const char *name, size_t l
 static int set_enum(const struct option *o, const char *subject, const char *text, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf choices = STRBUF_INIT;
+	bool later = false;
 
 	for (int i = 0; o->choices[i]; i++) {
 		if (strcmp(o->choices[i], text) == 0) {
@@ -118,7 +119,10 @@ static int set_enum(const struct option *o, const char *subject, const char *tex
 						: " or ",
 			    o->choices[i]);
 	}
-	return error_set(e, E_USAGE, "%s takes %s, not '%s'", subject, strbuf_text(&choices), text);
+	for (const char *const *l = o->later; l && *l; l++)
+		later |= strcmp(*l, text) == 0;
+	return error_set(e, E_USAGE, "%s takes %s, not '%s'%s", subject, strbuf_text(&choices),
+			 text, later ? ", which is not there yet" : "");
 }
 
 static int add_to_list(const struct option *o, const char *text, struct error *e)

@@ -402,7 +402,8 @@ static void numbers(void **state)
 /* Texts of the environment and of files. */
 static void test_values_outside_of_the_command_line(void **state)
 {
-	static const char *const engines[] = { "slow", "fast", NULL };
+	static const char *const engines[] = { "slow", "fast", NULL }, *const later[] = { "faster",
+											  NULL };
 	bool on = false;
 	int engine = 0;
 	uint64_t every = 0;
@@ -410,7 +411,8 @@ static void test_values_outside_of_the_command_line(void **state)
 		      choice = { .name = "e",
 				 .type = OPTION_ENUM,
 				 .value = &engine,
-				 .choices = engines },
+				 .choices = engines,
+				 .later = later },
 		      time = { .name = "t",
 			       .type = OPTION_DURATION,
 			       .value = &every,
@@ -434,7 +436,7 @@ static void test_values_outside_of_the_command_line(void **state)
 	assert_int_equal(option_set(&choice, "E", "fast", &e), 0);
 	assert_int_equal(engine, 1);
 	assert_int_equal(option_set(&choice, "E", "faster", &e), E_USAGE);
-	assert_string_equal(e.text, "E takes slow or fast, not 'faster'");
+	assert_string_equal(e.text, "E takes slow or fast, not 'faster', which is not there yet");
 }
 
 int main(void)
