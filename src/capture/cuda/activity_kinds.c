@@ -170,7 +170,7 @@ static void enable_kind(const struct cupti *cupti, const struct settings *wanted
 		return;
 	}
 	if (kinds[i].kind == CUPTI_ACTIVITY_KIND_KERNEL)
-		note_serialized(has_past || (!was_held && api_calls_context_created()));
+		note_serialized(has_past || (!was_held && api_calls_devices()));
 	else
 		capability_note(kinds[i].name, capability_state_on, "activity", "activity", "%s",
 				"");

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "capture/app/app_external.h"
 #include "capture/cuda/correlation.h"
+#include "capture/cuda/devices.h"
 #include "capture/cuda/graph_nodes.h"
 #include "capture/cuda/share/share.h"
 #include "capture/engines/launch_engine.h"
@@ -18,9 +19,12 @@ _Static_assert((int)API_DRIVER == (int)CUPTI_CB_DOMAIN_DRIVER_API &&
 		       (int)API_RUNTIME == (int)CUPTI_CB_DOMAIN_RUNTIME_API,
 	       "the domain says which API");
 
-static atomic_bool enabled, module_unloaded, context_created, fatal;
+static atomic_bool enabled, module_unloaded, fatal;
 static char fatal_text[160]; /* written once, before `fatal` */
 static atomic_bool keep_nested; /* --api all: driver calls inside runtime calls are wanted too */
+
+static atomic_uint_fast64_t devices; /* bit i: a context was created on device i */
+static const struct cupti *subscribed;
 
 /* Who is told of calls beside us: nobody, mostly, and the launch path has one look at it. */
 enum { TOLD_CLIENT = 1, TOLD_MODULES = 2, TOLD_LAUNCHES = 4 };
@@ -159,6 +163,17 @@ static void on_exit_of_call(unsigned api, CUpti_CallbackId cbid, const CUpti_Cal
 	ring_count_call(r, now);
 }
 
+static void note_context(const CUpti_ResourceData *data)
+{
+	uint32_t device;
+
+	if (data && subscribed->GetDeviceId && !atomic_load(&fatal) &&
+	    subscribed->GetDeviceId(data->context, &device) == CUPTI_SUCCESS &&
+	    device < DEVICES_MAX)
+		atomic_fetch_or(&devices, UINT64_C(1) << device);
+	pm_sampling_context_created();
+}
+
 static void on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 {
 	switch (cbid) {
@@ -168,13 +183,12 @@ static void on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 		launch_engine_callback(cbid, data);
 		break;
 	case CUPTI_CBID_RESOURCE_CONTEXT_CREATED:
-		atomic_store(&context_created, true);
+		note_context(data);
 		__attribute__((fallthrough));
 	case CUPTI_CBID_RESOURCE_MODULE_LOADED:
 	case CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING:
 		pc_sampling_callback(cbid, data);
 		launch_engine_callback(cbid, data);
-		pm_sampling_callback(cbid, data);
 		break;
 	default:
 		graph_nodes_callback(cbid, data);
@@ -397,6 +411,8 @@ CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandl
 	if (result != CUPTI_SUCCESS)
 		return result;
 	atomic_fetch_and(&told, TOLD_CLIENT);
+	atomic_store(&devices, 0);
+	subscribed = cupti;
 	memset(functions, 0, sizeof(functions));
 	find_functions(cupti);
 	cupti->EnableCallback(1, *subscriber, CUPTI_CB_DOMAIN_RESOURCE,
@@ -438,9 +454,9 @@ bool api_calls_take_module_unloaded(void)
 	return atomic_exchange(&module_unloaded, false);
 }
 
-bool api_calls_context_created(void)
+uint64_t api_calls_devices(void)
 {
-	return atomic_load(&context_created);
+	return atomic_load(&devices);
 }
 
 bool api_calls_fatal(void)

@@ -68,8 +68,8 @@ static inline unsigned api_function_index(uint32_t function)
 /* Name (NULL if unknown; static storage) and kind of a function id. */
 const char *api_function_name(uint32_t function, enum api_kind *kind);
 
-/* While we were subscribed, in this process or one that it was forked from. */
-bool api_calls_context_created(void);
+/* Bit i: a context was created on device i in this subscription. */
+uint64_t api_calls_devices(void);
 /* Set by callbacks, read and cleared by the collector. */
 bool api_calls_take_module_unloaded(void);
 bool api_calls_fatal(void);

@@ -484,7 +484,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 	if (open && !exits)
 		follow_wanted();
 	if (self.subscribed && !self.dormant && !exits)
-		attach_engine(self.has_past || api_calls_context_created());
+		attach_engine(self.has_past || api_calls_devices());
 	if (!open && self.enabled && !exits) {
 		leave_program();
 	} else if (self.enabled && reasons != VENDOR_CLOCK) {

@@ -69,7 +69,6 @@ struct sampled_device {
 static struct {
 	_Atomic(const struct cupti *) cupti; /* NULL: not attached */
 	CUpti_SubscriberHandle subscriber;
-	atomic_uint_fast64_t seen; /* bit i: a context was created on device i */
 	atomic_bool wanted; /* by a session that is there */
 	atomic_bool open; /* a window of a session with this engine is */
 	atomic_bool refused; /* a device, for good */
@@ -313,7 +312,7 @@ static void look_after(struct sampled_device *d, const struct cupti *cupti, unsi
 		       bool exits)
 {
 	bool open = atomic_load(&self.open);
-	bool used = atomic_load(&self.seen) >> ordinal & 1 || devices_pci(ordinal);
+	bool used = api_calls_devices() >> ordinal & 1 || devices_pci(ordinal);
 
 	if (!d->object && (!open || !used || exits || d->refused))
 		return;
@@ -376,23 +375,13 @@ void pm_sampling_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscr
 	}
 	if (missing)
 		return;
-	cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
-			      CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
 	self.subscriber = subscriber;
 	atomic_store(&self.cupti, cupti);
 }
 
-void pm_sampling_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
+void pm_sampling_context_created(void)
 {
-	const struct cupti *cupti = atomic_load(&self.cupti);
-	uint32_t device = DEVICES_MAX;
-
-	if (cbid != CUPTI_CBID_RESOURCE_CONTEXT_CREATED || !cupti || !cupti->GetDeviceId || !data ||
-	    api_calls_fatal())
-		return;
-	if (cupti->GetDeviceId(data->context, &device) == CUPTI_SUCCESS && device < DEVICES_MAX &&
-	    !(atomic_fetch_or(&self.seen, UINT64_C(1) << device) >> device & 1) &&
-	    atomic_load(&self.open))
+	if (atomic_load(&self.open))
 		vendor_thread_request(VENDOR_COUNTERS);
 }
 

@@ -15,10 +15,10 @@ extern const struct source pm_sampling_source;
 void pm_sampling_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscriber);
 
 #ifdef PITOT_HAS_PROFILER_HOST
-/* A callback of the resource domain. Any thread. */
-void pm_sampling_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data);
+/* On the thread that creates it. */
+void pm_sampling_context_created(void);
 #else /* headers of an older CUDA */
-#define pm_sampling_callback(cbid, data) ((void)0)
+#define pm_sampling_context_created() ((void)0)
 #endif
 
 #endif
