@@ -46,7 +46,7 @@ enum pitot_graphs { PITOT_GRAPHS_LAUNCH = 1, PITOT_GRAPHS_AUTO, PITOT_GRAPHS_NOD
 enum pitot_api { PITOT_API_LAUNCHES = 1, PITOT_API_ALL };
 enum pitot_stacks { PITOT_STACKS_NONE = 1, PITOT_STACKS_NATIVE, PITOT_STACKS_PYTHON, PITOT_STACKS_ALL };
 enum pitot_system { PITOT_SYSTEM_BASIC = 1, PITOT_SYSTEM_ALL };
-enum pitot_own_profiler { PITOT_OWN_PROFILER_KEEP = 1, PITOT_OWN_PROFILER_SHARE };
+enum pitot_own_profiler { PITOT_OWN_PROFILER_KEEP = 1, PITOT_OWN_PROFILER_SHARE, PITOT_OWN_PROFILER_YIELD };
 
 /* A time or a size that is none, where 0 is "not given". */
 #define PITOT_NONE UINT64_MAX

@@ -28,6 +28,7 @@
 #include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
 #include "capture/cuda/share/share.h"
+#include "capture/cuda/share/turns.h"
 #include "capture/engines/launch_engine.h"
 #include "capture/engines/pc_contexts.h"
 #include "capture/engines/pc_sampling.h"
@@ -68,6 +69,7 @@ static struct {
 	atomic_bool dormant; /* subscribed only because an engine has contexts: all else is off */
 	bool enabled; /* of the vendor thread once that runs */
 	atomic_bool closed; /* by VENDOR_CLOSE: rounds after that are for clocks only */
+	bool held; /* by another tool, which was first: tried again until it is gone */
 	bool late; /* CUDA was initialized before */
 	bool has_past; /* CUDA has worked while we were not subscribed; the vendor thread's */
 	atomic_bool open; /* a window is */
@@ -143,6 +145,27 @@ static void watch_nodes(void)
 				"this CUPTI does not report nodes");
 }
 
+static void note_held(const char *other)
+{
+	if (self.held)
+		return;
+	self.held = self.followed.own_profiler != SETTING_OWN_PROFILER_KEEP;
+	capability_note("cupti", capability_state_unavailable, "trace", "none",
+			"another tool holds CUPTI in this process%s%s; stop it, or record without "
+			"it",
+			other[0] ? ": " : "", other);
+}
+
+static void note_cupti(void)
+{
+	capability_note(
+		"cupti", capability_state_on, "trace", "trace", "version %u from %s%s",
+		self.cupti.version, self.cupti.path,
+		self.cupti.version < CUPTI_13_1
+			? ""
+			: "; fields of its records that are newer than this Pitot are left out");
+}
+
 static bool subscribe(void)
 {
 	char other[128];
@@ -152,10 +175,7 @@ static bool subscribe(void)
 								engine, other, sizeof(other));
 
 	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
-		capability_note("cupti", capability_state_unavailable, "trace", "none",
-				"another tool holds CUPTI in this process%s%s; stop it, or record "
-				"without it",
-				other[0] ? ": " : "", other);
+		note_held(other);
 	else if (result != CUPTI_SUCCESS)
 		note_no_cupti("cuptiSubscribe: ", cupti_result_text(&self.cupti, result));
 	if (result != CUPTI_SUCCESS)
@@ -171,7 +191,7 @@ static bool subscribe(void)
 		return false;
 	}
 	self.subscribed = true;
-	self.dormant = false;
+	self.dormant = self.held = false;
 	self.watches_nodes = false;
 	graph_nodes_watch_graphs(&self.cupti, self.subscriber);
 	if (self.late)
@@ -303,6 +323,24 @@ static void unsubscribe(void)
 	graph_nodes_graphs_unseen(); /* those to come */
 }
 
+static void read_clock(void)
+{
+	bool known;
+
+	if (share_clock_is_clients())
+		return;
+	vendor_enter("cuptiGetTimestamp");
+	known = clock_pairs_read(&self.cupti);
+	vendor_leave();
+	if (known || self.clock_noted)
+		return;
+	self.clock_noted = true;
+	capability_note(
+		"clock", capability_state_degraded, "CUPTI's clock", "CLOCK_REALTIME",
+		"cuptiGetTimestamp gives no time: when GPU work began, relative to the calls, "
+		"is less certain");
+}
+
 /* The window has closed: nothing of ours stays in the program's calls, and CUPTI is free for others. */
 static void leave_program(void)
 {
@@ -311,11 +349,19 @@ static void leave_program(void)
 	flush_tail();
 	activity_kinds_disable(&self.cupti, pc_contexts_exist());
 	flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	read_clock(); /* before it is another's */
 	unsubscribe();
 	self.enabled = false;
 }
 
 /* --- start --- */
+
+static void wrap(const struct settings *wanted)
+{
+	if (wanted->own_profiler != SETTING_OWN_PROFILER_KEEP)
+		share_wrap(&self.cupti, wanted->own_profiler == SETTING_OWN_PROFILER_YIELD &&
+						wanted->engine == SETTING_ENGINE_TRACE);
+}
 
 static void load(const struct source_start *start)
 {
@@ -329,8 +375,7 @@ static void load(const struct source_start *start)
 		note_no_cupti(e.text, "");
 		return;
 	}
-	if (start->wanted->own_profiler == SETTING_OWN_PROFILER_SHARE)
-		share_wrap(&self.cupti);
+	wrap(start->wanted);
 	if (!buffers_start()) {
 		note_no_cupti("no memory for activity buffers", "");
 		return;
@@ -338,17 +383,18 @@ static void load(const struct source_start *start)
 	atomic_store(&self.closed, false);
 	self.late = start->late && self.driver.DeviceGetCount(&count) == CUDA_SUCCESS;
 	self.has_past |= self.late;
-	if (!subscribe())
+	self.held = false;
+	if (!turns_are_clients(true) && !subscribe() && !self.held) {
+		turns_settle();
 		return;
-	capability_note(
-		"cupti", capability_state_on, "trace", "trace", "version %u from %s%s",
-		self.cupti.version, self.cupti.path,
-		self.cupti.version < CUPTI_13_1
-			? ""
-			: "; fields of its records that are newer than this Pitot are left out");
-	clock_pairs_read(&self.cupti); /* nothing of the command is older than the first pair */
-	if (start->open)
+	}
+	if (!self.held)
+		note_cupti();
+	read_clock(); /* nothing of the command is older than the first pair */
+	if (start->open && self.subscribed)
 		enable();
+	turns_settle();
+	turns_gap(start->open && !self.subscribed ? self.since_ns : 0);
 	atomic_store(&self.open, start->open);
 	atomic_store(&self.usable, true);
 }
@@ -391,22 +437,6 @@ static void begin(struct writer *w, const struct source_start *how)
 
 /* --- the vendor thread --- */
 
-static void read_clock(void)
-{
-	bool known;
-
-	vendor_enter("cuptiGetTimestamp");
-	known = clock_pairs_read(&self.cupti);
-	vendor_leave();
-	if (known || self.clock_noted)
-		return;
-	self.clock_noted = true;
-	capability_note(
-		"clock", capability_state_degraded, "CUPTI's clock", "CLOCK_REALTIME",
-		"cuptiGetTimestamp gives no time: when GPU work began, relative to the calls, "
-		"is less certain");
-}
-
 static void read_drops(void)
 {
 	size_t dropped = 0;
@@ -424,32 +454,53 @@ static void read_devices(void)
 	vendor_leave();
 }
 
+/* While another has CUPTI there are rounds for its end. */
+static bool is_other_there(void)
+{
+	return self.held || turns_wait_ns() != UINT64_MAX;
+}
+
+/* Has CUPTI do what is wanted, unless it is another's. */
+static void follow(bool open, bool exits)
+{
+	bool away = turns_are_clients(open && !self.enabled), was_held = self.held,
+	     leaves = self.enabled && !exits && (!open || away);
+
+	if (open && !away && !exits)
+		follow_wanted();
+	if (was_held && !self.held)
+		note_cupti();
+	if (leaves)
+		leave_program();
+	turns_settle();
+	if (!exits)
+		turns_gap(!open || (!away && !self.held) ? 0
+			  : leaves                       ? atomic_load(&self.closed_ns)
+							 : clock_monotonic_ns());
+}
+
 static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 {
-	bool exits = reasons & VENDOR_EXIT, open;
-
 	(void)now_ns;
 	share_follow();
+	if (!reasons && is_other_there())
+		reasons = VENDOR_FLUSH;
 	if (!reasons || !atomic_load(&self.usable) || api_calls_fatal())
 		return UINT64_MAX;
 	if (reasons & VENDOR_CLOSE)
 		atomic_store(&self.closed, true);
 	else if (reasons == VENDOR_FLUSH && atomic_load(&self.closed))
 		return UINT64_MAX; /* the program's own profiler was late with its flush */
-	open = atomic_load(&self.open) && !atomic_load(&self.closed);
-	if (open && !exits)
-		follow_wanted();
-	if (!open && self.enabled && !exits) {
-		leave_program();
-	} else if (self.enabled && reasons != VENDOR_CLOCK) {
-		flush(exits ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
+	follow(atomic_load(&self.open) && !atomic_load(&self.closed), reasons & VENDOR_EXIT);
+	if (self.enabled && reasons != VENDOR_CLOCK) {
+		flush(reasons & VENDOR_EXIT ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
 		read_drops();
 	}
 	if ((reasons & VENDOR_CLOSE) && self.subscribed)
 		unsubscribe();
 	read_clock(); /* after the records that were handed over */
 	read_devices();
-	return UINT64_MAX;
+	return turns_wait_ns();
 }
 
 /* --- the collector's thread --- */
@@ -550,6 +601,7 @@ static uint64_t collect(struct writer *w, uint64_t now)
 	if (!atomic_load(&self.usable) || has_failed(w))
 		return 0;
 	write_late(w, now);
+	turns_write(w);
 	if (!self.devices_written)
 		self.devices_written = devices_write(w);
 	if (!is_clock_read(w))
@@ -704,7 +756,7 @@ static void stopped(struct writer *w)
 	if (self.wanted.graphs == SETTING_GRAPHS_AUTO)
 		graph_level_end(w);
 	write_losses(w, clock_monotonic_ns());
-	share_end(w);
+	share_end(w, setting_own_profiler_names[self.wanted.own_profiler]);
 	if (!self.subscribed || self.dormant)
 		atomic_store(&self.usable, false); /* the next session begins anew */
 }

@@ -1,9 +1,11 @@
 #include "capture/cuda/share/client.h"
 
+#include <dlfcn.h>
 #include <stdatomic.h>
 
 #include "base/clock.h"
 #include "capture/cuda/api_calls.h"
+#include "capture/vendor_thread.h"
 
 #define DOMAINS 8u
 #define WORDS (API_CALLBACK_IDS_MAX / 64)
@@ -203,6 +205,8 @@ void wants_repeat_kinds(bool on)
 
 /* --- the subscription --- */
 
+static _Atomic(void *)
+	to_keep[8]; /* functions of the client whose libraries are to stay; NULL: none */
 static struct subscription places[SUBSCRIPTIONS];
 static atomic_uint next_place;
 static _Atomic(struct subscription *) subscription;
@@ -304,6 +308,26 @@ void client_call(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *i
 		inside--;
 	}
 	atomic_fetch_sub(&callers, 1);
+}
+
+void client_keep_loaded(void *function)
+{
+	static atomic_uint next;
+
+	atomic_store(&to_keep[atomic_fetch_add(&next, 1) % ARRAY_SIZE(to_keep)], function);
+	vendor_thread_request(VENDOR_FLUSH);
+}
+
+void client_keep_all_loaded(void)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(to_keep); i++) {
+		void *function =
+			atomic_load(&to_keep[i]) ? atomic_exchange(&to_keep[i], NULL) : NULL;
+		Dl_info info;
+
+		if (function && dladdr(function, &info) && info.dli_fname)
+			dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+	}
 }
 
 void client_after_fork(void)

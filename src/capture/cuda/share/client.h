@@ -103,6 +103,13 @@ void client_call(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *i
 /* Whether the calling thread is in it. */
 bool client_is_inside(void);
 
+/*
+ * Its functions stay where they are, also when it forgets to unsubscribe before dlclose(). All are kept by the vendor thread: here the
+ * client may have locks that a thread in the loader waits for.
+ */
+void client_keep_loaded(void *function);
+void client_keep_all_loaded(void);
+
 void client_after_fork(void);
 
 #endif

@@ -18,8 +18,11 @@
 #include "capture/cuda/vendor.h"
 #include "format/writer.h"
 
-/* Before the recorder subscribes, for all sessions from then on. Without effect where this CUPTI cannot be shared. */
-void share_wrap(struct cupti *cupti);
+/*
+ * Before the recorder subscribes, for all sessions from then on. Without effect where this CUPTI cannot be shared. `yield`: the client has
+ * CUPTI for itself (turns.h).
+ */
+void share_wrap(struct cupti *cupti, bool yield);
 
 /* A callback of CUPTI that the recorder does not want is the client's alone. Any thread. */
 bool share_is_recorders(CUpti_CallbackDomain domain, CUpti_CallbackId id);
@@ -36,8 +39,11 @@ void share_copy(uint8_t *bytes, size_t valid);
 /* Finds libraries that have come. Vendor thread. */
 void share_follow(void);
 
-/* The row of `capability` that says what happened. Collector's thread, at the end. */
-void share_end(struct writer *w);
+/* What CUPTI says of time is the client's clock. */
+bool share_clock_is_clients(void);
+
+/* The row of `capability` that says what happened, of what was requested. Collector's thread, at the end. */
+void share_end(struct writer *w, const char *requested);
 
 void share_after_fork(void);
 
