@@ -327,7 +327,7 @@ static void read_clock(void)
 {
 	bool known;
 
-	if (share_clock_is_clients())
+	if (share_clock_is_clients() || (turns_yield() && !self.subscribed))
 		return;
 	vendor_enter("cuptiGetTimestamp");
 	known = clock_pairs_read(&self.cupti);

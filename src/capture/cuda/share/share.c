@@ -463,6 +463,7 @@ static CUptiResult CUPTIAPI own_Finalize(void)
 {
 	TURNS_CALL;
 	struct subscription *s = client_subscription();
+	CUptiResult result;
 
 	if (s)
 		own_Unsubscribe((CUpti_SubscriberHandle)(void *)s);
@@ -476,8 +477,9 @@ static CUptiResult CUPTIAPI own_Finalize(void)
 	atomic_store(&thread_id_type, -1);
 	if (is_shared())
 		return CUPTI_SUCCESS;
+	result = real_cupti.Finalize();
 	atomic_store(&clock_passed, false);
-	return answer(real_cupti.Finalize());
+	return answer(result);
 }
 
 /* --- the recorder's functions, and between the two --- */
