@@ -56,7 +56,11 @@ enum pitot_stacks {
 	PITOT_STACKS_ALL
 };
 enum pitot_system { PITOT_SYSTEM_BASIC = 1, PITOT_SYSTEM_ALL };
-enum pitot_own_profiler { PITOT_OWN_PROFILER_KEEP = 1, PITOT_OWN_PROFILER_SHARE };
+enum pitot_own_profiler {
+	PITOT_OWN_PROFILER_KEEP = 1,
+	PITOT_OWN_PROFILER_SHARE,
+	PITOT_OWN_PROFILER_YIELD
+};
 
 /* A time or a size that is none, where 0 is "not given". */
 #define PITOT_NONE UINT64_MAX

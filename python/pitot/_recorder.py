@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         sync: Optional[bool]
         memory: Optional[bool]
         counters_ns: Optional[int]
-        own_profiler: Optional[Literal["keep", "share"]]
+        own_profiler: Optional[Literal["keep", "share", "yield"]]
         system: Optional[Literal["basic", "all"]]
         max_bytes: Optional[int]
         pc_period: Optional[int]

@@ -85,6 +85,7 @@ static bool loses_events(enum loss_reason reason)
 	case loss_reason_no_memory:
 	case loss_reason_samples_dropped:
 	case loss_reason_missing_kernels:
+	case loss_reason_own_profiler:
 	case loss_reason_damaged_file:
 	case loss_reason_missing_segment:
 		return true;
@@ -128,6 +129,7 @@ static int sum_losses(struct trace *t, struct cost *out, struct error *e)
 		sum->unknown |= !losses[i].count;
 		sum->start_ns = MIN(sum->start_ns, losses[i].start_ns);
 		sum->end_ns = MAX(sum->end_ns, losses[i].end_ns);
+		sum->length_ns += MAX(losses[i].end_ns, losses[i].start_ns) - losses[i].start_ns;
 	}
 	return 0;
 }
@@ -224,6 +226,9 @@ const char *loss_reason_text(unsigned reason, uint64_t count)
 		[loss_reason_unmeasured] = { "launch without its hardware counters",
 					     "launches without their hardware counters" },
 		[loss_reason_disk_slow] = LOST("row", "lost: the disk was too slow"),
+		[loss_reason_own_profiler] = { "launch while the program's own profiler had CUPTI",
+					       "launches while the program's own profiler had "
+					       "CUPTI" },
 	};
 #undef LOST
 

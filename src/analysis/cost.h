@@ -19,6 +19,7 @@ struct loss_sum {
 	bool unknown; /* at least one row did not know how many */
 	uint64_t rows;
 	uint64_t start_ns, end_ns;
+	uint64_t length_ns; /* of all rows, added */
 };
 
 struct cost {

@@ -7,12 +7,13 @@
 #include "capture/nvtx/nvtx_source.h"
 #include "capture/perfetto_live.h"
 #include "capture/program.h"
+#include "capture/late_start.h"
 #include "capture/session.h"
 
 /* LD_PRELOAD names this library, in programs that may never use CUDA. */
 __attribute__((constructor)) static void preloaded(void)
 {
-	session_preloaded();
+	late_start_loaded();
 }
 
 /*

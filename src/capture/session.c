@@ -1,16 +1,15 @@
 #include "capture/session.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/helper_thread.h"
 #include "capture/capability_notes.h"
 #include "capture/collector.h"
 #include "capture/gpufl_live.h"
+#include "capture/late_start.h"
 #include "capture/log.h"
 #include "capture/park.h"
 #include "capture/process_exit.h"
@@ -22,24 +21,12 @@
 #define STOP_LIMIT_NS (PITOT_SLOWNESS * 2 * NS_PER_S)
 
 /*
- * A new process is recorded when it has used so much CPU time: the many that do little, end soon,
- * or become another program cost next to nothing.
- */
-#define WARMUP_CPU_NS (5 * NS_PER_MS)
-#define WARMUP_LOOK_MIN_NS (5 * NS_PER_MS)
-#define WARMUP_LOOK_MAX_NS (100 * NS_PER_MS)
-#define WARMUP_STACK_BYTES (256u << 10)
-
-/*
  * A session that ends beside others waits so long for work that was launched in it, and then for
  * the rows of what CUPTI handed over.
  */
 #define TAIL_NS (200 * NS_PER_MS)
 #define DRAIN_NS (PITOT_SLOWNESS * 50 * NS_PER_MS)
 #define ENDING_LOOK_NS (10 * NS_PER_MS)
-
-/* An exit waits so long for a session that is just starting. */
-#define START_LIMIT_NS (100 * NS_PER_MS)
 
 /* What is waited for the vendor thread, which may hang with a GPU. */
 #define VENDOR_LIMIT_NS (PITOT_SLOWNESS * 200 * NS_PER_MS)
@@ -80,9 +67,6 @@ static __thread bool starting; /* libraries that starting loads may come back he
 /* Which sessions there are: held for moments, by the collector too. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A session that will start by itself. */
-enum later_start { LATER_NONE, LATER_WARMUP, LATER_STARTS };
-
 static struct {
 	struct session *sessions;
 	struct settings requested; /* by the environment */
@@ -92,9 +76,7 @@ static struct {
 	struct writer *writer; /* the collector's, once that runs */
 	atomic_uint told; /* round of the vendor thread in which sources do what was wanted last */
 	bool with_cuda;
-	bool preloaded; /* this process; a child that it forks counts as one */
 	_Atomic(pid_t) owner; /* a child made without pthread_atfork's knowledge is not it */
-	atomic_uint later; /* enum later_start; a futex */
 } self;
 
 #define FOR_EACH_SESSION(s) for (struct session *s = self.sessions; s; s = s->next)
@@ -392,7 +374,7 @@ static struct session *open_environment(enum session_way way)
 		return NULL;
 	if (e.code)
 		capability_note("environment", capability_state_degraded, NULL, NULL, "%s", e.text);
-	if (!self.preloaded)
+	if (!late_start_is_preloaded())
 		self.requested.preload = SETTING_PRELOAD_NONE;
 	s = open_locked(&self.requested, NULL, way);
 	if (s)
@@ -615,17 +597,6 @@ void sessions_close_all(void)
 
 /* --- the end --- */
 
-/* Half a session would be a segment without an end. */
-static void wait_for_start(void)
-{
-	uint64_t begun = clock_machine_ns(), waited = 0;
-
-	while (atomic_load(&self.later) == LATER_STARTS && waited < START_LIMIT_NS) {
-		futex_wait(&self.later, LATER_STARTS, START_LIMIT_NS - waited);
-		waited = clock_machine_ns() - begun;
-	}
-}
-
 /* Ends all sessions. */
 static void stop(enum vendor_reason reason)
 {
@@ -683,13 +654,13 @@ void session_close(struct session **s)
 
 void session_stop(void)
 {
-	wait_for_start();
+	late_start_wait();
 	session_close(&self.environment);
 }
 
 void session_exit(void)
 {
-	wait_for_start();
+	late_start_wait();
 	stop(VENDOR_EXIT);
 }
 
@@ -801,51 +772,7 @@ int session_arm(struct session *s, int engine, uint64_t delay_ns, uint64_t durat
 	return rc;
 }
 
-/* --- preloaded --- */
-
-static void *start_after_warmup(void *unused)
-{
-	uint64_t begun_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
-	struct timespec t = { .tv_nsec = WARMUP_LOOK_MIN_NS };
-
-	(void)unused;
-	do {
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
-		t.tv_nsec = (long)MIN(2 * (uint64_t)t.tv_nsec, WARMUP_LOOK_MAX_NS);
-	} while (clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - begun_ns < WARMUP_CPU_NS);
-	self.later = LATER_STARTS;
-	session_start(SESSION_BY_NVTX);
-	atomic_store(&self.later, LATER_NONE);
-	futex_wake(&self.later);
-	return NULL;
-}
-
-/* On a thread of its own: nothing that a process without CUDA does would bring us back. */
-static void start_later(void)
-{
-	self.later = LATER_WARMUP;
-	if (helper_thread_start(start_after_warmup, NULL, WARMUP_STACK_BYTES) < 0)
-		self.later = LATER_NONE;
-}
-
-void session_preloaded(void)
-{
-	struct settings settings = SETTINGS_INIT;
-
-	settings_read(&settings, NULL, false, NULL);
-	if (settings.disabled || !settings_have_sink(&settings) ||
-	    settings.preload == SETTING_PRELOAD_NONE)
-		return;
-	if (settings.preload == SETTING_PRELOAD_PYTHON && !dlsym(RTLD_DEFAULT, "Py_Initialize"))
-		return;
-	self.preloaded = true;
-	FOR_EACH_SOURCE (s)
-		if ((*s)->loaded)
-			(*s)->loaded();
-	atexit(session_exit);
-	process_exit_watch_fork();
-	start_later();
-}
+/* --- children --- */
 
 static bool is_wanted_in_child(void)
 {
@@ -858,7 +785,7 @@ static bool is_wanted_in_child(void)
 
 void session_after_fork(void)
 {
-	bool again = self.later != LATER_NONE ||
+	bool again = late_start_is_pending() ||
 		     (self.environment && collector_running() && is_wanted_in_child());
 
 	/* The collector may have been in the middle of them: they are leaked. */
@@ -867,7 +794,7 @@ void session_after_fork(void)
 	self.sessions = self.environment = NULL;
 	self.writer = NULL;
 	self.with_cuda = false;
-	self.later = LATER_NONE;
+	late_start_forget();
 	if (again)
-		start_later();
+		late_start();
 }

@@ -74,12 +74,6 @@ bool session_start(enum session_way way);
 bool session_has_environment(void);
 
 /*
- * The library was loaded: a session starts soon if the environment asks for that (setting
- * `preload`).
- */
-void session_preloaded(void);
-
-/*
  * Closes the environment's. Nothing of the recorder stays in the program's calls if it was the
  * last. Thread-safe.
  */

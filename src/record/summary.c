@@ -12,6 +12,7 @@
 #include "analysis/graphs.h"
 #include "base/clock.h"
 #include "sampler/cpu_sampler.h"
+#include "schema/event_words.h"
 
 static int add_graphs(struct trace *t, const struct selection *s, struct record_summary *end,
 		      struct error *e)
@@ -56,6 +57,15 @@ static int add_busy(struct trace *t, struct record_summary *end, struct error *e
 	return r;
 }
 
+/* In all processes. */
+static void add_windows(const struct loss_sum *windows, struct record_summary *end)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	own_profiler_windows(&text, windows->length_ns, windows->rows);
+	snprintf(end->own_profiler, sizeof(end->own_profiler), "%s", strbuf_text(&text));
+}
+
 static int add_costs(struct trace *t, struct record_summary *end, struct error *e)
 {
 	struct cost cost;
@@ -67,6 +77,8 @@ static int add_costs(struct trace *t, struct record_summary *end, struct error *
 	for (size_t i = 0; i < cost.loss_count; i++) {
 		uint64_t lost = MAX(cost.losses[i].count, cost.losses[i].rows);
 
+		if (cost.losses[i].reason == loss_reason_own_profiler)
+			add_windows(&cost.losses[i], end);
 		end->lost += lost;
 		if (lost <= most)
 			continue;
@@ -121,7 +133,7 @@ static int read_own_profiler(struct trace *t, struct record_summary *end, struct
 	struct capability_note own;
 	int r = capability_find(t, "own_profiler", &own, e);
 
-	if (own.known && own.state != capability_state_off)
+	if (!end->own_profiler[0] && own.known && own.state != capability_state_off)
 		snprintf(end->own_profiler, sizeof(end->own_profiler), "%s", own.reason);
 	return r;
 }

@@ -6,6 +6,7 @@
 #include "analysis/busy.h"
 #include "analysis/cost.h"
 #include "report/words.h"
+#include "schema/event_words.h"
 
 static void print_untimed(const struct report_view *v)
 {
@@ -17,6 +18,25 @@ static void print_untimed(const struct report_view *v)
 		     WORDS(" without times: counted, but in no sum"));
 	report_gap(v);
 	report_labelled(v, STYLE_YELLOW, "no times", strbuf_text(&line));
+}
+
+static void add_loss(struct strbuf *line, const struct loss_sum *l)
+{
+	if (l->reason == loss_reason_own_profiler) {
+		own_profiler_windows(line, l->length_ns, l->rows);
+		return;
+	}
+	if (l->count)
+		sentence_add(line, NUMBER(l->count));
+	else
+		strbuf_adds(line, "some");
+	strbuf_addf(line, "%s %s", l->count && l->unknown ? " or more" : "",
+		    loss_reason_text(l->reason, l->unknown ? 0 : l->count));
+	if (*l->detail) {
+		strbuf_adds(line, " (");
+		text_safe(line, l->detail, strlen(l->detail));
+		strbuf_addc(line, ')');
+	}
 }
 
 static void print_losses(const struct report_view *v)
@@ -32,17 +52,7 @@ static void print_losses(const struct report_view *v)
 		const struct loss_sum *l = &c->losses[i];
 		_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
-		if (l->count)
-			sentence_add(&line, NUMBER(l->count));
-		else
-			strbuf_adds(&line, "some");
-		strbuf_addf(&line, "%s %s", l->count && l->unknown ? " or more" : "",
-			    loss_reason_text(l->reason, l->unknown ? 0 : l->count));
-		if (*l->detail) {
-			strbuf_adds(&line, " (");
-			text_safe(&line, l->detail, strlen(l->detail));
-			strbuf_addc(&line, ')');
-		}
+		add_loss(&line, l);
 		report_labelled(v, STYLE_RED, i ? "" : "loss", strbuf_text(&line));
 	}
 	if (c->loss_count > v->top) {

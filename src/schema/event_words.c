@@ -1,5 +1,9 @@
 #include "schema/event_words.h"
 
+#include <inttypes.h>
+
+#include "base/human.h"
+
 static const char *name_of(const char *const *names, size_t count, uint8_t value)
 {
 	return value < count && names[value] ? names[value] : names[0];
@@ -68,6 +72,14 @@ static const char *copy_kind_name(uint8_t kind)
 const char *loss_name(uint8_t reason)
 {
 	return value_name(TABLE_loss, COLUMN_loss_reason, reason);
+}
+
+void own_profiler_windows(struct strbuf *out, uint64_t ns, uint64_t windows)
+{
+	strbuf_adds(out, "the program's own profiler had CUPTI for ");
+	human_duration(out, ns);
+	strbuf_addf(out, " in %" PRIu64 " window%s: nothing was recorded of the GPU in %s", windows,
+		    windows == 1 ? "" : "s", windows == 1 ? "it" : "them");
 }
 
 const char *allocation_name(uint8_t operation)

@@ -11,6 +11,8 @@
 const char *synchronization_name(uint8_t kind); /* "Stream Sync" */
 const char *overhead_name(uint8_t kind); /* "Buffer Flush" */
 const char *loss_name(uint8_t reason); /* "ring_full" */
+/* Losses of the reason own_profiler, in a sentence. */
+void own_profiler_windows(struct strbuf *out, uint64_t ns, uint64_t windows);
 const char *allocation_name(uint8_t operation); /* "release" */
 /* "Memcpy HtoD (Pageable -> Device)" */
 void memcpy_name(struct strbuf *out, uint8_t kind, uint8_t source, uint8_t destination);

@@ -25,9 +25,10 @@ const char *const setting_stacks_names[] = { [SETTING_STACKS_NONE] = "none",
 					     [SETTING_STACKS_PYTHON] = "python",
 					     [SETTING_STACKS_ALL] = "all",
 					     NULL };
-const char *const setting_own_profiler_names[] = {
-	[SETTING_OWN_PROFILER_KEEP] = "keep", [SETTING_OWN_PROFILER_SHARE] = "share", NULL
-};
+const char *const setting_own_profiler_names[] = { [SETTING_OWN_PROFILER_KEEP] = "keep",
+						   [SETTING_OWN_PROFILER_SHARE] = "share",
+						   [SETTING_OWN_PROFILER_YIELD] = "yield",
+						   NULL };
 const char *const setting_system_names[] = {
 	[SETTING_SYSTEM_BASIC] = "basic", [SETTING_SYSTEM_ALL] = "all", NULL
 };

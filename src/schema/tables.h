@@ -479,7 +479,8 @@
 	V(E, cupti_failed, 26)        /* times that CUPTI broke down: there is no GPU work after that */                \
 	V(E, disk_slow, 27)           /* blocks were sealed faster than the disk took them */               \
 	V(E, gpu_hang, 28)            /* calls of CUPTI or the driver that did not return: finished work is missing */ \
-	V(E, unmeasured, 29)          /* launches of which hardware counters were wanted, and none are there */
+	V(E, unmeasured, 29)          /* launches of which hardware counters were wanted, and none are there */         \
+	V(E, own_profiler, 30)        /* the program's own profiler had CUPTI: no GPU work of that time */
 
 #define SCHEMA_cost(C, T)                                                                                              \
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "period measured")                                                    \

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cuda.h>
 #include <cupti.h>
@@ -52,7 +53,7 @@ static const CUpti_ActivityKind kinds[] = {
 static struct {
 	CUpti_SubscriberHandle subscriber;
 	unsigned session; /* 1, 2; 0: none has begun */
-	bool active;
+	bool active, has_paused;
 	atomic_bool ending; /* cuptiFinalize() is due */
 	size_t next_end; /* step from which on the session may end */
 	pthread_mutex_t lock;
@@ -226,6 +227,16 @@ static void begin(size_t index, size_t count)
 		MUST(cuptiActivityEnable, kinds[i]);
 }
 
+/* OWN_CLIENT_PAUSE: milliseconds that pass, and nothing else, after the first session. */
+static void pause_between(void)
+{
+	const char *ms = getenv("OWN_CLIENT_PAUSE");
+
+	self.has_paused = true;
+	if (ms)
+		usleep((useconds_t)strtoul(ms, NULL, 10) * 1000);
+}
+
 static void finish(void)
 {
 	size_t dropped = 0;
@@ -257,6 +268,8 @@ EXPORT void client_step(size_t index, size_t count, const char *function, unsign
 		MUST(cuptiActivityPopExternalCorrelationId, CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0,
 		     NULL);
 	pushed = false;
+	if (!self.active && !self.subscriber && self.session == 1 && !self.has_paused)
+		pause_between();
 	if (self.active && index >= self.next_end && is_synchronized)
 		finish();
 	else if (!self.active && !self.subscriber && self.session < SESSIONS &&

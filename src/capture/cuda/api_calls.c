@@ -14,6 +14,7 @@
 #include "capture/engines/pm_sampling.h"
 #include "capture/stack_capture.h"
 #include "capture/ring.h"
+#include "format/rows.h"
 
 _Static_assert((int)API_DRIVER == (int)CUPTI_CB_DOMAIN_DRIVER_API &&
 		       (int)API_RUNTIME == (int)CUPTI_CB_DOMAIN_RUNTIME_API,
@@ -447,6 +448,29 @@ const char *api_function_name(uint32_t function, enum api_kind *kind)
 		return NULL;
 	*kind = functions[api][id].kind;
 	return functions[api][id].name;
+}
+
+static bool known[API_FUNCTIONS_MAX]; /* functions whose rows the writer has */
+
+void api_functions_begin(void)
+{
+	memset(known, 0, sizeof(known));
+}
+
+enum api_kind api_function_write(struct writer *w, uint32_t function)
+{
+	bool *is_known = &known[api_function_index(function)];
+	struct row_api_function row = { .id = function };
+	enum api_kind kind;
+	const char *name = api_function_name(function, &kind);
+
+	if (*is_known && name)
+		return kind;
+	row.name = rows_text(w, name ? name : "?");
+	row.kind = (uint8_t)kind;
+	*is_known = true;
+	writer_api_function(w, function, &row);
+	return kind;
 }
 
 bool api_calls_take_module_unloaded(void)

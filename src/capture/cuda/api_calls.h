@@ -13,6 +13,7 @@
 
 #include "capture/cuda/vendor.h"
 #include "schema/schema.h"
+#include "format/writer.h"
 #include "schema/settings.h"
 
 enum { API_DRIVER = 1, API_RUNTIME = 2 };
@@ -67,6 +68,13 @@ static inline unsigned api_function_index(uint32_t function)
 
 /* Name (NULL if unknown; static storage) and kind of a function id. */
 const char *api_function_name(uint32_t function, enum api_kind *kind);
+
+/*
+ * Writes once for a recording, from api_functions_begin() on, which function an id is. Returns its
+ * kind. Collector's thread.
+ */
+enum api_kind api_function_write(struct writer *w, uint32_t function);
+void api_functions_begin(void);
 
 /* Bit i: a context was created on device i in this subscription. */
 uint64_t api_calls_devices(void);

@@ -19,6 +19,7 @@
 #include "capture/cuda/activity.h"
 #include "capture/cuda/activity_kinds.h"
 #include "capture/cuda/api_calls.h"
+#include "capture/cuda/attributes.h"
 #include "capture/cuda/buffers.h"
 #include "capture/cuda/clock_pairs.h"
 #include "capture/cuda/correlation.h"
@@ -29,6 +30,7 @@
 #include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
 #include "capture/cuda/share/share.h"
+#include "capture/cuda/share/turns.h"
 #include "capture/engines/launch_engine.h"
 #include "capture/engines/pc_contexts.h"
 #include "capture/engines/pc_sampling.h"
@@ -37,7 +39,6 @@
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
 
-#define DEVICE_BUFFER_BYTES (8u << 20) /* for kernels in flight on the GPU; larger: fewer stalls */
 #define WATCHDOG_LAUNCHES 1000u /* that many launches without any kernel record are suspicious */
 
 /*
@@ -72,6 +73,7 @@ static struct {
 	bool enabled; /* of the vendor thread once that runs */
 	atomic_int engine; /* that a session wants, its window open or not */
 	atomic_bool closed; /* by VENDOR_CLOSE: rounds after that are for clocks only */
+	bool held; /* by another tool, which was first: tried again until it is gone */
 	bool late; /* CUDA was initialized before */
 	bool has_past; /* CUDA has worked while we were not subscribed; the vendor thread's */
 	atomic_bool open; /* a window is */
@@ -94,37 +96,9 @@ static struct {
 	uint64_t requests_reported, request_ns_reported, refused_reported, dropped_reported;
 	struct activity_counts reported;
 	uint64_t since_ns;
-	bool known[API_FUNCTIONS_MAX]; /* functions whose rows the writer has */
 } self;
 
 /* --- subscription --- */
-
-static void set_attribute(CUpti_ActivityAttribute attribute, const void *value, size_t size)
-{
-	CUptiResult result =
-		self.cupti.ActivitySetAttribute(attribute, &size, (void *)(uintptr_t)value);
-
-	if (result != CUPTI_SUCCESS)
-		log_line("cuptiActivitySetAttribute(%d): %s", (int)attribute,
-			 cupti_result_text(&self.cupti, result));
-}
-
-/* Whether the buffers that CUPTI gets are zeroed. Others' are not. */
-static void set_zeroed(uint8_t zeroed)
-{
-	set_attribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &zeroed, sizeof(zeroed));
-}
-
-/* What has to be said before CUPTI makes its first context. */
-static void set_attributes(void)
-{
-	size_t device_bytes = DEVICE_BUFFER_BYTES;
-
-	if (self.cupti.SetThreadIdType)
-		self.cupti.SetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
-	set_attribute(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE, &device_bytes, sizeof(device_bytes));
-	set_zeroed(1);
-}
 
 static void note_no_cupti(const char *what, const char *why)
 {
@@ -174,6 +148,27 @@ static void attach_engine(bool late)
 	}
 }
 
+static void note_held(const char *other)
+{
+	if (self.held)
+		return;
+	self.held = self.followed.own_profiler != SETTING_OWN_PROFILER_KEEP;
+	capability_note("cupti", capability_state_unavailable, "trace", "none",
+			"another tool holds CUPTI in this process%s%s; stop it, or record without "
+			"it",
+			other[0] ? ": " : "", other);
+}
+
+static void note_cupti(void)
+{
+	capability_note(
+		"cupti", capability_state_on, "trace", "trace", "version %u from %s%s",
+		self.cupti.version, self.cupti.path,
+		self.cupti.version < CUPTI_13_1
+			? ""
+			: "; fields of its records that are newer than this Pitot are left out");
+}
+
 static bool subscribe(void)
 {
 	char other[128];
@@ -182,15 +177,12 @@ static bool subscribe(void)
 								other, sizeof(other));
 
 	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
-		capability_note("cupti", capability_state_unavailable, "trace", "none",
-				"another tool holds CUPTI in this process%s%s; stop it, or record "
-				"without it",
-				other[0] ? ": " : "", other);
+		note_held(other);
 	else if (result != CUPTI_SUCCESS)
 		note_no_cupti("cuptiSubscribe: ", cupti_result_text(&self.cupti, result));
 	if (result != CUPTI_SUCCESS)
 		return false;
-	set_attributes();
+	attributes_set(&self.cupti);
 	result = self.cupti.ActivityRegisterCallbacks(
 		buffers_on_request, (CUpti_BuffersCallbackCompleteFunc)buffers_on_complete);
 	if (result != CUPTI_SUCCESS) {
@@ -201,7 +193,7 @@ static bool subscribe(void)
 		return false;
 	}
 	self.subscribed = true;
-	self.dormant = false;
+	self.dormant = self.held = false;
 	self.watches_nodes = false;
 	graph_nodes_watch_graphs(&self.cupti, self.subscriber);
 	if (self.late)
@@ -300,7 +292,7 @@ static void become_dormant(void)
 	vendor_enter("cuptiEnableCallback");
 	api_calls_watch(&self.cupti, self.subscriber, NULL);
 	graph_nodes_stop(&self.cupti, self.subscriber);
-	set_zeroed(0);
+	attributes_zeroed(&self.cupti, 0);
 	vendor_leave();
 	self.dormant = true;
 }
@@ -311,7 +303,7 @@ static void unsubscribe(void)
 	if (pc_sampling_detach() && launch_engine_detach()) {
 		activity_kinds_disable(&self.cupti, false);
 		vendor_enter("cuptiUnsubscribe");
-		set_zeroed(0);
+		attributes_zeroed(&self.cupti, 0);
 		self.cupti.Unsubscribe(self.subscriber);
 		vendor_leave();
 		self.subscribed = self.dormant = false;
@@ -320,6 +312,24 @@ static void unsubscribe(void)
 	}
 	self.has_past = true;
 	graph_nodes_graphs_unseen(); /* those to come */
+}
+
+static void read_clock(void)
+{
+	bool known;
+
+	if (share_clock_is_clients() || (turns_yield() && !self.subscribed))
+		return;
+	vendor_enter("cuptiGetTimestamp");
+	known = clock_pairs_read(&self.cupti);
+	vendor_leave();
+	if (known || self.clock_noted)
+		return;
+	self.clock_noted = true;
+	capability_note(
+		"clock", capability_state_degraded, "CUPTI's clock", "CLOCK_REALTIME",
+		"cuptiGetTimestamp gives no time: when GPU work began, relative to the calls, "
+		"is less certain");
 }
 
 /*
@@ -333,11 +343,19 @@ static void leave_program(void)
 	flush_tail();
 	activity_kinds_disable(&self.cupti, pc_contexts_exist());
 	flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	read_clock(); /* before it is another's */
 	unsubscribe();
 	self.enabled = false;
 }
 
 /* --- start --- */
+
+static void wrap(const struct settings *wanted)
+{
+	if (wanted->own_profiler != SETTING_OWN_PROFILER_KEEP)
+		share_wrap(&self.cupti, wanted->own_profiler == SETTING_OWN_PROFILER_YIELD &&
+						wanted->engine == SETTING_ENGINE_TRACE);
+}
 
 static void load(const struct source_start *start)
 {
@@ -351,8 +369,7 @@ static void load(const struct source_start *start)
 		note_no_cupti(e.text, "");
 		return;
 	}
-	if (start->wanted->own_profiler == SETTING_OWN_PROFILER_SHARE)
-		share_wrap(&self.cupti);
+	wrap(start->wanted);
 	if (!buffers_start()) {
 		note_no_cupti("no memory for activity buffers", "");
 		return;
@@ -360,17 +377,18 @@ static void load(const struct source_start *start)
 	atomic_store(&self.closed, false);
 	self.late = start->late && self.driver.DeviceGetCount(&count) == CUDA_SUCCESS;
 	self.has_past |= self.late;
-	if (!subscribe())
+	self.held = false;
+	if (!turns_are_clients(true) && !subscribe() && !self.held) {
+		turns_settle();
 		return;
-	capability_note(
-		"cupti", capability_state_on, "trace", "trace", "version %u from %s%s",
-		self.cupti.version, self.cupti.path,
-		self.cupti.version < CUPTI_13_1
-			? ""
-			: "; fields of its records that are newer than this Pitot are left out");
-	clock_pairs_read(&self.cupti); /* nothing of the command is older than the first pair */
-	if (start->open)
+	}
+	if (!self.held)
+		note_cupti();
+	read_clock(); /* nothing of the command is older than the first pair */
+	if (start->open && self.subscribed)
 		enable();
+	turns_settle();
+	turns_gap(start->open && !self.subscribed ? self.since_ns : 0);
 	atomic_store(&self.open, start->open);
 	atomic_store(&self.usable, true);
 }
@@ -426,7 +444,7 @@ static void begin(struct writer *w, const struct source_start *how)
 	(void)w;
 	activity_reset();
 	memset(&self.reported, 0, sizeof(self.reported));
-	memset(self.known, 0, sizeof(self.known));
+	api_functions_begin();
 	self.devices_written = self.late_written = self.failed = false;
 	self.first_call = self.last_call = self.kernel_calls = self.graph_calls = 0;
 	graph_level_begin(how->start_ns);
@@ -434,22 +452,6 @@ static void begin(struct writer *w, const struct source_start *how)
 }
 
 /* --- the vendor thread --- */
-
-static void read_clock(void)
-{
-	bool known;
-
-	vendor_enter("cuptiGetTimestamp");
-	known = clock_pairs_read(&self.cupti);
-	vendor_leave();
-	if (known || self.clock_noted)
-		return;
-	self.clock_noted = true;
-	capability_note(
-		"clock", capability_state_degraded, "CUPTI's clock", "CLOCK_REALTIME",
-		"cuptiGetTimestamp gives no time: when GPU work began, relative to the calls, "
-		"is less certain");
-}
 
 static void read_drops(void)
 {
@@ -468,26 +470,49 @@ static void read_devices(void)
 	vendor_leave();
 }
 
+/* While another has CUPTI there are rounds for its end. */
+static bool is_other_there(void)
+{
+	return self.held || turns_wait_ns() != UINT64_MAX;
+}
+
+/* Has CUPTI do what is wanted, unless it is another's. */
+static void follow(bool open, bool exits)
+{
+	bool away = turns_are_clients(open && !self.enabled), was_held = self.held,
+	     leaves = self.enabled && !exits && (!open || away);
+
+	if (open && !away && !exits)
+		follow_wanted();
+	if (was_held && !self.held)
+		note_cupti();
+	if (leaves)
+		leave_program();
+	turns_settle();
+	if (!exits)
+		turns_gap(!open || (!away && !self.held) ? 0
+			  : leaves                       ? atomic_load(&self.closed_ns)
+							 : clock_monotonic_ns());
+}
+
 static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 {
-	bool exits = reasons & VENDOR_EXIT, open;
+	bool exits = reasons & VENDOR_EXIT;
 
 	(void)now_ns;
 	share_follow();
+	if (!reasons && is_other_there())
+		reasons = VENDOR_FLUSH;
 	if (!reasons || !atomic_load(&self.usable) || api_calls_fatal())
 		return UINT64_MAX;
 	if (reasons & VENDOR_CLOSE)
 		atomic_store(&self.closed, true);
 	else if (reasons == VENDOR_FLUSH && atomic_load(&self.closed))
 		return UINT64_MAX; /* the program's own profiler was late with its flush */
-	open = atomic_load(&self.open) && !atomic_load(&self.closed);
-	if (open && !exits)
-		follow_wanted();
+	follow(atomic_load(&self.open) && !atomic_load(&self.closed), exits);
 	if (self.subscribed && !self.dormant && !exits)
 		attach_engine(self.has_past || api_calls_devices());
-	if (!open && self.enabled && !exits) {
-		leave_program();
-	} else if (self.enabled && reasons != VENDOR_CLOCK) {
+	if (self.enabled && reasons != VENDOR_CLOCK) {
 		flush(exits ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
 		read_drops();
 	}
@@ -495,7 +520,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 		unsubscribe();
 	read_clock(); /* after the records that were handed over */
 	read_devices();
-	return UINT64_MAX;
+	return turns_wait_ns();
 }
 
 /* --- the collector's thread --- */
@@ -599,6 +624,7 @@ static uint64_t collect(struct writer *w, uint64_t now)
 	if (!atomic_load(&self.usable) || has_failed(w))
 		return 0;
 	write_late(w, now);
+	turns_write(w);
 	if (!self.devices_written)
 		self.devices_written = devices_write(w);
 	if (!is_clock_read(w))
@@ -672,23 +698,6 @@ static bool unfinished(uint64_t now)
 	return quiet < SLOW_NS || now - atomic_load(&self.flushed_ns) >= NS_PER_S;
 }
 
-/* Says once which function an id is. Returns its kind. */
-static enum api_kind write_function(struct writer *w, uint32_t function)
-{
-	bool *known = &self.known[api_function_index(function)];
-	struct row_api_function row = { .id = function };
-	enum api_kind kind;
-	const char *name = api_function_name(function, &kind);
-
-	if (*known && name)
-		return kind;
-	row.name = rows_text(w, name ? name : "?");
-	row.kind = (uint8_t)kind;
-	*known = true;
-	writer_api_function(w, function, &row);
-	return kind;
-}
-
 static void count_launch(enum api_kind kind, int32_t result)
 {
 	if (result)
@@ -712,7 +721,7 @@ static uint64_t on_api_call(struct writer *w, const struct ring *r, uint64_t pos
 		.stack = event->e,
 	};
 
-	count_launch(write_function(w, event->d), row.result);
+	count_launch(api_function_write(w, event->d), row.result);
 	self.active_ns = MAX(self.active_ns, event->b);
 	self.last_call = MAX(self.last_call, row.correlation);
 	if (!self.first_call || row.correlation < self.first_call)
@@ -753,7 +762,7 @@ static void stopped(struct writer *w)
 	if (self.wanted.graphs == SETTING_GRAPHS_AUTO)
 		graph_level_end(w);
 	write_losses(w, clock_monotonic_ns());
-	share_end(w);
+	share_end(w, setting_own_profiler_names[self.wanted.own_profiler]);
 	release();
 }
 

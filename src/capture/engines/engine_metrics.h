@@ -1,6 +1,6 @@
 /*
- * engine_metrics.h: what a text such as "memory,sm__cycles_active.avg" means on a device, for the engines that count. One thread at a time; the
- * texts stay until the child of a fork.
+ * engine_metrics.h: what a text such as "memory,sm__cycles_active.avg" means on a device, for the
+ * engines that count. One thread at a time; the texts stay until the child of a fork.
  */
 #ifndef PITOT_CAPTURE_ENGINES_ENGINE_METRICS_H
 #define PITOT_CAPTURE_ENGINES_ENGINE_METRICS_H
@@ -31,13 +31,18 @@ struct engine_metrics {
 	struct profiler_host *host;
 	struct metric_set set;
 	struct metric_texts *texts; /* by index in the set */
-	size_t duration; /* of ranges: index of how long the kernel takes, in nanoseconds; SIZE_MAX: the chip has no such metric */
+	/*
+	 * of ranges: index of how long the kernel takes, in nanoseconds; SIZE_MAX: the chip has no
+	 * such metric
+	 */
+	size_t duration;
 };
 
 /*
- * Finds out what `requested` means on a device, or finds it in `known`, which has ENGINE_METRICS_MAX of them; says in the capabilities what
- * there is and what is left out. `context`: one of the device, of which ranges are measured; NULL: the device is sampled. `engine` is a
- * literal. NULL: *e says why. Takes a third of a second at the first call.
+ * Finds out what `requested` means on a device, or finds it in `known`, which has
+ * ENGINE_METRICS_MAX of them; says in the capabilities what there is and what is left out.
+ * `context`: one of the device, of which ranges are measured; NULL: the device is sampled. `engine`
+ * is a literal. NULL: *e says why. Takes a third of a second at the first call.
  */
 const struct engine_metrics *engine_metrics_find(struct engine_metrics *known, const char *engine, const struct cupti *cupti,
 						 CUcontext context, unsigned device, const char *requested, struct error *e);
@@ -45,7 +50,10 @@ const struct engine_metrics *engine_metrics_find(struct engine_metrics *known, c
 /* Says it again, for another session. `ns`: how long it took. */
 void engine_metrics_note(const struct engine_metrics *m, const char *engine, uint64_t ns);
 
-/* The id of a metric in a recording, which has its row from then on. `numbers`: of the recording, by address. */
+/*
+ * The id of a metric in a recording, which has its row from then on. `numbers`: of the recording,
+ * by address.
+ */
 uint32_t engine_metrics_number(struct map *numbers, struct writer *w, const struct metric_texts *texts);
 
 #endif

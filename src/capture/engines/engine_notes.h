@@ -4,7 +4,10 @@
 
 #include "capture/cuda/vendor.h"
 
-/* The engine does not do what it should, or not everywhere: there is the trace. `engine` is a literal. */
+/*
+ * The engine does not do what it should, or not everywhere: there is the trace. `engine` is a
+ * literal.
+ */
 void engine_note_trace(const char *engine, const char *why);
 
 /* What to do about a result of CUPTI's profilers. */

@@ -1,16 +1,20 @@
 /*
- * pc_context.h: PC sampling of one CUDA context through CUPTI, in continuous mode: kernels run as ever, and the hardware notes, every so
- * many cycles of a multiprocessor, where a warp is and what it waits for.
+ * pc_context.h: PC sampling of one CUDA context through CUPTI, in continuous mode: kernels run as
+ * ever, and the hardware notes, every so many cycles of a multiprocessor, where a warp is and what
+ * it waits for.
  *
- * The order of the calls: cuptiPCSamplingEnable, the names of stall reasons, the configuration; then cuptiPCSamplingGetData again and
- * again, which waits for nothing that the GPU does; at last cuptiPCSamplingDisable. Sampling is enabled in the callback of the
- * context's creation and disabled in that of its destruction, as NVIDIA's own clients do: elsewhere, in a program that ran, one of the two
- * hung the program for good (H100, CUPTI 13.0). What CUPTI has in hand when a module is unloaded,
- * and when sampling is disabled, it leaves in the buffer of the configuration. Start and stop control (cuptiPCSamplingStart, …Stop) is not
- * used: it is for ranges, of which each stop must be flushed.
+ * The order of the calls: cuptiPCSamplingEnable, the names of stall reasons, the configuration;
+ * then cuptiPCSamplingGetData again and again, which waits for nothing that the GPU does; at last
+ * cuptiPCSamplingDisable. Sampling is enabled in the callback of the context's creation and
+ * disabled in that of its destruction, as NVIDIA's own clients do: elsewhere, in a program that
+ * ran, one of the two hung the program for good (H100, CUPTI 13.0). What CUPTI has in hand when a
+ * module is unloaded, and when sampling is disabled, it leaves in the buffer of the configuration.
+ * Start and stop control (cuptiPCSamplingStart, …Stop) is not used: it is for ranges, of which each
+ * stop must be flushed.
  *
- * CUPTI counts a sample under its reason, and once more under the reason's twin …_not_issued if the scheduler issued nothing in that
- * cycle. Here it counts once: under the twin, or else under the reason.
+ * CUPTI counts a sample under its reason, and once more under the reason's twin …_not_issued if the
+ * scheduler issued nothing in that cycle. Here it counts once: under the twin, or else under the
+ * reason.
  */
 #ifndef PITOT_CAPTURE_ENGINES_PC_CONTEXT_H
 #define PITOT_CAPTURE_ENGINES_PC_CONTEXT_H
@@ -45,7 +49,10 @@ struct pc_context {
 	CUptiResult why;
 };
 
-/* Begins sampling every 2^exponent cycles, in the callback of the context's creation. *function: which call failed. */
+/*
+ * Begins sampling every 2^exponent cycles, in the callback of the context's creation. *function:
+ * which call failed.
+ */
 CUptiResult pc_context_start(struct pc_context *c, const struct cupti *cupti, unsigned exponent, const char **function);
 /* Hands over what was sampled, or throws it away outside of a window. Returns how much that is. */
 uint64_t pc_context_read(struct pc_context *c, const struct cupti *cupti);

@@ -1,8 +1,9 @@
 /*
- * pc_cubins.h: the device code of sampled kernels. A copy of each module is kept from when it is loaded, up to PC_CUBINS_BYTES in all
- * and for the life of the process: which of them will be sampled is not known, and a later recording may want it again. CUPTI's
- * checksum of it, which may not be asked for in a callback, is found on the vendor thread. Those whose checksum shows up in samples
- * are written into the recording.
+ * pc_cubins.h: the device code of sampled kernels. A copy of each module is kept from when it is
+ * loaded, up to PC_CUBINS_BYTES in all and for the life of the process: which of them will be
+ * sampled is not known, and a later recording may want it again. CUPTI's checksum of it, which may
+ * not be asked for in a callback, is found on the vendor thread. Those whose checksum shows up in
+ * samples are written into the recording.
  */
 #ifndef PITOT_CAPTURE_ENGINES_PC_CUBINS_H
 #define PITOT_CAPTURE_ENGINES_PC_CUBINS_H

@@ -1,7 +1,8 @@
 /*
- * pc_names.h: who frees the names of functions in samples. They are the client's to free, CUPTI's header says, but also that records may
- * share them. What a CUPTI does shows when it names a function for the second time: with the pointer of before, then no name is ever
- * freed (so does CUPTI 13.0); with another one, then each is. Any thread.
+ * pc_names.h: who frees the names of functions in samples. They are the client's to free, CUPTI's
+ * header says, but also that records may share them. What a CUPTI does shows when it names a
+ * function for the second time: with the pointer of before, then no name is ever freed (so does
+ * CUPTI 13.0); with another one, then each is. Any thread.
  */
 #ifndef PITOT_CAPTURE_ENGINES_PC_NAMES_H
 #define PITOT_CAPTURE_ENGINES_PC_NAMES_H

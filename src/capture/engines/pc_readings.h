@@ -1,6 +1,6 @@
 /*
- * pc_readings.h: readings of the PC samplers on their way from the thread that made them to the collector, which makes rows. What does
- * not fit into PC_READINGS_BYTES is counted.
+ * pc_readings.h: readings of the PC samplers on their way from the thread that made them to the
+ * collector, which makes rows. What does not fit into PC_READINGS_BYTES is counted.
  */
 #ifndef PITOT_CAPTURE_ENGINES_PC_READINGS_H
 #define PITOT_CAPTURE_ENGINES_PC_READINGS_H
@@ -27,12 +27,15 @@ struct pc_reading {
 	struct pc_sample samples[];
 };
 
-/* A text that stays as it is: the same one for the same bytes. NULL: no memory, or too many. Any thread. */
+/*
+ * A text that stays as it is: the same one for the same bytes. NULL: no memory, or too many. Any
+ * thread.
+ */
 const char *pc_text(const char *text);
 
 /*
- * Hands over what *reading says, with a copy of `count` samples; `other` is what is missing in the sum, and where more was sampled than
- * CUPTI says in total the total is the sum. Any thread.
+ * Hands over what *reading says, with a copy of `count` samples; `other` is what is missing in the
+ * sum, and where more was sampled than CUPTI says in total the total is the sum. Any thread.
  */
 void pc_readings_push(const struct pc_reading *reading, const struct pc_sample *samples, size_t count);
 /* The oldest, to be freed; NULL: there is none. Collector's thread. */

@@ -1,4 +1,7 @@
-/* pc_rows.h: rows of readings (tables pc_reading and pc_sample) and of the code that they lead to (cubin). The collector's thread. */
+/*
+ * pc_rows.h: rows of readings (tables pc_reading and pc_sample) and of the code that they lead to
+ * (cubin). The collector's thread.
+ */
 #ifndef PITOT_CAPTURE_ENGINES_PC_ROWS_H
 #define PITOT_CAPTURE_ENGINES_PC_ROWS_H
 

@@ -1,6 +1,7 @@
 /*
- * pm_sampling.h: --engine pm-sampling: hardware counters of the GPUs over time, beside the trace, as rows of counter and counter_sample. What the
- * hardware or its driver refuses is in the capability "engine"; the trace goes on.
+ * pm_sampling.h: --engine pm-sampling: hardware counters of the GPUs over time, beside the trace,
+ * as rows of counter and counter_sample. What the hardware or its driver refuses is in the
+ * capability "engine"; the trace goes on.
  */
 #ifndef PITOT_CAPTURE_ENGINES_PM_SAMPLING_H
 #define PITOT_CAPTURE_ENGINES_PM_SAMPLING_H

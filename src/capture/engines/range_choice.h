@@ -1,6 +1,7 @@
 /*
- * range_choice.h: which launches --engine range-profiler and sass-metrics measure: by the kernel's name, not into a stream that captures, and of those
- * some after others. Any thread; nothing is allocated, but for patterns of readable names, once a name.
+ * range_choice.h: which launches --engine range-profiler and sass-metrics measure: by the kernel's
+ * name, not into a stream that captures, and of those some after others. Any thread; nothing is
+ * allocated, but for patterns of readable names, once a name.
  */
 #ifndef PITOT_CAPTURE_ENGINES_RANGE_CHOICE_H
 #define PITOT_CAPTURE_ENGINES_RANGE_CHOICE_H
@@ -20,7 +21,10 @@ bool range_choice_find_driver(void);
 bool range_choice_has_name(const char *name);
 /* Names may lie elsewhere from here on. */
 void range_choice_forget_names(void);
-/* Asks the driver whether the launch that begins runs now. A function of which that is not known does not. */
+/*
+ * Asks the driver whether the launch that begins runs now. A function of which that is not known
+ * does not.
+ */
 bool range_choice_runs_at_once(const CUpti_CallbackData *data, const char *function);
 /* Counts a launch that might be measured. true: it is. */
 bool range_choice_is_turn(void);

@@ -1,11 +1,12 @@
 /*
- * range_context.h: hardware counters of single launches in one CUDA context, through CUPTI's range profiler with automatic ranges and
- * replay of kernels: while it is started, each launch is a range, and runs as often as the metrics need passes, with its memory put
- * back in between.
+ * range_context.h: hardware counters of single launches in one CUDA context, through CUPTI's range
+ * profiler with automatic ranges and replay of kernels: while it is started, each launch is a
+ * range, and runs as often as the metrics need passes, with its memory put back in between.
  *
- * The order of the calls, all on the launching thread, in callbacks of the launch: at the first launch that is wanted
- * cuptiRangeProfilerEnable and …GetCounterDataSize; before each one …CounterDataImageInitialize, …SetConfig and …Start; after it
- * …Stop and …DecodeData. So an image never has more than the ranges of one launch, and whose values they are does not depend on
+ * The order of the calls, all on the launching thread, in callbacks of the launch: at the first
+ * launch that is wanted cuptiRangeProfilerEnable and …GetCounterDataSize; before each one
+ * …CounterDataImageInitialize, …SetConfig and …Start; after it …Stop and …DecodeData. So an image
+ * never has more than the ranges of one launch, and whose values they are does not depend on
  * CUPTI's order. An image with two ranges has another thread's launch, too, and is thrown away.
  */
 #ifndef PITOT_CAPTURE_ENGINES_RANGE_CONTEXT_H
@@ -29,7 +30,10 @@ struct range_context {
 /* 0 or a CUptiResult: then *c->failed is the function. */
 int range_context_open(struct range_context *c, const struct cupti *cupti, CUcontext handle, const struct engine_metrics *metrics) MUST_USE;
 int range_context_start(struct range_context *c, const struct cupti *cupti) MUST_USE;
-/* Ends what was started. *ranges: launches that were measured, of which `values`, by index in the set, are those of the first. */
+/*
+ * Ends what was started. *ranges: launches that were measured, of which `values`, by index in the
+ * set, are those of the first.
+ */
 int range_context_stop(struct range_context *c, const struct cupti *cupti, size_t *ranges, double *values) MUST_USE;
 /* `gone`: the context is, and CUPTI is told nothing. */
 void range_context_close(struct range_context *c, const struct cupti *cupti, bool gone);

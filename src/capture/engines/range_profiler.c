@@ -1,4 +1,7 @@
-/* range_profiler.c: hardware counters of single launches, each measured by itself (launch_engine.h). */
+/*
+ * range_profiler.c: hardware counters of single launches, each measured by itself
+ * (launch_engine.h).
+ */
 #include "capture/engines/launch_engine.h"
 
 #ifdef PITOT_HAS_PROFILER_HOST

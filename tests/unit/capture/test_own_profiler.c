@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -22,16 +23,17 @@
 #define SESSIONS 6
 #define CLIENT STANDINS "/libclient-hostile.so"
 
-static const struct settings shared = { .engine = SETTING_ENGINE_TRACE,
-					.cuda = true,
-					.graphs = SETTING_GRAPHS_NODE,
-					.own_profiler = SETTING_OWN_PROFILER_SHARE };
+static struct settings shared = { .engine = SETTING_ENGINE_TRACE,
+				  .cuda = true,
+				  .graphs = SETTING_GRAPHS_NODE,
+				  .own_profiler = SETTING_OWN_PROFILER_SHARE };
 
 static struct {
 	void (*step)(size_t index, size_t count, const char *function, unsigned site);
 	void (*end)(void);
 	void *library;
 	struct counting_sink sinks[SESSIONS];
+	atomic_uint gaps; /* rows of sessions so far */
 	atomic_bool over;
 } self;
 
@@ -51,11 +53,21 @@ static void *launch(void *unused)
 	return unused;
 }
 
+static void on_row(struct counting_sink *sink, enum table_id table, const void *row)
+{
+	(void)sink;
+	if (table == TABLE_loss &&
+	    ((const struct row_loss *)row)->reason == loss_reason_own_profiler)
+		atomic_fetch_add(&self.gaps, 1);
+}
+
 static struct session *open_session(struct counting_sink *sink)
 {
 	struct session *s;
 
+	memset(sink, 0, sizeof(*sink));
 	counting_sink_init(sink);
+	sink->on_row = on_row;
 	s = session_open(&shared, &sink->sink, SESSION_BY_CUDA);
 	assert_non_null(s);
 	return s;
@@ -87,6 +99,35 @@ static void test_sessions_beside_a_hostile_client(void **state)
 	self.end();
 }
 
+/* Who may get CUPTI for itself at any moment, and gives it back in the middle of a call. */
+static void test_sessions_that_yield(void **state)
+{
+	struct session *s;
+	pthread_t threads[CLIENT_THREADS + 1];
+
+	(void)state;
+	atomic_store(&self.gaps, 0);
+	shared.own_profiler = SETTING_OWN_PROFILER_YIELD;
+	atomic_store(&self.over, false);
+	s = open_session(&self.sinks[0]);
+	for (unsigned i = 0; i <= CLIENT_THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, i ? be_a_client : launch, NULL),
+				 0);
+	for (unsigned i = 1; i < SESSIONS; i++) {
+		usleep(300000);
+		session_close(&s);
+		assert_true(self.sinks[i - 1].closed && !collector_running());
+		assert_true(atomic_exchange(&self.gaps, 0) > 0);
+		s = open_session(&self.sinks[i]);
+	}
+	atomic_store(&self.over, true);
+	for (unsigned i = 0; i <= CLIENT_THREADS; i++)
+		pthread_join(threads[i], NULL);
+	self.end();
+	session_close(&s);
+	shared.own_profiler = SETTING_OWN_PROFILER_SHARE;
+}
+
 /* Its callbacks are still there: it never said that it was done. */
 static void test_a_client_that_is_unloaded(void **state)
 {
@@ -110,6 +151,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sessions_beside_a_hostile_client),
+		cmocka_unit_test(test_sessions_that_yield),
 		cmocka_unit_test(test_a_client_that_is_unloaded), /* the last: it may be gone */
 	};
 

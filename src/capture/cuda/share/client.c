@@ -1,9 +1,11 @@
 #include "capture/cuda/share/client.h"
 
+#include <dlfcn.h>
 #include <stdatomic.h>
 
 #include "base/clock.h"
 #include "capture/cuda/api_calls.h"
+#include "capture/vendor_thread.h"
 
 #define DOMAINS 8u
 #define WORDS (API_CALLBACK_IDS_MAX / 64)
@@ -130,7 +132,10 @@ uint64_t wants_kinds(enum want who)
 	return atomic_load(&kinds[who]);
 }
 
-/* While the recorder has records of kernels one after the other, the client gets those (client_records.h). */
+/*
+ * While the recorder has records of kernels one after the other, the client gets those
+ * (client_records.h).
+ */
 static bool is_replaced(CUpti_ActivityKind kind)
 {
 	return kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL &&
@@ -230,11 +235,14 @@ void wants_repeat_kinds(bool on)
 
 /* --- the subscription --- */
 
+static _Atomic(void *)
+	to_keep[8]; /* functions of the client whose libraries are to stay; NULL: none */
 static struct subscription places[SUBSCRIPTIONS];
 static atomic_uint next_place;
 static _Atomic(struct subscription *) subscription;
 static atomic_uint
-	callers; /* threads between their look at `subscription` and their return from its callback */
+	/* threads between their look at `subscription` and their return from its callback */
+	callers;
 
 static __thread unsigned inside __attribute__((tls_model("initial-exec")));
 
@@ -331,6 +339,26 @@ void client_call(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *i
 		inside--;
 	}
 	atomic_fetch_sub(&callers, 1);
+}
+
+void client_keep_loaded(void *function)
+{
+	static atomic_uint next;
+
+	atomic_store(&to_keep[atomic_fetch_add(&next, 1) % ARRAY_SIZE(to_keep)], function);
+	vendor_thread_request(VENDOR_FLUSH);
+}
+
+void client_keep_all_loaded(void)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(to_keep); i++) {
+		void *function =
+			atomic_load(&to_keep[i]) ? atomic_exchange(&to_keep[i], NULL) : NULL;
+		Dl_info info;
+
+		if (function && dladdr(function, &info) && info.dli_fname)
+			dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+	}
 }
 
 void client_after_fork(void)

@@ -1,7 +1,8 @@
 /*
  * client.h: what the recorder and the client want of CUPTI, and the client's subscription.
  *
- * Without a lock: each sets its own bits and then has CUPTI follow both, until that is what both want.
+ * Without a lock: each sets its own bits and then has CUPTI follow both, until that is what both
+ * want.
  */
 #ifndef PITOT_CAPTURE_CUDA_SHARE_CLIENT_H
 #define PITOT_CAPTURE_CUDA_SHARE_CLIENT_H
@@ -12,8 +13,8 @@
 #include "capture/cuda/vendor.h"
 
 /*
- * Functions of CUPTI that both call, and those that only the client calls: ours are named own_…. What this CUPTI lacks the client does
- * not find either.
+ * Functions of CUPTI that both call, and those that only the client calls: ours are named own_….
+ * What this CUPTI lacks the client does not find either.
  */
 #define SHARED_FUNCTIONS(F)                                                                        \
 	F(GetTimestamp)                                                                            \
@@ -90,7 +91,8 @@ void wants_repeat_kinds(bool on);
 struct subscription {
 	_Atomic(CUpti_CallbackFunc) callback; /* threads that are late may read what comes next */
 	_Atomic(void *) user;
-	_Atomic(CUpti_SubscriberHandle) real; /* while it is subscribed at CUPTI itself; else NULL */
+	/* while it is subscribed at CUPTI itself; else NULL */
+	_Atomic(CUpti_SubscriberHandle) real;
 };
 struct subscription *client_subscription(void);
 /* Claims the place; NULL: it is taken. */
@@ -102,6 +104,13 @@ void client_unsubscribe(struct subscription *s);
 void client_call(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *info);
 /* Whether the calling thread is in it. */
 bool client_is_inside(void);
+
+/*
+ * Its functions stay where they are, also when it forgets to unsubscribe before dlclose(). All are
+ * kept by the vendor thread: here the client may have locks that a thread in the loader waits for.
+ */
+void client_keep_loaded(void *function);
+void client_keep_all_loaded(void);
 
 void client_after_fork(void);
 

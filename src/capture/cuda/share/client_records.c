@@ -21,7 +21,10 @@
 		offsetof(struct record, start), offsetof(struct record, end)                       \
 	}
 
-/* Times and correlation ids of records; 0 for none: the kind is there. Sizes are those of CUPTI 13.0, 0 where they are learned. */
+/*
+ * Times and correlation ids of records; 0 for none: the kind is there. Sizes are those of CUPTI
+ * 13.0, 0 where they are learned.
+ */
 static const struct layout {
 	uint16_t size, correlation;
 	uint16_t times[6];
@@ -292,7 +295,10 @@ static bool is_clients(uint32_t kind, const uint8_t *record, size_t size)
 
 /* --- the store --- */
 
-/* Space from one record to the next: by kind the same in all of a client's buffers, for copies_next_record(). */
+/*
+ * Space from one record to the next: by kind the same in all of a client's buffers, for
+ * copies_next_record().
+ */
 static unsigned size_of(uint32_t kind, size_t seen)
 {
 	bool is_known =
@@ -514,7 +520,8 @@ void copies_deliver(enum copies_delivery what)
 }
 
 /*
- * CUPTI requests a buffer before the first record, in the call that makes it. Kineto asks for what there is only once it has given one.
+ * CUPTI requests a buffer before the first record, in the call that makes it. Kineto asks for what
+ * there is only once it has given one.
  */
 static void open_first(void)
 {

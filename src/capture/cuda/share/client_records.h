@@ -1,17 +1,21 @@
 /*
- * client_records.h: the client's activity records: copies of those that CUPTI wrote for both of us, in the client's own buffers.
+ * client_records.h: the client's activity records: copies of those that CUPTI wrote for both of us,
+ * in the client's own buffers.
  *
- * The collector copies what the client has enabled into a store of at most COPIES_BYTES_MAX; beyond that the oldest are dropped and
- * count as the client's. Its code is never called there: buffers are requested, filled and completed on its own threads, in its
- * flushes and in the callbacks of its calls, as CUPTI itself does. No lock is held meanwhile.
+ * The collector copies what the client has enabled into a store of at most COPIES_BYTES_MAX; beyond
+ * that the oldest are dropped and count as the client's. Its code is never called there: buffers
+ * are requested, filled and completed on its own threads, in its flushes and in the callbacks of
+ * its calls, as CUPTI itself does. No lock is held meanwhile.
  *
- * A kernel that ran by itself, since the recorder has CUPTI run them one after the other, is to a client that has not asked for that as any
- * other: its record's kind is changed.
+ * A kernel that ran by itself, since the recorder has CUPTI run them one after the other, is to a
+ * client that has not asked for that as any other: its record's kind is changed.
  *
- * Which records are the client's: work whose call began while the kind was enabled, by correlation ids; others by their time.
+ * Which records are the client's: work whose call began while the kind was enabled, by correlation
+ * ids; others by their time.
  *
- * With a timestamp callback its copies are in the time of that: converted with pairs of both clocks, read when it is registered and
- * before each delivery. Where both tick alike durations stay as they are; a counter of cycles, which Kineto has, needs a factor.
+ * With a timestamp callback its copies are in the time of that: converted with pairs of both
+ * clocks, read when it is registered and before each delivery. Where both tick alike durations stay
+ * as they are; a counter of cycles, which Kineto has, needs a factor.
  */
 #ifndef PITOT_CAPTURE_CUDA_SHARE_CLIENT_RECORDS_H
 #define PITOT_CAPTURE_CUDA_SHARE_CLIENT_RECORDS_H
@@ -39,13 +43,16 @@ void copies_register_clock(CUpti_TimestampCallbackFunc clock);
 CUpti_TimestampCallbackFunc copies_clock(void);
 
 /*
- * The client enables a kind, before CUPTI does, or has disabled it. Unless launches are watched nothing is known of calls, and work is
- * the client's by its time. Any thread.
+ * The client enables a kind, before CUPTI does, or has disabled it. Unless launches are watched
+ * nothing is known of calls, and work is the client's by its time. Any thread.
  */
 void copies_enable(uint32_t kind, bool are_watched);
 void copies_disable(uint32_t kind);
 
-/* A call of the program begins, while the client has anything enabled. On its thread, outside of the client's callback. */
+/*
+ * A call of the program begins, while the client has anything enabled. On its thread, outside of
+ * the client's callback.
+ */
 void copies_call(uint32_t correlation);
 
 /* Copies what is the client's of a full buffer. Collector's thread. */
@@ -57,10 +64,16 @@ enum copies_delivery {
 	COPIES_LAST, /* also an empty one */
 };
 
-/* Hands over all copies. On a thread of the program; returns when the client has them, or is inside of one of its callbacks. */
+/*
+ * Hands over all copies. On a thread of the program; returns when the client has them, or is inside
+ * of one of its callbacks.
+ */
 void copies_deliver(enum copies_delivery what);
 
-/* Whether the calling thread is inside a callback for buffers or times: nothing can be delivered there. */
+/*
+ * Whether the calling thread is inside a callback for buffers or times: nothing can be delivered
+ * there.
+ */
 bool copies_is_inside(void);
 
 /* Steps through one of the client's buffers. */

@@ -2,10 +2,10 @@
 
 #include <dlfcn.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/strbuf.h"
 #include "capture/capability_notes.h"
 #include "capture/collector.h"
 #include "capture/cuda/api_calls.h"
@@ -13,6 +13,7 @@
 #include "capture/cuda/share/client.h"
 #include "capture/cuda/share/client_records.h"
 #include "capture/cuda/share/slots.h"
+#include "capture/cuda/share/turns.h"
 #include "capture/log.h"
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
@@ -20,7 +21,6 @@
 #define ATTRIBUTES 16u
 #define ATTRIBUTE_BYTES 16u
 #define FLUSH_LIMIT_NS (PITOT_SLOWNESS * NS_PER_S)
-#define LOOK_NS (200 * NS_PER_US)
 
 static atomic_bool wrapped; /* functions are routed here, for ever */
 static atomic_bool
@@ -28,8 +28,6 @@ static atomic_bool
 static atomic_bool clock_passed; /* CUPTI has the client's clock, and gives it not back */
 static atomic_bool noted; /* that there is a client */
 static atomic_uint_fast64_t left_out;
-static _Atomic(void *)
-	to_keep[8]; /* functions of the client whose libraries are to stay; NULL: none */
 
 /* What the client has set without effect. A size of 0: nothing. */
 static struct {
@@ -62,32 +60,8 @@ static void follow_client(void)
 		api_calls_with_client(there);
 	} while (there != (is_shared() && wants_anything(WANT_CLIENT)));
 	if (there && !atomic_exchange(&noted, true))
-		capability_note("own_profiler", capability_state_on, "share", "share",
+		capability_note("own_profiler", capability_state_on, turns_mode(), "share",
 				"another client of CUPTI");
-}
-
-/*
- * Its functions stay where they are, also when it forgets to unsubscribe before dlclose(). By the vendor thread: here the client may
- * have locks that a thread in the loader waits for.
- */
-static void keep_loaded(void *function)
-{
-	static atomic_uint next;
-
-	atomic_store(&to_keep[atomic_fetch_add(&next, 1) % ARRAY_SIZE(to_keep)], function);
-	vendor_thread_request(VENDOR_FLUSH);
-}
-
-static void keep_all_loaded(void)
-{
-	for (unsigned i = 0; i < ARRAY_SIZE(to_keep); i++) {
-		void *function =
-			atomic_load(&to_keep[i]) ? atomic_exchange(&to_keep[i], NULL) : NULL;
-		Dl_info info;
-
-		if (function && dladdr(function, &info) && info.dli_fname)
-			dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-	}
 }
 
 /* --- the client's subscription --- */
@@ -108,15 +82,17 @@ static CUptiResult subscribe_really(struct subscription *s)
 static CUptiResult CUPTIAPI own_Subscribe(CUpti_SubscriberHandle *handle,
 					  CUpti_CallbackFunc callback, void *user)
 {
+	TURNS_CALL;
 	struct subscription *s;
 	CUptiResult result;
 
 	if (!handle)
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	turns_come(is_shared);
 	s = client_subscribe(callback, user);
 	if (!s)
 		return answer(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
-	keep_loaded((void *)callback);
+	client_keep_loaded((void *)callback);
 	if (!is_shared()) {
 		result = subscribe_really(s);
 		if (result != CUPTI_SUCCESS) {
@@ -153,6 +129,7 @@ static void disable_callbacks(void)
 
 static CUptiResult CUPTIAPI own_Unsubscribe(CUpti_SubscriberHandle handle)
 {
+	TURNS_CALL;
 	struct subscription *s = subscription_of(handle);
 	CUpti_SubscriberHandle real;
 
@@ -169,10 +146,13 @@ static CUptiResult CUPTIAPI own_Unsubscribe(CUpti_SubscriberHandle handle)
 static CUptiResult CUPTIAPI own_EnableCallback(uint32_t enable, CUpti_SubscriberHandle handle,
 					       CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
+	TURNS_CALL;
 	CUptiResult result;
 
 	if (!subscription_of(handle))
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	if (enable && turns_is_work(domain))
+		turns_come(is_shared);
 	result = want_callback(WANT_CLIENT, enable != 0, domain, id);
 	follow_client();
 	return answer(result);
@@ -181,10 +161,13 @@ static CUptiResult CUPTIAPI own_EnableCallback(uint32_t enable, CUpti_Subscriber
 static CUptiResult CUPTIAPI own_EnableDomain(uint32_t enable, CUpti_SubscriberHandle handle,
 					     CUpti_CallbackDomain domain)
 {
+	TURNS_CALL;
 	CUptiResult result;
 
 	if (!subscription_of(handle))
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	if (enable && turns_is_work(domain))
+		turns_come(is_shared);
 	result = want_domain(WANT_CLIENT, enable != 0, domain);
 	follow_client();
 	return answer(result);
@@ -225,9 +208,11 @@ static void CUPTIAPI on_complete(CUcontext context, uint32_t stream, uint8_t *bu
 static CUptiResult CUPTIAPI own_ActivityRegisterCallbacks(
 	CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete)
 {
+	TURNS_CALL;
+
 	if (!request || !complete)
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
-	keep_loaded((void *)request);
+	client_keep_loaded((void *)request);
 	copies_register(request, complete);
 	return is_shared() ? CUPTI_SUCCESS
 			   : real_cupti.recorder.ActivityRegisterCallbacks(request, on_complete);
@@ -235,9 +220,11 @@ static CUptiResult CUPTIAPI own_ActivityRegisterCallbacks(
 
 static CUptiResult CUPTIAPI own_ActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc read)
 {
+	TURNS_CALL;
+
 	if (!read)
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
-	keep_loaded((void *)read);
+	client_keep_loaded((void *)read);
 	copies_register_clock(read);
 	if (is_shared())
 		return CUPTI_SUCCESS;
@@ -254,15 +241,18 @@ static bool is_refused(CUpti_ActivityKind kind)
 
 static CUptiResult CUPTIAPI own_ActivityEnable(CUpti_ActivityKind kind)
 {
+	TURNS_CALL;
 	CUptiResult result;
 
 	if ((unsigned)kind >= COPIES_KINDS)
 		return answer(CUPTI_ERROR_INVALID_KIND);
+	turns_come(is_shared);
 	if (is_refused(kind))
 		return answer(CUPTI_ERROR_NOT_COMPATIBLE);
 	if (is_shared() && !(wants_kinds(WANT_RECORDER) >> kind & 1))
 		atomic_fetch_or(&left_out, UINT64_C(1) << kind);
-	copies_enable((uint32_t)kind, wants_any(WANT_RECORDER, CUPTI_CB_DOMAIN_DRIVER_API));
+	if (is_shared() || !turns_yield()) /* else nothing of the recorder's is its */
+		copies_enable((uint32_t)kind, wants_any(WANT_RECORDER, CUPTI_CB_DOMAIN_DRIVER_API));
 	result = want_kind(WANT_CLIENT, true, kind);
 	if (result != CUPTI_SUCCESS)
 		copies_disable((uint32_t)kind);
@@ -272,6 +262,7 @@ static CUptiResult CUPTIAPI own_ActivityEnable(CUpti_ActivityKind kind)
 
 static CUptiResult CUPTIAPI own_ActivityDisable(CUpti_ActivityKind kind)
 {
+	TURNS_CALL;
 	CUptiResult result;
 
 	if ((unsigned)kind >= COPIES_KINDS)
@@ -312,15 +303,6 @@ static CUptiResult CUPTIAPI own_ActivityEnableHWTrace(uint8_t enable)
 
 /* --- flushes --- */
 
-static bool look_again(uint64_t begun_ns)
-{
-	const struct timespec pause = { .tv_nsec = LOOK_NS };
-
-	collector_wake();
-	clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
-	return collector_running() && clock_machine_ns() - begun_ns < FLUSH_LIMIT_NS;
-}
-
 /*
  * By the vendor thread, as all flushes: two at a time are more than some versions bear. Inside of a callback CUPTI may have locks that
  * its flush on another thread waits for, so there it is called here. A forced flush would give the recorder records that have not
@@ -335,7 +317,7 @@ static void flush_records(void)
 		real_cupti.recorder.ActivityFlushAll(0);
 	} else {
 		round = vendor_thread_request(VENDOR_FLUSH);
-		while (!vendor_thread_done(round) && look_again(begun))
+		while (!vendor_thread_done(round) && turns_look_again(begun, FLUSH_LIMIT_NS))
 			;
 	}
 }
@@ -345,12 +327,13 @@ static void wait_for_copies(void)
 {
 	uint64_t begun = clock_machine_ns(), completed = buffers_completed();
 
-	while (buffers_decoded() < completed && look_again(begun))
+	while (buffers_decoded() < completed && turns_look_again(begun, FLUSH_LIMIT_NS))
 		;
 }
 
 static CUptiResult CUPTIAPI own_ActivityFlushAll(uint32_t flag)
 {
+	TURNS_CALL;
 	CUptiResult result = CUPTI_SUCCESS;
 
 	if (copies_is_inside() || !copies_registered())
@@ -478,7 +461,9 @@ static CUptiResult CUPTIAPI own_GetLastError(void)
 
 static CUptiResult CUPTIAPI own_Finalize(void)
 {
+	TURNS_CALL;
 	struct subscription *s = client_subscription();
+	CUptiResult result;
 
 	if (s)
 		own_Unsubscribe((CUpti_SubscriberHandle)(void *)s);
@@ -492,8 +477,9 @@ static CUptiResult CUPTIAPI own_Finalize(void)
 	atomic_store(&thread_id_type, -1);
 	if (is_shared())
 		return CUPTI_SUCCESS;
+	result = real_cupti.Finalize();
 	atomic_store(&clock_passed, false);
-	return answer(real_cupti.Finalize());
+	return answer(result);
 }
 
 /* --- the recorder's functions, and between the two --- */
@@ -522,7 +508,12 @@ static void hand_over(void)
 		set_zeroed(0);
 		real_cupti.recorder.ActivityRegisterCallbacks(copies_request(), on_complete);
 	}
-	if (copies_clock() && (s || wants_kinds(WANT_CLIENT))) {
+	if (turns_yield() && real_cupti.recorder.SetThreadIdType)
+		real_cupti.recorder.SetThreadIdType(
+			atomic_load(&thread_id_type) < 0
+				? CUPTI_ACTIVITY_THREAD_ID_TYPE_DEFAULT
+				: (CUpti_ActivityThreadIdType)atomic_load(&thread_id_type));
+	if (copies_clock() && (s || wants_kinds(WANT_CLIENT) || turns_yield())) {
 		atomic_store(&clock_passed, true);
 		real_cupti.ActivityRegisterTimestampCallback(copies_clock());
 	}
@@ -536,12 +527,30 @@ static void hand_over(void)
 static void take_back(void)
 {
 	struct subscription *s = client_subscription();
-	CUpti_SubscriberHandle real;
+	CUpti_SubscriberHandle real = s && !is_shared() ? atomic_exchange(&s->real, NULL) : NULL;
 
-	if (is_shared() || !s || !(real = atomic_exchange(&s->real, NULL)))
-		return;
-	end_buffers();
-	real_cupti.recorder.Unsubscribe(real);
+	if (real || (!is_shared() && copies_registered()))
+		end_buffers();
+	if (real)
+		real_cupti.recorder.Unsubscribe(real);
+}
+
+/* As CUPTI's own clock, to which it does not return by itself. */
+static uint64_t CUPTIAPI read_realtime(void)
+{
+	return clock_read_ns(CLOCK_REALTIME);
+}
+
+/* Else the recorder's times would be the client's. */
+static CUptiResult come(void)
+{
+	bool is_replaced = atomic_load(&clock_passed);
+
+	if (is_replaced && !turns_yield())
+		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+	take_back();
+	return is_replaced ? real_cupti.ActivityRegisterTimestampCallback(read_realtime)
+			   : CUPTI_SUCCESS;
 }
 
 static CUptiResult subscribed(CUptiResult result, const CUpti_SubscriberHandle *handle)
@@ -556,21 +565,23 @@ static CUptiResult subscribed(CUptiResult result, const CUpti_SubscriberHandle *
 static CUptiResult CUPTIAPI recorder_Subscribe(CUpti_SubscriberHandle *handle,
 					       CUpti_CallbackFunc callback, void *user)
 {
-	if (atomic_load(&clock_passed)) /* the recorder's times would be the client's */
-		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
-	take_back();
-	return subscribed(real_cupti.recorder.Subscribe(handle, callback, user), handle);
+	CUptiResult result = come();
+
+	return result == CUPTI_SUCCESS
+		       ? subscribed(real_cupti.recorder.Subscribe(handle, callback, user), handle)
+		       : result;
 }
 
 static CUptiResult CUPTIAPI recorder_Subscribe_v2(CUpti_SubscriberHandle *handle,
 						  CUpti_CallbackFunc callback, void *user,
 						  CUpti_SubscriberParams *parameters)
 {
-	if (atomic_load(&clock_passed))
-		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
-	take_back();
-	return subscribed(real_cupti.recorder.Subscribe_v2(handle, callback, user, parameters),
-			  handle);
+	CUptiResult result = come();
+
+	return result == CUPTI_SUCCESS ? subscribed(real_cupti.recorder.Subscribe_v2(
+							    handle, callback, user, parameters),
+						    handle)
+				       : result;
 }
 
 static CUptiResult CUPTIAPI recorder_Unsubscribe(CUpti_SubscriberHandle handle)
@@ -675,15 +686,16 @@ static void read_real(const struct cupti *cupti, void *handle)
 					     cupti->version });
 }
 
-void share_wrap(struct cupti *cupti)
+void share_wrap(struct cupti *cupti, bool yield)
 {
 	void *handle;
 
+	turns_set_yield(yield);
 	if (cupti->Subscribe == recorder_Subscribe)
 		return;
 	handle = dlopen(cupti->path, RTLD_LAZY | RTLD_NOLOAD);
 	if (!handle) {
-		capability_note("own_profiler", capability_state_unavailable, "share", "keep",
+		capability_note("own_profiler", capability_state_unavailable, turns_mode(), "keep",
 				"'%s' cannot be opened twice", cupti->path);
 		return;
 	}
@@ -730,32 +742,45 @@ void share_follow(void)
 {
 	if (!atomic_load(&wrapped))
 		return;
-	if (is_shared())
+	if (is_shared() || turns_yield())
 		slots_follow();
-	keep_all_loaded();
+	client_keep_all_loaded();
 }
 
-void share_end(struct writer *w)
+bool share_clock_is_clients(void)
+{
+	return !is_shared() && atomic_load(&clock_passed);
+}
+
+static void describe_copies(struct strbuf *text)
 {
 	struct copies_counts counts = copies_counts();
-	char text[160] = "no other client of CUPTI";
-	int n;
+
+	strbuf_addf(text, "another client of CUPTI: %llu kernels copied (%llu records)",
+		    (unsigned long long)counts.kernels, (unsigned long long)counts.records);
+	if (counts.dropped)
+		strbuf_addf(text, ", %llu dropped that it gave no buffers for",
+			    (unsigned long long)counts.dropped);
+}
+
+void share_end(struct writer *w, const char *requested)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	bool has_gaps;
 
 	if (!atomic_load(&wrapped))
 		return;
-	if (atomic_load(&noted)) {
-		n = snprintf(text, sizeof(text),
-			     "another client of CUPTI: %llu kernels copied (%llu records)",
-			     (unsigned long long)counts.kernels,
-			     (unsigned long long)counts.records);
-		if (counts.dropped)
-			snprintf(text + n, sizeof(text) - (size_t)n,
-				 ", %llu dropped that it gave no buffers for",
-				 (unsigned long long)counts.dropped);
+	has_gaps = turns_end(w, &text);
+	if (atomic_load(&noted) && (!has_gaps || copies_counts().records)) {
+		strbuf_adds(&text, has_gaps ? "; " : "");
+		describe_copies(&text);
 	}
 	rows_capability(w, "own_profiler",
-			atomic_load(&noted) ? capability_state_on : capability_state_off, "share",
-			"share", text);
+			has_gaps              ? capability_state_degraded
+			: atomic_load(&noted) ? capability_state_on
+					      : capability_state_off,
+			requested, turns_mode(),
+			text.length ? strbuf_text(&text) : "no other client of CUPTI");
 }
 
 /* CUDA does not work here until exec(). */
@@ -769,6 +794,7 @@ void share_after_fork(void)
 	wants_forget(WANT_RECORDER);
 	wants_forget(WANT_CLIENT);
 	client_after_fork();
+	turns_after_fork();
 	copies_after_fork();
 	slots_after_fork();
 }

@@ -45,7 +45,10 @@ static struct {
 	const char *path; /* CUPTI's */
 	uint32_t version;
 	atomic_ullong
-		adds; /* libraries that were there at the latest pass: only later ones are new; 0: all are */
+		/*
+		 * libraries that were there at the latest pass: only later ones are new; 0: all are
+		 */
+		adds;
 	struct pending {
 		struct {
 			uintptr_t base;
@@ -53,7 +56,8 @@ static struct {
 		} libraries[PENDING];
 		unsigned count;
 	} pending,
-		next; /* those whose slots are not all as they shall be, and of the pass that runs */
+		/* those whose slots are not all as they shall be, and of the pass that runs */
+		next;
 	atomic_bool settled; /* there are none */
 	struct strbuf maps; /* of the library that is being changed; empty: not read */
 } self;
@@ -103,8 +107,9 @@ static bool is_writable(uintptr_t address, bool *writable)
 }
 
 /*
- * Pages that the loader protects after relocation. Where they are still writable, another thread is loading the library: to
- * protect them under its hands would be its end, and what is stored would be overwritten.
+ * Pages that the loader protects after relocation. Where they are still writable, another thread is
+ * loading the library: to protect them under its hands would be its end, and what is stored would
+ * be overwritten.
  */
 static bool open_protected(struct visit *v)
 {
@@ -135,7 +140,9 @@ static void change_slot(uintptr_t *slot, const char *name, uint64_t addend, void
 	if (value == (uintptr_t)r->ours + addend)
 		return;
 	v->again = true;
-	/* Else it leads to what another tool or another CUPTI has there, or is not relocated yet. */
+	/*
+	 * Else it leads to what another tool or another CUPTI has there, or is not relocated yet.
+	 */
 	if (value != (uintptr_t)r->real + addend &&
 	    (addend || !loaded_library_has(v->library, value)))
 		return;
@@ -295,8 +302,9 @@ int slots_is_path(const char *name)
 }
 
 /*
- * A client may bring a CUPTI of its own, as Triton does, but the driver serves one. It gets the one that is shared, whose records
- * it can read if that is not older: from version to version they only grow at their ends.
+ * A client may bring a CUPTI of its own, as Triton does, but the driver serves one. It gets the one
+ * that is shared, whose records it can read if that is not older: from version to version they only
+ * grow at their ends.
  */
 static void *shared_cupti(void *handle)
 {
@@ -326,7 +334,8 @@ void *slots_dlopen(const char *path, int flags)
 }
 
 /*
- * RTLD_DEFAULT is 0 and RTLD_NEXT is -1. A jump leaves the return address, by which the loader knows its caller, as it is.
+ * RTLD_DEFAULT is 0 and RTLD_NEXT is -1. A jump leaves the return address, by which the loader
+ * knows its caller, as it is.
  */
 #define STUB(name, target)                                                                         \
 	".globl " #name "\n.hidden " #name "\n.type " #name ", @function\n" #name ":\n"            \

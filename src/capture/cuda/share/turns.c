@@ -1,0 +1,227 @@
+#include "capture/cuda/share/turns.h"
+
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "capture/capability_notes.h"
+#include "capture/collector.h"
+#include "capture/cuda/share/client.h"
+#include "capture/cuda/share/client_records.h"
+#include "capture/vendor_thread.h"
+#include "schema/event_words.h"
+
+#define QUIET_NS (100 * NS_PER_MS)
+#define LIMIT_NS (PITOT_SLOWNESS * 3 * NS_PER_S)
+#define LOOK_NS (200 * NS_PER_US)
+#define AGAIN_NS (10 * NS_PER_MS)
+#define GAPS 16u /* that wait for the collector */
+
+static atomic_bool yields;
+static atomic_bool wanted; /* the client has CUPTI, or is to have it */
+static atomic_bool moving; /* CUPTI may change hands */
+static atomic_uint calls; /* of the client that are under way */
+static atomic_uint_fast64_t last_call_ns;
+static __thread bool moves __attribute__((tls_model("initial-exec"))); /* this thread does */
+
+/* By the vendor thread, or the one that starts; written as rows by the collector. */
+static struct {
+	atomic_uint_fast64_t since_ns, until_ns; /* 0: it is not over */
+} gaps[GAPS];
+static atomic_uint begun, written;
+static bool is_gap; /* the latest is not over */
+static struct {
+	uint64_t ns, count;
+} sum; /* the collector's */
+
+void turns_set_yield(bool on)
+{
+	atomic_store(&yields, on);
+}
+
+bool turns_yield(void)
+{
+	return atomic_load(&yields);
+}
+
+const char *turns_mode(void)
+{
+	return turns_yield() ? "yield" : "share";
+}
+
+/* --- the client --- */
+
+bool turns_is_work(CUpti_CallbackDomain domain)
+{
+	return domain != CUPTI_CB_DOMAIN_RESOURCE && domain != CUPTI_CB_DOMAIN_STATE;
+}
+
+static bool works(void)
+{
+	bool any = wants_kinds(WANT_CLIENT) != 0;
+
+	for (unsigned domain = 1; domain < CUPTI_CB_DOMAIN_SIZE && !any; domain++)
+		any = turns_is_work((CUpti_CallbackDomain)domain) &&
+		      wants_any(WANT_CLIENT, (CUpti_CallbackDomain)domain);
+	return any;
+}
+
+/* Where the thread may be in CUPTI nothing is waited for. */
+static bool may_wait(void)
+{
+	return !moves && !client_is_inside() && !copies_is_inside();
+}
+
+bool turns_look_again(uint64_t begun_ns, uint64_t limit_ns)
+{
+	const struct timespec pause = { .tv_nsec = LOOK_NS };
+
+	collector_wake();
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+	return collector_running() && clock_machine_ns() - begun_ns < limit_ns;
+}
+
+bool turns_begin_call(void)
+{
+	uint64_t since = clock_machine_ns();
+
+	if (!atomic_load(&yields))
+		return false;
+	atomic_fetch_add(&calls, 1);
+	while (atomic_load(&moving) && may_wait() && turns_look_again(since, LIMIT_NS))
+		;
+	return true;
+}
+
+void turns_end_call(const bool *is_counted)
+{
+	if (!*is_counted)
+		return;
+	atomic_store(&last_call_ns, clock_machine_ns());
+	atomic_fetch_sub(&calls, 1);
+	if (atomic_load(&wanted) && !works())
+		vendor_thread_request(VENDOR_FLUSH);
+}
+
+void turns_come(bool (*is_recorders)(void))
+{
+	uint64_t since = clock_machine_ns();
+	unsigned round;
+
+	if (!atomic_load(&yields))
+		return;
+	atomic_store(&wanted, true);
+	if (!is_recorders() || !may_wait())
+		return;
+	round = vendor_thread_request(VENDOR_FLUSH);
+	while (!vendor_thread_done(round) && (is_recorders() || atomic_load(&moving)) &&
+	       turns_look_again(since, LIMIT_NS))
+		;
+}
+
+/* --- the recorder --- */
+
+static uint64_t quiet_ns(void)
+{
+	return clock_machine_ns() - atomic_load(&last_call_ns);
+}
+
+bool turns_are_clients(bool comes)
+{
+	if (!atomic_load(&yields))
+		return false;
+	moves = comes || atomic_load(&wanted);
+	atomic_store(&moving, moves);
+	if (!atomic_load(&calls) && !works() && quiet_ns() >= QUIET_NS)
+		atomic_store(&wanted, false);
+	return atomic_load(&wanted);
+}
+
+void turns_settle(void)
+{
+	moves = false;
+	atomic_store(&moving, false);
+}
+
+uint64_t turns_wait_ns(void)
+{
+	uint64_t quiet = quiet_ns();
+
+	if (!turns_yield() || !atomic_load(&wanted) || works())
+		return UINT64_MAX;
+	return quiet < QUIET_NS ? QUIET_NS - quiet : AGAIN_NS;
+}
+
+/* --- gaps --- */
+
+void turns_gap(uint64_t since_ns)
+{
+	bool begins = since_ns && !is_gap && atomic_load(&begun) - atomic_load(&written) < GAPS;
+
+	if (begins) {
+		atomic_store(&gaps[atomic_load(&begun) % GAPS].since_ns, since_ns);
+		atomic_store(&gaps[atomic_load(&begun) % GAPS].until_ns, 0);
+		atomic_fetch_add(&begun, 1);
+		capability_note("own_profiler", capability_state_degraded, turns_mode(), "none",
+				"another client of CUPTI has it for itself: nothing is recorded of "
+				"the GPU until it is done");
+	} else if (is_gap && !since_ns) {
+		atomic_store(&gaps[(atomic_load(&begun) - 1) % GAPS].until_ns,
+			     clock_monotonic_ns());
+		capability_note("own_profiler", capability_state_on, turns_mode(), turns_mode(),
+				"the other client of CUPTI is done");
+	}
+	is_gap = begins || (is_gap && since_ns);
+}
+
+/* How many launches there were is not known: none were seen. */
+static void write_gap(struct writer *w, uint64_t since_ns, uint64_t until_ns)
+{
+	struct row_loss row = { .reason = loss_reason_own_profiler,
+				.start_ns = since_ns,
+				.end_ns = MAX(since_ns, until_ns) };
+
+	ROW_MISSING(&row, loss, detail);
+	writer_append(w, TABLE_loss, &row);
+	sum.ns += row.end_ns - row.start_ns;
+	sum.count++;
+}
+
+static void write_gaps(struct writer *w, uint64_t now)
+{
+	for (unsigned n; (n = atomic_load(&written)) != atomic_load(&begun);) {
+		uint64_t until = atomic_load(&gaps[n % GAPS].until_ns);
+
+		if (!until && !now)
+			break;
+		write_gap(w, atomic_load(&gaps[n % GAPS].since_ns), until ? until : now);
+		atomic_store(&written, n + 1);
+	}
+}
+
+void turns_write(struct writer *w)
+{
+	write_gaps(w, 0);
+}
+
+bool turns_end(struct writer *w, struct strbuf *text)
+{
+	bool any;
+
+	write_gaps(w, clock_monotonic_ns());
+	any = sum.count != 0;
+	if (any)
+		own_profiler_windows(text, sum.ns, sum.count);
+	sum.ns = sum.count = 0;
+	is_gap = false;
+	return any;
+}
+
+void turns_after_fork(void)
+{
+	atomic_store(&wanted, false);
+	atomic_store(&moving, false);
+	atomic_store(&calls, 0);
+	atomic_store(&written, atomic_load(&begun));
+	sum.ns = sum.count = 0;
+	is_gap = false;
+}

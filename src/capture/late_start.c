@@ -1,0 +1,90 @@
+#include "capture/late_start.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/helper_thread.h"
+#include "capture/park.h"
+#include "capture/process_exit.h"
+#include "capture/session.h"
+#include "capture/source.h"
+
+#define WARMUP_CPU_NS (5 * NS_PER_MS)
+#define WARMUP_LOOK_MIN_NS (5 * NS_PER_MS)
+#define WARMUP_LOOK_MAX_NS (100 * NS_PER_MS)
+#define WARMUP_STACK_BYTES (256u << 10)
+#define START_LIMIT_NS (100 * NS_PER_MS)
+
+enum { NONE, WARMUP, STARTS };
+static atomic_uint state; /* also a futex */
+static bool preloaded;
+
+static void *start_after_warmup(void *unused)
+{
+	uint64_t begun_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
+	struct timespec t = { .tv_nsec = WARMUP_LOOK_MIN_NS };
+
+	(void)unused;
+	do {
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+		t.tv_nsec = (long)MIN(2 * (uint64_t)t.tv_nsec, WARMUP_LOOK_MAX_NS);
+	} while (clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - begun_ns < WARMUP_CPU_NS);
+	state = STARTS;
+	session_start(SESSION_BY_NVTX);
+	atomic_store(&state, NONE);
+	futex_wake(&state);
+	return NULL;
+}
+
+void late_start(void)
+{
+	state = WARMUP;
+	if (helper_thread_start(start_after_warmup, NULL, WARMUP_STACK_BYTES) < 0)
+		state = NONE;
+}
+
+bool late_start_is_pending(void)
+{
+	return state != NONE;
+}
+
+void late_start_wait(void)
+{
+	uint64_t begun = clock_machine_ns(), waited = 0;
+
+	while (atomic_load(&state) == STARTS && waited < START_LIMIT_NS) {
+		futex_wait(&state, STARTS, START_LIMIT_NS - waited);
+		waited = clock_machine_ns() - begun;
+	}
+}
+
+void late_start_forget(void)
+{
+	state = NONE;
+}
+
+void late_start_loaded(void)
+{
+	struct settings settings = SETTINGS_INIT;
+
+	settings_read(&settings, NULL, false, NULL);
+	if (settings.disabled || !settings_have_sink(&settings) ||
+	    settings.preload == SETTING_PRELOAD_NONE)
+		return;
+	if (settings.preload == SETTING_PRELOAD_PYTHON && !dlsym(RTLD_DEFAULT, "Py_Initialize"))
+		return;
+	preloaded = true;
+	FOR_EACH_SOURCE (s)
+		if ((*s)->loaded)
+			(*s)->loaded();
+	atexit(session_exit);
+	process_exit_watch_fork();
+	late_start();
+}
+
+bool late_start_is_preloaded(void)
+{
+	return preloaded;
+}
