@@ -646,7 +646,7 @@ static void test_refused_sessions(void **state)
 	}
 }
 
-/* The subscription lacks the callbacks of calls that load code. */
+/* The subscription gets the callbacks of calls that load code with the second session. */
 static void test_sampling_beside_a_session_without(void **state)
 {
 	struct cuda_sink *first = sink_new(), *second = sink_new();
@@ -658,9 +658,9 @@ static void test_sampling_beside_a_session_without(void **state)
 	session_close(&b);
 	session_close(&a);
 	assert_work(second, 1);
-	assert_int_equal(second->samples, 0);
-	assert_int_equal(second->contexts_older, 1);
-	assert_calls(0, 0, 1, 1);
+	assert_true(second->samples > 0); /* no context was there yet */
+	assert_int_equal(second->contexts_older, 0);
+	assert_calls(1, 0, 1, 0);
 	sink_free(first);
 	sink_free(second);
 }
