@@ -68,7 +68,7 @@ enum setting_join {
 	  .help = "what the GPUs are watched by: monitor: NVML alone, without CUPTI; trace: CUPTI's trace, too; and beside it, " \
 		  "pc-sampling: where kernels wait; range-profiler: hardware counters of chosen kernels; "      \
 		  "pm-sampling: those of GPUs over time; "                                                                         \
-		  "sass-metrics: what instructions of chosen kernels do (default trace)")                                                      \
+		  "sass-metrics, experimental: what instructions of chosen kernels do (default trace)")                                                      \
 	S(delay_ns, DURATION, OWN, 0, .name = "delay", .argument = "TIME",                                                  \
 	  .help = "start recording TIME after the command was started (10s, 250ms)")                                   \
 	S(duration_ns, DURATION, OWN, 0, .name = "duration", .argument = "TIME", .positive = true,                          \

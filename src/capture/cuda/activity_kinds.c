@@ -10,8 +10,6 @@
 #include "capture/engines/launch_engine.h"
 #include "capture/vendor_thread.h"
 
-#define HOLD_NS (200 * NS_PER_MS) /* then without */
-
 enum kind_state {
 	KIND_OFF,
 	KIND_ON,
@@ -83,7 +81,6 @@ static CUptiResult switch_kind(const struct cupti *cupti, size_t i, bool on, boo
 	bool dump = has_past && cupti->ActivityEnableAndDump &&
 		    (kinds[i].kind == CUPTI_ACTIVITY_KIND_CONTEXT ||
 		     kinds[i].kind == CUPTI_ACTIVITY_KIND_STREAM);
-	bool held = launch_engine_hold(HOLD_NS);
 	CUptiResult result;
 
 	vendor_enter(on ? "cuptiActivityEnable" : "cuptiActivityDisable");
@@ -92,8 +89,6 @@ static CUptiResult switch_kind(const struct cupti *cupti, size_t i, bool on, boo
 	else
 		result = (on ? cupti->ActivityEnable : cupti->ActivityDisable)(kinds[i].kind);
 	vendor_leave();
-	if (held)
-		launch_engine_let();
 	return result;
 }
 

@@ -54,7 +54,6 @@
 #define CLOCK_WAIT_NS (PITOT_SLOWNESS * 20 * NS_PER_MS)
 
 /* What is under way when a window closes gets so much time to end. */
-#define HOLD_NS (200 * NS_PER_MS)
 #define TAIL_NS NS_PER_S
 #define TAIL_LOOK_NS (10 * NS_PER_MS)
 
@@ -262,7 +261,7 @@ static void follow_wanted(void)
 
 static void flush(uint32_t flag)
 {
-	if (!launch_engine_hold(HOLD_NS))
+	if (!launch_engine_hold(flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED))
 		return;
 	vendor_enter("cuptiActivityFlushAll");
 	self.cupti.ActivityFlushAll(flag);

@@ -38,7 +38,7 @@
 #define FAILURES_MAX 3u /* one after the other */
 #define DESTROY_WAIT_NS (200 * NS_PER_MS)
 #define DETACH_WAIT_NS (PITOT_SLOWNESS * NS_PER_S)
-#define HELD_WAIT_NS (20 * NS_PER_MS) /* of a launch */
+#define HOLD_WAIT_NS (200 * NS_PER_MS)
 #define CODE_NS (100 * NS_PER_MS) /* modules are given to CUPTI for their checksums so often */
 
 static const struct launch_engine *const engines[] = { &range_profiler_engine,
@@ -64,7 +64,6 @@ static struct {
 
 	/* Of the thread that has claimed the engine. */
 	atomic_uintptr_t owner; /* pthread_self(); 0: nobody */
-	atomic_bool held; /* by the vendor thread, or about to be */
 	_Atomic(CUcontext) measuring; /* between start and stop */
 	atomic_bool disturbed;
 	uint32_t correlation;
@@ -171,27 +170,19 @@ static bool wait_until(bool (*ready)(void), uint64_t most_ns)
 	return true;
 }
 
-static bool is_let(void)
-{
-	return !atomic_load(&self.held);
-}
-
-bool launch_engine_hold(uint64_t most_ns)
+bool launch_engine_hold(bool last)
 {
 	if (!launch_engine_serializes())
 		return true;
-	atomic_store(&self.held, true);
-	if (wait_until(claim, most_ns))
-		return true;
-	atomic_store(&self.held, false);
-	return false;
+	if (last)
+		atomic_store(&self.active, false);
+	return !atomic_load(&self.active) && wait_until(claim, HOLD_WAIT_NS);
 }
 
 void launch_engine_let(void)
 {
-	if (atomic_load(&self.held))
+	if (is_owner())
 		release();
-	atomic_store(&self.held, false);
 }
 
 /* --- what waits for the collector --- */
@@ -298,7 +289,6 @@ static void enter(const struct cupti *cupti, const CUpti_CallbackData *data, con
 		return;
 	if (!data->context || !runs_at_once(data, function) || !range_choice_is_turn())
 		return;
-	wait_until(is_let, HELD_WAIT_NS);
 	if (!claim()) {
 		launch_engine_count_unmeasured();
 		return;

@@ -111,12 +111,11 @@ bool launch_engine_is_disturbed(void);
 bool launch_engine_serializes(void);
 
 /*
- * A call of CUPTI that hangs beside a launch that is being measured with patched code
- * (cuptiActivityFlushAll, H100, CUPTI 13.0) is to come: while it is held nothing is measured.
- * Launches wait for a moment, and are then left out, as the call may wait for theirs. false: one is
- * being measured for longer than `most_ns`. Vendor thread; launch_engine_let() after true.
+ * Whether records may be flushed: cuptiActivityFlushAll and launches that are measured with patched
+ * code wait for each other (H100, CUPTI 13.0), so not while any are still to be measured. `last`:
+ * none is from here on. Vendor thread; launch_engine_let() after true.
  */
-bool launch_engine_hold(uint64_t most_ns);
+bool launch_engine_hold(bool last);
 void launch_engine_let(void);
 
 /*
@@ -144,7 +143,7 @@ void launch_engine_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *dat
 #define launch_engine_times(w, correlation, start_ns, end_ns) false
 #define launch_engine_has_patched(correlation) ((void)(correlation), false)
 #define launch_engine_serializes() false
-#define launch_engine_hold(most_ns) ((void)(most_ns), true)
+#define launch_engine_hold(last) ((void)(last), true)
 #define launch_engine_let() ((void)0)
 #define launch_engine_refuse(...) ((void)0)
 #define launch_engine_callback(cbid, data) ((void)0)

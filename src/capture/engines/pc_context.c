@@ -3,12 +3,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "capture/engines/launch_engine.h"
 #include "capture/engines/pc_names.h"
 #include "capture/log.h"
 #include "capture/vendor_thread.h"
 
-#define HOLD_NS (20 * NS_PER_MS)
 #define SCRATCH_BYTES ((size_t)4 << 20)
 #define SMALL_HARDWARE_BYTES ((size_t)64 << 20)
 #define CALLS_MAX 64u /* of GetData in one reading */
@@ -277,12 +275,9 @@ static CUptiResult get_data(struct pc_context *c, const struct cupti *cupti)
 	CUptiResult result;
 
 	empty(&c->now);
-	if (!launch_engine_hold(HOLD_NS))
-		return CUPTI_SUCCESS; /* the next reading has it */
 	vendor_enter("cuptiPCSamplingGetData");
 	result = cupti->PCSamplingGetData(&p);
 	vendor_leave();
-	launch_engine_let();
 	if (c->in_window && (result == CUPTI_ERROR_OUT_OF_MEMORY || c->now.hardwareBufferFull))
 		c->full++;
 	return result;
