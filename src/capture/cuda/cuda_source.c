@@ -259,15 +259,17 @@ static void follow_wanted(void)
 		watch_calls();
 }
 
-static void flush(uint32_t flag)
+/* false: not now. */
+static bool flush(uint32_t flag)
 {
 	if (!launch_engine_hold(flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED))
-		return;
+		return false;
 	vendor_enter("cuptiActivityFlushAll");
 	self.cupti.ActivityFlushAll(flag);
 	vendor_leave();
 	launch_engine_let();
 	atomic_store(&self.flushed_ns, clock_monotonic_ns());
+	return true;
 }
 
 /* What was launched in the window and still runs is waited for, a moment. */
@@ -511,10 +513,9 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 	follow(atomic_load(&self.open) && !atomic_load(&self.closed), exits);
 	if (self.subscribed && !self.dormant && !exits)
 		attach_engine(self.has_past || api_calls_devices());
-	if (self.enabled && reasons != VENDOR_CLOCK) {
-		flush(exits ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
+	if (self.enabled && reasons != VENDOR_CLOCK &&
+	    flush(exits ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0))
 		read_drops();
-	}
 	if ((reasons & VENDOR_CLOSE) && self.subscribed)
 		unsubscribe();
 	read_clock(); /* after the records that were handed over */
