@@ -84,9 +84,9 @@ def test_each_launch_has_its_own_values(measure):
 
 
 def test_flushes_meanwhile(measure):
-    """The stand-in aborts where a flush meets a launch that is counted: on a GPU both wait for each other."""
+    """The stand-in aborts where a flush meets a launch that is counted: on a GPU both wait for each other. A launch may be left out for one."""
     measured = measure("", "kernel_count=0", "--now", "--repeat", "60")
-    assert len(measured.launches) + measured.lost() == 60 * LAUNCHES and not measured.lost()
+    assert len(measured.launches) + measured.lost() == 60 * LAUNCHES and measured.lost() < LAUNCHES
     assert all(values == values_of(DEFAULT) for values in measured.launches.values())
 
 
@@ -168,6 +168,8 @@ def test_skip_count_and_names(measure):
     ("call cuptiSassMetricsFlushData returns 1", "cuptiSassMetricsFlushData: "),
     ("call cuptiCtxSynchronize returns 700", "cuCtxSynchronize: "),
     ("call cuptiSassMetricsEnable returns 14", "cuptiSassMetricsEnable: CUPTI_ERROR_NOT_COMPATIBLE"),
+    ("call cuptiActivityFlushPeriod returns 15", "cuptiActivityFlushPeriod: CUPTI_ERROR_NOT_INITIALIZED"),
+    ("missing cuptiActivityFlushPeriod", "this CUPTI lacks cuptiActivityFlushPeriod"),
     ("missing cuptiSassMetricsFlushData", "this CUPTI lacks cuptiSassMetricsFlushData: metrics of instructions need CUDA 12.6 Update 2"),
     ("missing cuCtxSynchronize", "lacks the driver's cuCtxSynchronize"),
     ("missing cuStreamIsCapturing", "the driver lacks cuStreamIsCapturing"),

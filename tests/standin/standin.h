@@ -93,7 +93,8 @@ const char *standin_text_at(uint64_t pointer);
 	F(139, SassMetricsEnable)                                                                  \
 	F(140, SassMetricsDisable)                                                                 \
 	F(141, SassMetricsGetDataProperties)                                                       \
-	F(142, SassMetricsFlushData)
+	F(142, SassMetricsFlushData)                                                               \
+	F(143, ActivityFlushPeriod)
 
 enum {
 #define F(number, name) STANDIN_##name = number,

@@ -311,6 +311,13 @@ EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag)
 	return CUPTI_SUCCESS;
 }
 
+EXPORT CUptiResult cuptiActivityFlushPeriod(uint32_t ms)
+{
+	FAULT(STANDIN_ActivityFlushPeriod);
+	atomic_store(&cupti_state.flush_period_ms, ms);
+	return CUPTI_SUCCESS;
+}
+
 EXPORT CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid,
 					      CUpti_Activity **record)
 {

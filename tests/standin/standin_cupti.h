@@ -53,6 +53,7 @@ struct cupti_state {
 	atomic_uint_fast64_t patience_ns;
 	/* of the timestamp callback's clock from CUPTI's own */
 	atomic_int_fast64_t clock_offset_ns;
+	atomic_uint flush_period_ms; /* 0: the worker thread comes when it likes */
 	atomic_bool shares_buffers; /* CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER is off */
 };
 

@@ -213,6 +213,8 @@ EXPORT CUptiResult cuptiSassMetricsEnable(CUpti_SassMetricsEnable_Params *p)
 	no_harm(standin_api_site, "enabled outside of a launch");
 	no_harm(is_idle(), "enabled while kernels run");
 	no_harm(p->enableLazyPatching == 1, "all kernels are patched");
+	no_harm(atomic_load(&cupti_state.flush_period_ms) > 3600000,
+		"CUPTI's worker thread may come while a launch is counted");
 	pthread_mutex_lock(&lock);
 	if (is_configured && p->ctx && !find(p->ctx) && find(NULL)) {
 		*find(NULL) = (struct patched){ .context = p->ctx,

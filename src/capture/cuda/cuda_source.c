@@ -262,7 +262,7 @@ static void follow_wanted(void)
 /* false: not now. */
 static bool flush(uint32_t flag)
 {
-	if (!launch_engine_hold(flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED))
+	if (!launch_engine_hold())
 		return false;
 	vendor_enter("cuptiActivityFlushAll");
 	self.cupti.ActivityFlushAll(flag);

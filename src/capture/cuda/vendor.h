@@ -88,6 +88,7 @@
 	F(ActivityEnableAndDump, OPTIONAL)                                                         \
 	F(ActivityDisable, REQUIRED)                                                               \
 	F(ActivityFlushAll, REQUIRED)                                                              \
+	F(ActivityFlushPeriod, OPTIONAL)                                                           \
 	F(ActivityGetNextRecord, REQUIRED)                                                         \
 	F(ActivityGetNumDroppedRecords, REQUIRED)                                                  \
 	F(ActivitySetAttribute, REQUIRED)                                                          \

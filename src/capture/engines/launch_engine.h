@@ -111,11 +111,12 @@ bool launch_engine_is_disturbed(void);
 bool launch_engine_serializes(void);
 
 /*
- * Whether records may be flushed: cuptiActivityFlushAll and launches that are measured with patched
- * code wait for each other (H100, CUPTI 13.0), so not while any are still to be measured. `last`:
- * none is from here on. Vendor thread; launch_engine_let() after true.
+ * cuptiActivityFlushAll is to come, which hangs beside a launch that is being measured with patched
+ * code (H100, CUPTI 13.0): while it is held nothing is measured. Launches wait for a moment, and
+ * are then left out, as the flush may wait for theirs. false: one is being measured for long.
+ * Vendor thread; launch_engine_let() after true.
  */
-bool launch_engine_hold(bool last);
+bool launch_engine_hold(void);
 void launch_engine_let(void);
 
 /*
@@ -143,7 +144,7 @@ void launch_engine_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *dat
 #define launch_engine_times(w, correlation, start_ns, end_ns) false
 #define launch_engine_has_patched(correlation) ((void)(correlation), false)
 #define launch_engine_serializes() false
-#define launch_engine_hold(last) ((void)(last), true)
+#define launch_engine_hold() true
 #define launch_engine_let() ((void)0)
 #define launch_engine_refuse(...) ((void)0)
 #define launch_engine_callback(cbid, data) ((void)0)

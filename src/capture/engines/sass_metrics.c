@@ -378,6 +378,7 @@ static const char *missing(const struct cupti *cupti, const char **needs)
 		return "cupti" #name;
 	F(ProfilerInitialize, )
 	F(GetCubinCrc, )
+	F(ActivityFlushPeriod, )
 	SASS_METRICS_FUNCTIONS(F)
 #undef F
 	return self.synchronize ? NULL : "the driver's cuCtxSynchronize";
