@@ -89,13 +89,13 @@ static const char *autograd_node(const char *function, size_t *length)
 	return function + start;
 }
 
-static enum caller_rank rank_of(const char *function, const char *module, bool library)
+static enum caller_rank rank_of(const char *function, bool library, bool is_cuda)
 {
 	if (!library)
 		return CALLER_USER;
 	if (autograd_node(function, &(size_t){ 0 }))
 		return CALLER_NODE;
-	return strstr(function, "+0x") || is_cuda_module(module) ? CALLER_OTHER : CALLER_NAMED;
+	return strstr(function, "+0x") || is_cuda ? CALLER_OTHER : CALLER_NAMED;
 }
 
 /* Without the namespaces. */
@@ -132,6 +132,9 @@ static int make_caller(struct callers *c, int64_t expansion, uint32_t *id)
 	const struct stack_frame *f =
 		&s->frames.data[s->expanded.data[s->expansions.data[expansion].first]];
 	const struct stack_line *line = choose_line(c, f);
+	const char *function = stacks_text(s, line->function), *module = module_path(c, f->module);
+	bool is_cuda =
+		f->class != FRAME_PYTHON && (is_cuda_module(module) || is_cuda_function(function));
 	struct caller caller = {
 		.function = line->function,
 		.file = line->file,
@@ -142,11 +145,9 @@ static int make_caller(struct callers *c, int64_t expansion, uint32_t *id)
 	if (f->class == FRAME_PYTHON)
 		caller.library = is_library_source(stacks_text(s, line->file));
 	else
-		caller.library =
-			f->class == FRAME_SYSTEM || is_library_module(module_path(c, f->module));
-	caller.rank = (uint8_t)rank_of(stacks_text(s, caller.function), module_path(c, f->module),
-				       caller.library);
-	caller.plumbing = is_plumbing(c, &caller, module_path(c, f->module));
+		caller.library = is_cuda || f->class == FRAME_SYSTEM || is_library_module(module);
+	caller.rank = (uint8_t)rank_of(function, caller.library, is_cuda);
+	caller.plumbing = is_plumbing(c, &caller, module);
 	if (caller.rank == CALLER_NODE && caller.class != FRAME_PYTHON && name_node(c, &caller) < 0)
 		return -ENOMEM;
 	return add_caller(c, &caller, id);
@@ -187,7 +188,7 @@ static bool tells(struct callers *c, size_t process, uint32_t node, const struct
 
 	if (x->class == FRAME_PYTHON)
 		return true;
-	if (x->class == FRAME_SYSTEM)
+	if (x->class == FRAME_SYSTEM || is_cuda_function(stacks_text(&c->stacks, x->function)))
 		return false;
 	id = stacks_expand(&c->stacks, process, node);
 	if (id < 0)

@@ -23,6 +23,8 @@ bool runs_python(const char *path);
 bool is_autograd_thread(const char *name);
 /* Code of CUDA's libraries, the driver's and the runtime's among them. */
 bool is_cuda_module(const char *path);
+/* A native function of CUDA's runtime, wherever it is: nvcc links that into programs. */
+bool is_cuda_function(const char *function);
 /* A native file that is not the user's own: of CUDA, Pitot, Python, a framework, or the system. */
 bool is_library_module(const char *path);
 /*

@@ -22,6 +22,11 @@ static void modules(struct maker *m)
 		     "/usr/local/cuda/include/thrust/sort.h", 88, 0);
 	maker_symbol(m, APP + 0x210, 0, "only::inlined()", "/home/user/app",
 		     "/usr/include/c++/12/x.h", 7, APP);
+	maker_symbol(m, APP + 0x410, 0, "__device_stub__Z3addPf(float*)", "/home/user/app", NULL, 0,
+		     0);
+	maker_symbol(m, APP + 0x420, 0, "cudaLaunchKernel", "/home/user/app", NULL, 0, 0);
+	maker_symbol(m, APP + 0x430, 0, "libcudart_static_4d8b33a106dceb", "/home/user/app", NULL,
+		     0, 0);
 	maker_symbol(m, TORCH + 0x10, 0, "at::add()", "/venv/lib/libtorch.so", NULL, 0, 0);
 	maker_symbol(m, TORCH + 0x20, 0, "torch::autograd::generated::MmBackward0::apply(int)",
 		     "/venv/lib/libtorch.so", NULL, 0, 0);
@@ -57,6 +62,10 @@ static size_t write_stacks(struct maker *m, struct expected *x)
 				    "x.h:7 only::inlined", false };
 	x[n++] = (struct expected){ STACK(maker_native(m, entry, APP + 0x310)), "app+0x400310",
 				    false };
+	/* CUDA's runtime, linked into the program */
+	native = maker_native(m, maker_native(m, entry, APP + 0x110), APP + 0x410);
+	native = maker_native(m, maker_native(m, native, APP + 0x420), APP + 0x430);
+	x[n++] = (struct expected){ STACK(native), "step.cc:20 step", false };
 	/* Python comes first */
 	user = maker_python(m, maker_native(m, entry, PYTHON + 0x10), "train", USER, 7);
 	x[n++] = (struct expected){ STACK(user), "train.py:7 train", false };
