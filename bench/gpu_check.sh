@@ -243,6 +243,13 @@ sass() {
 	done
 	"$build/pitot" report "$folder/sass.pitot" | grep -E 'untimed|without times|replay|divergent|uncoalesced|measur'
 	grep sass-metrics "$folder/sass.log" | sort | uniq -c | sort -rn | head -4
+	# All launches, while samples are read and records flushed: CUPTI hangs where these meet a launch that is counted.
+	for round in 1 2 3 4; do
+		timeout 60 "$build/pitot" record -q -f --engine deep --count 0 -o "$folder/deep.pitot" -- "$folder/warps" >"$folder/out" 2>"$folder/err"
+		echo "deep $round: status $?, $(grep -v '^expect' "$folder/out" | tr '\n' ' ') $("$build/pitot" view --json -q "$folder/deep.pitot" sass_value | wc -l) values," \
+			"$("$build/pitot" view --json -q "$folder/deep.pitot" pc_sample | wc -l) rows of samples, $("$build/pitot" view --json -q "$folder/deep.pitot" loss | cut -c1-120 | tr '\n' ' ')"
+	done
+	"$build/pitot" view --json -q "$folder/deep.pitot" capability | grep '"engine"' | cut -c1-250
 	python3 -c 'import torch' 2>/dev/null || return
 	SECONDS=0
 	timeout 120 "$build/pitot" record -q -f --engine sass-metrics --kernels gemm --skip 5 --count 5 -o "$folder/sass-torch.pitot" -- \

@@ -2,7 +2,7 @@
 //
 // A session is a recording of Pitot: NAME-DATE-TIME.pitot in the current folder, or that of `pitot record`. An option that was set in code counts;
 // one that has gpufl's default gives way to the environment and the configuration file (docs/embed.md). With log_path gpufl's logs
-// are written beside it. What is not there yet (deep windows, engines beyond Trace) does nothing, and says so once on standard error.
+// are written beside it. What is not there yet (deep windows) does nothing, and says so once on standard error.
 #ifndef GPUFL_GPUFL_HPP
 #define GPUFL_GPUFL_HPP
 

@@ -44,8 +44,7 @@ enum pitot_engine {
 	PITOT_ENGINE_PM_SAMPLING, /* and hardware counters of GPUs over time */
 	/* and what each instruction of chosen kernels does, which run with patched code for that */
 	PITOT_ENGINE_SASS_METRICS,
-	/* Not there yet: `trace`, and the recording says so. */
-	PITOT_ENGINE_DEEP,
+	PITOT_ENGINE_DEEP, /* PC_SAMPLING and SASS_METRICS at once */
 };
 enum pitot_graphs { PITOT_GRAPHS_LAUNCH = 1, PITOT_GRAPHS_AUTO, PITOT_GRAPHS_NODE };
 enum pitot_api { PITOT_API_LAUNCHES = 1, PITOT_API_ALL };

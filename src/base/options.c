@@ -106,7 +106,6 @@ static int unknown_long(const struct option *options, const char *name, size_t l
 static int set_enum(const struct option *o, const char *subject, const char *text, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf choices = STRBUF_INIT;
-	bool later = false;
 
 	for (int i = 0; o->choices[i]; i++) {
 		if (strcmp(o->choices[i], text) == 0) {
@@ -119,10 +118,7 @@ static int set_enum(const struct option *o, const char *subject, const char *tex
 						: " or ",
 			    o->choices[i]);
 	}
-	for (const char *const *l = o->later; l && *l; l++)
-		later |= strcmp(*l, text) == 0;
-	return error_set(e, E_USAGE, "%s takes %s, not '%s'%s", subject, strbuf_text(&choices),
-			 text, later ? ", which is not there yet" : "");
+	return error_set(e, E_USAGE, "%s takes %s, not '%s'", subject, strbuf_text(&choices), text);
 }
 
 static int add_to_list(const struct option *o, const char *text, struct error *e)

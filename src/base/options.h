@@ -39,10 +39,6 @@ struct option {
 	/* OPTION_ENUM, NULL-terminated; OPTION_STRING: what completion offers, or NULL */
 	const char *const *choices;
 	/*
-	 * choices that are still to come, NULL-terminated: the error for them says so; NULL: none
-	 */
-	const char *const *later;
-	/*
 	 * --name and --no-name; of a number, size or duration --no-name means 0, and `bare` must be
 	 * set.
 	 */

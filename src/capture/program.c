@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "capture/capability_notes.h"
 #include "capture/collector.h"
 #include "capture/log.h"
 #include "capture/session.h"
@@ -154,11 +155,12 @@ static void tell(const struct pitot_options *o, int level, const char *format, .
 	o->log(o->log_context, level, strbuf_text(&text));
 }
 
-static void tell_begin(const struct pitot_options *o, const struct settings *s)
+static void tell_begin(const struct pitot_options *o, const struct settings *s, unsigned notes)
 {
-	if (s->engine_later)
-		tell(o, PITOT_LOG_WARNING, "engine %s is not there yet: recording with %s",
-		     s->engine_later, setting_engine_names[s->engine]);
+	char why[400];
+
+	if (capability_notes_find(notes, "engine", why, sizeof(why)))
+		tell(o, PITOT_LOG_WARNING, "engine %s: %s", setting_engine_names[s->engine], why);
 	tell(o, PITOT_LOG_INFO, "recording into %s", *s->directory ? s->directory : s->log_path);
 	log_line("recording into %s", *s->directory ? s->directory : s->log_path);
 }
@@ -312,6 +314,7 @@ static struct pitot_session *start(const struct pitot_options *o, bool own, stru
 {
 	struct settings s = SETTINGS_INIT;
 	struct pitot_session *p = calloc(1, sizeof(*p));
+	unsigned notes = capability_notes_count();
 	int err;
 
 	log_open();
@@ -336,7 +339,7 @@ static struct pitot_session *start(const struct pitot_options *o, bool own, stru
 	}
 	memcpy(last_directory, s.directory, sizeof(last_directory));
 	wait_for_python(&s);
-	tell_begin(o, &s);
+	tell_begin(o, &s, notes);
 	return p;
 }
 
@@ -450,8 +453,6 @@ int program_engine(struct pitot_session *session, enum pitot_engine engine, uint
 		return error_set(e, -EINVAL, "there is no engine %u; see enum pitot_engine",
 				 (unsigned)engine);
 	settings_give(&wanted, SETTING_ID_engine, (uint64_t)engine - 1, SETTING_BY_CODE);
-	if (wanted.engine_later)
-		return error_set(e, -EOPNOTSUPP, "engine %s is not there yet", wanted.engine_later);
 	if (!enter(e))
 		return e->code;
 	rc = arm(session ? session : standard, wanted.engine, delay_ns, duration_ns, e);

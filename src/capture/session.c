@@ -175,8 +175,7 @@ static void write_armed(struct session *s, struct writer *w, bool on)
 /* What differs from the defaults, and where that is from. */
 static void write_settings(struct session *s, struct writer *w)
 {
-	struct row_capability settings = { .state = capability_state_on },
-			      engine = { .state = capability_state_degraded };
+	struct row_capability settings = { .state = capability_state_on };
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
 	settings_sources(&s->settings, &text);
@@ -184,11 +183,6 @@ static void write_settings(struct session *s, struct writer *w)
 	ROW_MISSING(&settings, capability, reason);
 	if (text.length)
 		write_capability(s, w, &settings, "settings", strbuf_text(&text));
-	if (!s->settings.engine_later)
-		return;
-	engine.asked = rows_text(w, s->settings.engine_later);
-	engine.reason = rows_text(w, "this engine is not there yet");
-	write_capability(s, w, &engine, "engine", setting_engine_names[s->settings.engine]);
 }
 
 /*

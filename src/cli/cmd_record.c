@@ -202,10 +202,6 @@ static int run_record(struct context *c, int argc, char **argv)
 		return cli_fail(c, &e);
 	if (request.settings.disabled)
 		return run_alone(c, argc, argv);
-	if (request.settings.engine_later)
-		cli_note(c, "engine %s is not there yet: recording with %s",
-			 request.settings.engine_later,
-			 setting_engine_names[request.settings.engine]);
 	/* A reader of stderr may have gone; the command continues, and its status is returned. */
 	signal_to_error(SIGPIPE);
 	err = pids.count ? record_attach(&r, &e) : record_launch(&r, argc - 1, argv + 1, &e);

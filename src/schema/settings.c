@@ -11,8 +11,8 @@ const char *const setting_engine_names[] = { [SETTING_ENGINE_MONITOR] = "monitor
 					     [SETTING_ENGINE_RANGE_PROFILER] = "range-profiler",
 					     [SETTING_ENGINE_PM_SAMPLING] = "pm-sampling",
 					     [SETTING_ENGINE_SASS_METRICS] = "sass-metrics",
+					     [SETTING_ENGINE_DEEP] = "deep",
 					     NULL };
-const char *const setting_engine_later[] = { "deep", NULL };
 const char *const setting_graphs_names[] = { [SETTING_GRAPHS_LAUNCH] = "launch",
 					     [SETTING_GRAPHS_AUTO] = "auto",
 					     [SETTING_GRAPHS_NODE] = "node",
@@ -107,11 +107,8 @@ static uint64_t count(const char *const *names)
 const char *settings_choice(enum setting_id id, uint64_t value)
 {
 	const struct option *o = &all[id].option;
-	uint64_t there = count(o->choices);
 
-	if (value < there)
-		return o->choices[value];
-	return value - there < count(o->later) ? o->later[value - there] : NULL;
+	return value < count(o->choices) ? o->choices[value] : NULL;
 }
 
 void settings_give(struct settings *s, enum setting_id id, uint64_t value,
@@ -122,11 +119,6 @@ void settings_give(struct settings *s, enum setting_id id, uint64_t value,
 	if (source < s->source[id])
 		return;
 	s->source[id] = (uint8_t)source;
-	if (id == SETTING_ID_engine) {
-		s->engine_later = value < there ? NULL : settings_choice(id, value);
-		if (s->engine_later)
-			value = SETTING_ENGINE_TRACE;
-	}
 	set(s, &all[id], there ? MIN(value, there - 1) : value);
 }
 
@@ -281,14 +273,13 @@ void settings_text(const struct settings *s, struct strbuf *out)
 
 	for (int i = 0; i < SETTINGS_COUNT; i++) {
 		const struct option *o = &all[i].option;
-		const char *later = i == SETTING_ID_engine ? s->engine_later : NULL;
 		uint64_t value = get(s, &all[i]);
 
-		if (is_default(s, &all[i]) && !later)
+		if (is_default(s, &all[i]))
 			continue;
 		strbuf_addf(out, "%s%s=", separator, o->key);
 		if (o->type == OPTION_ENUM)
-			strbuf_adds(out, later ? later : o->choices[value]);
+			strbuf_adds(out, o->choices[value]);
 		else if (o->type == OPTION_TEXT)
 			strbuf_adds(out, (const char *)(uintptr_t)value);
 		else

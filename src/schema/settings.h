@@ -28,7 +28,8 @@ enum {
 	SETTING_ENGINE_PC_SAMPLING,
 	SETTING_ENGINE_RANGE_PROFILER,
 	SETTING_ENGINE_PM_SAMPLING,
-	SETTING_ENGINE_SASS_METRICS
+	SETTING_ENGINE_SASS_METRICS,
+	SETTING_ENGINE_DEEP, /* PC_SAMPLING and SASS_METRICS */
 };
 enum { SETTING_GRAPHS_LAUNCH, SETTING_GRAPHS_AUTO, SETTING_GRAPHS_NODE };
 enum { SETTING_API_LAUNCHES, SETTING_API_ALL };
@@ -42,8 +43,6 @@ extern const char *const setting_engine_names[], *const setting_graphs_names[],
 	*const setting_api_names[], *const setting_stacks_names[],
 	*const setting_own_profiler_names[], *const setting_preload_names[],
 	*const setting_system_names[];
-/* Engines that are to come, by value behind those that are there. */
-extern const char *const setting_engine_later[];
 
 enum setting_join {
 	SETTING_JOIN_OWN, /* each has its own */
@@ -64,11 +63,10 @@ enum setting_join {
 /* clang-format off */
 #define SETTINGS_REQUESTED(S)                                                                                          \
 	S(engine, ENUM, MOST, SETTING_ENGINE_TRACE, .name = "engine", .argument = "ENGINE", .choices = setting_engine_names,   \
-	  .later = setting_engine_later,                                                                               \
 	  .help = "what the GPUs are watched by: monitor: NVML alone, without CUPTI; trace: CUPTI's trace, too; and beside it, " \
 		  "pc-sampling: where kernels wait; range-profiler: hardware counters of chosen kernels; "      \
 		  "pm-sampling: those of GPUs over time; "                                                                         \
-		  "sass-metrics, experimental: what instructions of chosen kernels do (default trace)")                                                      \
+		  "sass-metrics: what instructions of chosen kernels do; deep: pc-sampling and sass-metrics (default trace)")                                                      \
 	S(delay_ns, DURATION, OWN, 0, .name = "delay", .argument = "TIME",                                                  \
 	  .help = "start recording TIME after the command was started (10s, 250ms)")                                   \
 	S(duration_ns, DURATION, OWN, 0, .name = "duration", .argument = "TIME", .positive = true,                          \
@@ -169,7 +167,6 @@ struct settings {
 	char log_path[SETTINGS_PATH_MAX]; /* of gpufl's logs, beside the recording; "": none */
 	char name[128]; /* what the program calls itself; "": nothing */
 	bool disabled; /* the kill switch: nothing is to be recorded */
-	const char *engine_later; /* was requested, and is still to come; NULL: none */
 	uint8_t source[SETTINGS_COUNT]; /* enum setting_source */
 #define S(key, type, ...) setting_##type key;
 	SETTINGS(S)
@@ -210,7 +207,7 @@ void settings_parse(struct settings *s, const char *text);
 /* The setting whose option has that name ('_' is '-', in any case), or -1. */
 int settings_find(const char *name);
 const struct option *settings_option(enum setting_id id);
-/* Name of an ENUM's value, also of one that is still to come; NULL: it has none. */
+/* Name of an ENUM's value; NULL: it has none. */
 const char *settings_choice(enum setting_id id, uint64_t value);
 /*
  * As settings_give, of a text as on the command line. `subject` is what errors call the setting.

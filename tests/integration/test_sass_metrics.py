@@ -90,6 +90,24 @@ def test_flushes_meanwhile(measure):
     assert all(values == values_of(DEFAULT) for values in measured.launches.values())
 
 
+def test_deep(measure, rows):
+    """With samples of the same kernels: neither misses what the other does."""
+    measured = measure(options="engine=deep;kernel_skip=5;kernel_count=7")
+    measured.check(7)
+    assert [row["asked"] for row in measured.said["engine"] if row["state"] == "on"] == ["pc-sampling", "sass-metrics"]
+    readings, samples = rows(measured.folder, "pc_reading"), rows(measured.folder, "pc_sample")
+    assert sum(row["samples"] for row in samples) + sum(row["other"] + row["dropped"] for row in readings) == sum(row["total"] for row in readings) > 0
+    assert {row["crc"] for row in samples} <= {row["crc"] for row in measured.cubins}
+    assert sum(map(len, measured.kernels.values())) == 408 and not measured.losses
+
+
+def test_deep_where_it_cannot_measure(measure, rows):
+    """Samples go on."""
+    measured = measure("call cuptiSassMetricsEnable returns 27", "engine=deep")
+    measured.check(0)
+    assert "cuptiSassMetricsEnable" in measured.said["engine"][-1]["reason"] and rows(measured.folder, "pc_sample")
+
+
 def test_times(measure):
     """Those of patched code are not the kernel's own: it has a beginning alone. All others are as ever."""
     measured = measure(options="kernel_skip=5;kernel_count=7")

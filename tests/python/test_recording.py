@@ -292,21 +292,23 @@ def test_a_wrong_environment(run):
     assert said == "PITOT_GRAPHS takes launch, auto or node, not 'nodes'"
 
 
-def test_warnings_are_told(run, tmp_path):
-    """Of an engine that is still to come."""
+def test_warnings_are_told(run, launcher, tmp_path):
+    """Of an engine that comes too late; the trace is there."""
     said = run("""
-        import warnings
+        import ctypes, warnings
+        ctypes.CDLL(os.environ["LAUNCHER"]).launch()
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            pitot.start("a.pitot", engine="deep").stop()
+            pitot.start("a.pitot", engine="pc-sampling").stop()
             warnings.simplefilter("error")
             try:
-                pitot.start("b.pitot", engine="deep")
+                pitot.start("b.pitot", engine="pc-sampling")
             except RuntimeWarning as e:
                 error = str(e)
         print(json.dumps([[str(w.message) for w in seen], os.path.basename(seen[0].filename), error]))
-        """)
-    text = "engine deep is not there yet: recording with trace"
+        """, **launcher)
+    text = said[2]
+    assert text.startswith("engine pc-sampling: contexts that existed before are not sampled")
     assert said == [[text], "program.py", text] and state(tmp_path / "b.pitot") == "ended"
 
 

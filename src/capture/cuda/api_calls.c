@@ -303,9 +303,8 @@ static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_
 
 bool api_calls_tell(int engine)
 {
-	unsigned who = engine == SETTING_ENGINE_PC_SAMPLING ? TOLD_MODULES
-		       : launch_engine_is(engine)           ? TOLD_LAUNCHES
-							    : 0;
+	unsigned who = (pc_sampling_is(engine) ? TOLD_MODULES : 0) |
+		       (launch_engine_is(engine) ? TOLD_LAUNCHES : 0);
 
 	return who & ~atomic_fetch_or(&told, who);
 }

@@ -129,22 +129,20 @@ static void attach_engine(bool late)
 	int engine = atomic_load(&self.engine);
 	bool is_new = api_calls_tell(engine);
 
-	if (engine == SETTING_ENGINE_PC_SAMPLING) {
-		if (is_new)
-			activity_kinds_hold_kernels(&self.cupti);
+	if (launch_engine_is(engine))
+		launch_engine_attach(engine, &self.cupti, self.subscriber);
+	if (is_new && self.enabled && launch_engine_is(engine))
+		activity_kinds_follow(&self.cupti, &self.followed, self.has_past);
+	else if (is_new && (pc_sampling_is(engine) || launch_engine_serializes()))
+		activity_kinds_hold_kernels(&self.cupti);
+	if (pc_sampling_is(engine)) {
 		pc_sampling_attach(&self.cupti, self.subscriber, late);
 		if (is_new)
 			api_calls_watch(&self.cupti, self.subscriber,
 					self.enabled ? &self.followed : NULL);
-	} else if (launch_engine_is(engine)) {
-		launch_engine_attach(engine, &self.cupti, self.subscriber);
-		if (is_new && self.enabled)
-			activity_kinds_follow(&self.cupti, &self.followed, self.has_past);
-		else if (is_new && launch_engine_serializes())
-			activity_kinds_hold_kernels(&self.cupti);
-	} else if (engine == SETTING_ENGINE_PM_SAMPLING) {
-		pm_sampling_attach(&self.cupti, self.subscriber);
 	}
+	if (engine == SETTING_ENGINE_PM_SAMPLING)
+		pm_sampling_attach(&self.cupti, self.subscriber);
 }
 
 static void note_held(const char *other)

@@ -29,6 +29,7 @@
 #include "capture/cuda/api_calls.h"
 #include "capture/engines/pc_cubins.h"
 #include "capture/engines/pc_rows.h"
+#include "capture/engines/pc_sampling.h"
 #include "capture/engines/range_choice.h"
 #include "capture/log.h"
 #include "capture/nvtx/nvtx_choice.h"
@@ -60,6 +61,7 @@ static struct {
 	atomic_bool refuses, refused; /* for good */
 	char refusal[400]; /* written between the two */
 	atomic_bool graphs_noted;
+	bool keeps_code; /* of modules that are loaded */
 	char metrics[OPTION_TEXT_MAX]; /* from before `wanted` is set */
 	atomic_uint sessions;
 
@@ -394,7 +396,7 @@ void launch_engine_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *dat
 	atomic_fetch_add(&self.inside, 1);
 	if (cbid == CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING)
 		range_choice_forget_names();
-	else if (cbid == CUPTI_CBID_RESOURCE_MODULE_LOADED && self.engine->patches)
+	else if (cbid == CUPTI_CBID_RESOURCE_MODULE_LOADED && self.keeps_code)
 		add_code(data->resourceDescriptor);
 	else if (cbid == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING && data->context)
 		remove_context(cupti, data->context);
@@ -423,8 +425,8 @@ void launch_engine_attach(int engine, const struct cupti *cupti, CUpti_Subscribe
 {
 	const char *missing, *needs;
 
-	if (!self.engine || self.engine->engine != engine || atomic_load(&self.cupti) ||
-	    atomic_load(&self.refused))
+	if (!self.engine || self.engine->engine != launch_engine_of(engine) ||
+	    atomic_load(&self.cupti) || atomic_load(&self.refused))
 		return;
 	missing = self.engine->missing(cupti, &needs);
 	if (!cupti->GetDeviceId)
@@ -442,7 +444,8 @@ void launch_engine_attach(int engine, const struct cupti *cupti, CUpti_Subscribe
 			      CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING);
 	if (self.engine->patches && !stop_worker(cupti))
 		return;
-	if (self.engine->patches)
+	self.keeps_code = self.engine->patches && !pc_sampling_is(engine); /* which does that */
+	if (self.keeps_code)
 		cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
 				      CUPTI_CBID_RESOURCE_MODULE_LOADED);
 	atomic_store(&self.cupti, cupti);
@@ -489,7 +492,8 @@ static uint64_t vendor(unsigned reasons, uint64_t now)
 
 static bool is_engine_of(const struct settings *wanted)
 {
-	return settings_use_cupti(wanted) && self.engine && wanted->engine == self.engine->engine;
+	return settings_use_cupti(wanted) && self.engine &&
+	       launch_engine_of(wanted->engine) == self.engine->engine;
 }
 
 static void window(const struct settings *wanted, struct writer *w)
@@ -509,8 +513,8 @@ static void window(const struct settings *wanted, struct writer *w)
 static void choose_engine(const struct settings *wanted)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(engines); i++) {
-		if (engines[i]->engine != wanted->engine || engines[i] == self.engine ||
-		    (self.engine && atomic_load(&self.cupti)))
+		if (engines[i]->engine != launch_engine_of(wanted->engine) ||
+		    engines[i] == self.engine || (self.engine && atomic_load(&self.cupti)))
 			continue;
 		self.engine = engines[i];
 		atomic_store(&self.refuses, false);

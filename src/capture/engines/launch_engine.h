@@ -15,10 +15,18 @@
 
 extern const struct source launch_engine_source;
 
-/* One of these measures single launches: a value of the setting. */
+/* Which engine measures single launches for a value of the setting; SETTING_ENGINE_TRACE: none. */
+static inline int launch_engine_of(int engine)
+{
+	return engine == SETTING_ENGINE_DEEP ? SETTING_ENGINE_SASS_METRICS
+	       : engine == SETTING_ENGINE_RANGE_PROFILER || engine == SETTING_ENGINE_SASS_METRICS
+		       ? engine
+		       : SETTING_ENGINE_TRACE;
+}
+
 static inline bool launch_engine_is(int engine)
 {
-	return engine == SETTING_ENGINE_RANGE_PROFILER || engine == SETTING_ENGINE_SASS_METRICS;
+	return launch_engine_of(engine) != SETTING_ENGINE_TRACE;
 }
 
 /*

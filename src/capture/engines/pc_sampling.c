@@ -231,7 +231,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now)
 
 static bool is_engine_of(const struct settings *wanted)
 {
-	return settings_use_cupti(wanted) && wanted->engine == SETTING_ENGINE_PC_SAMPLING;
+	return settings_use_cupti(wanted) && pc_sampling_is(wanted->engine);
 }
 
 static void window(const struct settings *wanted, struct writer *w)

@@ -13,6 +13,12 @@
 
 extern const struct source pc_sampling_source;
 
+/* A value of the setting has it. */
+static inline bool pc_sampling_is(int engine)
+{
+	return engine == SETTING_ENGINE_PC_SAMPLING || engine == SETTING_ENGINE_DEEP;
+}
+
 /*
  * CUPTI is subscribed to: contexts that are created from now on are sampled. `late`: there may be
  * contexts already. Again for nothing. On the thread that subscribes, or the vendor thread.

@@ -172,21 +172,6 @@ static void test_written_and_read(void **state)
 }
 
 /* What is still to come is handed on as it was requested. */
-static void test_an_engine_that_is_to_come(void **state)
-{
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	struct settings s = SETTINGS_INIT;
-
-	(void)state;
-	settings_parse(&s, "engine=deep");
-	assert_int_equal(s.engine, SETTING_ENGINE_TRACE);
-	settings_text(&s, &text);
-	assert_string_equal(strbuf_text(&text), "engine=deep");
-	settings_parse(&s, "engine=monitor");
-	assert_null(s.engine_later);
-	assert_int_equal(s.engine, SETTING_ENGINE_MONITOR);
-}
-
 static void test_joined(void **state)
 {
 	struct settings
@@ -324,7 +309,6 @@ int main(void)
 		cmocka_unit_test(test_what_is_unknown_is_ignored),
 		cmocka_unit_test(test_the_window),
 		cmocka_unit_test(test_written_and_read),
-		cmocka_unit_test(test_an_engine_that_is_to_come),
 		cmocka_unit_test(test_joined),
 		cmocka_unit_test(test_any_bytes),
 		cmocka_unit_test(test_a_very_long_text),

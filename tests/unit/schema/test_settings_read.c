@@ -177,10 +177,10 @@ static void test_what_is_wrong_is_named(void **state)
 	write_config("{\"graphs\"");
 	read_all(path, true);
 	assert_problem("line 1: no ':' behind a name");
-	write_config("{\"engine\": \"deep\"}");
+	write_config("{\"engine\": \"deeper\"}");
 	read_all(path, true);
 	assert_problem("'engine' takes monitor, trace, pc-sampling, range-profiler, "
-		       "pm-sampling or sass-metrics, not 'deep', which is not there yet");
+		       "pm-sampling, sass-metrics or deep, not 'deeper'");
 	read_all("/nonexistent/pitot.json", true);
 	assert_problem("cannot read the configuration file '/nonexistent/pitot.json'");
 	setenv("PITOT_COUNTERS", "often", 1);
@@ -218,19 +218,16 @@ static void test_gpufl(void **state)
 	setenv("GPUFL_APP_NAME", "theirs", 1);
 	s = read_all(NULL, true);
 	assert_int_equal(s.engine, SETTING_ENGINE_PC_SAMPLING);
-	assert_null(s.engine_later);
 	assert_string_equal(s.name, "theirs");
 	setenv("GPUFL_PROFILING_ENGINE", "Deep", 1);
 	s = read_all(NULL, true);
-	assert_int_equal(s.engine, SETTING_ENGINE_TRACE);
-	assert_string_equal(s.engine_later, "deep");
+	assert_int_equal(s.engine, SETTING_ENGINE_DEEP);
 	setenv("PITOT_OPTIONS", "engine=trace", 1); /* ours counts */
-	assert_null(read_all(NULL, true).engine_later);
+	assert_int_equal(read_all(NULL, true).engine, SETTING_ENGINE_TRACE);
 	setenv("PITOT_ENGINE", "monitor", 1);
 	setenv("PITOT_APP_NAME", "ours", 1);
 	s = read_all(NULL, true);
 	assert_int_equal(s.engine, SETTING_ENGINE_MONITOR);
-	assert_null(s.engine_later);
 	assert_string_equal(s.name, "ours");
 	clean(NULL);
 	write_config("{\"profiling_engine\": \"Monitor\", \"system_sample_rate_ms\": 50, "
