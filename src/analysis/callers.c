@@ -183,18 +183,20 @@ int callers_function(struct callers *c, uint32_t caller, uint32_t *function)
 /* Whether a line is better explained by this frame that it called. */
 static bool tells(struct callers *c, size_t process, uint32_t node, const struct caller *x)
 {
+	const char *function = stacks_text(&c->stacks, x->function), *module;
 	int64_t id;
 	const struct stack_frame *f;
 
 	if (x->class == FRAME_PYTHON)
 		return true;
-	if (x->class == FRAME_SYSTEM || is_cuda_function(stacks_text(&c->stacks, x->function)))
+	if (x->class == FRAME_SYSTEM || is_cuda_launch(function))
 		return false;
 	id = stacks_expand(&c->stacks, process, node);
 	if (id < 0)
 		return false;
 	f = &c->stacks.frames.data[c->stacks.expanded.data[c->stacks.expansions.data[id].first]];
-	return !is_interpreter(module_path(c, f->module));
+	module = module_path(c, f->module);
+	return !is_interpreter(module) && !(is_cuda_module(module) && strstr(function, "+0x"));
 }
 
 /* From what the caller's row comes to. */

@@ -291,7 +291,7 @@ static int run(struct report *r, void *result)
 			      .out = out };
 	int code = 0;
 
-	if (v->kind == VERDICT_NO_WORK || v->kind == VERDICT_GPU)
+	if (v->kind <= VERDICT_UNTIMED || v->kind == VERDICT_GPU)
 		return 0;
 	x.idle = &r->idle->gpus[v->gpu];
 	code = tally(&x, &r->gpus);

@@ -219,15 +219,22 @@ bool is_cuda_module(const char *path)
 	return is_vendor_module(path) || begins_with_one(base_name(path), names);
 }
 
-bool is_cuda_function(const char *function)
+bool is_cuda_launch(const char *function)
 {
-	static const char *const names[] = {
-		"libcudart_static_", "__cudaLaunch", "__device_stub__", "cudaLaunch",
-		"cudaGraphLaunch",   "cudaMem",      "cudaMalloc",      "cudaFree",
-		"cudaDevice",        "cudaStream",   "cudaEvent",       NULL,
-	};
+	static const char *const names[] = { "libcudart_static_", "__cudaLaunch",
+					     "__device_stub__",   "cudaLaunch",
+					     "cudaGraphLaunch",   "cuLaunch",
+					     "cuGraphLaunch",     NULL };
 
 	return begins_with_one(function, names);
+}
+
+bool is_cuda_function(const char *function)
+{
+	static const char *const names[] = { "cudaMem",    "cudaMalloc", "cudaFree", "cudaDevice",
+					     "cudaStream", "cudaEvent",  NULL };
+
+	return is_cuda_launch(function) || begins_with_one(function, names);
 }
 
 bool is_library_module(const char *path)

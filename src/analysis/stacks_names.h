@@ -25,6 +25,8 @@ bool is_autograd_thread(const char *name);
 bool is_cuda_module(const char *path);
 /* A native function of CUDA's runtime, wherever it is: nvcc links that into programs. */
 bool is_cuda_function(const char *function);
+/* One that is on the way from a line that launches to the driver. */
+bool is_cuda_launch(const char *function);
 /* A native file that is not the user's own: of CUDA, Pitot, Python, a framework, or the system. */
 bool is_library_module(const char *path);
 /*

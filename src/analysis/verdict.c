@@ -73,18 +73,31 @@ static void find_start_up(struct verdict *v, const struct gpu_idle *g)
 	v->start_up = pace_start_up(&g->pace, pauses, v->pauses);
 }
 
+static uint64_t count_work(const struct busy *busy)
+{
+	uint64_t count = busy->untimed;
+
+	for (size_t i = 0; i < busy->count; i++)
+		for (int kind = 0; kind < GPU_WORK_KINDS; kind++)
+			count += busy->gpus[i].work[kind].count;
+	return count;
+}
+
 /* From the analyses of a report and its window. */
 static struct verdict judge(const struct report *r)
 {
 	const struct busy *busy = r->busy;
 	const struct idle *idle = r->idle;
 	const struct launches *launches = r->launches;
-	struct verdict v = { .kind = VERDICT_NO_WORK, .gpu = busiest(busy) };
+	struct verdict v = { .gpu = busiest(busy),
+			     .work = count_work(busy),
+			     .untimed = busy->untimed };
 	const struct gpu_busy *b = busy->count ? &busy->gpus[v.gpu] : NULL;
 	const struct gpu_idle *g = idle->count ? &idle->gpus[v.gpu] : NULL;
 	uint64_t calls = launches->kernel_calls.count + launches->graph_calls.count;
 
-	if (!b || !g || !b->union_ns)
+	v.kind = v.untimed ? VERDICT_UNTIMED : VERDICT_NO_WORK;
+	if (!b || !g || !b->union_ns || v.untimed > v.work / 10 * 9)
 		return v;
 	v.span_ns = b->last_ns - b->first_ns;
 	v.busy_ns = b->union_ns;
@@ -110,6 +123,7 @@ static const struct {
 	enum idle_part part;
 } texts[VERDICT_KINDS] = {
 	[VERDICT_NO_WORK] = { "no_work", "no GPU work", "", "" },
+	[VERDICT_UNTIMED] = { "untimed", "none", "", "" },
 	[VERDICT_GPU] = { "gpu", "GPU-bound", "",
 			  "the kernels at the top of the list are where time can be won" },
 	[VERDICT_LAUNCH] = { "launch", "launch-bound",
@@ -161,6 +175,13 @@ void verdict_sentence(const struct verdict *v, struct strbuf *out)
 {
 	if (v->kind == VERDICT_NO_WORK) {
 		strbuf_adds(out, "no GPU work in this part of the recording");
+		return;
+	}
+	if (v->kind == VERDICT_UNTIMED) {
+		sentence_add(out, NUMBER(v->untimed), WORDS(" of "),
+			     COUNTED_AS(v->work, "operation"),
+			     WORDS(" on GPUs have no times, so that nothing is known of what the "
+				   "GPUs waited for"));
 		return;
 	}
 	strbuf_addf(out, "GPU %zu utilization ", v->gpu);

@@ -20,7 +20,8 @@
 #define VERDICT_BUSY_PERCENT 85
 
 enum verdict_kind {
-	VERDICT_NO_WORK, /* no work on a GPU with times */
+	VERDICT_NO_WORK, /* on any GPU */
+	VERDICT_UNTIMED, /* nearly all work is without times */
 	VERDICT_GPU,
 	VERDICT_LAUNCH,
 	VERDICT_COPY,
@@ -32,7 +33,8 @@ enum verdict_kind {
 };
 
 struct verdict {
-	enum verdict_kind kind;
+	enum verdict_kind kind; /* without figures below for the two first ones */
+	uint64_t work, untimed; /* pieces of work on GPUs, and how many of them have no times */
 	size_t gpu; /* item of struct gpus */
 	uint64_t span_ns; /* from the first to the last work of it, without pauses */
 	uint64_t pauses, pause_ns; /* long gaps that are left out, and how long they are */

@@ -79,7 +79,7 @@ static void print(const struct report_view *v)
 		RIGHT("share"),
 	};
 	const struct report *r = v->report;
-	const struct gpu_idle *g = r->verdicts->whole.kind == VERDICT_NO_WORK
+	const struct gpu_idle *g = r->verdicts->whole.kind <= VERDICT_UNTIMED
 					   ? NULL
 					   : &r->idle->gpus[r->verdicts->whole.gpu];
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;

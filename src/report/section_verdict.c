@@ -147,10 +147,7 @@ static void print_verdict(const struct report_view *v)
 			    verdict_name(v->report->verdicts->later.kind));
 	report_verdict(v, verdict->kind == VERDICT_GPU ? STYLE_GREEN : STYLE_YELLOW,
 		       verdict_name(verdict->kind), strbuf_text(&later));
-	if (verdict->kind == VERDICT_NO_WORK && v->report->busy->untimed) {
-		sentence_add(&text, COUNTED_AS(v->report->busy->untimed, "operation"),
-			     WORDS(" on GPUs ran, without times\n"));
-	} else if (v->report->no_gpu->why.length) {
+	if (v->report->no_gpu->why.length) {
 		text_safe(&text, strbuf_text(&v->report->no_gpu->why),
 			  v->report->no_gpu->why.length);
 		strbuf_addc(&text, '\n');

@@ -288,6 +288,8 @@ static struct row_kernel kernel_row(const struct maker *m, uint32_t config, uint
 		.channel_type = channel_type_compute,
 	};
 
+	ROW_MISSING_IF(&row, kernel, start_ns, !start_ns);
+	ROW_MISSING_IF(&row, kernel, end_ns, !end_ns);
 	ROW_MISSING(&row, kernel, graph);
 	ROW_MISSING(&row, kernel, graph_node);
 	ROW_MISSING(&row, kernel, queued_ns);

@@ -78,6 +78,7 @@ void maker_clock(struct maker *m, uint64_t time_ns);
  * A kernel configuration: grid × 1 × 1 blocks of `block` threads, 32 registers, no shared memory.
  */
 uint32_t maker_config(struct maker *m, const char *name, uint32_t grid, uint32_t block);
+/* A time of 0 is missing. */
 void maker_kernel(struct maker *m, uint32_t config, uint32_t stream, uint64_t start_ns,
 		  uint64_t end_ns, uint64_t correlation);
 void maker_graph_kernel(struct maker *m, uint32_t config, uint32_t stream, uint64_t start_ns,

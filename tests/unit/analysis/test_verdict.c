@@ -25,8 +25,10 @@ static void check(const char *folder, step_function *step, enum verdict_kind exp
 	assert_string_equal(verdict_name(a.report.verdicts->whole.kind), verdict_name(expected));
 	verdict_sentence(&a.report.verdicts->whole, &text);
 	assert_false(text.failed);
-	assert_non_null(strstr(strbuf_text(&text),
-			       expected == VERDICT_NO_WORK ? "no GPU work" : "GPU 0 utilization"));
+	assert_non_null(strstr(strbuf_text(&text), expected == VERDICT_NO_WORK ? "no GPU work"
+						   : expected == VERDICT_UNTIMED
+							   ? "91 of 100 operations on GPUs have"
+							   : "GPU 0 utilization"));
 	strbuf_release(&text);
 	analyzed_release(&a);
 }
@@ -244,6 +246,29 @@ static void no_work(void **state)
 	check(*state, nothing, VERDICT_NO_WORK);
 }
 
+/* As the GPU would be idle, were the untimed ones not there. */
+static uint64_t nine_of_ten(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
+{
+	maker_call(m, MAKER_LAUNCH, 10, now, now + 2000, n);
+	maker_kernel(m, kernel, 7, n % 10 ? 0 : now + 4000, n % 10 ? 0 : now + 6000, n);
+	return now + 6000;
+}
+
+static uint64_t one_more(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
+{
+	return nine_of_ten(m, kernel, now, n == 50 ? 51 : n);
+}
+
+static void mostly_untimed(void **state)
+{
+	check(*state, one_more, VERDICT_UNTIMED);
+}
+
+static void many_untimed(void **state)
+{
+	check(*state, nine_of_ten, VERDICT_LAUNCH);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -260,6 +285,8 @@ int main(void)
 		folder_test(host_bound),
 		folder_test(idle_for_unknown_reasons),
 		folder_test(no_work),
+		folder_test(mostly_untimed),
+		folder_test(many_untimed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
