@@ -118,6 +118,40 @@ int occupancy_of(const struct row_device *d, const struct row_kernel_config *c,
 	return occupancy_compute(&device, &kernel, out);
 }
 
+void occupancy_add_limits(struct row_device *d)
+{
+#define BIT(column) (UINT64_C(1) << COLUMN_device_##column)
+	static const struct {
+		uint8_t major, minor, blocks, shared_kib;
+		uint16_t threads;
+	} known[] = {
+		{ 5, 0, 32, 64, 2048 },   { 5, 2, 32, 96, 2048 },   { 5, 3, 32, 64, 2048 },
+		{ 6, 0, 32, 64, 2048 },   { 6, 1, 32, 96, 2048 },   { 6, 2, 32, 64, 2048 },
+		{ 7, 0, 32, 96, 2048 },   { 7, 2, 32, 96, 2048 },   { 7, 5, 16, 64, 1024 },
+		{ 8, 0, 32, 164, 2048 },  { 8, 6, 16, 100, 1536 },  { 8, 7, 16, 164, 1536 },
+		{ 8, 9, 24, 100, 1536 },  { 9, 0, 32, 228, 2048 },  { 10, 0, 32, 228, 2048 },
+		{ 10, 3, 32, 228, 2048 }, { 12, 0, 24, 100, 1536 }, { 12, 1, 24, 100, 1536 },
+	};
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(known) &&
+	       (known[i].major != d->compute_major || known[i].minor != d->compute_minor))
+		i++;
+	if (i == ARRAY_SIZE(known) || !(d->missing & BIT(max_threads_per_multiprocessor)))
+		return;
+	d->warp_size = 32;
+	d->max_threads_per_multiprocessor = known[i].threads;
+	d->max_blocks_per_multiprocessor = known[i].blocks;
+	d->registers_per_multiprocessor = 65536;
+	d->shared_per_multiprocessor_bytes = (uint32_t)known[i].shared_kib << 10;
+	d->reserved_shared_per_block_bytes = known[i].major >= 8 ? 1024 : 0;
+	d->missing &=
+		~(BIT(warp_size) | BIT(max_threads_per_multiprocessor) |
+		  BIT(max_blocks_per_multiprocessor) | BIT(registers_per_multiprocessor) |
+		  BIT(shared_per_multiprocessor_bytes) | BIT(reserved_shared_per_block_bytes));
+#undef BIT
+}
+
 const char *occupancy_limiter_name(unsigned limiter)
 {
 	static const char *const names[OCCUPANCY_LIMITERS] = {

@@ -51,6 +51,12 @@ int occupancy_compute(const struct occupancy_device *d, const struct occupancy_k
 int occupancy_of(const struct row_device *device, const struct row_kernel_config *config,
 		 struct occupancy *out);
 
+/*
+ * Gives a row without limits of multiprocessors those of its compute capability, by the same
+ * tables. A capability that they did not have yet: nothing.
+ */
+void occupancy_add_limits(struct row_device *device);
+
 /* "warps", "registers", "shared memory", "blocks". */
 const char *occupancy_limiter_name(unsigned limiter);
 

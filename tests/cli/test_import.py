@@ -126,6 +126,32 @@ def test_scopes_come_back(make_recording, pitot, bring, tmp_path):
     assert theirs["bucket"]["gpu_ns"] == ours["epoch/step/backward/bucket"]["gpu_ns"] > 0
 
 
+def occupancy_of(pitot, recording):
+    """By kernel: of the report's commonest launch."""
+    items = pitot("report", recording, "--json", "--top", 1000, json_output=True)["hotspots"]["items"]
+    return {item["name"]: item["config"].get("occupancy") for item in items if item.get("config")}
+
+
+def test_occupancy_comes_back(make_recording, pitot, bring, tmp_path):
+    """The logs have no limits of multiprocessors: those of the compute capability."""
+    recording = make_recording(tmp_path / "r.pitot", kernels=300)
+    pitot("export", recording, "-o", "logs.gpufl")
+    _, rows = bring("logs.gpufl")
+    assert [row["reserved_shared_per_block_bytes"] for row in rows("device")] == [1024]
+    ours = occupancy_of(pitot, recording)
+    assert ours and all(ours.values()) and occupancy_of(pitot, "back.pitot") == ours
+
+
+@pytest.mark.parametrize("vendor,compute,warps", [("NVIDIA", (8, 9), 48), (None, (7, 5), 32), ("AMD", (9, 0), None), ("NVIDIA", (99, 0), None)])
+def test_occupancy_of_devices(bring, tmp_path, pitot, vendor, compute, warps):
+    static = {"id": 0, "vendor": vendor, "compute_major": compute[0], "compute_minor": compute[1], "multi_processor_count": 10}
+    start = {**START, "gpu_static_devices": [{key: value for key, value in static.items() if value is not None}]}
+    write(tmp_path / f"logs/{S}/device.1.log", start, NAMES, kernels([0, 7, 2, 1500, 99, 16, 64, 1, 0, 0]), detail(99), END)
+    bring("logs")
+    occupancy = occupancy_of(pitot, "back.pitot")["gemm"]
+    assert (occupancy and occupancy["max_warps"]) == warps, occupancy
+
+
 def test_stacks_come_back(make_recording, pitot, bring, tmp_path):
     recording = make_recording(tmp_path / "r.pitot", kernels=3000, stacks=30)
     pitot("export", recording, "-o", "logs.gpufl")

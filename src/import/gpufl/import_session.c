@@ -6,6 +6,7 @@
 
 #include "base/options.h"
 #include "format/rows.h"
+#include "schema/theoretical_occupancy.h"
 
 #define TEXT_MAX ((size_t)64 << 20) /* of all texts; more are left out */
 #define FLUSH_BYTES ((size_t)16 << 20) /* of lines: fewer texts than the writer has room for */
@@ -189,6 +190,7 @@ static void read_devices(struct import_session *s, const struct record *start)
 
 		record_list_begin(&l, start, keys[k]);
 		while (record_list_next(&l)) {
+			const char *vendor = record_text(&l.item, "vendor");
 			uint64_t bytes = 0;
 
 			if (!record_u64(&l.item, "id", &id) || id >= IMPORT_DEVICES ||
@@ -202,6 +204,8 @@ static void read_devices(struct import_session *s, const struct record *start)
 				MAX(bytes, record_number(&l.item, "total_mib", UINT32_MAX) << 20);
 			rows[id].name = rows_text(s->writer, record_text(&l.item, "name"));
 			rows[id].uuid = rows_text(s->writer, record_text(&l.item, "uuid"));
+			if (!vendor || !strcmp(vendor, "NVIDIA"))
+				occupancy_add_limits(&rows[id]);
 			fresh |= UINT64_C(1) << id;
 		}
 		record_list_end(&l);
