@@ -9,7 +9,7 @@
  *
  * All functions may be called at any time, from any thread, in signal handlers, and whether or not
  * anything is being recorded: while nothing is, a scope or a counter costs a nanosecond or two.
- * While recording, a scope's begin and end cost some 25 ns each and neither allocate nor wait; what
+ * While recording, a scope's begin and end cost some 20 ns each and neither allocate nor wait; what
  * a thread makes faster than it can be stored is lost and counted. errno stays as it was.
  *
  * Texts are UTF-8, copied before the call returns, and cut after 4096 bytes; NULL: no name.

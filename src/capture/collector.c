@@ -339,6 +339,7 @@ static uint64_t tick(uint64_t now)
 	uint64_t work;
 
 	collector_moved();
+	quick_clock_calibrate();
 	if (sessions_follow(now, self.w)) {
 		write_costs(now);
 		seal(now);

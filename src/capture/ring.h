@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/counter.h"
+#include "base/quick_clock.h"
 
 /* Which source an event belongs to; that source's handler (source.h) makes rows of it. */
 enum ring_kind {
@@ -57,6 +58,7 @@ struct ring {
 	/* the thread's side */
 	_Alignas(64) atomic_uint_fast64_t head;
 	uint64_t tail_seen;
+	struct quick_clock clock;		/* of scopes, NVTX and gauges */
 	atomic_uint_fast64_t lost;
 	atomic_uint_fast64_t calls;		/* callbacks, for the cost table */
 	atomic_uint_fast64_t sampled_calls, sampled_ns;
@@ -155,8 +157,10 @@ static inline bool ring_push(struct ring *r, const struct ring_event *event, uin
 /* Counts a call of the recorder that began at start_ns and ends here. */
 static inline void ring_count_call(struct ring *r, uint64_t start_ns)
 {
-	counter_add(&r->calls, 1);
-	if (likely(atomic_load_explicit(&r->calls, memory_order_relaxed) % RING_COST_EVERY))
+	uint64_t calls = atomic_load_explicit(&r->calls, memory_order_relaxed) + 1;
+
+	atomic_store_explicit(&r->calls, calls, memory_order_relaxed);
+	if (likely(calls % RING_COST_EVERY))
 		return;
 	counter_add(&r->sampled_calls, 1);
 	counter_add(&r->sampled_ns, clock_monotonic_ns() - start_ns);

@@ -7,15 +7,19 @@ import subprocess
 import pytest
 
 
-@pytest.fixture
-def own_sessions(source, plain, environment, tmp_path):
-    """Runs the program in a folder of that name; its lines."""
+def compile_program(source, plain, name, folder):
     compiler = shutil.which("cc")
     if not compiler:
         pytest.skip("no C compiler")
-    program = tmp_path / "own_sessions"
-    subprocess.run([compiler, "-I", source / "include", source / "tests/integration/own_sessions.c", "-o", program, "-L", plain, "-lpitot",
-                    f"-Wl,-rpath,{plain}"], check=True)
+    subprocess.run([compiler, "-I", source / "include", source / f"tests/integration/{name}.c", "-o", folder / name, "-L", plain, "-lpitot",
+                    f"-Wl,-rpath,{plain}", "-pthread"], check=True)
+    return folder / name
+
+
+@pytest.fixture
+def own_sessions(source, plain, environment, tmp_path):
+    """Runs the program in a folder of that name; its lines."""
+    program = compile_program(source, plain, "own_sessions", tmp_path)
 
     def run(name, *arguments, wrap=(), **variables):
         (tmp_path / name).mkdir()
@@ -74,3 +78,12 @@ def test_no_room(own_sessions, tmp_path):
         assert said[3] == f"{disk}/read-only: cannot create '{disk}/read-only': Read-only file system"
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+def test_many_one_after_the_other(source, build, plain, environment, tmp_path):
+    """Memory, descriptors, threads and mappings after many sessions are those after few (bench/stress.py: 10,000, with CUDA)."""
+    program = compile_program(source, plain, "many_sessions", tmp_path)
+    said = subprocess.run([program, "300"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, timeout=600).stdout
+    before, after = ([int(word) for word in line.split()] for line in said.splitlines())
+    assert after[1:3] == before[1:3] and after[2] == 1 and after[3] < before[3] + 10
+    assert after[0] - before[0] < 4 << 10, "KiB: rings fill up to a MiB each"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/map.h"
 #include "delivery.h"
 
 #define CBIDS_MAX 4096
@@ -62,21 +63,19 @@ static CUptiResult answered(enum tape_function function, void *out, size_t size,
 static CUptiResult answered_text(enum tape_function function, const char **out,
 				 const uint64_t *arguments, size_t count)
 {
-	static struct arena arena;
+	static struct interner texts;
 	static atomic_flag busy = ATOMIC_FLAG_INIT;
 	struct tape_call call;
-	const char *text;
+	int64_t text;
 
 	if (!standin_answer(function, arguments, (unsigned)count, &call) || call.result)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	while (atomic_flag_test_and_set(&busy))
 		;
-	text = arena_strndup(&arena, call.output, call.output_length);
+	text = interner_add(&texts, call.output, call.output_length, NULL);
+	*out = text < 0 ? NULL : texts.items[text].text;
 	atomic_flag_clear(&busy);
-	if (!text)
-		return CUPTI_ERROR_OUT_OF_MEMORY;
-	*out = text;
-	return CUPTI_SUCCESS;
+	return *out ? CUPTI_SUCCESS : CUPTI_ERROR_OUT_OF_MEMORY;
 }
 
 EXPORT CUptiResult cuptiGetVersion(uint32_t *version)

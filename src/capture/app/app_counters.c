@@ -97,7 +97,7 @@ void pitot_gauge(uint32_t counter, double value)
 		return;
 	r = ring_get();
 	if (r) {
-		event.a = clock_monotonic_ns();
+		event.a = quick_clock_ns(&r->clock);
 		memcpy(&event.b, &value, sizeof(value));
 		ring_push(r, &event, 1);
 		ring_count_call(r, event.a);

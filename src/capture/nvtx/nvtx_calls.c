@@ -117,7 +117,7 @@ static void put_event(const struct call *c)
 	if (!r)
 		return;
 	slots[0] = (struct ring_event){
-		.a = clock_monotonic_ns(),
+		.a = quick_clock_ns(&r->clock),
 		.b = has_range ? c->range : c->a.payload,
 		.c = c->domain | (uint32_t)c->a.payload_type << NVTX_EVENT_PAYLOAD_SHIFT,
 		.d = c->a.category,
