@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What the recorder lives through, against the stand-ins, in full length: children of forks and starts of CUDA while libraries come and
-go, hundreds of threads, a day of launches with ids that come again, a GPU that hangs, a SIGKILL while only the GPU works.
+go, hundreds of threads, a day of launches with ids that come again, 10,000 sessions, a GPU that hangs, a SIGKILL while only the GPU works.
 
 usage: bench/stress.py BUILD [--only NAME,…]
 
@@ -8,6 +8,7 @@ Ends with status 1 where something hung, crashed, was wrong or was lost without 
 """
 import argparse
 import collections
+import gzip
 import json
 import os
 import pathlib
@@ -26,6 +27,12 @@ THREADS = 300
 THREAD_ROUNDS = 100  # of ten launches of each
 HOURS = 24
 IDS_AN_HOUR = 400_000_000
+ROUNDS_AN_HOUR = 240
+SEGMENT_BYTES = 1 << 20
+SEGMENT_SLACK_BYTES = 256 << 10  # what a segment has to begin with, and its last blocks
+WINDOW_BYTES = 64 << 20  # of gpufl's logs, not compressed
+GROWTH_KIB = 2048  # of memory, in the last third
+SESSIONS = 10000
 LAUNCHES_A_ROUND = 8 * 12  # of the program `steps`
 KERNEL_MS = 20  # of the program `quiet`
 MISSING_MS = 250
@@ -53,7 +60,7 @@ class Stress:
         subprocess.run([self.build / "standin/tape-make", path, program, *map(str, count)], check=True)
         return path
 
-    def play(self, tape, *arguments, options="", faults=""):
+    def play(self, tape, *arguments, options="", faults="", **more):
         """Starts a play: (its process, its recording)."""
         self.count += 1
         recording = self.folder / f"{self.count}.pitot"
@@ -65,7 +72,15 @@ class Stress:
                      "PITOT_OPTIONS": options or "stacks=none"}
         command = [self.build / "standin/tape-play", "--faults", script, *map(str, arguments), tape]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                env={**os.environ, **variables}), recording
+                                env={**os.environ, **variables, **more}), recording
+
+    @staticmethod
+    def resident_kib(pid):
+        try:
+            with open(f"/proc/{pid}/statm") as file:
+                return int(file.read().split()[1]) * 4
+        except (OSError, IndexError):
+            return 0
 
     def play_through(self, *arguments, **more):
         process, recording = self.play(*arguments, **more)
@@ -126,18 +141,55 @@ class Stress:
         return f"{launched} launches; {len(calls)} calls and {len(kernels)} kernels are there; lost: {losses}"
 
     def day(self):
-        recording = self.play_through(self.tape("steps", 8), "--repeat", HOURS, "--gap", 3600 * 1000, "--ids", IDS_AN_HOUR)
+        """A round every 15 s. The recording and gpufl's logs beside it have everything, in files within their limits, in memory that does not grow."""
+        logs, resident = self.folder / "logs", []
+        process, recording = self.play(self.tape("steps", 8), "--repeat", HOURS * ROUNDS_AN_HOUR, "--gap", 3600 * 1000 // ROUNDS_AN_HOUR,
+                                       "--ids", IDS_AN_HOUR // ROUNDS_AN_HOUR, options=f"stacks=none;segment_bytes={SEGMENT_BYTES}",
+                                       PITOT_GPUFL=str(logs))
+        while process.poll() is None:
+            resident.append(self.resident_kib(process.pid))
+            time.sleep(0.05)
+        expect(process.returncode == 0, f"status {process.returncode}")
         calls = {}
-        for row in self.rows(recording, "api_call"):
+        for row in self.rows(recording, "api_call", "-c", "correlation,function"):
             calls.setdefault(row["correlation"], []).append(row["function"])
         launches = [c for c, functions in calls.items() if "cuLaunchKernel" in functions]
-        kernels = [row["correlation"] for row in self.rows(recording, "kernel")]
-        expect(len(launches) == HOURS * LAUNCHES_A_ROUND, f"{len(launches)} launches")
+        kernels = [row["correlation"] for row in self.rows(recording, "kernel", "-c", "correlation")]
+        expect(len(launches) == HOURS * ROUNDS_AN_HOUR * LAUNCHES_A_ROUND, f"{len(launches)} launches")
         expect(max(launches) > 2**32, "no id is beyond 2^32")
         expect(all(len(calls[c]) == 1 for c in kernels), "a kernel has another call's id")
         losses = self.losses(recording)
         expect(not losses, f"lost: {losses}")
-        return f"{len(kernels)} kernels, each with its one call; ids up to {max(launches)}; nothing lost"
+        third = len(resident) // 3
+        grown = max(resident[-third:]) - max(resident[third:-third])
+        expect(third > 3 and grown < GROWTH_KIB, f"memory grew by {grown} KiB: {resident[:: max(third // 10, 1)]}")
+        return (f"{len(kernels)} kernels, each with its one call; ids up to {max(launches)}; nothing lost; {self.files_of_a_day(recording, logs, len(kernels))}; "
+                f"{max(resident) >> 10} MiB of memory, {max(grown, 0)} KiB more in the last third")
+
+    def files_of_a_day(self, recording, logs, kernels):
+        segments = [path.stat().st_size for path in recording.glob("*.pit")]
+        expect(len(segments) > 2 and max(segments) < SEGMENT_BYTES + SEGMENT_SLACK_BYTES, f"segments of {segments} bytes")
+        windows = [sum(len(line) for line in gzip.open(path)) for path in logs.glob("*/device.*.log.gz")]
+        expect(len(windows) > 1 and max(windows) <= WINDOW_BYTES, f"windows of {windows} bytes")
+        expect(not list(logs.glob("*/.gpufl-transport-loss*")) and not list(logs.glob("*/.tmp")), "the logs have lost something, or have no end")
+        said = subprocess.run([self.build / "pitot", "import", logs, "-o", self.folder / "back.pitot", "--json"], capture_output=True, text=True,
+                              check=True).stdout
+        there = json.loads(said)["rows"]["kernel"]
+        expect(there == kernels, f"gpufl's logs have {there} kernels of {kernels}")
+        return f"{len(segments)} segments of at most {max(segments)} bytes, {len(windows)} windows of gpufl's kernels of at most {max(windows)}"
+
+    def sessions(self):
+        """Sessions of one process, one after the other and beside each other."""
+        program = self.folder / "many_sessions"
+        subprocess.run(["cc", "-I", SOURCE / "include", SOURCE / "tests/integration/many_sessions.c", "-o", program, "-L", self.build, "-lpitot",
+                        f"-Wl,-rpath,{self.build}", "-pthread"], check=True)
+        variables = {"LD_LIBRARY_PATH": str(self.build / "standin"), "PITOT_STANDIN_TAPE": str(SOURCE / "tests/data/tapes/launch.tape")}
+        said = subprocess.run([program, str(SESSIONS)], cwd=self.folder, env={**os.environ, **variables}, capture_output=True, text=True,
+                              timeout=LIMIT_S, check=True).stdout
+        before, after = ([int(word) for word in line.split()] for line in said.splitlines())
+        told = f"{SESSIONS} rounds; KiB of memory, descriptors, threads, mappings after a tenth of them: {before}, in the end: {after}"
+        expect(after[1:3] == before[1:3] and after[2] == 1 and after[3] < before[3] + 10 and after[0] - before[0] < GROWTH_KIB, told)
+        return told
 
     def hang(self):
         """Calls that begin a second and more after the hang are on disk, and the recording says what hangs."""
@@ -185,7 +237,7 @@ class Stress:
 
 
 def main():
-    names = ["forks", "starts", "threads", "day", "hang", "quiet"]
+    names = ["forks", "starts", "threads", "day", "sessions", "hang", "quiet"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--only", type=lambda text: text.split(","), default=names)
