@@ -2,12 +2,13 @@
 //
 // A session is a recording of Pitot: NAME-DATE-TIME.pitot in the current folder, or that of `pitot record`. An option that was set in code counts;
 // one that has gpufl's default gives way to the environment and the configuration file (docs/embed.md). With log_path gpufl's logs
-// are written beside it. What is not there yet (deep windows) does nothing, and says so once on standard error.
+// are written beside it. What is not there yet (deep scopes, AMD) does nothing, and says so once on standard error.
 #ifndef GPUFL_GPUFL_HPP
 #define GPUFL_GPUFL_HPP
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -47,12 +48,12 @@ struct InitOptions {
 	bool flush_logs_always = false; // everything is on disk after a quarter of a second
 	bool enable_debug_output = false;
 	bool enabled = true;
-	int pm_sampling_interval_us = 100; // not there yet
-	int pm_sampling_max_samples = 4096;
-	std::string pm_sampling_preset = "overview";
+	int pm_sampling_interval_us = 100;
+	int pm_sampling_max_samples = 4096; // no effect: all are taken
+	std::string pm_sampling_preset = "overview"; // no effect: pm_sampling_metrics, or Pitot's default
 	std::vector<std::string> pm_sampling_metrics = {};
-	bool pm_sampling_scope_only = true;
-	bool deep_window_only = false; // not there yet
+	bool pm_sampling_scope_only = true; // no effect: always, which scopes tell apart
+	bool deep_window_only = false; // an engine beyond Trace is on in deepWindow only
 };
 
 namespace detail {
@@ -70,7 +71,7 @@ inline void missing(Missing what)
 {
 	static std::atomic<bool> said[MISSING_COUNT];
 	static const char *const texts[] = {
-		"deep windows and deep scopes are not there yet",
+		"deep scopes are not there yet",
 		"there is no backend for AMD yet",
 	};
 
@@ -130,8 +131,36 @@ inline bool is_set(const char *variable)
 	return value && *value;
 }
 
+inline std::string joined(const std::vector<std::string> &names)
+{
+	std::string all;
+
+	for (const std::string &name : names)
+		all += (all.empty() ? "" : ",") + name;
+	return all;
+}
+
+// The engine of deep windows; 0: that of the session, if any, is always on.
+inline std::atomic<int> &window_engine()
+{
+	static std::atomic<int> value;
+	return value;
+}
+
+// When the window ends: ns of the steady clock.
+inline std::atomic<int64_t> &window_end()
+{
+	static std::atomic<int64_t> value;
+	return value;
+}
+
+inline int64_t steady_ns()
+{
+	return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 // What differs from gpufl's defaults was set in code; the rest are defaults, which environment and file override.
-inline void translate(const InitOptions &from, pitot_options &code, pitot_options &defaults)
+inline void translate(const InitOptions &from, const std::string &metrics, pitot_options &code, pitot_options &defaults)
 {
 	code.size = defaults.size = sizeof(pitot_options);
 	code.defaults = &defaults;
@@ -140,6 +169,14 @@ inline void translate(const InitOptions &from, pitot_options &code, pitot_option
 	if (!from.config_file.empty())
 		code.config_file = from.config_file.c_str();
 	(from.profiling_engine == ProfilingEngine::Monitor ? defaults : code).engine = engine(from.profiling_engine);
+	if (from.deep_window_only && code.engine > PITOT_ENGINE_TRACE)
+		code.engine = PITOT_ENGINE_TRACE;
+	if (from.profiling_engine == ProfilingEngine::PmSampling) {
+		(from.pm_sampling_interval_us == 100 ? defaults : code).pm_interval_ns =
+			static_cast<uint64_t>(std::max(from.pm_sampling_interval_us, 1)) * 1000;
+		if (!metrics.empty())
+			code.metrics = metrics.c_str();
+	}
 	(from.enable_stack_trace ? code : defaults).stacks = from.enable_stack_trace ? PITOT_STACKS_ALL : PITOT_STACKS_NONE;
 	(from.enable_memory_tracking ? defaults : code).memory = from.enable_memory_tracking ? PITOT_ON : PITOT_OFF;
 	if (from.system_sample_rate_ms <= 0) {
@@ -172,12 +209,6 @@ struct Window {
 	}
 };
 
-inline void tell_missing(const InitOptions &o)
-{
-	if (o.deep_window_only)
-		missing(DEEP);
-}
-
 } // namespace detail
 
 // Starts the session. false: it is switched off, there is no such backend, or it cannot be started (pitot_error() says why). A session
@@ -185,7 +216,7 @@ inline void tell_missing(const InitOptions &o)
 inline bool init(const InitOptions &options = {})
 {
 	pitot_options code = {}, defaults = {};
-	std::string log_path = options.log_path;
+	std::string log_path = options.log_path, metrics = detail::joined(options.pm_sampling_metrics);
 	int result;
 
 	detail::disabled() = !options.enabled;
@@ -193,7 +224,7 @@ inline bool init(const InitOptions &options = {})
 		detail::missing(detail::AMD);
 	if (!options.enabled || options.backend == BackendKind::Amd || options.backend == BackendKind::None)
 		return false;
-	detail::translate(options, code, defaults);
+	detail::translate(options, metrics, code, defaults);
 	if (log_path.size() > 4 && log_path.compare(log_path.size() - 4, 4, ".log") == 0)
 		log_path.resize(log_path.size() - 4);
 	if (!log_path.empty())
@@ -205,7 +236,7 @@ inline bool init(const InitOptions &options = {})
 	detail::disabled() = result == 0;
 	detail::windowed() = options.system_sample_rate_ms > 0 && !options.continuous_system_sampling;
 	if (result > 0) {
-		detail::tell_missing(options);
+		detail::window_engine() = options.deep_window_only ? detail::engine(options.profiling_engine) : 0;
 		detail::backend() = { log_path, options.backend_url, options.api_key, options.api_path };
 	}
 	return result > 0;
@@ -213,6 +244,7 @@ inline bool init(const InitOptions &options = {})
 
 inline void shutdown()
 {
+	detail::window_end() = 0;
 	pitot_shutdown();
 }
 
@@ -480,19 +512,24 @@ inline UploadResult uploadLogs(const UploadOptions &options = {})
 	return { true, static_cast<uint64_t>(events), "" };
 }
 
-// --- what is not there yet ---
+// --- deep windows ---
 
 struct DeepWindowSpec {
 	int max_duration_ms = 0;
-	uint64_t max_launches = 0;
+	uint64_t max_launches = 0; // no effect, as the next: the time is the limit
 	int cooldown_ms = 0;
 };
 
-// false: no window opens.
-inline bool deepWindow(const DeepWindowSpec &)
+// false: no window opens: init had no deep_window_only with an engine beyond Trace, one is open, or pitot_error() says why.
+inline bool deepWindow(const DeepWindowSpec &spec)
 {
-	detail::missing(detail::DEEP);
-	return false;
+	const int64_t ns = static_cast<int64_t>(std::max(spec.max_duration_ms, 0)) * 1000000;
+	const int engine = detail::window_engine();
+
+	if (engine <= PITOT_ENGINE_TRACE || pitot_engine_begin(nullptr, static_cast<pitot_engine>(engine), 0, static_cast<uint64_t>(ns)) < 0)
+		return false;
+	detail::window_end() = ns ? detail::steady_ns() + ns : INT64_MAX;
+	return true;
 }
 
 inline bool deepWindow(int max_duration_ms, uint64_t max_launches = 0)
@@ -500,13 +537,18 @@ inline bool deepWindow(int max_duration_ms, uint64_t max_launches = 0)
 	return deepWindow(DeepWindowSpec{ max_duration_ms, max_launches, 0 });
 }
 
-inline void deepWindowClose() {}
-
 inline bool deepWindowActive()
 {
-	return false;
+	return detail::steady_ns() < detail::window_end();
 }
 
+inline void deepWindowClose()
+{
+	if (detail::window_end().exchange(0))
+		pitot_engine_end(nullptr);
+}
+
+// false: the environment schedules none.
 inline bool scheduleEnvDeepWindow()
 {
 	return false;

@@ -83,6 +83,17 @@ static int set_gpufl_rate(struct settings *s, const char *text, enum setting_sou
 	return 0;
 }
 
+static int set_gpufl_interval(struct settings *s, const char *text, enum setting_source source,
+			      const char *subject, struct error *e)
+{
+	uint64_t us;
+
+	if (parse_u64(text, &us) < 0 || us > UINT64_MAX / NS_PER_US)
+		return error_set(e, E_USAGE, "%s takes microseconds, not '%s'", subject, text);
+	settings_give(s, SETTING_ID_pm_interval_ns, us * NS_PER_US, source);
+	return 0;
+}
+
 static int set_gpufl_stacks(struct settings *s, const char *text, enum setting_source source,
 			    const char *subject, struct error *e)
 {
@@ -106,12 +117,12 @@ static const struct {
 	{ "profiling_engine", set_gpufl_engine },
 	{ "system_sample_rate_ms", set_gpufl_rate },
 	{ "enable_stack_trace", set_gpufl_stacks },
+	{ "pm_sampling_interval_us", set_gpufl_interval },
 	{ "kernel_sample_rate_ms", NULL },
 	{ "enable_source_collection", NULL },
 	{ "enable_debug_output", NULL },
 	{ "enable_external_correlation", NULL },
 	{ "api_path", NULL },
-	{ "pm_sampling_interval_us", NULL },
 	{ "pm_sampling_max_samples", NULL },
 	{ "pm_sampling_preset", NULL },
 	{ "pm_sampling_metrics", NULL },

@@ -11,7 +11,7 @@ import pytest
 from gpufl_backend import Backend
 
 LANGUAGES = ["c", "cpp", "cuda"]
-SOURCES = {"c": "examples/embed-c/main.c", "cpp": "examples/embed-cpp/main.cpp", "cuda": "tests/integration/consumer-cuda/main.cu"}
+SOURCES = {"c": "examples/embed-c/main.c", "cpp": "examples/embed-cpp/main.cpp", "cuda": "examples/embed-cuda/main.cu"}
 
 
 def run(command, **options):
@@ -150,7 +150,7 @@ def test_gpufl(installed, source, tmp_path, environment):
             **environment, "GPUFL_BACKEND_URL": backend.url, "PITOT_API_KEY": "key", "NO_PROXY": "*"})
     driver = "nvml 1 1" in result.stdout  # available, and then without a reason
     assert result.stdout == ("init 1\ninit 1\nsum 42\nbench 15\ndeep 0 0\nupload 1 \n"
-                             f"nvml {driver:d} {driver:d}\npresets 100 0 1\n"), result.stderr
+                             f"nvml {driver:d} {driver:d}\npresets 100 0 1\nwindow 1 0\n"), result.stderr
     # What is not there is said once.
     said = result.stderr.splitlines()
     assert len(said) == len(set(said)) == 1 and all(line.startswith("[gpufl] ") for line in said), said
@@ -158,7 +158,7 @@ def test_gpufl(installed, source, tmp_path, environment):
     [recording] = tmp_path.glob("theirs-*.pitot")
     assert "a name that is not short" in (tmp_path / "report.txt").read_text()
 
-    def view(table):
+    def view(table, recording=recording):
         text = run([installed / "bin/pitot", "view", recording, table, "--json", "--limit", "0"], env=environment)
         return [json.loads(line) for line in text.splitlines()]
 
@@ -184,6 +184,10 @@ def test_gpufl(installed, source, tmp_path, environment):
     capabilities = {row["name"]: row for row in view("capability")}
     assert capabilities["settings"]["got"] == ("engine=deep (code), stacks=none (program), sync=on (environment), "
                                                "memory=on (program), counters=50.0 ms (code)")
+
+    [settings] = [row["got"] for row in view("capability", *tmp_path.glob("windows-*.pitot")) if row["name"] == "settings"]
+    assert settings == ("engine=trace (code), stacks=none (program), sync=on (environment), memory=on (program), counters=2.00 s (environment), "
+                        "pm-interval=50.0 us (code), metrics=memory,sm__cycles_active.avg (code)")
 
     off = tmp_path / "off"
     off.mkdir()

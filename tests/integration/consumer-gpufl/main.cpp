@@ -46,6 +46,25 @@ static int bench()
 	return calls;
 }
 
+// An engine that is on in windows only; without a GPU none opens.
+static void windows(bool enabled)
+{
+	gpufl::InitOptions options;
+
+	options.app_name = "windows";
+	options.enabled = enabled;
+	options.profiling_engine = gpufl::ProfilingEngine::PmSampling;
+	options.pm_sampling_interval_us = 50;
+	options.pm_sampling_metrics = { "memory", "sm__cycles_active.avg" };
+	options.deep_window_only = true;
+	gpufl::init(options);
+	const bool open = gpufl::deepWindow(60000);
+	std::printf("window %d", open == gpufl::deepWindowActive());
+	gpufl::deepWindowClose();
+	std::printf(" %d\n", gpufl::deepWindowActive());
+	gpufl::shutdown();
+}
+
 int main(int argc, char **argv)
 {
 	gpufl::InitOptions options;
@@ -81,5 +100,6 @@ int main(int argc, char **argv)
 	std::printf("presets %d %d %d\n", gpufl::injection_mode_default_options().system_sample_rate_ms,
 		    gpufl::light_mode_default_options().enable_memory_tracking,
 		    gpufl::monitoring_mode_default_options().profiling_engine == gpufl::ProfilingEngine::Monitor);
+	windows(options.enabled);
 	return 0;
 }

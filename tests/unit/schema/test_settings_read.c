@@ -231,7 +231,7 @@ static void test_gpufl(void **state)
 	assert_string_equal(s.name, "ours");
 	clean(NULL);
 	write_config("{\"profiling_engine\": \"Monitor\", \"system_sample_rate_ms\": 50, "
-		     "\"enable_stack_trace\": false, "
+		     "\"enable_stack_trace\": false, \"pm_sampling_interval_us\": 50, "
 		     "\"pm_sampling_metrics\": [\"a\", {\"b\": 1}], \"api_path\": null}");
 	setenv("GPUFL_CONFIG_FILE", path, 1);
 	s = read_all(NULL, true);
@@ -239,6 +239,10 @@ static void test_gpufl(void **state)
 	assert_int_equal(s.engine, SETTING_ENGINE_MONITOR);
 	assert_int_equal(s.counters_ns, 50 * NS_PER_MS);
 	assert_int_equal(s.stacks, SETTING_STACKS_NONE);
+	assert_int_equal(s.pm_interval_ns, 50 * NS_PER_US);
+	write_config("{\"pm_sampling_interval_us\": \"often\"}");
+	read_all(NULL, true);
+	assert_non_null(strstr(problem.text, "takes microseconds, not 'often'"));
 }
 
 int main(void)

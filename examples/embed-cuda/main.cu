@@ -1,5 +1,8 @@
-// A CUDA program that uses the recorder's library as any other. Without nvcc it is compiled as C++ against the
-// toolkit's headers, and then launches nothing.
+// A CUDA program that records itself. CMakeLists.txt builds it with find_package or FetchContent; with pkg-config:
+//
+//	nvcc main.cu -o program $(pkg-config --cflags --libs pitot)
+//
+// Without nvcc it is compiled as C++ against the toolkit's headers, and then launches nothing.
 #include <pitot/pitot.h>
 
 #include <cstdio>
@@ -31,7 +34,9 @@ int main()
 {
 	const int recording = pitot_init(nullptr);
 
-	work();
+	PITOT_SCOPE("work") {
+		work();
+	}
 	std::printf("%s %d\n", pitot_version(), recording);
 	pitot_shutdown();
 	return 0;
