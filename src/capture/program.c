@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -246,12 +247,16 @@ static int open_session(struct pitot_session *p, struct settings *s, struct erro
 /* The folder of gpufl's logs is made, and stays where it is when the program goes elsewhere. */
 static int make_log_path(const char *log_path, struct settings *s, struct error *e)
 {
+	_cleanup_close_ int folder = -1;
 	_cleanup_free_ char *path = NULL;
 
 	if (!log_path)
 		return 0;
 	if (mkdir(log_path, 0777) < 0 && errno != EEXIST)
 		return error_errno(e, errno, "cannot create '%s' for gpufl's logs", log_path);
+	folder = open(log_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (folder < 0 || faccessat(folder, ".", W_OK | X_OK, AT_EACCESS) < 0)
+		return error_errno(e, errno, "cannot write gpufl's logs into '%s'", log_path);
 	path = realpath(log_path, NULL);
 	if (!path || strlen(path) >= sizeof(s->log_path))
 		return error_errno(e, path ? ENAMETOOLONG : errno, "cannot use '%s'", log_path);

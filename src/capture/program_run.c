@@ -39,7 +39,6 @@ struct command {
 	const char *name; /* "report" */
 	char *const *argv;
 	char *const *environment;
-	const char *path; /* of its standard output; NULL or "": `output` */
 	int output, errors; /* descriptors of its standard output (-1: ours) and error */
 };
 
@@ -59,10 +58,7 @@ static int spawn(const char *program, const struct command *c, pid_t *pid)
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&files, c->errors, 2);
-	if (c->path && *c->path)
-		posix_spawn_file_actions_addopen(&files, 1, c->path, O_WRONLY | O_CREAT | O_TRUNC,
-						 0644);
-	else if (c->output >= 0)
+	if (c->output >= 0)
 		posix_spawn_file_actions_adddup2(&files, c->output, 1);
 	err = posix_spawnp(pid, program, &files, &attributes, c->argv, c->environment);
 	posix_spawn_file_actions_destroy(&files);
@@ -129,17 +125,21 @@ static int run(const struct command *c, const char *directory, struct error *e)
 
 int program_report(const char *directory, const char *path, struct error *e)
 {
-	_cleanup_close_ int errors = memfd_create("pitot report", MFD_CLOEXEC);
+	_cleanup_close_ int errors = memfd_create("pitot report", MFD_CLOEXEC), output = -1;
 	const char *const argv[] = { "pitot", "report", "--no-pager", "-q", directory, NULL };
-	const struct command c = { .name = "report",
-				   .argv = (char *const *)argv,
-				   .environment = environ,
-				   .path = path,
-				   .output = -1,
-				   .errors = errors };
+	struct command c = { .name = "report",
+			     .argv = (char *const *)argv,
+			     .environment = environ,
+			     .errors = errors };
 
 	if (errors < 0)
 		return error_errno(e, errno, "cannot start `pitot report`");
+	if (path && *path) {
+		output = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+		if (output < 0)
+			return error_errno(e, errno, "cannot write '%s'", path);
+	}
+	c.output = output;
 	return run(&c, directory, e);
 }
 

@@ -109,7 +109,7 @@ int main(int argc, char **argv)
 	struct pitot_session *s = pitot_start(&o);
 
 	if (!s) {
-		printf("%s\n", errno == EINVAL ? "refused" : strerror(errno));
+		printf("%s\n", errno == EINVAL ? "refused" : pitot_error());
 		return 0;
 	}
 	pitot_scope_begin("step");
@@ -130,6 +130,8 @@ def test_logs_of_gpufl_alone(library, source, environment, pitot, tmp_path):
         return subprocess.run(["./only", *words], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
 
     assert run() == "refused\n"
+    assert run("only.c") == "cannot write gpufl's logs into 'only.c': Not a directory\n"
+    assert run("/proc/x") == "cannot create '/proc/x' for gpufl's logs: No such file or directory\n"
     assert run("logs") == "[]\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "only", "only.c"]
     pitot("import", "logs", "-o", "back.pitot")

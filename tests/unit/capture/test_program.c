@@ -409,6 +409,8 @@ static void test_no_report(void **state)
 	assert_true(program_report("x.pitot", "out.txt", &e) < 0);
 	assert_error(-ENOENT, "install the program pitot beside libpitot.so or in PATH, or type: "
 			      "pitot report x.pitot");
+	assert_true(program_report("x.pitot", "no/folder", &e) < 0);
+	assert_error(-ENOENT, "cannot write 'no/folder'");
 	assert_true(program_upload("x.gpufl", &(struct pitot_upload_options){ 0 }, &e) < 0);
 	assert_error(-ENOENT, "or type: pitot upload x.gpufl");
 }

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -183,6 +184,11 @@ static void test_what_is_wrong_is_named(void **state)
 		       "pm-sampling, sass-metrics or deep, not 'deeper'");
 	read_all("/nonexistent/pitot.json", true);
 	assert_problem("cannot read the configuration file '/nonexistent/pitot.json'");
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	read_all(path, true); /* without waiting for somebody who writes into it */
+	assert_problem("is no regular file");
+	assert_int_equal(unlink(path), 0);
 	setenv("PITOT_COUNTERS", "often", 1);
 	assert_true(read_all(NULL, true).counters_ns > 0);
 	assert_problem("PITOT_COUNTERS takes a duration such as 10s, 250ms or 1.5m, not 'often'");
