@@ -146,9 +146,8 @@ static int export_recording(struct upload_command *u, const char *recording, cha
 
 	if (status != EXIT_DONE)
 		return status;
-	if (recording_json_is_unfinished(path))
-		cli_warn(c,
-			 "'%s' was not completed: if it still grows, what comes later is not sent",
+	if (recording_json_is_recording(path))
+		cli_warn(c, "'%s' has no end: if it still grows, what comes later is not sent",
 			 path);
 	r = export_trace(u, trace, path, &e);
 	progress_end(&u->progress);

@@ -573,6 +573,15 @@ def test_recording(upload, make_recording, pitot, logs, tmp_path):
     pitot("info", "--verify", recording)
 
 
+@pytest.mark.parametrize("state", ["recording", "ended", "complete"])
+def test_recording_that_grows(make_recording, pitot, tmp_path, state):
+    """Only what has no end may have more to send; a program's own recording ends as `ended`."""
+    recording = make_recording(tmp_path / "r.pitot", kernels=50)
+    (recording / "recording.json").write_text(json.dumps({"format_version": 1, "state": state}, indent=2))
+    said = pitot("upload", recording, "--dry-run").stderr
+    assert ("warning: '" in said and "has no end" in said) == (state == "recording")
+
+
 def test_key_file(upload, logs, tmp_path):
     make_session(logs)
     (tmp_path / "key").write_text(f"  {KEY}2 \r\n")
