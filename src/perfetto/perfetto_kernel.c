@@ -113,13 +113,13 @@ void perfetto_kernel_define(struct strbuf *s, uint64_t iid, const struct perfett
 
 /* --- GPUs --- */
 
-/* "GPU-8f3b…" as 16 bytes; false when it is something else. */
+/* "GPU-8f3b…" or "MIG-8f3b…" as 16 bytes; false when it is something else. */
 static bool parse_uuid(const char *text, uint8_t uuid[16])
 {
 	char digits[33];
 	size_t n = 0;
 
-	if (!strncmp(text, "GPU-", 4))
+	if (!strncmp(text, "GPU-", 4) || !strncmp(text, "MIG-", 4))
 		text += 4;
 	for (; *text && n < sizeof(digits); text++)
 		if (*text != '-')

@@ -139,7 +139,7 @@
 #define SCHEMA_device(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "CUDA ordinal in this process")                                                \
 	C(T, name, STRING, ALWAYS, NONE, "", "marketing name")                                                         \
-	C(T, uuid, STRING, ALWAYS, NONE, "", "GPU-… as nvidia-smi prints it")                                          \
+	C(T, uuid, STRING, ALWAYS, NONE, "", "GPU-… or MIG-… as nvidia-smi prints it")                                 \
 	C(T, pci, STRING, ALWAYS, NONE, "", "domain:bus:device.function")                                              \
 	C(T, compute_major, U32, ALWAYS, NONE, "", "compute capability")                                               \
 	C(T, compute_minor, U32, ALWAYS, NONE, "", "compute capability")                                               \

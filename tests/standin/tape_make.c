@@ -59,6 +59,7 @@ enum program {
 	 */
 	GRAPHS,
 	SELDOM, /* the same, one each 10 ms */
+	PART, /* the usual one, on a part of a GPU (MIG) */
 };
 
 /* Callback ids of the driver's functions. */
@@ -132,7 +133,7 @@ static void attribute(CUdevice_attribute which, int value)
 	tape_put_call(writer, mark(MAIN), &call);
 }
 
-static void describe_device(void)
+static void describe_device(const char *name)
 {
 	const int count = 1, version = DRIVER_VERSION;
 	const CUdevice device = 0;
@@ -142,7 +143,7 @@ static void describe_device(void)
 	say(MAIN, TAPE_cuDriverGetVersion, 0, 0, &version, sizeof(version));
 	say(MAIN, TAPE_cuDeviceGetCount, 0, 0, &count, sizeof(count));
 	say(MAIN, TAPE_cuDeviceGet, 0, 1, &device, sizeof(device));
-	say(MAIN, TAPE_cuDeviceGetName, 0, 1, "Synthetic GPU", 13);
+	say(MAIN, TAPE_cuDeviceGetName, 0, 1, name, strlen(name));
 	say(MAIN, TAPE_cuDeviceGetUuid, 0, 1, uuid, sizeof(uuid));
 	say(MAIN, TAPE_cuDeviceTotalMem, 0, 1, &memory, sizeof(memory));
 	say(MAIN, TAPE_cuDeviceGetPCIBusId, 0, 1, PCI_ID, strlen(PCI_ID));
@@ -599,6 +600,7 @@ static const struct {
 	[THREADS] = { "threads", launch_from_threads, 300 },
 	[GRAPHS] = { "graphs", launch_graphs, 6000 },
 	[SELDOM] = { "seldom", launch_graphs_seldom, 1000 },
+	[PART] = { "part", play_steps, 24 },
 };
 
 static void play_program(enum program program, unsigned long count)
@@ -606,7 +608,7 @@ static void play_program(enum program program, unsigned long count)
 	const uint32_t version = VERSION;
 
 	say_hello();
-	describe_device();
+	describe_device(program == PART ? "Synthetic GPU MIG 1g.5gb" : "Synthetic GPU");
 	describe_in_nvml();
 	say(MAIN, TAPE_cuptiGetVersion, 0, 0, &version, sizeof(version));
 	read_clock(MAIN);
@@ -630,7 +632,7 @@ int main(int argc, char **argv)
 	       strcmp(argv[2], programs[program].name))
 		program++;
 	if (argc < 2 || argc > 4 || program == ARRAY_SIZE(programs)) {
-		fputs("usage: tape-make FILE [steps|quiet|wrap|fast|threads|graphs|seldom "
+		fputs("usage: tape-make FILE [steps|quiet|wrap|fast|threads|graphs|seldom|part "
 		      "[COUNT]]\n",
 		      stderr);
 		return 2;

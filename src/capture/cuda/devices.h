@@ -28,5 +28,7 @@ void devices_in_use(uint32_t ordinal);
  * there is none with this ordinal. Any thread.
  */
 const char *devices_pci(uint32_t ordinal);
+/* Whether it is a part of a GPU (MIG): its PCI id is that of the whole one. Any thread. */
+bool devices_is_part(uint32_t ordinal);
 
 #endif

@@ -98,6 +98,8 @@ static bool find(uint32_t ordinal, const char *directory, const char *pci)
 	self.states[ordinal] = status == NVML_SUCCESS ? FOUND : LOST;
 	if (status != NVML_SUCCESS)
 		add_reason(ordinal, pci, nvml_status_text(status));
+	else if (devices_is_part(ordinal))
+		add_reason(ordinal, pci, "a part of a GPU (MIG), readings are of the whole one");
 	return self.states[ordinal] == FOUND;
 }
 
