@@ -209,6 +209,13 @@ static void join(struct settings *wanted, unsigned count, const struct session *
 		*wanted = s->settings;
 }
 
+/* What comes is not in it any more. An armed engine ends with its session. */
+static bool is_ending(const struct session *s)
+{
+	return atomic_load(&s->state) >= SESSION_OVER || atomic_load(&s->closing) ||
+	       (s->armed_in && atomic_load(&s->armed_in->closing));
+}
+
 /* What `start` says of the sessions that there are. */
 static void join_all(struct source_start *start)
 {
@@ -216,6 +223,8 @@ static void join_all(struct source_start *start)
 
 	pthread_mutex_lock(&list_lock);
 	FOR_EACH_SESSION (s) {
+		if (is_ending(s))
+			continue;
 		start->open |= is_open(s, start->start_ns);
 		join(&self.wanted, count++, s);
 	}
@@ -436,6 +445,44 @@ static void limit(struct session *s, uint64_t now)
 	}
 }
 
+/* The session whose engine the sources have, with what it wants to measure. */
+static const struct session *engine_owner(void)
+{
+	const struct session *owner = NULL;
+
+	FOR_EACH_SESSION (s)
+		if (!is_ending(s) && (!owner || s->settings.engine > owner->settings.engine))
+			owner = s;
+	return owner;
+}
+
+/* A session has come: it does not measure what it wants to, or older ones do not any more. */
+static void write_shared(struct session *s, struct writer *w)
+{
+	const struct session *owner = engine_owner();
+	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
+
+	if (!owner)
+		return;
+	strbuf_addf(&why, "another session measures with engine %s, metrics '%s' of kernels '%s'",
+		    setting_engine_names[owner->settings.engine], owner->settings.metrics,
+		    owner->settings.kernels);
+	strbuf_adds(&why, ": until it ends this one has the same");
+	FOR_EACH_SESSION (o) {
+		const char *name = setting_engine_names[o->settings.engine];
+		struct row_capability row = { .state = capability_state_degraded,
+					      .asked = rows_text(w, name) };
+
+		if ((o != s && (owner != s || atomic_load(&o->state) < SESSION_WAITING)) ||
+		    is_ending(o) || o->settings.engine <= SETTING_ENGINE_TRACE ||
+		    settings_measure_alike(&o->settings, &owner->settings))
+			continue;
+		row.reason = rows_text(w, strbuf_text(&why));
+		write_capability(o, w, &row, "engine",
+				 setting_engine_names[owner->settings.engine]);
+	}
+}
+
 static void set_state(struct session *s, unsigned state)
 {
 	atomic_store(&s->state, state);
@@ -456,13 +503,13 @@ static bool follow(struct session *s, uint64_t now, struct writer *w)
 			writer_attach(w, *sink);
 		}
 		write_settings(s, w);
+		write_shared(s, w);
 		rows_clock(w, 0);
 		state = SESSION_WAITING;
 	}
 	if (state == SESSION_WAITING && now >= settings_window_start_ns(&s->settings))
 		state = SESSION_OPEN;
-	if (state <= SESSION_OPEN &&
-	    (atomic_load(&s->closing) || now >= settings_window_end_ns(&s->settings)))
+	if (state <= SESSION_OPEN && (is_ending(s) || now >= settings_window_end_ns(&s->settings)))
 		state = SESSION_OVER;
 	if (s->armed_in && (before == SESSION_OPEN) != (state == SESSION_OPEN))
 		write_armed(s, w, state == SESSION_OPEN);
@@ -627,29 +674,52 @@ static void disarm(struct session *s)
 	s->armed = NULL;
 }
 
-void session_close(struct session **s)
+/* Beside others. Does not need the lock, so that several sessions end side by side. */
+static void end_beside(struct session *s)
 {
-	pthread_mutex_lock(&lock);
-	if (*s && atomic_load(&(*s)->state) != SESSION_ENDED) {
-		if (!is_alone(*s)) {
-			disarm(*s);
-			atomic_store(&(*s)->closing, true);
-			wait_while(*s, runs);
-		}
-		if (is_alone(*s))
-			stop(VENDOR_CLOSE);
+	if (atomic_load(&s->closing) || is_alone(s))
+		return;
+	atomic_store(&s->closing, true);
+	wait_while(s, runs);
+}
+
+static void close_locked(struct session **s)
+{
+	struct source_start start;
+
+	if (!*s)
+		return;
+	end_beside(*s);
+	if (is_alone(*s)) {
+		stop(VENDOR_CLOSE);
+	} else {
+		if ((*s)->armed)
+			wait_while((*s)->armed, runs);
+		/* The others measure what they want from now on. */
+		if ((*s)->settings.engine > SETTING_ENGINE_TRACE && collector_running())
+			start_sources(SESSION_BY_NVTX, false, false, &start);
 	}
 	/* Else the collector has it still. */
-	if (*s && has_ended(*s))
+	if (has_ended(*s))
 		free_session(*s);
 	*s = NULL;
+}
+
+void session_close(struct session **s)
+{
+	if (*s)
+		end_beside(*s);
+	pthread_mutex_lock(&lock);
+	close_locked(s);
 	pthread_mutex_unlock(&lock);
 }
 
 void session_stop(void)
 {
 	late_start_wait();
-	session_close(&self.environment);
+	pthread_mutex_lock(&lock);
+	close_locked(&self.environment);
+	pthread_mutex_unlock(&lock);
 }
 
 void session_exit(void)

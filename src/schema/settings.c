@@ -185,6 +185,22 @@ void settings_join(struct settings *to, const struct settings *more)
 	}
 }
 
+bool settings_measure_alike(const struct settings *a, const struct settings *b)
+{
+	bool alike = a->engine == b->engine;
+
+	for (size_t i = 0; i < ARRAY_SIZE(all) && alike; i++) {
+		uint64_t one = get(a, &all[i]), other = get(b, &all[i]);
+
+		if (all[i].join != SETTING_JOIN_ENGINE)
+			continue;
+		alike = all[i].option.type == OPTION_TEXT ? !strcmp((const char *)(uintptr_t)one,
+								    (const char *)(uintptr_t)other)
+							  : one == other;
+	}
+	return alike;
+}
+
 /* Decimal digits up to the end of the value. */
 static bool read_number(const char *text, size_t length, uint64_t *out)
 {

@@ -185,6 +185,8 @@ void settings_give(struct settings *s, enum setting_id id, uint64_t value,
 
 /* Makes *to what it and *more want together of the sources. */
 void settings_join(struct settings *to, const struct settings *more);
+/* Whether both want the same engine, and the same measured by it. */
+bool settings_measure_alike(const struct settings *a, const struct settings *b);
 
 /*
  * Reads the environment over *s, and the configuration file that `file` (may be NULL) or else the

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,19 @@ def test_counters(live, pitot, tmp_path):
     for key, values in trace.counters.items():
         # The first is 0, and the last is the end's: of the recording another time.
         assert set(values[1:-1]) <= set(export.counters[key]), key
+
+
+def test_a_part_of_a_gpu(live, make_tape, pitot, tmp_path):
+    """MIG: the driver's name, a UUID of its own, and readings that are of the whole GPU."""
+    play, connection = live(make_tape("part"), "gpu.counters", arguments=["--repeat", "20"])
+    connection.until(lambda: any(p.HasField("gpu_counter_event") for packets in connection.packets.values() for p in packets))
+    finish(play, connection)
+    pitot("export", play.recording, "-o", tmp_path / "x.pftrace", "-q")
+    trace = live_trace(connection)
+    for made in trace, Trace((tmp_path / "x.pftrace").read_bytes()):
+        assert [(gpu.name, gpu.uuid) for gpu in made.gpus] == [("Synthetic GPU MIG 1g.5gb", bytes(range(1, 17)))]
+    assert any("nvml: device 0" in text and "readings are of the whole" in text for _, _, text in trace.warnings)
+    assert "MIG-01020304-0506" in pitot("view", play.recording, "device", "--json").stdout
 
 
 def test_work_is_in_a_trace_once(service, start_play, tmp_path):
@@ -319,11 +333,12 @@ def test_told_in_the_trace(profiled, names, fault, said):
     assert told(trace).count(GRAPHS) <= 1
 
 
-def test_told_again(service, player, build, environment, made_tape, tmp_path):
+def test_told_again(request, service, player, build, environment, made_tape, tmp_path):
     """A later session of the program that asks for the same: in its own trace, too."""
     config = field(108, field(3, 1) + field(6, METRICS[1]) + field(6, "nonsense"))
     program = injected(build, environment, made_tape, "--repeat", "1000000", PERFETTO_PRODUCER_SOCK_NAME=str(tmp_path / "socket"),
                        __TRACE_STARTUP="gpu.counters", PITOT_LOG=str(tmp_path / "log"))
+    request.addfinalizer(program.kill)
     connection = connect(service)
     for instance in 1, 2, 3:
         connection.start(instance, "gpu.counters", buffer=instance, config=config)
@@ -332,8 +347,84 @@ def test_told_again(service, player, build, environment, made_tape, tmp_path):
             for writer, packets in connection.packets.items() if connection.writers[writer] == instance for p in packets[:100]))
         connection.stop(instance)
         connection.until(lambda instance=instance: connection.stopped.count(instance))
-    program.kill()
-    program.wait()
+
+
+def measuring(*names, globs=b""):
+    return field(108, (field(5, globs) if globs else field(3, 1)) + b"".join(field(6, name) for name in names))
+
+
+class Measured:
+    """Hardware counters that a buffer has had so far, and what it was told."""
+
+    def __init__(self, connection, buffer):
+        self.connection, self.buffer = connection, buffer
+        self.names, self.texts, self.seen = set(), [], Counter()
+
+    def until(self, condition):
+        self.connection.until(lambda: self.look() or condition(self))
+        return self
+
+    def look(self):
+        for writer, packets in self.connection.packets.items():
+            for packet in packets[self.seen[writer]:] if self.connection.writers[writer] == self.buffer else ():
+                self.names |= {spec.name for each in packet.interned_data.gpu_counter_descriptors for spec in each.counter_descriptor.specs if "__" in spec.name}
+                self.texts += [packet.gpu_log.log_message] if packet.HasField("gpu_log") else []
+            self.seen[writer] = len(packets)
+
+
+def test_sessions_that_measure_at_once(request, service, player, build, environment, made_tape, tmp_path):
+    """The later one has what the first chose, is told so, and has its own when that has ended."""
+    program = injected(build, environment, made_tape, "--realtime", "--repeat", "1000000", PERFETTO_PRODUCER_SOCK_NAME=str(tmp_path / "socket"),
+                       __TRACE_STARTUP="gpu.counters.nv")
+    request.addfinalizer(program.kill)
+    connection = connect(service)
+
+    def start(instance, *names, source="gpu.counters.nv", **globs):
+        connection.start(instance, source, buffer=instance, config=measuring(*names, **globs))
+        return Measured(connection, instance)
+
+    def ends(*instances):
+        for instance in instances:
+            connection.stop(instance)
+        connection.until(lambda: set(instances) <= set(connection.stopped))
+
+    def shares(name):
+        return lambda measured: any(f"engine: another session measures with engine range-profiler, metrics '{name}' of kernels '*': until it" in text
+                                    for text in measured.texts)
+
+    start(2, "nonsense").until(lambda measured: any("no metric of 'nonsense'" in text for text in measured.texts))
+    connection.start(1, "gpu.counters.nv")
+    third = start(3, METRICS[1], globs=name_glob("*gemm*", 0), source="gpu.counters").until(shares("nonsense"))
+    ends(2)
+    assert third.until(lambda measured: measured.names).names == set(METRICS[:2])
+    gemms = {stage.name for stage in live_trace(connection, 3).kernels() if METRICS[1] in stage.args}
+    assert gemms and all("gemm" in name for name in gemms)
+    # Again with another choice, while one that does not measure goes on; and the same choice beside it.
+    ends(3)
+    for instance in 4, 5:
+        measured = start(instance, METRICS[2]).until(lambda measured: measured.names)
+        assert measured.names == {METRICS[0], METRICS[2]} and not shares(METRICS[2])(measured)
+    assert start(6, METRICS[1]).until(shares(METRICS[2])).until(lambda measured: measured.names).names == {METRICS[0], METRICS[2]}
+    ends(4, 5, 6)
+
+
+def test_stops_at_once(service, leaver):
+    """Each waits 0.2 s for what is under way, one beside the other."""
+    leaver("waits")
+    connection, quickest = connect(service), 1e9
+    for round in range(5):
+        instances = [10 * round + i for i in range(1, 9)]
+        for instance in instances:
+            connection.start(instance, SOURCES[instance % len(SOURCES)])
+        connection.until(lambda: connection.started[-1:] == instances[-1:])  # noqa: B023
+        began = time.monotonic()
+        for instance in instances:
+            connection.stop(instance)
+        connection.until(lambda: set(instances) <= set(connection.stopped))  # noqa: B023
+        quickest = min(quickest, time.monotonic() - began)
+        if quickest < 7 * 0.2:
+            return
+    raise AssertionError(f"eight stops took {quickest} s")
 
 
 def test_told_of_ranges_and_patterns(profiled):

@@ -57,12 +57,13 @@ static struct {
 		 * measured
 		 */
 		active;
+	atomic_bool open; /* a window of a session with this engine */
 	atomic_bool wanted; /* by a session that is there */
 	atomic_bool refuses, refused; /* for good */
 	char refusal[400]; /* written between the two */
 	atomic_bool graphs_noted;
 	bool keeps_code; /* of modules that are loaded */
-	char metrics[OPTION_TEXT_MAX]; /* from before `wanted` is set */
+	struct settings chosen; /* what is measured; changed by who has claimed the engine */
 	atomic_uint sessions;
 
 	/* Of the thread that has claimed the engine. */
@@ -92,7 +93,7 @@ static __thread bool calling __attribute__((tls_model("initial-exec")));
 
 const char *launch_engine_metrics(void)
 {
-	return self.metrics;
+	return self.chosen.metrics;
 }
 
 unsigned launch_engine_session(void)
@@ -496,6 +497,12 @@ static bool is_engine_of(const struct settings *wanted)
 	       launch_engine_of(wanted->engine) == self.engine->engine;
 }
 
+static void activate(void)
+{
+	atomic_store(&self.active, atomic_load(&self.open) && !atomic_load(&self.refuses) &&
+					   !range_choice_is_done());
+}
+
 static void window(const struct settings *wanted, struct writer *w)
 {
 	bool open = wanted && is_engine_of(wanted) && atomic_load(&self.wanted);
@@ -503,7 +510,8 @@ static void window(const struct settings *wanted, struct writer *w)
 	(void)w;
 	if (open && self.engine->patches)
 		pc_cubins_use(wanted->directory);
-	atomic_store(&self.active, open && !atomic_load(&self.refuses) && !range_choice_is_done());
+	atomic_store(&self.open, open);
+	activate();
 }
 
 /*
@@ -522,20 +530,24 @@ static void choose_engine(const struct settings *wanted)
 	}
 }
 
-static void extend(const struct source_start *how)
+/* Sessions at the same time have what the oldest chose. */
+static bool is_chosen(const struct source_start *how)
 {
-	const struct settings *s = how->wanted;
+	return atomic_load(&self.wanted) && atomic_load(how->armed ? &self.active : &self.open) &&
+	       settings_measure_alike(&self.chosen, how->wanted);
+}
 
-	if (!how->with_cuda ||
-	    (atomic_load(&self.wanted) && (!how->armed || atomic_load(&self.active))))
-		return;
-	choose_engine(s);
-	if (!is_engine_of(s))
-		return;
+/* Another choice of metrics may be one that is not refused. */
+static void choose(const struct settings *s)
+{
+	if (atomic_load(&self.cupti) && strcmp(self.chosen.metrics, s->metrics) != 0) {
+		atomic_store(&self.refuses, false);
+		atomic_store(&self.refused, false);
+	}
 	pthread_mutex_lock(&self.queue_lock);
 	map_clear(&self.patched);
 	pthread_mutex_unlock(&self.queue_lock);
-	memcpy(self.metrics, s->metrics, sizeof(self.metrics));
+	self.chosen = *s;
 	atomic_fetch_add(&self.sessions, 1);
 	range_choice_set(s);
 	nvtx_choice_set(s);
@@ -543,6 +555,23 @@ static void extend(const struct source_start *how)
 	atomic_store(&self.wanted, true);
 	if (atomic_load(&self.refused))
 		engine_note_trace(self.engine->name, self.refusal);
+}
+
+static void extend(const struct source_start *how)
+{
+	const struct settings *s = how->wanted;
+
+	if (!how->with_cuda || is_chosen(how))
+		return;
+	choose_engine(s);
+	if (!is_engine_of(s))
+		return;
+	atomic_store(&self.active, false);
+	if (wait_until(claim, HOLD_WAIT_NS)) {
+		choose(s);
+		release();
+	}
+	activate();
 }
 
 static void start(const struct source_start *how)
