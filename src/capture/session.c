@@ -13,8 +13,8 @@
 #include "capture/log.h"
 #include "capture/park.h"
 #include "capture/process_exit.h"
+#include "capture/session_state.h"
 #include "capture/vendor_thread.h"
-#include "format/writer.h"
 #include "format/rows.h"
 
 /* What an exit waits for at most: sealing takes milliseconds, but a disk or a driver can hang. */
@@ -30,35 +30,6 @@
 
 /* What is waited for the vendor thread, which may hang with a GPU. */
 #define VENDOR_LIMIT_NS (PITOT_SLOWNESS * 200 * NS_PER_MS)
-
-enum session_state {
-	SESSION_NEW, /* sources are being told of it */
-	SESSION_COMING, /* its sink is not the writer's yet */
-	SESSION_WAITING, /* for its window */
-	SESSION_OPEN,
-	SESSION_OVER, /* the window has closed */
-	SESSION_ENDED, /* and so is the sink */
-};
-
-#define SESSION_SINKS 2 /* a recording, or what session_open was given, and gpufl's logs */
-
-struct session {
-	struct session *next;
-	/*
-	 * An engine that is armed is a session without sinks, which wants what its own session
-	 * wants and that engine; so it has a window as any other.
-	 */
-	struct session *armed, *armed_in; /* NULL: none is; it is none */
-	struct settings settings;
-	struct sink *sinks[SESSION_SINKS]; /* one at least; NULL: none */
-	atomic_uint state; /* the collector's; also the futex that session_close waits on */
-	atomic_bool closing; /* session_close wants its end */
-
-	/* The collector's, while it ends beside others: */
-	unsigned flush; /* round of the vendor thread */
-	uint64_t ends_since_ns, flushed_ns;
-	bool is_complete; /* its rows are all there */
-};
 
 /* Start and stop only; never held on the launch path or by the recorder's threads. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -80,10 +51,6 @@ static struct {
 } self;
 
 #define FOR_EACH_SESSION(s) for (struct session *s = self.sessions; s; s = s->next)
-#define FOR_EACH_SINK(session, sink)                                                               \
-	for (struct sink **sink = (session)->sinks; sink < (session)->sinks + SESSION_SINKS;       \
-	     sink++)                                                                               \
-		if (*sink)
 
 /* --- the beginning --- */
 
@@ -148,44 +115,6 @@ static void free_session(struct session *s)
 }
 
 /*
- * A row of capability for this session's sinks alone: others beside it have settings of their own.
- */
-static void write_capability(struct session *s, struct writer *w, struct row_capability *row,
-			     const char *name, const char *got)
-{
-	row->time_ns = clock_monotonic_ns();
-	row->name = rows_text(w, name);
-	row->got = rows_text(w, got);
-	ROW_MISSING(row, capability, method);
-	FOR_EACH_SINK (s, sink)
-		writer_append_to(w, *sink, TABLE_capability, row);
-}
-
-/* The window of an armed engine has opened or closed. */
-static void write_armed(struct session *s, struct writer *w, bool on)
-{
-	const char *name = setting_engine_names[s->settings.engine];
-	struct row_capability row = { .state = on ? capability_state_on : capability_state_off,
-				      .asked = rows_text(w, name) };
-
-	row.reason = rows_text(w, on ? "armed by the program" : "the window has closed");
-	write_capability(s->armed_in, w, &row, "engine_window", on ? name : "none");
-}
-
-/* What differs from the defaults, and where that is from. */
-static void write_settings(struct session *s, struct writer *w)
-{
-	struct row_capability settings = { .state = capability_state_on };
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-
-	settings_sources(&s->settings, &text);
-	ROW_MISSING(&settings, capability, asked);
-	ROW_MISSING(&settings, capability, reason);
-	if (text.length)
-		write_capability(s, w, &settings, "settings", strbuf_text(&text));
-}
-
-/*
  * The oldest is the first: what each has of its own (SETTING_JOIN_OWN), the sources have of that
  * one.
  */
@@ -209,13 +138,6 @@ static void join(struct settings *wanted, unsigned count, const struct session *
 		*wanted = s->settings;
 }
 
-/* What comes is not in it any more. An armed engine ends with its session. */
-static bool is_ending(const struct session *s)
-{
-	return atomic_load(&s->state) >= SESSION_OVER || atomic_load(&s->closing) ||
-	       (s->armed_in && atomic_load(&s->armed_in->closing));
-}
-
 /* What `start` says of the sessions that there are. */
 static void join_all(struct source_start *start)
 {
@@ -223,7 +145,7 @@ static void join_all(struct source_start *start)
 
 	pthread_mutex_lock(&list_lock);
 	FOR_EACH_SESSION (s) {
-		if (is_ending(s))
+		if (session_is_ending(s))
 			continue;
 		start->open |= is_open(s, start->start_ns);
 		join(&self.wanted, count++, s);
@@ -266,7 +188,7 @@ static bool start_first(struct session *s, enum session_way way)
 	}
 	FOR_EACH_SINK (s, sink)
 		writer_attach(self.writer, *sink);
-	write_settings(s, self.writer);
+	session_write_settings(s, self.writer);
 	if (collector_start() < 0) {
 		log_line("cannot start a thread");
 		writer_abandon(&self.writer);
@@ -445,44 +367,6 @@ static void limit(struct session *s, uint64_t now)
 	}
 }
 
-/* The session whose engine the sources have, with what it wants to measure. */
-static const struct session *engine_owner(void)
-{
-	const struct session *owner = NULL;
-
-	FOR_EACH_SESSION (s)
-		if (!is_ending(s) && (!owner || s->settings.engine > owner->settings.engine))
-			owner = s;
-	return owner;
-}
-
-/* A session has come: it does not measure what it wants to, or older ones do not any more. */
-static void write_shared(struct session *s, struct writer *w)
-{
-	const struct session *owner = engine_owner();
-	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
-
-	if (!owner)
-		return;
-	strbuf_addf(&why, "another session measures with engine %s, metrics '%s' of kernels '%s'",
-		    setting_engine_names[owner->settings.engine], owner->settings.metrics,
-		    owner->settings.kernels);
-	strbuf_adds(&why, ": until it ends this one has the same");
-	FOR_EACH_SESSION (o) {
-		const char *name = setting_engine_names[o->settings.engine];
-		struct row_capability row = { .state = capability_state_degraded,
-					      .asked = rows_text(w, name) };
-
-		if ((o != s && (owner != s || atomic_load(&o->state) < SESSION_WAITING)) ||
-		    is_ending(o) || o->settings.engine <= SETTING_ENGINE_TRACE ||
-		    settings_measure_alike(&o->settings, &owner->settings))
-			continue;
-		row.reason = rows_text(w, strbuf_text(&why));
-		write_capability(o, w, &row, "engine",
-				 setting_engine_names[owner->settings.engine]);
-	}
-}
-
 static void set_state(struct session *s, unsigned state)
 {
 	atomic_store(&s->state, state);
@@ -502,17 +386,18 @@ static bool follow(struct session *s, uint64_t now, struct writer *w)
 			(*sink)->until_ns = UINT64_MAX;
 			writer_attach(w, *sink);
 		}
-		write_settings(s, w);
-		write_shared(s, w);
+		session_write_settings(s, w);
+		session_write_shared(self.sessions, s, w);
 		rows_clock(w, 0);
 		state = SESSION_WAITING;
 	}
 	if (state == SESSION_WAITING && now >= settings_window_start_ns(&s->settings))
 		state = SESSION_OPEN;
-	if (state <= SESSION_OPEN && (is_ending(s) || now >= settings_window_end_ns(&s->settings)))
+	if (state <= SESSION_OPEN &&
+	    (session_is_ending(s) || now >= settings_window_end_ns(&s->settings)))
 		state = SESSION_OVER;
 	if (s->armed_in && (before == SESSION_OPEN) != (state == SESSION_OPEN))
-		write_armed(s, w, state == SESSION_OPEN);
+		session_write_armed(s, w, state == SESSION_OPEN);
 	if (state != before)
 		set_state(s, state);
 	return (before == SESSION_OPEN) != (state == SESSION_OPEN);

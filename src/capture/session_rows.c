@@ -1,0 +1,77 @@
+/* session_rows.c: rows of capability that are of one session alone. */
+#include "capture/session_state.h"
+#include "format/rows.h"
+
+/*
+ * A row of capability for this session's sinks alone: others beside it have settings of their own.
+ */
+static void write_capability(struct session *s, struct writer *w, struct row_capability *row,
+			     const char *name, const char *got)
+{
+	row->time_ns = clock_monotonic_ns();
+	row->name = rows_text(w, name);
+	row->got = rows_text(w, got);
+	ROW_MISSING(row, capability, method);
+	FOR_EACH_SINK (s, sink)
+		writer_append_to(w, *sink, TABLE_capability, row);
+}
+
+void session_write_armed(struct session *s, struct writer *w, bool on)
+{
+	const char *name = setting_engine_names[s->settings.engine];
+	struct row_capability row = { .state = on ? capability_state_on : capability_state_off,
+				      .asked = rows_text(w, name) };
+
+	row.reason = rows_text(w, on ? "armed by the program" : "the window has closed");
+	write_capability(s->armed_in, w, &row, "engine_window", on ? name : "none");
+}
+
+void session_write_settings(struct session *s, struct writer *w)
+{
+	struct row_capability settings = { .state = capability_state_on };
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	settings_sources(&s->settings, &text);
+	ROW_MISSING(&settings, capability, asked);
+	ROW_MISSING(&settings, capability, reason);
+	if (text.length)
+		write_capability(s, w, &settings, "settings", strbuf_text(&text));
+}
+
+/* The session whose engine the sources have, with what it wants to measure. */
+static const struct session *engine_owner(struct session *all)
+{
+	const struct session *owner = NULL;
+
+	for (struct session *s = all; s; s = s->next)
+		if (!session_is_ending(s) &&
+		    (!owner || s->settings.engine > owner->settings.engine))
+			owner = s;
+	return owner;
+}
+
+void session_write_shared(struct session *all, struct session *s, struct writer *w)
+{
+	const struct session *owner = engine_owner(all);
+	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
+
+	if (!owner)
+		return;
+	strbuf_addf(&why, "another session measures with engine %s, metrics '%s' of kernels '%s'",
+		    setting_engine_names[owner->settings.engine], owner->settings.metrics,
+		    owner->settings.kernels);
+	strbuf_adds(&why, ": until it ends this one has the same");
+	for (struct session *o = all; o; o = o->next) {
+		const char *name = setting_engine_names[o->settings.engine];
+		struct row_capability row = { .state = capability_state_degraded,
+					      .asked = rows_text(w, name) };
+
+		if ((o != s && (owner != s || atomic_load(&o->state) < SESSION_WAITING)) ||
+		    session_is_ending(o) || o->settings.engine <= SETTING_ENGINE_TRACE ||
+		    settings_measure_alike(&o->settings, &owner->settings))
+			continue;
+		row.reason = rows_text(w, strbuf_text(&why));
+		write_capability(o, w, &row, "engine",
+				 setting_engine_names[owner->settings.engine]);
+	}
+}
