@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/globs.h"
 #include "base/helper_thread.h"
 #include "base/map.h"
 #include "capture/capability_notes.h"
@@ -29,6 +30,7 @@
 #define STARTUP_LIMIT_NS (30 * NS_PER_S)
 #define QUEUE_BYTES ((size_t)32 << 20) /* only what was in use has memory */
 #define WORKER_STACK_BYTES (256u << 10)
+#define COUNTERS_MAX 256
 #define SAMPLES_PER_S 99 /* where nobody says how many */
 
 enum live_source {
@@ -66,6 +68,8 @@ static struct {
 	pid_t owner;
 	uint64_t seed;
 	char names[SOURCES][PRODUCER_NAME_MAX];
+	const char *counters[COUNTERS_MAX]; /* that are announced: number - 1 */
+	uint32_t counter_count, default_count; /* the default ones come first */
 	struct instance *instances;
 	bool waits; /* a thread of the program waits, and opens sessions */
 	atomic_uint events; /* counts what that thread waits for; a futex */
@@ -155,6 +159,39 @@ static unsigned rows_of(enum live_source source)
 	return rows[source];
 }
 
+static bool is_listed(const struct perfetto_texts *list, const char *category, bool exactly)
+{
+	for (uint32_t n = 0; n < list->count; n++)
+		if (exactly ? !strcmp(list->items[n], category)
+			    : glob_matches(list->items[n], strlen(list->items[n]), category))
+			return true;
+	return false;
+}
+
+/* Perfetto's order: names before patterns, what is enabled before what is disabled. */
+static bool has_category(const struct perfetto_config *config, const char *category)
+{
+	for (int pattern = 0; pattern < 2; pattern++) {
+		if (is_listed(&config->enabled_categories, category, !pattern))
+			return true;
+		if (is_listed(&config->disabled_categories, category, !pattern))
+			return false;
+	}
+	return true;
+}
+
+/* What none of its categories is enabled of is left out. */
+static unsigned rows_wanted(enum live_source source, const struct perfetto_config *config)
+{
+	unsigned rows = rows_of(source);
+
+	if (!has_category(config, "cuda_runtime") && !has_category(config, "cuda_driver"))
+		rows &= ~(unsigned)PERFETTO_CALLS;
+	if (!has_category(config, "nvtx") && !has_category(config, "scope"))
+		rows &= ~(unsigned)PERFETTO_RANGES;
+	return rows;
+}
+
 /* Work is in a trace once: that of a data source for it, if there is one. */
 static void share_work(void)
 {
@@ -163,23 +200,6 @@ static void share_work(void)
 			if (c->source == SOURCE_COUNTERS && w->buffer == c->buffer &&
 			    (w->source == SOURCE_WORK || w->source == SOURCE_WORK_SUFFIX))
 				atomic_fetch_and(&c->rows, ~(unsigned)PERFETTO_WORK);
-}
-
-/* How many are left out. */
-static uint32_t join_texts(char *out, const struct perfetto_texts *texts)
-{
-	size_t length = 0;
-
-	out[0] = '\0';
-	for (uint32_t n = 0; n < texts->count; n++) {
-		size_t more = strlen(texts->items[n]);
-
-		if (length + more + 2 > OPTION_TEXT_MAX)
-			return texts->count - n;
-		length += (size_t)snprintf(out + length, OPTION_TEXT_MAX - length, "%s%s",
-					   n ? "," : "", texts->items[n]);
-	}
-	return 0;
 }
 
 /* INJECTION_METRICS: names with commas or semicolons between them, and blanks. */
@@ -209,6 +229,23 @@ static uint32_t add_glob(setting_TEXT list, const char *prefix, const char *glob
 		if (*at == ',')
 			*at = '?';
 	return 0;
+}
+
+/* Names, or numbers of those that are announced. How many are left out. */
+static uint32_t read_counters(struct settings *s, const struct perfetto_config *config)
+{
+	uint32_t left_out = 0;
+
+	if (config->counter_names.count || config->counter_id_count)
+		s->metrics[0] = '\0';
+	for (uint32_t n = 0; n < config->counter_names.count; n++)
+		left_out += add_glob(s->metrics, "", config->counter_names.items[n]);
+	for (uint32_t n = 0; n < config->counter_id_count; n++) {
+		uint32_t i = config->counter_ids[n] - 1;
+
+		left_out += i < self.counter_count ? add_glob(s->metrics, "", self.counters[i]) : 1;
+	}
+	return left_out;
 }
 
 static uint32_t read_globs(struct settings *s, const struct perfetto_config *config)
@@ -268,20 +305,20 @@ static void ask_for_metrics(struct instance *i, const struct perfetto_config *co
 	s->engine = SETTING_ENGINE_RANGE_PROFILER;
 	if (list && *list)
 		read_injection_metrics(s->metrics, list);
-	if (config->counter_names.count)
-		left_out += join_texts(s->metrics, &config->counter_names);
+	left_out += read_counters(s, config);
 	left_out += read_globs(s, config);
 	left_out += read_ranges(s, config);
 	if (left_out)
 		capability_note("perfetto", capability_state_degraded, NULL, NULL,
-				"%u names, patterns or ranges of the configuration are left out: "
-				"they are too long, or too many",
+				"%u names, patterns, ids or ranges of the configuration are left "
+				"out: they are too long, too many, or not announced",
 				left_out);
 	atomic_fetch_or(&i->rows, PERFETTO_METRICS);
 }
 
 static void read_settings(struct instance *i, const struct perfetto_config *config)
 {
+	unsigned rows = atomic_load(&i->rows);
 	struct settings *s = &i->settings;
 
 	*s = (struct settings)SETTINGS_INIT;
@@ -295,13 +332,13 @@ static void read_settings(struct instance *i, const struct perfetto_config *conf
 		s->cpu = MIN(config->samples_per_s, SETTING_CPU_HZ_MAX);
 	else if (!s->cpu)
 		s->cpu = SAMPLES_PER_S;
-	if (!(rows_of(i->source) & (PERFETTO_CALLS | PERFETTO_SAMPLES)))
+	if (!(rows & (PERFETTO_CALLS | PERFETTO_SAMPLES)))
 		s->stacks = SETTING_STACKS_NONE;
-	if (i->source == SOURCE_COUNTERS_ALONE || i->source == SOURCE_SAMPLES)
+	if (!(rows & (PERFETTO_CALLS | PERFETTO_WORK)))
 		s->engine = SETTING_ENGINE_MONITOR;
 	if (config->counter_period_ns)
 		s->counters_ns = config->counter_period_ns;
-	if (rows_of(i->source) & PERFETTO_COUNTERS)
+	if (rows & PERFETTO_COUNTERS)
 		ask_for_metrics(i, config);
 }
 
@@ -323,7 +360,7 @@ static struct instance *new_instance(uint32_t id, const struct perfetto_config *
 	i->id = id;
 	i->source = (enum live_source)source;
 	i->buffer = config->target_buffer;
-	atomic_init(&i->rows, rows_of(i->source));
+	atomic_init(&i->rows, rows_wanted(i->source, config));
 	atomic_init(&i->users, 2);
 	read_settings(i, config);
 	return i;
@@ -477,6 +514,29 @@ static void name_sources(void)
 #undef NAME
 }
 
+/*
+ * The hardware counters of the named sets, for dialogs; of all that a chip has only CUPTI knows
+ * (`pitot metrics`).
+ */
+static void list_counters(void)
+{
+	self.counter_count = 0;
+	for (size_t set = 0; metric_set_names[set]; set++) {
+		const char *const *m = metric_set_named(metric_set_names[set]);
+
+		for (; *m && self.counter_count < COUNTERS_MAX; m++) {
+			uint32_t i = 0;
+
+			while (i < self.counter_count && strcmp(self.counters[i], *m) != 0)
+				i++;
+			self.counters[i] = *m;
+			self.counter_count = MAX(self.counter_count, i + 1);
+		}
+		if (set == 0)
+			self.default_count = self.counter_count;
+	}
+}
+
 static bool is_set(const char *variable)
 {
 	const char *value = secure_getenv(variable);
@@ -567,20 +627,6 @@ static void wait_for_startup(enum session_way way, unsigned wanted)
 		log_line("perfetto: nobody has started all sources of __TRACE_STARTUP");
 }
 
-/* Whether a set before that one has a metric. */
-static bool is_listed(size_t set, const char *metric)
-{
-	for (size_t i = 0; i < set; i++)
-		for (const char *const *m = metric_set_named(metric_set_names[i]); *m; m++)
-			if (!strcmp(*m, metric))
-				return true;
-	return false;
-}
-
-/*
- * The hardware counters of the named sets, for dialogs; of all that a chip has only CUPTI knows
- * (`pitot metrics`).
- */
 static void describe(void *user, size_t source, struct strbuf *out)
 {
 	struct perfetto_counter counter = { .description = "" };
@@ -590,17 +636,14 @@ static void describe(void *user, size_t source, struct strbuf *out)
 	if (!(rows_of((enum live_source)source) & PERFETTO_COUNTERS))
 		return;
 	token = proto_open(out, 5);
-	for (size_t set = 0; metric_set_names[set]; set++)
-		for (const char *const *m = metric_set_named(metric_set_names[set]); *m; m++) {
-			if (is_listed(set, *m))
-				continue;
-			counter.number++;
-			counter.name = *m;
-			counter.unit = strstr(*m, ".pct") ? "percent" : "";
-			counter.is_default = set == 0;
-			raw_reserve(out, 0);
-			perfetto_metric_specify(out, &counter);
-		}
+	for (uint32_t i = 0; i < self.counter_count; i++) {
+		counter.number = i + 1;
+		counter.name = self.counters[i];
+		counter.unit = strstr(counter.name, ".pct") ? "percent" : "";
+		counter.is_default = i < self.default_count;
+		raw_reserve(out, 0);
+		perfetto_metric_specify(out, &counter);
+	}
 	proto_uint(out, 5, true); /* supports_instrumented_sampling */
 	proto_uint(out, 7, true); /* supports_counter_names */
 	proto_uint(out, 8, true); /* supports_counter_name_globs */
@@ -649,6 +692,7 @@ bool perfetto_live_start(enum session_way way)
 	if (self.owner != getpid() && is_wanted(way == SESSION_BY_CUDA, &socket)) {
 		log_open();
 		name_sources();
+		list_counters();
 		wanted = startup_sources();
 		self.waits = wanted != 0;
 		start_producer(socket);

@@ -100,7 +100,6 @@ static bool decode_counters(struct perfetto_config *c, struct cursor in)
 	struct proto_field f;
 	bool valid = true;
 
-	c->counters = true;
 	while (valid && proto_next(&in, &f)) {
 		if (f.number == 1)
 			c->counter_period_ns = f.value;
@@ -140,7 +139,6 @@ static bool decode_track_events(struct perfetto_config *c, struct cursor in)
 {
 	struct proto_field f;
 
-	c->track_events = true;
 	while (proto_next(&in, &f)) {
 		if (f.number == 1)
 			add_text(c, &c->disabled_categories, &f);

@@ -38,7 +38,6 @@ struct perfetto_config {
 	uint32_t target_buffer;
 
 	/* gpu_counter_config */
-	bool counters; /* is there */
 	bool instrumented; /* instrumented_sampling, or its configuration */
 	uint64_t counter_period_ns;
 	struct perfetto_texts counter_names; /* names and globs */
@@ -53,7 +52,6 @@ struct perfetto_config {
 	uint32_t samples_per_s; /* perf_event_config, in its timebase; 0: not said */
 
 	/* track_event_config */
-	bool track_events; /* is there */
 	struct perfetto_texts enabled_categories, disabled_categories;
 
 	uint32_t left_out; /* items that are too long, or too many for a list above */

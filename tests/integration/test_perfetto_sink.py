@@ -303,6 +303,30 @@ def test_globs_of_counters(profiled, globs, names, said):
     assert len(found) == len(said) and all(re.match(*both) for both in zip(said, found)), found
 
 
+def test_counters_by_their_ids(profiled):
+    """Those of the announcement; one that it has not is told of."""
+    trace, _ = profiled("", field(108, field(3, 1) + field(2, 9) + field(2, 9999)))
+    metrics = {name for kernel in trace.kernels() for name in kernel.args if "__" in name and "." in name}
+    assert metrics == {METRICS[0], METRICS[2]}
+    assert [text for text in told(trace) if text != GRAPHS] == [
+        "perfetto: 1 names, patterns, ids or ranges of the configuration are left out: they are too long, too many, or not announced"]
+
+
+@pytest.mark.parametrize("config, calls, ranges", [
+    (field(1, "*") + field(2, "nvtx"), False, True),
+    (field(2, "*") + field(1, "cuda_runtime") + field(1, "cuda_driver"), False, True),
+    (field(1, "nvt?") + field(1, "scope"), True, False),
+    (field(1, "*") + field(2, "cuda*"), True, False),
+    (field(2, "cuda_driver") + field(1, "cuda_driver") + field(1, "cuda_runtime"), True, True),
+    (field(1, "*"), False, False),
+], ids=["ranges", "names before patterns", "calls", "patterns", "enabled first", "nothing"])
+def test_categories(live, config, calls, ranges):
+    play, connection = live("train", "gpu.track_event", config=field(113, config))
+    finish(play, connection)
+    found = {made.category for made in live_trace(connection).slices}
+    assert ("cuda_driver" in found, "nvtx" in found) == (calls, ranges), found
+
+
 def told(trace):
     """What the trace says that it has not, without whose words these are."""
     assert all(tag == "pitot" and re.match(r"tape-play \d+: ", text) for _, tag, text in trace.warnings)
@@ -319,7 +343,7 @@ GRAPHS = "graph_metrics: kernels of CUDA graphs are not measured"
     (["nonsense"], "", ["engine: no metric of 'nonsense' can be collected"]),
     ([METRICS[1]], "call cuptiRangeProfilerEnable returns 35", ["engine: .*that needs the rights of an administrator"]),
     (["n" * 128, "x" * 127, *(i * "y" for i in range(120, 127)), METRICS[1]], "",
-     ["perfetto: 6 names, patterns or ranges of the configuration are left out", "engine: no metric of 'xxx"]),
+     ["perfetto: 6 names, patterns, ids or ranges of the configuration are left out", "engine: no metric of 'xxx"]),
 ], ids=["nothing", "two names", "all names", "rights", "too long"])
 def test_told_in_the_trace(profiled, names, fault, said):
     """What is asked for in vain, once each, by the sources that ask."""
@@ -434,7 +458,7 @@ def test_told_of_ranges_and_patterns(profiled):
     trace, _ = profiled(METRICS[1], field(108, field(5, ranges + globs + field(6, 128 * "z")) + field(6, METRICS[1])))
     # Of 63 ranges 23 fit, of 6 patterns 4 each.
     assert [text for text in told(trace) if text.startswith("perfetto")] == [
-        f"perfetto: {1 + 40 + 2 + 2 + 2} names, patterns or ranges of the configuration are left out: they are too long, or too many"]
+        f"perfetto: {1 + 40 + 2 + 2 + 2} names, patterns, ids or ranges of the configuration are left out: they are too long, too many, or not announced"]
 
 
 def test_many_kernels_wait_for_their_values(profiled):
