@@ -300,8 +300,13 @@ static void ask_for_metrics(struct instance *i, const struct perfetto_config *co
 	struct settings *s = &i->settings;
 	uint32_t left_out = config->left_out;
 
-	if (!config->instrumented && !list)
+	if (!config->instrumented && !list) {
+		if (config->counter_names.count || config->counter_id_count)
+			capability_note("perfetto", capability_state_degraded, NULL, NULL,
+					"the counters that the configuration chooses are of "
+					"kernels: they need 'instrumented_sampling: true'");
 		return;
+	}
 	s->engine = SETTING_ENGINE_RANGE_PROFILER;
 	if (list && *list)
 		read_injection_metrics(s->metrics, list);
@@ -642,7 +647,7 @@ static void describe(void *user, size_t source, struct strbuf *out)
 		counter.unit = strstr(counter.name, ".pct") ? "percent" : "";
 		counter.is_default = i < self.default_count;
 		raw_reserve(out, 0);
-		perfetto_metric_specify(out, &counter);
+		perfetto_counter_specify(out, &counter, PERFETTO_GROUP_COMPUTE);
 	}
 	proto_uint(out, 5, true); /* supports_instrumented_sampling */
 	proto_uint(out, 7, true); /* supports_counter_names */

@@ -2,7 +2,8 @@
 
 #include <errno.h>
 
-int perfetto_measure_unit(const char *unit)
+/* MeasureUnit of its word; 0: Perfetto has none. */
+static int measure_unit(const char *unit)
 {
 	static const struct {
 		const char *name;
@@ -22,17 +23,35 @@ int perfetto_measure_unit(const char *unit)
 	return 0;
 }
 
-void perfetto_counter_specify(struct strbuf *s, const struct perfetto_counter *counter)
+/* What is divided by what, as far as Perfetto has units for both. */
+static void put_units(struct strbuf *s, const char *unit)
+{
+	const char *slash = strchr(unit, '/');
+	char above[64] = "";
+	int numerator, denominator;
+
+	memcpy(above, unit, MIN(slash ? (size_t)(slash - unit) : strlen(unit), sizeof(above) - 1));
+	numerator = measure_unit(above);
+	denominator = slash ? measure_unit(slash + 1) : 0;
+	if (!numerator || (slash && !denominator))
+		return;
+	proto_uint(s, 7, (uint64_t)numerator);
+	if (denominator)
+		proto_uint(s, 8, (uint64_t)denominator);
+}
+
+void perfetto_counter_specify(struct strbuf *s, const struct perfetto_counter *counter,
+			      enum perfetto_counter_group group)
 {
 	size_t token = proto_open(s, 1);
-	int unit = perfetto_measure_unit(counter->unit);
 
 	proto_uint(s, 1, counter->number);
 	proto_text(s, 2, counter->name, strlen(counter->name));
 	proto_text(s, 3, counter->description, strlen(counter->description));
-	if (unit)
-		proto_uint(s, 7, (uint64_t)unit);
-	proto_uint(s, 10, 1); /* group SYSTEM */
+	put_units(s, counter->unit);
+	if (counter->is_default)
+		proto_uint(s, 9, true);
+	proto_uint(s, 10, (uint64_t)group);
 	proto_close(s, token);
 }
 
@@ -160,37 +179,6 @@ int perfetto_readings_finish(struct perfetto_readings *r, struct strbuf *s, uint
 }
 
 /* --- hardware counters --- */
-
-/* What is divided by what, as far as Perfetto has units for both. */
-static void metric_units(struct strbuf *s, const char *unit)
-{
-	const char *slash = strchr(unit, '/');
-	char above[64] = "";
-	int numerator, denominator;
-
-	memcpy(above, unit, MIN(slash ? (size_t)(slash - unit) : strlen(unit), sizeof(above) - 1));
-	numerator = perfetto_measure_unit(above);
-	denominator = slash ? perfetto_measure_unit(slash + 1) : 0;
-	if (!numerator || (slash && !denominator))
-		return;
-	proto_uint(s, 7, (uint64_t)numerator);
-	if (denominator)
-		proto_uint(s, 8, (uint64_t)denominator);
-}
-
-void perfetto_metric_specify(struct strbuf *s, const struct perfetto_counter *metric)
-{
-	size_t token = proto_open(s, 1);
-
-	proto_uint(s, 1, metric->number);
-	proto_text(s, 2, metric->name, strlen(metric->name));
-	proto_text(s, 3, metric->description, strlen(metric->description));
-	metric_units(s, metric->unit);
-	if (metric->is_default)
-		proto_uint(s, 9, true);
-	proto_uint(s, 10, 6); /* group COMPUTE */
-	proto_close(s, token);
-}
 
 /* Apart from those of readings. */
 static uint64_t metrics_iid(const struct perfetto_metrics *m, uint32_t gpu)

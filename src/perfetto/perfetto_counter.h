@@ -42,9 +42,12 @@ struct perfetto_counter {
 	bool is_default; /* of a metric: measured where nobody chooses */
 };
 
-/* MeasureUnit of its word; 0: Perfetto has none. */
-int perfetto_measure_unit(const char *unit);
-void perfetto_counter_specify(struct strbuf *s, const struct perfetto_counter *counter);
+/* Perfetto's GpuCounterGroup. */
+enum perfetto_counter_group { PERFETTO_GROUP_SYSTEM = 1, PERFETTO_GROUP_COMPUTE = 6 };
+
+/* Units may be CUPTI's: "byte/second". */
+void perfetto_counter_specify(struct strbuf *s, const struct perfetto_counter *counter,
+			      enum perfetto_counter_group group);
 
 void perfetto_readings_restart(struct perfetto_readings *r, uint32_t sequence);
 void perfetto_readings_release(struct perfetto_readings *r);
@@ -71,13 +74,11 @@ struct perfetto_metric {
 struct perfetto_metrics {
 	struct map gpus; /* iids of descriptors that are in this file */
 	uint32_t generation; /* of descriptors; changed when a metric has come */
-	/* Writes the specifications of all metrics, each with perfetto_metric_specify. */
+	/* The same for metrics. */
 	void (*specify)(void *user, struct strbuf *s);
 	void *user;
 };
 
-/* Of a metric; its unit is CUPTI's: "byte/second". */
-void perfetto_metric_specify(struct strbuf *s, const struct perfetto_counter *metric);
 /* What was measured of a kernel, in the sequence of readings. 0 or -ENOMEM. */
 int perfetto_metrics_add(struct perfetto_metrics *m, struct perfetto_sequence *sequence,
 			 struct strbuf *s, uint32_t gpu, const uint64_t times_ns[2],

@@ -200,8 +200,6 @@ static int seal(struct sink *sink)
 	live_early_kernels_end(p, false);
 	live_launches_end(p, false);
 	live_samples_end(p);
-	if (p->options.sealed)
-		p->options.sealed(p->options.user);
 	return 0;
 }
 

@@ -35,8 +35,6 @@ struct perfetto_sink_options {
 	void *user; /* of the functions */
 	/* Takes a packet without its sequence. false: it is lost, and its sequence begins anew. */
 	bool (*write)(void *user, uint32_t sequence, const void *packet, size_t length);
-	/* After a seal: all rows so far were written. NULL: nobody asks. */
-	void (*sealed)(void *user);
 	/* The sink is gone, and calls none of these again. May be NULL. */
 	void (*released)(void *user);
 	/*

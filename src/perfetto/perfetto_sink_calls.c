@@ -472,9 +472,9 @@ static unsigned rows_about(const char *name)
 		const char *name;
 		unsigned rows;
 	} known[] = {
-		{ "engine", PERFETTO_METRICS },   { "metrics", PERFETTO_METRICS },
-		{ "perfetto", PERFETTO_METRICS }, { "graph_metrics", PERFETTO_METRICS },
-		{ "nvml", PERFETTO_COUNTERS },    { "cupti", PERFETTO_WORK | PERFETTO_CALLS },
+		{ "engine", PERFETTO_METRICS },    { "metrics", PERFETTO_METRICS },
+		{ "perfetto", PERFETTO_COUNTERS }, { "graph_metrics", PERFETTO_METRICS },
+		{ "nvml", PERFETTO_COUNTERS },     { "cupti", PERFETTO_WORK | PERFETTO_CALLS },
 		{ "cpu", PERFETTO_SAMPLES },
 	};
 

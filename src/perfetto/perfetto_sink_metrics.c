@@ -18,14 +18,14 @@ void live_specify_metrics(void *user, struct strbuf *s)
 	for (uint32_t i = 0; i < p->metric_ids.count; i++) {
 		const struct row_metric *m =
 			definitions_row(&p->definitions, TABLE_metric, p->metric_ids.data[i]);
+		struct perfetto_counter c = { .number = i + 1 };
 
-		if (m)
-			perfetto_metric_specify(s,
-						&(struct perfetto_counter){
-							.number = i + 1,
-							.name = live_text(p, m->name),
-							.description = live_text(p, m->description),
-							.unit = live_text(p, m->unit) });
+		if (!m)
+			continue;
+		c.name = live_text(p, m->name);
+		c.description = live_text(p, m->description);
+		c.unit = live_text(p, m->unit);
+		perfetto_counter_specify(s, &c, PERFETTO_GROUP_COMPUTE);
 	}
 }
 

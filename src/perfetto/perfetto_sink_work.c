@@ -343,7 +343,7 @@ void live_specify_counters(void *user, struct strbuf *s)
 		struct perfetto_counter counter = describe_counter(p, p->counters.data[i]);
 
 		counter.number = (uint32_t)i + 1;
-		perfetto_counter_specify(s, &counter);
+		perfetto_counter_specify(s, &counter, PERFETTO_GROUP_SYSTEM);
 	}
 }
 

@@ -312,6 +312,13 @@ def test_counters_by_their_ids(profiled):
         "perfetto: 1 names, patterns, ids or ranges of the configuration are left out: they are too long, too many, or not announced"]
 
 
+def test_counters_without_sampling(profiled):
+    """What is missing is said."""
+    trace, measured = profiled(METRICS[0], field(108, field(6, METRICS[0])))
+    assert not measured and [text for text in told(trace) if text.startswith("perfetto")] == [
+        "perfetto: the counters that the configuration chooses are of kernels: they need 'instrumented_sampling: true'"]
+
+
 @pytest.mark.parametrize("config, calls, ranges", [
     (field(1, "*") + field(2, "nvtx"), False, True),
     (field(2, "*") + field(1, "cuda_runtime") + field(1, "cuda_driver"), False, True),

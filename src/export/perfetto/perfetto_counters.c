@@ -23,46 +23,43 @@ struct perfetto_counters {
 	struct perfetto_metrics metrics;
 };
 
+/* A counter or a metric; `columns`: its name, description and unit. */
+static void specify_row(const struct perfetto *p, struct strbuf *s, enum table_id table,
+			const int columns[3], uint64_t row, uint32_t number)
+{
+	size_t length;
+	struct perfetto_counter c = {
+		.number = number,
+		.name = export_text(&p->view, table, columns[0], row, &length),
+		.description = export_text(&p->view, table, columns[1], row, &length),
+		.unit = export_text(&p->view, table, columns[2], row, &length),
+	};
+
+	perfetto_counter_specify(
+		s, &c, table == TABLE_metric ? PERFETTO_GROUP_COMPUTE : PERFETTO_GROUP_SYSTEM);
+}
+
 static void specify(void *user, struct strbuf *s)
 {
+	static const int columns[] = { COLUMN_counter_name, COLUMN_counter_description,
+				       COLUMN_counter_unit };
 	const struct perfetto *p = user;
 	const struct perfetto_counters *c = p->counters;
-	size_t length;
 
-	for (uint32_t id = 1; id <= c->rows.count; id++) {
-		uint64_t row = c->rows.data[id - 1];
-
-		perfetto_counter_specify(
-			s, &(struct perfetto_counter){
-				   .number = id,
-				   .name = export_text(&p->view, TABLE_counter, COLUMN_counter_name,
-						       row, &length),
-				   .description =
-					   export_text(&p->view, TABLE_counter,
-						       COLUMN_counter_description, row, &length),
-				   .unit = export_text(&p->view, TABLE_counter, COLUMN_counter_unit,
-						       row, &length) });
-	}
+	for (uint32_t id = 1; id <= c->rows.count; id++)
+		specify_row(p, s, TABLE_counter, columns, c->rows.data[id - 1], id);
 }
 
 /* --- hardware counters of kernels --- */
 
 static void specify_metrics(void *user, struct strbuf *s)
 {
+	static const int columns[] = { COLUMN_metric_name, COLUMN_metric_description,
+				       COLUMN_metric_unit };
 	const struct perfetto *p = user;
-	size_t length;
 
-	for (uint64_t row = 0; row < trace_rows(p->view.trace, TABLE_metric); row++)
-		perfetto_metric_specify(
-			s,
-			&(struct perfetto_counter){
-				.number = (uint32_t)row + 1,
-				.name = export_text(&p->view, TABLE_metric, COLUMN_metric_name, row,
-						    &length),
-				.description = export_text(&p->view, TABLE_metric,
-							   COLUMN_metric_description, row, &length),
-				.unit = export_text(&p->view, TABLE_metric, COLUMN_metric_unit, row,
-						    &length) });
+	for (uint32_t row = 0; row < trace_rows(p->view.trace, TABLE_metric); row++)
+		specify_row(p, s, TABLE_metric, columns, row, row + 1);
 }
 
 int perfetto_kernel_counters(struct perfetto *p, const struct export_event *event, size_t gpu,
