@@ -86,6 +86,24 @@ bool map_get(const struct map *m, uint64_t key, uint64_t *value)
 	return true;
 }
 
+/* What stands behind the hole moves into it, unless it would come to lie before its place. */
+bool map_take(struct map *m, uint64_t key, uint64_t *value)
+{
+	size_t mask = m->capacity - 1, hole;
+
+	if (!map_get(m, key, value))
+		return false;
+	hole = (size_t)(slot_of(m->slots, m->capacity, key) - m->slots);
+	for (size_t i = (hole + 1) & mask; hole <= mask && m->slots[i].key; i = (i + 1) & mask)
+		if (((i - hash_u64(m->slots[i].key)) & mask) >= ((i - hole) & mask)) {
+			m->slots[hole] = m->slots[i];
+			hole = i;
+		}
+	m->slots[hole] = (struct map_slot){ 0 };
+	m->count--;
+	return true;
+}
+
 static int map_rehash(struct map *m)
 {
 	size_t capacity = m->capacity ? 2 * m->capacity : CAPACITY_MIN;

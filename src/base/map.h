@@ -23,6 +23,7 @@ void map_release(struct map *m);
 void map_clear(struct map *m);					/* keeps the memory */
 /* value set on success only */
 bool map_get(const struct map *m, uint64_t key, uint64_t *value);
+bool map_take(struct map *m, uint64_t key, uint64_t *value);	/* map_get(), and the key is gone */
 int map_put(struct map *m, uint64_t key, uint64_t value) MUST_USE;	/* replaces; 0 or -ENOMEM */
 /*
  * Pointer to the value of key, inserted as `initial` if absent; valid until the next insertion.

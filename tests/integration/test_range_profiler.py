@@ -76,6 +76,15 @@ def test_each_launch_has_its_own_values(measure):
     assert len([row for row in measured.costs if row["kind"] == "setup"]) == 2, "the recorder's, and the context's"
 
 
+def test_ids_that_come_again(measure):
+    """After 2^32 calls the id of a launch that was measured is one of another, which has no time rather than that one's."""
+    measured = measure("zero-times every 2", f"kernel_count={LAUNCHES}", "--repeat", "3", "--ids", str(2**31))
+    assert len(measured.launches) == LAUNCHES and max(measured.launches) < 2**31
+    assert {correlation - 2**32 for correlation in measured.kernels} >= set(measured.launches)
+    timed = [[kernel for kernel in measured.kernels.get(correlation, []) if kernel["start_ns"]] for correlation in measured.launches]
+    assert {len(kernels) for kernels in timed} - {0} == {1}
+
+
 def test_several_rounds_in_several_segments(measure):
     """The rows that say what a metric is are repeated where they are needed."""
     measured = measure("", "kernel_count=0;segment_bytes=20000", "--repeat", "9", "--now")

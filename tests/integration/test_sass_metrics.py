@@ -118,6 +118,17 @@ def test_times(measure):
     assert not measured.losses
 
 
+@pytest.mark.parametrize("fault", ["", "drop-buffer 1"], ids=["all", "dropped"])
+def test_ids_that_come_again(measure, fault):
+    """After 2^32 calls the id of a launch that was measured is one of another, whose end counts; also where the first had no record."""
+    measured = measure(fault, f"kernel_count={LAUNCHES}", "--repeat", "3", "--ids", str(2**31))
+    assert len(measured.launches) == LAUNCHES and max(measured.launches) < 2**31
+    assert bool(set(measured.launches) - set(measured.kernels)) == bool(fault)
+    last = [kernel for correlation, kernels in measured.kernels.items() if correlation >= 2**32 for kernel in kernels]
+    assert {correlation - 2**32 for correlation in measured.kernels} >= set(measured.launches)
+    assert len(last) == 408 and all(kernel["end_ns"] for kernel in last)
+
+
 def test_without_counts(measure):
     """The launches are lost, and that is said."""
     measured = measure("sass-zero", "kernel_count=0")

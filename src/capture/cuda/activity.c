@@ -62,12 +62,15 @@ static struct span span_of(uint64_t start, uint64_t end)
 	return s;
 }
 
+static uint64_t began(const struct span *s)
+{
+	return s->missing == 3 ? CORRELATION_NOW : s->missing & 1 ? s->end : s->start;
+}
+
 /* The 64-bit correlation id of what began then. */
 static uint64_t call_of(uint32_t id, const struct span *s)
 {
-	uint64_t began = s->missing & 1 ? s->end : s->start;
-
-	return correlation_widen(id, s->missing == 3 ? CORRELATION_NOW : began);
+	return correlation_widen(id, began(s));
 }
 
 static uint64_t call_at(uint32_t id, uint64_t cupti_ns)
@@ -139,7 +142,7 @@ static struct span kernel_span(struct writer *w, const struct record_kernel *r)
 	    launch_engine_times(w, r->correlation, &s.start, &s.end))
 		return s;
 	s = work_span(r->start, r->end);
-	if (unlikely(launch_engine_has_patched(r->correlation)) && !r->graph_node)
+	if (!r->graph_node && unlikely(launch_engine_has_patched(r->correlation, began(&s))))
 		s.missing |= 2;
 	return s;
 }

@@ -27,6 +27,7 @@
 #include "capture/capability_notes.h"
 #include "capture/cuda/activity_kinds.h"
 #include "capture/cuda/api_calls.h"
+#include "capture/cuda/correlation.h"
 #include "capture/engines/pc_cubins.h"
 #include "capture/engines/pc_rows.h"
 #include "capture/engines/pc_sampling.h"
@@ -36,6 +37,7 @@
 #include "format/rows.h"
 
 #define QUEUE_BYTES ((size_t)64 << 20) /* of launches that wait for the collector */
+#define MARKS_MAX ((size_t)1 << 18) /* of launches whose records have not come */
 #define FAILURES_MAX 3u /* one after the other */
 #define DESTROY_WAIT_NS (200 * NS_PER_MS)
 #define DETACH_WAIT_NS (PITOT_SLOWNESS * NS_PER_S)
@@ -81,10 +83,14 @@ static struct {
 	pthread_mutex_t queue_lock; /* held for moments */
 	struct measured *oldest, **end;
 	size_t queued_bytes;
-	struct map patched; /* correlation ids of launches with patched code */
+	/*
+	 * Marks of launches, by the 32-bit correlation id, until its record comes: a time of the
+	 * call, which tells it from one with the same id 2^32 calls later.
+	 */
+	struct map patched; /* they run with patched code */
 
 	/* The collector's: */
-	struct map starts, ends; /* of measured kernels, by the 32-bit correlation id */
+	struct map starts, ends; /* of their kernels */
 	uint64_t since_ns, setups_reported, setup_ns_reported, replays_reported, replay_ns_reported,
 		unmeasured_reported, lost_reported;
 } self = { .queue_lock = PTHREAD_MUTEX_INITIALIZER, .end = &self.oldest };
@@ -250,19 +256,54 @@ static void stop_measuring(const struct cupti *cupti, bool valid)
 	self.engine->stop(cupti, valid);
 }
 
+static bool mark(struct map *marks, uint32_t correlation, uint64_t time_ns)
+{
+	return marks->count < MARKS_MAX && map_put(marks, correlation, time_ns) == 0;
+}
+
+/* The mark of the call of what began then. A mark is of no use twice. */
+static bool take_mark(struct map *marks, uint32_t correlation, uint64_t began_ns, uint64_t *time_ns)
+{
+	return map_take(marks, correlation, time_ns) &&
+	       correlation_widen(correlation, *time_ns) == correlation_widen(correlation, began_ns);
+}
+
+static bool mark_patched(void)
+{
+	bool marked;
+
+	if (!self.engine->patches)
+		return true;
+	pthread_mutex_lock(&self.queue_lock);
+	marked = mark(&self.patched, self.correlation, self.begun_ns);
+	pthread_mutex_unlock(&self.queue_lock);
+	if (!marked)
+		launch_engine_count_unmeasured();
+	return marked;
+}
+
+/* It has no record, or one of a kernel as it is. */
+static void unmark_patched(void)
+{
+	uint64_t any;
+
+	pthread_mutex_lock(&self.queue_lock);
+	map_take(&self.patched, self.correlation, &any);
+	pthread_mutex_unlock(&self.queue_lock);
+}
+
 /* Of the owner. true: the launch that follows is measured. */
 static bool start_measuring(const struct cupti *cupti, const CUpti_CallbackData *data)
 {
 	self.correlation = data->correlationId;
 	atomic_store(&self.disturbed, false);
 	atomic_store(&self.measuring, data->context);
-	if (!self.engine->start(cupti, data))
+	if (!mark_patched())
 		return false;
-	pthread_mutex_lock(&self.queue_lock);
-	if (self.engine->patches && map_add(&self.patched, data->correlationId) < 0)
-		log_line("no memory to mark a measured kernel");
-	pthread_mutex_unlock(&self.queue_lock);
-	return true;
+	if (self.engine->start(cupti, data))
+		return true;
+	unmark_patched();
+	return false;
 }
 
 static void note_graphs(void)
@@ -341,6 +382,7 @@ void launch_engine_exit(const CUpti_CallbackData *data)
 {
 	const struct cupti *cupti = atomic_load(&self.cupti);
 	CUcontext context;
+	bool valid;
 
 	if (!atomic_load_explicit(&self.owner, memory_order_relaxed) || !is_owner() || !cupti ||
 	    self.correlation != data->correlationId || api_calls_fatal())
@@ -348,8 +390,10 @@ void launch_engine_exit(const CUpti_CallbackData *data)
 	context = atomic_load(&self.measuring);
 	self.ended_ns = clock_monotonic_ns();
 	calling = true;
-	stop_measuring(cupti, !data->functionReturnValue ||
-				      *(const uint32_t *)data->functionReturnValue == 0);
+	valid = !data->functionReturnValue || *(const uint32_t *)data->functionReturnValue == 0;
+	stop_measuring(cupti, valid);
+	if (!valid)
+		unmark_patched();
 	if (range_choice_is_done()) {
 		atomic_store(&self.active, false);
 		self.engine->leave_context(cupti, context, false);
@@ -607,15 +651,15 @@ static uint64_t collect(struct writer *w, uint64_t now)
 
 void launch_engine_set_duration(const struct measured *m, uint64_t ns)
 {
-	if (ns && ns < m->end_ns && map_put(&self.starts, m->correlation, m->end_ns - ns) == 0 &&
-	    map_put(&self.ends, m->correlation, m->end_ns) < 0)
+	if (ns && ns < m->end_ns && mark(&self.starts, m->correlation, m->end_ns - ns) &&
+	    !mark(&self.ends, m->correlation, m->end_ns))
 		log_line("no memory for the times of a measured kernel");
 }
 
-static bool find_times(uint32_t correlation, uint64_t *start_ns, uint64_t *end_ns)
+static bool take_times(uint32_t correlation, uint64_t *start_ns, uint64_t *end_ns)
 {
-	return map_get(&self.starts, correlation, start_ns) &&
-	       map_get(&self.ends, correlation, end_ns);
+	return take_mark(&self.starts, correlation, CORRELATION_NOW, start_ns) &&
+	       take_mark(&self.ends, correlation, CORRELATION_NOW, end_ns);
 }
 
 bool launch_engine_times(struct writer *w, uint32_t correlation, uint64_t *start_ns,
@@ -623,13 +667,13 @@ bool launch_engine_times(struct writer *w, uint32_t correlation, uint64_t *start
 {
 	if (!atomic_load_explicit(&self.wanted, memory_order_relaxed))
 		return false;
-	if (find_times(correlation, start_ns, end_ns))
+	if (take_times(correlation, start_ns, end_ns))
 		return true;
 	collect(w, 0);
-	return find_times(correlation, start_ns, end_ns);
+	return take_times(correlation, start_ns, end_ns);
 }
 
-bool launch_engine_has_patched(uint32_t correlation)
+bool launch_engine_has_patched(uint32_t correlation, uint64_t began_ns)
 {
 	uint64_t any;
 	bool found;
@@ -637,7 +681,7 @@ bool launch_engine_has_patched(uint32_t correlation)
 	if (!atomic_load_explicit(&self.wanted, memory_order_relaxed) || !self.engine->patches)
 		return false;
 	pthread_mutex_lock(&self.queue_lock);
-	found = map_get(&self.patched, correlation, &any);
+	found = take_mark(&self.patched, correlation, began_ns, &any);
 	pthread_mutex_unlock(&self.queue_lock);
 	return found;
 }

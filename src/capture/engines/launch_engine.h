@@ -101,14 +101,14 @@ void launch_engine_push(struct measured *m, size_t bytes);
 void launch_engine_set_duration(const struct measured *m, uint64_t ns);
 /*
  * When its last run began and ended, which is when its call did: the driver keeps it until all runs
- * are over. false: that is not known.
+ * are over. false: that is not known. Asked once, when the kernel's record comes.
  */
 bool launch_engine_times(struct writer *w, uint32_t correlation, uint64_t *start_ns, uint64_t *end_ns);
 /*
- * The launch ran with patched code, so that times of its record are not the kernel's own.
- * Collector's thread.
+ * The launch ran with patched code, so that times of its record, which began then, are not the
+ * kernel's own. Asked once. Collector's thread.
  */
-bool launch_engine_has_patched(uint32_t correlation);
+bool launch_engine_has_patched(uint32_t correlation, uint64_t began_ns);
 /* Another thread launched in the context meanwhile. */
 bool launch_engine_is_disturbed(void);
 
@@ -150,7 +150,7 @@ void launch_engine_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *dat
 #define launch_engine_exit(data) ((void)0)
 #define launch_engine_calls() false
 #define launch_engine_times(w, correlation, start_ns, end_ns) false
-#define launch_engine_has_patched(correlation) ((void)(correlation), false)
+#define launch_engine_has_patched(correlation, began_ns) ((void)(began_ns), false)
 #define launch_engine_serializes() false
 #define launch_engine_hold() true
 #define launch_engine_let() ((void)0)

@@ -89,6 +89,39 @@ static void at_inserts_once_and_stays_valid_without_insertions(void **state)
 	map_release(&m);
 }
 
+/* In any order, in a map that is never empty and never grows: what is taken leaves no trace. */
+static void what_is_taken_is_gone_and_nothing_else(void **state)
+{
+	struct map m = MAP_INIT;
+	uint64_t v, taken = 0;
+	size_t capacity = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < N; i++) {
+		assert_int_equal(map_put(&m, key_of(i), i * 3), 0);
+		if (i == 700)
+			capacity = m.capacity;
+		for (uint64_t late = i / 2; i > 700 && m.count > 700; late++) {
+			if (!map_get(&m, key_of(late), &v))
+				continue;
+			assert_true(map_take(&m, key_of(late), &v) && v == late * 3);
+			assert_false(map_take(&m, key_of(late), &v));
+			taken++;
+		}
+		assert_int_equal(m.count, i + 1 - taken);
+	}
+	assert_int_equal(m.capacity, capacity);
+	for (uint64_t i = 0; i < N; i++)
+		taken += map_get(&m, key_of(i), &v) && v == i * 3;
+	assert_int_equal(taken, N);
+	for (uint64_t i = 0; i < N; i++)
+		taken -= map_take(&m, key_of(i), &v);
+	assert_int_equal(m.count, 0);
+	assert_int_equal(taken, N - 700);
+	map_release(&m);
+	assert_false(map_take(&m, 0, &v));
+}
+
 static void maps_survive_failed_allocations(void **state)
 {
 	(void)state;
@@ -204,6 +237,7 @@ int main(void)
 		cmocka_unit_test(puts_are_found_again),
 		cmocka_unit_test(any_number_is_a_key_and_a_value),
 		cmocka_unit_test(at_inserts_once_and_stays_valid_without_insertions),
+		cmocka_unit_test(what_is_taken_is_gone_and_nothing_else),
 		cmocka_unit_test(maps_survive_failed_allocations),
 		cmocka_unit_test(hashes_spread),
 		cmocka_unit_test(equal_strings_get_equal_ids),
