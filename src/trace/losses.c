@@ -10,6 +10,22 @@
 
 #include "base/strbuf.h"
 
+/* A loss of an unknown number that lasts has several rows: each begins where the one before ends. */
+static bool goes_on(struct trace *t, const struct trace_loss *more)
+{
+	for (size_t i = t->losses.count; !more->count && i-- > 0;) {
+		struct trace_loss *l = &t->losses.data[i];
+
+		if (l->process != more->process || l->reason != more->reason)
+			continue;
+		if (l->count || l->end_ns != more->start_ns || strcmp(l->detail, more->detail) != 0)
+			return false;
+		l->end_ns = more->end_ns;
+		return true;
+	}
+	return false;
+}
+
 static int add(struct trace *t, size_t process, enum loss_reason reason, uint64_t count,
 	       uint64_t start_ns, uint64_t end_ns, const char *detail)
 {
@@ -17,7 +33,7 @@ static int add(struct trace *t, size_t process, enum loss_reason reason, uint64_
 		process, reason, count, start_ns, MAX(start_ns, end_ns), trace_keep(t, detail)
 	};
 
-	return vec_push(&t->losses, loss);
+	return goes_on(t, &loss) ? 0 : vec_push(&t->losses, loss);
 }
 
 static int add_rows(struct trace *t)

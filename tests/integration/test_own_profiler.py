@@ -156,8 +156,18 @@ def test_the_client_goes_on_when_pitot_leaves(client, rows):
 # --- --own-profiler yield ---
 
 def gaps(rows, recording):
-    found = [row for row in rows(recording, "loss") if row["reason"] == "own_profiler"]
-    assert all(row["count"] == 0 and row["end_ns"] > row["start_ns"] for row in found)
+    return gaps_of(rows(recording, "loss"))
+
+
+def gaps_of(losses):
+    """A gap that lasts has several rows, each from where the one before it ends."""
+    found = []
+    for row in losses:
+        if row["reason"] == "own_profiler":
+            assert row["count"] == 0 and row["end_ns"] > row["start_ns"]
+            if found and found[-1]["pid"] == row["pid"] and found[-1]["end_ns"] == row["start_ns"]:
+                row["start_ns"] = found.pop()["start_ns"]
+            found.append(row)
     return found
 
 
@@ -238,6 +248,18 @@ def test_what_happens_in_a_gap(client, environment, rows, arguments):
     own = {row["pid"] for row in rows(recording, "kernel")}
     assert len(own) == 1
     assert {row["pid"] for row in gaps(rows, recording)} == own
+
+
+def test_a_kill_in_a_gap(start_play, build, pitot, tmp_path):
+    """The recording has the gap, but for its last part."""
+    play = start_play("train", "--client", build / "standin/libclient-linked.so", options="own_profiler=yield",
+                      OWN_CLIENT_OUT=str(tmp_path / "out"), OWN_CLIENT_SYNC=TAPES["train"])
+    play.until(lambda: len([row for row in play.rows("loss") if row["reason"] == "own_profiler"] if play.count("loss") else []) > 1, "gap")
+    play.kill()
+    gap, = gaps_of(play.rows("loss"))
+    assert gap["duration_ns"] < gap["end_ns"] - gap["start_ns"]
+    text = pitot("report", play.recording).stdout
+    assert "the program's own profiler had CUPTI for" in text and "in 1 window: nothing was recorded" in text
 
 
 def test_a_duration_that_ends_in_a_gap(client, rows):

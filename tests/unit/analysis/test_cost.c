@@ -63,6 +63,35 @@ static void losses_are_summed_by_reason_and_detail(void **state)
 	analyzed_release(&a);
 }
 
+/* Its rows are those of one loss, up to where another process's or a later one begins. */
+static void a_loss_that_lasts_is_one(void **state)
+{
+	struct analyzed a;
+	const struct cost *c;
+
+	for (uint32_t pid = 100; pid < 102; pid++) {
+		struct maker *m = begin(*state, pid);
+
+		maker_loss(m, loss_reason_own_profiler, 0, 1000, 2000, NULL);
+		maker_loss(m, loss_reason_cupti_dropped, 3, 1000, 2000, NULL);
+		maker_loss(m, loss_reason_own_profiler, 0, 2000, 2500, NULL);
+		maker_loss(m, loss_reason_cupti_dropped, 3, 2000, 2500, NULL);
+		maker_loss(m, loss_reason_own_profiler, 0, 2500, 2600, NULL);
+		maker_loss(m, loss_reason_own_profiler, 0, 2601, 2700, NULL);
+		maker_close(m, 9000);
+	}
+	analyze(&a, *state, EVERYTHING);
+	c = a.report.cost;
+	assert_int_equal(c->loss_count, 2);
+	for (size_t i = 0; i < c->loss_count; i++) {
+		bool own = c->losses[i].reason == loss_reason_own_profiler;
+
+		assert_int_equal(c->losses[i].rows, 4);
+		assert_int_equal(c->losses[i].length_ns, own ? 2 * 1699 : 2 * 1500);
+	}
+	analyzed_release(&a);
+}
+
 static void every_loss_has_a_text_for_one_and_for_many(void **state)
 {
 	(void)state;
@@ -80,6 +109,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		folder_test(costs_are_summed),
 		cmocka_unit_test(every_loss_has_a_text_for_one_and_for_many),
+		folder_test(a_loss_that_lasts_is_one),
 		folder_test(losses_are_summed_by_reason_and_detail),
 	};
 

@@ -15,6 +15,7 @@
 #define LOOK_NS (200 * NS_PER_US)
 #define AGAIN_NS (10 * NS_PER_MS)
 #define GAPS 16u /* that wait for the collector */
+#define PART_NS (250 * NS_PER_MS) /* of a gap: that much of it a SIGKILL may cost */
 
 static atomic_bool yields;
 static atomic_bool wanted; /* the client has CUPTI, or is to have it */
@@ -30,7 +31,7 @@ static struct {
 static atomic_uint begun, written;
 static bool is_gap; /* the latest is not over */
 static struct {
-	uint64_t ns, count;
+	uint64_t ns, count, until_ns; /* rows go until then */
 } sum; /* the collector's */
 
 void turns_set_yield(bool on)
@@ -173,41 +174,51 @@ void turns_gap(uint64_t since_ns)
 	is_gap = begins || (is_gap && since_ns);
 }
 
-/* How many launches there were is not known: none were seen. */
+/*
+ * How many launches there were is not known: none were seen. A gap has several rows, each from
+ * where the one before it ends.
+ */
 static void write_gap(struct writer *w, uint64_t since_ns, uint64_t until_ns)
 {
-	struct row_loss row = { .reason = loss_reason_own_profiler,
-				.start_ns = since_ns,
-				.end_ns = MAX(since_ns, until_ns) };
+	struct row_loss row = { .reason = loss_reason_own_profiler, .end_ns = until_ns };
 
+	row.start_ns = MAX(since_ns, sum.until_ns);
+	if (row.start_ns >= until_ns)
+		return;
+	sum.count += since_ns > sum.until_ns;
 	ROW_MISSING(&row, loss, detail);
 	writer_append(w, TABLE_loss, &row);
-	sum.ns += row.end_ns - row.start_ns;
-	sum.count++;
+	sum.ns += until_ns - row.start_ns;
+	sum.until_ns = until_ns;
 }
 
-static void write_gaps(struct writer *w, uint64_t now)
+static void write_gaps(struct writer *w, uint64_t part_ns)
 {
-	for (unsigned n; (n = atomic_load(&written)) != atomic_load(&begun);) {
-		uint64_t until = atomic_load(&gaps[n % GAPS].until_ns);
+	uint64_t now = clock_monotonic_ns();
+	unsigned n = atomic_load(&written);
 
-		if (!until && !now)
+	for (; n != atomic_load(&begun); atomic_store(&written, ++n)) {
+		uint64_t since = atomic_load(&gaps[n % GAPS].since_ns),
+			 until = atomic_load(&gaps[n % GAPS].until_ns);
+
+		if (until || now - MAX(since, sum.until_ns) >= part_ns)
+			write_gap(w, since, until ? until : now);
+		if (!until)
 			break;
-		write_gap(w, atomic_load(&gaps[n % GAPS].since_ns), until ? until : now);
-		atomic_store(&written, n + 1);
 	}
 }
 
 void turns_write(struct writer *w)
 {
-	write_gaps(w, 0);
+	write_gaps(w, PART_NS);
 }
 
 bool turns_end(struct writer *w, struct strbuf *text)
 {
 	bool any;
 
-	write_gaps(w, clock_monotonic_ns());
+	write_gaps(w, 0);
+	atomic_store(&written, atomic_load(&begun));
 	any = sum.count != 0;
 	if (any)
 		own_profiler_windows(text, sum.ns, sum.count);

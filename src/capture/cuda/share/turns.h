@@ -67,9 +67,11 @@ uint64_t turns_wait_ns(void);
  */
 void turns_gap(uint64_t since_ns);
 
-/* Rows of the gaps that are over. Collector's thread. */
+/*
+ * Rows of the gaps; of one that is not over, of a good part of it at a time. Collector's thread.
+ */
 void turns_write(struct writer *w);
-/* And of the one that is not. Appends what they are all together; false: there were none. */
+/* All that is left. Appends what they are all together; false: there were none. */
 bool turns_end(struct writer *w, struct strbuf *text);
 
 void turns_after_fork(void);
