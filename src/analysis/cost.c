@@ -148,6 +148,7 @@ int cost_analyze(struct trace *t, struct cost *out, struct error *e)
 		r = sum_losses(t, out, e);
 	if (r < 0)
 		return r;
+	capability_read(t, "own_profiler", &out->own_profiler);
 	out->clock_replaced = clock.known && clock.state != capability_state_on;
 	out->recorded = count_events(t);
 	sum_costs(t, out);

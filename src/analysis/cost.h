@@ -2,7 +2,7 @@
 #ifndef PITOT_ANALYSIS_COST_H
 #define PITOT_ANALYSIS_COST_H
 
-#include "trace/trace.h"
+#include "analysis/capabilities.h"
 
 #define COST_KIND_ONE(E, name, value) +1
 #define COST_KINDS (0 ENUM_cost_kind(COST_KIND_ONE, ))
@@ -36,6 +36,7 @@ struct cost {
 	uint64_t lost; /* events, as far as losses know how many */
 	bool lost_least; /* some did not know */
 	uint64_t recorded; /* events that are there */
+	struct capability_note own_profiler; /* of the program: what it got, or did not */
 	uint64_t overhead_ns; /* that CUPTI reports for itself */
 	uint64_t overhead_count;
 };

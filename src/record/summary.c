@@ -57,12 +57,17 @@ static int add_busy(struct trace *t, struct record_summary *end, struct error *e
 	return r;
 }
 
-/* In all processes. */
-static void add_windows(const struct loss_sum *windows, struct record_summary *end)
+/* What the command's own profiler got, if it has one: of windows, those of all processes. */
+static void add_own_profiler(const struct cost *c, struct record_summary *end)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	const struct capability_note *own = &c->own_profiler;
 
-	own_profiler_windows(&text, windows->length_ns, windows->rows);
+	for (size_t i = 0; i < c->loss_count; i++)
+		if (c->losses[i].reason == loss_reason_own_profiler)
+			own_profiler_windows(&text, c->losses[i].length_ns, c->losses[i].rows);
+	if (!text.length && own->known && own->state != capability_state_off)
+		strbuf_adds(&text, own->reason);
 	snprintf(end->own_profiler, sizeof(end->own_profiler), "%s", strbuf_text(&text));
 }
 
@@ -77,8 +82,6 @@ static int add_costs(struct trace *t, struct record_summary *end, struct error *
 	for (size_t i = 0; i < cost.loss_count; i++) {
 		uint64_t lost = MAX(cost.losses[i].count, cost.losses[i].rows);
 
-		if (cost.losses[i].reason == loss_reason_own_profiler)
-			add_windows(&cost.losses[i], end);
 		end->lost += lost;
 		if (lost <= most)
 			continue;
@@ -86,6 +89,7 @@ static int add_costs(struct trace *t, struct record_summary *end, struct error *
 		end->lost_most = cost.losses[i].count;
 		end->lost_text = loss_reason_text(cost.losses[i].reason, cost.losses[i].count);
 	}
+	add_own_profiler(&cost, end);
 	memcpy(end->costs, cost.kinds, sizeof(end->costs));
 	cost_release(&cost);
 	return 0;
@@ -127,17 +131,6 @@ static int check_off_cpu(struct trace *t, struct record_summary *end, struct err
 	return r;
 }
 
-/* What the command's own profiler got, if it has one. */
-static int read_own_profiler(struct trace *t, struct record_summary *end, struct error *e)
-{
-	struct capability_note own;
-	int r = capability_find(t, "own_profiler", &own, e);
-
-	if (!end->own_profiler[0] && own.known && own.state != capability_state_off)
-		snprintf(end->own_profiler, sizeof(end->own_profiler), "%s", own.reason);
-	return r;
-}
-
 /* A process that was sampled from outside has two sessions and counts once. */
 static void count_processes(const struct trace *t, struct record_summary *end)
 {
@@ -170,8 +163,6 @@ int record_summary_read(const char *directory, struct record_summary *end, struc
 		r = add_samples(t, end, e);
 	if (r >= 0)
 		r = check_off_cpu(t, end, e);
-	if (r >= 0)
-		r = read_own_profiler(t, end, e);
 	if (r >= 0)
 		r = calls_count_launches(t, &end->launches, e);
 	if (r >= 0)

@@ -64,10 +64,23 @@ static void print_losses(const struct report_view *v)
 	}
 }
 
+/* If that is no loss. */
+static void print_own_profiler(const struct report_view *v)
+{
+	const struct capability_note *own = &v->report->cost->own_profiler;
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+	if (!own->known || own->state != capability_state_on)
+		return;
+	text_safe(&line, own->reason, strlen(own->reason));
+	report_labelled(v, STYLE_NONE, "profiler", strbuf_text(&line));
+}
+
 static void print(const struct report_view *v)
 {
 	print_untimed(v);
 	print_losses(v);
+	print_own_profiler(v);
 }
 
 #define LOSS(member) MEMBER(struct loss_sum, member)

@@ -10,7 +10,7 @@
 
 #include "base/strbuf.h"
 
-/* A loss of an unknown number that lasts has several rows: each begins where the one before ends. */
+/* A loss of an unknown number that lasts has several rows, each from where the last one ends. */
 static bool goes_on(struct trace *t, const struct trace_loss *more)
 {
 	for (size_t i = t->losses.count; !more->count && i-- > 0;) {

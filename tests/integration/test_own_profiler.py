@@ -132,13 +132,31 @@ def test_a_client_with_a_cupti_of_its_own(client, build, environment, rows, tmp_
     assert [row["state"] for row in rows(recording, "capability") if row["name"] == "own_profiler"][-1] == "on"
 
 
+REFUSED = "another client of CUPTI: refused, it saw nothing of the GPU; with --own-profiler share both see everything"
+
+
+def test_the_end_of_record_says_that_it_was_kept(pitot, player, build, source, environment, tmp_path):
+    """Also where it looks its functions up, and where there is none."""
+    environment.update(LSAN_OPTIONS=f"suppressions={Path(__file__).parent}/leaks.txt:print_suppressions=0",
+                       OWN_CLIENT_OUT=str(tmp_path / "out"), OWN_CLIENT_SYNC=TAPES["launch"])
+    for kind in ("linked", "lazy", "dlsym", None):
+        client = ["--client", build / "standin" / f"libclient-{kind}.so"] if kind else []
+        recording = tmp_path / f"{kind}.pitot"
+        ended = pitot("record", "-o", recording, "--json", "--no-cpu", "--own-profiler", "keep", "--", player, *client,
+                      source / "tests/data/tapes/launch.tape")
+        assert json.loads(ended.stderr.splitlines()[-1])["own_profiler"] == (REFUSED if kind else None)
+        assert (REFUSED in " ".join(pitot("report", recording).stdout.split())) == bool(kind)
+
+
 def test_cupti_is_shared_unless_it_is_kept(client, rows):
     sessions, _, recording = client("linked", "train", "")
     assert sum(sessions["1"].values()) > 4000
     sessions, _, recording = client("linked", "train", "own_profiler=keep")
     assert sessions["1"] == {("refused", "0", "0", "0"): 1}
     assert len(rows(recording, "kernel")) == 2092
-    assert not [row for row in rows(recording, "capability") if row["name"] == "own_profiler"]
+    said = [row for row in rows(recording, "capability") if row["name"] == "own_profiler"]
+    assert [(row["state"], row["asked"], row["got"]) for row in said] == [("on", "keep", "keep")] * len(said) and said
+    assert said[-1]["reason"] == REFUSED
 
 
 def test_the_client_goes_on_when_pitot_leaves(client, rows):
@@ -151,6 +169,78 @@ def test_the_client_goes_on_when_pitot_leaves(client, rows):
         records = collections.Counter({key: n for key, n in shared[session].items() if key[0] not in ("dropped", "callbacks")})
         assert not records - alone[session]
     assert any(key[0] == "kernel" for got in shared.values() for key in got)
+
+
+# --- a client that does what few do ---
+
+@pytest.fixture
+def rude(build, player, source, environment, record, tmp_path):
+    """rude("buffers", "launch", "own_profiler=share", …): what the client was answered, as (what, value), and the recording."""
+    def run(how, tape, options, *arguments):
+        out = tmp_path / f"{how}.answers"
+        environment.update(OWN_CLIENT_OUT=str(out), RUDE_CLIENT=how, OWN_CLIENT_SYNC=TAPES.get(tape, "cuLaunchKernel"))
+        play = ["--client", str(build / "standin/libclient-rude.so"), *arguments]
+        if options is None:
+            subprocess.run([player, *play, source / "tests/data/tapes" / f"{tape}.tape"], check=True, env=environment, timeout=PATIENCE)
+            recording = None
+        else:
+            recording = record(tape, options, *play)
+        return [(line.split()[0], int(line.split()[1])) for line in out.read_text().splitlines()], recording
+
+    return run
+
+
+BUSY = 26
+ENGINES = {"pc-sampling": "default", "range-profiler": "gpu__time_duration.sum", "pm-sampling": "gpu__time_duration.sum", "sass-metrics": "default"}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_counters_are_refused_while_an_engine_has_them(rude, rows, made_tape, engine):
+    """With CUPTI's own error, and the recording says so; the engine goes on. The process-wide end of all profilers does nothing."""
+    answers, recording = rude("counters", made_tape, f"engine={engine};metrics={ENGINES[engine]}")
+    functions = [(what, value) for what, value in answers if what.startswith("cupti")]
+    assert len(functions) >= 5 and {value for what, value in functions if what != "cuptiProfilerDeInitialize"} == {BUSY}
+    assert ("GetLastError", BUSY) in answers
+    said = [row for row in rows(recording, "capability") if row["name"] == "own_profiler"][-1]
+    assert said["reason"] == f"another client of CUPTI; refused: counters, which --engine {engine} has"
+    assert [row["state"] for row in rows(recording, "capability") if row["name"] == "engine"] == ["on"]
+
+
+@pytest.mark.parametrize("options", ["engine=trace", "engine=sass-metrics"], ids=["trace", "refused"])
+def test_counters_are_the_clients_where_no_engine_has_them(rude, rows, made_tape, tmp_path, options):
+    """Also where CUPTI has refused the engine."""
+    faults = tmp_path / "faults"
+    faults.write_text("missing cuptiSassMetricsFlushData\n")
+    answers, recording = rude("other-counters", made_tape, options, "--faults", str(faults))
+    assert len(answers) > 5 and BUSY not in {value for _, value in answers}
+    assert "refused" not in [row for row in rows(recording, "capability") if row["name"] == "own_profiler"][-1]["reason"]
+
+
+def test_attributes_are_the_clients_own(rude):
+    """Kept and answered, but not applied; those that it has not set are CUPTI's."""
+    answers, _ = rude("attributes", "launch", "own_profiler=share")
+    INVALID, TOO_SMALL = 1, 10
+    assert answers[:12] == [
+        ("ActivityGetAttribute", 0), ("value", 3200000), ("ActivitySetAttribute", 0), ("ActivityGetAttribute", TOO_SMALL),
+        ("ActivityGetAttribute", 0), ("value", 12345678), ("ActivitySetAttribute", INVALID), ("ActivitySetAttribute", INVALID),
+        ("ActivitySetAttribute", INVALID), ("ActivityGetAttribute", INVALID), ("GetLastError", INVALID), ("GetLastError", 0)]
+    assert answers[12:17] == [("GetThreadIdType", 0), ("type", 0), ("SetThreadIdType", 0), ("GetThreadIdType", 0), ("type", 1)]
+    assert answers[17:22] == [("Finalize", 0), ("ActivityGetAttribute", 0), ("value", 3200000), ("GetThreadIdType", 0), ("type", 0)]
+
+
+@pytest.mark.parametrize("how", ["threads", "silent", "buffers", "again", "fork"])
+@pytest.mark.parametrize("way", ["share", "yield"])
+def test_it_is_answered_as_by_cupti(rude, rows, environment, how, way):
+    """And the recording has what it has without it, but for gaps."""
+    environment["ASAN_OPTIONS"] = "detect_leaks=0"
+    alone, _ = rude(how, "launch", None)
+    beside, recording = rude(how, "launch", f"own_profiler={way}")
+    (_, strays), *kernels = beside[-3:]
+    assert beside[:-3] == alone[:-3]
+    assert strays == 0 or way == "yield"
+    assert sum(count for _, count in kernels) == sum(count for _, count in alone[-2:]) or how == "silent"
+    kernels = len({row["correlation"] for row in rows(recording, "kernel")})
+    assert kernels == 7000 if way == "share" else 0 < kernels <= 7000
 
 
 # --- --own-profiler yield ---

@@ -447,6 +447,14 @@ cuptiProfilerGetCounterAvailability(CUpti_Profiler_GetCounterAvailability_Params
 	return CUPTI_SUCCESS;
 }
 
+/* Of the whole process. */
+EXPORT CUptiResult cuptiProfilerDeInitialize(CUpti_Profiler_DeInitialize_Params *p)
+{
+	(void)p;
+	standin_profiler_initialized = false;
+	return CUPTI_SUCCESS;
+}
+
 EXPORT CUptiResult cuptiRangeProfilerEnable(CUpti_RangeProfiler_Enable_Params *p)
 {
 	CUptiResult r = CUPTI_ERROR_OUT_OF_MEMORY;

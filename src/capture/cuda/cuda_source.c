@@ -71,6 +71,7 @@ static struct {
 	atomic_bool dormant; /* subscribed only because an engine has contexts: all else is off */
 	bool enabled; /* of the vendor thread once that runs */
 	atomic_int engine; /* that a session wants, its window open or not */
+	int attached; /* the latest beyond the trace since subscribing; the vendor thread's */
 	atomic_bool closed; /* by VENDOR_CLOSE: rounds after that are for clocks only */
 	bool held; /* by another tool, which was first: tried again until it is gone */
 	bool late; /* CUDA was initialized before */
@@ -129,6 +130,8 @@ static void attach_engine(bool late)
 	int engine = atomic_load(&self.engine);
 	bool is_new = api_calls_tell(engine);
 
+	if (engine > SETTING_ENGINE_TRACE && engine != self.attached)
+		share_hold_counters(setting_engine_names[self.attached = engine]);
 	if (launch_engine_is(engine))
 		launch_engine_attach(engine, &self.cupti, self.subscriber);
 	if (is_new && self.enabled && launch_engine_is(engine))
@@ -306,6 +309,8 @@ static void unsubscribe(void)
 		self.cupti.Unsubscribe(self.subscriber);
 		vendor_leave();
 		self.subscribed = self.dormant = false;
+		self.attached = 0;
+		share_hold_counters(NULL);
 	} else {
 		become_dormant();
 	}
@@ -349,13 +354,6 @@ static void leave_program(void)
 
 /* --- start --- */
 
-static void wrap(const struct settings *wanted)
-{
-	if (wanted->own_profiler != SETTING_OWN_PROFILER_KEEP)
-		share_wrap(&self.cupti, wanted->own_profiler == SETTING_OWN_PROFILER_YIELD &&
-						wanted->engine == SETTING_ENGINE_TRACE);
-}
-
 static void load(const struct source_start *start)
 {
 	struct error e = { 0 };
@@ -368,7 +366,7 @@ static void load(const struct source_start *start)
 		note_no_cupti(e.text, "");
 		return;
 	}
-	wrap(start->wanted);
+	share_wrap(&self.cupti, start->wanted);
 	if (!buffers_start()) {
 		note_no_cupti("no memory for activity buffers", "");
 		return;

@@ -44,8 +44,10 @@ struct engine_metrics {
  * `context`: one of the device, of which ranges are measured; NULL: the device is sampled. `engine`
  * is a literal. NULL: *e says why. Takes a third of a second at the first call.
  */
-const struct engine_metrics *engine_metrics_find(struct engine_metrics *known, const char *engine, const struct cupti *cupti,
-						 CUcontext context, unsigned device, const char *requested, struct error *e);
+const struct engine_metrics *engine_metrics_find(struct engine_metrics *known, const char *engine,
+						 const struct cupti *cupti, CUcontext context,
+						 unsigned device, const char *requested,
+						 struct error *e);
 
 /* Says it again, for another session. `ns`: how long it took. */
 void engine_metrics_note(const struct engine_metrics *m, const char *engine, uint64_t ns);
@@ -54,7 +56,8 @@ void engine_metrics_note(const struct engine_metrics *m, const char *engine, uin
  * The id of a metric in a recording, which has its row from then on. `numbers`: of the recording,
  * by address.
  */
-uint32_t engine_metrics_number(struct map *numbers, struct writer *w, const struct metric_texts *texts);
+uint32_t engine_metrics_number(struct map *numbers, struct writer *w,
+			       const struct metric_texts *texts);
 
 #endif
 #endif

@@ -1,9 +1,11 @@
 #include "capture/engines/engine_notes.h"
 
 #include "capture/capability_notes.h"
+#include "capture/cuda/share/share.h"
 
 void engine_note_trace(const char *engine, const char *why)
 {
+	share_hold_counters(NULL);
 	capability_note("engine", capability_state_degraded, engine, "trace", "%s", why);
 }
 

@@ -49,16 +49,12 @@ static const struct launch_engine *const engines[] = { &range_profiler_engine,
 						       &sass_metrics_engine };
 
 static struct {
-	const struct launch_engine
-		*engine; /* that a session wants or wanted; from before `wanted` is set */
+	/* That a session wants or wanted; from before `wanted` is set. */
+	const struct launch_engine *engine;
 	_Atomic(const struct cupti *) cupti; /* NULL: not attached */
 	atomic_uint inside; /* callbacks */
-	atomic_bool
-		/*
-		 * a window of a session with this engine is open, and launches are still to be
-		 * measured
-		 */
-		active;
+	/* A window of a session with it is open, and launches are still to be measured. */
+	atomic_bool active;
 	atomic_bool open; /* a window of a session with this engine */
 	atomic_bool wanted; /* by a session that is there */
 	atomic_bool refuses, refused; /* for good */

@@ -103,7 +103,8 @@ void launch_engine_set_duration(const struct measured *m, uint64_t ns);
  * When its last run began and ended, which is when its call did: the driver keeps it until all runs
  * are over. false: that is not known. Asked once, when the kernel's record comes.
  */
-bool launch_engine_times(struct writer *w, uint32_t correlation, uint64_t *start_ns, uint64_t *end_ns);
+bool launch_engine_times(struct writer *w, uint32_t correlation, uint64_t *start_ns,
+			 uint64_t *end_ns);
 /*
  * The launch ran with patched code, so that times of its record, which began then, are not the
  * kernel's own. Asked once. Collector's thread.

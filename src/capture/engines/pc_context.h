@@ -53,7 +53,8 @@ struct pc_context {
  * Begins sampling every 2^exponent cycles, in the callback of the context's creation. *function:
  * which call failed.
  */
-CUptiResult pc_context_start(struct pc_context *c, const struct cupti *cupti, unsigned exponent, const char **function);
+CUptiResult pc_context_start(struct pc_context *c, const struct cupti *cupti, unsigned exponent,
+			     const char **function);
 /* Hands over what was sampled, or throws it away outside of a window. Returns how much that is. */
 uint64_t pc_context_read(struct pc_context *c, const struct cupti *cupti);
 /* The same, and ends sampling, in the callback of the context's destruction. */

@@ -21,7 +21,8 @@ struct pc_counts {
  * A context is created, in a window or not, and is sampled every 2^exponent cycles from here on.
  * *function: which call failed.
  */
-CUptiResult pc_contexts_add(const struct cupti *cupti, CUcontext handle, unsigned exponent, bool in_window, const char **function);
+CUptiResult pc_contexts_add(const struct cupti *cupti, CUcontext handle, unsigned exponent,
+			    bool in_window, const char **function);
 /* It is about to be destroyed: the last reading. */
 void pc_contexts_remove(const struct cupti *cupti, CUcontext handle);
 /* A module was loaded into it, or is about to be unloaded. */
@@ -39,7 +40,8 @@ enum pc_read { PC_READ_WINDOWS, PC_READ_ALL, PC_READ_NOW };
  * was sampled before this is of the window of before. *sampled: how much that was. false: not all
  * could be read, for the moment. Vendor thread, or before that runs.
  */
-bool pc_contexts_read(const struct cupti *cupti, bool in_window, enum pc_read which, uint64_t *sampled);
+bool pc_contexts_read(const struct cupti *cupti, bool in_window, enum pc_read which,
+		      uint64_t *sampled);
 
 /* Whether CUPTI has something to do with any context. */
 bool pc_contexts_exist(void);

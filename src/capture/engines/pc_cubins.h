@@ -39,7 +39,8 @@ bool pc_cubins_take(struct pc_cubin *cubin);
 void pc_cubins_use(const char *directory);
 /* Writes what is needed into it. Vendor thread; the collector's when that has ended. */
 void pc_cubins_store(void);
-#define PC_CUBIN_FILE RECORDING_CUBINS "/%016llx" RECORDING_CUBIN_SUFFIX /* in the recording's folder */
+/* In the recording's folder. */
+#define PC_CUBIN_FILE RECORDING_CUBINS "/%016llx" RECORDING_CUBIN_SUFFIX
 
 /* Modules of which there was no room for a copy. */
 uint64_t pc_cubins_lost(void);

@@ -37,7 +37,8 @@ const char *pc_text(const char *text);
  * Hands over what *reading says, with a copy of `count` samples; `other` is what is missing in the
  * sum, and where more was sampled than CUPTI says in total the total is the sum. Any thread.
  */
-void pc_readings_push(const struct pc_reading *reading, const struct pc_sample *samples, size_t count);
+void pc_readings_push(const struct pc_reading *reading, const struct pc_sample *samples,
+		      size_t count);
 /* The oldest, to be freed; NULL: there is none. Collector's thread. */
 struct pc_reading *pc_readings_take(void);
 

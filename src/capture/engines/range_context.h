@@ -28,13 +28,15 @@ struct range_context {
 };
 
 /* 0 or a CUptiResult: then *c->failed is the function. */
-int range_context_open(struct range_context *c, const struct cupti *cupti, CUcontext handle, const struct engine_metrics *metrics) MUST_USE;
+int range_context_open(struct range_context *c, const struct cupti *cupti, CUcontext handle,
+		       const struct engine_metrics *metrics) MUST_USE;
 int range_context_start(struct range_context *c, const struct cupti *cupti) MUST_USE;
 /*
  * Ends what was started. *ranges: launches that were measured, of which `values`, by index in the
  * set, are those of the first.
  */
-int range_context_stop(struct range_context *c, const struct cupti *cupti, size_t *ranges, double *values) MUST_USE;
+int range_context_stop(struct range_context *c, const struct cupti *cupti, size_t *ranges,
+		       double *values) MUST_USE;
 /* `gone`: the context is, and CUPTI is told nothing. */
 void range_context_close(struct range_context *c, const struct cupti *cupti, bool gone);
 

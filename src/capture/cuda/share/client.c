@@ -10,8 +10,7 @@
 #define DOMAINS 8u
 #define WORDS (API_CALLBACK_IDS_MAX / 64)
 #define KINDS 64u
-#define SUBSCRIPTIONS                                                                              \
-	16u /* memory of the latest ones: a thread that is late reads one that has ended */
+#define SUBSCRIPTIONS 16u /* the latest ones: a thread that is late reads one that has ended */
 #define CALLS 8u /* of CUDA within each other on one thread */
 #define LEAVE_LIMIT_NS NS_PER_S
 
@@ -235,14 +234,13 @@ void wants_repeat_kinds(bool on)
 
 /* --- the subscription --- */
 
-static _Atomic(void *)
-	to_keep[8]; /* functions of the client whose libraries are to stay; NULL: none */
+/* Functions of the client whose libraries are to stay; NULL: none. */
+static _Atomic(void *) to_keep[8];
 static struct subscription places[SUBSCRIPTIONS];
 static atomic_uint next_place;
 static _Atomic(struct subscription *) subscription;
-static atomic_uint
-	/* threads between their look at `subscription` and their return from its callback */
-	callers;
+/* Threads between their look at `subscription` and their return from its callback. */
+static atomic_uint callers;
 
 static __thread unsigned inside __attribute__((tls_model("initial-exec")));
 
@@ -363,6 +361,6 @@ void client_keep_all_loaded(void)
 
 void client_after_fork(void)
 {
-	atomic_store(&callers, 0);
-	inside = depth = 0;
+	atomic_store(&callers, inside); /* it may have been forked there, and returns from it */
+	depth = 0;
 }

@@ -17,48 +17,30 @@
  * What this CUPTI lacks the client does not find either.
  */
 #define SHARED_FUNCTIONS(F)                                                                        \
-	F(GetTimestamp)                                                                            \
-	F(Subscribe)                                                                               \
-	F(Subscribe_v2)                                                                            \
-	F(Unsubscribe)                                                                             \
-	F(EnableCallback)                                                                          \
-	F(EnableDomain)                                                                            \
-	F(ActivityRegisterCallbacks)                                                               \
-	F(ActivityEnable)                                                                          \
-	F(ActivityEnableAndDump)                                                                   \
-	F(ActivityDisable)                                                                         \
-	F(ActivityFlushAll)                                                                        \
-	F(ActivityGetNextRecord)                                                                   \
-	F(ActivityGetNumDroppedRecords)                                                            \
-	F(ActivitySetAttribute)                                                                    \
-	F(SetThreadIdType)
+	F(Subscribe) F(Subscribe_v2) F(Unsubscribe) F(EnableCallback) F(EnableDomain)              \
+	F(GetTimestamp) F(SetThreadIdType) F(ActivityRegisterCallbacks) F(ActivityEnable)          \
+	F(ActivityEnableAndDump) F(ActivityDisable) F(ActivityFlushAll) F(ActivityGetNextRecord)   \
+	F(ActivityGetNumDroppedRecords) F(ActivitySetAttribute)
 
 #define CLIENTS_FUNCTIONS(F)                                                                       \
-	F(EnableAllDomains)                                                                        \
-	F(GetCallbackState)                                                                        \
-	F(ActivityRegisterTimestampCallback)                                                       \
-	F(ActivityEnableContext)                                                                   \
-	F(ActivityDisableContext)                                                                  \
-	F(ActivityEnableHWTrace)                                                                   \
-	F(ActivityFlush)                                                                           \
-	F(ActivityFlushPeriod)                                                                     \
-	F(ActivityGetAttribute)                                                                    \
-	F(GetThreadIdType)                                                                         \
-	F(GetLastError)                                                                            \
-	F(Finalize)
+	F(EnableAllDomains) F(GetCallbackState) F(ActivityRegisterTimestampCallback)               \
+	F(ActivityEnableContext) F(ActivityDisableContext) F(ActivityEnableHWTrace)                \
+	F(ActivityFlush) F(ActivityFlushPeriod) F(ActivityGetAttribute) F(GetThreadIdType)         \
+	F(GetLastError) F(Finalize)
+
+/*
+ * What takes the GPU's counters, or patches code: of one at a time. Each has one argument, and
+ * headers of an older CUDA lack some.
+ */
+#define COUNTER_FUNCTIONS(F)                                                                       \
+	F(EventGroupEnable) F(EventGroupSetEnable) F(ProfilerBeginSession) F(RangeProfilerEnable)  \
+	F(PCSamplingEnable) F(PmSamplingEnable) F(SassMetricsSetConfig) F(SassMetricsEnable)
 
 /* Of the recorder's table those that are replaced: ours are named recorder_…. */
 #define RECORDERS_FUNCTIONS(F)                                                                     \
-	F(Subscribe)                                                                               \
-	F(Subscribe_v2)                                                                            \
-	F(Unsubscribe)                                                                             \
-	F(EnableCallback)                                                                          \
-	F(EnableDomain)                                                                            \
-	F(ActivityRegisterCallbacks)                                                               \
-	F(ActivityEnable)                                                                          \
-	F(ActivityEnableAndDump)                                                                   \
-	F(ActivityDisable)                                                                         \
-	F(ActivityGetNumDroppedRecords)
+	F(Subscribe) F(Subscribe_v2) F(Unsubscribe) F(EnableCallback) F(EnableDomain)              \
+	F(ActivityRegisterCallbacks) F(ActivityEnable) F(ActivityEnableAndDump)                    \
+	F(ActivityDisable) F(ActivityGetNumDroppedRecords)
 
 /* CUPTI's own. */
 struct real_cupti {
@@ -66,8 +48,11 @@ struct real_cupti {
 #define F(name) __typeof__(cupti##name) *name;
 	CLIENTS_FUNCTIONS(F)
 #undef F
-	_Atomic(CUpti_SubscriberHandle)
-		subscriber; /* the recorder's, or the client's while the recorder has none */
+#define F(name) CUptiResult(CUPTIAPI *name)(void *);
+	COUNTER_FUNCTIONS(F) F(ProfilerDeInitialize)
+#undef F
+	/* The recorder's, or the client's while the recorder has none. */
+	_Atomic(CUpti_SubscriberHandle) subscriber;
 };
 extern struct real_cupti real_cupti;
 

@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 
-#define SAME_RATE                                                                                  \
-	0.001 /* no two clocks of nanoseconds differ by more; no counter of cycles comes so close to them */
+/* No two clocks of nanoseconds differ by more; no counter of cycles comes so close to them. */
+#define SAME_RATE 0.001
 #define STEP_NS ((double)NS_PER_MS)
 
 /* Signed: of clocks with any beginning only differences mean something. */

@@ -121,19 +121,12 @@ static struct {
 	struct client_clock clock;
 } self;
 static atomic_size_t waiting; /* bytes of copies */
-static atomic_bool
-	has_buffer; /* one is open, or the client has refused one since the last delivery */
+/* One is open, or the client has refused one since the last delivery. */
+static atomic_bool has_buffer;
 
 void copies_start(const struct copies_cupti *real)
 {
 	cupti = *real;
-}
-
-void copies_register(CUpti_BuffersCallbackRequestFunc on_request,
-		     CUpti_BuffersCallbackCompleteFunc on_complete)
-{
-	atomic_store(&complete, on_complete);
-	atomic_store(&request, on_request);
 }
 
 bool copies_registered(void)
@@ -412,6 +405,32 @@ static void complete_buffer(struct buffer *b)
 	*b = (struct buffer){ .bytes = NULL };
 }
 
+static struct buffer take_open(void)
+{
+	struct buffer b;
+
+	pthread_mutex_lock(&lock);
+	b = self.open;
+	self.open = (struct buffer){ .bytes = NULL };
+	pthread_mutex_unlock(&lock);
+	return b;
+}
+
+/* A buffer goes back to those from whom it is. */
+void copies_register(CUpti_BuffersCallbackRequestFunc on_request,
+		     CUpti_BuffersCallbackCompleteFunc on_complete)
+{
+	struct buffer b = { .bytes = NULL };
+
+	if (on_complete != atomic_load(&complete)) {
+		b = take_open();
+		atomic_store(&has_buffer, false);
+	}
+	complete_buffer(&b);
+	atomic_store(&complete, on_complete);
+	atomic_store(&request, on_request);
+}
+
 static bool has_room(const struct buffer *b, unsigned size)
 {
 	return b->bytes && b->used + size <= b->size && (!b->most || b->records < b->most);
@@ -466,10 +485,9 @@ static struct chunk *take_all(struct buffer *b, struct client_clock *c)
 	self.first = self.last = NULL;
 	self.bytes = 0;
 	atomic_store(&waiting, 0);
-	*b = self.open;
-	self.open = (struct buffer){ .bytes = NULL };
 	*c = self.clock;
 	pthread_mutex_unlock(&lock);
+	*b = take_open();
 	return first;
 }
 
@@ -616,6 +634,7 @@ void copies_reset(void)
 void copies_after_fork(void)
 {
 	pthread_mutex_init(&lock, NULL);
+	atomic_store(&delivering, inside > 0);
 	memset(&self, 0, sizeof(self));
 	copies_reset();
 }

@@ -1,5 +1,5 @@
 /*
- * share.h: --own-profiler share: the program's own client of CUPTI (torch.profiler's Kineto,
+ * share.h: --own-profiler: the program's own client of CUPTI (torch.profiler's Kineto,
  * Triton's Proton, …) works beside the recorder, though CUPTI has one subscriber, which is the
  * recorder.
  *
@@ -21,12 +21,20 @@
 
 #include "capture/cuda/vendor.h"
 #include "format/writer.h"
+#include "schema/settings.h"
 
 /*
  * Before the recorder subscribes, for all sessions from then on. Without effect where this CUPTI
- * cannot be shared. `yield`: the client has CUPTI for itself (turns.h).
+ * cannot be shared. yield: the client has CUPTI for itself (turns.h). keep: the recorder has; the
+ * client is only seen to subscribe.
  */
-void share_wrap(struct cupti *cupti, bool yield);
+void share_wrap(struct cupti *cupti, const struct settings *wanted);
+
+/*
+ * From here on an engine of this name, a literal, has the GPU's counters: what would take them is
+ * refused to the client. NULL: none has. Any thread.
+ */
+void share_hold_counters(const char *engine);
 
 /* A callback of CUPTI that the recorder does not want is the client's alone. Any thread. */
 bool share_is_recorders(CUpti_CallbackDomain domain, CUpti_CallbackId id);

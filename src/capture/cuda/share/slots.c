@@ -44,11 +44,8 @@ static struct {
 	uintptr_t cupti;
 	const char *path; /* CUPTI's */
 	uint32_t version;
-	atomic_ullong
-		/*
-		 * libraries that were there at the latest pass: only later ones are new; 0: all are
-		 */
-		adds;
+	/* Libraries that were there at the latest pass: only later ones are new; 0: all are. */
+	atomic_ullong adds;
 	struct pending {
 		struct {
 			uintptr_t base;
@@ -309,7 +306,7 @@ int slots_is_path(const char *name)
 static void *shared_cupti(void *handle)
 {
 	__typeof__(cuptiGetVersion) *read = NULL;
-	void *shared = dlopen(self.path, RTLD_LAZY | RTLD_NOLOAD);
+	void *shared = self.path ? dlopen(self.path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 	uint32_t version;
 
 	*(void **)&read = dlsym(handle, "cuptiGetVersion");

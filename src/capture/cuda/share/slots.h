@@ -29,8 +29,8 @@ struct routed {
 };
 
 /*
- * Changes the slots of all libraries there are. The table and the path, CUPTI's, stay. Any thread
- * but one in a callback of CUPTI.
+ * Changes the slots of all libraries there are. The table and the path, CUPTI's, stay; NULL: who
+ * opens another CUPTI gets that. Any thread but one in a callback of CUPTI.
  */
 void slots_route(const struct routed *functions, unsigned count, const char *path,
 		 uint32_t version);

@@ -29,7 +29,7 @@ const char *turns_mode(void); /* the setting's name: "share", "yield" */
  * As the first declaration of a function that the client calls and that changes what it has of
  * CUPTI.
  */
-#define TURNS_CALL                                                                                                     \
+#define TURNS_CALL                                                                                 \
 	__attribute__((cleanup(turns_end_call), unused)) bool is_counted_ = turns_begin_call()
 bool turns_begin_call(void);
 void turns_end_call(const bool *is_counted);

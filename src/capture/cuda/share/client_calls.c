@@ -1,0 +1,559 @@
+#include "capture/cuda/share/client_calls.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "capture/capability_notes.h"
+#include "capture/collector.h"
+#include "capture/cuda/api_calls.h"
+#include "capture/cuda/buffers.h"
+#include "capture/cuda/share/client_records.h"
+#include "capture/cuda/share/slots.h"
+#include "capture/cuda/share/turns.h"
+#include "capture/vendor_thread.h"
+
+#define ATTRIBUTES 16u
+#define ATTRIBUTE_BYTES 16u
+#define FLUSH_LIMIT_NS (PITOT_SLOWNESS * NS_PER_S)
+
+struct client client = { .thread_id_type = -1 };
+
+/* What the client has set without effect. A size of 0: nothing. */
+static struct {
+	atomic_size_t size;
+	atomic_uint_fast64_t value[ATTRIBUTE_BYTES / 8];
+} attributes[ATTRIBUTES];
+
+static __thread CUptiResult last_error __attribute__((tls_model("initial-exec")));
+
+static CUptiResult answer(CUptiResult result)
+{
+	if (result != CUPTI_SUCCESS)
+		last_error = result;
+	return result;
+}
+
+static void note_client(const char *got)
+{
+	if (!atomic_exchange(&client.is_noted, true))
+		capability_note("own_profiler", capability_state_on, got, got,
+				"another client of CUPTI");
+}
+
+bool client_is_shared(void)
+{
+	return atomic_load(&client.is_shared);
+}
+
+/* Another thread of it may change what it wants meanwhile. */
+void client_follow(void)
+{
+	bool there;
+
+	do {
+		there = client_is_shared() && wants_anything(WANT_CLIENT);
+		api_calls_with_client(there);
+	} while (there != (client_is_shared() && wants_anything(WANT_CLIENT)));
+	if (there)
+		note_client("share");
+}
+
+/* --- the client's subscription --- */
+
+CUptiResult client_subscribe_really(struct subscription *s)
+{
+	CUpti_SubscriberHandle handle;
+	CUptiResult result = real_cupti.recorder.Subscribe(&handle, atomic_load(&s->callback),
+							   atomic_load(&s->user));
+
+	if (result != CUPTI_SUCCESS)
+		return result;
+	atomic_store(&s->real, handle);
+	atomic_store(&real_cupti.subscriber, handle);
+	return result;
+}
+
+/* A subscription that is CUPTI's to grant. */
+static CUptiResult watch(CUptiResult result)
+{
+	if (result != CUPTI_SUCCESS)
+		atomic_fetch_add(&client.refused, 1);
+	note_client("keep");
+	return result;
+}
+
+static CUptiResult CUPTIAPI own_Subscribe(CUpti_SubscriberHandle *handle,
+					  CUpti_CallbackFunc callback, void *user)
+{
+	TURNS_CALL;
+	struct subscription *s;
+	CUptiResult result;
+
+	if (atomic_load(&client.is_kept))
+		return watch(real_cupti.recorder.Subscribe(handle, callback, user));
+	if (!handle)
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	turns_come(client_is_shared);
+	s = client_subscribe(callback, user);
+	if (!s)
+		return answer(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+	client_keep_loaded((void *)callback);
+	if (!client_is_shared()) {
+		result = client_subscribe_really(s);
+		if (result != CUPTI_SUCCESS) {
+			client_unsubscribe(s);
+			return result;
+		}
+	}
+	*handle = (CUpti_SubscriberHandle)(void *)s;
+	return CUPTI_SUCCESS;
+}
+
+/* Later versions of the parameters ask for several subscribers, which this is not. */
+static CUptiResult CUPTIAPI own_Subscribe_v2(CUpti_SubscriberHandle *handle,
+					     CUpti_CallbackFunc callback, void *user,
+					     CUpti_SubscriberParams *parameters)
+{
+	if (atomic_load(&client.is_kept))
+		return watch(real_cupti.recorder.Subscribe_v2(handle, callback, user, parameters));
+	if (parameters && parameters->structSize > CUpti_SubscriberParams_STRUCT_SIZE)
+		return answer(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+	return own_Subscribe(handle, callback, user);
+}
+
+static struct subscription *subscription_of(CUpti_SubscriberHandle handle)
+{
+	struct subscription *s = client_subscription();
+
+	return s && (void *)handle == s ? s : NULL;
+}
+
+static void disable_callbacks(void)
+{
+	for (unsigned domain = 1; domain < CUPTI_CB_DOMAIN_SIZE; domain++)
+		want_domain(WANT_CLIENT, false, (CUpti_CallbackDomain)domain);
+}
+
+static CUptiResult CUPTIAPI own_Unsubscribe(CUpti_SubscriberHandle handle)
+{
+	TURNS_CALL;
+	struct subscription *s = subscription_of(handle);
+	CUpti_SubscriberHandle real;
+
+	if (!s)
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	disable_callbacks();
+	client_unsubscribe(s);
+	if (!client_is_shared() && (real = atomic_exchange(&s->real, NULL)))
+		real_cupti.recorder.Unsubscribe(real);
+	client_follow();
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult CUPTIAPI own_EnableCallback(uint32_t enable, CUpti_SubscriberHandle handle,
+					       CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+	TURNS_CALL;
+	CUptiResult result;
+
+	if (!subscription_of(handle))
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	if (enable && turns_is_work(domain))
+		turns_come(client_is_shared);
+	result = want_callback(WANT_CLIENT, enable != 0, domain, id);
+	client_follow();
+	return answer(result);
+}
+
+static CUptiResult CUPTIAPI own_EnableDomain(uint32_t enable, CUpti_SubscriberHandle handle,
+					     CUpti_CallbackDomain domain)
+{
+	TURNS_CALL;
+	CUptiResult result;
+
+	if (!subscription_of(handle))
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	if (enable && turns_is_work(domain))
+		turns_come(client_is_shared);
+	result = want_domain(WANT_CLIENT, enable != 0, domain);
+	client_follow();
+	return answer(result);
+}
+
+static CUptiResult CUPTIAPI own_EnableAllDomains(uint32_t enable, CUpti_SubscriberHandle handle)
+{
+	CUptiResult result = CUPTI_SUCCESS;
+
+	for (unsigned d = 1; d < CUPTI_CB_DOMAIN_SIZE && result == CUPTI_SUCCESS; d++)
+		result = own_EnableDomain(enable, handle, (CUpti_CallbackDomain)d);
+	return result;
+}
+
+static CUptiResult CUPTIAPI own_GetCallbackState(uint32_t *enable, CUpti_SubscriberHandle handle,
+						 CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+	if (!enable || !subscription_of(handle))
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	*enable = wants_callback(WANT_CLIENT, domain, id);
+	return CUPTI_SUCCESS;
+}
+
+/* --- its records --- */
+
+void CUPTIAPI client_on_complete(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size,
+				 size_t valid)
+{
+	CUpti_BuffersCallbackCompleteFunc clients = copies_complete();
+
+	if (buffers_has(buffer))
+		buffers_on_complete(context, stream, buffer, size, valid);
+	else if (clients)
+		clients(context, stream, buffer, size, valid);
+}
+
+static CUptiResult CUPTIAPI own_ActivityRegisterCallbacks(
+	CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete)
+{
+	TURNS_CALL;
+
+	if (!request || !complete)
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	client_keep_loaded((void *)request);
+	copies_register(request, complete);
+	return client_is_shared()
+		       ? CUPTI_SUCCESS
+		       : real_cupti.recorder.ActivityRegisterCallbacks(request, client_on_complete);
+}
+
+static CUptiResult CUPTIAPI own_ActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc read)
+{
+	TURNS_CALL;
+
+	if (!read)
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	client_keep_loaded((void *)read);
+	copies_register_clock(read);
+	if (client_is_shared())
+		return CUPTI_SUCCESS;
+	atomic_store(&client.has_clock, true);
+	return real_cupti.ActivityRegisterTimestampCallback(read);
+}
+
+/*
+ * KERNEL serializes kernels, and records of graphs as a whole are in place of their nodes: both
+ * would change the recording.
+ */
+static bool is_refused(CUpti_ActivityKind kind)
+{
+	return client_is_shared() && !(wants_kinds(WANT_RECORDER) >> kind & 1) &&
+	       (kind == CUPTI_ACTIVITY_KIND_KERNEL || kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+}
+
+static CUptiResult CUPTIAPI own_ActivityEnable(CUpti_ActivityKind kind)
+{
+	TURNS_CALL;
+	CUptiResult result;
+
+	if ((unsigned)kind >= COPIES_KINDS)
+		return answer(CUPTI_ERROR_INVALID_KIND);
+	turns_come(client_is_shared);
+	if (is_refused(kind))
+		return answer(CUPTI_ERROR_NOT_COMPATIBLE);
+	if (client_is_shared() && !(wants_kinds(WANT_RECORDER) >> kind & 1))
+		atomic_fetch_or(&client.left_out, UINT64_C(1) << kind);
+	if (client_is_shared() || !turns_yield()) /* else nothing of the recorder's is its */
+		copies_enable((uint32_t)kind, wants_any(WANT_RECORDER, CUPTI_CB_DOMAIN_DRIVER_API));
+	result = want_kind(WANT_CLIENT, true, kind);
+	if (result != CUPTI_SUCCESS)
+		copies_disable((uint32_t)kind);
+	client_follow();
+	return answer(result);
+}
+
+static CUptiResult CUPTIAPI own_ActivityDisable(CUpti_ActivityKind kind)
+{
+	TURNS_CALL;
+	CUptiResult result;
+
+	if ((unsigned)kind >= COPIES_KINDS)
+		return answer(CUPTI_ERROR_INVALID_KIND);
+	copies_disable((uint32_t)kind);
+	result = want_kind(WANT_CLIENT, false, kind);
+	client_follow();
+	return answer(result);
+}
+
+/* Of all contexts: which one a record is of is the client's to look at. */
+static CUptiResult CUPTIAPI own_ActivityEnableContext(CUcontext context, CUpti_ActivityKind kind)
+{
+	(void)context;
+	return own_ActivityEnable(kind);
+}
+
+static CUptiResult CUPTIAPI own_ActivityDisableContext(CUcontext context, CUpti_ActivityKind kind)
+{
+	(void)context;
+	return own_ActivityDisable(kind);
+}
+
+static CUptiResult CUPTIAPI own_ActivityEnableAndDump(CUpti_ActivityKind kind)
+{
+	CUptiResult result = own_ActivityEnable(kind);
+
+	return result == CUPTI_SUCCESS ? answer(real_cupti.recorder.ActivityEnableAndDump(kind))
+				       : result;
+}
+
+/* Of every kernel, instead of what the recorder reads. */
+static CUptiResult CUPTIAPI own_ActivityEnableHWTrace(uint8_t enable)
+{
+	return client_is_shared() ? answer(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
+				  : real_cupti.ActivityEnableHWTrace(enable);
+}
+
+/* --- flushes --- */
+
+/*
+ * By the vendor thread, as all flushes: two at a time are more than some versions bear. Inside of a
+ * callback CUPTI may have locks that its flush on another thread waits for, so there it is called
+ * here. A forced flush would give the recorder records that have not ended, and is none.
+ */
+static void flush_records(void)
+{
+	uint64_t begun = clock_machine_ns();
+	unsigned round;
+
+	if (client_is_inside()) {
+		real_cupti.recorder.ActivityFlushAll(0);
+	} else {
+		round = vendor_thread_request(VENDOR_FLUSH);
+		while (!vendor_thread_done(round) && turns_look_again(begun, FLUSH_LIMIT_NS))
+			;
+	}
+}
+
+/*
+ * Until all that CUPTI has handed to the recorder is copied; also what it did before the recorder
+ * left.
+ */
+static void wait_for_copies(void)
+{
+	uint64_t begun = clock_machine_ns(), completed = buffers_completed();
+
+	while (buffers_decoded() < completed && turns_look_again(begun, FLUSH_LIMIT_NS))
+		;
+}
+
+static CUptiResult CUPTIAPI own_ActivityFlushAll(uint32_t flag)
+{
+	TURNS_CALL;
+	CUptiResult result = CUPTI_SUCCESS;
+
+	if (copies_is_inside() || !copies_registered())
+		return answer(CUPTI_ERROR_INVALID_OPERATION);
+	if (client_is_shared() && collector_running() && !api_calls_fatal())
+		flush_records();
+	else
+		result = real_cupti.recorder.ActivityFlushAll(flag);
+	wait_for_copies();
+	copies_deliver(flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED ? COPIES_LAST : COPIES_FLUSH);
+	return answer(result);
+}
+
+static CUptiResult CUPTIAPI own_ActivityFlush(CUcontext context, uint32_t stream, uint32_t flag)
+{
+	(void)context;
+	(void)stream;
+	return own_ActivityFlushAll(flag);
+}
+
+static CUptiResult CUPTIAPI own_ActivityFlushPeriod(uint32_t ms)
+{
+	return client_is_shared() ? CUPTI_SUCCESS : real_cupti.ActivityFlushPeriod(ms);
+}
+
+/* A kind of which no record was copied yet is CUPTI's to know. */
+static CUptiResult CUPTIAPI own_ActivityGetNextRecord(uint8_t *buffer, size_t valid,
+						      CUpti_Activity **record)
+{
+	CUptiResult result = copies_next_record(buffer, valid, record);
+
+	if (result == CUPTI_ERROR_INVALID_KIND)
+		result = real_cupti.recorder.ActivityGetNextRecord(buffer, valid, record);
+	return answer(result);
+}
+
+static CUptiResult CUPTIAPI own_ActivityGetNumDroppedRecords(CUcontext context, uint32_t stream,
+							     size_t *dropped)
+{
+	CUptiResult result = CUPTI_SUCCESS;
+
+	if (!dropped)
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	*dropped = 0;
+	if (!client_is_shared())
+		result = real_cupti.recorder.ActivityGetNumDroppedRecords(context, stream, dropped);
+	*dropped += copies_dropped();
+	return answer(result);
+}
+
+/* --- attributes --- */
+
+static CUptiResult CUPTIAPI own_ActivitySetAttribute(CUpti_ActivityAttribute attribute,
+						     size_t *size, void *value)
+{
+	uint64_t words[ATTRIBUTE_BYTES / 8] = { 0 };
+
+	if (!client_is_shared())
+		return real_cupti.recorder.ActivitySetAttribute(attribute, size, value);
+	if ((unsigned)attribute >= ATTRIBUTES || !size || !value || !*size ||
+	    *size > ATTRIBUTE_BYTES)
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	memcpy(words, value, *size);
+	for (unsigned i = 0; i < ARRAY_SIZE(words); i++)
+		atomic_store(&attributes[attribute].value[i], words[i]);
+	atomic_store(&attributes[attribute].size, *size);
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult CUPTIAPI own_ActivityGetAttribute(CUpti_ActivityAttribute attribute,
+						     size_t *size, void *value)
+{
+	uint64_t words[ATTRIBUTE_BYTES / 8];
+	size_t have =
+		(unsigned)attribute < ATTRIBUTES ? atomic_load(&attributes[attribute].size) : 0;
+
+	if (!have || !size || !value)
+		return answer(real_cupti.ActivityGetAttribute(attribute, size, value));
+	if (*size < have)
+		return answer(CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT);
+	for (unsigned i = 0; i < ARRAY_SIZE(words); i++)
+		words[i] = atomic_load(&attributes[attribute].value[i]);
+	memcpy(value, words, have);
+	*size = have;
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult CUPTIAPI own_SetThreadIdType(CUpti_ActivityThreadIdType type)
+{
+	if (!client_is_shared())
+		return real_cupti.recorder.SetThreadIdType(type);
+	atomic_store(&client.thread_id_type, (int)type);
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult CUPTIAPI own_GetThreadIdType(CUpti_ActivityThreadIdType *type)
+{
+	int own = atomic_load(&client.thread_id_type);
+
+	if (!type || own < 0)
+		return answer(real_cupti.GetThreadIdType(type));
+	*type = (CUpti_ActivityThreadIdType)own;
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult CUPTIAPI own_GetTimestamp(uint64_t *timestamp)
+{
+	CUpti_TimestampCallbackFunc read = copies_clock();
+
+	if (!timestamp || !read)
+		return answer(real_cupti.recorder.GetTimestamp(timestamp));
+	*timestamp = read();
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult CUPTIAPI own_GetLastError(void)
+{
+	CUptiResult result = last_error;
+
+	last_error = CUPTI_SUCCESS;
+	return result != CUPTI_SUCCESS ? result : real_cupti.GetLastError();
+}
+
+/* --- counters --- */
+
+/* They are the recorder's, who was first. */
+static CUptiResult refuse_counters(const char *engine)
+{
+	atomic_store(&client.refused_for, engine);
+	note_client(turns_mode());
+	return answer(CUPTI_ERROR_HARDWARE_BUSY);
+}
+
+#define F(name)                                                                                    \
+	static CUptiResult CUPTIAPI own_##name(void *what)                                         \
+	{                                                                                          \
+		const char *engine = atomic_load(&client.engine);                                  \
+                                                                                                   \
+		return engine ? refuse_counters(engine) : real_cupti.name(what);                   \
+	}
+COUNTER_FUNCTIONS(F)
+#undef F
+
+/* It ends every profiler of the process. */
+static CUptiResult CUPTIAPI own_ProfilerDeInitialize(void *parameters)
+{
+	return atomic_load(&client.engine) ? CUPTI_SUCCESS
+					   : real_cupti.ProfilerDeInitialize(parameters);
+}
+
+/* --- the client's end --- */
+
+static CUptiResult CUPTIAPI own_Finalize(void)
+{
+	TURNS_CALL;
+	struct subscription *s = client_subscription();
+	CUptiResult result;
+
+	if (s)
+		own_Unsubscribe((CUpti_SubscriberHandle)(void *)s);
+	for (unsigned kind = 0; kind < COPIES_KINDS; kind++)
+		if (wants_kinds(WANT_CLIENT) >> kind & 1)
+			own_ActivityDisable((CUpti_ActivityKind)kind);
+	copies_deliver(COPIES_LAST);
+	copies_reset();
+	for (unsigned i = 0; i < ATTRIBUTES; i++)
+		atomic_store(&attributes[i].size, 0);
+	atomic_store(&client.thread_id_type, -1);
+	if (client_is_shared())
+		return CUPTI_SUCCESS;
+	result = real_cupti.Finalize();
+	atomic_store(&client.has_clock, false);
+	return answer(result);
+}
+
+/* --- what is routed --- */
+
+/* The first two are what is watched of a client with which nothing is shared. */
+static struct routed routed[] = {
+#define F(name) { "cupti" #name, (void *)own_##name, NULL },
+	SHARED_FUNCTIONS(F) CLIENTS_FUNCTIONS(F) COUNTER_FUNCTIONS(F) F(ProfilerDeInitialize)
+#undef F
+};
+
+void client_calls_find(const struct cupti *cupti, void *handle)
+{
+	static atomic_bool found;
+
+	if (atomic_exchange(&found, true))
+		return;
+	real_cupti.recorder = *cupti;
+#define F(name) *(void **)&real_cupti.name = dlsym(handle, "cupti" #name);
+	CLIENTS_FUNCTIONS(F)
+	COUNTER_FUNCTIONS(F)
+	F(ProfilerDeInitialize)
+#undef F
+	for (unsigned i = 0; i < ARRAY_SIZE(routed); i++)
+		routed[i].real = dlsym(handle, routed[i].name);
+	copies_start(&(struct copies_cupti){ cupti->GetTimestamp, cupti->ActivityGetNextRecord,
+					     cupti->version });
+}
+
+void client_calls_route(void)
+{
+	bool kept = atomic_load(&client.is_kept);
+
+	slots_route(routed, kept ? 2 : ARRAY_SIZE(routed), kept ? NULL : real_cupti.recorder.path,
+		    real_cupti.recorder.version);
+}
