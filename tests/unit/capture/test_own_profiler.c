@@ -21,6 +21,7 @@
 
 #define CLIENT_THREADS 3
 #define SESSIONS 6
+#define ALONE "no other client of CUPTI"
 #define CLIENT STANDINS "/libclient-hostile.so"
 
 static struct settings shared = { .engine = SETTING_ENGINE_TRACE,
@@ -34,6 +35,8 @@ static struct {
 	void *library;
 	struct counting_sink sinks[SESSIONS];
 	atomic_uint gaps; /* rows of sessions so far */
+	uint32_t alone_text;
+	atomic_uint alone; /* sessions that say that there was no client */
 	atomic_bool over;
 } self;
 
@@ -55,7 +58,15 @@ static void *launch(void *unused)
 
 static void on_row(struct counting_sink *sink, enum table_id table, const void *row)
 {
+	const struct row_string *string = row;
+	const struct row_capability *capability = row;
+
 	(void)sink;
+	if (table == TABLE_string && string->text.length == strlen(ALONE) &&
+	    memcmp(string->text.data, ALONE, strlen(ALONE)) == 0)
+		self.alone_text = string->id;
+	if (table == TABLE_capability)
+		atomic_fetch_add(&self.alone, capability->reason == self.alone_text);
 	if (table == TABLE_loss &&
 	    ((const struct row_loss *)row)->reason == loss_reason_own_profiler)
 		atomic_fetch_add(&self.gaps, 1);
@@ -65,12 +76,30 @@ static struct session *open_session(struct counting_sink *sink)
 {
 	struct session *s;
 
+	self.alone_text = UINT32_MAX;
 	memset(sink, 0, sizeof(*sink));
 	counting_sink_init(sink);
 	sink->on_row = on_row;
 	s = session_open(&shared, &sink->sink, SESSION_BY_CUDA);
 	assert_non_null(s);
 	return s;
+}
+
+/* What a session says of a client is about its own time. */
+static void test_a_session_after_the_clients(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct session *s = open_session(&self.sinks[i]);
+
+		for (size_t step = 0; step < 100 && !i; step++)
+			self.step(step, 1, NULL, 0);
+		cuda_player_play(0);
+		if (!i)
+			self.end();
+		session_close(&s);
+		assert_int_equal(atomic_load(&self.alone), i);
+	}
 }
 
 /* The client has a clock of its own, so CUPTI is its own for good once it has been left to it. */
@@ -114,10 +143,11 @@ static void test_sessions_that_yield(void **state)
 		assert_int_equal(pthread_create(&threads[i], NULL, i ? be_a_client : launch, NULL),
 				 0);
 	for (unsigned i = 1; i < SESSIONS; i++) {
-		usleep(300000);
+		usleep(100000);
+		while (!atomic_exchange(&self.gaps, 0))
+			usleep(1000);
 		session_close(&s);
 		assert_true(self.sinks[i - 1].closed && !collector_running());
-		assert_true(atomic_exchange(&self.gaps, 0) > 0);
 		s = open_session(&self.sinks[i]);
 	}
 	atomic_store(&self.over, true);
@@ -150,6 +180,7 @@ static void test_a_client_that_is_unloaded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_session_after_the_clients),
 		cmocka_unit_test(test_sessions_beside_a_hostile_client),
 		cmocka_unit_test(test_sessions_that_yield),
 		cmocka_unit_test(test_a_client_that_is_unloaded), /* the last: it may be gone */

@@ -420,9 +420,10 @@ static struct buffer take_open(void)
 void copies_register(CUpti_BuffersCallbackRequestFunc on_request,
 		     CUpti_BuffersCallbackCompleteFunc on_complete)
 {
+	CUpti_BuffersCallbackCompleteFunc before = atomic_load(&complete);
 	struct buffer b = { .bytes = NULL };
 
-	if (on_complete != atomic_load(&complete)) {
+	if (before && on_complete != before) {
 		b = take_open();
 		atomic_store(&has_buffer, false);
 	}
@@ -476,7 +477,7 @@ static void hand_over(struct chunk *chunk, struct buffer *b, const struct client
 	free(chunk);
 }
 
-static struct chunk *take_all(struct buffer *b, struct client_clock *c)
+static struct chunk *take_all(struct client_clock *c)
 {
 	struct chunk *first;
 
@@ -487,7 +488,6 @@ static struct chunk *take_all(struct buffer *b, struct client_clock *c)
 	atomic_store(&waiting, 0);
 	*c = self.clock;
 	pthread_mutex_unlock(&lock);
-	*b = take_open();
 	return first;
 }
 
@@ -522,7 +522,8 @@ void copies_deliver(enum copies_delivery what)
 		return;
 	atomic_fetch_add(&delivering, 1);
 	read_clocks();
-	for (struct chunk *chunk = take_all(&b, &c), *next; chunk; chunk = next) {
+	b = take_open();
+	for (struct chunk *chunk = take_all(&c), *next; chunk; chunk = next) {
 		next = chunk->next;
 		hand_over(chunk, &b, &c);
 	}
@@ -600,11 +601,11 @@ void copies_add_dropped(size_t records)
 	atomic_fetch_add(&dropped, records);
 }
 
-struct copies_counts copies_counts(void)
+struct copies_counts copies_take_counts(void)
 {
-	return (struct copies_counts){ .kernels = atomic_load(&kernels_copied),
-				       .records = atomic_load(&records_copied),
-				       .dropped = atomic_load(&dropped_ever) };
+	return (struct copies_counts){ .kernels = atomic_exchange(&kernels_copied, 0),
+				       .records = atomic_exchange(&records_copied, 0),
+				       .dropped = atomic_exchange(&dropped_ever, 0) };
 }
 
 static void free_all(struct chunk *chunk)
@@ -618,7 +619,6 @@ static void free_all(struct chunk *chunk)
 void copies_reset(void)
 {
 	struct client_clock c;
-	struct buffer b;
 
 	copies_register(NULL, NULL);
 	atomic_store(&client_time, NULL);
@@ -626,7 +626,7 @@ void copies_reset(void)
 	atomic_store(&ever, 0);
 	atomic_store(&without_call, 0);
 	atomic_store(&dropped, 0);
-	free_all(take_all(&b, &c));
+	free_all(take_all(&c));
 	atomic_store(&has_buffer, false);
 }
 

@@ -86,7 +86,8 @@ void copies_add_dropped(size_t records);
 struct copies_counts {
 	uint64_t kernels, records, dropped;
 };
-struct copies_counts copies_counts(void);
+/* Since the last call. */
+struct copies_counts copies_take_counts(void);
 
 /* The client has gone. */
 void copies_reset(void);

@@ -302,19 +302,19 @@ void share_hold_counters(const char *engine)
 	atomic_store(&client.engine, engine);
 }
 
-static void describe_client(struct strbuf *text)
+static void describe_client(struct strbuf *text, const struct copies_counts *counts)
 {
 	const char *engine = atomic_exchange(&client.refused_for, NULL);
 	unsigned refused = atomic_exchange(&client.refused, 0);
-	struct copies_counts counts = copies_counts();
 
-	strbuf_adds(text, "another client of CUPTI");
-	if (counts.records || (!engine && !atomic_load(&client.is_kept)))
+	strbuf_adds(text, text->length ? "; another client of CUPTI" : "another client of CUPTI");
+	if (counts->records || (!engine && !atomic_load(&client.is_kept)))
 		strbuf_addf(text, ": %llu kernels copied (%llu records)",
-			    (unsigned long long)counts.kernels, (unsigned long long)counts.records);
-	if (counts.dropped)
+			    (unsigned long long)counts->kernels,
+			    (unsigned long long)counts->records);
+	if (counts->dropped)
 		strbuf_addf(text, ", %llu dropped that it gave no buffers for",
-			    (unsigned long long)counts.dropped);
+			    (unsigned long long)counts->dropped);
 	if (engine)
 		strbuf_addf(text, "; refused: counters, which --engine %s has", engine);
 	if (refused)
@@ -327,19 +327,19 @@ static void describe_client(struct strbuf *text)
 void share_end(struct writer *w, const char *requested)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	bool is_kept = atomic_load(&client.is_kept), has_gaps;
+	struct copies_counts counts = copies_take_counts();
+	bool is_kept = atomic_load(&client.is_kept), has_gaps, noted;
 
 	if (!atomic_load(&wrapped) && !is_kept)
 		return;
 	has_gaps = turns_end(w, &text);
-	if (atomic_load(&client.is_noted) && (!has_gaps || copies_counts().records)) {
-		strbuf_adds(&text, has_gaps ? "; " : "");
-		describe_client(&text);
-	}
+	noted = atomic_exchange(&client.is_noted, wants_anything(WANT_CLIENT));
+	if (noted && (!has_gaps || counts.records))
+		describe_client(&text, &counts);
 	rows_capability(w, "own_profiler",
-			has_gaps                        ? capability_state_degraded
-			: atomic_load(&client.is_noted) ? capability_state_on
-							: capability_state_off,
+			has_gaps ? capability_state_degraded
+			: noted  ? capability_state_on
+				 : capability_state_off,
 			requested, is_kept ? "keep" : turns_mode(),
 			text.length ? strbuf_text(&text) : "no other client of CUPTI");
 }

@@ -1,5 +1,6 @@
 #include "capture/cuda/share/turns.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/clock.h"
@@ -24,12 +25,12 @@ static atomic_uint calls; /* of the client that are under way */
 static atomic_uint_fast64_t last_call_ns;
 static __thread bool moves __attribute__((tls_model("initial-exec"))); /* this thread does */
 
-/* By the vendor thread, or the one that starts; written as rows by the collector. */
-static struct {
-	atomic_uint_fast64_t since_ns, until_ns; /* 0: it is not over */
+/* Added by the vendor thread, or the one that starts; written as rows by the collector. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held for moments */
+static struct gap {
+	uint64_t since_ns, until_ns; /* 0: it is not over */
 } gaps[GAPS];
-static atomic_uint begun, written;
-static bool is_gap; /* the latest is not over */
+static unsigned begun, written;
 static struct {
 	uint64_t ns, count, until_ns; /* rows go until then */
 } sum; /* the collector's */
@@ -154,24 +155,34 @@ uint64_t turns_wait_ns(void)
 
 /* --- gaps --- */
 
+static struct gap *latest_open(void)
+{
+	struct gap *latest = begun ? &gaps[(begun - 1) % GAPS] : NULL;
+
+	return latest && !latest->until_ns ? latest : NULL;
+}
+
 void turns_gap(uint64_t since_ns)
 {
-	bool begins = since_ns && !is_gap && atomic_load(&begun) - atomic_load(&written) < GAPS;
+	struct gap *open;
+	bool begins, ends;
 
-	if (begins) {
-		atomic_store(&gaps[atomic_load(&begun) % GAPS].since_ns, since_ns);
-		atomic_store(&gaps[atomic_load(&begun) % GAPS].until_ns, 0);
-		atomic_fetch_add(&begun, 1);
+	pthread_mutex_lock(&lock);
+	open = latest_open();
+	begins = since_ns && !open && begun - written < GAPS;
+	ends = !since_ns && open;
+	if (begins)
+		gaps[begun++ % GAPS] = (struct gap){ since_ns, 0 };
+	else if (ends)
+		open->until_ns = clock_monotonic_ns();
+	pthread_mutex_unlock(&lock);
+	if (begins)
 		capability_note("own_profiler", capability_state_degraded, turns_mode(), "none",
 				"another client of CUPTI has it for itself: nothing is recorded of "
 				"the GPU until it is done");
-	} else if (is_gap && !since_ns) {
-		atomic_store(&gaps[(atomic_load(&begun) - 1) % GAPS].until_ns,
-			     clock_monotonic_ns());
+	else if (ends)
 		capability_note("own_profiler", capability_state_on, turns_mode(), turns_mode(),
 				"the other client of CUPTI is done");
-	}
-	is_gap = begins || (is_gap && since_ns);
 }
 
 /*
@@ -192,38 +203,48 @@ static void write_gap(struct writer *w, uint64_t since_ns, uint64_t until_ns)
 	sum.until_ns = until_ns;
 }
 
-static void write_gaps(struct writer *w, uint64_t part_ns)
+/* The oldest that has not all of its rows; `finished` is over and has. false: there is none. */
+static bool next_gap(bool finished, struct gap *gap)
 {
-	uint64_t now = clock_monotonic_ns();
-	unsigned n = atomic_load(&written);
+	bool any;
 
-	for (; n != atomic_load(&begun); atomic_store(&written, ++n)) {
-		uint64_t since = atomic_load(&gaps[n % GAPS].since_ns),
-			 until = atomic_load(&gaps[n % GAPS].until_ns);
-
-		if (until || now - MAX(since, sum.until_ns) >= part_ns)
-			write_gap(w, since, until ? until : now);
-		if (!until)
-			break;
-	}
+	pthread_mutex_lock(&lock);
+	written += finished;
+	any = written != begun;
+	if (any)
+		*gap = gaps[written % GAPS];
+	pthread_mutex_unlock(&lock);
+	return any;
 }
 
 void turns_write(struct writer *w)
 {
-	write_gaps(w, PART_NS);
+	uint64_t now = clock_monotonic_ns();
+	struct gap g = { 0 };
+
+	while (next_gap(g.until_ns != 0, &g)) {
+		if (g.until_ns || now - MAX(g.since_ns, sum.until_ns) >= PART_NS)
+			write_gap(w, g.since_ns, g.until_ns ? g.until_ns : now);
+		if (!g.until_ns)
+			break;
+	}
 }
 
 bool turns_end(struct writer *w, struct strbuf *text)
 {
+	struct gap *open;
 	bool any;
 
-	write_gaps(w, 0);
-	atomic_store(&written, atomic_load(&begun));
+	pthread_mutex_lock(&lock);
+	open = latest_open();
+	if (open)
+		open->until_ns = clock_monotonic_ns();
+	pthread_mutex_unlock(&lock);
+	turns_write(w);
 	any = sum.count != 0;
 	if (any)
 		own_profiler_windows(text, sum.ns, sum.count);
 	sum.ns = sum.count = 0;
-	is_gap = false;
 	return any;
 }
 
@@ -232,7 +253,7 @@ void turns_after_fork(void)
 	atomic_store(&wanted, false);
 	atomic_store(&moving, false);
 	atomic_store(&calls, 0);
-	atomic_store(&written, atomic_load(&begun));
+	pthread_mutex_init(&lock, NULL);
+	begun = written = 0;
 	sum.ns = sum.count = 0;
-	is_gap = false;
 }
