@@ -357,6 +357,7 @@ def test_a_duration_that_ends_in_a_gap(client, rows):
     alone, _, _ = client("linked", "train", None, "--realtime")
     gap, = gaps(rows, recording)
     assert gap["end_ns"] - gap["start_ns"] < 3_100_000_000
+    assert "in 1 window:" in words_of(rows, recording)[-1][1]
     assert len(kernels_of(sessions)) >= len(kernels_of(alone)) > 1000
     assert not rows(recording, "kernel")
 

@@ -5,8 +5,13 @@
 
 void engine_note_trace(const char *engine, const char *why)
 {
-	share_hold_counters(NULL);
 	capability_note("engine", capability_state_degraded, engine, "trace", "%s", why);
+}
+
+void engine_note_refusal(const char *engine, const char *why)
+{
+	share_hold_counters(NULL);
+	engine_note_trace(engine, why);
 }
 
 const char *engine_advice(CUptiResult result)

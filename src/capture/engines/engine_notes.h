@@ -9,6 +9,8 @@
  * literal.
  */
 void engine_note_trace(const char *engine, const char *why);
+/* The same for good: the GPU's counters are free. */
+void engine_note_refusal(const char *engine, const char *why);
 
 /* What to do about a result of CUPTI's profilers. */
 const char *engine_advice(CUptiResult result);

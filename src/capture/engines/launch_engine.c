@@ -74,6 +74,7 @@ static struct {
 	unsigned failures;
 
 	_Atomic(CUcontext) abandoned; /* gone while another thread measured in it */
+	/* Since there were rows of them. */
 	atomic_uint_fast64_t setups, setup_ns, replays, replay_ns, unmeasured, lost;
 
 	pthread_mutex_t queue_lock; /* held for moments */
@@ -87,8 +88,7 @@ static struct {
 
 	/* The collector's: */
 	struct map starts, ends; /* of their kernels */
-	uint64_t since_ns, setups_reported, setup_ns_reported, replays_reported, replay_ns_reported,
-		unmeasured_reported, lost_reported;
+	uint64_t since_ns;
 } self = { .queue_lock = PTHREAD_MUTEX_INITIALIZER, .end = &self.oldest };
 
 static __thread bool calling __attribute__((tls_model("initial-exec")));
@@ -113,7 +113,7 @@ void launch_engine_refuse(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(self.refusal, sizeof(self.refusal), format, args);
 	va_end(args);
-	engine_note_trace(self.engine->name, self.refusal);
+	engine_note_refusal(self.engine->name, self.refusal);
 	atomic_store(&self.refused, true);
 }
 
@@ -682,30 +682,18 @@ bool launch_engine_has_patched(uint32_t correlation, uint64_t began_ns)
 	return found;
 }
 
-static void write_cost(struct writer *w, enum cost_kind kind, atomic_uint_fast64_t *count,
-		       atomic_uint_fast64_t *ns, uint64_t *count_reported, uint64_t *ns_reported,
-		       uint64_t now)
-{
-	uint64_t n = atomic_load(count), total = atomic_load(ns);
-
-	rows_cost(w, kind, self.since_ns, now, n - *count_reported, total - *ns_reported);
-	*count_reported = n;
-	*ns_reported = total;
-}
-
 static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 {
 	(void)since_ns;
-	write_cost(w, cost_kind_setup, &self.setups, &self.setup_ns, &self.setups_reported,
-		   &self.setup_ns_reported, now);
-	write_cost(w, cost_kind_replay, &self.replays, &self.replay_ns, &self.replays_reported,
-		   &self.replay_ns_reported, now);
-	rows_loss_more(
-		w, loss_reason_unmeasured, atomic_load(&self.unmeasured), &self.unmeasured_reported,
-		self.since_ns, now,
-		"launches at the same time as another one, or whose counters CUPTI did not give");
-	rows_loss_more(w, loss_reason_no_memory, atomic_load(&self.lost), &self.lost_reported,
-		       self.since_ns, now, "launches whose counters were measured");
+	rows_cost(w, cost_kind_setup, self.since_ns, now, atomic_exchange(&self.setups, 0),
+		  atomic_exchange(&self.setup_ns, 0));
+	rows_cost(w, cost_kind_replay, self.since_ns, now, atomic_exchange(&self.replays, 0),
+		  atomic_exchange(&self.replay_ns, 0));
+	rows_loss(w, loss_reason_unmeasured, atomic_exchange(&self.unmeasured, 0), self.since_ns,
+		  now,
+		  "launches at the same time as another one, or whose counters CUPTI did not give");
+	rows_loss(w, loss_reason_no_memory, atomic_exchange(&self.lost, 0), self.since_ns, now,
+		  "launches whose counters were measured");
 	if (self.engine && self.engine->periodic)
 		self.engine->periodic(w, self.since_ns, now);
 	self.since_ns = now;

@@ -28,6 +28,8 @@
 #define RETRY_NS (5 * NS_PER_MS)
 #define CUPTI_12_8 26u /* with its first update PC sampling works beside records of kernels */
 
+#define ENGINE "pc-sampling"
+
 static struct {
 	_Atomic(const struct cupti *) cupti; /* NULL: not attached */
 	atomic_uint inside; /* callbacks */
@@ -49,15 +51,11 @@ static struct {
 
 /* --- what is not sampled --- */
 
-static void note_unsampled(const char *why)
-{
-	engine_note_trace("pc-sampling", why);
-}
-
 static void note_older(void)
 {
-	note_unsampled("contexts that existed before are not sampled: start the session before "
-		       "CUDA is initialized");
+	engine_note_trace(ENGINE,
+			  "contexts that existed before are not sampled: start the session before "
+			  "CUDA is initialized");
 }
 
 __attribute__((format(printf, 1, 2))) static void refuse(const char *format, ...)
@@ -69,7 +67,7 @@ __attribute__((format(printf, 1, 2))) static void refuse(const char *format, ...
 	va_start(args, format);
 	vsnprintf(self.refusal, sizeof(self.refusal), format, args);
 	va_end(args);
-	note_unsampled(self.refusal);
+	engine_note_refusal(ENGINE, self.refusal);
 	atomic_store(&self.refused, true);
 }
 
@@ -248,7 +246,7 @@ static void window(const struct settings *wanted, struct writer *w)
 static void note_known(void)
 {
 	if (atomic_load(&self.refused))
-		note_unsampled(self.refusal);
+		engine_note_trace(ENGINE, self.refusal);
 	if (!atomic_load(&self.cupti) || api_calls_fatal())
 		return;
 	pc_contexts_note();
@@ -343,7 +341,7 @@ static void after_fork(void)
 }
 
 const struct source pc_sampling_source = {
-	.name = "pc-sampling",
+	.name = ENGINE,
 	.start = start,
 	.extend = extend,
 	.begin = begin,

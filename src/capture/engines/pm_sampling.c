@@ -79,18 +79,18 @@ static struct {
 	/* The vendor thread's: */
 	struct sampled_device devices[DEVICES_MAX];
 	struct engine_metrics metrics[ENGINE_METRICS_MAX];
-	atomic_uint_fast64_t setups, setup_ns, lost; /* samples */
+	atomic_uint_fast64_t setups, setup_ns, lost; /* samples; since there were rows of them */
 
 	/* The collector's: */
 	uint32_t counters[METRICS]; /* their ids in this recording; 0: none yet */
 	struct map names; /* of counters, by a hash */
-	uint64_t since_ns, setups_reported, setup_ns_reported, lost_reported;
+	uint64_t since_ns;
 } self;
 
 static void refuse(const char *why)
 {
 	snprintf(self.refusal, sizeof(self.refusal), "%.*s", (int)sizeof(self.refusal) - 1, why);
-	engine_note_trace(ENGINE, why);
+	engine_note_refusal(ENGINE, why);
 	atomic_store(&self.refused, true);
 }
 
@@ -468,18 +468,12 @@ static uint64_t on_sample(struct writer *w, const struct ring *r, uint64_t posit
 
 static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 {
-	uint64_t setups = atomic_load(&self.setups), setup_ns = atomic_load(&self.setup_ns);
-
 	(void)since_ns;
-	rows_cost(w, cost_kind_setup, self.since_ns, now, setups - self.setups_reported,
-		  setup_ns - self.setup_ns_reported);
-	self.setups_reported = setups;
-	self.setup_ns_reported = setup_ns;
-	rows_loss_more(
-		w, loss_reason_cupti_dropped, atomic_load(&self.lost), &self.lost_reported,
-		self.since_ns, now,
-		"samples of hardware counters that the GPU's buffer had no room for: a longer "
-		"--pm-interval helps");
+	rows_cost(w, cost_kind_setup, self.since_ns, now, atomic_exchange(&self.setups, 0),
+		  atomic_exchange(&self.setup_ns, 0));
+	rows_loss(w, loss_reason_cupti_dropped, atomic_exchange(&self.lost, 0), self.since_ns, now,
+		  "samples of hardware counters that the GPU's buffer had no room for: a longer "
+		  "--pm-interval helps");
 	self.since_ns = now;
 }
 

@@ -34,10 +34,10 @@ static CUptiResult answer(CUptiResult result)
 	return result;
 }
 
-static void note_client(const char *got)
+static void note_client(const char *requested, const char *got)
 {
 	if (!atomic_exchange(&client.is_noted, true))
-		capability_note("own_profiler", capability_state_on, got, got,
+		capability_note("own_profiler", capability_state_on, requested, got,
 				"another client of CUPTI");
 }
 
@@ -56,7 +56,7 @@ void client_follow(void)
 		api_calls_with_client(there);
 	} while (there != (client_is_shared() && wants_anything(WANT_CLIENT)));
 	if (there)
-		note_client("share");
+		note_client(turns_mode(), "share");
 }
 
 /* --- the client's subscription --- */
@@ -79,7 +79,7 @@ static CUptiResult watch(CUptiResult result)
 {
 	if (result != CUPTI_SUCCESS)
 		atomic_fetch_add(&client.refused, 1);
-	note_client("keep");
+	note_client("keep", "keep");
 	return result;
 }
 
@@ -129,12 +129,6 @@ static struct subscription *subscription_of(CUpti_SubscriberHandle handle)
 	return s && (void *)handle == s ? s : NULL;
 }
 
-static void disable_callbacks(void)
-{
-	for (unsigned domain = 1; domain < CUPTI_CB_DOMAIN_SIZE; domain++)
-		want_domain(WANT_CLIENT, false, (CUpti_CallbackDomain)domain);
-}
-
 static CUptiResult CUPTIAPI own_Unsubscribe(CUpti_SubscriberHandle handle)
 {
 	TURNS_CALL;
@@ -143,7 +137,8 @@ static CUptiResult CUPTIAPI own_Unsubscribe(CUpti_SubscriberHandle handle)
 
 	if (!s)
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
-	disable_callbacks();
+	for (unsigned domain = 1; domain < CUPTI_CB_DOMAIN_SIZE; domain++)
+		want_domain(WANT_CLIENT, false, (CUpti_CallbackDomain)domain);
 	client_unsubscribe(s);
 	if (!client_is_shared() && (real = atomic_exchange(&s->real, NULL)))
 		real_cupti.recorder.Unsubscribe(real);
@@ -151,42 +146,41 @@ static CUptiResult CUPTIAPI own_Unsubscribe(CUpti_SubscriberHandle handle)
 	return CUPTI_SUCCESS;
 }
 
-static CUptiResult CUPTIAPI own_EnableCallback(uint32_t enable, CUpti_SubscriberHandle handle,
+/* id: NULL: all of the domain. */
+static CUptiResult enable(uint32_t on, CUpti_SubscriberHandle handle, CUpti_CallbackDomain domain,
+			  const CUpti_CallbackId *id)
+{
+	TURNS_CALL;
+	CUptiResult result;
+
+	if (!subscription_of(handle))
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	if (on && turns_is_work(domain))
+		turns_come(client_is_shared);
+	result = id ? want_callback(WANT_CLIENT, on != 0, domain, *id)
+		    : want_domain(WANT_CLIENT, on != 0, domain);
+	client_follow();
+	return answer(result);
+}
+
+static CUptiResult CUPTIAPI own_EnableCallback(uint32_t on, CUpti_SubscriberHandle handle,
 					       CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
-	TURNS_CALL;
-	CUptiResult result;
-
-	if (!subscription_of(handle))
-		return answer(CUPTI_ERROR_INVALID_PARAMETER);
-	if (enable && turns_is_work(domain))
-		turns_come(client_is_shared);
-	result = want_callback(WANT_CLIENT, enable != 0, domain, id);
-	client_follow();
-	return answer(result);
+	return enable(on, handle, domain, &id);
 }
 
-static CUptiResult CUPTIAPI own_EnableDomain(uint32_t enable, CUpti_SubscriberHandle handle,
+static CUptiResult CUPTIAPI own_EnableDomain(uint32_t on, CUpti_SubscriberHandle handle,
 					     CUpti_CallbackDomain domain)
 {
-	TURNS_CALL;
-	CUptiResult result;
-
-	if (!subscription_of(handle))
-		return answer(CUPTI_ERROR_INVALID_PARAMETER);
-	if (enable && turns_is_work(domain))
-		turns_come(client_is_shared);
-	result = want_domain(WANT_CLIENT, enable != 0, domain);
-	client_follow();
-	return answer(result);
+	return enable(on, handle, domain, NULL);
 }
 
-static CUptiResult CUPTIAPI own_EnableAllDomains(uint32_t enable, CUpti_SubscriberHandle handle)
+static CUptiResult CUPTIAPI own_EnableAllDomains(uint32_t on, CUpti_SubscriberHandle handle)
 {
 	CUptiResult result = CUPTI_SUCCESS;
 
 	for (unsigned d = 1; d < CUPTI_CB_DOMAIN_SIZE && result == CUPTI_SUCCESS; d++)
-		result = own_EnableDomain(enable, handle, (CUpti_CallbackDomain)d);
+		result = enable(on, handle, (CUpti_CallbackDomain)d, NULL);
 	return result;
 }
 
@@ -477,7 +471,7 @@ static CUptiResult CUPTIAPI own_GetLastError(void)
 static CUptiResult refuse_counters(const char *engine)
 {
 	atomic_store(&client.refused_for, engine);
-	note_client(turns_mode());
+	note_client(turns_mode(), "share");
 	return answer(CUPTI_ERROR_HARDWARE_BUSY);
 }
 

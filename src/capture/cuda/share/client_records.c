@@ -16,60 +16,32 @@
 
 /* --- kinds --- */
 
-#define SPAN(record)                                                                               \
-	{                                                                                          \
-		offsetof(struct record, start), offsetof(struct record, end)                       \
-	}
-
 /*
  * Times and correlation ids of records; 0 for none: the kind is there. Sizes are those of CUPTI
  * 13.0, 0 where they are learned.
  */
+/* clang-format off */
+#define AT(record, member) offsetof(struct record_##record, member)
+#define SPAN(record) { AT(record, start), AT(record, end) }
+#define KERNEL { \
+	sizeof(struct record_kernel), AT(kernel, correlation), { AT(kernel, start), AT(kernel, end), \
+	AT(kernel, completed), AT(kernel, queued), AT(kernel, submitted) }, true }
 static const struct layout {
-	uint16_t size, correlation;
-	uint16_t times[6];
+	uint16_t size, correlation, times[6];
 	bool is_work; /* of the GPU: the call that launched it says whose it is */
 } layouts[COPIES_KINDS] = {
-#define KERNEL                                                                                     \
-	{                                                                                          \
-		sizeof(struct record_kernel), offsetof(struct record_kernel, correlation),         \
-			{ offsetof(struct record_kernel, start),                                   \
-			  offsetof(struct record_kernel, end),                                     \
-			  offsetof(struct record_kernel, completed),                               \
-			  offsetof(struct record_kernel, queued),                                  \
-			  offsetof(struct record_kernel, submitted) },                             \
-			true                                                                       \
-	}
 	[RECORD_KERNEL] = KERNEL,
 	[RECORD_CONCURRENT_KERNEL] = KERNEL,
-	[RECORD_MEMCPY] = { 96, offsetof(struct record_memcpy, correlation), SPAN(record_memcpy),
-			    true },
-	[RECORD_MEMSET] = { 88, offsetof(struct record_memset, correlation), SPAN(record_memset),
-			    true },
-	[RECORD_MEMCPY_PEER] = { 96, offsetof(struct record_memcpy_peer, correlation),
-				 SPAN(record_memcpy_peer), true },
-	[RECORD_GRAPH_LAUNCH] = { 56, offsetof(struct record_graph_launch, correlation),
-				  SPAN(record_graph_launch), true },
-	[RECORD_OVERHEAD] = { 56, offsetof(struct record_overhead, correlation),
-			      SPAN(record_overhead), false },
-	[RECORD_SYNCHRONIZATION] = { 56, offsetof(struct record_synchronization, correlation),
-				     SPAN(record_synchronization), false },
-	[RECORD_CUDA_EVENT] = { 56,
-				offsetof(struct record_cuda_event, correlation),
-				{ offsetof(struct record_cuda_event, device_timestamp) },
-				false },
-	[RECORD_EXTERNAL_CORRELATION] = { 24,
-					  offsetof(struct record_external_correlation, correlation),
-					  { 0 },
-					  false },
-	[RECORD_ALLOCATION] = { 128,
-				offsetof(struct record_allocation, correlation),
-				{ offsetof(struct record_allocation, timestamp) },
-				false },
-	[RECORD_MEMORY_POOL] = { 72,
-				 offsetof(struct record_memory_pool, correlation),
-				 { offsetof(struct record_memory_pool, timestamp) },
-				 false },
+	[RECORD_MEMCPY] = { 96, AT(memcpy, correlation), SPAN(memcpy), true },
+	[RECORD_MEMSET] = { 88, AT(memset, correlation), SPAN(memset), true },
+	[RECORD_MEMCPY_PEER] = { 96, AT(memcpy_peer, correlation), SPAN(memcpy_peer), true },
+	[RECORD_GRAPH_LAUNCH] = { 56, AT(graph_launch, correlation), SPAN(graph_launch), true },
+	[RECORD_OVERHEAD] = { 56, AT(overhead, correlation), SPAN(overhead), false },
+	[RECORD_SYNCHRONIZATION] = { 56, AT(synchronization, correlation), SPAN(synchronization), false },
+	[RECORD_CUDA_EVENT] = { 56, AT(cuda_event, correlation), { AT(cuda_event, device_timestamp) }, false },
+	[RECORD_EXTERNAL_CORRELATION] = { 24, AT(external_correlation, correlation), { 0 }, false },
+	[RECORD_ALLOCATION] = { 128, AT(allocation, correlation), { AT(allocation, timestamp) }, false },
+	[RECORD_MEMORY_POOL] = { 72, AT(memory_pool, correlation), { AT(memory_pool, timestamp) }, false },
 	[CUPTI_ACTIVITY_KIND_DRIVER] = { 40, 32, { 8, 16 }, false },
 	[CUPTI_ACTIVITY_KIND_RUNTIME] = { 40, 32, { 8, 16 }, false },
 	[CUPTI_ACTIVITY_KIND_INTERNAL_LAUNCH_API] = { 0, 32, { 8, 16 }, false },
@@ -78,6 +50,7 @@ static const struct layout {
 	[CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER] = { 0, 0, { 16, 24 }, false },
 	[CUPTI_ACTIVITY_KIND_JIT] = { 0, 32, { 16, 24 }, false },
 };
+/* clang-format on */
 
 /* Since and until when a kind was enabled. */
 static struct {

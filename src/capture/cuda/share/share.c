@@ -92,8 +92,17 @@ static CUptiResult come(void)
 			   : CUPTI_SUCCESS;
 }
 
-static CUptiResult subscribed(CUptiResult result, const CUpti_SubscriberHandle *handle)
+static CUptiResult CUPTIAPI recorder_Subscribe_v2(CUpti_SubscriberHandle *handle,
+						  CUpti_CallbackFunc callback, void *user,
+						  CUpti_SubscriberParams *parameters)
 {
+	const struct cupti *real = &real_cupti.recorder;
+	CUptiResult result = come();
+
+	if (result != CUPTI_SUCCESS)
+		return result;
+	result = parameters ? real->Subscribe_v2(handle, callback, user, parameters)
+			    : real->Subscribe(handle, callback, user);
 	if (result == CUPTI_SUCCESS)
 		atomic_store(&real_cupti.subscriber, *handle);
 	else
@@ -104,23 +113,7 @@ static CUptiResult subscribed(CUptiResult result, const CUpti_SubscriberHandle *
 static CUptiResult CUPTIAPI recorder_Subscribe(CUpti_SubscriberHandle *handle,
 					       CUpti_CallbackFunc callback, void *user)
 {
-	CUptiResult result = come();
-
-	return result == CUPTI_SUCCESS
-		       ? subscribed(real_cupti.recorder.Subscribe(handle, callback, user), handle)
-		       : result;
-}
-
-static CUptiResult CUPTIAPI recorder_Subscribe_v2(CUpti_SubscriberHandle *handle,
-						  CUpti_CallbackFunc callback, void *user,
-						  CUpti_SubscriberParams *parameters)
-{
-	CUptiResult result = come();
-
-	return result == CUPTI_SUCCESS ? subscribed(real_cupti.recorder.Subscribe_v2(
-							    handle, callback, user, parameters),
-						    handle)
-				       : result;
+	return recorder_Subscribe_v2(handle, callback, user, NULL);
 }
 
 static CUptiResult CUPTIAPI recorder_Unsubscribe(CUpti_SubscriberHandle handle)
