@@ -18,7 +18,7 @@ struct record_summary {
 	uint64_t kernels, copies, sets, graph_launches, launches;
 	uint64_t cpu_samples, cpu_ns; /* and the CPU time that they stand for */
 	char no_off_cpu[128]; /* why time off the CPU is missing; "": it is not, or not requested */
-	char own_profiler[160]; /* --own-profiler: what happened; "": there was none */
+	char own_profiler[240]; /* --own-profiler: what happened; "": there was none */
 	/* All processes, and those with the recorder inside. */
 	size_t processes, inside;
 	/*

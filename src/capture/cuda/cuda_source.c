@@ -130,8 +130,10 @@ static void attach_engine(bool late)
 	int engine = atomic_load(&self.engine);
 	bool is_new = api_calls_tell(engine);
 
-	if (engine > SETTING_ENGINE_TRACE && engine != self.attached)
-		share_hold_counters(setting_engine_names[self.attached = engine]);
+	if (engine > SETTING_ENGINE_TRACE && engine != self.attached) {
+		self.attached = engine;
+		share_hold_counters(setting_engine_names[engine]);
+	}
 	if (launch_engine_is(engine))
 		launch_engine_attach(engine, &self.cupti, self.subscriber);
 	if (is_new && self.enabled && launch_engine_is(engine))
