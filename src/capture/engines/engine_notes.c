@@ -10,7 +10,7 @@ void engine_note_trace(const char *engine, const char *why)
 
 void engine_note_refusal(const char *engine, const char *why)
 {
-	share_hold_counters(NULL);
+	share_let_counters(engine);
 	engine_note_trace(engine, why);
 }
 

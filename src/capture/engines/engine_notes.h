@@ -9,7 +9,7 @@
  * literal.
  */
 void engine_note_trace(const char *engine, const char *why);
-/* The same for good: the GPU's counters are free. */
+/* The same for good: it has none of the GPU's counters. */
 void engine_note_refusal(const char *engine, const char *why);
 
 /* What to do about a result of CUPTI's profilers. */

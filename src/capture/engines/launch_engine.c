@@ -23,7 +23,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/map.h"
 #include "capture/capability_notes.h"
 #include "capture/cuda/activity_kinds.h"
 #include "capture/cuda/api_calls.h"
@@ -88,6 +87,7 @@ static struct {
 
 	/* The collector's: */
 	struct map starts, ends; /* of their kernels */
+	struct map numbers; /* of metrics in this recording, by address */
 	uint64_t since_ns;
 } self = { .queue_lock = PTHREAD_MUTEX_INITIALIZER, .end = &self.oldest };
 
@@ -628,8 +628,7 @@ static void begin(struct writer *w, const struct source_start *how)
 	self.since_ns = clock_monotonic_ns();
 	map_clear(&self.starts);
 	map_clear(&self.ends);
-	for (size_t i = 0; i < ARRAY_SIZE(engines); i++)
-		engines[i]->begin();
+	map_clear(&self.numbers);
 }
 
 static uint64_t collect(struct writer *w, uint64_t now)
@@ -641,7 +640,7 @@ static uint64_t collect(struct writer *w, uint64_t now)
 	if (!atomic_load_explicit(&self.wanted, memory_order_relaxed))
 		return 0;
 	for (; (m = take()); rows++, free(m))
-		self.engine->write(w, m);
+		self.engine->write(w, m, &self.numbers);
 	return rows + (self.engine->patches ? pc_rows_write(w) : 0);
 }
 
@@ -715,7 +714,7 @@ static void after_fork(void)
 	self.end = &self.oldest;
 	calling = false;
 	for (size_t i = 0; i < ARRAY_SIZE(engines); i++)
-		engines[i]->after_fork();
+		memset(engines[i]->state, 0, engines[i]->state_bytes);
 }
 
 const struct source launch_engine_source = {

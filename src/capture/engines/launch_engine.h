@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/map.h"
 #include "capture/cuda/vendor.h"
 #include "capture/source.h"
 #include "cupti/profiler_host.h"
@@ -68,13 +69,13 @@ struct launch_engine {
 	bool (*has_contexts)(void);
 
 	/*
-	 * Of the collector: a recording begins; rows of a launch, which the caller frees; of
-	 * losses.
+	 * Of the collector: rows of a launch, which the caller frees, with numbers of metrics in
+	 * this recording; rows of losses.
 	 */
-	void (*begin)(void);
-	void (*write)(struct writer *w, const struct measured *m);
+	void (*write)(struct writer *w, const struct measured *m, struct map *numbers);
 	void (*periodic)(struct writer *w, uint64_t since_ns, uint64_t now_ns);
-	void (*after_fork)(void);
+	void *state; /* all that it has; zeros in the child of a fork */
+	size_t state_bytes;
 };
 extern const struct launch_engine range_profiler_engine, sass_metrics_engine;
 

@@ -32,8 +32,6 @@ static struct {
 	struct range_context contexts[CONTEXTS_MAX];
 	struct engine_metrics metrics[ENGINE_METRICS_MAX];
 	unsigned session; /* that was told what is measured */
-
-	struct map numbers; /* of metrics in this recording, by address; the collector's */
 } self;
 
 /* --- contexts, of the owner --- */
@@ -185,12 +183,7 @@ static bool has_contexts(void)
 
 /* --- rows --- */
 
-static void begin(void)
-{
-	map_clear(&self.numbers);
-}
-
-static void write_launch(struct writer *w, const struct measured *head)
+static void write_launch(struct writer *w, const struct measured *head, struct map *numbers)
 {
 	const struct launch *m = (const struct launch *)head;
 	uint64_t correlation = correlation_widen(head->correlation, head->end_ns);
@@ -201,18 +194,13 @@ static void write_launch(struct writer *w, const struct measured *head)
 	for (size_t i = 0; i < m->metrics->set.names.count; i++) {
 		struct row_metric_value row = {
 			.correlation = correlation,
-			.metric = engine_metrics_number(&self.numbers, w, &m->metrics->texts[i]),
+			.metric = engine_metrics_number(numbers, w, &m->metrics->texts[i]),
 		};
 
 		memcpy(&row.value, &m->values[i], sizeof(row.value));
 		ROW_MISSING_IF(&row, metric_value, value, !isfinite(m->values[i]));
 		writer_append(w, TABLE_metric_value, &row);
 	}
-}
-
-static void after_fork(void)
-{
-	memset(&self, 0, sizeof(self));
 }
 
 const struct launch_engine range_profiler_engine = {
@@ -223,9 +211,9 @@ const struct launch_engine range_profiler_engine = {
 	.stop = stop,
 	.leave_context = leave_context,
 	.has_contexts = has_contexts,
-	.begin = begin,
 	.write = write_launch,
-	.after_fork = after_fork,
+	.state = &self,
+	.state_bytes = sizeof(self),
 };
 
 #endif

@@ -76,11 +76,7 @@ static struct {
 	bool stuck; /* enabled, and cannot be disabled */
 
 	CUresult (*synchronize)(void);
-	atomic_uint_fast64_t dropped;
-
-	/* The collector's: */
-	struct map numbers; /* of metrics in this recording, by address */
-	uint64_t dropped_reported;
+	atomic_uint_fast64_t dropped; /* since there were rows of them */
 } self;
 
 /* --- metrics --- */
@@ -386,26 +382,21 @@ static const char *missing(const struct cupti *cupti, const char **needs)
 
 /* --- rows --- */
 
-static void begin(void)
-{
-	map_clear(&self.numbers);
-}
-
 static void write_value(struct writer *w, const struct launch *l, struct row_sass_value *row,
-			const CUpti_SassMetrics_InstanceValue *value)
+			const CUpti_SassMetrics_InstanceValue *value, struct map *numbers)
 {
 	const struct device *d = l->device;
 
 	for (size_t m = 0; m < d->count; m++) {
 		if (d->configs[m].metricId != value->metricId)
 			continue;
-		row->metric = engine_metrics_number(&self.numbers, w, &d->metrics[m]);
+		row->metric = engine_metrics_number(numbers, w, &d->metrics[m]);
 		row->value = value->value;
 		writer_append(w, TABLE_sass_value, row);
 	}
 }
 
-static void write_launch(struct writer *w, const struct measured *head)
+static void write_launch(struct writer *w, const struct measured *head, struct map *numbers)
 {
 	const struct launch *l = (const struct launch *)head;
 	struct row_sass_value row = {
@@ -421,20 +412,14 @@ static void write_launch(struct writer *w, const struct measured *head)
 		row.function = rows_text(w, l->data[i].functionName);
 		row.offset = l->data[i].pcOffset;
 		for (size_t k = 0; k < l->stride; k++)
-			write_value(w, l, &row, &l->values[i * l->stride + k]);
+			write_value(w, l, &row, &l->values[i * l->stride + k], numbers);
 	}
 }
 
 static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 {
-	rows_loss_more(w, loss_reason_cupti_dropped, atomic_load(&self.dropped),
-		       &self.dropped_reported, since_ns, now,
-		       "values of instructions that CUPTI dropped");
-}
-
-static void after_fork(void)
-{
-	memset(&self, 0, sizeof(self));
+	rows_loss(w, loss_reason_cupti_dropped, atomic_exchange(&self.dropped, 0), since_ns, now,
+		  "values of instructions that CUPTI dropped");
 }
 
 const struct launch_engine sass_metrics_engine = {
@@ -446,10 +431,10 @@ const struct launch_engine sass_metrics_engine = {
 	.stop = stop,
 	.leave_context = leave_context,
 	.has_contexts = has_contexts,
-	.begin = begin,
 	.write = write_launch,
 	.periodic = periodic,
-	.after_fork = after_fork,
+	.state = &self,
+	.state_bytes = sizeof(self),
 };
 
 #endif

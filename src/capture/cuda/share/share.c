@@ -295,6 +295,14 @@ void share_hold_counters(const char *engine)
 	atomic_store(&client.engine, engine);
 }
 
+void share_let_counters(const char *engine)
+{
+	const char *held = atomic_load(&client.engine);
+
+	if (held && strcmp(held, engine) == 0)
+		atomic_store(&client.engine, NULL);
+}
+
 static void describe_client(struct strbuf *text, const struct copies_counts *counts)
 {
 	const char *engine = atomic_exchange(&client.refused_for, NULL);

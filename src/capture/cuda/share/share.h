@@ -35,6 +35,8 @@ void share_wrap(struct cupti *cupti, const struct settings *wanted);
  * refused to the client. NULL: none has. Any thread.
  */
 void share_hold_counters(const char *engine);
+/* That engine has them no more. */
+void share_let_counters(const char *engine);
 
 /* A callback of CUPTI that the recorder does not want is the client's alone. Any thread. */
 bool share_is_recorders(CUpti_CallbackDomain domain, CUpti_CallbackId id);
