@@ -25,6 +25,7 @@
 #define PYTHON_LIMIT_NS (PITOT_SLOWNESS * NS_PER_S / 2)
 
 struct pitot_session {
+	struct pitot_session *next; /* in `started` */
 	struct session *session; /* NULL: it is the environment's */
 	bool by_record; /* which ends its recording itself */
 	pid_t owner; /* in its child it is not ours to end */
@@ -34,8 +35,9 @@ struct pitot_session {
 	struct recording_identity identity;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next two */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next three */
 static struct pitot_session *standard; /* pitot_init's */
+static struct pitot_session *started; /* with a recording of their own */
 static char last_directory[4096];
 static __thread bool inside; /* libraries that starting loads may come back here */
 
@@ -286,7 +288,11 @@ static int start_own(struct pitot_session *p, const struct pitot_options *o, str
 	err = open_session(p, s, e);
 	if (err < 0 && *p->directory)
 		recording_dir_remove(p->directory, NULL);
-	return err;
+	if (err < 0)
+		return err;
+	p->next = started;
+	started = p;
+	return 0;
 }
 
 static int join_environment(const struct settings *s, struct error *e)
@@ -348,14 +354,24 @@ static struct pitot_session *start(const struct pitot_options *o, bool own, stru
 	return p;
 }
 
+static void complete_json(struct pitot_session *p)
+{
+	p->identity.end_monotonic_ns = clock_monotonic_ns();
+	/* A full disk has a text of the beginning, at least. */
+	if (*p->directory && recording_json_write(p->directory, &p->identity, NULL) < 0)
+		log_line("cannot complete recording.json in %s", p->directory);
+}
+
 static void stop(struct pitot_session *p)
 {
 	if (p->owner == getpid() && p->session) {
+		struct pitot_session **at = &started;
+
+		while (*at != p)
+			at = &(*at)->next;
+		*at = p->next;
 		session_close(&p->session);
-		p->identity.end_monotonic_ns = clock_monotonic_ns();
-		/* A full disk has a text of the beginning, at least. */
-		if (*p->directory && recording_json_write(p->directory, &p->identity, NULL) < 0)
-			log_line("cannot complete recording.json in %s", p->directory);
+		complete_json(p);
 	} else if (p->owner == getpid() && !p->by_record) {
 		session_stop();
 	} else if (p->owner == getpid()) {
@@ -370,11 +386,27 @@ static void after_fork(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	inside = false;
+	started = NULL;
 }
 
-static void watch_fork(void)
+/* Recordings that nobody has stopped end all at once. Another thread may hang in a stop. */
+static void complete_all(void)
+{
+	if (inside || pthread_mutex_trylock(&lock) != 0)
+		return;
+	if (started)
+		session_exit();
+	for (struct pitot_session *p = started; p && !collector_running(); p = p->next)
+		if (p->owner == getpid())
+			complete_json(p);
+	pthread_mutex_unlock(&lock);
+}
+
+static void watch_process(void)
 {
 	pthread_atfork(NULL, NULL, after_fork);
+	atexit(complete_all);
+	at_quick_exit(complete_all);
 }
 
 /* false: this thread is inside already. */
@@ -387,7 +419,7 @@ static bool enter(struct error *e)
 		return false;
 	}
 	inside = true;
-	pthread_once(&once, watch_fork);
+	pthread_once(&once, watch_process);
 	pthread_mutex_lock(&lock);
 	return true;
 }
