@@ -43,6 +43,8 @@
 	F(system_stop)                                                                             \
 	F(external_push)                                                                           \
 	F(external_pop)                                                                            \
+	F(engine_begin)                                                                            \
+	F(engine_end)                                                                              \
 	F(counter)                                                                                 \
 	F(counter_add)                                                                             \
 	F(gauge)
@@ -247,6 +249,59 @@ static PyObject *stop(PyObject *module, PyObject *capsule)
 	if (!session || PyCapsule_SetName(capsule, ended) != 0)
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS recorder.stop(session);
+	Py_END_ALLOW_THREADS Py_RETURN_NONE;
+}
+
+/* Argument: a session of start, which then ends with the process. */
+static PyObject *leave(PyObject *module, PyObject *capsule)
+{
+	(void)module;
+	return PyCapsule_SetName(capsule, ended) == 0 ? Py_BuildValue("") : NULL;
+}
+
+static uint64_t given_ns(uint64_t time_ns)
+{
+	return time_ns == PITOT_NONE ? 0 : time_ns;
+}
+
+/* Arguments: a session of start; a dict with engine, and delay_ns and duration_ns, which count from now. */
+static PyObject *engine_begin(PyObject *module, PyObject *args)
+{
+	struct pitot_session *session;
+	PyObject *capsule, *dict;
+	struct options o;
+	int rc;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "OO!", &capsule, &PyDict_Type, &dict) ||
+	    !(session = PyCapsule_GetPointer(capsule, running)) ||
+	    options_init(&o, Py_None, dict) < 0)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS rc =
+		recorder.engine_begin(session, o.options.engine, given_ns(o.options.delay_ns),
+				      given_ns(o.options.duration_ns));
+	Py_END_ALLOW_THREADS options_release(&o);
+	if (rc == -EINVAL)
+		wrong(usage_error, "the engine", "one beyond trace, such as pc-sampling",
+		      PyDict_GetItemString(dict, "engine"));
+	else if (rc < 0)
+		PyErr_SetString(error_class, recorder.error());
+	if (rc == 0 || (rc > 0 && warn(recorder.error()) == 0))
+		Py_RETURN_NONE;
+	if (rc > 0)
+		recorder.engine_end(session);
+	return NULL;
+}
+
+/* Argument: a session of start. */
+static PyObject *engine_end(PyObject *module, PyObject *capsule)
+{
+	struct pitot_session *session = PyCapsule_GetPointer(capsule, running);
+
+	(void)module;
+	if (!session)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS recorder.engine_end(session);
 	Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
@@ -566,6 +621,9 @@ static PyMethodDef methods[] = {
 	{ "check", check, METH_O, NULL },
 	{ "start", start, METH_VARARGS, NULL },
 	{ "stop", stop, METH_O, NULL },
+	{ "leave", leave, METH_O, NULL },
+	{ "engine_begin", engine_begin, METH_VARARGS, NULL },
+	{ "engine_end", engine_end, METH_O, NULL },
 	{ "flush", flush, METH_NOARGS, NULL },
 	{ "init", init, METH_VARARGS, NULL },
 	{ "shutdown", shutdown, METH_NOARGS, NULL },

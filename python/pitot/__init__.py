@@ -106,6 +106,7 @@ _TABLES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "nvtx": ("nvtx", "", ()),
     "cpu_samples": ("cpu_sample", "", ()),
     "off_cpu": ("off_cpu", "", ()),
+    "stalls": ("pc_sample", "", ()),
     "counters": ("counter_sample", _COUNTERS, ()),
     "processes": ("process", "", ()),
     "threads": ("thread", "", ()),
@@ -200,6 +201,7 @@ class Recording:
     nvtx: Table
     cpu_samples: Table
     off_cpu: Table
+    stalls: Table
     counters: Table
     processes: Table
     threads: Table
@@ -332,6 +334,22 @@ class Recording:
     def idle(self) -> list[dict[str, Any]]:
         """Why each GPU was idle and for how long."""
         return [{"gpu": gpu["gpu"], **gpu["idle"]} for gpu in self.report()["gpus"]]
+
+    @property
+    def overlap(self) -> list[dict[str, Any]]:
+        """How much of the time of each GPU's copies kernels ran, too, and for how long how many streams were at work."""
+        keys = ("compute_ns", "copy_ns", "overlap_ns", "streams_ns")
+        return [{"gpu": gpu["gpu"], **{key: gpu["busy"][key] for key in keys}} for gpu in self.report()["gpus"]]
+
+    @property
+    def copies_by_kind(self) -> list[dict[str, Any]]:
+        """Copies and memory sets by kind and kinds of memory, with their bytes and times."""
+        return list(self.report()["copies"])
+
+    @property
+    def scopes(self) -> list[dict[str, Any]]:
+        """The tree of scopes with their GPU work, a scope before those inside of it."""
+        return list(self.report(scopes=True)["scopes"]["items"])
 
     @property
     def loss(self) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from _thread import RLock, allocate_lock
 from typing import Generic, TypeVar
 
 from pitot import _record
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     Function = TypeVar("Function", bound=Callable[..., Any])
     Path = Union[str, PathLike[str]]
+    Engine = Literal["monitor", "trace", "pc-sampling", "range-profiler", "pm-sampling", "sass-metrics", "deep"]
 
     class Settings(TypedDict, total=False):
         """The fields of ``struct pitot_options`` (docs/embed.md). None is "not given"; 0 of a time or a size is none."""
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
         log_path: Optional[Path]
         config_file: Optional[Path]
         enabled: Optional[bool]
-        engine: Optional[Literal["monitor", "trace", "pc-sampling", "range-profiler", "pm-sampling", "sass-metrics", "deep"]]
+        engine: Optional[Engine]
         delay_ns: Optional[int]
         duration_ns: Optional[int]
         graphs: Optional[Literal["launch", "auto", "node"]]
@@ -130,7 +132,8 @@ class Running:
         """Ends it: everything up to here is on disk. Does nothing the second time, and in the child of a fork."""
         session = _sessions.pop(self, None)
         if session:
-            _record.stop(session)
+            with _in_use:
+                _record.stop(session)
 
     def __enter__(self) -> Running:
         return self
@@ -143,6 +146,10 @@ class Running:
     def flush(self) -> None:
         """What was recorded so far is on disk when it returns; of GPU work, what has ended."""
         _record.flush()
+
+    def engine(self, engine: Engine, *, delay_ns: int = 0, duration_ns: int = 0) -> Armed:
+        """An engine beside the trace, for a block: ``with rec.engine("pc-sampling"):``, or for a time (docs/embed.md)."""
+        return Armed(self, {"engine": engine, "delay_ns": delay_ns, "duration_ns": duration_ns})
 
     def open(self) -> Recording:
         """Opens it for reading; while it runs: what was recorded so far."""
@@ -178,14 +185,51 @@ class Running:
         return say(*words)
 
 
+class Armed:
+    """An engine of a recording that runs, from here to the end of the block or for its time."""
+
+    def __init__(self, running: Running, settings: dict[str, Any]) -> None:
+        self._running = running
+        with _in_use:
+            session = _sessions.get(running)
+            if session:
+                _record.engine_begin(session, settings)
+            elif running.path is not None:
+                raise Error("the recording has ended")
+
+    def end(self) -> None:
+        """Ends it before its time; with the recording it has ended."""
+        with _in_use:
+            session = _sessions.get(self._running)
+            if session:
+                _record.engine_end(session)
+
+    def __enter__(self) -> Armed:
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.end()
+
+
 #: Of each recording that runs; who takes one out ends it.
 _sessions: dict[Running, object] = {}
+_in_use = RLock()  # a session, which stop() frees
+os.register_at_fork(after_in_child=_in_use._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 @atexit.register
 def _stop_all() -> None:
+    """Each takes a quarter of a second beside others. After two seconds the rest end with the process, all at once."""
+    from time import monotonic
+
+    until = monotonic() + 2
     for running in list(_sessions):
-        running.stop()
+        if monotonic() < until:
+            running.stop()
+        elif session := _sessions.pop(running, None):
+            _record.leave(session)
 
 
 def start(path: Optional[Path] = None, **settings: Unpack[Settings]) -> Running:
@@ -200,11 +244,16 @@ class record:
         _record.check(dict(settings))
         self._path, self._settings = path, settings
         self._running: Optional[Running] = None
+        self._is_entered = allocate_lock()
 
     def __enter__(self) -> Running:
-        if self._running:
+        if not self._is_entered.acquire(False):
             raise UsageError("this is recording already: call pitot.record() again for another")
-        self._running = Running(self._path, self._settings)
+        try:
+            self._running = Running(self._path, self._settings)
+        except BaseException:
+            self._is_entered.release()
+            raise
         return self._running
 
     def __exit__(
@@ -212,6 +261,7 @@ class record:
     ) -> None:
         running, self._running = self._running, None
         if running:
+            self._is_entered.release()
             running.stop()
 
     def __call__(self, function: Function) -> Function:

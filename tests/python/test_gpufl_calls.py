@@ -71,6 +71,70 @@ def test_gpufl_uploads_its_logs(run, plain, environment, tmp_path, python):
     assert dead[:2] == [False, 0] and "127.0.0.1:1" in dead[2]
 
 
+def test_gpufl_cleans_its_logs(run, tmp_path):
+    """All of dead sessions, nothing else; not those that somebody writes, this program included."""
+    said = run("""
+        import shutil, subprocess, warnings
+        import pitot.gpufl as gfl
+
+        def say(f):
+            try:
+                return f()
+            except Exception as e:
+                return "%s: %s" % (type(e).__name__, e)
+
+        def kept():
+            return sorted(os.path.join(folder, name)[5:] for folder, _, files in os.walk("logs") for name in files)
+
+        said = [say(gfl.clean_logs)]
+        def one():
+            before = set(os.listdir("logs")) if os.path.isdir("logs") else set()
+            with gfl.session(app_name="a", log_path="logs"), gfl.Scope("s"):
+                pass
+            return set(os.listdir("logs")).difference(before).pop()
+
+        dead, killed, mixed, other = one(), one(), one(), one()
+        os.mkdir("logs/%s/.tmp" % killed)
+        for name in killed + "/.tmp/scope.log", killed + "/sass.log", mixed + "/notes.log", "scope.1.log.gz":
+            open("logs/" + name, "w").close()
+        os.makedirs("logs/project/.tmp")
+        os.symlink(os.path.abspath("logs/" + dead), "logs/link")
+        locker = subprocess.Popen([sys.executable, "-c", "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); "
+                                  "print(1, flush=True); sys.stdin.read()", "logs/%s/.gpufl-session.lock" % other],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        locker.stdout.readline()
+        rec = pitot.start("beside.pitot", log_path="logs")
+        ours = set(os.listdir("logs")).difference([dead, killed, mixed, other, "link", "project", "scope.1.log.gz"]).pop()
+        before = kept()
+        would = gfl.clean_logs(dry_run=True)
+        assert kept() == before
+        gone = gfl.clean_logs("logs")
+        for _ in range(2):  # a lock of this very process holds on
+            assert gfl.clean_logs("logs") == []
+        locked = subprocess.run([sys.executable, "-c", "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)",
+                                 "logs/%s/.gpufl-session.lock" % ours], stderr=subprocess.DEVNULL).returncode
+        rec.stop()
+        names = {dead: "dead", killed: "killed", mixed: "mixed", other: "other", ours: "ours"}
+        said += [would == gone, sorted(names[os.path.basename(path)] for path in gone if os.path.basename(path) in names),
+                 sorted(names.get(name, name) for name in os.listdir("logs")), os.listdir("logs/" + mixed), os.listdir("logs/project"), locked]
+        gfl.init(log_path="logs")
+        said.append(say(gfl.clean_logs))
+        gfl.shutdown()
+        locker.communicate()
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            gfl.clean_logs(log_prefix="x")
+        gfl.init(enabled=False)
+        said += [[str(w.message) for w in seen], kept(), gfl.clean_logs(), say(lambda: gfl.clean_logs("none"))]
+        print(json.dumps(said))
+        """)
+    mixed = said[9][0].split("/")[0]
+    assert said == ["ValueError: no logs: log_path is empty, here and in init()", True, ["dead", "killed"],
+                    ["link", "mixed", "other", "ours", "project", "scope.1.log.gz"], ["notes.log"], [".tmp"], 1,
+                    "RuntimeError: a session is running: call shutdown() before clean_logs()",
+                    ["log_prefix has no effect: logs have no prefix any more"], [f"{mixed}/notes.log", "link", "scope.1.log.gz"], [], []]
+
+
 def test_what_gpufl_warns_of(run, tmp_path):
     said = run("""
         import inspect, warnings
@@ -116,9 +180,9 @@ def test_gpufl_switched_off(run, tmp_path):
         with gfl.session(app_name="x", enabled=%s) as runs, gfl.Scope("x"):
             gfl.system_start()
             gfl.system_stop()
-        print(json.dumps([runs, gfl.upload_logs()]))
+        print(json.dumps([runs, gfl.upload_logs(), gfl.clean_logs()]))
         """
-    assert run(code % True, GPUFL_DISABLED="Yes") == run(code % False) == [False, [True, 0, ""]]
+    assert run(code % True, GPUFL_DISABLED="Yes") == run(code % False) == [False, [True, 0, ""], []]
     assert not list(tmp_path.glob("*.pitot"))
 
 

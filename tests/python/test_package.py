@@ -89,6 +89,11 @@ def test_the_report_is_that_of_the_command(varied, path, pitot, options, words):
     if not options:
         assert varied.verdict == expected["verdict"] and varied.loss == expected["loss"]
         assert [dict(gpu["idle"], gpu=gpu["gpu"]) for gpu in expected["gpus"]] == varied.idle
+        assert varied.copies_by_kind == expected["copies"] and expected["copies"]
+        assert varied.scopes == pitot("report", path, "--scopes", "--json", json_output=True)["scopes"]["items"]
+        assert [gpu["gpu"] for gpu in varied.overlap] == [gpu["gpu"] for gpu in expected["gpus"]]
+        for gpu, busy in zip(varied.overlap, (gpu["busy"] for gpu in expected["gpus"])):
+            assert all(value == busy[key] for key, value in gpu.items() if key != "gpu") and busy["copy_ns"] >= gpu["overlap_ns"]
     if "by" in options:
         assert varied.hotspots(by="caller") == expected["hotspots"]["items"]
 

@@ -510,6 +510,122 @@ def test_a_recording_after_one_that_ends_late(run, rows, launched_from, tmp_path
     assert "has not left CUPTI yet" not in reasons[0] and ("has not left CUPTI yet" in reasons[1]) == (launches[1] == 0)
 
 
+@SOME
+def test_an_engine_for_a_while(run, rows, tmp_path, launcher, python):
+    """Again and again, in a block, for a time and until the recording ends; one at a time, and what is missing is told."""
+    said = run("""
+        import ctypes, threading, time, warnings
+        launch = ctypes.CDLL(os.environ["LAUNCHER"]).launch
+
+        def say(f):
+            try:
+                return f()
+            except Exception as e:
+                return "%s: %s" % (type(e).__name__, e)
+
+        said = []
+        with pitot.record("a.pitot", counters_ns=0, pm_interval_ns=1000000) as rec:
+            launch()
+            for _ in range(2):
+                with rec.engine("range-profiler") as armed:
+                    launch()
+                    said.append(say(lambda: rec.engine("pm-sampling")))
+                launch()
+                armed.end()
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                rec.engine("pc-sampling").end()
+                warnings.simplefilter("error")
+                said.append(say(lambda: rec.engine("pc-sampling")))
+            said += [[str(w.message) for w in seen], os.path.basename(seen[0].filename)]
+            said += [say(lambda: rec.engine(engine)) for engine in ("trace", "deep", "pm-smpling", 3, None)]
+            said += [say(lambda: rec.engine("pm-sampling", delay_ns=time)) for time in (-1, 2 ** 64, 1.5)]
+            rec.engine("pm-sampling", delay_ns=10 ** 18)
+            rec.engine("range-profiler", duration_ns=50000000) if say(lambda: rec.engine("range-profiler")) is None else None
+            left = rec.engine("pm-sampling") if say(lambda: rec.engine("sass-metrics")) is None else None
+            if not os.fork():
+                print(say(lambda: rec.engine("pm-sampling")), file=open("child", "w"))
+                os._exit(0)
+            os.wait()
+            threads = [threading.Thread(target=f) for f in [rec.stop] + [lambda: say(lambda: rec.engine("pm-sampling").end())] * 3]
+            for thread in threads: thread.start()
+            for thread in threads: thread.join()
+        said += [say(lambda: rec.engine("pm-sampling")), say(armed.end), open("child").read()]
+        with pitot.record(enabled=False) as off, off.engine("pm-sampling"):
+            said.append(off.path)
+        print(json.dumps(said))
+        """, python, **launcher)
+    missing = "contexts that existed before are not sampled: start the session before CUDA is initialized"
+    busy = "Error: engine range-profiler is on or armed, and there is one at a time: end it with pitot_engine_end, or its recording"
+    assert said[:2] == [busy] * 2
+    assert said[2:5] == [f"RuntimeWarning: {missing}", [missing], "program.py"]
+    assert said[5:10] == ["UsageError: the engine is one beyond trace, such as pc-sampling, not 'trace'", "Error: engine deep is not there yet",
+                          "UsageError: engine takes monitor, trace, pc-sampling, range-profiler, pm-sampling or sass-metrics, not 'pm-smpling'",
+                          "TypeError: engine is a str, not 3", "UsageError: the engine is one beyond trace, such as pc-sampling, not None"]
+    assert said[10:13] == ["UsageError: delay_ns is from 0 to 2^64 - 1, not -1", "UsageError: delay_ns is from 0 to 2^64 - 1, not 18446744073709551616",
+                           "TypeError: delay_ns is an int, not 1.5"]
+    assert said[13:] == ["Error: the recording has ended", None, "Error: the recording is that of the parent process; start one here\n", None]
+    windows = [(row["state"], row["asked"]) for row in rows(tmp_path / "a.pitot", "capability") if row["name"] == "engine_window"]
+    assert windows[:8] == [(state, engine) for engine in ["range-profiler"] * 2 + ["pc-sampling"] * 2 for state in ("on", "off")]
+    launches = [row["correlation"] for row in rows(tmp_path / "a.pitot", "api_call") if row["correlation"]]
+    assert len(launches) == 5 and sorted({row["correlation"] for row in rows(tmp_path / "a.pitot", "metric_value")}) == [launches[1], launches[3]]
+
+
+@SOME
+def test_threads_enter_the_same_recording(run, tmp_path, python):
+    """One has it, the others an error; what fails to start, and what has ended, can be entered again."""
+    said = run("""
+        import threading
+        rec, barrier, results = pitot.record(), threading.Barrier(8), []
+        def enter():
+            barrier.wait()
+            try:
+                with rec:
+                    results.append("entered")
+                    barrier.wait()
+            except pitot.UsageError:
+                results.append("refused")
+                barrier.wait()
+        for _ in range(3):
+            threads = [threading.Thread(target=enter) for _ in range(8)]
+            for thread in threads: thread.start()
+            for thread in threads: thread.join()
+        full = pitot.record(".")
+        for _ in range(2):
+            try:
+                full.__enter__()
+            except pitot.FileError:
+                results.append("full")
+        print(json.dumps(sorted(results)))
+        """, python)
+    assert said == ["entered"] * 3 + ["full"] * 2 + ["refused"] * 21
+    assert [state(path) for path in tmp_path.glob("*.pitot")] == ["ended"] * 3
+
+
+def test_many_that_nobody_stops(run, spans, tmp_path):
+    """A stop beside others takes a fifth of a second at least. The exit has time for ten; the others are complete all the same."""
+    run("""
+        import pitot._recorder as recorder
+        stop, stops = recorder._record.stop, []
+        class Counting:
+            def __getattr__(self, name):
+                return getattr(_record, name)
+            def stop(self, session):
+                stops.append(session)
+                stop(session)
+                with open("stops", "w") as file:
+                    file.write(str(len(stops)))
+        _record, recorder._record = recorder._record, Counting()
+        for i in range(100):
+            pitot.start("%02d.pitot" % i, counters_ns=0)
+        with pitot.scope("all"):
+            pass
+        """)
+    assert 1 <= int((tmp_path / "stops").read_text()) <= 11
+    assert [state(path) for path in tmp_path.glob("*.pitot")] == ["ended"] * 100
+    assert [spans(tmp_path / f"{i:02}.pitot") for i in (0, 50, 99)] == ["all( )"] * 3
+
+
 @FREE_THREADED
 def test_threads_without_the_gil(run, rows, launched_from, tmp_path, launcher, python):
     """All at once: what a program says of itself, launches, recordings that come and go, and the end of the one they are in."""

@@ -29,6 +29,7 @@ __all__ = [
     "ProfilingEngine",
     "Scope",
     "UploadResult",
+    "clean_logs",
     "init",
     "session",
     "shutdown",
@@ -76,6 +77,7 @@ _REMOVED = {
 
 _warned: set[str] = set()
 _disabled = False
+_is_running = False
 _windowed = False  # scopes are windows of system samples
 _backend = {"log_path": "", "backend_url": "", "api_key": "", "api_path": ""}  # of init: what upload_logs is not told
 
@@ -123,7 +125,7 @@ def init(
     **old: Any,
 ) -> bool:
     """Starts the session. False: it is switched off, there is no such backend, or it cannot be started, which warns."""
-    global _disabled, _windowed
+    global _disabled, _is_running, _windowed
     if "sampling_auto_start" in old:
         _deprecated("sampling_auto_start is continuous_system_sampling now")
         continuous_system_sampling = bool(old.pop("sampling_auto_start"))
@@ -153,7 +155,7 @@ def init(
     except Error as error:
         warnings.warn(str(error), RuntimeWarning, stacklevel=2)
         return False
-    _disabled = not runs
+    _disabled, _is_running = not runs, runs
     _backend.update(log_path=_log_path(log_path) or "", backend_url=backend_url, api_key=api_key, api_path=api_path)
     if runs and deep_window_only:
         _missing("deep windows are not there yet")
@@ -178,7 +180,9 @@ def _unknown(name: str) -> str:
 
 def shutdown() -> None:
     """Ends the session. Does nothing when there is none."""
+    global _is_running
     _record.shutdown()
+    _is_running = False
 
 
 class Scope:
@@ -285,6 +289,69 @@ def upload_logs(
     if report_progress:
         print(f"[gpufl] {records} events uploaded", file=sys.stderr)
     return UploadResult(True, records, "")
+
+
+#: Files of a session: docs/gpufl.md.
+_LOGS = r"(device|scope|system|sass)(\.\d+)?\.log(\.gz)?|\.gpufl-((window|transport-loss)\..*\.json|session\.lock)"
+
+
+def _is_session(folder: str) -> bool:
+    """And one that no process writes any more, which would hold a lock."""
+    import fcntl
+    import re
+
+    path = os.path.join(os.path.realpath(folder), ".gpufl-session.lock")
+    ours = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+    try:
+        if path in ours:  # to close it once more would end the lock
+            return False
+        with open(path, "r+b") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return False
+    return any(re.fullmatch(_LOGS, name) for name in os.listdir(folder))
+
+
+def _remove_logs(folder: str, dry_run: bool) -> list[str]:
+    """What goes of a session's folder; at last that itself, if nothing else is in it."""
+    import re
+
+    gone, rest = [], 0
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        if entry.name == ".tmp" and entry.is_dir(follow_symlinks=False):
+            gone += _remove_logs(entry.path, dry_run)
+            rest += entry.path not in gone
+        elif re.fullmatch(_LOGS, entry.name) and entry.is_file(follow_symlinks=False):
+            gone.append(entry.path)
+            if not dry_run:
+                os.unlink(entry.path)
+        else:
+            rest += 1
+    if not rest:
+        gone.append(folder)
+        if not dry_run:
+            os.rmdir(folder)
+    return gone
+
+
+def clean_logs(log_path: str = "", log_prefix: Optional[str] = None, *, dry_run: bool = False) -> list[str]:
+    """Removes the sessions in a folder of logs, by default init()'s, and says what has gone, or with dry_run would go.
+
+    Other files and the folders that have any stay, and so does a session that is still written.
+    """
+    if log_prefix is not None:
+        _deprecated("log_prefix has no effect: logs have no prefix any more")
+    if _disabled:
+        return []
+    if _is_running:
+        raise RuntimeError("a session is running: call shutdown() before clean_logs()")
+    logs = _log_path(os.fspath(log_path)) or _backend["log_path"]
+    if not logs:
+        raise ValueError("no logs: log_path is empty, here and in init()")
+    folders = sorted(entry.path for entry in os.scandir(logs) if entry.is_dir(follow_symlinks=False))
+    return [path for folder in folders if _is_session(folder) for path in _remove_logs(folder, dry_run)]
 
 
 class session:
