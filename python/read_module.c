@@ -349,8 +349,28 @@ static PyType_Spec spec = { .name = "pitot._read.Recording",
 			    .flags = Py_TPFLAGS_DEFAULT,
 			    .slots = slots };
 
+/*
+ * An ImportError in a subinterpreter: there is one set of classes and one recorder in a process. CPython does not call PyInit
+ * there once the main one has this module.
+ */
+static PyObject *check_interpreter(PyObject *module, PyObject *unused)
+{
+	(void)module;
+	(void)unused;
+	if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0)
+		Py_RETURN_NONE;
+	PyErr_SetString(PyExc_ImportError, "pitot does not work in a subinterpreter: import it in "
+					   "the main one, or in another process");
+	return NULL;
+}
+
+static PyMethodDef functions[] = {
+	{ "check_interpreter", check_interpreter, METH_NOARGS, NULL },
+	{ NULL, NULL, 0, NULL },
+};
+
 static struct PyModuleDef definition = { PyModuleDef_HEAD_INIT, .m_name = "pitot._read",
-					 .m_size = -1 };
+					 .m_size = -1, .m_methods = functions };
 
 /* Below pitot.Error and, where there is one, the class that Python has for such errors. */
 static PyObject *add_error(PyObject *module, const char *name, const char *doc, PyObject *also)

@@ -27,8 +27,10 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from pitot._read import Error, FileError, FormatError, UsageError
+from pitot._read import Error, FileError, FormatError, UsageError, check_interpreter
 from pitot._read import Recording as _Recording
+
+check_interpreter()
 
 TYPE_CHECKING = False  # importing typing takes longer than all of this
 if TYPE_CHECKING:

@@ -128,6 +128,11 @@ class Running:
     def __repr__(self) -> str:
         return f"<pitot.Running {self.path!r}{'' if self in _sessions else ', ended'}>"
 
+    def __getstate__(self) -> dict[str, Any]:
+        if self in _sessions:
+            raise TypeError("a recording that runs is not copied or pickled: pass its path, for pitot.open()")
+        return self.__dict__
+
     def stop(self) -> None:
         """Ends it: everything up to here is on disk. Does nothing the second time, and in the child of a fork."""
         session = _sessions.pop(self, None)
@@ -300,26 +305,30 @@ external_push = _record.external_push
 external_pop = _record.external_pop
 
 
-class counter:
-    """A sum of the program's own, such as tokens. The same name is the same counter."""
-
-    __slots__ = ("_number",)
+class _Numbered:
+    __slots__ = ("_number", "_about")
 
     def __init__(self, name: str, unit: str = "", description: str = "") -> None:
-        self._number = _record.counter(name, unit, description)
+        self._number, self._about = _record.counter(name, unit, description), (name, unit, description)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._about  # another process has another number for it
+
+
+class counter(_Numbered):
+    """A sum of the program's own, such as tokens. The same name is the same counter."""
+
+    __slots__ = ()
 
     def add(self, by: int = 1) -> None:
         """Adds to the sum, from any thread. Nothing is added while nothing is recorded."""
         _record.counter_add(self._number, by)
 
 
-class gauge:
+class gauge(_Numbered):
     """A value of the program's own, such as a loss or the length of a queue."""
 
-    __slots__ = ("_number",)
-
-    def __init__(self, name: str, unit: str = "", description: str = "") -> None:
-        self._number = _record.counter(name, unit, description)
+    __slots__ = ()
 
     def set(self, value: float) -> None:
         """Records the value as it is now."""

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from package_pythons import FREE_THREADED, FREE_THREADED_PYTHONS
+from package_pythons import EVERY, FREE_THREADED, FREE_THREADED_PYTHONS
 
 pyarrow = pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("error")
@@ -251,6 +251,43 @@ rounds(200)
 print(resident() - before)
 """
     assert int(run(folder, code, path)) < 2 << 20
+
+
+@EVERY
+def test_subinterpreters_are_refused(folder_of, environment, train, python):
+    """With words, and the main interpreter goes on, whichever of them comes first."""
+    code = r"""
+import importlib, sys
+path = sys.argv[1]
+for name in ("_interpreters", "_xxsubinterpreters"):
+    try:
+        module = importlib.import_module(name)
+        break
+    except ImportError:
+        pass
+def shared():  # with the GIL of the main one
+    for arguments in (("legacy",), ()):
+        try:
+            return module.create(*arguments)
+        except TypeError:
+            pass
+for _ in range(2):
+    for interpreter in shared(), module.create():
+        said = module.run_string(interpreter, "import sys; sys.path[:] = %r\ntry: import pitot\nexcept ImportError as e: print(e)" % sys.path)
+        assert said is None, said
+        module.destroy(interpreter)
+    import pitot
+    sys.stdout.flush()
+    try:
+        pitot.open("/none")
+    except pitot.FileError:
+        print(pitot.open(path).tables["kernel"])
+"""
+    said = subprocess.run([python["path"], "-c", code, train], env={**environment, "PYTHONPATH": str(folder_of(python))},
+                          capture_output=True, text=True)
+    lines = said.stdout.splitlines()
+    assert said.returncode == 0 and len(lines) == 6 and lines.count("20000") == 2, said.stdout + said.stderr
+    assert len([line for line in lines if "not" in line and "subinterpreter" in line]) == 4
 
 
 def test_import_brings_nothing_else(folder):

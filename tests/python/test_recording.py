@@ -602,6 +602,48 @@ def test_threads_enter_the_same_recording(run, tmp_path, python):
     assert [state(path) for path in tmp_path.glob("*.pitot")] == ["ended"] * 3
 
 
+WORKERS = """
+import json, multiprocessing, os, sys, pitot
+
+def work(item):
+    name, tokens, parent = item
+    with pitot.scope("outside"):
+        tokens.add(1)
+    with pitot.record(name) as rec, pitot.scope("in " + name):
+        tokens.add(2)
+    return rec.open().tables["nvtx"], pitot.open(parent).is_growing, rec
+
+if __name__ == "__main__":
+    tokens, done = (pitot.counter("first"), pitot.gauge("second"), pitot.counter("tokens"))[2], []
+    for way in "fork", "spawn", "forkserver":
+        with pitot.record(way) as rec, pitot.scope("parent"):
+            with multiprocessing.get_context(way).Pool(2) as pool:
+                items = [("%s-%d" % (way, i), tokens, rec.path) for i in range(3)]
+                done += [(rows, growing, repr(child)) for rows, growing, child in pool.map(work, items)]
+            try:
+                pool = multiprocessing.reduction.ForkingPickler.dumps(rec)
+            except TypeError as e:
+                done.append(str(e))
+    print(json.dumps(done))
+"""
+
+
+@SOME
+def test_workers(folder_of, environment, rows, spans, tmp_path, python):
+    """Each records itself, and what it was given: counters by name, and no recording that runs."""
+    (tmp_path / "program.py").write_text(WORKERS)
+    said = subprocess.run([python["path"], "program.py"], cwd=tmp_path, capture_output=True, text=True,
+                          env={**environment, "PYTHONPATH": str(folder_of(python)), "PITOT_OPTIONS": "cuda=0"})
+    assert said.returncode == 0, said.stderr
+    done = json.loads(said.stdout)
+    for way, done in zip(("fork", "spawn", "forkserver"), (done[:4], done[4:8], done[8:])):
+        assert done[:3] == [[2, True, f"<pitot.Running '{tmp_path}/{way}-{i}', ended>"] for i in range(3)]
+        assert done[3] == "a recording that runs is not copied or pickled: pass its path, for pitot.open()"
+        assert spans(tmp_path / way) == "parent( )" and spans(tmp_path / f"{way}-1") == f"in {way}-1( )"
+        values = {row["counter"]: row["value"] for row in rows(tmp_path / f"{way}-2", "counter_sample")}
+        assert list(values) == ["tokens"] and values["tokens"] in (2, 4, 6), values
+
+
 def test_many_that_nobody_stops(run, spans, tmp_path):
     """A stop beside others takes a fifth of a second at least. The exit has time for ten; the others are complete all the same."""
     run("""
