@@ -75,8 +75,14 @@ def nothing(ax: Axes, text: str) -> Axes:
 
 
 def legend(ax: Axes, **options: Any) -> None:
-    """Beside the axes, where it hides nothing."""
-    ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize="small", labelcolor=INK, **options)
+    """Beside the axes, where it hides nothing, or long ones below."""
+    labels = [patch.get_label() for patch in options.get("handles", ())] or ax.get_legend_handles_labels()[1]
+    place: dict[str, Any] = {"bbox_to_anchor": (1.01, 1)}
+    if len(max(labels, key=len)) > 36:
+        below_times = needs("matplotlib.transforms", _WHAT).ScaledTranslation(0, -0.45, ax.figure.dpi_scale_trans)
+        place = {"bbox_to_anchor": (-0.08, 0), "bbox_transform": ax.transAxes + below_times, "ncol": 2}
+        place.update(handlelength=1.2, columnspacing=1)
+    ax.legend(loc="upper left", frameon=False, fontsize="small", labelcolor=INK, **place, **options)
 
 
 def time_axis(ax: Axes, span_ns: float) -> tuple[float, str]:
@@ -142,7 +148,7 @@ class Plot:
         work = self._work(report, names)
         looks = [(name, {"facecolor": color}) for name, color in zip(cut(names), COLORS)] + list(_WORK.values())
         lanes = sorted(set(zip(*(work[key].tolist() for key in ("gpu", "pid", "stream")))))
-        ax = axes(ax, 11, 1.4 + 0.5 * max(len(lanes), 4), "GPU work by stream")
+        ax = axes(ax, 11, 1.8 + 0.5 * max(len(lanes), 4), "GPU work by stream")
         if not lanes:
             return nothing(ax, "No GPU work was recorded here.")
         size, _ = time_axis(ax, end)
@@ -209,7 +215,7 @@ class Plot:
         """Where GPU time went: groups of kernels as in ``r.hotspots(by=...)``, with its options."""
         hotspots = self._recording.report(by=by, **options)["hotspots"]
         items = [item for item in hotspots["items"] if item["time"]["count"]][:top]
-        ax = axes(ax, 9, 1.2 + 0.36 * max(len(items), 3), f"GPU time by {by}")
+        ax = axes(ax, 11, 1.2 + 0.36 * max(len(items), 3), f"GPU time by {by}")
         if not items:
             return nothing(ax, "No kernels with times were recorded here.")
         size, unit = unit_of(items[0]["time"]["total_ns"])
@@ -221,8 +227,8 @@ class Plot:
             for item in items
         ]
         ax.bar_label(bars, texts, padding=4, fontsize="small", color=INK)
-        ax.set_yticks(range(len(items)), cut([item["label"] for item in items]))
-        ax.set(ylim=(len(items) - 0.4, -0.6), xlim=(0, totals[0] * 1.5))
+        ax.set_yticks(range(len(items)), cut([item["label"] for item in items]), fontsize="small")
+        ax.set(ylim=(len(items) - 0.4, -0.6), xlim=(0, totals[0] * 1.6))
         ax.set_xlabel(f"GPU time ({unit}); share of {shown(hotspots['total_ns'])}; launches", color=INK)
         return ax
 
@@ -336,9 +342,11 @@ class Plot:
             if peak:
                 ax.plot([max(left, peak / top_width) if top_width else left, right], [peak, peak], color=INK)
                 ax.annotate(f"{type} {rate(peak, 'FLOP/s')}", (right, peak), (0, 3), textcoords="offset points", ha="right")
-        for p in {(p["symbol"], p["type"]): p for p in sorted(points, key=lambda p: p["intensity"])}.values():
+        rightmost = {(p["symbol"], p["type"]): p for p in sorted(points, key=lambda p: p["intensity"])}
+        for i, p in enumerate(sorted(rightmost.values(), key=lambda p: p["intensity"])):
+            offset = (6, -11 if i % 2 else 5)  # neighbours may be close
             label = f"{names[p['symbol']]}, {p['type']}"
-            ax.annotate(label, (p["intensity"], p["flops"]), (6, -3), textcoords="offset points", fontsize="small", color=INK)
+            ax.annotate(label, (p["intensity"], p["flops"]), offset, textcoords="offset points", fontsize="small", color=INK)
         ax.set(xscale="log", yscale="log", xlim=(left, right))
         ax.set_xlabel("FLOP per byte", color=INK)
         ax.set_ylabel("FLOP/s", color=INK)

@@ -37,6 +37,20 @@ def ticks(axis):
     return [label.get_text() for label in axis.get_ticklabels()]
 
 
+def test_long_names_leave_room(package, train, training):
+    """Their legend stands below, whole; a short one beside the axes. Numbers beside bars are whole, too."""
+    for path, below in ((train, True), (training, False)):
+        ax = package.open(path).plot.timeline()
+        ax.figure.canvas.draw()
+        legend, page = ax.get_legend().get_window_extent(), ax.figure.bbox
+        assert (legend.y1 < ax.get_window_extent().y0) == below != (legend.x0 > ax.get_window_extent().x1)
+        assert 0 <= legend.x0 and legend.x1 <= page.x1 and 0 <= legend.y0
+        assert ax.get_window_extent().width > 0.7 * page.width
+    ax = package.open(train).plot.hotspots()
+    ax.figure.canvas.draw()
+    assert all(text.get_window_extent().x1 <= ax.figure.bbox.x1 for text in ax.texts) and len(ax.texts) == 10
+
+
 @pytest.mark.parametrize("name", ["timeline", "utilization", "hotspots", "memory", "stalls", "roofline"])
 @pytest.mark.parametrize("kind", ["varied", "cpu_only"])
 def test_every_picture_of_every_recording(package, make_recording, tmp_path, kind, name):
