@@ -334,14 +334,15 @@ class Recording:
 
     @property
     def idle(self) -> list[dict[str, Any]]:
-        """Why each GPU was idle and for how long."""
-        return [{"gpu": gpu["gpu"], **gpu["idle"]} for gpu in self.report()["gpus"]]
+        """Why each GPU that had work was idle and for how long."""
+        return [{"gpu": gpu["gpu"], **gpu["idle"]} for gpu in self.report()["gpus"] if "idle" in gpu]
 
     @property
     def overlap(self) -> list[dict[str, Any]]:
         """How much of the time of each GPU's copies kernels ran, too, and for how long how many streams were at work."""
         keys = ("compute_ns", "copy_ns", "overlap_ns", "streams_ns")
-        return [{"gpu": gpu["gpu"], **{key: gpu["busy"][key] for key in keys}} for gpu in self.report()["gpus"]]
+        gpus = [gpu for gpu in self.report()["gpus"] if "busy" in gpu]
+        return [{"gpu": gpu["gpu"], **{key: gpu["busy"][key] for key in keys}} for gpu in gpus]
 
     @property
     def copies_by_kind(self) -> list[dict[str, Any]]:

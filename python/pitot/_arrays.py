@@ -1,4 +1,4 @@
-"""Columns of a table as numpy arrays, and readings of counters in their units."""
+"""Columns of a table as numpy arrays, readings of counters in their units, and what of a report may be missing."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ def needs(module: str, what: str) -> Any:
     except ModuleNotFoundError as error:
         package = module.partition(".")[0]
         raise Error(f"{what} needs {package}: pip install {package}") from error
+
+
+def busy_ns(gpu: dict[str, Any]) -> int:
+    """Of one of the report's GPUs, which says nothing of one that had no work."""
+    return int(gpu["busy"]["union_ns"]) if "busy" in gpu else 0
 
 
 def arrow_of(table: Table, what: str) -> Any:

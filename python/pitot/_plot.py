@@ -5,7 +5,7 @@ Colours are those of Okabe and Ito, which people tell apart who do not see all c
 
 from __future__ import annotations
 
-from pitot._arrays import arrays_of, needs, readings
+from pitot._arrays import arrays_of, busy_ns, needs, readings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class Plot:
             at = numpy.stack([starts, ends], axis=1).reshape(-1)
             so_far = numpy.stack([(ends - starts).cumsum() - (ends - starts), (ends - starts).cumsum()], axis=1).reshape(-1)
             busy = numpy.diff(numpy.interp(edges, at, so_far)) if len(at) else numpy.zeros(bins)
-            label = f"GPU {gpu['gpu']}: busy for {shown(gpu['busy']['union_ns'])}"
+            label = f"GPU {gpu['gpu']}: busy for {shown(busy_ns(gpu))}"
             ax.stairs(100 * busy / numpy.diff(edges), edges / size, color=color, linewidth=1.2, label=label)
             if len(report["gpus"]) == 1:
                 ax.stairs(100 * busy / numpy.diff(edges), edges / size, fill=True, alpha=0.25, color=color)

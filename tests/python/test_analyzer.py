@@ -220,6 +220,14 @@ def test_the_text_report(session, analyzer, training, path, tmp_path, capsys):
     assert "768.0 MiB" in text and "GPU 0 gpu_power, W" in text and "Nothing is known to be missing." in text
 
 
+def test_a_gpu_without_work_is_in_the_report(analyzer, path):
+    session = analyzer.GpuFlightSession(path)
+    whole = importlib.import_module("pitot.gpufl.report").TextReport(session).generate()
+    session.report["gpus"][1] = {key: value for key, value in session.report["gpus"][1].items() if key not in ("busy", "idle")}
+    text = importlib.import_module("pitot.gpufl.report").TextReport(session).generate()
+    assert "busy 0 ns (0.0%)" in text and "busy 0 ns" not in whole and "GPU 1:" in text
+
+
 def test_a_folder_of_logs_is_imported(analyzer, package, plain, training, environment, tmp_path, monkeypatch):
     package.open(training).export(tmp_path / "logs", format="gpufl")
     inner, = (tmp_path / "logs").iterdir()

@@ -98,6 +98,13 @@ def test_the_report_is_that_of_the_command(varied, path, pitot, options, words):
         assert varied.hotspots(by="caller") == expected["hotspots"]["items"]
 
 
+def test_a_gpu_without_work_is_left_out(varied, monkeypatch):
+    """The report says of it neither when it was busy nor why not."""
+    report = varied.report(until=0.0001)
+    monkeypatch.setattr(type(varied), "report", lambda self, **options: report)
+    assert len(report["gpus"]) == 2 and [gpu["gpu"] for gpu in varied.idle] == [gpu["gpu"] for gpu in varied.overlap] == [0]
+
+
 def test_an_export_is_that_of_the_command(varied, path, package, pitot, tmp_path):
     events = pitot("export", path, "-o", tmp_path / "command.json", "--json", json_output=True)["events"]
     assert varied.export(tmp_path / "package.json") == events

@@ -37,6 +37,14 @@ def ticks(axis):
     return [label.get_text() for label in axis.get_ticklabels()]
 
 
+def test_a_gpu_without_work(package, path):
+    """In the window: the report says nothing of when it was busy."""
+    recording = package.open(path)
+    assert ["busy" in gpu for gpu in recording.report(until=0.0001)["gpus"]] == [True, False]
+    labels = texts(recording.plot.utilization(until=0.0001))
+    assert len(labels) == 2 and labels[0] != labels[1] == "GPU 1: busy for 0 ns"
+
+
 def test_long_names_leave_room(package, train, training):
     """Their legend stands below, whole; a short one beside the axes. Numbers beside bars are whole, too."""
     for path, below in ((train, True), (training, False)):

@@ -15,7 +15,7 @@ import re
 from functools import cached_property
 
 import pitot
-from pitot._arrays import arrow_of, needs, readings
+from pitot._arrays import arrow_of, busy_ns, needs, readings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -312,7 +312,7 @@ class GpuFlightSession:
             ("Verdict", report["verdict"]["text"]),
         ]
         for gpu in report["gpus"]:
-            busy = gpu["busy"]["union_ns"]
+            busy = busy_ns(gpu)
             texts = [f"busy {time_text(busy)} ({share_text(busy, report['duration_ns'])})"]
             texts += [f"utilization {value:.1f}%" for value in self.counter("gpu_utilization", "mean", gpu["gpu"])]
             texts += [f"{value:.0f} MHz" for value in self.counter("gpu_sm_clock", "mean", gpu["gpu"])]

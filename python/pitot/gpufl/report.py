@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pitot._arrays import busy_ns
 from pitot.gpufl.analyzer import GpuFlightSession, bytes_text, share_text, table_text, time_text
 
 TYPE_CHECKING = False
@@ -51,7 +52,7 @@ class TextReport:
 
     def generate(self) -> str:
         session, report = self.session, self.session.report
-        busy = sum(gpu["busy"]["union_ns"] for gpu in report["gpus"])
+        busy = sum(busy_ns(gpu) for gpu in report["gpus"])
         used = share_text(busy, report["duration_ns"] * len(report["gpus"]))
         sections = {
             "Session Summary": f"{session.summary_text()}\n{'GPU busy:':<14}{used}, {report['verdict']['evidence']}",
