@@ -349,10 +349,7 @@ static PyType_Spec spec = { .name = "pitot._read.Recording",
 			    .flags = Py_TPFLAGS_DEFAULT,
 			    .slots = slots };
 
-/*
- * An ImportError in a subinterpreter: there is one set of classes and one recorder in a process. CPython does not call PyInit
- * there once the main one has this module.
- */
+/* ImportError: a process has one set of classes, one recorder. CPython calls no PyInit there once the main one has the module. */
 static PyObject *check_interpreter(PyObject *module, PyObject *unused)
 {
 	(void)module;

@@ -259,12 +259,7 @@ static PyObject *leave(PyObject *module, PyObject *capsule)
 	return PyCapsule_SetName(capsule, ended) == 0 ? Py_BuildValue("") : NULL;
 }
 
-static uint64_t given_ns(uint64_t time_ns)
-{
-	return time_ns == PITOT_NONE ? 0 : time_ns;
-}
-
-/* Arguments: a session of start; a dict with engine, and delay_ns and duration_ns, which count from now. */
+/* Arguments: a session of start; a dict with engine, delay_ns and duration_ns. */
 static PyObject *engine_begin(PyObject *module, PyObject *args)
 {
 	struct pitot_session *session;
@@ -277,9 +272,8 @@ static PyObject *engine_begin(PyObject *module, PyObject *args)
 	    !(session = PyCapsule_GetPointer(capsule, running)) ||
 	    options_init(&o, Py_None, dict) < 0)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS rc =
-		recorder.engine_begin(session, o.options.engine, given_ns(o.options.delay_ns),
-				      given_ns(o.options.duration_ns));
+	Py_BEGIN_ALLOW_THREADS rc = recorder.engine_begin(
+		session, o.options.engine, o.options.delay_ns, o.options.duration_ns);
 	Py_END_ALLOW_THREADS options_release(&o);
 	if (rc == -EINVAL)
 		wrong(usage_error, "the engine", "one beyond trace, such as pc-sampling",

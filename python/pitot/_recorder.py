@@ -14,7 +14,6 @@ from pitot._read import Error, UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from os import PathLike
-    from types import TracebackType
     from typing import Any, Callable, Iterable, Iterator, Optional, TypedDict, Union
 
     from typing_extensions import Literal, Unpack
@@ -135,17 +134,14 @@ class Running:
 
     def stop(self) -> None:
         """Ends it: everything up to here is on disk. Does nothing the second time, and in the child of a fork."""
-        session = _sessions.pop(self, None)
-        if session:
+        if session := _sessions.pop(self, None):
             with _in_use:
                 _record.stop(session)
 
     def __enter__(self) -> Running:
         return self
 
-    def __exit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def flush(self) -> None:
@@ -154,7 +150,7 @@ class Running:
 
     def engine(self, engine: Engine, *, delay_ns: int = 0, duration_ns: int = 0) -> Armed:
         """An engine beside the trace, for a block: ``with rec.engine("pc-sampling"):``, or for a time (docs/embed.md)."""
-        return Armed(self, {"engine": engine, "delay_ns": delay_ns, "duration_ns": duration_ns})
+        return Armed(self, {"engine": engine, "delay_ns": delay_ns or None, "duration_ns": duration_ns or None})
 
     def open(self) -> Recording:
         """Opens it for reading; while it runs: what was recorded so far."""
@@ -196,8 +192,7 @@ class Armed:
     def __init__(self, running: Running, settings: dict[str, Any]) -> None:
         self._running = running
         with _in_use:
-            session = _sessions.get(running)
-            if session:
+            if session := _sessions.get(running):
                 _record.engine_begin(session, settings)
             elif running.path is not None:
                 raise Error("the recording has ended")
@@ -205,16 +200,13 @@ class Armed:
     def end(self) -> None:
         """Ends it before its time; with the recording it has ended."""
         with _in_use:
-            session = _sessions.get(self._running)
-            if session:
+            if session := _sessions.get(self._running):
                 _record.engine_end(session)
 
     def __enter__(self) -> Armed:
         return self
 
-    def __exit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
 
@@ -261,9 +253,7 @@ class record:
             raise
         return self._running
 
-    def __exit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         running, self._running = self._running, None
         if running:
             self._is_entered.release()

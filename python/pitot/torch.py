@@ -9,8 +9,7 @@ from pitot._recorder import Scope, scope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Any, Callable, Optional
+    from typing import Any, Callable
 
 __all__ = ["Watch", "watch"]
 
@@ -54,9 +53,7 @@ class Watch:
     def __enter__(self) -> Watch:
         return self
 
-    def __exit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.remove()
 
 

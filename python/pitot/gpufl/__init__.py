@@ -20,7 +20,6 @@ from pitot._recorder import scope as _scope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Any, Iterator, Optional, Sequence
 
 
@@ -203,9 +202,7 @@ class Scope:
             self._scope.begin_runs(self._repeat, self._warmup)
         return self
 
-    def __exit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _record.scope_end()
         if self._window:
             _record.system_window(None, False)
@@ -314,25 +311,16 @@ def _is_session(folder: str) -> bool:
     return any(re.fullmatch(_LOGS, name) for name in os.listdir(folder))
 
 
-def _remove_logs(folder: str, dry_run: bool) -> list[str]:
-    """What goes of a session's folder; at last that itself, if nothing else is in it."""
+def _logs_of(folder: str) -> list[str]:
+    """The files of a session, and then its folders in which nothing else is."""
     import re
 
-    gone, rest = [], 0
-    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-        if entry.name == ".tmp" and entry.is_dir(follow_symlinks=False):
-            gone += _remove_logs(entry.path, dry_run)
-            rest += entry.path not in gone
-        elif re.fullmatch(_LOGS, entry.name) and entry.is_file(follow_symlinks=False):
-            gone.append(entry.path)
-            if not dry_run:
-                os.unlink(entry.path)
-        else:
-            rest += 1
-    if not rest:
-        gone.append(folder)
-        if not dry_run:
-            os.rmdir(folder)
+    gone: list[str] = []
+    for top, folders, files in os.walk(folder, topdown=False):
+        if top in (folder, os.path.join(folder, ".tmp")):
+            logs = [os.path.join(top, name) for name in files if re.fullmatch(_LOGS, name)]
+            is_whole = len(logs) == len(files) and all(os.path.join(top, name) in gone for name in folders)
+            gone += sorted(logs) + [top] * is_whole
     return gone
 
 
@@ -351,7 +339,10 @@ def clean_logs(log_path: str = "", log_prefix: Optional[str] = None, *, dry_run:
     if not logs:
         raise ValueError("no logs: log_path is empty, here and in init()")
     folders = sorted(entry.path for entry in os.scandir(logs) if entry.is_dir(follow_symlinks=False))
-    return [path for folder in folders if _is_session(folder) for path in _remove_logs(folder, dry_run)]
+    gone = [path for folder in folders if _is_session(folder) for path in _logs_of(folder)]
+    for path in () if dry_run else gone:
+        (os.rmdir if os.path.isdir(path) else os.unlink)(path)
+    return gone
 
 
 class session:
@@ -363,9 +354,7 @@ class session:
     def __enter__(self) -> bool:
         return init(**self._options)
 
-    def __exit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         shutdown()
         if self._options.get("backend_url") and not _disabled:
             result = upload_logs()
