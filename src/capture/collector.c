@@ -21,8 +21,9 @@
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
 
-#define TICK_NS (20 * NS_PER_MS) /* between two drains of rings and buffers while there is work */
-#define IDLE_AFTER_TICKS 25 /* ticks without work until it waits to be woken */
+/* between two drains while there is work; rings that are half full and buffers wake it earlier */
+#define TICK_NS (40 * NS_PER_MS)
+#define IDLE_AFTER_TICKS 12 /* ticks without work until it waits to be woken */
 #define QUIET_SEAL_NS (80 * NS_PER_MS)
 #define NAMES_NS (2 * NS_PER_S) /* until the names of threads are read again */
 #define STACK_BYTES (512u << 10)
@@ -364,6 +365,15 @@ static uint64_t sources_wait_ns(uint64_t now, uint64_t most)
 	return most;
 }
 
+static uint64_t busy_wait_ns(uint64_t now)
+{
+	uint64_t wait = sources_wait_ns(now, TICK_NS), due = seal_due_ns();
+
+	if (self.flush)
+		return MIN(wait, VENDOR_WAIT_NS / 4);
+	return due > now ? MIN(wait, due - now) : wait;
+}
+
 /* How long nothing can happen that is not announced by a wake-up. */
 static uint64_t idle_wait_ns(uint64_t now)
 {
@@ -517,8 +527,7 @@ static void *collector_main(void *unused)
 		quiet = tick(now) ? 0 : quiet + 1;
 		seal_when_due(now);
 		if (quiet <= IDLE_AFTER_TICKS)
-			park_wait(&collector_parked, &self.wake, wake,
-				  sources_wait_ns(now, TICK_NS));
+			park_wait(&collector_parked, &self.wake, wake, busy_wait_ns(now));
 		else if (sleep_idle(now, wake))
 			quiet = 0;
 	}

@@ -24,7 +24,11 @@
 #include "base/vec.h"
 #include "format/block_queue.h"
 
-#define ROWS_MAX 8192u /* of a block: twice as many save 2 % of the bytes, and take 2 MiB */
+/*
+ * Of a block. An eager training has 9,200 kernels between two seals: as one block of 8,192 and a
+ * small one they take 5 % more bytes and 15 % more CPU time. 16,384 take 1 MiB more memory.
+ */
+#define ROWS_MAX 12288u
 #define BYTES_MAX (1u << 20) /* of a block's BYTES column */
 #define SEGMENT_BYTES (64u << 20)
 #define SYNC_NS (10 * NS_PER_MS) /* that a seal waits for the disk */

@@ -14,7 +14,7 @@
 #define UNREAD_MAX 32 /* buffers that wait for the recorder, before the players wait for it */
 #define UNREAD_WAIT_NS (2 * NS_PER_S)
 #define PATIENCE_NS (2 * NS_PER_S)
-#define READING_WAIT_NS (60 * NS_PER_MS) /* real: the recorder looks every 20 ms */
+#define READING_WAIT_NS (60 * NS_PER_MS) /* real: the recorder looks every 40 ms */
 #define PAUSE_NS (200 * NS_PER_US)
 #define RATE_CHECK 256
 

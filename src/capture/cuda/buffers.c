@@ -10,6 +10,7 @@
 #define DISCARD_BYTES (64u << 10)
 #define SIZE_MIN 4096u
 #define REGION_BYTES ((size_t)BUFFERS_MAX * BUFFER_BYTES)
+#define WAKE_AT (BUFFERS_READY / 2) /* buffers that wait: decoded at once, while they are few */
 #define AHEAD_DOUBLES 16u /* buffers beyond BUFFERS_AHEAD, after each of which size doubles */
 
 static struct {
@@ -177,7 +178,7 @@ bool buffers_has(const uint8_t *buffer)
 
 void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
-	unsigned slot;
+	unsigned slot, behind;
 
 	(void)context;
 	(void)stream;
@@ -194,12 +195,12 @@ void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t
 		push_warm(slot);
 		return;
 	}
-	atomic_fetch_add(&waiting, 1);
+	behind = atomic_fetch_add(&waiting, 1);
 	atomic_fetch_add(&completed, 1);
 	atomic_store(&completed_ns, clock_monotonic_ns());
 	push(&full, slot);
 	collector_moved();
-	if (atomic_load(&collector_idle))
+	if (atomic_load(&collector_idle) || behind == WAKE_AT)
 		collector_wake();
 }
 

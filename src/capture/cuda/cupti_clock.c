@@ -15,8 +15,8 @@ static struct {
 	unsigned count; /* valid ones, oldest first */
 	uint64_t steps;
 	/*
-	 * Between two pairs of the latest run: times from `from` on, `length` ns long. Most times
-	 * are in the one that the time before was in.
+	 * Between two pairs of the latest run, or beyond an end of the only one: times from `from`
+	 * on, `length` ns long. Most times are in the one that the time before was in.
 	 */
 	struct piece {
 		uint64_t from, length;
@@ -90,14 +90,16 @@ static struct piece piece_of(uint64_t t)
 {
 	struct run run = run_of(t);
 	struct piece piece = { .span_ns = 1 };
+	bool is_only = run.first == 0 && run.last == self.count - 1;
 	unsigned hi = run.last + 1;
-	uint64_t until = self.pairs[run.last].cupti_ns + (uint64_t)STEP_NS;
+	uint64_t until = is_only ? UINT64_MAX : self.pairs[run.last].cupti_ns + (uint64_t)STEP_NS;
 
 	for (; hi > run.first && self.pairs[hi - 1].cupti_ns > t; hi--)
 		until = MIN(until, self.pairs[hi - 1].cupti_ns);
 	if (hi == run.first) {
-		piece.from = t;
+		piece.from = is_only ? 0 : t;
 		piece.offset_ns = self.pairs[run.first].offset_ns;
+		piece.length = is_only ? until : 0;
 		return piece;
 	}
 	piece.from = self.pairs[hi - 1].cupti_ns;

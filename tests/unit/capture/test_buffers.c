@@ -19,8 +19,11 @@ void collector_moved(void)
 {
 }
 
+static unsigned wakes;
+
 void collector_wake(void)
 {
+	wakes++;
 }
 
 /* A buffer with CUPTI. */
@@ -309,6 +312,23 @@ static void test_many_that_wait(void **state)
 		decode(1, 2 * BUFFER_WORK_NS);
 }
 
+/* The collector comes for a few, and is not called again while it is on its way. */
+static void test_a_few_that_wait_wake_the_collector(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 2; round++) {
+		wakes = 0;
+		for (unsigned i = 0; i < BUFFERS_READY; i++) {
+			struct lent l = borrow();
+
+			complete(&l, 1);
+			assert_int_equal(wakes, i >= BUFFERS_READY / 2);
+		}
+		for (unsigned i = 0; i < BUFFERS_READY; i++)
+			decode(1, QUICK_NS);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -324,6 +344,7 @@ int main(void)
 		cmocka_unit_test_setup(test_as_many_as_threads, start),
 		cmocka_unit_test_setup(test_many_that_wait, start),
 		cmocka_unit_test_setup(test_too_many_that_wait, start),
+		cmocka_unit_test_setup(test_a_few_that_wait_wake_the_collector, start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

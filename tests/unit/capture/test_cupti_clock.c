@@ -137,6 +137,29 @@ static void in_any_order(void **state)
 		assert_int_equal(cupti_clock_convert(99 * S + at * 2 * MS), first[at]);
 }
 
+/* Of one run: beyond both of its ends, and in it, one after the other and back. */
+static void beyond_the_only_run(void **state)
+{
+	const uint64_t times[] = { 1 * S, 5 * S,  10 * S + 500 * MS, 12 * S, 900 * S,
+				   2 * S, 11 * S, 12 * S + 1 * MS,   9 * S,  12 * S + 2 * MS };
+
+	(void)state;
+	cupti_clock_add(110 * S, 10 * S);
+	cupti_clock_add(112 * S + 2000, 12 * S);
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
+		uint64_t ahead = times[i] < 10 * S   ? 0
+				 : times[i] > 12 * S ? 2000
+						     : (times[i] - 10 * S) / (1000 * 1000);
+
+		assert_in_range(cupti_clock_convert(100 * S + times[i] + ahead), times[i] - 1,
+				times[i] + 1);
+	}
+	cupti_clock_add(212 * S + 250 * MS,
+			12 * S + 250 * MS); /* a step: those after it are others */
+	assert_int_equal(cupti_clock_convert(300 * S), 100 * S);
+	assert_int_equal(cupti_clock_convert(101 * S), 1 * S);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -148,6 +171,7 @@ int main(void)
 		cmocka_unit_test_setup(lengths_survive_a_clock_that_is_set, reset),
 		cmocka_unit_test_setup(many_pairs, reset),
 		cmocka_unit_test_setup(in_any_order, reset),
+		cmocka_unit_test_setup(beyond_the_only_run, reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
