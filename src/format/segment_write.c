@@ -80,6 +80,7 @@ static int create_file(struct segment_file *f, const struct segment_identity *id
 	} while (fd < 0 && errno == EEXIST && n < FILE_NUMBERS_MAX);
 	if (fd < 0)
 		return -errno;
+	fchmod(fd, 0600); /* whatever the program's umask is */
 	*file_number = n;
 	return io_above_standard(fd);
 }

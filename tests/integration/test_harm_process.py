@@ -1,4 +1,5 @@
 """What a process does beside a recording: it loads and unloads libraries, forks, and is the first of a container."""
+import json
 import os
 import shutil
 import signal
@@ -175,3 +176,29 @@ def test_a_setuid_program_is_left_alone(library, environment, folder):
     assert threads > 1 and "pitot_log" in files and any(name.endswith(".pit") for name in files)
     (folder / "injected").chmod(0o4755)
     assert run("setuid") == (1, [])
+
+
+ATTACK_LAUNCHES = 1000  # a round of the program `attack`
+
+
+@pytest.mark.parametrize("way, more", [
+    ("descriptors-taken", 1000), ("descriptors-used-up", 0), ("memory-used-up", 0), ("raw-children", 0), ("vfork-children", 60),
+    ("small-stacks", 8000), ("rights-dropped", 0), ("no-modes", 0)])
+def test_every_launch_of_a_program_that_attacks_its_process(player, build, source, environment, pitot, tmp_path, sanitized, way, more):
+    """It ends as it would, and each of its launches is on disk, in a file that its owner can read."""
+    if sanitized and way in ("memory-used-up", "small-stacks"):
+        pytest.skip("sanitizers need both")
+    if way == "rights-dropped" and os.geteuid():
+        pytest.skip("only root can change its root")
+    recording, library = tmp_path / "attacked.pitot", str(build / "libpitot.so")
+    recording.mkdir()
+    done = subprocess.run(
+        [build / "standin/attack", build / "standin/libcaller.so", way, tmp_path / "file"], capture_output=True, text=True, timeout=PATIENCE,
+        env={**environment, "LD_LIBRARY_PATH": str(build / "standin"), "CUDA_INJECTION64_PATH": library, "PITOT_RECORDING": str(recording),
+             "PITOT_OPTIONS": "cpu=250", "ASAN_OPTIONS": "detect_leaks=0",
+             "PITOT_STANDIN_TAPE": str(source / "tests/data/tapes/kinds.tape")})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert {path.stat().st_mode & 0o777 for path in recording.glob("*.pit")} == {0o600}
+    info = json.loads(pitot("info", "--verify", "--json", recording).stdout)
+    assert info["tables"]["api_call"]["rows"] == 3 * ATTACK_LAUNCHES + more
+    assert {row["reason"] for row in info["loss"]} <= {"missing_kernels", "thread_limit"}  # no kernels are played; no memory for a timer
