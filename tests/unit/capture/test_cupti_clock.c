@@ -160,6 +160,19 @@ static void beyond_the_only_run(void **state)
 	assert_int_equal(cupti_clock_convert(101 * S), 1 * S);
 }
 
+/* A clock that was set back by far: the later run is before the earlier one. */
+static void before_the_earlier_run(void **state)
+{
+	(void)state;
+	cupti_clock_add(110 * S, 10 * S);
+	cupti_clock_add(112 * S, 12 * S);
+	cupti_clock_add(62 * S, 13 * S);
+	cupti_clock_add(64 * S, 15 * S);
+	assert_int_equal(cupti_clock_convert(109 * S), 9 * S);
+	assert_int_equal(cupti_clock_convert(63 * S), 14 * S);
+	assert_int_equal(cupti_clock_convert(61 * S), 12 * S);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -172,6 +185,7 @@ int main(void)
 		cmocka_unit_test_setup(many_pairs, reset),
 		cmocka_unit_test_setup(in_any_order, reset),
 		cmocka_unit_test_setup(beyond_the_only_run, reset),
+		cmocka_unit_test_setup(before_the_earlier_run, reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

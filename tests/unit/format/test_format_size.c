@@ -43,6 +43,8 @@ static void test_kernel_with_launch(void **state UNUSED)
 	assert_true(bytes_of(false, 100000, 100000) <= 6.1 * 100000);
 	/* flushed every 250 ms at 27,000 launches a second */
 	assert_true(bytes_of(false, 100000, 6800) <= 7 * 100000);
+	/* every 200 ms at 46,000: one block, not a large one and a small one */
+	assert_true(bytes_of(false, 92000, 9200) <= 6.1 * 92000);
 	assert_true(bytes_of(false, 50000, 1000) <= 12 * 50000);
 }
 
