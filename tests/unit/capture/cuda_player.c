@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -157,4 +159,15 @@ void cuda_player_play(uint64_t later_ns)
 	}
 	if (!later_ns)
 		sleep_until(t->records.data[t->records.count - 1].time + place.time_shift);
+}
+
+int cuda_player_in_child(int (*run)(const void *), const void *argument)
+{
+	pid_t child = fork();
+	int status = 1;
+
+	if (child == 0)
+		exit(run(argument));
+	waitpid(child, &status, 0);
+	return status != 0;
 }

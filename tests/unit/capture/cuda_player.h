@@ -7,6 +7,9 @@
 
 #include "standin/standin_cupti.h"
 
+/* Runs tests in a child, for one tape: 0 if all is well there. */
+int cuda_player_in_child(int (*run)(const void *), const void *argument);
+
 /* Loads the stand-ins and opens a tape. Fails the test. */
 void cuda_player_open(const char *tape);
 /* The same with the tape that tape-make makes of a program and a count. */
