@@ -77,6 +77,12 @@ void vendor_leave(void)
 {
 }
 
+bool devices_is_part(uint32_t ordinal)
+{
+	(void)ordinal;
+	return false;
+}
+
 const char *devices_pci(uint32_t ordinal)
 {
 	return ordinal < used_devices ? used_pci[ordinal] : NULL;
