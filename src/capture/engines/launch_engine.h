@@ -124,7 +124,7 @@ bool launch_engine_serializes(void);
  * cuptiActivityFlushAll is to come, which hangs beside a launch that is being measured with patched
  * code (H100, CUPTI 13.0): while it is held nothing is measured. Launches wait for a moment, and
  * are then left out, as the flush may wait for theirs. false: one is being measured for long.
- * Vendor thread; launch_engine_let() after true.
+ * launch_engine_let() after true, on the same thread.
  */
 bool launch_engine_hold(void);
 void launch_engine_let(void);

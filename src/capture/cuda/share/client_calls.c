@@ -11,6 +11,7 @@
 #include "capture/cuda/share/client_records.h"
 #include "capture/cuda/share/slots.h"
 #include "capture/cuda/share/turns.h"
+#include "capture/engines/launch_engine.h"
 #include "capture/vendor_thread.h"
 
 #define ATTRIBUTES 16u
@@ -319,7 +320,10 @@ static void flush_records(void)
 	unsigned round;
 
 	if (client_is_inside()) {
+		if (!launch_engine_hold())
+			return;
 		real_cupti.recorder.ActivityFlushAll(0);
+		launch_engine_let();
 	} else {
 		round = vendor_thread_request(VENDOR_FLUSH);
 		while (!vendor_thread_done(round) && turns_look_again(begun, FLUSH_LIMIT_NS))
