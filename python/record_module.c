@@ -259,7 +259,14 @@ static PyObject *leave(PyObject *module, PyObject *capsule)
 	return PyCapsule_SetName(capsule, ended) == 0 ? Py_BuildValue("") : NULL;
 }
 
-/* Arguments: a session of start; a dict with engine, delay_ns and duration_ns. */
+/* A session of start; None: that of init. false: neither. */
+static bool find_session(PyObject *capsule, struct pitot_session **session)
+{
+	*session = capsule == Py_None ? NULL : PyCapsule_GetPointer(capsule, running);
+	return *session || capsule == Py_None;
+}
+
+/* Arguments: a session, as find_session() has it; a dict with engine, delay_ns and duration_ns. */
 static PyObject *engine_begin(PyObject *module, PyObject *args)
 {
 	struct pitot_session *session;
@@ -269,8 +276,7 @@ static PyObject *engine_begin(PyObject *module, PyObject *args)
 
 	(void)module;
 	if (!PyArg_ParseTuple(args, "OO!", &capsule, &PyDict_Type, &dict) ||
-	    !(session = PyCapsule_GetPointer(capsule, running)) ||
-	    options_init(&o, Py_None, dict) < 0)
+	    !find_session(capsule, &session) || options_init(&o, Py_None, dict) < 0)
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS rc = recorder.engine_begin(
 		session, o.options.engine, o.options.delay_ns, o.options.duration_ns);
@@ -287,13 +293,13 @@ static PyObject *engine_begin(PyObject *module, PyObject *args)
 	return NULL;
 }
 
-/* Argument: a session of start. */
+/* Argument: a session, as find_session() has it. */
 static PyObject *engine_end(PyObject *module, PyObject *capsule)
 {
-	struct pitot_session *session = PyCapsule_GetPointer(capsule, running);
+	struct pitot_session *session;
 
 	(void)module;
-	if (!session)
+	if (!find_session(capsule, &session))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS recorder.engine_end(session);
 	Py_END_ALLOW_THREADS Py_RETURN_NONE;

@@ -168,10 +168,34 @@ def test_what_gpufl_warns_of(run, tmp_path):
         ["init() got an unexpected keyword argument 'zzz'"],
         [False],
         [False, "RuntimeWarning: there is no backend for AMD yet"],
-        [True, "RuntimeWarning: deep windows are not there yet"],
+        [True],
         [True],
         [False, said[12][1]]]
     assert "none.json" in said[12][1] and len(list(tmp_path.glob("*.pitot"))) == 7
+
+
+def test_gpufl_deep_windows(run, rows, tmp_path, launcher):
+    said = run("""
+        import ctypes, warnings
+        import pitot.gpufl as gfl
+        launch = ctypes.CDLL(os.environ["LAUNCHER"]).launch
+        said = [gfl.deep_window(1)]
+        for engine in (gfl.ProfilingEngine.Trace, gfl.ProfilingEngine.RangeProfiler):
+            gfl.init("x", profiling_engine=engine, deep_window_only=True)
+            launch()
+            said.append(gfl.deep_window(60))
+            launch()
+            with warnings.catch_warnings(record=True) as seen:
+                said.append([gfl.deep_window(60), *[str(w.message) for w in seen]])
+            gfl.shutdown()
+            said.append(gfl.deep_window(1))
+        print(json.dumps(said))
+        """, **launcher)
+    assert said[:5] == [False, False, [False], False, True] and said[6] is False
+    assert said[5][0] is False and said[5][1].startswith("engine range-profiler is on or armed")
+    [windows] = filter(None, ([(row["state"], row["asked"]) for row in rows(folder, "capability") if row["name"] == "engine_window"]
+                              for folder in tmp_path.glob("x-*.pitot")))
+    assert windows[0] == ("on", "range-profiler")  # it ends with the session
 
 
 def test_gpufl_switched_off(run, tmp_path):

@@ -2,7 +2,7 @@
 
 A session is a recording of Pitot: NAME-DATE-TIME.pitot in the current folder, or that of ``pitot record``. An option that was
 set in code counts; one that has gpufl's default gives way to the environment and the configuration file (docs/embed.md). With
-log_path gpufl's logs are written beside it. What is not there yet (deep windows, AMD) does nothing, and warns once.
+log_path gpufl's logs are written beside it. What is not there yet (AMD) does nothing, and warns once.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ __all__ = [
     "Scope",
     "UploadResult",
     "clean_logs",
+    "deep_window",
     "init",
     "session",
     "shutdown",
@@ -77,6 +78,7 @@ _REMOVED = {
 _warned: set[str] = set()
 _disabled = False
 _is_running = False
+_window_engine = ""  # of deep windows
 _windowed = False  # scopes are windows of system samples
 _backend = {"log_path": "", "backend_url": "", "api_key": "", "api_path": ""}  # of init: what upload_logs is not told
 
@@ -124,7 +126,7 @@ def init(
     **old: Any,
 ) -> bool:
     """Starts the session. False: it is switched off, there is no such backend, or it cannot be started, which warns."""
-    global _disabled, _is_running, _windowed
+    global _disabled, _is_running, _window_engine, _windowed
     if "sampling_auto_start" in old:
         _deprecated("sampling_auto_start is continuous_system_sampling now")
         continuous_system_sampling = bool(old.pop("sampling_auto_start"))
@@ -143,7 +145,12 @@ def init(
     defaults: dict[str, Any] = {}
     if app_name != "gpufl" or not (os.environ.get("PITOT_APP_NAME") or os.environ.get("GPUFL_APP_NAME")):
         code["app_name"] = app_name
-    (defaults if profiling_engine is ProfilingEngine.Monitor else code)["engine"] = _ENGINES[profiling_engine]
+    engine = _ENGINES[profiling_engine]
+    in_windows = deep_window_only and profiling_engine not in (ProfilingEngine.Monitor, ProfilingEngine.Trace)
+    (defaults if profiling_engine is ProfilingEngine.Monitor else code)["engine"] = "trace" if in_windows else engine
+    if profiling_engine is ProfilingEngine.PmSampling:
+        (defaults if pm_sampling_interval_us == 100 else code)["pm_interval_ns"] = max(pm_sampling_interval_us, 1) * 1000
+        code["metrics"] = ",".join(pm_sampling_metrics) or None
     (code if enable_stack_trace else defaults)["stacks"] = "all" if enable_stack_trace else "none"
     (defaults if enable_memory_tracking else code)["memory"] = enable_memory_tracking
     (code if system_sample_rate_ms > 0 else defaults)["counters_ns"] = max(system_sample_rate_ms, 0) * 1000000
@@ -156,10 +163,24 @@ def init(
         return False
     _disabled, _is_running = not runs, runs
     _backend.update(log_path=_log_path(log_path) or "", backend_url=backend_url, api_key=api_key, api_path=api_path)
-    if runs and deep_window_only:
-        _missing("deep windows are not there yet")
+    _window_engine = engine if runs and in_windows else ""
     _windowed = bool(runs) and system_sample_rate_ms > 0 and not continuous_system_sampling
     return runs
+
+
+def deep_window(seconds: float, max_launches: int = 0) -> bool:
+    """The engine of init(deep_window_only=True) is on for so long; max_launches has no effect, the time is the limit.
+
+    False: there is no session, it has no such engine, or it cannot be on now, which warns.
+    """
+    if not _is_running or not _window_engine:
+        return False
+    try:
+        _record.engine_begin(None, {"engine": _window_engine, "duration_ns": max(int(seconds * 1e9), 1)})
+    except Error as error:
+        warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+        return False
+    return True
 
 
 def _log_path(path: str) -> Optional[str]:
