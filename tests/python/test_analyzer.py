@@ -244,6 +244,7 @@ def test_a_folder_of_logs_is_imported(analyzer, package, plain, training, enviro
         for column in "duration_ns", "name", "grid", "user_scope":
             assert list(session.kernels[column]) == list(whole.kernels[column]), column
         assert session.memcpy["bytes"].sum() == whole.memcpy["bytes"].sum()
+        assert list(session.host_metrics["cpu_pct"]) == [50] * len(whole.host_metrics["cpu_pct"].dropna())
         del session
         assert not list((tmp_path / "temporary").iterdir())
 

@@ -278,12 +278,13 @@ class GpuFlightSession:
         """CPU use since the reading before: the first reading of a process has none."""
         wide = self._readings(False)
         cores = sum(bool(re.fullmatch(r"host_core_\d+_busy", name)) for name in wide.columns)
-        for name in ("host_cpu_busy", "host_memory_used", "host_memory_available"):
+        for name in ("host_cpu_busy", "host_cpu_utilization", "host_memory_used", "host_memory_available"):
             wide[name] = wide.get(name, float("nan"))
         wide = wide.dropna(subset=["host_cpu_busy", "host_memory_used", "host_memory_available"], how="all")
         wide["at_ns"] = wide["time_ns"] - wide["time_ns"].min()  # differences are of floats, which hold no time since 1970
         since = wide.groupby("pid")[["host_cpu_busy", "at_ns"]].diff()
-        wide["cpu_pct"] = 100 * since["host_cpu_busy"] * 1e9 / (since["at_ns"] * cores) if cores else float("nan")
+        busy = 100 * since["host_cpu_busy"] * 1e9 / (since["at_ns"] * cores) if cores else float("nan")
+        wide["cpu_pct"] = wide["host_cpu_utilization"].fillna(busy)  # which logs have
         wide["ram_used_mib"] = wide["host_memory_used"] / (1 << 20)
         wide["ram_total_mib"] = wide["ram_used_mib"] + wide["host_memory_available"] / (1 << 20)
         return _named(wide, "session_id ts_ns=time_ns cpu_pct ram_used_mib ram_total_mib")
