@@ -80,17 +80,17 @@ static struct {
 
 /* --- start --- */
 
+/* Not of the heap, which the objects of many sessions, that stay for ever, would tear into pieces. */
+static struct stack_generation generations[UINT32_MAX >> STACK_TABLE_ID_BITS];
+
 static struct stack_generation *generation_new(uint32_t number)
 {
-	struct stack_generation *g = calloc(1, sizeof(*g));
+	struct stack_generation *g = &generations[number];
 
-	if (g && stack_interner_init(&g->interner, self.limit, number << STACK_TABLE_ID_BITS) < 0) {
-		free(g);
-		return NULL;
-	}
-	if (g)
-		g->number = number;
-	return g;
+	*g = (struct stack_generation){ .number = number };
+	return stack_interner_init(&g->interner, self.limit, number << STACK_TABLE_ID_BITS) < 0
+		       ? NULL
+		       : g;
 }
 
 static void skip(uint64_t start, uint64_t end)
@@ -485,13 +485,12 @@ static void begin_generation(struct stack_generation *g)
 	struct python *p = atomic_load(&g->python);
 	struct stack_generation *next = NULL;
 
-	if (g->number + 1 < UINT32_MAX >> STACK_TABLE_ID_BITS)
+	if (g->number + 1 < ARRAY_SIZE(generations))
 		next = generation_new(g->number + 1);
 	if (!next)
 		return;
 	if (p && !renew_python(next, p)) {
 		stack_interner_release(&next->interner);
-		free(next);
 		return;
 	}
 	next->older = g;

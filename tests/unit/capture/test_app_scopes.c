@@ -48,8 +48,15 @@ static void assert_domain_once(void)
 static void test_the_very_first(void **state)
 {
 	(void)state;
+	level = &nvtx_thread.levels[SCOPES];
 	pitot_scope_begin("nobody records this");
-	pitot_scope_end();
+	pitot_scope_begin_name(1);
+	pitot_scope_begin_runs("nor this", 2, 1);
+	pitot_scope_carry(0);
+	assert_int_equal(*level, 4);
+	for (int i = 0; i < 5; i++)
+		pitot_scope_end();
+	assert_int_equal(*level, 0);
 	assert_null(ring_of_thread);
 	assert_int_equal(nvtx_names_count(), 0);
 	nvtx_source.start(&(struct source_start){ .open = true });
