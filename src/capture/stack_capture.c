@@ -80,7 +80,7 @@ static struct {
 
 /* --- start --- */
 
-/* Not of the heap, which the objects of many sessions, that stay for ever, would tear into pieces. */
+/* They stay for ever: those of many sessions would tear the heap into pieces. */
 static struct stack_generation generations[UINT32_MAX >> STACK_TABLE_ID_BITS];
 
 static struct stack_generation *generation_new(uint32_t number)
