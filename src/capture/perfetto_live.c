@@ -192,14 +192,22 @@ static unsigned rows_wanted(enum live_source source, const struct perfetto_confi
 	return rows;
 }
 
-/* Work is in a trace once: that of a data source for it, if there is one. */
+/*
+ * Work is in a trace once: that of a data source for it, if there is one, with what others measure
+ * as arguments.
+ */
 static void share_work(void)
 {
 	for (struct instance *c = self.instances; c; c = c->next)
-		for (struct instance *w = self.instances; w; w = w->next)
-			if (c->source == SOURCE_COUNTERS && w->buffer == c->buffer &&
-			    (w->source == SOURCE_WORK || w->source == SOURCE_WORK_SUFFIX))
+		for (struct instance *w = self.instances; w; w = w->next) {
+			if (w->buffer != c->buffer ||
+			    (w->source != SOURCE_WORK && w->source != SOURCE_WORK_SUFFIX))
+				continue;
+			if (c->source == SOURCE_COUNTERS)
 				atomic_fetch_and(&c->rows, ~(unsigned)PERFETTO_WORK);
+			if (atomic_load(&c->rows) & PERFETTO_METRICS)
+				atomic_fetch_or(&w->rows, PERFETTO_ARGUMENTS);
+		}
 }
 
 /* INJECTION_METRICS: names with commas or semicolons between them, and blanks. */

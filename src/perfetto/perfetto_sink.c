@@ -152,7 +152,7 @@ static int write_row(struct perfetto_live *p, enum table_id table, const void *r
 
 	if (schema->gpu_work)
 		return live_work(p, schema, row, rows);
-	if (table == TABLE_metric_value && rows & PERFETTO_METRICS)
+	if (table == TABLE_metric_value && rows & LIVE_MEASURED)
 		return live_metric_value(p, row);
 	if (table == TABLE_api_call && rows & PERFETTO_CALLS)
 		return live_call(p, row);

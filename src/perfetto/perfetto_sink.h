@@ -23,6 +23,7 @@ enum perfetto_rows {
 	PERFETTO_METRICS =
 		16, /* hardware counters of kernels; of work they are arguments as well */
 	PERFETTO_SAMPLES = 32, /* what threads did on the CPU */
+	PERFETTO_ARGUMENTS = 64, /* hardware counters as arguments of work alone */
 };
 
 struct perfetto_sink_options {

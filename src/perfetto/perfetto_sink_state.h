@@ -26,6 +26,7 @@ enum live_track_kind {
 	LIVE_SAMPLES, /* a sequence only */
 };
 
+#define LIVE_MEASURED (PERFETTO_METRICS | PERFETTO_ARGUMENTS)
 #define LIVE_LANES 64u /* of ranges that cross threads and overlap; more are not shown */
 #define LIVE_DEVICES 64u
 #define LIVE_EARLY 65536u /* kernels that wait for their values; more do not */

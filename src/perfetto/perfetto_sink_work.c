@@ -270,7 +270,7 @@ static int write_with_metrics(struct perfetto_live *p, const struct table_schema
 	p->time_ns = times_ns[1];
 	live_describe_process(p);
 	describe_gpus(p);
-	if (rows & PERFETTO_METRICS && table->id == TABLE_kernel &&
+	if (rows & LIVE_MEASURED && table->id == TABLE_kernel &&
 	    cell(table, row, ROLE_CORRELATION, &correlation))
 		metrics = live_metrics_take(p, correlation, &count);
 	work.start_ns = times_ns[0];
@@ -278,6 +278,8 @@ static int write_with_metrics(struct perfetto_live *p, const struct table_schema
 	if (rows & PERFETTO_WORK && write_work(p, table, row, &work, metrics, count) < 0)
 		return -ENOMEM;
 	cell(table, row, ROLE_DEVICE, &device);
+	if (!(rows & PERFETTO_METRICS))
+		return 0;
 	return count ? perfetto_metrics_add(&p->metrics, &p->readings.sequence, &p->out,
 					    (uint32_t)device, times_ns, metrics, count)
 		     : 0;
@@ -291,7 +293,7 @@ int live_work(struct perfetto_live *p, const struct table_schema *table, const v
 		return -ENOMEM;
 	if (!(rows & (PERFETTO_WORK | PERFETTO_METRICS)))
 		return 0;
-	if (!(rows & PERFETTO_METRICS) || table->id != TABLE_kernel || p->early.count == LIVE_EARLY)
+	if (!(rows & LIVE_MEASURED) || table->id != TABLE_kernel || p->early.count == LIVE_EARLY)
 		return write_with_metrics(p, table, row, rows);
 	return vec_push(&p->early, *(const struct row_kernel *)row);
 }

@@ -256,11 +256,12 @@ def profiled(service, player, build, environment, made_tape, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("asked", ["configuration", "environment"])
+@pytest.mark.parametrize("asked", ["configuration", "environment", "gpu.counters.nv,gpu.renderstages", "gpu.renderstages.nv,gpu.counters"])
 def test_hardware_counters(profiled, asked):
     """The stand-in's counters say whose they are: each is an argument of its own kernel, and a counter of its time."""
-    if asked == "configuration":
-        trace, measured = profiled(METRICS[0], field(108, field(3, 1) + b"".join(field(6, name) for name in METRICS)))
+    if asked != "environment":
+        sources = asked if "," in asked else "gpu.counters"
+        trace, measured = profiled(METRICS[0], field(108, field(3, 1) + b"".join(field(6, name) for name in METRICS)), sources=sources)
     else:
         trace, measured = profiled(METRICS[0], INJECTION_METRICS="; ".join(METRICS))
     assert len(measured) == 24 * 12
