@@ -87,7 +87,6 @@ struct request {
 static void *work(void *argument)
 {
 	struct request *r = argument;
-
 	uint64_t lost;
 
 	if (r->session)
@@ -120,15 +119,12 @@ static void request(uint32_t id, struct session *session, bool answer)
 
 /* --- instances --- */
 
-static void release(struct instance *i)
+static void release(void *instance)
 {
+	struct instance *i = instance;
+
 	if (atomic_fetch_sub(&i->users, 1) == 1)
 		free(i);
-}
-
-static void released(void *user)
-{
-	release(user);
 }
 
 static bool write_packet(void *user, uint32_t sequence, const void *packet, size_t length)
@@ -387,7 +383,7 @@ static void open_instance(struct instance *i, enum session_way way)
 		.seed = self.seed,
 		.user = i,
 		.write = write_packet,
-		.released = released,
+		.released = release,
 		.demangle = demangle_name,
 	};
 	struct sink *sink = perfetto_sink_new(&options);

@@ -130,18 +130,23 @@ void perfetto_clock_snapshot(struct strbuf *s, uint32_t sequence,
 	proto_close(s, packet);
 }
 
-void perfetto_process_tree(struct strbuf *s, const struct perfetto_packet *head, uint32_t pid,
-			   uint32_t parent_pid, const char *name, const char *arguments)
+void perfetto_process_tree(struct strbuf *s, const struct perfetto_packet *head,
+			   const struct perfetto_track_descriptor *process, uint32_t parent_pid)
 {
-	size_t packet = perfetto_packet_open(s, head), tree = proto_open(s, PACKET_PROCESS_TREE),
-	       process = proto_open(s, 1);
+	const char *arguments = strchr(process->command, ' ');
+	size_t packet, tree, entry;
 
-	proto_uint(s, 1, pid);
+	if (!*process->command)
+		return;
+	packet = perfetto_packet_open(s, head);
+	tree = proto_open(s, PACKET_PROCESS_TREE);
+	entry = proto_open(s, 1);
+	proto_uint(s, 1, (uint64_t)process->pid);
 	proto_uint(s, 2, parent_pid);
-	proto_string(s, 3, name);
-	if (*arguments)
-		proto_text(s, 3, arguments, strlen(arguments));
-	proto_close(s, process);
+	proto_string(s, 3, process->name);
+	if (arguments && arguments[1])
+		proto_text(s, 3, arguments + 1, strlen(arguments + 1));
+	proto_close(s, entry);
 	proto_close(s, tree);
 	proto_close(s, packet);
 }

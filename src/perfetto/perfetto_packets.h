@@ -151,9 +151,11 @@ struct perfetto_track_descriptor {
 	const char *counter_unit; /* a counter, and its unit; NULL: no counter */
 };
 
-/* Parent and command of a process. Readers call it by the first word of the command. */
-void perfetto_process_tree(struct strbuf *s, const struct perfetto_packet *head, uint32_t pid,
-			   uint32_t parent_pid, const char *name, const char *arguments);
+/*
+ * Parent and command of a process, if it has one. Readers call it by the first word of the command.
+ */
+void perfetto_process_tree(struct strbuf *s, const struct perfetto_packet *head,
+			   const struct perfetto_track_descriptor *process, uint32_t parent_pid);
 
 /* A warning on the track "GPU Log". */
 void perfetto_log(struct strbuf *s, const struct perfetto_packet *head, const char *tag,

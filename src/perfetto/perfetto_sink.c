@@ -38,7 +38,7 @@ const struct row_process *live_process(const struct perfetto_live *p)
 	return row ? row : &unknown;
 }
 
-void live_process_descriptor(struct perfetto_live *p, uint32_t sequence)
+static struct perfetto_track_descriptor process_track(const struct perfetto_live *p)
 {
 	const struct row_process *process = live_process(p);
 	struct perfetto_track_descriptor d = {
@@ -50,6 +50,13 @@ void live_process_descriptor(struct perfetto_live *p, uint32_t sequence)
 	};
 
 	d.name_length = strlen(d.name);
+	return d;
+}
+
+void live_process_descriptor(struct perfetto_live *p, uint32_t sequence)
+{
+	struct perfetto_track_descriptor d = process_track(p);
+
 	perfetto_track_descriptor(&p->out, sequence, &d);
 }
 
@@ -57,17 +64,13 @@ void live_describe_process(struct perfetto_live *p)
 {
 	const struct row_process *process = live_process(p);
 	struct perfetto_packet head = { p->time_ns, PERFETTO_MONOTONIC, LIVE_SEQUENCE_GLOBAL, 0 };
-	const char *command = live_text(p, process->command);
-	const char *arguments = strchr(command, ' ');
+	struct perfetto_track_descriptor d = process_track(p);
 
 	if (p->process_described || !process->pid)
 		return;
 	p->process_described = true;
-	live_process_descriptor(p, LIVE_SEQUENCE_GLOBAL);
-	if (*command)
-		perfetto_process_tree(&p->out, &head, process->pid, process->parent_pid,
-				      base_name(live_text(p, process->executable)),
-				      arguments ? arguments + 1 : "");
+	perfetto_track_descriptor(&p->out, LIVE_SEQUENCE_GLOBAL, &d);
+	perfetto_process_tree(&p->out, &head, &d, process->parent_pid);
 }
 
 /* --- packets --- */

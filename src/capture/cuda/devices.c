@@ -49,23 +49,18 @@ static uint32_t attribute(const struct driver *driver, CUdevice device, CUdevice
 }
 
 /* The driver calls a part of a GPU "NVIDIA H100 80GB HBM3 MIG 1g.10gb". */
-static bool is_part(const struct device *d)
-{
-	return strstr(d->name, " MIG ");
-}
-
 bool devices_is_part(uint32_t ordinal)
 {
-	return (int)ordinal < atomic_load(&count) && is_part(&devices[ordinal]);
+	return strstr(devices[ordinal].name, " MIG ");
 }
 
 /* "GPU-" or "MIG-", and the 16 bytes as nvidia-smi groups them. */
-static void uuid_text(const CUuuid *uuid, bool part, char *out)
+static void uuid_text(const CUuuid *uuid, bool is_part, char *out)
 {
 	const unsigned char *b = (const unsigned char *)uuid->bytes;
 	int n = 4;
 
-	memcpy(out, part ? "MIG-" : "GPU-", 5);
+	memcpy(out, is_part ? "MIG-" : "GPU-", 5);
 	for (int i = 0; i < 16; i++)
 		n += snprintf(out + n, 4, "%s%02x",
 			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", b[i]);
@@ -88,7 +83,7 @@ static void read_one(const struct driver *driver, int ordinal, struct device *ou
 		return;
 	driver->DeviceGetName(out->name, sizeof(out->name) - 1, device);
 	if (driver->DeviceGetUuid(&id, device) == CUDA_SUCCESS)
-		uuid_text(&id, is_part(out), out->uuid);
+		uuid_text(&id, devices_is_part((uint32_t)ordinal), out->uuid);
 	if (driver->DeviceGetPCIBusId(out->pci, sizeof(out->pci), device) != CUDA_SUCCESS)
 		out->pci[0] = '\0';
 	driver->DeviceTotalMem(&bytes, device);

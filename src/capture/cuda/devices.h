@@ -28,7 +28,7 @@ void devices_in_use(uint32_t ordinal);
  * there is none with this ordinal. Any thread.
  */
 const char *devices_pci(uint32_t ordinal);
-/* Whether it is a part of a GPU (MIG): its PCI id is that of the whole one. Any thread. */
+/* Whether a device with a PCI id is a part of a GPU (MIG), whose id that is. Any thread. */
 bool devices_is_part(uint32_t ordinal);
 
 #endif

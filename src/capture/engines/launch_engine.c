@@ -570,13 +570,6 @@ static void choose_engine(const struct settings *wanted)
 	}
 }
 
-/* Sessions at the same time have what the oldest chose. */
-static bool is_chosen(const struct source_start *how)
-{
-	return atomic_load(&self.wanted) && atomic_load(how->armed ? &self.active : &self.open) &&
-	       settings_measure_alike(&self.chosen, how->wanted);
-}
-
 /* Another choice of metrics may be one that is not refused. */
 static void choose(const struct settings *s)
 {
@@ -601,7 +594,10 @@ static void extend(const struct source_start *how)
 {
 	const struct settings *s = how->wanted;
 
-	if (!how->with_cuda || is_chosen(how))
+	/* Sessions at the same time have what the oldest chose. */
+	if (!how->with_cuda ||
+	    (atomic_load(&self.wanted) && atomic_load(how->armed ? &self.active : &self.open) &&
+	     settings_measure_alike(&self.chosen, s)))
 		return;
 	choose_engine(s);
 	if (!is_engine_of(s))

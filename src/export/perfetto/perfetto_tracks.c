@@ -69,18 +69,9 @@ void perfetto_tracks_release(struct perfetto *p)
 	free(t->process_described);
 }
 
-static void describe_command(struct perfetto *p, const struct perfetto_track_descriptor *track,
-			     const struct trace_process *info)
-{
-	struct perfetto_packet head = { p->time_ns, PERFETTO_MONOTONIC, SEQUENCE_GLOBAL, 0 };
-	const char *arguments = strchr(info->command, ' ');
-
-	perfetto_process_tree(&p->out, &head, (uint32_t)track->pid, info->parent_pid, track->name,
-			      arguments ? arguments + 1 : "");
-}
-
 void perfetto_describe_process(struct perfetto *p, uint32_t process)
 {
+	struct perfetto_packet head = { p->time_ns, PERFETTO_MONOTONIC, SEQUENCE_GLOBAL, 0 };
 	struct perfetto_tracks *t = &p->tracks;
 	const struct trace_process *info;
 	const struct export_process *x;
@@ -101,8 +92,7 @@ void perfetto_describe_process(struct perfetto *p, uint32_t process)
 	};
 	track.name_length = strlen(track.name);
 	perfetto_track_descriptor(&p->out, SEQUENCE_GLOBAL, &track);
-	if (*info->command)
-		describe_command(p, &track, info);
+	perfetto_process_tree(&p->out, &head, &track, info->parent_pid);
 }
 
 static const char *group_name(const struct track *track, struct strbuf *made)
