@@ -438,6 +438,10 @@ def test_sessions_that_measure_at_once(request, service, player, build, environm
         assert measured.names == {METRICS[0], METRICS[2]} and not shares(METRICS[2])(measured)
     assert start(6, METRICS[1]).until(shares(METRICS[2])).until(lambda measured: measured.names).names == {METRICS[0], METRICS[2]}
     ends(4, 5, 6)
+    # Kernels are counted anew for each.
+    for instance in 7, 8:
+        start(instance, METRICS[2], globs=field(5, field(2, 5))).until(lambda measured: measured.names)
+        ends(instance)
 
 
 def test_stops_at_once(service, leaver):
