@@ -17,10 +17,16 @@ def varied(make_recording, tmp_path_factory):
     return make_exported(make_recording, "varied", tmp_path_factory.mktemp("varied") / "r.pitot")
 
 
+traces = {}  # by recording and options: many tests look at the same one
+
+
 def export(pitot, recording, tmp_path, *options):
-    out = tmp_path / "out.perfetto-trace"
-    result = pitot("export", recording, "-o", out, *options)
-    return Trace(out.read_bytes()), result
+    key = recording, *options
+    if key not in traces:
+        out = tmp_path / "out.perfetto-trace"
+        result = pitot("export", recording, "-o", out, *options)
+        traces[key] = Trace(out.read_bytes()), result
+    return traces[key]
 
 
 def origin(trace, rows):
