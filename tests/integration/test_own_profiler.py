@@ -229,6 +229,15 @@ def test_attributes_are_the_clients_own(rude):
     assert answers[17:22] == [("Finalize", 0), ("ActivityGetAttribute", 0), ("value", 3200000), ("GetThreadIdType", 0), ("type", 0)]
 
 
+def test_the_second_version_of_a_subscription(rude, rows):
+    for way, result in ("keep", 39), ("share", 0):
+        answers, recording = rude("second-version", "launch", f"own_profiler={way}")
+        assert answers[0] == ("Subscribe_v2", result) and len(rows(recording, "kernel")) == 7000
+        recording.rename(recording.with_name(f"{way}.pitot"))
+        said = [row["reason"] for row in rows(recording.with_name(f"{way}.pitot"), "capability") if row["name"] == "own_profiler"]
+        assert said[-1] == (REFUSED if result else "no other client of CUPTI")
+
+
 @pytest.mark.parametrize("how", ["threads", "silent", "buffers", "again", "fork"])
 @pytest.mark.parametrize("way", ["share", "yield"])
 def test_it_is_answered_as_by_cupti(rude, rows, environment, how, way):

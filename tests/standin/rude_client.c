@@ -232,6 +232,8 @@ static void act(const char *how)
 		ask_for_counters(how[0] == 'c');
 	if (strcmp(how, "attributes") == 0 && !at)
 		use_attributes();
+	if (strcmp(how, "second-version") == 0 && !at)
+		ANSWER(Subscribe_v2, &self.subscriber, (CUpti_CallbackFunc)on_callback, NULL, NULL);
 	if (strcmp(how, "threads") == 0 && !at)
 		subscribe_twice_at_once();
 	if ((strcmp(how, "silent") == 0 || strcmp(how, "buffers") == 0 || forks) && !at)

@@ -254,38 +254,32 @@ static void stop_measuring(const struct cupti *cupti, bool valid)
 
 static bool mark(struct map *marks, uint32_t correlation, uint64_t time_ns)
 {
-	return marks->count < MARKS_MAX && map_put(marks, correlation, time_ns) == 0;
+	bool marked;
+
+	pthread_mutex_lock(&self.queue_lock);
+	marked = marks->count < MARKS_MAX && map_put(marks, correlation, time_ns) == 0;
+	pthread_mutex_unlock(&self.queue_lock);
+	return marked;
 }
 
 /* The mark of the call of what began then. A mark is of no use twice. */
 static bool take_mark(struct map *marks, uint32_t correlation, uint64_t began_ns, uint64_t *time_ns)
 {
-	return map_take(marks, correlation, time_ns) &&
+	bool found;
+
+	pthread_mutex_lock(&self.queue_lock);
+	found = map_take(marks, correlation, time_ns);
+	pthread_mutex_unlock(&self.queue_lock);
+	return found &&
 	       correlation_widen(correlation, *time_ns) == correlation_widen(correlation, began_ns);
 }
 
-static bool mark_patched(void)
-{
-	bool marked;
-
-	if (!self.engine->patches)
-		return true;
-	pthread_mutex_lock(&self.queue_lock);
-	marked = mark(&self.patched, self.correlation, self.begun_ns);
-	pthread_mutex_unlock(&self.queue_lock);
-	if (!marked)
-		launch_engine_count_unmeasured();
-	return marked;
-}
-
-/* It has no record, or one of a kernel as it is. */
-static void unmark_patched(void)
+/* There will be no record, or that of a kernel as it is. */
+static void unmark(void)
 {
 	uint64_t any;
 
-	pthread_mutex_lock(&self.queue_lock);
-	map_take(&self.patched, self.correlation, &any);
-	pthread_mutex_unlock(&self.queue_lock);
+	take_mark(&self.patched, self.correlation, CORRELATION_NOW, &any);
 }
 
 /* Of the owner. true: the launch that follows is measured. */
@@ -294,11 +288,13 @@ static bool start_measuring(const struct cupti *cupti, const CUpti_CallbackData 
 	self.correlation = data->correlationId;
 	atomic_store(&self.disturbed, false);
 	atomic_store(&self.measuring, data->context);
-	if (!mark_patched())
+	if (self.engine->patches && !mark(&self.patched, self.correlation, self.begun_ns)) {
+		launch_engine_count_unmeasured();
 		return false;
+	}
 	if (self.engine->start(cupti, data))
 		return true;
-	unmark_patched();
+	unmark();
 	return false;
 }
 
@@ -389,7 +385,7 @@ void launch_engine_exit(const CUpti_CallbackData *data)
 	valid = !data->functionReturnValue || *(const uint32_t *)data->functionReturnValue == 0;
 	stop_measuring(cupti, valid);
 	if (!valid)
-		unmark_patched();
+		unmark();
 	if (range_choice_is_done()) {
 		atomic_store(&self.active, false);
 		self.engine->leave_context(cupti, context, false);
@@ -667,14 +663,9 @@ bool launch_engine_times(struct writer *w, uint32_t correlation, uint64_t *start
 bool launch_engine_has_patched(uint32_t correlation, uint64_t began_ns)
 {
 	uint64_t any;
-	bool found;
 
-	if (!atomic_load_explicit(&self.wanted, memory_order_relaxed) || !self.engine->patches)
-		return false;
-	pthread_mutex_lock(&self.queue_lock);
-	found = take_mark(&self.patched, correlation, began_ns, &any);
-	pthread_mutex_unlock(&self.queue_lock);
-	return found;
+	return atomic_load_explicit(&self.wanted, memory_order_relaxed) && self.engine->patches &&
+	       take_mark(&self.patched, correlation, began_ns, &any);
 }
 
 static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)

@@ -85,6 +85,25 @@ static struct session *open_session(struct counting_sink *sink)
 	return s;
 }
 
+/* All of the client's calls are found, though libraries were gone over for a few of them before. */
+static void test_a_session_after_one_that_kept_cupti(void **state)
+{
+	(void)state;
+	shared.own_profiler = SETTING_OWN_PROFILER_KEEP;
+	for (unsigned i = 0; i < 2; i++) {
+		struct session *s = open_session(&self.sinks[i]);
+
+		for (size_t step = 0; step < 100 && i; step++)
+			self.step(step, 1, NULL, 0);
+		if (i)
+			self.end();
+		session_close(&s);
+		assert_int_equal(atomic_load(&self.alone), 1);
+		shared.own_profiler = SETTING_OWN_PROFILER_SHARE;
+	}
+	atomic_store(&self.alone, 0);
+}
+
 /* What a session says of a client is about its own time. */
 static void test_a_session_after_the_clients(void **state)
 {
@@ -180,6 +199,7 @@ static void test_a_client_that_is_unloaded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_session_after_one_that_kept_cupti),
 		cmocka_unit_test(test_a_session_after_the_clients),
 		cmocka_unit_test(test_sessions_beside_a_hostile_client),
 		cmocka_unit_test(test_sessions_that_yield),

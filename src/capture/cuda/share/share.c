@@ -197,28 +197,8 @@ static CUptiResult CUPTIAPI recorder_ActivityRegisterCallbacks(
 	return result;
 }
 
-/* Another handle of CUPTI, for what the recorder's table lacks; NULL: it is noted why not. */
-static void *open_again(const struct cupti *cupti, const char *mode)
-{
-	void *handle = dlopen(cupti->path, RTLD_LAZY | RTLD_NOLOAD);
-
-	if (!handle)
-		capability_note("own_profiler", capability_state_unavailable, mode, "keep",
-				"'%s' cannot be opened twice", cupti->path);
-	return handle;
-}
-
 static void wrap(struct cupti *cupti)
 {
-	void *handle;
-
-	if (cupti->Subscribe == recorder_Subscribe)
-		return;
-	handle = open_again(cupti, turns_mode());
-	if (!handle)
-		return;
-	client_calls_find(cupti, handle);
-	atomic_store(&client.is_kept, false);
 	atomic_store(&wrapped, true);
 #define F(name)                                                                                    \
 	if (cupti->name)                                                                           \
@@ -227,23 +207,26 @@ static void wrap(struct cupti *cupti)
 #undef F
 }
 
-static void keep(const struct cupti *cupti)
-{
-	void *handle = atomic_load(&wrapped) ? NULL : open_again(cupti, "keep");
-
-	if (!handle)
-		return;
-	client_calls_find(cupti, handle);
-	atomic_store(&client.is_kept, true);
-	client_calls_route();
-}
-
 void share_wrap(struct cupti *cupti, const struct settings *wanted)
 {
+	bool keeps = wanted->own_profiler == SETTING_OWN_PROFILER_KEEP;
+	void *handle;
+
 	turns_set_yield(wanted->own_profiler == SETTING_OWN_PROFILER_YIELD &&
 			wanted->engine == SETTING_ENGINE_TRACE);
-	if (wanted->own_profiler == SETTING_OWN_PROFILER_KEEP)
-		keep(cupti);
+	if (atomic_load(&wrapped))
+		return;
+	handle = dlopen(cupti->path, RTLD_LAZY | RTLD_NOLOAD);
+	if (!handle) {
+		capability_note("own_profiler", capability_state_unavailable,
+				setting_own_profiler_names[wanted->own_profiler], "keep",
+				"'%s' cannot be opened twice", cupti->path);
+		return;
+	}
+	client_calls_find(cupti, handle);
+	atomic_store(&client.is_kept, keeps);
+	if (keeps)
+		client_calls_route();
 	else
 		wrap(cupti);
 }

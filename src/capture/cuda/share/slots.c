@@ -37,13 +37,13 @@ __attribute__((used, visibility("hidden"))) int slots_is_path(const char *name);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one pass at a time */
 
 static struct {
-	const struct routed *functions;
-	unsigned count;
+	_Atomic(const struct routed *) functions; /* NULL: none yet; set as the last */
+	atomic_uint count;
 	struct routed loader[3];
 	uintptr_t own; /* an address of libpitot.so, and one of CUPTI */
 	uintptr_t cupti;
-	const char *path; /* CUPTI's */
-	uint32_t version;
+	_Atomic(const char *) path; /* CUPTI's */
+	atomic_uint version;
 	/* Libraries that were there at the latest pass: only later ones are new; 0: all are. */
 	atomic_ullong adds;
 	struct pending {
@@ -253,6 +253,8 @@ void slots_route(const struct routed *functions, unsigned count, const char *pat
 	self.loader[2] = (struct routed){ "dlopen", (void *)share_dlopen, slots_real_dlopen };
 	self.own = (uintptr_t)&self;
 	self.cupti = (uintptr_t)functions[0].real;
+	if (self.count != count)
+		atomic_store(&self.adds, 0); /* libraries have more to change than before */
 	self.count = count;
 	self.path = path;
 	self.version = version;
