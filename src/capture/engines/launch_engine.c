@@ -36,7 +36,7 @@
 #include "format/rows.h"
 
 #define QUEUE_BYTES ((size_t)64 << 20) /* of launches that wait for the collector */
-#define MARKS_MAX ((size_t)1 << 18) /* of launches whose records have not come */
+#define MARKS_MAX ((size_t)1 << 14) /* of launches whose records have not come */
 #define FAILURES_MAX 3u /* one after the other */
 #define DESTROY_WAIT_NS (200 * NS_PER_MS)
 #define DETACH_WAIT_NS (PITOT_SLOWNESS * NS_PER_S)
