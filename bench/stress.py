@@ -184,10 +184,10 @@ class Stress:
         subprocess.run(["cc", "-I", SOURCE / "include", SOURCE / "tests/integration/many_sessions.c", "-o", program, "-L", self.build, "-lpitot",
                         f"-Wl,-rpath,{self.build}", "-pthread"], check=True)
         variables = {"LD_LIBRARY_PATH": str(self.build / "standin"), "PITOT_STANDIN_TAPE": str(SOURCE / "tests/data/tapes/launch.tape")}
-        said = subprocess.run([program, str(SESSIONS)], cwd=self.folder, env={**os.environ, **variables}, capture_output=True, text=True,
-                              timeout=LIMIT_S, check=True).stdout
-        before, after = ([int(word) for word in line.split()] for line in said.splitlines())
-        told = f"{SESSIONS} rounds; KiB of memory, descriptors, threads, mappings after a tenth of them: {before}, in the end: {after}"
+        done = subprocess.run([program, str(SESSIONS)], cwd=self.folder, env={**os.environ, **variables}, capture_output=True, text=True,
+                              timeout=LIMIT_S, check=True)
+        before, after = ([int(word) for word in line.split()] for line in done.stdout.splitlines())
+        told = f"{SESSIONS} rounds; KiB of memory, descriptors, threads, mappings after a tenth of them: {before}, in the end: {after}; open then: {done.stderr.splitlines()}"
         expect(after[1:3] == before[1:3] and after[2] == 1 and after[3] < before[3] + 10 and after[0] - before[0] < GROWTH_KIB, told)
         return told
 

@@ -60,6 +60,21 @@ static void print_what_is_there(void)
 	fflush(stdout);
 }
 
+/* To find what has stayed open. */
+static void tell_descriptors(void)
+{
+	char path[32], target[256];
+
+	for (int fd = 0; fd < 256; fd++) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n = readlink(path, target, sizeof(target));
+		if (n > 0)
+			fprintf(stderr, "%d %.*s\n", fd, (int)n, target);
+	}
+}
+
 static int remove_one(const char *path, const struct stat *s, int type, struct FTW *f)
 {
 	(void)s;
@@ -133,5 +148,6 @@ int main(int argc, char **argv)
 		one(i);
 	}
 	print_what_is_there();
+	tell_descriptors();
 	return 0;
 }
