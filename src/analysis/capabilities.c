@@ -45,7 +45,7 @@ int capability_find(struct trace *t, const char *name, struct capability_note *o
 	return r < 0 ? r : 0;
 }
 
-/* The reason that any process gave why it has not got `name`; "" for none. */
+/* The first reason that a process recorded for not providing `name`; "": none. */
 static const char *refusal(const struct trace *t, const char *name)
 {
 	const uint8_t *states = capability_columns(t)->state;
@@ -71,8 +71,8 @@ static bool is_on(const struct trace *t, const char *name)
 	return false;
 }
 
-/* Whether a recorder in the command could write nothing, or next to nothing, and why. */
-static const char *stopped(struct trace *t)
+/* Why a recorder could not write its data; "": it could. */
+static const char *write_failure(struct trace *t)
 {
 	static const char *const reasons[] = {
 		[loss_reason_disk_full] = "the disk was full",
@@ -116,14 +116,14 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 	if (cpu_only)
 		reason = "only the CPU was sampled";
 	if (!*reason)
-		reason = stopped(t);
+		reason = write_failure(t);
 	if (!*reason)
 		reason = refusal(t, "cupti");
 	if (!*reason && is_on(t, "cupti")) {
 		reason = refusal(t, "kernel");
 		if (!*reason)
 			reason = launches
-					 ? "work was launched, but CUPTI gave no records of it"
+					 ? "work was launched, but CUPTI delivered no records of it"
 					 : "the command ran nothing on a GPU while it was recorded";
 	}
 	if (!*reason)
@@ -147,7 +147,9 @@ static void release(void *out)
 	strbuf_release(&n->why);
 }
 
-/* It loads what only an empty recording needs, so nothing else may run. */
+/*
+ * reads_others also because it loads tables that only an explanation needs, so it must run alone.
+ */
 const struct analysis analysis_no_gpu = {
 	.size = sizeof(struct no_gpu),
 	.run = run,
@@ -157,9 +159,9 @@ const struct analysis analysis_no_gpu = {
 
 void capability_no_samples(const struct capability_note *cpu, struct strbuf *out)
 {
-	/* a timer was perhaps in no process, or in none of the right threads */
+	/* a timer may have been in no process, or not in the threads that ran */
 	if (cpu->has_method && cpu->method != sampling_method_timer)
-		strbuf_addf(out, "nothing ran for long enough (%s)", cpu->got);
+		strbuf_addf(out, "nothing ran long enough to be sampled (%s)", cpu->got);
 	else
 		strbuf_adds(out, cpu->reason);
 }

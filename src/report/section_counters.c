@@ -169,18 +169,18 @@ static void add_missing(const struct report_view *v, struct strbuf *out)
 	size_t before;
 
 	if (v->top != UINT64_MAX)
-		strbuf_adds(out, "metrics that are 0 are left out: --top 0 shows them\n");
+		strbuf_adds(out, "metrics that are 0 are not shown; to show them: --top 0\n");
 	before = out->length;
-	add_roofs("roofline: not measured in all launches: ", simple & ~f->measured, out);
+	add_roofs("roofline: not measured in every launch: ", simple & ~f->measured, out);
 	if (!(f->measured & tensor))
 		strbuf_adds(out, out->length > before
 					 ? ", tensor"
-					 : "roofline: not measured in all launches: tensor");
-	add_roofs(out->length > before ? "; no peak of " : "roofline: no peak of ", f->unlimited,
+					 : "roofline: not measured in every launch: tensor");
+	add_roofs(out->length > before ? "; no peak for " : "roofline: no peak for ", f->unlimited,
 		  out);
 	if (out->length > before)
-		strbuf_adds(out,
-			    " (pitot record --engine range-profiler --metrics roofline,tensor)\n");
+		strbuf_adds(out, "; to measure all: pitot record --engine range-profiler "
+				 "--metrics roofline,tensor\n");
 }
 
 /* --- metrics --- */
@@ -256,8 +256,8 @@ static const struct field counter_fields[] = {
 	FIELD("min", NULL, REAL, COUNTER(min)),
 	FIELD("max", NULL, REAL, COUNTER(max)),
 	FIELD(NULL, "mean", TEXT, .value = read_counter_mean, .layout = LAYOUT_RIGHT),
-	FIELD(NULL, "least", TEXT, .value = read_least, .layout = LAYOUT_RIGHT, .wide = true),
-	FIELD(NULL, "most", TEXT, .value = read_most, .layout = LAYOUT_RIGHT, .wide = true),
+	FIELD(NULL, "min", TEXT, .value = read_least, .layout = LAYOUT_RIGHT, .wide = true),
+	FIELD(NULL, "max", TEXT, .value = read_most, .layout = LAYOUT_RIGHT, .wide = true),
 	FIELD(NULL, "unit", TEXT, .value = read_unit, LEFT_COLUMN),
 	FIELD("unit", NULL, STRING, COUNTER(unit)),
 	FIELD("weighted_by_time", NULL, FLAG, COUNTER(is_rate)),
@@ -280,7 +280,7 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 	sentence_add(out, COUNTED_AS(c->launches, "launch"), WORDS(" of "),
 		     COUNTED_AS(c->kernel_count, "kernel"), WORDS(" measured"),
 		     WORDS(is_asked_for(v) ? "; means of rates and shares are weighted by time"
-					   : ": --counters shows their metrics"));
+					   : "; for their metrics: pitot report --counters"));
 }
 
 static void print_none(const struct report_view *v)
@@ -295,9 +295,9 @@ static void print_none(const struct report_view *v)
 		report_paragraph(v, 2, strbuf_text(&hints));
 	} else if (is_asked_for(v)) {
 		report_title(v, "counters",
-			     c->rows ? "none of the launches that were measured match"
-				     : "no hardware counters were recorded: `pitot record "
-				       "--engine range-profiler` records them");
+			     c->rows ? "no measured launch matches the filters"
+				     : "no hardware counters were recorded; to record them: pitot "
+				       "record --engine range-profiler");
 	}
 }
 

@@ -98,8 +98,9 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 		     COUNTED_AS(c->processes, "process"), WORDS(", "),
 		     COUNTED_AS(c->samples, "sample"));
 	if (*c->way.got) {
-		strbuf_adds(out, " by ");
+		strbuf_adds(out, " (");
 		text_safe(out, c->way.got, strlen(c->way.got));
+		strbuf_addc(out, ')');
 	}
 }
 

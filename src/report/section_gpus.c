@@ -24,12 +24,11 @@ static void add_mix(const struct gpu_busy *b, size_t gpu, struct strbuf *out)
 			     WORDS("\n"));
 	if (b->max_pieces < 2)
 		return;
-	sentence_add(out, WORDS("GPU "), NUMBER(gpu), WORDS(": of its busy time with"));
+	sentence_add(out, WORDS("GPU "), NUMBER(gpu), WORDS(": active streams while busy:"));
 	for (unsigned n = 1; n < BUSY_LEVELS; n++) {
 		if (!b->streams_ns[n])
 			continue;
-		strbuf_addf(out, " %u%s stream%s ", n, n == BUSY_LEVELS - 1 ? "+" : "",
-			    n == 1 ? "" : "s");
+		strbuf_addf(out, " %u%s for ", n, n == BUSY_LEVELS - 1 ? " or more" : "");
 		sentence_add(out, PERCENT(b->streams_ns[n], b->union_ns), WORDS(","));
 	}
 	sentence_add(out, WORDS(" at most "), COUNTED_AS(b->max_pieces, "operation"),
@@ -155,7 +154,7 @@ static void print(const struct report_view *v)
 		add_mix(b, i, &mix);
 	}
 	if (text_table_rows(&t)) {
-		sentence_add(&title, WORDS("of "), DURATION(window));
+		sentence_add(&title, WORDS("within "), DURATION(window));
 		report_title(v, "GPU busy", strbuf_text(&title));
 		report_table(v, &t);
 		report_paragraph(v, 2, strbuf_text(&mix));

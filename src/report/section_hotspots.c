@@ -417,7 +417,7 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 		sentence_add(out, WORDS("; "), NUMBER(v->top), WORDS(" of "), NUMBER(h->count),
 			     WORDS(" shown"));
 	if (h->untimed)
-		sentence_add(out, WORDS("; "), NUMBER(h->untimed), WORDS(" of them without times"));
+		sentence_add(out, WORDS("; "), NUMBER(h->untimed), WORDS(" without times"));
 	if (common != CALLER_NONE) {
 		strbuf_adds(out, ", all from ");
 		report_line_text(v->report, common, CALLER_NONE, out);

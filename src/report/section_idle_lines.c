@@ -35,7 +35,7 @@ static const char *count_head(const struct report_view *v)
 
 static const char *line_head(const struct report_view *v)
 {
-	return sampled(v) ? "launching thread was at" : "the next launch came from";
+	return sampled(v) ? "launching thread was at" : "next launch came from";
 }
 
 static const char *source_name(unsigned source)

@@ -15,9 +15,9 @@ static void print_untimed(const struct report_view *v)
 	if (!v->report->busy->untimed)
 		return;
 	sentence_add(&line, COUNTED_AS(v->report->busy->untimed, "GPU operation"),
-		     WORDS(" without times: counted, but in no sum"));
+		     WORDS(" without times: counted, but not included in any sum"));
 	report_gap(v);
-	report_labelled(v, STYLE_YELLOW, "no times", strbuf_text(&line));
+	report_labelled(v, STYLE_YELLOW, "untimed", strbuf_text(&line));
 }
 
 static void add_loss(struct strbuf *line, const struct loss_sum *l)
@@ -59,7 +59,7 @@ static void print_losses(const struct report_view *v)
 		_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
 		sentence_add(&line, COUNTED_AS(c->loss_count - v->top, "more kind"),
-			     WORDS(": pitot info"));
+			     WORDS("; to list them: pitot info"));
 		report_labelled(v, STYLE_RED, "", strbuf_text(&line));
 	}
 }

@@ -28,8 +28,8 @@ static const struct field memory_fields[] = {
 	FIELD("unknown_releases", NULL, COUNT, MEMORY(unknown_releases)),
 	FIELD("peak_bytes", "peak", BYTES, MEMORY(peak_bytes)),
 	FIELD("peak_time_ns", NULL, TIME, MEMORY(peak_ns)),
-	FIELD("live", "left at the end", COUNT, MEMORY(live)),
-	FIELD("live_bytes", "bytes left", BYTES, MEMORY(live_bytes)),
+	FIELD("live", "live at end", COUNT, MEMORY(live)),
+	FIELD("live_bytes", "live bytes", BYTES, MEMORY(live_bytes)),
 };
 
 static const struct field fields[] = {

@@ -29,7 +29,7 @@ static const struct field range_fields[] = {
 	FIELD("name", NULL, STRING, RANGE(message)),
 	FIELD(NULL, "share", SHARE, WORK(gpu_ns), WHOLE(struct range_times, gpu_ns)),
 	FIELD("gpu_ns", "GPU time", NS, WORK(gpu_ns)),
-	FIELD("work", "work", COUNT, WORK(work), OPTIONAL_COLUMN),
+	FIELD("work", "GPU ops", COUNT, WORK(work), OPTIONAL_COLUMN),
 	FIELD("count", "count", COUNT, RANGE(count)),
 	FIELD("open", NULL, COUNT, RANGE(open)),
 	FIELD("time", NULL, STATS, RANGE(time)),
@@ -54,7 +54,7 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 	sentence_add(out, DURATION(r->gpu_ns), WORDS(" of GPU time"));
 	if (r->outside_ns)
 		sentence_add(out, WORDS(", "), PERCENT(r->outside_ns, r->gpu_ns),
-			     WORDS(" launched outside of ranges"));
+			     WORDS(" launched outside any range"));
 }
 
 /* Where the tree of scopes is shown, it has the same times. */

@@ -103,7 +103,7 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 	sentence_add(out, DURATION(s->gpu_ns), WORDS(" of GPU time"));
 	if (s->outside_ns)
 		sentence_add(out, WORDS(", "), PERCENT(s->outside_ns, s->gpu_ns),
-			     WORDS(" launched outside of scopes"));
+			     WORDS(" launched outside any scope"));
 }
 
 static void add_cut(const struct report_view *v, struct strbuf *out)
@@ -111,17 +111,17 @@ static void add_cut(const struct report_view *v, struct strbuf *out)
 	const struct scope_times *s = v->report->scope_times;
 
 	if (s->count > rows_shown(v))
-		sentence_add(out, WORDS("not shown: "), NUMBER(s->count - rows_shown(v)),
-			     WORDS(" of "), NUMBER(s->count),
-			     WORDS(" scopes, with less time (--top 0 shows all)\n"));
+		sentence_add(out, NUMBER(s->count - rows_shown(v)), WORDS(" of "), NUMBER(s->count),
+			     WORDS(" scopes, with less time, are not shown; to show all: --top "
+				   "0\n"));
 }
 
 static void print_none(const struct report_view *v)
 {
 	if (v->report->options.scope_tree)
 		report_title(v, "scopes",
-			     v->report->ranges.path_count ? "none of those that were recorded"
-							  : "none were recorded");
+			     v->report->ranges.path_count ? "no recorded scope matches the filters"
+							  : "none recorded");
 }
 
 const struct section section_scopes = {

@@ -243,8 +243,8 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 	sentence_add(out, COUNTED_AS(s->samples, "sample"), WORDS(" of "),
 		     COUNTED_AS(s->kernels.count, "kernel"));
 	if (s->period_cycles)
-		sentence_add(out, WORDS(", one every "), NUMBER(s->period_cycles),
-			     WORDS(" cycles of a multiprocessor"));
+		sentence_add(out, WORDS(", one per multiprocessor every "),
+			     NUMBER(s->period_cycles), WORDS(" cycles"));
 	if (s->not_issued)
 		sentence_add(out, WORDS("; "), PERCENT(s->not_issued, s->samples),
 			     WORDS(" while the scheduler issued nothing"));
@@ -260,7 +260,7 @@ static void add_advice(const struct stalls *s, struct strbuf *out)
 
 		if (!*c->what.advice || c->samples < s->samples / 20)
 			continue;
-		strbuf_addf(out, "what helps where warps are %s: %s\n", c->what.words,
+		strbuf_addf(out, "what helps when warps are %s: %s\n", c->what.words,
 			    c->what.advice);
 		shown++;
 	}
@@ -275,30 +275,30 @@ static void add_missing(const struct report_view *v, struct strbuf *out)
 			     WORDS(" of all samples were lost by the hardware\n"));
 	if (s->other + s->unaccounted)
 		sentence_add(out, PERCENT(s->other + s->unaccounted, s->total),
-			     WORDS(" of all samples are of no kernel of the program, or of an "
-				   "unknown place\n"));
+			     WORDS(" of all samples are in none of the program's kernels, or in "
+				   "unknown code\n"));
 	if (s->unlined && is_asked_for(v))
 		sentence_add(out, PERCENT(s->unlined, s->samples),
-			     WORDS(" are of code that was compiled without lines (nvcc -lineinfo "
-				   "adds them)\n"));
+			     WORDS(" are in code without line information; to add it: nvcc "
+				   "-lineinfo\n"));
 	if (s->codeless && is_asked_for(v))
 		sentence_add(out, PERCENT(s->codeless, s->samples),
-			     WORDS(" are of code that is not in the recording, so that its lines "
-				   "are unknown\n"));
+			     WORDS(" are in code that is not in the recording, so its lines are "
+				   "unknown\n"));
 	if (is_asked_for(v))
 		add_advice(s, out);
 	else
-		strbuf_adds(out, "lines, instructions, and what helps: --stalls\n");
+		strbuf_adds(out, "for lines, instructions and advice: pitot report --stalls\n");
 }
 
 static void print_none(const struct report_view *v)
 {
 	if (is_asked_for(v))
 		report_title(v, "stalls",
-			     v->report->stalls->rows
-				     ? "none of the samples that were recorded match"
-				     : "no samples of kernels were recorded: `pitot record "
-				       "--engine pc-sampling` records them");
+			     v->report->stalls->rows ? "no recorded sample matches the filters"
+						     : "no samples of kernels were recorded; to "
+						       "record them: pitot record "
+						       "--engine pc-sampling");
 }
 
 const struct section section_stalls = {

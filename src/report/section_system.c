@@ -102,7 +102,7 @@ static void read_shown_name(const struct report_view *v, const void *row, struct
 	else
 		strbuf_adds(&whole, name);
 	if (c->gpu == UINT32_MAX && !strncmp(name, "process_", 8))
-		strbuf_addf(&whole, " of %u", trace_process(v->report->trace, c->process)->pid);
+		strbuf_addf(&whole, " (pid %u)", trace_process(v->report->trace, c->process)->pid);
 	for (size_t i = 0; i < whole.length && !is_cuptis; i++)
 		if (whole.data[i] == '_')
 			whole.data[i] = ' ';
@@ -146,8 +146,8 @@ static const struct field counter_fields[] = {
 	FIELD(NULL, "mean", TEXT, .value = show_mean, .when = has_time, .layout = LAYOUT_RIGHT),
 	FIELD(NULL, "GPU busy", TEXT, .value = show_busy, .when = has_busy, .layout = LAYOUT_RIGHT),
 	FIELD(NULL, "GPU idle", TEXT, .value = show_idle, .when = has_idle, OPTIONAL_COLUMN),
-	FIELD(NULL, "least", TEXT, .value = show_least, .when = has_range, OPTIONAL_COLUMN),
-	FIELD(NULL, "most", TEXT, .value = show_most, .when = has_range, .layout = LAYOUT_RIGHT),
+	FIELD(NULL, "min", TEXT, .value = show_least, .when = has_range, OPTIONAL_COLUMN),
+	FIELD(NULL, "max", TEXT, .value = show_most, .when = has_range, .layout = LAYOUT_RIGHT),
 };
 
 /* There may be hundreds; they come last. */

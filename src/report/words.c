@@ -28,7 +28,7 @@ void report_line_text(const struct report *r, uint32_t caller, uint32_t callee, 
 void report_of_process(const struct report *r, uint32_t process, struct strbuf *out)
 {
 	if (report_process_count(r) > 1)
-		strbuf_addf(out, " of %u", trace_process(r->trace, process)->pid);
+		strbuf_addf(out, " (pid %u)", trace_process(r->trace, process)->pid);
 }
 
 static void add_pattern(struct strbuf *out, const char *what, const char *pattern)
@@ -48,8 +48,8 @@ void report_choice_text(const struct filter *f, struct strbuf *out)
 		strbuf_addf(out, "; device %lld only", (long long)f->device);
 	if (f->stream >= 0)
 		strbuf_addf(out, "; stream %lld only", (long long)f->stream);
-	add_pattern(out, "kernels like", f->kernel);
-	add_pattern(out, "inside scopes like", f->scope);
+	add_pattern(out, "kernels matching", f->kernel);
+	add_pattern(out, "inside scopes matching", f->scope);
 }
 
 void report_since_text(uint64_t ns, struct strbuf *out)

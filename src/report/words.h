@@ -9,14 +9,14 @@
 #include "analysis/report.h"
 #include "analysis/sentence.h"
 
-/* "python 4711 of 4700" */
+/* "python 4711 (pid 4700)" */
 void report_thread_text(const struct report *r, uint32_t process, uint32_t thread,
 			struct strbuf *out);
 /* "train.py:57 step -> DataLoader.__next__"; callee: CALLER_NONE for none. */
 void report_line_text(const struct report *r, uint32_t caller, uint32_t callee, struct strbuf *out);
-/* "; stream 7 only; kernels like '*gemm*'": the filters but the window. */
+/* "; stream 7 only; kernels matching '*gemm*'": the filters except the window. */
 void report_choice_text(const struct filter *f, struct strbuf *out);
-/* " of 4711" where there are several processes. */
+/* " (pid 4711)" if there are several processes. */
 void report_of_process(const struct report *r, uint32_t process, struct strbuf *out);
 /* A time as --since takes it. */
 void report_since_text(uint64_t ns, struct strbuf *out);
@@ -31,9 +31,9 @@ const char *report_cpu_verdict(unsigned verdict);
  */
 void report_failure_text(const struct report *r, struct strbuf *out);
 /*
- * "140 blocks on 132 SMs x 1, the last 8 of them on 6.1% of the places", if the last blocks of a
- * launch leave most of the GPU empty; else nothing. Rows of tables, or TRACE_NO_ROW. In
- * section_verdict.c.
+ * "140 blocks on 132 SMs x 1 slot, the last 8 fill 6.1% of the slots", if the last blocks of a
+ * launch leave most of the GPU empty; else nothing. device, config: rows of the tables, or
+ * TRACE_NO_ROW. In section_verdict.c.
  */
 void report_tail_text(const struct report *r, uint32_t device, uint32_t config, struct strbuf *out);
 /* Name of the kernel of a row of kernel_config: shortened, or with parameters. */

@@ -41,7 +41,7 @@ const char *flame_kind_unit(enum flame_kind kind)
 const char *flame_kind_attribution(enum flame_kind kind)
 {
 	return kind == FLAME_STALLS
-		       ? "samples of a kernel are shared out to the stacks that launched it by "
+		       ? "samples of a kernel are distributed over the stacks that launched it, by "
 			 "their GPU time in it"
 		       : NULL;
 }
@@ -261,7 +261,7 @@ void flame_release(struct flame *f)
 	*f = (struct flame){ 0 };
 }
 
-/* The frame of f that looks like a frame of `other`. */
+/* The frame of f that is displayed like a frame of `other`; added if necessary. */
 static int64_t same_frame(struct flame *f, const struct flame *other, uint32_t frame)
 {
 	const struct stack_frame *x = &other->stacks.frames.data[frame];
@@ -302,7 +302,7 @@ int flame_compare(struct flame *f, const struct flame *before)
 	return 0;
 }
 
-/* One byte a frame: whether it matches. */
+/* Sets *matches to one byte per frame: whether it matches; NULL without a pattern. */
 static int match_frames(const struct stacks *s, const char *pattern, uint8_t **matches,
 			struct error *e)
 {
@@ -316,7 +316,7 @@ static int match_frames(const struct stacks *s, const char *pattern, uint8_t **m
 	r = regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB);
 	if (r) {
 		regerror(r, &regex, why, sizeof(why));
-		return error_set(e, E_USAGE, "'%s' is no regular expression: %s", pattern, why);
+		return error_set(e, E_USAGE, "'%s' is not a regular expression: %s", pattern, why);
 	}
 	*matches = calloc(s->frames.count + 1, 1);
 	for (size_t i = 0; *matches && i < s->frames.count; i++) {
