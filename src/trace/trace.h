@@ -40,7 +40,7 @@ struct trace_process {
 	uint32_t pid;			/* in the process's own PID namespace */
 	uint32_t parent_pid;		/* 0 if unknown */
 	uint32_t segments, missing_segments;
-	bool closed;			/* its last segment has an end mark */
+	bool closed;			/* its last segment was closed properly */
 	/* the process has segments; else it is only known from rows of `pitot record` */
 	bool inside;
 	/* its segments were written by a CPU sampler outside of the process */
