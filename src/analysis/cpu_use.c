@@ -1,4 +1,4 @@
-/* cpu_use.c: samples are first added up by stack, because threads come back to the same places. */
+/* cpu_use.c: adds samples up by stack first, because threads repeatedly run the same stacks. */
 #include "analysis/cpu_use.h"
 
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include "analysis/groups.h"
 #include "analysis/report.h"
 
-/* All samples with one stack. */
+/* The samples with one stack. */
 struct sampled_stack {
 	uint32_t process, id;
 	uint64_t samples, ns;
@@ -113,7 +113,7 @@ static void count_pauses(const struct selection *s, struct cpu_use *out)
 	}
 }
 
-/* The only analysis of the first stage that adds to `callers`; the others read of_stack. */
+/* Of the concurrent analyses only this one changes `callers`; the others read only of_stack. */
 static int run(struct report *r, void *result)
 {
 	struct cpu_use *out = result;

@@ -59,7 +59,7 @@ static int select_processes(struct selection *s)
 	return 0;
 }
 
-/* Names are tested once each, not once a configuration. */
+/* Tests each name once, although many configurations may have it. */
 static int select_configs(struct selection *s)
 {
 	uint64_t rows = trace_rows(s->trace, TABLE_kernel_config);

@@ -41,7 +41,7 @@ struct hotspot {
 	uint64_t untimed; /* kernels without times, not in time.count */
 	uint32_t config; /* its most frequent row of kernel_config, or TRACE_NO_ROW */
 	uint64_t config_count; /* kernels with that configuration */
-	uint32_t device; /* item of struct gpus that ran the first kernel of `config` */
+	uint32_t device; /* item of struct gpus that ran its first kernel */
 	/* Lines that launched most of it, by time; see report_options.callers_of. */
 	struct caller_share callers[HOTSPOT_CALLERS_MAX];
 	uint32_t caller_count; /* of all its callers */

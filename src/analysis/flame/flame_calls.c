@@ -1,13 +1,13 @@
 /*
- * flame_calls.c: host time of calls in a flame graph: of those that wait for the GPU, and of those
- * that launch.
+ * flame_calls.c: adds host time of calls to a flame graph: calls that wait for the GPU, and calls
+ * that launch work.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "analysis/flame/flame_build.h"
 
-/* Where the visited calls go. */
+/* Destination of the visited calls. */
 struct adding {
 	struct flame_builder *builder;
 	enum flame_kind kind;
@@ -42,7 +42,7 @@ int flame_add_calls(struct flame_builder *b, enum flame_kind kind)
 	return calls_visit(b->trace, NULL, &b->calls, role, add_call, &a);
 }
 
-/* The place of each call that a row of this table belongs to. */
+/* Sets the device and stream of the calls that launched the rows of a table. */
 static int place_calls(struct flame_builder *b, enum table_id table, struct error *e)
 {
 	const uint32_t *calls;

@@ -1,6 +1,5 @@
 /*
- * flame_samples.c: what threads did on the CPU, and where they were while they had none, in a flame
- * graph.
+ * flame_samples.c: adds CPU samples and times off the CPU to a flame graph.
  */
 #include <errno.h>
 
@@ -61,7 +60,7 @@ static uint64_t weight_of(const struct samples *s, uint64_t row)
 	return s->ends[row] > s->times[row] ? s->ends[row] - s->times[row] : 0;
 }
 
-/* Below where a thread left its processor: why. */
+/* Adds the state of a thread that is off the CPU, below its stack. */
 static uint32_t add_state(struct flame_builder *b, struct samples *s, uint64_t row, uint32_t node)
 {
 	unsigned state = s->states[row] < ARRAY_SIZE(state_names) ? s->states[row] : 0;
