@@ -1,4 +1,4 @@
-/* section_calls.c: calls that synchronize and copy, and synchronizations as CUPTI records them. */
+/* section_calls.c: calls that synchronize and copy, and synchronizations as CUPTI reports them. */
 #include "report/section.h"
 
 #include "analysis/sync_calls.h"

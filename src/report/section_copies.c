@@ -1,4 +1,4 @@
-/* section_copies.c: copies and memory sets, with the bandwidth that they achieved. */
+/* section_copies.c: copies and memory sets, with their bandwidth. */
 #include "analysis/copies.h"
 #include "report/section.h"
 

@@ -4,7 +4,7 @@
 #include "analysis/cost.h"
 #include "report/words.h"
 
-/* "callback 12.3 ms (1,002,000 times 12 ns)" */
+/* Appends "callbacks 12.3 ms (1,002,000 x 12 ns)". */
 static void add_cost(struct strbuf *line, const struct cost *c, enum cost_kind kind,
 		     const char *text)
 {

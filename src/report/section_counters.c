@@ -1,6 +1,6 @@
 /*
- * section_counters.c: hardware counters of kernels: what bounds them, and with --counters all
- * metrics and the roofline.
+ * section_counters.c: hardware counters: what bounds kernels and, with --counters, all metrics and
+ * the roofline.
  */
 #include "report/section.h"
 
@@ -13,15 +13,15 @@
 #include "report/words.h"
 #include "symbol/demangle.h"
 
-#define HINTS_SHOWN 3 /* in the ordinary report */
-#define BOUND_PERCENT 60 /* of a peak, from which on it bounds */
+#define HINTS_SHOWN 3 /* without --counters */
+#define BOUND_PERCENT 60 /* share of a peak at which a unit bounds a kernel */
 
 static bool is_asked_for(const struct report_view *v)
 {
 	return v->report->options.counters;
 }
 
-/* The ordinary report has the hints only. */
+/* Without --counters, only the hints are shown. */
 ROW_IF(is_short, void, !is_asked_for(v))
 ROW_IF(is_timed, struct counted_kernel, row->timed)
 
@@ -58,7 +58,7 @@ static void add_bound(const double *percent, struct strbuf *out)
 		strbuf_addf(out, "SM %.1f%% of peak, %s %.1f%%", sm, name, percent[unit]);
 }
 
-/* What bounds a kernel, by what was measured; nothing where too little was. */
+/* Appends what bounds a kernel; nothing if the necessary metrics were not measured. */
 static void add_hint(const struct report_view *v, const struct counted_kernel *k,
 		     struct strbuf *out)
 {
@@ -152,7 +152,7 @@ static const struct field point_fields[] = {
 	      .null = true, LEFT_COLUMN),
 };
 
-/* "roofline: no peak measured of FP32, FP16" */
+/* Appends the names of roofs after a text: "; no peak for FP32, FP16". */
 static void add_roofs(const char *what, uint32_t roofs, struct strbuf *out)
 {
 	for (unsigned i = 0; i < ROOFS_END; i++)
@@ -190,7 +190,7 @@ ROW_IF(is_zero, struct counter_of_kernel,
        v->top != UINT64_MAX && !(row->min < 0) && !(row->max > 0))
 ROW_READ(read_kernel, struct counter_of_kernel, add_name(v, row->kernel, &out->text))
 
-/* A kernel's name at its head, and what its next metrics are about. */
+/* The kernel's name in its first row, and the group in the first row of each other group. */
 static void read_place(const struct report_view *v, const void *row, struct value *out)
 {
 	const struct counter_of_kernel *c = row;
@@ -202,7 +202,7 @@ static void read_place(const struct report_view *v, const void *row, struct valu
 		strbuf_addf(&out->text, "(%s)", counter_group_name(c->group));
 }
 
-/* Values of these units are shown as people read them, others with their unit beside them. */
+/* Appends a value of a well-known unit; false: the unit must be shown beside the value. */
 static bool add_amount(const char *unit, double value, struct strbuf *out)
 {
 	uint64_t whole = value >= 0 && value < 9e18 ? (uint64_t)(value + 0.5) : 0;

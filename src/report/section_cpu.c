@@ -1,4 +1,4 @@
-/* section_cpu.c: what the CPU did. */
+/* section_cpu.c: CPU time by thread, line and function. */
 #include "report/section.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static void read_function_and_class(const struct report_view *v, const void *row
 		strbuf_adds(&out->text, " [kernel]");
 }
 
-/* Functions are sorted by it: the rest only called those above. */
+/* Functions are sorted by self time; the rest have none. */
 ROW_IF(has_no_self, struct function_time, !row->self_ns)
 
 #define FUNCTION(member) MEMBER(struct function_time, member)
@@ -48,7 +48,7 @@ static const struct field line_fields[] = {
 	FIELD("caller", "line", PATH, LINE(caller), FLEXIBLE_COLUMN),
 };
 
-/* Where no frame is the operating system's, none was recorded. */
+/* 0 means that frames of the operating system's kernel were not recorded. */
 ROW_IF(has_kernel, struct cpu_use, row->kernel_ns)
 
 static const struct field fields[] = {
@@ -74,7 +74,7 @@ static bool is_shown(const struct report_view *v)
 	return v->report->cpu_use->samples > 0;
 }
 
-/* Why there are no samples, where that is known. */
+/* Says why there are no samples, if that is known. */
 static void print_none(const struct report_view *v)
 {
 	const struct capability_note *way = &v->report->cpu_use->way;

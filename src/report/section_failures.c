@@ -1,4 +1,4 @@
-/* section_failures.c: calls of CUDA that failed; section_verdict leads with a context that did. */
+/* section_failures.c: failed CUDA calls; section_verdict.c shows a failed context first. */
 #include "report/section.h"
 
 #include "analysis/failures.h"

@@ -7,8 +7,8 @@
 #include "analysis/idle.h"
 #include "report/words.h"
 
-/* What ran beside what, where more than one kind or more than one stream did. */
-static void add_mix(const struct gpu_busy *b, size_t gpu, struct strbuf *out)
+/* Appends how kernels, copies and streams overlapped, if there are several. */
+static void add_overlap(const struct gpu_busy *b, size_t gpu, struct strbuf *out)
 {
 	const struct work_sum *graphs = &b->work[GPU_WORK_graph_launch];
 
@@ -134,7 +134,7 @@ static void print(const struct report_view *v)
 	};
 	const struct report *r = v->report;
 	struct text_table t = TEXT_TABLE_INIT(columns);
-	_cleanup_strbuf_ struct strbuf mix = STRBUF_INIT, title = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf overlap = STRBUF_INIT, title = STRBUF_INIT;
 	uint64_t window = r->end_ns - r->start_ns;
 
 	for (size_t i = 0; i < r->busy->count; i++) {
@@ -151,13 +151,13 @@ static void print(const struct report_view *v)
 		text_table_count(&t, b->work[GPU_WORK_kernel].count);
 		text_table_count(&t,
 				 b->work[GPU_WORK_memcpy].count + b->work[GPU_WORK_memset].count);
-		add_mix(b, i, &mix);
+		add_overlap(b, i, &overlap);
 	}
 	if (text_table_rows(&t)) {
 		sentence_add(&title, WORDS("within "), DURATION(window));
 		report_title(v, "GPU busy", strbuf_text(&title));
 		report_table(v, &t);
-		report_paragraph(v, 2, strbuf_text(&mix));
+		report_paragraph(v, 2, strbuf_text(&overlap));
 	}
 	text_table_release(&t);
 }

@@ -1,5 +1,5 @@
 /*
- * section_instructions.c: lines whose instructions stand out, of recordings made with --engine
+ * section_instructions.c: hints from instruction counts, in recordings made with --engine
  * sass-metrics.
  */
 #include "report/section.h"

@@ -1,4 +1,4 @@
-/* section_launches.c: what launching cost the host, and how long work waited before it ran. */
+/* section_launches.c: host time of launch calls, and queue delay. */
 #include "report/section.h"
 
 #include "analysis/launches.h"
@@ -31,7 +31,7 @@ static bool is_shown(const struct report_view *v)
 	return l->kernel_calls.count + l->graph_calls.count + l->failed > 0;
 }
 
-/* ", 12 of something"; nothing for none. */
+/* Appends ", 12 text"; nothing for 0. */
 static void add_count(struct strbuf *out, uint64_t count, const char *text)
 {
 	if (count)

@@ -1,4 +1,4 @@
-/* section_loss.c: what is known to be missing. */
+/* section_loss.c: known losses. */
 #include "report/section.h"
 
 #include <string.h>
@@ -64,7 +64,7 @@ static void print_losses(const struct report_view *v)
 	}
 }
 
-/* If that is no loss. */
+/* Prints how the program's own profiler shared CUPTI, if that caused no loss. */
 static void print_own_profiler(const struct report_view *v)
 {
 	const struct capability_note *own = &v->report->cost->own_profiler;

@@ -1,4 +1,4 @@
-/* section_memory.c: memory that the GPU can see. */
+/* section_memory.c: GPU-visible memory. */
 #include "report/section.h"
 
 #include "analysis/memory_use.h"

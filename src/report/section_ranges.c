@@ -1,4 +1,4 @@
-/* section_ranges.c: ranges by text, and the GPU time of what was launched inside them. */
+/* section_ranges.c: ranges by text, and the GPU time of the work launched inside them. */
 #include "report/section.h"
 
 #include <string.h>
@@ -16,10 +16,10 @@ static void read_label(const struct report_view *v, const void *row, struct valu
 		strbuf_adds(&out->text, "(range without text)");
 }
 
-/* Of ranges that cross threads the work is not known. */
+/* The work of start/end ranges, which may cross threads, is unknown. */
 ROW_IF(has_work, struct range_group, row->launches)
 
-/* Without ranges nothing was added up. */
+/* Without ranges the sums are not computed. */
 ROW_IF(has_ranges, struct range_times, row->count)
 
 #define WORK(member) RANGE(member), .when = has_work, .null = true
@@ -57,7 +57,7 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 			     WORDS(" launched outside any range"));
 }
 
-/* Where the tree of scopes is shown, it has the same times. */
+/* The tree of scopes contains the same times. */
 static bool is_shown(const struct report_view *v)
 {
 	return v->report->range_times->count && !v->report->options.scope_tree;

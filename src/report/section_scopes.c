@@ -8,7 +8,7 @@
 #include "report/text.h"
 #include "report/words.h"
 
-#define TREE_ROWS 5 /* as many rows as other tables have: a few levels of each */
+#define TREE_ROWS 5 /* multiple of the rows of other tables, to show a few levels of each scope */
 #define INDENT_MAX 16u
 
 #define SCOPE(member) MEMBER(struct scope_time, member)
@@ -19,12 +19,12 @@ static uint64_t rows_shown(const struct report_view *v)
 	return v->top > UINT64_MAX / TREE_ROWS ? UINT64_MAX : v->top * TREE_ROWS;
 }
 
-/* What is around a scope has a lower rank: no scope is shown without it. */
+/* Outer scopes rank before the scopes inside of them, so no scope is shown without them. */
 ROW_IF(is_cut, struct scope_time, row->rank >= rows_shown(v))
 ROW_IF(is_wanted, void, v->report->options.scope_tree)
 ROW_IF(has_runs, struct scope_time, row->repeats || row->warmups)
 
-/* Columns that would be empty. */
+/* Columns that would be empty are not shown. */
 static const char *wait_head(const struct report_view *v)
 {
 	return v->report->waits->total_ns ? "waiting" : NULL;

@@ -1,5 +1,5 @@
 /*
- * section_stalls.c: what warps waited for: by kernel, and with --stalls by reason, line and
+ * section_stalls.c: what warps waited for, by kernel and, with --stalls, by reason, line and
  * instruction.
  */
 #include "report/section.h"
@@ -29,7 +29,7 @@ ROW_IF(has_line, struct stall_place, row->file)
 ROW_IF(has_frame_function, struct source_frame, row->function)
 ROW_IF(has_frame_file, struct source_frame, row->file)
 
-/* The ordinary report has the first kernels only. */
+/* Without --stalls, only the first kernels are shown. */
 ROW_IF(is_rest, struct stall_place,
        !is_asked_for(v) && row - v->report->stalls->kernels.items >= KERNELS_SHOWN)
 
@@ -51,7 +51,7 @@ static void add_name(const struct report_view *v, const char *name, struct strbu
 		kernel_name_short(name, out);
 }
 
-/* A name in a table leaves half of the line to what its warps did. */
+/* Appends a name for a table; it may take half of the line, the rest is for the reasons. */
 static void add_cell(const struct report_view *v, const char *name, size_t columns,
 		     struct strbuf *out)
 {
@@ -69,7 +69,7 @@ static size_t name_columns(const struct report_view *v)
 	return (v->width - 24) / 2;
 }
 
-/* What it waited for first; if its warps only ever issued, that. */
+/* The most frequent wait first; without waits, the other states. */
 ROW_READ(read_reasons, struct stall_place,
 	 stalls_describe(row, is_asked_for(v) ? REASONS_SHOWN : 1, &out->text))
 ROW_READ(read_label, struct stall_place, add_name(v, row->kernel_name, &out->text))
@@ -82,8 +82,8 @@ static void add_place(const char *file, uint32_t line, struct strbuf *out)
 ROW_READ(read_kernel_cell, struct stall_place,
 	 add_cell(v, row->kernel_name, name_columns(v), &out->text))
 /*
- * "kernel.cu:16"; of instructions "math.h:3 in kernel.cu:16", "kernel.cu:7 in gather": what it was
- * inlined into, its function.
+ * "kernel.cu:16"; for instructions also the line that it was inlined into, "math.h:3 in
+ * kernel.cu:16", or its function, "kernel.cu:7 in gather".
  */
 static void read_line(const struct report_view *v, const void *row, struct value *out)
 {
@@ -131,7 +131,7 @@ static const struct field reason_fields[] = {
 	FIELD("advice", NULL, TEXT, COUNT(what.advice)),
 };
 
-/* What a place has of a reason; all about the reason itself is in the list of all of them. */
+/* A reason of a place; the properties of reasons are only in the list of all reasons. */
 static const struct field place_reason_fields[] = {
 	FIELD("reason", NULL, TEXT, COUNT(what.name)),
 	COUNT_FIELDS,
@@ -250,7 +250,7 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 			     WORDS(" while the scheduler issued nothing"));
 }
 
-/* What helps against the waits that most samples are of. */
+/* Appends what helps against the most frequent waits. */
 static void add_advice(const struct stalls *s, struct strbuf *out)
 {
 	size_t shown = 0;

@@ -1,4 +1,4 @@
-/* section_verdict.c: what bounds the program, and the evidence. */
+/* section_verdict.c: what bounds the program, and the evidence for it. */
 #include "report/section.h"
 
 #include <string.h>
@@ -16,11 +16,11 @@
 #include "trace/columns.h"
 #include "symbol/demangle.h"
 
-#define TAIL_SHARE 10 /* a tenth of the kernels' time */
+#define TAIL_SHARE 10 /* 1/10 of the kernel time */
 #define TAIL_WAVES 4
-#define STALL_SAMPLES_MIN 100 /* of a kernel: the share of a wait is known within a tenth */
+#define STALL_SAMPLES_MIN 100 /* of a kernel, so that the share of a wait is known within 10 % */
 
-/* The verdict on what follows a slow start-up. */
+/* Appends the verdict on the time after a slow start-up. */
 static void add_later(const struct report *r, struct strbuf *out)
 {
 	const struct verdict *whole = &r->verdicts->whole, *later = &r->verdicts->later;
@@ -36,10 +36,7 @@ static void add_later(const struct report *r, struct strbuf *out)
 		strbuf_addf(out, "what helps after it: %s\n", verdict_advice(later->kind));
 }
 
-/*
- * Where the launching thread was while the GPU idled: at most three lines, that explain a tenth of
- * the gaps each.
- */
+/* Appends at most three lines to which at least a tenth of the idle time is attributed each. */
 static void add_idle_lines(const struct report *r, struct strbuf *out)
 {
 	const struct idle_lines *l = r->idle_lines;
@@ -64,7 +61,7 @@ static void add_idle_lines(const struct report *r, struct strbuf *out)
 	strbuf_addc(out, '\n');
 }
 
-/* What the kernel with most samples waited for: more than half of them, and enough to say so. */
+/* Appends what the kernel with most samples waited for, if one wait has more than half of them. */
 static void add_stalls(const struct report *r, struct strbuf *out)
 {
 	const struct stall_place *top = r->stalls->kernels.count ? r->stalls->kernels.items : NULL;
@@ -89,7 +86,7 @@ static void add_stalls(const struct report *r, struct strbuf *out)
 		     WORDS(" samples\n"));
 }
 
-/* Of theoretical occupancy. */
+/* From theoretical occupancy. */
 void report_tail_text(const struct report *r, uint32_t device, uint32_t config, struct strbuf *out)
 {
 	const struct kernel_config_columns *c = kernel_config_columns(r->trace);
@@ -110,7 +107,7 @@ void report_tail_text(const struct report *r, uint32_t device, uint32_t config, 
 			     WORDS(" of the slots"));
 }
 
-/* Of the kernel with most time: by its commonest launch, if most are so. */
+/* Appends the tail of the kernel with most time, if most of its launches are alike. */
 static void add_tail(const struct report *r, struct strbuf *out)
 {
 	const struct hotspot *h = r->hotspots->count ? r->hotspots->items : NULL;
@@ -185,7 +182,7 @@ static void add_cpu_sentence(const struct report *r, struct strbuf *out)
 		     WORDS(" in the busiest thread"));
 }
 
-/* What bounds a program that used no GPU, by its samples. */
+/* Prints the verdict on a program without GPU work, from its CPU samples. */
 static void print_cpu_verdict(const struct report_view *v)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
@@ -210,7 +207,7 @@ static void print_no_gpu(const struct report_view *v)
 	report_labelled(v, STYLE_YELLOW, "GPU", strbuf_text(&line));
 }
 
-/* Replays that took a twentieth of the time: gaps are theirs then. */
+/* Warns if replays took at least 1/20 of the time, because they then cause most of the gaps. */
 static void print_replays(const struct report_view *v)
 {
 	const struct cost_sum *c = &v->report->cost->kinds[cost_kind_replay];
@@ -225,7 +222,7 @@ static void print_replays(const struct report_view *v)
 	report_labelled(v, STYLE_YELLOW, "replay", strbuf_text(&text));
 }
 
-/* A context that failed, and more loss than a reader may overlook. */
+/* Warns of a failed GPU context and of a loss of at least 1/20 of the events. */
 static void print_warnings(const struct report_view *v)
 {
 	const struct cost *c = v->report->cost;

@@ -15,7 +15,7 @@ static const struct field wait_fields[] = {
 	FIELD("caller", "line", LINE, WAIT(caller), FLEXIBLE_COLUMN),
 };
 
-/* Without stacks section_calls has the same rows. */
+/* Without stacks the rows would be those of section_calls. */
 ROW_IF(has_no_line, void, !v->report->callers.any)
 
 static const struct field fields[] = {
