@@ -42,8 +42,8 @@ static inline uint32_t calls_launch(const struct calls *c, enum gpu_work work, u
 }
 
 /* Whether a row of GPU work is selected and has times. A kernel filter excludes copies. */
-static inline bool calls_want(const struct calls *c, const struct selection *s,
-			      const struct event_columns *e, enum gpu_work work, uint64_t row)
+static inline bool calls_select(const struct calls *c, const struct selection *s,
+				const struct event_columns *e, enum gpu_work work, uint64_t row)
 {
 	return event_is_timed(e, row) && selection_has_time(s, true, e->start_ns[row]) &&
 	       selection_has_place(s, e->device[row], e->stream[row]) &&

@@ -18,7 +18,7 @@ void capability_read(const struct trace *t, const char *name, struct capability_
 	const struct capability_columns *c = capability_columns(t);
 	uint64_t latest = 0;
 
-	*out = (struct capability_note){ .asked = "", .got = "", .reason = "" };
+	*out = (struct capability_note){ .requested = "", .actual = "", .reason = "" };
 	for (uint64_t row = 0; c->time_ns && row < trace_rows(t, TABLE_capability); row++) {
 		if (strcmp(text_of(t, COLUMN_capability_name, row), name) != 0 ||
 		    c->time_ns[row] < latest)
@@ -28,8 +28,8 @@ void capability_read(const struct trace *t, const char *name, struct capability_
 			.known = true,
 			.state = (enum capability_state)c->state[row],
 			.has_method = c->method && column_has(c->valid.method, row),
-			.asked = text_of(t, COLUMN_capability_asked, row),
-			.got = text_of(t, COLUMN_capability_got, row),
+			.requested = text_of(t, COLUMN_capability_asked, row),
+			.actual = text_of(t, COLUMN_capability_got, row),
 			.reason = text_of(t, COLUMN_capability_reason, row),
 		};
 		if (out->has_method)
@@ -135,9 +135,9 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 static int run(struct report *r, void *out)
 {
 	struct no_gpu *n = out;
-	int code = capability_cpu_only(r->trace, &n->not_wanted, NULL);
+	int code = capability_cpu_only(r->trace, &n->cpu_only, NULL);
 
-	return code < 0 || n->not_wanted ? code : capability_no_gpu(r->trace, &n->why, NULL);
+	return code < 0 || n->cpu_only ? code : capability_no_gpu(r->trace, &n->why, NULL);
 }
 
 static void release(void *out)
@@ -161,7 +161,7 @@ void capability_no_samples(const struct capability_note *cpu, struct strbuf *out
 {
 	/* a timer may have been in no process, or not in the threads that ran */
 	if (cpu->has_method && cpu->method != sampling_method_timer)
-		strbuf_addf(out, "nothing ran long enough to be sampled (%s)", cpu->got);
+		strbuf_addf(out, "nothing ran long enough to be sampled (%s)", cpu->actual);
 	else
 		strbuf_adds(out, cpu->reason);
 }

@@ -14,7 +14,7 @@ struct capability_note {
 	enum capability_state state;
 	bool has_method; /* of "cpu", if the CPU was sampled */
 	enum sampling_method method;
-	const char *asked, *got, *reason;
+	const char *requested, *actual, *reason;
 };
 
 /* Reads the latest row with this name, such as "cpu"; the table must be loaded. */
@@ -36,8 +36,8 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e) MUST
 
 /* Result of analysis_no_gpu. */
 struct no_gpu {
-	bool not_wanted; /* only the CPU was to be recorded */
-	struct strbuf why; /* why there is no GPU work; empty: there is some, or not_wanted */
+	bool cpu_only; /* only the CPU was to be recorded */
+	struct strbuf why; /* why there is no GPU work; empty: there is some, or cpu_only */
 };
 
 #endif

@@ -104,7 +104,7 @@ static int add_value(struct adding *a, const struct counted_kernel *kernel, uint
 }
 
 /* A kernel without times is in the window if its call is. */
-static bool is_wanted(const struct adding *a, uint64_t row, uint32_t config)
+static bool is_selected(const struct adding *a, uint64_t row, uint32_t config)
 {
 	const struct calls *calls = &a->report->calls;
 	const struct selection *s = &a->report->selection;
@@ -148,7 +148,7 @@ static int add_launch(struct adding *a, const struct row_walk *w)
 	unsigned rows;
 	double value, ns;
 
-	if (!is_wanted(a, w->row, config))
+	if (!is_selected(a, w->row, config))
 		return 0;
 	rows = metric_values_take(&a->values, w->process, k->correlation[w->row], &first);
 	if (!rows)

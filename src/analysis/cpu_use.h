@@ -14,7 +14,7 @@
 #include "analysis/function_times.h"
 
 struct cpu_thread {
-	uint32_t process; /* trace_process.of: as the recorder in it saw it, if there was one */
+	uint32_t process; /* trace_process.subject: the process as its own recorder saw it */
 	uint32_t thread;
 	uint64_t samples, total_ns;
 };
@@ -37,7 +37,7 @@ struct cpu_use {
 	struct function_times functions; /* by self, then total */
 	struct cpu_line *lines; /* by time */
 	size_t line_count;
-	struct capability_note way; /* how the CPU was sampled */
+	struct capability_note sampling; /* how the CPU was sampled */
 	struct capability_note python; /* Python frames, if they were read from outside */
 };
 

@@ -58,13 +58,13 @@ struct row_walk {
 	uint32_t next_process;
 	uint64_t end;
 	const struct trace *trace;
-	const uint8_t *wanted; /* one byte per process; NULL: all */
+	const uint8_t *selected; /* one byte per process; NULL: all */
 	enum table_id table;
 };
 
 static inline struct row_walk selection_rows(const struct selection *s, enum table_id table)
 {
-	return (struct row_walk){ .trace = s->trace, .wanted = s->processes, .table = table };
+	return (struct row_walk){ .trace = s->trace, .selected = s->processes, .table = table };
 }
 
 static inline struct row_walk all_rows(const struct trace *t, enum table_id table)

@@ -119,7 +119,7 @@ static int find_group(struct grouping *g, const struct row_walk *w, uint32_t *gr
 	return vec_push(&g->durations, (struct durations){ 0 });
 }
 
-static bool is_wanted(const struct grouping *g, uint64_t row)
+static bool is_selected(const struct grouping *g, uint64_t row)
 {
 	const struct selection *s = &g->report->selection;
 
@@ -137,7 +137,7 @@ static int group_of(struct grouping *g, const struct row_walk *w, uint32_t *grou
 	uint32_t unknown = NO_GROUP, *known = &unknown;
 
 	*group = NO_GROUP;
-	if (!is_wanted(g, w->row))
+	if (!is_selected(g, w->row))
 		return 0;
 	if (by == HOTSPOT_KERNEL || by == HOTSPOT_CONFIG)
 		known = &g->group_of_config[config];

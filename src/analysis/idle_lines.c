@@ -95,7 +95,7 @@ static int collect(struct tallying *x, const struct source *s)
 
 	for (struct row_walk w = all_rows(t, s->table); row_walk_next(&w);) {
 		struct watched *thread =
-			find_watched(x, trace_process(t, w.process)->of, threads[w.row]);
+			find_watched(x, trace_process(t, w.process)->subject, threads[w.row]);
 		struct moment m;
 
 		if (!thread)

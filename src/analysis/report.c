@@ -219,6 +219,6 @@ size_t report_process_count(const struct report *r)
 	size_t count = 0;
 
 	for (size_t p = 0; p < trace_process_count(r->trace); p++)
-		count += trace_process(r->trace, p)->of == p;
+		count += trace_process(r->trace, p)->subject == p;
 	return count;
 }

@@ -22,7 +22,7 @@ int scope_paths_find(struct nvtx_ranges *n, enum scope_choice choice) MUST_USE;
  */
 uint8_t *scope_paths_match(const struct nvtx_ranges *n, const struct trace *t, const char *glob);
 
-static inline bool scope_paths_want(const uint8_t *matches, uint32_t path)
+static inline bool scope_path_selected(const uint8_t *matches, uint32_t path)
 {
 	return !matches || (path != SCOPE_NONE && matches[path]);
 }

@@ -39,7 +39,7 @@ static int add_work(struct tally *x)
 		uint64_t ns = c->end_ns[op.row] - c->start_ns[op.row];
 		uint32_t path;
 
-		if (!calls_want(&r->calls, &r->selection, c, op.work, op.row))
+		if (!calls_select(&r->calls, &r->selection, c, op.work, op.row))
 			continue;
 		path = nvtx_path_of_call(x->ranges, calls_launch(&r->calls, op.work, op.row));
 		x->out->gpu_ns += ns;
@@ -105,14 +105,14 @@ static int add_samples(struct tally *x)
 		if (w.process != process) {
 			nvtx_cursor_release(&cursor);
 			nvtx_cursor_init(&cursor, x->ranges,
-					 trace_process(s->trace, w.process)->of);
+					 trace_process(s->trace, w.process)->subject);
 			process = w.process;
 		}
 		if (!selection_has_time(s, true, c->time_ns[w.row]))
 			continue;
 		code = nvtx_cursor_at(&cursor, c->thread[w.row], c->time_ns[w.row], &range);
 		path = code < 0 ? SCOPE_NONE : nvtx_path(x->ranges, range);
-		if (path == SCOPE_NONE || !scope_paths_want(s->scopes, path))
+		if (path == SCOPE_NONE || !scope_path_selected(s->scopes, path))
 			continue;
 		x->items[path].samples++;
 		x->items[path].cpu_ns += c->weight_ns[w.row];
@@ -142,7 +142,7 @@ static void add_ranges(struct tally *x)
 		struct scope_time *item;
 
 		if (!r->is_scope || !s->processes[r->process] ||
-		    !scope_paths_want(s->scopes, r->path) ||
+		    !scope_path_selected(s->scopes, r->path) ||
 		    !selection_has_time(s, true, r->start_ns))
 			continue;
 		item = &x->items[r->path];

@@ -29,12 +29,13 @@ static int add_codes(struct source_view *v)
 
 	for (size_t i = 0; i < v->stalls.instructions.count; i++) {
 		const struct stall_place *p = &v->stalls.instructions.items[i];
-		uint64_t number = map_number(&numbers, p->of->code);
+		uint64_t number = map_number(&numbers, p->function->code);
 		struct source_instruction item = { .offset = p->offset, .place = p };
 		struct source_code *code;
 
-		if (!number || (number > v->codes.count &&
-				vec_push(&v->codes, (struct source_code){ .of = p->of }) < 0))
+		if (!number ||
+		    (number > v->codes.count &&
+		     vec_push(&v->codes, (struct source_code){ .function = p->function }) < 0))
 			return -ENOMEM;
 		code = &v->codes.data[number - 1];
 		code->samples += p->samples;
@@ -53,7 +54,7 @@ static int disassemble(struct source_view *v, const struct kept_cubin *kept,
 	struct error e = { 0 };
 
 	for (size_t i = 0; i < v->codes.count; i++) {
-		const struct sampled_function *f = v->codes.data[i].of;
+		const struct sampled_function *f = v->codes.data[i].function;
 		uint32_t symbol = f->cubin == kept->cubin && f->is_found
 					  ? cubin_symbol(f->cubin, &f->section)
 					  : 0;
@@ -80,9 +81,9 @@ ORDER(by_offset, struct source_instruction, UP(offset))
 /* Adds texts to the instructions, and instructions without samples. Skips impossible offsets. */
 static int add_texts(struct source_code *code, const struct sass *s)
 {
-	uint64_t end = cubin_code_size(code->of->cubin, &code->of->section);
+	uint64_t end = cubin_code_size(code->function->cubin, &code->function->section);
 	size_t count, sampled = code->items.count;
-	const struct sass_line *lines = sass_find(s, code->of->name, &count);
+	const struct sass_line *lines = sass_find(s, code->function->name, &count);
 
 	if (!count) {
 		code->missing = "nvdisasm printed no instructions of it";
@@ -109,7 +110,7 @@ static int add_instructions(struct source_view *v, const struct source_options *
 {
 	for (size_t i = 0; i < v->codes.count; i++)
 		v->codes.data[i].missing =
-			v->codes.data[i].of->cubin
+			v->codes.data[i].function->cubin
 				? "its function is not in the device code that was kept"
 				: "its device code is not in the recording";
 	for (size_t i = 0; i < v->stalls.cubins.count; i++) {
@@ -125,7 +126,7 @@ static int add_instructions(struct source_view *v, const struct source_options *
 		for (size_t k = 0; k < v->codes.count && r == 0; k++) {
 			struct source_code *code = &v->codes.data[k];
 
-			if (code->of->cubin != kept->cubin || !code->of->is_found)
+			if (code->function->cubin != kept->cubin || !code->function->is_found)
 				continue;
 			code->missing = missing;
 			if (!missing)
@@ -156,7 +157,7 @@ static int find_line(struct source_view *v, const struct source_code *code,
 		     struct source_instruction *item)
 {
 	struct source_frame frames[SOURCE_FRAMES_MAX];
-	const struct sampled_function *f = code->of;
+	const struct sampled_function *f = code->function;
 	int count = f->is_found ? cubin_find_place(f->cubin, &f->section, item->offset, frames) : 0;
 	const struct source_frame *inner = &frames[MAX(count, 1) - 1];
 	int64_t file;
@@ -292,7 +293,7 @@ static int read_source(struct source_view *v, struct source_file *f, const char 
 	return r == -ENOMEM ? r : 0;
 }
 
-ORDER(by_samples, struct source_code, DOWN(samples) ?: DOWN(sass.of[SASS_EXECUTED]) ?: strcmp(a->of->name, b->of->name) ?: UP(of->code))
+ORDER(by_samples, struct source_code, DOWN(samples) ?: DOWN(sass.of[SASS_EXECUTED]) ?: strcmp(a->function->name, b->function->name) ?: UP(function->code))
 
 static int fill(struct source_view *v, const struct source_options *o)
 {

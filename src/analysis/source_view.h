@@ -4,7 +4,7 @@
  * nvdisasm. If a text is missing, the reason is recorded.
  *
  *	samples of the stalls = sum over the codes
- *	                      = sum over the files + unlined + codeless
+ *	                      = sum over the files + without_line + without_code
  */
 #ifndef PITOT_ANALYSIS_SOURCE_VIEW_H
 #define PITOT_ANALYSIS_SOURCE_VIEW_H
@@ -29,7 +29,7 @@ struct source_instruction {
 
 /* A section of device code, or a sampled function whose code was not kept. */
 struct source_code {
-	const struct sampled_function *of;
+	const struct sampled_function *function;
 	uint64_t samples;
 	struct sass_counts sass;
 	VEC(struct source_instruction) items; /* by offset */

@@ -412,7 +412,7 @@ static int64_t expand_native(struct stacks *s, size_t process, uint64_t address,
 		return r;
 	s->expansions.data[id].innermost = line.function;
 	s->expansions.data[id].vendor = is_vendor_module(module_path(s, &p));
-	s->expansions.data[id].machinery = runs_python(module_path(s, &p));
+	s->expansions.data[id].runs_python = runs_python(module_path(s, &p));
 	*known = (uint64_t)id;
 	return id;
 }

@@ -64,7 +64,7 @@ struct stack_expansion {
 	uint32_t innermost; /* text: name of the innermost function, without parameters */
 	bool vendor; /* code of the CUDA libraries or of Pitot */
 	bool python; /* a Python frame */
-	bool machinery; /* code that runs Python, hidden between Python frames */
+	bool runs_python; /* code that runs Python, hidden between Python frames */
 };
 
 /* Parent of a row of table stack_node. */

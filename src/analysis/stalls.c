@@ -152,7 +152,7 @@ static int tally_sum(const struct adding *a, enum stall_key key, struct stall_pl
 }
 
 /* Whether a reading is selected. */
-static bool is_wanted_reading(const struct adding *a, uint64_t row)
+static bool is_selected_reading(const struct adding *a, uint64_t row)
 {
 	const struct selection *s = a->selection;
 	const struct pc_reading_columns *c = pc_reading_columns(a->trace);
@@ -174,7 +174,7 @@ static int add_readings(struct adding *a)
 		    map_put(&a->readings, (uint64_t)w.process << OFFSET_BITS | c->id[w.row],
 			    w.row) < 0)
 			return -ENOMEM;
-		if (!is_wanted_reading(a, w.row))
+		if (!is_selected_reading(a, w.row))
 			continue;
 		if (!out->readings++)
 			out->period_cycles = period;
@@ -188,8 +188,8 @@ static int add_readings(struct adding *a)
 }
 
 /* Whether a sample is selected. If its reading was lost, it has no time and no device. */
-static bool is_wanted_sample(const struct adding *a, uint32_t process, uint64_t row,
-			     uint32_t *device)
+static bool is_selected_sample(const struct adding *a, uint32_t process, uint64_t row,
+			       uint32_t *device)
 {
 	uint64_t id = pc_sample_columns(a->trace)->reading[row], reading;
 
@@ -198,7 +198,7 @@ static bool is_wanted_sample(const struct adding *a, uint32_t process, uint64_t 
 	    !map_get(&a->readings, (uint64_t)process << OFFSET_BITS | id, &reading))
 		return !a->selection->windowed && a->selection->filter.device < 0;
 	*device = pc_reading_columns(a->trace)->device[reading];
-	return is_wanted_reading(a, reading);
+	return is_selected_reading(a, reading);
 }
 
 /* Device code that cannot be read is treated as not kept. */
@@ -269,7 +269,7 @@ static int find_code(struct adding *a, struct sampled_function *f)
 	f->name = text_of(a, f->name);
 	if (code < 0 || !f->name)
 		return -ENOMEM;
-	f->is_wanted = !filter || kernel_name_matches(filter, f->name);
+	f->is_selected = !filter || kernel_name_matches(filter, f->name);
 	return 0;
 }
 
@@ -320,7 +320,7 @@ static struct stall_place place_of(const struct sampled_function *f, uint64_t of
 	return (struct stall_place){
 		.kernel_name = f->name,
 		.keys[STALL_KERNEL] = (uintptr_t)f->name,
-		.of = f,
+		.function = f,
 		.offset = f->start + MIN(offset, OFFSET_MAX - f->start),
 	};
 }
@@ -335,8 +335,8 @@ static int add_sample(struct adding *a, uint32_t process, uint32_t device, uint6
 
 	if (!f || find_reason(a, c->reason[row], c->samples[row], &count) < 0)
 		return -ENOMEM;
-	if (!f->is_wanted) {
-		a->out->unwanted += count.samples;
+	if (!f->is_selected) {
+		a->out->excluded += count.samples;
 		return 0;
 	}
 	place = place_of(f, c->offset[row]);
@@ -351,7 +351,7 @@ static int add_samples(struct adding *a)
 
 	a->out->rows = trace_rows(a->trace, TABLE_pc_sample);
 	for (struct row_walk w = selection_rows(a->selection, TABLE_pc_sample); row_walk_next(&w);)
-		if (is_wanted_sample(a, w.process, w.row, &device) &&
+		if (is_selected_sample(a, w.process, w.row, &device) &&
 		    add_sample(a, w.process, device, w.row) < 0)
 			return -ENOMEM;
 	return 0;
@@ -385,7 +385,7 @@ static int add_value(struct adding *a, uint32_t process, uint64_t row, enum sass
 
 	if (!f)
 		return -ENOMEM;
-	if (!f->is_wanted)
+	if (!f->is_selected)
 		return 0;
 	place = place_of(f, c->offset[row]);
 	p = tally_at(&a->instructions, f->code << OFFSET_BITS | place.offset, &place);
@@ -431,8 +431,9 @@ static int find_line(struct adding *a, struct stall_place *p)
 	struct source_frame frames[SOURCE_FRAMES_MAX], *kept;
 	const struct source_frame *inner;
 	int64_t line, source;
-	int count = p->of->is_found
-			    ? cubin_find_place(p->of->cubin, &p->of->section, p->offset, frames)
+	int count = p->function->is_found
+			    ? cubin_find_place(p->function->cubin, &p->function->section, p->offset,
+					       frames)
 			    : 0;
 
 	if (count <= 0)
@@ -463,10 +464,10 @@ static int find_lines(struct adding *a)
 
 		if (find_line(a, p) < 0)
 			return -ENOMEM;
-		if (!p->of->cubin)
-			a->out->codeless += p->samples;
+		if (!p->function->cubin)
+			a->out->without_code += p->samples;
 		else if (!p->file)
-			a->out->unlined += p->samples;
+			a->out->without_line += p->samples;
 	}
 	return 0;
 }
@@ -506,7 +507,7 @@ static int add_up(struct adding *a)
 		out->reasons = out->whole.items->reasons;
 		out->reason_count = out->whole.items->reason_count;
 	}
-	known = out->samples + out->unwanted + out->dropped + out->other;
+	known = out->samples + out->excluded + out->dropped + out->other;
 	out->unaccounted = out->total > known ? out->total - known : 0;
 	return r;
 }

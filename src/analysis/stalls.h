@@ -8,9 +8,9 @@
  *
  * Invariants:
  *
- *	total of the readings = samples + unwanted + dropped + other + unaccounted
+ *	total of the readings = samples + excluded + dropped + other + unaccounted
  *	samples = sum of the kernels = sum of the reasons = sum of the instructions
- *		= sum of the lines + unlined + codeless
+ *		= sum of the lines + without_line + without_code
  *
  * `not_issued` is always included in `samples` (stall_reasons.h). A reading belongs to a window if
  * it starts in it.
@@ -55,7 +55,7 @@ struct stall_place {
 	size_t reason_count;
 	const struct stall_place *hottest; /* of kernels: line with most samples; NULL: unknown */
 	/* Of instructions only. */
-	const struct sampled_function *of;
+	const struct sampled_function *function;
 	uint64_t keys[STALL_KEYS];
 	uint64_t offset; /* in the section, or in the sampled function */
 	const struct source_frame *frames; /* outermost first: the function itself */
@@ -68,7 +68,7 @@ struct sampled_function {
 	uint64_t crc;
 	struct cubin *cubin; /* NULL: the code was not kept */
 	struct cubin_function section; /* section that contains the function */
-	bool is_found, is_wanted;
+	bool is_found, is_selected;
 	uint32_t process, device; /* with STALLS_BY_DEVICE; else UINT32_MAX */
 	uint64_t start; /* offset in the section */
 	uint64_t code; /* identifies the base of its offsets: the section, else the function */
@@ -90,15 +90,15 @@ struct stalls {
 	uint64_t readings, total, dropped, other; /* selected readings and their sums */
 	uint64_t period_cycles; /* 0: unknown, or readings differ */
 	uint64_t samples, not_issued;
-	uint64_t unwanted; /* samples of kernels that the filter excludes */
+	uint64_t excluded; /* samples of kernels that the filter excludes */
 	uint64_t unaccounted; /* samples in `total` that no other figure contains */
 	const struct stall_count *reasons; /* most samples first */
 	size_t reason_count;
 	struct stall_places whole, kernels; /* whole: at most one place, the sum of all */
 	struct stall_places lines, instructions;
 	struct stall_places source; /* lines over all kernels */
-	uint64_t unlined; /* samples in device code without line information */
-	uint64_t codeless; /* samples in device code that was not kept */
+	uint64_t without_line; /* samples in device code without line information */
+	uint64_t without_code; /* samples in device code that was not kept */
 	uint64_t launches; /* launches with instruction counts */
 	struct sass_counts sass; /* sum over these launches */
 

@@ -181,8 +181,8 @@ static void add_growth(struct series *s, int64_t value, uint64_t ns)
 	int64_t per_s = to_integer(growth * (double)NS_PER_S / (double)ns);
 
 	s->sum += growth;
-	s->out.least = s->out.known_ns ? MIN(s->out.least, per_s) : per_s;
-	s->out.most = MAX(s->out.most, per_s);
+	s->out.min = s->out.known_ns ? MIN(s->out.min, per_s) : per_s;
+	s->out.max = MAX(s->out.max, per_s);
 }
 
 /* Adds the interval between the previous reading and this one. */
@@ -223,8 +223,8 @@ static int add_sample(struct tally *x, const struct sample *now)
 	if (!s || add_interval(x, s, now, gpu_busy_ns) < 0)
 		return -ENOMEM;
 	if (now->kind == counter_kind_level) {
-		s->out.least = s->out.readings ? MIN(s->out.least, now->value) : now->value;
-		s->out.most = s->out.readings ? MAX(s->out.most, now->value) : now->value;
+		s->out.min = s->out.readings ? MIN(s->out.min, now->value) : now->value;
+		s->out.max = s->out.readings ? MAX(s->out.max, now->value) : now->value;
 	}
 	s->out.readings++;
 	s->time_ns = now->time_ns;

@@ -26,7 +26,7 @@ struct system_counter {
 	uint64_t known_ns; /* time covered by readings */
 	uint64_t busy_ns; /* part of known_ns in which the GPU was busy */
 	/* level: values; sum: growth per second; in the counter's own decimals */
-	int64_t least, most;
+	int64_t min, max;
 	int64_t total; /* sum: total growth */
 	/*
 	 * Means over known_ns, busy_ns and the difference, in thousandths of the counter's unit; of

@@ -230,8 +230,8 @@ static void add_value(const struct report_view *v, const struct counter_of_kerne
 }
 
 ROW_READ(read_counter_mean, struct counter_of_kernel, add_value(v, row, row->mean, &out->text))
-ROW_READ(read_least, struct counter_of_kernel, add_value(v, row, row->min, &out->text))
-ROW_READ(read_most, struct counter_of_kernel, add_value(v, row, row->max, &out->text))
+ROW_READ(read_min, struct counter_of_kernel, add_value(v, row, row->min, &out->text))
+ROW_READ(read_max, struct counter_of_kernel, add_value(v, row, row->max, &out->text))
 
 static void read_unit(const struct report_view *v, const void *row, struct value *out)
 {
@@ -256,8 +256,8 @@ static const struct field counter_fields[] = {
 	FIELD("min", NULL, REAL, COUNTER(min)),
 	FIELD("max", NULL, REAL, COUNTER(max)),
 	FIELD(NULL, "mean", TEXT, .value = read_counter_mean, .layout = LAYOUT_RIGHT),
-	FIELD(NULL, "min", TEXT, .value = read_least, .layout = LAYOUT_RIGHT, .wide = true),
-	FIELD(NULL, "max", TEXT, .value = read_most, .layout = LAYOUT_RIGHT, .wide = true),
+	FIELD(NULL, "min", TEXT, .value = read_min, .layout = LAYOUT_RIGHT, .wide = true),
+	FIELD(NULL, "max", TEXT, .value = read_max, .layout = LAYOUT_RIGHT, .wide = true),
 	FIELD(NULL, "unit", TEXT, .value = read_unit, LEFT_COLUMN),
 	FIELD("unit", NULL, STRING, COUNTER(unit)),
 	FIELD("weighted_by_time", NULL, FLAG, COUNTER(is_rate)),

@@ -40,7 +40,7 @@ static void print(const struct report_view *v)
 	add_date(r, start_ns, &line);
 	sentence_add(&line, WORDS(", "), DURATION(r->span_end_ns - start_ns), WORDS(", "),
 		     COUNTED_AS(report_process_count(r), "process"), WORDS(", "));
-	if (r->no_gpu->not_wanted)
+	if (r->no_gpu->cpu_only)
 		strbuf_adds(&line, "CPU only");
 	else
 		sentence_add(&line, COUNTED_AS(trace_rows(r->trace, TABLE_kernel), "kernel"));
@@ -59,7 +59,7 @@ static const void *find_process(const struct report_view *v, const void *row, si
 }
 
 /* A sampler's view of a process is not listed separately. */
-ROW_IF(is_view, struct trace_process, trace_process(v->report->trace, row->of) != row)
+ROW_IF(is_view, struct trace_process, trace_process(v->report->trace, row->subject) != row)
 
 ROW_READ(read_recorded, struct trace_process, out->n = row->inside && !row->sampler)
 
@@ -69,7 +69,7 @@ static void read_sampled(const struct report_view *v, const void *row, struct va
 	const struct trace *t = v->report->trace;
 
 	for (size_t i = 0; i < trace_process_count(t); i++)
-		out->n |= trace_process(t, trace_process(t, i)->of) == row &&
+		out->n |= trace_process(t, trace_process(t, i)->subject) == row &&
 			  trace_process(t, i)->sampler;
 }
 

@@ -21,7 +21,7 @@ static uint64_t rows_shown(const struct report_view *v)
 
 /* Outer scopes rank before the scopes inside of them, so no scope is shown without them. */
 ROW_IF(is_cut, struct scope_time, row->rank >= rows_shown(v))
-ROW_IF(is_wanted, void, v->report->options.scope_tree)
+ROW_IF(is_requested, void, v->report->options.scope_tree)
 ROW_IF(has_runs, struct scope_time, row->repeats || row->warmups)
 
 /* Columns that would be empty are not shown. */
@@ -86,7 +86,7 @@ static const struct field scope_fields[] = {
 	FIELD(NULL, "scope", TEXT, .value = read_tree, FLEXIBLE_COLUMN),
 };
 
-#define ALL(member) MEMBER(struct scope_times, member), .when = is_wanted, .null = true
+#define ALL(member) MEMBER(struct scope_times, member), .when = is_requested, .null = true
 
 static const struct field fields[] = {
 	FIELD("gpu_ns", NULL, NS, ALL(gpu_ns)),

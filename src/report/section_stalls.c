@@ -114,7 +114,7 @@ static void read_instruction(const struct report_view *v, const void *row, struc
 }
 
 ROW_READ(read_crc, struct stall_place,
-	 strbuf_addf(&out->text, "%016llx", (unsigned long long)row->of->crc))
+	 strbuf_addf(&out->text, "%016llx", (unsigned long long)row->function->crc))
 ROW_READ(read_frame_function, struct source_frame, demangle(row->function, &out->text))
 
 #define COUNT(member) MEMBER(struct stall_count, member)
@@ -222,10 +222,10 @@ static const struct field fields[] = {
 	FIELD("total", NULL, COUNT, STALLS(total)),
 	FIELD("dropped", NULL, COUNT, STALLS(dropped)),
 	FIELD("other", NULL, COUNT, STALLS(other)),
-	FIELD("unwanted", NULL, COUNT, STALLS(unwanted)),
+	FIELD("unwanted", NULL, COUNT, STALLS(excluded)),
 	FIELD("unaccounted", NULL, COUNT, STALLS(unaccounted)),
-	FIELD("without_line", NULL, COUNT, STALLS(unlined), .when = has_lines, .null = true),
-	FIELD("without_code", NULL, COUNT, STALLS(codeless), .when = has_lines, .null = true),
+	FIELD("without_line", NULL, COUNT, STALLS(without_line), .when = has_lines, .null = true),
+	FIELD("without_code", NULL, COUNT, STALLS(without_code), .when = has_lines, .null = true),
 	LIST("kernels", ITEMS(struct stalls, kernels.items, kernels.count), kernel_fields,
 	     .ends = is_rest),
 	LIST("reasons", ITEMS(struct stalls, reasons, reason_count), reason_fields,
@@ -277,12 +277,12 @@ static void add_missing(const struct report_view *v, struct strbuf *out)
 		sentence_add(out, PERCENT(s->other + s->unaccounted, s->total),
 			     WORDS(" of all samples are in none of the program's kernels, or in "
 				   "unknown code\n"));
-	if (s->unlined && is_asked_for(v))
-		sentence_add(out, PERCENT(s->unlined, s->samples),
+	if (s->without_line && is_asked_for(v))
+		sentence_add(out, PERCENT(s->without_line, s->samples),
 			     WORDS(" are in code without line information; to add it: nvcc "
 				   "-lineinfo\n"));
-	if (s->codeless && is_asked_for(v))
-		sentence_add(out, PERCENT(s->codeless, s->samples),
+	if (s->without_code && is_asked_for(v))
+		sentence_add(out, PERCENT(s->without_code, s->samples),
 			     WORDS(" are in code that is not in the recording, so its lines are "
 				   "unknown\n"));
 	if (is_asked_for(v))

@@ -118,13 +118,13 @@ ROW_READ(read_unit, struct system_counter,
 SHOWN(show_mean, row->mean)
 SHOWN(show_busy, row->busy_mean)
 SHOWN(show_idle, row->idle_mean)
-SHOWN(show_least, to_milli(v, row, row->least))
-SHOWN(show_most, to_milli(v, row, row->most))
+SHOWN(show_min, to_milli(v, row, row->min))
+SHOWN(show_max, to_milli(v, row, row->max))
 
 #define MILLI(name, member)                                                                        \
 	ROW_READ(name, struct system_counter, out->n = (uint64_t)to_milli(v, row, row->member))
-MILLI(read_least, least)
-MILLI(read_most, most)
+MILLI(read_min, min)
+MILLI(read_max, max)
 MILLI(read_total, total)
 
 static const struct field counter_fields[] = {
@@ -140,14 +140,14 @@ static const struct field counter_fields[] = {
 	FIELD("mean", NULL, MILLI, COUNTER(mean), .when = has_time),
 	FIELD("busy_mean", NULL, MILLI, COUNTER(busy_mean), .when = has_busy),
 	FIELD("idle_mean", NULL, MILLI, COUNTER(idle_mean), .when = has_idle),
-	FIELD("least", NULL, MILLI, .value = read_least, .when = has_range),
-	FIELD("most", NULL, MILLI, .value = read_most, .when = has_range),
+	FIELD("least", NULL, MILLI, .value = read_min, .when = has_range),
+	FIELD("most", NULL, MILLI, .value = read_max, .when = has_range),
 	FIELD("total", NULL, MILLI, .value = read_total, .when = is_sum),
 	FIELD(NULL, "mean", TEXT, .value = show_mean, .when = has_time, .layout = LAYOUT_RIGHT),
 	FIELD(NULL, "GPU busy", TEXT, .value = show_busy, .when = has_busy, .layout = LAYOUT_RIGHT),
 	FIELD(NULL, "GPU idle", TEXT, .value = show_idle, .when = has_idle, OPTIONAL_COLUMN),
-	FIELD(NULL, "min", TEXT, .value = show_least, .when = has_range, OPTIONAL_COLUMN),
-	FIELD(NULL, "max", TEXT, .value = show_most, .when = has_range, .layout = LAYOUT_RIGHT),
+	FIELD(NULL, "min", TEXT, .value = show_min, .when = has_range, OPTIONAL_COLUMN),
+	FIELD(NULL, "max", TEXT, .value = show_max, .when = has_range, .layout = LAYOUT_RIGHT),
 };
 
 /* Counters of single processors may be hundreds; they come last. */

@@ -247,7 +247,7 @@ static void print(const struct report_view *v)
 {
 	print_warnings(v);
 	if (v->report->verdicts->whole.kind != VERDICT_NO_WORK ||
-	    (!v->report->cpu_use->samples && !v->report->no_gpu->not_wanted)) {
+	    (!v->report->cpu_use->samples && !v->report->no_gpu->cpu_only)) {
 		print_verdict(v);
 		return;
 	}

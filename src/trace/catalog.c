@@ -23,7 +23,7 @@ static int add_failed(struct trace *t, const char *path, const char *name, const
 		strbuf_addf(&reason, "%s%s", name, at + strlen(path));
 	else
 		strbuf_addf(&reason, "segment '%s': %s", name, e->text);
-	failed.reason = trace_keep(t, strbuf_text(&reason));
+	failed.reason = trace_copy_text(t, strbuf_text(&reason));
 	strbuf_release(&reason);
 	return e->code == -ENOMEM ? -ENOMEM : vec_push(&t->failed, failed);
 }

@@ -111,5 +111,5 @@ int dedup_rows(struct trace *t, struct table_data *table, const struct repeat_co
 		item->rows = (uint32_t)(kept - first);
 	}
 	map_release(&s.seen);
-	return is_new < 0 ? is_new : load_place(t, table, e);
+	return is_new < 0 ? is_new : rows_assign(t, table, e);
 }

@@ -102,7 +102,7 @@ void table_set_column(struct table_data *table, const struct table_schema *schem
 	memcpy(validity, &data.valid, sizeof(data.valid));
 }
 
-int load_place(struct trace *t, struct table_data *table, struct error *e)
+int rows_assign(struct trace *t, struct table_data *table, struct error *e)
 {
 	uint64_t *first_row = calloc(t->processes.count + 1, sizeof(*first_row));
 	uint64_t row = 0;
@@ -132,7 +132,7 @@ int load_place(struct trace *t, struct table_data *table, struct error *e)
 			 (unsigned long long)row, TRACE_NO_ROW - 1);
 }
 
-void load_unplace(struct trace *t, enum table_id id)
+void rows_unassign(struct trace *t, enum table_id id)
 {
 	struct table_data *table = &t->tables[id];
 
@@ -420,7 +420,7 @@ static int run_job(struct load_job *job, const struct table_schema *schema, stru
 		return result;
 	do {
 		if (job->first)
-			result = load_place(job->t, job->table, e);
+			result = rows_assign(job->t, job->table, e);
 		if (result == 0)
 			result = check_memory(job, schema->name, e);
 		if (result == 0)
@@ -433,7 +433,7 @@ static int run_job(struct load_job *job, const struct table_schema *schema, stru
 	if (result < 0) {
 		free_columns(job);
 		if (job->first)
-			load_unplace(job->t, job->table_id);
+			rows_unassign(job->t, job->table_id);
 		return result;
 	}
 	for (size_t c = 0; c < job->column_count; c++) {

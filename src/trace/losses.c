@@ -32,7 +32,7 @@ static int add(struct trace *t, size_t process, enum loss_reason reason, uint64_
 	       uint64_t start_ns, uint64_t end_ns, const char *detail)
 {
 	struct trace_loss loss = {
-		process, reason, count, start_ns, MAX(start_ns, end_ns), trace_keep(t, detail)
+		process, reason, count, start_ns, MAX(start_ns, end_ns), trace_copy_text(t, detail)
 	};
 
 	return extend(t, &loss) ? 0 : vec_push(&t->losses, loss);

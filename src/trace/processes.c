@@ -276,13 +276,13 @@ static void match_samplers(struct trace *t)
 	for (size_t i = 0; i < t->processes.count; i++) {
 		struct trace_process *p = &t->processes.data[i];
 
-		p->of = i;
+		p->subject = i;
 		for (size_t j = 0; j < t->processes.count && p->sampler; j++) {
 			const struct trace_process *q = &t->processes.data[j];
 
 			if (q->pid == p->pid && q->inside && !q->sampler &&
 			    q->start_ns <= p->end_ns && p->start_ns <= q->end_ns)
-				p->of = j;
+				p->subject = j;
 		}
 	}
 }

@@ -22,7 +22,7 @@ int64_t trace_intern(struct trace *t, const char *text, size_t length)
 	return interner_add(&t->strings, text, length, NULL);
 }
 
-const char *trace_keep(struct trace *t, const char *text)
+const char *trace_copy_text(struct trace *t, const char *text)
 {
 	int64_t id = trace_intern(t, text, strlen(text));
 
@@ -114,13 +114,13 @@ int strings_decode(struct trace *t, struct error *e)
 	for (size_t i = 0; i < table->items.count && result == 0; i++)
 		result = load_block(t, decoder, &table->items.data[i], &rows);
 	if (result == 0)
-		result = load_place(t, table, e);
+		result = rows_assign(t, table, e);
 	if (result == 0)
 		result = drop_repeats(t, table, &rows, e);
 	if (result == 0)
 		store_columns(table, &rows);
 	else
-		load_unplace(t, TABLE_string);
+		rows_unassign(t, TABLE_string);
 	vec_release(&rows.ids);
 	vec_release(&rows.texts);
 	decoder_free(decoder);

@@ -46,7 +46,7 @@ struct trace_process {
 	/* its segments were written by a CPU sampler outside of the process */
 	bool sampler;
 	/* sampler: index of the same process as its own recorder saw it; else its own index */
-	size_t of;
+	size_t subject;
 	/* of the recording of this process; not closed: the end is the last time in its blocks */
 	uint64_t start_ns, end_ns;
 	const char *command;		/* "" if unknown */

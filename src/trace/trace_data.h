@@ -120,7 +120,7 @@ int processes_build(struct trace *t, struct error *e) MUST_USE;
 /* Id of a text in the trace, or -ENOMEM or E_LIMIT. */
 int64_t trace_intern(struct trace *t, const char *text, size_t length);
 /* Copy of a text that lives as long as the trace; "?" if there is no memory for it. */
-const char *trace_keep(struct trace *t, const char *text);
+const char *trace_copy_text(struct trace *t, const char *text);
 /* Loads table string. */
 int strings_decode(struct trace *t, struct error *e) MUST_USE;
 
@@ -133,9 +133,9 @@ int refs_load(struct trace *t, enum table_id target, struct error *e) MUST_USE;
 void table_set_column(struct table_data *table, const struct table_schema *schema, int column,
 		      struct column_data data);
 /* Assigns rows of the table to its blocks. E_LIMIT if there are too many. */
-int load_place(struct trace *t, struct table_data *table, struct error *e) MUST_USE;
-/* Undoes load_place, dedup_rows and sort_rows after a failure. */
-void load_unplace(struct trace *t, enum table_id id);
+int rows_assign(struct trace *t, struct table_data *table, struct error *e) MUST_USE;
+/* Undoes rows_assign, dedup_rows and sort_rows after a failure. */
+void rows_unassign(struct trace *t, enum table_id id);
 const struct session *item_session(const struct trace *t, const struct block_item *item);
 
 /* dedup_rows.c */

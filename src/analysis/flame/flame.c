@@ -189,17 +189,17 @@ static int add_up(struct flame_builder *b, struct error *e)
 {
 	const unsigned places = 1 << FLAME_BY_DEVICE | 1 << FLAME_BY_STREAM;
 	const unsigned calls = 1 << FLAME_WAIT | 1 << FLAME_LAUNCHES;
-	unsigned wanted = b->options->kinds;
+	unsigned requested = b->options->kinds;
 	int r = load(b, e);
 
 	if (r >= 0)
 		r = prepare(b);
-	if (r >= 0 && b->options->levels & places && wanted & calls)
+	if (r >= 0 && b->options->levels & places && requested & calls)
 		r = flame_places_init(b, e);
-	if (r >= 0 && wanted & 1 << FLAME_GPU)
+	if (r >= 0 && requested & 1 << FLAME_GPU)
 		r = flame_add_gpu(b, e);
 	for (enum flame_kind kind = 0; kind < FLAME_KINDS && r >= 0; kind++) {
-		if (!(wanted & 1u << kind))
+		if (!(requested & 1u << kind))
 			continue;
 		if (calls & 1u << kind)
 			r = flame_add_calls(b, kind);

@@ -50,7 +50,7 @@ struct flame_options {
 	uint64_t since_ns, until_ns; /* CLOCK_MONOTONIC: since <= start of a row < until */
 	const char *scope; /* inside of matching scopes, see scope_paths_match; NULL: all */
 	/* Whether to include a row; called once per row; NULL: all rows. */
-	bool (*wanted)(void *user, enum table_id table, uint64_t row);
+	bool (*select)(void *user, enum table_id table, uint64_t row);
 	void *user;
 };
 

@@ -73,7 +73,8 @@ uint32_t flame_capture(struct flame_builder *b, uint32_t base, size_t process,
 		       uint32_t stack) MUST_USE;
 
 /* Adds an event's time to a node and to the totals of its kind. 0, or -ENOMEM for FLAME_NONE. */
-int flame_book(struct flame_builder *b, enum flame_kind kind, uint32_t node, uint64_t ns) MUST_USE;
+int flame_add_time(struct flame_builder *b, enum flame_kind kind, uint32_t node,
+		   uint64_t ns) MUST_USE;
 
 /* Adds all GPU work. 0 or a negative code. */
 int flame_add_gpu(struct flame_builder *b, struct error *e) MUST_USE;
@@ -102,7 +103,7 @@ int flame_places_init(struct flame_builder *b, struct error *e) MUST_USE;
 /* Maps a sampler's view of a process to the process itself. */
 static inline size_t flame_process(const struct flame_builder *b, size_t process)
 {
-	return trace_process(b->trace, process)->of;
+	return trace_process(b->trace, process)->subject;
 }
 
 /* Event properties that are known from its call (row of api_call or TRACE_NO_ROW). */
@@ -120,15 +121,15 @@ static inline struct flame_event flame_event_of(const struct flame_builder *b, s
 	};
 }
 
-static inline bool flame_wants(const struct flame_builder *b, enum table_id table, uint64_t row,
-			       bool timed, uint64_t start_ns)
+static inline bool flame_selects(const struct flame_builder *b, enum table_id table, uint64_t row,
+				 bool timed, uint64_t start_ns)
 {
 	const struct flame_options *o = b->options;
 	bool windowed = o->since_ns || o->until_ns != UINT64_MAX;
 
 	if (timed ? start_ns < o->since_ns || start_ns >= o->until_ns : windowed)
 		return false;
-	return !o->wanted || o->wanted(o->user, table, row);
+	return !o->select || o->select(o->user, table, row);
 }
 
 #endif

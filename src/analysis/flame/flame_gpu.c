@@ -210,13 +210,13 @@ static int add_row(struct flame_builder *b, struct work *w, size_t process, uint
 	node = flame_launch(b, FLAME_GPU, &w->columns, process, row, node, call);
 	if (node != FLAME_NONE)
 		node = flame_tree_child(&b->flame->tree, node, leaf);
-	return flame_book(b, FLAME_GPU, node, ns);
+	return flame_add_time(b, FLAME_GPU, node, ns);
 }
 
 static bool in_scope(const struct flame_builder *b, const struct work *w, uint64_t row)
 {
 	return !b->scopes ||
-	       scope_paths_want(
+	       scope_path_selected(
 		       b->scopes,
 		       nvtx_path_of_call(&b->ranges, calls_launch(&b->calls, w->kind, row)));
 }
@@ -232,7 +232,7 @@ static int add_table(struct flame_builder *b, struct work *w)
 		for (; row < end; row++) {
 			bool timed = event_is_timed(c, row);
 
-			if (!flame_wants(b, c->table, row, timed, c->start_ns[row]) ||
+			if (!flame_selects(b, c->table, row, timed, c->start_ns[row]) ||
 			    !in_scope(b, w, row))
 				continue;
 			if (!timed)

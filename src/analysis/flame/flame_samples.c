@@ -95,7 +95,7 @@ static int add_row(struct flame_builder *b, struct samples *s, size_t process,
 			return -ENOMEM;
 		event.scope = nvtx_path(&b->ranges, range);
 	}
-	if (!scope_paths_want(b->scopes, event.scope))
+	if (!scope_path_selected(b->scopes, event.scope))
 		return 0;
 	node = flame_base(b, s->kind, &event);
 	if (node != FLAME_NONE)
@@ -103,7 +103,7 @@ static int add_row(struct flame_builder *b, struct samples *s, size_t process,
 				    &b->flame->sections[s->kind].stackless);
 	if (node != FLAME_NONE && s->states)
 		node = add_state(b, s, row, node);
-	return flame_book(b, s->kind, node, ns);
+	return flame_add_time(b, s->kind, node, ns);
 }
 
 static int add_process(struct flame_builder *b, struct samples *s, size_t process)
@@ -115,7 +115,7 @@ static int add_process(struct flame_builder *b, struct samples *s, size_t proces
 
 	nvtx_cursor_init(&ranges, &b->ranges, flame_process(b, process));
 	for (; row < end && r >= 0; row++)
-		if (flame_wants(b, s->table, row, true, s->times[row]))
+		if (flame_selects(b, s->table, row, true, s->times[row]))
 			r = add_row(b, s, process, &ranges, row);
 	nvtx_cursor_release(&ranges);
 	return r;

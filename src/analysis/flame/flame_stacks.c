@@ -133,7 +133,7 @@ uint32_t flame_base(struct flame_builder *b, enum flame_kind kind, const struct 
 	return node;
 }
 
-int flame_book(struct flame_builder *b, enum flame_kind kind, uint32_t node, uint64_t ns)
+int flame_add_time(struct flame_builder *b, enum flame_kind kind, uint32_t node, uint64_t ns)
 {
 	struct flame_section *section = &b->flame->sections[kind];
 
@@ -301,7 +301,7 @@ static uint32_t add_stack(struct flame_builder *b, uint32_t base, size_t process
 
 		if (id < 0)
 			return FLAME_NONE;
-		if (before && s->expansions.data[id].machinery)
+		if (before && s->expansions.data[id].runs_python)
 			continue;
 		node = add_frames(b, node, process, row);
 		if (node == FLAME_NONE || (before && !s->expansions.data[id].python))

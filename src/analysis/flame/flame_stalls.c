@@ -57,7 +57,8 @@ static int find_sampled(struct adding *a)
 {
 	for (size_t i = 0; i < a->stalls.instructions.count; i++) {
 		const struct stall_place *p = &a->stalls.instructions.items[i];
-		int64_t id = find_kernel(a, p->of->process, p->of->device, p->kernel_name, true);
+		int64_t id = find_kernel(a, p->function->process, p->function->device,
+					 p->kernel_name, true);
 
 		if (id < 0 || ((size_t)id == a->kernels.count &&
 			       vec_push(&a->kernels, (struct sampled_kernel){ 0 }) < 0))
@@ -68,7 +69,7 @@ static int find_sampled(struct adding *a)
 
 /* Adds the time of a launch to its stack. */
 static int add_launch(struct adding *a, const struct event_columns *c, uint32_t process,
-		      uint64_t row, bool wanted)
+		      uint64_t row, bool selected)
 {
 	struct flame_builder *b = a->builder;
 	uint32_t call = calls_launch(&b->calls, GPU_WORK_kernel, row), node = FLAME_NONE;
@@ -85,7 +86,7 @@ static int add_launch(struct adding *a, const struct event_columns *c, uint32_t 
 
 	if (id < 0)
 		return id == -ENOMEM ? -ENOMEM : 0;
-	if (wanted && scope_paths_want(b->scopes, event.scope)) {
+	if (selected && scope_path_selected(b->scopes, event.scope)) {
 		event.device = c->device[row];
 		event.stream = c->stream[row];
 		node = flame_base(b, FLAME_STALLS, &event);
@@ -111,7 +112,7 @@ static int add_launches(struct adding *a)
 		if (event_is_timed(&c, w.row) && c.start_ns[w.row] >= o->since_ns &&
 		    c.start_ns[w.row] < o->until_ns &&
 		    add_launch(a, &c, w.process, w.row,
-			       flame_wants(b, TABLE_kernel, w.row, true, c.start_ns[w.row])) < 0)
+			       flame_selects(b, TABLE_kernel, w.row, true, c.start_ns[w.row])) < 0)
 			return -ENOMEM;
 	for (size_t i = 0; i < a->kernels.count; i++) {
 		struct sampled_kernel *k = &a->kernels.data[i];
@@ -201,12 +202,12 @@ static int add_reason(struct adding *a, uint32_t node, const struct stall_reason
 static int add_unmatched(struct adding *a, const struct stall_place *p, const struct stall_count *c)
 {
 	struct flame_builder *b = a->builder;
-	struct flame_event event = flame_event_of(b, p->of->process, TRACE_NO_ROW);
+	struct flame_event event = flame_event_of(b, p->function->process, TRACE_NO_ROW);
 	uint32_t node;
 
-	if (b->options->wanted || b->scopes)
+	if (b->options->select || b->scopes)
 		return 0; /* it is unknown whether the filter selects them */
-	event.device = p->of->device;
+	event.device = p->function->device;
 	node = flame_base(b, FLAME_STALLS, &event);
 	if (node != FLAME_NONE)
 		node = flame_unmatched(b, node);
@@ -222,7 +223,8 @@ static uint64_t share_until(const struct launcher *l, uint64_t samples, uint64_t
 
 static int distribute(struct adding *a, const struct stall_place *p, const struct stall_count *c)
 {
-	int64_t id = find_kernel(a, p->of->process, p->of->device, p->kernel_name, false);
+	int64_t id =
+		find_kernel(a, p->function->process, p->function->device, p->kernel_name, false);
 	const struct sampled_kernel *k = id < 0 ? NULL : &a->kernels.data[id];
 	const struct launcher *l = k ? k->launchers.items.data : NULL;
 	size_t count = k ? k->launchers.items.count : 0;
