@@ -31,8 +31,7 @@ struct caller {
 	uint8_t class; /* enum frame_class */
 	bool library; /* not the user's own */
 	uint8_t rank; /* enum caller_rank, of native frames */
-	/* CUDA, the interpreter, wrappers of frameworks: names nothing that is anyone's work */
-	bool plumbing;
+	bool plumbing; /* of CUDA, the interpreter or a framework's wrapper: hidden in tables */
 };
 
 /* From the most informative to the least. */

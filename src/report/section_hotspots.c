@@ -190,7 +190,8 @@ static void print_none(const struct report_view *v)
 	if (!choice.length || !trace_rows(v->report->trace, TABLE_kernel))
 		return;
 	sentence_add(&line, WORDS("none of "), NUMBER(trace_rows(v->report->trace, TABLE_kernel)),
-		     WORDS(" match: "), WORDS(strbuf_text(&choice) + strlen("; ")));
+		     WORDS(" match the filters ("), WORDS(strbuf_text(&choice) + strlen("; ")),
+		     WORDS(")"));
 	report_title(v, title_of(v), strbuf_text(&line));
 }
 

@@ -240,7 +240,7 @@ def test_a_choice_is_said(pitot, recordings):
     text = report(pitot, recordings, "train", "--stream", "7", "--kernel", "*gemm*", "--scope", "forward").stdout
     assert "; stream 7 only; kernels matching '*gemm*'; inside scopes matching 'forward'" in text.replace("\n", " ")
     text = report(pitot, recordings, "train", "--kernel", "no\033such").stdout
-    assert re.search(r"^kernels  none of 2,000 match: kernels matching 'no\\x1bsuch'$", text, re.MULTILINE)
+    assert re.search(r"^kernels  none of 2,000 match the filters \(kernels matching 'no\\x1bsuch'\)$", text, re.MULTILINE)
     assert "none of" not in report(pitot, recordings, "train", "--kernel", "gemm").stdout
     late = report(pitot, recordings, "train", "--since", "1h")
     assert "nothing begins after --since: the last event is at" in late.stderr
