@@ -11,7 +11,6 @@
 #include "analysis/occupancy.h"
 #include "base/human.h"
 #include "report/words.h"
-#include "symbol/demangle.h"
 
 #define HINTS_SHOWN 3 /* without --counters */
 #define BOUND_PERCENT 60 /* share of a peak at which a unit bounds a kernel */
@@ -27,12 +26,7 @@ ROW_IF(is_timed, struct counted_kernel, row->timed)
 
 static void add_name(const struct report_view *v, uint32_t name, struct strbuf *out)
 {
-	const char *text = trace_string(v->report->trace, name);
-
-	if (v->full_names)
-		demangle(text, out);
-	else
-		kernel_name_short(text, out);
+	report_name_text(trace_string(v->report->trace, name), v->full_names, out);
 }
 
 /* --- kernels --- */

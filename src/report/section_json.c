@@ -228,9 +228,8 @@ void section_print_json(const struct section *s, const struct report_view *v, st
 {
 	struct writer w = { .view = v, .result = section_result(s, v->report), .json = j };
 
-	if (s->key) {
+	if (s->key)
 		json_key_object(j, s->key);
-	}
 	write_fields(&w, s->fields, s->field_count, w.result);
 	if (s->key)
 		json_end(j);

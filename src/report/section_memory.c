@@ -6,14 +6,13 @@
 
 #define MEMORY(member) MEMBER(struct memory_group, member)
 
+static const struct field kind = { ENUM(allocation, kind) };
+
 static void read_name(const struct report_view *v, const void *row, struct value *out)
 {
 	const struct memory_group *g = row;
-	const struct column_schema *kind =
-		&schema_table(TABLE_allocation)->columns[COLUMN_allocation_kind];
-	const char *name = schema_value_name(kind, g->kind);
 
-	strbuf_addf(&out->text, "%s, device %u", name ? name : "?", g->device);
+	strbuf_addf(&out->text, "%s, device %u", value_name(&kind, g->kind), g->device);
 	report_of_process(v->report, g->process, &out->text);
 }
 

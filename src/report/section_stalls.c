@@ -43,21 +43,13 @@ static const char *hottest_head(const struct report_view *v)
 	return is_asked_for(v) || !v->report->stalls->lines.count ? NULL : "hottest line";
 }
 
-static void add_name(const struct report_view *v, const char *name, struct strbuf *out)
-{
-	if (v->full_names)
-		demangle(name, out);
-	else
-		kernel_name_short(name, out);
-}
-
 /* Appends a name for a table; it may take half of the line, the rest is for the reasons. */
 static void add_cell(const struct report_view *v, const char *name, size_t columns,
 		     struct strbuf *out)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
-	add_name(v, name, &text);
+	report_name_text(name, v->full_names, &text);
 	if (!v->full_names)
 		text_shorten(&text, columns);
 	strbuf_adds(out, strbuf_text(&text));
@@ -72,8 +64,10 @@ static size_t name_columns(const struct report_view *v)
 /* The most frequent wait first; without waits, the other states. */
 ROW_READ(read_reasons, struct stall_place,
 	 stalls_describe(row, is_asked_for(v) ? REASONS_SHOWN : 1, &out->text))
-ROW_READ(read_label, struct stall_place, add_name(v, row->kernel_name, &out->text))
+ROW_READ(read_label, struct stall_place,
+	 report_name_text(row->kernel_name, v->full_names, &out->text))
 ROW_READ(read_name, struct stall_place, demangle(row->kernel_name, &out->text))
+
 static void add_place(const char *file, uint32_t line, struct strbuf *out)
 {
 	strbuf_addf(out, "%s:%u", base_name(file), line);
