@@ -1,13 +1,10 @@
 /*
- * launch_engine.c: which launches are measured, and when. The callback of a launch that is wanted
- * claims the engine, and that of its end lets it go; in between, all that CUPTI is asked is asked
- * on that thread. Nobody waits for a claim but a callback whose context is about to go, and the
- * vendor thread that is about to unsubscribe, both for a moment: a launch that finds the engine
- * claimed is not measured, and counted. If it is a launch in the same context, it was within the
- * other's range: neither has values.
- *
- * A launch into a stream that captures a graph runs later, if ever, and is left alone; so are
- * launches of graphs.
+ * launch_engine.c: decides which launches are measured, and when. The callback of a wanted launch
+ * claims the engine, and that of its end releases it; all calls to CUPTI in between are made on
+ * that thread. Only two callers wait for a claim, both for a moment: a callback whose context is
+ * about to go, and the vendor thread before it unsubscribes. A launch that finds the engine claimed
+ * is not measured, and is counted. If it is in the same context, it was within the range of the
+ * other launch: neither has values. A launch into a stream that captures a graph is left alone.
  */
 #include "capture/engines/launch_engine.h"
 
@@ -283,9 +280,7 @@ static void note_graphs(void)
 {
 	if (!atomic_load(&self.graphs_noted) && !atomic_exchange(&self.graphs_noted, true))
 		capability_note("graph_metrics", capability_state_unavailable, self.engine->name,
-				"none",
-				"kernels of CUDA graphs are not measured; --measure graph measures "
-				"launches of graphs as a whole");
+				"none", "kernels of CUDA graphs are not measured");
 }
 
 static bool runs_at_once(const CUpti_CallbackData *data, const char *function)
@@ -404,6 +399,11 @@ static void count_replay(uint64_t since_ns)
 {
 	atomic_fetch_add(&self.replays, 1);
 	atomic_fetch_add(&self.replay_ns, clock_monotonic_ns() - since_ns);
+}
+
+bool launch_engine_is_active(void)
+{
+	return atomic_load(&self.active);
 }
 
 const struct cupti *launch_engine_claim(void)

@@ -161,6 +161,8 @@ const struct cupti *launch_engine_claim(void);
 /* `range` NULL: it is not measured after all. Returns whether it is, up to launch_engine_stop(). */
 bool launch_engine_start(const struct cupti *cupti, CUcontext context,
 			 const struct marked_range *range);
+/* Whether launches and ranges are measured at present. */
+bool launch_engine_is_active(void);
 /* Any thread, once for each start. !valid: what was measured is thrown away. */
 void launch_engine_stop(bool valid);
 

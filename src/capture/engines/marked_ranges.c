@@ -14,15 +14,17 @@
 #include "capture/nvtx/nvtx_choice.h"
 #include "capture/nvtx/nvtx_names.h"
 
-/* The open range; whoever sets is_open from true to false ends its measurement. */
-static struct {
-	atomic_bool is_open;
-	uint32_t thread, domain, level;
-} open_range;
+/* Place of the range that is measured; 0: none. Whoever sets it to 0 ends the measurement. */
+static atomic_uint_fast64_t open_range;
 
 static uint32_t thread_id(void)
 {
 	return (uint32_t)syscall(SYS_gettid);
+}
+
+static uint64_t place_on(uint32_t thread, uint32_t domain, uint32_t level)
+{
+	return (uint64_t)thread << 32 | domain << 16 | (uint16_t)level;
 }
 
 /* --- the program's ranges --- */
@@ -37,7 +39,7 @@ static bool describe(struct marked_range *r, CUcontext context, uint32_t domain,
 	snprintf(r->name, sizeof(r->name), "%s", name);
 	r->key = hash_bytes(r->name, strlen(r->name)) ^ hash_u64((uintptr_t)context ^ domain);
 	r->key |= 1;
-	return context && range_turns_begin(r->key, r->start_ns);
+	return context && range_turns_begin(r->key, true, r->start_ns);
 }
 
 static void begin(uint32_t domain, uint32_t level, const char *name)
@@ -53,23 +55,19 @@ static void begin(uint32_t domain, uint32_t level, const char *name)
 	measured = describe(&r, context, domain, name);
 	if (!launch_engine_start(cupti, context, measured ? &r : NULL))
 		return;
-	open_range.thread = r.thread;
-	open_range.domain = domain;
-	open_range.level = level;
-	atomic_store(&open_range.is_open, true);
-}
-
-static void finish(bool valid)
-{
-	if (atomic_exchange(&open_range.is_open, false))
-		launch_engine_stop(valid);
+	atomic_store(&open_range, place_on(r.thread, domain, level));
+	if (!launch_engine_is_active())
+		marked_ranges_cancel(); /* which was called before there was a range to cancel */
 }
 
 static void end(uint32_t domain, uint32_t level)
 {
-	if (atomic_load(&open_range.is_open) && open_range.domain == domain &&
-	    open_range.level == level && open_range.thread == thread_id())
-		finish(true);
+	uint64_t open = atomic_load_explicit(&open_range, memory_order_relaxed);
+
+	if ((uint32_t)open == (uint32_t)place_on(0, domain, level) &&
+	    open == place_on(thread_id(), domain, level) &&
+	    atomic_compare_exchange_strong(&open_range, &open, 0))
+		launch_engine_stop(true);
 }
 
 static const struct nvtx_watch watch = { begin, end };
@@ -81,13 +79,14 @@ void marked_ranges_watch(bool on)
 
 void marked_ranges_cancel(void)
 {
-	finish(false);
+	if (atomic_exchange(&open_range, 0))
+		launch_engine_stop(false);
 }
 
 void marked_ranges_after_fork(void)
 {
 	marked_ranges_watch(false);
-	atomic_store(&open_range.is_open, false);
+	atomic_store(&open_range, 0);
 }
 
 /* --- graphs --- */
@@ -112,7 +111,7 @@ bool marked_ranges_graph(const struct cupti *cupti, const CUpti_CallbackData *da
 	if (!p)
 		return false;
 	range->key = hash_u64((uintptr_t)p->hGraph ^ hash_u64((uintptr_t)data->context)) | 1;
-	if (!range_turns_begin(range->key, start_ns))
+	if (!range_turns_begin(range->key, false, start_ns))
 		return false;
 	range->thread = thread_id();
 	name_graph(cupti, p->hGraph, range->name, sizeof(range->name));

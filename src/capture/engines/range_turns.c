@@ -10,6 +10,7 @@
 struct range {
 	uint64_t key, last_ns;
 	uint64_t seen, measured;
+	bool rests; /* its next occurrence is left out */
 };
 
 static struct {
@@ -58,7 +59,7 @@ static bool has_to_wait(const struct range *r, uint64_t now_ns)
 	return false;
 }
 
-bool range_turns_begin(uint64_t key, uint64_t now_ns)
+bool range_turns_begin(uint64_t key, bool nests, uint64_t now_ns)
 {
 	struct range *r = find(key);
 
@@ -68,8 +69,10 @@ bool range_turns_begin(uint64_t key, uint64_t now_ns)
 		return false;
 	r->seen++;
 	r->last_ns = now_ns;
-	if (!is_candidate(r))
+	if (!is_candidate(r) || (nests && r->rests)) {
+		r->rests = false;
 		return false;
+	}
 	if (!turns.current && !has_to_wait(r, now_ns))
 		turns.current = r;
 	return turns.current == r;
@@ -77,8 +80,12 @@ bool range_turns_begin(uint64_t key, uint64_t now_ns)
 
 void range_turns_end(bool measured)
 {
-	if (turns.current)
-		turns.current->measured += measured;
+	struct range *r = turns.current;
+
+	if (r && measured) {
+		r->measured++;
+		r->rests = (r->measured & (r->measured - 1)) == 0;
+	}
 	turns.current = NULL;
 }
 

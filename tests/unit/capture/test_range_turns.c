@@ -8,6 +8,7 @@
 enum { A = 1, B, C };
 
 static uint64_t now;
+static bool nests;
 
 static void begin_with(uint64_t skip, uint64_t count)
 {
@@ -17,6 +18,7 @@ static void begin_with(uint64_t skip, uint64_t count)
 	s.kernel_count = count;
 	range_turns_set(&s);
 	now = 100 * SECOND;
+	nests = false;
 }
 
 /* An occurrence: '.' is not measured, 'p' is a pass of `passes`, 'x' the last one. */
@@ -25,7 +27,7 @@ static char one(uint64_t key, unsigned passes)
 	static unsigned made;
 
 	now += SECOND / 100;
-	if (!range_turns_begin(key, now))
+	if (!range_turns_begin(key, nests, now))
 		return '.';
 	if (++made < passes)
 		return 'p';
@@ -78,15 +80,28 @@ static void test_absent(void **state)
 	begin_with(0, 0);
 	assert_string_equal(SEVERAL(2, A, B), "p.");
 	now += 6 * SECOND;
-	assert_true(range_turns_begin(B, now)); /* A is given up */
+	assert_true(range_turns_begin(B, false, now)); /* A is given up */
 	range_turns_end(true);
-	assert_true(range_turns_begin(B, now)); /* though A was never measured */
+	assert_true(range_turns_begin(B, false, now)); /* though A was never measured */
 	range_turns_end(false);
-	assert_true(range_turns_begin(A, now));
+	assert_true(range_turns_begin(A, false, now));
 	range_turns_end(true);
-	assert_true(range_turns_begin(A, now)); /* measured once, as B is */
+	assert_true(range_turns_begin(A, false, now)); /* measured once, as B is */
 	range_turns_end(true);
-	assert_false(range_turns_begin(A, now));
+	assert_false(range_turns_begin(A, false, now));
+}
+
+/* An occurrence is left out after the 1st, 2nd, 4th and 8th measurement: those inside are seen. */
+static void test_nested(void **state)
+{
+	(void)state;
+	begin_with(0, 0);
+	nests = true;
+	assert_string_equal(SEVERAL(1, A, A, A, A, A, A, A, A, A, A, A, A, A), "x.x.xx.xxxx.x");
+	begin_with(0, 0);
+	nests = true;
+	/* B is inside of A, where it is seen only while A is not measured. */
+	assert_string_equal(SEVERAL(1, A, A, B, A, A, B, A, B, A), "x.xx...xx");
 }
 
 static void test_too_many(void **state)
@@ -105,9 +120,8 @@ static void test_too_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_skip_and_count),
-		cmocka_unit_test(test_passes),
-		cmocka_unit_test(test_absent),
+		cmocka_unit_test(test_skip_and_count), cmocka_unit_test(test_passes),
+		cmocka_unit_test(test_absent),         cmocka_unit_test(test_nested),
 		cmocka_unit_test(test_too_many),
 	};
 
