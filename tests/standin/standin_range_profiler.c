@@ -350,6 +350,21 @@ cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Par
 
 /* --- the range profiler --- */
 
+static pthread_mutex_t *lock_objects(void)
+{
+	pthread_mutex_lock(&lock);
+	return &lock;
+}
+
+static void unlock_objects(pthread_mutex_t **locked)
+{
+	pthread_mutex_unlock(*locked);
+}
+
+/* Ranges of the program begin and end on other threads than launches. */
+#define LOCKED                                                                                     \
+	pthread_mutex_t *locked_ __attribute__((cleanup(unlock_objects), unused)) = lock_objects()
+
 struct CUpti_RangeProfiler_Object {
 	CUcontext context; /* NULL: free */
 	bool gone, configured, started, stopped, hopeless; /* stopping failed */
@@ -540,6 +555,7 @@ EXPORT CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Par
 
 	FAULT(STANDIN_RangeProfilerSetConfig);
 	CHECK_SIZE(p, CUpti_RangeProfiler_SetConfig_Params);
+	LOCKED;
 	if (!is_object(o) || o->started)
 		return CUPTI_ERROR_INVALID_OPERATION;
 	if (p->configSize != sizeof(config) || p->counterDataImageSize < sizeof(*image) ||
@@ -571,6 +587,7 @@ EXPORT CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params *p)
 
 	FAULT(STANDIN_RangeProfilerStart);
 	CHECK_SIZE(p, CUpti_RangeProfiler_Start_Params);
+	LOCKED;
 	if (!is_object(o) || !o->configured || o->started)
 		return CUPTI_ERROR_INVALID_OPERATION;
 	no_harm(standin_api_site == CUPTI_API_ENTER + 1 || (o->marked && !standin_api_site),
@@ -586,6 +603,7 @@ EXPORT CUptiResult cuptiRangeProfilerPushRange(CUpti_RangeProfiler_PushRange_Par
 
 	FAULT(STANDIN_RangeProfilerPushRange);
 	CHECK_SIZE(p, CUpti_RangeProfiler_PushRange_Params);
+	LOCKED;
 	if (!is_object(o) || !o->started || !o->marked || o->pushed || !p->pRangeName)
 		return CUPTI_ERROR_INVALID_OPERATION;
 	o->pushed = true;
@@ -599,6 +617,7 @@ EXPORT CUptiResult cuptiRangeProfilerPopRange(CUpti_RangeProfiler_PopRange_Param
 
 	FAULT(STANDIN_RangeProfilerPopRange);
 	CHECK_SIZE(p, CUpti_RangeProfiler_PopRange_Params);
+	LOCKED;
 	if (!is_object(o) || !o->started || !o->pushed)
 		return CUPTI_ERROR_INVALID_OPERATION;
 	o->pushed = false;
@@ -616,6 +635,7 @@ EXPORT CUptiResult cuptiRangeProfilerStop(CUpti_RangeProfiler_Stop_Params *p)
 		return (CUptiResult)forced;
 	}
 	CHECK_SIZE(p, CUpti_RangeProfiler_Stop_Params);
+	LOCKED;
 	if (!is_object(o) || !o->started)
 		return CUPTI_ERROR_INVALID_OPERATION;
 	if (o->pushed) {

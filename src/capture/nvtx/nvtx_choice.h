@@ -37,7 +37,7 @@ static inline const struct nvtx_watch *nvtx_watch_get(void)
 	return atomic_load_explicit(&nvtx_watch, memory_order_relaxed);
 }
 
-/* Whether a range of this name is one of those that the session chose. */
+/* Whether the session chose ranges of this name. nvtx_choice_set must not run meanwhile. */
 bool nvtx_choice_has_name(const char *message);
 
 #endif
