@@ -33,7 +33,7 @@ bool elf_need(const struct elf_file *f, struct elf_bytes bytes)
 	if (!bytes.data || !f->source)
 		return bytes.data;
 	return bytes.size <= NEED_MAX &&
-	       sparse_file_need(f->source, (uint64_t)(bytes.data - f->bytes), bytes.size);
+	       sparse_file_load(f->source, (uint64_t)(bytes.data - f->bytes), bytes.size);
 }
 
 static struct elf_bytes read_bytes(const struct elf_file *f, uint64_t offset, uint64_t size)

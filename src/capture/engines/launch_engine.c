@@ -268,7 +268,7 @@ static bool take_mark(struct map *marks, uint32_t correlation, uint64_t began_ns
 	bool found;
 
 	pthread_mutex_lock(&self.queue_lock);
-	found = map_take(marks, correlation, time_ns);
+	found = map_remove(marks, correlation, time_ns);
 	pthread_mutex_unlock(&self.queue_lock);
 	return found &&
 	       correlation_widen(correlation, *time_ns) == correlation_widen(correlation, began_ns);

@@ -177,7 +177,7 @@ static void test_what_is_wrong_is_named(void **state)
 	assert_problem("'graphs' takes a text, a number, true or false");
 	write_config("{\"graphs\"");
 	read_all(path, true);
-	assert_problem("line 1: no ':' behind a name");
+	assert_problem("line 1: no ':' after a name");
 	write_config("{\"engine\": \"deeper\"}");
 	read_all(path, true);
 	assert_problem("'engine' takes monitor, trace, pc-sampling, range-profiler, "
