@@ -56,7 +56,7 @@ static const char *memory_kind_name(uint8_t kind)
 	return name_of(names, ARRAY_SIZE(names), kind);
 }
 
-/* Names of values are the schema's. */
+/* The schema has the names. */
 static const char *value_name(enum table_id table, int column, uint8_t value)
 {
 	const char *name = schema_value_name(&schema_table(table)->columns[column], value);
