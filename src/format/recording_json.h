@@ -25,7 +25,7 @@ struct recording_identity {
 
 /* Writes directory/recording.json, replacing it atomically. Returns 0 or a negative code. */
 int recording_json_write(const char *directory, const struct recording_identity *identity,
-		      struct error *e) MUST_USE;
+			 struct error *e) MUST_USE;
 
 /*
  * Whether the recording has no function names yet: it is still running, its recorder was killed, or

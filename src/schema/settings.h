@@ -174,7 +174,7 @@ struct settings {
  * becomes the last one; a TEXT is the address of a string, which is copied.
  */
 void settings_put(struct settings *s, enum setting_id id, uint64_t value,
-		   enum setting_source source);
+		  enum setting_source source);
 
 /* Sets *to to what the sources need for both sessions. */
 void settings_join(struct settings *to, const struct settings *more);
