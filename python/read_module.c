@@ -162,7 +162,7 @@ static void query_release(struct query *q)
 	free(q->conditions);
 }
 
-/* Arguments: table, columns (a tuple of bytes, or None for all), conditions (the same), since_ns, until_ns. */
+/* Arguments: table, columns (a tuple of bytes, or None for all), conditions (likewise), since_ns, until_ns. */
 static int query_init(struct query *q, PyObject *args)
 {
 	unsigned long long since_ns, until_ns;

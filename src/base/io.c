@@ -107,16 +107,16 @@ bool io_process_stat(pid_t pid, struct process_stat *out)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	unsigned long long ticks;
-	const char *behind_name; /* the name may contain any character */
+	const char *after_name; /* the name may contain any character */
 	int parent;
 
 	if (io_process_text(pid, "stat", 4096, &text) < 0)
 		return false;
-	behind_name = strrchr(strbuf_text(&text), ')');
-	if (!behind_name || sscanf(behind_name + 1,
-				   " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
-				   "%*d %*d %*d %llu",
-				   &out->state, &parent, &ticks) != 3)
+	after_name = strrchr(strbuf_text(&text), ')');
+	if (!after_name || sscanf(after_name + 1,
+				  " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+				  "%*d %*d %*d %llu",
+				  &out->state, &parent, &ticks) != 3)
 		return false;
 	out->parent = parent;
 	out->start_ticks = ticks;

@@ -317,7 +317,7 @@ size_t profiler_host_passes(struct profiler_host *h, const char *const *names, s
 	return passes;
 }
 
-/* --- wrong names --- */
+/* --- invalid names --- */
 
 static const struct base_metric *find_base(const struct profiler_host *h, const char *name)
 {

@@ -86,7 +86,7 @@ static void lose(struct writer *w, enum loss_reason reason)
 	loss_add(&w->lost, reason, 1, now, now);
 }
 
-/* ---- handing on ---- */
+/* ---- passing rows to sinks ---- */
 
 static bool in_window(const struct sink *s, const struct table_schema *table, const uint8_t *row)
 {
@@ -114,7 +114,7 @@ static void emit_string(struct writer *w, uint32_t id, const void *text, size_t 
 	emit(w, &w->tables[TABLE_string], &row);
 }
 
-/* ---- rows that are kept ---- */
+/* ---- kept rows ---- */
 
 static size_t item_size(const struct table_state *t)
 {
@@ -182,7 +182,7 @@ static void keep(struct writer *w, struct table_state *t, const void *row)
 	memcpy(row_of(item_at(t, *index)), row, t->schema->row_size);
 }
 
-/* ---- what a row refers to ---- */
+/* ---- definitions that a row uses ---- */
 
 static void append_row(struct writer *w, struct table_state *t, const uint8_t *row);
 
@@ -328,7 +328,7 @@ void writer_hold_epoch(struct writer *w, bool hold)
 	w->hold = hold ? WRITER_HOLD_FLUSHES : 0;
 }
 
-/* ---- definitions ---- */
+/* ---- interned definitions ---- */
 
 uint32_t writer_string(struct writer *w, const char *text, size_t length)
 {

@@ -106,7 +106,7 @@ enum setting_join {
 	S(kernel_count, U64, ENGINE, 100, .name = "count", .argument = "N",                                                   \
 	  .help = "--engine range-profiler and sass-metrics: then measure N launches (default 100; 0: all)")
 
-/* Only for programs that record themselves; `pitot record` has other options for the same. */
+/* Only for programs that record themselves; `pitot record` has other options for these. */
 #define SETTINGS_OF_PROGRAMS(S)                                                                                        \
 	S(cpu, U64, MOST, 0, .most = SETTING_CPU_HZ_MAX,                                                                     \
 	  .help = "CPU samples per second, by a timer inside the process; 0: none")                                            \

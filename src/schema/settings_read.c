@@ -182,7 +182,7 @@ static void read_file(struct settings *s, const char *path, struct error *e)
 	int err;
 
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) { /* a pipe could block */
-		error_set(&problem, E_USAGE, "the configuration file '%s' is no regular file",
+		error_set(&problem, E_USAGE, "the configuration file '%s' is not a regular file",
 			  path);
 		first(e, &problem);
 		return;
@@ -260,7 +260,8 @@ static void read_path(const char *name, char path[SETTINGS_PATH_MAX], struct err
 		memcpy(path, value, strlen(value) + 1);
 		return;
 	}
-	error_set(&problem, E_USAGE, "%s='%.100s' is no absolute path of a folder", name, value);
+	error_set(&problem, E_USAGE, "%s='%.100s' is not an absolute path of a folder", name,
+		  value);
 	first(e, &problem);
 }
 

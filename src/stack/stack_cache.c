@@ -59,7 +59,7 @@ static struct memory_half *halves_of(struct cache_chunk *chunk)
 	return (struct memory_half *)(void *)(words_of(chunk) + chunk->word_count);
 }
 
-/* --- finding --- */
+/* --- looking up --- */
 
 /* Reads each word only after all words before it were found unchanged. */
 static inline bool same_words(const struct memory_word *words, unsigned count)

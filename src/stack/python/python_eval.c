@@ -223,7 +223,8 @@ int python_eval_find(const struct python_runtime *runtime, struct python_eval *e
 	if (!dladdr1((void *)runtime->eval, &unused, (void **)&symbol, RTLD_DL_SYMENT) || !symbol ||
 	    m.bias + symbol->st_value != runtime->eval || symbol->st_size == 0 ||
 	    symbol->st_size > m.text_end - runtime->eval)
-		return error_set(e, -ENOENT, "CPython's evaluation loop has no extent in '%s'",
+		return error_set(e, -ENOENT,
+				 "the size of CPython's evaluation loop is unknown in '%s'",
 				 m.path);
 	python_eval_add(eval, runtime->eval, runtime->eval + symbol->st_size);
 	find_parts(&m, runtime->eval, runtime->eval + symbol->st_size, eval);

@@ -207,7 +207,7 @@ INLINED unsigned walk_runs(struct reader *r, struct kind kind, uintptr_t frame, 
 	return n;
 }
 
-/* --- where it begins --- */
+/* --- the innermost frame --- */
 
 /* Returns the frame that called the evaluation of `frame`; 0 also when it cannot be found. */
 static uintptr_t caller_of_run(struct reader *r, struct kind kind, uintptr_t frame)

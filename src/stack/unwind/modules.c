@@ -94,7 +94,7 @@ const struct unwind_rule *stack_module_rule(const struct stack_modules *m,
 	return part == &unwind_part_wanted ? NULL : &m->rules[unwind_part_rule(part, offset)];
 }
 
-/* --- the modules that the dynamic linker has --- */
+/* --- modules of the dynamic linker --- */
 
 struct found {
 	uint64_t start, end;

@@ -19,7 +19,7 @@
 
 _Static_assert(PAIRS_AT_ONCE *PAIR_BYTES <= RULE_LOOKUP_BYTES, "the same room");
 
-/* --- the dynamic linker's answer --- */
+/* --- finding the header --- */
 
 /* Result of _dl_find_object(), part of glibc's ABI since 2.35. */
 struct found_object {

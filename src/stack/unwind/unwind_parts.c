@@ -114,7 +114,7 @@ static bool read_fde(struct unwind_parts *p, size_t offset)
 	       eh_frame_entry(&p->input.section, offset, &p->fde, &next) == 1;
 }
 
-/* --- which FDEs there are --- */
+/* --- lists of FDEs --- */
 
 static size_t fde_count(const struct unwind_parts *p)
 {
@@ -342,7 +342,7 @@ const struct unwind_rule *unwind_parts_find(struct unwind_parts *p, uint64_t add
 	return unwind_store_rule(p->store, unwind_part_rule(*part, offset));
 }
 
-/* --- the whole --- */
+/* --- creating --- */
 
 int unwind_parts_new(const struct unwind_input *input, uint64_t end, unwind_load *load,
 		     void *context, struct unwind_store *store, struct unwind_parts **out)
