@@ -86,14 +86,14 @@ static int give(struct settings *s, enum setting_id id, uint64_t value, enum set
 			return error_set(e, -EINVAL, "pitot_options.%s is %llu; %llu is the most",
 					 o->key, (unsigned long long)value,
 					 (unsigned long long)o->most);
-		settings_give(s, id, value == PITOT_NONE ? 0 : value, source);
+		settings_put(s, id, value == PITOT_NONE ? 0 : value, source);
 		return 0;
 	}
 	if (is_flag ? value > PITOT_ON : !settings_choice(id, value - 1))
 		return error_set(e, -EINVAL,
 				 "pitot_options.%s has no value %llu; see enum pitot_%s", o->key,
 				 (unsigned long long)value, is_flag ? "switch" : o->key);
-	settings_give(s, id, value - 1, source);
+	settings_put(s, id, value - 1, source);
 	return 0;
 }
 
@@ -489,7 +489,7 @@ int program_engine(struct pitot_session *session, enum pitot_engine engine, uint
 	if (!settings_choice(SETTING_ID_engine, (uint64_t)engine - 1))
 		return error_set(e, -EINVAL, "there is no engine %u; see enum pitot_engine",
 				 (unsigned)engine);
-	settings_give(&wanted, SETTING_ID_engine, (uint64_t)engine - 1, SETTING_BY_CODE);
+	settings_put(&wanted, SETTING_ID_engine, (uint64_t)engine - 1, SETTING_BY_CODE);
 	if (!enter(e))
 		return e->code;
 	rc = arm(session ? session : standard, wanted.engine, delay_ns, duration_ns, e);

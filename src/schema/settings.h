@@ -1,13 +1,12 @@
 /*
- * settings.h: what a session of the recorder may be asked for, each setting declared once. From
- * these two lists come the struct, the defaults, PITOT_OPTIONS (written by `pitot record`, read by
- * libpitot.so), the options of `pitot record` with their help, man page and completion, and the
- * table in docs/record.md. Each that is not internal has a field of its key in struct
- * pitot_options.
+ * settings.h: the settings of a recording session, each declared once. These lists generate struct
+ * settings, the defaults, PITOT_OPTIONS (written by `pitot record`, read by libpitot.so), the
+ * options of `pitot record` with help, man page and completion, and the table in docs/record.md.
+ * Each setting that is not internal has a field of its key in struct pitot_options.
  *
  *	PITOT_RECORDING	absolute path of the recording's directory; without it nothing is recorded
  *	PITOT_GPUFL	absolute path of a folder for gpufl's logs, written beside the recording
- *	PITOT_OPTIONS	"key=value;key=value"; an unknown key is ignored, so that versions can be
+ *	PITOT_OPTIONS	"key=value;key=value"; unknown keys are ignored, so that versions can be
  *			mixed. Values are 0 or 1, decimal numbers (of nanoseconds, bytes, …) and
  *			names of choices
  *	PITOT_GRAPHS …	a setting by the name of its option, with a value as on the command line
@@ -29,7 +28,7 @@ enum {
 	SETTING_ENGINE_RANGE_PROFILER,
 	SETTING_ENGINE_PM_SAMPLING,
 	SETTING_ENGINE_SASS_METRICS,
-	SETTING_ENGINE_DEEP, /* PC_SAMPLING and SASS_METRICS */
+	SETTING_ENGINE_DEEP, /* PC_SAMPLING plus SASS_METRICS */
 };
 enum { SETTING_GRAPHS_LAUNCH, SETTING_GRAPHS_AUTO, SETTING_GRAPHS_NODE };
 enum { SETTING_API_LAUNCHES, SETTING_API_ALL };
@@ -39,27 +38,27 @@ enum { SETTING_SYSTEM_BASIC, SETTING_SYSTEM_ALL };
 enum { SETTING_MEASURE_KERNEL, SETTING_MEASURE_GRAPH, SETTING_MEASURE_RANGE };
 enum { SETTING_PRELOAD_NONE, SETTING_PRELOAD_PYTHON, SETTING_PRELOAD_ALL };
 
-/* Their names by value; NULL at the end. */
+/* Names by value, NULL-terminated. */
 extern const char *const setting_engine_names[], *const setting_graphs_names[],
 	*const setting_api_names[], *const setting_stacks_names[],
 	*const setting_own_profiler_names[], *const setting_preload_names[],
 	*const setting_system_names[], *const setting_measure_names[];
 
+/* How the value that the sources use is computed from the settings of several sessions. */
 enum setting_join {
-	SETTING_JOIN_OWN, /* each has its own */
-	SETTING_JOIN_ENGINE, /* that of the session which has the engine that both get */
+	SETTING_JOIN_OWN, /* not shared */
+	SETTING_JOIN_ENGINE, /* value of the session with the engine that is used */
 	SETTING_JOIN_MOST,
-	SETTING_JOIN_LEAST, /* but 0, which is none */
+	SETTING_JOIN_LEAST, /* 0 means none and is ignored */
 	SETTING_JOIN_BITS,
 };
 
 #define SETTING_CPU_HZ_MAX 10000u
 
 /*
- * S(key, TYPE, JOIN, default, member of struct option…): the members say its option on the command
- * line. TYPE is FLAG, ENUM, U64, SIZE, DURATION or TEXT (OPTION_ of base/options.h). A key ends in
- * the unit that its value has in PITOT_OPTIONS. JOIN (SETTING_JOIN_) says what two sessions want
- * together.
+ * S(key, TYPE, JOIN, default, members of struct option…). The members declare the command-line
+ * option. TYPE is FLAG, ENUM, U64, SIZE, DURATION or TEXT (OPTION_ of base/options.h). A key ends
+ * with the unit of its value in PITOT_OPTIONS. JOIN is one of SETTING_JOIN_.
  */
 /* clang-format off */
 #define SETTINGS_REQUESTED(S)                                                                                          \
@@ -115,17 +114,14 @@ enum setting_join {
 	  .help = "--engine range-profiler and sass-metrics: only launches inside NVTX ranges (push, pop) with one of these "   \
 		  "names or patterns, with commas between; with --measure range, these ranges and scopes (default: all)")
 
-/* What a program asks for that records itself; `pitot record` has a way of its own. */
+/* Only for programs that record themselves; `pitot record` has other options for these. */
 #define SETTINGS_OF_PROGRAMS(S)                                                                                        \
 	S(cpu, U64, MOST, 0, .most = SETTING_CPU_HZ_MAX,                                                                     \
 	  .help = "CPU samples per second, by a timer inside the process; 0: none")                                            \
 	S(counters_always, FLAG, MOST, true,                                                                                 \
 	  .help = "readings of counters all the time, not only while a window of pitot_system_start is open")
 
-/*
- * What `pitot record` decides by itself, or what tests and measurements set: no options of the
- * command line.
- */
+/* Set by `pitot record` itself, by tests and by measurements; not options of the command line. */
 #define SETTINGS_INTERNAL(S)                                                                                           \
 	S(start_ns, DURATION, OWN, 0, .help = "CLOCK_MONOTONIC that delay and duration count from; 0: the session's start") \
 	S(perf, U64, OWN, 0, .help = "perf events sample too, in the pid namespace with this inode; 0: none do")            \
@@ -146,10 +142,7 @@ typedef int setting_ENUM;
 typedef char setting_TEXT[OPTION_TEXT_MAX];
 typedef uint64_t setting_U64, setting_SIZE, setting_DURATION;
 
-/*
- * Where a value is from. One of a higher number overrides those of lower ones, whatever is read
- * first.
- */
+/* Origin of a value. Higher numbers override lower ones, in whatever order they are read. */
 enum setting_source {
 	SETTING_BY_DEFAULT,
 	SETTING_BY_PROGRAM, /* the program's own defaults */
@@ -170,9 +163,9 @@ enum setting_id {
 
 struct settings {
 	char directory[SETTINGS_PATH_MAX]; /* of the recording; "": none */
-	char log_path[SETTINGS_PATH_MAX]; /* of gpufl's logs, beside the recording; "": none */
-	char name[128]; /* what the program calls itself; "": nothing */
-	bool disabled; /* the kill switch: nothing is to be recorded */
+	char log_path[SETTINGS_PATH_MAX]; /* of gpufl's logs; "": none */
+	char name[128]; /* the program's name for itself; "": none */
+	bool disabled; /* kill switch: nothing is recorded */
 	uint8_t source[SETTINGS_COUNT]; /* enum setting_source */
 #define S(key, type, ...) setting_##type key;
 	SETTINGS(S)
@@ -183,49 +176,44 @@ struct settings {
 #define SETTINGS_INIT { SETTINGS(SETTING_INITIAL) }
 
 /*
- * Sets a value unless it has one of a stronger source. A flag's is 0 or 1; an ENUM's, beyond its
- * choices, one of those to come; a TEXT's is the address of a text, which is copied.
+ * Sets a value unless it has one from a higher source. A FLAG is 0 or 1; an ENUM beyond its choices
+ * becomes the last one; a TEXT is the address of a string, which is copied.
  */
-void settings_give(struct settings *s, enum setting_id id, uint64_t value,
-		   enum setting_source source);
+void settings_put(struct settings *s, enum setting_id id, uint64_t value,
+		  enum setting_source source);
 
-/* Makes *to what it and *more want together of the sources. */
+/* Sets *to to what the sources need for both sessions. */
 void settings_join(struct settings *to, const struct settings *more);
-/* Whether both want the same engine, and the same measured by it. */
+/* Whether both have the same engine with the same engine settings. */
 bool settings_measure_alike(const struct settings *a, const struct settings *b);
 
 /*
- * Reads the environment over *s, and the configuration file that `file` (may be NULL) or else the
- * environment names. Of an environment that `pitot record` has made only what that says counts;
- * `own`: only the rest does, because the recording is another one. What cannot be understood is
- * left out, and *e says what that was first. Returns 0 or its negative code. Without a file nothing
- * is allocated.
+ * Reads the environment into *s, and the configuration file `file`, or if that is NULL the one that
+ * the environment names. If `pitot record` has set up the environment, only its settings are read;
+ * with `own` (the program starts its own recording) only the others. Invalid values are skipped,
+ * and *e describes the first. Returns 0 or its negative code. Allocates only to read a file.
  */
 int settings_read(struct settings *s, const char *file, bool own, struct error *e);
 
-/* Whether a PITOT_OPTIONS text was written by `pitot record`, for its recording. */
+/* Whether `pitot record` wrote this PITOT_OPTIONS text. */
 bool settings_are_by_record(const char *options);
 
-/*
- * Parses a PITOT_OPTIONS text over what is in *s. A value that is not understood leaves the setting
- * as it was.
- */
+/* Parses a PITOT_OPTIONS text into *s. Invalid values are skipped. */
 void settings_parse(struct settings *s, const char *text);
 
-/* The setting whose option has that name ('_' is '-', in any case), or -1. */
+/* Finds a setting by the name of its option ('_' is '-', case is ignored), or returns -1. */
 int settings_find(const char *name);
 const struct option *settings_option(enum setting_id id);
-/* Name of an ENUM's value; NULL: it has none. */
+/* Returns the name of an ENUM's value, or NULL. */
 const char *settings_choice(enum setting_id id, uint64_t value);
 /*
- * As settings_give, of a text as on the command line. `subject` is what errors call the setting.
- * 0 or E_USAGE.
+ * Like settings_put(), for a text as on the command line. `subject` names the setting in
+ * errors. Returns 0 or E_USAGE.
  */
 int settings_set(struct settings *s, enum setting_id id, const char *text,
 		 enum setting_source source, const char *subject, struct error *e);
 
-/* Whether CUPTI is to be used. */
-/* Whether there is a place to record into: a recording, or gpufl's logs alone. */
+/* Whether anything is to be written: a recording, or gpufl's logs. */
 static inline bool settings_have_sink(const struct settings *s)
 {
 	return *s->directory || *s->log_path;
@@ -237,15 +225,15 @@ static inline bool settings_use_cupti(const struct settings *s)
 }
 
 /*
- * Appends the settings that are not by default, and where they are from: "graphs=launch (code),
- * sync=1 (environment)".
+ * Appends the settings that were set, with their origin: "graphs=launch (code), sync=1
+ * (environment)".
  */
 void settings_sources(const struct settings *s, struct strbuf *out);
 
 /* Appends PITOT_OPTIONS for *s: the settings that differ from their defaults. */
 void settings_text(const struct settings *s, struct strbuf *out);
 
-/* The window of delay and duration. UINT64_MAX as its end: none. */
+/* Start and end of the window given by delay and duration; UINT64_MAX: no end. */
 uint64_t settings_window_start_ns(const struct settings *s);
 uint64_t settings_window_end_ns(const struct settings *s);
 
