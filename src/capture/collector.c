@@ -1,8 +1,8 @@
 /*
- * collector.c: one loop: follow the sessions, drain the rings, let the sources make rows, and every
- * COLLECTOR_SEAL_NS, if there is anything, seal. Sealing has two steps: the vendor thread is asked
- * to have CUPTI hand over what is finished, and when it has (or has not for a while, because the
- * GPU hangs) the rows so far go to the disk.
+ * collector.c: one loop: update the sessions, drain the rings, let the sources write rows, and
+ * every COLLECTOR_SEAL_NS seal, if there are new rows. Sealing has two steps: the collector asks
+ * the vendor thread to make CUPTI hand over finished work, and once that is done (or takes too
+ * long, because the GPU hangs) writes the rows so far to the disk.
  */
 #include "capture/collector.h"
 
@@ -21,27 +21,27 @@
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
 
-/* between two drains while there is work; rings that are half full and buffers wake it earlier */
+/* between two drains while there is work; half-full rings and full buffers wake it earlier */
 #define TICK_NS (40 * NS_PER_MS)
-#define IDLE_AFTER_TICKS 12 /* ticks without work until it waits to be woken */
+#define IDLE_AFTER_TICKS 12 /* ticks without work after which it sleeps until it is woken */
 #define QUIET_SEAL_NS (80 * NS_PER_MS)
-#define NAMES_NS (2 * NS_PER_S) /* until the names of threads are read again */
+#define NAMES_NS (2 * NS_PER_S) /* between two readings of the threads' names */
 #define STACK_BYTES (512u << 10)
-#define PROGRESS_SLOTS 1024 /* slots drained per progress tick, for those who wait for the end */
+#define PROGRESS_SLOTS 1024 /* slots drained per progress count */
 #define PROGRESS_LOOK_NS (10 * NS_PER_MS)
 #define PATIENCE_NS                                                                                \
 	(PITOT_SLOWNESS * NS_PER_S) /* without progress: one write can take long on a busy disk */
 /*
- * A call of CUPTI takes milliseconds or hangs with the GPU: none waits for what the GPU does.
- * Sealing waits for it, and the end does, somewhat longer.
+ * A CUPTI call takes milliseconds, or hangs with the GPU: none waits for work on the GPU. Sealing
+ * waits this long for it; the end waits somewhat longer.
  */
 #define VENDOR_WAIT_NS (PITOT_SLOWNESS * 40 * NS_PER_MS)
 #define VENDOR_END_WAIT_NS (PITOT_SLOWNESS * 200 * NS_PER_MS)
-/* the process goes on, and its next recording needs a free CUPTI */
+/* the process continues, and its next recording needs a free CUPTI */
 #define VENDOR_CLOSE_WAIT_NS (PATIENCE_NS * 3 / 4)
-/* at the end, a millisecond each: threads that were told to stop may go on for that */
+/* of a millisecond each, at the end: for threads that are still stopping */
 #define REST_ROUNDS (PITOT_SLOWNESS * 200u)
-#define HANG_NS (2 * NS_PER_S) /* in one call: the recording says that the GPU hangs */
+#define HANG_NS (2 * NS_PER_S) /* in one call, after which the recording reports a GPU hang */
 
 enum phase { PHASE_NONE, PHASE_HELD, PHASE_RUNNING, PHASE_STOPPING, PHASE_STOPPED };
 
@@ -51,26 +51,26 @@ struct parked collector_parked;
 static struct {
 	struct writer *w;
 	struct source_start start;
-	struct settings wanted; /* at the start: later sessions may want more */
-	uint64_t setup_ns; /* what starting cost the program's thread */
+	struct settings wanted; /* at the start: later sessions may request more */
+	uint64_t setup_ns; /* time that starting cost the program's thread */
 	atomic_uint phase; /* also the futex that the start and collector_stop wait on */
 	atomic_uint wake; /* futex */
-	atomic_uint ending; /* enum vendor_reason of the end */
+	atomic_uint ending; /* why it ends: enum vendor_reason */
 	atomic_uint progress;
 	ring_handler *handlers[RING_KINDS];
 	unsigned flush; /* round of the vendor thread that a seal waits for; 0: none */
 	uint64_t flush_since_ns;
 	atomic_uint asked,
-		answered; /* collector_flush: how often, and the last that is on disk; a futex */
+		answered; /* flushes requested, and how many of them are on disk; a futex */
 	unsigned flush_asked; /* `asked` when the flush began */
 	atomic_int flush_result;
-	const char *hangs_in; /* the call that a row says hangs */
+	const char *hangs_in; /* the call that the recording reports as hanging */
 	uint64_t hangs_since_ns;
-	bool calls; /* threads had events since the last seal */
+	bool calls; /* rings had events since the last seal */
 	uint64_t last_seal_ns, sealed_rows, last_names_ns, last_thread_look_ns;
 	uint64_t cpu_reported_ns, cost_since_ns;
-	struct writer_stats written; /* what `cost` has of it */
-	bool clock_replaced; /* and a capability says so */
+	struct writer_stats written; /* already reported in table `cost` */
+	bool clock_replaced; /* and a capability row reports it */
 } self;
 
 void collector_wake(void)
@@ -116,7 +116,7 @@ static uint64_t drain_ring(struct ring *r, uint64_t now)
 		ring_handler *handle = kind < RING_KINDS ? self.handlers[kind] : NULL;
 		uint64_t slots;
 
-		/* A reading is no event of the program: our own thread gets no row for that. */
+		/* Readings are not events of the program: they do not give our own thread a row. */
 		if (!r->named && kind != RING_COUNTER && kind != RING_SAMPLE) {
 			source_name_thread(self.w, r->tid, dead ? r->name : "");
 			r->named = true;
@@ -149,7 +149,7 @@ static uint64_t drain_rings(uint64_t now)
 
 /* --- what recording cost, and what was lost --- */
 
-/* What was measured by the program's clock is no cost where that is not the machine's. */
+/* Times by the program's clock are no measure of cost if it is not the machine's clock. */
 static void check_clock(void)
 {
 	if (self.clock_replaced || !clock_is_replaced())
@@ -161,7 +161,7 @@ static void check_clock(void)
 		"library replaces clock_gettime");
 }
 
-/* Cost of the callbacks, from every 64th, over all rings; CPU time of our own threads. */
+/* Writes the callbacks' cost over all rings, from every 64th, and our own threads' CPU time. */
 static void write_costs(uint64_t now)
 {
 	uint64_t calls = 0, sampled_calls = 0, sampled_ns = 0;
@@ -190,7 +190,7 @@ static void write_costs(uint64_t now)
 	self.cost_since_ns = now;
 }
 
-/* A GPU that hangs is said while it hangs: the process may be killed for it. */
+/* Reports a hanging GPU while it hangs, because the process may be killed for it. */
 static void watch_vendor(void)
 {
 	uint64_t since, now = clock_machine_ns();
@@ -238,10 +238,10 @@ static void read_names_again(uint64_t now)
 
 	self.last_names_ns = now;
 	for (unsigned i = 0; (r = ring_at(i)); i++)
-		r->named = false; /* with the next event: threads rename themselves late */
+		r->named = false; /* the next event writes it: threads rename themselves late */
 }
 
-/* As writer_flush. */
+/* Returns what writer_flush returns. */
 static int seal(uint64_t now)
 {
 	struct ring *r;
@@ -272,8 +272,8 @@ static int seal(uint64_t now)
 }
 
 /*
- * While only the GPU works, its kernels are long: a SIGKILL costs what is in CUPTI's open buffer,
- * too, and seals are small.
+ * While only the GPU works, its kernels are long. A SIGKILL also loses what is in CUPTI's open
+ * buffer, and seals are small, so the collector seals more often.
  */
 static uint64_t seal_due_ns(void)
 {
@@ -293,8 +293,8 @@ static uint64_t collect(uint64_t now)
 }
 
 /*
- * The second step. Those who asked before the first one have what they asked for, unless it is
- * still on its way to the disk.
+ * The second step of a seal. Completes flushes that were requested before the first step, unless
+ * their rows are still being written to the disk.
  */
 static void finish_flush(uint64_t now)
 {
@@ -310,7 +310,7 @@ static void finish_flush(uint64_t now)
 	futex_wake(&self.answered);
 }
 
-/* The two steps of sealing, each when its time has come. */
+/* Takes either step of a seal when it is due. */
 static void seal_when_due(uint64_t now)
 {
 	unsigned asked = atomic_load(&self.asked);
@@ -374,7 +374,7 @@ static uint64_t busy_wait_ns(uint64_t now)
 	return due > now ? MIN(wait, due - now) : wait;
 }
 
-/* How long nothing can happen that is not announced by a wake-up. */
+/* How long the collector may sleep if it is not woken. */
 static uint64_t idle_wait_ns(uint64_t now)
 {
 	uint64_t wait = sources_wait_ns(now, sessions_wait_ns(now));
@@ -388,9 +388,9 @@ static uint64_t idle_wait_ns(uint64_t now)
 }
 
 /*
- * Sleeps until something happens. A thread that pushed an event and still saw collector_idle false
- * before its push was visible is made to show it by the barrier: without membarrier(2) its event is
- * found up to a second later.
+ * Sleeps until something happens. A thread may have pushed an event and still have seen
+ * collector_idle false, before its push became visible; the barrier makes that push visible.
+ * Without membarrier(2) such an event is found up to a second later.
  */
 static bool sleep_idle(uint64_t now, unsigned wake)
 {
@@ -405,8 +405,8 @@ static bool sleep_idle(uint64_t now, unsigned wake)
 }
 
 /*
- * A process whose main() has ended by pthread_exit() ends with its last thread, which ours must not
- * be: they end, too, and the C library does what it would have done.
+ * A process whose main() has ended by pthread_exit() ends with its last thread. Our threads must
+ * not be the last: they end as well, and the C library then ends the process as it would have.
  */
 static bool is_last_thread(uint64_t now)
 {
@@ -416,7 +416,7 @@ static bool is_last_thread(uint64_t now)
 	return process_has_ended();
 }
 
-/* Waits for what the vendor thread still has to hand over; true when it came. */
+/* Waits for what the vendor thread still has to hand over; returns true if it did. */
 static bool wait_for_vendor(void)
 {
 	enum vendor_reason ending = atomic_load(&self.ending);
@@ -440,7 +440,7 @@ static bool wait_for_vendor(void)
 	return true;
 }
 
-/* Waits until everything is on disk; each write is progress. */
+/* Waits until everything is on disk; each write counts as progress. */
 static void wait_for_disk(void)
 {
 	struct writer_stats stats;
@@ -455,7 +455,7 @@ static void wait_for_disk(void)
 	collector_moved();
 }
 
-/* A source may wait for the vendor thread for a moment before it makes rows of what it has. */
+/* Waits for sources that need the vendor thread for a moment before they can write their rows. */
 static void collect_rest(void)
 {
 	uint64_t work = 1;
@@ -476,7 +476,7 @@ static void finish(void)
 		if ((*s)->stop)
 			(*s)->stop(self.w);
 	drain_rings(begun);
-	seal(begun); /* first: the GPU may hang from here on */
+	seal(begun); /* before anything else, because the GPU may hang from here on */
 	if (!wait_for_vendor()) {
 		now = clock_monotonic_ns();
 		rows_loss(self.w, loss_reason_gpu_hang, 1, begun, now, vendor_thread_in(&since));

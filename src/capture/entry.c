@@ -10,7 +10,7 @@
 #include "capture/late_start.h"
 #include "capture/session.h"
 
-/* LD_PRELOAD names this library, in programs that may never use CUDA. */
+/* A constructor because LD_PRELOAD names this library, in programs that may never use CUDA. */
 __attribute__((constructor)) static void preloaded(void)
 {
 	late_start_loaded();
@@ -18,7 +18,7 @@ __attribute__((constructor)) static void preloaded(void)
 
 /*
  * Called by the CUDA driver during cuInit, because CUDA_INJECTION64_PATH names this library. Always
- * 1: "loaded".
+ * returns 1, which means "loaded".
  */
 EXPORT int InitializeInjection(void);
 EXPORT int InitializeInjection(void)
@@ -36,8 +36,8 @@ static bool start_by_nvtx(void)
 }
 
 /*
- * Called by NVTX at its first use, because NVTX_INJECTION64_PATH names this library. 0 leaves NVTX
- * switched off.
+ * Called by NVTX at its first use, because NVTX_INJECTION64_PATH names this library. 0 means that
+ * NVTX stays off.
  */
 EXPORT int InitializeInjectionNvtx2(void *get_export_table);
 EXPORT int InitializeInjectionNvtx2(void *get_export_table)
@@ -57,7 +57,7 @@ EXPORT const char *pitot_version(void)
 	return PITOT_VERSION;
 }
 
-/* Why the last call of this thread failed. */
+/* Describes why the last call of this thread failed. */
 static __thread struct error failure;
 
 static struct error *no_failure(void)
@@ -95,7 +95,7 @@ EXPORT int pitot_stop(struct pitot_session *session)
 
 EXPORT int pitot_flush(struct pitot_session *session)
 {
-	(void)session; /* the collector seals for all of them */
+	(void)session; /* the collector seals for all sessions together */
 	return program_flush(no_failure());
 }
 

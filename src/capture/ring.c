@@ -32,7 +32,7 @@ static void make_key(void)
 	key_made = pthread_key_create(&thread_end_key, on_thread_end) == 0;
 }
 
-/* Memory stays with the ring for ever: it is handed from thread to thread. */
+/* A ring keeps its memory forever; it is passed from thread to thread. */
 static bool give_memory(struct ring *r)
 {
 	if (!r->events)
@@ -85,8 +85,8 @@ bool ring_make_room(struct ring *r, uint64_t head, uint32_t slots)
 }
 
 /*
- * A thread beyond the limit searches for a free ring only now and then: each search reads the state
- * of all of them.
+ * A thread beyond the limit searches for a free ring only at every 256th event, because each search
+ * reads the state of all rings.
  */
 #define REFUSED_LOOK_EVERY 256u
 

@@ -17,37 +17,38 @@
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
 
-/* What an exit waits for at most: sealing takes milliseconds, but a disk or a driver can hang. */
+/* An exit waits at most this long: sealing takes milliseconds, but a disk or a driver can hang. */
 #define STOP_LIMIT_NS (PITOT_SLOWNESS * 2 * NS_PER_S)
 
 /*
- * A session that ends beside others waits so long for work that was launched in it, and then for
- * the rows of what CUPTI handed over.
+ * A session that ends beside others waits this long for work that was launched in it, and then
+ * this long for the rows of what CUPTI handed over.
  */
 #define TAIL_NS (200 * NS_PER_MS)
 #define DRAIN_NS (PITOT_SLOWNESS * 50 * NS_PER_MS)
 #define ENDING_LOOK_NS (10 * NS_PER_MS)
 
-/* What is waited for the vendor thread, which may hang with a GPU. */
+/* Longest wait for the vendor thread, which may hang with a GPU. */
 #define VENDOR_LIMIT_NS (PITOT_SLOWNESS * 200 * NS_PER_MS)
 
-/* Start and stop only; never held on the launch path or by the recorder's threads. */
+/* Held by start and stop only; never on the launch path or by the recorder's threads. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static __thread bool starting; /* libraries that starting loads may come back here, through NVTX */
+/* Starting loads libraries, which may call back into session_start through NVTX. */
+static __thread bool starting;
 
-/* Which sessions there are: held for moments, by the collector too. */
+/* Protects the list of sessions. Held only briefly; the collector takes it as well. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
 	struct session *sessions;
 	struct settings requested; /* by the environment */
-	struct session *environment; /* the session of that; NULL: none */
-	struct settings wanted; /* by all together: what sources are started for */
-	struct settings open; /* by those whose window is open; the collector's */
-	struct writer *writer; /* the collector's, once that runs */
-	atomic_uint told; /* round of the vendor thread in which sources do what was wanted last */
+	struct session *environment; /* the environment's session, or NULL */
+	struct settings wanted; /* by all sessions together: sources are started for these */
+	struct settings open; /* by the sessions whose window is open; used by the collector */
+	struct writer *writer; /* the collector's once it runs */
+	atomic_uint told; /* round of the vendor thread that applies the last change of windows */
 	bool with_cuda;
-	_Atomic(pid_t) owner; /* a child made without pthread_atfork's knowledge is not it */
+	_Atomic(pid_t) owner; /* a child made without pthread_atfork's knowledge has another pid */
 } self;
 
 #define FOR_EACH_SESSION(s) for (struct session *s = self.sessions; s; s = s->next)
@@ -105,7 +106,7 @@ static struct session *new_session(const struct settings *settings, struct sink 
 	return NULL;
 }
 
-/* One that has ended: the collector may just have said so. */
+/* Frees an ended session. The lock waits for the collector, which may just be setting its state. */
 static void free_session(struct session *s)
 {
 	pthread_mutex_lock(&list_lock);
@@ -115,8 +116,8 @@ static void free_session(struct session *s)
 }
 
 /*
- * The oldest is the first: what each has of its own (SETTING_JOIN_OWN), the sources have of that
- * one.
+ * Appends: the oldest session comes first, because sources take settings that cannot be merged
+ * (SETTING_JOIN_OWN) from the oldest.
  */
 static void list_add(struct session *s)
 {
@@ -129,7 +130,7 @@ static void list_add(struct session *s)
 	pthread_mutex_unlock(&list_lock);
 }
 
-/* *wanted: by `count` sessions so far, and by this one. */
+/* Merges the settings of `s` into *wanted, which already merges those of `count` sessions. */
 static void join(struct settings *wanted, unsigned count, const struct session *s)
 {
 	if (count)
@@ -138,7 +139,7 @@ static void join(struct settings *wanted, unsigned count, const struct session *
 		*wanted = s->settings;
 }
 
-/* What `start` says of the sessions that there are. */
+/* Merges the settings of all sessions into self.wanted, and sets start->open. */
 static void join_all(struct source_start *start)
 {
 	unsigned count = 0;
@@ -153,7 +154,7 @@ static void join_all(struct source_start *start)
 	pthread_mutex_unlock(&list_lock);
 }
 
-/* For the first session; or beside the collector, for a further one or CUDA. */
+/* Starts sources for the first session; or extends them, for a further one or for CUDA. */
 static void start_sources(enum session_way way, bool first, bool armed, struct source_start *start)
 {
 	self.with_cuda |= way == SESSION_BY_CUDA || way == SESSION_BY_PROGRAM;
@@ -170,7 +171,8 @@ static void start_sources(enum session_way way, bool first, bool armed, struct s
 			(*s)->extend(start);
 	}
 	/*
-	 * A Python that starts looks which signals have their default: not before it has done that.
+	 * A starting Python checks which signals have their default disposition: our handlers must
+	 * not be installed before it has done so.
 	 */
 	if (start->with_cuda || self.requested.preload != SETTING_PRELOAD_PYTHON)
 		process_exit_install(start->with_cuda && settings_use_cupti(start->wanted));
@@ -204,7 +206,7 @@ static bool start_first(struct session *s, enum session_way way)
 	return true;
 }
 
-/* Bounded: the collector may be held up by a disk. */
+/* Waits at most STOP_LIMIT_NS, because a disk may delay the collector. */
 static void wait_while(struct session *s, bool (*goes_on)(unsigned state))
 {
 	uint64_t begun = clock_machine_ns(), waited = 0;
@@ -215,7 +217,7 @@ static void wait_while(struct session *s, bool (*goes_on)(unsigned state))
 		futex_wait(&s->state, state, STOP_LIMIT_NS - waited);
 		waited = clock_machine_ns() - begun;
 	}
-	/* The collector goes through with what the state is a part of. */
+	/* Lets the collector finish the operation that set the state. */
 	pthread_mutex_lock(&list_lock);
 	pthread_mutex_unlock(&list_lock);
 }
@@ -236,8 +238,8 @@ static bool has_ended(const struct session *s)
 }
 
 /*
- * What happens from the return on is in it. The vendor thread subscribes to what it needs before
- * its window opens.
+ * Adds a session to the running recorder. It receives what happens after the return: the vendor
+ * thread subscribes to what the session needs before its window opens.
  */
 static void start_beside(struct session *s, enum session_way way)
 {
@@ -349,8 +351,8 @@ bool session_has_environment(void)
 /* --- windows and ends: on the collector's thread --- */
 
 /*
- * Rows of others are not this session's. Alone it has all, also those of work that begins after its
- * end.
+ * Keeps rows of other sessions out of this one's sinks. A session that is alone gets all rows, even
+ * those of work that begins after its end.
  */
 static void limit(struct session *s, uint64_t now)
 {
@@ -370,7 +372,7 @@ static void limit(struct session *s, uint64_t now)
 static void set_state(struct session *s, unsigned state)
 {
 	atomic_store(&s->state, state);
-	futex_wake(&s->state); /* of an ended one only the address: its owner may have freed it */
+	futex_wake(&s->state); /* only its address is used: the owner may have freed an ended one */
 }
 
 static bool follow(struct session *s, uint64_t now, struct writer *w)
@@ -403,7 +405,7 @@ static bool follow(struct session *s, uint64_t now, struct writer *w)
 	return (before == SESSION_OPEN) != (state == SESSION_OPEN);
 }
 
-/* Armed engines aside. */
+/* Number of sessions, armed engines excluded. */
 static unsigned count_sessions(void)
 {
 	unsigned count = 0;
@@ -413,7 +415,7 @@ static unsigned count_sessions(void)
 	return count;
 }
 
-/* Windows have opened or closed: sources are told what is wanted now. */
+/* Windows have opened or closed: passes the merged settings to the sources. */
 static void update_sources(uint64_t now, struct writer *w)
 {
 	unsigned count = 0;
@@ -430,7 +432,7 @@ static void update_sources(uint64_t now, struct writer *w)
 	atomic_store(&self.told, vendor_thread_request(VENDOR_FLUSH));
 }
 
-/* Flushes again and again what was under way when it ended; then sets is_complete. */
+/* Flushes repeatedly what was in progress when the session ended; then sets is_complete. */
 static void complete(struct session *s, uint64_t now)
 {
 	uint64_t waited = s->ends_since_ns ? now - s->ends_since_ns : 0;
@@ -533,7 +535,7 @@ static void stop(enum vendor_reason reason)
 			 (unsigned)((clock_machine_ns() - begun) / NS_PER_MS));
 }
 
-/* Whether there is none but that. */
+/* Whether there is no other session. */
 static bool is_alone(const struct session *s)
 {
 	bool alone = true;
@@ -545,7 +547,7 @@ static bool is_alone(const struct session *s)
 	return alone;
 }
 
-/* Also one whose window has closed. What happens from the return on is not in it. */
+/* Also disarms an engine whose window has closed. What happens after the return is not recorded. */
 static void disarm(struct session *s)
 {
 	if (!s->armed)
@@ -559,7 +561,7 @@ static void disarm(struct session *s)
 	s->armed = NULL;
 }
 
-/* Beside others. Does not need the lock, so that several sessions end side by side. */
+/* Ends a session beside others. Does not take `lock`, so that several can end concurrently. */
 static void end_beside(struct session *s)
 {
 	if (atomic_load(&s->closing) || is_alone(s))
@@ -580,11 +582,11 @@ static void close_locked(struct session **s)
 	} else {
 		if ((*s)->armed)
 			wait_while((*s)->armed, runs);
-		/* The others measure what they want from now on. */
+		/* From now on the others get the measurements that they requested. */
 		if ((*s)->settings.engine > SETTING_ENGINE_TRACE && collector_running())
 			start_sources(SESSION_BY_NVTX, false, false, &start);
 	}
-	/* Else the collector has it still. */
+	/* Otherwise the collector still uses it. */
 	if (has_ended(*s))
 		free_session(*s);
 	*s = NULL;
@@ -633,7 +635,7 @@ static int check_engine(const struct session *s, int engine, struct error *e)
 			 setting_engine_names[other]);
 }
 
-/* The window counts from now, and lies within the session's. */
+/* Sets a window that counts from now and lies within the session's. */
 static int set_window(struct settings *armed, const struct settings *s, uint64_t delay_ns,
 		      uint64_t duration_ns, struct error *e)
 {
@@ -651,7 +653,7 @@ static int set_window(struct settings *armed, const struct settings *s, uint64_t
 	return error_set(e, -ETIME, "the window of the recording closes before that of the engine");
 }
 
-/* What sources have noted since then. */
+/* Finds what the sources have noted as missing since `notes`. */
 static int find_missing(struct session *s, unsigned notes, struct error *e)
 {
 	char why[400];
@@ -737,7 +739,7 @@ void session_after_fork(void)
 	bool again = late_start_is_pending() ||
 		     (self.environment && collector_running() && is_wanted_in_child());
 
-	/* The collector may have been in the middle of them: they are leaked. */
+	/* The collector may have been using sessions and writer: they are leaked. */
 	pthread_mutex_init(&lock, NULL);
 	pthread_mutex_init(&list_lock, NULL);
 	self.sessions = self.environment = NULL;

@@ -1,10 +1,8 @@
-/* session_rows.c: rows of capability that are of one session alone. */
+/* session_rows.c: capability rows that concern a single session. */
 #include "capture/session_state.h"
 #include "format/rows.h"
 
-/*
- * A row of capability for this session's sinks alone: others beside it have settings of their own.
- */
+/* Writes a capability row to this session's sinks only: other sessions have their own settings. */
 static void write_capability(struct session *s, struct writer *w, struct row_capability *row,
 			     const char *name, const char *got)
 {
@@ -38,7 +36,7 @@ void session_write_settings(struct session *s, struct writer *w)
 		write_capability(s, w, &settings, "settings", strbuf_text(&text));
 }
 
-/* The session whose engine the sources have, with what it wants to measure. */
+/* Returns the session whose engine and metrics the sources use. */
 static const struct session *engine_owner(struct session *all)
 {
 	const struct session *owner = NULL;

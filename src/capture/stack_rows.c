@@ -10,16 +10,16 @@
 #include "stack/python/python_code.h"
 #include "stack/stack_tree.h"
 
-#define NODES_PER_STACK 10u /* that there is room for: with slots at most 64 MiB in all */
+#define NODES_PER_STACK 10u /* capacity; with slots that is at most 64 MiB in total */
 
-/* The stacks of the last generations, whose numbers rows may still refer to. */
+/* The stacks of the last generations, whose ids rows may still refer to. */
 static struct generation_tree {
 	struct stack_tree tree;
 	bool used;
 	uint32_t number;
 } trees[STACK_GENERATIONS];
 
-static uint64_t refused; /* by trees that are no more, and stacks that came too late for theirs */
+static uint64_t refused; /* by released trees, and stacks whose tree was released already */
 
 enum {
 	LOST_STACKS,
@@ -44,7 +44,7 @@ void stack_rows_reset(void)
 	memset(reported, 0, sizeof(reported));
 }
 
-/* Frames of one line are one node: the line takes the place of the instruction. */
+/* Merges frames of one line into one node: the line replaces the instruction. */
 static uint64_t frame_by_line(struct python_codes *codes, uint64_t frame)
 {
 	uint32_t id = python_frame_code(frame);
@@ -74,7 +74,7 @@ static void describe(void *context, struct writer *w, uint64_t frame, struct row
 	}
 }
 
-/* The tree that has the stack, begun if need be. NULL: there is none any more. */
+/* Returns the tree that has the stack, created if necessary. NULL: it was released. */
 static struct stack_tree *tree_of(uint32_t id)
 {
 	uint32_t number = id >> STACK_TABLE_ID_BITS, nodes = NODES_PER_STACK * stack_capture_max();
@@ -90,14 +90,14 @@ static struct stack_tree *tree_of(uint32_t id)
 	}
 	stack_tree_init(&g->tree, nodes, describe, g);
 	g->tree.first_stack = number << STACK_TABLE_ID_BITS;
-	g->tree.first_node = number * NODES_PER_STACK * STACKS_MAX; /* whatever later limits are */
+	g->tree.first_node = number * NODES_PER_STACK * STACKS_MAX; /* for any later limit */
 	g->tree.other = &trees[(number + 1) % STACK_GENERATIONS].tree;
 	g->used = true;
 	g->number = number;
 	return &g->tree;
 }
 
-/* A row is to be appended that refers to the stack. */
+/* Called before a row that refers to the stack is appended. */
 static void need(void *context, struct writer *w, uint32_t id)
 {
 	struct stack_tree *tree = tree_of(id);
@@ -107,7 +107,7 @@ static void need(void *context, struct writer *w, uint32_t id)
 		stack_tree_need(tree, w, id);
 }
 
-/* A new stack; `writer` is the context of a sampled one. */
+/* Adds a new stack; `writer` is the context that stack_capture_intern passes on. */
 static bool add(void *writer, uint32_t id, const uint64_t *stack, unsigned count,
 		enum stack_end end)
 {
@@ -195,7 +195,7 @@ void stack_rows_finish(struct writer *w)
 	const char *reason = stack_capture_python_reason();
 	char text[256];
 
-	/* Why there is no Python concerns CPU samples too. */
+	/* The reason for missing Python frames concerns CPU samples too. */
 	if (!version && reason[0])
 		rows_capability(w, "python_stacks", capability_state_unavailable, NULL, NULL,
 				reason);
@@ -225,9 +225,9 @@ void stack_rows_finish(struct writer *w)
 
 /* --- the source --- */
 
-#define RULES_NS (10 * NS_PER_MS) /* of a tick for unwind rules */
+#define RULES_NS (10 * NS_PER_MS) /* share of a tick for compiling unwind rules */
 
-static bool building; /* unwind rules: the next tick comes soon */
+static bool building; /* unwind rules are left to compile: the next tick comes soon */
 
 static void extend(const struct source_start *how)
 {
@@ -235,7 +235,7 @@ static void extend(const struct source_start *how)
 		stack_capture_start(how->wanted);
 }
 
-/* The recording is a new one, which has no rows yet of the stacks that are known. */
+/* A new recording has no rows yet of the known stacks. */
 static void start(const struct source_start *how)
 {
 	stack_rows_reset();
@@ -263,7 +263,7 @@ static uint64_t wait_ns(uint64_t now_ns)
 	return building ? NS_PER_MS : UINT64_MAX;
 }
 
-/* The collector may have been in the middle of the trees: their memory is leaked. */
+/* The trees' memory is leaked: the collector may have been using it. */
 static void after_fork(void)
 {
 	memset(trees, 0, sizeof(trees));

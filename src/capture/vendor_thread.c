@@ -11,12 +11,12 @@
 #define STACK_BYTES (256u << 10)
 
 static struct {
-	/* rounds; `requested` is the futex that the thread sleeps on, `done` that of others */
+	/* rounds; this thread sleeps on the futex `requested`, waiting threads on `done` */
 	atomic_uint requested, done;
 	atomic_uint reasons; /* of the next round */
-	atomic_uint
-		generation; /* of the thread: an older one ends once it comes back from its call */
-	atomic_uint held; /* until the sources have started; the futex that it waits on */
+	/* of the thread: one of an older generation ends when it returns from its call */
+	atomic_uint generation;
+	atomic_uint held; /* until the sources have started; the futex that the thread waits on */
 	atomic_bool started;
 	_Atomic(const char *) in;
 	atomic_uint_fast64_t since_ns, cpu_ns;
