@@ -1,10 +1,10 @@
 /*
- * app_counters.c: counters of pitot/scope.h. Threads add to one sum, and the collector reads it at
- * each tick: an add costs one atomic addition, no clock and no event, sums are never lost nor out
- * of order, and their rows are bounded. (An event for each add is five times as expensive, and
- * threads that add at once would have their sums in the wrong order.) Gauges are events.
+ * app_counters.c: counters of pitot/scope.h. Threads add to one sum, which the collector reads at
+ * each tick. An add costs one atomic addition, no clock and no event; sums are never lost or out of
+ * order, and the number of their rows is bounded. (An event per add is five times as expensive, and
+ * the sums of threads that add concurrently would be out of order.) Gauges are events.
  *
- * A counter is two in the recording, of which each is written once it has a value: 2 n for sums,
+ * One counter is two in the recording, each defined when it gets its first value: 2 n for sums,
  * 2 n + 1 for gauges.
  */
 #include "pitot/pitot.h"
@@ -22,12 +22,12 @@
 #define COUNTERS_MAX 1024u
 #define FIRST_ID METRIC_END /* ids before it are metrics of GPUs and the machine */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held to add one */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held to add a counter */
 static atomic_uint count;
 static struct counter {
 	const struct nvtx_name *name, *unit, *description;
 	atomic_int_fast64_t sum;
-	/* the collector's */
+	/* used by the collector */
 	int64_t written;
 	bool defined[2]; /* enum counter_reading */
 } counters[COUNTERS_MAX];
@@ -78,7 +78,7 @@ static inline bool is_off_for(uint32_t counter)
 	       counter - 1 >= atomic_load_explicit(&count, memory_order_relaxed);
 }
 
-/* As in ring_push: an idle collector is woken. */
+/* Wakes an idle collector, as ring_push does. */
 void pitot_counter_add(uint32_t counter, int64_t by)
 {
 	if (is_off_for(counter))
@@ -156,7 +156,7 @@ static uint64_t collect(struct writer *w, uint64_t now_ns)
 	return changed;
 }
 
-/* Another recording has none of them. */
+/* A new recording has no definitions of the counters. */
 static void begin(struct writer *w, const struct source_start *start)
 {
 	uint32_t n = atomic_load_explicit(&count, memory_order_acquire);

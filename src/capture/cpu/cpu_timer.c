@@ -1,17 +1,17 @@
 /*
- * cpu_timer.c: CPU samples by timers inside the process, for where nothing may be sampled from
- * outside: seccomp forbids perf_event_open (Docker's default), or perf_event_paranoid does.
+ * cpu_timer.c: CPU samples by timers inside the process, for use where sampling from outside is
+ * forbidden: by seccomp (perf_event_open in Docker's default) or by perf_event_paranoid.
  *
- * Or in the place of perf events, for what those cannot have: Python frames. Then it begins once
- * there is a Python in the process, which it takes over as a whole at that instant
- * (cpu_handover.h). A thread for which no timer can be had, because it blocks the signal, has
- * samples without stacks, by its CPU clock.
+ * They also replace perf events to provide Python frames, which perf events cannot. In that case
+ * they begin when there is a Python in the process, and take over the whole process at that instant
+ * (cpu_handover.h). A thread that cannot have a timer, because it blocks the signal, gets samples
+ * without stacks, by its CPU clock.
  *
  * Each thread has a timer on its own CPU clock (cpu_threads.h), which sends it a signal; the
- * handler walks the stack (cpu_handler.h) and puts a record into the thread's slot; here the
- * records become rows of cpu_sample. Weights are whole periods, so that they add up to CPU time
- * also where a signal comes late: the operating system checks these timers at its ticks only, 100
- * to 1000 times a second.
+ * handler walks the stack (cpu_handler.h) and puts a record into the thread's slot; this file turns
+ * the records into rows of cpu_sample. Weights are whole periods, so that they add up to CPU time
+ * even if a signal is late: the operating system checks these timers only at its ticks, 100 to 1000
+ * times a second.
  */
 #include "capture/source.h"
 
@@ -31,37 +31,37 @@
 #include "capture/stack_rows.h"
 #include "format/rows.h"
 
-#define BUSY_WAIT_NS (100 * NS_PER_MS) /* between drains of the slots while samples come */
-#define QUIET_WAIT_NS (250 * NS_PER_MS) /* and while none do: a new thread is found then */
-#define NAMES_NS (2 * NS_PER_S) /* until the names of threads are read again */
-#define DELIVERY_NS 1500 /* of a signal, beside the handler: an estimate */
+#define BUSY_WAIT_NS (100 * NS_PER_MS) /* between drains of the slots while there are samples */
+#define QUIET_WAIT_NS (250 * NS_PER_MS) /* and while there are none: finds new threads */
+#define NAMES_NS (2 * NS_PER_S) /* between two readings of the threads' names */
+#define DELIVERY_NS 1500 /* estimated cost of a signal, excluding the handler */
 
 static struct {
 	struct settings settings;
 	bool on;
-	bool waiting; /* for a Python: until there is one, perf events have all of the process */
-	bool handed_over; /* by perf events, which see what is missing here, and add it */
+	bool waiting; /* for a Python: until there is one, perf events sample the process */
+	bool handed_over; /* by perf events, which see which time is missing here, and add it */
 	uint32_t hz;
 	uint64_t period_ns;
 	char requested[32], actual[96];
-	uint64_t taken, seen_periods; /* samples, and what they stand for */
-	uint64_t sampled_ns, unseen_ns; /* CPU time in rows; that without a stack */
-	uint64_t last_taken; /* in the last look */
-	uint64_t process_cpu_ns; /* from when on it counts */
-	uint64_t own_cpu_ns; /* of the recorder's threads, then */
+	uint64_t taken, seen_periods; /* samples, and the periods that they stand for */
+	uint64_t sampled_ns, unseen_ns; /* CPU time in rows, and the part of it without a stack */
+	uint64_t last_taken; /* samples in the last drain */
+	uint64_t process_cpu_ns; /* the process's CPU time when counting began */
+	uint64_t own_cpu_ns; /* the recorder's threads' CPU time at that moment */
 	uint64_t opened_ns; /* when the window opened, CLOCK_MONOTONIC */
 	uint64_t no_stack_reported[CPU_NO_STACK_KINDS], refused_reported;
 	uint64_t cost_reported, cost_ns_reported, cost_since_ns;
-	uint64_t named_ns; /* when the names of threads were forgotten */
+	uint64_t named_ns; /* when the threads' names were forgotten */
 } self;
 
-static uint64_t loaded_cpu_ns; /* of the process, when it began to be this program */
+static uint64_t loaded_cpu_ns; /* the process's CPU time when it exec'ed this program */
 
 /* --- rows --- */
 
 static void name_thread(struct writer *w, struct cpu_slot *s, uint32_t tid)
 {
-	/* One that has ended has no name any more, but perhaps an earlier row. */
+	/* An ended thread has no name any more, but perhaps an earlier row. */
 	if (s->named || syscall(SYS_tgkill, getpid(), tid, 0) != 0)
 		return;
 	s->named = true;
@@ -88,7 +88,7 @@ static void append(struct writer *w, const struct cpu_record *record, uint64_t p
 		self.unseen_ns += row.weight_ns;
 }
 
-/* CPU time of which nobody knows what was done in it. */
+/* Appends CPU time whose stacks are unknown. */
 static void append_unseen(void *context, struct cpu_slot *s, uint64_t periods)
 {
 	struct cpu_record record = { .time_ns = clock_monotonic_ns(),
@@ -100,7 +100,7 @@ static void append_unseen(void *context, struct cpu_slot *s, uint64_t periods)
 	append(context, &record, periods, 0);
 }
 
-/* One record; returns its words. */
+/* Appends the rows of one record; returns its number of words. */
 static uint64_t append_record(struct writer *w, struct cpu_slot *s, uint64_t at)
 {
 	uint64_t words[CPU_RECORD_WORDS], frames[STACK_FRAMES_MAX];
@@ -141,9 +141,9 @@ static uint64_t drain(struct writer *w)
 	return self.taken - before;
 }
 
-/* --- what is said of it --- */
+/* --- capability rows --- */
 
-/* Where perf events sample, too, how the recording is sampled is not for us to say. */
+/* If perf events sample as well, the row "cpu" belongs to them. */
 static const char *row_name(void)
 {
 	return self.settings.perf ? "cpu_timer" : "cpu";
@@ -186,7 +186,7 @@ static void set_rate(uint32_t hz)
 		 self.settings.stacks != SETTING_STACKS_NATIVE ? " and Python" : "");
 }
 
-/* What was sampled, and what not. */
+/* Writes what was sampled and what was not. */
 static void write_result(struct writer *w, const char *left)
 {
 	struct sums sum = sum_slots();
@@ -237,13 +237,13 @@ static void write_result(struct writer *w, const char *left)
 
 /* --- life --- */
 
-/* In the library's constructor: the CPU time so far is of the program before the exec. */
+/* Called by the library's constructor: CPU time up to now was used before the exec. */
 static void loaded(void)
 {
 	loaded_cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-/* Does nothing unless samples are wanted, and samples nothing before the window opens. */
+/* Samples nothing before a window opens. */
 static void begin(struct writer *w, const struct source_start *how)
 {
 	(void)w;
@@ -258,7 +258,7 @@ static void limit_rate(void)
 	set_rate((uint32_t)((NS_PER_S + self.period_ns / 2) / self.period_ns));
 }
 
-/* Process ids, and perf events', are of one namespace. */
+/* Perf events and timers must mean the same process ids, so both must use one pid namespace. */
 static bool shares_namespace(void)
 {
 	struct stat st;
@@ -287,7 +287,7 @@ static void write_unavailable(struct writer *w, const char *what, int err)
 	write_off(w, capability_state_unavailable, reason);
 }
 
-/* Whether timers can sample the process at all. */
+/* Whether timers can sample this process at all. */
 static bool is_possible(struct writer *w)
 {
 	int err;
@@ -320,7 +320,7 @@ static void open_window(struct writer *w)
 	self.taken = self.seen_periods = self.sampled_ns = self.unseen_ns = 0;
 	if (!is_possible(w))
 		return;
-	/* What was before belongs to perf events where these sample, too. */
+	/* If perf events sample too, the time before belongs to them. */
 	self.handed_over = self.settings.perf != 0;
 	if (self.handed_over)
 		err = cpu_handover_begin(self.settings.directory);
@@ -364,7 +364,7 @@ static void end(struct writer *w, const char *left)
 	write_result(w, left);
 }
 
-/* Sessions together want another rate than before. */
+/* Follows a change of the rate that the sessions request together. */
 static void follow_rate(uint64_t cpu, struct writer *w)
 {
 	if (self.settings.cpu == cpu)
@@ -378,8 +378,8 @@ static void follow_rate(uint64_t cpu, struct writer *w)
 }
 
 /*
- * Whether perf events have the process, and since when it is sampled, is decided by the session
- * that begins it.
+ * The session that starts the sampling decides whether perf events sample the process too, and from
+ * when on CPU time counts.
  */
 static void window(const struct settings *wanted, struct writer *w)
 {
@@ -396,7 +396,7 @@ static void window(const struct settings *wanted, struct writer *w)
 	}
 }
 
-/* No work for the collector's pace: samples come all the time, and need not be fetched as soon. */
+/* Returns 0, because the constant flow of samples must not raise the collector's pace. */
 static uint64_t collect(struct writer *w, uint64_t now_ns)
 {
 	if (self.waiting && stack_capture_python_version()) {
@@ -494,7 +494,7 @@ static void after_fork(void)
 
 static bool wanted_in_child(const struct settings *wanted)
 {
-	/* Beside perf events there is only something to do where there is a Python. */
+	/* Beside perf events the timers are needed only if there is a Python. */
 	return wanted->cpu && (!wanted->perf || stack_capture_python_version());
 }
 

@@ -9,17 +9,17 @@
 #include "capture/vendor_thread.h"
 #include "system/nvml.h"
 
-#define EVENTS_MAX 16u /* in one round */
+#define EVENTS_MAX 16u /* per round */
 
 static struct {
 	enum { WANTED, READY, OFF } state; /* of the library */
-	uint64_t written; /* metrics that the capability names, by bit */
-	unsigned notes; /* of the capability so far */
-	struct strbuf *why; /* of this round */
+	uint64_t written; /* metrics that the capability row names, as bits */
+	unsigned notes; /* number of capability notes so far */
+	struct strbuf *why; /* reasons found in this round */
 	enum { UNKNOWN, FOUND, LOST, OTHERS } states[NVML_DEVICES_MAX];
 	struct nvml_device devices[NVML_DEVICES_MAX];
 	struct counters_claim claims[NVML_DEVICES_MAX];
-	/* All of the machine, by NVML's number; written before the first reading is pushed. */
+	/* All GPUs of the machine by NVML's index; written before the first reading is pushed. */
 	struct nvml_description known[NVML_DEVICES_MAX];
 	bool looked;
 } self;
@@ -65,7 +65,7 @@ static void look_for_all(void)
 	vendor_leave();
 }
 
-/* CUDA's ordinals count where they are known. */
+/* CUDA's ordinals take precedence if they are known. */
 static const char *pci_of(uint32_t ordinal)
 {
 	const char *pci = devices_pci(ordinal);
@@ -80,8 +80,8 @@ void nvml_gpus_write(struct writer *w, uint32_t ordinal)
 }
 
 /*
- * A device that NVML does not know is not asked for again; one that another process reads is, in
- * case that has ended.
+ * A device that NVML does not know is not looked up again; a device that another process reads is,
+ * because that process may have ended.
  */
 static bool find(uint32_t ordinal, const char *directory, const char *pci)
 {
@@ -115,10 +115,10 @@ static void read_gpu(uint32_t ordinal, const char *pci, enum nvml_choice choice,
 	add_reason(ordinal, pci, nvml_status_text(NVML_GPU_IS_LOST));
 }
 
-/* What there is, and why not more. Again when more is found out: the last note counts. */
+/* Notes the available metrics and why others are missing; repeated when more becomes known. */
 static void write_capability(uint64_t seen)
 {
-	/* Stays valid for the collector; written two or three times in all, in turn. */
+	/* Must stay valid for the collector; written two or three times in total, in turn. */
 	static char texts[2][2048];
 	char *actual = texts[self.notes++ % 2];
 	enum capability_state state = capability_state_on;

@@ -4,7 +4,7 @@
 
 #include "base/globs.h"
 
-#define LEVELS 32u /* bits of a domain */
+#define LEVELS 32u /* bits per domain */
 
 atomic_bool nvtx_choice_on;
 

@@ -10,7 +10,7 @@
 
 #define INDEX_SLOTS (2 * NVTX_NAMES_MAX)
 
-/* One reservation; pages exist once they are touched. */
+/* Reserved in one piece; pages are allocated when they are touched. */
 struct memory {
 	struct nvtx_name items[NVTX_NAMES_MAX];
 	atomic_uint index[INDEX_SLOTS]; /* open addressing by hash: number + 1, 0 is free */
@@ -21,10 +21,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct memory *_Atomic memory;
 static atomic_uint count;
 static atomic_uint_fast64_t refused;
-/* under the lock */
+/* protected by the lock */
 static uint32_t text_used, domains = NVTX_DOMAIN_SCOPES;
-static atomic_uint
-	last_thread; /* number + 1 of the newest thread's name; each knows the one before it */
+/* number + 1 of the newest name of a thread; each refers to the one before it */
+static atomic_uint last_thread;
 
 static struct memory *reserve(void)
 {
@@ -52,7 +52,7 @@ static bool same(const struct nvtx_name *item, const struct nvtx_name *wanted)
 	}
 }
 
-/* The item that has the name, or NULL; the index slot that it has or would have. Needs no lock. */
+/* Returns the item with the name, or NULL; *slot is its place in the index. Needs no lock. */
 static const struct nvtx_name *find(struct memory *m, const struct nvtx_name *wanted,
 				    atomic_uint **slot)
 {
@@ -70,7 +70,7 @@ static const struct nvtx_name *find(struct memory *m, const struct nvtx_name *wa
 	}
 }
 
-/* A thread's last name counts, so that one may come again after another. */
+/* For a thread only its last name counts, so that a name can return after another one. */
 static bool is_known(const struct nvtx_name *wanted)
 {
 	if (wanted->what != NVTX_NAMED_THREAD)
@@ -78,7 +78,7 @@ static bool is_known(const struct nvtx_name *wanted)
 	return same(nvtx_names_of_thread(wanted->id), wanted);
 }
 
-/* The order of the stores matters: a fork may happen between any two. */
+/* The order of the stores matters, because a fork may happen between any two. */
 static const struct nvtx_name *append(struct memory *m, const struct nvtx_name *wanted,
 				      atomic_uint *slot)
 {
