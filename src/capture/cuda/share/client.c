@@ -10,8 +10,8 @@
 #define DOMAINS 8u
 #define WORDS (API_CALLBACK_IDS_MAX / 64)
 #define KINDS 64u
-#define SUBSCRIPTIONS 16u /* the latest ones: a thread that is late reads one that has ended */
-#define CALLS 8u /* of CUDA within each other on one thread */
+#define SUBSCRIPTIONS 16u /* retained, for late threads that still read an ended one */
+#define CALLS 8u /* nested CUDA calls on one thread */
 #define LEAVE_LIMIT_NS NS_PER_S
 
 struct real_cupti real_cupti;
@@ -49,7 +49,7 @@ static void set_callback(enum want who, bool on, CUpti_CallbackDomain domain, CU
 		atomic_fetch_and(&callbacks[who][domain][id / 64], ~bit);
 }
 
-/* The other one may change its mind meanwhile. */
+/* Adjusts CUPTI, repeatedly if the other one changes its wish meanwhile. */
 static CUptiResult follow_callback(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
 	CUptiResult result;
@@ -87,7 +87,7 @@ bool wants_any(enum want who, CUpti_CallbackDomain domain)
 	return false;
 }
 
-/* Callbacks of the domain that the other one wants stay on without a gap. */
+/* Callbacks of the domain that the other one wants stay enabled without a gap. */
 static CUptiResult leave_domain(enum want who, CUpti_CallbackDomain domain)
 {
 	enum want other = who == WANT_CLIENT ? WANT_RECORDER : WANT_CLIENT;
@@ -132,8 +132,8 @@ uint64_t wants_kinds(enum want who)
 }
 
 /*
- * While the recorder has records of kernels one after the other, the client gets those
- * (client_records.h).
+ * While the recorder has records of serialized kernels, the client gets those instead of concurrent
+ * ones (client_records.h).
  */
 static bool is_replaced(CUpti_ActivityKind kind)
 {
@@ -147,7 +147,7 @@ static bool is_kind_wanted(CUpti_ActivityKind kind)
 	       (atomic_load(&kinds[WANT_RECORDER]) | atomic_load(&kinds[WANT_CLIENT])) >> kind & 1;
 }
 
-/* The other one may change its mind meanwhile. */
+/* Adjusts CUPTI, repeatedly if the other one changes its wish meanwhile. */
 static CUptiResult follow_kind(CUpti_ActivityKind kind)
 {
 	CUptiResult result;
@@ -234,19 +234,20 @@ void wants_repeat_kinds(bool on)
 
 /* --- the subscription --- */
 
-/* Functions of the client whose libraries are to stay; NULL: none. */
+/* Functions of the client whose libraries must stay loaded; NULL: none. */
 static _Atomic(void *) to_keep[8];
 static struct subscription places[SUBSCRIPTIONS];
 static atomic_uint next_place;
 static _Atomic(struct subscription *) subscription;
-/* Threads between their look at `subscription` and their return from its callback. */
+/* Number of threads between their read of `subscription` and their return from its callback. */
 static atomic_uint callers;
 
 static __thread unsigned inside __attribute__((tls_model("initial-exec")));
 
-/* The client's words of the calls that this thread is in. */
+/* The client's correlation data for the calls that this thread is in. */
 static __thread struct {
-	const uint64_t *recorders; /* by which the two callbacks of a call are known */
+	const uint64_t
+		*recorders; /* the recorder's word, which identifies a call's two callbacks */
 	uint64_t word;
 } calls[CALLS] __attribute__((tls_model("initial-exec")));
 static __thread unsigned depth __attribute__((tls_model("initial-exec")));
@@ -288,13 +289,13 @@ bool client_is_inside(void)
 static uint64_t *enter_call(const uint64_t *recorders)
 {
 	if (depth == CALLS)
-		depth = 0; /* their ends never came */
+		depth = 0; /* those calls never ended */
 	calls[depth].recorders = recorders;
 	calls[depth].word = 0;
 	return &calls[depth++].word;
 }
 
-/* A call whose beginning the client has not seen has a new word. */
+/* Returns 0 for a call whose beginning the client has not seen. */
 static uint64_t leave_call(const uint64_t *recorders)
 {
 	for (unsigned at = depth; at-- > 0;)
@@ -361,6 +362,6 @@ void client_keep_all_loaded(void)
 
 void client_after_fork(void)
 {
-	atomic_store(&callers, inside); /* it may have been forked there, and returns from it */
+	atomic_store(&callers, inside); /* the forking thread may be in the callback */
 	depth = 0;
 }

@@ -20,7 +20,7 @@
 
 struct client client = { .thread_id_type = -1 };
 
-/* What the client has set without effect. A size of 0: nothing. */
+/* Attributes that the client has set, which have no effect. size 0: not set. */
 static struct {
 	atomic_size_t size;
 	atomic_uint_fast64_t value[ATTRIBUTE_BYTES / 8];
@@ -47,7 +47,7 @@ bool client_is_shared(void)
 	return atomic_load(&client.is_shared);
 }
 
-/* Another thread of it may change what it wants meanwhile. */
+/* Repeats if another thread of the client changes its wishes meanwhile. */
 void client_follow(void)
 {
 	bool there;
@@ -75,7 +75,7 @@ CUptiResult client_subscribe_really(struct subscription *s)
 	return result;
 }
 
-/* A subscription that is CUPTI's to grant. */
+/* Notes the outcome of a subscription that CUPTI itself decides on. */
 static CUptiResult watch(CUptiResult result)
 {
 	if (result != CUPTI_SUCCESS)
@@ -111,7 +111,7 @@ static CUptiResult CUPTIAPI own_Subscribe(CUpti_SubscriberHandle *handle,
 	return CUPTI_SUCCESS;
 }
 
-/* Later versions of the parameters ask for several subscribers, which this is not. */
+/* Later versions of the parameters request multiple subscribers, which are not supported here. */
 static CUptiResult CUPTIAPI own_Subscribe_v2(CUpti_SubscriberHandle *handle,
 					     CUpti_CallbackFunc callback, void *user,
 					     CUpti_SubscriberParams *parameters)
@@ -147,7 +147,7 @@ static CUptiResult CUPTIAPI own_Unsubscribe(CUpti_SubscriberHandle handle)
 	return CUPTI_SUCCESS;
 }
 
-/* id: NULL: all of the domain. */
+/* `id` NULL means the whole domain. */
 static CUptiResult enable(uint32_t on, CUpti_SubscriberHandle handle, CUpti_CallbackDomain domain,
 			  const CUpti_CallbackId *id)
 {
@@ -194,7 +194,7 @@ static CUptiResult CUPTIAPI own_GetCallbackState(uint32_t *enable, CUpti_Subscri
 	return CUPTI_SUCCESS;
 }
 
-/* --- its records --- */
+/* --- the client's records --- */
 
 void CUPTIAPI client_on_complete(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size,
 				 size_t valid)
@@ -236,8 +236,8 @@ static CUptiResult CUPTIAPI own_ActivityRegisterTimestampCallback(CUpti_Timestam
 }
 
 /*
- * KERNEL serializes kernels, and records of graphs as a whole are in place of their nodes: both
- * would change the recording.
+ * KERNEL serializes kernels, and GRAPH_TRACE replaces the records of graph nodes: both would change
+ * the recording.
  */
 static bool is_refused(CUpti_ActivityKind kind)
 {
@@ -279,7 +279,7 @@ static CUptiResult CUPTIAPI own_ActivityDisable(CUpti_ActivityKind kind)
 	return answer(result);
 }
 
-/* Of all contexts: which one a record is of is the client's to look at. */
+/* Enables the kind for all contexts: the client can select records by their context. */
 static CUptiResult CUPTIAPI own_ActivityEnableContext(CUcontext context, CUpti_ActivityKind kind)
 {
 	(void)context;
@@ -300,7 +300,7 @@ static CUptiResult CUPTIAPI own_ActivityEnableAndDump(CUpti_ActivityKind kind)
 				       : result;
 }
 
-/* Of every kernel, instead of what the recorder reads. */
+/* Refused while shared, because it would replace the records that the recorder reads. */
 static CUptiResult CUPTIAPI own_ActivityEnableHWTrace(uint8_t enable)
 {
 	return client_is_shared() ? answer(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
@@ -310,9 +310,10 @@ static CUptiResult CUPTIAPI own_ActivityEnableHWTrace(uint8_t enable)
 /* --- flushes --- */
 
 /*
- * By the vendor thread, as all flushes: two at a time are more than some versions bear. Inside of a
- * callback CUPTI may have locks that its flush on another thread waits for, so there it is called
- * here. A forced flush would give the recorder records that have not ended, and is none.
+ * The vendor thread makes all flushes, because some versions of CUPTI do not tolerate two at a
+ * time. Inside a callback, however, CUPTI may hold locks that a flush on another thread waits for,
+ * so the flush is made here. A forced flush is not passed on: it would give the recorder records
+ * that have not ended.
  */
 static void flush_records(void)
 {
@@ -331,10 +332,7 @@ static void flush_records(void)
 	}
 }
 
-/*
- * Until all that CUPTI has handed to the recorder is copied; also what it did before the recorder
- * left.
- */
+/* Waits until everything that CUPTI has handed to the recorder, even before it left, is copied. */
 static void wait_for_copies(void)
 {
 	uint64_t begun = clock_machine_ns(), completed = buffers_completed();
@@ -371,7 +369,7 @@ static CUptiResult CUPTIAPI own_ActivityFlushPeriod(uint32_t ms)
 	return client_is_shared() ? CUPTI_SUCCESS : real_cupti.ActivityFlushPeriod(ms);
 }
 
-/* A kind of which no record was copied yet is CUPTI's to know. */
+/* Kinds of which no record was copied yet are left to CUPTI. */
 static CUptiResult CUPTIAPI own_ActivityGetNextRecord(uint8_t *buffer, size_t valid,
 						      CUpti_Activity **record)
 {
@@ -471,7 +469,7 @@ static CUptiResult CUPTIAPI own_GetLastError(void)
 
 /* --- counters --- */
 
-/* They are the recorder's, who was first. */
+/* The counters belong to the recorder, which was first. */
 static CUptiResult refuse_counters(const char *engine)
 {
 	atomic_store(&client.refused_for, engine);
@@ -489,7 +487,7 @@ static CUptiResult refuse_counters(const char *engine)
 COUNTER_FUNCTIONS(F)
 #undef F
 
-/* It ends every profiler of the process. */
+/* Not passed on while an engine runs, because it ends every profiler of the process. */
 static CUptiResult CUPTIAPI own_ProfilerDeInitialize(void *parameters)
 {
 	return atomic_load(&client.engine) ? CUPTI_SUCCESS
@@ -521,9 +519,9 @@ static CUptiResult CUPTIAPI own_Finalize(void)
 	return answer(result);
 }
 
-/* --- what is routed --- */
+/* --- redirection --- */
 
-/* The first two are what is watched of a client with which nothing is shared. */
+/* The first two are the ones that are watched if CUPTI is not shared. */
 static struct routed routed[] = {
 #define F(name) { "cupti" #name, (void *)own_##name, NULL },
 	SHARED_FUNCTIONS(F) CLIENTS_FUNCTIONS(F) COUNTER_FUNCTIONS(F) F(ProfilerDeInitialize)

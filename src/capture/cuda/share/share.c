@@ -18,9 +18,9 @@
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
 
-static atomic_bool wrapped; /* functions are routed here, for ever */
+static atomic_bool wrapped; /* the recorder's functions are redirected, permanently */
 
-/* --- the recorder's functions, and between the two --- */
+/* --- the recorder's functions, and moving CUPTI between the two --- */
 
 static void set_zeroed(uint8_t zeroed)
 {
@@ -30,14 +30,14 @@ static void set_zeroed(uint8_t zeroed)
 						 &size, &zeroed);
 }
 
-/* CUPTI's buffers have to come back before another's are registered. */
+/* Makes CUPTI return its buffers, which is necessary before other callbacks are registered. */
 static void end_buffers(void)
 {
 	wants_repeat_kinds(false);
 	real_cupti.recorder.ActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 }
 
-/* The recorder is not subscribed: the client is CUPTI's own again. */
+/* The recorder is no longer subscribed: subscribes the client at CUPTI itself. */
 static void hand_over(void)
 {
 	struct subscription *s = client_subscription();
@@ -74,13 +74,13 @@ static void take_back(void)
 		real_cupti.recorder.Unsubscribe(real);
 }
 
-/* As CUPTI's own clock, to which it does not return by itself. */
+/* Imitates CUPTI's own clock, to which it cannot be switched back. */
 static uint64_t CUPTIAPI read_realtime(void)
 {
 	return clock_read_ns(CLOCK_REALTIME);
 }
 
-/* Else the recorder's times would be the client's. */
+/* Prepares CUPTI for the recorder, whose times would otherwise be those of the client's clock. */
 static CUptiResult come(void)
 {
 	bool is_replaced = atomic_load(&client.has_clock);
@@ -178,7 +178,7 @@ static CUptiResult CUPTIAPI recorder_ActivityGetNumDroppedRecords(CUcontext cont
 	return result;
 }
 
-/* The last step of a subscription: from here on the client's calls are ours. */
+/* The last step of subscribing: from here on the client's calls are redirected. */
 static CUptiResult CUPTIAPI recorder_ActivityRegisterCallbacks(
 	CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete)
 {
@@ -231,7 +231,7 @@ void share_wrap(struct cupti *cupti, const struct settings *wanted)
 		wrap(cupti);
 }
 
-/* --- what the recorder asks --- */
+/* --- called by the recorder --- */
 
 bool share_is_recorders(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
@@ -328,7 +328,7 @@ void share_end(struct writer *w, const char *requested)
 			text.length ? strbuf_text(&text) : "no other client of CUPTI");
 }
 
-/* CUDA does not work here until exec(). */
+/* CUDA does not work in the child until exec(). */
 void share_after_fork(void)
 {
 	if (!atomic_load(&wrapped) && !atomic_load(&client.is_kept))

@@ -15,24 +15,25 @@
 #define LIMIT_NS (PITOT_SLOWNESS * 3 * NS_PER_S)
 #define LOOK_NS (200 * NS_PER_US)
 #define AGAIN_NS (10 * NS_PER_MS)
-#define GAPS 16u /* that wait for the collector */
-#define PART_NS (250 * NS_PER_MS) /* of a gap: that much of it a SIGKILL may cost */
+#define GAPS 16u /* that can wait for the collector */
+#define PART_NS (250 * NS_PER_MS) /* of a gap per row, which is what a SIGKILL may lose */
 
 static atomic_bool yields;
-static atomic_bool wanted; /* the client has CUPTI, or is to have it */
+static atomic_bool wanted; /* the client has CUPTI, or is about to get it */
 static atomic_bool moving; /* CUPTI may change hands */
-static atomic_uint calls; /* of the client that are under way */
+static atomic_uint calls; /* the client's calls in progress */
 static atomic_uint_fast64_t last_call_ns;
-static __thread bool moves __attribute__((tls_model("initial-exec"))); /* this thread does */
+/* whether this thread moves CUPTI */
+static __thread bool moves __attribute__((tls_model("initial-exec")));
 
-/* Added by the vendor thread, or the one that starts; written as rows by the collector. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held for moments */
+/* Added by the vendor thread or the one that starts the recorder; written by the collector. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held only briefly */
 static struct gap {
-	uint64_t since_ns, until_ns; /* 0: it is not over */
+	uint64_t since_ns, until_ns; /* until_ns 0: the gap is open */
 } gaps[GAPS];
 static unsigned begun, written;
 static struct {
-	uint64_t ns, count, until_ns; /* rows go until then */
+	uint64_t ns, count, until_ns; /* until_ns: end of the rows written so far */
 } sum; /* the collector's */
 
 void turns_set_yield(bool on)
@@ -67,7 +68,7 @@ static bool works(void)
 	return any;
 }
 
-/* Where the thread may be in CUPTI nothing is waited for. */
+/* A thread that may be inside CUPTI must not wait. */
 static bool may_wait(void)
 {
 	return !moves && !client_is_inside() && !copies_is_inside();
@@ -186,8 +187,8 @@ void turns_gap(uint64_t since_ns)
 }
 
 /*
- * How many launches there were is not known: none were seen. A gap has several rows, each from
- * where the one before it ends.
+ * The number of launches in a gap is unknown, because none were seen. A gap has several rows, each
+ * beginning where the previous one ends.
  */
 static void write_gap(struct writer *w, uint64_t since_ns, uint64_t until_ns)
 {
@@ -203,7 +204,7 @@ static void write_gap(struct writer *w, uint64_t since_ns, uint64_t until_ns)
 	sum.until_ns = until_ns;
 }
 
-/* The oldest that has not all of its rows; `finished` is over and has. false: there is none. */
+/* Returns the oldest gap that lacks rows, or false. `finished`: the one before has all its rows. */
 static bool next_gap(bool finished, struct gap *gap)
 {
 	bool any;
