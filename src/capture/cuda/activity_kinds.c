@@ -24,8 +24,8 @@ static const struct {
 } kinds[] = {
 	{ CUPTI_ACTIVITY_KIND_CONTEXT, "context", false },
 	{ CUPTI_ACTIVITY_KIND_STREAM, "stream", false },
-	{ CUPTI_ACTIVITY_KIND_KERNEL, "kernel", true }, /* one after the other: serialized */
-	{ CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernel", true }, /* or else */
+	{ CUPTI_ACTIVITY_KIND_KERNEL, "kernel", true }, /* serializes kernels */
+	{ CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernel", true }, /* the alternative to it */
 	{ CUPTI_ACTIVITY_KIND_MEMCPY, "memcpy", false },
 	{ CUPTI_ACTIVITY_KIND_MEMCPY2, "memcpy_peer", false },
 	{ CUPTI_ACTIVITY_KIND_MEMSET, "memset", false },
@@ -42,8 +42,8 @@ static enum kind_state states[ARRAY_SIZE(kinds)];
 static _Atomic enum kind_state launch_records, serialized; /* copies for other threads */
 
 /*
- * SYNCHRONIZATION and CUDA_EVENT, each alone, make every CUDA call more expensive: +4 ms on a step
- * of eager PyTorch of 20 ms. So they need --sync; who waited how long is known from the calls
+ * SYNCHRONIZATION and CUDA_EVENT each make every CUDA call more expensive: +4 ms on a 20 ms step of
+ * eager PyTorch. Therefore they need --sync; which call waited how long is known from the calls
  * anyway.
  */
 static bool is_wanted(CUpti_ActivityKind kind, const struct settings *wanted)
@@ -100,8 +100,7 @@ static void disable_kind(const struct cupti *cupti, size_t i)
 }
 
 /*
- * CUPTI 13.0 crashes in cuGraphLaunch if its records of launches are switched on after the graph
- * was instantiated.
+ * CUPTI 13.0 crashes in cuGraphLaunch if its launch records are enabled after cuGraphInstantiate.
  */
 static bool is_too_late(CUpti_ActivityKind kind)
 {
@@ -109,8 +108,8 @@ static bool is_too_late(CUpti_ActivityKind kind)
 }
 
 /*
- * Nodes are recorded instead of launches. With --graphs auto, graph_level.c has the row that says
- * so.
+ * Notes that nodes are recorded instead of launches. With --graphs auto, graph_level.c writes that
+ * row.
  */
 static void note_no_launch_records(const struct settings *wanted, const char *why)
 {
@@ -155,7 +154,7 @@ static void enable_kind(const struct cupti *cupti, const struct settings *wanted
 			     : was_held                 ? CUPTI_SUCCESS
 							: switch_kind(cupti, i, true, has_past);
 
-	if (result == CUPTI_SUCCESS && is_too_late(kinds[i].kind)) { /* one came in between */
+	if (result == CUPTI_SUCCESS && is_too_late(kinds[i].kind)) { /* made in between */
 		result = CUPTI_ERROR_NOT_COMPATIBLE;
 		switch_kind(cupti, i, false, false);
 	}
@@ -179,7 +178,7 @@ void activity_kinds_note_unwanted(const struct settings *wanted)
 					"not requested");
 }
 
-/* What is not wanted goes first: some kinds exclude each other. */
+/* Disables before it enables, because some kinds exclude each other. */
 void activity_kinds_follow(const struct cupti *cupti, const struct settings *wanted, bool has_past)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)

@@ -22,12 +22,12 @@ _Static_assert((int)API_DRIVER == (int)CUPTI_CB_DOMAIN_DRIVER_API &&
 
 static atomic_bool enabled, module_unloaded, fatal;
 static char fatal_text[160]; /* written once, before `fatal` */
-static atomic_bool keep_nested; /* --api all: driver calls inside runtime calls are wanted too */
+static atomic_bool keep_nested; /* --api all: also record driver calls inside runtime calls */
 
 static atomic_uint_fast64_t devices; /* bit i: a context was created on device i */
 static const struct cupti *subscribed;
 
-/* Who is told of calls beside us: nobody, mostly, and the launch path has one look at it. */
+/* Who else gets callbacks: usually nobody, so the launch path checks a single word. */
 enum { TOLD_CLIENT = 1, TOLD_MODULES = 2, TOLD_LAUNCHES = 4 };
 static atomic_uint told;
 
@@ -44,7 +44,7 @@ static bool starts_with(const char *name, const char *prefix)
 	return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-/* What a function does, by its name. */
+/* Classifies a function by its name. */
 static enum api_kind api_kind_of(const char *name)
 {
 	static const struct {
@@ -106,7 +106,7 @@ static bool is_wanted(unsigned api, enum api_kind kind, const struct settings *s
 	}
 }
 
-/* The end of a watched call: one event into the thread's ring. */
+/* Writes the end of a watched call: one event into the thread's ring. */
 static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 		       const CUpti_CallbackData *data, uint64_t start, uint64_t end)
 {
@@ -132,7 +132,7 @@ static void on_enter(unsigned api, const CUpti_CallbackData *data, uint64_t now)
 
 	correlation_enter(data->correlationId, now);
 	if (r && !atomic_load_explicit(&keep_nested, memory_order_relaxed)) {
-		/* 0 is no outer call, and the id of one call in 2^32. */
+		/* 0 means no outer call; it is also the id of one call in 2^32. */
 		if (api == API_DRIVER && r->outer_correlation == data->correlationId &&
 		    data->correlationId) {
 			*data->correlationData = 0;
@@ -142,7 +142,7 @@ static void on_enter(unsigned api, const CUpti_CallbackData *data, uint64_t now)
 			r->outer_correlation = data->correlationId;
 	}
 	if (r)
-		r->instantiating = false; /* the instantiation has ended, perhaps without success */
+		r->instantiating = false; /* the instantiation has ended, perhaps with an error */
 	*data->correlationData = now;
 	if (r && (atomic_load_explicit(&r->calls, memory_order_relaxed) + 1) % RING_COST_EVERY == 0)
 		counter_add(&r->sampled_ns, clock_monotonic_ns() - now);
@@ -152,7 +152,7 @@ static void on_exit_of_call(unsigned api, CUpti_CallbackId cbid, const CUpti_Cal
 			    uint64_t now)
 {
 	uint64_t start = *data->correlationData;
-	struct ring *r = ring_of_thread; /* none: that was counted when the call began */
+	struct ring *r = ring_of_thread; /* NULL was counted when the call began */
 
 	if (!r)
 		return;
@@ -234,7 +234,7 @@ on_own_callback(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *
 	}
 }
 
-/* The client's callback lies within ours, as if it were a part of the call. */
+/* Calls the client's callback within ours, as if it were a part of the CUDA call. */
 static void on_shared_callback(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *info)
 {
 	const CUpti_CallbackData *data = info;
@@ -257,9 +257,9 @@ static bool is_module_function(const char *name)
 }
 
 /*
- * Samples must not be read while code is loaded or unloaded, and what an engine does about a launch
- * is outside of the recorded call. An engine may come within a call, of which it sees the end
- * alone.
+ * Samples must not be read while code is loaded or unloaded, and an engine's own work for a launch
+ * must lie outside the recorded call. An engine may be armed during a call, of which it then sees
+ * only the end.
  */
 static __attribute__((noinline)) void on_told_callback(unsigned who, CUpti_CallbackDomain domain,
 						       CUpti_CallbackId cbid, const void *info)
@@ -378,7 +378,7 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 	return watched;
 }
 
-/* With cuptiSubscribe_v2 CUPTI says who is in the way. */
+/* Uses cuptiSubscribe_v2 if possible, because it names the tool that is in the way. */
 static CUptiResult subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber,
 			     char *other, size_t room)
 {
@@ -449,7 +449,7 @@ const char *api_function_name(uint32_t function, enum api_kind *kind)
 	return functions[api][id].name;
 }
 
-static bool known[API_FUNCTIONS_MAX]; /* functions whose rows the writer has */
+static bool known[API_FUNCTIONS_MAX]; /* functions whose rows were written */
 
 void api_functions_begin(void)
 {

@@ -1,8 +1,8 @@
 /*
- * cuda_source.c: what CUDA does, through CUPTI: work on the GPU from activity records (activity.h),
- * calls from callbacks (api_calls.h). CUPTI is entered on three threads: the one that initializes
- * CUDA (start), the vendor thread (flushes, windows), and, only to step through a buffer that CUPTI
- * has handed back, the collector's.
+ * cuda_source.c: records CUDA through CUPTI: GPU work from activity records (activity.h), calls
+ * from callbacks (api_calls.h). CUPTI is called on three threads: the one that initializes CUDA
+ * (start), the vendor thread (flushes, windows), and the collector's, which only iterates over
+ * buffers that CUPTI has handed back.
  */
 #include "capture/source.h"
 
@@ -39,13 +39,13 @@
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
 
-#define WATCHDOG_LAUNCHES 1000u /* that many launches without any kernel record are suspicious */
+#define WATCHDOG_LAUNCHES 1000u /* number of launches that should have had a kernel record */
 
 /*
- * Work of which the calls are known and no record yet has come is under way. A graph's last node is
- * not known, and a launch that a stream captured never becomes work: so after GRACE_NS without a
- * call or a record it counts as done if the numbers say so, after SLOW_NS it is looked for once a
- * second, and after LOST_NS no more.
+ * Work is under way if calls launched it and its records have not come yet. This is uncertain: a
+ * graph's last node is unknown, and a launch that a stream captured never becomes work. So GRACE_NS
+ * after the last call or record, work counts as done if the numbers of launches and records agree;
+ * after SLOW_NS the collector flushes only once a second, and after LOST_NS not at all.
  */
 #define GRACE_NS (2 * NS_PER_S)
 #define SLOW_NS (10 * NS_PER_S)
@@ -53,46 +53,46 @@
 
 #define CLOCK_WAIT_NS (PITOT_SLOWNESS * 20 * NS_PER_MS)
 
-/* What is under way when a window closes gets so much time to end. */
+/* When a window closes, work under way gets this much time to end. */
 #define TAIL_NS NS_PER_S
 #define TAIL_LOOK_NS (10 * NS_PER_MS)
 
-static pthread_mutex_t wanted_lock = PTHREAD_MUTEX_INITIALIZER; /* held for a copy */
+static pthread_mutex_t wanted_lock = PTHREAD_MUTEX_INITIALIZER; /* held only for a copy */
 
 static struct {
-	struct settings
-		wanted; /* of the sessions together; written under wanted_lock by the collector */
-	struct settings followed; /* what CUPTI does of it; the vendor thread's */
+	/* of all sessions together; written by the collector under wanted_lock */
+	struct settings wanted;
+	struct settings followed; /* the settings that CUPTI follows now; the vendor thread's */
 	struct cupti cupti;
 	struct driver driver;
 	CUpti_SubscriberHandle subscriber;
-	atomic_bool usable; /* there is a CUPTI that gives us records */
+	atomic_bool usable; /* CUPTI was loaded and delivers records */
 	atomic_bool subscribed;
-	atomic_bool dormant; /* subscribed only because an engine has contexts: all else is off */
-	bool enabled; /* of the vendor thread once that runs */
-	atomic_int engine; /* that a session wants, its window open or not */
-	int attached; /* the latest beyond the trace since subscribing; the vendor thread's */
-	atomic_bool closed; /* by VENDOR_CLOSE: rounds after that are for clocks only */
-	bool held; /* by another tool, which was first: tried again until it is gone */
-	bool late; /* CUDA was initialized before */
-	bool has_past; /* CUDA has worked while we were not subscribed; the vendor thread's */
-	atomic_bool open; /* a window is */
-	bool clock_noted; /* that CUPTI gives no time; the vendor thread's */
-	atomic_uint_fast64_t dropped; /* records, as CUPTI says */
+	atomic_bool dormant; /* subscribed only for an engine's contexts: everything else is off */
+	bool enabled; /* the vendor thread's once that runs */
+	atomic_int engine; /* that a session requests, whether its window is open or not */
+	int attached; /* last engine beyond trace since subscribing; the vendor thread's */
+	atomic_bool closed; /* by VENDOR_CLOSE: later rounds only read the clocks */
+	bool held; /* by another tool, which came first: tried again until it is gone */
+	bool late; /* CUDA was initialized before the recorder */
+	bool has_past; /* CUDA was in use while we were not subscribed; the vendor thread's */
+	atomic_bool open; /* a window is open */
+	bool clock_noted; /* that CUPTI returns no time; the vendor thread's */
+	atomic_uint_fast64_t dropped; /* records that CUPTI reports as dropped */
 	atomic_uint_fast64_t flushed_ns;
 	bool watches_nodes; /* the vendor thread's */
 	atomic_uint_fast64_t opened_ns, closed_ns; /* of struct activity_window */
-	atomic_bool under_way; /* work has been launched whose records have not come */
+	atomic_bool under_way; /* work was launched whose records have not come */
 
 	/* the collector's */
-	bool failed; /* CUPTI broke down, and the recording says so */
+	bool failed; /* CUPTI failed, and the recording reports it */
 	bool devices_written, late_written;
-	unsigned clock_round; /* of the vendor thread, that decoding waits for; 0: none */
+	unsigned clock_round; /* round of the vendor thread that decoding waits for; 0: none */
 	uint64_t clock_requested_ns;
-	uint64_t first_call,
-		last_call; /* lowest and highest correlation id of recorded calls; 0: none */
+	/* lowest and highest correlation id of recorded calls; 0: none */
+	uint64_t first_call, last_call;
 	uint64_t active_ns;
-	uint64_t kernel_calls, graph_calls; /* launches of kernels and of graphs that succeeded */
+	uint64_t kernel_calls, graph_calls; /* successful launches of kernels and of graphs */
 	uint64_t requests_reported, request_ns_reported, refused_reported, dropped_reported;
 	struct activity_counts reported;
 	uint64_t since_ns;
@@ -122,8 +122,8 @@ static void watch_nodes(void)
 }
 
 /*
- * What a session wants beside the trace has its callbacks from the time on that it is asked for.
- * Again for nothing. On the thread that subscribes, or the vendor thread.
+ * Attaches the engine that a session requests beside the trace; it gets callbacks from now on.
+ * Idempotent. Must be called on the subscribing thread or on the vendor thread.
  */
 static void attach_engine(bool late)
 {
@@ -230,7 +230,7 @@ static void watch_calls(void)
 					       : "it knows no function to watch");
 }
 
-/* Everything that is wanted is on from here. */
+/* Enables everything that the sessions request. */
 static void enable(void)
 {
 	if ((!self.subscribed || self.dormant) && !subscribe())
@@ -244,7 +244,7 @@ static void enable(void)
 	self.enabled = true;
 }
 
-/* What the sessions want now, also what --graphs auto has decided. */
+/* Follows the sessions' current settings, and the decision of --graphs auto. */
 static void follow_wanted(void)
 {
 	bool changed;
@@ -262,7 +262,7 @@ static void follow_wanted(void)
 		watch_calls();
 }
 
-/* false: not now. */
+/* Returns false if CUPTI must not be flushed now. */
 static bool flush(uint32_t flag)
 {
 	if (!launch_engine_hold())
@@ -275,7 +275,7 @@ static bool flush(uint32_t flag)
 	return true;
 }
 
-/* What was launched in the window and still runs is waited for, a moment. */
+/* Waits briefly for work that was launched in the window and is still running. */
 static void flush_tail(void)
 {
 	uint64_t begun = clock_machine_ns();
@@ -288,7 +288,7 @@ static void flush_tail(void)
 	}
 }
 
-/* What stays is not on the launch path: contexts, modules, and calls that load those. */
+/* What stays on is not on the launch path: contexts, modules, and calls that load modules. */
 static void become_dormant(void)
 {
 	if (self.dormant)
@@ -301,7 +301,9 @@ static void become_dormant(void)
 	self.dormant = true;
 }
 
-/* Whether CUPTI bears it while an engine has contexts is not known. */
+/*
+ * Stays subscribed while an engine has contexts: whether CUPTI tolerates the opposite is unknown.
+ */
 static void unsubscribe(void)
 {
 	if (pc_sampling_detach() && launch_engine_detach()) {
@@ -317,7 +319,7 @@ static void unsubscribe(void)
 		become_dormant();
 	}
 	self.has_past = true;
-	graph_nodes_graphs_unseen(); /* those to come */
+	graph_nodes_graphs_unseen(); /* graphs made from now on will not be seen */
 }
 
 static void read_clock(void)
@@ -339,8 +341,8 @@ static void read_clock(void)
 }
 
 /*
- * The window has closed: nothing of ours stays in the program's calls, and CUPTI is free for
- * others.
+ * The window has closed: removes everything of ours from the program's calls, and frees CUPTI for
+ * other tools.
  */
 static void leave_program(void)
 {
@@ -349,7 +351,7 @@ static void leave_program(void)
 	flush_tail();
 	activity_kinds_disable(&self.cupti, pc_contexts_exist());
 	flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-	read_clock(); /* before it is another's */
+	read_clock(); /* before CUPTI is another tool's */
 	unsubscribe();
 	self.enabled = false;
 }
@@ -361,7 +363,7 @@ static void load(const struct source_start *start)
 	struct error e = { 0 };
 	int count;
 
-	/* Once: a late round of the vendor thread may be using them. */
+	/* Loaded only once, because a late round of the vendor thread may be using the tables. */
 	if (!self.cupti.path && (driver_load(&self.driver, &e) < 0 ||
 				 cupti_load(&self.cupti, secure_getenv("PITOT_CUPTI"), &e) < 0)) {
 		self.cupti.path = NULL;
@@ -383,7 +385,7 @@ static void load(const struct source_start *start)
 	}
 	if (!self.held)
 		note_cupti();
-	read_clock(); /* nothing of the command is older than the first pair */
+	read_clock(); /* so that no event of the command is older than the first pair */
 	if (start->open && self.subscribed)
 		enable();
 	turns_settle();
@@ -392,7 +394,7 @@ static void load(const struct source_start *start)
 	atomic_store(&self.usable, true);
 }
 
-/* What CUPTI has asked for between sessions is none of this one's. */
+/* Excludes CUPTI's requests between sessions from this session's counts. */
 static void leave_out_requests(void)
 {
 	struct buffer_counts b;
@@ -421,7 +423,7 @@ static void extend(const struct source_start *how)
 	load(how);
 }
 
-/* The session has left CUPTI: the next one begins anew. */
+/* Lets the next session start afresh, if this one has released CUPTI. */
 static void release(void)
 {
 	if (!self.subscribed || self.dormant)
@@ -430,7 +432,7 @@ static void release(void)
 
 static void start(const struct source_start *how)
 {
-	release(); /* of the session before, when it was late with that */
+	release(); /* if the session before was late */
 	if (how->with_cuda && settings_use_cupti(how->wanted) && atomic_load(&self.usable))
 		note_no_cupti("the recording before this one has not left CUPTI yet",
 			      "; record again when what hangs there has ended");
@@ -469,13 +471,13 @@ static void read_devices(void)
 	vendor_leave();
 }
 
-/* While another has CUPTI there are rounds for its end. */
+/* While another client has CUPTI, rounds are needed to notice its end. */
 static bool is_other_there(void)
 {
 	return self.held || turns_wait_ns() != UINT64_MAX;
 }
 
-/* Has CUPTI do what is wanted, unless it is another's. */
+/* Makes CUPTI do what is requested, unless another client has it. */
 static void follow(bool open, bool exits)
 {
 	bool away = turns_are_clients(open && !self.enabled), was_held = self.held,
@@ -537,8 +539,8 @@ static void window(const struct settings *wanted, struct writer *w)
 }
 
 /*
- * After a fatal error nothing more comes, and no function of CUPTI may be called. True when there
- * was one.
+ * After a fatal error no more records come, and no function of CUPTI may be called. Returns whether
+ * there was one.
  */
 static bool has_failed(struct writer *w)
 {
@@ -558,8 +560,8 @@ static bool has_failed(struct writer *w)
 }
 
 /*
- * Times are converted with the pairs of clocks around them, so one is read after the records in
- * hand; a clock that was set shows in it. A vendor thread that hangs is not waited for.
+ * Times are converted with the clock pairs around them, so a pair must be read after the records
+ * were completed; it also reveals a clock that was set. A hanging vendor thread is not waited for.
  */
 static bool is_clock_read(struct writer *w)
 {
@@ -580,7 +582,7 @@ static bool is_clock_read(struct writer *w)
 	return true;
 }
 
-/* Of graphs that are recorded by nodes it is not known which node is the last. */
+/* For graphs recorded by nodes, the last node is unknown, so only launch records count. */
 static void find_work_under_way(void)
 {
 	const struct activity_counts *c = activity_counts();
@@ -603,7 +605,7 @@ static void follow_graphs(struct writer *w, uint64_t now)
 		vendor_thread_request(VENDOR_FLUSH);
 }
 
-/* CUDA may have come after the recording began. */
+/* CUDA may have been initialized after the recording began. */
 static void write_late(struct writer *w, uint64_t now)
 {
 	if (self.late && !self.late_written)
@@ -645,7 +647,7 @@ static uint64_t collect(struct writer *w, uint64_t now)
 	return records;
 }
 
-/* Differences of the counters since the last call become loss rows. */
+/* Writes loss rows for what the counters have gained since the last call. */
 static void write_losses(struct writer *w, uint64_t now)
 {
 	const struct activity_counts *c = activity_counts();
@@ -732,8 +734,8 @@ static uint64_t on_api_call(struct writer *w, const struct ring *r, uint64_t pos
 }
 
 /*
- * Launches seen and not one kernel record: CUPTI gives nothing without saying so. Launches that
- * were captured into graphs have no record of their own.
+ * Reports launches without a single kernel record: CUPTI can stop delivering without an error.
+ * Launches that were captured into graphs have no record of their own.
  */
 static void watch_for_silence(struct writer *w)
 {
@@ -745,7 +747,7 @@ static void watch_for_silence(struct writer *w)
 			  "kernel launches were seen, but CUPTI gave no kernel records");
 }
 
-/* Calls from here on are not recorded; what CUPTI has is. */
+/* Calls are no longer recorded from here on; records that CUPTI has still are. */
 static void stop(struct writer *w)
 {
 	(void)w;

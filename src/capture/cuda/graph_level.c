@@ -8,14 +8,14 @@
 #include "schema/graph_cost.h"
 
 #define JUDGED_NS NS_PER_S
-#define CHEAP_TIMES 5u /* one after the other, that many with launches */
+#define CHEAP_TIMES 5u /* consecutive cheap periods with launches */
 
 static struct {
 	uint64_t start_ns, since_ns;
-	struct graph_counts since; /* counts then */
+	struct graph_counts since; /* counts at since_ns */
 	unsigned cheap;
 	bool written;
-	unsigned most_percent; /* that nodes would have cost in one period */
+	unsigned most_percent; /* highest cost that nodes would have had in one period */
 } self;
 
 static atomic_bool is_launch = true;
@@ -45,12 +45,12 @@ static void write_level(struct writer *w, const char *level, const char *why)
 	rows_capability(w, "graph_node", capability_state_degraded, "auto", level, why);
 }
 
-/* The time that records of the nodes of these launches would have cost. */
+/* Returns the time that node records of the launches since then would have cost. */
 static uint64_t nodes_cost_ns(const struct graph_counts *counts)
 {
 	uint64_t calls = counts->calls - self.since.calls;
 
-	if (!counts->instantiations) /* nothing is known: as many as a small graph has */
+	if (!counts->instantiations) /* unknown: assume as many as a small graph has */
 		return calls * 10 * GRAPH_NODE_COST_NS;
 	return calls * counts->nodes / counts->instantiations * GRAPH_NODE_COST_NS;
 }
