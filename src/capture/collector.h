@@ -40,7 +40,7 @@ bool collector_stop(uint64_t limit_ns, enum vendor_reason reason);
 int collector_flush(uint64_t limit_ns);
 
 /* Counts progress for threads that wait for the end. May be called on any thread. */
-void collector_moved(void);
+void collector_count_progress(void);
 
 /* True between collector_begin and the end of the thread. */
 bool collector_running(void);

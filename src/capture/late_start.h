@@ -25,6 +25,6 @@ bool late_start_is_pending(void);
 /* Called at exit: waits briefly for a session that is starting, so that it can be completed. */
 void late_start_wait(void);
 /* Called in the child of a fork. */
-void late_start_forget(void);
+void late_start_after_fork(void);
 
 #endif

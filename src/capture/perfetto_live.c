@@ -375,7 +375,7 @@ static struct instance *new_instance(uint32_t id, const struct perfetto_config *
 	return i;
 }
 
-static void open_instance(struct instance *i, enum session_way way)
+static void open_instance(struct instance *i, enum session_trigger trigger)
 {
 	struct perfetto_sink_options options = {
 		.rows = &i->rows,
@@ -391,7 +391,7 @@ static void open_instance(struct instance *i, enum session_way way)
 
 	atomic_fetch_add(&i->users, 1);
 	if (sink)
-		session = session_open(&i->settings, sink, way);
+		session = session_open(&i->settings, sink, trigger);
 	else
 		release(i);
 	log_line("perfetto: %s %s", self.names[i->source], session ? "starts" : "cannot start");
@@ -618,7 +618,7 @@ static unsigned present_sources(void)
 	return present;
 }
 
-static void wait_for_startup(enum session_way way, unsigned wanted)
+static void wait_for_startup(enum session_trigger trigger, unsigned wanted)
 {
 	uint64_t begun = clock_machine_ns(), waited = 0;
 	unsigned events;
@@ -631,7 +631,7 @@ static void wait_for_startup(enum session_way way, unsigned wanted)
 		waited = clock_machine_ns() - begun;
 	}
 	for (struct instance *i; (i = next_to_open());)
-		open_instance(i, way);
+		open_instance(i, trigger);
 	if (wanted & ~self.started)
 		log_line("perfetto: nobody has started all sources of __TRACE_STARTUP");
 }
@@ -692,13 +692,13 @@ static void start_producer(const char *socket)
 	process_exit_watch_fork();
 }
 
-bool perfetto_live_start(enum session_way way)
+bool perfetto_live_start(enum session_trigger trigger)
 {
 	unsigned wanted = 0;
 	const char *socket;
 
 	pthread_mutex_lock(&starting);
-	if (self.owner != getpid() && is_wanted(way == SESSION_BY_CUDA, &socket)) {
+	if (self.owner != getpid() && is_wanted(trigger == SESSION_BY_CUDA, &socket)) {
 		log_open();
 		name_sources();
 		list_counters();
@@ -708,7 +708,7 @@ bool perfetto_live_start(enum session_way way)
 	}
 	pthread_mutex_unlock(&starting);
 	if (wanted && self.producer)
-		wait_for_startup(way, wanted);
+		wait_for_startup(trigger, wanted);
 	return self.producer != NULL && self.owner == getpid();
 }
 

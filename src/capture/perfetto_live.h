@@ -10,7 +10,8 @@
  *				give them; any of them switches this on
  *	__TRACE_STARTUP		names of data sources that the program waits for when it begins to
  *				use CUDA or NVTX or calls pitot_init, at most 30 s
- * docs/perfetto-live.md
+ *
+ * See docs/perfetto-live.md
  */
 #ifndef PITOT_CAPTURE_PERFETTO_LIVE_H
 #define PITOT_CAPTURE_PERFETTO_LIVE_H
@@ -23,7 +24,7 @@
  * for __TRACE_STARTUP. Returns whether the producer runs. Thread-safe; must not be called from
  * within session_open.
  */
-bool perfetto_live_start(enum session_way way);
+bool perfetto_live_start(enum session_trigger trigger);
 
 /* Called at exit, after session_exit: sends what is left, for at most half a second. */
 void perfetto_live_exit(void);

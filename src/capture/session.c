@@ -21,12 +21,12 @@
 #define STOP_LIMIT_NS (PITOT_SLOWNESS * 2 * NS_PER_S)
 
 /*
- * A session that ends beside others waits this long for work that was launched in it, and then
- * this long for the rows of what CUPTI handed over.
+ * A session that ends beside others waits TAIL_NS for work that was launched in it, and then
+ * DRAIN_NS for the rows of what CUPTI handed over.
  */
 #define TAIL_NS (200 * NS_PER_MS)
 #define DRAIN_NS (PITOT_SLOWNESS * 50 * NS_PER_MS)
-#define ENDING_LOOK_NS (10 * NS_PER_MS)
+#define ENDING_POLL_NS (10 * NS_PER_MS)
 
 /* Longest wait for the vendor thread, which may hang with a GPU. */
 #define VENDOR_LIMIT_NS (PITOT_SLOWNESS * 200 * NS_PER_MS)
@@ -43,10 +43,12 @@ static struct {
 	struct session *sessions;
 	struct settings requested; /* by the environment */
 	struct session *environment; /* the environment's session, or NULL */
-	struct settings wanted; /* by all sessions together: sources are started for these */
-	struct settings open; /* by the sessions whose window is open; used by the collector */
+	struct settings merged; /* by all sessions together: sources are started for these */
+	struct settings
+		open_merged; /* by the sessions whose window is open; used by the collector */
 	struct writer *writer; /* the collector's once it runs */
-	atomic_uint told; /* round of the vendor thread that applies the last change of windows */
+	atomic_uint
+		applied_round; /* round of the vendor thread that applies the last change of windows */
 	bool with_cuda;
 	_Atomic(pid_t) owner; /* a child made without pthread_atfork's knowledge has another pid */
 } self;
@@ -130,17 +132,17 @@ static void list_add(struct session *s)
 	pthread_mutex_unlock(&list_lock);
 }
 
-/* Merges the settings of `s` into *wanted, which already merges those of `count` sessions. */
-static void join(struct settings *wanted, unsigned count, const struct session *s)
+/* Merges the settings of `s` into *merged, which already merges those of `count` sessions. */
+static void merge(struct settings *merged, unsigned count, const struct session *s)
 {
 	if (count)
-		settings_join(wanted, &s->settings);
+		settings_join(merged, &s->settings);
 	else
-		*wanted = s->settings;
+		*merged = s->settings;
 }
 
-/* Merges the settings of all sessions into self.wanted, and sets start->open. */
-static void join_all(struct source_start *start)
+/* Merges the settings of all sessions into self.merged, and sets start->open. */
+static void merge_all(struct source_start *start)
 {
 	unsigned count = 0;
 
@@ -149,21 +151,22 @@ static void join_all(struct source_start *start)
 		if (session_is_ending(s))
 			continue;
 		start->open |= is_open(s, start->start_ns);
-		join(&self.wanted, count++, s);
+		merge(&self.merged, count++, s);
 	}
 	pthread_mutex_unlock(&list_lock);
 }
 
 /* Starts sources for the first session; or extends them, for a further one or for CUDA. */
-static void start_sources(enum session_way way, bool first, bool armed, struct source_start *start)
+static void start_sources(enum session_trigger trigger, bool first, bool armed,
+			  struct source_start *start)
 {
-	self.with_cuda |= way == SESSION_BY_CUDA || way == SESSION_BY_PROGRAM;
-	*start = (struct source_start){ .wanted = &self.wanted,
+	self.with_cuda |= trigger == SESSION_BY_CUDA || trigger == SESSION_BY_PROGRAM;
+	*start = (struct source_start){ .wanted = &self.merged,
 					.with_cuda = self.with_cuda,
-					.late = way == SESSION_BY_PROGRAM,
+					.late = trigger == SESSION_BY_PROGRAM,
 					.armed = armed,
 					.start_ns = clock_monotonic_ns() };
-	join_all(start);
+	merge_all(start);
 	FOR_EACH_SOURCE (s) {
 		if (first && (*s)->start)
 			(*s)->start(start);
@@ -178,7 +181,7 @@ static void start_sources(enum session_way way, bool first, bool armed, struct s
 		process_exit_install(start->with_cuda && settings_use_cupti(start->wanted));
 }
 
-static bool start_first(struct session *s, enum session_way way)
+static bool start_first(struct session *s, enum session_trigger trigger)
 {
 	struct source_start start;
 
@@ -201,7 +204,7 @@ static bool start_first(struct session *s, enum session_way way)
 	self.with_cuda = false;
 	list_add(s);
 	rings_discard();
-	start_sources(way, true, false, &start);
+	start_sources(trigger, true, false, &start);
 	collector_begin(self.writer, &start);
 	return true;
 }
@@ -222,39 +225,40 @@ static void wait_while(struct session *s, bool (*goes_on)(unsigned state))
 	pthread_mutex_unlock(&list_lock);
 }
 
-static bool comes(unsigned state)
+static bool is_coming(unsigned state)
 {
 	return state == SESSION_COMING;
 }
 
-static bool runs(unsigned state)
+static bool has_not_ended(unsigned state)
 {
 	return state != SESSION_ENDED;
 }
 
 static bool has_ended(const struct session *s)
 {
-	return !runs(atomic_load(&s->state)) && (!s->armed || !runs(atomic_load(&s->armed->state)));
+	return !has_not_ended(atomic_load(&s->state)) &&
+	       (!s->armed || !has_not_ended(atomic_load(&s->armed->state)));
 }
 
 /*
  * Adds a session to the running recorder. It receives what happens after the return: the vendor
  * thread subscribes to what the session needs before its window opens.
  */
-static void start_beside(struct session *s, enum session_way way)
+static void start_beside(struct session *s, enum session_trigger trigger)
 {
 	struct source_start start;
 
 	list_add(s);
-	start_sources(way, false, s->armed_in, &start);
+	start_sources(trigger, false, s->armed_in, &start);
 	vendor_thread_wait(vendor_thread_request(VENDOR_FLUSH), VENDOR_LIMIT_NS);
 	atomic_store(&s->state, SESSION_COMING);
-	wait_while(s, comes);
-	vendor_thread_wait(atomic_load(&self.told), VENDOR_LIMIT_NS);
+	wait_while(s, is_coming);
+	vendor_thread_wait(atomic_load(&self.applied_round), VENDOR_LIMIT_NS);
 }
 
 static struct session *open_locked(const struct settings *settings, struct sink *sink,
-				   enum session_way way)
+				   enum session_trigger trigger)
 {
 	struct session *s = new_session(settings, sink);
 
@@ -264,8 +268,8 @@ static struct session *open_locked(const struct settings *settings, struct sink 
 	if (!s->settings.start_ns)
 		s->settings.start_ns = clock_monotonic_ns();
 	if (collector_running()) {
-		start_beside(s, way);
-	} else if (!start_first(s, way)) {
+		start_beside(s, trigger);
+	} else if (!start_first(s, trigger)) {
 		free(s);
 		return NULL;
 	}
@@ -273,7 +277,7 @@ static struct session *open_locked(const struct settings *settings, struct sink 
 }
 
 struct session *session_open(const struct settings *settings, struct sink *sink,
-			     enum session_way way)
+			     enum session_trigger trigger)
 {
 	struct session *s;
 
@@ -283,13 +287,13 @@ struct session *session_open(const struct settings *settings, struct sink *sink,
 	}
 	starting = true;
 	pthread_mutex_lock(&lock);
-	s = open_locked(settings, sink, way);
+	s = open_locked(settings, sink, trigger);
 	pthread_mutex_unlock(&lock);
 	starting = false;
 	return s;
 }
 
-static struct session *open_environment(enum session_way way)
+static struct session *open_environment(enum session_trigger trigger)
 {
 	struct error e = { 0 };
 	struct session *s;
@@ -303,14 +307,14 @@ static struct session *open_environment(enum session_way way)
 		capability_note("environment", capability_state_degraded, NULL, NULL, "%s", e.text);
 	if (!late_start_is_preloaded())
 		self.requested.preload = SETTING_PRELOAD_NONE;
-	s = open_locked(&self.requested, NULL, way);
+	s = open_locked(&self.requested, NULL, trigger);
 	if (s)
 		log_line("recording into %s", *self.requested.directory ? self.requested.directory
 									: self.requested.log_path);
 	return s;
 }
 
-static void start_locked(enum session_way way)
+static void start_locked(enum session_trigger trigger)
 {
 	struct source_start start;
 
@@ -319,20 +323,20 @@ static void start_locked(enum session_way way)
 		self.environment = NULL;
 	}
 	if (!self.environment) {
-		self.environment = open_environment(way);
-	} else if (way != SESSION_BY_NVTX && !self.with_cuda) { /* CUDA came after NVTX */
-		start_sources(way, false, false, &start);
+		self.environment = open_environment(trigger);
+	} else if (trigger != SESSION_BY_NVTX && !self.with_cuda) { /* CUDA came after NVTX */
+		start_sources(trigger, false, false, &start);
 		collector_wake();
 	}
 }
 
-bool session_start(enum session_way way)
+bool session_start(enum session_trigger trigger)
 {
 	if (starting)
 		return false;
 	starting = true;
 	pthread_mutex_lock(&lock);
-	start_locked(way);
+	start_locked(trigger);
 	pthread_mutex_unlock(&lock);
 	starting = false;
 	return collector_running();
@@ -354,7 +358,7 @@ bool session_has_environment(void)
  * Keeps rows of other sessions out of this one's sinks. A session that is alone gets all rows, even
  * those of work that begins after its end.
  */
-static void limit(struct session *s, uint64_t now)
+static void limit_sinks(struct session *s, uint64_t now)
 {
 	bool over = atomic_load(&s->state) == SESSION_OVER;
 
@@ -375,7 +379,7 @@ static void set_state(struct session *s, unsigned state)
 	futex_wake(&s->state); /* only its address is used: the owner may have freed an ended one */
 }
 
-static bool follow(struct session *s, uint64_t now, struct writer *w)
+static bool update_session(struct session *s, uint64_t now, struct writer *w)
 {
 	unsigned before = atomic_load(&s->state), state = before;
 
@@ -422,18 +426,18 @@ static void update_sources(uint64_t now, struct writer *w)
 
 	FOR_EACH_SESSION (s)
 		if (atomic_load(&s->state) == SESSION_OPEN)
-			join(&self.open, count++, s);
+			merge(&self.open_merged, count++, s);
 	if (count_sessions() > 1)
 		FOR_EACH_SESSION (s)
-			limit(s, now);
+			limit_sinks(s, now);
 	FOR_EACH_SOURCE (s)
 		if ((*s)->window)
-			(*s)->window(count ? &self.open : NULL, w);
-	atomic_store(&self.told, vendor_thread_request(VENDOR_FLUSH));
+			(*s)->window(count ? &self.open_merged : NULL, w);
+	atomic_store(&self.applied_round, vendor_thread_request(VENDOR_FLUSH));
 }
 
 /* Flushes repeatedly what was in progress when the session ended; then sets is_complete. */
-static void complete(struct session *s, uint64_t now)
+static void update_completion(struct session *s, uint64_t now)
 {
 	uint64_t waited = s->ends_since_ns ? now - s->ends_since_ns : 0;
 	bool has_flushed = s->ends_since_ns && vendor_thread_done(s->flush);
@@ -448,20 +452,20 @@ static void complete(struct session *s, uint64_t now)
 		s->ends_since_ns = now;
 }
 
-bool sessions_follow(uint64_t now_ns, struct writer *w)
+bool sessions_update(uint64_t now_ns, struct writer *w)
 {
 	bool changed = false, ends = false;
 
 	pthread_mutex_lock(&list_lock);
 	FOR_EACH_SESSION (s)
-		changed |= follow(s, now_ns, w);
+		changed |= update_session(s, now_ns, w);
 	if (changed)
 		update_sources(now_ns, w);
 	FOR_EACH_SESSION (s) {
 		if (s->armed_in)
 			s->is_complete = atomic_load(&s->state) == SESSION_OVER;
 		else if (atomic_load(&s->closing))
-			complete(s, now_ns);
+			update_completion(s, now_ns);
 		ends |= s->is_complete;
 	}
 	pthread_mutex_unlock(&list_lock);
@@ -497,7 +501,7 @@ uint64_t sessions_wait_ns(uint64_t now_ns)
 		unsigned state = atomic_load(&s->state);
 
 		if (atomic_load(&s->closing))
-			next = MIN(next, now_ns + ENDING_LOOK_NS);
+			next = MIN(next, now_ns + ENDING_POLL_NS);
 		else if (state == SESSION_COMING || state == SESSION_WAITING)
 			next = MIN(next, settings_window_start_ns(&s->settings));
 		else if (state == SESSION_OPEN)
@@ -526,7 +530,7 @@ void sessions_close_all(void)
 /* --- the end --- */
 
 /* Ends all sessions. */
-static void stop(enum vendor_reason reason)
+static void stop_all(enum vendor_reason reason)
 {
 	uint64_t begun = clock_machine_ns();
 
@@ -553,10 +557,10 @@ static void disarm(struct session *s)
 	if (!s->armed)
 		return;
 	atomic_store(&s->armed->closing, true);
-	wait_while(s->armed, runs);
-	if (runs(atomic_load(&s->armed->state)))
+	wait_while(s->armed, has_not_ended);
+	if (has_not_ended(atomic_load(&s->armed->state)))
 		return;
-	vendor_thread_wait(atomic_load(&self.told), VENDOR_LIMIT_NS);
+	vendor_thread_wait(atomic_load(&self.applied_round), VENDOR_LIMIT_NS);
 	free_session(s->armed);
 	s->armed = NULL;
 }
@@ -567,7 +571,7 @@ static void end_beside(struct session *s)
 	if (atomic_load(&s->closing) || is_alone(s))
 		return;
 	atomic_store(&s->closing, true);
-	wait_while(s, runs);
+	wait_while(s, has_not_ended);
 }
 
 static void close_locked(struct session **s)
@@ -578,10 +582,10 @@ static void close_locked(struct session **s)
 		return;
 	end_beside(*s);
 	if (is_alone(*s)) {
-		stop(VENDOR_CLOSE);
+		stop_all(VENDOR_CLOSE);
 	} else {
 		if ((*s)->armed)
-			wait_while((*s)->armed, runs);
+			wait_while((*s)->armed, has_not_ended);
 		/* From now on the others get the measurements that they requested. */
 		if ((*s)->settings.engine > SETTING_ENGINE_TRACE && collector_running())
 			start_sources(SESSION_BY_NVTX, false, false, &start);
@@ -612,7 +616,7 @@ void session_stop(void)
 void session_exit(void)
 {
 	late_start_wait();
-	stop(VENDOR_EXIT);
+	stop_all(VENDOR_EXIT);
 }
 
 /* --- an engine for a while --- */
@@ -725,19 +729,19 @@ int session_arm(struct session *s, int engine, uint64_t delay_ns, uint64_t durat
 
 /* --- children --- */
 
-static bool is_wanted_in_child(void)
+static bool is_child_recorded(void)
 {
-	bool wanted = false;
+	bool any = false;
 
 	FOR_EACH_SOURCE (s)
-		wanted |= (*s)->wanted_in_child && (*s)->wanted_in_child(&self.requested);
-	return wanted;
+		any |= (*s)->should_record_child && (*s)->should_record_child(&self.requested);
+	return any;
 }
 
 void session_after_fork(void)
 {
 	bool again = late_start_is_pending() ||
-		     (self.environment && collector_running() && is_wanted_in_child());
+		     (self.environment && collector_running() && is_child_recorded());
 
 	/* The collector may have been using sessions and writer: they are leaked. */
 	pthread_mutex_init(&lock, NULL);
@@ -745,7 +749,7 @@ void session_after_fork(void)
 	self.sessions = self.environment = NULL;
 	self.writer = NULL;
 	self.with_cuda = false;
-	late_start_forget();
+	late_start_after_fork();
 	if (again)
 		late_start();
 }

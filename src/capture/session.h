@@ -14,7 +14,7 @@
 #include "format/writer.h"
 #include "schema/settings.h"
 
-enum session_way {
+enum session_trigger {
 	SESSION_BY_CUDA, /* the driver calls during cuInit: CUPTI may be used now */
 	/* before CUDA, or without it; also for a process of which only CPU time is recorded */
 	SESSION_BY_NVTX,
@@ -37,7 +37,7 @@ struct session;
  * its sources take to start, milliseconds.
  */
 struct session *session_open(const struct settings *settings, struct sink *sink,
-			     enum session_way way) MUST_USE;
+			     enum session_trigger trigger) MUST_USE;
 
 /*
  * Returns a sink that writes a recording into settings->directory, which must exist; NULL: *e says
@@ -68,7 +68,7 @@ int session_arm(struct session *s, int engine, uint64_t delay_ns, uint64_t durat
  * Starts the session if the environment requests a recording and it is not running. Returns whether
  * any session is running. Thread-safe. Never fails loudly.
  */
-bool session_start(enum session_way way);
+bool session_start(enum session_trigger trigger);
 
 /* Whether the environment's session was opened and not closed. Thread-safe. */
 bool session_has_environment(void);
@@ -88,7 +88,7 @@ void session_exit(void);
  * Attaches the sinks of new sessions, opens and closes windows. Returns true if sessions_end is
  * due, after a seal.
  */
-bool sessions_follow(uint64_t now_ns, struct writer *w);
+bool sessions_update(uint64_t now_ns, struct writer *w);
 /* Detaches and closes the sinks of sessions whose rows are complete. */
 void sessions_end(struct writer *w);
 /* How long the collector may wait before it calls the two above. */

@@ -107,7 +107,7 @@ struct source {
 	 * Called before after_fork: whether the child is recorded from its start, even though it
 	 * may never use CUDA.
 	 */
-	bool (*wanted_in_child)(const struct settings *wanted);
+	bool (*should_record_child)(const struct settings *wanted);
 
 	/*
 	 * Writes a thread's row with the best name that this source knows; false: it knows none.

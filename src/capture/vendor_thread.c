@@ -38,10 +38,10 @@ void vendor_leave(void)
 	if (!on_vendor_thread)
 		return;
 	atomic_store(&self.in, NULL);
-	collector_moved();
+	collector_count_progress();
 }
 
-const char *vendor_thread_in(uint64_t *since_ns)
+const char *vendor_thread_current_call(uint64_t *since_ns)
 {
 	*since_ns = atomic_load(&self.since_ns);
 	return atomic_load(&self.in);
@@ -52,7 +52,7 @@ uint64_t vendor_thread_cpu_ns(void)
 	return atomic_load(&self.cpu_ns);
 }
 
-static uint64_t make_round(unsigned reasons)
+static uint64_t run_round(unsigned reasons)
 {
 	uint64_t soonest = UINT64_MAX;
 
@@ -79,14 +79,14 @@ static void *vendor_main(void *argument)
 		park_wait(&vendor_parked, &self.held, true, NS_PER_S);
 	while (atomic_load(&self.generation) == generation) {
 		unsigned round = atomic_load(&self.requested);
-		uint64_t wait = make_round(atomic_exchange(&self.reasons, 0));
+		uint64_t wait = run_round(atomic_exchange(&self.reasons, 0));
 
 		if (atomic_load(&self.generation) != generation)
 			break;
 		atomic_store(&self.cpu_ns, clock_read_ns(CLOCK_THREAD_CPUTIME_ID));
 		atomic_store(&self.done, round);
 		futex_wake(&self.done);
-		collector_moved();
+		collector_count_progress();
 		if (round != answered)
 			collector_wake();
 		answered = round;

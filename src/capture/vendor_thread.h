@@ -19,13 +19,13 @@ unsigned vendor_thread_request(enum vendor_reason reason);
 /* Whether that round is over. Any thread. */
 bool vendor_thread_done(unsigned round);
 /*
- * Waits until that round is over, at most limit_ns: the thread may hang with a GPU. Any thread but
- * this one and the collector's.
+ * Waits until that round is over, at most limit_ns: the vendor thread may hang with a GPU. Any
+ * thread but the vendor thread and the collector's.
  */
 void vendor_thread_wait(unsigned round, uint64_t limit_ns);
 
 /* Returns the call (a literal) that the thread has been in since *since_ns; NULL: none. */
-const char *vendor_thread_in(uint64_t *since_ns);
+const char *vendor_thread_current_call(uint64_t *since_ns);
 
 /* CPU time of the thread so far. */
 uint64_t vendor_thread_cpu_ns(void);

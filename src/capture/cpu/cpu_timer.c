@@ -492,7 +492,7 @@ static void after_fork(void)
 	memset(&self, 0, sizeof(self));
 }
 
-static bool wanted_in_child(const struct settings *wanted)
+static bool should_record_child(const struct settings *wanted)
 {
 	/* Beside perf events the timers are needed only if there is a Python. */
 	return wanted->cpu && (!wanted->perf || stack_capture_python_version());
@@ -509,5 +509,5 @@ const struct source cpu_timer_source = {
 	.wait_ns = wait_ns,
 	.stop = stop,
 	.after_fork = after_fork,
-	.wanted_in_child = wanted_in_child,
+	.should_record_child = should_record_child,
 };

@@ -199,7 +199,7 @@ void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t
 	atomic_fetch_add(&completed, 1);
 	atomic_store(&completed_ns, clock_monotonic_ns());
 	push(&full, slot);
-	collector_moved();
+	collector_count_progress();
 	if (atomic_load(&collector_idle) || behind == WAKE_AT)
 		collector_wake();
 }

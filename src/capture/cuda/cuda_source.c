@@ -284,7 +284,7 @@ static void flush_tail(void)
 	for (flush(0); atomic_load(&self.under_way) && clock_machine_ns() - begun < TAIL_NS;
 	     flush(0)) {
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
-		collector_moved();
+		collector_count_progress();
 	}
 }
 
