@@ -71,7 +71,7 @@ static struct {
 	const char *counters[COUNTERS_MAX]; /* announced ones; index: number - 1 */
 	uint32_t counter_count, default_count; /* the default ones come first */
 	struct instance *instances;
-	bool waits; /* a thread of the program waits for the startup, and opens the sessions */
+	bool is_waiting; /* a thread of the program waits for the startup, and opens the sessions */
 	atomic_uint events; /* counts the events that this thread waits for; a futex */
 	atomic_uint started; /* sources that were started at least once, as bits */
 } self;
@@ -84,7 +84,7 @@ struct request {
 	bool answer;
 };
 
-static void *work(void *argument)
+static void *run_request(void *argument)
 {
 	struct request *r = argument;
 	uint64_t lost;
@@ -108,7 +108,7 @@ static void request(uint32_t id, struct session *session, bool answer)
 
 	if (r)
 		*r = (struct request){ id, session, answer };
-	if (r && helper_thread_start(work, r, WORKER_STACK_BYTES) == 0)
+	if (r && helper_thread_start(run_request, r, WORKER_STACK_BYTES) == 0)
 		return;
 	free(r);
 	if (session)
@@ -119,7 +119,7 @@ static void request(uint32_t id, struct session *session, bool answer)
 
 /* --- instances --- */
 
-static void release(void *instance)
+static void release_instance(void *instance)
 {
 	struct instance *i = instance;
 
@@ -177,7 +177,7 @@ static bool has_category(const struct perfetto_config *config, const char *categ
 }
 
 /* Excludes kinds of rows none of whose categories is enabled. */
-static unsigned rows_wanted(enum live_source source, const struct perfetto_config *config)
+static unsigned enabled_rows(enum live_source source, const struct perfetto_config *config)
 {
 	unsigned rows = rows_of(source);
 
@@ -298,7 +298,7 @@ static uint32_t read_ranges(struct settings *s, const struct perfetto_config *co
  * Requests hardware counters of kernels, as `pitot record --engine range-profiler` does, if the
  * configuration requests instrumented sampling or the environment requests metrics.
  */
-static void ask_for_metrics(struct instance *i, const struct perfetto_config *config)
+static void request_metrics(struct instance *i, const struct perfetto_config *config)
 {
 	const char *list = secure_getenv("INJECTION_METRICS");
 	struct settings *s = &i->settings;
@@ -348,7 +348,7 @@ static void read_settings(struct instance *i, const struct perfetto_config *conf
 	if (config->counter_period_ns)
 		s->counters_ns = config->counter_period_ns;
 	if (rows & PERFETTO_COUNTERS)
-		ask_for_metrics(i, config);
+		request_metrics(i, config);
 }
 
 static int source_by_name(const char *name)
@@ -369,7 +369,7 @@ static struct instance *new_instance(uint32_t id, const struct perfetto_config *
 	i->id = id;
 	i->source = (enum live_source)source;
 	i->buffer = config->target_buffer;
-	atomic_init(&i->rows, rows_wanted(i->source, config));
+	atomic_init(&i->rows, enabled_rows(i->source, config));
 	atomic_init(&i->users, 2);
 	read_settings(i, config);
 	return i;
@@ -383,7 +383,7 @@ static void open_instance(struct instance *i, enum session_trigger trigger)
 		.seed = self.seed,
 		.user = i,
 		.write = write_packet,
-		.released = release,
+		.released = release_instance,
 		.demangle = demangle_name,
 	};
 	struct sink *sink = perfetto_sink_new(&options);
@@ -393,7 +393,7 @@ static void open_instance(struct instance *i, enum session_trigger trigger)
 	if (sink)
 		session = session_open(&i->settings, sink, trigger);
 	else
-		release(i);
+		release_instance(i);
 	log_line("perfetto: %s %s", self.names[i->source], session ? "starts" : "cannot start");
 	pthread_mutex_lock(&lock);
 	self.started |= 1u << i->source;
@@ -404,7 +404,7 @@ static void open_instance(struct instance *i, enum session_trigger trigger)
 	pthread_mutex_unlock(&lock);
 	if (orphan)
 		request(i->id, orphan, false);
-	release(i);
+	release_instance(i);
 }
 
 /*
@@ -426,7 +426,7 @@ static void start(void *user, uint32_t id, const struct perfetto_config *config)
 	i->next = self.instances;
 	self.instances = i;
 	share_work();
-	now = i->is_open = !self.waits;
+	now = i->is_open = !self.is_waiting;
 	pthread_mutex_unlock(&lock);
 	if (now)
 		open_instance(i, SESSION_BY_PROGRAM);
@@ -443,7 +443,7 @@ static void flush(void *user, uint32_t id)
 }
 
 /* Removes an instance from the list. Returns its session, or NULL if it has none. */
-static struct session *take(uint32_t id)
+static struct session *remove_instance(uint32_t id)
 {
 	struct session *session = NULL;
 	struct instance *found;
@@ -456,7 +456,7 @@ static struct session *take(uint32_t id)
 			session = found->session;
 			found->is_gone = true;
 			self.started |= 1u << found->source; /* nobody needs to wait for it */
-			release(found);
+			release_instance(found);
 			break;
 		}
 	pthread_mutex_unlock(&lock);
@@ -467,7 +467,7 @@ static struct session *take(uint32_t id)
 
 static void stop(void *user, uint32_t id)
 {
-	struct session *session = take(id);
+	struct session *session = remove_instance(id);
 
 	(void)user;
 	if (session)
@@ -491,7 +491,7 @@ static void lost(void *user)
 	(void)user;
 	while (self.instances) { /* only this thread changes the list */
 		uint32_t id = self.instances->id;
-		struct session *session = take(id);
+		struct session *session = remove_instance(id);
 
 		if (session)
 			request(id, session, false);
@@ -553,7 +553,7 @@ static bool is_set(const char *variable)
 	return value && *value;
 }
 
-static bool is_wanted(bool injected, const char **socket)
+static bool is_requested(bool injected, const char **socket)
 {
 	const char *own = secure_getenv("PITOT_PERFETTO");
 	struct settings settings = SETTINGS_INIT;
@@ -574,16 +574,16 @@ static bool is_wanted(bool injected, const char **socket)
 static unsigned startup_sources(void)
 {
 	const char *list = secure_getenv("__TRACE_STARTUP");
-	unsigned wanted = 0;
+	unsigned startup = 0;
 	size_t length;
 
 	for (; list && *list; list += length + (list[length] == ',')) {
 		length = strcspn(list, ",");
 		for (int i = 0; i < SOURCES; i++)
 			if (strlen(self.names[i]) == length && !memcmp(self.names[i], list, length))
-				wanted |= 1u << i;
+				startup |= 1u << i;
 	}
-	return wanted;
+	return startup;
 }
 
 /*
@@ -601,7 +601,7 @@ static struct instance *next_to_open(void)
 	if (found)
 		found->is_open = true;
 	else
-		self.waits = false;
+		self.is_waiting = false;
 	pthread_mutex_unlock(&lock);
 	return found;
 }
@@ -618,21 +618,21 @@ static unsigned present_sources(void)
 	return present;
 }
 
-static void wait_for_startup(enum session_trigger trigger, unsigned wanted)
+static void wait_for_startup(enum session_trigger trigger, unsigned startup)
 {
 	uint64_t begun = clock_machine_ns(), waited = 0;
 	unsigned events;
 
 	while (waited < STARTUP_LIMIT_NS) {
 		events = atomic_load(&self.events);
-		if (!(wanted & ~present_sources()))
+		if (!(startup & ~present_sources()))
 			break;
 		futex_wait(&self.events, events, STARTUP_LIMIT_NS - waited);
 		waited = clock_machine_ns() - begun;
 	}
 	for (struct instance *i; (i = next_to_open());)
 		open_instance(i, trigger);
-	if (wanted & ~self.started)
+	if (startup & ~self.started)
 		log_line("perfetto: nobody has started all sources of __TRACE_STARTUP");
 }
 
@@ -694,21 +694,21 @@ static void start_producer(const char *socket)
 
 bool perfetto_live_start(enum session_trigger trigger)
 {
-	unsigned wanted = 0;
+	unsigned startup = 0;
 	const char *socket;
 
 	pthread_mutex_lock(&starting);
-	if (self.owner != getpid() && is_wanted(trigger == SESSION_BY_CUDA, &socket)) {
+	if (self.owner != getpid() && is_requested(trigger == SESSION_BY_CUDA, &socket)) {
 		log_open();
 		name_sources();
 		list_counters();
-		wanted = startup_sources();
-		self.waits = wanted != 0;
+		startup = startup_sources();
+		self.is_waiting = startup != 0;
 		start_producer(socket);
 	}
 	pthread_mutex_unlock(&starting);
-	if (wanted && self.producer)
-		wait_for_startup(trigger, wanted);
+	if (startup && self.producer)
+		wait_for_startup(trigger, startup);
 	return self.producer != NULL && self.owner == getpid();
 }
 
@@ -726,7 +726,7 @@ void perfetto_live_after_fork(void)
 	producer_after_fork(self.producer);
 	self.producer = NULL;
 	self.instances = NULL;
-	self.waits = false;
+	self.is_waiting = false;
 	self.started = 0;
 	pthread_mutex_init(&lock, NULL);
 	pthread_mutex_init(&starting, NULL);

@@ -71,8 +71,8 @@ static int read_options(const struct pitot_options *from, struct pitot_options *
 	return read_struct(from, to, sizeof(*to), "pitot_options", e);
 }
 
-static int give(struct settings *s, enum setting_id id, uint64_t value, enum setting_source source,
-		struct error *e)
+static int set_field(struct settings *s, enum setting_id id, uint64_t value,
+		     enum setting_source source, struct error *e)
 {
 	const struct option *o = settings_option(id);
 	bool is_flag = o->type == OPTION_FLAG;
@@ -101,26 +101,26 @@ static int give(struct settings *s, enum setting_id id, uint64_t value, enum set
  * Each setting needs a field of its name, at the end of struct pitot_options; this does not compile
  * otherwise.
  */
-static int give_all(struct settings *s, const struct pitot_options *o, enum setting_source source,
-		    struct error *e)
+static int set_all(struct settings *s, const struct pitot_options *o, enum setting_source source,
+		   struct error *e)
 {
 	int err = 0;
 
 #define S(key, ...)                                                                                \
 	if (err >= 0)                                                                              \
-		err = give(s, SETTING_ID_##key, (uint64_t)o->key, source, e);
+		err = set_field(s, SETTING_ID_##key, (uint64_t)o->key, source, e);
 	SETTINGS_REQUESTED(S)
 	SETTINGS_OF_PROGRAMS(S)
 #undef S
 	return err;
 }
 
-static int give_defaults(struct settings *s, const struct pitot_options *defaults, struct error *e)
+static int set_defaults(struct settings *s, const struct pitot_options *defaults, struct error *e)
 {
 	struct pitot_options o;
 	int err = read_options(defaults, &o, e);
 
-	return err < 0 ? err : give_all(s, &o, SETTING_BY_PROGRAM, e);
+	return err < 0 ? err : set_all(s, &o, SETTING_BY_PROGRAM, e);
 }
 
 int program_settings(const struct pitot_options *o, bool own, struct settings *s, struct error *e)
@@ -132,9 +132,9 @@ int program_settings(const struct pitot_options *o, bool own, struct settings *s
 		return 0;
 	if (o->app_name)
 		snprintf(s->name, sizeof(s->name), "%s", o->app_name);
-	err = give_all(s, o, SETTING_BY_CODE, e);
+	err = set_all(s, o, SETTING_BY_CODE, e);
 	if (err >= 0)
-		err = give_defaults(s, o->defaults, e);
+		err = set_defaults(s, o->defaults, e);
 	if (err >= 0)
 		err = settings_read(s, o->config_file, own, e);
 	return s->disabled ? 0 : err;
@@ -142,10 +142,10 @@ int program_settings(const struct pitot_options *o, bool own, struct settings *s
 
 /* --- one recording --- */
 
-static void tell(const struct pitot_options *o, int level, const char *format, ...)
+static void log_message(const struct pitot_options *o, int level, const char *format, ...)
 	PRINTF_LIKE(3, 4);
 
-static void tell(const struct pitot_options *o, int level, const char *format, ...)
+static void log_message(const struct pitot_options *o, int level, const char *format, ...)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	va_list args;
@@ -158,13 +158,15 @@ static void tell(const struct pitot_options *o, int level, const char *format, .
 	o->log(o->log_context, level, strbuf_text(&text));
 }
 
-static void tell_begin(const struct pitot_options *o, const struct settings *s, unsigned notes)
+static void log_begin(const struct pitot_options *o, const struct settings *s, unsigned notes)
 {
 	char why[400];
 
 	if (capability_notes_find(notes, "engine", why, sizeof(why)))
-		tell(o, PITOT_LOG_WARNING, "engine %s: %s", setting_engine_names[s->engine], why);
-	tell(o, PITOT_LOG_INFO, "recording into %s", *s->directory ? s->directory : s->log_path);
+		log_message(o, PITOT_LOG_WARNING, "engine %s: %s", setting_engine_names[s->engine],
+			    why);
+	log_message(o, PITOT_LOG_INFO, "recording into %s",
+		    *s->directory ? s->directory : s->log_path);
 	log_line("recording into %s", *s->directory ? s->directory : s->log_path);
 }
 
@@ -343,14 +345,14 @@ static struct pitot_session *start(const struct pitot_options *o, bool own, stru
 	if (err < 0) {
 		if (e->code <= E_FORMAT) /* Pitot's own codes are not for the program */
 			e->code = -EINVAL;
-		tell(o, err == -ECANCELED ? PITOT_LOG_INFO : PITOT_LOG_ERROR, "%s", e->text);
+		log_message(o, err == -ECANCELED ? PITOT_LOG_INFO : PITOT_LOG_ERROR, "%s", e->text);
 		if (p)
 			free_session(p);
 		return NULL;
 	}
 	memcpy(last_directory, s.directory, sizeof(last_directory));
 	wait_for_python(&s);
-	tell_begin(o, &s, notes);
+	log_begin(o, &s, notes);
 	return p;
 }
 
@@ -483,16 +485,16 @@ static int arm(struct pitot_session *session, int engine, uint64_t delay_ns, uin
 int program_engine(struct pitot_session *session, enum pitot_engine engine, uint64_t delay_ns,
 		   uint64_t duration_ns, struct error *e)
 {
-	struct settings wanted = { 0 };
+	struct settings requested = { 0 };
 	int rc;
 
 	if (!settings_choice(SETTING_ID_engine, (uint64_t)engine - 1))
 		return error_set(e, -EINVAL, "there is no engine %u; see enum pitot_engine",
 				 (unsigned)engine);
-	settings_give(&wanted, SETTING_ID_engine, (uint64_t)engine - 1, SETTING_BY_CODE);
+	settings_give(&requested, SETTING_ID_engine, (uint64_t)engine - 1, SETTING_BY_CODE);
 	if (!enter(e))
 		return e->code;
-	rc = arm(session ? session : standard, wanted.engine, delay_ns, duration_ns, e);
+	rc = arm(session ? session : standard, requested.engine, delay_ns, duration_ns, e);
 	leave();
 	return rc;
 }

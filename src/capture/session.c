@@ -47,8 +47,7 @@ static struct {
 	struct settings
 		open_merged; /* by the sessions whose window is open; used by the collector */
 	struct writer *writer; /* the collector's once it runs */
-	atomic_uint
-		applied_round; /* round of the vendor thread that applies the last change of windows */
+	atomic_uint applied_round; /* of the vendor thread, after the last change of windows */
 	bool with_cuda;
 	_Atomic(pid_t) owner; /* a child made without pthread_atfork's knowledge has another pid */
 } self;

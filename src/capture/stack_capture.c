@@ -12,7 +12,7 @@
 #include "stack/python/python_splice.h"
 #include "stack/stack_cache.h"
 
-#define PYTHON_LOOK_NS NS_PER_S /* between searches for an interpreter */
+#define PYTHON_SEARCH_NS NS_PER_S /* between searches for an interpreter */
 #define RENEW_NS (100 * NS_PER_MS) /* shortest life of a generation */
 
 /* A Python that can be walked; immutable once published. */
@@ -57,9 +57,9 @@ struct stack_maker {
 
 static struct {
 	atomic_bool on; /* for the launch path */
-	atomic_bool following; /* the list of modules is kept up to date */
+	atomic_bool follows_modules; /* the list of modules is kept up to date */
 	atomic_bool wants_python; /* some session needs Python frames */
-	atomic_bool looked; /* the process was searched for an interpreter */
+	atomic_bool has_searched; /* the process was searched for an interpreter */
 	bool has_no_python; /* permanently; python_reason says why */
 	_Atomic(struct stack_modules *) modules; /* set by the first session, never freed */
 	struct code_range skip[STACK_SKIP_MAX];
@@ -68,9 +68,9 @@ static struct {
 	_Atomic(struct stack_generation *) generation;
 	bool renew; /* the current generation is to end */
 	uint64_t renewed_ns;
-	uint64_t too_late; /* sampled stacks whose generation is gone */
+	uint64_t expired; /* sampled stacks whose generation is gone */
 	char python_reason[256];
-	uint64_t python_looked_ns;
+	uint64_t python_searched_ns;
 	_Atomic(struct stack_maker *) makers;
 	atomic_uint_fast64_t no_memory;
 } self;
@@ -90,7 +90,7 @@ static struct stack_generation *generation_new(uint32_t number)
 		       : g;
 }
 
-static void skip(uint64_t start, uint64_t end)
+static void add_skipped(uint64_t start, uint64_t end)
 {
 	unsigned count = atomic_load(&self.skip_count);
 
@@ -122,7 +122,7 @@ static int find_skipped(struct dl_phdr_info *info, size_t size, void *user)
 			uint64_t start = info->dlpi_addr + ph->p_vaddr;
 
 			if (ph->p_type == PT_LOAD && (ph->p_flags & PF_X))
-				skip(start, start + ph->p_memsz);
+				add_skipped(start, start + ph->p_memsz);
 		}
 	}
 	return 0;
@@ -156,12 +156,12 @@ bool stack_capture_start(const struct settings *settings)
 	if (!atomic_load(&self.generation))
 		return false;
 	loaded_libraries_visit(find_skipped, NULL);
-	self.following = true;
+	self.follows_modules = true;
 	stack_capture_window(settings);
 	return true;
 }
 
-static bool is_for_python(const struct settings *wanted)
+static bool needs_python_frames(const struct settings *wanted)
 {
 	return (wanted->stacks & SETTING_STACKS_PYTHON) ||
 	       (wanted->cpu && !(wanted->stacks & SETTING_STACKS_NATIVE));
@@ -169,13 +169,13 @@ static bool is_for_python(const struct settings *wanted)
 
 bool stack_capture_waits_for_python(const struct settings *wanted)
 {
-	return self.following && is_for_python(wanted) && !self.looked;
+	return self.follows_modules && needs_python_frames(wanted) && !self.has_searched;
 }
 
 void stack_capture_window(const struct settings *wanted)
 {
-	self.wants_python = wanted && is_for_python(wanted);
-	self.on = wanted && wanted->stacks != SETTING_STACKS_NONE && self.following;
+	self.wants_python = wanted && needs_python_frames(wanted);
+	self.on = wanted && wanted->stacks != SETTING_STACKS_NONE && self.follows_modules;
 }
 
 uint32_t stack_capture_max(void)
@@ -193,7 +193,7 @@ static struct python *current_python(void)
 }
 
 /* Also returns NULL while no session needs Python frames. */
-static struct python *wanted_python(const struct stack_generation *g)
+static struct python *python_if_requested(const struct stack_generation *g)
 {
 	if (!g || !atomic_load_explicit(&self.wants_python, memory_order_relaxed))
 		return NULL;
@@ -242,7 +242,7 @@ static struct stack_maker *maker_of(struct ring *r)
 }
 
 /* Describes the calling thread's position in Python. */
-static struct cache_python python_here(const struct stack_generation *g, struct python *p)
+static struct cache_python python_position(const struct stack_generation *g, struct python *p)
 {
 	if (!p)
 		return (struct cache_python){ .ids = g->number };
@@ -322,8 +322,8 @@ static inline __attribute__((always_inline)) uint32_t
 find_or_walk(struct ring *r, const struct stack_registers *registers)
 {
 	struct stack_generation *g = atomic_load_explicit(&self.generation, memory_order_acquire);
-	struct python *p = wanted_python(g);
-	struct cache_python where = python_here(g, p);
+	struct python *p = python_if_requested(g);
+	struct cache_python where = python_position(g, p);
 	struct stack_maker *m = r->stacks;
 	uint32_t id = stack_cache_find(&m->cache, &m->walker, registers, &where);
 
@@ -333,7 +333,7 @@ find_or_walk(struct ring *r, const struct stack_registers *registers)
 	return id;
 }
 
-uint32_t stack_capture_take(struct ring *r)
+uint32_t stack_capture_call(struct ring *r)
 {
 	struct stack_registers registers;
 	struct stack_maker *m;
@@ -366,7 +366,7 @@ static unsigned splice_interrupted(struct stack_sampler *s, unsigned count, bool
 				   uint64_t *out)
 {
 	struct python *p =
-		wanted_python(atomic_load_explicit(&self.generation, memory_order_acquire));
+		python_if_requested(atomic_load_explicit(&self.generation, memory_order_acquire));
 	struct python_stacks in = { .native = s->native,
 				    .native_count = count,
 				    .native_complete = complete,
@@ -442,7 +442,7 @@ uint32_t stack_capture_intern(const uint64_t *frames, unsigned count, enum stack
 {
 	struct stack_generation *g = generation_of_frames(frames, count);
 
-	self.too_late += !g;
+	self.expired += !g;
 	return g ? stack_intern(&g->interner, frames, count, end, take, context) : 0;
 }
 
@@ -463,7 +463,7 @@ static bool renew_python(struct stack_generation *g, const struct python *before
 	return true;
 }
 
-static void forget(struct stack_generation *g)
+static void release_generation(struct stack_generation *g)
 {
 	struct python *p = atomic_load(&g->python);
 
@@ -488,7 +488,7 @@ static void begin_generation(struct stack_generation *g)
 	}
 	next->older = g;
 	if (g->older)
-		forget(g->older);
+		release_generation(g->older);
 	self.renew = false;
 	atomic_store_explicit(&self.generation, next, memory_order_release);
 	log_line("stacks: generation %u", next->number);
@@ -549,14 +549,14 @@ bool stack_capture_update(uint64_t budget_ns)
 {
 	uint64_t now;
 
-	if (!self.following)
+	if (!self.follows_modules)
 		return false;
 	now = clock_monotonic_ns();
 	if (self.wants_python && !self.has_no_python && !current_python() &&
-	    (self.python_looked_ns == 0 || now - self.python_looked_ns > PYTHON_LOOK_NS)) {
-		self.python_looked_ns = now;
+	    (self.python_searched_ns == 0 || now - self.python_searched_ns > PYTHON_SEARCH_NS)) {
+		self.python_searched_ns = now;
 		find_python();
-		self.looked = true;
+		self.has_searched = true;
 	}
 	renew(now);
 	return stack_modules_update(self.modules, budget_ns) > 0;
@@ -626,14 +626,14 @@ void stack_capture_counts(struct stack_capture_counts *counts)
 
 	*counts = (struct stack_capture_counts){
 		.no_memory = atomic_load(&self.no_memory),
-		.table_full = self.too_late,
+		.table_full = self.expired,
 	};
 	for (; m; m = m->next)
 		add_counts(m, counts);
 	for (; g; g = g->older)
 		add_losses(g, counts);
 	for (unsigned i = 0; i < STACK_ENDS; i++)
-		counts->taken += counts->ends[i];
+		counts->walked += counts->ends[i];
 	if (modules) {
 		counts->parts = atomic_load(&modules->parts);
 		counts->rule_bytes = modules->store.bytes;
@@ -643,14 +643,14 @@ void stack_capture_counts(struct stack_capture_counts *counts)
 
 void stack_capture_after_fork(void)
 {
-	self.on = self.following = self.looked = false;
+	self.on = self.follows_modules = self.has_searched = false;
 	if (atomic_load(&self.modules))
 		stack_modules_after_fork(atomic_load(&self.modules));
 	/* Their memory is leaked: the collector may have been using it. */
 	atomic_store(&self.generation, NULL);
 	self.renew = false;
-	self.renewed_ns = self.too_late = 0;
-	self.python_looked_ns = 0;
+	self.renewed_ns = self.expired = 0;
+	self.python_searched_ns = 0;
 	atomic_store(&self.makers, NULL); /* rings drop theirs */
 	atomic_store(&self.no_memory, 0);
 }

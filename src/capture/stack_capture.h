@@ -50,7 +50,7 @@ bool stack_capture_waits_for_python(const struct settings *wanted);
 uint32_t stack_capture_max(void);
 
 /* Returns the stack of the calling thread, from its caller outwards. 0: there is none. */
-uint32_t stack_capture_take(struct ring *r);
+uint32_t stack_capture_call(struct ring *r);
 
 /*
  * Working memory for samples of one thread. It is large, so it must not be on the stack that a
@@ -103,7 +103,7 @@ const char *stack_capture_python_reason(void);
 uint32_t stack_capture_python_version(void);
 
 struct stack_capture_counts {
-	uint64_t taken, none, python_unmatched;
+	uint64_t walked, none, python_unmatched;
 	uint64_t table_full, no_memory; /* calls without stack for these reasons */
 	uint64_t ends[STACK_ENDS];	/* by enum stack_end */
 	uint64_t rule_bytes, build_ns; /* of unwind rules */

@@ -98,7 +98,7 @@ static struct stack_tree *tree_of(uint32_t id)
 }
 
 /* Called before a row that refers to the stack is appended. */
-static void need(void *context, struct writer *w, uint32_t id)
+static void write_needed(void *context, struct writer *w, uint32_t id)
 {
 	struct stack_tree *tree = tree_of(id);
 
@@ -115,7 +115,7 @@ static bool add(void *writer, uint32_t id, const uint64_t *stack, unsigned count
 	struct stack_tree *tree = tree_of(id);
 	uint64_t frames[STACK_FRAMES_MAX];
 
-	writer_on_stack(writer, need, NULL);
+	writer_on_stack(writer, write_needed, NULL);
 	if (!tree) {
 		refused++;
 		return false;
@@ -200,14 +200,14 @@ void stack_rows_finish(struct writer *w)
 		rows_capability(w, "python_stacks", capability_state_unavailable, NULL, NULL,
 				reason);
 	stack_capture_counts(&c);
-	if (c.taken + c.none == 0)
+	if (c.walked + c.none == 0)
 		return;
 	snprintf(text, sizeof(text),
 		 "%llu stacks: %llu complete, %llu partial, %llu truncated, %llu guessed, %llu too "
 		 "deep, %llu "
 		 "none; "
 		 "unwind rules of %u parts of the code, %llu bytes, in %llu ms",
-		 (unsigned long long)(c.taken + c.none),
+		 (unsigned long long)(c.walked + c.none),
 		 (unsigned long long)c.ends[stack_end_complete],
 		 (unsigned long long)c.ends[stack_end_partial],
 		 (unsigned long long)c.ends[stack_end_truncated],
@@ -227,7 +227,7 @@ void stack_rows_finish(struct writer *w)
 
 #define RULES_NS (10 * NS_PER_MS) /* share of a tick for compiling unwind rules */
 
-static bool building; /* unwind rules are left to compile: the next tick comes soon */
+static bool rules_pending; /* unwind rules are left to compile: the next tick comes soon */
 
 static void extend(const struct source_start *how)
 {
@@ -253,14 +253,14 @@ static uint64_t collect(struct writer *w, uint64_t now_ns)
 {
 	(void)w;
 	(void)now_ns;
-	building = stack_capture_update(RULES_NS);
-	return building;
+	rules_pending = stack_capture_update(RULES_NS);
+	return rules_pending;
 }
 
 static uint64_t wait_ns(uint64_t now_ns)
 {
 	(void)now_ns;
-	return building ? NS_PER_MS : UINT64_MAX;
+	return rules_pending ? NS_PER_MS : UINT64_MAX;
 }
 
 /* The trees' memory is leaked: the collector may have been using it. */

@@ -81,7 +81,7 @@ static const char *find_variable(char *const envp[], const char *name)
 	return NULL;
 }
 
-static bool is_wanted(const char *path)
+static bool can_preload(const char *path)
 {
 	struct program_file file;
 	struct stat st;
@@ -95,19 +95,19 @@ static bool is_wanted(const char *path)
 }
 
 /* Returns the size of an environment with this library; 0: the program gets its own unchanged. */
-static size_t room_for(const char *path, char *const envp[])
+static size_t environment_size(const char *path, char *const envp[])
 {
 	const char *others = find_variable(envp, VARIABLE);
 	int saved = errno;
 	size_t count = 2, size;
-	bool wanted = self.active && find_variable(envp, "PITOT_RECORDING=") && is_wanted(path);
+	bool preloads = self.active && find_variable(envp, "PITOT_RECORDING=") && can_preload(path);
 
 	errno = saved;
-	for (char *const *p = envp; wanted && *p; p++)
+	for (char *const *p = envp; preloads && *p; p++)
 		count++;
 	size = count * sizeof(*envp) + strlen(VARIABLE) + strlen(self.path) + 1 +
 	       (others ? strlen(others) : 0) + 1;
-	return wanted && size <= ROOM_MAX ? size : 0;
+	return preloads && size <= ROOM_MAX ? size : 0;
 }
 
 static char *const *add_preload(void *room, char *const envp[])
@@ -133,7 +133,7 @@ static char *const *add_preload(void *room, char *const envp[])
 /* The environment for a program; valid until the function that uses the macro returns. */
 #define ENVIRONMENT(path, envp)                                                                    \
 	({                                                                                         \
-		size_t size_ = room_for(path, envp);                                               \
+		size_t size_ = environment_size(path, envp);                                       \
 		size_ ? add_preload(alloca(size_), envp) : (char *const *)(envp);                  \
 	})
 
@@ -273,7 +273,7 @@ EXPORT int posix_spawnp(pid_t *pid, const char *command, const posix_spawn_file_
  * Removes this library from LD_PRELOAD, in place: main() gets the same array, and some programs
  * (bash) have their own getenv and setenv. Returns false if LD_PRELOAD does not begin with it.
  */
-static bool leave_environment(void)
+static bool remove_from_environment(void)
 {
 	char **entry = environ, *others;
 	size_t length = strlen(self.path);
@@ -331,7 +331,7 @@ __attribute__((constructor)) static void begin(void)
 	    strlen(own.dli_fname) >= sizeof(self.path))
 		return;
 	stpcpy(self.path, own.dli_fname);
-	if (!leave_environment() || !options || !find_variable(environ, "PITOT_RECORDING=") ||
+	if (!remove_from_environment() || !options || !find_variable(environ, "PITOT_RECORDING=") ||
 	    !find_loader())
 		return;
 	self.all = strstr(options, "preload=all") != NULL;

@@ -57,7 +57,7 @@ static uint64_t free_words(const struct cpu_slot *s)
 }
 
 /* Wakes the collector when the ring becomes half full: its next tick may be too late. */
-static void put(struct cpu_slot *s, const struct cpu_record *record)
+static void push_record(struct cpu_slot *s, const struct cpu_record *record)
 {
 	uint64_t head = atomic_load_explicit(&s->head, memory_order_relaxed);
 	uint64_t words[CPU_RECORD_WORDS];
@@ -117,9 +117,9 @@ static void record_sample(struct cpu_slot *s, const ucontext_t *context)
 		return;
 	record.count = walk_stack(s, context, &record.end);
 	most = record.count ? MAX(PERIODS_MAX, PERIODS_MAX_NS / s->period_ns) : 0;
-	record.with = (uint32_t)MIN(periods, most);
-	record.without = (uint32_t)MIN(periods - record.with, UINT32_MAX);
-	put(s, &record);
+	record.with_stack = (uint32_t)MIN(periods, most);
+	record.without_stack = (uint32_t)MIN(periods - record.with_stack, UINT32_MAX);
+	push_record(s, &record);
 	counter_add(&s->samples, 1);
 	counter_add(&s->handler_ns, clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - clock);
 }

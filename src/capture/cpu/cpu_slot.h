@@ -37,7 +37,7 @@ enum cpu_no_stack {
 struct cpu_record {
 	uint64_t time_ns;
 	uint64_t period_ns;
-	uint32_t with, without;
+	uint32_t with_stack, without_stack;
 	uint32_t cpu, tid;
 	uint32_t count; /* frames */
 	uint32_t end; /* enum stack_end */

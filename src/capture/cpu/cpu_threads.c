@@ -25,9 +25,9 @@
 #define STATUS_BYTES 8192u
 
 static struct {
-	uint64_t period_ns, looked_ns, random;
+	uint64_t period_ns, scanned_ns, random;
 	uint64_t mask_next_ns; /* the earliest of the slots' */
-	uint64_t look_cost_ns, wait_ns;
+	uint64_t scan_cost_ns, wait_ns;
 	uint16_t index[INDEX_SIZE]; /* slots by thread: 1 + number; 0: free */
 	uint32_t self; /* the collector's thread id */
 	unsigned used; /* slots */
@@ -125,7 +125,7 @@ static int start_timer(struct cpu_slot *s, uint64_t offset_ns)
 	return err;
 }
 
-static void read_mask_later(struct cpu_slot *s)
+static void schedule_mask_read(struct cpu_slot *s)
 {
 	s->mask_wait_ns = MIN(MAX(2 * s->mask_wait_ns, MASK_MIN_NS), MASK_MAX_NS);
 	s->mask_next_ns = clock_monotonic_ns() + s->mask_wait_ns;
@@ -135,7 +135,7 @@ static void read_mask_later(struct cpu_slot *s)
  * Starts counting the thread's periods. Returns when the first one ends: after a random part of a
  * period.
  */
-static uint64_t count_from_now(struct cpu_slot *s)
+static uint64_t start_counting(struct cpu_slot *s)
 {
 	uint64_t offset = 1 + next_random() % s->period_ns;
 
@@ -161,19 +161,19 @@ static int arm(struct cpu_slot *s, uint64_t offset)
  */
 static void begin(struct cpu_slot *s)
 {
-	uint64_t offset = count_from_now(s);
+	uint64_t offset = start_counting(s);
 
 	/* New threads block all signals until they start to run. */
 	s->mask_wait_ns = 0;
 	if (blocks_signal(s->tid) || arm(s, offset) < 0)
-		read_mask_later(s);
+		schedule_mask_read(s);
 }
 
 /*
  * Sets the timer to the end of the current period. The timer is reused, because the operating
  * system may refuse a new one by now.
  */
-static void arm_again(struct cpu_slot *s)
+static void rearm(struct cpu_slot *s)
 {
 	uint64_t clock = thread_cpu_ns(s->tid), left = s->first_ns - clock;
 
@@ -202,7 +202,7 @@ static void change_period(struct cpu_slot *s, cpu_unseen *unseen, void *context)
 }
 
 /* Handles a thread without recent samples: it blocks the signal, or its timer has stopped. */
-static void follow_mask(struct cpu_slot *s, uint64_t now_ns)
+static void check_mask(struct cpu_slot *s, uint64_t now_ns)
 {
 	if (now_ns < s->mask_next_ns)
 		return;
@@ -211,13 +211,13 @@ static void follow_mask(struct cpu_slot *s, uint64_t now_ns)
 		 * Rarely, because a timer that has expired, and waits for a tick to hit the thread,
 		 * starts over.
 		 */
-		arm_again(s);
+		rearm(s);
 		s->mask_next_ns = now_ns + MASK_MAX_NS;
 		return;
 	}
 	if (s->armed)
 		disarm(s);
-	read_mask_later(s);
+	schedule_mask_read(s);
 }
 
 /* --- threads --- */
@@ -305,7 +305,7 @@ static void drop_ended(struct cpu_slot *s, cpu_unseen *unseen, void *context)
 }
 
 /* Returns a new thread's past periods; rounded at random, so that short threads count correctly. */
-static uint64_t periods_before(const struct cpu_slot *s)
+static uint64_t past_periods(const struct cpu_slot *s)
 {
 	uint64_t before = s->tid == (uint32_t)getpid() ? self.before_ns : 0, passed = 0;
 
@@ -330,13 +330,13 @@ static void add(uint32_t tid, cpu_unseen *unseen, void *context)
 	s->mask_next_ns = 0;
 	begin(s);
 	self.counts.threads++;
-	before = periods_before(s);
+	before = past_periods(s);
 	if (before)
 		unseen(context, s, before);
 }
 
 /* Handles a live thread that a scan has found. */
-static void found(uint32_t tid, cpu_unseen *unseen, void *context)
+static void on_live_thread(uint32_t tid, cpu_unseen *unseen, void *context)
 {
 	uint16_t place = *index_of(tid);
 	uint64_t clock;
@@ -363,7 +363,7 @@ static void scan_threads(cpu_unseen *unseen, void *context)
 	long n;
 
 	if (fd < 0) {
-		found((uint32_t)getpid(), unseen, context);
+		on_live_thread((uint32_t)getpid(), unseen, context);
 		return;
 	}
 	while ((n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0) {
@@ -372,7 +372,7 @@ static void scan_threads(cpu_unseen *unseen, void *context)
 			uint32_t tid = (uint32_t)strtoul(entry->d_name, NULL, 10);
 
 			if (tid && tid != self.self && !helper_thread_is(tid))
-				found(tid, unseen, context);
+				on_live_thread(tid, unseen, context);
 			at += entry->d_reclen;
 		}
 	}
@@ -380,7 +380,7 @@ static void scan_threads(cpu_unseen *unseen, void *context)
 }
 
 /* Handles a thread without a timer, or one that should have had samples but has none. */
-static void follow(struct cpu_slot *s, uint64_t now_ns, cpu_unseen *unseen, void *context)
+static void update_thread(struct cpu_slot *s, uint64_t now_ns, cpu_unseen *unseen, void *context)
 {
 	uint64_t due, counted, periods;
 
@@ -398,26 +398,26 @@ static void follow(struct cpu_slot *s, uint64_t now_ns, cpu_unseen *unseen, void
 	}
 	self.refused += s->refused;
 	if (!s->armed || (due > counted && due - counted >= OVERDUE_PERIODS))
-		follow_mask(s, now_ns);
+		check_mask(s, now_ns);
 	if (!s->armed)
 		self.mask_next_ns = MIN(self.mask_next_ns, s->mask_next_ns);
 }
 
 void cpu_threads_scan(uint64_t now_ns, cpu_unseen *unseen, void *context)
 {
-	uint64_t wait_ns = MAX(self.wait_ns, SCAN_COST * self.look_cost_ns);
+	uint64_t wait_ns = MAX(self.wait_ns, SCAN_COST * self.scan_cost_ns);
 	uint32_t threads = self.counts.threads;
 	uint64_t begun_ns;
 	struct cpu_slot *s;
 
-	if (now_ns < MIN(self.looked_ns + wait_ns, self.mask_next_ns))
+	if (now_ns < MIN(self.scanned_ns + wait_ns, self.mask_next_ns))
 		return;
 	/*
 	 * Measured by our own CPU time: on a busy machine a scan may last a thousand times as long
 	 * as its CPU time.
 	 */
 	begun_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
-	self.looked_ns = now_ns;
+	self.scanned_ns = now_ns;
 	self.mask_next_ns = UINT64_MAX;
 	self.refused = 0;
 	make_index();
@@ -431,12 +431,12 @@ void cpu_threads_scan(uint64_t now_ns, cpu_unseen *unseen, void *context)
 		if (helper_thread_is(s->tid))
 			drop(s);
 		else if (s->seen || is_alive(s))
-			follow(s, now_ns, unseen, context);
+			update_thread(s, now_ns, unseen, context);
 		else
 			drop_ended(s, unseen, context);
 	}
 	self.counts.refused = MAX(self.counts.refused, self.refused);
-	self.look_cost_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns;
+	self.scan_cost_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns;
 	/* Where new threads have appeared, more will appear soon. */
 	self.wait_ns =
 		self.counts.threads != threads ? SCAN_MIN_NS : MIN(2 * self.wait_ns, SCAN_MAX_NS);
@@ -468,7 +468,7 @@ int cpu_threads_start(uint64_t period_ns, uint64_t before_ns, cpu_unseen *unseen
 	self.period_ns = period_ns;
 	self.self = (uint32_t)syscall(SYS_gettid);
 	self.random = clock_monotonic_ns() ^ (uint64_t)self.self << 32;
-	self.looked_ns = self.wait_ns = self.look_cost_ns = 0;
+	self.scanned_ns = self.wait_ns = self.scan_cost_ns = 0;
 	self.counts = (struct cpu_threads_counts){ 0 };
 	self.before_ns = before_ns;
 	cpu_threads_scan(clock_monotonic_ns(), unseen, context);
@@ -482,13 +482,13 @@ void cpu_threads_set_period(uint64_t period_ns)
 	self.mask_next_ns = 0; /* makes the next scan due */
 }
 
-void cpu_threads_arm_again(void)
+void cpu_threads_rearm(void)
 {
 	struct cpu_slot *s;
 
 	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
 		if (s->tid && s->armed)
-			arm_again(s);
+			rearm(s);
 }
 
 void cpu_threads_stop(cpu_unseen *unseen, void *context)

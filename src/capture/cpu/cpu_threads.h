@@ -42,7 +42,7 @@ uint64_t cpu_threads_wait_ns(void);
 void cpu_threads_set_period(uint64_t period_ns);
 
 /* Restarts the timers of all threads, because they may have stopped. */
-void cpu_threads_arm_again(void);
+void cpu_threads_rearm(void);
 
 /* Deletes all timers, and reports the rest of the threads' CPU time to `unseen`. */
 void cpu_threads_stop(cpu_unseen *unseen, void *context);

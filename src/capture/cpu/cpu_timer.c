@@ -33,7 +33,7 @@
 
 #define BUSY_WAIT_NS (100 * NS_PER_MS) /* between drains of the slots while there are samples */
 #define QUIET_WAIT_NS (250 * NS_PER_MS) /* and while there are none: finds new threads */
-#define NAMES_NS (2 * NS_PER_S) /* between two readings of the threads' names */
+#define REREAD_NAMES_NS (2 * NS_PER_S) /* between two readings of the threads' names */
 #define DELIVERY_NS 1500 /* estimated cost of a signal, excluding the handler */
 
 static struct {
@@ -44,15 +44,15 @@ static struct {
 	uint32_t hz;
 	uint64_t period_ns;
 	char requested[32], actual[96];
-	uint64_t taken, seen_periods; /* samples, and the periods that they stand for */
+	uint64_t samples, sampled_periods; /* samples, and the periods that they stand for */
 	uint64_t sampled_ns, unseen_ns; /* CPU time in rows, and the part of it without a stack */
-	uint64_t last_taken; /* samples in the last drain */
+	uint64_t last_drained; /* samples in the last drain */
 	uint64_t process_cpu_ns; /* the process's CPU time when counting began */
 	uint64_t own_cpu_ns; /* the recorder's threads' CPU time at that moment */
 	uint64_t opened_ns; /* when the window opened, CLOCK_MONOTONIC */
 	uint64_t no_stack_reported[CPU_NO_STACK_KINDS], refused_reported;
 	uint64_t cost_reported, cost_ns_reported, cost_since_ns;
-	uint64_t named_ns; /* when the threads' names were forgotten */
+	uint64_t forgot_names_ns; /* when the threads' names were forgotten */
 } self;
 
 static uint64_t loaded_cpu_ns; /* the process's CPU time when it exec'ed this program */
@@ -116,19 +116,19 @@ static uint64_t append_record(struct writer *w, struct cpu_slot *s, uint64_t at)
 	name_thread(w, s, record.tid);
 	if (record.count)
 		stack = stack_rows_sample(w, frames, record.count, (enum stack_end)record.end);
-	if (record.with)
-		append(w, &record, record.with, stack);
-	self.seen_periods += record.with;
-	if (record.without)
-		append(w, &record, record.without, 0);
-	self.taken++;
+	if (record.with_stack)
+		append(w, &record, record.with_stack, stack);
+	self.sampled_periods += record.with_stack;
+	if (record.without_stack)
+		append(w, &record, record.without_stack, 0);
+	self.samples++;
 	return CPU_RECORD_WORDS + record.count;
 }
 
 static uint64_t drain(struct writer *w)
 {
 	struct cpu_slot *s;
-	uint64_t before = self.taken;
+	uint64_t before = self.samples;
 
 	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++) {
 		uint64_t head = atomic_load_explicit(&s->head, memory_order_acquire);
@@ -138,7 +138,7 @@ static uint64_t drain(struct writer *w)
 			tail += append_record(w, s, tail);
 		atomic_store_explicit(&s->tail, tail, memory_order_release);
 	}
-	return self.taken - before;
+	return self.samples - before;
 }
 
 /* --- capability rows --- */
@@ -194,8 +194,9 @@ static void write_result(struct writer *w, const char *left)
 	uint64_t cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - self.process_cpu_ns -
 			  (helper_threads_cpu_ns() - self.own_cpu_ns);
 	uint64_t sampled_ns = self.sampled_ns;
-	uint32_t rate =
-		self.seen_periods ? (uint32_t)(self.hz * self.taken / self.seen_periods) : self.hz;
+	uint32_t rate = self.sampled_periods
+				? (uint32_t)(self.hz * self.samples / self.sampled_periods)
+				: self.hz;
 	char text[500];
 	int n;
 
@@ -204,7 +205,7 @@ static void write_result(struct writer *w, const char *left)
 		     "%s%llu samples of %u threads stand for %.3f of %.3f s of CPU time, %.3f s of "
 		     "them without a stack; stacks: %llu complete, %llu partial, %llu truncated, "
 		     "%llu guessed, %llu too deep, %llu with Python frames by guess",
-		     left, (unsigned long long)self.taken, threads.threads,
+		     left, (unsigned long long)self.samples, threads.threads,
 		     (double)sampled_ns / 1e9, (double)cpu_ns / 1e9, (double)self.unseen_ns / 1e9,
 		     (unsigned long long)sum.ends[stack_end_complete],
 		     (unsigned long long)sum.ends[stack_end_partial],
@@ -317,7 +318,7 @@ static void open_window(struct writer *w)
 	int err = 0;
 
 	limit_rate();
-	self.taken = self.seen_periods = self.sampled_ns = self.unseen_ns = 0;
+	self.samples = self.sampled_periods = self.sampled_ns = self.unseen_ns = 0;
 	if (!is_possible(w))
 		return;
 	/* If perf events sample too, the time before belongs to them. */
@@ -365,7 +366,7 @@ static void end(struct writer *w, const char *left)
 }
 
 /* Follows a change of the rate that the sessions request together. */
-static void follow_rate(uint64_t cpu, struct writer *w)
+static void change_rate(uint64_t cpu, struct writer *w)
 {
 	if (self.settings.cpu == cpu)
 		return;
@@ -386,7 +387,7 @@ static void window(const struct settings *wanted, struct writer *w)
 	if (!wanted || !wanted->cpu) {
 		end(w, "");
 	} else if (self.on || self.waiting) {
-		follow_rate(wanted->cpu, w);
+		change_rate(wanted->cpu, w);
 	} else {
 		self.settings = *wanted;
 		limit_rate();
@@ -405,13 +406,13 @@ static uint64_t collect(struct writer *w, uint64_t now_ns)
 	}
 	if (!self.on)
 		return 0;
-	self.last_taken = drain(w);
+	self.last_drained = drain(w);
 	switch (cpu_handler_install()) {
 	case CPU_HANDLER_FOREIGN:
 		end(w, "the program handles SIGURG itself since then; ");
 		return 0;
 	case CPU_HANDLER_NEW:
-		cpu_threads_arm_again();
+		cpu_threads_rearm();
 		break;
 	case CPU_HANDLER_OURS:
 		break;
@@ -453,8 +454,8 @@ static void periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 
 	if (!self.settings.cpu)
 		return;
-	if (now_ns - self.named_ns >= NAMES_NS) {
-		self.named_ns = now_ns;
+	if (now_ns - self.forgot_names_ns >= REREAD_NAMES_NS) {
+		self.forgot_names_ns = now_ns;
 		forget_names();
 	}
 	sum = sum_slots();
@@ -475,7 +476,7 @@ static uint64_t wait_ns(uint64_t now_ns)
 	(void)now_ns;
 	if (!self.on)
 		return UINT64_MAX;
-	return MIN(self.last_taken ? BUSY_WAIT_NS : QUIET_WAIT_NS, cpu_threads_wait_ns());
+	return MIN(self.last_drained ? BUSY_WAIT_NS : QUIET_WAIT_NS, cpu_threads_wait_ns());
 }
 
 static void stop(struct writer *w)

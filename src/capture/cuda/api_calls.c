@@ -117,7 +117,7 @@ static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 		.b = end,
 		.c = data->correlationId,
 		.d = api << 16 | cbid,
-		.e = stack_capture_take(r),
+		.e = stack_capture_call(r),
 		.kind = RING_API_CALL,
 		.flags = result != 0,
 	} };

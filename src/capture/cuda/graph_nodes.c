@@ -96,7 +96,7 @@ static void append_node(const CUpti_GraphData *data, bool cloned)
 	if (cloned)
 		atomic_fetch_add_explicit(&clones, r->instantiating, memory_order_relaxed);
 	else if (!is_of_executable(r, data)) /* the instantiating code did not make the node */
-		event[0].e = stack_capture_take(r);
+		event[0].e = stack_capture_call(r);
 	event[1].c = r->outer_correlation;
 	ring_push(r, event, SLOTS);
 	ring_count_call(r, event[0].a);

@@ -16,12 +16,12 @@ static struct {
 	uint64_t written; /* metrics that the capability row names, as bits */
 	unsigned notes; /* number of capability notes so far */
 	struct strbuf *why; /* reasons found in this round */
-	enum { UNKNOWN, FOUND, LOST, OTHERS } states[NVML_DEVICES_MAX];
+	enum { UNKNOWN, FOUND, LOST, TAKEN } states[NVML_DEVICES_MAX];
 	struct nvml_device devices[NVML_DEVICES_MAX];
 	struct counters_claim claims[NVML_DEVICES_MAX];
 	/* All GPUs of the machine by NVML's index; written before the first reading is pushed. */
 	struct nvml_description known[NVML_DEVICES_MAX];
-	bool looked;
+	bool is_listed;
 } self;
 
 static void push(void *user, uint32_t id, uint64_t time_ns, int64_t value)
@@ -52,12 +52,12 @@ static struct metric_sink sink_of(uint32_t ordinal)
 				     .absent = note_absent };
 }
 
-static void look_for_all(void)
+static void list_all(void)
 {
 	unsigned count = nvml_device_count();
 	struct nvml_device d;
 
-	self.looked = true;
+	self.is_listed = true;
 	vendor_enter("nvmlDeviceGetHandleByIndex_v2");
 	for (unsigned i = 0; i < count; i++)
 		if (nvml_device_by_index(&d, i) == NVML_SUCCESS)
@@ -91,7 +91,7 @@ static bool find(uint32_t ordinal, const char *directory, const char *pci)
 	if (self.states[ordinal] == FOUND || self.states[ordinal] == LOST)
 		return self.states[ordinal] == FOUND;
 	if (!counters_claim(self.claims, NVML_DEVICES_MAX, ordinal, directory, pci)) {
-		self.states[ordinal] = OTHERS;
+		self.states[ordinal] = TAKEN;
 		return false;
 	}
 	status = nvml_device_by_pci(&self.devices[ordinal], pci, &calls);
@@ -159,8 +159,8 @@ bool nvml_gpus_read(enum nvml_choice choice, bool all, const char *directory, ui
 	self.why = &why;
 	if (all && self.state == WANTED)
 		self.state = nvml_load(&sink, &why) ? READY : OFF;
-	if (all && self.state == READY && !self.looked)
-		look_for_all();
+	if (all && self.state == READY && !self.is_listed)
+		list_all();
 	for (uint32_t i = 0; i < NVML_DEVICES_MAX && self.state != OFF; i++) {
 		const char *pci = pci_of(i);
 

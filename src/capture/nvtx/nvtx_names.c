@@ -37,7 +37,7 @@ static struct memory *reserve(void)
 	return m;
 }
 
-static bool same(const struct nvtx_name *item, const struct nvtx_name *wanted)
+static bool is_same(const struct nvtx_name *item, const struct nvtx_name *wanted)
 {
 	if (item->what != wanted->what || item->length != wanted->length ||
 	    memcmp(item->text, wanted->text, wanted->length) != 0)
@@ -65,7 +65,7 @@ static const struct nvtx_name *find(struct memory *m, const struct nvtx_name *wa
 		n = atomic_load_explicit(*slot, memory_order_acquire);
 		if (!n)
 			return NULL;
-		if (same(&m->items[n - 1], wanted))
+		if (is_same(&m->items[n - 1], wanted))
 			return &m->items[n - 1];
 	}
 }
@@ -75,7 +75,7 @@ static bool is_known(const struct nvtx_name *wanted)
 {
 	if (wanted->what != NVTX_NAMED_THREAD)
 		return true;
-	return same(nvtx_names_of_thread(wanted->id), wanted);
+	return is_same(nvtx_names_of_thread(wanted->id), wanted);
 }
 
 /* The order of the stores matters, because a fork may happen between any two. */

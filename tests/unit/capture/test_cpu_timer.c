@@ -647,7 +647,7 @@ static void test_timers_are_set_again_without_new_ones(void **state)
 	none = before;
 	none.rlim_cur = 0;
 	assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &none), 0);
-	cpu_threads_arm_again();
+	cpu_threads_rearm();
 	assert_int_equal(cpu_threads_check(), -EAGAIN);
 	assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &before), 0);
 	assert_int_equal(cpu_threads_check(), 0);
