@@ -19,7 +19,7 @@ static uint32_t version; /* of the loaded CUPTI */
 static uint64_t first_start, last_end;
 static struct activity_window window = { .closed_ns = UINT64_MAX };
 
-void activity_within(const struct activity_window *w)
+void activity_set_window(const struct activity_window *w)
 {
 	window = *w;
 }
@@ -62,7 +62,7 @@ static struct span span_of(uint64_t start, uint64_t end)
 	return s;
 }
 
-static uint64_t began(const struct span *s)
+static uint64_t begin_of(const struct span *s)
 {
 	return s->missing == 3 ? CORRELATION_NOW : s->missing & 1 ? s->end : s->start;
 }
@@ -70,7 +70,7 @@ static uint64_t began(const struct span *s)
 /* Returns the 64-bit correlation id of work with this span. */
 static uint64_t call_of(uint32_t id, const struct span *s)
 {
-	return correlation_widen(id, began(s));
+	return correlation_widen(id, begin_of(s));
 }
 
 static uint64_t call_at(uint32_t id, uint64_t cupti_ns)
@@ -142,7 +142,7 @@ static struct span kernel_span(struct writer *w, const struct record_kernel *r)
 	    launch_engine_times(w, r->correlation, &s.start, &s.end))
 		return s;
 	s = work_span(r->start, r->end);
-	if (!r->graph_node && unlikely(launch_engine_has_patched(r->correlation, began(&s))))
+	if (!r->graph_node && unlikely(launch_engine_has_patched(r->correlation, begin_of(&s))))
 		s.missing |= 2;
 	return s;
 }
@@ -359,7 +359,7 @@ static void on_context(struct writer *w, const void *record)
 		.time_ns = row.time_ns,
 	};
 
-	devices_in_use(r->device);
+	devices_note_use(r->device);
 	ROW_MISSING(&row, context, destroyed_ns);
 	ROW_MISSING(&null_stream, stream, priority);
 	ROW_MISSING(&null_stream, stream, non_blocking);

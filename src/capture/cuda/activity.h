@@ -44,7 +44,7 @@ struct activity_window {
  * before it opened, kernels launched before are left out too; until a call is known, those that
  * began before.
  */
-void activity_within(const struct activity_window *w);
+void activity_set_window(const struct activity_window *w);
 
 /* Totals since activity_reset. */
 const struct activity_counts *activity_counts(void);

@@ -14,7 +14,7 @@ enum kind_state {
 	KIND_OFF,
 	KIND_ON,
 	KIND_HELD, /* on, though no session wants it now */
-	KIND_REFUSED, /* CUPTI cannot record it; not tried again while it is wanted */
+	KIND_REFUSED, /* CUPTI cannot record it; not tried again while it is requested */
 };
 
 static const struct {
@@ -46,7 +46,7 @@ static _Atomic enum kind_state launch_records, serialized; /* copies for other t
  * eager PyTorch. Therefore they need --sync; which call waited how long is known from the calls
  * anyway.
  */
-static bool is_wanted(CUpti_ActivityKind kind, const struct settings *wanted)
+static bool is_requested(CUpti_ActivityKind kind, const struct settings *requested)
 {
 	switch (kind) {
 	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
@@ -55,13 +55,13 @@ static bool is_wanted(CUpti_ActivityKind kind, const struct settings *wanted)
 		return launch_engine_serializes();
 	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
 	case CUPTI_ACTIVITY_KIND_CUDA_EVENT:
-		return wanted->sync;
+		return requested->sync;
 	case CUPTI_ACTIVITY_KIND_MEMORY2:
 	case CUPTI_ACTIVITY_KIND_MEMORY_POOL:
-		return wanted->memory;
+		return requested->memory;
 	case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
-		return wanted->graphs == SETTING_GRAPHS_LAUNCH ||
-		       (wanted->graphs == SETTING_GRAPHS_AUTO && graph_level_is_launch());
+		return requested->graphs == SETTING_GRAPHS_LAUNCH ||
+		       (requested->graphs == SETTING_GRAPHS_AUTO && graph_level_is_launch());
 	default:
 		return true;
 	}
@@ -111,21 +111,22 @@ static bool is_too_late(CUpti_ActivityKind kind)
  * Notes that nodes are recorded instead of launches. With --graphs auto, graph_level.c writes that
  * row.
  */
-static void note_no_launch_records(const struct settings *wanted, const char *why)
+static void note_no_launch_records(const struct settings *requested, const char *why)
 {
 	graph_level_refused(why);
-	if (wanted->graphs == SETTING_GRAPHS_LAUNCH)
+	if (requested->graphs == SETTING_GRAPHS_LAUNCH)
 		capability_note("graph_launch", capability_state_unavailable, "launch", "node",
 				"%s; nodes are recorded", why);
 }
 
-static void note_refused(const struct settings *wanted, size_t i, const char *why)
+static void note_refused(const struct settings *requested, size_t i, const char *why)
 {
 	if (is_too_late(kinds[i].kind))
-		note_no_launch_records(wanted, "one record a launch has to be requested before "
-					       "graphs are instantiated");
+		note_no_launch_records(requested, "one record a launch has to be requested before "
+						  "graphs are instantiated");
 	else if (kinds[i].kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
-		note_no_launch_records(wanted, "cuptiActivityEnable refuses records of launches");
+		note_no_launch_records(requested,
+				       "cuptiActivityEnable refuses records of launches");
 	else if (kinds[i].kind == CUPTI_ACTIVITY_KIND_KERNEL)
 		launch_engine_refuse("cuptiActivityEnable refuses records of kernels that run one "
 				     "after the other (%s), without which CUPTI counts nothing",
@@ -146,7 +147,7 @@ static void note_serialized(bool is_late)
 		is_late ? "; CUDA was in use before, so that CUPTI may count nothing at all" : "");
 }
 
-static void enable_kind(const struct cupti *cupti, const struct settings *wanted, bool has_past,
+static void enable_kind(const struct cupti *cupti, const struct settings *requested, bool has_past,
 			size_t i)
 {
 	bool was_held = states[i] == KIND_HELD;
@@ -160,7 +161,7 @@ static void enable_kind(const struct cupti *cupti, const struct settings *wanted
 	}
 	set_state(i, result == CUPTI_SUCCESS ? KIND_ON : KIND_REFUSED);
 	if (result != CUPTI_SUCCESS) {
-		note_refused(wanted, i, cupti_result_text(cupti, result));
+		note_refused(requested, i, cupti_result_text(cupti, result));
 		return;
 	}
 	if (kinds[i].kind == CUPTI_ACTIVITY_KIND_KERNEL)
@@ -170,24 +171,25 @@ static void enable_kind(const struct cupti *cupti, const struct settings *wanted
 				"");
 }
 
-void activity_kinds_note_unwanted(const struct settings *wanted)
+void activity_kinds_note_unwanted(const struct settings *requested)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (!is_wanted(kinds[i].kind, wanted) && !kinds[i].essential)
+		if (!is_requested(kinds[i].kind, requested) && !kinds[i].essential)
 			capability_note(kinds[i].name, capability_state_off, NULL, NULL,
 					"not requested");
 }
 
 /* Disables before it enables, because some kinds exclude each other. */
-void activity_kinds_follow(const struct cupti *cupti, const struct settings *wanted, bool has_past)
+void activity_kinds_apply(const struct cupti *cupti, const struct settings *requested,
+			  bool has_past)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (states[i] != KIND_OFF && !is_wanted(kinds[i].kind, wanted))
+		if (states[i] != KIND_OFF && !is_requested(kinds[i].kind, requested))
 			disable_kind(cupti, i);
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if ((states[i] == KIND_OFF || states[i] == KIND_HELD) &&
-		    is_wanted(kinds[i].kind, wanted))
-			enable_kind(cupti, wanted, has_past, i);
+		    is_requested(kinds[i].kind, requested))
+			enable_kind(cupti, requested, has_past, i);
 }
 
 static bool is_kernel(size_t i)
@@ -205,7 +207,7 @@ void activity_kinds_hold_kernels(const struct cupti *cupti)
 			set_state(i, KIND_HELD);
 }
 
-bool activity_kinds_hold(void)
+bool activity_kinds_are_held(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (states[i] == KIND_HELD)

@@ -11,14 +11,15 @@
 #include "schema/settings.h"
 
 /* Writes a capability row for each kind that is not requested. */
-void activity_kinds_note_unwanted(const struct settings *wanted);
+void activity_kinds_note_unwanted(const struct settings *requested);
 
 /*
  * Enables exactly the requested kinds. has_past: CUDA was in use before the recorder, and CUPTI,
  * from 12 on, is to report the existing contexts and streams. A kind that CUPTI refuses gets a
  * capability row and is not tried again while it is requested.
  */
-void activity_kinds_follow(const struct cupti *cupti, const struct settings *wanted, bool has_past);
+void activity_kinds_apply(const struct cupti *cupti, const struct settings *requested,
+			  bool has_past);
 
 /*
  * cuptiActivityEnable refuses kernel records while contexts are sampled (NOT_COMPATIBLE; 13.0).
@@ -28,7 +29,7 @@ void activity_kinds_follow(const struct cupti *cupti, const struct settings *wan
  */
 void activity_kinds_hold_kernels(const struct cupti *cupti);
 /* Whether kernel records are enabled although no window is open. */
-bool activity_kinds_hold(void);
+bool activity_kinds_are_held(void);
 
 /* Disables all kinds; with `hold` kernel records remain enabled, and their rows are dropped. */
 void activity_kinds_disable(const struct cupti *cupti, bool hold);

@@ -28,8 +28,8 @@ static atomic_uint_fast64_t devices; /* bit i: a context was created on device i
 static const struct cupti *subscribed;
 
 /* Who else gets callbacks: usually nobody, so the launch path checks a single word. */
-enum { TOLD_CLIENT = 1, TOLD_MODULES = 2, TOLD_LAUNCHES = 4 };
-static atomic_uint told;
+enum { LISTENER_CLIENT = 1, LISTENER_MODULES = 2, LISTENER_LAUNCHES = 4 };
+static atomic_uint listeners;
 
 /* Functions by domain and callback id, filled before their callbacks are enabled. */
 static struct function {
@@ -86,7 +86,7 @@ static enum api_kind api_kind_of(const char *name)
 	return api_kind_other;
 }
 
-static bool is_wanted(unsigned api, enum api_kind kind, const struct settings *s)
+static bool is_requested(unsigned api, enum api_kind kind, const struct settings *s)
 {
 	switch (kind) {
 	case api_kind_launch:
@@ -261,25 +261,27 @@ static bool is_module_function(const char *name)
  * must lie outside the recorded call. An engine may be armed during a call, of which it then sees
  * only the end.
  */
-static __attribute__((noinline)) void on_told_callback(unsigned who, CUpti_CallbackDomain domain,
-						       CUpti_CallbackId cbid, const void *info)
+static __attribute__((noinline)) void on_callback_with_listeners(unsigned who,
+								 CUpti_CallbackDomain domain,
+								 CUpti_CallbackId cbid,
+								 const void *info)
 {
 	const CUpti_CallbackData *data = info;
 	const struct function *f =
 		domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid < API_CALLBACK_IDS_MAX
 			? &functions[API_DRIVER][cbid]
 			: NULL;
-	bool is_module = who & TOLD_MODULES && f && f->is_module,
-	     is_graph = who & TOLD_LAUNCHES && f && f->kind == api_kind_graph_launch,
-	     is_launch = is_graph || (who & TOLD_LAUNCHES && f && f->kind == api_kind_launch);
+	bool is_module = who & LISTENER_MODULES && f && f->is_module,
+	     is_graph = who & LISTENER_LAUNCHES && f && f->kind == api_kind_graph_launch,
+	     is_launch = is_graph || (who & LISTENER_LAUNCHES && f && f->kind == api_kind_launch);
 
-	if (who & TOLD_LAUNCHES && launch_engine_calls())
+	if (who & LISTENER_LAUNCHES && launch_engine_calls())
 		return;
 	if (is_module && data->callbackSite == CUPTI_API_ENTER)
 		pc_sampling_module_call(true);
 	if (is_launch && data->callbackSite == CUPTI_API_ENTER)
 		launch_engine_enter(data, f->name, is_graph);
-	if (who & TOLD_CLIENT)
+	if (who & LISTENER_CLIENT)
 		on_shared_callback(domain, cbid, info);
 	else
 		on_own_callback(domain, cbid, info);
@@ -292,21 +294,21 @@ static __attribute__((noinline)) void on_told_callback(unsigned who, CUpti_Callb
 static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
 				 const void *info)
 {
-	unsigned who = atomic_load_explicit(&told, memory_order_relaxed);
+	unsigned who = atomic_load_explicit(&listeners, memory_order_relaxed);
 
 	(void)user;
 	if (unlikely(who))
-		on_told_callback(who, domain, cbid, info);
+		on_callback_with_listeners(who, domain, cbid, info);
 	else
 		on_own_callback(domain, cbid, info);
 }
 
-bool api_calls_tell(int engine)
+bool api_calls_add_engine(int engine)
 {
-	unsigned who = (pc_sampling_is(engine) ? TOLD_MODULES : 0) |
-		       (launch_engine_is(engine) ? TOLD_LAUNCHES : 0);
+	unsigned who = (pc_sampling_is(engine) ? LISTENER_MODULES : 0) |
+		       (launch_engine_is(engine) ? LISTENER_LAUNCHES : 0);
 
-	return who & ~atomic_fetch_or(&told, who);
+	return who & ~atomic_fetch_or(&listeners, who);
 }
 
 static void find_functions(const struct cupti *cupti)
@@ -335,25 +337,26 @@ static void count_watched(struct api_watched *watched, CUptiResult result)
 }
 
 static void enable_one(const struct cupti *cupti, CUpti_SubscriberHandle subscriber, unsigned api,
-		       CUpti_CallbackId id, bool wanted, struct api_watched *watched)
+		       CUpti_CallbackId id, bool on, struct api_watched *watched)
 {
 	struct function *f = &functions[api][id];
 	CUptiResult result;
 
-	if (f->watched == wanted)
+	if (f->watched == on)
 		return;
-	result = cupti->EnableCallback(wanted, subscriber, (CUpti_CallbackDomain)api, id);
-	f->watched = wanted && result == CUPTI_SUCCESS;
-	if (wanted)
+	result = cupti->EnableCallback(on, subscriber, (CUpti_CallbackDomain)api, id);
+	f->watched = on && result == CUPTI_SUCCESS;
+	if (on)
 		count_watched(watched, result);
 }
 
 struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHandle subscriber,
-				   const struct settings *wanted)
+				   const struct settings *requested)
 {
 	struct api_watched watched = { 0 };
-	bool all = wanted && wanted->api == SETTING_API_ALL,
-	     fewer = atomic_load(&keep_nested) && !all, modules = atomic_load(&told) & TOLD_MODULES;
+	bool all = requested && requested->api == SETTING_API_ALL,
+	     fewer = atomic_load(&keep_nested) && !all,
+	     modules = atomic_load(&listeners) & LISTENER_MODULES;
 
 	atomic_store(&keep_nested, all);
 	for (unsigned api = API_DRIVER; api <= API_RUNTIME; api++) {
@@ -370,8 +373,8 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 		for (CUpti_CallbackId id = 1; id < API_CALLBACK_IDS_MAX; id++)
 			if (functions[api][id].name)
 				enable_one(cupti, subscriber, api, id,
-					   (wanted &&
-					    is_wanted(api, functions[api][id].kind, wanted)) ||
+					   (requested && is_requested(api, functions[api][id].kind,
+								      requested)) ||
 						   (modules && functions[api][id].is_module),
 					   &watched);
 	}
@@ -410,7 +413,7 @@ CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandl
 
 	if (result != CUPTI_SUCCESS)
 		return result;
-	atomic_fetch_and(&told, TOLD_CLIENT);
+	atomic_fetch_and(&listeners, LISTENER_CLIENT);
 	atomic_store(&devices, 0);
 	subscribed = cupti;
 	memset(functions, 0, sizeof(functions));
@@ -432,9 +435,9 @@ void api_calls_enable(bool on)
 void api_calls_with_client(bool there)
 {
 	if (there)
-		atomic_fetch_or(&told, TOLD_CLIENT);
+		atomic_fetch_or(&listeners, LISTENER_CLIENT);
 	else
-		atomic_fetch_and(&told, ~(unsigned)TOLD_CLIENT);
+		atomic_fetch_and(&listeners, ~(unsigned)LISTENER_CLIENT);
 }
 
 const char *api_function_name(uint32_t function, enum api_kind *kind)

@@ -30,7 +30,7 @@ CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandl
  * (SETTING_ENGINE_): module loads to pc-sampling, which api_calls_watch() always watches then, and
  * launches to range-profiler. Returns whether that is new.
  */
-bool api_calls_tell(int engine);
+bool api_calls_add_engine(int engine);
 
 struct api_watched {
 	unsigned functions, failed;
@@ -42,7 +42,7 @@ struct api_watched {
  * them.
  */
 struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHandle subscriber,
-				   const struct settings *wanted);
+				   const struct settings *requested);
 
 /* Whether callbacks write events. Any thread. */
 void api_calls_enable(bool on);

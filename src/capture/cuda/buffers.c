@@ -138,7 +138,7 @@ static unsigned pop_free(void)
 }
 
 /* `ahead`: number of buffers that were lent and are not decoded yet. */
-static unsigned records_wanted(unsigned ahead)
+static unsigned next_buffer_records(unsigned ahead)
 {
 	unsigned records = atomic_load_explicit(&next_records, memory_order_relaxed);
 	unsigned most = BUFFER_BYTES / BUFFER_RECORD_BYTES;
@@ -158,7 +158,7 @@ void buffers_on_request(uint8_t **buffer, size_t *size, size_t *max_records)
 	*size = DISCARD_BYTES;
 	*max_records = 0;
 	if (slot) {
-		records = records_wanted(atomic_fetch_add(&with_cupti, 1) + behind);
+		records = next_buffer_records(atomic_fetch_add(&with_cupti, 1) + behind);
 		slots[slot].size = MAX(records * BUFFER_RECORD_BYTES, SIZE_MIN);
 		slots[slot].records_max = records * BUFFER_RECORD_BYTES < SIZE_MIN ? records : 0;
 		slots[slot].is_unread = !is_read;
@@ -251,7 +251,7 @@ bool buffers_take_full(struct full_buffer *taken)
  * Adapts the size of the next buffers to the work that the GPU does in BUFFER_WORK_NS, as measured
  * by a full one.
  */
-static void learn_size(unsigned slot, uint64_t records, uint64_t work_ns)
+static void adapt_size(unsigned slot, uint64_t records, uint64_t work_ns)
 {
 	unsigned now = atomic_load(&next_records);
 	bool was_full = slots[slot].records_max
@@ -269,7 +269,7 @@ static void learn_size(unsigned slot, uint64_t records, uint64_t work_ns)
 }
 
 /* Returns how many buffers retain their pages. */
-static unsigned kept(unsigned in_use)
+static unsigned warm_target(unsigned in_use)
 {
 	uint64_t now = clock_monotonic_ns();
 
@@ -282,7 +282,7 @@ static unsigned kept(unsigned in_use)
 	return MAX(MAX(high_water, high_water_last), BUFFERS_READY);
 }
 
-static void cool(unsigned slot)
+static void release_pages(unsigned slot)
 {
 	if (madvise(bytes_of(slot), BUFFER_BYTES, MADV_DONTNEED) == 0)
 		push(&cold, slot);
@@ -293,17 +293,17 @@ static void cool(unsigned slot)
 void buffers_give_back(const struct full_buffer *taken, uint64_t records, uint64_t work_ns)
 {
 	unsigned in_use = atomic_load(&with_cupti) + atomic_fetch_sub(&waiting, 1),
-		 most = kept(in_use), extra;
+		 most = warm_target(in_use), extra;
 
-	learn_size(taken->slot, records, work_ns);
+	adapt_size(taken->slot, records, work_ns);
 	/* Clears all that CUPTI may have written: unfinished records may follow the valid bytes. */
 	memset(taken->bytes, 0, slots[taken->slot].size);
 	push_warm(taken->slot);
 	atomic_fetch_add(&decoded, 1);
-	/* Cools two for each one returned, so that those of a burst lose their pages in time. */
+	/* Two for each one returned, so that the pages of a burst are released in time. */
 	for (int i = 0; i < 2 && in_use - 1 + atomic_load(&warm_count) > most; i++)
 		if ((extra = pop_warm()))
-			cool(extra);
+			release_pages(extra);
 }
 
 void buffers_counts(struct buffer_counts *counts)

@@ -55,14 +55,14 @@
 
 /* When a window closes, work under way gets this much time to end. */
 #define TAIL_NS NS_PER_S
-#define TAIL_LOOK_NS (10 * NS_PER_MS)
+#define TAIL_POLL_NS (10 * NS_PER_MS)
 
-static pthread_mutex_t wanted_lock = PTHREAD_MUTEX_INITIALIZER; /* held only for a copy */
+static pthread_mutex_t requested_lock = PTHREAD_MUTEX_INITIALIZER; /* held only for a copy */
 
 static struct {
-	/* of all sessions together; written by the collector under wanted_lock */
-	struct settings wanted;
-	struct settings followed; /* the settings that CUPTI follows now; the vendor thread's */
+	/* of all sessions together; written by the collector under requested_lock */
+	struct settings requested;
+	struct settings applied; /* the settings that CUPTI has now; the vendor thread's */
 	struct cupti cupti;
 	struct driver driver;
 	CUpti_SubscriberHandle subscriber;
@@ -73,7 +73,7 @@ static struct {
 	atomic_int engine; /* that a session requests, whether its window is open or not */
 	int attached; /* last engine beyond trace since subscribing; the vendor thread's */
 	atomic_bool closed; /* by VENDOR_CLOSE: later rounds only read the clocks */
-	bool held; /* by another tool, which came first: tried again until it is gone */
+	bool held_by_other; /* another tool came first; tried again until it is gone */
 	bool late; /* CUDA was initialized before the recorder */
 	bool has_past; /* CUDA was in use while we were not subscribed; the vendor thread's */
 	atomic_bool open; /* a window is open */
@@ -107,10 +107,10 @@ static void note_no_cupti(const char *what, const char *why)
 
 static void watch_nodes(void)
 {
-	bool wanted = self.followed.graphs != SETTING_GRAPHS_LAUNCH ||
-		      activity_kinds_launch_records_refused();
+	bool watches = self.applied.graphs != SETTING_GRAPHS_LAUNCH ||
+		       activity_kinds_launch_records_refused();
 
-	if (self.watches_nodes || !wanted)
+	if (self.watches_nodes || !watches)
 		return;
 	self.watches_nodes = true;
 	if (graph_nodes_start(&self.cupti, self.subscriber))
@@ -128,7 +128,7 @@ static void watch_nodes(void)
 static void attach_engine(bool late)
 {
 	int engine = atomic_load(&self.engine);
-	bool is_new = api_calls_tell(engine);
+	bool is_new = api_calls_add_engine(engine);
 
 	if (engine > SETTING_ENGINE_TRACE && engine != self.attached) {
 		self.attached = engine;
@@ -137,14 +137,14 @@ static void attach_engine(bool late)
 	if (launch_engine_is(engine))
 		launch_engine_attach(engine, &self.cupti, self.subscriber);
 	if (is_new && self.enabled && launch_engine_is(engine))
-		activity_kinds_follow(&self.cupti, &self.followed, self.has_past);
+		activity_kinds_apply(&self.cupti, &self.applied, self.has_past);
 	else if (is_new && (pc_sampling_is(engine) || launch_engine_serializes()))
 		activity_kinds_hold_kernels(&self.cupti);
 	if (pc_sampling_is(engine)) {
 		pc_sampling_attach(&self.cupti, self.subscriber, late);
 		if (is_new)
 			api_calls_watch(&self.cupti, self.subscriber,
-					self.enabled ? &self.followed : NULL);
+					self.enabled ? &self.applied : NULL);
 	}
 	if (engine == SETTING_ENGINE_PM_SAMPLING)
 		pm_sampling_attach(&self.cupti, self.subscriber);
@@ -152,9 +152,9 @@ static void attach_engine(bool late)
 
 static void note_held(const char *other)
 {
-	if (self.held)
+	if (self.held_by_other)
 		return;
-	self.held = self.followed.own_profiler != SETTING_OWN_PROFILER_KEEP;
+	self.held_by_other = self.applied.own_profiler != SETTING_OWN_PROFILER_KEEP;
 	capability_note("cupti", capability_state_unavailable, "trace", "none",
 			"another tool holds CUPTI in this process%s%s; stop it, or record without "
 			"it",
@@ -195,28 +195,28 @@ static bool subscribe(void)
 		return false;
 	}
 	self.subscribed = true;
-	self.dormant = self.held = false;
+	self.dormant = self.held_by_other = false;
 	self.watches_nodes = false;
 	graph_nodes_watch_graphs(&self.cupti, self.subscriber);
 	if (self.late)
 		graph_nodes_graphs_unseen();
-	if (self.followed.graphs == SETTING_GRAPHS_LAUNCH)
+	if (self.applied.graphs == SETTING_GRAPHS_LAUNCH)
 		capability_note("graph_node", capability_state_off, NULL, NULL, "not requested");
 	watch_nodes();
 	attach_engine(self.has_past);
 	return true;
 }
 
-static void follow_kinds(void)
+static void apply_kinds(void)
 {
-	activity_kinds_follow(&self.cupti, &self.followed, self.has_past);
+	activity_kinds_apply(&self.cupti, &self.applied, self.has_past);
 	watch_nodes();
 }
 
 static void watch_calls(void)
 {
-	const char *requested = self.followed.api == SETTING_API_ALL ? "all" : "launches";
-	struct api_watched watched = api_calls_watch(&self.cupti, self.subscriber, &self.followed);
+	const char *requested = self.applied.api == SETTING_API_ALL ? "all" : "launches";
+	struct api_watched watched = api_calls_watch(&self.cupti, self.subscriber, &self.applied);
 
 	if (!watched.failed && watched.functions)
 		capability_note("api_call", capability_state_on, requested, "callbacks", "%s", "");
@@ -235,29 +235,29 @@ static void enable(void)
 {
 	if ((!self.subscribed || self.dormant) && !subscribe())
 		return;
-	activity_kinds_note_unwanted(&self.followed);
-	atomic_store(&self.opened_ns, activity_kinds_hold() ? clock_monotonic_ns() : 0);
+	activity_kinds_note_unwanted(&self.applied);
+	atomic_store(&self.opened_ns, activity_kinds_are_held() ? clock_monotonic_ns() : 0);
 	atomic_store(&self.closed_ns, UINT64_MAX);
-	follow_kinds();
+	apply_kinds();
 	watch_calls();
 	api_calls_enable(true);
 	self.enabled = true;
 }
 
 /* Follows the sessions' current settings, and the decision of --graphs auto. */
-static void follow_wanted(void)
+static void apply_requested(void)
 {
 	bool changed;
 
-	pthread_mutex_lock(&wanted_lock);
-	changed = memcmp(&self.followed, &self.wanted, sizeof(self.wanted)) != 0;
-	self.followed = self.wanted;
-	pthread_mutex_unlock(&wanted_lock);
+	pthread_mutex_lock(&requested_lock);
+	changed = memcmp(&self.applied, &self.requested, sizeof(self.requested)) != 0;
+	self.applied = self.requested;
+	pthread_mutex_unlock(&requested_lock);
 	if (!self.enabled) {
 		enable();
 		return;
 	}
-	follow_kinds();
+	apply_kinds();
 	if (changed)
 		watch_calls();
 }
@@ -279,7 +279,7 @@ static bool flush(uint32_t flag)
 static void flush_tail(void)
 {
 	uint64_t begun = clock_machine_ns();
-	struct timespec t = { .tv_nsec = TAIL_LOOK_NS };
+	struct timespec t = { .tv_nsec = TAIL_POLL_NS };
 
 	for (flush(0); atomic_load(&self.under_way) && clock_machine_ns() - begun < TAIL_NS;
 	     flush(0)) {
@@ -344,7 +344,7 @@ static void read_clock(void)
  * The window has closed: removes everything of ours from the program's calls, and frees CUPTI for
  * other tools.
  */
-static void leave_program(void)
+static void detach_from_program(void)
 {
 	api_calls_enable(false);
 	atomic_store(&self.closed_ns, clock_monotonic_ns());
@@ -378,12 +378,12 @@ static void load(const struct source_start *start)
 	atomic_store(&self.closed, false);
 	self.late = start->late && self.driver.DeviceGetCount(&count) == CUDA_SUCCESS;
 	self.has_past |= self.late;
-	self.held = false;
-	if (!turns_are_clients(true) && !subscribe() && !self.held) {
+	self.held_by_other = false;
+	if (!turns_are_clients(true) && !subscribe() && !self.held_by_other) {
 		turns_settle();
 		return;
 	}
-	if (!self.held)
+	if (!self.held_by_other)
 		note_cupti();
 	read_clock(); /* so that no event of the command is older than the first pair */
 	if (start->open && self.subscribed)
@@ -395,7 +395,7 @@ static void load(const struct source_start *start)
 }
 
 /* Excludes CUPTI's requests between sessions from this session's counts. */
-static void leave_out_requests(void)
+static void skip_requests(void)
 {
 	struct buffer_counts b;
 
@@ -414,12 +414,12 @@ static void extend(const struct source_start *how)
 		note_no_cupti("CUPTI broke down while recording", "");
 	if (atomic_load(&self.usable))
 		return;
-	pthread_mutex_lock(&wanted_lock);
-	self.wanted = self.followed = *how->wanted;
-	pthread_mutex_unlock(&wanted_lock);
+	pthread_mutex_lock(&requested_lock);
+	self.requested = self.applied = *how->wanted;
+	pthread_mutex_unlock(&requested_lock);
 	self.since_ns = clock_monotonic_ns();
 	atomic_store(&self.closed_ns, 0);
-	leave_out_requests();
+	skip_requests();
 	load(how);
 }
 
@@ -472,28 +472,28 @@ static void read_devices(void)
 }
 
 /* While another client has CUPTI, rounds are needed to notice its end. */
-static bool is_other_there(void)
+static bool other_has_cupti(void)
 {
-	return self.held || turns_wait_ns() != UINT64_MAX;
+	return self.held_by_other || turns_wait_ns() != UINT64_MAX;
 }
 
 /* Makes CUPTI do what is requested, unless another client has it. */
-static void follow(bool open, bool exits)
+static void update_cupti(bool open, bool exits)
 {
-	bool away = turns_are_clients(open && !self.enabled), was_held = self.held,
+	bool away = turns_are_clients(open && !self.enabled), was_held = self.held_by_other,
 	     leaves = self.enabled && !exits && (!open || away);
 
 	if (open && !away && !exits)
-		follow_wanted();
-	if (was_held && !self.held)
+		apply_requested();
+	if (was_held && !self.held_by_other)
 		note_cupti();
 	if (leaves)
-		leave_program();
+		detach_from_program();
 	turns_settle();
 	if (!exits)
-		turns_gap(!open || (!away && !self.held) ? 0
-			  : leaves                       ? atomic_load(&self.closed_ns)
-							 : clock_monotonic_ns());
+		turns_gap(!open || (!away && !self.held_by_other) ? 0
+			  : leaves                                ? atomic_load(&self.closed_ns)
+								  : clock_monotonic_ns());
 }
 
 static uint64_t vendor(unsigned reasons, uint64_t now_ns)
@@ -501,8 +501,8 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 	bool exits = reasons & VENDOR_EXIT;
 
 	(void)now_ns;
-	share_follow();
-	if (!reasons && is_other_there())
+	share_update();
+	if (!reasons && other_has_cupti())
 		reasons = VENDOR_FLUSH;
 	if (!reasons || !atomic_load(&self.usable) || api_calls_fatal())
 		return UINT64_MAX;
@@ -510,7 +510,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 		atomic_store(&self.closed, true);
 	else if (reasons == VENDOR_FLUSH && atomic_load(&self.closed))
 		return UINT64_MAX; /* the program's own profiler was late with its flush */
-	follow(atomic_load(&self.open) && !atomic_load(&self.closed), exits);
+	update_cupti(atomic_load(&self.open) && !atomic_load(&self.closed), exits);
 	if (self.subscribed && !self.dormant && !exits)
 		attach_engine(self.has_past || api_calls_devices());
 	if (self.enabled && reasons != VENDOR_CLOCK &&
@@ -531,9 +531,9 @@ static void window(const struct settings *wanted, struct writer *w)
 	if (wanted) {
 		if (!atomic_load(&self.open))
 			self.first_call = 0;
-		pthread_mutex_lock(&wanted_lock);
-		self.wanted = *wanted;
-		pthread_mutex_unlock(&wanted_lock);
+		pthread_mutex_lock(&requested_lock);
+		self.requested = *wanted;
+		pthread_mutex_unlock(&requested_lock);
 	}
 	atomic_store(&self.open, wanted && settings_use_cupti(wanted));
 }
@@ -592,7 +592,7 @@ static void find_work_under_way(void)
 			      memory_order_relaxed);
 }
 
-static void follow_graphs(struct writer *w, uint64_t now)
+static void update_graph_level(struct writer *w, uint64_t now)
 {
 	struct graph_counts counts = {
 		.calls = self.graph_calls,
@@ -600,8 +600,8 @@ static void follow_graphs(struct writer *w, uint64_t now)
 		.nodes = graph_nodes_instantiated(),
 	};
 
-	if (self.wanted.graphs == SETTING_GRAPHS_AUTO && atomic_load(&self.open) &&
-	    graph_level_follow(w, &counts, now))
+	if (self.requested.graphs == SETTING_GRAPHS_AUTO && atomic_load(&self.open) &&
+	    graph_level_update(w, &counts, now))
 		vendor_thread_request(VENDOR_FLUSH);
 }
 
@@ -629,9 +629,9 @@ static uint64_t collect(struct writer *w, uint64_t now)
 		self.devices_written = devices_write(w);
 	if (!is_clock_read(w))
 		return 1;
-	activity_within(&(struct activity_window){ atomic_load(&self.opened_ns),
-						   atomic_load(&self.closed_ns), self.first_call,
-						   self.last_call });
+	activity_set_window(&(struct activity_window){ atomic_load(&self.opened_ns),
+						       atomic_load(&self.closed_ns),
+						       self.first_call, self.last_call });
 	while (buffers_take_full(&full)) {
 		if (api_calls_take_module_unloaded())
 			kernel_configs_forget();
@@ -641,7 +641,7 @@ static uint64_t collect(struct writer *w, uint64_t now)
 	}
 	records = activity_counts()->records - before;
 	find_work_under_way();
-	follow_graphs(w, now);
+	update_graph_level(w, now);
 	if (records)
 		self.active_ns = now;
 	return records;
@@ -742,8 +742,8 @@ static void watch_for_silence(struct writer *w)
 	const struct activity_counts *c = activity_counts();
 
 	if (self.kernel_calls >= WATCHDOG_LAUNCHES && c->kernels + c->graph_launches == 0)
-		rows_loss(w, loss_reason_missing_kernels, self.kernel_calls, self.wanted.start_ns,
-			  clock_monotonic_ns(),
+		rows_loss(w, loss_reason_missing_kernels, self.kernel_calls,
+			  self.requested.start_ns, clock_monotonic_ns(),
 			  "kernel launches were seen, but CUPTI gave no kernel records");
 }
 
@@ -759,17 +759,17 @@ static void stopped(struct writer *w)
 	if (!atomic_load(&self.usable) || has_failed(w))
 		return;
 	watch_for_silence(w);
-	if (self.wanted.graphs == SETTING_GRAPHS_AUTO)
+	if (self.requested.graphs == SETTING_GRAPHS_AUTO)
 		graph_level_end(w);
 	write_losses(w, clock_monotonic_ns());
-	share_end(w, setting_own_profiler_names[self.wanted.own_profiler]);
+	share_end(w, setting_own_profiler_names[self.requested.own_profiler]);
 	release();
 }
 
 static void after_fork(void)
 {
 	memset(&self, 0, sizeof(self));
-	pthread_mutex_init(&wanted_lock, NULL);
+	pthread_mutex_init(&requested_lock, NULL);
 	api_calls_enable(false);
 	activity_kinds_reset();
 	buffers_after_fork();

@@ -15,7 +15,7 @@ static struct device {
 static atomic_int count; /* of devices that have been read */
 static atomic_uint_fast64_t used; /* bit i: device i */
 
-void devices_in_use(uint32_t ordinal)
+void devices_note_use(uint32_t ordinal)
 {
 	if (ordinal < DEVICES_MAX)
 		atomic_fetch_or(&used, UINT64_C(1) << ordinal);

@@ -21,7 +21,7 @@ bool devices_write(struct writer *w);
 void devices_reset(void);
 
 /* Notes that the process has a context on this device. Collector's thread. */
-void devices_in_use(uint32_t ordinal);
+void devices_note_use(uint32_t ordinal);
 
 /*
  * Returns the PCI id of a device that the process uses; NULL: the process does not use it, the id

@@ -7,7 +7,7 @@
 #include "format/rows.h"
 #include "schema/graph_cost.h"
 
-#define JUDGED_NS NS_PER_S
+#define PERIOD_NS NS_PER_S
 #define CHEAP_TIMES 5u /* consecutive cheap periods with launches */
 
 static struct {
@@ -55,7 +55,7 @@ static uint64_t nodes_cost_ns(const struct graph_counts *counts)
 	return calls * counts->nodes / counts->instantiations * GRAPH_NODE_COST_NS;
 }
 
-static bool judge(struct writer *w, const struct graph_counts *counts, uint64_t now)
+static bool evaluate_period(struct writer *w, const struct graph_counts *counts, uint64_t now)
 {
 	uint64_t elapsed = now - self.since_ns, cost = nodes_cost_ns(counts);
 	bool launched = counts->calls > self.since.calls;
@@ -78,15 +78,15 @@ static bool judge(struct writer *w, const struct graph_counts *counts, uint64_t 
 	return true;
 }
 
-bool graph_level_follow(struct writer *w, const struct graph_counts *counts, uint64_t now)
+bool graph_level_update(struct writer *w, const struct graph_counts *counts, uint64_t now)
 {
 	const char *why = atomic_load(&refused);
 
 	if (why && !self.written)
 		write_level(w, "node", why);
-	if (!graph_level_is_launch() || now - self.since_ns < JUDGED_NS)
+	if (!graph_level_is_launch() || now - self.since_ns < PERIOD_NS)
 		return false;
-	return judge(w, counts, now);
+	return evaluate_period(w, counts, now);
 }
 
 void graph_level_end(struct writer *w)

@@ -29,7 +29,7 @@ void graph_level_begin(uint64_t start_ns);
  * Called at each tick with --graphs auto, on the collector's thread. Returns true if the level has
  * changed, which the vendor thread must then carry out.
  */
-bool graph_level_follow(struct writer *w, const struct graph_counts *now, uint64_t now_ns);
+bool graph_level_update(struct writer *w, const struct graph_counts *now, uint64_t now_ns);
 
 /* Writes which level was used to the end. Collector's thread. */
 void graph_level_end(struct writer *w);

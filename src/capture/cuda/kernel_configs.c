@@ -148,7 +148,7 @@ static unsigned set_of(const union key *key)
 }
 
 /* Compares without a call or branches, because the result is nearly always true. */
-static bool same(const union key *a, const union key *b)
+static bool is_same(const union key *a, const union key *b)
 {
 	uint64_t differences = 0;
 
@@ -169,7 +169,7 @@ uint32_t kernel_config_of(struct writer *w, const struct record_kernel *record)
 	make_key(&key, record);
 	set = self.recent[set_of(&key)];
 	for (unsigned i = 0; i < 2; i++)
-		if (same(&set[i].key, &key))
+		if (is_same(&set[i].key, &key))
 			return set[i].id;
 	set[1] = set[0];
 	set[0].key = key;

@@ -21,7 +21,7 @@ static void run(struct captured *c, struct program *p, uint64_t ns)
 
 	for (uint64_t end = p->now + ns; p->now < end; p->now += tick) {
 		p->counts.calls += p->launches_per_second * tick / S;
-		p->switches += graph_level_follow(c->writer, &p->counts, p->now);
+		p->switches += graph_level_update(c->writer, &p->counts, p->now);
 	}
 }
 

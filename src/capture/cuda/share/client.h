@@ -56,21 +56,23 @@ struct real_cupti {
 };
 extern struct real_cupti real_cupti;
 
-enum want { WANT_RECORDER, WANT_CLIENT, WANTS };
+enum party { PARTY_RECORDER, PARTY_CLIENT, PARTIES };
 
-CUptiResult want_callback(enum want who, bool on, CUpti_CallbackDomain domain, CUpti_CallbackId id);
-CUptiResult want_domain(enum want who, bool on, CUpti_CallbackDomain domain);
-CUptiResult want_kind(enum want who, bool on, CUpti_ActivityKind kind);
-bool wants_callback(enum want who, CUpti_CallbackDomain domain, CUpti_CallbackId id);
-bool wants_any(enum want who, CUpti_CallbackDomain domain);
+/* Set and query what one of the two has enabled; setting it adjusts CUPTI. */
+CUptiResult party_set_callback(enum party who, bool on, CUpti_CallbackDomain domain,
+			       CUpti_CallbackId id);
+CUptiResult party_set_domain(enum party who, bool on, CUpti_CallbackDomain domain);
+CUptiResult party_set_kind(enum party who, bool on, CUpti_ActivityKind kind);
+bool party_has_callback(enum party who, CUpti_CallbackDomain domain, CUpti_CallbackId id);
+bool party_has_any(enum party who, CUpti_CallbackDomain domain);
 /* As bits by kind. */
-uint64_t wants_kinds(enum want who);
-bool wants_anything(enum want who);
-void wants_forget(enum want who);
+uint64_t party_kinds(enum party who);
+bool party_has_anything(enum party who);
+void party_forget(enum party who);
 
 /* Enable in CUPTI what the client wants, after a new subscription. */
-void wants_repeat_callbacks(CUpti_SubscriberHandle subscriber);
-void wants_repeat_kinds(bool on);
+void client_repeat_callbacks(CUpti_SubscriberHandle subscriber);
+void client_repeat_kinds(bool on);
 
 /* The client's subscription; there is one at a time. */
 struct subscription {

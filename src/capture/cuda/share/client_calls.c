@@ -48,14 +48,14 @@ bool client_is_shared(void)
 }
 
 /* Repeats if another thread of the client changes its wishes meanwhile. */
-void client_follow(void)
+void client_update(void)
 {
 	bool there;
 
 	do {
-		there = client_is_shared() && wants_anything(WANT_CLIENT);
+		there = client_is_shared() && party_has_anything(PARTY_CLIENT);
 		api_calls_with_client(there);
-	} while (there != (client_is_shared() && wants_anything(WANT_CLIENT)));
+	} while (there != (client_is_shared() && party_has_anything(PARTY_CLIENT)));
 	if (there)
 		note_client(turns_mode(), "share");
 }
@@ -95,7 +95,7 @@ static CUptiResult CUPTIAPI own_Subscribe(CUpti_SubscriberHandle *handle,
 		return watch(real_cupti.recorder.Subscribe(handle, callback, user));
 	if (!handle)
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
-	turns_come(client_is_shared);
+	turns_request(client_is_shared);
 	s = client_subscribe(callback, user);
 	if (!s)
 		return answer(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
@@ -139,11 +139,11 @@ static CUptiResult CUPTIAPI own_Unsubscribe(CUpti_SubscriberHandle handle)
 	if (!s)
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
 	for (unsigned domain = 1; domain < CUPTI_CB_DOMAIN_SIZE; domain++)
-		want_domain(WANT_CLIENT, false, (CUpti_CallbackDomain)domain);
+		party_set_domain(PARTY_CLIENT, false, (CUpti_CallbackDomain)domain);
 	client_unsubscribe(s);
 	if (!client_is_shared() && (real = atomic_exchange(&s->real, NULL)))
 		real_cupti.recorder.Unsubscribe(real);
-	client_follow();
+	client_update();
 	return CUPTI_SUCCESS;
 }
 
@@ -157,10 +157,10 @@ static CUptiResult enable(uint32_t on, CUpti_SubscriberHandle handle, CUpti_Call
 	if (!subscription_of(handle))
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
 	if (on && turns_is_work(domain))
-		turns_come(client_is_shared);
-	result = id ? want_callback(WANT_CLIENT, on != 0, domain, *id)
-		    : want_domain(WANT_CLIENT, on != 0, domain);
-	client_follow();
+		turns_request(client_is_shared);
+	result = id ? party_set_callback(PARTY_CLIENT, on != 0, domain, *id)
+		    : party_set_domain(PARTY_CLIENT, on != 0, domain);
+	client_update();
 	return answer(result);
 }
 
@@ -190,7 +190,7 @@ static CUptiResult CUPTIAPI own_GetCallbackState(uint32_t *enable, CUpti_Subscri
 {
 	if (!enable || !subscription_of(handle))
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
-	*enable = wants_callback(WANT_CLIENT, domain, id);
+	*enable = party_has_callback(PARTY_CLIENT, domain, id);
 	return CUPTI_SUCCESS;
 }
 
@@ -241,7 +241,7 @@ static CUptiResult CUPTIAPI own_ActivityRegisterTimestampCallback(CUpti_Timestam
  */
 static bool is_refused(CUpti_ActivityKind kind)
 {
-	return client_is_shared() && !(wants_kinds(WANT_RECORDER) >> kind & 1) &&
+	return client_is_shared() && !(party_kinds(PARTY_RECORDER) >> kind & 1) &&
 	       (kind == CUPTI_ACTIVITY_KIND_KERNEL || kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 }
 
@@ -252,17 +252,18 @@ static CUptiResult CUPTIAPI own_ActivityEnable(CUpti_ActivityKind kind)
 
 	if ((unsigned)kind >= COPIES_KINDS)
 		return answer(CUPTI_ERROR_INVALID_KIND);
-	turns_come(client_is_shared);
+	turns_request(client_is_shared);
 	if (is_refused(kind))
 		return answer(CUPTI_ERROR_NOT_COMPATIBLE);
-	if (client_is_shared() && !(wants_kinds(WANT_RECORDER) >> kind & 1))
+	if (client_is_shared() && !(party_kinds(PARTY_RECORDER) >> kind & 1))
 		atomic_fetch_or(&client.left_out, UINT64_C(1) << kind);
 	if (client_is_shared() || !turns_yield()) /* else nothing of the recorder's is its */
-		copies_enable((uint32_t)kind, wants_any(WANT_RECORDER, CUPTI_CB_DOMAIN_DRIVER_API));
-	result = want_kind(WANT_CLIENT, true, kind);
+		copies_enable((uint32_t)kind,
+			      party_has_any(PARTY_RECORDER, CUPTI_CB_DOMAIN_DRIVER_API));
+	result = party_set_kind(PARTY_CLIENT, true, kind);
 	if (result != CUPTI_SUCCESS)
 		copies_disable((uint32_t)kind);
-	client_follow();
+	client_update();
 	return answer(result);
 }
 
@@ -274,8 +275,8 @@ static CUptiResult CUPTIAPI own_ActivityDisable(CUpti_ActivityKind kind)
 	if ((unsigned)kind >= COPIES_KINDS)
 		return answer(CUPTI_ERROR_INVALID_KIND);
 	copies_disable((uint32_t)kind);
-	result = want_kind(WANT_CLIENT, false, kind);
-	client_follow();
+	result = party_set_kind(PARTY_CLIENT, false, kind);
+	client_update();
 	return answer(result);
 }
 
@@ -327,7 +328,7 @@ static void flush_records(void)
 		launch_engine_let();
 	} else {
 		round = vendor_thread_request(VENDOR_FLUSH);
-		while (!vendor_thread_done(round) && turns_look_again(begun, FLUSH_LIMIT_NS))
+		while (!vendor_thread_done(round) && turns_pause(begun, FLUSH_LIMIT_NS))
 			;
 	}
 }
@@ -337,7 +338,7 @@ static void wait_for_copies(void)
 {
 	uint64_t begun = clock_machine_ns(), completed = buffers_completed();
 
-	while (buffers_decoded() < completed && turns_look_again(begun, FLUSH_LIMIT_NS))
+	while (buffers_decoded() < completed && turns_pause(begun, FLUSH_LIMIT_NS))
 		;
 }
 
@@ -505,7 +506,7 @@ static CUptiResult CUPTIAPI own_Finalize(void)
 	if (s)
 		own_Unsubscribe((CUpti_SubscriberHandle)(void *)s);
 	for (unsigned kind = 0; kind < COPIES_KINDS; kind++)
-		if (wants_kinds(WANT_CLIENT) >> kind & 1)
+		if (party_kinds(PARTY_CLIENT) >> kind & 1)
 			own_ActivityDisable((CUpti_ActivityKind)kind);
 	copies_deliver(COPIES_LAST);
 	copies_reset();

@@ -24,7 +24,7 @@ extern struct client client;
 bool client_is_shared(void);
 
 /* Sends callbacks to the client while it wants anything. */
-void client_follow(void);
+void client_update(void);
 
 /* Subscribes the client at CUPTI itself. */
 CUptiResult client_subscribe_really(struct subscription *s);

@@ -528,7 +528,7 @@ static void open_first(void)
 	complete_buffer(&b);
 }
 
-void copies_call(uint32_t correlation)
+void copies_begin_call(uint32_t correlation)
 {
 	note_call(correlation);
 	if (inside || !atomic_load_explicit(&enabled, memory_order_relaxed) || !copies_registered())

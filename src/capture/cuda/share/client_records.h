@@ -53,7 +53,7 @@ void copies_disable(uint32_t kind);
  * Must be called when a call of the program begins while the client has anything enabled. On its
  * thread, outside the client's callback.
  */
-void copies_call(uint32_t correlation);
+void copies_begin_call(uint32_t correlation);
 
 /* Copies the client's records from a full buffer. Collector's thread. */
 void copies_add(uint8_t *bytes, size_t valid);

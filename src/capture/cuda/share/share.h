@@ -51,7 +51,7 @@ uint64_t share_left_out(void);
 void share_copy(uint8_t *bytes, size_t valid);
 
 /* Redirects the calls of newly loaded libraries. Vendor thread. */
-void share_follow(void);
+void share_update(void);
 
 /* Whether CUPTI's timestamps come from the client's clock. */
 bool share_clock_is_clients(void);

@@ -260,7 +260,7 @@ void slots_route(const struct routed *functions, unsigned count, const char *pat
 	pass();
 }
 
-void slots_follow(void)
+void slots_update(void)
 {
 	if (self.functions && (!atomic_load(&self.settled) ||
 			       loaded_library_counts().adds != atomic_load(&self.adds)))

@@ -12,7 +12,7 @@
  * Libraries that are loaded later: dlopen() of a path is redirected too, and changes what it has
  * loaded before it returns. A name without a slash is searched for on behalf of the caller
  * (DT_RUNPATH), so that call goes straight to the loader, and so does every dlopen() by a library
- * with a DT_RPATH. slots_follow() finds the libraries that these load; calls from a constructor are
+ * with a DT_RPATH. slots_update() finds the libraries that these load; calls from a constructor are
  * not caught before. A program that opens another CUPTI by its path gets the shared one.
  */
 #ifndef PITOT_CAPTURE_CUDA_SHARE_SLOTS_H
@@ -36,7 +36,7 @@ void slots_route(const struct routed *functions, unsigned count, const char *pat
 		 uint32_t version);
 
 /* Changes the slots of libraries loaded since then. Vendor thread. */
-void slots_follow(void);
+void slots_update(void);
 
 void slots_after_fork(void);
 

@@ -13,7 +13,7 @@
 
 #define QUIET_NS (100 * NS_PER_MS)
 #define LIMIT_NS (PITOT_SLOWNESS * 3 * NS_PER_S)
-#define LOOK_NS (200 * NS_PER_US)
+#define POLL_NS (200 * NS_PER_US)
 #define AGAIN_NS (10 * NS_PER_MS)
 #define GAPS 16u /* that can wait for the collector */
 #define PART_NS (250 * NS_PER_MS) /* of a gap per row, which is what a SIGKILL may lose */
@@ -58,13 +58,13 @@ bool turns_is_work(CUpti_CallbackDomain domain)
 	return domain != CUPTI_CB_DOMAIN_RESOURCE && domain != CUPTI_CB_DOMAIN_STATE;
 }
 
-static bool works(void)
+static bool client_is_working(void)
 {
-	bool any = wants_kinds(WANT_CLIENT) != 0;
+	bool any = party_kinds(PARTY_CLIENT) != 0;
 
 	for (unsigned domain = 1; domain < CUPTI_CB_DOMAIN_SIZE && !any; domain++)
 		any = turns_is_work((CUpti_CallbackDomain)domain) &&
-		      wants_any(WANT_CLIENT, (CUpti_CallbackDomain)domain);
+		      party_has_any(PARTY_CLIENT, (CUpti_CallbackDomain)domain);
 	return any;
 }
 
@@ -74,9 +74,9 @@ static bool may_wait(void)
 	return !moves && !client_is_inside() && !copies_is_inside();
 }
 
-bool turns_look_again(uint64_t begun_ns, uint64_t limit_ns)
+bool turns_pause(uint64_t begun_ns, uint64_t limit_ns)
 {
-	const struct timespec pause = { .tv_nsec = LOOK_NS };
+	const struct timespec pause = { .tv_nsec = POLL_NS };
 
 	collector_wake();
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
@@ -90,7 +90,7 @@ bool turns_begin_call(void)
 	if (!atomic_load(&yields))
 		return false;
 	atomic_fetch_add(&calls, 1);
-	while (atomic_load(&moving) && may_wait() && turns_look_again(since, LIMIT_NS))
+	while (atomic_load(&moving) && may_wait() && turns_pause(since, LIMIT_NS))
 		;
 	return true;
 }
@@ -101,11 +101,11 @@ void turns_end_call(const bool *is_counted)
 		return;
 	atomic_store(&last_call_ns, clock_machine_ns());
 	atomic_fetch_sub(&calls, 1);
-	if (atomic_load(&wanted) && !works())
+	if (atomic_load(&wanted) && !client_is_working())
 		vendor_thread_request(VENDOR_FLUSH);
 }
 
-void turns_come(bool (*is_recorders)(void))
+void turns_request(bool (*is_recorders)(void))
 {
 	uint64_t since = clock_machine_ns();
 	unsigned round;
@@ -117,7 +117,7 @@ void turns_come(bool (*is_recorders)(void))
 		return;
 	round = vendor_thread_request(VENDOR_FLUSH);
 	while (!vendor_thread_done(round) && (is_recorders() || atomic_load(&moving)) &&
-	       turns_look_again(since, LIMIT_NS))
+	       turns_pause(since, LIMIT_NS))
 		;
 }
 
@@ -134,7 +134,7 @@ bool turns_are_clients(bool comes)
 		return false;
 	moves = comes || atomic_load(&wanted);
 	atomic_store(&moving, moves);
-	if (!atomic_load(&calls) && !works() && quiet_ns() >= QUIET_NS)
+	if (!atomic_load(&calls) && !client_is_working() && quiet_ns() >= QUIET_NS)
 		atomic_store(&wanted, false);
 	return atomic_load(&wanted);
 }
@@ -149,7 +149,7 @@ uint64_t turns_wait_ns(void)
 {
 	uint64_t quiet = quiet_ns();
 
-	if (!turns_yield() || !atomic_load(&wanted) || works())
+	if (!turns_yield() || !atomic_load(&wanted) || client_is_working())
 		return UINT64_MAX;
 	return quiet < QUIET_NS ? QUIET_NS - quiet : AGAIN_NS;
 }

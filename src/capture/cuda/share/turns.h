@@ -38,13 +38,13 @@ void turns_end_call(const bool *is_counted);
  * Pauses briefly for other threads of the recorder. Returns false if the limit is exceeded, or if
  * the recorder has ended.
  */
-bool turns_look_again(uint64_t begun_ns, uint64_t limit_ns);
+bool turns_pause(uint64_t begun_ns, uint64_t limit_ns);
 
 /*
  * The client comes: returns when the recorder has left (is_recorders() returns false then), or
  * after LIMIT_NS.
  */
-void turns_come(bool (*is_recorders)(void));
+void turns_request(bool (*is_recorders)(void));
 
 /* Callbacks about contexts and CUPTI itself only do not count as a profiler's work. */
 bool turns_is_work(CUpti_CallbackDomain domain);
