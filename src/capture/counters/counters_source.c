@@ -57,9 +57,7 @@ static void note_absent(void *user, uint32_t id, const char *why)
 	metric_add_absent(self.why, "no ", id, why);
 }
 
-/*
- * Opens what is not open yet; another process may read the machine's counters as long as it lives.
- */
+/* Opens what is not open yet: another process that reads the machine's counters may have ended. */
 static void open_host(const struct metric_sink *sink)
 {
 	if (!self.process.text && host_open(&self.process, HOST_PROCESS, sink) < 0)

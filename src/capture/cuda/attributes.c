@@ -2,7 +2,7 @@
 
 #include "capture/log.h"
 
-#define DEVICE_BUFFER_BYTES (8u << 20) /* per GPU, for kernels in flight; larger: fewer stalls */
+#define DEVICE_BUFFER_BYTES (8u << 20) /* for kernels in flight on the GPU; larger: fewer stalls */
 
 static void set_attribute(const struct cupti *cupti, CUpti_ActivityAttribute attribute,
 			  const void *value, size_t size)

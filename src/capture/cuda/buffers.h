@@ -3,7 +3,6 @@
  *
  * The life of a buffer is: free -> with CUPTI -> full -> decoded and zeroed -> free. CUPTI requests
  * a buffer on a thread of the program (since 13.0 each thread has its own), so a request pops it
- * a buffer on a thread of the program (since 13.0 each thread has its own), so a request pops it
  * from a lock-free list; the first buffers' pages are touched beforehand. Memory is zeroed before
  * it is lent, so that CUPTI need not do so (CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER).
  *

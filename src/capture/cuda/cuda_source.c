@@ -301,9 +301,7 @@ static void become_dormant(void)
 	self.dormant = true;
 }
 
-/*
- * Stays subscribed while an engine has contexts: whether CUPTI tolerates the opposite is unknown.
- */
+/* Stays subscribed while an engine has contexts: it is unknown if CUPTI tolerates leaving then. */
 static void unsubscribe(void)
 {
 	if (pc_sampling_detach() && launch_engine_detach()) {

@@ -15,10 +15,10 @@ static struct {
 	unsigned count; /* valid ones, oldest first */
 	uint64_t steps;
 	/*
-		 * The last piece used: the interval between two pairs of the latest run, or beyond
-		 * an end of the only run. It begins at `from` and is `length` ns long. Most times
-		 * lie in the same piece as the time before.
-		 */
+	 * The last piece used: the interval between two pairs of the latest run, or beyond an end of
+	 * the only run. It begins at `from` and is `length` ns long. Most times lie in the same piece
+	 * as the time before.
+	 */
 	struct piece {
 		uint64_t from, length;
 		int64_t offset_ns, change_ns; /* at `from`, and over span_ns */
@@ -109,10 +109,7 @@ static struct piece piece_of(uint64_t t)
 		piece.change_ns = self.pairs[hi].offset_ns - piece.offset_ns;
 		piece.span_ns = self.pairs[hi].cupti_ns - piece.from;
 	}
-	/*
-	 * Times in the range of an earlier run may belong to a later one, so only the latest
-	 * counts.
-	 */
+	/* Times in the range of an earlier run may belong to a later one. */
 	if (run.last == self.count - 1 && t < until)
 		piece.length = until - piece.from;
 	return piece;

@@ -250,8 +250,7 @@ static __thread unsigned inside __attribute__((tls_model("initial-exec")));
 
 /* The client's correlation data for the calls that this thread is in. */
 static __thread struct {
-	const uint64_t
-		*recorders; /* the recorder's word, which identifies a call's two callbacks */
+	const uint64_t *recorders; /* the recorder's word: the same in both callbacks of a call */
 	uint64_t word;
 } calls[CALLS] __attribute__((tls_model("initial-exec")));
 static __thread unsigned depth __attribute__((tls_model("initial-exec")));

@@ -257,7 +257,7 @@ static CUptiResult CUPTIAPI own_ActivityEnable(CUpti_ActivityKind kind)
 		return answer(CUPTI_ERROR_NOT_COMPATIBLE);
 	if (client_is_shared() && !(party_kinds(PARTY_RECORDER) >> kind & 1))
 		atomic_fetch_or(&client.left_out, UINT64_C(1) << kind);
-	if (client_is_shared() || !turns_yield()) /* else nothing of the recorder's is its */
+	if (client_is_shared() || !turns_yield()) /* else it gets no copies */
 		copies_enable((uint32_t)kind,
 			      party_has_any(PARTY_RECORDER, CUPTI_CB_DOMAIN_DRIVER_API));
 	result = party_set_kind(PARTY_CLIENT, true, kind);

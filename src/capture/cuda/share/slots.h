@@ -12,8 +12,8 @@
  * Libraries that are loaded later: dlopen() of a path is redirected too, and changes what it has
  * loaded before it returns. A name without a slash is searched for on behalf of the caller
  * (DT_RUNPATH), so that call goes straight to the loader, and so does every dlopen() by a library
- * with a DT_RPATH. slots_update() finds the libraries that these load; calls from a constructor are
- * not caught before. A program that opens another CUPTI by its path gets the shared one.
+ * with a DT_RPATH. slots_update() handles the libraries that these load, and calls by constructors.
+ * A program that opens another CUPTI by its path gets the shared one.
  */
 #ifndef PITOT_CAPTURE_CUDA_SHARE_SLOTS_H
 #define PITOT_CAPTURE_CUDA_SHARE_SLOTS_H
