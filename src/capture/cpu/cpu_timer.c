@@ -197,43 +197,39 @@ static void write_result(struct writer *w, const char *left)
 	uint32_t rate = self.sampled_periods
 				? (uint32_t)(self.hz * self.samples / self.sampled_periods)
 				: self.hz;
-	char text[500];
-	int n;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
 	cpu_threads_counts(&threads);
-	n = snprintf(text, sizeof(text),
-		     "%s%llu samples of %u threads stand for %.3f of %.3f s of CPU time, %.3f s of "
-		     "them without a stack; stacks: %llu complete, %llu partial, %llu truncated, "
-		     "%llu guessed, %llu too deep, %llu with Python frames by guess",
-		     left, (unsigned long long)self.samples, threads.threads,
-		     (double)sampled_ns / 1e9, (double)cpu_ns / 1e9, (double)self.unseen_ns / 1e9,
-		     (unsigned long long)sum.ends[stack_end_complete],
-		     (unsigned long long)sum.ends[stack_end_partial],
-		     (unsigned long long)sum.ends[stack_end_truncated],
-		     (unsigned long long)sum.ends[stack_end_guessed],
-		     (unsigned long long)sum.ends[stack_end_depth], (unsigned long long)sum.unsure);
+	strbuf_addf(&text,
+		    "%s%llu samples of %u threads stand for %.3f of %.3f s of CPU time, %.3f s of "
+		    "them without a stack; stacks: %llu complete, %llu partial, %llu truncated, "
+		    "%llu guessed, %llu too deep, %llu with Python frames by guess",
+		    left, (unsigned long long)self.samples, threads.threads,
+		    (double)sampled_ns / 1e9, (double)cpu_ns / 1e9, (double)self.unseen_ns / 1e9,
+		    (unsigned long long)sum.ends[stack_end_complete],
+		    (unsigned long long)sum.ends[stack_end_partial],
+		    (unsigned long long)sum.ends[stack_end_truncated],
+		    (unsigned long long)sum.ends[stack_end_guessed],
+		    (unsigned long long)sum.ends[stack_end_depth], (unsigned long long)sum.unsure);
 	if (threads.blocked)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, "; %u threads blocked SIGURG",
-			      threads.blocked);
+		strbuf_addf(&text, "; %u threads blocked SIGURG", threads.blocked);
 	if (threads.refused)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, "; %u threads had no timer",
-			      threads.refused);
+		strbuf_addf(&text, "; %u threads had no timer", threads.refused);
 	if (sampled_ns - self.unseen_ns >= NS_PER_S && rate < self.hz - self.hz / 10) {
-		n += snprintf(text + n, sizeof(text) - (size_t)n,
-			      "; of %u samples a second of CPU time %u came, as the kernel's ticks "
-			      "met the threads",
-			      self.hz, rate);
+		strbuf_addf(&text,
+			    "; of %u samples a second of CPU time %u came, as the kernel's ticks "
+			    "met the threads",
+			    self.hz, rate);
 		set_rate(rate);
 	}
 	if (self.handed_over)
-		snprintf(text + n, sizeof(text) - (size_t)n,
-			 "; perf events have the time before and after");
+		strbuf_adds(&text, "; perf events have the time before and after");
 	else if (cpu_ns > sampled_ns + MAX(cpu_ns / 50, 10 * self.period_ns))
 		rows_loss(w, loss_reason_samples_dropped, (cpu_ns - sampled_ns) / self.period_ns,
 			  self.opened_ns, clock_monotonic_ns(),
 			  "CPU samples of threads that ended before they were found");
 	rows_capability(w, row_name(), *left ? capability_state_degraded : capability_state_on,
-			self.requested, self.actual, text);
+			self.requested, self.actual, strbuf_text(&text));
 }
 
 /* --- life --- */
