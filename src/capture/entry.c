@@ -103,10 +103,10 @@ EXPORT int pitot_engine_begin(struct pitot_session *session, enum pitot_engine e
 			      uint64_t delay_ns, uint64_t duration_ns)
 {
 	if ((unsigned)engine <= PITOT_ENGINE_TRACE)
-		return error_set(
-			no_failure(), -EINVAL,
-			"pitot_engine_begin arms what is beyond PITOT_ENGINE_TRACE, not %u",
-			(unsigned)engine);
+		return error_set(no_failure(), -EINVAL,
+				 "pitot_engine_begin cannot arm engine %u; name one beyond "
+				 "PITOT_ENGINE_TRACE",
+				 (unsigned)engine);
 	return program_engine(session, engine, delay_ns, duration_ns, no_failure());
 }
 

@@ -223,7 +223,7 @@ static uint32_t add_glob(setting_TEXT list, const char *prefix, const char *glob
 	size_t length = strlen(list), more = strlen(prefix) + strlen(glob) + (length > 0);
 
 	if (length + more >= OPTION_TEXT_MAX) {
-		log_line("perfetto: the pattern '%s' is left out: they are too long together",
+		log_line("perfetto: pattern '%s' is left out: the patterns are too long together",
 			 glob);
 		return 1;
 	}
@@ -307,8 +307,8 @@ static void request_metrics(struct instance *i, const struct perfetto_config *co
 	if (!config->instrumented && !list) {
 		if (config->counter_names.count || config->counter_id_count)
 			capability_note("perfetto", capability_state_degraded, NULL, NULL,
-					"the counters that the configuration chooses are of "
-					"kernels: they need 'instrumented_sampling: true'");
+					"the configuration's counters are measured per kernel; add "
+					"'instrumented_sampling: true'");
 		return;
 	}
 	s->engine = SETTING_ENGINE_RANGE_PROFILER;
@@ -633,7 +633,7 @@ static void wait_for_startup(enum session_trigger trigger, unsigned startup)
 	for (struct instance *i; (i = next_to_open());)
 		open_instance(i, trigger);
 	if (startup & ~self.started)
-		log_line("perfetto: nobody has started all sources of __TRACE_STARTUP");
+		log_line("perfetto: not all sources of __TRACE_STARTUP were started");
 }
 
 static void describe(void *user, size_t source, struct strbuf *out)

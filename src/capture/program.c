@@ -60,8 +60,8 @@ static int read_struct(const void *from, void *to, size_t known, const char *nam
 	for (size_t i = known; i < size; i++)
 		if (bytes[i])
 			return error_set(e, -E2BIG,
-					 "%s has more than libpitot.so " PITOT_VERSION
-					 " knows; install a newer one, or leave out what is new",
+					 "%s has fields that libpitot.so " PITOT_VERSION
+					 " does not know; install a newer one, or do not set them",
 					 name);
 	return 0;
 }
@@ -83,9 +83,9 @@ static int set_field(struct settings *s, enum setting_id id, uint64_t value,
 		return settings_set(s, id, (const char *)(uintptr_t)value, source, o->key, e);
 	if (!is_flag && o->type != OPTION_ENUM) {
 		if (o->most && value != PITOT_NONE && value > o->most)
-			return error_set(e, -EINVAL, "pitot_options.%s is %llu; %llu is the most",
-					 o->key, (unsigned long long)value,
-					 (unsigned long long)o->most);
+			return error_set(e, -EINVAL,
+					 "pitot_options.%s is %llu; the maximum is %llu", o->key,
+					 (unsigned long long)value, (unsigned long long)o->most);
 		settings_give(s, id, value == PITOT_NONE ? 0 : value, source);
 		return 0;
 	}
@@ -478,7 +478,7 @@ static int arm(struct pitot_session *session, int engine, uint64_t delay_ns, uin
 				 "there is no recording; call pitot_init or pitot_start first");
 	if (session->owner != getpid())
 		return error_set(e, -ENOENT,
-				 "the recording is that of the parent process; start one here");
+				 "the recording belongs to the parent process; start one here");
 	return session_arm(session->session, engine, delay_ns, duration_ns, e);
 }
 

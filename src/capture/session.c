@@ -633,8 +633,8 @@ static int check_engine(const struct session *s, int engine, struct error *e)
 	if (other == SETTING_ENGINE_TRACE)
 		return 0;
 	return error_set(e, -EBUSY,
-			 "engine %s is on or armed, and there is one at a time: end it with "
-			 "pitot_engine_end, or its recording",
+			 "engine %s is on or armed, and only one can be at a time: end it with "
+			 "pitot_engine_end, or end its recording",
 			 setting_engine_names[other]);
 }
 
@@ -653,7 +653,7 @@ static int set_window(struct settings *armed, const struct settings *s, uint64_t
 	armed->duration_ns = end == UINT64_MAX ? 0 : end - MIN(start, end);
 	if (start < end)
 		return 0;
-	return error_set(e, -ETIME, "the window of the recording closes before that of the engine");
+	return error_set(e, -ETIME, "the recording's window closes before the engine's opens");
 }
 
 /* Finds what the sources have noted as missing since `notes`. */
@@ -707,7 +707,7 @@ static int change_engine(struct session *s, int engine, uint64_t delay_ns, uint6
 		return 0;
 	}
 	if (!s->settings.cuda)
-		return error_set(e, -EOPNOTSUPP, "the recording does without CUPTI");
+		return error_set(e, -EOPNOTSUPP, "the recording does not use CUPTI");
 	return arm(s, engine, delay_ns, duration_ns, e);
 }
 

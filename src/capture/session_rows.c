@@ -58,7 +58,7 @@ void session_write_shared(struct session *all, struct session *s, struct writer 
 	strbuf_addf(&why, "another session measures with engine %s, metrics '%s' of kernels '%s'",
 		    setting_engine_names[owner->settings.engine], owner->settings.metrics,
 		    owner->settings.kernels);
-	strbuf_adds(&why, ": until it ends this one has the same");
+	strbuf_adds(&why, ": until it ends, this one gets the same");
 	for (struct session *o = all; o; o = o->next) {
 		const char *name = setting_engine_names[o->settings.engine];
 		struct row_capability row = { .state = capability_state_degraded,

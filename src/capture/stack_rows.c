@@ -155,16 +155,16 @@ void stack_rows_losses(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 		const char *detail;
 	} kinds[LOST_KINDS] = {
 		[LOST_STACKS] = { loss_reason_stack_limit,
-				  "calls with a new stack after the limit of distinct ones" },
+				  "calls with new stacks beyond the limit of distinct stacks" },
 		[LOST_NODES] = { loss_reason_stack_limit,
-				 "distinct stacks after the limit of distinct frames" },
+				 "distinct stacks beyond the limit of distinct frames" },
 		[LOST_MEMORY] = { loss_reason_no_memory, "stacks of calls" },
-		[LOST_CODE] = { loss_reason_stack_limit,
-				"frames of new Python functions after the limit of distinct ones" },
+		[LOST_CODE] = { loss_reason_stack_limit, "frames of Python functions beyond the "
+							 "limit of distinct functions" },
 		[LOST_OBJECTS] = { loss_reason_unnamed_frames,
 				   "Python frames that run no code object" },
-		[LOST_NAMES] = { loss_reason_string_limit,
-				 "names of Python functions and files that were cut or left out" },
+		[LOST_NAMES] = { loss_reason_string_limit, "names of Python functions and files "
+							   "that were truncated or left out" },
 		[LOST_LINES] = { loss_reason_string_limit, "Python functions without line numbers: "
 							   "their tables are too long" },
 	};

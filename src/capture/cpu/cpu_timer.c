@@ -217,13 +217,13 @@ static void write_result(struct writer *w, const char *left)
 		strbuf_addf(&text, "; %u threads had no timer", threads.refused);
 	if (sampled_ns - self.unseen_ns >= NS_PER_S && rate < self.hz - self.hz / 10) {
 		strbuf_addf(&text,
-			    "; of %u samples a second of CPU time %u came, as the kernel's ticks "
-			    "met the threads",
+			    "; of %u samples per second of CPU time %u arrived, because the timers "
+			    "expire at the operating system's ticks",
 			    self.hz, rate);
 		set_rate(rate);
 	}
 	if (self.handed_over)
-		strbuf_adds(&text, "; perf events have the time before and after");
+		strbuf_adds(&text, "; perf events cover the time before and after");
 	else if (cpu_ns > sampled_ns + MAX(cpu_ns / 50, 10 * self.period_ns))
 		rows_loss(w, loss_reason_samples_dropped, (cpu_ns - sampled_ns) / self.period_ns,
 			  self.opened_ns, clock_monotonic_ns(),
@@ -267,7 +267,7 @@ static void write_rate(struct writer *w)
 {
 	char reason[160];
 
-	snprintf(reason, sizeof(reason), "the kernel looks at timers of CPU time %u times a second",
+	snprintf(reason, sizeof(reason), "the operating system checks CPU timers %u times a second",
 		 self.hz);
 	rows_capability(w, row_name(), capability_state_on, self.requested, self.actual,
 			self.hz + 1 < self.settings.cpu ? reason : NULL);
@@ -290,9 +290,8 @@ static bool is_possible(struct writer *w)
 	int err;
 
 	if (self.settings.perf && !shares_namespace()) {
-		write_off(
-			w, capability_state_unavailable,
-			"the process has a pid namespace of its own; perf events have its samples");
+		write_off(w, capability_state_unavailable,
+			  "the process is in another pid namespace; perf events sample it");
 		return false;
 	}
 	err = cpu_threads_check();
@@ -324,7 +323,7 @@ static void open_window(struct writer *w)
 	else if (whole)
 		before_ns = loaded_cpu_ns;
 	if (err < 0) {
-		write_unavailable(w, "perf events keep the process", err);
+		write_unavailable(w, "cannot take the process over from perf events", err);
 		return;
 	}
 	self.process_cpu_ns =
@@ -405,7 +404,7 @@ static uint64_t collect(struct writer *w, uint64_t now_ns)
 	self.last_drained = drain(w);
 	switch (cpu_handler_install()) {
 	case CPU_HANDLER_FOREIGN:
-		end(w, "the program handles SIGURG itself since then; ");
+		end(w, "since then the program handles SIGURG itself; ");
 		return 0;
 	case CPU_HANDLER_NEW:
 		cpu_threads_rearm();
@@ -429,10 +428,9 @@ static void write_cost(struct writer *w, const struct sums *sum, uint64_t now_ns
 }
 
 static const char *const no_stack_texts[CPU_NO_STACK_KINDS] = {
-	[CPU_NO_STACK_SMALL] =
-		"stacks of CPU samples: no room on the stack of the signal's handler",
+	[CPU_NO_STACK_SMALL] = "stacks of CPU samples: no room on the signal handler's stack",
 	[CPU_NO_STACK_FULL] = "stacks of CPU samples of a thread whose ring was full",
-	[CPU_NO_STACK_NONE] = "stacks of CPU samples: nothing to unwind them with yet",
+	[CPU_NO_STACK_NONE] = "stacks of CPU samples before unwinding was possible",
 };
 
 static void forget_names(void)

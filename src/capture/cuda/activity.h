@@ -2,7 +2,8 @@
  * activity.h: turns CUPTI's activity records into rows. Must be called on the collector's thread.
  *
  * No value is invented: a time of 0, an end before its start, and a field that the loaded CUPTI
- * does not have are all missing values. Records with such times count as losses, and are still recorded.
+ * does not have are all missing values. Records with such times count as losses, and are still
+ * recorded.
  */
 #ifndef PITOT_CAPTURE_CUDA_ACTIVITY_H
 #define PITOT_CAPTURE_CUDA_ACTIVITY_H

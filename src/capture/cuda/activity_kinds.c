@@ -122,14 +122,14 @@ static void note_no_launch_records(const struct settings *requested, const char 
 static void note_refused(const struct settings *requested, size_t i, const char *why)
 {
 	if (is_too_late(kinds[i].kind))
-		note_no_launch_records(requested, "one record a launch has to be requested before "
+		note_no_launch_records(requested, "one record per launch must be requested before "
 						  "graphs are instantiated");
 	else if (kinds[i].kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
 		note_no_launch_records(requested,
 				       "cuptiActivityEnable refuses records of launches");
 	else if (kinds[i].kind == CUPTI_ACTIVITY_KIND_KERNEL)
-		launch_engine_refuse("cuptiActivityEnable refuses records of kernels that run one "
-				     "after the other (%s), without which CUPTI counts nothing",
+		launch_engine_refuse("cuptiActivityEnable refuses records of serialized kernels "
+				     "(%s), without which CUPTI counts nothing",
 				     why);
 	else
 		capability_note(kinds[i].name, capability_state_unavailable, "activity", "none",
@@ -141,10 +141,9 @@ static void note_serialized(bool is_late)
 {
 	capability_note(
 		"kernel", capability_state_degraded, "activity", "serialized",
-		"kernels run one after the other: beside records of kernels that run at the "
-		"same time CUPTI counts nothing of their instructions; those of which it "
-		"counts have no end%s",
-		is_late ? "; CUDA was in use before, so that CUPTI may count nothing at all" : "");
+		"kernels are serialized, because CUPTI counts no instructions while it records "
+		"concurrent kernels; kernels whose instructions it counts have no end time%s",
+		is_late ? "; CUDA was in use before, so CUPTI may count nothing at all" : "");
 }
 
 static void enable_kind(const struct cupti *cupti, const struct settings *requested, bool has_past,

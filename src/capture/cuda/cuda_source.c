@@ -334,8 +334,8 @@ static void read_clock(void)
 	self.clock_noted = true;
 	capability_note(
 		"clock", capability_state_degraded, "CUPTI's clock", "CLOCK_REALTIME",
-		"cuptiGetTimestamp gives no time: when GPU work began, relative to the calls, "
-		"is less certain");
+		"cuptiGetTimestamp returns no time: the start of GPU work relative to the calls "
+		"is less accurate");
 }
 
 /*
@@ -432,8 +432,8 @@ static void start(const struct source_start *how)
 {
 	release(); /* if the session before was late */
 	if (how->with_cuda && settings_use_cupti(how->wanted) && atomic_load(&self.usable))
-		note_no_cupti("the recording before this one has not left CUPTI yet",
-			      "; record again when what hangs there has ended");
+		note_no_cupti("the previous recording has not left CUPTI yet",
+			      "; record again when its hanging call has ended");
 	else
 		extend(how);
 }
@@ -608,8 +608,8 @@ static void write_late(struct writer *w, uint64_t now)
 {
 	if (self.late && !self.late_written)
 		rows_loss(w, loss_reason_late_start, 1, self.since_ns, now,
-			  "CUDA was initialized before: modules and graphs of that time are not "
-			  "known");
+			  "CUDA was initialized before the recording: earlier modules and graphs "
+			  "are unknown");
 	self.late_written = true;
 }
 
@@ -666,7 +666,7 @@ static void write_losses(struct writer *w, uint64_t now)
 		  "CUPTI's clock");
 	buffers_counts(&b);
 	rows_loss_more(w, loss_reason_no_buffer, b.refused, &self.refused_reported, self.since_ns,
-		       now, "requests of CUPTI for a buffer");
+		       now, "CUPTI's requests for a buffer");
 	rows_loss_more(w, loss_reason_cupti_dropped, atomic_load(&self.dropped),
 		       &self.dropped_reported, self.since_ns, now, "activity records");
 	rows_cost(w, cost_kind_buffer_request, self.since_ns, now,
@@ -742,7 +742,7 @@ static void watch_for_silence(struct writer *w)
 	if (self.kernel_calls >= WATCHDOG_LAUNCHES && c->kernels + c->graph_launches == 0)
 		rows_loss(w, loss_reason_missing_kernels, self.kernel_calls,
 			  self.requested.start_ns, clock_monotonic_ns(),
-			  "kernel launches were seen, but CUPTI gave no kernel records");
+			  "kernels were launched, but CUPTI delivered no kernel records");
 }
 
 /* Calls are no longer recorded from here on; records that CUPTI has still are. */

@@ -15,9 +15,9 @@ static struct {
 	unsigned count; /* valid ones, oldest first */
 	uint64_t steps;
 	/*
-	 * The last piece used: the interval between two pairs of the latest run, or beyond an end of
-	 * the only run. It begins at `from` and is `length` ns long. Most times lie in the same piece
-	 * as the time before.
+	 * The last piece used: the interval between two pairs of the latest run, or beyond an end
+	 * of the only run. It begins at `from` and is `length` ns long. Most times lie in the same
+	 * piece as the time before.
 	 */
 	struct piece {
 		uint64_t from, length;

@@ -70,10 +70,11 @@ static bool evaluate_period(struct writer *w, const struct graph_counts *counts,
 	if (self.cheap < CHEAP_TIMES)
 		return false;
 	atomic_store(&is_launch, false);
-	snprintf(text, sizeof(text),
-		 "one record a launch up to %.3f s, then nodes, which cost less than %u %% of the "
-		 "time",
-		 (double)(now - self.start_ns) / 1e9, 100 / GRAPH_EXPENSIVE_SHARE);
+	snprintf(
+		text, sizeof(text),
+		"one record per launch until %.3f s, then nodes, which cost less than %u %% of the "
+		"time",
+		(double)(now - self.start_ns) / 1e9, 100 / GRAPH_EXPENSIVE_SHARE);
 	write_level(w, "node", text);
 	return true;
 }
@@ -96,7 +97,7 @@ void graph_level_end(struct writer *w)
 	if (self.written || !graph_level_is_launch())
 		return;
 	snprintf(text, sizeof(text),
-		 "one record a launch: records of nodes would have cost up to %u %% of the time",
+		 "one record per launch: node records would have cost up to %u %% of the time",
 		 self.most_percent);
 	write_level(w, "launch", text);
 }

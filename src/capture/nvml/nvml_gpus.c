@@ -99,7 +99,7 @@ static bool find(uint32_t ordinal, const char *directory, const char *pci)
 	if (status != NVML_SUCCESS)
 		add_reason(ordinal, pci, nvml_status_text(status));
 	else if (devices_is_part(ordinal))
-		add_reason(ordinal, pci, "a part of a GPU (MIG), readings are of the whole one");
+		add_reason(ordinal, pci, "a part of a GPU (MIG); readings are of the whole GPU");
 	return self.states[ordinal] == FOUND;
 }
 

@@ -50,11 +50,11 @@ static void write_losses(struct writer *w)
 		return;
 	now = clock_monotonic_ns();
 	rows_loss(w, loss_reason_string_limit, self.cut, MIN(self.cut_since_ns, now), now,
-		  "texts of NVTX and scopes cut");
+		  "truncated texts of NVTX and scopes");
 	rows_loss(w, loss_reason_string_limit, names, now, now,
 		  "names of NVTX and scopes beyond the limit");
 	rows_loss(w, loss_reason_unknown, calls, now, now,
-		  "calls of NVTX and scopes by signal handlers within such calls");
+		  "calls of NVTX and scopes by signal handlers that interrupted such a call");
 	self.cut = 0;
 	self.names_refused += names;
 	self.calls_refused += calls;

@@ -297,13 +297,14 @@ static void describe_client(struct strbuf *text, const struct copies_counts *cou
 			    (unsigned long long)counts->kernels,
 			    (unsigned long long)counts->records);
 	if (counts->dropped)
-		strbuf_addf(text, ", %llu dropped that it gave no buffers for",
+		strbuf_addf(text, ", %llu dropped because it provided no buffers",
 			    (unsigned long long)counts->dropped);
 	if (engine)
-		strbuf_addf(text, "; refused: counters, which --engine %s has", engine);
+		strbuf_addf(text, "; its counters were refused, because --engine %s uses them",
+			    engine);
 	if (refused)
-		strbuf_adds(text, ": refused, it saw nothing of the GPU; with --own-profiler share "
-				  "both see everything");
+		strbuf_adds(text, ": refused, so it saw nothing of the GPU; with --own-profiler "
+				  "share both see everything");
 	else if (atomic_load(&client.is_kept))
 		strbuf_adds(text, ": it had CUPTI while Pitot did not");
 }

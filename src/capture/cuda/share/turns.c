@@ -179,8 +179,8 @@ void turns_gap(uint64_t since_ns)
 	pthread_mutex_unlock(&lock);
 	if (begins)
 		capability_note("own_profiler", capability_state_degraded, turns_mode(), "none",
-				"another client of CUPTI has it for itself: nothing is recorded of "
-				"the GPU until it is done");
+				"another client has CUPTI to itself: nothing is recorded of the "
+				"GPU until it is done");
 	else if (ends)
 		capability_note("own_profiler", capability_state_on, turns_mode(), turns_mode(),
 				"the other client of CUPTI is done");
