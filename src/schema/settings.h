@@ -36,13 +36,14 @@ enum { SETTING_API_LAUNCHES, SETTING_API_ALL };
 enum { SETTING_STACKS_NONE, SETTING_STACKS_NATIVE, SETTING_STACKS_PYTHON, SETTING_STACKS_ALL };
 enum { SETTING_OWN_PROFILER_KEEP, SETTING_OWN_PROFILER_SHARE, SETTING_OWN_PROFILER_YIELD };
 enum { SETTING_SYSTEM_BASIC, SETTING_SYSTEM_ALL };
+enum { SETTING_MEASURE_KERNEL, SETTING_MEASURE_GRAPH, SETTING_MEASURE_RANGE };
 enum { SETTING_PRELOAD_NONE, SETTING_PRELOAD_PYTHON, SETTING_PRELOAD_ALL };
 
 /* Their names by value; NULL at the end. */
 extern const char *const setting_engine_names[], *const setting_graphs_names[],
 	*const setting_api_names[], *const setting_stacks_names[],
 	*const setting_own_profiler_names[], *const setting_preload_names[],
-	*const setting_system_names[];
+	*const setting_system_names[], *const setting_measure_names[];
 
 enum setting_join {
 	SETTING_JOIN_OWN, /* each has its own */
@@ -105,7 +106,14 @@ enum setting_join {
 	S(kernel_skip, U64, ENGINE, 0, .name = "skip", .argument = "N",                                                        \
 	  .help = "--engine range-profiler and sass-metrics: leave out the first N launches of these kernels (default 0)")               \
 	S(kernel_count, U64, ENGINE, 100, .name = "count", .argument = "N",                                                   \
-	  .help = "--engine range-profiler and sass-metrics: then measure N launches (default 100; 0: all)")
+	  .help = "--engine range-profiler and sass-metrics: then measure N launches (default 100; 0: all)")                     \
+	S(measure, ENUM, ENGINE, SETTING_MEASURE_KERNEL, .name = "measure", .choices = setting_measure_names,                  \
+	  .help = "--engine range-profiler: measure launches of kernels, launches of CUDA graphs, or ranges of the "            \
+		  "program (NVTX push and pop, scopes) as a whole; with graph and range, --skip and --count are of each "       \
+		  "graph or range (default kernel)")                                                                            \
+	S(nvtx_include, TEXT, ENGINE, "", .name = "nvtx", .argument = "PATTERN",                                               \
+	  .help = "--engine range-profiler and sass-metrics: only launches inside NVTX ranges (push, pop) with one of these "   \
+		  "names or patterns, with commas between; with --measure range, these ranges and scopes (default: all)")
 
 /* What a program asks for that records itself; `pitot record` has a way of its own. */
 #define SETTINGS_OF_PROGRAMS(S)                                                                                        \
@@ -125,8 +133,6 @@ enum setting_join {
 	  .help = "programs in which recording starts when the library is loaded")                                     \
 	S(cuda, FLAG, MOST, true, .help = "whether CUPTI is used")                                                           \
 	S(kernel_ranges, TEXT, ENGINE, "", .help = "instead of skip and count: several, each SKIP+COUNT, with commas between")   \
-	S(nvtx_include, TEXT, ENGINE, "",                                                                                      \
-	  .help = "--engine range-profiler and sass-metrics: only launches inside NVTX ranges (push, pop) with one of these patterns, with commas between; empty: all") \
 	S(nvtx_exclude, TEXT, ENGINE, "", .help = "and none inside ranges with one of these")                                  \
 	S(segment_bytes, SIZE, OWN, 0, .help = "size at which a new segment begins; 0: the writer's choice")                \
 	S(stacks_max, U64, OWN, 0,                                                                                          \

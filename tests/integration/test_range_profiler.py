@@ -70,7 +70,7 @@ def test_each_launch_has_its_own_values(measure):
     assert engine["reason"].startswith("device 0 (GH100): 3 metrics in 1 pass; set up in ")
     assert not measured.said["metrics"]
     [graphs] = measured.said["graph_metrics"]
-    assert (graphs["state"], graphs["reason"]) == ("unavailable", "kernels of CUDA graphs are not measured")
+    assert (graphs["state"], graphs["reason"]) == ("unavailable", "kernels of CUDA graphs are not measured; --measure graph measures launches of graphs as a whole")
     replays = [row for row in measured.costs if row["kind"] == "replay"]  # one for each period
     assert sum(row["count"] for row in replays) == LAUNCHES and all(row["total_ns"] > 0 for row in replays)
     assert len([row for row in measured.costs if row["kind"] == "setup"]) == 2, "the recorder's, and the context's"
