@@ -174,7 +174,7 @@ void nvtx_end(uint32_t domain, uint64_t range)
 	record(&c);
 }
 
-/* `chosen`: engines look for it among the open ranges of a launch; else it is measured itself. */
+/* `chosen`: launches inside the range may be measured; otherwise the range itself is. */
 static __attribute__((noinline)) void show_message(const struct call *c, bool chosen)
 {
 	const struct nvtx_watch *watch = nvtx_watch_get();

@@ -22,9 +22,9 @@ void nvtx_choice_pop(uint32_t domain, uint32_t level);
 bool nvtx_choice_is_wanted(void);
 
 /*
- * An engine that measures ranges (push and pop, scopes). Both functions are called on the range's
- * thread, outside of the range's own two events, so that what they take is not in the range.
- * `message` is valid during the call.
+ * Implemented by an engine that measures ranges (push and pop, scopes). Both functions are called
+ * on the range's thread, outside the range's own two events, so that the range excludes the time
+ * that they take. `message` is valid during the call only.
  */
 struct nvtx_watch {
 	void (*begin)(uint32_t domain, uint32_t level, const char *message);
@@ -37,7 +37,7 @@ static inline const struct nvtx_watch *nvtx_watch_get(void)
 	return atomic_load_explicit(&nvtx_watch, memory_order_relaxed);
 }
 
-/* Whether a range of this name is one of those that the session chose. */
+/* Whether a range with this message matches the patterns. */
 bool nvtx_choice_has_name(const char *message);
 
 #endif
