@@ -14,9 +14,9 @@
 void activity_kinds_note_unwanted(const struct settings *requested);
 
 /*
- * Enables exactly the requested kinds. has_past: CUDA was in use before the recorder, and CUPTI,
- * from 12 on, is to report the existing contexts and streams. A kind that CUPTI refuses gets a
- * capability row and is not tried again while it is requested.
+ * Enables exactly the requested kinds. has_past: CUDA was in use while the recorder was not
+ * subscribed, and CUPTI, from 12 on, is to report the existing contexts and streams. A kind that
+ * CUPTI refuses gets a capability row and is not tried again while it is requested.
  */
 void activity_kinds_apply(const struct cupti *cupti, const struct settings *requested,
 			  bool has_past);
