@@ -60,10 +60,10 @@ struct source {
 	void (*begin)(struct writer *w, const struct source_start *start);
 
 	/*
-	 * Windows of sessions have opened or closed; `wanted` is the union of the open ones'
-	 * settings, NULL if none is open. The vendor thread is called after that.
+	 * Windows of sessions have opened or closed; `settings` is the union of the open ones, NULL
+	 * if none is open. The vendor thread is called after that.
 	 */
-	void (*window)(const struct settings *wanted, struct writer *w);
+	void (*window)(const struct settings *settings, struct writer *w);
 
 	/*
 	 * Called at each tick: makes rows of what has arrived. Returns the number of items; 0 if
@@ -107,7 +107,7 @@ struct source {
 	 * Called before after_fork: whether the child is recorded from its start, even though it
 	 * may never use CUDA.
 	 */
-	bool (*should_record_child)(const struct settings *wanted);
+	bool (*should_record_child)(const struct settings *settings);
 
 	/*
 	 * Writes a thread's row with the best name that this source knows; false: it knows none.

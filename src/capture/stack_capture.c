@@ -161,21 +161,21 @@ bool stack_capture_start(const struct settings *settings)
 	return true;
 }
 
-static bool needs_python_frames(const struct settings *wanted)
+static bool needs_python_frames(const struct settings *settings)
 {
-	return (wanted->stacks & SETTING_STACKS_PYTHON) ||
-	       (wanted->cpu && !(wanted->stacks & SETTING_STACKS_NATIVE));
+	return (settings->stacks & SETTING_STACKS_PYTHON) ||
+	       (settings->cpu && !(settings->stacks & SETTING_STACKS_NATIVE));
 }
 
-bool stack_capture_waits_for_python(const struct settings *wanted)
+bool stack_capture_waits_for_python(const struct settings *settings)
 {
-	return self.follows_modules && needs_python_frames(wanted) && !self.has_searched;
+	return self.follows_modules && needs_python_frames(settings) && !self.has_searched;
 }
 
-void stack_capture_window(const struct settings *wanted)
+void stack_capture_window(const struct settings *settings)
 {
-	self.wants_python = wanted && needs_python_frames(wanted);
-	self.on = wanted && wanted->stacks != SETTING_STACKS_NONE && self.follows_modules;
+	self.wants_python = settings && needs_python_frames(settings);
+	self.on = settings && settings->stacks != SETTING_STACKS_NONE && self.follows_modules;
 }
 
 uint32_t stack_capture_max(void)

@@ -38,13 +38,13 @@ void stack_capture_begin(void);
  * Sets which frames calls and samples get from now on, after stack_capture_start(). NULL: calls get
  * no stacks. Any thread.
  */
-void stack_capture_window(const struct settings *wanted);
+void stack_capture_window(const struct settings *settings);
 
 /*
  * Whether calls lack Python frames for the moment, because the collector has not yet searched for
  * an interpreter. Any thread.
  */
-bool stack_capture_waits_for_python(const struct settings *wanted);
+bool stack_capture_waits_for_python(const struct settings *settings);
 
 /* Number of distinct stacks that a generation can hold. */
 uint32_t stack_capture_max(void);

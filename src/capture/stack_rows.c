@@ -243,10 +243,10 @@ static void start(const struct source_start *how)
 	extend(how);
 }
 
-static void window(const struct settings *wanted, struct writer *w)
+static void window(const struct settings *settings, struct writer *w)
 {
 	(void)w;
-	stack_capture_window(wanted);
+	stack_capture_window(settings);
 }
 
 static uint64_t collect(struct writer *w, uint64_t now_ns)

@@ -39,34 +39,34 @@ static const struct nvtx_name *text_of(const char *text)
 	return nvtx_name_in(NVTX_NAMED_STRING, NULL, 0, NVTX_MESSAGE_TEXT, text ? text : "");
 }
 
-static uint32_t find_or_add(const struct counter *wanted)
+static uint32_t find_or_add(const struct counter *key)
 {
 	uint32_t i = 0, n = atomic_load_explicit(&count, memory_order_relaxed);
 
-	while (i < n && counters[i].name != wanted->name)
+	while (i < n && counters[i].name != key->name)
 		i++;
 	if (i < n)
 		return i + 1;
 	if (n == COUNTERS_MAX)
 		return 0;
-	counters[n].name = wanted->name;
-	counters[n].unit = wanted->unit;
-	counters[n].description = wanted->description;
+	counters[n].name = key->name;
+	counters[n].unit = key->unit;
+	counters[n].description = key->description;
 	atomic_store_explicit(&count, n + 1, memory_order_release);
 	return n + 1;
 }
 
 uint32_t pitot_counter(const char *name, const char *unit, const char *description)
 {
-	struct counter wanted = { .name = name ? text_of(name) : NULL,
-				  .unit = text_of(unit),
-				  .description = text_of(description) };
+	struct counter key = { .name = name ? text_of(name) : NULL,
+			       .unit = text_of(unit),
+			       .description = text_of(description) };
 	uint32_t counter;
 
-	if (!wanted.name || !wanted.unit || !wanted.description || !nvtx_enter())
+	if (!key.name || !key.unit || !key.description || !nvtx_enter())
 		return 0;
 	pthread_mutex_lock(&lock);
-	counter = find_or_add(&wanted);
+	counter = find_or_add(&key);
 	pthread_mutex_unlock(&lock);
 	nvtx_leave();
 	return counter;

@@ -155,17 +155,18 @@ __attribute__((visibility("default"))) void pitot_system_stop(const char *name)
 
 /* --- the collector's thread --- */
 
-static void window(const struct settings *wanted, struct writer *w)
+static void window(const struct settings *settings, struct writer *w)
 {
 	(void)w;
-	if (wanted)
-		memcpy(self.directory, *wanted->directory ? wanted->directory : wanted->log_path,
+	if (settings)
+		memcpy(self.directory,
+		       *settings->directory ? settings->directory : settings->log_path,
 		       sizeof(self.directory));
-	atomic_store(&self.all, wanted && wanted->system == SETTING_SYSTEM_ALL);
+	atomic_store(&self.all, settings && settings->system == SETTING_SYSTEM_ALL);
 	atomic_store(&self.all_gpus,
-		     wanted && wanted->cuda && wanted->engine == SETTING_ENGINE_MONITOR);
-	atomic_store(&self.in_windows, wanted && !wanted->counters_always);
-	atomic_store(&self.period_ns, wanted ? wanted->counters_ns : 0);
+		     settings && settings->cuda && settings->engine == SETTING_ENGINE_MONITOR);
+	atomic_store(&self.in_windows, settings && !settings->counters_always);
+	atomic_store(&self.period_ns, settings ? settings->counters_ns : 0);
 }
 
 static void begin(struct writer *w, const struct source_start *start)

@@ -377,16 +377,16 @@ static void change_rate(uint64_t cpu, struct writer *w)
  * The session that starts the sampling decides whether perf events sample the process too, and from
  * when on CPU time counts.
  */
-static void window(const struct settings *wanted, struct writer *w)
+static void window(const struct settings *settings, struct writer *w)
 {
-	if (!wanted || !wanted->cpu) {
+	if (!settings || !settings->cpu) {
 		end(w, "");
 	} else if (self.on || self.waiting) {
-		change_rate(wanted->cpu, w);
+		change_rate(settings->cpu, w);
 	} else {
-		self.settings = *wanted;
+		self.settings = *settings;
 		limit_rate();
-		self.waiting = wanted->perf != 0;
+		self.waiting = settings->perf != 0;
 		if (!self.waiting)
 			open_window(w);
 	}
@@ -487,10 +487,10 @@ static void after_fork(void)
 	memset(&self, 0, sizeof(self));
 }
 
-static bool should_record_child(const struct settings *wanted)
+static bool should_record_child(const struct settings *settings)
 {
 	/* Beside perf events the timers are needed only if there is a Python. */
-	return wanted->cpu && (!wanted->perf || stack_capture_python_version());
+	return settings->cpu && (!settings->perf || stack_capture_python_version());
 }
 
 const struct source cpu_timer_source = {

@@ -523,17 +523,17 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 
 /* --- the collector's thread --- */
 
-static void window(const struct settings *wanted, struct writer *w)
+static void window(const struct settings *settings, struct writer *w)
 {
 	(void)w;
-	if (wanted) {
+	if (settings) {
 		if (!atomic_load(&self.open))
 			self.first_call = 0;
 		pthread_mutex_lock(&requested_lock);
-		self.requested = *wanted;
+		self.requested = *settings;
 		pthread_mutex_unlock(&requested_lock);
 	}
-	atomic_store(&self.open, wanted && settings_use_cupti(wanted));
+	atomic_store(&self.open, settings && settings_use_cupti(settings));
 }
 
 /*

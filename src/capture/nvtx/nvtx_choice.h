@@ -12,7 +12,7 @@
 extern atomic_bool nvtx_choice_on; /* there are patterns */
 
 /* Sets the patterns of a session. */
-void nvtx_choice_set(const struct settings *wanted);
+void nvtx_choice_set(const struct settings *settings);
 
 /* A range begins at a level of a domain; `message` "" if it has none. */
 void nvtx_choice_push(uint32_t domain, uint32_t level, const char *message);

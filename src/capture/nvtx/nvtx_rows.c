@@ -219,10 +219,10 @@ static void begin(struct writer *w, const struct source_start *how)
 	self.scopes_named = false;
 }
 
-static void window(const struct settings *wanted, struct writer *w)
+static void window(const struct settings *settings, struct writer *w)
 {
 	(void)w;
-	open_window(wanted != NULL);
+	open_window(settings != NULL);
 }
 
 /* Stops new events; events in the rings still become rows. */

@@ -207,19 +207,19 @@ static void wrap(struct cupti *cupti)
 #undef F
 }
 
-void share_wrap(struct cupti *cupti, const struct settings *wanted)
+void share_wrap(struct cupti *cupti, const struct settings *settings)
 {
-	bool keeps = wanted->own_profiler == SETTING_OWN_PROFILER_KEEP;
+	bool keeps = settings->own_profiler == SETTING_OWN_PROFILER_KEEP;
 	void *handle;
 
-	turns_set_yield(wanted->own_profiler == SETTING_OWN_PROFILER_YIELD &&
-			wanted->engine == SETTING_ENGINE_TRACE);
+	turns_set_yield(settings->own_profiler == SETTING_OWN_PROFILER_YIELD &&
+			settings->engine == SETTING_ENGINE_TRACE);
 	if (atomic_load(&wrapped))
 		return;
 	handle = dlopen(cupti->path, RTLD_LAZY | RTLD_NOLOAD);
 	if (!handle) {
 		capability_note("own_profiler", capability_state_unavailable,
-				setting_own_profiler_names[wanted->own_profiler], "keep",
+				setting_own_profiler_names[settings->own_profiler], "keep",
 				"'%s' cannot be opened twice", cupti->path);
 		return;
 	}

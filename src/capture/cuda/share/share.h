@@ -28,7 +28,7 @@
  * this CUPTI cannot be shared. With yield the client gets CUPTI for itself (turns.h). With keep the
  * recorder has it, and only the client's attempts to subscribe are noticed.
  */
-void share_wrap(struct cupti *cupti, const struct settings *wanted);
+void share_wrap(struct cupti *cupti, const struct settings *settings);
 
 /*
  * From now on an engine with this name, a literal, owns the GPU's counters: the client's calls that

@@ -19,12 +19,12 @@
 #define PART_NS (250 * NS_PER_MS) /* of a gap per row, which is what a SIGKILL may lose */
 
 static atomic_bool yields;
-static atomic_bool wanted; /* the client has CUPTI, or is about to get it */
+static atomic_bool is_clients_turn; /* the client has CUPTI, or is about to get it */
 static atomic_bool moving; /* CUPTI may change hands */
 static atomic_uint calls; /* the client's calls in progress */
 static atomic_uint_fast64_t last_call_ns;
-/* whether this thread moves CUPTI */
-static __thread bool moves __attribute__((tls_model("initial-exec")));
+/* whether this thread may be moving CUPTI */
+static __thread bool is_mover __attribute__((tls_model("initial-exec")));
 
 /* Added by the vendor thread or the one that starts the recorder; written by the collector. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held only briefly */
@@ -71,7 +71,7 @@ static bool client_is_working(void)
 /* A thread that may be inside CUPTI must not wait. */
 static bool may_wait(void)
 {
-	return !moves && !client_is_inside() && !copies_is_inside();
+	return !is_mover && !client_is_inside() && !copies_is_inside();
 }
 
 bool turns_pause(uint64_t begun_ns, uint64_t limit_ns)
@@ -101,7 +101,7 @@ void turns_end_call(const bool *is_counted)
 		return;
 	atomic_store(&last_call_ns, clock_machine_ns());
 	atomic_fetch_sub(&calls, 1);
-	if (atomic_load(&wanted) && !client_is_working())
+	if (atomic_load(&is_clients_turn) && !client_is_working())
 		vendor_thread_request(VENDOR_FLUSH);
 }
 
@@ -112,7 +112,7 @@ void turns_request(bool (*is_recorders)(void))
 
 	if (!atomic_load(&yields))
 		return;
-	atomic_store(&wanted, true);
+	atomic_store(&is_clients_turn, true);
 	if (!is_recorders() || !may_wait())
 		return;
 	round = vendor_thread_request(VENDOR_FLUSH);
@@ -128,20 +128,20 @@ static uint64_t quiet_ns(void)
 	return clock_machine_ns() - atomic_load(&last_call_ns);
 }
 
-bool turns_are_clients(bool comes)
+bool turns_are_clients(bool recorder_comes)
 {
 	if (!atomic_load(&yields))
 		return false;
-	moves = comes || atomic_load(&wanted);
-	atomic_store(&moving, moves);
+	is_mover = recorder_comes || atomic_load(&is_clients_turn);
+	atomic_store(&moving, is_mover);
 	if (!atomic_load(&calls) && !client_is_working() && quiet_ns() >= QUIET_NS)
-		atomic_store(&wanted, false);
-	return atomic_load(&wanted);
+		atomic_store(&is_clients_turn, false);
+	return atomic_load(&is_clients_turn);
 }
 
 void turns_settle(void)
 {
-	moves = false;
+	is_mover = false;
 	atomic_store(&moving, false);
 }
 
@@ -149,7 +149,7 @@ uint64_t turns_wait_ns(void)
 {
 	uint64_t quiet = quiet_ns();
 
-	if (!turns_yield() || !atomic_load(&wanted) || client_is_working())
+	if (!turns_yield() || !atomic_load(&is_clients_turn) || client_is_working())
 		return UINT64_MAX;
 	return quiet < QUIET_NS ? QUIET_NS - quiet : AGAIN_NS;
 }
@@ -251,7 +251,7 @@ bool turns_end(struct writer *w, struct strbuf *text)
 
 void turns_after_fork(void)
 {
-	atomic_store(&wanted, false);
+	atomic_store(&is_clients_turn, false);
 	atomic_store(&moving, false);
 	atomic_store(&calls, 0);
 	pthread_mutex_init(&lock, NULL);

@@ -52,11 +52,11 @@ bool turns_is_work(CUpti_CallbackDomain domain);
 /* --- the recorder --- */
 
 /*
- * Whether the recorder must leave CUPTI to the client. `comes`: the recorder would come otherwise.
- * If CUPTI may move, calls of the client wait until turns_settle(). Vendor thread, or the thread
- * that starts the recorder.
+ * Whether the recorder must leave CUPTI to the client. `recorder_comes`: the recorder would come
+ * otherwise. If CUPTI may move, calls of the client wait until turns_settle(). Vendor thread, or
+ * the thread that starts the recorder.
  */
-bool turns_are_clients(bool comes);
+bool turns_are_clients(bool recorder_comes);
 void turns_settle(void);
 
 /* Returns how soon the client's turn may end; UINT64_MAX: a call of the client will end it. */
