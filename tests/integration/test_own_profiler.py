@@ -132,7 +132,7 @@ def test_a_client_with_a_cupti_of_its_own(client, build, environment, rows, tmp_
     assert [row["state"] for row in rows(recording, "capability") if row["name"] == "own_profiler"][-1] == "on"
 
 
-REFUSED = "another client of CUPTI: refused, it saw nothing of the GPU; with --own-profiler share both see everything"
+REFUSED = "another client of CUPTI: refused, so it saw nothing of the GPU; with --own-profiler share both see everything"
 
 
 def test_the_end_of_record_says_that_it_was_kept(pitot, player, build, source, environment, tmp_path):
@@ -203,7 +203,7 @@ def test_counters_are_refused_while_an_engine_has_them(rude, rows, made_tape, en
     assert len(functions) >= 5 and {value for what, value in functions if what != "cuptiProfilerDeInitialize"} == {BUSY}
     assert ("GetLastError", BUSY) in answers
     said = [row for row in rows(recording, "capability") if row["name"] == "own_profiler"][-1]
-    assert said["reason"] == f"another client of CUPTI; refused: counters, which --engine {engine} has"
+    assert said["reason"] == f"another client of CUPTI; its counters were refused, because --engine {engine} uses them"
     assert {row["state"] for row in rows(recording, "capability") if row["name"] == "engine"} == {"on"}
 
 
@@ -294,7 +294,7 @@ def test_yield_leaves_cupti_to_the_client(client, rows, kind, late):
     for row in rows(recording, "kernel"):
         assert not any(start < row["start_ns"] < end for start, end in spans)
     said = words_of(rows, recording)
-    assert said[0] == ("yield", "another client of CUPTI has it for itself: nothing is recorded of the GPU until it is done")
+    assert said[0] == ("yield", "another client has CUPTI to itself: nothing is recorded of the GPU until it is done")
     assert said[-1][0] == "yield" and "the program's own profiler used CUPTI for" in said[-1][1]
 
 

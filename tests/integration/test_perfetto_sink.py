@@ -317,7 +317,7 @@ def test_counters_without_sampling(profiled):
     """What is missing is said."""
     trace, measured = profiled(METRICS[0], field(108, field(6, METRICS[0])))
     assert not measured and [text for text in told(trace) if text.startswith("perfetto")] == [
-        "perfetto: the counters that the configuration chooses are of kernels: they need 'instrumented_sampling: true'"]
+        "perfetto: the configuration's counters are measured per kernel; add 'instrumented_sampling: true'"]
 
 
 @pytest.mark.parametrize("config, calls, ranges", [

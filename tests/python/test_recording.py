@@ -567,7 +567,7 @@ def test_an_engine_for_a_while(run, rows, tmp_path, launcher, python):
         print(json.dumps(said))
         """, python, **launcher)
     missing = "contexts that existed before are not sampled: start the session before CUDA is initialized"
-    busy = "Error: engine range-profiler is on or armed, and there is one at a time: end it with pitot_engine_end, or its recording"
+    busy = "Error: engine range-profiler is on or armed, and only one can be at a time: end it with pitot_engine_end, or end its recording"
     assert said[:2] == [busy] * 2
     assert said[2:5] == [f"RuntimeWarning: {missing}", [missing], "program.py"]
     assert said[5:9] == ["UsageError: the engine must be one beyond trace, such as pc-sampling, not 'trace'",
@@ -575,7 +575,7 @@ def test_an_engine_for_a_while(run, rows, tmp_path, launcher, python):
                          "TypeError: engine must be a str, not 3", "UsageError: the engine must be one beyond trace, such as pc-sampling, not None"]
     assert said[9:12] == ["UsageError: delay_ns must be from 0 to 2^64 - 1, not -1", "UsageError: delay_ns must be from 0 to 2^64 - 1, not 18446744073709551616",
                            "TypeError: delay_ns must be an int, not 1.5"]
-    assert said[12:] == ["Error: the recording has ended", None, "Error: the recording is that of the parent process; start one here\n", None]
+    assert said[12:] == ["Error: the recording has ended", None, "Error: the recording belongs to the parent process; start one here\n", None]
     windows = [(row["state"], row["asked"]) for row in rows(tmp_path / "a.pitot", "capability") if row["name"] == "engine_window"]
     assert windows[:8] == [(state, engine) for engine in ["range-profiler"] * 2 + ["pc-sampling"] * 2 for state in ("on", "off")]
     launches = [row["correlation"] for row in rows(tmp_path / "a.pitot", "api_call") if row["correlation"]]
