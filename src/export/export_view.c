@@ -127,14 +127,15 @@ static size_t owner_of(const struct export_view *v, size_t session)
 		session = i;
 		p = other;
 	}
-	for (size_t i = session + 1; i < v->process_count && p->sampler && p->of == session; i++) {
+	for (size_t i = session + 1; i < v->process_count && p->sampler && p->subject == session;
+	     i++) {
 		other = trace_process(v->trace, i);
 		if (!other->sampler || !same_pid_at_once(p, other))
 			continue;
 		session = i;
 		p = other;
 	}
-	return p->sampler && p->of < v->process_count ? p->of : session;
+	return p->sampler && p->subject < v->process_count ? p->subject : session;
 }
 
 static int name_processes(struct export_view *v, uint32_t pid_min)

@@ -25,7 +25,7 @@ int report_check_place(const struct report *r, struct error *e)
 
 		if (p->pid == f->pid)
 			break;
-		if (p->of == i && is_first_of_pid(r->trace, i))
+		if (p->subject == i && is_first_of_pid(r->trace, i))
 			strbuf_addf(&known, "%s%u", known.length ? ", " : "", p->pid);
 		if (i + 1 == trace_process_count(r->trace))
 			return error_set(e, E_USAGE, "no process %lld in this recording: it has %s",

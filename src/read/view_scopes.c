@@ -42,7 +42,7 @@ static int find_by_thread(struct view_scopes *s, struct trace *t, const struct t
 		uint64_t row = trace_first_row(t, table->id, p);
 		struct nvtx_cursor cursor;
 
-		nvtx_cursor_init(&cursor, &s->ranges, trace_process(t, p)->of);
+		nvtx_cursor_init(&cursor, &s->ranges, trace_process(t, p)->subject);
 		for (; row < trace_first_row(t, table->id, p + 1) && r >= 0; row++) {
 			uint32_t range = NVTX_NO_RANGE;
 

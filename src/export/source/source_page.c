@@ -106,14 +106,14 @@ static void add_code(struct json *j, const struct source_code *c)
 {
 	_cleanup_strbuf_ struct strbuf label = STRBUF_INIT, name = STRBUF_INIT, crc = STRBUF_INIT;
 
-	kernel_name_short(c->of->name, &label);
-	demangle(c->of->name, &name);
-	strbuf_addf(&crc, "%016llx", (unsigned long long)c->of->crc);
+	kernel_name_short(c->function->name, &label);
+	demangle(c->function->name, &name);
+	strbuf_addf(&crc, "%016llx", (unsigned long long)c->function->crc);
 	j->out->failed |= label.failed || name.failed || crc.failed;
 	json_object(j);
 	json_key_string(j, "label", strbuf_text(&label));
 	json_key_string(j, "name", strbuf_text(&name));
-	json_key_string(j, "symbol", c->of->name);
+	json_key_string(j, "symbol", c->function->name);
 	json_key_string(j, "crc", strbuf_text(&crc));
 	json_key_u64(j, "samples", c->samples);
 	add_counts(j, &c->sass);
@@ -143,8 +143,8 @@ void source_json(const struct source_view *v, const char *file, struct json *j)
 	json_key_u64(j, "launches", v->stalls.launches);
 	add_counts(j, &v->stalls.sass);
 	add_hints(j, v);
-	json_key_u64(j, "without_line", v->stalls.unlined);
-	json_key_u64(j, "without_code", v->stalls.codeless);
+	json_key_u64(j, "without_line", v->stalls.without_line);
+	json_key_u64(j, "without_code", v->stalls.without_code);
 	json_key_array(j, "reasons");
 	for (size_t i = 0; i < v->stalls.reason_count; i++)
 		add_reason(j, &v->stalls.reasons[i]);
