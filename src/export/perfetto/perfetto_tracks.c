@@ -233,7 +233,7 @@ int perfetto_slice_open(struct perfetto *p, const struct slice *slice,
 	if (slice->instant)
 		lanes_advance(&track->lanes, event->start_ns);
 	else
-		lane = lanes_place(&track->lanes, event->start_ns, event->end_ns);
+		lane = lanes_add(&track->lanes, event->start_ns, event->end_ns);
 	if (lane < 0)
 		return lane;
 	begin.lane = (size_t)lane;
