@@ -1,6 +1,6 @@
 /*
- * perfetto_stacks.c: frames, mappings and texts have the same ids in all sequences: their numbers
- * in struct stacks, from 1. So what a sequence remembers is only which of them it has defined.
+ * perfetto_stacks.c: frames, mappings and texts have the same iids in all sequences: their numbers
+ * in struct stacks, from 1. A sequence therefore only tracks which of them it has defined.
  */
 #include "export/perfetto/perfetto_stacks.h"
 
@@ -9,10 +9,10 @@
 #include "export/perfetto/perfetto_writer.h"
 #include "trace/columns.h"
 
-/* Mappings that stand for what is in no file; then follow the rows of table module. */
+/* Mappings for code outside any file; the rows of table module follow. */
 enum { MAPPING_UNKNOWN = 1, MAPPING_PYTHON, MAPPING_SYSTEM, MAPPING_MODULES };
 
-#define FRAME_NO_LINE (UINT64_C(1) << 31) /* added to the number of a frame that has no lines */
+#define FRAME_NO_LINE (UINT64_C(1) << 31) /* added to the number of a frame without lines */
 
 int perfetto_stacks_init(struct perfetto *p, struct error *e)
 {
@@ -48,13 +48,13 @@ int perfetto_call_stack(struct perfetto *p, struct perfetto_defined *d, uint32_t
 	return 0;
 }
 
-/* 1 when the sequence has not defined that yet, 0 when it has; or -ENOMEM. */
+/* Returns 1 if the sequence has not defined the number yet, 0 if it has, or -ENOMEM. */
 static int is_new(struct perfetto_defined *d, uint32_t field, uint64_t number)
 {
 	return map_add(&d->parts, (uint64_t)field << 40 | number);
 }
 
-/* Iid of a text of struct stacks, which is defined where that is new; 0 for "". -ENOMEM. */
+/* Returns the iid of a text of struct stacks, and defines it if it is new; 0 for "". -ENOMEM. */
 static int64_t intern_text(struct perfetto *p, struct strbuf *s, struct perfetto_defined *d,
 			   uint32_t field, uint32_t text)
 {
@@ -112,7 +112,7 @@ static int64_t intern_mapping(struct perfetto *p, struct strbuf *s, struct perfe
 	return (int64_t)iid;
 }
 
-/* Address as in the file's own headers. */
+/* Returns the address relative to the file's own headers. */
 static uint64_t file_address(const struct perfetto *p, const struct stack_frame *f)
 {
 	if (f->module == TRACE_NO_ROW)
@@ -127,7 +127,7 @@ static int frame_kind(const struct stack_frame *f)
 					  : KIND_NATIVE;
 }
 
-/* The iid of the name of the first frame of a function stands for all of them. */
+/* All frames of a Python function share the iid of the first one's name. */
 static int64_t intern_python_name(struct perfetto *p, struct strbuf *s, struct perfetto_defined *d,
 				  uint32_t name, const struct stack_line *l)
 {
@@ -148,7 +148,7 @@ static int64_t intern_python_name(struct perfetto *p, struct strbuf *s, struct p
 	return (int64_t)*known + 1;
 }
 
-/* One function of a frame; line counts from the innermost. */
+/* Defines one function of a frame; `line` counts from the innermost. */
 static int intern_line(struct perfetto *p, struct strbuf *s, struct perfetto_defined *d,
 		       uint32_t frame, uint32_t line, uint64_t iid)
 {

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-/* Lanes of a track have uuids after one another. */
+/* The lanes of a track have consecutive uuids. */
 #define UUID_STEP (2 * (uint64_t)LANES_MAX)
 
 static uint64_t new_uuid(struct perfetto_tracks *t)
@@ -17,8 +17,8 @@ int perfetto_tracks_init(struct perfetto *p)
 	size_t count = p->view.process_count;
 
 	/*
-	 * Unlikely to be met in another trace, in case they are put together. Ids of work are in
-	 * every event: 35 bits.
+	 * The seed is unlikely to occur in another trace, in case traces are concatenated. Ids of
+	 * work are in every event, so they are kept to 35 bits.
 	 */
 	t->uuid_seed = 1;
 	for (size_t i = 0; i < count; i++)
@@ -110,7 +110,7 @@ static const char *group_name(const struct track *track, struct strbuf *made)
 	return strbuf_text(made);
 }
 
-/* Describes a lane before its first event in this file. */
+/* Writes the descriptor of a lane before its first event in this file. */
 static void describe_lane(struct track *track, size_t lane)
 {
 	struct perfetto *p = track->writer;
@@ -142,8 +142,8 @@ static void describe_lanes(struct track *track, size_t lane)
 		describe_lane(track, track->lanes_described++);
 }
 
-/* End of a slice; called in order of time in each lane. */
-static void slice_ended(void *user, size_t lane, uint64_t end_ns)
+/* Writes the end of a slice; called in order of time within a lane. */
+static void end_slice(void *user, size_t lane, uint64_t end_ns)
 {
 	struct track *track = user;
 
@@ -166,7 +166,7 @@ static struct track *new_track(struct perfetto *p, enum track_kind kind, uint32_
 		.id = id,
 		.kind = kind,
 	};
-	track->lanes.ended = slice_ended;
+	track->lanes.ended = end_slice;
 	track->lanes.user = track;
 	if (vec_push(&t->items, track) < 0) {
 		free(track);
