@@ -44,7 +44,7 @@ static struct gpufl_files *files_open(const char *folder, struct gpufl_files_opt
 	told[0] = '\0';
 	o.log_path = folder;
 	o.session = SESSION;
-	o.tell = tell;
+	o.on_error = tell;
 	if (!o.min_free_bytes)
 		o.min_free_bytes = 1;
 	if (gpufl_files_open(&o, &f, &e) < 0)
