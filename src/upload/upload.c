@@ -18,9 +18,9 @@
 #define CLIENT_VERSION "1.3.0" /* of gpufl, whose logs and protocol these are */
 #define WIRE_VERSION "1"
 #define DELAY_MAX_NS (30 * NS_PER_S)
-#define RETRY_AFTER_MAX_S 600 /* who asks for more is asked again by the next upload */
-#define NAP_NS (50 * NS_PER_MS)
-#define REASONS_SHOWN 3 /* rejected lines of a file that are warned about */
+#define RETRY_AFTER_MAX_S 600 /* a longer Retry-After ends this upload */
+#define POLL_NS (50 * NS_PER_MS)
+#define REASONS_SHOWN 3 /* rejected lines per file that cause a warning */
 #define HEADER_BYTES 512
 
 struct upload {
@@ -33,8 +33,8 @@ struct upload {
 	struct upload_sessions sessions;
 	struct http *http;
 	uint64_t deadline_ns; /* UINT64_MAX: none */
-	uint64_t patience_ns; /* 5 minutes, or all the time that there is */
-	uint64_t done, total; /* bytes of files, for the progress */
+	uint64_t request_timeout_ns; /* 5 minutes, or the upload's timeout if that is shorter */
+	uint64_t done, total; /* in bytes of files, for the progress */
 	char api[1024]; /* "https://host/api/v1/events/" */
 	char authorization[HEADER_BYTES], hostname[HEADER_BYTES];
 	const char *headers[8];
@@ -52,16 +52,16 @@ static void PRINTF_LIKE(2, 3) warn(const struct upload *u, const char *format, .
 		u->options->warn(u->options->user, text);
 }
 
-/* ---- what an answer means ---- */
+/* ---- evaluation of responses ---- */
 
 enum verdict {
 	ACCEPTED,
 	RETRY,
 	REFUSED, /* this file; others may be accepted */
-	HOPELESS, /* whatever is sent */
+	FATAL, /* for any file */
 };
 
-static enum verdict judge(const struct http_response *a, bool is_window, bool has_identity)
+static enum verdict classify(const struct http_response *a, bool is_window, bool has_identity)
 {
 	const char *body = strbuf_text(&a->body);
 	struct json_found found;
@@ -70,10 +70,10 @@ static enum verdict judge(const struct http_response *a, bool is_window, bool ha
 
 	if (s == 429 || s == 408 || s >= 500)
 		return RETRY;
-	if (s == 409 && has_identity) /* the server knows this window, or another by its name */
+	if (s == 409 && has_identity) /* the server has this window, or another one with its name */
 		return strstr(body, "window_identity_conflict") ? RETRY : ACCEPTED;
 	if (s == 401 || s == 403 || s == 404 || (s >= 300 && s < 400))
-		return HOPELESS;
+		return FATAL;
 	if (s < 200 || s >= 300)
 		return REFUSED;
 	if (!is_window)
@@ -82,13 +82,14 @@ static enum verdict judge(const struct http_response *a, bool is_window, bool ha
 	if (r == 0 || r == -ENOENT)
 		return r == 0 && found.kind == JSON_FALSE ? RETRY : ACCEPTED;
 	/*
-	 * Any web server may answer 200; half an answer is none, but of a long one we have no more.
+	 * Any web server may answer 200. Partial JSON counts as no response, unless a long body was
+	 * cut here.
 	 */
-	return *body == '{' && a->is_cut ? ACCEPTED : *body == '{' || !*body ? RETRY : HOPELESS;
+	return *body == '{' && a->is_cut ? ACCEPTED : *body == '{' || !*body ? RETRY : FATAL;
 }
 
-/* What went wrong, and what to do. */
-static int explain(struct upload *u, const char *url, const struct http_response *a)
+/* Sets an error that names the problem and the remedy. */
+static int set_response_error(struct upload *u, const char *url, const struct http_response *a)
 {
 	switch (a->status) {
 	case 401:
@@ -134,7 +135,7 @@ static uint64_t time_left_ns(const struct upload *u)
 	return now < u->deadline_ns ? u->deadline_ns - now : 0;
 }
 
-static int too_late(struct upload *u)
+static int set_timeout_error(struct upload *u)
 {
 	const struct error last = *u->error;
 
@@ -144,13 +145,11 @@ static int too_late(struct upload *u)
 			 *last.text ? ": " : "", last.text);
 }
 
-/*
- * Twice as long each time; of that a random half, so that a thousand machines do not come back at
- * once.
- */
+/* Doubles each time; a random half of it keeps many machines from retrying simultaneously. */
 static uint64_t delay_ns(const struct upload *u, uint64_t attempt, const struct http_response *a)
 {
-	uint64_t longest = MIN(u->patience_ns / 300 << MIN(attempt, 30), DELAY_MAX_NS), random = 0;
+	uint64_t longest = MIN(u->request_timeout_ns / 300 << MIN(attempt, 30), DELAY_MAX_NS),
+		 random = 0;
 
 	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0)
 		random = clock_machine_ns();
@@ -163,9 +162,9 @@ static int pause_ns(struct upload *u, uint64_t ns)
 	uint64_t end = clock_monotonic_ns() + ns, now;
 
 	if (ns >= time_left_ns(u))
-		return too_late(u);
+		return set_timeout_error(u);
 	while (!is_cancelled(u) && (now = clock_monotonic_ns()) < end) {
-		struct timespec nap = { .tv_nsec = (long)MIN(end - now, NAP_NS) };
+		struct timespec nap = { .tv_nsec = (long)MIN(end - now, POLL_NS) };
 
 		nanosleep(&nap, NULL);
 	}
@@ -187,8 +186,8 @@ static int give_up(struct upload *u, uint64_t attempt, struct http_response *a)
 }
 
 /*
- * Sends until there is an answer that is no RETRY: its verdict with *a, or a negative code.
- * u->error says why the last attempt did not do.
+ * Sends until the verdict is not RETRY. Returns the verdict with *a, or a negative code; u->error
+ * describes the failure of the last attempt.
  */
 static int send_request(struct upload *u, const char *what, const char *const *headers,
 			const struct upload_body *body, bool is_window, struct http_response *a)
@@ -202,18 +201,18 @@ static int send_request(struct upload *u, const char *what, const char *const *h
 		int verdict = RETRY;
 
 		if (!time_left_ns(u))
-			return too_late(u);
+			return set_timeout_error(u);
 		r = http_post(u->http, url, headers, &body->gzip, time_left_ns(u), a, u->error);
 		if (r < 0 && r != -EIO)
 			return error_prefix(u->error, "cannot send to '%s'", url);
 		if (r == 0)
-			verdict = judge(a, is_window, body->window_id[0]);
+			verdict = classify(a, is_window, body->window_id[0]);
 		if (r < 0)
 			error_prefix(u->error, "cannot send to '%s'", url);
 		else if (verdict != ACCEPTED)
-			explain(u, url, a);
+			set_response_error(u, url, a);
 		if (verdict != RETRY)
-			return verdict == HOPELESS ? u->error->code : verdict;
+			return verdict == FATAL ? u->error->code : verdict;
 		if (attempt == u->options->retries || a->retry_after_s > RETRY_AFTER_MAX_S)
 			return give_up(u, attempt, a);
 		r = pause_ns(u, delay_ns(u, attempt, a));
@@ -226,7 +225,8 @@ static int send_request(struct upload *u, const char *what, const char *const *h
 
 /* ---- a window ---- */
 
-static void warn_of_item(const struct upload *u, const char *name, const char *item, size_t length)
+static void warn_rejected_line(const struct upload *u, const char *name, const char *item,
+			       size_t length)
 {
 	static const char *const keys[] = { "line", "type", "reason" };
 	struct json_found found[ARRAY_SIZE(keys)];
@@ -241,8 +241,8 @@ static void warn_of_item(const struct upload *u, const char *name, const char *i
 }
 
 /*
- * {"accepted":n,"rejected":n,"errors":[{"line":…,"type":…,"reason":…}]}; of a long one we have only
- * the beginning.
+ * Reads {"accepted":n,"rejected":n,"errors":[{"line":…,"type":…,"reason":…}]}; a long response may
+ * be cut.
  */
 static void read_rejected(struct upload *u, const char *name, const struct http_response *a)
 {
@@ -257,7 +257,7 @@ static void read_rejected(struct upload *u, const char *name, const struct http_
 		for (unsigned i = 0; !strcmp(strbuf_text(&m.key), "errors") && i < REASONS_SHOWN &&
 				     json_members_next(&items, NULL) > 0;
 		     i++)
-			warn_of_item(u, name, items.value, items.value_length);
+			warn_rejected_line(u, name, items.value, items.value_length);
 		json_members_release(&items);
 	}
 	json_members_release(&m);
@@ -267,7 +267,7 @@ static void read_rejected(struct upload *u, const char *name, const struct http_
 	u->result->rejected_records += rejected;
 }
 
-/* A verdict, or a negative code. */
+/* Returns a verdict or a negative code. */
 static int send_window(struct upload *u, const struct upload_session *s,
 		       const struct gpufl_window *w, const struct upload_body *body)
 {
@@ -312,14 +312,14 @@ static bool is_known(const struct upload *u, const struct upload_session *s, con
 	return !u->options->force && upload_cursor_has_file(&u->cursor, s->id, name);
 }
 
-/* The cursor's name of a part, while the others are missing. */
+/* Returns the cursor's name of a part while other parts are missing. */
 static const char *part_name(char name[PATH_MAX], const struct gpufl_window *w, unsigned part)
 {
 	snprintf(name, PATH_MAX, "%s#%u", base_name(w->path), part);
 	return name;
 }
 
-/* 0: the server has it; 1: it is left out; or a negative code. */
+/* Returns 0 if the server has the window, 1 if it was left out, or a negative code. */
 static int upload_window(struct upload *u, const struct upload_session *s,
 			 const struct gpufl_window *w, uint64_t *lines)
 {
@@ -451,7 +451,7 @@ static void on_sent(void *user, uint64_t sent)
 		u->options->progress(u->options->user, u->done + sent, u->total);
 }
 
-/* Printable, without blanks: nothing that would end a header. */
+/* Printable, without blanks: cannot end a header. */
 static bool is_header_text(const char *text)
 {
 	for (; *text; text++)
@@ -507,7 +507,8 @@ static int set_headers(struct upload *u)
 			  " (deferred-upload) pitot/" PITOT_VERSION;
 	u->headers[n++] = "X-GpuFlight-Client-Version: " CLIENT_VERSION;
 	u->headers[n++] = "X-GpuFlight-Wire-Version: " WIRE_VERSION;
-	u->headers[n++] = "Expect:"; /* a server that ignores it would cost a second each time */
+	/* a server that ignores it would delay each request by a second */
+	u->headers[n++] = "Expect:";
 	if (gethostname(host, sizeof(host) - 1) == 0 && *host && is_header_text(host)) {
 		snprintf(u->hostname, HEADER_BYTES, "X-GpuFlight-Hostname: %s", host);
 		u->headers[n++] = u->hostname;
@@ -529,7 +530,7 @@ static int set_headers(struct upload *u)
 	return 0;
 }
 
-/* Of one session's folder the one above has the cursor, as if all were sent. */
+/* The cursor of one session's folder is in its parent, as if all sessions were sent. */
 static int set_path(struct upload *u)
 {
 	const struct upload_options *o = u->options;
@@ -583,7 +584,7 @@ static int run(struct upload *u)
 {
 	const struct upload_options *o = u->options;
 	const struct http_options http = { .ca_file = o->ca_file,
-					   .stall_timeout_ns = u->patience_ns / 10,
+					   .stall_timeout_ns = u->request_timeout_ns / 10,
 					   .headers = u->headers,
 					   .cancel = o->cancel,
 					   .progress = on_sent,
@@ -617,9 +618,9 @@ int upload_run(const struct upload_options *options, struct upload_result *resul
 	u->error = e ? e : &unused;
 	u->cursor.lock = -1;
 	u->deadline_ns = clock_monotonic_ns();
-	/* Of 0 these are the longest. */
+	/* 0 wraps around to the longest times. */
 	u->deadline_ns += MIN(options->timeout_ns - 1, UINT64_MAX - 1 - u->deadline_ns) + 1;
-	u->patience_ns = MIN(options->timeout_ns - 1, UPLOAD_TIMEOUT_NS - 1) + 1;
+	u->request_timeout_ns = MIN(options->timeout_ns - 1, UPLOAD_TIMEOUT_NS - 1) + 1;
 	r = run(u);
 	http_free(u->http);
 	upload_sessions_release(&u->sessions);

@@ -149,7 +149,7 @@ static int write_file(const char *path, const struct strbuf *text)
 	return r;
 }
 
-/* Either the old file is there or the new one. */
+/* Replaces the file atomically. */
 static int save(const struct upload_cursor *c, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, part = STRBUF_INIT;
@@ -166,7 +166,7 @@ static int save(const struct upload_cursor *c, struct error *e)
 				  error_code_text(r));
 }
 
-static int take_lock(struct upload_cursor *c, struct error *e)
+static int lock_cursor(struct upload_cursor *c, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
 
@@ -195,7 +195,7 @@ int upload_cursor_open(struct upload_cursor *c, const char *path, bool lock, str
 	if (!c->path)
 		r = error_set(e, -ENOMEM, "out of memory");
 	if (r == 0 && lock)
-		r = take_lock(c, e);
+		r = lock_cursor(c, e);
 	if (r == 0)
 		r = read_cursor(c, e);
 	if (r < 0)
