@@ -10,7 +10,7 @@
 #include "read/read_report.h"
 #include "read/read_table.h"
 
-/* Codes of the interface are those of struct error. */
+/* The interface has the error codes of struct error. */
 #define SAME_CODE(name) _Static_assert((int)PITOT_READ_##name == (int)E_##name, #name)
 SAME_CODE(FORMAT);
 SAME_CODE(VERSION);
@@ -19,11 +19,11 @@ SAME_CODE(USAGE);
 SAME_CODE(LIMIT);
 
 struct pitot_recording {
-	atomic_uint references; /* the user's, and one of each array */
-	pthread_mutex_t lock; /* while columns are loaded; afterwards they stay as they are */
+	atomic_uint references; /* the user's, and one per array */
+	pthread_mutex_t lock; /* held while columns are loaded; loaded columns do not change */
 	struct trace *trace;
 	char *path;
-	enum table_id followed; /* has not all of its rows; 0: none */
+	enum table_id followed; /* table of which only the new rows are loaded; 0: none */
 };
 
 static int finish(int result, const struct error *e, struct pitot_read_error *out)
@@ -35,7 +35,7 @@ static int finish(int result, const struct error *e, struct pitot_read_error *ou
 	return result;
 }
 
-/* The members that the caller's version has. */
+/* Copies the members that exist in the caller's version of the struct. */
 #define COPY_OPTIONS(to, from) memcpy(&(to), (from), MIN((from)->size, sizeof(to)))
 
 void recording_ref(struct pitot_recording *r)
@@ -133,12 +133,10 @@ int pitot_read_info(struct pitot_recording *r, size_t index, struct pitot_read_i
 
 struct stream {
 	struct ArrowSchema schema;
-	struct ArrowArray array; /* released once it is handed over */
+	struct ArrowArray array; /* NULL release after it has been returned */
 };
 
-/*
- * The schema is asked for once by all consumers that we know; a second one is an error, not a copy.
- */
+/* All known consumers request the schema once; a second request fails instead of copying it. */
 static int stream_schema(struct ArrowArrayStream *s, struct ArrowSchema *out)
 {
 	struct stream *stream = s->private_data;
@@ -177,7 +175,7 @@ static void stream_release(struct ArrowArrayStream *s)
 	s->release = NULL;
 }
 
-/* Only the schema where `array` is NULL. */
+/* Returns only the schema if `array` is NULL. */
 static int read_query(struct pitot_recording *r, const struct pitot_read_query *query,
 		      struct ArrowSchema *schema, struct ArrowArray *array, struct error *e)
 {
@@ -228,8 +226,8 @@ int pitot_read_table(struct pitot_recording *r, const struct pitot_read_query *q
 }
 
 /*
- * Times from the recording's start, as options have them, become moments. E_USAGE: nothing is
- * between them.
+ * Converts times relative to the recording's start to CLOCK_MONOTONIC. E_USAGE if the window is
+ * empty.
  */
 static int find_window(const struct trace *t, uint64_t *since_ns, uint64_t *until_ns,
 		       struct error *e)
