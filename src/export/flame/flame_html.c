@@ -225,8 +225,7 @@ static void add_head(struct page *p)
 	strbuf_adds(&p->text,
 		    "</h1>\n<input id=\"search\" type=\"search\" placeholder=\"Search (press /)\""
 		    " aria-label=\"search, regular expression\" title=\"regular expression\">\n"
-		    "<button id=\"around\" disabled title=\"of the function that is zoomed to, or "
-		    "found\">"
+		    "<button id=\"around\" disabled title=\"of the zoomed or found function\">"
 		    "Callers and callees</button>\n"
 		    "<button id=\"reset\" disabled>Show all</button>\n"
 		    "<button id=\"theme\">Light / dark</button></div>\n<p>");
@@ -243,13 +242,13 @@ static void add_head(struct page *p)
 	if (p->flame->diff) {
 		add_legend_item(p, "g4", "grew");
 		add_legend_item(p, "s4", "shrank");
-		add_legend_item(p, "d0", "as before");
+		add_legend_item(p, "d0", "unchanged");
 	}
 	for (size_t i = 0; i < FRAME_CLASSES && !p->flame->diff; i++)
 		if (p->classes[i])
 			add_legend_item(p, flame_class_word((enum frame_class)i),
 					frame_class_name((enum frame_class)i));
-	add_legend_item(p, "rest", "smaller frames, together");
+	add_legend_item(p, "rest", "smaller frames, combined");
 	strbuf_adds(&p->text,
 		    "<span>click: zoom \xc2\xb7 shift-click or <kbd>c</kbd>: callers and callees "
 		    "of the "

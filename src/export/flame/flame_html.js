@@ -320,7 +320,7 @@
 		if (!data.inverted && !s.upwards && s.self[i] > 0 && s.self[i] < source.ns[i])
 			lines.push("self: " + amount(source, s.self[i]) + ", " + percent(s.self[i], s.total));
 		if (s.zoomed && !is_above(s, i))
-			lines.push(percent(source.ns[i], source.ns[s.zoomed]) + " of what is zoomed");
+			lines.push(percent(source.ns[i], source.ns[s.zoomed]) + " of the zoomed frame");
 		if (source.before)
 			lines.push("before: " + amount(source, source.before[i]));
 		if (!is_rest(s, i)) {
@@ -428,7 +428,7 @@
 
 			add_text(place, "p", unseen + amount(s.source, ns) + ", " + percent(ns, s.total) + " of " + s.source.title +
 				 items(s.source, up.source.count[0]) +
-				 (data.inverted || !down.self[0] ? "" : "; itself " + amount(s.source, down.self[0]) + ", " +
+				 (data.inverted || !down.self[0] ? "" : "; self " + amount(s.source, down.self[0]) + ", " +
 								       percent(down.self[0], s.total)));
 			for (const [view, text] of [[up, "callers"], [down, "callees"]]) {
 				add_text(place, "h3", text);

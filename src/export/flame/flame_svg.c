@@ -237,15 +237,15 @@ static void add_legend(struct picture *p)
 	if (p->flame->diff) {
 		add_legend_item(p, "g4", "grew", &x);
 		add_legend_item(p, "s4", "shrank", &x);
-		add_legend_item(p, "d0", "as before", &x);
-		add_legend_item(p, "rest", "smaller frames, together", &x);
+		add_legend_item(p, "d0", "unchanged", &x);
+		add_legend_item(p, "rest", "smaller frames, combined", &x);
 		return;
 	}
 	for (size_t i = 0; i < FRAME_CLASSES; i++)
 		if (p->classes[i])
 			add_legend_item(p, flame_class_word((enum frame_class)i),
 					frame_class_name((enum frame_class)i), &x);
-	add_legend_item(p, "rest", "smaller frames, together", &x);
+	add_legend_item(p, "rest", "smaller frames, combined", &x);
 }
 
 static int write_picture(struct picture *p)
