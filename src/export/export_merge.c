@@ -71,8 +71,8 @@ static bool is_event(struct export_merge *m, struct event_cursor *c)
 	if (c->kind == EVENT_NVTX)
 		return c->end_ns[row] != NVTX_SKIP;
 	if (c->kind == EVENT_CALL)
-		return call_is_wanted(v, row);
-	return !c->work || work_is_wanted(v, c->work, c->configs, row);
+		return call_is_selected(v, row);
+	return !c->work || work_is_selected(v, c->work, c->configs, row);
 }
 
 /* Advances to the first exported event at or after the current row. Returns false at the end. */

@@ -320,7 +320,7 @@ static int link_work(struct export_view *v, struct error *e)
 		for (uint64_t row = w->rows; row-- > 0;) {
 			uint32_t call;
 
-			if (!work_is_wanted(v, w, k == GPU_WORK_kernel ? configs : NULL, row))
+			if (!work_is_selected(v, w, k == GPU_WORK_kernel ? configs : NULL, row))
 				continue;
 			call = work_call(v, w, row);
 			if (call == TRACE_NO_ROW)

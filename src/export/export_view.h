@@ -88,7 +88,7 @@ int export_view_init(struct export_view *v, struct trace *t, const struct export
 void export_view_release(struct export_view *v);
 
 /* Whether a row of work has both times and passes the filters. */
-static inline bool work_is_wanted(const struct export_view *v, const struct event_columns *w,
+static inline bool work_is_selected(const struct export_view *v, const struct event_columns *w,
 				  const uint32_t *configs, uint64_t row)
 {
 	if (!event_is_timed(w, row))
@@ -106,7 +106,7 @@ static inline uint32_t work_number(const struct export_view *v, const struct eve
 }
 
 /* A launch is excluded if the name filter excludes all kernels that it launched. */
-static inline bool call_is_wanted(const struct export_view *v, uint64_t row)
+static inline bool call_is_selected(const struct export_view *v, uint64_t row)
 {
 	uint32_t function = v->call->function[row];
 	uint8_t kind;
@@ -157,7 +157,7 @@ struct export_range {
 	uint64_t runs; /* repeats | warm-ups << 32; 0: not given */
 };
 
-/* Returns whether the row belongs to Pitot's domain: a scope, or a mark beside them. */
+/* Returns whether the row belongs to Pitot's domain: a scope or a mark. */
 bool export_range(const struct export_view *v, uint32_t process, uint64_t row,
 		  struct export_range *range);
 /* Returns the text of a path ("" for SCOPE_NONE), valid until the next call. */

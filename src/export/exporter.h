@@ -18,10 +18,9 @@
 	  "Perfetto protobuf, for ui.perfetto.dev and trace processor", true, false, true, false,  \
 	  perfetto_write)                                                                          \
 	F(json, ".json .json.gz",                                                                  \
-	  "Chrome trace JSON as PyTorch's profiler writes it, for HTA, Perfetto, "                 \
-	  "chrome://tracing",                                                                      \
+	  "Chrome trace JSON like PyTorch's profiler, for HTA, Perfetto, chrome://tracing",        \
 	  false, true, false, false, chrome_json_write)                                            \
-	F(html, ".html", "page with a timeline that stands alone, for any browser", false, false,  \
+	F(html, ".html", "self-contained timeline page, for any browser", false, false,            \
 	  false, false, html_write)                                                                \
 	F(gpufl, ".gpufl", "folder of gpufl's logs, for its analyzer, report, viz and agent",      \
 	  false, false, false, true, gpufl_write)

@@ -61,7 +61,7 @@ static int add_work(struct builder *b, const struct export_view *v, const struct
 		uint32_t call, range;
 		struct gpu_range work;
 
-		if (!work_is_wanted(v, w, configs, row) ||
+		if (!work_is_selected(v, w, configs, row) ||
 		    (call = work_call(v, w, row)) == TRACE_NO_ROW)
 			continue;
 		range = b->ranges->of_call[call];

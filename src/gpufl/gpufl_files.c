@@ -24,7 +24,7 @@
 #define FREE_CHECK_BYTES (UINT64_C(16) << 20) /* written between checks of the free space */
 #define PIECE_BYTES (64u << 10)
 #define STACK_BYTES (256u << 10)
-/* of zlib: takes a third of the time of the default level for windows a fifth larger */
+/* zlib level: a third of the time of the default level, with windows a fifth larger */
 #define LEVEL 1
 #define NAME_BYTES 64 /* of names in the directory */
 
@@ -155,7 +155,7 @@ static void fail(struct gpufl_files *f, int err, const char *channel, unsigned n
 	path_in(f, path, ".gpufl-transport-loss.%s.%u.json", channel, number);
 	write_new_file(path, &text);
 	strbuf_clear(&text);
-	strbuf_addf(&text, "nothing more is written into %s: %s", f->directory, reason);
+	strbuf_addf(&text, "stopped writing to '%s': %s", f->directory, reason);
 	if (f->options.on_error && !text.failed)
 		f->options.on_error(text.data);
 }
@@ -466,13 +466,13 @@ static int make_directories(const struct gpufl_files *f, const struct gpufl_file
 	if (strlen(o->log_path) + strlen(o->session) + 2 > sizeof(f->directory))
 		return error_errno(e, ENAMETOOLONG, "cannot write to '%s'", o->log_path);
 	if (mkdir(o->log_path, 0777) < 0 && errno != EEXIST)
-		return error_errno(e, errno, "cannot make '%s'", o->log_path);
+		return error_errno(e, errno, "cannot create '%s'", o->log_path);
 	path_in(f, path, ".tmp");
 	if (mkdir(f->directory, 0777) < 0)
-		return error_errno(e, errno, "cannot make '%s'", f->directory);
+		return error_errno(e, errno, "cannot create '%s'", f->directory);
 	if (mkdir(path, 0777) == 0)
 		return 0;
-	r = error_errno(e, errno, "cannot make '%s'", path);
+	r = error_errno(e, errno, "cannot create '%s'", path);
 	rmdir(f->directory);
 	return r;
 }

@@ -12,7 +12,7 @@
 #include "schema/schema.h"
 
 /* F(name, description, read): members of struct importer. */
-#define IMPORTERS(F) F(gpufl, "folder of gpufl's logs: of one session, or of many", gpufl_read)
+#define IMPORTERS(F) F(gpufl, "folder of gpufl's logs, of one session or many", gpufl_read)
 
 struct import_options {
 	void (*progress)(void *user, uint64_t done, uint64_t total); /* counts bytes; may be NULL */

@@ -40,14 +40,14 @@ void ipc_bind(struct strbuf *out, uint64_t request)
 }
 
 struct ipc_call ipc_call_open(struct strbuf *out, const struct ipc_methods *methods,
-			      uint64_t request, enum ipc_method method, bool reply_wanted)
+			      uint64_t request, enum ipc_method method, bool expect_reply)
 {
 	struct ipc_call call = { .start = frame_begin(out, request) };
 
 	call.invoke = proto_open(out, FRAME_INVOKE);
 	proto_uint(out, 1, methods->service);
 	proto_uint(out, 2, methods->ids[method]);
-	if (!reply_wanted)
+	if (!expect_reply)
 		proto_uint(out, 4, true);
 	call.arguments = proto_open(out, 3);
 	return call;

@@ -42,7 +42,7 @@ struct ipc_call {
 };
 
 struct ipc_call ipc_call_open(struct strbuf *out, const struct ipc_methods *methods,
-			      uint64_t request, enum ipc_method method, bool reply_wanted);
+			      uint64_t request, enum ipc_method method, bool expect_reply);
 void ipc_call_close(struct strbuf *out, const struct ipc_call *call);
 
 /* --- frames received --- */

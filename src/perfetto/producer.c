@@ -83,10 +83,10 @@ static int choose_address(struct producer *p, const char *given, struct error *e
 	if (!length)
 		return 0;
 	if (length >= sizeof(p->address.sun_path))
-		return error_set(e, -ENAMETOOLONG, "socket '%s' has a path of more than %zu bytes",
+		return error_set(e, -ENAMETOOLONG, "path of socket '%s' is longer than %zu bytes",
 				 path, sizeof(p->address.sun_path) - 1);
 	if (path[0] != '@' && strchr(path, ':'))
-		return error_set(e, E_UNSUPPORTED, "socket '%s' is not a path: name a Unix socket",
+		return error_set(e, E_UNSUPPORTED, "socket '%s' is not a path: give a Unix socket",
 				 path);
 	set_path(p, path, length);
 	return 0;
@@ -130,9 +130,9 @@ static void connection_end(struct producer *p)
 		p->handler.lost(p->handler.user);
 }
 
-struct ipc_call producer_call(struct producer *p, enum ipc_method method, bool reply_wanted)
+struct ipc_call producer_call(struct producer *p, enum ipc_method method, bool expect_reply)
 {
-	return ipc_call_open(&p->out, &p->methods, ++p->requests, method, reply_wanted);
+	return ipc_call_open(&p->out, &p->methods, ++p->requests, method, expect_reply);
 }
 
 void producer_call_end(struct producer *p, const struct ipc_call *call)
@@ -432,18 +432,18 @@ static int copy_options(struct producer *p, const struct producer_options *o, st
 	for (size_t i = 0; i < o->source_count; i++)
 		if (snprintf(p->sources[i], PRODUCER_NAME_MAX, "%s", o->sources[i]) >=
 		    PRODUCER_NAME_MAX)
-			return error_set(e, E_USAGE, "data source '%s' has too long a name",
+			return error_set(e, E_USAGE, "name of data source '%s' is too long",
 					 o->sources[i]);
 	p->source_count = o->source_count;
 	return choose_address(p, o->socket, e);
 }
 
-static size_t queue_size(size_t wanted)
+static size_t queue_size(size_t requested)
 {
 	size_t size = QUEUE_BYTES_MIN;
 
-	wanted = wanted ? MIN(wanted, QUEUE_BYTES_MAX) : QUEUE_BYTES;
-	while (size < wanted)
+	requested = requested ? MIN(requested, QUEUE_BYTES_MAX) : QUEUE_BYTES;
+	while (size < requested)
 		size *= 2;
 	return size;
 }
@@ -486,7 +486,7 @@ struct producer *producer_start(const struct producer_options *options, struct e
 	if (err < 0)
 		error_set(e, err, "out of memory");
 	else if ((err = copy_options(p, options, e)) == 0 && (err = start_thread(p)) < 0)
-		error_errno(e, -err, "cannot start the thread of Perfetto's producer");
+		error_errno(e, -err, "cannot start the thread of the Perfetto producer");
 	if (err == 0)
 		return p;
 	if (p)

@@ -118,13 +118,13 @@ struct producer {
 /* --- producer.c --- */
 
 /* Opens a call to the service. Exceeding the output limit breaks the connection. */
-struct ipc_call producer_call(struct producer *p, enum ipc_method method, bool reply_wanted);
+struct ipc_call producer_call(struct producer *p, enum ipc_method method, bool expect_reply);
 void producer_call_end(struct producer *p, const struct ipc_call *call);
 
 /* --- producer_instances.c --- */
 
 void producer_command(struct producer *p, struct ipc_command *command);
-/* Moves packets into chunks, and chunks into the output, as far as there is room. */
+/* Moves packets into chunks, and chunks into the output, while there is room. */
 void producer_drain(struct producer *p);
 /* Whether all packets are in the output. */
 bool producer_drained(const struct producer *p);

@@ -535,7 +535,7 @@ int read_table_array(struct read_table *r, struct pitot_recording *recording,
 		return error_set(e, -ENOMEM, "out of memory");
 	job.rows = rows;
 	result = make_columns(&job);
-	return result < 0 ? error_set(e, result, "cannot hand over table '%s': %s",
-				      r->view.schema->name, error_code_text(result))
+	return result < 0 ? error_set(e, result, "cannot read table '%s': %s", r->view.schema->name,
+				      error_code_text(result))
 			  : 0;
 }

@@ -108,7 +108,7 @@ static int column_schema_init(const struct read_table *r, size_t i, struct Arrow
 		pid = { .unit = "", .meaning = "process of the row" },
 		scope = { .unit = "", .meaning = "path of the innermost scope around it" },
 		frames = { .unit = "",
-			   .meaning = "names of the call stack's frames, the outermost first" },
+			   .meaning = "names of the call stack's frames, outermost first" },
 		duration = { .unit = "ns", .meaning = "end_ns - start_ns" },
 		names[] = {
 			[READ_SHORT] = { .unit = "", .meaning = "kernel name, short" },

@@ -79,7 +79,7 @@ static int check_followed(const struct table_schema *table, const char *name, st
 		return read_table_unknown(name, e);
 	if (table->time_column < 0 || table->repeated)
 		return error_set(e, E_USAGE,
-				 "table '%s' cannot be followed: its rows are no events", name);
+				 "table '%s' cannot be followed: its rows are not events", name);
 	return 0;
 }
 
@@ -160,7 +160,7 @@ static int stream_next(struct ArrowArrayStream *s, struct ArrowArray *out)
 static const char *stream_error(struct ArrowArrayStream *s)
 {
 	(void)s;
-	return "the schema was already handed over";
+	return "the schema has already been returned";
 }
 
 static void stream_release(struct ArrowArrayStream *s)
@@ -272,11 +272,11 @@ static const struct exporter *find_exporter(const char *path, const char *format
 		return found;
 	file_formats_list(exporters, sizeof(*exporters), &known);
 	if (format)
-		error_set(e, E_USAGE, "unknown format '%s': there are %s", format,
+		error_set(e, E_USAGE, "unknown format '%s': choose one of %s", format,
 			  strbuf_text(&known));
 	else
-		error_set(e, E_USAGE, "no format has files like '%s': give a format; there are %s",
-			  path, strbuf_text(&known));
+		error_set(e, E_USAGE, "no format matches '%s': give one of %s", path,
+			  strbuf_text(&known));
 	return NULL;
 }
 
@@ -306,7 +306,7 @@ int pitot_read_export(const struct pitot_recording *r, const char *path,
 		result = exporter->write(t, &x, path, &written, &e);
 	if (result == -ENODATA)
 		error_set(&e, result,
-			  "nothing to export: no event of the recording meets the conditions");
+			  "nothing to export: no event of the recording matches the conditions");
 	if (result >= 0)
 		*events = export_result_events(&written);
 	trace_free(t);

@@ -135,7 +135,7 @@ static int add_conditions(struct read_table *r, const struct pitot_read_query *q
 	if (result < 0 || !(query->since_ns || query->until_ns))
 		return result;
 	if (r->view.schema->time_column < 0)
-		return error_set(e, E_USAGE, "table %s has no times for a window",
+		return error_set(e, E_USAGE, "table %s has no times to select by",
 				 r->view.schema->name);
 	r->windowed = true;
 	if (__builtin_add_overflow(r->view.origin_ns, query->since_ns, &r->since_ns))

@@ -83,9 +83,10 @@ static int parse_time(const struct view_column *c, const char *name, const char 
 	    !parse_u64(text, ns))
 		return 0;
 	if (parse_duration(text, ns) < 0)
-		return error_set(e, E_USAGE,
-				 "'%s' is no value of column %s: give a time such as 1.5s or 20us",
-				 text, c->label);
+		return error_set(
+			e, E_USAGE,
+			"'%s' is not a value of column %s: give a time such as 1.5s or 20us", text,
+			c->label);
 	if (bare && *ns)
 		return error_set(e, E_USAGE, "'%s' has no unit: write %ss, %sms, %sus or %sns",
 				 text, text, text, text, text);
@@ -122,8 +123,8 @@ static int parse_value(const struct view_table *t, const struct view_column *c, 
 		}
 	}
 	if (r < 0)
-		return error_set(e, E_USAGE, "'%s' is no value of column %s: give a number", text,
-				 c->label);
+		return error_set(e, E_USAGE, "'%s' is not a value of column %s: give a number",
+				 text, c->label);
 	if (view_is_time(c) &&
 	    __builtin_add_overflow(condition->number, t->origin_ns, &condition->number))
 		condition->number = UINT64_MAX;

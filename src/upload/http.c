@@ -48,8 +48,8 @@ static int load(struct http *h, struct error *e)
 		library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	if (!library)
 		return error_set(e, E_UNSUPPORTED,
-				 "libcurl.so.4 cannot be loaded: install libcurl4 (apt-get install "
-				 "libcurl4, dnf install libcurl)");
+				 "cannot load libcurl.so.4: install it with apt-get install "
+				 "libcurl4 or dnf install libcurl");
 #define FIND(name)                                                                                 \
 	*(void **)&h->name = dlsym(library, "curl_" #name);                                        \
 	if (!h->name)                                                                              \
@@ -145,17 +145,17 @@ static int failure(struct http *h, CURLcode code, struct error *e)
 	switch (code) {
 	case CURLE_PEER_FAILED_VERIFICATION:
 		return error_set(e, -EPROTO,
-				 "%s: if the server is yours, name the file with its certificate, "
-				 "or its authority's, with --ca-file",
+				 "%s: if you trust the server, give the file with its certificate "
+				 "or its authority's with --ca-file",
 				 what);
 	case CURLE_SSL_CACERT_BADFILE:
-		return error_set(e, -EPROTO, "%s: name another file with --ca-file", what);
+		return error_set(e, -EPROTO, "%s: give another file with --ca-file", what);
 	case CURLE_URL_MALFORMAT:
 		return error_set(e, E_USAGE, "%s", what);
 	case CURLE_OUT_OF_MEMORY:
 		return error_set(e, -ENOMEM, "out of memory");
 	case CURLE_WRITE_ERROR:
-		return error_set(e, -EIO, "its answer is longer than 4 MiB");
+		return error_set(e, -EIO, "the response is longer than 4 MiB");
 	default:
 		if (h->stalled)
 			what = "nothing was sent or received for too long";
@@ -229,8 +229,8 @@ int http_open(const struct http_options *options, struct http **out, struct erro
 	(void)options;
 	(void)out;
 	return error_set(e, E_UNSUPPORTED,
-			 "this pitot was built without curl/curl.h and cannot upload: install "
-			 "libcurl4-openssl-dev and build it again");
+			 "this pitot was built without libcurl and cannot upload: install "
+			 "libcurl4-openssl-dev and rebuild it");
 }
 
 int http_post(struct http *h, const char *url, const char *const *headers,
@@ -243,7 +243,7 @@ int http_post(struct http *h, const char *url, const char *const *headers,
 	(void)body;
 	(void)timeout_ns;
 	(void)response;
-	return error_set(e, E_UNSUPPORTED, "built without curl/curl.h");
+	return error_set(e, E_UNSUPPORTED, "built without libcurl");
 }
 
 void http_free(struct http *h)

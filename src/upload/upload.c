@@ -95,28 +95,25 @@ static int set_response_error(struct upload *u, const char *url, const struct ht
 	case 401:
 	case 403:
 		return error_set(u->error, -EACCES,
-				 "'%s' refuses the key (HTTP %ld): put the workspace's key into "
+				 "'%s' rejects the key (HTTP %ld): put the workspace's key into "
 				 "PITOT_API_KEY or a file for --api-key-file",
 				 url, a->status);
 	case 404:
-		return error_set(
-			u->error, -ENOENT,
-			"there is no '%s' (HTTP 404): the backend is too old, --url is more "
-			"than its host, or it wants another --api-path",
-			url);
+		return error_set(u->error, -ENOENT,
+				 "'%s' does not exist (HTTP 404): the backend is too old, --url "
+				 "contains more than its host, or it needs another --api-path",
+				 url);
 	default:
 		if (a->status >= 300 && a->status < 400)
-			return error_set(
-				u->error, -EIO,
-				"'%s' redirects to '%s' (HTTP %ld), which is not followed: "
-				"give that host with --url",
-				url, a->location, a->status);
+			return error_set(u->error, -EIO,
+					 "'%s' redirects to '%s' (HTTP %ld), and redirects are not "
+					 "followed: give that host with --url",
+					 url, a->location, a->status);
 		if (a->status < 300)
-			return error_set(
-				u->error, -EPROTO,
-				"'%s' does not say that it accepts the logs (HTTP %ld): if it "
-				"is no gpufl backend, give that one's host with --url",
-				url, a->status);
+			return error_set(u->error, -EPROTO,
+					 "'%s' does not confirm that it accepts the logs (HTTP "
+					 "%ld): give the host of a gpufl backend with --url",
+					 url, a->status);
 		return error_set(u->error, -EIO, "'%s' answers HTTP %ld", url, a->status);
 	}
 }
@@ -140,8 +137,8 @@ static int set_timeout_error(struct upload *u)
 	const struct error last = *u->error;
 
 	return error_set(u->error, -ETIMEDOUT,
-			 "the time for this upload is over%s%s; the next goes on from here "
-			 "(--timeout)",
+			 "the upload timed out%s%s; run it again to continue, or give more time "
+			 "with --timeout",
 			 *last.text ? ": " : "", last.text);
 }
 
@@ -177,11 +174,11 @@ static int give_up(struct upload *u, uint64_t attempt, struct http_response *a)
 	char pause[64] = "";
 
 	if (a->retry_after_s)
-		snprintf(pause, sizeof(pause), " (it asks for a pause of %llu s)",
+		snprintf(pause, sizeof(pause), " (the server asks for a pause of %llu s)",
 			 (unsigned long long)a->retry_after_s);
 	http_response_release(a);
 	return error_set(u->error, last.code,
-			 "%s%s (attempt %llu); the next upload goes on from here", last.text, pause,
+			 "%s%s (attempt %llu); run the upload again to continue", last.text, pause,
 			 (unsigned long long)attempt + 1);
 }
 
@@ -262,8 +259,8 @@ static void read_rejected(struct upload *u, const char *name, const struct http_
 	}
 	json_members_release(&m);
 	if (rejected)
-		warn(u, "the server rejected %llu of the lines of '%s'",
-		     (unsigned long long)rejected, name);
+		warn(u, "the server rejected %llu lines of '%s'", (unsigned long long)rejected,
+		     name);
 	u->result->rejected_records += rejected;
 }
 
@@ -301,13 +298,13 @@ static int send_window(struct upload *u, const struct upload_session *s,
 		read_rejected(u, name, &a);
 		u->result->records += body->lines;
 	} else if (r == REFUSED) {
-		warn(u, "'%s' was not accepted, and is left out: %s", name, u->error->text);
+		warn(u, "'%s' was not accepted and is skipped: %s", name, u->error->text);
 	}
 	http_response_release(&a);
 	return r;
 }
 
-static bool is_known(const struct upload *u, const struct upload_session *s, const char *name)
+static bool was_sent(const struct upload *u, const struct upload_session *s, const char *name)
 {
 	return !u->options->force && upload_cursor_has_file(&u->cursor, s->id, name);
 }
@@ -331,9 +328,9 @@ static int upload_window(struct upload *u, const struct upload_session *s,
 	for (unsigned part = 1; r == ACCEPTED && !body.is_last; part++) {
 		r = upload_reader_next(&reader, &body, u->error);
 		if (r == E_FORMAT || r == E_LIMIT) {
-			warn(u, "%s; it is left out", u->error->text);
+			warn(u, "%s; skipped", u->error->text);
 			r = REFUSED;
-		} else if (r == 0 && !is_known(u, s, part_name(name, w, part))) {
+		} else if (r == 0 && !was_sent(u, s, part_name(name, w, part))) {
 			r = send_window(u, s, w, &body);
 			*lines += r == ACCEPTED ? body.lines : 0;
 			if (r == ACCEPTED)
@@ -385,7 +382,7 @@ static int upload_session(struct upload *u, const struct upload_session *s)
 	for (size_t i = 0; i < s->windows.count && r >= 0; i++) {
 		const struct gpufl_window *w = &s->windows.data[i];
 
-		if (is_known(u, s, base_name(w->path))) {
+		if (was_sent(u, s, base_name(w->path))) {
 			u->result->known_files++;
 			continue;
 		}
@@ -401,14 +398,12 @@ static int upload_session(struct upload *u, const struct upload_session *s)
 	if (r < 0)
 		return r;
 	if (s->running)
-		warn(u,
-		     "session %s is still being written: it is not complete; upload it again "
-		     "when it has ended",
+		warn(u, "session %s is still being written: upload it again after it has ended",
 		     s->id);
 	if (s->lossy)
 		warn(u,
-		     "session %s has lost records (a loss marker says so): it is never reported "
-		     "complete",
+		     "session %s has lost records, according to a loss marker: it is never "
+		     "reported complete",
 		     s->id);
 	if (!s->running && !s->lossy && !refused)
 		return u->options->dry_run ? 0 : complete_session(u, s, lines);
@@ -424,7 +419,7 @@ static int upload_sessions(struct upload *u)
 		const struct upload_session *s = &u->sessions.all.data[i];
 
 		for (size_t n = 0; n < s->windows.count && !is_completed(u, s); n++)
-			u->total += is_known(u, s, base_name(s->windows.data[n].path))
+			u->total += was_sent(u, s, base_name(s->windows.data[n].path))
 					    ? 0
 					    : s->windows.data[n].bytes;
 	}
@@ -469,14 +464,13 @@ static int set_url(struct upload *u)
 
 	if (!o->url || !*o->url)
 		return error_set(u->error, E_USAGE,
-				 "nothing says where to: give the backend's host with --url or "
-				 "PITOT_BACKEND_URL");
+				 "no backend: give its host with --url or PITOT_BACKEND_URL");
 	if ((strncasecmp(o->url, "https://", 8) && strncasecmp(o->url, "http://", 7)) ||
 	    !is_header_text(o->url) || !is_header_text(api))
-		return error_set(
-			u->error, E_USAGE,
-			"'%s' is no address of a backend: https://HOST or http://HOST:PORT",
-			o->url);
+		return error_set(u->error, E_USAGE,
+				 "'%s' is not the address of a backend: give https://HOST or "
+				 "http://HOST:PORT",
+				 o->url);
 	for (url = strlen(o->url); url && o->url[url - 1] == '/'; url--)
 		;
 	for (; path && api[path - 1] == '/'; path--)
@@ -520,12 +514,10 @@ static int set_headers(struct upload *u)
 		    HEADER_BYTES)
 		return error_set(
 			u->error, E_USAGE,
-			"the key has blanks or other characters that no key has, or is too "
-			"long");
+			"the key is too long, or contains blanks or other invalid characters");
 	u->headers[n++] = u->authorization;
 	if (o->url && !strncasecmp(o->url, "http://", 7) && !is_loopback(o->url + 7))
-		warn(u,
-		     "'%s' has no TLS: whoever is on the way can read the key; https:// hides it",
+		warn(u, "'%s' is not encrypted: the key can be read on the way; use https://",
 		     o->url);
 	return 0;
 }
@@ -573,9 +565,9 @@ static int list_sessions(struct upload *u)
 	r = upload_sessions_list(u->log_path, only, &u->sessions, u->error);
 	if (r == 0 && !u->sessions.all.count)
 		r = error_set(u->error, -ENOENT,
-			      only && !*u->only ? "'%s' has no session '%s' with a log"
-						: "'%s' has no session's folder with gpufl's logs; "
-						  "`pitot export --format gpufl` makes some",
+			      only && !*u->only ? "'%s' contains no session '%s' with a log"
+						: "no session with gpufl's logs in '%s': create "
+						  "one with `pitot export --format gpufl`",
 			      o->path, only);
 	return r;
 }

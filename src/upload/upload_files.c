@@ -149,20 +149,20 @@ static int add_folder(struct upload_sessions *all, const char *log_path, const c
 /* Adds a log beside the folders, of gpufl 1.1, whose first line names its session. */
 static int add_flat(struct upload_sessions *all, const char *log_path, struct gpufl_window *w)
 {
-	struct upload_session *s = all->all.data, made = { 0 };
+	struct upload_session *s = all->all.data, session = { 0 };
 	size_t i = 0;
 
 	if (w->group < strlen(log_path) + 3) /* a prefix and its dot */
 		return 0;
-	made.start_ns = read_head(w, made.id);
-	if (!*made.id)
+	session.start_ns = read_head(w, session.id);
+	if (!*session.id)
 		return 0;
-	while (i < all->all.count && strcmp(s[i].id, made.id) != 0)
+	while (i < all->all.count && strcmp(s[i].id, session.id) != 0)
 		i++;
 	if (i == all->all.count) {
-		made.path = strdup(log_path);
-		if (!made.path || vec_push(&all->all, made) < 0) {
-			free(made.path);
+		session.path = strdup(log_path);
+		if (!session.path || vec_push(&all->all, session) < 0) {
+			free(session.path);
 			return -ENOMEM;
 		}
 	}
@@ -183,7 +183,7 @@ bool upload_is_session(const char *path)
 	return found || access(lock, F_OK) == 0;
 }
 
-static void keep_only(struct upload_sessions *s, const char *only)
+static void remove_others(struct upload_sessions *s, const char *only)
 {
 	size_t newest = s->all.count - 1, kept = 0;
 
@@ -220,7 +220,7 @@ int upload_sessions_list(const char *log_path, const char *only, struct upload_s
 	}
 	vec_sort(&out->all, by_start);
 	if (only)
-		keep_only(out, only);
+		remove_others(out, only);
 	return 0;
 }
 
@@ -289,8 +289,9 @@ static int check_gzip(struct upload_body *b, struct error *e)
 	inflateEnd(&z);
 	if (raw > RAW_MAX)
 		return E_LIMIT;
-	return state == Z_STREAM_END ? 0
-				     : error_set(e, E_FORMAT, "is damaged: it is no whole gzip");
+	return state == Z_STREAM_END
+		       ? 0
+		       : error_set(e, E_FORMAT, "is damaged: not a complete gzip file");
 }
 
 /* Reads the window as on disk; E_LIMIT if it is too large for that. */
@@ -307,7 +308,7 @@ static int read_whole(const struct upload_reader *r, const char *path, struct up
 	rc = check_gzip(b, e);
 	if (rc == 0 && b->window_id[0] &&
 	    crc32_z(0, (Bytef *)b->gzip.data, b->gzip.length) != b->crc)
-		rc = error_set(e, E_FORMAT, "is damaged: it is not what its sidecar describes");
+		rc = error_set(e, E_FORMAT, "is damaged: it does not match its sidecar");
 	return rc;
 }
 
@@ -330,9 +331,9 @@ static int deflate_all(const char *text, size_t length, struct strbuf *out)
 
 static int read_part(struct upload_reader *r, struct upload_body *b, struct error *e)
 {
-	size_t wanted = PART_BYTES + 1 - r->rest.length, length;
-	int n = strbuf_reserve(&r->rest, wanted)
-			? gzread(r->in, r->rest.data + r->rest.length, (unsigned)wanted)
+	size_t room = PART_BYTES + 1 - r->rest.length, length;
+	int n = strbuf_reserve(&r->rest, room)
+			? gzread(r->in, r->rest.data + r->rest.length, (unsigned)room)
 			: 0,
 	    state = Z_OK;
 	const char *text = strbuf_text(&r->rest), *end;
@@ -341,12 +342,12 @@ static int read_part(struct upload_reader *r, struct upload_body *b, struct erro
 		r->rest.length += (size_t)n;
 	gzerror(r->in, &state);
 	if (n < 0 || state != Z_OK || (r->window->rank && gzdirect(r->in)))
-		return error_set(e, E_FORMAT, "is damaged: it is no whole gzip");
+		return error_set(e, E_FORMAT, "is damaged: not a complete gzip file");
 	length = r->rest.length;
 	if (length > PART_BYTES) {
 		end = memrchr(text, '\n', PART_BYTES);
 		if (!end)
-			return error_set(e, E_LIMIT, "has a line of more than %zu MiB",
+			return error_set(e, E_LIMIT, "has a line longer than %zu MiB",
 					 PART_BYTES >> 20);
 		length = (size_t)(end + 1 - text);
 	}

@@ -35,7 +35,7 @@ void chrome_metadata(struct chrome *c, const char *name, const char *key, uint32
 	TEXT(s, ",\n{\"ph\":\"M\",\"name\":");
 	text_string(s, name, strlen(name));
 	TEXT(s, ",");
-	text_place(c, s, pid, tid, c->base_ns);
+	text_pid_tid_ts(c, s, pid, tid, c->base_ns);
 	TEXT(s, ",\"args\":{");
 	text_string(s, key, strlen(key));
 	TEXT(s, ":");
@@ -59,7 +59,7 @@ static void open_event(struct chrome *c, const char *phase, const char *category
 	TEXT(s, "\",\"name\":");
 	text_string(s, name, length);
 	TEXT(s, ",");
-	text_place(c, s, pid, tid, time_ns);
+	text_pid_tid_ts(c, s, pid, tid, time_ns);
 }
 
 int chrome_slice_open(struct chrome *c, const struct export_event *event,

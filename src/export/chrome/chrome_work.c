@@ -197,7 +197,7 @@ static void end_arrow(struct chrome *c, const struct export_event *event,
 		TEXT(s, ",\n{\"ph\":\"f\",\"id\":");
 		text_u64(s, correlation);
 		TEXT(s, ",");
-		text_place(c, s, pid, tid, event->start_ns);
+		text_pid_tid_ts(c, s, pid, tid, event->start_ns);
 		TEXT(s, ",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"bp\":\"e\"}");
 		c->view.result->arrows += !is_sync;
 	} else if (!w->launches || w->launches[event->row] == TRACE_NO_ROW) {

@@ -129,8 +129,8 @@ static inline void text_time(const struct chrome *c, struct strbuf *s, uint64_t 
 }
 
 /* "pid":1,"tid":2,"ts":3.000 */
-static inline void text_place(const struct chrome *c, struct strbuf *s, uint32_t pid, uint32_t tid,
-			      uint64_t time_ns)
+static inline void text_pid_tid_ts(const struct chrome *c, struct strbuf *s, uint32_t pid,
+				   uint32_t tid, uint64_t time_ns)
 {
 	TEXT(s, "\"pid\":");
 	text_u64(s, pid);

@@ -18,9 +18,9 @@
  */
 /* clang-format off */
 #define FLAME_FORMATS(F)                                                                                               \
-	F(folded, ".folded .folded.gz .collapsed .txt", "a line a stack, for flamegraph.pl, inferno, speedscope", false, true) \
-	F(svg, ".svg", "a picture that can be zoomed and searched in a browser", false, true)                          \
-	F(html, ".html .htm", "a page that can be zoomed and searched, for large graphs", false, true)                 \
+	F(folded, ".folded .folded.gz .collapsed .txt", "one line per stack, for flamegraph.pl, inferno, speedscope", false, true) \
+	F(svg, ".svg", "picture with zoom and search, for any browser", false, true)                                   \
+	F(html, ".html .htm", "page with zoom and search, for large graphs", false, true)                              \
 	F(pprof, ".pb.gz .pb .pprof .pprof.gz", "pprof's protobuf, for go tool pprof, Parca, Pyroscope", true, false)  \
 	F(speedscope, ".speedscope.json .speedscope.json.gz", "for speedscope.app", false, false)                      \
 	F(firefox, ".json .json.gz", "for profiler.firefox.com", false, false)

@@ -1,7 +1,7 @@
 /*
  * flame_pprof.c: pprof's profile.proto. The values of a sample are CPU ns, GPU ns, waiting ns,
- * launching ns, off-CPU ns, stall samples, and launches, as far as the flame graph has them. Levels
- * (process, thread, device, stream, NVTX ranges) are labels.
+ * launching ns, off-CPU ns, stall samples, and launches; kinds that the flame graph lacks are
+ * omitted. Levels (process, thread, device, stream, NVTX ranges) are labels.
  *
  * A native frame is a location with its address, its mapping and all functions inlined there; other
  * frames have neither address nor mapping. Location ids are frame numbers of the flame graph plus
@@ -64,8 +64,8 @@ struct pprof {
 	struct interner strings; /* the string table; 0 is "" */
 	struct interner functions; /* (name, system name, file) -> number, from 0 */
 	struct map mappings; /* row of table module -> number, from 1 */
-	struct map
-		label_places; /* frame of a level -> its label in `labels`: offset << 32 | length */
+	/* frame of a level -> its label in `labels`: offset << 32 | length */
+	struct map label_positions;
 	struct strbuf labels; /* encoded */
 	struct strbuf packed; /* values of a repeated field */
 	uint8_t *used; /* per frame: whether a sample contains it */
@@ -173,25 +173,25 @@ static void add_sample_locations(struct pprof *p, const struct flame_path *path)
 static void add_label(struct pprof *p, uint32_t frame)
 {
 	const struct stacks *s = &p->flame->stacks;
-	uint64_t *place = map_at(&p->label_places, frame, 0);
+	uint64_t *position = map_at(&p->label_positions, frame, 0);
 	size_t start = p->labels.length;
 
-	if (!place) {
+	if (!position) {
 		p->failed = true;
 		return;
 	}
-	if (!*place) {
+	if (!*position) {
 		raw_reserve(&p->labels, 0);
 		proto_uint(&p->labels, LABEL_KEY,
 			   intern_string(p, stacks_text(s, s->frames.data[frame].system_name)));
 		proto_uint(&p->labels, LABEL_STR,
 			   intern_utf8(p, stacks_text(s, s->frames.data[frame].name)));
 		p->failed |= p->labels.failed || p->labels.length > UINT32_MAX;
-		*place = (uint64_t)start << 32 | (p->labels.length - start);
+		*position = (uint64_t)start << 32 | (p->labels.length - start);
 	}
 	if (!p->failed)
-		proto_bytes(&p->text, SAMPLE_LABEL, p->labels.data + (*place >> 32),
-			    *place & UINT32_MAX);
+		proto_bytes(&p->text, SAMPLE_LABEL, p->labels.data + (*position >> 32),
+			    *position & UINT32_MAX);
 }
 
 static void add_sample(struct pprof *p, enum flame_kind kind, const struct flame_path *path)
@@ -376,7 +376,7 @@ static unsigned default_kind(const struct flame *f)
 	return f->kinds & 1u << FLAME_GPU ? FLAME_GPU : (unsigned)__builtin_ctz(f->kinds);
 }
 
-static void add_rest(struct pprof *p, const struct flame_write *w)
+static void add_profile_info(struct pprof *p, const struct flame_write *w)
 {
 	const struct trace *t = p->flame->stacks.trace;
 	uint64_t start_ns, end_ns;
@@ -410,7 +410,7 @@ static int write_profile(struct pprof *p, const struct flame_write *w)
 	if (r >= 0)
 		r = add_functions(p);
 	add_mappings(p);
-	add_rest(p, w);
+	add_profile_info(p, w);
 	for (size_t i = 0; i < p->strings.count && r >= 0; i++) {
 		proto_bytes(&p->text, PROFILE_STRING, p->strings.items[i].text,
 			    p->strings.items[i].length);
@@ -432,7 +432,7 @@ int flame_pprof_write(const struct flame *f, const struct flame_write *w, struct
 	interner_release(&p.strings);
 	interner_release(&p.functions);
 	map_release(&p.mappings);
-	map_release(&p.label_places);
+	map_release(&p.label_positions);
 	strbuf_release(&p.labels);
 	strbuf_release(&p.packed);
 	free(p.used);

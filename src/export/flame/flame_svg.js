@@ -80,11 +80,11 @@
 			let covered = -1, ns = 0, maybe_more = false;
 
 			for (const f of section.frames) {
-				const hit = !f.rest && test(f.name), fresh = f.x >= covered - 1e-6;
+				const hit = !f.rest && test(f.name), uncovered = f.x >= covered - 1e-6;
 
 				f.g.classList.toggle("hit", hit);
-				maybe_more = maybe_more || (f.rest && fresh);
-				if (hit && fresh) {
+				maybe_more = maybe_more || (f.rest && uncovered);
+				if (hit && uncovered) {
 					ns += f.ns;
 					covered = f.x + f.width;
 				}

@@ -358,7 +358,7 @@ static int init(struct exporter_state *x, struct trace *t, const struct export_o
 }
 
 /* Closes all sessions. After an error, removes everything written for them. */
-static int close_sessions(struct exporter_state *x, int r, bool made)
+static int close_sessions(struct exporter_state *x, int r, bool created)
 {
 	size_t count = x->sessions ? x->view.process_count : 0;
 
@@ -375,7 +375,7 @@ static int close_sessions(struct exporter_state *x, int r, bool made)
 	}
 	for (size_t p = 0; p < count; p++)
 		free(x->sessions[p].strings);
-	if (r < 0 && made)
+	if (r < 0 && created)
 		rmdir(x->path);
 	return r;
 }
@@ -385,14 +385,14 @@ int gpufl_write(struct trace *t, const struct export_options *options, const cha
 {
 	struct error none = { 0 };
 	struct exporter_state x = { .path = path, .error = e ? e : &none };
-	bool made = access(path, F_OK) < 0;
+	bool created = access(path, F_OK) < 0;
 	int r;
 
 	*result = (struct export_result){ 0 };
 	r = init(&x, t, options, result);
 	if (r >= 0)
 		r = write_events(&x);
-	r = close_sessions(&x, r, made);
+	r = close_sessions(&x, r, created);
 	free(x.sessions);
 	free(x.configs);
 	vec_release(&x.losses);

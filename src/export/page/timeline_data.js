@@ -96,13 +96,13 @@ function read_counter(track, n, [gaps, values]) {
 
 function read_tracks(bytes) {
 	let at = 0;
-	const take = (length) => bytes.subarray(at, at += length);
+	const next_column = (length) => bytes.subarray(at, at += length);
 
 	return data.tracks.map(([group, kind, name, id, rows, counter]) => {
 		const track = { group: counter ? group + data.groups.length : group, kind, name, id, counter };
 
 		track.rows = rows.map(([lane, depth, n, ...lengths]) =>
-			Object.assign((counter ? read_counter : read_row)(track, n, lengths.map(take)), { lane, depth }));
+			Object.assign((counter ? read_counter : read_row)(track, n, lengths.map(next_column)), { lane, depth }));
 		track.rows.sort((a, b) => a.lane - b.lane || a.depth - b.depth);
 		track.rows.forEach((row, i) => { row.place = i; });
 		return track;

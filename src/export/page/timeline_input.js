@@ -30,10 +30,10 @@ function reveal({ row, i }) {
 		lay_out();
 	if (row.end[i] < view.from || row.start[i] > view.to)
 		show(middle - length / 2, middle + length / 2);
-	uncover(row);
+	ensure_visible(row);
 }
 
-function uncover(row) {
+function ensure_visible(row) {
 	if (y_of(row) < RULER || y_of(row) + ROW > view_box.clientHeight)
 		view_box.scrollTop = row.track.y + row.place * ROW - view_box.clientHeight / 2;
 	redraw();
@@ -229,7 +229,7 @@ function select(slice) {
 	add_name_sums(more, c);
 	if (stack)
 		add_stack(columns, stack);
-	uncover(row);
+	ensure_visible(row);
 }
 
 /* Sums the time inside the selected span by name. */

@@ -169,8 +169,8 @@ static void add_data(struct timeline *t)
 {
 	const struct trace *trace = t->view.trace;
 	const struct trace_process *main = main_process(trace);
-	_cleanup_strbuf_ struct strbuf made = STRBUF_INIT;
-	struct json j = JSON_INIT(&made);
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	struct json j = JSON_INIT(&text);
 
 	json_object(&j);
 	json_key_string(&j, "title", page_title(t));
@@ -183,13 +183,13 @@ static void add_data(struct timeline *t)
 	add_kinds(&j);
 	add_groups(t, &j);
 	add_tracks(t, &j);
-	add_items(&made, "classes", &t->classes);
-	add_items(&made, "nodes", &t->nodes);
+	add_items(&text, "classes", &t->classes);
+	add_items(&text, "nodes", &t->nodes);
 	json_end(&j);
 	strbuf_adds(&t->out, "<script type=\"application/json\" id=\"data\">\n");
-	html_add_json(&t->out, strbuf_text(&made), made.length);
+	html_add_json(&t->out, strbuf_text(&text), text.length);
 	strbuf_adds(&t->out, "\n</script>\n");
-	t->out.failed |= made.failed;
+	t->out.failed |= text.failed;
 }
 
 /* --- columns: gzip as base64 --- */

@@ -249,7 +249,7 @@ static bool shown_by_call(const struct export_view *v, uint64_t row)
 {
 	uint32_t call = work_call(v, &v->work[WORK_SYNC], row);
 
-	return call != TRACE_NO_ROW && call_is_wanted(v, call);
+	return call != TRACE_NO_ROW && call_is_selected(v, call);
 }
 
 int perfetto_sync(void *exporter, const struct export_event *event)

@@ -31,25 +31,25 @@ int perfetto_stacks_init(struct perfetto *p, struct error *e)
 }
 
 int perfetto_call_stack(struct perfetto *p, struct perfetto_defined *d, uint32_t process,
-			uint32_t stack, uint64_t *iid, bool *fresh)
+			uint32_t stack, uint64_t *iid, bool *is_new)
 {
 	uint64_t *known = map_at(&d->stacks, stack, 0);
 
-	*fresh = false;
+	*is_new = false;
 	if (!known)
 		return -ENOMEM;
 	if (!*known) {
 		if (export_stacks_find(&p->stacks, process, stack, true) < 0)
 			return -ENOMEM;
-		*fresh = p->stacks.frames.count > 0;
-		*known = *fresh ? 1 : 2;
+		*is_new = p->stacks.frames.count > 0;
+		*known = *is_new ? 1 : 2;
 	}
 	*iid = *known == 1 ? stack : 0;
 	return 0;
 }
 
 /* Returns 1 if the sequence has not defined the number yet, 0 if it has, or -ENOMEM. */
-static int is_new(struct perfetto_defined *d, uint32_t field, uint64_t number)
+static int add_part(struct perfetto_defined *d, uint32_t field, uint64_t number)
 {
 	return map_add(&d->parts, (uint64_t)field << 40 | number);
 }
@@ -63,7 +63,7 @@ static int64_t intern_text(struct perfetto *p, struct strbuf *s, struct perfetto
 
 	if (!*t)
 		return 0;
-	r = is_new(d, field, text);
+	r = add_part(d, field, text);
 	if (r > 0)
 		perfetto_intern_name(s, field, text + UINT64_C(1), t, strlen(t));
 	return r < 0 ? r : (int64_t)text + 1;
@@ -101,7 +101,7 @@ static int64_t intern_mapping(struct perfetto *p, struct strbuf *s, struct perfe
 		iid = MAPPING_PYTHON;
 	else if (f->class == FRAME_SYSTEM)
 		iid = MAPPING_SYSTEM;
-	r = is_new(d, DATA_MAPPINGS, iid);
+	r = add_part(d, DATA_MAPPINGS, iid);
 	if (r <= 0)
 		return r < 0 ? r : (int64_t)iid;
 	if (iid >= MAPPING_MODULES)
@@ -134,7 +134,7 @@ static int64_t intern_python_name(struct perfetto *p, struct strbuf *s, struct p
 	const struct stacks *stacks = &p->stacks.stacks;
 	uint64_t *known = map_at(&p->python_names, (uint64_t)l->function << 32 | l->file, name);
 	struct strbuf *text = &p->gpus.text;
-	int r = known ? is_new(d, DATA_FUNCTION_NAMES, *known) : -ENOMEM;
+	int r = known ? add_part(d, DATA_FUNCTION_NAMES, *known) : -ENOMEM;
 
 	if (r < 0)
 		return r;
@@ -198,7 +198,7 @@ int perfetto_intern_frames(struct perfetto *p, struct strbuf *s, struct perfetto
 		lines += count;
 		for (uint32_t line = 0; line < count; line++) {
 			uint64_t number = line_iid(f, frame, line);
-			int r = is_new(d, DATA_FRAMES, number);
+			int r = add_part(d, DATA_FRAMES, number);
 
 			if (r > 0)
 				r = intern_line(p, s, d, frame, line, number);

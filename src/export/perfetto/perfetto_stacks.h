@@ -11,11 +11,11 @@ struct perfetto;
 int perfetto_stacks_init(struct perfetto *p, struct error *e) MUST_USE;
 
 /*
- * Returns in *iid the iid of a call's stack, 0 if the recording does not contain it, and in *fresh
+ * Returns in *iid the iid of a call's stack, 0 if the recording does not contain it, and in *is_new
  * whether perfetto_intern_frames must follow in this packet's interned data. Returns 0 or -ENOMEM.
  */
 int perfetto_call_stack(struct perfetto *p, struct perfetto_defined *d, uint32_t process,
-			uint32_t stack, uint64_t *iid, bool *fresh) MUST_USE;
+			uint32_t stack, uint64_t *iid, bool *is_new) MUST_USE;
 /*
  * Defines the frames of p->stacks as call stack iid, inside an open InternedData. Returns 0 or
  * -ENOMEM.

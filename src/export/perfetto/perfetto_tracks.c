@@ -95,7 +95,7 @@ void perfetto_describe_process(struct perfetto *p, uint32_t process)
 	perfetto_process_tree(&p->out, &head, &track, info->parent_pid);
 }
 
-static const char *group_name(const struct track *track, struct strbuf *made)
+static const char *group_name(const struct track *track, struct strbuf *buffer)
 {
 	static const char *const names[] = {
 		[TRACK_THREAD] = "overlapping",   [TRACK_RANGES] = "NVTX ranges",
@@ -106,8 +106,8 @@ static const char *group_name(const struct track *track, struct strbuf *made)
 
 	if (track->kind != TRACK_GPU_RANGES)
 		return names[track->kind];
-	strbuf_addf(made, "NVTX on %s", perfetto_queue_name(p, track->process, track->id));
-	return strbuf_text(made);
+	strbuf_addf(buffer, "NVTX on %s", perfetto_queue_name(p, track->process, track->id));
+	return strbuf_text(buffer);
 }
 
 /* Writes the descriptor of a lane before its first event in this file. */
@@ -120,7 +120,7 @@ static void describe_lane(struct track *track, size_t lane)
 		.pid = -1,
 		.tid = -1,
 	};
-	_cleanup_strbuf_ struct strbuf made = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT;
 
 	perfetto_describe_process(p, track->process);
 	if (track->kind == TRACK_THREAD && lane == 0) {
@@ -128,7 +128,7 @@ static void describe_lane(struct track *track, size_t lane)
 		d.tid = track->id;
 		d.name = export_thread_name(&p->view, track->process, track->id, &d.name_length);
 	} else {
-		d.name = group_name(track, &made);
+		d.name = group_name(track, &buffer);
 		d.name_length = strlen(d.name);
 		if (track->kind == TRACK_THREAD)
 			d.parent_uuid = track->slices.uuid;

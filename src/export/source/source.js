@@ -102,7 +102,7 @@
 	}
 
 	const order = (list) => list.map((_, i) => i).sort((a, b) => weight(list[b]) - weight(list[a]));
-	const files = order(data.files).map((i) => data.files[i]), file_place = new Map(order(data.files).map((of, i) => [of, i]));
+	const files = order(data.files).map((i) => data.files[i]), file_index = new Map(order(data.files).map((of, i) => [of, i]));
 	const source = pane("Source", files, (f) => f.path), code = pane("Instructions", data.kernels, (k) => k.label);
 	let line_rows = new Map(), code_rows = [];
 
@@ -130,7 +130,7 @@
 
 		for (const kernel of data.kernels)
 			for (const item of kernel.instructions)
-				if (item.file !== null && file_place.get(item.file) === i)
+				if (item.file !== null && file_index.get(item.file) === i)
 					lines.add(item.line);
 		return lines;
 	}
@@ -161,7 +161,7 @@
 		fill(code, ["share", ...count_heads, data.samples ? "its warps were" : "", "offset", "line", "instruction"], rows);
 	}
 
-	const is_of = (item, i, n) => item.file !== null && file_place.get(item.file) === i && item.line === n;
+	const is_of = (item, i, n) => item.file !== null && file_index.get(item.file) === i && item.line === n;
 	const samples_at = (kernel, i, n) => kernel.instructions.reduce((sum, item) => sum + (is_of(item, i, n) ? weight(item) + 1e-6 : 0), 0);
 
 	function mark_line(i, n, scroll) {
@@ -188,7 +188,7 @@
 			mark(source, [], null);
 			return;
 		}
-		const i = file_place.get(item.file);
+		const i = file_index.get(item.file);
 
 		if (source.shown !== i)
 			show_file(i);

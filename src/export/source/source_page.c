@@ -52,11 +52,11 @@ static void add_hints(struct json *j, const struct source_view *v)
 	json_end(j);
 }
 
-static void add_text(struct json *j, const struct source_file *f, bool wanted)
+static void add_text(struct json *j, const struct source_file *f, bool with_text)
 {
-	if (!wanted || f->missing) {
+	if (!with_text || f->missing) {
 		json_key_string(j, "lines", NULL);
-		json_key_string(j, "missing", wanted ? f->missing : "--file leaves it out");
+		json_key_string(j, "missing", with_text ? f->missing : "excluded by --file");
 		return;
 	}
 	json_key_array(j, "lines");
@@ -66,7 +66,7 @@ static void add_text(struct json *j, const struct source_file *f, bool wanted)
 	json_key_string(j, "missing", NULL);
 }
 
-static void add_file(struct json *j, const struct source_file *f, bool wanted)
+static void add_file(struct json *j, const struct source_file *f, bool with_text)
 {
 	json_object(j);
 	json_key_string(j, "path", f->path);
@@ -83,7 +83,7 @@ static void add_file(struct json *j, const struct source_file *f, bool wanted)
 		json_end(j);
 	}
 	json_end(j);
-	add_text(j, f, wanted);
+	add_text(j, f, with_text);
 	json_end(j);
 }
 

@@ -111,7 +111,7 @@ static int read_line(struct import *x, const struct log_lines *l, const char *na
 		return import_record(s, &x->record, l->length, x->error);
 	if (!x->error->code)
 		add_loss(x, loss_reason_unknown_record, 1,
-			 "records of further sessions, or of none");
+			 "records of too many sessions, or of none");
 	return x->error->code;
 }
 
@@ -154,7 +154,7 @@ static int read_file(struct import *x, const struct gpufl_window *f)
 	}
 	if (rc == -ENOMEM)
 		error_set(x->error, rc, "out of memory");
-	add_loss(x, loss_reason_damaged_file, l.too_long, "lines of more than 64 MiB");
+	add_loss(x, loss_reason_damaged_file, l.too_long, "lines longer than 64 MiB");
 	if (l.truncated)
 		add_loss(x, loss_reason_truncated_file, 1, name);
 	log_lines_close(&l);
@@ -210,14 +210,14 @@ int gpufl_read(const char *path, const struct import_options *options, const cha
 		x.bytes += x.folder.windows.data[i].bytes;
 	if (rc >= 0 && !x.folder.windows.count)
 		rc = error_set(x.error, -ENODATA,
-			       "'%s' has no logs of gpufl: they are named like device.log or "
-			       "device.1.log.gz, in the folder or in one for each session",
+			       "no gpufl logs in '%s': give a folder that contains files such as "
+			       "device.log or device.1.log.gz, or one folder per session",
 			       path);
 	if (rc >= 0)
 		rc = read_files(&x);
 	if (rc >= 0 && !result->sessions)
 		rc = error_set(x.error, -ENODATA,
-			       "'%s' has no readable record of gpufl in %llu files", path,
+			       "'%s' contains no readable gpufl record in %llu files", path,
 			       (unsigned long long)result->files);
 	record_release(&x.record);
 	vec_release(&x.sessions);

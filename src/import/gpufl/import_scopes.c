@@ -129,7 +129,7 @@ static void end_scope(struct import_session *s, uint64_t time_ns, uint64_t insta
 
 	if (!map_get(&s->open, instance, &found)) {
 		import_add_loss(s, loss_reason_incomplete_record, 1,
-				"ends of scopes without a begin");
+				"ends of scopes without a beginning");
 		return;
 	}
 	append(s, time_ns, nvtx_kind_pop, (uint32_t)found, domain_id(s, "pitot"), 0, 0, level, 0);
@@ -151,7 +151,7 @@ void import_scope(struct import_session *s, struct record *r)
 		 !record_u64(r, "event_type", &event))
 		time_ns = 0;
 	if (!import_span(s, time_ns, time_ns)) {
-		import_add_loss(s, loss_reason_no_time, 1, "begins and ends of scopes");
+		import_add_loss(s, loss_reason_no_time, 1, "beginnings and ends of scopes");
 	} else if (event & 1) { /* end of a scope, or of its part in a segment */
 		end_scope(s, time_ns, instance, depth);
 	} else {

@@ -184,7 +184,7 @@ static void read_devices(struct import_session *s, const struct record *start)
 {
 	static const char *const keys[] = { "devices", "gpu_static_devices" };
 	struct row_device rows[IMPORT_DEVICES];
-	uint64_t fresh = 0, id;
+	uint64_t new_devices = 0, id;
 
 	for (size_t k = 0; k < ARRAY_SIZE(keys); k++) {
 		struct record_list l;
@@ -197,7 +197,7 @@ static void read_devices(struct import_session *s, const struct record *start)
 			if (!record_u64(&l.item, "id", &id) || id >= IMPORT_DEVICES ||
 			    s->devices >> id & 1)
 				continue;
-			if (fresh >> id & 1)
+			if (new_devices >> id & 1)
 				bytes = rows[id].memory_bytes;
 			record_fill(&l.item, TABLE_device, &rows[id]);
 			rows[id].id = (uint32_t)id;
@@ -207,14 +207,14 @@ static void read_devices(struct import_session *s, const struct record *start)
 			rows[id].uuid = rows_text(s->writer, record_text(&l.item, "uuid"));
 			if (!vendor || !strcmp(vendor, "NVIDIA"))
 				occupancy_add_limits(&rows[id]);
-			fresh |= UINT64_C(1) << id;
+			new_devices |= UINT64_C(1) << id;
 		}
 		record_list_end(&l);
 	}
 	for (id = 0; id < IMPORT_DEVICES; id++)
-		if (fresh >> id & 1)
+		if (new_devices >> id & 1)
 			import_append(s, TABLE_device, &rows[id]);
-	s->devices |= fresh;
+	s->devices |= new_devices;
 }
 
 static void append_clock(struct import_session *s, uint64_t time_ns)
@@ -433,10 +433,11 @@ static void append_gaps(struct import_session *s)
 
 	append_capability(s, time_ns, "import", capability_state_on, "gpufl's logs", NULL);
 	append_capability(s, time_ns, MISSING_CALLS, capability_state_unavailable, NULL,
-			  "gpufl's logs have no times of calls");
+			  "gpufl's logs do not contain the times of calls");
 	if (s->lacks_device && s->devices & (s->devices - 1))
-		append_capability(s, time_ns, "device", capability_state_unavailable, NULL,
-				  "the logs do not say which GPU kernels ran on; all are of GPU 0");
+		append_capability(
+			s, time_ns, "device", capability_state_unavailable, NULL,
+			"the logs do not name the GPU of kernels; all are attributed to GPU 0");
 	for (size_t i = 0; i < s->loss_count; i++) {
 		const struct import_loss *l = &s->losses[i];
 

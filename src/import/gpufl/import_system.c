@@ -72,9 +72,9 @@ void import_device_metrics(struct import_session *s, struct record *r)
 #undef METRIC
 	};
 	static const struct metric others[] = {
-		{ "fan_speed_pct", METRIC_LEVEL, "%", 0, "speed of the fan" },
+		{ "fan_speed_pct", METRIC_LEVEL, "%", 0, "fan speed" },
 		{ "voltage_mv", METRIC_LEVEL, "V", 3, "voltage" },
-		{ "pcie_bw_bps", METRIC_LEVEL, "bytes/s", 0, "traffic over PCIe" },
+		{ "pcie_bw_bps", METRIC_LEVEL, "bytes/s", 0, "PCIe traffic" },
 	};
 	uint64_t value;
 
@@ -98,7 +98,7 @@ void import_device_metrics(struct import_session *s, struct record *r)
 void import_host_metrics(struct import_session *s, struct record *r)
 {
 	static const struct metric cpu = { NULL, METRIC_LEVEL, "%", 2,
-					   "use of all processors together" };
+					   "utilization of all processors" };
 	uint64_t used = record_number(r, "ram_used_mib", UINT32_MAX), busy;
 	uint64_t total = record_number(r, "ram_total_mib", UINT32_MAX);
 
@@ -136,7 +136,7 @@ void import_pc_sample(struct import_session *s, struct record *r)
 
 	if (!function || !reason || (record_u64(r, "sample_kind", &kind) && kind)) {
 		import_add_loss(s, loss_reason_unknown_record, 1,
-				"rows of profile_sample_batch that are no PC samples");
+				"rows of profile_sample_batch other than PC samples");
 		return;
 	}
 	record_fill(r, TABLE_pc_sample, &row);

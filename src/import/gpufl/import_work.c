@@ -28,15 +28,15 @@ enum { FUNCTION_ORIGIN = 1, FUNCTION_LAUNCH };
  */
 static bool parse_python(const char *name, size_t *function, const char **file, uint32_t *line)
 {
-	const char *place = strrchr(name, '('), *colon = strrchr(name, ':');
+	const char *paren = strrchr(name, '('), *colon = strrchr(name, ':');
 	char end, more;
 
-	if (!place || !colon || place - name < 2 || place[-1] != ' ' || colon - place < 4 ||
+	if (!paren || !colon || paren - name < 2 || paren[-1] != ' ' || colon - paren < 4 ||
 	    memcmp(colon - 3, ".py", 3) != 0 || sscanf(colon, ":%u%c%c", line, &end, &more) != 2 ||
 	    end != ')')
 		return false;
-	*function = (size_t)(place - name) - 1;
-	*file = place + 1;
+	*function = (size_t)(paren - name) - 1;
+	*file = paren + 1;
 	return true;
 }
 

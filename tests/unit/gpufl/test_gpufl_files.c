@@ -161,7 +161,7 @@ static void test_a_session_is_not_opened_twice(void **state)
 	struct error e = { 0 };
 
 	assert_int_equal(gpufl_files_open(&o, &g, &e), -EEXIST);
-	assert_non_null(strstr(e.text, "cannot make '"));
+	assert_non_null(strstr(e.text, "cannot create '"));
 	o.log_path = "/dev/null/x";
 	assert_int_equal(gpufl_files_open(&o, &g, &e), -ENOTDIR);
 	assert_null(g);
