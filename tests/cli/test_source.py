@@ -255,7 +255,7 @@ def test_choosing(pitot, recording, tmp_path):
     assert source(pitot, recording, "--no-sass", "--since", "100ms")["samples"] == 150
     sources(tmp_path / "root", kernel_cu="k\n" * 30, math_h="m\n" * 9)
     chosen = source(pitot, recording, "--no-sass", "--source-root", tmp_path / "root", "--file", "math")
-    assert file(chosen, "kernel.cu")["missing"] == "--file leaves it out" and file(chosen, "math.h")["lines"] == ["m"] * 9
+    assert file(chosen, "kernel.cu")["missing"] == "excluded by --file" and file(chosen, "math.h")["lines"] == ["m"] * 9
     text = pitot("source", recording, "--no-sass", "--file", "math", "--top", "1").stdout
     assert "kernel.cu" not in text
     assert len(re.findall(r"^ +\d+\.\d%", pitot("source", recording, "--no-sass", "--top", "2").stdout, re.M)) == 2
