@@ -17,9 +17,8 @@
 
 #define CODES_MAX 65536u /* limit per process */
 #define STRING_BYTES 16384u /* maximum size of a str object */
-#define RETRY_NS                                                                                   \
-	NS_PER_S /* after this time, a code object that could not be described is read again */
-#define RENEW_NS (30 * NS_PER_S) /* and one that could be described */
+#define RETRY_NS NS_PER_S /* code objects that could not be described are read again after it, */
+#define RENEW_NS (30 * NS_PER_S) /* and the others after this */
 #define TRIES_MAX 1000u /* limit of attempts to find the thread state */
 #define AHEAD 3u /* objects that a code object refers to, which are read in advance */
 #define AHEAD_BYTES 512u /* bytes read of each: nearly all are smaller */
