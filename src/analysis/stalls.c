@@ -429,7 +429,7 @@ static int find_line(struct adding *a, struct stall_place *p)
 	const struct source_frame *inner;
 	int64_t line, source;
 	int count = p->of->is_found
-			    ? cubin_find_place(p->of->cubin, &p->of->section, p->offset, frames)
+			    ? cubin_find_frames(p->of->cubin, &p->of->section, p->offset, frames)
 			    : 0;
 
 	if (count <= 0)
