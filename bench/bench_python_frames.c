@@ -1,8 +1,8 @@
 /* layer: stack */
 /*
- * bench_python_frames: what the Python frames of a stack cost: reading them, giving them ids, and
- * both, for stacks of distinct functions. The 5th percentile of many short batches, in nanoseconds
- * per stack.
+ * bench_python_frames: the cost of a stack's Python frames: reading them, and reading them and
+ * assigning ids, for stacks of distinct functions. Prints the 5th percentile of many short batches,
+ * in nanoseconds per stack.
  *
  *	bench_python_frames [libpython…]	default: the newest that the loader finds
  */
@@ -17,9 +17,7 @@
 #define BATCHES 400
 #define FRAMES_MAX 128
 
-/*
- * What this program uses of Python's stable interface, so that it needs no headers of one version.
- */
+/* Declarations from Python's stable ABI, so that no headers of a particular version are needed. */
 struct method {
 	const char *name;
 	void *(*function)(void *, void *);
@@ -41,7 +39,7 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Picoseconds of one pass. */
+/* Returns the picoseconds of one pass. */
 static uint64_t measure(bool ids, unsigned *depth)
 {
 	static uint64_t times[BATCHES];
@@ -82,7 +80,7 @@ static const char script[] = "for depth in 7, 18, 20, 50:\n"
 			     "        exec(f'def call_{i}(): return call_{i - 1}()', space)\n"
 			     "    space[f'call_{depth - 1}']()\n";
 
-/* Opens what is named, or the newest. */
+/* Opens the named library, or the newest. */
 static bool open_library(const char *path)
 {
 	for (unsigned minor = 14; !path && !library && minor >= 9; minor--) {

@@ -1,13 +1,13 @@
 /* layer: stack */
 /*
- * bench_stack_cache: what the stack of a launch costs in a Python program whose loop has many
- * different stacks: nanoseconds a launch, and how many stacks the thread's cache had. The stacks
- * are those of nested modules as PyTorch's are, with 88 frames in all on CPython 3.12.
+ * bench_stack_cache: the cost of a launch's stack in a Python program whose loop has many different
+ * stacks. Prints nanoseconds per launch, and how many stacks were in the thread's cache. The stacks
+ * are those of nested modules like PyTorch's, with 88 frames on CPython 3.12.
  *
  *	bench_stack_cache [libpython…]	default: the newest that the loader finds
  *
- * Between two launches the program reads TRAMPLED bytes, because a launch finds caches of the
- * processor that other code used.
+ * Between two launches the program reads TRAMPLED bytes, because real launches find processor
+ * caches that other code has used.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -22,12 +22,9 @@
 
 #define FRAMES_MAX 512u
 #define TRAMPLED (128u << 10)
-#define INTERRUPTED_CYCLES                                                                         \
-	50000u /* of a launch in which the thread was interrupted: it does not count */
+#define INTERRUPTED_CYCLES 50000u /* of a launch that was interrupted, and is ignored */
 
-/*
- * What this program uses of Python's stable interface, so that it needs no headers of one version.
- */
+/* Declarations from Python's stable ABI, so that no headers of a particular version are needed. */
 struct method {
 	const char *name;
 	void *(*function)(void *, void *);
@@ -52,15 +49,15 @@ static volatile uint8_t sum;
 
 #define CALL(type, name, ...) ((type)dlsym(library, name))(__VA_ARGS__)
 
-static bool take(void *context, uint32_t id, const uint64_t *stack, unsigned count,
-		 enum stack_end end)
+static bool on_new_stack(void *context, uint32_t id, const uint64_t *stack, unsigned count,
+			 enum stack_end end)
 {
 	(void)context;
 	(void)stack;
 	return id + count + end > 0;
 }
 
-/* As stack_capture.c does. */
+/* Works like stack_capture.c. */
 static void walk_and_add(const struct stack_registers *registers, const struct cache_python *where)
 {
 	struct python_stacks stacks = { .native = native, .python = python };
@@ -75,7 +72,7 @@ static void walk_and_add(const struct stack_registers *registers, const struct c
 					       &stacks.python_complete);
 	python_code_ids(codes, python, stacks.python_count);
 	n = python_splice(&eval, &stacks, frames, FRAMES_MAX, &match);
-	id = stack_intern(&interner, frames, n, end, take, NULL);
+	id = stack_intern(&interner, frames, n, end, on_new_stack, NULL);
 	if (id && end == stack_end_complete && match == PYTHON_MATCH_EXACT)
 		stack_cache_add(cache, &walker, registers, where, id);
 }
@@ -153,7 +150,7 @@ static void *report(void *self, void *number)
 	(void)self;
 	if (turns) {
 		ns = (double)(clock_monotonic_ns() - start_ns) / (double)(__rdtsc() - start_cycles);
-		printf("%5.0f stacks in turn: %5.0f ns a launch, %5.1f %% found in %4.0f ns\n",
+		printf("%5.0f stacks in turn: %5.0f ns per launch, %5.1f %% cached in %4.0f ns\n",
 		       (double)launches / (double)turns, ns * (double)cycles / (double)launches,
 		       100.0 * (double)found / (double)launches,
 		       found ? ns * (double)cycles_found / (double)found : 0);
@@ -166,10 +163,7 @@ static void *report(void *self, void *number)
 	return CALL(void *(*)(long), "PyLong_FromLong", 0);
 }
 
-/*
- * A model of layers of modules, four modules deep, as often as is needed for so many launches from
- * different places.
- */
+/* A model of nested modules, four deep, repeated for the requested number of distinct launches. */
 static const char script[] =
 	"class Module:\n"
 	"    def _call_impl(self, *args, **kwargs):\n"
