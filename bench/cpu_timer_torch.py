@@ -32,12 +32,12 @@ def run(command, build):
             environment |= {"LD_PRELOAD": str(build / "libpitot.so"), "PITOT_RECORDING": folder,
                             "PITOT_OPTIONS": "preload=all;cuda=0;cpu=99"}
         printed = subprocess.run(command, env=environment, check=True, text=True, stdout=subprocess.PIPE).stdout
-        costs = {"callback": 0, "collector": 0}
+        costs = {"timer_sample": 0, "collector": 0}
         if build:
             rows = subprocess.run([build / "pitot", "view", folder, "cost", "--json"], check=True, text=True, stdout=subprocess.PIPE)
             for row in map(json.loads, rows.stdout.splitlines()):
                 costs[row["kind"]] = costs.get(row["kind"], 0) + row["total_ns"] / 1e6
-        return {"handlers": costs["callback"], "thread": costs["collector"], "memory": int(printed.split()[-1]) / 1024}
+        return {"handlers": costs["timer_sample"], "thread": costs["collector"], "memory": int(printed.split()[-1]) / 1024}
 
 
 def main():
