@@ -122,10 +122,7 @@ static void cut_middle(struct strbuf *out, size_t start)
 	out->length = start + head + 3 + length - tail;
 }
 
-/*
- * Replaces control characters and invalid UTF-8 by '?': names come from files and are printed to
- * terminals.
- */
+/* Replaces control characters and invalid UTF-8 by '?': names come from files, go to terminals. */
 static void sanitize(struct strbuf *out, size_t start)
 {
 	size_t to = start, bad = 1;
@@ -173,10 +170,7 @@ static void shorten_tree(const struct name *root, struct strbuf *out)
 		render_cut(root, out);
 }
 
-/*
- * Shortens a mangled name that could not be demangled to the last part of its qualified name, which
- * is the function's.
- */
+/* Shortens a mangled name that cannot be demangled to its last part, the function's name. */
 static void shorten_mangled(const char *name, struct strbuf *out)
 {
 	const char *label = name, *p = name + 2;

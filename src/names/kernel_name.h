@@ -1,7 +1,4 @@
-/*
- * kernel_name.h: shortens names of GPU kernels to fit into a column of a report or a slice of a
- * timeline.
- */
+/* kernel_name.h: shortens names of GPU kernels to fit into a column or a slice of a timeline. */
 #ifndef PITOT_NAMES_KERNEL_NAME_H
 #define PITOT_NAMES_KERNEL_NAME_H
 
@@ -9,10 +6,7 @@
 
 #define KERNEL_NAME_MAX 72	/* bytes */
 
-/*
- * Returns the mangled part of a kernel name: nvcc prefixes the name of a static kernel with that of
- * its file.
- */
+/* Returns the mangled part of a kernel name: nvcc prefixes static kernels with the file's name. */
 const char *kernel_name_mangled(const char *name);
 
 /*

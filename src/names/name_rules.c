@@ -6,10 +6,7 @@
 
 /* Patterns may begin with '*', end with '*', or both. */
 
-/*
- * Templates that are replaced by their first argument that is no number or, without one, by their
- * first argument.
- */
+/* Templates that are replaced by their first argument that is no number, else by their first. */
 static const struct {
 	const char *pattern, *scope;	/* scope: NULL for any */
 } wrappers[] = {
@@ -175,10 +172,7 @@ out:
 	strbuf_release(&s);
 }
 
-/*
- * An extended lambda is passed as "__nv_dl_tag<type, &function, number>": the function that
- * contains it says most.
- */
+/* An extended lambda is passed as "__nv_dl_tag<type, &function, number>": show its function. */
 static struct name *lambda_of_tag(struct name *tag, struct arena *arena)
 {
 	struct name *function = tag->args ? tag->args->next : NULL,
@@ -233,10 +227,7 @@ static bool is_noise(const struct name *n)
 		return true;
 	if (!first)
 		return false;
-	/*
-	 * The remaining tuples are strides and problem shapes; arrays of char * are addresses of
-	 * tensors.
-	 */
+	/* The tuples left are strides and problem shapes, arrays of char * are tensor addresses. */
 	return (strcmp(n->label, "tuple") == 0 && n->scope && strcmp(n->scope, "cute") == 0) ||
 	       (strcasecmp(n->label, "array") == 0 && strcmp(first->label, "char") == 0 &&
 		first->suffix[0]);

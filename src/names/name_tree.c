@@ -64,10 +64,7 @@ static bool slice_is(struct slice s, const char *text)
 	return s.length == strlen(text) && memcmp(s.text, text, s.length) == 0;
 }
 
-/*
- * Skips the bracketed group at in->p. Demanglers put comparisons into brackets, so '<' and '>' do
- * not count.
- */
+/* Skips the bracketed group at in->p. Comparisons are bracketed, so '<' and '>' do not count. */
 static struct slice skip_group(struct parser *in)
 {
 	const char *start = in->p;
@@ -110,10 +107,7 @@ static char *copy(struct parser *in, struct slice s)
 	return text;
 }
 
-/*
- * Converts "{lambda(float)#1}" to "lambda(float)"; lambdas other than the first keep their number:
- * "lambda#2(float)".
- */
+/* Converts "{lambda(float)#1}" to "lambda(float)", with another number to "lambda#2(float)". */
 static const char *lambda_label(struct parser *in, struct slice lambda)
 {
 	const char *open = memchr(lambda.text, '(', lambda.length);
@@ -247,10 +241,7 @@ static void read_operator(struct parser *in, struct reading *r)
 	r->label.length = (size_t)(in->p - r->label.text);
 }
 
-/*
- * Parses a word. After a blank it replaces the label, which was a return type; after "::" there is
- * no label.
- */
+/* Parses a word. After a blank it replaces the label, a return type; after "::" there is none. */
 static void parse_word(struct parser *in, struct reading *r)
 {
 	struct slice word = read_word(in);

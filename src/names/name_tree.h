@@ -21,10 +21,7 @@ struct name {
 	bool is_number;		/* an integer, "true" or "false" */
 };
 
-/*
- * Parses a text into a tree, allocated in the arena. NULL: no memory, or too many parts. Never
- * fails otherwise.
- */
+/* Parses a text into a tree in the arena. NULL: no memory, or too many parts. Never fails else. */
 struct name *name_tree_parse(const char *text, size_t length, struct arena *arena);
 
 /*

@@ -14,10 +14,7 @@ struct cpu_sampling_state;
 struct cpu_method_ops {
 	const char *name; /* "eBPF" */
 	enum cpu_method method;
-	/*
-	 * Returns 0, or a negative code with the reason in e. Appends the limitations of the method
-	 * to `reason`.
-	 */
+	/* Returns 0, or a negative code with the reason in e. Appends limitations to `reason`. */
 	int (*open)(const struct cpu_options *options, const struct cpu_roots *roots,
 		    struct targets *targets, struct strbuf *reason, struct cpu_sampling_state **out,
 		    struct error *e);

@@ -68,10 +68,7 @@ static void *run(void *user)
 	return NULL;
 }
 
-/*
- * The sampler's thread blocks all signals: they are handled by the thread that waits for the
- * command.
- */
+/* The sampler's thread blocks all signals: the thread that waits for the command handles them. */
 static int start_thread(struct cpu_sampler *s)
 {
 	sigset_t all, old;

@@ -52,10 +52,7 @@ struct cpu_options {
 	struct file_copies *file_copies;
 };
 
-/*
- * The processes to sample. running: they are running already; otherwise there is one, a child that
- * waits for its exec.
- */
+/* The processes to sample. If they are not `running`, there is one: a child that waits for exec. */
 struct cpu_roots {
 	const pid_t *pids;
 	size_t count;
@@ -87,11 +84,11 @@ enum cpu_python cpu_sampler_python(const struct cpu_sampler *s);
 
 /*
  * Appends that perf events have no Python frames and, for processes that are running already, why,
- * and the command that records them. was_chosen: the user requested this method, so even root may
- * prefer another.
+ * and the command that records them. was_chosen: the user requested the method; root may prefer
+ * another.
  */
 void cpu_explain_no_python(const struct cpu_roots *roots, bool was_chosen, enum cpu_python python,
-		   struct strbuf *out);
+			   struct strbuf *out);
 
 /*
  * Stops sampling, writes the remaining samples, closes all segments and frees the sampler. *cpu_ns

@@ -160,10 +160,7 @@ static uint32_t thread_name(struct targets *t, pid_t pid, pid_t tid)
 	return file_text(t, path, 64);
 }
 
-/*
- * Reads owner, executable, directory, parent and command line; changes nothing if the process is
- * gone.
- */
+/* Reads owner, executable, directory, parent and command, unless the process is gone. */
 static void identify(struct targets *t, struct target *p)
 {
 	char path[64];

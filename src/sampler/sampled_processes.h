@@ -46,10 +46,7 @@ struct target *targets_find(struct targets *t, pid_t pid);
 
 /* --- events --- */
 
-/*
- * Finds or adds a process that is running; reads its mappings and threads from /proc. NULL: no
- * room.
- */
+/* Finds or adds a running process; reads mappings and threads from /proc. NULL: no room. */
 struct target *targets_running(struct targets *t, pid_t pid, uint64_t time_ns);
 void targets_fork(struct targets *t, pid_t parent, pid_t child, uint64_t time_ns);
 /* The process runs a new program: its mappings are forgotten, and a new session begins. */
@@ -86,10 +83,7 @@ struct target_range {
  * are set in the ranges for which target_range_at() was called, in this process or before its fork.
  */
 const struct target_range *target_ranges(const struct target *p, size_t *count);
-/*
- * The range that contains this address, with its file looked up; NULL: nothing executable is mapped
- * there.
- */
+/* The range of an address, with its file looked up; NULL: nothing executable is there. */
 const struct target_range *target_range_at(struct targets *t, struct target *p, uint64_t address);
 /* Whether the call frame information of the range's file could not be loaded for want of memory. */
 bool target_range_no_memory(const struct targets *t, const struct target_range *range);
@@ -125,15 +119,12 @@ void targets_cpu_sample(struct targets *t, struct target *p, pid_t tid, uint64_t
  * it.
  */
 void targets_cpu_remainder(struct targets *t, struct target *p, pid_t tid, uint64_t time_ns,
-		      uint64_t cpu_ns);
+			   uint64_t cpu_ns);
 /* Sum of the weights of all samples that have a stack. */
 uint64_t targets_sampled_ns(const struct targets *t);
 void targets_off_cpu(struct targets *t, struct target *p, pid_t tid, uint64_t start_ns,
 		     uint64_t end_ns, enum off_cpu_state state, const struct target_stack *stack);
-/*
- * Adds a loss of one process, or (NULL) of all: these are written by the first process that has
- * segments.
- */
+/* Adds a loss of one process, or (NULL) of all, which goes to any process with segments. */
 void targets_loss(struct targets *t, struct target *p, enum loss_reason reason, uint64_t count,
 		  uint64_t start_ns, uint64_t end_ns);
 

@@ -83,10 +83,7 @@ static void thread_row(struct targets *t, struct target *p, pid_t tid)
 	writer_append(p->writer, TABLE_thread, &row);
 }
 
-/*
- * Starts a segment with the rows that make it self-contained: the process, and the modules of its
- * stacks.
- */
+/* Starts a segment with its process and the modules of its stacks: segments are self-contained. */
 static void begin_segment(struct targets *t, struct target *p)
 {
 	if (p->segment == writer_epoch(p->writer))
@@ -295,10 +292,7 @@ static uint32_t stack_id(struct targets *t, struct target *p, const struct targe
 	unsigned kernel = MIN(stack->kernel_count, TARGET_KERNEL_FRAMES_MAX), count = 0;
 	unsigned user = MIN(stack->user_count, TARGET_FRAMES_MAX);
 
-	/*
-	 * The innermost address is that of the next instruction to execute, the others are return
-	 * addresses.
-	 */
+	/* The innermost address is the next instruction, the others are return addresses. */
 	for (unsigned i = 0; i < kernel; i++)
 		frames[count++] = frame_of_kernel(stack->kernel[i] + (i == 0));
 	for (unsigned i = 0; i < user; i++)
@@ -386,10 +380,7 @@ void targets_off_cpu(struct targets *t, struct target *p, pid_t tid, uint64_t st
 
 /* --- CPU time without samples --- */
 
-/*
- * The last sample of a thread also stands for up to one period after it; the stack during the rest
- * is unknown.
- */
+/* A thread's last sample stands for one period after it; the stack of the rest is unknown. */
 static void add_remainder(struct targets *t, struct target *p, const struct cpu_remainder *rest)
 {
 	struct target_thread *thread;

@@ -24,10 +24,7 @@ void cubin_free(struct cubin *c);
 
 /* Finds the function with this (mangled) name. Returns false if there is none. */
 bool cubin_find_function(const struct cubin *c, const char *name, struct cubin_function *out);
-/*
- * Returns the mangled name of the kernel in whose section the function is; owned by the cubin. "":
- * unknown.
- */
+/* Returns the mangled name of the kernel whose section has the function, or "". Owned by `c`. */
 const char *cubin_kernel(const struct cubin *c, const struct cubin_function *f);
 /* The size of the function's section, and the number of a function's symbol in it (0: none). */
 uint64_t cubin_code_size(const struct cubin *c, const struct cubin_function *f);
@@ -40,6 +37,6 @@ void cubin_source(struct cubin *c, const char *path, uint64_t *time_s, uint64_t 
  * -ENOMEM.
  */
 int cubin_find_frames(struct cubin *c, const struct cubin_function *f, uint64_t offset,
-		     struct source_frame frames[SOURCE_FRAMES_MAX]);
+		      struct source_frame frames[SOURCE_FRAMES_MAX]);
 
 #endif

@@ -19,10 +19,7 @@ struct debuginfod {
 	const char *problem;
 };
 
-/*
- * The library stays loaded, because not all of the libraries that it loads (curl, TLS) can be
- * unloaded.
- */
+/* The library stays loaded: some that it loads itself (curl, TLS) cannot be unloaded. */
 static int load(struct debuginfod *d, struct error *e)
 {
 	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);

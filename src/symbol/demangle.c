@@ -145,10 +145,7 @@ bool demangle(const char *name, struct strbuf *out)
 	bool is_cpp = strncmp(name, "_Z", 2) == 0, is_rust = strncmp(name, "_R", 2) == 0;
 
 	if ((is_cpp || is_rust) && !is_refused(name)) {
-		/*
-		 * Legacy Rust names look like C++ with a hash at the end, which only the Rust
-		 * demangler removes.
-		 */
+		/* Legacy Rust names are C++ names with a hash, which Rust's demangler drops. */
 		if (try_language(name, true, out) || (is_cpp && try_language(name, false, out)))
 			return true;
 	}

@@ -227,10 +227,7 @@ bool dwarf_unit_read(struct dwarf_file *d, struct dwarf_unit *u, struct dwarf_ex
 	return true;
 }
 
-/*
- * Reads the header of a unit. Returns false if it cannot be used; if u->end is 0, nothing after it
- * can be read either.
- */
+/* Reads a unit's header; false: unusable, and if u->end is 0, nothing after it is readable. */
 static bool read_header(const struct dwarf_file *d, uint64_t offset, struct dwarf_unit *u)
 {
 	struct cursor c = cursor_of(d->info.data + offset, d->info.size - offset);

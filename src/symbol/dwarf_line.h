@@ -1,7 +1,4 @@
-/*
- * dwarf_line.h: reads a line table of .debug_line, versions 2 to 5, which maps instructions to
- * source lines.
- */
+/* dwarf_line.h: reads a line table of .debug_line, versions 2 to 5: source lines by address. */
 #ifndef PITOT_SYMBOL_DWARF_LINE_H
 #define PITOT_SYMBOL_DWARF_LINE_H
 
@@ -39,18 +36,12 @@ struct line_table {
 	unsigned first_file; /* index of files.data[0] */
 };
 
-/*
- * Reads the table of a unit, at most *budget bytes, which are subtracted from it. Returns 0 or
- * -ENOMEM.
- */
+/* Reads a unit's table, at most *budget bytes, which it subtracts. Returns 0 or -ENOMEM. */
 int line_table_read(struct line_table *t, const struct dwarf_unit *u, uint64_t *budget) MUST_USE;
 void line_table_release(struct line_table *t);
 /* Returns the row that covers an address, or NULL. */
 const struct line_row *line_table_find(const struct line_table *t, uint64_t address);
-/*
- * Appends the path of a file, with its folders as far as they are known. Returns false if there is
- * no such file.
- */
+/* Appends the path of a file, as far as its folders are known. Returns false: no such file. */
 bool line_table_path(const struct line_table *t, const struct dwarf_unit *u, uint64_t file,
 		     struct strbuf *out);
 

@@ -90,10 +90,7 @@ static bool may_have_code(uint32_t tag)
 	return true;
 }
 
-/*
- * Handles an entry. Its children are walked next, if it has any. Returns the offset to continue at,
- * or 0: no memory.
- */
+/* Handles an entry; its children are walked next. Returns the next offset, or 0: no memory. */
 static uint64_t visit_entry(struct walk *w, struct dwarf_entry *entry)
 {
 	uint32_t tag = entry->abbreviation->tag, scope = SCOPE_NONE;

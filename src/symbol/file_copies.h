@@ -29,11 +29,8 @@ struct file_copies {
 void file_copies_release(struct file_copies *k);
 /* Copies a file if there is room; ignores failures. */
 void file_copies_add(struct file_copies *k, const char *path, const char *build_id, int fd,
-		    uint64_t size);
-/*
- * Returns the descriptor of the copy with this build id or, if that is "", this path; -1: none. k
- * may be NULL.
- */
+		     uint64_t size);
+/* Returns the copy with this build id or, if that is "", this path; -1: none. k may be NULL. */
 int file_copies_find(const struct file_copies *k, const char *path, const char *build_id);
 
 #endif

@@ -1,7 +1,4 @@
-/*
- * kernel_symbols.h: functions of the running operating system's kernel and its modules, from
- * /proc/kallsyms.
- */
+/* kernel_symbols.h: functions of the running Linux kernel and its modules, from /proc/kallsyms. */
 #ifndef PITOT_SYMBOL_KERNEL_SYMBOLS_H
 #define PITOT_SYMBOL_KERNEL_SYMBOLS_H
 

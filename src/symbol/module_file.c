@@ -82,10 +82,7 @@ static bool process_path(unsigned number, const struct symbol_process *p,
 	return false;
 }
 
-/*
- * Appends a path at which a copy may be in the folders of debug files. The module must have a build
- * id, to verify the copy.
- */
+/* Appends a path below the debug folders. The copy there is verified by its build id. */
 static bool folder_path(unsigned number, const struct debug_folders *d,
 			const struct symbol_module *m, const char *path, struct strbuf *out)
 {

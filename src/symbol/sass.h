@@ -24,10 +24,7 @@ struct sass {
 	VEC(struct sass_line) lines; /* sorted by section, then offset; one per offset */
 };
 
-/*
- * Finds nvdisasm in PATH, $CUDA_HOME/bin, $CUDA_PATH/bin or /usr/local/cuda/bin. Returns false if
- * there is none.
- */
+/* Finds nvdisasm in PATH, or in bin of $CUDA_HOME, $CUDA_PATH or /usr/local/cuda. */
 bool sass_program(struct strbuf *path);
 /*
  * Disassembles functions of device code. `symbols` lists their numbers in the symbol table: "3,7".

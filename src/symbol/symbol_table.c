@@ -1,7 +1,4 @@
-/*
- * symbol_table.c: sorts the symbols of .symtab and .dynsym, and chooses one name for each piece of
- * code.
- */
+/* symbol_table.c: sorts .symtab and .dynsym, and chooses one name for each piece of code. */
 #include "symbol/symbol_table.h"
 
 #include <elf.h>
@@ -125,10 +122,7 @@ static int compare_names(const struct symbol *a, const struct symbol *b)
 /* By start, then the longest first; symbols without a size come last. */
 ORDER(by_start, struct symbol, UP(start) ?: DOWN(end))
 
-/*
- * Returns the end of the segment that contains an address, or of the section in files without
- * segments.
- */
+/* Returns the end of the address's segment, or section in files without segments. */
 static uint64_t code_end(const struct elf_file *f, uint64_t address)
 {
 	for (size_t i = 0; i < f->segment_count; i++) {

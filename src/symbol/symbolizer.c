@@ -318,10 +318,7 @@ static void add_name(const char *name, enum symbol_kind kind, struct strbuf *out
 		strbuf_adds(out, "@ifunc");
 }
 
-/*
- * Returns the displayed text of a name, which is identified by its address in an open image. NULL:
- * no memory.
- */
+/* Returns the displayed text of a name, identified by its address in an image. NULL: no memory. */
 static const char *display_name(struct symbolizer *s, const char *name, enum symbol_kind kind)
 {
 	uint64_t key = (uint64_t)(uintptr_t)name << 2 | kind, *known;

@@ -24,10 +24,7 @@ struct host {
 	char *text; /* buffer for a file */
 };
 
-/*
- * Opens the files of these parts; reports metrics of files that cannot be opened as absent. Returns
- * 0 or -ENOMEM.
- */
+/* Opens the files of these parts, reports absent metrics. Returns 0 or -ENOMEM. */
 int host_open(struct host *h, unsigned parts, const struct metric_sink *sink) MUST_USE;
 /* Reads the files that are due, passes values to `sink`. `now_ns` as in nvml_device_read(). */
 void host_read(struct host *h, uint64_t now_ns, const struct metric_sink *sink);

@@ -65,16 +65,10 @@ struct nvml_description {
 };
 void nvml_describe(const struct nvml_device *d, struct nvml_description *out);
 
-/*
- * Lists at most `max` processes with a compute context on the device. Returns their number; 0 also
- * if it is unknown.
- */
+/* Lists at most `max` processes with a compute context. Returns their number; 0 if unknown. */
 unsigned nvml_processes(const struct nvml_device *d, struct nvml_process *out, unsigned max);
 
-/*
- * Writes a row of `device` for a GPU that is only read through NVML; what NVML does not provide is
- * missing.
- */
+/* Writes a row of `device` with what NVML provides; the rest is missing. */
 struct writer;
 void device_row_write(struct writer *w, uint32_t id, const struct nvml_description *d);
 

@@ -93,8 +93,7 @@ static bool is_listed(const struct text *word, const char *names, size_t length)
 /* --- the machine --- */
 
 /*
- * "cpu0 user nice system idle iowait irq softirq …": "steal" is time of other machines, "guest" is
- * included in "user".
+ * "cpu0 user nice system idle iowait irq softirq …": "user" has "guest"; "steal" is ignored.
  */
 static bool cpu_line(struct text line, uint64_t *busy, uint64_t *io_wait)
 {

@@ -1,7 +1,4 @@
-/*
- * ebpf_process.c: the followed processes, their mappings, and the upload of these to the BPF
- * programs.
- */
+/* ebpf_process.c: the followed processes, their mappings, and the upload of these. */
 #include <string.h>
 
 #include "sampler/ebpf/ebpf_state.h"

@@ -51,10 +51,7 @@ static bool read_record(const void *bytes, size_t size, struct stack_record *out
 
 /* --- stacks --- */
 
-/*
- * Continues unwinding from the copied stack; the frames found replace the last one. Returns the
- * number of frames.
- */
+/* Continues unwinding from the copied stack, in place of the last frame. Returns the count. */
 static unsigned continue_unwind(struct cpu_sampling_state *s, struct target *target,
 				const struct stack_record *r, uint64_t *frames, unsigned max,
 				enum stack_end *end)
@@ -180,10 +177,7 @@ static void add_sample(struct cpu_sampling_state *s, const struct stack_record *
 						   .end = f->end });
 }
 
-/*
- * Adds the CPU time of an ended thread after its last sample. Its process may be in the middle of
- * an exec.
- */
+/* Adds CPU time of an ended thread after its last sample; its process may be amid an exec. */
 static void add_remainder(struct cpu_sampling_state *s, const struct bpf_record *h)
 {
 	struct target *target = targets_find(s->targets, (pid_t)h->pid);
@@ -314,10 +308,7 @@ static void end_process(struct cpu_sampling_state *s, const struct bpf_record *h
 	targets_exit(s->targets, (pid_t)h->pid, h->time_ns);
 }
 
-/*
- * The CPU time of a running thread, as counted by the operating system's kernel. 0: the thread has
- * ended.
- */
+/* CPU time of a running thread, as counted by the operating system's kernel. 0: it has ended. */
 static uint64_t cpu_time_of(const struct bpf_thread *thread)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;

@@ -78,10 +78,7 @@ static void collect(struct cpu_sampling_state *s, uint64_t until_ns)
 	count_losses(s);
 }
 
-/*
- * When many threads compete for the processors, the sampler's thread would run too late to keep the
- * rings from overflowing.
- */
+/* Raises the priority: with many busy threads, ours would run too late and the rings overflow. */
 static void raise_priority(struct cpu_sampling_state *s)
 {
 	if (!s->priority_raised)
@@ -175,10 +172,7 @@ static int follow_one(struct cpu_sampling_state *s, pid_t pid, bool running, str
 	return 0;
 }
 
-/*
- * The BPF programs follow what a followed process starts; what it has started before is found in
- * /proc.
- */
+/* The BPF programs follow what processes start from now on; /proc has what they started before. */
 static int follow_running(struct cpu_sampling_state *s, const struct cpu_roots *roots,
 			  struct error *e)
 {

@@ -21,10 +21,7 @@ struct switch_function {
 	uint64_t start, end;
 };
 
-/*
- * Finds the function in a file in the format of /proc/kallsyms. Unknown where kernel.kptr_restrict
- * hides addresses.
- */
+/* Finds the function in a file like /proc/kallsyms. Unknown if kernel.kptr_restrict hides it. */
 struct switch_function switch_function_find(const char *path);
 
 /*
@@ -32,7 +29,7 @@ struct switch_function switch_function_find(const char *path);
  * none of the frames, 2 (or count): the number without other tracers.
  */
 unsigned switch_tracer_frames(const struct switch_function *f, const uint64_t *frames,
-				  unsigned count);
+			      unsigned count);
 
 /*
  * Mappings, forks and names of all processes, from dummy perf events (one per processor) that only
@@ -115,7 +112,7 @@ void ebpf_process_events(struct cpu_sampling_state *s, uint64_t until_ns);
  * and its effect is repeated here.
  */
 void ebpf_process_set_image(struct cpu_sampling_state *s, struct process *p, uint64_t image,
-			uint64_t time_ns);
+			    uint64_t time_ns);
 /* Reads the mappings of all processes again, after sideband records were lost. */
 void ebpf_processes_reread(struct cpu_sampling_state *s, uint64_t time_ns);
 /* Finds the CPython interpreter of the process; does nothing until its mappings change. */

@@ -18,10 +18,7 @@ _Static_assert(BPF_RULES > UNWIND_RULE_UNKNOWN,
 
 /* --- blocks --- */
 
-/*
- * Adds a block of at least `count` cells and makes it known to the programs. Returns -1 if there is
- * no room.
- */
+/* Adds a block of at least `count` cells to the programs. Returns -1 if there is no room. */
 static int add_block(struct ebpf_tables *t, uint32_t count)
 {
 	struct ebpf_block block = { .count = MAX(count, 1u << BPF_BLOCK_SHIFT) };

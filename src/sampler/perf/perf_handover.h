@@ -45,17 +45,11 @@ void perf_handover_read(struct perf_handover *h);
 /* Whether a timer inside the process sampled it at this time. */
 bool perf_handover_has(const struct perf_handover *h, pid_t pid, uint64_t time_ns);
 
-/*
- * Adds CPU time of an ended thread that no perf sample stands for. Returns false if no timer ever
- * sampled the process.
- */
+/* Adds CPU time of an ended thread without perf samples. Returns false if no timer sampled it. */
 bool perf_handover_owe(struct perf_handover *h, pid_t pid, uint64_t owed_ns);
 /* The process runs a new program. */
 void perf_handover_exec(struct perf_handover *h, pid_t pid, uint64_t time_ns);
-/*
- * The process has ended. Returns the CPU time that neither perf samples nor samples of its timers
- * stand for.
- */
+/* The process has ended. Returns the CPU time without perf samples and without timer samples. */
 uint64_t perf_handover_exit(struct perf_handover *h, pid_t pid, uint64_t time_ns);
 
 /* The CPU time that the samples of all timers stand for. */

@@ -32,10 +32,7 @@ struct perf_held {
 	enum stack_end end;
 };
 
-/*
- * Receives a sample that is no longer held. reading: what its thread had at the sample, or NULL:
- * unknown.
- */
+/* Receives a sample that is no longer held; reading: its Python frames, NULL if uncertain. */
 typedef void perf_held_emit(void *context, const struct perf_held *held,
 			    const struct perf_reading *reading);
 
@@ -52,10 +49,7 @@ struct perf_held_list {
 
 /* Emits all held samples. */
 void perf_held_release(struct perf_held_list *list);
-/*
- * Holds a sample, whose frames the caller fills in, and emits the one held for the same thread.
- * NULL: no memory.
- */
+/* Holds a sample, whose frames the caller sets; emits that of the same thread. NULL: no memory. */
 struct perf_held *perf_held_add(struct perf_held_list *list, const struct perf_sample *sample);
 /* A thread left its processor, or got one. */
 void perf_held_switch(struct perf_held_list *list, const struct perf_sideband *n);

@@ -278,10 +278,7 @@ static int add_thread(struct perf_events *events, struct perf_event_attr *attr, 
 	return err;
 }
 
-/*
- * Opens the events of all new threads of a process. Returns whether there were any, or a negative
- * errno.
- */
+/* Opens the events of a process's new threads. Returns whether there were any, or -errno. */
 static int add_threads(struct perf_events *events, struct perf_event_attr *attr, pid_t pid)
 {
 	DIR *folder;

@@ -18,10 +18,7 @@ struct perf_thread_id {
 struct perf_events {
 	VEC(int) files;
 	struct map owners; /* id of an event -> tid that it was opened for */
-	/*
-	 * Threads of running processes for which events were opened; `opened` maps their tids to 1
-	 * (or 0: not opened).
-	 */
+	/* Threads of running processes with events; `opened` maps tids to 1 (0: not opened). */
 	VEC(struct perf_thread_id) found;
 	struct map opened;
 	struct perf_rings rings;

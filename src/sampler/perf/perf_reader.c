@@ -22,10 +22,7 @@
 #define SAME_BYTES 512u /* bytes of the stack that are compared */
 #define INNER_WORDS 1024u /* words at the top of the copied stack that are searched for */
 #define OUTER_WORDS 128u /* the data of its thread, and words at its other end */
-/*
- * Finding the data of a thread takes a millisecond: the first TRIES_MAX samples try, then one in
- * TRIES_PERIOD.
- */
+/* Finding a thread's data takes 1 ms: the first TRIES_MAX samples try, then one in TRIES_PERIOD. */
 #define TRIES_MAX 8u
 #define TRIES_PERIOD 64u
 #define TRIES_END 4096u /* smaller than any address */
@@ -64,10 +61,7 @@ struct perf_readers {
 
 /* --- reading a thread --- */
 
-/*
- * Returns false if the process is not a known Python, or finding the data of its thread is not to
- * be tried now.
- */
+/* Returns false if the process is no known Python, or its thread's data are not to be sought. */
 static bool find_location(struct perf_readers *all, const struct perf_sample *s,
 			  struct python_location *location, uint64_t *base)
 {
@@ -252,10 +246,7 @@ static void *run(void *user)
 	return NULL;
 }
 
-/*
- * Starts a reader that may only run on the processor of its ring. -EINVAL: we may not use that
- * processor.
- */
+/* Starts a reader on the processor of its ring. -EINVAL: we may not use that processor. */
 static int start(struct reader *r)
 {
 	pthread_attr_t attributes;

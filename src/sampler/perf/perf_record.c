@@ -5,10 +5,7 @@
 
 #include "base/bytes.h"
 
-/*
- * Samples begin with header, identifier, thread, time; other records end with thread, time,
- * processor, identifier.
- */
+/* Samples begin with header, id, tid, time; other records end with tid, time, processor, id. */
 const struct perf_times perf_record_times = { .in_sample = 24, .from_end = 24 };
 #define TRAILER_BYTES 32u
 
@@ -30,10 +27,7 @@ static void read_callchain(struct cursor *c, struct perf_sample *out)
 	while (count--) {
 		uint64_t address = cursor_u64(c);
 
-		/*
-		 * Numbers from PERF_CONTEXT_MAX on are not addresses but mark the kind of the
-		 * frames that follow.
-		 */
+		/* Numbers from PERF_CONTEXT_MAX on mark the kind of the frames that follow. */
 		if (address < PERF_CONTEXT_MAX && address >> 63 &&
 		    out->kernel_count < PERF_KERNEL_FRAMES_MAX)
 			out->kernel[out->kernel_count++] = address;
@@ -60,10 +54,7 @@ static void read_stack(struct cursor *c, size_t requested, struct perf_sample *o
 	out->stack.bytes = cursor_bytes(c, size);
 	used = cursor_u64(c);
 	out->stack.size = MIN(size, used);
-	/*
-	 * The operating system's kernel copies until it meets an unmapped page, which is the end of
-	 * the stack.
-	 */
+	/* The kernel copies up to an unmapped page, which is the end of the stack. */
 	out->stack.cut = used >= MIN(size, requested);
 }
 

@@ -1,7 +1,4 @@
-/*
- * perf_record.h: decodes records of perf events. Their fields follow from the attributes set in
- * perf_open.c.
- */
+/* perf_record.h: decodes records of perf events, whose fields follow from perf_open.c. */
 #ifndef PITOT_SAMPLER_PERF_PERF_RECORD_H
 #define PITOT_SAMPLER_PERF_PERF_RECORD_H
 

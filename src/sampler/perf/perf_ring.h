@@ -32,10 +32,7 @@ struct perf_ring {
 	uint64_t dropped_ns;
 };
 
-/*
- * size: a power of two, at least a page. Returns 0 or a negative errno: -EPERM when so much memory
- * may not be locked.
- */
+/* size: a power of two, at least a page. 0 or -errno; -EPERM: too much locked memory. */
 int perf_ring_map(struct perf_ring *r, int fd, uint64_t size) MUST_USE;
 void perf_ring_unmap(struct perf_ring *r);
 
@@ -51,10 +48,7 @@ struct perf_rings {
 
 /* Makes the records written so far readable. Returns whether a ring is more than half full. */
 bool perf_rings_update(struct perf_rings *all);
-/*
- * Returns the oldest record that is ready, if it is not younger than until_ns, else NULL. Valid
- * until perf_rings_drop().
- */
+/* Returns the oldest readable record up to until_ns, or NULL. Valid until perf_rings_drop(). */
 const struct perf_event_header *perf_rings_next(struct perf_rings *all, uint64_t until_ns,
 						struct perf_ring **ring);
 /* Removes the record from its ring. */

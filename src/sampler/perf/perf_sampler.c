@@ -15,10 +15,7 @@
 #include "sampler/perf/perf_record.h"
 #include "sampler/perf/perf_threads.h"
 
-/*
- * Records of this age have been written completely on all processors, so that they can be put in
- * order.
- */
+/* Records of this age are complete on all processors, so they can be put in order. */
 #define SETTLE_NS (5 * NS_PER_MS)
 #define FIRST_WAIT_MS 10
 #define PYTHON_WAIT_MS 20 /* short enough for code objects to exist and rings to have room */
@@ -350,10 +347,7 @@ static void perf_finish(struct cpu_sampling_state *s)
 	perf_rings_update(&s->events.rings);
 	perf_handover_read(&s->handover);
 	drain_records(s, UINT64_MAX);
-	/*
-	 * The operating system's kernel reports a loss with the next record, so the last loss has
-	 * not been reported.
-	 */
+	/* A loss is reported with the next record, so the last one is still unreported. */
 	if (s->lost_in_all > s->lost)
 		lose(s, s->lost_in_all - s->lost, earliest_ns(&s->events.rings),
 		     clock_monotonic_ns());

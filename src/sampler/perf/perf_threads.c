@@ -94,10 +94,7 @@ static void add_remainder(struct perf_threads *t, struct targets *targets,
 		targets_cpu_remainder(targets, p, e->tid, e->time_ns, remainder_ns);
 }
 
-/*
- * The timers of the process may have sampled most of its CPU time, so the rest justifies opening
- * segments for it.
- */
+/* The rest is worth segments: timers may have sampled most of the process's CPU time. */
 static void end_process(struct perf_threads *t, struct targets *targets,
 			const struct perf_ending *e)
 {

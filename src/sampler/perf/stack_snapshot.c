@@ -6,10 +6,7 @@
 #include "stack/unwind/unwind_snapshot.h"
 
 #define PAGE 4096u
-/*
- * A read within this distance after the copy means that the copy is too short, not that the stack
- * was switched.
- */
+/* A read this close after the copy means that the copy is short, not that stacks were switched. */
 #define SAME_STACK_BYTES (UINT64_C(64) << 20)
 
 struct snapshot_walk {

@@ -125,10 +125,7 @@ static int find_version(struct sampled_python *python, const struct sampled_pyth
 	if (symbols[PYTHON_VERSION] &&
 	    !peek(python->pid, bias + symbols[PYTHON_VERSION], &number, sizeof(number)))
 		return explain_unread(e);
-	/*
-	 * Before 3.11, only a function returns the version; a symbol that is new in 3.10 tells the
-	 * two apart.
-	 */
+	/* Before 3.11 only a function returns the version: use a symbol that is new in 3.10. */
 	if (!number)
 		number = symbols[PYTHON_NEW_REF] ? 0x030a00f0 : 0x030900f0;
 	if ((number >> 4 & 0xf) < 0xc)
@@ -368,10 +365,7 @@ void sampled_python_free(struct sampled_python *python)
 
 /* --- the thread state --- */
 
-/*
- * Whether this is the state of the thread with this fs: it contains the thread's id, which in glibc
- * is fs.
- */
+/* Whether this is the state of the thread with this fs: it contains the thread id, glibc's fs. */
 static bool is_state(const struct sampled_python *python, uint64_t state, uint64_t thread_base)
 {
 	uint64_t owner;
@@ -449,10 +443,7 @@ static bool copy_string(const struct sampled_python *python, const struct ahead 
 	size = (state & 16 ? o->string_head : o->string_head_wide) + out->length * (state & 7);
 	if (size > sizeof(out->bytes) || !read_cached(ahead, address, out->bytes, size))
 		return false;
-	/*
-	 * The object may have changed between the two reads, in which case its text may not be
-	 * complete.
-	 */
+	/* The object may have changed between the two reads, so that its text is incomplete. */
 	return load_u64(out->bytes + o->object_size) == out->length &&
 	       load_u32(out->bytes + o->object_size + 16) >> o->string_kind_bit == state;
 }
@@ -506,10 +497,7 @@ static void read_referred(const struct sampled_python *python, const struct obje
 	c->file_end = bpf_text_word(load_u64(text + last), file->length);
 }
 
-/*
- * Copies what a code object refers to. Returns false if it is no code object, or another than that
- * of the check word.
- */
+/* Copies what a code object refers to. Returns false if it is none, or not the one of `check`. */
 static bool copy_code(const struct sampled_python *python, uint64_t address, uint32_t check,
 		      struct object *name, struct object *file, struct code *out)
 {
@@ -558,10 +546,7 @@ static bool describe(const struct sampled_python *python, uint64_t address, uint
 	return false;
 }
 
-/*
- * Finds or adds a code object, which is read if it is new or was not read for a while. NULL: no
- * room.
- */
+/* Finds or adds a code object; reads it if it is new, and now and then. NULL: no room. */
 static struct code *find_code(struct sampled_python *python, uint64_t address, uint32_t check)
 {
 	uint64_t key = hash_u64(address) ^ (uint64_t)check << 16, now = clock_monotonic_ns();
@@ -617,10 +602,7 @@ static uint64_t frame_of(struct sampled_python *python, struct target *p, uint64
 
 /* --- stacks --- */
 
-/*
- * Frames whose code object cannot be described are treated like frames that the interpreter itself
- * does not show.
- */
+/* Frames without a description are treated like those that the interpreter does not show. */
 static void read_frames(struct sampled_python *python, struct target *p,
 			const struct sampled_python_stack *stack, struct python_frame *frames,
 			uint64_t *described)

@@ -25,7 +25,7 @@ struct sampled_python;
  * none; or E_UNSUPPORTED, with the reason in e why its frames cannot be read.
  */
 int sampled_python_find(struct targets *t, struct target *p, struct sampled_python **out,
-		     struct error *e) MUST_USE;
+			struct error *e) MUST_USE;
 void sampled_python_free(struct sampled_python *python);
 
 /*
@@ -56,7 +56,8 @@ struct sampled_python_stack {
 	bool native_complete, python_complete;
 };
 unsigned sampled_python_merge(struct sampled_python *python, struct target *p,
-			   const struct sampled_python_stack *stack, uint64_t *out, unsigned max);
+			      const struct sampled_python_stack *stack, uint64_t *out,
+			      unsigned max);
 
 /* Returns the number of frames omitted since the last call, because they could not be described. */
 uint64_t sampled_python_unnamed(struct sampled_python *python);

@@ -1,7 +1,6 @@
 /*
  * kernel_types.bpf.h: the members of the operating system kernel's structures that the programs
- * read. Their real offsets are relocated from the kernel's BTF when the programs are loaded
- * (CO-RE).
+ * read. The loader relocates their offsets by the kernel's BTF (CO-RE).
  */
 #ifndef PITOT_SAMPLER_EBPF_BPF_KERNEL_TYPES_BPF_H
 #define PITOT_SAMPLER_EBPF_BPF_KERNEL_TYPES_BPF_H
@@ -54,10 +53,7 @@ struct task_struct {
 	struct signal_struct *signal;
 } KERNEL_TYPE;
 
-/*
- * The registers of a thread as saved on entry to the operating system's kernel (struct pt_regs):
- * the layout is an ABI.
- */
+/* User registers as saved on entry to the kernel (struct pt_regs): the layout is an ABI. */
 struct user_registers {
 	__u64 r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi;
 	__u64 original_rax, rip, cs, flags, rsp, ss;

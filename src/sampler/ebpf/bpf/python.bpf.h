@@ -17,10 +17,7 @@ enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3 };
 #define STEPS_MAX (2 * BPF_PYTHON_FRAMES) /* some frames are not stored */
 #define TAG_BITS 7ull
 
-/*
- * A cache of code objects that a sample had, indexed by a hash of their key; a colliding one
- * replaces the older.
- */
+/* A cache of sampled code objects, indexed by a hash of their key; collisions replace the older. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1u << BPF_PYTHON_SEEN_BITS);
@@ -104,10 +101,7 @@ static __always_inline void store_python(struct python_context *c, __u64 code, _
 	c->open = 1;
 }
 
-/*
- * Marks the frame stored last as the outermost of its evaluation; if none was visible, an empty
- * frame is stored.
- */
+/* Marks the last frame as the outermost of its evaluation; stores an empty one if there is none. */
 static __always_inline void close_evaluation(struct python_context *c)
 {
 	__u32 at;
@@ -151,10 +145,7 @@ static __always_inline __u32 code_check(const struct scratch *s, const struct bp
 	return bpf_python_check(&c);
 }
 
-/*
- * Reads the code object, and stores the frame if Python itself would show it. Returns 0 if it
- * cannot be read.
- */
+/* Stores the frame of a code object if Python would show it. Returns 0 if it cannot be read. */
 static __always_inline int read_frame(struct python_context *c, __u64 code, __u32 owner)
 {
 	const struct bpf_python *p = c->python;

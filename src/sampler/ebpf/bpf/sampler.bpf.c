@@ -106,10 +106,7 @@ static __always_inline __u64 waiting_bytes(void)
 	return bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
 }
 
-/*
- * The reader polls ten times a second. It is woken when much data waits, or (soon) when a record is
- * urgent.
- */
+/* The reader polls ten times a second. It is woken for much data, and (soon) for urgent records. */
 static __always_inline void send(void *record, __u64 size, int soon)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP, now;

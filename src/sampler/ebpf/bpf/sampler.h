@@ -17,10 +17,7 @@
  * frame with code 0 stands for an evaluation without a visible frame.
  */
 #define BPF_PYTHON_ENTRY (1u << 31)
-/*
- * Bytes that are read of the interpreter's structures: all offsets in struct bpf_python are within
- * them.
- */
+/* Bytes read of the interpreter's structures: all offsets in struct bpf_python are within them. */
 #define BPF_PYTHON_FRAME 128u
 #define BPF_PYTHON_FRAME_MIN 80u
 #define BPF_PYTHON_CODE 256u
@@ -29,10 +26,7 @@
 #define BPF_STACK_PAGE 4096u
 #define BPF_STACK_PAGES 16u /* of a copied stack */
 
-/*
- * Words after the header of a record: kernel frames, user frames, Python frames, registers, copied
- * stack.
- */
+/* Words of a record: kernel frames, user frames, Python frames, registers, copied stack. */
 #define BPF_FRAME_WORDS 2048u /* maximum for all frames: a power of two */
 #define BPF_COPY_WORDS (BPF_REGISTERS + BPF_STACK_PAGES * BPF_STACK_PAGE / 8)
 #define BPF_WORDS (BPF_FRAME_WORDS + BPF_COPY_WORDS + BPF_STACK_PAGE / 8)
@@ -144,10 +138,7 @@ struct bpf_range {
 	__u32 unused;
 };
 
-/*
- * Where a CPython process stores its frames; layout as in python_offsets.h. All offsets fit into 16
- * bits.
- */
+/* Where CPython stores its frames (16-bit offsets); layout as in python_offsets.h. */
 struct bpf_python {
 	__u8 enabled;
 	__u8 layout; /* enum python_layout */
@@ -167,10 +158,7 @@ struct bpf_python {
 struct bpf_followed {
 	/* number of its process image; 0: it waits for its exec and is not sampled yet */
 	__u64 image;
-	/*
-	 * address of the image's mm_struct; 0: unknown. If the task has another, it is in the
-	 * middle of an exec
-	 */
+	/* address of its mm_struct; 0: unknown. Another than the task's: amid an exec */
 	__u64 memory;
 	__s32 threads; /* threads with a struct bpf_thread */
 	__u32 has_exited; /* its last thread is about to leave its processor for the last time */

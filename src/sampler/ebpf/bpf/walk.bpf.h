@@ -45,10 +45,7 @@ struct walk {
 	__u32 count, stop;
 };
 
-/*
- * Working memory of the programs. One per processor suffices, because nothing interrupts the
- * programs that use it.
- */
+/* Working memory of the programs, one per processor: nothing interrupts programs that use it. */
 struct scratch {
 	struct bpf_record record;
 	__u64 words[BPF_WORDS]; /* follow the record, as in the ring buffer */
@@ -171,10 +168,7 @@ static __always_inline void *block_of(__u32 place)
 	return bpf_map_lookup_elem(&blocks, &block);
 }
 
-/*
- * Finds the rule of a code offset among the rows of its part. Returns its number; RULE_NONE: there
- * is none.
- */
+/* Finds the rule of a code offset in the rows of its part. Returns its number, or RULE_NONE. */
 static __always_inline __u32 find_row(void *cells, __u32 place, __u32 count, __u32 offset)
 {
 	const struct bpf_cell *cell;
@@ -247,9 +241,8 @@ static __always_inline __u64 check_of(__u64 pc, __u64 value)
 }
 
 /*
- * Returns the rule of the current frame; NULL: there is none, and w->stop says why. A search reads
- * about twenty cache lines that the program has evicted since the last sample, a hit in known_rules
- * reads one.
+ * Returns the rule of the current frame; NULL: none, w->stop says why. A search reads about twenty
+ * cache lines that the program has evicted since the last sample; a hit in known_rules reads one.
  */
 static __always_inline const struct bpf_rule *find_rule(struct walk *w)
 {
@@ -309,10 +302,7 @@ __noinline int compute_cfa(struct walk *w)
 	return (base & 7) == 0;
 }
 
-/*
- * Restores the caller's value of a register by its save rule, which is not SAVE_SAME. Returns 0 if
- * that is impossible.
- */
+/* Restores a register of the caller by a rule other than SAVE_SAME. Returns 0 if impossible. */
 __noinline int restore(struct walk *w, __u32 index)
 {
 	const struct bpf_save *save;
@@ -386,10 +376,7 @@ static __always_inline int leave_frame(struct walk *w)
 	w->has_block = bpf_probe_read_user(w->block, 8 * BLOCK, (const void *)w->block_start) == 0;
 	if (!restore(w, 0))
 		return 0;
-	/*
-	 * Stacks grow down, so a CFA that is not above rsp means that the frame has switched
-	 * stacks.
-	 */
+	/* Stacks grow down: a CFA that is not above rsp means a switch of stacks. */
 	if (w->cfa <= w->registers[REGISTER_RSP] && ++w->switches > SWITCHES_MAX)
 		return 0;
 	pc = w->restored[0];
@@ -449,10 +436,7 @@ static long walk_frame(__u32 index, struct walk_context *context)
 	if (w->rule.cfa != CFA_SIGNAL)
 		return 1;
 	left = leave_signal(w);
-	/*
-	 * The compiler knows that `left` is 0 or 1 and would flip the bit, which the verifier does
-	 * not understand.
-	 */
+	/* `left` is 0 or 1. The verifier would not understand the compiler's bit flip. */
 	asm volatile("" : "+r"(left));
 	return left == 0;
 }
