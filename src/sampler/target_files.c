@@ -154,10 +154,20 @@ static void load(struct target_file *file, struct elf_file *elf)
 	elf_file_release(elf);
 }
 
-static struct target_file *add_file(struct target_files *files, const struct target_file *like)
+/*
+ * Finds the file with this key, or adds it (*is_new), like `like`, for the caller to load. NULL: no
+ * memory.
+ */
+static struct target_file *find_or_add(struct target_files *files, uint64_t key,
+				       const struct target_file *like, bool *is_new)
 {
-	struct target_file *file = malloc(sizeof(*file));
+	uint64_t *number = map_at(&files->index, key, 0);
+	struct target_file *file;
 
+	*is_new = number && !*number;
+	if (!*is_new)
+		return number ? files->files.data[*number - 1] : NULL;
+	file = malloc(sizeof(*file));
 	if (!file || vec_push(&files->files, file) < 0) {
 		free(file);
 		return NULL;
@@ -166,38 +176,31 @@ static struct target_file *add_file(struct target_files *files, const struct tar
 	file->number = (uint32_t)files->files.count;
 	file->files = files;
 	file->source.fd = -1;
+	*number = file->number;
 	return file;
 }
 
 /* Finds the file, or adds it and reads it from `fd`. */
-static const struct target_file *find_or_add_file(struct target_files *files, int fd,
-						  const struct stat *st)
+static const struct target_file *find_or_read(struct target_files *files, int fd,
+					      const struct stat *st)
 {
-	const struct target_file fresh = {
+	const struct target_file like = {
 		.device = st->st_dev,
 		.inode = st->st_ino,
 		.size = (uint64_t)st->st_size,
 		.changed_ns = (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S + st->st_mtim.tv_nsec,
 	};
-	uint64_t identity[4] = { fresh.device, fresh.inode, fresh.size,
-				 (uint64_t)fresh.changed_ns };
-	uint64_t *number = map_at(&files->index, hash_bytes(identity, sizeof(identity)), 0);
-	struct target_file *file;
+	uint64_t identity[4] = { like.device, like.inode, like.size, (uint64_t)like.changed_ns };
+	bool is_new;
+	struct target_file *file =
+		find_or_add(files, hash_bytes(identity, sizeof(identity)), &like, &is_new);
 	struct elf_file elf;
 
-	if (!number)
-		return NULL;
-	if (*number)
-		return target_file_at(files, (uint32_t)*number);
-	file = add_file(files, &fresh);
-	if (!file)
-		return NULL;
-	*number = file->number;
-	if (sparse_file_open(&file->source, fcntl(fd, F_DUPFD_CLOEXEC, 0), file->size) < 0) {
-		file->no_memory = true;
+	if (!file || !is_new)
 		return file;
-	}
-	if (elf_file_open_sparse(&file->source, &elf, NULL) == 0)
+	if (sparse_file_open(&file->source, fcntl(fd, F_DUPFD_CLOEXEC, 0), file->size) < 0)
+		file->no_memory = true;
+	else if (elf_file_open_sparse(&file->source, &elf, NULL) == 0)
 		load(file, &elf);
 	else
 		sparse_file_close(&file->source);
@@ -208,20 +211,12 @@ static const struct target_file *find_or_add_file(struct target_files *files, in
 static const struct target_file *vdso_file(struct target_files *files)
 {
 	static const uint64_t key = UINT64_C(0x7664736f); /* smaller than any hash of four words */
-	uint64_t *number = map_at(&files->index, key, 0);
-	const struct target_file fresh = { 0 };
-	struct target_file *file;
+	const struct target_file like = { 0 };
+	bool is_new;
+	struct target_file *file = find_or_add(files, key, &like, &is_new);
 	struct elf_file elf;
 
-	if (!number)
-		return NULL;
-	if (*number)
-		return target_file_at(files, (uint32_t)*number);
-	file = add_file(files, &fresh);
-	if (!file)
-		return NULL;
-	*number = file->number;
-	if (elf_file_open_vdso(&elf, NULL) == 0)
+	if (file && is_new && elf_file_open_vdso(&elf, NULL) == 0)
 		load(file, &elf);
 	return file;
 }
@@ -304,7 +299,7 @@ const struct target_file *target_file_open(struct target_files *files,
 	fd = open_mapped(files, mapped, &st);
 	if (fd < 0)
 		return NULL;
-	file = find_or_add_file(files, fd, &st);
+	file = find_or_read(files, fd, &st);
 	if (files->file_copies && files->files.count > known && !is_permanent(mapped->path, &st))
 		file_copies_add(files->file_copies, mapped->path, file->build_id, fd, file->size);
 	close(fd);
