@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "sampler/sampled_processes.h"
 
 /* Index of the first range that ends behind an address. */
@@ -89,29 +88,25 @@ static bool joins_last(const struct target *p, size_t i, const struct target_map
 	       m->path[0] != '[';
 }
 
-int target_map(struct targets *t, struct target *p, const struct target_mapping *m,
-	       uint64_t time_ns)
+void target_map(struct targets *t, struct target *p, const struct target_mapping *m,
+		uint64_t time_ns)
 {
 	uint32_t path = targets_text(t, m->path, strlen(m->path));
 	size_t i;
 
-	if (m->start >= m->end)
-		return 0;
-	if (p->ranges.count >= TARGET_RANGES_MAX)
-		return E_LIMIT;
-	if (vec_reserve(&p->ranges, 2) < 0 || vec_reserve(&p->origins, 2) < 0)
-		return -ENOMEM;
+	if (m->start >= m->end || p->ranges.count >= TARGET_RANGES_MAX ||
+	    vec_reserve(&p->ranges, 2) < 0 || vec_reserve(&p->origins, 2) < 0)
+		return;
 	i = clear_range(p, m->start, m->end);
 	if (i && joins_last(p, i, m, path)) {
 		p->ranges.data[i - 1].end = m->end;
-		return 0;
+		return;
 	}
 	open_gap(p, i, 1);
 	p->ranges.data[i] = (struct target_range){ .start = m->start, .end = m->end };
 	p->origins.data[i] = (struct range_origin){
 		.file_offset = m->file_offset, .inode = m->inode, .mapped_ns = time_ns, .path = path
 	};
-	return 0;
 }
 
 int target_maps_copy(struct target *to, const struct target *from)

@@ -98,9 +98,9 @@ struct target_thread *target_thread(struct targets *t, struct target *p, pid_t t
 
 /* Returns the range with an address, or NULL, and its index. */
 struct target_range *target_range_find(struct target *p, uint64_t address, size_t *index);
-/* Adds a mapping. Returns 0, -ENOMEM or E_LIMIT. */
-int target_map(struct targets *t, struct target *p, const struct target_mapping *mapping,
-	       uint64_t time_ns);
+/* Adds a mapping; drops it if there is no room. */
+void target_map(struct targets *t, struct target *p, const struct target_mapping *mapping,
+		uint64_t time_ns);
 /* Copies the ranges of a parent process. Returns 0 or -ENOMEM. */
 int target_maps_copy(struct target *to, const struct target *from);
 /* Adds the mappings in /proc/PID/maps. */
