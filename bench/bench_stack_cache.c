@@ -9,7 +9,6 @@
  * Between two launches the program reads TRAMPLED bytes, because real launches find processor
  * caches that other code has used.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 #include <x86intrin.h>
@@ -19,21 +18,12 @@
 #include "stack/intern.h"
 #include "stack/python/python_splice.h"
 #include "stack/stack_cache.h"
+#include "python_library.h"
 
 #define FRAMES_MAX 512u
 #define TRAMPLED (128u << 10)
 #define INTERRUPTED_CYCLES 50000u /* of a launch that was interrupted, and is ignored */
 
-/* Declarations from Python's stable ABI, so that no headers of a particular version are needed. */
-struct method {
-	const char *name;
-	void *(*function)(void *, void *);
-	int flags;
-	const char *text;
-};
-#define METH_O_ 8
-
-static void *library;
 static struct python_runtime runtime;
 static struct python_eval eval;
 static struct python_codes *codes;
@@ -46,8 +36,6 @@ static struct python_frame python[FRAMES_MAX];
 static uint64_t launches, found, cycles, cycles_found;
 static uint8_t trampled[TRAMPLED];
 static volatile uint8_t sum;
-
-#define CALL(type, name, ...) ((type)dlsym(library, name))(__VA_ARGS__)
 
 static bool on_new_stack(void *context, uint32_t id, const uint64_t *stack, unsigned count,
 			 enum stack_end end)
@@ -213,34 +201,11 @@ static const char script[] =
 	"        report(turns)\n"
 	"main()\n";
 
-static bool open_library(const char *path)
-{
-	for (unsigned minor = 14; !path && !library && minor >= 9; minor--) {
-		char name[32];
-
-		snprintf(name, sizeof(name), "libpython3.%u.so.1.0", minor);
-		library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
-	}
-	if (path)
-		library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-	return library;
-}
-
-static void add_function(void *module, struct method *method)
-{
-	void *function = CALL(void *(*)(struct method *, void *, void *), "PyCFunction_NewEx",
-			      method, NULL, NULL);
-
-	CALL(int (*)(void *, const char *, void *), "PyObject_SetAttrString", module, method->name,
-	     function);
-}
-
 int main(int argc, char **argv)
 {
-	static struct method methods[] = { { "launch", launch, METH_O_, NULL },
-					   { "report", report, METH_O_, NULL } };
+	static struct python_method methods[] = { { "launch", launch, METH_O_, NULL },
+						  { "report", report, METH_O_, NULL } };
 	struct error e = { 0 };
-	void *module;
 
 	if (!open_library(argc > 1 ? argv[1] : NULL)) {
 		puts("skipped: no libpython here; give its path as argument");
@@ -258,10 +223,5 @@ int main(int argc, char **argv)
 	    stack_interner_init(&interner, 1u << 16, 0) < 0)
 		return 1;
 	python_codes_attach(codes, &runtime);
-	CALL(void (*)(int), "Py_InitializeEx", 0);
-	printf("CPython %s\n", CALL(const char *(*)(void), "Py_GetVersion"));
-	module = CALL(void *(*)(const char *), "PyImport_AddModule", "__main__");
-	for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
-		add_function(module, &methods[i]);
-	return CALL(int (*)(const char *, void *), "PyRun_SimpleStringFlags", script, NULL) != 0;
+	return run_script(script, methods, ARRAY_SIZE(methods));
 }
