@@ -85,7 +85,7 @@ struct target_range {
 const struct target_range *target_ranges(const struct target *p, size_t *count);
 /* The range of an address, with its file looked up; NULL: nothing executable is there. */
 const struct target_range *target_range_at(struct targets *t, struct target *p, uint64_t address);
-/* Whether the call frame information of the range's file could not be loaded for want of memory. */
+/* Whether there was no memory for the call frame information of the range's file. */
 bool target_range_no_memory(const struct targets *t, const struct target_range *range);
 /*
  * Whether an address is in the first instructions of its file, where a program starts. The stack

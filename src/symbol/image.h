@@ -35,8 +35,7 @@ enum address_kind {
 };
 
 struct image_answer {
-	struct source_frame
-		frames[SOURCE_FRAMES_MAX]; /* the function, then the functions inlined into it */
+	struct source_frame frames[SOURCE_FRAMES_MAX]; /* the function, then inlined functions */
 	unsigned count; /* at least 1; frames[0].function is NULL for unknown code */
 	enum symbol_kind kind; /* of frames[0].function */
 	bool has_start;

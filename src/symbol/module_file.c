@@ -105,7 +105,7 @@ static bool folder_path(unsigned number, const struct debug_folders *d,
 	return true;
 }
 
-/* Opens our vdso, if its build id is that of the process's. */
+/* Opens our own vdso, if its build id matches. */
 static int open_vdso(const struct symbol_module *m, struct elf_file *out, struct strbuf *found,
 		     struct error *e)
 {

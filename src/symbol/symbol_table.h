@@ -42,8 +42,7 @@ enum symbol_kind {
 
 struct symbol {
 	uint64_t start, end;
-	const char
-		*name; /* owned by the file; with its version (@@GLIBC_2.14) if it has one */
+	const char *name; /* owned by the file; with its version (@@GLIBC_2.14), if any */
 	uint8_t kind; /* enum symbol_kind */
 	uint8_t rank; /* of several names of a function, the lowest rank wins */
 };

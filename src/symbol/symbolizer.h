@@ -61,8 +61,7 @@ struct symbol_frame {
 };
 
 struct symbol_answer {
-	struct symbol_frame
-		frames[SOURCE_FRAMES_MAX]; /* the function, then the functions inlined into it */
+	struct symbol_frame frames[SOURCE_FRAMES_MAX]; /* the function, then inlined functions */
 	unsigned count; /* at least 1 */
 	enum symbol_source source;
 	const char *module; /* path of the module; NULL: none */

@@ -55,8 +55,7 @@ struct process {
 /* A complete stack, in the form that targets_cpu_sample() expects. */
 struct finished_stack {
 	uint64_t kernel[BPF_KERNEL_FRAMES];
-	uint64_t user[TARGET_FRAMES_MAX +
-		      1]; /* one more than is stored, which shows that there are more */
+	uint64_t user[TARGET_FRAMES_MAX + 1]; /* one more than is stored, to detect overflow */
 	unsigned kernel_count, user_count;
 	enum stack_end end;
 };
@@ -107,15 +106,12 @@ void ebpf_process_remove(struct cpu_sampling_state *s, struct process *p);
 void ebpf_processes_release(struct cpu_sampling_state *s);
 /* Handles the sideband records up to this time. */
 void ebpf_process_events(struct cpu_sampling_state *s, uint64_t until_ns);
-/*
- * Called with the image number of each sample. If the image has changed, an exec record was lost,
- * and its effect is repeated here.
- */
+/* Sets the image of a sample; handles the exec if its record was lost. */
 void ebpf_process_set_image(struct cpu_sampling_state *s, struct process *p, uint64_t image,
 			    uint64_t time_ns);
 /* Reads the mappings of all processes again, after sideband records were lost. */
 void ebpf_processes_reread(struct cpu_sampling_state *s, uint64_t time_ns);
-/* Finds the CPython interpreter of the process; does nothing until its mappings change. */
+/* Finds the CPython interpreter of the process, once per change of its mappings. */
 void ebpf_process_find_python(struct cpu_sampling_state *s, struct process *p,
 			      struct target *target);
 /* Uploads the images that have changed to the BPF programs. */

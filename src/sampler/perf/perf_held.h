@@ -49,7 +49,7 @@ struct perf_held_list {
 
 /* Emits all held samples. */
 void perf_held_release(struct perf_held_list *list);
-/* Holds a sample, whose frames the caller sets; emits that of the same thread. NULL: no memory. */
+/* Holds a sample whose frames the caller sets; emits the thread's previous one. NULL: no memory. */
 struct perf_held *perf_held_add(struct perf_held_list *list, const struct perf_sample *sample);
 /* A thread left its processor, or got one. */
 void perf_held_switch(struct perf_held_list *list, const struct perf_sideband *n);

@@ -222,7 +222,7 @@ static int add_event(struct perf_events *events, int fd, pid_t tid)
 }
 
 /*
- * Opens the events of a thread, one per processor. Those of the first thread have the rings, into
+ * Opens the events of a thread, one per processor. The first thread's events have the rings, into
  * which the others write too.
  */
 static int open_thread(struct perf_events *events, struct perf_event_attr *attr, pid_t tid)

@@ -212,8 +212,8 @@ static void shorten_slice(void)
 }
 
 /*
- * Returns the file to wait for: that of the ring itself until its thread and all that inherited
- * from it have ended, then that of the next thread; -1 when there is none.
+ * Returns the file to wait for: first the ring's own event, and when its thread and all that
+ * inherited the event have ended, the event of the next thread; -1: there are no more.
  */
 static int next_file(const struct reader *r, size_t *at)
 {
