@@ -45,7 +45,7 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
 		.max_bytes = cpu->max_bytes,
 		.method = method_of(cpu->via),
 		.timers_inside = cpu->via == RECORD_VIA_AUTO && !roots->running && cpu->recorder,
-		.kept = cpu->keep_files ? &cpu->kept : NULL,
+		.file_copies = cpu->keep_files ? &cpu->kept : NULL,
 	};
 	int err;
 

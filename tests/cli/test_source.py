@@ -136,7 +136,7 @@ def test_instructions(pitot, recording, honest, tmp_path):
 @pytest.mark.parametrize("commands, why", [
     ("exit 3", "nvdisasm failed: "), ("echo 'nvdisasm fatal : no' >&2; exit 1", "nvdisasm failed: nvdisasm fatal : no"),
     ("kill -SEGV $$", "killed by signal 11"), ("echo nothing", "printed no instructions of it"), ("true", "printed no instructions of it"),
-    ("printf 'a\\0b'", "cannot be read"), ("yes 'a line that has no end'", "more than 64 MiB"),
+    ("printf 'a\\0b'", "cannot parse"), ("yes 'a line that has no end'", "more than 64 MiB"),
     ("exec 1>&- 2>&-; sleep 1000", "took longer than 1 s")])
 def test_nvdisasm_fails(pitot, recording, nvdisasm, commands, why):
     printed = source(pitot, recording, *nvdisasm(commands), "--time-limit", "1" if "sleep" in commands else "60")
@@ -173,7 +173,7 @@ def test_no_nvdisasm(pitot, recording, nvdisasm, tmp_path):
     pitot("source", recording, "--no-sass", "-o", page)
     assert "was not found or was disabled" in page.read_text()
     printed = source(pitot, recording, "--nvdisasm", tmp_path / "nothing")
-    assert "could not be run" in kernel(printed, "smooth")["missing"]
+    assert "cannot run" in kernel(printed, "smooth")["missing"]
 
 
 def sources(folder, **contents):
