@@ -7,7 +7,7 @@
 static bool option_verify;
 
 static const struct option options[] = {
-	FLAG("verify", 0, option_verify, "check every checksum; fails when something is damaged"),
+	FLAG("verify", 0, option_verify, "check every checksum; fails if anything is damaged"),
 	OPTION_END,
 };
 
@@ -156,18 +156,17 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_info = {
 	.name = "info",
-	.summary = "what a recording is: processes, devices, tables, sizes, loss",
+	.summary = "show what is in a recording: processes, devices, tables, sizes, loss",
 	.usage = "[options] [RECORDING]",
-	.description =
-		"Prints the recorded processes with their hosts, times and exit statuses, the "
-		"devices, "
-		"the tables with their rows and bytes, the clocks, the capabilities of the "
-		"recorder, and the known losses. Without RECORDING it reads the newest *.pitot in "
-		"the current folder.",
+	.description = "Prints the recorded processes with their hosts, times and exit statuses, "
+		       "the devices, the tables with their rows and bytes, the clocks, the "
+		       "capabilities of the recorder, and the known losses. Without RECORDING it "
+		       "reads the newest *.pitot in the current folder.",
 	.options = options,
 	.operands_max = 1,
 	.examples = examples,
-	.notes = "EXIT STATUS\n\n1 when --verify finds damage.",
+	.notes = "EXIT STATUS\n\n"
+		 "1 if --verify finds damage.",
 	.no_names = true,
 	.run = run,
 };

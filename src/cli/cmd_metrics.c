@@ -366,15 +366,15 @@ const struct command cmd_metrics = {
 	.summary = "list what the hardware counters of a GPU can measure",
 	.usage = "[options] [SET|METRIC|PATTERN]",
 	.description =
-		"Lists the metrics of the first GPU, or of any chip by its name, as CUPTI has "
-		"them: name, unit, how many times a kernel must run for it (passes), and what it "
-		"means. Without an operand, all base metrics. What can be collected has a "
-		"submetric behind the name: sm__warps_active.avg. One name is shown with all its "
-		"submetrics; a pattern with a dot matches complete names, one without base "
-		"metrics; the name of a set lists what `pitot record --engine range-profiler "
-		"--metrics SET` collects.\n\n"
-		"CUPTI is looked for where a recording looks for it: $PITOT_CUPTI, else the "
-		"loader's path and the places of toolkits.",
+		"Lists CUPTI's metrics of the first GPU, or of any chip by its name: name, unit, "
+		"how often a kernel must run to measure it (passes), and meaning. Without an "
+		"operand it lists all base metrics. A metric that can be collected has a submetric "
+		"after the base name: sm__warps_active.avg. The operand can be a base name, which "
+		"is shown with all its submetrics; a pattern, which matches complete names if it "
+		"has a dot, else base names; or a set, which lists what `pitot record --engine "
+		"range-profiler --metrics SET` collects.\n\n"
+		"CUPTI is searched for in the same places as by a recording: $PITOT_CUPTI, else "
+		"the loader's path and the folders of toolkits.",
 	.options = options,
 	.examples = examples,
 	.operands = metric_set_names,

@@ -21,7 +21,7 @@ static const struct option options[] = {
 	OPTION(DURATION, "interval", 'i', option_interval, "TIME",
 	       "time between readings, at least 10ms (default 1s)", .positive = true),
 	OPTION(DURATION, "duration", 0, option_duration, "TIME",
-	       "end after TIME (default: with Ctrl-C)", .positive = true),
+	       "end after TIME (default: on Ctrl-C)", .positive = true),
 	OPTION(STRING, "output", 'o', option_output, "DIR",
 	       "record into DIR, for `pitot report` and `pitot export`", .is_path = true),
 	FLAG("force", 'f', option_force, "replace DIR if it is a recording"),
@@ -214,11 +214,11 @@ const struct command cmd_monitor = {
 	.usage = "[options]",
 	.description =
 		"Reads all GPUs through NVML, and the processors, memory, disks and network of the "
-		"machine, and shows them: on a terminal as a table that is redrawn in place, else "
-		"as lines, with --json one object a line. With -o it records them.\n\n"
-		"What a GPU or the machine does not offer is '-', has no key and is not recorded; "
-		"--verbose names it at the end with the reason. Without NVIDIA's driver the "
-		"machine is shown alone.",
+		"machine. Shows them on a terminal as a table that is redrawn in place, elsewhere "
+		"as lines, with --json as one object per line. With -o it records them.\n\n"
+		"A value that a GPU or the machine does not offer is shown as '-', has no JSON key "
+		"and is not recorded; --verbose lists such values at the end, with the reasons. "
+		"Without NVIDIA's driver only the machine is shown.",
 	.options = options,
 	.examples = examples,
 	.run = run,

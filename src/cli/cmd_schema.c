@@ -147,12 +147,11 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_schema = {
 	.name = "schema",
-	.summary = "the tables and columns of a recording, with units and meanings",
+	.summary = "list the tables and columns of recordings, with units and meanings",
 	.usage = "[options] [TABLE]",
-	.description =
-		"Prints all tables, or the columns of one: name, type, unit, whether a value can "
-		"be missing, and its meaning. Times are nanoseconds of CLOCK_MONOTONIC of the "
-		"recorded machine.",
+	.description = "Prints all tables, or the columns of one: name, type, unit, whether a "
+		       "value can be missing, and its meaning. Times are nanoseconds of "
+		       "CLOCK_MONOTONIC of the recorded machine.",
 	.options = options,
 	.examples = examples,
 	.operands = schema_table_names,

@@ -22,12 +22,12 @@ static const char *option_columns;
 
 static const struct option options[] = {
 	OPTION(LIST, "where", 'w', option_where, "CONDITION",
-	       "only such rows: COLUMN=VALUE, or != < <= > >=; texts are globs, '-' is missing; "
-	       "all must hold"),
+	       "only rows that match: COLUMN=VALUE, or != < <= > >=; text values are globs, '-' "
+	       "means missing; rows must match all conditions"),
 	WINDOW_OPTIONS(option_window),
 	OPTION(STRING, "columns", 'c', option_columns, "LIST",
-	       "columns to show, separated by commas; 'config.grid_x' follows a reference; also "
-	       "duration, pid, scope"),
+	       "comma-separated columns to show; 'config.grid_x' follows a reference; also the "
+	       "derived columns duration, pid and scope"),
 	OPTION(U64, "limit", 'n', option_limit, "N",
 	       "at most N rows (default 50, with --json all); 0 for all", .given = &limit_given),
 	FLAG("full-names", 0, option_full_names, "kernel names with all their parameters"),
@@ -334,19 +334,17 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_view = {
 	.name = "view",
-	.summary = "rows of a table of a recording",
+	.summary = "print rows of a table",
 	.usage = "[options] [RECORDING] [TABLE]",
-	.description = "Prints rows in order of process and time, with references, texts and enums "
-		       "resolved. Times are seconds from "
-		       "the start of the recording. With --json each row is an object on a line of "
-		       "its own, with times in "
-		       "nanoseconds from the start of the recording.\n\n"
-		       "Without RECORDING it reads the newest *.pitot in the current folder; "
-		       "without TABLE it lists the tables. "
-		       "Conditions name columns as `pitot schema TABLE` does; the unit at the end "
-		       "can be left out (start for "
-		       "start_ns). A text matches as a glob, or, without * ? [, when it contains "
-		       "the value.",
+	.description =
+		"Prints rows in order of process and time, with references, strings and enums "
+		"resolved. Times are seconds from the start of the recording. With --json each row "
+		"is an object on its own line, with times in nanoseconds from the start of the "
+		"recording.\n\n"
+		"Without RECORDING it reads the newest *.pitot in the current folder; without "
+		"TABLE it lists the tables. Conditions use the column names of `pitot schema "
+		"TABLE`; the unit at the end can be left out (start for start_ns). A value for "
+		"text is a glob, or, without * ? [, a part of the text.",
 	.options = options,
 	.examples = examples,
 	.operands = schema_table_names,

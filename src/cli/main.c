@@ -57,7 +57,7 @@ const struct option global_options[] = {
 };
 
 static const struct option leading_options[] = {
-	FLAG("version", 'V', option_version, "as `pitot version`"),
+	FLAG("version", 'V', option_version, "same as `pitot version`"),
 	OPTION_END,
 };
 

@@ -18,16 +18,16 @@ struct window_options {
 
 #define WINDOW_OPTIONS(window)                                                                     \
 	OPTION(DURATION, "since", 0, (window).since_ns, "TIME",                                    \
-	       "from this time after the start of the recording on, such as 1.5s",                 \
+	       "start TIME after the start of the recording, such as 1.5s",                        \
 	       .given = &(window).since_given),                                                    \
 		OPTION(DURATION, "until", 0, (window).until_ns, "TIME",                            \
-		       "up to this time after the start of the recording",                         \
+		       "end TIME after the start of the recording",                                \
 		       .given = &(window).until_given)
 
 /* Which kernels: `value` is a const char *. */
 #define KERNEL_OPTION(value)                                                                       \
 	OPTION(STRING, "kernel", 'k', value, "GLOB",                                               \
-	       "only kernels with such a name; without * ? [ a part of the name is enough")
+	       "only kernels whose name matches; without * ? [ a part of the name is enough")
 
 /* Where kernels of CUDA graphs belong: `value` is an int, which is 1 for "capture". */
 #define GRAPHS_OPTION(value, help)                                                                 \
@@ -37,7 +37,7 @@ extern const char *const graph_choices[];
 /* Where to look in the program: `value` is a const char *. */
 #define SCOPE_OPTION(value)                                                                        \
 	OPTION(STRING, "scope", 0, value, "GLOB",                                                  \
-	       "only what was done inside of such scopes or NVTX ranges; 'step/forward': of "      \
+	       "only what was done inside of matching scopes or NVTX ranges; 'step/forward' is "   \
 	       "forward directly inside of step")
 
 /*
