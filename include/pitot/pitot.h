@@ -68,8 +68,8 @@ enum pitot_log_level { PITOT_LOG_ERROR, PITOT_LOG_WARNING, PITOT_LOG_INFO };
 
 /*
  * Zero the struct and set `size`. Fields that are 0 or NULL are not given; so are fields beyond
- * `size`, which is smaller in programs built with an older header. Strings are copied. docs/embed.md
- * has the other sources of values, and their order.
+ * `size`, which is smaller in programs built with an older header. Strings are copied.
+ * docs/embed.md has the other sources of values, and their order.
  */
 struct pitot_options {
 	size_t size; /* sizeof(struct pitot_options) */
@@ -159,9 +159,9 @@ PITOT_API int pitot_flush(struct pitot_session *session);
 
 /*
  * Arms an engine beyond PITOT_ENGINE_TRACE in a running recording; any number of times, one at a
- * time. Its window opens `delay_ns` after this call. It closes `duration_ns` later or, if that is 0,
- * at pitot_engine_end or with the recording. Without a delay it includes kernels from the return on.
- * The options of the recording say what is measured, and of which kernels; each window counts
+ * time. Its window opens `delay_ns` after this call. It closes `duration_ns` later or, if that is
+ * 0, at pitot_engine_end or with the recording. Without a delay it includes kernels from the return
+ * on. The options of the recording say what is measured, and of which kernels; each window counts
  * kernels anew. A `session` of NULL is the recording of pitot_init. Takes milliseconds; half a
  * second if a GPU hangs.
  *
