@@ -1,6 +1,6 @@
 /*
- * cmd_completion.c: `pitot completion SHELL`: functions that hand the words of a command line to
- * `pitot __complete`.
+ * cmd_completion.c: `pitot completion SHELL` prints shell functions that pass the words of a
+ * command line to `pitot __complete`.
  */
 #include <string.h>
 

@@ -77,7 +77,7 @@ static int find_exporter(const struct context *c, const struct exporter **export
 	return EXIT_DONE;
 }
 
-/* "train.perfetto-trace" for /data/train.pitot. NULL without memory. */
+/* Returns "train.perfetto-trace" for /data/train.pitot; NULL without memory. */
 static char *default_output(const char *recording, const struct exporter *exporter)
 {
 	size_t length = strlen(recording), start, end;
@@ -197,7 +197,7 @@ static int print_json(const struct context *c, const char *path, const struct ex
 	return cli_print(c, &out);
 }
 
-/* Why there is no event, and the way to some. No file was written. */
+/* Explains why there is no event, and how to get some. No file was written. */
 static int nothing_to_export(const struct context *c, const struct trace *t,
 			     const struct exporter *exporter, const struct export_result *result)
 {
@@ -224,7 +224,7 @@ static int nothing_to_export(const struct context *c, const struct trace *t,
 	return cli_failf(c, "nothing to export: %s", strbuf_text(&why));
 }
 
-/* The bar of loading the recording ends when the first event is written. */
+/* Replaces the progress bar of loading when the first event is written. */
 static void show_writing(void *user, uint64_t done, uint64_t total)
 {
 	static const char writing[] = "writing";
@@ -272,7 +272,7 @@ static int write_trace(struct progress *progress, struct trace *t, const struct 
 	return EXIT_DONE;
 }
 
-/* What the format cannot do is not left out in silence. */
+/* Refuses options that the format does not support. */
 static int check_format(const struct context *c, const struct exporter *exporter)
 {
 	bool standard_output = is_standard_output();

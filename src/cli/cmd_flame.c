@@ -1,4 +1,4 @@
-/* cmd_flame.c: `pitot flame`: where time went, by call stack. */
+/* cmd_flame.c: `pitot flame`: time by call stack. */
 #include <errno.h>
 #include <string.h>
 
@@ -100,9 +100,9 @@ static const struct command_example examples[] = {
 	{ NULL, NULL },
 };
 
-/* What to show, and as which format; format NULL: text. */
+/* What to show, and in which format; format NULL: text. */
 struct shape {
-	unsigned kinds; /* chosen by the first recording, also for the one of --diff */
+	unsigned kinds; /* chosen by the recording, and used for that of --diff, too */
 	bool cpu_only; /* the recording was made with --cpu-only */
 	const struct flame_format *format;
 	const char *path; /* "-": standard output */
@@ -110,7 +110,7 @@ struct shape {
 	uint64_t least_tenths;
 };
 
-/* NULL: text. */
+/* Returns NULL for text. */
 static const struct flame_format *format_of(int choice)
 {
 	return choice == FORMAT_text ? NULL : &flame_formats[choice - 1];
@@ -149,7 +149,7 @@ static int choose_shape(const struct context *c, struct shape *s)
 	return EXIT_DONE;
 }
 
-/* "0.5" as 5 tenths of a percent. */
+/* Parses "0.5" as 5 tenths of a percent. */
 static int parse_percent(const char *text, uint64_t *tenths)
 {
 	char *end;
@@ -200,7 +200,7 @@ static unsigned wanted_kinds(const struct shape *s, unsigned recorded)
 	}
 	if (option_xpu_perf)
 		return 1 << FLAME_GPU | (recorded & cpu);
-	/* a program without GPU work gets no sections of GPU time */
+	/* a program without GPU work has no sections of GPU time */
 	if (!(recorded & device) && (recorded & cpu || s->cpu_only))
 		device = 0;
 	if (s->format && s->format->by_address && device)
@@ -235,7 +235,7 @@ static unsigned wanted_levels(const struct shape *s)
 		[BY_SCOPE] = 1 << FLAME_BY_SCOPE,
 	};
 
-	if (s->format && s->format->by_address) /* as labels */
+	if (s->format && s->format->by_address) /* levels of --by are labels */
 		return levels[option_by] | 1 << FLAME_BY_PROCESS | 1 << FLAME_BY_THREAD |
 		       1 << FLAME_BY_DEVICE | 1 << FLAME_BY_STREAM;
 	return levels[option_by];
@@ -251,7 +251,7 @@ static int make_options(const struct context *c, const struct trace *t, const st
 			  : s->format && s->format->by_address ? STACK_ADDRESSES
 							       : STACK_FUNCTIONS,
 		.full_names = option_full_names,
-		/* a program that was changed has its lines elsewhere */
+		/* lines move when a program is changed */
 		.no_lines = lines_given ? !option_lines : option_diff != NULL,
 		.interpreter = option_interpreter,
 		.only_kernels = option_xpu_perf,

@@ -1,4 +1,4 @@
-/* cmd_import.c: `pitot import`: what another tool has recorded, as a recording. */
+/* cmd_import.c: `pitot import`: converts the recording of another tool. */
 #include <errno.h>
 #include <string.h>
 
@@ -33,10 +33,7 @@ static const struct command_example examples[] = {
 	{ NULL, NULL },
 };
 
-/*
- * The folder has the name of what was recorded only when that is known: it is made beside, as all
- * recordings.
- */
+/* Writes recording.json with the name and times of the imported sessions, which are known now. */
 static int write_identity(const char *directory, char **argv, const struct import_result *result,
 			  struct error *e)
 {

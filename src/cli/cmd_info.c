@@ -1,6 +1,6 @@
 /*
- * cmd_info.c: `pitot info`: what a recording is and what it consists of. It loads only tables of
- * what rows refer to, so that it is quick whatever the size of the recording.
+ * cmd_info.c: `pitot info`: the contents of a recording. It loads only the small tables that rows
+ * refer to, so that its time does not depend on the size of the recording.
  */
 #include "cli/info.h"
 

@@ -12,7 +12,7 @@
 #include "record/libcuda.h"
 #include "report/text_table.h"
 
-#define PASSES_MAX 300u /* metrics of which passes are found out; 1 to 70 ms each */
+#define PASSES_MAX 300u /* metrics whose passes are computed; 1 to 70 ms each */
 #define TOGETHER_MAX 64u
 
 static const char *chip;
@@ -36,17 +36,17 @@ static const struct command_example examples[] = {
 #ifdef PITOT_HAS_PROFILER_HOST
 
 struct listed {
-	const char *name; /* as it is shown */
-	const char *collected; /* a complete name; NULL: the metric has none */
+	const char *name; /* as shown */
+	const char *collected; /* a complete name; NULL: none */
 	struct metric_properties properties;
-	size_t passes; /* 0: not known */
+	size_t passes; /* 0: unknown */
 };
 
 struct listing {
 	struct profiler_host *host;
 	VEC(struct listed) metrics;
-	VEC(char *) names; /* to be freed */
-	size_t together; /* passes of all of them; 0: not known */
+	VEC(char *) names; /* owned */
+	size_t together; /* passes of all of them together; 0: unknown */
 };
 
 static void listing_release(struct listing *l)
@@ -58,7 +58,7 @@ static void listing_release(struct listing *l)
 	profiler_host_free(l->host);
 }
 
-/* --- what is asked for --- */
+/* --- the operand --- */
 
 static const char *join(struct listing *l, const char *base, const char *suffix)
 {
@@ -87,9 +87,9 @@ static int add(struct listing *l, const char *name, const char *collected)
 
 enum wanted {
 	WANTED_ALL,
-	WANTED_BASES, /* by a pattern */
-	WANTED_ONE, /* with its submetrics */
-	WANTED_COMPLETE, /* names with submetrics, by a pattern */
+	WANTED_BASES, /* base metrics that match a pattern */
+	WANTED_ONE, /* one base metric with its submetrics */
+	WANTED_COMPLETE, /* complete names that match a pattern */
 };
 
 static enum wanted wanted_by(const char *pattern)
@@ -117,7 +117,7 @@ static int add_submetrics(struct listing *l, const struct base_metric *base,
 	return err;
 }
 
-/* The first submetric stands for its base metric: all of them are made of the same counters. */
+/* Measures the base metric by its first submetric: all submetrics use the same counters. */
 static int add_base(struct listing *l, const struct base_metric *base,
 		    const struct submetrics *subs)
 {
@@ -133,7 +133,7 @@ static bool may_match(const struct base_metric *base, enum wanted wanted, const 
 	case WANTED_ALL:
 		return true;
 	case WANTED_COMPLETE:
-		/* Cheap: the submetrics of all metrics are 150,000 names. */
+		/* Avoids listing submetrics: all metrics have 150,000 of them. */
 		return memchr(pattern, '*', length) || memchr(pattern, '?', length) ||
 		       memchr(pattern, '[', length) ||
 		       (strlen(base->name) == length && memcmp(base->name, pattern, length) == 0);

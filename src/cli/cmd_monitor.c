@@ -46,10 +46,10 @@ static bool is_live(void)
 
 /* The live table on a terminal. */
 struct screen {
-	unsigned lines, width; /* of what is shown */
+	unsigned lines, width; /* of the table on the screen */
 };
 
-/* What does not fit is left out: lines that scrolled away cannot be redrawn. */
+/* Cuts the text to `most` lines: lines that scrolled away cannot be redrawn. */
 static void keep_lines(struct strbuf *text, unsigned most)
 {
 	char *p = text->data;
@@ -107,7 +107,7 @@ static int show(const struct context *c, const struct monitor *m, struct screen 
 
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 
-/* The first one ends the monitoring; a second one ends the program, which may hang in a driver. */
+/* The first signal ends monitoring; a second one ends the program, which may hang in a driver. */
 static void catch_signals(void)
 {
 	struct sigaction action;
@@ -121,7 +121,8 @@ static void catch_signals(void)
 }
 
 /*
- * Sleeps until then. false: a signal asks to end; none can come between the question and the sleep.
+ * Sleeps until `until_ns`. Returns false if a signal asked to end. No signal is missed between the
+ * check and the sleep.
  */
 static bool wait_until(uint64_t until_ns)
 {
@@ -139,9 +140,7 @@ static bool wait_until(uint64_t until_ns)
 	return !terminal_stop_signal;
 }
 
-/*
- * Readings at whole intervals from the start on, without those that come too late, and at the end.
- */
+/* Reads at multiples of the interval from the start, skips late readings, and reads at the end. */
 static int monitor(const struct context *c, struct monitor *m)
 {
 	uint64_t start_ns = clock_monotonic_ns(), next_ns = start_ns, now_ns, step_ns;
@@ -199,7 +198,7 @@ static int run(struct context *c, int argc, char **argv)
 		cli_note(c, "no GPUs: %s", strbuf_text(&m.no_gpus));
 	catch_signals();
 	if (option_output)
-		signal_to_error(SIGPIPE); /* the recording is to be completed */
+		signal_to_error(SIGPIPE); /* so that the recording is completed */
 	status = monitor(c, &m);
 	if (m.missing.length && c->verbose)
 		cli_note(c, "%s", strbuf_text(&m.missing));

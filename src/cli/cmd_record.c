@@ -1,6 +1,6 @@
 /*
- * cmd_record.c: `pitot record`: its options, what contradicts itself in them, and the order of a
- * recording's parts.
+ * cmd_record.c: `pitot record`: its options, the checks for contradictions between them, and the
+ * stages of a recording.
  */
 #include <errno.h>
 #include <limits.h>
@@ -144,7 +144,7 @@ static int check_options(const struct context *c, int argc)
 	return read_pids(c);
 }
 
-/* What the command line does not say, the environment and the configuration file may. */
+/* Reads settings that are not on the command line from environment and configuration file. */
 static int read_settings(struct error *e)
 {
 	struct settings s = SETTINGS_INIT;
@@ -163,7 +163,7 @@ static int read_settings(struct error *e)
 	return err;
 }
 
-/* Recording is switched off: the command runs all the same. */
+/* Runs the command without recording it, because recording is switched off. */
 static int run_alone(const struct context *c, int argc, char **argv)
 {
 	struct error e = { 0 };
@@ -179,7 +179,7 @@ static int run_alone(const struct context *c, int argc, char **argv)
 	return e.code == -ENOENT ? 127 : 126;
 }
 
-/* What a shell would return for a command that cannot be run. */
+/* Returns the status of a shell for a command that cannot be run. */
 static int cannot_record(const struct context *c, const struct recording *r, const struct error *e)
 {
 	int status = cli_fail(c, e);
@@ -202,7 +202,7 @@ static int run_record(struct context *c, int argc, char **argv)
 		return cli_fail(c, &e);
 	if (request.settings.disabled)
 		return run_alone(c, argc, argv);
-	/* A reader of stderr may have gone; the command continues, and its status is returned. */
+	/* If stderr has no reader any more, the command continues, and its status is returned. */
 	signal_to_error(SIGPIPE);
 	err = pids.count ? record_attach(&r, &e) : record_launch(&r, argc - 1, argv + 1, &e);
 	if (err < 0) {

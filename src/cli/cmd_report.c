@@ -1,4 +1,4 @@
-/* cmd_report.c: `pitot report`: where the time went. */
+/* cmd_report.c: `pitot report`. */
 #include <string.h>
 
 #include "base/output.h"

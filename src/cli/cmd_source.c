@@ -1,4 +1,4 @@
-/* cmd_source.c: `pitot source`: samples of kernels beside source and instructions. */
+/* cmd_source.c: `pitot source`: samples and counts beside source and instructions. */
 #include "cli/source_print.h"
 #include "cli/window.h"
 

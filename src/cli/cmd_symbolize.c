@@ -1,4 +1,4 @@
-/* cmd_symbolize.c: `pitot symbolize`: names, files and lines for the call stacks of a recording. */
+/* cmd_symbolize.c: `pitot symbolize`: resolves the call stacks of a recording. */
 #include <string.h>
 
 #include "base/human.h"
@@ -84,7 +84,7 @@ static void print_json(const struct symbolize_result *r, const char *path, struc
 	json_finish(&j);
 }
 
-/* A table of modules with unresolved addresses. */
+/* Prints a table of modules with unresolved addresses. */
 static void print_unnamed(const struct symbolize_result *r, const struct context *c,
 			  struct strbuf *out)
 {
@@ -138,7 +138,7 @@ static void print_text(const struct symbolize_result *r, const struct context *c
 	print_unnamed(r, c, out);
 }
 
-/* The folders of --debug-path, then of $PITOT_DEBUG_PATH, which is cut in place at colons. */
+/* Lists the folders of --debug-path, then of $PITOT_DEBUG_PATH, which is split in place. */
 static size_t debug_folders(char *environment, const char *folders[FOLDERS_MAX])
 {
 	size_t count = 0;
@@ -157,7 +157,7 @@ static size_t debug_folders(char *environment, const char *folders[FOLDERS_MAX])
 	return count;
 }
 
-/* What the servers do not give is missing, and no failure. */
+/* Missing servers are not an error: only names are missing. */
 static struct debuginfod *open_servers(const struct context *c)
 {
 	struct debuginfod *servers = NULL;

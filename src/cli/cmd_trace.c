@@ -1,4 +1,4 @@
-/* cmd_trace.c: `pitot trace`: a command in a session of Perfetto's tracing service. */
+/* cmd_trace.c: `pitot trace`: runs a command in a session of Perfetto's tracing service. */
 #include "cli/ui.h"
 #include "base/human.h"
 #include "record/perfetto_session.h"

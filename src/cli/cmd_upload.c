@@ -1,4 +1,4 @@
-/* cmd_upload.c: `pitot upload`: gpufl's logs, or a recording as such, to gpufl's backend. */
+/* cmd_upload.c: `pitot upload`: sends gpufl's logs or a recording to gpufl's backend. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -70,7 +70,7 @@ struct upload_command {
 	char exported[PATH_MAX]; /* folder of a recording's logs, or "" */
 };
 
-/* ---- what is to be sent ---- */
+/* ---- what to send ---- */
 
 static bool is_recording(const char *path)
 {
@@ -85,7 +85,7 @@ static bool is_recording(const char *path)
 	return found;
 }
 
-/* Of the export: its sessions, which have nothing but logs. */
+/* Removes the folder of exported sessions, which contain only logs. */
 static void remove_exported(const char *path)
 {
 	struct dirent *entry;
@@ -112,7 +112,7 @@ static int make_folder(char path[PATH_MAX], struct error *e)
 	return e->code;
 }
 
-/* The same bytes each time, wherever it is exported to: the server knows what it has. */
+/* Exports the same bytes each time, to any path, so that the server recognises what it has. */
 static int export_trace(struct upload_command *u, struct trace *t, const char *recording,
 			struct error *e)
 {
@@ -135,7 +135,7 @@ static int export_trace(struct upload_command *u, struct trace *t, const char *r
 	return r;
 }
 
-/* A recording as logs; what of it was sent is remembered in it. */
+/* Exports a recording as logs. The cursor is in the recording. */
 static int export_recording(struct upload_command *u, const char *recording, char **cursor)
 {
 	struct context *c = u->context;
@@ -168,7 +168,7 @@ static const char *first_of(const char *option, const char *own, const char *gpu
 	return value && *value ? value : getenv(gpufl);
 }
 
-/* Blanks and newlines around the key are none of it. */
+/* Reads the key, without blanks and newlines around it. */
 static int read_key(struct upload_command *u, struct error *e)
 {
 	const char *path = option_key_file, *start;

@@ -10,9 +10,9 @@
 #include "read/view_where.h"
 #include "cli/window.h"
 
-#define LIMIT 50 /* rows shown to people unless they ask for more */
+#define LIMIT 50 /* default number of rows in text */
 #define CELL_MAX 160 /* columns of a cell; --json has the whole text */
-#define PAGE 2000 /* rows that are aligned together */
+#define PAGE 2000 /* rows aligned together */
 
 static struct window_options option_window;
 static uint64_t option_limit;
@@ -43,7 +43,7 @@ static const struct command_example examples[] = {
 	{ NULL, NULL },
 };
 
-/* State of the printing of a table. */
+/* State while a table is printed. */
 struct view {
 	const struct context *context;
 	struct view_table table;
@@ -124,7 +124,7 @@ static int choose_rows(struct view *v, struct error *e)
 	return r;
 }
 
-/* The next row from *row on for which the conditions hold; false at the end. */
+/* Moves *row to the next row that meets the conditions; returns false at the end. */
 static bool next_row(const struct view *v, uint64_t *row)
 {
 	uint64_t rows = trace_rows(v->table.trace, v->table.schema->id);
@@ -135,10 +135,7 @@ static bool next_row(const struct view *v, uint64_t *row)
 	return false;
 }
 
-/*
- * How a column stands: numbers to the right; the longest text last would be cut, so it is the
- * flexible one.
- */
+/* Makes the heads of the columns; texts are aligned left, numbers right. */
 static struct text_column *head_of(const struct view *v)
 {
 	struct text_column *heads = calloc(v->columns.items.count + 1, sizeof(*heads));
@@ -213,7 +210,7 @@ static int print_json(struct view *v)
 	return status == EXIT_DONE ? cli_print(v->context, &out) : status;
 }
 
-/* Removes columns without any value, where -c did not choose the columns. */
+/* Removes columns without any value. */
 static void drop_empty_columns(struct view *v)
 {
 	const struct view_table *t = &v->table;
@@ -262,7 +259,7 @@ static int print(struct view *v)
 	return status;
 }
 
-/* "kernel RECORDING" can only mean one thing. */
+/* Accepts "kernel RECORDING" as well: swaps the operands. */
 static void put_recording_first(int argc, char **argv)
 {
 	char *word = argv[1];
@@ -274,8 +271,8 @@ static void put_recording_first(int argc, char **argv)
 }
 
 /*
- * "RECORDING TABLE", "RECORDING", "TABLE": a single word is a recording where a file of that name
- * exists.
+ * Accepts "RECORDING TABLE", "RECORDING" and "TABLE". A single word is a recording if a file of
+ * that name exists.
  */
 static int sort_operands(const struct context *c, int argc, char **argv,
 			 const struct table_schema **table)
