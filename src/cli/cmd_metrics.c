@@ -85,20 +85,20 @@ static int add(struct listing *l, const char *name, const char *collected)
 	return vec_push(&l->metrics, m);
 }
 
-enum wanted {
-	WANTED_ALL,
-	WANTED_BASES, /* base metrics that match a pattern */
-	WANTED_ONE, /* one base metric with its submetrics */
-	WANTED_COMPLETE, /* complete names that match a pattern */
+enum selection {
+	SELECT_ALL,
+	SELECT_BASES, /* base metrics that match a pattern */
+	SELECT_ONE, /* one base metric with its submetrics */
+	SELECT_COMPLETE, /* complete names that match a pattern */
 };
 
-static enum wanted wanted_by(const char *pattern)
+static enum selection selection_of(const char *pattern)
 {
 	if (!pattern)
-		return WANTED_ALL;
+		return SELECT_ALL;
 	if (pattern[metric_base_length(pattern)])
-		return WANTED_COMPLETE;
-	return strpbrk(pattern, "*?[") ? WANTED_BASES : WANTED_ONE;
+		return SELECT_COMPLETE;
+	return strpbrk(pattern, "*?[") ? SELECT_BASES : SELECT_ONE;
 }
 
 static int add_submetrics(struct listing *l, const struct base_metric *base,
@@ -125,14 +125,14 @@ static int add_base(struct listing *l, const struct base_metric *base,
 		   subs->names.count ? join(l, base->name, subs->names.data[0]) : NULL);
 }
 
-static bool may_match(const struct base_metric *base, enum wanted wanted, const char *pattern)
+static bool may_match(const struct base_metric *base, enum selection selection, const char *pattern)
 {
 	size_t length = pattern ? metric_base_length(pattern) : 0;
 
-	switch (wanted) {
-	case WANTED_ALL:
+	switch (selection) {
+	case SELECT_ALL:
 		return true;
-	case WANTED_COMPLETE:
+	case SELECT_COMPLETE:
 		/* Avoids listing submetrics: all metrics have 150,000 of them. */
 		return memchr(pattern, '*', length) || memchr(pattern, '?', length) ||
 		       memchr(pattern, '[', length) ||
@@ -144,21 +144,21 @@ static bool may_match(const struct base_metric *base, enum wanted wanted, const 
 
 static int add_matching(struct listing *l, const char *pattern)
 {
-	enum wanted wanted = wanted_by(pattern);
+	enum selection selection = selection_of(pattern);
 	struct submetrics subs = { VEC_INIT };
 	size_t count;
 	const struct base_metric *all = profiler_host_metrics(l->host, &count);
 	int err = 0;
 
 	for (size_t i = 0; i < count && err == 0; i++) {
-		if (!may_match(&all[i], wanted, pattern))
+		if (!may_match(&all[i], selection, pattern))
 			continue;
 		err = profiler_host_submetrics(l->host, &all[i], &subs);
-		if (err == 0 && wanted != WANTED_COMPLETE)
+		if (err == 0 && selection != SELECT_COMPLETE)
 			err = add_base(l, &all[i], &subs);
-		if (err == 0 && (wanted == WANTED_ONE || wanted == WANTED_COMPLETE))
+		if (err == 0 && (selection == SELECT_ONE || selection == SELECT_COMPLETE))
 			err = add_submetrics(l, &all[i], &subs,
-					     wanted == WANTED_COMPLETE ? pattern : NULL);
+					     selection == SELECT_COMPLETE ? pattern : NULL);
 	}
 	vec_release(&subs.names);
 	return err;
@@ -306,7 +306,7 @@ static int list(const struct context *c, struct listing *l, const char *name, co
 
 	if ((set ? add_set(l, set) : add_matching(l, pattern)) < 0)
 		return cli_failf(c, "no memory for the metrics of %s", name);
-	if (!l->metrics.count && wanted_by(pattern) != WANTED_ALL) {
+	if (!l->metrics.count && selection_of(pattern) != SELECT_ALL) {
 		if (strpbrk(pattern, "*?["))
 			strbuf_addf(&out, "chip %s has no metric like '%s'", name, pattern);
 		else

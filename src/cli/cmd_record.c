@@ -56,10 +56,10 @@ static const struct option options[] = {
 	OPTION(U64, "cpu", 0, request.hz, "HZ", "CPU samples per second and thread (default 99)",
 	       .given = &request.hz_given, .most = SETTING_CPU_HZ_MAX, .bare = "99",
 	       .negatable = true),
-	OPTION(ENUM, "cpu-via", 0, request.via, NULL,
+	OPTION(ENUM, "cpu-via", 0, request.method, NULL,
 	       "CPU sampling method; auto: the first that is allowed, and beside perf a timer for "
 	       "Python frames",
-	       .choices = record_via_names),
+	       .choices = record_method_names),
 	FLAG("off-cpu", 0, request.off_cpu,
 	     "also record the time that threads spend off the CPU (needs eBPF)"),
 	FLAG("gpu-only", 0, request.gpu_only, "no CPU samples; same as --no-cpu"),
@@ -101,7 +101,7 @@ static int check_options(const struct context *c, int argc)
 {
 	if (pids.count && argc > 1)
 		return cli_usage(c, "--pid samples a running process and takes no command");
-	if (pids.count && request.via == RECORD_VIA_TIMER)
+	if (pids.count && request.method == RECORD_METHOD_TIMER)
 		return cli_usage(
 			c,
 			"--cpu-via timer needs a command: a running process has no timer inside");

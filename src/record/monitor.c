@@ -12,7 +12,7 @@
 
 #define FLUSH_NS NS_PER_S
 #define ACCOUNT_NS (10 * NS_PER_S)
-#define EVENTS_MAX 16u /* in one round */
+#define EVENTS_MAX 16u /* per round */
 
 /* --- readings --- */
 
@@ -124,7 +124,7 @@ static void read_events(struct monitor *m)
 					   clock_monotonic_ns(), xid);
 }
 
-/* What it said before is no news any more, but for its last error. */
+/* Clears the readings of a lost GPU, except its last error. */
 static void forget_lost(struct monitor_gpu *g)
 {
 	struct monitor_reading xid = g->readings[METRIC_gpu_xid];
@@ -165,7 +165,7 @@ int monitor_open(struct monitor *m, struct error *e)
 	for (unsigned i = 0; i < count; i++) {
 		int status = nvml_device_by_index(&m->gpus[i].device, i);
 
-		/* The number of a GPU is its index: one that cannot be opened is lost. */
+		/* GPUs are indexed by number, so a GPU that cannot be opened is kept as lost. */
 		m->gpus[i].device.lost = status != 0;
 		if (status)
 			strbuf_addf(&m->missing, "%sno readings of GPU %u: %s",
@@ -255,7 +255,7 @@ int monitor_record(struct monitor *m, const char *output, bool force, char **com
 	return 0;
 }
 
-/* The clocks, and what Pitot cost since the last time. */
+/* Writes clock readings, and Pitot's cost since the last call. */
 static void account(struct monitor *m, uint64_t now_ns)
 {
 	uint64_t cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
