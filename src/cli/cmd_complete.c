@@ -180,9 +180,9 @@ static const struct option options[] = { OPTION_END };
 
 const struct command cmd_complete = {
 	.name = "__complete",
-	.summary = "what the last word of a command line can be",
+	.summary = "list the completions of the last word of a command line",
 	.usage = "-- WORD…",
-	.description = "Prints what the last word can be; see `pitot completion`.",
+	.description = "Lists the completions of the last word; see `pitot completion`.",
 	.options = options,
 	.stop_at_operand = true,
 	.no_json = true,

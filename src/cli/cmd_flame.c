@@ -175,7 +175,8 @@ static int check_options(const struct context *c, struct shape *s)
 					 ? "; pprof compares two files: go tool pprof -diff_base"
 					 : "");
 	if (parse_percent(option_least, &s->least_tenths) < 0)
-		return cli_usage(c, "--min-percent: '%s' is no number from 0 to 100", option_least);
+		return cli_usage(c, "--min-percent: '%s' is not a number from 0 to 100",
+				 option_least);
 	return EXIT_DONE;
 }
 

@@ -83,8 +83,8 @@ static void print_note(const struct context *c, const char *directory,
 	strbuf_adds(&line, " read");
 	if (result->unknown)
 		cli_add_count(&line, "; left out: ", result->unknown,
-			      "record without a place in a recording",
-			      "records without a place in a recording");
+			      "record that cannot be converted",
+			      "records that cannot be converted");
 	if (result->damaged)
 		cli_add_count(&line, result->unknown ? ", " : "; left out: ", result->damaged,
 			      "damaged line", "damaged lines");

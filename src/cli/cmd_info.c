@@ -128,10 +128,9 @@ static int print(const struct info *i)
 		info_print_text(i, &out);
 	status = cli_print(i->context, &out);
 	if (status == EXIT_DONE && i->damaged > 0)
-		status = cli_failf(
-			i->context,
-			"'%s' is damaged in %lld place%s: what cannot be read is left out", i->path,
-			(long long)i->damaged, i->damaged == 1 ? "" : "s");
+		status = cli_failf(i->context,
+				   "'%s' is damaged in %lld place%s: unreadable parts are left out",
+				   i->path, (long long)i->damaged, i->damaged == 1 ? "" : "s");
 	return status;
 }
 

@@ -220,7 +220,7 @@ static void print_text(const struct context *c, const struct listing *l, struct 
 			    l->together, l->together == 1 ? "" : "es");
 	else if (l->metrics.count > PASSES_MAX)
 		strbuf_addf(out,
-			    "\n%zu metrics; a pattern that %u or fewer match shows their passes: "
+			    "\n%zu metrics; for at most %u of them passes are shown, too: "
 			    "pitot metrics 'sm__*'\n",
 			    l->metrics.count, PASSES_MAX);
 }
@@ -293,8 +293,9 @@ static const char *chip_of_gpu(void *cupti, struct libcuda *cuda, struct error *
 	else if (!e->code)
 		error_set(e, E_UNSUPPORTED, "the driver shows no GPU");
 	if (!name)
-		error_prefix(e, "no GPU can be asked for its chip; name one: `pitot metrics --chip "
-				"list` lists them");
+		error_prefix(e,
+			     "cannot query a GPU for its chip; name a chip: `pitot metrics --chip "
+			     "list` lists them");
 	return name;
 }
 

@@ -50,7 +50,7 @@ struct screen {
 };
 
 /* Cuts the text to `most` lines: lines that scrolled away cannot be redrawn. */
-static void keep_lines(struct strbuf *text, unsigned most)
+static void cut_lines(struct strbuf *text, unsigned most)
 {
 	char *p = text->data;
 
@@ -81,7 +81,7 @@ static int draw(const struct context *c, const struct monitor *m, struct screen 
 
 	monitor_table(m, width, c->color, &table);
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1)
-		keep_lines(&table, size.ws_row - 1u);
+		cut_lines(&table, size.ws_row - 1u);
 	if (screen->width && screen->width != width) /* old lines may have been wrapped */
 		strbuf_adds(&out, "\033[H\033[2J");
 	else if (screen->lines)

@@ -133,7 +133,7 @@ static void print_text(const struct symbolize_result *r, const struct context *c
 	human_count(out, unnamed(r->by));
 	strbuf_adds(out, " unknown\n");
 	if (r->by[SOURCE_EARLIER])
-		strbuf_addf(out, "%llu keep the function that was found before\n",
+		strbuf_addf(out, "%llu keep their earlier function\n",
 			    (unsigned long long)r->by[SOURCE_EARLIER]);
 	print_unnamed(r, c, out);
 }

@@ -130,8 +130,8 @@ static int export_trace(struct upload_command *u, struct trace *t, const char *r
 	if (r == -ENODATA)
 		return error_set(
 			e, r,
-			"nothing to upload: the recording has nothing that gpufl's logs have "
-			"a record for; `pitot report` says why");
+			"nothing to upload: gpufl's logs have no record for any data of this "
+			"recording; see `pitot report`");
 	return r;
 }
 
@@ -147,7 +147,7 @@ static int export_recording(struct upload_command *u, const char *recording, cha
 	if (status != EXIT_DONE)
 		return status;
 	if (recording_json_is_recording(path))
-		cli_warn(c, "'%s' has no end: if it still grows, what comes later is not sent",
+		cli_warn(c, "'%s' is not complete: if it still grows, later data is not sent",
 			 path);
 	r = export_trace(u, trace, path, &e);
 	progress_end(&u->progress);

@@ -136,7 +136,7 @@ static bool next_row(const struct view *v, uint64_t *row)
 }
 
 /* Makes the heads of the columns; texts are aligned left, numbers right. */
-static struct text_column *head_of(const struct view *v)
+static struct text_column *make_heads(const struct view *v)
 {
 	struct text_column *heads = calloc(v->columns.items.count + 1, sizeof(*heads));
 
@@ -151,7 +151,7 @@ static struct text_column *head_of(const struct view *v)
 
 static int print_text(struct view *v)
 {
-	_cleanup_free_ struct text_column *heads = head_of(v);
+	_cleanup_free_ struct text_column *heads = make_heads(v);
 	struct text_table t = { .columns = heads, .column_count = v->columns.items.count };
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT, cell = STRBUF_INIT;
 	uint64_t row = 0;

@@ -264,10 +264,10 @@ static int show(struct printing *p)
 		return cli_failf(
 			p->context,
 			p->view->stalls.rows
-				? "none of the samples that were recorded match"
-				: "the recording has no samples of kernels, and nothing that "
-				  "their instructions did: `pitot record --engine pc-sampling` "
-				  "takes them, sass-metrics counts it");
+				? "none of the recorded samples match"
+				: "the recording has neither samples nor instruction counts of "
+				  "kernels: make one with `pitot record --engine pc-sampling` or "
+				  "`--engine sass-metrics`");
 	if (p->options->output)
 		return write_page(p->context, p->view, p->options);
 	p->out = &out;
