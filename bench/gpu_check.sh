@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # What has to be seen on a GPU before a change of the recorder is believed, in the order of what harms most. Prints as it goes.
 # usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]: AGAINST is the build of before, - for none; steps: crash twice share share_more
-#	scopes system stalls counters pm sass tests programs cost
+#	scopes system stalls counters ranges pm sass tests programs cost
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$(realpath "${1:?the folder of a build}")
 against=${2:--}
 shift $(($# < 2 ? $# : 2))
-steps=${*:-crash twice share share_more scopes system stalls counters pm sass tests programs cost}
+steps=${*:-crash twice share share_more scopes system stalls counters ranges pm sass tests programs cost}
 folder=$(mktemp -d)
 if [ "$against" != - ]; then against=$(realpath "$against"); fi
 
@@ -188,6 +188,38 @@ counters() {
 		python3 bench/workloads/decode.py >"$folder/out" 2>"$folder/err"
 	echo "PyTorch: status $?, ${SECONDS} s, $(tail -1 "$folder/out") $(tail -1 "$folder/err")"
 	counter_rows "$folder/counters-torch.pitot" | head -30
+}
+
+# Hardware counters of ranges and graphs of known work, what they cost beside, and in PyTorch.
+ranges() {
+	local metrics=gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum,l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum
+	metrics=$metrics,smsp__inst_executed.sum,smsp__sass_thread_inst_executed_op_ffma_pred_on.sum
+	nvcc -O2 -arch=native -o "$folder/ranges" bench/workloads/ranges.cu || return
+	timeout 20 "$folder/ranges" | grep -v '^expect' | sed 's/^/bare: /'
+	timeout 20 "$build/pitot" record -q -f --engine trace -o "$folder/ranges-trace.pitot" -- "$folder/ranges" 2>&1 | grep -v '^expect' | sed 's/^/trace: /'
+	for choice in "range --nvtx no_such" range graph "range --nvtx stream --metrics memory" "kernel --nvtx conflicts"; do
+		SECONDS=0
+		# shellcheck disable=SC2086
+		PITOT_LOG=$folder/ranges.log timeout 60 "$build/pitot" record -q -f --engine range-profiler --metrics "$metrics" --count 0 --measure $choice \
+			-o "$folder/ranges.pitot" -- "$folder/ranges" >"$folder/out" 2>"$folder/err"
+		echo "$choice: status $?, ${SECONDS} s, $(tail -1 "$folder/err") $(grep -v '^expect' "$folder/out")"
+		"$build/pitot" view --json --quiet "$folder/ranges.pitot" capability | grep -E '"engine"|metrics"' | cut -c1-500
+		"$build/pitot" view --json --quiet "$folder/ranges.pitot" loss | cut -c1-300
+		"$build/pitot" view --json --quiet "$folder/ranges.pitot" cost | grep -E '"replay"' | tail -1 | cut -c1-200
+		"$build/pitot" view --json --quiet "$folder/ranges.pitot" kernel | python3 -c "import json, sys; k = [json.loads(r) for r in sys.stdin]; print(len(k), 'kernels,', sum(not r['start_ns'] or not r['end_ns'] for r in k), 'without times')"
+		"$build/pitot" view --json --quiet "$folder/ranges.pitot" range_value >"$folder/rows-range_value"
+		python3 bench/range_rows.py "$folder/rows-range_value" "$folder/out"
+	done
+	"$build/pitot" report -q --counters "$folder/ranges.pitot" | sed -n '/^counters/,/^$/p' | head -40
+	python3 -c 'import torch' 2>/dev/null || return
+	for way in range kernel; do
+		SECONDS=0
+		timeout 60 "$build/pitot" record -q -f --engine range-profiler --measure $way --metrics default --count 4 -o "$folder/ranges-torch.pitot" -- \
+			python3 bench/workloads/ranges.py 40 >"$folder/out" 2>"$folder/err"
+		echo "PyTorch, $way: status $?, ${SECONDS} s, $(tail -1 "$folder/out") $(tail -1 "$folder/err")"
+		"$build/pitot" report -q --counters "$folder/ranges-torch.pitot" | sed -n '/^counters/,/^$/p' | head -30
+		"$build/pitot" view --json --quiet "$folder/ranges-torch.pitot" loss | cut -c1-300
+	done
 }
 
 # What a recording has of hardware counters.

@@ -55,6 +55,7 @@ enum pitot_stacks {
 	PITOT_STACKS_ALL
 };
 enum pitot_system { PITOT_SYSTEM_BASIC = 1, PITOT_SYSTEM_ALL };
+enum pitot_measure { PITOT_MEASURE_KERNEL = 1, PITOT_MEASURE_GRAPH, PITOT_MEASURE_RANGE };
 enum pitot_own_profiler {
 	PITOT_OWN_PROFILER_KEEP = 1,
 	PITOT_OWN_PROFILER_SHARE,
@@ -123,6 +124,13 @@ struct pitot_options {
 	const char *kernels;
 	uint64_t kernel_skip, kernel_count;
 	uint64_t pm_interval_ns; /* PITOT_ENGINE_PM_SAMPLING: sampling interval of `metrics` */
+	/*
+	 * PITOT_ENGINE_RANGE_PROFILER: what is measured as a whole. For graphs and ranges,
+	 * kernel_skip and kernel_count apply to each graph or range.
+	 */
+	enum pitot_measure measure;
+	/* Names or patterns of NVTX ranges and scopes to measure, or to measure kernels in. */
+	const char *nvtx_include;
 };
 
 /* --- recordings --- */

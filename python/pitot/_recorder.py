@@ -50,6 +50,8 @@ if TYPE_CHECKING:
         kernels: Optional[str]
         kernel_skip: Optional[int]
         kernel_count: Optional[int]
+        measure: Optional[Literal["kernel", "graph", "range"]]
+        nvtx_include: Optional[str]
         cpu: Optional[int]
         counters_always: Optional[bool]
 

@@ -7,6 +7,7 @@
 #include "analysis/groups.h"
 #include "analysis/occupancy.h"
 #include "analysis/report.h"
+#include "trace/counter_value.h"
 #include "trace/metric_values.h"
 
 struct adding {
@@ -14,7 +15,7 @@ struct adding {
 	struct counters *out;
 	struct metric_values values;
 	struct event_columns events;
-	GROUPS(struct counted_kernel) kernels; /* string id of the name */
+	GROUPS(struct counted_kernel) kernels; /* kind << 32 | string id of the name */
 	GROUPS(struct counter_of_kernel)
 	counters; /* number of the kernel << 32 | string id of the metric */
 };
@@ -40,6 +41,14 @@ bool counter_is_rate(const char *metric)
 		if (strstr(metric, words[i]))
 			return true;
 	return false;
+}
+
+const char *counted_kind_name(unsigned kind)
+{
+	static const char *const names[COUNTED_KINDS] = { "kernel", "NVTX range", "scope",
+							  "graph" };
+
+	return names[kind];
 }
 
 const char *counter_group_name(unsigned group)
@@ -171,7 +180,71 @@ static int add_launch(struct adding *a, const struct row_walk *w)
 	return 0;
 }
 
-ORDER(by_time, struct counted_kernel, DOWN(total_ns) ?: UP(number))
+static double range_value(const struct range_value_columns *c, uint64_t row)
+{
+	return column_has(c->valid.value, row) ? counter_value_real(c->value[row]).real : NAN;
+}
+
+/* The end of the rows of a measurement, and how long it took on the GPU; 0: that is unknown. */
+static uint64_t end_of_range(const struct trace *t, uint64_t row, uint64_t end, double *ns)
+{
+	const struct range_value_columns *c = range_value_columns(t);
+	uint64_t first = row;
+
+	*ns = 0;
+	for (; row < end && c->end_ns[row] == c->end_ns[first] &&
+	       c->thread[row] == c->thread[first] && c->name[row] == c->name[first];
+	     row++)
+		if (c->metric[row] != TRACE_NO_ROW && range_value(c, row) > 0 &&
+		    !strcmp(metric_name(t, c->metric[row]), TIME))
+			*ns = range_value(c, row);
+	return row;
+}
+
+static int add_range(struct adding *a, uint64_t row, uint64_t end, double ns)
+{
+	const struct range_value_columns *c = range_value_columns(a->report->trace);
+	unsigned kind = MIN(COUNTED_NVTX + c->kind[row], COUNTED_KINDS - 1);
+	struct counted_kernel *range =
+		groups_at(&a->kernels, (uint64_t)kind << 32 | c->name[row], .kind = (uint8_t)kind,
+			  .name = c->name[row], .config = TRACE_NO_ROW, .device = TRACE_NO_ROW,
+			  .number = (uint32_t)a->kernels.items.count);
+	int err = range ? 0 : -ENOMEM;
+
+	if (range) {
+		range->total_ns += ns;
+		range->timed += ns > 0;
+		range->launches++;
+		range->passes += c->passes[row];
+		a->out->measurements++;
+	}
+	for (; row < end && err == 0; row++)
+		if (c->metric[row] != TRACE_NO_ROW && !isnan(range_value(c, row)))
+			err = add_value(a, range, c->metric[row], range_value(c, row), ns);
+	return err;
+}
+
+static int add_ranges(struct adding *a)
+{
+	const struct range_value_columns *c = range_value_columns(a->report->trace);
+	const struct selection *s = &a->report->selection;
+	struct row_walk w = selection_rows(s, TABLE_range_value);
+	bool all = !s->configs && !s->scopes && s->filter.device < 0 && s->filter.stream < 0;
+	int err = 0;
+
+	while (all && err == 0 && row_walk_next(&w)) {
+		double ns;
+		uint64_t first = w.row, end = end_of_range(a->report->trace, first, w.end, &ns);
+
+		if (selection_has_time(s, true, c->start_ns[first]))
+			err = add_range(a, first, end, ns);
+		w.row = end - 1;
+	}
+	return err;
+}
+
+ORDER(by_time, struct counted_kernel,
+      UP(kind == COUNTED_KERNEL ? 0 : 1) ?: DOWN(total_ns) ?: UP(number))
 ORDER(by_kernel, struct counter_of_kernel, UP(number) ?: UP(group) ?: UP(order) ?: UP(metric))
 
 static void add_share(struct counted_kernel *kernel, const char *metric, double value)
@@ -208,6 +281,7 @@ static int finish(struct adding *a)
 
 		places[k->number] = (uint32_t)i;
 		k->number = (uint32_t)i;
+		out->range_count += k->kind != COUNTED_KERNEL;
 		init_shares(k, a->report->trace);
 	}
 	for (size_t i = 0; i < a->counters.items.count; i++) {
@@ -240,6 +314,9 @@ static int run(struct report *r, void *result)
 	a.events = events_of(r->trace, TABLE_kernel);
 	while (err == 0 && a.out->rows && row_walk_next(&w))
 		err = add_launch(&a, &w);
+	if (err == 0 && trace_rows(r->trace, TABLE_range_value))
+		err = add_ranges(&a);
+	a.out->rows += trace_rows(r->trace, TABLE_range_value);
 	if (err == 0)
 		err = finish(&a);
 	if (err < 0) {

@@ -36,11 +36,16 @@ enum counter_share {
 	COUNTER_SHARES,
 };
 
-/* A kernel that was measured. */
+/* What was measured as one. */
+enum counted_kind { COUNTED_KERNEL, COUNTED_NVTX, COUNTED_SCOPE, COUNTED_GRAPH, COUNTED_KINDS };
+
+/* A kernel that was measured, or a range of the program or graph (--measure). */
 struct counted_kernel {
+	uint8_t kind; /* enum counted_kind */
 	uint32_t name, number; /* string id; its place */
 	uint32_t config, device; /* rows of its first launch that was measured, or TRACE_NO_ROW */
-	uint64_t launches, timed; /* timed: those of which the time is known */
+	uint64_t launches, timed; /* launches or measurements; those of which the time is known */
+	uint64_t passes; /* occurrences of a range for them */
 	double total_ns;
 	size_t first, end; /* its items */
 	double percent[COUNTER_SHARES]; /* NAN: unknown */
@@ -60,18 +65,21 @@ struct counter_of_kernel {
 };
 
 struct counters {
-	/* kernel by kernel, the one with most measured time first */
+	/* kernel by kernel, ranges behind them, those with most measured time first */
 	struct counter_of_kernel *items;
 	size_t count;
 	struct counted_kernel *kernels; /* in that order */
 	size_t kernel_count;
 	struct roofline roofline;
-	uint64_t launches; /* that were measured and are wanted */
+	uint64_t launches, measurements; /* of kernels; of ranges; that are wanted */
+	size_t range_count; /* of `kernels` */
 	uint64_t rows; /* in the recording */
 };
 
 /* Whether a metric of this name is a rate or a share. */
 bool counter_is_rate(const char *metric);
+/* "kernel", "NVTX range" */
+const char *counted_kind_name(unsigned kind);
 /* "speed of light" */
 const char *counter_group_name(unsigned group);
 

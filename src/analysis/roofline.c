@@ -173,7 +173,8 @@ int roofline_make(const struct trace *t, const struct counters *c, struct roofli
 	int err = 0;
 
 	out->measured = UINT32_MAX;
-	for (size_t i = 0; i < c->kernel_count && err == 0; i++) {
+	/* Ranges have no counts of their operations, which patched code makes. */
+	for (size_t i = 0; i < c->kernel_count - c->range_count && err == 0; i++) {
 		struct measured m = measure(t, c, &c->kernels[i]);
 
 		err = add_kernel(out, &capacity, &c->kernels[i], &m);

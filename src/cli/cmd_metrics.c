@@ -344,7 +344,8 @@ static int run_metrics(struct context *c, int argc, char **argv)
 		e = no_driver;
 		name = chip_of_gpu(cupti, &cuda, &e);
 	}
-	if (!name || profiler_host_open(&l.host, cupti, name, PROFILER_OF_RANGES, NULL, 0, &e) < 0)
+	if (!name ||
+	    profiler_host_open(&l.host, cupti, name, PROFILER_OF_LAUNCHES, NULL, 0, &e) < 0)
 		return cli_fail(c, &e);
 	status = list(c, &l, name, argc > 1 ? argv[1] : NULL);
 	listing_release(&l);

@@ -434,12 +434,29 @@ static void keep_to_one_pass(struct metric_set *set, size_t passes)
 			    passes);
 }
 
+/*
+ * CUPTI patches the code of kernels to count these. In ranges of the user's they are 0 beside
+ * records of concurrent kernels, and 0 in graphs (H100, CUPTI 13.0).
+ */
+static bool is_of_patched_code(struct metric_set *set, const char *name)
+{
+	if (set->host->kind != PROFILER_OF_RANGES || !strstr(name, "__sass_"))
+		return false;
+	if (!set->left_out_patched)
+		strbuf_addf(leave_out(set),
+			    "'%s' and others with __sass_ in their names count in patched code, "
+			    "which only launches of kernels have",
+			    name);
+	set->left_out_patched = true;
+	return true;
+}
+
 static int add_name(struct metric_set *set, const char *name, bool of_set)
 {
 	unsigned most = set->host->kind == PROFILER_OF_SAMPLES ? SAMPLED_METRICS_MAX : METRICS_MAX;
 	size_t passes;
 
-	if (has_name(set, name))
+	if (has_name(set, name) || is_of_patched_code(set, name))
 		return 0;
 	if (set->names.count >= most) {
 		strbuf_addf(leave_out(set), "'%s' is one too many: the most is %u", name, most);

@@ -42,10 +42,10 @@ const char *const *profiler_host_chips(void *cupti, struct error *e);
 const char *profiler_host_chip_of(void *cupti, unsigned device, struct error *e);
 
 /*
- * What counts: launches and ranges of them, in as many passes as are needed, or the whole device
- * over time, in one.
+ * What is measured: launches of kernels, in as many passes as are needed; ranges of launches,
+ * likewise; or the whole device over time, in one pass.
  */
-enum profiler_kind { PROFILER_OF_RANGES, PROFILER_OF_SAMPLES };
+enum profiler_kind { PROFILER_OF_LAUNCHES, PROFILER_OF_RANGES, PROFILER_OF_SAMPLES };
 
 /*
  * `availability`: CUPTI's image of the counters that a context has, copied; NULL: all of the chip.
@@ -111,6 +111,7 @@ struct metric_set {
 	/* names that are wrong or one too many, and why: lines without an end, separated by "; " */
 	struct strbuf left_out;
 	unsigned lacking; /* metrics of named sets that this chip has not */
+	bool left_out_patched; /* `left_out` explains why metrics of patched code are missing */
 };
 /*
  * The metrics that `text` names, and `also`, if the chip has it and there is room. E_USAGE: none of

@@ -260,13 +260,16 @@ bool view_is_counter_value(const struct view_table *t, const struct view_column 
 	return c->kind == VIEW_STORED &&
 	       ((t->schema->id == TABLE_counter_sample &&
 		 c->column == COLUMN_counter_sample_value) ||
-		(t->schema->id == TABLE_metric_value && c->column == COLUMN_metric_value_value));
+		(t->schema->id == TABLE_metric_value && c->column == COLUMN_metric_value_value) ||
+		(t->schema->id == TABLE_range_value && c->column == COLUMN_range_value_value));
 }
 
 struct counter_value view_counter_value(const struct view_table *t, uint64_t row)
 {
 	if (t->schema->id == TABLE_metric_value)
 		return counter_value_real(metric_value_columns(t->trace)->value[row]);
+	if (t->schema->id == TABLE_range_value)
+		return counter_value_real(range_value_columns(t->trace)->value[row]);
 	return counter_value(t->trace, row);
 }
 

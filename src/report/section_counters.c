@@ -24,6 +24,8 @@ static bool is_asked_for(const struct report_view *v)
 /* The ordinary report has the hints only. */
 ROW_IF(is_short, void, !is_asked_for(v))
 ROW_IF(is_timed, struct counted_kernel, row->timed)
+ROW_IF(is_kernel, struct counted_kernel, row->kind == COUNTED_KERNEL)
+ROW_IF(is_range, struct counted_kernel, row->kind != COUNTED_KERNEL)
 
 static void add_name(const struct report_view *v, uint32_t name, struct strbuf *out)
 {
@@ -33,6 +35,21 @@ static void add_name(const struct report_view *v, uint32_t name, struct strbuf *
 		demangle(text, out);
 	else
 		kernel_name_short(text, out);
+}
+
+static void add_counted_name(const struct report_view *v, const struct counted_kernel *k,
+			     struct strbuf *out)
+{
+	if (k->kind == COUNTED_KERNEL)
+		add_name(v, k->name, out);
+	else
+		strbuf_adds(out, trace_string(v->report->trace, k->name));
+}
+
+static const struct counted_kernel *counted_of(const struct report_view *v,
+					       const struct counter_of_kernel *c)
+{
+	return &v->report->counters->kernels[c->number];
 }
 
 /* --- kernels --- */
@@ -71,7 +88,8 @@ static void add_hint(const struct report_view *v, const struct counted_kernel *k
 	if (!isnan(achieved + fits))
 		strbuf_addf(out, " of theoretical %.1f%% (limited by %s)", fits,
 			    occupancy_limiter_name(k->limiter));
-	report_tail_text(v->report, k->device, k->config, &tail);
+	if (k->kind == COUNTED_KERNEL)
+		report_tail_text(v->report, k->device, k->config, &tail);
 	if (out->length && tail.length)
 		strbuf_addf(out, "; tail: %s", strbuf_text(&tail));
 }
@@ -88,13 +106,13 @@ static void add_hints(const struct report_view *v, struct strbuf *out)
 		if (!hint.length)
 			continue;
 		shown++;
-		add_name(v, c->kernels[i].name, &name);
+		add_counted_name(v, &c->kernels[i], &name);
 		text_safe(out, strbuf_text(&name), name.length);
 		strbuf_addf(out, ": %s\n", strbuf_text(&hint));
 	}
 }
 
-ROW_READ(read_name, struct counted_kernel, add_name(v, row->name, &out->text))
+ROW_READ(read_name, struct counted_kernel, add_counted_name(v, row, &out->text))
 ROW_READ(read_mean, struct counted_kernel,
 	 out->n = (uint64_t)(MIN(row->total_ns / (double)row->timed, 1e18) + 0.5))
 
@@ -102,6 +120,21 @@ ROW_READ(read_hint, struct counted_kernel, add_hint(v, row, &out->text))
 ROW_IF(has_theoretical, struct counted_kernel, !isnan(row->percent[SHARE_THEORETICAL]))
 
 #define KERNEL(member) MEMBER(struct counted_kernel, member)
+
+static const struct field range_fields[] = {
+	FIELD("range", "range", TEXT, .value = read_name, FLEXIBLE_COLUMN),
+	FIELD("kind", "kind", CHOICE, KERNEL(kind), .names = counted_kind_name, LEFT_COLUMN),
+	FIELD("measurements", "measured", COUNT, KERNEL(launches)),
+	FIELD("occurrences", "in", COUNT, KERNEL(passes), .wide = true),
+	FIELD("mean_ns", "time", NS, .value = read_mean, .when = is_timed, .null = true),
+	FIELD("sm_percent", "SM", PERCENT, KERNEL(percent[SHARE_SM])),
+	FIELD("memory_percent", "memory", PERCENT, KERNEL(percent[SHARE_MEMORY])),
+	FIELD("dram_percent", "DRAM", PERCENT, KERNEL(percent[SHARE_DRAM])),
+	FIELD("l2_percent", "L2", PERCENT, KERNEL(percent[SHARE_L2])),
+	FIELD("l1_percent", "L1", PERCENT, KERNEL(percent[SHARE_L1])),
+	FIELD("occupancy_percent", "occupancy", PERCENT, KERNEL(percent[SHARE_OCCUPANCY])),
+	FIELD("hint", NULL, TEXT, .value = read_hint),
+};
 
 static const struct field kernel_fields[] = {
 	FIELD("kernel", "kernel", TEXT, .value = read_name, FLEXIBLE_COLUMN),
@@ -188,7 +221,9 @@ static void add_missing(const struct report_view *v, struct strbuf *out)
 ROW_IF(is_first, struct counter_of_kernel, row->is_first)
 ROW_IF(is_zero, struct counter_of_kernel,
        v->top != UINT64_MAX && !(row->min < 0) && !(row->max > 0))
-ROW_READ(read_kernel, struct counter_of_kernel, add_name(v, row->kernel, &out->text))
+ROW_READ(read_kernel, struct counter_of_kernel, add_counted_name(v, counted_of(v, row), &out->text))
+ROW_READ(read_kind, struct counter_of_kernel,
+	 strbuf_adds(&out->text, counted_kind_name(counted_of(v, row)->kind)))
 
 /* A kernel's name at its head, and what its next metrics are about. */
 static void read_place(const struct report_view *v, const void *row, struct value *out)
@@ -197,7 +232,7 @@ static void read_place(const struct report_view *v, const void *row, struct valu
 	const struct counters *all = v->report->counters;
 
 	if (c == &all->items[all->kernels[c->number].first])
-		add_name(v, c->kernel, &out->text);
+		add_counted_name(v, counted_of(v, c), &out->text);
 	else
 		strbuf_addf(&out->text, "(%s)", counter_group_name(c->group));
 }
@@ -248,6 +283,7 @@ static void read_unit(const struct report_view *v, const void *row, struct value
 static const struct field counter_fields[] = {
 	FIELD(NULL, "kernel", TEXT, .value = read_place, .when = is_first, FLEXIBLE_COLUMN),
 	FIELD("kernel", NULL, TEXT, .value = read_kernel),
+	FIELD("kind", NULL, TEXT, .value = read_kind),
 	FIELD("symbol", NULL, STRING, COUNTER(kernel)),
 	FIELD("group", NULL, CHOICE, COUNTER(group), .names = counter_group_name),
 	FIELD("metric", "metric", STRING, COUNTER(metric), LEFT_COLUMN),
@@ -265,8 +301,11 @@ static const struct field counter_fields[] = {
 
 static const struct field fields[] = {
 	FIELD("launches", NULL, COUNT, MEMBER(struct counters, launches)),
+	FIELD("measurements", NULL, COUNT, MEMBER(struct counters, measurements)),
 	LIST("kernels", ITEMS(struct counters, kernels, kernel_count), kernel_fields, .all = true,
-	     .ends = is_short),
+	     .hidden = is_range, .ends = is_short),
+	LIST("ranges", ITEMS(struct counters, kernels, kernel_count), range_fields, .all = true,
+	     .hidden = is_kernel, .ends = is_short),
 	LIST("roofline", ITEMS(struct counters, roofline.items, roofline.count), point_fields,
 	     .all = true, .ends = is_short),
 	LIST("metrics", ITEMS(struct counters, items, count), counter_fields, .all = true,
@@ -276,11 +315,17 @@ static const struct field fields[] = {
 static void add_remark(const struct report_view *v, struct strbuf *out)
 {
 	const struct counters *c = v->report->counters;
+	size_t kernels = c->kernel_count - c->range_count;
 
-	sentence_add(out, COUNTED_AS(c->launches, "launch"), WORDS(" of "),
-		     COUNTED_AS(c->kernel_count, "kernel"), WORDS(" measured"),
-		     WORDS(is_asked_for(v) ? "; means of rates and shares are weighted by time"
-					   : ": --counters shows their metrics"));
+	if (c->range_count)
+		sentence_add(out, COUNTED_AS(c->range_count, "range"), WORDS(" measured "),
+			     COUNTED_AS(c->measurements, "time"));
+	if (kernels)
+		sentence_add(out, WORDS(c->range_count ? "; " : ""),
+			     COUNTED_AS(c->launches, "launch"), WORDS(" of "),
+			     COUNTED_AS(kernels, "kernel"), WORDS(" measured"));
+	sentence_add(out, WORDS(is_asked_for(v) ? "; means of rates and shares are weighted by time"
+						: ": --counters shows their metrics"));
 }
 
 static void print_none(const struct report_view *v)
@@ -288,7 +333,7 @@ static void print_none(const struct report_view *v)
 	const struct counters *c = v->report->counters;
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT, hints = STRBUF_INIT;
 
-	if (c->launches) {
+	if (c->launches + c->measurements) {
 		add_remark(v, &line);
 		add_hints(v, &hints);
 		report_title(v, "counters", strbuf_text(&line));

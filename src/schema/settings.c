@@ -29,6 +29,10 @@ const char *const setting_own_profiler_names[] = { [SETTING_OWN_PROFILER_KEEP] =
 						   [SETTING_OWN_PROFILER_SHARE] = "share",
 						   [SETTING_OWN_PROFILER_YIELD] = "yield",
 						   NULL };
+const char *const setting_measure_names[] = { [SETTING_MEASURE_KERNEL] = "kernel",
+					      [SETTING_MEASURE_GRAPH] = "graph",
+					      [SETTING_MEASURE_RANGE] = "range",
+					      NULL };
 const char *const setting_system_names[] = {
 	[SETTING_SYSTEM_BASIC] = "basic", [SETTING_SYSTEM_ALL] = "all", NULL
 };

@@ -35,13 +35,14 @@ enum { SETTING_API_LAUNCHES, SETTING_API_ALL };
 enum { SETTING_STACKS_NONE, SETTING_STACKS_NATIVE, SETTING_STACKS_PYTHON, SETTING_STACKS_ALL };
 enum { SETTING_OWN_PROFILER_KEEP, SETTING_OWN_PROFILER_SHARE, SETTING_OWN_PROFILER_YIELD };
 enum { SETTING_SYSTEM_BASIC, SETTING_SYSTEM_ALL };
+enum { SETTING_MEASURE_KERNEL, SETTING_MEASURE_GRAPH, SETTING_MEASURE_RANGE };
 enum { SETTING_PRELOAD_NONE, SETTING_PRELOAD_PYTHON, SETTING_PRELOAD_ALL };
 
 /* Names of the enum values above, indexed by value; each array ends with NULL. */
 extern const char *const setting_engine_names[], *const setting_graphs_names[],
 	*const setting_api_names[], *const setting_stacks_names[],
 	*const setting_own_profiler_names[], *const setting_preload_names[],
-	*const setting_system_names[];
+	*const setting_system_names[], *const setting_measure_names[];
 
 /* How the values of two concurrent sessions combine into what the sources record. */
 enum setting_join {
@@ -104,7 +105,14 @@ enum setting_join {
 	S(kernel_skip, U64, ENGINE, 0, .name = "skip", .argument = "N",                                                        \
 	  .help = "--engine range-profiler and sass-metrics: skip the first N launches of these kernels (default 0)")               \
 	S(kernel_count, U64, ENGINE, 100, .name = "count", .argument = "N",                                                   \
-	  .help = "--engine range-profiler and sass-metrics: then measure N launches (default 100; 0: all)")
+	  .help = "--engine range-profiler and sass-metrics: then measure N launches (default 100; 0: all)")                     \
+	S(measure, ENUM, ENGINE, SETTING_MEASURE_KERNEL, .name = "measure", .choices = setting_measure_names,                  \
+	  .help = "--engine range-profiler: measure launches of kernels, or as a whole launches of CUDA graphs or ranges of the " \
+		  "program (NVTX push and pop, scopes); for graph and range, --skip and --count apply to each graph or range "  \
+		  "(default kernel)")                                                                                           \
+	S(nvtx_include, TEXT, ENGINE, "", .name = "nvtx", .argument = "PATTERN",                                               \
+	  .help = "--engine range-profiler and sass-metrics: measure only launches inside NVTX push/pop ranges that match one of " \
+		  "these comma-separated names or patterns; with --measure range, only matching ranges and scopes (default: all)")
 
 /* Settings of programs that record themselves; `pitot record` decides these by other options. */
 #define SETTINGS_OF_PROGRAMS(S)                                                                                        \
@@ -121,8 +129,6 @@ enum setting_join {
 	  .help = "programs in which loading the library starts recording")                                     \
 	S(cuda, FLAG, MOST, true, .help = "whether CUPTI is used")                                                           \
 	S(kernel_ranges, TEXT, ENGINE, "", .help = "instead of skip and count: comma-separated SKIP+COUNT")   \
-	S(nvtx_include, TEXT, ENGINE, "",                                                                                      \
-	  .help = "--engine range-profiler and sass-metrics: only launches inside NVTX push/pop ranges that match one of these comma-separated patterns; empty: all") \
 	S(nvtx_exclude, TEXT, ENGINE, "", .help = "no launches inside ranges that match one of these patterns")                                  \
 	S(segment_bytes, SIZE, OWN, 0, .help = "size at which a new segment begins; 0: the writer's choice")                \
 	S(stacks_max, U64, OWN, 0,                                                                                          \

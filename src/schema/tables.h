@@ -88,7 +88,8 @@
 	T(pc_sample, 38, "where warps of kernels were on the GPU, and what they waited for")                           \
 	T(metric, 39, "metrics that were measured of kernels (--engine range-profiler, sass-metrics)")                 \
 	T(metric_value, 40, "values of metrics, each of one launch of a kernel")                                       \
-	T(sass_value, 41, "values of metrics, each of an instruction in one launch of a kernel (--engine sass-metrics)")
+	T(sass_value, 41, "values of metrics, each of an instruction in one launch of a kernel (--engine sass-metrics)") \
+	T(range_value, 42, "values of metrics, each of a range of the program or a launch of a graph (--engine range-profiler)")
 
 #define SCHEMA_string(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -683,12 +684,32 @@
 	C(T, value, U64, ALWAYS, NONE, "", "its sum over all warps of the GPU")
 #define TRAITS_sass_value(X, T)
 
+/*
+ * Hardware counters of everything that the GPU did in one context from the begin to the end of a
+ * range. The metrics of a measurement need one occurrence of the range for each of their passes:
+ * start_ns and end_ns are those of the last one. Rows with one end_ns on one thread are of one
+ * measurement.
+ */
+#define SCHEMA_range_value(C, T)                                                                                       \
+	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "begin of the last occurrence")                                       \
+	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "its end on the CPU")                                               \
+	C(T, thread, U32, ALWAYS, NONE, "", "operating system's id of the thread that it is on")                       \
+	C(T, kind, ENUM, ALWAYS, range_kind, "", "what the range is")                                                  \
+	C(T, name, STRING, ALWAYS, NONE, "", "its name; of a graph: graph and the number of its executable")           \
+	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the launch of the graph, as in api_call")           \
+	C(T, passes, U32, ALWAYS, NONE, "", "occurrences that were measured for it")                                   \
+	C(T, metric, REF, ALWAYS, metric, "", "what was measured")                                                     \
+	C(T, value, I64, MAYBE, NONE, "", "the bits of a double; missing: CUPTI gave no number")
+#define TRAITS_range_value(X, T)
+
+#define ENUM_range_kind(V, E) V(E, nvtx, 0) V(E, scope, 1) V(E, graph, 2)
+
 /* Every enum above. */
 #define SCHEMA_ENUMS(E)                                                                                                \
 	E(process_source) E(cluster_scheduling) E(cache_config) E(launch_type) E(channel_type)                         \
 	E(copy_kind) E(memory_kind) E(synchronization_kind) E(memory_operation) E(pool_operation)                      \
 	E(pool_kind) E(api_kind) E(nvtx_kind) E(nvtx_payload) E(counter_reading) E(counter_kind) E(overhead_kind) E(capability_state) \
-	E(sampling_method) E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end) E(graph_node_kind) E(off_cpu_state)
+	E(sampling_method) E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end) E(graph_node_kind) E(off_cpu_state) E(range_kind)
 /* clang-format on */
 
 #endif

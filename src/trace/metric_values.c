@@ -11,16 +11,19 @@
 
 int metric_values_load(struct trace *t, struct error *e)
 {
-	int r;
+	bool launches = trace_rows(t, TABLE_metric_value),
+	     ranges = trace_rows(t, TABLE_range_value);
+	int r = 0;
 
-	if (!trace_rows(t, TABLE_metric_value))
-		return 0;
-	r = trace_load(t, TABLE_metric_value, COLUMN_BITS(metric_value, correlation, metric, value),
-		       e);
-	if (r >= 0)
+	if (launches)
+		r = trace_load(t, TABLE_metric_value,
+			       COLUMN_BITS(metric_value, correlation, metric, value), e);
+	if (ranges && r >= 0)
+		r = trace_load(t, TABLE_range_value, 0, e);
+	if ((launches || ranges) && r >= 0)
 		r = trace_load(t, TABLE_metric, COLUMN_BITS(metric, id, name, unit, description),
 			       e);
-	if (r >= 0)
+	if (launches && r >= 0)
 		r = trace_load(t, TABLE_kernel, COLUMN_BITS(kernel, correlation), e);
 	return MIN(r, 0);
 }

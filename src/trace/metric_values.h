@@ -10,8 +10,8 @@ struct metric_values {
 };
 
 /*
- * Loads the tables metric and metric_value, and column correlation of kernel, if anything was
- * measured. 0 or a negative code.
+ * Loads the tables metric, metric_value and range_value, and column correlation of kernel, if
+ * anything was measured. 0 or a negative code.
  */
 int metric_values_load(struct trace *t, struct error *e) MUST_USE;
 /* Of loaded tables. 0 or -ENOMEM. */

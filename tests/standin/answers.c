@@ -10,6 +10,8 @@
 #include "base/io.h"
 #include "base/map.h"
 
+_Atomic(uintptr_t) standin_current_context;
+
 #define SCRIPT_BYTES_MAX (1u << 20)
 
 /* Answers to one question, and texts behind one pointer, are chains in order of the tape. */

@@ -26,6 +26,9 @@ struct place {
 };
 void standin_at(const struct place *place);
 struct place standin_place(void);
+
+/* Of the call that was played last; a CUcontext. */
+extern _Atomic(uintptr_t) standin_current_context;
 /* Whether any record has been played: before that no place is known, nor what is added to times. */
 bool standin_has_begun(void);
 
@@ -94,7 +97,9 @@ const char *standin_text_at(uint64_t pointer);
 	F(140, SassMetricsDisable)                                                                 \
 	F(141, SassMetricsGetDataProperties)                                                       \
 	F(142, SassMetricsFlushData)                                                               \
-	F(143, ActivityFlushPeriod)
+	F(143, ActivityFlushPeriod)                                                                \
+	F(144, RangeProfilerPushRange)                                                             \
+	F(145, RangeProfilerPopRange)
 
 enum {
 #define F(number, name) STANDIN_##name = number,

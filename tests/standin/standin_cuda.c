@@ -185,6 +185,13 @@ EXPORT CUresult cuCtxSynchronize(void)
 	return standin_fault(STANDIN_CtxSynchronize, &result) ? (CUresult)result : CUDA_SUCCESS;
 }
 
+/* Of all threads: that of the call that was played last. */
+EXPORT CUresult cuCtxGetCurrent(CUcontext *context)
+{
+	*context = (CUcontext)atomic_load(&standin_current_context);
+	return CUDA_SUCCESS;
+}
+
 EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
 {
 	static atomic_uint_fast64_t asked;

@@ -427,6 +427,13 @@ EXPORT CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_
 		      per_thread);
 }
 
+/* Tapes do not have it. */
+EXPORT CUptiResult cuptiGetGraphExecId(CUgraphExec graph, uint32_t *id)
+{
+	*id = (uint32_t)(uintptr_t)graph;
+	return CUPTI_SUCCESS;
+}
+
 EXPORT CUptiResult cuptiGetGraphId(CUgraph graph, uint32_t *id)
 {
 	FAULT(TAPE_cuptiGetGraphId);
@@ -503,6 +510,14 @@ static int result_of(const struct tape_event *e)
 		       : e->return_value;
 }
 
+static bool is_graph_launch(const struct tape_event *e)
+{
+	const char *name = tape_text_of(standin_tape(), e->function);
+
+	return e->domain == CUPTI_CB_DOMAIN_DRIVER_API && name &&
+	       strcmp(name, "cuGraphLaunch") == 0;
+}
+
 static void play_api(const struct tape_event *e)
 {
 	static __thread uint64_t
@@ -514,8 +529,11 @@ static void play_api(const struct tape_event *e)
 					      : 0;
 	uint64_t *slot = &shared[(correlation * 2 + e->domain) % SHARED_SLOTS];
 	int return_value = result_of(e);
-	bool launches = false;
+	bool launches = false, graph = is_graph_launch(e);
+	const cuGraphLaunch_params graph_params = { .hGraph =
+							    (CUgraphExec)(uintptr_t)STANDIN_GRAPH };
 	CUpti_CallbackData data = {
+		.functionParams = graph ? &graph_params : NULL,
 		.callbackSite = (CUpti_ApiCallbackSite)e->site,
 		.functionName = tape_text_of(t, e->function),
 		.functionReturnValue = e->returned ? &return_value : NULL,
@@ -530,10 +548,13 @@ static void play_api(const struct tape_event *e)
 		*slot = 0;
 		launches = enter_call(e);
 	}
+	if (data.context)
+		atomic_store(&standin_current_context, e->context);
 	call_recorder(e->domain, e->cbid, &data);
-	if (launches) {
+	if (launches || (graph && e->site == CUPTI_API_ENTER)) {
 		range_profiler_launch(data.context, correlation, data.symbolName);
-		sass_metrics_launch(data.context, data.symbolName);
+		if (launches)
+			sass_metrics_launch(data.context, data.symbolName);
 	}
 }
 

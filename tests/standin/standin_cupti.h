@@ -68,6 +68,8 @@ extern __thread unsigned standin_in_callback;
 /* Of the API domains: the site, and 1; 0: the calling thread is in none. */
 extern __thread unsigned standin_api_site;
 
+#define STANDIN_GRAPH 7 /* what all launches of graphs launch; tapes do not have it */
+
 /*
  * standin_pc_sampling.c: the recorder unsubscribes, which it may not while a context is sampled:
  * the process ends.

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "capture/nvtx/nvtx_calls.h"
+#include "capture/nvtx/nvtx_choice.h"
 #include "capture/nvtx/nvtx_event.h"
 #include "schema/schema.h"
 
@@ -73,12 +74,23 @@ static inline void descend(void)
 	*level += *level < UINT16_MAX;
 }
 
+static __attribute__((noinline)) void watch_begin(uint32_t name)
+{
+	const struct nvtx_watch *watch = nvtx_watch_get();
+	const struct nvtx_name *item = name ? nvtx_names_at(name - 1) : NULL;
+
+	if (watch && item)
+		watch->begin(NVTX_DOMAIN_SCOPES, *level_of_thread(), item->text);
+}
+
 /* `c` and `b` as in the event; `open`: what ring->scopes has of it. */
 static inline void begin(uint32_t name, uint32_t c, uint64_t b, uint64_t open)
 {
 	uint16_t *level = level_of_thread();
 	struct ring *r;
 
+	if (unlikely(nvtx_watch_get()))
+		watch_begin(name);
 	if (nvtx_enter()) {
 		struct ring_event event = event_of(nvtx_kind_push, *level);
 
@@ -191,6 +203,7 @@ uint32_t pitot_name(const char *name)
 
 static __attribute__((noinline)) void end(uint16_t *level)
 {
+	const struct nvtx_watch *watch = nvtx_watch_get();
 	struct ring *r;
 
 	if (nvtx_enter()) {
@@ -202,6 +215,8 @@ static __attribute__((noinline)) void end(uint16_t *level)
 		nvtx_leave();
 	}
 	--*level;
+	if (unlikely(watch))
+		watch->end(NVTX_DOMAIN_SCOPES, *level);
 }
 
 void pitot_scope_end(void)

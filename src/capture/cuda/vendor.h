@@ -29,6 +29,8 @@
 	F(RangeProfilerSetConfig, OPTIONAL)                                                        \
 	F(RangeProfilerStart, OPTIONAL)                                                            \
 	F(RangeProfilerStop, OPTIONAL)                                                             \
+	F(RangeProfilerPushRange, OPTIONAL)                                                        \
+	F(RangeProfilerPopRange, OPTIONAL)                                                         \
 	F(RangeProfilerDecodeData, OPTIONAL)                                                       \
 	F(RangeProfilerGetCounterDataInfo, OPTIONAL)
 /* --engine pm-sampling needs all of them, and ProfilerInitialize. */
@@ -95,6 +97,7 @@
 	F(SetThreadIdType, OPTIONAL)                                                               \
 	F(GetContextId, OPTIONAL)                                                                  \
 	F(GetStreamIdEx, OPTIONAL)                                                                 \
+	F(GetGraphExecId, OPTIONAL)                                                                \
 	F(GetGraphId, OPTIONAL)                                                                    \
 	F(GetGraphNodeId, OPTIONAL)                                                                \
 	PC_SAMPLING_FUNCTIONS(F)                                                                   \

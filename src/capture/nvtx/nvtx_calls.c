@@ -174,14 +174,19 @@ void nvtx_end(uint32_t domain, uint64_t range)
 	record(&c);
 }
 
-static void choose(const struct call *c)
+/* `chosen`: engines look for it among the open ranges of a launch; else it is measured itself. */
+static __attribute__((noinline)) void show_message(const struct call *c, bool chosen)
 {
+	const struct nvtx_watch *watch = nvtx_watch_get();
 	char text[RING_TEXT_MAX + 1];
 	bool cut;
 	ssize_t length = text_of(c->a.message_type, c->a.message, text, RING_TEXT_MAX, &cut);
 
 	text[MAX(length, 0)] = '\0';
-	nvtx_choice_push(c->domain, (uint32_t)c->level, text);
+	if (chosen)
+		nvtx_choice_push(c->domain, (uint32_t)c->level, text);
+	else if (watch)
+		watch->begin(c->domain, (uint32_t)c->level, text);
 }
 
 int nvtx_push(uint32_t domain, struct nvtx_attributes a)
@@ -189,9 +194,11 @@ int nvtx_push(uint32_t domain, struct nvtx_attributes a)
 	struct call c = { .kind = nvtx_kind_push, .domain = domain, .a = a };
 
 	c.level = domain < NVTX_LEVEL_DOMAINS ? nvtx_thread.levels[domain] : NVTX_NO_LEVEL;
+	if (c.level >= 0 && unlikely(nvtx_watch_get()))
+		show_message(&c, false);
 	record(&c);
 	if (c.level >= 0 && unlikely(atomic_load_explicit(&nvtx_choice_on, memory_order_relaxed)))
-		choose(&c);
+		show_message(&c, true);
 	if (c.level >= 0 && c.level < UINT16_MAX)
 		nvtx_thread.levels[domain]++;
 	return c.level;
@@ -200,10 +207,13 @@ int nvtx_push(uint32_t domain, struct nvtx_attributes a)
 int nvtx_pop(uint32_t domain)
 {
 	struct call c = { .kind = nvtx_kind_pop, .domain = domain };
+	const struct nvtx_watch *watch = nvtx_watch_get();
 
 	c.level = domain < NVTX_LEVEL_DOMAINS ? nvtx_thread.levels[domain] - 1 : NVTX_NO_LEVEL;
 	record(&c);
 	if (c.level >= 0) {
+		if (unlikely(watch))
+			watch->end(domain, (uint32_t)c.level);
 		nvtx_choice_pop(domain, (uint32_t)c.level);
 		nvtx_thread.levels[domain]--;
 	}

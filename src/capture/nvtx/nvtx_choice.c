@@ -7,6 +7,7 @@
 #define LEVELS 32u /* bits of a domain */
 
 atomic_bool nvtx_choice_on;
+_Atomic(const struct nvtx_watch *) nvtx_watch;
 
 static struct {
 	setting_TEXT include, exclude;
@@ -50,4 +51,10 @@ bool nvtx_choice_is_wanted(void)
 		excluded |= nvtx_thread.excluded[domain];
 	}
 	return (included || !*choice.include) && !excluded;
+}
+
+bool nvtx_choice_has_name(const char *message)
+{
+	return (!*choice.include || globs_match(choice.include, message)) &&
+	       !globs_match(choice.exclude, message);
 }

@@ -21,4 +21,23 @@ void nvtx_choice_pop(uint32_t domain, uint32_t level);
 /* Of the calling thread: one of its ranges is included, where any need be, and none is excluded. */
 bool nvtx_choice_is_wanted(void);
 
+/*
+ * An engine that measures ranges (push and pop, scopes). Both functions are called on the range's
+ * thread, outside of the range's own two events, so that what they take is not in the range.
+ * `message` is valid during the call.
+ */
+struct nvtx_watch {
+	void (*begin)(uint32_t domain, uint32_t level, const char *message);
+	void (*end)(uint32_t domain, uint32_t level);
+};
+extern _Atomic(const struct nvtx_watch *) nvtx_watch; /* NULL: ranges are not measured */
+
+static inline const struct nvtx_watch *nvtx_watch_get(void)
+{
+	return atomic_load_explicit(&nvtx_watch, memory_order_relaxed);
+}
+
+/* Whether the session chose ranges of this name. nvtx_choice_set must not run meanwhile. */
+bool nvtx_choice_has_name(const char *message);
+
 #endif

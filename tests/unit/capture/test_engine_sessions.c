@@ -2,14 +2,17 @@
  * Sessions of other engines than the trace, on a tape: one after the other, and beside one without.
  * Runs under TSan, too.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "pitot/pitot.h"
 #include "unit/capture/cuda_player.h"
 #include "unit/capture/cuda_sink.h"
 
@@ -298,6 +301,56 @@ static void test_instructions_beside_a_session_without(void **state)
 	cuda_sink_free(sink);
 }
 
+/* --- with --measure range --- */
+
+static const struct settings of_ranges = { .engine = SETTING_ENGINE_RANGE_PROFILER,
+					   .graphs = SETTING_GRAPHS_NODE,
+					   .measure = SETTING_MEASURE_RANGE,
+					   .metrics = "launch__correlation.sum",
+					   .kernels = "*",
+					   .cuda = true };
+static atomic_bool scoping;
+
+static void *open_scopes(void *is_one)
+{
+	while (atomic_load(&scoping)) {
+		pitot_scope_begin(is_one ? "one" : "other");
+		usleep(20);
+		pitot_scope_end();
+	}
+	return NULL;
+}
+
+/* Sessions end inside of ranges of other threads, which end while none is there and in the next. */
+static void test_ranges_while_sessions_come_and_go(void **state)
+{
+	pthread_t threads[3];
+
+	(void)state;
+	atomic_store(&scoping, true);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, open_scopes, i ? &scoping : NULL), 0);
+	for (unsigned i = 0; i < 8; i++) {
+		struct cuda_sink *sink = cuda_sink_new();
+		struct session *s = cuda_sink_session(sink, i % 3 ? &of_ranges : &cuda_sink_plain,
+						      SESSION_BY_CUDA);
+
+		cuda_player_play(0);
+		session_close(&s);
+		cuda_sink_assert_work(sink, 1);
+		assert_int_equal(sink->counting.rows[TABLE_range_value] > 0, i % 3 > 0);
+		cuda_sink_free(sink);
+	}
+	atomic_store(&scoping, false);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerStart),
+			 standin_calls(STANDIN_RangeProfilerStop));
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerPushRange),
+			 standin_calls(STANDIN_RangeProfilerPopRange));
+}
+
 /* A process has one tape, and creates its context once. */
 int main(void)
 {
@@ -311,6 +364,7 @@ int main(void)
 		cmocka_unit_test(test_samples_of_sessions_one_after_the_other),
 		cmocka_unit_test(test_instructions_of_sessions_one_after_the_other),
 		cmocka_unit_test(test_instructions_beside_a_session_without),
+		cmocka_unit_test(test_ranges_while_sessions_come_and_go),
 	};
 	int failed = 0;
 
