@@ -353,8 +353,8 @@ return { rows: rows(1).map((tr) => [...tr.children].map((td) => td.textContent))
 
 def test_errors(pitot, recording, make_recording, tmp_path):
     varied = make_recording(tmp_path / "varied.pitot", "varied")
-    assert "takes them" in pitot("source", varied, status=1).stderr
-    assert "takes them" in pitot("report", varied, "--source", status=1).stderr
+    assert "`pitot record --engine pc-sampling`" in pitot("source", varied, status=1).stderr
+    assert "`pitot record --engine pc-sampling`" in pitot("report", varied, "--source", status=1).stderr
     assert "match" in pitot("source", recording, "--kernel", "nothing", status=1).stderr
     assert "--time-limit" in pitot("source", recording, "--time-limit", "0", status=2).stderr
     assert "leave out -o" in pitot("source", recording, "--json", "-o", "x.html", status=2).stderr

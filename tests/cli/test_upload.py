@@ -579,7 +579,7 @@ def test_recording_that_grows(make_recording, pitot, tmp_path, state):
     recording = make_recording(tmp_path / "r.pitot", kernels=50)
     (recording / "recording.json").write_text(json.dumps({"format_version": 1, "state": state}, indent=2))
     said = pitot("upload", recording, "--dry-run").stderr
-    assert ("warning: '" in said and "has no end" in said) == (state == "recording")
+    assert ("warning: '" in said and "is not complete" in said) == (state == "recording")
 
 
 def test_key_file(upload, logs, tmp_path):
