@@ -36,16 +36,16 @@ enum counter_share {
 	COUNTER_SHARES,
 };
 
-/* Kind of a measured unit. */
+/* What a measurement is about. */
 enum counted_kind { COUNTED_KERNEL, COUNTED_NVTX, COUNTED_SCOPE, COUNTED_GRAPH, COUNTED_KINDS };
 
-/* A measured kernel, or a measured range or graph of the program (--measure). */
+/* A measured kernel, or a range of the program or graph (--measure). */
 struct counted_kernel {
 	uint8_t kind; /* enum counted_kind */
 	uint32_t name, number; /* string id; index in counters.kernels */
 	uint32_t config, device; /* rows of its first measured launch, or TRACE_NO_ROW */
-	uint64_t launches, timed; /* launches or measurements; timed: with a known duration */
-	uint64_t passes; /* occurrences of a range that its measurements took */
+	uint64_t launches, timed; /* launches or measurements; those with a known duration */
+	uint64_t passes; /* occurrences of a range that the measurements took */
 	double total_ns;
 	size_t first, end; /* its items */
 	double percent[COUNTER_SHARES]; /* NAN: unknown */
@@ -65,15 +65,14 @@ struct counter_of_kernel {
 };
 
 struct counters {
-	/* by kernel, then ranges; those with most measured time first */
+	/* by kernel, ranges behind kernels, those with most measured time first */
 	struct counter_of_kernel *items;
 	size_t count;
 	struct counted_kernel *kernels; /* in the same order */
 	size_t kernel_count;
 	struct roofline roofline;
-	uint64_t launches; /* of kernels: measured and selected */
-	uint64_t measurements; /* of ranges: selected */
-	size_t range_count; /* how many of `kernels` are ranges */
+	uint64_t launches, measurements; /* of kernels; of ranges; measured and selected */
+	size_t range_count; /* of `kernels` */
 	uint64_t rows; /* in the recording, selected or not */
 };
 

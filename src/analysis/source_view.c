@@ -158,7 +158,8 @@ static int find_line(struct source_view *v, const struct source_code *code,
 {
 	struct source_frame frames[SOURCE_FRAMES_MAX];
 	const struct sampled_function *f = code->function;
-	int count = f->is_found ? cubin_find_place(f->cubin, &f->section, item->offset, frames) : 0;
+	int count =
+		f->is_found ? cubin_find_frames(f->cubin, &f->section, item->offset, frames) : 0;
 	const struct source_frame *inner = &frames[MAX(count, 1) - 1];
 	int64_t file;
 

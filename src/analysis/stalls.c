@@ -432,8 +432,8 @@ static int find_line(struct adding *a, struct stall_place *p)
 	const struct source_frame *inner;
 	int64_t line, source;
 	int count = p->function->is_found
-			    ? cubin_find_place(p->function->cubin, &p->function->section, p->offset,
-					       frames)
+			    ? cubin_find_frames(p->function->cubin, &p->function->section,
+						p->offset, frames)
 			    : 0;
 
 	if (count <= 0)

@@ -10,8 +10,8 @@ struct metric_values {
 };
 
 /*
- * Loads the tables metric, metric_value and range_value, and column correlation of kernel, as far
- * as the recording has values. 0 or a negative code.
+ * Loads the tables metric, metric_value and range_value, and column correlation of kernel, if the
+ * recording has any values. 0 or a negative code.
  */
 int metric_values_load(struct trace *t, struct error *e) MUST_USE;
 /* Builds the index from the loaded tables. 0 or -ENOMEM. */

@@ -136,7 +136,7 @@ def test_instructions(pitot, recording, honest, tmp_path):
 @pytest.mark.parametrize("commands, why", [
     ("exit 3", "nvdisasm failed: "), ("echo 'nvdisasm fatal : no' >&2; exit 1", "nvdisasm failed: nvdisasm fatal : no"),
     ("kill -SEGV $$", "killed by signal 11"), ("echo nothing", "printed no instructions of it"), ("true", "printed no instructions of it"),
-    ("printf 'a\\0b'", "cannot be read"), ("yes 'a line that has no end'", "more than 64 MiB"),
+    ("printf 'a\\0b'", "cannot parse"), ("yes 'a line that has no end'", "more than 64 MiB"),
     ("exec 1>&- 2>&-; sleep 1000", "took longer than 1 s")])
 def test_nvdisasm_fails(pitot, recording, nvdisasm, commands, why):
     printed = source(pitot, recording, *nvdisasm(commands), "--time-limit", "1" if "sleep" in commands else "60")
@@ -173,7 +173,7 @@ def test_no_nvdisasm(pitot, recording, nvdisasm, tmp_path):
     pitot("source", recording, "--no-sass", "-o", page)
     assert "was not found or was disabled" in page.read_text()
     printed = source(pitot, recording, "--nvdisasm", tmp_path / "nothing")
-    assert "could not be run" in kernel(printed, "smooth")["missing"]
+    assert "cannot run" in kernel(printed, "smooth")["missing"]
 
 
 def sources(folder, **contents):
@@ -255,7 +255,7 @@ def test_choosing(pitot, recording, tmp_path):
     assert source(pitot, recording, "--no-sass", "--since", "100ms")["samples"] == 150
     sources(tmp_path / "root", kernel_cu="k\n" * 30, math_h="m\n" * 9)
     chosen = source(pitot, recording, "--no-sass", "--source-root", tmp_path / "root", "--file", "math")
-    assert file(chosen, "kernel.cu")["missing"] == "--file leaves it out" and file(chosen, "math.h")["lines"] == ["m"] * 9
+    assert file(chosen, "kernel.cu")["missing"] == "excluded by --file" and file(chosen, "math.h")["lines"] == ["m"] * 9
     text = pitot("source", recording, "--no-sass", "--file", "math", "--top", "1").stdout
     assert "kernel.cu" not in text
     assert len(re.findall(r"^ +\d+\.\d%", pitot("source", recording, "--no-sass", "--top", "2").stdout, re.M)) == 2
@@ -353,8 +353,8 @@ return { rows: rows(1).map((tr) => [...tr.children].map((td) => td.textContent))
 
 def test_errors(pitot, recording, make_recording, tmp_path):
     varied = make_recording(tmp_path / "varied.pitot", "varied")
-    assert "takes them" in pitot("source", varied, status=1).stderr
-    assert "takes them" in pitot("report", varied, "--source", status=1).stderr
+    assert "`pitot record --engine pc-sampling`" in pitot("source", varied, status=1).stderr
+    assert "`pitot record --engine pc-sampling`" in pitot("report", varied, "--source", status=1).stderr
     assert "match" in pitot("source", recording, "--kernel", "nothing", status=1).stderr
     assert "--time-limit" in pitot("source", recording, "--time-limit", "0", status=2).stderr
     assert "leave out -o" in pitot("source", recording, "--json", "-o", "x.html", status=2).stderr
