@@ -368,7 +368,8 @@ static uint64_t sources_wait_ns(uint64_t now, uint64_t limit_ns)
 
 static uint64_t busy_wait_ns(uint64_t now)
 {
-	uint64_t wait = sources_wait_ns(now, TICK_NS), due = seal_due_ns();
+	uint64_t wait = sources_wait_ns(now, MIN(TICK_NS, sessions_wait_ns(now))),
+		 due = seal_due_ns();
 
 	if (self.flush_round)
 		return MIN(wait, VENDOR_WAIT_NS / 4);

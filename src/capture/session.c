@@ -355,9 +355,10 @@ bool session_has_environment(void)
 
 /*
  * Keeps rows of other sessions out of this one's sinks. A session that is alone gets all rows, even
- * those of work that begins after its end.
+ * those of work that begins after its end. The end is read from the clock after `closing` was seen:
+ * the time of the tick may be earlier than what its owner did before it closed the session.
  */
-static void limit_sinks(struct session *s, uint64_t now)
+static void limit_sinks(struct session *s)
 {
 	bool over = atomic_load(&s->state) == SESSION_OVER;
 
@@ -368,7 +369,7 @@ static void limit_sinks(struct session *s, uint64_t now)
 			(*sink)->until_ns = UINT64_MAX;
 		}
 		if (over && (*sink)->until_ns == UINT64_MAX)
-			(*sink)->until_ns = now;
+			(*sink)->until_ns = clock_monotonic_ns();
 	}
 }
 
@@ -395,6 +396,8 @@ static bool update_session(struct session *s, uint64_t now, struct writer *w)
 		session_write_shared(self.sessions, s, w);
 		rows_clock(w, 0);
 		state = SESSION_WAITING;
+		/* The tick may have begun before the session did; its owner waits for the window. */
+		now = MAX(now, clock_monotonic_ns());
 	}
 	if (state == SESSION_WAITING && now >= settings_window_start_ns(&s->settings))
 		state = SESSION_OPEN;
@@ -419,7 +422,7 @@ static unsigned count_sessions(void)
 }
 
 /* Windows have opened or closed: passes the merged settings to the sources. */
-static void update_sources(uint64_t now, struct writer *w)
+static void update_sources(struct writer *w)
 {
 	unsigned count = 0;
 
@@ -428,7 +431,7 @@ static void update_sources(uint64_t now, struct writer *w)
 			merge(&self.open_merged, count++, s);
 	if (count_sessions() > 1)
 		FOR_EACH_SESSION (s)
-			limit_sinks(s, now);
+			limit_sinks(s);
 	FOR_EACH_SOURCE (s)
 		if ((*s)->window)
 			(*s)->window(count ? &self.open_merged : NULL, w);
@@ -459,7 +462,7 @@ bool sessions_update(uint64_t now_ns, struct writer *w)
 	FOR_EACH_SESSION (s)
 		changed |= update_session(s, now_ns, w);
 	if (changed)
-		update_sources(now_ns, w);
+		update_sources(w);
 	FOR_EACH_SESSION (s) {
 		if (s->armed_in)
 			s->is_complete = atomic_load(&s->state) == SESSION_OVER;

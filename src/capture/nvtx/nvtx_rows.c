@@ -10,6 +10,7 @@
 /* Used by the collector's thread, except in after_fork. */
 static struct {
 	bool window;
+	uint64_t closed_ns; /* when the window closed; earlier events may still be in the rings */
 	bool scopes_named; /* the row of their domain has been written */
 	uint32_t names_written;
 	uint32_t inherited; /* number of names that the parent's threads gave before the fork */
@@ -19,6 +20,8 @@ static struct {
 
 static void open_window(bool on)
 {
+	if (self.window && !on)
+		self.closed_ns = clock_monotonic_ns();
 	self.window = on;
 	atomic_store_explicit(&nvtx_calls_off, !on, memory_order_relaxed);
 }
@@ -195,7 +198,7 @@ static uint64_t on_event(struct writer *w, const struct ring *r, uint64_t positi
 	if (first->kind == RING_NVTX) {
 		slots +=
 			(first->c & NVTX_EVENT_MORE ? 1 : 0) + nvtx_event_text_slots(first->length);
-		if (self.window)
+		if (self.window || first->a < self.closed_ns)
 			write_event(w, r, position, first);
 		else
 			atomic_store_explicit(&nvtx_calls_off, true, memory_order_relaxed);
