@@ -433,8 +433,8 @@ static void drop_unless_one_pass(struct metric_set *set, size_t passes)
 		strbuf_addf(leave_out(set),
 			    "'%s' does not fit into one pass with the metrics before it", name);
 	else
-		strbuf_addf(leave_out(set), "'%s' needs %zu passes; sampling has only one", name,
-			    passes);
+		strbuf_addf(leave_out(set), "'%s' needs %zu passes, and sampling has only one",
+			    name, passes);
 }
 
 /*

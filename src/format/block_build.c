@@ -203,11 +203,6 @@ ALWAYS_INLINE uint64_t load_value(const uint8_t *p, unsigned width, bool is_sign
 	}
 }
 
-static bool is_signed(const struct column_schema *column)
-{
-	return column->type == COLUMN_TYPE_I32 || column->type == COLUMN_TYPE_I64;
-}
-
 /* Gathers the present values of a column. Width and sign are constants at each inlined call. */
 ALWAYS_INLINE size_t gather_width(const struct build *g, int column, unsigned width, bool has_sign,
 				  uint64_t *values)
@@ -238,8 +233,8 @@ static size_t gather(const struct build *g, int column, uint64_t *values)
 	case 2:
 		return gather_width(g, column, 2, false, values);
 	case 4:
-		return is_signed(schema) ? gather_width(g, column, 4, true, values)
-					 : gather_width(g, column, 4, false, values);
+		return column_is_signed(schema) ? gather_width(g, column, 4, true, values)
+						: gather_width(g, column, 4, false, values);
 	default:
 		return gather_width(g, column, 8, false, values);
 	}
@@ -340,7 +335,7 @@ static int put_column(struct build *g, int column, struct strbuf *out)
 	g->chunks++;
 	if (schema->type == COLUMN_TYPE_BYTES)
 		return put_bytes(g, column, out);
-	input.is_signed = is_signed(schema);
+	input.is_signed = column_is_signed(schema);
 	if (schema->base < 0 && is_constant(g, column)) {
 		input.count = g->in->count;
 		g->b->values[0] = load_value((const uint8_t *)g->in->rows + schema->row_offset,

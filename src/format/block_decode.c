@@ -123,11 +123,6 @@ static void spread(const uint8_t *valid, size_t rows, size_t present, uint64_t *
 		values[i] = valid[i] ? values[--present] : 0;
 }
 
-static bool is_signed(const struct column_schema *column)
-{
-	return column->type == COLUMN_TYPE_I32 || column->type == COLUMN_TYPE_I64;
-}
-
 /* Decodes a column without a base, one value per row, 0 where it is missing. */
 static int decode_plain(struct decoding *g, int column, uint8_t *valid, uint64_t *values,
 			size_t *present)
@@ -137,7 +132,7 @@ static int decode_plain(struct decoding *g, int column, uint8_t *valid, uint64_t
 
 	if (r == 0 && *present)
 		r = column_decode(&g->d->columns, chunk, *present,
-				  is_signed(&g->table->columns[column]), values);
+				  column_is_signed(&g->table->columns[column]), values);
 	if (r == 0)
 		spread(valid, g->rows, *present, values);
 	return r;
@@ -204,7 +199,7 @@ static int narrow(const struct column_schema *column, const uint64_t *from, size
 		break;
 	case 4:
 		for (size_t i = 0; i < rows; i++) {
-			uint64_t v = from[i] + (is_signed(column) ? UINT64_C(1) << 31 : 0);
+			uint64_t v = from[i] + (column_is_signed(column) ? UINT64_C(1) << 31 : 0);
 
 			u32[i] = (uint32_t)from[i];
 			over |= v >> 32;

@@ -110,6 +110,11 @@ struct column_schema {
 	const struct enum_value *values;	/* ENUM: named values, else NULL */
 };
 
+static inline bool column_is_signed(const struct column_schema *column)
+{
+	return column->type == COLUMN_TYPE_I32 || column->type == COLUMN_TYPE_I64;
+}
+
 /* Meaning of a column, independent of its table. */
 enum column_role {
 	ROLE_START,		/* start of a span, or time of a moment */

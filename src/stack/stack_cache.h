@@ -36,7 +36,7 @@ struct stack_cache {
 	uint64_t generation; /* generation of the module map that the stacks were walked with */
 	uint64_t key; /* key of the last stack looked up */
 	uint32_t ids; /* as in struct cache_python */
-	uint32_t used; /* bytes of `room`; never 0, so that 0 can mean no record */
+	uint32_t used; /* bytes of `room`; the first 64 stay unused, so that 0 means no record */
 	uint32_t last; /* record that was found or added last */
 	int32_t hit_score; /* recent hits minus misses */
 	uint32_t backoff; /* stacks that will not be added, because few occur again */

@@ -406,7 +406,7 @@ def test_without_a_recorder(run, folder, source, tmp_path):
         return
     (tmp_path / "old.c").write_text("int pitot_start(void) { return 0; }")
     subprocess.run(["cc", "-shared", tmp_path / "old.c", "-o", tmp_path / "pitot/libpitot.so"], check=True)
-    assert "libpitot.so' is an older recorder, without pitot_gauge); it runs" in run(code, PYTHONPATH=str(tmp_path))[3]
+    assert "libpitot.so' is an older recorder, without pitot_gauge); it needs" in run(code, PYTHONPATH=str(tmp_path))[3]
 
 
 @SOME
