@@ -5,7 +5,7 @@
 #include "capture/log.h"
 #include "gpufl/gpufl_sink.h"
 
-/* Once a name, on the collector's thread. */
+/* Called once per name, on the collector's thread. */
 static void demangle_name(void *user, const char *name, struct strbuf *out)
 {
 	(void)user;

@@ -152,8 +152,8 @@ static int read_settings(struct error *e)
 
 #define S(key_, ...)                                                                               \
 	if (given[SETTING_ID_##key_])                                                              \
-		settings_give(&s, SETTING_ID_##key_, (uint64_t)request.settings.key_,              \
-			      SETTING_BY_CODE);
+		settings_put(&s, SETTING_ID_##key_, (uint64_t)request.settings.key_,               \
+			     SETTING_BY_CODE);
 	SETTINGS_REQUESTED(S)
 #undef S
 	err = settings_read(&s, NULL, true, e);

@@ -87,7 +87,7 @@ static void add_clock(struct gpufl_sink *s, const struct row_clock *r)
 
 static void forget_definitions(struct gpufl_sink *s)
 {
-	definitions_forget(&s->definitions);
+	definitions_clear(&s->definitions);
 	map_clear(&s->shapes);
 	map_clear(&s->details);
 	arena_release(&s->arena);
@@ -99,7 +99,7 @@ static void append(struct sink *sink, enum table_id table, const void *row)
 {
 	struct gpufl_sink *s = of(sink);
 
-	if (definitions_take(&s->definitions, table, row))
+	if (definitions_add(&s->definitions, table, row))
 		return;
 	switch (table) {
 	case TABLE_clock:

@@ -22,7 +22,7 @@ void perfetto_defined_release(struct perfetto_defined *d)
 static bool intern_build_id(struct strbuf *s, uint64_t iid, const char *id)
 {
 	uint8_t bytes[BUILD_ID_BYTES];
-	size_t length = bytes_of_hex(id, bytes, BUILD_ID_BYTES), token;
+	size_t length = hex_decode(id, bytes, BUILD_ID_BYTES), token;
 
 	if (!length)
 		return false;

@@ -127,7 +127,7 @@ static bool parse_uuid(const char *text, uint8_t uuid[16])
 	if (n != 32)
 		return false;
 	digits[n] = '\0';
-	return bytes_of_hex(digits, uuid, 16) == 16;
+	return hex_decode(digits, uuid, 16) == 16;
 }
 
 static void extra_info(struct strbuf *s, const char *key, uint64_t value)

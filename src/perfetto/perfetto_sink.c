@@ -178,7 +178,7 @@ static void append(struct sink *sink, enum table_id table, const void *row)
 {
 	struct perfetto_live *p = of(sink);
 
-	if (definitions_take(&p->definitions, table, row)) {
+	if (definitions_add(&p->definitions, table, row)) {
 		take_definition(p, table, row);
 		return;
 	}
@@ -247,7 +247,7 @@ static void begin_epoch(struct sink *sink)
 	live_metrics_forget(p);
 	p->metrics.generation++;
 	p->modules.count = 0;
-	definitions_forget(&p->definitions);
+	definitions_clear(&p->definitions);
 	restart(p);
 }
 

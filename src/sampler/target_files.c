@@ -50,7 +50,7 @@ static bool need(void *context, const uint8_t *bytes, size_t size)
 	struct target_file *file = context;
 	struct sparse_file *f = &file->source;
 	uint64_t before = f->read_bytes;
-	bool all = sparse_file_need(f, (uint64_t)(bytes - f->bytes), size);
+	bool all = sparse_file_load(f, (uint64_t)(bytes - f->bytes), size);
 
 	file->files->store.bytes += f->read_bytes - before;
 	return all;
@@ -97,7 +97,7 @@ static void keep_input(struct target_file *file, const struct unwind_input *inpu
 	size_t size;
 
 	find_span(input, &start, &size);
-	sparse_file_keep(f, (uint64_t)(start - f->bytes), size);
+	sparse_file_trim(f, (uint64_t)(start - f->bytes), size);
 	if (file->files->open < OPEN_FILES_MAX) {
 		file->files->open++;
 		return;

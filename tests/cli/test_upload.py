@@ -108,7 +108,7 @@ def test_cursor_of_others(upload, logs):
 
 
 @pytest.mark.parametrize("text, why", [
-    ("{", "no name in quotes"), ('{"uploaded_files":["a",]}', "neither a value nor a number"), ('{"uploaded_files":{}}', "no array"),
+    ("{", "a name in quotes is missing"), ('{"uploaded_files":["a",]}', "neither a value nor a number"), ('{"uploaded_files":{}}', "no array"),
     ('{"schema_version":3}', "newer version"), ('{"completed_sessions":{"a":1}}', "no object"), ("\0" * 100, "no object")])
 def test_broken_cursor(upload, logs, text, why):
     make_session(logs)

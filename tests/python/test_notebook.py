@@ -82,6 +82,6 @@ def test_what_goes_wrong(run, train):
         print(json.dumps([*said, repr(report) == repr(dict(report)), report._repr_html_(), own._repr_html_()[:4]]))
         """)
     *said, same, markup, own = said
-    assert said[0] == "no flame graph of 'disk': there are merged, gpu, cpu, wait, launches"
+    assert said[0] == "unknown flame graph 'disk': choose one of merged, gpu, cpu, wait, launches"
     assert said[1].startswith("nothing to show: the recording has no CPU time") and "no event starts between" in said[2]
     assert same and markup is None and own == "<pre"

@@ -60,7 +60,7 @@ def test_rows_are_chosen_while_decoding(varied, package):
     assert 0 < len(window) < len(rows)
     assert rows_of(table.between(0, 0)) == []
     assert rows_of(table.where("name=no such kernel")) == []
-    with pytest.raises(package.UsageError, match="-1 is no time"):
+    with pytest.raises(package.UsageError, match="-1 is not a time"):
         table.between(-1)
 
 

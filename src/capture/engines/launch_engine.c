@@ -48,7 +48,7 @@ static const struct launch_engine *const engines[] = { &range_profiler_engine,
 
 static struct {
 	/* That a session wants or wanted; from before `wanted` is set. */
-	const struct launch_engine *engine;
+	_Atomic(const struct launch_engine *) engine;
 	_Atomic(const struct cupti *) cupti; /* NULL: not attached */
 	atomic_uint inside; /* callbacks */
 	/* A window of a session with it is open, and launches are still to be measured. */
@@ -689,7 +689,7 @@ static uint64_t collect(struct writer *w, uint64_t now)
 	uint64_t rows = 0;
 
 	(void)now;
-	if (!atomic_load_explicit(&self.wanted, memory_order_acquire))
+	if (!atomic_load_explicit(&self.wanted, memory_order_relaxed))
 		return 0;
 	for (; (m = take()); rows++, free(m))
 		self.engine->write(w, m, &self.numbers);
@@ -713,7 +713,7 @@ static bool take_times(uint32_t correlation, uint64_t *start_ns, uint64_t *end_n
 bool launch_engine_times(struct writer *w, uint32_t correlation, uint64_t *start_ns,
 			 uint64_t *end_ns)
 {
-	if (!atomic_load_explicit(&self.wanted, memory_order_acquire))
+	if (!atomic_load_explicit(&self.wanted, memory_order_relaxed))
 		return false;
 	if (take_times(correlation, start_ns, end_ns))
 		return true;
@@ -725,7 +725,7 @@ bool launch_engine_has_patched(uint32_t correlation, uint64_t began_ns)
 {
 	uint64_t any;
 
-	return atomic_load_explicit(&self.wanted, memory_order_acquire) && self.engine->patches &&
+	return atomic_load_explicit(&self.wanted, memory_order_relaxed) && self.engine->patches &&
 	       launch_marks_take(LAUNCH_PATCHED, correlation, began_ns, &any);
 }
 

@@ -163,7 +163,7 @@ static int flush(struct chrome *c, struct output *output, struct error *e)
 {
 	if (c->out.failed || c->name.failed || c->view.scope_text.failed)
 		return error_set(e, -ENOMEM, "out of memory");
-	output_take(output, &c->out);
+	output_move(output, &c->out);
 	if (!raw_init(&c->out))
 		return error_set(e, -ENOMEM, "out of memory");
 	return output_failed(output) ? -EIO : 0; /* commit says why */

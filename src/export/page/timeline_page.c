@@ -317,7 +317,7 @@ static int write_page(struct timeline *t, struct output *output, struct error *e
 		    timeline_data_js, timeline_draw_js, timeline_input_js);
 	if (r < 0 || t->out.failed || t->text.failed || t->name.failed || t->view.scope_text.failed)
 		return error_set(e, -ENOMEM, "out of memory");
-	output_take(output, &t->out);
+	output_move(output, &t->out);
 	return 0;
 }
 

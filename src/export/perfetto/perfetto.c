@@ -170,7 +170,7 @@ static int flush(struct perfetto *p, struct parts *parts, struct error *e)
 {
 	if (p->out.failed || p->view.scope_text.failed)
 		return error_set(e, -ENOMEM, "out of memory");
-	output_take(part(parts), &p->out);
+	output_move(part(parts), &p->out);
 	if (!raw_init(&p->out))
 		return error_set(e, -ENOMEM, "out of memory");
 	return output_failed(part(parts)) ? -EIO : 0; /* find_failure says why */

@@ -45,7 +45,7 @@ static int read_symbols(const struct elf_file *f, uint32_t type, struct sampled_
  */
 static bool may_be_python(const struct elf_file *f)
 {
-	struct elf_bytes table = elf_raw_contents(f, elf_section_of(f, SHT_GNU_HASH));
+	struct elf_bytes table = elf_raw_contents(f, elf_section_by_type(f, SHT_GNU_HASH));
 	uint32_t hash = 5381, words,
 		 shift; /* after the numbers of buckets and of the first symbol */
 	uint64_t word;
@@ -53,14 +53,14 @@ static bool may_be_python(const struct elf_file *f)
 	for (const char *c = names[PYTHON_RUNTIME]; *c; c++)
 		hash = 33 * hash + (uint8_t)*c;
 	if (table.size < FILTER_OFFSET ||
-	    !elf_need(f, (struct elf_bytes){ table.data, FILTER_OFFSET }))
+	    !elf_load(f, (struct elf_bytes){ table.data, FILTER_OFFSET }))
 		return true;
 	words = load_u32(table.data + 8);
 	shift = load_u32(table.data + 12);
 	if (!words || (table.size - FILTER_OFFSET) / 8 < words)
 		return true;
 	table.data += FILTER_OFFSET + (size_t)8 * (hash / 64 % words);
-	if (!elf_need(f, (struct elf_bytes){ table.data, 8 }))
+	if (!elf_load(f, (struct elf_bytes){ table.data, 8 }))
 		return true;
 	word = load_u64(table.data);
 	return word >> hash % 64 & word >> (hash >> shift % 32) % 64 & 1;

@@ -27,10 +27,11 @@ static const struct settings sampling = { .engine = SETTING_ENGINE_PC_SAMPLING,
 					  .cuda = true };
 
 /* A round in a session of its own, which has everything of it and of nothing else. */
-static void play_in_session(const struct settings *settings, enum session_way way, unsigned sampled)
+static void play_in_session(const struct settings *settings, enum session_trigger trigger,
+			    unsigned sampled)
 {
 	struct cuda_sink *sink = cuda_sink_new();
-	struct session *s = cuda_sink_session(sink, settings, way);
+	struct session *s = cuda_sink_session(sink, settings, trigger);
 
 	cuda_player_play(0);
 	session_close(&s);
@@ -41,7 +42,7 @@ static void play_in_session(const struct settings *settings, enum session_way wa
 	assert_int_equal(sink->contexts_sampled, sampled);
 	assert_int_equal(sink->contexts_older,
 			 !sampled && settings->engine == SETTING_ENGINE_PC_SAMPLING);
-	assert_int_equal(sink->lost, way == SESSION_BY_PROGRAM); /* it says that it is late */
+	assert_int_equal(sink->lost, trigger == SESSION_BY_PROGRAM); /* it says that it is late */
 	cuda_sink_free(sink);
 }
 
@@ -201,11 +202,11 @@ static const struct settings over_time = { .engine = SETTING_ENGINE_PM_SAMPLING,
  * A device is set up for each session that wants it, also where its context is older, and freed at
  * its end.
  */
-static void play_over_time(unsigned session, enum session_way way)
+static void play_over_time(unsigned session, enum session_trigger trigger)
 {
 	struct timespec moment = { .tv_nsec = 2 * NS_PER_MS };
 	struct cuda_sink *sink = cuda_sink_new();
-	struct session *s = cuda_sink_session(sink, &over_time, way);
+	struct session *s = cuda_sink_session(sink, &over_time, trigger);
 
 	for (unsigned i = 0; i < 1000 && standin_calls(STANDIN_PmSamplingStart) < session; i++) {
 		cuda_player_play(0);
