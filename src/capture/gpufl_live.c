@@ -24,7 +24,7 @@ struct sink *gpufl_live_open(const struct settings *settings)
 		.files = { .log_path = settings->log_path,
 			   .session = session,
 			   .background = true,
-			   .tell = tell },
+			   .on_error = tell },
 		.epoch_offset_ns = (int64_t)(clock_read_ns(CLOCK_REALTIME) - clock_monotonic_ns()),
 		.blocking_calls = !settings->sync,
 		.demangle = demangle_name,

@@ -302,7 +302,7 @@ static void request_metrics(struct instance *i, const struct perfetto_config *co
 {
 	const char *list = secure_getenv("INJECTION_METRICS");
 	struct settings *s = &i->settings;
-	uint32_t left_out = config->left_out;
+	uint32_t left_out = config->ignored_items;
 
 	if (!config->instrumented && !list) {
 		if (config->counter_names.count || config->counter_id_count)

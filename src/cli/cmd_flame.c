@@ -274,7 +274,7 @@ static int build(const struct context *c, struct trace *t, const struct shape *s
 		return status;
 	if (option_where.count) {
 		r = flame_where_init(&where, t, &option_where, &e);
-		o.wanted = flame_where_holds;
+		o.select = flame_where_holds;
 		o.user = &where;
 	}
 	if (r >= 0)

@@ -57,7 +57,7 @@ const char *info_state(const struct info *i, uint64_t row)
 
 bool info_is_sampler_session(const struct info *i, size_t index)
 {
-	return trace_process(i->trace, index)->of != index;
+	return trace_process(i->trace, index)->subject != index;
 }
 
 struct trace_process info_process(const struct info *i, size_t index)
@@ -67,7 +67,7 @@ struct trace_process info_process(const struct info *i, size_t index)
 	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
 		const struct trace_process *p = trace_process(i->trace, n);
 
-		if (n == index || p->of != index)
+		if (n == index || p->subject != index)
 			continue;
 		whole.segments += p->segments;
 		whole.missing_segments += p->missing_segments;
@@ -106,7 +106,7 @@ struct info_clock info_read_clock(const struct info *i, size_t process)
 		uint64_t row = trace_first_row(i->trace, TABLE_clock, n);
 		uint64_t end = trace_first_row(i->trace, TABLE_clock, n + 1);
 
-		while (trace_process(i->trace, n)->of == process && row < end)
+		while (trace_process(i->trace, n)->subject == process && row < end)
 			add_reading(i, &s, row++);
 	}
 	return s;

@@ -202,8 +202,8 @@ static int run(struct context *c, int argc, char **argv)
 		if (code < 0) {
 			status = cli_fail(c, &e);
 		} else {
-			status = report_check_place(&report, &e) < 0 ? cli_usage(c, "%s", e.text)
-								     : print(c, &report, path);
+			status = report_check_filter(&report, &e) < 0 ? cli_usage(c, "%s", e.text)
+								      : print(c, &report, path);
 			report_release(&report);
 		}
 	}

@@ -23,7 +23,7 @@ struct flame_where {
 int flame_where_init(struct flame_where *w, struct trace *t, const struct option_list *conditions,
 		     struct error *e) MUST_USE;
 void flame_where_release(struct flame_where *w);
-/* For flame_options.wanted; user is the struct. */
+/* For flame_options.select; user is the struct. */
 bool flame_where_holds(void *user, enum table_id table, uint64_t row);
 
 #endif

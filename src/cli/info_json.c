@@ -21,7 +21,7 @@ static void write_samplers(const struct info *i, size_t process, struct json *j)
 	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
 		const struct trace_process *p = trace_process(i->trace, n);
 
-		if (p->of != process || !p->sampler)
+		if (p->subject != process || !p->sampler)
 			continue;
 		json_object(j);
 		write_extent(i, p, j);

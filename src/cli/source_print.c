@@ -192,7 +192,7 @@ static void print_code(const struct printing *p, const struct source_code *c)
 		add_safe(&t, i->text ? i->text : "-");
 		add_reasons(&t, i->place);
 	}
-	kernel_name_short(c->of->name, &name);
+	kernel_name_short(c->function->name, &name);
 	if (text_table_rows(&t))
 		add_title(p, strbuf_text(&name), c->samples, &c->sass, "text of instructions",
 			  c->missing);
@@ -222,9 +222,9 @@ static void print_text(const struct printing *p)
 	strbuf_adds(p->out, " of kernels");
 	if (s->launches)
 		sentence_add(p->out, WORDS(", counted in "), COUNTED_AS(s->launches, "launch"));
-	if (s->unlined + s->codeless) {
+	if (s->without_line + s->without_code) {
 		strbuf_adds(p->out, ", ");
-		human_percent(p->out, s->unlined + s->codeless, s->samples);
+		human_percent(p->out, s->without_line + s->without_code, s->samples);
 		strbuf_adds(p->out, " of them of code without known lines");
 	}
 	strbuf_addc(p->out, '\n');

@@ -46,7 +46,7 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
 		.method = sampler_method(cpu->method),
 		.timers_inside =
 			cpu->method == RECORD_METHOD_AUTO && !roots->running && cpu->recorder,
-		.kept = cpu->keep_files ? &cpu->kept : NULL,
+		.file_copies = cpu->keep_files ? &cpu->kept : NULL,
 	};
 	int err;
 

@@ -74,7 +74,7 @@ static void close_recording(struct recording *r)
  */
 static void symbolize_stacks(struct recording *r)
 {
-	const struct symbolizer_options how = { .kept = &r->cpu.kept };
+	const struct symbolizer_options how = { .file_copies = &r->cpu.kept };
 	struct symbolize_result result = { .addresses = 0 };
 	struct error e = { 0 };
 

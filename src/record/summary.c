@@ -137,7 +137,7 @@ static void count_processes(const struct trace *t, struct record_summary *end)
 	for (size_t i = 0; i < trace_process_count(t); i++) {
 		const struct trace_process *p = trace_process(t, i);
 
-		if (p->of != i)
+		if (p->subject != i)
 			continue;
 		end->processes++;
 		end->inside += p->inside && !p->sampler;

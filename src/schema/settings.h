@@ -1,8 +1,8 @@
 /*
- * settings.h: the settings of a recording session, each declared once. These lists generate struct
- * settings, the defaults, PITOT_OPTIONS (written by `pitot record`, read by libpitot.so), the
- * options of `pitot record` with help, man page and completion, and the table in docs/record.md.
- * Each setting that is not internal has a field of its key in struct pitot_options.
+ * settings.h: the settings of a session, each declared once. The lists below generate the struct,
+ * the defaults, PITOT_OPTIONS (written by `pitot record`, read by libpitot.so), the options of
+ * `pitot record` with their help, man page and completion, and the table in docs/record.md. Each
+ * setting that is not internal also has a field named after its key in struct pitot_options.
  *
  *	PITOT_RECORDING	absolute path of the recording's directory; without it nothing is recorded
  *	PITOT_GPUFL	absolute path of a folder for gpufl's logs, written beside the recording
@@ -38,27 +38,27 @@ enum { SETTING_SYSTEM_BASIC, SETTING_SYSTEM_ALL };
 enum { SETTING_MEASURE_KERNEL, SETTING_MEASURE_GRAPH, SETTING_MEASURE_RANGE };
 enum { SETTING_PRELOAD_NONE, SETTING_PRELOAD_PYTHON, SETTING_PRELOAD_ALL };
 
-/* Names by value, NULL-terminated. */
+/* Names of the enum values above, indexed by value; each array ends with NULL. */
 extern const char *const setting_engine_names[], *const setting_graphs_names[],
 	*const setting_api_names[], *const setting_stacks_names[],
 	*const setting_own_profiler_names[], *const setting_preload_names[],
 	*const setting_system_names[], *const setting_measure_names[];
 
-/* How the value that the sources use is computed from the settings of several sessions. */
+/* How the values of two concurrent sessions combine into what the sources record. */
 enum setting_join {
-	SETTING_JOIN_OWN, /* not shared */
-	SETTING_JOIN_ENGINE, /* value of the session with the engine that is used */
-	SETTING_JOIN_MOST,
-	SETTING_JOIN_LEAST, /* 0 means none and is ignored */
-	SETTING_JOIN_BITS,
+	SETTING_JOIN_OWN, /* each session has its own value */
+	SETTING_JOIN_ENGINE, /* the value of the session that has the engine */
+	SETTING_JOIN_MOST, /* the larger value */
+	SETTING_JOIN_LEAST, /* the smaller value that is not 0; 0 means off */
+	SETTING_JOIN_BITS, /* bitwise or */
 };
 
 #define SETTING_CPU_HZ_MAX 10000u
 
 /*
- * S(key, TYPE, JOIN, default, members of struct option…). The members declare the command-line
- * option. TYPE is FLAG, ENUM, U64, SIZE, DURATION or TEXT (OPTION_ of base/options.h). A key ends
- * with the unit of its value in PITOT_OPTIONS. JOIN is one of SETTING_JOIN_.
+ * S(key, TYPE, JOIN, default, members of struct option…). The members declare the command line
+ * option. TYPE is FLAG, ENUM, U64, SIZE, DURATION or TEXT (OPTION_ of base/options.h), JOIN is one
+ * of SETTING_JOIN_. The suffix of a key is the unit of its value in PITOT_OPTIONS.
  */
 /* clang-format off */
 #define SETTINGS_REQUESTED(S)                                                                                          \
@@ -114,14 +114,14 @@ enum setting_join {
 	  .help = "--engine range-profiler and sass-metrics: measure only launches inside NVTX push/pop ranges that match one of " \
 		  "these comma-separated names or patterns; with --measure range, only matching ranges and scopes (default: all)")
 
-/* Only for programs that record themselves; `pitot record` has other options for these. */
+/* Settings of programs that record themselves; `pitot record` decides these by other options. */
 #define SETTINGS_OF_PROGRAMS(S)                                                                                        \
 	S(cpu, U64, MOST, 0, .most = SETTING_CPU_HZ_MAX,                                                                     \
 	  .help = "CPU samples per second, by a timer inside the process; 0: none")                                            \
 	S(counters_always, FLAG, MOST, true,                                                                                 \
 	  .help = "read counters all the time, not only in windows of pitot_system_start")
 
-/* Set by `pitot record` itself, by tests and by measurements; not options of the command line. */
+/* Settings without an option: `pitot record` derives them, or tests and benchmarks set them. */
 #define SETTINGS_INTERNAL(S)                                                                                           \
 	S(start_ns, DURATION, OWN, 0, .help = "CLOCK_MONOTONIC that delay and duration count from; 0: the session's start") \
 	S(perf, U64, OWN, 0, .help = "inode of the pid namespace in which perf events sample too; 0: none do")            \
@@ -142,7 +142,10 @@ typedef int setting_ENUM;
 typedef char setting_TEXT[OPTION_TEXT_MAX];
 typedef uint64_t setting_U64, setting_SIZE, setting_DURATION;
 
-/* Origin of a value. Higher numbers override lower ones, in whatever order they are read. */
+/*
+ * Where a value comes from. A source with a higher number overrides lower ones, in whatever order
+ * they are read.
+ */
 enum setting_source {
 	SETTING_BY_DEFAULT,
 	SETTING_BY_PROGRAM, /* the program's own defaults */
@@ -162,10 +165,10 @@ enum setting_id {
 #define SETTINGS_PATH_MAX 4096
 
 struct settings {
-	char directory[SETTINGS_PATH_MAX]; /* of the recording; "": none */
-	char log_path[SETTINGS_PATH_MAX]; /* of gpufl's logs; "": none */
-	char name[128]; /* the program's name for itself; "": none */
-	bool disabled; /* kill switch: nothing is recorded */
+	char directory[SETTINGS_PATH_MAX]; /* the recording; "": none */
+	char log_path[SETTINGS_PATH_MAX]; /* folder of gpufl's logs; "": none */
+	char name[128]; /* the program's own name for itself; "": none */
+	bool disabled; /* the kill switch: nothing is recorded */
 	uint8_t source[SETTINGS_COUNT]; /* enum setting_source */
 #define S(key, type, ...) setting_##type key;
 	SETTINGS(S)
@@ -176,44 +179,45 @@ struct settings {
 #define SETTINGS_INIT { SETTINGS(SETTING_INITIAL) }
 
 /*
- * Sets a value unless it has one from a higher source. A FLAG is 0 or 1; an ENUM beyond its choices
- * becomes the last one; a TEXT is the address of a string, which is copied.
+ * Sets a value unless a stronger source has set it. A FLAG is 0 or 1. An ENUM may be beyond its
+ * choices: a value of a future version. A TEXT is the address of a string, which is copied.
  */
 void settings_put(struct settings *s, enum setting_id id, uint64_t value,
 		  enum setting_source source);
 
-/* Sets *to to what the sources need for both sessions. */
+/* Merges *more into *to, by the JOIN of each setting. */
 void settings_join(struct settings *to, const struct settings *more);
-/* Whether both have the same engine with the same engine settings. */
+/* Whether both have the same engine, which measures the same. */
 bool settings_measure_alike(const struct settings *a, const struct settings *b);
 
 /*
- * Reads the environment into *s, and the configuration file `file`, or if that is NULL the one that
- * the environment names. If `pitot record` has set up the environment, only its settings are read;
- * with `own` (the program starts its own recording) only the others. Invalid values are skipped,
- * and *e describes the first. Returns 0 or its negative code. Allocates only to read a file.
+ * Reads the environment into *s, then the configuration file: `file`, or if that is NULL the one
+ * that the environment names. Below `pitot record` only the values that it wrote count, except for
+ * an `own` recording of the program, which ignores them and reads the rest. Values that cannot be
+ * parsed are skipped; *e describes the first one, and its negative code is returned, else 0.
+ * Allocates nothing if there is no file.
  */
 int settings_read(struct settings *s, const char *file, bool own, struct error *e);
 
-/* Whether `pitot record` wrote this PITOT_OPTIONS text. */
+/* Whether `pitot record` wrote this PITOT_OPTIONS text, for its own recording. */
 bool settings_are_by_record(const char *options);
 
-/* Parses a PITOT_OPTIONS text into *s. Invalid values are skipped. */
+/* Parses a PITOT_OPTIONS text into *s. Values that cannot be parsed change nothing. */
 void settings_parse(struct settings *s, const char *text);
 
-/* Finds a setting by the name of its option ('_' is '-', case is ignored), or returns -1. */
+/* Finds a setting by the name of its option ('_' equals '-', case is ignored); -1: none. */
 int settings_find(const char *name);
 const struct option *settings_option(enum setting_id id);
-/* Returns the name of an ENUM's value, or NULL. */
+/* Name of an ENUM's value, or NULL. */
 const char *settings_choice(enum setting_id id, uint64_t value);
 /*
- * Like settings_put(), for a text as on the command line. `subject` names the setting in
- * errors. Returns 0 or E_USAGE.
+ * As settings_put, but parses a text as on the command line. Errors call the setting `subject`.
+ * Returns 0 or E_USAGE.
  */
 int settings_set(struct settings *s, enum setting_id id, const char *text,
 		 enum setting_source source, const char *subject, struct error *e);
 
-/* Whether anything is to be written: a recording, or gpufl's logs. */
+/* Whether there is anything to write: a recording or gpufl's logs. */
 static inline bool settings_have_sink(const struct settings *s)
 {
 	return *s->directory || *s->log_path;
@@ -226,15 +230,15 @@ static inline bool settings_use_cupti(const struct settings *s)
 }
 
 /*
- * Appends the settings that were set, with their origin: "graphs=launch (code), sync=1
- * (environment)".
+ * Appends the settings that have a source other than the default, with their source:
+ * "graphs=launch (code), sync=1 (environment)".
  */
 void settings_sources(const struct settings *s, struct strbuf *out);
 
 /* Appends PITOT_OPTIONS for *s: the settings that differ from their defaults. */
 void settings_text(const struct settings *s, struct strbuf *out);
 
-/* Start and end of the window given by delay and duration; UINT64_MAX: no end. */
+/* The window that delay and duration define; an end of UINT64_MAX means no end. */
 uint64_t settings_window_start_ns(const struct settings *s);
 uint64_t settings_window_end_ns(const struct settings *s);
 

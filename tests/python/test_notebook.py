@@ -30,7 +30,7 @@ def test_the_report(run, pitot, train):
     options = ["--since=1ms", "--until=5ms", "--by=stream", "--kernel=*gemm*", "--device=0"]
     text, page, _ = shown(run, train, "r.report(since=0.001, until=0.005, by='stream', kernel='*gemm*', device=0)")
     assert text == pitot("report", train, *options).stdout and page == pitot("report", train, *options, "-o", "-").stdout
-    assert "kernels like &#39;*gemm*&#39;" in page
+    assert "kernels matching &#39;*gemm*&#39;" in page
 
 
 def test_the_report_is_a_dict(run, pitot, train):

@@ -113,7 +113,7 @@ def test_an_export_is_that_of_the_command(varied, path, package, pitot, tmp_path
     with pytest.raises(package.FileError, match="exists"):
         varied.export(tmp_path / "package.json")
     assert varied.export(tmp_path / "package.json", overwrite=True, kernel="saxpy") < events
-    with pytest.raises(package.UsageError, match="no format has files like .*: give a format; there are perfetto"):
+    with pytest.raises(package.UsageError, match="no format matches .*: give one of perfetto"):
         varied.export(tmp_path / "package.txt")
 
 
