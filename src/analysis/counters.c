@@ -185,7 +185,7 @@ static double range_value(const struct range_value_columns *c, uint64_t row)
 	return column_has(c->valid.value, row) ? counter_value_real(c->value[row]).real : NAN;
 }
 
-/* The end of the rows of a measurement, and how long it took on the GPU; 0: that is unknown. */
+/* Finds the end of the rows of a measurement, and its duration on the GPU; 0: unknown. */
 static uint64_t end_of_range(const struct trace *t, uint64_t row, uint64_t end, double *ns)
 {
 	const struct range_value_columns *c = range_value_columns(t);

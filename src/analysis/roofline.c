@@ -173,7 +173,7 @@ int roofline_make(const struct trace *t, const struct counters *c, struct roofli
 	int err = 0;
 
 	out->measured = UINT32_MAX;
-	/* Ranges have no counts of their operations, which patched code makes. */
+	/* ranges have no counts of operations, because these come from patched code */
 	for (size_t i = 0; i < c->kernel_count - c->range_count && err == 0; i++) {
 		struct measured m = measure(t, c, &c->kernels[i]);
 

@@ -8,17 +8,6 @@
 #include "base/map.h"
 #include "perfetto/perfetto_packets.h"
 
-/* Fields of InternedData. */
-enum {
-	DATA_FUNCTION_NAMES = 5,
-	DATA_FRAMES = 6,
-	DATA_CALLSTACKS = 7,
-	DATA_BUILD_IDS = 16,
-	DATA_MAPPING_PATHS = 17,
-	DATA_SOURCE_PATHS = 18,
-	DATA_MAPPINGS = 19,
-};
-
 /* Values of Frame.kind; 0: unspecified. */
 enum { KIND_NATIVE = 1, KIND_SYSTEM = 2, KIND_INTERPRETED = 3 };
 

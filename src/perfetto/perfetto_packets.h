@@ -86,13 +86,24 @@ static inline size_t perfetto_sequence_open(struct strbuf *s, struct perfetto_se
 
 /* --- InternedData (inside an open one) --- */
 
+/* Fields of InternedData. */
+enum {
+	DATA_EVENT_CATEGORIES = 1,
+	DATA_EVENT_NAMES = 2,
+	DATA_ANNOTATION_NAMES = 3,
+	DATA_FUNCTION_NAMES = 5,
+	DATA_FRAMES = 6,
+	DATA_CALLSTACKS = 7,
+	DATA_BUILD_IDS = 16,
+	DATA_MAPPING_PATHS = 17,
+	DATA_SOURCE_PATHS = 18,
+	DATA_MAPPINGS = 19,
+	DATA_ARGUMENT_NAMES = 1001,
+};
+
 void perfetto_intern_specification(struct strbuf *s, uint64_t iid, const char *name, size_t length,
 				   enum perfetto_stage_category category);
 void perfetto_intern_context(struct strbuf *s, uint64_t iid, uint32_t pid);
-/*
- * field: 1 event categories, 2 event names, 3 annotation names, 5 functions, 17 mapping paths, 18
- * source files, 1001 names of compute arguments.
- */
 void perfetto_intern_name(struct strbuf *s, uint32_t field, uint64_t iid, const char *name,
 			  size_t length);
 /* Opens a compute kernel; the caller adds its arguments and closes it with proto_close. */

@@ -35,11 +35,12 @@ static int define(struct strbuf *s, const struct perfetto_slice *slice, uint64_t
 	int r = 0;
 
 	if (is_first) {
-		intern_all(s, 1, categories, ARRAY_SIZE(categories));
-		intern_all(s, 3, annotations, ARRAY_SIZE(annotations));
+		intern_all(s, DATA_EVENT_CATEGORIES, categories, ARRAY_SIZE(categories));
+		intern_all(s, DATA_ANNOTATION_NAMES, annotations, ARRAY_SIZE(annotations));
 	}
 	if (new_name)
-		perfetto_intern_name(s, 2, name_iid, slice->name.text, slice->name.length);
+		perfetto_intern_name(s, DATA_EVENT_NAMES, name_iid, slice->name.text,
+				     slice->name.length);
 	if (slice->define_stack)
 		r = slice->define_stack(slice->user, s, slice->stack_iid);
 	proto_close(s, token);

@@ -127,7 +127,7 @@ static void define(struct perfetto_works *g, struct strbuf *s, struct gpu_queue 
 
 	if (is_first)
 		for (size_t i = 1; i < ARG_END; i++)
-			perfetto_intern_name(s, 1001, i, argument_names[i],
+			perfetto_intern_name(s, DATA_ARGUMENT_NAMES, i, argument_names[i],
 					     strlen(argument_names[i]));
 	if (is_first && g->name_arguments)
 		g->name_arguments(g->user, s);

@@ -72,7 +72,7 @@ static void name_arguments(void *user, struct strbuf *s)
 		const char *name =
 			export_text(&p->view, TABLE_metric, COLUMN_metric_name, row, &length);
 
-		perfetto_intern_name(s, 1001, ARG_END + row, name, length);
+		perfetto_intern_name(s, DATA_ARGUMENT_NAMES, ARG_END + row, name, length);
 	}
 }
 
