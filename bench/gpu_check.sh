@@ -322,7 +322,7 @@ done
 if [ -d "${OUT:-}" ]; then
 	cp "$folder"/*.html "$folder"/*.pftrace "$OUT" 2>/dev/null
 	for recording in "$folder"/*.pitot; do
-		if [ "$(du -sm "$recording" | cut -f1)" -lt 16 ]; then
+		if [ -d "$recording" ] && [ "$(du -sm "$recording" | cut -f1)" -lt 16 ]; then
 			tar -C "$folder" -czf "$OUT/$(basename "$recording").tgz" "$(basename "$recording")"
 		fi
 	done

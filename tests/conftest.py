@@ -26,10 +26,11 @@ def pytest_configure(config):
     for number in signal.SIGHUP, signal.SIGINT, signal.SIGQUIT:
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-    whole = util._compare_eq_iterable
-    # Where $CI is set that is difflib's work, which takes hours for thousands of rows. The first difference is shown in any case.
-    util._compare_eq_iterable = lambda left, right, *others: whole(left, right, *others) if len(left) + len(right) < 1000 else [
-        f"all differences of {len(left)} and {len(right)} items are too many to show"]
+    # With $CI set, difflib compares the lines of two lists, which takes hours for thousands of rows. The first difference is shown in any case.
+    whole = getattr(util, "_compare_eq_iterable", None)  # other versions of pytest have none
+    if whole:
+        util._compare_eq_iterable = lambda left, right, *others: whole(left, right, *others) if len(left) + len(right) < 1000 else [
+            f"all differences of {len(left)} and {len(right)} items are too many to show"]
     config.addinivalue_line("markers", "alone: changes the machine, so no other test may run at the same time")
 
 
