@@ -192,7 +192,15 @@ def test_what_engines_measured(make_recording, pitot, reader, rows, tmp_path, ki
     for row in wanted:
         totals[row["pid"], names[row["function"]], row["offset"], row["metric"], row["device"], row["correlation"]] += row["value"]
     assert found == totals and found
-    if reader and not words:
+    if words:
+        return
+    pitot("import", "logs.gpufl", "-o", "back.pitot")
+    back = Counter()
+    for row in rows("back.pitot", "sass_value" if kind == "sass" else "pc_sample"):
+        back[row["pid"], row["function"], row["offset"], row.get("metric", row.get("reason")), row.get("correlation", 0)] += \
+            row.get("value", row.get("samples"))
+    assert back == Counter({(*key[:4], key[5]): value for key, value in totals.items()})
+    if reader:
         got = [reader(session.folder) for session in sessions]
         assert sum(said["samples"] for said in got) == (0 if kind == "sass" else sum(totals.values()))
         assert sum(said["sass"] for said in got) == (sum(totals.values()) if kind == "sass" else 0)
