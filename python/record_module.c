@@ -175,11 +175,20 @@ static bool is_there(void)
 	return recorder.start != NULL;
 }
 
-/* What the recorder says while it starts: of errors there is an exception, and what is only worth knowing is not told. */
+/* What the recorder says while it starts: of errors there is an exception, and the rest is only said on demand. */
+struct heard {
+	char warning[PATH_MAX];
+	int aloud; /* as gpufl says it */
+};
+
 static void hear(void *context, int level, const char *text)
 {
+	struct heard *heard = context;
+
 	if (level == PITOT_LOG_WARNING)
-		snprintf(context, PATH_MAX, "%s", text);
+		snprintf(heard->warning, sizeof(heard->warning), "%s", text);
+	else if (heard->aloud)
+		fprintf(stderr, "[gpufl] %s\n", text);
 }
 
 static int warn(const char *text)
@@ -200,7 +209,7 @@ static void capsule_free(PyObject *capsule)
 static PyObject *start(PyObject *module, PyObject *args)
 {
 	struct pitot_session *session;
-	char warning[PATH_MAX] = "";
+	struct heard heard = { "", 0 };
 	PyObject *path, *dict, *capsule;
 	struct options o;
 	int code;
@@ -210,7 +219,7 @@ static PyObject *start(PyObject *module, PyObject *args)
 	    options_init(&o, path, dict) < 0)
 		return NULL;
 	o.options.log = hear;
-	o.options.log_context = warning;
+	o.options.log_context = &heard;
 	Py_BEGIN_ALLOW_THREADS session = recorder.start(&o.options);
 	code = errno;
 	Py_END_ALLOW_THREADS options_release(&o);
@@ -221,7 +230,7 @@ static PyObject *start(PyObject *module, PyObject *args)
 	capsule = PyCapsule_New(session, running, capsule_free);
 	if (!capsule)
 		recorder.stop(session);
-	if (!capsule || warn(warning) < 0) {
+	if (!capsule || warn(heard.warning) < 0) {
 		Py_XDECREF(capsule);
 		return NULL;
 	}
@@ -318,16 +327,16 @@ static PyObject *flush(PyObject *module, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
-/* Arguments: dicts of settings: those of the program, and its defaults. True: it runs; False: it is switched off. */
+/* Arguments: dicts of settings: those of the program, and its defaults; whether the recorder speaks. True: it runs; False: it is switched off. */
 static PyObject *init(PyObject *module, PyObject *args)
 {
-	char warning[PATH_MAX] = "";
+	struct heard heard = { "", 0 };
 	PyObject *code, *defaults;
 	struct options o, weak;
 	int rc;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "O!O!", &PyDict_Type, &code, &PyDict_Type, &defaults) ||
+	if (!PyArg_ParseTuple(args, "O!O!p", &PyDict_Type, &code, &PyDict_Type, &defaults, &heard.aloud) ||
 	    !is_there() || options_init(&weak, Py_None, defaults) < 0)
 		return NULL;
 	if (options_init(&o, Py_None, code) < 0) {
@@ -336,13 +345,13 @@ static PyObject *init(PyObject *module, PyObject *args)
 	}
 	o.options.defaults = &weak.options;
 	o.options.log = hear;
-	o.options.log_context = warning;
+	o.options.log_context = &heard;
 	Py_BEGIN_ALLOW_THREADS rc = recorder.init(&o.options);
 	Py_END_ALLOW_THREADS options_release(&o);
 	options_release(&weak);
 	if (rc < 0)
 		return fail(-rc);
-	return warn(warning) < 0 ? NULL : PyBool_FromLong(rc);
+	return warn(heard.warning) < 0 ? NULL : PyBool_FromLong(rc);
 }
 
 static PyObject *shutdown(PyObject *module, PyObject *unused)
