@@ -80,7 +80,7 @@ struct pitot_options {
 	 */
 	const char *directory;
 	/*
-	 * a folder for gpufl's logs, which are written beside the recording: made.
+	 * a folder for gpufl's logs, which are written beside the recording: made, as those above.
 	 * NULL: PITOT_GPUFL, or none
 	 */
 	const char *log_path;

@@ -17,7 +17,7 @@ def test_a_program_of_gpufl(run, rows, spans, tmp_path, python):
         import pitot.gpufl as gfl
         results = [gfl.init(app_name="first", log_path="logs/run.log", continuous_system_sampling=True, system_sample_rate_ms=50,
                             backend=gfl.BackendKind.Auto, profiling_engine=gfl.ProfilingEngine.Trace, enable_stack_trace=True,
-                            enable_memory_tracking=False) if not os.mkdir("logs") else None]
+                            enable_memory_tracking=False)]
         results.append(gfl.init())
         with gfl.Scope("phase", "a tag"):
             gfl.system_start("sampling")
