@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pitot._notebook import Page
     from pitot._plot import Plot
     from pitot._record import external_pop, external_push, mark
-    from pitot._recorder import Running, Schedule, Scope, counter, gauge, record, scope, start, steps
+    from pitot._recorder import Running, Schedule, Scope, counter, gauge, record, scope, start, steps, stop
 
 __all__ = [
     "Error",
@@ -70,6 +70,7 @@ __all__ = [
     "scope",
     "start",
     "steps",
+    "stop",
 ]
 
 
@@ -174,6 +175,11 @@ class Table:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self._recording.stream(*self._query())
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows as dicts, which ``pandas.DataFrame(table)`` is made of, too; to_pandas() is faster and has all types."""
+        for batch in self.to_arrow().to_batches():
+            yield from batch.to_pylist()
 
     def to_arrow(self) -> pyarrow.Table:
         import pyarrow

@@ -234,6 +234,14 @@ def start(path: Optional[Path] = None, **settings: Unpack[Settings]) -> Running:
     return Running(path, settings)
 
 
+def stop() -> Optional[Running]:
+    """Ends the recording that began last, and returns it; None: none runs."""
+    running = next(iter(reversed(list(_sessions))), None)
+    if running:
+        running.stop()
+    return running
+
+
 class record:
     """A recording of a block or of a function: ``with pitot.record() as rec:``, ``@pitot.record()``. Arguments: see start()."""
 

@@ -122,6 +122,9 @@ def test_consumers_agree(varied):
     pandas = pytest.importorskip("pandas")
     assert varied.kernels.to_pandas()["duration_ns"].sum() == sum(durations)
     assert pandas.DataFrame.from_arrow(varied.kernels)["duration_ns"].sum() == sum(durations)
+    rows = pandas.DataFrame(varied.kernels)
+    assert list(rows.columns) == list(varied.kernels.columns) and rows["duration_ns"].sum() == sum(durations)
+    assert list(varied.kernels) == rows_of(varied.kernels) == varied.kernels.to_arrow().to_pylist() and not list(varied.kernels.where("stream=77"))
 
 
 def test_polars_and_duckdb_agree(varied):
