@@ -115,6 +115,24 @@ def test_gpufl_logs_without_a_path(run, tmp_path):
         ["a_b", "fromoutside", "there", "x"]
 
 
+def test_gpufl_counters(run, rows, tmp_path):
+    run("""
+        import pitot.gpufl as gfl
+        gfl.init("x", log_path="logs")
+        steps = gfl.counter("app.steps")
+        for n in 1, 41, -1, (1 << 40) + 1:
+            steps.add(n)
+        gfl.tick("app.ticks")
+        gfl.tick("app.ticks", 6)
+        gfl.tick("no name!")
+        gfl.counter("").add()
+        gfl.shutdown()
+        print(json.dumps(1))
+        """)
+    [path] = tmp_path.glob("x-*.pitot")
+    assert {row["counter"]: row["value"] for row in rows(path, "counter_sample")} == {"app.steps": 42, "app.ticks": 7}
+
+
 def test_gpufl_debug_output(run, tmp_path):
     result = run("""
         import pitot.gpufl as gfl

@@ -25,16 +25,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BackendKind",
+    "Counter",
     "ProfilingEngine",
     "Scope",
     "UploadResult",
     "clean_logs",
+    "counter",
     "deep_window",
     "init",
     "session",
     "shutdown",
     "system_start",
     "system_stop",
+    "tick",
     "upload_logs",
 ]
 
@@ -282,6 +285,27 @@ def system_start(name: str = "system") -> None:
 
 def system_stop(name: str = "system") -> None:
     _record.system_window(name, False)
+
+
+class Counter:
+    """A sum of the program's own. Of a name that gpufl does not allow, what is added goes nowhere."""
+
+    def __init__(self, name: str) -> None:
+        is_name = name and all(c in "._-" or (c.isascii() and c.isalnum()) for c in name)
+        self._number = _record.counter(name, "", "") if is_name else 0
+
+    def add(self, n: int = 1) -> None:
+        """At most 2^40; more, and less than 0, is not added."""
+        if 0 <= n <= 1 << 40:
+            _record.counter_add(self._number, n)
+
+
+def counter(name: str) -> Counter:
+    return Counter(name)
+
+
+def tick(name: str, n: int = 1) -> None:
+    Counter(name).add(n)
 
 
 class UploadResult(NamedTuple):
