@@ -29,6 +29,7 @@ from types import MappingProxyType
 
 from pitot._read import Error, FileError, FormatError, UsageError, check_interpreter
 from pitot._read import Recording as _Recording
+from pitot._read import version as __version__
 
 check_interpreter()
 
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from pitot._recorder import Running, Schedule, Scope, counter, gauge, record, scope, start, steps, stop
 
 __all__ = [
+    "__version__",
     "Error",
     "FileError",
     "FormatError",

@@ -300,6 +300,13 @@ for _ in range(2):
     assert len([line for line in lines if "not" in line and "subinterpreter" in line]) == 4
 
 
+def test_the_version_is_the_programs(package, pitot):
+    import importlib
+
+    assert f"pitot {package.__version__}\n" == pitot("version").stdout
+    assert importlib.import_module("pitot.tracesmith").__version__ == package.__version__
+
+
 def test_import_brings_nothing_else(folder):
     loaded = run(folder, "import sys, pitot; print(*sys.modules)").split()
     assert not {"numpy", "pandas", "pyarrow", "polars", "typing", "json"} & set(loaded)
