@@ -292,10 +292,18 @@ def test_a_folder_of_logs_is_imported(analyzer, package, plain, training, enviro
         assert list((tmp_path / "temporary").iterdir())
         for column in "duration_ns", "name", "grid", "user_scope":
             assert list(session.kernels[column]) == list(whole.kernels[column]), column
+        assert set(session.scopes["type"]) <= {"profile_sample"}
         assert session.memcpy["bytes"].sum() == whole.memcpy["bytes"].sum()
         assert list(session.host_metrics["cpu_pct"]) == [50] * len(whole.host_metrics["cpu_pct"].dropna())
         del session
         assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_kernels_of_logs_outside_of_scopes(analyzer, plain, make_recording, environment, tmp_path, monkeypatch):
+    """As the logs have them: global."""
+    subprocess.run([plain / "pitot", "export", make_recording(tmp_path / "r.pitot", kernels=40), "-o", tmp_path / "logs.gpufl"], env=environment,
+                   check=True, capture_output=True)
+    assert set(analyzer.GpuFlightSession(tmp_path / "logs.gpufl").kernels["user_scope"]) == {"global"}
 
 
 def test_mistakes_name_the_way_out(analyzer, package, training, tmp_path):

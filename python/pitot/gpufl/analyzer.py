@@ -133,7 +133,8 @@ class GpuFlightSession:
         needs("pandas", _WHAT)
         self.log_dir, self.session_id, self.max_stack_depth = log_dir, session_id, max_stack_depth
         self._pid = -1
-        if is_log_folder(log_dir):
+        self._is_imported = is_log_folder(log_dir)
+        if self._is_imported:
             inner = os.path.join(log_dir, session_id or "")
             self.recording = pitot.open(_imported(inner if os.path.isdir(inner) else log_dir, self))
         else:
@@ -201,7 +202,7 @@ class GpuFlightSession:
         calls = pandas.MultiIndex.from_frame(self._rows("api_call", "correlation")[["pid", "correlation"]])
         launched = pandas.MultiIndex.from_frame(frame[["pid", "correlation"]]).isin(calls)
         frame["user_scope"] = [
-            scope.replace("/", "|") if isinstance(scope, str) else "global" if known else "unknown"
+            scope.replace("/", "|") if isinstance(scope, str) else "global" if known or self._is_imported else "unknown"
             for scope, known in zip(frame["scope"], launched)
         ]
         frame["stack_trace"] = ["" if frames is None else "|".join(frames) for frames in frame["stack.frames"]]
@@ -239,7 +240,7 @@ class GpuFlightSession:
 
     def _sass_metrics(self) -> DataFrame:
         frame = self._rows("sass_value", *"time_ns correlation device function offset metric.name value".split())
-        frame["type"], frame["sample_kind"], frame["sample_count"] = "profile_sample_batch", "sass_metric", 0
+        frame["type"], frame["sample_kind"], frame["sample_count"] = "profile_sample", "sass_metric", 0
         frame["stall_reason"] = float("nan")
         frame["scope_name"] = frame["reason_name"] = None
         frame["function_name"] = self._names_of(frame["function"])
@@ -262,7 +263,7 @@ class GpuFlightSession:
         names = {item["symbol"]: item["name"] for item in self.report["stalls"]["kernels"]}
         frame["function_name"] = [names.get(symbol, symbol) for symbol in frame["function"]]
         frame["reason_name"] = frame["reason"].str.replace("smsp__pcsamp_warps_issue_stalled_", "", regex=False)
-        frame["type"], frame["sample_kind"] = "profile_sample_batch", "pc_sampling"
+        frame["type"], frame["sample_kind"] = "profile_sample", "pc_sampling"
         frame["corr_id"] = frame["stall_reason"] = float("nan")
         frame["scope_name"], frame["metric_value"] = None, frame["samples"]
         return _named(
