@@ -7,6 +7,7 @@
 #include "analysis/groups.h"
 #include "analysis/occupancy.h"
 #include "analysis/report.h"
+#include "trace/counter_value.h"
 #include "trace/metric_values.h"
 
 struct adding {
@@ -14,9 +15,9 @@ struct adding {
 	struct counters *out;
 	struct metric_values values;
 	struct event_columns events;
-	GROUPS(struct counted_kernel) kernels; /* string id of the name */
-	GROUPS(struct counter_of_kernel)
-	counters; /* number of the kernel << 32 | string id of the metric */
+	GROUPS(struct counted_kernel) kernels; /* key: kind << 32 | string id of the name */
+	/* key: number of the kernel << 32 | string id of the metric */
+	GROUPS(struct counter_of_kernel) counters;
 };
 
 #define TIME "gpu__time_duration.sum"
@@ -42,6 +43,14 @@ bool counter_is_rate(const char *metric)
 	return false;
 }
 
+const char *counted_kind_name(unsigned kind)
+{
+	static const char *const names[COUNTED_KINDS] = { "kernel", "NVTX range", "scope",
+							  "graph" };
+
+	return names[kind];
+}
+
 const char *counter_group_name(unsigned group)
 {
 	static const char *const names[] = {
@@ -55,7 +64,7 @@ const char *counter_group_name(unsigned group)
 	return names[group];
 }
 
-/* By the unit of the chip that a name begins with, and what it counts. */
+/* Group of a metric, by the chip's unit and the quantity in its name. */
 static enum counter_group group_of(const char *metric)
 {
 	static const struct {
@@ -103,8 +112,8 @@ static int add_value(struct adding *a, const struct counted_kernel *kernel, uint
 	return 0;
 }
 
-/* A kernel without times is where its call is. */
-static bool is_wanted(const struct adding *a, uint64_t row, uint32_t config)
+/* A kernel without times is in the window if its call is. */
+static bool is_selected(const struct adding *a, uint64_t row, uint32_t config)
 {
 	const struct calls *calls = &a->report->calls;
 	const struct selection *s = &a->report->selection;
@@ -122,7 +131,7 @@ static const char *metric_name(const struct trace *t, uint32_t metric)
 	return trace_string(t, metric_columns(t)->name[metric]);
 }
 
-/* Of its values, else of its record; 0: neither is known. */
+/* Duration of a launch, from its metric values or else from its record; 0: unknown. */
 static double measured_ns(const struct adding *a, uint64_t row, uint64_t first, uint64_t end)
 {
 	const struct trace *t = a->report->trace;
@@ -148,7 +157,7 @@ static int add_launch(struct adding *a, const struct row_walk *w)
 	unsigned rows;
 	double value, ns;
 
-	if (!is_wanted(a, w->row, config))
+	if (!is_selected(a, w->row, config))
 		return 0;
 	rows = metric_values_take(&a->values, w->process, k->correlation[w->row], &first);
 	if (!rows)
@@ -171,7 +180,71 @@ static int add_launch(struct adding *a, const struct row_walk *w)
 	return 0;
 }
 
-ORDER(by_time, struct counted_kernel, DOWN(total_ns) ?: UP(number))
+static double range_value(const struct range_value_columns *c, uint64_t row)
+{
+	return column_has(c->valid.value, row) ? counter_value_real(c->value[row]).real : NAN;
+}
+
+/* The end of the rows of a measurement, and how long it took on the GPU; 0: that is unknown. */
+static uint64_t end_of_range(const struct trace *t, uint64_t row, uint64_t end, double *ns)
+{
+	const struct range_value_columns *c = range_value_columns(t);
+	uint64_t first = row;
+
+	*ns = 0;
+	for (; row < end && c->end_ns[row] == c->end_ns[first] &&
+	       c->thread[row] == c->thread[first] && c->name[row] == c->name[first];
+	     row++)
+		if (c->metric[row] != TRACE_NO_ROW && range_value(c, row) > 0 &&
+		    !strcmp(metric_name(t, c->metric[row]), TIME))
+			*ns = range_value(c, row);
+	return row;
+}
+
+static int add_range(struct adding *a, uint64_t row, uint64_t end, double ns)
+{
+	const struct range_value_columns *c = range_value_columns(a->report->trace);
+	unsigned kind = MIN(COUNTED_NVTX + c->kind[row], COUNTED_KINDS - 1);
+	struct counted_kernel *range =
+		groups_at(&a->kernels, (uint64_t)kind << 32 | c->name[row], .kind = (uint8_t)kind,
+			  .name = c->name[row], .config = TRACE_NO_ROW, .device = TRACE_NO_ROW,
+			  .number = (uint32_t)a->kernels.items.count);
+	int err = range ? 0 : -ENOMEM;
+
+	if (range) {
+		range->total_ns += ns;
+		range->timed += ns > 0;
+		range->launches++;
+		range->passes += c->passes[row];
+		a->out->measurements++;
+	}
+	for (; row < end && err == 0; row++)
+		if (c->metric[row] != TRACE_NO_ROW && !isnan(range_value(c, row)))
+			err = add_value(a, range, c->metric[row], range_value(c, row), ns);
+	return err;
+}
+
+static int add_ranges(struct adding *a)
+{
+	const struct range_value_columns *c = range_value_columns(a->report->trace);
+	const struct selection *s = &a->report->selection;
+	struct row_walk w = selection_rows(s, TABLE_range_value);
+	bool all = !s->configs && !s->scopes && s->filter.device < 0 && s->filter.stream < 0;
+	int err = 0;
+
+	while (all && err == 0 && row_walk_next(&w)) {
+		double ns;
+		uint64_t first = w.row, end = end_of_range(a->report->trace, first, w.end, &ns);
+
+		if (selection_has_time(s, true, c->start_ns[first]))
+			err = add_range(a, first, end, ns);
+		w.row = end - 1;
+	}
+	return err;
+}
+
+ORDER(by_time, struct counted_kernel,
+      UP(kind == COUNTED_KERNEL ? 0 : 1) ?: DOWN(total_ns) ?: UP(number))
 ORDER(by_kernel, struct counter_of_kernel, UP(number) ?: UP(group) ?: UP(order) ?: UP(metric))
 
 static void add_share(struct counted_kernel *kernel, const char *metric, double value)
@@ -193,7 +266,7 @@ static void init_shares(struct counted_kernel *kernel, const struct trace *t)
 	kernel->limiter = (uint8_t)o.limiter;
 }
 
-/* Numbers kernels anew, in their order. Fails before the groups are taken. */
+/* Sorts the kernels and renumbers them. An error leaves the groups unchanged. */
 static int finish(struct adding *a)
 {
 	size_t count = a->kernels.items.count;
@@ -208,6 +281,7 @@ static int finish(struct adding *a)
 
 		places[k->number] = (uint32_t)i;
 		k->number = (uint32_t)i;
+		out->range_count += k->kind != COUNTED_KERNEL;
 		init_shares(k, a->report->trace);
 	}
 	for (size_t i = 0; i < a->counters.items.count; i++) {
@@ -240,6 +314,9 @@ static int run(struct report *r, void *result)
 	a.events = events_of(r->trace, TABLE_kernel);
 	while (err == 0 && a.out->rows && row_walk_next(&w))
 		err = add_launch(&a, &w);
+	if (err == 0 && trace_rows(r->trace, TABLE_range_value))
+		err = add_ranges(&a);
+	a.out->rows += trace_rows(r->trace, TABLE_range_value);
 	if (err == 0)
 		err = finish(&a);
 	if (err < 0) {

@@ -1,9 +1,9 @@
 /*
- * gpufl_engines.c: what engines beyond the trace measured: samples of kernels and what their
- * instructions did, which are rows of one batch, and hardware counters over time.
+ * gpufl_engines.c: measurements of engines beyond the trace: PC samples and SASS metrics, which
+ * share a batch, and hardware counters over time.
  *
- * The published analyzer names a PC sample by stall_reason and has names of another API for numbers
- * below 14. STALL_FIRST and above make it print a number; metric_id has the name in any case.
+ * The published analyzer names a PC sample by stall_reason, and has another API's names for numbers
+ * below 14. From STALL_FIRST on it prints the number; metric_id always has the name.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #define STALL_FIRST 100u
 enum { KIND_PC, KIND_SASS };
 
-/* Id of a function's name in the dictionary; 0: there is no memory. */
+/* Returns the id of a function's name in the dictionary; 0: out of memory. */
 static uint32_t function_name(struct gpufl_sink *s, uint32_t mangled)
 {
 	uint64_t *slot = map_at(&s->sampled, mangled, UINT64_MAX);
@@ -41,7 +41,7 @@ void gpufl_pc_reading(struct gpufl_sink *s, const struct row_pc_reading *r)
 	s->last_ns = MAX(s->last_ns, r->end_ns);
 }
 
-/* A sample has the time of its reading, which is the row before it. */
+/* A sample has the time of its reading, whose row precedes it. */
 void gpufl_pc_sample(struct gpufl_sink *s, const struct row_pc_sample *p)
 {
 	uint32_t metric = metric_name(s, p->reason);
@@ -53,7 +53,7 @@ void gpufl_pc_sample(struct gpufl_sink *s, const struct row_pc_sample *p)
 		  STALL_FIRST + metric, KIND_PC, 0, 0, 0, 0);
 }
 
-/* corr_id of kernels is the log's own: CUPTI's stands in a column of its own. */
+/* The logs number kernels in corr_id themselves; true_corr_id has CUPTI's correlation id. */
 void gpufl_sass_value(struct gpufl_sink *s, const struct row_sass_value *v)
 {
 	const struct row_metric *metric = definitions_row(&s->definitions, TABLE_metric, v->metric);
@@ -68,7 +68,7 @@ void gpufl_sass_value(struct gpufl_sink *s, const struct row_sass_value *v)
 
 /* ---- counters over time ---- */
 
-/* Of s->counters: label of the name, 32 bits, decimals << 32, reading << 40. */
+/* A value of s->pm_counters: label of the name | decimals << 32 | real << 40. */
 bool gpufl_pm_counter(struct gpufl_sink *s, const struct row_counter *c, bool real)
 {
 	struct bytes_value name = gpufl_text(s, c->name);

@@ -1,10 +1,10 @@
-/* gpufl_session.c: what stands at the beginning and at the end of a session's logs, and losses. */
+/* gpufl_session.c: the beginning and the end of a session's logs, and losses. */
 #include <stdio.h>
 
 #include "base/path.h"
 #include "gpufl/gpufl_state.h"
 
-#define ROUND_NS UINT64_C(256) /* as gpufl_log.h */
+#define ROUND_NS UINT64_C(256) /* as in gpufl_log.h */
 
 /* ---- the process ---- */
 
@@ -15,7 +15,7 @@ void gpufl_process(struct gpufl_sink *s, const struct row_process *p)
 	const char *app = base_name(path.data);
 
 	s->process = *p;
-	if (s->has_process) /* it is in the logs as it was at first */
+	if (s->has_process) /* the logs keep the first process row */
 		return;
 	s->has_process = true;
 	strbuf_clear(id);
@@ -76,7 +76,7 @@ static void add_device(const struct gpufl_sink *s, const struct row_device *d, s
 	uint64_t total = d->memory_bytes >> 20;
 	unsigned bus = 0;
 
-	/* Of domain:bus:device.function. */
+	/* The bus of domain:bus:device.function. */
 	if (sscanf(gpufl_text(s, d->pci).data, "%*x:%x", &bus) != 1)
 		bus = 0;
 	add_names(s, d, out);
@@ -93,7 +93,7 @@ static void add_device(const struct gpufl_sink *s, const struct row_device *d, s
 		    (unsigned long long)v[METRIC_clock_mem]);
 }
 
-/* With the keys that the reference writes and those that its readers look for. */
+/* Has both the keys that the reference writes and the keys that its readers expect. */
 static void add_static_device(const struct gpufl_sink *s, const struct row_device *d,
 			      struct strbuf *out)
 {
@@ -146,7 +146,7 @@ static const struct {
 	{ "deep", "nvidia.pc_sampling_with_sass" },
 };
 
-/* Of a text that begins with the name of an engine. NULL: it does not. */
+/* Returns the format's name of the engine that a text begins with, or NULL. */
 static const char *engine_name(const char *text)
 {
 	size_t length = strcspn(text, " ");
@@ -158,25 +158,25 @@ static const char *engine_name(const char *text)
 	return NULL;
 }
 
-/* "": unknown, and there is no GPU. */
+/* Returns "" if the engine is unknown and there is no GPU. */
 static const char *engine_or_trace(const struct gpufl_sink *s, const char *name)
 {
 	return name ? name : s->device_count ? engine_name("trace") : "";
 }
 
 /*
- * Row `settings` begins with "engine=NAME (source)" unless it is the default. Row `engine` says
- * what became of the one that was asked for.
+ * Capability `settings` begins with "engine=NAME (source)" unless the engine is the default.
+ * Capability `engine` has the requested and the actual engine.
  */
 static void add_engine(struct gpufl_sink *s, const struct row_capability *c, const char *name)
 {
-	const char *got = gpufl_text(s, c->got).data, *asked = gpufl_text(s, c->asked).data;
+	const char *requested = gpufl_text(s, c->asked).data, *actual = gpufl_text(s, c->got).data;
 
-	if (!s->requested_engine && !strcmp(name, "settings") && !strncmp(got, "engine=", 7)) {
-		s->requested_engine = s->selected_engine = engine_name(got + 7);
-	} else if (!strcmp(name, "engine") && engine_name(asked)) {
-		s->requested_engine = engine_name(asked);
-		s->selected_engine = engine_name(got);
+	if (!s->requested_engine && !strcmp(name, "settings") && !strncmp(actual, "engine=", 7)) {
+		s->requested_engine = s->selected_engine = engine_name(actual + 7);
+	} else if (!strcmp(name, "engine") && engine_name(requested)) {
+		s->requested_engine = engine_name(requested);
+		s->selected_engine = engine_name(actual);
 	}
 }
 
@@ -266,7 +266,7 @@ void gpufl_system_mark(struct gpufl_sink *s, const struct row_nvtx *n)
 
 void gpufl_capability(struct gpufl_sink *s, const struct row_capability *c)
 {
-	/* By our names; others stand for themselves. */
+	/* By Pitot's names; other capabilities keep their names. */
 	static const char *const features[][3] = {
 		{ "kernel", "kernel_events", "cupti_activity" },
 		{ "memcpy", "memcpy_activity", "cupti_memcpy_activity" },
@@ -334,7 +334,7 @@ static void add_capabilities(const struct gpufl_sink *s, uint64_t end, struct st
 
 /* ---- losses and the end ---- */
 
-/* The format has no record of losses: this one is ours. */
+/* The format has no record of losses; pitot_loss is Pitot's own. */
 void gpufl_loss(struct gpufl_sink *s, const struct row_loss *l)
 {
 	const struct table_schema *table = schema_table(TABLE_loss);

@@ -1,6 +1,6 @@
 /*
- * section_counters.c: hardware counters of kernels: what bounds them, and with --counters all
- * metrics and the roofline.
+ * section_counters.c: hardware counters: what bounds kernels and, with --counters, all metrics and
+ * the roofline.
  */
 #include "report/section.h"
 
@@ -11,28 +11,39 @@
 #include "analysis/occupancy.h"
 #include "base/human.h"
 #include "report/words.h"
-#include "symbol/demangle.h"
 
-#define HINTS_SHOWN 3 /* in the ordinary report */
-#define BOUND_PERCENT 60 /* of a peak, from which on it bounds */
+#define HINTS_SHOWN 3 /* without --counters */
+#define BOUND_PERCENT 60 /* share of a peak at which a unit bounds a kernel */
 
 static bool is_asked_for(const struct report_view *v)
 {
 	return v->report->options.counters;
 }
 
-/* The ordinary report has the hints only. */
+/* Without --counters, only the hints are shown. */
 ROW_IF(is_short, void, !is_asked_for(v))
 ROW_IF(is_timed, struct counted_kernel, row->timed)
+ROW_IF(is_kernel, struct counted_kernel, row->kind == COUNTED_KERNEL)
+ROW_IF(is_range, struct counted_kernel, row->kind != COUNTED_KERNEL)
 
 static void add_name(const struct report_view *v, uint32_t name, struct strbuf *out)
 {
-	const char *text = trace_string(v->report->trace, name);
+	report_name_text(trace_string(v->report->trace, name), v->full_names, out);
+}
 
-	if (v->full_names)
-		demangle(text, out);
+static void add_counted_name(const struct report_view *v, const struct counted_kernel *k,
+			     struct strbuf *out)
+{
+	if (k->kind == COUNTED_KERNEL)
+		add_name(v, k->name, out);
 	else
-		kernel_name_short(text, out);
+		strbuf_adds(out, trace_string(v->report->trace, k->name));
+}
+
+static const struct counted_kernel *counted_of(const struct report_view *v,
+					       const struct counter_of_kernel *c)
+{
+	return &v->report->counters->kernels[c->number];
 }
 
 /* --- kernels --- */
@@ -58,7 +69,7 @@ static void add_bound(const double *percent, struct strbuf *out)
 		strbuf_addf(out, "SM %.1f%% of peak, %s %.1f%%", sm, name, percent[unit]);
 }
 
-/* What bounds a kernel, by what was measured; nothing where too little was. */
+/* Appends what bounds a kernel; nothing if the necessary metrics were not measured. */
 static void add_hint(const struct report_view *v, const struct counted_kernel *k,
 		     struct strbuf *out)
 {
@@ -71,7 +82,8 @@ static void add_hint(const struct report_view *v, const struct counted_kernel *k
 	if (!isnan(achieved + fits))
 		strbuf_addf(out, " of theoretical %.1f%% (limited by %s)", fits,
 			    occupancy_limiter_name(k->limiter));
-	report_tail_text(v->report, k->device, k->config, &tail);
+	if (k->kind == COUNTED_KERNEL)
+		report_tail_text(v->report, k->device, k->config, &tail);
 	if (out->length && tail.length)
 		strbuf_addf(out, "; tail: %s", strbuf_text(&tail));
 }
@@ -88,13 +100,13 @@ static void add_hints(const struct report_view *v, struct strbuf *out)
 		if (!hint.length)
 			continue;
 		shown++;
-		add_name(v, c->kernels[i].name, &name);
+		add_counted_name(v, &c->kernels[i], &name);
 		text_safe(out, strbuf_text(&name), name.length);
 		strbuf_addf(out, ": %s\n", strbuf_text(&hint));
 	}
 }
 
-ROW_READ(read_name, struct counted_kernel, add_name(v, row->name, &out->text))
+ROW_READ(read_name, struct counted_kernel, add_counted_name(v, row, &out->text))
 ROW_READ(read_mean, struct counted_kernel,
 	 out->n = (uint64_t)(MIN(row->total_ns / (double)row->timed, 1e18) + 0.5))
 
@@ -102,6 +114,21 @@ ROW_READ(read_hint, struct counted_kernel, add_hint(v, row, &out->text))
 ROW_IF(has_theoretical, struct counted_kernel, !isnan(row->percent[SHARE_THEORETICAL]))
 
 #define KERNEL(member) MEMBER(struct counted_kernel, member)
+
+static const struct field range_fields[] = {
+	FIELD("range", "range", TEXT, .value = read_name, FLEXIBLE_COLUMN),
+	FIELD("kind", "kind", CHOICE, KERNEL(kind), .names = counted_kind_name, LEFT_COLUMN),
+	FIELD("measurements", "measured", COUNT, KERNEL(launches)),
+	FIELD("occurrences", "in", COUNT, KERNEL(passes), .wide = true),
+	FIELD("mean_ns", "time", NS, .value = read_mean, .when = is_timed, .null = true),
+	FIELD("sm_percent", "SM", PERCENT, KERNEL(percent[SHARE_SM])),
+	FIELD("memory_percent", "memory", PERCENT, KERNEL(percent[SHARE_MEMORY])),
+	FIELD("dram_percent", "DRAM", PERCENT, KERNEL(percent[SHARE_DRAM])),
+	FIELD("l2_percent", "L2", PERCENT, KERNEL(percent[SHARE_L2])),
+	FIELD("l1_percent", "L1", PERCENT, KERNEL(percent[SHARE_L1])),
+	FIELD("occupancy_percent", "occupancy", PERCENT, KERNEL(percent[SHARE_OCCUPANCY])),
+	FIELD("hint", NULL, TEXT, .value = read_hint),
+};
 
 static const struct field kernel_fields[] = {
 	FIELD("kernel", "kernel", TEXT, .value = read_name, FLEXIBLE_COLUMN),
@@ -152,7 +179,7 @@ static const struct field point_fields[] = {
 	      .null = true, LEFT_COLUMN),
 };
 
-/* "roofline: no peak measured of FP32, FP16" */
+/* Appends the names of roofs after a text: "; no peak for FP32, FP16". */
 static void add_roofs(const char *what, uint32_t roofs, struct strbuf *out)
 {
 	for (unsigned i = 0; i < ROOFS_END; i++)
@@ -169,18 +196,18 @@ static void add_missing(const struct report_view *v, struct strbuf *out)
 	size_t before;
 
 	if (v->top != UINT64_MAX)
-		strbuf_adds(out, "metrics that are 0 are left out: --top 0 shows them\n");
+		strbuf_adds(out, "metrics that are 0 are not shown; to show them: --top 0\n");
 	before = out->length;
-	add_roofs("roofline: not measured in all launches: ", simple & ~f->measured, out);
+	add_roofs("roofline: not measured in every launch: ", simple & ~f->measured, out);
 	if (!(f->measured & tensor))
 		strbuf_adds(out, out->length > before
 					 ? ", tensor"
-					 : "roofline: not measured in all launches: tensor");
-	add_roofs(out->length > before ? "; no peak of " : "roofline: no peak of ", f->unlimited,
+					 : "roofline: not measured in every launch: tensor");
+	add_roofs(out->length > before ? "; no peak for " : "roofline: no peak for ", f->unlimited,
 		  out);
 	if (out->length > before)
-		strbuf_adds(out,
-			    " (pitot record --engine range-profiler --metrics roofline,tensor)\n");
+		strbuf_adds(out, "; to measure all: pitot record --engine range-profiler "
+				 "--metrics roofline,tensor\n");
 }
 
 /* --- metrics --- */
@@ -188,21 +215,23 @@ static void add_missing(const struct report_view *v, struct strbuf *out)
 ROW_IF(is_first, struct counter_of_kernel, row->is_first)
 ROW_IF(is_zero, struct counter_of_kernel,
        v->top != UINT64_MAX && !(row->min < 0) && !(row->max > 0))
-ROW_READ(read_kernel, struct counter_of_kernel, add_name(v, row->kernel, &out->text))
+ROW_READ(read_kernel, struct counter_of_kernel, add_counted_name(v, counted_of(v, row), &out->text))
+ROW_READ(read_kind, struct counter_of_kernel,
+	 strbuf_adds(&out->text, counted_kind_name(counted_of(v, row)->kind)))
 
-/* A kernel's name at its head, and what its next metrics are about. */
+/* The kernel's name in its first row, and the group in the first row of each other group. */
 static void read_place(const struct report_view *v, const void *row, struct value *out)
 {
 	const struct counter_of_kernel *c = row;
 	const struct counters *all = v->report->counters;
 
 	if (c == &all->items[all->kernels[c->number].first])
-		add_name(v, c->kernel, &out->text);
+		add_counted_name(v, counted_of(v, c), &out->text);
 	else
 		strbuf_addf(&out->text, "(%s)", counter_group_name(c->group));
 }
 
-/* Values of these units are shown as people read them, others with their unit beside them. */
+/* Appends a value of a well-known unit; false: the unit must be shown beside the value. */
 static bool add_amount(const char *unit, double value, struct strbuf *out)
 {
 	uint64_t whole = value >= 0 && value < 9e18 ? (uint64_t)(value + 0.5) : 0;
@@ -230,8 +259,8 @@ static void add_value(const struct report_view *v, const struct counter_of_kerne
 }
 
 ROW_READ(read_counter_mean, struct counter_of_kernel, add_value(v, row, row->mean, &out->text))
-ROW_READ(read_least, struct counter_of_kernel, add_value(v, row, row->min, &out->text))
-ROW_READ(read_most, struct counter_of_kernel, add_value(v, row, row->max, &out->text))
+ROW_READ(read_min, struct counter_of_kernel, add_value(v, row, row->min, &out->text))
+ROW_READ(read_max, struct counter_of_kernel, add_value(v, row, row->max, &out->text))
 
 static void read_unit(const struct report_view *v, const void *row, struct value *out)
 {
@@ -248,6 +277,7 @@ static void read_unit(const struct report_view *v, const void *row, struct value
 static const struct field counter_fields[] = {
 	FIELD(NULL, "kernel", TEXT, .value = read_place, .when = is_first, FLEXIBLE_COLUMN),
 	FIELD("kernel", NULL, TEXT, .value = read_kernel),
+	FIELD("kind", NULL, TEXT, .value = read_kind),
 	FIELD("symbol", NULL, STRING, COUNTER(kernel)),
 	FIELD("group", NULL, CHOICE, COUNTER(group), .names = counter_group_name),
 	FIELD("metric", "metric", STRING, COUNTER(metric), LEFT_COLUMN),
@@ -256,8 +286,8 @@ static const struct field counter_fields[] = {
 	FIELD("min", NULL, REAL, COUNTER(min)),
 	FIELD("max", NULL, REAL, COUNTER(max)),
 	FIELD(NULL, "mean", TEXT, .value = read_counter_mean, .layout = LAYOUT_RIGHT),
-	FIELD(NULL, "least", TEXT, .value = read_least, .layout = LAYOUT_RIGHT, .wide = true),
-	FIELD(NULL, "most", TEXT, .value = read_most, .layout = LAYOUT_RIGHT, .wide = true),
+	FIELD(NULL, "min", TEXT, .value = read_min, .layout = LAYOUT_RIGHT, .wide = true),
+	FIELD(NULL, "max", TEXT, .value = read_max, .layout = LAYOUT_RIGHT, .wide = true),
 	FIELD(NULL, "unit", TEXT, .value = read_unit, LEFT_COLUMN),
 	FIELD("unit", NULL, STRING, COUNTER(unit)),
 	FIELD("weighted_by_time", NULL, FLAG, COUNTER(is_rate)),
@@ -265,8 +295,11 @@ static const struct field counter_fields[] = {
 
 static const struct field fields[] = {
 	FIELD("launches", NULL, COUNT, MEMBER(struct counters, launches)),
+	FIELD("measurements", NULL, COUNT, MEMBER(struct counters, measurements)),
 	LIST("kernels", ITEMS(struct counters, kernels, kernel_count), kernel_fields, .all = true,
-	     .ends = is_short),
+	     .hidden = is_range, .ends = is_short),
+	LIST("ranges", ITEMS(struct counters, kernels, kernel_count), range_fields, .all = true,
+	     .hidden = is_kernel, .ends = is_short),
 	LIST("roofline", ITEMS(struct counters, roofline.items, roofline.count), point_fields,
 	     .all = true, .ends = is_short),
 	LIST("metrics", ITEMS(struct counters, items, count), counter_fields, .all = true,
@@ -276,11 +309,17 @@ static const struct field fields[] = {
 static void add_remark(const struct report_view *v, struct strbuf *out)
 {
 	const struct counters *c = v->report->counters;
+	size_t kernels = c->kernel_count - c->range_count;
 
-	sentence_add(out, COUNTED_AS(c->launches, "launch"), WORDS(" of "),
-		     COUNTED_AS(c->kernel_count, "kernel"), WORDS(" measured"),
-		     WORDS(is_asked_for(v) ? "; means of rates and shares are weighted by time"
-					   : ": --counters shows their metrics"));
+	if (c->range_count)
+		sentence_add(out, COUNTED_AS(c->range_count, "range"), WORDS(" measured "),
+			     COUNTED_AS(c->measurements, "time"));
+	if (kernels)
+		sentence_add(out, WORDS(c->range_count ? "; " : ""),
+			     COUNTED_AS(c->launches, "launch"), WORDS(" of "),
+			     COUNTED_AS(kernels, "kernel"), WORDS(" measured"));
+	sentence_add(out, WORDS(is_asked_for(v) ? "; means of rates and shares are weighted by time"
+						: "; for their metrics: pitot report --counters"));
 }
 
 static void print_none(const struct report_view *v)
@@ -288,16 +327,16 @@ static void print_none(const struct report_view *v)
 	const struct counters *c = v->report->counters;
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT, hints = STRBUF_INIT;
 
-	if (c->launches) {
+	if (c->launches + c->measurements) {
 		add_remark(v, &line);
 		add_hints(v, &hints);
 		report_title(v, "counters", strbuf_text(&line));
 		report_paragraph(v, 2, strbuf_text(&hints));
 	} else if (is_asked_for(v)) {
 		report_title(v, "counters",
-			     c->rows ? "none of the launches that were measured match"
-				     : "no hardware counters were recorded: `pitot record "
-				       "--engine range-profiler` records them");
+			     c->rows ? "no measured launch matches the filters"
+				     : "no hardware counters were recorded; to record them: pitot "
+				       "record --engine range-profiler");
 	}
 }
 

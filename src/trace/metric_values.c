@@ -11,21 +11,24 @@
 
 int metric_values_load(struct trace *t, struct error *e)
 {
-	int r;
+	bool launches = trace_rows(t, TABLE_metric_value),
+	     ranges = trace_rows(t, TABLE_range_value);
+	int r = 0;
 
-	if (!trace_rows(t, TABLE_metric_value))
-		return 0;
-	r = trace_load(t, TABLE_metric_value, COLUMN_BITS(metric_value, correlation, metric, value),
-		       e);
-	if (r >= 0)
+	if (launches)
+		r = trace_load(t, TABLE_metric_value,
+			       COLUMN_BITS(metric_value, correlation, metric, value), e);
+	if (ranges && r >= 0)
+		r = trace_load(t, TABLE_range_value, 0, e);
+	if ((launches || ranges) && r >= 0)
 		r = trace_load(t, TABLE_metric, COLUMN_BITS(metric, id, name, unit, description),
 			       e);
-	if (r >= 0)
+	if (launches && r >= 0)
 		r = trace_load(t, TABLE_kernel, COLUMN_BITS(kernel, correlation), e);
 	return MIN(r, 0);
 }
 
-/* 0: ids that cannot be told apart. */
+/* Key of a launch; 0: there is none, or the ids do not fit. */
 static uint64_t key_of(size_t process, uint64_t correlation)
 {
 	bool fits = process < UINT64_C(1) << (64 - PROCESS_SHIFT) &&
@@ -34,7 +37,7 @@ static uint64_t key_of(size_t process, uint64_t correlation)
 	return fits && correlation ? (uint64_t)process << PROCESS_SHIFT | correlation : 0;
 }
 
-/* Rows of a launch stand behind each other. */
+/* The rows of a launch are consecutive. */
 static int add_rows(struct metric_values *m, size_t process, const uint64_t *correlations,
 		    uint64_t row, uint64_t end)
 {

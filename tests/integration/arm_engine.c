@@ -3,10 +3,12 @@
  * CALL ENGINE DELAY_MS DURATION_MS PAUSE_MS;…": before step STEP of the tape it makes the call, and
  * then pauses. ARM_OUTPUT gets a line for each: what it returned, and why.
  */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +107,10 @@ static void call(const char *name, enum pitot_engine engine, unsigned long delay
 		rc = start("ARM_DIRECTORY", engine);
 	else if (strcmp(name, "stop") == 0)
 		rc = F(stop)(session), session = NULL;
+	else if (strcmp(name, "open") == 0)
+		F(scope_begin)(engine ? "other" : "scope");
+	else if (strcmp(name, "close") == 0)
+		F(scope_end)();
 	else if (strcmp(name, "flush") == 0)
 		rc = F(flush)(session);
 	else if (strcmp(name, "begin") == 0)
@@ -118,6 +124,12 @@ static void call(const char *name, enum pitot_engine engine, unsigned long delay
 	else
 		abort();
 	tell(name, rc);
+}
+
+/* Scopes are the main thread's: before whatever step comes next on it. */
+static bool is_thread_of(const char *name)
+{
+	return (strcmp(name, "open") != 0 && strcmp(name, "close") != 0) || gettid() == getpid();
 }
 
 void client_step(size_t index, size_t count, const char *name, unsigned site);
@@ -135,7 +147,7 @@ void client_step(size_t index, size_t count, const char *name, unsigned site)
 	}
 	while (sscanf(script, " %lu %15s %lu %lu %lu %lu ;%n", &step, what, &engine, &delay,
 		      &duration, &pause, &length) == 6 &&
-	       step <= index) {
+	       step <= index && is_thread_of(what)) {
 		script += length;
 		F(mark)("before");
 		call(what, (enum pitot_engine)engine, delay, duration);

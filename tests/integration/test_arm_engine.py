@@ -94,6 +94,17 @@ def test_all_kernels_in_it(arm):
     assert 30 < len(launched) < LAUNCHES and armed.measured() == launched
 
 
+def test_scopes_in_it(arm):
+    """Scopes of the program: two that are measured, one outside, one inside of which the engine ends, one across the recording's end."""
+    armed = arm(f"0 init 0 0 0 0; 90 open 0 0 0 0; 110 close 0 0 0 0; 120 begin {RANGE} 0 0 0; 150 open 0 0 0 0; 200 close 0 0 0 0; 250 open 1 0 0 0;"
+                f"260 open 0 0 0 0; 280 close 0 0 0 0; 300 close 0 0 0 0; 400 open 1 0 0 0; 420 end 0 0 0 0; 450 close 0 0 0 0; 460 begin {RANGE} 0 0 0;"
+                "470 open 1 0 0 0; 480 shutdown 0 0 0 0; 490 close 0 0 0 0;", "kernel_count=0;measure=range;nvtx_include=scope,other")
+    rows = [row for row in armed.rows(armed.folder, "range_value") if row["metric"] == "launch__correlation.sum"]
+    assert [(row["kind"], row["name"], row["passes"]) for row in rows] == [("scope", "scope", 1), ("scope", "other", 1)]
+    assert all(row["value"] > 5 for row in rows) and rows[0]["end_ns"] < rows[1]["start_ns"]
+    assert sum(row["count"] for row in armed.rows(armed.folder, "loss") if row["reason"] == "unmeasured") >= 1
+
+
 def test_instructions_of_all_kernels_in_it(arm):
     """Records of kernels become others in the middle, of which each has one; what CUPTI counts it does from then on, in both windows."""
     armed = arm(f"0 init 0 0 0 0; 200 begin {SASS} 0 0 0; 350 end 0 0 0 0; 450 begin {SASS} 0 0 0; 550 end 0 0 0 0;", "kernel_count=0;metrics=default")
@@ -138,7 +149,7 @@ def test_ended_while_armed(arm):
 
 
 def test_one_at_a_time(arm):
-    busy = "is on or armed, and there is one at a time"
+    busy = "is on or armed, and only one can be at a time"
     armed = arm(f"0 begin {PM} 0 0 0; 0 init 0 0 0 0; 1 end 0 0 0 0; 300 begin {PM} 0 0 0; 310 begin {PM} 0 0 0; 320 begin {RANGE} 0 0 0; 400 end 0 0 0 0;"
                 f"410 race {RANGE} 0 0 0; 420 child {PM} 0 0 0; 430 end 0 0 0 0; 440 end 0 0 0 0; 450 begin 99 0 0 0; 460 begin 2 0 0 0; 465 begin 0 0 0 0;"
                 "470 begin 8 0 0 0; 480 shutdown 0 0 0 0; 490 begin 5 0 0 0;")

@@ -1,13 +1,15 @@
 /*
  * The profiler host API and the range profiler of the stand-in libcupti.so.13, with the rules of
- * their headers: each call's size of parameters, what must have been called before it, images that
- * were made by the right call. A call that breaks a rule gets an error, and one that on a GPU would
- * do harm ends the process: on another thread than the launch's, for a context that is gone, or
- * after the destructors of what cuptiProfilerHostInitialize loads have run.
+ * their headers: parameter sizes, the order of calls, images made by the right call. A call that
+ * breaks a rule returns an error. A call that would do harm on a GPU ends the process: on another
+ * thread than the launch's, for a destroyed context, or after the destructors of the library that
+ * cuptiProfilerHostInitialize loads have run.
  *
- * What a launch measured is known: launch__correlation.sum is the correlation id of its call,
- * gpu__time_duration.sum 1,000 ns and its number, sm__cycles_active.avg the length of its kernel's
- * name; l1tex__t_sector_hit_rate.pct is no number.
+ * Measured values are known: launch__correlation.sum is the correlation id of the call,
+ * gpu__time_duration.sum 1,000 ns and its number, sm__cycles_active.avg the length of the kernel's
+ * name; l1tex__t_sector_hit_rate.pct is not a number. For a named range they are the
+ * number of launches in its last pass, 1,000 ns and the number of passes, and the length of its
+ * name.
  */
 #include "delivery.h"
 #include "standin_cupti.h"
@@ -102,7 +104,7 @@ static const char *const *subs_of(const struct metric *m, size_t *count)
 	}
 }
 
-/* The metric, with *sub its submetric, or -1 for a base metric. */
+/* Returns the metric; *sub is its submetric, or -1 for a base metric. */
 static const struct metric *find_metric(const char *name, int *sub)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
@@ -222,7 +224,7 @@ cuptiProfilerHostGetMetricProperties(CUpti_Profiler_Host_GetMetricProperties_Par
 	return CUPTI_SUCCESS;
 }
 
-/* One wrong name, and none is added. */
+/* One invalid name, and none is added. */
 EXPORT CUptiResult cuptiProfilerHostConfigAddMetrics(CUpti_Profiler_Host_ConfigAddMetrics_Params *p)
 {
 	CUpti_Profiler_Host_Object *o = p->pHostObject;
@@ -266,7 +268,7 @@ EXPORT CUptiResult cuptiProfilerHostGetConfigImage(CUpti_Profiler_Host_GetConfig
 	return CUPTI_SUCCESS;
 }
 
-/* Of samples, a pass has room for four metrics. */
+/* A pass of samples has room for four metrics. */
 static size_t passes_of(const struct config *config)
 {
 	size_t passes = config->samples && config->count > 4 ? 2 : 0;
@@ -348,13 +350,31 @@ cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Par
 
 /* --- the range profiler --- */
 
+static pthread_mutex_t *lock_objects(void)
+{
+	pthread_mutex_lock(&lock);
+	return &lock;
+}
+
+static void unlock_objects(pthread_mutex_t **locked)
+{
+	pthread_mutex_unlock(*locked);
+}
+
+/* Ranges of the program begin and end on other threads than launches. */
+#define LOCKED                                                                                     \
+	pthread_mutex_t *locked_ __attribute__((cleanup(unlock_objects), unused)) = lock_objects()
+
 struct CUpti_RangeProfiler_Object {
 	CUcontext context; /* NULL: free */
 	bool gone, configured, started, stopped, hopeless; /* stopping failed */
+	/* of ranges with names: there is one; it is pushed; how many passes it has had */
+	bool marked, pushed, was_marked, was_automatic;
+	size_t passes;
 	size_t most; /* ranges */
 	struct config config;
 	struct image *image;
-	uint32_t pending; /* ranges that were measured and not decoded */
+	uint32_t pending; /* ranges measured but not decoded */
 	struct range ranges[RANGES_MAX];
 };
 
@@ -370,7 +390,7 @@ static void no_harm(bool harmless, const char *what)
 	abort();
 }
 
-/* One that is enabled. */
+/* Whether it is an enabled object. */
 static bool is_object(const CUpti_RangeProfiler_Object *o)
 {
 	bool known = o >= objects && o < objects + CONTEXTS_MAX && o->context;
@@ -414,6 +434,10 @@ void range_profiler_launch(CUcontext context, uint32_t correlation, const char *
 
 		if (!o->context || o->context != context || o->gone || !o->started)
 			continue;
+		if (o->marked) {
+			o->ranges[0].correlation += o->pushed;
+			continue;
+		}
 		add_range(o, correlation, symbol);
 		launches_take_times(correlation);
 		if (faults->range_extra_every && launches % faults->range_extra_every == 0)
@@ -447,7 +471,7 @@ cuptiProfilerGetCounterAvailability(CUpti_Profiler_GetCounterAvailability_Params
 	return CUPTI_SUCCESS;
 }
 
-/* Of the whole process. */
+/* Affects the whole process. */
 EXPORT CUptiResult cuptiProfilerDeInitialize(CUpti_Profiler_DeInitialize_Params *p)
 {
 	(void)p;
@@ -461,7 +485,8 @@ EXPORT CUptiResult cuptiRangeProfilerEnable(CUpti_RangeProfiler_Enable_Params *p
 
 	FAULT(STANDIN_RangeProfilerEnable);
 	CHECK_SIZE(p, CUpti_RangeProfiler_Enable_Params);
-	no_harm(standin_api_site == CUPTI_API_ENTER + 1, "enabled outside of a launch");
+	no_harm(!standin_api_site || standin_api_site == CUPTI_API_ENTER + 1,
+		"enabled after a launch");
 	if (!standin_profiler_initialized || !p->ctx)
 		return CUPTI_ERROR_INVALID_OPERATION;
 	pthread_mutex_lock(&lock);
@@ -530,14 +555,22 @@ EXPORT CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Par
 
 	FAULT(STANDIN_RangeProfilerSetConfig);
 	CHECK_SIZE(p, CUpti_RangeProfiler_SetConfig_Params);
+	LOCKED;
 	if (!is_object(o) || o->started)
 		return CUPTI_ERROR_INVALID_OPERATION;
 	if (p->configSize != sizeof(config) || p->counterDataImageSize < sizeof(*image) ||
-	    image->magic != IMAGE_MAGIC || image->count || p->range != CUPTI_AutoRange ||
-	    p->replayMode != CUPTI_KernelReplay || p->numNestingLevels != 1 ||
+	    image->magic != IMAGE_MAGIC || image->count || p->numNestingLevels != 1 ||
 	    p->minNestingLevel != 1 || p->passIndex || !p->maxRangesPerPass ||
 	    p->maxRangesPerPass > image->capacity)
 		return CUPTI_ERROR_INVALID_PARAMETER;
+	o->marked = p->range == CUPTI_UserRange;
+	if (p->replayMode != (o->marked ? CUPTI_UserReplay : CUPTI_KernelReplay) ||
+	    p->targetNestingLevel != o->marked)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	o->was_marked |= o->marked;
+	o->was_automatic |= !o->marked;
+	no_harm(!o->was_marked || !o->was_automatic, "ranges of both kinds in one context");
+	o->passes = 0;
 	memcpy(&config, p->pConfig, sizeof(config));
 	if (config.magic != CONFIG_MAGIC || config.samples)
 		return CUPTI_ERROR_INVALID_PARAMETER;
@@ -554,11 +587,40 @@ EXPORT CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params *p)
 
 	FAULT(STANDIN_RangeProfilerStart);
 	CHECK_SIZE(p, CUpti_RangeProfiler_Start_Params);
-	no_harm(standin_api_site == CUPTI_API_ENTER + 1, "started outside of a launch");
+	LOCKED;
 	if (!is_object(o) || !o->configured || o->started)
 		return CUPTI_ERROR_INVALID_OPERATION;
+	no_harm(standin_api_site == CUPTI_API_ENTER + 1 || (o->marked && !standin_api_site),
+		"started outside of a launch");
 	o->started = true;
 	o->pending = 0;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiRangeProfilerPushRange(CUpti_RangeProfiler_PushRange_Params *p)
+{
+	CUpti_RangeProfiler_Object *o = p->pRangeProfilerObject;
+
+	FAULT(STANDIN_RangeProfilerPushRange);
+	CHECK_SIZE(p, CUpti_RangeProfiler_PushRange_Params);
+	LOCKED;
+	if (!is_object(o) || !o->started || !o->marked || o->pushed || !p->pRangeName)
+		return CUPTI_ERROR_INVALID_OPERATION;
+	o->pushed = true;
+	add_range(o, 0, p->pRangeName);
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiRangeProfilerPopRange(CUpti_RangeProfiler_PopRange_Params *p)
+{
+	CUpti_RangeProfiler_Object *o = p->pRangeProfilerObject;
+
+	FAULT(STANDIN_RangeProfilerPopRange);
+	CHECK_SIZE(p, CUpti_RangeProfiler_PopRange_Params);
+	LOCKED;
+	if (!is_object(o) || !o->started || !o->pushed)
+		return CUPTI_ERROR_INVALID_OPERATION;
+	o->pushed = false;
 	return CUPTI_SUCCESS;
 }
 
@@ -573,15 +635,23 @@ EXPORT CUptiResult cuptiRangeProfilerStop(CUpti_RangeProfiler_Stop_Params *p)
 		return (CUptiResult)forced;
 	}
 	CHECK_SIZE(p, CUpti_RangeProfiler_Stop_Params);
+	LOCKED;
 	if (!is_object(o) || !o->started)
 		return CUPTI_ERROR_INVALID_OPERATION;
-	no_harm(standin_api_site ||
+	if (o->pushed) {
+		o->hopeless = true;
+		return CUPTI_ERROR_INVALID_OPERATION;
+	}
+	no_harm(o->marked || standin_api_site ||
 			standin_in_callback == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
 		"stopped outside of a launch");
-	o->started = o->configured = false; /* one session a configuration */
-	o->stopped = true;
-	p->passIndex = p->targetNestingLevel = 0;
-	p->isAllPassSubmitted = 1;
+	o->started = false;
+	o->stopped = !o->marked || ++o->passes == passes_of(&o->config);
+	o->configured = !o->stopped; /* one measurement a configuration */
+	p->passIndex = o->stopped ? 0 : o->passes;
+	p->targetNestingLevel = o->marked;
+	p->isAllPassSubmitted = o->stopped;
+	o->ranges[0].number = o->marked ? (uint32_t)o->passes : o->ranges[0].number;
 	return CUPTI_SUCCESS;
 }
 

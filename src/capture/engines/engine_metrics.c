@@ -72,8 +72,8 @@ static void release(struct engine_metrics *m)
 	memset(m, 0, sizeof(*m));
 }
 
-static int make(struct engine_metrics *m, const struct cupti *cupti, CUcontext context,
-		unsigned device, const char *requested, struct error *e)
+static int make(struct engine_metrics *m, const struct cupti *cupti, enum profiler_kind kind,
+		CUcontext context, unsigned device, const char *requested, struct error *e)
 {
 	CUpti_Profiler_Initialize_Params p = PARAMETERS(Profiler_Initialize, );
 	CUptiResult result = cupti->ProfilerInitialize(&p);
@@ -83,7 +83,7 @@ static int make(struct engine_metrics *m, const struct cupti *cupti, CUcontext c
 	size_t bytes;
 	int err;
 
-	*m = (struct engine_metrics){ .device = device };
+	*m = (struct engine_metrics){ .device = device, .kind = kind };
 	if (result != CUPTI_SUCCESS)
 		return error_set(e, E_UNSUPPORTED, "cuptiProfilerInitialize: %s",
 				 cupti_result_text(cupti, result));
@@ -92,9 +92,7 @@ static int make(struct engine_metrics *m, const struct cupti *cupti, CUcontext c
 	snprintf(m->chip, sizeof(m->chip), "%s", chip);
 	snprintf(m->requested, sizeof(m->requested), "%s", requested);
 	bytes = read_availability(cupti, context, device, &availability);
-	err = profiler_host_open(&m->host, cupti->handle, chip,
-				 context ? PROFILER_OF_RANGES : PROFILER_OF_SAMPLES, availability,
-				 bytes, e);
+	err = profiler_host_open(&m->host, cupti->handle, chip, kind, availability, bytes, e);
 	free(availability);
 	if (err == 0)
 		err = metric_set_make(&m->set, m->host, requested, context ? DURATION : NULL, e);
@@ -121,18 +119,19 @@ void engine_metrics_note(const struct engine_metrics *m, const char *engine, uin
 }
 
 const struct engine_metrics *engine_metrics_find(struct engine_metrics *known, const char *engine,
-						 const struct cupti *cupti, CUcontext context,
-						 unsigned device, const char *requested,
-						 struct error *e)
+						 const struct cupti *cupti, enum profiler_kind kind,
+						 CUcontext context, unsigned device,
+						 const char *requested, struct error *e)
 {
 	uint64_t begun = clock_monotonic_ns();
 
 	for (struct engine_metrics *m = known; m < known + ENGINE_METRICS_MAX; m++) {
-		if (m->host && m->device == device && strcmp(m->requested, requested) == 0)
+		if (m->host && m->device == device && m->kind == kind &&
+		    strcmp(m->requested, requested) == 0)
 			return m;
 		if (m->host)
 			continue;
-		if (make(m, cupti, context, device, requested, e) < 0)
+		if (make(m, cupti, kind, context, device, requested, e) < 0)
 			return NULL;
 		engine_metrics_note(m, engine, clock_monotonic_ns() - begun);
 		process_exit_register(); /* libnvperf_host is there now */

@@ -28,6 +28,7 @@ struct metric_texts {
 struct engine_metrics {
 	char requested[OPTION_TEXT_MAX], chip[32];
 	unsigned device;
+	enum profiler_kind kind;
 	struct profiler_host *host;
 	struct metric_set set;
 	struct metric_texts *texts; /* by index in the set */
@@ -39,15 +40,15 @@ struct engine_metrics {
 };
 
 /*
- * Finds out what `requested` means on a device, or finds it in `known`, which has
- * ENGINE_METRICS_MAX of them; says in the capabilities what there is and what is left out.
- * `context`: one of the device, of which ranges are measured; NULL: the device is sampled. `engine`
- * is a literal. NULL: *e says why. Takes a third of a second at the first call.
+ * Finds the metrics that `requested` names on a device in `known`, an array of ENGINE_METRICS_MAX,
+ * or looks them up and adds them there; notes in the capabilities what is measured and what is left
+ * out. `context` belongs to the device; NULL with PROFILER_OF_SAMPLES. `engine` is a literal.
+ * Returns NULL with the reason in *e. The first call takes a third of a second.
  */
 const struct engine_metrics *engine_metrics_find(struct engine_metrics *known, const char *engine,
-						 const struct cupti *cupti, CUcontext context,
-						 unsigned device, const char *requested,
-						 struct error *e);
+						 const struct cupti *cupti, enum profiler_kind kind,
+						 CUcontext context, unsigned device,
+						 const char *requested, struct error *e);
 
 /* Says it again, for another session. `ns`: how long it took. */
 void engine_metrics_note(const struct engine_metrics *m, const char *engine, uint64_t ns);

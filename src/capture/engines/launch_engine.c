@@ -1,17 +1,15 @@
 /*
- * launch_engine.c: which launches are measured, and when. The callback of a launch that is wanted
- * claims the engine, and that of its end lets it go; in between, all that CUPTI is asked is asked
- * on that thread. Nobody waits for a claim but a callback whose context is about to go, and the
- * vendor thread that is about to unsubscribe, both for a moment: a launch that finds the engine
- * claimed is not measured, and counted. If it is a launch in the same context, it was within the
- * other's range: neither has values.
- *
- * A launch into a stream that captures a graph runs later, if ever, and is left alone; so are
- * launches of graphs.
+ * launch_engine.c: decides which launches are measured, and when. The callback of a wanted launch
+ * claims the engine, and that of its end releases it; all calls to CUPTI in between are made on
+ * that thread. Only two callers wait for a claim, both for a moment: a callback whose context is
+ * about to go, and the vendor thread before it unsubscribes. A launch that finds the engine claimed
+ * is not measured, and is counted. If it is in the same context, it was within the range of the
+ * other launch: neither has values. A launch into a stream that captures a graph is left alone.
  */
 #include "capture/engines/launch_engine.h"
 
 #include "capture/engines/engine_notes.h"
+#include "capture/engines/launch_marks.h"
 
 #ifdef PITOT_HAS_PROFILER_HOST
 
@@ -27,16 +25,17 @@
 #include "capture/cuda/activity_kinds.h"
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/correlation.h"
+#include "capture/engines/marked_ranges.h"
 #include "capture/engines/pc_cubins.h"
 #include "capture/engines/pc_rows.h"
 #include "capture/engines/pc_sampling.h"
 #include "capture/engines/range_choice.h"
+#include "capture/engines/range_turns.h"
 #include "capture/log.h"
 #include "capture/nvtx/nvtx_choice.h"
 #include "format/rows.h"
 
 #define QUEUE_BYTES ((size_t)64 << 20) /* of launches that wait for the collector */
-#define MARKS_MAX ((size_t)1 << 14) /* of launches whose records have not come */
 #define FAILURES_MAX 3u /* one after the other */
 #define DESTROY_WAIT_NS (200 * NS_PER_MS)
 #define DETACH_WAIT_NS (PITOT_SLOWNESS * NS_PER_S)
@@ -49,7 +48,7 @@ static const struct launch_engine *const engines[] = { &range_profiler_engine,
 
 static struct {
 	/* That a session wants or wanted; from before `wanted` is set. */
-	const struct launch_engine *engine;
+	_Atomic(const struct launch_engine *) engine;
 	_Atomic(const struct cupti *) cupti; /* NULL: not attached */
 	atomic_uint inside; /* callbacks */
 	/* A window of a session with it is open, and launches are still to be measured. */
@@ -61,6 +60,7 @@ static struct {
 	atomic_bool graphs_noted;
 	bool keeps_code; /* of modules that are loaded */
 	struct settings chosen; /* what is measured; changed by who has claimed the engine */
+	atomic_int measure; /* of `chosen`: SETTING_MEASURE_… */
 	atomic_uint sessions;
 
 	/* Of the thread that has claimed the engine. */
@@ -79,14 +79,7 @@ static struct {
 	pthread_mutex_t queue_lock; /* held for moments */
 	struct measured *oldest, **end;
 	size_t queued_bytes;
-	/*
-	 * Marks of launches, by the 32-bit correlation id, until its record comes: a time of the
-	 * call, which tells it from one with the same id 2^32 calls later.
-	 */
-	struct map patched; /* they run with patched code */
-
 	/* The collector's: */
-	struct map starts, ends; /* of their kernels */
 	struct map numbers; /* of metrics in this recording, by address */
 	uint64_t since_ns;
 } self = { .queue_lock = PTHREAD_MUTEX_INITIALIZER, .end = &self.oldest };
@@ -132,6 +125,11 @@ void launch_engine_count_setup(uint64_t ns)
 {
 	atomic_fetch_add(&self.setups, 1);
 	atomic_fetch_add(&self.setup_ns, ns);
+}
+
+void launch_engine_count_pass(void)
+{
+	self.failures = 0;
 }
 
 void launch_engine_count_unmeasured(void)
@@ -252,47 +250,27 @@ static void stop_measuring(const struct cupti *cupti, bool valid)
 	self.engine->stop(cupti, valid);
 }
 
-static bool mark(struct map *marks, uint32_t correlation, uint64_t time_ns)
-{
-	bool marked;
-
-	pthread_mutex_lock(&self.queue_lock);
-	marked = marks->count < MARKS_MAX && map_put(marks, correlation, time_ns) == 0;
-	pthread_mutex_unlock(&self.queue_lock);
-	return marked;
-}
-
-/* The mark of the call of what began then. A mark is of no use twice. */
-static bool take_mark(struct map *marks, uint32_t correlation, uint64_t began_ns, uint64_t *time_ns)
-{
-	bool found;
-
-	pthread_mutex_lock(&self.queue_lock);
-	found = map_take(marks, correlation, time_ns);
-	pthread_mutex_unlock(&self.queue_lock);
-	return found &&
-	       correlation_widen(correlation, *time_ns) == correlation_widen(correlation, began_ns);
-}
-
 /* There will be no record, or that of a kernel as it is. */
 static void unmark(void)
 {
 	uint64_t any;
 
-	take_mark(&self.patched, self.correlation, CORRELATION_NOW, &any);
+	launch_marks_take(LAUNCH_PATCHED, self.correlation, CORRELATION_NOW, &any);
 }
 
 /* Of the owner. true: the launch that follows is measured. */
-static bool start_measuring(const struct cupti *cupti, const CUpti_CallbackData *data)
+static bool start_measuring(const struct cupti *cupti, CUcontext context, uint32_t correlation,
+			    const struct marked_range *marked)
 {
-	self.correlation = data->correlationId;
+	self.correlation = correlation;
 	atomic_store(&self.disturbed, false);
-	atomic_store(&self.measuring, data->context);
-	if (self.engine->patches && !mark(&self.patched, self.correlation, self.begun_ns)) {
+	atomic_store(&self.measuring, context);
+	if (self.engine->patches &&
+	    !launch_marks_add(LAUNCH_PATCHED, self.correlation, self.begun_ns)) {
 		launch_engine_count_unmeasured();
 		return false;
 	}
-	if (self.engine->start(cupti, data))
+	if (self.engine->start(cupti, context, marked))
 		return true;
 	unmark();
 	return false;
@@ -329,12 +307,21 @@ static void meet(const struct cupti *cupti, CUcontext context)
 	}
 }
 
-/* A launch whose name is wanted. */
+static bool is_graph_measure(void)
+{
+	return atomic_load_explicit(&self.measure, memory_order_relaxed) == SETTING_MEASURE_GRAPH;
+}
+
+/* A launch whose name is wanted, or that of a graph. */
 static void enter(const struct cupti *cupti, const CUpti_CallbackData *data, const char *function)
 {
+	struct marked_range range;
+	bool graph;
+
 	if (self.engine->patches && !activity_kinds_serialized())
 		return;
-	if (!data->context || !runs_at_once(data, function) || !range_choice_is_turn())
+	if (!data->context || !runs_at_once(data, function) ||
+	    (!is_graph_measure() && !range_choice_is_turn()))
 		return;
 	wait_until(is_let, HELD_WAIT_NS);
 	if (!claim()) {
@@ -343,7 +330,10 @@ static void enter(const struct cupti *cupti, const CUpti_CallbackData *data, con
 	}
 	self.begun_ns = clock_monotonic_ns();
 	calling = true;
-	if (!start_measuring(cupti, data))
+	graph = is_graph_measure();
+	if (graph && !marked_ranges_graph(cupti, data, self.begun_ns, &range))
+		release();
+	else if (!start_measuring(cupti, data->context, data->correlationId, graph ? &range : NULL))
 		release();
 	calling = false;
 }
@@ -353,15 +343,17 @@ void launch_engine_enter(const CUpti_CallbackData *data, const char *function, b
 {
 	const struct cupti *cupti = atomic_load_explicit(&self.cupti, memory_order_relaxed);
 
+	int measure = atomic_load_explicit(&self.measure, memory_order_relaxed);
+
 	if (!atomic_load_explicit(&self.active, memory_order_relaxed) || !cupti ||
-	    api_calls_fatal())
+	    measure == SETTING_MEASURE_RANGE || api_calls_fatal())
 		return;
 	if (unlikely(atomic_load_explicit(&self.owner, memory_order_relaxed)))
 		meet(cupti, data->context);
-	if (graph)
+	if (graph && measure == SETTING_MEASURE_KERNEL)
 		note_graphs();
-	if (graph || !function || !range_choice_has_name(data->symbolName) ||
-	    !nvtx_choice_is_wanted())
+	if (graph != (measure == SETTING_MEASURE_GRAPH) || !function ||
+	    (!graph && !range_choice_has_name(data->symbolName)) || !nvtx_choice_is_wanted())
 		return;
 	atomic_fetch_add(&self.inside, 1);
 	cupti = atomic_load(&self.cupti);
@@ -386,7 +378,7 @@ void launch_engine_exit(const CUpti_CallbackData *data)
 	stop_measuring(cupti, valid);
 	if (!valid)
 		unmark();
-	if (range_choice_is_done()) {
+	if (!is_graph_measure() && range_choice_is_done()) {
 		atomic_store(&self.active, false);
 		self.engine->leave_context(cupti, context, false);
 	}
@@ -401,12 +393,73 @@ bool launch_engine_calls(void)
 	return calling;
 }
 
+/* --- what marked_ranges.c calls --- */
+
+static void count_replay(uint64_t since_ns)
+{
+	atomic_fetch_add(&self.replays, 1);
+	atomic_fetch_add(&self.replay_ns, clock_monotonic_ns() - since_ns);
+}
+
+bool launch_engine_is_active(void)
+{
+	return atomic_load(&self.active);
+}
+
+const struct cupti *launch_engine_claim(void)
+{
+	const struct cupti *cupti = NULL;
+
+	if (!atomic_load(&self.active) || calling || api_calls_fatal())
+		return NULL;
+	atomic_fetch_add(&self.inside, 1);
+	if (atomic_load(&self.cupti) && claim())
+		cupti = atomic_load(&self.cupti);
+	if (cupti) {
+		calling = true;
+		self.begun_ns = clock_monotonic_ns();
+	} else {
+		atomic_fetch_sub(&self.inside, 1);
+	}
+	return cupti;
+}
+
+bool launch_engine_start(const struct cupti *cupti, CUcontext context,
+			 const struct marked_range *range)
+{
+	bool started = range && start_measuring(cupti, context, 0, range);
+
+	if (started)
+		count_replay(self.begun_ns);
+	else
+		release();
+	calling = false;
+	atomic_fetch_sub(&self.inside, 1);
+	return started;
+}
+
+void launch_engine_stop(bool valid)
+{
+	const struct cupti *cupti = atomic_load(&self.cupti);
+
+	self.ended_ns = clock_monotonic_ns();
+	calling = true;
+	if (cupti && !api_calls_fatal())
+		stop_measuring(cupti, valid);
+	calling = false;
+	count_replay(self.ended_ns);
+	release();
+}
+
 /* --- contexts that go --- */
 
 static void remove_context(const struct cupti *cupti, CUcontext handle)
 {
-	bool nested = is_owner();
+	bool nested;
 
+	if (atomic_load(&self.measuring) == handle)
+		marked_ranges_cancel();
+	nested = is_owner();
 	if (!nested && !wait_until(claim, DESTROY_WAIT_NS)) {
 		atomic_store(&self.abandoned, handle);
 		return;
@@ -496,6 +549,7 @@ bool launch_engine_detach(void)
 	atomic_store(&self.active, false);
 	if (!cupti)
 		return true;
+	marked_ranges_cancel();
 	if (!wait_until(claim, DETACH_WAIT_NS))
 		return false;
 	leave = !self.engine->has_contexts();
@@ -518,6 +572,8 @@ static uint64_t vendor(unsigned reasons, uint64_t now)
 	const struct cupti *cupti = atomic_load(&self.cupti);
 
 	(void)reasons, (void)now;
+	if (!atomic_load(&self.active))
+		marked_ranges_cancel();
 	if (!launch_engine_serializes() || api_calls_fatal())
 		return UINT64_MAX;
 	pc_cubins_identify(cupti);
@@ -573,13 +629,16 @@ static void choose(const struct settings *s)
 		atomic_store(&self.refuses, false);
 		atomic_store(&self.refused, false);
 	}
-	pthread_mutex_lock(&self.queue_lock);
-	map_clear(&self.patched);
-	pthread_mutex_unlock(&self.queue_lock);
+	launch_marks_clear(LAUNCH_PATCHED);
 	self.chosen = *s;
 	atomic_fetch_add(&self.sessions, 1);
 	range_choice_set(s);
+	range_turns_set(s);
 	nvtx_choice_set(s);
+	atomic_store(&self.measure, s->engine == SETTING_ENGINE_RANGE_PROFILER
+					    ? s->measure
+					    : SETTING_MEASURE_KERNEL);
+	marked_ranges_watch(atomic_load(&self.measure) == SETTING_MEASURE_RANGE);
 	atomic_store(&self.graphs_noted, false);
 	atomic_store(&self.wanted, true);
 	if (atomic_load(&self.refused))
@@ -599,6 +658,7 @@ static void extend(const struct source_start *how)
 	if (!is_engine_of(s))
 		return;
 	atomic_store(&self.active, false);
+	marked_ranges_cancel();
 	if (wait_until(claim, HOLD_WAIT_NS)) {
 		choose(s);
 		release();
@@ -618,8 +678,8 @@ static void begin(struct writer *w, const struct source_start *how)
 	(void)w;
 	(void)how;
 	self.since_ns = clock_monotonic_ns();
-	map_clear(&self.starts);
-	map_clear(&self.ends);
+	launch_marks_clear(LAUNCH_START);
+	launch_marks_clear(LAUNCH_END);
 	map_clear(&self.numbers);
 }
 
@@ -638,15 +698,16 @@ static uint64_t collect(struct writer *w, uint64_t now)
 
 void launch_engine_set_duration(const struct measured *m, uint64_t ns)
 {
-	if (ns && ns < m->end_ns && mark(&self.starts, m->correlation, m->end_ns - ns) &&
-	    !mark(&self.ends, m->correlation, m->end_ns))
+	if (ns && ns < m->end_ns &&
+	    launch_marks_add(LAUNCH_START, m->correlation, m->end_ns - ns) &&
+	    !launch_marks_add(LAUNCH_END, m->correlation, m->end_ns))
 		log_line("no memory for the times of a measured kernel");
 }
 
 static bool take_times(uint32_t correlation, uint64_t *start_ns, uint64_t *end_ns)
 {
-	return take_mark(&self.starts, correlation, CORRELATION_NOW, start_ns) &&
-	       take_mark(&self.ends, correlation, CORRELATION_NOW, end_ns);
+	return launch_marks_take(LAUNCH_START, correlation, CORRELATION_NOW, start_ns) &&
+	       launch_marks_take(LAUNCH_END, correlation, CORRELATION_NOW, end_ns);
 }
 
 bool launch_engine_times(struct writer *w, uint32_t correlation, uint64_t *start_ns,
@@ -665,7 +726,7 @@ bool launch_engine_has_patched(uint32_t correlation, uint64_t began_ns)
 	uint64_t any;
 
 	return atomic_load_explicit(&self.wanted, memory_order_relaxed) && self.engine->patches &&
-	       take_mark(&self.patched, correlation, began_ns, &any);
+	       launch_marks_take(LAUNCH_PATCHED, correlation, began_ns, &any);
 }
 
 static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
@@ -678,6 +739,8 @@ static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 	rows_loss(w, loss_reason_unmeasured, atomic_exchange(&self.unmeasured, 0), self.since_ns,
 		  now,
 		  "launches at the same time as another one, or whose counters CUPTI did not give");
+	rows_loss(w, loss_reason_unmeasured, range_turns_refused(), self.since_ns, now,
+		  "occurrences of ranges beyond the first 64 ranges");
 	rows_loss(w, loss_reason_no_memory, atomic_exchange(&self.lost, 0), self.since_ns, now,
 		  "launches whose counters were measured");
 	if (self.engine && self.engine->periodic)
@@ -692,10 +755,13 @@ static void stopped(struct writer *w)
 	pc_cubins_store();
 	collect(w, 0);
 	atomic_store(&self.wanted, false);
+	marked_ranges_watch(false);
 }
 
 static void after_fork(void)
 {
+	marked_ranges_after_fork();
+	launch_marks_after_fork();
 	memset(&self, 0, sizeof(self));
 	pthread_mutex_init(&self.queue_lock, NULL);
 	self.end = &self.oldest;

@@ -38,6 +38,15 @@ void launch_engine_attach(int engine, const struct cupti *cupti, CUpti_Subscribe
 
 #ifdef PITOT_HAS_PROFILER_HOST
 
+/* What is measured as one, unless it is the launch of a kernel. Times are of CLOCK_MONOTONIC. */
+struct marked_range {
+	enum range_kind kind;
+	uint64_t key; /* the same for all occurrences of the range in one context, never 0 */
+	uint64_t start_ns;
+	uint32_t thread; /* the operating system's id */
+	char name[256]; /* cut to its size */
+};
+
 /* A launch on its way to the collector; the head of what the engine has measured, on the heap. */
 struct measured {
 	struct measured *next;
@@ -58,10 +67,11 @@ struct launch_engine {
 	const char *(*missing)(const struct cupti *cupti, const char **needs);
 
 	/*
-	 * Of the thread that has claimed the engine, in a callback of its launch. true: the launch
-	 * that follows is measured, up to `stop`.
+	 * Called by the thread that has claimed the engine: in the callback of a launch (NULL), or
+	 * where a range begins. Returns true if what follows is measured, up to `stop`.
 	 */
-	bool (*start)(const struct cupti *cupti, const CUpti_CallbackData *data);
+	bool (*start)(const struct cupti *cupti, CUcontext context,
+		      const struct marked_range *marked);
 	/* Ends what was started, if anything is. !valid: what was measured is thrown away. */
 	void (*stop)(const struct cupti *cupti, bool valid);
 	/* Nothing in this context is measured any more. `gone`: CUPTI is told nothing. */
@@ -93,6 +103,8 @@ __attribute__((format(printf, 1, 2))) void launch_engine_refuse(const char *form
 bool launch_engine_failed(const struct cupti *cupti, const char *function, int result, bool last);
 void launch_engine_count_setup(uint64_t ns);
 void launch_engine_count_unmeasured(void);
+/* A pass of a range was measured, and others are to follow. */
+void launch_engine_count_pass(void);
 /* The launch that is measured. NULL: there was no memory. */
 void launch_engine_push(struct measured *m, size_t bytes);
 /*
@@ -141,6 +153,19 @@ bool launch_engine_detach(void);
  */
 void launch_engine_enter(const CUpti_CallbackData *data, const char *function, bool graph);
 void launch_engine_exit(const CUpti_CallbackData *data);
+/*
+ * Of marked_ranges.c. Claims the engine for a range that begins: NULL if it is not measured; else
+ * launch_engine_start() follows on the same thread.
+ */
+const struct cupti *launch_engine_claim(void);
+/* `range` NULL: it is not measured after all. Returns whether it is, up to launch_engine_stop(). */
+bool launch_engine_start(const struct cupti *cupti, CUcontext context,
+			 const struct marked_range *range);
+/* Whether launches and ranges are measured at present. */
+bool launch_engine_is_active(void);
+/* Any thread, once for each start. !valid: what was measured is thrown away. */
+void launch_engine_stop(bool valid);
+
 /* The calling thread is in a call that the engine itself makes. */
 bool launch_engine_calls(void);
 

@@ -172,8 +172,8 @@ static void open_device(struct sampled_device *d, const struct cupti *cupti, uns
 	struct error e = { 0 };
 	CUptiResult result = CUPTI_SUCCESS;
 
-	d->metrics =
-		engine_metrics_find(self.metrics, ENGINE, cupti, NULL, ordinal, self.requested, &e);
+	d->metrics = engine_metrics_find(self.metrics, ENGINE, cupti, PROFILER_OF_SAMPLES, NULL,
+					 ordinal, self.requested, &e);
 	if (d->metrics)
 		result = start_device(d, cupti, ordinal);
 	if (result != CUPTI_SUCCESS)

@@ -24,6 +24,7 @@ static struct {
 	atomic_uint_fast64_t end; /* of all ranges */
 	atomic_uint_fast64_t matched; /* launches so far */
 	CUresult (*is_capturing)(CUstream stream, CUstreamCaptureStatus *status);
+	CUresult (*current_context)(CUcontext *context);
 } choice;
 
 static atomic_uintptr_t verdicts[VERDICTS]; /* address of a name, twice, and 1 if it is wanted */
@@ -140,6 +141,9 @@ static bool stream_of(const CUpti_CallbackData *data, const char *function, CUst
 		*stream = parameters
 				  ? ((const cuLaunchCooperativeKernel_params *)parameters)->hStream
 				  : NULL;
+	} else if (strcmp(function, "cuGraphLaunch") == 0 ||
+		   strcmp(function, "cuGraphLaunch_ptsz") == 0) {
+		*stream = parameters ? ((const cuGraphLaunch_params *)parameters)->hStream : NULL;
 	} else {
 		return false;
 	}
@@ -158,6 +162,14 @@ bool range_choice_runs_at_once(const CUpti_CallbackData *data, const char *funct
 		return false;
 	result = choice.is_capturing(stream, &status);
 	return result == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+CUcontext range_choice_current_context(void)
+{
+	CUcontext context = NULL;
+
+	return choice.current_context && choice.current_context(&context) == CUDA_SUCCESS ? context
+											  : NULL;
 }
 
 bool range_choice_is_turn(void)
@@ -221,8 +233,10 @@ bool range_choice_find_driver(void)
 {
 	void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
 
-	if (driver)
+	if (driver) {
 		*(void **)&choice.is_capturing = dlsym(driver, "cuStreamIsCapturing");
+		*(void **)&choice.current_context = dlsym(driver, "cuCtxGetCurrent");
+	}
 	return choice.is_capturing;
 }
 

@@ -26,6 +26,8 @@ void range_choice_forget_names(void);
  * does not.
  */
 bool range_choice_runs_at_once(const CUpti_CallbackData *data, const char *function);
+/* That of the calling thread; NULL: it has none. */
+CUcontext range_choice_current_context(void);
 /* Counts a launch that might be measured. true: it is. */
 bool range_choice_is_turn(void);
 /* No launch will be. */

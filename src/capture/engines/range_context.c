@@ -41,7 +41,8 @@ int range_context_open(struct range_context *c, const struct cupti *cupti, CUcon
 	CUpti_RangeProfiler_Enable_Params p = PARAMETERS(RangeProfiler_Enable, .ctx = handle);
 	int result;
 
-	*c = (struct range_context){ .metrics = metrics };
+	*c = (struct range_context){ .metrics = metrics,
+				     .is_marked = metrics->kind == PROFILER_OF_RANGES };
 	result = CALL(c, cupti, RangeProfilerEnable, &p);
 	if (result)
 		return result;
@@ -62,22 +63,54 @@ static int configure(struct range_context *c, const struct cupti *cupti)
 		RangeProfiler_SetConfig, .pRangeProfilerObject = c->object,
 		.configSize = c->metrics->set.config_bytes, .pConfig = c->metrics->set.config,
 		.counterDataImageSize = c->image_bytes, .pCounterDataImage = c->image,
-		.range = CUPTI_AutoRange, .replayMode = CUPTI_KernelReplay,
-		.maxRangesPerPass = RANGES, .numNestingLevels = 1, .minNestingLevel = 1);
+		.range = c->is_marked ? CUPTI_UserRange : CUPTI_AutoRange,
+		.replayMode = c->is_marked ? CUPTI_UserReplay : CUPTI_KernelReplay,
+		.maxRangesPerPass = RANGES, .numNestingLevels = 1, .minNestingLevel = 1,
+		.targetNestingLevel = c->is_marked);
 	int result = CALL(c, cupti, RangeProfilerCounterDataImageInitialize, &image);
 
 	return result ? result : CALL(c, cupti, RangeProfilerSetConfig, &config);
 }
 
-int range_context_start(struct range_context *c, const struct cupti *cupti)
+static int push_range(struct range_context *c, const struct cupti *cupti, const char *name)
+{
+	CUpti_RangeProfiler_PushRange_Params p = PARAMETERS(
+		RangeProfiler_PushRange, .pRangeProfilerObject = c->object, .pRangeName = name);
+
+	return CALL(c, cupti, RangeProfilerPushRange, &p);
+}
+
+static int pop_range(struct range_context *c, const struct cupti *cupti)
+{
+	CUpti_RangeProfiler_PopRange_Params p =
+		PARAMETERS(RangeProfiler_PopRange, .pRangeProfilerObject = c->object);
+
+	return CALL(c, cupti, RangeProfilerPopRange, &p);
+}
+
+/* Stops without values after a failure, whose function stays the one that failed. */
+static void abandon(struct range_context *c, const struct cupti *cupti)
+{
+	CUpti_RangeProfiler_Stop_Params p =
+		PARAMETERS(RangeProfiler_Stop, .pRangeProfilerObject = c->object);
+
+	c->started = cupti->RangeProfilerStop(&p) != CUPTI_SUCCESS;
+	c->is_underway = false;
+}
+
+int range_context_start(struct range_context *c, const struct cupti *cupti, const char *name)
 {
 	CUpti_RangeProfiler_Start_Params p =
 		PARAMETERS(RangeProfiler_Start, .pRangeProfilerObject = c->object);
-	int result = configure(c, cupti);
+	int result = c->is_underway ? 0 : configure(c, cupti);
 
 	if (!result)
 		result = CALL(c, cupti, RangeProfilerStart, &p);
 	c->started = !result;
+	if (!result && c->is_marked)
+		result = push_range(c, cupti, name);
+	if (result && c->started)
+		abandon(c, cupti);
 	return result;
 }
 
@@ -101,11 +134,21 @@ int range_context_stop(struct range_context *c, const struct cupti *cupti, size_
 {
 	CUpti_RangeProfiler_Stop_Params p =
 		PARAMETERS(RangeProfiler_Stop, .pRangeProfilerObject = c->object);
-	int result = CALL(c, cupti, RangeProfilerStop, &p);
+	int popped = c->is_marked ? pop_range(c, cupti) : 0;
+	int result = popped;
 
-	if (result)
+	if (!result)
+		result = CALL(c, cupti, RangeProfilerStop, &p);
+	if (result) {
+		if (popped)
+			abandon(c, cupti);
 		return result;
+	}
 	c->started = false;
+	*ranges = 0;
+	c->is_underway = c->is_marked && !p.isAllPassSubmitted;
+	if (c->is_underway)
+		return 0;
 	if (!p.isAllPassSubmitted)
 		return vendor_result(c, "cuptiRangeProfilerStop (not all passes were run)",
 				     CUPTI_ERROR_INVALID_OPERATION);

@@ -15,6 +15,7 @@
 #include "capture/cuda/correlation.h"
 #include "capture/engines/engine_notes.h"
 #include "capture/engines/range_context.h"
+#include "capture/engines/range_turns.h"
 #include "format/rows.h"
 
 #define ENGINE "range-profiler"
@@ -23,12 +24,15 @@
 struct launch {
 	struct measured head;
 	const struct engine_metrics *metrics;
+	struct marked_range range; /* key 0: it is the launch of a kernel */
+	uint32_t passes; /* of the range */
 	double values[];
 };
 
 static struct {
 	/* Of the thread that has claimed the engine. */
 	struct range_context *context; /* that is measured in */
+	struct marked_range range; /* that is measured; key 0: the launch of a kernel is */
 	struct range_context contexts[CONTEXTS_MAX];
 	struct engine_metrics metrics[ENGINE_METRICS_MAX];
 	unsigned session; /* that was told what is measured */
@@ -44,7 +48,8 @@ static struct range_context *find_context(CUcontext handle)
 	return NULL;
 }
 
-static struct range_context *open_context(const struct cupti *cupti, CUcontext handle)
+static struct range_context *open_context(const struct cupti *cupti, CUcontext handle,
+					  enum profiler_kind kind)
 {
 	struct range_context *c = find_context(NULL);
 	const struct engine_metrics *m;
@@ -58,7 +63,7 @@ static struct range_context *open_context(const struct cupti *cupti, CUcontext h
 		return NULL;
 	}
 	cupti->GetDeviceId(handle, &device);
-	m = engine_metrics_find(self.metrics, ENGINE, cupti, handle, device,
+	m = engine_metrics_find(self.metrics, ENGINE, cupti, kind, handle, device,
 				launch_engine_metrics(), &e);
 	if (!m) {
 		launch_engine_refuse("%s", e.text);
@@ -78,6 +83,7 @@ static struct range_context *open_context(const struct cupti *cupti, CUcontext h
 /* A call about one launch has failed. One that did not end what it had started is the last. */
 static void count_failure(const struct cupti *cupti, struct range_context *c, int result)
 {
+	range_turns_end(false);
 	if (launch_engine_failed(cupti, c->failed, result, c->started))
 		range_context_close(c, cupti, false);
 }
@@ -91,6 +97,8 @@ static void push(const struct range_context *c, const double *values)
 
 	if (l) {
 		l->metrics = c->metrics;
+		l->range = self.range;
+		l->passes = c->passes;
 		memcpy(l->values, values, bytes);
 	}
 	launch_engine_push(l ? &l->head : NULL, sizeof(*l) + bytes);
@@ -111,12 +119,20 @@ static void stop(const struct cupti *cupti, bool valid)
 		return;
 	}
 	result = range_context_stop(c, cupti, &ranges, values);
-	if (result)
+	c->passes++;
+	valid = valid && !launch_engine_is_disturbed();
+	if (result) {
 		count_failure(cupti, c, result);
-	else if (valid && ranges == 1 && !launch_engine_is_disturbed())
+	} else if (c->is_underway && valid) {
+		launch_engine_count_pass();
+	} else if (ranges == 1 && valid) {
 		push(c, values);
-	else
+		range_turns_end(true);
+	} else {
+		c->is_underway = false;
 		launch_engine_count_unmeasured();
+		range_turns_end(false);
+	}
 }
 
 /* What an earlier session has found out. */
@@ -131,22 +147,38 @@ static void note_known(void)
 			engine_metrics_note(&self.metrics[i], ENGINE, 0);
 }
 
-static bool start(const struct cupti *cupti, const CUpti_CallbackData *data)
+/* Another range comes before the one that was measured has come often enough. */
+static void begin_measurement(struct range_context *c, uint64_t key)
 {
-	struct range_context *c = find_context(data->context);
+	if (c->is_underway && c->key == key)
+		return;
+	if (c->is_underway)
+		launch_engine_count_unmeasured();
+	c->is_underway = false;
+	c->key = key;
+	c->passes = 0;
+}
+
+static bool start(const struct cupti *cupti, CUcontext context, const struct marked_range *marked)
+{
+	enum profiler_kind kind = marked ? PROFILER_OF_RANGES : PROFILER_OF_LAUNCHES;
+	struct range_context *c = find_context(context);
 	int result;
 
 	note_known();
-	/* Of an earlier session, which wanted other metrics. */
-	if (c && strcmp(c->metrics->requested, launch_engine_metrics()) != 0) {
+	/* An earlier session wanted other metrics, or had another --measure. */
+	if (c && (c->metrics->kind != kind ||
+		  strcmp(c->metrics->requested, launch_engine_metrics()) != 0)) {
 		range_context_close(c, cupti, false);
 		c = NULL;
 	}
 	if (!c)
-		c = open_context(cupti, data->context);
+		c = open_context(cupti, context, kind);
 	if (!c)
 		return false;
-	result = range_context_start(c, cupti);
+	self.range = marked ? *marked : (struct marked_range){ 0 };
+	begin_measurement(c, self.range.key);
+	result = range_context_start(c, cupti, self.range.name);
 	if (result)
 		count_failure(cupti, c, result);
 	else
@@ -183,12 +215,37 @@ static bool has_contexts(void)
 
 /* --- rows --- */
 
+static void write_range(struct writer *w, const struct launch *m, struct map *numbers)
+{
+	for (size_t i = 0; i < m->metrics->set.names.count; i++) {
+		struct row_range_value row = {
+			.start_ns = m->range.start_ns,
+			.end_ns = m->head.end_ns,
+			.thread = m->range.thread,
+			.kind = m->range.kind,
+			.name = rows_text(w, m->range.name),
+			.correlation = correlation_widen(m->head.correlation, m->head.end_ns),
+			.passes = m->passes,
+			.metric = engine_metrics_number(numbers, w, &m->metrics->texts[i]),
+		};
+
+		memcpy(&row.value, &m->values[i], sizeof(row.value));
+		ROW_MISSING_IF(&row, range_value, correlation, !m->head.correlation);
+		ROW_MISSING_IF(&row, range_value, value, !isfinite(m->values[i]));
+		writer_append(w, TABLE_range_value, &row);
+	}
+}
+
 static void write_launch(struct writer *w, const struct measured *head, struct map *numbers)
 {
 	const struct launch *m = (const struct launch *)head;
 	uint64_t correlation = correlation_widen(head->correlation, head->end_ns);
 	size_t duration = m->metrics->duration;
 
+	if (m->range.key) {
+		write_range(w, m, numbers);
+		return;
+	}
 	if (duration != SIZE_MAX && m->values[duration] > 0)
 		launch_engine_set_duration(head, (uint64_t)m->values[duration]);
 	for (size_t i = 0; i < m->metrics->set.names.count; i++) {

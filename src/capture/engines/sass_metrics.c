@@ -192,14 +192,15 @@ static const struct device *find_device(const struct cupti *cupti, CUcontext con
 
 /* --- a launch --- */
 
-static bool start(const struct cupti *cupti, const CUpti_CallbackData *data)
+static bool start(const struct cupti *cupti, CUcontext context, const struct marked_range *marked)
 {
 	CUpti_SassMetricsEnable_Params p =
-		PARAMETERS(SassMetricsEnable, .ctx = data->context, .enableLazyPatching = 1);
+		PARAMETERS(SassMetricsEnable, .ctx = context, .enableLazyPatching = 1);
 	const char *failed = "cuCtxSynchronize";
 	CUptiResult result = CUPTI_ERROR_UNKNOWN;
 
-	self.device = find_device(cupti, data->context);
+	(void)marked;
+	self.device = find_device(cupti, context);
 	if (!self.device)
 		return false;
 	if (self.synchronize() == CUDA_SUCCESS) {
@@ -210,7 +211,7 @@ static bool start(const struct cupti *cupti, const CUpti_CallbackData *data)
 		succeeded(cupti, failed, result);
 	else if (result != CUPTI_SUCCESS)
 		launch_engine_failed(cupti, failed, (int)result, false);
-	self.context = result == CUPTI_SUCCESS ? data->context : NULL;
+	self.context = result == CUPTI_SUCCESS ? context : NULL;
 	return self.context;
 }
 

@@ -22,7 +22,7 @@ static atomic_uint_fast64_t last_range;
 
 __thread struct nvtx_thread nvtx_thread;
 
-/* --- what the program hands over --- */
+/* --- the program's arguments --- */
 
 struct nvtx_attributes nvtx_attributes_read(const void *from)
 {
@@ -61,7 +61,7 @@ uint32_t nvtx_domain_of(const void *handle)
 	return domain ? domain->domain : 0;
 }
 
-/* Copies a message's text. Returns its bytes, or -1 when there is none. */
+/* Copies a message's text. Returns its bytes, or -1 if there is none. */
 static ssize_t text_of(int type, const void *text, char *out, size_t room, bool *cut)
 {
 	const struct nvtx_name *string;
@@ -149,7 +149,7 @@ static void record(const struct call *c)
 	errno = saved;
 }
 
-/* --- the calls, whatever their message is --- */
+/* --- calls, for every kind of message --- */
 
 void nvtx_mark(uint32_t domain, struct nvtx_attributes a)
 {
@@ -174,14 +174,19 @@ void nvtx_end(uint32_t domain, uint64_t range)
 	record(&c);
 }
 
-static void choose(const struct call *c)
+/* `chosen`: launches inside the range may be measured; otherwise the range itself is. */
+static __attribute__((noinline)) void show_message(const struct call *c, bool chosen)
 {
+	const struct nvtx_watch *watch = nvtx_watch_get();
 	char text[RING_TEXT_MAX + 1];
 	bool cut;
 	ssize_t length = text_of(c->a.message_type, c->a.message, text, RING_TEXT_MAX, &cut);
 
 	text[MAX(length, 0)] = '\0';
-	nvtx_choice_push(c->domain, (uint32_t)c->level, text);
+	if (chosen)
+		nvtx_choice_push(c->domain, (uint32_t)c->level, text);
+	else if (watch)
+		watch->begin(c->domain, (uint32_t)c->level, text);
 }
 
 int nvtx_push(uint32_t domain, struct nvtx_attributes a)
@@ -189,9 +194,11 @@ int nvtx_push(uint32_t domain, struct nvtx_attributes a)
 	struct call c = { .kind = nvtx_kind_push, .domain = domain, .a = a };
 
 	c.level = domain < NVTX_LEVEL_DOMAINS ? nvtx_thread.levels[domain] : NVTX_NO_LEVEL;
+	if (c.level >= 0 && unlikely(nvtx_watch_get()))
+		show_message(&c, false);
 	record(&c);
 	if (c.level >= 0 && unlikely(atomic_load_explicit(&nvtx_choice_on, memory_order_relaxed)))
-		choose(&c);
+		show_message(&c, true);
 	if (c.level >= 0 && c.level < UINT16_MAX)
 		nvtx_thread.levels[domain]++;
 	return c.level;
@@ -200,10 +207,13 @@ int nvtx_push(uint32_t domain, struct nvtx_attributes a)
 int nvtx_pop(uint32_t domain)
 {
 	struct call c = { .kind = nvtx_kind_pop, .domain = domain };
+	const struct nvtx_watch *watch = nvtx_watch_get();
 
 	c.level = domain < NVTX_LEVEL_DOMAINS ? nvtx_thread.levels[domain] - 1 : NVTX_NO_LEVEL;
 	record(&c);
 	if (c.level >= 0) {
+		if (unlikely(watch))
+			watch->end(domain, (uint32_t)c.level);
 		nvtx_choice_pop(domain, (uint32_t)c.level);
 		nvtx_thread.levels[domain]--;
 	}
@@ -217,7 +227,7 @@ struct naming {
 	const void *text;
 };
 
-/* Tells the collector; strings can wait until an event needs them. */
+/* Announces a new name to the collector; strings can wait until an event needs them. */
 static void announce(void)
 {
 	struct ring_event event = { .kind = RING_NVTX_NAME };
