@@ -35,6 +35,7 @@ gpu-test: deps all	## tests that need an NVIDIA GPU
 
 install: all		## into PREFIX (default /usr/local); DESTDIR works
 	@cmake --install $(BUILD) --prefix $(PREFIX)
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || PATH=$$PATH:/sbin ldconfig # programs that are linked with libpitot.so find it
 
 # auditwheel finds which Linux it runs on, and gives it that name. pip --python: one without pip, as of tools/get-pythons.
 wheel:			## the Python package with the program and the recorder, into build/wheel; PYTHON=python3.13t: for that one

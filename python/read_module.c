@@ -424,5 +424,7 @@ PyMODINIT_FUNC PyInit__read(void)
 	if (PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED) < 0)
 		return NULL;
 #endif
+	if (PyModule_AddStringConstant(module, "version", pitot_read_version()) < 0)
+		return NULL;
 	return error_class && file_error && format_error && usage_error ? module : NULL;
 }

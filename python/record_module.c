@@ -177,11 +177,20 @@ static bool check_recorder(void)
 	return recorder.start != NULL;
 }
 
-/* Stores warnings of the recorder. Errors become exceptions, other messages are ignored. */
+/* Receives the recorder's messages. Errors become exceptions; other messages are printed on request. */
+struct messages {
+	char warning[PATH_MAX];
+	int verbose; /* prints them as gpufl does */
+};
+
 static void store_warning(void *context, int level, const char *text)
 {
+	struct messages *messages = context;
+
 	if (level == PITOT_LOG_WARNING)
-		snprintf(context, PATH_MAX, "%s", text);
+		snprintf(messages->warning, sizeof(messages->warning), "%s", text);
+	else if (messages->verbose)
+		fprintf(stderr, "[gpufl] %s\n", text);
 }
 
 static int warn(const char *text)
@@ -202,7 +211,7 @@ static void capsule_free(PyObject *capsule)
 static PyObject *start(PyObject *module, PyObject *args)
 {
 	struct pitot_session *session;
-	char warning[PATH_MAX] = "";
+	struct messages messages = { "", 0 };
 	PyObject *path, *dict, *capsule;
 	struct options o;
 	int code;
@@ -212,7 +221,7 @@ static PyObject *start(PyObject *module, PyObject *args)
 	    options_init(&o, path, dict) < 0)
 		return NULL;
 	o.options.log = store_warning;
-	o.options.log_context = warning;
+	o.options.log_context = &messages;
 	Py_BEGIN_ALLOW_THREADS session = recorder.start(&o.options);
 	code = errno;
 	Py_END_ALLOW_THREADS options_release(&o);
@@ -223,7 +232,7 @@ static PyObject *start(PyObject *module, PyObject *args)
 	capsule = PyCapsule_New(session, running, capsule_free);
 	if (!capsule)
 		recorder.stop(session);
-	if (!capsule || warn(warning) < 0) {
+	if (!capsule || warn(messages.warning) < 0) {
 		Py_XDECREF(capsule);
 		return NULL;
 	}
@@ -320,16 +329,16 @@ static PyObject *flush(PyObject *module, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
-/* Arguments: settings of the program, its defaults. False: recording is switched off. */
+/* Arguments: settings of the program, its defaults, whether to print messages. False: recording is switched off. */
 static PyObject *init(PyObject *module, PyObject *args)
 {
-	char warning[PATH_MAX] = "";
+	struct messages messages = { "", 0 };
 	PyObject *code, *defaults;
 	struct options o, weak;
 	int rc;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "O!O!", &PyDict_Type, &code, &PyDict_Type, &defaults) ||
+	if (!PyArg_ParseTuple(args, "O!O!p", &PyDict_Type, &code, &PyDict_Type, &defaults, &messages.verbose) ||
 	    !check_recorder() || options_init(&weak, Py_None, defaults) < 0)
 		return NULL;
 	if (options_init(&o, Py_None, code) < 0) {
@@ -338,13 +347,13 @@ static PyObject *init(PyObject *module, PyObject *args)
 	}
 	o.options.defaults = &weak.options;
 	o.options.log = store_warning;
-	o.options.log_context = warning;
+	o.options.log_context = &messages;
 	Py_BEGIN_ALLOW_THREADS rc = recorder.init(&o.options);
 	Py_END_ALLOW_THREADS options_release(&o);
 	options_release(&weak);
 	if (rc < 0)
 		return fail(-rc);
-	return warn(warning) < 0 ? NULL : PyBool_FromLong(rc);
+	return warn(messages.warning) < 0 ? NULL : PyBool_FromLong(rc);
 }
 
 static PyObject *shutdown(PyObject *module, PyObject *unused)

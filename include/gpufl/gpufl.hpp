@@ -14,7 +14,9 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <string>
+#include <sys/stat.h>
 #include <type_traits>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -28,11 +30,11 @@ enum class ProfilingEngine { Monitor, Trace, PcSampling, SassMetrics, RangeProfi
 
 struct InitOptions {
 	std::string app_name = "gpufl";
-	std::string log_path = ""; // folder of gpufl's logs, in addition to the recording; "": none
+	std::string log_path = ""; // folder of gpufl's logs, in addition to the recording; "": PITOT_GPUFL, else app_name
 	std::string backend_url = ""; // default of uploadLogs, like the next two
 	std::string api_key = "";
 	std::string api_path = "";
-	bool remote_upload = false; // no effect, as in gpufl 1.2
+	bool remote_upload = false; // deprecated: call uploadLogs
 	bool enable_stack_trace = false;
 	bool enable_source_collection = true; // no effect: lines are resolved when the recording is read
 	bool enable_external_correlation = true; // no effect: always on
@@ -65,7 +67,7 @@ inline void log(void *debug, int level, const char *text)
 }
 
 // Reports an unsupported feature, once.
-enum Missing { DEEP, AMD, MISSING_COUNT };
+enum Missing { DEEP, AMD, REMOTE_UPLOAD, MISSING_COUNT };
 
 inline void missing(Missing what)
 {
@@ -73,6 +75,7 @@ inline void missing(Missing what)
 	static const char *const texts[] = {
 		"deep scopes are not there yet",
 		"there is no backend for AMD yet",
+		"remote_upload is deprecated and has no effect: call uploadLogs after shutdown",
 	};
 
 	if (!said[what].exchange(true))
@@ -82,6 +85,13 @@ inline void missing(Missing what)
 inline std::atomic<bool> &disabled()
 {
 	static std::atomic<bool> value;
+	return value;
+}
+
+// The process that has a session; a forked child has none. 0: none.
+inline std::atomic<pid_t> &owner()
+{
+	static std::atomic<pid_t> value;
 	return value;
 }
 
@@ -159,13 +169,39 @@ inline int64_t steady_ns()
 	return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// Returns the name that was set in code, else the environment's.
+inline const char *app_name(const InitOptions &from)
+{
+	for (const char *variable : { "PITOT_APP_NAME", "GPUFL_APP_NAME" })
+		if (from.app_name == "gpufl" && is_set(variable))
+			return std::getenv(variable);
+	return from.app_name.c_str();
+}
+
+// Returns the folder of gpufl's logs; without log_path it has the program's name. "": PITOT_GPUFL names it, or a file of that name exists.
+inline std::string log_path(const InitOptions &from)
+{
+	std::string path = from.log_path;
+	struct stat file;
+
+	if (path.size() > 4 && path.compare(path.size() - 4, 4, ".log") == 0)
+		path.resize(path.size() - 4);
+	if (!path.empty() || is_set("PITOT_GPUFL"))
+		return path;
+	path = app_name(from);
+	std::replace(path.begin(), path.end(), '/', '_');
+	if (stat(path.c_str(), &file) < 0 || S_ISDIR(file.st_mode))
+		return path;
+	log(nullptr, PITOT_LOG_WARNING, ("no logs: '" + path + "' is a file; set log_path").c_str());
+	return "";
+}
+
 // Options that differ from gpufl's defaults were set in code; environment and file override the others.
 inline void translate(const InitOptions &from, const std::string &metrics, pitot_options &code, pitot_options &defaults)
 {
 	code.size = defaults.size = sizeof(pitot_options);
 	code.defaults = &defaults;
-	if (from.app_name != "gpufl" || (!is_set("PITOT_APP_NAME") && !is_set("GPUFL_APP_NAME")))
-		code.app_name = from.app_name.c_str();
+	code.app_name = app_name(from);
 	if (!from.config_file.empty())
 		code.config_file = from.config_file.c_str();
 	(from.profiling_engine == ProfilingEngine::Monitor ? defaults : code).engine = engine(from.profiling_engine);
@@ -216,17 +252,18 @@ struct Window {
 inline bool init(const InitOptions &options = {})
 {
 	pitot_options code = {}, defaults = {};
-	std::string log_path = options.log_path, metrics = detail::joined(options.pm_sampling_metrics);
+	std::string log_path, metrics = detail::joined(options.pm_sampling_metrics);
 	int result;
 
 	detail::disabled() = !options.enabled;
 	if (options.backend == BackendKind::Amd)
 		detail::missing(detail::AMD);
+	if (options.remote_upload || detail::is_set("GPUFL_REMOTE_UPLOAD"))
+		detail::missing(detail::REMOTE_UPLOAD);
 	if (!options.enabled || options.backend == BackendKind::Amd || options.backend == BackendKind::None)
 		return false;
 	detail::translate(options, metrics, code, defaults);
-	if (log_path.size() > 4 && log_path.compare(log_path.size() - 4, 4, ".log") == 0)
-		log_path.resize(log_path.size() - 4);
+	log_path = detail::log_path(options);
 	if (!log_path.empty())
 		code.log_path = log_path.c_str();
 	code.log = detail::log;
@@ -234,8 +271,8 @@ inline bool init(const InitOptions &options = {})
 		code.log_context = &code; // any value other than nullptr
 	result = pitot_init(&code);
 	detail::disabled() = result == 0;
-	detail::windowed() = options.system_sample_rate_ms > 0 && !options.continuous_system_sampling;
-	if (result > 0) {
+	if (result > 0 && detail::owner().exchange(getpid()) != getpid()) {
+		detail::windowed() = options.system_sample_rate_ms > 0 && !options.continuous_system_sampling;
 		detail::window_engine() = options.deep_window_only ? detail::engine(options.profiling_engine) : 0;
 		detail::backend() = { log_path, options.backend_url, options.api_key, options.api_path };
 	}
@@ -245,6 +282,8 @@ inline bool init(const InitOptions &options = {})
 inline void shutdown()
 {
 	detail::window_end() = 0;
+	detail::owner() = 0;
+	detail::windowed() = false;
 	pitot_shutdown();
 }
 

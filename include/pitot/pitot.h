@@ -81,8 +81,8 @@ struct pitot_options {
 	 */
 	const char *directory;
 	/*
-	 * Folder for gpufl's logs, in addition to the recording; it is created. NULL: PITOT_GPUFL,
-	 * or none.
+	 * Folder for gpufl's logs, in addition to the recording; it and its parents are created.
+	 * NULL: PITOT_GPUFL, or none.
 	 */
 	const char *log_path;
 	const char *app_name; /* NULL: from the command line of the process */

@@ -79,6 +79,9 @@ struct pitot_read_error {
 	char text[1024];	/* one line, as the command line prints it */
 };
 
+/* Returns "major.minor.patch" of the library. Static storage. */
+PITOT_READ_API const char *pitot_read_version(void);
+
 struct pitot_recording;
 
 /* Opens a recording (its directory, or one segment). Decodes nothing yet. */

@@ -30,6 +30,7 @@ from types import MappingProxyType
 
 from pitot._read import Error, FileError, FormatError, UsageError, check_interpreter
 from pitot._read import Recording as _Recording
+from pitot._read import version as __version__
 
 check_interpreter()
 
@@ -49,9 +50,10 @@ if TYPE_CHECKING:
     from pitot._notebook import Page
     from pitot._plot import Plot
     from pitot._record import external_pop, external_push, mark
-    from pitot._recorder import Running, Schedule, Scope, counter, gauge, record, scope, start, steps
+    from pitot._recorder import Running, Schedule, Scope, counter, gauge, record, scope, start, steps, stop
 
 __all__ = [
+    "__version__",
     "Error",
     "FileError",
     "FormatError",
@@ -71,6 +73,7 @@ __all__ = [
     "scope",
     "start",
     "steps",
+    "stop",
 ]
 
 
@@ -175,6 +178,11 @@ class Table:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self._recording.stream(*self._query())
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yields the rows as dicts; so ``pandas.DataFrame(table)`` works. to_pandas() is faster and has all types."""
+        for batch in self.to_arrow().to_batches():
+            yield from batch.to_pylist()
 
     def to_arrow(self) -> pyarrow.Table:
         import pyarrow

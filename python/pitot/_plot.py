@@ -146,7 +146,9 @@ class Plot:
         labels = dict.fromkeys(item["label"] for item in report["hotspots"]["items"])
         names = list(labels)[: min(top, len(COLORS))]
         work = self._work(report, names)
-        looks = [(name, {"facecolor": color}) for name, color in zip(cut(names), COLORS)] + list(_WORK.values())
+        looks: list[tuple[str, dict[str, Any]]] = [
+            (name, {"facecolor": color}) for name, color in zip(cut(names), COLORS)
+        ] + list(_WORK.values())
         lanes = sorted(set(zip(*(work[key].tolist() for key in ("gpu", "pid", "stream")))))
         ax = axes(ax, 11, 1.8 + 0.5 * max(len(lanes), 4), "GPU work by stream")
         if not lanes:
@@ -192,7 +194,7 @@ class Plot:
             if len(report["gpus"]) == 1:
                 ax.stairs(100 * busy / numpy.diff(edges), edges / size, fill=True, alpha=0.25, color=color)
         for index, (key, (times, values)) in enumerate(self._counter("gpu_utilization", since, until).items()):
-            line = {"color": COLORS[-2 - index % 2], "linestyle": "--", "linewidth": 1.2}
+            line: dict[str, Any] = {"color": COLORS[-2 - index % 2], "linestyle": "--", "linewidth": 1.2}
             ax.step(times / size, values, where="post", label=f"GPU {key}: its own counter", **line)
         if not ax.get_legend_handles_labels()[0]:
             return nothing(ax, "No GPU work was recorded here.")
@@ -243,7 +245,8 @@ class Plot:
         size, unit = unit_of(max(max(values) for _, values in both.values()), _SIZES)
         time, _ = time_axis(ax, self._recording.end_ns - self._recording.start_ns)
         for index, (label, (times, values)) in enumerate(both.items()):
-            look = {"color": COLORS[index % len(COLORS)], "linewidth": 1.4, "linestyle": "-" if label in curves else "--"}
+            style = "-" if label in curves else "--"
+            look: dict[str, Any] = {"color": COLORS[index % len(COLORS)], "linewidth": 1.4, "linestyle": style}
             times = [moment / time for moment in times]
             ax.step(times, [value / size for value in values], where="post", label=label, **look)
             if label in curves:

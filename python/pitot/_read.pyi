@@ -5,6 +5,8 @@ from __future__ import annotations
 from os import PathLike
 from typing import Optional, Tuple, Union
 
+version: str
+
 def check_interpreter() -> None: ...
 
 class Error(Exception): ...

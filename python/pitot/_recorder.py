@@ -236,6 +236,14 @@ def start(path: Optional[Path] = None, **settings: Unpack[Settings]) -> Running:
     return Running(path, settings)
 
 
+def stop() -> Optional[Running]:
+    """Ends the recording that was started last, and returns it; returns None if there is none."""
+    running = next(iter(reversed(list(_sessions))), None)
+    if running:
+        running.stop()
+    return running
+
+
 class record:
     """Records a block or a function: ``with pitot.record() as rec:``, ``@pitot.record()``. Arguments: see start()."""
 

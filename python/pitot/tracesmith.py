@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from pitot import Error
+from pitot import __version__ as __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = (
     "EventType PlatformType Profiler ProfilerConfig SBTReader SBTWriter Timeline "
     "TimelineSpan TraceEvent TracingConfig TracingSession TracingStatistics build_timeline create_profiler "
-    "detect_platform events_of export_perfetto get_current_timestamp is_cuda_available"
+    "__version__ detect_platform events_of export_perfetto get_current_timestamp is_cuda_available"
 ).split()
 
 EventType = IntEnum(

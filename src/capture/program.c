@@ -248,6 +248,23 @@ static int open_session(struct pitot_session *p, struct settings *s, struct erro
 	return 0;
 }
 
+/*
+ * Creates the parent folders of a path, as gpufl's client does. Failures are ignored here, because
+ * creating the last folder reports them.
+ */
+static void make_parents(const char *path)
+{
+	char parent[SETTINGS_PATH_MAX];
+
+	for (size_t i = 1; i < sizeof(parent) && path[i - 1] && path[i]; i++) {
+		if (path[i] != '/')
+			continue;
+		memcpy(parent, path, i);
+		parent[i] = '\0';
+		mkdir(parent, 0777);
+	}
+}
+
 /* Creates the folder of gpufl's logs; the path is made absolute, because the program may chdir. */
 static int make_log_path(const char *log_path, struct settings *s, struct error *e)
 {
@@ -256,6 +273,7 @@ static int make_log_path(const char *log_path, struct settings *s, struct error 
 
 	if (!log_path)
 		return 0;
+	make_parents(log_path);
 	if (mkdir(log_path, 0777) < 0 && errno != EEXIST)
 		return error_errno(e, errno, "cannot create '%s' for gpufl's logs", log_path);
 	folder = open(log_path, O_PATH | O_DIRECTORY | O_CLOEXEC);

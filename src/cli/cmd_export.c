@@ -209,6 +209,11 @@ static int nothing_to_export(const struct context *c, const struct trace *t,
 	else if (option_kernel)
 		strbuf_addf(&why, "no kernel matches '%s', and there is nothing else",
 			    option_kernel);
+	else if (option_scope)
+		strbuf_addf(&why,
+			    "nothing is inside scopes that match '%s'; `pitot report --scopes` "
+			    "lists the scopes",
+			    option_scope);
 	else if (samples && !exporter->has_samples)
 		strbuf_addf(&why,
 			    "%s cannot show CPU samples, and there is nothing else; `pitot export "

@@ -18,7 +18,7 @@ static const struct batch_kind {
 };
 
 static const char *const map_names[DICTIONARIES] = { "kernel_dict", "scope_name_dict",
-						     "function_dict" };
+						     "function_dict", "metric_dict" };
 
 int gpufl_log_init(struct gpufl_log *l, struct gpufl_files *files, const char *session)
 {
@@ -205,8 +205,7 @@ static void seal_batch(struct gpufl_log *l, enum gpufl_batch_id id)
 	strbuf_clear(&b->after);
 }
 
-void gpufl_row(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t time_ns, const uint64_t *cells,
-	       size_t count)
+static struct strbuf *begin_row(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t time_ns)
 {
 	struct gpufl_batch *b = &l->batches[id];
 
@@ -216,16 +215,47 @@ void gpufl_row(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t time_ns, co
 	else
 		TEXT(&b->rows, ",");
 	TEXT(&b->rows, "[");
-	text_i64(&b->rows, (int64_t)(time_ns - b->base_ns));
-	for (size_t i = 0; i < count; i++) {
-		TEXT(&b->rows, ",");
-		text_u64(&b->rows, cells[i]);
-	}
-	TEXT(&b->rows, "]");
-	if (b->count < GPUFL_BATCH_ROWS)
+	return &b->rows;
+}
+
+static void end_row(struct gpufl_log *l, enum gpufl_batch_id id)
+{
+	TEXT(&l->batches[id].rows, "]");
+	if (l->batches[id].count < GPUFL_BATCH_ROWS)
 		return;
 	seal_batch(l, id);
 	flush_channel(l, kinds[id].channel);
+}
+
+void gpufl_row(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t time_ns, const uint64_t *cells,
+	       size_t count)
+{
+	struct strbuf *rows = begin_row(l, id, time_ns);
+
+	text_i64(rows, (int64_t)(time_ns - l->batches[id].base_ns));
+	for (size_t i = 0; i < count; i++) {
+		TEXT(rows, ",");
+		text_u64(rows, cells[i]);
+	}
+	end_row(l, id);
+}
+
+void gpufl_pm_row(struct gpufl_log *l, uint64_t index, uint64_t time_ns, uint32_t device,
+		  uint32_t metric, const char *value)
+{
+	struct strbuf *rows = begin_row(l, BATCH_pm_sample, time_ns);
+
+	text_u64(rows, index);
+	TEXT(rows, ",");
+	text_i64(rows, (int64_t)(time_ns - l->batches[BATCH_pm_sample].base_ns));
+	TEXT(rows, ",");
+	text_u64(rows, device);
+	TEXT(rows, ",");
+	text_u64(rows, metric);
+	TEXT(rows, ",");
+	raw_add(rows, value, strlen(value));
+	TEXT(rows, ",0");
+	end_row(l, BATCH_pm_sample);
 }
 
 void gpufl_log_seal(struct gpufl_log *l)

@@ -37,6 +37,12 @@
 	B(allocation, SCOPE, 1, "memory_alloc_event_batch",                                                            \
 	  "\"dt_ns\",\"duration_ns\",\"memory_op\",\"memory_kind\",\"address\",\"bytes\",\"device_id\","               \
 	  "\"stream_id\",\"corr_id\"")                                                                                 \
+	B(profile_sample, SCOPE, 1, "profile_sample_batch",                                                            \
+	  "\"dt_ns\",\"corr_id\",\"device_id\",\"function_id\",\"pc_offset\",\"metric_id\",\"metric_value\","          \
+	  "\"stall_reason\",\"sample_kind\",\"scope_name_id\",\"source_file_id\",\"source_line\","                       \
+	  "\"true_corr_id\"")                                                                            \
+	B(pm_sample, SCOPE, 1, "pm_sample_batch",                                                                      \
+	  "\"sample_index\",\"dt_ns\",\"device_id\",\"metric_id\",\"value\",\"scope_name_id\"")                          \
 	B(device_metric, SYSTEM, 1, "device_metric_batch",                                                             \
 	  "\"dt_ns\",\"device_id\",\"gpu_util\",\"mem_util\",\"temp_c\",\"power_mw\",\"used_mib\","                    \
 	  "\"total_mib\",\"clock_sm\",\"fan_speed_pct\",\"temp_mem_c\",\"temp_junction_c\",\"voltage_mv\","            \
@@ -76,6 +82,7 @@ enum gpufl_dictionary_id {
 	DICTIONARY_kernel,
 	DICTIONARY_scope_name,
 	DICTIONARY_function,
+	DICTIONARY_metric,
 	DICTIONARIES
 };
 
@@ -115,6 +122,10 @@ void gpufl_row(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t time_ns, co
 #define GPUFL_ROW(log, id, time_ns, ...)                                                           \
 	gpufl_row(log, id, time_ns, (const uint64_t[]){ __VA_ARGS__ },                             \
 		  sizeof((const uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t))
+
+/* Appends a row of pm_sample; `value` is a JSON number. */
+void gpufl_pm_row(struct gpufl_log *l, uint64_t index, uint64_t time_ns, uint32_t device,
+		  uint32_t metric, const char *value);
 
 /*
  * Returns the id of a name, from 1; 0: out of memory. DICTIONARY_function texts are JSON-escaped.

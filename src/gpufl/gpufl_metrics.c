@@ -26,6 +26,8 @@ void gpufl_counter(struct gpufl_sink *s, const struct row_counter *c)
 
 	if (sscanf(name.data, "host_core_%u_busy", &core) == 1 && core < 1u << 16)
 		s->processors = MAX(s->processors, core + 1);
+	if (gpufl_pm_counter(s, c, real))
+		return;
 	for (size_t i = 0; i < METRICS && c->decimals < 19; i++)
 		if (!strcmp(metrics[i].counter, name.data) &&
 		    map_put(&s->counters, c->id, i | (uint64_t)c->decimals << 8 | real << 16) < 0)
@@ -109,7 +111,7 @@ void gpufl_counter_sample(struct gpufl_sink *s, const struct row_counter_sample 
 	struct gpufl_readings *r = &s->host;
 	uint64_t counter;
 
-	if (!map_get(&s->counters, c->counter, &counter) ||
+	if (gpufl_pm_sample(s, c) || !map_get(&s->counters, c->counter, &counter) ||
 	    (has_device && c->device >= GPUFL_DEVICES_MAX))
 		return;
 	if (has_device)

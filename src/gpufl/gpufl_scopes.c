@@ -201,6 +201,10 @@ void gpufl_nvtx(struct gpufl_sink *s, const struct row_nvtx *n)
 	case nvtx_kind_end:
 		end(s, n);
 		break;
+	case nvtx_kind_mark:
+		if (is_scope(s, n->domain) && !MISSING(n, message))
+			gpufl_system_mark(s, n);
+		break;
 	case nvtx_kind_token:
 		*open_at(s, n->range) = (struct gpufl_open){
 			.range = n->range, .used = true, .label = gpufl_scope_path(s, n->thread)

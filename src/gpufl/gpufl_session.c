@@ -132,12 +132,71 @@ static void add_devices(const struct gpufl_sink *s, const char *key,
 	strbuf_addc(out, ']');
 }
 
+/* ---- engines ---- */
+
+static const struct {
+	const char *engine, *name; /* the format's */
+} engine_names[] = {
+	{ "monitor", "nvidia.none" }, /* must be the first */
+	{ "trace", "nvidia.trace" },
+	{ "pc-sampling", "nvidia.pc_sampling" },
+	{ "sass-metrics", "nvidia.sass_metrics" },
+	{ "pm-sampling", "nvidia.pm_sampling" },
+	{ "range-profiler", "nvidia.range_profiler_kernel_replay" },
+	{ "deep", "nvidia.pc_sampling_with_sass" },
+};
+
+/* Returns the format's name of the engine that a text begins with, or NULL. */
+static const char *engine_name(const char *text)
+{
+	size_t length = strcspn(text, " ");
+
+	for (size_t i = 0; i < ARRAY_SIZE(engine_names); i++)
+		if (strlen(engine_names[i].engine) == length &&
+		    !memcmp(text, engine_names[i].engine, length))
+			return engine_names[i].name;
+	return NULL;
+}
+
+/* Returns "" if the engine is unknown and there is no GPU. */
+static const char *engine_or_trace(const struct gpufl_sink *s, const char *name)
+{
+	return name ? name : s->device_count ? engine_name("trace") : "";
+}
+
+/*
+ * Capability `settings` begins with "engine=NAME (source)" unless the engine is the default.
+ * Capability `engine` has the requested and the actual engine.
+ */
+static void add_engine(struct gpufl_sink *s, const struct row_capability *c, const char *name)
+{
+	const char *requested = gpufl_text(s, c->asked).data, *actual = gpufl_text(s, c->got).data;
+
+	if (!s->requested_engine && !strcmp(name, "settings") && !strncmp(actual, "engine=", 7)) {
+		s->requested_engine = s->selected_engine = engine_name(actual + 7);
+	} else if (!strcmp(name, "engine") && engine_name(requested)) {
+		s->requested_engine = engine_name(requested);
+		s->selected_engine = engine_name(actual);
+	}
+}
+
 /* ---- the beginning ---- */
+
+static void add_host(const struct gpufl_sink *s, struct strbuf *out)
+{
+	const uint64_t *host = s->host.values;
+
+	strbuf_addf(
+		out,
+		",\"host\":{\"cpu_pct\":%llu.%llu,\"ram_used_mib\":%llu,\"ram_total_mib\":%llu}",
+		(unsigned long long)s->cpu_x100 / 100, (unsigned long long)s->cpu_x100 / 10 % 10,
+		(unsigned long long)host[METRIC_ram_used],
+		(unsigned long long)(host[METRIC_ram_used] + host[METRIC_ram_available]));
+}
 
 static void add_job_start(struct gpufl_sink *s, struct strbuf *out)
 {
 	uint64_t start = gpufl_time(s, s->has_process ? s->process.start_ns : s->first_ns);
-	const uint64_t *host = s->host.values;
 
 	strbuf_adds(out, "{\"version\":1,\"type\":\"job_start\"");
 	strbuf_add(out, s->identity.data, s->identity.length);
@@ -145,18 +204,15 @@ static void add_job_start(struct gpufl_sink *s, struct strbuf *out)
 		       (struct bytes_value){ s->log_path, (uint32_t)strlen(s->log_path) });
 	strbuf_addf(out, ",\"ts_ns\":%llu", (unsigned long long)(start - start % ROUND_NS));
 	strbuf_add(out, strbuf_text(&s->log.host), s->log.host.length);
-	strbuf_addf(
-		out,
-		",\"host\":{\"cpu_pct\":%llu.%llu,\"ram_used_mib\":%llu,\"ram_total_mib\":%llu}",
-		(unsigned long long)s->cpu_x100 / 100, (unsigned long long)s->cpu_x100 / 10 % 10,
-		(unsigned long long)host[METRIC_ram_used],
-		(unsigned long long)(host[METRIC_ram_used] + host[METRIC_ram_available]));
+	add_host(s, out);
 	add_devices(s, "devices", add_device, out);
 	add_devices(s, "gpu_static_devices", add_static_device, out);
 	add_devices(s, "cuda_static_devices", add_static_device, out);
-	strbuf_adds(out, ",\"rocm_static_devices\":[],\"session_kind\":\"trace\"");
-	if (s->device_count)
-		strbuf_adds(out, ",\"profiling_engine\":\"nvidia.trace\"");
+	strbuf_addf(out, ",\"rocm_static_devices\":[],\"session_kind\":\"%s\"",
+		    s->requested_engine == engine_names[0].name ? "monitor" : "trace");
+	if (*engine_or_trace(s, s->requested_engine))
+		strbuf_addf(out, ",\"profiling_engine\":\"%s\"",
+			    engine_or_trace(s, s->requested_engine));
 	strbuf_adds(out, "}\n");
 }
 
@@ -176,6 +232,34 @@ void gpufl_begin(struct gpufl_sink *s)
 		gpufl_files_write(s->log.files, (enum gpufl_channel)c, line.data, line.length);
 	s->log.begun = true;
 	s->log.records += GPUFL_CHANNELS;
+}
+
+/* ---- windows of system metrics ---- */
+
+void gpufl_system_mark(struct gpufl_sink *s, const struct row_nvtx *n)
+{
+	static const struct {
+		const char *mark, *type;
+	} marks[] = { { "system start: ", "system_start" }, { "system stop: ", "system_stop" } };
+	struct bytes_value text = gpufl_text(s, n->message);
+	struct strbuf *out;
+
+	for (size_t i = 0; i < ARRAY_SIZE(marks); i++) {
+		uint32_t length = (uint32_t)strlen(marks[i].mark);
+
+		if (strncmp(text.data, marks[i].mark, length) != 0)
+			continue;
+		out = gpufl_line(&s->log, GPUFL_SYSTEM, marks[i].type);
+		strbuf_add(out, s->identity.data, s->identity.length);
+		gpufl_key_text(out, "name",
+			       (struct bytes_value){ (const char *)text.data + length,
+						     text.length - length });
+		strbuf_addf(out, ",\"ts_ns\":%llu", (unsigned long long)gpufl_time(s, n->time_ns));
+		add_host(s, out);
+		add_devices(s, "devices", add_device, out);
+		strbuf_adds(out, "}\n");
+		raw_reserve(out, 0);
+	}
 }
 
 /* ---- capabilities ---- */
@@ -201,6 +285,7 @@ void gpufl_capability(struct gpufl_sink *s, const struct row_capability *c)
 	unsigned i = 0, off = c->state == capability_state_off;
 	struct strbuf *out;
 
+	add_engine(s, c, name.data);
 	while (i < s->capability_count && s->capabilities[i].name != hash)
 		i++;
 	if (i == GPUFL_CAPABILITIES_MAX || c->state >= ARRAY_SIZE(statuses))
@@ -229,13 +314,13 @@ void gpufl_capability(struct gpufl_sink *s, const struct row_capability *c)
 
 static void add_capabilities(const struct gpufl_sink *s, uint64_t end, struct strbuf *out)
 {
-	const char *engine = s->device_count ? "nvidia.trace" : "";
-
 	strbuf_addf(out,
 		    "{\"version\":1,\"type\":\"capture_capabilities\",\"session_id\":\"%s\""
 		    ",\"ts_ns\":%llu,\"requested_engine\":\"%s\",\"selected_engine\":\"%s\""
 		    ",\"capabilities\":[",
-		    s->log.session, (unsigned long long)end, engine, engine);
+		    s->log.session, (unsigned long long)end,
+		    engine_or_trace(s, s->requested_engine),
+		    engine_or_trace(s, s->selected_engine));
 	for (unsigned i = 0; i < s->capability_count; i++) {
 		const struct strbuf *json = &s->capabilities[i].json;
 

@@ -90,6 +90,7 @@ static void clear_definitions(struct gpufl_sink *s)
 	definitions_clear(&s->definitions);
 	map_clear(&s->shapes);
 	map_clear(&s->details);
+	map_clear(&s->sampled);
 	arena_release(&s->arena);
 }
 
@@ -125,6 +126,9 @@ static void append(struct sink *sink, enum table_id table, const void *row)
 		FORWARD(nvtx_domain)
 		FORWARD(counter)
 		FORWARD(counter_sample)
+		FORWARD(pc_reading)
+		FORWARD(pc_sample)
+		FORWARD(sass_value)
 #undef TAKE
 	case TABLE_external_correlation:
 		gpufl_external(s, row);
@@ -176,7 +180,9 @@ static void free_sink(struct gpufl_sink *s)
 	map_release(&s->shapes);
 	map_release(&s->details);
 	map_release(&s->functions);
+	map_release(&s->sampled);
 	map_release(&s->counters);
+	map_release(&s->pm_counters);
 	map_release(&s->stacks);
 	for (size_t i = 0; i < 2; i++) {
 		map_release(&s->calls.index[i]);
@@ -247,7 +253,7 @@ static bool init(struct gpufl_sink *s, const struct gpufl_options *o)
 
 	s->sink.ops = &gpufl_ops;
 	s->options = *o;
-	s->definitions.tables = UINT64_C(1) << TABLE_kernel_config;
+	s->definitions.tables = UINT64_C(1) << TABLE_kernel_config | UINT64_C(1) << TABLE_metric;
 	s->epoch_offset_ns = o->epoch_offset_ns;
 	s->calls.max = o->calls_max ? o->calls_max : CALLS_MAX;
 	s->created_ns = clock_machine_ns();

@@ -93,6 +93,7 @@ struct gpufl_sink {
 	struct definitions definitions; /* texts and configurations */
 	struct arena arena;
 	struct map shapes; /* device << 32 | config -> struct gpufl_shape */
+	struct map sampled; /* id of a function's name -> label of its demangled name */
 	struct map functions; /* id -> enum gpufl sync_type << 8 | api_kind */
 	uint32_t scope_domain; /* id of the domain of scopes; 0: unknown */
 	uint32_t domains[32]; /* label of each domain's name, by id */
@@ -115,11 +116,15 @@ struct gpufl_sink {
 	bool has_cpu;
 	unsigned processors;
 	struct map counters; /* id -> how to read it: gpufl_metrics.c */
+	struct map pm_counters; /* hardware counters over time, likewise: gpufl_engines.c */
+	uint64_t pm_index, pm_ns; /* of the previous sample */
+	struct row_pc_reading reading; /* the last one */
 	struct {
 		uint64_t name; /* hash */
 		struct strbuf json;
 	} capabilities[GPUFL_CAPABILITIES_MAX];
 	unsigned capability_count;
+	const char *requested_engine, *selected_engine; /* gpufl's names; NULL: unknown */
 };
 
 /* Converts CLOCK_MONOTONIC to time since the epoch. */
@@ -139,6 +144,12 @@ void gpufl_key_text(struct strbuf *out, const char *key, struct bytes_value text
 uint32_t gpufl_label(struct gpufl_sink *s, uint32_t path, struct bytes_value text);
 
 void gpufl_add_label(const struct gpufl_sink *s, struct strbuf *out, uint32_t label);
+
+/* Returns a kernel's demangled name, valid until the next use of s->scratch. */
+struct bytes_value gpufl_kernel_name(struct gpufl_sink *s, struct bytes_value mangled);
+
+/* Writes the record of a mark at the ends of a window of system metrics; ignores other marks. */
+void gpufl_system_mark(struct gpufl_sink *s, const struct row_nvtx *n);
 
 /* Returns the properties of a call, or NULL if nothing is known. */
 const struct gpufl_call *gpufl_call_find(const struct gpufl_sink *s, uint64_t correlation);
@@ -162,6 +173,12 @@ void gpufl_nvtx(struct gpufl_sink *s, const struct row_nvtx *row);
 void gpufl_nvtx_domain(struct gpufl_sink *s, const struct row_nvtx_domain *row);
 void gpufl_counter(struct gpufl_sink *s, const struct row_counter *row);
 void gpufl_counter_sample(struct gpufl_sink *s, const struct row_counter_sample *row);
+void gpufl_pc_reading(struct gpufl_sink *s, const struct row_pc_reading *row);
+void gpufl_pc_sample(struct gpufl_sink *s, const struct row_pc_sample *row);
+void gpufl_sass_value(struct gpufl_sink *s, const struct row_sass_value *row);
+/* Return whether the counter is a hardware counter over time; if so, process the row. */
+bool gpufl_pm_counter(struct gpufl_sink *s, const struct row_counter *row, bool real);
+bool gpufl_pm_sample(struct gpufl_sink *s, const struct row_counter_sample *row);
 void gpufl_process(struct gpufl_sink *s, const struct row_process *row);
 void gpufl_device(struct gpufl_sink *s, const struct row_device *row);
 void gpufl_capability(struct gpufl_sink *s, const struct row_capability *row);

@@ -83,7 +83,7 @@ static void add_shape(const struct gpufl_sink *s, uint32_t device,
 		    VALUE(c, kernel_config, executed_shared_bytes));
 }
 
-static uint32_t kernel_name(struct gpufl_sink *s, struct bytes_value mangled)
+struct bytes_value gpufl_kernel_name(struct gpufl_sink *s, struct bytes_value mangled)
 {
 	if (!mangled.length)
 		mangled = (struct bytes_value){ "?", 1 };
@@ -92,7 +92,7 @@ static uint32_t kernel_name(struct gpufl_sink *s, struct bytes_value mangled)
 		s->options.demangle(s->options.user, mangled.data, &s->scratch);
 	if (!s->scratch.length)
 		strbuf_add(&s->scratch, mangled.data, mangled.length);
-	return gpufl_name(&s->log, DICTIONARY_kernel, strbuf_text(&s->scratch), s->scratch.length);
+	return (struct bytes_value){ strbuf_text(&s->scratch), (uint32_t)s->scratch.length };
 }
 
 /* Returns NULL if out of memory. */
@@ -103,6 +103,7 @@ static const struct gpufl_shape *shape_of(struct gpufl_sink *s, const struct row
 		definitions_row(&s->definitions, TABLE_kernel_config, k->config);
 	uint64_t *slot = map_at(&s->shapes, (uint64_t)k->device << 32 | k->config, 0);
 	struct gpufl_shape *shape;
+	struct bytes_value name;
 	char *detail;
 
 	if (!slot || *slot)
@@ -112,7 +113,9 @@ static const struct gpufl_shape *shape_of(struct gpufl_sink *s, const struct row
 	shape = arena_alloc(&s->arena, sizeof(*shape));
 	if (!shape)
 		return NULL;
-	*shape = (struct gpufl_shape){ .kernel = kernel_name(s, gpufl_text(s, c->name)),
+	name = gpufl_kernel_name(s, gpufl_text(s, c->name));
+	*shape = (struct gpufl_shape){ .kernel = gpufl_name(&s->log, DICTIONARY_kernel, name.data,
+							    name.length),
 				       .dynamic_shared = c->dynamic_shared_bytes,
 				       .registers = c->registers };
 	strbuf_clear(&s->scratch);

@@ -53,6 +53,11 @@ void pitot_read_close(struct pitot_recording *r)
 	free(r);
 }
 
+const char *pitot_read_version(void)
+{
+	return PITOT_VERSION;
+}
+
 int pitot_read_open(const char *path, struct pitot_recording **out, struct pitot_read_error *error)
 {
 	struct pitot_recording *r = calloc(1, sizeof(*r));

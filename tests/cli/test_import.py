@@ -184,7 +184,8 @@ def scope_lines():
             batch("memory_alloc_event_batch", "dt_ns duration_ns memory_op memory_kind address bytes device_id stream_id corr_id",
                   [1, 0, 1, 3, 2**63 + 5, 1024, 0, 0, 104]),
             batch("profile_sample_batch", "dt_ns corr_id device_id function_id pc_offset metric_id metric_value stall_reason sample_kind scope_name_id",
-                  [1, 0, 0, 3, 16, 1, 12, 6, 0, 0], [2, 0, 0, 3, 32, 1, 5, 6, 0, 0], [3, 0, 0, 3, 16, 2, 9, 0, 1, 0]),
+                  [1, 0, 0, 3, 16, 1, 12, 6, 0, 0], [2, 0, 0, 3, 32, 1, 5, 6, 0, 0], [3, 0, 0, 3, 16, 2, 9, 0, 1, 0],
+                  [3, 0, 0, 3, 24, 2, 4, 0, 1, 0], [4, 0, 0, 3, 16, 2, 9, 0, 2, 0]),
             batch("pm_sample_batch", "sample_index dt_ns device_id metric_id value scope_name_id", [0, 1, 0, 2, 12.5, 0], [1, 2, 0, 2, 1.5e3, 0]),
             {"type": "nvtx_marker_event", "session_id": S, "name": "fwd", "domain": "", "start_ns": T0 + 10, "end_ns": T0 + 20},
             {"type": "graph_launch_event", "session_id": S, "start_ns": 0, "end_ns": 0, "graph_id": 3, "device_id": 0, "stream_id": 7, "corr_id": 105},
@@ -237,11 +238,13 @@ def test_logs_of_gpufl(bring, tmp_path, pitot, layout):
     assert ranges == [(500, "push", "step", 1, 0), (600, "push", "inner", 1, 1), (700, "push", "step", 2, 0), (800, "pop", None, 1, 1),
                       (900, "pop", None, 2, 0), (1000, "pop", None, 1, 0)]
     assert [(r["time_ns"], r["kind"], r["message"]) for r in rows("nvtx") if r["kind"] not in ("push", "pop")] == \
-        [(1, "mark", "system_start: epoch"), (10, "start", "fwd"), (20, "end", None)]
+        [(1, "mark", "system start: epoch"), (10, "start", "fwd"), (20, "end", None)]
     calls = [(r["start_ns"], r["duration_ns"], r["function"], r["thread"], r["correlation"]) for r in rows("api_call")]
     assert calls == [(1, 0, "launch (time unknown)", 0, 103), (600, 0, "launch (time unknown)", 1, 99)]
 
     assert [(r["function"], r["offset"], r["samples"]) for r in rows("pc_sample")] == [("gemm", 16, 12), ("gemm", 32, 5)]
+    assert [(r["time_ns"], r["function"], r["offset"], r["metric"], r["value"]) for r in rows("sass_value")] == \
+        [(3, "gemm", 16, "sm__warps_launched.sum", 9), (3, "gemm", 24, "sm__warps_launched.sum", 4)]
     readings = {}
     for row in rows("counter_sample"):
         readings.setdefault(row["counter"], []).append((row["time_ns"], row["device"], row["value"]))
@@ -254,7 +257,7 @@ def test_logs_of_gpufl(bring, tmp_path, pitot, layout):
     assert capabilities["engine"] == ("on", "nvidia.trace", None) and capabilities["allocation"] == ("unavailable", None, "no_cuda_context")
     assert capabilities["kernel"][0] == "on" and capabilities["import"][:2] == ("on", "gpufl's logs")
     assert losses(rows) == {("ring_full", "thread 9"): 17, ("unknown_record", "execution_signature"): 2, ("no_time", "graph_launch"): 1,
-                            ("unknown_record", "rows of profile_sample_batch other than PC samples"): 1,
+                            ("unknown_record", "rows of profile_sample_batch without a name, or of another kind"): 1,
                             **({("missing_segment", "windows of a channel"): 4} if layout == "group" else {})}
 
 

@@ -134,7 +134,7 @@ def test_a_recording(pitot, nvml, tmp_path):
     text = pitot("report", path).stdout
     assert "pitot monitor records readings, and no work" in text
     for line in (r"GPU 1 power +1,400 W +1,400 W +1,400 W +1,400 W", r"0 +power limit +\S+ ms +0 ns", r"0 +thermal slowdown +\S+ ms +0 ns",
-                 r"GPU 0 sm active +2\.4%", r"0 +79 +\S+ ms", r"host memory used +\S+ [GM]iB"):
+                 r"GPU 0 sm active +2\.4%", r"0 +79 +\S+ [mu]s", r"host memory used +\S+ [GM]iB"):
         assert re.search(rf"^ *{line}", text, re.M), (line, text)
     assert "host core" not in text and "idle" not in re.findall(r"throttled by.*?mean", text, re.S)[0]
     assert re.search(r"^ *0 +application clocks +\S+ ms", text, re.M)

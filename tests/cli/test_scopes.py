@@ -64,6 +64,12 @@ def test_filters_agree(pitot, recording, tmp_path, glob, kernels):
     assert sum(e["name"] == "Stream Sync" for e in events) == waits
 
 
+def test_nothing_is_left(pitot, make_recording, tmp_path):
+    make_recording(tmp_path / "r.pitot", "sass")
+    said = pitot("export", "r.pitot", "-o", "x.json", "--scope", "none", status=1).stderr
+    assert "nothing to export: nothing is inside scopes that match 'none'; `pitot report --scopes`" in said
+
+
 def test_flame(pitot, recording):
     text = pitot("flame", recording, "--by", "scope", "--format", "folded").stdout
     check_golden("flame-scopes.txt", text)

@@ -31,7 +31,7 @@ def read(analyzer, report, viz, folder):
         getattr(session, view)()
     text = report.TextReport(session).generate()
     viz.init(str(folder))
-    kernels, copies, scopes = session.kernels, session.memcpy, session.scopes
+    kernels, copies, samples = session.kernels, session.memcpy, session.scopes
     return {
         "kernels": len(kernels), "kernel_ns": total(kernels, "duration_ns"),
         "ids": int(kernels["corr_id"].nunique()) if len(kernels) else 0,
@@ -39,6 +39,8 @@ def read(analyzer, report, viz, folder):
         "user_scopes": dict(kernels["user_scope"].value_counts()) if len(kernels) else {},
         "stacks": int(kernels["stack_trace"].astype(bool).sum()) if len(kernels) else 0,
         "copies": len(copies), "copy_bytes": total(copies, "bytes"), "copy_ns": total(copies, "duration_ns"),
+        "samples": total(samples, "sample_count"), "sass": total(samples[samples["sample_kind"] == "sass_metric"], "metric_value")
+        if len(samples) else 0,
         "scope_events": len(session.scope_events), "metrics": len(session.device_metrics),
         "devices": [device["name"] for device in session.static_devices],
         "capabilities": len(session.capture_capabilities), "report": text,

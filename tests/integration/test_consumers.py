@@ -151,9 +151,9 @@ def test_gpufl(installed, source, tmp_path, environment):
     driver = "nvml 1 1" in result.stdout  # available, and then without a reason
     assert result.stdout == ("init 1\ninit 1\nsum 42\nbench 15\ndeep 0 0\nupload 1 \n"
                              f"nvml {driver:d} {driver:d}\npresets 100 0 1\nwindow 1 0\n"), result.stderr
-    # What is not there is said once.
+    # What is not there or deprecated is said once.
     said = result.stderr.splitlines()
-    assert len(said) == len(set(said)) == 1 and all(line.startswith("[gpufl] ") for line in said), said
+    assert len(said) == len(set(said)) == 2 and all(line.startswith("[gpufl] ") for line in said), said
 
     [recording] = tmp_path.glob("theirs-*.pitot")
     assert "a name that is not short" in (tmp_path / "report.txt").read_text()
@@ -185,9 +185,18 @@ def test_gpufl(installed, source, tmp_path, environment):
     assert capabilities["settings"]["got"] == ("engine=deep (code), stacks=none (program), sync=on (environment), "
                                                "memory=on (program), counters=50.0 ms (code)")
 
+    # Without a log_path logs are in a folder of the program's name, unless there is a file.
+    [session] = [path for path in (tmp_path / "windows").iterdir() if path.is_dir()]
+    assert (session / "scope.1.log.gz").exists()
+
     [settings] = [row["got"] for row in view("capability", *tmp_path.glob("windows-*.pitot")) if row["name"] == "settings"]
     assert settings == ("engine=trace (code), stacks=none (program), sync=on (environment), memory=on (program), counters=2.00 s (environment), "
                         "pm-interval=50.0 us (code), metrics=memory,sm__cycles_active.avg (code)")
+
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/windows").write_text("a program")
+    result = subprocess.run([tmp_path / "consumer"], cwd=tmp_path / "there", env=environment, capture_output=True, text=True, timeout=600)
+    assert "[gpufl] no logs: 'windows' is a file; set log_path\n" in result.stderr and list((tmp_path / "there").glob("windows-*.pitot"))
 
     off = tmp_path / "off"
     off.mkdir()

@@ -161,6 +161,51 @@ def test_the_compact_form(record, pitot, reader, rows, tmp_path):
         assert (got["kernels"], got["kernel_ns"]) == (len(kernels), sum(row["duration_ns"] for row in kernels))
 
 
+@pytest.mark.parametrize("kind, words, is_wanted", [
+    ("stalls", [], lambda row: True), ("sass", [], lambda row: True),
+    ("stalls", ["--kernel", "*smooth*"], lambda row: "smooth" in row["function"]),
+    ("stalls", ["--until", "160ms"], lambda row: (row["pid"], row["reading"]) != (100, 2)),
+])
+def test_what_engines_measured(make_recording, pitot, reader, rows, tmp_path, kind, words, is_wanted):
+    """Samples and what instructions did, of all processes, by name; the filters choose among them."""
+    recording = make_recording(tmp_path / "r.pitot", kind)
+    pitot("export", recording, "-o", "logs.gpufl", *words)
+    sessions = [Session(path) for path in (tmp_path / "logs.gpufl").iterdir()]
+    found = Counter()
+    for session in sessions:
+        functions, metrics = session.names("function_dict"), session.names("metric_dict")
+        for row in session.rows("scope", "profile_sample_batch"):
+            assert (row["sample_kind"], row["corr_id"], row["stall_reason"] >= 100) == (kind == "sass", 0, kind == "stalls")
+            found[session.lines["scope"][0]["pid"], functions[row["function_id"]], row["pc_offset"], metrics[row["metric_id"]],
+                  row["device_id"], row["true_corr_id"]] += row["metric_value"]
+    if kind == "sass":
+        wanted = rows(recording, "sass_value")
+    else:
+        devices = {(row["pid"], row["id"]): row["device"] for row in rows(recording, "pc_reading")}
+        wanted = [{**row, "metric": row["reason"], "value": row["samples"], "correlation": 0, "device": devices[row["pid"], row["reading"]]}
+                  for row in rows(recording, "pc_sample")]
+    wanted = [row for row in wanted if is_wanted(row)]
+    names = sorted({row["function"] for row in wanted})
+    names = dict(zip(names, subprocess.run(["c++filt", *names], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL)
+                     .stdout.splitlines()))
+    totals = Counter()
+    for row in wanted:
+        totals[row["pid"], names[row["function"]], row["offset"], row["metric"], row["device"], row["correlation"]] += row["value"]
+    assert found == totals and found
+    if words:
+        return
+    pitot("import", "logs.gpufl", "-o", "back.pitot")
+    back = Counter()
+    for row in rows("back.pitot", "sass_value" if kind == "sass" else "pc_sample"):
+        back[row["pid"], row["function"], row["offset"], row.get("metric", row.get("reason")), row.get("correlation", 0)] += \
+            row.get("value", row.get("samples"))
+    assert back == Counter({(*key[:4], key[5]): value for key, value in totals.items()})
+    if reader:
+        got = [reader(session.folder) for session in sessions]
+        assert sum(said["samples"] for said in got) == (0 if kind == "sass" else sum(totals.values()))
+        assert sum(said["sass"] for said in got) == (sum(totals.values()) if kind == "sass" else 0)
+
+
 def test_what_export_refuses(make_recording, pitot, tmp_path):
     recording = make_recording(tmp_path / "r.pitot", kernels=50, stacks=5)
     pitot("export", recording, "--format", "gpufl")

@@ -20,7 +20,9 @@ COLUMNS = {
     "scope_events": "session_id ts_ns scope_instance_id name event_type depth",
     "device_metrics": "session_id ts_ns device_id gpu_util mem_util temp_c power_mw used_mib clock_sm",
     "host_metrics": "session_id ts_ns cpu_pct ram_used_mib ram_total_mib",
-    "perf": "kind name duration_ms",
+    "perf": "type session_id device_id launch_ordinal sm_throughput_pct l1_hit_rate_pct l2_hit_rate_pct dram_read_bytes dram_write_bytes "
+            "tensor_active_pct achieved_occupancy_pct shared_load_bank_conflicts shared_store_bank_conflicts shared_bank_conflicts "
+            "shared_wavefronts shared_bank_conflict_overhead_pct shared_bank_conflict_nway kind name duration_ms",
 }
 
 
@@ -34,7 +36,7 @@ def session(analyzer, training):
     return analyzer.GpuFlightSession(training)
 
 
-@pytest.mark.parametrize("kind", ["varied", "training", "stalls", "cpu_only", "shell"])
+@pytest.mark.parametrize("kind", ["varied", "training", "stalls", "sass", "counters", "cpu_only", "shell"])
 def test_the_columns_are_gpufls(analyzer, make_recording, tmp_path, kind):
     """Also where there is nothing."""
     session = analyzer.GpuFlightSession(str(make_recording(tmp_path / f"{kind}.pitot", kind)))
@@ -166,6 +168,53 @@ def test_samples_of_kernels(analyzer, make_recording, tmp_path):
     assert set(samples["device_id"]) == {0, 1} and "long_scoreboard_not_issued" in set(samples["reason_name"])
 
 
+def test_what_instructions_did(analyzer, make_recording, tmp_path, capsys):
+    recording = make_recording(tmp_path / "sass.pitot", "sass")
+    session = analyzer.GpuFlightSession(recording)
+    metrics, rows = session.scopes, session.recording.table("sass_value").to_arrow().to_pylist()
+    assert len(metrics) == len(rows) == 60 and set(metrics["sample_kind"]) == {"sass_metric"} and not metrics["sample_count"].any()
+    assert metrics["metric_value"].sum() == sum(row["value"] for row in rows) and set(metrics["device_id"]) == {0, 1}
+    assert set(metrics["function_name"]) == {"smooth(float*, float const*, int)", "_Z6gatherPKfi", "void scale<float>(float*, int)"}
+    session.inspect_profile_samples()
+    said = capsys.readouterr().out
+    assert " 1,620  smsp__sass_inst_executed\n" in said and "19.5 of 32  smooth(float*" in said and "nan" not in said
+    assert "\ndivergent: 16.2 of 32 threads, math.h:3: 1,200 executed by warps" in said
+    one = analyzer.GpuFlightSession(recording, "101").scopes
+    assert len(one) == 18 and set(one["session_id"]) == {"101"}
+
+
+def test_hardware_counters(analyzer, make_recording, tmp_path, capsys):
+    """A launch that was measured is a row; what CUPTI gave no number for, and what was not measured, is missing."""
+    session = analyzer.GpuFlightSession(make_recording(tmp_path / "counters.pitot", "counters"))
+    perf = session.perf
+    assert list(perf["name"]) == ["gemm(float*)"] * 3 + ["copy"] * 2 and list(perf["session_id"]) == ["100"] * 4 + ["200"]
+    assert list(perf["duration_ms"]) == [0.09, 0.27, 0.54, 0.018, 0.036] and list(perf["launch_ordinal"]) == [1, 2, 3, 4, 1]
+    assert perf["l1_hit_rate_pct"].fillna(-1).tolist() == [10, -1, 80, -1, -1] and perf["dram_read_bytes"].isna().all()
+    assert len(analyzer.GpuFlightSession(tmp_path / "counters.pitot", "200").perf) == 1
+    session.inspect_perf_metrics(1)
+    said = capsys.readouterr().out
+    assert "       3  300.00 us" in said and "copy" not in said and said.endswith("45.0  l1_hit_rate_pct\n")
+    roofline = analyzer.GpuFlightSession(make_recording(tmp_path / "roofline.pitot", "roofline"))
+    assert roofline.perf["sm_throughput_pct"].dropna().tolist() == [31, 31, 5, 75, 75, 1]
+    roofline.inspect_perf_metrics()
+    assert "31.0%   88.0%  87.0%" in capsys.readouterr().out
+
+
+def test_bank_conflicts(analyzer, training, monkeypatch):
+    """By gpufl's formulas, of their sum where CUPTI has none."""
+    session = analyzer.GpuFlightSession(training)
+    prefix, place = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared", session.recording.kernels.select("pid", "correlation").to_arrow()
+    values = {f"{prefix}_op_ld.sum": 20.0, f"{prefix}_op_st.sum": 5.0, "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum": 100.0}
+    frame = pandas.DataFrame([(place["pid"][0].as_py(), place["correlation"][0].as_py(), *item) for item in values.items()],
+                             columns=["pid", "correlation", "metric.name", "value"])
+    frame["value"] = frame["value"].to_numpy("float64").view("int64")
+    rows = session._rows
+    monkeypatch.setattr(session, "_rows", lambda table, *columns, **more: frame if table == "metric_value" else rows(table, *columns, **more))
+    [row] = session.perf.to_dict("records")
+    assert row["shared_bank_conflicts"] == 25 and row["shared_bank_conflict_overhead_pct"] == 25
+    assert abs(row["shared_bank_conflict_nway"] - 100 / 75) < 1e-12
+
+
 def test_what_the_methods_print(session, analyzer, make_recording, tmp_path, capsys):
     def said(method, *arguments, of=session):
         getattr(of, method)(*arguments)
@@ -182,7 +231,7 @@ def test_what_the_methods_print(session, analyzer, make_recording, tmp_path, cap
     scopes = said("inspect_scopes")
     assert "  backward" in scopes and scopes.endswith("0.0% of the GPU time was launched outside of scopes.\n")
     assert "engine pc-sampling" in said("inspect_stalls") and "engine pc-sampling" in said("inspect_profile_samples")
-    assert "does not read them yet" in said("inspect_perf_metrics")
+    assert "engine range-profiler" in said("inspect_perf_metrics")
     stalls = analyzer.GpuFlightSession(make_recording(tmp_path / "stalls.pitot", "stalls"))
     assert "87.5% long_scoreboard" in said("inspect_stalls", of=stalls) and len(said("inspect_stalls", 1, of=stalls).splitlines()) == 2
     samples = said("inspect_profile_samples", of=stalls)
@@ -212,7 +261,7 @@ def test_the_text_report(session, analyzer, training, path, tmp_path, capsys):
     assert capsys.readouterr().out == text
     sections = [line for line, rule in zip(text.splitlines(), text.splitlines()[1:]) if rule and set(rule) == {"-"}]
     assert sections == ["Session Summary", "Kernel Execution Summary", "Top 2 Kernels by Total GPU Time", "Memory Transfer Summary",
-                        "System Metrics", "Scope Summary", "Profile Analysis", "Loss"]
+                        "System Metrics", "Scope Summary", "Hardware Counters", "Profile Analysis", "Loss"]
     median = session.recording.hotspots(by="device")[0]["time"]["median_ns"]
     assert f"{median / 1e6:.2f} ms" in text or f"{median / 1e3:.2f} us" in text
     both = report.generate_report(path)
@@ -243,10 +292,18 @@ def test_a_folder_of_logs_is_imported(analyzer, package, plain, training, enviro
         assert list((tmp_path / "temporary").iterdir())
         for column in "duration_ns", "name", "grid", "user_scope":
             assert list(session.kernels[column]) == list(whole.kernels[column]), column
+        assert set(session.scopes["type"]) <= {"profile_sample"}
         assert session.memcpy["bytes"].sum() == whole.memcpy["bytes"].sum()
         assert list(session.host_metrics["cpu_pct"]) == [50] * len(whole.host_metrics["cpu_pct"].dropna())
         del session
         assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_kernels_of_logs_outside_of_scopes(analyzer, plain, make_recording, environment, tmp_path, monkeypatch):
+    """As the logs have them: global."""
+    subprocess.run([plain / "pitot", "export", make_recording(tmp_path / "r.pitot", kernels=40), "-o", tmp_path / "logs.gpufl"], env=environment,
+                   check=True, capture_output=True)
+    assert set(analyzer.GpuFlightSession(tmp_path / "logs.gpufl").kernels["user_scope"]) == {"global"}
 
 
 def test_mistakes_name_the_way_out(analyzer, package, training, tmp_path):

@@ -17,7 +17,7 @@ def test_a_program_of_gpufl(run, rows, spans, tmp_path, python):
         import pitot.gpufl as gfl
         results = [gfl.init(app_name="first", log_path="logs/run.log", continuous_system_sampling=True, system_sample_rate_ms=50,
                             backend=gfl.BackendKind.Auto, profiling_engine=gfl.ProfilingEngine.Trace, enable_stack_trace=True,
-                            enable_memory_tracking=False) if not os.mkdir("logs") else None]
+                            enable_memory_tracking=False)]
         results.append(gfl.init())
         with gfl.Scope("phase", "a tag"):
             gfl.system_start("sampling")
@@ -69,6 +69,79 @@ def test_gpufl_uploads_its_logs(run, plain, environment, tmp_path, python):
     assert forced[0] and "Bearer wrong" in {request["headers"]["Authorization"] for request in backend.requests}
     assert (tmp_path / "logs/other").exists()
     assert dead[:2] == [False, 0] and "127.0.0.1:1" in dead[2]
+
+
+@SOME
+def test_gpufl_remote_upload(run, plain, environment, tmp_path, python):
+    """Deprecated: logs are uploaded when the interpreter ends, once, by the program's own name of their folder."""
+    code = """
+        import warnings
+        import pitot.gpufl as gfl
+        warnings.simplefilter("ignore")
+        for _ in range(2):
+            gfl.init(app_name="a", backend_url=sys.argv[1], api_key="secret", remote_upload=len(sys.argv) < 3)
+        with gfl.Scope("s"):
+            print(json.dumps(1))
+        """
+    with Backend() as backend:
+        run(code, python, arguments=[backend.url], PATH=f"{plain}:{environment['PATH']}")
+        assert len(backend.completed) == 1 and (tmp_path / "a" / backend.completed[0]).is_dir()
+        run(code, python, arguments=[backend.url, "-"], PATH=f"{plain}:{environment['PATH']}", GPUFL_REMOTE_UPLOAD="1")
+        assert len(set(backend.completed)) == 2
+        run(code, python, arguments=[backend.url, "-"], PATH=f"{plain}:{environment['PATH']}")
+        assert len(backend.completed) == 2
+    run(code, python, arguments=["http://127.0.0.1:1"], PATH=f"{plain}:{environment['PATH']}")  # the exit status stays 0
+
+
+def test_gpufl_logs_without_a_path(run, tmp_path):
+    """They are in a folder of the program's name; a second init() changes nothing, and neither does a file of that name."""
+    said = run("""
+        import warnings
+        import pitot.gpufl as gfl
+        def told(**keywords):
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                gfl.init(**keywords)
+                gfl.init(app_name="again", log_path="again", system_sample_rate_ms=50)
+                assert not gfl._windowed and gfl._backend["log_path"] != "again"
+                gfl.shutdown()
+            return [str(w.message) for w in seen]
+        os.makedirs("there")
+        open("taken", "w").close()
+        print(json.dumps([told(app_name="a/b"), told(app_name="there"), told(app_name="taken"), told(app_name="taken", log_path="x.log"), told()]))
+        """, GPUFL_APP_NAME="fromoutside")
+    assert said == [[], [], ["no logs: 'taken' is a file; set log_path"], [], []]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir() and list(path.glob("*/scope.1.log.gz"))) == \
+        ["a_b", "fromoutside", "there", "x"]
+
+
+def test_gpufl_counters(run, rows, tmp_path):
+    run("""
+        import pitot.gpufl as gfl
+        gfl.init("x", log_path="logs")
+        steps = gfl.counter("app.steps")
+        for n in 1, 41, -1, (1 << 40) + 1:
+            steps.add(n)
+        gfl.tick("app.ticks")
+        gfl.tick("app.ticks", 6)
+        gfl.tick("no name!")
+        gfl.counter("").add()
+        gfl.shutdown()
+        print(json.dumps(1))
+        """)
+    [path] = tmp_path.glob("x-*.pitot")
+    assert {row["counter"]: row["value"] for row in rows(path, "counter_sample")} == {"app.steps": 42, "app.ticks": 7}
+
+
+def test_gpufl_debug_output(run, tmp_path):
+    result = run("""
+        import pitot.gpufl as gfl
+        for aloud in True, False:
+            gfl.init(enable_debug_output=aloud)
+            gfl.shutdown()
+        sys.exit(7)
+        """, status=7)
+    assert re.fullmatch(rf"\[gpufl\] recording into {tmp_path}/gpufl-\S+\n", result.stderr)
 
 
 def test_gpufl_cleans_its_logs(run, tmp_path):
@@ -158,7 +231,7 @@ def test_what_gpufl_warns_of(run, tmp_path):
         """)
     assert said == [
         [True, "DeprecationWarning: kernel_sample_rate_ms has no effect: all kernels are recorded"],
-        [True, "DeprecationWarning: remote_upload was removed: call upload_logs(), or use session(backend_url=...)"],
+        [True, "DeprecationWarning: remote_upload is deprecated: call upload_logs(), or use session(backend_url=...)"],
         [True, "DeprecationWarning: sampling_auto_start was renamed to continuous_system_sampling"],
         [True],
         [True],

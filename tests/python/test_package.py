@@ -122,6 +122,9 @@ def test_consumers_agree(varied):
     pandas = pytest.importorskip("pandas")
     assert varied.kernels.to_pandas()["duration_ns"].sum() == sum(durations)
     assert pandas.DataFrame.from_arrow(varied.kernels)["duration_ns"].sum() == sum(durations)
+    rows = pandas.DataFrame(varied.kernels)
+    assert list(rows.columns) == list(varied.kernels.columns) and rows["duration_ns"].sum() == sum(durations)
+    assert list(varied.kernels) == rows_of(varied.kernels) == varied.kernels.to_arrow().to_pylist() and not list(varied.kernels.where("stream=77"))
 
 
 def test_polars_and_duckdb_agree(varied):
@@ -295,6 +298,13 @@ for _ in range(2):
     lines = said.stdout.splitlines()
     assert said.returncode == 0 and len(lines) == 6 and lines.count("20000") == 2, said.stdout + said.stderr
     assert len([line for line in lines if "not" in line and "subinterpreter" in line]) == 4
+
+
+def test_the_version_is_the_programs(package, pitot):
+    import importlib
+
+    assert f"pitot {package.__version__}\n" == pitot("version").stdout
+    assert importlib.import_module("pitot.tracesmith").__version__ == package.__version__
 
 
 def test_import_brings_nothing_else(folder):

@@ -75,6 +75,22 @@ def test_python_frames_end_with_the_session_that_wants_them(run, rows, tmp_path,
     assert seconds["native"] > seconds["first"] + seconds["second"] + 0.3, seconds  # it has samples of the time in between
 
 
+def test_the_last_recording_is_stopped(run, spans, tmp_path):
+    said = run("""
+        said = [pitot.stop()]
+        first, second = pitot.start("first.pitot"), pitot.start("second.pitot")
+        with pitot.scope("both"):
+            pass
+        said += [pitot.stop() is second, repr(first).endswith("first.pitot'>")]
+        with pitot.scope("one"):
+            pass
+        said += [pitot.stop() is first, pitot.stop()]
+        print(json.dumps(said))
+        """)
+    assert said == [None, True, True, True, None]
+    assert spans(tmp_path / "first.pitot") == "both( ) one( )" and spans(tmp_path / "second.pitot") == "both( )"
+
+
 @SOME
 def test_however_a_block_ends(run, spans, tmp_path, python):
     """An exception, KeyboardInterrupt, a function: the recording is complete."""

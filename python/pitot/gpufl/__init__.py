@@ -25,16 +25,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BackendKind",
+    "Counter",
     "ProfilingEngine",
     "Scope",
     "UploadResult",
     "clean_logs",
+    "counter",
     "deep_window",
     "init",
     "session",
     "shutdown",
     "system_start",
     "system_stop",
+    "tick",
     "upload_logs",
 ]
 
@@ -77,7 +80,7 @@ _REMOVED = {
 
 _warned: set[str] = set()
 _disabled = False
-_is_running = False
+_owner = 0  # process that has a session; a forked child has none
 _window_engine = ""  # engine of deep windows
 _windowed = False  # whether scopes are windows of system samples
 _backend = {"log_path": "", "backend_url": "", "api_key": "", "api_path": ""}  # of init(): defaults of upload_logs()
@@ -126,7 +129,7 @@ def init(
     **old: Any,
 ) -> bool:
     """Starts the session. Returns False if it is disabled, the backend is missing, or it cannot start, which warns."""
-    global _disabled, _is_running, _window_engine, _windowed
+    global _disabled, _owner, _window_engine, _windowed
     if "sampling_auto_start" in old:
         _deprecated("sampling_auto_start was renamed to continuous_system_sampling")
         continuous_system_sampling = bool(old.pop("sampling_auto_start"))
@@ -134,17 +137,19 @@ def init(
         raise TypeError(_unknown(name))
     if kernel_sample_rate_ms:
         _deprecated("kernel_sample_rate_ms has no effect: all kernels are recorded")
+    remote_upload |= os.environ.get("GPUFL_REMOTE_UPLOAD", "").lower() in ("1", "true", "yes", "on")
     if remote_upload:
-        _deprecated("remote_upload was removed: call upload_logs(), or use session(backend_url=...)")
+        _deprecated("remote_upload is deprecated: call upload_logs(), or use session(backend_url=...)")
     _disabled = not enabled
     if backend is BackendKind.Amd:
         _missing("there is no backend for AMD yet")
     if _disabled or backend in (BackendKind.Amd, BackendKind.None_):
         return False
-    code: dict[str, Any] = {"config_file": config_file or None, "log_path": _log_path(log_path)}
+    if app_name == "gpufl":
+        app_name = os.environ.get("PITOT_APP_NAME") or os.environ.get("GPUFL_APP_NAME") or app_name
+    logs = _log_path(log_path) or _default_log_path(app_name)
+    code: dict[str, Any] = {"app_name": app_name, "config_file": config_file or None, "log_path": logs}
     defaults: dict[str, Any] = {}
-    if app_name != "gpufl" or not (os.environ.get("PITOT_APP_NAME") or os.environ.get("GPUFL_APP_NAME")):
-        code["app_name"] = app_name
     engine = _ENGINES[profiling_engine]
     in_windows = deep_window_only and profiling_engine not in (ProfilingEngine.Monitor, ProfilingEngine.Trace)
     (defaults if profiling_engine is ProfilingEngine.Monitor else code)["engine"] = "trace" if in_windows else engine
@@ -157,15 +162,21 @@ def init(
     if system_sample_rate_ms > 0:
         (code if continuous_system_sampling else defaults)["counters_always"] = continuous_system_sampling
     try:
-        runs = _record.init(code, defaults)
+        runs = _record.init(code, defaults, enable_debug_output)
     except Error as error:
         warnings.warn(str(error), RuntimeWarning, stacklevel=2)
         return False
-    _disabled, _is_running = not runs, runs
-    _backend.update(log_path=_log_path(log_path) or "", backend_url=backend_url, api_key=api_key, api_path=api_path)
-    _window_engine = engine if runs and in_windows else ""
-    _windowed = bool(runs) and system_sample_rate_ms > 0 and not continuous_system_sampling
-    return runs
+    _disabled = not runs
+    if remote_upload and runs:
+        atexit.unregister(_upload_at_exit)
+        atexit.register(_upload_at_exit)
+    if not runs or _owner == os.getpid():  # a running session continues
+        return runs
+    _owner = os.getpid()
+    _backend.update(log_path=logs or "", backend_url=backend_url, api_key=api_key, api_path=api_path)
+    _window_engine = engine if in_windows else ""
+    _windowed = system_sample_rate_ms > 0 and not continuous_system_sampling
+    return True
 
 
 def deep_window(seconds: float, max_launches: int = 0) -> bool:
@@ -173,7 +184,7 @@ def deep_window(seconds: float, max_launches: int = 0) -> bool:
 
     Returns False without a session or such an engine, or if it cannot be turned on now, which warns.
     """
-    if not _is_running or not _window_engine:
+    if _owner != os.getpid() or not _window_engine:
         return False
     try:
         _record.engine_begin(None, {"engine": _window_engine, "duration_ns": max(int(seconds * 1e9), 1)})
@@ -185,6 +196,24 @@ def deep_window(seconds: float, max_launches: int = 0) -> bool:
 
 def _log_path(path: str) -> Optional[str]:
     return (path[:-4] if len(path) > 4 and path.endswith(".log") else path) or None
+
+
+def _default_log_path(app_name: str) -> Optional[str]:
+    """A folder with the program's name, as gpufl has it; None if the environment names one, or a file has that name."""
+    path = app_name.replace("/", "_")
+    if os.environ.get("PITOT_GPUFL"):
+        return None
+    if os.path.exists(path) and not os.path.isdir(path):
+        warnings.warn(f"no logs: '{path}' is a file; set log_path", RuntimeWarning, stacklevel=3)
+        return None
+    return path
+
+
+def _upload_at_exit() -> None:
+    shutdown()
+    result = upload_logs()
+    if not result.success:
+        print(f"[gpufl] upload: {result.error}", file=sys.stderr)
 
 
 def _unknown(name: str) -> str:
@@ -200,9 +229,9 @@ def _unknown(name: str) -> str:
 
 def shutdown() -> None:
     """Ends the session, if there is one."""
-    global _is_running
+    global _owner, _windowed
     _record.shutdown()
-    _is_running = False
+    _owner, _windowed = 0, False
 
 
 class Scope:
@@ -256,6 +285,27 @@ def system_start(name: str = "system") -> None:
 
 def system_stop(name: str = "system") -> None:
     _record.system_window(name, False)
+
+
+class Counter:
+    """A sum of the program. A counter whose name gpufl does not allow is not recorded."""
+
+    def __init__(self, name: str) -> None:
+        is_name = name and all(c in "._-" or (c.isascii() and c.isalnum()) for c in name)
+        self._number = _record.counter(name, "", "") if is_name else 0
+
+    def add(self, n: int = 1) -> None:
+        """Adds 0 to 2^40; other values are ignored."""
+        if 0 <= n <= 1 << 40:
+            _record.counter_add(self._number, n)
+
+
+def counter(name: str) -> Counter:
+    return Counter(name)
+
+
+def tick(name: str, n: int = 1) -> None:
+    Counter(name).add(n)
 
 
 class UploadResult(NamedTuple):
@@ -354,7 +404,7 @@ def clean_logs(log_path: str = "", log_prefix: Optional[str] = None, *, dry_run:
         _deprecated("log_prefix has no effect: logs have no prefix any more")
     if _disabled:
         return []
-    if _is_running:
+    if _owner == os.getpid():
         raise RuntimeError("a session is running: call shutdown() before clean_logs()")
     logs = _log_path(os.fspath(log_path)) or _backend["log_path"]
     if not logs:

@@ -41,6 +41,21 @@ _METRICS = {
     "gpu_memory_used": "used_mib",
     "gpu_sm_clock": "clock_sm",
 }
+_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
+#: gpufl's names of hardware counters, and their metrics.
+_PERF = {
+    "sm_throughput_pct": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    "l1_hit_rate_pct": "l1tex__t_sector_hit_rate.pct",
+    "l2_hit_rate_pct": "lts__t_sector_hit_rate.pct",
+    "dram_read_bytes": "dram__bytes_read.sum",
+    "dram_write_bytes": "dram__bytes_write.sum",
+    "tensor_active_pct": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+    "achieved_occupancy_pct": "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "shared_load_bank_conflicts": f"{_CONFLICTS}_op_ld.sum",
+    "shared_store_bank_conflicts": f"{_CONFLICTS}_op_st.sum",
+    "shared_bank_conflicts": f"{_CONFLICTS}.sum",
+    "shared_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+}
 
 
 def is_log_folder(path: Path) -> bool:
@@ -118,7 +133,8 @@ class GpuFlightSession:
         needs("pandas", _WHAT)
         self.log_dir, self.session_id, self.max_stack_depth = log_dir, session_id, max_stack_depth
         self._pid = -1
-        if is_log_folder(log_dir):
+        self._is_imported = is_log_folder(log_dir)
+        if self._is_imported:
             inner = os.path.join(log_dir, session_id or "")
             self.recording = pitot.open(_imported(inner if os.path.isdir(inner) else log_dir, self))
         else:
@@ -186,7 +202,7 @@ class GpuFlightSession:
         calls = pandas.MultiIndex.from_frame(self._rows("api_call", "correlation")[["pid", "correlation"]])
         launched = pandas.MultiIndex.from_frame(frame[["pid", "correlation"]]).isin(calls)
         frame["user_scope"] = [
-            scope.replace("/", "|") if isinstance(scope, str) else "global" if known else "unknown"
+            scope.replace("/", "|") if isinstance(scope, str) else "global" if known or self._is_imported else "unknown"
             for scope, known in zip(frame["scope"], launched)
         ]
         frame["stack_trace"] = ["" if frames is None else "|".join(frames) for frames in frame["stack.frames"]]
@@ -214,14 +230,40 @@ class GpuFlightSession:
 
     @cached_property
     def scopes(self) -> DataFrame:
-        """PC samples of kernels by instruction and stall reason."""
+        """PC samples of kernels by instruction and stall reason, and SASS metrics by instruction and launch."""
+        import pandas
+
+        samples, metrics = self._pc_samples(), self._sass_metrics()
+        if samples.empty or metrics.empty:
+            return metrics if samples.empty else samples
+        return pandas.concat([samples, metrics], ignore_index=True).sort_values("ts_ns", kind="stable", ignore_index=True)
+
+    def _sass_metrics(self) -> DataFrame:
+        frame = self._rows("sass_value", *"time_ns correlation device function offset metric.name value".split())
+        frame["type"], frame["sample_kind"], frame["sample_count"] = "profile_sample", "sass_metric", 0
+        frame["stall_reason"] = float("nan")
+        frame["scope_name"] = frame["reason_name"] = None
+        frame["function_name"] = self._names_of(frame["function"])
+        return _named(
+            frame,
+            "type session_id ts_ns=time_ns corr_id=correlation device_id=device function_name pc_offset=offset "
+            "metric_name=metric.name metric_value=value stall_reason sample_kind scope_name reason_name sample_count",
+        )
+
+    def _names_of(self, symbols: Iterable[str]) -> list[str]:
+        """Demangles the symbols of kernels; other symbols are unchanged."""
+        kernels = self._rows("kernel", "mangled_name", "full_name").drop_duplicates("mangled_name")
+        names = dict(zip(kernels["mangled_name"], kernels["full_name"]))
+        return [names.get(symbol, symbol) for symbol in symbols]
+
+    def _pc_samples(self) -> DataFrame:
         frame = self._rows("pc_sample", "reading", "function", "offset", "reason", "samples")
         ends = self._rows("pc_reading", "id", "end_ns", "device").rename(columns={"id": "reading"})
         frame = frame.merge(ends.drop(columns="session_id"), how="left", on=["pid", "reading"])
         names = {item["symbol"]: item["name"] for item in self.report["stalls"]["kernels"]}
         frame["function_name"] = [names.get(symbol, symbol) for symbol in frame["function"]]
         frame["reason_name"] = frame["reason"].str.replace("smsp__pcsamp_warps_issue_stalled_", "", regex=False)
-        frame["type"], frame["sample_kind"] = "profile_sample_batch", "pc_sampling"
+        frame["type"], frame["sample_kind"] = "profile_sample", "pc_sampling"
         frame["corr_id"] = frame["stall_reason"] = float("nan")
         frame["scope_name"], frame["metric_value"] = None, frame["samples"]
         return _named(
@@ -291,10 +333,30 @@ class GpuFlightSession:
 
     @cached_property
     def perf(self) -> DataFrame:
-        """Hardware counters of kernels: not supported yet."""
-        import pandas
-
-        return pandas.DataFrame(columns=["kind", "name", "duration_ms"])
+        """Hardware counters, one row per measured launch. duration_ms is the measured time if the counters include it."""
+        values = self._rows("metric_value", "correlation", "metric.name", "value", where=("value!=-",))
+        values["value"] = values["value"].to_numpy("int64").view("float64")
+        wide = values.pivot_table(
+            index=["pid", "correlation"], columns="metric.name", values="value", aggfunc="last"
+        ).reset_index()
+        kernels = self._rows("kernel", "duration_ns", "device", "full_name", "correlation")
+        frame = kernels.drop_duplicates(["pid", "correlation"]).merge(wide, on=["pid", "correlation"])
+        frame = frame.sort_values(["pid", "correlation"], ignore_index=True)
+        for name, metric in {**_PERF, "time_ns": "gpu__time_duration.sum"}.items():
+            frame[name] = frame.get(metric, float("nan"))
+        conflicts = frame["shared_load_bank_conflicts"] + frame["shared_store_bank_conflicts"]
+        conflicts = frame["shared_bank_conflicts"] = frame["shared_bank_conflicts"].fillna(conflicts)
+        waves = frame["shared_wavefronts"].where(frame["shared_wavefronts"] > 0)
+        frame["shared_bank_conflict_overhead_pct"] = 100 * conflicts / waves
+        frame["shared_bank_conflict_nway"] = waves / (waves - conflicts).where(waves > conflicts)
+        frame["duration_ms"] = frame["time_ns"].fillna(frame["duration_ns"].astype("float64")) / 1e6
+        frame["launch_ordinal"] = frame.groupby("pid").cumcount() + 1
+        frame["type"], frame["kind"] = "kernel_perf_metric_event", "kernel"
+        return _named(
+            frame,
+            f"type session_id device_id=device launch_ordinal {' '.join(_PERF)} shared_bank_conflict_overhead_pct "
+            "shared_bank_conflict_nway kind name=full_name duration_ms",
+        )
 
     # --- printed texts ---
 
@@ -378,16 +440,47 @@ class GpuFlightSession:
         return table_text("samples  not issued  kernel: what its warps waited for", rows)
 
     def samples_text(self, top_n: int = 10) -> str:
-        stalls = self.report["stalls"]
+        stalls, sass = self.report["stalls"], self.sass_text(top_n) if self.report["instructions"]["launches"] else ""
         if not stalls["samples"]:
-            return self.stalls_text(0)
+            return sass or self.stalls_text(0)
         reasons = [[share_text(r["samples"], stalls["samples"]), f"{r['samples']:,}", r["text"]] for r in stalls["reasons"]]
         lines = [
             [share_text(line["samples"], stalls["samples"]), f"{line['samples']:,}", f"{line['file']}:{line['line']}"]
             for line in stalls["lines"][:top_n]
         ]
         text = table_text("share  samples  warps were", reasons)
-        return text + "\n\n" + table_text("share  samples  line", lines) if lines else text
+        return "\n\n".join([text, *[table_text("share  samples  line", lines)] * bool(lines), *[sass] * bool(sass)])
+
+    def sass_text(self, top_n: int = 10) -> str:
+        """Totals of SASS metrics, active threads per warp of each function, and hints about lines."""
+        metrics, executed, threads = self.scopes, "smsp__sass_inst_executed", "smsp__sass_thread_inst_executed"
+        metrics = metrics[metrics["sample_kind"] == "sass_metric"]
+        totals = [[f"{total:,}", name] for name, total in metrics.groupby("metric_name")["metric_value"].sum().items()]
+        wide = metrics.pivot_table(index="function_name", columns="metric_name", values="metric_value", aggfunc="sum")
+        parts = [table_text("total  metric", totals)]
+        if executed in wide and threads in wide:
+            wide = wide[(wide[executed] > 0) & (wide[threads] > 0)].sort_values(executed, ascending=False)[:top_n]
+            rows = [
+                [f"{row[executed]:,.0f}", f"{row[threads] / row[executed]:.1f} of 32", name] for name, row in wide.iterrows()
+            ]
+            parts.append(table_text("executed  threads  function", rows))
+        hints = [f"{hint['text']}: {hint['evidence']}" for hint in self.report["instructions"]["hints"]]
+        return "\n\n".join([*parts, *["\n".join(hints[:top_n])] * bool(hints)])
+
+    def counters_text(self, top_n: int = 10) -> str:
+        counters = self.report["counters"]
+        if not counters["kernels"]:
+            return "No hardware counters were recorded: pitot record --engine range-profiler reads them."
+        shares = [f"{name}_percent" for name in ("sm", "memory", "dram", "l2", "l1", "occupancy")]
+        rows = [
+            [f"{item['launches']:,}", time_text(item["mean_ns"]),
+             *("-" if item[share] is None else f"{item[share]:.1f}%" for share in shares), item["kernel"]]
+            for item in counters["kernels"][:top_n]
+        ]  # fmt: skip
+        text = table_text("launches  mean  SM  memory  DRAM  L2  L1  occupancy  kernel", rows)
+        means = self.perf[[*_PERF, "shared_bank_conflict_overhead_pct", "shared_bank_conflict_nway"]].mean().dropna()
+        lines = [[f"{mean:,.1f}", name] for name, mean in means.items()]
+        return text + "\n\n" + table_text("mean of a launch  counter", lines) if lines else text
 
     def print_summary(self) -> None:
         print(self.summary_text())
@@ -404,8 +497,8 @@ class GpuFlightSession:
     def inspect_profile_samples(self) -> None:
         print(self.samples_text())
 
-    def inspect_perf_metrics(self) -> None:
-        print("No hardware counters of kernels were recorded: Pitot does not read them yet.")
+    def inspect_perf_metrics(self, top_n: int = 10) -> None:
+        print(self.counters_text(top_n))
 
 
 def _named(frame: DataFrame, names: str) -> DataFrame:

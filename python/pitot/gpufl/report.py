@@ -61,6 +61,7 @@ class TextReport:
             "Memory Transfer Summary": self._copies(),
             "System Metrics": self._system(),
             "Scope Summary": session.scopes_text(self.top_n),
+            "Hardware Counters": session.counters_text(self.top_n),
             "Profile Analysis": session.samples_text(self.top_n),
             "Loss": self._loss(),
         }

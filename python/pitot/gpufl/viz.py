@@ -132,6 +132,7 @@ def show(last: Optional[str] = None, **filters: Any) -> Figure:
     """
     pyplot = needs("matplotlib.pyplot", "viz")
     data, window = _chosen(filters, last)
+    figure: Figure
     figure, (use, memory, power, work) = pyplot.subplots(
         4, 1, sharex=True, figsize=(11, 9), layout="constrained", height_ratios=(2, 1.5, 1.5, 2)
     )
@@ -168,6 +169,7 @@ def compare(group_by: str = "app", metric: str = "gpu", **filters: Any) -> Figur
     if group_by not in frame:
         raise UsageError(f"'{group_by}' is not a column of {frame_name}, which has {', '.join(frame.columns)}")
     pyplot = needs("matplotlib.pyplot", "viz")
+    figure: Figure
     figure, ax = pyplot.subplots(figsize=(11, 3.6), layout="constrained")
     axes(ax, 0, 0, f"{metric} by {group_by}")
     _draw_series(ax, frame, column, group_by, "{}")

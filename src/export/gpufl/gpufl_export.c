@@ -23,15 +23,17 @@
 /* Tables appended once per process, at its beginning. */
 static const enum table_id definitions[] = { TABLE_process,     TABLE_device,
 					     TABLE_nvtx_domain, TABLE_api_function,
-					     TABLE_counter,     TABLE_external_correlation };
+					     TABLE_counter,     TABLE_external_correlation,
+					     TABLE_metric };
 /* Tables that are not events of export_merge; their rows are merged in by time. */
-static const enum table_id timed[] = { TABLE_clock, TABLE_capability, TABLE_nvtx };
+static const enum table_id timed[] = { TABLE_clock, TABLE_capability, TABLE_nvtx, TABLE_pc_reading,
+				       TABLE_sass_value };
 
-static const enum table_id events[] = { TABLE_kernel,       TABLE_memcpy,
-					TABLE_memset,       TABLE_graph_launch,
-					TABLE_api_call,     TABLE_synchronization,
-					TABLE_allocation,   TABLE_counter_sample,
-					TABLE_kernel_config };
+static const enum table_id events[] = { TABLE_kernel,        TABLE_memcpy,
+					TABLE_memset,        TABLE_graph_launch,
+					TABLE_api_call,      TABLE_synchronization,
+					TABLE_allocation,    TABLE_counter_sample,
+					TABLE_kernel_config, TABLE_pc_sample };
 
 struct session {
 	struct exporter_state *owner;
@@ -41,6 +43,7 @@ struct session {
 	char id[GPUFL_ID_BYTES];
 	uint8_t *strings; /* one bit per string: the sink has it */
 	uint64_t next[ARRAY_SIZE(timed)]; /* per table of `timed`: next row */
+	struct map samples; /* id of a pc_reading -> its first row of pc_sample */
 };
 
 struct exporter_state {
@@ -106,7 +109,8 @@ static void append_row(struct session *s, enum table_id table, uint64_t row)
 	}
 	memcpy(bytes, &missing, sizeof(missing));
 	id = (uint32_t)row;
-	if (table == TABLE_kernel_config || table == TABLE_api_function || table == TABLE_counter)
+	if (table == TABLE_kernel_config || table == TABLE_api_function || table == TABLE_counter ||
+	    table == TABLE_metric)
 		memcpy(bytes + schema->columns[0].row_offset, &id, sizeof(id));
 	s->sink->ops->append(s->sink, table, bytes);
 }
@@ -120,7 +124,51 @@ static void append_table(struct session *s, enum table_id table)
 		append_row(s, table, row);
 }
 
-/* Appends rows of the timed tables up to a time. */
+/* Whether an engine's row passes the filters. Such rows have no launch, and so no scope. */
+static bool is_function_wanted(const struct exporter_state *x, uint32_t name)
+{
+	const struct filter *f = &x->view.selection.filter;
+
+	return !f->scope &&
+	       (!f->kernel || kernel_name_matches(f->kernel, trace_string(x->view.trace, name)));
+}
+
+static void append_engine_row(struct session *s, enum table_id table, uint64_t row,
+			      uint32_t function)
+{
+	if (!is_function_wanted(s->owner, function))
+		return;
+	append_row(s, table, row);
+	s->owner->view.result->written[table]++;
+}
+
+/* Appends a reading and then its samples. */
+static void append_reading(struct session *s, uint64_t reading)
+{
+	const struct trace *t = s->owner->view.trace;
+	uint64_t id = pc_reading_columns(t)->id[reading], row;
+
+	append_row(s, TABLE_pc_reading, reading);
+	if (!map_get(&s->samples, id, &row))
+		return;
+	for (; row < trace_first_row(t, TABLE_pc_sample, s->process + 1) &&
+	       pc_sample_columns(t)->reading[row] == id;
+	     row++)
+		append_engine_row(s, TABLE_pc_sample, row, pc_sample_columns(t)->function[row]);
+}
+
+static void append_timed_row(struct session *s, enum table_id table, uint64_t row)
+{
+	if (table == TABLE_pc_reading)
+		append_reading(s, row);
+	else if (table == TABLE_sass_value)
+		append_engine_row(s, table, row,
+				  sass_value_columns(s->owner->view.trace)->function[row]);
+	else
+		append_row(s, table, row);
+}
+
+/* Appends rows of the timed tables up to a time; events only if they are in the window. */
 static void append_timed(struct session *s, uint64_t until_ns)
 {
 	const struct export_view *v = &s->owner->view;
@@ -131,9 +179,9 @@ static void append_timed(struct session *s, uint64_t until_ns)
 		uint64_t end = trace_first_row(v->trace, timed[i], s->process + 1);
 
 		for (; s->next[i] < end && time_ns[s->next[i]] <= until_ns; s->next[i]++)
-			if (timed[i] != TABLE_nvtx ||
+			if (timed[i] == TABLE_clock || timed[i] == TABLE_capability ||
 			    selection_has_time(&v->selection, true, time_ns[s->next[i]]))
-				append_row(s, timed[i], s->next[i]);
+				append_timed_row(s, timed[i], s->next[i]);
 	}
 }
 
@@ -162,6 +210,18 @@ static void stack_text(void *user, uint32_t id, struct strbuf *out)
 	}
 }
 
+static int find_samples(struct session *s)
+{
+	const struct trace *t = s->owner->view.trace;
+	uint64_t first = trace_first_row(t, TABLE_pc_sample, s->process);
+	int err = 0;
+
+	for (uint64_t row = trace_first_row(t, TABLE_pc_sample, s->process + 1);
+	     row-- > first && err == 0;)
+		err = map_put(&s->samples, pc_sample_columns(t)->reading[row], row);
+	return err < 0 ? err : 0;
+}
+
 static int open_sink(struct session *s)
 {
 	struct exporter_state *x = s->owner;
@@ -187,7 +247,7 @@ static int open_sink(struct session *s)
 
 	gpufl_id_from(s->id, p->session);
 	s->strings = calloc(trace_string_count(t) / 8 + 1, 1);
-	if (!s->strings)
+	if (!s->strings || find_samples(s) < 0)
 		return error_set(x->error, -ENOMEM, "out of memory");
 	if (x->view.options->overwrite)
 		gpufl_files_remove(x->path, s->id);
@@ -373,8 +433,10 @@ static int close_sessions(struct exporter_state *x, int r, bool created)
 		if (s->opened)
 			gpufl_files_remove(x->path, s->id);
 	}
-	for (size_t p = 0; p < count; p++)
+	for (size_t p = 0; p < count; p++) {
 		free(x->sessions[p].strings);
+		map_release(&x->sessions[p].samples);
+	}
 	if (r < 0 && created)
 		rmdir(x->path);
 	return r;

@@ -227,8 +227,10 @@ void import_system_mark(struct import_session *s, struct record *r)
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	uint64_t time_ns = record_number(r, "ts_ns", INT64_MAX);
 	const char *name = record_text(r, "name");
+	bool starts = !strcmp(record_text(r, "type"), "system_start");
 
-	strbuf_addf(&text, "%s: %s", record_text(r, "type"), name ? name : "");
+	/* As pitot_system_start and pitot_system_stop write it. */
+	strbuf_addf(&text, "system %s: %s", starts ? "start" : "stop", name ? name : "");
 	if (import_span(s, time_ns, time_ns))
 		append(s, time_ns, nvtx_kind_mark, 0, domain_id(s, "pitot"), 0,
 		       import_text(s, strbuf_text(&text)), 0, 0);

@@ -339,7 +339,7 @@ static const struct {
 	{ "device_metric_batch", import_device_metrics },
 	{ "host_metric_batch", import_host_metrics },
 	{ "pm_sample_batch", import_pm_sample },
-	{ "profile_sample_batch", import_pc_sample },
+	{ "profile_sample_batch", import_profile_sample },
 	{ "system_start", import_system_mark },
 	{ "system_stop", import_system_mark },
 	{ "dictionary_update", read_dictionary },
@@ -472,7 +472,7 @@ int import_session_end(struct import_session *s, struct error *e)
 
 void import_session_release(struct import_session *s)
 {
-	struct map *maps[] = { &s->counters, &s->domains,   &s->parents,  &s->open,
+	struct map *maps[] = { &s->counters, &s->metrics,   &s->domains,  &s->parents, &s->open,
 			       &s->inner,    &s->detail_of, &s->stack_of, &s->symbols };
 
 	writer_abandon(&s->writer);

@@ -69,6 +69,7 @@ struct import_session {
 	struct interner texts; /* of dictionaries, paths, stacks, frames */
 	struct map names[NAMES]; /* id in the logs -> text */
 	struct map counters; /* text of the name -> id in table counter */
+	struct map metrics; /* text of the name -> id in table metric */
 	struct map domains; /* text -> id in table nvtx_domain */
 	uint64_t next_id; /* of ranges and readings */
 
@@ -130,7 +131,7 @@ typedef void import_handler(struct import_session *s, struct record *r);
 import_handler import_kernel, import_kernel_detail, import_copy, import_memset, import_graph_launch,
 	import_wait, import_allocation;
 import_handler import_scope, import_nvtx_range, import_system_mark;
-import_handler import_device_metrics, import_host_metrics, import_pm_sample, import_pc_sample;
+import_handler import_device_metrics, import_host_metrics, import_pm_sample, import_profile_sample;
 
 /* Writes the waiting kernels; `all`: also those whose details have not arrived. */
 void import_kernels_resolve(struct import_session *s, bool all);

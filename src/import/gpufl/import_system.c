@@ -124,28 +124,81 @@ void import_pm_sample(struct import_session *s, struct record *r)
 	       bits);
 }
 
-/* A record is a reading: the logs have neither the times of readings nor the period. */
-void import_pc_sample(struct import_session *s, struct record *r)
+/* ---- PC samples and SASS metrics ---- */
+
+/* Adds the function of "kernel@file.cu". */
+static uint32_t function_string(struct import_session *s, uint64_t function)
 {
-	uint64_t function = import_name(s, NAMES_FUNCTION, r, "function_id");
-	uint64_t reason = import_name(s, NAMES_METRIC, r, "metric_id"), kind = 0;
 	struct interned name = import_text_of(s, function);
-	const char *file = strrchr(name.text, '@'); /* "kernel@file.cu" */
+	const char *file = strrchr(name.text, '@');
+
+	return writer_string(s->writer, name.text, file ? (size_t)(file - name.text) : name.length);
+}
+
+/* A record is a reading: the logs have neither the times of readings nor the period. */
+static void append_pc_sample(struct import_session *s, struct record *r, uint64_t function,
+			     uint64_t reason)
+{
 	struct row_pc_reading reading;
 	struct row_pc_sample row;
 
-	if (!function || !reason || (record_u64(r, "sample_kind", &kind) && kind)) {
-		import_add_loss(s, loss_reason_unknown_record, 1,
-				"rows of profile_sample_batch other than PC samples");
-		return;
-	}
 	record_fill(r, TABLE_pc_sample, &row);
 	import_fill(s, r, TABLE_pc_reading, &reading);
 	row.reading = reading.id = ++s->next_id;
 	reading.total = row.samples;
 	row.reason = import_string(s, reason);
-	row.function = writer_string(s->writer, name.text,
-				     file ? (size_t)(file - name.text) : name.length);
+	row.function = function_string(s, function);
 	import_append(s, TABLE_pc_reading, &reading);
 	import_append(s, TABLE_pc_sample, &row);
+}
+
+/* Returns the id of a metric, which it declares at the first use. 0: out of memory. */
+static uint32_t declare_metric(struct import_session *s, uint64_t name)
+{
+	uint64_t *known = map_at(&s->metrics, name, 0);
+	struct row_metric row = { .unit = import_string(s, import_text(s, "")),
+				  .description = import_string(s, import_text(s, "")),
+				  .name = import_string(s, name) };
+
+	if (!known || *known)
+		return known ? (uint32_t)*known : 0;
+	*known = row.id = (uint32_t)s->metrics.count;
+	import_append(s, TABLE_metric, &row);
+	return row.id;
+}
+
+/* gpufl's own logs do not name the launch. */
+static void append_sass_value(struct import_session *s, struct record *r, uint64_t function,
+			      uint64_t metric)
+{
+	uint64_t time_ns = record_number(r, "start_ns", INT64_MAX);
+	struct row_sass_value row = {
+		.time_ns = time_ns,
+		.correlation = record_number(r, "true_corr_id", UINT64_MAX),
+		.device = (uint32_t)record_number(r, "device_id", UINT32_MAX),
+		.function = function_string(s, function),
+		.offset = record_number(r, "pc_offset", UINT64_MAX),
+		.metric = declare_metric(s, metric),
+		.value = record_number(r, "metric_value", UINT64_MAX),
+	};
+
+	if (row.metric && import_span(s, time_ns, time_ns))
+		import_append(s, TABLE_sass_value, &row);
+	else
+		import_add_loss(s, loss_reason_no_time, 1, "SASS metrics");
+}
+
+void import_profile_sample(struct import_session *s, struct record *r)
+{
+	uint64_t function = import_name(s, NAMES_FUNCTION, r, "function_id");
+	uint64_t metric = import_name(s, NAMES_METRIC, r, "metric_id"), kind = 0;
+
+	record_u64(r, "sample_kind", &kind);
+	if (!function || !metric || kind > 1)
+		import_add_loss(s, loss_reason_unknown_record, 1,
+				"rows of profile_sample_batch without a name, or of another kind");
+	else if (kind)
+		append_sass_value(s, r, function, metric);
+	else
+		append_pc_sample(s, r, function, metric);
 }

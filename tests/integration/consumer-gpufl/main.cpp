@@ -67,17 +67,19 @@ static void windows(bool enabled)
 
 int main(int argc, char **argv)
 {
-	gpufl::InitOptions options;
+	gpufl::InitOptions options, second;
 	gpufl::Counter counter = gpufl::counter("app.steps");
 
 	options.app_name = "theirs";
 	options.log_path = "./logs";
+	options.remote_upload = true;
 	options.profiling_engine = gpufl::ProfilingEngine::Deep;
 	options.backend = gpufl::BackendKind::Auto;
 	options.system_sample_rate_ms = 50;
 	options.enabled = argc < 2 || std::string(argv[1]) != "off";
 	std::printf("init %d\n", gpufl::init(options));
-	std::printf("init %d\n", gpufl::init(options));
+	second.enabled = options.enabled;
+	std::printf("init %d\n", gpufl::init(second)); // the session goes on as it is
 	gpufl::systemStart("phase");
 	scopes();
 	std::printf("bench %d\n", bench());

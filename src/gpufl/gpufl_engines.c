@@ -1,0 +1,115 @@
+/*
+ * gpufl_engines.c: measurements of engines beyond the trace: PC samples and SASS metrics, which
+ * share a batch, and hardware counters over time.
+ *
+ * The published analyzer names a PC sample by stall_reason, and has another API's names for numbers
+ * below 14. From STALL_FIRST on it prints the number; metric_id always has the name.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "gpufl/gpufl_state.h"
+
+#define STALL_FIRST 100u
+enum { KIND_PC, KIND_SASS };
+
+/* Returns the id of a function's name in the dictionary; 0: out of memory. */
+static uint32_t function_name(struct gpufl_sink *s, uint32_t mangled)
+{
+	uint64_t *slot = map_at(&s->sampled, mangled, UINT64_MAX);
+	const struct interned *name;
+
+	s->log.lost += !slot;
+	if (!slot)
+		return 0;
+	if (*slot == UINT64_MAX)
+		*slot = gpufl_label(s, 0, gpufl_kernel_name(s, gpufl_text(s, mangled)));
+	name = &s->labels.items[*slot];
+	return gpufl_name(&s->log, DICTIONARY_function, name->text, name->length);
+}
+
+static uint32_t metric_name(struct gpufl_sink *s, uint32_t text)
+{
+	struct bytes_value name = gpufl_text(s, text);
+
+	return gpufl_name(&s->log, DICTIONARY_metric, name.data, name.length);
+}
+
+void gpufl_pc_reading(struct gpufl_sink *s, const struct row_pc_reading *r)
+{
+	s->reading = *r;
+	s->last_ns = MAX(s->last_ns, r->end_ns);
+}
+
+/* A sample has the time of its reading, whose row precedes it. */
+void gpufl_pc_sample(struct gpufl_sink *s, const struct row_pc_sample *p)
+{
+	uint32_t metric = metric_name(s, p->reason);
+
+	if (s->reading.id != p->reading)
+		return;
+	GPUFL_ROW(&s->log, BATCH_profile_sample, gpufl_time(s, s->reading.end_ns), 0,
+		  s->reading.device, function_name(s, p->function), p->offset, metric, p->samples,
+		  STALL_FIRST + metric, KIND_PC, 0, 0, 0, 0);
+}
+
+/* The logs number kernels in corr_id themselves; true_corr_id has CUPTI's correlation id. */
+void gpufl_sass_value(struct gpufl_sink *s, const struct row_sass_value *v)
+{
+	const struct row_metric *metric = definitions_row(&s->definitions, TABLE_metric, v->metric);
+
+	if (!metric)
+		return;
+	s->last_ns = MAX(s->last_ns, v->time_ns);
+	GPUFL_ROW(&s->log, BATCH_profile_sample, gpufl_time(s, v->time_ns), 0, v->device,
+		  function_name(s, v->function), v->offset, metric_name(s, metric->name), v->value,
+		  0, KIND_SASS, 0, 0, 0, v->correlation);
+}
+
+/* ---- counters over time ---- */
+
+/* A value of s->pm_counters: label of the name | decimals << 32 | real << 40. */
+bool gpufl_pm_counter(struct gpufl_sink *s, const struct row_counter *c, bool real)
+{
+	struct bytes_value name = gpufl_text(s, c->name);
+	uint64_t label;
+
+	if (!strstr(name.data, "__") || c->decimals >= 19)
+		return false;
+	label = gpufl_label(s, 0, name);
+	s->log.lost += map_put(&s->pm_counters, c->id,
+			       label | (uint64_t)c->decimals << 32 | (uint64_t)real << 40) < 0;
+	return true;
+}
+
+bool gpufl_pm_sample(struct gpufl_sink *s, const struct row_counter_sample *c)
+{
+	double real;
+	uint64_t how, unit = 1, value = c->value < 0 ? -(uint64_t)c->value : (uint64_t)c->value;
+	const struct interned *name;
+	unsigned decimals;
+	char text[64];
+
+	if (c->missing >> COLUMN_counter_sample_device & 1 ||
+	    !map_get(&s->pm_counters, c->counter, &how))
+		return false;
+	memcpy(&real, &c->value, sizeof(real));
+	decimals = how >> 32 & 0x1f;
+	for (unsigned i = 0; i < decimals; i++)
+		unit *= 10;
+	if (how >> 40 && !isfinite(real))
+		return true;
+	if (how >> 40)
+		snprintf(text, sizeof(text), "%.17g", real);
+	else
+		snprintf(text, sizeof(text), "%s%llu.%0*llu", c->value < 0 ? "-" : "",
+			 (unsigned long long)(value / unit), (int)MAX(decimals, 1),
+			 (unsigned long long)(value % unit));
+	name = &s->labels.items[how & UINT32_MAX];
+	s->pm_index += c->time_ns != s->pm_ns;
+	s->pm_ns = c->time_ns;
+	s->last_ns = MAX(s->last_ns, c->time_ns);
+	gpufl_pm_row(&s->log, s->pm_index, gpufl_time(s, c->time_ns), c->device,
+		     gpufl_name(&s->log, DICTIONARY_metric, name->text, name->length), text);
+	return true;
+}

@@ -1,0 +1,210 @@
+/* What engines measured, and windows of system metrics, as records of gpufl's logs. */
+#include <math.h>
+
+#include "gpufl_fixture.h"
+
+enum { EXECUTABLE = 1, HOST, GEMM, HOSTILE, STALL, SASS, ACTIVE, ENGINE, ASKED, GOT, PITOT, MARK };
+
+static void define(struct sink *s)
+{
+	text_row(s, EXECUTABLE, "/bin/app");
+	text_row(s, HOST, "vm");
+	text_row(s, GEMM, "_Z4gemm");
+	text_row(s, HOSTILE, "a\"b");
+	text_row(s, STALL, "smsp__pcsamp_warps_issue_stalled_wait");
+	text_row(s, SASS, "smsp__sass_inst_executed");
+	text_row(s, ACTIVE, "sm__cycles_active.avg");
+	ROW(s, process, .pid = 42, .start_ns = 1024, .executable = EXECUTABLE, .host = HOST,
+	    .missing = 1u << COLUMN_process_end_ns);
+	ROW(s, metric, .id = 3, .name = SASS);
+}
+
+static void demangle_gemm(void *user, const char *name, struct strbuf *out)
+{
+	(void)user;
+	if (!strcmp(name, "_Z4gemm"))
+		strbuf_adds(out, "gemm()");
+}
+
+static char *close_sink(struct sink *s, const char *folder, const char *window)
+{
+	assert_int_equal(s->ops->close(s), 0);
+	return window_text(folder, window);
+}
+
+#define CHECK_LINE(text, type, n, expected)                                                        \
+	do {                                                                                       \
+		const char *line_ = find_line((text), (type), (n));                                \
+                                                                                                   \
+		assert_non_null(line_);                                                            \
+		assert_string_equal(line_, (expected));                                            \
+	} while (0)
+#define SAMPLE_HEAD                                                                                \
+	"{\"version\":1,\"type\":\"profile_sample_batch\",\"session_id\":\"" SESSION               \
+	"\",\"batch_id\":1,\"base_time_ns\":1000002048,\"columns\":[\"dt_ns\",\"corr_id\","        \
+	"\"device_id\",\"function_id\",\"pc_offset\",\"metric_id\",\"metric_value\","              \
+	"\"stall_reason\",\"sample_kind\",\"scope_name_id\",\"source_file_id\","                   \
+	"\"source_line\",\"true_corr_id\"],\"rows\":["
+
+static void test_samples_and_instructions(void **state)
+{
+	struct sink *s = sink_open(*state, (struct gpufl_options){ .demangle = demangle_gemm });
+	char *text;
+
+	define(s);
+	ROW(s, pc_reading, .id = 5, .end_ns = 2048, .device = 1);
+	ROW(s, pc_sample, .reading = 5, .function = GEMM, .offset = 16, .reason = STALL,
+	    .samples = 12);
+	ROW(s, pc_sample, .reading = 4, .function = GEMM, .reason = STALL, .samples = 1);
+	ROW(s, pc_reading, .id = 6, .end_ns = 3000, .device = 0);
+	ROW(s, pc_sample, .reading = 6, .function = HOSTILE, .offset = 32, .reason = STALL,
+	    .samples = 7);
+	ROW(s, sass_value, .time_ns = 2000, .correlation = 77, .device = 1, .function = GEMM,
+	    .offset = 16, .metric = 3, .value = 640);
+	ROW(s, sass_value, .time_ns = 2000, .function = GEMM, .metric = 4, .value = 1);
+	text = close_sink(s, *state, "scope.1.log.gz");
+	CHECK_LINE(text, "dictionary_update", 0,
+		   "{\"version\":1,\"type\":\"dictionary_update\",\"session_id\":\"" SESSION
+		   "\",\"function_dict\":{\"1\":\"gemm()\",\"2\":\"a\\\"b\"},\"metric_dict\":{"
+		   "\"1\":\"smsp__pcsamp_warps_issue_stalled_wait\","
+		   "\"2\":\"smsp__sass_inst_executed\"}}");
+	CHECK_LINE(text, "profile_sample_batch", 0,
+		   SAMPLE_HEAD "[0,0,1,1,16,1,12,101,0,0,0,0,0],"
+			       "[952,0,0,2,32,1,7,101,0,0,0,0,0],"
+			       "[-48,0,1,1,16,2,640,0,1,0,0,0,77]]}");
+	assert_null(find_line(text, "profile_sample_batch", 1));
+	free(text);
+}
+
+/* Texts of an epoch are not those of the next one. */
+static void test_names_are_those_of_the_epoch(void **state)
+{
+	struct sink *s = sink_open(*state, (struct gpufl_options){ 0 });
+	char *text;
+
+	define(s);
+	ROW(s, pc_reading, .id = 1, .end_ns = 2048);
+	ROW(s, pc_sample, .reading = 1, .function = GEMM, .reason = STALL, .samples = 1);
+	s->ops->epoch(s);
+	define(s);
+	text_row(s, GEMM, "other");
+	ROW(s, pc_reading, .id = 2, .end_ns = 2048);
+	ROW(s, pc_sample, .reading = 2, .function = GEMM, .reason = STALL, .samples = 1);
+	text = close_sink(s, *state, "scope.1.log.gz");
+	assert_non_null(strstr(find_line(text, "dictionary_update", 0), "{\"1\":\"_Z4gemm\"}"));
+	assert_non_null(strstr(find_line(text, "dictionary_update", 1), "{\"2\":\"other\"}"));
+	assert_non_null(strstr(find_line(text, "profile_sample_batch", 1), "[0,0,0,2,"));
+	free(text);
+}
+
+static void sample(struct sink *s, uint64_t time_ns, uint32_t counter, int64_t value, bool machine)
+{
+	ROW(s, counter_sample, .time_ns = time_ns, .counter = counter, .device = 1, .value = value,
+	    .missing = machine ? 1u << COLUMN_counter_sample_device : 0);
+}
+
+static void test_counters_over_time(void **state)
+{
+	struct sink *s = sink_open(*state, (struct gpufl_options){ 0 });
+	double real = 12.5, none = NAN;
+	int64_t bits;
+	char *text;
+
+	define(s);
+	ROW(s, counter, .id = 1, .name = ACTIVE, .decimals = 3,
+	    .missing = 1u << COLUMN_counter_reading);
+	ROW(s, counter, .id = 2, .name = ACTIVE, .reading = counter_reading_real);
+	sample(s, 2048, 1, 1500, false);
+	sample(s, 2048, 1, -42, false);
+	sample(s, 2048, 1, 7, true); /* not of a GPU */
+	memcpy(&bits, &real, sizeof(bits));
+	sample(s, 3048, 2, bits, false);
+	memcpy(&bits, &none, sizeof(bits));
+	sample(s, 4048, 2, bits, false);
+	text = close_sink(s, *state, "scope.1.log.gz");
+	CHECK_LINE(text, "pm_sample_batch", 0,
+		   "{\"version\":1,\"type\":\"pm_sample_batch\",\"session_id\":\"" SESSION
+		   "\",\"batch_id\":1,\"base_time_ns\":1000002048,\"columns\":[\"sample_index\","
+		   "\"dt_ns\",\"device_id\",\"metric_id\",\"value\",\"scope_name_id\"],\"rows\":["
+		   "[1,0,1,1,1.500,0],[1,0,1,1,-0.042,0],[2,1000,1,1,12.5,0]]}");
+	assert_null(find_line(text, "pm_sample_batch", 1));
+	free(text);
+}
+
+static void test_the_engine_is_named(void **state)
+{
+	static const struct {
+		const char *settings, *asked, *got, *requested, *selected;
+	} cases[] = {
+		{ "graphs=launch (code)", NULL, NULL, "", "" },
+		{ "engine=monitor (code), sync=on (file)", NULL, NULL, "none", "none" },
+		{ "engine=pc-sampling (code)", "pc-sampling", "trace", "pc_sampling", "trace" },
+		{ "engine=deep (code)", "deep", "deep", "pc_sampling_with_sass",
+		  "pc_sampling_with_sass" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct gpufl_options none = { 0 };
+		char path[4096], expected[256];
+		struct sink *s;
+		char *text;
+
+		snprintf(path, sizeof(path), "%s/%zu", (char *)*state, i);
+		assert_int_equal(mkdir(path, 0700), 0);
+		s = sink_open(path, none);
+		define(s);
+		for (unsigned k = 0; k < 1 + !!cases[i].asked; k++) {
+			text_row(s, ENGINE, k ? "engine" : "settings");
+			text_row(s, ASKED, k ? cases[i].asked : "");
+			text_row(s, GOT, k ? cases[i].got : cases[i].settings);
+			ROW(s, capability, .name = ENGINE, .asked = ASKED, .got = GOT,
+			    .missing = 1u << COLUMN_capability_reason);
+		}
+		text = close_sink(s, path, "device.1.log.gz");
+		snprintf(expected, sizeof(expected),
+			 "\"requested_engine\":\"%s%s\",\"selected_engine\":\"%s%s\"",
+			 *cases[i].requested ? "nvidia." : "", cases[i].requested,
+			 *cases[i].selected ? "nvidia." : "", cases[i].selected);
+		assert_non_null(strstr(text, expected));
+		assert_int_equal(!strstr(text, "\"session_kind\":\"monitor\""), i != 1);
+		assert_int_equal(!strstr(text, "\"profiling_engine\":\"nvidia."), i == 0);
+		free(text);
+	}
+}
+
+static void test_windows_of_system_metrics(void **state)
+{
+	static const char *const marks[] = { "system start: a\"b", "system stop: a\"b", "step" };
+	struct sink *s = sink_open(*state, (struct gpufl_options){ 0 });
+	char *text;
+
+	define(s);
+	text_row(s, PITOT, "pitot");
+	ROW(s, nvtx_domain, .id = 3, .name = PITOT);
+	for (uint32_t i = 0; i < ARRAY_SIZE(marks) + 1; i++) {
+		text_row(s, MARK + i, i < ARRAY_SIZE(marks) ? marks[i] : marks[0]);
+		ROW(s, nvtx, .time_ns = 2048 + i, .kind = nvtx_kind_mark, .thread = 5,
+		    .domain = i < ARRAY_SIZE(marks) ? 3 : 4, .message = MARK + i);
+	}
+	text = close_sink(s, *state, "system.1.log.gz");
+	CHECK_LINE(text, "system_start", 0,
+		   "{\"type\":\"system_start\",\"pid\":42,\"app\":\"app\",\"session_id\":\"" SESSION
+		   "\",\"name\":\"a\\\"b\",\"ts_ns\":1000002048,\"host\":{\"cpu_pct\":0.0,"
+		   "\"ram_used_mib\":0,\"ram_total_mib\":0},\"devices\":[]}");
+	assert_non_null(strstr(find_line(text, "system_stop", 0), "\"ts_ns\":1000002049,"));
+	assert_null(find_line(text, "system_start", 1)); /* of another domain: the program's own */
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		folder_test(test_samples_and_instructions),
+		folder_test(test_names_are_those_of_the_epoch),
+		folder_test(test_counters_over_time),
+		folder_test(test_the_engine_is_named),
+		folder_test(test_windows_of_system_metrics),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
