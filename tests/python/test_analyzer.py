@@ -178,7 +178,7 @@ def test_what_instructions_did(analyzer, make_recording, tmp_path, capsys):
     session.inspect_profile_samples()
     said = capsys.readouterr().out
     assert " 1,620  smsp__sass_inst_executed\n" in said and "19.5 of 32  smooth(float*" in said and "nan" not in said
-    assert "\ndivergent: 16.2 of 32 threads, math.h:3: 1,200 executed by warps" in said
+    assert "\ndivergent: 16.2 of 32 threads, math.h:3: 1,200 warp instructions, " in said
     one = analyzer.GpuFlightSession(recording, "101").scopes
     assert len(one) == 18 and set(one["session_id"]) == {"101"}
 
@@ -311,7 +311,7 @@ def test_mistakes_name_the_way_out(analyzer, package, training, tmp_path):
         analyzer.GpuFlightSession(tmp_path / "nothing")
     with pytest.raises(package.FormatError):
         analyzer.GpuFlightSession(tmp_path)
-    with pytest.raises(package.UsageError, match="'x' is no process"):
+    with pytest.raises(package.UsageError, match="'x' is not a process id"):
         analyzer.GpuFlightSession(training, session_id="x")
     with pytest.raises(package.UsageError, match="no process 7 in this recording: it has 100"):
         analyzer.GpuFlightSession(training, session_id="7")

@@ -71,7 +71,7 @@ def test_launches_are_calls_that_launch(varied):
 
 def test_fields_have_units_and_meanings(varied):
     schema = pyarrow.schema(varied.kernels)
-    assert schema.metadata == {b"table": b"kernel", b"meaning": b"executions of kernels on a GPU"}
+    assert schema.metadata == {b"table": b"kernel", b"meaning": b"kernel executions on a GPU"}
     assert schema.field("start_ns").metadata == {b"unit": b"ns", b"meaning": b"start on the GPU", b"clock": b"CLOCK_MONOTONIC"}
     for name, about in varied.kernels.columns.items():
         assert {key.decode(): value.decode() for key, value in schema.field(name).metadata.items()} == about
