@@ -127,11 +127,12 @@ static void release(void *instance)
 		free(i);
 }
 
-static bool write_packet(void *user, uint32_t sequence, const void *packet, size_t length)
+static bool write_packet(void *user, uint32_t sequence, const void *packet, size_t length,
+			 bool is_end)
 {
 	const struct instance *i = user;
 
-	return producer_write(self.producer, i->id, sequence, packet, length);
+	return producer_write(self.producer, i->id, sequence, packet, length, is_end);
 }
 
 /* Once a name, on the collector's thread. */

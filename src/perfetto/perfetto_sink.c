@@ -111,7 +111,8 @@ static void restart(struct perfetto_live *p)
 	}
 }
 
-void live_hand_over(struct perfetto_live *p)
+/* Behind a packet that is refused none is sent: it may need what that one defines. */
+static bool hand_over(struct perfetto_live *p, bool is_end)
 {
 	struct cursor c = cursor_of(p->out.data, p->out.length);
 	uint64_t dropped = 0;
@@ -124,14 +125,27 @@ void live_hand_over(struct perfetto_live *p)
 		(void)tag;
 		rest = cut_sequence((uint8_t *)p->out.data + (packet - (uint8_t *)p->out.data),
 				    length, &sequence);
-		if (!p->options.write(p->options.user, sequence, rest,
-				      length - (size_t)(rest - packet)))
+		if (dropped || !p->options.write(p->options.user, sequence, rest,
+						 length - (size_t)(rest - packet), is_end))
 			dropped++;
 	}
 	p->out.length = 0;
 	p->dropped += dropped;
 	if (dropped)
 		restart(p);
+	return !dropped;
+}
+
+bool live_hand_over(struct perfetto_live *p)
+{
+	return hand_over(p, false);
+}
+
+void live_end_slice(struct perfetto_live *p, const struct live_track *track, size_t lane,
+		    uint64_t time_ns)
+{
+	perfetto_slice_end(&track->slices, &p->out, lane, time_ns);
+	hand_over(p, true);
 }
 
 /* --- the operations --- */
@@ -287,6 +301,8 @@ static int close_sink(struct sink *sink)
 
 	finish_readings(p);
 	seal(sink);
+	if (p->dropped)
+		(void)!live_dropped(p);
 	free_sink(p);
 	return 0;
 }

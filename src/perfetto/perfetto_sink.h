@@ -34,8 +34,12 @@ struct perfetto_sink_options {
 	atomic_bool *restart;
 
 	void *user; /* of the functions */
-	/* Takes a packet without its sequence. false: it is lost, and its sequence begins anew. */
-	bool (*write)(void *user, uint32_t sequence, const void *packet, size_t length);
+	/*
+	 * Takes a packet without its sequence. is_end: of a slice whose beginning was taken, which
+	 * would never end without it. false: the packet is lost, and its sequence begins anew.
+	 */
+	bool (*write)(void *user, uint32_t sequence, const void *packet, size_t length,
+		      bool is_end);
 	/* The sink is gone, and calls none of these again. May be NULL. */
 	void (*released)(void *user);
 	/*

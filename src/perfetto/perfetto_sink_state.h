@@ -44,6 +44,7 @@ struct live_track {
 	uint32_t thread, domain;
 	uint32_t described; /* lanes */
 	uint32_t depth; /* of ranges that are open */
+	uint64_t lost; /* bit n: the beginning of the n-th innermost one was not taken; n < 64 */
 	uint64_t lanes[LIVE_LANES]; /* when each is free again */
 	uint64_t ranges[LIVE_LANES]; /* the open one of each lane in use */
 };
@@ -145,8 +146,11 @@ static inline uint64_t live_node_id(const struct perfetto_live *p, uint64_t corr
 
 const struct row_process *live_process(const struct perfetto_live *p);
 const char *live_text(const struct perfetto_live *p, uint32_t id);
-/* Hands the packets of p->out to who takes them. */
-void live_hand_over(struct perfetto_live *p);
+/* Hands the packets of p->out to the producer. false: some are lost. */
+bool live_hand_over(struct perfetto_live *p);
+/* Ends a slice whose beginning was taken; p->out is empty. */
+void live_end_slice(struct perfetto_live *p, const struct live_track *track, size_t lane,
+		    uint64_t time_ns);
 /*
  * A descriptor of its track; each sequence has one of its own, because sequences come in no order.
  */

@@ -1,0 +1,181 @@
+#include "perfetto/perfetto_sink.h"
+
+#include <string.h>
+
+#include "perfetto/perfetto_packets.h"
+#include "perfetto/perfetto_slices.h"
+#include "perfetto/proto_read.h"
+#include "support/cmocka_tests.h"
+
+#define SEQUENCES 16
+#define ROUNDS 20000
+#define ROW(sink, table, ...)                                                                      \
+	(sink)->ops->append((sink), TABLE_##table, &(struct row_##table){ __VA_ARGS__ })
+
+enum text { EXECUTABLE = 1, LAUNCH, STEP };
+
+/* Slices of a track as readers count them. */
+struct sequence {
+	bool valid; /* its incremental state is known */
+	bool has_lost; /* since the last packet */
+	unsigned open;
+};
+
+/* A service that has no room for many packets; it always has for the end of a slice. */
+struct service {
+	struct sequence sequences[SEQUENCES];
+	uint32_t random, refusing; /* packets still to refuse */
+	uint64_t begun, ended, told;
+};
+
+static uint32_t next_random(uint32_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 17;
+	*state ^= *state << 5;
+	return *state;
+}
+
+/* The count in the annotations of an instant, which is that of a loss. */
+static uint64_t count_of(struct cursor event)
+{
+	struct proto_field f, note;
+	uint64_t count = 0;
+
+	while (proto_next(&event, &f)) {
+		struct cursor c = proto_message(&f);
+
+		while (f.number == 4 && proto_next(&c, &note))
+			if (note.number == 4)
+				count = note.value;
+	}
+	return count;
+}
+
+static void read_event(struct service *s, struct sequence *q, struct cursor event, bool defaults)
+{
+	struct cursor c = event;
+	struct proto_field f;
+	uint64_t type = 0, uuid = 0;
+
+	while (proto_next(&c, &f)) {
+		type = f.number == 9 ? f.value : type;
+		uuid = f.number == 11 ? f.value : uuid;
+	}
+	assert_true(!type || uuid || defaults);
+	if (type == 1) {
+		q->open++;
+		s->begun++;
+	} else if (type == 2) {
+		assert_int_not_equal(q->open, 0);
+		q->open--;
+		s->ended++;
+	} else if (type == 3) {
+		s->told += count_of(event);
+	}
+}
+
+static bool take(void *user, uint32_t number, const void *packet, size_t length, bool is_end)
+{
+	struct service *s = user;
+	struct sequence *q = &s->sequences[number];
+	struct cursor c = cursor_of(packet, length), event = { 0 };
+	struct proto_field f;
+	uint64_t flags = 0;
+
+	assert_in_range(number, 1, SEQUENCES - 1);
+	if (!s->refusing && next_random(&s->random) % 8 == 0)
+		s->refusing = next_random(&s->random) % 20;
+	if (s->refusing && !is_end) {
+		s->refusing--;
+		q->has_lost = true;
+		return false;
+	}
+	while (proto_next(&c, &f)) {
+		flags = f.number == 13 ? f.value : flags;
+		if (f.number == PACKET_TRACK_EVENT)
+			event = proto_message(&f);
+	}
+	q->valid = (q->valid && !q->has_lost) || flags & PERFETTO_CLEARED;
+	q->has_lost = false;
+	assert_true(q->valid || !(flags & PERFETTO_NEEDS_STATE));
+	read_event(s, q, event, flags & PERFETTO_NEEDS_STATE);
+	return true;
+}
+
+static void nvtx(struct sink *sink, enum nvtx_kind kind, uint64_t time_ns, uint64_t range)
+{
+	ROW(sink, nvtx, .time_ns = time_ns, .kind = (uint8_t)kind, .thread = 7, .message = STEP,
+	    .range = range);
+}
+
+static struct sink *new_sink(struct service *s, const atomic_uint *rows)
+{
+	struct sink *sink = perfetto_sink_new(
+		&(struct perfetto_sink_options){ .rows = rows, .user = s, .write = take });
+
+	assert_non_null(sink);
+	ROW(sink, string, .id = EXECUTABLE, .text = { "/bin/app", 8 });
+	ROW(sink, string, .id = LAUNCH, .text = { "cuLaunchKernel", 14 });
+	ROW(sink, string, .id = STEP, .text = { "step", 4 });
+	ROW(sink, process, .pid = 7, .executable = EXECUTABLE);
+	ROW(sink, api_function, .id = 1 << 16 | 307, .name = LAUNCH, .kind = api_kind_launch);
+	return sink;
+}
+
+/*
+ * What is lost is lost as whole slices: no end without its beginning, which would end the slice
+ * around it, and no beginning without its end.
+ */
+static void test_slices_of_a_slow_service(void **state)
+{
+	const atomic_uint rows = PERFETTO_CALLS | PERFETTO_RANGES;
+	struct service s = { .random = 1 };
+	struct sink *sink = new_sink(&s, &rows);
+	uint64_t time_ns = 0, slices = 0;
+	unsigned pushed = 0, crossing = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < ROUNDS; i++, time_ns += 10) {
+		unsigned choice = next_random(&s.random) % 8;
+
+		if (choice == 0 && pushed < 60) {
+			nvtx(sink, nvtx_kind_push, time_ns, 0);
+			pushed++;
+			slices++;
+		} else if (choice == 1 && pushed) {
+			nvtx(sink, nvtx_kind_pop, time_ns, 0);
+			pushed--;
+		} else if (choice == 2 && !crossing) {
+			nvtx(sink, nvtx_kind_start, time_ns, i + 1);
+			crossing = i + 1;
+			slices++;
+		} else if (choice == 3 && crossing) {
+			nvtx(sink, nvtx_kind_end, time_ns, crossing);
+			crossing = 0;
+		} else {
+			ROW(sink, api_call, .start_ns = time_ns, .end_ns = time_ns + 5,
+			    .function = 1 << 16 | 307, .thread = 7, .correlation = i + 1,
+			    .missing = 1u << COLUMN_api_call_result | 1u << COLUMN_api_call_stack);
+			slices++;
+		}
+	}
+	for (; pushed; pushed--)
+		nvtx(sink, nvtx_kind_pop, time_ns++, 0);
+	nvtx(sink, nvtx_kind_end, time_ns, crossing);
+	assert_int_equal(sink->ops->close(sink), 0);
+	assert_in_range(s.begun, slices / 4, slices - slices / 4);
+	assert_int_equal(s.ended, s.begun);
+	for (unsigned i = 0; i < SEQUENCES; i++)
+		assert_int_equal(s.sequences[i].open, 0);
+	assert_in_range(s.told, slices - s.begun, 8 * (slices - s.begun)); /* with descriptions */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_slices_of_a_slow_service),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
