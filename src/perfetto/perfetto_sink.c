@@ -150,16 +150,27 @@ void live_end_slice(struct perfetto_live *p, const struct live_track *track, siz
 
 /* --- the operations --- */
 
+static void number_gpu(struct perfetto_live *p, const struct row_device *row)
+{
+	const struct perfetto_sink_options *o = &p->options;
+	int number = o->gpu_number ? o->gpu_number(o->user, live_text(p, row->pci)) : -1;
+
+	if (row->id >= LIVE_DEVICES)
+		return;
+	if (number >= 0 && number < (int)LIVE_DEVICES)
+		p->gpu_numbers[row->id] = (uint32_t)number;
+	p->devices = MAX(p->devices, row->id + 1);
+	p->gpus = MAX(p->gpus, p->gpu_numbers[row->id] + 1);
+	p->gpus_described = false;
+}
+
 static void take_definition(struct perfetto_live *p, enum table_id table, const void *row)
 {
 	if (table == TABLE_process &&
 	    ((const struct row_process *)row)->source == process_source_inside)
 		p->pid = ((const struct row_process *)row)->pid;
-	if (table == TABLE_device) {
-		p->devices = MAX(p->devices,
-				 MIN(((const struct row_device *)row)->id + 1, LIVE_DEVICES));
-		p->gpus_described = false;
-	}
+	if (table == TABLE_device)
+		number_gpu(p, row);
 }
 
 static int write_row(struct perfetto_live *p, enum table_id table, const void *row)
@@ -347,6 +358,8 @@ struct sink *perfetto_sink_new(const struct perfetto_sink_options *options)
 	p->options = *options;
 	p->owner = getpid();
 	p->begun_ns = clock_monotonic_ns();
+	for (uint32_t i = 0; i < LIVE_DEVICES; i++)
+		p->gpu_numbers[i] = i;
 	p->definitions.tables = DEFINITIONS;
 	if (atomic_load(options->rows) & (PERFETTO_CALLS | PERFETTO_SAMPLES))
 		p->definitions.tables |= DEFINITIONS_OF_STACKS;

@@ -40,6 +40,11 @@ struct perfetto_sink_options {
 	 */
 	bool (*write)(void *user, uint32_t sequence, const void *packet, size_t length,
 		      bool is_end);
+	/*
+	 * Number of a GPU on the machine, by its PCI address, so that processes that see different
+	 * GPUs agree on it; negative: unknown, then it is CUDA's ordinal. May be NULL.
+	 */
+	int (*gpu_number)(void *user, const char *pci);
 	/* The sink is gone, and calls none of these again. May be NULL. */
 	void (*released)(void *user);
 	/*

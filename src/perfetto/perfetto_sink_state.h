@@ -79,7 +79,8 @@ struct perfetto_live {
 	struct map told; /* hashes of refusals */
 	uint64_t dropped; /* packets that were not taken, and not told of yet */
 	bool process_described, gpus_described;
-	uint32_t devices; /* ordinals of those that are known are below it */
+	uint32_t devices, gpus; /* ordinals, and numbers, of those that are known are below it */
+	uint32_t gpu_numbers[LIVE_DEVICES]; /* by ordinal */
 
 	struct perfetto_works works;
 	struct perfetto_readings readings;
@@ -142,6 +143,11 @@ static inline uint64_t live_node_id(const struct perfetto_live *p, uint64_t corr
 	uint64_t hash = hash_u64(hash_u64(p->options.seed ^ correlation) ^ node);
 
 	return hash_u64(hash ^ start_ns) >> 8 | UINT64_C(1) << 56;
+}
+
+static inline uint32_t live_gpu(const struct perfetto_live *p, uint64_t ordinal)
+{
+	return ordinal < LIVE_DEVICES ? p->gpu_numbers[ordinal] : (uint32_t)ordinal;
 }
 
 const struct row_process *live_process(const struct perfetto_live *p);

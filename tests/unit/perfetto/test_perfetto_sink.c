@@ -12,7 +12,7 @@
 #define ROW(sink, table, ...)                                                                      \
 	(sink)->ops->append((sink), TABLE_##table, &(struct row_##table){ __VA_ARGS__ })
 
-enum text { EXECUTABLE = 1, LAUNCH, STEP };
+enum text { EXECUTABLE = 1, LAUNCH, STEP, FIRST_PCI, LAST_PCI };
 
 /* Slices of a track as readers count them. */
 struct sequence {
@@ -171,10 +171,83 @@ static void test_slices_of_a_slow_service(void **state)
 	assert_in_range(s.told, slices - s.begun, 8 * (slices - s.begun)); /* with descriptions */
 }
 
+/* --- numbers of GPUs --- */
+
+struct gpus {
+	uint64_t listed, named; /* in GpuInfo, and those that have a name */
+	uint64_t of_work[2]; /* numbers */
+	size_t works;
+};
+
+static void read_gpu_info(struct gpus *g, struct cursor info)
+{
+	struct proto_field gpu, f;
+
+	g->listed = g->named = 0;
+	while (proto_next(&info, &gpu)) {
+		struct cursor c = proto_message(&gpu);
+
+		g->listed++;
+		while (proto_next(&c, &f))
+			g->named += f.number == 1;
+	}
+}
+
+static bool take_gpus(void *user, uint32_t number, const void *packet, size_t length, bool is_end)
+{
+	struct cursor c = cursor_of(packet, length);
+	struct proto_field f, field;
+	struct gpus *g = user;
+
+	(void)number;
+	(void)is_end;
+	while (proto_next(&c, &f)) {
+		struct cursor stage = proto_message(&f);
+
+		if (f.number == PACKET_GPU_INFO)
+			read_gpu_info(g, stage);
+		while (f.number == PACKET_GPU_RENDER_STAGE_EVENT && proto_next(&stage, &field))
+			if (field.number == 11 && g->works < ARRAY_SIZE(g->of_work))
+				g->of_work[g->works++] = field.value;
+	}
+	return true;
+}
+
+static int number_of_pci(void *user, const char *pci)
+{
+	(void)user;
+	return strcmp(pci, "last") == 0 ? 5 : -1;
+}
+
+/* The sixth GPU of the machine has its number, and one that nobody knows CUDA's ordinal. */
+static void test_numbers_of_gpus(void **state)
+{
+	const atomic_uint rows = PERFETTO_WORK;
+	struct gpus g = { 0 };
+	struct sink *sink = perfetto_sink_new(&(struct perfetto_sink_options){
+		.rows = &rows, .user = &g, .write = take_gpus, .gpu_number = number_of_pci });
+
+	(void)state;
+	assert_non_null(sink);
+	ROW(sink, string, .id = FIRST_PCI, .text = { "first", 5 });
+	ROW(sink, string, .id = LAST_PCI, .text = { "last", 4 });
+	ROW(sink, device, .id = 0, .pci = LAST_PCI);
+	ROW(sink, device, .id = 1, .pci = FIRST_PCI);
+	for (uint32_t device = 0; device < 2; device++)
+		ROW(sink, memset, .start_ns = 1, .end_ns = 2, .device = device, .context = device);
+	assert_int_equal(sink->ops->close(sink), 0);
+	assert_int_equal(g.listed, 6);
+	assert_int_equal(g.named, 2);
+	assert_int_equal(g.works, 2);
+	assert_int_equal(g.of_work[0], 5);
+	assert_int_equal(g.of_work[1], 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_slices_of_a_slow_service),
+		cmocka_unit_test(test_numbers_of_gpus),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
