@@ -23,6 +23,11 @@ void capability_read(const struct trace *t, const char *name, struct capability_
 int capability_find(struct trace *t, const char *name, struct capability_note *out,
 		    struct error *e) MUST_USE;
 /*
+ * The first reason why any process could not do `name`, or not all of it; "": there is none. The
+ * table must be loaded.
+ */
+const char *capability_refusal(const struct trace *t, const char *name);
+/*
  * Why a recording has no CPU samples, from its row "cpu"; nothing where that is not known. What a
  * way of sampling cannot do is no reason: where it looked, nothing ran for long enough.
  */
