@@ -393,6 +393,8 @@ static int run(struct session *s, char **argv, struct perfetto_session_result *r
 		return err;
 	}
 	result->bytes = file_bytes(s->request->output);
+	result->has_sources = s->sources.length || getenv("INJECTION_DATA_SOURCE_NAME") ||
+			      getenv("INJECTION_DATA_SOURCE_NAME_SUFFIX");
 	if (!result->problem.code && (s->status || !result->bytes || !is_whole(s->request->output)))
 		perfetto_failed(s, &result->problem);
 	return 0;

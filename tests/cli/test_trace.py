@@ -101,11 +101,20 @@ def test_configurations(trace, tmp_path):
     (tmp_path / "text").write_text('# a comment: é\n\tbuffers { size_kb: 1 }\r\n')
     encoded = TraceConfig(buffers=[TraceConfig.BufferConfig(size_kb=64)], duration_ms=1000).SerializeToString()
     (tmp_path / "encoded").write_bytes(encoded)
+    nothing = "pitot trace: warning: the configuration names no data source of Pitot, such as gpu.renderstages: the trace has nothing of the GPU\n"
     for name in "text", "encoded":
-        assert trace("-q", "-c", name, "-o", f"{name}.out", "--", "true").stderr == ""
+        assert trace("-q", "-c", name, "-o", f"{name}.out", "--", "true").stderr == nothing
         config, arguments = content(tmp_path / f"{name}.out").rsplit(b"\n", 1)
         assert config == (tmp_path / name).read_bytes()
         assert arguments.endswith(b"|--txt") == (name == "text")
+
+
+def test_names_of_data_sources(trace, tmp_path):
+    for name, variables, is_known in (("gpu.renderstages", {}, True), ("gpu.renderstage", {}, False),
+                                      ("gpu.mine", {"INJECTION_DATA_SOURCE_NAME": "gpu.mine"}, True)):
+        (tmp_path / "config").write_text(f'data_sources {{ config {{ name: "{name}" }} }}')
+        result = trace("--force", "-c", "config", "--", "true", **variables)
+        assert result.returncode == 0 and ("names no data source of Pitot" in result.stderr) == (not is_known)
 
 
 def test_refusals(trace, tools, tmp_path):
