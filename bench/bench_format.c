@@ -1,8 +1,8 @@
 /*
- * bench_format: what the file format costs. Writes rows that resemble a training run and replays of
- * a CUDA graph, reads them back, and prints bytes and nanoseconds of CPU a row.
+ * bench_format: the cost of the file format. Writes rows that resemble a training run and replays
+ * of a CUDA graph, reads them back, and prints bytes and nanoseconds of CPU time per row.
  *
- *	bench_format [rows in thousands] [flush after so many rows] [zstd level]
+ *	bench_format [thousands of rows] [rows between flushes] [zstd level]
  */
 #include <stdio.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static uint64_t cpu_ns(void)
 	return clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* CPU time of writing. */
+/* Writes the rows. Returns the CPU time that it took. */
 static uint64_t write_rows(const struct rows *r, const char *directory, size_t flush_rows,
 			   int level)
 {

@@ -1,10 +1,10 @@
 /* layer: gpufl */
 /*
- * bench_gpufl: what gpufl's logs cost: kernels with their launches in nested scopes, as a training
- * run has them, in both forms. CPU of the thread that takes the rows, and in all (compression has a
- * thread of its own); a kernel with its detail is two records.
+ * bench_gpufl: the cost of gpufl's logs: kernels with their launches in nested scopes, like those
+ * of a training run, in both forms. Prints the CPU time of the thread that appends the rows, and of
+ * the process (compression has its own thread). In the faithful form, a kernel is two records.
  *
- *	bench_gpufl [kernels in thousands]
+ *	bench_gpufl [thousands of kernels]
  */
 #include <stdio.h>
 #include <string.h>
@@ -96,9 +96,8 @@ static void run(const char *name, const char *folder, size_t count, bool compact
 	if (s->ops->close(s) < 0 || stats.lost_rows)
 		die("something was lost");
 	all = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - all;
-	printf("%-8s %4.0f bytes a kernel, %4.0f ns of CPU on the thread (%.2f M records/s), %4.0f "
-	       "ns in "
-	       "all, %4.0f ns of time\n",
+	printf("%-8s %4.0f bytes per kernel, %4.0f ns of CPU on the thread (%.2f M records/s), "
+	       "%4.0f ns in total, %4.0f ns elapsed\n",
 	       name, (double)stats.bytes / (double)count, (double)thread / (double)count,
 	       1e3 * (compact ? 1 : 2) * (double)count / (double)thread,
 	       (double)all / (double)count, (double)wall / (double)count);

@@ -1,10 +1,10 @@
 /* layer: perfetto */
 /*
- * bench_producer: packets from one thread, over the producer, to a service that reads and counts
- * them: a second thread of this program, which does no more than to read. Each packet has 64 bytes;
- * a full queue is waited for.
+ * bench_producer: the throughput of packets from one thread, through the producer, to a service
+ * that reads and counts them: a second thread of this program, which does nothing else. Each packet
+ * has 64 bytes; when the queue is full, the sender waits.
  *
- *	bench_producer [packets in thousands]
+ *	bench_producer [thousands of packets]
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -39,7 +39,7 @@ static void send_frame(int fd, struct strbuf *frame)
 
 	store_u32(length, (uint32_t)frame->length);
 	if (io_write_all(fd, length, 4) < 0 || io_write_all(fd, frame->data, frame->length) < 0)
-		die("the producer has gone");
+		die("the producer has disconnected");
 	strbuf_clear(frame);
 }
 
@@ -62,7 +62,7 @@ static void send_methods(int fd, struct strbuf *out)
 	send_frame(fd, out);
 }
 
-/* Request 3 is for commands: requests are counted. */
+/* Sends a command as a reply to request 3, the third of the producer. */
 static void send_command(int fd, struct strbuf *out, uint32_t command, const char *message,
 			 size_t length)
 {
@@ -89,7 +89,7 @@ static struct cursor field_of(struct cursor message, uint64_t number)
 	return cursor_of("", 0);
 }
 
-/* Counts the packets of a CommitData with a chunk. */
+/* Counts the packets in the chunk of a CommitData request. */
 static void count(const uint8_t *bytes, size_t length)
 {
 	struct cursor arguments = field_of(field_of(cursor_of(bytes, length), 5), 3);
@@ -193,9 +193,8 @@ int main(int argc, char **argv)
 		usleep(200);
 	wall = clock_monotonic_ns() - began;
 	sender = helper_threads_cpu_ns() - sender;
-	printf("%llu packets of %d bytes: %.2f million a second; per packet %.0f ns of the caller, "
-	       "%.0f ns of the "
-	       "producer's thread; the queue was full %llu times\n",
+	printf("%llu packets of %d bytes: %.2f million per second; CPU time per packet: %.0f ns of "
+	       "the caller, %.0f ns of the producer's thread; the queue was full %llu times\n",
 	       (unsigned long long)packets, PACKET_BYTES, (double)packets * 1e3 / (double)wall,
 	       (double)mine / (double)packets, (double)sender / (double)packets,
 	       (unsigned long long)waits);

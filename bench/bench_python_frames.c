@@ -1,38 +1,24 @@
 /* layer: stack */
 /*
- * bench_python_frames: what the Python frames of a stack cost: reading them, giving them ids, and
- * both, for stacks of distinct functions. The 5th percentile of many short batches, in nanoseconds
- * per stack.
+ * bench_python_frames: the cost of a stack's Python frames: reading them, and reading them and
+ * assigning ids, for stacks of distinct functions. Prints the 5th percentile of many short batches,
+ * in nanoseconds per stack.
  *
  *	bench_python_frames [libpython…]	default: the newest that the loader finds
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "stack/python/python_code.h"
+#include "python_library.h"
 
 #define BATCH 200
 #define BATCHES 400
 #define FRAMES_MAX 128
 
-/*
- * What this program uses of Python's stable interface, so that it needs no headers of one version.
- */
-struct method {
-	const char *name;
-	void *(*function)(void *, void *);
-	int flags;
-	const char *text;
-};
-#define METH_NOARGS_ 4
-
-static void *library;
 static struct python_runtime runtime;
 static struct python_codes *codes;
-
-#define CALL(type, name, ...) ((type)dlsym(library, name))(__VA_ARGS__)
 
 static int by_value(const void *a, const void *b)
 {
@@ -41,7 +27,7 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Picoseconds of one pass. */
+/* Returns the picoseconds of one pass. */
 static uint64_t measure(bool ids, unsigned *depth)
 {
 	static uint64_t times[BATCHES];
@@ -82,25 +68,10 @@ static const char script[] = "for depth in 7, 18, 20, 50:\n"
 			     "        exec(f'def call_{i}(): return call_{i - 1}()', space)\n"
 			     "    space[f'call_{depth - 1}']()\n";
 
-/* Opens what is named, or the newest. */
-static bool open_library(const char *path)
-{
-	for (unsigned minor = 14; !path && !library && minor >= 9; minor--) {
-		char name[32];
-
-		snprintf(name, sizeof(name), "libpython3.%u.so.1.0", minor);
-		library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
-	}
-	if (path)
-		library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-	return library;
-}
-
 int main(int argc, char **argv)
 {
-	static struct method method = { "measure", measure_method, METH_NOARGS_, NULL };
+	static struct python_method method = { "measure", measure_method, METH_NOARGS_, NULL };
 	struct error e = { 0 };
-	void *module, *function;
 
 	if (!open_library(argc > 1 ? argv[1] : NULL)) {
 		puts("skipped: no libpython here; give its path as argument");
@@ -114,12 +85,5 @@ int main(int argc, char **argv)
 	if (!codes)
 		return 1;
 	python_codes_attach(codes, &runtime);
-	CALL(void (*)(int), "Py_InitializeEx", 0);
-	printf("CPython %s\n", CALL(const char *(*)(void), "Py_GetVersion"));
-	module = CALL(void *(*)(const char *), "PyImport_AddModule", "__main__");
-	function = CALL(void *(*)(struct method *, void *, void *), "PyCFunction_NewEx", &method,
-			NULL, NULL);
-	CALL(int (*)(void *, const char *, void *), "PyObject_SetAttrString", module, "measure",
-	     function);
-	return CALL(int (*)(const char *, void *), "PyRun_SimpleStringFlags", script, NULL) != 0;
+	return run_script(script, &method, 1);
 }

@@ -1,8 +1,8 @@
 /* layer: capture */
 /*
- * bench_scope: what scopes and counters cost the thread that makes them, in nanoseconds: the median
- * of BATCHES batches, each of which fits into half a thread's ring. Between two batches the
- * collector takes what there is.
+ * bench_scope: the cost of scopes and counters on the calling thread, in nanoseconds: the median of
+ * BATCHES batches, each of which fits into half of a thread's ring. The collector drains the ring
+ * between batches.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static void one_scope(void)
 	pitot_scope_end();
 }
 
-static void one_scope_by_number(void)
+static void one_scope_by_name(void)
 {
 	pitot_scope_begin_name(name);
 	pitot_scope_end();
@@ -82,7 +82,7 @@ int main(void)
 	measure("clock_gettime", one_clock);
 	measure("rdtsc", one_tsc);
 	measure("not recording: begin and end", one_scope);
-	measure("not recording: begin and end, by number", one_scope_by_number);
+	measure("not recording: begin and end, by name id", one_scope_by_name);
 	measure("not recording: addition", one_addition);
 	if (!mkdtemp(folder))
 		return 1;
@@ -91,7 +91,7 @@ int main(void)
 	if (pitot_init(NULL) < 1)
 		return 1;
 	measure("recording: begin and end", one_scope);
-	measure("recording: begin and end, by number", one_scope_by_number);
+	measure("recording: begin and end, by name id", one_scope_by_name);
 	measure("recording: addition", one_addition);
 	measure("recording: gauge", one_gauge);
 	pitot_shutdown();

@@ -1,7 +1,7 @@
 /* layer: stack */
 /*
- * bench_stack: what a call stack costs, against glibc's backtrace() and libunwind's unw_backtrace()
- * in the same run, and what building the table of a large module costs.
+ * bench_stack: the cost of a call stack, compared with glibc's backtrace() and libunwind's
+ * unw_backtrace() in the same run, and of compiling the unwind tables of a large module.
  *
  *	bench_stack [LIBRARY…]
  */
@@ -27,8 +27,8 @@ static int (*libunwind_backtrace)(void **, int);
 static uint64_t frames[FRAMES_MAX];
 static unsigned frame_count;
 
-static bool take(void *context, uint32_t id, const uint64_t *stack, unsigned count,
-		 enum stack_end end)
+static bool on_new_stack(void *context, uint32_t id, const uint64_t *stack, unsigned count,
+			 enum stack_end end)
 {
 	(void)context;
 	(void)stack;
@@ -51,17 +51,17 @@ static void by_tables_interned(void)
 
 	STACK_CAPTURE(&registers);
 	frame_count = stack_walk(&walker, &registers, frames, FRAMES_MAX, &end);
-	stack_intern(&interner, frames, frame_count, end, take, NULL);
+	stack_intern(&interner, frames, frame_count, end, on_new_stack, NULL);
 }
 
-/* Without what the last walk left behind: each frame by its cached rule. */
+/* Forgets the last walk: each frame is unwound by its cached rule. */
 static void by_tables_alone(void)
 {
 	walker.seen_count = 0;
 	by_tables();
 }
 
-/* From another depth each time, so that the innermost frames lie elsewhere. */
+/* Walks from a different depth each time, so that the innermost frames move. */
 __attribute__((noinline)) static void by_tables_moving(void)
 {
 	static unsigned calls;
@@ -78,7 +78,7 @@ static void by_cold_tables(void)
 	by_tables();
 }
 
-/* Each rule read from .eh_frame: what a thread's first stack costs while nothing is compiled. */
+/* Reads each rule from .eh_frame: the cost of a thread's first stack while nothing is compiled. */
 static void by_no_tables(void)
 {
 	struct stack_registers registers;
@@ -118,7 +118,7 @@ static struct method methods[] = {
 	{ .name = "tables", .walk = by_tables },
 	{ .name = "tables, interned", .walk = by_tables_interned },
 	{ .name = "tables, from another depth", .walk = by_tables_moving },
-	{ .name = "tables, no stack remembered", .walk = by_tables_alone },
+	{ .name = "tables, last stack forgotten", .walk = by_tables_alone },
 	{ .name = "tables, nothing cached", .walk = by_cold_tables },
 	{ .name = "no tables, nothing cached", .walk = by_no_tables },
 	{ .name = "glibc backtrace()", .walk = by_glibc },
@@ -130,14 +130,14 @@ static void measure_batch(struct method *m, int batch)
 	int stacks = m->walk == by_no_tables ? 1 : STACKS_A_BATCH;
 	uint64_t start;
 
-	m->walk(); /* what the method before left in the caches is not its fault */
+	m->walk(); /* warms up the caches after the previous method */
 	start = clock_monotonic_ns();
 	for (int i = 0; i < stacks; i++)
 		m->walk();
 	m->ns[batch] = (double)(clock_monotonic_ns() - start) / stacks;
 }
 
-/* All methods in turn, so that a machine that is slow for a while is slow for all. */
+/* Measures all methods in turn, so that a temporarily slow machine affects all of them. */
 static void measure(int which)
 {
 	by_cold_tables();
@@ -158,8 +158,8 @@ static void measure(int which)
 }
 
 /*
- * Distinct functions, with and without saved registers, so that neither cache nor branches have it
- * too easy.
+ * Distinct functions, with and without saved registers, so that caches and branch prediction are
+ * not unrealistically good.
  */
 #define LEVEL(name, next, room)                                                                    \
 	__attribute__((noinline)) static void name(int depth, int which)                           \
@@ -181,7 +181,7 @@ LEVEL(level_1, level_2, 16)
 
 __attribute__((noinline)) static void descend(int depth, int which)
 {
-	volatile char *bytes = alloca((size_t)MAX(depth, 1)); /* its CFA is found through rbp */
+	volatile char *bytes = alloca((size_t)MAX(depth, 1)); /* makes its CFA depend on rbp */
 
 	bytes[0] = 1;
 	if (depth >= 8)
@@ -199,7 +199,7 @@ static void report(void)
 
 	for (int which = 0; which < 3; which++)
 		descend(MAX(0, depths[which] - 6), which);
-	printf("ns a stack, median (frames)%18s%14s%14s\n", "7", "20", "50");
+	printf("ns per stack, median (frames)%16s%14s%14s\n", "7", "20", "50");
 	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
 		printf("%-36s", methods[i].name);
 		for (int which = 0; which < 3; which++)

@@ -1,15 +1,14 @@
 /* layer: stack */
 /*
- * bench_stack_cache: what the stack of a launch costs in a Python program whose loop has many
- * different stacks: nanoseconds a launch, and how many stacks the thread's cache had. The stacks
- * are those of nested modules as PyTorch's are, with 88 frames in all on CPython 3.12.
+ * bench_stack_cache: the cost of a launch's stack in a Python program whose loop has many different
+ * stacks. Prints nanoseconds per launch, and how many stacks were in the thread's cache. The stacks
+ * are those of nested modules like PyTorch's, with 88 frames on CPython 3.12.
  *
  *	bench_stack_cache [libpython…]	default: the newest that the loader finds
  *
- * Between two launches the program reads TRAMPLED bytes, because a launch finds caches of the
- * processor that other code used.
+ * Between two launches the program reads TRAMPLED bytes, because real launches find processor
+ * caches that other code has used.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 #include <x86intrin.h>
@@ -19,24 +18,12 @@
 #include "stack/intern.h"
 #include "stack/python/python_splice.h"
 #include "stack/stack_cache.h"
+#include "python_library.h"
 
 #define FRAMES_MAX 512u
 #define TRAMPLED (128u << 10)
-#define INTERRUPTED_CYCLES                                                                         \
-	50000u /* of a launch in which the thread was interrupted: it does not count */
+#define INTERRUPTED_CYCLES 50000u /* of a launch that was interrupted, and is ignored */
 
-/*
- * What this program uses of Python's stable interface, so that it needs no headers of one version.
- */
-struct method {
-	const char *name;
-	void *(*function)(void *, void *);
-	int flags;
-	const char *text;
-};
-#define METH_O_ 8
-
-static void *library;
 static struct python_runtime runtime;
 static struct python_eval eval;
 static struct python_codes *codes;
@@ -50,17 +37,15 @@ static uint64_t launches, found, cycles, cycles_found;
 static uint8_t trampled[TRAMPLED];
 static volatile uint8_t sum;
 
-#define CALL(type, name, ...) ((type)dlsym(library, name))(__VA_ARGS__)
-
-static bool take(void *context, uint32_t id, const uint64_t *stack, unsigned count,
-		 enum stack_end end)
+static bool on_new_stack(void *context, uint32_t id, const uint64_t *stack, unsigned count,
+			 enum stack_end end)
 {
 	(void)context;
 	(void)stack;
 	return id + count + end > 0;
 }
 
-/* As stack_capture.c does. */
+/* Works like stack_capture.c. */
 static void walk_and_add(const struct stack_registers *registers, const struct cache_python *where)
 {
 	struct python_stacks stacks = { .native = native, .python = python };
@@ -75,7 +60,7 @@ static void walk_and_add(const struct stack_registers *registers, const struct c
 					       &stacks.python_complete);
 	python_code_ids(codes, python, stacks.python_count);
 	n = python_splice(&eval, &stacks, frames, FRAMES_MAX, &match);
-	id = stack_intern(&interner, frames, n, end, take, NULL);
+	id = stack_intern(&interner, frames, n, end, on_new_stack, NULL);
 	if (id && end == stack_end_complete && match == PYTHON_MATCH_EXACT)
 		stack_cache_add(cache, &walker, registers, where, id);
 }
@@ -153,7 +138,7 @@ static void *report(void *self, void *number)
 	(void)self;
 	if (turns) {
 		ns = (double)(clock_monotonic_ns() - start_ns) / (double)(__rdtsc() - start_cycles);
-		printf("%5.0f stacks in turn: %5.0f ns a launch, %5.1f %% found in %4.0f ns\n",
+		printf("%5.0f stacks in turn: %5.0f ns per launch, %5.1f %% cached in %4.0f ns\n",
 		       (double)launches / (double)turns, ns * (double)cycles / (double)launches,
 		       100.0 * (double)found / (double)launches,
 		       found ? ns * (double)cycles_found / (double)found : 0);
@@ -166,10 +151,7 @@ static void *report(void *self, void *number)
 	return CALL(void *(*)(long), "PyLong_FromLong", 0);
 }
 
-/*
- * A model of layers of modules, four modules deep, as often as is needed for so many launches from
- * different places.
- */
+/* A model of nested modules, four deep, repeated for the requested number of distinct launches. */
 static const char script[] =
 	"class Module:\n"
 	"    def _call_impl(self, *args, **kwargs):\n"
@@ -219,34 +201,11 @@ static const char script[] =
 	"        report(turns)\n"
 	"main()\n";
 
-static bool open_library(const char *path)
-{
-	for (unsigned minor = 14; !path && !library && minor >= 9; minor--) {
-		char name[32];
-
-		snprintf(name, sizeof(name), "libpython3.%u.so.1.0", minor);
-		library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
-	}
-	if (path)
-		library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-	return library;
-}
-
-static void add_function(void *module, struct method *method)
-{
-	void *function = CALL(void *(*)(struct method *, void *, void *), "PyCFunction_NewEx",
-			      method, NULL, NULL);
-
-	CALL(int (*)(void *, const char *, void *), "PyObject_SetAttrString", module, method->name,
-	     function);
-}
-
 int main(int argc, char **argv)
 {
-	static struct method methods[] = { { "launch", launch, METH_O_, NULL },
-					   { "report", report, METH_O_, NULL } };
+	static struct python_method methods[] = { { "launch", launch, METH_O_, NULL },
+						  { "report", report, METH_O_, NULL } };
 	struct error e = { 0 };
-	void *module;
 
 	if (!open_library(argc > 1 ? argv[1] : NULL)) {
 		puts("skipped: no libpython here; give its path as argument");
@@ -264,10 +223,5 @@ int main(int argc, char **argv)
 	    stack_interner_init(&interner, 1u << 16, 0) < 0)
 		return 1;
 	python_codes_attach(codes, &runtime);
-	CALL(void (*)(int), "Py_InitializeEx", 0);
-	printf("CPython %s\n", CALL(const char *(*)(void), "Py_GetVersion"));
-	module = CALL(void *(*)(const char *), "PyImport_AddModule", "__main__");
-	for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
-		add_function(module, &methods[i]);
-	return CALL(int (*)(const char *, void *), "PyRun_SimpleStringFlags", script, NULL) != 0;
+	return run_script(script, methods, ARRAY_SIZE(methods));
 }

@@ -1,12 +1,12 @@
 /* layer: symbol */
 /*
- * bench_symbol: what it takes to name addresses. For each file: opening it, a first and a second
- * look at random addresses within its functions, and how many of them got a name, a line, or at
- * least the start of their function.
+ * bench_symbol: the cost of symbolizing addresses. For each file: the time to open it, and to look
+ * up random addresses within its functions for the first and the second time; and how many of them
+ * got a name, a line, or at least the start of their function.
  *
  *	bench_symbol [-n ADDRESSES] [-d DEBUG_FOLDER] [FILE…]
  *
- * Without files it takes the libpython and libLLVM that it finds, and itself.
+ * Without files, it uses the libpython and libLLVM that it finds, and itself.
  */
 #include <glob.h>
 #include <stdio.h>
@@ -25,8 +25,9 @@ static uint64_t random_next(void)
 	return state;
 }
 
-/* Addresses within the functions of a file; NULL: it cannot be read. */
-static uint64_t *choose(const char *path, size_t count, char build_id[2 * BUILD_ID_MAX + 1])
+/* Chooses addresses within the functions of a file; NULL: it cannot be read. */
+static uint64_t *choose_addresses(const char *path, size_t count,
+				  char build_id[2 * BUILD_ID_MAX + 1])
 {
 	uint64_t *addresses = malloc(count * sizeof(*addresses));
 	struct function_bounds bounds;
@@ -56,8 +57,8 @@ struct counts {
 	size_t named, with_line, with_start, frames;
 };
 
-static uint64_t ask(struct symbolizer *s, int process, const uint64_t *addresses, size_t count,
-		    struct counts *counts)
+static uint64_t look_up_all(struct symbolizer *s, int process, const uint64_t *addresses,
+			    size_t count, struct counts *counts)
 {
 	uint64_t start_ns = clock_monotonic_ns();
 	static struct symbol_answer answer;
@@ -79,7 +80,7 @@ static const char *debug_folder;
 static void bench(const char *path, size_t count)
 {
 	char build_id[2 * BUILD_ID_MAX + 1];
-	uint64_t *addresses = choose(path, count, build_id);
+	uint64_t *addresses = choose_addresses(path, count, build_id);
 	struct symbol_module module = { .path = path, .build_id = build_id, .end = UINT64_MAX };
 	struct symbol_process p = { .directory = "", .modules = &module, .module_count = 1 };
 	struct symbolizer_options options = { .debug_folders = &debug_folder,
@@ -95,9 +96,9 @@ static void bench(const char *path, size_t count)
 		return;
 	}
 	process = symbolizer_add_process(s, &p);
-	open_ns = ask(s, process, addresses, 1, &counts);
-	first_ns = ask(s, process, addresses, count, &counts);
-	second_ns = ask(s, process, addresses, count, &counts);
+	open_ns = look_up_all(s, process, addresses, 1, &counts);
+	first_ns = look_up_all(s, process, addresses, count, &counts);
+	second_ns = look_up_all(s, process, addresses, count, &counts);
 	path = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
 	printf("%-28.28s %9.1f %9.1f %9.0f %7.1f%% %7.1f%% %7.1f%% %7.2f\n", path,
 	       (double)open_ns / 1e6, (double)first_ns / 1e6, (double)second_ns / (double)count,

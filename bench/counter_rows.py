@@ -1,5 +1,5 @@
-"""What --engine range-profiler measured against what it must be. usage: counter_rows.py KERNEL METRIC_VALUE [EXPECTED]: what `pitot view
---json` prints of the tables, and what bench/workloads/counters.cu prints."""
+"""Compares the counters of --engine range-profiler with the expected ones. usage: counter_rows.py KERNEL METRIC_VALUE [EXPECTED]: the output of
+`pitot view --json` for these tables, and of bench/workloads/counters.cu."""
 import collections
 import json
 import sys
@@ -11,7 +11,7 @@ def rows(path):
 
 
 def expected_in(path):
-    """{(kernel, launch, metric): value}"""
+    """Returns {(kernel, launch, metric): value}."""
     found = {}
     with open(path, encoding="utf-8") as file:
         for line in file:
@@ -31,7 +31,7 @@ def main():
     for value in values:
         measured[value["pid"], value["correlation"]][value["metric"]] = value["value"]
     several = [key for key in measured if len(by_launch[key]) != 1]
-    print(f"{len(kernels)} kernels, {len(values)} values of {len(measured)} launches; launches without one record of a kernel: "
+    print(f"{len(kernels)} kernels, {len(values)} values of {len(measured)} launches; launches without exactly one kernel record: "
           f"{[(key, len(by_launch[key])) for key in several][:5]} ({len(several)})")
     number = collections.Counter()
     print(f"{'kernel':18} {'n':>3} {'metric':64} {'measured':>16} {'expected':>16} {'ratio':>7}")
@@ -41,15 +41,15 @@ def main():
         launch = number[short]
         number[short] += 1
         for metric, value in measured[key].items():
-            wanted = expected.get((short, launch, metric))
-            if wanted is not None:
-                ratio = value / wanted if value is not None and wanted else float("nan")
-                print(f"{short:18} {launch:3} {metric:64} {value!s:>16} {wanted:16.0f} {ratio:7.3f}")
+            expected_value = expected.get((short, launch, metric))
+            if expected_value is not None:
+                ratio = value / expected_value if value is not None and expected_value else float("nan")
+                print(f"{short:18} {launch:3} {metric:64} {value!s:>16} {expected_value:16.0f} {ratio:7.3f}")
             elif metric == "gpu__time_duration.sum" and by_launch[key]:
                 kernel = by_launch[key][0]
                 print(f"{short[:18]:18} {launch:3} {metric:64} {value!s:>16} {(kernel['end_ns'] or 0) - (kernel['start_ns'] or 0):16} (CUPTI's record)")
     missing = [key for key in expected if key[1] >= number[key[0]]]
-    print(f"expected and not there: {missing[:5]} ({len(missing)})")
+    print(f"missing: {missing[:5]} ({len(missing)})")
 
 
 main()

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What CPU sampling costs: bench/cpu_sampling.py BUILD [--rounds N] [--ways perf,ebpf] [--rates 99,999] [--program COMMAND]
+"""The cost of CPU sampling: bench/cpu_sampling.py BUILD [--rounds N] [--methods perf,ebpf] [--rates 99,999] [--program COMMAND]
 
-Two threads do a fixed amount of work, alone and sampled, in turn. Two figures, both as shares of the CPU time that was
-sampled: what the sampler's own thread took, and how much more CPU time the same work took (interrupts and copies of stacks
-are charged to the program): of the shortest runs, and the median over the rounds of the ratio to the run before it. Other
-work on the machine is in the second, less in the first.
+Two threads do a fixed amount of work, alone and sampled, in turn. Prints two figures, both as shares of the sampled CPU time: the
+CPU time of the sampler's own thread, and how much more CPU time the same work took (interrupts and copies of stacks are charged to
+the program): of the shortest runs, and as the median over the rounds of the ratio to the run before it. Other work on the machine
+affects the latter more.
 
-With --program another command is sampled instead, and only the first figure is given: what the sampler's thread and its
-programs in the kernel took in relation to the CPU time in the samples; and how many Python frames have no name. With
---against OTHER_BUILD of several builds, in turn.
+With --program, another command is sampled instead. Then only the first figure is printed: the CPU time of the sampler's thread and
+its programs in the operating system's kernel, relative to the CPU time in the samples; and how many Python frames have no name.
+With --against OTHER_BUILD, several builds take turns.
 """
 import argparse
 import json
@@ -30,20 +30,20 @@ def processor():
 
 
 def cpu_seconds(command):
-    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return float(said.split()[0])
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return float(printed.split()[0])
 
 
 def rows(pitot, recording, table):
-    said = subprocess.run([pitot, "view", recording, table, "--json", "--quiet", "--limit", "0"], check=True,
+    printed = subprocess.run([pitot, "view", recording, table, "--json", "--quiet", "--limit", "0"], check=True,
                           stdout=subprocess.PIPE, text=True).stdout
-    return [json.loads(line) for line in said.splitlines()]
+    return [json.loads(line) for line in printed.splitlines()]
 
 
-def sampled(pitot, way, rate, command, folder):
-    """CPU seconds of the work, of the sampler's thread, number of samples and of lost ones, size in bytes."""
+def sampled(pitot, method, rate, command, folder):
+    """Returns CPU seconds of the work and of the sampler's thread, the numbers of samples and of losses, and the size in bytes."""
     recording = Path(folder) / "sampled.pitot"
-    spent = cpu_seconds([pitot, "record", "-q", "--force", "--cpu-only", "--no-symbols", f"--cpu-via={way}", f"--cpu={rate}",
+    spent = cpu_seconds([pitot, "record", "-q", "--force", "--cpu-only", "--no-symbols", f"--cpu-via={method}", f"--cpu={rate}",
                          "-o", recording, "--", *command])
     own = sum(row["total_ns"] for row in rows(pitot, recording, "cost") if row["kind"] == "sampler") / 1e9
     lost = sum(row["count"] for row in rows(pitot, recording, "loss"))
@@ -51,37 +51,37 @@ def sampled(pitot, way, rate, command, folder):
     return spent, own, len(rows(pitot, recording, "cpu_sample")), lost, size
 
 
-def sample_program(pitot, way, rate, command, folder):
-    """CPU seconds in samples, of the sampler; number of samples, of Python frames without a name; shares of ends of stacks."""
+def sample_program(pitot, method, rate, command, folder):
+    """Returns CPU seconds in samples and of the sampler, the numbers of samples and of unnamed Python frames, and the share of complete stacks."""
     recording = Path(folder) / "sampled.pitot"
-    subprocess.run([pitot, "record", "-q", "--force", "--cpu-only", "--no-symbols", f"--cpu-via={way}", f"--cpu={rate}",
+    subprocess.run([pitot, "record", "-q", "--force", "--cpu-only", "--no-symbols", f"--cpu-via={method}", f"--cpu={rate}",
                     "-o", recording, "--", *command], check=True, stdout=subprocess.DEVNULL)
     own = sum(row["total_ns"] for row in rows(pitot, recording, "cost") if row["kind"] == "sampler") / 1e9
-    nameless = sum(row["count"] for row in rows(pitot, recording, "loss") if row["reason"] == "unnamed_frames")
+    unnamed = sum(row["count"] for row in rows(pitot, recording, "loss") if row["reason"] == "unnamed_frames")
     samples = rows(pitot, recording, "cpu_sample")
     ends = {(row.get("pid"), row["id"]): row["end"] for row in rows(pitot, recording, "stack")}
     complete = sum(ends.get((row.get("pid"), row["stack"])) == "complete" for row in samples)
-    return sum(row["weight_ns"] for row in samples) / 1e9, own, len(samples), nameless, complete / max(1, len(samples))
+    return sum(row["weight_ns"] for row in samples) / 1e9, own, len(samples), unnamed, complete / max(1, len(samples))
 
 
 def programs(options, configurations):
-    """Figures of options.program, of each build folder in turn."""
+    """Measures options.program with each build in turn."""
     folders = [options.build, *options.against]
     results = {(build, *configuration): [] for build in folders for configuration in configurations}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(options.rounds):
-            for build, way, rate in results:
-                results[build, way, rate].append(sample_program(build.resolve() / "pitot", way, rate,
+            for build, method, rate in results:
+                results[build, method, rate].append(sample_program(build.resolve() / "pitot", method, rate,
                                                                 shlex.split(options.program), folder))
     print(f"{processor()}, {os.cpu_count()} processors, Linux {os.uname().release}; {options.rounds} rounds of {options.program}")
     print("medians (range)")
-    for (build, way, rate), runs in results.items():
-        spent, own, samples, nameless, complete = zip(*runs)
+    for (build, method, rate), runs in results.items():
+        spent, own, samples, unnamed, complete = zip(*runs)
         share = [100 * o / s for s, o in zip(spent, own)]
-        print(f"{str(build):24} {way:5}{rate:5} Hz: {statistics.median(spent):6.2f} s sampled, sampler "
+        print(f"{str(build):24} {method:5}{rate:5} Hz: {statistics.median(spent):6.2f} s sampled, sampler "
               f"{1e3 * statistics.median(own):6.1f} ms ({1e3 * min(own):.1f} to {1e3 * max(own):.1f}), "
               f"{statistics.median(share):5.2f} % ({min(share):.2f} to {max(share):.2f}), {statistics.median(samples):.0f} samples, "
-              f"{statistics.median(nameless):.0f} ({min(nameless)} to {max(nameless)}) unnamed frames, "
+              f"{statistics.median(unnamed):.0f} ({min(unnamed)} to {max(unnamed)}) unnamed frames, "
               f"{100 * statistics.median(complete):.1f} % complete")
 
 
@@ -89,16 +89,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=Path)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--millions", type=int, default=1500, help="of steps of work of each thread")
-    parser.add_argument("--depth", type=int, default=50, help="frames of each stack")
-    parser.add_argument("--ways", default="perf")
+    parser.add_argument("--millions", type=int, default=1500, help="steps of work per thread, in millions")
+    parser.add_argument("--depth", type=int, default=50, help="frames per stack")
+    parser.add_argument("--methods", default="perf")
     parser.add_argument("--rates", default="99,999")
     parser.add_argument("--program", help="command to sample instead")
     parser.add_argument("--against", type=Path, action="append", default=[], help="another build folder, for --program")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     options = parser.parse_args()
     pitot = options.build.resolve() / "pitot"
-    configurations = [(way, int(rate)) for way in options.ways.split(",") for rate in options.rates.split(",")]
+    configurations = [(method, int(rate)) for method in options.methods.split(",") for rate in options.rates.split(",")]
     if options.program:
         programs(options, configurations)
         return
@@ -114,16 +114,16 @@ def main():
                 results[configuration].append((bare, *sampled(pitot, *configuration, command, folder)))
     print(f"{processor()}, {os.cpu_count()} processors, Linux {os.uname().release}; "
           f"{options.rounds} rounds, two threads, {options.depth} frames")
-    print(f"{'way':6}{'Hz':>6}{'sampler':>10}{'slow-down':>11}{'by rounds':>23}{'samples':>9}{'lost':>6}{'bytes each':>12}")
+    print(f"{'method':6}{'Hz':>6}{'sampler':>10}{'slow-down':>11}{'by rounds':>23}{'samples':>9}{'lost':>6}{'bytes each':>12}")
     figures = []
-    for (way, rate), runs in results.items():
+    for (method, rate), runs in results.items():
         least = 100 * (min(run[1] for run in runs) / min(run[0] for run in runs) - 1)
         slower = sorted(100 * (spent / bare - 1) for bare, spent, *_ in runs)
         own = statistics.median(100 * run[2] / run[1] for run in runs)
         samples, lost, size = (sum(run[i] for run in runs) for i in (3, 4, 5))
-        print(f"{way:6}{rate:6}{own:9.2f}%{least:10.2f}%"
+        print(f"{method:6}{rate:6}{own:9.2f}%{least:10.2f}%"
               f"{f'{statistics.median(slower):.2f}% ({slower[0]:.1f} to {slower[-1]:.1f})':>23}{samples:9}{lost:6}{size / max(samples, 1):12.1f}")
-        figures.append({"way": way, "hz": rate, "sampler_percent": own, "slower_percent": slower, "samples": samples,
+        figures.append({"method": method, "hz": rate, "sampler_percent": own, "slower_percent": slower, "samples": samples,
                         "lost": lost, "bytes": size})
     if options.json:
         options.json.write_text(json.dumps({"machine": processor(), "processors": os.cpu_count(),

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What CPU samples by the timer inside the process cost: bench/cpu_timer.py BUILD [--hz 99] [--rounds 15].
+"""The cost of CPU samples by the timer inside the process: bench/cpu_timer.py BUILD [--hz 99] [--rounds 15].
 
-A fixed amount of work, without and with the timer in turn; CPU time (user and system, Pitot's thread included) of the
-process: the least of all rounds, which other work on the machine disturbs least, and the median of the ratios of
-neighbours. Beside that what Pitot says itself: handlers and thread. And what each process that is started costs more.
+A fixed amount of work runs without and with the timer in turn. Prints the CPU time (user and system, including Pitot's thread) of the
+process: the minimum of all rounds, which other work on the machine disturbs least, and the median ratio of adjacent runs; then the
+cost by Pitot's own account (handlers and thread), and the additional cost of each process that is started.
 """
 import argparse
 import json
@@ -42,7 +42,7 @@ def cpu_seconds(command, environment):
 
 
 def own_cost(pitot, folder):
-    """Seconds by Pitot's own account: in signal handlers, of its thread."""
+    """Seconds by Pitot's own account: in signal handlers, and of its thread."""
     rows = [json.loads(line) for line in subprocess.run([pitot, "view", folder, "cost", "--json"], check=True, text=True,
                                                         stdout=subprocess.PIPE).stdout.splitlines()]
     return {kind: sum(row["total_ns"] for row in rows if row["kind"] == kind) / 1e9 for kind in ("timer_sample", "collector")}
@@ -66,7 +66,7 @@ def main():
     parser.add_argument("build", type=lambda text: Path(text).resolve())
     parser.add_argument("--hz", type=int, default=99)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("-o", "--output", help="JSON file for the figures")
+    parser.add_argument("-o", "--output", help="JSON file to write the figures to")
     options = parser.parse_args()
     results = {"command": "bench/cpu_timer.py BUILD " + " ".join(sys.argv[2:]), "hz": options.hz}
     with tempfile.TemporaryDirectory() as folder:
@@ -81,12 +81,12 @@ def main():
             results[name] = {"bare_s": bare, "timed_s": timed, "own_account": account}
             low, _, high = statistics.quantiles(ratios, n=4)
             print(f"{name:14} {min(bare):.2f} s of CPU alone, {100 * (min(timed) / min(bare) - 1):+.2f} % with the timer; "
-                  f"median of ratios {100 * (statistics.median(ratios) - 1):+.2f} % (quartiles {100 * (low - 1):+.2f}, "
+                  f"median ratio {100 * (statistics.median(ratios) - 1):+.2f} % (quartiles {100 * (low - 1):+.2f}, "
                   f"{100 * (high - 1):+.2f}); by its own account {100 * account:.2f} %")
         bare, timed, _ = compare([sys.executable, "-c", SPAWN, "300"], options, options.rounds)
         each = [(t - b) / 300 * 1e6 for t, b in zip(timed, bare)]
         results["process_us"] = each
-        print(f"{'each process':14} {statistics.median(each):.0f} us of CPU more")
+        print(f"{'each process':14} {statistics.median(each):.0f} us more CPU time")
     if options.output:
         Path(options.output).write_text(json.dumps(results, indent=1) + "\n")
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What the recorder inside costs a short program of large libraries: bench/cpu_timer_torch.py BUILD... [--python PYTHON] [--rounds N].
+"""The cost of the recorder inside a short program with large libraries: bench/cpu_timer_torch.py BUILD... [--python PYTHON] [--rounds N].
 
-`import torch`, and three seconds of training on the CPU, sampled by the timer at 99 Hz, with each BUILD in turn: CPU time of
-signal handlers and of Pitot's thread by the recording's own account (table `cost`), and private memory (RssAnon) at the end over
-that of the program alone.
+`import torch`, and three seconds of training on the CPU, sampled by the timer at 99 Hz, with each BUILD in turn. Prints the CPU time
+of signal handlers and of Pitot's thread by the recording's own account (table `cost`), and private memory (RssAnon) at the end,
+compared with the program alone.
 """
 import argparse
 import json
@@ -31,19 +31,19 @@ def run(command, build):
         if build:
             environment |= {"LD_PRELOAD": str(build / "libpitot.so"), "PITOT_RECORDING": folder,
                             "PITOT_OPTIONS": "preload=all;cuda=0;cpu=99"}
-        said = subprocess.run(command, env=environment, check=True, text=True, stdout=subprocess.PIPE).stdout
-        costs = {"callback": 0, "collector": 0}
+        printed = subprocess.run(command, env=environment, check=True, text=True, stdout=subprocess.PIPE).stdout
+        costs = {"timer_sample": 0, "collector": 0}
         if build:
             rows = subprocess.run([build / "pitot", "view", folder, "cost", "--json"], check=True, text=True, stdout=subprocess.PIPE)
             for row in map(json.loads, rows.stdout.splitlines()):
                 costs[row["kind"]] = costs.get(row["kind"], 0) + row["total_ns"] / 1e6
-        return {"handlers": costs["callback"], "thread": costs["collector"], "memory": int(said.split()[-1]) / 1024}
+        return {"handlers": costs["timer_sample"], "thread": costs["collector"], "memory": int(printed.split()[-1]) / 1024}
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("builds", nargs="+", type=lambda text: Path(text).resolve())
-    parser.add_argument("--python", default=sys.executable, help="one with torch")
+    parser.add_argument("--python", default=sys.executable, help="a Python with torch")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     with tempfile.NamedTemporaryFile("w", suffix=".py") as importer:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What recording costs on a machine with a GPU, against no tool at all and against the cheapest possible CUPTI client.
+"""The cost of recording on a machine with a GPU, compared with no tool at all and with the cheapest possible CUPTI client.
 
 usage: bench/gpu_bench.py BUILD [--rounds N] [--only launch,launch-20,launch-50,train,graph,decode] [--configurations C,...]
        [--against BUILD] [--json FILE] [--keep DIR]
 
-Configurations take turns within a round, so that a drifting machine hits all alike; medians over the rounds are printed,
-and costs are differences to the floor of the same run. BUILD is the folder with `pitot` and `libpitot.so`.
+Configurations take turns within a round, so that a drifting machine affects all of them. Prints medians over the rounds;
+costs are differences to the floor of the same run. BUILD is the folder with `pitot` and `libpitot.so`.
 """
 import argparse
 import json
@@ -22,7 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 CUDA = pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
 
 
-# Levels of workloads/floor.c: kernel activity alone; and a callback at launches that does nothing.
+# Levels of workloads/floor.c: kernel activity only; with an empty callback at launches.
 FLOORS = {"floor": "1", "floor-callbacks": "3"}
 
 
@@ -72,7 +72,7 @@ class Runner:
         match = re.search(pattern, done.stdout)
         if not match:
             raise SystemExit(f"{configuration} {name}: status {done.returncode}\n{done.stdout}{done.stderr}")
-        print(f"{name:9} {configuration:30} {match.group(1)}", flush=True)  # of a run that is cut off, this is left
+        print(f"{name:9} {configuration:30} {match.group(1)}", flush=True)  # remains if the run is interrupted
         return float(match.group(1))
 
     def info(self, name, configuration):
@@ -140,7 +140,7 @@ def print_table(results):
             if c != "bare" and "bare" in medians:
                 line += f"  {100 * (medians[c] / medians['bare'] - 1):+6.1f}% over bare"
             if c.startswith(("pitot", "other")) and "floor" in medians:
-                # Round by round, for a machine that drifts hits all configurations of a round alike.
+                # Differences within rounds: a drifting machine affects all configurations of a round.
                 pairs = [a - b for a, b in zip(values, figures["floor"])]
                 over = statistics.median(pairs)
                 line += f"  {over:+.4f} over floor, {min(values) - min(figures['floor']):+.4f} best to best"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What has to be seen on a GPU before a change of the recorder is believed, in the order of what harms most. Prints as it goes.
-# usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]: AGAINST is the build of before, - for none; steps: crash twice share share_more
+# Checks a change of the recorder on a GPU, the most harmful failures first. Prints its findings as it goes.
+# usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]: AGAINST is a build without the change, - for none; steps: crash twice share share_more
 #	scopes system stalls counters ranges pm sass tests programs cost
 set -u
 cd "$(dirname "$0")/.." || exit 1
-build=$(realpath "${1:?the folder of a build}")
+build=$(realpath "${1:?usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]}")
 against=${2:--}
 shift $(($# < 2 ? $# : 2))
 steps=${*:-crash twice share share_more scopes system stalls counters ranges pm sass tests programs cost}
@@ -14,7 +14,7 @@ if [ "$against" != - ]; then against=$(realpath "$against"); fi
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 nproc
 
-# Where a crash was: a machine that has just started, its caches cold, is when decode.py died once.
+# Prints the stack of a crash: decode.py crashed once, on a freshly booted machine with cold caches.
 crash() {
 	gcc -shared -fPIC -O1 -o "$folder/backtrace.so" bench/workloads/segv_backtrace.c || return
 	for i in 1 2 3 4; do
@@ -27,7 +27,7 @@ crash() {
 	done
 }
 
-# Recordings one after the other in one process: the second one has the contexts and streams of before.
+# Two consecutive recordings of one process: the second must contain the contexts and streams created before it.
 twice() {
 	nvcc -O1 -std=c++17 -Iinclude -o "$folder/twice" bench/workloads/twice.cu -L"$build" -lpitot -Xlinker -rpath="$build" || return
 	(cd "$folder" && ./twice)
@@ -39,7 +39,7 @@ twice() {
 	done
 }
 
-# torch.profiler with a schedule, twice in one process: by itself, and beside us. Its kernels are to be the same.
+# torch.profiler with a schedule, twice in one process: alone, and together with Pitot. It must see the same kernels.
 share() {
 	for way in alone keep share yield; do
 		command=(python3 bench/workloads/own_profiler.py "$folder/own-$way.json")
@@ -58,7 +58,7 @@ share() {
 	done
 }
 
-# Other profilers beside us, and what it costs a program that has none.
+# Other profilers together with Pitot, and the cost for a program without one.
 share_more() {
 	for profiler in proton jax; do
 		timeout 100 python3 bench/workloads/other_profilers.py $profiler "$folder/alone-$profiler" 2>"$folder/err" | tail -1
@@ -83,14 +83,14 @@ share_more() {
 	done
 }
 
-# Scopes by CUDA's events, and by the report.
+# Times of scopes by CUDA events, and by the report.
 scopes() {
 	nvcc -O1 -std=c++17 -Iinclude -o "$folder/scopes" bench/workloads/scopes.cu -L"$build" -lpitot -Xlinker -rpath="$build" || return
 	(cd "$folder" && ./scopes)
 	"$build/pitot" report -q --scopes "$folder"/scopes-*.pitot | sed -n '/^scopes/,/^$/p'
 }
 
-# What NVML and GPM really say, and what reading them costs.
+# Values of NVML and GPM, and the cost of reading them.
 system() {
 	"$build/pitot" monitor --json --interval 100ms --duration 2s 2>"$folder/err" | tail -1
 	tail -3 "$folder/err"
@@ -104,7 +104,7 @@ system() {
 	"$build/pitot" view --json "$folder/monitor.pitot" device | head -2
 }
 
-# What --engine pc-sampling finds in kernels that wait for known things, what it costs, and whether it breaks anything.
+# Stall reasons by --engine pc-sampling in kernels with known stalls, its cost, and whether it breaks anything.
 stalls() {
 	nvcc -O2 -lineinfo -arch=native -o "$folder/stalls" bench/workloads/stalls.cu || return
 	nvcc -O2 -arch=native -o "$folder/launch" bench/workloads/launch.cu || return
@@ -126,7 +126,7 @@ stalls() {
 	for way in trace pc-sampling; do
 		timeout 20 "$build/pitot" record -q -f --engine $way -o "$folder/launch-$way.pitot" -- "$folder/launch" 20000 2>&1 | sed "s/^/launch $way: /"
 	done
-	# A window in mid-run once hung: it has to end by itself, with samples and kernels.
+	# A window in the middle of a run hung once: it must end by itself, with samples and kernels.
 	timeout 20 "$build/pitot" record -q -f --engine pc-sampling --delay 1s --duration 1s -o "$folder/stalls-window.pitot" -- "$folder/stalls" 3
 	echo "window: status $?"
 	pc_rows "$folder/stalls-window.pitot"
@@ -135,7 +135,7 @@ stalls() {
 	timeout 20 "$build/pitot" record -q -f --engine pc-sampling -o "$folder/modules.pitot" -- "$folder/modules" "$folder/stalls.cubin" 300
 	echo "modules: status $?"
 	pc_rows "$folder/modules.pitot"
-	# PyTorch loads its modules lazily, inside of launches.
+	# PyTorch loads modules lazily, during launches.
 	for workload in train decode; do
 		SECONDS=0
 		timeout 60 "$build/pitot" record -q -f --engine pc-sampling -o "$folder/pc-$workload.pitot" -- python3 bench/workloads/$workload.py >"$folder/out" 2>"$folder/err"
@@ -145,7 +145,7 @@ stalls() {
 	done
 }
 
-# What a recording has of PC sampling.
+# Prints what PC sampling has recorded.
 pc_rows() {
 	"$build/pitot" view --json --quiet "$1" capability | grep -E '"engine"|"clock"' | cut -c1-600
 	"$build/pitot" view --json --quiet "$1" loss | cut -c1-300
@@ -157,8 +157,8 @@ pc_rows() {
 	ls -l "$1/cubins" 2>/dev/null | head -8
 }
 
-# What --engine range-profiler measures of kernels of known work, whether it changes what they compute, and what it costs those that it leaves
-# alone; what the host API says of this GPU.
+# Counters by --engine range-profiler of kernels with known work, whether it changes their results, and its cost for kernels that it does not
+# measure; what the host API says about this GPU.
 counters() {
 	local metrics=gpu__time_duration.sum,smsp__sass_thread_inst_executed_op_ffma_pred_on.sum,dram__bytes_read.sum,dram__bytes_write.sum
 	metrics=$metrics,l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum,no__such_metric.sum
@@ -166,7 +166,7 @@ counters() {
 	nvcc -O2 -arch=native -o "$folder/counters" bench/workloads/counters.cu || return
 	timeout 20 "$folder/counters" | grep -v '^expect' | sed 's/^/bare: /'
 	timeout 20 "$build/pitot" record -q -f --engine trace -o "$folder/counters-trace.pitot" -- "$folder/counters" 2>&1 | grep -v '^expect' | sed 's/^/trace: /'
-	# Nothing matches; then each of the three, with small ones between and after it.
+	# Nothing matches; then each of the three kernels, with small ones between and after it.
 	timeout 20 "$build/pitot" record -q -f --engine range-profiler --kernels no_such -o "$folder/counters-none.pitot" -- "$folder/counters" 2>&1 |
 		grep -v '^expect' | sed 's/^/none measured: /'
 	for choice in fma_kernel stream_kernel conflicts_kernel; do
@@ -190,7 +190,7 @@ counters() {
 	counter_rows "$folder/counters-torch.pitot" | head -30
 }
 
-# Hardware counters of ranges and graphs of known work, what they cost beside, and in PyTorch.
+# Counters of ranges and graphs with known work, their cost for other kernels, and in PyTorch.
 ranges() {
 	local metrics=gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum,l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum
 	metrics=$metrics,smsp__inst_executed.sum,smsp__sass_thread_inst_executed_op_ffma_pred_on.sum
@@ -222,7 +222,7 @@ ranges() {
 	done
 }
 
-# What a recording has of hardware counters.
+# Prints the hardware counters of a recording.
 counter_rows() {
 	"$build/pitot" view --json --quiet "$1" capability | grep -E '"engine"|metrics"' | cut -c1-600
 	"$build/pitot" view --json --quiet "$1" loss | cut -c1-300
@@ -233,7 +233,7 @@ counter_rows() {
 	python3 bench/counter_rows.py "$folder"/rows-kernel "$folder"/rows-metric_value "${@:2}"
 }
 
-# What --engine pm-sampling says of phases of known work, how short its interval can be, and what it costs.
+# Samples by --engine pm-sampling of phases with known work, how short its interval can be, and its cost.
 pm() {
 	nvcc -O2 -arch=native -o "$folder/phases" bench/workloads/phases.cu && nvcc -O2 -arch=native -o "$folder/launch" bench/workloads/launch.cu || return
 	for interval in 500us 20us 50us 100us 200us 1ms; do
@@ -259,7 +259,7 @@ pm() {
 	done
 }
 
-# What --engine sass-metrics counts in kernels of known work, whether it changes what they compute, and what it costs those that it leaves alone.
+# Counts by --engine sass-metrics of kernels with known work, whether it changes their results, and its cost for kernels that it does not measure.
 sass() {
 	nvcc -O2 -lineinfo -arch=native -o "$folder/warps" bench/workloads/warps.cu || return
 	timeout 20 "$folder/warps" | grep -v '^expect' | sed 's/^/bare: /'
@@ -275,7 +275,7 @@ sass() {
 	done
 	"$build/pitot" report "$folder/sass.pitot" | grep -E 'untimed|without times|replay|divergent|uncoalesced|measur'
 	grep sass-metrics "$folder/sass.log" | sort | uniq -c | sort -rn | head -4
-	# All launches, while samples are read and records flushed: CUPTI hangs where these meet a launch that is counted.
+	# Counts all launches while samples are read and records are flushed: CUPTI hangs if these coincide with a counted launch.
 	for round in 1 2 3 4; do
 		timeout 60 "$build/pitot" record -q -f --engine deep --count 0 -o "$folder/deep.pitot" -- "$folder/warps" >"$folder/out" 2>"$folder/err"
 		echo "deep $round: status $?, $(grep -v '^expect' "$folder/out" | tr '\n' ' ') $("$build/pitot" view --json -q "$folder/deep.pitot" sass_value | wc -l) values," \
@@ -290,7 +290,7 @@ sass() {
 	sass_rows "$folder/sass-torch.pitot"
 }
 
-# What a recording has of instructions.
+# Prints the instruction counts of a recording.
 sass_rows() {
 	"$build/pitot" view --json --quiet "$1" capability | grep -E '"engine"|metrics"|"name": "kernel"' | grep -o '"reason.*' | cut -c1-300
 	"$build/pitot" view --json --quiet "$1" loss | grep -o '"reason.*' | cut -c1-200

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Resident memory of a recorded program over time: bench/gpu_memory.py BUILD PROGRAM-THAT-LAUNCHES-FOR-EVER [SECONDS]
+"""Resident memory of a recorded program over time: bench/gpu_memory.py BUILD PROGRAM-THAT-LAUNCHES-FOREVER [SECONDS]
 
-Prints the resident set of the program alone, with the cheapest CUPTI client (floor), and recorded, in MiB, every ten
-seconds.
+Prints the resident set size in MiB, every ten seconds, of the program alone, with the cheapest CUPTI client (floor), and recorded.
 """
 import os
 import pathlib

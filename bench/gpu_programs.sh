@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The whole product on programs of other people: each recorded and reported, its exit status and output beside the same without Pitot.
-# usage: bench/gpu_programs.sh BUILD [FOLDER]: recordings and pictures are left in FOLDER
+# Records and reports programs that use common libraries, and compares exit status and output with and without Pitot.
+# usage: bench/gpu_programs.sh BUILD [FOLDER]: recordings and flame graphs remain in FOLDER
 set -u
 pitot=$(realpath "$1")/pitot
 folder=${2:-$(mktemp -d)}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""How much a SIGKILL costs while only the GPU works: 300 kernels of 20 ms launched at once, killed after four seconds. Should be
-at most 250 ms and the seven kernels that share a buffer with one that still runs: 410 ms.
+"""How much a SIGKILL loses while only the GPU works: launches 300 kernels of 20 ms, then kills the program after four seconds. The loss should be
+at most 250 ms plus the seven kernels that share a buffer with one that is still running: 410 ms.
 
 usage: bench/gpu_quiet.py BUILD
 """
@@ -22,7 +22,7 @@ int main() { spin<<<1, 1>>>(1000); cudaDeviceSynchronize(); for (int i = 0; i < 
 
 
 def last_end(pitot, recording):
-    """When the last kernel on disk ended, after the recording's start; 0: there is none."""
+    """Returns when the last kernel on disk ended, relative to the recording's start; 0: none."""
     lines = subprocess.run([pitot, "view", recording, "kernel", "--json"], capture_output=True, text=True).stdout.splitlines()
     return max((json.loads(line)["end_ns"] for line in lines), default=0)
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What recording costs a decoding transformers model, a launch: everything in one process, in turns, so that neither its start of 20 seconds
-nor a machine that drifts is in the figures.
+"""The cost of recording per launch of a transformers model that decodes: all settings take turns in one process, so that neither its start of
+20 seconds nor a drifting machine affects the figures.
 
 usage: bench/in_process.py BUILD [ROUNDS [TOKENS]], with PyTorch and transformers
 
-In each round: not recorded; CUPTI's trace alone; with the stacks of launches; with samples of the CPU, too. Of a turn's tokens counts the 10th
-percentile of their times. A line for each: the least over the rounds of milliseconds a token, with microseconds more a kernel than without, and
-the medians of both: where a neighbour takes the processor's clock away for seconds, as on rented machines, only the least says something.
+Each round runs: not recorded; CUPTI's trace alone; with stacks of launches; with CPU samples as well. The time of a turn is the 10th percentile
+of its tokens' times. Prints for each setting the minimum over the rounds of milliseconds per token, and microseconds per kernel over not
+recorded, then the medians of both. Where a neighbour lowers the processor's clock for seconds, as on rented machines, only the minimum is useful.
 """
 import json
 import statistics
@@ -40,15 +40,15 @@ def main():
     prompt = torch.randint(0, decode.VOCABULARY, (decode.BATCH, decode.PROMPT), device="cuda")
 
     def ms_per_token():
-        """The host waits for each token, to see whether it is the last one."""
+        """The host waits for each token to see whether it is the last one."""
         ends = []
 
-        def look(ids, _):
+        def on_token(ids, _):
             ends.append(time.perf_counter())
             return torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
 
         with torch.no_grad():
-            model.generate(prompt, max_new_tokens=tokens, do_sample=False, pad_token_id=0, stopping_criteria=StoppingCriteriaList([look]))
+            model.generate(prompt, max_new_tokens=tokens, do_sample=False, pad_token_id=0, stopping_criteria=StoppingCriteriaList([on_token]))
         return statistics.quantiles([(b - a) * 1e3 for a, b in zip(ends, ends[1:])], n=10)[0]
 
     ms_per_token()
@@ -65,12 +65,12 @@ def main():
                 if not kernels:
                     done = subprocess.run([f"{sys.argv[1]}/pitot", "info", "--json", path], capture_output=True, check=True)
                     kernels = json.loads(done.stdout)["tables"]["kernel"]["rows"] / tokens
-                    print(f"{kernels:.0f} kernels a token", flush=True)
+                    print(f"{kernels:.0f} kernels per token", flush=True)
             print(" ".join(f"{values[-1]:7.3f}" for values in times.values()), flush=True)
     for name, values in times.items():
         more = [(ms - bare) * 1e3 / kernels for ms, bare in zip(values, times["not recorded"])]
         least, bare = min(values), min(times["not recorded"])
-        print(f"{name:22} least {least:7.3f} ms a token, {(least - bare) * 1e3 / kernels:5.2f} us more a kernel; "
+        print(f"{name:22} min {least:7.3f} ms per token, {(least - bare) * 1e3 / kernels:+5.2f} us per kernel; "
               f"medians {statistics.median(values):7.3f} and {statistics.median(more):5.2f}")
 
 

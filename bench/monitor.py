@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `pitot monitor` costs: CPU time of the whole program, its start (NVML's is long) apart from what each second costs then.
+"""The cost of `pitot monitor`: CPU time of the whole program, split into its start (NVML's is long) and each second after that.
 
 Usage: bench/monitor.py [--build DIR] [--interval TIME] [--seconds N] [--runs N]
 """

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What --engine range-profiler and pc-sampling say of kernels, against Nsight Compute's ncu on the same programs.
+"""Compares the results of --engine range-profiler and pc-sampling with those of Nsight Compute's ncu on the same programs.
 
-usage: bench/ncu_check.py BUILD, on a machine with a GPU, nvcc and ncu (and PyTorch, for a kernel that the tensor cores bind)
+usage: bench/ncu_check.py BUILD, on a machine with a GPU, nvcc and ncu (and PyTorch, for a kernel bound by the tensor cores)
 
-Prints a line for each kernel and metric: the mean over its launches by us and by ncu, and their ratio (wanted: within 3 %); then the
-shares of the reasons for which warps stall, of the samples of each kernel (wanted: within 5 points).
+Prints a line for each kernel and metric: the mean over its launches by Pitot and by ncu, and their ratio (expected: within 3 %); then the
+shares of stall reasons in the samples of each kernel (expected: within 5 points).
 """
 import collections
 import csv
@@ -38,13 +38,13 @@ def view(build, recording, table):
 
 
 def plain(name):
-    """_Z10fma_kernelPfi and fma_kernel(float *, int) are the same one."""
+    """Returns one name for a mangled and a demangled one: _Z10fma_kernelPfi and fma_kernel(float *, int)."""
     return next((short for short in ("fma_kernel", "stream_kernel", "conflicts_kernel", "chase", "arithmetic", "barrier") if short in name),
                 name.split("(")[0][:40])
 
 
 def by_ncu(options, command):
-    """[(kernel, {metric: value})] in the order of launches."""
+    """Returns [(kernel, {metric: value})] in the order of launches."""
     lines = run([*NCU, *options, *command]).splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
@@ -92,7 +92,7 @@ def compare_counters(build, folder, title, ours, theirs, command):
 
 
 def shares(counts):
-    """{kernel: {reason: share}} of {(kernel, reason): samples}; a reason has those in it in which no warp was issued, too."""
+    """Returns {kernel: {reason: share}} of {(kernel, reason): samples}; a reason includes its samples without an issued warp."""
     sums = collections.Counter()
     for (kernel, reason), count in counts.items():
         sums[kernel] += 0 if reason.endswith(NOT_ISSUED) else count
@@ -124,7 +124,7 @@ def compare_stalls(build, folder, program):
         print(f"{kernel}: {'ours':>40} {'ncu':>7}")
         for reason in reasons[:8]:
             print(f"    {reason:40} {mine[kernel].get(reason, 0):7.1%} {other[kernel].get(reason, 0):7.1%}")
-        print(f"    most that a share differs by: {max(abs(mine[kernel].get(r, 0) - other[kernel].get(r, 0)) for r in reasons):.1%}", flush=True)
+        print(f"    largest difference of a share: {max(abs(mine[kernel].get(r, 0) - other[kernel].get(r, 0)) for r in reasons):.1%}", flush=True)
 
 
 def main():

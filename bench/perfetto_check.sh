@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The live producer beside a real CUDA and a real tracing service: bench/perfetto_check.sh BUILD, with Perfetto's `traced` and `perfetto` in PATH.
-# The traces go to $OUT, to be held against tests/perfetto_trace.py (bench/perfetto_rows.py) where that can be run.
+# Checks the live producer with a real CUDA and a real tracing service: bench/perfetto_check.sh BUILD, with Perfetto's `traced` and `perfetto` in
+# PATH. Writes the traces to $OUT, where bench/perfetto_rows.py can check them.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$(realpath "${1:?the folder of a build}")
@@ -18,7 +18,7 @@ echo "== from the start, by pitot trace"
 timeout 60 "$build/pitot" trace -o "$out/launch.pftrace" -- "$folder/launch" 20000
 echo "status $?, $(stat -c %s "$out/launch.pftrace") bytes"
 
-echo "== injected, nobody traces; bare"
+echo "== injected without a tracing session; bare"
 for round in 1 2 3; do
 	echo "bare      $("$folder/launch" 100000)"
 	echo "injected  $(CUDA_INJECTION64_PATH=$build/libpitot.so timeout 60 "$folder/launch" 100000)"
@@ -32,7 +32,7 @@ cat >"$folder/middle.pbtx" <<-CONFIG
 	duration_ms: 1000
 CONFIG
 
-# Sessions of a second each while a program runs that was only injected: from_the_middle NAME COMMAND…
+# Traces an injected program in sessions of one second each while it runs: from_the_middle NAME COMMAND…
 from_the_middle() {
 	local name=$1 number=0
 	shift

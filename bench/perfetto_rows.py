@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds live traces against tests/perfetto_trace.py, and says what is in them. usage: bench/perfetto_rows.py TRACE..., with PyPI's perfetto"""
+"""Checks live traces with tests/perfetto_trace.py, and prints what they contain. usage: bench/perfetto_rows.py TRACE..., with PyPI's perfetto"""
 import collections
 import sys
 from pathlib import Path

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What recording costs a Python program: milliseconds for start and stop, and nanoseconds for `with pitot.scope("forward"): pass`, made
-each time or kept, less those of an empty loop.
+"""The cost of recording for a Python program: milliseconds for start and stop, and nanoseconds for `with pitot.scope("forward"): pass`, with
+a new or a reused scope, minus those of an empty loop.
 
 Usage: PYTHONPATH=build/python bench/python_recording.py
-The median of 41 batches, each of which fits into half a thread's ring. Between two batches the collector takes what there is.
+Prints the median of 41 batches, each of which fits into half of a thread's ring. The collector drains the ring between batches.
 """
 import os
 import platform
@@ -15,13 +15,13 @@ import pitot
 BATCHES, CALLS = 41, 7000
 
 
-def made():
+def new_scope():
     for _ in range(CALLS):
         with pitot.scope("forward"):
             pass
 
 
-def kept(scope=pitot.scope("forward")):
+def reused_scope(scope=pitot.scope("forward")):
     for _ in range(CALLS):
         with scope:
             pass
@@ -45,16 +45,16 @@ def median(run):
 def main():
     os.environ["PITOT_OPTIONS"] = "cuda=0"
     loop = median(empty)
-    said = f"CPython {platform.python_version()}: not recording {median(made) - loop:.0f} ns, kept {median(kept) - loop:.0f} ns"
+    text = f"CPython {platform.python_version()}: not recording {median(new_scope) - loop:.0f} ns, reused {median(reused_scope) - loop:.0f} ns"
     with tempfile.TemporaryDirectory() as folder:
         with pitot.record(f"{folder}/first"):
-            said += f"; recording {median(made) - loop:.0f} ns, kept {median(kept) - loop:.0f} ns"
+            text += f"; recording {median(new_scope) - loop:.0f} ns, reused {median(reused_scope) - loop:.0f} ns"
         times = []
         for i in range(BATCHES):
             begun = time.perf_counter()
             pitot.start(f"{folder}/{i}").stop()
             times.append((time.perf_counter() - begun) * 1e3)
-    print(f"{said}; start and stop {sorted(times)[BATCHES // 2]:.1f} ms")
+    print(f"{text}; start and stop {sorted(times)[BATCHES // 2]:.1f} ms")
 
 
 if __name__ == "__main__":

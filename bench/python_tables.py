@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long the package `pitot` takes for the kernels of a recording: opened, as an Arrow table with names, in pandas; five times in one process.
+"""How long the package `pitot` takes to load the kernels of a recording as an Arrow table with names, and into pandas; five times in one process.
 
 Usage: PYTHONPATH=build/python bench/python_tables.py RECORDING   (make-recording big.pitot --kernels 10000000 makes one)
 """

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """How fast a recording is read, reported and exported: bench/reading.py BUILD [MILLIONS OF KERNELS].
 
-Each command runs three times after a first one that fills the page cache; the median counts. The sizes that are asked
-for stand beside the figures.
+Each command runs three times after a first run that fills the page cache; prints the medians, with the required values
+beside them.
 """
 import json
 import os
@@ -19,7 +19,7 @@ TAPE_KERNELS = 2092
 
 
 def run(command):
-    """Wall time and processor time in seconds, and peak resident memory in bytes."""
+    """Returns wall time and CPU time in seconds, and peak resident memory in bytes."""
     began = time.perf_counter()
     process = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -35,7 +35,7 @@ def measure(command):
 
 
 def play_tape(build, recording, kernels):
-    """Plays a tape of PyTorch training on an H200 through the real recorder until there are that many kernels."""
+    """Plays a tape of PyTorch training on an H200 through the real recorder until it has that many kernels."""
     recording.mkdir()
     library = str(build / "libpitot.so")
     subprocess.run([build / "standin/tape-play", "--rate", "0", "--repeat", str(-(-kernels // TAPE_KERNELS)), TAPE],
@@ -44,8 +44,8 @@ def play_tape(build, recording, kernels):
                             NVTX_INJECTION64_PATH=library))
 
 
-def line(name, figure, asked, good):
-    print(f"{name:<22}{figure:>24}   {asked:<26}{'' if good else '  missed'}")
+def line(name, figure, required, good):
+    print(f"{name:<22}{figure:>24}   {required:<26}{'' if good else '  missed'}")
 
 
 def main():
@@ -60,13 +60,13 @@ def main():
         rows = sum(table["rows"] for table in info["tables"].values())
         size = sum(file.stat().st_size for file in recording.iterdir())
         print(f"{millions:g} million kernels, {rows / 1e6:.1f} million rows, {size / 1e6:.0f} MB, "
-              f"{size / (millions * 1e6):.1f} bytes a kernel with its launch")
+              f"{size / (millions * 1e6):.1f} bytes per kernel with its launch")
 
         wall, _, _ = measure([pitot, "info", recording])
         line("info", f"{wall * 1e3:.0f} ms", "at most 50 ms", wall <= 0.05)
         wall, _, memory = measure([pitot, "report", recording])
         line("report", f"{wall:.2f} s", "at most 2 s", wall <= 2)
-        line("  memory", f"{memory / rows:.0f} bytes a row", "under 100 bytes a row", memory / rows < 100)
+        line("  memory", f"{memory / rows:.0f} bytes per row", "under 100 bytes per row", memory / rows < 100)
         for name, file, least in (("export to Perfetto", "t.pftrace", 3e6), ("export to JSON", "t.json", 2e6),
                                   ("export to JSON, gzip", "t.json.gz", 0)):
             target = folder / file
@@ -76,9 +76,9 @@ def main():
             wall, processor, memory = measure([pitot, "export", "-q", "--force", "-o", target, recording])
             line(name, f"{events / wall / 1e6:.2f} M events/s", f"at least {least / 1e6:.0f} M events/s" if least else "",
                  events / wall >= least)
-            line("  processor time", f"{events / processor / 1e6:.2f} M events/s", "", True)
-            line("  file", f"{target.stat().st_size / events:.0f} bytes an event", "", True)
-            line("  memory", f"{memory / rows:.0f} bytes a row", "under 100 bytes a row", memory / rows < 100)
+            line("  CPU time", f"{events / processor / 1e6:.2f} M events/s", "", True)
+            line("  file", f"{target.stat().st_size / events:.0f} bytes per event", "", True)
+            line("  memory", f"{memory / rows:.0f} bytes per row", "under 100 bytes per row", memory / rows < 100)
             target.unlink()
 
 

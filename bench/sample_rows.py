@@ -1,5 +1,5 @@
-"""What --engine pm-sampling recorded, beside what it must be. usage: sample_rows.py FOLDER [EXPECTED]: FOLDER has what `pitot view --json`
-prints of the tables, as rows-TABLE; EXPECTED is what bench/workloads/phases.cu prints. Without it, one line."""
+"""Compares the samples of --engine pm-sampling with the expected ones. usage: sample_rows.py FOLDER [EXPECTED]: FOLDER contains the output of
+`pitot view --json` as rows-TABLE; EXPECTED is the output of bench/workloads/phases.cu. Without it, prints one line."""
 import bisect
 import collections
 import json
@@ -14,7 +14,7 @@ def rows(folder, table):
 
 
 def samples_in(folder):
-    """{metric: (starts, ends, values)} in order. A sample lasts until the next; the last, and one before a gap, as long as most do."""
+    """Returns {metric: (starts, ends, values, usual length)} in order of time. Each sample gets the usual (median) length."""
     counters = {key: row for row in rows(folder, "counter") if "__" in row["name"] for key in (row["id"], row["name"])}
     found = collections.defaultdict(list)
     for row in rows(folder, "counter_sample"):
@@ -32,7 +32,7 @@ def samples_in(folder):
 
 
 def covered(series, spans):
-    """Time and integral (value times seconds) of the samples within spans, partly where they are partly."""
+    """Returns time and integral (value times seconds) of the samples within spans; samples that are partly inside count partly."""
     starts, ends, values, _ = series
     time = integral = 0
     for begin, end in spans:
@@ -57,12 +57,12 @@ def print_summary(folder, series):
     starts, _, _, usual = series.get(ACTIVE) or next(iter(series.values()))
     seconds = (starts[-1] - starts[0]) / 1e9
     lost = sum(row["count"] for row in rows(folder, "loss") if row["count"])
-    print(f"{len(starts)} samples of {len(series)} counters in {seconds:.2f} s: {len(starts) / max(seconds, 1e-9):.0f} a second, "
-          f"usually {usual / 1000:.1f} us apart, most {max((b - a for a, b in zip(starts, starts[1:])), default=0) / 1e6:.2f} ms; lost {lost}")
+    print(f"{len(starts)} samples of {len(series)} counters in {seconds:.2f} s: {len(starts) / max(seconds, 1e-9):.0f} per second, "
+          f"usually {usual / 1000:.1f} us apart, at most {max((b - a for a, b in zip(starts, starts[1:])), default=0) / 1e6:.2f} ms; lost {lost}")
 
 
 def phases_of(folder):
-    """{phase: spans}: of all work that follows each other, and of the time a while before and after it, idle."""
+    """Returns {phase: spans}: consecutive work is merged; `idle` is the time between work, without its edges."""
     spans = collections.defaultdict(list)
     for kernel in rows(folder, "kernel"):
         name = next((name for name in ("stream_kernel", "full_kernel", "half_kernel") if name in str(kernel["config"])), None)
@@ -95,10 +95,10 @@ def main():
     with open(sys.argv[2], encoding="utf-8") as file:
         for phase, name, value in (line.split()[1:] for line in file if line.startswith("expect ")):
             if name not in series or not phases.get(phase):
-                print(f"expected {phase} {name} {value}: not there")
+                print(f"expected {phase} {name} {value}: missing")
                 continue
             rate = name.endswith("per_second")
-            margin = -1e6 if rate else 1e6  # all that was moved, or the mean without the edges
+            margin = -1e6 if rate else 1e6  # a rate: the whole integral, with margins; else the mean without the edges
             time, integral = covered(series[name], [(a + margin, b - margin) for a, b in phases[phase] if b - a > 4e6])
             found = integral if rate else integral / (time / 1e9) if time else float("nan")
             ratio = f"ratio {found / float(value):.4f}" if float(value) else ""
@@ -110,9 +110,9 @@ def main():
         while i < len(values) and values[i] < 10:
             i += 1
         if i < len(values):
-            # The sample in which the kernel begins is busy for a part of its time.
+            # The sample in which the kernel begins is busy for a part of its time only.
             edges.append((ends[i] - values[i] / 100 * (ends[i] - starts[i]) - begin) / 1000)
-    print("multiprocessors become active so many us after the record of a kernel begins:", [round(edge, 1) for edge in edges])
+    print("us from the start of a kernel's record until the multiprocessors are active:", [round(edge, 1) for edge in edges])
 
 
 main()

@@ -1,5 +1,5 @@
-"""What --engine sass-metrics counted against what it must be. usage: sass_rows.py RECORDING PITOT [EXPECTED]: what bench/workloads/warps.cu
-prints."""
+"""Compares the counts of --engine sass-metrics with the expected ones. usage: sass_rows.py RECORDING PITOT [EXPECTED]; EXPECTED is the output of
+bench/workloads/warps.cu."""
 import collections
 import json
 import subprocess
@@ -14,14 +14,14 @@ def lines(*command):
 
 
 def texts_of(recording, pitot):
-    """{(function, offset): instruction}, and the hints."""
+    """Returns {(function, offset): instruction}, and the hints."""
     printed = json.loads(subprocess.run([pitot, "source", "--json", recording], capture_output=True, text=True, check=False).stdout or "{}")
     texts = {(code["symbol"], item["offset"]): item["text"] or "" for code in printed.get("kernels", []) for item in code["instructions"]}
     return texts, printed.get("hints", [])
 
 
 def found_in(values, texts, operation, metric, expected):
-    """What a launch has of an expected value. Without nvdisasm: whether there are as many instructions with such values."""
+    """Returns the sum that a launch has of an expected value. Without nvdisasm: checks for as many instructions with such values."""
     if metric not in {name for _, _, name in values}:
         return "unknown"
     if any(texts.values()):
@@ -32,7 +32,7 @@ def found_in(values, texts, operation, metric, expected):
 
 
 def check(path, launches, names, texts):
-    """Each expected value is that of the i-th measured launch of such a kernel."""
+    """Compares each expected value with that of the i-th measured launch of the kernel."""
     with open(path, encoding="utf-8") as file:
         words = [line.split()[1:] for line in file if line.startswith("expect ")]
     for kernel, number, operation, metric, value in words:

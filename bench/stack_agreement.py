@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""How many frames are libunwind's: bench/stack_agreement.py [--python PYTHON] [--seconds N] [--json FILE]
+"""How many frames agree with libunwind: bench/stack_agreement.py [--python PYTHON] [--seconds N] [--json FILE]
 
-Runs PyTorch (of PYTHON), NumPy with OpenBLAS, C++ and Rust with tests/integration/agreement/walk_agreement.c in them, which
-interrupts their threads wherever they are, walks each stack with Pitot's walker and with libunwind, and compares the two.
+Runs PyTorch (of PYTHON), NumPy with OpenBLAS, C++ and Rust with tests/integration/agreement/walk_agreement.c in them. It interrupts
+their threads at arbitrary places, unwinds each stack with Pitot's walker and with libunwind, and compares the two.
 """
 import argparse
 import json
@@ -35,7 +35,7 @@ def figures(found):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--python", default=os.path.realpath(sys.executable), help="with torch, for that part")
+    parser.add_argument("--python", default=os.path.realpath(sys.executable), help="a Python with torch, for that part")
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--period", type=int, default=500, help="microseconds between interruptions")
     parser.add_argument("--json", type=Path)
@@ -45,10 +45,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         library = agree.build(folder)
         for name, command in commands(folder, options.python, options.seconds):
-            found, said = agree.compare(library, command, environment, period_us=options.period, calls=500, timeout=1200)
+            found, printed = agree.compare(library, command, environment, period_us=options.period, calls=500, timeout=1200)
             if not found:
-                sys.exit("no libunwind on this machine: apt-get install libunwind8")
-            print(f"{name}: {' '.join(said.split())}: {found}")
+                sys.exit("no libunwind: apt-get install libunwind8")
+            print(f"{name}: {' '.join(printed.split())}: {found}")
             print(*found.differences[:5], sep="\n")
             results[name] = figures(found)
             sum_of_all.add(found)
@@ -57,7 +57,7 @@ def main():
     if options.json:
         options.json.write_text(json.dumps({"machine": platform.processor() or platform.machine(), "parts": results}, indent=1) + "\n")
     if sum_of_all.share() < 0.999:
-        sys.exit("fewer than 99.9 % of the frames are the same")
+        sys.exit("fewer than 99.9 % of the frames agree")
 
 
 main()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What the recorder lives through, against the stand-ins, in full length: children of forks and starts of CUDA while libraries come and
-go, hundreds of threads, a day of launches with ids that come again, 10,000 sessions, a GPU that hangs, a SIGKILL while only the GPU works.
+"""Stress tests of the recorder with the stand-ins, in full length: forks and starts of CUDA while libraries are loaded and unloaded, hundreds
+of threads, a day of launches whose ids wrap, 10,000 sessions, a hanging GPU, a SIGKILL while only the GPU works.
 
 usage: bench/stress.py BUILD [--only NAME,…]
 
-Ends with status 1 where something hung, crashed, was wrong or was lost without a word.
+Exits with 1 if something hung, crashed, was wrong or was lost without being counted.
 """
 import argparse
 import collections
@@ -21,20 +21,20 @@ SOURCE = pathlib.Path(__file__).resolve().parents[1]
 MODULES = 250
 FORKS = 10000
 FORK_EVERY = 20  # callbacks
-LAUNCH_TAPE_CALLS = 7008  # of its one thread; each has two callbacks
+LAUNCH_TAPE_CALLS = 7008  # on its only thread; each has two callbacks
 CUDA_STARTS = 1000
 THREADS = 300
-THREAD_ROUNDS = 100  # of ten launches of each
+THREAD_ROUNDS = 100  # of ten launches per thread
 HOURS = 24
 IDS_AN_HOUR = 400_000_000
 ROUNDS_AN_HOUR = 240
 SEGMENT_BYTES = 1 << 20
-SEGMENT_SLACK_BYTES = 256 << 10  # what a segment has to begin with, and its last blocks
-WINDOW_BYTES = 64 << 20  # of gpufl's logs, not compressed
-GROWTH_KIB = 2048  # of memory, in the last third
+SEGMENT_SLACK_BYTES = 256 << 10  # the preamble of a segment, and its last blocks
+WINDOW_BYTES = 64 << 20  # of gpufl's logs, uncompressed
+GROWTH_KIB = 2048  # of memory, in the last third of the run
 SESSIONS = 10000
-LAUNCHES_A_ROUND = 8 * 12  # of the program `steps`
-KERNEL_MS = 20  # of the program `quiet`
+LAUNCHES_A_ROUND = 8 * 12  # in the program `steps`
+KERNEL_MS = 20  # in the program `quiet`
 MISSING_MS = 250
 KILLS = 10
 HANG_SECONDS = 4
@@ -61,7 +61,7 @@ class Stress:
         return path
 
     def play(self, tape, *arguments, options="", faults="", **more):
-        """Starts a play: (its process, its recording)."""
+        """Starts playing a tape. Returns the process and the recording."""
         self.count += 1
         recording = self.folder / f"{self.count}.pitot"
         recording.mkdir()
@@ -84,8 +84,8 @@ class Stress:
 
     def play_through(self, *arguments, **more):
         process, recording = self.play(*arguments, **more)
-        said, _ = process.communicate(timeout=LIMIT_S)
-        expect(process.returncode == 0 and not said, f"status {process.returncode}: {said}")
+        text, _ = process.communicate(timeout=LIMIT_S)
+        expect(process.returncode == 0 and not text, f"status {process.returncode}: {text}")
         return recording
 
     def rows(self, recording, table, *options):
@@ -111,7 +111,7 @@ class Stress:
         return f"{calls * 2 // FORK_EVERY} children, {calls} calls; all ended; lost: {self.losses(recording)}"
 
     def starts(self):
-        """A CUDA whose libcupti is found only beside its libcudart, so that the recorder has to look through what is loaded."""
+        """A CUDA whose libcupti is only beside its libcudart, so that the recorder must search the loaded libraries."""
         driver, toolkit = self.folder / "driver", self.folder / "toolkit"
         for place, names in ((driver, ["libcuda.so.1", "libnvidia-ml.so.1", "libstandin.so"]),
                              (toolkit, ["libcupti.so.13", "libstandin.so"])):
@@ -129,7 +129,7 @@ class Stress:
         expect(done.returncode == 0, done.stderr)
         segments = len(list(recording.glob("*.pit")))
         expect(segments == CUDA_STARTS, f"{segments} processes were recorded")
-        return f"{CUDA_STARTS} times cuInit, none hung; {segments} segments"
+        return f"{CUDA_STARTS} calls of cuInit, none hung; {segments} segments"
 
     def threads(self):
         recording = self.play_through(self.tape("threads", THREADS), "--parallel", "--rate", "0", "--repeat", THREAD_ROUNDS,
@@ -137,11 +137,11 @@ class Stress:
         kernels, calls = (self.rows(recording, table, "-c", "correlation") for table in ("kernel", "api_call"))
         launched, losses = THREADS * 10 * THREAD_ROUNDS, self.losses(recording)
         expect(len({row["correlation"] for row in kernels}) == len(kernels), "two kernels have one id")
-        expect(2 * launched <= len(kernels) + len(calls) + sum(losses.values()), f"{losses} does not tell all that is lost")
-        return f"{launched} launches; {len(calls)} calls and {len(kernels)} kernels are there; lost: {losses}"
+        expect(2 * launched <= len(kernels) + len(calls) + sum(losses.values()), f"{losses} does not account for everything that is missing")
+        return f"{launched} launches; {len(calls)} calls and {len(kernels)} kernels recorded; lost: {losses}"
 
     def day(self):
-        """A round every 15 s. The recording and gpufl's logs beside it have everything, in files within their limits, in memory that does not grow."""
+        """A round every 15 s. The recording and gpufl's logs contain everything, in files within their limits, and memory does not grow."""
         logs, resident = self.folder / "logs", []
         process, recording = self.play(self.tape("steps", 8), "--repeat", HOURS * ROUNDS_AN_HOUR, "--gap", 3600 * 1000 // ROUNDS_AN_HOUR,
                                        "--ids", IDS_AN_HOUR // ROUNDS_AN_HOUR, options=f"stacks=none;segment_bytes={SEGMENT_BYTES}",
@@ -172,14 +172,14 @@ class Stress:
         windows = [sum(len(line) for line in gzip.open(path)) for path in logs.glob("*/device.*.log.gz")]
         expect(len(windows) > 1 and max(windows) <= WINDOW_BYTES, f"windows of {windows} bytes")
         expect(not list(logs.glob("*/.gpufl-transport-loss*")) and not list(logs.glob("*/.tmp")), "the logs have lost something, or have no end")
-        said = subprocess.run([self.build / "pitot", "import", logs, "-o", self.folder / "back.pitot", "--json"], capture_output=True, text=True,
+        text = subprocess.run([self.build / "pitot", "import", logs, "-o", self.folder / "back.pitot", "--json"], capture_output=True, text=True,
                               check=True).stdout
-        there = json.loads(said)["rows"]["kernel"]
+        there = json.loads(text)["rows"]["kernel"]
         expect(there == kernels, f"gpufl's logs have {there} kernels of {kernels}")
         return f"{len(segments)} segments of at most {max(segments)} bytes, {len(windows)} windows of gpufl's kernels of at most {max(windows)}"
 
     def sessions(self):
-        """Sessions of one process, one after the other and beside each other."""
+        """Consecutive and concurrent sessions of one process."""
         program = self.folder / "many_sessions"
         subprocess.run(["cc", "-I", SOURCE / "include", SOURCE / "tests/integration/many_sessions.c", "-o", program, "-L", self.build, "-lpitot",
                         f"-Wl,-rpath,{self.build}", "-pthread"], check=True)
@@ -187,13 +187,13 @@ class Stress:
         done = subprocess.run([program, str(SESSIONS)], cwd=self.folder, env={**os.environ, **variables}, capture_output=True, text=True,
                               timeout=LIMIT_S, check=True)
         before, after = ([int(word) for word in line.split()] for line in done.stdout.splitlines())
-        told = f"{SESSIONS} rounds; KiB of memory, descriptors, threads, mappings after a tenth of them: {before}, in the end: {after}; open then: {done.stderr.splitlines()}"
-        expect(after[1:3] == before[1:3] and after[2] == 1 and after[3] < before[3] + 10 and after[0] - before[0] < GROWTH_KIB, told)
-        return told
+        result = f"{SESSIONS} rounds; KiB of memory, descriptors, threads, mappings after a tenth of them: {before}, at the end: {after}; open then: {done.stderr.splitlines()}"
+        expect(after[1:3] == before[1:3] and after[2] == 1 and after[3] < before[3] + 10 and after[0] - before[0] < GROWTH_KIB, result)
+        return result
 
     def hang(self):
-        """Calls that begin a second and more after the hang are on disk, and the recording says what hangs."""
-        said, tape = [], self.tape("steps")
+        """Calls that begin a second or more after the hang are on disk, and the recording says what hangs."""
+        text, tape = [], self.tape("steps")
         for function, name in (("cuptiActivityFlushAll",) * 2, ("cuptiGetTimestamp",) * 2,
                                ("nvmlDeviceGetTemperature", "NVML's temperature")):
             when = self.folder / f"hang-{function}"
@@ -208,20 +208,20 @@ class Stress:
             reasons = [row["reason"] for row in self.rows(recording, "capability") if row["name"] == "gpu" and row["reason"]]
             expect(last > hung + 10**9, f"{function}: the last call is {(killed - last) / 1e6:.0f} ms before the SIGKILL")
             expect(any(name in reason for reason in reasons), f"{function}: the recording says {reasons}")
-            said.append(f"{function}: calls up to {(killed - last) / 1e6:.0f} ms before the SIGKILL")
-        return "; ".join(said)
+            text.append(f"{function}: calls up to {(killed - last) / 1e6:.0f} ms before the SIGKILL")
+        return "; ".join(text)
 
     def quiet(self):
-        """The GPU alone works, in kernels of 20 ms."""
+        """Only the GPU works, in kernels of 20 ms."""
         tape, missing = self.tape("quiet", 300), []
         for i in range(KILLS):
             process, recording = self.play(tape, "--realtime")
             time.sleep(1.5 + 0.337 * i)
             killed = self.kill(process)
             missing.append((killed - max(self.times(recording, "kernel"))) / 1e6)
-        told = f"the last kernel on disk ended {', '.join(f'{ms:.0f}' for ms in sorted(missing))} ms before the SIGKILL"
-        expect(max(missing) <= MISSING_MS, told)
-        return told
+        result = f"the last kernel on disk ended {', '.join(f'{ms:.0f}' for ms in sorted(missing))} ms before the SIGKILL"
+        expect(max(missing) <= MISSING_MS, result)
+        return result
 
     @staticmethod
     def kill(process):
@@ -247,10 +247,10 @@ def main():
         begun = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             try:
-                said = getattr(Stress(arguments.build.resolve(), pathlib.Path(folder)), name)()
+                text = getattr(Stress(arguments.build.resolve(), pathlib.Path(folder)), name)()
             except Wrong as wrong:
-                said, bad = f"WRONG: {wrong}", bad + 1
-        print(f"{name:8} {said} ({time.monotonic() - begun:.0f} s)", flush=True)
+                text, bad = f"WRONG: {wrong}", bad + 1
+        print(f"{name:8} {text} ({time.monotonic() - begun:.0f} s)", flush=True)
     return 1 if bad else 0
 
 

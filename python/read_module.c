@@ -1,8 +1,9 @@
 /*
  * read_module.c: pitot._read, include/pitot/read.h for Python, on the limited API of CPython 3.9.
  *
- * Texts come as bytes: the limited API of 3.9 has no UTF-8 of a str that lives as long as the str. A Recording is closed when
- * its last reference goes, so that no thread can lose it while it decodes without the GIL.
+ * Texts are passed as bytes, because the limited API of 3.9 has no UTF-8 of a str that lives as
+ * long as the str. A Recording is closed when its last reference goes, so that no thread can lose
+ * it while it decodes without the GIL.
  */
 #define PY_SSIZE_T_CLEAN
 #include <pyconfig.h>
@@ -39,7 +40,7 @@ static struct pitot_recording *recording_of(PyObject *self)
 	return ((struct recording *)(void *)self)->r;
 }
 
-/* Takes the recording over. */
+/* Takes ownership of r, also on failure. */
 static PyObject *recording_of_type(PyTypeObject *type, struct pitot_recording *r)
 {
 	allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -67,7 +68,7 @@ static PyObject *recording_new(PyTypeObject *type, PyObject *args, PyObject *key
 	return result < 0 ? fail(&error) : recording_of_type(type, r);
 }
 
-/* Arguments: table. */
+/* Argument: table. */
 static PyObject *recording_follow(PyObject *self, PyObject *args)
 {
 	struct pitot_recording *r = NULL;
@@ -125,7 +126,10 @@ static PyObject *recording_tables(PyObject *self, PyObject *unused)
 	return list;
 }
 
-/* The elements of a tuple of bytes, which must outlive them; ends with NULL. 0 or -1 with an exception. */
+/*
+ * The elements of a tuple of bytes, which must outlive them, NULL-terminated. 0 or an exception,
+ * -1.
+ */
 static int texts_of(PyObject *tuple, const char ***out)
 {
 	Py_ssize_t count = tuple == Py_None ? 0 : PyTuple_Size(tuple);
@@ -158,7 +162,7 @@ static void query_release(struct query *q)
 	free(q->conditions);
 }
 
-/* Arguments: table, columns (a tuple of bytes, or None for all), conditions (the same), since_ns, until_ns. */
+/* Arguments: table, columns (a tuple of bytes, or None for all), conditions (likewise), since_ns, until_ns. */
 static int query_init(struct query *q, PyObject *args)
 {
 	unsigned long long since_ns, until_ns;
@@ -246,7 +250,7 @@ static PyObject *recording_stream(PyObject *self, PyObject *args)
 	return capsule;
 }
 
-/* Metadata of a field, as text: pairs of key and value with their lengths before them. */
+/* Returns the metadata of a field, as text. Keys and values are preceded by their lengths. */
 static PyObject *metadata_of(const char *at)
 {
 	PyObject *dict = PyDict_New();
@@ -349,7 +353,10 @@ static PyType_Spec spec = { .name = "pitot._read.Recording",
 			    .flags = Py_TPFLAGS_DEFAULT,
 			    .slots = slots };
 
-/* ImportError: a process has one set of classes, one recorder. CPython calls no PyInit there once the main one has the module. */
+/*
+ * A process has one set of classes and one recorder. CPython does not call PyInit in
+ * subinterpreters once the main interpreter has the module.
+ */
 static PyObject *check_interpreter(PyObject *module, PyObject *unused)
 {
 	(void)module;
@@ -369,7 +376,7 @@ static PyMethodDef functions[] = {
 static struct PyModuleDef definition = { PyModuleDef_HEAD_INIT, .m_name = "pitot._read",
 					 .m_size = -1, .m_methods = functions };
 
-/* Below pitot.Error and, where there is one, the class that Python has for such errors. */
+/* Makes a subclass of pitot.Error and, if given, of Python's class for such errors. */
 static PyObject *add_error(PyObject *module, const char *name, const char *doc, PyObject *also)
 {
 	PyObject *bases = !error_class ? NULL
@@ -381,7 +388,7 @@ static PyObject *add_error(PyObject *module, const char *name, const char *doc, 
 	snprintf(full, sizeof(full), "pitot.%s", name);
 	class = PyErr_NewExceptionWithDoc(full, doc, bases, NULL);
 	Py_XDECREF(bases);
-	Py_XINCREF(class); /* our own reference: it is never given back */
+	Py_XINCREF(class); /* our own reference, which is never released */
 	if (class && PyModule_AddObject(module, name, class) < 0)
 		Py_CLEAR(class);
 	return class;
@@ -393,11 +400,11 @@ PyMODINIT_FUNC PyInit__read(void)
 {
 	PyObject *module, *type;
 
-#ifndef Py_GIL_DISABLED /* the head of objects is another one: 3.13 loads a module that would crash */
+#ifndef Py_GIL_DISABLED /* objects have another head: 3.13 would load the module and crash */
 	if (strstr(Py_GetVersion(), "free-threading")) {
 		PyErr_SetString(PyExc_ImportError,
-				"this is Pitot's package for CPython with the GIL: install it with "
-				"this free-threaded one, which gets modules of its own");
+				"this is a package for CPython with the GIL: install the package for "
+				"this free-threaded CPython");
 		return NULL;
 	}
 #endif
@@ -406,9 +413,9 @@ PyMODINIT_FUNC PyInit__read(void)
 	if (!type || PyModule_AddObject(module, "Recording", type) < 0)
 		return NULL;
 	error_class = add_error(module, "Error",
-				"What Pitot cannot do, in the words of its command line.", NULL);
+				"Pitot failed; the text is the command line's error message.", NULL);
 	file_error = add_error(module, "FileError",
-			       "A file that cannot be opened, read or written.", PyExc_OSError);
+			       "A file cannot be opened, read or written.", PyExc_OSError);
 	format_error = add_error(module, "FormatError",
 				 "Not a recording, or a damaged or newer one.", NULL);
 	usage_error = add_error(module, "UsageError", "No such table, column, condition or choice.",

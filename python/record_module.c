@@ -1,9 +1,11 @@
 /*
- * record_module.c: pitot._record, include/pitot/pitot.h and scope.h for Python, on the limited API of CPython 3.9.
+ * record_module.c: pitot._record, include/pitot/pitot.h and scope.h for Python, on the limited API
+ * of CPython 3.9.
  *
- * The recorder is looked for once, when this module is imported: the library that `pitot record`, the driver or the program itself has
- * loaded; that which the driver will load; that of this package. A second copy would know nothing of the first one's recordings.
- * Without one scopes, marks and counters do nothing, and start says why.
+ * The recorder is searched once, when this module is imported: a libpitot.so loaded by `pitot
+ * record`, the driver or the program itself; the one that the driver will load; the one of this
+ * package. A second copy would not know the recordings of the first. Without a recorder, scopes,
+ * marks and counters do nothing, and start raises the reason.
  */
 #include "record_options.h"
 
@@ -18,11 +20,11 @@
 #include "base/error.h"
 
 #define LIBRARY "libpitot.so"
-#ifndef METH_FASTCALL /* since 3.7; the limited API has it from 3.10 on, with this value */
+#ifndef METH_FASTCALL /* exists since 3.7; the limited API has it since 3.10, with this value */
 #define METH_FASTCALL 0x0080
 #endif
 
-#define SCOPES_MAX 4096 /* that are kept; names that a program makes up as it goes are not */
+#define SCOPES_MAX 4096 /* most cached scopes; names made up at run time are not cached */
 
 /* --- the recorder --- */
 
@@ -56,9 +58,9 @@ static struct {
 } recorder; /* all or none */
 
 static PyObject *error_class, *file_error;
-static char why_not[PATH_MAX + 256]; /* there is no recorder */
+static char why_not[PATH_MAX + 256]; /* reason for having no recorder */
 
-static bool use(void *library, const char *path)
+static bool use_library(void *library, const char *path)
 {
 	const char *missing = NULL;
 	__typeof__(recorder) found;
@@ -80,7 +82,7 @@ static bool use(void *library, const char *path)
 			 missing);
 	else
 		recorder = found;
-	return true; /* also the older one: it is the one that records here */
+	return true; /* also for an older recorder, because it records this process */
 }
 
 static bool is_recorder(const char *path)
@@ -90,7 +92,7 @@ static bool is_recorder(const char *path)
 	return slash && strncmp(slash + 1, LIBRARY, strlen(LIBRARY)) == 0;
 }
 
-/* The file of a loaded library may be gone by now; the loader knows it by its name. */
+/* The file of a loaded library may have been deleted; the loader still knows it by its name. */
 static bool use_loaded(void)
 {
 	static const char deleted[] = " (deleted)";
@@ -111,7 +113,7 @@ static bool use_loaded(void)
 		    strcmp(end - sizeof(deleted) + 1, deleted) == 0)
 			end[1 - (ptrdiff_t)sizeof(deleted)] = '\0';
 		library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
-		used = library && use(library, path);
+		used = library && use_library(library, path);
 	}
 	free(line);
 	if (maps)
@@ -131,17 +133,17 @@ static void find_recorder(void)
 	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
 		const char *named = getenv(variables[i]);
 
-		if (named && is_recorder(named) && use(dlopen(named, RTLD_NOW), named))
+		if (named && is_recorder(named) && use_library(dlopen(named, RTLD_NOW), named))
 			return;
 	}
 	if (!dladdr((void *)&find_recorder, &self) || !(slash = strrchr(self.dli_fname, '/')))
 		return;
 	snprintf(path, sizeof(path), "%.*s" LIBRARY, (int)(slash + 1 - self.dli_fname),
 		 self.dli_fname);
-	use(dlopen(path, RTLD_NOW), path);
+	use_library(dlopen(path, RTLD_NOW), path);
 }
 
-/* The path of the recorder, or None and why there is none. */
+/* Returns the path of the recorder, or None and the reason. */
 static PyObject *library(PyObject *module, PyObject *unused)
 {
 	Dl_info info;
@@ -165,18 +167,18 @@ static PyObject *fail(int code)
 	return NULL;
 }
 
-static bool is_there(void)
+static bool check_recorder(void)
 {
 	if (!recorder.start)
 		PyErr_Format(error_class,
-			     "there is no recorder here (%s); it runs on Linux on x86-64, and "
-			     "comes with the package: `pip install .`",
+			     "no recorder was found (%s); it needs Linux on x86-64, and is part "
+			     "of the package: `pip install .`",
 			     why_not);
 	return recorder.start != NULL;
 }
 
-/* What the recorder says while it starts: of errors there is an exception, and what is only worth knowing is not told. */
-static void hear(void *context, int level, const char *text)
+/* Stores warnings of the recorder. Errors become exceptions, other messages are ignored. */
+static void store_warning(void *context, int level, const char *text)
 {
 	if (level == PITOT_LOG_WARNING)
 		snprintf(context, PATH_MAX, "%s", text);
@@ -189,14 +191,14 @@ static int warn(const char *text)
 
 static const char running[] = "pitot_session", ended[] = "pitot_session that has ended";
 
-/* An exception, such as KeyboardInterrupt, came before anybody knew of it. */
+/* Stops a session that an exception, such as KeyboardInterrupt, has kept from its owner. */
 static void capsule_free(PyObject *capsule)
 {
 	if (PyCapsule_IsValid(capsule, running))
 		recorder.stop(PyCapsule_GetPointer(capsule, running));
 }
 
-/* Arguments: path or None, a dict of settings. (session, path); None: recording is switched off. */
+/* Arguments: path or None, settings. Returns (session, path); None: recording is switched off. */
 static PyObject *start(PyObject *module, PyObject *args)
 {
 	struct pitot_session *session;
@@ -206,10 +208,10 @@ static PyObject *start(PyObject *module, PyObject *args)
 	int code;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "OO!", &path, &PyDict_Type, &dict) || !is_there() ||
+	if (!PyArg_ParseTuple(args, "OO!", &path, &PyDict_Type, &dict) || !check_recorder() ||
 	    options_init(&o, path, dict) < 0)
 		return NULL;
-	o.options.log = hear;
+	o.options.log = store_warning;
 	o.options.log_context = warning;
 	Py_BEGIN_ALLOW_THREADS session = recorder.start(&o.options);
 	code = errno;
@@ -240,7 +242,7 @@ static PyObject *check(PyObject *module, PyObject *dict)
 	Py_RETURN_NONE;
 }
 
-/* Arguments: a session of start, which nothing may be done with any more. */
+/* Argument: a session of start, which must not be used any more. */
 static PyObject *stop(PyObject *module, PyObject *capsule)
 {
 	struct pitot_session *session = PyCapsule_GetPointer(capsule, running);
@@ -252,21 +254,21 @@ static PyObject *stop(PyObject *module, PyObject *capsule)
 	Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
-/* Argument: a session of start, which then ends with the process. */
+/* Argument: a session of start, which ends with the process. */
 static PyObject *leave(PyObject *module, PyObject *capsule)
 {
 	(void)module;
 	return PyCapsule_SetName(capsule, ended) == 0 ? Py_BuildValue("") : NULL;
 }
 
-/* A session of start; None: that of init. false: neither. */
+/* Returns a session of start, or that of init for None; false when it is neither. */
 static bool find_session(PyObject *capsule, struct pitot_session **session)
 {
 	*session = capsule == Py_None ? NULL : PyCapsule_GetPointer(capsule, running);
 	return *session || capsule == Py_None;
 }
 
-/* Arguments: a session, as find_session() has it; a dict with engine, delay_ns and duration_ns. */
+/* Arguments: a session as for find_session(), a dict with engine, delay_ns and duration_ns. */
 static PyObject *engine_begin(PyObject *module, PyObject *args)
 {
 	struct pitot_session *session;
@@ -282,8 +284,8 @@ static PyObject *engine_begin(PyObject *module, PyObject *args)
 		session, o.options.engine, o.options.delay_ns, o.options.duration_ns);
 	Py_END_ALLOW_THREADS options_release(&o);
 	if (rc == -EINVAL)
-		wrong(usage_error, "the engine", "one beyond trace, such as pc-sampling",
-		      PyDict_GetItemString(dict, "engine"));
+		raise_wrong(usage_error, "the engine", "one beyond trace, such as pc-sampling",
+			    PyDict_GetItemString(dict, "engine"));
 	else if (rc < 0)
 		PyErr_SetString(error_class, recorder.error());
 	if (rc == 0 || (rc > 0 && warn(recorder.error()) == 0))
@@ -293,7 +295,7 @@ static PyObject *engine_begin(PyObject *module, PyObject *args)
 	return NULL;
 }
 
-/* Argument: a session, as find_session() has it. */
+/* Argument: a session as for find_session(). */
 static PyObject *engine_end(PyObject *module, PyObject *capsule)
 {
 	struct pitot_session *session;
@@ -311,14 +313,14 @@ static PyObject *flush(PyObject *module, PyObject *unused)
 
 	(void)module;
 	(void)unused;
-	if (!is_there())
+	if (!check_recorder())
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS rc = recorder.flush(NULL);
 	Py_END_ALLOW_THREADS if (rc < 0) return fail(-rc);
 	Py_RETURN_NONE;
 }
 
-/* Arguments: dicts of settings: those of the program, and its defaults. True: it runs; False: it is switched off. */
+/* Arguments: settings of the program, its defaults. False: recording is switched off. */
 static PyObject *init(PyObject *module, PyObject *args)
 {
 	char warning[PATH_MAX] = "";
@@ -328,14 +330,14 @@ static PyObject *init(PyObject *module, PyObject *args)
 
 	(void)module;
 	if (!PyArg_ParseTuple(args, "O!O!", &PyDict_Type, &code, &PyDict_Type, &defaults) ||
-	    !is_there() || options_init(&weak, Py_None, defaults) < 0)
+	    !check_recorder() || options_init(&weak, Py_None, defaults) < 0)
 		return NULL;
 	if (options_init(&o, Py_None, code) < 0) {
 		options_release(&weak);
 		return NULL;
 	}
 	o.options.defaults = &weak.options;
-	o.options.log = hear;
+	o.options.log = store_warning;
 	o.options.log_context = warning;
 	Py_BEGIN_ALLOW_THREADS rc = recorder.init(&o.options);
 	Py_END_ALLOW_THREADS options_release(&o);
@@ -356,7 +358,10 @@ static PyObject *shutdown(PyObject *module, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
-/* Arguments: bytes of two paths, texts, milliseconds, retries, force; "" and 0 are not given. How many records; OSError. */
+/*
+ * Arguments: two paths as bytes, texts, milliseconds, retries, force; "" and 0: not given. Returns
+ * the number of records; raises OSError.
+ */
 static PyObject *upload(PyObject *module, PyObject *args)
 {
 	struct pitot_upload_options o = { .size = sizeof(o), .force = PITOT_OFF };
@@ -368,7 +373,7 @@ static PyObject *upload(PyObject *module, PyObject *args)
 	(void)module;
 	if (!PyArg_ParseTuple(args, "yyssssKKp", &o.path, &o.cursor, &o.url, &o.api_key,
 			      &o.api_path, &o.session, &timeout_ms, &retries, &force) ||
-	    !is_there())
+	    !check_recorder())
 		return NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		if (!**texts[i])
@@ -383,14 +388,14 @@ static PyObject *upload(PyObject *module, PyObject *args)
 
 /* --- scopes --- */
 
-/* Its begin and end are the thread's: one object serves all threads, and itself within itself. */
+/* A scope's state belongs to the thread, so one object is reentrant and serves all threads. */
 struct scope {
 	PyObject_HEAD PyObject *bytes;
 	const char *text;
 };
 
-static PyTypeObject *scope_type; /* Scope, and then what Python makes of it */
-static PyObject *scopes; /* those that were made, by name */
+static PyTypeObject *scope_type; /* Scope, then the class set by scope_class() */
+static PyObject *scopes; /* cached scopes, by name */
 
 static struct scope *scope_of(PyObject *self)
 {
@@ -403,7 +408,7 @@ static PyObject *scope_make(PyObject *name)
 	PyObject *bytes, *self;
 
 	if (!PyUnicode_Check(name)) {
-		wrong(PyExc_TypeError, "the name of a scope", "a str", name);
+		raise_wrong(PyExc_TypeError, "the name of a scope", "a str", name);
 		return NULL;
 	}
 	bytes = PyUnicode_AsEncodedString(name, "utf-8", "replace");
@@ -419,7 +424,7 @@ static PyObject *scope_make(PyObject *name)
 	return self;
 }
 
-/* A function, not the type, and made scopes are found again: 25 ns instead of 75. */
+/* A function instead of the type, with a cache: 25 ns instead of 75. */
 static PyObject *scope(PyObject *module, PyObject *name)
 {
 	PyObject *self = NULL;
@@ -435,7 +440,7 @@ static PyObject *scope(PyObject *module, PyObject *name)
 	return self || PyErr_Occurred() ? self : scope_make(name);
 }
 
-/* Argument: a class below Scope that scopes are of from now on. */
+/* Argument: a subclass of Scope, from then on the class of new scopes. */
 static PyObject *scope_class(PyObject *module, PyObject *class)
 {
 	(void)module;
@@ -464,7 +469,7 @@ static PyObject *scope_enter(PyObject *self, PyObject *unused)
 	return self;
 }
 
-/* The class has it as a function that is no method: `with` binds methods anew each time, and this one needs no self. */
+/* A plain function in the class: `with` would bind a method each time, and self is not needed. */
 static PyObject *scope_exit(PyObject *unused, PyObject *const *args, Py_ssize_t count)
 {
 	(void)unused;
@@ -475,7 +480,7 @@ static PyObject *scope_exit(PyObject *unused, PyObject *const *args, Py_ssize_t 
 	Py_RETURN_NONE;
 }
 
-/* Arguments: repeat, warmup. __exit__ ends it. */
+/* Arguments: repeat, warmup. __exit__ ends the scope. */
 static PyObject *scope_begin_runs(PyObject *self, PyObject *args)
 {
 	unsigned int repeat, warmup;
@@ -493,7 +498,7 @@ static PyObject *mark(PyObject *module, PyObject *text)
 
 	(void)module;
 	if (!PyUnicode_Check(text)) {
-		wrong(PyExc_TypeError, "the text of a mark", "a str", text);
+		raise_wrong(PyExc_TypeError, "the text of a mark", "a str", text);
 		return NULL;
 	}
 	bytes = PyUnicode_AsEncodedString(text, "utf-8", "replace");
@@ -507,7 +512,7 @@ static PyObject *mark(PyObject *module, PyObject *text)
 
 /* --- numbers --- */
 
-/* Arguments: name, unit, description. Its number; 0: what is counted in it goes nowhere. */
+/* Arguments: name, unit, description. Returns the counter's number, or 0 without a recorder. */
 static PyObject *counter(PyObject *module, PyObject *args)
 {
 	const char *name, *unit, *description;
@@ -519,7 +524,7 @@ static PyObject *counter(PyObject *module, PyObject *args)
 						      : 0);
 }
 
-/* A window of readings: its name or None, and whether it opens. */
+/* Opens or closes a window of readings. Arguments: its name or None, whether it opens. */
 static PyObject *system_window(PyObject *module, PyObject *args)
 {
 	const char *name;
@@ -562,8 +567,8 @@ static PyObject *gauge(PyObject *module, PyObject *args)
 static bool is_kind(unsigned int kind)
 {
 	if (kind > 7)
-		PyErr_Format(usage_error, "%u is no kind of external number: they are 0 to 7",
-			     kind);
+		PyErr_Format(usage_error,
+			     "%u is not a kind of external correlation: kinds are 0 to 7", kind);
 	return kind <= 7;
 }
 

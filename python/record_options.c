@@ -19,7 +19,7 @@ static const struct setting {
 #undef S
 };
 
-static int keep(struct options *o, PyObject *bytes, const char **text)
+static int keep_text(struct options *o, PyObject *bytes, const char **text)
 {
 	int rc = bytes ? PyList_Append(o->texts, bytes) : -1;
 
@@ -28,61 +28,61 @@ static int keep(struct options *o, PyObject *bytes, const char **text)
 	return rc;
 }
 
-static int take_path(struct options *o, PyObject *value, const char *key, void *text)
+static int read_path(struct options *o, PyObject *value, const char *key, void *text)
 {
 	PyObject *bytes;
 
 	(void)key;
-	return PyUnicode_FSConverter(value, &bytes) ? keep(o, bytes, text) : -1;
+	return PyUnicode_FSConverter(value, &bytes) ? keep_text(o, bytes, text) : -1;
 }
 
-int wrong(PyObject *class, const char *key, const char *what, PyObject *value)
+int raise_wrong(PyObject *class, const char *key, const char *what, PyObject *value)
 {
-	PyErr_Format(class, "%s is %s, not %R", key, what, value);
+	PyErr_Format(class, "%s must be %s, not %R", key, what, value);
 	return -1;
 }
 
-static int take_text(struct options *o, PyObject *value, const char *key, void *text)
+static int read_text(struct options *o, PyObject *value, const char *key, void *text)
 {
 	if (!PyUnicode_Check(value))
-		return wrong(PyExc_TypeError, key, "a str", value);
-	return keep(o, PyUnicode_AsUTF8String(value), text);
+		return raise_wrong(PyExc_TypeError, key, "a str", value);
+	return keep_text(o, PyUnicode_AsUTF8String(value), text);
 }
 
-static int take_switch(struct options *o, PyObject *value, const char *key, void *to)
+static int read_switch(struct options *o, PyObject *value, const char *key, void *to)
 {
 	(void)o;
 	if (!PyBool_Check(value))
-		return wrong(PyExc_TypeError, key, "True or False", value);
+		return raise_wrong(PyExc_TypeError, key, "True or False", value);
 	*(enum pitot_switch *)to = value == Py_True ? PITOT_ON : PITOT_OFF;
 	return 0;
 }
 
-/* 0 is none of it. */
-static int take_number(PyObject *value, const char *key, uint64_t *to)
+/* 0 becomes PITOT_NONE. */
+static int read_number(PyObject *value, const char *key, uint64_t *to)
 {
 	unsigned long long number;
 
 	if (!PyLong_Check(value))
-		return wrong(PyExc_TypeError, key, "an int", value);
+		return raise_wrong(PyExc_TypeError, key, "an int", value);
 	number = PyLong_AsUnsignedLongLong(value);
 	if (PyErr_Occurred()) {
 		PyErr_Clear();
-		return wrong(usage_error, key, "from 0 to 2^64 - 1", value);
+		return raise_wrong(usage_error, key, "from 0 to 2^64 - 1", value);
 	}
 	*to = number ? number : PITOT_NONE;
 	return 0;
 }
 
-/* Engines that are still to come have names too: the recorder warns of them. */
-static int take_choice(struct options *o, PyObject *value, const struct setting *s, int *to)
+/* Names of future engines are accepted, too: the recorder warns about them. */
+static int read_choice(struct options *o, PyObject *value, const struct setting *s, int *to)
 {
 	struct settings unused = SETTINGS_INIT;
 	const char *text, *name = "";
 	struct error e = { 0 };
 	int choice = 0;
 
-	if (take_text(o, value, s->key, &text) < 0)
+	if (read_text(o, value, s->key, &text) < 0)
 		return -1;
 	while (name && strcmp(name, text) != 0)
 		name = settings_choice(s->id, (uint64_t)choice++);
@@ -92,28 +92,28 @@ static int take_choice(struct options *o, PyObject *value, const struct setting 
 	return name ? 0 : -1;
 }
 
-static int take_setting(struct options *o, PyObject *value, const struct setting *s)
+static int read_setting(struct options *o, PyObject *value, const struct setting *s)
 {
 	void *field = (char *)&o->options + s->offset;
 
 	if (s->type == OPTION_FLAG)
-		return take_switch(o, value, s->key, field);
+		return read_switch(o, value, s->key, field);
 	if (s->type == OPTION_TEXT)
-		return take_text(o, value, s->key, field);
+		return read_text(o, value, s->key, field);
 	if (s->type == OPTION_ENUM)
-		return take_choice(o, value, s, field);
-	return take_number(value, s->key, field);
+		return read_choice(o, value, s, field);
+	return read_number(value, s->key, field);
 }
 
 static const struct {
 	const char *key;
 	size_t offset;
-	int (*take)(struct options *o, PyObject *value, const char *key, void *field);
+	int (*read)(struct options *o, PyObject *value, const char *key, void *field);
 } others[] = {
-	{ "log_path", offsetof(struct pitot_options, log_path), take_path },
-	{ "app_name", offsetof(struct pitot_options, app_name), take_text },
-	{ "config_file", offsetof(struct pitot_options, config_file), take_path },
-	{ "enabled", offsetof(struct pitot_options, enabled), take_switch },
+	{ "log_path", offsetof(struct pitot_options, log_path), read_path },
+	{ "app_name", offsetof(struct pitot_options, app_name), read_text },
+	{ "config_file", offsetof(struct pitot_options, config_file), read_path },
+	{ "enabled", offsetof(struct pitot_options, enabled), read_switch },
 };
 
 static int unknown(const char *key)
@@ -131,17 +131,17 @@ static int unknown(const char *key)
 	return -1;
 }
 
-/* None: not given. */
-static int take(struct options *o, const char *key, PyObject *value)
+/* Reads one setting. None: not given. */
+static int read_option(struct options *o, const char *key, PyObject *value)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(settings); i++)
 		if (strcmp(key, settings[i].key) == 0)
-			return value == Py_None ? 0 : take_setting(o, value, &settings[i]);
+			return value == Py_None ? 0 : read_setting(o, value, &settings[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		if (strcmp(key, others[i].key) == 0)
 			return value == Py_None
 				       ? 0
-				       : others[i].take(o, value, key,
+				       : others[i].read(o, value, key,
 							(char *)&o->options + others[i].offset);
 	return unknown(key);
 }
@@ -161,13 +161,13 @@ int options_init(struct options *o, PyObject *path, PyObject *dict)
 	if (!o->texts)
 		return -1;
 	if (path != Py_None)
-		rc = take_path(o, path, "path", &o->options.directory);
+		rc = read_path(o, path, "path", &o->options.directory);
 	while (rc == 0 && PyDict_Next(dict, &at, &key, &value)) {
 		const char *name = NULL;
 
-		rc = take_text(o, key, "the name of a setting", &name);
+		rc = read_text(o, key, "the name of a setting", &name);
 		if (rc == 0)
-			rc = take(o, name, value);
+			rc = read_option(o, name, value);
 	}
 	if (rc < 0)
 		options_release(o);

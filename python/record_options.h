@@ -1,4 +1,4 @@
-/* record_options.h: settings of a recording that Python gives, as a struct pitot_options. */
+/* record_options.h: converts settings from Python to a struct pitot_options. */
 #ifndef PITOT_PYTHON_RECORD_OPTIONS_H
 #define PITOT_PYTHON_RECORD_OPTIONS_H
 
@@ -13,17 +13,20 @@
 
 extern PyObject *usage_error; /* pitot.UsageError */
 
-/* What a struct pitot_options holds, and the texts that it points to. */
+/* A struct pitot_options, and the texts that it refers to. */
 struct options {
 	struct pitot_options options;
 	PyObject *texts; /* a list */
 };
 
-/* Of a dict by the names of the struct's fields, and a path or None. None as a value: not given. 0, or -1 with an exception. */
+/*
+ * Reads a dict with the names of the struct's fields, and a path or None. None as a value: not
+ * given. Returns 0, or -1 with an exception.
+ */
 int options_init(struct options *o, PyObject *path, PyObject *dict);
 void options_release(struct options *o);
 
-/* Raises "<key> is <what>, not <value>". Returns -1. */
-int wrong(PyObject *class, const char *key, const char *what, PyObject *value);
+/* Raises "<key> must be <what>, not <value>". Returns -1. */
+int raise_wrong(PyObject *class, const char *key, const char *what, PyObject *value);
 
 #endif

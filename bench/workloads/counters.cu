@@ -1,8 +1,8 @@
-// Kernels of known work, for --engine range-profiler: fma (so many multiplications and additions, another number at each launch), stream
-// (reads and writes so many bytes, more than the caches hold), conflicts (loads of shared memory, each with 31 bank conflicts), and small,
-// which is not to be measured, on its own, in between, and from a captured graph.
-// usage: counters [launches = 4]; prints "expect KERNEL LAUNCH METRIC VALUE" for each launch, microseconds a launch of small before, between
-// and after them, and whether the results are right: a kernel that runs several times must leave what it leaves when it runs once.
+// Kernels with known work, for --engine range-profiler: fma (a number of multiply-adds that differs between launches), stream (reads and
+// writes more bytes than the caches hold), conflicts (loads from shared memory, each with 31 bank conflicts), and small, which is not to be
+// measured: alone, between the others, and from a captured graph.
+// usage: counters [launches = 4]; prints "expect KERNEL LAUNCH METRIC VALUE" for each launch, microseconds per launch of small before, between
+// and after them, and whether the results are right: a kernel that is replayed several times must have the result of a single run.
 // build: nvcc -O2 -arch=native -o counters counters.cu
 #include <chrono>
 #include <cstdio>
@@ -21,7 +21,7 @@ static const int blocks = 64, threads = 256, loads = 100, small_launches = 2000;
 		}                                                                                  \
 	} while (0)
 
-// steps is a power of two at least 64, so that no loop has a rest.
+// steps is a power of two of at least 64, so that unrolled loops have no remainder.
 __global__ void fma_kernel(float *out, int steps)
 {
 	float x = threadIdx.x;
@@ -32,7 +32,7 @@ __global__ void fma_kernel(float *out, int steps)
 	out[blockIdx.x * blockDim.x + threadIdx.x] = x;
 }
 
-// Adds to what is there: memory that is not put back between two passes would show.
+// Adds to the previous contents, which shows whether memory is restored between passes.
 __global__ void stream_kernel(const float4 *in, float4 *out, size_t n)
 {
 	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {
@@ -42,7 +42,7 @@ __global__ void stream_kernel(const float4 *in, float4 *out, size_t n)
 	}
 }
 
-// Each lane of a warp loads from another row of the same bank.
+// Each lane of a warp loads from a different row of the same bank.
 __global__ void conflicts_kernel(int *out, int n)
 {
 	__shared__ volatile int cells[32 * 32];

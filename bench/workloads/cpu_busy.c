@@ -1,6 +1,6 @@
 /*
- * cpu_busy.c MILLIONS DEPTH: two threads that compute at the end of a stack of that many frames; a
- * fixed amount of work. Prints the CPU seconds that it took, and the seconds by the clock.
+ * cpu_busy MILLIONS DEPTH: two threads do a fixed amount of work at the end of a stack of DEPTH
+ * frames. Prints the CPU time and the elapsed time, in seconds.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ __attribute__((noinline)) static unsigned long compute(void)
 	return sum;
 }
 
-/* As much stack a frame as C++ and Python take. */
+/* As much stack per frame as C++ and Python use. */
 __attribute__((noinline)) static unsigned long descend(unsigned long left)
 {
 	volatile char room[256];

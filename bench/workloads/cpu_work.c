@@ -1,13 +1,13 @@
 /*
- * cpu_work THREADS ROUNDS: a fixed amount of work: calls, arithmetic, memory. For what CPU samples
- * cost.
+ * cpu_work THREADS ROUNDS: a fixed amount of calls, arithmetic and memory accesses, to measure the
+ * cost of CPU samples.
  */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define WORDS (1u << 17) /* a MiB a thread */
+#define WORDS (1u << 17) /* 1 MiB per thread */
 
 static long rounds;
 

@@ -1,4 +1,4 @@
-"""Replays of a CUDA graph of 300 kernels, captured by PyTorch: the cheapest way to launch, so the dearest to trace.
+"""Replays of a CUDA graph of 300 kernels, captured by PyTorch: launches are at their cheapest, so tracing is at its most expensive, relatively.
 
 usage: graph.py [replays = 1000]; prints milliseconds per replay, best and median of 5 rounds.
 """

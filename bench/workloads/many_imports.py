@@ -1,4 +1,4 @@
-"""Imports 400 modules from source: code objects of modules and classes, which are gone when the import is done."""
+"""Imports 400 modules from source: code objects of modules and classes exist only during the import."""
 import importlib
 import sys
 import tempfile

@@ -1,5 +1,5 @@
-// A thread that loads a module, launches a kernel of it and unloads it, over and over, beside one that launches all the time: what a
-// sampler has to live with. usage: modules CUBIN [times = 300]; CUBIN is stalls.cu: nvcc -cubin. Prints how many it loaded.
+// One thread repeatedly loads a module, launches a kernel of it and unloads it, while another one launches all the time: a hard case for a
+// sampler. usage: modules CUBIN [times = 300]; CUBIN is stalls.cu compiled with nvcc -cubin. Prints how many modules it loaded.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>

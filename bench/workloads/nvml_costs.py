@@ -1,4 +1,4 @@
-"""What one call of NVML costs, by function: microseconds, best and mean of 30. Prints a table.
+"""The cost of one NVML call by function: prints a table of microseconds, best and mean of 30 calls.
 
 usage: nvml_costs.py
 """
@@ -29,8 +29,8 @@ class FieldValue(ctypes.Structure):
 
 def fields(*numbers):
     values = (FieldValue * len(numbers))()
-    for value, wanted in zip(values, numbers):
-        value.field = wanted
+    for value, number in zip(values, numbers):
+        value.field = number
     return values
 
 

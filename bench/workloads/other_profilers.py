@@ -1,4 +1,4 @@
-"""A program that profiles itself by Triton's Proton or by JAX: prints what that saw of the GPU.
+"""A program that profiles itself with Triton's Proton or with JAX: prints what the profiler saw of the GPU.
 
 usage: other_profilers.py proton|jax FOLDER
 """

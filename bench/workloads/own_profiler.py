@@ -1,4 +1,4 @@
-"""A training with torch.profiler on a schedule, twice: prints kernels, their time and how long its steps took.
+"""Trains with torch.profiler on a schedule, twice: prints the number of kernels, their time, and the time per step.
 
 usage: own_profiler.py TRACE.json
 """
@@ -41,4 +41,4 @@ for _ in range(2):
     kernels = [event for event in events if event.get("cat") == "kernel"]
     flows = collections.Counter(event["ph"] for event in events if event.get("cat") == "ac2g")
     found.append(f"{len(kernels)} kernels of {sum(event['dur'] for event in kernels):.0f} us, flows {dict(flows)}")
-print("; ".join(found), f"{(time.perf_counter() - begun) / (2 * STEPS) * 1e3:.2f} ms a step")
+print("; ".join(found), f"{(time.perf_counter() - begun) / (2 * STEPS) * 1e3:.2f} ms per step")

@@ -1,5 +1,5 @@
-// Phases of known work, with pauses between them, for --engine pm-sampling: stream (reads and writes so many bytes of device memory), full
-// (arithmetic on all multiprocessors), half (on half of them), copies (so many bytes from the host).
+// Phases with known work and pauses between them, for --engine pm-sampling: stream (reads and writes device memory), full (arithmetic on all
+// multiprocessors), half (arithmetic on half of them), copies (from the host).
 // usage: phases [rounds = 2]; prints "expect PHASE METRIC VALUE": bytes moved in all rounds, and percent of the multiprocessors.
 // build: nvcc -O2 -arch=native -o phases phases.cu
 #include <chrono>
@@ -57,7 +57,7 @@ static void rest()
 	std::this_thread::sleep_for(std::chrono::milliseconds(60));
 }
 
-// So many loops take phase_ms.
+// Returns the number of loops that takes phase_ms.
 static int loops_for(float *out, int blocks)
 {
 	cudaEvent_t begin, end;
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
 	CHECK(cudaMalloc(&out, 4096u * blocks));
 	CHECK(cudaMallocHost(&host, bytes));
 	loops = loops_for(out, blocks);
-	std::this_thread::sleep_for(std::chrono::seconds(1)); /* until a sampler is set up */
+	std::this_thread::sleep_for(std::chrono::seconds(1)); /* lets a sampler start */
 	for (int round = 0; round < rounds; round++) {
 		for (int i = 0; i < streams; i++)
 			stream_kernel<<<blocks * 8, 256>>>(in, sum, bytes / sizeof(float4));

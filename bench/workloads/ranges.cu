@@ -1,6 +1,6 @@
-// Ranges of known work, for --engine range-profiler --measure range and graph: "stream" reads and writes so many bytes, "conflicts" has loads of
-// shared memory with 31 bank conflicts each on two streams, "both" is around the two, and a graph has three kernels with conflicts.
-// usage: ranges [rounds = 60]; prints "expect RANGE METRIC VALUE", microseconds a launch of an empty kernel outside of ranges, and whether the
+// Ranges with known work, for --engine range-profiler --measure range and graph: "stream" reads and writes device memory, "conflicts" loads from
+// shared memory with 31 bank conflicts each, on two streams, "both" contains the two, and a graph has three kernels with conflicts.
+// usage: ranges [rounds = 60]; prints "expect RANGE METRIC VALUE", microseconds per launch of an empty kernel outside of ranges, and whether the
 // results are right.
 // build: nvcc -O2 -arch=native -o ranges ranges.cu
 #include <chrono>
@@ -29,7 +29,7 @@ __global__ void stream_kernel(const float4 *in, float4 *out, size_t n)
 	}
 }
 
-// Each lane of a warp loads from another row of the same bank.
+// Each lane of a warp loads from a different row of the same bank.
 __global__ void conflicts_kernel(int *out, int n)
 {
 	__shared__ volatile int cells[32 * 32];

@@ -1,4 +1,4 @@
-"""A training in PyTorch whose steps have NVTX ranges, for --engine range-profiler --measure range. usage: ranges.py [STEPS]"""
+"""Trains in PyTorch with NVTX ranges around its steps, for --engine range-profiler --measure range. usage: ranges.py [STEPS]"""
 import sys
 import time
 

@@ -1,4 +1,4 @@
-// Kernels in nested scopes, with the time that CUDA's events measure around each: prints "scope NAME ms" for comparison with the report.
+// Kernels in nested scopes; prints "scope NAME ms", measured by CUDA events, for comparison with the report.
 #include <cstdio>
 
 #include <pitot/pitot.hpp>

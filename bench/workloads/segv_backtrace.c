@@ -1,6 +1,6 @@
 /*
- * Preloaded: says where a program was when a signal killed it, on standard error, and lets it die
- * as it would have.
+ * A library to preload: prints the stack of a program that a signal kills to standard error, then
+ * lets it die as it would have.
  */
 #include <execinfo.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ __attribute__((constructor)) static void watch(void)
 				    .sa_flags = SA_SIGINFO | (int)SA_RESETHAND };
 	void *frame;
 
-	backtrace(&frame, 1); /* loads what it needs */
+	backtrace(&frame, 1); /* loads the library that backtrace() needs */
 	sigaction(SIGSEGV, &action, NULL);
 	sigaction(SIGBUS, &action, NULL);
 	sigaction(SIGABRT, &action, NULL);

@@ -1,4 +1,4 @@
-"""A CUDA graph of ten short kernels, launched for some seconds: what --graphs auto is for. usage: small_graph.py [SECONDS]"""
+"""Launches a CUDA graph of ten short kernels for some seconds, the case for --graphs auto. usage: small_graph.py [SECONDS]"""
 import sys
 import time
 

@@ -1,7 +1,7 @@
-// Three kernels that wait for different things, each with a known share of the GPU's time: chase (half: loads that depend on each other),
-// arithmetic (three tenths: multiplications), barrier (a fifth: all warps of a block wait for one).
-// usage: stalls [seconds = 4]; prints the kernels that it launched, milliseconds per loop of three of them (the best and the median of
-// rounds of 100 loops), and the shares by CUDA's events.
+// Three kernels with different stall reasons and known shares of the GPU's time: chase (50 %: dependent loads), arithmetic (30 %:
+// multiplications), barrier (20 %: all warps of a block wait for one).
+// usage: stalls [seconds = 4]; prints the number of kernels launched, milliseconds per loop of all three (best and median of rounds of 100
+// loops), and the shares by CUDA events.
 // build: nvcc -O2 -lineinfo -arch=native -o stalls stalls.cu
 #include <algorithm>
 #include <chrono>
@@ -24,7 +24,7 @@ static const char *const names[3] = { "chase", "arithmetic", "barrier" };
 		}                                                                                  \
 	} while (0)
 
-// From every cell all others are reached.
+// The chain visits all cells.
 __global__ void fill(unsigned *next)
 {
 	for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < cells; i += gridDim.x * blockDim.x)

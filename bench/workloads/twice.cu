@@ -1,4 +1,4 @@
-// twice.cu: records itself twice, the second time with a stream from before; or, with an argument, launches for ever.
+// twice.cu: records itself twice, the second time with a stream created before; or, with an argument, launches forever.
 // build: nvcc -Iinclude -o twice twice.cu -L<build> -lpitot
 #include <cstdio>
 #include <cstdlib>

@@ -1,7 +1,7 @@
-// Kernels whose instructions do what is known, for --engine sass-metrics: divergent (8 of 32 threads of each warp multiply and add, more often
-// at each launch), strided (each thread reads from a sector of its own, where four would do for a warp) and coalesced (they do). In between, every one of them
-// many times, and from a captured graph: what is not measured must be as fast as ever.
-// usage: warps [launches = 4]; prints "expect KERNEL LAUNCH OPERATION METRIC VALUE" for each launch, microseconds a launch in between, and
+// Kernels with known instruction counts, for --engine sass-metrics: divergent (8 of 32 threads of each warp multiply and add, more often at
+// each launch), strided (each thread reads a different sector, although four would suffice for a warp) and coalesced (four do). Between these,
+// each kernel is launched many times, also from a captured graph: launches that are not measured must not be slower.
+// usage: warps [launches = 4]; prints "expect KERNEL LAUNCH OPERATION METRIC VALUE" for each launch, microseconds per launch between them, and
 // whether the results are right.
 // build: nvcc -O2 -lineinfo -arch=native -o warps warps.cu
 #include <chrono>
@@ -20,7 +20,7 @@ static const int blocks = 64, threads = 256, total = blocks * threads, repeats =
 		}                                                                                  \
 	} while (0)
 
-// steps is a power of two at least 64, so that no loop has a rest.
+// steps is a power of two of at least 64, so that unrolled loops have no remainder.
 __global__ void divergent(float *out, int steps)
 {
 	float x = threadIdx.x;

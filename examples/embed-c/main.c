@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-static void say(void *context, int level, const char *text)
+static void log_message(void *context, int level, const char *text)
 {
 	(void)context;
 	fprintf(stderr, "pitot, level %d: %s\n", level, text);
@@ -19,7 +19,7 @@ static void phase(const char *directory)
 	struct pitot_options options = {
 		.size = sizeof(options),
 		.directory = directory,
-		.log = say,
+		.log = log_message,
 		.graphs = PITOT_GRAPHS_LAUNCH,
 		.counters_ns = 100000000,
 	};

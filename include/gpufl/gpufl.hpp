@@ -1,8 +1,8 @@
-// gpufl.hpp: gpufl's C++ API on top of libpitot.so, for programs that have its calls (C++17; link with pitot instead of gpufl).
+// gpufl.hpp: gpufl's C++ API on top of libpitot.so, for programs that use it (C++17; link with pitot instead of gpufl).
 //
-// A session is a recording of Pitot: NAME-DATE-TIME.pitot in the current folder, or that of `pitot record`. An option that was set in code counts;
-// one that has gpufl's default gives way to the environment and the configuration file (docs/embed.md). With log_path gpufl's logs
-// are written beside it. What is not there yet (deep scopes, AMD) does nothing, and says so once on standard error.
+// A session is a recording of Pitot: NAME-DATE-TIME.pitot in the current folder, or that of `pitot record`. Options that were set in code count;
+// the environment and the configuration file override options that have gpufl's default (docs/embed.md). With log_path gpufl's logs are written
+// in addition. Features that are not supported yet (deep scopes, AMD) do nothing, and say so once on standard error.
 #ifndef GPUFL_GPUFL_HPP
 #define GPUFL_GPUFL_HPP
 
@@ -28,32 +28,32 @@ enum class ProfilingEngine { Monitor, Trace, PcSampling, SassMetrics, RangeProfi
 
 struct InitOptions {
 	std::string app_name = "gpufl";
-	std::string log_path = ""; // gpufl's logs beside the recording; "": none
-	std::string backend_url = ""; // of uploadLogs, where its options have none; so are the next two
+	std::string log_path = ""; // folder of gpufl's logs, in addition to the recording; "": none
+	std::string backend_url = ""; // default of uploadLogs, like the next two
 	std::string api_key = "";
 	std::string api_path = "";
 	bool remote_upload = false; // no effect, as in gpufl 1.2
 	bool enable_stack_trace = false;
-	bool enable_source_collection = true; // lines are found when the recording is read
-	bool enable_external_correlation = true; // always
-	bool enable_synchronization = true; // always: which calls waited, where and how long
+	bool enable_source_collection = true; // no effect: lines are resolved when the recording is read
+	bool enable_external_correlation = true; // no effect: always on
+	bool enable_synchronization = true; // no effect: waiting calls are always recorded
 	bool enable_memory_tracking = true;
-	bool enable_cuda_graphs_tracking = false; // always
+	bool enable_cuda_graphs_tracking = false; // no effect: always on
 	int system_sample_rate_ms = 0; // 0: no samples
 	int kernel_sample_rate_ms = 0; // no effect, as in gpufl 1.0.1
-	bool continuous_system_sampling = false; // else samples are of scopes, and from systemStart to systemStop
+	bool continuous_system_sampling = false; // false: only in scopes, and from systemStart to systemStop
 	BackendKind backend = BackendKind::Auto;
 	ProfilingEngine profiling_engine = ProfilingEngine::Monitor;
 	std::string config_file = "";
-	bool flush_logs_always = false; // everything is on disk after a quarter of a second
+	bool flush_logs_always = false; // no effect: everything is on disk after a quarter of a second
 	bool enable_debug_output = false;
 	bool enabled = true;
 	int pm_sampling_interval_us = 100;
-	int pm_sampling_max_samples = 4096; // no effect: all are taken
-	std::string pm_sampling_preset = "overview"; // no effect: pm_sampling_metrics, or Pitot's default
+	int pm_sampling_max_samples = 4096; // no effect: all samples are recorded
+	std::string pm_sampling_preset = "overview"; // no effect: pm_sampling_metrics counts, or Pitot's default
 	std::vector<std::string> pm_sampling_metrics = {};
-	bool pm_sampling_scope_only = true; // no effect: always, which scopes tell apart
-	bool deep_window_only = false; // an engine beyond Trace is on in deepWindow only
+	bool pm_sampling_scope_only = true; // no effect: always sampled; scopes show which samples are theirs
+	bool deep_window_only = false; // an engine beyond Trace is on only in deepWindow
 };
 
 namespace detail {
@@ -64,7 +64,7 @@ inline void log(void *debug, int level, const char *text)
 		std::fprintf(stderr, "[gpufl] %s\n", text);
 }
 
-// What is not there is said once.
+// Reports an unsupported feature, once.
 enum Missing { DEEP, AMD, MISSING_COUNT };
 
 inline void missing(Missing what)
@@ -85,7 +85,7 @@ inline std::atomic<bool> &disabled()
 	return value;
 }
 
-// Where the last session wrote gpufl's logs, and what it said of uploads.
+// Where the last session wrote gpufl's logs, and its options for uploads.
 struct Backend {
 	std::string log_path, url, api_key, api_path;
 };
@@ -96,7 +96,7 @@ inline Backend &backend()
 	return *value;
 }
 
-// A text that ends with a NUL, without a copy.
+// A NUL-terminated text, without a copy.
 struct Text {
 	const char *text;
 	Text(const char *t) : text(t) {}
@@ -140,14 +140,14 @@ inline std::string joined(const std::vector<std::string> &names)
 	return all;
 }
 
-// The engine of deep windows; 0: that of the session, if any, is always on.
+// The engine of deep windows; 0: there are none, the session's engine is always on.
 inline std::atomic<int> &window_engine()
 {
 	static std::atomic<int> value;
 	return value;
 }
 
-// When the window ends: ns of the steady clock.
+// End of the window, in ns of the steady clock.
 inline std::atomic<int64_t> &window_end()
 {
 	static std::atomic<int64_t> value;
@@ -159,7 +159,7 @@ inline int64_t steady_ns()
 	return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// What differs from gpufl's defaults was set in code; the rest are defaults, which environment and file override.
+// Options that differ from gpufl's defaults were set in code; environment and file override the others.
 inline void translate(const InitOptions &from, const std::string &metrics, pitot_options &code, pitot_options &defaults)
 {
 	code.size = defaults.size = sizeof(pitot_options);
@@ -188,7 +188,7 @@ inline void translate(const InitOptions &from, const std::string &metrics, pitot
 		from.continuous_system_sampling ? PITOT_ON : PITOT_OFF;
 }
 
-// Whether scopes are windows of samples.
+// Whether scopes open windows of samples.
 inline std::atomic<bool> &windowed()
 {
 	static std::atomic<bool> value;
@@ -211,8 +211,8 @@ struct Window {
 
 } // namespace detail
 
-// Starts the session. false: it is switched off, there is no such backend, or it cannot be started (pitot_error() says why). A session
-// that runs goes on.
+// Starts the session. Returns false if it is switched off, the backend is not supported, or it cannot be started (pitot_error() says why). A
+// running session continues.
 inline bool init(const InitOptions &options = {})
 {
 	pitot_options code = {}, defaults = {};
@@ -231,7 +231,7 @@ inline bool init(const InitOptions &options = {})
 		code.log_path = log_path.c_str();
 	code.log = detail::log;
 	if (options.enable_debug_output || detail::is_set("GPUFL_DEBUG"))
-		code.log_context = &code; // anything
+		code.log_context = &code; // any value other than nullptr
 	result = pitot_init(&code);
 	detail::disabled() = result == 0;
 	detail::windowed() = options.system_sample_rate_ms > 0 && !options.continuous_system_sampling;
@@ -248,7 +248,7 @@ inline void shutdown()
 	pitot_shutdown();
 }
 
-// The text report of the last session, by the program `pitot`; to standard output without a path.
+// Writes the text report of the last session by running the program `pitot`; without a path, to standard output.
 inline void generateReport(const std::string &output_path = "")
 {
 	if (detail::disabled())
@@ -290,7 +290,7 @@ public:
 			detail::missing(detail::DEEP);
 		pitot_scope_begin(name.text);
 	}
-	// A template: a text is no bool.
+	// A template, so that a text does not convert to bool.
 	template <class Bool, class = std::enable_if_t<std::is_same_v<Bool, bool>>>
 	ScopedMonitor(detail::Text name, Bool deep_profiling) : ScopedMonitor(name, "", deep_profiling)
 	{
@@ -306,7 +306,7 @@ public:
 	}
 
 private:
-	detail::Window window; // it opens before the scope
+	detail::Window window; // opens before the scope
 
 public:
 	ScopedMonitor(const ScopedMonitor &) = delete;
@@ -357,7 +357,7 @@ private:
 
 // --- system samples ---
 
-// A window of samples, where they are not continuous; and marks.
+// Open and close a window of samples, unless sampling is continuous, and record marks.
 inline void systemStart(const std::string &name = "system")
 {
 	pitot_system_start(name.c_str());
@@ -373,7 +373,7 @@ inline void systemStop(const std::string &name = "system")
 class Counter {
 public:
 	explicit Counter(const std::string &name) : id(is_name(name) ? pitot_counter(name.c_str(), nullptr, nullptr) : 0) {}
-	// At most 2^40; more, and less than 0, is not added.
+	// Values below 0 or above 2^40 are not added.
 	void add(int64_t n = 1) const
 	{
 		if (n >= 0 && n <= INT64_C(1) << 40)
@@ -381,7 +381,7 @@ public:
 	}
 
 private:
-	uint32_t id; // 0: what is added goes nowhere
+	uint32_t id; // 0: not recorded
 
 	static bool is_name(const std::string &name)
 	{
@@ -402,7 +402,7 @@ inline void tick(const std::string &name, int64_t n = 1)
 
 // --- external correlation ---
 
-// false: CUDA calls are not being recorded, or too many are pushed.
+// Returns false if CUDA calls are not recorded, or too many ids are pushed.
 inline bool pushExternalCorrelation(uint32_t kind, uint64_t id)
 {
 	return pitot_external_push(kind, id) > 0;
@@ -451,12 +451,12 @@ inline ProbeResult probeRocm()
 // --- upload ---
 
 struct UploadOptions {
-	std::string log_path = "", backend_url = "", api_key = "", api_path = ""; // "": those of init; then the environment's
+	std::string log_path = "", backend_url = "", api_key = "", api_path = ""; // "": the value of init, then of the environment
 	int total_timeout_ms = 300000, max_retries = 1;
-	int connect_timeout_ms = 10000, read_timeout_ms = 30000, retry_delay_ms = 1000; // no effect: they follow from the total
-	std::string cursor_filename = ""; // in log_path
+	int connect_timeout_ms = 10000, read_timeout_ms = 30000, retry_delay_ms = 1000; // no effect: derived from the total
+	std::string cursor_filename = ""; // file in log_path
 	bool report_progress = false; // one line at the end
-	std::string session_id = ""; // "": the one that began last
+	std::string session_id = ""; // "": the latest one
 	bool all_sessions = false, force = false;
 };
 
@@ -481,8 +481,8 @@ inline uint64_t milliseconds(int ms)
 
 } // namespace detail
 
-// Sends gpufl's logs, or without log_path the recording, when the session has ended; waits for it. Where gpufl is switched off, there is
-// nothing to upload: success.
+// Sends gpufl's logs, or without log_path the recording, after the session has ended. Blocks until the end. If gpufl is switched off, there is
+// nothing to upload, and the result is success.
 inline UploadResult uploadLogs(const UploadOptions &options = {})
 {
 	const detail::Backend &backend = detail::backend();
@@ -516,11 +516,11 @@ inline UploadResult uploadLogs(const UploadOptions &options = {})
 
 struct DeepWindowSpec {
 	int max_duration_ms = 0;
-	uint64_t max_launches = 0; // no effect, as the next: the time is the limit
+	uint64_t max_launches = 0; // no effect, like the next: only the time limits the window
 	int cooldown_ms = 0;
 };
 
-// false: no window opens: init had no deep_window_only with an engine beyond Trace, one is open, or pitot_error() says why.
+// Returns false if no window opens: init had no deep_window_only with an engine beyond Trace, a window is open, or pitot_error() says why.
 inline bool deepWindow(const DeepWindowSpec &spec)
 {
 	const int64_t ns = static_cast<int64_t>(std::max(spec.max_duration_ms, 0)) * 1000000;
@@ -548,7 +548,7 @@ inline void deepWindowClose()
 		pitot_engine_end(nullptr);
 }
 
-// false: the environment schedules none.
+// Always false: windows are not scheduled by the environment.
 inline bool scheduleEnvDeepWindow()
 {
 	return false;
@@ -593,7 +593,7 @@ inline InitOptions monitoring_mode_default_options()
 #define GFL_JOIN_(a, b) a##b
 #define GFL_UNIQUE_(name, line) GFL_JOIN_(name, line)
 
-// GFL_SCOPE("name") { … }; `break` and `return` leave it as any block, and an `else` behind it belongs to an `if` before it.
+// GFL_SCOPE("name") { … }; `break` and `return` leave it like any block, and an `else` after it belongs to an `if` before it.
 #define GFL_SCOPE_(...) if (::gpufl::ScopedMonitor GFL_UNIQUE_(gfl_scope_, __LINE__){ __VA_ARGS__ }; false) {} else
 #define GFL_SCOPE(name) GFL_SCOPE_(name)
 #define GFL_SCOPE_TAGGED(name, tag, deep) GFL_SCOPE_(name, tag, deep)

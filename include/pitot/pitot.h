@@ -1,17 +1,17 @@
 /*
  * pitot.h: the public C API of libpitot.so, Pitot's recorder.
  *
- * A program need not be linked with Pitot: `pitot record` injects the library. Linking with it lets
- * a program start and stop recordings by itself:
+ * Programs need not be linked with Pitot to be recorded: `pitot record` injects the library. A
+ * program that is linked with it can start and stop recordings by itself:
  *
  *	struct pitot_options options = { .size = sizeof(options), .directory = "run.pitot" };
  *	struct pitot_session *session = pitot_start(&options);
  *	…
  *	pitot_stop(session);
  *
- * All functions may be called from any thread, at any time, also from a library's constructor and
- * after the first CUDA call; none of them prints, exits or blocks for longer than its comment says.
- * Functions that return int return a negative errno when they fail, and pitot_error() says why.
+ * All functions may be called from any thread at any time, also from a library's constructor and
+ * after the first CUDA call. None of them prints or exits, or blocks for longer than its comment
+ * says. Functions that return int return a negative errno on failure; pitot_error() describes it.
  */
 #ifndef PITOT_PITOT_H
 #define PITOT_PITOT_H
@@ -31,20 +31,20 @@ PITOT_API const char *pitot_version(void);
 /* --- what to record --- */
 
 /*
- * Of all of them 0 is "not given": the environment, the configuration file and the defaults decide.
+ * In all enums 0 means "not given": the environment, the configuration file and the defaults
+ * decide.
  */
 enum pitot_switch { PITOT_OFF = 1, PITOT_ON };
 enum pitot_engine {
-	PITOT_ENGINE_MONITOR = 1, /* NVML and the host alone, without CUPTI */
-	PITOT_ENGINE_TRACE, /* and kernels, copies, launches, graphs … */
-	/* and samples of where warps of kernels are, and what they wait for */
-	PITOT_ENGINE_PC_SAMPLING,
-	/* and hardware counters of chosen kernels, each of which runs several times for that */
+	PITOT_ENGINE_MONITOR = 1, /* only NVML and the host, without CUPTI */
+	PITOT_ENGINE_TRACE, /* also kernels, copies, launches, graphs … */
+	PITOT_ENGINE_PC_SAMPLING, /* TRACE, and stall reasons of warps by instruction */
+	/* TRACE, and hardware counters of chosen kernels, each of which runs several times */
 	PITOT_ENGINE_RANGE_PROFILER,
-	PITOT_ENGINE_PM_SAMPLING, /* and hardware counters of GPUs over time */
-	/* and what each instruction of chosen kernels does, which run with patched code for that */
+	PITOT_ENGINE_PM_SAMPLING, /* TRACE, and hardware counters of GPUs over time */
+	/* TRACE, and counts per instruction of chosen kernels, which run with patched code */
 	PITOT_ENGINE_SASS_METRICS,
-	PITOT_ENGINE_DEEP, /* PC_SAMPLING and SASS_METRICS at once */
+	PITOT_ENGINE_DEEP, /* PC_SAMPLING and SASS_METRICS together */
 };
 enum pitot_graphs { PITOT_GRAPHS_LAUNCH = 1, PITOT_GRAPHS_AUTO, PITOT_GRAPHS_NODE };
 enum pitot_api { PITOT_API_LAUNCHES = 1, PITOT_API_ALL };
@@ -62,44 +62,44 @@ enum pitot_own_profiler {
 	PITOT_OWN_PROFILER_YIELD
 };
 
-/* A time or a size that is none, where 0 is "not given". */
+/* Means "none" for a time or a size, because 0 means "not given". */
 #define PITOT_NONE UINT64_MAX
 
 enum pitot_log_level { PITOT_LOG_ERROR, PITOT_LOG_WARNING, PITOT_LOG_INFO };
 
 /*
- * A program that was built with an older header passes a smaller size: what that does not cover is
- * not given. Zeroed but for `size` it says nothing. Texts are copied. docs/embed.md says what else
- * decides about each, and in which order.
+ * Zero the struct and set `size`. Fields that are 0 or NULL are not given; so are fields beyond
+ * `size`, which is smaller in programs built with an older header. Strings are copied.
+ * docs/embed.md has the other sources of values, and their order.
  */
 struct pitot_options {
 	size_t size; /* sizeof(struct pitot_options) */
 	/*
-	 * The folder of the recording: it is created, or is empty. NULL: of pitot_init the
-	 * recording that PITOT_RECORDING names (under `pitot record`); else NAME-DATE-TIME.pitot in
-	 * the current folder. "": no recording is made, only the logs in log_path.
+	 * Folder of the recording; it is created, or must be empty. NULL: for pitot_init below
+	 * `pitot record` the recording that PITOT_RECORDING names, otherwise NAME-DATE-TIME.pitot
+	 * in the current folder. "": no recording, only the logs in log_path.
 	 */
 	const char *directory;
 	/*
-	 * a folder for gpufl's logs, which are written beside the recording: made.
-	 * NULL: PITOT_GPUFL, or none
+	 * Folder for gpufl's logs, in addition to the recording; it is created. NULL: PITOT_GPUFL,
+	 * or none.
 	 */
 	const char *log_path;
 	const char *app_name; /* NULL: from the command line of the process */
 	const char *config_file; /* JSON; NULL: PITOT_CONFIG_FILE, or none */
 	/*
-	 * What is worth telling, one line without its end; called by pitot_start and pitot_init
-	 * only, on their thread. NULL: nobody.
+	 * Receives messages, each one line without line end. Called only by pitot_start and
+	 * pitot_init, on their thread. NULL: no messages.
 	 */
 	void (*log)(void *context, int level, const char *text);
 	void *log_context;
 	/*
-	 * What counts where neither this struct nor the environment nor the file says anything; its
-	 * settings alone are looked at.
+	 * The program's own defaults, for settings that neither this struct nor the environment nor
+	 * the file gives. Only the settings of this struct are read.
 	 */
 	const struct pitot_options *defaults;
 	enum pitot_switch enabled; /* PITOT_OFF: nothing is loaded, started or written */
-	/* Settings, named as in PITOT_OPTIONS; `pitot help record` explains them. */
+	/* Settings, with the names of PITOT_OPTIONS; `pitot help record` explains them. */
 	enum pitot_engine engine;
 	uint64_t delay_ns, duration_ns; /* a window of the session's time */
 	enum pitot_graphs graphs;
@@ -110,26 +110,26 @@ struct pitot_options {
 	enum pitot_own_profiler own_profiler;
 	enum pitot_system system;
 	uint64_t max_bytes;
-	/* PITOT_ENGINE_PC_SAMPLING: a sample every 2^pc_period cycles, 5 to 31; 0: 2^18 */
+	/* PITOT_ENGINE_PC_SAMPLING: sample every 2^pc_period cycles, 5 to 31; 0: 2^18 cycles */
 	uint64_t pc_period;
-	/* CPU samples a second of each thread, by a timer in the process, at most 10000; 0: none */
+	/* CPU samples per second of each thread, by a timer in the process, up to 10000; 0: none */
 	uint64_t cpu;
-	/* PITOT_OFF: readings only while a window of pitot_system_start is open */
+	/* PITOT_OFF: read counters only in windows of pitot_system_start */
 	enum pitot_switch counters_always;
 	/*
-	 * PITOT_ENGINE_RANGE_PROFILER and _SASS_METRICS: what is measured of which kernels, how
-	 * many are left out first, and how many are measured.
+	 * PITOT_ENGINE_RANGE_PROFILER and _SASS_METRICS: metrics to measure, kernels to measure
+	 * them of, and how many launches of these to skip and to measure.
 	 */
 	const char *metrics;
 	const char *kernels;
 	uint64_t kernel_skip, kernel_count;
-	uint64_t pm_interval_ns; /* PITOT_ENGINE_PM_SAMPLING: between two samples, of `metrics` */
+	uint64_t pm_interval_ns; /* PITOT_ENGINE_PM_SAMPLING: sampling interval of `metrics` */
 	/*
-	 * PITOT_ENGINE_RANGE_PROFILER: what one measurement is of. With graphs and ranges,
-	 * kernel_skip and kernel_count are of each graph or range.
+	 * PITOT_ENGINE_RANGE_PROFILER: what is measured as a whole. For graphs and ranges,
+	 * kernel_skip and kernel_count apply to each graph or range.
 	 */
 	enum pitot_measure measure;
-	/* Names or patterns of the NVTX ranges and scopes that are measured, or measured in. */
+	/* Names or patterns of NVTX ranges and scopes to measure, or to measure kernels in. */
 	const char *nvtx_include;
 };
 
@@ -138,80 +138,81 @@ struct pitot_options {
 struct pitot_session;
 
 /*
- * Starts a recording of this process: as often as you like, several at a time, beside that of
- * `pitot record`. NULL as options: the environment and the configuration file alone. Takes
- * milliseconds, with CUDA those that CUPTI needs. What happens from the return on is in it.
- * NULL: it cannot be started, or recording is switched off (PITOT_DISABLED); errno says which: the
- * latter is ECANCELED.
+ * Starts a recording of this process. A process may start any number of recordings, also at the
+ * same time and below `pitot record`. With NULL as options only the environment and the
+ * configuration file count. The recording covers everything from the return on. Takes milliseconds;
+ * if CUDA is in use, the time that CUPTI needs. Returns NULL and sets errno if the recording cannot
+ * be started; errno is ECANCELED if recording is switched off (PITOT_DISABLED).
  *
- * In the child of a fork nothing is recorded until it starts a recording of its own.
+ * In the child of a fork nothing is recorded until the child starts a recording of its own.
  */
 PITOT_API struct pitot_session *pitot_start(const struct pitot_options *options);
 
-/* The absolute path of its folder; "": only gpufl's logs are written. Valid until pitot_stop. */
+/* Absolute path of the folder; "" if only gpufl's logs are written. Valid until pitot_stop. */
 PITOT_API const char *pitot_path(const struct pitot_session *session);
 
 /*
- * Ends it in order and frees it: everything up to here is on disk. Takes milliseconds, beside other
- * recordings a quarter of a second; two seconds at most. A recording that is never stopped ends
- * with the process. NULL: nothing happens. 0.
+ * Completes the recording and frees the session; everything up to this call is then on disk. Takes
+ * milliseconds, beside other recordings a quarter of a second; two seconds at most. A recording
+ * that is never stopped ends with the process. NULL is allowed. Returns 0.
  */
 PITOT_API int pitot_stop(struct pitot_session *session);
 
 /*
- * What was recorded so far is on disk when it returns; of GPU work, what has ended. All recordings
- * of the process; `session` may be NULL. Takes as long as CUPTI and the disk need, at most two
- * seconds (-ETIMEDOUT).
+ * Writes everything recorded so far to disk, including all finished GPU work, for all recordings of
+ * the process; `session` may be NULL. Takes as long as CUPTI and the disk need, at most two seconds
+ * (-ETIMEDOUT).
  */
 PITOT_API int pitot_flush(struct pitot_session *session);
 
 /*
- * Arms an engine beyond PITOT_ENGINE_TRACE in a recording that runs: again and again, one at a
- * time. Its window opens after `delay_ns` and closes `duration_ns` later, both counted from the
- * call, or, with 0, at pitot_engine_end or with the recording; without a delay kernels from the
- * return on are in it. What it measures, and of which kernels, the options of the recording say;
- * kernels are counted anew each time. NULL is the recording of pitot_init. Takes milliseconds; half
- * a second where a GPU hangs.
+ * Arms an engine beyond PITOT_ENGINE_TRACE in a running recording; any number of times, one at a
+ * time. Its window opens `delay_ns` after this call. It closes `duration_ns` later or, if that is
+ * 0, at pitot_engine_end or with the recording. Without a delay it includes kernels from the return
+ * on. The options of the recording say what is measured, and of which kernels; each window counts
+ * kernels anew. A `session` of NULL is the recording of pitot_init. Takes milliseconds; half a
+ * second if a GPU hangs.
  *
- * 0; 1: armed, but something of it cannot be had, and pitot_error() says what: of
- * PITOT_ENGINE_PC_SAMPLING contexts that exist already. -EBUSY: an engine is on or armed;
- * -EOPNOTSUPP: CUPTI or this library cannot; -ENOENT: nothing is recorded, or that is the parent's
- * of a forked child; -EINVAL: not an engine. What only shows later, as missing rights for counters,
- * stands in table `capability`.
+ * Returns
+ *	0		armed
+ *	1		armed, but partly unavailable, as pitot_error() explains: for
+ *			PITOT_ENGINE_PC_SAMPLING, in contexts that already exist
+ *	-EBUSY		an engine is on or armed
+ *	-EOPNOTSUPP	CUPTI or this library does not support the engine
+ *	-ENOENT		there is no recording, or only that of the parent of a forked child
+ *	-EINVAL		not such an engine
+ * Failures that appear only later, such as missing rights for counters, are in table `capability`.
  */
 PITOT_API int pitot_engine_begin(struct pitot_session *session, enum pitot_engine engine,
 				 uint64_t delay_ns, uint64_t duration_ns);
 
 /*
- * Ends the armed engine, if there is one, before its time: kernels from the return on are not in
- * it. 0; -ENOENT as above.
+ * Disarms the engine, if one is armed. Kernels from the return on are not measured. Returns 0, or
+ * -ENOENT as above.
  */
 PITOT_API int pitot_engine_end(struct pitot_session *session);
 
 /*
- * The one recording of programs that need no more, or of several libraries in a program that each
- * want to be recorded: the first call starts it, others find it running. 1: it runs; 0: recording
- * is switched off; negative: it cannot be started.
+ * Starts the process-wide recording, for programs that need only one, or whose libraries each want
+ * to be recorded; further calls find it running. Returns 1 if it runs, 0 if recording is switched
+ * off, negative if it cannot be started.
  */
 PITOT_API int pitot_init(const struct pitot_options *options);
 
 /*
- * Ends it, as pitot_stop; that of `pitot record` goes on, and what was recorded so far is on disk.
- * Does nothing when there is none.
+ * Ends the process-wide recording, as pitot_stop does. That of `pitot record` continues, but
+ * everything recorded so far is written to disk. Does nothing if there is no recording.
  */
 PITOT_API void pitot_shutdown(void);
 
 /*
- * Writes the text report of the recording that was started last to the file `path`; "" or NULL: to
- * standard output. Runs the program `pitot`, which is found beside the library, as it is installed,
- * or in PATH, and waits for it.
+ * Writes the text report of the recording that was started last to the file `path`, or to standard
+ * output if that is "" or NULL. Runs the program `pitot`, which is searched for relative to the
+ * installed library and in PATH, and waits for it.
  */
 PITOT_API int pitot_report(const char *path);
 
-/*
- * Zeroed but for `size` it says nothing: `pitot help upload` has the defaults. 0 and NULL are "not
- * given".
- */
+/* Zero the struct and set `size`: 0 and NULL mean the defaults of `pitot help upload`. */
 struct pitot_upload_options {
 	size_t size; /* sizeof(struct pitot_upload_options) */
 	/*
@@ -220,28 +221,28 @@ struct pitot_upload_options {
 	 */
 	const char *path;
 	const char *url; /* of the backend's host; NULL: PITOT_BACKEND_URL */
-	const char *api_key; /* NULL: PITOT_API_KEY. No command line shows it */
+	const char *api_key; /* NULL: PITOT_API_KEY. It appears on no command line */
 	const char *api_path; /* NULL: PITOT_API_PATH, or /api/v1 */
 	const char *session; /* "newest", or an id; NULL: all */
-	const char *cursor; /* the file that remembers what was sent; NULL: beside the sessions */
+	const char *cursor; /* file with the record of what was sent; NULL: beside the sessions */
 	const char *ca_file; /* PEM; NULL: the machine's authorities */
-	uint64_t timeout_ns; /* of all */
-	uint64_t retries; /* of a request; PITOT_NONE: none */
+	uint64_t timeout_ns; /* of the whole upload */
+	uint64_t retries; /* per request; PITOT_NONE: none */
 	enum pitot_switch force; /* send again what was sent before */
 };
 
 /*
- * Sends gpufl's logs to its backend, by the program `pitot`, which is found as by pitot_report; no
- * library for that is loaded into this process. Waits for the end, `timeout_ns` (5 minutes) at
- * most: a thread of its own keeps it out of the way. How many records the server has accepted, or a
- * negative errno: what was accepted before that is remembered, and the next call goes on from
- * there.
+ * Sends gpufl's logs to its backend by running the program `pitot`, which is searched for as by
+ * pitot_report; no networking library is loaded into this process. Blocks until the end, at most
+ * `timeout_ns` (5 minutes); use a separate thread if that matters. Returns the number of records
+ * that the server has accepted, or a negative errno. The cursor has what was accepted before a
+ * failure, and the next call continues from there.
  */
 PITOT_API int64_t pitot_upload(const struct pitot_upload_options *options);
 
 /*
- * Why the last of these functions that this thread called has failed, and what to do; "" when it
- * has not. Valid until the next.
+ * Describes why this thread's last call of a function of this header failed, and the remedy; "" if
+ * it did not fail. Valid until the thread's next call.
  */
 PITOT_API const char *pitot_error(void);
 

@@ -1,5 +1,5 @@
 /*
- * pitot.hpp: pitot.h for C++11 and later, as objects that end what they began. Header-only.
+ * pitot.hpp: pitot.h as RAII objects, for C++11 and later. Header-only.
  *
  *	pitot::Scope scope("forward");
  *	int rows = pitot::monitor("load", read_rows, file);
@@ -16,7 +16,7 @@
 namespace pitot
 {
 
-/* A name that is looked up once, for loops: static const pitot::Name step("step"); */
+/* A name that is looked up only once, for loops: static const pitot::Name step("step"); */
 class Name
 {
 public:
@@ -27,7 +27,7 @@ private:
 	std::uint32_t number_;
 };
 
-/* The innermost scope of the thread that makes it, to be carried on by a thread that does work of it. */
+/* Identifies the innermost scope of the constructing thread, so that another thread can continue it. */
 class Token
 {
 public:
@@ -38,7 +38,7 @@ private:
 	std::uint64_t value_;
 };
 
-/* A scope of this thread, from here to the end of the block. */
+/* A scope of this thread, from construction to destruction. */
 class Scope
 {
 public:
@@ -46,7 +46,7 @@ public:
 	explicit Scope(const std::string &name) noexcept { pitot_scope_begin(name.c_str()); }
 	explicit Scope(Name name) noexcept { pitot_scope_begin_name(name.number()); }
 	explicit Scope(Token token) noexcept { pitot_scope_carry(token.value()); }
-	/* The same is done `warmup` times, which do not count, and then `repeat` times. */
+	/* Runs the same code `warmup` times, which do not count, and then `repeat` times. */
 	Scope(const char *name, std::uint32_t repeat, std::uint32_t warmup = 0) noexcept
 	{
 		pitot_scope_begin_runs(name, repeat, warmup);
@@ -56,7 +56,7 @@ public:
 	Scope &operator=(const Scope &) = delete;
 };
 
-/* Calls something within a scope, and returns what it returns. */
+/* Makes a call inside a scope, and returns its result. */
 template <typename Call, typename... Arguments>
 auto monitor(const char *name, Call &&call, Arguments &&...arguments)
 	-> decltype(std::forward<Call>(call)(std::forward<Arguments>(arguments)...))
@@ -71,7 +71,7 @@ inline void mark(const char *text) noexcept
 	pitot_mark(text);
 }
 
-/* A sum that threads add to, or a value that is set. The same name is the same counter. */
+/* A sum that threads add to, or a value that is set. Equal names are the same counter. */
 class Counter
 {
 public:
@@ -86,7 +86,7 @@ private:
 	std::uint32_t number_;
 };
 
-/* An engine in a recording that runs (of pitot_init, if no other is named), from here to the end of the block, or for so long. */
+/* An engine in a running recording (default: that of pitot_init), until destruction or for duration_ns. */
 class Engine
 {
 public:
@@ -101,7 +101,7 @@ public:
 	}
 	Engine(const Engine &) = delete;
 	Engine &operator=(const Engine &) = delete;
-	/* false: pitot_error() says why. */
+	/* If false, pitot_error() says why. */
 	bool armed() const noexcept { return result_ >= 0; }
 
 private:

@@ -1,6 +1,6 @@
 /*
- * read.h: the public C API of libpitotread.so, which reads recordings. Python's package `pitot` is
- * made of it.
+ * read.h: the public C API of libpitotread.so, which reads recordings. The Python package `pitot`
+ * is built on it.
  *
  *	struct pitot_recording *r;
  *	struct pitot_read_error error;
@@ -10,14 +10,14 @@
  *	    pitot_read_table(r, &query, &stream, &error) < 0)
  *		puts(error.text);
  *
- * Tables are handed over in the Arrow C stream interface, which every Arrow library imports. What
- * lies in the recording as an array of numbers is not copied: it lives until the last array of it
- * is released, also after pitot_read_close.
+ * Tables are returned through the Arrow C stream interface, which every Arrow library imports.
+ * Numeric columns are not copied: their memory lives until the last array that uses it is released,
+ * also after pitot_read_close.
  *
- * Functions return 0, or a negative code and its text in *error, which may be NULL: a negative
- * errno, or one of enum pitot_read_code. They may be called from any thread; calls for one
- * recording wait for each other while columns are decoded. Nothing prints or exits. Option structs
- * begin with their size, and only ever grow at the end.
+ * Functions return 0 on success. On failure they return a negative errno or one of enum
+ * pitot_read_code, and describe it in *error, which may be NULL. They may be called from any
+ * thread; calls for the same recording wait for each other while columns are decoded. No function
+ * prints or exits. Option structs begin with their size, and grow only at the end.
  */
 #ifndef PITOT_READ_H
 #define PITOT_READ_H
@@ -69,8 +69,8 @@ struct ArrowArrayStream {
 enum pitot_read_code {
 	PITOT_READ_FORMAT = -2001,	/* not a recording, or damaged */
 	PITOT_READ_VERSION = -2002,	/* written by a newer version of Pitot */
-	PITOT_READ_UNSUPPORTED = -2003,	/* this build or machine cannot do it */
-	PITOT_READ_USAGE = -2004,	/* no such table, column, value of an option */
+	PITOT_READ_UNSUPPORTED = -2003,	/* not supported by this build or machine */
+	PITOT_READ_USAGE = -2004,	/* unknown table, column or value of an option */
 	PITOT_READ_LIMIT = -2005,	/* too large for this machine or for the format */
 };
 
@@ -81,23 +81,23 @@ struct pitot_read_error {
 
 struct pitot_recording;
 
-/* Opens a recording: its directory, or one segment. Decodes nothing yet. */
+/* Opens a recording (its directory, or one segment). Decodes nothing yet. */
 PITOT_READ_API int pitot_read_open(const char *path, struct pitot_recording **out,
 				   struct pitot_read_error *error);
-/* Arrays that came from it stay. NULL is allowed. */
+/* Arrays of the recording stay valid. NULL is allowed. */
 PITOT_READ_API void pitot_read_close(struct pitot_recording *r);
 
 /*
- * Opens a recording that may have grown once more: `*out` has of table `table`, which has times,
- * only what was not on disk when `before` was opened, and of all others everything. Both are to be
- * closed.
+ * Opens a recording again that may have grown. In `*out`, table `table`, which must have times,
+ * contains only rows that were not on disk when `before` was opened; all other tables are complete.
+ * The caller closes both.
  */
 PITOT_READ_API int pitot_read_follow(const struct pitot_recording *before, const char *table,
 				     struct pitot_recording **out, struct pitot_read_error *error);
 
 /* Times are nanoseconds of the recorded machine's CLOCK_MONOTONIC. */
 struct pitot_read_span {
-	uint64_t start_ns, end_ns;	/* of the recording */
+	uint64_t start_ns, end_ns;	/* start and end of the recording */
 	int64_t unix_offset_ns;		/* time + unix_offset_ns is nanoseconds since 1970, UTC */
 };
 PITOT_READ_API void pitot_read_span(const struct pitot_recording *r, struct pitot_read_span *out);
@@ -106,41 +106,41 @@ struct pitot_read_info {
 	const char *name, *meaning;	/* static storage */
 	uint64_t rows;
 };
-/* The index-th table of the schema, from 0. Returns 1, 0 after the last one, or a negative code. */
+/* Describes the index-th table of the schema, from 0. Returns 1, or 0 after the last table. */
 PITOT_READ_API int pitot_read_info(struct pitot_recording *r, size_t index,
 				   struct pitot_read_info *out, struct pitot_read_error *error);
 
 /*
- * Rows and columns of a table. Columns are named as for `pitot view --columns`, and beside these:
+ * Selects rows and columns of a table. Columns are named as for `pitot view --columns`; these exist
+ * in addition:
  *
- *	config.row	number of the row that config refers to, in order of table kernel_config;
- *			null: it is lost
- *	scope		of calls, what they cause and what threads do: path of the innermost scope
- *			around it
- *	stack.frames	of rows with a column stack, and of GPU work by its launch: a list of names,
- *			the outermost frame first
- *	full_name	of kernels: with all parameters, as it is written; `name` is short
- *	mangled_name	of kernels: as the compiler made it
+ *	config.row	row number in table kernel_config of the row that config refers to; null if
+ *			that row is lost
+ *	scope		path of the innermost scope, for calls, GPU work (by its call) and samples
+ *	stack.frames	list of names, the outermost frame first, for rows with a column stack, and
+ *			for GPU work by its launch
+ *	full_name	demangled name of a kernel with all parameters; `name` is short
+ *	mangled_name	mangled name of a kernel
  */
 struct pitot_read_query {
 	size_t size;
 	const char *table;
-	/* ends with NULL; NULL: all of the table, and pid, duration_ns, *.row */
+	/* NULL-terminated; NULL: all of the table, and pid, duration_ns, *.row */
 	const char *const *columns;
-	/* of `pitot view --where`; all must hold; ends with NULL; NULL: none */
+	/* as for `pitot view --where`; rows must meet all; NULL-terminated; NULL: none */
 	const char *const *conditions;
-	/* from the start of the recording: since <= time < until; until 0: no end */
+	/* since <= time < until, from the start of the recording; until 0: no end */
 	uint64_t since_ns, until_ns;
 };
 
 /*
- * The stream has one batch. Integers and times are numbers, enums and texts dictionaries. Fields
- * have `unit` and `meaning` as metadata. A value that is missing is null. Bytes of texts that are
- * not UTF-8 are U+FFFD.
+ * Reads the selected rows as a stream of one batch. Integers and times are numbers; enums and texts
+ * are dictionary-encoded. Fields have the metadata `unit` and `meaning`. A missing value is null.
+ * Bytes of texts that are not UTF-8 become U+FFFD.
  */
 PITOT_READ_API int pitot_read_table(struct pitot_recording *r, const struct pitot_read_query *query,
 				    struct ArrowArrayStream *out, struct pitot_read_error *error);
-/* Only its schema: nothing is decoded. */
+/* Returns only the schema, and decodes nothing. */
 PITOT_READ_API int pitot_read_schema(struct pitot_recording *r,
 				     const struct pitot_read_query *query, struct ArrowSchema *out,
 				     struct pitot_read_error *error);
@@ -157,14 +157,14 @@ struct pitot_read_report {
 #define PITOT_READ_REPORT_INIT                                                                     \
 	{ sizeof(struct pitot_read_report), 0, 0, -1, -1, -1, NULL, NULL, NULL, 0, 0 }
 
-/* What `pitot report --json` prints. *json is to be freed with free(). Reads the recording anew. */
+/* Returns the output of `pitot report --json`; free(*json). Reads the recording anew. */
 PITOT_READ_API int pitot_read_report(const struct pitot_recording *r,
 				     const struct pitot_read_report *options, char **json,
 				     struct pitot_read_error *error);
 
 struct pitot_read_export {
 	size_t size;
-	/* as `pitot export --format`; NULL: by the name of the file */
+	/* as `pitot export --format`; NULL: by the file name */
 	const char *format;
 	uint64_t since_ns, until_ns;	/* as in struct pitot_read_query */
 	const char *kernel;		/* glob; NULL: all */
@@ -172,8 +172,8 @@ struct pitot_read_export {
 };
 
 /*
- * What `pitot export -o path` writes. Returns the number of events in *events. Reads the recording
- * anew.
+ * Writes a file as `pitot export -o path` does, and stores the number of events in *events. Reads
+ * the recording anew.
  */
 PITOT_READ_API int pitot_read_export(const struct pitot_recording *r, const char *path,
 				     const struct pitot_read_export *options, uint64_t *events,

@@ -1,4 +1,4 @@
-"""Pitot, the flight recorder for GPU programs: recordings as Arrow tables and reports, and of this process itself.
+"""Pitot, the flight recorder for GPU programs: reads recordings as Arrow tables and reports, and records this process.
 
 >>> import pitot
 >>> r = pitot.open(recording)
@@ -9,18 +9,19 @@
 >>> r.kernels.columns["duration_ns"]
 {'unit': 'ns', 'meaning': 'end_ns - start_ns'}
 
-A table is nothing but a choice of columns and rows until an Arrow consumer reads it: ``pyarrow.table(r.kernels)``,
+A table only describes columns and rows; an Arrow consumer decodes them: ``pyarrow.table(r.kernels)``,
 ``polars.DataFrame(r.kernels)``, ``pandas.DataFrame.from_arrow(r.kernels)``, or ``kernels = r.kernels`` and
-``duckdb.sql("from kernels")``. The choice is made while decoding:
+``duckdb.sql("from kernels")``. Only the selected columns and rows are decoded:
 
 >>> gemms = r.kernels.where("name=*gemm*", "stream=7").between(0.5, 1.5).select("name", "start_ns", "duration_ns")
 
-The analyses are those of ``pitot report --json``:
+Analyses are the same as in ``pitot report --json``:
 
 >>> r.verdict["kind"]
 '...'
 
-And a program records itself: ``with pitot.record() as rec:``, with ``pitot.scope("name")`` in it (docs/python-package.md).
+A program records itself with ``with pitot.record() as rec:``, and names parts with ``pitot.scope("name")``
+(docs/python-package.md).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from pitot._read import Recording as _Recording
 
 check_interpreter()
 
-TYPE_CHECKING = False  # importing typing takes longer than all of this
+TYPE_CHECKING = False  # importing typing takes longer than the rest of this module
 if TYPE_CHECKING:
     from os import PathLike
     from typing import Any, Iterator, Mapping, Optional, Union
@@ -76,7 +77,7 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name):
-        """What records is imported, and the recorder loaded, when it is asked for."""
+        """Imports the recording half of the package, and loads the recorder, on first use."""
         import importlib
 
         if name in ("callbacks", "gpufl", "torch", "tracesmith"):
@@ -95,7 +96,7 @@ _KERNELS = (
 _LAUNCHES = "pid thread start_ns end_ns duration_ns function function.kind correlation result stack"
 _COUNTERS = "pid device time_ns counter counter.unit counter.decimals counter.reading value"
 
-#: Attributes of a recording: a table, its columns ("": all), and conditions.
+#: By attribute of a recording: table, columns ("": all), conditions.
 _TABLES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "kernels": ("kernel", _KERNELS, ()),
     "copies": ("memcpy", "", ()),
@@ -118,7 +119,7 @@ _TABLES: dict[str, tuple[str, str, tuple[str, ...]]] = {
 
 def _ns(seconds: Optional[float]) -> int:
     if seconds is not None and not 0 <= seconds < 2**33:
-        raise UsageError(f"{seconds} is no time: give seconds from the start of the recording")
+        raise UsageError(f"{seconds} is not a time: give seconds from the start of the recording")
     return round((seconds or 0) * 1e9)
 
 
@@ -132,7 +133,7 @@ def _texts(texts: Optional[tuple[str, ...]]) -> Optional[tuple[bytes, ...]]:
 
 
 class Table:
-    """Chosen columns and rows of a table, which are decoded each time that an Arrow consumer asks for them."""
+    """Selected columns and rows of a table. Each Arrow consumer decodes them anew."""
 
     def __init__(
         self,
@@ -149,21 +150,21 @@ class Table:
         return (self._name.encode(), _texts(self._columns), _texts(self._conditions), *self._window)
 
     def select(self, *columns: str) -> Table:
-        """Only these columns, in this order, named as for ``pitot view --columns``: ``select("name", "config.grid_x")``."""
+        """Selects these columns, in this order, named as for ``pitot view --columns``: ``select("name", "config.grid_x")``."""
         return Table(self._recording, self._name, columns, self._conditions, self._window)
 
     def where(self, *conditions: str) -> Table:
-        """Only rows that meet these conditions, too: those of ``pitot view --where``, ``where("stream=7", "duration>1ms")``."""
+        """Adds conditions on rows, as for ``pitot view --where``: ``where("stream=7", "duration>1ms")``."""
         return Table(self._recording, self._name, self._columns, self._conditions + conditions, self._window)
 
     def between(self, since: Optional[float] = None, until: Optional[float] = None) -> Table:
-        """Only rows that begin at since <= time < until, in seconds from the start of the recording."""
+        """Selects the rows that begin at since <= time < until, in seconds from the start of the recording."""
         window = (_ns(since), max(_ns(until), 1) if until is not None else 0)
         return Table(self._recording, self._name, self._columns, self._conditions, window)
 
     @property
     def columns(self) -> Mapping[str, Mapping[str, str]]:
-        """The columns with their units and meanings; nothing is decoded."""
+        """Units and meanings of the columns. Decodes nothing."""
         return MappingProxyType(self._recording.columns(*self._query()))
 
     def __repr__(self) -> str:
@@ -190,7 +191,7 @@ class Table:
 
 
 class Recording:
-    """An open recording: its tables by name (``r.kernels``, ``r.table("kernel")``), its analyses, its export."""
+    """An open recording: tables (``r.kernels``, ``r.table("kernel")``), analyses and exports."""
 
     kernels: Table
     copies: Table
@@ -212,7 +213,7 @@ class Recording:
     def __init__(self, path: Union[str, PathLike[str]]) -> None:
         self._recording = _Recording(path)
         self.path = path
-        #: Nanoseconds of the recorded machine's CLOCK_MONOTONIC, as all times are; time + unix_offset_ns is since 1970, UTC.
+        #: In ns of the recorded machine's CLOCK_MONOTONIC, like all times; time + unix_offset_ns is Unix time.
         self.start_ns, self.end_ns, self.unix_offset_ns = self._recording.span()
 
     def __repr__(self) -> str:
@@ -232,18 +233,18 @@ class Recording:
 
     @property
     def tables(self) -> dict[str, int]:
-        """Rows of each table of the schema that has any."""
+        """Number of rows of each table that is not empty."""
         return {name: rows for name, _, rows in self._recording.tables() if rows}
 
     def table(self, name: str) -> Table:
         """A table of the schema (``pitot schema``), with all its columns."""
         table = Table(self._recording, name)
-        table.__arrow_c_schema__()  # that there is none of that name is said here
+        table.__arrow_c_schema__()  # raises if there is no table of that name
         return table
 
     @property
     def is_growing(self) -> bool:
-        """Whether it goes on, as far as its recording.json knows: what recorded may have been killed."""
+        """Whether it is still being recorded, according to recording.json; the recorder may have been killed."""
         import io
         import json
         import os
@@ -251,32 +252,32 @@ class Recording:
         try:
             with io.open(os.path.join(self.path, "recording.json"), encoding="utf-8") as file:
                 return bool(json.load(file)["state"] == "recording")
-        except (OSError, ValueError, KeyError):  # one segment, or copied without it
+        except (OSError, ValueError, KeyError):  # a single segment, or a copy without it
             return False
 
     def follow(self, table: str, *, interval: float = 0.25, timeout: Optional[float] = None) -> Iterator[Table]:
-        """The rows of a table of events, each once: first those that are there, then new ones as they reach the disk.
+        """Yields the rows of a table of events, each once: first existing ones, then new ones as they reach the disk.
 
-        Ends with the recording, or when nothing has come for ``timeout`` seconds.
+        Ends with the recording, or after ``timeout`` seconds without a new row.
         """
         import time
 
         state, is_growing, latest = self._recording, True, time.monotonic()
-        state.follow(table.encode())  # that it is no such table is said here
+        state.follow(table.encode())  # raises if it is not a table of events
         while True:
             if {name: rows for name, _, rows in state.tables()}[table]:
                 latest = time.monotonic()
                 yield Table(state, table)
             if not is_growing or (timeout is not None and time.monotonic() - latest >= timeout):
                 return
-            is_growing = self.is_growing  # before the rest is read, so that nothing comes behind it
+            is_growing = self.is_growing  # read before the last rows, so that none is missed
             if is_growing:
                 time.sleep(interval)
             state = state.follow(table.encode())
 
     @property
     def plot(self) -> Plot:
-        """Pictures of it: ``r.plot.timeline()`` and so on, which need matplotlib."""
+        """Plots: ``r.plot.timeline()`` and so on. They need matplotlib."""
         from pitot._plot import Plot
 
         return Plot(self)
@@ -295,7 +296,7 @@ class Recording:
         scopes: bool = False,
         stalls: bool = False,
     ) -> dict[str, Any]:
-        """What ``pitot report --json`` says with options of the same names (docs/report.md); shown, it is the report."""
+        """Returns what ``pitot report --json`` prints with options of these names (docs/report.md). Displays as the report."""
         import json
 
         from pitot._notebook import Analysis
@@ -312,19 +313,19 @@ class Recording:
         return Analysis(json.loads(report), self.path, words)
 
     def flame(self, mode: Optional[str] = None) -> Page:
-        """The page of ``pitot flame``, in a notebook: merged (all; the default), gpu, cpu, wait or launches."""
+        """Returns the page of ``pitot flame`` for a notebook: merged (all; the default), gpu, cpu, wait or launches."""
         from pitot._notebook import flame_page
 
         return flame_page(self.path, mode)
 
     def timeline(self, *, since: Optional[float] = None, until: Optional[float] = None, kernel: Optional[str] = None) -> Page:
-        """The page of ``pitot export -o x.html``, in a notebook."""
+        """Returns the page of ``pitot export -o x.html`` for a notebook."""
         from pitot._notebook import timeline_page
 
         return timeline_page(self.path, _window_words(since, until) + ((f"--kernel={kernel}",) if kernel is not None else ()))
 
     def hotspots(self, by: str = "kernel", **options: Any) -> list[dict[str, Any]]:
-        """Where GPU time went: by kernel, config, stream, device, thread, scope or caller. Other options as in report()."""
+        """GPU time by kernel, config, stream, device, thread, scope or caller. Other options: see report()."""
         return list(self.report(by=by, **options)["hotspots"]["items"])
 
     @property
@@ -334,29 +335,29 @@ class Recording:
 
     @property
     def idle(self) -> list[dict[str, Any]]:
-        """Why each GPU that had work was idle and for how long."""
+        """How long each GPU with work was idle, and why."""
         return [{"gpu": gpu["gpu"], **gpu["idle"]} for gpu in self.report()["gpus"] if "idle" in gpu]
 
     @property
     def overlap(self) -> list[dict[str, Any]]:
-        """How much of the time of each GPU's copies kernels ran, too, and for how long how many streams were at work."""
+        """For each GPU: time with copies, with kernels and with both, and time by number of active streams."""
         keys = ("compute_ns", "copy_ns", "overlap_ns", "streams_ns")
         gpus = [gpu for gpu in self.report()["gpus"] if "busy" in gpu]
         return [{"gpu": gpu["gpu"], **{key: gpu["busy"][key] for key in keys}} for gpu in gpus]
 
     @property
     def copies_by_kind(self) -> list[dict[str, Any]]:
-        """Copies and memory sets by kind and kinds of memory, with their bytes and times."""
+        """Copies and memory sets by kind and kinds of memory, with bytes and times."""
         return list(self.report()["copies"])
 
     @property
     def scopes(self) -> list[dict[str, Any]]:
-        """The tree of scopes with their GPU work, a scope before those inside of it."""
+        """The tree of scopes with their GPU work, parents first."""
         return list(self.report(scopes=True)["scopes"]["items"])
 
     @property
     def loss(self) -> list[dict[str, Any]]:
-        """What is known to be missing from the recording, and why."""
+        """Data known to be missing from the recording, and why."""
         return list(self.report()["loss"])
 
     def export(
@@ -369,18 +370,18 @@ class Recording:
         kernel: Optional[str] = None,
         overwrite: bool = False,
     ) -> int:
-        """Writes what ``pitot export -o path`` writes; the format follows from the name. Returns the number of events."""
+        """Writes the same file as ``pitot export -o path``; the name selects the format. Returns the number of events."""
         until_ns = max(_ns(until), 1) if until is not None else 0
         return self._recording.export(path, format, _ns(since), until_ns, kernel, overwrite)
 
 
 def open(path: Union[str, PathLike[str]]) -> Recording:
-    """Opens a recording: its directory, or one segment of it."""
+    """Opens a recording: its directory, or a single segment."""
     return Recording(path)
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """``%load_ext pitot`` brings ``%%pitot`` (docs/python-package.md)."""
+    """``%load_ext pitot`` adds ``%%pitot`` (docs/python-package.md)."""
     from pitot._notebook import load
 
     load(shell)

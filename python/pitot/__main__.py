@@ -1,4 +1,4 @@
-"""``python -m pitot`` and the command ``pitot`` of a wheel: the program that lies in the package."""
+"""``python -m pitot`` and the command ``pitot`` of a wheel: runs the program inside the package."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def program() -> str:
-    """That of the wheel; where the package was installed by itself, the one on PATH."""
+    """Path of the wheel's program; the one on PATH if the package was installed without it."""
     own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pitot")
     return own if os.path.exists(own) else "pitot"
 

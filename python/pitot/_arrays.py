@@ -1,4 +1,4 @@
-"""Columns of a table as numpy arrays, readings of counters in their units, and what of a report may be missing."""
+"""Helpers: columns as numpy arrays, counter readings in their units, optional parts of a report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def needs(module: str, what: str) -> Any:
-    """A module that this package does without otherwise."""
+    """Imports an optional dependency."""
     import importlib
 
     from pitot import Error
@@ -23,12 +23,12 @@ def needs(module: str, what: str) -> Any:
 
 
 def busy_ns(gpu: dict[str, Any]) -> int:
-    """Of one of the report's GPUs, which says nothing of one that had no work."""
+    """Busy time of a GPU in a report; 0 for a GPU without work, which has no entry."""
     return int(gpu["busy"]["union_ns"]) if "busy" in gpu else 0
 
 
 def arrow_of(table: Table, what: str) -> Any:
-    """Texts are texts, and integers signed: no consumer has to know more kinds."""
+    """Converts dictionaries to strings and all integers to int64, so that consumers need no other types."""
     pa = needs("pyarrow", what)
     arrow = table.to_arrow()
     for i, field in enumerate(arrow.schema):
@@ -40,7 +40,7 @@ def arrow_of(table: Table, what: str) -> Any:
 
 
 def arrays_of(table: Table, what: str) -> dict[str, Any]:
-    """Numbers that may be missing are floats, with NaN."""
+    """Columns as numpy arrays. Numbers with missing values become floats, with NaN."""
     arrow = arrow_of(table, what)
     return {name: arrow[name].to_numpy() for name in arrow.column_names}
 

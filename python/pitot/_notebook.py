@@ -1,4 +1,4 @@
-"""Reports, flame graphs and timelines as pages inside a notebook, and ``%load_ext pitot``: ``%%pitot``, ``%pitot_flame``."""
+"""Reports, flame graphs and timelines as pages in a notebook, and ``%load_ext pitot``: ``%%pitot``, ``%pitot_flame``."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 FLAME_MODES = ("merged", "gpu", "cpu", "wait", "launches")
 
 
-def say(command: str, *words: Path) -> str:
-    """What the program prints."""
+def run(command: str, *words: Path) -> str:
+    """Runs a command of pitot and returns its output."""
     from pitot.__main__ import program
 
-    said = subprocess.run(
+    done = subprocess.run(
         [program(), command, *words], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace"
     )
-    if said.returncode != 0:
-        raise Error(said.stderr.strip().replace(f"pitot {command}: error: ", "", 1))
-    return said.stdout
+    if done.returncode != 0:
+        raise Error(done.stderr.strip().replace(f"pitot {command}: error: ", "", 1))
+    return done.stdout
 
 
 class Page:
-    """A page that stands alone: a notebook shows it, ``html`` is its text."""
+    """A self-contained HTML page, which a notebook displays. ``html`` is its text."""
 
     def __init__(self, text: str, what: str, height: int) -> None:
         self.html, self._what, self._height = text, what, height
@@ -43,27 +43,27 @@ class Page:
         return f"<pitot.Page {self._what}: a notebook shows it; its text is .html>"
 
     def _repr_html_(self) -> str:
-        """Apart from the notebook: neither its styles nor names from a recording reach it."""
+        """In a sandboxed frame, so that styles and names from the recording cannot affect the notebook."""
         style = f"width: 100%; height: {self._height}px; border: 1px solid #8884; border-radius: 6px; resize: vertical"
         return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{html.escape(self.html)}"></iframe>'
 
 
 def report_page(path: Path, words: tuple[str, ...] = ()) -> Page:
-    return Page(say("report", "-o", "-", *words, path), f"report of {path}", 640)
+    return Page(run("report", "-o", "-", *words, path), f"report of {path}", 640)
 
 
 def flame_page(path: Path, mode: Optional[str]) -> Page:
     if mode is not None and mode not in FLAME_MODES:
-        raise UsageError(f"no flame graph of '{mode}': there are {', '.join(FLAME_MODES)}")
-    return Page(say("flame", "-o", "-", "--format=html", f"--mode={mode or 'merged'}", path), f"flame graph of {path}", 640)
+        raise UsageError(f"unknown flame graph '{mode}': choose one of {', '.join(FLAME_MODES)}")
+    return Page(run("flame", "-o", "-", "--format=html", f"--mode={mode or 'merged'}", path), f"flame graph of {path}", 640)
 
 
 def timeline_page(path: Path, words: tuple[str, ...] = ()) -> Page:
-    return Page(say("export", "-o", "-", "--format=html", *words, path), f"timeline of {path}", 760)
+    return Page(run("export", "-o", "-", "--format=html", *words, path), f"timeline of {path}", 760)
 
 
 class Analysis(dict[str, "Any"]):
-    """What ``pitot report --json`` says, which an interpreter shows as ``pitot report``, and a notebook as a page."""
+    """The output of ``pitot report --json``. Interpreters display ``pitot report``, notebooks its page."""
 
     def __init__(self, values: dict[str, Any], path: Path, words: tuple[str, ...]) -> None:
         super().__init__(values)
@@ -71,8 +71,8 @@ class Analysis(dict[str, "Any"]):
 
     def __repr__(self) -> str:
         try:
-            return say("report", "--no-pager", *self._words, self._path)
-        except (Error, OSError):  # the recording is gone, or there is no program
+            return run("report", "--no-pager", *self._words, self._path)
+        except (Error, OSError):  # the recording or the program is missing
             return super().__repr__()
 
     def _repr_html_(self) -> Optional[str]:
@@ -93,23 +93,23 @@ def load(shell: Any) -> None:
     from pitot._recorder import record
 
     def pitot(line: str, cell: str) -> Optional[Report]:
-        """%%pitot [PATH] [SETTING=VALUE ...]: records the cell, and shows the report; the variable ``recording`` has it."""
+        """%%pitot [PATH] [SETTING=VALUE ...]: records the cell into the variable ``recording``, and shows the report."""
         words = [word.partition("=") for word in shlex.split(line)]
         paths = [name for name, equals, _ in words if not equals]
         settings = {name: _value(value) for name, equals, value in words if equals}
         if len(paths) > 1:
-            raise TypeError(f"one path, not {len(paths)}: {' '.join(paths)}")
+            raise TypeError(f"expected one path, not {len(paths)}: {' '.join(paths)}")
         with record(*paths, **settings) as recording:
             result = shell.run_cell(cell)
         shell.user_ns["recording"] = recording
         return recording.report() if result.success and recording.path else None
 
     def pitot_flame(line: str) -> Page:
-        """%pitot_flame [MODE] [PATH]: the flame graph of what %%pitot recorded last, or of a recording."""
+        """%pitot_flame [MODE] [PATH]: the flame graph of the last recording of %%pitot, or of another one."""
         words = shlex.split(line)
         mode = words.pop(0) if words and words[0] in FLAME_MODES else None
         if len(words) > 1:
-            raise TypeError(f"a mode ({', '.join(FLAME_MODES)}) and one path, not {line}")
+            raise TypeError(f"expected a mode ({', '.join(FLAME_MODES)}) and one path, not {line}")
         path = words[0] if words else getattr(shell.user_ns.get("recording"), "path", None)
         if path is None:
             raise UsageError("nothing was recorded: record a cell with %%pitot, or name a recording")

@@ -1,6 +1,6 @@
-"""Pictures of a recording: ``r.plot.timeline()`` and so on. Each draws into matplotlib's axes and returns them.
+"""Plots of a recording: ``r.plot.timeline()`` and so on. Each draws into matplotlib's axes and returns them.
 
-Colours are those of Okabe and Ito, which people tell apart who do not see all colours.
+Colours are those of Okabe and Ito, which colour-blind people can distinguish.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 GREY, INK = "#B8B8B8", "#333333"
 _WHAT = "r.plot"
-#: Tables of GPU work, what they are called beside the names of kernels, and how they are drawn.
+#: Tables of GPU work, with their labels and styles.
 _WORK = {
     "kernel": ("other kernels", {"facecolor": GREY}),
     "graph_launch": ("graphs", {"facecolor": "#777777"}),
@@ -31,7 +31,7 @@ _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0,
 
 
 def unit_of(most: float, units: tuple[tuple[float, str], ...] = _TIMES) -> tuple[float, str]:
-    """The greatest unit of which there are two."""
+    """The largest unit of which the value has at least two."""
     return next((unit for unit in units if most >= 2 * unit[0]), units[-1])
 
 
@@ -46,13 +46,13 @@ def rate(value: float, unit: str) -> str:
 
 
 def cut(texts: list[str], length: int = 44) -> list[str]:
-    """Without their middles, as short as they are still different."""
+    """Shortens texts by cutting their middles, but keeps them distinct."""
     short = [text if len(text) <= length else f"{text[: length // 2]}…{text[-(length // 2) :]}" for text in texts]
     return short if len(set(short)) == len(set(texts)) else cut(texts, length + 16)
 
 
 def axes(ax: Optional[Axes], width: float, height: float, title: str) -> Axes:
-    """Of the caller, or of a figure of their own."""
+    """Prepares the caller's axes, or those of a new figure."""
     if ax is None:
         _, ax = needs("matplotlib.pyplot", _WHAT).subplots(figsize=(width, height), layout="constrained")
     ax.set_title(title, loc="left", fontsize="medium", fontweight="bold", color=INK)
@@ -65,7 +65,7 @@ def axes(ax: Optional[Axes], width: float, height: float, title: str) -> Axes:
 
 
 def nothing(ax: Axes, text: str) -> Axes:
-    """Says in the axes why they are empty. Their times may be those of others, too."""
+    """Writes into the axes why they are empty. Keeps the ticks of a shared time axis."""
     ax.set_yticks([])
     ax.grid(False)
     if len(ax.get_shared_x_axes().get_siblings(ax)) == 1:
@@ -75,7 +75,7 @@ def nothing(ax: Axes, text: str) -> Axes:
 
 
 def legend(ax: Axes, **options: Any) -> None:
-    """Beside the axes, where it hides nothing, or long ones below."""
+    """Places the legend beside the axes, or below them if its labels are long."""
     labels = [patch.get_label() for patch in options.get("handles", ())] or ax.get_legend_handles_labels()[1]
     place: dict[str, Any] = {"bbox_to_anchor": (1.01, 1)}
     if len(max(labels, key=len)) > 36:
@@ -86,14 +86,14 @@ def legend(ax: Axes, **options: Any) -> None:
 
 
 def time_axis(ax: Axes, span_ns: float) -> tuple[float, str]:
-    """Times are drawn in this unit, from the start of the recording."""
+    """Labels the time axis, and returns the size and name of its unit."""
     size, unit = unit_of(span_ns)
     ax.set_xlabel(f"time from the start of the recording ({unit})", color=INK)
     return size, unit
 
 
 def merged(starts: Any, ends: Any, gap: float = 0) -> tuple[Any, Any]:
-    """The union of intervals; those that are not further apart than ``gap`` are one."""
+    """The union of intervals; intervals at most ``gap`` apart are merged."""
     import numpy
 
     order = numpy.argsort(starts, kind="stable")
@@ -103,15 +103,15 @@ def merged(starts: Any, ends: Any, gap: float = 0) -> tuple[Any, Any]:
 
 
 class Plot:
-    """The pictures of a recording. ``ax`` are axes to draw into; without, a new figure has them."""
+    """The plots of a recording. They draw into the axes ``ax``, or into a new figure."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
 
     def _work(self, report: dict[str, Any], names: list[str]) -> dict[str, Any]:
-        """GPU work in the report's window by its gpu, pid, stream, start and end from the start of the recording, and kind.
+        """GPU work in the report's window: gpu, pid, stream, start and end since the start of the recording, kind.
 
-        A kind is the index of a kernel's name in ``names``, or behind them that of a table in _WORK.
+        A kind is the index of a kernel's name in ``names``, or len(names) plus the index of its table in _WORK.
         """
         import numpy
 
@@ -139,7 +139,7 @@ class Plot:
     def timeline(
         self, ax: Optional[Axes] = None, *, since: Optional[float] = None, until: Optional[float] = None, top: int = 6
     ) -> Axes:
-        """What ran on each stream when: the kernels with most time by name, and copies. In seconds from the start."""
+        """GPU work by stream: the kernels with most time by name, and copies. Times in seconds from the start."""
         patch = needs("matplotlib.patches", _WHAT).Patch
         report = self._recording.report(since=since, until=until)
         start, end = report["window"]["start_ns"], report["window"]["end_ns"]
@@ -172,7 +172,7 @@ class Plot:
     def utilization(
         self, ax: Optional[Axes] = None, *, since: Optional[float] = None, until: Optional[float] = None, bins: int = 200
     ) -> Axes:
-        """The share of the time for which each GPU had work, as the report has it, and what the GPU's own counter says."""
+        """Utilization of each GPU: the share of time with work, as in the report, and the GPU's own counter."""
         import numpy
 
         report = self._recording.report(since=since, until=until)
@@ -202,7 +202,7 @@ class Plot:
         return ax
 
     def _counter(self, name: str, since: Optional[float] = None, until: Optional[float] = None) -> dict[int, tuple[Any, Any]]:
-        """Times from the start of the recording and values of a counter, by device."""
+        """Times since the start of the recording and values of a counter, by device."""
         arrays = readings(self._recording, _WHAT, f"counter={name}")
         times, found = arrays["time_ns"] - self._recording.start_ns, {}
         inside = (times >= 1e9 * (since or 0)) & (times < 1e9 * (until if until is not None else 2**33))
@@ -212,7 +212,7 @@ class Plot:
         return found
 
     def hotspots(self, ax: Optional[Axes] = None, *, by: str = "kernel", top: int = 10, **options: Any) -> Axes:
-        """Where GPU time went: groups of kernels as in ``r.hotspots(by=...)``, with its options."""
+        """GPU time of groups of kernels, with the options of ``r.hotspots(by=...)``."""
         hotspots = self._recording.report(by=by, **options)["hotspots"]
         items = [item for item in hotspots["items"] if item["time"]["count"]][:top]
         ax = axes(ax, 11, 1.2 + 0.36 * max(len(items), 3), f"GPU time by {by}")
@@ -233,7 +233,7 @@ class Plot:
         return ax
 
     def memory(self, ax: Optional[Axes] = None) -> Axes:
-        """What the program had allocated, with the peaks of the report, and what the GPU's own counter says is used."""
+        """Memory allocated by the program, with the peaks of the report, and used memory by the GPU's own counter."""
         ax = axes(ax, 11, 3.6, "Memory")
         curves = self._allocated()
         used = {f"GPU {key}: used, its own counter": curve for key, curve in self._counter("gpu_memory_used").items()}
@@ -258,7 +258,7 @@ class Plot:
         return ax
 
     def _allocated(self) -> dict[str, tuple[list[float], list[float]]]:
-        """Live bytes over time by device and kind of memory: a release says with its address what it releases."""
+        """Live bytes over time by device and kind of memory. Releases are matched by address."""
         columns = ("pid", "time_ns", "operation", "kind", "address", "bytes", "device")
         rows = arrays_of(self._recording.allocations.select(*columns).where("time_ns!=-"), _WHAT)
         several = len(set(rows["pid"].tolist())) > 1
@@ -283,7 +283,7 @@ class Plot:
         return curves
 
     def stalls(self, ax: Optional[Axes] = None, *, top: int = 10, **options: Any) -> Axes:
-        """What the warps of the kernels with most samples were doing or waiting for."""
+        """Stall reasons of the kernels with most samples."""
         stalls = self._recording.report(**options)["stalls"]
         kernels = stalls["kernels"][:top]
         ax = axes(ax, 10, 1.3 + 0.42 * max(len(kernels), 4), "What warps were doing, by samples")
@@ -311,7 +311,7 @@ class Plot:
         return ax
 
     def roofline(self, ax: Optional[Axes] = None, *, top: int = 8, **options: Any) -> Axes:
-        """How fast the kernels with most measured time computed, by level of memory, below the roofs that were measured."""
+        """Roofline of the kernels with most measured time, by level of memory, below the measured roofs."""
         points = [p for p in self._recording.report(**options)["counters"]["roofline"] if p["flops"] and p["intensity"]]
         kernels = list(dict.fromkeys(p["symbol"] for p in points))[:top]
         points = [p for p in points if p["symbol"] in kernels]

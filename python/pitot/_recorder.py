@@ -1,4 +1,4 @@
-"""Recordings that this process makes of itself, and what it says in them: what ``pitot`` has of it, imported when asked for."""
+"""Recordings of this process, and its scopes, counters and steps. ``pitot`` imports this module on first use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Engine = Literal["monitor", "trace", "pc-sampling", "range-profiler", "pm-sampling", "sass-metrics", "deep"]
 
     class Settings(TypedDict, total=False):
-        """The fields of ``struct pitot_options`` (docs/embed.md). None is "not given"; 0 of a time or a size is none."""
+        """Fields of ``struct pitot_options`` (docs/embed.md). None: not given. A time or size of 0: none."""
 
         app_name: Optional[str]
         log_path: Optional[Path]
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         counters_always: Optional[bool]
 
     class ScheduleSettings(Settings, total=False):
-        """Those, and the arguments of Schedule."""
+        """Settings, and the arguments of Schedule."""
 
         wait: int
         warmup: int
@@ -69,12 +69,12 @@ Item = TypeVar("Item")
 
 
 def decorated(function: Function, around: Callable[[], Any]) -> Function:
-    """The function within what ``around()`` makes for each call."""
+    """Wraps the function in a context manager that ``around()`` makes for each call."""
     import functools
     import inspect
 
-    for is_such in (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction):
-        if is_such(function):
+    for is_kind in (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction):
+        if is_kind(function):
             raise UsageError(
                 f"{function.__qualname__} is async or a generator, whose call ends before its body runs: use `with` in its body"
             )
@@ -94,7 +94,7 @@ _NOTHING = "nothing was recorded: recording is switched off, by PITOT_DISABLED o
 
 
 class Report(str):
-    """A report as text, which a notebook shows as a page, or as it is where there is none."""
+    """The text of a report. A notebook displays the page of its recording if there is one."""
 
     path: Optional[str] = None
 
@@ -109,15 +109,15 @@ class Report(str):
         try:
             if self.path:
                 return report_page(self.path)._repr_html_()
-        except (Error, OSError):  # the recording is gone since
+        except (Error, OSError):  # the recording was removed
             pass
         return f'<pre style="line-height: 1.2">{html.escape(self)}</pre>'
 
 
 class Running:
-    """A recording that this process makes of itself, until stop()."""
+    """A recording of this process that runs until stop()."""
 
-    #: Absolute path of the recording; None: recording is switched off (PITOT_DISABLED), and nothing is recorded.
+    #: Absolute path of the recording. None: recording is switched off (PITOT_DISABLED).
     path: Optional[str]
 
     def __init__(self, path: Optional[Path], settings: Settings) -> None:
@@ -131,11 +131,11 @@ class Running:
 
     def __getstate__(self) -> dict[str, Any]:
         if self in _sessions:
-            raise TypeError("a recording that runs is not copied or pickled: pass its path, for pitot.open()")
+            raise TypeError("a running recording cannot be copied or pickled: pass its path to pitot.open()")
         return self.__dict__
 
     def stop(self) -> None:
-        """Ends it: everything up to here is on disk. Does nothing the second time, and in the child of a fork."""
+        """Ends the recording; everything up to now is on disk then. Idempotent; does nothing in the child of a fork."""
         if session := _sessions.pop(self, None):
             with _in_use:
                 _record.stop(session)
@@ -147,15 +147,15 @@ class Running:
         self.stop()
 
     def flush(self) -> None:
-        """What was recorded so far is on disk when it returns; of GPU work, what has ended."""
+        """Writes everything recorded so far to disk, including all GPU work that has ended."""
         _record.flush()
 
     def engine(self, engine: Engine, *, delay_ns: int = 0, duration_ns: int = 0) -> Armed:
-        """An engine beside the trace, for a block: ``with rec.engine("pc-sampling"):``, or for a time (docs/embed.md)."""
+        """Turns on an engine beside the trace for a block, ``with rec.engine("pc-sampling"):``, or a time (docs/embed.md)."""
         return Armed(self, {"engine": engine, "delay_ns": delay_ns or None, "duration_ns": duration_ns or None})
 
     def open(self) -> Recording:
-        """Opens it for reading; while it runs: what was recorded so far."""
+        """Opens the recording for reading, also while it runs."""
         from pitot import open
 
         if self.path is None:
@@ -165,31 +165,31 @@ class Running:
         return open(self.path)
 
     def report(self) -> Report:
-        """What ``pitot report`` says. Printed in a script; an interpreter and a notebook show what is returned."""
-        report = Report(f"{_NOTHING}\n" if self.path is None else self._say("report", "--no-pager", self.path))
+        """Returns the text of ``pitot report``. Scripts print it as well; interpreters and notebooks display the result."""
+        report = Report(f"{_NOTHING}\n" if self.path is None else self._run("report", "--no-pager", self.path))
         report.path = self.path
         if not hasattr(sys, "ps1"):
             print(report, end="")
         return report
 
     def flame(self, mode: Optional[str] = None) -> Page:
-        """The page of ``pitot flame``, in a notebook: merged, gpu, cpu, wait or launches."""
+        """Returns the page of ``pitot flame`` for a notebook: merged, gpu, cpu, wait or launches."""
         return self.open().flame(mode)
 
     def timeline(self) -> Page:
-        """The page of ``pitot export -o x.html``, in a notebook."""
+        """Returns the page of ``pitot export -o x.html`` for a notebook."""
         return self.open().timeline()
 
-    def _say(self, *words: str) -> str:
-        from pitot._notebook import say
+    def _run(self, *words: str) -> str:
+        from pitot._notebook import run
 
         if self in _sessions:
             self.flush()
-        return say(*words)
+        return run(*words)
 
 
 class Armed:
-    """An engine of a recording that runs, from here to the end of the block or for its time."""
+    """An engine of a running recording, on until the end of the block or for a given time."""
 
     def __init__(self, running: Running, settings: dict[str, Any]) -> None:
         self._running = running
@@ -200,7 +200,7 @@ class Armed:
                 raise Error("the recording has ended")
 
     def end(self) -> None:
-        """Ends it before its time; with the recording it has ended."""
+        """Turns the engine off early. The end of the recording does so, too."""
         with _in_use:
             if session := _sessions.get(self._running):
                 _record.engine_end(session)
@@ -212,15 +212,15 @@ class Armed:
         self.end()
 
 
-#: Of each recording that runs; who takes one out ends it.
+#: Sessions of running recordings. Whoever removes one must end it.
 _sessions: dict[Running, object] = {}
-_in_use = RLock()  # a session, which stop() frees
+_in_use = RLock()  # held while a session is used, because stop() frees it
 os.register_at_fork(after_in_child=_in_use._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 @atexit.register
 def _stop_all() -> None:
-    """Each takes a quarter of a second beside others. After two seconds the rest end with the process, all at once."""
+    """Stopping one takes up to a quarter of a second. After two seconds the rest end with the process, all together."""
     from time import monotonic
 
     until = monotonic() + 2
@@ -232,12 +232,12 @@ def _stop_all() -> None:
 
 
 def start(path: Optional[Path] = None, **settings: Unpack[Settings]) -> Running:
-    """Starts a recording, into a new folder. Without a path it is NAME-DATE-TIME.pitot in the current one."""
+    """Starts a recording in a new folder, by default NAME-DATE-TIME.pitot in the current folder."""
     return Running(path, settings)
 
 
 class record:
-    """A recording of a block or of a function: ``with pitot.record() as rec:``, ``@pitot.record()``. Arguments: see start()."""
+    """Records a block or a function: ``with pitot.record() as rec:``, ``@pitot.record()``. Arguments: see start()."""
 
     def __init__(self, path: Optional[Path] = None, **settings: Unpack[Settings]) -> None:
         _record.check(dict(settings))
@@ -247,7 +247,7 @@ class record:
 
     def __enter__(self) -> Running:
         if not self._is_entered.acquire(False):
-            raise UsageError("this is recording already: call pitot.record() again for another")
+            raise UsageError("this recording is running already: call pitot.record() again for another one")
         try:
             self._running = Running(self._path, self._settings)
         except BaseException:
@@ -270,7 +270,7 @@ class record:
 
 @_record.scope_class
 class Scope(_record.Scope):
-    """A named span of a thread, made by ``scope(name)``. It serves again and again, within itself, and all threads."""
+    """A named span of a thread, made by ``scope(name)``. Reusable, reentrant and thread-safe."""
 
     __slots__ = ()
 
@@ -278,7 +278,7 @@ class Scope(_record.Scope):
         return decorated(function, lambda: self)
 
     def iterate(self, repeat: int, warmup: int = 0) -> Iterator[int]:
-        """A benchmark: one scope, in which the body runs ``warmup`` times, which do not count, and ``repeat`` times."""
+        """A benchmark in one scope: the body runs ``warmup`` times, which are not counted, then ``repeat`` times."""
         if not (0 <= repeat < 2**32 and 0 <= warmup < 2**32):
             raise UsageError(f"repeat={repeat}, warmup={warmup}: a body runs from 0 to 2^32 - 1 times")
         return self._iterate(repeat, warmup)
@@ -304,26 +304,26 @@ class _Numbered:
         self._number, self._about = _record.counter(name, unit, description), (name, unit, description)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._about  # another process has another number for it
+        return type(self), self._about  # numbers differ between processes
 
 
 class counter(_Numbered):
-    """A sum of the program's own, such as tokens. The same name is the same counter."""
+    """A sum counted by the program, such as tokens. The same name is the same counter."""
 
     __slots__ = ()
 
     def add(self, by: int = 1) -> None:
-        """Adds to the sum, from any thread. Nothing is added while nothing is recorded."""
+        """Adds to the sum. Thread-safe; does nothing while nothing is recorded."""
         _record.counter_add(self._number, by)
 
 
 class gauge(_Numbered):
-    """A value of the program's own, such as a loss or the length of a queue."""
+    """A value reported by the program, such as a loss or the length of a queue."""
 
     __slots__ = ()
 
     def set(self, value: float) -> None:
-        """Records the value as it is now."""
+        """Records the current value."""
         _record.gauge(self._number, value)
 
 
@@ -331,11 +331,11 @@ class gauge(_Numbered):
 
 
 class Schedule:
-    """Which steps of a training loop are recorded: ``wait`` and ``warmup`` are not, then ``active`` are, and so on.
+    """Selects steps of a training loop: in each cycle ``wait`` and ``warmup`` steps are skipped, then ``active`` recorded.
 
-    Each step is a scope "step". Each cycle has a recording of its own; ``repeat`` says how many there are (0: until the end).
-    ``path`` is that of the only one; of several, "train.pitot" makes train-1.pitot, train-2.pitot. Other arguments are those
-    of start(). ``recordings`` has the recordings.
+    Each step is a scope "step". Each of the ``repeat`` cycles (0: until the end) makes a recording in ``recordings``. With
+    one cycle ``path`` is its path; with more, "train.pitot" becomes train-1.pitot, train-2.pitot. Other arguments: see
+    start().
     """
 
     def __init__(
@@ -349,7 +349,9 @@ class Schedule:
         **settings: Unpack[Settings],
     ) -> None:
         if min(wait, warmup, repeat) < 0 or active < 1:
-            raise UsageError(f"wait={wait}, warmup={warmup}, active={active}, repeat={repeat}: active is 1 at least, others 0")
+            raise UsageError(
+                f"wait={wait}, warmup={warmup}, active={active}, repeat={repeat}: active must be >= 1, others >= 0"
+            )
         _record.check(dict(settings))
         self._settings, self._path = settings, path
         self._before, self._cycle, self._repeat = wait + warmup, wait + warmup + active, repeat
@@ -368,7 +370,7 @@ class Schedule:
         return running
 
     def begin(self) -> None:
-        """A step begins; on this thread it has to end."""
+        """Begins a step, which must end on this thread."""
         self.end()
         if self._number % self._cycle == self._before and (not self._repeat or len(self.recordings) < self._repeat):
             self._running = self._start()
@@ -376,7 +378,7 @@ class Schedule:
         self._in_step = True
 
     def end(self) -> None:
-        """The step, if one has begun, ends."""
+        """Ends the current step, if there is one."""
         if not self._in_step:
             return
         self._in_step = False
@@ -386,7 +388,7 @@ class Schedule:
             self.close()
 
     def close(self) -> None:
-        """Ends the step and the recording, if there is one."""
+        """Ends the current step and recording, if there are any."""
         self.end()
         running, self._running = self._running, None
         if running:
@@ -394,7 +396,7 @@ class Schedule:
 
 
 class steps(Generic[Item]):
-    """The items of a training loop, whose body is a step. The other arguments are those of Schedule."""
+    """Iterates over the items of a training loop, whose body is a step. Other arguments: see Schedule."""
 
     def __init__(self, iterable: Iterable[Item], **schedule: Unpack[ScheduleSettings]) -> None:
         self._iterable, self._schedule = iterable, schedule

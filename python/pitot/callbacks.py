@@ -1,4 +1,4 @@
-"""Recordings of trainings that run in a framework's loop: ``Trainer(callbacks=[pitot.callbacks.transformers(...)])``."""
+"""Records training loops of frameworks: ``Trainer(callbacks=[pitot.callbacks.transformers(...)])``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["lightning", "transformers"]
 
 
 def transformers(**schedule: Unpack[ScheduleSettings]) -> Any:
-    """For transformers' Trainer: its steps by the arguments of ``pitot.Schedule``. ``.schedule`` has the recordings."""
+    """A callback for transformers' Trainer that records steps. Arguments: see ``pitot.Schedule``, its ``.schedule``."""
     from transformers import TrainerCallback  # type: ignore[import-not-found]
 
     class PitotCallback(TrainerCallback):  # type: ignore[misc]
@@ -36,7 +36,7 @@ def transformers(**schedule: Unpack[ScheduleSettings]) -> Any:
 
 
 def lightning(**schedule: Unpack[ScheduleSettings]) -> Any:
-    """For Lightning's Trainer: its batches by the arguments of ``pitot.Schedule``. ``.schedule`` has the recordings."""
+    """A callback for Lightning's Trainer that records batches. Arguments: see ``pitot.Schedule``, its ``.schedule``."""
     try:
         from lightning.pytorch import Callback  # type: ignore[import-not-found]
     except ImportError:

@@ -1,4 +1,4 @@
-"""Scopes of a PyTorch model: ``pitot.torch.watch(model)``. Torch itself is not imported."""
+"""Scopes for the modules of a PyTorch model: ``pitot.torch.watch(model)``. Does not import torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Watch", "watch"]
 
 
 class _Hooks:
-    """Begin and end of one module's scope, forward or backward. Modules call each other as scopes nest."""
+    """Begins and ends one module's scope, forward or backward. Calls of modules nest like scopes."""
 
     def __init__(self, open: threading.local, name: str, is_root: bool) -> None:
         self._open, self._scope, self._is_root = open, scope(name), is_root
@@ -23,7 +23,7 @@ class _Hooks:
     def begin(self, *_: Any) -> None:
         opened = self._open.__dict__.setdefault("scopes", [])
         if self._is_root:
-            self._end_from(opened, 0)  # what an exception, or a gradient that was not needed, has left open
+            self._end_from(opened, 0)  # left open by an exception or an unneeded gradient
         opened.append(self._scope)
         self._scope.__enter__()
 
@@ -40,13 +40,13 @@ class _Hooks:
 
 
 class Watch:
-    """The hooks of ``watch``, until remove(), or the end of a ``with`` block."""
+    """The hooks of ``watch()``, active until remove() or the end of a ``with`` block."""
 
     def __init__(self, handles: list[Any]) -> None:
         self._handles = handles
 
     def remove(self) -> None:
-        """Takes all hooks off the model. Does nothing the second time."""
+        """Removes all hooks from the model. Idempotent."""
         while self._handles:
             self._handles.pop().remove()
 
@@ -58,7 +58,7 @@ class Watch:
 
 
 def _always(register: Callable[..., Any], hook: Callable[..., None]) -> Any:
-    """Torch from 2.0 on calls the hook also when forward() raises."""
+    """Registers a hook that torch from 2.0 on also calls when forward() raises."""
     try:
         return register(hook, always_call=True)
     except TypeError:
@@ -66,10 +66,10 @@ def _always(register: Callable[..., Any], hook: Callable[..., None]) -> Any:
 
 
 def watch(model: Any, *, backward: bool = False) -> Watch:
-    """A scope around each module's forward(), named by its path ("layer1.0.conv1"; the model itself by its class).
+    """Makes a scope of each module's forward(), named by its path ("layer1.0.conv1"), or by its class for the model itself.
 
-    ``backward`` makes scopes for the gradients, too ("layer1.0.conv1 backward"). That needs torch's full backward hooks,
-    with which a module whose output is changed in place (``ReLU(inplace=True)`` behind it) raises.
+    With ``backward`` gradients have scopes, too ("layer1.0.conv1 backward"). That needs torch's full backward hooks, which
+    raise if a module's output is modified in place, for example by a following ``ReLU(inplace=True)``.
     """
     watch, forward, gradients = Watch([]), threading.local(), threading.local()
     try:

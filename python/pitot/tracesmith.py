@@ -1,7 +1,7 @@
-"""TraceSmith's Python calls on Pitot's recorder: ``import pitot.tracesmith as ts``.
+"""TraceSmith's Python API on Pitot's recorder: ``import pitot.tracesmith as ts``.
 
-A capture is a recording, in a temporary folder that goes with the profiler; ``events_of`` makes events of any other. A kernel
-is one event with its duration. Times are nanoseconds of CLOCK_MONOTONIC. SBT files are not written or read.
+A capture is a recording in a temporary folder, which is removed with the profiler; ``events_of`` converts any recording. A
+kernel is one event with a duration. Times are nanoseconds of CLOCK_MONOTONIC. SBT files are not supported.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class TraceEvent:
     correlation_id: int = 0
     thread_id: int = 0
     metadata: dict[str, str] = field(default_factory=dict)
-    call_stack: list[str] = field(default_factory=list)  # names of frames, the outermost first
+    call_stack: list[str] = field(default_factory=list)  # names of frames, outermost first
 
 
 @dataclass
 class ProfilerConfig:
-    """What get_events() has. ``buffer_size`` is the most that it returns, of a recording that has everything."""
+    """Selects what get_events() returns: at most ``buffer_size`` events. The recording has all of them."""
 
     buffer_size: int = 1 << 20
     capture_callstacks: bool = False
@@ -83,8 +83,8 @@ def is_cuda_available() -> bool:
 
     from pitot.__main__ import program
 
-    said = subprocess.run([program(), "devices", "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    return said.returncode == 0 and bool(json.loads(said.stdout))
+    done = subprocess.run([program(), "devices", "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return done.returncode == 0 and bool(json.loads(done.stdout))
 
 
 def detect_platform() -> PlatformType:
@@ -93,7 +93,7 @@ def detect_platform() -> PlatformType:
 
 # --- events of a recording ---
 
-#: By option: table, and what events have as metadata, from columns.
+#: By option: table, and metadata of its events by column.
 _SOURCES: dict[str, tuple[str, dict[str, str]]] = {
     "capture_kernels": (
         "kernel",
@@ -110,7 +110,7 @@ _SOURCES: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def _kind(table: str, row: dict[str, Any]) -> tuple[EventType, str]:
-    """Type and name of an event."""
+    """Returns type and name of a row's event."""
     if table == "kernel":
         return EventType.KernelLaunch, row["full_name"] or ""
     if table == "memcpy":
@@ -125,7 +125,7 @@ def _kind(table: str, row: dict[str, Any]) -> tuple[EventType, str]:
 
 
 def events_of(recording: Recording, config: Optional[ProfilerConfig] = None) -> list[TraceEvent]:
-    """The work of GPUs, waits for it and allocations of a recording, in order of their times."""
+    """Converts the GPU work, synchronizations and allocations of a recording to events, in order of time."""
     from pitot._arrays import arrays_of, arrow_of
 
     config, events = config or ProfilerConfig(), []
@@ -159,7 +159,7 @@ def events_of(recording: Recording, config: Optional[ProfilerConfig] = None) -> 
 
 
 class Profiler:
-    """Captures of this process, one after the other. Made by create_profiler()."""
+    """Captures this process, one capture after the other. Made by create_profiler()."""
 
     def __init__(self) -> None:
         self.config = ProfilerConfig()
@@ -182,7 +182,7 @@ class Profiler:
         self.recording = None
 
     def start_capture(self) -> bool:
-        """False: one is running, or recording is switched off."""
+        """Starts a capture. Returns False if one is running, or recording is switched off."""
         import os
         import shutil
         import tempfile
@@ -215,14 +215,14 @@ class Profiler:
         return events_of(recording, self.config) if recording else []
 
     def get_events(self) -> list[TraceEvent]:
-        """Of the last capture, or so far of the one that runs: the newest ``buffer_size``."""
+        """Returns the newest ``buffer_size`` events of the running or the last capture."""
         return self._all_events()[-self.config.buffer_size :]
 
     def events_captured(self) -> int:
         return len(self.get_events())
 
     def events_dropped(self) -> int:
-        """What get_events() leaves out, and what the recording knows to be missing."""
+        """Number of events beyond ``buffer_size``, plus losses of the recording."""
         lost = sum(int(loss["count"]) for loss in self.recording.loss) if self.recording else 0
         return lost + max(0, len(self._all_events()) - self.config.buffer_size)
 
@@ -251,12 +251,12 @@ class TimelineSpan:
 class Timeline:
     spans: list[TimelineSpan]
     total_duration: int  # from the first to the last GPU work, in ns
-    gpu_utilization: float  # the part of it for which a device had work, as the mean of the devices
+    gpu_utilization: float  # share of that time in which a device had work, mean of the devices
     max_concurrent_ops: int
 
 
 def build_timeline(events: Iterable[TraceEvent]) -> Timeline:
-    """Of kernels, copies and memory sets. Work that overlaps counts once."""
+    """Builds a timeline of kernels, copies and memory sets. Overlapping work counts once."""
     spans = [
         TimelineSpan(e.correlation_id, e.device_id, e.stream_id, e.type, e.name, e.timestamp, e.timestamp + e.duration)
         for e in sorted(events, key=lambda event: event.timestamp)
@@ -279,7 +279,7 @@ def build_timeline(events: Iterable[TraceEvent]) -> Timeline:
 
 
 def export_perfetto(events: Iterable[TraceEvent], filename: Path, use_protobuf: bool = False) -> bool:
-    """Writes the events as JSON, which ui.perfetto.dev reads."""
+    """Writes the events as JSON for ui.perfetto.dev."""
     if use_protobuf:
         raise Error("protobuf is written from a recording: profiler.recording.export('trace.pftrace')")
     _write_json(events, (), filename)
@@ -315,18 +315,18 @@ def _write_json(events: Iterable[TraceEvent], counters: Iterable[tuple[int, str,
 
 
 def _no_sbt(*_: Any, **__: Any) -> NoReturn:
-    raise Error("there are no SBT files: export_perfetto(events, 'trace.json') writes events, pitot.record(path) everything")
+    raise Error("SBT files are not supported: use export_perfetto(events, 'trace.json'), or pitot.record(path)")
 
 
 SBTWriter = SBTReader = _no_sbt
 
 
-# --- what a program says itself ---
+# --- events of the program itself ---
 
 
 @dataclass
 class TracingConfig:
-    buffer_size_kb: int = 4096  # 4 events a KiB; the oldest go, and are counted
+    buffer_size_kb: int = 4096  # 4 events per KiB; older ones are dropped and counted
     enable_counter_tracks: bool = True
 
 
@@ -343,7 +343,7 @@ class TracingStatistics:
 
 
 class TracingSession:
-    """Events and counters of the program itself, in memory, from any thread."""
+    """Events and counters emitted by the program, in memory. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -357,7 +357,7 @@ class TracingSession:
             self._counters: deque[tuple[int, str, float]] = deque(maxlen=self.event_buffer_capacity())
 
     def start(self, config: Optional[TracingConfig] = None) -> bool:
-        """False: it runs already."""
+        """Starts the session. Returns False if it is running."""
         if self._active:
             return False
         self._config = config or TracingConfig()
@@ -377,7 +377,7 @@ class TracingSession:
         return self._active
 
     def emit(self, event: TraceEvent) -> bool:
-        """An event without a timestamp is one of now. False: the session does not run."""
+        """Adds an event; without a timestamp it happens now. Returns False if the session is not running."""
         from dataclasses import replace
 
         event = replace(event, metadata=dict(event.metadata), timestamp=event.timestamp or get_current_timestamp())
@@ -402,7 +402,7 @@ class TracingSession:
             return list(self._events)
 
     def get_counters(self) -> list[tuple[int, str, float]]:
-        """Timestamp, name, value."""
+        """Returns tuples of timestamp, name and value."""
         with self._lock:
             return list(self._counters)
 
@@ -419,6 +419,6 @@ class TracingSession:
         return self._statistics.events_dropped
 
     def export_to_file(self, filename: Path) -> bool:
-        """JSON, which ui.perfetto.dev reads by any name."""
+        """Writes JSON for ui.perfetto.dev, whatever the file name."""
         _write_json(self.get_events(), self.get_counters(), filename)
         return True

@@ -1,8 +1,8 @@
 /*
- * analyses.h: one line for each analysis of a report. `name` is the member of struct report that
- * points to its result, the result's type is struct `name`, and `analysis_name` in a file of its
- * own makes it. Two threads share those that read no others' results, the longest at the head; then
- * run those that do, in the order in which they need each other.
+ * analyses.h: the list of analyses of a report. For X(name), `name` is the member of struct report
+ * that points to the result, struct `name` is the result's type, and `analysis_name` is defined in
+ * a file of its own. Two threads run the analyses that do not read the results of others, the
+ * longest first; afterwards the others run one by one, in the order of their dependencies.
  */
 #ifndef PITOT_ANALYSIS_ANALYSES_H
 #define PITOT_ANALYSIS_ANALYSES_H
@@ -48,26 +48,24 @@ struct column_need {
 
 struct analysis {
 	size_t size; /* of the result, which is zeroed before `run` */
-	/*
-	 * Columns to load, beside those that all analyses share (report.c); table 0 ends the list.
-	 */
+	/* Columns to load in addition to those that all share (report.c); table 0 ends the list. */
 	struct column_need needs[COLUMN_NEEDS_MAX];
-	/* Loads what depends on the recording; NULL: nothing. 0 or a negative code. */
+	/* Loads columns that depend on the recording; may be NULL. 0 or a negative code. */
 	int (*load)(struct trace *t, struct error *e);
 	/*
-	 * Fills *out, in a thread of its own unless `reads_others`. 0 or a negative code; *out is
-	 * released in any case.
+	 * Fills *out. Runs concurrently with other analyses unless `reads_others`. 0 or a negative
+	 * code; *out is released in either case.
 	 */
 	int (*run)(struct report *r, void *out);
-	/* What the result owns: one array, or what `release` frees. */
-	size_t owned; /* OWNS(type of the result, member) */
-	void (*release)(void *out);
-	bool reads_others; /* runs alone, after all analyses before it */
+	/* The result owns either one array, OWNS(type of the result, member), … */
+	size_t owned;
+	void (*release)(void *out); /* … or whatever this function frees */
+	bool reads_others; /* runs alone, after all analyses listed before it */
 };
 
 #define OWNS(type, member) .owned = offsetof(type, member) + 1
 
-/* Frees a result (NULL: nothing). */
+/* Frees a result, which may be NULL. */
 void analysis_release(const struct analysis *a, void *result);
 
 #define DECLARE_ANALYSIS(name) extern const struct analysis analysis_##name;

@@ -1,7 +1,7 @@
 /*
- * busy.c: one sweep over all work in the order of its start. Each GPU keeps what is running in a
- * heap by end; when something starts, what ended before is taken out, and each stretch of time
- * between two such moments is booked on what was running in it.
+ * busy.c: one sweep over all work in order of its start. Each GPU has a heap of running work, by
+ * end. When work starts, work that has ended is removed, and each interval between two such events
+ * is attributed to the work that was running in it.
  */
 #include "analysis/busy.h"
 
@@ -20,12 +20,12 @@ struct running {
 struct gpu_sweep {
 	VEC(struct running) heap; /* by end */
 	uint64_t now_ns;
-	uint64_t streams, copies; /* streams with work running; copies and sets running */
+	uint64_t streams, copies; /* number of active streams; of running copies and sets */
 	struct map index; /* process << 32 | stream id -> index in `pieces` */
-	VEC(uint32_t) pieces; /* pieces of work running on each stream */
-	uint64_t last_key; /* stream of the last piece, and its index */
+	VEC(uint32_t) pieces; /* number of pieces of work running on each stream */
+	uint64_t last_key; /* stream of the latest piece, and its index */
 	uint32_t last_stream;
-	bool begun; /* something has started; then last_* are set */
+	bool begun; /* some work has started, so last_* are set */
 };
 
 struct sweep {
@@ -33,8 +33,8 @@ struct sweep {
 	struct gpu_sweep *gpus;
 };
 
-/* Books the time from now_ns to `until` on what is running. */
-static void book(struct gpu_busy *b, struct gpu_sweep *g, uint64_t until_ns)
+/* Attributes the time from now_ns to until_ns to the running work. */
+static void add_interval(struct gpu_busy *b, struct gpu_sweep *g, uint64_t until_ns)
 {
 	uint64_t ns = until_ns - g->now_ns, pieces = g->heap.count;
 
@@ -51,7 +51,7 @@ static void book(struct gpu_busy *b, struct gpu_sweep *g, uint64_t until_ns)
 	b->max_pieces = MAX(b->max_pieces, pieces);
 }
 
-/* Takes out what has ended at `until`, and books the time up to there. */
+/* Advances to until_ns, and removes the work that has ended by then. */
 static void advance(struct sweep *s, size_t gpu, uint64_t until_ns)
 {
 	struct gpu_sweep *g = &s->gpus[gpu];
@@ -60,14 +60,14 @@ static void advance(struct sweep *s, size_t gpu, uint64_t until_ns)
 	while (g->heap.count && g->heap.data[0].end_ns <= until_ns) {
 		struct running r;
 
-		book(b, g, g->heap.data[0].end_ns);
+		add_interval(b, g, g->heap.data[0].end_ns);
 		r = g->heap.data[0];
 		g->heap.data[0] = g->heap.data[--g->heap.count];
 		heap_down(g->heap.data, g->heap.count, 0, x, y, x->end_ns < y->end_ns);
 		g->copies -= r.copies;
 		g->streams -= --g->pieces.data[r.stream] == 0;
 	}
-	book(b, g, until_ns);
+	add_interval(b, g, until_ns);
 }
 
 static int find_stream(struct gpu_sweep *g, const struct gpu_operation *op, uint32_t *stream)

@@ -1,6 +1,6 @@
 /*
- * callers.c: what a stack comes to is kept for each row of stack_node. It follows from what its
- * caller's row comes to and from its own frame, so each row is looked at once.
+ * callers.c: finds the caller of each row of stack_node. It follows from the result for the
+ * parent's row and from the row's own frame, so each row is evaluated once.
  */
 #include "analysis/callers.h"
 
@@ -13,7 +13,7 @@
 #include "base/path.h"
 #include "trace/columns.h"
 
-/* Best frames from the outermost one up to here; numbers are ids of callers plus 1, 0: none. */
+/* The best frames from the outermost one to this row, as ids of callers plus 1; 0: none. */
 struct caller_node {
 	uint32_t python_user, python, native[CALLER_RANKS];
 	uint32_t callee;
@@ -38,7 +38,7 @@ static const char *module_path(const struct callers *c, uint32_t module)
 	return module == TRACE_NO_ROW ? "" : trace_string(t, module_columns(t)->path[module]);
 }
 
-/* What is inlined at one place and called at another is one line of the program. */
+/* A function that is inlined in one place and called in another is the same line of the program. */
 static int add_caller(struct callers *c, const struct caller *caller, uint32_t *id)
 {
 	const uint32_t key[] = { caller->function, caller->file, caller->line,
@@ -53,7 +53,7 @@ static int add_caller(struct callers *c, const struct caller *caller, uint32_t *
 	return 0;
 }
 
-/* Of what is inlined at an address the innermost that no library's header brought. */
+/* Of the functions inlined at an address, the innermost that is not from a library's header. */
 static const struct stack_line *choose_line(const struct callers *c, const struct stack_frame *f)
 {
 	const struct stack_line *lines = &c->stacks.lines.data[f->first_line];
@@ -65,8 +65,8 @@ static const struct stack_line *choose_line(const struct callers *c, const struc
 }
 
 /*
- * Of "torch::autograd::generated::MmBackward0::apply" the "MmBackward0", of so many bytes: a node
- * of PyTorch's autograd. NULL: it is none.
+ * Returns "MmBackward0", of *length bytes, in "torch::autograd::generated::MmBackward0::apply";
+ * NULL: the function is not a node of PyTorch's autograd.
  */
 static const char *autograd_node(const char *function, size_t *length)
 {
@@ -98,7 +98,7 @@ static enum caller_rank rank_of(const char *function, bool library, bool is_cuda
 	return strstr(function, "+0x") || is_cuda ? CALLER_OTHER : CALLER_NAMED;
 }
 
-/* Without the namespaces. */
+/* Names an autograd node without its namespaces. */
 static int name_node(struct callers *c, struct caller *caller)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
@@ -125,7 +125,7 @@ static bool is_plumbing(const struct callers *c, const struct caller *x, const c
 	return x->rank == CALLER_OTHER || is_interpreter(module) || is_start_of_thread(function);
 }
 
-/* The only frame of an expansion as a caller. */
+/* Makes a caller of the only frame of an expansion. */
 static int make_caller(struct callers *c, int64_t expansion, uint32_t *id)
 {
 	const struct stacks *s = &c->stacks;
@@ -180,8 +180,8 @@ int callers_function(struct callers *c, uint32_t caller, uint32_t *function)
 	return add_caller(c, &without_line, function);
 }
 
-/* Whether a line is better explained by this frame that it called. */
-static bool tells(struct callers *c, size_t process, uint32_t node, const struct caller *x)
+/* Whether this callee is worth showing beside the line that called it. */
+static bool is_informative(struct callers *c, size_t process, uint32_t node, const struct caller *x)
 {
 	const char *function = stacks_text(&c->stacks, x->function), *module;
 	int64_t id;
@@ -199,7 +199,7 @@ static bool tells(struct callers *c, size_t process, uint32_t node, const struct
 	return !is_interpreter(module) && !(is_cuda_module(module) && strstr(function, "+0x"));
 }
 
-/* From what the caller's row comes to. */
+/* Updates *n, the result for the parent's row, with the frame of this row. */
 static int resolve(struct callers *c, size_t process, uint32_t row, struct caller_node *n)
 {
 	const struct caller *x;
@@ -218,8 +218,8 @@ static int resolve(struct callers *c, size_t process, uint32_t row, struct calle
 	}
 	if (best_of(n) != before || best_of(n) == id) {
 		n->callee = 0;
-	} else if (!n->callee && tells(c, process, row, x)) {
-		/* whatever its line: a caller's line is one row of a table */
+	} else if (!n->callee && is_informative(c, process, row, x)) {
+		/* without its line, so that each line of a caller is one row of a table */
 		if (callers_function(c, id - 1, &id) < 0)
 			return -ENOMEM;
 		n->callee = id + 1;
@@ -227,7 +227,7 @@ static int resolve(struct callers *c, size_t process, uint32_t row, struct calle
 	return 0;
 }
 
-/* The entry of a row, and those of its callers. */
+/* Fills the entries of a row and of its ancestors. */
 static int find_node(struct callers *c, size_t process, uint32_t row)
 {
 	struct caller_node n = { 0 };
@@ -271,7 +271,7 @@ int callers_place(struct callers *c, size_t process, uint32_t id, struct caller_
 	return 0;
 }
 
-/* What the stacks of a process's calls come to, in the order in which calls have them. */
+/* Finds the callers of the stacks of a process's calls, in the order of the calls. */
 static int find_callers(struct callers *c, size_t process)
 {
 	const struct trace *t = c->stacks.trace;
@@ -280,7 +280,7 @@ static int find_callers(struct callers *c, size_t process)
 	struct caller_place place;
 	uint32_t unused;
 
-	/* makes the table that callers_stack_of_call reads */
+	/* builds the table that callers_stack_of_call reads */
 	if (stacks_find_row(&c->stacks, process, 1, &unused) < 0)
 		return -ENOMEM;
 	for (; call < end; call++) {

@@ -107,7 +107,7 @@ static bool has_role(const struct trace *t, const struct calls *c, uint32_t func
 	return !memmem(name, length, "Async", 5);
 }
 
-/* One byte a row of api_function, and one more for unknown ones; NULL: no memory. */
+/* One byte per row of api_function, plus one for unknown functions; NULL: out of memory. */
 static uint8_t *functions_with_role(const struct trace *t, const struct calls *c,
 				    enum call_role role)
 {
@@ -155,7 +155,7 @@ int calls_visit(const struct trace *t, const struct selection *s, const struct c
 	return r < 0 ? r : 0;
 }
 
-/* The next table of this process, or the first of the next one. False: all were walked. */
+/* Advances to the next table of this process, or the first of the next. False: the walk is over. */
 static bool next_table(struct work_walk *w)
 {
 	const struct selection *s = w->selection;
@@ -182,7 +182,7 @@ bool work_walk_next(struct work_walk *w)
 	do {
 		while (w->next_row < w->end) {
 			w->row = w->next_row++;
-			if (!calls_want(w->calls, w->selection, &w->columns, w->work, w->row))
+			if (!calls_select(w->calls, w->selection, &w->columns, w->work, w->row))
 				continue;
 			w->call = calls_launch(w->calls, w->work, w->row);
 			w->ns = w->columns.end_ns[w->row] - w->columns.start_ns[w->row];

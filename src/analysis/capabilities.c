@@ -18,7 +18,7 @@ void capability_read(const struct trace *t, const char *name, struct capability_
 	const struct capability_columns *c = capability_columns(t);
 	uint64_t latest = 0;
 
-	*out = (struct capability_note){ .asked = "", .got = "", .reason = "" };
+	*out = (struct capability_note){ .requested = "", .actual = "", .reason = "" };
 	for (uint64_t row = 0; c->time_ns && row < trace_rows(t, TABLE_capability); row++) {
 		if (strcmp(text_of(t, COLUMN_capability_name, row), name) != 0 ||
 		    c->time_ns[row] < latest)
@@ -28,8 +28,8 @@ void capability_read(const struct trace *t, const char *name, struct capability_
 			.known = true,
 			.state = (enum capability_state)c->state[row],
 			.has_method = c->method && column_has(c->valid.method, row),
-			.asked = text_of(t, COLUMN_capability_asked, row),
-			.got = text_of(t, COLUMN_capability_got, row),
+			.requested = text_of(t, COLUMN_capability_asked, row),
+			.actual = text_of(t, COLUMN_capability_got, row),
 			.reason = text_of(t, COLUMN_capability_reason, row),
 		};
 		if (out->has_method)
@@ -70,8 +70,8 @@ static bool is_on(const struct trace *t, const char *name)
 	return false;
 }
 
-/* Whether a recorder in the command could write nothing, or next to nothing, and why. */
-static const char *stopped(struct trace *t)
+/* Why a recorder could not write its data; "": it could. */
+static const char *write_failure(struct trace *t)
 {
 	static const char *const reasons[] = {
 		[loss_reason_disk_full] = "the disk was full",
@@ -115,14 +115,14 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 	if (cpu_only)
 		reason = "only the CPU was sampled";
 	if (!*reason)
-		reason = stopped(t);
+		reason = write_failure(t);
 	if (!*reason)
 		reason = capability_refusal(t, "cupti");
 	if (!*reason && is_on(t, "cupti")) {
 		reason = capability_refusal(t, "kernel");
 		if (!*reason)
 			reason = launches
-					 ? "work was launched, but CUPTI gave no records of it"
+					 ? "work was launched, but CUPTI delivered no records of it"
 					 : "the command ran nothing on a GPU while it was recorded";
 	}
 	if (!*reason)
@@ -134,9 +134,9 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 static int run(struct report *r, void *out)
 {
 	struct no_gpu *n = out;
-	int code = capability_cpu_only(r->trace, &n->not_wanted, NULL);
+	int code = capability_cpu_only(r->trace, &n->cpu_only, NULL);
 
-	return code < 0 || n->not_wanted ? code : capability_no_gpu(r->trace, &n->why, NULL);
+	return code < 0 || n->cpu_only ? code : capability_no_gpu(r->trace, &n->why, NULL);
 }
 
 static void release(void *out)
@@ -146,7 +146,9 @@ static void release(void *out)
 	strbuf_release(&n->why);
 }
 
-/* It loads what only an empty recording needs, so nothing else may run. */
+/*
+ * reads_others also because it loads tables that only an explanation needs, so it must run alone.
+ */
 const struct analysis analysis_no_gpu = {
 	.size = sizeof(struct no_gpu),
 	.run = run,
@@ -156,9 +158,9 @@ const struct analysis analysis_no_gpu = {
 
 void capability_no_samples(const struct capability_note *cpu, struct strbuf *out)
 {
-	/* a timer was perhaps in no process, or in none of the right threads */
+	/* a timer may have been in no process, or not in the threads that ran */
 	if (cpu->has_method && cpu->method != sampling_method_timer)
-		strbuf_addf(out, "nothing ran for long enough (%s)", cpu->got);
+		strbuf_addf(out, "nothing ran long enough to be sampled (%s)", cpu->actual);
 	else
 		strbuf_adds(out, cpu->reason);
 }

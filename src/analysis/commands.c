@@ -9,7 +9,7 @@
 #include "base/path.h"
 #include "base/search.h"
 
-/* Sampled processes of a report, in order of pid and start. */
+/* CPU use of a process; sorted by pid and start. */
 struct process_use {
 	const struct trace_process *process;
 	uint64_t total_ns, busiest_ns, kernel_ns;
@@ -26,7 +26,7 @@ static void add_word(const char **text, struct strbuf *out)
 	*text += length + strspn(*text + length, " ");
 }
 
-/* Python's -W and -X have an argument. */
+/* Skips an option of Python; -W and -X take an argument. */
 static void skip_option(const char **text)
 {
 	bool argument = strncmp(*text, "-W ", 3) == 0 || strncmp(*text, "-X ", 3) == 0;
@@ -59,7 +59,7 @@ void command_name(const char *command, struct strbuf *out)
 	add_word(&command, out);
 }
 
-static enum cpu_verdict judge(const struct cpu_load *l)
+static enum cpu_verdict decide(const struct cpu_load *l)
 {
 	if (l->total_ns < l->elapsed_ns / 2)
 		return CPU_WAITING;
@@ -70,7 +70,7 @@ static enum cpu_verdict judge(const struct cpu_load *l)
 
 ORDER(by_pid, struct process_use, UP(process->pid) ?: UP(process->start_ns))
 
-/* All processes with what their samples say. */
+/* Sums the samples of each process. */
 static struct process_use *collect(const struct report *r)
 {
 	const struct cpu_use *c = r->cpu_use;
@@ -92,7 +92,7 @@ static struct process_use *collect(const struct report *r)
 	return all;
 }
 
-/* How long a process ran in the window; one that was replaced by exec, until then. */
+/* Time that a process ran in the window, until its end or the next exec. */
 static uint64_t elapsed_ns(const struct report *r, const struct process_use *p,
 			   const struct process_use *next)
 {
@@ -112,7 +112,7 @@ static void add_load(struct cpu_load *l, const struct process_use *p, uint64_t e
 	l->busiest_ns += p->busiest_ns;
 }
 
-/* The item of a command, which may be new; NULL: no memory. */
+/* Finds or adds the item of a command; NULL: out of memory. */
 static struct command_use *find_command(struct commands *out, const char *command,
 					struct interner *names)
 {
@@ -167,7 +167,7 @@ static int run(struct report *r, void *result)
 	if (!all || !out->items || add_processes(r, all, out) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < out->count; i++)
-		out->items[i].load.verdict = judge(&out->items[i].load);
+		out->items[i].load.verdict = decide(&out->items[i].load);
 	if (out->count)
 		qsort(out->items, out->count, sizeof(*out->items), by_time);
 	out->whole = (struct cpu_load){
@@ -176,7 +176,7 @@ static int run(struct report *r, void *result)
 		.kernel_ns = use->kernel_ns,
 		.busiest_ns = use->thread_count ? use->threads[0].total_ns : 0,
 	};
-	out->whole.verdict = judge(&out->whole);
+	out->whole.verdict = decide(&out->whole);
 	return 0;
 }
 

@@ -74,7 +74,7 @@ static int add_rows(struct report *r, enum gpu_work work, const struct columns *
 
 ORDER(compare, struct copy_group, DOWN(total_ns) ?: DOWN(bytes) ?: UP(kind))
 
-/* A filter by kernel name asks for kernels only. */
+/* A filter by kernel name excludes copies. */
 static int run(struct report *r, void *result)
 {
 	struct columns copies = copy_columns(r->trace), sets = set_columns(r->trace);

@@ -1,7 +1,4 @@
-/*
- * copies.h: copies by direction and kinds of memory, and memory sets, with bytes and achieved
- * bandwidth.
- */
+/* copies.h: copies and memory sets by direction and kind of memory, with bytes and bandwidth. */
 #ifndef PITOT_ANALYSIS_COPIES_H
 #define PITOT_ANALYSIS_COPIES_H
 
@@ -10,12 +7,12 @@
 #include <stdint.h>
 
 struct copy_group {
-	bool set; /* memory sets: kind and source are 0 then */
+	bool set; /* memory sets: kind and source are 0 */
 	uint8_t kind; /* enum copy_kind */
 	uint8_t source, destination; /* enum memory_kind */
 	uint64_t count, bytes;
-	uint64_t async; /* asynchronous ones among them */
-	uint64_t timed, timed_bytes; /* those with times; bandwidth is timed_bytes / total_ns */
+	uint64_t async; /* how many are asynchronous */
+	uint64_t timed, timed_bytes; /* with times; the bandwidth is timed_bytes / total_ns */
 	uint64_t total_ns;
 };
 

@@ -7,10 +7,10 @@
 #include "analysis/report.h"
 #include "trace/events.h"
 
-/* Distinct reasons and details that are told apart; more go into the last one of their reason. */
+/* Number of distinct reasons and details; more are added to the last item of their reason. */
 #define LOSSES_MAX 256
 
-/* By the program's clock, and not in CPU time. */
+/* Whether a kind is measured by the program's clock rather than in CPU time. */
 static bool is_clocked(unsigned kind)
 {
 	return kind != cost_kind_collector && kind != cost_kind_sampler;
@@ -57,7 +57,7 @@ static struct loss_sum *loss_of(struct cost *c, const struct trace_loss *l)
 		same_reason = &c->losses[i];
 		if (!strcmp(same_reason->detail, l->detail))
 			return same_reason;
-		/* Workers that end by _exit are many, and what is missing of each is the same. */
+		/* many workers may end by _exit, and each lacks the same */
 		if (l->reason == loss_reason_truncated_file) {
 			same_reason->detail = "";
 			return same_reason;
@@ -73,7 +73,7 @@ static struct loss_sum *loss_of(struct cost *c, const struct trace_loss *l)
 	return &c->losses[c->loss_count++];
 }
 
-/* Whether a loss is of events, and not of their details. */
+/* Whether the lost items are events, rather than details of events. */
 static bool loses_events(enum loss_reason reason)
 {
 	switch (reason) {
@@ -192,36 +192,38 @@ const char *loss_reason_text(unsigned reason, uint64_t count)
 		[loss_reason_ring_full] = LOST("event", "lost: the ring of a thread was full"),
 		[loss_reason_cupti_dropped] = LOST("record", "dropped by CUPTI"),
 		[loss_reason_no_buffer] = LOST("time", "CUPTI found no free buffer"),
-		[loss_reason_no_time] = LOST("record", "without times, kept"),
-		[loss_reason_reversed_time] = LOST("record", "with an end before the start, kept"),
+		[loss_reason_no_time] = LOST("record", "without times (kept)"),
+		[loss_reason_reversed_time] = LOST("record", "with an end before the start (kept)"),
 		[loss_reason_incomplete_record] = LOST("operation", "still running at the end"),
 		[loss_reason_disk_full] = LOST("row", "lost: the disk was full"),
 		[loss_reason_write_error] = LOST("row", "lost: writing failed"),
-		[loss_reason_size_limit] = LOST("row", "left out: --max-size was reached"),
+		[loss_reason_size_limit] = LOST("row", "dropped: --max-size was reached"),
 		[loss_reason_no_memory] = LOST("row", "lost: out of memory"),
 		[loss_reason_unknown_record] = LOST("record", "of an unknown kind or size"),
-		[loss_reason_thread_limit] = LOST("thread", "above the limit, not recorded"),
+		[loss_reason_thread_limit] = LOST("thread", "over the limit, not recorded"),
 		[loss_reason_damaged_file] = LOST("damaged piece", "of the recording, skipped"),
 		[loss_reason_truncated_file] =
-			LOST("segment", "without an end (after _exit, a signal or a crash, or of a "
-					"running process): the last rows are missing"),
+			LOST("segment", "without an end (_exit, a signal, a crash, or still "
+					"running): the last rows are missing"),
 		[loss_reason_missing_segment] = LOST("segment", "missing"),
 		[loss_reason_clock_step] =
 			LOST("step", "of CUPTI's clock, nearby times are less certain"),
 		[loss_reason_missing_kernels] = { "launch without a record of its kernel",
 						  "launches without a record of their kernel" },
-		[loss_reason_string_limit] = LOST("text", "cut or left out"),
+		[loss_reason_string_limit] = LOST("text", "cut or dropped"),
 		[loss_reason_late_start] = LOST("time", "recording began after CUDA was in use"),
-		[loss_reason_stack_limit] = LOST("call stack", "left out: too many distinct ones"),
-		[loss_reason_samples_dropped] = LOST("CPU sample", "dropped by the kernel"),
-		[loss_reason_throttled] = LOST("time", "the kernel paused CPU sampling"),
-		[loss_reason_process_limit] = { "process above the limit, not sampled",
-						"processes above the limit, not sampled" },
-		[loss_reason_unnamed_frames] = LOST("Python frame", "gone before it was named"),
+		[loss_reason_stack_limit] = LOST("call stack", "dropped: too many distinct ones"),
+		[loss_reason_samples_dropped] =
+			LOST("CPU sample", "dropped by the operating system's kernel"),
+		[loss_reason_throttled] =
+			LOST("time", "the operating system's kernel paused CPU sampling"),
+		[loss_reason_process_limit] = { "process over the limit, not sampled",
+						"processes over the limit, not sampled" },
+		[loss_reason_unnamed_frames] = LOST("Python frame", "freed before it was named"),
 		[loss_reason_unreadable_buffer] =
-			LOST("buffer", "of records that CUPTI could not read to the end"),
+			LOST("buffer", "of records that CUPTI could not read completely"),
 		[loss_reason_cupti_failed] =
-			LOST("time", "CUPTI broke down: later GPU work is missing"),
+			LOST("time", "CUPTI failed: later GPU work is missing"),
 		[loss_reason_gpu_hang] = LOST("call", "of CUPTI or the driver did not return: "
 						      "finished work is missing"),
 		[loss_reason_unmeasured] = { "launch without its hardware counters",
@@ -243,7 +245,7 @@ static int load(struct trace *t, struct error *e)
 	int r = 0;
 
 	for (uint32_t id = 1; id <= TABLE_MAX && r >= 0; id++)
-		r = trace_load(t, id, 1, e); /* a table's first column: checks all of its blocks */
+		r = trace_load(t, id, 1, e); /* loading any column verifies all blocks of a table */
 	return r;
 }
 
@@ -252,7 +254,7 @@ static int run(struct report *r, void *out)
 	return cost_analyze(r->trace, out, NULL);
 }
 
-/* Damage is known of loaded tables only, so losses are collected when all the others have run. */
+/* Damage is known only for loaded tables, so losses are collected after all other analyses. */
 const struct analysis analysis_cost = {
 	.size = sizeof(struct cost),
 	.needs = { { TABLE_cost, 0 },

@@ -15,9 +15,9 @@ struct adding {
 	struct counters *out;
 	struct metric_values values;
 	struct event_columns events;
-	GROUPS(struct counted_kernel) kernels; /* kind << 32 | string id of the name */
-	GROUPS(struct counter_of_kernel)
-	counters; /* number of the kernel << 32 | string id of the metric */
+	GROUPS(struct counted_kernel) kernels; /* key: kind << 32 | string id of the name */
+	/* key: number of the kernel << 32 | string id of the metric */
+	GROUPS(struct counter_of_kernel) counters;
 };
 
 #define TIME "gpu__time_duration.sum"
@@ -64,7 +64,7 @@ const char *counter_group_name(unsigned group)
 	return names[group];
 }
 
-/* By the unit of the chip that a name begins with, and what it counts. */
+/* Group of a metric, by the chip's unit and the quantity in its name. */
 static enum counter_group group_of(const char *metric)
 {
 	static const struct {
@@ -112,8 +112,8 @@ static int add_value(struct adding *a, const struct counted_kernel *kernel, uint
 	return 0;
 }
 
-/* A kernel without times is where its call is. */
-static bool is_wanted(const struct adding *a, uint64_t row, uint32_t config)
+/* A kernel without times is in the window if its call is. */
+static bool is_selected(const struct adding *a, uint64_t row, uint32_t config)
 {
 	const struct calls *calls = &a->report->calls;
 	const struct selection *s = &a->report->selection;
@@ -131,7 +131,7 @@ static const char *metric_name(const struct trace *t, uint32_t metric)
 	return trace_string(t, metric_columns(t)->name[metric]);
 }
 
-/* Of its values, else of its record; 0: neither is known. */
+/* Duration of a launch, from its metric values or else from its record; 0: unknown. */
 static double measured_ns(const struct adding *a, uint64_t row, uint64_t first, uint64_t end)
 {
 	const struct trace *t = a->report->trace;
@@ -157,7 +157,7 @@ static int add_launch(struct adding *a, const struct row_walk *w)
 	unsigned rows;
 	double value, ns;
 
-	if (!is_wanted(a, w->row, config))
+	if (!is_selected(a, w->row, config))
 		return 0;
 	rows = metric_values_take(&a->values, w->process, k->correlation[w->row], &first);
 	if (!rows)
@@ -185,7 +185,7 @@ static double range_value(const struct range_value_columns *c, uint64_t row)
 	return column_has(c->valid.value, row) ? counter_value_real(c->value[row]).real : NAN;
 }
 
-/* The end of the rows of a measurement, and how long it took on the GPU; 0: that is unknown. */
+/* Finds the end of the rows of a measurement, and its duration on the GPU; 0: unknown. */
 static uint64_t end_of_range(const struct trace *t, uint64_t row, uint64_t end, double *ns)
 {
 	const struct range_value_columns *c = range_value_columns(t);
@@ -266,7 +266,7 @@ static void init_shares(struct counted_kernel *kernel, const struct trace *t)
 	kernel->limiter = (uint8_t)o.limiter;
 }
 
-/* Numbers kernels anew, in their order. Fails before the groups are taken. */
+/* Sorts the kernels and renumbers them. An error leaves the groups unchanged. */
 static int finish(struct adding *a)
 {
 	size_t count = a->kernels.items.count;

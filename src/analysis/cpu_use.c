@@ -1,4 +1,4 @@
-/* cpu_use.c: samples are first added up by stack, because threads come back to the same places. */
+/* cpu_use.c: adds samples up by stack first, because threads repeatedly run the same stacks. */
 #include "analysis/cpu_use.h"
 
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include "analysis/groups.h"
 #include "analysis/report.h"
 
-/* All samples with one stack. */
+/* The samples with one stack. */
 struct sampled_stack {
 	uint32_t process, id;
 	uint64_t samples, ns;
@@ -26,8 +26,9 @@ static int add_sample(struct tally *x, uint32_t process, uint64_t row)
 	const struct trace_process *p = trace_process(x->report->trace, process);
 	uint32_t id = column_has(c->valid.stack, row) ? c->stack[row] : 0;
 	uint64_t ns = c->weight_ns[row];
-	struct cpu_thread *thread = groups_at(&x->threads, (uint64_t)p->of << 32 | c->thread[row],
-					      .process = (uint32_t)p->of, .thread = c->thread[row]);
+	struct cpu_thread *thread =
+		groups_at(&x->threads, (uint64_t)p->subject << 32 | c->thread[row],
+			  .process = (uint32_t)p->subject, .thread = c->thread[row]);
 	struct sampled_stack *stack =
 		groups_at(&x->stacks, (uint64_t)process << 32 | id, .process = process, .id = id);
 
@@ -70,8 +71,8 @@ static int add_stack(struct tally *x, const struct sampled_stack stack)
 	}
 	if (place.in_kernel) {
 		x->out->kernel_ns += stack.ns;
-		x->out->kernel_by_process[trace_process(x->report->trace, stack.process)->of] +=
-			stack.ns;
+		x->out->kernel_by_process[trace_process(x->report->trace, stack.process)
+						  ->subject] += stack.ns;
 	}
 	line = groups_at(&x->lines, (uint64_t)place.caller << 32 | place.callee,
 			 .caller = place.caller, .callee = place.callee);
@@ -113,7 +114,7 @@ static void count_pauses(const struct selection *s, struct cpu_use *out)
 	}
 }
 
-/* The only analysis of the first stage that adds to `callers`; the others read of_stack. */
+/* Of the concurrent analyses only this one changes `callers`; the others read only of_stack. */
 static int run(struct report *r, void *result)
 {
 	struct cpu_use *out = result;
@@ -136,7 +137,7 @@ static int run(struct report *r, void *result)
 	if (code >= 0)
 		code = count_processes(out);
 	count_pauses(&r->selection, out);
-	capability_read(r->trace, "cpu", &out->way);
+	capability_read(r->trace, "cpu", &out->sampling);
 	capability_read(r->trace, "cpu_python", &out->python);
 	return code;
 }

@@ -1,10 +1,9 @@
 /*
- * cpu_use.h: where CPU time went, from samples: by process and thread, by function, and by the line
- * of the program.
+ * cpu_use.h: CPU time from samples, by thread, by function, and by line of the program.
  *
- * Each sample stands for its weight. It is the `self` of its innermost function and in the `total`
- * of every function of its stack, once. Lines are those of callers.h, with what they called; each
- * sample has at most one, so lines and samples without a stack sum up to all CPU time.
+ * The weight of each sample counts as `self` of its innermost function and, once, as `total` of
+ * every function on its stack. Lines and their callees are those of callers.h; a sample has at most
+ * one line, so lines and samples without a stack add up to all CPU time.
  */
 #ifndef PITOT_ANALYSIS_CPU_USE_H
 #define PITOT_ANALYSIS_CPU_USE_H
@@ -15,7 +14,7 @@
 #include "analysis/function_times.h"
 
 struct cpu_thread {
-	uint32_t process; /* the one that the recorder was inside of, where there is one */
+	uint32_t process; /* trace_process.subject: the process as its own recorder saw it */
 	uint32_t thread;
 	uint64_t samples, total_ns;
 };
@@ -28,18 +27,18 @@ struct cpu_line {
 struct cpu_use {
 	uint64_t samples, total_ns;
 	uint64_t stackless, stackless_ns; /* samples without a stack */
-	uint64_t inside_ns; /* by a timer inside the process */
-	uint64_t kernel_ns; /* innermost frame in the operating system's kernel */
+	uint64_t inside_ns; /* sampled by a timer inside the process */
+	uint64_t kernel_ns; /* the innermost frame is in the operating system's kernel */
 	uint64_t pauses, pause_ns; /* rows of off_cpu */
-	uint64_t *kernel_by_process; /* kernel_ns by the processes that threads belong to */
+	uint64_t *kernel_by_process; /* kernel_ns by cpu_thread.process */
 	size_t processes;
-	struct cpu_thread *threads; /* by time, most first */
+	struct cpu_thread *threads; /* by time, descending */
 	size_t thread_count;
 	struct function_times functions; /* by self, then total */
 	struct cpu_line *lines; /* by time */
 	size_t line_count;
-	struct capability_note way; /* how it was sampled */
-	struct capability_note python; /* Python frames, where they were read from outside */
+	struct capability_note sampling; /* how the CPU was sampled */
+	struct capability_note python; /* Python frames, if they were read from outside */
 };
 
 #endif

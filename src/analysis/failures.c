@@ -79,7 +79,7 @@ struct collecting {
 	const struct report *report;
 	const struct api_call_columns *columns;
 	VEC(struct failure) items;
-	uint64_t fatal_ns; /* end of the first call that told; UINT64_MAX: none */
+	uint64_t fatal_ns; /* end of the first call with a fatal error; UINT64_MAX: none */
 	uint32_t fatal_process;
 	uint64_t calls;
 };
@@ -96,7 +96,7 @@ static struct failure *find(struct collecting *x, const struct failure *new)
 	return NULL;
 }
 
-#define FAILURES_MAX 1024 /* distinct ones; further ones are only counted */
+#define FAILURES_MAX 1024 /* distinct failures; more are only counted in `calls` */
 
 static int add_call(void *user, uint32_t process, uint32_t row)
 {
@@ -134,10 +134,7 @@ static uint32_t name_of(const struct trace *t, uint32_t config)
 	return kernel_config_columns(t)->name[config];
 }
 
-/*
- * The kernel whose launch call began last before the context failed, which is most likely its
- * reason.
- */
+/* Finds the kernel that was launched last before the context failed, the most likely cause. */
 static void find_last_kernel(const struct collecting *x, struct failures *out)
 {
 	const struct report *r = x->report;

@@ -1,7 +1,7 @@
 /*
- * failures.h: calls of CUDA that returned an error, by function, error and calling line, and
- * whether an error ended the GPU context: then every later call returns it, whoever caused it.
- * Nested calls count once; "not ready" is an answer, and no failure.
+ * failures.h: CUDA calls that returned an error, by function, error and calling line, and whether
+ * an error was fatal for the GPU context: every later call then returns that error, whatever caused
+ * it. Nested calls count once; "not ready" is not a failure.
  */
 #ifndef PITOT_ANALYSIS_FAILURES_H
 #define PITOT_ANALYSIS_FAILURES_H
@@ -21,15 +21,15 @@ struct failures {
 	struct failure *items; /* by first_ns */
 	size_t count;
 	uint64_t calls;
-	size_t fatal; /* the item that first told that the context failed; count: it did not */
-	/* kernel launched last before that: row of kernel_config, or TRACE_NO_ROW */
+	size_t fatal; /* index of the first item whose error is fatal; count: none */
+	/* the kernel that was launched last before it: row of kernel_config, or TRACE_NO_ROW */
 	uint32_t last_config;
-	uint64_t last_launches; /* launches of a kernel of that name until then */
+	uint64_t last_launches; /* number of launches of that kernel until then */
 };
 
-/* "CUDA_ERROR_ILLEGAL_ADDRESS", or NULL for codes that are not known. */
+/* "CUDA_ERROR_ILLEGAL_ADDRESS", or NULL for unknown codes. */
 const char *failure_name(uint32_t result);
-/* Whether the context cannot be used any more. */
+/* Whether the error makes the context unusable. */
 bool failure_is_fatal(uint32_t result);
 
 #endif

@@ -39,7 +39,7 @@ bool row_walk_next_process(struct row_walk *w)
 		w->process = w->next_process++;
 		w->row = trace_first_row(w->trace, w->table, w->process);
 		w->end = trace_first_row(w->trace, w->table, w->process + 1);
-		if (w->row < w->end && (!w->wanted || w->wanted[w->process]))
+		if (w->row < w->end && (!w->selected || w->selected[w->process]))
 			return true;
 	}
 	w->row = w->end = 0;
@@ -59,7 +59,7 @@ static int select_processes(struct selection *s)
 	return 0;
 }
 
-/* Names are tested once each, not once a configuration. */
+/* Tests each name once, although many configurations may have it. */
 static int select_configs(struct selection *s)
 {
 	uint64_t rows = trace_rows(s->trace, TABLE_kernel_config);
@@ -93,7 +93,7 @@ static int select_calls(struct selection *s, const struct nvtx_ranges *ranges)
 		return -ENOMEM;
 	for (uint64_t row = 0; row < rows; row++)
 		s->calls[row] =
-			scope_paths_want(s->scopes, nvtx_path_of_call(ranges, (uint32_t)row));
+			scope_path_selected(s->scopes, nvtx_path_of_call(ranges, (uint32_t)row));
 	return 0;
 }
 

@@ -1,10 +1,10 @@
 /*
- * filter.h: which part of a recording is looked at, and that choice made ready for fast tests of
- * rows.
+ * filter.h: which part of a recording is analysed (filter), and its form for fast row tests
+ * (selection).
  *
- * A row belongs to the window when it starts in it; a row without a time belongs to it when there
- * is no window. Where intervals are joined (GPU busy, idle, overlap), they are cut at the window's
- * edges instead.
+ * A row is in the window if it starts in it; a row without a time is selected only if there is no
+ * window. Analyses that join intervals (GPU busy, idle, overlap) cut them at the window's edges
+ * instead.
  */
 #ifndef PITOT_ANALYSIS_FILTER_H
 #define PITOT_ANALYSIS_FILTER_H
@@ -17,7 +17,7 @@ struct filter {
 	uint64_t since_ns, until_ns; /* CLOCK_MONOTONIC: since <= time < until */
 	int64_t pid, device, stream; /* device: CUDA ordinal; -1: all */
 	const char *kernel; /* kernels by name, see text_matches; NULL: all */
-	/* launched inside of such a scope, at any depth, see scope_paths_match; NULL: all */
+	/* launched inside of a matching scope, at any depth, see scope_paths_match; NULL: all */
 	const char *scope;
 };
 
@@ -26,31 +26,28 @@ struct filter {
 		.until_ns = UINT64_MAX, .pid = -1, .device = -1, .stream = -1                      \
 	}
 
-/* A glob with * ? [ ]; a pattern without any of them matches as a part of the text. */
+/* Matches a glob with * ? [ ]; a pattern without any of these matches any part of the text. */
 bool text_matches(const char *pattern, const char *text);
-/* The same for a kernel's name as the compiler made it, as it is written, or shortened. */
+/* The same for a kernel: its mangled, demangled or shortened name matches. */
 bool kernel_name_matches(const char *pattern, const char *name);
 
 struct selection {
 	const struct trace *trace;
 	struct filter filter;
 	bool windowed; /* since or until is given */
-	uint8_t *processes; /* one byte a process: wanted */
-	uint8_t *configs; /* one byte a row of kernel_config: wanted; NULL: all */
-	uint8_t *scopes; /* one byte a path: wanted; NULL: all */
-	uint8_t *calls; /* one byte a row of api_call: inside a wanted scope; NULL: all */
+	uint8_t *processes; /* one byte per process: selected */
+	uint8_t *configs; /* one byte per row of kernel_config: selected; NULL: all */
+	uint8_t *scopes; /* one byte per path: selected; NULL: all */
+	uint8_t *calls; /* one byte per row of api_call: inside a selected scope; NULL: all */
 };
 
-/*
- * Loads what the filter needs. `ranges` is needed when filter->scope is given, with calls. 0 or a
- * negative code.
- */
+/* Loads what it needs. filter->scope needs `ranges` with calls. 0 or a negative code. */
 int selection_init(struct selection *s, struct trace *t, const struct filter *f,
 		   const struct nvtx_ranges *ranges, struct error *e) MUST_USE;
 void selection_release(struct selection *s);
 
 /*
- * The rows of a table in the wanted processes, process by process:
+ * Walks over the rows of a table in the selected processes, process by process:
  *
  *	for (struct row_walk w = selection_rows(s, TABLE_kernel); row_walk_next(&w);)
  *		add(w.process, w.row);
@@ -61,13 +58,13 @@ struct row_walk {
 	uint32_t next_process;
 	uint64_t end;
 	const struct trace *trace;
-	const uint8_t *wanted; /* one byte a process; NULL: all */
+	const uint8_t *selected; /* one byte per process; NULL: all */
 	enum table_id table;
 };
 
 static inline struct row_walk selection_rows(const struct selection *s, enum table_id table)
 {
-	return (struct row_walk){ .trace = s->trace, .wanted = s->processes, .table = table };
+	return (struct row_walk){ .trace = s->trace, .selected = s->processes, .table = table };
 }
 
 static inline struct row_walk all_rows(const struct trace *t, enum table_id table)
@@ -75,7 +72,7 @@ static inline struct row_walk all_rows(const struct trace *t, enum table_id tabl
 	return (struct row_walk){ .trace = t, .table = table };
 }
 
-/* Goes on to the first row of the next process that has any; false: there is none. */
+/* Advances to the first row of the next process that has rows; false: there is none. */
 bool row_walk_next_process(struct row_walk *w);
 
 static inline bool row_walk_next(struct row_walk *w)
@@ -83,7 +80,7 @@ static inline bool row_walk_next(struct row_walk *w)
 	return ++w->row < w->end || row_walk_next_process(w);
 }
 
-/* A row by its start; valid: the start is known. */
+/* Whether a row is in the window; valid: its start is known. */
 static inline bool selection_has_time(const struct selection *s, bool valid, uint64_t start_ns)
 {
 	if (!valid)
@@ -91,9 +88,7 @@ static inline bool selection_has_time(const struct selection *s, bool valid, uin
 	return start_ns >= s->filter.since_ns && start_ns < s->filter.until_ns;
 }
 
-/*
- * Whether work launched by a call (a row of api_call or TRACE_NO_ROW) is inside a wanted scope.
- */
+/* Whether work launched by a call (row of api_call or TRACE_NO_ROW) is inside a selected scope. */
 static inline bool selection_has_call(const struct selection *s, uint32_t call)
 {
 	return !s->calls || (call != TRACE_NO_ROW && s->calls[call]);

@@ -1,7 +1,7 @@
 /*
- * function_times.c: the times of stacks are added up outwards, node by node, because stacks share
- * their outer frames; then the tree is walked, and a function counts where it is met first on the
- * way in.
+ * function_times.c: adds the times of stacks up towards the root, node by node, because stacks
+ * share their outer frames. Then walks the tree; a function counts at its outermost occurrence on a
+ * path.
  */
 #include "analysis/function_times.h"
 
@@ -10,10 +10,7 @@
 #include "analysis/groups.h"
 #include "analysis/stacks_names.h"
 
-/*
- * The time of all stacks through a node, and the tree the other way round; TRACE_NO_ROW ends a
- * list.
- */
+/* Time of all stacks through a node, and links to its children; TRACE_NO_ROW ends a list. */
 struct function_node {
 	uint64_t ns;
 	uint32_t child, sibling;
@@ -32,7 +29,7 @@ int function_times_init(struct function_times *f, struct callers *callers, bool 
 	return f->nodes ? 0 : -ENOMEM;
 }
 
-/* What a frame is called in the list: a Python line with its place, else the function. */
+/* Name of a frame in the list: its function, and for Python the file and line. */
 static int name_of(struct function_times *x, uint32_t caller, uint32_t *text)
 {
 	struct stacks *s = &x->callers->stacks;
@@ -83,7 +80,7 @@ static int function_of_node(struct function_times *x, size_t process, uint32_t n
 }
 
 /*
- * Adds times up outwards, and links callers with what they called. *root: the first outermost node.
+ * Adds times up towards the root, and links parents to children. *root: the first outermost node.
  */
 static int link_nodes(struct function_times *x, size_t process, uint32_t *root)
 {
@@ -110,7 +107,7 @@ static int link_nodes(struct function_times *x, size_t process, uint32_t *root)
 	return 0;
 }
 
-/* Out of a node, and on to the next one. */
+/* Leaves a node without further children and continues with the next node of the walk. */
 static int leave_nodes(struct function_times *x, size_t process, uint32_t *node)
 {
 	uint32_t function, next = TRACE_NO_ROW;
@@ -146,7 +143,7 @@ static int add_functions(struct function_times *x, size_t process)
 	return 0;
 }
 
-/* Outwards from the node to a frame that counts; the node itself where there is none. */
+/* Finds the innermost frame that is not plumbing, starting at a node; if none, the node itself. */
 static int find_self(struct function_times *x, size_t process, uint32_t node, uint32_t *function)
 {
 	uint32_t caller, first = node;

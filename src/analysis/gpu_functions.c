@@ -18,7 +18,7 @@ static int add(struct gpu_functions *out, uint32_t process, uint32_t stack, uint
 	return code < 0 ? code : 0;
 }
 
-/* Kernels by their stacks are added up already. */
+/* The analysis `hotspots` has already added kernels up by stack. */
 static int add_kernels(const struct hotspots *h, struct gpu_functions *out)
 {
 	int code = 0;
@@ -79,7 +79,7 @@ static void release(void *out)
 	function_times_release(&g->functions);
 }
 
-/* It adds to `callers`, which others read while they run. */
+/* reads_others also because it changes `callers`, which concurrent analyses read. */
 const struct analysis analysis_gpu_functions = {
 	.size = sizeof(struct gpu_functions),
 	.run = run,

@@ -4,16 +4,13 @@
 
 #include "base/heap.h"
 
-/*
- * The rows of one table and process. `row` is the next one to hand out, its times are in start_ns
- * and end_ns.
- */
+/* The rows of one table and process. start_ns and end_ns are those of `row`, the next row. */
 struct gpu_source {
 	uint64_t start_ns, end_ns;
 	uint64_t row, last;
 	const struct event_columns *columns;
 	uint32_t process;
-	uint32_t ordinal; /* of the row before, and its GPU */
+	uint32_t ordinal; /* of the previous row, and its GPU */
 	uint16_t gpu;
 	uint8_t work;
 	bool ordinal_known;
@@ -28,8 +25,8 @@ int gpu_walk_load(struct trace *t, struct error *e)
 	return r < 0 ? r : 0;
 }
 
-/* Moves to the next row that is wanted, from `row` on; false at the end. */
-static bool settle(struct gpu_walk *w, struct gpu_source *s)
+/* Advances `row` to a selected row with times; false at the end. */
+static bool find_row(struct gpu_walk *w, struct gpu_source *s)
 {
 	const struct filter *f = &w->selection->filter;
 	const struct event_columns *c = s->columns;
@@ -73,7 +70,7 @@ static void add_source(struct gpu_walk *w, size_t process, uint8_t work)
 
 	if (s.row == s.last)
 		return;
-	if (settle(w, &s))
+	if (find_row(w, &s))
 		w->sources[w->count++] = s;
 }
 
@@ -122,7 +119,7 @@ bool gpu_walk_next(struct gpu_walk *w, struct gpu_operation *op)
 		.work = s->work,
 	};
 	s->row++;
-	if (!settle(w, s))
+	if (!find_row(w, s))
 		*s = w->sources[--w->count];
 	sift_down(w, 0);
 	return true;

@@ -1,9 +1,8 @@
 /*
- * gpu_walk.h: all work that ran on GPUs, over all processes and tables, in the order in which it
- * started.
+ * gpu_walk.h: walks over all GPU work of all processes and tables, in order of its start.
  *
- * Tables are sorted within a process, so this is a merge; no memory grows with the number of rows.
- * Rows without times are left out and counted.
+ * Tables are sorted within a process, so this is a merge, and memory does not grow with the number
+ * of rows. Rows without times are skipped and counted.
  */
 #ifndef PITOT_ANALYSIS_GPU_WALK_H
 #define PITOT_ANALYSIS_GPU_WALK_H
@@ -29,15 +28,15 @@ struct gpu_walk {
 	struct event_columns columns[GPU_WORK_KINDS];
 	struct gpu_source *sources; /* heap by the start of the next row */
 	size_t count;
-	uint64_t untimed; /* rows left out so far because start or end is missing */
+	uint64_t untimed; /* rows skipped so far because start or end is missing */
 };
 
-/* Loads nothing and uses the selection's window, process and device only. 0 or -ENOMEM. */
+/* Loads nothing. Applies only the selection's window, process and device. 0 or -ENOMEM. */
 int gpu_walk_init(struct gpu_walk *w, const struct gpus *gpus, const struct selection *s) MUST_USE;
 void gpu_walk_release(struct gpu_walk *w);
 bool gpu_walk_next(struct gpu_walk *w, struct gpu_operation *op);
 
-/* The columns that a walk needs, and what loads them. 0 or a negative code. */
+/* Roles of the columns that a walk needs; gpu_walk_load loads them. 0 or a negative code. */
 #define GPU_WALK_ROLES (ROLES_TIMES | 1u << ROLE_DEVICE | 1u << ROLE_STREAM)
 int gpu_walk_load(struct trace *t, struct error *e) MUST_USE;
 

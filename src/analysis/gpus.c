@@ -31,7 +31,7 @@ static int add(struct gpus *g, size_t process, struct gpu gpu)
 	return map_put(&g->index, key_of(process, gpu.ordinal), item);
 }
 
-/* GPUs that the processes describe. */
+/* Adds the GPUs of table device. */
 static int add_described(struct gpus *g, const struct trace *t)
 {
 	uint64_t rows = trace_rows(t, TABLE_device);
@@ -50,7 +50,7 @@ static int add_described(struct gpus *g, const struct trace *t)
 	return 0;
 }
 
-/* Ordinals that only occur in rows of work. */
+/* Adds ordinals that occur only in rows of work. */
 static int add_seen(struct gpus *g, const struct trace *t, enum table_id table)
 {
 	const uint32_t *devices = events_of(t, table).device;

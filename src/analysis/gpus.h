@@ -1,7 +1,6 @@
 /*
- * gpus.h: the GPUs of a recording. Processes number their devices each for itself; rows of table
- * `device` with one uuid are one GPU. An ordinal without such a row is a GPU of its own in its
- * process.
+ * gpus.h: the GPUs of a recording. Each process numbers its devices itself; rows of table `device`
+ * with equal uuids are one GPU. An ordinal without a row is a separate GPU of its process.
  */
 #ifndef PITOT_ANALYSIS_GPUS_H
 #define PITOT_ANALYSIS_GPUS_H
@@ -9,8 +8,8 @@
 #include "base/map.h"
 #include "trace/trace.h"
 
-#define GPUS_MAX                                                                                   \
-	1024 /* further ordinals (a damaged or hostile recording) are all counted as the last one */
+/* Further ordinals (of a damaged or hostile recording) all map to the last GPU. */
+#define GPUS_MAX 1024
 
 struct gpu {
 	uint32_t row; /* in table device, or TRACE_NO_ROW */
@@ -28,7 +27,7 @@ struct gpus {
 /* Loads table device and the device columns of the tables of work. 0 or a negative code. */
 int gpus_init(struct gpus *g, struct trace *t, struct error *e) MUST_USE;
 void gpus_release(struct gpus *g);
-/* Index of the GPU that a process calls `ordinal`. Any pair that occurs in the tables is known. */
+/* Index of the GPU with this ordinal in a process. Every pair that occurs in a table is known. */
 size_t gpus_find(const struct gpus *g, size_t process, uint32_t ordinal);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "trace/columns.h"
 
-#define CLONES_MAX 16 /* of clones: hostile rows could go around in a circle */
+#define CLONES_MAX 16 /* limit on clones of clones: hostile rows may form a cycle */
 
 static int index_nodes(struct graph_stacks *g)
 {

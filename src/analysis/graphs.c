@@ -1,10 +1,10 @@
 /*
- * graphs.c: the nodes of one launch share its call, and its correlation id. Nodes are gathered by
- * (launch, graph) into replays, and replays by graph. In a table the nodes of a replay mostly
- * follow each other, so the last replay is tried first.
+ * graphs.c: all nodes of a graph launch have the same call and correlation id. Nodes are grouped by
+ * (launch, graph) into replays, and replays by graph. The nodes of a replay are mostly consecutive
+ * rows of a table, so the latest replay is tried first.
  *
- * The launch is the row of its call. Only where a call is missing, or calls were not loaded, it is
- * the correlation id, whose column takes 8 bytes of each kernel, in graphs or not.
+ * A launch is identified by the row of its call or, if calls are missing or not loaded, by its
+ * correlation id, whose column takes 8 bytes for every kernel, in graphs or not.
  */
 #include "analysis/graphs.h"
 
@@ -17,7 +17,7 @@
 #include "schema/graph_cost.h"
 #include "trace/events.h"
 
-#define EXPENSIVE_NS (50 * NS_PER_MS) /* less than that is not worth a word */
+#define EXPENSIVE_NS (50 * NS_PER_MS) /* a lower cost is not worth a hint */
 
 struct replay {
 	uint64_t launch;
@@ -30,12 +30,12 @@ struct tally {
 	GROUPS(struct graph_group) groups; /* by graph, of this process */
 	struct map replays_index; /* hash of launch and graph -> replay, of this process */
 	VEC(struct replay) replays;
-	size_t last; /* replay of the row before */
-	/* Nodes of this process. */
+	size_t last; /* replay of the previous row */
+	/* of the nodes of this process */
 	uint64_t nodes, first_ns, last_ns;
 };
 
-/* Whether a row's launch is known by its correlation id only. */
+/* Whether some row's launch is known only by its correlation id. */
 static bool lacks_calls(const struct event_columns *c)
 {
 	for (uint64_t row = 0; c->graph && row < c->rows; row++)
@@ -83,7 +83,7 @@ static struct replay *replay_of(struct tally *t, uint32_t process, uint32_t grap
 
 	if (last && last->launch == launch && last->graph == graph)
 		return last;
-	/* Launches are counted up, so that xor with a hash of few graphs keeps the keys apart. */
+	/* launches are small consecutive numbers, so xor with a hash keeps the keys distinct */
 	index = map_at(&t->replays_index, launch ^ hash_u64(graph), t->replays.count);
 	if (!index || (*index == t->replays.count && new_replay(t, process, new) < 0))
 		return NULL;
@@ -154,7 +154,7 @@ static int measure(struct tally *t)
 
 ORDER(compare, struct graph_group, DOWN(replay.total_ns) ?: UP(process) ?: UP(graph))
 
-/* Keeps the process that node records slowed down most. */
+/* Stores the estimate if node records slowed this process down more than the others so far. */
 static void estimate_node_cost(const struct tally *t, struct graphs *out)
 {
 	uint64_t span_ns = t->last_ns - t->first_ns;

@@ -1,7 +1,7 @@
 /*
- * graphs.h: CUDA graphs: how often each was launched, how many nodes ran per launch, how long a
- * replay took from the start of its first node to the end of its last. From the nodes (--graphs
- * node) or from whole graphs (--graphs launch).
+ * graphs.h: CUDA graphs: number of launches, nodes per launch, and duration of a replay from the
+ * start of its first node to the end of its last. From recorded nodes (--graphs node) or whole
+ * graphs (--graphs launch).
  */
 #ifndef PITOT_ANALYSIS_GRAPHS_H
 #define PITOT_ANALYSIS_GRAPHS_H
@@ -13,10 +13,10 @@
 struct graph_group {
 	uint32_t process, graph;
 	uint64_t launches;
-	/* That ran, of all launches: kernels, copies, sets; 0 if whole graphs were recorded. */
+	/* kernels, copies and sets that ran, over all launches; 0 if whole graphs were recorded */
 	uint64_t nodes;
-	uint64_t node_launches; /* of which nodes were recorded */
-	uint64_t node_ns; /* sum of their durations */
+	uint64_t node_launches; /* launches whose nodes were recorded */
+	uint64_t node_ns; /* sum of the nodes' durations */
 	struct duration_stats replay; /* launches with times */
 };
 
@@ -25,15 +25,15 @@ struct graphs {
 	size_t count;
 	uint64_t launches, nodes;
 	/*
-	 * Of the process in which it is the largest share: estimated cost of recording its nodes,
-	 * and the time from its first node to its last.
+	 * Estimated cost of recording the nodes, and the time from the first node to the last, of
+	 * the process in which that cost is the largest share of that time.
 	 */
 	uint64_t node_cost_ns, node_span_ns;
 };
 
 /*
- * Whether one record per launch (--graphs launch) would have been noticeably cheaper: node records
- * are estimated to have cost a tenth of a process's time with graphs, and enough of it to matter.
+ * Whether --graphs launch would have been noticeably cheaper: recording nodes cost an estimated
+ * tenth of a process's time with graphs, and a total that matters.
  */
 bool graphs_nodes_are_expensive(const struct graphs *g);
 

@@ -1,5 +1,5 @@
 /*
- * groups.h: what rows have in common, added up by a key, and the order of the results.
+ * groups.h: groups rows by a key, for aggregation, and sorts the groups.
  *
  *	GROUPS(struct sum) groups = GROUPS_INIT;
  *	struct sum *g = groups_at(&groups, key, .id = id);
@@ -7,7 +7,7 @@
  *	g->count++;
  *	groups_take(&groups, compare, &out->items, &out->count);
  *
- * Groups are in the order of their first rows until they are taken. Not safe for concurrent use.
+ * Until groups_take, groups are in the order of their first rows. Not safe for concurrent use.
  */
 #ifndef PITOT_ANALYSIS_GROUPS_H
 #define PITOT_ANALYSIS_GROUPS_H
@@ -29,8 +29,8 @@
 	}
 
 /*
- * The item of a key; a new one begins with the members that follow. NULL: no memory. Valid until
- * the next new item.
+ * Finds or adds the item of a key; a new item is initialized with the members that follow. NULL:
+ * out of memory. The pointer is valid until the next item is added.
  */
 #define groups_at(groups, key, ...)                                                                \
 	((typeof((groups)->items.data))group_at(&(groups)->index, (void **)&(groups)->items.data,  \
@@ -38,13 +38,13 @@
 						sizeof(*(groups)->items.data), key,                \
 						&(typeof(*(groups)->items.data)){ __VA_ARGS__ }))
 
-/* What groups_at is made of. */
+/* Implementation of groups_at. */
 void *group_at(struct map *index, void **items, size_t *count, size_t *capacity, size_t size,
 	       uint64_t key, const void *initial) MUST_USE;
 
 /*
- * Sorts, and hands the array over to *array and *length, to be freed; the groups need no release
- * then.
+ * Sorts the items and moves them to *array, which the caller frees, and *length. The groups need no
+ * release afterwards.
  */
 #define groups_take(groups, compare, array, length)                                                \
 	do {                                                                                       \

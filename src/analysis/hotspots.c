@@ -1,6 +1,6 @@
 /*
- * hotspots.c: each kernel's duration goes to those of its group. The commonest configuration comes
- * from counts by configuration.
+ * hotspots.c: collects the durations of each group's kernels. The most frequent configuration is
+ * found by counting kernels by configuration.
  */
 #include "analysis/hotspots.h"
 
@@ -23,10 +23,10 @@ struct grouping {
 	uint64_t config_rows;
 	GROUPS(struct hotspot) groups; /* process << 32 | key */
 	VEC(struct durations) durations; /* of the groups */
-	GROUPS(struct launched)
-	launched; /* group << 32 | row of stack, or CAPTURED | group << 32 | line */
+	/* key: group << 32 | row of stack, or CAPTURED | group << 32 | line */
+	GROUPS(struct launched) launched;
 	uint64_t *config_counts;
-	uint32_t *group_of_config; /* a cache, and for the commonest configuration */
+	uint32_t *group_of_config; /* a cache; also needed for the most frequent configuration */
 };
 
 static int grouping_init(struct grouping *g)
@@ -51,7 +51,7 @@ static void grouping_release(struct grouping *g)
 	free(g->group_of_config);
 }
 
-/* The line that captured a kernel, if that is known. */
+/* The line that captured a kernel, or CALLER_NONE. */
 static uint32_t captured_by(const struct grouping *g, uint64_t row)
 {
 	const uint32_t *of_kernel = g->report->callers.of_kernel;
@@ -70,7 +70,7 @@ static uint32_t caller_of(const struct grouping *g, const struct row_walk *w)
 					 calls_launch(&g->report->calls, GPU_WORK_kernel, w->row));
 }
 
-/* What a kernel is grouped by; *process is set where the key is only unique within one. */
+/* Group key of a kernel; sets *process if the key is only unique within a process. */
 static uint32_t key_of(const struct grouping *g, const struct row_walk *w, uint32_t *process)
 {
 	const struct report *r = g->report;
@@ -119,7 +119,7 @@ static int find_group(struct grouping *g, const struct row_walk *w, uint32_t *gr
 	return vec_push(&g->durations, (struct durations){ 0 });
 }
 
-static bool is_wanted(const struct grouping *g, uint64_t row)
+static bool is_selected(const struct grouping *g, uint64_t row)
 {
 	const struct selection *s = &g->report->selection;
 
@@ -129,7 +129,7 @@ static bool is_wanted(const struct grouping *g, uint64_t row)
 	       selection_has_call(s, calls_launch(&g->report->calls, GPU_WORK_kernel, row));
 }
 
-/* The group of a row, NO_GROUP where it is not wanted. */
+/* Finds or adds the group of a row; NO_GROUP if the row is not selected. */
 static int group_of(struct grouping *g, const struct row_walk *w, uint32_t *group)
 {
 	enum hotspot_by by = g->report->options.by;
@@ -137,7 +137,7 @@ static int group_of(struct grouping *g, const struct row_walk *w, uint32_t *grou
 	uint32_t unknown = NO_GROUP, *known = &unknown;
 
 	*group = NO_GROUP;
-	if (!is_wanted(g, w->row))
+	if (!is_selected(g, w->row))
 		return 0;
 	if (by == HOTSPOT_KERNEL || by == HOTSPOT_CONFIG)
 		known = &g->group_of_config[config];
@@ -153,9 +153,7 @@ static void add_share(struct caller_share *s, bool timed, uint64_t ns)
 	s->total_ns += timed ? ns : 0;
 }
 
-/*
- * What a call launched of a group: often with the same stack as the time before. NULL: no memory.
- */
+/* Item for the stack of a call and a group, often the group's latest. NULL: out of memory. */
 static struct launched *find_launched(struct grouping *g, uint32_t process, uint32_t call,
 				      uint32_t group)
 {
@@ -227,7 +225,7 @@ static void measure(struct grouping *g)
 	}
 }
 
-static void find_commonest(struct grouping *g)
+static void find_main_configs(struct grouping *g)
 {
 	for (uint64_t config = 0; config < g->config_rows; config++) {
 		struct hotspot *h;
@@ -242,14 +240,14 @@ static void find_commonest(struct grouping *g)
 	}
 }
 
-/* What one line launched of a group, while groups get their callers. */
+/* The kernels of a group that one line launched. */
 struct group_caller {
 	uint32_t group;
 	struct caller_share share;
 };
 
-/* Into its place among the largest of its group. */
-static void keep_caller(struct hotspot *h, const struct caller_share *share)
+/* Inserts a caller among the largest of its group. */
+static void insert_caller(struct hotspot *h, const struct caller_share *share)
 {
 	uint32_t i = MIN(h->caller_count, HOTSPOT_CALLERS_MAX);
 
@@ -261,10 +259,7 @@ static void keep_caller(struct hotspot *h, const struct caller_share *share)
 	h->callers[i] = *share;
 }
 
-/*
- * The hotspots with most time (`top` of them, and the ones with as much as the last) get their
- * callers.
- */
+/* Finds the callers of the `top` hotspots, and of those with as much time as the last of them. */
 static int add_callers(struct hotspots *out, size_t top)
 {
 	GROUPS(struct group_caller) callers = GROUPS_INIT; /* hotspot << 32 | caller */
@@ -286,15 +281,16 @@ static int add_callers(struct hotspots *out, size_t top)
 		c->share.total_ns += l->share.total_ns;
 	}
 	for (size_t i = 0; i < callers.items.count; i++)
-		keep_caller(&out->items[callers.items.data[i].group], &callers.items.data[i].share);
+		insert_caller(&out->items[callers.items.data[i].group],
+			      &callers.items.data[i].share);
 	groups_release(&callers);
 	return r;
 }
 
 ORDER(compare, struct hotspot, DOWN(time.total_ns) ?: UP(process) ?: UP(key))
 
-/* The groups in their order, and what launched them. */
-static int take_groups(struct grouping *g, struct hotspots *out)
+/* Moves the sorted groups, and what launched them, to the result. */
+static int store_groups(struct grouping *g, struct hotspots *out)
 {
 	_cleanup_free_ uint32_t *item_of = malloc((g->groups.items.count + 1) * sizeof(*item_of));
 
@@ -330,8 +326,8 @@ static int run(struct report *r, void *result)
 		code = add_rows(&g);
 	if (code >= 0) {
 		measure(&g);
-		find_commonest(&g);
-		code = take_groups(&g, out);
+		find_main_configs(&g);
+		code = store_groups(&g, out);
 	}
 	grouping_release(&g);
 	return code;

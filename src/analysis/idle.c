@@ -1,7 +1,7 @@
 /*
- * idle.c: one sweep over all work finds the gaps of each GPU. For a gap, the calls of the thread
- * that ended it are followed backwards from the call that launched, through previous(), until the
- * gap's beginning. Gaps of one GPU do not overlap, so each call is visited at most once per GPU.
+ * idle.c: one sweep over all work finds the gaps of each GPU. For each gap, previous() follows the
+ * calls of the thread that ended it backwards, from the launch to the beginning of the gap. Gaps of
+ * one GPU do not overlap, so each call is visited at most once per GPU.
  */
 #include "analysis/idle.h"
 
@@ -13,19 +13,19 @@
 static const uint64_t size_limits_ns[IDLE_SIZES] = { 1000,     10000,     100000,    1000000,
 						     10000000, 100000000, UINT64_MAX };
 #define FAR UINT8_MAX
-#define SHORT_SIZES 3 /* the first three are below 100 us: the pace at which frameworks launch */
+#define SHORT_SIZES 3 /* the first three are below 100 us, the pace at which frameworks launch */
 
 struct idle_sweep {
 	const struct trace *trace;
 	const struct calls *calls;
 	const struct callers *callers;
 	/*
-	 * For each call how many rows before it the one before is: of the same thread, and inside
-	 * no other. 0 at the first, FAR where it is in the map. Where that has not ended yet, it is
-	 * around this one (--api all records calls inside calls).
+	 * By call: distance in rows to the thread's previous outermost call. 0: there is none; FAR:
+	 * see `far`. If the previous call ends after this one starts, it encloses this one (--api
+	 * all records nested calls).
 	 */
 	uint8_t *back;
-	struct map far; /* call -> the one before */
+	struct map far; /* call -> previous call */
 	uint64_t *busy_until_ns; /* per GPU; 0: no work yet */
 	struct idle *out;
 };
@@ -45,7 +45,7 @@ static enum idle_cause cause_of(const struct idle_sweep *s, uint32_t call)
 	return kind < ARRAY_SIZE(cause_of_kind) ? cause_of_kind[kind] : IDLE_CALL;
 }
 
-/* The call before, or TRACE_NO_ROW. */
+/* The thread's previous outermost call, or TRACE_NO_ROW. */
 static uint32_t previous(const struct idle_sweep *s, uint32_t call)
 {
 	uint64_t row = TRACE_NO_ROW;
@@ -68,7 +68,7 @@ static int set_previous(struct idle_sweep *s, uint32_t call, uint64_t before)
 /* Fills back and far. Rows are ordered by process and start. */
 static int link_calls(struct idle_sweep *s)
 {
-	/* thread -> its last call that is inside no other, in this process */
+	/* thread of this process -> its last outermost call */
 	struct map last = MAP_INIT;
 	uint32_t process = UINT32_MAX, thread = 0;
 	uint64_t *slot = NULL;
@@ -103,14 +103,16 @@ static unsigned size_class(uint64_t ns)
 	return size;
 }
 
-/* A gap that is being explained: the call that its beginning fell into. */
+/* A gap whose causes are being found. */
 struct gap {
 	uint64_t start_ns, end_ns;
-	enum idle_cause began_in; /* IDLE_HOST when in none */
-	bool waited; /* the work was launched long enough ago to be more than launch latency */
+	enum idle_cause began_in; /* kind of the call in which the gap began; IDLE_HOST: none */
+	bool waited; /* the work waited for longer than the launch latency */
 };
 
-/* What the thread did from the gap's start to `until`, where its call `call` began. */
+/*
+ * Attributes the time from the gap's start to `until`, the start of `call`, to what the thread did.
+ */
 static void explain_thread(const struct idle_sweep *s, struct gap *gap, uint32_t call,
 			   uint64_t until, uint64_t cause_ns[IDLE_CAUSES])
 {
@@ -122,7 +124,7 @@ static void explain_thread(const struct idle_sweep *s, struct gap *gap, uint32_t
 		if (end <= gap->start_ns)
 			break;
 		if (start >= end)
-			continue; /* after the gap, when the clocks disagree */
+			continue; /* the call is after the gap, because of a clock error */
 		cause_ns[IDLE_HOST] += until - end;
 		if (start < gap->start_ns) {
 			gap->began_in = cause;
@@ -135,7 +137,7 @@ static void explain_thread(const struct idle_sweep *s, struct gap *gap, uint32_t
 		cause_ns[IDLE_HOST] += until - gap->start_ns;
 }
 
-/* The call that is around this one, or itself. */
+/* The call that encloses this one, or the call itself. */
 static uint32_t outermost(const struct idle_sweep *s, uint32_t call)
 {
 	uint32_t before = previous(s, call);
@@ -145,7 +147,7 @@ static uint32_t outermost(const struct idle_sweep *s, uint32_t call)
 		       : call;
 }
 
-/* Adds the gap's time to its causes. */
+/* Attributes the gap's time to its causes. */
 static void explain(const struct idle_sweep *s, struct gap *gap, uint32_t call,
 		    uint64_t cause_ns[IDLE_CAUSES])
 {
@@ -165,7 +167,7 @@ static void explain(const struct idle_sweep *s, struct gap *gap, uint32_t call,
 	explain_thread(s, gap, call, called, cause_ns);
 }
 
-/* The part that all of a gap belongs to; IDLE_PART_HOST: its causes decide. */
+/* Part to which the whole gap belongs; IDLE_PART_HOST: it is split by its causes. */
 static enum idle_part part_of(const struct gap *gap, uint32_t call)
 {
 	uint64_t length = gap->end_ns - gap->start_ns;
@@ -181,7 +183,7 @@ static enum idle_part part_of(const struct gap *gap, uint32_t call)
 	return size_class(length) < SHORT_SIZES ? IDLE_PART_LAUNCH : IDLE_PART_HOST;
 }
 
-static void keep_longest(struct gpu_idle *g, const struct idle_gap *gap)
+static void insert_longest(struct gpu_idle *g, const struct idle_gap *gap)
 {
 	size_t i = IDLE_LONGEST;
 
@@ -205,9 +207,9 @@ struct idle_line *idle_line_at(struct idle_line_list *list, uint32_t caller, uin
 	return line;
 }
 
-/* Books a gap on parts: all of it on one, or on IDLE_PART_HOST what its own causes leave of it. */
-static void book_parts(struct gpu_idle *g, struct idle_gap *gap, enum idle_part part,
-		       const uint64_t own_ns[IDLE_PART_HOST])
+/* Adds a gap to its part; IDLE_PART_HOST gets what the gap's own causes leave. */
+static void add_parts(struct gpu_idle *g, struct idle_gap *gap, enum idle_part part,
+		      const uint64_t own_ns[IDLE_PART_HOST])
 {
 	gap->part_ns[part] = gap->length_ns;
 	for (int i = 0; i < IDLE_PART_HOST && part == IDLE_PART_HOST; i++) {
@@ -216,10 +218,10 @@ static void book_parts(struct gpu_idle *g, struct idle_gap *gap, enum idle_part 
 	}
 	for (int i = 0; i < IDLE_PARTS; i++)
 		g->part_ns[i] += gap->part_ns[i];
-	keep_longest(g, gap);
+	insert_longest(g, gap);
 }
 
-static int book_gap(const struct idle_sweep *s, const struct gpu_operation *op, uint64_t start_ns)
+static int add_gap(const struct idle_sweep *s, const struct gpu_operation *op, uint64_t start_ns)
 {
 	struct gpu_idle *g = &s->out->gpus[op->gpu];
 	struct gap gap = { .start_ns = start_ns, .end_ns = op->start_ns, .began_in = IDLE_HOST };
@@ -247,18 +249,18 @@ static int book_gap(const struct idle_sweep *s, const struct gpu_operation *op, 
 	if (part != IDLE_PART_HOST && length <= g->longest[IDLE_LONGEST - 1].length_ns)
 		g->part_ns[part] += length;
 	else
-		book_parts(g,
-			   &(struct idle_gap){
-				   .start_ns = start_ns, .length_ns = length, .caller = caller },
-			   part,
-			   (uint64_t[IDLE_PART_HOST]){
-				   [IDLE_PART_SYNC] = cause_ns[IDLE_SYNC] - sync,
-				   [IDLE_PART_COPY] = cause_ns[IDLE_COPY] - copy,
-				   [IDLE_PART_LAUNCH] = cause_ns[IDLE_LAUNCH] - launch });
+		add_parts(g,
+			  &(struct idle_gap){
+				  .start_ns = start_ns, .length_ns = length, .caller = caller },
+			  part,
+			  (uint64_t[IDLE_PART_HOST]){ [IDLE_PART_SYNC] = cause_ns[IDLE_SYNC] - sync,
+						      [IDLE_PART_COPY] = cause_ns[IDLE_COPY] - copy,
+						      [IDLE_PART_LAUNCH] =
+							      cause_ns[IDLE_LAUNCH] - launch });
 	return 0;
 }
 
-static void book_edges(struct idle_sweep *s, uint64_t window_end_ns)
+static void add_edges(struct idle_sweep *s, uint64_t window_end_ns)
 {
 	for (size_t i = 0; i < s->out->count; i++) {
 		struct gpu_idle *g = &s->out->gpus[i];
@@ -283,7 +285,7 @@ static int sweep(struct idle_sweep *s, struct gpu_walk *walk, uint64_t window_st
 			s->out->gpus[op.gpu].cause_ns[IDLE_BEFORE] += op.start_ns - window_start_ns;
 			s->out->gpus[op.gpu].total_ns += op.start_ns - window_start_ns;
 		} else if (*until && op.start_ns > *until) {
-			r = book_gap(s, &op, *until);
+			r = add_gap(s, &op, *until);
 		}
 		*until = MAX(*until, op.end_ns);
 	}
@@ -352,7 +354,7 @@ static int run(struct report *r, void *result)
 	if (code >= 0)
 		code = sweep(&s, &walk, r->start_ns);
 	if (code >= 0)
-		book_edges(&s, r->end_ns);
+		add_edges(&s, r->end_ns);
 	free(s.back);
 	map_release(&s.far);
 	free(s.busy_until_ns);

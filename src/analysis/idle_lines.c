@@ -1,6 +1,6 @@
 /*
- * idle_lines.c: gaps come in order of time, and so do the samples of each thread: a cursor for each
- * thread goes over its samples once.
+ * idle_lines.c: gaps and the samples of each thread are in order of time, so one cursor per thread
+ * passes over its samples once.
  */
 #include "analysis/idle_lines.h"
 
@@ -9,14 +9,14 @@
 #include "analysis/groups.h"
 #include "analysis/report.h"
 
-/* A sample, or a time off the CPU (end_ns is not 0). */
+/* A sample, or a time off the CPU (then end_ns is not 0). */
 struct moment {
 	uint64_t start_ns, end_ns;
 	uint64_t weight_ns;
-	uint32_t process, stack; /* whose stack it is; 0: none */
+	uint32_t process, stack; /* stack: id in that process; 0: none */
 };
 
-/* What is known of a thread that launches. */
+/* Samples and times off the CPU of a thread that calls CUDA. */
 struct watched {
 	VEC(struct moment) samples, pauses;
 	size_t next_sample, next_pause;
@@ -28,13 +28,13 @@ struct tallying {
 	struct callers *callers;
 	const struct gpu_idle *idle;
 	const struct verdict *verdict;
-	GROUPS(struct watched) watched; /* process << 32 | thread */
+	GROUPS(struct watched) watched; /* key: process << 32 | thread */
 	struct idle_line_list sampled, launched; /* launched: excluding pauses */
 	struct idle_lines *out;
 };
 
-/* Threads that call CUDA. */
-static int watch(struct tallying *x)
+/* Lists the threads that call CUDA. */
+static int find_threads(struct tallying *x)
 {
 	const struct watched *w = NULL;
 	uint64_t key, last = 0;
@@ -87,7 +87,7 @@ static struct moment moment_of(const struct trace *t, const struct source *s, si
 	return m;
 }
 
-/* What threads that launch did, and when they were off the CPU. */
+/* Collects the samples, or the times off the CPU, of these threads. */
 static int collect(struct tallying *x, const struct source *s)
 {
 	const struct trace *t = x->selection->trace;
@@ -95,7 +95,7 @@ static int collect(struct tallying *x, const struct source *s)
 
 	for (struct row_walk w = all_rows(t, s->table); row_walk_next(&w);) {
 		struct watched *thread =
-			find_watched(x, trace_process(t, w.process)->of, threads[w.row]);
+			find_watched(x, trace_process(t, w.process)->subject, threads[w.row]);
 		struct moment m;
 
 		if (!thread)
@@ -111,8 +111,8 @@ static int collect(struct tallying *x, const struct source *s)
 ORDER(compare_moments, struct moment, UP(start_ns))
 
 /*
- * Several sessions can be about one process; pauses of a thread cannot overlap, unless they are
- * damaged.
+ * Sorts, because several sessions may describe one process. Times off the CPU of a thread overlap
+ * only in damaged recordings; overlaps are removed.
  */
 static void sort_moments(struct watched *w)
 {
@@ -129,8 +129,8 @@ static void sort_moments(struct watched *w)
 	}
 }
 
-/* A moment's time inside a gap, on its line. */
-static int book(struct tallying *x, const struct moment *m, uint64_t ns)
+/* Adds time in a gap to the line of a moment. */
+static int add_moment(struct tallying *x, const struct moment *m, uint64_t ns)
 {
 	struct caller_place place;
 	struct idle_line *line;
@@ -152,7 +152,7 @@ static int book(struct tallying *x, const struct moment *m, uint64_t ns)
 	return 0;
 }
 
-static int book_thread(struct tallying *x, struct watched *w, const struct idle_visit *gap)
+static int add_thread(struct tallying *x, struct watched *w, const struct idle_visit *gap)
 {
 	const struct moment *m;
 
@@ -160,7 +160,7 @@ static int book_thread(struct tallying *x, struct watched *w, const struct idle_
 		m = &w->samples.data[w->next_sample];
 		if (m->start_ns >= gap->end_ns)
 			break;
-		if (m->start_ns >= gap->start_ns && book(x, m, m->weight_ns) < 0)
+		if (m->start_ns >= gap->start_ns && add_moment(x, m, m->weight_ns) < 0)
 			return -ENOMEM;
 	}
 	while (w->next_pause < w->pauses.count &&
@@ -171,7 +171,8 @@ static int book_thread(struct tallying *x, struct watched *w, const struct idle_
 		if (m->start_ns >= gap->end_ns)
 			break;
 		if (m->end_ns > gap->start_ns &&
-		    book(x, m, MIN(m->end_ns, gap->end_ns) - MAX(m->start_ns, gap->start_ns)) < 0)
+		    add_moment(x, m,
+			       MIN(m->end_ns, gap->end_ns) - MAX(m->start_ns, gap->start_ns)) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -185,7 +186,7 @@ static bool is_pause(const struct tallying *x, const struct idle_visit *gap)
 	return false;
 }
 
-static int book_gap(void *user, const struct idle_visit *gap)
+static int add_gap(void *user, const struct idle_visit *gap)
 {
 	struct tallying *x = user;
 	struct watched *w;
@@ -193,11 +194,11 @@ static int book_gap(void *user, const struct idle_visit *gap)
 	if (gap->call == TRACE_NO_ROW || is_pause(x, gap))
 		return 0;
 	w = find_watched(x, gap->process, x->calls->threads[gap->call]);
-	return w ? book_thread(x, w, gap) : 0;
+	return w ? add_thread(x, w, gap) : 0;
 }
 
-/* From what the analysis `idle` has added up. */
-static int take_launched(struct tallying *x)
+/* Copies the gaps by launching line from the analysis `idle`, excluding pauses. */
+static int copy_launched(struct tallying *x)
 {
 	for (size_t i = 0; i < x->idle->launched.lines.items.count; i++) {
 		const struct idle_line *all = &x->idle->launched.lines.items.data[i];
@@ -219,7 +220,7 @@ static int take_launched(struct tallying *x)
 
 ORDER(compare_lines, struct idle_line, DOWN(ns) ?: UP(caller) ?: UP(callee))
 
-/* The share of the user's own lines, in percent. */
+/* Share of the user's own lines, in percent. */
 static unsigned own_percent(const struct callers *c, const struct idle_line_list *list)
 {
 	double own = 0, all = 0;
@@ -235,8 +236,8 @@ static unsigned own_percent(const struct callers *c, const struct idle_line_list
 }
 
 /*
- * The better of both lists. Samples tell where the thread was; but if they were taken without
- * Python frames and launches have them, the launches tell more.
+ * Chooses the better list: the samples, unless they lack Python frames (less than a quarter is in
+ * the user's own code) while the launches have them.
  */
 static void choose(struct tallying *x)
 {
@@ -267,16 +268,16 @@ static int tally(struct tallying *x, const struct gpus *gpus)
 
 	if (!samples && !x->callers->any)
 		return 0;
-	r = take_launched(x);
+	r = copy_launched(x);
 	if (r < 0 || !samples)
 		return r;
-	r = watch(x);
+	r = find_threads(x);
 	for (size_t i = 0; i < ARRAY_SIZE(sources) && r >= 0; i++)
 		r = collect(x, &sources[i]);
 	for (size_t i = 0; i < x->watched.items.count && r >= 0; i++)
 		sort_moments(&x->watched.items.data[i]);
 	if (r >= 0)
-		r = idle_gaps(gpus, x->selection, x->calls, x->verdict->gpu, book_gap, x);
+		r = idle_gaps(gpus, x->selection, x->calls, x->verdict->gpu, add_gap, x);
 	return r;
 }
 

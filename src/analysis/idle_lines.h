@@ -1,13 +1,12 @@
 /*
- * idle_lines.h: which lines of the program ran while a GPU had nothing to do: for each gap between
- * work the thread that then launched the work which ended it, by its CPU samples and its times off
- * the CPU inside the gap.
+ * idle_lines.h: which lines of the program ran while a GPU was idle. For each gap between work
+ * these are the lines of the thread that launched the work at the end of the gap, by its CPU
+ * samples and its times off the CPU during the gap.
  *
- * Samples are an estimate: a line gets the weight of those that were taken in gaps. Times off the
- * CPU are exact. Where there are fewer than IDLE_SAMPLES_MIN samples, or hardly any of them in the
- * user's own code while launches are, gaps are booked whole on the line that launched the work
- * which ended them. The verdict's pauses are left out. There is nothing when the verdict is
- * GPU-bound.
+ * Samples are an estimate: a line gets the weight of its samples in gaps. Times off the CPU are
+ * exact. With fewer than IDLE_SAMPLES_MIN samples, or if the launches are in the user's own code
+ * but hardly any samples are, each gap is attributed to the line that launched the work at its end.
+ * The verdict's pauses are excluded. There is no result if the verdict is GPU-bound.
  */
 #ifndef PITOT_ANALYSIS_IDLE_LINES_H
 #define PITOT_ANALYSIS_IDLE_LINES_H
@@ -20,19 +19,19 @@
 
 enum idle_source {
 	IDLE_SOURCE_NONE, /* no stacks */
-	IDLE_SOURCE_SAMPLES, /* where the thread was */
-	IDLE_SOURCE_LAUNCHES, /* what it launched next */
+	IDLE_SOURCE_SAMPLES, /* lines where the thread was */
+	IDLE_SOURCE_LAUNCHES, /* lines of the next launch */
 };
 
-/* Of the GPU that the verdict is about. */
+/* Lines for the GPU that the verdict is about. */
 struct idle_lines {
 	enum idle_source source;
-	struct idle_line *items; /* by time, most first */
+	struct idle_line *items; /* by time, descending */
 	size_t count;
-	uint64_t gaps, gaps_ns; /* without pauses */
-	uint64_t whole_ns; /* gaps_ns, or the sum of the items where samples estimate more */
+	uint64_t gaps, gaps_ns; /* excluding pauses */
+	uint64_t whole_ns; /* gaps_ns, or the sum of the items if samples estimate more */
 	uint64_t samples, sampled_ns; /* in gaps */
-	uint64_t off_cpu_ns; /* in gaps, where that was recorded */
+	uint64_t off_cpu_ns; /* in gaps, if it was recorded */
 };
 
 #endif

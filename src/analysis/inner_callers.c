@@ -1,6 +1,6 @@
 /*
- * inner_callers.c: each stack that launched kernels of a hotspot is walked outwards once, and its
- * time is added to the functions on it.
+ * inner_callers.c: walks each stack that launched kernels of a hotspot towards the root once, and
+ * adds its time to the functions on it.
  */
 #include "analysis/inner_callers.h"
 
@@ -12,19 +12,19 @@
 /* A function on stacks of one hotspot. */
 struct candidate {
 	uint32_t hotspot, function; /* function: a caller without its line */
-	uint32_t line; /* the caller that holds most of it */
+	uint32_t line; /* the caller (a line of the function) with most of the time */
 	uint64_t ns, line_ns;
-	unsigned depth; /* from the outermost frame */
-	const struct launched *last; /* counted for this: recursion counts once */
+	unsigned depth; /* distance from the outermost frame */
+	const struct launched *last; /* last stack added, so that recursion counts once */
 };
 
 struct finding {
 	struct report *report;
-	GROUPS(struct candidate) candidates; /* hotspot << 32 | function */
-	struct map line_ns; /* hotspot << 32 | caller: time */
+	GROUPS(struct candidate) candidates; /* key: hotspot << 32 | function */
+	struct map line_ns; /* hotspot << 32 | caller -> time */
 };
 
-static bool counts(const struct callers *c, uint32_t caller)
+static bool is_candidate(const struct callers *c, uint32_t caller)
 {
 	const struct caller *f = caller_at(c, caller);
 
@@ -73,7 +73,7 @@ static int add_stack(struct finding *x, const struct launched *l)
 	for (; node != TRACE_NO_ROW; depth--) {
 		if (callers_frame(c, l->process, node, &caller) < 0)
 			return -ENOMEM;
-		if (counts(c, caller) && add_frame(x, l, caller, depth) < 0)
+		if (is_candidate(c, caller) && add_frame(x, l, caller, depth) < 0)
 			return -ENOMEM;
 		if (stacks_parent(&c->stacks, l->process, node, &node) < 0)
 			return -ENOMEM;
@@ -81,7 +81,9 @@ static int add_stack(struct finding *x, const struct launched *l)
 	return 0;
 }
 
-/* The innermost that holds at least half of the hotspot's time; the user's own is told anyway. */
+/*
+ * Chooses the innermost with at least half of the time, unless it is the user's and shown anyway.
+ */
 static int choose(const struct finding *x, struct inner_callers *out)
 {
 	_cleanup_free_ unsigned *depths = calloc(out->count + 1, sizeof(*depths));

@@ -1,7 +1,7 @@
 /*
- * inner_callers.h: for each kernel the innermost Python function that still holds most of its time,
- * outside of a framework's own code: of a model in a library, the module that launched it, where
- * the user's line is the same for all kernels.
+ * inner_callers.h: for each kernel the innermost Python function, outside of a framework's own
+ * code, that still accounts for most of its time. If a model comes from a library, the user's line
+ * is the same for all kernels; this names the model's module that launched the kernel.
  */
 #ifndef PITOT_ANALYSIS_INNER_CALLERS_H
 #define PITOT_ANALYSIS_INNER_CALLERS_H
@@ -10,11 +10,10 @@
 
 struct inner_callers {
 	/*
-	 * By item of hotspots: a caller with its commonest line, or CALLER_NONE: there is none but
-	 * the user's.
+	 * By item of hotspots: a caller with its most frequent line; CALLER_NONE: the user's line.
 	 */
 	uint32_t *items;
-	size_t count; /* of the items that were asked for: report_options.callers_of */
+	size_t count; /* at most report_options.callers_of */
 };
 
 #endif

@@ -49,7 +49,7 @@ void instruction_hint_evidence(const struct instruction_hint *h, struct strbuf *
 	const uint64_t *of = h->place->sass.of, *whole = h->whole->of;
 
 	if (h->is_divergent)
-		sentence_add(out, NUMBER(of[SASS_EXECUTED]), WORDS(" executed by warps, "),
+		sentence_add(out, NUMBER(of[SASS_EXECUTED]), WORDS(" warp instructions, "),
 			     PERCENT(of[SASS_EXECUTED], whole[SASS_EXECUTED]), WORDS(" of all"));
 	else
 		sentence_add(out, NUMBER(of[SASS_RATED]), WORDS(" sectors instead of "),
@@ -75,7 +75,7 @@ static void release(void *result)
 	stalls_release(&((struct instructions *)result)->stalls);
 }
 
-/* Beside the tables of stalls. */
+/* In addition to the tables of stalls. */
 const struct analysis analysis_instructions = {
 	.size = sizeof(struct instructions),
 	.needs = { { TABLE_metric, 0 }, { TABLE_sass_value, 0 } },

@@ -11,8 +11,8 @@ struct tally {
 	struct launches *out;
 	const struct api_call_columns *columns;
 	struct durations kernel_calls, graph_calls, delays;
-	GROUPS(struct launching_thread) threads; /* process << 32 | thread */
-	uint64_t last_key; /* of the call before, and its item */
+	GROUPS(struct launching_thread) threads; /* key: process << 32 | thread */
+	uint64_t last_key; /* of the previous call, and its item */
 	size_t last;
 };
 
@@ -53,8 +53,8 @@ static int add_call(void *user, uint32_t process, uint32_t row)
 }
 
 /*
- * Kernels in order of their start, so that the first of a graph launch is the one that is counted.
- * `seen` has one byte a call.
+ * Visits kernels in order of their start, so of a graph launch the first node counts. `seen` has
+ * one byte per call.
  */
 static int add_delays(struct tally *t, uint8_t *seen)
 {
@@ -98,7 +98,7 @@ static struct duration_stats measure(struct durations *d)
 	return stats;
 }
 
-/* Each set of durations goes before the next one comes: they are as many as kernels. */
+/* Releases each set of durations before the next is built, because each may be large. */
 static int run(struct report *r, void *result)
 {
 	_cleanup_free_ uint8_t *seen = NULL;

@@ -1,4 +1,4 @@
-/* main_process.h: the process that speaks for a recording. */
+/* main_process.h: finds the process whose command is the title of a recording. */
 #ifndef PITOT_ANALYSIS_MAIN_PROCESS_H
 #define PITOT_ANALYSIS_MAIN_PROCESS_H
 
@@ -19,9 +19,9 @@ static inline uint64_t image_end_ns(const struct trace *t, const struct trace_pr
 }
 
 /*
- * The process that started first and has a command, or the outermost of its callers that have one.
- * Of its images the one that ran longest: `bash -c "exec python train.py"` is that program, and
- * `bash -c "python train.py; ls"` is the shell. NULL: there is none.
+ * The process with a command that started first, or its outermost ancestor with a command. Of
+ * several images (exec) the one that ran longest: `bash -c "exec python train.py"` is Python, and
+ * `bash -c "python train.py; ls"` is the shell. NULL: no process has a command.
  */
 static inline const struct trace_process *main_process(const struct trace *t)
 {

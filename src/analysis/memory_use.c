@@ -12,7 +12,7 @@ struct allocation {
 };
 
 struct tally {
-	GROUPS(struct memory_group) groups; /* device << 8 | kind, of this process */
+	GROUPS(struct memory_group) groups; /* key: device << 8 | kind, of this process */
 	struct map live; /* address -> allocation, of this process */
 	VEC(struct allocation) allocations;
 };
@@ -36,7 +36,7 @@ static int allocate(struct tally *t, const struct allocation_columns *c, uint64_
 	if (!live || vec_push(&t->allocations, new) < 0)
 		return -ENOMEM;
 	if (*live != RELEASED)
-		end_allocation(t, *live); /* its release is not in the recording */
+		end_allocation(t, *live); /* the release is not in the recording */
 	*live = t->allocations.count - 1;
 	g->allocations++;
 	g->allocated_bytes += new.bytes;

@@ -1,11 +1,12 @@
 /*
- * nvtx_ranges.c: one pass over the events of each process. Open pushed ranges of a thread are a
- * doubly linked list, its top in a map; those of a thread and domain are a stack of their own, so
- * that a pop finds its push at once wherever it is in the thread's list.
+ * nvtx_ranges.c: one pass over the events of each process. The open pushed ranges of a thread are a
+ * doubly linked list whose top is in a map. The ranges of a thread and domain also form a stack, so
+ * a pop finds its push in constant time wherever it is in the thread's list.
  *
- * A push or pop may be lost. Levels tell: a push at a level ends what is still open there and
- * above, a pop what is open above it, and is unmatched unless the range on top is of its level.
- * Where levels are unknown, which no level is above, pops end the range on top.
+ * Pushes and pops may be lost, which levels reveal. A push ends all ranges that are still open at
+ * its level or above. A pop ends all ranges that are open above its level, and is unmatched unless
+ * the top range then has its level. An unknown level counts as the highest, so such a pop ends the
+ * top range.
  */
 #include "analysis/nvtx_ranges.h"
 
@@ -24,7 +25,7 @@
 #define NO_LEVEL UINT8_MAX
 
 struct links {
-	uint32_t below, above; /* in the thread's list */
+	uint32_t below, above; /* neighbours in the thread's list */
 	uint32_t below_in_domain;
 	uint8_t level;
 };
@@ -36,7 +37,7 @@ struct pairing {
 	struct map domain_top; /* domain << 32 | thread -> range */
 	struct map started; /* range id -> range */
 	struct map tokens; /* token -> range, or NVTX_NO_RANGE */
-	struct map pitot; /* ids of Pitot's domain */
+	struct map pitot; /* set of the ids of Pitot's domain */
 	uint64_t unmatched;
 };
 
@@ -51,7 +52,7 @@ static void end_range(struct pairing *p, uint64_t index, uint64_t time_ns)
 	p->ranges.data[index].open = false;
 }
 
-/* The stacks that a push or pop is about. */
+/* Slots in p->top and p->domain_top for the thread and domain of an event. */
 struct tops {
 	uint64_t *thread, *domain;
 };
@@ -78,7 +79,7 @@ static void end_top(struct pairing *p, const struct tops *tops, uint64_t time_ns
 	*tops->domain = l->below_in_domain;
 }
 
-/* Ends ranges whose pop is lost: those at `level` and above. */
+/* Ends ranges at `level` and above, whose pops were lost. */
 static void end_from(struct pairing *p, const struct tops *tops, unsigned level, uint64_t time_ns)
 {
 	while (*tops->domain != NVTX_NO_RANGE && p->links.data[*tops->domain].level >= level)
@@ -133,8 +134,8 @@ static int push_carried(struct pairing *p, struct nvtx_range range, uint64_t tok
 	return push(p, range, level);
 }
 
-/* A token of a thread that is in no range names none, whatever it named before. */
-static int name_top(struct pairing *p, uint32_t thread, uint64_t token)
+/* Binds a token to the thread's top range, or to none; replaces an earlier binding. */
+static int bind_token(struct pairing *p, uint32_t thread, uint64_t token)
 {
 	uint64_t top = NVTX_NO_RANGE;
 
@@ -167,8 +168,8 @@ static int end_started(struct pairing *p, const uint64_t *id, uint64_t time_ns)
 	return 0;
 }
 
-static int take_event(struct pairing *p, const struct nvtx_columns *c, uint64_t row,
-		      uint32_t process)
+static int add_event(struct pairing *p, const struct nvtx_columns *c, uint64_t row,
+		     uint32_t process)
 {
 	uint64_t unused;
 	struct nvtx_range range = {
@@ -192,7 +193,7 @@ static int take_event(struct pairing *p, const struct nvtx_columns *c, uint64_t 
 	case nvtx_kind_push:
 		return id ? push_carried(p, range, *id, level) : push(p, range, level);
 	case nvtx_kind_token:
-		return id ? name_top(p, range.thread, *id) : 0;
+		return id ? bind_token(p, range.thread, *id) : 0;
 	case nvtx_kind_pop:
 		return pop(p, &range, level);
 	case nvtx_kind_start:
@@ -204,10 +205,7 @@ static int take_event(struct pairing *p, const struct nvtx_columns *c, uint64_t 
 	}
 }
 
-/*
- * The calls of a process from *call to `end` that begin before a time get the innermost range of
- * their thread.
- */
+/* Sets of_call for the calls from *call to `end` that begin before time_ns, and advances *call. */
 static void find_calls(const struct pairing *p, const struct api_call_columns *calls,
 		       uint64_t *call, uint64_t end, uint64_t time_ns, uint32_t *of_call)
 {
@@ -256,7 +254,7 @@ static int pair_process(struct pairing *p, const struct trace *t, const struct n
 	map_clear(&p->tokens);
 	for (; row < end && r >= 0; row++) {
 		find_calls(p, calls, &call, last_call, c->time_ns[row], of_call);
-		r = take_event(p, c, row, process);
+		r = add_event(p, c, row, process);
 	}
 	find_calls(p, calls, &call, last_call, UINT64_MAX, of_call);
 	return r;
@@ -316,20 +314,17 @@ int nvtx_cursor_at(struct nvtx_cursor *c, uint32_t thread, uint64_t time_ns, uin
 	last = map_at(&c->last, thread, NVTX_NO_RANGE);
 	if (!last)
 		return -ENOMEM;
-	/*
-	 * whatever is still open was open when the last one began; what has ended is left behind
-	 * for good
-	 */
+	/* drop ranges that have ended; any range still open was open when *last began */
 	while (*last != NVTX_NO_RANGE && !items[*last].open && items[*last].end_ns <= time_ns)
 		*last = items[*last].parent;
 	*range = (uint32_t)*last;
 	return 0;
 }
 
-/* Outermost ranges of the threads that work for no other, by their end: a heap. */
+/* Open outermost ranges of all threads but autograd's: a heap by end. */
 struct roots {
 	VEC(uint32_t) open;
-	struct map workers; /* threads of autograd, of this process */
+	struct map workers; /* set of the autograd threads of this process */
 	struct nvtx_ranges *ranges;
 };
 
@@ -361,7 +356,7 @@ static bool is_worker(const struct roots *r, uint32_t thread)
 	return map_get(&r->workers, thread, &unused);
 }
 
-/* The innermost range that workers work in at a time, or NVTX_NO_RANGE. */
+/* Finds the innermost range that an autograd thread works for at a time, or NVTX_NO_RANGE. */
 static int adopt(struct roots *r, struct nvtx_cursor *cursor, uint64_t time_ns, uint32_t *range)
 {
 	*range = NVTX_NO_RANGE;
@@ -383,7 +378,7 @@ static int adopt_range(struct roots *r, struct nvtx_cursor *cursor, uint32_t ind
 	if (!is_worker(r, range->thread))
 		return add_root(r, index);
 	code = adopt(r, cursor, range->start_ns, &range->outer);
-	if (range->outer != NVTX_NO_RANGE && range->outer > index) /* began at the same time */
+	if (range->outer != NVTX_NO_RANGE && range->outer > index) /* both began at this time */
 		range->outer = NVTX_NO_RANGE;
 	return code;
 }
@@ -398,7 +393,7 @@ static int adopt_call(struct roots *r, struct nvtx_cursor *cursor,
 		       : adopt(r, cursor, calls->start_ns[call], range);
 }
 
-/* Ranges and calls of a process in order of time. */
+/* Visits the ranges and calls of a process in order of time. */
 static int adopt_process(struct roots *r, const struct trace *t, size_t process)
 {
 	const struct api_call_columns *calls = api_call_columns(t);

@@ -1,11 +1,11 @@
-/* occupancy.h: theoretical occupancy (schema/theoretical_occupancy.h) of rows of a trace. */
+/* occupancy.h: theoretical occupancy (schema/theoretical_occupancy.h) from rows of a trace. */
 #ifndef PITOT_ANALYSIS_OCCUPANCY_H
 #define PITOT_ANALYSIS_OCCUPANCY_H
 
 #include "schema/theoretical_occupancy.h"
 #include "trace/trace.h"
 
-/* From rows of the tables, which must be loaded. E_UNSUPPORTED also for TRACE_NO_ROW. */
+/* The tables must be loaded. 0 or a negative code; E_UNSUPPORTED also for TRACE_NO_ROW. */
 int occupancy_of_rows(const struct trace *t, uint32_t device_row, uint32_t config_row,
 		      struct occupancy *out);
 

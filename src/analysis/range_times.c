@@ -1,6 +1,6 @@
 /*
- * range_times.c: the work of each range by itself is added up first; then, from the last range to
- * the first, what is inside a range goes to the one around it.
+ * range_times.c: first adds up the work launched directly in each range; then, from the last range
+ * to the first, adds each range's work to the range around it.
  */
 #include "analysis/range_times.h"
 
@@ -9,7 +9,7 @@
 #include "analysis/groups.h"
 #include "analysis/report.h"
 
-/* What was launched in a range, and once it is summed in those inside it. */
+/* Work launched in a range; after sum_outwards, including the ranges inside. */
 struct inside {
 	uint64_t ns, work;
 };
@@ -19,8 +19,8 @@ struct tally {
 	const struct nvtx_ranges *ranges;
 	struct inside *inside; /* by range */
 	struct range_times *out;
-	GROUPS(struct range_group) groups; /* by message */
-	VEC(struct durations) durations; /* of the groups */
+	GROUPS(struct range_group) groups; /* key: message */
+	VEC(struct durations) durations; /* parallel to groups */
 };
 
 static void add_work(struct tally *x)
@@ -41,7 +41,7 @@ static void add_work(struct tally *x)
 	}
 }
 
-/* Inner ranges come after those around them. */
+/* Inner ranges come after the ranges around them. */
 static void sum_outwards(struct tally *x)
 {
 	for (size_t i = x->ranges->count; i-- > 0;) {
@@ -54,8 +54,8 @@ static void sum_outwards(struct tally *x)
 	}
 }
 
-/* Whether it is in a range of its own text, whose time has it already. */
-static bool recurs(const struct tally *x, const struct nvtx_range *range)
+/* Whether a range is inside a range of equal text, which already includes its work. */
+static bool is_nested(const struct tally *x, const struct nvtx_range *range)
 {
 	uint32_t outer = range->outer;
 
@@ -67,7 +67,7 @@ static bool recurs(const struct tally *x, const struct nvtx_range *range)
 	return false;
 }
 
-/* A range that is longer than the window may begin before it: only its work counts then. */
+/* Of a range that begins before the window, only the work inside the window counts. */
 static int add_range(struct tally *x, size_t i)
 {
 	const struct nvtx_range *range = &x->ranges->items[i];
@@ -77,7 +77,7 @@ static int add_range(struct tally *x, size_t i)
 
 	if (!x->report->selection.processes[range->process] || (!begins && !x->inside[i].work))
 		return 0;
-	if (nvtx_scope(x->ranges->items, (uint32_t)i) != i) /* its work is counted there */
+	if (nvtx_scope(x->ranges->items, (uint32_t)i) != i) /* counted with the carried scope */
 		return 0;
 	g = groups_at(&x->groups, range->message, .message = range->message);
 	if (!g)
@@ -86,7 +86,7 @@ static int add_range(struct tally *x, size_t i)
 	if (group == x->durations.count && vec_push(&x->durations, (struct durations){ 0 }) < 0)
 		return -ENOMEM;
 	g->launches |= range->pushed;
-	if (!recurs(x, range)) {
+	if (!is_nested(x, range)) {
 		g->gpu_ns += x->inside[i].ns;
 		g->work += x->inside[i].work;
 	}

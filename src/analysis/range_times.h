@@ -1,7 +1,7 @@
 /*
- * range_times.h: ranges by their text: how often, how long, and the GPU time of the work that was
- * launched inside them. Work counts in every range around its launch, once for each text; which
- * ranges those are, nvtx_ranges.h says. A carried range counts as the one that it carries on.
+ * range_times.h: ranges by text: number, duration, and GPU time of the work launched inside. Work
+ * counts in every range around its launch (nvtx_ranges.h), once for each text. A carried range
+ * counts as the range that it continues.
  */
 #ifndef PITOT_ANALYSIS_RANGE_TIMES_H
 #define PITOT_ANALYSIS_RANGE_TIMES_H
@@ -12,19 +12,19 @@
 struct range_group {
 	uint32_t message; /* string id; 0: ranges without a text */
 	uint64_t count; /* ranges that began in the window */
-	uint64_t open; /* of them, those that never ended: in no time below */
+	uint64_t open; /* of these, ranges that never ended; not included in `time` */
 	struct duration_stats time; /* from push to pop, or from start to end */
-	/* some were pushed: of the others, which cross threads, the work is not known */
+	/* some were pushed; the work of start/end ranges, which cross threads, is unknown */
 	bool launches;
-	uint64_t work, gpu_ns; /* pieces of work that were launched inside, and their sum */
+	uint64_t work, gpu_ns; /* number and total duration of the work launched inside */
 };
 
 struct range_times {
 	struct range_group *items; /* by GPU time, then by time */
 	size_t count;
 	uint64_t ranges;
-	uint64_t gpu_ns; /* of all work that the selection wants */
-	uint64_t outside_ns; /* of it, launched outside of all ranges, or where that is not known */
+	uint64_t gpu_ns; /* of all selected work */
+	uint64_t outside_ns; /* of work launched outside of all ranges, or with an unknown launch */
 };
 
 #endif

@@ -35,7 +35,7 @@ void analysis_release(const struct analysis *a, void *result)
 	free(result);
 }
 
-/* By table: columns by their bits. */
+/* Adds an analysis's columns, as bits by table. */
 static void add_needs(uint64_t *columns, const struct analysis *a)
 {
 	for (size_t i = 0; i < COLUMN_NEEDS_MAX && a->needs[i].table; i++) {
@@ -47,8 +47,8 @@ static void add_needs(uint64_t *columns, const struct analysis *a)
 }
 
 /*
- * All at once: each pass over a table's blocks parses them, and decodes what others are differences
- * to.
+ * Loads the columns of all analyses with one pass per table, because each pass parses all blocks
+ * and decodes the columns on which differences are based.
  */
 static int load_needs(struct trace *t, struct error *e)
 {
@@ -71,7 +71,7 @@ static int load_needs(struct trace *t, struct error *e)
 	return code;
 }
 
-/* Pointers to columns are only taken once those are loaded. */
+/* Loads everything before the analyses get pointers to columns. */
 static int load(struct report *r, struct error *e)
 {
 	const struct filter *f = &r->options.filter;
@@ -95,7 +95,7 @@ static int load(struct report *r, struct error *e)
 	return code;
 }
 
-/* trace_span knows when the last event started; this is when the last one ended. */
+/* Extends end_ns, the last start from trace_span, to the end of the last event of a table. */
 static uint64_t last_end(const struct trace *t, enum table_id table, uint64_t end_ns)
 {
 	struct event_columns c = events_of(t, table);
@@ -127,7 +127,7 @@ struct work {
 	atomic_int failed; /* 0 or the first negative code */
 };
 
-/* Those that read no others' results. */
+/* Runs the analyses that do not read the results of others. */
 static void *run_analyses(void *user)
 {
 	struct work *work = user;
@@ -219,6 +219,6 @@ size_t report_process_count(const struct report *r)
 	size_t count = 0;
 
 	for (size_t p = 0; p < trace_process_count(r->trace); p++)
-		count += trace_process(r->trace, p)->of == p;
+		count += trace_process(r->trace, p)->subject == p;
 	return count;
 }

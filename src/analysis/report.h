@@ -1,7 +1,7 @@
 /*
- * report.h: what a report is made of: loads what the analyses need once, runs them on two threads,
- * and keeps their results. Busy, idle, overlap and the verdict are about whole GPUs: of the filter
- * they use the window, the process and the device only.
+ * report.h: the data of a report: loads the columns of all analyses once, runs the analyses on two
+ * threads, and holds their results. Busy, idle, overlap and the verdict are about whole GPUs: they
+ * apply only the filter's window, process and device.
  */
 #ifndef PITOT_ANALYSIS_REPORT_H
 #define PITOT_ANALYSIS_REPORT_H
@@ -18,29 +18,29 @@
 struct report_options {
 	struct filter filter;
 	enum hotspot_by by;
-	uint64_t callers_of; /* so many groups of kernels get their callers */
+	uint64_t callers_of; /* find the callers of this many groups of kernels */
 	enum scope_choice scopes; /* what counts as a scope */
-	bool scope_tree; /* scope_times is wanted */
-	bool stalls; /* lines and instructions of samples of kernels are wanted */
-	bool counters; /* hardware counters are wanted */
-	bool captures; /* callers of kernels of graphs are the lines that captured them */
+	bool scope_tree; /* compute scope_times */
+	bool stalls; /* compute lines and instructions of kernel samples */
+	bool counters; /* compute hardware counters */
+	bool captures; /* callers of graph kernels are the lines that captured them */
 	unsigned threads; /* 0: two */
 };
 
 struct report {
 	struct trace *trace;
 	struct report_options options;
-	uint64_t span_start_ns,
-		span_end_ns; /* of the recording: trace_span, to the end of the last work */
-	uint64_t start_ns, end_ns; /* the window; without one the span */
+	/* of the recording: trace_span, extended to the end of the last work */
+	uint64_t span_start_ns, span_end_ns;
+	uint64_t start_ns, end_ns; /* the window, or the span if there is none */
 	struct gpus gpus;
 	struct selection selection;
 	struct calls calls;
-	struct nvtx_ranges ranges; /* only if scopes are asked for */
+	struct nvtx_ranges ranges; /* only if the options need scopes */
 	struct callers callers;
 	struct thread_names thread_names;
 #define RESULT(name) struct name *name;
-	ANALYSES(RESULT) /* never NULL after report_init */
+	ANALYSES(RESULT) /* not NULL after report_init */
 #undef RESULT
 };
 
@@ -49,7 +49,7 @@ int report_init(struct report *r, struct trace *t, const struct report_options *
 		struct error *e) MUST_USE;
 void report_release(struct report *r);
 
-/* Processes of the recording: a CPU sampler's session about one is none of its own. */
+/* Number of recorded processes; a CPU sampler's view of a process does not count. */
 size_t report_process_count(const struct report *r);
 
 #endif

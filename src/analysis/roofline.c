@@ -8,14 +8,14 @@
 #include "trace/trace.h"
 
 static const char *const clocks[] = {
-	"dram__cycles_elapsed.avg.per_second", /* as levels of memory */
-	"lts__cycles_elapsed.avg.per_second",
+	"dram__cycles_elapsed.avg.per_second", /* DRAM */
+	"lts__cycles_elapsed.avg.per_second", /* L2 */
 	"sm__cycles_elapsed.avg.per_second", /* L1 and all types */
 };
 
 /*
- * A roof's work is the sum of .sum of these metrics, each times the operations of one; its peak is
- * that of the first. An instruction of FP16 is of pairs, also where code uses one of the two.
+ * The work of a roof is the sum over its metrics of .sum times `operations`; its peak comes from
+ * the first metric. An FP16 instruction works on a pair, and counts so even if code uses one half.
  */
 struct part {
 	const char *base;
@@ -60,10 +60,10 @@ const char *roof_name(unsigned roof)
 	return names[roof];
 }
 
-/* Of a launch of a kernel on average. */
+/* Averages over the launches of a kernel. */
 struct measured {
 	double work[ROOFS_END], peak[ROOFS_END], clock[ARRAY_SIZE(clocks)]; /* NAN: unknown */
-	uint32_t parts; /* bits: those that were measured */
+	uint32_t parts; /* bits: the measured parts */
 };
 
 static void add_metric(struct measured *m, const char *metric, double value)
@@ -126,8 +126,8 @@ static void compute(struct roofline_point *p)
 }
 
 /*
- * Types that the kernel did not use are left out. Where it used none of all, it has points as
- * ROOF_NONE; of tensor cores alone that says little.
+ * Adds a point for each type that the kernel used. A kernel that used none has points of type
+ * ROOF_NONE, unless only tensor cores were measured, because then it may have used other types.
  */
 static int add_kernel(struct roofline *out, size_t *capacity, const struct counted_kernel *k,
 		      const struct measured *m)
@@ -173,7 +173,7 @@ int roofline_make(const struct trace *t, const struct counters *c, struct roofli
 	int err = 0;
 
 	out->measured = UINT32_MAX;
-	/* Ranges have no counts of their operations, which patched code makes. */
+	/* ranges have no counts of operations, because these come from patched code */
 	for (size_t i = 0; i < c->kernel_count - c->range_count && err == 0; i++) {
 		struct measured m = measure(t, c, &c->kernels[i]);
 

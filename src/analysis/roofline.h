@@ -1,10 +1,10 @@
 /*
- * roofline.h: how fast kernels computed, against what their GPU could do: arithmetic intensity at
- * each level of memory, and the roofs.
+ * roofline.h: performance of kernels relative to the roofs of their GPU, and arithmetic intensity
+ * at each level of memory.
  *
- * A roof is a metric's .peak_sustained (of a cycle) times the measured cycles per second; nothing
- * is known of a chip but what was measured. Attainable is min(peak, intensity * bandwidth), so that
- * the share of it is the greater one of the shares of both roofs.
+ * A roof is a metric's .peak_sustained (per cycle) times the measured cycles per second; there are
+ * no tables of chips. Attainable is min(peak, intensity * bandwidth), so the share of attainable is
+ * the greater of the shares of the two roofs.
  */
 #ifndef PITOT_ANALYSIS_ROOFLINE_H
 #define PITOT_ANALYSIS_ROOFLINE_H
@@ -33,18 +33,19 @@ enum roof {
 	ROOFS(R)
 #undef R
 		ROOFS_END,
-	/* the type where none that was measured was used; an unknown limit */
+	/* type: the kernel used none of the measured types; limit: unknown */
 	ROOF_NONE = ROOFS_END,
-	ROOF_TYPES = ROOF_FP64, /* the first; levels are before it */
+	ROOF_TYPES = ROOF_FP64, /* the first type; levels come before it */
 };
 
 const char *roof_name(unsigned roof);
 
-/* Of all launches of a kernel. Figures that are not known are NAN. */
+/* Sums over all launches of a kernel. Unknown figures are NAN. */
 struct roofline_point {
 	uint32_t kernel, number; /* as in struct counters */
 	uint8_t type, level, limit; /* enum roof; limit: the nearer roof */
-	double flops, bandwidth, intensity; /* in a second; INFINITY: no bytes */
+	double flops, bandwidth; /* operations and bytes per second */
+	double intensity; /* operations per byte; INFINITY: no bytes */
 	double peak_flops, peak_bandwidth;
 	double attainable, percent; /* FLOP/s; share of the nearer roof */
 };
@@ -52,16 +53,16 @@ struct roofline_point {
 struct roofline {
 	struct roofline_point *items; /* by number, type, level */
 	size_t count;
-	uint32_t measured; /* bits: roofs of which the work or bytes of all kernels are known */
-	uint32_t unlimited; /* bits: those with work of a kernel, but without a known peak */
+	uint32_t measured; /* bits: roofs whose operations or bytes are known for all kernels */
+	uint32_t unlimited; /* bits: roofs that a kernel used but whose peak is unknown */
 };
 
 struct counters;
 struct trace;
 
 /*
- * Of counters that are complete but for this; a metric counts that all measured launches of a
- * kernel have. 0 or -ENOMEM.
+ * Computes the roofline of counters that are otherwise complete. Uses only metrics that all
+ * measured launches of a kernel have. 0 or -ENOMEM.
  */
 int roofline_make(const struct trace *t, const struct counters *c, struct roofline *out);
 

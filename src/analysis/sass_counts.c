@@ -5,9 +5,9 @@
 #include "base/compiler.h"
 
 #define PREFIX "smsp__sass_"
-#define SHARE_MIN 10u /* a hint is about a tenth of all at least */
-#define THREADS_FEW 24u /* of 32, and fewer */
-#define SECTORS_MANY 2u /* times as many as there could be, and more */
+#define SHARE_MIN 10u /* hints are about at least 1/10 of all */
+#define THREADS_FEW 24u /* divergent: fewer active threads, of 32 */
+#define SECTORS_MANY 2u /* uncoalesced: at least this multiple of the ideal number */
 
 static const struct {
 	const char *name;

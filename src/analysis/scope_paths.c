@@ -7,15 +7,15 @@
 #include "analysis/filter.h"
 #include "base/vec.h"
 
-#define LEVELS_MAX 32u /* parts of a glob: bits */
-#define TEXT_MAX 500u /* bytes of the path's levels but the innermost */
+#define LEVELS_MAX 32u /* parts of a glob, one bit each */
+#define TEXT_MAX 500u /* bytes of a path's text, except for its innermost level */
 
 static bool is_chosen(const struct nvtx_range *r, enum scope_choice choice)
 {
 	return r->pushed && (choice == SCOPES_ALL || r->pitot == (choice == SCOPES_PITOT));
 }
 
-/* What is around a range comes before it, so it has its path. */
+/* Outer ranges come before the ranges inside of them, so their paths are already set. */
 int scope_paths_find(struct nvtx_ranges *n, enum scope_choice choice)
 {
 	struct map index = MAP_INIT; /* (path around + 1) << 32 | message -> path */
@@ -31,7 +31,7 @@ int scope_paths_find(struct nvtx_ranges *n, enum scope_choice choice)
 		r->path = around;
 		if (!is_chosen(r, choice) || nvtx_scope(n->items, (uint32_t)i) != i)
 			continue;
-		/* The innermost of too many stands for those that it is inside of. */
+		/* at the depth limit a scope replaces its parent */
 		if (around != SCOPE_NONE && paths.data[around].depth == SCOPE_DEPTH_MAX)
 			around = paths.data[around].parent;
 		path.parent = around;
@@ -66,7 +66,7 @@ uint8_t *scope_paths_match(const struct nvtx_ranges *n, const struct trace *t, c
 			*c = '\0';
 			parts[count++] = c + 1;
 		}
-	/* Bit k of a path: its end matches the first k + 1 parts. */
+	/* bit k of begun[path]: the path ends with a match of the first k + 1 parts */
 	for (size_t i = 0; i < n->path_count; i++) {
 		uint32_t parent = n->paths[i].parent;
 		uint32_t before = parent == SCOPE_NONE ? 1 : begun[parent] << 1 | 1;

@@ -1,8 +1,8 @@
 /*
- * scope_times.c: first what each path has by itself; then, from the last path to the first, what is
- * inside a scope goes to the one around it. Only busy time is no sum: work comes in the order of
- * its start, and what it adds to a scope is what no earlier work inside that scope covers. What is
- * covered in a scope is so in all around it.
+ * scope_times.c: first adds up what belongs directly to each path; then, from the last path to the
+ * first, adds each scope's figures to the scope around it. Busy time is not additive: work is
+ * visited in order of its start, and adds the part of its interval that no earlier work inside the
+ * scope covers. An interval covered in a scope is also covered in all scopes around it.
  */
 #include "analysis/scope_times.h"
 
@@ -39,7 +39,7 @@ static int add_work(struct tally *x)
 		uint64_t ns = c->end_ns[op.row] - c->start_ns[op.row];
 		uint32_t path;
 
-		if (!calls_want(&r->calls, &r->selection, c, op.work, op.row))
+		if (!calls_select(&r->calls, &r->selection, c, op.work, op.row))
 			continue;
 		path = nvtx_path_of_call(x->ranges, calls_launch(&r->calls, op.work, op.row));
 		x->out->gpu_ns += ns;
@@ -59,7 +59,7 @@ static int add_work(struct tally *x)
 	return 0;
 }
 
-/* The path of a wanted call, NULL outside of scopes. */
+/* The item of a selected call's path; NULL: outside of scopes. */
 static struct scope_time *at_call(const struct tally *x, uint32_t row)
 {
 	uint32_t path = nvtx_path_of_call(x->ranges, row);
@@ -105,14 +105,14 @@ static int add_samples(struct tally *x)
 		if (w.process != process) {
 			nvtx_cursor_release(&cursor);
 			nvtx_cursor_init(&cursor, x->ranges,
-					 trace_process(s->trace, w.process)->of);
+					 trace_process(s->trace, w.process)->subject);
 			process = w.process;
 		}
 		if (!selection_has_time(s, true, c->time_ns[w.row]))
 			continue;
 		code = nvtx_cursor_at(&cursor, c->thread[w.row], c->time_ns[w.row], &range);
 		path = code < 0 ? SCOPE_NONE : nvtx_path(x->ranges, range);
-		if (path == SCOPE_NONE || !scope_paths_want(s->scopes, path))
+		if (path == SCOPE_NONE || !scope_path_selected(s->scopes, path))
 			continue;
 		x->items[path].samples++;
 		x->items[path].cpu_ns += c->weight_ns[w.row];
@@ -142,7 +142,7 @@ static void add_ranges(struct tally *x)
 		struct scope_time *item;
 
 		if (!r->is_scope || !s->processes[r->process] ||
-		    !scope_paths_want(s->scopes, r->path) ||
+		    !scope_path_selected(s->scopes, r->path) ||
 		    !selection_has_time(s, true, r->start_ns))
 			continue;
 		item = &x->items[r->path];
@@ -180,12 +180,12 @@ static void sum_outwards(struct tally *x)
 	}
 }
 
-/* Equal ones in the order of their first ranges, so what is around a scope comes before it. */
+/* Ties keep the order of paths, so outer scopes come before the scopes inside of them. */
 ORDER(compare, struct scope_time, DOWN(weight_ns) ?: UP(path))
 
 /*
- * Puts each scope before those inside of it, the largest first, and leaves out those with nothing.
- * Lists of paths by what is around them: `first` by path + 1, 0 for those in none; values are
+ * Orders the items: each scope before the scopes inside of it, the largest first; drops empty ones.
+ * first[parent path + 1] (0: no parent) and next[] link the children of a path; values are
  * positions in the sorted items, plus 1.
  */
 static int order(struct tally *x)

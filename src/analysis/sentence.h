@@ -3,7 +3,8 @@
  *
  *	sentence_add(out, DURATION(cpu_ns), WORDS(" in "), COUNTED_AS(threads, "thread"));
  *
- * appends "1.20 s in 3 threads". Words are as they are given: those from outside must be safe.
+ * appends "1.20 s in 3 threads". WORDS are appended unchanged: text from outside must be made safe
+ * before (text_safe).
  */
 #ifndef PITOT_ANALYSIS_SENTENCE_H
 #define PITOT_ANALYSIS_SENTENCE_H

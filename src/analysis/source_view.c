@@ -22,19 +22,20 @@ static const char *keep_reason(struct source_view *v, const char *text)
 	return id < 0 ? "out of memory" : v->reasons.items[id].text;
 }
 
-/* What has samples. */
+/* Adds the code and the instructions that have samples. */
 static int add_codes(struct source_view *v)
 {
 	_cleanup_(map_release) struct map numbers = MAP_INIT;
 
 	for (size_t i = 0; i < v->stalls.instructions.count; i++) {
 		const struct stall_place *p = &v->stalls.instructions.items[i];
-		uint64_t number = map_number(&numbers, p->of->code);
+		uint64_t number = map_number(&numbers, p->function->code);
 		struct source_instruction item = { .offset = p->offset, .place = p };
 		struct source_code *code;
 
-		if (!number || (number > v->codes.count &&
-				vec_push(&v->codes, (struct source_code){ .of = p->of }) < 0))
+		if (!number ||
+		    (number > v->codes.count &&
+		     vec_push(&v->codes, (struct source_code){ .function = p->function }) < 0))
 			return -ENOMEM;
 		code = &v->codes.data[number - 1];
 		code->samples += p->samples;
@@ -45,7 +46,7 @@ static int add_codes(struct source_view *v)
 	return 0;
 }
 
-/* The device code of a recording, disassembled as far as it has samples. */
+/* Disassembles the functions of a cubin that have samples. */
 static int disassemble(struct source_view *v, const struct kept_cubin *kept,
 		       const struct source_options *o, struct sass *out, const char **missing)
 {
@@ -53,7 +54,7 @@ static int disassemble(struct source_view *v, const struct kept_cubin *kept,
 	struct error e = { 0 };
 
 	for (size_t i = 0; i < v->codes.count; i++) {
-		const struct sampled_function *f = v->codes.data[i].of;
+		const struct sampled_function *f = v->codes.data[i].function;
 		uint32_t symbol = f->cubin == kept->cubin && f->is_found
 					  ? cubin_symbol(f->cubin, &f->section)
 					  : 0;
@@ -63,8 +64,8 @@ static int disassemble(struct source_view *v, const struct kept_cubin *kept,
 	}
 	*missing = o->nvdisasm
 			   ? NULL
-			   : "nvdisasm, which comes with the CUDA toolkit, was not found or not "
-			     "wanted";
+			   : "nvdisasm, which comes with the CUDA toolkit, was not found or was "
+			     "disabled";
 	if (!o->nvdisasm || !symbols.length)
 		return 0;
 	if (!stalls_cubin_path(v->trace, kept->row, &path) || symbols.failed)
@@ -77,18 +78,15 @@ static int disassemble(struct source_view *v, const struct kept_cubin *kept,
 
 ORDER(by_offset, struct source_instruction, UP(offset))
 
-/*
- * Adds instructions without samples, and texts to those that have. An offset that cannot be is left
- * out.
- */
+/* Adds texts to the instructions, and instructions without samples. Skips impossible offsets. */
 static int add_texts(struct source_code *code, const struct sass *s)
 {
-	uint64_t end = cubin_code_size(code->of->cubin, &code->of->section);
+	uint64_t end = cubin_code_size(code->function->cubin, &code->function->section);
 	size_t count, sampled = code->items.count;
-	const struct sass_line *lines = sass_find(s, code->of->name, &count);
+	const struct sass_line *lines = sass_find(s, code->function->name, &count);
 
 	if (!count) {
-		code->missing = "nvdisasm printed no instruction of it";
+		code->missing = "nvdisasm printed no instructions of it";
 		return 0;
 	}
 	vec_sort(&code->items, by_offset);
@@ -112,7 +110,7 @@ static int add_instructions(struct source_view *v, const struct source_options *
 {
 	for (size_t i = 0; i < v->codes.count; i++)
 		v->codes.data[i].missing =
-			v->codes.data[i].of->cubin
+			v->codes.data[i].function->cubin
 				? "its function is not in the device code that was kept"
 				: "its device code is not in the recording";
 	for (size_t i = 0; i < v->stalls.cubins.count; i++) {
@@ -128,7 +126,7 @@ static int add_instructions(struct source_view *v, const struct source_options *
 		for (size_t k = 0; k < v->codes.count && r == 0; k++) {
 			struct source_code *code = &v->codes.data[k];
 
-			if (code->of->cubin != kept->cubin || !code->of->is_found)
+			if (code->function->cubin != kept->cubin || !code->function->is_found)
 				continue;
 			code->missing = missing;
 			if (!missing)
@@ -140,7 +138,7 @@ static int add_instructions(struct source_view *v, const struct source_options *
 	return 0;
 }
 
-/* Item of files, made if need be; or -ENOMEM. */
+/* Finds or adds an item of files, or -ENOMEM. */
 static int64_t file_at(struct source_view *v, const char *path)
 {
 	int64_t id = interner_add(&v->paths, path, strlen(path), NULL);
@@ -154,13 +152,14 @@ static int64_t file_at(struct source_view *v, const char *path)
 	return id;
 }
 
-/* The line of an instruction: of the innermost inlined function, as that of its samples. */
+/* Sets the line of an instruction: that of the innermost inlined function, as for its samples. */
 static int find_line(struct source_view *v, const struct source_code *code,
 		     struct source_instruction *item)
 {
 	struct source_frame frames[SOURCE_FRAMES_MAX];
-	const struct sampled_function *f = code->of;
-	int count = f->is_found ? cubin_find_place(f->cubin, &f->section, item->offset, frames) : 0;
+	const struct sampled_function *f = code->function;
+	int count =
+		f->is_found ? cubin_find_frames(f->cubin, &f->section, item->offset, frames) : 0;
 	const struct source_frame *inner = &frames[MAX(count, 1) - 1];
 	int64_t file;
 
@@ -206,8 +205,8 @@ static int add_lines(struct source_view *v)
 }
 
 /*
- * Opens a file at its path, or, in a folder, with as many parts of its path as there are. -1: there
- * is none.
+ * Opens a source file at its path or, with `root`, at the longest end of its path that exists below
+ * root. -1: not found.
  */
 static int open_source(const char *path, const char *root)
 {
@@ -230,10 +229,7 @@ static int open_source(const char *path, const char *root)
 	return -1;
 }
 
-/*
- * Whether it is another file than the one that was compiled: by size; and by time, where it was not
- * moved.
- */
+/* Whether a file differs from the compiled one, by size and, unless it was moved, by time. */
 static bool is_changed(struct source_view *v, const struct source_file *f, const struct stat *now,
 		       bool moved)
 {
@@ -278,12 +274,13 @@ static int read_source(struct source_view *v, struct source_file *f, const char 
 	f->missing = NULL;
 	if (fd < 0 || fstat(fd, &s) < 0)
 		f->missing = root ? "it is not in the folder of --source-root"
-				  : "there is no such file here: --source-root names its folder";
+				  : "it does not exist here: name its folder with --source-root";
 	else if (!S_ISREG(s.st_mode) || s.st_size > (off_t)FILE_MAX)
-		f->missing = "it is no file of text, or too large";
+		f->missing = "it is not a text file, or too large";
 	else if (is_changed(v, f, &s, root))
-		f->missing = "it was changed after it was compiled: --source-root names a folder "
-			     "with the one that was";
+		f->missing =
+			"it has changed since it was compiled: name a folder with the compiled "
+			"version with --source-root";
 	if (!f->missing) {
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 		r = io_read_file(path, FILE_MAX, &f->text);
@@ -297,7 +294,7 @@ static int read_source(struct source_view *v, struct source_file *f, const char 
 	return r == -ENOMEM ? r : 0;
 }
 
-ORDER(by_samples, struct source_code, DOWN(samples) ?: DOWN(sass.of[SASS_EXECUTED]) ?: strcmp(a->of->name, b->of->name) ?: UP(of->code))
+ORDER(by_samples, struct source_code, DOWN(samples) ?: DOWN(sass.of[SASS_EXECUTED]) ?: strcmp(a->function->name, b->function->name) ?: UP(function->code))
 
 static int fill(struct source_view *v, const struct source_options *o)
 {

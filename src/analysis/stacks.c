@@ -10,7 +10,7 @@
 #define TEXTS_MAX ((size_t)1 << 30) /* bytes of all names */
 #define DEPTH_MAX 2048u /* frames of a stack: recorders write no more (stack/stack_tree.h) */
 
-/* What is known about an address: rows with growing inline depth follow each other. */
+/* A symbol of an address; symbols of one address are consecutive, by inline depth. */
 struct stack_symbol {
 	uint64_t address;
 	uint32_t process, depth, row;
@@ -46,7 +46,7 @@ static const char *row_text(const struct stacks *s, enum table_id table, int col
 
 ORDER(compare_symbols, struct stack_symbol, UP(process) ?: UP(address) ?: UP(depth) ?: UP(row))
 
-/* Of equal address and depth, from resolving twice, the last one counts. */
+/* Symbols with equal address and depth come from resolving twice; keeps the last. */
 static size_t drop_repeated(struct stack_symbol *symbols, size_t count)
 {
 	size_t kept = 0;
@@ -107,7 +107,7 @@ static int index_modules(struct stacks *s)
 	return 0;
 }
 
-/* Of the modules that hold the address the one that was mapped last; TRACE_NO_ROW: none. */
+/* Finds the module that contains the address, the last mapped if several; TRACE_NO_ROW: none. */
 static uint32_t find_module(const struct stacks *s, size_t process, uint64_t address)
 {
 	const uint64_t *ends = column_u64(s, TABLE_module, COLUMN_module_end_address);
@@ -117,8 +117,8 @@ static uint32_t find_module(const struct stacks *s, size_t process, uint64_t add
 					   (all[i].process == process && all[i].start <= address));
 	uint32_t found = TRACE_NO_ROW;
 
-	/* an address is seldom in more than one: only a library mapped over the place of another */
-	for (unsigned looked = 0; low-- > 0 && looked < 16; looked++) {
+	/* modules overlap only where a library was mapped over another one */
+	for (unsigned tries = 0; low-- > 0 && tries < 16; tries++) {
 		const struct stack_module *m = &s->modules[low];
 
 		if (m->process != process)
@@ -129,7 +129,7 @@ static uint32_t find_module(const struct stacks *s, size_t process, uint64_t add
 	return found;
 }
 
-/* The symbols of an address: the first, and how many. */
+/* Finds the symbols of an address: returns the first, and sets *count. */
 static const struct stack_symbol *find_symbols(const struct stacks *s, size_t process,
 					       uint64_t address, size_t *count)
 {
@@ -166,7 +166,7 @@ static int add_text(struct stacks *s, const char *text, uint32_t *id)
 	return 0;
 }
 
-/* Frames are equal when they look so, and, by address, are of one place. */
+/* Frames are equal if they are displayed alike and, with STACK_ADDRESSES, have equal addresses. */
 static int64_t intern_frame(struct stacks *s, const struct stack_frame *frame, uint32_t process)
 {
 	struct {
@@ -220,7 +220,7 @@ int64_t stacks_add_line(struct stacks *s, enum frame_class class, const char *na
 	return intern_frame(s, &frame, 0);
 }
 
-/* Begins an expansion; its frames follow by expand_add. */
+/* Begins an expansion; expand_add adds its frames. */
 static int64_t expansion_new(struct stacks *s)
 {
 	struct stack_expansion new = { .first = (uint32_t)s->expanded.count };
@@ -241,13 +241,13 @@ static int expand_add(struct stacks *s, const struct stack_frame *frame, size_t 
 	return 0;
 }
 
-/* A place in code while its frames are made. */
+/* A place in code whose frames are being made. */
 struct place {
 	size_t process;
 	uint64_t address;
 	uint32_t module;
 	enum frame_class class;
-	bool returns; /* the address is where a call returns to, not what ran */
+	bool returns; /* the address is a return address, not that of the running instruction */
 	const struct stack_symbol *symbols; /* outermost first */
 	size_t count;
 };
@@ -258,13 +258,13 @@ static const char *module_path(const struct stacks *s, const struct place *p)
 					 : row_text(s, TABLE_module, COLUMN_module_path, p->module);
 }
 
-/* xpu-perf shows the last byte of the call instruction, not where the call returns to. */
+/* xpu-perf shows the last byte of the call instruction, not the return address. */
 static uint64_t xpu_perf_shift(const struct stacks *s, const struct place *p)
 {
 	return s->detail == STACK_XPU_PERF && p->returns;
 }
 
-/* The name of code that has none: where it is in its file. */
+/* Names code of an unknown function, by its offset in its file. */
 static void unknown_name(const struct stacks *s, const struct place *p, struct strbuf *out)
 {
 	const char *path = module_path(s, p);
@@ -292,7 +292,7 @@ static void unknown_name(const struct stacks *s, const struct place *p, struct s
 	}
 }
 
-/* xpu-perf shows how far into its function each frame is. */
+/* Appends the offset in the function, as xpu-perf does. */
 static void add_offset(const struct stacks *s, const struct place *p, uint32_t row,
 		       struct strbuf *name)
 {
@@ -308,7 +308,7 @@ static void add_offset(const struct stacks *s, const struct place *p, uint32_t r
 			    (unsigned long long)(p->address - bias - start - xpu_perf_shift(s, p)));
 }
 
-/* One function of a place; i: item of p->symbols, or anything when there are none. */
+/* Makes the line of one function of a place; i: item of p->symbols, ignored if there are none. */
 static int make_line(struct stacks *s, const struct place *p, size_t i, struct stack_line *line)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
@@ -346,7 +346,7 @@ static struct stack_frame frame_of(const struct stacks *s, const struct place *p
 	};
 }
 
-/* All functions at a place as the lines of one frame. */
+/* Makes one frame with all functions at a place as its lines. */
 static int expand_address(struct stacks *s, const struct place *p, struct stack_line *line)
 {
 	size_t count = MAX(p->count, 1);
@@ -368,7 +368,7 @@ static int expand_address(struct stacks *s, const struct place *p, struct stack_
 
 static int expand_functions(struct stacks *s, const struct place *p, struct stack_line *line)
 {
-	/* xpu-perf knows no inlined functions */
+	/* xpu-perf does not show inlined functions */
 	size_t count = s->detail == STACK_XPU_PERF ? 1 : MAX(p->count, 1);
 
 	for (size_t i = 0; i < count; i++) {
@@ -412,12 +412,12 @@ static int64_t expand_native(struct stacks *s, size_t process, uint64_t address,
 		return r;
 	s->expansions.data[id].innermost = line.function;
 	s->expansions.data[id].vendor = is_vendor_module(module_path(s, &p));
-	s->expansions.data[id].machinery = runs_python(module_path(s, &p));
+	s->expansions.data[id].runs_python = runs_python(module_path(s, &p));
 	*known = (uint64_t)id;
 	return id;
 }
 
-/* Gives an expansion its only frame. */
+/* Adds the only frame of a Python expansion. */
 static int make_python(struct stacks *s, int64_t id, const char *function, const char *file,
 		       uint32_t line_number)
 {
@@ -448,7 +448,7 @@ static int make_python(struct stacks *s, int64_t id, const char *function, const
 	return expand_add(s, &frame, 0);
 }
 
-/* Strings of the trace are equal when their ids are. */
+/* Expansions are keyed by string ids, because equal strings have equal ids. */
 static int64_t expand_python(struct stacks *s, uint32_t node)
 {
 	const uint32_t key[] = {
@@ -481,8 +481,8 @@ int64_t stacks_expand(struct stacks *s, size_t process, uint32_t node)
 }
 
 /*
- * Row of an id of a process. Each segment has the rows that it needs, so an id can have several,
- * all alike. The first one counts: a node's first row comes after that of its caller.
+ * Finds the row of an id of a process. Each segment repeats the rows that it needs, so an id may
+ * have several equal rows. The first is used: it comes after the first row of the node's caller.
  */
 static int find_row(const struct trace *t, enum table_id table, int column, struct id_table *ids,
 		    size_t process, uint32_t id, uint32_t *row)
@@ -515,9 +515,9 @@ int stacks_find_row(struct stacks *s, size_t process, uint32_t id, uint32_t *row
 }
 
 /*
- * Callers of all nodes of a process. Nodes are written before their children: anything else is
- * damage, and could be a circle. A stack that is deeper than any recorder writes is cut, and says
- * so: a few bytes must not ask for more work than a reader has time for.
+ * Finds the parents of all nodes of a process. Nodes are written before their children; any other
+ * order is damage, and might be a cycle. Stacks deeper than any recorder writes are cut and marked,
+ * so that a small hostile file cannot cause unbounded work.
  */
 static int find_parents(struct stacks *s, size_t process)
 {
@@ -551,7 +551,7 @@ static int find_parents(struct stacks *s, size_t process)
 	return r;
 }
 
-/* NULL: out of memory. */
+/* Parent of a node; NULL: out of memory. */
 static const struct stack_parent *parent_of(struct stacks *s, size_t process, uint32_t node)
 {
 	if (!s->parents[process] && find_parents(s, process) < 0)

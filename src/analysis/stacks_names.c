@@ -12,7 +12,7 @@ static bool ends_with(const char *text, size_t length, const char *end)
 	return length >= n && !memcmp(text + length - n, end, n);
 }
 
-/* Length without what compilers and qualifiers add: " [clone .cold]", " const", "&". */
+/* Length without compiler annotations and qualifiers: " [clone .cold]", " const", "&". */
 static size_t trim_end(const char *name, size_t length)
 {
 	static const char *const ends[] = { " const", " volatile", "&", " " };
@@ -37,7 +37,7 @@ static size_t trim_end(const char *name, size_t length)
 	return length;
 }
 
-/* Where the brackets that end at `end` begin; `end` itself when they are not balanced. */
+/* Start of the brackets that end at `end`; `end` itself if they are not balanced. */
 static size_t opening(const char *name, size_t end, char open, char close)
 {
 	unsigned depth = 0;
@@ -50,7 +50,7 @@ static size_t opening(const char *name, size_t end, char open, char close)
 	return end;
 }
 
-/* Length without the list of parameters at the end; "operator()" is no such list. */
+/* Length without the parameter list at the end; the brackets of "operator()" are not a list. */
 static size_t cut_parameters(const char *name, size_t length)
 {
 	size_t start;
@@ -65,7 +65,7 @@ static size_t cut_parameters(const char *name, size_t length)
 	return start;
 }
 
-/* Past "operator" and the signs of its name, which are no brackets; 0 when there is none at i. */
+/* Length of "operator" and its symbol, whose signs are not brackets; 0: there is none at i. */
 static size_t operator_length(const char *name, size_t i, size_t length)
 {
 	size_t n = 8;
@@ -75,7 +75,7 @@ static size_t operator_length(const char *name, size_t i, size_t length)
 		return 0;
 	while (i + n < length && strchr("<>-=()[]", name[i + n]) && n < 11)
 		n++;
-	/* "operator()<int>", "operator< <int>": a template's arguments are no part of it */
+	/* "operator()<int>", "operator< <int>": template arguments do not belong to the symbol */
 	if (n == 11 && name[i + 10] == '<')
 		n--;
 	return n;
@@ -88,7 +88,7 @@ static int depth_change(char c)
 							      : 0;
 }
 
-/* Where the name begins behind its return type. */
+/* Start of the name after its return type. */
 static size_t skip_return_type(const char *name, size_t length)
 {
 	size_t start = 0, skip;
@@ -96,7 +96,7 @@ static size_t skip_return_type(const char *name, size_t length)
 
 	for (size_t i = 0; i < length; i++) {
 		skip = depth ? 0 : operator_length(name, i, length);
-		if (skip) /* what follows is its name: "operator new", "operator unsigned int" */
+		if (skip) /* the rest is the name: "operator new", "operator unsigned int" */
 			break;
 		depth += depth_change(name[i]);
 		if (name[i] == ' ' && depth == 0)
@@ -105,7 +105,7 @@ static size_t skip_return_type(const char *name, size_t length)
 	return start;
 }
 
-/* The name with "<...>" for its template arguments. */
+/* Appends the name with "<...>" in place of its template arguments. */
 static void add_collapsed(const char *name, size_t length, struct strbuf *out)
 {
 	unsigned depth = 0;
@@ -128,9 +128,9 @@ static void add_collapsed(const char *name, size_t length, struct strbuf *out)
 }
 
 /*
- * Rust's "<type as trait>::function" and "<type>::function", C++'s "<lambda(int)>::operator()":
- * what is in the first pair of brackets is no argument, it says whose function it is. Returns how
- * much of the name that was.
+ * Appends the owner in Rust's "<type as trait>::function" and "<type>::function" and in C++'s
+ * "<lambda(int)>::operator()": the first pair of brackets contains the owner, not arguments.
+ * Returns its length.
  */
 static size_t add_owner(const char *name, size_t length, struct strbuf *out)
 {

@@ -1,4 +1,4 @@
-/* stacks_names.h: what frames of call stacks are called. Safe for concurrent use. */
+/* stacks_names.h: names of frames, and classification by name. Safe for concurrent use. */
 #ifndef PITOT_ANALYSIS_STACKS_NAMES_H
 #define PITOT_ANALYSIS_STACKS_NAMES_H
 
@@ -7,7 +7,7 @@
 #define FUNCTION_NAME_MAX 100 /* bytes; longer names lose their template arguments */
 
 /*
- * Appends a demangled name without parameters, return type and the compiler's notes; template
+ * Appends a demangled name without parameters, return type and compiler annotations; keeps template
  * arguments only while the name stays short.
  */
 void function_name_short(const char *name, struct strbuf *out);
@@ -15,35 +15,28 @@ void function_name_short(const char *name, struct strbuf *out);
 /* Appends "function (file.py:line)". */
 void python_name(const char *function, const char *file, uint32_t line, struct strbuf *out);
 
-/* The program or library that runs Python. */
+/* Program or library that contains the Python interpreter. */
 bool is_interpreter(const char *path);
-/* The same, and the C library that starts it. */
+/* The same, or the C library that starts the interpreter. */
 bool runs_python(const char *path);
-/* A thread of PyTorch that runs the backward pass, by its name. */
+/* Name of a PyTorch thread that runs the backward pass. */
 bool is_autograd_thread(const char *name);
-/* Code of CUDA's libraries, the driver's and the runtime's among them. */
+/* Library of CUDA, including the driver and the runtime. */
 bool is_cuda_module(const char *path);
-/* A native function of CUDA's runtime, wherever it is: nvcc links that into programs. */
+/* Native function of the CUDA runtime, which nvcc may link into any program. */
 bool is_cuda_function(const char *function);
-/* One that is on the way from a line that launches to the driver. */
+/* Function between a launch in the source and the driver. */
 bool is_cuda_launch(const char *function);
-/* A native file that is not the user's own: of CUDA, Pitot, Python, a framework, or the system. */
+/* Native file that is not the user's: of CUDA, Pitot, Python, a framework, or the system. */
 bool is_library_module(const char *path);
-/*
- * A Python file or a header of a library: installed packages, Python's own, the system's and CUDA's
- * headers.
- */
+/* Python file or header of an installed package, of Python, the system or CUDA. */
 bool is_library_source(const char *path);
 
-/*
- * A Python function that only calls another one: torch's _call_impl, a decorator's wrapper, runpy.
- */
+/* Python function that only calls another: torch's _call_impl, a decorator's wrapper, runpy. */
 bool is_framework_wrapper(const char *function, const char *file);
-/*
- * Python code of a framework itself (torch, JAX, …), where a model's or a library's module is none.
- */
+/* Python code of a framework itself (torch, JAX, …), not of a model or another library. */
 bool is_framework_source(const char *file);
-/* A native function that every stack begins with. */
+/* Native function with which every stack begins. */
 bool is_start_of_thread(const char *function);
 
 #endif

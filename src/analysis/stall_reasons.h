@@ -1,11 +1,11 @@
 /*
- * stall_reasons.h: what the samplers of GPUs call the states of warps, in words.
+ * stall_reasons.h: descriptions of the warp states that GPU samplers report.
  *
- * A sampler looks at one warp of a multiprocessor every period and says which instruction it is at
- * and in which state: it issues the instruction (selected), it could have but another warp did
- * (not_selected), or it waits for something. The names are those of metrics:
- * smsp__pcsamp_warps_issue_stalled_<state>, and with _not_issued for the samples of cycles in which
- * the scheduler issued no instruction of any warp: those waits were hidden by no other warp.
+ * Every period, a sampler records the instruction and state of one warp of a multiprocessor: the
+ * warp issues the instruction (selected), it was ready but another warp issued (not_selected), or
+ * it waits for something. Names are those of metrics, smsp__pcsamp_warps_issue_stalled_<state>,
+ * with the suffix _not_issued for cycles in which the scheduler issued no instruction of any warp,
+ * that is, for waits that no other warp hides.
  */
 #ifndef PITOT_ANALYSIS_STALL_REASONS_H
 #define PITOT_ANALYSIS_STALL_REASONS_H
@@ -16,14 +16,11 @@
 struct stall_reason {
 	const char *name; /* without prefix and suffix */
 	const char *words; /* "waiting for global or local memory" */
-	const char *advice; /* what usually helps; "": nothing to say */
-	bool is_wait; /* else the warp issued, or could have */
+	const char *advice; /* what usually helps; "": no advice */
+	bool is_wait; /* false: the warp issued or was ready */
 };
 
-/*
- * The length of the state in a name, where it begins, and whether the name is of cycles in which
- * nothing was issued.
- */
+/* The state within a metric's name, and whether the name has the suffix _not_issued. */
 struct stall_name {
 	const char *state;
 	size_t length;
@@ -31,9 +28,7 @@ struct stall_name {
 };
 
 struct stall_name stall_name_of(const char *name);
-/*
- * A state that is not known has its name as words. `name`: as in struct stall_name, with its NUL.
- */
+/* `name`: a state, NUL-terminated. Unknown states are described by their name. */
 struct stall_reason stall_reason_of(const char *name);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * stalls.c: samples are added up by instruction and reason first; kernels, lines and the whole are
- * sums of instructions, of which there are far fewer than rows.
+ * stalls.c: first adds samples up by instruction and reason. Kernels, lines and the whole are then
+ * sums over instructions, of which there are far fewer than rows.
  */
 #include "analysis/stalls.h"
 
@@ -16,7 +16,7 @@
 
 struct tally {
 	GROUPS(struct stall_place) places;
-	GROUPS(struct stall_count) counts; /* place << 32 | reason */
+	GROUPS(struct stall_count) counts; /* key: place << 32 | reason */
 };
 
 struct adding {
@@ -25,15 +25,16 @@ struct adding {
 	struct stalls *out;
 	bool by_device;
 	struct map readings; /* process << OFFSET_BITS | id -> row */
-	struct map cubin_of; /* crc -> item of cubins, from 1 on; 0: none */
-	/* Three numbers each: see number_of. Pointers tell apart what numbers are of. */
-	struct interner function_numbers, numbers, launches;
+	struct map cubin_of; /* crc -> item of cubins plus 1; 0: none */
+	struct interner function_numbers, numbers, launches; /* see number_of */
 	VEC(struct sampled_function *) functions;
-	struct map reason_of; /* string -> number << 1 | not issued */
+	struct map reason_of; /* string id -> number << 1 | not issued */
 	struct tally instructions;
 };
 
-/* Number of what these three tell apart, from 0 on, or -ENOMEM. */
+/*
+ * Consecutive number of a triple, from 0 on, or -ENOMEM. Pointers in it keep kinds of keys apart.
+ */
 static int64_t number_of(struct interner *in, uint64_t x, uint64_t y, uint64_t z)
 {
 	const uint64_t key[] = { x, y, z };
@@ -41,7 +42,7 @@ static int64_t number_of(struct interner *in, uint64_t x, uint64_t y, uint64_t z
 	return interner_add(in, key, sizeof(key), NULL);
 }
 
-/* The one copy of a text; NULL: no memory. */
+/* The unique copy of a text; NULL: out of memory. */
 static const char *text_of(struct adding *a, const char *text)
 {
 	int64_t id = interner_add(&a->out->texts, text, strlen(text), NULL);
@@ -49,7 +50,7 @@ static const char *text_of(struct adding *a, const char *text)
 	return id < 0 ? NULL : a->out->texts.items[id].text;
 }
 
-/* NULL: no memory. */
+/* Finds or adds a place; NULL: out of memory. */
 static struct stall_place *tally_at(struct tally *t, uint64_t key,
 				    const struct stall_place *initial)
 {
@@ -87,8 +88,8 @@ ORDER(by_place, struct stall_count,
 ORDER(by_samples, struct stall_place,
       DOWN(samples) ?: DOWN(sass.of[SASS_EXECUTED]) ?: DOWN(sass.of[SASS_SECTORS]) ?: UP(number))
 
-/* The places in their order, each with its reasons. */
-static void tally_take(struct tally *t, const struct interner *names, struct stall_places *out)
+/* Moves the sorted places, with their reasons, to *out. */
+static void tally_finish(struct tally *t, const struct interner *names, struct stall_places *out)
 {
 	for (size_t i = 0; i < t->counts.items.count; i++) {
 		struct stall_count *c = &t->counts.items.data[i];
@@ -109,8 +110,8 @@ static void tally_take(struct tally *t, const struct interner *names, struct sta
 	*t = (struct tally){ 0 };
 }
 
-/* What an instruction is a part of; false: nothing by this key. */
-static bool sum_place(const struct stall_place *p, enum stall_key key, struct stall_place *out)
+/* The place to which an instruction is added by a key; false: there is none. */
+static bool place_by_key(const struct stall_place *p, enum stall_key key, struct stall_place *out)
 {
 	*out = (struct stall_place){ .kernel_name = p->kernel_name };
 	if (key < STALL_LINE)
@@ -120,7 +121,7 @@ static bool sum_place(const struct stall_place *p, enum stall_key key, struct st
 	return p->file;
 }
 
-/* The instructions added up by one of their keys. */
+/* Adds the instructions up by one of their keys. */
 static int tally_sum(const struct adding *a, enum stall_key key, struct stall_places *out)
 {
 	const struct tally *from = &a->instructions;
@@ -132,26 +133,26 @@ static int tally_sum(const struct adding *a, enum stall_key key, struct stall_pl
 		const struct stall_place *p = &from->places.items.data[c->place];
 		struct stall_place place;
 
-		if (sum_place(p, key, &place))
+		if (place_by_key(p, key, &place))
 			r = tally_add(&t, p->keys[key], &place, c);
 	}
 	for (size_t i = 0; i < from->places.items.count && r == 0; i++) {
 		const struct stall_place *p = &from->places.items.data[i];
 		struct stall_place place, *sum;
 
-		if (!p->sass.known || !sum_place(p, key, &place))
+		if (!p->sass.known || !place_by_key(p, key, &place))
 			continue;
 		sum = tally_at(&t, p->keys[key], &place);
 		r = sum ? 0 : -ENOMEM;
 		if (sum)
 			sass_counts_add(&sum->sass, &p->sass);
 	}
-	tally_take(&t, &a->out->reason_names, out);
+	tally_finish(&t, &a->out->reason_names, out);
 	return r;
 }
 
-/* Whether a reading is looked at. */
-static bool is_wanted_reading(const struct adding *a, uint64_t row)
+/* Whether a reading is selected. */
+static bool is_selected_reading(const struct adding *a, uint64_t row)
 {
 	const struct selection *s = a->selection;
 	const struct pc_reading_columns *c = pc_reading_columns(a->trace);
@@ -173,7 +174,7 @@ static int add_readings(struct adding *a)
 		    map_put(&a->readings, (uint64_t)w.process << OFFSET_BITS | c->id[w.row],
 			    w.row) < 0)
 			return -ENOMEM;
-		if (!is_wanted_reading(a, w.row))
+		if (!is_selected_reading(a, w.row))
 			continue;
 		if (!out->readings++)
 			out->period_cycles = period;
@@ -186,9 +187,9 @@ static int add_readings(struct adding *a)
 	return 0;
 }
 
-/* A sample whose reading is lost has no time and no device. */
-static bool is_wanted_sample(const struct adding *a, uint32_t process, uint64_t row,
-			     uint32_t *device)
+/* Whether a sample is selected. If its reading was lost, it has no time and no device. */
+static bool is_selected_sample(const struct adding *a, uint32_t process, uint64_t row,
+			       uint32_t *device)
 {
 	uint64_t id = pc_sample_columns(a->trace)->reading[row], reading;
 
@@ -197,10 +198,10 @@ static bool is_wanted_sample(const struct adding *a, uint32_t process, uint64_t 
 	    !map_get(&a->readings, (uint64_t)process << OFFSET_BITS | id, &reading))
 		return !a->selection->windowed && a->selection->filter.device < 0;
 	*device = pc_reading_columns(a->trace)->device[reading];
-	return is_wanted_reading(a, reading);
+	return is_selected_reading(a, reading);
 }
 
-/* Device code that cannot be read is as if it had not been kept. */
+/* Device code that cannot be read is treated as not kept. */
 static int open_cubin(struct adding *a, uint64_t row, uint64_t *item)
 {
 	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
@@ -222,7 +223,7 @@ static int open_cubin(struct adding *a, uint64_t row, uint64_t *item)
 	return -ENOMEM;
 }
 
-/* Processes can have the same device code, which some of them could not keep. */
+/* Several processes may have the same device code, and some may have failed to keep it. */
 static int open_cubins(struct adding *a)
 {
 	const struct cubin_columns *c = cubin_columns(a->trace);
@@ -236,7 +237,9 @@ static int open_cubins(struct adding *a)
 	return 0;
 }
 
-/* A device function in a kernel's section is the kernel's code, whatever the samples call it. */
+/*
+ * A device function in a kernel's section is code of that kernel, whatever name the samples have.
+ */
 static void find_section(struct sampled_function *f)
 {
 	const char *kernel;
@@ -250,8 +253,8 @@ static void find_section(struct sampled_function *f)
 	f->name = *kernel ? kernel : f->name;
 }
 
-/* Where a function is, and whose it is. */
-static int place_in_code(struct adding *a, struct sampled_function *f)
+/* Finds the code and the kernel of a function. */
+static int find_code(struct adding *a, struct sampled_function *f)
 {
 	const char *filter = a->selection->filter.kernel;
 	uint64_t cubin = 0, owner = (uint64_t)f->process << 32 | f->device;
@@ -266,11 +269,11 @@ static int place_in_code(struct adding *a, struct sampled_function *f)
 	f->name = text_of(a, f->name);
 	if (code < 0 || !f->name)
 		return -ENOMEM;
-	f->is_wanted = !filter || kernel_name_matches(filter, f->name);
+	f->is_selected = !filter || kernel_name_matches(filter, f->name);
 	return 0;
 }
 
-/* The function with such a name in such code; NULL: no memory. */
+/* Finds or adds the function with this name and code; NULL: out of memory. */
 static const struct sampled_function *find_function(struct adding *a, uint32_t process,
 						    uint32_t device, uint64_t crc, uint32_t name)
 {
@@ -288,7 +291,7 @@ static const struct sampled_function *find_function(struct adding *a, uint32_t p
 	if (!f || vec_push(&a->functions, f) < 0)
 		return NULL;
 	*f = new;
-	return place_in_code(a, f) < 0 ? NULL : f;
+	return find_code(a, f) < 0 ? NULL : f;
 }
 
 static int find_reason(struct adding *a, uint32_t string, uint64_t samples, struct stall_count *out)
@@ -317,7 +320,7 @@ static struct stall_place place_of(const struct sampled_function *f, uint64_t of
 	return (struct stall_place){
 		.kernel_name = f->name,
 		.keys[STALL_KERNEL] = (uintptr_t)f->name,
-		.of = f,
+		.function = f,
 		.offset = f->start + MIN(offset, OFFSET_MAX - f->start),
 	};
 }
@@ -332,8 +335,8 @@ static int add_sample(struct adding *a, uint32_t process, uint32_t device, uint6
 
 	if (!f || find_reason(a, c->reason[row], c->samples[row], &count) < 0)
 		return -ENOMEM;
-	if (!f->is_wanted) {
-		a->out->unwanted += count.samples;
+	if (!f->is_selected) {
+		a->out->excluded += count.samples;
 		return 0;
 	}
 	place = place_of(f, c->offset[row]);
@@ -348,15 +351,15 @@ static int add_samples(struct adding *a)
 
 	a->out->rows = trace_rows(a->trace, TABLE_pc_sample);
 	for (struct row_walk w = selection_rows(a->selection, TABLE_pc_sample); row_walk_next(&w);)
-		if (is_wanted_sample(a, w.process, w.row, &device) &&
+		if (is_selected_sample(a, w.process, w.row, &device) &&
 		    add_sample(a, w.process, device, w.row) < 0)
 			return -ENOMEM;
 	return 0;
 }
 
 /*
- * Of sectors: whether all are counted somewhere, so that those of loads and stores are not added to
- * them.
+ * Counts with a metric for all accesses, as bits; those for loads and stores alone are then
+ * ignored.
  */
 static unsigned find_wholes(const struct trace *t)
 {
@@ -382,7 +385,7 @@ static int add_value(struct adding *a, uint32_t process, uint64_t row, enum sass
 
 	if (!f)
 		return -ENOMEM;
-	if (!f->is_wanted)
+	if (!f->is_selected)
 		return 0;
 	place = place_of(f, c->offset[row]);
 	p = tally_at(&a->instructions, f->code << OFFSET_BITS | place.offset, &place);
@@ -422,14 +425,15 @@ static int add_values(struct adding *a)
 	return 0;
 }
 
-/* The frames and the line of an instruction. */
+/* Finds the frames and the line of an instruction. */
 static int find_line(struct adding *a, struct stall_place *p)
 {
 	struct source_frame frames[SOURCE_FRAMES_MAX], *kept;
 	const struct source_frame *inner;
 	int64_t line, source;
-	int count = p->of->is_found
-			    ? cubin_find_place(p->of->cubin, &p->of->section, p->offset, frames)
+	int count = p->function->is_found
+			    ? cubin_find_frames(p->function->cubin, &p->function->section,
+						p->offset, frames)
 			    : 0;
 
 	if (count <= 0)
@@ -452,7 +456,7 @@ static int find_line(struct adding *a, struct stall_place *p)
 	return p->file && line >= 0 && source >= 0 ? 0 : -ENOMEM;
 }
 
-/* Samples without a line are counted by why there is none. */
+/* Finds the lines of all instructions; counts samples without a line by the reason. */
 static int find_lines(struct adding *a)
 {
 	for (size_t i = 0; i < a->instructions.places.items.count; i++) {
@@ -460,10 +464,10 @@ static int find_lines(struct adding *a)
 
 		if (find_line(a, p) < 0)
 			return -ENOMEM;
-		if (!p->of->cubin)
-			a->out->codeless += p->samples;
+		if (!p->function->cubin)
+			a->out->without_code += p->samples;
 		else if (!p->file)
-			a->out->unlined += p->samples;
+			a->out->without_line += p->samples;
 	}
 	return 0;
 }
@@ -498,12 +502,12 @@ static int add_up(struct adding *a)
 		r = tally_sum(a, key, sums[key]);
 	if (r == 0)
 		r = find_hottest(out);
-	tally_take(&a->instructions, &out->reason_names, &out->instructions);
+	tally_finish(&a->instructions, &out->reason_names, &out->instructions);
 	if (out->whole.count) {
 		out->reasons = out->whole.items->reasons;
 		out->reason_count = out->whole.items->reason_count;
 	}
-	known = out->samples + out->unwanted + out->dropped + out->other;
+	known = out->samples + out->excluded + out->dropped + out->other;
 	out->unaccounted = out->total > known ? out->total - known : 0;
 	return r;
 }

@@ -18,9 +18,9 @@ static uint32_t median_of_three(uint32_t a, uint32_t b, uint32_t c)
 }
 
 /*
- * Quickselect. Equal values, which durations are full of, stay in the middle part: both scans stop
- * at the pivot's value, so the parts stay balanced. The pivot is the median of three values at
- * places that a mixed counter picks, so that no recording can be made that is slow on purpose.
+ * Quickselect. Both scans stop at the pivot's value, so the parts remain balanced with many equal
+ * values, which are common among durations. The pivot is the median of three pseudo-random values,
+ * so no recording can be constructed that is slow on purpose.
  */
 uint32_t stats_select(uint32_t *values, size_t count, size_t k)
 {
@@ -43,7 +43,7 @@ uint32_t stats_select(uint32_t *values, size_t count, size_t k)
 				break;
 			swap(&values[i++], &values[j--]);
 		}
-		/* low … j is at most the pivot, j + 1 … high is at least the pivot. */
+		/* values at low … j are at most the pivot, at j + 1 … high at least the pivot */
 		if (i == j && k == i)
 			return values[k];
 		if (k <= j)
@@ -74,13 +74,13 @@ int durations_reserve(struct durations *d)
 	return 0;
 }
 
-/* By nearest rank. */
+/* Index of a percentile, by nearest rank. */
 static size_t rank_of(uint64_t count, unsigned percent)
 {
 	return (size_t)(((unsigned __int128)count * percent + 99) / 100) - 1;
 }
 
-/* The counted value at position k. */
+/* The k-th smallest of the counted values. */
 static uint64_t counted_at(const struct durations *d, size_t k)
 {
 	uint32_t ns = 0;
@@ -91,8 +91,8 @@ static uint64_t counted_at(const struct durations *d, size_t k)
 }
 
 /*
- * The value at position k, of which `counted` are counted; what stands before position `from` is no
- * greater. The large ones are sorted.
+ * The k-th smallest value. `counted` values are in the counters; values before index `from` are
+ * known not to be greater. The large values are sorted.
  */
 static uint64_t value_at(struct durations *d, size_t counted, size_t from, size_t k)
 {

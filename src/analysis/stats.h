@@ -1,6 +1,6 @@
 /*
- * stats.h: what is said about a set of durations. Quantiles are exact, by nearest rank: the value
- * at ceil(q * n).
+ * stats.h: statistics of durations. Quantiles are exact, by nearest rank: the value at position
+ * ceil(q * n).
  */
 #ifndef PITOT_ANALYSIS_STATS_H
 #define PITOT_ANALYSIS_STATS_H
@@ -14,27 +14,24 @@ struct duration_stats {
 	uint64_t median_ns, p99_ns;
 };
 
-/*
- * Durations below this are counted one by one, once the counts take no more memory than a list of
- * them.
- */
+/* Durations below this limit have a counter each, once a list would take more memory. */
 #define DURATIONS_COUNTED_NS (UINT32_C(1) << 18)
 
 /*
- * A set of durations. There are as many as kernels, and most of the time that it takes to add one
- * up is that of its memory: so short ones are counted, and those below 4.3 s take four bytes each.
+ * A set of durations, one per kernel. Memory traffic dominates the cost of adding one, so short
+ * durations are counted, and durations below 4.3 s take four bytes each.
  */
 struct durations {
-	/* of each duration below DURATIONS_COUNTED_NS; NULL: all of them are in the lists */
+	/* by duration below DURATIONS_COUNTED_NS; NULL: all durations are in the lists */
 	uint32_t *counts;
 	VEC(uint32_t) small;
 	VEC(uint64_t) large;
 };
 
-/* Makes room for one more in `small`, by counting or by growing. 0 or -ENOMEM. */
+/* Makes room for one more item in `small`: switches to counting, or grows. 0 or -ENOMEM. */
 int durations_reserve(struct durations *d) MUST_USE;
 
-/* 0 or -ENOMEM. */
+/* Adds a duration. 0 or -ENOMEM. */
 static inline int durations_add(struct durations *d, uint64_t ns)
 {
 	if (ns > UINT32_MAX)
@@ -48,16 +45,16 @@ static inline int durations_add(struct durations *d, uint64_t ns)
 	return vec_push(&d->small, (uint32_t)ns);
 }
 
-/* What is said about them; all 0 of none. Reorders them. */
+/* Computes the statistics; all 0 for an empty set. Reorders the lists. */
 struct duration_stats durations_stats(struct durations *d);
 void durations_release(struct durations *d);
 
 /*
- * Value at position k (from 0) of the sorted values; reorders them: none before k is greater, none
- * behind it less. count > k. Linear on average.
+ * Returns the value that sorting would put at index k < count. Partitions the array: no value
+ * before index k is greater, none after it is smaller. Linear on average.
  */
 uint32_t stats_select(uint32_t *values, size_t count, size_t k);
-/* total / count, 0 when there is none. */
+/* total_ns / count, or 0 for an empty set. */
 uint64_t stats_mean_ns(const struct duration_stats *s);
 
 #endif

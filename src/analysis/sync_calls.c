@@ -7,7 +7,7 @@
 
 struct tally {
 	const struct report *report;
-	bool by_line; /* else by thread, whose numbers are those of `process` */
+	bool by_line; /* else by thread, whose ids are valid in `process` */
 	uint32_t process;
 	GROUPS(struct call_group) groups;
 	uint64_t calls, total_ns, sync_count;

@@ -1,8 +1,8 @@
 /*
- * sync_calls.h: time that threads spent in CUDA calls, each grouped twice: by call and thread,
- * those that synchronize, copy and set; and by call and line of the program, those that waited for
- * the GPU: synchronizing ones, and copies that are not asynchronous. Nested calls count once, so
- * the sum of the second is that of [wait] in flame.h. Beside them, what CUPTI says was waited for.
+ * sync_calls.h: host time in CUDA calls. syncs: calls that synchronize, copy or set, by function
+ * and thread, and synchronizations as CUPTI reports them. waits: calls that wait for the GPU
+ * (synchronizing calls and synchronous copies), by function and line of the program. Nested calls
+ * count once, so the sum of the waits equals [wait] of flame.h.
  */
 #ifndef PITOT_ANALYSIS_SYNC_CALLS_H
 #define PITOT_ANALYSIS_SYNC_CALLS_H
@@ -11,9 +11,9 @@
 #include "analysis/calls.h"
 
 struct call_group {
-	uint32_t process, thread; /* of its first call */
+	uint32_t process, thread; /* of the first call */
 	uint32_t function; /* row of api_function */
-	uint32_t caller; /* the line of its first call; CALLER_NONE: unknown */
+	uint32_t caller; /* line of the first call; CALLER_NONE: unknown */
 	enum api_kind kind;
 	uint64_t count, total_ns, max_ns;
 };
@@ -26,16 +26,16 @@ struct sync_kind {
 };
 
 struct syncs {
-	/* By function and thread; by total time, longest first. */
+	/* one per function and thread; by total time, longest first */
 	struct call_group *items;
 	size_t count;
 	uint64_t calls, total_ns; /* of all items */
-	uint64_t sync_count; /* of the synchronizing ones */
-	struct sync_kind kinds[SYNC_KINDS]; /* rows of table synchronization */
+	uint64_t sync_count; /* number of synchronizing calls */
+	struct sync_kind kinds[SYNC_KINDS]; /* from table synchronization */
 };
 
 struct waits {
-	/* By function and line; by total time, longest first. */
+	/* one per function and line; by total time, longest first */
 	struct call_group *items;
 	size_t count;
 	uint64_t calls, total_ns; /* of all items */

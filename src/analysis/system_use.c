@@ -1,6 +1,6 @@
 /*
- * system_use.c: one sweep over the work of the GPUs says how much of the time up to each reading
- * they were busy; one over the readings then books the time between two of them.
+ * system_use.c: one sweep over the GPU work finds how long each GPU had been busy at each reading;
+ * one over the readings then evaluates the intervals between them.
  */
 #include "analysis/system_use.h"
 
@@ -15,11 +15,11 @@
 #define NO_GPU UINT32_MAX
 #define IDLE_BIT 0u /* of gpu_throttle_reasons */
 
-/* When a GPU was read, and how long it had been busy by then. */
+/* Times of the readings of a GPU, and its busy time until then. */
 struct gpu_times {
-	VEC(uint64_t) times; /* ascending, each once */
+	VEC(uint64_t) times; /* ascending, distinct */
 	uint64_t *busy_ns;
-	size_t next; /* not filled in yet */
+	size_t next; /* first item of busy_ns that is not filled in */
 	uint64_t total_ns, until_ns; /* busy so far; end of the work so far */
 };
 
@@ -28,8 +28,8 @@ struct series {
 	uint64_t time_ns; /* of the last reading */
 	uint64_t gpu_busy_ns; /* at that time */
 	int64_t value;
-	uint32_t reader; /* process that took it */
-	double sum, busy_sum; /* of levels, times nanoseconds; of sums: growth */
+	uint32_t reader; /* process that made it */
+	double sum, busy_sum; /* levels: value times nanoseconds; sums: growth */
 };
 
 struct tally {
@@ -40,7 +40,7 @@ struct tally {
 	VEC(struct system_error) errors;
 };
 
-/* A reading as its columns say. false: it is not one of the recorder's metrics, or not wanted. */
+/* A reading of one of the recorder's metrics. */
 struct sample {
 	uint64_t time_ns;
 	int64_t value;
@@ -48,6 +48,7 @@ struct sample {
 	uint8_t kind;
 };
 
+/* false: the row is not one of the recorder's metrics, or not selected. */
 static bool read_sample(const struct report *r, const struct row_walk *w, struct sample *out)
 {
 	const struct counter_sample_columns *c = counter_sample_columns(r->trace);
@@ -103,7 +104,7 @@ static int collect_times(struct tally *x)
 	return 0;
 }
 
-/* The GPU worked from start to end, which is after all that was added before. */
+/* Adds a busy interval, which must start after all earlier ones end. */
 static void add_busy(struct gpu_times *g, uint64_t start_ns, uint64_t end_ns)
 {
 	for (; g->next < g->times.count && g->times.data[g->next] < end_ns; g->next++) {
@@ -145,7 +146,7 @@ static uint64_t busy_at(const struct tally *x, uint32_t gpu, uint64_t time_ns)
 
 /* --- the readings --- */
 
-static int book_throttling(struct tally *x, const struct series *s, uint64_t ns, uint64_t busy_ns)
+static int add_throttling(struct tally *x, const struct series *s, uint64_t ns, uint64_t busy_ns)
 {
 	for (unsigned bit = 0; bit < SYSTEM_REASONS; bit++) {
 		struct system_throttling *t;
@@ -162,43 +163,44 @@ static int book_throttling(struct tally *x, const struct series *s, uint64_t ns,
 	return 0;
 }
 
-static void book_level(struct series *s, uint64_t ns, uint64_t busy_ns)
+static void add_level(struct series *s, uint64_t ns, uint64_t busy_ns)
 {
 	s->sum += (double)s->value * (double)ns;
 	s->busy_sum += (double)s->value * (double)busy_ns;
 }
 
-/* Numbers of a recording may be anything. */
+/* Saturates, because values of a recording may be arbitrary. */
 static int64_t to_integer(double v)
 {
 	return v > -9e18 && v < 9e18 ? (int64_t)v : v < 0 ? INT64_MIN : INT64_MAX;
 }
 
-static void book_sum(struct series *s, int64_t value, uint64_t ns)
+static void add_growth(struct series *s, int64_t value, uint64_t ns)
 {
 	double growth = (double)value - (double)s->value;
 	int64_t per_s = to_integer(growth * (double)NS_PER_S / (double)ns);
 
 	s->sum += growth;
-	s->out.least = s->out.known_ns ? MIN(s->out.least, per_s) : per_s;
-	s->out.most = MAX(s->out.most, per_s);
+	s->out.min = s->out.known_ns ? MIN(s->out.min, per_s) : per_s;
+	s->out.max = MAX(s->out.max, per_s);
 }
 
-/* The time between the last reading and this one. */
-static int book(struct tally *x, struct series *s, const struct sample *now, uint64_t gpu_busy_ns)
+/* Adds the interval between the previous reading and this one. */
+static int add_interval(struct tally *x, struct series *s, const struct sample *now,
+			uint64_t gpu_busy_ns)
 {
 	uint64_t ns = now->time_ns - s->time_ns, busy_ns = gpu_busy_ns - s->gpu_busy_ns;
 
 	if (!s->out.readings || s->reader != now->process || now->time_ns <= s->time_ns)
 		return 0;
 	if (now->kind == counter_kind_bits)
-		return book_throttling(x, s, ns, busy_ns);
+		return add_throttling(x, s, ns, busy_ns);
 	if (now->kind == counter_kind_sum) {
-		if (now->value < s->value) /* it began again: nobody knows what is missing */
+		if (now->value < s->value) /* the counter was reset: the growth is unknown */
 			return 0;
-		book_sum(s, now->value, ns);
+		add_growth(s, now->value, ns);
 	} else {
-		book_level(s, ns, busy_ns);
+		add_level(s, ns, busy_ns);
 	}
 	s->out.known_ns += ns;
 	s->out.busy_ns += busy_ns;
@@ -218,11 +220,11 @@ static int add_sample(struct tally *x, const struct sample *now)
 					      .kind = now->kind });
 	uint64_t gpu_busy_ns = busy_at(x, now->gpu, now->time_ns);
 
-	if (!s || book(x, s, now, gpu_busy_ns) < 0)
+	if (!s || add_interval(x, s, now, gpu_busy_ns) < 0)
 		return -ENOMEM;
 	if (now->kind == counter_kind_level) {
-		s->out.least = s->out.readings ? MIN(s->out.least, now->value) : now->value;
-		s->out.most = s->out.readings ? MAX(s->out.most, now->value) : now->value;
+		s->out.min = s->out.readings ? MIN(s->out.min, now->value) : now->value;
+		s->out.max = s->out.readings ? MAX(s->out.max, now->value) : now->value;
 	}
 	s->out.readings++;
 	s->time_ns = now->time_ns;
@@ -255,7 +257,7 @@ static int add_samples(struct tally *x)
 
 /* --- results --- */
 
-/* sum / ns in thousandths of 10^decimals; 0 for no time. */
+/* sum / ns in thousandths of 10^decimals; 0 if ns is 0. */
 static int64_t mean_of(double sum, uint64_t ns, uint32_t decimals)
 {
 	double mean = ns ? sum * 1000 / (double)ns : 0;
@@ -271,8 +273,8 @@ ORDER(compare_throttling, struct system_throttling, UP(gpu) ?: DOWN(total_ns) ?:
 
 ORDER(compare_errors, struct system_error, UP(time_ns) ?: UP(gpu))
 
-/* Series of bits are in `throttled`. */
-static int take_counters(struct tally *x, struct system_use *out)
+/* Stores all series but those of bits, which are in `throttled`. */
+static int store_counters(struct tally *x, struct system_use *out)
 {
 	const uint32_t *decimals = counter_columns(x->report->trace)->decimals;
 	size_t count = x->series.items.count;
@@ -308,7 +310,7 @@ static int run(struct report *r, void *result)
 	if (code >= 0)
 		code = add_samples(&x);
 	if (code >= 0)
-		code = take_counters(&x, out);
+		code = store_counters(&x, out);
 	groups_take(&x.throttled, compare_throttling, &out->throttled, &out->throttled_count);
 	vec_sort(&x.errors, compare_errors);
 	out->errors = x.errors.data;

@@ -1,6 +1,6 @@
 /*
- * thread_names.h: what threads are called: of a thread the last name; what a process says of itself
- * counts more than what a sampler saw.
+ * thread_names.h: names of threads. The last name wins; names from the process itself take
+ * precedence over names that a sampler read from outside.
  */
 #ifndef PITOT_ANALYSIS_THREAD_NAMES_H
 #define PITOT_ANALYSIS_THREAD_NAMES_H
@@ -13,7 +13,7 @@ struct thread_names {
 	struct map names; /* process << 32 | thread -> string id */
 };
 
-/* Table thread must be loaded. 0 or -ENOMEM; released in any case. */
+/* Table thread must be loaded. 0 or -ENOMEM; release *n in either case. */
 int thread_names_init(struct thread_names *n, const struct trace *t) MUST_USE;
 void thread_names_release(struct thread_names *n);
 /* Name of a thread, or "". */

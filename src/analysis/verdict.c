@@ -36,7 +36,7 @@ static enum verdict_kind decide(const struct verdict *v)
 
 #define PAUSE_MIN_NS 100000000
 
-/* How many of the longest gaps are pauses. */
+/* Number of the longest gaps that are pauses. */
 static size_t count_pauses(const struct gpu_idle *g, uint64_t span_ns)
 {
 	for (size_t i = 0; i < IDLE_LONGEST - 1; i++) {
@@ -51,7 +51,7 @@ static size_t count_pauses(const struct gpu_idle *g, uint64_t span_ns)
 	return 0;
 }
 
-static void leave_out_pauses(struct verdict *v, const struct gpu_idle *g)
+static void exclude_pauses(struct verdict *v, const struct gpu_idle *g)
 {
 	v->pauses = count_pauses(g, v->span_ns);
 	v->pause_start_ns = g->longest[0].start_ns;
@@ -83,8 +83,8 @@ static uint64_t count_work(const struct busy *busy)
 	return count;
 }
 
-/* From the analyses of a report and its window. */
-static struct verdict judge(const struct report *r)
+/* Computes the verdict from the other analyses of a report. */
+static struct verdict make_verdict(const struct report *r)
 {
 	const struct busy *busy = r->busy;
 	const struct idle *idle = r->idle;
@@ -103,7 +103,7 @@ static struct verdict judge(const struct report *r)
 	v.busy_ns = b->union_ns;
 	v.exposed_copy_ns = b->copy_ns - b->overlap_ns;
 	memcpy(v.part_ns, g->part_ns, sizeof(v.part_ns));
-	leave_out_pauses(&v, g);
+	exclude_pauses(&v, g);
 	find_start_up(&v, g);
 	v.part_ns[IDLE_PART_COPY] += v.exposed_copy_ns;
 	v.launches = calls;
@@ -117,7 +117,7 @@ static struct verdict judge(const struct report *r)
 	return v;
 }
 
-/* Texts of each kind. `why`: what the GPU did in the part of its time that decided the verdict. */
+/* Texts of each kind. `why` describes what the GPU did in the part that decided the verdict. */
 static const struct {
 	const char *key, *name, *why, *advice;
 	enum idle_part part;
@@ -125,30 +125,30 @@ static const struct {
 	[VERDICT_NO_WORK] = { "no_work", "no GPU work", "", "" },
 	[VERDICT_UNTIMED] = { "untimed", "none", "", "" },
 	[VERDICT_GPU] = { "gpu", "GPU-bound", "",
-			  "the kernels at the top of the list are where time can be won" },
+			  "optimizing the kernels at the top of the list below" },
 	[VERDICT_LAUNCH] = { "launch", "launch-bound",
-			     "waiting for the next launch in gaps below 100 us",
+			     "waiting for the next launch in gaps shorter than 100 us",
 			     "fewer, larger launches: CUDA graphs, fused kernels (torch.compile), "
 			     "larger batches",
 			     IDLE_PART_LAUNCH },
 	[VERDICT_COPY] = { "copy", "copy-bound",
-			   "copying without a kernel beside, or idle after a copy",
-			   "pinned memory, copies on a stream of their own beside kernels, or "
+			   "copying while no kernel ran, or idle after a copy",
+			   "pinned memory, copies on a separate stream that overlap with kernels, "
 			   "fewer copies",
 			   IDLE_PART_COPY },
 	[VERDICT_SYNC] = { "synchronize", "blocked in synchronization",
-			   "idle after the host waited for it",
-			   "see the synchronizing calls below: .item(), .cpu(), blocking "
-			   "copies, needless syncs",
+			   "idle after the host waited for the GPU",
+			   "fewer of the synchronizing calls below: .item(), .cpu(), blocking "
+			   "copies, unneeded synchronization",
 			   IDLE_PART_SYNC },
 	[VERDICT_LATENCY] = { "latency", "latency-bound",
-			      "between pieces of work launched long before",
-			      "kernels too short or chained across streams: fuse them, or use CUDA "
+			      "idle although the next operation was already launched",
+			      "fusing short kernels, fewer dependencies across streams, CUDA "
 			      "graphs",
 			      IDLE_PART_LATENCY },
-	[VERDICT_HOST] = { "host", "host-bound", "waiting for the host in gaps of 100 us and more",
-			   "see what the CPU does in the gaps: data loading, Python, I/O, and "
-			   "CUDA's allocations and loading (record --api all)",
+	[VERDICT_HOST] = { "host", "host-bound", "waiting for the host in gaps of 100 us or more",
+			   "less work on the CPU in the gaps: data loading, Python, I/O, CUDA "
+			   "allocations and module loading (pitot record --api all shows them)",
 			   IDLE_PART_HOST },
 	[VERDICT_IDLE] = { "idle", "idle", "waiting for work whose launch was not recorded",
 			   "`pitot info` shows why the calls are missing (capability api_call, "
@@ -179,9 +179,8 @@ void verdict_sentence(const struct verdict *v, struct strbuf *out)
 	}
 	if (v->kind == VERDICT_UNTIMED) {
 		sentence_add(out, NUMBER(v->untimed), WORDS(" of "),
-			     COUNTED_AS(v->work, "operation"),
-			     WORDS(" on GPUs have no times, so that nothing is known of what the "
-				   "GPUs waited for"));
+			     COUNTED_AS(v->work, "GPU operation"),
+			     WORDS(" have no times, so it is unknown what the GPUs waited for"));
 		return;
 	}
 	strbuf_addf(out, "GPU %zu utilization ", v->gpu);
@@ -199,13 +198,13 @@ void verdict_sentence(const struct verdict *v, struct strbuf *out)
 		     WORDS(" "), WORDS(texts[v->kind].why));
 	if (v->kind == VERDICT_LAUNCH)
 		sentence_add(out, WORDS(" ("), COUNTED_AS(v->launches, "launch"), WORDS(", "),
-			     DURATION(v->launch_mean_ns), WORDS(" of host time in each call)"));
+			     DURATION(v->launch_mean_ns), WORDS(" of host time per call)"));
 	if (v->kind == VERDICT_SYNC)
 		sentence_add(out, WORDS(" ("), COUNTED_AS(v->sync_calls, "synchronizing call"),
 			     WORDS(")"));
 }
 
-/* What the verdict weighs. */
+/* Analyses on which the verdict depends. */
 static const struct {
 	const struct analysis *analysis;
 	size_t result;
@@ -217,10 +216,10 @@ static const struct {
 };
 
 /*
- * The verdict on what follows a slow start-up. All columns are loaded: of the filter only the
- * window changes.
+ * Computes the verdict on the time after a slow start-up. Only the filter's window changes, so all
+ * columns are loaded already.
  */
-static int judge_later(const struct report *r, struct verdict *out)
+static int verdict_after_start_up(const struct report *r, struct verdict *out)
 {
 	struct report later = *r;
 	void *results[ARRAY_SIZE(evidence)] = { 0 };
@@ -237,7 +236,7 @@ static int judge_later(const struct report *r, struct verdict *out)
 		code = results[i] ? evidence[i].analysis->run(&later, results[i]) : -ENOMEM;
 	}
 	if (code >= 0)
-		*out = judge(&later);
+		*out = make_verdict(&later);
 	for (size_t i = 0; i < ARRAY_SIZE(evidence); i++)
 		analysis_release(evidence[i].analysis, results[i]);
 	selection_release(&later.selection);
@@ -248,8 +247,8 @@ static int run(struct report *r, void *out)
 {
 	struct verdicts *v = out;
 
-	v->whole = judge(r);
-	return v->whole.start_up.pieces ? judge_later(r, &v->later) : 0;
+	v->whole = make_verdict(r);
+	return v->whole.start_up.pieces ? verdict_after_start_up(r, &v->later) : 0;
 }
 
 const struct analysis analysis_verdicts = {

@@ -1,6 +1,6 @@
 #include "analysis/warmup.h"
 
-#define PIECES_MIN 64u /* fewer tell nothing */
+#define PIECES_MIN 64u /* with fewer pieces of work there is no result */
 
 static void halve(struct pace *p)
 {
@@ -23,7 +23,7 @@ void pace_add(struct pace *p, uint64_t start_ns)
 	p->pieces++;
 }
 
-/* From the first point to the i-th, without the pauses between. */
+/* Time from the first point to the i-th, excluding pauses. */
 static double time_to(const struct pace *p, const struct pace_pause *pauses, size_t count, size_t i)
 {
 	double ns = (double)(p->starts_ns[i] - p->starts_ns[0]);

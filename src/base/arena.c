@@ -35,8 +35,8 @@ static struct arena_chunk *chunk_new(struct arena *a, size_t size)
 }
 
 /*
- * A chunk with room for size bytes. A large request gets one of its own behind the newest, which
- * stays in use.
+ * Returns a chunk with room for `size` bytes. A large request gets its own chunk, linked behind the
+ * newest one, which stays in use.
  */
 static struct arena_chunk *chunk_with_room(struct arena *a, size_t size)
 {

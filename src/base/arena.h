@@ -1,4 +1,4 @@
-/* arena.h: many small allocations that are freed together. Not safe for concurrent use. */
+/* arena.h: an arena allocator: many small allocations that are freed together. Not thread-safe. */
 #ifndef PITOT_BASE_ARENA_H
 #define PITOT_BASE_ARENA_H
 
@@ -14,9 +14,9 @@ struct arena {
 #define ARENA_INIT { NULL, 0 }
 
 void arena_release(struct arena *a);
-/* aligned to 16, not zeroed; NULL: no memory */
+/* Returns memory aligned to 16 bytes, not zeroed; NULL when there is no memory. */
 void *arena_alloc(struct arena *a, size_t size) MUST_USE;
-/* terminated copy */
+/* Returns a NUL-terminated copy, or NULL when there is no memory. */
 char *arena_strndup(struct arena *a, const char *text, size_t length) MUST_USE;
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * bytes.c: CRC-32C, with the instruction of SSE4.2 where the processor has it, else eight tables of
- * 256 ("slicing by eight").
+ * bytes.c: CRC-32C, with the SSE4.2 instruction where the processor has it, else with eight tables
+ * of 256 entries ("slicing by eight").
  *
- * Both work on the inverted remainder. The tables are computed when the library is loaded, so that
- * no call has to ask.
+ * Both variants work on the inverted remainder. The tables are computed when the library is loaded,
+ * so crc32c() needs no check for initialization.
  */
 #include "base/bytes.h"
 
@@ -42,7 +42,7 @@ __attribute__((target("sse4.2"))) static uint32_t update_sse42(uint32_t crc, con
 
 static uint32_t (*update)(uint32_t crc, const uint8_t *p, size_t length) = update_tables;
 
-/* Before the constructors of libpitot.so, which may start recording. */
+/* Priority 200: runs before the constructors of libpitot.so, which may start recording. */
 __attribute__((constructor(200))) static void choose(void)
 {
 	for (uint32_t i = 0; i < 256; i++) {

@@ -1,9 +1,8 @@
 /*
- * bytes.h: little-endian integers and LEB128 varints, written to and read from memory that need not
- * be aligned.
+ * bytes.h: little-endian integers and LEB128 varints in unaligned memory.
  *
- * Readers use `struct cursor`: it never reads past `end`, and once it has failed every further read
- * returns 0.
+ * Decoders use `struct cursor`. It never reads past `end`; after its first failure every further
+ * read returns 0.
  */
 #ifndef PITOT_BASE_BYTES_H
 #define PITOT_BASE_BYTES_H
@@ -26,7 +25,7 @@ static inline void store_u16(void *p, uint16_t v) { memcpy(p, &v, sizeof(v)); }
 static inline void store_u32(void *p, uint32_t v) { memcpy(p, &v, sizeof(v)); }
 static inline void store_u64(void *p, uint64_t v) { memcpy(p, &v, sizeof(v)); }
 
-/* Writes v at p, which has room for VARINT_MAX bytes; returns the number of bytes. */
+/* Writes v at p, which must have room for VARINT_MAX bytes. Returns the number of bytes written. */
 static inline size_t varint_put(uint8_t *p, uint64_t v)
 {
 	size_t n = 0;
@@ -41,7 +40,7 @@ static inline size_t varint_put(uint8_t *p, uint64_t v)
 
 static inline uint64_t zigzag(int64_t v)
 {
-	/* Not v >> 63: vectors of SSE2 and AVX2 have no arithmetic shift of 64 bits. */
+	/* v >> 63 would prevent vectorizing: SSE2 and AVX2 have no 64-bit arithmetic shift. */
 	return ((uint64_t)v << 1) ^ (0 - ((uint64_t)v >> 63));
 }
 
@@ -65,7 +64,7 @@ static inline size_t cursor_left(const struct cursor *c)
 	return (size_t)(c->end - c->p);
 }
 
-/* Pointer to the next `length` bytes, which are consumed, or NULL. */
+/* Consumes the next `length` bytes and returns a pointer to them, or NULL. */
 static inline const uint8_t *cursor_bytes(struct cursor *c, size_t length)
 {
 	const uint8_t *p = c->p;
@@ -106,7 +105,7 @@ static inline uint64_t cursor_u64(struct cursor *c)
 	return p ? load_u64(p) : 0;
 }
 
-/* Fails on more than ten bytes and on bits beyond 64. */
+/* Fails on encodings longer than ten bytes and on values wider than 64 bits. */
 static inline uint64_t cursor_varint(struct cursor *c)
 {
 	uint64_t v = 0;
@@ -125,11 +124,11 @@ static inline uint64_t cursor_varint(struct cursor *c)
 }
 
 /*
- * CRC-32C (Castagnoli), as in RFC 3720 appendix B.4; `crc` is 0 for a first piece, else the
+ * Returns the CRC-32C (Castagnoli, RFC 3720 appendix B.4). `crc` is 0 for the first piece, else the
  * previous result.
  */
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t length);
-/* without the processor's instruction */
+/* Same as crc32c(), without the processor's CRC instruction. */
 uint32_t crc32c_tables(uint32_t crc, const void *bytes, size_t length);
 
 #endif

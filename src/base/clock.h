@@ -1,4 +1,4 @@
-/* clock.h: the clocks of a recording, in nanoseconds. */
+/* clock.h: reads the clocks of a recording, in nanoseconds. */
 #ifndef PITOT_BASE_CLOCK_H
 #define PITOT_BASE_CLOCK_H
 
@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A build with sanitizers is slower, and waits longer for what should have an end. */
+/* Multiplies timeouts. Builds with sanitizers are slower and set it above 1. */
 #ifndef PITOT_SLOWNESS
 #define PITOT_SLOWNESS 1
 #endif
@@ -25,15 +25,15 @@ static inline uint64_t clock_read_ns(clockid_t clock)
 	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-/* The clock of every time in a recording. */
+/* The clock of all timestamps in a recording. */
 static inline uint64_t clock_monotonic_ns(void)
 {
 	return clock_read_ns(CLOCK_MONOTONIC);
 }
 
 /*
- * The machine's own, to wait by: while a tape is played clock_gettime() is the tape's, which stands
- * still at its end.
+ * Reads the machine's clock, for timeouts. While a tape is played, clock_gettime() returns the
+ * tape's time, which stands still at its end.
  */
 static inline uint64_t clock_machine_ns(void)
 {
@@ -44,8 +44,8 @@ static inline uint64_t clock_machine_ns(void)
 }
 
 /*
- * Whether clock_gettime() is not the machine's: a tape is played, or a preloaded library makes up
- * the time. What was measured by it says nothing then.
+ * Whether clock_gettime() is interposed, by a tape player or by a preloaded library that fakes the
+ * time. Durations measured with it are then meaningless.
  */
 static inline bool clock_is_replaced(void)
 {
@@ -54,7 +54,7 @@ static inline bool clock_is_replaced(void)
 	return now < before || now > clock_machine_ns();
 }
 
-/* Between two ticks of the operating system's kernel. */
+/* Returns the timer tick of the operating system's kernel. */
 static inline uint64_t clock_tick_ns(void)
 {
 	struct timespec t = { 0 };

@@ -29,7 +29,7 @@ static inline void cleanup_close(int *fd)
 		close(*fd);
 }
 
-/* Locals that clean up after themselves: _cleanup_free_ char *s = NULL; */
+/* Locals that are cleaned up at the end of their scope: _cleanup_free_ char *s = NULL; */
 #define _cleanup_(function) __attribute__((cleanup(function)))
 #define _cleanup_free_ _cleanup_(cleanup_free)
 #define _cleanup_close_ _cleanup_(cleanup_close)

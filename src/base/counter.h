@@ -1,5 +1,5 @@
 /*
- * counter.h: counters that one thread adds to, without a locked instruction, and any thread reads.
+ * counter.h: counters with any number of readers and one writer, which needs no locked instruction.
  */
 #ifndef PITOT_BASE_COUNTER_H
 #define PITOT_BASE_COUNTER_H

@@ -60,7 +60,7 @@ const char *error_code_text(int code)
 
 	switch (code) {
 	case E_FORMAT:
-		return "the bytes break the format";
+		return "invalid format";
 	case E_VERSION:
 		return "written by a newer version of Pitot";
 	case E_UNSUPPORTED:

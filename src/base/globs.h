@@ -1,6 +1,6 @@
 /*
- * globs.h: patterns of names, with '*' and '?' alone; and lists of them with commas between.
- * Nothing is allocated.
+ * globs.h: matches names against patterns with '*' and '?', and against comma-separated lists of
+ * patterns. Allocates nothing.
  */
 #ifndef PITOT_BASE_GLOBS_H
 #define PITOT_BASE_GLOBS_H
@@ -11,12 +11,12 @@
 bool glob_matches(const char *pattern, size_t length, const char *text);
 
 /*
- * The next item of a list, and its length, behind which *list is then; NULL: there is none. Items
- * may be empty.
+ * Returns the next item of a list and its length, and advances *list past it; NULL at the end.
+ * Items may be empty.
  */
 const char *globs_next(const char **list, size_t *length);
 
-/* Whether one of the list matches. */
+/* Whether any pattern of the list matches. */
 bool globs_match(const char *list, const char *text);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * heap.h: binary heaps in arrays, the item that comes first at index 0. `before` is an expression
- * of the pointers `a` and `b` to two items.
+ * heap.h: binary heaps in arrays; items[0] is the first item. `before` is an expression that
+ * compares the items pointed to by `a` and `b`.
  *
  *	items[count++] = item;
  *	heap_up(items, count - 1, a, b, a->end_ns < b->end_ns);
@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-/* Restores the heap after the item at `place` has come to be earlier, or is new. */
+/* Restores the heap after the item at index `place` was added or moved towards the front. */
 #define heap_up(items, place, a, b, before)                                                        \
 	do {                                                                                       \
 		typeof(*(items)) *a, *b;                                                           \
@@ -27,8 +27,8 @@
 	} while (0)
 
 /*
- * The same after the item at `place` has come to be later, or another one. It may be behind the
- * last.
+ * Restores the heap after the item at index `place` was replaced or moved towards the end. `place`
+ * may equal `count`.
  */
 #define heap_down(items, count, place, a, b, before)                                               \
 	do {                                                                                       \

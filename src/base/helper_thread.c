@@ -10,7 +10,7 @@
 #include "base/clock.h"
 
 #define HELPERS_MAX 16
-#define LOOKS 200 /* at a thread that is to say who it is: 10 ms in all */
+#define POLLS 200 /* polls for the new thread's registration: 10 ms in all */
 
 struct helper {
 	void *(*run)(void *);
@@ -18,7 +18,7 @@ struct helper {
 };
 
 static atomic_uint running;
-static atomic_uint known; /* threads that have said who they are, in all */
+static atomic_uint registered; /* threads registered so far */
 static atomic_uint tids[HELPERS_MAX];
 static atomic_uint_fast64_t ended_cpu_ns;
 
@@ -35,7 +35,7 @@ bool helper_thread_is(uint32_t tid)
 	return false;
 }
 
-/* The operating system's name for the CPU clock of a thread of this process. */
+/* Returns the id of the CPU clock of a thread of this process. */
 static clockid_t thread_clock(unsigned tid)
 {
 	return (clockid_t)(~tid << 3 | 4 | 2);
@@ -74,7 +74,7 @@ static void *run_helper(void *allocated)
 		none = 0;
 		place++;
 	}
-	atomic_fetch_add(&known, 1);
+	atomic_fetch_add(&registered, 1);
 	result = helper.run(helper.argument);
 	atomic_fetch_add(&ended_cpu_ns, clock_read_ns(CLOCK_THREAD_CPUTIME_ID));
 	if (place < HELPERS_MAX)
@@ -86,7 +86,7 @@ static void *run_helper(void *allocated)
 int helper_thread_start(void *(*run)(void *), void *argument, size_t stack_bytes)
 {
 	struct helper *helper = malloc(sizeof(*helper));
-	unsigned known_before = atomic_load(&known);
+	unsigned registered_before = atomic_load(&registered);
 	sigset_t all, before;
 	pthread_attr_t attributes;
 	pthread_t thread;
@@ -108,7 +108,7 @@ int helper_thread_start(void *(*run)(void *), void *argument, size_t stack_bytes
 		atomic_fetch_sub(&running, 1);
 		free(helper);
 	}
-	for (int i = 0; !err && i < LOOKS && atomic_load(&known) == known_before; i++)
+	for (int i = 0; !err && i < POLLS && atomic_load(&registered) == registered_before; i++)
 		nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
 	return -err;
 }

@@ -20,7 +20,7 @@ void html_escape(struct strbuf *out, const char *text, size_t length)
 			strbuf_adds(out, "&quot;");
 		else if (c == '\'')
 			strbuf_adds(out, "&#39;");
-		else if (c == '\n' || c == '\t' || c == '\r') /* of a command with a script in it */
+		else if (c == '\n' || c == '\t' || c == '\r') /* in inline scripts of commands */
 			strbuf_addc(out, ' ');
 		else if (!n || c < ' ' || c == 0x7f ||
 			 (n == 3 && c == 0xef && !memcmp(text + i + 1, "\xbf", 1) &&

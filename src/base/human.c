@@ -31,8 +31,8 @@ void human_duration(struct strbuf *out, uint64_t ns)
 }
 
 /*
- * One decimal and the first unit in which the value is below `step`; whole numbers in the first
- * unit.
+ * Appends the value with one decimal, in the first unit in which it is below `step`. In units[0] it
+ * is a whole number.
  */
 static void with_unit(struct strbuf *out, uint64_t value, unsigned step, const char *const *names,
 		      unsigned count)
@@ -61,7 +61,7 @@ void human_bytes(struct strbuf *out, uint64_t bytes)
 
 void human_count(struct strbuf *out, uint64_t n)
 {
-	char text[27]; /* twenty digits and six commas, from the end */
+	char text[27]; /* 20 digits and 6 commas, filled from the end */
 	size_t i = sizeof(text);
 	unsigned digits = 0;
 

@@ -57,7 +57,7 @@ static int read_to_end(int fd, size_t max, struct strbuf *out)
 	}
 }
 
-/* Of a longer file `kept` bytes are. */
+/* Of a file longer than `max`, the first `kept` bytes are appended. */
 static int read_path(const char *path, size_t max, size_t kept, struct strbuf *out)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -107,16 +107,16 @@ bool io_process_stat(pid_t pid, struct process_stat *out)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	unsigned long long ticks;
-	const char *behind_name; /* which may hold anything */
+	const char *after_name; /* the name may contain any character */
 	int parent;
 
 	if (io_process_text(pid, "stat", 4096, &text) < 0)
 		return false;
-	behind_name = strrchr(strbuf_text(&text), ')');
-	if (!behind_name || sscanf(behind_name + 1,
-				   " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
-				   "%*d %*d %*d %llu",
-				   &out->state, &parent, &ticks) != 3)
+	after_name = strrchr(strbuf_text(&text), ')');
+	if (!after_name || sscanf(after_name + 1,
+				  " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+				  "%*d %*d %*d %llu",
+				  &out->state, &parent, &ticks) != 3)
 		return false;
 	out->parent = parent;
 	out->start_ticks = ticks;
@@ -129,7 +129,7 @@ int io_rename_new(const char *from, const char *to)
 		return 0;
 	if (errno != EINVAL && errno != ENOSYS)
 		return -errno;
-	/* The file system knows no RENAME_NOREPLACE. */
+	/* The file system does not support RENAME_NOREPLACE. */
 	if (link(from, to) < 0)
 		return -errno;
 	unlink(from);

@@ -1,4 +1,4 @@
-/* io.h: files as the rest of Pitot wants them: whole writes, whole reads, close-on-exec. */
+/* io.h: file helpers: complete writes, whole-file reads, /proc, close-on-exec descriptors. */
 #ifndef PITOT_BASE_IO_H
 #define PITOT_BASE_IO_H
 
@@ -7,40 +7,41 @@
 
 #include "base/strbuf.h"
 
-/* Writes all bytes, through EINTR and short writes. 0 or -errno. */
+/* Writes all bytes, retrying after EINTR and short writes. Returns 0 or -errno. */
 int io_write_all(int fd, const void *bytes, size_t length);
 
-/* How many of `length` bytes may be written at `offset` before RLIMIT_FSIZE would raise SIGXFSZ. */
+/* Returns how many of `length` bytes RLIMIT_FSIZE allows at `offset`; more would raise SIGXFSZ. */
 size_t io_allowed(uint64_t offset, size_t length);
 
 /*
- * Appends a whole file (also from /proc) of at most `max` bytes to out. 0, or -errno, or E_LIMIT
- * when longer.
+ * Appends a whole file (also of /proc) of at most `max` bytes to out. Returns 0, -errno, or E_LIMIT
+ * when the file is longer.
  */
 int io_read_file(const char *path, size_t max, struct strbuf *out);
 
 /*
- * Appends a text of /proc, of a longer one the first `max` bytes: NULs between words become blanks;
- * NULs and newlines at its end are dropped. 0 or -errno.
+ * Appends the first `max` bytes of a text file of /proc. NULs between words become blanks; trailing
+ * NULs and newlines are dropped. Returns 0 or -errno.
  */
 int io_read_text(const char *path, size_t max, struct strbuf *out);
 
-/* What /proc says of a process; false: it is gone. */
+/* /proc/PID/stat of a process */
 struct process_stat {
 	char state;
 	pid_t parent;
-	uint64_t start_ticks; /* since the machine was started */
+	uint64_t start_ticks; /* clock ticks since boot */
 };
+/* Returns false when the process is gone. */
 bool io_process_stat(pid_t pid, struct process_stat *out);
-/* io_read_text of /proc/PID/name. */
+/* Same as io_read_text() of /proc/PID/<name>. */
 int io_process_text(pid_t pid, const char *name, size_t max, struct strbuf *out);
 
-/* Gives a file another name, without replacing one that has it. 0 or -errno. */
+/* Renames a file without replacing an existing one. Returns 0 or -errno. */
 int io_rename_new(const char *from, const char *to);
 
 /*
- * A descriptor above 2, close-on-exec: moves fd out of the standard range if needed. Returns the
- * descriptor, or -errno, and then fd is closed.
+ * Makes fd close-on-exec and moves it above stderr (2) if needed. Returns the descriptor, or -errno
+ * after closing fd.
  */
 int io_above_standard(int fd);
 

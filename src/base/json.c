@@ -9,7 +9,7 @@
 static void escape_control(struct strbuf *out, uint8_t c)
 {
 	static const char hex[] = "0123456789abcdef";
-	static const char names[] = "btn\0fr"; /* of 8 to 13 */
+	static const char names[] = "btn\0fr"; /* for characters 8 to 13 */
 	char text[6] = { '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] };
 
 	if (c >= '\b' && c <= '\r' && c != '\v') {
@@ -64,7 +64,7 @@ static void line(struct json *j)
 		strbuf_adds(j->out, "  ");
 }
 
-/* What stands before an item of the innermost object or array: comma and blank, or a new line. */
+/* Writes the comma and blank, or the new line, before an item of the innermost level. */
 static void separate(struct json *j)
 {
 	bool first;
@@ -153,7 +153,7 @@ void json_u64(struct json *j, uint64_t v)
 	strbuf_addu(j->out, v);
 }
 
-/* The sign, where there is one; returns the absolute value. */
+/* Writes the sign if v is negative. Returns the absolute value. */
 static uint64_t sign(struct json *j, int64_t v)
 {
 	separate(j);

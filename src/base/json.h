@@ -1,7 +1,7 @@
 /*
- * json.h: writes JSON text into a strbuf. Commas, nesting and escaping are looked after; numbers
- * are integers or fixed point, but for what a program itself measured as a double. Invalid UTF-8 is
- * replaced by U+FFFD.
+ * json.h: writes JSON text into a strbuf, taking care of commas, nesting and escapes. Numbers are
+ * integers or fixed point, except values that were doubles in the recorded program. Invalid UTF-8
+ * is replaced by U+FFFD.
  *
  *	struct json j = JSON_INIT(&buffer);
  *	json_object(&j); json_key(&j, "rows"); json_u64(&j, 5); json_end(&j);
@@ -18,7 +18,7 @@
 struct json {
 	struct strbuf *out;
 	unsigned depth;
-	/* newlines and two spaces a level; else one space after ':' and ',' */
+	/* newlines, and two spaces per level; else one space after ':' and ',' */
 	bool pretty;
 	bool first[JSON_DEPTH_MAX];
 	bool is_array[JSON_DEPTH_MAX];
@@ -31,7 +31,7 @@ struct json {
 void json_object(struct json *j);
 void json_array(struct json *j);
 void json_end(struct json *j);			/* closes the innermost object or array */
-void json_finish(struct json *j);		/* closes all of them, and the line */
+void json_finish(struct json *j);		/* closes all open levels and ends the line */
 void json_key(struct json *j, const char *key);
 void json_string(struct json *j, const char *text);	/* NULL writes null */
 void json_bytes(struct json *j, const char *text, size_t length);
@@ -39,22 +39,22 @@ void json_u64(struct json *j, uint64_t v);
 void json_i64(struct json *j, int64_t v);
 void json_bool(struct json *j, bool v);
 void json_null(struct json *j);
-/* value / 10^decimals, printed with exactly that many decimals: json_fixed(j, 1234, 3) is 1.234. */
+/* Writes value / 10^decimals with exactly that many decimals: json_fixed(j, 1234, 3) is 1.234. */
 void json_fixed(struct json *j, int64_t value, unsigned decimals);
-/* As few digits as it takes to read the same number again; null for infinities and NaN. */
+/* Writes the fewest digits that read back as the same number; null for infinities and NaN. */
 void json_double(struct json *j, double value);
 
-/* key and value at once. */
+/* Write a key and its value. */
 void json_key_object(struct json *j, const char *key);
 void json_key_array(struct json *j, const char *key);
 void json_key_string(struct json *j, const char *key, const char *text);
 void json_key_u64(struct json *j, const char *key, uint64_t v);
-void json_key_known(struct json *j, const char *key, bool known, uint64_t v); /* else null */
+void json_key_known(struct json *j, const char *key, bool known, uint64_t v); /* null if !known */
 void json_key_i64(struct json *j, const char *key, int64_t v);
 void json_key_bool(struct json *j, const char *key, bool v);
 
 /*
- * Appends text with JSON's escapes, with and without quotes. For writers that must be faster than
+ * Append text with JSON escapes, with and without quotes, for writers that must be faster than
  * struct json.
  */
 void json_quote(struct strbuf *out, const char *text, size_t length);

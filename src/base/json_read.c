@@ -18,14 +18,14 @@ static void skip_blanks(struct json_members *m)
 		m->line += *m->p == '\n';
 }
 
-/* The next character behind blanks; 0: there is none. */
+/* Skips blanks and returns the next character, or 0 at the end. */
 static char peek(struct json_members *m)
 {
 	skip_blanks(m);
 	return m->p < m->end ? *m->p : '\0';
 }
 
-static bool take(struct json_members *m, char c)
+static bool consume(struct json_members *m, char c)
 {
 	if (!c || peek(m) != c)
 		return false;
@@ -51,7 +51,7 @@ static bool read_hex(struct json_members *m, uint32_t *value)
 	return true;
 }
 
-/* Behind \u: also the second half of a pair. A NUL would end the text too early. */
+/* After \u; also the second half of a surrogate pair. A NUL would terminate the text: refused. */
 static bool read_unicode(struct json_members *m, struct strbuf *out)
 {
 	uint8_t bytes[UTF8_MAX];
@@ -88,7 +88,7 @@ static bool read_escape(struct json_members *m, struct strbuf *out)
 	return found != NULL;
 }
 
-/* How many characters there are that stand for themselves, without those that are not ASCII. */
+/* Returns the number of ASCII characters up to the next quote, backslash or control character. */
 static size_t plain_length(const struct json_members *m)
 {
 	const char *p = m->p;
@@ -98,7 +98,7 @@ static size_t plain_length(const struct json_members *m)
 	return (size_t)(p - m->p);
 }
 
-/* Behind the first quote. */
+/* Reads a string up to its closing quote; the opening one has been read. */
 static int read_string(struct json_members *m, struct strbuf *out, struct error *e)
 {
 	size_t plain = plain_length(m);
@@ -110,7 +110,7 @@ static int read_string(struct json_members *m, struct strbuf *out, struct error 
 			length = utf8_length((const uint8_t *)m->p, (size_t)(m->end - m->p), &bad);
 
 		if ((unsigned char)*m->p < 0x20 || !length)
-			return wrong(m, "a string with a byte that cannot be in one", e);
+			return wrong(m, "a string with an invalid byte", e);
 		if (*m->p != '\\') {
 			strbuf_add(out, m->p, length);
 			m->p += length;
@@ -121,7 +121,7 @@ static int read_string(struct json_members *m, struct strbuf *out, struct error 
 			return wrong(m, "a string with an unknown escape", e);
 	}
 	if (m->p == m->end)
-		return wrong(m, "a string without its end", e);
+		return wrong(m, "an unterminated string", e);
 	m->p++;
 	return 0;
 }
@@ -183,7 +183,7 @@ static int read_word(struct json_members *m, struct strbuf *out, struct error *e
 	return read_number(m, out, e);
 }
 
-/* Behind its bracket, up to its end: brackets and strings are all that is looked at. */
+/* After an opening bracket: skips to the matching one, interpreting only brackets and strings. */
 static int skip_nested(struct json_members *m, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf unused = STRBUF_INIT;
@@ -193,7 +193,7 @@ static int skip_nested(struct json_members *m, struct error *e)
 		char c = peek(m);
 
 		if (!c)
-			return wrong(m, "an array or an object without its end", e);
+			return wrong(m, "an unterminated array or object", e);
 		depth += c == '[' || c == '{';
 		depth -= c == ']' || c == '}';
 		if (c != '"')
@@ -207,13 +207,13 @@ static int skip_nested(struct json_members *m, struct error *e)
 
 static int read_value(struct json_members *m, struct strbuf *out, struct error *e)
 {
-	bool is_object = take(m, '{');
+	bool is_object = consume(m, '{');
 
-	if (is_object || take(m, '[')) {
+	if (is_object || consume(m, '[')) {
 		m->kind = is_object ? JSON_OBJECT : JSON_ARRAY;
 		return skip_nested(m, e);
 	}
-	if (!take(m, '"'))
+	if (!consume(m, '"'))
 		return read_word(m, out, e);
 	m->kind = JSON_STRING;
 	return read_string(m, out, e);
@@ -223,17 +223,17 @@ static int finish(struct json_members *m, struct error *e)
 {
 	m->over = true;
 	skip_blanks(m);
-	return m->p == m->end ? 0 : wrong(m, "something behind the object", e);
+	return m->p == m->end ? 0 : wrong(m, "unexpected text after the object", e);
 }
 
 static int read_key(struct json_members *m, struct error *e)
 {
 	int err;
 
-	if (!take(m, '"'))
-		return wrong(m, "no name in quotes", e);
+	if (!consume(m, '"'))
+		return wrong(m, "a name in quotes is missing", e);
 	err = read_string(m, &m->key, e);
-	return err < 0 || take(m, ':') ? err : wrong(m, "no ':' behind a name", e);
+	return err < 0 || consume(m, ':') ? err : wrong(m, "no ':' after a name", e);
 }
 
 int json_members_next(struct json_members *m, struct error *e)
@@ -242,14 +242,14 @@ int json_members_next(struct json_members *m, struct error *e)
 
 	if (m->over)
 		return 0;
-	if (!m->begun && !take(m, m->is_array ? '[' : '{'))
+	if (!m->begun && !consume(m, m->is_array ? '[' : '{'))
 		return wrong(m, m->is_array ? "no array '['" : "no object '{'", e);
-	if (take(m, m->is_array ? ']' : '}'))
+	if (consume(m, m->is_array ? ']' : '}'))
 		return finish(m, e);
-	if (m->begun && !take(m, ','))
+	if (m->begun && !consume(m, ','))
 		return wrong(m,
-			     m->is_array ? "neither ',' nor ']' behind a value"
-					 : "neither ',' nor '}' behind a value",
+			     m->is_array ? "neither ',' nor ']' after a value"
+					 : "neither ',' nor '}' after a value",
 			     e);
 	m->begun = true;
 	strbuf_clear(&m->key);

@@ -1,10 +1,10 @@
 /*
- * json_read.h: reads the members of one JSON object, or the items of one array (RFC 8259,
- * strictly). Values that are arrays or objects are skipped; another reader goes over their bytes.
- * Any bytes will do; nothing is read beyond `end`.
+ * json_read.h: reads the members of one JSON object or the items of one array (RFC 8259, strict).
+ * Nested arrays and objects are skipped; another reader can be opened on their bytes. The input is
+ * untrusted; nothing is read beyond `end`.
  *
  *	struct json_members m = JSON_MEMBERS(text, length);
- *	while ((r = json_members_next(&m, &e)) > 0)
+ *	while ((rc = json_members_next(&m, &e)) > 0)
  *		use(strbuf_text(&m.key), m.kind, strbuf_text(&m.text));
  *	json_members_release(&m);
  */
@@ -28,13 +28,13 @@ enum json_kind {
 
 struct json_members {
 	const char *p, *end;
-	unsigned line; /* of the member, from 1 */
+	unsigned line; /* line of the member, from 1 */
 	bool is_array, begun, over;
 	enum json_kind kind; /* of the value */
-	struct strbuf key; /* of an item: "" */
-	/* a string's characters; a number, true or false as it stands there; else "" */
+	struct strbuf key; /* "" for items of an array */
+	/* a string without its escapes; a number, true or false as written; else "" */
 	struct strbuf text;
-	const char *value; /* the bytes of the value, as they stand there */
+	const char *value; /* bytes of the value in the input */
 	size_t value_length;
 };
 
@@ -43,20 +43,20 @@ struct json_members {
 	{ .p = (bytes), .end = (bytes) + (length), .line = 1, .is_array = true }
 
 /*
- * 1: key, kind and text are the next member's; 0: there are no more, and nothing follows; negative:
- * "line 3: …".
+ * Reads the next member. Returns 1 when key, kind and text are set, 0 at the end, when nothing
+ * follows the object, or a negative code with "line 3: …".
  */
 int json_members_next(struct json_members *m, struct error *e) MUST_USE;
 void json_members_release(struct json_members *m);
 
 struct json_found {
 	enum json_kind kind;
-	char text[256]; /* as json_members has it, cut */
+	char text[256]; /* same as json_members.text, truncated */
 };
 
 /*
- * The last member of that name. 0; -ENOENT: the object has none; other codes: it is no whole
- * object.
+ * Finds the last member of that name. Returns 0, -ENOENT when the object has none, or another
+ * negative code when the bytes are not a complete object.
  */
 int json_find(const char *bytes, size_t length, const char *key, struct json_found *out,
 	      struct error *e) MUST_USE;

@@ -1,6 +1,6 @@
 /*
- * json_text.h: JSON written piece by piece into memory that is reserved (raw_buffer.h). base/json.h
- * looks after commas and nesting instead; this is for millions of objects of the same few shapes.
+ * json_text.h: writes JSON piece by piece into a raw buffer (raw_buffer.h), for millions of objects
+ * of the same few shapes. The caller writes commas and brackets; base/json.h does that by itself.
  */
 #ifndef PITOT_BASE_JSON_TEXT_H
 #define PITOT_BASE_JSON_TEXT_H
@@ -12,7 +12,7 @@
 
 #define TEXT(s, literal) raw_add((s), (literal), sizeof(literal) - 1)
 
-/* Writes the digits of v before `end`; returns their beginning. */
+/* Writes the digits of v so that they end at `end`. Returns their start. */
 static inline char *digits_before(char *end, uint64_t v)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
@@ -52,7 +52,7 @@ static inline void text_i64(struct strbuf *s, int64_t v)
 #define TEXT_U64(s, key, v) (TEXT((s), ",\"" key "\":"), text_u64((s), (v)))
 #define TEXT_I64(s, key, v) (TEXT((s), ",\"" key "\":"), text_i64((s), (v)))
 
-/* Microseconds with three decimals. */
+/* Appends a time as microseconds with three decimals. */
 static inline void text_us(struct strbuf *s, uint64_t ns)
 {
 	char digits[NUMBER_MAX], *end = digits + sizeof(digits), *start;
@@ -66,7 +66,7 @@ static inline void text_us(struct strbuf *s, uint64_t ns)
 	raw_add(s, start, (size_t)(digits + sizeof(digits) - start));
 }
 
-/* A string with its quotes. */
+/* Appends a string with quotes and escapes. */
 static inline void text_string(struct strbuf *s, const char *text, size_t length)
 {
 	TEXT(s, "\"");

@@ -1,4 +1,4 @@
-/* leb128.h: signed LEB128, and unsigned LEB128 of any length, as DWARF has them. */
+/* leb128.h: signed LEB128, and unsigned LEB128 of any length, as used by DWARF. */
 #ifndef PITOT_BASE_LEB128_H
 #define PITOT_BASE_LEB128_H
 
@@ -6,14 +6,14 @@
 
 #include "base/bytes.h"
 
-/* Bits beyond 64 are dropped; *bits: how many there were. */
+/* Drops bits beyond 64. *bits is the number of bits read, *last the last byte. */
 static inline uint64_t cursor_leb(struct cursor *c, unsigned *bits, uint8_t *last)
 {
 	uint64_t v = 0;
 
 	*bits = 0;
 	do {
-		*last = cursor_u8(c); /* 0 behind the end */
+		*last = cursor_u8(c); /* 0 after the end */
 		if (*bits < 64)
 			v |= (uint64_t)(*last & 0x7f) << *bits;
 		*bits += 7;
@@ -40,7 +40,7 @@ static inline int64_t cursor_sleb(struct cursor *c)
 	return (int64_t)v;
 }
 
-/* The text up to the next NUL, which is consumed too; NULL when there is none. */
+/* Consumes a NUL-terminated text and returns it, or NULL when the NUL is missing. */
 static inline const char *cursor_text(struct cursor *c)
 {
 	const uint8_t *text = c->p;

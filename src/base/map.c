@@ -1,8 +1,8 @@
 /*
  * map.c: linear probing in tables that are at most three quarters full.
  *
- * In a map a slot with key 0 is free. Key 0 itself lives in one slot more, behind the table:
- * slots[capacity], whose `key` is 1 when it is there.
+ * A slot with key 0 is free. Key 0 itself is stored in an extra slot after the table,
+ * slots[capacity], whose `key` is 1 when it is present.
  */
 #include "base/map.h"
 
@@ -61,7 +61,7 @@ void map_clear(struct map *m)
 	m->count = 0;
 }
 
-/* The slot of key or the free one where it belongs; the table is never full. */
+/* Returns the slot of key, or the free slot where it belongs. The table is never full. */
 static struct map_slot *slot_of(struct map_slot *slots, size_t capacity, uint64_t key)
 {
 	size_t i = hash_u64(key) & (capacity - 1);
@@ -86,8 +86,8 @@ bool map_get(const struct map *m, uint64_t key, uint64_t *value)
 	return true;
 }
 
-/* What stands behind the hole moves into it, unless it would come to lie before its place. */
-bool map_take(struct map *m, uint64_t key, uint64_t *value)
+/* Each slot after the hole moves into it, unless that would put it before its home slot. */
+bool map_remove(struct map *m, uint64_t key, uint64_t *value)
 {
 	size_t mask = m->capacity - 1, hole;
 
@@ -215,7 +215,7 @@ static int interner_rehash(struct interner *in)
 	return 0;
 }
 
-/* Room for one more string in all three arrays. */
+/* Makes room for one more string in all three arrays. */
 static int interner_reserve(struct interner *in)
 {
 	size_t hash_capacity = in->capacity;

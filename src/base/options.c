@@ -7,15 +7,15 @@
 #include <strings.h>
 
 #define HELP_INDENT 2
-#define HELP_COLUMN_MAX 30 /* the texts start no further to the right than this */
-#define WORD_MAX 64 /* longer words are near to nothing */
+#define HELP_COLUMN_MAX 30 /* rightmost column where descriptions may start */
+#define WORD_MAX 64 /* longer words match nothing */
 
 static bool takes_argument(const struct option *o)
 {
 	return o->type != OPTION_FLAG;
 }
 
-/* Number of insertions, deletions, replacements and swaps of neighbours that make b of a. */
+/* Returns how many insertions, deletions, replacements and swaps of neighbours turn a into b. */
 static unsigned distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
 	unsigned rows[3][WORD_MAX + 1];
@@ -41,8 +41,8 @@ static unsigned distance(const char *a, size_t a_length, const char *b, size_t b
 }
 
 /*
- * How far `known` is from the mistyped word; UINT32_MAX when it is not near. A beginning of it
- * counts as near.
+ * Returns the edit distance between `known` and the mistyped word, 1 if the word is a prefix of
+ * `known`, or UINT32_MAX if they are too different.
  */
 static unsigned nearness(const char *word, size_t length, const char *known)
 {
@@ -165,7 +165,7 @@ static int set_text(const struct option *o, const char *subject, const char *tex
 				 OPTION_TEXT_MAX - 1);
 	if (strchr(text, ';'))
 		return error_set(e, E_USAGE, "%s takes no ';', as in '%s'", subject, text);
-	strncpy(o->value, text, OPTION_TEXT_MAX); /* and zeros up to the end */
+	strncpy(o->value, text, OPTION_TEXT_MAX); /* also zeroes the rest */
 	return 0;
 }
 
@@ -225,7 +225,7 @@ int option_set(const struct option *o, const char *subject, const char *text, st
 
 	if (o->type == OPTION_FLAG && !is_switch)
 		return error_set(e, E_USAGE, "%s takes on or off, not '%s'", subject, text);
-	/* Digits are a number where that is what the option takes. */
+	/* 0 and 1 are numbers for an option that takes a number. */
 	is_switch = is_switch && (text[0] < '0' || text[0] > '9');
 	if (o->type != OPTION_FLAG && !(is_switch && o->negatable))
 		return set_value(o, subject, text, true, e);
@@ -242,7 +242,7 @@ void option_argument(const struct option *o, struct strbuf *out)
 		strbuf_addf(out, "%s%s", i ? "|" : "", o->choices[i]);
 }
 
-/* Whether a word behind an option that may stand alone is meant as its value. */
+/* Whether the word after an option with a bare form is a number meant as its value. */
 static bool is_value(const struct option *o, const char *word)
 {
 	uint64_t value;
@@ -279,8 +279,8 @@ static const struct option *find_long(const struct option *options, const char *
 }
 
 /*
- * One argument that begins with "--"; `next` is the argument after it or NULL. Returns 1 when that
- * was used up too.
+ * Parses an argument that begins with "--". `next` is the argument after it, or NULL. Returns 1
+ * when that was consumed, too.
  */
 static int parse_long(const struct option *options, const char *argument, const char *next,
 		      bool *help_wanted, struct error *e)
@@ -317,7 +317,7 @@ static int parse_long(const struct option *options, const char *argument, const 
 	return err < 0 ? err : used_next;
 }
 
-/* One argument of letters, "-qv" or "-nvalue". Returns 1 when the next argument was used up too. */
+/* Parses an argument of letters, "-qv" or "-nvalue". Returns 1 when `next` was consumed, too. */
 static int parse_letters(const struct option *options, const char *argument, const char *next,
 			 bool *help_wanted, struct error *e)
 {
@@ -377,7 +377,7 @@ int options_parse(const struct option *options, int argc, char **argv, bool stop
 	}
 	while (i < argc)
 		argv[to++] = argv[i++];
-	/* Operands can be a command to be executed: they end as argv does. */
+	/* The operands may be a command to execute, so they end with NULL as argv does. */
 	if (to < argc)
 		argv[to] = NULL;
 	*operands = to - 1;
@@ -398,7 +398,7 @@ static void help_left(const struct option *o, struct strbuf *out)
 	strbuf_adds(out, o->bare ? "]" : "");
 }
 
-/* Appends words of text from `column` on, and goes to a new line where one would pass `width`. */
+/* Appends the text from `column` on, breaking lines before they exceed `width`. */
 static void help_wrap(const char *text, unsigned column, unsigned width, struct strbuf *out)
 {
 	size_t at = column;

@@ -1,9 +1,8 @@
 /*
- * output.c: bytes go to "<path>.<pid>-<n>.partial" and are renamed to <path> by output_commit. A
- * path that exists and is no ordinary file (a device, a pipe) is written in place: there is nothing
- * to rename over.
+ * output.c: bytes go to "<path>.<pid>-<n>.partial", which output_commit() renames to <path>. An
+ * existing path that is not an ordinary file (a device, a pipe) is written in place.
  *
- * The first error is kept; later writes do nothing and commit reports it.
+ * The first error is stored; later writes do nothing, and output_commit() reports it.
  */
 #include "base/output.h"
 
@@ -37,8 +36,8 @@ static void output_free(struct output *o)
 }
 
 /*
- * A new file beside the final one. A crashed process with our id may have left its own: hence the
- * count.
+ * Creates a new file beside the final one. A crashed process with this pid may have left one, hence
+ * the count.
  */
 static int create_partial(struct output *o)
 {
@@ -61,7 +60,7 @@ static int create_partial(struct output *o)
 	return -1;
 }
 
-/* Opens a partial file, or o->path in place. 0 or an errno. */
+/* Opens a partial file, or o->path in place. Returns 0 or an errno. */
 static int open_file(struct output *o)
 {
 	bool in_place = false;
@@ -123,10 +122,10 @@ void output_write(struct output *o, const void *bytes, size_t length)
 	output_pump_write(o->pump, bytes, length);
 }
 
-void output_take(struct output *o, struct strbuf *s)
+void output_move(struct output *o, struct strbuf *s)
 {
 	o->bytes += s->length;
-	output_pump_take(o->pump, s);
+	output_pump_move(o->pump, s);
 }
 
 uint64_t output_bytes(const struct output *o)
@@ -140,7 +139,8 @@ bool output_failed(const struct output *o)
 }
 
 /*
- * Gives the complete file its name, without replacing one that appeared meanwhile. 0 or an errno.
+ * Renames the complete file; unless overwriting was requested, a file that has appeared meanwhile
+ * is not replaced. Returns 0 or an errno.
  */
 static int publish(const struct output *o)
 {

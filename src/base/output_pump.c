@@ -1,12 +1,11 @@
 /*
- * output_pump.c: a ring of pieces. Their numbers only grow: written <= worked <= submitted, and the
- * piece `submitted` is the one that the caller fills. What is to be done with the others any thread
- * does (step): it writes the first if it is ready and nobody else writes, or else compresses the
- * first that nobody has begun with.
+ * output_pump.c: a ring of pieces with growing numbers: written <= worked <= submitted. The caller
+ * fills the piece `submitted`. Any thread executes the next step(): it writes the first piece if
+ * that is ready and nobody else is writing, or else compresses the first piece not yet begun.
  *
- * With gzip all pieces together are one stream of one member, as every reader knows it: each is
- * deflated by itself, with the end of the one before it as its dictionary, and ends at a byte
- * (Z_SYNC_FLUSH).
+ * With gzip all pieces form one stream with one member, which every reader supports. Each piece is
+ * deflated separately, with the end of the previous piece as its dictionary, and ends at a byte
+ * boundary (Z_SYNC_FLUSH).
  */
 #include "base/output_pump.h"
 
@@ -21,10 +20,10 @@
 #include "base/output.h"
 #include "base/output_sink.h"
 
-#define DICTIONARY_BYTES ((size_t)32 << 10) /* as far back as deflate looks */
+#define DICTIONARY_BYTES ((size_t)32 << 10) /* deflate's window */
 #define THREADS_MAX 8
-#define GZIP_LEVEL 3 /* traces compress well at once; more effort mostly takes time */
-#define WINDOW_BITS (-15) /* the largest window, without a header */
+#define GZIP_LEVEL 3 /* higher levels cost time and hardly shrink traces */
+#define WINDOW_BITS (-15) /* the largest window, raw deflate */
 #define MEMORY_LEVEL 9
 
 struct piece {
@@ -42,7 +41,7 @@ struct piece {
 struct output_pump {
 	bool gzip;
 	atomic_int err; /* errno of the first failure */
-	pthread_mutex_t lock; /* for all below but the piece that a thread works at */
+	pthread_mutex_t lock; /* for all members below, but not for the piece being processed */
 	pthread_cond_t changed;
 	pthread_t threads[THREADS_MAX];
 	unsigned thread_count;
@@ -50,8 +49,8 @@ struct output_pump {
 	uint64_t written, worked, submitted;
 	size_t piece_count;
 	struct piece *pieces;
-	struct output_sink sink; /* of the thread that writes */
-	uint32_t crc; /* of what is written */
+	struct output_sink sink; /* used by the thread that has set `writing` */
+	uint32_t crc; /* of the uncompressed bytes written */
 	uint64_t length;
 };
 
@@ -98,7 +97,7 @@ static int prepare_deflate(struct piece *piece)
 		return ENOMEM;
 	piece->has_z = true;
 	deflateReset(&piece->z);
-	bound = deflateBound(&piece->z, piece->bytes.length) + 16; /* and the flush's marker */
+	bound = deflateBound(&piece->z, piece->bytes.length) + 16; /* and the marker */
 	if (bound > piece->compressed_size) {
 		free(piece->compressed);
 		piece->compressed = malloc(bound);
@@ -107,7 +106,7 @@ static int prepare_deflate(struct piece *piece)
 	return piece->compressed ? 0 : ENOMEM;
 }
 
-/* 0 or an errno. */
+/* Returns 0 or an errno. */
 static int compress_piece(struct piece *piece)
 {
 	z_stream *z = &piece->z;
@@ -160,8 +159,8 @@ static void write_piece(struct output_pump *p, struct piece *piece)
 }
 
 /*
- * Under the lock, which it gives up while it works. False when there is nothing to do at the
- * moment.
+ * Executes one step. Called with the lock, which is released during the work. Returns false when
+ * there is nothing to do.
  */
 static bool step(struct output_pump *p)
 {
@@ -204,7 +203,7 @@ static void *work(void *pump)
 	return NULL;
 }
 
-/* Signals are for the caller's thread, but for the one that tells of a reader that went away. */
+/* The threads get no signals but SIGPIPE, which reports that the reader of a pipe is gone. */
 static void start_threads(struct output_pump *p)
 {
 	size_t wanted = p->gzip ? p->piece_count - 2 : 1;
@@ -220,7 +219,7 @@ static void start_threads(struct output_pump *p)
 	p->tried_threads = true;
 }
 
-/* Waits until the piece `limit` before the one that is being filled is written. */
+/* Waits until at most `limit` submitted pieces are not yet written. */
 static void wait_written(struct output_pump *p, uint64_t limit)
 {
 	while (p->submitted - p->written > limit)
@@ -230,7 +229,7 @@ static void wait_written(struct output_pump *p, uint64_t limit)
 			step(p);
 }
 
-/* Hands the piece that was filled to the threads. */
+/* Submits the filled piece, and prepares the next one. */
 static void submit(struct output_pump *p, bool is_last)
 {
 	struct piece *piece = piece_at(p, p->submitted), *next;
@@ -273,7 +272,7 @@ void output_pump_write(struct output_pump *p, const void *bytes, size_t length)
 	}
 }
 
-void output_pump_take(struct output_pump *p, struct strbuf *s)
+void output_pump_move(struct output_pump *p, struct strbuf *s)
 {
 	struct strbuf *own = &piece_at(p, p->submitted)->bytes, taken = *s;
 

@@ -1,11 +1,10 @@
 /*
- * output_pump.h: bytes on their way to a descriptor, in pieces of several megabytes: while one is
- * filled the ones before it are compressed (by as many threads as there are processors) and written
- * (in order). Small pieces would cost: the kernel's part of a write is several times more expensive
+ * output_pump.h: writes bytes to a descriptor in pieces of several megabytes. While one piece is
+ * filled, earlier ones are compressed (by as many threads as there are processors) and written in
+ * order. The pieces are large because the kernel's share of a write is several times more expensive
  * below a megabyte.
  *
- * Threads are started with the second piece; without them, or when they cannot be had, the caller's
- * thread does it all.
+ * Threads are started with the second piece. Without threads the caller's thread does all the work.
  */
 #ifndef PITOT_BASE_OUTPUT_PUMP_H
 #define PITOT_BASE_OUTPUT_PUMP_H
@@ -15,21 +14,19 @@
 struct output_pump;
 
 /*
- * The descriptor stays the caller's, and must stay open until output_pump_free. is_new_file: an
- * ordinary file that is empty and nobody else's. NULL without memory.
+ * The caller owns the descriptor and must keep it open until output_pump_free(). is_new_file: the
+ * file is ordinary, empty, and written by nobody else. Returns NULL when there is no memory.
  */
 struct output_pump *output_pump_new(int fd, bool gzip, bool is_new_file) MUST_USE;
-/* Waits for what is being written, drops the rest. NULL is fine. */
+/* Waits for the write in progress and drops the rest. p may be NULL. */
 void output_pump_free(struct output_pump *p);
 
 void output_pump_write(struct output_pump *p, const void *bytes, size_t length);
-/* Takes what a buffer holds, without copying it: the buffer gets other memory, and is empty. */
-void output_pump_take(struct output_pump *p, struct strbuf *s);
-/*
- * The errno of the first failure so far, or 0. What was taken lately may not have been tried yet.
- */
+/* Hands a buffer over without copying; *s gets other memory and is empty. */
+void output_pump_move(struct output_pump *p, struct strbuf *s);
+/* Returns the errno of the first failure so far, or 0. Recent pieces may still be pending. */
 int output_pump_error(const struct output_pump *p);
-/* Writes what is left; nothing may be written after it. 0, or the errno of the first failure. */
+/* Writes the rest; no write may follow. Returns 0 or the errno of the first failure. */
 int output_pump_end(struct output_pump *p);
 
 #endif

@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/io.h"
 
-#define ALIGNMENT ((size_t)4096) /* of direct writes: offset, length and memory */
-#define BLOCK_BYTES ((size_t)1 << 20) /* written at once when direct */
+#define ALIGNMENT ((size_t)4096) /* of offset, length and memory of direct writes */
+#define BLOCK_BYTES ((size_t)1 << 20) /* length of a direct write */
 
 void output_sink_init(struct output_sink *s, int fd, bool may_be_direct)
 {
@@ -40,7 +40,7 @@ static bool set_direct(struct output_sink *s, bool direct)
 	return fcntl(s->fd, F_SETFL, direct ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
 }
 
-/* What is left in the block goes the ordinary way, as does all that follows. */
+/* Leaves direct I/O; the rest of the block goes through the page cache. */
 static int leave_direct(struct output_sink *s)
 {
 	size_t left = s->block_used;
@@ -52,7 +52,7 @@ static int leave_direct(struct output_sink *s)
 	return write_plain(s, s->block, left);
 }
 
-/* With an offset that is aligned. */
+/* The offset must be aligned. */
 static void enter_direct(struct output_sink *s)
 {
 	if (!s->block && posix_memalign((void **)&s->block, ALIGNMENT, BLOCK_BYTES) != 0)
@@ -62,8 +62,8 @@ static void enter_direct(struct output_sink *s)
 }
 
 /*
- * A full block. File systems that say O_DIRECT and mean something else are written in the ordinary
- * way.
+ * Writes a full block. Falls back to the page cache on file systems that accept O_DIRECT but refuse
+ * or shorten such writes.
  */
 static int write_block(struct output_sink *s)
 {
@@ -91,7 +91,7 @@ static int write_block(struct output_sink *s)
 	return 0;
 }
 
-/* Takes from the bytes what one step can use. */
+/* Consumes as many bytes as one step can use. Returns their number or -errno. */
 static ssize_t write_some(struct output_sink *s, const unsigned char *bytes, size_t length)
 {
 	size_t n;
@@ -108,7 +108,7 @@ static ssize_t write_some(struct output_sink *s, const unsigned char *bytes, siz
 	return r < 0 ? r : (ssize_t)n;
 }
 
-/* Ordinary writes until the offset is one that direct writes can begin at. */
+/* Writes through the page cache up to an offset where direct writes can begin. */
 static int align(struct output_sink *s, const unsigned char **bytes, size_t *length)
 {
 	size_t n = MIN(*length, (size_t)(-s->offset % ALIGNMENT));
@@ -119,7 +119,7 @@ static int align(struct output_sink *s, const unsigned char **bytes, size_t *len
 	return r;
 }
 
-/* After a trial the better way for long, after that a trial of the other one. 0 or -errno. */
+/* After a trial: a long run with the faster method. After a run: a trial of the other one. */
 static int reconsider(struct output_sink *s, const unsigned char **bytes, size_t *length)
 {
 	uint64_t other = s->cost[!s->direct];
@@ -129,7 +129,7 @@ static int reconsider(struct output_sink *s, const unsigned char **bytes, size_t
 	s->cost[s->direct] = s->time_ns * 1000 / s->bytes + 1;
 	change = !was_trial || other < s->cost[s->direct];
 	s->limit = was_trial && other ? s->run_bytes : s->trial_bytes;
-	if (was_trial && other && change) /* back to what was better before: trials become rarer */
+	if (was_trial && other && change) /* the trial lost: trials become rarer */
 		s->run_bytes *= 2;
 	s->bytes = s->time_ns = 0;
 	if (change && s->direct)

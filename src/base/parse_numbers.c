@@ -1,7 +1,4 @@
-/*
- * parse_numbers.c: the numbers, sizes and durations of command lines; their functions are declared
- * in options.h.
- */
+/* parse_numbers.c: parses numbers, sizes and durations of command lines. Declared in options.h. */
 #include "base/options.h"
 
 #include <errno.h>
@@ -11,8 +8,8 @@
 #include "base/clock.h"
 
 /*
- * Digits at *text in the base, which must be there; moves *text behind them. 0 or -EINVAL on none
- * and overflow.
+ * Parses at least one digit at *text and moves *text after the last. Returns 0, or -EINVAL when
+ * there is none and on overflow.
  */
 static int digits(const char **text, unsigned base, uint64_t *value)
 {
@@ -72,9 +69,7 @@ int parse_size(const char *text, uint64_t *bytes)
 	return 0;
 }
 
-/*
- * The part behind the decimal point as nanoseconds of the unit: what is finer than that is cut off.
- */
+/* Returns the digits after the decimal point as nanoseconds; finer digits are cut off. */
 static uint64_t fraction(const char **text, uint64_t unit_ns)
 {
 	uint64_t v = 0, scale = 1;

@@ -1,11 +1,11 @@
-/* path.h: names of files. */
+/* path.h: parts of file names. */
 #ifndef PITOT_BASE_PATH_H
 #define PITOT_BASE_PATH_H
 
 #include <stdbool.h>
 #include <string.h>
 
-/* What stands behind the last slash: "" behind one at the end. Part of `path`. */
+/* Returns the part of `path` after the last slash, which is "" if the path ends with one. */
 static inline const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -13,7 +13,7 @@ static inline const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Whether a name ends so, and does not consist of the suffix alone. */
+/* Whether a name ends with the suffix and is longer than it. */
 static inline bool has_suffix(const char *name, const char *suffix)
 {
 	size_t length = strlen(name), ending = strlen(suffix);
@@ -21,9 +21,7 @@ static inline bool has_suffix(const char *name, const char *suffix)
 	return length > ending && strcmp(name + length - ending, suffix) == 0;
 }
 
-/*
- * Length of a path from /proc/PID/maps, without what the kernel appends when the file is deleted.
- */
+/* Returns the length of a path from /proc/PID/maps, excluding the kernel's " (deleted)". */
 static inline size_t mapped_path_length(const char *path)
 {
 	static const char deleted[] = " (deleted)";

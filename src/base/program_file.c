@@ -13,19 +13,17 @@
 #include "base/compiler.h"
 #include "base/path.h"
 
-#define SCRIPTS_MAX 4 /* scripts that are each other's interpreters */
-#define HEAD_BYTES 512 /* of a script, as the kernel reads at least 256 */
+#define SCRIPTS_MAX 4 /* longest chain of scripts that are interpreters of scripts */
+#define HEAD_BYTES 512 /* of a script; the kernel reads at least 256 */
 #define SEGMENTS_MAX 64u
 
-/* The whole of it, or false. */
+/* Reads exactly `size` bytes. */
 static bool read_at(int fd, void *buffer, size_t size, uint64_t offset)
 {
 	return offset <= INT64_MAX && pread(fd, buffer, size, (off_t)offset) == (ssize_t)size;
 }
 
-/*
- * "#!/usr/bin/env -S python3 -u" becomes "/usr/bin/env", as for the kernel; the rest are arguments.
- */
+/* Reads the interpreter's path without arguments: "/usr/bin/env" of "#!/usr/bin/env -S python3". */
 static bool read_interpreter(int fd, char path[PATH_MAX])
 {
 	char head[HEAD_BYTES + 1], *word;
@@ -69,7 +67,7 @@ static int read_elf(int fd, struct program_file *out)
 	return 0;
 }
 
-/* Name of the open file without links, or of its path where /proc is not there. */
+/* Reads the base name of the open file with links resolved, or of `path` without /proc. */
 static void read_name(int fd, const char *path, struct program_file *out)
 {
 	char link[32], target[PATH_MAX];
@@ -83,7 +81,7 @@ static void read_name(int fd, const char *path, struct program_file *out)
 	out->name[sizeof(out->name) - 1] = '\0';
 }
 
-/* 1 when `path` became that of a script's interpreter. */
+/* Returns 1 when the file is a script, and `path` is now its interpreter. */
 static int read_one(char path[PATH_MAX], struct program_file *out)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), r;

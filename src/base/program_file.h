@@ -1,9 +1,9 @@
 /*
- * program_file.h: what a file that is to be executed is, before it is: which program, and which
- * dynamic loader it asks for. For `pitot record`, and for the library that it preloads
- * (src/preload), there also between vfork and exec: all of this is async-signal-safe, allocates
- * nothing and writes to its arguments only. That is why it reads the two headers that it needs by
- * itself, and not by elf/elf_file.h, which allocates.
+ * program_file.h: finds out what an executable file is before it is executed: which program, and
+ * which dynamic loader it requests. Used by `pitot record`, and by the preloaded library
+ * (src/preload) between vfork and exec as well: all functions are async-signal-safe, allocate
+ * nothing and write to their arguments only. That is why the two ELF headers are read here and not
+ * with elf/elf_file.h, which allocates.
  */
 #ifndef PITOT_BASE_PROGRAM_FILE_H
 #define PITOT_BASE_PROGRAM_FILE_H
@@ -12,29 +12,26 @@
 #include <stdbool.h>
 
 struct program_file {
-	char name[256]; /* base name of the file, links followed: "python3.13" */
-	/* path of the dynamic loader; "" when the program is static, or for another processor */
+	char name[256]; /* base name after following links: "python3.13" */
+	/* path of the dynamic loader; "" for static programs and for other processors */
 	char loader[256];
-	bool is_foreign; /* an ELF file that is not for 64-bit x86 */
+	bool is_foreign; /* an ELF file for anything but 64-bit x86 */
 };
 
 /*
- * The program that `path` is, or that the first line of the script names. 0, or a negative errno;
- * -EPERM when it runs with other rights than its caller's (setuid, setgid): the loader preloads
- * nothing there.
+ * Reads the program `path`, or the interpreter in the first line of a script. Returns 0 or a
+ * negative errno; -EPERM for setuid and setgid programs, where the loader ignores LD_PRELOAD.
  */
 int program_file_read(const char *path, struct program_file *out);
 
-/*
- * The file that execvp would execute: `path` has PATH_MAX bytes. 0; -ENOENT, or -EACCES, -EISDIR, …
- */
+/* Finds the file that execvp would execute. `path` has PATH_MAX bytes. 0, -ENOENT, -EACCES, … */
 int program_file_find(const char *command, char *path);
 
-/* By its name: python, python3, python3.13t; not pythonw, pypy. */
+/* Whether the name is that of a CPython: python, python3, python3.13t; not pythonw, pypy. */
 bool program_file_is_python(const struct program_file *file);
 /*
- * Programs that exist to start others, which may be a Python: shells, `env`, `timeout`, `xargs` and
- * the like.
+ * Whether the program is known to start other programs, which may be a Python: shells, `env`,
+ * `timeout`, `xargs` and the like.
  */
 bool program_file_starts_others(const struct program_file *file);
 

@@ -55,7 +55,7 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-size_t bytes_of_hex(const char *text, uint8_t *bytes, size_t max)
+size_t hex_decode(const char *text, uint8_t *bytes, size_t max)
 {
 	size_t n = 0;
 

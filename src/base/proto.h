@@ -1,10 +1,10 @@
 /*
- * proto.h: protobuf fields written straight into the memory of a strbuf, for writers of millions of
- * small messages.
+ * proto.h: writes protobuf fields straight into a strbuf, for writers of millions of small
+ * messages.
  *
- * Only texts and bytes check for room, see raw_buffer.h. A nested message gets a length of one
- * byte, and is moved up when it turns out to need more; so lengths are as short as they can be, and
- * messages up to 127 bytes, which nearly all are, cost no move.
+ * Only texts and bytes check for room (raw_buffer.h). A nested message starts with a length of one
+ * byte and is moved up when it turns out to need more. Lengths are therefore minimal, and messages
+ * up to 127 bytes, nearly all of them, are never moved.
  */
 #ifndef PITOT_BASE_PROTO_H
 #define PITOT_BASE_PROTO_H
@@ -46,7 +46,7 @@ static inline __attribute__((always_inline)) void proto_uint(struct strbuf *s, u
 	proto_raw(s, v);
 }
 
-/* int32, int64: ten bytes when negative. */
+/* int32 and int64; ten bytes when negative. */
 static inline __attribute__((always_inline)) void proto_int(struct strbuf *s, uint32_t field,
 							    int64_t v)
 {
@@ -59,7 +59,7 @@ static inline void proto_double(struct strbuf *s, uint32_t field, double v)
 	raw_add(s, &v, sizeof(v));
 }
 
-/* Token for proto_close. */
+/* Opens a nested message. Returns the token for proto_close(). */
 static inline __attribute__((always_inline)) size_t proto_open(struct strbuf *s, uint32_t field)
 {
 	proto_tag(s, field, PROTO_LENGTH);
@@ -79,16 +79,16 @@ static inline __attribute__((always_inline)) void proto_close(struct strbuf *s, 
 }
 
 /*
- * Pairs of lower-case hex digits as bytes, of a longer text the first `max`; returns how many, 0
- * when the text is none.
+ * Decodes the first `max` pairs of lower-case hex digits. Returns the number of bytes, 0 when the
+ * text is not hexadecimal.
  */
-size_t bytes_of_hex(const char *text, uint8_t *bytes, size_t max);
+size_t hex_decode(const char *text, uint8_t *bytes, size_t max);
 
-/* Bytes that are valid field contents. */
+/* Appends bytes that are valid field contents. */
 void proto_bytes(struct strbuf *s, uint32_t field, const void *bytes, size_t length);
-/* A text: what is no valid UTF-8 is replaced by U+FFFD. */
+/* Appends a text; invalid UTF-8 becomes U+FFFD. */
 void proto_text(struct strbuf *s, uint32_t field, const char *text, size_t length);
-/* A literal, or another text that is known to be ASCII. */
+/* Appends a text that is known to be ASCII, such as a literal. */
 void proto_string(struct strbuf *s, uint32_t field, const char *text);
 
 #endif

@@ -4,15 +4,15 @@
 #include <string.h>
 
 #define OFTEN_NS (30 * NS_PER_US)
-#define SAME_TICKS 1024u /* between two readings of the counter that belong to one of the clock */
+#define SAME_TICKS 1024u /* largest distance of two counter readings around one of the clock */
 #define WRONG_NS 500
 #define MEASURE_NS (20 * NS_PER_MS)
 #define TRIES 8
-#define SLOWER 4096 /* the rate is taken to be lower by that part: never after the clock */
+#define SLOWER 4096 /* the rate is lowered by this part, to stay behind the clock */
 
 atomic_uint_fast64_t quick_clock_rate;
 
-/* Both at once. false: something came between. */
+/* Reads clock and counter together. Returns false when the thread was interrupted in between. */
 static bool read_both(struct quick_clock *c)
 {
 	uint64_t before = quick_clock_ticks();
@@ -22,7 +22,7 @@ static bool read_both(struct quick_clock *c)
 	return c->ticks - before < SAME_TICKS;
 }
 
-/* The spans that are added up here are short: their product with the rate fits. */
+/* The spans are at most OFTEN_NS, so their product with the rate fits 64 bits. */
 static bool is_right(const struct quick_clock *from, const struct quick_clock *to, uint64_t rate)
 {
 	int64_t wrong = (int64_t)(to->ns - from->ns - ((to->ticks - from->ticks) * rate >> 32));
@@ -46,7 +46,7 @@ uint64_t quick_clock_read(struct quick_clock *c)
 }
 
 #ifdef __x86_64__
-/* Whether the machine's own clock is made of that counter: then all processors have the same. */
+/* Whether the machine's clock is made from the counter: only then do all processors agree on it. */
 static bool is_clock_of_machine(void)
 {
 	static const char source[] =

@@ -1,11 +1,12 @@
 /*
- * quick_clock.h: CLOCK_MONOTONIC for threads that ask for it again and again. For some 20 us after
- * a reading of the clock the processor's own counter says how much later it is, in less than half
- * the time; who asks less often than that has the clock itself.
+ * quick_clock.h: CLOCK_MONOTONIC for threads that read it often, in less than half the time. For
+ * about 20 us after reading the clock, the time stamp counter tells how much later it is. A thread
+ * that reads less often reads the clock itself.
  *
- * The counter's rate is measured, and every such span is compared with the clock: where that runs
- * differently from then on (slewed, or of a tape), the clock is read until the rate is known anew.
- * A quick reading is some ns before the clock, never after it, and never before the reading before.
+ * The counter's rate is measured, and each span is compared with the clock. When they disagree (the
+ * clock is slewed, or a tape's), the clock is read directly until the rate is measured anew. A
+ * quick reading may be some ns behind the clock; it is never ahead of it or before the previous
+ * reading.
  */
 #ifndef PITOT_BASE_QUICK_CLOCK_H
 #define PITOT_BASE_QUICK_CLOCK_H
@@ -17,10 +18,13 @@
 
 #define QUICK_CLOCK_TICKS 65536u
 
-/* One thread's; zeroed at first. */
+/* State of one thread; starts zeroed. */
 struct quick_clock {
 	uint64_t ns,
-		ticks; /* of the last reading of the clock; ticks 0: the next one reads it too */
+		/*
+		 * last reading of the clock and of the counter; ticks 0: read the clock next time
+		 */
+		ticks;
 };
 
 /* ns per tick, times 2^32; 0: unknown. */
@@ -28,7 +32,7 @@ extern atomic_uint_fast64_t quick_clock_rate;
 
 uint64_t quick_clock_read(struct quick_clock *c);
 
-/* Now and then, from one thread: measures the rate where that is unknown. */
+/* Measures the rate while it is unknown. Must be called now and then, on one thread only. */
 void quick_clock_calibrate(void);
 
 static inline uint64_t quick_clock_ticks(void)

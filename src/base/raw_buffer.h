@@ -1,12 +1,11 @@
 /*
- * raw_buffer.h: a strbuf that is written into without a check at each step, for writers of millions
- * of small pieces.
+ * raw_buffer.h: a strbuf that is written without checking each step, for writers of millions of
+ * small pieces.
  *
- * Every reservation leaves RAW_ROOM bytes behind what it is for. Texts (json_text.h, proto.h)
- * reserve for themselves, so fixed shapes need no reservation of their own: one at the beginning of
- * each event is enough, and one before a list of any length. Without memory the buffer is marked as
- * failed and begun anew, so that what follows lands in the RAW_ROOM bytes that it always has; the
- * caller checks `failed` once in a while.
+ * Every reservation leaves RAW_ROOM bytes beyond what was requested. Texts (json_text.h, proto.h)
+ * reserve for themselves, so one reservation is enough before each event, and one before a list of
+ * any length. When memory is exhausted, the buffer is marked as failed and cleared, so that further
+ * writes land in the RAW_ROOM bytes that it always has. The caller checks `failed` once in a while.
  */
 #ifndef PITOT_BASE_RAW_BUFFER_H
 #define PITOT_BASE_RAW_BUFFER_H
@@ -17,9 +16,7 @@
 
 #define RAW_ROOM ((size_t)64 << 10) /* more than is ever written between two reservations */
 
-/*
- * False (and s->failed) without memory. A buffer whose first reservation failed must not be used.
- */
+/* Without memory returns false and sets s->failed. Not usable after a failed first reservation. */
 static inline bool raw_reserve(struct strbuf *s, size_t bytes)
 {
 	if (likely(strbuf_reserve(s, bytes + RAW_ROOM)))

@@ -1,5 +1,5 @@
 /*
- * reserve.h: memory straight from the kernel, for where nothing may wait for the allocator's locks.
+ * reserve.h: memory from the operating system's kernel, without waiting for the allocator's locks.
  */
 #ifndef PITOT_BASE_RESERVE_H
 #define PITOT_BASE_RESERVE_H
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-/* Zeroed; pages exist once they are touched. To be given back with munmap(). NULL: no memory. */
+/* Returns zeroed memory, allocated when touched, to be released with munmap(); NULL: no memory. */
 static inline void *reserve_memory(size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,

@@ -13,7 +13,7 @@ bool memory_readable(uint64_t address)
 	long result = SYS_rt_sigprocmask;
 	register long size __asm__("r10") = MASK_BYTES;
 
-	/* Not through syscall(), which sets errno. */
+	/* syscall() would set errno. */
 	__asm__ volatile("syscall"
 			 : "+a"(result)
 			 : "D"(NO_SUCH_OPERATION), "S"(address), "d"(0L), "r"(size)
@@ -37,7 +37,7 @@ static bool copy_through_file(char *to, uint64_t from, size_t size)
 	return fd >= 0;
 }
 
-/* Number of bytes copied, or -1 and errno. */
+/* Returns the number of bytes copied, or -1 and errno. */
 static ssize_t copy_own(pid_t pid, void *to, uint64_t from, size_t size)
 {
 	struct iovec local = { to, size }, remote = { (void *)(uintptr_t)from, size };

@@ -1,4 +1,4 @@
-/* search.h: sorting, and binary search in sorted tables. */
+/* search.h: sorting, and binary search in sorted arrays. */
 #ifndef PITOT_BASE_SEARCH_H
 #define PITOT_BASE_SEARCH_H
 
@@ -7,7 +7,7 @@
 #include "base/compiler.h"
 
 /*
- * A comparison for qsort(3), by one key after the other, of the items a and b:
+ * Defines a comparison for qsort(3) of the items a and b by one key after the other:
  *
  *	ORDER(by_size, struct file, DOWN(size) ?: UP(date.year) ?: strcmp(a->name, b->name))
  */
@@ -30,8 +30,8 @@
 	} while (0)
 
 /*
- * How many of `count` sorted items come first: those for which `comes_first` holds, an expression
- * of the index `i`.
+ * Returns the length of the prefix of `count` sorted items for which `comes_first`, an expression
+ * of the index `i`, holds.
  *
  *	size_t after = sorted_prefix(t->count, i, t->items[i].start <= address);
  */

@@ -39,7 +39,7 @@ static bool has_chunk(const struct sparse_file *f, uint64_t chunk)
 	return f->chunks[chunk / 64] >> (chunk % 64) & 1;
 }
 
-/* Reads [offset, end), of whole chunks or up to the file's end. */
+/* Reads [offset, end), which is whole chunks or ends at the end of the file. */
 static bool read_bytes(struct sparse_file *f, uint64_t offset, uint64_t end)
 {
 	while (offset < end) {
@@ -55,7 +55,7 @@ static bool read_bytes(struct sparse_file *f, uint64_t offset, uint64_t end)
 	return true;
 }
 
-bool sparse_file_need(struct sparse_file *f, uint64_t offset, uint64_t size)
+bool sparse_file_load(struct sparse_file *f, uint64_t offset, uint64_t size)
 {
 	uint64_t end, last;
 
@@ -84,7 +84,7 @@ bool sparse_file_need(struct sparse_file *f, uint64_t offset, uint64_t size)
 	return true;
 }
 
-void sparse_file_keep(struct sparse_file *f, uint64_t offset, uint64_t size)
+void sparse_file_trim(struct sparse_file *f, uint64_t offset, uint64_t size)
 {
 	uint64_t start = MAX(offset & ~(PAGE - 1), f->kept);
 	uint64_t end = MIN((offset + size + PAGE - 1) & ~(PAGE - 1), f->kept_end);

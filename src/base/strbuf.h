@@ -1,8 +1,8 @@
 /*
- * strbuf.h: a growing string of bytes, always terminated by a NUL that is not counted.
+ * strbuf.h: a growing byte string with a terminating NUL that is not counted.
  *
- * Failure is sticky: once an allocation fails, `failed` is set, later appends do nothing, and the
- * caller checks once at the end. STRBUF_INIT is a valid empty buffer.
+ * Failure is sticky: after a failed allocation `failed` is set and appends do nothing; the caller
+ * checks once at the end. STRBUF_INIT is a valid empty buffer.
  */
 #ifndef PITOT_BASE_STRBUF_H
 #define PITOT_BASE_STRBUF_H
@@ -13,7 +13,7 @@
 #include "base/compiler.h"
 
 struct strbuf {
-	char *data;		/* never NULL after the first append that worked */
+	char *data;		/* not NULL after the first successful append */
 	size_t length;
 	size_t capacity;
 	bool failed;
@@ -21,10 +21,10 @@ struct strbuf {
 
 #define STRBUF_INIT { NULL, 0, 0, false }
 
-/* frees the memory; the struct is an empty buffer again */
+/* Frees the memory and resets the buffer to empty. */
 void strbuf_release(struct strbuf *s);
-void strbuf_clear(struct strbuf *s);		/* length 0, keeps memory and `failed` */
-/* room for extra more bytes (and NUL); false sets failed */
+void strbuf_clear(struct strbuf *s);		/* length 0; keeps memory and `failed` */
+/* Makes room for `extra` more bytes and the NUL; on failure returns false and sets `failed`. */
 bool strbuf_reserve(struct strbuf *s, size_t extra);
 void strbuf_add(struct strbuf *s, const void *bytes, size_t length);
 void strbuf_adds(struct strbuf *s, const char *text);

@@ -17,7 +17,7 @@ size_t utf8_length(const void *bytes, size_t left, size_t *bad)
 		length = 4;
 	else
 		return 0;
-	/* Overlong forms, surrogates and what lies beyond U+10FFFF show in the second byte. */
+	/* The second byte shows overlong forms, surrogates and characters beyond U+10FFFF. */
 	if (lead == 0xe0)
 		low = 0xa0;
 	else if (lead == 0xed)

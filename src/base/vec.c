@@ -9,11 +9,11 @@ int vec_grow(void **data, size_t *capacity, size_t count, size_t item_size)
 
 	if (count <= *capacity)
 		return 0;
-	if (count > PTRDIFF_MAX / item_size) /* so that twice as many do not overflow either */
+	if (count > PTRDIFF_MAX / item_size) /* twice as many must not overflow either */
 		return -ENOMEM;
 	while (items < count)
 		items *= 2;
-	/* The caller's pointer has another type: it is read and written as bytes. */
+	/* The caller's pointer has another type, so it is read and written as bytes. */
 	memcpy(&p, data, sizeof(p));
 	p = realloc(p, items * item_size);
 	if (!p)

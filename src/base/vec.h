@@ -17,14 +17,13 @@
 #define VEC_INIT { NULL, 0, 0 }
 
 /*
- * Grows *data so that `count` items fit; doubles. Returns 0 or -ENOMEM, and then nothing has
- * changed.
+ * Grows *data to hold `count` items, doubling the capacity. Returns 0, or -ENOMEM without a change.
  */
 int vec_grow(void **data, size_t *capacity, size_t count, size_t item_size) MUST_USE;
 
 #define vec_reserve(v, extra)                                                                      \
 	vec_grow((void **)&(v)->data, &(v)->capacity, (v)->count + (extra), sizeof(*(v)->data))
-/* 0 or -ENOMEM. */
+/* Appends an item. Returns 0 or -ENOMEM. */
 #define vec_push(v, item)                                                                          \
 	(((v)->count < (v)->capacity ? 0 : vec_reserve(v, 1)) < 0                                  \
 		 ? -ENOMEM                                                                         \

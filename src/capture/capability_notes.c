@@ -9,14 +9,14 @@
 #include "format/rows.h"
 
 static struct note {
-	atomic_bool ready; /* the rest is complete */
+	atomic_bool ready; /* the other fields are complete */
 	const char *name, *requested, *actual;
 	enum capability_state state;
 	char reason[480];
 } notes[CAPABILITY_NOTES_MAX];
 
-static atomic_uint claimed,
-	written; /* of all notes so far; a slot is free again when its note was written */
+/* numbers of notes so far; a note's slot is free again once the note was written */
+static atomic_uint claimed, written;
 
 void capability_note(const char *name, enum capability_state state, const char *requested,
 		     const char *actual, const char *format, ...)
@@ -60,7 +60,7 @@ unsigned capability_notes_count(void)
 	return atomic_load(&claimed);
 }
 
-/* A note stays in its slot when it was written, until another one needs that. */
+/* A written note stays readable in its slot until another note claims the slot. */
 bool capability_notes_find(unsigned count, const char *name, char *reason, size_t room)
 {
 	for (unsigned n = atomic_load(&claimed); n != count; n--) {

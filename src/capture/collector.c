@@ -1,8 +1,8 @@
 /*
- * collector.c: one loop: follow the sessions, drain the rings, let the sources make rows, and every
- * COLLECTOR_SEAL_NS, if there is anything, seal. Sealing has two steps: the vendor thread is asked
- * to have CUPTI hand over what is finished, and when it has (or has not for a while, because the
- * GPU hangs) the rows so far go to the disk.
+ * collector.c: one loop: update the sessions, drain the rings, let the sources write rows, and
+ * every COLLECTOR_SEAL_NS seal, if there are new rows. Sealing has two steps: the collector asks
+ * the vendor thread to make CUPTI hand over finished work, and once that is done (or takes too
+ * long, because the GPU hangs) writes the rows so far to the disk.
  */
 #include "capture/collector.h"
 
@@ -21,27 +21,27 @@
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
 
-/* between two drains while there is work; rings that are half full and buffers wake it earlier */
+/* between two drains while there is work; half-full rings and full buffers wake it earlier */
 #define TICK_NS (40 * NS_PER_MS)
-#define IDLE_AFTER_TICKS 12 /* ticks without work until it waits to be woken */
-#define QUIET_SEAL_NS (80 * NS_PER_MS)
-#define NAMES_NS (2 * NS_PER_S) /* until the names of threads are read again */
+#define IDLE_AFTER_TICKS 12 /* ticks without work after which it sleeps until it is woken */
+#define GPU_ONLY_SEAL_NS (80 * NS_PER_MS)
+#define REREAD_NAMES_NS (2 * NS_PER_S) /* between two readings of the threads' names */
 #define STACK_BYTES (512u << 10)
-#define PROGRESS_SLOTS 1024 /* slots drained per progress tick, for those who wait for the end */
-#define PROGRESS_LOOK_NS (10 * NS_PER_MS)
-#define PATIENCE_NS                                                                                \
+#define PROGRESS_SLOTS 1024 /* slots drained per progress count */
+#define PROGRESS_POLL_NS (10 * NS_PER_MS)
+#define STALL_LIMIT_NS                                                                             \
 	(PITOT_SLOWNESS * NS_PER_S) /* without progress: one write can take long on a busy disk */
 /*
- * A call of CUPTI takes milliseconds or hangs with the GPU: none waits for what the GPU does.
- * Sealing waits for it, and the end does, somewhat longer.
+ * A CUPTI call takes milliseconds, or hangs with the GPU: none waits for work on the GPU. Sealing
+ * waits this long for the vendor thread; the end waits somewhat longer.
  */
 #define VENDOR_WAIT_NS (PITOT_SLOWNESS * 40 * NS_PER_MS)
 #define VENDOR_END_WAIT_NS (PITOT_SLOWNESS * 200 * NS_PER_MS)
-/* the process goes on, and its next recording needs a free CUPTI */
-#define VENDOR_CLOSE_WAIT_NS (PATIENCE_NS * 3 / 4)
-/* at the end, a millisecond each: threads that were told to stop may go on for that */
-#define REST_ROUNDS (PITOT_SLOWNESS * 200u)
-#define HANG_NS (2 * NS_PER_S) /* in one call: the recording says that the GPU hangs */
+/* the process continues, and its next recording needs a free CUPTI */
+#define VENDOR_CLOSE_WAIT_NS (STALL_LIMIT_NS * 3 / 4)
+/* of a millisecond each, at the end: for threads that are still stopping */
+#define FINAL_ROUNDS (PITOT_SLOWNESS * 200u)
+#define HANG_NS (2 * NS_PER_S) /* in one call, after which the recording reports a GPU hang */
 
 enum phase { PHASE_NONE, PHASE_HELD, PHASE_RUNNING, PHASE_STOPPING, PHASE_STOPPED };
 
@@ -51,26 +51,26 @@ struct parked collector_parked;
 static struct {
 	struct writer *w;
 	struct source_start start;
-	struct settings wanted; /* at the start: later sessions may want more */
-	uint64_t setup_ns; /* what starting cost the program's thread */
+	struct settings settings; /* at the start: later sessions may request more */
+	uint64_t setup_ns; /* time that starting cost the program's thread */
 	atomic_uint phase; /* also the futex that the start and collector_stop wait on */
 	atomic_uint wake; /* futex */
-	atomic_uint ending; /* enum vendor_reason of the end */
+	atomic_uint ending; /* why it ends: enum vendor_reason */
 	atomic_uint progress;
 	ring_handler *handlers[RING_KINDS];
-	unsigned flush; /* round of the vendor thread that a seal waits for; 0: none */
+	unsigned flush_round; /* round of the vendor thread that a seal waits for; 0: none */
 	uint64_t flush_since_ns;
-	atomic_uint asked,
-		answered; /* collector_flush: how often, and the last that is on disk; a futex */
-	unsigned flush_asked; /* `asked` when the flush began */
+	/* number of flushes requested, and of those that are on disk; the latter is a futex */
+	atomic_uint flushes_requested, flushes_done;
+	unsigned flush_covers; /* flushes_requested when the flush began */
 	atomic_int flush_result;
-	const char *hangs_in; /* the call that a row says hangs */
-	uint64_t hangs_since_ns;
-	bool calls; /* threads had events since the last seal */
-	uint64_t last_seal_ns, sealed_rows, last_names_ns, last_thread_look_ns;
+	const char *hanging_call; /* the call that the recording reports as hanging */
+	uint64_t hanging_since_ns;
+	bool has_events; /* rings had events since the last seal */
+	uint64_t last_seal_ns, sealed_rows, last_names_ns, last_exit_check_ns;
 	uint64_t cpu_reported_ns, cost_since_ns;
-	struct writer_stats written; /* what `cost` has of it */
-	bool clock_replaced; /* and a capability says so */
+	struct writer_stats reported; /* already reported in table `cost` */
+	bool clock_replaced; /* and a capability row reports it */
 } self;
 
 void collector_wake(void)
@@ -83,7 +83,7 @@ void collector_wake(void)
 	errno = saved;
 }
 
-void collector_moved(void)
+void collector_count_progress(void)
 {
 	atomic_fetch_add(&self.progress, 1);
 }
@@ -109,14 +109,14 @@ static uint64_t drain_ring(struct ring *r, uint64_t now)
 	bool dead = atomic_load_explicit(&r->state, memory_order_acquire) == RING_DEAD;
 	uint64_t available = ring_available(r), done = 0;
 
-	collector_moved();
-	for (uint64_t moved = 0; done < available;) {
+	collector_count_progress();
+	for (uint64_t counted = 0; done < available;) {
 		uint64_t position = atomic_load_explicit(&r->tail, memory_order_relaxed);
 		unsigned kind = ring_slot(r, position)->kind;
 		ring_handler *handle = kind < RING_KINDS ? self.handlers[kind] : NULL;
 		uint64_t slots;
 
-		/* A reading is no event of the program: our own thread gets no row for that. */
+		/* Readings are not events of the program: they do not give our own thread a row. */
 		if (!r->named && kind != RING_COUNTER && kind != RING_SAMPLE) {
 			source_name_thread(self.w, r->tid, dead ? r->name : "");
 			r->named = true;
@@ -124,9 +124,9 @@ static uint64_t drain_ring(struct ring *r, uint64_t now)
 		slots = handle ? handle(self.w, r, position) : 1;
 		ring_consume(r, slots);
 		done += slots;
-		if (done - moved >= PROGRESS_SLOTS) {
-			collector_moved();
-			moved = done;
+		if (done - counted >= PROGRESS_SLOTS) {
+			collector_count_progress();
+			counted = done;
 		}
 	}
 	if (dead && ring_available(r) == 0) {
@@ -149,7 +149,7 @@ static uint64_t drain_rings(uint64_t now)
 
 /* --- what recording cost, and what was lost --- */
 
-/* What was measured by the program's clock is no cost where that is not the machine's. */
+/* Times by the program's clock are no measure of cost if it is not the machine's clock. */
 static void check_clock(void)
 {
 	if (self.clock_replaced || !clock_is_replaced())
@@ -161,7 +161,7 @@ static void check_clock(void)
 		"library replaces clock_gettime");
 }
 
-/* Cost of the callbacks, from every 64th, over all rings; CPU time of our own threads. */
+/* Writes the callbacks' cost over all rings, from every 64th, and our own threads' CPU time. */
 static void write_costs(uint64_t now)
 {
 	uint64_t calls = 0, sampled_calls = 0, sampled_ns = 0;
@@ -185,33 +185,33 @@ static void write_costs(uint64_t now)
 			  (uint64_t)((double)sampled_ns / (double)sampled_calls * (double)calls));
 	rows_cost(self.w, cost_kind_collector, self.cost_since_ns, now, 1,
 		  cpu - self.cpu_reported_ns);
-	rows_writing(self.w, self.cost_since_ns, now, &self.written);
+	rows_writing(self.w, self.cost_since_ns, now, &self.reported);
 	self.cpu_reported_ns = cpu;
 	self.cost_since_ns = now;
 }
 
-/* A GPU that hangs is said while it hangs: the process may be killed for it. */
+/* Reports a hanging GPU while it hangs, because the process may be killed for it. */
 static void watch_vendor(void)
 {
 	uint64_t since, now = clock_machine_ns();
-	const char *in = vendor_thread_in(&since);
+	const char *call = vendor_thread_current_call(&since);
 
-	if (self.hangs_in && (in != self.hangs_in || since != self.hangs_since_ns)) {
+	if (self.hanging_call && (call != self.hanging_call || since != self.hanging_since_ns)) {
 		capability_note("gpu", capability_state_on, "flush", "flush",
-				"%s returned after a hang", self.hangs_in);
-		self.hangs_in = NULL;
+				"%s returned after a hang", self.hanging_call);
+		self.hanging_call = NULL;
 	}
-	if (!in || self.hangs_in || now < since + HANG_NS)
+	if (!call || self.hanging_call || now < since + HANG_NS)
 		return;
-	self.hangs_in = in;
-	self.hangs_since_ns = since;
+	self.hanging_call = call;
+	self.hanging_since_ns = since;
 	capability_note(
 		"gpu", capability_state_degraded, "flush", "full buffers only",
 		"%s has not returned for %u s: the GPU or its driver hangs; finished work that "
 		"CUPTI has not handed over is missing",
-		in, (unsigned)((now - since) / NS_PER_S));
+		call, (unsigned)((now - since) / NS_PER_S));
 	rows_loss(self.w, loss_reason_gpu_hang, 1, clock_monotonic_ns() - (now - since),
-		  clock_monotonic_ns(), in);
+		  clock_monotonic_ns(), call);
 }
 
 /* --- sealing --- */
@@ -224,7 +224,7 @@ static bool is_unfinished(uint64_t now)
 	return false;
 }
 
-static uint64_t rows_taken(void)
+static uint64_t count_rows(void)
 {
 	struct writer_stats stats;
 
@@ -232,16 +232,16 @@ static uint64_t rows_taken(void)
 	return stats.rows;
 }
 
-static void read_names_again(uint64_t now)
+static void reread_thread_names(uint64_t now)
 {
 	struct ring *r;
 
 	self.last_names_ns = now;
 	for (unsigned i = 0; (r = ring_at(i)); i++)
-		r->named = false; /* with the next event: threads rename themselves late */
+		r->named = false; /* the next event writes it: threads rename themselves late */
 }
 
-/* As writer_flush. */
+/* Returns what writer_flush returns. */
 static int seal(uint64_t now)
 {
 	struct ring *r;
@@ -256,8 +256,8 @@ static int seal(uint64_t now)
 		if ((*s)->periodic)
 			(*s)->periodic(self.w, self.last_seal_ns, now);
 	capability_notes_write(self.w);
-	if (now - self.last_names_ns >= NAMES_NS)
-		read_names_again(now);
+	if (now - self.last_names_ns >= REREAD_NAMES_NS)
+		reread_thread_names(now);
 	if (now - self.cost_since_ns >= NS_PER_S)
 		write_costs(now);
 	result = writer_flush(self.w);
@@ -266,18 +266,18 @@ static int seal(uint64_t now)
 			if ((*s)->stored)
 				(*s)->stored();
 	self.last_seal_ns = now;
-	self.sealed_rows = rows_taken();
-	self.calls = false;
+	self.sealed_rows = count_rows();
+	self.has_events = false;
 	return result;
 }
 
 /*
- * While only the GPU works, its kernels are long: a SIGKILL costs what is in CUPTI's open buffer,
- * too, and seals are small.
+ * While only the GPU works, its kernels are long. A SIGKILL also loses what is in CUPTI's open
+ * buffer, and seals are small, so the collector seals more often.
  */
 static uint64_t seal_due_ns(void)
 {
-	return self.last_seal_ns + (self.calls ? COLLECTOR_SEAL_NS : QUIET_SEAL_NS);
+	return self.last_seal_ns + (self.has_events ? COLLECTOR_SEAL_NS : GPU_ONLY_SEAL_NS);
 }
 
 static uint64_t collect(uint64_t now)
@@ -293,42 +293,43 @@ static uint64_t collect(uint64_t now)
 }
 
 /*
- * The second step. Those who asked before the first one have what they asked for, unless it is
- * still on its way to the disk.
+ * The second step of a seal. Completes flushes that were requested before the first step, unless
+ * their rows are still being written to the disk.
  */
 static void finish_flush(uint64_t now)
 {
 	int result;
 
-	self.flush = 0;
+	self.flush_round = 0;
 	collect(now); /* what was handed over meanwhile is sealed too */
 	result = seal(now);
 	if (result == 1)
 		return;
 	atomic_store(&self.flush_result, result);
-	atomic_store(&self.answered, self.flush_asked);
-	futex_wake(&self.answered);
+	atomic_store(&self.flushes_done, self.flush_covers);
+	futex_wake(&self.flushes_done);
 }
 
-/* The two steps of sealing, each when its time has come. */
+/* Takes either step of a seal when it is due. */
 static void seal_when_due(uint64_t now)
 {
-	unsigned asked = atomic_load(&self.asked);
-	bool is_asked = asked != atomic_load(&self.answered);
+	unsigned requested = atomic_load(&self.flushes_requested);
+	bool is_requested = requested != atomic_load(&self.flushes_done);
 
-	if (self.flush) {
-		if (vendor_thread_done(self.flush) || now - self.flush_since_ns >= VENDOR_WAIT_NS)
+	if (self.flush_round) {
+		if (vendor_thread_done(self.flush_round) ||
+		    now - self.flush_since_ns >= VENDOR_WAIT_NS)
 			finish_flush(now);
 		return;
 	}
-	if (now < seal_due_ns() && !is_asked)
+	if (now < seal_due_ns() && !is_requested)
 		return;
-	if (is_asked || is_unfinished(now)) {
-		self.flush = vendor_thread_request(VENDOR_FLUSH);
+	if (is_requested || is_unfinished(now)) {
+		self.flush_round = vendor_thread_request(VENDOR_FLUSH);
 		self.flush_since_ns = now;
-		self.flush_asked = asked;
+		self.flush_covers = requested;
 	} else if (now - self.last_seal_ns >= COLLECTOR_SEAL_NS &&
-		   rows_taken() != self.sealed_rows) {
+		   count_rows() != self.sealed_rows) {
 		seal(now);
 	}
 }
@@ -339,58 +340,59 @@ static uint64_t tick(uint64_t now)
 {
 	uint64_t work;
 
-	collector_moved();
+	collector_count_progress();
 	quick_clock_calibrate();
-	if (sessions_follow(now, self.w)) {
+	if (sessions_update(now, self.w)) {
 		write_costs(now);
 		seal(now);
 		sessions_end(self.w);
 	}
 	park_here(&collector_parked);
 	work = drain_rings(now);
-	self.calls |= work != 0;
+	self.has_events |= work != 0;
 	work += collect(now);
 	watch_vendor();
 	return work;
 }
 
-static uint64_t sources_wait_ns(uint64_t now, uint64_t most)
+static uint64_t sources_wait_ns(uint64_t now, uint64_t limit_ns)
 {
 	FOR_EACH_SOURCE (s)
 		if ((*s)->wait_ns) {
 			uint64_t wait = (*s)->wait_ns(now);
 
-			most = MIN(most, wait);
+			limit_ns = MIN(limit_ns, wait);
 		}
-	return most;
+	return limit_ns;
 }
 
 static uint64_t busy_wait_ns(uint64_t now)
 {
-	uint64_t wait = sources_wait_ns(now, TICK_NS), due = seal_due_ns();
+	uint64_t wait = sources_wait_ns(now, MIN(TICK_NS, sessions_wait_ns(now))),
+		 due = seal_due_ns();
 
-	if (self.flush)
+	if (self.flush_round)
 		return MIN(wait, VENDOR_WAIT_NS / 4);
 	return due > now ? MIN(wait, due - now) : wait;
 }
 
-/* How long nothing can happen that is not announced by a wake-up. */
+/* How long the collector may sleep if it is not woken. */
 static uint64_t idle_wait_ns(uint64_t now)
 {
 	uint64_t wait = sources_wait_ns(now, sessions_wait_ns(now));
 
-	if (self.flush || is_unfinished(now) || rows_taken() != self.sealed_rows) {
+	if (self.flush_round || is_unfinished(now) || count_rows() != self.sealed_rows) {
 		uint64_t due = seal_due_ns();
 
-		wait = MIN(wait, self.flush || due <= now ? VENDOR_WAIT_NS / 4 : due - now);
+		wait = MIN(wait, self.flush_round || due <= now ? VENDOR_WAIT_NS / 4 : due - now);
 	}
 	return MIN(wait, NS_PER_S);
 }
 
 /*
- * Sleeps until something happens. A thread that pushed an event and still saw collector_idle false
- * before its push was visible is made to show it by the barrier: without membarrier(2) its event is
- * found up to a second later.
+ * Sleeps until something happens. A thread may have pushed an event and still have seen
+ * collector_idle false, before its push became visible; the barrier makes that push visible.
+ * Without membarrier(2) such an event is found up to a second later.
  */
 static bool sleep_idle(uint64_t now, unsigned wake)
 {
@@ -405,22 +407,22 @@ static bool sleep_idle(uint64_t now, unsigned wake)
 }
 
 /*
- * A process whose main() has ended by pthread_exit() ends with its last thread, which ours must not
- * be: they end, too, and the C library does what it would have done.
+ * A process whose main() has ended by pthread_exit() ends with its last thread. Our threads must
+ * not be the last: they end as well, and the C library then ends the process as it would have.
  */
 static bool is_last_thread(uint64_t now)
 {
-	if (now - self.last_thread_look_ns < COLLECTOR_SEAL_NS)
+	if (now - self.last_exit_check_ns < COLLECTOR_SEAL_NS)
 		return false;
-	self.last_thread_look_ns = now;
+	self.last_exit_check_ns = now;
 	return process_has_ended();
 }
 
-/* Waits for what the vendor thread still has to hand over; true when it came. */
+/* Waits for what the vendor thread still has to hand over; returns true if it did. */
 static bool wait_for_vendor(void)
 {
 	enum vendor_reason ending = atomic_load(&self.ending);
-	uint64_t moved = clock_machine_ns(),
+	uint64_t progress_ns = clock_machine_ns(),
 		 limit = ending == VENDOR_CLOSE ? VENDOR_CLOSE_WAIT_NS : VENDOR_END_WAIT_NS;
 	unsigned round = vendor_thread_request(ending), seen = atomic_load(&self.progress);
 
@@ -429,18 +431,18 @@ static bool wait_for_vendor(void)
 		unsigned wake = atomic_load(&self.wake), progress = atomic_load(&self.progress);
 
 		if (progress != seen)
-			moved = now;
+			progress_ns = now;
 		seen = progress;
-		if (now - moved >= limit)
+		if (now - progress_ns >= limit)
 			return false;
 		collect(clock_monotonic_ns());
 		if (!vendor_thread_done(round))
-			futex_wait(&self.wake, wake, PROGRESS_LOOK_NS);
+			futex_wait(&self.wake, wake, PROGRESS_POLL_NS);
 	}
 	return true;
 }
 
-/* Waits until everything is on disk; each write is progress. */
+/* Waits until everything is on disk; each write counts as progress. */
 static void wait_for_disk(void)
 {
 	struct writer_stats stats;
@@ -449,18 +451,18 @@ static void wait_for_disk(void)
 	while (writer_flush(self.w) == 1) {
 		writer_stats(self.w, &stats);
 		if (stats.writes != writes)
-			collector_moved();
+			collector_count_progress();
 		writes = stats.writes;
 	}
-	collector_moved();
+	collector_count_progress();
 }
 
-/* A source may wait for the vendor thread for a moment before it makes rows of what it has. */
-static void collect_rest(void)
+/* Waits for sources that need the vendor thread for a moment before they can write their rows. */
+static void drain_rest(void)
 {
 	uint64_t work = 1;
 
-	for (unsigned i = 0; work && i < REST_ROUNDS; i++) {
+	for (unsigned i = 0; work && i < FINAL_ROUNDS; i++) {
 		work = drain_rings(clock_monotonic_ns());
 		work += collect(clock_monotonic_ns());
 		if (work)
@@ -476,12 +478,13 @@ static void finish(void)
 		if ((*s)->stop)
 			(*s)->stop(self.w);
 	drain_rings(begun);
-	seal(begun); /* first: the GPU may hang from here on */
+	seal(begun); /* before anything else, because the GPU may hang from here on */
 	if (!wait_for_vendor()) {
 		now = clock_monotonic_ns();
-		rows_loss(self.w, loss_reason_gpu_hang, 1, begun, now, vendor_thread_in(&since));
+		rows_loss(self.w, loss_reason_gpu_hang, 1, begun, now,
+			  vendor_thread_current_call(&since));
 	}
-	collect_rest();
+	drain_rest();
 	FOR_EACH_SOURCE (s)
 		if ((*s)->stopped)
 			(*s)->stopped(self.w);
@@ -510,7 +513,7 @@ static void begin(void)
 
 static void *collector_main(void *unused)
 {
-	unsigned quiet = 0;
+	unsigned idle_ticks = 0;
 
 	(void)unused;
 	pthread_setname_np(pthread_self(), "pitot");
@@ -524,12 +527,12 @@ static void *collector_main(void *unused)
 
 		if (is_last_thread(now))
 			break;
-		quiet = tick(now) ? 0 : quiet + 1;
+		idle_ticks = tick(now) ? 0 : idle_ticks + 1;
 		seal_when_due(now);
-		if (quiet <= IDLE_AFTER_TICKS)
+		if (idle_ticks <= IDLE_AFTER_TICKS)
 			park_wait(&collector_parked, &self.wake, wake, busy_wait_ns(now));
 		else if (sleep_idle(now, wake))
-			quiet = 0;
+			idle_ticks = 0;
 	}
 	finish();
 	sessions_close_all();
@@ -563,18 +566,18 @@ void collector_begin(struct writer *w, const struct source_start *start)
 	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 	self.w = w;
 	self.start = *start;
-	self.wanted = *start->wanted;
-	self.start.wanted = &self.wanted;
+	self.settings = *start->wanted;
+	self.start.wanted = &self.settings;
 	self.setup_ns = now - start->start_ns;
 	atomic_store(&self.ending, VENDOR_EXIT);
 	for (unsigned i = 0; i < RING_KINDS; i++)
 		self.handlers[i] = source_handler(i);
-	self.flush = 0;
-	atomic_store(&self.answered, atomic_load(&self.asked));
-	self.hangs_in = NULL;
+	self.flush_round = 0;
+	atomic_store(&self.flushes_done, atomic_load(&self.flushes_requested));
+	self.hanging_call = NULL;
 	self.last_seal_ns = self.cost_since_ns = self.last_names_ns = now;
-	self.sealed_rows = self.last_thread_look_ns = self.cpu_reported_ns = 0;
-	self.written = (struct writer_stats){ 0 };
+	self.sealed_rows = self.last_exit_check_ns = self.cpu_reported_ns = 0;
+	self.reported = (struct writer_stats){ 0 };
 	atomic_store(&self.phase, PHASE_RUNNING);
 	futex_wake(&self.phase);
 	vendor_thread_begin();
@@ -583,7 +586,7 @@ void collector_begin(struct writer *w, const struct source_start *start)
 bool collector_stop(uint64_t limit_ns, enum vendor_reason reason)
 {
 	unsigned expected = PHASE_RUNNING, seen = atomic_load(&self.progress);
-	uint64_t now = clock_machine_ns(), end = now + limit_ns, moved = now;
+	uint64_t now = clock_machine_ns(), end = now + limit_ns, progress_ns = now;
 
 	atomic_store(&self.ending, reason);
 	atomic_compare_exchange_strong(&self.phase, &expected, PHASE_STOPPING);
@@ -593,27 +596,27 @@ bool collector_stop(uint64_t limit_ns, enum vendor_reason reason)
 
 		now = clock_machine_ns();
 		if (progress != seen)
-			moved = now;
+			progress_ns = now;
 		seen = progress;
-		if (now >= end || now - moved >= PATIENCE_NS)
+		if (now >= end || now - progress_ns >= STALL_LIMIT_NS)
 			return false;
-		futex_wait(&self.phase, PHASE_STOPPING, MIN(end - now, PROGRESS_LOOK_NS));
+		futex_wait(&self.phase, PHASE_STOPPING, MIN(end - now, PROGRESS_POLL_NS));
 	}
 	return true;
 }
 
 int collector_flush(uint64_t limit_ns)
 {
-	unsigned wanted = atomic_fetch_add(&self.asked, 1) + 1, answered;
+	unsigned number = atomic_fetch_add(&self.flushes_requested, 1) + 1, done;
 	uint64_t begun = clock_machine_ns();
 
 	collector_wake();
-	while ((int)(wanted - (answered = atomic_load(&self.answered))) > 0) {
+	while ((int)(number - (done = atomic_load(&self.flushes_done))) > 0) {
 		if (!collector_running())
 			return 0;
 		if (clock_machine_ns() - begun >= limit_ns)
 			return -ETIMEDOUT;
-		futex_wait(&self.answered, answered, PROGRESS_LOOK_NS);
+		futex_wait(&self.flushes_done, done, PROGRESS_POLL_NS);
 	}
 	return atomic_load(&self.flush_result);
 }

@@ -1,7 +1,7 @@
 /*
- * collector.h: the thread that takes events from the rings and from the sources, makes rows of
- * them, and has them written. It calls nothing that can block but write(2) (vendor_thread.h does),
- * and sleeps while nothing happens on CPU and GPU.
+ * collector.h: the thread that takes events from the rings and from the sources, turns them into
+ * rows, and has them written. It makes no blocking call except write(2) (the vendor thread makes
+ * the others), and sleeps while CPU and GPU are idle.
  */
 #ifndef PITOT_CAPTURE_COLLECTOR_H
 #define PITOT_CAPTURE_COLLECTOR_H
@@ -12,40 +12,40 @@
 #include "capture/source.h"
 
 /*
- * What the recorder has is on disk no later than this: SIGKILL costs no more of it, and of kernels
- * what is in the buffer that CUPTI has open (buffers.h).
+ * Events reach the disk within this time: SIGKILL loses no more than that, plus the kernels in the
+ * buffer that CUPTI has open (buffers.h).
  */
 #define COLLECTOR_SEAL_NS (200 * NS_PER_MS)
 /*
- * Starts the thread, and the vendor thread, with all signals blocked. Both do nothing yet. 0 or a
- * negative errno.
+ * Starts this thread and the vendor thread, with all signals blocked. Both wait for
+ * collector_begin. Returns 0 or a negative errno.
  */
 int collector_start(void);
 
-/* The sources have started, and the threads begin. `w` must stay until the collector has ended. */
+/* Lets the threads begin once the sources have started. `w` must outlive the collector. */
 void collector_begin(struct writer *w, const struct source_start *start);
 
 /*
  * Asks the thread to end in order, for VENDOR_CLOSE or VENDOR_EXIT, and waits until it has: at most
- * limit_ns, and no longer than a second without progress. true when it ended. Async-signal-safe, so
- * that a handler may call it; may be called several times.
+ * limit_ns, and no longer than a second without progress. Returns true if it ended.
+ * Async-signal-safe, for signal handlers; may be called several times.
  */
 bool collector_stop(uint64_t limit_ns, enum vendor_reason reason);
 
 /*
- * Waits until what was recorded so far is on disk: finished GPU work, too, if the GPU does not
- * hang. 0, also where nothing is being recorded; -ETIMEDOUT: it is not, after limit_ns; or the
- * negative errno for which rows are being lost. Any thread but ours.
+ * Waits until everything recorded so far is on disk, finished GPU work included unless the GPU
+ * hangs. Returns 0, also if nothing is being recorded; -ETIMEDOUT after limit_ns; or the negative
+ * errno for which rows are being lost. May be called on any thread except the recorder's.
  */
 int collector_flush(uint64_t limit_ns);
 
-/* Something goes on: for those who wait for the end. Any thread. */
-void collector_moved(void);
+/* Counts progress for threads that wait for the end. May be called on any thread. */
+void collector_count_progress(void);
 
-/* Between collector_begin and the thread's end. */
+/* True between collector_begin and the end of the thread. */
 bool collector_running(void);
 
-/* In the child of a fork: there is no such thread here. */
+/* Called in the child of a fork, where the thread does not exist. */
 void collector_after_fork(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* cxx_names.h: names of kernels as a person wrote them, by what the program has for that. */
+/* cxx_names.h: demangles C++ names inside the target, using the program's own C++ library. */
 #ifndef PITOT_CAPTURE_CXX_NAMES_H
 #define PITOT_CAPTURE_CXX_NAMES_H
 
@@ -7,8 +7,8 @@
 #include "base/strbuf.h"
 
 /*
- * Appends it by the program's C++ library, if it has one that all can see. false, and nothing: it
- * has not, or that is no such name.
+ * Appends the demangled name, by __cxa_demangle if the program has it in its global scope. Returns
+ * false, and appends nothing, if it has not or if `name` is not a mangled name.
  */
 bool cxx_demangle(const char *name, struct strbuf *out);
 

@@ -10,7 +10,7 @@
 #include "capture/late_start.h"
 #include "capture/session.h"
 
-/* LD_PRELOAD names this library, in programs that may never use CUDA. */
+/* A constructor because LD_PRELOAD names this library, in programs that may never use CUDA. */
 __attribute__((constructor)) static void preloaded(void)
 {
 	late_start_loaded();
@@ -18,7 +18,7 @@ __attribute__((constructor)) static void preloaded(void)
 
 /*
  * Called by the CUDA driver during cuInit, because CUDA_INJECTION64_PATH names this library. Always
- * 1: "loaded".
+ * returns 1, which means "loaded".
  */
 EXPORT int InitializeInjection(void);
 EXPORT int InitializeInjection(void)
@@ -36,8 +36,8 @@ static bool start_by_nvtx(void)
 }
 
 /*
- * Called by NVTX at its first use, because NVTX_INJECTION64_PATH names this library. 0 leaves NVTX
- * switched off.
+ * Called by NVTX at its first use, because NVTX_INJECTION64_PATH names this library. 0 means that
+ * NVTX stays off.
  */
 EXPORT int InitializeInjectionNvtx2(void *get_export_table);
 EXPORT int InitializeInjectionNvtx2(void *get_export_table)
@@ -57,7 +57,7 @@ EXPORT const char *pitot_version(void)
 	return PITOT_VERSION;
 }
 
-/* Why the last call of this thread failed. */
+/* Describes why the last call of this thread failed. */
 static __thread struct error failure;
 
 static struct error *no_failure(void)
@@ -95,7 +95,7 @@ EXPORT int pitot_stop(struct pitot_session *session)
 
 EXPORT int pitot_flush(struct pitot_session *session)
 {
-	(void)session; /* the collector seals for all of them */
+	(void)session; /* the collector seals for all sessions together */
 	return program_flush(no_failure());
 }
 
@@ -103,10 +103,10 @@ EXPORT int pitot_engine_begin(struct pitot_session *session, enum pitot_engine e
 			      uint64_t delay_ns, uint64_t duration_ns)
 {
 	if ((unsigned)engine <= PITOT_ENGINE_TRACE)
-		return error_set(
-			no_failure(), -EINVAL,
-			"pitot_engine_begin arms what is beyond PITOT_ENGINE_TRACE, not %u",
-			(unsigned)engine);
+		return error_set(no_failure(), -EINVAL,
+				 "pitot_engine_begin cannot arm engine %u; name one beyond "
+				 "PITOT_ENGINE_TRACE",
+				 (unsigned)engine);
 	return program_engine(session, engine, delay_ns, duration_ns, no_failure());
 }
 

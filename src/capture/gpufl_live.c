@@ -5,7 +5,7 @@
 #include "capture/log.h"
 #include "gpufl/gpufl_sink.h"
 
-/* Once a name, on the collector's thread. */
+/* Called once per name, on the collector's thread. */
 static void demangle_name(void *user, const char *name, struct strbuf *out)
 {
 	(void)user;
@@ -24,7 +24,7 @@ struct sink *gpufl_live_open(const struct settings *settings)
 		.files = { .log_path = settings->log_path,
 			   .session = session,
 			   .background = true,
-			   .tell = tell },
+			   .on_error = tell },
 		.epoch_offset_ns = (int64_t)(clock_read_ns(CLOCK_REALTIME) - clock_monotonic_ns()),
 		.blocking_calls = !settings->sync,
 		.demangle = demangle_name,

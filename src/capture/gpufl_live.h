@@ -1,4 +1,4 @@
-/* gpufl_live.h: gpufl's logs while a program runs. */
+/* gpufl_live.h: writes gpufl's logs while a program runs. */
 #ifndef PITOT_CAPTURE_GPUFL_LIVE_H
 #define PITOT_CAPTURE_GPUFL_LIVE_H
 
@@ -6,8 +6,8 @@
 #include "schema/settings.h"
 
 /*
- * A sink that writes into settings->log_path, a session of its own. NULL: that cannot be; the log
- * says why.
+ * Returns a sink that writes one session's logs into settings->log_path. NULL: it could not be
+ * opened; the log says why.
  */
 struct sink *gpufl_live_open(const struct settings *settings) MUST_USE;
 

@@ -12,26 +12,26 @@
 #include "capture/source.h"
 
 #define WARMUP_CPU_NS (5 * NS_PER_MS)
-#define WARMUP_LOOK_MIN_NS (5 * NS_PER_MS)
-#define WARMUP_LOOK_MAX_NS (100 * NS_PER_MS)
+#define WARMUP_POLL_MIN_NS (5 * NS_PER_MS)
+#define WARMUP_POLL_MAX_NS (100 * NS_PER_MS)
 #define WARMUP_STACK_BYTES (256u << 10)
 #define START_LIMIT_NS (100 * NS_PER_MS)
 
-enum { NONE, WARMUP, STARTS };
+enum { NONE, WARMUP, STARTING };
 static atomic_uint state; /* also a futex */
 static bool preloaded;
 
 static void *start_after_warmup(void *unused)
 {
 	uint64_t begun_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
-	struct timespec t = { .tv_nsec = WARMUP_LOOK_MIN_NS };
+	struct timespec t = { .tv_nsec = WARMUP_POLL_MIN_NS };
 
 	(void)unused;
 	do {
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
-		t.tv_nsec = (long)MIN(2 * (uint64_t)t.tv_nsec, WARMUP_LOOK_MAX_NS);
+		t.tv_nsec = (long)MIN(2 * (uint64_t)t.tv_nsec, WARMUP_POLL_MAX_NS);
 	} while (clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - begun_ns < WARMUP_CPU_NS);
-	state = STARTS;
+	state = STARTING;
 	session_start(SESSION_BY_NVTX);
 	atomic_store(&state, NONE);
 	futex_wake(&state);
@@ -54,13 +54,13 @@ void late_start_wait(void)
 {
 	uint64_t begun = clock_machine_ns(), waited = 0;
 
-	while (atomic_load(&state) == STARTS && waited < START_LIMIT_NS) {
-		futex_wait(&state, STARTS, START_LIMIT_NS - waited);
+	while (atomic_load(&state) == STARTING && waited < START_LIMIT_NS) {
+		futex_wait(&state, STARTING, START_LIMIT_NS - waited);
 		waited = clock_machine_ns() - begun;
 	}
 }
 
-void late_start_forget(void)
+void late_start_after_fork(void)
 {
 	state = NONE;
 }

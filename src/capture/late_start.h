@@ -1,7 +1,7 @@
 /*
  * late_start.h: sessions that start by themselves, some time after the library was loaded. A new
- * process is recorded when it has used so much CPU time: the many that do little, end soon, or
- * become another program cost next to nothing.
+ * process is recorded once it has used some CPU time (WARMUP_CPU_NS), so that the many processes
+ * that do little, end soon or exec another program cost next to nothing.
  */
 #ifndef PITOT_CAPTURE_LATE_START_H
 #define PITOT_CAPTURE_LATE_START_H
@@ -9,21 +9,22 @@
 #include <stdbool.h>
 
 /*
- * The library was loaded: a session starts soon if the environment asks for that (setting
- * `preload`).
+ * Called when the library was loaded: a session starts soon if the environment requests that
+ * (setting `preload`).
  */
 void late_start_loaded(void);
-/* That was so, here or in the process that this one was forked from. */
+/* Whether that happened, here or in the process that this one was forked from. */
 bool late_start_is_preloaded(void);
 
 /*
- * Starts one on a thread of its own: nothing that a process without CUDA does would bring us back.
+ * Starts a session after the warm-up, on a separate thread: a process without CUDA makes no call
+ * that would enter the recorder.
  */
 void late_start(void);
 bool late_start_is_pending(void);
-/* An exit waits, not for long, for one that is just starting: half of it would have no end. */
+/* Called at exit: waits briefly for a session that is starting, so that it can be completed. */
 void late_start_wait(void);
-/* In the child of a fork. */
-void late_start_forget(void);
+/* Called in the child of a fork. */
+void late_start_after_fork(void);
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/io.h"
 
 static int log_fd = -1;
-static struct stat log_file; /* the number may be another's file by now */
+static struct stat log_file; /* identifies the file: the program may have reused the descriptor */
 
 void log_open(void)
 {

@@ -7,7 +7,7 @@
 
 #include "base/compiler.h"
 
-static atomic_uint forks; /* under way; the futex that parked threads wait on */
+static atomic_uint forks; /* forks in progress; the futex that parked threads wait on */
 static atomic_uint arrivals; /* changes when a thread parks; the futex that a fork waits on */
 
 void futex_wait(atomic_uint *word, unsigned expected, uint64_t timeout_ns)
@@ -43,8 +43,8 @@ static void arrive(struct parked *p)
 }
 
 /*
- * The store of PARK_RUNNING and the load of forks, and the other way round in park_all: one of the
- * two sees the other.
+ * depart stores PARK_RUNNING and then loads `forks`; park_all increments `forks` and then loads the
+ * state. Therefore at least one of the two sees the other's store.
  */
 static void depart(struct parked *p)
 {

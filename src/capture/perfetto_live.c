@@ -30,13 +30,13 @@
 #define SUFFIX "nv"
 #define FLUSH_LIMIT_NS (PITOT_SLOWNESS * NS_PER_S)
 #define STARTUP_LIMIT_NS (30 * NS_PER_S)
-#define QUEUE_BYTES ((size_t)32 << 20) /* only what was in use has memory */
+#define QUEUE_BYTES ((size_t)32 << 20) /* only used parts occupy memory */
 #define WORKER_STACK_BYTES (256u << 10)
 #define COUNTERS_MAX 256
-#define SAMPLES_PER_S 99 /* where nobody says how many */
+#define SAMPLES_PER_S 99 /* the default rate */
 
 enum live_source {
-	SOURCE_COUNTERS, /* with the GPU's work, as perfetto-cupti-gpu-compute has it */
+	SOURCE_COUNTERS, /* includes the GPU's work, as in perfetto-cupti-gpu-compute */
 	SOURCE_COUNTERS_ALONE,
 	SOURCE_WORK,
 	SOURCE_WORK_SUFFIX,
@@ -45,24 +45,24 @@ enum live_source {
 	SOURCES,
 };
 
-/* A data source in a session of the service. */
+/* A data source in a session of the tracing service. */
 struct instance {
 	struct instance *next;
 	uint32_t id;
 	enum live_source source;
-	uint32_t buffer; /* of the service: equal ones are one trace */
+	uint32_t buffer; /* of the service: instances with equal buffers belong to one trace */
 	atomic_uint rows; /* enum perfetto_rows */
 	atomic_bool restart;
-	atomic_uint users; /* the list and the sink */
+	atomic_uint users; /* references: the list's and the sink's */
 	bool is_open; /* or is being opened */
-	bool is_gone; /* was stopped meanwhile */
+	bool is_gone; /* it was stopped while it was being opened */
 	struct settings settings;
 	struct session *session;
 };
 
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guards what is below; held for moments. */
+/* Protects the fields below; held only briefly. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
@@ -70,15 +70,15 @@ static struct {
 	pid_t owner;
 	uint64_t seed;
 	char names[SOURCES][PRODUCER_NAME_MAX];
-	const char *counters[COUNTERS_MAX]; /* that are announced: number - 1 */
+	const char *counters[COUNTERS_MAX]; /* announced ones; index: number - 1 */
 	uint32_t counter_count, default_count; /* the default ones come first */
 	struct instance *instances;
-	bool waits; /* a thread of the program waits, and opens sessions */
-	atomic_uint events; /* counts what that thread waits for; a futex */
-	atomic_uint started; /* sources that were started once, as bits */
+	bool is_waiting; /* a thread of the program waits for the startup, and opens the sessions */
+	atomic_uint events; /* counts the events that this thread waits for; a futex */
+	atomic_uint started; /* sources that were started at least once, as bits */
 } self;
 
-/* --- what takes long has a thread of its own, so that packets are sent meanwhile --- */
+/* --- slow requests run on threads of their own, so that packets continue to be sent --- */
 
 struct request {
 	uint32_t id;
@@ -86,7 +86,7 @@ struct request {
 	bool answer;
 };
 
-static void *work(void *argument)
+static void *run_request(void *argument)
 {
 	struct request *r = argument;
 	uint64_t lost;
@@ -110,7 +110,7 @@ static void request(uint32_t id, struct session *session, bool answer)
 
 	if (r)
 		*r = (struct request){ id, session, answer };
-	if (r && helper_thread_start(work, r, WORKER_STACK_BYTES) == 0)
+	if (r && helper_thread_start(run_request, r, WORKER_STACK_BYTES) == 0)
 		return;
 	free(r);
 	if (session)
@@ -121,7 +121,7 @@ static void request(uint32_t id, struct session *session, bool answer)
 
 /* --- instances --- */
 
-static void release(void *instance)
+static void release_instance(void *instance)
 {
 	struct instance *i = instance;
 
@@ -137,7 +137,10 @@ static bool write_packet(void *user, uint32_t sequence, const void *packet, size
 	return producer_write(self.producer, i->id, sequence, packet, length, is_end);
 }
 
-/* As nvidia-smi counts: by the PCI addresses of all GPUs that the driver shows here. */
+/*
+ * Returns the position of a GPU among all GPUs that the driver lists, ordered by PCI address as in
+ * nvidia-smi; -1 if it is not listed.
+ */
 static int gpu_number(void *user, const char *pci)
 {
 	DIR *gpus = opendir("/proc/driver/nvidia/gpus");
@@ -155,7 +158,7 @@ static int gpu_number(void *user, const char *pci)
 	return is_found ? before : -1;
 }
 
-/* Once a name, on the collector's thread. */
+/* Called once per name, on the collector's thread. */
 static bool demangle_name(void *user, const char *name, struct strbuf *out)
 {
 	(void)user;
@@ -185,7 +188,7 @@ static bool is_listed(const struct perfetto_texts *list, const char *category, b
 	return false;
 }
 
-/* Perfetto's order: names before patterns, what is enabled before what is disabled. */
+/* Follows Perfetto's order: names before patterns, enabled before disabled categories. */
 static bool has_category(const struct perfetto_config *config, const char *category)
 {
 	for (int pattern = 0; pattern < 2; pattern++) {
@@ -197,8 +200,8 @@ static bool has_category(const struct perfetto_config *config, const char *categ
 	return true;
 }
 
-/* What none of its categories is enabled of is left out. */
-static unsigned rows_wanted(enum live_source source, const struct perfetto_config *config)
+/* Excludes kinds of rows none of whose categories is enabled. */
+static unsigned enabled_rows(enum live_source source, const struct perfetto_config *config)
 {
 	unsigned rows = rows_of(source);
 
@@ -210,8 +213,8 @@ static unsigned rows_wanted(enum live_source source, const struct perfetto_confi
 }
 
 /*
- * Work is in a trace once: that of a data source for it, if there is one, with what others measure
- * as arguments.
+ * Ensures that work appears only once in a trace: from the data source for work, if there is one,
+ * which then carries the metrics of other instances as arguments.
  */
 static void share_work(void)
 {
@@ -227,7 +230,7 @@ static void share_work(void)
 		}
 }
 
-/* INJECTION_METRICS: names with commas or semicolons between them, and blanks. */
+/* Reads INJECTION_METRICS: names, separated by commas or semicolons, with optional blanks. */
 static void read_injection_metrics(char *out, const char *list)
 {
 	size_t length = 0;
@@ -238,13 +241,13 @@ static void read_injection_metrics(char *out, const char *list)
 	out[length] = '\0';
 }
 
-/* A pattern behind others in a setting, which has commas between them. 1: it is left out. */
+/* Appends a pattern to a comma-separated setting. Returns 1 if it is left out. */
 static uint32_t add_glob(setting_TEXT list, const char *prefix, const char *glob)
 {
 	size_t length = strlen(list), more = strlen(prefix) + strlen(glob) + (length > 0);
 
 	if (length + more >= OPTION_TEXT_MAX) {
-		log_line("perfetto: the pattern '%s' is left out: they are too long together",
+		log_line("perfetto: pattern '%s' is left out: the patterns are too long together",
 			 glob);
 		return 1;
 	}
@@ -256,7 +259,7 @@ static uint32_t add_glob(setting_TEXT list, const char *prefix, const char *glob
 	return 0;
 }
 
-/* Names, or numbers of those that are announced. How many are left out. */
+/* Reads names, or numbers of announced counters. Returns how many are left out. */
 static uint32_t read_counters(struct settings *s, const struct perfetto_config *config)
 {
 	uint32_t left_out = 0;
@@ -295,7 +298,7 @@ static uint32_t read_globs(struct settings *s, const struct perfetto_config *con
 	return left_out;
 }
 
-/* Any of them; none: all kernels. */
+/* A kernel in any range is measured; all are without ranges. Returns how many are left out. */
 static uint32_t read_ranges(struct settings *s, const struct perfetto_config *config)
 {
 	size_t length = 0;
@@ -316,20 +319,20 @@ static uint32_t read_ranges(struct settings *s, const struct perfetto_config *co
 }
 
 /*
- * Hardware counters of kernels, if the configuration asks for instrumented sampling, or the
- * environment for metrics: as `pitot record --engine range-profiler` has them.
+ * Requests hardware counters of kernels, as `pitot record --engine range-profiler` does, if the
+ * configuration requests instrumented sampling or the environment requests metrics.
  */
-static void ask_for_metrics(struct instance *i, const struct perfetto_config *config)
+static void request_metrics(struct instance *i, const struct perfetto_config *config)
 {
 	const char *list = secure_getenv("INJECTION_METRICS");
 	struct settings *s = &i->settings;
-	uint32_t left_out = config->left_out;
+	uint32_t left_out = config->ignored_items;
 
 	if (!config->instrumented && !list) {
 		if (config->counter_names.count || config->counter_id_count)
 			capability_note("perfetto", capability_state_degraded, NULL, NULL,
-					"the counters that the configuration chooses are of "
-					"kernels: they need 'instrumented_sampling: true'");
+					"the configuration's counters are measured per kernel; add "
+					"'instrumented_sampling: true'");
 		return;
 	}
 	s->engine = SETTING_ENGINE_RANGE_PROFILER;
@@ -354,7 +357,7 @@ static void read_settings(struct instance *i, const struct perfetto_config *conf
 	*s = (struct settings)SETTINGS_INIT;
 	(void)!settings_read(s, NULL, false, NULL);
 	s->directory[0] = s->log_path[0] = '\0';
-	s->start_ns = s->delay_ns = s->duration_ns = 0; /* of a recording beside it */
+	s->start_ns = s->delay_ns = s->duration_ns = 0; /* they are another recording's */
 	s->perf = 0;
 	if (i->source != SOURCE_SAMPLES)
 		s->cpu = 0;
@@ -369,7 +372,7 @@ static void read_settings(struct instance *i, const struct perfetto_config *conf
 	if (config->counter_period_ns)
 		s->counters_ns = config->counter_period_ns;
 	if (rows & PERFETTO_COUNTERS)
-		ask_for_metrics(i, config);
+		request_metrics(i, config);
 }
 
 static int source_by_name(const char *name)
@@ -390,13 +393,13 @@ static struct instance *new_instance(uint32_t id, const struct perfetto_config *
 	i->id = id;
 	i->source = (enum live_source)source;
 	i->buffer = config->target_buffer;
-	atomic_init(&i->rows, rows_wanted(i->source, config));
+	atomic_init(&i->rows, enabled_rows(i->source, config));
 	atomic_init(&i->users, 2);
 	read_settings(i, config);
 	return i;
 }
 
-static void open_instance(struct instance *i, enum session_way way)
+static void open_instance(struct instance *i, enum session_trigger trigger)
 {
 	struct perfetto_sink_options options = {
 		.rows = &i->rows,
@@ -404,7 +407,7 @@ static void open_instance(struct instance *i, enum session_way way)
 		.seed = self.seed,
 		.user = i,
 		.write = write_packet,
-		.released = release,
+		.released = release_instance,
 		.demangle = demangle_name,
 		.gpu_number = gpu_number,
 	};
@@ -413,9 +416,9 @@ static void open_instance(struct instance *i, enum session_way way)
 
 	atomic_fetch_add(&i->users, 1);
 	if (sink)
-		session = session_open(&i->settings, sink, way);
+		session = session_open(&i->settings, sink, trigger);
 	else
-		release(i);
+		release_instance(i);
 	log_line("perfetto: %s %s", self.names[i->source], session ? "starts" : "cannot start");
 	pthread_mutex_lock(&lock);
 	self.started |= 1u << i->source;
@@ -426,12 +429,12 @@ static void open_instance(struct instance *i, enum session_way way)
 	pthread_mutex_unlock(&lock);
 	if (orphan)
 		request(i->id, orphan, false);
-	release(i);
+	release_instance(i);
 }
 
 /*
- * In the middle of cuInit only the thread that the driver called may use CUDA: another one would
- * wait for its end.
+ * During cuInit only the thread that the driver called may use CUDA: another thread would wait for
+ * the end of cuInit. So the waiting thread opens the sessions (wait_for_startup).
  */
 static void start(void *user, uint32_t id, const struct perfetto_config *config)
 {
@@ -441,14 +444,14 @@ static void start(void *user, uint32_t id, const struct perfetto_config *config)
 	(void)user;
 	if (!i)
 		return;
-	/* Not before self.producer is known. */
+	/* Waits until self.producer is set. */
 	pthread_mutex_lock(&starting);
 	pthread_mutex_unlock(&starting);
 	pthread_mutex_lock(&lock);
 	i->next = self.instances;
 	self.instances = i;
 	share_work();
-	now = i->is_open = !self.waits;
+	now = i->is_open = !self.is_waiting;
 	pthread_mutex_unlock(&lock);
 	if (now)
 		open_instance(i, SESSION_BY_PROGRAM);
@@ -464,8 +467,8 @@ static void flush(void *user, uint32_t id)
 	request(id, NULL, true);
 }
 
-/* Takes an instance from the list: its session, NULL where it has none. */
-static struct session *take(uint32_t id)
+/* Removes an instance from the list. Returns its session, or NULL if it has none. */
+static struct session *remove_instance(uint32_t id)
 {
 	struct session *session = NULL;
 	struct instance *found;
@@ -477,8 +480,8 @@ static struct session *take(uint32_t id)
 			*at = found->next;
 			session = found->session;
 			found->is_gone = true;
-			self.started |= 1u << found->source; /* nobody waits for it any more */
-			release(found);
+			self.started |= 1u << found->source; /* nobody needs to wait for it */
+			release_instance(found);
 			break;
 		}
 	pthread_mutex_unlock(&lock);
@@ -489,7 +492,7 @@ static struct session *take(uint32_t id)
 
 static void stop(void *user, uint32_t id)
 {
-	struct session *session = take(id);
+	struct session *session = remove_instance(id);
 
 	(void)user;
 	if (session)
@@ -513,14 +516,14 @@ static void lost(void *user)
 	(void)user;
 	while (self.instances) { /* only this thread changes the list */
 		uint32_t id = self.instances->id;
-		struct session *session = take(id);
+		struct session *session = remove_instance(id);
 
 		if (session)
 			request(id, session, false);
 	}
 }
 
-/* The collector ends first, so that what it has is sent. */
+/* The collector ends first, so that its last rows are sent. */
 static bool program_ended(void *user)
 {
 	(void)user;
@@ -546,8 +549,8 @@ static void name_sources(void)
 }
 
 /*
- * The hardware counters of the named sets, for dialogs; of all that a chip has only CUPTI knows
- * (`pitot metrics`).
+ * Lists the hardware counters of the named sets, for dialogs; only CUPTI knows all counters of a
+ * chip (`pitot metrics`).
  */
 static void list_counters(void)
 {
@@ -575,14 +578,14 @@ static bool is_set(const char *variable)
 	return value && *value;
 }
 
-static bool is_wanted(bool injected, const char **socket)
+static bool is_requested(bool injected, const char **socket)
 {
 	const char *own = secure_getenv("PITOT_PERFETTO");
 	struct settings settings = SETTINGS_INIT;
 
 	*socket = own && strchr(own, '/') ? own : NULL;
 	(void)!settings_read(&settings, NULL, false, NULL);
-	/* Of a setuid program nobody learns anything: whose service it is, is not known. */
+	/* A setuid program reveals nothing: it is not known whose service would receive it. */
 	if (settings.disabled || (own && !strcmp(own, "0")) || getauxval(AT_SECURE))
 		return false;
 	if ((own && *own) || is_set("INJECTION_DATA_SOURCE_NAME") || is_set("INJECTION_VERBOSE") ||
@@ -592,25 +595,25 @@ static bool is_wanted(bool injected, const char **socket)
 	return injected && !settings.directory[0] && !settings.log_path[0];
 }
 
-/* Bits of the sources that __TRACE_STARTUP names; unknown names are left out. */
+/* Returns the sources that __TRACE_STARTUP names, as bits; ignores unknown names. */
 static unsigned startup_sources(void)
 {
 	const char *list = secure_getenv("__TRACE_STARTUP");
-	unsigned wanted = 0;
+	unsigned startup = 0;
 	size_t length;
 
 	for (; list && *list; list += length + (list[length] == ',')) {
 		length = strcspn(list, ",");
 		for (int i = 0; i < SOURCES; i++)
 			if (strlen(self.names[i]) == length && !memcmp(self.names[i], list, length))
-				wanted |= 1u << i;
+				startup |= 1u << i;
 	}
-	return wanted;
+	return startup;
 }
 
 /*
- * An instance that has no session yet, of those the one that wants most of CUPTI, which has to be
- * subscribed to for it; NULL: there is none, and from now on each opens its own.
+ * Returns an instance without session: the one with the most demanding engine first, because CUPTI
+ * must be subscribed to for it. NULL: there is none, and from now on each opens its own session.
  */
 static struct instance *next_to_open(void)
 {
@@ -623,12 +626,12 @@ static struct instance *next_to_open(void)
 	if (found)
 		found->is_open = true;
 	else
-		self.waits = false;
+		self.is_waiting = false;
 	pthread_mutex_unlock(&lock);
 	return found;
 }
 
-/* Bits of the sources that are traced, or have been. */
+/* Returns the sources that are or were traced, as bits. */
 static unsigned present_sources(void)
 {
 	unsigned present = atomic_load(&self.started);
@@ -640,22 +643,22 @@ static unsigned present_sources(void)
 	return present;
 }
 
-static void wait_for_startup(enum session_way way, unsigned wanted)
+static void wait_for_startup(enum session_trigger trigger, unsigned startup)
 {
 	uint64_t begun = clock_machine_ns(), waited = 0;
 	unsigned events;
 
 	while (waited < STARTUP_LIMIT_NS) {
 		events = atomic_load(&self.events);
-		if (!(wanted & ~present_sources()))
+		if (!(startup & ~present_sources()))
 			break;
 		futex_wait(&self.events, events, STARTUP_LIMIT_NS - waited);
 		waited = clock_machine_ns() - begun;
 	}
 	for (struct instance *i; (i = next_to_open());)
-		open_instance(i, way);
-	if (wanted & ~self.started)
-		log_line("perfetto: nobody has started all sources of __TRACE_STARTUP");
+		open_instance(i, trigger);
+	if (startup & ~self.started)
+		log_line("perfetto: not all sources of __TRACE_STARTUP were started");
 }
 
 static void describe(void *user, size_t source, struct strbuf *out)
@@ -714,23 +717,23 @@ static void start_producer(const char *socket)
 	process_exit_watch_fork();
 }
 
-bool perfetto_live_start(enum session_way way)
+bool perfetto_live_start(enum session_trigger trigger)
 {
-	unsigned wanted = 0;
+	unsigned startup = 0;
 	const char *socket;
 
 	pthread_mutex_lock(&starting);
-	if (self.owner != getpid() && is_wanted(way == SESSION_BY_CUDA, &socket)) {
+	if (self.owner != getpid() && is_requested(trigger == SESSION_BY_CUDA, &socket)) {
 		log_open();
 		name_sources();
 		list_counters();
-		wanted = startup_sources();
-		self.waits = wanted != 0;
+		startup = startup_sources();
+		self.is_waiting = startup != 0;
 		start_producer(socket);
 	}
 	pthread_mutex_unlock(&starting);
-	if (wanted && self.producer)
-		wait_for_startup(way, wanted);
+	if (startup && self.producer)
+		wait_for_startup(trigger, startup);
 	return self.producer != NULL && self.owner == getpid();
 }
 
@@ -740,7 +743,7 @@ void perfetto_live_exit(void)
 		return;
 	session_exit();
 	producer_stop(self.producer);
-	session_exit(); /* of a data source that was started in between */
+	session_exit(); /* ends a data source that was started in between */
 }
 
 void perfetto_live_after_fork(void)
@@ -748,7 +751,7 @@ void perfetto_live_after_fork(void)
 	producer_after_fork(self.producer);
 	self.producer = NULL;
 	self.instances = NULL;
-	self.waits = false;
+	self.is_waiting = false;
 	self.started = 0;
 	pthread_mutex_init(&lock, NULL);
 	pthread_mutex_init(&starting, NULL);

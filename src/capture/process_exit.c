@@ -19,9 +19,9 @@
 #include "capture/vendor_thread.h"
 
 /*
- * What the handler waits for, less than people notice after Ctrl-C. The interrupted thread may hold
- * a lock that the end needs (CUPTI's, the allocator's): then it goes on, and the collector raises
- * the signal when it has finished.
+ * Longest wait of the signal handler, shorter than people notice after Ctrl-C. The interrupted
+ * thread may hold a lock that the end needs (CUPTI's, the allocator's): the handler then returns,
+ * and the collector raises the signal when it has finished.
  */
 #define SIGNAL_LIMIT_NS (PITOT_SLOWNESS * 100 * NS_PER_MS)
 
@@ -30,7 +30,7 @@ static pid_t installed_in; /* a child made without pthread_atfork's knowledge ha
 
 /* --- signals --- */
 
-static atomic_int waiting_signal; /* that the collector is to raise; 0: none */
+static atomic_int waiting_signal; /* the collector will raise it; 0: none */
 
 static void die_of(int number)
 {
@@ -49,7 +49,7 @@ static void on_signal(int number)
 	bool ended = getpid() != installed_in || !collector_running() ||
 		     collector_stop(SIGNAL_LIMIT_NS, VENDOR_EXIT);
 
-	sigaction(number, &act, NULL); /* the next one kills at once */
+	sigaction(number, &act, NULL); /* the next signal kills immediately */
 	if (!ended) {
 		atomic_store(&waiting_signal, number);
 		ended = !collector_running();
@@ -146,8 +146,8 @@ bool process_has_ended(void)
 	struct stat task;
 
 	/*
-	 * One link for each thread beside the usual two. The main one stays among them, as a
-	 * zombie.
+	 * The directory has one link per thread besides the usual two. The main thread stays among
+	 * them, as a zombie.
 	 */
 	if (stat("/proc/self/task", &task) < 0 || task.st_nlink != 2 + 1 + helper_threads())
 		return false;

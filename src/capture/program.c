@@ -20,15 +20,15 @@
 #include "format/recording_json.h"
 
 #define COMMAND_MAX (4u << 20)
-#define OPTIONS_MAX 4096 /* bytes of a struct of the future; more is not one */
+#define OPTIONS_MAX 4096 /* bytes of a future version's struct; more cannot be a valid size */
 #define FLUSH_LIMIT_NS (PITOT_SLOWNESS * 2 * NS_PER_S)
 #define PYTHON_LIMIT_NS (PITOT_SLOWNESS * NS_PER_S / 2)
 
 struct pitot_session {
 	struct pitot_session *next; /* in `started` */
-	struct session *session; /* NULL: it is the environment's */
-	bool by_record; /* which ends its recording itself */
-	pid_t owner; /* in its child it is not ours to end */
+	struct session *session; /* NULL: the environment's */
+	bool by_record; /* `pitot record` started it and ends it */
+	pid_t owner; /* a forked child must not end it */
 	char *directory; /* absolute; NULL: the environment's */
 	char app_name[sizeof(((struct settings *)0)->name)];
 	struct strbuf command, name, options;
@@ -37,13 +37,13 @@ struct pitot_session {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next three */
 static struct pitot_session *standard; /* pitot_init's */
-static struct pitot_session *started; /* with a recording of their own */
+static struct pitot_session *started; /* sessions other than the environment's */
 static char last_directory[4096];
-static __thread bool inside; /* libraries that starting loads may come back here */
+static __thread bool inside; /* starting loads libraries, which may call back into this file */
 
 /* --- settings --- */
 
-/* A copy of what the program's version of a struct has, which begins with its size. */
+/* Copies the program's version of a struct, which begins with its size. */
 static int read_struct(const void *from, void *to, size_t known, const char *name, struct error *e)
 {
 	const char *bytes = from;
@@ -60,8 +60,8 @@ static int read_struct(const void *from, void *to, size_t known, const char *nam
 	for (size_t i = known; i < size; i++)
 		if (bytes[i])
 			return error_set(e, -E2BIG,
-					 "%s has more than libpitot.so " PITOT_VERSION
-					 " knows; install a newer one, or leave out what is new",
+					 "%s has fields that libpitot.so " PITOT_VERSION
+					 " does not know; install a newer one, or do not set them",
 					 name);
 	return 0;
 }
@@ -71,8 +71,8 @@ static int read_options(const struct pitot_options *from, struct pitot_options *
 	return read_struct(from, to, sizeof(*to), "pitot_options", e);
 }
 
-static int give(struct settings *s, enum setting_id id, uint64_t value, enum setting_source source,
-		struct error *e)
+static int set_field(struct settings *s, enum setting_id id, uint64_t value,
+		     enum setting_source source, struct error *e)
 {
 	const struct option *o = settings_option(id);
 	bool is_flag = o->type == OPTION_FLAG;
@@ -83,44 +83,44 @@ static int give(struct settings *s, enum setting_id id, uint64_t value, enum set
 		return settings_set(s, id, (const char *)(uintptr_t)value, source, o->key, e);
 	if (!is_flag && o->type != OPTION_ENUM) {
 		if (o->most && value != PITOT_NONE && value > o->most)
-			return error_set(e, -EINVAL, "pitot_options.%s is %llu; %llu is the most",
-					 o->key, (unsigned long long)value,
-					 (unsigned long long)o->most);
-		settings_give(s, id, value == PITOT_NONE ? 0 : value, source);
+			return error_set(e, -EINVAL,
+					 "pitot_options.%s is %llu; the maximum is %llu", o->key,
+					 (unsigned long long)value, (unsigned long long)o->most);
+		settings_put(s, id, value == PITOT_NONE ? 0 : value, source);
 		return 0;
 	}
 	if (is_flag ? value > PITOT_ON : !settings_choice(id, value - 1))
 		return error_set(e, -EINVAL,
 				 "pitot_options.%s has no value %llu; see enum pitot_%s", o->key,
 				 (unsigned long long)value, is_flag ? "switch" : o->key);
-	settings_give(s, id, value - 1, source);
+	settings_put(s, id, value - 1, source);
 	return 0;
 }
 
 /*
- * A setting without a field of its name does not compile: it needs one at the end of struct
- * pitot_options.
+ * Each setting needs a field of its name, at the end of struct pitot_options; this does not compile
+ * otherwise.
  */
-static int give_all(struct settings *s, const struct pitot_options *o, enum setting_source source,
-		    struct error *e)
+static int set_all(struct settings *s, const struct pitot_options *o, enum setting_source source,
+		   struct error *e)
 {
 	int err = 0;
 
 #define S(key, ...)                                                                                \
 	if (err >= 0)                                                                              \
-		err = give(s, SETTING_ID_##key, (uint64_t)o->key, source, e);
+		err = set_field(s, SETTING_ID_##key, (uint64_t)o->key, source, e);
 	SETTINGS_REQUESTED(S)
 	SETTINGS_OF_PROGRAMS(S)
 #undef S
 	return err;
 }
 
-static int give_defaults(struct settings *s, const struct pitot_options *defaults, struct error *e)
+static int set_defaults(struct settings *s, const struct pitot_options *defaults, struct error *e)
 {
 	struct pitot_options o;
 	int err = read_options(defaults, &o, e);
 
-	return err < 0 ? err : give_all(s, &o, SETTING_BY_PROGRAM, e);
+	return err < 0 ? err : set_all(s, &o, SETTING_BY_PROGRAM, e);
 }
 
 int program_settings(const struct pitot_options *o, bool own, struct settings *s, struct error *e)
@@ -132,9 +132,9 @@ int program_settings(const struct pitot_options *o, bool own, struct settings *s
 		return 0;
 	if (o->app_name)
 		snprintf(s->name, sizeof(s->name), "%s", o->app_name);
-	err = give_all(s, o, SETTING_BY_CODE, e);
+	err = set_all(s, o, SETTING_BY_CODE, e);
 	if (err >= 0)
-		err = give_defaults(s, o->defaults, e);
+		err = set_defaults(s, o->defaults, e);
 	if (err >= 0)
 		err = settings_read(s, o->config_file, own, e);
 	return s->disabled ? 0 : err;
@@ -142,10 +142,10 @@ int program_settings(const struct pitot_options *o, bool own, struct settings *s
 
 /* --- one recording --- */
 
-static void tell(const struct pitot_options *o, int level, const char *format, ...)
+static void log_message(const struct pitot_options *o, int level, const char *format, ...)
 	PRINTF_LIKE(3, 4);
 
-static void tell(const struct pitot_options *o, int level, const char *format, ...)
+static void log_message(const struct pitot_options *o, int level, const char *format, ...)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	va_list args;
@@ -158,13 +158,15 @@ static void tell(const struct pitot_options *o, int level, const char *format, .
 	o->log(o->log_context, level, strbuf_text(&text));
 }
 
-static void tell_begin(const struct pitot_options *o, const struct settings *s, unsigned notes)
+static void log_begin(const struct pitot_options *o, const struct settings *s, unsigned notes)
 {
 	char why[400];
 
 	if (capability_notes_find(notes, "engine", why, sizeof(why)))
-		tell(o, PITOT_LOG_WARNING, "engine %s: %s", setting_engine_names[s->engine], why);
-	tell(o, PITOT_LOG_INFO, "recording into %s", *s->directory ? s->directory : s->log_path);
+		log_message(o, PITOT_LOG_WARNING, "engine %s: %s", setting_engine_names[s->engine],
+			    why);
+	log_message(o, PITOT_LOG_INFO, "recording into %s",
+		    *s->directory ? s->directory : s->log_path);
 	log_line("recording into %s", *s->directory ? s->directory : s->log_path);
 }
 
@@ -178,7 +180,7 @@ static void free_session(struct pitot_session *p)
 	free(p);
 }
 
-/* The words of the process's command line. */
+/* Splits the process's command line into words. */
 static int read_command(struct pitot_session *p)
 {
 	size_t words = 0;
@@ -187,7 +189,7 @@ static int read_command(struct pitot_session *p)
 		strbuf_add(&p->command, "?", 2);
 	for (size_t i = 0; i < p->command.length; i++)
 		words += p->command.data[i] == '\0';
-	/* One more where the last has no end of its own, and the NULL. */
+	/* One more if the last word has no terminator, and the NULL. */
 	p->identity.command = calloc(words + 2, sizeof(char *));
 	if (!p->identity.command || p->command.failed)
 		return -1;
@@ -221,7 +223,7 @@ static int identify(struct pitot_session *p, const struct settings *s, struct er
 	return 0;
 }
 
-/* The folder is there; "": only gpufl's logs are written. */
+/* Opens the session. The folder exists; "" means that only gpufl's logs are written. */
 static int open_session(struct pitot_session *p, struct settings *s, struct error *e)
 {
 	struct sink *sink = NULL;
@@ -246,7 +248,7 @@ static int open_session(struct pitot_session *p, struct settings *s, struct erro
 	return 0;
 }
 
-/* The folder of gpufl's logs is made, and stays where it is when the program goes elsewhere. */
+/* Creates the folder of gpufl's logs; the path is made absolute, because the program may chdir. */
 static int make_log_path(const char *log_path, struct settings *s, struct error *e)
 {
 	_cleanup_close_ int folder = -1;
@@ -307,8 +309,8 @@ static int join_environment(const struct settings *s, struct error *e)
 }
 
 /*
- * The first recording of a process begins with Python frames, and not some milliseconds before the
- * collector has found them.
+ * Lets the first recording of a process begin with Python frames, instead of some milliseconds
+ * before the collector has found Python.
  */
 static void wait_for_python(const struct settings *s)
 {
@@ -320,7 +322,7 @@ static void wait_for_python(const struct settings *s)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 }
 
-/* NULL: *e says why not; -ECANCELED: recording is switched off. */
+/* Returns NULL if it fails: *e says why; -ECANCELED means that recording is switched off. */
 static struct pitot_session *start(const struct pitot_options *o, bool own, struct error *e)
 {
 	struct settings s = SETTINGS_INIT;
@@ -341,23 +343,23 @@ static struct pitot_session *start(const struct pitot_options *o, bool own, stru
 		err = own ? start_own(p, o, &s, e) : join_environment(&s, e);
 	}
 	if (err < 0) {
-		if (e->code <= E_FORMAT) /* codes of our own */
+		if (e->code <= E_FORMAT) /* Pitot's own codes are not for the program */
 			e->code = -EINVAL;
-		tell(o, err == -ECANCELED ? PITOT_LOG_INFO : PITOT_LOG_ERROR, "%s", e->text);
+		log_message(o, err == -ECANCELED ? PITOT_LOG_INFO : PITOT_LOG_ERROR, "%s", e->text);
 		if (p)
 			free_session(p);
 		return NULL;
 	}
 	memcpy(last_directory, s.directory, sizeof(last_directory));
 	wait_for_python(&s);
-	tell_begin(o, &s, notes);
+	log_begin(o, &s, notes);
 	return p;
 }
 
 static void complete_json(struct pitot_session *p)
 {
 	p->identity.end_monotonic_ns = clock_monotonic_ns();
-	/* A full disk has a text of the beginning, at least. */
+	/* On a full disk the text that was written at the start remains. */
 	if (*p->directory && recording_json_write(p->directory, &p->identity, NULL) < 0)
 		log_line("cannot complete recording.json in %s", p->directory);
 }
@@ -380,7 +382,7 @@ static void stop(struct pitot_session *p)
 	free_session(p);
 }
 
-/* --- for all threads --- */
+/* --- entry points, called on any thread --- */
 
 static void after_fork(void)
 {
@@ -389,7 +391,7 @@ static void after_fork(void)
 	started = NULL;
 }
 
-/* Recordings that nobody has stopped end all at once. Another thread may hang in a stop. */
+/* Completes recordings that were not stopped. Does not wait: another thread may hang in a stop. */
 static void complete_all(void)
 {
 	if (inside || pthread_mutex_trylock(&lock) != 0)
@@ -409,7 +411,7 @@ static void watch_process(void)
 	at_quick_exit(complete_all);
 }
 
-/* false: this thread is inside already. */
+/* Takes the lock. Returns false if this thread is already inside. */
 static bool enter(struct error *e)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -476,23 +478,23 @@ static int arm(struct pitot_session *session, int engine, uint64_t delay_ns, uin
 				 "there is no recording; call pitot_init or pitot_start first");
 	if (session->owner != getpid())
 		return error_set(e, -ENOENT,
-				 "the recording is that of the parent process; start one here");
+				 "the recording belongs to the parent process; start one here");
 	return session_arm(session->session, engine, delay_ns, duration_ns, e);
 }
 
 int program_engine(struct pitot_session *session, enum pitot_engine engine, uint64_t delay_ns,
 		   uint64_t duration_ns, struct error *e)
 {
-	struct settings wanted = { 0 };
+	struct settings requested = { 0 };
 	int rc;
 
 	if (!settings_choice(SETTING_ID_engine, (uint64_t)engine - 1))
 		return error_set(e, -EINVAL, "there is no engine %u; see enum pitot_engine",
 				 (unsigned)engine);
-	settings_give(&wanted, SETTING_ID_engine, (uint64_t)engine - 1, SETTING_BY_CODE);
+	settings_put(&requested, SETTING_ID_engine, (uint64_t)engine - 1, SETTING_BY_CODE);
 	if (!enter(e))
 		return e->code;
-	rc = arm(session ? session : standard, wanted.engine, delay_ns, duration_ns, e);
+	rc = arm(session ? session : standard, requested.engine, delay_ns, duration_ns, e);
 	leave();
 	return rc;
 }
@@ -508,7 +510,7 @@ int program_init(const struct pitot_options *options, struct error *e)
 		return e->code;
 	if (!standard || standard->owner != getpid()) {
 		if (standard)
-			free_session(standard); /* the parent's */
+			free_session(standard); /* inherited from the parent process */
 		standard = start(&o, o.directory != NULL, e);
 	}
 	leave();
@@ -551,7 +553,7 @@ int program_report_last(const char *path, struct error *e)
 	return err < 0 ? err : program_report(directory, path, e);
 }
 
-/* The kill switch: nothing was recorded, and nothing is loaded, started or written. */
+/* Whether the kill switch is on: nothing was recorded, and nothing may be loaded or written. */
 static bool is_disabled(void)
 {
 	struct settings s = { 0 };

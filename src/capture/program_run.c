@@ -1,6 +1,6 @@
 /*
- * program_run.c: `pitot report` and `pitot upload` of the program's own recording, by the program
- * `pitot`: what they need is loaded into another process.
+ * program_run.c: runs `pitot report` and `pitot upload` on the program's own recording, in another
+ * process, so that the libraries they need are not loaded into the program.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "base/json_read.h"
 #include "capture/program.h"
 
-/* Beside the library, or as both are installed; else only the name, for PATH. */
+/* Finds it beside the library or where both are installed; otherwise returns its name, for PATH. */
 static void find_program(char path[PATH_MAX])
 {
 	static const char *const places[] = { "pitot", "../bin/pitot", "../../bin/pitot" };
@@ -39,7 +39,7 @@ struct command {
 	const char *name; /* "report" */
 	char *const *argv;
 	char *const *environment;
-	int output, errors; /* descriptors of its standard output (-1: ours) and error */
+	int output, errors; /* descriptors for its standard output (-1: inherited) and error */
 };
 
 static int spawn(const char *program, const struct command *c, pid_t *pid)
@@ -67,8 +67,8 @@ static int spawn(const char *program, const struct command *c, pid_t *pid)
 }
 
 /*
- * Where the program ignores the ends of its children, or waits for all of them itself, the status
- * is not known: 0.
+ * Returns the wait status; 0 if it is unknown, because the program ignores SIGCHLD or waits for all
+ * children itself.
  */
 static int wait_for(pid_t pid)
 {
@@ -80,7 +80,7 @@ static int wait_for(pid_t pid)
 	return status;
 }
 
-/* Its last line is the error; warnings may be before it. */
+/* Makes an error of the command's last line; warnings may precede it. */
 static int failure(const struct command *c, const char *directory, struct error *e)
 {
 	char text[2048] = "", *line;
@@ -104,8 +104,8 @@ static int run(const struct command *c, const char *directory, struct error *e)
 
 	find_program(program);
 	/*
-	 * As system(3) does: this thread is not interrupted by the end of a child that it does not
-	 * know.
+	 * Blocks SIGCHLD as system(3) does: the end of a child that the program does not know must
+	 * not interrupt this thread.
 	 */
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
@@ -187,7 +187,7 @@ static void add_options(struct words *w, const struct pitot_upload_options *o)
 		add_word(w, "--force");
 }
 
-/* The environment with the key, which the command line does not show. */
+/* Returns the environment with the key, which the command line must not show. */
 static char **with_key(char *variable)
 {
 	size_t count = 0, kept = 0;
@@ -204,7 +204,7 @@ static char **with_key(char *variable)
 	return all;
 }
 
-/* What the server has accepted; -1: not everything. */
+/* Returns how many records the server has accepted; -1: not all of them. */
 static int64_t read_records(int fd)
 {
 	struct json_found complete, records;

@@ -32,15 +32,15 @@ static void make_key(void)
 	key_made = pthread_key_create(&thread_end_key, on_thread_end) == 0;
 }
 
-/* Memory stays with the ring for ever: it is handed from thread to thread. */
-static bool give_memory(struct ring *r)
+/* A ring keeps its memory forever; it is passed from thread to thread. */
+static bool ensure_memory(struct ring *r)
 {
 	if (!r->events)
 		r->events = reserve_memory(RING_SLOTS * sizeof(*r->events));
 	return r->events != NULL;
 }
 
-static struct ring *pop_free(void)
+static struct ring *claim_free(void)
 {
 	unsigned used = atomic_load(&rings_used);
 
@@ -85,10 +85,10 @@ bool ring_make_room(struct ring *r, uint64_t head, uint32_t slots)
 }
 
 /*
- * A thread beyond the limit searches for a free ring only now and then: each search reads the state
- * of all of them.
+ * A thread beyond the limit searches for a free ring only at every 256th event, because each search
+ * reads the state of all rings.
  */
-#define REFUSED_LOOK_EVERY 256u
+#define REFUSED_RETRY_EVERY 256u
 
 struct ring *ring_claim(void)
 {
@@ -97,8 +97,8 @@ struct ring *ring_claim(void)
 	struct ring *r;
 
 	pthread_once(&key_once, make_key);
-	r = tries++ % REFUSED_LOOK_EVERY == 0 ? pop_free() : NULL;
-	if (!r || !give_memory(r)) {
+	r = tries++ % REFUSED_RETRY_EVERY == 0 ? claim_free() : NULL;
+	if (!r || !ensure_memory(r)) {
 		if (r)
 			atomic_store(&r->state, RING_FREE);
 		atomic_fetch_add(&refused, 1);

@@ -1,11 +1,11 @@
 /*
- * ring.h: how events get from the target's threads to the collector: one single-producer
- * single-consumer ring a thread.
+ * ring.h: carries events from the program's threads to the collector, in one single-producer
+ * single-consumer ring per thread.
  *
- * A thread claims a ring at its first event and gives it back when it ends. Pushing is two loads,
+ * A thread claims a ring at its first event and returns it when it ends. Pushing is two loads,
  * the copy of the event, and a store with release order: no system call, no lock, no allocation
- * (but for the claim). When the ring is full the event is dropped and counted. The collector takes
- * events in order and hands a dead thread's ring on once it is empty.
+ * (except for the claim). If the ring is full the event is dropped and counted. The collector
+ * consumes events in order and recycles a dead thread's ring once it is empty.
  */
 #ifndef PITOT_CAPTURE_RING_H
 #define PITOT_CAPTURE_RING_H
@@ -18,25 +18,25 @@
 #include "base/counter.h"
 #include "base/quick_clock.h"
 
-/* Which source an event belongs to; that source's handler (source.h) makes rows of it. */
+/* The kind decides which source's handler (source.h) turns the event into rows. */
 enum ring_kind {
 	/* a start, b end, c correlation, d function id, e stack; slot 2: a result */
 	RING_API_CALL,
 	/* a time, b range or payload, c domain, d category, e color, plus text slots */
 	RING_NVTX,
-	RING_STACK,	/* c stack id, d frames, e how it ends; the frames follow, four to a slot */
+	RING_STACK,	/* c stack id, d frames, e how it ends; then the frames, four to a slot */
 	RING_GRAPH_NODE,/* two slots: graph_nodes.c */
 	RING_NVTX_NAME,	/* empty: wakes the collector, which reads new names from the registry */
 	RING_COUNTER,	/* a time, b value, c counter, d device */
-	/* a id, c kind, flags 1: it is the innermost of its kind; 0: there is none */
+	/* a id, c kind, flags 1: it is the innermost of its kind; 0: the kind has no open id */
 	RING_EXTERNAL,
 	RING_GAUGE,	/* a time, b bits of a double, c the program's counter */
-	RING_SAMPLE,	/* a CUPTI's time, b value, c metric, d device */
+	RING_SAMPLE,	/* a CUPTI's timestamp, b value, c metric, d device */
 	RING_KINDS
 };
 
 /*
- * One slot. An event is one or more consecutive slots; `slots` and `kind` of the first describe it.
+ * One slot. An event is one or more consecutive slots; the first one's `kind` implies how many.
  */
 struct ring_event {
 	uint64_t a, b;
@@ -49,44 +49,44 @@ _Static_assert(sizeof(struct ring_event) == 32, "two to a cache line");
 
 #define RING_SLOTS 32768u	/* 1 MiB a ring */
 #define RINGS_MAX 1024u
-#define RING_TEXT_MAX 4096u	/* longer texts are cut */
+#define RING_TEXT_MAX 4096u	/* longer texts are truncated */
 #define RING_SCOPES 31u		/* open scopes whose names are kept */
-#define RING_EXTERNALS 8u	/* open ids of the program's own for its CUDA calls */
+#define RING_EXTERNALS 8u	/* the program's own ids that can be open for its CUDA calls */
 #define RING_EXTERNAL_KINDS 8u
 
 struct ring {
-	/* the thread's side */
+	/* written by the thread */
 	_Alignas(64) atomic_uint_fast64_t head;
 	uint64_t tail_seen;
-	struct quick_clock clock;		/* of scopes, NVTX and gauges */
+	struct quick_clock clock;		/* for scopes, NVTX and gauges */
 	atomic_uint_fast64_t lost;
 	atomic_uint_fast64_t calls;		/* callbacks, for the cost table */
 	atomic_uint_fast64_t sampled_calls, sampled_ns;
-	uint32_t claims;			/* threads that have had the ring */
+	uint32_t claims;			/* number of threads that have owned the ring */
 	/* a signal handler that interrupts a push must not push */
 	bool pushing;
 	struct stack_maker *stacks;		/* stack_capture.c's; it stays with the ring */
-	char name[16];				/* the thread's, when it came and when it ended */
-	/* nodes that it clones are those of an executable graph */
+	char name[16];				/* the thread's, first and at its end */
+	/* the nodes that the thread clones belong to an executable graph */
 	bool instantiating;
 	bool half_full;				/* the collector was woken for that */
-	uint64_t executable;			/* that graph; 0: CUPTI did not say */
-	/* runtime call under way whose driver calls are the same call */
+	uint64_t executable;			/* id of that graph; 0: CUPTI did not say */
+	/* the runtime call in progress, whose driver calls count as the same call */
 	uint32_t outer_correlation;
-	uint64_t scopes[RING_SCOPES];		/* open ones, by level: app_scopes.c's */
+	uint64_t scopes[RING_SCOPES];		/* open scopes by level: app_scopes.c's */
 	struct ring_external {
 		uint32_t kind;
 		uint64_t id;
 	} external[RING_EXTERNALS];		/* app_external.c's */
 	uint32_t external_count;
-	/* the collector's side */
+	/* written by the collector */
 	_Alignas(64) atomic_uint_fast64_t tail;
 	uint64_t lost_reported, calls_reported, sampled_calls_reported, sampled_ns_reported;
 	uint32_t tid;
-	bool named;				/* its thread row has been written */
+	bool named;				/* the thread's row has been written */
 	struct ring_externals {
 		uint64_t ids[RING_EXTERNAL_KINDS], lost;
-		uint32_t kinds;			/* bits: those that have an id */
+		uint32_t kinds;			/* bits: kinds that have an open id */
 	} externals_open;			/* app_external.c's */
 	atomic_uint state;			/* RING_FREE, RING_LIVE, RING_DEAD */
 	struct ring_event *events;		/* RING_SLOTS */
@@ -97,7 +97,7 @@ enum { RING_FREE, RING_LIVE, RING_DEAD };
 extern __thread struct ring *ring_of_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* Claims a ring for this thread. NULL when there is none left (counted). errno stays as it was. */
+/* Claims a ring for this thread. NULL: none is left, which is counted. Preserves errno. */
 struct ring *ring_claim(void);
 
 static inline struct ring *ring_get(void)
@@ -107,24 +107,24 @@ static inline struct ring *ring_get(void)
 	return likely(r != NULL) ? r : ring_claim();
 }
 
-/* Set while the collector sleeps until something happens. */
+/* Set while the collector sleeps until an event arrives. */
 extern atomic_bool collector_idle;
-/* Wakes it up: collector.c. Async-signal-safe. */
+/* Wakes the collector (collector.c). Async-signal-safe. */
 void collector_wake(void);
 
 /*
- * The ring is more than half full: wakes the collector once, and tells whether there is room for
- * `slots`. Counts a loss.
+ * Called when the ring is more than half full: wakes the collector once, and returns whether there
+ * is room for `slots`. Counts a loss if not.
  */
 bool ring_make_room(struct ring *r, uint64_t head, uint32_t slots);
 
 /*
- * Appends `slots` slots. false when the ring is full, or when a signal handler has interrupted a
- * push of its thread; the loss is counted.
+ * Appends `slots` slots. Returns false if the ring is full, or if a signal handler has interrupted
+ * a push of its own thread; the loss is counted.
  *
- * The load of collector_idle may be done before the store of the head is seen by others. The
- * collector, which sets it before it reads the rings for the last time, makes all threads pass a
- * barrier in between (collector.c).
+ * The load of collector_idle may execute before other threads see the store of `head`. The
+ * collector sets collector_idle before it reads the rings for the last time, and makes all threads
+ * pass a barrier in between (collector.c).
  */
 static inline bool ring_push(struct ring *r, const struct ring_event *event, uint32_t slots)
 {
@@ -152,9 +152,9 @@ static inline bool ring_push(struct ring *r, const struct ring_event *event, uin
 	return true;
 }
 
-#define RING_COST_EVERY 64u	/* calls of which the cost of one is measured */
+#define RING_COST_EVERY 64u	/* the cost of one in so many calls is measured */
 
-/* Counts a call of the recorder that began at start_ns and ends here. */
+/* Counts a call of the recorder that began at start_ns and ends now. */
 static inline void ring_count_call(struct ring *r, uint64_t start_ns)
 {
 	uint64_t calls = atomic_load_explicit(&r->calls, memory_order_relaxed) + 1;
@@ -168,9 +168,9 @@ static inline void ring_count_call(struct ring *r, uint64_t start_ns)
 
 /* --- the collector's side --- */
 
-/* Ring number i, or NULL past the last that was ever used. */
+/* Returns ring number i, or NULL past the last one ever used. */
 struct ring *ring_at(unsigned i);
-/* Slots that can be read now. */
+/* Number of slots that can be read now. */
 static inline uint64_t ring_available(const struct ring *r)
 {
 	return atomic_load_explicit(&r->head, memory_order_acquire) -
@@ -187,21 +187,21 @@ static inline void ring_consume(struct ring *r, uint64_t slots)
 			      memory_order_release);
 }
 /*
- * Hands the ring of an ended thread on. Call when it is RING_DEAD and empty and its counts have
- * been reported.
+ * Frees the ring of an ended thread for the next one. The ring must be RING_DEAD and empty, and its
+ * counts reported.
  */
 void ring_recycle(struct ring *r);
 /*
- * Before a collector begins: drops what came after the last one had ended. Its threads are to be
- * named again.
+ * Called before a collector begins: drops events that arrived after the last one ended. Thread
+ * names will be written again.
  */
 void rings_discard(void);
-/* Events since the last call whose threads got no ring. */
+/* Number of events since the last call whose threads got no ring. */
 uint64_t rings_refused(void);
 
 /*
- * In the child of a fork: the thread's ring belongs to the parent's collector. Forgets all rings
- * (keeps the memory, which the collector may have been in the middle of).
+ * Called in the child of a fork: the rings belong to the parent's collector. Forgets all rings, and
+ * keeps their memory, which the collector may have been using.
  */
 void rings_after_fork(void);
 

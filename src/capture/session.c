@@ -17,37 +17,39 @@
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
 
-/* What an exit waits for at most: sealing takes milliseconds, but a disk or a driver can hang. */
+/* An exit waits at most this long: sealing takes milliseconds, but a disk or a driver can hang. */
 #define STOP_LIMIT_NS (PITOT_SLOWNESS * 2 * NS_PER_S)
 
 /*
- * A session that ends beside others waits so long for work that was launched in it, and then for
- * the rows of what CUPTI handed over.
+ * A session that ends beside others waits TAIL_NS for work that was launched in it, and then
+ * DRAIN_NS for the rows of what CUPTI handed over.
  */
 #define TAIL_NS (200 * NS_PER_MS)
 #define DRAIN_NS (PITOT_SLOWNESS * 50 * NS_PER_MS)
-#define ENDING_LOOK_NS (10 * NS_PER_MS)
+#define ENDING_POLL_NS (10 * NS_PER_MS)
 
-/* What is waited for the vendor thread, which may hang with a GPU. */
+/* Longest wait for the vendor thread, which may hang with a GPU. */
 #define VENDOR_LIMIT_NS (PITOT_SLOWNESS * 200 * NS_PER_MS)
 
-/* Start and stop only; never held on the launch path or by the recorder's threads. */
+/* Held by start and stop only; never on the launch path or by the recorder's threads. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static __thread bool starting; /* libraries that starting loads may come back here, through NVTX */
+/* Starting loads libraries, which may call back into session_start through NVTX. */
+static __thread bool starting;
 
-/* Which sessions there are: held for moments, by the collector too. */
+/* Protects the list of sessions. Held only briefly; the collector takes it as well. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
 	struct session *sessions;
 	struct settings requested; /* by the environment */
-	struct session *environment; /* the session of that; NULL: none */
-	struct settings wanted; /* by all together: what sources are started for */
-	struct settings open; /* by those whose window is open; the collector's */
-	struct writer *writer; /* the collector's, once that runs */
-	atomic_uint told; /* round of the vendor thread in which sources do what was wanted last */
+	struct session *environment; /* the environment's session, or NULL */
+	struct settings merged; /* by all sessions together: sources are started for these */
+	struct settings
+		open_merged; /* by the sessions whose window is open; used by the collector */
+	struct writer *writer; /* the collector's once it runs */
+	atomic_uint applied_round; /* of the vendor thread, after the last change of windows */
 	bool with_cuda;
-	_Atomic(pid_t) owner; /* a child made without pthread_atfork's knowledge is not it */
+	_Atomic(pid_t) owner; /* a child made without pthread_atfork's knowledge has another pid */
 } self;
 
 #define FOR_EACH_SESSION(s) for (struct session *s = self.sessions; s; s = s->next)
@@ -105,7 +107,7 @@ static struct session *new_session(const struct settings *settings, struct sink 
 	return NULL;
 }
 
-/* One that has ended: the collector may just have said so. */
+/* Frees an ended session. The lock waits for the collector, which may just be setting its state. */
 static void free_session(struct session *s)
 {
 	pthread_mutex_lock(&list_lock);
@@ -115,8 +117,8 @@ static void free_session(struct session *s)
 }
 
 /*
- * The oldest is the first: what each has of its own (SETTING_JOIN_OWN), the sources have of that
- * one.
+ * Appends: the oldest session comes first, because sources take settings that cannot be merged
+ * (SETTING_JOIN_OWN) from the oldest.
  */
 static void list_add(struct session *s)
 {
@@ -129,17 +131,17 @@ static void list_add(struct session *s)
 	pthread_mutex_unlock(&list_lock);
 }
 
-/* *wanted: by `count` sessions so far, and by this one. */
-static void join(struct settings *wanted, unsigned count, const struct session *s)
+/* Merges the settings of `s` into *merged, which already merges those of `count` sessions. */
+static void merge(struct settings *merged, unsigned count, const struct session *s)
 {
 	if (count)
-		settings_join(wanted, &s->settings);
+		settings_join(merged, &s->settings);
 	else
-		*wanted = s->settings;
+		*merged = s->settings;
 }
 
-/* What `start` says of the sessions that there are. */
-static void join_all(struct source_start *start)
+/* Merges the settings of all sessions into self.merged, and sets start->open. */
+static void merge_all(struct source_start *start)
 {
 	unsigned count = 0;
 
@@ -148,21 +150,22 @@ static void join_all(struct source_start *start)
 		if (session_is_ending(s))
 			continue;
 		start->open |= is_open(s, start->start_ns);
-		join(&self.wanted, count++, s);
+		merge(&self.merged, count++, s);
 	}
 	pthread_mutex_unlock(&list_lock);
 }
 
-/* For the first session; or beside the collector, for a further one or CUDA. */
-static void start_sources(enum session_way way, bool first, bool armed, struct source_start *start)
+/* Starts sources for the first session; or extends them, for a further one or for CUDA. */
+static void start_sources(enum session_trigger trigger, bool first, bool armed,
+			  struct source_start *start)
 {
-	self.with_cuda |= way == SESSION_BY_CUDA || way == SESSION_BY_PROGRAM;
-	*start = (struct source_start){ .wanted = &self.wanted,
+	self.with_cuda |= trigger == SESSION_BY_CUDA || trigger == SESSION_BY_PROGRAM;
+	*start = (struct source_start){ .wanted = &self.merged,
 					.with_cuda = self.with_cuda,
-					.late = way == SESSION_BY_PROGRAM,
+					.late = trigger == SESSION_BY_PROGRAM,
 					.armed = armed,
 					.start_ns = clock_monotonic_ns() };
-	join_all(start);
+	merge_all(start);
 	FOR_EACH_SOURCE (s) {
 		if (first && (*s)->start)
 			(*s)->start(start);
@@ -170,13 +173,14 @@ static void start_sources(enum session_way way, bool first, bool armed, struct s
 			(*s)->extend(start);
 	}
 	/*
-	 * A Python that starts looks which signals have their default: not before it has done that.
+	 * A starting Python checks which signals have their default disposition: our handlers must
+	 * not be installed before it has done so.
 	 */
 	if (start->with_cuda || self.requested.preload != SETTING_PRELOAD_PYTHON)
 		process_exit_install(start->with_cuda && settings_use_cupti(start->wanted));
 }
 
-static bool start_first(struct session *s, enum session_way way)
+static bool start_first(struct session *s, enum session_trigger trigger)
 {
 	struct source_start start;
 
@@ -199,12 +203,12 @@ static bool start_first(struct session *s, enum session_way way)
 	self.with_cuda = false;
 	list_add(s);
 	rings_discard();
-	start_sources(way, true, false, &start);
+	start_sources(trigger, true, false, &start);
 	collector_begin(self.writer, &start);
 	return true;
 }
 
-/* Bounded: the collector may be held up by a disk. */
+/* Waits at most STOP_LIMIT_NS, because a disk may delay the collector. */
 static void wait_while(struct session *s, bool (*goes_on)(unsigned state))
 {
 	uint64_t begun = clock_machine_ns(), waited = 0;
@@ -215,44 +219,45 @@ static void wait_while(struct session *s, bool (*goes_on)(unsigned state))
 		futex_wait(&s->state, state, STOP_LIMIT_NS - waited);
 		waited = clock_machine_ns() - begun;
 	}
-	/* The collector goes through with what the state is a part of. */
+	/* Lets the collector finish the operation that set the state. */
 	pthread_mutex_lock(&list_lock);
 	pthread_mutex_unlock(&list_lock);
 }
 
-static bool comes(unsigned state)
+static bool is_coming(unsigned state)
 {
 	return state == SESSION_COMING;
 }
 
-static bool runs(unsigned state)
+static bool has_not_ended(unsigned state)
 {
 	return state != SESSION_ENDED;
 }
 
 static bool has_ended(const struct session *s)
 {
-	return !runs(atomic_load(&s->state)) && (!s->armed || !runs(atomic_load(&s->armed->state)));
+	return !has_not_ended(atomic_load(&s->state)) &&
+	       (!s->armed || !has_not_ended(atomic_load(&s->armed->state)));
 }
 
 /*
- * What happens from the return on is in it. The vendor thread subscribes to what it needs before
- * its window opens.
+ * Adds a session to the running recorder. It receives what happens after the return: the vendor
+ * thread subscribes to what the session needs before its window opens.
  */
-static void start_beside(struct session *s, enum session_way way)
+static void start_beside(struct session *s, enum session_trigger trigger)
 {
 	struct source_start start;
 
 	list_add(s);
-	start_sources(way, false, s->armed_in, &start);
+	start_sources(trigger, false, s->armed_in, &start);
 	vendor_thread_wait(vendor_thread_request(VENDOR_FLUSH), VENDOR_LIMIT_NS);
 	atomic_store(&s->state, SESSION_COMING);
-	wait_while(s, comes);
-	vendor_thread_wait(atomic_load(&self.told), VENDOR_LIMIT_NS);
+	wait_while(s, is_coming);
+	vendor_thread_wait(atomic_load(&self.applied_round), VENDOR_LIMIT_NS);
 }
 
 static struct session *open_locked(const struct settings *settings, struct sink *sink,
-				   enum session_way way)
+				   enum session_trigger trigger)
 {
 	struct session *s = new_session(settings, sink);
 
@@ -262,8 +267,8 @@ static struct session *open_locked(const struct settings *settings, struct sink 
 	if (!s->settings.start_ns)
 		s->settings.start_ns = clock_monotonic_ns();
 	if (collector_running()) {
-		start_beside(s, way);
-	} else if (!start_first(s, way)) {
+		start_beside(s, trigger);
+	} else if (!start_first(s, trigger)) {
 		free(s);
 		return NULL;
 	}
@@ -271,7 +276,7 @@ static struct session *open_locked(const struct settings *settings, struct sink 
 }
 
 struct session *session_open(const struct settings *settings, struct sink *sink,
-			     enum session_way way)
+			     enum session_trigger trigger)
 {
 	struct session *s;
 
@@ -281,13 +286,13 @@ struct session *session_open(const struct settings *settings, struct sink *sink,
 	}
 	starting = true;
 	pthread_mutex_lock(&lock);
-	s = open_locked(settings, sink, way);
+	s = open_locked(settings, sink, trigger);
 	pthread_mutex_unlock(&lock);
 	starting = false;
 	return s;
 }
 
-static struct session *open_environment(enum session_way way)
+static struct session *open_environment(enum session_trigger trigger)
 {
 	struct error e = { 0 };
 	struct session *s;
@@ -301,14 +306,14 @@ static struct session *open_environment(enum session_way way)
 		capability_note("environment", capability_state_degraded, NULL, NULL, "%s", e.text);
 	if (!late_start_is_preloaded())
 		self.requested.preload = SETTING_PRELOAD_NONE;
-	s = open_locked(&self.requested, NULL, way);
+	s = open_locked(&self.requested, NULL, trigger);
 	if (s)
 		log_line("recording into %s", *self.requested.directory ? self.requested.directory
 									: self.requested.log_path);
 	return s;
 }
 
-static void start_locked(enum session_way way)
+static void start_locked(enum session_trigger trigger)
 {
 	struct source_start start;
 
@@ -317,20 +322,20 @@ static void start_locked(enum session_way way)
 		self.environment = NULL;
 	}
 	if (!self.environment) {
-		self.environment = open_environment(way);
-	} else if (way != SESSION_BY_NVTX && !self.with_cuda) { /* CUDA came after NVTX */
-		start_sources(way, false, false, &start);
+		self.environment = open_environment(trigger);
+	} else if (trigger != SESSION_BY_NVTX && !self.with_cuda) { /* CUDA came after NVTX */
+		start_sources(trigger, false, false, &start);
 		collector_wake();
 	}
 }
 
-bool session_start(enum session_way way)
+bool session_start(enum session_trigger trigger)
 {
 	if (starting)
 		return false;
 	starting = true;
 	pthread_mutex_lock(&lock);
-	start_locked(way);
+	start_locked(trigger);
 	pthread_mutex_unlock(&lock);
 	starting = false;
 	return collector_running();
@@ -349,10 +354,11 @@ bool session_has_environment(void)
 /* --- windows and ends: on the collector's thread --- */
 
 /*
- * Rows of others are not this session's. Alone it has all, also those of work that begins after its
- * end.
+ * Keeps rows of other sessions out of this one's sinks. A session that is alone gets all rows, even
+ * those of work that begins after its end. The end is read from the clock after `closing` was seen:
+ * the time of the tick may be earlier than what its owner did before it closed the session.
  */
-static void limit(struct session *s, uint64_t now)
+static void limit_sinks(struct session *s)
 {
 	bool over = atomic_load(&s->state) == SESSION_OVER;
 
@@ -363,17 +369,17 @@ static void limit(struct session *s, uint64_t now)
 			(*sink)->until_ns = UINT64_MAX;
 		}
 		if (over && (*sink)->until_ns == UINT64_MAX)
-			(*sink)->until_ns = now;
+			(*sink)->until_ns = clock_monotonic_ns();
 	}
 }
 
 static void set_state(struct session *s, unsigned state)
 {
 	atomic_store(&s->state, state);
-	futex_wake(&s->state); /* of an ended one only the address: its owner may have freed it */
+	futex_wake(&s->state); /* only its address is used: the owner may have freed an ended one */
 }
 
-static bool follow(struct session *s, uint64_t now, struct writer *w)
+static bool update_session(struct session *s, uint64_t now, struct writer *w)
 {
 	unsigned before = atomic_load(&s->state), state = before;
 
@@ -390,6 +396,8 @@ static bool follow(struct session *s, uint64_t now, struct writer *w)
 		session_write_shared(self.sessions, s, w);
 		rows_clock(w, 0);
 		state = SESSION_WAITING;
+		/* The tick may have begun before the session did; its owner waits for the window. */
+		now = MAX(now, clock_monotonic_ns());
 	}
 	if (state == SESSION_WAITING && now >= settings_window_start_ns(&s->settings))
 		state = SESSION_OPEN;
@@ -403,7 +411,7 @@ static bool follow(struct session *s, uint64_t now, struct writer *w)
 	return (before == SESSION_OPEN) != (state == SESSION_OPEN);
 }
 
-/* Armed engines aside. */
+/* Number of sessions, armed engines excluded. */
 static unsigned count_sessions(void)
 {
 	unsigned count = 0;
@@ -413,25 +421,25 @@ static unsigned count_sessions(void)
 	return count;
 }
 
-/* Windows have opened or closed: sources are told what is wanted now. */
-static void update_sources(uint64_t now, struct writer *w)
+/* Windows have opened or closed: passes the merged settings to the sources. */
+static void update_sources(struct writer *w)
 {
 	unsigned count = 0;
 
 	FOR_EACH_SESSION (s)
 		if (atomic_load(&s->state) == SESSION_OPEN)
-			join(&self.open, count++, s);
+			merge(&self.open_merged, count++, s);
 	if (count_sessions() > 1)
 		FOR_EACH_SESSION (s)
-			limit(s, now);
+			limit_sinks(s);
 	FOR_EACH_SOURCE (s)
 		if ((*s)->window)
-			(*s)->window(count ? &self.open : NULL, w);
-	atomic_store(&self.told, vendor_thread_request(VENDOR_FLUSH));
+			(*s)->window(count ? &self.open_merged : NULL, w);
+	atomic_store(&self.applied_round, vendor_thread_request(VENDOR_FLUSH));
 }
 
-/* Flushes again and again what was under way when it ended; then sets is_complete. */
-static void complete(struct session *s, uint64_t now)
+/* Flushes repeatedly what was in progress when the session ended; then sets is_complete. */
+static void update_completion(struct session *s, uint64_t now)
 {
 	uint64_t waited = s->ends_since_ns ? now - s->ends_since_ns : 0;
 	bool has_flushed = s->ends_since_ns && vendor_thread_done(s->flush);
@@ -446,20 +454,20 @@ static void complete(struct session *s, uint64_t now)
 		s->ends_since_ns = now;
 }
 
-bool sessions_follow(uint64_t now_ns, struct writer *w)
+bool sessions_update(uint64_t now_ns, struct writer *w)
 {
 	bool changed = false, ends = false;
 
 	pthread_mutex_lock(&list_lock);
 	FOR_EACH_SESSION (s)
-		changed |= follow(s, now_ns, w);
+		changed |= update_session(s, now_ns, w);
 	if (changed)
-		update_sources(now_ns, w);
+		update_sources(w);
 	FOR_EACH_SESSION (s) {
 		if (s->armed_in)
 			s->is_complete = atomic_load(&s->state) == SESSION_OVER;
 		else if (atomic_load(&s->closing))
-			complete(s, now_ns);
+			update_completion(s, now_ns);
 		ends |= s->is_complete;
 	}
 	pthread_mutex_unlock(&list_lock);
@@ -495,7 +503,7 @@ uint64_t sessions_wait_ns(uint64_t now_ns)
 		unsigned state = atomic_load(&s->state);
 
 		if (atomic_load(&s->closing))
-			next = MIN(next, now_ns + ENDING_LOOK_NS);
+			next = MIN(next, now_ns + ENDING_POLL_NS);
 		else if (state == SESSION_COMING || state == SESSION_WAITING)
 			next = MIN(next, settings_window_start_ns(&s->settings));
 		else if (state == SESSION_OPEN)
@@ -524,7 +532,7 @@ void sessions_close_all(void)
 /* --- the end --- */
 
 /* Ends all sessions. */
-static void stop(enum vendor_reason reason)
+static void stop_all(enum vendor_reason reason)
 {
 	uint64_t begun = clock_machine_ns();
 
@@ -533,7 +541,7 @@ static void stop(enum vendor_reason reason)
 			 (unsigned)((clock_machine_ns() - begun) / NS_PER_MS));
 }
 
-/* Whether there is none but that. */
+/* Whether there is no other session. */
 static bool is_alone(const struct session *s)
 {
 	bool alone = true;
@@ -545,27 +553,27 @@ static bool is_alone(const struct session *s)
 	return alone;
 }
 
-/* Also one whose window has closed. What happens from the return on is not in it. */
+/* Also disarms an engine whose window has closed. What happens after the return is not recorded. */
 static void disarm(struct session *s)
 {
 	if (!s->armed)
 		return;
 	atomic_store(&s->armed->closing, true);
-	wait_while(s->armed, runs);
-	if (runs(atomic_load(&s->armed->state)))
+	wait_while(s->armed, has_not_ended);
+	if (has_not_ended(atomic_load(&s->armed->state)))
 		return;
-	vendor_thread_wait(atomic_load(&self.told), VENDOR_LIMIT_NS);
+	vendor_thread_wait(atomic_load(&self.applied_round), VENDOR_LIMIT_NS);
 	free_session(s->armed);
 	s->armed = NULL;
 }
 
-/* Beside others. Does not need the lock, so that several sessions end side by side. */
+/* Ends a session beside others. Does not take `lock`, so that several can end concurrently. */
 static void end_beside(struct session *s)
 {
 	if (atomic_load(&s->closing) || is_alone(s))
 		return;
 	atomic_store(&s->closing, true);
-	wait_while(s, runs);
+	wait_while(s, has_not_ended);
 }
 
 static void close_locked(struct session **s)
@@ -576,15 +584,15 @@ static void close_locked(struct session **s)
 		return;
 	end_beside(*s);
 	if (is_alone(*s)) {
-		stop(VENDOR_CLOSE);
+		stop_all(VENDOR_CLOSE);
 	} else {
 		if ((*s)->armed)
-			wait_while((*s)->armed, runs);
-		/* The others measure what they want from now on. */
+			wait_while((*s)->armed, has_not_ended);
+		/* From now on the others get the measurements that they requested. */
 		if ((*s)->settings.engine > SETTING_ENGINE_TRACE && collector_running())
 			start_sources(SESSION_BY_NVTX, false, false, &start);
 	}
-	/* Else the collector has it still. */
+	/* Otherwise the collector still uses it. */
 	if (has_ended(*s))
 		free_session(*s);
 	*s = NULL;
@@ -610,7 +618,7 @@ void session_stop(void)
 void session_exit(void)
 {
 	late_start_wait();
-	stop(VENDOR_EXIT);
+	stop_all(VENDOR_EXIT);
 }
 
 /* --- an engine for a while --- */
@@ -628,12 +636,12 @@ static int check_engine(const struct session *s, int engine, struct error *e)
 	if (other == SETTING_ENGINE_TRACE)
 		return 0;
 	return error_set(e, -EBUSY,
-			 "engine %s is on or armed, and there is one at a time: end it with "
-			 "pitot_engine_end, or its recording",
+			 "engine %s is on or armed, and only one can be at a time: end it with "
+			 "pitot_engine_end, or end its recording",
 			 setting_engine_names[other]);
 }
 
-/* The window counts from now, and lies within the session's. */
+/* Sets a window that counts from now and lies within the session's. */
 static int set_window(struct settings *armed, const struct settings *s, uint64_t delay_ns,
 		      uint64_t duration_ns, struct error *e)
 {
@@ -648,10 +656,10 @@ static int set_window(struct settings *armed, const struct settings *s, uint64_t
 	armed->duration_ns = end == UINT64_MAX ? 0 : end - MIN(start, end);
 	if (start < end)
 		return 0;
-	return error_set(e, -ETIME, "the window of the recording closes before that of the engine");
+	return error_set(e, -ETIME, "the recording's window closes before the engine's opens");
 }
 
-/* What sources have noted since then. */
+/* Finds what the sources have noted as missing since `notes`. */
 static int find_missing(struct session *s, unsigned notes, struct error *e)
 {
 	char why[400];
@@ -702,7 +710,7 @@ static int change_engine(struct session *s, int engine, uint64_t delay_ns, uint6
 		return 0;
 	}
 	if (!s->settings.cuda)
-		return error_set(e, -EOPNOTSUPP, "the recording does without CUPTI");
+		return error_set(e, -EOPNOTSUPP, "the recording does not use CUPTI");
 	return arm(s, engine, delay_ns, duration_ns, e);
 }
 
@@ -723,27 +731,27 @@ int session_arm(struct session *s, int engine, uint64_t delay_ns, uint64_t durat
 
 /* --- children --- */
 
-static bool is_wanted_in_child(void)
+static bool is_child_recorded(void)
 {
-	bool wanted = false;
+	bool any = false;
 
 	FOR_EACH_SOURCE (s)
-		wanted |= (*s)->wanted_in_child && (*s)->wanted_in_child(&self.requested);
-	return wanted;
+		any |= (*s)->should_record_child && (*s)->should_record_child(&self.requested);
+	return any;
 }
 
 void session_after_fork(void)
 {
 	bool again = late_start_is_pending() ||
-		     (self.environment && collector_running() && is_wanted_in_child());
+		     (self.environment && collector_running() && is_child_recorded());
 
-	/* The collector may have been in the middle of them: they are leaked. */
+	/* The collector may have been using sessions and writer: they are leaked. */
 	pthread_mutex_init(&lock, NULL);
 	pthread_mutex_init(&list_lock, NULL);
 	self.sessions = self.environment = NULL;
 	self.writer = NULL;
 	self.with_cuda = false;
-	late_start_forget();
+	late_start_after_fork();
 	if (again)
 		late_start();
 }

@@ -1,10 +1,10 @@
 /*
- * session.h: what is wanted of the recorder, from when to when, for which sink. Any number of
- * sessions, one after the other and at the same time: sources are on for what all of them want, and
- * each sink gets the rows of its session's time.
+ * session.h: a session is one request to the recorder: what to record, in which window, into which
+ * sinks. Sessions can follow one another and overlap, in any number: a source is on if any of them
+ * needs it, and each sink gets the rows of its session's window.
  *
  * CUDA's injection, NVTX's injection, LD_PRELOAD and pitot_init start the session that the
- * environment asks for; program.h has those that the program asks for.
+ * environment requests; program.h opens those that the program requests.
  */
 #ifndef PITOT_CAPTURE_SESSION_H
 #define PITOT_CAPTURE_SESSION_H
@@ -14,11 +14,9 @@
 #include "format/writer.h"
 #include "schema/settings.h"
 
-enum session_way {
+enum session_trigger {
 	SESSION_BY_CUDA, /* the driver calls during cuInit: CUPTI may be used now */
-	/*
-	 * before CUDA, perhaps without it; also for a process that only its CPU time is recorded of
-	 */
+	/* before CUDA, or without it; also for a process of which only CPU time is recorded */
 	SESSION_BY_NVTX,
 	SESSION_BY_PROGRAM, /* at any time: CUDA may have been initialized long before */
 };
@@ -26,79 +24,81 @@ enum session_way {
 struct session;
 
 /*
- * Opens a session of its own: beside others, or as the first, which starts the recorder's threads.
- * `sink` takes the rows and is the session's from then on; NULL: a recording in
- * settings->directory, which exists, if that is not "". With settings->log_path gpufl's logs are
- * written, too. A sink that comes late gets what the writer keeps of the time before (process,
- * threads, modules, devices, contexts, streams …), and then rows that begin after it was opened.
- * Sources are on for what it wants when this returns, unless a GPU hangs; they may give it more
- * than its settings want, because another session wants that.
+ * Opens a session, beside others or as the first, which starts the recorder's threads.
+ * `sink` receives the rows and belongs to the session from then on; NULL: a recording in
+ * settings->directory, which must exist, unless that is "". With settings->log_path gpufl's logs
+ * are written as well. A sink that is attached late gets the rows that the writer retains from
+ * before (process, threads, modules, devices, contexts, streams …), and then rows that begin after
+ * the session was opened. On return the sources that it needs are on, unless a GPU hangs; they may
+ * deliver more than its settings request, because another session requests it.
  *
- * NULL: no memory or no thread, the recording cannot be written (the log says why), or the recorder
- * is being started by this very thread; `sink` has been abandoned then. Thread-safe; takes as long
- * as its sources' start, milliseconds.
+ * NULL: no memory or no thread, the recording cannot be written (the log says why), or this very
+ * thread is starting the recorder; `sink` has been abandoned then. Thread-safe; takes as long as
+ * its sources take to start, milliseconds.
  */
 struct session *session_open(const struct settings *settings, struct sink *sink,
-			     enum session_way way) MUST_USE;
+			     enum session_trigger trigger) MUST_USE;
 
 /*
- * A recording in settings->directory, which exists, as a sink; NULL: *e says why not.
+ * Returns a sink that writes a recording into settings->directory, which must exist; NULL: *e says
+ * why it could not.
  */
 struct sink *session_recording(const struct settings *settings, struct error *e) MUST_USE;
 
 /*
- * Ends it in order and frees it: its sink has everything and is closed. Beside others that takes a
- * quarter of a second, and work that has not ended by then is not in it; the last one stops the
- * recorder. Bounded, two seconds at most; thread-safe. *s may be NULL, and is afterwards.
+ * Ends a session in order and frees it: its sinks have all their rows and are closed. Beside other
+ * sessions that takes a quarter of a second, and work that has not ended by then is left out;
+ * closing the last session stops the recorder. Takes at most two seconds; thread-safe. *s may be
+ * NULL, and is NULL afterwards.
  */
 void session_close(struct session **s);
 
 /*
- * Arms an engine (SETTING_ENGINE_) beside what a running session has, for a window of delay and
- * duration (0: none) that counts from now; a session of NULL is the environment's, an engine of
- * TRACE ends what is armed. The engine's other settings are the session's. Without a delay what
- * happens from the return on is in it, or not any more. 0; 1: something of it is missing, and *e
- * says what; negative: it is not armed. Thread-safe; takes milliseconds, or half a second where a
- * GPU hangs.
+ * Arms an engine (SETTING_ENGINE_) in addition to what a running session records, for a window that
+ * begins delay_ns from now and lasts duration_ns (0: no limit). Session NULL means the
+ * environment's; engine TRACE disarms the armed one. The engine's other settings are the session's.
+ * Without a delay the window begins, or ends, when this returns. Returns 0; 1 if some of it is
+ * missing, which *e explains; negative if it is not armed. Thread-safe; takes milliseconds, or half
+ * a second where a GPU hangs.
  */
 int session_arm(struct session *s, int engine, uint64_t delay_ns, uint64_t duration_ns,
 		struct error *e) MUST_USE;
 
 /*
- * Starts the session if the environment asks for a recording and it is not running. Returns whether
- * any is running. Thread-safe. Never fails loudly.
+ * Starts the session if the environment requests a recording and it is not running. Returns whether
+ * any session is running. Thread-safe. Never fails loudly.
  */
-bool session_start(enum session_way way);
+bool session_start(enum session_trigger trigger);
 
-/* Whether the session that the environment asks for was opened, and not closed. Thread-safe. */
+/* Whether the environment's session was opened and not closed. Thread-safe. */
 bool session_has_environment(void);
 
 /*
- * Closes the environment's. Nothing of the recorder stays in the program's calls if it was the
- * last. Thread-safe.
+ * Closes the environment's session. If it was the last one, nothing of the recorder remains in the
+ * program's calls. Thread-safe.
  */
 void session_stop(void);
 
-/* The process ends: all sessions are completed, nothing else is touched. */
+/* The process exits: completes all sessions and touches nothing else. */
 void session_exit(void);
 
 /* --- the collector's side --- */
 
 /*
- * Attaches the sinks of new sessions, opens and closes windows. true: sessions_end is due, after a
- * seal.
+ * Attaches the sinks of new sessions, opens and closes windows. Returns true if sessions_end is
+ * due, after a seal.
  */
-bool sessions_follow(uint64_t now_ns, struct writer *w);
-/* Closes the sinks of sessions that are to end. */
+bool sessions_update(uint64_t now_ns, struct writer *w);
+/* Detaches and closes the sinks of sessions whose rows are complete. */
 void sessions_end(struct writer *w);
-/* How long the two can wait. */
+/* How long the collector may wait before it calls the two above. */
 uint64_t sessions_wait_ns(uint64_t now_ns);
-/* Completes all sessions, at the end, and the writer. */
+/* Closes the writer at the end, and with it all sessions. */
 void sessions_close_all(void);
 
 /*
- * In the child of a fork: the parent's session stays the parent's; the child gets one of its own
- * where that is wanted.
+ * Called in the child of a fork: the session remains the parent's; the child gets its own if a
+ * source needs it.
  */
 void session_after_fork(void);
 

@@ -1,10 +1,8 @@
-/* session_rows.c: rows of capability that are of one session alone. */
+/* session_rows.c: capability rows that concern a single session. */
 #include "capture/session_state.h"
 #include "format/rows.h"
 
-/*
- * A row of capability for this session's sinks alone: others beside it have settings of their own.
- */
+/* Writes a capability row to this session's sinks only: other sessions have their own settings. */
 static void write_capability(struct session *s, struct writer *w, struct row_capability *row,
 			     const char *name, const char *got)
 {
@@ -38,7 +36,7 @@ void session_write_settings(struct session *s, struct writer *w)
 		write_capability(s, w, &settings, "settings", strbuf_text(&text));
 }
 
-/* The session whose engine the sources have, with what it wants to measure. */
+/* Returns the session whose engine and metrics the sources use. */
 static const struct session *engine_owner(struct session *all)
 {
 	const struct session *owner = NULL;
@@ -60,7 +58,7 @@ void session_write_shared(struct session *all, struct session *s, struct writer 
 	strbuf_addf(&why, "another session measures with engine %s, metrics '%s' of kernels '%s'",
 		    setting_engine_names[owner->settings.engine], owner->settings.metrics,
 		    owner->settings.kernels);
-	strbuf_adds(&why, ": until it ends this one has the same");
+	strbuf_adds(&why, ": until it ends, this one gets the same");
 	for (struct session *o = all; o; o = o->next) {
 		const char *name = setting_engine_names[o->settings.engine];
 		struct row_capability row = { .state = capability_state_degraded,

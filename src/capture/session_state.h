@@ -7,12 +7,12 @@
 #include "capture/session.h"
 
 enum session_state {
-	SESSION_NEW, /* sources are being told of it */
-	SESSION_COMING, /* its sink is not the writer's yet */
-	SESSION_WAITING, /* for its window */
+	SESSION_NEW, /* its sources are being started */
+	SESSION_COMING, /* its sinks are not attached to the writer yet */
+	SESSION_WAITING, /* its window has not opened */
 	SESSION_OPEN,
-	SESSION_OVER, /* the window has closed */
-	SESSION_ENDED, /* and so is the sink */
+	SESSION_OVER, /* its window has closed */
+	SESSION_ENDED, /* its sinks are closed */
 };
 
 #define SESSION_SINKS 2 /* a recording, or what session_open was given, and gpufl's logs */
@@ -20,19 +20,19 @@ enum session_state {
 struct session {
 	struct session *next;
 	/*
-	 * An engine that is armed is a session without sinks, which wants what its own session
-	 * wants and that engine; so it has a window as any other.
+	 * An armed engine is a session without sinks. Its settings are its owner's with that
+	 * engine, so it has a window like any other session.
 	 */
-	struct session *armed, *armed_in; /* NULL: none is; it is none */
+	struct session *armed, *armed_in; /* its armed engine and its owner, or NULL */
 	struct settings settings;
-	struct sink *sinks[SESSION_SINKS]; /* one at least; NULL: none */
-	atomic_uint state; /* the collector's; also the futex that session_close waits on */
-	atomic_bool closing; /* session_close wants its end */
+	struct sink *sinks[SESSION_SINKS]; /* NULL: none; at least one is set */
+	atomic_uint state; /* set by the collector; also the futex that session_close waits on */
+	atomic_bool closing; /* session_close has requested its end */
 
-	/* The collector's, while it ends beside others: */
+	/* Used by the collector while the session ends beside others: */
 	unsigned flush; /* round of the vendor thread */
 	uint64_t ends_since_ns, flushed_ns;
-	bool is_complete; /* its rows are all there */
+	bool is_complete; /* all its rows have been written */
 };
 
 #define FOR_EACH_SINK(session, sink)                                                               \
@@ -40,22 +40,22 @@ struct session {
 	     sink++)                                                                               \
 		if (*sink)
 
-/* What comes is not in it any more. An armed engine ends with its session. */
+/* Whether the session receives nothing new. An armed engine ends with its owner. */
 static inline bool session_is_ending(const struct session *s)
 {
 	return atomic_load(&s->state) >= SESSION_OVER || atomic_load(&s->closing) ||
 	       (s->armed_in && atomic_load(&s->armed_in->closing));
 }
 
-/* --- session_rows.c, on the collector's thread or before there is one --- */
+/* --- session_rows.c: called on the collector's thread or before it exists --- */
 
-/* What differs from the defaults, and where that is from. */
+/* Writes which settings differ from the defaults, and where their values come from. */
 void session_write_settings(struct session *s, struct writer *w);
-/* The window of an armed engine has opened or closed. */
+/* Writes that the window of an armed engine has opened or closed. */
 void session_write_armed(struct session *s, struct writer *w, bool on);
 /*
- * A session has come: it does not measure what it wants to, or older ones do not any more. `all`:
- * the list of sessions.
+ * Session `s` was added: writes which sessions do not get the measurement that they requested,
+ * because another one's engine is on. `all` is the list of sessions.
  */
 void session_write_shared(struct session *all, struct session *s, struct writer *w);
 

@@ -1,10 +1,10 @@
 /*
- * source.h: what makes rows. A source is a table of operations and one line in sources.c; the
- * collector, the session and the exit handlers know no source by name.
+ * source.h: where rows come from. A source is a table of operations and one line in sources.c; the
+ * collector, the session and the exit handlers do not know any source by name.
  *
- * Sources are process-wide: one is on while any session wants what it has. `wanted` says what the
- * open sessions want together. Operations run on the collector's thread unless they say otherwise;
- * any of them may be NULL.
+ * Sources are process-wide: a source is on while any session needs its rows. `wanted` holds the
+ * union of the open sessions' settings. Operations run on the collector's thread unless their
+ * comment says otherwise; any of them may be NULL.
  */
 #ifndef PITOT_CAPTURE_SOURCE_H
 #define PITOT_CAPTURE_SOURCE_H
@@ -15,28 +15,28 @@
 
 struct source_start {
 	const struct settings *wanted;
-	bool with_cuda;	   /* CUDA is being initialized or is: CUPTI may be used */
-	/* the program asked for the session by itself, perhaps long after CUDA was initialized */
+	bool with_cuda;	   /* CUDA is or is being initialized: CUPTI may be used */
+	/* the program itself opened the session, perhaps long after CUDA was initialized */
 	bool late;
-	bool armed;	   /* an engine is, by a session that is there: it begins anew */
-	bool open;	   /* the window is open at once; else `window` says when */
+	bool armed;	   /* an existing session armed an engine, which starts afresh */
+	bool open;	   /* the window opens immediately; otherwise `window` is called then */
 	uint64_t start_ns; /* when starting began */
 };
 
 /*
- * Makes rows of the event at `position`, whose slots are all there; returns the number of its
+ * Makes rows of the event at `position`, all of whose slots are readable; returns the number of its
  * slots.
  */
 typedef uint64_t ring_handler(struct writer *w, const struct ring *r, uint64_t position);
 
-/* Why the vendor thread calls, as bits; 0: the time that the source itself had named has come. */
+/* Why the vendor thread calls a source, as bits; 0: the time that the source returned is up. */
 enum vendor_reason {
-	VENDOR_FLUSH = 1, /* hand over what is finished */
+	VENDOR_FLUSH = 1, /* hand over finished work */
 	VENDOR_CLOCK = 2, /* read the clocks */
-	/* nothing is wanted any more: hand over everything, and leave the program */
+	/* no session needs the source any more: hand over everything and detach from the program */
 	VENDOR_CLOSE = 4,
-	VENDOR_COUNTERS = 16, /* a window of readings has opened or closed */
-	VENDOR_EXIT = 8,  /* the process ends: hand over everything, and change nothing */
+	VENDOR_COUNTERS = 16, /* a window for counter readings has opened or closed */
+	VENDOR_EXIT = 8,  /* the process exits: hand over everything and change nothing */
 };
 
 #define SOURCE_HANDLERS_MAX 2
@@ -44,80 +44,78 @@ enum vendor_reason {
 struct source {
 	const char *name;
 
-	/* In the library's constructor, where LD_PRELOAD made it start. */
+	/* Called by the library's constructor if LD_PRELOAD loaded it. */
 	void (*loaded)(void);
 
-	/* Before the collector's thread begins, on the thread that opens the first session. */
+	/* Called on the thread that opens the first session, before the collector's begins. */
 	void (*start)(const struct source_start *start);
 
 	/*
-	 * CUDA has come, or another session, which may want more: on the thread that brings it, at
-	 * the same time as the collector's operations. `window` follows.
+	 * Called when CUDA is initialized later, or when a further session may need more: on the
+	 * thread that does so, concurrently with the collector's operations. `window` follows.
 	 */
 	void (*extend)(const struct source_start *start);
 
-	/* The collector's thread begins: rows that every recording has. */
+	/* Called when the collector's thread begins: writes the rows that every recording has. */
 	void (*begin)(struct writer *w, const struct source_start *start);
 
 	/*
-	 * Windows of sessions have opened or closed: what the open ones want together.
-	 * NULL: nothing any more. The vendor thread is asked after that.
+	 * Windows of sessions have opened or closed; `settings` is the union of the open ones, NULL
+	 * if none is open. The vendor thread is called after that.
 	 */
-	void (*window)(const struct settings *wanted, struct writer *w);
+	void (*window)(const struct settings *settings, struct writer *w);
 
 	/*
-	 * At each tick: makes rows of what there is. Returns how much that was; 0 when nothing
-	 * happened.
+	 * Called at each tick: makes rows of what has arrived. Returns the number of items; 0 if
+	 * nothing happened.
 	 */
 	uint64_t (*collect)(struct writer *w, uint64_t now_ns);
 
-	/* Before rows are sealed: losses and costs since the last time. */
+	/* Called before rows are sealed: writes losses and costs since the last call. */
 	void (*periodic)(struct writer *w, uint64_t since_ns, uint64_t now_ns);
 
-	/* The rows so far are on disk. */
+	/* Called when all rows so far are on disk. */
 	void (*stored)(void);
 
-	/*
-	 * How long the collector may sleep because of this source; UINT64_MAX: as long as it likes.
-	 */
+	/* How long the collector may sleep without calling this source; UINT64_MAX: forever. */
 	uint64_t (*wait_ns)(uint64_t now_ns);
 
 	/*
-	 * Whether something is under way of which there will be rows without an event in a ring
-	 * before: the GPU works.
+	 * Whether something is in progress whose rows are not announced by a ring event, such as
+	 * work on the GPU.
 	 */
 	bool (*unfinished)(uint64_t now_ns);
 
 	/*
-	 * On the vendor thread: calls that may hang with a GPU. Makes no rows, but events in that
-	 * thread's ring. Returns how soon it wants to be called again, in nanoseconds; UINT64_MAX:
-	 * when the collector asks.
+	 * Called on the vendor thread: makes the calls that may hang with a GPU. It writes no rows,
+	 * only events into that thread's ring. Returns in how many nanoseconds it must be called
+	 * again; UINT64_MAX: when the collector asks.
 	 */
 	uint64_t (*vendor)(unsigned reasons, uint64_t now_ns);
 
-	/* The end, before and after the vendor thread has handed over everything. The last rows. */
+	/* Called before and after the vendor thread hands over everything; write the last rows. */
 	void (*stop)(struct writer *w);
 	void (*stopped)(struct writer *w);
 
 	/*
-	 * Around a fork, in the thread that forks. The recorder's threads are parked or, where they
-	 * could not be in time, in the middle of something: the child leaks what they may have been
+	 * Called in the child of a fork. The recorder's threads are parked or, if they could not be
+	 * in time, in the middle of some operation: the child leaks what they may have been
 	 * changing and frees nothing.
 	 */
 	void (*after_fork)(void);
 	/*
-	 * Before that: whether the child is to be recorded from the start, though it may never use
-	 * CUDA.
+	 * Called before after_fork: whether the child is recorded from its start, even though it
+	 * may never use CUDA.
 	 */
-	bool (*wanted_in_child)(const struct settings *wanted);
+	bool (*should_record_child)(const struct settings *settings);
 
 	/*
-	 * Writes a thread's row with the best name that this source knows. false: it knows none.
-	 * `last_name` of an ended thread.
+	 * Writes a thread's row with the best name that this source knows; false: it knows none.
+	 * `last_name` is the name that an ended thread had.
 	 */
 	bool (*name_thread)(struct writer *w, uint32_t tid, const char *last_name);
 
-	/* Events in the threads' rings that are this source's. */
+	/* The kinds of ring events that this source turns into rows. */
 	struct {
 		enum ring_kind kind;
 		ring_handler *handle;
@@ -130,10 +128,10 @@ extern const struct source *const sources[];
 
 #define FOR_EACH_SOURCE(each) for (const struct source *const *each = sources; *each; each++)
 
-/* Writes the row of a thread, by the first source that knows its name. */
+/* Writes the row of a thread, using the first source that knows its name. */
 void source_name_thread(struct writer *w, uint32_t tid, const char *last_name);
 
-/* The handler of a kind of event; NULL: there is none. */
+/* Returns the handler of a kind of event; NULL: there is none. */
 ring_handler *source_handler(unsigned kind);
 
 #endif

@@ -1,20 +1,20 @@
-/* sources.c: the sources there are. A new one is a folder and a line here. */
+/* sources.c: the list of sources. A new source is a folder and a line here. */
 #include "capture/source.h"
 
 /* In the order in which they are called. */
 #define SOURCES(S)                                                                                 \
-	S(nvtx) /* before the host: names that the program gave its threads are better */          \
+	S(nvtx) /* before the host: the names that the program gave its threads are better */      \
 	S(app)                                                                                     \
 	S(host)                                                                                    \
 	S(stack)                                                                                   \
 	S(cpu_timer)                                                                               \
 	CUDA_SOURCES(S)                                                                            \
-	S(counters) /* after CUDA: its flushes and clocks do not wait for readings of GPUs */
+	S(counters) /* after CUDA: its flushes and clocks must not wait for GPU readings */
 
 #ifdef PITOT_WITHOUT_CUDA
 #define CUDA_SOURCES(S)
 #else
-/* Samples are read before CUPTI is flushed and left. */
+/* The engines come before CUDA: they read their samples before CUPTI is flushed and detached. */
 #define CUDA_SOURCES(S) S(pc_sampling) S(launch_engine) S(pm_sampling) S(cuda)
 #endif
 

@@ -12,10 +12,10 @@
 #include "stack/python/python_splice.h"
 #include "stack/stack_cache.h"
 
-#define PYTHON_LOOK_NS NS_PER_S /* between looks for an interpreter */
-#define RENEW_NS (100 * NS_PER_MS) /* at least, between generations */
+#define PYTHON_SEARCH_NS NS_PER_S /* between searches for an interpreter */
+#define RENEW_NS (100 * NS_PER_MS) /* shortest life of a generation */
 
-/* A Python that is ready to be walked; published once, never changed. */
+/* A Python that can be walked; immutable once published. */
 struct python {
 	struct python_runtime runtime;
 	struct python_eval eval;
@@ -23,33 +23,30 @@ struct python {
 };
 
 /*
- * The tables of numbers only fill. When those of one generation are nearly full, the collector
- * publishes the next, which threads use from their next stack on. Numbers of stacks and of code
- * objects are never used again. The last two generations are kept, for stacks that are on their way
- * to the collector; the memory of older ones is given back, but their addresses stay theirs, so
- * that a thread that was stopped in between for all of that time reads zeros and gets no number.
+ * Tables of ids can only be filled. When a generation's tables are nearly full, the collector
+ * publishes the next generation, which threads use from their next stack on. Ids of stacks and code
+ * objects are never reused. The last two generations are retained, for stacks on their way to the
+ * collector. The memory of older ones is returned but their address ranges are not, so that a
+ * thread that was stopped all that time reads zeros and gets no id.
  */
 struct stack_generation {
 	struct stack_generation *older;
-	uint32_t number; /* what numbers of its stacks have above STACK_TABLE_ID_BITS */
+	uint32_t number; /* of the generation: the bits of its ids above STACK_TABLE_ID_BITS */
 	struct stack_interner interner;
-	_Atomic(struct python *) python; /* with its codes */
+	_Atomic(struct python *) python; /* with this generation's codes */
 };
 
-/*
- * A slot for each thread with a ring and for each that is sampled, so that none that lives is
- * without.
- */
+/* One slot for each thread with a ring and each sampled thread: no live thread lacks one. */
 _Static_assert(STACK_WALKERS_MAX >= RINGS_MAX + CPU_SLOTS_MAX, "each has its slot");
 
 /*
- * What a thread makes stacks with. It stays with the ring, whose threads have it one after the
- * other, and so do its counts. Pages that are not used are never touched.
+ * A thread's working memory for stacks. It belongs to the ring and is passed on with it from thread
+ * to thread, counts included. Unused pages are never touched.
  */
 struct stack_maker {
-	struct stack_maker *next; /* of all */
-	uint32_t claim; /* of the ring, by the thread whose stack the walker and the cache know */
-	bool busy; /* with the stack of a call that a signal interrupted */
+	struct stack_maker *next; /* list of all makers */
+	uint32_t claim; /* the ring's claim number of the thread that walker and cache know */
+	bool busy; /* walking; a signal handler that interrupts this must not walk */
 	atomic_uint_fast64_t none, python_unmatched, ends[STACK_ENDS];
 	uint64_t native[STACK_FRAMES_MAX], frames[STACK_FRAMES_MAX];
 	struct python_frame python[STACK_FRAMES_MAX];
@@ -60,27 +57,27 @@ struct stack_maker {
 
 static struct {
 	atomic_bool on; /* for the launch path */
-	atomic_bool following; /* which modules there are */
-	atomic_bool wants_python; /* some session does */
-	atomic_bool looked; /* for an interpreter, once at least */
-	bool has_no_python; /* for good, and python_reason says why */
-	_Atomic(struct stack_modules *) modules; /* from the first session on, for good */
+	atomic_bool follows_modules; /* the list of modules is kept up to date */
+	atomic_bool wants_python; /* some session needs Python frames */
+	atomic_bool has_searched; /* the process was searched for an interpreter */
+	bool has_no_python; /* permanently; python_reason says why */
+	_Atomic(struct stack_modules *) modules; /* set by the first session, never freed */
 	struct code_range skip[STACK_SKIP_MAX];
 	atomic_uint skip_count;
-	atomic_uint limit; /* stacks of a generation */
+	atomic_uint limit; /* stacks per generation */
 	_Atomic(struct stack_generation *) generation;
-	bool renew; /* the current one is to end */
+	bool renew; /* the current generation is to end */
 	uint64_t renewed_ns;
-	uint64_t too_late; /* sampled stacks of generations that are no more */
+	uint64_t expired; /* sampled stacks whose generation is gone */
 	char python_reason[256];
-	uint64_t python_looked_ns;
+	uint64_t python_searched_ns;
 	_Atomic(struct stack_maker *) makers;
 	atomic_uint_fast64_t no_memory;
 } self;
 
 /* --- start --- */
 
-/* They stay for ever: those of many sessions would tear the heap into pieces. */
+/* Static and never freed: the tables of many sessions would fragment the heap. */
 static struct stack_generation generations[UINT32_MAX >> STACK_TABLE_ID_BITS];
 
 static struct stack_generation *generation_new(uint32_t number)
@@ -93,7 +90,7 @@ static struct stack_generation *generation_new(uint32_t number)
 		       : g;
 }
 
-static void skip(uint64_t start, uint64_t end)
+static void add_skipped(uint64_t start, uint64_t end)
 {
 	unsigned count = atomic_load(&self.skip_count);
 
@@ -107,8 +104,8 @@ static void skip(uint64_t start, uint64_t end)
 }
 
 /*
- * Libraries whose frames no stack of a launch needs. Some come with CUDA, later than the first
- * session.
+ * Finds the libraries whose frames are left out of launch stacks. Some are loaded with CUDA, later
+ * than the first session.
  */
 static int find_skipped(struct dl_phdr_info *info, size_t size, void *user)
 {
@@ -125,13 +122,13 @@ static int find_skipped(struct dl_phdr_info *info, size_t size, void *user)
 			uint64_t start = info->dlpi_addr + ph->p_vaddr;
 
 			if (ph->p_type == PT_LOAD && (ph->p_flags & PF_X))
-				skip(start, start + ph->p_memsz);
+				add_skipped(start, start + ph->p_memsz);
 		}
 	}
 	return 0;
 }
 
-/* false: no memory. The collector may be there already, and sees them complete or not at all. */
+/* Returns false without memory. A running collector sees the modules complete or not at all. */
 static bool find_modules(void)
 {
 	struct stack_modules *m = aligned_alloc(_Alignof(struct stack_modules), sizeof(*m));
@@ -159,26 +156,26 @@ bool stack_capture_start(const struct settings *settings)
 	if (!atomic_load(&self.generation))
 		return false;
 	loaded_libraries_visit(find_skipped, NULL);
-	self.following = true;
+	self.follows_modules = true;
 	stack_capture_window(settings);
 	return true;
 }
 
-static bool is_for_python(const struct settings *wanted)
+static bool needs_python_frames(const struct settings *settings)
 {
-	return (wanted->stacks & SETTING_STACKS_PYTHON) ||
-	       (wanted->cpu && !(wanted->stacks & SETTING_STACKS_NATIVE));
+	return (settings->stacks & SETTING_STACKS_PYTHON) ||
+	       (settings->cpu && !(settings->stacks & SETTING_STACKS_NATIVE));
 }
 
-bool stack_capture_waits_for_python(const struct settings *wanted)
+bool stack_capture_waits_for_python(const struct settings *settings)
 {
-	return self.following && is_for_python(wanted) && !self.looked;
+	return self.follows_modules && needs_python_frames(settings) && !self.has_searched;
 }
 
-void stack_capture_window(const struct settings *wanted)
+void stack_capture_window(const struct settings *settings)
 {
-	self.wants_python = wanted && is_for_python(wanted);
-	self.on = wanted && wanted->stacks != SETTING_STACKS_NONE && self.following;
+	self.wants_python = settings && needs_python_frames(settings);
+	self.on = settings && settings->stacks != SETTING_STACKS_NONE && self.follows_modules;
 }
 
 uint32_t stack_capture_max(void)
@@ -195,15 +192,15 @@ static struct python *current_python(void)
 	return g ? atomic_load_explicit(&g->python, memory_order_acquire) : NULL;
 }
 
-/* NULL too while no session wants Python frames. */
-static struct python *wanted_python(const struct stack_generation *g)
+/* Also returns NULL while no session needs Python frames. */
+static struct python *python_if_requested(const struct stack_generation *g)
 {
 	if (!g || !atomic_load_explicit(&self.wants_python, memory_order_relaxed))
 		return NULL;
 	return atomic_load_explicit(&g->python, memory_order_acquire);
 }
 
-/* Of a ring that never had one. NULL: no memory. */
+/* Makes the maker of a ring that has none. NULL: no memory. */
 static struct stack_maker *maker_new(void)
 {
 	struct stack_maker *m = reserve_memory(sizeof(*m));
@@ -219,8 +216,7 @@ static struct stack_maker *maker_new(void)
 }
 
 /*
- * The walker and the cache know the stack of one thread: for the ring's next thread they start
- * afresh.
+ * The walker and the cache know one thread's stack: they start afresh for the ring's next thread.
  */
 static void maker_reset(struct stack_maker *m, uint32_t claim)
 {
@@ -233,7 +229,7 @@ static void maker_reset(struct stack_maker *m, uint32_t claim)
 	stack_cache_reset(&m->cache);
 }
 
-/* NULL: no memory or no slot. */
+/* Returns the ring's maker; NULL: no memory or no slot. */
 static struct stack_maker *maker_of(struct ring *r)
 {
 	struct stack_maker *m = r->stacks;
@@ -245,8 +241,8 @@ static struct stack_maker *maker_of(struct ring *r)
 	return likely(m && m->walker.slot >= 0) ? m : NULL;
 }
 
-/* Where the calling thread is in Python. */
-static struct cache_python python_here(const struct stack_generation *g, struct python *p)
+/* Describes the calling thread's position in Python. */
+static struct cache_python python_position(const struct stack_generation *g, struct python *p)
 {
 	if (!p)
 		return (struct cache_python){ .ids = g->number };
@@ -256,7 +252,7 @@ static struct cache_python python_here(const struct stack_generation *g, struct 
 				      .ids = g->number };
 }
 
-/* Native frames of the interpreter are replaced by the Python frames that they run. */
+/* Replaces the interpreter's native frames by the Python frames that they run. */
 static unsigned splice(struct python *p, uintptr_t state, struct stack_maker *m, unsigned count,
 		       bool complete, enum python_match *match)
 {
@@ -281,7 +277,7 @@ static unsigned splice(struct python *p, uintptr_t state, struct stack_maker *m,
 	return MIN(n, STACK_FRAMES_MAX);
 }
 
-/* Hands a stack that no thread has met before to the collector. */
+/* Transfers a stack that no thread has seen before to the collector. */
 static bool push_stack(void *context, uint32_t id, const uint64_t *frames, unsigned count,
 		       enum stack_end end)
 {
@@ -321,13 +317,13 @@ static uint32_t walk_and_intern(struct ring *r, struct stack_generation *g, stru
 	return id;
 }
 
-/* The stack of a thread whose maker is its own, and not in the middle of another. */
+/* Returns the id of the stack. The ring's maker must belong to this thread and be marked busy. */
 static inline __attribute__((always_inline)) uint32_t
 find_or_walk(struct ring *r, const struct stack_registers *registers)
 {
 	struct stack_generation *g = atomic_load_explicit(&self.generation, memory_order_acquire);
-	struct python *p = wanted_python(g);
-	struct cache_python where = python_here(g, p);
+	struct python *p = python_if_requested(g);
+	struct cache_python where = python_position(g, p);
 	struct stack_maker *m = r->stacks;
 	uint32_t id = stack_cache_find(&m->cache, &m->walker, registers, &where);
 
@@ -337,7 +333,7 @@ find_or_walk(struct ring *r, const struct stack_registers *registers)
 	return id;
 }
 
-uint32_t stack_capture_take(struct ring *r)
+uint32_t stack_capture_call(struct ring *r)
 {
 	struct stack_registers registers;
 	struct stack_maker *m;
@@ -365,12 +361,12 @@ uint32_t stack_capture_take(struct ring *r)
 
 /* --- CPU samples --- */
 
-/* As splice(), of a thread that was interrupted anywhere. */
+/* Does what splice() does, for a thread that was interrupted at any point. */
 static unsigned splice_interrupted(struct stack_sampler *s, unsigned count, bool complete,
 				   uint64_t *out)
 {
 	struct python *p =
-		wanted_python(atomic_load_explicit(&self.generation, memory_order_acquire));
+		python_if_requested(atomic_load_explicit(&self.generation, memory_order_acquire));
 	struct python_stacks in = { .native = s->native,
 				    .native_count = count,
 				    .native_complete = complete,
@@ -420,8 +416,8 @@ void stack_sampler_reset(struct stack_sampler *s)
 /* --- the collector's side --- */
 
 /*
- * The generation whose tables gave the number of the first Python frame's code; else the current
- * one. NULL: it is no more.
+ * Returns the generation whose tables issued the code id of the first Python frame, or the current
+ * one if there is no Python frame. NULL: that generation is gone.
  */
 static struct stack_generation *generation_of_frames(const uint64_t *frames, unsigned count)
 {
@@ -446,11 +442,11 @@ uint32_t stack_capture_intern(const uint64_t *frames, unsigned count, enum stack
 {
 	struct stack_generation *g = generation_of_frames(frames, count);
 
-	self.too_late += !g;
+	self.expired += !g;
 	return g ? stack_intern(&g->interner, frames, count, end, take, context) : 0;
 }
 
-/* The same Python with a table of codes of its own. false: no memory, or no numbers left. */
+/* Gives `g` the same Python with its own table of codes. false: no memory, or no ids left. */
 static bool renew_python(struct stack_generation *g, const struct python *before)
 {
 	struct python *p = malloc(sizeof(*p));
@@ -467,7 +463,7 @@ static bool renew_python(struct stack_generation *g, const struct python *before
 	return true;
 }
 
-static void forget(struct stack_generation *g)
+static void release_generation(struct stack_generation *g)
 {
 	struct python *p = atomic_load(&g->python);
 
@@ -476,10 +472,7 @@ static void forget(struct stack_generation *g)
 		python_codes_forget(p->codes);
 }
 
-/*
- * Begins the next generation. When that is not possible, what is new is refused, and it is tried
- * again.
- */
+/* Begins the next generation. If that fails, new stacks are refused until an attempt succeeds. */
 static void begin_generation(struct stack_generation *g)
 {
 	struct python *p = atomic_load(&g->python);
@@ -495,7 +488,7 @@ static void begin_generation(struct stack_generation *g)
 	}
 	next->older = g;
 	if (g->older)
-		forget(g->older);
+		release_generation(g->older);
 	self.renew = false;
 	atomic_store_explicit(&self.generation, next, memory_order_release);
 	log_line("stacks: generation %u", next->number);
@@ -556,14 +549,14 @@ bool stack_capture_update(uint64_t budget_ns)
 {
 	uint64_t now;
 
-	if (!self.following)
+	if (!self.follows_modules)
 		return false;
 	now = clock_monotonic_ns();
 	if (self.wants_python && !self.has_no_python && !current_python() &&
-	    (self.python_looked_ns == 0 || now - self.python_looked_ns > PYTHON_LOOK_NS)) {
-		self.python_looked_ns = now;
+	    (self.python_searched_ns == 0 || now - self.python_searched_ns > PYTHON_SEARCH_NS)) {
+		self.python_searched_ns = now;
 		find_python();
-		self.looked = true;
+		self.has_searched = true;
 	}
 	renew(now);
 	return stack_modules_update(self.modules, budget_ns) > 0;
@@ -633,14 +626,14 @@ void stack_capture_counts(struct stack_capture_counts *counts)
 
 	*counts = (struct stack_capture_counts){
 		.no_memory = atomic_load(&self.no_memory),
-		.table_full = self.too_late,
+		.table_full = self.expired,
 	};
 	for (; m; m = m->next)
 		add_counts(m, counts);
 	for (; g; g = g->older)
 		add_losses(g, counts);
 	for (unsigned i = 0; i < STACK_ENDS; i++)
-		counts->taken += counts->ends[i];
+		counts->walked += counts->ends[i];
 	if (modules) {
 		counts->parts = atomic_load(&modules->parts);
 		counts->rule_bytes = modules->store.bytes;
@@ -650,14 +643,14 @@ void stack_capture_counts(struct stack_capture_counts *counts)
 
 void stack_capture_after_fork(void)
 {
-	self.on = self.following = self.looked = false;
+	self.on = self.follows_modules = self.has_searched = false;
 	if (atomic_load(&self.modules))
 		stack_modules_after_fork(atomic_load(&self.modules));
-	atomic_store(&self.generation,
-		     NULL); /* memory stays: the collector may have been in the middle */
+	/* Their memory is leaked: the collector may have been using it. */
+	atomic_store(&self.generation, NULL);
 	self.renew = false;
-	self.renewed_ns = self.too_late = 0;
-	self.python_looked_ns = 0;
-	atomic_store(&self.makers, NULL); /* rings forget theirs */
+	self.renewed_ns = self.expired = 0;
+	self.python_searched_ns = 0;
+	atomic_store(&self.makers, NULL); /* rings drop theirs */
 	atomic_store(&self.no_memory, 0);
 }

@@ -10,16 +10,16 @@
 #include "stack/python/python_code.h"
 #include "stack/stack_tree.h"
 
-#define NODES_PER_STACK 10u /* that there is room for: with slots at most 64 MiB in all */
+#define NODES_PER_STACK 10u /* capacity; with slots that is at most 64 MiB in total */
 
-/* The stacks of the last generations, whose numbers rows may still refer to. */
+/* The stacks of the last generations, whose ids rows may still refer to. */
 static struct generation_tree {
 	struct stack_tree tree;
 	bool used;
 	uint32_t number;
 } trees[STACK_GENERATIONS];
 
-static uint64_t refused; /* by trees that are no more, and stacks that came too late for theirs */
+static uint64_t refused; /* by released trees, and stacks whose tree was released already */
 
 enum {
 	LOST_STACKS,
@@ -44,7 +44,7 @@ void stack_rows_reset(void)
 	memset(reported, 0, sizeof(reported));
 }
 
-/* Frames of one line are one node: the line takes the place of the instruction. */
+/* Merges frames of one line into one node: the line replaces the instruction. */
 static uint64_t frame_by_line(struct python_codes *codes, uint64_t frame)
 {
 	uint32_t id = python_frame_code(frame);
@@ -74,7 +74,7 @@ static void describe(void *context, struct writer *w, uint64_t frame, struct row
 	}
 }
 
-/* The tree that has the stack, begun if need be. NULL: there is none any more. */
+/* Returns the tree that has the stack, created if necessary. NULL: it was released. */
 static struct stack_tree *tree_of(uint32_t id)
 {
 	uint32_t number = id >> STACK_TABLE_ID_BITS, nodes = NODES_PER_STACK * stack_capture_max();
@@ -90,15 +90,15 @@ static struct stack_tree *tree_of(uint32_t id)
 	}
 	stack_tree_init(&g->tree, nodes, describe, g);
 	g->tree.first_stack = number << STACK_TABLE_ID_BITS;
-	g->tree.first_node = number * NODES_PER_STACK * STACKS_MAX; /* whatever later limits are */
+	g->tree.first_node = number * NODES_PER_STACK * STACKS_MAX; /* for any later limit */
 	g->tree.other = &trees[(number + 1) % STACK_GENERATIONS].tree;
 	g->used = true;
 	g->number = number;
 	return &g->tree;
 }
 
-/* A row is to be appended that refers to the stack. */
-static void need(void *context, struct writer *w, uint32_t id)
+/* Called before a row that refers to the stack is appended. */
+static void write_needed(void *context, struct writer *w, uint32_t id)
 {
 	struct stack_tree *tree = tree_of(id);
 
@@ -107,7 +107,7 @@ static void need(void *context, struct writer *w, uint32_t id)
 		stack_tree_need(tree, w, id);
 }
 
-/* A new stack; `writer` is the context of a sampled one. */
+/* Adds a new stack; `writer` is the context that stack_capture_intern passes on. */
 static bool add(void *writer, uint32_t id, const uint64_t *stack, unsigned count,
 		enum stack_end end)
 {
@@ -115,7 +115,7 @@ static bool add(void *writer, uint32_t id, const uint64_t *stack, unsigned count
 	struct stack_tree *tree = tree_of(id);
 	uint64_t frames[STACK_FRAMES_MAX];
 
-	writer_on_stack(writer, need, NULL);
+	writer_on_stack(writer, write_needed, NULL);
 	if (!tree) {
 		refused++;
 		return false;
@@ -155,16 +155,16 @@ void stack_rows_losses(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 		const char *detail;
 	} kinds[LOST_KINDS] = {
 		[LOST_STACKS] = { loss_reason_stack_limit,
-				  "calls with a new stack after the limit of distinct ones" },
+				  "calls with new stacks beyond the limit of distinct stacks" },
 		[LOST_NODES] = { loss_reason_stack_limit,
-				 "distinct stacks after the limit of distinct frames" },
+				 "distinct stacks beyond the limit of distinct frames" },
 		[LOST_MEMORY] = { loss_reason_no_memory, "stacks of calls" },
-		[LOST_CODE] = { loss_reason_stack_limit,
-				"frames of new Python functions after the limit of distinct ones" },
+		[LOST_CODE] = { loss_reason_stack_limit, "frames of Python functions beyond the "
+							 "limit of distinct functions" },
 		[LOST_OBJECTS] = { loss_reason_unnamed_frames,
 				   "Python frames that run no code object" },
-		[LOST_NAMES] = { loss_reason_string_limit,
-				 "names of Python functions and files that were cut or left out" },
+		[LOST_NAMES] = { loss_reason_string_limit, "names of Python functions and files "
+							   "that were truncated or left out" },
 		[LOST_LINES] = { loss_reason_string_limit, "Python functions without line numbers: "
 							   "their tables are too long" },
 	};
@@ -195,19 +195,19 @@ void stack_rows_finish(struct writer *w)
 	const char *reason = stack_capture_python_reason();
 	char text[256];
 
-	/* Why there is no Python concerns CPU samples too. */
+	/* The reason for missing Python frames concerns CPU samples too. */
 	if (!version && reason[0])
 		rows_capability(w, "python_stacks", capability_state_unavailable, NULL, NULL,
 				reason);
 	stack_capture_counts(&c);
-	if (c.taken + c.none == 0)
+	if (c.walked + c.none == 0)
 		return;
 	snprintf(text, sizeof(text),
 		 "%llu stacks: %llu complete, %llu partial, %llu truncated, %llu guessed, %llu too "
 		 "deep, %llu "
 		 "none; "
 		 "unwind rules of %u parts of the code, %llu bytes, in %llu ms",
-		 (unsigned long long)(c.taken + c.none),
+		 (unsigned long long)(c.walked + c.none),
 		 (unsigned long long)c.ends[stack_end_complete],
 		 (unsigned long long)c.ends[stack_end_partial],
 		 (unsigned long long)c.ends[stack_end_truncated],
@@ -225,9 +225,9 @@ void stack_rows_finish(struct writer *w)
 
 /* --- the source --- */
 
-#define RULES_NS (10 * NS_PER_MS) /* of a tick for unwind rules */
+#define RULES_NS (10 * NS_PER_MS) /* share of a tick for compiling unwind rules */
 
-static bool building; /* unwind rules: the next tick comes soon */
+static bool rules_pending; /* unwind rules are left to compile: the next tick comes soon */
 
 static void extend(const struct source_start *how)
 {
@@ -235,7 +235,7 @@ static void extend(const struct source_start *how)
 		stack_capture_start(how->wanted);
 }
 
-/* The recording is a new one, which has no rows yet of the stacks that are known. */
+/* A new recording has no rows yet of the known stacks. */
 static void start(const struct source_start *how)
 {
 	stack_rows_reset();
@@ -243,27 +243,27 @@ static void start(const struct source_start *how)
 	extend(how);
 }
 
-static void window(const struct settings *wanted, struct writer *w)
+static void window(const struct settings *settings, struct writer *w)
 {
 	(void)w;
-	stack_capture_window(wanted);
+	stack_capture_window(settings);
 }
 
 static uint64_t collect(struct writer *w, uint64_t now_ns)
 {
 	(void)w;
 	(void)now_ns;
-	building = stack_capture_update(RULES_NS);
-	return building;
+	rules_pending = stack_capture_update(RULES_NS);
+	return rules_pending;
 }
 
 static uint64_t wait_ns(uint64_t now_ns)
 {
 	(void)now_ns;
-	return building ? NS_PER_MS : UINT64_MAX;
+	return rules_pending ? NS_PER_MS : UINT64_MAX;
 }
 
-/* The collector may have been in the middle of the trees: their memory is leaked. */
+/* The trees' memory is leaked: the collector may have been using it. */
 static void after_fork(void)
 {
 	memset(trees, 0, sizeof(trees));

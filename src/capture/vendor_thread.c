@@ -11,12 +11,12 @@
 #define STACK_BYTES (256u << 10)
 
 static struct {
-	/* rounds; `requested` is the futex that the thread sleeps on, `done` that of others */
+	/* rounds; this thread sleeps on the futex `requested`, waiting threads on `done` */
 	atomic_uint requested, done;
 	atomic_uint reasons; /* of the next round */
-	atomic_uint
-		generation; /* of the thread: an older one ends once it comes back from its call */
-	atomic_uint held; /* until the sources have started; the futex that it waits on */
+	/* of the thread: one of an older generation ends when it returns from its call */
+	atomic_uint generation;
+	atomic_uint held; /* until the sources have started; the futex that the thread waits on */
 	atomic_bool started;
 	_Atomic(const char *) in;
 	atomic_uint_fast64_t since_ns, cpu_ns;
@@ -38,10 +38,10 @@ void vendor_leave(void)
 	if (!on_vendor_thread)
 		return;
 	atomic_store(&self.in, NULL);
-	collector_moved();
+	collector_count_progress();
 }
 
-const char *vendor_thread_in(uint64_t *since_ns)
+const char *vendor_thread_current_call(uint64_t *since_ns)
 {
 	*since_ns = atomic_load(&self.since_ns);
 	return atomic_load(&self.in);
@@ -52,7 +52,7 @@ uint64_t vendor_thread_cpu_ns(void)
 	return atomic_load(&self.cpu_ns);
 }
 
-static uint64_t make_round(unsigned reasons)
+static uint64_t run_round(unsigned reasons)
 {
 	uint64_t soonest = UINT64_MAX;
 
@@ -79,14 +79,14 @@ static void *vendor_main(void *argument)
 		park_wait(&vendor_parked, &self.held, true, NS_PER_S);
 	while (atomic_load(&self.generation) == generation) {
 		unsigned round = atomic_load(&self.requested);
-		uint64_t wait = make_round(atomic_exchange(&self.reasons, 0));
+		uint64_t wait = run_round(atomic_exchange(&self.reasons, 0));
 
 		if (atomic_load(&self.generation) != generation)
 			break;
 		atomic_store(&self.cpu_ns, clock_read_ns(CLOCK_THREAD_CPUTIME_ID));
 		atomic_store(&self.done, round);
 		futex_wake(&self.done);
-		collector_moved();
+		collector_count_progress();
 		if (round != answered)
 			collector_wake();
 		answered = round;

@@ -1,32 +1,32 @@
 /*
- * cmd_complete.c: `pitot __complete -- WORD…`, which no help shows: what the current word of a
- * command line can be.
+ * cmd_complete.c: `pitot __complete -- WORD…`, a hidden command that lists the candidates for the
+ * current word of a command line.
  *
- * The functions that `pitot completion` prints for the shells call it with the words behind
- * "pitot", up to the current one, which may be empty. The first line of the answer says what else
- * the shell completes by itself:
+ * The shell functions that `pitot completion` prints call it with the words after "pitot", up to
+ * the current one, which may be empty. The first line of the answer says what else the shell
+ * completes by itself:
  *
  *	words		nothing
  *	files		file names
- *	command N	the words from N on (0 is "pitot") are a command line of their own
+ *	command N	the words from N on (0 is "pitot") are another command line
  *
- * Each further line is a candidate, and behind a tab its meaning.
+ * Each further line is a candidate, followed by a tab and its meaning.
  */
 #include <string.h>
 
 #include "cli/ui.h"
 
-/* What the words before the current one say about it. */
+/* The parser's state after the words before the current one. */
 struct place {
-	const struct command *command; /* NULL: its name is not complete */
-	struct option options[COMMAND_OPTIONS_MAX]; /* that may stand here */
+	const struct command *command; /* NULL: its name is incomplete */
+	struct option options[COMMAND_OPTIONS_MAX]; /* allowed here */
 	const struct option *value_of; /* the option whose value the current word is, or NULL */
 	unsigned operands;
-	int target; /* index of the first word of the command line behind `record`, or -1 */
-	bool only_operands; /* "--" stands before */
+	int target; /* index of the first word of the command after `record`, or -1 */
+	bool only_operands; /* after "--" */
 };
 
-/* "--name" or "-n", of `length` bytes. */
+/* Finds "--name" or "-n", which has `length` bytes. */
 static const struct option *find_option(const struct option *o, const char *word, size_t length)
 {
 	for (; o->name; o++) {
@@ -40,7 +40,7 @@ static const struct option *find_option(const struct option *o, const char *word
 }
 
 /*
- * Moves *i from an option to its value, where it has one. bash makes three words of "--name=value".
+ * Moves *i from an option to its value, if it has one. bash splits "--name=value" into three words.
  */
 static void read_option(struct place *p, char **words, int current, int *i)
 {
@@ -56,7 +56,7 @@ static void read_option(struct place *p, char **words, int current, int *i)
 		p->value_of = o;
 }
 
-/* Returns false where nothing is known: behind a command that does not exist. */
+/* Returns false after the name of an unknown command. */
 static bool read_words(struct place *p, char **words, int current)
 {
 	for (int i = 0; i < current; i++) {
@@ -82,7 +82,7 @@ static bool read_words(struct place *p, char **words, int current)
 	return true;
 }
 
-/* Appends the candidate "<prefix><word>" if it begins with what is typed. */
+/* Appends the candidate "<prefix><word>" if it begins with the typed text. */
 static void offer(struct strbuf *out, const char *typed, const char *prefix, const char *word,
 		  const char *meaning)
 {
@@ -180,9 +180,9 @@ static const struct option options[] = { OPTION_END };
 
 const struct command cmd_complete = {
 	.name = "__complete",
-	.summary = "what the last word of a command line can be",
+	.summary = "list the completions of the last word of a command line",
 	.usage = "-- WORD…",
-	.description = "Prints what the last word can be; see `pitot completion`.",
+	.description = "Lists the completions of the last word; see `pitot completion`.",
 	.options = options,
 	.stop_at_operand = true,
 	.no_json = true,

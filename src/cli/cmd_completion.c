@@ -1,6 +1,6 @@
 /*
- * cmd_completion.c: `pitot completion SHELL`: functions that hand the words of a command line to
- * `pitot __complete`.
+ * cmd_completion.c: `pitot completion SHELL` prints shell functions that pass the words of a
+ * command line to `pitot __complete`.
  */
 #include <string.h>
 
@@ -101,7 +101,7 @@ static const struct option options[] = { OPTION_END };
 
 static const struct command_example examples[] = {
 	{ "source <(pitot completion bash)",
-	  "complete in this shell; `make install` does it for all" },
+	  "enable completion in this shell; `make install` enables it in all" },
 	{ NULL, NULL },
 };
 
@@ -110,8 +110,7 @@ const struct command cmd_completion = {
 	.summary = "print a script that completes pitot's commands in a shell",
 	.usage = "bash|zsh|fish",
 	.description = "Prints a script for the shell to load. It completes commands, options, "
-		       "their values, "
-		       "file names, and the command behind `pitot record`.",
+		       "their values, file names, and the command after `pitot record`.",
 	.options = options,
 	.examples = examples,
 	.operands = shells,

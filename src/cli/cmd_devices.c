@@ -64,7 +64,7 @@ static void device_text(struct strbuf *out, bool color, const struct cuda_device
 	add_size(out, d->shared_per_multiprocessor_bytes, " shared memory\n");
 }
 
-/* A script gets an empty list, and the reason on stderr. */
+/* With --json prints an empty list; the reason goes to stderr in any case. */
 static int no_gpu(const struct context *c, const char *why)
 {
 	struct strbuf none = STRBUF_INIT;

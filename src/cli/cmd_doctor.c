@@ -93,10 +93,11 @@ const struct command cmd_doctor = {
 	.name = "doctor",
 	.summary = "check whether this machine can record GPU work",
 	.usage = "[options]",
-	.description = "Checks the driver, its libraries, CUPTI, permissions, other profilers and "
-		       "the disk. "
-		       "Each check is ok, limited or missing, with the reason and what to do.",
+	.description =
+		"Checks the driver, its libraries, CUPTI, permissions, other profilers and the "
+		"disk. Each check is ok, limited or missing, with the reason and the remedy.",
 	.options = options,
-	.notes = "EXIT STATUS\n\n0 if GPU work can be recorded here, else 1.",
+	.notes = "EXIT STATUS\n\n"
+		 "0 if GPU work can be recorded here, else 1.",
 	.run = run_doctor,
 };

@@ -30,15 +30,16 @@ static const struct option options[] = {
 	KERNEL_OPTION(option_kernel),
 	SCOPE_OPTION(option_scope),
 	FLAG("stacks", 0, option_stacks,
-	     "call stacks of calls, perfetto: and CPU samples (default: on)", .negatable = true),
+	     "export call stacks of calls and, to perfetto, CPU samples (default: on)",
+	     .negatable = true),
 	OPTION(SIZE, "split-size", 0, option_split, "SIZE",
-	       "perfetto: begin another file at this size (default: just below 2 GiB)",
+	       "perfetto: start a new file at this size (default: just below 2 GiB)",
 	       .given = &split_given),
 	OPTION(U64, "rank", 0, option_rank, "N",
 	       "json: rank of this recording in a distributed job (default 0)",
 	       .given = &rank_given),
 	FLAG("compact", 0, option_compact,
-	     "gpufl: one detail record for launches that are alike, not one a kernel"),
+	     "gpufl: one detail record for all identical launches instead of one per kernel"),
 	FLAG("force", 'f', option_force, "replace files that exist"),
 	OPTION_END,
 };
@@ -49,7 +50,7 @@ static const struct command_example examples[] = {
 	{ "pitot export -o train.html", "a timeline in one file, for any browser" },
 	{ "pitot export train.pitot -o train.json.gz", "for HolisticTraceAnalysis" },
 	{ "pitot export train.pitot -o - --format json --since 10s --until 12s",
-	  "two seconds of it, to standard output" },
+	  "two seconds, to standard output" },
 	{ "pitot export train.pitot -o train.gpufl", "a folder of logs for gpufl's analyzer" },
 	{ NULL, NULL },
 };
@@ -76,7 +77,7 @@ static int find_exporter(const struct context *c, const struct exporter **export
 	return EXIT_DONE;
 }
 
-/* "train.perfetto-trace" for /data/train.pitot. NULL without memory. */
+/* Returns "train.perfetto-trace" for /data/train.pitot; NULL without memory. */
 static char *default_output(const char *recording, const struct exporter *exporter)
 {
 	size_t length = strlen(recording), start, end;
@@ -196,7 +197,7 @@ static int print_json(const struct context *c, const char *path, const struct ex
 	return cli_print(c, &out);
 }
 
-/* Why there is no event, and the way to some. No file was written. */
+/* Explains why there is no event, and how to get some. No file was written. */
 static int nothing_to_export(const struct context *c, const struct trace *t,
 			     const struct exporter *exporter, const struct export_result *result)
 {
@@ -223,7 +224,7 @@ static int nothing_to_export(const struct context *c, const struct trace *t,
 	return cli_failf(c, "nothing to export: %s", strbuf_text(&why));
 }
 
-/* The bar of loading the recording ends when the first event is written. */
+/* Replaces the progress bar of loading when the first event is written. */
 static void show_writing(void *user, uint64_t done, uint64_t total)
 {
 	static const char writing[] = "writing";
@@ -271,7 +272,7 @@ static int write_trace(struct progress *progress, struct trace *t, const struct 
 	return EXIT_DONE;
 }
 
-/* What the format cannot do is not left out in silence. */
+/* Refuses options that the format does not support. */
 static int check_format(const struct context *c, const struct exporter *exporter)
 {
 	bool standard_output = is_standard_output();
@@ -280,10 +281,10 @@ static int check_format(const struct context *c, const struct exporter *exporter
 		return cli_usage(c, "--split-size: %s is one file; Perfetto files can be split",
 				 standard_output ? "standard output" : exporter->file.name);
 	if (rank_given && !exporter->has_rank)
-		return cli_usage(c, "--rank: %s has no place for it; json has",
+		return cli_usage(c, "--rank: %s cannot store a rank; json can",
 				 exporter->file.name);
 	if (option_compact && !exporter->is_folder)
-		return cli_usage(c, "--compact: %s has no detail records; gpufl has",
+		return cli_usage(c, "--compact: %s has no detail records; only gpufl has them",
 				 exporter->file.name);
 	if (standard_output && exporter->is_folder)
 		return cli_usage(c, "%s is a folder: name one with -o", exporter->file.name);
@@ -324,25 +325,21 @@ const struct command cmd_export = {
 	.name = "export",
 	.summary = "write a recording as a page, or in the format of another tool",
 	.usage = "[options] [RECORDING]",
-	.description = "Writes a recording, by default the newest in the current folder, as a "
-		       "Perfetto trace, as Chrome "
-		       "trace JSON in the dialect of PyTorch's profiler, as a page with a timeline "
-		       "that needs nothing but a browser, or as gpufl's logs. The "
-		       "format follows from the file's name: "
-		       ".perfetto-trace, .pftrace, .json, .json.gz, .html, .gpufl.\n"
-		       "\n"
-		       "Every kernel, copy and memset is there once, with an arrow from the call "
-		       "that launched it. What "
-		       "cannot be shown, such as kernels whose times the GPU did not deliver, is "
-		       "counted at the end. A "
-		       "Perfetto trace that would become larger than 2 GiB is written as several "
-		       "files, one after another "
-		       "in time: x.perfetto-trace, x-2.perfetto-trace and so on. A file gets its "
-		       "name when it is complete. gpufl's logs are a folder with one of its own "
-		       "for each process.",
+	.description =
+		"Writes a recording, by default the newest in the current folder, as a Perfetto "
+		"trace, as Chrome trace JSON in the dialect of PyTorch's profiler, as an HTML "
+		"timeline that needs only a browser, or as gpufl's logs. The format follows from "
+		"the file's name: .perfetto-trace, .pftrace, .json, .json.gz, .html, .gpufl.\n\n"
+		"Every kernel, copy and memset appears once, with an arrow from the call that "
+		"launched it. Events that cannot be shown, such as kernels whose times the GPU did "
+		"not deliver, are counted at the end. A Perfetto trace that would exceed 2 GiB is "
+		"written as several files that follow each other in time: x.perfetto-trace, "
+		"x-2.perfetto-trace and so on. A file gets its name when it is complete. gpufl's "
+		"logs are a folder with one subfolder per process.",
 	.options = options,
 	.operands_max = 1,
 	.examples = examples,
-	.notes = "EXIT STATUS\n\n1 when there is nothing to export; then no file is written.",
+	.notes = "EXIT STATUS\n\n"
+		 "1 when there is nothing to export; then no file is written.",
 	.run = run,
 };

@@ -1,4 +1,4 @@
-/* cmd_flame.c: `pitot flame`: where time went, by call stack. */
+/* cmd_flame.c: `pitot flame`: time by call stack. */
 #include <errno.h>
 #include <string.h>
 
@@ -54,55 +54,55 @@ static const struct option options[] = {
 	       "format of the output (default: by the file's name)", .given = &format_given,
 	       .choices = format_choices),
 	OPTION(LIST, "where", 'w', option_where, "CONDITION",
-	       "only such work, calls and samples, as with `pitot view`: COLUMN=VALUE, or != < "
-	       "<= > >="),
+	       "only work, calls and samples that match, as with `pitot view`: COLUMN=VALUE, or != "
+	       "< <= > >="),
 	WINDOW_OPTIONS(option_window),
 	SCOPE_OPTION(option_scope),
 	OPTION(STRING, "focus", 0, option_focus, "REGEX",
 	       "only stacks with a frame that matches (POSIX extended)"),
 	OPTION(STRING, "ignore", 0, option_ignore, "REGEX", "no stacks with a frame that matches"),
-	FLAG("inverted", 'i', option_inverted, "innermost frames first: who called each kernel"),
+	FLAG("inverted", 'i', option_inverted, "innermost frames first: what launched each kernel"),
 	OPTION(STRING, "diff", 0, option_diff, "OTHER",
 	       "compare with an earlier recording: what grew and what shrank since",
 	       .is_path = true),
 	OPTION(STRING, "min-percent", 0, option_least, "P",
-	       "text: frames below this share are only counted (default 0.5)",
-	       .given = &least_given),
-	OPTION(U64, "depth", 0, option_depth, "N", "text: levels that are shown (default all)",
+	       "text: hide frames below this percentage (default 0.5)", .given = &least_given),
+	OPTION(U64, "depth", 0, option_depth, "N", "text: levels to show (default all)",
 	       .given = &depth_given),
 	GRAPHS_OPTION(option_graphs,
 		      "put kernels of CUDA graphs below the stack of the graph's launch (default), "
 		      "or capture: below the stack that captured them"),
 	FLAG("lines", 0, option_lines,
-	     "each line of a Python function is a frame of its own (default, but not with "
-	     "--diff); with --no-lines each function is one",
+	     "one frame per line of a Python function (default, except with --diff); --no-lines: "
+	     "one per function",
 	     .given = &lines_given, .negatable = true),
-	FLAG("full-names", 0, option_full_names, "functions and kernels with all their parameters"),
+	FLAG("full-names", 0, option_full_names,
+	     "names of functions and kernels with all their parameters"),
 	FLAG("interpreter", 0, option_interpreter,
-	     "also the interpreter's own frames that lead to Python frames (pprof has them "
-	     "always)"),
+	     "also show the interpreter's own frames that lead to Python frames (pprof always has "
+	     "them)"),
 	OPTION(STRING, "title", 0, option_title, "TEXT",
 	       "title of the picture (default: the recorded command)"),
 	FLAG("xpu-perf-compat", 0, option_xpu_perf,
-	     "folded: as xpu-perf writes it, samples at 50 Hz below [GPU_Kernel] frames"),
+	     "folded: as xpu-perf writes it: samples at 50 Hz below [GPU_Kernel] frames"),
 	FLAG("force", 'f', option_force, "replace a file that exists"),
 	OPTION_END,
 };
 
 static const struct command_example examples[] = {
 	{ "pitot flame", "the newest recording, as a tree" },
-	{ "pitot flame train.pitot -o train.html", "a page to click through" },
-	{ "pitot flame --mode gpu --inverted", "kernels first, and who launched them" },
+	{ "pitot flame train.pitot -o train.html", "an interactive page" },
+	{ "pitot flame --mode gpu --inverted", "kernels first, and what launched them" },
 	{ "pitot flame --mode cpu --by thread -o cpu.svg", "what each thread did on the CPU" },
-	{ "pitot flame --by scope -o train.svg", "below the scopes of the launches" },
+	{ "pitot flame --by scope -o train.svg", "grouped by the scopes of the launches" },
 	{ "pitot flame new.pitot --diff old.pitot -o diff.html", "what grew and what shrank" },
 	{ "pitot flame -o train.pb.gz && go tool pprof -http=: train.pb.gz", "with pprof" },
 	{ NULL, NULL },
 };
 
-/* What to show, and as which format; format NULL: text. */
+/* What to show, and in which format; format NULL: text. */
 struct shape {
-	unsigned kinds; /* chosen by the first recording, also for the one of --diff */
+	unsigned kinds; /* chosen by the recording, and used for that of --diff, too */
 	bool cpu_only; /* the recording was made with --cpu-only */
 	const struct flame_format *format;
 	const char *path; /* "-": standard output */
@@ -110,7 +110,7 @@ struct shape {
 	uint64_t least_tenths;
 };
 
-/* NULL: text. */
+/* Returns NULL for text. */
 static const struct flame_format *format_of(int choice)
 {
 	return choice == FORMAT_text ? NULL : &flame_formats[choice - 1];
@@ -149,7 +149,7 @@ static int choose_shape(const struct context *c, struct shape *s)
 	return EXIT_DONE;
 }
 
-/* "0.5" as 5 tenths of a percent. */
+/* Parses "0.5" as 5 tenths of a percent. */
 static int parse_percent(const char *text, uint64_t *tenths)
 {
 	char *end;
@@ -175,7 +175,8 @@ static int check_options(const struct context *c, struct shape *s)
 					 ? "; pprof compares two files: go tool pprof -diff_base"
 					 : "");
 	if (parse_percent(option_least, &s->least_tenths) < 0)
-		return cli_usage(c, "--min-percent: '%s' is no number from 0 to 100", option_least);
+		return cli_usage(c, "--min-percent: '%s' is not a number from 0 to 100",
+				 option_least);
 	return EXIT_DONE;
 }
 
@@ -200,7 +201,7 @@ static unsigned wanted_kinds(const struct shape *s, unsigned recorded)
 	}
 	if (option_xpu_perf)
 		return 1 << FLAME_GPU | (recorded & cpu);
-	/* a program without GPU work gets no sections of GPU time */
+	/* a program without GPU work has no sections of GPU time */
 	if (!(recorded & device) && (recorded & cpu || s->cpu_only))
 		device = 0;
 	if (s->format && s->format->by_address && device)
@@ -235,7 +236,7 @@ static unsigned wanted_levels(const struct shape *s)
 		[BY_SCOPE] = 1 << FLAME_BY_SCOPE,
 	};
 
-	if (s->format && s->format->by_address) /* as labels */
+	if (s->format && s->format->by_address) /* levels of --by are labels */
 		return levels[option_by] | 1 << FLAME_BY_PROCESS | 1 << FLAME_BY_THREAD |
 		       1 << FLAME_BY_DEVICE | 1 << FLAME_BY_STREAM;
 	return levels[option_by];
@@ -251,7 +252,7 @@ static int make_options(const struct context *c, const struct trace *t, const st
 			  : s->format && s->format->by_address ? STACK_ADDRESSES
 							       : STACK_FUNCTIONS,
 		.full_names = option_full_names,
-		/* a program that was changed has its lines elsewhere */
+		/* lines move when a program is changed */
 		.no_lines = lines_given ? !option_lines : option_diff != NULL,
 		.interpreter = option_interpreter,
 		.only_kernels = option_xpu_perf,
@@ -273,7 +274,7 @@ static int build(const struct context *c, struct trace *t, const struct shape *s
 		return status;
 	if (option_where.count) {
 		r = flame_where_init(&where, t, &option_where, &e);
-		o.wanted = flame_where_holds;
+		o.select = flame_where_holds;
 		o.user = &where;
 	}
 	if (r >= 0)
@@ -436,25 +437,25 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_flame = {
 	.name = "flame",
-	.summary = "where time went, by call stack: flame graphs",
+	.summary = "show where the time went, by call stack: flame graphs",
 	.usage = "[options] [RECORDING]",
 	.description =
-		"Adds up time by call stack: CPU time as it was sampled, GPU time below the stack "
-		"that launched the work, with the kernel, copy or memory set as the innermost "
-		"frame, the time that threads waited for the GPU, and, where it was recorded, the "
-		"time that they did not run. Kinds of time are never added to each other: each has "
-		"a root of its own, and the GPU time is the sum of all recorded work, to the "
-		"nanosecond.\n\n"
+		"Adds up time by call stack: sampled CPU time; GPU time, with the kernel, copy or "
+		"memory set as the innermost frame of the stack that launched it; the time that "
+		"threads waited for the GPU; and, if it was recorded, the time that threads spent "
+		"off the CPU. Different kinds of time are never added to each other: each has its "
+		"own root. The GPU time is the sum of all recorded work, to the nanosecond.\n\n"
 		"Without -o it prints a tree on a terminal, and folded stacks (in microseconds) "
 		"elsewhere. With -o the file's name decides: x.svg and x.html are interactive "
-		"pictures for any browser, x.folded is for flamegraph.pl and its relatives, "
-		"x.pb.gz "
-		"for pprof, x.speedscope.json for speedscope, x.json for the Firefox Profiler.\n\n"
-		"A launch or sample without a stack stands below the name of its thread, work "
+		"pictures for any browser, x.folded is for flamegraph.pl and similar tools, "
+		"x.pb.gz for pprof, x.speedscope.json for speedscope, x.json for the Firefox "
+		"Profiler.\n\n"
+		"Launches and samples without a stack appear below the name of their thread, work "
 		"without a recorded launch below [no launch].",
 	.options = options,
 	.operands_max = 1,
 	.examples = examples,
-	.notes = "EXIT STATUS\n\n1 when there is nothing to show; then no file is written.",
+	.notes = "EXIT STATUS\n\n"
+		 "1 when there is nothing to show; then no file is written.",
 	.run = run,
 };

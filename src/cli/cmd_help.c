@@ -37,10 +37,9 @@ const struct command cmd_help = {
 	.name = "help",
 	.summary = "explain a command",
 	.usage = "[--man] [COMMAND]",
-	.description = "Prints the list of commands, or what one command does and all its options. "
-		       "The same text is "
-		       "printed by `pitot COMMAND --help`. --json describes all commands, or "
-		       "the one, and their options for tools.",
+	.description = "Prints the list of commands, or the description and options of one "
+		       "command; `pitot COMMAND --help` prints the same. --json describes all "
+		       "commands, or one, and their options for tools.",
 	.options = options,
 	.operands_max = 1,
 	.run = run_help,

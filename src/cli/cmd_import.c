@@ -1,4 +1,4 @@
-/* cmd_import.c: `pitot import`: what another tool has recorded, as a recording. */
+/* cmd_import.c: `pitot import`: converts the recording of another tool. */
 #include <errno.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static const char *const format_choices[] = { IMPORTERS(FORMAT_NAME) NULL };
 static const struct option options[] = {
 	OPTION(STRING, "output", 'o', option_output, "DIR",
 	       "folder of the recording (default: NAME-DATE-TIME.pitot)", .is_path = true),
-	OPTION(ENUM, "format", 0, option_format, NULL, "format of what is read (default: gpufl)",
+	OPTION(ENUM, "format", 0, option_format, NULL, "format of the input (default: gpufl)",
 	       .choices = format_choices),
 	FLAG("force", 'f', option_force, "replace a recording that exists"),
 	OPTION_END,
@@ -33,10 +33,7 @@ static const struct command_example examples[] = {
 	{ NULL, NULL },
 };
 
-/*
- * The folder has the name of what was recorded only when that is known: it is made beside, as all
- * recordings.
- */
+/* Writes recording.json with the name and times of the imported sessions, which are known now. */
 static int write_identity(const char *directory, char **argv, const struct import_result *result,
 			  struct error *e)
 {
@@ -86,8 +83,8 @@ static void print_note(const struct context *c, const char *directory,
 	strbuf_adds(&line, " read");
 	if (result->unknown)
 		cli_add_count(&line, "; left out: ", result->unknown,
-			      "record without a place in a recording",
-			      "records without a place in a recording");
+			      "record that cannot be converted",
+			      "records that cannot be converted");
 	if (result->damaged)
 		cli_add_count(&line, result->unknown ? ", " : "; left out: ", result->damaged,
 			      "damaged line", "damaged lines");
@@ -138,27 +135,21 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_import = {
 	.name = "import",
-	.summary = "make a recording of what another tool has recorded",
+	.summary = "turn the recording of another tool into a Pitot recording",
 	.usage = "[options] DIR",
-	.description = "Reads a folder of gpufl's logs, those of one session or of many, and "
-		       "writes a recording "
-		       "that report, flame, view, export and Python read as any other. Each "
-		       "session is a process "
-		       "of it. Windows that are not closed and logs that end in the middle are "
-		       "read as far as "
-		       "they go.\n"
-		       "\n"
-		       "What the logs do not carry is missing in the recording, and `pitot info` "
-		       "names it. Records "
-		       "that a recording has no place for are counted, as a loss. Call stacks are "
-		       "those of the "
-		       "logs; there are no times of calls.",
+	.description = "Reads a folder of gpufl's logs, of one session or of many, and writes a "
+		       "recording that report, flame, view, export and Python read like any other. "
+		       "Each session becomes a process. Windows that are not closed and truncated "
+		       "logs are read as far as they go.\n\n"
+		       "Data that the logs do not contain is missing in the recording; `pitot "
+		       "info` names it. Records that cannot be converted are counted as a loss. "
+		       "Call stacks are those of the logs; times of calls are not available.",
 	.options = options,
 	.operands_max = 1,
 	.or_files = true,
 	.examples = examples,
-	.notes = "EXIT STATUS\n\n1 when there is nothing to import or the recording cannot be "
-		 "written; then there is "
-		 "none.",
+	.notes = "EXIT STATUS\n\n"
+		 "1 if there is nothing to import or the recording cannot be written; then no "
+		 "recording is left behind.",
 	.run = run,
 };

@@ -1,13 +1,13 @@
 /*
- * cmd_info.c: `pitot info`: what a recording is and what it consists of. It loads only tables of
- * what rows refer to, so that it is quick whatever the size of the recording.
+ * cmd_info.c: `pitot info`: the contents of a recording. It loads only the small tables that rows
+ * refer to, so that its time does not depend on the size of the recording.
  */
 #include "cli/info.h"
 
 static bool option_verify;
 
 static const struct option options[] = {
-	FLAG("verify", 0, option_verify, "check every checksum; fails when something is damaged"),
+	FLAG("verify", 0, option_verify, "check every checksum; fails if anything is damaged"),
 	OPTION_END,
 };
 
@@ -57,7 +57,7 @@ const char *info_state(const struct info *i, uint64_t row)
 
 bool info_is_sampler_session(const struct info *i, size_t index)
 {
-	return trace_process(i->trace, index)->of != index;
+	return trace_process(i->trace, index)->subject != index;
 }
 
 struct trace_process info_process(const struct info *i, size_t index)
@@ -67,7 +67,7 @@ struct trace_process info_process(const struct info *i, size_t index)
 	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
 		const struct trace_process *p = trace_process(i->trace, n);
 
-		if (n == index || p->of != index)
+		if (n == index || p->subject != index)
 			continue;
 		whole.segments += p->segments;
 		whole.missing_segments += p->missing_segments;
@@ -106,7 +106,7 @@ struct info_clock info_read_clock(const struct info *i, size_t process)
 		uint64_t row = trace_first_row(i->trace, TABLE_clock, n);
 		uint64_t end = trace_first_row(i->trace, TABLE_clock, n + 1);
 
-		while (trace_process(i->trace, n)->of == process && row < end)
+		while (trace_process(i->trace, n)->subject == process && row < end)
 			add_reading(i, &s, row++);
 	}
 	return s;
@@ -128,10 +128,9 @@ static int print(const struct info *i)
 		info_print_text(i, &out);
 	status = cli_print(i->context, &out);
 	if (status == EXIT_DONE && i->damaged > 0)
-		status = cli_failf(
-			i->context,
-			"'%s' is damaged in %lld place%s: what cannot be read is left out", i->path,
-			(long long)i->damaged, i->damaged == 1 ? "" : "s");
+		status = cli_failf(i->context,
+				   "'%s' is damaged in %lld place%s: unreadable parts are left out",
+				   i->path, (long long)i->damaged, i->damaged == 1 ? "" : "s");
 	return status;
 }
 
@@ -156,18 +155,17 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_info = {
 	.name = "info",
-	.summary = "what a recording is: processes, devices, tables, sizes, loss",
+	.summary = "show what is in a recording: processes, devices, tables, sizes, loss",
 	.usage = "[options] [RECORDING]",
-	.description =
-		"Prints the recorded processes with their hosts, times and exit statuses, the "
-		"devices, "
-		"the tables with their rows and bytes, the clocks, the capabilities of the "
-		"recorder, and the known losses. Without RECORDING it reads the newest *.pitot in "
-		"the current folder.",
+	.description = "Prints the recorded processes with their hosts, times and exit statuses, "
+		       "the devices, the tables with their rows and bytes, the clocks, the "
+		       "capabilities of the recorder, and the known losses. Without RECORDING it "
+		       "reads the newest *.pitot in the current folder.",
 	.options = options,
 	.operands_max = 1,
 	.examples = examples,
-	.notes = "EXIT STATUS\n\n1 when --verify finds damage.",
+	.notes = "EXIT STATUS\n\n"
+		 "1 if --verify finds damage.",
 	.no_names = true,
 	.run = run,
 };

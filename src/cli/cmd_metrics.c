@@ -12,7 +12,7 @@
 #include "record/libcuda.h"
 #include "report/text_table.h"
 
-#define PASSES_MAX 300u /* metrics of which passes are found out; 1 to 70 ms each */
+#define PASSES_MAX 300u /* metrics whose passes are computed; 1 to 70 ms each */
 #define TOGETHER_MAX 64u
 
 static const char *chip;
@@ -36,17 +36,17 @@ static const struct command_example examples[] = {
 #ifdef PITOT_HAS_PROFILER_HOST
 
 struct listed {
-	const char *name; /* as it is shown */
-	const char *collected; /* a complete name; NULL: the metric has none */
+	const char *name; /* as shown */
+	const char *collected; /* a complete name; NULL: none */
 	struct metric_properties properties;
-	size_t passes; /* 0: not known */
+	size_t passes; /* 0: unknown */
 };
 
 struct listing {
 	struct profiler_host *host;
 	VEC(struct listed) metrics;
-	VEC(char *) names; /* to be freed */
-	size_t together; /* passes of all of them; 0: not known */
+	VEC(char *) names; /* owned */
+	size_t together; /* passes of all of them together; 0: unknown */
 };
 
 static void listing_release(struct listing *l)
@@ -58,7 +58,7 @@ static void listing_release(struct listing *l)
 	profiler_host_free(l->host);
 }
 
-/* --- what is asked for --- */
+/* --- the operand --- */
 
 static const char *join(struct listing *l, const char *base, const char *suffix)
 {
@@ -85,20 +85,20 @@ static int add(struct listing *l, const char *name, const char *collected)
 	return vec_push(&l->metrics, m);
 }
 
-enum wanted {
-	WANTED_ALL,
-	WANTED_BASES, /* by a pattern */
-	WANTED_ONE, /* with its submetrics */
-	WANTED_COMPLETE, /* names with submetrics, by a pattern */
+enum selection {
+	SELECT_ALL,
+	SELECT_BASES, /* base metrics that match a pattern */
+	SELECT_ONE, /* one base metric with its submetrics */
+	SELECT_COMPLETE, /* complete names that match a pattern */
 };
 
-static enum wanted wanted_by(const char *pattern)
+static enum selection selection_of(const char *pattern)
 {
 	if (!pattern)
-		return WANTED_ALL;
+		return SELECT_ALL;
 	if (pattern[metric_base_length(pattern)])
-		return WANTED_COMPLETE;
-	return strpbrk(pattern, "*?[") ? WANTED_BASES : WANTED_ONE;
+		return SELECT_COMPLETE;
+	return strpbrk(pattern, "*?[") ? SELECT_BASES : SELECT_ONE;
 }
 
 static int add_submetrics(struct listing *l, const struct base_metric *base,
@@ -117,7 +117,7 @@ static int add_submetrics(struct listing *l, const struct base_metric *base,
 	return err;
 }
 
-/* The first submetric stands for its base metric: all of them are made of the same counters. */
+/* Measures the base metric by its first submetric: all submetrics use the same counters. */
 static int add_base(struct listing *l, const struct base_metric *base,
 		    const struct submetrics *subs)
 {
@@ -125,15 +125,15 @@ static int add_base(struct listing *l, const struct base_metric *base,
 		   subs->names.count ? join(l, base->name, subs->names.data[0]) : NULL);
 }
 
-static bool may_match(const struct base_metric *base, enum wanted wanted, const char *pattern)
+static bool may_match(const struct base_metric *base, enum selection selection, const char *pattern)
 {
 	size_t length = pattern ? metric_base_length(pattern) : 0;
 
-	switch (wanted) {
-	case WANTED_ALL:
+	switch (selection) {
+	case SELECT_ALL:
 		return true;
-	case WANTED_COMPLETE:
-		/* Cheap: the submetrics of all metrics are 150,000 names. */
+	case SELECT_COMPLETE:
+		/* Avoids listing submetrics: all metrics have 150,000 of them. */
 		return memchr(pattern, '*', length) || memchr(pattern, '?', length) ||
 		       memchr(pattern, '[', length) ||
 		       (strlen(base->name) == length && memcmp(base->name, pattern, length) == 0);
@@ -144,21 +144,21 @@ static bool may_match(const struct base_metric *base, enum wanted wanted, const 
 
 static int add_matching(struct listing *l, const char *pattern)
 {
-	enum wanted wanted = wanted_by(pattern);
+	enum selection selection = selection_of(pattern);
 	struct submetrics subs = { VEC_INIT };
 	size_t count;
 	const struct base_metric *all = profiler_host_metrics(l->host, &count);
 	int err = 0;
 
 	for (size_t i = 0; i < count && err == 0; i++) {
-		if (!may_match(&all[i], wanted, pattern))
+		if (!may_match(&all[i], selection, pattern))
 			continue;
 		err = profiler_host_submetrics(l->host, &all[i], &subs);
-		if (err == 0 && wanted != WANTED_COMPLETE)
+		if (err == 0 && selection != SELECT_COMPLETE)
 			err = add_base(l, &all[i], &subs);
-		if (err == 0 && (wanted == WANTED_ONE || wanted == WANTED_COMPLETE))
+		if (err == 0 && (selection == SELECT_ONE || selection == SELECT_COMPLETE))
 			err = add_submetrics(l, &all[i], &subs,
-					     wanted == WANTED_COMPLETE ? pattern : NULL);
+					     selection == SELECT_COMPLETE ? pattern : NULL);
 	}
 	vec_release(&subs.names);
 	return err;
@@ -220,7 +220,7 @@ static void print_text(const struct context *c, const struct listing *l, struct 
 			    l->together, l->together == 1 ? "" : "es");
 	else if (l->metrics.count > PASSES_MAX)
 		strbuf_addf(out,
-			    "\n%zu metrics; a pattern that %u or fewer match shows their passes: "
+			    "\n%zu metrics; for at most %u of them passes are shown, too: "
 			    "pitot metrics 'sm__*'\n",
 			    l->metrics.count, PASSES_MAX);
 }
@@ -293,8 +293,9 @@ static const char *chip_of_gpu(void *cupti, struct libcuda *cuda, struct error *
 	else if (!e->code)
 		error_set(e, E_UNSUPPORTED, "the driver shows no GPU");
 	if (!name)
-		error_prefix(e, "no GPU can be asked for its chip; name one: `pitot metrics --chip "
-				"list` lists them");
+		error_prefix(e,
+			     "cannot query a GPU for its chip; name a chip: `pitot metrics --chip "
+			     "list` lists them");
 	return name;
 }
 
@@ -306,7 +307,7 @@ static int list(const struct context *c, struct listing *l, const char *name, co
 
 	if ((set ? add_set(l, set) : add_matching(l, pattern)) < 0)
 		return cli_failf(c, "no memory for the metrics of %s", name);
-	if (!l->metrics.count && wanted_by(pattern) != WANTED_ALL) {
+	if (!l->metrics.count && selection_of(pattern) != SELECT_ALL) {
 		if (strpbrk(pattern, "*?["))
 			strbuf_addf(&out, "chip %s has no metric like '%s'", name, pattern);
 		else
@@ -367,15 +368,15 @@ const struct command cmd_metrics = {
 	.summary = "list what the hardware counters of a GPU can measure",
 	.usage = "[options] [SET|METRIC|PATTERN]",
 	.description =
-		"Lists the metrics of the first GPU, or of any chip by its name, as CUPTI has "
-		"them: name, unit, how many times a kernel must run for it (passes), and what it "
-		"means. Without an operand, all base metrics. What can be collected has a "
-		"submetric behind the name: sm__warps_active.avg. One name is shown with all its "
-		"submetrics; a pattern with a dot matches complete names, one without base "
-		"metrics; the name of a set lists what `pitot record --engine range-profiler "
-		"--metrics SET` collects.\n\n"
-		"CUPTI is looked for where a recording looks for it: $PITOT_CUPTI, else the "
-		"loader's path and the places of toolkits.",
+		"Lists CUPTI's metrics of the first GPU, or of any chip by its name: name, unit, "
+		"how often a kernel must run to measure it (passes), and meaning. Without an "
+		"operand it lists all base metrics. A metric that can be collected has a submetric "
+		"after the base name: sm__warps_active.avg. The operand can be a base name, which "
+		"is shown with all its submetrics; a pattern, which matches complete names if it "
+		"has a dot, else base names; or a set, which lists what `pitot record --engine "
+		"range-profiler --metrics SET` collects.\n\n"
+		"CUPTI is searched for in the same places as by a recording: $PITOT_CUPTI, else "
+		"the loader's path and the folders of toolkits.",
 	.options = options,
 	.examples = examples,
 	.operands = metric_set_names,

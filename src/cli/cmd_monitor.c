@@ -21,7 +21,7 @@ static const struct option options[] = {
 	OPTION(DURATION, "interval", 'i', option_interval, "TIME",
 	       "time between readings, at least 10ms (default 1s)", .positive = true),
 	OPTION(DURATION, "duration", 0, option_duration, "TIME",
-	       "end after TIME (default: with Ctrl-C)", .positive = true),
+	       "end after TIME (default: on Ctrl-C)", .positive = true),
 	OPTION(STRING, "output", 'o', option_output, "DIR",
 	       "record into DIR, for `pitot report` and `pitot export`", .is_path = true),
 	FLAG("force", 'f', option_force, "replace DIR if it is a recording"),
@@ -46,11 +46,11 @@ static bool is_live(void)
 
 /* The live table on a terminal. */
 struct screen {
-	unsigned lines, width; /* of what is shown */
+	unsigned lines, width; /* of the table on the screen */
 };
 
-/* What does not fit is left out: lines that scrolled away cannot be redrawn. */
-static void keep_lines(struct strbuf *text, unsigned most)
+/* Cuts the text to `most` lines: lines that scrolled away cannot be redrawn. */
+static void cut_lines(struct strbuf *text, unsigned most)
 {
 	char *p = text->data;
 
@@ -81,7 +81,7 @@ static int draw(const struct context *c, const struct monitor *m, struct screen 
 
 	monitor_table(m, width, c->color, &table);
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1)
-		keep_lines(&table, size.ws_row - 1u);
+		cut_lines(&table, size.ws_row - 1u);
 	if (screen->width && screen->width != width) /* old lines may have been wrapped */
 		strbuf_adds(&out, "\033[H\033[2J");
 	else if (screen->lines)
@@ -107,7 +107,7 @@ static int show(const struct context *c, const struct monitor *m, struct screen 
 
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 
-/* The first one ends the monitoring; a second one ends the program, which may hang in a driver. */
+/* The first signal ends monitoring; a second one ends the program, which may hang in a driver. */
 static void catch_signals(void)
 {
 	struct sigaction action;
@@ -121,7 +121,8 @@ static void catch_signals(void)
 }
 
 /*
- * Sleeps until then. false: a signal asks to end; none can come between the question and the sleep.
+ * Sleeps until `until_ns`. Returns false if a signal asked to end. No signal is missed between the
+ * check and the sleep.
  */
 static bool wait_until(uint64_t until_ns)
 {
@@ -139,9 +140,7 @@ static bool wait_until(uint64_t until_ns)
 	return !terminal_stop_signal;
 }
 
-/*
- * Readings at whole intervals from the start on, without those that come too late, and at the end.
- */
+/* Reads at multiples of the interval from the start, skips late readings, and reads at the end. */
 static int monitor(const struct context *c, struct monitor *m)
 {
 	uint64_t start_ns = clock_monotonic_ns(), next_ns = start_ns, now_ns, step_ns;
@@ -199,7 +198,7 @@ static int run(struct context *c, int argc, char **argv)
 		cli_note(c, "no GPUs: %s", strbuf_text(&m.no_gpus));
 	catch_signals();
 	if (option_output)
-		signal_to_error(SIGPIPE); /* the recording is to be completed */
+		signal_to_error(SIGPIPE); /* so that the recording is completed */
 	status = monitor(c, &m);
 	if (m.missing.length && c->verbose)
 		cli_note(c, "%s", strbuf_text(&m.missing));
@@ -214,11 +213,11 @@ const struct command cmd_monitor = {
 	.usage = "[options]",
 	.description =
 		"Reads all GPUs through NVML, and the processors, memory, disks and network of the "
-		"machine, and shows them: on a terminal as a table that is redrawn in place, else "
-		"as lines, with --json one object a line. With -o it records them.\n\n"
-		"What a GPU or the machine does not offer is '-', has no key and is not recorded; "
-		"--verbose names it at the end with the reason. Without NVIDIA's driver the "
-		"machine is shown alone.",
+		"machine. Shows them on a terminal as a table that is redrawn in place, elsewhere "
+		"as lines, with --json as one object per line. With -o it records them.\n\n"
+		"A value that a GPU or the machine does not offer is shown as '-', has no JSON key "
+		"and is not recorded; --verbose lists such values at the end, with the reasons. "
+		"Without NVIDIA's driver only the machine is shown.",
 	.options = options,
 	.examples = examples,
 	.run = run,

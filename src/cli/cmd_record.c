@@ -1,6 +1,6 @@
 /*
- * cmd_record.c: `pitot record`: its options, what contradicts itself in them, and the order of a
- * recording's parts.
+ * cmd_record.c: `pitot record`: its options, the checks for contradictions between them, and the
+ * stages of a recording.
  */
 #include <errno.h>
 #include <limits.h>
@@ -41,35 +41,34 @@ static const struct option options[] = {
 	       "write gpufl's logs while the command runs, into DIR (default: NAME.gpufl beside "
 	       "the recording)"),
 	FLAG("recording", 0, request.recording,
-	     "make a recording (default); without, --log gpufl=DIR is all that is written",
+	     "make a recording (default); --no-recording writes only the logs of --log gpufl=DIR",
 	     .negatable = true),
 	OPTION(STRING, "perfetto", 0, request.perfetto, "SOCKET",
-	       "besides, be a producer of Perfetto's tracing service: sessions of it can trace "
-	       "the "
+	       "also register with Perfetto's tracing service, whose sessions can then trace the "
 	       "command live",
 	       .bare = "1"),
 	OPTION(STRING, "startup-wait", 0, request.startup_wait, "SOURCES",
-	       "the command's first use of CUDA waits until these data sources are traced, such "
-	       "as gpu.renderstages; 30 s at most (implies --perfetto)"),
+	       "make the command's first use of CUDA wait until these data sources are traced, "
+	       "such as gpu.renderstages; at most 30 s (implies --perfetto)"),
 	/* clang-format off */
 	SETTINGS_REQUESTED(SETTING_OPTION)
 	/* clang-format on */
 	OPTION(U64, "cpu", 0, request.hz, "HZ", "CPU samples per second and thread (default 99)",
 	       .given = &request.hz_given, .most = SETTING_CPU_HZ_MAX, .bare = "99",
 	       .negatable = true),
-	OPTION(ENUM, "cpu-via", 0, request.via, NULL,
-	       "method of CPU sampling; auto: the first of them that is allowed, and with perf "
-	       "a timer for Python frames",
-	       .choices = record_via_names),
+	OPTION(ENUM, "cpu-via", 0, request.method, NULL,
+	       "CPU sampling method; auto: the first that is allowed, and beside perf a timer for "
+	       "Python frames",
+	       .choices = record_method_names),
 	FLAG("off-cpu", 0, request.off_cpu,
-	     "record the time that threads are off the CPU, too (needs eBPF)"),
+	     "also record the time that threads spend off the CPU (needs eBPF)"),
 	FLAG("gpu-only", 0, request.gpu_only, "no CPU samples; same as --no-cpu"),
 	FLAG("cpu-only", 0, request.cpu_only, "CPU samples only; needs no GPU"),
 	OPTION(LIST, "pid", 'p', pids, "PID",
-	       "sample a running process and all below it, instead of a command; may be given "
+	       "sample a running process and its descendants instead of a command; may be given "
 	       "several times"),
 	FLAG("symbols", 0, request.symbols,
-	     "symbolize call stacks when the command has ended (default)", .negatable = true),
+	     "symbolize call stacks after the command has ended (default)", .negatable = true),
 	FLAG("force-injection", 0, request.force_injection,
 	     "replace another tool's CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH"),
 	OPTION_END,
@@ -102,7 +101,7 @@ static int check_options(const struct context *c, int argc)
 {
 	if (pids.count && argc > 1)
 		return cli_usage(c, "--pid samples a running process and takes no command");
-	if (pids.count && request.via == RECORD_VIA_TIMER)
+	if (pids.count && request.method == RECORD_METHOD_TIMER)
 		return cli_usage(
 			c,
 			"--cpu-via timer needs a command: a running process has no timer inside");
@@ -111,7 +110,7 @@ static int check_options(const struct context *c, int argc)
 	if (request.cpu_only && request.gpu_only)
 		return cli_usage(c, "--cpu-only and --gpu-only leave nothing to record");
 	if (request.gpu_only && request.hz_given && request.hz)
-		return cli_usage(c, "--gpu-only takes no CPU samples; leave out --cpu");
+		return cli_usage(c, "--gpu-only records no CPU samples; leave out --cpu");
 	if (request.log && strcmp(request.log, "gpufl") &&
 	    (strncmp(request.log, "gpufl=", 6) || !request.log[6]))
 		return cli_usage(c, "--log takes gpufl or gpufl=DIR, not '%s'", request.log);
@@ -122,21 +121,22 @@ static int check_options(const struct context *c, int argc)
 				 request.perfetto);
 	if (request.perfetto && (pids.count || request.cpu_only))
 		return cli_usage(
-			c, "--perfetto has GPU work, which --pid and --cpu-only do not record");
+			c, "--perfetto needs GPU work, which --pid and --cpu-only do not record");
 	if (pids.count)
 		request.cpu_only = true;
 	if (request.log && request.cpu_only)
 		return cli_usage(
-			c, "--log gpufl has GPU work, which --pid and --cpu-only do not record");
+			c, "--log gpufl needs GPU work, which --pid and --cpu-only do not record");
 	if (given[SETTING_ID_engine] && request.cpu_only)
-		return cli_usage(c,
-				 "--engine has GPU work, which --pid and --cpu-only do not record");
+		return cli_usage(
+			c, "--engine needs GPU work, which --pid and --cpu-only do not record");
 	if (!request.recording && (!request.log || !strchr(request.log, '=')))
-		return cli_usage(c, "--no-recording leaves nothing to write but --log gpufl=DIR");
+		return cli_usage(
+			c, "--no-recording needs --log gpufl=DIR, or nothing would be written");
 	if (!request.recording &&
 	    (request.output || request.hz_given || request.off_cpu || c->json))
-		return cli_usage(c,
-				 "--no-recording has no place for -o, --cpu, --off-cpu and --json");
+		return cli_usage(
+			c, "-o, --cpu, --off-cpu and --json have no effect with --no-recording");
 	if (request.gpu_only || !request.recording)
 		request.hz = 0;
 	if (request.cpu_only && !request.hz)
@@ -147,7 +147,7 @@ static int check_options(const struct context *c, int argc)
 	return read_pids(c);
 }
 
-/* What the command line does not say, the environment and the configuration file may. */
+/* Reads settings that are not on the command line from environment and configuration file. */
 static int read_settings(struct error *e)
 {
 	struct settings s = SETTINGS_INIT;
@@ -155,8 +155,8 @@ static int read_settings(struct error *e)
 
 #define S(key_, ...)                                                                               \
 	if (given[SETTING_ID_##key_])                                                              \
-		settings_give(&s, SETTING_ID_##key_, (uint64_t)request.settings.key_,              \
-			      SETTING_BY_CODE);
+		settings_put(&s, SETTING_ID_##key_, (uint64_t)request.settings.key_,               \
+			     SETTING_BY_CODE);
 	SETTINGS_REQUESTED(S)
 #undef S
 	err = settings_read(&s, NULL, true, e);
@@ -166,7 +166,7 @@ static int read_settings(struct error *e)
 	return err;
 }
 
-/* The command may ask for an engine itself, so they may be of use. */
+/* Only warns: the command may select an engine itself, and the options then apply. */
 static void warn_of_options_without_engine(const struct context *c)
 {
 #define S(key_, type, join, ...) [SETTING_ID_##key_] = SETTING_JOIN_##join == SETTING_JOIN_ENGINE,
@@ -180,11 +180,11 @@ static void warn_of_options_without_engine(const struct context *c)
 			if (options[i].given == &given[id] && given[id] && of_engine[id])
 				cli_warn(c,
 					 "--%s has no effect without --engine, unless COMMAND "
-					 "begins one",
+					 "starts an engine",
 					 options[i].name);
 }
 
-/* Recording is switched off: the command runs all the same. */
+/* Runs the command without recording it, because recording is switched off. */
 static int run_alone(const struct context *c, int argc, char **argv)
 {
 	struct error e = { 0 };
@@ -200,7 +200,7 @@ static int run_alone(const struct context *c, int argc, char **argv)
 	return e.code == -ENOENT ? 127 : 126;
 }
 
-/* What a shell would return for a command that cannot be run. */
+/* Returns the status of a shell for a command that cannot be run. */
 static int cannot_record(const struct context *c, const struct recording *r, const struct error *e)
 {
 	int status = cli_fail(c, e);
@@ -224,7 +224,7 @@ static int run_record(struct context *c, int argc, char **argv)
 	if (request.settings.disabled)
 		return run_alone(c, argc, argv);
 	warn_of_options_without_engine(c);
-	/* A reader of stderr may have gone; the command continues, and its status is returned. */
+	/* If stderr has no reader any more, the command continues, and its status is returned. */
 	signal_to_error(SIGPIPE);
 	err = pids.count ? record_attach(&r, &e) : record_launch(&r, argc - 1, argv + 1, &e);
 	if (err < 0) {
@@ -258,44 +258,36 @@ const struct command cmd_record = {
 	.alias = "profile",
 	.summary = "run a command and record what it does on the GPU",
 	.usage = "[options] -- COMMAND [ARGUMENT…]",
-	.description =
-		"Runs COMMAND and records the GPU work of all processes that it starts, and what "
-		"they do on "
-		"the CPU, into a folder. COMMAND keeps its standard input, output and error, its "
-		"environment and its working directory; its exit status is returned.\n\n"
-		"The recording can be read while it grows, and after a crash. When COMMAND ends, a "
-		"summary "
-		"is printed on standard error: where the recording is, what was recorded, how busy "
-		"the GPU "
-		"was, what was lost and what recording cost. With --json it is one JSON object.",
+	.description = "Runs COMMAND and records into a folder what all its processes do on the "
+		       "GPU and on the CPU. COMMAND keeps its standard input, output and error, "
+		       "its environment and its working directory; its exit status is returned.\n\n"
+		       "The recording can be read while it grows, and after a crash. When COMMAND "
+		       "ends, a summary is printed on standard error: where the recording is, what "
+		       "was recorded, how busy the GPU was, what was lost and what recording cost. "
+		       "With --json it is one JSON object.",
 	.options = options,
 	.examples = examples,
 	.notes = "ENVIRONMENT\n\n"
-		 "COMMAND gets CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH, which name "
-		 "libpitot.so, "
-		 "PITOT_RECORDING, PITOT_OPTIONS and with --log PITOT_GPUFL. Where Pythons are "
-		 "sampled from inside, "
-		 "LD_PRELOAD names "
-		 "libpitot-preload.so, which removes itself before the program starts. If another "
-		 "tool "
-		 "has set an injection variable, pitot record stops, unless --force-injection is "
-		 "given.\n\n"
-		 "Each setting that the command line does not give can be given by a variable "
-		 "(PITOT_GRAPHS=launch, PITOT_COUNTERS=100ms), or in a JSON file that "
+		 "COMMAND gets PITOT_RECORDING, PITOT_OPTIONS, with --log PITOT_GPUFL, and the "
+		 "path of libpitot.so in CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH. If "
+		 "another tool has set one of the latter two, pitot record stops, unless "
+		 "--force-injection is given. To sample Python from inside the process, LD_PRELOAD "
+		 "names libpitot-preload.so, which removes itself from the environment before the "
+		 "program starts.\n\n"
+		 "A setting that is not on the command line can be given by a variable "
+		 "(PITOT_GRAPHS=launch, PITOT_COUNTERS=100ms), or in the JSON file that "
 		 "PITOT_CONFIG_FILE names. PITOT_DISABLED=1 runs COMMAND without recording it.\n\n"
-		 "PITOT_LIBRARY names another libpitot.so, PITOT_CUPTI another libcupti, and "
-		 "PITOT_LOG a "
-		 "file for the recorder's messages, or stderr.\n\n"
+		 "PITOT_LIBRARY names another libpitot.so, PITOT_CUPTI another libcupti. PITOT_LOG "
+		 "names a file for the recorder's own messages, or stderr.\n\n"
 		 "SIGNALS\n\n"
-		 "Ctrl-C, Ctrl-Backslash and Ctrl-Z reach COMMAND from the terminal; pitot waits "
-		 "until it "
-		 "ends and completes the recording. SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, "
-		 "SIGUSR2 "
-		 "and SIGALRM that are sent to pitot are passed on to COMMAND.\n\n"
+		 "Ctrl-C, Ctrl-Backslash and Ctrl-Z on the terminal reach COMMAND directly; pitot "
+		 "waits until it ends and completes the recording. SIGTERM, SIGHUP, SIGINT, "
+		 "SIGQUIT, SIGUSR1, SIGUSR2 and SIGALRM that are sent to pitot are passed on to "
+		 "COMMAND.\n\n"
 		 "EXIT STATUS\n\n"
-		 "That of COMMAND, or 128 + n if signal n ended it; 127 if it was not found, 126 "
-		 "if it could "
-		 "not be started, 1 if recording could not begin, 2 for wrong usage.",
+		 "The status of COMMAND, or 128 + n if signal n killed it; 127 if COMMAND was not "
+		 "found, 126 if it could not be started, 1 if recording could not begin, 2 for "
+		 "wrong usage.",
 	.stop_at_operand = true,
 	.run = run_record,
 };

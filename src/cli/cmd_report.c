@@ -1,4 +1,4 @@
-/* cmd_report.c: `pitot report`: where the time went. */
+/* cmd_report.c: `pitot report`. */
 #include <string.h>
 
 #include "base/output.h"
@@ -23,26 +23,25 @@ static const char *option_kernel, *option_scope, *option_source, *option_output;
 
 static const struct option options[] = {
 	OPTION(STRING, "output", 'o', option_output, "FILE",
-	       "write it as a page for browsers: x.html, or - for standard output",
+	       "write the report as an HTML page: x.html, or - for standard output",
 	       .is_path = true),
 	FLAG("force", 'f', option_force, "replace a file that exists"),
 	OPTION(U64, "top", 'n', option_top, "N",
-	       "rows of each table (default 10, with --json all); 0 for all", .given = &top_given),
+	       "rows per table (default 10, with --json all); 0 for all", .given = &top_given),
 	OPTION(ENUM, "by", 0, option_by, "WHAT",
-	       "what kernels are grouped by: kernel, config, stream, device, thread, scope, or "
-	       "caller: the line of the program that launched them",
+	       "group kernels by kernel, config, stream, device, thread, scope, or caller: the "
+	       "line of the program that launched them",
 	       .choices = by_choices),
 	OPTION(ENUM, "scopes", 0, option_scopes, "WHICH",
-	       "the tree of scopes; which ranges count as such, here, with --by and with "
-	       "--scope: "
+	       "show the tree of scopes; WHICH ranges count as scopes, also for --by and --scope: "
 	       "all (default), pitot: the program's own scopes, or nvtx: pushed NVTX ranges",
 	       .given = &scopes_given, .choices = scope_choices, .bare = "all"),
 	OPTION(U64, "callers", 0, option_callers, "N",
-	       "lines that are named for each kernel, at most 8 (default 2; 0: none)"),
+	       "launching lines to show per kernel, at most 8 (default 2; 0: none)"),
 	WINDOW_OPTIONS(option_window),
 	GRAPHS_OPTION(option_graphs,
-		      "what launched kernels of CUDA graphs: the line of the graph's launch "
-		      "(default), or capture: the line that captured them"),
+		      "kernels of CUDA graphs belong to the line of the graph's launch (default), "
+		      "or capture: to the line that captured them"),
 	OPTION(U64, "process", 0, option_process, "PID", "only this process",
 	       .given = &process_given),
 	OPTION(U64, "device", 0, option_device, "N", "only the GPU with this CUDA ordinal",
@@ -52,17 +51,17 @@ static const struct option options[] = {
 	KERNEL_OPTION(option_kernel),
 	SCOPE_OPTION(option_scope),
 	FLAG("system", 0, option_system,
-	     "show readings of the GPUs and the machine against the time of GPU work, too"),
+	     "also show readings of the GPUs and the machine, during GPU work and outside of it"),
 	FLAG("stalls", 0, option_stalls,
-	     "what the warps of kernels waited for, by line and instruction, and what helps "
-	     "(of recordings made with --engine pc-sampling)"),
+	     "show stall reasons of kernels by line and instruction, and what helps (needs a "
+	     "recording made with --engine pc-sampling)"),
 	OPTION(STRING, "source", 0, option_source, "FILE:LINE|KERNEL",
-	       "instead of the report: the hottest source lines of kernels, or a line or a "
-	       "kernel with its instructions (as `pitot source`)",
+	       "instead of the report, show the hottest source lines of kernels, or a line or "
+	       "kernel with its instructions (like `pitot source`)",
 	       .bare = ""),
 	FLAG("counters", 0, option_counters,
-	     "hardware counters of kernels "
-	     "(of recordings made with --engine range-profiler)"),
+	     "show hardware counters of kernels (needs a recording made with --engine "
+	     "range-profiler)"),
 	FLAG("full-names", 0, option_full_names, "kernel names with all their parameters"),
 	OPTION_END,
 };
@@ -203,8 +202,8 @@ static int run(struct context *c, int argc, char **argv)
 		if (code < 0) {
 			status = cli_fail(c, &e);
 		} else {
-			status = report_check_place(&report, &e) < 0 ? cli_usage(c, "%s", e.text)
-								     : print(c, &report, path);
+			status = report_check_filter(&report, &e) < 0 ? cli_usage(c, "%s", e.text)
+								      : print(c, &report, path);
 			report_release(&report);
 		}
 	}
@@ -214,20 +213,17 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_report = {
 	.name = "report",
-	.summary = "where the time went, on one screen",
+	.summary = "show where the time went, on one screen",
 	.usage = "[options] [RECORDING]",
 	.description = "Shows what bounds the program, with the evidence: how long each GPU was "
-		       "busy (as a union of intervals, beside "
-		       "the sum of durations), why it was idle and for how long at a time, which "
-		       "kernels took the time, copies with "
-		       "the bandwidth that they achieved, calls that waited, what launching cost, "
-		       "CUDA graphs, and what is missing "
-		       "from the recording and what Pitot itself cost.\n\n"
+		       "busy (union of intervals and sum of durations), why it was idle and for "
+		       "how long at a time, which kernels took the time, copies with the bandwidth "
+		       "that they achieved, calls that waited, the cost of launching, CUDA graphs, "
+		       "what is missing from the recording, and what Pitot itself cost.\n\n"
 		       "Without RECORDING it reads the newest *.pitot in the current folder. A row "
-		       "belongs to a time window when it "
-		       "starts in it. The verdict and the busy and idle times speak of whole GPUs: "
-		       "--stream, --kernel and --scope do "
-		       "not change them.",
+		       "belongs to a time window if it starts in the window. The verdict and the "
+		       "busy and idle times are about whole GPUs: --stream, --kernel and --scope "
+		       "do not change them.",
 	.options = options,
 	.operands_max = 1,
 	.examples = examples,

@@ -1,4 +1,4 @@
-/* cmd_schema.c: `pitot schema`: what a recording consists of. */
+/* cmd_schema.c: `pitot schema`: the tables and columns of recordings. */
 #include <string.h>
 
 #include "base/json.h"
@@ -32,7 +32,7 @@ static void print_tables(const struct context *c, struct strbuf *out)
 	text_table_release(&t);
 }
 
-/* "ref kernel_config" for references, else the name of the type. */
+/* Adds "ref kernel_config" for a reference, else the name of the type. */
 static void add_type(struct text_table *t, const struct column_schema *column)
 {
 	if (column->ref)
@@ -147,12 +147,11 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_schema = {
 	.name = "schema",
-	.summary = "the tables and columns of a recording, with units and meanings",
+	.summary = "list the tables and columns of recordings, with units and meanings",
 	.usage = "[options] [TABLE]",
-	.description =
-		"Prints all tables, or the columns of one: name, type, unit, whether a value can "
-		"be missing, and its meaning. Times are nanoseconds of CLOCK_MONOTONIC of the "
-		"recorded machine.",
+	.description = "Prints all tables, or the columns of one: name, type, unit, whether a "
+		       "value can be missing, and its meaning. Times are nanoseconds of "
+		       "CLOCK_MONOTONIC of the recorded machine.",
 	.options = options,
 	.examples = examples,
 	.operands = schema_table_names,

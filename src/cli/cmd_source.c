@@ -1,4 +1,4 @@
-/* cmd_source.c: `pitot source`: samples of kernels beside source and instructions. */
+/* cmd_source.c: `pitot source`: samples and counts beside source and instructions. */
 #include "cli/source_print.h"
 #include "cli/window.h"
 
@@ -12,26 +12,25 @@ static const struct option options[] = {
 	OPTION(STRING, "output", 'o', print.output, "FILE",
 	       "page to write (HTML), - for standard output", .is_path = true),
 	OPTION(STRING, "at", 0, print.at, "FILE:LINE|KERNEL",
-	       "text: this line with its instructions, or the lines and instructions of such "
-	       "kernels"),
+	       "text: show this line with its instructions, or the lines and instructions of "
+	       "matching kernels"),
 	KERNEL_OPTION(option_kernel),
 	OPTION(STRING, "file", 0, print.file, "GLOB",
-	       "only the text of source files with such a path"),
+	       "show only the text of source files whose path matches"),
 	WINDOW_OPTIONS(option_window),
 	OPTION(STRING, "source-root", 0, print.root, "DIR",
 	       "folder with the source: /build/a/k.cu is DIR/build/a/k.cu, DIR/a/k.cu or "
 	       "DIR/k.cu",
 	       .is_path = true),
 	OPTION(STRING, "nvdisasm", 0, print.nvdisasm, "PROGRAM",
-	       "what disassembles (default: nvdisasm in PATH, CUDA_HOME/bin, "
-	       "/usr/local/cuda/bin)",
+	       "disassembler (default: nvdisasm in PATH, CUDA_HOME/bin, /usr/local/cuda/bin)",
 	       .is_path = true),
-	FLAG("sass", 0, option_sass, "texts of instructions (default); --no-sass runs no program",
+	FLAG("sass", 0, option_sass,
+	     "disassemble instructions (default); --no-sass runs no disassembler",
 	     .negatable = true),
 	OPTION(U64, "time-limit", 0, option_limit_s, "SECONDS",
-	       "what nvdisasm may take for a piece of device code (default 60)"),
-	OPTION(U64, "top", 'n', option_top, "N",
-	       "text: lines that are shown (default 20); 0 for all"),
+	       "time limit of nvdisasm for each piece of device code (default 60)"),
+	OPTION(U64, "top", 'n', option_top, "N", "text: lines to show (default 20); 0 for all"),
 	FLAG("force", 'f', print.overwrite, "replace a file that exists"),
 	OPTION_END,
 };
@@ -78,26 +77,25 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_source = {
 	.name = "source",
-	.summary = "samples or counts of kernels beside their source and their instructions",
+	.summary = "show stall samples or instruction counts of kernels beside source and SASS",
 	.usage = "[options] [RECORDING]",
 	.description =
-		"Shows where the warps of kernels were and what they waited for, line by line and "
-		"instruction by instruction, of a recording made with `pitot record --engine "
-		"pc-sampling`, or what instructions did, of one made with --engine sass-metrics: "
-		"how often they were executed, by how many of 32 threads, and with how many "
-		"sectors of memory beside how many there had to be. With -o it writes a page that "
-		"stands alone: source with heat, "
-		"instructions beside it, and a click leads from one to the other.\n\n"
-		"Lines are known of code that was compiled with `nvcc -lineinfo`. Source is read "
-		"where the compiler found it, or below --source-root, and shown only if it is the "
-		"file that was compiled, by the size and time that the compiler noted. Texts of "
-		"instructions come from nvdisasm of a CUDA toolkit, which gets a copy of the "
-		"recorded device code. What is missing says why.",
+		"Shows kernels line by line and instruction by instruction. For a recording made "
+		"with `pitot record --engine pc-sampling`: where warps were and what they waited "
+		"for. For one made with --engine sass-metrics: how often instructions were "
+		"executed, by how many of 32 threads, and with how many sectors of memory compared "
+		"with the minimum. With -o it writes a self-contained page: source with a heat map "
+		"and instructions beside it; a click leads from one to the other.\n\n"
+		"Source lines need code that was compiled with `nvcc -lineinfo`. Source is read "
+		"where the compiler found it, or below --source-root, and shown only if size and "
+		"time match what the compiler recorded. Instructions are disassembled by nvdisasm "
+		"of a CUDA toolkit, which gets a copy of the recorded device code. Where something "
+		"is missing, the reason is shown.",
 	.options = options,
 	.operands_max = 1,
 	.examples = examples,
 	.no_names = true,
-	.notes = "EXIT STATUS\n\n1 when there are neither samples nor counts; then no file is "
-		 "written.",
+	.notes = "EXIT STATUS\n\n"
+		 "1 if there are neither samples nor counts; then no file is written.",
 	.run = run,
 };

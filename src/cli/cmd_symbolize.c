@@ -1,4 +1,4 @@
-/* cmd_symbolize.c: `pitot symbolize`: names, files and lines for the call stacks of a recording. */
+/* cmd_symbolize.c: `pitot symbolize`: resolves the call stacks of a recording. */
 #include <string.h>
 
 #include "base/human.h"
@@ -14,13 +14,13 @@ static bool option_lines = true, option_debuginfod;
 
 static const struct option options[] = {
 	OPTION(LIST, "debug-path", 'd', option_debug_path, "DIR",
-	       "folder with debug files, laid out as /usr/lib/debug, or with copies of the "
-	       "programs; may be given several times",
+	       "folder of debug files, laid out like /usr/lib/debug, or of copies of the programs; "
+	       "may be given several times",
 	       .is_path = true),
 	FLAG("debuginfod", 0, option_debuginfod,
 	     "fetch missing debug files from the servers in DEBUGINFOD_URLS"),
 	FLAG("lines", 0, option_lines,
-	     "source lines and inlined functions too (default); --no-lines is quicker",
+	     "also resolve source lines and inlined functions (default); --no-lines is faster",
 	     .negatable = true),
 	OPTION_END,
 };
@@ -84,7 +84,7 @@ static void print_json(const struct symbolize_result *r, const char *path, struc
 	json_finish(&j);
 }
 
-/* A table of modules with unresolved addresses. */
+/* Prints a table of modules with unresolved addresses. */
 static void print_unnamed(const struct symbolize_result *r, const struct context *c,
 			  struct strbuf *out)
 {
@@ -133,12 +133,12 @@ static void print_text(const struct symbolize_result *r, const struct context *c
 	human_count(out, unnamed(r->by));
 	strbuf_adds(out, " unknown\n");
 	if (r->by[SOURCE_EARLIER])
-		strbuf_addf(out, "%llu keep the function that was found before\n",
+		strbuf_addf(out, "%llu keep their earlier function\n",
 			    (unsigned long long)r->by[SOURCE_EARLIER]);
 	print_unnamed(r, c, out);
 }
 
-/* The folders of --debug-path, then of $PITOT_DEBUG_PATH, which is cut in place at colons. */
+/* Lists the folders of --debug-path, then of $PITOT_DEBUG_PATH, which is split in place. */
 static size_t debug_folders(char *environment, const char *folders[FOLDERS_MAX])
 {
 	size_t count = 0;
@@ -157,7 +157,7 @@ static size_t debug_folders(char *environment, const char *folders[FOLDERS_MAX])
 	return count;
 }
 
-/* What the servers do not give is missing, and no failure. */
+/* Missing servers are not an error: only names are missing. */
 static struct debuginfod *open_servers(const struct context *c)
 {
 	struct debuginfod *servers = NULL;
@@ -218,21 +218,20 @@ const struct command cmd_symbolize = {
 	.summary = "give names, files and lines to the call stacks of a recording",
 	.usage = "[options] [RECORDING]",
 	.description =
-		"Resolves the addresses of all call stacks: functions from the files' symbol "
-		"tables, "
+		"Resolves the addresses of all call stacks: functions from symbol tables, "
 		"MiniDebugInfo or separate debug files, source lines and inlined functions from "
-		"DWARF, "
-		"JIT code from perf's maps, kernel functions from /proc/kallsyms. The names are "
-		"written into the recording, so that it can be read on other machines; an earlier "
-		"name stays where none is found now. Without RECORDING it works on the newest "
-		"*.pitot in the current "
+		"DWARF, JIT code from perf's maps, functions of the operating system's kernel from "
+		"/proc/kallsyms. The names are written into the recording, so that it can be read "
+		"on other machines. Names that the recording already has are kept where no new "
+		"name is found. Without RECORDING it works on the newest *.pitot in the current "
 		"folder.\n\n"
-		"A file is used only if its build id is the recorded one. Code without a name is "
-		"shown as LIBRARY+0xFUNCTION, never with the name of a neighbour.",
+		"A file is used only if its build id matches the recorded one. Code without a name "
+		"is shown as LIBRARY+0xFUNCTION, never with the name of a neighbouring function.",
 	.options = options,
 	.operands_max = 1,
 	.examples = examples,
-	.notes = "ENVIRONMENT\n\nPITOT_DEBUG_PATH: more folders with debug files, separated by "
-		 "colons.\n\nDEBUGINFOD_URLS: servers for --debuginfod, separated by blanks.",
+	.notes = "ENVIRONMENT\n\n"
+		 "PITOT_DEBUG_PATH: more folders with debug files, separated by colons.\n\n"
+		 "DEBUGINFOD_URLS: servers for --debuginfod, separated by blanks.",
 	.run = run,
 };

@@ -1,4 +1,4 @@
-/* cmd_trace.c: `pitot trace`: a command in a session of Perfetto's tracing service. */
+/* cmd_trace.c: `pitot trace`: runs a command in a session of Perfetto's tracing service. */
 #include "cli/ui.h"
 #include "base/human.h"
 #include "record/perfetto_session.h"
@@ -7,8 +7,8 @@ static struct perfetto_session_request request = { .output = "trace.pftrace" };
 
 static const struct option options[] = {
 	OPTION(STRING, "config", 'c', request.config, "FILE",
-	       "what is traced: Perfetto's TraceConfig, as text or encoded (default: GPU work, "
-	       "calls, scheduling, processes)",
+	       "Perfetto's TraceConfig, as text or binary (default: trace GPU work, calls, "
+	       "scheduling, processes)",
 	       .is_path = true),
 	OPTION(STRING, "output", 'o', request.output, "FILE",
 	       "write the trace to FILE (default: trace.pftrace)", .is_path = true),
@@ -44,7 +44,7 @@ static int run_trace(struct context *c, int argc, char **argv)
 	}
 	if (!result.has_sources)
 		cli_warn(c, "the configuration names no data source of Pitot, such as "
-			    "gpu.renderstages: the trace has nothing of the GPU");
+			    "gpu.renderstages: the trace has no GPU data");
 	if (result.problem.code) {
 		cli_warn(c, "the trace is not complete: %s", result.problem.text);
 		return result.status ? result.status : EXIT_FAILED;
@@ -67,30 +67,28 @@ const struct command cmd_trace = {
 	.summary = "run a command in a session of Perfetto's tracing service",
 	.usage = "[options] -- COMMAND [ARGUMENT…]",
 	.description =
-		"Begins a session of Perfetto's tracing service with the machine's own program "
-		"perfetto, runs COMMAND in it with the recorder inside, and ends the session: what "
-		"the operating system's kernel, other programs and the GPU did is in one file, "
-		"which "
-		"https://ui.perfetto.dev shows.\n\n"
-		"The service, traced, has to run, and traced_probes for data of the operating "
+		"Starts a session of Perfetto's tracing service with the machine's program "
+		"`perfetto`, runs COMMAND with the recorder inside, and ends the session. The "
+		"activity of the GPU, the operating system and other programs is then in one file "
+		"for https://ui.perfetto.dev.\n\n"
+		"The service, traced, must be running, and traced_probes for data of the operating "
 		"system. COMMAND keeps its standard input, output and error; its exit status is "
-		"returned. Other programs that have the recorder inside are traced, too.",
+		"returned. Other programs that have loaded the recorder are traced as well.",
 	.options = options,
 	.examples = examples,
-	.notes =
-		"ENVIRONMENT\n\n"
-		"COMMAND gets CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH, which name "
-		"libpitot.so, and PITOT_PERFETTO=1, unless that is set. "
-		"PERFETTO_PRODUCER_SOCK_NAME and PERFETTO_CONSUMER_SOCK_NAME name the service's "
-		"sockets.\n\n"
-		"SIGNALS\n\n"
-		"Ctrl-C reaches COMMAND from the terminal; pitot waits until it ends and completes "
-		"the trace; a second Ctrl-C, when COMMAND has ended, leaves the trace incomplete. "
-		"Signals that are sent to pitot are passed on to COMMAND.\n\n"
-		"EXIT STATUS\n\n"
-		"That of COMMAND, or 128 + n if signal n ended it; 127 if it was not found, 126 if "
-		"it could not be started, 1 if the session could not begin or the file is not "
-		"complete, 2 for wrong usage.",
+	.notes = "ENVIRONMENT\n\n"
+		 "COMMAND gets the path of libpitot.so in CUDA_INJECTION64_PATH and "
+		 "NVTX_INJECTION64_PATH, and PITOT_PERFETTO=1 unless that variable is set. "
+		 "PERFETTO_PRODUCER_SOCK_NAME and PERFETTO_CONSUMER_SOCK_NAME name the service's "
+		 "sockets.\n\n"
+		 "SIGNALS\n\n"
+		 "Ctrl-C on the terminal reaches COMMAND directly; pitot waits until it ends and "
+		 "completes the trace. A second Ctrl-C, after COMMAND has ended, leaves the trace "
+		 "incomplete. Signals that are sent to pitot are passed on to COMMAND.\n\n"
+		 "EXIT STATUS\n\n"
+		 "The status of COMMAND, or 128 + n if signal n killed it; 127 if COMMAND was not "
+		 "found, 126 if it could not be started, 1 if the session could not begin or the "
+		 "file is not complete, 2 for wrong usage.",
 	.stop_at_operand = true,
 	.no_json = true,
 	.run = run_trace,

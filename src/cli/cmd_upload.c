@@ -1,4 +1,4 @@
-/* cmd_upload.c: `pitot upload`: gpufl's logs, or a recording as such, to gpufl's backend. */
+/* cmd_upload.c: `pitot upload`: sends gpufl's logs or a recording to gpufl's backend. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -35,18 +35,18 @@ static const struct option options[] = {
 	       "GPUFL_API_KEY)",
 	       .is_path = true),
 	FLAG("dry-run", 'n', option_dry_run,
-	     "print what would be sent; nothing is sent or changed"),
+	     "print what would be sent, but send and change nothing"),
 	OPTION(STRING, "session", 0, option_session, "ID",
-	       "only this session; newest: the one that began last (default: all)"),
+	       "send only this session; newest: the latest one (default: all)"),
 	FLAG("force", 'f', option_force, "send again what was sent before"),
 	OPTION(STRING, "ca-file", 0, option_ca_file, "FILE",
-	       "certificates to trust, PEM (default: the machine's)", .is_path = true),
-	OPTION(DURATION, "timeout", 0, option_timeout, "TIME", "for everything (default: 5m)",
-	       .negatable = true),
-	OPTION(U64, "retries", 0, option_retries, "N", "further attempts of a request (default: 4)",
-	       .most = 1000),
+	       "trusted certificates, PEM (default: those of the machine)", .is_path = true),
+	OPTION(DURATION, "timeout", 0, option_timeout, "TIME",
+	       "time limit of the whole upload (default: 5m)", .negatable = true),
+	OPTION(U64, "retries", 0, option_retries, "N",
+	       "attempts to repeat a failed request (default: 4)", .most = 1000),
 	OPTION(STRING, "api-path", 0, option_api_path, "PATH",
-	       "of the backend (default: PITOT_API_PATH, GPUFL_API_PATH, or /api/v1)"),
+	       "path of the backend's API (default: PITOT_API_PATH, GPUFL_API_PATH, or /api/v1)"),
 	OPTION(STRING, "cursor", 0, option_cursor, "FILE",
 	       "remembers what was sent (default: " UPLOAD_CURSOR " beside the sessions)",
 	       .is_path = true),
@@ -70,7 +70,7 @@ struct upload_command {
 	char exported[PATH_MAX]; /* folder of a recording's logs, or "" */
 };
 
-/* ---- what is to be sent ---- */
+/* ---- what to send ---- */
 
 static bool is_recording(const char *path)
 {
@@ -85,7 +85,7 @@ static bool is_recording(const char *path)
 	return found;
 }
 
-/* Of the export: its sessions, which have nothing but logs. */
+/* Removes the folder of exported sessions, which contain only logs. */
 static void remove_exported(const char *path)
 {
 	struct dirent *entry;
@@ -112,7 +112,7 @@ static int make_folder(char path[PATH_MAX], struct error *e)
 	return e->code;
 }
 
-/* The same bytes each time, wherever it is exported to: the server knows what it has. */
+/* Exports the same bytes each time, to any path, so that the server recognises what it has. */
 static int export_trace(struct upload_command *u, struct trace *t, const char *recording,
 			struct error *e)
 {
@@ -130,12 +130,12 @@ static int export_trace(struct upload_command *u, struct trace *t, const char *r
 	if (r == -ENODATA)
 		return error_set(
 			e, r,
-			"nothing to upload: the recording has nothing that gpufl's logs have "
-			"a record for; `pitot report` says why");
+			"nothing to upload: gpufl's logs have no record for any data of this "
+			"recording; see `pitot report`");
 	return r;
 }
 
-/* A recording as logs; what of it was sent is remembered in it. */
+/* Exports a recording as logs. The cursor is in the recording. */
 static int export_recording(struct upload_command *u, const char *recording, char **cursor)
 {
 	struct context *c = u->context;
@@ -147,7 +147,7 @@ static int export_recording(struct upload_command *u, const char *recording, cha
 	if (status != EXIT_DONE)
 		return status;
 	if (recording_json_is_recording(path))
-		cli_warn(c, "'%s' has no end: if it still grows, what comes later is not sent",
+		cli_warn(c, "'%s' is not complete: if it still grows, later data is not sent",
 			 path);
 	r = export_trace(u, trace, path, &e);
 	progress_end(&u->progress);
@@ -168,7 +168,7 @@ static const char *first_of(const char *option, const char *own, const char *gpu
 	return value && *value ? value : getenv(gpufl);
 }
 
-/* Blanks and newlines around the key are none of it. */
+/* Reads the key, without blanks and newlines around it. */
 static int read_key(struct upload_command *u, struct error *e)
 {
 	const char *path = option_key_file, *start;
@@ -335,32 +335,25 @@ const struct command cmd_upload = {
 	.summary = "send gpufl's logs, or a recording, to gpufl's backend",
 	.usage = "[options] [FOLDER|RECORDING]",
 	.description =
-		"Sends the closed windows of gpufl's logs (`pitot record --log gpufl`, `pitot "
-		"export "
-		"--format gpufl`, or gpufl's own client) in FOLDER to a backend, and reports "
-		"sessions that have ended complete. A RECORDING, by default the newest in the "
-		"current "
-		"folder, is exported first, into a temporary folder.\n"
-		"\n"
-		"What the server has accepted is remembered beside the logs: after whatever ends "
-		"an "
-		"upload, the next goes on from there. What fails for the moment (HTTP 5xx, 429, "
-		"the "
-		"network) is tried again; a window that the server does not want is left out, with "
-		"a "
-		"warning; a refused key, a redirect or a wrong address ends the upload.",
+		"Sends the closed windows of gpufl's logs in FOLDER (from `pitot record --log "
+		"gpufl`, `pitot export --format gpufl`, or gpufl's own client) to a backend, and "
+		"marks sessions that have ended as complete. A RECORDING, by default the newest in "
+		"the current folder, is first exported into a temporary folder.\n\n"
+		"A cursor file beside the logs stores what the server has accepted, so that an "
+		"interrupted upload can be resumed. Temporary failures (HTTP 5xx, 429, the "
+		"network) are retried. A window that the server rejects is skipped with a warning. "
+		"A rejected key, a redirect or a wrong address ends the upload.",
 	.options = options,
 	.operands_max = 1,
 	.or_files = true,
 	.examples = examples,
-	.notes = "EXIT STATUS\n\n0 when the server has everything. 1 when the upload has ended "
-		 "before, or "
-		 "something could not be sent, or a session is still being written.\n"
-		 "\n"
-		 "ENVIRONMENT\n\nPITOT_API_KEY, PITOT_BACKEND_URL, PITOT_API_PATH, or with GPUFL_ "
-		 "for "
-		 "PITOT_. libcurl's own variables, such as https_proxy, count too. The key is no "
-		 "option, "
-		 "because every user of the machine can read command lines.",
+	.notes = "EXIT STATUS\n\n"
+		 "0 if the server has everything. 1 if the upload was aborted, something could not "
+		 "be sent, or a session is still being written.\n\n"
+		 "ENVIRONMENT\n\n"
+		 "PITOT_API_KEY, PITOT_BACKEND_URL and PITOT_API_PATH, or the same names with "
+		 "GPUFL_ instead of PITOT_. libcurl's own variables, such as https_proxy, apply. "
+		 "There is no option for the key, because every user of the machine can read "
+		 "command lines.",
 	.run = run,
 };

@@ -10,9 +10,9 @@
 #include "read/view_where.h"
 #include "cli/window.h"
 
-#define LIMIT 50 /* rows shown to people unless they ask for more */
+#define LIMIT 50 /* default number of rows in text */
 #define CELL_MAX 160 /* columns of a cell; --json has the whole text */
-#define PAGE 2000 /* rows that are aligned together */
+#define PAGE 2000 /* rows aligned together */
 
 static struct window_options option_window;
 static uint64_t option_limit;
@@ -22,12 +22,12 @@ static const char *option_columns;
 
 static const struct option options[] = {
 	OPTION(LIST, "where", 'w', option_where, "CONDITION",
-	       "only such rows: COLUMN=VALUE, or != < <= > >=; texts are globs, '-' is missing; "
-	       "all must hold"),
+	       "only rows that match: COLUMN=VALUE, or != < <= > >=; text values are globs, '-' "
+	       "means missing; rows must match all conditions"),
 	WINDOW_OPTIONS(option_window),
 	OPTION(STRING, "columns", 'c', option_columns, "LIST",
-	       "columns to show, separated by commas; 'config.grid_x' follows a reference; also "
-	       "duration, pid, scope"),
+	       "comma-separated columns to show; 'config.grid_x' follows a reference; also the "
+	       "derived columns duration, pid and scope"),
 	OPTION(U64, "limit", 'n', option_limit, "N",
 	       "at most N rows (default 50, with --json all); 0 for all", .given = &limit_given),
 	FLAG("full-names", 0, option_full_names, "kernel names with all their parameters"),
@@ -43,7 +43,7 @@ static const struct command_example examples[] = {
 	{ NULL, NULL },
 };
 
-/* State of the printing of a table. */
+/* State while a table is printed. */
 struct view {
 	const struct context *context;
 	struct view_table table;
@@ -124,7 +124,7 @@ static int choose_rows(struct view *v, struct error *e)
 	return r;
 }
 
-/* The next row from *row on for which the conditions hold; false at the end. */
+/* Moves *row to the next row that meets the conditions; returns false at the end. */
 static bool next_row(const struct view *v, uint64_t *row)
 {
 	uint64_t rows = trace_rows(v->table.trace, v->table.schema->id);
@@ -135,11 +135,8 @@ static bool next_row(const struct view *v, uint64_t *row)
 	return false;
 }
 
-/*
- * How a column stands: numbers to the right; the longest text last would be cut, so it is the
- * flexible one.
- */
-static struct text_column *head_of(const struct view *v)
+/* Makes the heads of the columns; texts are aligned left, numbers right. */
+static struct text_column *make_heads(const struct view *v)
 {
 	struct text_column *heads = calloc(v->columns.items.count + 1, sizeof(*heads));
 
@@ -154,7 +151,7 @@ static struct text_column *head_of(const struct view *v)
 
 static int print_text(struct view *v)
 {
-	_cleanup_free_ struct text_column *heads = head_of(v);
+	_cleanup_free_ struct text_column *heads = make_heads(v);
 	struct text_table t = { .columns = heads, .column_count = v->columns.items.count };
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT, cell = STRBUF_INIT;
 	uint64_t row = 0;
@@ -213,7 +210,7 @@ static int print_json(struct view *v)
 	return status == EXIT_DONE ? cli_print(v->context, &out) : status;
 }
 
-/* Removes columns without any value, where -c did not choose the columns. */
+/* Removes columns without any value. */
 static void drop_empty_columns(struct view *v)
 {
 	const struct view_table *t = &v->table;
@@ -262,7 +259,7 @@ static int print(struct view *v)
 	return status;
 }
 
-/* "kernel RECORDING" can only mean one thing. */
+/* Accepts "kernel RECORDING" as well: swaps the operands. */
 static void put_recording_first(int argc, char **argv)
 {
 	char *word = argv[1];
@@ -274,8 +271,8 @@ static void put_recording_first(int argc, char **argv)
 }
 
 /*
- * "RECORDING TABLE", "RECORDING", "TABLE": a single word is a recording where a file of that name
- * exists.
+ * Accepts "RECORDING TABLE", "RECORDING" and "TABLE". A single word is a recording if a file of
+ * that name exists.
  */
 static int sort_operands(const struct context *c, int argc, char **argv,
 			 const struct table_schema **table)
@@ -334,19 +331,17 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_view = {
 	.name = "view",
-	.summary = "rows of a table of a recording",
+	.summary = "print rows of a table",
 	.usage = "[options] [RECORDING] [TABLE]",
-	.description = "Prints rows in order of process and time, with references, texts and enums "
-		       "resolved. Times are seconds from "
-		       "the start of the recording. With --json each row is an object on a line of "
-		       "its own, with times in "
-		       "nanoseconds from the start of the recording.\n\n"
-		       "Without RECORDING it reads the newest *.pitot in the current folder; "
-		       "without TABLE it lists the tables. "
-		       "Conditions name columns as `pitot schema TABLE` does; the unit at the end "
-		       "can be left out (start for "
-		       "start_ns). A text matches as a glob, or, without * ? [, when it contains "
-		       "the value.",
+	.description =
+		"Prints rows in order of process and time, with references, strings and enums "
+		"resolved. Times are seconds from the start of the recording. With --json each row "
+		"is an object on its own line, with times in nanoseconds from the start of the "
+		"recording.\n\n"
+		"Without RECORDING it reads the newest *.pitot in the current folder; without "
+		"TABLE it lists the tables. Conditions use the column names of `pitot schema "
+		"TABLE`; the unit at the end can be left out (start for start_ns). A value for "
+		"text is a glob, or, without * ? [, a part of the text.",
 	.options = options,
 	.examples = examples,
 	.operands = schema_table_names,

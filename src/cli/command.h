@@ -1,7 +1,7 @@
 /*
- * command.h: what a subcommand is. Each one is a file cmd_<name>.c that defines `const struct
- * command cmd_<name>`, and one line in the table of main.c. Help, the man page and shell completion
- * come from the declaration.
+ * command.h: the declaration of a subcommand. Each subcommand is a file cmd_<name>.c that defines
+ * `const struct command cmd_<name>`, and one line in the table of main.c. Help, the man page and
+ * shell completion are generated from the declaration.
  *
  * main.c parses the options: the command's own table together with the global ones below, before or
  * after the command's name. run() therefore finds its options in the variables that its table
@@ -14,12 +14,12 @@
 
 #include "base/options.h"
 
-/* What the global options say, resolved. */
+/* The resolved global options. */
 struct context {
 	const struct command *command; /* the one that runs */
 	bool json;	   /* --json: results as one JSON value on stdout */
 	bool quiet;	   /* -q: no notes, no progress, no live line */
-	bool verbose;	   /* -v: say more on stderr */
+	bool verbose;	   /* -v: details on stderr */
 	bool color;	   /* use colours on stdout */
 	bool color_errors; /* use colours on stderr */
 	bool pager;	   /* long results may go through a pager */
@@ -43,7 +43,7 @@ struct command {
 	const char *alias;
 	/* One line, lower case, no full stop. */
 	const char *summary;
-	/* What follows the name: "[options] [RECORDING]". */
+	/* The command line after the name: "[options] [RECORDING]". */
 	const char *usage;
 	/* Plain sentences; paragraphs are separated by an empty line. */
 	const char *description;
@@ -53,13 +53,13 @@ struct command {
 	const struct command_example *examples;
 	/* Further sections of the man page: "EXIT STATUS\n\ntext…"; may be NULL. */
 	const char *notes;
-	/* Words that completion offers as operands, ends with NULL; NULL: file names alone. */
+	/* Words that completion offers as operands, NULL-terminated; NULL: only file names. */
 	const char *const *operands;
 	/* File names are operands, too. */
 	bool or_files;
-	/* How many operands there can be. */
+	/* Maximum number of operands. */
 	unsigned operands_max;
-	/* Options end at the first operand, which starts another command line of any length. */
+	/* The first operand ends the options; from there on it is another command line. */
 	bool stop_at_operand;
 	/* The command shows no call stacks and needs no symbols. */
 	bool no_names;
@@ -75,14 +75,14 @@ struct command {
 
 /* All commands in the order in which help shows them, ends with NULL. */
 extern const struct command *const commands[];
-/* By name or alias; NULL when there is none. */
+/* Finds a command by name or alias, or returns NULL. */
 const struct command *command_find(const char *name);
-/* Prints that there is no such command, with the nearest name. Returns EXIT_USAGE. */
+/* Prints an error with the nearest name. Returns EXIT_USAGE. */
 int command_unknown(const struct context *c, const char *name);
 
 /*
- * Makes a signal that would end this program an error of the system call; commands that it starts
- * have the default.
+ * Catches a signal that would otherwise end this program, so that the system call fails instead.
+ * Commands that this program starts have the default action.
  */
 void signal_to_error(int number);
 
@@ -90,13 +90,13 @@ void signal_to_error(int number);
 extern const struct option global_options[];
 
 /*
- * The command's options, then the global ones, then OPTION_END. NULL: what may stand before the
- * command's name.
+ * Lists the command's options, then the global ones, then OPTION_END. `command` NULL: the options
+ * that may precede the command's name.
  */
 #define COMMAND_OPTIONS_MAX 64
 void command_options(const struct command *command, struct option all[COMMAND_OPTIONS_MAX]);
 
-extern const struct command cmd_complete; /* found by its name, but not in the table of commands */
+extern const struct command cmd_complete; /* hidden: found by its name, but not in the table */
 extern const struct command cmd_completion;
 extern const struct command cmd_devices;
 extern const struct command cmd_doctor;

@@ -84,7 +84,7 @@ static void add_missing_cpu(const struct capability_note *cpu, bool wanted, stru
 		strbuf_adds(out, " were recorded: `pitot record --cpu` takes them");
 }
 
-/* Whether there were stacks, and a filter has left none of them. */
+/* Whether a filter has removed all stacks. */
 static bool is_filtered_away(const struct flame *f)
 {
 	uint64_t all = 0, left = 0;
@@ -156,7 +156,7 @@ bool flame_print_empty(const struct flame *f, bool narrowed, struct strbuf *out)
 		if (f->kinds & 1u << kind && f->sections[kind].node != FLAME_NONE)
 			return false;
 	if (is_filtered_away(f))
-		return true; /* flame_print_gaps has a note about it */
+		return true; /* flame_print_gaps prints a note about it */
 	strbuf_adds(out, narrowed ? "no " : "the recording has no ");
 	for (enum flame_kind kind = 0; kind < FLAME_KINDS; kind++) {
 		if (!(f->kinds & 1u << kind))

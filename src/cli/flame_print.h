@@ -1,6 +1,6 @@
 /*
- * flame_print.h: what `pitot flame` prints besides the graph: JSON for scripts, and notes on what
- * is missing.
+ * flame_print.h: what `pitot flame` prints in addition to the graph: JSON for scripts, and notes on
+ * missing data.
  */
 #ifndef PITOT_CLI_FLAME_PRINT_H
 #define PITOT_CLI_FLAME_PRINT_H
@@ -9,24 +9,24 @@
 #include "analysis/flame/flame.h"
 #include "base/strbuf.h"
 
-/* One JSON object and a newline: docs/flame.md. */
+/* Appends one JSON object (docs/flame.md) and a newline. */
 void flame_print_json(const struct flame *f, struct strbuf *out);
 
 /*
- * Appends why the graph is empty; false: it is not. `narrowed`: --since, --until or --where was
- * given.
+ * Appends why the graph is empty, or returns false if it is not. `narrowed`: --since, --until or
+ * --where was given.
  */
 bool flame_print_empty(const struct flame *f, bool narrowed, struct strbuf *out);
 
 /*
  * Appends notes on work without times, work without a launch, calls and samples without a stack,
- * and why there are no CPU samples (with `cpu_wanted` also where none were requested). cpu: NULL
- * where CPU time is not shown. "" where nothing is missing.
+ * and on why there are no CPU samples (with `cpu_wanted` even if none were requested). Appends
+ * nothing if nothing is missing. cpu is NULL if CPU time is not shown.
  */
 void flame_print_gaps(const struct flame *f, const struct capability_note *cpu, bool cpu_wanted,
 		      struct strbuf *out);
 
-/* A flame graph as an indented tree for a terminal. */
+/* Prints a flame graph as an indented tree for a terminal. */
 struct flame_text {
 	const struct flame *flame;
 	unsigned width; /* columns */

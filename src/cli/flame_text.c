@@ -1,7 +1,7 @@
 /*
- * flame_text.c: a line a frame: total, share, bar, and the name, indented. A frame that called only
- * one other is not indented further: what it says is in the order of the lines. A recursion is one
- * line.
+ * flame_text.c: prints one line per frame: total, share, bar, and the indented name. The only child
+ * of a frame is not indented further, because the order of the lines shows the call. A recursion is
+ * one line.
  */
 #include "cli/flame_print.h"
 
@@ -12,7 +12,7 @@
 #include "cli/ui.h"
 
 #define BAR_COLUMNS 12
-#define INDENT_MAX 40 /* columns; deeper branches stay there */
+#define INDENT_MAX 40 /* columns; deeper branches are not indented further */
 
 static enum style style_of(uint8_t class)
 {
@@ -39,7 +39,7 @@ static enum style style_of(uint8_t class)
 	}
 }
 
-/* A bar of eighths of a column. */
+/* Appends a bar in eighths of a column. */
 static void add_bar(const struct flame_text *t, uint64_t part, uint64_t whole)
 {
 	static const char *const eighths[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
@@ -58,7 +58,7 @@ static void add_bar(const struct flame_text *t, uint64_t part, uint64_t whole)
 	strbuf_addf(t->out, "%*s", (int)(BAR_COLUMNS - columns + 1), "");
 }
 
-/* Text to the right of a field. */
+/* Appends right-aligned text. */
 static void add_field(const struct flame_text *t, int columns, const struct strbuf *text)
 {
 	strbuf_addf(t->out, "%*s", columns, strbuf_text(text));
@@ -69,7 +69,7 @@ struct tree {
 	const struct flame_text *text;
 	enum flame_kind kind;
 	const struct flame_node *nodes;
-	uint64_t total_ns; /* what shares are of */
+	uint64_t total_ns; /* 100 % of the shares */
 	uint64_t whole_ns; /* the larger of before and after */
 };
 
@@ -94,8 +94,7 @@ static void add_change(const struct tree *tree, uint64_t after, uint64_t before)
 }
 
 /*
- * An open node: how far its children are indented, and whether it is the only one that its parent
- * shows.
+ * An open node: the indentation of its children, and whether it is its parent's only shown child.
  */
 struct level {
 	uint32_t node, end;
@@ -103,7 +102,7 @@ struct level {
 	bool only;
 };
 
-/* The columns before a name. */
+/* Appends the columns before a name. */
 static void add_numbers(const struct tree *tree, const struct flame_node *n)
 {
 	const struct flame_text *t = tree->text;
@@ -134,7 +133,7 @@ static void add_name(const struct flame_text *t, unsigned indent, enum style sty
 	strbuf_addc(t->out, '\n');
 }
 
-/* Whether a node is worth a line; a comparison shows also what has become small. */
+/* Whether a node has a line. A comparison also shows nodes that have become small. */
 static bool is_shown(const struct tree *tree, const struct flame_node *n)
 {
 	const struct flame_text *t = tree->text;
@@ -145,10 +144,7 @@ static bool is_shown(const struct tree *tree, const struct flame_node *n)
 	       (!t->depth || n->depth <= t->depth);
 }
 
-/*
- * What of a node's children has no line of its own: they are too small, or below the deepest level
- * that is shown.
- */
+/* Sums up the children of a node that have no line: too small, or below the deepest shown level. */
 static void add_rest(const struct tree *tree, const struct level *parent)
 {
 	const struct flame_text *t = tree->text;
@@ -173,7 +169,7 @@ static void add_rest(const struct tree *tree, const struct level *parent)
 	add_name(t, parent->indent, STYLE_DIM, strbuf_text(&text), "");
 }
 
-/* Shown children of a node, counted up to two. */
+/* Counts the shown children of a node, up to two. */
 static unsigned shown_children(const struct tree *tree, uint32_t node)
 {
 	unsigned count = 0;
@@ -183,7 +179,7 @@ static unsigned shown_children(const struct tree *tree, uint32_t node)
 	return count;
 }
 
-/* The innermost node of a function that calls itself, as far as no other callee has a line. */
+/* Finds the innermost node of a recursion in which no other callee has a line. */
 static uint32_t end_of_recursion(const struct tree *tree, uint32_t i)
 {
 	const struct flame_node *n = &tree->nodes[i];
@@ -200,8 +196,7 @@ static uint32_t end_of_recursion(const struct tree *tree, uint32_t i)
 }
 
 /*
- * The line of a node, and of its recursion; returns the last of it as the parent of those that
- * follow.
+ * Prints the line of a node and its recursion; returns the last node of it, the parent of the rest.
  */
 static struct level add_node(const struct tree *tree, uint32_t i, const struct level *parent)
 {

@@ -9,7 +9,7 @@ static enum table_id flame_table(size_t i)
 	return i < GPU_WORK_KINDS ? schema_gpu_work[i]->id : others[i - GPU_WORK_KINDS];
 }
 
-/* One condition for all tables; at least one must know it. */
+/* Adds a condition to all tables; at least one must have the column. */
 static int add_condition(struct flame_where *w, const char *text, struct error *e)
 {
 	struct error first = { 0 };

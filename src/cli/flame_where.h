@@ -1,7 +1,6 @@
 /*
- * flame_where.h: the conditions of `pitot flame --where`: those of `pitot view`, for all tables
- * that a flame graph is made of. A condition on a column that a table does not have leaves out the
- * table's rows.
+ * flame_where.h: the conditions of `pitot flame --where`, which are those of `pitot view`, applied
+ * to all tables of a flame graph. If a table lacks a condition's column, all its rows are left out.
  */
 #ifndef PITOT_CLI_FLAME_WHERE_H
 #define PITOT_CLI_FLAME_WHERE_H
@@ -18,13 +17,13 @@ struct flame_where {
 };
 
 /*
- * Reads the conditions and loads what they need.
- * 0, E_USAGE or another negative code; to be released in all cases. The texts must outlive w.
+ * Reads the conditions and loads the columns that they need. The texts must outlive w. Returns 0,
+ * E_USAGE or another negative code. Release w in any case.
  */
 int flame_where_init(struct flame_where *w, struct trace *t, const struct option_list *conditions,
 		     struct error *e) MUST_USE;
 void flame_where_release(struct flame_where *w);
-/* For flame_options.wanted; user is the struct. */
+/* For flame_options.select; user is the struct. */
 bool flame_where_holds(void *user, enum table_id table, uint64_t row);
 
 #endif

@@ -1,4 +1,4 @@
-/* help.c: help texts, from the declarations of the commands. */
+/* help.c: generates help texts from the declarations of the commands. */
 #include "cli/help.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* help.h: help texts and man pages, made from the declarations of the commands. */
+/* help.h: help texts and man pages, generated from the declarations of the commands. */
 #ifndef PITOT_CLI_HELP_H
 #define PITOT_CLI_HELP_H
 
@@ -9,7 +9,7 @@
 /* Each prints and returns an exit status. */
 int help_overview(const struct context *c, FILE *to);
 int help_command(const struct context *c, const struct command *command);
-/* Commands and options as JSON, for tools; only: NULL for all. */
+/* Appends commands and options as JSON. `only` NULL: all commands. */
 int help_json(const struct context *c, const struct command *only);
 
 /* Appends the page pitot-<name>(1), or pitot(1) for NULL, as roff. */

@@ -1,4 +1,4 @@
-/* info.h: what the two ways of printing `pitot info` share: info_text.c, info_json.c. */
+/* info.h: shared by the text and the JSON of `pitot info`: info_text.c, info_json.c. */
 #ifndef PITOT_CLI_INFO_H
 #define PITOT_CLI_INFO_H
 
@@ -16,19 +16,19 @@ struct info {
 };
 
 uint64_t info_number(const struct info *i, enum table_id table, int column, uint64_t row);
-/* The text of a STRING column; "" when it is missing. */
+/* Returns the text of a STRING column; "" if it is missing. */
 const char *info_text(const struct info *i, enum table_id table, int column, uint64_t row);
-/* Name of the state of a row of capability. */
+/* Returns the name of the state of a row of capability. */
 const char *info_state(const struct info *i, uint64_t row);
 
-/* Whether a sampler outside wrote the session at `index` about another session's process. */
+/* Whether the session at `index` is a sampler's, about the process of another session. */
 bool info_is_sampler_session(const struct info *i, size_t index);
-/* The process at `index`, with what a sampler outside wrote about it. */
+/* Returns the process at `index`, extended by the sampler's session about it. */
 struct trace_process info_process(const struct info *i, size_t index);
 
 /*
- * How far CLOCK_REALTIME ran away from CLOCK_MONOTONIC over the readings of one process and its
- * sampler, and how exact the readings are.
+ * The drift of CLOCK_REALTIME against CLOCK_MONOTONIC over the readings of one process and its
+ * sampler, and the accuracy of the readings.
  */
 struct info_clock {
 	uint64_t readings, cupti_readings;

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "read/view_columns.h"
 
-/* The keys of a process, and of a sampler's session about it. */
+/* Writes the keys that processes and samplers' sessions have in common. */
 static void write_extent(const struct info *i, const struct trace_process *p, struct json *j)
 {
 	json_key_bool(j, "closed", p->closed);
@@ -21,7 +21,7 @@ static void write_samplers(const struct info *i, size_t process, struct json *j)
 	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
 		const struct trace_process *p = trace_process(i->trace, n);
 
-		if (p->of != process || !p->sampler)
+		if (p->subject != process || !p->sampler)
 			continue;
 		json_object(j);
 		write_extent(i, p, j);
@@ -59,7 +59,7 @@ static void write_processes(const struct info *i, struct json *j)
 	json_end(j);
 }
 
-/* Rows of a table as objects: the process, and all columns. */
+/* Writes rows of a table as objects: the process, and all columns. */
 static void write_rows(const struct info *i, const char *key, enum table_id id, struct json *j)
 {
 	const struct view_table table = { .trace = i->trace,

@@ -20,7 +20,7 @@ static uint64_t table_bytes(const struct info *i, enum table_id table)
 	return size.bytes;
 }
 
-/* Tenths of a byte a row, rounded. */
+/* Bytes per row in tenths, rounded. */
 static uint64_t tenths_of(uint64_t bytes, uint64_t rows)
 {
 	return rows ? (bytes * 10 + rows / 2) / rows : 0;
@@ -194,14 +194,14 @@ static void print_tables(const struct info *i, struct strbuf *out)
 	finish(i, "tables", &t, out);
 }
 
-/* Capabilities that several processes have in common. */
+/* An equal capability of several processes. */
 struct capability_group {
-	uint64_t row; /* the first */
+	uint64_t row; /* the first row */
 	uint64_t processes;
-	size_t last; /* of them; rows come by process */
+	size_t last; /* the last process; rows are ordered by process */
 };
 
-#define GROUPS_MAX 1024u /* further rows are groups of their own */
+#define GROUPS_MAX 1024u /* each further row is its own group */
 
 static bool is_same_capability(const struct info *i, uint64_t a, uint64_t b)
 {
@@ -222,7 +222,7 @@ static bool is_same_capability(const struct info *i, uint64_t a, uint64_t b)
 	return true;
 }
 
-/* "requested X, got Y; reason", without equal or missing parts. */
+/* Appends "requested X, got Y; reason", without equal or missing parts. */
 static void add_outcome(const struct info *i, uint64_t row, struct strbuf *out)
 {
 	const char *asked = info_text(i, TABLE_capability, COLUMN_capability_asked, row);

@@ -1,6 +1,6 @@
 /*
- * main.c: the table of commands, the global options, and the way from the command line to a
- * command.
+ * main.c: the table of commands, the global options, and parsing of the command line up to the
+ * call of a command.
  */
 #include "cli/command.h"
 
@@ -57,7 +57,7 @@ const struct option global_options[] = {
 };
 
 static const struct option leading_options[] = {
-	FLAG("version", 'V', option_version, "as `pitot version`"),
+	FLAG("version", 'V', option_version, "same as `pitot version`"),
 	OPTION_END,
 };
 
@@ -136,8 +136,8 @@ int command_unknown(const struct context *c, const char *name)
 }
 
 /*
- * Parses what comes before the command's name. Moves argv to that name. Returns -1 to go on, else
- * an exit status.
+ * Parses the options before the command's name, and moves argv to that name. Returns -1 to
+ * continue, else an exit status.
  */
 static int parse_leading(struct context *c, int *argc, char ***argv)
 {

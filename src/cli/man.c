@@ -1,4 +1,4 @@
-/* man.c: man pages as roff, from the declarations of the commands. */
+/* man.c: generates man pages (roff) from the declarations of the commands. */
 #include <ctype.h>
 #include <string.h>
 
@@ -6,8 +6,8 @@
 #include "cli/help.h"
 
 /*
- * Text in roff: backslashes, hyphens and leading dots and quotes must not be taken for markup, and
- * formatters differ in what they take for UTF-8.
+ * Escapes text for roff: backslashes, hyphens, leading dots and quotes would be markup, and
+ * formatters differ in their treatment of UTF-8.
  */
 static void roff_text(struct strbuf *out, const char *text)
 {
@@ -31,9 +31,7 @@ static void roff_text(struct strbuf *out, const char *text)
 	}
 }
 
-/*
- * Paragraphs separated by empty lines; a paragraph in capitals alone is the heading of a section.
- */
+/* Appends paragraphs separated by empty lines; a paragraph in capitals is a section's heading. */
 static void roff_paragraphs(struct strbuf *out, const char *text)
 {
 	bool behind_heading = true;

@@ -12,9 +12,9 @@
 #define GPU(g, name) (&(g)->readings[METRIC_gpu_##name])
 #define HOST(m, name) (&(m)->host_readings[METRIC_host_##name])
 
-/* --- values as people read them --- */
+/* --- values as text --- */
 
-/* "97%", "1,980 MHz"; "-" for what there is not. A level whose unit's decimals are dropped. */
+/* Appends a level, such as "97%" or "1,980 MHz", without decimals; "-" if it is missing. */
 static void add_level(struct strbuf *out, uint32_t id, const struct monitor_reading *r)
 {
 	const struct metric *m = metric_find(id);
@@ -43,9 +43,7 @@ static void add_rate(struct strbuf *out, const struct monitor_reading *r)
 		strbuf_adds(out, "-");
 }
 
-/*
- * Of a sum of seconds with so many units in one: how much of the time, times `parts` (processors).
- */
+/* Appends the share of time by a sum of seconds in 1/`units` s, over `parts` processors. */
 static void add_share(struct strbuf *out, const struct monitor_reading *r, uint64_t units,
 		      unsigned parts)
 {
@@ -174,7 +172,7 @@ static void add_processes(struct strbuf *out, const struct monitor *m, unsigned 
 
 void monitor_table(const struct monitor *m, unsigned width, bool color, struct strbuf *out)
 {
-	/* Left out from the left where the terminal is narrow. */
+	/* On a narrow terminal columns are left out from the left. */
 	static const struct text_column columns[] = {
 		RIGHT("GPU"),
 		OPTIONAL("name"),
@@ -204,7 +202,7 @@ void monitor_table(const struct monitor *m, unsigned width, bool color, struct s
 
 /* --- lines --- */
 
-/* "12:34:56" of the moment */
+/* Appends the current time as "12:34:56". */
 static void add_time(struct strbuf *out)
 {
 	time_t now = time(NULL);
@@ -245,7 +243,7 @@ void monitor_lines(const struct monitor *m, struct strbuf *out)
 
 /* --- JSON --- */
 
-/* An event stands in the line of its round only. */
+/* An event appears only in the line of its round. */
 static void add_metric(struct json *j, uint32_t id, const struct monitor_reading *r,
 		       uint64_t round_ns)
 {

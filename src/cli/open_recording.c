@@ -1,4 +1,4 @@
-/* open_recording.c: the recording that a command works on: the one named, or the newest here. */
+/* open_recording.c: finds and opens the recording of a command: the operand, or the newest here. */
 #include <errno.h>
 #include <string.h>
 
@@ -19,8 +19,8 @@ char *cli_find_recording(const struct context *c, const char *argument, struct e
 }
 
 /*
- * A recording that `pitot record` has not completed has no names of functions yet: they are found
- * for this reader alone.
+ * Opens a recording. One that `pitot record` has not completed has no function names yet: they are
+ * resolved in memory, for this reader only.
  */
 static void open_with_names(const struct context *c, const char *path, struct trace_options options,
 			    struct trace **trace)

@@ -14,7 +14,7 @@
 
 static FILE *pager;
 
-/* NULL: none is wanted, or there is none. */
+/* Returns NULL if no pager is wanted or available. */
 static const char *pager_command(void)
 {
 	static const char *const variables[] = { "PITOT_PAGER", "PAGER" };
@@ -38,10 +38,10 @@ static bool fits_terminal(const struct strbuf *text)
 		return true;
 	for (size_t i = 0; i < text->length; i++)
 		lines += text->data[i] == '\n';
-	return lines < size.ws_row; /* the prompt needs one */
+	return lines < size.ws_row; /* the prompt needs a line */
 }
 
-/* Keys that are meant for the pager must not end this process before it. */
+/* Ctrl-C and the like are meant for the pager: they must not end this process before it. */
 static void ignore_terminal_signals(void)
 {
 	static const int signals[] = { SIGINT, SIGQUIT, SIGPIPE };
@@ -65,9 +65,7 @@ int pager_output(const struct context *c, const struct strbuf *text)
 	if (!pager && c->pager && isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0 &&
 	    !fits_terminal(text)) {
 		command = pager_command();
-		/*
-		 * colours as they are, the text left on the screen, no wait where it fits after all
-		 */
+		/* F: exit if the text fits; R: keep colours; X: leave the text on the screen */
 		setenv("LESS", "FRX", false);
 		if (command)
 			pager = popen(command, "we");

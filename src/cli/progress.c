@@ -1,4 +1,4 @@
-/* progress.c: a bar on stderr for long work. */
+/* progress.c: a progress bar on stderr. */
 #include <stdio.h>
 
 #include "base/clock.h"

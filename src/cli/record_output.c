@@ -21,7 +21,7 @@ static void print_message(void *user, enum record_message kind, const char *text
 		cli_note(out->context, "%s", text);
 }
 
-/* A background job would be stopped by writing, or write over what another program shows. */
+/* Writing would stop a background job, or overwrite the output of another program. */
 static bool may_show_live_line(const struct context *c)
 {
 	return !c->quiet && !c->json && isatty(STDERR_FILENO) &&
@@ -80,7 +80,7 @@ static void seen_line(const struct record_summary *end, struct strbuf *out)
 	uint64_t all = end->kernels + end->graph_launches + end->copies + end->sets + end->launches;
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
-	if (all) { /* else the line about the GPU has the reason */
+	if (all) { /* otherwise the line about the GPU has the reason */
 		cli_add_count(&line, ", ", end->kernels, "kernel", "kernels");
 		if (end->graph_launches)
 			cli_add_count(&line, ", ", end->graph_launches, "graph", "graphs");
@@ -98,7 +98,7 @@ static void seen_line(const struct record_summary *end, struct strbuf *out)
 	strbuf_adds(out, strbuf_text(&line));
 }
 
-/* "12.3 ms at start": a part of the line, where that cost is known. */
+/* Appends a part of the line, such as "12.3 ms at start", if that cost is known. */
 static void add_cost(struct strbuf *line, const struct cost_sum *cost, const char *what)
 {
 	if (!cost->any)
@@ -134,7 +134,7 @@ static void cost_line(const struct record_summary *end, struct strbuf *out)
 	strbuf_adds(out, strbuf_text(&line));
 }
 
-/* "53 records dropped by CUPTI (99 losses in all: see `pitot report`)" */
+/* Appends "53 records dropped by CUPTI (99 losses in all: see `pitot report`)". */
 static void add_loss(struct strbuf *out, const struct record_summary *end)
 {
 	if (end->lost_most)
@@ -149,7 +149,7 @@ static void add_loss(struct strbuf *out, const struct record_summary *end)
 	strbuf_adds(out, "see `pitot report`)");
 }
 
-/* A name as one word for a shell. */
+/* Quotes a name as one word for a shell. */
 static void shell_word(struct strbuf *out, const char *word)
 {
 	if (word[0] &&
@@ -301,7 +301,7 @@ static void summary_json(const struct record_summary *end, const struct recordin
 	json_finish(&json);
 }
 
-/* How the command ended. */
+/* Appends how the command ended. */
 static void headline(const struct recording *r, struct strbuf *out)
 {
 	const char *signal = sigabbrev_np(r->spawn.killed_by);

@@ -1,6 +1,6 @@
 /*
- * record_output.h: what `pitot record` prints on standard error: messages, the live line, the lines
- * at the end.
+ * record_output.h: the output of `pitot record` on standard error: messages, the live line, the
+ * summary at the end.
  */
 #ifndef PITOT_CLI_RECORD_OUTPUT_H
 #define PITOT_CLI_RECORD_OUTPUT_H
@@ -11,15 +11,15 @@
 
 struct record_output {
 	const struct context *context;
-	struct follow *follow; /* of the live line, once it is shown */
+	struct follow *follow; /* reads the figures of the live line; NULL: not shown yet */
 	bool shown; /* the live line is on the screen */
 };
 
-/* Prints what the recording reports. `out` must live as long as the recording. */
+/* Returns a listener that prints the messages of a recording; `out` must outlive the recording. */
 struct record_listener record_output_listener(struct record_output *out);
-/* Removes the live line; there will be no other. */
+/* Removes the live line for good. */
 void record_output_clear(struct record_output *out);
-/* Reads the recording and prints the lines at its end; with --json one object. */
+/* Reads the recording and prints the summary; with --json as one object. */
 void record_output_end(const struct record_output *out, const struct recording *r);
 
 #endif

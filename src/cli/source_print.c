@@ -12,14 +12,14 @@
 #include "report/text_table.h"
 #include "symbol/demangle.h"
 
-#define AROUND 4u /* lines before and after the one that was asked for */
+#define AROUND 4u /* lines before and after the line of --at */
 
 struct printing {
 	const struct context *context;
 	const struct source_print *options;
 	const struct source_view *view;
 	struct strbuf *out;
-	char *file; /* of FILE:LINE, or NULL */
+	char *file; /* the file of FILE:LINE, or NULL */
 	uint64_t line;
 };
 
@@ -33,7 +33,7 @@ static void add_safe(struct text_table *t, const char *text)
 	t->failed |= plain.failed;
 }
 
-/* A column without head and text takes no room. */
+/* A column without head and text has no width. */
 #define PLACE_COLUMNS(p)                                                                           \
 	RIGHT("share"), RIGHT((p)->view->stalls.samples ? "samples" : ""),                         \
 		RIGHT((p)->view->stalls.launches ? "executed" : ""),                               \
@@ -41,7 +41,7 @@ static void add_safe(struct text_table *t, const char *text)
 		RIGHT((p)->view->stalls.sass.of[SASS_IDEAL] ? "sectors/ideal" : "")
 #define WARPS(p) ((p)->view->stalls.samples ? "its warps were" : "")
 
-/* The cells of what is known of a place; NULL: nothing. */
+/* Adds the cells of the figures of a place; NULL: empty cells. */
 static void add_share(const struct printing *p, struct text_table *t,
 		      const struct stall_place *place)
 {
@@ -85,7 +85,7 @@ static void print_table(const struct printing *p, struct text_table *t)
 	text_table_release(t);
 }
 
-/* "720 samples, 1,024 executed instructions" */
+/* Appends "720 samples, 1,024 executed instructions". */
 static void add_amounts(const struct printing *p, uint64_t samples, const struct sass_counts *sass)
 {
 	bool has_samples = samples || !p->view->stalls.launches;
@@ -134,7 +134,7 @@ static void add_line(const struct printing *p, struct text_table *t, const struc
 	add_reasons(t, place);
 }
 
-/* The hottest lines in their order, or those around the one that was asked for. */
+/* Prints the hottest lines in source order, or those around the line of --at. */
 static void print_file(const struct printing *p, const struct source_file *f)
 {
 	const struct text_column columns[] = { PLACE_COLUMNS(p), RIGHT("line"), FLEXIBLE("source"),
@@ -192,7 +192,7 @@ static void print_code(const struct printing *p, const struct source_code *c)
 		add_safe(&t, i->text ? i->text : "-");
 		add_reasons(&t, i->place);
 	}
-	kernel_name_short(c->of->name, &name);
+	kernel_name_short(c->function->name, &name);
 	if (text_table_rows(&t))
 		add_title(p, strbuf_text(&name), c->samples, &c->sass, "text of instructions",
 			  c->missing);
@@ -222,9 +222,9 @@ static void print_text(const struct printing *p)
 	strbuf_adds(p->out, " of kernels");
 	if (s->launches)
 		sentence_add(p->out, WORDS(", counted in "), COUNTED_AS(s->launches, "launch"));
-	if (s->unlined + s->codeless) {
+	if (s->without_line + s->without_code) {
 		strbuf_adds(p->out, ", ");
-		human_percent(p->out, s->unlined + s->codeless, s->samples);
+		human_percent(p->out, s->without_line + s->without_code, s->samples);
 		strbuf_adds(p->out, " of them of code without known lines");
 	}
 	strbuf_addc(p->out, '\n');
@@ -264,10 +264,10 @@ static int show(struct printing *p)
 		return cli_failf(
 			p->context,
 			p->view->stalls.rows
-				? "none of the samples that were recorded match"
-				: "the recording has no samples of kernels, and nothing that "
-				  "their instructions did: `pitot record --engine pc-sampling` "
-				  "takes them, sass-metrics counts it");
+				? "none of the recorded samples match"
+				: "the recording has neither samples nor instruction counts of "
+				  "kernels: make one with `pitot record --engine pc-sampling` or "
+				  "`--engine sass-metrics`");
 	if (p->options->output)
 		return write_page(p->context, p->view, p->options);
 	p->out = &out;
@@ -280,7 +280,7 @@ static int show(struct printing *p)
 	return cli_print(p->context, &out);
 }
 
-/* "kernel.cu:16"; false: it is the name of a kernel. */
+/* Parses "kernel.cu:16"; returns false if it is the name of a kernel. */
 static bool parse_place(struct printing *p, char *at)
 {
 	char *colon = strrchr(at, ':');

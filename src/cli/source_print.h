@@ -12,20 +12,20 @@ struct source_print {
 	struct filter filter;
 	/* "FILE:LINE", or the name of a kernel, see text_matches; NULL: the hottest lines */
 	const char *at;
-	const char *file; /* only such files; NULL: all */
+	const char *file; /* glob of files; NULL: all */
 	const char *root; /* --source-root */
-	const char *nvdisasm; /* program; NULL: search it */
-	bool no_sass; /* runs no program */
+	const char *nvdisasm; /* program; NULL: search for it */
+	bool no_sass; /* do not run nvdisasm */
 	unsigned limit_s;
-	uint64_t top; /* lines */
-	const char *output; /* a page; NULL: text, or JSON */
+	uint64_t top; /* number of lines */
+	const char *output; /* file of the page; NULL: print text or JSON */
 	bool overwrite;
 	const char *recording;
 };
 
 #define SOURCE_LIMIT_S 60
 
-/* Returns an exit status. Ends the bar. */
+/* Ends the progress bar, prints, and returns an exit status. */
 int source_print(const struct context *c, struct trace *t, const struct source_print *p,
 		 struct progress *progress);
 

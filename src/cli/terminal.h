@@ -8,12 +8,14 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* Block characters only where the locale says that they can be shown. */
+/* Whether the locale allows block characters. */
 bool terminal_shows_utf8(void);
 
-/* SIGINT, SIGTERM or SIGHUP after terminal_catch_signals(), else 0. */
+/* The last SIGINT, SIGTERM or SIGHUP after terminal_catch_signals(), else 0. */
 extern volatile sig_atomic_t terminal_stop_signal;
-/* From here on signals that end the command only set the above: what was written can be removed. */
+/*
+ * From now on these signals only set terminal_stop_signal, so that incomplete files can be removed.
+ */
 void terminal_catch_signals(void);
 
 #endif

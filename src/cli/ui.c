@@ -1,4 +1,4 @@
-/* ui.c: errors, notes, colours and text for people. */
+/* ui.c: errors, notes, colours and text output. */
 #include "cli/ui.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static void print_line(const struct context *c, enum style style, const char *la
 		style_add(&line, c->color_errors, style, label);
 	strbuf_adds(&line, text);
 	strbuf_addc(&line, '\n');
-	/* Nothing can be done when stderr itself cannot be written. */
+	/* If stderr cannot be written, there is no other place to report it. */
 	if (line.failed || io_write_all(STDERR_FILENO, line.data, line.length) < 0)
 		fputs("pitot: out of memory\n", stderr);
 	strbuf_release(&line);

@@ -1,5 +1,5 @@
 /*
- * window.h: options that several commands have, and what --since and --until mean for a recording.
+ * window.h: options shared by several commands, and the resolution of --since and --until.
  *
  *	static struct window_options option_window;
  *	static const struct option options[] = { …, WINDOW_OPTIONS(option_window), OPTION_END };
@@ -18,31 +18,31 @@ struct window_options {
 
 #define WINDOW_OPTIONS(window)                                                                     \
 	OPTION(DURATION, "since", 0, (window).since_ns, "TIME",                                    \
-	       "from this time after the start of the recording on, such as 1.5s",                 \
+	       "start TIME after the start of the recording, such as 1.5s",                        \
 	       .given = &(window).since_given),                                                    \
 		OPTION(DURATION, "until", 0, (window).until_ns, "TIME",                            \
-		       "up to this time after the start of the recording",                         \
+		       "end TIME after the start of the recording",                                \
 		       .given = &(window).until_given)
 
-/* Which kernels: `value` is a const char *. */
+/* Selects kernels; `value` is a const char *. */
 #define KERNEL_OPTION(value)                                                                       \
 	OPTION(STRING, "kernel", 'k', value, "GLOB",                                               \
-	       "only kernels with such a name; without * ? [ a part of the name is enough")
+	       "only kernels whose name matches; without * ? [ a part of the name is enough")
 
-/* Where kernels of CUDA graphs belong: `value` is an int, which is 1 for "capture". */
+/* The stack that kernels of CUDA graphs belong to; `value` is an int, 1 for "capture". */
 #define GRAPHS_OPTION(value, help)                                                                 \
 	OPTION(ENUM, "graph-stacks", 0, value, "WHICH", help, .choices = graph_choices)
 extern const char *const graph_choices[];
 
-/* Where to look in the program: `value` is a const char *. */
+/* Selects scopes; `value` is a const char *. */
 #define SCOPE_OPTION(value)                                                                        \
 	OPTION(STRING, "scope", 0, value, "GLOB",                                                  \
-	       "only what was done inside of such scopes or NVTX ranges; 'step/forward': of "      \
+	       "only what was done inside of matching scopes or NVTX ranges; 'step/forward' is "   \
 	       "forward directly inside of step")
 
 /*
- * As CLOCK_MONOTONIC of the recorded machine: 0 and UINT64_MAX where nothing is given. EXIT_DONE,
- * or EXIT_USAGE after saying that the window is empty.
+ * Converts the window to CLOCK_MONOTONIC of the recorded machine; the defaults are 0 and
+ * UINT64_MAX. Returns EXIT_DONE, or EXIT_USAGE after printing that the window is empty.
  */
 int window_resolve(const struct context *c, const struct trace *t, const struct window_options *w,
 		   uint64_t *since_ns, uint64_t *until_ns) MUST_USE;

@@ -29,7 +29,7 @@ static bool try_library(struct search *s, const char *path, int flags)
 	return false;
 }
 
-/* The last match of a pattern: the newest Python or toolkit version. */
+/* Tries the matches of a pattern from the last on: the newest version of Python or of a toolkit. */
 static bool try_pattern(struct search *s, const char *pattern)
 {
 	glob_t found;
@@ -44,14 +44,14 @@ static bool try_pattern(struct search *s, const char *pattern)
 }
 
 /*
- * CUDA libraries that the process has loaded: CUPTI lies beside them, as toolkits and Python
- * packages lay them out. Their paths are copied while the loader's lock is held; opening something
- * there would wait for a lock that another thread in dlopen() holds while it waits for this one.
+ * Paths of CUDA libraries loaded in the process, because toolkits and Python packages install CUPTI
+ * near them. The paths are copied under the loader's lock. Opening a library there could deadlock:
+ * another thread in dlopen() may hold the lock that we need while it waits for this one.
  */
 #define LOADED_BYTES 8192u
 
 struct loaded {
-	char paths[LOADED_BYTES]; /* each with its NUL */
+	char paths[LOADED_BYTES]; /* NUL-terminated paths */
 	size_t length;
 };
 

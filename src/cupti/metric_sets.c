@@ -1,7 +1,7 @@
 /*
- * metric_sets.c: metrics that answer a question together. What a chip has not is left out there;
- * tried with CUPTI 13.0 on the tables of TU102, GA100, AD102, GH100, GB100 and GB202. `default` is
- * what Perfetto's compute tab shows.
+ * metric_sets.c: named sets of metrics. Metrics that a chip lacks are left out. Tried with CUPTI
+ * 13.0 on the tables of TU102, GA100, AD102, GH100, GB100 and GB202. `default` is what Perfetto's
+ * compute tab shows.
  */
 #include <string.h>
 
@@ -48,7 +48,7 @@ static const char *const set_memory[] = {
 	TIME,
 	"dram__bytes_read.sum",
 	"dram__bytes_write.sum",
-	"dram__bytes_op_read.sum", /* its name from GB20x on */
+	"dram__bytes_op_read.sum", /* its name since GB20x */
 	"dram__bytes_op_write.sum",
 	"gpu__dram_throughput" ELAPSED,
 	"lts__t_bytes.sum",
@@ -103,9 +103,8 @@ static const char *const set_tensor[] = {
 };
 
 /*
- * Work, bytes at each level, and the time in which: a point of a roofline; and its roofs
- * (analysis/roofline.c), which cost no pass of their own. The operations of tensor cores cost three
- * or four: they are in set tensor.
+ * A point of a roofline (work, bytes at each level, time) and its roofs (analysis/roofline.c),
+ * which need no additional pass. Tensor operations need three or four; they are in set tensor.
  */
 static const char *const set_roofline[] = {
 	TIME,
@@ -122,7 +121,7 @@ static const char *const set_roofline[] = {
 	NULL,
 };
 
-/* What a GPU does over time. On each of those chips it is one pass of its sampler. */
+/* Activity of a GPU over time. On each of the chips above the sampler needs one pass. */
 static const char *const set_sampling[] = {
 	"gr__cycles_active" ELAPSED,          "sm__cycles_active" ELAPSED,
 	"sm__inst_executed_realtime" ELAPSED, "sm__pipe_tensor_cycles_active_realtime" ELAPSED,

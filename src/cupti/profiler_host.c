@@ -285,7 +285,7 @@ static uint8_t *image_of(const struct profiler_host *h, CUpti_Profiler_Host_Obje
 	return image.pConfigImage;
 }
 
-/* On an object of its own: an object's metrics add up. NULL: CUPTI cannot. */
+/* Uses a new host object, because metrics of an object accumulate. Returns NULL if CUPTI fails. */
 static uint8_t *configure(const struct profiler_host *h, const char *const *names, size_t count,
 			  size_t *bytes, size_t *passes)
 {
@@ -317,7 +317,7 @@ size_t profiler_host_passes(struct profiler_host *h, const char *const *names, s
 	return passes;
 }
 
-/* --- wrong names --- */
+/* --- invalid names --- */
 
 static const struct base_metric *find_base(const struct profiler_host *h, const char *name)
 {
@@ -328,7 +328,10 @@ static const struct base_metric *find_base(const struct profiler_host *h, const 
 		       : NULL;
 }
 
-/* The nearest of `known` (ends with NULL, and is changed), each behind `before`. How many. */
+/*
+ * Appends the nearest entries of `known` (NULL-terminated, modified) after `before`. Returns their
+ * number.
+ */
 static size_t add_nearest(const char *word, const char **known, const char *before,
 			  struct strbuf *out)
 {
@@ -410,15 +413,15 @@ static bool has_name(const struct metric_set *set, const char *name)
 	return false;
 }
 
-/* Begins what is said of another name. */
+/* Begins the text about another name that is left out. */
 static struct strbuf *leave_out(struct metric_set *set)
 {
 	strbuf_adds(&set->left_out, set->left_out.length ? "; " : "");
 	return &set->left_out;
 }
 
-/* The name is the last one. Of samples it stays only if all are collected in one pass. */
-static void keep_to_one_pass(struct metric_set *set, size_t passes)
+/* Drops the last name if samples would need more than one pass with it. */
+static void drop_unless_one_pass(struct metric_set *set, size_t passes)
 {
 	const char *name = set->names.data[set->names.count - 1];
 
@@ -427,11 +430,11 @@ static void keep_to_one_pass(struct metric_set *set, size_t passes)
 		return;
 	set->names.count--;
 	if (passes == 1)
-		strbuf_addf(leave_out(set), "'%s' does not fit into one pass with those before it",
-			    name);
+		strbuf_addf(leave_out(set),
+			    "'%s' does not fit into one pass with the metrics before it", name);
 	else
-		strbuf_addf(leave_out(set), "'%s' needs %zu passes, and samples have one", name,
-			    passes);
+		strbuf_addf(leave_out(set), "'%s' needs %zu passes, and sampling has only one",
+			    name, passes);
 }
 
 /*
@@ -459,7 +462,7 @@ static int add_name(struct metric_set *set, const char *name, bool of_set)
 	if (has_name(set, name) || is_of_patched_code(set, name))
 		return 0;
 	if (set->names.count >= most) {
-		strbuf_addf(leave_out(set), "'%s' is one too many: the most is %u", name, most);
+		strbuf_addf(leave_out(set), "'%s' exceeds the limit of %u metrics", name, most);
 		return 0;
 	}
 	passes = profiler_host_passes(set->host, &name, 1);
@@ -467,7 +470,7 @@ static int add_name(struct metric_set *set, const char *name, bool of_set)
 		name = copy(set->host, name);
 		if (!name || vec_push(&set->names, name) < 0)
 			return -ENOMEM;
-		keep_to_one_pass(set, passes);
+		drop_unless_one_pass(set, passes);
 	} else if (of_set) {
 		set->lacking++;
 	} else {
@@ -476,7 +479,7 @@ static int add_name(struct metric_set *set, const char *name, bool of_set)
 	return 0;
 }
 
-/* Of all complete names, of which a chip has a hundred thousand, those that the named sets have. */
+/* Adds matching metrics of the named sets; a chip has a hundred thousand complete names. */
 static int add_matching(struct metric_set *set, const char *glob)
 {
 	bool any = false;
@@ -490,7 +493,7 @@ static int add_matching(struct metric_set *set, const char *glob)
 				err = add_name(set, *m, true);
 			}
 	if (!any)
-		strbuf_addf(leave_out(set), "no metric of the named sets is like '%s'", glob);
+		strbuf_addf(leave_out(set), "no metric of the named sets matches '%s'", glob);
 	return err;
 }
 

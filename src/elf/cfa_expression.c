@@ -105,7 +105,7 @@ static void add(struct calculator *k)
 	}
 }
 
-/* Of a register by a constant; the constant comes second. */
+/* Multiplies a register by a constant, which must be the second operand. */
 static void multiply(struct calculator *k)
 {
 	struct linear b = pop(k), a = pop(k);
@@ -225,7 +225,7 @@ static bool next_is(struct cursor *c, uint8_t op)
 	return cursor_u8(c) == op;
 }
 
-/* rsp + offset + ((rip & 15) >= extra) * 8, in the one form in which linkers write it. */
+/* rsp + offset + ((rip & 15) >= extra) * 8, in the only form that linkers emit. */
 static bool is_plt(struct cursor c, struct unwind_rule *rule)
 {
 	int64_t offset;

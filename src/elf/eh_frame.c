@@ -51,7 +51,7 @@ bool eh_pointer(struct cursor *c, uint8_t encoding, uint64_t at, uint64_t data_b
 {
 	uint64_t v;
 
-	if (encoding & EH_PE_INDIRECT) /* or omitted: 0xff */
+	if (encoding & EH_PE_INDIRECT) /* includes DW_EH_PE_omit, 0xff */
 		return false;
 	v = read_format(c, encoding & 0x0f);
 	switch (encoding & 0x70) {
@@ -100,12 +100,12 @@ static uint64_t address_of(const struct eh_section *s, const struct cursor *c)
 
 struct entry {
 	struct cursor body; /* after the CIE pointer */
-	size_t id_offset; /* of the CIE pointer, in the section */
+	size_t id_offset; /* offset of the CIE pointer in the section */
 	uint64_t id;
 	size_t end;
 };
 
-/* 1, or -1 at the end of the section. */
+/* Returns 1, or -1 at the end of the section. */
 static int read_entry(const struct eh_section *s, size_t offset, struct entry *e)
 {
 	struct cursor c;
@@ -124,7 +124,7 @@ static int read_entry(const struct eh_section *s, size_t offset, struct entry *e
 	c.end = c.p + length;
 	e->end = (size_t)(c.end - s->bytes);
 	e->id_offset = (size_t)(c.p - s->bytes);
-	/* In .eh_frame the pointer has four bytes even when the length has eight. */
+	/* In .eh_frame the CIE pointer has four bytes, even after a length of eight. */
 	e->id = wide && s->debug ? cursor_u64(&c) : cursor_u32(&c);
 	if (wide && s->debug && e->id == UINT64_MAX)
 		e->id = UINT32_MAX;
@@ -137,7 +137,7 @@ static bool is_cie(const struct eh_section *s, const struct entry *e)
 	return e->id == (s->debug ? UINT32_MAX : 0);
 }
 
-/* The letters after 'z', whose data are in `data`. */
+/* Reads the letters after 'z', whose data are in `data`. */
 static bool read_augmentation(const struct eh_section *s, const char *letters, struct cursor *data,
 			      struct eh_cie *cie)
 {
@@ -160,9 +160,9 @@ static bool read_augmentation(const struct eh_section *s, const char *letters, s
 		case 'S':
 			cie->signal = true;
 			break;
-		case 'B': /* arm64's pointer authentication: nothing here */
+		case 'B': /* arm64's pointer authentication has no data */
 			break;
-		default: /* data of unknown length: what we have read stands */
+		default: /* the rest has an unknown length and is ignored */
 			return true;
 		}
 	}
@@ -202,7 +202,7 @@ static bool read_cie_body(const struct eh_section *s, struct cursor c, struct eh
 	return !c.failed && cie->length <= CIE_INSTRUCTIONS_MAX && cie->ra_register == REG_RA_;
 }
 
-/* Makes *cie the one at `offset`, unless it is already. */
+/* Reads the CIE at `offset` into *cie, unless it is there already. */
 static bool read_cie(const struct eh_section *s, size_t offset, struct eh_cie *cie)
 {
 	struct entry e;
@@ -258,7 +258,7 @@ int eh_frame_entry(const struct eh_section *s, size_t offset, struct eh_fde *fde
 /* --- instructions --- */
 
 enum {
-	CFA_advance_loc = 1, /* the first three: in the upper two bits */
+	CFA_advance_loc = 1, /* the first three are in the upper two bits */
 	CFA_offset,
 	CFA_restore,
 	CFA_nop = 0,
@@ -296,7 +296,7 @@ struct machine {
 	struct unwind_rule initial; /* after the CIE's instructions */
 	struct unwind_rule remembered[REMEMBERED_MAX];
 	unsigned depth;
-	int64_t cfa_offset; /* the last given with a register: an expression keeps it */
+	int64_t cfa_offset; /* last offset given with a register; valid again after an expression */
 	uint64_t pc, end;
 	eh_frame_row *row; /* NULL while the CIE's instructions run */
 	void *context;
@@ -304,7 +304,7 @@ struct machine {
 
 static const struct unwind_rule unknown_rule = { .cfa = CFA_UNKNOWN };
 
-/* The rule as tables keep it: one form for one meaning. */
+/* Returns the canonical form of a rule, so that equal rules have equal bytes. */
 static struct unwind_rule canonical(const struct unwind_rule *rule, bool signal)
 {
 	struct unwind_rule r = *rule;
@@ -314,10 +314,7 @@ static struct unwind_rule canonical(const struct unwind_rule *rule, bool signal)
 		return (struct unwind_rule){ .cfa = CFA_END };
 	if (r.cfa <= CFA_UNKNOWN || r.ra.kind == SAVE_SAME || r.ra.kind == SAVE_LOST)
 		return unknown_rule;
-	/*
-	 * Offsets of rsp and rip in struct ucontext: the signal frame that the operating system's
-	 * kernel makes.
-	 */
+	/* 160 and 168 are the offsets of rsp and rip in the ucontext of a signal frame. */
 	if (signal && r.cfa == CFA_DEREF && r.base == REG_RSP_ && r.offset == 160 && !r.extra &&
 	    r.ra.kind == SAVE_MEMORY && r.ra.base == REG_RSP_ && r.ra.offset == 168)
 		return (struct unwind_rule){ .cfa = CFA_SIGNAL, .interrupts = 1 };
@@ -331,7 +328,7 @@ static void emit(struct machine *m)
 	m->row(m->context, m->pc, &rule);
 }
 
-/* The rule holds up to `to`, which is not in it. */
+/* Ends the range of the current rule before `to`. */
 static void advance_to(struct machine *m, uint64_t to)
 {
 	if (!m->row || to < m->pc || to > m->end) {
@@ -471,7 +468,7 @@ static void run_cfa(struct machine *m, uint8_t op)
 		set_cfa(m, reg, factored(m, cursor_sleb(c)));
 		break;
 	case CFA_def_cfa_register:
-		/* Also ends an expression: assembly relies on the offset from before it. */
+		/* Also after an expression: assembly code relies on the previous offset. */
 		set_cfa(m, cursor_varint(c), m->cfa_offset);
 		break;
 	case CFA_def_cfa_offset:

@@ -1,6 +1,6 @@
 /*
- * elf_contents.c: contents of sections, decompressed: apart from elf_file.c so that the recorder
- * links no decompression.
+ * elf_contents.c: contents of sections, with decompression. Separate from elf_file.c so that the
+ * recorder links no decompressor.
  */
 #include <elf.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "base/bytes.h"
 #include "elf/elf_file.h"
 
-#define PLAIN_MAX ((uint64_t)8 << 30) /* bytes of one decompressed section */
-#define RATIO_MAX 256u /* of compression: a header that claims more is refused; 10 is usual */
+#define PLAIN_MAX ((uint64_t)8 << 30) /* bytes of a decompressed section */
+#define RATIO_MAX 256u /* largest compression ratio accepted; 10 is usual */
 
 static bool inflate_whole(struct elf_bytes from, uint8_t *to, uint64_t size)
 {
@@ -23,7 +23,7 @@ static bool inflate_whole(struct elf_bytes from, uint8_t *to, uint64_t size)
 		return false;
 	z.next_in = (Bytef *)(uintptr_t)from.data;
 	z.next_out = to;
-	/* The library counts in 32 bits. */
+	/* zlib counts in 32 bits. */
 	while (r == Z_OK) {
 		uInt out_now = (uInt)MIN(left, 1u << 30), in_now = (uInt)MIN(in, 1u << 30);
 
@@ -57,13 +57,13 @@ static struct elf_bytes decompress(struct elf_section *s, struct elf_bytes packe
 		return (struct elf_bytes){ NULL, 0 };
 	if (header.ch_type == ELFCOMPRESS_ZLIB)
 		good = inflate_whole(packed, s->plain, header.ch_size);
-	else if (header.ch_type == 2) /* ELFCOMPRESS_ZSTD, newer than some <elf.h> */
+	else if (header.ch_type == 2) /* ELFCOMPRESS_ZSTD, which older <elf.h> lack */
 		good = ZSTD_decompress(s->plain, header.ch_size, packed.data, packed.size) ==
 		       header.ch_size;
 	if (!good) {
 		free(s->plain);
 		s->plain = NULL;
-		s->type = SHT_NOBITS; /* no second attempt */
+		s->type = SHT_NOBITS; /* prevents another attempt */
 		return (struct elf_bytes){ NULL, 0 };
 	}
 	s->plain_size = header.ch_size;
@@ -74,7 +74,7 @@ struct elf_bytes elf_contents(const struct elf_file *f, struct elf_section *s)
 {
 	struct elf_bytes bytes = elf_raw_contents(f, s);
 
-	if (!elf_need(f, bytes))
+	if (!elf_load(f, bytes))
 		bytes = (struct elf_bytes){ NULL, 0 };
 	return s && s->flags & SHF_COMPRESSED ? decompress(s, bytes) : bytes;
 }

@@ -14,13 +14,13 @@
 
 #define SECTIONS_MAX 200000u
 #define SEGMENTS_MAX 256u
-#define STRING_MAX ((size_t)32 << 10) /* bytes of a name: many names may be one long text */
+#define STRING_MAX ((size_t)32 << 10) /* bytes; many names can share one long text */
 #define NOTES_MAX 64 /* sections or segments that are searched for a build id */
-#define NOTES_BYTES_MAX (1u << 20) /* of one of them */
-#define NEED_MAX ((size_t)64 << 20) /* bytes that are read at once of a file that is not mapped */
+#define NOTES_BYTES_MAX (1u << 20) /* of each of them */
+#define LOAD_MAX ((size_t)64 << 20) /* bytes per read of a file that is not mapped */
 #define VDSO_MAX ((uint64_t)1 << 20)
 
-/* Bytes [offset, offset + size) of the file, or none. */
+/* Returns bytes [offset, offset + size) of the file, or none. */
 static struct elf_bytes file_bytes(const struct elf_file *f, uint64_t offset, uint64_t size)
 {
 	if (offset > f->size || size > f->size - offset)
@@ -28,19 +28,19 @@ static struct elf_bytes file_bytes(const struct elf_file *f, uint64_t offset, ui
 	return (struct elf_bytes){ f->bytes + offset, (size_t)size };
 }
 
-bool elf_need(const struct elf_file *f, struct elf_bytes bytes)
+bool elf_load(const struct elf_file *f, struct elf_bytes bytes)
 {
 	if (!bytes.data || !f->source)
 		return bytes.data;
-	return bytes.size <= NEED_MAX &&
-	       sparse_file_need(f->source, (uint64_t)(bytes.data - f->bytes), bytes.size);
+	return bytes.size <= LOAD_MAX &&
+	       sparse_file_load(f->source, (uint64_t)(bytes.data - f->bytes), bytes.size);
 }
 
 static struct elf_bytes read_bytes(const struct elf_file *f, uint64_t offset, uint64_t size)
 {
 	struct elf_bytes bytes = file_bytes(f, offset, size);
 
-	return elf_need(f, bytes) ? bytes : (struct elf_bytes){ NULL, 0 };
+	return elf_load(f, bytes) ? bytes : (struct elf_bytes){ NULL, 0 };
 }
 
 const char *elf_string(struct elf_bytes strings, uint64_t offset)
@@ -75,7 +75,7 @@ static int read_segments(struct elf_file *f, const Elf64_Ehdr *header, struct er
 	return 0;
 }
 
-/* A count that does not fit the header is in the first section. */
+/* A count too large for the header is in the first section. */
 static uint64_t count_sections(const struct elf_file *f, const Elf64_Ehdr *header, uint32_t *names)
 {
 	struct elf_bytes first = read_bytes(f, header->e_shoff, sizeof(Elf64_Shdr));
@@ -129,7 +129,7 @@ static int read_sections(struct elf_file *f, const Elf64_Ehdr *header, struct er
 		}
 		if (name_section < count && !(f->sections[name_section].flags & SHF_COMPRESSED))
 			names = elf_raw_contents(f, &f->sections[name_section]);
-		if (!elf_need(f, names))
+		if (!elf_load(f, names))
 			break;
 	}
 	return 0;
@@ -139,7 +139,7 @@ static void find_build_id(struct elf_file *f, struct elf_bytes notes)
 {
 	struct cursor c;
 
-	if (notes.size > NOTES_BYTES_MAX || !elf_need(f, notes))
+	if (notes.size > NOTES_BYTES_MAX || !elf_load(f, notes))
 		return;
 	c = cursor_of(notes.data, notes.size);
 	while (!f->build_id_size && cursor_left(&c) >= sizeof(Elf64_Nhdr)) {
@@ -159,8 +159,8 @@ static void find_build_id(struct elf_file *f, struct elf_bytes notes)
 }
 
 /*
- * Sections first: the segments of a file with separated symbols point at bytes that it does not
- * have.
+ * Sections first: in a file with separate debug symbols, segments refer to bytes that are not
+ * there.
  */
 static void read_notes(struct elf_file *f)
 {
@@ -184,7 +184,7 @@ static int read_headers(struct elf_file *f, struct error *e)
 
 	if (f->size < EI_NIDENT || !read_bytes(f, 0, MIN(f->size, sizeof(header))).data ||
 	    memcmp(f->bytes, ELFMAG, SELFMAG) != 0)
-		return error_set(e, E_FORMAT, "no ELF file");
+		return error_set(e, E_FORMAT, "not an ELF file");
 	if (f->bytes[EI_CLASS] != ELFCLASS64 || f->bytes[EI_DATA] != ELFDATA2LSB)
 		return error_set(e, E_UNSUPPORTED, "ELF file for another kind of machine");
 	if (f->size < sizeof(header))
@@ -232,7 +232,7 @@ int elf_file_open_fd(int fd, struct elf_file *out, struct error *e)
 	struct stat st;
 
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0)
-		return error_set(e, E_FORMAT, "no ELF file");
+		return error_set(e, E_FORMAT, "not an ELF file");
 	f.source = malloc(sizeof(*f.source));
 	if (!f.source ||
 	    sparse_file_open(f.source, fcntl(fd, F_DUPFD_CLOEXEC, 3), (uint64_t)st.st_size) < 0) {
@@ -258,11 +258,11 @@ int elf_file_open_vdso(struct elf_file *out, struct error *e)
 	uint64_t size;
 
 	if (!bytes)
-		return error_set(e, -ENOENT, "this machine's kernel has no vdso");
+		return error_set(e, -ENOENT, "the operating system has no vdso");
 	memcpy(&header, bytes, sizeof(header));
 	size = header.e_shoff + (uint64_t)header.e_shnum * header.e_shentsize;
 	if (size > VDSO_MAX)
-		return error_set(e, E_FORMAT, "this machine's vdso cannot be read");
+		return error_set(e, E_FORMAT, "cannot read the vdso");
 	return elf_file_open_bytes(bytes, size, out, e);
 }
 
@@ -276,7 +276,7 @@ int elf_file_open(const char *path, struct elf_file *out, struct error *e)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_errno(e, errno, "cannot open '%s'", path);
 	if (!S_ISREG(st.st_mode) || st.st_size <= 0)
-		return error_set(e, E_FORMAT, "'%s' is no ELF file", path);
+		return error_set(e, E_FORMAT, "'%s' is not an ELF file", path);
 	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (bytes == MAP_FAILED)
 		return error_errno(e, errno, "cannot map '%s'", path);
@@ -311,7 +311,7 @@ struct elf_section *elf_section(const struct elf_file *f, const char *name)
 	return NULL;
 }
 
-struct elf_section *elf_section_of(const struct elf_file *f, uint32_t type)
+struct elf_section *elf_section_by_type(const struct elf_file *f, uint32_t type)
 {
 	for (size_t i = 0; i < f->section_count; i++)
 		if (f->sections[i].type == type)
@@ -344,7 +344,7 @@ struct elf_bytes elf_at_address(const struct elf_file *f, uint64_t address)
 
 int elf_symbols(const struct elf_file *f, uint32_t type, struct elf_symbols *out)
 {
-	const struct elf_section *s = elf_section_of(f, type);
+	const struct elf_section *s = elf_section_by_type(f, type);
 
 	if (!s)
 		return -ENOENT;
@@ -352,7 +352,7 @@ int elf_symbols(const struct elf_file *f, uint32_t type, struct elf_symbols *out
 		return E_FORMAT;
 	out->entries = elf_raw_contents(f, s);
 	out->names = elf_raw_contents(f, &f->sections[s->link]);
-	return elf_need(f, out->entries) && elf_need(f, out->names) ? 0 : E_FORMAT;
+	return elf_load(f, out->entries) && elf_load(f, out->names) ? 0 : E_FORMAT;
 }
 
 bool elf_symbol(const struct elf_symbols *symbols, size_t i, Elf64_Sym *out, const char **name)

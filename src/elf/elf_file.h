@@ -1,10 +1,8 @@
 /*
- * elf_file.h: an ELF file, mapped or read as far as it is asked for, its headers checked once.
- * 64-bit little-endian only.
+ * elf_file.h: 64-bit little-endian ELF files, mapped or read on demand.
  *
- * Every byte may be hostile: what a header says is believed only as far as it lies within the file.
- * Headers that do not are left out. Not safe for concurrent use, because sections are decompressed
- * at first use.
+ * Input is untrusted: headers that point outside of the file are ignored. Not thread-safe, because
+ * sections are decompressed on first use.
  */
 #ifndef PITOT_ELF_ELF_FILE_H
 #define PITOT_ELF_ELF_FILE_H
@@ -33,13 +31,13 @@ struct elf_segment {
 struct elf_file {
 	const uint8_t *bytes;
 	size_t size;
-	/* that bytes are of, and are read by elf_need(); NULL: they are all there */
+	/* source of `bytes`, which elf_load() reads; NULL: all bytes are there */
 	struct sparse_file *source;
 	bool owns_source;
-	bool is_mapped; /* bytes are ours to unmap */
-	uint8_t *owned; /* or to free; else NULL */
+	bool is_mapped; /* bytes must be unmapped */
+	uint8_t *owned; /* bytes to free, or NULL */
 	uint16_t machine, type;
-	uint64_t entry; /* address of its first instruction; 0: none */
+	uint64_t entry; /* address of the first instruction; 0: none */
 	struct elf_section *sections;
 	size_t section_count;
 	struct elf_segment *segments;
@@ -48,57 +46,57 @@ struct elf_file {
 	unsigned build_id_size; /* 0: none */
 };
 
-/* A run of bytes; data is NULL when there are none. */
+/* A range of bytes; data is NULL when it is empty. */
 struct elf_bytes {
 	const uint8_t *data;
 	size_t size;
 };
 
 /*
- * Maps a regular file. 0; E_FORMAT for what is no ELF file, E_UNSUPPORTED for other classes;
- * -errno.
+ * Maps a regular file. Returns 0, E_FORMAT when it is not an ELF file, E_UNSUPPORTED for other
+ * classes, or -errno.
  */
 int elf_file_open(const char *path, struct elf_file *out, struct error *e) MUST_USE;
-/* The same for bytes that outlive the struct. */
+/* Same for bytes, which must outlive the struct. */
 int elf_file_open_bytes(const void *bytes, size_t size, struct elf_file *out,
 			struct error *e) MUST_USE;
-/* The same for bytes from malloc, which are the struct's from then on, also on failure. */
+/* Same for bytes from malloc, whose ownership passes to the struct, also on failure. */
 int elf_file_open_owned(uint8_t *bytes, size_t size, struct elf_file *out,
 			struct error *e) MUST_USE;
 /*
- * The same for a file of which only headers, names of sections and notes are read; it outlives the
+ * Same for a file of which only headers, section names and notes are read; it must outlive the
  * struct.
  */
 int elf_file_open_sparse(struct sparse_file *source, struct elf_file *out,
 			 struct error *e) MUST_USE;
-/* The same for a regular file; the descriptor stays the caller's. */
+/* Same for a regular file; the caller keeps the descriptor. */
 int elf_file_open_fd(int fd, struct elf_file *out, struct error *e) MUST_USE;
-/* The vdso of this very process: the kernel gives all processes of one kind the same. */
+/* Opens this process's vdso, which is equal in all processes of the same kind. */
 int elf_file_open_vdso(struct elf_file *out, struct error *e) MUST_USE;
 void elf_file_release(struct elf_file *f);
 
-/* The first section with this name, or NULL. */
+/* Returns the first section with this name, or NULL. */
 struct elf_section *elf_section(const struct elf_file *f, const char *name);
-/* The first of a type, or NULL. */
-struct elf_section *elf_section_of(const struct elf_file *f, uint32_t type);
+/* Returns the first section of a type, or NULL. */
+struct elf_section *elf_section_by_type(const struct elf_file *f, uint32_t type);
 /*
- * What a section holds, decompressed if need be. None: NOBITS, beyond the file, broken, or no
- * memory.
+ * Returns the contents of a section, decompressed if necessary. Empty: NOBITS, outside of the file,
+ * invalid, or no memory.
  */
 struct elf_bytes elf_contents(const struct elf_file *f, struct elf_section *s);
 struct elf_bytes elf_named_contents(const struct elf_file *f, const char *name);
-/* What a section holds as it lies in the file, which elf_need() has to read. */
+/* Returns the contents of a section as stored in the file, to be read with elf_load(). */
 struct elf_bytes elf_raw_contents(const struct elf_file *f, const struct elf_section *s);
 /*
- * Reads bytes of the file. false: there are none, they are not all there, or too many for memory.
+ * Reads a range of the file. Returns false when it is empty, incomplete, or too large for memory.
  */
-bool elf_need(const struct elf_file *f, struct elf_bytes bytes);
-/* From an address to the end of what the file has of its segment, for elf_need() too. */
+bool elf_load(const struct elf_file *f, struct elf_bytes bytes);
+/* Returns the bytes from an address to the end of its segment in the file, for elf_load(). */
 struct elf_bytes elf_at_address(const struct elf_file *f, uint64_t address);
-/* Whether code can be there: in an executable segment, or section of a file without segments. */
+/* Whether the address is in an executable segment, or section of a file without segments. */
 bool elf_is_code(const struct elf_file *f, uint64_t address);
 /*
- * The string at an offset of a string table, or NULL when it does not end within it, or is longer
+ * Returns the string at an offset of a string table, or NULL when it has no end there or is longer
  * than 32 KiB.
  */
 const char *elf_string(struct elf_bytes strings, uint64_t offset);
@@ -108,21 +106,21 @@ struct elf_symbols {
 };
 
 /*
- * Reads the symbols of the first section of a type, SHT_SYMTAB or SHT_DYNSYM. 0; -ENOENT: there is
- * none; E_FORMAT: it is broken, or too large to be read.
+ * Reads the symbols of the first section of a type, SHT_SYMTAB or SHT_DYNSYM. Returns 0, -ENOENT
+ * when there is none, or E_FORMAT when it is invalid or too large.
  */
 int elf_symbols(const struct elf_file *f, uint32_t type, struct elf_symbols *out) MUST_USE;
-/* Symbol i and its name, "" when that is broken. false: there are no more. */
+/* Reads symbol i and its name, "" if that is invalid. Returns false after the last symbol. */
 bool elf_symbol(const struct elf_symbols *symbols, size_t i, Elf64_Sym *out, const char **name);
 
-/* Whether the build id is this text of hexadecimal digits. */
+/* Whether this text of hexadecimal digits is the build id. */
 bool elf_has_build_id(const struct elf_file *f, const char *hexadecimal);
-/* Appends nothing beyond `room`; "" when there is none. */
+/* Writes the build id as text into `room` bytes; "" when there is none. */
 void elf_build_id_text(const struct elf_file *f, char *out, size_t room);
 
-/* .gnu_debuglink: the name of the file with the symbols, and its CRC-32. False: none. */
+/* Reads .gnu_debuglink: name and CRC-32 of the file with the symbols. Returns false without one. */
 bool elf_debuglink(const struct elf_file *f, const char **name, uint32_t *crc);
-/* .gnu_debugaltlink: the file that several debug files share, and its build id. False: none. */
+/* Reads .gnu_debugaltlink: path and build id of the file shared by several debug files. */
 bool elf_debugaltlink(const struct elf_file *f, const char **path, struct elf_bytes *build_id);
 
 #endif

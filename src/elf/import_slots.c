@@ -6,7 +6,7 @@
 
 #include "base/compiler.h"
 
-#define NAME_MAX_BYTES 256u /* of a symbol that anyone looks for */
+#define NAME_MAX_BYTES 256u /* longer symbols are not searched for */
 
 bool loaded_library_has(const struct loaded_library *library, uintptr_t address)
 {
@@ -27,7 +27,7 @@ static bool has_range(const struct loaded_library *library, const void *from, si
 	       loaded_library_has(library, address + size - 1);
 }
 
-/* glibc relocates most entries of a dynamic section in place, but not those of read-only ones. */
+/* glibc relocates most entries of a dynamic section in place, except in read-only sections. */
 static const void *pointer_of(const struct loaded_library *library, uint64_t value)
 {
 	if (!loaded_library_has(library, (uintptr_t)value))

@@ -7,11 +7,11 @@
 #include "base/safe_memory.h"
 
 #define PAGE 4096u
-#define HEADERS_MAX 64u /* program headers: real libraries have a dozen */
-#define SEARCH_BYTES (64u << 20) /* before the dynamic section */
+#define HEADERS_MAX 64u /* program headers; real libraries have a dozen */
+#define SEARCH_BYTES (64u << 20) /* searched before the dynamic section */
 
 struct walk {
-	unsigned long long adds; /* 0: all are new */
+	unsigned long long adds; /* 0: all libraries are new */
 	loaded_library_filter *is_wanted;
 	loaded_library_visitor *visit;
 	void *user;
@@ -27,9 +27,9 @@ static bool is_readable(uintptr_t from, size_t size)
 	return true;
 }
 
-/* Program headers that begin and end where the loader says: this library's. */
-static bool are_of(const ElfW(Phdr) * headers, unsigned count, const struct link_map *library,
-		   uintptr_t header)
+/* Whether the program headers match the addresses that the loader has recorded for the library. */
+static bool headers_match(const ElfW(Phdr) * headers, unsigned count,
+			  const struct link_map *library, uintptr_t header)
 {
 	bool has_header = false, has_dynamic = false;
 
@@ -43,7 +43,7 @@ static bool are_of(const ElfW(Phdr) * headers, unsigned count, const struct link
 	return has_header && has_dynamic;
 }
 
-/* false: there is no ELF header, or another's. */
+/* Returns false when there is no ELF header, or that of another library. */
 static bool read_header(const struct link_map *library, uintptr_t at, struct dl_phdr_info *out)
 {
 	const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)at;
@@ -55,14 +55,14 @@ static bool read_header(const struct link_map *library, uintptr_t at, struct dl_
 		return false;
 	headers = (const ElfW(Phdr) *)(at + header->e_phoff);
 	if (!is_readable((uintptr_t)headers, header->e_phnum * sizeof(*headers)) ||
-	    !are_of(headers, header->e_phnum, library, at))
+	    !headers_match(headers, header->e_phnum, library, at))
 		return false;
 	out->dlpi_phdr = headers;
 	out->dlpi_phnum = header->e_phnum;
 	return true;
 }
 
-/* The header is at the load bias, but in a library that was linked for an address of its own. */
+/* Finds the ELF header: at the load bias, except in libraries linked for a fixed address. */
 static bool find_header(const struct link_map *library, struct dl_phdr_info *out)
 {
 	uintptr_t dynamic = (uintptr_t)library->l_ld & -(uintptr_t)PAGE;
@@ -75,7 +75,7 @@ static bool find_header(const struct link_map *library, struct dl_phdr_info *out
 	return false;
 }
 
-static bool is_of(const struct dl_phdr_info *info, const struct link_map *program)
+static bool is_program(const struct dl_phdr_info *info, const struct link_map *program)
 {
 	if (!program || info->dlpi_addr != program->l_addr)
 		return false;
@@ -86,7 +86,7 @@ static bool is_of(const struct dl_phdr_info *info, const struct link_map *progra
 	return false;
 }
 
-/* How many at the beginning of the list were there before. */
+/* Returns how many libraries at the beginning of the list are old. */
 static unsigned long long count_old(const struct walk *w, unsigned long long adds)
 {
 	unsigned long long count = 0, new = adds - w->adds;
@@ -97,8 +97,7 @@ static unsigned long long count_old(const struct walk *w, unsigned long long add
 }
 
 /*
- * Called with the first entry. Libraries in a namespace of dlmopen() are not in the loader's public
- * list.
+ * Called with the first entry. The loader's public list lacks libraries in namespaces of dlmopen().
  */
 static int visit_all(struct dl_phdr_info *first, size_t size, void *user)
 {
@@ -106,9 +105,9 @@ static int visit_all(struct dl_phdr_info *first, size_t size, void *user)
 	struct dl_phdr_info info = *first;
 	struct walk *w = user;
 	unsigned long long old;
-	bool is_found = true; /* its header: of the first we have it */
+	bool is_found = true; /* the first header is known */
 
-	if (!is_of(first, library))
+	if (!is_program(first, library))
 		return 1;
 	w->is_done = true;
 	old = w->adds ? count_old(w, first->dlpi_adds) : 0;
@@ -148,7 +147,7 @@ static int read_counts(struct dl_phdr_info *info, size_t size, void *user)
 
 	(void)size;
 	*counts = (struct loaded_library_counts){ info->dlpi_adds, info->dlpi_subs };
-	return 1; /* the first will do */
+	return 1; /* every entry has the counts */
 }
 
 struct loaded_library_counts loaded_library_counts(void)

@@ -15,7 +15,7 @@ static uint64_t lowest_address(const struct elf_file *f)
 	return lowest == UINT64_MAX ? 0 : lowest & ~UINT64_C(4095);
 }
 
-/* A section that is in the file as it is in memory. */
+/* Returns a section that is not compressed. */
 static struct elf_bytes plain_section(const struct elf_file *f, const char *name, uint64_t *address)
 {
 	struct elf_section *s = elf_section(f, name);
@@ -26,7 +26,7 @@ static struct elf_bytes plain_section(const struct elf_file *f, const char *name
 	return elf_raw_contents(f, s);
 }
 
-/* .eh_frame_hdr, by its section or, in a file without sections, its segment. */
+/* Returns .eh_frame_hdr, found by its section or, in a file without sections, by its segment. */
 static struct elf_bytes find_header(const struct elf_file *f, uint64_t *address)
 {
 	if (f->section_count)
@@ -50,13 +50,13 @@ int elf_unwind_input(const struct elf_file *f, struct unwind_input *input)
 		return E_FORMAT;
 	*input = (struct unwind_input){ .base = lowest_address(f) };
 	header = find_header(f, &s->data_base);
-	if (!elf_need(f, (struct elf_bytes){ header.data, MIN(header.size, EH_HEADER_BYTES) }) ||
+	if (!elf_load(f, (struct elf_bytes){ header.data, MIN(header.size, EH_HEADER_BYTES) }) ||
 	    !eh_header_read(header.data, header.size, s->data_base, &found))
 		found = (struct eh_header){ 0 };
 	frames = plain_section(f, ".eh_frame", &s->address);
 	/*
-	 * Without sections it is found as the C library finds it, by its header, and goes up to its
-	 * terminator, at most to the end of its segment.
+	 * Without sections, .eh_frame_hdr has the address, as for the C library. The data end at
+	 * their terminator, at the latest with the segment.
 	 */
 	if (!f->section_count && found.frames) {
 		s->address = found.frames;

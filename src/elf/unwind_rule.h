@@ -1,8 +1,8 @@
 /*
- * unwind_rule.h: how to find the caller of a frame at one instruction of x86-64 code.
+ * unwind_rule.h: a rule that finds the caller of a frame at one instruction of x86-64 code.
  *
- * The CFA ("canonical frame address") is the value that rsp has in the caller after the call
- * returned. Everything else is relative to it: the return address is nearly always at CFA-8.
+ * The CFA ("canonical frame address") is the value of rsp in the caller after the call has
+ * returned. All other addresses are relative to it; the return address is nearly always at CFA-8.
  * Registers have their DWARF numbers.
  */
 #ifndef PITOT_ELF_UNWIND_RULE_H
@@ -22,29 +22,29 @@ enum {
 	REG_R8_,
 	REG_R12_ = 12,
 	REG_R15_ = 15,
-	REG_RA_ = 16, /* the return address; as a register to compute with, the rip of the frame */
+	REG_RA_ = 16, /* the return address; as an operand, the rip of the frame */
 	REG_COUNT_ = 17,
 	REG_NONE_ = 0xff,
 };
 
 enum cfa_kind {
-	CFA_NONE, /* no FDE covers this address */
-	CFA_UNKNOWN, /* the FDE has a form that is not supported */
+	CFA_NONE, /* no FDE covers the address */
+	CFA_UNKNOWN, /* the FDE is not supported */
 	CFA_END, /* there is no caller: the return address is undefined */
 	CFA_REGISTER, /* base + offset */
 	CFA_DEREF, /* *(base + 8 * index + offset) + extra */
 	CFA_PLT, /* base + offset + ((rip & 15) >= extra ? 8 : 0) */
-	CFA_SIGNAL, /* a signal frame: all registers are in the ucontext that rsp points to */
+	CFA_SIGNAL, /* signal frame: all registers are in the ucontext at rsp */
 };
 
 enum save_kind {
-	SAVE_SAME, /* the caller's value is still in the register */
-	SAVE_CFA, /* at CFA + offset */
-	SAVE_MEMORY, /* at base + offset */
-	SAVE_VALUE, /* is CFA + offset */
-	SAVE_COPY, /* is base + offset */
-	SAVE_UNDEFINED, /* cannot be found; of a return address: there is no caller */
-	SAVE_LOST, /* the FDE has a form that is not supported */
+	SAVE_SAME, /* the register still has the caller's value */
+	SAVE_CFA, /* saved at CFA + offset */
+	SAVE_MEMORY, /* saved at base + offset */
+	SAVE_VALUE, /* value is CFA + offset */
+	SAVE_COPY, /* value is base + offset */
+	SAVE_UNDEFINED, /* not recoverable; for the return address: there is no caller */
+	SAVE_LOST, /* the FDE is not supported */
 };
 
 struct save_rule {
@@ -54,16 +54,16 @@ struct save_rule {
 	int32_t offset;
 };
 
-/* The registers that a function keeps for its caller, in the order of unwind_rule.saved. */
+/* Callee-saved registers, in the order of unwind_rule.saved. */
 #define SAVED_REGISTERS 6
 extern const uint8_t saved_registers[SAVED_REGISTERS]; /* rbp, rbx, r12, r13, r14, r15 */
 
-/* Canonical: rules that mean the same are equal byte by byte. */
+/* Canonical: equivalent rules have equal bytes. */
 struct unwind_rule {
 	uint8_t cfa; /* enum cfa_kind */
 	uint8_t base;
 	uint8_t index; /* CFA_DEREF: a register, or REG_NONE_ */
-	uint8_t interrupts; /* 1: the caller was interrupted, it did not call: its pc is exact */
+	uint8_t interrupts; /* 1: the caller was interrupted, so its pc is exact */
 	int32_t offset;
 	int32_t extra;
 	struct save_rule ra;

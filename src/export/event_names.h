@@ -1,4 +1,4 @@
-/* event_names.h: how exporters call events, in the words that PyTorch's profiler (Kineto) uses. */
+/* event_names.h: names of events in exports, in the words of PyTorch's profiler (Kineto). */
 #ifndef PITOT_EXPORT_EVENT_NAMES_H
 #define PITOT_EXPORT_EVENT_NAMES_H
 
@@ -6,16 +6,16 @@
 #include "schema/event_words.h"
 #include "trace/trace.h"
 
-#define NO_MESSAGE "(no message)" /* a range without a text */
+#define NO_MESSAGE "(no message)" /* name of a range that has no text */
 
 struct export_event;
 /*
- * Appends what work of a GPU is called that is no known kernel: a copy by its kinds, other tables'
- * work by its label.
+ * Appends the name of GPU work other than a kernel with a known name: a copy is named by its memory
+ * kinds, work of any other table by its label column.
  */
 void event_name(struct strbuf *out, const struct trace *t, const struct export_event *event);
 
-/* A row's payload; false when it has none. */
+/* Decodes the payload of a row of table nvtx. Returns false if the row has none. */
 struct nvtx_payload_value {
 	bool is_double;
 	double real;
@@ -23,17 +23,17 @@ struct nvtx_payload_value {
 };
 bool nvtx_payload_value(const struct trace *t, uint64_t row, struct nvtx_payload_value *value);
 
-/* Names of NVTX domains and categories. */
+/* Maps ids of NVTX domains and categories to their names. */
 struct nvtx_names {
 	const struct trace *trace;
-	struct map domains; /* process << 32 | domain -> a number for it, from 1 */
-	struct map texts; /* number -> string id; number << 32 | category -> string id */
+	struct map domains; /* process << 32 | domain -> sequence number, from 1 */
+	struct map texts; /* number -> domain's string id; number << 32 | category -> category's */
 };
 
-int nvtx_names_init(struct nvtx_names *n,
-		    const struct trace *t) MUST_USE; /* tables are loaded; 0 or -ENOMEM */
+/* The trace's tables must be loaded. Returns 0 or -ENOMEM. */
+int nvtx_names_init(struct nvtx_names *n, const struct trace *t) MUST_USE;
 void nvtx_names_release(struct nvtx_names *n);
-/* Of a domain, and of the category of a row; "" when it has none. */
+/* Return the name of a domain, and of the category of a row of table nvtx; "" if there is none. */
 const char *nvtx_domain_name(const struct nvtx_names *n, uint32_t process, uint32_t domain,
 			     size_t *length);
 const char *nvtx_category_name(const struct nvtx_names *n, uint32_t process, uint64_t row,

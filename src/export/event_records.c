@@ -66,20 +66,20 @@ struct event_record event_records_find(const struct event_records *r, size_t pro
 	const struct event_columns *w = &v->work[WORK_SYNC];
 	const uint32_t *events = synchronization_columns(v->trace)->event;
 	struct event_record none = { -1, -1 };
-	struct record_key wanted, found;
+	struct record_key key, found;
 	size_t low;
 
 	if (!column_has(synchronization_columns(v->trace)->valid.event, sync_row))
 		return none;
-	wanted = (struct record_key){ process, w->context[sync_row], events[sync_row],
-				      w->correlation[sync_row] };
+	key = (struct record_key){ process, w->context[sync_row], events[sync_row],
+				   w->correlation[sync_row] };
 	low = sorted_prefix(r->count, i,
-			    (found = key_of(v->trace, r->rows[i]), compare(&found, &wanted) < 0));
+			    (found = key_of(v->trace, r->rows[i]), compare(&found, &key) < 0));
 	if (!low)
 		return none;
 	found = key_of(v->trace, r->rows[low - 1]);
-	if (found.process != wanted.process || found.context != wanted.context ||
-	    found.event != wanted.event)
+	if (found.process != key.process || found.context != key.context ||
+	    found.event != key.event)
 		return none;
 	return (struct event_record){
 		cuda_event_columns(v->trace)->stream[r->rows[low - 1]],

@@ -1,4 +1,4 @@
-/* event_records.h: which recording of a CUDA event a synchronization waited for. */
+/* event_records.h: finds the cudaEventRecord call that a synchronization waited for. */
 #ifndef PITOT_EXPORT_EVENT_RECORDS_H
 #define PITOT_EXPORT_EVENT_RECORDS_H
 
@@ -6,25 +6,26 @@
 
 struct event_records {
 	const struct export_view *view;
-	uint32_t *rows; /* of table cuda_event, by process, context, event, correlation */
+	/* row numbers of table cuda_event, sorted by process, context, event and correlation */
+	uint32_t *rows;
 	size_t count;
 };
 
 struct event_record {
-	int64_t stream, correlation; /* -1: not known; the correlation id is unique in the trace */
+	int64_t stream, correlation; /* -1: unknown; the correlation id is unique in the trace */
 };
 
 int event_records_init(struct event_records *r,
-		       const struct export_view *v) MUST_USE; /* 0 or -ENOMEM */
+		       const struct export_view *v) MUST_USE; /* Returns 0 or -ENOMEM. */
 void event_records_release(struct event_records *r);
-/* The latest one before a row of table synchronization, by correlation id. */
+/* Returns the latest record of the synchronization's event, by correlation id, before the row. */
 struct event_record event_records_find(const struct event_records *r, size_t process,
 				       uint64_t sync_row);
 
 /*
- * Number of the work that ended last while a row of table synchronization waited for its stream or
- * context, or NO_WORK when none ended during the wait. Only the last work that began before the
- * wait was over is looked at.
+ * Returns the number of the work that ended last while the row of table synchronization waited for
+ * its stream or context, or NO_WORK if none ended during the wait. Examines only the last rows that
+ * started before the end of the wait.
  */
 uint32_t sync_dependency(const struct export_view *v, size_t process, uint64_t sync_row);
 

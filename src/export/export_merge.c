@@ -7,15 +7,16 @@
 #include "base/search.h"
 #include "trace/columns.h"
 
-#define REPORT_EVERY 4096 /* rows between calls of progress and looks at cancel */
+/* rows between progress reports, each of which also checks for cancellation */
+#define REPORT_EVERY 4096
 
 struct event_cursor {
-	const uint64_t *start_ns, *end_ns; /* the same array for what has no duration */
+	const uint64_t *start_ns, *end_ns; /* the same array if events have no duration */
 	const uint8_t *start_valid, *end_valid;
-	const struct event_columns *work; /* of work on a GPU, and synchronizations */
-	const uint32_t *configs; /* of kernels, when they are chosen by name */
+	const struct event_columns *work; /* for GPU work and synchronizations */
+	const uint32_t *configs; /* for kernels selected by name */
 	uint64_t row, stop;
-	uint64_t time_ns; /* start of row */
+	uint64_t time_ns; /* start of the current row */
 	uint32_t process;
 	uint8_t kind, table;
 };
@@ -52,7 +53,7 @@ int export_event_write(struct export_view *v, export_writer *const writers[EVENT
 	return r == -ENOMEM ? r : 0;
 }
 
-/* Whether the row is an event; sets time_ns. */
+/* Whether the current row is exported; sets time_ns. */
 static bool is_event(struct export_merge *m, struct event_cursor *c)
 {
 	struct export_view *v = m->view;
@@ -60,8 +61,7 @@ static bool is_event(struct export_merge *m, struct event_cursor *c)
 
 	if ((c->start_valid && !c->start_valid[row]) || (c->end_valid && !c->end_valid[row]) ||
 	    (c->end_ns[row] < c->start_ns[row] && c->kind != EVENT_NVTX)) {
-		if (c->kind !=
-		    EVENT_CUDA_EVENT) /* they have a time only where that was asked for */
+		if (c->kind != EVENT_CUDA_EVENT) /* recorded only on request */
 			v->result->untimed[c->table]++;
 		return false;
 	}
@@ -71,12 +71,12 @@ static bool is_event(struct export_merge *m, struct event_cursor *c)
 	if (c->kind == EVENT_NVTX)
 		return c->end_ns[row] != NVTX_SKIP;
 	if (c->kind == EVENT_CALL)
-		return call_is_wanted(v, row);
-	return !c->work || work_is_wanted(v, c->work, c->configs, row);
+		return call_is_selected(v, row);
+	return !c->work || work_is_selected(v, c->work, c->configs, row);
 }
 
-/* Moves to the first event at or after row. False at the end. */
-static bool settle(struct export_merge *m, struct event_cursor *c)
+/* Advances to the first exported event at or after the current row. Returns false at the end. */
+static bool skip_to_event(struct export_merge *m, struct event_cursor *c)
 {
 	for (; c->row < c->stop; c->row++) {
 		m->done++;
@@ -131,7 +131,7 @@ static struct event_cursor cursor_of_table(struct export_merge *m, enum event_ki
 
 ORDER(by_start, struct trace_loss, UP(start_ns))
 
-static int take_losses(struct export_merge *m, struct event_cursor *c, struct error *e)
+static int load_losses(struct export_merge *m, struct event_cursor *c, struct error *e)
 {
 	const struct trace_loss *losses;
 	size_t count;
@@ -159,7 +159,7 @@ static int take_losses(struct export_merge *m, struct event_cursor *c, struct er
 	return 0;
 }
 
-static int take_gpu_ranges(struct export_merge *m, struct event_cursor *c, struct error *e)
+static int load_gpu_ranges(struct export_merge *m, struct event_cursor *c, struct error *e)
 {
 	struct gpu_ranges *g = &m->gpu_ranges;
 	int r = gpu_ranges_init(g, m->view);
@@ -180,7 +180,7 @@ static int take_gpu_ranges(struct export_merge *m, struct event_cursor *c, struc
 	return 0;
 }
 
-/* A cursor for each table of each process, and one each for the losses and GPU ranges of all. */
+/* Creates one cursor per table and process, and one each for all losses and all GPU ranges. */
 int export_merge_init(struct export_merge *m, struct export_view *v, struct error *e)
 {
 	size_t count = 0, room = v->process_count * EVENT_KINDS + 2;
@@ -193,9 +193,9 @@ int export_merge_init(struct export_merge *m, struct export_view *v, struct erro
 		export_merge_release(m);
 		return error_set(e, -ENOMEM, "out of memory");
 	}
-	r = take_losses(m, &m->cursors[count++], e);
+	r = load_losses(m, &m->cursors[count++], e);
 	if (r >= 0)
-		r = take_gpu_ranges(m, &m->cursors[count++], e);
+		r = load_gpu_ranges(m, &m->cursors[count++], e);
 	if (r < 0) {
 		export_merge_release(m);
 		return r;
@@ -206,7 +206,7 @@ int export_merge_init(struct export_merge *m, struct export_view *v, struct erro
 				m->cursors[count++] = cursor_of_table(m, (enum event_kind)kind, p);
 	for (size_t i = 0; i < count; i++) {
 		m->total += m->cursors[i].stop - m->cursors[i].row;
-		if (settle(m, &m->cursors[i]))
+		if (skip_to_event(m, &m->cursors[i]))
 			m->heap[m->heap_count++] = (uint32_t)i;
 	}
 	for (size_t i = m->heap_count / 2; i-- > 0;)
@@ -262,7 +262,7 @@ int export_merge_next(struct export_merge *m, struct export_event *event)
 		event->end_ns = MAX(m->view->processes[c->process].end_ns, c->time_ns);
 	}
 	c->row++;
-	if (!settle(m, c))
+	if (!skip_to_event(m, c))
 		m->heap[0] = m->heap[--m->heap_count];
 	sift_down(m, 0);
 	return 1;

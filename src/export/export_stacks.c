@@ -45,8 +45,8 @@ void export_stacks_release(struct export_stacks *x)
 	vec_release(&x->frames);
 }
 
-/* The nodes of a stack from `node` on outwards. */
-static int climb(struct export_stacks *x, size_t process, uint32_t node, bool of_call)
+/* Collects the nodes of a stack, from `node` outwards. */
+static int collect_nodes(struct export_stacks *x, size_t process, uint32_t node, bool of_call)
 {
 	x->nodes.count = 0;
 	while (node != TRACE_NO_ROW) {
@@ -70,7 +70,8 @@ int export_stacks_find(struct export_stacks *x, size_t process, uint32_t id, boo
 	uint32_t node;
 
 	x->frames.count = 0;
-	if (stacks_find(s, process, id, &node, &end) < 0 || climb(x, process, node, of_call) < 0)
+	if (stacks_find(s, process, id, &node, &end) < 0 ||
+	    collect_nodes(x, process, node, of_call) < 0)
 		return -ENOMEM;
 	if (x->nodes.count && end != stack_end_complete &&
 	    export_stacks_note(x, (enum stack_note)(MIN(end, stack_end_guessed) - 1)) < 0)
@@ -95,7 +96,7 @@ const char *export_frame_name(const struct export_stacks *x, uint32_t frame, siz
 	const struct stacks *s = &x->stacks;
 	const struct stack_frame *f = &s->frames.data[frame];
 
-	/* a line of Python is part of its frame's name */
+	/* the name of a Python frame includes its line */
 	if (f->class == FRAME_PYTHON || !f->line_count)
 		return stacks_text(s, f->name);
 	return stacks_text(s, s->lines.data[f->first_line + line].function);

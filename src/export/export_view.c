@@ -8,14 +8,12 @@
 #include "base/search.h"
 #include "trace/columns.h"
 
-/*
- * Ids that are given to processes whose own is taken: above all that Linux gives (at most 4194304).
- */
+/* Added to process ids that are already in use. Exceeds every Linux pid (at most 4194304). */
 #define PID_STEP 10000000
 
-#define GPU_PIDS 16 /* readers take at least these for GPUs */
+#define GPU_PIDS 16 /* readers reserve at least this many ids for GPUs */
 
-/* What exporters show of single tables, beside what all work has. */
+/* Columns that exporters show in addition to those common to all work. */
 static const struct {
 	enum table_id table;
 	uint64_t columns;
@@ -74,8 +72,8 @@ static int load_calls(struct export_view *v, struct error *e)
 	return 0;
 }
 
-/* Small tables, whole. */
-static int load_rest(struct export_view *v, struct error *e)
+/* Loads small tables with all their columns. */
+static int load_small_tables(struct export_view *v, struct error *e)
 {
 	static const enum table_id tables[] = {
 		TABLE_kernel_config, TABLE_process,        TABLE_thread,
@@ -95,8 +93,8 @@ static int load_rest(struct export_view *v, struct error *e)
 }
 
 /*
- * Readers know a process by its id alone: of images of one process, which exec() made, the last one
- * has it.
+ * Readers identify a process by its id alone, so of several images that exec() put into one process
+ * the last keeps the pid.
  */
 static bool pid_is_free(const struct export_view *v, size_t process, uint32_t pid)
 {
@@ -106,15 +104,16 @@ static bool pid_is_free(const struct export_view *v, size_t process, uint32_t pi
 	return true;
 }
 
-static bool same_pid_at_once(const struct trace_process *p, const struct trace_process *q)
+static bool overlap_with_same_pid(const struct trace_process *p, const struct trace_process *q)
 {
 	return p->pid == q->pid && p->start_ns < q->end_ns && q->start_ns < p->end_ns;
 }
 
 /*
- * Which process a session is shown as: one of a sampler as the process that it is of, and what only
- * `pitot record` saw as what was recorded of that pid. A sampler may look at an image for a while
- * after another one has replaced it (exec), which is no other process.
+ * Returns the process under which a session is shown. A sampler's session belongs to the process
+ * that it sampled, and a session that only `pitot record` saw belongs to the recorded process with
+ * that pid. A sampler may sample an image for a while after exec() has replaced it; that is not
+ * another process either.
  */
 static size_t owner_of(const struct export_view *v, size_t session)
 {
@@ -122,22 +121,23 @@ static size_t owner_of(const struct export_view *v, size_t session)
 
 	for (size_t i = 0; i < v->process_count && !p->inside; i++) {
 		other = trace_process(v->trace, i);
-		if (!other->inside || !same_pid_at_once(p, other))
+		if (!other->inside || !overlap_with_same_pid(p, other))
 			continue;
 		session = i;
 		p = other;
 	}
-	for (size_t i = session + 1; i < v->process_count && p->sampler && p->of == session; i++) {
+	for (size_t i = session + 1; i < v->process_count && p->sampler && p->subject == session;
+	     i++) {
 		other = trace_process(v->trace, i);
-		if (!other->sampler || !same_pid_at_once(p, other))
+		if (!other->sampler || !overlap_with_same_pid(p, other))
 			continue;
 		session = i;
 		p = other;
 	}
-	return p->sampler && p->of < v->process_count ? p->of : session;
+	return p->sampler && p->subject < v->process_count ? p->subject : session;
 }
 
-static int name_processes(struct export_view *v, uint32_t pid_min)
+static int assign_pids(struct export_view *v, uint32_t pid_min)
 {
 	v->process_count = trace_process_count(v->trace);
 	v->processes = calloc(v->process_count + 1, sizeof(*v->processes));
@@ -192,8 +192,8 @@ static uint64_t largest(const uint64_t *values, uint64_t row, uint64_t end)
 	return max;
 }
 
-/* Correlation ids are a process's own; ranges of numbers after one another make them unique. */
-static void place_correlations(struct export_view *v)
+/* Correlation ids are unique per process only; consecutive ranges make them unique in the trace. */
+static void assign_correlation_bases(struct export_view *v)
 {
 	uint64_t base = 0;
 
@@ -225,7 +225,7 @@ static int map_threads(struct export_view *v)
 		size_t session = trace_row_process(v->trace, TABLE_thread, row);
 		uint64_t process = v->processes[session].owner, known;
 
-		/* What a process says of itself counts for more than what a sampler saw. */
+		/* Names recorded by the process itself override names seen by a sampler. */
 		if (process != session &&
 		    map_get(&v->thread_names, process << 32 | tids[row], &known))
 			continue;
@@ -240,7 +240,7 @@ static int map_contexts(struct export_view *v)
 	uint64_t rows = trace_rows(v->trace, TABLE_context);
 	const uint32_t *ids = context_columns(v->trace)->id;
 	const uint32_t *devices = context_columns(v->trace)->device;
-	struct map contexts = MAP_INIT; /* process << 32 | device -> the first context, plus 1 */
+	struct map contexts = MAP_INIT; /* process << 32 | device -> first context + 1 */
 	int r = 0;
 
 	for (uint64_t row = 0; row < rows && r >= 0; row++) {
@@ -274,7 +274,7 @@ static int map_external(struct export_view *v)
 	return 0;
 }
 
-static int end_ranges(struct export_view *v)
+static int compute_range_ends(struct export_view *v)
 {
 	uint64_t rows = trace_rows(v->trace, TABLE_nvtx);
 	const uint64_t *time_ns = nvtx_columns(v->trace)->time_ns;
@@ -296,8 +296,8 @@ static int end_ranges(struct export_view *v)
 }
 
 /*
- * Lists for each call the work it launched, in the order of the tables: so it is put in from the
- * end.
+ * Builds each call's list of launched work, in table order. Rows are prepended, so iterate
+ * backwards.
  */
 static int link_work(struct export_view *v, struct error *e)
 {
@@ -321,7 +321,7 @@ static int link_work(struct export_view *v, struct error *e)
 		for (uint64_t row = w->rows; row-- > 0;) {
 			uint32_t call;
 
-			if (!work_is_wanted(v, w, k == GPU_WORK_kernel ? configs : NULL, row))
+			if (!work_is_selected(v, w, k == GPU_WORK_kernel ? configs : NULL, row))
 				continue;
 			call = work_call(v, w, row);
 			if (call == TRACE_NO_ROW)
@@ -352,7 +352,7 @@ static int load_all(struct export_view *v, struct error *e)
 		r = load_work(v, k, e);
 	trace_launches_done(v->trace);
 	if (r >= 0)
-		r = load_rest(v, e);
+		r = load_small_tables(v, e);
 	if (r >= 0)
 		r = gpus_init(&v->gpus, v->trace, e);
 	return r;
@@ -367,7 +367,7 @@ int export_view_init(struct export_view *v, struct trace *t, const struct export
 	r = load_all(v, e);
 	if (r < 0)
 		goto fail;
-	r = name_processes(v, gpu_pids ? MAX((uint32_t)v->gpus.count, GPU_PIDS) : 0);
+	r = assign_pids(v, gpu_pids ? MAX((uint32_t)v->gpus.count, GPU_PIDS) : 0);
 	if (r >= 0)
 		r = map_contexts(v);
 	if (r >= 0)
@@ -376,11 +376,11 @@ int export_view_init(struct export_view *v, struct trace *t, const struct export
 		r = nvtx_names_init(&v->names, v->trace);
 	if (r >= 0) {
 		find_gpu_process(v);
-		place_correlations(v);
+		assign_correlation_bases(v);
 		r = map_external(v);
 	}
 	if (r >= 0)
-		r = end_ranges(v);
+		r = compute_range_ends(v);
 	if (r >= 0)
 		r = metric_values_init(&v->metrics, v->trace);
 	if (r < 0) {

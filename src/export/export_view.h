@@ -1,11 +1,11 @@
 /*
- * export_view.h: a recording as an exporter wants to see it: its columns loaded, GPUs and process
- * ids told apart, GPU work tied to the calls that launched it, and what the options leave out
- * already decided.
+ * export_view.h: a recording prepared for exporters. The columns are loaded, GPUs and process ids
+ * are unique, GPU work is linked to the calls that launched it, and the options' filters are
+ * applied.
  *
- * Work is what the tables of GPU work and table synchronization hold. Every row of them has a
- * number that is unique in the trace: work_number. Nothing is allocated per row but two u32 arrays,
- * `first_work` and `next_work`.
+ * "Work" is the rows of the tables of GPU work and of table synchronization. Each such row has a
+ * number that is unique in the trace (work_number). The only per-row allocations are two u32
+ * arrays, `first_work` and `next_work`.
  */
 #ifndef PITOT_EXPORT_EXPORT_VIEW_H
 #define PITOT_EXPORT_EXPORT_VIEW_H
@@ -19,7 +19,7 @@
 #include "trace/events.h"
 #include "trace/metric_values.h"
 
-/* Kinds of work: the work of GPUs (enum gpu_work), and waits. */
+/* Kinds of work: GPU work (enum gpu_work), then waits. */
 #define WORK_SYNC GPU_WORK_KINDS
 #define WORK_KINDS (GPU_WORK_KINDS + 1)
 
@@ -27,13 +27,14 @@
 #define NO_PROCESS SIZE_MAX
 
 struct export_process {
-	uint32_t
-		pid; /* differs between processes, and between the images that exec() made of one */
-	/* of samples taken from outside: the process that they are of; else itself */
+	/* unique in the export, also between the images that exec() replaced in one process */
+	uint32_t pid;
+	/* index of the sampled process for samples taken from outside; otherwise its own index */
 	uint32_t owner;
-	uint64_t correlation_base; /* added to correlation ids, they are unique in the trace */
-	const char *name; /* "" if unknown: last part of the executable's path */
-	char title[64]; /* "python 4242": name and id as the process sees it */
+	uint64_t correlation_base; /* added to correlation ids to make them unique in the trace */
+	const char *name; /* last part of the executable's path; "" if unknown */
+	/* "python 4242": the name, and the process id that the process itself sees */
+	char title[64];
 	uint64_t end_ns;
 };
 
@@ -43,51 +44,51 @@ struct export_view {
 	struct export_result *result;
 	struct selection selection;
 	struct gpus gpus;
-	size_t process_count; /* sessions */
-	/* that has work on GPUs; NO_PROCESS: several have, and names of work say whose it is */
+	size_t process_count; /* of sessions */
+	/* the only process with GPU work; NO_PROCESS: several, so names of work include theirs */
 	size_t gpu_process;
 	struct export_process *processes;
-	struct map thread_names; /* process << 32 | thread -> row of table thread, the last */
+	struct map thread_names; /* process << 32 | thread -> last row of table thread */
 	struct map context_devices; /* process << 32 | context -> device */
-	/* a process has several on one device: their streams can have equal ids */
+	/* some process has several contexts on one device, whose stream ids can be equal */
 	bool many_contexts;
 	struct event_columns work[WORK_KINDS];
-	uint32_t work_base[WORK_KINDS]; /* number of row 0 */
+	uint32_t work_base[WORK_KINDS]; /* number of each table's row 0 */
 
 	uint64_t calls;
 	const struct api_call_columns *call;
 	const struct api_function_columns *function;
-	bool with_stacks; /* of calls */
-	bool with_samples; /* tables cpu_sample and off_cpu are loaded, and wanted */
+	bool with_stacks; /* calls have stacks */
+	bool with_samples; /* tables cpu_sample and off_cpu are loaded and exported */
 	/*
-	 * By api_call row the number of the first work it launched; by number the next of its call;
-	 * or NO_WORK.
+	 * first_work[api_call row] is the number of the first work that the call launched;
+	 * next_work[number] is the next one of the same call. NO_WORK ends the list.
 	 */
 	uint32_t *first_work, *next_work;
 
-	struct metric_values metrics; /* of launches that were measured */
+	struct metric_values metrics; /* of launches measured by an engine */
 	struct map external; /* correlation (with its base) -> id that a framework gave the call */
 	struct nvtx_names names;
-	struct nvtx_ranges ranges; /* with their calls, where there are ranges */
-	uint64_t *
-		nvtx_end_ns; /* by nvtx row: its end (of a mark: its time), or one of those below */
-	struct strbuf scope_text; /* of the path `scope` */
+	struct nvtx_ranges ranges; /* include their calls if the recording has ranges */
+	/* per nvtx row: end of the range, time of the mark, or one of the values below */
+	uint64_t *nvtx_end_ns;
+	struct strbuf scope_text; /* cached text of path `scope` */
 	uint32_t scope;
 };
 
-#define NVTX_SKIP UINT64_C(0) /* pop, end: part of the row that began the range */
-#define NVTX_OPEN UINT64_MAX /* never ended in the recording */
+#define NVTX_SKIP UINT64_C(0) /* pop or end: belongs to the row that began the range */
+#define NVTX_OPEN UINT64_MAX /* no end in the recording */
 
 /*
- * gpu_pids: GPUs have process ids in this format, from 0 on; ids of processes are kept clear of
- * them. The options and the result must live as long as the view. 0 or a negative code.
+ * gpu_pids: this format also gives GPUs process ids, from 0 up; ids of processes are moved out of
+ * that range. The options and the result must outlive the view. Returns 0 or a negative code.
  */
 int export_view_init(struct export_view *v, struct trace *t, const struct export_options *options,
 		     struct export_result *result, bool gpu_pids, struct error *e) MUST_USE;
 void export_view_release(struct export_view *v);
 
-/* Whether the options want a row of work, and it has its times. */
-static inline bool work_is_wanted(const struct export_view *v, const struct event_columns *w,
+/* Whether a row of work has both times and passes the filters. */
+static inline bool work_is_selected(const struct export_view *v, const struct event_columns *w,
 				  const uint32_t *configs, uint64_t row)
 {
 	if (!event_is_timed(w, row))
@@ -104,8 +105,8 @@ static inline uint32_t work_number(const struct export_view *v, const struct eve
 	return v->work_base[w - v->work] + (uint32_t)row;
 }
 
-/* A launch is left out when the kernels that it launched are, because of their names. */
-static inline bool call_is_wanted(const struct export_view *v, uint64_t row)
+/* A launch is excluded if the name filter excludes all kernels that it launched. */
+static inline bool call_is_selected(const struct export_view *v, uint64_t row)
 {
 	uint32_t function = v->call->function[row];
 	uint8_t kind;
@@ -120,7 +121,7 @@ static inline bool call_is_wanted(const struct export_view *v, uint64_t row)
 	       v->first_work[row] != NO_WORK;
 }
 
-/* The call that launched a row of work, if it is written too; else TRACE_NO_ROW. */
+/* Returns the call that launched a row of work, or TRACE_NO_ROW if that call is not exported. */
 static inline uint32_t work_call(const struct export_view *v, const struct event_columns *w,
 				 uint64_t row)
 {
@@ -132,43 +133,43 @@ static inline uint32_t work_call(const struct export_view *v, const struct event
 	return call;
 }
 
-/* Id of the stack of a call, in its process; 0: none. */
+/* Returns the id, in its process, of the call's stack; 0 if it has none. */
 static inline uint32_t export_call_stack(const struct export_view *v, uint64_t row)
 {
 	return v->with_stacks && column_has(v->call->valid.stack, row) ? v->call->stack[row] : 0;
 }
 
-/* GPU of a row of work: an index of v->gpus. */
+/* Returns the GPU of a row of work, as an index of v->gpus. */
 size_t work_gpu(const struct export_view *v, const struct event_columns *w, size_t process,
 		uint64_t row);
 
-/* Correlation id of a row of work or a call, unique in the trace. */
+/* Makes the correlation id of a row of work or a call unique in the trace. */
 static inline uint64_t export_correlation(const struct export_view *v, size_t process,
 					  uint64_t correlation)
 {
 	return v->processes[process].correlation_base + correlation;
 }
 
-/* What a row of nvtx that is an event says beside its name's domain and category. */
+/* Properties of a row of table nvtx beyond its name, domain and category. */
 struct export_range {
-	uint32_t text; /* string id, of the scope that it carries on; 0: none */
-	uint32_t continues; /* path of the scope that it carries on, or SCOPE_NONE */
-	uint64_t runs; /* repeats, and warm-ups << 32; 0: it does not say */
+	uint32_t text; /* string id; of a continued scope, the scope's text; 0: none */
+	uint32_t continues; /* path of the scope that the range continues, or SCOPE_NONE */
+	uint64_t runs; /* repeats | warm-ups << 32; 0: not given */
 };
 
-/* Whether the row is of Pitot's domain: a scope, or a mark beside them. */
+/* Returns whether the row belongs to Pitot's domain: a scope or a mark. */
 bool export_range(const struct export_view *v, uint32_t process, uint64_t row,
 		  struct export_range *range);
-/* Text of a path, "" of SCOPE_NONE; valid until the next one is made. */
+/* Returns the text of a path ("" for SCOPE_NONE), valid until the next call. */
 const char *export_scope(struct export_view *v, uint32_t path, size_t *length);
 
-/* Name of a thread; NULL when it has none. */
+/* Returns the name of a thread, or NULL if it has none. */
 const char *export_thread_name(const struct export_view *v, uint32_t process, uint32_t thread,
 			       size_t *length);
 
-/* String id of a STRING column, 0 where it is missing. */
+/* Returns the string id of a STRING column; 0 if the value is missing. */
 uint32_t export_string(const struct export_view *v, enum table_id table, int column, uint64_t row);
-/* Its text, "" where it is missing. */
+/* Returns the text of a STRING column; "" if the value is missing. */
 const char *export_text(const struct export_view *v, enum table_id table, int column, uint64_t row,
 			size_t *length);
 

@@ -1,6 +1,5 @@
 /*
- * exporter.h: the formats that a recording can be written in. A new one is a file, and a line in
- * EXPORTERS.
+ * exporter.h: the export formats. A new format is one file and one line in EXPORTERS.
  */
 #ifndef PITOT_EXPORT_EXPORTER_H
 #define PITOT_EXPORT_EXPORTER_H
@@ -19,31 +18,30 @@
 	  "Perfetto protobuf, for ui.perfetto.dev and trace processor", true, false, true, false,  \
 	  perfetto_write)                                                                          \
 	F(json, ".json .json.gz",                                                                  \
-	  "Chrome trace JSON as PyTorch's profiler writes it, for HTA, Perfetto, "                 \
-	  "chrome://tracing",                                                                      \
+	  "Chrome trace JSON like PyTorch's profiler, for HTA, Perfetto, chrome://tracing",        \
 	  false, true, false, false, chrome_json_write)                                            \
-	F(html, ".html", "page with a timeline that stands alone, for any browser", false, false,  \
+	F(html, ".html", "self-contained timeline page, for any browser", false, false,            \
 	  false, false, html_write)                                                                \
 	F(gpufl, ".gpufl", "folder of gpufl's logs, for its analyzer, report, viz and agent",      \
 	  false, false, false, true, gpufl_write)
 
 struct export_options {
-	uint64_t since_ns,
-		until_ns; /* CLOCK_MONOTONIC: only events that start in since <= t < until */
+	uint64_t since_ns, until_ns; /* CLOCK_MONOTONIC; only events that start in [since, until) */
 	const char *kernel; /* only kernels whose name matches, and their launches; NULL: all */
-	/* only GPU work and calls inside of such scopes, see scope_paths_match; NULL: all */
+	/* only GPU work and calls inside matching scopes, see scope_paths_match; NULL: all */
 	const char *scope;
-	uint32_t rank; /* of a distributed job, where the format says so */
+	uint32_t rank; /* rank in a distributed job, for formats that have one */
 	bool overwrite; /* replace an existing file */
 	bool no_stacks; /* leave out call stacks and CPU samples */
-	bool compact; /* gpufl: one kernel_detail for equal launches */
-	const char *shown_path; /* gpufl: what the logs name as their folder; NULL: the path */
-	/* begin another file before this size, where the format can; 0: its own limit */
+	bool compact; /* gpufl: equal launches share one kernel_detail */
+	const char *shown_path; /* gpufl: folder that the logs name as theirs; NULL: the path */
+	/* start another file before this size, in formats that can; 0: the format's own limit */
 	uint64_t split_bytes;
-	void (*progress)(void *user, uint64_t done, uint64_t total); /* events; may be NULL */
+	/* counts events; may be NULL */
+	void (*progress)(void *user, uint64_t done, uint64_t total);
 	void *progress_user;
-	const volatile sig_atomic_t
-		*cancel; /* stop and remove what was written once it is not 0; may be NULL */
+	/* once nonzero, stops the export and removes what was written; may be NULL */
+	const volatile sig_atomic_t *cancel;
 };
 
 #define EXPORT_ALL                                                                                 \
@@ -54,28 +52,26 @@ struct export_options {
 struct export_result {
 	unsigned files;
 	uint64_t bytes; /* of all files */
-	uint64_t written[TABLE_END]; /* rows by table; of nvtx: ranges and marks */
-	uint64_t untimed[TABLE_END]; /* left out because start or end is missing */
-	uint64_t unpaired; /* left out: ends of NVTX ranges without their beginning */
+	uint64_t written[TABLE_END]; /* rows by table; for nvtx, ranges and marks */
+	uint64_t untimed[TABLE_END]; /* left out: start or end is missing */
+	uint64_t unpaired; /* left out: ends of NVTX ranges without a beginning */
 	uint64_t crowded; /* left out: more overlapping slices than a track can show */
 	uint64_t arrows; /* from calls to the work they launched */
-	/* work whose launch is not in the recording; it is written all the same */
+	/* written although its launch is not in the recording */
 	uint64_t unlinked;
 };
 
 struct exporter {
 	struct file_format file;
-	bool splits; /* minds split_bytes */
-	bool has_rank; /* minds rank */
-	bool has_samples; /* shows CPU samples and times off the CPU */
-	/*
-	 * what it writes: path is made, or gets a further session; overwrite replaces an equal one
-	 */
+	bool splits; /* honors split_bytes */
+	bool has_rank; /* honors rank */
+	bool has_samples; /* shows CPU samples and time off the CPU */
+	/* path is created, or gets a further session; overwrite replaces an identical one */
 	bool is_folder;
 	/*
-	 * Writes a recording to path, or to standard output when it is "-"; result is zeroed
-	 * before. The file has its name only when it is complete. 0, -ECANCELED after *cancel,
-	 * -ENODATA and no file when there is no event to write, or another negative code.
+	 * Writes a recording to path, or to standard output if path is "-"; result must be zeroed.
+	 * The file gets its name only when it is complete. Returns 0, -ECANCELED after *cancel,
+	 * -ENODATA (and no file) if there is no event to write, or another negative code.
 	 */
 	int (*write)(struct trace *t, const struct export_options *options, const char *path,
 		     struct export_result *result, struct error *e);
@@ -87,10 +83,10 @@ struct exporter {
 		  struct export_result *result, struct error *e);
 EXPORTERS(EXPORTER_WRITE)
 
-/* Ends with an entry without a name. */
+/* The last entry has no name. */
 extern const struct exporter exporters[];
 
-/* By the end of a file name, ".gz" included where the format takes it. NULL when no suffix fits. */
+/* Finds a format by a file name's suffix, such as ".json.gz". Returns NULL if none fits. */
 const struct exporter *exporter_by_path(const char *path);
 
 uint64_t export_result_events(const struct export_result *result);

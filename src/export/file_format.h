@@ -1,6 +1,6 @@
 /*
- * file_format.h: what the formats of `pitot export` and of `pitot flame` have in common: names,
- * suffixes, and how they are found and listed.
+ * file_format.h: properties shared by the formats of `pitot export` and `pitot flame` (name and
+ * file suffixes), and their lookup and listing.
  */
 #ifndef PITOT_EXPORT_FILE_FORMAT_H
 #define PITOT_EXPORT_FILE_FORMAT_H
@@ -8,18 +8,18 @@
 #include "base/strbuf.h"
 
 struct file_format {
-	const char *name; /* of --format */
-	const char *suffixes; /* of file names, separated by blanks; the first is the usual one */
+	const char *name; /* value of --format */
+	/* file name suffixes, separated by blanks; the first is the preferred one */
+	const char *suffixes;
 	const char *description; /* one line, lower case, no full stop */
 };
 
 /*
- * A table is an array of structs that begin with a struct file_format; the last has no name. `size`
- * is sizeof one of them. Finds a format by the end of a file's name: the first whose suffix fits.
- * NULL when there is none.
+ * Finds the first format with a suffix that fits the file name; NULL if there is none. `table` is
+ * an array of structs of `size` bytes that begin with a struct file_format; the last has no name.
  */
 const void *file_format_by_path(const void *table, size_t size, const char *path);
-/* Appends "perfetto (.perfetto-trace), json (.json)". */
+/* Appends a list such as "perfetto (.perfetto-trace), json (.json)". */
 void file_formats_list(const void *table, size_t size, struct strbuf *out);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * gpu_ranges.c: work is added to the innermost range of its call; then, from the last range to the
- * first (children come after their parents), each range's spans are added to its parent's.
+ * gpu_ranges.c: adds work to the innermost range of its call. Then, from the last range to the
+ * first (children follow their parents), adds each range's spans to its parent's.
  */
 #include "export/export_merge.h"
 
@@ -16,12 +16,12 @@ struct builder {
 	const struct nvtx_ranges *ranges;
 	struct map queues; /* process << 32 | context -> number; number << 32 | stream -> queue */
 	struct map contexts;
-	struct map spans; /* queue << 32 | range -> position */
-	uint32_t *first; /* by range: its first span */
-	VEC(uint32_t) next; /* by span: the next one of its range */
+	struct map spans; /* queue << 32 | range -> index into g->items */
+	uint32_t *first; /* per range: its first span */
+	VEC(uint32_t) next; /* per span: the next span of its range */
 };
 
-/* Widens the span of a range on the queue of `work`, or begins it. */
+/* Begins the span of a range on the queue of `work`, or extends it. */
 static int add(struct builder *b, uint64_t queue, const struct gpu_range *work)
 {
 	uint64_t *at = map_at(&b->spans, queue << 32 | work->range, NO_SPAN);
@@ -61,7 +61,7 @@ static int add_work(struct builder *b, const struct export_view *v, const struct
 		uint32_t call, range;
 		struct gpu_range work;
 
-		if (!work_is_wanted(v, w, configs, row) ||
+		if (!work_is_selected(v, w, configs, row) ||
 		    (call = work_call(v, w, row)) == TRACE_NO_ROW)
 			continue;
 		range = b->ranges->of_call[call];

@@ -20,7 +20,7 @@ static bool fits(const struct lanes *l, const struct lane *lane, uint64_t end_ns
 	return !l->exclusive && end_ns <= lane->ends.data[lane->ends.count - 1];
 }
 
-int lanes_place(struct lanes *l, uint64_t start_ns, uint64_t end_ns)
+int lanes_add(struct lanes *l, uint64_t start_ns, uint64_t end_ns)
 {
 	size_t i;
 

@@ -1,6 +1,6 @@
 /*
- * lanes.h: spreads intervals that come in order of their start over as few lanes as are needed, so
- * that in each lane they nest, or (exclusive) follow one another. Lane 0 is tried first.
+ * lanes.h: distributes intervals, added by start time, over as few lanes as possible. Within a lane
+ * intervals nest, or (exclusive) do not overlap. Lane 0 is preferred.
  */
 #ifndef PITOT_EXPORT_LANES_H
 #define PITOT_EXPORT_LANES_H
@@ -9,7 +9,7 @@
 
 #include "base/vec.h"
 
-/* Intervals that overlap at one time; only hostile or damaged recordings need more. */
+/* Limit of simultaneous intervals; only hostile or damaged recordings need more. */
 #define LANES_MAX 1024
 
 struct lane {
@@ -19,16 +19,16 @@ struct lane {
 struct lanes {
 	VEC(struct lane) items;
 	bool exclusive;
-	/* Told of each interval that is over, innermost first; may be NULL. */
+	/* Called for each interval that ends, innermost first; may be NULL. */
 	void (*ended)(void *user, size_t lane, uint64_t end_ns);
 	void *user;
 };
 
-/* Index of the lane for an interval, -E2BIG when LANES_MAX are in use, or -ENOMEM. */
-int lanes_place(struct lanes *l, uint64_t start_ns, uint64_t end_ns) MUST_USE;
-/* Ends what ends at or before now_ns. */
+/* Returns the interval's lane, -E2BIG if LANES_MAX lanes are in use, or -ENOMEM. */
+int lanes_add(struct lanes *l, uint64_t start_ns, uint64_t end_ns) MUST_USE;
+/* Ends the intervals whose end is at or before now_ns. */
 void lanes_advance(struct lanes *l, uint64_t now_ns);
-/* Ends what is open. */
+/* Ends all open intervals. */
 void lanes_finish(struct lanes *l);
 void lanes_release(struct lanes *l);
 

@@ -2,7 +2,7 @@
 
 #include "trace/columns.h"
 
-#define LOOK_BACK 256 /* rows of each table */
+#define LOOK_BACK 256 /* rows examined per table */
 
 struct wait {
 	uint64_t start_ns, end_ns;
@@ -10,14 +10,14 @@ struct wait {
 	bool any_stream;
 };
 
-/* First row of [row, stop) that starts after time_ns. */
+/* Returns the first row of [row, stop) that starts after time_ns. */
 static uint64_t upper_bound(const struct event_columns *w, uint64_t row, uint64_t stop,
 			    uint64_t time_ns)
 {
 	while (row < stop) {
 		uint64_t middle = row + (stop - row) / 2;
 
-		/* Rows without a time come first. */
+		/* Rows without a time precede all others. */
 		if (!column_has(w->start_valid, middle) || w->start_ns[middle] <= time_ns)
 			row = middle + 1;
 		else

@@ -50,19 +50,19 @@ static bool is_missing(uint64_t set, int column)
 }
 
 /*
- * Sorting is stable. Rows come nearly sorted: mostly in order with some that are late by a few
- * rows, which insertion handles; or, when several threads have gathered them, as some long sorted
- * runs, which merging handles.
+ * The sort is stable. Rows arrive nearly sorted: mostly in order with some late by a few rows,
+ * which insertion sort handles; or, gathered by several threads, as a few long sorted runs, which
+ * merge sort handles.
  */
-#define LATE_MAX 32 /* rows that one may be late for insertion */
+#define LATE_MAX 32 /* rows that a row may be late for insertion sort */
 #define ROW_BYTES_MAX 256
 
 #define CHECK_SIZE(name, id, doc) _Static_assert(sizeof(struct row_##name) <= ROW_BYTES_MAX, #name);
 SCHEMA_TABLES(CHECK_SIZE)
 
 /*
- * Fills b->values with the rows' times, 0 for none, and b->order with rows without a time before
- * all others. True if all are in order.
+ * Fills b->values with the rows' times, 0 for none, and b->order with the rows, those without a
+ * time first. Returns true if the rows are in order already.
  */
 static bool start_order(struct block_builder *b, const struct block_rows *in)
 {
@@ -89,7 +89,7 @@ static bool start_order(struct block_builder *b, const struct block_rows *in)
 	return false;
 }
 
-/* False when a row is too late; the order is then better than before. */
+/* Returns false when a row is later than LATE_MAX; the order is then better than before. */
 static bool insertion_sort(const uint64_t *keys, uint32_t *order, size_t count)
 {
 	for (size_t i = 1; i < count; i++) {
@@ -117,7 +117,7 @@ static void merge(const uint64_t *keys, const uint32_t *from, uint32_t *to, size
 				: from[right++];
 }
 
-/* End of the ascending run that starts at `from`. */
+/* Returns the end of the ascending run that starts at `from`. */
 static size_t run_end(const uint64_t *keys, const uint32_t *order, size_t from, size_t count)
 {
 	do
@@ -126,7 +126,7 @@ static size_t run_end(const uint64_t *keys, const uint32_t *order, size_t from, 
 	return from;
 }
 
-/* Merges neighbouring runs until there is one. Returns where the order is: `from` or `to`. */
+/* Merges neighbouring runs until one is left. Returns the array with the result: `from` or `to`. */
 static uint32_t *merge_sort(const uint64_t *keys, uint32_t *from, uint32_t *to, size_t count)
 {
 	for (;;) {
@@ -146,7 +146,7 @@ static uint32_t *merge_sort(const uint64_t *keys, uint32_t *from, uint32_t *to, 
 }
 
 /*
- * Puts row order[i] at place i, for all i; along each cycle, with one row aside. Changes `order`.
+ * Moves row order[i] to index i, for all i, along each cycle with one row aside. Changes `order`.
  */
 static void move_rows(const struct block_rows *in, uint32_t *order)
 {
@@ -182,8 +182,8 @@ static void sort_rows(struct block_builder *b, const struct block_rows *in)
 struct build {
 	struct block_builder *b;
 	const struct block_rows *in;
-	uint64_t any_missing; /* columns that some row has not */
-	uint64_t all_missing; /* columns that no row has */
+	uint64_t any_missing; /* columns missing in some row */
+	uint64_t all_missing; /* columns missing in all rows */
 	unsigned chunks;
 };
 
@@ -203,12 +203,7 @@ ALWAYS_INLINE uint64_t load_value(const uint8_t *p, unsigned width, bool is_sign
 	}
 }
 
-static bool is_signed(const struct column_schema *column)
-{
-	return column->type == COLUMN_TYPE_I32 || column->type == COLUMN_TYPE_I64;
-}
-
-/* Present values of a column. Width and sign are constants where this is inlined. */
+/* Gathers the present values of a column. Width and sign are constants at each inlined call. */
 ALWAYS_INLINE size_t gather_width(const struct build *g, int column, unsigned width, bool has_sign,
 				  uint64_t *values)
 {
@@ -238,14 +233,14 @@ static size_t gather(const struct build *g, int column, uint64_t *values)
 	case 2:
 		return gather_width(g, column, 2, false, values);
 	case 4:
-		return is_signed(schema) ? gather_width(g, column, 4, true, values)
-					 : gather_width(g, column, 4, false, values);
+		return column_is_signed(schema) ? gather_width(g, column, 4, true, values)
+						: gather_width(g, column, 4, false, values);
 	default:
 		return gather_width(g, column, 8, false, values);
 	}
 }
 
-/* As gather, minus the row's value of the base column; both are times. */
+/* Like gather(), minus the row's value of the base column. Both columns are times. */
 static size_t gather_differences(const struct build *g, int column, uint64_t *values)
 {
 	const struct column_schema *schema = &g->in->table->columns[column];
@@ -274,7 +269,7 @@ ALWAYS_INLINE bool is_constant_width(const struct block_rows *in, size_t offset,
 	return true;
 }
 
-/* Whether all rows have the value of the first one; false for a column that some row has not. */
+/* Whether all rows have the same value; false for a column that is missing in some row. */
 static bool is_constant(const struct build *g, int column)
 {
 	const struct column_schema *schema = &g->in->table->columns[column];
@@ -340,7 +335,7 @@ static int put_column(struct build *g, int column, struct strbuf *out)
 	g->chunks++;
 	if (schema->type == COLUMN_TYPE_BYTES)
 		return put_bytes(g, column, out);
-	input.is_signed = is_signed(schema);
+	input.is_signed = column_is_signed(schema);
 	if (schema->base < 0 && is_constant(g, column)) {
 		input.count = g->in->count;
 		g->b->values[0] = load_value((const uint8_t *)g->in->rows + schema->row_offset,
@@ -356,7 +351,7 @@ static int put_column(struct build *g, int column, struct strbuf *out)
 	return column_encode(&g->b->encoder, &input, out);
 }
 
-/* Least and greatest time: of the first row that has one, and of the last row. */
+/* Sets the time span: the time of the first row that has one, and of the last row. */
 static void set_span(const struct build *g, struct block_header *header)
 {
 	int column = g->in->table->time_column;

@@ -8,19 +8,19 @@
 
 struct decoder {
 	struct column_decoder columns;
-	uint64_t *values, *base; /* one a row */
+	uint64_t *values, *base; /* one per row */
 	uint8_t *valid, *base_valid;
-	size_t rows_max; /* room in these */
+	size_t rows_max; /* capacity of these */
 };
 
-/* The block that is being decoded. */
+/* State of decoding one block. */
 struct decoding {
 	struct decoder *d;
 	const struct table_schema *table;
 	size_t rows;
 	struct chunk values[COLUMNS_MAX],
-		validity[COLUMNS_MAX]; /* by column; data is NULL where there is none */
-	int base; /* column that d->base holds, or -1 */
+		validity[COLUMNS_MAX]; /* by column; data is NULL without a chunk */
+	int base; /* column decoded into d->base, or -1 */
 };
 
 struct decoder *decoder_new(void)
@@ -88,7 +88,7 @@ static int parse_chunks(struct decoding *g, const struct segment *s, const struc
 	return cursor_left(&payload) ? E_FORMAT : 0;
 }
 
-/* Fills valid (one byte a row); *present: how many rows have a value. */
+/* Fills valid, one byte per row. *present is the number of rows with a value. */
 static int decode_validity(struct decoding *g, int column, uint8_t *valid, size_t *present)
 {
 	const struct chunk *chunk = &g->validity[column];
@@ -114,7 +114,7 @@ static int decode_validity(struct decoding *g, int column, uint8_t *valid, size_
 	return r;
 }
 
-/* Spreads `present` values over the rows that have one; the others become 0. */
+/* Spreads `present` values over the rows with a value; the others become 0. */
 static void spread(const uint8_t *valid, size_t rows, size_t present, uint64_t *values)
 {
 	if (present == rows)
@@ -123,12 +123,7 @@ static void spread(const uint8_t *valid, size_t rows, size_t present, uint64_t *
 		values[i] = valid[i] ? values[--present] : 0;
 }
 
-static bool is_signed(const struct column_schema *column)
-{
-	return column->type == COLUMN_TYPE_I32 || column->type == COLUMN_TYPE_I64;
-}
-
-/* One value a row of a column without a base, 0 where it is missing. */
+/* Decodes a column without a base, one value per row, 0 where it is missing. */
 static int decode_plain(struct decoding *g, int column, uint8_t *valid, uint64_t *values,
 			size_t *present)
 {
@@ -137,13 +132,13 @@ static int decode_plain(struct decoding *g, int column, uint8_t *valid, uint64_t
 
 	if (r == 0 && *present)
 		r = column_decode(&g->d->columns, chunk, *present,
-				  is_signed(&g->table->columns[column]), values);
+				  column_is_signed(&g->table->columns[column]), values);
 	if (r == 0)
 		spread(valid, g->rows, *present, values);
 	return r;
 }
 
-static int need_base(struct decoding *g, int base)
+static int decode_base(struct decoding *g, int base)
 {
 	size_t present;
 
@@ -155,14 +150,14 @@ static int need_base(struct decoding *g, int base)
 	return decode_plain(g, base, g->d->base_valid, g->d->base, &present);
 }
 
-/* One value a row in d->values, and d->valid. */
+/* Decodes into d->values, one value per row, and d->valid. */
 static int decode_values(struct decoding *g, int column, size_t *present)
 {
 	uint64_t *values = g->d->values;
 	int r;
 
 	if (g->values[column].flags & CHUNK_BASE) {
-		r = need_base(g, g->table->columns[column].base);
+		r = decode_base(g, g->table->columns[column].base);
 		if (r < 0) {
 			g->base = -1;
 			return r;
@@ -181,7 +176,7 @@ static int decode_values(struct decoding *g, int column, size_t *present)
 	return 0;
 }
 
-/* Writes the values in the column's width. E_FORMAT where one does not fit. */
+/* Writes the values with the column's width. Returns E_FORMAT when one does not fit. */
 static int narrow(const struct column_schema *column, const uint64_t *from, size_t rows, void *to)
 {
 	uint8_t *u8 = to;
@@ -204,7 +199,7 @@ static int narrow(const struct column_schema *column, const uint64_t *from, size
 		break;
 	case 4:
 		for (size_t i = 0; i < rows; i++) {
-			uint64_t v = from[i] + (is_signed(column) ? UINT64_C(1) << 31 : 0);
+			uint64_t v = from[i] + (column_is_signed(column) ? UINT64_C(1) << 31 : 0);
 
 			u32[i] = (uint32_t)from[i];
 			over |= v >> 32;
@@ -217,8 +212,8 @@ static int narrow(const struct column_schema *column, const uint64_t *from, size
 }
 
 /*
- * Total of the lengths, and offsets[0 .. rows]; E_FORMAT when the data are not exactly as long as
- * they say.
+ * Sums the lengths into offsets[0 .. rows]. Returns E_FORMAT unless the data have exactly the total
+ * length.
  */
 static int decode_offsets(struct cursor *data, const uint8_t *valid, size_t rows, uint32_t *offsets)
 {

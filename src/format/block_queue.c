@@ -23,8 +23,8 @@ static enum loss_reason error_reason(const struct block_queue *q, int error)
 }
 
 /*
- * Definitions come again in the next epoch: where the rest of an epoch is cut off, what refers to
- * them is lost with them, and only that is counted.
+ * Definitions are not counted. They are repeated in the next epoch, and where an epoch is cut off,
+ * the rows that refer to them are lost and counted.
  */
 static void lose(struct block_queue *q, const struct table_schema *table, enum loss_reason reason,
 		 uint64_t count, uint64_t start_ns, uint64_t end_ns)
@@ -37,7 +37,7 @@ static void lose(struct block_queue *q, const struct table_schema *table, enum l
 		start_ns = end_ns = clock_monotonic_ns();
 	q->stats.lost_rows += definition ? 0 : count;
 	loss_add(&q->lost, reason, count, start_ns, end_ns);
-	q->untold = true;
+	q->unreported = true;
 }
 
 void block_queue_lose_row(struct block_queue *q, const struct table_schema *table,
@@ -51,14 +51,14 @@ void block_queue_lose_row(struct block_queue *q, const struct table_schema *tabl
 	pthread_mutex_lock(&q->lock);
 	if (table->id == TABLE_loss) {
 		loss_add_row(&q->lost, row);
-		q->untold = true;
+		q->unreported = true;
 	} else {
 		lose(q, table, reason, 1, time, time);
 	}
 	pthread_mutex_unlock(&q->lock);
 }
 
-/* Of a batch the blocks from number `first` on. */
+/* Counts the blocks of a batch from number `first` on as lost. */
 static void lose_blocks(struct block_queue *q, const struct block_batch *batch, size_t first,
 			enum loss_reason reason)
 {
@@ -74,11 +74,11 @@ static void lose_blocks(struct block_queue *q, const struct block_batch *batch, 
 	}
 	if (losses) {
 		loss_add_tally(&q->lost, &batch->losses);
-		q->untold = true;
+		q->unreported = true;
 	}
 }
 
-/* Adds what is lost to the segment's reserve, which needs no room on the disk. */
+/* Writes the losses into the segment's reserve, which needs no disk space. */
 static void write_reserve(struct block_queue *q)
 {
 	struct row_loss rows[LOSS_REASONS];
@@ -90,7 +90,7 @@ static void write_reserve(struct block_queue *q)
 	pthread_mutex_lock(&q->lock);
 	lost = q->lost;
 	loss_clear(&q->lost);
-	q->untold = false;
+	q->unreported = false;
 	pthread_mutex_unlock(&q->lock);
 	loss_add_tally(&all, &lost);
 	in.count = loss_rows(&all, rows);
@@ -98,7 +98,7 @@ static void write_reserve(struct block_queue *q)
 	if (lost.any)
 		r = block_build(&q->builder, &in, q->file.block_count, &q->scratch, &header);
 	if (lost.any && r == 0)
-		r = segment_file_reserve(&q->file, q->scratch.data, q->scratch.length);
+		r = segment_file_write_reserve(&q->file, q->scratch.data, q->scratch.length);
 	strbuf_clear(&q->scratch);
 	if (r == 0) {
 		q->reserved = all;
@@ -132,9 +132,7 @@ static int begin_segment(struct block_queue *q, struct error *e)
 	return 0;
 }
 
-/*
- * How many bytes of the first whole blocks are within `limit`; *blocks: how many blocks that are.
- */
+/* Returns the bytes of the leading blocks that fit in `limit`; *blocks is their number. */
 static size_t whole_blocks(const struct block_batch *batch, uint64_t limit, size_t *blocks)
 {
 	size_t bytes = 0, n = 0;
@@ -145,7 +143,7 @@ static size_t whole_blocks(const struct block_batch *batch, uint64_t limit, size
 	return bytes;
 }
 
-/* How many bytes of blocks may be written, so that index and trailer are still within max_bytes. */
+/* Returns how many bytes of blocks fit, so that index and trailer stay within max_bytes, too. */
 static uint64_t room_left(const struct block_queue *q, const struct block_batch *batch)
 {
 	uint64_t used = q->stats.bytes + segment_file_end_bytes(q->file.block_count + batch->count);
@@ -157,7 +155,7 @@ static uint64_t room_left(const struct block_queue *q, const struct block_batch 
 	return q->max_bytes > used ? q->max_bytes - used : 0;
 }
 
-/* Writes the first blocks, as many as can be; returns how many those are. */
+/* Writes as many leading blocks as possible. Returns their number. */
 static size_t write_blocks(struct block_queue *q, const struct block_batch *batch, int *error)
 {
 	size_t blocks, wanted = whole_blocks(batch, room_left(q, batch), &blocks), written = 0,
@@ -244,7 +242,7 @@ static void write_next(struct block_queue *q)
 
 static bool has_work(const struct block_queue *q)
 {
-	return q->first || (q->tell && q->untold);
+	return q->first || (q->report_losses && q->unreported);
 }
 
 static void *write_queued(void *queue)
@@ -311,14 +309,14 @@ int block_queue_put(struct block_queue *q, struct block_batch *batch)
 	return r;
 }
 
-int block_queue_sync(struct block_queue *q, bool tell, uint64_t limit_ns)
+int block_queue_sync(struct block_queue *q, bool report_losses, uint64_t limit_ns)
 {
 	uint64_t end = clock_machine_ns() + limit_ns;
 	struct timespec until = { (time_t)(end / NS_PER_S), (long)(end % NS_PER_S) };
 	int r;
 
 	pthread_mutex_lock(&q->lock);
-	q->tell = tell;
+	q->report_losses = report_losses;
 	if (q->started)
 		pthread_cond_broadcast(&q->changed);
 	else if (has_work(q))
@@ -358,7 +356,7 @@ size_t block_queue_losses(struct block_queue *q, struct row_loss *rows)
 	pthread_mutex_lock(&q->lock);
 	count = loss_rows(&q->lost, rows);
 	loss_clear(&q->lost);
-	q->untold = false;
+	q->unreported = false;
 	pthread_mutex_unlock(&q->lock);
 	return count;
 }
@@ -441,7 +439,7 @@ int block_queue_init(struct block_queue *q, const struct writer_options *o, stru
 	r = set_identity(q, o);
 	if (r == 0)
 		r = block_builder_init(&q->builder, LOSS_REASONS, level);
-	/* What losses and a short index need later is there from the beginning. */
+	/* Memory for losses and a short index is allocated in advance. */
 	q->spare = calloc(1, sizeof(*q->spare));
 	if (r == 0 && (!q->spare || !strbuf_reserve(&q->spare->bytes, 2 * RESERVE_BYTES) ||
 		       !strbuf_reserve(&q->scratch, 2 * RESERVE_BYTES)))
@@ -478,7 +476,7 @@ bool block_queue_abandon(struct block_queue *q)
 	segment_file_close(&q->file);
 	if (q->started || q->identity.pid != (uint32_t)getpid())
 		return false;
-	segment_file_forget(&q->file);
+	segment_file_release(&q->file);
 	release(q);
 	return true;
 }

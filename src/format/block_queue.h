@@ -1,13 +1,13 @@
 /*
- * block_queue.h: sealed blocks on their way into the segments of a recording.
+ * block_queue.h: writes sealed blocks into the segments of a recording.
  *
- * Blocks come in batches. A batch is written at once, or (background) queued for a thread, so that
- * a write(2) that stalls holds up nobody but that thread; there is room for so many bytes, then a
- * batch is refused. Of a write that was cut short the whole blocks are kept. What is lost is added
- * up, and put into the segment's reserve as long as nothing can be appended.
+ * Blocks come in batches. A batch is written immediately or (background) queued for a thread, so
+ * that a stalled write(2) blocks only that thread. The queue has a byte limit, above which batches
+ * are refused. Of a truncated write the complete blocks are preserved. Losses are tallied, and
+ * written into the segment's reserve while nothing can be appended.
  *
- * All functions are the writer's thread's. `lock` guards what the two threads share; a segment's
- * file is the writing thread's while it is busy.
+ * All functions must be called on the writer's thread. `lock` guards what the two threads share;
+ * while `busy` is set, the segment file belongs to the writing thread.
  */
 #ifndef PITOT_FORMAT_BLOCK_QUEUE_H
 #define PITOT_FORMAT_BLOCK_QUEUE_H
@@ -20,7 +20,7 @@
 #include "format/writer.h"
 
 #define BATCH_BLOCKS_MAX 128u
-#define BATCH_BYTES (1u << 20) /* enough to be written */
+#define BATCH_BYTES (1u << 20) /* a batch of this size is submitted */
 #define QUEUE_BYTES_MAX (32u << 20)
 
 struct block_batch {
@@ -31,79 +31,77 @@ struct block_batch {
 		size_t length;
 	} blocks[BATCH_BLOCKS_MAX];
 	size_t count;
-	struct loss_tally losses; /* in rows of its blocks */
+	struct loss_tally losses; /* losses in its rows of table loss */
 	bool begins_segment;
-	bool begins_again; /* after an error: others are lost */
+	bool begins_again; /* the first batch after an error; other batches are dropped */
 };
 
 struct block_queue {
 	struct segment_file file;
 	struct segment_identity identity; /* of the next segment */
 	char *directory, *prefix;
-	uint32_t file_number; /* to try next */
+	uint32_t file_number; /* next number to try */
 	uint64_t max_bytes;
-	struct block_builder builder; /* of losses in the reserve */
+	struct block_builder builder; /* builds the loss block of the reserve */
 	struct strbuf scratch;
-	struct loss_tally reserved; /* in the reserve of this segment */
-	bool background, started; /* the thread */
+	struct loss_tally reserved; /* losses in this segment's reserve */
+	bool background, started; /* whether to use a thread; whether it runs */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct block_batch *first, **last; /* queued */
-	struct block_batch *spare; /* written; its memory is used again */
-	size_t bytes; /* of batches that are queued or being written */
+	struct block_batch *first, **last; /* queued batches */
+	struct block_batch *spare; /* a written batch, for reuse of its memory */
+	size_t bytes; /* bytes of batches queued or being written */
 	bool busy, ending, ended;
-	bool tell, untold; /* losses since then are to be in the reserve */
-	int error; /* errno for which nothing is written now */
-	bool full; /* max_bytes is reached: for good */
+	bool report_losses; /* unreported losses are to be written into the reserve */
+	bool unreported; /* there are losses in no row and no reserve */
+	int error; /* errno that prevents writing now, or 0 */
+	bool full; /* max_bytes was reached: permanent */
 	uint64_t failed_ns; /* clock_machine_ns() of the last error */
-	struct loss_tally lost; /* neither in a row nor in the reserve */
+	struct loss_tally lost; /* in no row and in no reserve yet */
 	struct writer_stats stats;
 };
 
-/* Creates the first segment. 0 or a negative errno; then there is nothing to release. */
+/* Creates the first segment. Returns 0 or a negative errno; then nothing must be released. */
 int block_queue_init(struct block_queue *q, const struct writer_options *options,
 		     struct error *e) MUST_USE;
 
-/* An empty batch; NULL: no memory. */
+/* Returns an empty batch, or NULL when there is no memory. */
 struct block_batch *block_queue_batch(struct block_queue *q);
 void block_batch_free(struct block_batch *batch);
-/* Takes a batch. 0; -EAGAIN: there is no room, and its rows are lost. */
+/* Takes ownership of a batch. Returns 0, or -EAGAIN when the queue is full: its rows are lost. */
 int block_queue_put(struct block_queue *q, struct block_batch *batch) MUST_USE;
 /*
- * Sees to it that what was put is written, and (tell) what was lost is in the reserve. 0: it is on
- * disk; 1: it is not, after limit_ns; or a negative errno: nothing can be written now.
+ * Waits until all batches are written and, with report_losses, losses are in the reserve. Returns
+ * 0; 1 when limit_ns passes before that; or a negative errno when nothing can be written now.
  */
-int block_queue_sync(struct block_queue *q, bool tell, uint64_t limit_ns);
-/* Why nothing is written now: the error, or disk_slow. */
+int block_queue_sync(struct block_queue *q, bool report_losses, uint64_t limit_ns);
+/* Returns why nothing is written now: the error's reason, or disk_slow. */
 enum loss_reason block_queue_reason(struct block_queue *q);
-/*
- * Whether it makes sense to try again: after an error a second later, else when half of the room is
- * free.
- */
+/* Whether to try again: a second after an error, else when the queue is at most half full. */
 bool block_queue_recovered(struct block_queue *q);
-/* Whether there was an error, after which only a batch that begins again is written. */
+/* Whether an error has occurred; then only a batch with begins_again is written. */
 bool block_queue_failed(struct block_queue *q);
 
 /*
- * Counts a row that does not get into the recording; a row of `loss` is not lost, it is added up.
+ * Counts a row that will not be written. Rows of table `loss` are not lost but added to the tally.
  */
 void block_queue_lose_row(struct block_queue *q, const struct table_schema *table,
 			  enum loss_reason reason, const void *row);
 
 /*
- * Fills rows, at most LOSS_REASONS, with losses that no row and no reserve has yet; the caller
- * writes them.
+ * Moves the losses that are in no row and no reserve yet into rows, at most LOSS_REASONS; the
+ * caller writes them.
  */
 size_t block_queue_losses(struct block_queue *q, struct row_loss *rows);
 void block_queue_stats(struct block_queue *q, struct writer_stats *stats);
 
-/* Waits for the thread, writes index and trailer, releases. 0 or a negative errno. */
+/* Waits for the thread, writes index and trailer, and releases. Returns 0 or a negative errno. */
 int block_queue_close(struct block_queue *q);
 /*
- * Releases and waits for nobody. False in the child of a fork, where other threads stand still in
- * the middle of what they did, and where the thread has begun: then only the descriptor is closed,
- * and the memory must stay.
+ * Releases without waiting. In the child of a fork, and once the thread has started, other threads
+ * may be stopped in the middle of an operation: only the descriptor is closed, the memory must
+ * stay, and false is returned.
  */
 bool block_queue_abandon(struct block_queue *q);
 

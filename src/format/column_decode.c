@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "format/segment.h"
 
-/* Longest data of `rows` values: a run of one value each, and a full dictionary. */
+/* The largest data of `rows` values: runs of one value each, and a full dictionary. */
 static uint64_t data_bytes_max(size_t rows, uint8_t flags)
 {
 	if (CHUNK_ENCODING(flags) == ENCODING_BYTES)

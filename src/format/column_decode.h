@@ -1,7 +1,4 @@
-/*
- * column_decode.h: parses the chunks of a payload and turns their data back into numbers. Every
- * byte may be hostile.
- */
+/* column_decode.h: parses the chunks of a payload and decodes their values. Input is untrusted. */
 #ifndef PITOT_FORMAT_COLUMN_DECODE_H
 #define PITOT_FORMAT_COLUMN_DECODE_H
 
@@ -19,24 +16,24 @@ struct chunk {
 	size_t stored_bytes;
 };
 
-/* Reads the next chunk of a payload; its block has `rows` rows. 0, or E_FORMAT. */
+/* Reads the next chunk of the payload of a block with `rows` rows. Returns 0 or E_FORMAT. */
 int chunk_next(struct cursor *payload, size_t rows, struct chunk *chunk) MUST_USE;
 
 struct column_decoder {
-	ZSTD_DCtx *zstd; /* made when first needed */
+	ZSTD_DCtx *zstd; /* created on first use */
 	struct strbuf data;
 };
 
 void column_decoder_release(struct column_decoder *d);
 
 /*
- * The `count` values of a chunk that is not of BYTES, with DELTA and zigzag undone, BASE not. 0,
- * E_FORMAT or -ENOMEM.
+ * Decodes `count` values of any type but BYTES. DELTA and zigzag are undone, BASE is not. Returns
+ * 0, E_FORMAT or -ENOMEM.
  */
 int column_decode(struct column_decoder *d, const struct chunk *chunk, size_t count, bool is_signed,
 		  uint64_t *values) MUST_USE;
 
-/* The data of a chunk after zstd: *data is the decoder's or the file's. */
+/* Decompresses the data of a chunk. *data points into the decoder or into the file. */
 int chunk_data(struct column_decoder *d, const struct chunk *chunk, struct cursor *data) MUST_USE;
 
 #endif

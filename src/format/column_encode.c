@@ -1,4 +1,4 @@
-/* The loops over a column's values are worth vectorizing; clang does that at -O2. */
+/* Vectorizes the loops over a column's values; clang does that at -O2 already. */
 #if defined(__OPTIMIZE__) && !defined(__clang__)
 #pragma GCC optimize("O3")
 #endif
@@ -11,12 +11,12 @@
 #include "base/map.h"
 #include "format/segment.h"
 
-#define SLOTS 1024u /* of the hash table; four times the values it may hold */
+#define SLOTS 1024u /* hash slots, four for each value of a full dictionary */
 #define CHUNK_HEADER_MAX (2 + 1 + 3 * VARINT_MAX)
-#define COMPRESS_MIN 48u /* fewer bytes than this are not worth a zstd frame */
-#define WINDOW_LOG 17 /* covers eight planes of a full block */
+#define COMPRESS_MIN 48u /* smaller data do not pay for a zstd frame */
+#define WINDOW_LOG 17 /* covers the eight planes of a full block */
 
-/* Room in e->data for any encoding but BYTES. */
+/* Makes room in e->data for any encoding but BYTES. */
 static int reserve_data(struct column_encoder *e)
 {
 	strbuf_clear(&e->data);
@@ -60,7 +60,7 @@ static bool is_zigzag(const struct column_input *in)
 	return in->is_signed || (in->flags & CHUNK_BASE);
 }
 
-/* Number of bytes that hold every bit of `bits`; at least 1. */
+/* Returns the number of bytes that hold all bits of `bits`; at least 1. */
 static unsigned byte_width(uint64_t bits)
 {
 	return bits ? (71 - (unsigned)__builtin_clzll(bits)) / 8 : 1;
@@ -72,8 +72,8 @@ struct column_stats {
 };
 
 /*
- * Leaves the zigzag differences in e->stored[1 …], because that is what most columns then want. No
- * step needs the one before, so that compilers can take several values at a time.
+ * Also stores the zigzag differences in e->stored[1 …], which most columns need next. No step
+ * depends on the previous one, so that the loop can be vectorized.
  */
 static inline __attribute__((always_inline)) struct column_stats
 measure_values(struct column_encoder *e, const struct column_input *in)
@@ -117,7 +117,7 @@ static struct column_stats measure(struct column_encoder *e, const struct column
 	return measure_values(e, in);
 }
 
-/* Index of v in the dictionary, which takes it if it is new; -1: no room. */
+/* Returns the index of v in the dictionary, adding it if it is new, or -1 when that is full. */
 static int dictionary_index(struct column_encoder *e, uint64_t v, unsigned *count)
 {
 	size_t slot = hash_u64(v) % SLOTS;
@@ -134,11 +134,11 @@ static int dictionary_index(struct column_encoder *e, uint64_t v, unsigned *coun
 	return (int)*count - 1;
 }
 
-/* Data of ENCODING_DICTIONARY, unless there are too many values or it would need `limit` bytes. */
+/* ENCODING_DICTIONARY. False when there are too many values or `limit` bytes are too few. */
 static bool try_dictionary(struct column_encoder *e, size_t count, size_t limit)
 {
 	uint8_t *start = (uint8_t *)e->data.data, *p = start;
-	uint8_t *indexes = start + 8 * e->rows_max; /* parked there while the dictionary grows */
+	uint8_t *indexes = start + 8 * e->rows_max; /* stored here while the dictionary grows */
 	unsigned distinct = 0;
 
 	memset(e->slots, 0, SLOTS * sizeof(*e->slots));
@@ -192,8 +192,8 @@ static void put_planes(struct column_encoder *e, size_t count, unsigned width)
 }
 
 /*
- * Compresses the data in pieces, each with an entropy table of its own, because the planes of a
- * column have little in common. Returns the size, or 0 where it did not get smaller.
+ * Compresses the data in pieces with separate entropy tables, because the planes of a column have
+ * little in common. Returns the size, or 0 when compression saves nothing.
  */
 static size_t compress(struct column_encoder *e, uint8_t *to, size_t capacity, size_t piece)
 {
@@ -217,7 +217,7 @@ static size_t compress(struct column_encoder *e, uint8_t *to, size_t capacity, s
 	return out.pos < e->data.length ? out.pos : 0;
 }
 
-/* Writes the chunk whose data is in e->data. `piece` bytes share an entropy table. */
+/* Appends the chunk whose data is in e->data. Each `piece` bytes get an entropy table. */
 static int put_chunk(struct column_encoder *e, unsigned column, uint8_t flags, uint64_t seed,
 		     size_t piece, struct strbuf *out)
 {
@@ -246,10 +246,7 @@ static int put_chunk(struct column_encoder *e, unsigned column, uint8_t flags, u
 	return 0;
 }
 
-/*
- * Fills e->stored with what the encodings see of the values; measure() has left the differences
- * there.
- */
+/* Fills e->stored with the values to encode; measure() has already stored the differences. */
 static void store_values(struct column_encoder *e, const struct column_input *in, bool delta,
 			 uint64_t seed)
 {

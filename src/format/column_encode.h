@@ -1,8 +1,8 @@
 /*
- * column_encode.h: turns the values of one column into a chunk of a block's payload.
+ * column_encode.h: encodes the values of one column as a chunk of a block's payload.
  *
- * The encoding is chosen by one statistics pass: how many runs there are, how many bytes the values
- * and their differences need, and whether there are few distinct ones.
+ * One statistics pass chooses the encoding: it counts the runs, the bytes that values and
+ * differences need, and whether there are few distinct values.
  */
 #ifndef PITOT_FORMAT_COLUMN_ENCODE_H
 #define PITOT_FORMAT_COLUMN_ENCODE_H
@@ -18,26 +18,26 @@
 
 struct column_encoder {
 	ZSTD_CCtx *zstd;
-	struct strbuf data; /* of the chunk at hand, before zstd */
-	uint64_t *stored; /* what the encodings see: after DELTA and zigzag */
+	struct strbuf data; /* of the current chunk, before zstd */
+	uint64_t *stored; /* values after DELTA and zigzag */
 	size_t rows_max;
-	uint16_t *slots; /* hash table over `distinct`: index + 1 */
+	uint16_t *slots; /* hash table of `distinct`: index + 1 */
 	uint64_t distinct[DICTIONARY_MAX];
 };
 
-/* Everything that encoding columns of at most rows_max values needs. 0 or -ENOMEM. */
+/* Allocates everything for encoding columns of at most rows_max values. Returns 0 or -ENOMEM. */
 int column_encoder_init(struct column_encoder *e, size_t rows_max, int level) MUST_USE;
 void column_encoder_release(struct column_encoder *e);
 
 struct column_input {
-	const uint64_t *values; /* present ones only; differences to the base with CHUNK_BASE */
+	const uint64_t *values; /* present values only; with CHUNK_BASE differences to the base */
 	size_t count; /* 1 … rows_max */
 	unsigned column;
 	uint8_t flags; /* CHUNK_BASE, CHUNK_VALIDITY */
 	bool is_signed;
 };
 
-/* Appends a chunk. 0 or -ENOMEM, and then out is as before. */
+/* Appends a chunk. Returns 0, or -ENOMEM and leaves out unchanged. */
 int column_encode(struct column_encoder *e, const struct column_input *in,
 		  struct strbuf *out) MUST_USE;
 

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Memory for a key's row: that of the row before it, where there was one. NULL: none. */
-static void *place(struct definitions *d, enum table_id table, uint32_t key, size_t size)
+/* Returns memory for a key's row, that of the previous row if there was one, or NULL. */
+static void *row_memory(struct definitions *d, enum table_id table, uint32_t key, size_t size)
 {
 	uint64_t known;
 	void *copy;
@@ -17,10 +17,10 @@ static void *place(struct definitions *d, enum table_id table, uint32_t key, siz
 	return NULL;
 }
 
-static void take_text(struct definitions *d, const struct row_string *r)
+static void add_text(struct definitions *d, const struct row_string *r)
 {
 	struct bytes_value *text =
-		place(d, TABLE_string, r->id, sizeof(*text) + r->text.length + 1);
+		row_memory(d, TABLE_string, r->id, sizeof(*text) + r->text.length + 1);
 
 	if (!text)
 		return;
@@ -29,19 +29,19 @@ static void take_text(struct definitions *d, const struct row_string *r)
 	((char *)(text + 1))[r->text.length] = '\0';
 }
 
-bool definitions_take(struct definitions *d, enum table_id table, const void *row)
+bool definitions_add(struct definitions *d, enum table_id table, const void *row)
 {
 	const struct table_schema *schema;
 	uint32_t key;
 	void *copy;
 
 	if (table == TABLE_string)
-		take_text(d, row);
+		add_text(d, row);
 	if (table == TABLE_string || !(d->tables >> table & 1))
 		return table == TABLE_string;
 	schema = schema_table(table);
 	memcpy(&key, (const uint8_t *)row + schema->columns[0].row_offset, sizeof(key));
-	copy = place(d, table, key, schema->row_size);
+	copy = row_memory(d, table, key, schema->row_size);
 	if (copy)
 		memcpy(copy, row, schema->row_size);
 	return true;
@@ -61,7 +61,7 @@ struct bytes_value definitions_text(const struct definitions *d, uint32_t id)
 	return text ? *text : (struct bytes_value){ "", 0 };
 }
 
-void definitions_forget(struct definitions *d)
+void definitions_clear(struct definitions *d)
 {
 	for (size_t i = 0; i < TABLE_END; i++)
 		map_clear(&d->rows[i]);

@@ -1,6 +1,6 @@
 /*
- * definitions.h: what a sink was told that later rows refer to: the texts, configurations,
- * functions, threads … of an epoch (sink.h). Of tables whose first column is their key, a u32.
+ * definitions.h: the definitions (texts, configurations, functions, threads …) that a sink was
+ * given in the current epoch (sink.h). Only for tables whose first column is the key, a u32.
  */
 #ifndef PITOT_FORMAT_DEFINITIONS_H
 #define PITOT_FORMAT_DEFINITIONS_H
@@ -10,20 +10,20 @@
 #include "schema/schema.h"
 
 struct definitions {
-	uint64_t tables; /* which are kept, as bits 1 << TABLE_…; texts always are */
+	uint64_t tables; /* tables to store, as bits 1 << TABLE_…; texts always are */
 	struct map rows[TABLE_END];
 	struct arena arena;
-	uint64_t lost; /* rows that there was no memory for */
+	uint64_t lost; /* rows lost for lack of memory */
 };
 
-/* Keeps a copy of a row; the last one of a key counts. Returns whether its table is one of them. */
-bool definitions_take(struct definitions *d, enum table_id table, const void *row);
-/* struct row_<table>, until the next epoch; NULL: it is not known. */
+/* Stores a copy of a row, replacing one with its key. Returns whether its table is stored. */
+bool definitions_add(struct definitions *d, enum table_id table, const void *row);
+/* Returns struct row_<table>, valid until the next epoch, or NULL when the key is unknown. */
 const void *definitions_row(const struct definitions *d, enum table_id table, uint32_t key);
-/* "" for one that is not known; ends with a NUL. */
+/* Returns a text, NUL-terminated; "" when the id is unknown. */
 struct bytes_value definitions_text(const struct definitions *d, uint32_t id);
-/* At the beginning of an epoch. */
-void definitions_forget(struct definitions *d);
+/* Must be called at the beginning of an epoch. */
+void definitions_clear(struct definitions *d);
 void definitions_release(struct definitions *d);
 
 #endif

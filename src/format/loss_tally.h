@@ -1,4 +1,4 @@
-/* loss_tally.h: what is lost, added up by reason until it can be written. */
+/* loss_tally.h: sums of losses by reason, until they can be written. */
 #ifndef PITOT_FORMAT_LOSS_TALLY_H
 #define PITOT_FORMAT_LOSS_TALLY_H
 
@@ -8,7 +8,7 @@
 
 struct loss_item {
 	uint64_t count, start_ns, end_ns;
-	bool any; /* a count can be unknown, which is 0 */
+	bool any; /* a count of 0 means unknown */
 };
 
 struct loss_tally {
@@ -18,12 +18,12 @@ struct loss_tally {
 
 void loss_add(struct loss_tally *t, unsigned reason, uint64_t count, uint64_t start_ns,
 	      uint64_t end_ns);
-/* What a failure of the system, a negative errno, means for what should have been written. */
+/* Returns the loss reason of a negative errno. */
 enum loss_reason loss_of_error(int err);
 void loss_add_row(struct loss_tally *t, const struct row_loss *row);
 void loss_add_tally(struct loss_tally *t, const struct loss_tally *more);
 void loss_clear(struct loss_tally *t);
-/* Fills rows, at most LOSS_REASONS; returns their number. */
+/* Fills rows, at most LOSS_REASONS. Returns their number. */
 size_t loss_rows(const struct loss_tally *t, struct row_loss *rows);
 
 #endif

@@ -1,4 +1,3 @@
-/* recording_dir.c: folders of recordings. */
 #include "format/recording_dir.h"
 
 #include <ctype.h>
@@ -17,9 +16,9 @@
 #define RECORDING_SUFFIX ".pitot"
 #define NAME_MAX_LENGTH 64
 #define NUMBERS_MAX 1000
-#define FOLDER_MODE 0700 /* command lines and paths may be secret */
+#define FOLDER_MODE 0700 /* command lines and paths may be confidential */
 
-/* As base_name(), but of "folder/" the whole. */
+/* Like base_name(), but returns "folder/" unchanged. */
 static const char *last_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -35,7 +34,7 @@ static bool is_interpreter(const char *name)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		size_t length = strlen(names[i]);
 
-		/* Also python3, python3.12, but not shfmt. */
+		/* Matches python3 and python3.12, but not shfmt. */
 		if (!strncmp(name, names[i], length) && !isalpha((unsigned char)name[length]))
 			return true;
 	}
@@ -74,14 +73,14 @@ void recording_name(int argc, char **argv, struct strbuf *out)
 		strbuf_adds(out, "command");
 }
 
-/* Files that a recording consists of, also the unfinished ones of a recorder that was killed. */
+/* Whether a file belongs to a recording, also a temporary file of a killed recorder. */
 static bool is_part_of_recording(const char *name)
 {
 	return has_suffix(name, SEGMENT_SUFFIX) || !strcmp(name, CPU_HANDOVER_FILE) ||
 	       !strncmp(name, RECORDING_JSON, strlen(RECORDING_JSON));
 }
 
-/* The folder of device code, which has nothing but that in it. With `remove` it is removed. */
+/* Whether `name` is the folder of device code and contains nothing else. `remove`: removes it. */
 static bool is_cubins(int folder, const char *name, bool remove)
 {
 	int fd = strcmp(name, RECORDING_CUBINS) == 0
@@ -106,7 +105,7 @@ static bool is_cubins(int folder, const char *name, bool remove)
 	return ok && (!remove || unlinkat(folder, name, AT_REMOVEDIR) == 0);
 }
 
-/* 0 if the folder holds nothing but parts of a recording. */
+/* Returns 0 if the folder contains only parts of a recording. */
 static int check_is_recording(DIR *folder, const char *path, struct error *e)
 {
 	struct dirent *entry;
@@ -127,7 +126,7 @@ static int check_is_recording(DIR *folder, const char *path, struct error *e)
 	return 0;
 }
 
-/* Removes the files of a recording and leaves the folder. */
+/* Removes the files of a recording, but not the folder. */
 static int clear(const char *path, struct error *e)
 {
 	DIR *folder = opendir(path);
@@ -178,7 +177,7 @@ static int create_named(const char *path, bool force, struct error *e)
 	return error_errno(e, errno, "cannot create '%s'", path);
 }
 
-/* <name>-DATE-TIME.pitot, then <name>-DATE-TIME-2.pitot and so on. */
+/* Creates <name>-DATE-TIME.pitot, else <name>-DATE-TIME-2.pitot and so on. */
 static int create_dated(const char *name, struct strbuf *path, struct error *e)
 {
 	time_t now = time(NULL);
@@ -207,7 +206,7 @@ static int create_dated(const char *name, struct strbuf *path, struct error *e)
 			 date);
 }
 
-/* The folder was created; `path` is absolute then. To be freed; NULL: it cannot be used. */
+/* Returns the absolute path of the created folder, to be freed, or NULL when it cannot be used. */
 static char *absolute_path(const char *path, struct error *e)
 {
 	char *absolute = realpath(path, NULL);
@@ -272,8 +271,8 @@ static bool is_newer(const struct timespec *a, const struct timespec *b)
 }
 
 /*
- * A recording that was interrupted at once has no segment. A folder that may not be opened counts
- * as a recording, so that the error names its permissions.
+ * A recording that was interrupted at its start has no segment. A folder that cannot be opened
+ * counts as a recording, so that the error mentions its permissions.
  */
 static bool has_segments(const char *path)
 {
@@ -289,8 +288,8 @@ static bool has_segments(const char *path)
 }
 
 /*
- * The newest directory *.pitot in the current folder. 1 and *name (to be freed), 0 for none,
- * -errno.
+ * Finds the newest directory *.pitot in the current folder. Returns 1 and *name (to be freed), 0
+ * for none, or -errno.
  */
 static int newest_recording(char **name)
 {

@@ -1,4 +1,3 @@
-/* recording_json.c: writes recording.json. */
 #include "format/recording_json.h"
 
 #include <errno.h>
@@ -19,10 +18,10 @@
 
 #define JSON_MAX (4u << 20) /* a command line has at most 2 MiB */
 #define STATE_RECORDING "recording"
-#define STATE_ENDED "ended" /* and without names of functions */
+#define STATE_ENDED "ended" /* without function names */
 #define STATE_COMPLETE "complete"
 
-/* RFC 3339 in UTC, to the second. */
+/* Writes a date as RFC 3339 in UTC, to the second. */
 static void key_date(struct json *json, const char *key, uint64_t realtime_ns)
 {
 	time_t seconds = (time_t)(realtime_ns / NS_PER_S);
@@ -82,8 +81,8 @@ static void add_times(struct json *json, const struct recording_identity *id)
 }
 
 /*
- * Beside the old one, then in its place. Nothing of it is a thread's or a buffer's: it runs inside
- * the target, too.
+ * Writes a new file and renames it. Uses neither threads nor static buffers, because it also runs
+ * inside the target.
  */
 static int replace(const char *path, const struct strbuf *text, struct error *e)
 {
@@ -111,8 +110,8 @@ static int replace(const char *path, const struct strbuf *text, struct error *e)
 }
 
 /*
- * Where the disk has no room for another file: over the old one, with a single write into blocks
- * that it has. What is left of the old text becomes white space.
+ * For a full disk: overwrites the old file with a single write into its existing blocks. The rest
+ * of the old text becomes white space.
  */
 static int overwrite(const char *path, struct strbuf *text)
 {
@@ -166,7 +165,7 @@ int recording_json_write(const char *directory, const struct recording_identity 
 		       : r;
 }
 
-/* JSON escapes quotes within texts, so only the member itself matches. */
+/* JSON escapes quotes in strings, so only the member itself can match. */
 static bool has_state(const char *directory, const char *state)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, path = STRBUF_INIT;

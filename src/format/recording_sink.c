@@ -1,18 +1,18 @@
 /*
- * recording_sink.c: rows become blocks.
+ * recording_sink.c: a sink that writes rows as blocks.
  *
  * - append copies a row to its table's buffer. A full table is sealed into a block at the end of
- *   the batch at hand; so is, at a seal, every table. The tables that others refer to are sealed
- *   first, so that a block comes after what it refers to.
+ *   the current batch; a seal seals all tables. Tables that others refer to are sealed first, so
+ *   that a block follows the blocks that it refers to.
  * - A batch goes to the queue (block_queue.h) when it is large, and at a seal.
- * - When the queue cannot write, or has no room, the rest of the epoch is lost: rows of all tables
- *   alike, for what they refer to may be lost as well. The sink wants a new epoch as soon as it
+ * - When the queue cannot write or is full, the rest of the epoch is lost: rows of all tables,
+ *   because what they refer to may be lost as well. The sink requests a new epoch as soon as it
  *   makes sense to try again.
- * - A segment begins with an epoch of the writer, so that it can be read alone, and may hold
- *   several. One that is large enough makes the sink want an epoch, too, and ends with the one at
- *   hand.
- * - After an error of the disk the sink tries again once a second, in the segment that it has. Only
- *   max_bytes ends a recording.
+ * - A segment begins with an epoch of the writer, so that it can be read alone, and may contain
+ *   several. A large enough segment makes the sink request an epoch, too, and ends with the
+ *   current one.
+ * - After a disk error the sink tries again once a second, in the current segment. Only max_bytes
+ *   ends a recording.
  */
 #include "format/writer.h"
 
@@ -25,13 +25,13 @@
 #include "format/block_queue.h"
 
 /*
- * Of a block. An eager training has 9,200 kernels between two seals: as one block of 8,192 and a
- * small one they take 5 % more bytes and 15 % more CPU time. 16,384 take 1 MiB more memory.
+ * Rows of a block. An eager training has 9,200 kernels between two seals: as a block of 8,192 plus
+ * a small one they take 5 % more bytes and 15 % more CPU time. 16,384 would take 1 MiB more memory.
  */
 #define ROWS_MAX 12288u
 #define BYTES_MAX (1u << 20) /* of a block's BYTES column */
 #define SEGMENT_BYTES (64u << 20)
-#define SYNC_NS (10 * NS_PER_MS) /* that a seal waits for the disk */
+#define SYNC_NS (10 * NS_PER_MS) /* how long a seal waits for the disk */
 
 _Static_assert(ROWS_MAX <= BLOCK_ROWS_MAX, "readers refuse more");
 
@@ -39,7 +39,7 @@ struct table_buffer {
 	const struct table_schema *schema;
 	uint8_t *rows;
 	size_t count, capacity;
-	struct strbuf bytes; /* of BYTES values */
+	struct strbuf bytes; /* contents of BYTES values */
 };
 
 struct recording_sink {
@@ -47,12 +47,12 @@ struct recording_sink {
 	struct table_buffer tables[TABLE_MAX + 1];
 	struct block_builder builder;
 	struct block_queue queue;
-	struct block_batch *batch; /* at hand, or NULL */
-	uint64_t segment_bytes; /* of a full segment */
-	uint64_t next_block, bytes; /* of the segment that blocks are sealed for */
-	bool full; /* that segment */
-	bool begins_segment, begins_again; /* the next batch */
-	bool dropping; /* all rows, until the next epoch */
+	struct block_batch *batch; /* current batch, or NULL */
+	uint64_t segment_bytes; /* size at which a segment is full */
+	uint64_t next_block, bytes; /* in the segment that blocks are sealed for */
+	bool full; /* that segment is full */
+	bool begins_segment, begins_again; /* flags of the next batch */
+	bool dropping; /* drops all rows until the next epoch */
 };
 
 static struct recording_sink *of(struct sink *s)
@@ -72,7 +72,7 @@ static void lose_table(struct recording_sink *s, struct table_buffer *t, enum lo
 	strbuf_clear(&t->bytes);
 }
 
-/* The rest of the epoch is lost. */
+/* Drops the rest of the epoch. */
 static void drop_epoch(struct recording_sink *s)
 {
 	enum loss_reason reason = block_queue_reason(&s->queue);
@@ -85,7 +85,7 @@ static void drop_epoch(struct recording_sink *s)
 
 /* ---- blocks ---- */
 
-/* Gives the batch at hand to the queue. */
+/* Submits the current batch to the queue. */
 static void put_batch(struct recording_sink *s)
 {
 	struct block_batch *batch = s->batch;
@@ -107,7 +107,7 @@ static void put_batch(struct recording_sink *s)
 	drop_epoch(s);
 }
 
-/* Turns a table's rows into a block of the batch at hand. */
+/* Seals a table's rows into a block of the current batch. */
 static void seal_table(struct recording_sink *s, struct table_buffer *t)
 {
 	struct block_rows in = { .table = t->schema,
@@ -143,10 +143,7 @@ static void seal_table(struct recording_sink *s, struct table_buffer *t)
 	strbuf_clear(&t->bytes);
 }
 
-/*
- * Definitions that the writer hands on when they are referred to, in the order in which they refer
- * to each other.
- */
+/* Seals the tables of interned definitions, in the order in which they refer to each other. */
 static void seal_interned(struct recording_sink *s)
 {
 	for (unsigned id = 1; id <= TABLE_MAX; id++)
@@ -154,7 +151,7 @@ static void seal_interned(struct recording_sink *s)
 			seal_table(s, &s->tables[id]);
 }
 
-/* Seals a table that is full, after those that it refers to. */
+/* Seals a full table after the tables that it refers to. */
 static void seal_full(struct recording_sink *s, struct table_buffer *t)
 {
 	if (t->schema->repeated == REPEAT_INTERNED) {
@@ -186,7 +183,7 @@ static bool is_full(const struct table_buffer *t)
 	return t->count >= ROWS_MAX || t->bytes.length >= BYTES_MAX;
 }
 
-/* Copies a row to its table's buffer, which has room for it. False: no memory. */
+/* Copies a row to its table's buffer, which has room for it. Returns false without memory. */
 static bool push_row(struct table_buffer *t, const void *row)
 {
 	struct row_string *string;
@@ -263,7 +260,7 @@ static void begin_epoch(struct sink *sink)
 	if (s->dropping && !block_queue_recovered(&s->queue))
 		return;
 	if (s->dropping && block_queue_failed(&s->queue)) {
-		/* The queue is empty: the file is where the next block belongs. */
+		/* The queue is empty, so the file ends where the next block belongs. */
 		s->begins_again = true;
 		s->next_block = s->queue.file.block_count;
 		s->bytes = s->queue.file.end;

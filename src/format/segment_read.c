@@ -22,7 +22,7 @@ static bool header_is_good(const struct block_header *h)
 	       is_within_limits(h);
 }
 
-/* Whether a whole block begins at `offset` (<= size). */
+/* Whether a complete block begins at `offset` (<= size). */
 static bool read_header(const struct segment *s, uint64_t offset, struct block_header *h)
 {
 	size_t left = s->size - (size_t)offset;
@@ -54,7 +54,7 @@ static int add_block(struct segment *s, size_t *capacity, uint64_t offset,
 	return 0;
 }
 
-/* Whether the file ends with a trailer whose index is whole; *index is the header of that. */
+/* Whether the file ends with a trailer and a complete index; *index is the index block's header. */
 static bool index_is_good(const struct segment *s, struct segment_trailer *t,
 			  struct block_header *index)
 {
@@ -70,7 +70,7 @@ static bool index_is_good(const struct segment *s, struct segment_trailer *t,
 	return crc32c(0, entries, index->payload_bytes) == index->payload_crc;
 }
 
-/* The header that an entry was made from; header_crc is 0. */
+/* Returns the header that an index entry describes; header_crc is 0. */
 static struct block_header header_of(const struct index_entry *e)
 {
 	return (struct block_header){
@@ -87,8 +87,8 @@ static struct block_header header_of(const struct index_entry *e)
 }
 
 /*
- * Takes the blocks from the index. 1: done; 0: there is no good index, and nothing has changed; or
- * -ENOMEM.
+ * Reads the blocks from the index. Returns 1; 0 and changes nothing when there is no valid index;
+ * or -ENOMEM.
  */
 static int read_index(struct segment *s)
 {
@@ -121,7 +121,7 @@ static int read_index(struct segment *s)
 	return 1;
 }
 
-/* Offset of the next good block header behind `from`, or the end of the file. */
+/* Returns the offset of the next valid block header after `from`, or the end of the file. */
 static uint64_t find_header(const struct segment *s, uint64_t from)
 {
 	static const uint8_t magic[4] = { 'P', 'B', 'L', 'K' };
@@ -141,7 +141,7 @@ static uint64_t find_header(const struct segment *s, uint64_t from)
 	return s->size;
 }
 
-/* Nothing good follows `at`: either the file is closed here, or it ends within a block. */
+/* Called when nothing valid follows `at`: the file is closed here, or ends inside a block. */
 static void end_walk(struct segment *s, uint64_t at)
 {
 	struct segment_trailer t;
@@ -160,8 +160,8 @@ static void end_walk(struct segment *s, uint64_t at)
 }
 
 /*
- * Walks over the blocks from parsed_bytes on. An incomplete block at the end stays to be parsed: it
- * may be being written right now.
+ * Walks over the blocks from parsed_bytes on. An incomplete block at the end is left for the next
+ * call, because it may be being written.
  */
 static int walk_blocks(struct segment *s)
 {
@@ -187,10 +187,7 @@ static int walk_blocks(struct segment *s)
 	}
 }
 
-/*
- * Whether what follows the last good block of a walk is the beginning of something that was cut
- * off.
- */
+/* Whether the bytes after the last valid block are the beginning of a block or trailer. */
 static bool is_cut_off(const struct segment *s)
 {
 	size_t left = s->size - (size_t)s->parsed_bytes;
@@ -258,7 +255,7 @@ int segment_open_bytes(const void *bytes, size_t size, struct segment *s, struct
 	return 0;
 }
 
-/* Maps the file as long as it is now. */
+/* Maps the file with its current size. */
 static int map_file(struct segment *s, int fd, struct error *e)
 {
 	struct stat st;
@@ -283,7 +280,7 @@ static int map_file(struct segment *s, int fd, struct error *e)
 	return 0;
 }
 
-/* Maps the file at a path and closes it: recordings have thousands of segments. */
+/* Maps the file at a path and closes it, because recordings can have thousands of segments. */
 static int map_path(struct segment *s, const char *path, struct error *e)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -327,8 +324,8 @@ void segment_drop_pages(const struct segment *s)
 }
 
 /*
- * The block behind the header can become one of lost rows, and change again: the only bytes that
- * are ever rewritten.
+ * Reads the block after the header again. It can become a loss block and change; no other bytes are
+ * ever rewritten.
  */
 static int refresh_reserve(struct segment *s)
 {

@@ -13,8 +13,8 @@
 #define FILE_NUMBERS_MAX 1000000u
 
 /*
- * A descriptor number may have been closed and reused by the target: never write to or close
- * another's file.
+ * The target may have closed and reused our descriptor. Never write to or close a file that is not
+ * ours.
  */
 static bool is_ours(const struct segment_file *f)
 {
@@ -80,7 +80,7 @@ static int create_file(struct segment_file *f, const struct segment_identity *id
 	} while (fd < 0 && errno == EEXIST && n < FILE_NUMBERS_MAX);
 	if (fd < 0)
 		return -errno;
-	fchmod(fd, 0600); /* whatever the program's umask is */
+	fchmod(fd, 0600); /* regardless of the program's umask */
 	*file_number = n;
 	return io_above_standard(fd);
 }
@@ -100,7 +100,7 @@ static void put_header(uint8_t *to, const struct segment_identity *id)
 	memcpy(to, &h, sizeof(h));
 }
 
-/* A padding block of `length` bytes, its header included. */
+/* Writes a padding block of `length` bytes including its header. */
 static void put_padding(uint8_t *to, size_t length)
 {
 	struct block_header h = { .magic = BLOCK_MAGIC,
@@ -142,7 +142,7 @@ fail_created:
 	unlink(f->path);
 fail:
 	error_errno(e, error, "cannot create segment '%s'", f->path ? f->path : id->directory);
-	segment_file_forget(f);
+	segment_file_release(f);
 	return -error;
 }
 
@@ -155,7 +155,7 @@ void segment_file_accept(struct segment_file *f, size_t good, size_t written)
 {
 	f->end += good;
 	if (written > good && is_ours(f) && ftruncate(f->fd, (off_t)f->end) < 0)
-		return; /* a reader passes over an incomplete block at the end */
+		return; /* readers skip an incomplete block at the end */
 }
 
 static struct index_entry index_entry(const struct block_header *h, uint64_t offset)
@@ -180,7 +180,7 @@ void segment_file_index(struct segment_file *f, const struct block_header *heade
 	f->block_count++;
 }
 
-int segment_file_reserve(struct segment_file *f, const void *block, size_t length)
+int segment_file_write_reserve(struct segment_file *f, const void *block, size_t length)
 {
 	uint8_t reserve[RESERVE_BYTES];
 	struct block_header header;
@@ -234,19 +234,19 @@ int segment_file_finish(struct segment_file *f, struct strbuf *buffer)
 
 	strbuf_clear(buffer);
 	if (f->block_count > INDEX_BLOCKS_MAX) {
-		segment_file_forget(f);
+		segment_file_release(f);
 		return 0;
 	}
 	if (!strbuf_reserve(buffer, segment_file_end_bytes(f->block_count))) {
 		buffer->failed = false;
-		segment_file_forget(f);
+		segment_file_release(f);
 		return -ENOMEM;
 	}
 	put_index(f, buffer);
 	written = segment_file_write(f, buffer->data, buffer->length, &error);
 	segment_file_accept(f, written == buffer->length ? written : 0, written);
 	strbuf_clear(buffer);
-	segment_file_forget(f);
+	segment_file_release(f);
 	return -error;
 }
 
@@ -257,7 +257,7 @@ void segment_file_close(struct segment_file *f)
 	f->fd = -1;
 }
 
-void segment_file_forget(struct segment_file *f)
+void segment_file_release(struct segment_file *f)
 {
 	segment_file_close(f);
 	free(f->path);

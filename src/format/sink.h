@@ -1,19 +1,17 @@
 /*
- * sink.h: who takes the rows of a writer: a recording on disk, gpufl's logs, Perfetto's service,
- * later a ring in memory.
+ * sink.h: a consumer of a writer's rows: a recording on disk, gpufl's logs, Perfetto's service.
  *
- * The writer interns what rows refer to and keeps what gives them meaning; a sink needs no tables
- * of ids of its own. It is handed each definition (a text, a kernel configuration, a stack, the
- * process, its threads, modules, devices …) before the first row that refers to it, as rows of
- * those tables.
+ * The writer interns and stores definitions, so a sink needs no id tables. Definitions (a text, a
+ * kernel configuration, a stack, the process, its threads, modules, devices …) are passed to the
+ * sink as rows of their tables, before the first row that refers to them.
  *
- * An epoch is how long that holds. At its beginning a sink forgets all definitions; what is still
- * needed is defined again. Ids of strings and configurations are never given again, also not in a
- * later epoch. The writer begins an epoch when its tables are full, when a sink is attached to
- * others, and when a sink wants one, because it begins a file that is to be read alone, or has lost
- * rows. It does so between a flush and the first row after that, never in between.
+ * They are valid for an epoch. At its beginning a sink forgets all definitions; those still needed
+ * are defined again. Ids of strings and configurations are never reused, not even in a later epoch.
+ * The writer begins an epoch when its tables are full, when a sink is attached to others, and when
+ * a sink wants one, because it begins a file that must be readable alone, or has lost rows. An
+ * epoch begins after a flush, before the next row.
  *
- * All operations are called by the writer's thread.
+ * All operations are called on the writer's thread.
  */
 #ifndef PITOT_FORMAT_SINK_H
 #define PITOT_FORMAT_SINK_H
@@ -28,24 +26,24 @@ struct writer_stats;
 struct sink_ops {
 	const char *name;
 	/*
-	 * A new epoch begins. A sink that is attached before the first row is not told of its first
-	 * epoch.
+	 * A new epoch begins. Not called for the first epoch of a sink that is attached before any
+	 * row.
 	 */
 	void (*epoch)(struct sink *s);
-	/* Takes a row (struct row_<table>), which is the caller's, also its BYTES. */
+	/* Appends a row (struct row_<table>). The caller owns the row and its BYTES. */
 	void (*append)(struct sink *s, enum table_id table, const void *row);
 	/*
-	 * Keeps what was appended: 0; 1: it is under way; or a negative errno: some of it is lost.
+	 * Stores all appended rows. Returns 0; 1: in progress; or a negative errno: some are lost.
 	 */
 	int (*seal)(struct sink *s);
-	/* After a seal. Frees. 0 or a negative errno: something is lost. */
+	/* Frees the sink, after a seal. Returns 0, or a negative errno when rows are lost. */
 	int (*close)(struct sink *s);
 	/*
-	 * Frees without keeping anything, and waits for nobody; in the child of a fork frees
-	 * nothing, either.
+	 * Frees the sink without storing anything and without waiting. In the child of a fork
+	 * memory is not freed.
 	 */
 	void (*abandon)(struct sink *s);
-	/* Adds what it kept and lost; NULL: nothing to add. */
+	/* Adds the sink's counts. May be NULL. */
 	void (*stats)(struct sink *s, struct writer_stats *stats);
 };
 
@@ -53,12 +51,12 @@ struct sink_ops {
 struct sink {
 	const struct sink_ops *ops;
 	/*
-	 * Only rows whose time (the table's time column) is in [from_ns, until_ns), or missing;
-	 * definitions always. Set before writer_attach. until_ns 0: rows of any time.
+	 * Passes only rows whose time (the table's time column) is missing or in [from_ns,
+	 * until_ns), and all definitions. Set before writer_attach(). until_ns 0: no limits.
 	 */
 	uint64_t from_ns, until_ns;
-	bool wants_epoch; /* set by the sink; the writer begins one after the next flush */
-	struct sink *next; /* the writer's */
+	bool wants_epoch; /* set by the sink; the writer begins an epoch after the next flush */
+	struct sink *next; /* used by the writer */
 };
 
 #endif

@@ -1,17 +1,15 @@
 /*
- * writer.c: hands rows to sinks, each definition before the first row that refers to it.
+ * writer.c: passes rows to sinks, each definition before the first row that refers to it.
  *
- * - A text or configuration that is new in the epoch is handed on at once, by whoever asks for its
- *   id.
- * - Of tables with a trait LAST (process, threads, modules, devices …) the last row of each key is
- *   kept, with its texts, and comes first in every epoch.
- * - Nodes of CUDA graphs are too many for that: one is repeated when a row refers to it
+ * - A text or configuration that is new in the epoch is emitted when its id is requested.
+ * - For tables with trait LAST (process, threads, modules, devices …) the last row of each key is
+ *   stored with its texts, and repeated at the beginning of every epoch.
+ * - Nodes of CUDA graphs are too many for that: a node is repeated when a row refers to it
  *   (LAST_USED).
- * - Stacks are kept by somebody else, who is asked for them.
+ * - Stacks are stored elsewhere and requested with writer_need_stack.
  *
- * A new epoch begins with empty tables of ids; numbers go on, so no id has two meanings. It is due
- * after a flush, and begins with the first call that needs one: where nothing follows, nothing is
- * repeated.
+ * An epoch begins with empty id tables. Numbers continue, so no id has two meanings. It becomes due
+ * in a flush and begins with the next call, so that nothing is repeated when nothing follows.
  */
 #include "format/writer.h"
 
@@ -28,20 +26,19 @@
 #define STRING_EMPTY 0u /* id of "" */
 #define STRING_UNKNOWN 1u /* id of "?" */
 #define STRING_FIRST 2u
-#define STRING_OVERHEAD 48u /* bytes that an interner needs for each text, roughly */
+#define STRING_OVERHEAD 48u /* approximate bytes that an interner needs per text */
 #define STRING_BYTES_MAX ((size_t)64 << 20)
 #define STRING_LENGTH_MAX (64u << 10)
 #define STRING_LENGTH_LIMIT (1u << 20)
-#define CONFIGS_EPOCH 16384u /* configurations after which an epoch ends */
+#define CONFIGS_EPOCH 16384u /* number of configurations that ends an epoch */
 #define CONFIGS_MAX (8 * CONFIGS_EPOCH)
-#define KEPT_MAX 4096u /* rows of a table; then the older half is forgotten */
-#define KEPT_USED_MAX                                                                              \
-	262144u /* of tables that are repeated where they are used: 24 MiB of graph nodes */
-#define USES_MAX 8 /* how far uses of uses are followed: clones of clones of nodes */
+#define KEPT_MAX 4096u /* rows of a table; then the older half is dropped */
+#define KEPT_USED_MAX 262144u /* rows of a LAST_USED table: 24 MiB of graph nodes */
+#define USES_MAX 8 /* depth of nested uses: clones of clones of nodes */
 
 _Static_assert(sizeof(struct row_kernel_config) % 8 == 0, "is compared in words");
 
-/* The last row of each key, each behind the epoch in which sinks got it. */
+/* The last row of each key, preceded by the epoch in which it was emitted last. */
 struct kept_rows {
 	uint8_t *items;
 	size_t count, capacity;
@@ -59,19 +56,19 @@ struct writer {
 	struct sink *sinks;
 	struct table_state tables[TABLE_MAX + 1];
 	uint32_t epoch;
-	bool begun; /* something was handed on in this epoch */
-	bool due; /* the next one begins with the next call */
+	bool begun; /* something was emitted in this epoch */
+	bool due; /* the next epoch begins with the next call */
 	unsigned hold; /* flushes for which it does not */
-	unsigned uses; /* of a definition by another that is being written */
+	unsigned uses; /* depth of nested emit_used() calls */
 
 	struct interner strings; /* of this epoch */
-	struct interner configs; /* row without id and name, then the name's text */
-	VEC(uint32_t) config_epochs; /* in which sinks got it */
-	uint32_t first_string, first_config; /* ids of their items 0 */
+	struct interner configs; /* keys: row without id and name, then the name's text */
+	VEC(uint32_t) config_epochs; /* epoch in which each was emitted last */
+	uint32_t first_string, first_config; /* ids of items 0 */
 	struct strbuf config_key;
-	bool has_fixed[STRING_FIRST]; /* sinks got the text in this epoch */
+	bool has_fixed[STRING_FIRST]; /* the text was emitted in this epoch */
 	uint64_t config_mask[sizeof(struct row_kernel_config) /
-			     8]; /* bytes that make one, without its name */
+			     8]; /* key bytes of a row, without the name */
 	size_t string_bytes_max;
 	uint32_t string_length_max;
 
@@ -89,7 +86,7 @@ static void lose(struct writer *w, enum loss_reason reason)
 	loss_add(&w->lost, reason, 1, now, now);
 }
 
-/* ---- handing on ---- */
+/* ---- passing rows to sinks ---- */
 
 static bool in_window(const struct sink *s, const struct table_schema *table, const uint8_t *row)
 {
@@ -102,22 +99,22 @@ static bool in_window(const struct sink *s, const struct table_schema *table, co
 	return time >= s->from_ns && time < s->until_ns;
 }
 
-static void hand_on(struct writer *w, const struct table_state *t, const void *row)
+static void emit(struct writer *w, const struct table_state *t, const void *row)
 {
 	for (struct sink *s = w->sinks; s; s = s->next)
 		if (!s->until_ns || in_window(s, t->schema, row))
 			s->ops->append(s, t->schema->id, row);
 }
 
-static void hand_on_string(struct writer *w, uint32_t id, const void *text, size_t length)
+static void emit_string(struct writer *w, uint32_t id, const void *text, size_t length)
 {
 	struct row_string row = { .id = id, .text = { text, (uint32_t)length } };
 
 	w->begun = true;
-	hand_on(w, &w->tables[TABLE_string], &row);
+	emit(w, &w->tables[TABLE_string], &row);
 }
 
-/* ---- rows that are kept ---- */
+/* ---- kept rows ---- */
 
 static size_t item_size(const struct table_state *t)
 {
@@ -148,7 +145,7 @@ static uint64_t key_of(const struct table_schema *schema, const void *row)
 	return key;
 }
 
-/* Keys hold ids of texts, which are others in each epoch. */
+/* Rebuilds the index, because keys contain text ids, which change with each epoch. */
 static void index_kept(struct writer *w, struct table_state *t)
 {
 	map_clear(&t->kept.index);
@@ -185,15 +182,15 @@ static void keep(struct writer *w, struct table_state *t, const void *row)
 	memcpy(row_of(item_at(t, *index)), row, t->schema->row_size);
 }
 
-/* ---- what a row refers to ---- */
+/* ---- definitions that a row uses ---- */
 
 static void append_row(struct writer *w, struct table_state *t, const uint8_t *row);
 
 /*
- * Sees to it that sinks have the definition that a row uses, and first those that it uses itself:
- * of clones their originals.
+ * Emits the definition that a row uses, unless it was emitted in this epoch, and first the
+ * definition that it uses itself: a clone's original.
  */
-static void need_used(struct writer *w, const struct table_schema *schema, const uint8_t *row)
+static void emit_used(struct writer *w, const struct table_schema *schema, const uint8_t *row)
 {
 	const struct column_schema *column = &schema->columns[schema->user_column];
 	struct table_state *used = &w->tables[schema->used_table];
@@ -212,15 +209,15 @@ static void need_used(struct writer *w, const struct table_schema *schema, const
 	w->uses--;
 }
 
-/* The texts "" and "?" have ids that nobody asked for. */
-static void need_fixed_strings(struct writer *w, const struct table_state *t, const uint8_t *row)
+/* Emits the texts "" and "?", whose ids are fixed. */
+static void emit_fixed_strings(struct writer *w, const struct table_state *t, const uint8_t *row)
 {
 	for (uint64_t left = t->strings & ~load_u64(row); left; left &= left - 1) {
 		uint32_t id = load_u32(row + t->schema->columns[__builtin_ctzll(left)].row_offset);
 
 		if (id < STRING_FIRST && !w->has_fixed[id]) {
 			w->has_fixed[id] = true;
-			hand_on_string(w, id, "?", id == STRING_UNKNOWN);
+			emit_string(w, id, "?", id == STRING_UNKNOWN);
 		}
 	}
 }
@@ -232,7 +229,7 @@ static void append_row(struct writer *w, struct table_state *t, const uint8_t *r
 
 	w->begun = true;
 	if (t->strings)
-		need_fixed_strings(w, t, row);
+		emit_fixed_strings(w, t, row);
 	if (t->stack_column >= 0 && w->need_stack && !(missing >> t->stack_column & 1)) {
 		uint32_t id = load_u32(row + t->schema->columns[t->stack_column].row_offset);
 
@@ -240,13 +237,13 @@ static void append_row(struct writer *w, struct table_state *t, const uint8_t *r
 			w->need_stack(w->stack_context, w, id);
 	}
 	if (user >= 0 && !(missing >> user & 1))
-		need_used(w, t->schema, row);
-	hand_on(w, t, row);
+		emit_used(w, t->schema, row);
+	emit(w, t, row);
 }
 
 /* ---- epochs ---- */
 
-/* Id in this epoch of a text of the one before. */
+/* Returns this epoch's id of a text of the previous epoch. */
 static uint32_t renew_string(struct writer *w, const struct interner *before, uint32_t first,
 			     uint32_t id)
 {
@@ -331,7 +328,7 @@ void writer_hold_epoch(struct writer *w, bool hold)
 	w->hold = hold ? WRITER_HOLD_FLUSHES : 0;
 }
 
-/* ---- definitions ---- */
+/* ---- interned definitions ---- */
 
 uint32_t writer_string(struct writer *w, const char *text, size_t length)
 {
@@ -357,13 +354,13 @@ uint32_t writer_string(struct writer *w, const char *text, size_t length)
 		return STRING_UNKNOWN;
 	}
 	if (is_new)
-		hand_on_string(w, w->first_string + (uint32_t)index, text, length);
+		emit_string(w, w->first_string + (uint32_t)index, text, length);
 	return w->first_string + (uint32_t)index;
 }
 
 /*
- * Equal configurations are equal bytes: without id, padding and values that are missing. Their ids
- * outlive an epoch, as long as there is room, so the name is there as a text.
+ * Equal configurations have equal key bytes: without id, padding and missing values. Their ids
+ * outlive an epoch while there is room, so the key contains the name as a text.
  */
 static bool make_config_key(struct writer *w, const struct row_kernel_config *row)
 {

@@ -1,11 +1,9 @@
 /*
- * writer.h: where sources put their rows: one stream of rows, handed to any number of sinks
- * (sink.h).
+ * writer.h: takes rows from sources and passes them to any number of sinks (sink.h).
  *
- * The writer interns texts and kernel configurations, and keeps the rows that later rows refer to,
- * so that each sink can be told again at the beginning of each epoch. One thread at a time. Used
- * inside the target by the collector: it never prints, never exits, and after an error of a sink it
- * goes on taking rows.
+ * The writer interns texts and kernel configurations, and stores the rows that later rows refer to,
+ * so that it can repeat them to sinks in each epoch. Not thread-safe. The collector uses it inside
+ * the target: it never prints, never exits, and keeps accepting rows after an error of a sink.
  */
 #ifndef PITOT_FORMAT_WRITER_H
 #define PITOT_FORMAT_WRITER_H
@@ -20,127 +18,127 @@ struct writer;
 
 struct writer_options {
 	/*
-	 * Memory for texts between two flushes, more are "?" (loss string_limit); 0: 64 MiB. An
-	 * eighth of it ends an epoch.
+	 * Limit of memory for texts between two flushes; further texts become "?" (loss
+	 * string_limit). 0: 64 MiB. An eighth of it ends an epoch.
 	 */
 	size_t string_bytes_max;
-	uint32_t string_length_max; /* longer strings are cut (loss string_limit); 0: 64 KiB */
+	uint32_t string_length_max; /* longer ones are truncated (loss string_limit); 0: 64 KiB */
 
-	/* Of the recording: recording_sink.c. */
-	const char *directory; /* exists */
-	const char *prefix; /* of the segments' names; NULL: the process id */
-	uint64_t session; /* of the segments; 0: random */
-	uint64_t segment_bytes; /* a new segment is begun after this many; 0: 64 MiB */
-	/* Of all segments of this sink; then it stops (loss size_limit); 0: no limit. */
+	/* For recordings, see recording_sink.c: */
+	const char *directory; /* must exist */
+	const char *prefix; /* of segment names; NULL: the process id */
+	uint64_t session; /* id of the session; 0: random */
+	uint64_t segment_bytes; /* size at which a new segment begins; 0: 64 MiB */
+	/* Limit of all segments; the sink then stops (loss size_limit). 0: no limit. */
 	uint64_t max_bytes;
-	int compression_level; /* zstd; 0: 1 */
+	int compression_level; /* zstd level; 0: 1 */
 	/*
-	 * A thread of its own writes: a disk that stalls holds nobody up, and loses rows (loss
+	 * Writes on a separate thread: a stalled disk blocks nobody, and rows are lost (loss
 	 * disk_slow).
 	 */
 	bool background;
 };
 
 struct writer_stats {
-	uint64_t rows; /* taken */
-	/* Of all sinks: */
-	uint64_t bytes; /* written, all segments */
+	uint64_t rows; /* accepted */
+	/* Sums over all sinks: */
+	uint64_t bytes; /* written to all segments */
 	uint64_t blocks;
 	/*
-	 * Taken but not on disk because of disk_full, write_error, disk_slow, size_limit,
+	 * Accepted but not on disk because of disk_full, write_error, disk_slow, size_limit or
 	 * no_memory.
 	 */
 	uint64_t lost_rows;
-	/* errno of the failure for which nothing is written now, EFBIG for max_bytes, or 0 */
+	/* errno that prevents writing now, EFBIG for max_bytes, or 0 */
 	int error;
-	uint64_t writes, write_ns; /* times that blocks were written, and how long that took */
+	uint64_t writes, write_ns; /* number and duration of writes of blocks */
 };
 
-/* A writer without sinks; NULL: no memory. */
+/* Returns a writer without sinks, or NULL when there is no memory. */
 struct writer *writer_new(const struct writer_options *options) MUST_USE;
 
-/* A writer with one sink, the recording that the options say. 0 and *out, or a negative errno. */
+/* Opens a writer with one sink, a recording. Returns 0 and *out, or a negative errno. */
 int writer_open(const struct writer_options *options, struct writer **out,
 		struct error *e) MUST_USE;
 
 /*
- * Hands rows to the sink from now on, which is the writer's then. A sink that comes later than the
- * first rows begins an epoch: ids that were got before are not to be used any more.
+ * Attaches a sink and takes ownership of it. If rows were appended before, a new epoch begins, and
+ * the caller must request new ids.
  */
 void writer_attach(struct writer *w, struct sink *sink);
-/* Seals and closes that sink. 0 or a negative errno: it lost something. */
+/* Seals, closes and frees the sink. Returns 0, or a negative errno when it lost rows. */
 int writer_detach(struct writer *w, struct sink *sink);
 
 /*
- * Number of the epoch, from 1. Whoever keeps ids asks for them again when it has changed, which is
- * only by writer_flush and writer_attach. An id of an earlier epoch still means what it meant, but
- * not in a segment that is read alone.
+ * Returns the number of the epoch, from 1. It changes in writer_flush() and writer_attach() only;
+ * then callers that store ids must request them again. An id of an earlier epoch keeps its meaning,
+ * but is undefined in a segment that is read alone.
  */
 uint32_t writer_epoch(const struct writer *w);
 /*
- * No new epoch for now, at most for WRITER_HOLD_FLUSHES: there are rows in this one whose stack
- * will only be known in a moment.
+ * Postpones new epochs, for at most WRITER_HOLD_FLUSHES flushes, because the stacks of rows in this
+ * epoch are not known yet.
  */
 #define WRITER_HOLD_FLUSHES 64u
 void writer_hold_epoch(struct writer *w, bool hold);
 
 /*
- * Id of a text, to be used in STRING members. Never fails: on lack of memory it is the id of the
- * text "?", and counted. NULL is the same as "", whose id is 0.
+ * Returns the id of a text, for STRING members. Never fails: without memory it returns the id of
+ * "?" and counts a loss. NULL is the same as "", whose id is 0.
  */
 uint32_t writer_string(struct writer *w, const char *text, size_t length);
 
 /*
- * Id of a kernel configuration: equal rows (row->id and values that are missing are ignored) get
- * equal ids in an epoch. row->name must come from writer_string. On lack of memory UINT32_MAX, and
- * counted.
+ * Returns the id of a kernel configuration. Equal rows, ignoring row->id and missing values, have
+ * equal ids in an epoch. row->name must come from writer_string(). Without memory returns
+ * UINT32_MAX and counts a loss.
  */
 uint32_t writer_kernel_config(struct writer *w, const struct row_kernel_config *row);
 
 /*
- * Notes that rows about to be appended refer to the api_function with this id. `row` counts at the
- * first call with this id and may be NULL later.
+ * Defines the api_function `id` for rows that follow. `row` is used by the first call with this id;
+ * it may be NULL later.
  */
 void writer_api_function(struct writer *w, uint32_t id, const struct row_api_function *row);
 
 /*
- * Who keeps the call stacks that rows refer to with a column `stack`. `need` is called before a row
- * that refers to stack `id` (not 0) is handed on: the rows of what the stack consists of must have
- * been appended in this epoch. NULL: nobody.
+ * Registers the owner of the call stacks that rows refer to in a column `stack`. `need` is called
+ * before a row with stack `id` (not 0) is passed on, and must append the rows that define the stack
+ * if they were not appended in this epoch. NULL: none.
  */
 typedef void writer_need_stack(void *context, struct writer *w, uint32_t id);
 void writer_on_stack(struct writer *w, writer_need_stack *need, void *context);
 
 /*
- * Takes a row (struct row_<table>). Never fails; loss is counted. Rows of tables that later rows
- * refer to are kept and repeated as their traits say (schema/tables.h).
+ * Appends a row (struct row_<table>). Never fails; losses are counted. Rows of tables that later
+ * rows refer to are stored and repeated according to their traits (schema/tables.h).
  */
 void writer_append(struct writer *w, enum table_id table, const void *row);
 
-/* Takes a row for one of the sinks alone, and keeps nothing of it. */
+/* Passes a row to one sink only, without storing it. */
 void writer_append_to(struct writer *w, struct sink *sink, enum table_id table, const void *row);
 
 /*
- * Seals all sinks. 0: everything is kept; 1: it is under way; or a negative errno: rows are being
- * lost.
+ * Seals all sinks. Returns 0 when all rows are stored, 1 while that is in progress, or a negative
+ * errno when rows are being lost.
  */
 int writer_flush(struct writer *w);
 
 void writer_stats(const struct writer *w, struct writer_stats *stats);
 
-/* Flush, and an orderly end of all sinks; frees. Returns 0 or a negative errno. *w may be NULL. */
+/* Flushes, closes all sinks and frees. Returns 0 or a negative errno. *w may be NULL. */
 int writer_close(struct writer **w);
 
 /*
- * Lets go without keeping anything, and waits for nobody. In the child of a fork descriptors are
- * closed and memory stays: another thread may have been in the middle of it.
+ * Frees without flushing and without waiting. In the child of a fork descriptors are closed and
+ * memory stays, because another thread may have been using it.
  */
 void writer_abandon(struct writer **w);
 
 /*
- * Creates the first segment (the first free number, with O_EXCL, so that several process images of
- * one pid do not meet). 0 and *out, or a negative errno: the directory is missing, read-only or
- * full.
+ * Creates a recording's sink and its first segment, with the first free number and O_EXCL, so that
+ * process images with one pid do not collide. Returns 0 and *out, or a negative errno: the
+ * directory is missing, read-only or full.
  */
 int recording_sink_new(const struct writer_options *options, struct sink **out,
 		       struct error *e) MUST_USE;

@@ -21,10 +21,11 @@
 #define WINDOW_BYTES (UINT64_C(64) << 20)
 #define MAX_BYTES (UINT64_C(4) << 30)
 #define MIN_FREE_BYTES (UINT64_C(512) << 20)
-#define FREE_CHECK_BYTES (UINT64_C(16) << 20) /* written between two looks at the free space */
+#define FREE_CHECK_BYTES (UINT64_C(16) << 20) /* written between checks of the free space */
 #define PIECE_BYTES (64u << 10)
 #define STACK_BYTES (256u << 10)
-#define LEVEL 1 /* of zlib: a third of the time of its default, for windows a fifth larger */
+/* zlib level: a third of the time of the default level, with windows a fifth larger */
+#define LEVEL 1
 #define NAME_BYTES 64 /* of names in the directory */
 
 const char *const gpufl_channel_names[GPUFL_CHANNELS + 1] = { "device", "scope", "system", "sass",
@@ -44,18 +45,18 @@ struct gpufl_files {
 	struct gpufl_files_options options;
 	struct window active[GPUFL_CHANNELS];
 	uint64_t bytes; /* of text */
-	uint64_t free_checked; /* bytes at the last look */
+	uint64_t free_checked; /* value of bytes at the last check */
 	_Atomic uint64_t disk_bytes;
-	atomic_int error; /* errno; then nothing is written any more */
+	atomic_int error; /* errno that stopped all writing */
 	int lock_fd;
 	dev_t lock_device;
 	ino_t lock_inode;
 	pid_t owner;
 
-	bool started; /* the thread */
+	bool started; /* the publishing thread runs */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct window *first, **last; /* closed, to be published */
+	struct window *first, **last; /* queue of closed windows */
 	bool busy, ending, ended;
 };
 
@@ -116,7 +117,7 @@ static int open_for_writing(const char *path, int flags)
 	return fd < 0 ? -errno : io_above_standard(fd);
 }
 
-/* Writes what RLIMIT_FSIZE allows: beyond it a signal would end the program. */
+/* Writes no more than RLIMIT_FSIZE allows: beyond it a signal would end the program. */
 static int write_allowed(int fd, uint64_t offset, const void *bytes, size_t length)
 {
 	return io_allowed(offset, length) < length ? -EFBIG : io_write_all(fd, bytes, length);
@@ -137,7 +138,7 @@ static int write_new_file(const char *path, const struct strbuf *text)
 
 /* ---- errors ---- */
 
-/* The first one counts: from now on nothing is written. */
+/* Only the first error counts: nothing is written after it. */
 static void fail(struct gpufl_files *f, int err, const char *channel, unsigned number,
 		 const char *reason)
 {
@@ -154,9 +155,9 @@ static void fail(struct gpufl_files *f, int err, const char *channel, unsigned n
 	path_in(f, path, ".gpufl-transport-loss.%s.%u.json", channel, number);
 	write_new_file(path, &text);
 	strbuf_clear(&text);
-	strbuf_addf(&text, "nothing more is written into %s: %s", f->directory, reason);
-	if (f->options.tell && !text.failed)
-		f->options.tell(text.data);
+	strbuf_addf(&text, "stopped writing to '%s': %s", f->directory, reason);
+	if (f->options.on_error && !text.failed)
+		f->options.on_error(text.data);
 }
 
 static void fail_window(struct gpufl_files *f, int err, const struct window *w, const char *what)
@@ -173,7 +174,7 @@ static void fail_window(struct gpufl_files *f, int err, const struct window *w, 
 struct packing {
 	int from, to;
 	uint64_t bytes; /* compressed */
-	uLong crc; /* of them */
+	uLong crc; /* of the compressed bytes */
 	z_stream z;
 	uint8_t in[PIECE_BYTES], out[PIECE_BYTES];
 };
@@ -215,7 +216,7 @@ static int pack_all(struct packing *p)
 	return r;
 }
 
-/* One gzip member: readers of windows take the size of the text from its last four bytes. */
+/* Writes one gzip member, because readers take the size of the text from the last four bytes. */
 static int compress_file(struct packing *p, const char *from, const char *to)
 {
 	int r = -ENOMEM;
@@ -240,7 +241,7 @@ static int compress_file(struct packing *p, const char *from, const char *to)
 	return r;
 }
 
-/* The same window, exported again, is known by a server that has it. */
+/* Identical windows get identical ids, so that a server recognizes a window exported again. */
 static void window_id(const struct gpufl_files *f, const struct window *w, const struct packing *p,
 		      char id[GPUFL_ID_BYTES])
 {
@@ -268,7 +269,7 @@ static int write_sidecar(struct gpufl_files *f, const struct window *w, const st
 		    (unsigned long long)(clock_read_ns(CLOCK_REALTIME) / NS_PER_MS), channel,
 		    w->number, (unsigned long long)p->bytes, p->crc);
 	path_in(f, part, ".tmp/%s.part", id);
-	unlink(part); /* of a writer that was killed just here: the same window has the same id */
+	unlink(part); /* left by a writer killed at this point: the same window has the same id */
 	window_path(f, w, ".gpufl-window.", ".json", path);
 	r = write_new_file(part, &text);
 	if (r == 0)
@@ -335,7 +336,7 @@ static void *publish_queued(void *files)
 	return NULL;
 }
 
-/* Closes the active window of a channel, if there is anything in it. */
+/* Closes the active window of a channel unless it is empty. */
 static void close_window(struct gpufl_files *f, enum gpufl_channel channel)
 {
 	struct window *active = &f->active[channel], *w;
@@ -408,7 +409,7 @@ int gpufl_files_write(struct gpufl_files *f, enum gpufl_channel channel, const c
 	active_path(f, channel, path);
 	fd = open_for_writing(path, O_APPEND);
 	r = fd < 0 ? fd : write_allowed(fd, w->bytes, text, length);
-	/* Half a line would be the last of the window, and a gzip of it no reader's fault. */
+	/* A partial line must not become the last line of a window. */
 	if (fd >= 0 && r < 0 && ftruncate(fd, (off_t)w->bytes) < 0)
 		r = -errno;
 	if (fd >= 0)
@@ -430,8 +431,8 @@ uint64_t gpufl_files_bytes(const struct gpufl_files *f)
 
 /* ---- beginning and end ---- */
 
-/* For those who want to know whether the session is alive. False: it is another process's. */
-static bool take_lock(struct gpufl_files *f)
+/* Locks the session as a sign of life. Returns false if another process holds the lock. */
+static bool lock_session(struct gpufl_files *f)
 {
 	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	char path[PATH_MAX];
@@ -446,7 +447,7 @@ static bool take_lock(struct gpufl_files *f)
 	return fcntl(f->lock_fd, F_SETLK, &whole) == 0;
 }
 
-/* The program may have closed our descriptor, and have another file under its number. */
+/* The program may have closed this descriptor and reused its number. */
 static void close_lock(struct gpufl_files *f)
 {
 	struct stat st;
@@ -465,13 +466,13 @@ static int make_directories(const struct gpufl_files *f, const struct gpufl_file
 	if (strlen(o->log_path) + strlen(o->session) + 2 > sizeof(f->directory))
 		return error_errno(e, ENAMETOOLONG, "cannot write to '%s'", o->log_path);
 	if (mkdir(o->log_path, 0777) < 0 && errno != EEXIST)
-		return error_errno(e, errno, "cannot make '%s'", o->log_path);
+		return error_errno(e, errno, "cannot create '%s'", o->log_path);
 	path_in(f, path, ".tmp");
 	if (mkdir(f->directory, 0777) < 0)
-		return error_errno(e, errno, "cannot make '%s'", f->directory);
+		return error_errno(e, errno, "cannot create '%s'", f->directory);
 	if (mkdir(path, 0777) == 0)
 		return 0;
-	r = error_errno(e, errno, "cannot make '%s'", path);
+	r = error_errno(e, errno, "cannot create '%s'", path);
 	rmdir(f->directory);
 	return r;
 }
@@ -483,7 +484,7 @@ static void free_files(struct gpufl_files *f)
 	free(f);
 }
 
-/* A session whose directory is there. */
+/* Returns a session whose directory exists. */
 static struct gpufl_files *new_files(const struct gpufl_files_options *o)
 {
 	struct gpufl_files *f = calloc(1, sizeof(*f));
@@ -517,7 +518,7 @@ int gpufl_files_open(const struct gpufl_files_options *o, struct gpufl_files **o
 			free_files(f);
 		return r;
 	}
-	take_lock(f);
+	lock_session(f);
 	*out = f;
 	return 0;
 }
@@ -528,7 +529,7 @@ int gpufl_files_close(struct gpufl_files *f)
 	int error;
 
 	if (!f->started)
-		f->ending = true; /* one is not worth it any more */
+		f->ending = true; /* starting the thread is no longer worthwhile */
 	for (unsigned c = 0; c < GPUFL_CHANNELS; c++)
 		close_window(f, (enum gpufl_channel)c);
 	pthread_mutex_lock(&f->lock);
@@ -562,8 +563,8 @@ bool gpufl_files_abandon(struct gpufl_files *f)
 
 /* ---- dead sessions ---- */
 
-static bool is_there(const struct gpufl_files *f, const struct window *w, const char *prefix,
-		     const char *suffix)
+static bool window_exists(const struct gpufl_files *f, const struct window *w, const char *prefix,
+			  const char *suffix)
 {
 	char path[PATH_MAX];
 
@@ -571,7 +572,7 @@ static bool is_there(const struct gpufl_files *f, const struct window *w, const 
 	return access(path, F_OK) == 0;
 }
 
-/* ,"pid":42,"app":"…","session_id":"…" of the first line of a channel. */
+/* Copies ,"pid":42,"app":"…","session_id":"…" from the first line of a channel. */
 static void read_identity(const struct gpufl_files *f, const struct window *w,
 			  struct strbuf *identity)
 {
@@ -595,8 +596,8 @@ static void read_identity(const struct gpufl_files *f, const struct window *w,
 		strbuf_add(identity, start, (size_t)(end - start));
 }
 
-/* Cuts off half a line at the end, and adds one. */
-static void mend_active(struct gpufl_files *f, struct window *w)
+/* Removes a partial line at the end, and appends the synthetic shutdown. */
+static void repair_active(struct gpufl_files *f, struct window *w)
 {
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 	char path[PATH_MAX], last = '\n';
@@ -626,20 +627,20 @@ static void salvage_channel(struct gpufl_files *f, struct window *w)
 {
 	char path[PATH_MAX];
 
-	while (is_there(f, w, "", ".log.gz"))
+	while (window_exists(f, w, "", ".log.gz"))
 		w->number++;
-	for (; is_there(f, w, ".tmp/", ".log"); w->number++) {
+	for (; window_exists(f, w, ".tmp/", ".log"); w->number++) {
 		window_path(f, w, ".gpufl-window.", ".json", path);
-		unlink(path); /* of a payload that has never been in place */
+		unlink(path); /* its payload was never published */
 		w->opened_ms = w->closed_ms = -1;
 		publish(f, w);
 	}
 	active_path(f, w->channel, path);
 	if (w->number > 1 || access(path, F_OK) == 0)
-		mend_active(f, w);
+		repair_active(f, w);
 }
 
-/* Whether it was dead. */
+/* Returns whether the session was dead. */
 static bool salvage(const char *log_path, const char *session)
 {
 	struct gpufl_files *f = new_files(&(struct gpufl_files_options){
@@ -650,7 +651,7 @@ static bool salvage(const char *log_path, const char *session)
 	if (!f)
 		return false;
 	path_in(f, path, ".tmp");
-	dead = access(path, F_OK) == 0 && take_lock(f);
+	dead = access(path, F_OK) == 0 && lock_session(f);
 	if (!dead) {
 		gpufl_files_abandon(f);
 		return false;
@@ -674,7 +675,7 @@ unsigned gpufl_files_salvage(const char *log_path)
 	return count;
 }
 
-/* Removes files whose names begin so or end in .log or .log.gz; then the directory. */
+/* Removes the files with this prefix or the suffix .log or .log.gz, then the directory. */
 static int remove_files(const char *directory)
 {
 	DIR *d = opendir(directory);

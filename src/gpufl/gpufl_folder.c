@@ -13,8 +13,8 @@
 
 #define LOSS_MARKER ".gpufl-transport-loss."
 
-/* Takes a suffix off a text of *length bytes. */
-static bool take_suffix(const char *text, size_t *length, const char *suffix)
+/* Strips a suffix from a text of *length bytes. */
+static bool strip_suffix(const char *text, size_t *length, const char *suffix)
 {
 	size_t n = strlen(suffix);
 
@@ -24,15 +24,15 @@ static bool take_suffix(const char *text, size_t *length, const char *suffix)
 	return true;
 }
 
-/* "train.device.12.log.gz": whose prefix has *prefix bytes. */
+/* Parses a name such as "train.device.12.log.gz", whose prefix has *prefix bytes. */
 static bool parse_name(const char *name, const char *const channels[GPUFL_LOG_CHANNELS],
 		       struct gpufl_window *w, size_t *prefix)
 {
 	size_t length = strlen(name), digits;
 
 	w->number = UINT64_MAX;
-	w->rank = take_suffix(name, &length, ".gz");
-	if (!take_suffix(name, &length, ".log"))
+	w->rank = strip_suffix(name, &length, ".gz");
+	if (!strip_suffix(name, &length, ".log"))
 		return false;
 	for (digits = length; digits && isdigit((unsigned char)name[digits - 1]); digits--)
 		;
@@ -42,7 +42,7 @@ static bool parse_name(const char *name, const char *const channels[GPUFL_LOG_CH
 	}
 	for (w->channel = 0; w->channel < GPUFL_LOG_CHANNELS; w->channel++) {
 		*prefix = length;
-		if (take_suffix(name, prefix, channels[w->channel]) &&
+		if (strip_suffix(name, prefix, channels[w->channel]) &&
 		    (!*prefix || name[*prefix - 1] == '.'))
 			return true;
 	}

@@ -1,11 +1,10 @@
 /*
- * gpufl_folder.h: which files of a folder are windows of gpufl's logs, in the order in which they
- * are to be read.
+ * gpufl_folder.h: finds the windows of gpufl's logs in a folder, in reading order.
  *
  *	FOLDER/[<prefix>.]<channel>[.N].log[.gz]	the flat layout: sessions side by side
  *	FOLDER/<session>/<channel>[.N].log[.gz]	closed windows; also two folders down, where runs
  *						are grouped
- *	FOLDER/<session>/.tmp/<channel>[.N].log[.gz]	and those that are not published yet
+ *	FOLDER/<session>/.tmp/<channel>[.N].log[.gz]	not yet published
  */
 #ifndef PITOT_GPUFL_GPUFL_FOLDER_H
 #define PITOT_GPUFL_GPUFL_FOLDER_H
@@ -16,24 +15,25 @@
 #include "gpufl/gpufl_files.h"
 
 #define GPUFL_LOG_CHANNELS (GPUFL_CHANNELS + 1u)
-/* behind all channels: a file that says that a window is lost */
+/* channel of a file that marks a lost window; sorts after all channels */
 #define GPUFL_LOSS_MARKER GPUFL_LOG_CHANNELS
 
 struct gpufl_window {
 	char *path; /* below the folder */
-	size_t group; /* length of what files of a group have in common: folder and prefix */
-	unsigned channel; /* index in the names that the caller has given, or GPUFL_LOSS_MARKER */
-	uint64_t number; /* UINT64_MAX: the one without, which is the last */
-	unsigned rank; /* of files with one number the lowest counts: plain before packed */
+	size_t group; /* length of the common part of the paths in a group: folder and prefix */
+	unsigned channel; /* index into the caller's names, or GPUFL_LOSS_MARKER */
+	uint64_t number; /* UINT64_MAX: without a number, which sorts last */
+	/* the lowest wins among files with the same number: plain before compressed */
+	unsigned rank;
 	uint64_t bytes;
 };
 
 struct gpufl_folder {
-	/* by group, channel, number; each once, and none that is empty */
+	/* sorted by group, channel and number; unique, not empty */
 	VEC(struct gpufl_window) windows;
 };
 
-/* Goes `depth` folders down. 0, or a negative errno: the folder cannot be read. */
+/* Descends `depth` folders. Returns 0, or a negative errno if the folder cannot be read. */
 int gpufl_folder_list(const char *path, unsigned depth,
 		      const char *const channels[GPUFL_LOG_CHANNELS],
 		      struct gpufl_folder *out) MUST_USE;

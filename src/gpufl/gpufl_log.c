@@ -3,11 +3,11 @@
 #include <errno.h>
 
 #define TIME_STEP_NS UINT64_C(256)
-#define DICTIONARY_BYTES_MAX ((size_t)8 << 20) /* of names; then a dictionary begins anew */
+#define DICTIONARY_BYTES_MAX ((size_t)8 << 20) /* of names; beyond it a dictionary starts anew */
 
 static const struct batch_kind {
 	enum gpufl_channel channel;
-	const char *head, *columns; /* up to the session's id; the rest up to the rows */
+	const char *head, *columns; /* head: up to the session's id; columns: up to the rows */
 } kinds[BATCHES] = {
 #define KIND(name, channel, version, type, columns)                                                \
 	[BATCH_##name] = { GPUFL_##channel,                                                        \
@@ -47,7 +47,7 @@ void gpufl_log_release(struct gpufl_log *l)
 		strbuf_release(&l->out[i]);
 	for (size_t i = 0; i < DICTIONARIES; i++) {
 		interner_release(&l->dictionaries[i].names);
-		strbuf_release(&l->dictionaries[i].fresh);
+		strbuf_release(&l->dictionaries[i].new_entries);
 	}
 	strbuf_release(&l->host);
 }
@@ -63,8 +63,8 @@ static void flush_channel(struct gpufl_log *l, enum gpufl_channel channel)
 		return;
 	if (r == 0)
 		r = gpufl_files_write(l->files, channel, out->data, out->length);
-	*(r < 0 ? &l->lost : &l->records) += l->waiting[channel];
-	l->waiting[channel] = 0;
+	*(r < 0 ? &l->lost : &l->records) += l->pending[channel];
+	l->pending[channel] = 0;
 	strbuf_clear(out);
 	out->failed = false;
 }
@@ -80,7 +80,7 @@ void gpufl_line_everywhere(struct gpufl_log *l, const char *text, size_t length)
 {
 	for (unsigned c = 0; c < GPUFL_CHANNELS; c++) {
 		add_lines(l, (enum gpufl_channel)c, text, length);
-		l->waiting[c]++;
+		l->pending[c]++;
 	}
 }
 
@@ -92,11 +92,11 @@ struct strbuf *gpufl_line(struct gpufl_log *l, enum gpufl_channel channel, const
 	TEXT(out, "{\"type\":\"");
 	raw_add(out, type, strlen(type));
 	TEXT(out, "\"");
-	l->waiting[channel]++;
+	l->pending[channel]++;
 	return out;
 }
 
-size_t gpufl_log_waiting_bytes(const struct gpufl_log *l)
+size_t gpufl_log_pending_bytes(const struct gpufl_log *l)
 {
 	size_t bytes = 0;
 
@@ -124,25 +124,25 @@ uint32_t gpufl_name(struct gpufl_log *l, enum gpufl_dictionary_id id, const char
 	if (item < 0)
 		return 0;
 	if (is_new) {
-		strbuf_addf(&d->fresh, "%s\"%u\":\"", d->fresh.length ? "," : "",
+		strbuf_addf(&d->new_entries, "%s\"%u\":\"", d->new_entries.length ? "," : "",
 			    d->first + (uint32_t)item);
 		if (id == DICTIONARY_function)
-			strbuf_add(&d->fresh, text, length);
+			strbuf_add(&d->new_entries, text, length);
 		else
-			json_escape(&d->fresh, text, length);
-		strbuf_addc(&d->fresh, '"');
+			json_escape(&d->new_entries, text, length);
+		strbuf_addc(&d->new_entries, '"');
 	}
 	return d->first + (uint32_t)item;
 }
 
-static void put_dictionaries(struct gpufl_log *l)
+static void append_dictionaries(struct gpufl_log *l)
 {
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
 	for (size_t i = 0; i < DICTIONARIES; i++) {
-		struct strbuf *fresh = &l->dictionaries[i].fresh;
+		struct strbuf *entries = &l->dictionaries[i].new_entries;
 
-		if (!fresh->length)
+		if (!entries->length)
 			continue;
 		if (!line.length)
 			strbuf_addf(&line,
@@ -150,11 +150,11 @@ static void put_dictionaries(struct gpufl_log *l)
 				    "\"session_id\":\"%s\"",
 				    l->session);
 		strbuf_addf(&line, ",\"%s\":{", map_names[i]);
-		strbuf_add(&line, fresh->data, fresh->length);
+		strbuf_add(&line, entries->data, entries->length);
 		strbuf_addc(&line, '}');
-		line.failed |= fresh->failed;
-		strbuf_clear(fresh);
-		fresh->failed = false;
+		line.failed |= entries->failed;
+		strbuf_clear(entries);
+		entries->failed = false;
 	}
 	if (!line.length && !line.failed)
 		return;
@@ -190,14 +190,14 @@ static void seal_batch(struct gpufl_log *l, enum gpufl_batch_id id)
 
 	if (!b->count)
 		return;
-	put_dictionaries(l);
+	append_dictionaries(l);
 	if (b->rows.failed || b->after.failed) {
 		l->lost += b->count;
 	} else {
 		TEXT(&b->rows, "]}\n");
 		add_lines(l, channel, b->rows.data, b->rows.length);
 		add_lines(l, channel, b->after.data, b->after.length);
-		l->waiting[channel] += b->count;
+		l->pending[channel] += b->count;
 	}
 	b->count = 0;
 	b->rows.failed = b->after.failed = false;
@@ -232,7 +232,7 @@ void gpufl_log_seal(struct gpufl_log *l)
 {
 	for (unsigned id = 0; id < BATCHES; id++)
 		seal_batch(l, (enum gpufl_batch_id)id);
-	put_dictionaries(l);
+	append_dictionaries(l);
 }
 
 void gpufl_log_flush(struct gpufl_log *l)

@@ -1,13 +1,13 @@
 /*
- * gpufl_log.h: the lines of a session: batches of rows, dictionaries, single records, on their way
- * into its files.
+ * gpufl_log.h: formats the lines of a session (batches of rows, dictionaries, single records) and
+ * passes them to its files.
  *
- * A row is written as text into its batch at once; nothing is allocated for it. A batch that is
- * full, and every batch at a seal, goes to its channel. Entries of dictionaries that are new go to
- * all channels before the next batch.
+ * A row is appended to its batch as text, without allocating anything for it. Full batches, and all
+ * batches at a seal, go to their channel. New dictionary entries go to all channels before the next
+ * batch.
  *
- * base_time_ns of a batch is a multiple of 256: at today's epoch a double holds no other numbers
- * exactly, and readers keep that column, but not the rows, as doubles.
+ * base_time_ns of a batch is a multiple of 256, because readers keep that column (but not the rows)
+ * as doubles, which represent today's epoch exactly only in such steps.
  */
 #ifndef PITOT_GPUFL_GPUFL_LOG_H
 #define PITOT_GPUFL_GPUFL_LOG_H
@@ -16,9 +16,7 @@
 #include "base/map.h"
 #include "gpufl/gpufl_files.h"
 
-/*
- * B(name, channel, version, type, columns): columns that the format lacks are at the end.
- */
+/* B(name, channel, version, type, columns): columns that the format lacks are at the end. */
 /* clang-format off */
 #define GPUFL_KERNEL_COLUMNS                                                                                           \
 	"\"dt_ns\",\"kernel_id\",\"stream_id\",\"duration_ns\",\"corr_id\",\"dyn_shared\",\"num_regs\","               \
@@ -47,8 +45,8 @@
 	  "\"dt_ns\",\"cpu_pct_x100\",\"ram_used_mib\",\"ram_total_mib\"")
 
 /*
- * M(column, counter, decimals, divisor): columns of device_metric that are counters of ours: how
- * many decimals of the counter's unit the column has, and what it is divided by.
+ * M(column, counter, decimals, divisor): columns of device_metric that are Pitot's counters, the
+ * decimals of the counter's unit in the column, and the divisor of the value.
  */
 #define GPUFL_DEVICE_METRICS(M)                                                                                        \
 	M(gpu_util, gpu_utilization, 0, 1)                                                                             \
@@ -62,7 +60,7 @@
 	M(clock_mem, gpu_memory_clock, 0, 1)                                                                           \
 	M(ecc_corrected, gpu_ecc_corrected, 0, 1)                                                                      \
 	M(ecc_uncorrected, gpu_ecc_uncorrected, 0, 1)
-/* And what host_metric is made of. */
+/* Counters from which host_metric is computed. */
 #define GPUFL_HOST_METRICS(M)                                                                                          \
 	M(cpu_busy, host_cpu_busy, 2, 1) /* over all processors */                                                     \
 	M(ram_used, host_memory_used, 0, 1u << 20)                                                                     \
@@ -83,13 +81,13 @@ enum gpufl_dictionary_id {
 
 struct gpufl_dictionary {
 	struct interner names;
-	uint32_t first; /* id of its item 0 */
-	struct strbuf fresh; /* entries that no channel has yet */
+	uint32_t first; /* id of item 0 */
+	struct strbuf new_entries; /* entries not yet written to the channels */
 };
 
 struct gpufl_batch {
-	struct strbuf rows; /* with the head of the batch */
-	struct strbuf after; /* lines that follow it */
+	struct strbuf rows; /* including the head of the batch */
+	struct strbuf after; /* lines that follow the batch */
 	unsigned count;
 	uint64_t base_ns;
 };
@@ -98,39 +96,41 @@ struct gpufl_log {
 	struct gpufl_files *files;
 	char session[GPUFL_ID_BYTES];
 	struct strbuf host; /* ,"hostname":"…","ip_addr":"" */
-	bool begun; /* what comes first was written: before, nothing else is */
+	bool begun; /* the first lines have been written; nothing is written before */
 	uint64_t batch_number;
 	struct gpufl_batch batches[BATCHES];
 	struct strbuf out[GPUFL_CHANNELS];
 	struct gpufl_dictionary dictionaries[DICTIONARIES];
-	uint64_t records, lost; /* rows and lines in the files, and those that are not */
-	uint64_t waiting[GPUFL_CHANNELS]; /* records in out */
+	uint64_t records, lost; /* rows and lines written to the files, and those that were not */
+	uint64_t pending[GPUFL_CHANNELS]; /* records in out */
 };
 
-/* 0 or -ENOMEM. Afterwards `files` is the log's. */
+/* Returns 0 or -ENOMEM. On success the log owns `files`. */
 int gpufl_log_init(struct gpufl_log *l, struct gpufl_files *files, const char *session) MUST_USE;
 void gpufl_log_release(struct gpufl_log *l);
 
-/* A row: "dt_ns" of a time of the epoch, and the cells of the other columns. */
+/* Appends a row: "dt_ns" from a time since the epoch, and the values of the other columns. */
 void gpufl_row(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t time_ns, const uint64_t *cells,
 	       size_t count);
 #define GPUFL_ROW(log, id, time_ns, ...)                                                           \
 	gpufl_row(log, id, time_ns, (const uint64_t[]){ __VA_ARGS__ },                             \
 		  sizeof((const uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t))
 
-/* Id of a name, from 1. 0: no memory. A text of DICTIONARY_function has JSON's escapes already. */
+/*
+ * Returns the id of a name, from 1; 0: out of memory. DICTIONARY_function texts are JSON-escaped.
+ */
 uint32_t gpufl_name(struct gpufl_log *l, enum gpufl_dictionary_id id, const char *text,
 		    size_t length);
 
-/* Begins a line in a channel: {"type":"…". The caller adds the rest, with its newline. */
+/* Begins a line in a channel: {"type":"…". The caller adds the rest, including the newline. */
 struct strbuf *gpufl_line(struct gpufl_log *l, enum gpufl_channel channel, const char *type);
-/* A line in every channel. */
+/* Appends a line to every channel. */
 void gpufl_line_everywhere(struct gpufl_log *l, const char *text, size_t length);
 
 /* Seals all batches. */
 void gpufl_log_seal(struct gpufl_log *l);
-/* Writes what waits, if the log has begun. */
+/* Writes the pending lines if the log has begun. */
 void gpufl_log_flush(struct gpufl_log *l);
-size_t gpufl_log_waiting_bytes(const struct gpufl_log *l);
+size_t gpufl_log_pending_bytes(const struct gpufl_log *l);
 
 #endif

@@ -1,7 +1,6 @@
 /*
- * gpufl_metrics.c: readings of counters. The format wants one row for what was read of a device at
- * one time. A value that was not read then is the last one, and 0 where there never was one:
- * columns cannot be left empty.
+ * gpufl_metrics.c: counter readings. The format has one row for all readings of a device at one
+ * time. It has no empty columns: a value that was not read is the last one, or 0 if there was none.
  */
 #include <stdio.h>
 
@@ -17,7 +16,7 @@ static const struct {
 #undef METRIC
 };
 
-/* Of s->counters: metric, decimals << 8, reading << 16. */
+/* Values of s->counters: metric | decimals << 8 | reading << 16. */
 void gpufl_counter(struct gpufl_sink *s, const struct row_counter *c)
 {
 	struct bytes_value name = gpufl_text(s, c->name);
@@ -33,7 +32,7 @@ void gpufl_counter(struct gpufl_sink *s, const struct row_counter *c)
 			s->log.lost++;
 }
 
-/* A reading as the format has it. */
+/* Converts a reading to the format's unit. */
 static uint64_t convert(uint64_t counter, int64_t value)
 {
 	int shift = metrics[counter & 0xff].decimals - (int)(counter >> 8 & 0xff);
@@ -56,8 +55,8 @@ static void write_device(struct gpufl_sink *s, uint32_t device)
 	uint64_t total = s->has_device[device] ? s->devices[device].memory_bytes >> 20 : 0;
 
 	/*
-	 * 0: fan, voltage, PCIe. The reference has the temperature of the GPU as that of the
-	 * junction, too.
+	 * 0: fan, voltage, PCIe. Like the reference, writes the GPU temperature as junction
+	 * temperature, too.
 	 */
 	GPUFL_ROW(&s->log, BATCH_device_metric, gpufl_time(s, r->time_ns), device,
 		  v[METRIC_gpu_util], v[METRIC_mem_util], v[METRIC_temp_c], v[METRIC_power_mw],
@@ -66,14 +65,14 @@ static void write_device(struct gpufl_sink *s, uint32_t device)
 		  v[METRIC_ecc_corrected], v[METRIC_ecc_uncorrected]);
 }
 
-/* The counter of CPU time only grows; its use is that since it was read last. */
+/* The counter of CPU time only grows; the use is its growth since the last reading. */
 static void read_cpu(struct gpufl_sink *s, uint64_t time_ns)
 {
 	uint64_t busy = s->host.values[METRIC_cpu_busy];
 	double capacity_ns = (double)(time_ns - s->cpu_ns) * s->processors;
 
 	if (s->cpu_ns && time_ns > s->cpu_ns && busy >= s->cpu_busy && s->processors) {
-		/* 1/100 s are 10^7 ns; the format has hundredths of a percent. */
+		/* The counter's unit is 1/100 s = 10^7 ns; the format's is 1/100 %. */
 		s->cpu_x100 = (uint64_t)((double)(busy - s->cpu_busy) * 1e11 / capacity_ns + 0.5);
 		s->cpu_x100 = MIN(s->cpu_x100, 10000);
 		s->has_cpu = true;
@@ -82,7 +81,7 @@ static void read_cpu(struct gpufl_sink *s, uint64_t time_ns)
 	s->cpu_busy = busy;
 }
 
-/* Readers divide by the memory: without it there is no row. */
+/* Readers divide by the total memory, so there is no row without it. */
 static void write_host(struct gpufl_sink *s)
 {
 	uint64_t used = s->host.values[METRIC_ram_used];
@@ -124,7 +123,7 @@ void gpufl_counter_sample(struct gpufl_sink *s, const struct row_counter_sample 
 	s->last_ns = MAX(s->last_ns, c->time_ns);
 }
 
-void gpufl_metrics_end(struct gpufl_sink *s)
+void gpufl_metrics_flush(struct gpufl_sink *s)
 {
 	for (size_t i = 0; i < GPUFL_DEVICES_MAX; i++)
 		end_reading(s, &s->readings[i]);

@@ -1,31 +1,31 @@
 /*
- * gpufl_scopes.c: scopes, which are push-pop ranges of a domain of their own, and NVTX's ranges.
+ * gpufl_scopes.c: scopes, which are push-pop ranges of a separate domain, and NVTX ranges.
  *
- * A scope is two rows, with an instance id of its own; its path (a|b|c) is what kernels launched
- * inside name as user_scope. Other ranges are one record each when they end. Levels pair what lost
- * calls have left unpaired (docs/format.md, section 5).
+ * A scope becomes two rows with an instance id; its path (a|b|c) is the user_scope of kernels
+ * launched inside. Any other range becomes one record when it ends. Levels resynchronize pushes and
+ * pops after lost calls (docs/format.md, section 5).
  */
 #include "gpufl/gpufl_state.h"
 
 #define MISSING(row, column) ((row)->missing >> COLUMN_nvtx_##column & 1)
-#define PROBES 8 /* places of a thread */
+#define PROBES 8 /* slots probed for a thread */
 
 static bool is_at(const struct gpufl_thread *t, uint32_t thread, uint32_t domain)
 {
 	return t->depth && t->thread == thread && t->domain == domain;
 }
 
-static size_t place_of(uint32_t thread, uint32_t domain, size_t probe)
+static size_t slot_of(uint32_t thread, uint32_t domain, size_t probe)
 {
 	return (hash_u64((uint64_t)domain << 32 | thread) + probe) % GPUFL_THREADS;
 }
 
-/* NULL: it has no open range. */
+/* Returns NULL if the thread has no open range. */
 static struct gpufl_thread *find_thread(const struct gpufl_sink *s, uint32_t thread,
 					uint32_t domain)
 {
 	for (size_t i = 0; i < PROBES; i++) {
-		struct gpufl_thread *t = &s->threads[place_of(thread, domain, i)];
+		struct gpufl_thread *t = &s->threads[slot_of(thread, domain, i)];
 
 		if (is_at(t, thread, domain))
 			return t;
@@ -33,13 +33,13 @@ static struct gpufl_thread *find_thread(const struct gpufl_sink *s, uint32_t thr
 	return NULL;
 }
 
-/* NULL: too many threads have open ranges. */
-static struct gpufl_thread *thread_at(struct gpufl_sink *s, uint32_t thread, uint32_t domain)
+/* Finds or claims the slot of a thread; NULL if too many threads have open ranges. */
+static struct gpufl_thread *claim_thread(struct gpufl_sink *s, uint32_t thread, uint32_t domain)
 {
 	struct gpufl_thread *found = find_thread(s, thread, domain);
 
 	for (size_t i = 0; i < PROBES && !found; i++) {
-		struct gpufl_thread *t = &s->threads[place_of(thread, domain, i)];
+		struct gpufl_thread *t = &s->threads[slot_of(thread, domain, i)];
 
 		if (t->depth)
 			continue;
@@ -63,7 +63,7 @@ uint32_t gpufl_scope_path(const struct gpufl_sink *s, uint32_t thread)
 	return t ? t->ranges[t->depth - 1].label : LABEL_GLOBAL;
 }
 
-/* ---- what is written ---- */
+/* ---- output ---- */
 
 static void write_scope(struct gpufl_sink *s, const struct gpufl_thread *t, unsigned depth,
 			uint64_t time_ns, bool ends, uint64_t runs)
@@ -93,7 +93,7 @@ static void write_range(struct gpufl_sink *s, uint32_t domain, uint32_t label, u
 	TEXT(out, "}\n");
 }
 
-/* The innermost range of a thread is over. */
+/* Ends the innermost range of a thread. */
 static void end_range(struct gpufl_sink *s, struct gpufl_thread *t, uint64_t time_ns)
 {
 	const struct gpufl_range *r = &t->ranges[t->depth - 1];
@@ -114,10 +114,10 @@ static struct gpufl_open *open_at(const struct gpufl_sink *s, uint64_t range)
 }
 
 /*
- * A push with a range carries a scope on that another thread has opened: it is inside of that one,
- * and without a name of its own it is the same, whose rows are there already.
+ * A push with a range continues a scope that another thread opened: it is nested in that scope.
+ * Without a name of its own it is the same scope, whose rows are already written.
  */
-static uint32_t carried_path(const struct gpufl_sink *s, const struct row_nvtx *n)
+static uint32_t continued_path(const struct gpufl_sink *s, const struct row_nvtx *n)
 {
 	const struct gpufl_open *token = open_at(s, n->range);
 
@@ -136,7 +136,7 @@ static void push(struct gpufl_sink *s, const struct row_nvtx *n, struct gpufl_th
 				   .level = MISSING(n, level) ? UINT8_MAX : n->level };
 	t->depth++;
 	if (scope)
-		carried = carried_path(s, n);
+		carried = continued_path(s, n);
 	parent = carried ? carried : scope ? parent : 0;
 	r->label = carried && !name.length ? carried : gpufl_label(s, parent, name);
 	if (!scope || (carried && !name.length))
@@ -147,14 +147,14 @@ static void push(struct gpufl_sink *s, const struct row_nvtx *n, struct gpufl_th
 }
 
 /*
- * What is still open at the level of a range or above has lost its end, or this is it. A level that
- * is missing is above all others.
+ * Ranges still open at the new range's level or above have lost their end, or end here. A missing
+ * level is above all others.
  */
 static void push_or_pop(struct gpufl_sink *s, const struct row_nvtx *n)
 {
 	bool pushes = n->kind == nvtx_kind_push;
-	struct gpufl_thread *t =
-		pushes ? thread_at(s, n->thread, n->domain) : find_thread(s, n->thread, n->domain);
+	struct gpufl_thread *t = pushes ? claim_thread(s, n->thread, n->domain)
+					: find_thread(s, n->thread, n->domain);
 
 	if (!t)
 		return;

@@ -1,10 +1,10 @@
-/* gpufl_session.c: what stands at the beginning and at the end of a session's logs, and losses. */
+/* gpufl_session.c: the beginning and the end of a session's logs, and losses. */
 #include <stdio.h>
 
 #include "base/path.h"
 #include "gpufl/gpufl_state.h"
 
-#define ROUND_NS UINT64_C(256) /* as gpufl_log.h */
+#define ROUND_NS UINT64_C(256) /* as in gpufl_log.h */
 
 /* ---- the process ---- */
 
@@ -15,7 +15,7 @@ void gpufl_process(struct gpufl_sink *s, const struct row_process *p)
 	const char *app = base_name(path.data);
 
 	s->process = *p;
-	if (s->has_process) /* it is in the logs as it was at first */
+	if (s->has_process) /* the logs keep the first process row */
 		return;
 	s->has_process = true;
 	strbuf_clear(id);
@@ -76,7 +76,7 @@ static void add_device(const struct gpufl_sink *s, const struct row_device *d, s
 	uint64_t total = d->memory_bytes >> 20;
 	unsigned bus = 0;
 
-	/* Of domain:bus:device.function. */
+	/* The bus of domain:bus:device.function. */
 	if (sscanf(gpufl_text(s, d->pci).data, "%*x:%x", &bus) != 1)
 		bus = 0;
 	add_names(s, d, out);
@@ -93,7 +93,7 @@ static void add_device(const struct gpufl_sink *s, const struct row_device *d, s
 		    (unsigned long long)v[METRIC_clock_mem]);
 }
 
-/* With the keys that the reference writes and those that its readers look for. */
+/* Has both the keys that the reference writes and the keys that its readers expect. */
 static void add_static_device(const struct gpufl_sink *s, const struct row_device *d,
 			      struct strbuf *out)
 {
@@ -182,7 +182,7 @@ void gpufl_begin(struct gpufl_sink *s)
 
 void gpufl_capability(struct gpufl_sink *s, const struct row_capability *c)
 {
-	/* By our names; others stand for themselves. */
+	/* By Pitot's names; other capabilities keep their names. */
 	static const char *const features[][3] = {
 		{ "kernel", "kernel_events", "cupti_activity" },
 		{ "memcpy", "memcpy_activity", "cupti_memcpy_activity" },
@@ -249,7 +249,7 @@ static void add_capabilities(const struct gpufl_sink *s, uint64_t end, struct st
 
 /* ---- losses and the end ---- */
 
-/* The format has no record of losses: this one is ours. */
+/* The format has no record of losses; pitot_loss is Pitot's own. */
 void gpufl_loss(struct gpufl_sink *s, const struct row_loss *l)
 {
 	const struct table_schema *table = schema_table(TABLE_loss);

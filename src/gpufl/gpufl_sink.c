@@ -1,9 +1,9 @@
 /*
- * gpufl_sink.c: takes rows and keeps the definitions of an epoch.
+ * gpufl_sink.c: receives rows and stores the definitions of an epoch.
  *
- * The first line of every file is job_start, which names the GPUs. They are known a moment after
- * the process, so nothing is written until there is one, or BEGIN_NS have passed; a GPU that comes
- * later gets another job_start.
+ * The first line of every file is job_start, which names the GPUs. GPUs are known slightly later
+ * than the process, so nothing is written until the first one is known or BEGIN_NS have passed. A
+ * GPU that appears later causes another job_start.
  */
 #include "gpufl/gpufl_sink.h"
 
@@ -14,10 +14,10 @@
 #include "gpufl/gpufl_state.h"
 
 #define BEGIN_NS NS_PER_S
-#define BEGIN_BYTES ((size_t)1 << 20) /* that wait at most */
+#define BEGIN_BYTES ((size_t)1 << 20) /* limit of pending text */
 #define CALLS_MAX 65536u
 
-static struct gpufl_sink *of(struct sink *s)
+static struct gpufl_sink *gpufl_of(struct sink *s)
 {
 	return (struct gpufl_sink *)s;
 }
@@ -69,8 +69,8 @@ void gpufl_add_label(const struct gpufl_sink *s, struct strbuf *out, uint32_t la
 /* ---- definitions ---- */
 
 /*
- * The clocks run alike, so a difference that is within the readings' width is no other one.
- * CLOCK_REALTIME is set now and then.
+ * Both clocks run at the same rate, so a difference within the readings' uncertainty is ignored. A
+ * larger one means that CLOCK_REALTIME was set.
  */
 static void add_clock(struct gpufl_sink *s, const struct row_clock *r)
 {
@@ -85,9 +85,9 @@ static void add_clock(struct gpufl_sink *s, const struct row_clock *r)
 	s->offset_width_ns = r->width_ns;
 }
 
-static void forget_definitions(struct gpufl_sink *s)
+static void clear_definitions(struct gpufl_sink *s)
 {
-	definitions_forget(&s->definitions);
+	definitions_clear(&s->definitions);
 	map_clear(&s->shapes);
 	map_clear(&s->details);
 	arena_release(&s->arena);
@@ -97,34 +97,34 @@ static void forget_definitions(struct gpufl_sink *s)
 
 static void append(struct sink *sink, enum table_id table, const void *row)
 {
-	struct gpufl_sink *s = of(sink);
+	struct gpufl_sink *s = gpufl_of(sink);
 
-	if (definitions_take(&s->definitions, table, row))
+	if (definitions_add(&s->definitions, table, row))
 		return;
 	switch (table) {
 	case TABLE_clock:
 		add_clock(s, row);
 		break;
-#define TAKE(name)                                                                                 \
+#define FORWARD(name)                                                                              \
 	case TABLE_##name:                                                                         \
 		gpufl_##name(s, row);                                                              \
 		break;
-		TAKE(process)
-		TAKE(device)
-		TAKE(capability)
-		TAKE(loss)
-		TAKE(kernel)
-		TAKE(memcpy)
-		TAKE(memset)
-		TAKE(synchronization)
-		TAKE(graph_launch)
-		TAKE(allocation)
-		TAKE(api_function)
-		TAKE(api_call)
-		TAKE(nvtx)
-		TAKE(nvtx_domain)
-		TAKE(counter)
-		TAKE(counter_sample)
+		FORWARD(process)
+		FORWARD(device)
+		FORWARD(capability)
+		FORWARD(loss)
+		FORWARD(kernel)
+		FORWARD(memcpy)
+		FORWARD(memset)
+		FORWARD(synchronization)
+		FORWARD(graph_launch)
+		FORWARD(allocation)
+		FORWARD(api_function)
+		FORWARD(api_call)
+		FORWARD(nvtx)
+		FORWARD(nvtx_domain)
+		FORWARD(counter)
+		FORWARD(counter_sample)
 #undef TAKE
 	case TABLE_external_correlation:
 		gpufl_external(s, row);
@@ -132,14 +132,14 @@ static void append(struct sink *sink, enum table_id table, const void *row)
 	default:
 		break;
 	}
-	if (unlikely(!s->log.begun) && gpufl_log_waiting_bytes(&s->log) > BEGIN_BYTES)
+	if (unlikely(!s->log.begun) && gpufl_log_pending_bytes(&s->log) > BEGIN_BYTES)
 		gpufl_begin(s);
 }
 
-static void put_all(struct gpufl_sink *s, bool all)
+static void flush_all(struct gpufl_sink *s, bool all)
 {
-	gpufl_kernels_end(s, all);
-	gpufl_metrics_end(s);
+	gpufl_kernels_flush(s, all);
+	gpufl_metrics_flush(s);
 	if (s->log.begun && s->new_device)
 		gpufl_begin(s);
 	gpufl_log_seal(&s->log);
@@ -147,31 +147,31 @@ static void put_all(struct gpufl_sink *s, bool all)
 }
 
 /*
- * What the recorder does after a recording's failure is not for this sink: it has its own end, and
- * its log line.
+ * This sink has its own end and its own log line, so a failure of the recording does not matter
+ * here.
  */
 static int seal(struct sink *sink)
 {
-	struct gpufl_sink *s = of(sink);
+	struct gpufl_sink *s = gpufl_of(sink);
 
 	if (!s->log.begun && (s->device_count || clock_machine_ns() - s->created_ns >= BEGIN_NS))
 		gpufl_begin(s);
-	put_all(s, false);
+	flush_all(s, false);
 	return 0;
 }
 
 static void begin_epoch(struct sink *sink)
 {
-	struct gpufl_sink *s = of(sink);
+	struct gpufl_sink *s = gpufl_of(sink);
 
-	/* Texts of devices come again, but a job_start may be due before. */
-	put_all(s, true);
-	forget_definitions(s);
+	/* The next epoch repeats the texts of devices, but a job_start may be due before. */
+	flush_all(s, true);
+	clear_definitions(s);
 }
 
 static void free_sink(struct gpufl_sink *s)
 {
-	forget_definitions(s);
+	clear_definitions(s);
 	definitions_release(&s->definitions);
 	map_release(&s->shapes);
 	map_release(&s->details);
@@ -184,7 +184,7 @@ static void free_sink(struct gpufl_sink *s)
 	}
 	for (size_t i = 0; i < GPUFL_CAPABILITIES_MAX; i++)
 		strbuf_release(&s->capabilities[i].json);
-	vec_release(&s->early);
+	vec_release(&s->pending);
 	interner_release(&s->labels);
 	strbuf_release(&s->identity);
 	strbuf_release(&s->detail_head);
@@ -198,12 +198,12 @@ static void free_sink(struct gpufl_sink *s)
 
 static int close_sink(struct sink *sink)
 {
-	struct gpufl_sink *s = of(sink);
+	struct gpufl_sink *s = gpufl_of(sink);
 	int r;
 
 	if (!s->log.begun)
 		gpufl_begin(s);
-	put_all(s, true);
+	flush_all(s, true);
 	gpufl_end(s);
 	gpufl_log_flush(&s->log);
 	r = gpufl_files_close(s->log.files);
@@ -213,7 +213,7 @@ static int close_sink(struct sink *sink)
 
 static void abandon(struct sink *sink)
 {
-	struct gpufl_sink *s = of(sink);
+	struct gpufl_sink *s = gpufl_of(sink);
 
 	if (gpufl_files_abandon(s->log.files))
 		free_sink(s);
@@ -221,7 +221,7 @@ static void abandon(struct sink *sink)
 
 static void add_stats(struct sink *sink, struct writer_stats *stats)
 {
-	const struct gpufl_sink *s = of(sink);
+	const struct gpufl_sink *s = gpufl_of(sink);
 
 	stats->bytes += gpufl_files_bytes(s->log.files);
 	stats->lost_rows += s->log.lost + s->definitions.lost;

@@ -1,4 +1,4 @@
-/* gpufl_state.h: what the parts of the sink of gpufl's logs share. */
+/* gpufl_state.h: state shared by the parts of the gpufl sink. */
 #ifndef PITOT_GPUFL_GPUFL_STATE_H
 #define PITOT_GPUFL_GPUFL_STATE_H
 
@@ -10,54 +10,53 @@
 
 #define GPUFL_DEVICES_MAX 64
 #define GPUFL_CAPABILITIES_MAX 32
-#define GPUFL_THREADS 1024 /* threads with open ranges, by domain */
+#define GPUFL_THREADS 1024 /* threads with open ranges, per domain */
 #define GPUFL_DEPTH_MAX 64 /* of ranges; deeper ones are not written */
-#define GPUFL_EARLY_MAX 4096 /* kernels that wait for the row of their launch */
-#define GPUFL_OPEN_MAX 4096 /* start-end ranges that are open, and tokens that are in use */
+#define GPUFL_PENDING_MAX 4096 /* kernels waiting for the row of their launch */
+#define GPUFL_OPEN_MAX 4096 /* open start-end ranges, and tokens in use */
 
 /*
- * Texts that outlive an epoch: paths of scopes, names of NVTX ranges; with JSON's escapes. Label 0
- * is "".
+ * Texts that outlive an epoch: scope paths and names of NVTX ranges, JSON-escaped. Label 0 is "".
  */
 #define LABEL_GLOBAL 1u /* the path outside of scopes */
-#define LABEL_UNKNOWN 2u /* of a kernel whose launch is not known */
-#define LABEL_BYTES_MAX ((size_t)16 << 20) /* of all; then a path ends earlier, and a name is "" */
+#define LABEL_UNKNOWN 2u /* path of a kernel whose launch is unknown */
+#define LABEL_BYTES_MAX ((size_t)16 << 20) /* in total; beyond it paths are cut and names are "" */
 #define LABEL_LENGTH_MAX 4096u
 
-/* What is known of a call by its correlation id. */
+/* Properties of a call, by its correlation id. */
 struct gpufl_call {
 	uint32_t path, stack;
 	uint32_t external_kind;
 	uint64_t external_id;
 };
 
-/* The last calls: the index of the older half goes when the younger one is full. */
+/* The most recent calls: when the younger half is full, the older half is dropped. */
 struct gpufl_calls {
-	struct map index[2]; /* correlation id → item; [0] is the younger */
+	struct map index[2]; /* correlation id -> item; [0] is the younger */
 	VEC(struct gpufl_call) items[2];
-	size_t max; /* of each */
+	size_t max; /* of each half */
 };
 
 /* A kernel with its configuration on a device. */
 struct gpufl_shape {
 	uint32_t kernel, dynamic_shared, registers;
-	struct bytes_value detail; /* of kernel_detail, from "grid" to the value of user_scope */
+	struct bytes_value detail; /* part of kernel_detail from "grid" to the key of user_scope */
 };
 
 struct gpufl_range {
 	uint64_t start_ns, instance; /* CLOCK_MONOTONIC */
-	uint32_t label; /* of a scope its path, else its name */
+	uint32_t label; /* path of a scope, or name of another range */
 	uint32_t name; /* of a scope, in the dictionary */
 	uint8_t level;
 };
 
-/* Open push-pop ranges of a thread in a domain; free when there are none. */
+/* Open push-pop ranges of a thread in a domain; the slot is free when there are none. */
 struct gpufl_thread {
 	uint32_t thread, domain, depth;
 	struct gpufl_range ranges[GPUFL_DEPTH_MAX];
 };
 
-/* A range that began elsewhere: a start-end range, or a token. */
+/* A range that began on another thread: a start-end range, or a token. */
 struct gpufl_open {
 	uint64_t range, start_ns;
 	uint32_t label, domain;
@@ -70,8 +69,8 @@ enum gpufl_metric {
 };
 
 struct gpufl_readings {
-	uint64_t time_ns; /* CLOCK_MONOTONIC, of what is not written yet; 0: all is */
-	uint64_t values[METRICS]; /* the last ones, in the units of the format */
+	uint64_t time_ns; /* CLOCK_MONOTONIC, of readings not yet written; 0: none */
+	uint64_t values[METRICS]; /* the last ones, in the format's units */
 };
 
 struct gpufl_sink {
@@ -79,43 +78,43 @@ struct gpufl_sink {
 	struct gpufl_options options;
 	struct gpufl_log log;
 	char log_path[4096];
-	struct row_process process; /* texts are those of this epoch */
+	struct row_process process; /* with texts of this epoch */
 	bool has_process;
 	struct strbuf identity; /* "pid":42,"app":"…","session_id":"…" */
 	struct strbuf scratch, label;
-	struct strbuf detail_head; /* of kernel_detail, up to corr_id */
+	struct strbuf detail_head; /* part of kernel_detail up to corr_id */
 	int64_t epoch_offset_ns;
 	uint32_t offset_width_ns;
-	uint64_t created_ns; /* clock_machine_ns() */
+	uint64_t created_ns; /* by clock_machine_ns() */
 	uint64_t first_ns, last_ns; /* of the rows, CLOCK_MONOTONIC */
 	uint64_t next_id; /* of kernels and scopes */
 
 	/* Definitions of this epoch: */
 	struct definitions definitions; /* texts and configurations */
 	struct arena arena;
-	struct map shapes; /* device << 32 | config → struct gpufl_shape */
-	struct map functions; /* id → enum gpufl sync_type << 8 | api_kind */
+	struct map shapes; /* device << 32 | config -> struct gpufl_shape */
+	struct map functions; /* id -> enum gpufl sync_type << 8 | api_kind */
 	uint32_t scope_domain; /* id of the domain of scopes; 0: unknown */
-	uint32_t domains[32]; /* label of their names, by id */
+	uint32_t domains[32]; /* label of each domain's name, by id */
 
-	struct map details; /* compact: hash of what tells launches apart → corr_id */
-	struct map stacks; /* stack id → label of its frames */
+	struct map details; /* compact: hash of a launch's details -> corr_id */
+	struct map stacks; /* stack id -> label of its frames */
 	struct gpufl_calls calls;
-	VEC(struct row_kernel) early;
-	size_t early_before; /* of them, those of before the last seal */
+	VEC(struct row_kernel) pending;
+	size_t pending_before_seal; /* how many of them arrived before the last seal */
 	struct interner labels;
-	struct gpufl_thread *threads; /* GPUFL_THREADS */
-	struct gpufl_open *open; /* GPUFL_OPEN_MAX */
+	struct gpufl_thread *threads; /* GPUFL_THREADS items */
+	struct gpufl_open *open; /* GPUFL_OPEN_MAX items */
 
 	struct row_device devices[GPUFL_DEVICES_MAX];
 	bool has_device[GPUFL_DEVICES_MAX], new_device;
 	unsigned device_count;
 	struct gpufl_readings readings[GPUFL_DEVICES_MAX], host;
 	uint64_t cpu_ns, cpu_busy; /* the last reading */
-	uint64_t cpu_x100; /* CPU use in 1/100 %, if that is known */
+	uint64_t cpu_x100; /* CPU use in 1/100 %, if has_cpu */
 	bool has_cpu;
 	unsigned processors;
-	struct map counters; /* id → how to read it: gpufl_metrics.c */
+	struct map counters; /* id -> how to read it: gpufl_metrics.c */
 	struct {
 		uint64_t name; /* hash */
 		struct strbuf json;
@@ -123,34 +122,34 @@ struct gpufl_sink {
 	unsigned capability_count;
 };
 
-/* Time since the epoch. */
+/* Converts CLOCK_MONOTONIC to time since the epoch. */
 static inline uint64_t gpufl_time(const struct gpufl_sink *s, uint64_t monotonic_ns)
 {
 	return monotonic_ns + (uint64_t)s->epoch_offset_ns;
 }
 
-/* Text of a string id; "" for one that is not known. */
+/* Returns the text of a string id; "" if it is unknown. */
 struct bytes_value gpufl_text(const struct gpufl_sink *s, uint32_t id);
-/* Appends it with quotes, as ,"key":"text". */
+/* Appends ,"key":"text". */
 void gpufl_key_text(struct strbuf *out, const char *key, struct bytes_value text);
 /*
- * Label of a text that is not escaped yet, below a path if that is not 0; what there is instead
- * where there is no room.
+ * Returns the label of an unescaped text, below `path` if that is not 0. If there is no room,
+ * returns the path, or "".
  */
 uint32_t gpufl_label(struct gpufl_sink *s, uint32_t path, struct bytes_value text);
 
 void gpufl_add_label(const struct gpufl_sink *s, struct strbuf *out, uint32_t label);
 
-/* What is known of a call; NULL: nothing. */
+/* Returns the properties of a call, or NULL if nothing is known. */
 const struct gpufl_call *gpufl_call_find(const struct gpufl_sink *s, uint64_t correlation);
 
-/* Rows of these tables: */
+/* Append rows of these tables: */
 void gpufl_kernel(struct gpufl_sink *s, const struct row_kernel *row);
 /*
- * At a seal: writes kernels whose launch has come meanwhile, and those that have waited for a whole
- * seal, or all.
+ * At a seal: writes the kernels whose launch has arrived, and all that have waited for a whole
+ * seal, or (all) every kernel.
  */
-void gpufl_kernels_end(struct gpufl_sink *s, bool all);
+void gpufl_kernels_flush(struct gpufl_sink *s, bool all);
 void gpufl_memcpy(struct gpufl_sink *s, const struct row_memcpy *row);
 void gpufl_memset(struct gpufl_sink *s, const struct row_memset *row);
 void gpufl_synchronization(struct gpufl_sink *s, const struct row_synchronization *row);
@@ -168,13 +167,13 @@ void gpufl_device(struct gpufl_sink *s, const struct row_device *row);
 void gpufl_capability(struct gpufl_sink *s, const struct row_capability *row);
 void gpufl_loss(struct gpufl_sink *s, const struct row_loss *row);
 
-/* The thread's innermost scope: the label of its path. */
+/* Returns the label of the path of the thread's innermost scope. */
 uint32_t gpufl_scope_path(const struct gpufl_sink *s, uint32_t thread);
-/* Writes readings that no batch has yet. */
-void gpufl_metrics_end(struct gpufl_sink *s);
-/* job_start; and again when there are more devices. */
+/* Writes readings that no batch contains yet. */
+void gpufl_metrics_flush(struct gpufl_sink *s);
+/* Writes job_start; called again when there are more devices. */
 void gpufl_begin(struct gpufl_sink *s);
-/* capture_capabilities and shutdown. */
+/* Writes capture_capabilities and shutdown. */
 void gpufl_end(struct gpufl_sink *s);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * gpufl_work.c: what GPUs did: kernels with their details, copies, memsets, graph launches; waits
+ * gpufl_work.c: GPU work: kernels with their details, copies, memsets, graph launches; also waits
  * and allocations.
  */
 #include "gpufl/gpufl_state.h"
@@ -7,21 +7,21 @@
 
 #define MISSING(row, table, column) ((row)->missing >> COLUMN_##table##_##column & 1)
 #define VALUE(row, table, column) (MISSING(row, table, column) ? 0 : (row)->column)
-/* Whether a row of a span has both times, in order. */
+/* Whether a row has both start and end, in order. */
 #define IS_TIMED(row, table)                                                                       \
 	(!MISSING(row, table, start_ns) && !MISSING(row, table, end_ns) &&                         \
 	 (row)->end_ns >= (row)->start_ns)
 
-#define DETAILS_MAX (1u << 20) /* of the compact form that are remembered */
+#define DETAILS_MAX (1u << 20) /* of stored compact details */
 
-static void saw(struct gpufl_sink *s, uint64_t end_ns)
+static void extend_span(struct gpufl_sink *s, uint64_t end_ns)
 {
 	s->last_ns = MAX(s->last_ns, end_ns);
 }
 
 /* ---- kernels ---- */
 
-/* Six decimals. */
+/* Writes a share with six decimals. */
 static void key_share(struct strbuf *out, const char *key, uint64_t part, uint64_t whole)
 {
 	uint64_t millionths = whole ? MIN((part * 2000000 + whole) / (2 * whole), 1000000) : 0;
@@ -33,7 +33,7 @@ static void key_share(struct strbuf *out, const char *key, uint64_t part, uint64
 static void add_occupancy(const struct gpufl_sink *s, uint32_t device,
 			  const struct row_kernel_config *c, struct strbuf *out)
 {
-	/* In the order of the format. */
+	/* In the format's order. */
 	static const struct {
 		const char *key;
 		enum occupancy_limiter limiter;
@@ -59,13 +59,13 @@ static void add_occupancy(const struct gpufl_sink *s, uint32_t device,
 		    known ? names[o.limiter] : "", o.blocks);
 }
 
-/* CUPTI's number. */
+/* Returns CUPTI's number. */
 static unsigned cache_config(uint8_t config)
 {
 	return config ? config - 1u : 0;
 }
 
-/* Of kernel_detail what launches of a shape have in common. */
+/* Appends the part of kernel_detail that launches of a shape have in common. */
 static void add_shape(const struct gpufl_sink *s, uint32_t device,
 		      const struct row_kernel_config *c, struct strbuf *out)
 {
@@ -95,7 +95,7 @@ static uint32_t kernel_name(struct gpufl_sink *s, struct bytes_value mangled)
 	return gpufl_name(&s->log, DICTIONARY_kernel, strbuf_text(&s->scratch), s->scratch.length);
 }
 
-/* NULL: no memory. */
+/* Returns NULL if out of memory. */
 static const struct gpufl_shape *shape_of(struct gpufl_sink *s, const struct row_kernel *k)
 {
 	static const struct row_kernel_config unknown;
@@ -125,7 +125,7 @@ static const struct gpufl_shape *shape_of(struct gpufl_sink *s, const struct row
 	return shape;
 }
 
-/* Label of the frames of a stack. */
+/* Returns the label of the frames of a stack. */
 static uint32_t stack_label(struct gpufl_sink *s, uint32_t stack)
 {
 	uint64_t *slot;
@@ -145,7 +145,7 @@ static uint32_t stack_label(struct gpufl_sink *s, uint32_t stack)
 	return (uint32_t)*slot;
 }
 
-/* Id of a kernel, and its detail; in the compact form only the first of its kind has one. */
+/* Returns a kernel's id and writes its detail; in compact form only of the first equal one. */
 static uint64_t kernel_detail(struct gpufl_sink *s, const struct gpufl_shape *shape, uint32_t path,
 			      uint32_t stack, struct strbuf *out)
 {
@@ -169,7 +169,7 @@ static uint64_t kernel_detail(struct gpufl_sink *s, const struct gpufl_shape *sh
 	TEXT(out, "\",\"stack_trace\":\"");
 	gpufl_add_label(s, out, stack);
 	TEXT(out, "\"}\n");
-	s->log.waiting[GPUFL_DEVICE]++;
+	s->log.pending[GPUFL_DEVICE]++;
 	return id;
 }
 
@@ -184,7 +184,7 @@ static void write_kernel(struct gpufl_sink *s, const struct row_kernel *k,
 	s->log.lost += !shape && IS_TIMED(k, kernel);
 	if (!shape)
 		return;
-	saw(s, k->end_ns);
+	extend_span(s, k->end_ns);
 	id = kernel_detail(s, shape, call ? call->path : LABEL_UNKNOWN,
 			   call ? stack_label(s, call->stack) : 0, &s->log.batches[batch].after);
 	gpufl_row(&s->log, batch, gpufl_time(s, k->start_ns),
@@ -197,29 +197,29 @@ static void write_kernel(struct gpufl_sink *s, const struct row_kernel *k,
 		  14 + queued);
 }
 
-/* CUPTI can deliver a kernel before the thread that launched it is back from the call. */
+/* CUPTI may deliver a kernel before the launching call has returned. */
 void gpufl_kernel(struct gpufl_sink *s, const struct row_kernel *k)
 {
 	const struct gpufl_call *call = gpufl_call_find(s, k->correlation);
 
-	if (call || s->early.count >= GPUFL_EARLY_MAX || vec_push(&s->early, *k) < 0)
+	if (call || s->pending.count >= GPUFL_PENDING_MAX || vec_push(&s->pending, *k) < 0)
 		write_kernel(s, k, call);
 }
 
-void gpufl_kernels_end(struct gpufl_sink *s, bool all)
+void gpufl_kernels_flush(struct gpufl_sink *s, bool all)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < s->early.count; i++) {
-		struct row_kernel k = s->early.data[i];
+	for (size_t i = 0; i < s->pending.count; i++) {
+		struct row_kernel k = s->pending.data[i];
 		const struct gpufl_call *call = gpufl_call_find(s, k.correlation);
 
-		if (all || call || i < s->early_before)
+		if (all || call || i < s->pending_before_seal)
 			write_kernel(s, &k, call);
 		else
-			s->early.data[kept++] = k;
+			s->pending.data[kept++] = k;
 	}
-	s->early.count = s->early_before = kept;
+	s->pending.count = s->pending_before_seal = kept;
 }
 
 /* ---- other work ---- */
@@ -228,7 +228,7 @@ void gpufl_memcpy(struct gpufl_sink *s, const struct row_memcpy *m)
 {
 	if (!IS_TIMED(m, memcpy))
 		return;
-	saw(s, m->end_ns);
+	extend_span(s, m->end_ns);
 	GPUFL_ROW(&s->log, BATCH_memcpy, gpufl_time(s, m->start_ns), m->stream,
 		  m->end_ns - m->start_ns, m->bytes, m->kind, m->correlation, m->device, m->context,
 		  VALUE(m, memcpy, graph), VALUE(m, memcpy, graph_node), m->source_kind,
@@ -252,7 +252,7 @@ void gpufl_memset(struct gpufl_sink *s, const struct row_memset *m)
 
 	if (!IS_TIMED(m, memset))
 		return;
-	saw(s, m->end_ns);
+	extend_span(s, m->end_ns);
 	out = identified_line(s, GPUFL_DEVICE, "memset_event");
 	TEXT(out, ",\"name\":\"memset\",\"platform\":\"cuda\",\"device_id\":\"");
 	text_u64(out, m->device);
@@ -277,7 +277,7 @@ void gpufl_graph_launch(struct gpufl_sink *s, const struct row_graph_launch *g)
 
 	if (!IS_TIMED(g, graph_launch))
 		return;
-	saw(s, g->end_ns);
+	extend_span(s, g->end_ns);
 	out = identified_line(s, GPUFL_SCOPE, "graph_launch_event");
 	TEXT_U64(out, "start_ns", gpufl_time(s, g->start_ns));
 	TEXT_U64(out, "end_ns", gpufl_time(s, g->end_ns));
@@ -291,14 +291,14 @@ void gpufl_graph_launch(struct gpufl_sink *s, const struct row_graph_launch *g)
 
 /* ---- waits ---- */
 
-/* Kinds have the format's numbers. */
+/* Kinds of synchronizations have the format's numbers. */
 static void add_wait(struct gpufl_sink *s, const struct row_synchronization *y)
 {
 	const struct gpufl_call *call = gpufl_call_find(s, y->correlation);
 	uint32_t stack = call ? stack_label(s, call->stack) : 0;
 	const struct interned *frames = &s->labels.items[stack];
 
-	saw(s, y->end_ns);
+	extend_span(s, y->end_ns);
 	GPUFL_ROW(&s->log, BATCH_synchronization, gpufl_time(s, y->start_ns),
 		  y->end_ns - y->start_ns, y->kind, VALUE(y, synchronization, stream),
 		  VALUE(y, synchronization, event), y->context, y->correlation,
@@ -316,7 +316,7 @@ void gpufl_allocation(struct gpufl_sink *s, const struct row_allocation *a)
 {
 	if (MISSING(a, allocation, time_ns) || a->operation == memory_operation_unknown)
 		return;
-	saw(s, a->time_ns);
+	extend_span(s, a->time_ns);
 	GPUFL_ROW(&s->log, BATCH_allocation, gpufl_time(s, a->time_ns), 0, a->operation, a->kind,
 		  a->address, a->bytes, a->device, VALUE(a, allocation, stream), a->correlation);
 }
@@ -333,7 +333,7 @@ const struct gpufl_call *gpufl_call_find(const struct gpufl_sink *s, uint64_t co
 	return NULL;
 }
 
-static void forget_older_calls(struct gpufl_calls *c)
+static void drop_older_calls(struct gpufl_calls *c)
 {
 	struct map index = c->index[1];
 	struct gpufl_call *data = c->items[1].data;
@@ -350,8 +350,8 @@ static void forget_older_calls(struct gpufl_calls *c)
 	c->items[0].capacity = capacity;
 }
 
-/* Room for what is known of a call. NULL: no memory. */
-static struct gpufl_call *call_at(struct gpufl_sink *s, uint64_t correlation)
+/* Finds or adds the properties of a call. NULL if out of memory. */
+static struct gpufl_call *add_call(struct gpufl_sink *s, uint64_t correlation)
 {
 	struct gpufl_calls *c = &s->calls;
 	const struct gpufl_call *known = gpufl_call_find(s, correlation);
@@ -361,7 +361,7 @@ static struct gpufl_call *call_at(struct gpufl_sink *s, uint64_t correlation)
 	if (known)
 		call = *known;
 	if (c->items[0].count >= c->max)
-		forget_older_calls(c);
+		drop_older_calls(c);
 	slot = vec_reserve(&c->items[0], 1) < 0
 		       ? NULL
 		       : map_at(&c->index[0], correlation, c->items[0].count);
@@ -373,8 +373,8 @@ static struct gpufl_call *call_at(struct gpufl_sink *s, uint64_t correlation)
 	return &c->items[0].data[*slot];
 }
 
-/* What a blocking function waits for, by its name; 0: for something else, or not at all. */
-static uint8_t waits_for(const char *name)
+/* Returns what a blocking function waits for, by its name; 0: something else, or nothing. */
+static uint8_t sync_type_of(const char *name)
 {
 	if (strstr(name, "EventSync"))
 		return synchronization_kind_event;
@@ -387,7 +387,8 @@ static uint8_t waits_for(const char *name)
 
 void gpufl_api_function(struct gpufl_sink *s, const struct row_api_function *f)
 {
-	uint8_t kind = f->kind == api_kind_synchronize ? waits_for(gpufl_text(s, f->name).data) : 0;
+	uint8_t kind =
+		f->kind == api_kind_synchronize ? sync_type_of(gpufl_text(s, f->name).data) : 0;
 
 	if (s->options.blocking_calls && kind && map_put(&s->functions, f->id, kind) < 0)
 		s->log.lost++;
@@ -395,7 +396,7 @@ void gpufl_api_function(struct gpufl_sink *s, const struct row_api_function *f)
 
 void gpufl_api_call(struct gpufl_sink *s, const struct row_api_call *c)
 {
-	struct gpufl_call *call = call_at(s, c->correlation);
+	struct gpufl_call *call = add_call(s, c->correlation);
 	struct row_synchronization wait = { .start_ns = c->start_ns,
 					    .end_ns = c->end_ns,
 					    .correlation = c->correlation };
@@ -413,7 +414,7 @@ void gpufl_api_call(struct gpufl_sink *s, const struct row_api_call *c)
 
 void gpufl_external(struct gpufl_sink *s, const struct row_external_correlation *x)
 {
-	struct gpufl_call *call = call_at(s, x->correlation);
+	struct gpufl_call *call = add_call(s, x->correlation);
 
 	if (!call)
 		return;

@@ -1,5 +1,5 @@
 /*
- * importer.h: what others have recorded, as a recording. A new format is a file, and a line in
+ * importer.h: converts recordings of other tools. A new format is one file and one line in
  * IMPORTERS.
  */
 #ifndef PITOT_IMPORT_IMPORTER_H
@@ -12,20 +12,20 @@
 #include "schema/schema.h"
 
 /* F(name, description, read): members of struct importer. */
-#define IMPORTERS(F) F(gpufl, "folder of gpufl's logs: of one session, or of many", gpufl_read)
+#define IMPORTERS(F) F(gpufl, "folder of gpufl's logs, of one session or many", gpufl_read)
 
 struct import_options {
-	void (*progress)(void *user, uint64_t done, uint64_t total); /* bytes; may be NULL */
+	void (*progress)(void *user, uint64_t done, uint64_t total); /* counts bytes; may be NULL */
 	void *progress_user;
-	const volatile sig_atomic_t *cancel; /* stop once it is not 0; may be NULL */
+	const volatile sig_atomic_t *cancel; /* stops the import once nonzero; may be NULL */
 };
 
 struct import_result {
-	uint64_t files, bytes, records; /* read */
+	uint64_t files, bytes, records; /* that were read */
 	uint64_t sessions; /* processes of the recording */
 	uint64_t rows[TABLE_END]; /* written, by table */
-	uint64_t unknown; /* records that no table has a place for */
-	uint64_t damaged; /* lines and rows that cannot be read */
+	uint64_t unknown; /* records that no table can represent */
+	uint64_t damaged; /* unreadable lines and rows */
 	uint64_t start_ns, end_ns; /* since the epoch */
 	char name[64]; /* of the first program; "": unknown */
 };
@@ -33,8 +33,9 @@ struct import_result {
 struct importer {
 	const char *name, *description;
 	/*
-	 * Writes segments into `directory`, which exists; result is zeroed before. 0, -ECANCELED
-	 * after *cancel, -ENODATA where there is nothing of the format, or another negative code.
+	 * Writes segments into `directory`, which exists; result must be zeroed. Returns 0,
+	 * -ECANCELED after *cancel, -ENODATA if there is nothing of the format, or another negative
+	 * code.
 	 */
 	int (*read)(const char *path, const struct import_options *options, const char *directory,
 		    struct import_result *result, struct error *e);
@@ -45,7 +46,7 @@ struct importer {
 		 struct import_result *result, struct error *e);
 IMPORTERS(IMPORTER_READ)
 
-/* Ends with an entry without a name. */
+/* The last entry has no name. */
 extern const struct importer importers[];
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * kernel_name.c: what of a kernel's name tells people which kernel it is.
+ * kernel_name.c: selects the parts of a kernel name that identify the kernel for people.
  *
- * A name is parsed into a tree (name_tree.h). Rules that know the templates of the usual libraries
- * remove wrappers and arguments that say nothing, wherever they are. Only if the rest is still too
- * long, it gets simpler step by step (enum detail), until it fits; at last it is cut.
+ * A name is parsed into a tree (name_tree.h). Rules for the templates of common libraries remove
+ * wrappers and meaningless arguments everywhere. If the rest is still too long, it is simplified
+ * step by step (enum detail) until it fits, and finally cut.
  *
- * Names without any C++ in them (Triton, NCCL, cuBLAS, cuDNN) are words joined by '_', and are
- * shortened as such.
+ * Names without C++ syntax (Triton, NCCL, cuBLAS, cuDNN) are words joined by '_', and shortened as
+ * such.
  */
 
 #include <ctype.h>
@@ -16,13 +16,13 @@
 #include "names/kernel_name.h"
 #include "names/name_tree.h"
 
-#define TEXT_MAX ((size_t)64 << 10) /* bytes of a name; the rest is not looked at */
+#define TEXT_MAX ((size_t)64 << 10) /* bytes of a name; the rest is ignored */
 
-/* How much is left out of a name; each step is on top of those before it. */
+/* How much of a name is omitted; each step includes those before it. */
 enum detail {
 	DETAIL_ALL,
-	DETAIL_TERSE, /* true and false as 1 and 0; equal arguments once */
-	DETAIL_TYPES, /* numbers of the kernel itself only, not of its arguments */
+	DETAIL_TERSE, /* true and false as 1 and 0; equal arguments only once */
+	DETAIL_TYPES, /* only numbers of the kernel itself, not of its arguments */
 	DETAIL_DEPTH_3,
 	DETAIL_DEPTH_2, /* arguments without arguments */
 	DETAIL_NAMES, /* arguments without numbers and lambdas */
@@ -80,8 +80,8 @@ static void render(const struct name *n, unsigned depth, enum detail detail, str
 }
 
 /*
- * The kernel with as many of its arguments, from the left, as fit. Returns whether one was left out
- * that has arguments or a lambda itself: it probably tells what the kernel does.
+ * Renders the kernel with as many arguments, from the left, as fit. Returns whether an omitted
+ * argument has arguments or a lambda itself: it probably describes what the kernel does.
  */
 static bool render_cut(const struct name *n, struct strbuf *out)
 {
@@ -104,7 +104,7 @@ static bool render_cut(const struct name *n, struct strbuf *out)
 	return a != NULL;
 }
 
-/* Takes out the middle of what begins at `start`, at the borders of characters, so that it fits. */
+/* Cuts the middle out of the text from `start` on, at character boundaries, so that it fits. */
 static void cut_middle(struct strbuf *out, size_t start)
 {
 	size_t length = out->length - start, head = (KERNEL_NAME_MAX - 3) * 2 / 3;
@@ -122,10 +122,8 @@ static void cut_middle(struct strbuf *out, size_t start)
 	out->length = start + head + 3 + length - tail;
 }
 
-/*
- * Control characters and what is not UTF-8 become '?': names come from files, and go to terminals.
- */
-static void make_harmless(struct strbuf *out, size_t start)
+/* Replaces control characters and invalid UTF-8 by '?': names come from files, go to terminals. */
+static void sanitize(struct strbuf *out, size_t start)
 {
 	size_t to = start, bad = 1;
 
@@ -172,10 +170,7 @@ static void shorten_tree(const struct name *root, struct strbuf *out)
 		render_cut(root, out);
 }
 
-/*
- * A mangled name that could not be demangled: the last part of its qualified name, which is the
- * function's.
- */
+/* Shortens a mangled name that cannot be demangled to its last part, the function's name. */
 static void shorten_mangled(const char *name, struct strbuf *out)
 {
 	const char *label = name, *p = name + 2;
@@ -232,6 +227,6 @@ void kernel_name_shorten(const char *name, const char *text, struct strbuf *out)
 	arena_release(&arena);
 	if (out->failed || out->length == start)
 		return;
-	make_harmless(out, start);
+	sanitize(out, start);
 	cut_middle(out, start);
 }

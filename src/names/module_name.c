@@ -6,7 +6,7 @@
 
 void module_name(const char *path, struct strbuf *out)
 {
-	static const char deleted[] = " (deleted)"; /* as /proc/PID/maps says */
+	static const char deleted[] = " (deleted)"; /* appended in /proc/PID/maps */
 	const char *name = base_name(path);
 	size_t length = strlen(name), end = strlen(deleted);
 

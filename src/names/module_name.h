@@ -1,16 +1,13 @@
-/* module_name.h: mapped files of a program, as they are shown. Safe for concurrent use. */
+/* module_name.h: display names of mapped files. Safe for concurrent use. */
 #ifndef PITOT_NAMES_MODULE_NAME_H
 #define PITOT_NAMES_MODULE_NAME_H
 
 #include "base/strbuf.h"
 
-/* Appends what a mapped file is called; that it has been deleted meanwhile is no part of it. */
+/* Appends the base name of a mapped file, without " (deleted)". */
 void module_name(const char *path, struct strbuf *out);
 
-/*
- * A library whose frames below a call of CUDA tell nothing about the program: CUDA's own, CUPTI,
- * Pitot.
- */
+/* Whether a library's frames below a CUDA call are of no interest: CUDA's own, CUPTI, Pitot. */
 bool is_vendor_module(const char *path);
 
 #endif

@@ -4,11 +4,9 @@
 
 /* clang-format off */
 
-/* Patterns may begin or end with a '*', or both. */
+/* Patterns may begin with '*', end with '*', or both. */
 
-/*
- * Templates that stand for their first argument; for the first that is no number, if there is one.
- */
+/* Templates that are replaced by their first argument that is no number, else by their first. */
 static const struct {
 	const char *pattern, *scope;	/* scope: NULL for any */
 } wrappers[] = {
@@ -24,7 +22,7 @@ static const struct {
 	{ "__nv_hdl_wrapper_t", NULL },
 };
 
-/* Arguments that say nothing about what a kernel does. */
+/* Arguments that do not describe what a kernel does. */
 static const char *const noise[] = {
 	"*OffsetCalculator", "LoadWith*", "StoreWith*", "*TensorListMetadata*",	/* PyTorch */
 	"CollectiveEpilogue*", "Epilogue*", "*Scheduler*", "*Swizzle*",		/* CUTLASS */
@@ -34,27 +32,27 @@ static const char *const noise[] = {
 	NULL,
 };
 
-/* Templates whose arguments are put in their place. */
+/* Templates that are replaced by their arguments. */
 static const char *const transparent[] = {
 	"CollectiveMma", "CollectiveMainloop*", "PredicatedTile*", "*_traits", "*Traits", NULL,
 };
 
-/* Templates that hold an integer. */
+/* Templates that wrap an integer. */
 static const char *const constants[] = { "C", "constant", "integral_constant", "Int", NULL };
 
-/* Templates whose integers are the sides of something. */
+/* Templates whose integers are dimensions. */
 static const char *const shapes[] = { "tuple", "*Shape", NULL };
 
-/* Names that mean something only together with their scope. */
+/* Names that are meaningful only together with their scope. */
 static const char *const vague[] = {
 	"functor", "kernel", "Kernel", "static_kernel", "apply", "run", NULL,
 };
 
-/* Templates that only some of the arguments of are of interest: bit n is the n-th. */
+/* Templates of which only some arguments are useful: bit n is the n-th. */
 static const struct {
 	const char *pattern;
 	unsigned kept;
-} interesting[] = {
+} useful_arguments[] = {
 	{ "CollectiveMma", 1 << 0 | 1 << 1 | 1 << 2 | 1 << 4 },	/* schedule, tile, elements of A and B */
 	{ "MmaMultistage", 1 << 0 | 1 << 1 },	/* tile, iterator of A */
 	{ "MmaPipelined", 1 << 0 | 1 << 1 },
@@ -66,9 +64,9 @@ static const struct {
 	{ "BUnaryFunctor", 1 << 3 },
 };
 
-/* Parts of the names of generated kernels; a '*' at the end takes digits and 'x' too. */
+/* Parts of names of generated kernels; '*' at the end also matches digits and 'x'. */
 static const struct {
-	const char *part, *instead;
+	const char *part, *replacement;
 } parts[] = {
 	{ "_tilesize", "_" },
 	{ "_warpgroupsize1x1x1", "" },
@@ -117,14 +115,14 @@ bool name_is_vague(const struct name *n)
 	return matches_any(n->label, vague) && !matches(n->scope, "*_NS");
 }
 
-static void keep_interesting(struct name *n)
+static void select_arguments(struct name *n)
 {
 	struct name **link = &n->args;
 	unsigned kept = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(interesting) && !kept; i++)
-		if (matches(n->label, interesting[i].pattern))
-			kept = interesting[i].kept;
+	for (size_t i = 0; i < ARRAY_SIZE(useful_arguments) && !kept; i++)
+		if (matches(n->label, useful_arguments[i].pattern))
+			kept = useful_arguments[i].kept;
 	if (!kept)
 		return;
 	for (; kept && *link; kept >>= 1) {
@@ -153,7 +151,7 @@ static struct name *unwrap(struct name *n)
 	return n->args ? n->args : n;
 }
 
-/* "GemmShape<128, 256, 32>" is "128x256x32". */
+/* Replaces "GemmShape<128, 256, 32>" by "128x256x32". */
 static void join_sides(struct name *n, struct arena *arena)
 {
 	struct strbuf s = STRBUF_INIT;
@@ -174,10 +172,7 @@ out:
 	strbuf_release(&s);
 }
 
-/*
- * An extended lambda is passed as "__nv_dl_tag<type, &function, number>": the function that it
- * stands in tells most.
- */
+/* An extended lambda is passed as "__nv_dl_tag<type, &function, number>": show its function. */
 static struct name *lambda_of_tag(struct name *tag, struct arena *arena)
 {
 	struct name *function = tag->args ? tag->args->next : NULL,
@@ -198,7 +193,7 @@ static struct name *lambda_of_tag(struct name *tag, struct arena *arena)
 	return function;
 }
 
-/* What stands for n, whose arguments have been simplified. */
+/* Returns the replacement of n, whose arguments have been simplified. */
 static struct name *replace(struct name *n, struct arena *arena)
 {
 	struct name *last = n->args;
@@ -232,10 +227,7 @@ static bool is_noise(const struct name *n)
 		return true;
 	if (!first)
 		return false;
-	/*
-	 * What is left of tuples are strides and problem shapes; arrays of char * are the tensors'
-	 * addresses.
-	 */
+	/* The tuples left are strides and problem shapes, arrays of char * are tensor addresses. */
 	return (strcmp(n->label, "tuple") == 0 && n->scope && strcmp(n->scope, "cute") == 0) ||
 	       (strcasecmp(n->label, "array") == 0 && strcmp(first->label, "char") == 0 &&
 		first->suffix[0]);
@@ -245,7 +237,7 @@ struct name *name_simplify(struct name *n, struct arena *arena)
 {
 	struct name **link = &n->args;
 
-	keep_interesting(n);
+	select_arguments(n);
 	while (*link) {
 		struct name *next = (*link)->next, *a;
 
@@ -265,8 +257,8 @@ struct name *name_simplify(struct name *n, struct arena *arena)
 }
 
 /*
- * The end of the names of older Triton kernels lists what each argument is specialized for:
- * "_0d1d2c3de".
+ * Returns the length without the specialization of arguments that older Triton kernels have at the
+ * end of their names: "_0d1d2c3de".
  */
 static size_t without_specialization(const char *word, size_t length)
 {
@@ -295,7 +287,7 @@ static size_t without_specialization(const char *word, size_t length)
 	return length;
 }
 
-/* Length of the part at p, which ends at `end`; 0 if it is not there. */
+/* Returns the length of `part` at p, before `end`; 0 if it is not there. */
 static size_t part_length(const char *p, const char *end, const char *part)
 {
 	size_t length = strlen(part);
@@ -321,7 +313,7 @@ void word_shorten(const char *word, struct strbuf *out)
 		for (; i < ARRAY_SIZE(parts) && !length; i++)
 			length = part_length(p, end, parts[i].part);
 		if (length)
-			strbuf_adds(out, parts[i - 1].instead);
+			strbuf_adds(out, parts[i - 1].replacement);
 		else
 			strbuf_addc(out, *p);
 		p += length ? length : 1;

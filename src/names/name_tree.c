@@ -1,19 +1,19 @@
 /*
- * name_tree.c: a forgiving parser of what demanglers write. Text that it does not understand is
- * passed over; it never looks beyond the end and always moves on, so it takes one pass over the
- * text, or two inside brackets.
+ * name_tree.c: a lenient parser of demangled names. It skips text that it does not understand,
+ * never reads past the end and always advances, so that it needs one pass over the text, or two
+ * inside brackets.
  *
- * A name is read from left to right. Each "::" forgets the component before it and each blank the
- * words before it ("void f" is f), except where they belong together ("unsigned int").
+ * A name is parsed from left to right. Each "::" discards the component before it, and each blank
+ * the words before it ("void f" is f), except where they belong together ("unsigned int").
  */
 #include "names/name_tree.h"
 
 #include <ctype.h>
 #include <string.h>
 
-#define DEPTH_MAX 40 /* template arguments in template arguments; deeper ones are dropped */
+#define DEPTH_MAX 40 /* nesting of template arguments; deeper ones are dropped */
 #define PARTS_MAX 4096
-#define REWINDS_MAX 64 /* brackets that are looked into after they were passed over */
+#define REWINDS_MAX 64 /* bracketed groups that are parsed after they were skipped */
 
 struct parser {
 	const char *p, *end;
@@ -27,14 +27,14 @@ struct slice {
 	size_t length;
 };
 
-/* What has been read of one name. */
+/* The parts of a name read so far. */
 struct reading {
 	struct slice label, scope;
-	struct slice lambda; /* from "{lambda(" on */
+	struct slice lambda; /* starts with "{lambda(" */
 	struct slice suffix;
 	struct name *args;
 	bool number;
-	/* a parameter list has been passed: what follows is a local name or a qualifier */
+	/* after a parameter list: a local name or a qualifier follows */
 	bool called;
 };
 
@@ -64,10 +64,7 @@ static bool slice_is(struct slice s, const char *text)
 	return s.length == strlen(text) && memcmp(s.text, text, s.length) == 0;
 }
 
-/*
- * Moves behind the bracket that closes the one at in->p. Comparisons are bracketed, so '<' and '>'
- * do not count.
- */
+/* Skips the bracketed group at in->p. Comparisons are bracketed, so '<' and '>' do not count. */
 static struct slice skip_group(struct parser *in)
 {
 	const char *start = in->p;
@@ -84,7 +81,7 @@ static struct slice skip_group(struct parser *in)
 	return (struct slice){ start, (size_t)(in->p - start) };
 }
 
-/* The same for template arguments that are too deep to be read. */
+/* Skips template arguments that are nested too deeply. */
 static void skip_arguments(struct parser *in)
 {
 	unsigned depth = 0;
@@ -110,15 +107,12 @@ static char *copy(struct parser *in, struct slice s)
 	return text;
 }
 
-/*
- * "{lambda(float)#1}" is "lambda(float)", others than the first keep their number:
- * "lambda#2(float)".
- */
+/* Converts "{lambda(float)#1}" to "lambda(float)", with another number to "lambda#2(float)". */
 static const char *lambda_label(struct parser *in, struct slice lambda)
 {
 	const char *open = memchr(lambda.text, '(', lambda.length);
 	const char *hash = memrchr(lambda.text, '#', lambda.length);
-	const char *end = lambda.text + lambda.length - 1, *close; /* end is at its '}' */
+	const char *end = lambda.text + lambda.length - 1, *close; /* `end` is at the '}' */
 	struct strbuf s = STRBUF_INIT;
 	char *label;
 
@@ -127,7 +121,7 @@ static const char *lambda_label(struct parser *in, struct slice lambda)
 	strbuf_adds(&s, "lambda");
 	if (end - hash != 2 || hash[1] != '1')
 		strbuf_add(&s, hash, (size_t)(end - hash));
-	/* One simple type tells what the lambda works on; more would only be long. */
+	/* One simple type shows what the lambda works on; more types would only be long. */
 	close = open + 1;
 	while (close < hash && (is_word_char(*close) || strchr(":* ", *close)))
 		close++;
@@ -166,7 +160,7 @@ static struct name *finish(struct parser *in, const struct reading *r)
 
 static struct name *parse_name(struct parser *in, bool is_argument);
 
-/* At '<': the arguments up to its '>'. */
+/* Parses the template arguments at '<', up to its '>'. */
 static struct name *parse_arguments(struct parser *in)
 {
 	struct name *first = NULL, **next = &first;
@@ -238,7 +232,7 @@ static struct slice read_word(struct parser *in)
 	return (struct slice){ start, (size_t)(in->p - start) };
 }
 
-/* "operator()", "operator<<", "operator float": with what belongs to it. */
+/* Extends the label "operator" to "operator()", "operator<<" and so on. */
 static void read_operator(struct parser *in, struct reading *r)
 {
 	if (!skip(in, "()"))
@@ -247,11 +241,8 @@ static void read_operator(struct parser *in, struct reading *r)
 	r->label.length = (size_t)(in->p - r->label.text);
 }
 
-/*
- * After a blank, `word` replaces what was before it, a return type. After "::" there is nothing
- * before it.
- */
-static void take_word(struct parser *in, struct reading *r)
+/* Parses a word. After a blank it replaces the label, a return type; after "::" there is none. */
+static void parse_word(struct parser *in, struct reading *r)
 {
 	struct slice word = read_word(in);
 
@@ -275,10 +266,10 @@ static void take_word(struct parser *in, struct reading *r)
 }
 
 /*
- * Behind "::": either what is inside a function or is the function of a functor, whose name stays,
- * or another part.
+ * Handles "::". What follows is something inside a function or the call operator of a functor, so
+ * that the label stays; or it is another component.
  */
-static void take_scope(struct parser *in, struct reading *r)
+static void parse_scope(struct parser *in, struct reading *r)
 {
 	if (at(in, "{lambda(") || at(in, "{unnamed")) {
 		r->lambda = skip_group(in);
@@ -300,10 +291,10 @@ static void take_scope(struct parser *in, struct reading *r)
 }
 
 /*
- * At '(': a scope, a cast before a value, the address of a function, a function type or parameters.
- * Returns false at the end of the name.
+ * Parses a group at '(': a scope, a cast before a value, the address of a function, a function type
+ * or parameters. Returns false at the end of the name.
  */
-static bool take_parenthesis(struct parser *in, struct reading *r, bool is_argument)
+static bool parse_parenthesis(struct parser *in, struct reading *r, bool is_argument)
 {
 	bool after_blank = r->label.length && in->p[-1] == ' ';
 	struct slice group = skip_group(in);
@@ -312,11 +303,11 @@ static bool take_parenthesis(struct parser *in, struct reading *r, bool is_argum
 		return true;
 	if (!r->label.length && group.length > 3 && group.text[1] == '&' &&
 	    in->rewinds++ < REWINDS_MAX) {
-		in->p = group.text + 2; /* its ')' ends the name */
+		in->p = group.text + 2; /* the ')' ends the name */
 		return true;
 	}
 	if (!r->label.length) {
-		/* What follows a cast is the value. */
+		/* A value follows a cast. */
 		if (in->p == in->end || (!isdigit((unsigned char)*in->p) && *in->p != '-')) {
 			r->label = group;
 			r->called = true;
@@ -331,17 +322,17 @@ static bool take_parenthesis(struct parser *in, struct reading *r, bool is_argum
 	return true;
 }
 
-/* One character or group that is no word. Returns false where the name ends. */
-static bool take_other(struct parser *in, struct reading *r, bool is_argument)
+/* Parses a character or group that is no word. Returns false at the end of the name. */
+static bool parse_other(struct parser *in, struct reading *r, bool is_argument)
 {
 	char c = *in->p;
 
 	if (is_argument && (c == ',' || c == '>' || c == ')'))
 		return false;
 	if (c == '(')
-		return take_parenthesis(in, r, is_argument);
+		return parse_parenthesis(in, r, is_argument);
 	if (skip(in, "::")) {
-		take_scope(in, r);
+		parse_scope(in, r);
 	} else if (c == '<') {
 		r->args = parse_arguments(in);
 	} else if (c == '{' || c == '[') {
@@ -374,11 +365,11 @@ static struct name *parse_name(struct parser *in, bool is_argument)
 		    isdigit((unsigned char)in->p[1])) {
 			const char *minus = in->p++;
 
-			take_word(in, &r);
+			parse_word(in, &r);
 			r.label = (struct slice){ minus, r.label.length + 1 };
 		} else if (is_word_char(*in->p)) {
-			take_word(in, &r);
-		} else if (!take_other(in, &r, is_argument)) {
+			parse_word(in, &r);
+		} else if (!parse_other(in, &r, is_argument)) {
 			break;
 		}
 	}

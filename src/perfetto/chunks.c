@@ -1,7 +1,7 @@
 #include "perfetto/chunks.h"
 
 #define SIZE_BYTES 3 /* of the longest length before a fragment */
-#define FRAGMENT_MIN 64 /* of a packet that is split: fewer bytes are not worth it */
+#define FRAGMENT_MIN 64 /* minimum bytes for splitting a packet */
 
 void chunk_begin(struct chunk *c, uint16_t writer, uint32_t id)
 {

@@ -1,10 +1,11 @@
 /*
- * chunks.h: packets of one writer as chunks, the unit in which Perfetto's service takes them.
+ * chunks.h: packs the packets of one trace writer into chunks, the unit that Perfetto's service
+ * accepts.
  *
- * A chunk has a header of 8 bytes: u32 id, rising by one in a writer; u16 writer; u16 with the
- * number of packets in the lower 10 bits and flags above. Then each packet, or the fragment of one,
- * behind its length. A packet that no chunk can hold fills the end of one chunk and continues in
- * the next.
+ * A chunk begins with a header of 8 bytes: u32 id, consecutive within a writer; u16 writer; u16
+ * with the number of packets in the lower 10 bits and flags above. Packets or fragments of packets
+ * follow, each preceded by its length. A packet too large for one chunk fills the end of a chunk
+ * and continues in the next.
  */
 #ifndef PITOT_PERFETTO_CHUNKS_H
 #define PITOT_PERFETTO_CHUNKS_H
@@ -12,13 +13,13 @@
 #include "base/bytes.h"
 
 #define CHUNK_HEADER 8
-#define CHUNK_BYTES 64000 /* older services have 16 bits for it and a header of their own */
+#define CHUNK_BYTES 64000 /* older services store it in 16 bits and add their own header */
 #define CHUNK_PACKETS 1023 /* 10 bits */
 
 enum chunk_flags { CHUNK_CONTINUED = 1 << 10, CHUNK_CONTINUES = 2 << 10 };
 
 struct chunk {
-	size_t length; /* 0: not begun */
+	size_t length; /* 0: no chunk begun */
 	uint16_t packets; /* with flags */
 	uint8_t bytes[CHUNK_BYTES];
 };
@@ -26,12 +27,12 @@ struct chunk {
 void chunk_begin(struct chunk *c, uint16_t writer, uint32_t id);
 
 /*
- * How many of the next `left` bytes of a packet go into the chunk, as one fragment; 0: none, and
- * the chunk is to be sent first. begun: a part of the packet is in the chunk before.
+ * Returns how many of a packet's remaining `left` bytes fit into the chunk as one fragment; 0:
+ * none, so the chunk must be sent first. begun: the previous chunk contains a part of the packet.
  */
 size_t chunk_fits(const struct chunk *c, size_t left, bool begun);
 
-/* Room for these bytes, which the caller fills. `left` and `begun` as above. */
+/* Reserves `length` bytes, which the caller fills. `left` and `begun` as in chunk_fits. */
 uint8_t *chunk_add(struct chunk *c, size_t length, size_t left, bool begun);
 
 /* Completes the header. */

@@ -12,9 +12,9 @@ enum {
 	FRAME_ERROR = 7
 };
 
-/* --- what we send --- */
+/* --- frames sent --- */
 
-/* The length is filled in when the frame ends. */
+/* frame_end fills in the length. */
 static size_t frame_begin(struct strbuf *out, uint64_t request)
 {
 	size_t start = out->length;
@@ -40,14 +40,14 @@ void ipc_bind(struct strbuf *out, uint64_t request)
 }
 
 struct ipc_call ipc_call_open(struct strbuf *out, const struct ipc_methods *methods,
-			      uint64_t request, enum ipc_method method, bool reply_wanted)
+			      uint64_t request, enum ipc_method method, bool expect_reply)
 {
 	struct ipc_call call = { .start = frame_begin(out, request) };
 
 	call.invoke = proto_open(out, FRAME_INVOKE);
 	proto_uint(out, 1, methods->service);
 	proto_uint(out, 2, methods->ids[method]);
-	if (!reply_wanted)
+	if (!expect_reply)
 		proto_uint(out, 4, true);
 	call.arguments = proto_open(out, 3);
 	return call;
@@ -60,7 +60,7 @@ void ipc_call_close(struct strbuf *out, const struct ipc_call *call)
 	frame_end(out, call->start);
 }
 
-/* --- what we receive --- */
+/* --- frames received --- */
 
 static bool read_invoke_reply(struct ipc_frame *frame, struct cursor in)
 {
@@ -152,7 +152,7 @@ static bool read_start(struct ipc_command *command, struct cursor in)
 	return !in.failed;
 }
 
-/* Checks a flush to its end, so that ipc_command_next need not. */
+/* Validates all of a flush, so that ipc_command_next need not. */
 static bool read_flush(struct ipc_command *command, struct cursor in)
 {
 	struct proto_field f;

@@ -41,9 +41,9 @@ bool packet_queue_add(struct packet_queue *q, const struct queued_packet *head, 
 	return true;
 }
 
-void packet_queue_take(struct packet_queue *q, void *out, size_t length)
+void packet_queue_remove(struct packet_queue *q, void *out, size_t length)
 {
-	size_t position = atomic_load_explicit(&q->taken, memory_order_relaxed);
+	size_t position = atomic_load_explicit(&q->removed, memory_order_relaxed);
 	size_t at = position & (q->size - 1), first = MIN(length, q->size - at);
 
 	memcpy(out, q->bytes + at, first);
@@ -53,5 +53,5 @@ void packet_queue_take(struct packet_queue *q, void *out, size_t length)
 
 void packet_queue_skip(struct packet_queue *q, size_t length)
 {
-	atomic_fetch_add_explicit(&q->taken, length, memory_order_release);
+	atomic_fetch_add_explicit(&q->removed, length, memory_order_release);
 }

@@ -4,7 +4,7 @@
 
 #include "perfetto/proto_read.h"
 
-/* Fails, and copies nothing, where the text does not fit. A NUL inside ends it. */
+/* Fails without copying anything if the text does not fit. A NUL inside the text ends it. */
 static bool copy_text(char out[PERFETTO_TEXT_MAX], const struct proto_field *f)
 {
 	if (f->wire != PROTO_READ_BYTES || f->length >= PERFETTO_TEXT_MAX)
@@ -20,7 +20,7 @@ static void add_text(struct perfetto_config *c, struct perfetto_texts *texts,
 	if (texts->count < PERFETTO_LIST_MAX && copy_text(texts->items[texts->count], f))
 		texts->count++;
 	else
-		c->left_out++;
+		c->ignored_items++;
 }
 
 static void add_counter_ids(struct perfetto_config *c, const struct proto_field *f)
@@ -35,7 +35,7 @@ static void add_counter_ids(struct perfetto_config *c, const struct proto_field 
 		if (c->counter_id_count < PERFETTO_LIST_MAX)
 			c->counter_ids[c->counter_id_count++] = (uint32_t)id;
 		else
-			c->left_out++;
+			c->ignored_items++;
 	}
 }
 
@@ -54,7 +54,7 @@ static bool decode_name_filter(struct perfetto_config *c, struct cursor in)
 	if (fits && c->name_filter_count < PERFETTO_LIST_MAX)
 		c->name_filters[c->name_filter_count++] = filter;
 	else
-		c->left_out++;
+		c->ignored_items++;
 	return !in.failed;
 }
 
@@ -72,7 +72,7 @@ static bool decode_range(struct perfetto_config *c, struct cursor in)
 	if (c->range_count < PERFETTO_LIST_MAX)
 		c->ranges[c->range_count++] = range;
 	else
-		c->left_out++;
+		c->ignored_items++;
 	return !in.failed;
 }
 
@@ -157,7 +157,7 @@ bool perfetto_config_decode(struct perfetto_config *config, const void *bytes, s
 	memset(config, 0, sizeof(*config));
 	while (valid && proto_next(&in, &f)) {
 		if (f.number == 1)
-			config->left_out += !copy_text(config->source, &f);
+			config->ignored_items += !copy_text(config->source, &f);
 		else if (f.number == 2)
 			config->target_buffer = (uint32_t)f.value;
 		else if (f.number == 108)

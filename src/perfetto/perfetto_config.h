@@ -1,6 +1,6 @@
 /*
- * perfetto_config.h: what a session of Perfetto asks of a data source: its DataSourceConfig,
- * decoded.
+ * perfetto_config.h: decodes the DataSourceConfig with which a Perfetto session configures a data
+ * source.
  */
 #ifndef PITOT_PERFETTO_PERFETTO_CONFIG_H
 #define PITOT_PERFETTO_PERFETTO_CONFIG_H
@@ -9,7 +9,7 @@
 
 #include "base/compiler.h"
 
-#define PERFETTO_TEXT_MAX 128 /* with its NUL */
+#define PERFETTO_TEXT_MAX 128 /* including its NUL */
 #define PERFETTO_LIST_MAX 64
 
 struct perfetto_texts {
@@ -28,7 +28,7 @@ struct perfetto_name_filter {
 	enum perfetto_name_base base;
 };
 
-/* Kernels that are measured, by their number: `count` of them, behind the first `skip`. */
+/* Kernels to measure, by launch number: `count` kernels after the first `skip`. */
 struct perfetto_range {
 	uint32_t skip, count; /* count UINT32_MAX: all others */
 };
@@ -38,7 +38,7 @@ struct perfetto_config {
 	uint32_t target_buffer;
 
 	/* gpu_counter_config */
-	bool instrumented; /* instrumented_sampling, or its configuration */
+	bool instrumented; /* instrumented_sampling or instrumented_sampling_config is present */
 	uint64_t counter_period_ns;
 	struct perfetto_texts counter_names; /* names and globs */
 	uint32_t counter_id_count;
@@ -49,16 +49,16 @@ struct perfetto_config {
 	struct perfetto_range ranges[PERFETTO_LIST_MAX];
 	struct perfetto_texts nvtx_include, nvtx_exclude; /* globs */
 
-	uint32_t samples_per_s; /* perf_event_config, in its timebase; 0: not said */
+	uint32_t samples_per_s; /* perf_event_config's timebase; 0: not set */
 
 	/* track_event_config */
 	struct perfetto_texts enabled_categories, disabled_categories;
 
-	uint32_t left_out; /* items that are too long, or too many for a list above */
+	uint32_t ignored_items; /* items too long, or too many for a list above */
 };
 
 /*
- * Decodes a DataSourceConfig; fields that are not above are skipped. false: the bytes are no
+ * Decodes a DataSourceConfig; unknown fields are skipped. Returns false if the bytes are not a
  * protobuf message.
  */
 bool perfetto_config_decode(struct perfetto_config *config, const void *bytes,

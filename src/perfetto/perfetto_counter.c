@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-/* MeasureUnit of its word; 0: Perfetto has none. */
+/* Returns the MeasureUnit of a unit's name; 0 if Perfetto has none. */
 static int measure_unit(const char *unit)
 {
 	static const struct {
@@ -23,8 +23,8 @@ static int measure_unit(const char *unit)
 	return 0;
 }
 
-/* What is divided by what, as far as Perfetto has units for both. */
-static void put_units(struct strbuf *s, const char *unit)
+/* Writes the numerator and the denominator of a unit, if Perfetto has both. */
+static void write_units(struct strbuf *s, const char *unit)
 {
 	const char *slash = strchr(unit, '/');
 	char above[64] = "";
@@ -48,7 +48,7 @@ void perfetto_counter_specify(struct strbuf *s, const struct perfetto_counter *c
 	proto_uint(s, 1, counter->number);
 	proto_text(s, 2, counter->name, strlen(counter->name));
 	proto_text(s, 3, counter->description, strlen(counter->description));
-	put_units(s, counter->unit);
+	write_units(s, counter->unit);
 	if (counter->is_default)
 		proto_uint(s, 9, true);
 	proto_uint(s, 10, (uint64_t)group);
@@ -75,7 +75,7 @@ static uint64_t descriptor_iid(const struct perfetto_readings *r, uint32_t gpu)
 
 typedef void specifier(void *user, struct strbuf *s);
 
-/* Descriptor of counters for a GPU. */
+/* Defines a GPU's counter descriptor. */
 static void define(struct strbuf *s, uint64_t iid, uint32_t gpu, specifier *specify, void *user)
 {
 	size_t interned = proto_open(s, PACKET_INTERNED_DATA), entry = proto_open(s, 47),
@@ -144,8 +144,8 @@ int perfetto_readings_add(struct perfetto_readings *r, struct strbuf *s,
 	return result;
 }
 
-void perfetto_reading_of_gpu(struct perfetto_readings *r, struct strbuf *s, const char *counter,
-			     const struct perfetto_reading *now, uint64_t time_ns)
+void perfetto_gpu_reading(struct perfetto_readings *r, struct strbuf *s, const char *counter,
+			  const struct perfetto_reading *now, uint64_t time_ns)
 {
 	struct perfetto_packet head = { time_ns, PERFETTO_MONOTONIC, r->sequence.id, 0 };
 	bool is_memory = !strcmp(counter, "gpu_memory_used");
@@ -161,7 +161,7 @@ void perfetto_reading_of_gpu(struct perfetto_readings *r, struct strbuf *s, cons
 		proto_uint(s, 2, 0); /* of all processes */
 		proto_uint(s, 3, (uint64_t)now->value.integer);
 	} else {
-		proto_uint(s, 2, (uint64_t)now->value.integer * 1000); /* MHz in kHz */
+		proto_uint(s, 2, (uint64_t)now->value.integer * 1000); /* MHz to kHz */
 	}
 	proto_close(s, event);
 	proto_close(s, packet);
@@ -178,9 +178,9 @@ int perfetto_readings_finish(struct perfetto_readings *r, struct strbuf *s, uint
 	return result;
 }
 
-/* --- hardware counters --- */
+/* --- hardware metrics --- */
 
-/* Apart from those of readings. */
+/* Returns an iid that no descriptor of readings has. */
 static uint64_t metrics_iid(const struct perfetto_metrics *m, uint32_t gpu)
 {
 	return (UINT64_C(1) << 48) + ((uint64_t)m->generation << 16) + gpu + 1;

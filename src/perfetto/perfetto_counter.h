@@ -1,10 +1,10 @@
 /*
  * perfetto_counter.h: readings of counters over time.
  *
- * A GPU counter's value covers the time before it in Perfetto, back to the one before ("backwards",
- * the only way that all readers know). Our readings hold from when they were taken, so each is
- * written when the next one comes, and the last at the end. Counters of the host are counters of
- * their process, whose values hold from their time on.
+ * In Perfetto the value of a GPU counter covers the time back to the previous one ("backwards", the
+ * only mode that all readers support). Pitot's readings hold from the time of the reading on. Each
+ * is therefore written when the next one arrives, and the last at the end. Host counters belong to
+ * their process, and their values hold from their time on.
  */
 #ifndef PITOT_PERFETTO_PERFETTO_COUNTER_H
 #define PITOT_PERFETTO_PERFETTO_COUNTER_H
@@ -26,10 +26,10 @@ struct perfetto_reading {
 };
 
 struct perfetto_readings {
-	struct map index; /* gpu << 32 | counter -> position */
+	struct map index; /* gpu << 32 | counter -> index into items */
 	VEC(struct perfetto_reading) items;
-	struct map gpus; /* whose descriptors are in this file */
-	uint32_t generation; /* of descriptors; changed when a counter has come */
+	struct map gpus; /* GPUs whose descriptors are in this file */
+	uint32_t generation; /* of descriptors; changes when a counter is added */
 	struct perfetto_sequence sequence;
 	/* Writes the specifications of all counters, each with perfetto_counter_specify. */
 	void (*specify)(void *user, struct strbuf *s);
@@ -39,32 +39,29 @@ struct perfetto_readings {
 struct perfetto_counter {
 	uint32_t number;
 	const char *name, *description, *unit;
-	bool is_default; /* of a metric: measured where nobody chooses */
+	bool is_default; /* for a metric: measured by default */
 };
 
 /* Perfetto's GpuCounterGroup. */
 enum perfetto_counter_group { PERFETTO_GROUP_SYSTEM = 1, PERFETTO_GROUP_COMPUTE = 6 };
 
-/* Units may be CUPTI's: "byte/second". */
+/* Writes a counter's specification. Its unit may be one of CUPTI's, such as "byte/second". */
 void perfetto_counter_specify(struct strbuf *s, const struct perfetto_counter *counter,
 			      enum perfetto_counter_group group);
 
 void perfetto_readings_restart(struct perfetto_readings *r, uint32_t sequence);
 void perfetto_readings_release(struct perfetto_readings *r);
-/* A reading at a time. 0 or -ENOMEM. */
+/* Adds a reading. Returns 0 or -ENOMEM. */
 int perfetto_readings_add(struct perfetto_readings *r, struct strbuf *s,
 			  const struct perfetto_reading *now, uint64_t time_ns) MUST_USE;
-/*
- * The memory in use and the clock of a GPU are on tracks of their own, too, which readers have for
- * these.
- */
-void perfetto_reading_of_gpu(struct perfetto_readings *r, struct strbuf *s, const char *counter,
+/* Also writes used memory and clock rate of a GPU to the tracks that readers reserve for them. */
+void perfetto_gpu_reading(struct perfetto_readings *r, struct strbuf *s, const char *counter,
 			     const struct perfetto_reading *now, uint64_t time_ns);
-/* The last values hold until then; readings begin anew. 0 or -ENOMEM. */
+/* Writes the last values, which hold until time_ns, and clears all. Returns 0 or -ENOMEM. */
 int perfetto_readings_finish(struct perfetto_readings *r, struct strbuf *s,
 			     uint64_t time_ns) MUST_USE;
 
-/* --- hardware counters of kernels: 0 at the start of one, their value at its end --- */
+/* --- hardware metrics of kernels: 0 at the start of a kernel, its value at the end --- */
 
 struct perfetto_metric {
 	uint32_t number; /* from 1 */
@@ -72,19 +69,19 @@ struct perfetto_metric {
 };
 
 struct perfetto_metrics {
-	struct map gpus; /* iids of descriptors that are in this file */
-	uint32_t generation; /* of descriptors; changed when a metric has come */
-	/* The same for metrics. */
+	struct map gpus; /* iids of the descriptors in this file */
+	uint32_t generation; /* of descriptors; changes when a metric is added */
+	/* Writes the specifications of all metrics. */
 	void (*specify)(void *user, struct strbuf *s);
 	void *user;
 };
 
-/* What was measured of a kernel, in the sequence of readings. 0 or -ENOMEM. */
+/* Writes the metrics of a kernel to the sequence of readings. Returns 0 or -ENOMEM. */
 int perfetto_metrics_add(struct perfetto_metrics *m, struct perfetto_sequence *sequence,
 			 struct strbuf *s, uint32_t gpu, const uint64_t times_ns[2],
 			 const struct perfetto_metric *metrics, size_t count) MUST_USE;
 
-/* A value on a counter's track. */
+/* Writes a value to a counter's track. */
 void perfetto_counter_event(struct strbuf *s, const struct perfetto_packet *head, uint64_t uuid,
 			    const struct perfetto_value *value);
 

@@ -18,11 +18,11 @@ void perfetto_defined_release(struct perfetto_defined *d)
 	map_release(&d->parts);
 }
 
-/* false: there is none. */
+/* Returns false if the build id is empty or malformed. */
 static bool intern_build_id(struct strbuf *s, uint64_t iid, const char *id)
 {
 	uint8_t bytes[BUILD_ID_BYTES];
-	size_t length = bytes_of_hex(id, bytes, BUILD_ID_BYTES), token;
+	size_t length = hex_decode(id, bytes, BUILD_ID_BYTES), token;
 
 	if (!length)
 		return false;
@@ -35,7 +35,7 @@ static bool intern_build_id(struct strbuf *s, uint64_t iid, const char *id)
 
 void perfetto_intern_mapping(struct strbuf *s, uint64_t iid, const struct perfetto_mapping *m)
 {
-	const char *path = m->path + (*m->path == '/'); /* readers put a slash before each part */
+	const char *path = m->path + (*m->path == '/'); /* readers prepend a slash to each part */
 	bool has_id = intern_build_id(s, iid, m->build_id);
 	size_t token;
 
@@ -44,7 +44,7 @@ void perfetto_intern_mapping(struct strbuf *s, uint64_t iid, const struct perfet
 	proto_uint(s, 1, iid);
 	if (has_id)
 		proto_uint(s, 2, iid);
-	if (m->start < m->end) { /* readers abort where they are the other way round */
+	if (m->start < m->end) { /* readers abort if start >= end */
 		proto_uint(s, 3, m->offset);
 		proto_uint(s, 4, m->start);
 		proto_uint(s, 5, m->end);

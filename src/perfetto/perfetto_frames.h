@@ -1,6 +1,6 @@
 /*
- * perfetto_frames.h: call stacks, and samples of them: what a sequence interns, part by part. A
- * sequence defines each stack, and what it is made of, when it first needs it.
+ * perfetto_frames.h: interned call stacks and their parts, and samples of stacks. A sequence
+ * defines each stack and its parts when it first needs them.
  */
 #ifndef PITOT_PERFETTO_PERFETTO_FRAMES_H
 #define PITOT_PERFETTO_PERFETTO_FRAMES_H
@@ -8,41 +8,30 @@
 #include "base/map.h"
 #include "perfetto/perfetto_packets.h"
 
-/* Fields of InternedData. */
-enum {
-	DATA_FUNCTION_NAMES = 5,
-	DATA_FRAMES = 6,
-	DATA_CALLSTACKS = 7,
-	DATA_BUILD_IDS = 16,
-	DATA_MAPPING_PATHS = 17,
-	DATA_SOURCE_PATHS = 18,
-	DATA_MAPPINGS = 19,
-};
-
-/* Values of Frame.kind; 0: none of them. */
+/* Values of Frame.kind; 0: unspecified. */
 enum { KIND_NATIVE = 1, KIND_SYSTEM = 2, KIND_INTERPRETED = 3 };
 
-/* What a sequence has defined. */
+/* What a sequence has defined so far. */
 struct perfetto_defined {
-	struct map stacks; /* key of a stack -> 1, or 2: it has no frames */
-	struct map parts; /* key of a frame, a text, a mapping … */
+	struct map stacks; /* key of a stack -> 1, or 2 if it has no frames */
+	struct map parts; /* key of a frame, text, mapping, … */
 };
 
 void perfetto_defined_clear(struct perfetto_defined *d);
 void perfetto_defined_release(struct perfetto_defined *d);
 
-/* A part of a file in memory; start 0 and end 0: not known. */
+/* A mapped part of a file; start 0 and end 0: unknown. */
 struct perfetto_mapping {
 	const char *path, *build_id; /* build id in hexadecimal, or "" */
 	uint64_t start, end, offset, bias;
 };
 
-/* Every frame has a mapping, or readers do without the whole stack. */
+/* Readers drop a whole stack if one of its frames has no mapping. */
 void perfetto_intern_mapping(struct strbuf *s, uint64_t iid, const struct perfetto_mapping *m);
 
 struct perfetto_frame {
 	uint64_t name, mapping, source; /* iids; name, source 0: none */
-	uint64_t address; /* as in the file's own headers; 0: none */
+	uint64_t address; /* relative to the file's own headers; 0: none */
 	uint32_t line; /* 0: none */
 	int kind;
 };
@@ -50,12 +39,11 @@ struct perfetto_frame {
 void perfetto_intern_frame(struct strbuf *s, uint64_t iid, const struct perfetto_frame *f);
 
 /*
- * Python's functions are told apart by their files, "step (train.py)", which readers do not show
- * else. Appends that.
+ * Appends "step (train.py)", because readers do not show the files of Python functions separately.
  */
 void perfetto_python_name(struct strbuf *out, const char *function, const char *file);
 
-/* Whose samples a sequence has, and what their weights mean; closes its defaults. */
+/* Writes the process and the unit of a sequence's samples, and closes its defaults. */
 void perfetto_sample_defaults(struct strbuf *s, size_t defaults, bool off_cpu);
 
 struct perfetto_sample {
@@ -64,7 +52,7 @@ struct perfetto_sample {
 	int64_t cpu; /* -1: unknown */
 };
 
-/* Inside a packet. */
+/* Writes a sample into an open packet. */
 void perfetto_sample_write(struct strbuf *s, const struct perfetto_sample *sample);
 
 #endif

@@ -1,4 +1,4 @@
-/* perfetto_kernel.c: kernels and GPUs, as they are described once in a file. */
+/* perfetto_kernel.c: descriptions of kernels and GPUs, written once per file. */
 #include <stdio.h>
 
 #include "perfetto/perfetto_work.h"
@@ -87,7 +87,7 @@ static void resource_arguments(struct strbuf *s, const struct row_kernel_config 
 			       cache_config_name(k->cache_config_executed));
 }
 
-/* "CC_90", or "" where it is not known. */
+/* "CC_90", or "" if unknown. */
 static void architecture(const struct row_device *device, char text[32])
 {
 	text[0] = '\0';
@@ -113,7 +113,7 @@ void perfetto_kernel_define(struct strbuf *s, uint64_t iid, const struct perfett
 
 /* --- GPUs --- */
 
-/* "GPU-8f3b…" or "MIG-8f3b…" as 16 bytes; false when it is something else. */
+/* Parses "GPU-8f3b…" or "MIG-8f3b…" to 16 bytes; false if the text is something else. */
 static bool parse_uuid(const char *text, uint8_t uuid[16])
 {
 	char digits[33];
@@ -127,7 +127,7 @@ static bool parse_uuid(const char *text, uint8_t uuid[16])
 	if (n != 32)
 		return false;
 	digits[n] = '\0';
-	return bytes_of_hex(digits, uuid, 16) == 16;
+	return hex_decode(digits, uuid, 16) == 16;
 }
 
 static void extra_info(struct strbuf *s, const char *key, uint64_t value)
@@ -157,7 +157,7 @@ void perfetto_gpu_info_add(struct strbuf *s, const struct perfetto_gpu *gpu)
 	char text[32];
 
 	if (d) {
-		proto_text(s, 1, gpu->shown, strlen(gpu->shown));
+		proto_text(s, 1, gpu->display_name, strlen(gpu->display_name));
 		proto_string(s, 2, "NVIDIA");
 		proto_text(s, 3, gpu->name, strlen(gpu->name));
 		architecture(d, text);

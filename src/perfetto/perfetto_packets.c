@@ -111,7 +111,7 @@ static void clock_reading(struct strbuf *s, enum perfetto_clock clock, uint64_t 
 }
 
 /*
- * Trace time is BOOTTIME where it is known, so that the trace can be merged with others of the same
+ * Trace time is BOOTTIME if it is known, so that the trace can be merged with others from the same
  * machine.
  */
 void perfetto_clock_snapshot(struct strbuf *s, uint32_t sequence,

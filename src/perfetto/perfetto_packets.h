@@ -1,7 +1,7 @@
 /*
- * perfetto_packets.h: the messages of a Perfetto trace that Pitot writes, field by field. Field
- * numbers are those of Perfetto's schema (perfetto_trace.proto, and its extensions for GPU compute,
- * 1000 and above).
+ * perfetto_packets.h: writes the messages of a Perfetto trace field by field. Field numbers are
+ * those of Perfetto's schema (perfetto_trace.proto, and its extensions for GPU compute, 1000 and
+ * above).
  */
 #ifndef PITOT_PERFETTO_PERFETTO_PACKETS_H
 #define PITOT_PERFETTO_PERFETTO_PACKETS_H
@@ -17,8 +17,8 @@ enum { PERFETTO_API_CUDA = 4 };
 
 struct perfetto_packet {
 	uint64_t time_ns; /* PERFETTO_NO_TIME: none */
-	uint32_t clock; /* 0: the default of the sequence */
-	uint32_t sequence; /* not 0 */
+	uint32_t clock; /* 0: the sequence's default */
+	uint32_t sequence; /* nonzero */
 	uint32_t flags;
 };
 
@@ -39,7 +39,7 @@ enum {
 	PACKET_STACK_SAMPLE = 135,
 };
 
-/* Opens a packet; proto_close ends it. */
+/* Opens a packet; close it with proto_close. */
 static inline size_t perfetto_packet_open(struct strbuf *s, const struct perfetto_packet *packet)
 {
 	size_t token;
@@ -62,9 +62,9 @@ struct perfetto_sequence {
 };
 
 /*
- * Opens a packet of a sequence that has defaults and interned data. The first one of a file makes
- * MONOTONIC the sequence's clock: then *defaults is the open message of the defaults, which the
- * caller closes; else 0.
+ * Opens a packet of a sequence with defaults and interned data. The first packet in a file makes
+ * MONOTONIC the sequence's clock; *defaults is then the open message of the defaults, which the
+ * caller closes, and otherwise 0.
  */
 static inline size_t perfetto_sequence_open(struct strbuf *s, struct perfetto_sequence *sequence,
 					    uint64_t time_ns, size_t *defaults)
@@ -86,16 +86,27 @@ static inline size_t perfetto_sequence_open(struct strbuf *s, struct perfetto_se
 
 /* --- InternedData (inside an open one) --- */
 
+/* Fields of InternedData. */
+enum {
+	DATA_EVENT_CATEGORIES = 1,
+	DATA_EVENT_NAMES = 2,
+	DATA_ANNOTATION_NAMES = 3,
+	DATA_FUNCTION_NAMES = 5,
+	DATA_FRAMES = 6,
+	DATA_CALLSTACKS = 7,
+	DATA_BUILD_IDS = 16,
+	DATA_MAPPING_PATHS = 17,
+	DATA_SOURCE_PATHS = 18,
+	DATA_MAPPINGS = 19,
+	DATA_ARGUMENT_NAMES = 1001,
+};
+
 void perfetto_intern_specification(struct strbuf *s, uint64_t iid, const char *name, size_t length,
 				   enum perfetto_stage_category category);
 void perfetto_intern_context(struct strbuf *s, uint64_t iid, uint32_t pid);
-/*
- * field: 1 event categories, 2 event names, 3 names of annotations, 5 functions, 17 paths of
- * mappings, 18 source files, 1001 names of compute arguments.
- */
 void perfetto_intern_name(struct strbuf *s, uint32_t field, uint64_t iid, const char *name,
 			  size_t length);
-/* A compute kernel is opened, gets its arguments, and is closed with proto_close. */
+/* Opens a compute kernel; the caller adds its arguments and closes it with proto_close. */
 size_t perfetto_intern_kernel(struct strbuf *s, uint64_t iid, const char *name, size_t name_length,
 			      const char *demangled, size_t demangled_length, const char *arch);
 
@@ -111,7 +122,7 @@ static inline void perfetto_argument(struct strbuf *s, uint32_t field, uint32_t 
 }
 
 void perfetto_argument_double(struct strbuf *s, uint32_t field, uint32_t name_iid, double value);
-/* Of an argument whose name is not interned. */
+/* Writes an argument whose name is not interned. */
 void perfetto_argument_named(struct strbuf *s, uint32_t field, const char *name, double value);
 void perfetto_argument_text(struct strbuf *s, uint32_t field, uint32_t name_iid, const char *text);
 
@@ -122,10 +133,10 @@ void perfetto_dimensions(struct strbuf *s, uint32_t field, const uint32_t xyz[3]
 
 struct perfetto_stage {
 	uint64_t event_id;
-	uint64_t duration_ns; /* PERFETTO_NO_TIME: a point */
+	uint64_t duration_ns; /* PERFETTO_NO_TIME: an instant */
 	uint64_t queue_iid, stage_iid;
 	uint32_t gpu, context_iid;
-	const char *name; /* NULL: the stage's */
+	const char *name; /* NULL: the stage's name */
 	uint64_t kernel_iid; /* 0: none */
 };
 
@@ -136,7 +147,7 @@ enum { STAGE_LAUNCH = 21 };
 /* --- whole packets --- */
 
 struct perfetto_clocks {
-	uint64_t monotonic_ns, realtime_ns, boottime_ns; /* boottime 0: not known */
+	uint64_t monotonic_ns, realtime_ns, boottime_ns; /* boottime 0: unknown */
 };
 
 void perfetto_clock_snapshot(struct strbuf *s, uint32_t sequence,
@@ -148,20 +159,21 @@ struct perfetto_track_descriptor {
 	size_t name_length;
 	int64_t pid, tid; /* pid -1: neither a process nor a thread; tid -1: a process */
 	const char *command; /* of a process; NULL: none */
-	const char *counter_unit; /* a counter, and its unit; NULL: no counter */
+	const char *counter_unit; /* unit of a counter; NULL: not a counter */
 };
 
 /*
- * Parent and command of a process, if it has one. Readers call it by the first word of the command.
+ * Writes the parent and, if known, the command of a process. Readers name the process after the
+ * first word of the command.
  */
 void perfetto_process_tree(struct strbuf *s, const struct perfetto_packet *head,
 			   const struct perfetto_track_descriptor *process, uint32_t parent_pid);
 
-/* A warning on the track "GPU Log". */
+/* Writes a warning to the track "GPU Log". */
 void perfetto_log(struct strbuf *s, const struct perfetto_packet *head, const char *tag,
 		  const char *message);
 
-/* The name of a process or thread goes into its own message. */
+/* Writes a track descriptor. The name of a process or thread goes into its own message. */
 void perfetto_track_descriptor(struct strbuf *s, uint32_t sequence,
 			       const struct perfetto_track_descriptor *track);
 

@@ -1,7 +1,7 @@
 /*
- * perfetto_sink.c: rows become packets at once, on the writer's thread. A packet begins with its
- * time and its sequence; the sequence is cut out, because it is the connection's to say
- * (perfetto_packets.h writes it for files).
+ * perfetto_sink.c: converts rows to packets immediately, on the writer's thread. A packet begins
+ * with its time and its sequence. perfetto_packets.h writes the sequence for files; here the
+ * connection assigns it, so it is removed.
  */
 #include "perfetto/perfetto_sink.h"
 
@@ -20,7 +20,7 @@
 	 BIT(nvtx_domain) | BIT(counter) | BIT(metric))
 #define DEFINITIONS_OF_STACKS (BIT(stack) | BIT(stack_node))
 
-static struct perfetto_live *of(struct sink *s)
+static struct perfetto_live *live_of(struct sink *s)
 {
 	return (struct perfetto_live *)s;
 }
@@ -76,8 +76,8 @@ void live_describe_process(struct perfetto_live *p)
 /* --- packets --- */
 
 /*
- * A packet without the field of its sequence, which stands behind other numbers: they are moved up
- * to its end.
+ * Removes the sequence field by moving the shorter fields before it up to its end. Returns the new
+ * beginning of the packet.
  */
 static const uint8_t *cut_sequence(uint8_t *packet, size_t length, uint32_t *sequence)
 {
@@ -111,8 +111,8 @@ static void restart(struct perfetto_live *p)
 	}
 }
 
-/* Behind a packet that is refused none is sent: it may need what that one defines. */
-static bool hand_over(struct perfetto_live *p, bool is_end)
+/* After a rejected packet the rest is dropped: it may need what that packet defines. */
+static bool emit(struct perfetto_live *p, bool is_end)
 {
 	struct cursor c = cursor_of(p->out.data, p->out.length);
 	uint64_t dropped = 0;
@@ -136,16 +136,16 @@ static bool hand_over(struct perfetto_live *p, bool is_end)
 	return !dropped;
 }
 
-bool live_hand_over(struct perfetto_live *p)
+bool live_emit(struct perfetto_live *p)
 {
-	return hand_over(p, false);
+	return emit(p, false);
 }
 
 void live_end_slice(struct perfetto_live *p, const struct live_track *track, size_t lane,
 		    uint64_t time_ns)
 {
 	perfetto_slice_end(&track->slices, &p->out, lane, time_ns);
-	hand_over(p, true);
+	emit(p, true);
 }
 
 /* --- the operations --- */
@@ -164,7 +164,7 @@ static void number_gpu(struct perfetto_live *p, const struct row_device *row)
 	p->gpus_described = false;
 }
 
-static void take_definition(struct perfetto_live *p, enum table_id table, const void *row)
+static void add_definition(struct perfetto_live *p, enum table_id table, const void *row)
 {
 	if (table == TABLE_process &&
 	    ((const struct row_process *)row)->source == process_source_inside)
@@ -201,10 +201,10 @@ static int write_row(struct perfetto_live *p, enum table_id table, const void *r
 
 static void append(struct sink *sink, enum table_id table, const void *row)
 {
-	struct perfetto_live *p = of(sink);
+	struct perfetto_live *p = live_of(sink);
 
-	if (definitions_take(&p->definitions, table, row)) {
-		take_definition(p, table, row);
+	if (definitions_add(&p->definitions, table, row)) {
+		add_definition(p, table, row);
 		return;
 	}
 	if (p->options.restart &&
@@ -218,16 +218,16 @@ static void append(struct sink *sink, enum table_id table, const void *row)
 		restart(p);
 	}
 	if (p->out.length)
-		live_hand_over(p);
+		live_emit(p);
 }
 
 static int seal(struct sink *sink)
 {
-	struct perfetto_live *p = of(sink);
+	struct perfetto_live *p = live_of(sink);
 
-	live_early_kernels_end(p, false);
-	live_launches_end(p, false);
-	live_samples_end(p);
+	live_pending_kernels_flush(p, false);
+	live_launches_flush(p, false);
+	live_samples_flush(p);
 	return 0;
 }
 
@@ -244,22 +244,22 @@ static void release_tracks(struct perfetto_live *p)
 
 static void finish_readings(struct perfetto_live *p)
 {
-	live_early_kernels_end(p, true);
-	live_launches_end(p, true);
-	live_samples_end(p);
+	live_pending_kernels_flush(p, true);
+	live_launches_flush(p, true);
+	live_samples_flush(p);
 	if (perfetto_readings_finish(&p->readings, &p->out, p->time_ns) < 0)
 		p->lost++;
 	if (p->out.length && !p->out.failed)
-		live_hand_over(p);
+		live_emit(p);
 }
 
 /*
- * Ids of texts and configurations are new ones: names and kernels are interned again. Slices that
- * are open stay so.
+ * String and configuration ids start anew, so names and kernels are interned again. Open slices
+ * remain open.
  */
 static void begin_epoch(struct sink *sink)
 {
-	struct perfetto_live *p = of(sink);
+	struct perfetto_live *p = live_of(sink);
 
 	finish_readings(p);
 	perfetto_works_release(&p->works);
@@ -269,10 +269,10 @@ static void begin_epoch(struct sink *sink)
 	p->readings.generation++;
 	p->metric_ids.count = 0;
 	map_clear(&p->metric_numbers);
-	live_metrics_forget(p);
+	live_metrics_clear(p);
 	p->metrics.generation++;
 	p->modules.count = 0;
-	definitions_forget(&p->definitions);
+	definitions_clear(&p->definitions);
 	restart(p);
 }
 
@@ -294,9 +294,9 @@ static void free_sink(struct perfetto_live *p)
 	vec_release(&p->samples);
 	vec_release(&p->modules);
 	vec_release(&p->frames);
-	vec_release(&p->early);
+	vec_release(&p->pending_kernels);
 	map_release(&p->value_index);
-	map_release(&p->told);
+	map_release(&p->reported);
 	definitions_release(&p->definitions);
 	strbuf_release(&p->out);
 	strbuf_release(&p->text);
@@ -308,7 +308,7 @@ static void free_sink(struct perfetto_live *p)
 
 static int close_sink(struct sink *sink)
 {
-	struct perfetto_live *p = of(sink);
+	struct perfetto_live *p = live_of(sink);
 
 	finish_readings(p);
 	seal(sink);
@@ -320,16 +320,15 @@ static int close_sink(struct sink *sink)
 
 static void abandon(struct sink *sink)
 {
-	struct perfetto_live *p = of(sink);
+	struct perfetto_live *p = live_of(sink);
 
-	if (p->owner ==
-	    getpid()) /* else this is a fork's child, and the memory may be half changed */
+	if (p->owner == getpid()) /* in a fork's child the memory may be inconsistent */
 		free_sink(p);
 }
 
 static void add_stats(struct sink *sink, struct writer_stats *stats)
 {
-	const struct perfetto_live *p = of(sink);
+	const struct perfetto_live *p = live_of(sink);
 
 	stats->lost_rows += p->lost + p->definitions.lost;
 }

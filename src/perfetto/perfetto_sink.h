@@ -1,11 +1,11 @@
 /*
- * perfetto_sink.h: a sink (format/sink.h) that makes Perfetto's packets of rows as they come, for a
- * live trace. `pitot export` makes the same of a whole recording, and knows what this cannot: names
- * of native functions, and what a call waited for.
+ * perfetto_sink.h: a sink (format/sink.h) that converts rows to Perfetto's packets as they arrive,
+ * for a live trace. `pitot export` converts a whole recording and knows more: names of native
+ * functions, and what a call waited for.
  *
- * Several sinks of one process may be on at once, one for each data source and session of the
- * service; with equal seeds they agree on the ids of tracks and of work, so that arrows lead from
- * the calls of one to the work of another.
+ * A process may have several sinks at once, one per data source and session of the service. Sinks
+ * with equal seeds agree on the ids of tracks and of work, so that arrows lead from the calls of
+ * one sink to the work of another.
  */
 #ifndef PITOT_PERFETTO_PERFETTO_SINK_H
 #define PITOT_PERFETTO_PERFETTO_SINK_H
@@ -16,44 +16,43 @@
 #include "format/sink.h"
 
 enum perfetto_rows {
-	PERFETTO_WORK = 1, /* of GPUs: render stages */
-	PERFETTO_CALLS = 2, /* calls of CUDA functions, with arrows to the work */
+	PERFETTO_WORK = 1, /* GPU work: render stages */
+	PERFETTO_CALLS = 2, /* calls of CUDA functions, with arrows to their work */
 	PERFETTO_RANGES = 4, /* scopes, NVTX */
 	PERFETTO_COUNTERS = 8, /* of GPUs and of the host */
-	PERFETTO_METRICS =
-		16, /* hardware counters of kernels; of work they are arguments as well */
-	PERFETTO_SAMPLES = 32, /* what threads did on the CPU */
-	PERFETTO_ARGUMENTS = 64, /* hardware counters as arguments of work alone */
+	PERFETTO_METRICS = 16, /* hardware metrics of kernels, as counters and as arguments */
+	PERFETTO_SAMPLES = 32, /* CPU samples */
+	PERFETTO_ARGUMENTS = 64, /* hardware metrics as arguments of work only */
 };
 
 struct perfetto_sink_options {
-	const atomic_uint
-		*rows; /* enum perfetto_rows, as bits, which may change; losses are in all */
-	uint64_t seed; /* of the process: random */
-	/* Begin incremental state anew before the next row; set by anybody. NULL: never. */
+	/* bits of enum perfetto_rows, which may change; losses are always included */
+	const atomic_uint *rows;
+	uint64_t seed; /* random, per process */
+	/* Set by any thread: restart incremental state before the next row. NULL: never. */
 	atomic_bool *restart;
 
-	void *user; /* of the functions */
+	void *user; /* passed to the functions below */
 	/*
-	 * Takes a packet without its sequence. is_end: of a slice whose beginning was taken, which
-	 * would never end without it. false: the packet is lost, and its sequence begins anew.
+	 * Accepts a packet without its sequence. is_end: the packet ends a slice whose beginning
+	 * was accepted, and which would never end without it. Returns false if the packet is lost:
+	 * the sequence restarts.
 	 */
 	bool (*write)(void *user, uint32_t sequence, const void *packet, size_t length,
 		      bool is_end);
 	/*
-	 * Number of a GPU on the machine, by its PCI address, so that processes that see different
-	 * GPUs agree on it; negative: unknown, then it is CUDA's ordinal. May be NULL.
+	 * Returns the machine's number of the GPU with a PCI address, so that processes that see
+	 * different GPUs agree on it; negative if unknown: the number is then CUDA's ordinal. May
+	 * be NULL.
 	 */
 	int (*gpu_number)(void *user, const char *pci);
-	/* The sink is gone, and calls none of these again. May be NULL. */
+	/* The sink has been freed and calls none of these again. May be NULL. */
 	void (*released)(void *user);
-	/*
-	 * Appends a kernel's name as a person wrote it, and returns true; else false. May be NULL.
-	 */
+	/* Appends a kernel's demangled name and returns true, or returns false. May be NULL. */
 	bool (*demangle)(void *user, const char *name, struct strbuf *out);
 };
 
-/* NULL: no memory. */
+/* Returns NULL if out of memory. */
 struct sink *perfetto_sink_new(const struct perfetto_sink_options *options) MUST_USE;
 
 #endif

@@ -1,11 +1,11 @@
-/* perfetto_sink_calls.c: what threads did: calls, scopes and NVTX ranges; and losses. */
+/* perfetto_sink_calls.c: calls, scopes and NVTX ranges of threads, and losses. */
 #include <errno.h>
 
 #include "base/path.h"
 #include "perfetto/perfetto_sink_state.h"
 #include "schema/event_words.h"
 
-/* Keys of names in a track: each source has a range of its own. */
+/* Interning keys of a track's names: each source has its own range. */
 #define KEY_FUNCTION (UINT64_C(1) << 32)
 #define KEY_STRING (UINT64_C(2) << 32)
 #define KEY_FIXED (UINT64_C(3) << 32)
@@ -123,7 +123,7 @@ static void describe_lane(struct perfetto_live *p, const struct live_track *trac
 			.name_length = strlen(title) });
 }
 
-/* With what a track hangs below. */
+/* Describes a lane and, before it, its parents. */
 static void describe(struct perfetto_live *p, struct live_track *track, uint32_t lane)
 {
 	if (!track->described && (track->kind == LIVE_THREAD || track->kind == LIVE_DOMAIN)) {
@@ -160,7 +160,7 @@ static int define_stack(void *user, struct strbuf *s, uint64_t iid)
 	return 0;
 }
 
-/* Whether the call's work is one item with its correlation id. */
+/* Whether the call's only work has its correlation id. */
 static bool has_one_work(uint8_t kind)
 {
 	return kind == api_kind_launch || kind == api_kind_memcpy || kind == api_kind_memset ||
@@ -177,9 +177,9 @@ static uint32_t stack_of(const struct row_api_call *row)
 	return row->missing >> COLUMN_api_call_stack & 1 ? 0 : row->stack;
 }
 
-/* The arrows to what a call launched. */
-static void correlate(struct perfetto_live *p, const struct row_api_call *row,
-		      const struct live_launch *launch)
+/* Writes the arrows to the work that a call launched. */
+static void write_arrows(struct perfetto_live *p, const struct row_api_call *row,
+			 const struct live_launch *launch)
 {
 	size_t token = proto_open(&p->out, 3000), count = launch ? launch->nodes.count : 0;
 
@@ -190,7 +190,7 @@ static void correlate(struct perfetto_live *p, const struct row_api_call *row,
 	proto_close(&p->out, token);
 }
 
-/* launch: of a graph; NULL: it is none. */
+/* launch: of a graph; NULL: not a graph launch. */
 static int write_call(struct perfetto_live *p, const struct row_api_call *row,
 		      const struct live_launch *launch)
 {
@@ -219,20 +219,20 @@ static int write_call(struct perfetto_live *p, const struct row_api_call *row,
 	if (begin(p, track, &slice, &open) < 0)
 		return -ENOMEM;
 	if (f && has_one_work(f->kind) && !has_failed(row))
-		correlate(p, row, launch);
+		write_arrows(p, row, launch);
 	proto_uint(&p->out, 3001, PERFETTO_API_CUDA);
-	perfetto_note(&p->out, NOTE_CORRELATION, (int64_t)row->correlation);
+	perfetto_annotate(&p->out, ANNOTATION_CORRELATION, (int64_t)row->correlation);
 	if (has_failed(row))
-		perfetto_note(&p->out, NOTE_RESULT, row->result);
+		perfetto_annotate(&p->out, ANNOTATION_RESULT, row->result);
 	perfetto_slice_close(&open);
-	if (live_hand_over(p))
+	if (live_emit(p))
 		live_end_slice(p, track, 0, row->end_ns);
 	return 0;
 }
 
-/* --- calls that wait --- */
+/* --- waiting calls --- */
 
-/* Made when it is new. NULL: no memory, or too many wait. */
+/* Finds or creates a launch. NULL if out of memory, or if too many wait. */
 static struct live_launch *find_launch(struct perfetto_live *p, uint64_t correlation)
 {
 	uint64_t *position;
@@ -283,18 +283,18 @@ int live_call(struct perfetto_live *p, const struct row_api_call *row)
 	return 0;
 }
 
-/* A node comes when the GPU has run it and CUPTI hands it over, which each seal makes it do. */
+/* A node arrives after it ran and CUPTI delivered it, which each seal makes CUPTI do. */
 static bool is_complete(struct live_launch *launch)
 {
 	bool was_busy = launch->is_busy;
 
 	launch->is_busy = false;
 	if (launch->has_call && !launch->is_graph)
-		return true; /* modules and stacks that are met are known at the seal */
+		return true; /* at the seal all modules and stacks seen so far are defined */
 	return ++launch->seals >= LIVE_SEALS || (launch->seals > 2 && !was_busy);
 }
 
-void live_launches_end(struct perfetto_live *p, bool all)
+void live_launches_flush(struct perfetto_live *p, bool all)
 {
 	size_t kept = 0;
 
@@ -310,7 +310,7 @@ void live_launches_end(struct perfetto_live *p, bool all)
 		raw_reserve(&p->out, 0);
 		if (launch->has_call && write_call(p, &launch->call, launch) < 0)
 			p->lost++;
-		live_hand_over(p);
+		live_emit(p);
 		p->launch_nodes -= launch->nodes.count;
 		vec_release(&launch->nodes);
 	}
@@ -352,14 +352,14 @@ static int begin_range(struct perfetto_live *p, struct live_track *track,
 	if (begin(p, track, &slice, &open) < 0)
 		return -ENOMEM;
 	if (*domain && slice.category == CATEGORY_NVTX)
-		perfetto_note_text(&p->out, NOTE_DOMAIN, domain, strlen(domain));
+		perfetto_annotate_text(&p->out, ANNOTATION_DOMAIN, domain, strlen(domain));
 	perfetto_slice_close(&open);
 	return 0;
 }
 
 /*
- * Ranges that cross threads overlap as they like, and come in no order: each has a lane that was
- * free at its time.
+ * Ranges that cross threads may overlap and are unordered: each gets a lane that was free at its
+ * start.
  */
 static uint32_t free_lane(const struct live_track *track, uint64_t time_ns)
 {
@@ -376,7 +376,7 @@ static int begin_crossing(struct perfetto_live *p, struct live_track *track,
 	uint32_t lane = free_lane(track, row->time_ns);
 	int r = lane == LIVE_LANES ? 0 : begin_range(p, track, row, lane);
 
-	if (lane == LIVE_LANES || r < 0 || !live_hand_over(p))
+	if (lane == LIVE_LANES || r < 0 || !live_emit(p))
 		return r;
 	track->lanes[lane] = LANE_IN_USE;
 	track->ranges[lane] = row->range;
@@ -400,10 +400,10 @@ static void end_crossing(struct perfetto_live *p, struct live_track *track,
 static int push(struct perfetto_live *p, struct live_track *track, const struct row_nvtx *row)
 {
 	int r = begin_range(p, track, row, 0);
-	bool is_taken = r == 0 && live_hand_over(p);
+	bool is_accepted = r == 0 && live_emit(p);
 
 	track->depth++;
-	track->lost = track->lost << 1 | !is_taken;
+	track->lost = track->lost << 1 | !is_accepted;
 	return r;
 }
 
@@ -446,7 +446,7 @@ int live_nvtx(struct perfetto_live *p, const struct row_nvtx *row)
 
 /* --- losses --- */
 
-/* Losses come in no order; the track's events do. */
+/* Losses are unordered, but a track's events must be in order. */
 static int write_loss(struct perfetto_live *p, uint64_t time_ns, struct track_name name,
 		      uint64_t count)
 {
@@ -461,7 +461,7 @@ static int write_loss(struct perfetto_live *p, uint64_t time_ns, struct track_na
 	slice.time_ns = p->loss_ns = MAX(p->loss_ns, time_ns);
 	if (begin(p, track, &slice, &open) < 0)
 		return -ENOMEM;
-	perfetto_note(&p->out, NOTE_COUNT, (int64_t)count);
+	perfetto_annotate(&p->out, ANNOTATION_COUNT, (int64_t)count);
 	perfetto_slice_close(&open);
 	return 0;
 }
@@ -475,16 +475,15 @@ int live_loss(struct perfetto_live *p, const struct row_loss *row)
 int live_dropped(struct perfetto_live *p)
 {
 	uint64_t count = p->dropped;
-	int r = write_loss(p, p->time_ns, named(KEY_FIXED, "packets that nobody took in time"),
-			   count);
+	int r = write_loss(p, p->time_ns, named(KEY_FIXED, "packets dropped (queue full)"), count);
 
-	p->dropped = r == 0 && live_hand_over(p) ? 0 : count;
+	p->dropped = r == 0 && live_emit(p) ? 0 : count;
 	return r;
 }
 
-/* --- what was asked for and is not there --- */
+/* --- unavailable capabilities --- */
 
-/* Which rows a capability is about. */
+/* Returns the kinds of rows that a capability affects. */
 static unsigned rows_about(const char *name)
 {
 	static const struct {
@@ -504,8 +503,8 @@ static unsigned rows_about(const char *name)
 }
 
 /*
- * A new epoch brings rows again: each is told once. One of before the trace is told at its
- * beginning.
+ * A new epoch repeats the rows; each is reported only once. Capabilities from before the trace are
+ * reported at its beginning.
  */
 int live_capability(struct perfetto_live *p, const struct row_capability *row, unsigned rows)
 {
@@ -520,8 +519,8 @@ int live_capability(struct perfetto_live *p, const struct row_capability *row, u
 	    row->missing >> COLUMN_capability_reason & 1 || !(rows_about(name) & rows))
 		return 0;
 	reason = live_text(p, row->reason);
-	is_new = map_add(&p->told, hash_bytes(name, strlen(name)) ^ row->time_ns ^
-					   hash_bytes(reason, strlen(reason)));
+	is_new = map_add(&p->reported, hash_bytes(name, strlen(name)) ^ row->time_ns ^
+					       hash_bytes(reason, strlen(reason)));
 	if (is_new <= 0)
 		return is_new;
 	p->text.length = 0;

@@ -1,4 +1,4 @@
-/* perfetto_sink_metrics.c: hardware counters of kernels, row by row. */
+/* perfetto_sink_metrics.c: hardware metrics of kernels, row by row. */
 #include <errno.h>
 
 #include "perfetto/perfetto_sink_state.h"
@@ -30,8 +30,8 @@ void live_specify_metrics(void *user, struct strbuf *s)
 }
 
 /*
- * Its number; 0 without memory. A new metric: descriptors are written again, with iids of their
- * own.
+ * Returns a metric's number; 0 if out of memory. A new metric changes the iids of the descriptors,
+ * which are written again.
  */
 static uint32_t number_of(struct perfetto_live *p, uint32_t id)
 {
@@ -46,13 +46,13 @@ static uint32_t number_of(struct perfetto_live *p, uint32_t id)
 	return (uint32_t)*number;
 }
 
-void live_metrics_forget(struct perfetto_live *p)
+void live_metrics_clear(struct perfetto_live *p)
 {
 	map_clear(&p->value_index);
-	p->values.count = p->values_taken = 0;
+	p->values.count = p->values_removed = 0;
 }
 
-/* What stands in value_index: position of the first value from 1, and above how many there are. */
+/* Values of value_index: index of the first value plus 1, and in the upper half their count. */
 #define FIRST(index) ((uint32_t)(index))
 #define COUNT(index) ((index) >> 32)
 
@@ -64,15 +64,15 @@ int live_metric_value(struct perfetto_live *p, const struct row_metric_value *ro
 	if (row->missing >> COLUMN_metric_value_value & 1)
 		return 0;
 	memcpy(&value.value, &row->value, sizeof(value.value));
-	if (p->values.count == LIVE_VALUES) { /* kernels that never came */
-		p->lost += LIVE_VALUES - p->values_taken;
-		live_metrics_forget(p);
+	if (p->values.count == LIVE_VALUES) { /* their kernels never arrived */
+		p->lost += LIVE_VALUES - p->values_removed;
+		live_metrics_clear(p);
 	}
 	index = map_at(&p->value_index, row->correlation, 0);
 	if (!index || !value.number)
 		return -ENOMEM;
 	if (*index && FIRST(*index) + COUNT(*index) != p->values.count + 1) {
-		p->lost++; /* values of a kernel come one behind the other */
+		p->lost++; /* values of a kernel must be adjacent */
 		return 0;
 	}
 	if (vec_push(&p->values, value) < 0)
@@ -81,8 +81,8 @@ int live_metric_value(struct perfetto_live *p, const struct row_metric_value *ro
 	return 0;
 }
 
-const struct perfetto_metric *live_metrics_take(struct perfetto_live *p, uint64_t correlation,
-						size_t *count)
+const struct perfetto_metric *live_metrics_remove(struct perfetto_live *p, uint64_t correlation,
+						  size_t *count)
 {
 	uint64_t index = 0;
 
@@ -91,8 +91,8 @@ const struct perfetto_metric *live_metrics_take(struct perfetto_live *p, uint64_
 		return NULL;
 	*map_at(&p->value_index, correlation, 0) = 0;
 	*count = COUNT(index);
-	p->values_taken += *count;
-	if (p->values_taken == p->values.count)
-		live_metrics_forget(p); /* the array stays until the next value */
+	p->values_removed += *count;
+	if (p->values_removed == p->values.count)
+		live_metrics_clear(p); /* the array remains valid until the next value */
 	return p->values.data + FIRST(index) - 1;
 }

@@ -1,7 +1,7 @@
 /*
- * perfetto_sink_stacks.c: call stacks of calls, and CPU samples, row by row. Names of native
- * functions are not looked up inside the program: such a frame has its file, build id and address,
- * from which readers find them.
+ * perfetto_sink_stacks.c: call stacks of calls, and CPU samples, row by row. Native functions are
+ * not symbolized inside the program. Such a frame has its file, build id and address, from which
+ * readers find its name.
  */
 #include <errno.h>
 
@@ -13,9 +13,9 @@
 
 /* --- parts --- */
 
-/* Iid of what a hash stands for in a field of interned data; *is_new: it is to be defined. */
-static uint64_t part(struct perfetto_live *p, struct live_track *track, uint32_t field,
-		     uint64_t hash, bool *is_new)
+/* Returns the iid of a hash in a field of interned data; *is_new: it must be defined. */
+static uint64_t intern_part(struct perfetto_live *p, struct live_track *track, uint32_t field,
+			    uint64_t hash, bool *is_new)
 {
 	size_t known = track->defined.parts.count;
 	uint64_t iid = map_number(&track->defined.parts, (uint64_t)field << 56 | hash >> 8);
@@ -25,20 +25,20 @@ static uint64_t part(struct perfetto_live *p, struct live_track *track, uint32_t
 	return iid;
 }
 
-/* 0 for "". */
+/* Returns 0 for "". */
 static uint64_t intern_text(struct perfetto_live *p, struct live_track *track, uint32_t field,
 			    const char *text)
 {
 	size_t length = strlen(text);
 	bool is_new = false;
-	uint64_t iid = length ? part(p, track, field, hash_bytes(text, length), &is_new) : 0;
+	uint64_t iid = length ? intern_part(p, track, field, hash_bytes(text, length), &is_new) : 0;
 
 	if (is_new)
 		perfetto_intern_name(&p->out, field, iid, text, length);
 	return iid;
 }
 
-/* The one that was mapped last there; NULL: none. */
+/* Returns the module last mapped at the address, or NULL. */
 static const struct row_module *find_module(const struct perfetto_live *p, uint64_t address)
 {
 	for (size_t i = p->modules.count; i-- > 0;) {
@@ -65,7 +65,7 @@ static uint64_t intern_mapping(struct perfetto_live *p, struct live_track *track
 						     .offset = m->file_offset,
 						     .bias = m->load_bias };
 	key = hash_u64(key ^ hash_bytes(mapping.path, strlen(mapping.path)));
-	iid = part(p, track, DATA_MAPPINGS, key, &is_new);
+	iid = intern_part(p, track, DATA_MAPPINGS, key, &is_new);
 	if (is_new)
 		perfetto_intern_mapping(&p->out, iid, &mapping);
 	return iid;
@@ -92,7 +92,7 @@ static void describe_python(struct perfetto_live *p, struct live_track *track,
 	frame->kind = KIND_INTERPRETED;
 }
 
-/* Called as an export does where there are no symbols. */
+/* Names the frame like an export without symbols. */
 static void describe_native(struct perfetto_live *p, struct live_track *track,
 			    const struct row_stack_node *node, struct perfetto_frame *frame)
 {
@@ -118,7 +118,7 @@ static uint64_t intern_frame(struct perfetto_live *p, struct live_track *track,
 	struct perfetto_frame frame = { 0 };
 	bool is_new;
 
-	iid = part(p, track, DATA_FRAMES, hash_u64(key ^ node->line), &is_new);
+	iid = intern_part(p, track, DATA_FRAMES, hash_u64(key ^ node->line), &is_new);
 	if (!is_new)
 		return iid;
 	raw_reserve(&p->out, 0);
@@ -137,7 +137,7 @@ static uint64_t intern_note(struct perfetto_live *p, struct live_track *track, c
 		.mapping = intern_mapping(p, track, NULL, "[unknown]"),
 	};
 	bool is_new;
-	uint64_t iid = part(p, track, DATA_FRAMES, hash_bytes(note, strlen(note)), &is_new);
+	uint64_t iid = intern_part(p, track, DATA_FRAMES, hash_bytes(note, strlen(note)), &is_new);
 
 	if (is_new)
 		perfetto_intern_frame(&p->out, iid, &frame);
@@ -155,8 +155,8 @@ static bool is_vendor(const struct perfetto_live *p, const struct row_stack_node
 }
 
 /*
- * Its nodes and its note. of_call: without the frames of CUDA's libraries behind the program's own
- * call.
+ * Finds the nodes and the note of a stack. of_call: excludes the frames of CUDA's libraries below
+ * the program's own call.
  */
 static int find_nodes(struct perfetto_live *p, uint32_t id, bool of_call)
 {
@@ -261,13 +261,13 @@ int live_sample(struct perfetto_live *p, const struct row_cpu_sample *row)
 	return p->samples.count < LIVE_SAMPLES_MAX ? vec_push(&p->samples, *row) : -ENOMEM;
 }
 
-void live_samples_end(struct perfetto_live *p)
+void live_samples_flush(struct perfetto_live *p)
 {
 	for (size_t i = 0; i < p->samples.count; i++) {
 		raw_reserve(&p->out, 0);
 		if (write_sample(p, &p->samples.data[i]) < 0)
 			p->lost++;
-		live_hand_over(p);
+		live_emit(p);
 	}
 	p->samples.count = 0;
 }

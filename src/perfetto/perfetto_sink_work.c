@@ -1,4 +1,4 @@
-/* perfetto_sink_work.c: what GPUs did, and readings of counters, row by row. */
+/* perfetto_sink_work.c: GPU work and counter readings, row by row. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -7,9 +7,9 @@
 #include "perfetto/perfetto_sink_state.h"
 #include "schema/event_words.h"
 
-/* Value of the column with a role; false: the table has none, or the row has no value there. */
-static bool cell(const struct table_schema *table, const void *row, enum column_role role,
-		 uint64_t *value)
+/* Reads the column with a role; returns false if the table has none or the row has no value. */
+static bool read_role(const struct table_schema *table, const void *row, enum column_role role,
+		      uint64_t *value)
 {
 	int column = table->roles[role];
 	uint64_t missing;
@@ -52,7 +52,7 @@ static void describe_gpu(struct perfetto_live *p, uint32_t number)
 	strbuf_adds(&p->text, gpu.name);
 	if (p->gpus > 1)
 		strbuf_addf(&p->text, " #%u", number);
-	gpu.shown = strbuf_text(&p->text);
+	gpu.display_name = strbuf_text(&p->text);
 	perfetto_gpu_info_add(&p->out, &gpu);
 }
 
@@ -89,7 +89,7 @@ static uint64_t other_stage(const struct table_schema *table, const void *row)
 	case TABLE_graph_launch:
 		return STAGE_GRAPH;
 	default:
-		cell(table, row, ROLE_LABEL, &label);
+		read_role(table, row, ROLE_LABEL, &label);
 		return STAGE_LABELS + ((uint64_t)table->id << 32 | label);
 	}
 }
@@ -125,7 +125,7 @@ static void stage_name(struct perfetto_live *p, const struct table_schema *table
 		strbuf_adds(&p->text, "CUDA graph");
 		return;
 	default:
-		if (cell(table, row, ROLE_LABEL, &label))
+		if (read_role(table, row, ROLE_LABEL, &label))
 			name = table->columns[column].type == COLUMN_TYPE_STRING
 				       ? live_text(p, (uint32_t)label)
 				       : schema_value_name(&table->columns[column], label);
@@ -151,7 +151,7 @@ static void kernel_name(struct perfetto_live *p, const char *name, uint64_t clas
 	strbuf_adds(&p->text, strbuf_text(&p->demangled));
 }
 
-/* Opens the first packet of a queue or a class, which defines it. */
+/* Opens the first packet of a queue or class, which defines it. */
 static void open_described(struct perfetto_live *p, const struct table_schema *table,
 			   const void *row, const struct perfetto_work *work,
 			   struct open_work *open)
@@ -196,11 +196,11 @@ static void work_arguments(struct perfetto_live *p, const struct table_schema *t
 	const struct row_memset *set = row;
 	uint64_t value;
 
-	if (cell(table, row, ROLE_CORRELATION, &value))
+	if (read_role(table, row, ROLE_CORRELATION, &value))
 		perfetto_argument(&p->out, IN_LAUNCH, ARG_CORRELATION, (int64_t)value);
-	if (cell(table, row, ROLE_GRAPH, &value))
+	if (read_role(table, row, ROLE_GRAPH, &value))
 		perfetto_argument(&p->out, IN_LAUNCH, ARG_GRAPH, (int64_t)value);
-	if (cell(table, row, ROLE_GRAPH_NODE, &value))
+	if (read_role(table, row, ROLE_GRAPH_NODE, &value))
 		perfetto_argument(&p->out, IN_LAUNCH, ARG_GRAPH_NODE, (int64_t)value);
 	if (table->id == TABLE_memcpy)
 		perfetto_argument(&p->out, IN_LAUNCH, ARG_BYTES, (int64_t)copy->bytes);
@@ -214,25 +214,27 @@ static uint64_t event_id(const struct perfetto_live *p, const struct table_schem
 			 const void *row)
 {
 	uint64_t correlation, node, start_ns;
-	bool has_call = cell(table, row, ROLE_CORRELATION, &correlation);
+	bool has_call = read_role(table, row, ROLE_CORRELATION, &correlation);
 
-	if (!cell(table, row, ROLE_GRAPH_NODE, &node) && has_call)
+	if (!read_role(table, row, ROLE_GRAPH_NODE, &node) && has_call)
 		return live_event_id(p, correlation);
-	cell(table, row, ROLE_START, &start_ns);
+	read_role(table, row, ROLE_START, &start_ns);
 	return live_node_id(p, correlation, node, start_ns);
 }
 
-static int note_node(struct perfetto_live *p, const struct table_schema *table, const void *row)
+static int add_launch_node(struct perfetto_live *p, const struct table_schema *table,
+			   const void *row)
 {
 	uint64_t node, correlation, start_ns;
 
-	if (!cell(table, row, ROLE_GRAPH_NODE, &node) || !cell(table, row, ROLE_START, &start_ns) ||
-	    !cell(table, row, ROLE_CORRELATION, &correlation))
+	if (!read_role(table, row, ROLE_GRAPH_NODE, &node) ||
+	    !read_role(table, row, ROLE_START, &start_ns) ||
+	    !read_role(table, row, ROLE_CORRELATION, &correlation))
 		return 0;
 	return live_node(p, correlation, event_id(p, table, row));
 }
 
-/* A packet of some work, with what was measured of it as arguments. */
+/* Writes the packet of some work, with its metrics as arguments. */
 static int write_work(struct perfetto_live *p, const struct table_schema *table, const void *row,
 		      struct perfetto_work *work, const struct perfetto_metric *metrics,
 		      size_t count)
@@ -242,9 +244,9 @@ static int write_work(struct perfetto_live *p, const struct table_schema *table,
 	struct open_work open;
 	uint64_t device, context, stream;
 
-	cell(table, row, ROLE_DEVICE, &device);
-	cell(table, row, ROLE_CONTEXT, &context);
-	cell(table, row, ROLE_STREAM, &stream);
+	read_role(table, row, ROLE_DEVICE, &device);
+	read_role(table, row, ROLE_CONTEXT, &context);
+	read_role(table, row, ROLE_STREAM, &stream);
 	queue.gpu = live_gpu(p, device);
 	queue.context = (uint32_t)context;
 	queue.stream = (uint32_t)stream;
@@ -254,7 +256,7 @@ static int write_work(struct perfetto_live *p, const struct table_schema *table,
 			     : perfetto_works_class(&p->works, other_stage(table, row));
 	if (work->queue == UINT64_MAX || work->class == UINT64_MAX)
 		return -ENOMEM;
-	if (likely(perfetto_works_know(&p->works, work->queue, work->class)))
+	if (likely(perfetto_works_defined(&p->works, work->queue, work->class)))
 		perfetto_work_open(&p->works, &p->out, work, NULL, &open);
 	else
 		open_described(p, table, row, work, &open);
@@ -274,20 +276,20 @@ static int write_with_metrics(struct perfetto_live *p, const struct table_schema
 	struct perfetto_work work;
 	size_t count = 0;
 
-	if (!cell(table, row, ROLE_START, &times_ns[0]) ||
-	    !cell(table, row, ROLE_END, &times_ns[1]) || times_ns[1] < times_ns[0])
-		return 0; /* a row of loss counts it */
+	if (!read_role(table, row, ROLE_START, &times_ns[0]) ||
+	    !read_role(table, row, ROLE_END, &times_ns[1]) || times_ns[1] < times_ns[0])
+		return 0; /* a row of table loss counts it */
 	p->time_ns = times_ns[1];
 	live_describe_process(p);
 	describe_gpus(p);
 	if (rows & LIVE_MEASURED && table->id == TABLE_kernel &&
-	    cell(table, row, ROLE_CORRELATION, &correlation))
-		metrics = live_metrics_take(p, correlation, &count);
+	    read_role(table, row, ROLE_CORRELATION, &correlation))
+		metrics = live_metrics_remove(p, correlation, &count);
 	work.start_ns = times_ns[0];
 	work.duration_ns = times_ns[1] - times_ns[0];
 	if (rows & PERFETTO_WORK && write_work(p, table, row, &work, metrics, count) < 0)
 		return -ENOMEM;
-	cell(table, row, ROLE_DEVICE, &device);
+	read_role(table, row, ROLE_DEVICE, &device);
 	if (!(rows & PERFETTO_METRICS))
 		return 0;
 	return count ? perfetto_metrics_add(&p->metrics, &p->readings.sequence, &p->out,
@@ -295,17 +297,18 @@ static int write_with_metrics(struct perfetto_live *p, const struct table_schema
 		     : 0;
 }
 
-/* Where hardware counters are wanted a kernel waits for its values, which may come after it. */
+/* If metrics are enabled, a kernel waits for its values, which may arrive after it. */
 int live_work(struct perfetto_live *p, const struct table_schema *table, const void *row,
 	      unsigned rows)
 {
-	if (rows & PERFETTO_CALLS && note_node(p, table, row) < 0)
+	if (rows & PERFETTO_CALLS && add_launch_node(p, table, row) < 0)
 		return -ENOMEM;
 	if (!(rows & (PERFETTO_WORK | PERFETTO_METRICS)))
 		return 0;
-	if (!(rows & LIVE_MEASURED) || table->id != TABLE_kernel || p->early.count == LIVE_EARLY)
+	if (!(rows & LIVE_MEASURED) || table->id != TABLE_kernel ||
+	    p->pending_kernels.count == LIVE_PENDING_KERNELS)
 		return write_with_metrics(p, table, row, rows);
-	return vec_push(&p->early, *(const struct row_kernel *)row);
+	return vec_push(&p->pending_kernels, *(const struct row_kernel *)row);
 }
 
 static bool has_values(const struct perfetto_live *p, uint64_t correlation)
@@ -315,25 +318,25 @@ static bool has_values(const struct perfetto_live *p, uint64_t correlation)
 	return map_get(&p->value_index, correlation, &index) && index;
 }
 
-void live_early_kernels_end(struct perfetto_live *p, bool all)
+void live_pending_kernels_flush(struct perfetto_live *p, bool all)
 {
 	unsigned rows = atomic_load_explicit(p->options.rows, memory_order_relaxed);
 	const struct table_schema *table = schema_table(TABLE_kernel);
 	size_t kept = 0;
 
-	for (size_t i = 0; i < p->early.count; i++) {
-		const struct row_kernel *row = &p->early.data[i];
+	for (size_t i = 0; i < p->pending_kernels.count; i++) {
+		const struct row_kernel *row = &p->pending_kernels.data[i];
 
-		if (!all && i >= p->early_before && !has_values(p, row->correlation)) {
-			p->early.data[kept++] = *row;
+		if (!all && i >= p->pending_before_seal && !has_values(p, row->correlation)) {
+			p->pending_kernels.data[kept++] = *row;
 			continue;
 		}
 		raw_reserve(&p->out, 0);
 		if (write_with_metrics(p, table, row, rows) < 0)
 			p->lost++;
-		live_hand_over(p);
+		live_emit(p);
 	}
-	p->early.count = p->early_before = kept;
+	p->pending_kernels.count = p->pending_before_seal = kept;
 }
 
 /* --- counters --- */
@@ -373,7 +376,7 @@ static struct perfetto_value value_of(const struct row_counter *c, int64_t readi
 	return v;
 }
 
-/* A new counter: descriptors are written again, with iids of their own. */
+/* A new counter changes the iids of the descriptors, which are written again. */
 static int counter_number(struct perfetto_live *p, uint32_t id, uint32_t *number)
 {
 	uint64_t *known = map_at(&p->counter_numbers, id, 0);
@@ -429,6 +432,6 @@ int live_counter_sample(struct perfetto_live *p, const struct row_counter_sample
 		return host_sample(p, row, &now.value);
 	if (counter_number(p, row->counter, &now.counter) < 0)
 		return -ENOMEM;
-	perfetto_reading_of_gpu(&p->readings, &p->out, live_text(p, c->name), &now, row->time_ns);
+	perfetto_gpu_reading(&p->readings, &p->out, live_text(p, c->name), &now, row->time_ns);
 	return perfetto_readings_add(&p->readings, &p->out, &now, row->time_ns);
 }

@@ -7,8 +7,8 @@ enum { TYPE_SLICE_BEGIN = 1, TYPE_SLICE_END = 2, TYPE_INSTANT = 3 };
 
 #define CATEGORY_NAME(id, name) [CATEGORY_##id] = name,
 static const char *const categories[CATEGORY_END] = { SLICE_CATEGORIES(CATEGORY_NAME) };
-#define NOTE_NAME(id, name) [NOTE_##id] = name,
-static const char *const notes[NOTE_END] = { SLICE_NOTES(NOTE_NAME) };
+#define ANNOTATION_NAME(id, name) [ANNOTATION_##id] = name,
+static const char *const annotations[ANNOTATION_END] = { SLICE_ANNOTATIONS(ANNOTATION_NAME) };
 
 void perfetto_slices_restart(struct perfetto_slices *t)
 {
@@ -27,7 +27,7 @@ static void intern_all(struct strbuf *s, uint32_t field, const char *const *name
 		perfetto_intern_name(s, field, i, names[i], strlen(names[i]));
 }
 
-/* What the packet of a slice defines; name_iid is the name's. */
+/* Interns what the packet of a slice defines; name_iid is the iid of its name. */
 static int define(struct strbuf *s, const struct perfetto_slice *slice, uint64_t name_iid,
 		  bool new_name, bool is_first)
 {
@@ -35,19 +35,20 @@ static int define(struct strbuf *s, const struct perfetto_slice *slice, uint64_t
 	int r = 0;
 
 	if (is_first) {
-		intern_all(s, 1, categories, ARRAY_SIZE(categories));
-		intern_all(s, 3, notes, ARRAY_SIZE(notes));
+		intern_all(s, DATA_EVENT_CATEGORIES, categories, ARRAY_SIZE(categories));
+		intern_all(s, DATA_ANNOTATION_NAMES, annotations, ARRAY_SIZE(annotations));
 	}
 	if (new_name)
-		perfetto_intern_name(s, 2, name_iid, slice->name.text, slice->name.length);
+		perfetto_intern_name(s, DATA_EVENT_NAMES, name_iid, slice->name.text,
+				     slice->name.length);
 	if (slice->define_stack)
 		r = slice->define_stack(slice->user, s, slice->stack_iid);
 	proto_close(s, token);
 	return r;
 }
 
-/* What a sequence's events are about unless they say something else. */
-static void put_defaults(struct strbuf *s, const struct perfetto_slices *t, size_t defaults)
+/* Writes the default track of a sequence's events. */
+static void write_defaults(struct strbuf *s, const struct perfetto_slices *t, size_t defaults)
 {
 	size_t event = proto_open(s, 11);
 
@@ -69,7 +70,7 @@ int perfetto_slice_begin(struct perfetto_slices *t, struct strbuf *s,
 	open->out = s;
 	open->packet = perfetto_sequence_open(s, &t->sequence, slice->time_ns, &defaults);
 	if (unlikely(defaults))
-		put_defaults(s, t, defaults);
+		write_defaults(s, t, defaults);
 	if (unlikely(new_name || slice->define_stack || defaults))
 		r = define(s, slice, name_iid, new_name, defaults != 0);
 	open->event = proto_open(s, PACKET_TRACK_EVENT);
@@ -106,7 +107,7 @@ void perfetto_slice_end(const struct perfetto_slices *t, struct strbuf *s, size_
 	proto_close(s, packet);
 }
 
-void perfetto_note_double(struct strbuf *s, uint32_t name_iid, double value)
+void perfetto_annotate_double(struct strbuf *s, uint32_t name_iid, double value)
 {
 	size_t token = proto_open(s, 4);
 
@@ -115,7 +116,7 @@ void perfetto_note_double(struct strbuf *s, uint32_t name_iid, double value)
 	proto_close(s, token);
 }
 
-void perfetto_note_text(struct strbuf *s, uint32_t name_iid, const char *text, size_t length)
+void perfetto_annotate_text(struct strbuf *s, uint32_t name_iid, const char *text, size_t length)
 {
 	size_t token = proto_open(s, 4);
 

@@ -1,9 +1,8 @@
 /*
- * perfetto_slices.h: slices and instants of threads, and of groups of what is no thread's, with
- * their annotations.
+ * perfetto_slices.h: slices and instants of threads and other groups, with their annotations.
  *
- * A track has a sequence of its own, in which names are interned. Slices that do not nest go to
- * further lanes, which are tracks below it with the uuids after its own.
+ * Each track has its own sequence, which interns names. Slices that do not nest go to further
+ * lanes, which are child tracks with consecutive uuids.
  */
 #ifndef PITOT_PERFETTO_PERFETTO_SLICES_H
 #define PITOT_PERFETTO_PERFETTO_SLICES_H
@@ -11,7 +10,7 @@
 #include "base/map.h"
 #include "perfetto/perfetto_packets.h"
 
-/* Categories of slices and names of annotations, interned in each sequence of a track. */
+/* Categories of slices and names of annotations, interned in each track's sequence. */
 #define SLICE_CATEGORIES(C)                                                                        \
 	C(RUNTIME, "cuda_runtime")                                                                 \
 	C(DRIVER, "cuda_driver")                                                                   \
@@ -22,7 +21,7 @@
 	C(MEMORY, "memory")                                                                        \
 	C(LOSS, "loss")
 
-#define SLICE_NOTES(N)                                                                             \
+#define SLICE_ANNOTATIONS(N)                                                                       \
 	N(CORRELATION, "correlation")                                                              \
 	N(RESULT, "result")                                                                        \
 	N(DOMAIN, "domain")                                                                        \
@@ -47,17 +46,17 @@
 
 #define CATEGORY_ID(id, name) CATEGORY_##id,
 enum { CATEGORY_NONE, SLICE_CATEGORIES(CATEGORY_ID) CATEGORY_END };
-#define NOTE_ID(id, name) NOTE_##id,
-enum { NOTE_NONE, SLICE_NOTES(NOTE_ID) NOTE_END };
+#define ANNOTATION_ID(id, name) ANNOTATION_##id,
+enum { ANNOTATION_NONE, SLICE_ANNOTATIONS(ANNOTATION_ID) ANNOTATION_END };
 
 /* The sequence of a track. */
 struct perfetto_slices {
-	uint64_t uuid; /* of lane 0; lane n: uuid + n */
+	uint64_t uuid; /* of lane 0; lane n has uuid + n */
 	struct perfetto_sequence sequence;
-	struct map names; /* keys of the names that are interned -> iid */
+	struct map names; /* key of an interned name -> iid */
 };
 
-/* A text to intern: `key` stands for it, in one track. */
+/* A text to intern; `key` identifies it within a track. */
 struct track_name {
 	uint64_t key;
 	const char *text;
@@ -72,34 +71,35 @@ struct perfetto_slice {
 	struct track_name name;
 	uint64_t stack_iid; /* 0: none */
 	/*
-	 * Defines the stack inside an open InternedData: 0 or -ENOMEM. NULL: the sequence has it.
+	 * Defines the stack inside an open InternedData; returns 0 or -ENOMEM. NULL: already
+	 * defined.
 	 */
 	int (*define_stack)(void *user, struct strbuf *s, uint64_t iid);
 	void *user;
 };
 
-/* An open slice or instant: annotations may follow, then perfetto_slice_close. */
+/* An open slice or instant. Annotations may follow, then perfetto_slice_close. */
 struct open_slice {
 	struct strbuf *out;
 	size_t packet, event;
 	bool has_stack;
 };
 
-void perfetto_slices_restart(struct perfetto_slices *t); /* what was interned is forgotten */
+void perfetto_slices_restart(struct perfetto_slices *t); /* forgets what was interned */
 void perfetto_slices_release(struct perfetto_slices *t);
 
-/* Begins a slice, or an instant. 0 or -ENOMEM, and then nothing is open. */
+/* Begins a slice or an instant. Returns 0, or -ENOMEM with nothing open. */
 int perfetto_slice_begin(struct perfetto_slices *t, struct strbuf *s,
 			 const struct perfetto_slice *slice, struct open_slice *open) MUST_USE;
 void perfetto_slice_close(struct open_slice *open);
 /*
- * Ends the innermost slice of a lane. Needs no state of a sequence that begins anew, which may have
- * been lost.
+ * Ends the innermost slice of a lane. After a restart of the sequence the packet needs no
+ * incremental state, because the packets that define it may be lost.
  */
 void perfetto_slice_end(const struct perfetto_slices *t, struct strbuf *s, size_t lane,
 			uint64_t time_ns);
 
-static inline void perfetto_note(struct strbuf *s, uint32_t name_iid, int64_t value)
+static inline void perfetto_annotate(struct strbuf *s, uint32_t name_iid, int64_t value)
 {
 	size_t token = proto_open(s, 4);
 
@@ -108,7 +108,7 @@ static inline void perfetto_note(struct strbuf *s, uint32_t name_iid, int64_t va
 	proto_close(s, token);
 }
 
-void perfetto_note_double(struct strbuf *s, uint32_t name_iid, double value);
-void perfetto_note_text(struct strbuf *s, uint32_t name_iid, const char *text, size_t length);
+void perfetto_annotate_double(struct strbuf *s, uint32_t name_iid, double value);
+void perfetto_annotate_text(struct strbuf *s, uint32_t name_iid, const char *text, size_t length);
 
 #endif

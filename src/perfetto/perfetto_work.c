@@ -1,6 +1,6 @@
 #include "perfetto/perfetto_work.h"
 
-/* Keys of classes that are no kernels: their stage. */
+/* Keys of classes other than kernels: the stage. */
 #define STAGE_CLASS (UINT64_C(1) << 63)
 
 #define ARGUMENT_NAME(id, name) [ARG_##id] = name,
@@ -30,7 +30,7 @@ void perfetto_works_release(struct perfetto_works *g)
 	vec_release(&g->classes);
 }
 
-/* Two small numbers, and three twice: less than the arrays hold. */
+/* Two small numbers here, and three twice below: less than the arrays hold. */
 static void encode_queue(struct gpu_queue *queue, uint32_t device)
 {
 	struct strbuf s = { .data = (char *)queue->arguments };
@@ -74,7 +74,7 @@ static uint64_t stage_iid(uint64_t number)
 	return 2 * number + 1;
 }
 
-/* *is_new: it was made. */
+/* *is_new: whether it was created. */
 static uint64_t find_class(struct perfetto_works *g, uint64_t key, uint64_t stage, bool *is_new)
 {
 	struct gpu_class class = { .stage_iid = stage_iid(stage) };
@@ -119,7 +119,7 @@ bool perfetto_works_claim_name(struct perfetto_works *g, uint64_t class, const c
 	return !first || *first == iid;
 }
 
-/* The interned data that a packet needs and that this file does not have yet. */
+/* Writes the interned data that a packet needs and this file lacks. */
 static void define(struct perfetto_works *g, struct strbuf *s, struct gpu_queue *queue,
 		   struct gpu_class *class, const struct perfetto_work_texts *texts, bool is_first)
 {
@@ -127,7 +127,7 @@ static void define(struct perfetto_works *g, struct strbuf *s, struct gpu_queue 
 
 	if (is_first)
 		for (size_t i = 1; i < ARG_END; i++)
-			perfetto_intern_name(s, 1001, i, argument_names[i],
+			perfetto_intern_name(s, DATA_ARGUMENT_NAMES, i, argument_names[i],
 					     strlen(argument_names[i]));
 	if (is_first && g->name_arguments)
 		g->name_arguments(g->user, s);

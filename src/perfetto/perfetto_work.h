@@ -1,8 +1,8 @@
 /*
- * perfetto_work.h: work on GPUs as render stages: queues, kernels with their arguments, GPUs.
+ * perfetto_work.h: GPU work as render stages: queues, kernels with their arguments, GPUs.
  *
- * Names of stages are names of kernels, so that readers without fields for kernels (before v55)
- * show them too. Ids of queues and stages share an index in Perfetto: queues are even, stages odd.
+ * Stages are named after kernels, so that readers without fields for kernels (before v55) show them
+ * too. Queues and stages share one id space in Perfetto: queues are even, stages odd.
  */
 #ifndef PITOT_PERFETTO_PERFETTO_WORK_H
 #define PITOT_PERFETTO_PERFETTO_WORK_H
@@ -13,8 +13,8 @@
 #include "schema/schema.h"
 
 /*
- * Arguments and their names. The reader's table of kernels looks for some of them by these very
- * words.
+ * Arguments and their names. The reader's table of kernels finds some of them by exactly these
+ * names.
  */
 #define PERFETTO_ARGUMENTS(A)                                                                      \
 	A(DEVICE, "device")                                                                        \
@@ -52,7 +52,7 @@ enum { ARG_NONE, PERFETTO_ARGUMENTS(ARGUMENT_ID) ARG_END };
 enum { IN_LAUNCH = 3, IN_KERNEL = 5 };
 
 /*
- * Numbers of stages: copies, by their kinds; fixed ones; names of kernels, by string id; labels of
+ * Stage numbers: copies by their kinds, fixed ones, kernels by string id of the name, and labels of
  * other tables.
  */
 #define STAGE_MEMSETS 1024u
@@ -67,7 +67,7 @@ static inline uint64_t perfetto_copy_stage(uint8_t kind, uint8_t source, uint8_t
 	return ((kind & 15u) * 8 + (source & 7u)) * 8 + (destination & 7u);
 }
 
-/* A stream of a context: a hardware queue in Perfetto's words. */
+/* A stream of a context: a hardware queue in Perfetto's terms. */
 struct gpu_queue {
 	uint64_t iid;
 	uint32_t context_iid, gpu;
@@ -78,10 +78,11 @@ struct gpu_queue {
 };
 
 /*
- * What all executions of a kernel configuration on one GPU have in common; copies and sets by kind.
+ * What all launches of a kernel configuration on one GPU have in common. Copies and memsets have
+ * one class per kind.
  */
 struct gpu_class {
-	uint64_t kernel_iid; /* 0: no kernel */
+	uint64_t kernel_iid; /* 0: not a kernel */
 	uint64_t stage_iid;
 	bool defined; /* in this file */
 	uint8_t launch[56]; /* grid and block, encoded */
@@ -91,32 +92,31 @@ struct gpu_class {
 struct perfetto_works {
 	struct perfetto_sequence sequence;
 	/*
-	 * iids of contexts come after it: of all processes of a trace the first one with an iid
-	 * wins
+	 * added to iids of contexts, because readers use only the first definition of an iid in a
+	 * trace
 	 */
 	uint32_t context_base;
 	struct map contexts; /* key of a context -> iid */
-	struct map queue_index; /* context iid << 32 | stream -> position in queues */
+	struct map queue_index; /* context iid << 32 | stream -> index into queues */
 	VEC(struct gpu_queue) queues;
 	struct map class_index;
 	VEC(struct gpu_class) classes;
-	struct map stages; /* stage iids that are defined in this file */
+	struct map stages; /* stage iids defined in this file */
 	/* hash of a short name -> stage iid of the first kernel with it, in this file */
 	struct map kernel_names;
-	struct map context_iids; /* of contexts that are defined in this file */
+	struct map context_iids; /* of contexts defined in this file */
 	/*
-	 * Interns names of further arguments, from ARG_END on, in the first packet. NULL: there are
-	 * none.
+	 * Interns the names of further arguments, from ARG_END on, in the first packet. NULL: none.
 	 */
 	void (*name_arguments)(void *user, struct strbuf *s);
 	void *user;
 };
 
-/* What was defined is to be defined again. */
+/* Begins a file, in which everything must be defined again. */
 void perfetto_works_restart(struct perfetto_works *g, uint32_t sequence);
 void perfetto_works_release(struct perfetto_works *g);
 
-/* Positions of a queue and of a class, made when they are new; UINT64_MAX without memory. */
+/* Find or create a queue or class and return its index; UINT64_MAX if out of memory. */
 uint64_t perfetto_works_queue(struct perfetto_works *g, uint64_t context_key,
 			      const struct gpu_queue *queue, uint32_t device);
 uint64_t perfetto_works_class(struct perfetto_works *g, uint64_t stage);
@@ -124,36 +124,33 @@ uint64_t perfetto_works_class(struct perfetto_works *g, uint64_t stage);
 uint64_t perfetto_works_kernel(struct perfetto_works *g, uint64_t key,
 			       const struct row_kernel_config *config);
 
-/*
- * Whether a short name of a kernel is not another one's already: readers add up slices by their
- * names.
- */
+/* Returns whether no other kernel has this short name: readers sum slices by name. */
 bool perfetto_works_claim_name(struct perfetto_works *g, uint64_t class, const char *name,
 			       size_t length);
 
-/* A kernel, as it is described once in a file. */
+/* A kernel as described once per file. */
 struct perfetto_kernel {
 	const char *name, *demangled;
 	size_t name_length, demangled_length;
 	const struct row_kernel_config *config;
-	const struct row_device *device; /* NULL: not known */
+	const struct row_device *device; /* NULL: unknown */
 	uint32_t pid;
 	const char *process;
 };
 
-/* Interns it; interned data is open. */
+/* Interns the kernel inside open interned data. */
 void perfetto_kernel_define(struct strbuf *s, uint64_t iid, const struct perfetto_kernel *kernel);
 
-/* What the packet that first shows a queue or a class defines. */
+/* What the first packet of a queue or class defines. */
 struct perfetto_work_texts {
 	const char *queue, *stage;
 	size_t stage_length;
 	uint32_t pid;
-	struct perfetto_kernel kernel; /* where the class is one */
+	struct perfetto_kernel kernel; /* if the class is a kernel */
 };
 
 struct perfetto_work {
-	uint64_t start_ns, duration_ns; /* duration PERFETTO_NO_TIME: a point */
+	uint64_t start_ns, duration_ns; /* duration PERFETTO_NO_TIME: an instant */
 	uint64_t event_id;
 	uint64_t queue, class;
 };
@@ -162,8 +159,8 @@ struct open_work {
 	size_t packet, stage, launch;
 };
 
-/* Whether a packet of a queue and a class needs no texts. */
-static inline bool perfetto_works_know(const struct perfetto_works *g, uint64_t queue,
+/* Whether the queue and the class are defined, so that a packet needs no texts. */
+static inline bool perfetto_works_defined(const struct perfetto_works *g, uint64_t queue,
 				       uint64_t class)
 {
 	return g->sequence.started && g->queues.data[queue].defined &&
@@ -171,24 +168,24 @@ static inline bool perfetto_works_know(const struct perfetto_works *g, uint64_t 
 }
 
 /*
- * Opens the packet of some work up to the arguments of its launch. texts: NULL where they are
- * known.
+ * Opens the packet of some work up to the arguments of its launch. texts: NULL if
+ * perfetto_works_defined.
  */
 void perfetto_work_open(struct perfetto_works *g, struct strbuf *s,
 			const struct perfetto_work *work, const struct perfetto_work_texts *texts,
 			struct open_work *open);
 void perfetto_work_close(struct strbuf *s, const struct open_work *open);
 
-/* A GPU in GpuInfo: its position in that list is its number. */
+/* A GPU in GpuInfo; its position in that list is its number. */
 struct perfetto_gpu {
-	const char *shown; /* its name, with a number where there are several */
+	const char *display_name; /* display name, numbered if there are several */
 	const char *name, *uuid, *pci;
 	const struct row_device *device;
 };
 
-/* Opens the packet of GpuInfo; *info is its message. Both are closed with proto_close. */
+/* Opens the packet of GpuInfo; *info is its message. Close both with proto_close. */
 size_t perfetto_gpu_info_open(struct strbuf *s, const struct perfetto_packet *head, size_t *info);
-/* gpu NULL: it is not known, and keeps the positions of those after it. */
+/* gpu NULL: unknown; preserves the positions of those that follow. */
 void perfetto_gpu_info_add(struct strbuf *s, const struct perfetto_gpu *gpu);
 
 #endif

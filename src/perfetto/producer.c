@@ -14,18 +14,18 @@
 #define QUEUE_BYTES_MIN ((size_t)128 << 10)
 #define QUEUE_BYTES ((size_t)4 << 20)
 #define QUEUE_BYTES_MAX ((size_t)1 << 30)
-#define ANSWERS_RESERVED ((size_t)4 << 10) /* of the queue, so that an answer finds room */
-#define ENDS_SHARE 32 /* of the queue, reserved for ends of slices */
+#define ANSWERS_RESERVED ((size_t)4 << 10) /* queue bytes reserved for answers */
+#define ENDS_SHARE 32 /* one part in 32 of the queue is reserved for ends of slices */
 #define STACK_BYTES (256u << 10)
-#define TICK_MS 100 /* while packets come */
-#define PROGRAM_LOOK_MS 1000 /* between two looks whether the program has ended */
+#define TICK_MS 100 /* while packets arrive */
+#define PROGRAM_CHECK_MS 1000 /* interval of checks whether the program has ended */
 #define PAUSE_FIRST_MS 100
 #define PAUSE_LAST_MS 10000
 #define DRAIN_LIMIT_NS (3 * NS_PER_S)
-#define DRAIN_PATIENCE_NS (500 * NS_PER_MS) /* while the service takes nothing */
-#define STOP_LIMIT_NS (950 * NS_PER_MS) /* until draining begins: a handler may run */
-#define DESCRIPTORS_MAX 253 /* in one message, in Linux */
-/* Memory that the service shares with us, and that we do not use: as little as it takes. */
+#define DRAIN_PATIENCE_NS (500 * NS_PER_MS) /* without progress by the service */
+#define STOP_LIMIT_NS (950 * NS_PER_MS) /* until draining begins, in case a handler is running */
+#define DESCRIPTORS_MAX 253 /* Linux's limit per message */
+/* Memory shared with the service, which the producer does not use: as small as allowed. */
 #define SHARED_PAGE_BYTES 4096
 #define SHARED_BYTES (16u << 10)
 
@@ -71,7 +71,7 @@ static void set_path(struct producer *p, const char *path, size_t length)
 {
 	memcpy(p->address.sun_path, path, length);
 	if (path[0] == '@')
-		p->address.sun_path[0] = '\0'; /* abstract */
+		p->address.sun_path[0] = '\0'; /* abstract socket */
 	p->address.sun_family = AF_UNIX;
 	p->address_length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
 }
@@ -84,10 +84,10 @@ static int choose_address(struct producer *p, const char *given, struct error *e
 	if (!length)
 		return 0;
 	if (length >= sizeof(p->address.sun_path))
-		return error_set(e, -ENAMETOOLONG, "socket '%s' has a path of more than %zu bytes",
+		return error_set(e, -ENAMETOOLONG, "path of socket '%s' is longer than %zu bytes",
 				 path, sizeof(p->address.sun_path) - 1);
 	if (path[0] != '@' && strchr(path, ':'))
-		return error_set(e, E_UNSUPPORTED, "socket '%s' is not a path: name a Unix socket",
+		return error_set(e, E_UNSUPPORTED, "socket '%s' is not a path: give a Unix socket",
 				 path);
 	set_path(p, path, length);
 	return 0;
@@ -131,9 +131,9 @@ static void connection_end(struct producer *p)
 		p->handler.lost(p->handler.user);
 }
 
-struct ipc_call producer_call(struct producer *p, enum ipc_method method, bool reply_wanted)
+struct ipc_call producer_call(struct producer *p, enum ipc_method method, bool expect_reply)
 {
-	return ipc_call_open(&p->out, &p->methods, ++p->requests, method, reply_wanted);
+	return ipc_call_open(&p->out, &p->methods, ++p->requests, method, expect_reply);
 }
 
 void producer_call_end(struct producer *p, const struct ipc_call *call)
@@ -146,7 +146,7 @@ void producer_call_end(struct producer *p, const struct ipc_call *call)
 	p->broken = true;
 }
 
-/* --- what the service sends --- */
+/* --- frames from the service --- */
 
 static void register_source(struct producer *p, size_t source)
 {
@@ -181,8 +181,8 @@ static void introduce(struct producer *p)
 		register_source(p, i);
 }
 
-/* Returns false when the connection is of no use any more. */
-static bool take_frame(struct producer *p, const uint8_t *bytes, size_t length)
+/* Returns false if the connection must be closed. */
+static bool handle_frame(struct producer *p, const uint8_t *bytes, size_t length)
 {
 	struct ipc_command command;
 	struct ipc_frame frame;
@@ -207,7 +207,7 @@ static bool take_frame(struct producer *p, const uint8_t *bytes, size_t length)
 	return true;
 }
 
-static void take_frames(struct producer *p)
+static void handle_frames(struct producer *p)
 {
 	size_t at = 0;
 
@@ -221,14 +221,14 @@ static void take_frames(struct producer *p)
 		if (p->in_length - at - IPC_LENGTH_BYTES < length)
 			break;
 		at += IPC_LENGTH_BYTES;
-		p->broken |= !take_frame(p, p->in + at, length);
+		p->broken |= !handle_frame(p, p->in + at, length);
 		at += length;
 	}
 	memmove(p->in, p->in + at, p->in_length - at);
 	p->in_length -= at;
 }
 
-/* We share no memory: descriptors that come with a message are closed. */
+/* Closes descriptors received with a message, as no memory is shared. */
 static void close_received(struct msghdr *message)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
@@ -257,7 +257,7 @@ static void receive(struct producer *p)
 	if (n > 0) {
 		close_received(&message);
 		p->in_length += (size_t)n;
-		take_frames(p);
+		handle_frames(p);
 	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
 		p->broken = true;
 	}
@@ -296,21 +296,21 @@ static bool descriptors_valid(const struct producer *p)
 }
 
 /*
- * A process whose main() has ended by pthread_exit() ends with its last thread, which ours must not
- * be.
+ * A process whose main() ended by pthread_exit() ends with its last thread, so the producer's
+ * thread must not be the last.
  */
-static void look_at_program(struct producer *p)
+static void check_program(struct producer *p)
 {
 	uint64_t now = clock_machine_ns();
 
-	if (!p->handler.program_ended || now - p->program_seen_ns < PROGRAM_LOOK_MS * NS_PER_MS)
+	if (!p->handler.program_ended || now - p->program_seen_ns < PROGRAM_CHECK_MS * NS_PER_MS)
 		return;
 	p->program_seen_ns = now;
 	if (p->handler.program_ended(p->handler.user))
 		atomic_store(&p->stopping, true);
 }
 
-/* Sleeps until there is something to do: on the connection, if there is one, or by wake. */
+/* Sleeps until the connection, if any, is ready or until wake(). */
 static void wait_for_work(struct producer *p, int timeout_ms)
 {
 	struct pollfd fds[] = {
@@ -320,10 +320,10 @@ static void wait_for_work(struct producer *p, int timeout_ms)
 	};
 	char waking[64];
 
-	if (p->handler.program_ended && (timeout_ms < 0 || timeout_ms > PROGRAM_LOOK_MS))
-		timeout_ms = PROGRAM_LOOK_MS;
+	if (p->handler.program_ended && (timeout_ms < 0 || timeout_ms > PROGRAM_CHECK_MS))
+		timeout_ms = PROGRAM_CHECK_MS;
 	poll(fds, ARRAY_SIZE(fds), timeout_ms);
-	look_at_program(p);
+	check_program(p);
 	if (descriptors_valid(p) && fds[0].revents & POLLIN)
 		recv(p->wake[0].fd, waking, sizeof(waking), MSG_DONTWAIT);
 }
@@ -333,7 +333,7 @@ static bool is_sent(const struct producer *p)
 	return producer_drained(p) && output_is_sent(p);
 }
 
-/* How long there is nothing to do but what poll() notices. */
+/* Returns the time until there is work other than poll()'s events; -1: forever. */
 static int timeout_ms(const struct producer *p, bool stopping)
 {
 	if (output_is_sent(p) && p->may_commit && !producer_drained(p))
@@ -342,16 +342,16 @@ static int timeout_ms(const struct producer *p, bool stopping)
 }
 
 /*
- * Whether the service was given its time, and a try after that: this thread may not have run for
- * long.
+ * Whether the service's time is over and a send was tried after it, as this thread may not have run
+ * for long.
  */
-static bool gives_up(const struct producer *p, uint64_t tried_ns)
+static bool drain_timed_out(const struct producer *p, uint64_t tried_ns)
 {
 	return tried_ns > p->drain_ns + DRAIN_LIMIT_NS ||
 	       tried_ns > p->moved_ns + DRAIN_PATIENCE_NS;
 }
 
-/* Until the connection ends, or the producer stops. */
+/* Runs until the connection ends or the producer stops. */
 static void serve(struct producer *p)
 {
 	while (!p->broken) {
@@ -368,12 +368,12 @@ static void serve(struct producer *p)
 		receive(p);
 		producer_drain(p);
 		send_output(p);
-		if (stopping && gives_up(p, now))
+		if (stopping && drain_timed_out(p, now))
 			return;
 	}
 }
 
-/* Nothing is connected: packets that are still in the queue go nowhere. */
+/* Waits without a connection; queued packets are discarded. */
 static void pause_between(struct producer *p, int pause_ms)
 {
 	uint64_t end_ns = clock_machine_ns() + (uint64_t)pause_ms * NS_PER_MS, now;
@@ -433,18 +433,18 @@ static int copy_options(struct producer *p, const struct producer_options *o, st
 	for (size_t i = 0; i < o->source_count; i++)
 		if (snprintf(p->sources[i], PRODUCER_NAME_MAX, "%s", o->sources[i]) >=
 		    PRODUCER_NAME_MAX)
-			return error_set(e, E_USAGE, "data source '%s' has too long a name",
+			return error_set(e, E_USAGE, "name of data source '%s' is too long",
 					 o->sources[i]);
 	p->source_count = o->source_count;
 	return choose_address(p, o->socket, e);
 }
 
-static size_t queue_size(size_t wanted)
+static size_t queue_size(size_t requested)
 {
 	size_t size = QUEUE_BYTES_MIN;
 
-	wanted = wanted ? MIN(wanted, QUEUE_BYTES_MAX) : QUEUE_BYTES;
-	while (size < wanted)
+	requested = requested ? MIN(requested, QUEUE_BYTES_MAX) : QUEUE_BYTES;
+	while (size < requested)
 		size *= 2;
 	return size;
 }
@@ -487,7 +487,7 @@ struct producer *producer_start(const struct producer_options *options, struct e
 	if (err < 0)
 		error_set(e, err, "out of memory");
 	else if ((err = copy_options(p, options, e)) == 0 && (err = start_thread(p)) < 0)
-		error_errno(e, -err, "cannot start the thread of Perfetto's producer");
+		error_errno(e, -err, "cannot start the thread of the Perfetto producer");
 	if (err == 0)
 		return p;
 	if (p)
@@ -495,7 +495,7 @@ struct producer *producer_start(const struct producer_options *options, struct e
 	return NULL;
 }
 
-/* With end_lock. */
+/* The caller holds end_lock. */
 static void wait_for_end(struct producer *p, uint64_t end_ns)
 {
 	struct timespec end = { (time_t)(end_ns / NS_PER_S), (long)(end_ns % NS_PER_S) };
@@ -542,7 +542,7 @@ static void bit_set(uint64_t *bits, uint32_t n, bool value)
 	bits[n / 64] = (bits[n / 64] & ~(UINT64_C(1) << n % 64)) | (uint64_t)value << n % 64;
 }
 
-/* What the producer adds to a packet; returns its length. */
+/* Encodes the fields that the producer adds to a packet; returns their length. */
 static uint32_t packet_end(const struct instance *s, uint32_t n, uint8_t end[8])
 {
 	static const uint8_t first_packet_on_sequence[] = { 0xb8, 0x05, 1 };
@@ -560,7 +560,7 @@ static uint32_t packet_end(const struct instance *s, uint32_t n, uint8_t end[8])
 	return length;
 }
 
-/* With queue.lock. */
+/* The caller holds queue.lock. */
 static bool add_packet(struct producer *p, struct instance *s, uint32_t sequence,
 		       const void *packet, size_t length, bool is_end)
 {
@@ -582,7 +582,7 @@ static bool add_packet(struct producer *p, struct instance *s, uint32_t sequence
 	return added;
 }
 
-/* The place of an instance; NULL: it is gone, and so is what was known of it. With queue.lock. */
+/* Returns an instance by number, NULL if its slot was reused. The caller holds queue.lock. */
 static struct instance *instance_at(struct producer *p, uint32_t number)
 {
 	struct instance *s = &p->instances[number % PRODUCER_INSTANCES_MAX];
@@ -629,7 +629,7 @@ void producer_done(struct producer *p, uint32_t instance)
 
 uint64_t producer_lost(const struct producer *p, uint32_t instance)
 {
-	struct producer *changed = (struct producer *)p; /* the lock */
+	struct producer *changed = (struct producer *)p; /* only locked */
 	struct instance *s;
 	uint64_t lost;
 

@@ -1,14 +1,14 @@
 /*
- * producer_instances.c: instances of data sources, their writers, and the way of a packet from the
+ * producer_instances.c: instances of data sources, their writers, and the path of a packet from the
  * queue into a chunk.
  *
- * A writer is a sequence of an instance. Its chunk is sent when it is full, when its place is
- * needed, when the instance answers a flush or stop, and when the queue is empty. An answer lies in
- * the queue behind the packets that it speaks for.
+ * A writer is a sequence of an instance. Its chunk is sent when it is full, when its slot is
+ * needed, when the instance answers a flush or stop, and when the queue is empty. An answer is
+ * queued behind the packets that it covers.
  *
- * Flushes: the service takes the acknowledgement of one for all with lower ids. So an instance
- * remembers the oldest that it has not answered, and what is acknowledged is the last id before the
- * oldest of all instances.
+ * The service takes the acknowledgement of a flush to cover all lower ids. An instance therefore
+ * stores its oldest unanswered flush, and the id acknowledged is the last one before the oldest of
+ * all instances.
  */
 #include "perfetto/producer_state.h"
 
@@ -71,7 +71,7 @@ static struct instance *instance_find(struct producer *p, uint64_t id)
 	return NULL;
 }
 
-/* Its number, or 0: there are too many. */
+/* Returns the instance's number, or 0 if there are too many. */
 static uint32_t instance_open(struct producer *p, uint64_t id, uint32_t target_buffer)
 {
 	for (uint32_t i = 0; i < PRODUCER_INSTANCES_MAX; i++) {
@@ -134,40 +134,40 @@ static void acknowledge(struct producer *p)
 	producer_call_end(p, &call);
 }
 
-/* Asks for what is wanted, if nothing is being asked. */
-static void instance_ask(struct producer *p, struct instance *s)
+/* Sends the next pending request to the handler, unless it has not answered the previous one. */
+static void instance_request(struct producer *p, struct instance *s)
 {
-	if (s->asked || atomic_load(&p->stopping))
+	if (s->pending || atomic_load(&p->stopping))
 		return;
 	if (s->flush_first) {
-		s->asked = ASKED_FLUSH;
+		s->pending = PENDING_FLUSH;
 		p->handler.flush(p->handler.user, s->number);
-	} else if (s->stop_wanted) {
-		s->asked = ASKED_STOP;
+	} else if (s->stop_requested) {
+		s->pending = PENDING_STOP;
 		p->handler.stop(p->handler.user, s->number);
 	}
 }
 
 static void instance_answered(struct producer *p, struct instance *s)
 {
-	enum asked asked = s->asked;
+	enum pending pending = s->pending;
 
-	s->asked = ASKED_NOTHING;
-	if (asked == ASKED_FLUSH) {
+	s->pending = PENDING_NOTHING;
+	if (pending == PENDING_FLUSH) {
 		s->flush_first = s->flush_next;
 		s->flush_next = 0;
-	} else if (asked == ASKED_STOP) {
+	} else if (pending == PENDING_STOP) {
 		call_about(p, IPC_STOPPED, s->id);
 		instance_close(p, s);
 	}
 	acknowledge(p);
 	if (s->open)
-		instance_ask(p, s);
+		instance_request(p, s);
 }
 
 /* --- commands --- */
 
-/* One instance more than there may be is told to have started, so that the session begins. */
+/* An instance beyond the limit is reported as started, too, so that the session begins. */
 static void start(struct producer *p, const struct ipc_command *c)
 {
 	uint32_t number;
@@ -192,8 +192,8 @@ static void stop(struct producer *p, const struct ipc_command *c)
 		call_about(p, IPC_STOPPED, c->instance);
 		return;
 	}
-	s->stop_wanted = true;
-	instance_ask(p, s);
+	s->stop_requested = true;
+	instance_request(p, s);
 }
 
 static void flush(struct producer *p, struct ipc_command *c)
@@ -202,7 +202,7 @@ static void flush(struct producer *p, struct ipc_command *c)
 	uint64_t id;
 
 	if (c->flush <= p->flush_last)
-		return; /* ids rise */
+		return; /* ids increase */
 	if (p->flush_acknowledged == p->flush_last)
 		p->flush_acknowledged = c->flush - 1;
 	p->flush_last = c->flush;
@@ -212,9 +212,9 @@ static void flush(struct producer *p, struct ipc_command *c)
 			continue;
 		if (!s->flush_first)
 			s->flush_first = c->flush;
-		else if (s->asked == ASKED_FLUSH && !s->flush_next)
+		else if (s->pending == PENDING_FLUSH && !s->flush_next)
 			s->flush_next = c->flush;
-		instance_ask(p, s);
+		instance_request(p, s);
 	}
 	acknowledge(p);
 }
@@ -265,7 +265,7 @@ static void send_chunk(struct producer *p, struct open_chunk *open)
 	open->instance = NULL;
 }
 
-/* Of one instance, or of all (NULL), the chunk that is open for longest. */
+/* Returns the chunk that has been open for longest, of one instance or of all (NULL). */
 static struct open_chunk *oldest_chunk(struct producer *p, const struct instance *s)
 {
 	struct open_chunk *oldest = NULL;
@@ -280,7 +280,7 @@ static struct open_chunk *oldest_chunk(struct producer *p, const struct instance
 	return oldest;
 }
 
-/* A new chunk of a writer; NULL: the oldest has been sent instead, to make room. */
+/* Opens a chunk for a writer. NULL: sent the oldest chunk instead, to make room. */
 static struct open_chunk *open_chunk(struct producer *p, struct instance *s, struct trace_writer *w)
 {
 	for (size_t i = 0; i < OPEN_CHUNKS; i++) {
@@ -299,8 +299,8 @@ static struct open_chunk *open_chunk(struct producer *p, struct instance *s, str
 	return NULL;
 }
 
-/* Puts the packet, or the next part of it, into its writer's chunk. Sends at most one chunk. */
-static void take_packet(struct producer *p, struct instance *s, struct trace_writer *w)
+/* Moves the packet or its next part into its writer's chunk. Sends at most one chunk. */
+static void move_packet(struct producer *p, struct instance *s, struct trace_writer *w)
 {
 	struct open_chunk *open = w->open ? &p->chunks[w->open - 1] : open_chunk(p, s, w);
 	size_t length = open ? chunk_fits(&open->chunk, p->left, p->begun) : 0;
@@ -308,17 +308,17 @@ static void take_packet(struct producer *p, struct instance *s, struct trace_wri
 	if (!open)
 		return;
 	if (length) {
-		packet_queue_take(&p->queue, chunk_add(&open->chunk, length, p->left, p->begun),
-				  length);
+		packet_queue_remove(&p->queue, chunk_add(&open->chunk, length, p->left, p->begun),
+				    length);
 		p->left -= length;
 		p->begun = true;
-		p->taking = p->left;
+		p->has_head = p->left;
 	}
-	if (p->taking)
+	if (p->has_head)
 		send_chunk(p, open);
 }
 
-/* Of an instance that is gone, or for which there is no writer left. */
+/* Drops a packet whose instance is gone, or for which no writer is left. */
 static void drop_packet(struct producer *p, struct instance *s)
 {
 	pthread_mutex_lock(&p->queue.lock);
@@ -326,15 +326,15 @@ static void drop_packet(struct producer *p, struct instance *s)
 		s->lost++;
 	pthread_mutex_unlock(&p->queue.lock);
 	packet_queue_skip(&p->queue, p->left);
-	p->taking = false;
+	p->has_head = false;
 }
 
-/* Releases a writer of an instance that stops. false: all are. */
+/* Releases a writer of a stopping instance. Returns false if none is left. */
 static bool release_next(struct producer *p, struct instance *s)
 {
 	struct trace_writer *w;
 
-	while (s->asked == ASKED_STOP && s->released < PRODUCER_SEQUENCES_MAX) {
+	while (s->pending == PENDING_STOP && s->released < PRODUCER_SEQUENCES_MAX) {
 		w = &s->writers[s->released++];
 		if (!w->id)
 			continue;
@@ -345,47 +345,47 @@ static bool release_next(struct producer *p, struct instance *s)
 	return false;
 }
 
-/* An answer of the instance: what came before it is sent first. */
-static void take_answer(struct producer *p, struct instance *s)
+/* Handles the instance's answer after sending everything queued before it. */
+static void handle_answer(struct producer *p, struct instance *s)
 {
 	struct open_chunk *open = oldest_chunk(p, s);
 
 	if (open) {
 		send_chunk(p, open);
 	} else if (!release_next(p, s)) {
-		p->taking = false;
+		p->has_head = false;
 		instance_answered(p, s);
 	}
 }
 
-static void take_head(struct producer *p)
+static void read_head(struct producer *p)
 {
-	packet_queue_take(&p->queue, &p->head, sizeof(p->head));
-	p->taking = true;
+	packet_queue_remove(&p->queue, &p->head, sizeof(p->head));
+	p->has_head = true;
 	p->begun = false;
 	p->left = p->head.length;
 }
 
-/* Sends at most one chunk. false: the queue is empty. */
+/* Sends at most one chunk. Returns false if the queue is empty. */
 static bool drain_step(struct producer *p)
 {
 	struct instance *s;
 	struct trace_writer *w;
 
-	if (!p->taking && !packet_queue_used(&p->queue))
+	if (!p->has_head && !packet_queue_used(&p->queue))
 		return false;
-	if (!p->taking)
-		take_head(p);
+	if (!p->has_head)
+		read_head(p);
 	s = &p->instances[p->head.instance % PRODUCER_INSTANCES_MAX];
 	w = &s->writers[(p->head.sequence - 1) % PRODUCER_SEQUENCES_MAX];
 	if (s->number != p->head.instance || !s->open)
 		drop_packet(p, s);
 	else if (!p->head.sequence)
-		take_answer(p, s);
+		handle_answer(p, s);
 	else if (!w->id && !writer_register(p, s, w))
 		drop_packet(p, s);
 	else
-		take_packet(p, s, w);
+		move_packet(p, s, w);
 	return true;
 }
 
@@ -403,7 +403,7 @@ void producer_drain(struct producer *p)
 	while (may_drain(p))
 		if (!drain_step(p))
 			break;
-	if (packet_queue_used(&p->queue) || p->taking)
+	if (packet_queue_used(&p->queue) || p->has_head)
 		return;
 	while (may_drain(p) && (open = oldest_chunk(p, NULL)))
 		send_chunk(p, open);
@@ -415,5 +415,5 @@ bool producer_drained(const struct producer *p)
 	for (size_t i = 0; i < OPEN_CHUNKS; i++)
 		if (p->chunks[i].instance)
 			return false;
-	return !p->taking && !packet_queue_used(&p->queue);
+	return !p->has_head && !packet_queue_used(&p->queue);
 }

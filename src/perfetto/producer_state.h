@@ -1,6 +1,6 @@
 /*
- * producer_state.h: what producer.c (thread and connection) and producer_instances.c (commands and
- * packets) share.
+ * producer_state.h: state shared by producer.c (thread and connection) and producer_instances.c
+ * (commands and packets).
  */
 #ifndef PITOT_PERFETTO_PRODUCER_STATE_H
 #define PITOT_PERFETTO_PRODUCER_STATE_H
@@ -14,18 +14,19 @@
 #include "perfetto/packet_queue.h"
 #include "perfetto/producer.h"
 
-#define OPEN_CHUNKS 16 /* of one more writer: the chunk that is open for longest is sent */
+#define OPEN_CHUNKS 16 /* if more writers are active, the chunk open for longest is sent */
 #define WRITER_IDS 32768 /* from 1 */
 /*
- * Chunks leave room for answers. Who demands more of them than fit, and reads none, is
- * disconnected.
+ * Chunks leave room for replies. A service that causes more replies than fit, without reading them,
+ * is disconnected.
  */
 #define OUTPUT_BYTES (256u << 10)
-#define OUTPUT_CHUNKS (OUTPUT_BYTES - (96u << 10)) /* with less in the output, one is added */
+/* a chunk is added only below this size of the output */
+#define OUTPUT_CHUNKS (OUTPUT_BYTES - (96u << 10))
 #define INPUT_BYTES (IPC_LENGTH_BYTES + IPC_FRAME_MAX)
 #define SEQUENCE_WORDS (PRODUCER_SEQUENCES_MAX / 64)
 
-/* A descriptor of ours. The program may have closed it, and its number be another file's. */
+/* A descriptor of the producer. The program may have closed it and reused its number. */
 struct own_fd {
 	int fd; /* -1: none */
 	dev_t device;
@@ -38,25 +39,25 @@ struct trace_writer {
 	uint8_t open; /* number of its open chunk, from 1; 0: none */
 };
 
-enum asked { ASKED_NOTHING, ASKED_FLUSH, ASKED_STOP };
+enum pending { PENDING_NOTHING, PENDING_FLUSH, PENDING_STOP };
 
 struct instance {
-	/* Changed by the producer's thread alone, with queue.lock. */
-	uint32_t number; /* modulo PRODUCER_INSTANCES_MAX: its place; 0: never used */
+	/* Changed only by the producer's thread, with queue.lock. */
+	uint32_t number; /* modulo PRODUCER_INSTANCES_MAX it is the index; 0: never used */
 	bool open;
 
 	/* With queue.lock. */
-	uint64_t begun[SEQUENCE_WORDS], dropped[SEQUENCE_WORDS]; /* a bit for each sequence */
+	uint64_t begun[SEQUENCE_WORDS], dropped[SEQUENCE_WORDS]; /* one bit per sequence */
 	uint64_t lost;
 
-	/* The producer's thread alone. */
-	uint64_t id; /* the service's */
+	/* Producer's thread only. */
+	uint64_t id; /* assigned by the service */
 	uint32_t target_buffer;
-	enum asked asked; /* of the handler, which has not answered */
-	bool stop_wanted; /* when it has answered */
-	uint64_t flush_first; /* of the flushes that are asked for or wanted, the oldest; 0: none */
-	uint64_t flush_next; /* of those that came after asking, the oldest; 0: none */
-	uint32_t released; /* writers, when it stops */
+	enum pending pending; /* request to the handler without an answer yet */
+	bool stop_requested; /* stop after the answer */
+	uint64_t flush_first; /* oldest unanswered flush; 0: none */
+	uint64_t flush_next; /* oldest flush that arrived after the request; 0: none */
+	uint32_t released; /* writers released so far while stopping */
 	struct trace_writer writers[PRODUCER_SEQUENCES_MAX];
 };
 
@@ -64,7 +65,7 @@ struct open_chunk {
 	struct chunk chunk;
 	struct instance *instance; /* NULL: not in use */
 	struct trace_writer *writer;
-	uint64_t since; /* counts chunks */
+	uint64_t since; /* value of chunks_opened when it was opened */
 };
 
 struct producer {
@@ -72,7 +73,7 @@ struct producer {
 	char name[PRODUCER_NAME_MAX];
 	char sources[PRODUCER_SOURCES_MAX][PRODUCER_NAME_MAX];
 	size_t source_count;
-	struct sockaddr_un address; /* of length 0: Perfetto's default */
+	struct sockaddr_un address; /* length 0: Perfetto's default */
 	socklen_t address_length;
 	pid_t owner;
 
@@ -82,25 +83,25 @@ struct producer {
 	atomic_bool stopping, draining, forgotten;
 	struct own_fd wake[2]; /* the thread reads from the first */
 	atomic_bool woken;
-	uint64_t program_seen_ns; /* alive */
+	uint64_t program_seen_ns; /* when the program was last seen alive */
 
 	struct packet_queue queue;
-	struct queued_packet head; /* of the packet that is being taken out */
-	bool taking;
-	bool begun; /* a part of it is in a chunk that was sent */
-	size_t left; /* of its bytes */
+	struct queued_packet head; /* of the packet being removed */
+	bool has_head;
+	bool begun; /* a chunk already sent contains a part of it */
+	size_t left; /* bytes of it */
 
 	/* The connection. */
 	struct own_fd socket;
-	bool broken; /* ends */
+	bool broken; /* must be closed */
 	bool bound;
-	bool may_commit; /* setup_tracing has come */
+	bool may_commit; /* setup_tracing was received */
 	uint64_t requests, initialize_request, commands_request;
 	struct ipc_methods methods;
 	struct strbuf out; /* frames to send */
-	size_t sent; /* of out */
-	uint64_t moved_ns; /* the service took something */
-	uint64_t drain_ns; /* draining began */
+	size_t sent; /* bytes of out */
+	uint64_t moved_ns; /* when the service last accepted data */
+	uint64_t drain_ns; /* when draining began */
 	uint8_t *in;
 	size_t in_length;
 
@@ -108,7 +109,7 @@ struct producer {
 	unsigned instances_open;
 	uint32_t last_writer;
 	uint64_t chunks_opened;
-	uint64_t writer_ids[WRITER_IDS / 64]; /* in use */
+	uint64_t writer_ids[WRITER_IDS / 64]; /* bits of ids in use */
 	struct open_chunk chunks[OPEN_CHUNKS];
 	struct perfetto_config config;
 	struct instance instances[PRODUCER_INSTANCES_MAX];
@@ -116,18 +117,18 @@ struct producer {
 
 /* --- producer.c --- */
 
-/* A call of the service; what is too much for the output breaks the connection. */
-struct ipc_call producer_call(struct producer *p, enum ipc_method method, bool reply_wanted);
+/* Opens a call to the service. Exceeding the output limit breaks the connection. */
+struct ipc_call producer_call(struct producer *p, enum ipc_method method, bool expect_reply);
 void producer_call_end(struct producer *p, const struct ipc_call *call);
 
 /* --- producer_instances.c --- */
 
 void producer_command(struct producer *p, struct ipc_command *command);
-/* Moves packets into chunks, and chunks into the output, as far as there is room. */
+/* Moves packets into chunks, and chunks into the output, while there is room. */
 void producer_drain(struct producer *p);
 /* Whether all packets are in the output. */
 bool producer_drained(const struct producer *p);
-/* The connection has ended. */
+/* Called when the connection has ended. */
 void producer_close_instances(struct producer *p);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * proto_read.h: protobuf messages that a peer has sent, field by field. The cursor of base/bytes.h
- * bounds all reading: at the first byte that is wrong it fails, and there are no more fields.
+ * proto_read.h: decodes protobuf messages from a peer field by field. The cursor of base/bytes.h
+ * bounds all reading; at the first malformed byte it fails and no more fields follow.
  */
 #ifndef PITOT_PERFETTO_PROTO_READ_H
 #define PITOT_PERFETTO_PROTO_READ_H
@@ -18,13 +18,13 @@ struct proto_field {
 	uint64_t number;
 	unsigned wire;
 	uint64_t value; /* of a number; else 0 */
-	const uint8_t *bytes; /* of a length-delimited field; for a varint its own */
+	const uint8_t *bytes; /* of a length-delimited field, or of a varint itself */
 	size_t length;
 };
 
 /*
- * The next field of a message. false: there is none, or the message is broken, and then c->failed
- * is set.
+ * Reads the next field. Returns false at the end, or if the message is malformed (c->failed is then
+ * set).
  */
 static inline bool proto_next(struct cursor *c, struct proto_field *f)
 {
@@ -53,13 +53,13 @@ static inline bool proto_next(struct cursor *c, struct proto_field *f)
 	return !c->failed;
 }
 
-/* The fields of a message inside a message; none when the field is no message. */
+/* Returns the fields of a nested message; none if the field is not a message. */
 static inline struct cursor proto_message(const struct proto_field *f)
 {
 	return cursor_of(f->bytes, f->wire == PROTO_READ_BYTES ? f->length : 0);
 }
 
-/* The varints of a field of repeated numbers: one, or several that are packed. */
+/* Returns the varints of a repeated numeric field: one, or several packed ones. */
 static inline struct cursor proto_numbers(const struct proto_field *f)
 {
 	return cursor_of(f->bytes, f->length);

@@ -1,19 +1,19 @@
 /*
- * preload.c: libpitot-preload.so, which brings libpitot.so into the programs below a command that
- * it may sample from inside, and into no other.
+ * preload.c: libpitot-preload.so, which loads libpitot.so into those programs below a command that
+ * can be sampled from inside, and into no others.
  *
  * LD_PRELOAD is inherited by everything that a program starts, and a loader that cannot use the
- * library prints a line (of 32 bits), or ends its program (musl). So the variable is not inherited:
- * this library, preloaded by `pitot record` into the command, takes it out of the environment
- * before main() runs. Each exec here passes through it, and it puts itself into the environment of
- * the new program only if that program's dynamic loader is the same file as this one's, so that the
- * same C library loads it, if the library can be read where the program is (a container may not
- * have it), and if the program is wanted: with preload=all of PITOT_OPTIONS any, with
- * preload=python a Python and what may start one.
+ * library prints a line (32-bit loaders) or ends its program (musl). Therefore the variable is not
+ * inherited: this library, which `pitot record` preloads into the command, removes itself from the
+ * environment before main() runs. It wraps the exec functions, and adds itself to the environment
+ * of the new program only if that program's dynamic loader is the same file as its own, so that the
+ * same C library loads it; if the library is readable where the program runs (a container may not
+ * have it); and if the program is to be recorded: any program with preload=all in PITOT_OPTIONS,
+ * Python and programs that may start one with preload=python.
  *
- * The wrappers run between vfork and exec as well: they allocate on the stack only, write to no
- * variable and call what is async-signal-safe. What is not wrapped (system, popen) starts its
- * program without the library.
+ * The wrappers also run between vfork and exec: they allocate on the stack only, write no variable
+ * and call only async-signal-safe functions. Functions that are not wrapped (system, popen) start
+ * their program without the library.
  */
 #include <alloca.h>
 #include <dlfcn.h>
@@ -33,7 +33,7 @@
 
 #define LIBRARY "libpitot.so"
 #define VARIABLE "LD_PRELOAD="
-#define ROOM_MAX (256u << 10) /* bytes on the stack for another environment */
+#define ROOM_MAX (256u << 10) /* bytes on the stack for a changed environment */
 
 typedef int exec_function(const char *path, char *const argv[], char *const envp[]);
 typedef int spawn_function(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
@@ -48,7 +48,7 @@ static struct {
 	ino_t loader_inode;
 } self;
 
-/* What the wrappers stand before: the C library's, or those of another preloaded library. */
+/* The wrapped functions: the C library's, or those of another preloaded library. */
 struct functions {
 	exec_function *execve, *execvpe;
 	int (*fexecve)(int fd, char *const argv[], char *const envp[]);
@@ -59,7 +59,7 @@ static const struct functions *real(void)
 {
 	static struct functions next;
 
-	if (next.spawnp) /* since the constructor, unless an earlier one of another library calls */
+	if (next.spawnp) /* set by the constructor, unless another library's earlier one calls */
 		return &next;
 	*(void **)&next.execve = dlsym(RTLD_NEXT, "execve");
 	*(void **)&next.fexecve = dlsym(RTLD_NEXT, "fexecve");
@@ -69,7 +69,7 @@ static const struct functions *real(void)
 	return &next;
 }
 
-/* --- the programs that it goes on into --- */
+/* --- programs to preload into --- */
 
 static const char *find_variable(char *const envp[], const char *name)
 {
@@ -81,7 +81,7 @@ static const char *find_variable(char *const envp[], const char *name)
 	return NULL;
 }
 
-static bool is_wanted(const char *path)
+static bool can_preload(const char *path)
 {
 	struct program_file file;
 	struct stat st;
@@ -94,20 +94,20 @@ static bool is_wanted(const char *path)
 	       st.st_ino == self.loader_inode && access(self.path, R_OK) == 0;
 }
 
-/* Bytes for an environment that has this library in it; 0: the program gets its own. */
-static size_t room_for(const char *path, char *const envp[])
+/* Returns the size of an environment with this library; 0: the program gets its own unchanged. */
+static size_t environment_size(const char *path, char *const envp[])
 {
 	const char *others = find_variable(envp, VARIABLE);
 	int saved = errno;
 	size_t count = 2, size;
-	bool wanted = self.active && find_variable(envp, "PITOT_RECORDING=") && is_wanted(path);
+	bool preloads = self.active && find_variable(envp, "PITOT_RECORDING=") && can_preload(path);
 
 	errno = saved;
-	for (char *const *p = envp; wanted && *p; p++)
+	for (char *const *p = envp; preloads && *p; p++)
 		count++;
 	size = count * sizeof(*envp) + strlen(VARIABLE) + strlen(self.path) + 1 +
 	       (others ? strlen(others) : 0) + 1;
-	return wanted && size <= ROOM_MAX ? size : 0;
+	return preloads && size <= ROOM_MAX ? size : 0;
 }
 
 static char *const *add_preload(void *room, char *const envp[])
@@ -130,14 +130,14 @@ static char *const *add_preload(void *room, char *const envp[])
 	return out;
 }
 
-/* The environment for a program; lives as long as the function that says it. */
+/* The environment for a program; valid until the function that uses the macro returns. */
 #define ENVIRONMENT(path, envp)                                                                    \
 	({                                                                                         \
-		size_t size_ = room_for(path, envp);                                               \
+		size_t size_ = environment_size(path, envp);                                       \
 		size_ ? add_preload(alloca(size_), envp) : (char *const *)(envp);                  \
 	})
 
-/* Of a command that is looked for in PATH. */
+/* The same for a command that is searched in PATH. */
 #define ENVIRONMENT_OF_COMMAND(command, envp)                                                      \
 	({                                                                                         \
 		char path_[PATH_MAX];                                                              \
@@ -145,7 +145,7 @@ static char *const *add_preload(void *room, char *const envp[])
 						      : ENVIRONMENT(path_, envp);                  \
 	})
 
-/* argv of a function with a list of arguments, the first of which is named. */
+/* Builds argv from the variable arguments of a function; `first` is the argument before them. */
 #define COLLECT(argv, first, list)                                                                 \
 	do {                                                                                       \
 		va_list count_list_;                                                               \
@@ -167,7 +167,7 @@ EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 	return real()->execve(path, argv, with);
 }
 
-/* Of a file that is open, perhaps one that is in no folder. */
+/* The descriptor's file may have no path. */
 EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 {
 	char path[] = "/proc/self/fd/\0\0\0\0\0\0\0\0\0\0", *end = path + strlen(path);
@@ -240,7 +240,7 @@ EXPORT int execle(const char *path, const char *argument, ...)
 	return real()->execve(path, argv, envp);
 }
 
-/* Whether the program is found from where the caller is: actions may change the folder first. */
+/* Whether the caller would find the same program: actions may change the folder first. */
 static bool is_found_from_here(const char *path, const posix_spawn_file_actions_t *actions)
 {
 	return !actions || path[0] == '/';
@@ -270,10 +270,10 @@ EXPORT int posix_spawnp(pid_t *pid, const char *command, const posix_spawn_file_
 /* --- this program --- */
 
 /*
- * Takes this library out of LD_PRELOAD, in place: main() gets the same array, and some programs
- * (bash) have a getenv and a setenv of their own. false: the loader was not told to load it.
+ * Removes this library from LD_PRELOAD, in place: main() gets the same array, and some programs
+ * (bash) have their own getenv and setenv. Returns false if LD_PRELOAD does not begin with it.
  */
-static bool leave_environment(void)
+static bool remove_from_environment(void)
 {
 	char **entry = environ, *others;
 	size_t length = strlen(self.path);
@@ -308,7 +308,7 @@ static bool find_loader(void)
 	return true;
 }
 
-/* The recorder beside this library begins by itself. */
+/* Loads the recorder beside this library, which starts by itself. */
 static void load_recorder(void)
 {
 	char path[PATH_MAX];
@@ -331,7 +331,7 @@ __attribute__((constructor)) static void begin(void)
 	    strlen(own.dli_fname) >= sizeof(self.path))
 		return;
 	stpcpy(self.path, own.dli_fname);
-	if (!leave_environment() || !options || !find_variable(environ, "PITOT_RECORDING=") ||
+	if (!remove_from_environment() || !options || !find_variable(environ, "PITOT_RECORDING=") ||
 	    !find_loader())
 		return;
 	self.all = strstr(options, "preload=all") != NULL;

@@ -1,10 +1,10 @@
 /*
- * arrow_array.c: columns of chosen rows as Arrow arrays.
+ * arrow_array.c: columns of selected rows as Arrow arrays.
  *
- * Numbers, times, enums and row numbers of all rows are the trace's own arrays. What is derived,
- * referred to or filtered is gathered, a column per thread. Texts become numbers of a dictionary
- * that has each text of the column once, in the form in which it is shown: consumers convert a
- * dictionary as a whole, so that of a column must not have the texts of all others.
+ * Numbers, times, enums and row numbers of all rows are the trace's own arrays, without a copy.
+ * Derived, referred and filtered values are gathered, one column per thread. Texts become indexes
+ * into a dictionary that contains each text of that column once, in the form in which it is shown.
+ * Consumers convert a dictionary as a whole, so it must not contain the texts of other columns.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include "trace/columns.h"
 #include "trace/parallel.h"
 
-#define BLOCK 4096u /* rows at a time; a multiple of 8 */
+#define BLOCK 4096u /* rows per step; a multiple of 8 */
 
 struct array_owner {
 	struct pitot_recording *recording;
@@ -63,7 +63,7 @@ static int array_init(struct ArrowArray *a, struct pitot_recording *recording, u
 	return 0;
 }
 
-/* A buffer that the array owns, as Arrow aligns them; NULL: no memory. */
+/* Allocates a buffer owned by the array, with Arrow's alignment; NULL if out of memory. */
 static void *array_buffer(struct ArrowArray *a, size_t i, uint64_t size)
 {
 	struct array_owner *owner = a->private_data;
@@ -74,19 +74,19 @@ static void *array_buffer(struct ArrowArray *a, size_t i, uint64_t size)
 	return owner->owned[i];
 }
 
-/* Where the values of a column are. */
+/* Where the values of a column come from. */
 struct source {
 	const struct read_table *table;
 	const struct view_column *column;
-	enum table_id id; /* of `values` */
+	enum table_id id; /* table of `values` */
 	const void *values;
-	const uint8_t *valid; /* of the values; NULL: all are there */
-	const uint32_t *via; /* VIEW_REFERRED: rows of `id`; NULL: rows are the table's own */
+	const uint8_t *valid; /* of the values; NULL: none is missing */
+	const uint32_t *via; /* VIEW_REFERRED: rows of `id`; NULL: the table's own rows */
 	const uint8_t *via_valid;
-	const uint64_t *ends; /* VIEW_DURATION: beside starts in `values` */
+	const uint64_t *ends; /* VIEW_DURATION: ends of the starts in `values` */
 	const uint8_t *end_valid;
 	size_t width;
-	bool is_ref; /* the value TRACE_NO_ROW is none */
+	bool is_ref; /* the value TRACE_NO_ROW is missing */
 };
 
 static struct source source_of(const struct read_table *r, size_t i)
@@ -121,10 +121,7 @@ static struct source source_of(const struct read_table *r, size_t i)
 	return s;
 }
 
-/*
- * The rows of s->values that have the values of n rows from `first` on; TRACE_NO_ROW: they refer to
- * none.
- */
+/* Finds the rows of s->values for n rows from `first`; TRACE_NO_ROW: refers to none. */
 static void find_rows(const struct source *s, const uint32_t *rows, uint64_t first, uint32_t n,
 		      uint32_t *index)
 {
@@ -179,7 +176,7 @@ static bool has_value(const struct source *s, uint32_t row)
 	return !s->is_ref || ((const uint32_t *)s->values)[row] != TRACE_NO_ROW;
 }
 
-/* Appends the bits of n rows; returns how many are missing. */
+/* Appends the validity bits of n rows; returns the number of missing values. */
 static uint32_t add_bits(const struct source *s, const uint32_t *index, uint32_t n, uint8_t *bits)
 {
 	uint32_t missing = 0;
@@ -201,7 +198,7 @@ static uint32_t add_bits(const struct source *s, const uint32_t *index, uint32_t
 /* The texts of a column, each once. */
 struct texts {
 	struct interner interner;
-	uint32_t *numbers; /* by id, plus 1; 0: not seen yet */
+	uint32_t *numbers; /* per id: number plus 1; 0: not seen yet */
 };
 
 static int64_t add_text(struct texts *texts, const struct read_table *r, size_t column, uint32_t id)
@@ -224,7 +221,7 @@ static int64_t add_text(struct texts *texts, const struct read_table *r, size_t 
 	return interner_add(&texts->interner, strbuf_text(&text), text.length, NULL);
 }
 
-/* How many ids the texts of a column may have: of the trace's strings, or of scopes. */
+/* Returns the number of possible ids of a column's texts: the trace's strings, or scope paths. */
 static uint32_t text_ids(const struct read_table *r, size_t column)
 {
 	return r->columns.items.data[column].kind == VIEW_SCOPE
@@ -232,7 +229,7 @@ static uint32_t text_ids(const struct read_table *r, size_t column)
 		       : trace_string_count(r->view.trace);
 }
 
-/* Replaces ids of texts by their numbers. Values that are missing become 0. */
+/* Replaces text ids by dictionary numbers. Missing values become 0. */
 static int number_texts(struct texts *texts, const struct read_table *r, size_t column,
 			const uint8_t *bits, uint32_t *values, uint64_t n)
 {
@@ -257,7 +254,7 @@ static int number_texts(struct texts *texts, const struct read_table *r, size_t 
 	return 0;
 }
 
-/* An array of texts; E_LIMIT when they have 2 GiB. */
+/* Builds the array of texts; E_LIMIT if they exceed 2 GiB. */
 static int dictionary_init(struct ArrowArray *a, const struct interner *texts)
 {
 	struct ArrowArray *d = a->dictionary = calloc(1, sizeof(*d));
@@ -300,8 +297,8 @@ static int add_dictionary(const struct read_table *r, size_t i, struct ArrowArra
 }
 
 /*
- * Names of all values up to the greatest that occurs: those that a newer version wrote are their
- * numbers.
+ * Adds the names of all values up to the largest that occurs; unknown values of newer versions get
+ * their numbers as names.
  */
 static int add_enum(const struct column_schema *schema, struct ArrowArray *a)
 {
@@ -337,7 +334,7 @@ struct job {
 	struct ArrowArray *out;
 };
 
-/* The trace's own array, or a copy; and which values are there. */
+/* Uses the trace's own array or a copy of the values, and sets the validity bits. */
 static int fill(const struct job *job, const struct source *s, struct ArrowArray *a)
 {
 	struct array_owner *owner = a->private_data;
@@ -368,10 +365,10 @@ static int fill(const struct job *job, const struct source *s, struct ArrowArray
 
 static uint32_t stack_of(const struct job *job, uint64_t i)
 {
-	return job->table->stacks.of_row[job->rows ? job->rows[i] : i];
+	return job->table->stacks.stack_of_row[job->rows ? job->rows[i] : i];
 }
 
-/* The names of all lists, one behind the other, as the only child of their array. */
+/* Adds the names of all lists, concatenated, as the only child of their array. */
 static int add_names(const struct job *job, struct ArrowArray *a, uint64_t count)
 {
 	const struct read_stacks *s = &job->table->stacks;
@@ -399,7 +396,7 @@ static int add_names(const struct job *job, struct ArrowArray *a, uint64_t count
 	return dictionary_init(child, &s->texts);
 }
 
-/* Stacks as lists; E_LIMIT when they have 2^31 frames. */
+/* Encodes stacks as lists; E_LIMIT if they have 2^31 frames or more. */
 static int fill_lists(const struct job *job, struct ArrowArray *a)
 {
 	int32_t *offsets = array_buffer(a, 1, (job->count + 1) * sizeof(*offsets));
@@ -450,10 +447,10 @@ struct row_list {
 };
 
 /*
- * Appends the rows of a process that are wanted. Rows are in order of time, so that those of a
- * window are found without a look at all others.
+ * Appends the selected rows of a process. Rows are sorted by time, so a window is found without
+ * examining all rows.
  */
-static int choose_of_process(const struct read_table *r, uint64_t row, uint64_t end,
+static int select_of_process(const struct read_table *r, uint64_t row, uint64_t end,
 			     struct row_list *list)
 {
 	const struct trace *t = r->view.trace;
@@ -474,8 +471,8 @@ static int choose_of_process(const struct read_table *r, uint64_t row, uint64_t 
 	return 0;
 }
 
-/* The wanted rows, to be freed; NULL where these are all. */
-static int choose_rows(const struct read_table *r, uint32_t **rows, uint64_t *count)
+/* Selects the rows; the caller frees *rows. NULL: all rows. */
+static int select_rows(const struct read_table *r, uint32_t **rows, uint64_t *count)
 {
 	const struct trace *t = r->view.trace;
 	enum table_id id = r->view.schema->id;
@@ -489,7 +486,7 @@ static int choose_rows(const struct read_table *r, uint32_t **rows, uint64_t *co
 	if (vec_reserve(&chosen.rows, 1) < 0)
 		return -ENOMEM;
 	for (size_t p = 0; p < trace_process_count(t) && result == 0; p++)
-		result = choose_of_process(r, trace_first_row(t, id, p),
+		result = select_of_process(r, trace_first_row(t, id, p),
 					   trace_first_row(t, id, p + 1), &chosen);
 	if (result < 0)
 		vec_release(&chosen.rows);
@@ -534,11 +531,11 @@ int read_table_array(struct read_table *r, struct pitot_recording *recording,
 			result = read_stacks_load(&r->stacks, r->view.trace, r->view.schema, e);
 	if (result < 0)
 		return result;
-	if (view_where_prepare(&r->view, &r->where) < 0 || choose_rows(r, &rows, &job.count) < 0)
+	if (view_where_prepare(&r->view, &r->where) < 0 || select_rows(r, &rows, &job.count) < 0)
 		return error_set(e, -ENOMEM, "out of memory");
 	job.rows = rows;
 	result = make_columns(&job);
-	return result < 0 ? error_set(e, result, "cannot hand over table '%s': %s",
-				      r->view.schema->name, error_code_text(result))
+	return result < 0 ? error_set(e, result, "cannot read table '%s': %s", r->view.schema->name,
+				      error_code_text(result))
 			  : 0;
 }

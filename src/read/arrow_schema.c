@@ -1,5 +1,5 @@
 /*
- * arrow_schema.c: types, names, units and meanings of columns as Arrow's C data interface has them.
+ * arrow_schema.c: types, names, units and meanings of columns in Arrow's C data interface.
  */
 #include <errno.h>
 #include <string.h>
@@ -31,8 +31,7 @@ static void add_int(struct strbuf *out, size_t value)
 }
 
 /*
- * Pairs of key and value, with their number and lengths before them. Values that are "" are left
- * out.
+ * Encodes pairs of key and value, preceded by their number and lengths; omits pairs with value "".
  */
 static char *metadata(const char *const pairs[][2], size_t count)
 {
@@ -55,7 +54,7 @@ static char *metadata(const char *const pairs[][2], size_t count)
 	return out.data;
 }
 
-/* Owned by the schema, which can be released from here on. -ENOMEM where a copy is NULL. */
+/* Takes ownership of pairs. Returns -ENOMEM if pairs or a copy is NULL; release s in any case. */
 static int schema_init(struct ArrowSchema *s, const char *format, const char *name, char *pairs)
 {
 	*s = (struct ArrowSchema){ .format = format,
@@ -88,7 +87,7 @@ static int add_dictionary(struct ArrowSchema *s)
 	return s->dictionary ? schema_init(s->dictionary, "u", "", metadata(NULL, 0)) : -ENOMEM;
 }
 
-/* The items of a list of texts. */
+/* Adds the item type of a list of texts. */
 static int add_names(struct ArrowSchema *s)
 {
 	struct ArrowSchema *item = calloc(1, sizeof(*item));
@@ -109,7 +108,7 @@ static int column_schema_init(const struct read_table *r, size_t i, struct Arrow
 		pid = { .unit = "", .meaning = "process of the row" },
 		scope = { .unit = "", .meaning = "path of the innermost scope around it" },
 		frames = { .unit = "",
-			   .meaning = "names of the call stack's frames, the outermost first" },
+			   .meaning = "names of the call stack's frames, outermost first" },
 		duration = { .unit = "ns", .meaning = "end_ns - start_ns" },
 		names[] = {
 			[READ_SHORT] = { .unit = "", .meaning = "kernel name, short" },

@@ -10,7 +10,7 @@
 #include "read/read_report.h"
 #include "read/read_table.h"
 
-/* Codes of the interface are those of struct error. */
+/* The interface has the error codes of struct error. */
 #define SAME_CODE(name) _Static_assert((int)PITOT_READ_##name == (int)E_##name, #name)
 SAME_CODE(FORMAT);
 SAME_CODE(VERSION);
@@ -19,11 +19,11 @@ SAME_CODE(USAGE);
 SAME_CODE(LIMIT);
 
 struct pitot_recording {
-	atomic_uint references; /* the user's, and one of each array */
-	pthread_mutex_t lock; /* while columns are loaded; afterwards they stay as they are */
+	atomic_uint references; /* the user's, and one per array */
+	pthread_mutex_t lock; /* held while columns are loaded; loaded columns do not change */
 	struct trace *trace;
 	char *path;
-	enum table_id followed; /* has not all of its rows; 0: none */
+	enum table_id followed; /* table of which only the new rows are loaded; 0: none */
 };
 
 static int finish(int result, const struct error *e, struct pitot_read_error *out)
@@ -35,7 +35,7 @@ static int finish(int result, const struct error *e, struct pitot_read_error *ou
 	return result;
 }
 
-/* The members that the caller's version has. */
+/* Copies the members that exist in the caller's version of the struct. */
 #define COPY_OPTIONS(to, from) memcpy(&(to), (from), MIN((from)->size, sizeof(to)))
 
 void recording_ref(struct pitot_recording *r)
@@ -79,7 +79,7 @@ static int check_followed(const struct table_schema *table, const char *name, st
 		return read_table_unknown(name, e);
 	if (table->time_column < 0 || table->repeated)
 		return error_set(e, E_USAGE,
-				 "table '%s' cannot be followed: its rows are no events", name);
+				 "table '%s' cannot be followed: its rows are not events", name);
 	return 0;
 }
 
@@ -133,12 +133,10 @@ int pitot_read_info(struct pitot_recording *r, size_t index, struct pitot_read_i
 
 struct stream {
 	struct ArrowSchema schema;
-	struct ArrowArray array; /* released once it is handed over */
+	struct ArrowArray array; /* NULL release after it has been returned */
 };
 
-/*
- * The schema is asked for once by all consumers that we know; a second one is an error, not a copy.
- */
+/* All known consumers request the schema once; a second request fails instead of copying it. */
 static int stream_schema(struct ArrowArrayStream *s, struct ArrowSchema *out)
 {
 	struct stream *stream = s->private_data;
@@ -162,7 +160,7 @@ static int stream_next(struct ArrowArrayStream *s, struct ArrowArray *out)
 static const char *stream_error(struct ArrowArrayStream *s)
 {
 	(void)s;
-	return "the schema was already handed over";
+	return "the schema has already been returned";
 }
 
 static void stream_release(struct ArrowArrayStream *s)
@@ -177,7 +175,7 @@ static void stream_release(struct ArrowArrayStream *s)
 	s->release = NULL;
 }
 
-/* Only the schema where `array` is NULL. */
+/* Returns only the schema if `array` is NULL. */
 static int read_query(struct pitot_recording *r, const struct pitot_read_query *query,
 		      struct ArrowSchema *schema, struct ArrowArray *array, struct error *e)
 {
@@ -228,8 +226,8 @@ int pitot_read_table(struct pitot_recording *r, const struct pitot_read_query *q
 }
 
 /*
- * Times from the recording's start, as options have them, become moments. E_USAGE: nothing is
- * between them.
+ * Converts times relative to the recording's start to CLOCK_MONOTONIC. E_USAGE if the window is
+ * empty.
  */
 static int find_window(const struct trace *t, uint64_t *since_ns, uint64_t *until_ns,
 		       struct error *e)
@@ -274,11 +272,11 @@ static const struct exporter *find_exporter(const char *path, const char *format
 		return found;
 	file_formats_list(exporters, sizeof(*exporters), &known);
 	if (format)
-		error_set(e, E_USAGE, "unknown format '%s': there are %s", format,
+		error_set(e, E_USAGE, "unknown format '%s': choose one of %s", format,
 			  strbuf_text(&known));
 	else
-		error_set(e, E_USAGE, "no format has files like '%s': give a format; there are %s",
-			  path, strbuf_text(&known));
+		error_set(e, E_USAGE, "no format matches '%s': give one of %s", path,
+			  strbuf_text(&known));
 	return NULL;
 }
 
@@ -308,7 +306,7 @@ int pitot_read_export(const struct pitot_recording *r, const char *path,
 		result = exporter->write(t, &x, path, &written, &e);
 	if (result == -ENODATA)
 		error_set(&e, result,
-			  "nothing to export: no event of the recording meets the conditions");
+			  "nothing to export: no event of the recording matches the conditions");
 	if (result >= 0)
 		*events = export_result_events(&written);
 	trace_free(t);

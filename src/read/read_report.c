@@ -6,7 +6,7 @@
 #include "base/options.h"
 #include "report/section.h"
 
-/* Each program that a process executes is a session of its own. */
+/* Each program that a process executes is a separate session. */
 static bool is_first_of_pid(const struct trace *t, size_t index)
 {
 	for (size_t i = 0; i < index; i++)
@@ -15,7 +15,7 @@ static bool is_first_of_pid(const struct trace *t, size_t index)
 	return true;
 }
 
-int report_check_place(const struct report *r, struct error *e)
+int report_check_filter(const struct report *r, struct error *e)
 {
 	const struct filter *f = &r->options.filter;
 	_cleanup_strbuf_ struct strbuf known = STRBUF_INIT;
@@ -25,7 +25,7 @@ int report_check_place(const struct report *r, struct error *e)
 
 		if (p->pid == f->pid)
 			break;
-		if (p->of == i && is_first_of_pid(r->trace, i))
+		if (p->subject == i && is_first_of_pid(r->trace, i))
 			strbuf_addf(&known, "%s%u", known.length ? ", " : "", p->pid);
 		if (i + 1 == trace_process_count(r->trace))
 			return error_set(e, E_USAGE, "no process %lld in this recording: it has %s",
@@ -55,7 +55,7 @@ static int find_by(const char *name, enum hotspot_by *by, struct error *e)
 			 nearest ? nearest : hotspot_by_names[0]);
 }
 
-#define CALLERS_SHOWN 2 /* as `pitot report` without --callers */
+#define CALLERS_SHOWN 2 /* as in `pitot report` without --callers */
 
 static int print(const struct report *r, const char *path, char **json, struct error *e)
 {
@@ -93,7 +93,7 @@ int read_report(struct trace *t, const char *path, const struct pitot_read_repor
 		result = report_init(&report, t, &options, e);
 	if (result < 0)
 		return result;
-	result = report_check_place(&report, e);
+	result = report_check_filter(&report, e);
 	if (result >= 0)
 		result = print(&report, path, json, e);
 	report_release(&report);

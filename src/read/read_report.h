@@ -6,14 +6,14 @@
 #include "pitot/read.h"
 
 /*
- * E_USAGE, naming what there is, when the filter is for a process or a GPU that is not in the
- * recording.
+ * Returns E_USAGE, listing the existing ones, if the filter names a process or GPU that the
+ * recording lacks.
  */
-int report_check_place(const struct report *r, struct error *e) MUST_USE;
+int report_check_filter(const struct report *r, struct error *e) MUST_USE;
 
 /*
- * JSON of the report; since_ns and until_ns are CLOCK_MONOTONIC. *json is to be freed. 0 or a
- * negative code.
+ * Renders the report as JSON. since_ns and until_ns are CLOCK_MONOTONIC. The caller frees *json.
+ * Returns 0 or a negative code.
  */
 int read_report(struct trace *t, const char *path, const struct pitot_read_report *options,
 		char **json, struct error *e) MUST_USE;

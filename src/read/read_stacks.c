@@ -12,7 +12,7 @@ static int stack_column(const struct table_schema *table)
 	return schema_column_by_name(table, "stack");
 }
 
-bool read_stacks_known(const struct table_schema *table)
+bool read_stacks_available(const struct table_schema *table)
 {
 	return stack_column(table) >= 0 || table->launching_kinds;
 }
@@ -41,7 +41,7 @@ static int add_name(struct read_stacks *s, const char *name)
 	return number < 0 ? -ENOMEM : vec_push(&s->names, (uint32_t)number);
 }
 
-/* Appends the names of a stack's frames: what was inlined at an address is frames of its own. */
+/* Appends the names of a stack's frames; each function inlined at an address is a frame. */
 static int add_stack(struct read_stacks *s, size_t process, uint32_t id, bool of_call)
 {
 	struct export_stacks *x = &s->export;
@@ -63,8 +63,7 @@ static int add_stack(struct read_stacks *s, size_t process, uint32_t id, bool of
 struct stack_source {
 	const uint32_t *ids;
 	const uint8_t *valid;
-	const uint32_t
-		*rows; /* of api_call, whose stacks they are; NULL: the rows are the table's own */
+	const uint32_t *rows; /* of api_call, which have the stacks; NULL: the table's own rows */
 	bool of_call;
 };
 
@@ -78,7 +77,7 @@ static int find_of_process(struct read_stacks *s, struct trace *t, enum table_id
 	     row < trace_first_row(t, table, process + 1) && r >= 0; row++) {
 		uint64_t from = source->rows ? source->rows[row] : row, *slot;
 
-		s->of_row[row] = TRACE_NO_ROW;
+		s->stack_of_row[row] = TRACE_NO_ROW;
 		if (from == TRACE_NO_ROW || !column_has(source->valid, from) || !source->ids[from])
 			continue;
 		slot = map_at(&known, source->ids[from], s->stacks.count);
@@ -87,7 +86,7 @@ static int find_of_process(struct read_stacks *s, struct trace *t, enum table_id
 		else if (*slot == s->stacks.count)
 			r = add_stack(s, process, source->ids[from], source->of_call);
 		if (r >= 0)
-			s->of_row[row] = (uint32_t)*slot;
+			s->stack_of_row[row] = (uint32_t)*slot;
 	}
 	map_release(&known);
 	return r;
@@ -117,22 +116,22 @@ int read_stacks_load(struct read_stacks *s, struct trace *t, const struct table_
 		     struct error *e)
 {
 	struct stack_source source = { 0 };
-	int r = s->of_row ? 0 : find_source(t, table, &source, e);
+	int r = s->stack_of_row ? 0 : find_source(t, table, &source, e);
 
-	if (r < 0 || s->of_row)
+	if (r < 0 || s->stack_of_row)
 		return r;
 	interner_init(&s->texts);
 	r = export_stacks_init(&s->export, t, e);
 	if (r < 0)
 		return r;
-	s->of_row = malloc((trace_rows(t, table->id) + 1) * sizeof(*s->of_row));
-	if (!s->of_row)
+	s->stack_of_row = malloc((trace_rows(t, table->id) + 1) * sizeof(*s->stack_of_row));
+	if (!s->stack_of_row)
 		return error_set(e, -ENOMEM, "out of memory");
 	for (size_t p = 0; p < trace_process_count(t) && r >= 0 && source.ids; p++)
 		r = find_of_process(s, t, table->id, &source, p);
 	if (!source.ids)
 		for (uint64_t row = 0; row < trace_rows(t, table->id); row++)
-			s->of_row[row] = TRACE_NO_ROW;
+			s->stack_of_row[row] = TRACE_NO_ROW;
 	return r < 0 ? error_set(e, r, "out of memory") : 0;
 }
 
@@ -142,5 +141,5 @@ void read_stacks_release(struct read_stacks *s)
 	interner_release(&s->texts);
 	vec_release(&s->names);
 	vec_release(&s->stacks);
-	free(s->of_row);
+	free(s->stack_of_row);
 }

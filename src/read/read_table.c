@@ -14,7 +14,7 @@ void read_table_release(struct read_table *r)
 	read_stacks_release(&r->stacks);
 }
 
-/* "config.row" of a column that refers to rows of another table. */
+/* Adds "config.row" of a column that refers to rows of another table. */
 static int add_row_number(struct read_table *r, const char *name)
 {
 	const struct table_schema *table = r->view.schema;
@@ -38,12 +38,12 @@ static int add_row_number(struct read_table *r, const char *name)
 	return 0;
 }
 
-/* "stack.frames" */
+/* Adds "stack.frames". */
 static int add_frames(struct read_table *r, const char *name)
 {
 	struct view_column column = { .kind = VIEW_PID };
 
-	if (strcmp(name, "stack.frames") || !read_stacks_known(r->view.schema))
+	if (strcmp(name, "stack.frames") || !read_stacks_available(r->view.schema))
 		return 0;
 	column.label = strdup(name);
 	if (column.label && vec_push(&r->columns.items, column) == 0)
@@ -57,7 +57,7 @@ static int add_column(struct read_table *r, const char *name, struct error *e)
 	static const struct {
 		const char *name;
 		enum read_form form;
-	} names[] = { { "full_name", READ_FULL }, { "mangled_name", READ_AS_IT_IS } };
+	} names[] = { { "full_name", READ_FULL }, { "mangled_name", READ_AS_STORED } };
 	size_t at = r->columns.items.count;
 	struct view_column *column;
 	int result;
@@ -68,7 +68,7 @@ static int add_column(struct read_table *r, const char *name, struct error *e)
 	r->forms[at] = READ_ROW;
 	if (!result) {
 		result = add_frames(r, name);
-		r->forms[at] = result > 0 ? READ_FRAMES : READ_AS_IT_IS;
+		r->forms[at] = result > 0 ? READ_FRAMES : READ_AS_STORED;
 	}
 	if (result) {
 		return result < 0 ? error_set(e, result, "out of memory") : 0;
@@ -93,10 +93,7 @@ static int add_column(struct read_table *r, const char *name, struct error *e)
 	return result;
 }
 
-/*
- * Without a choice: all columns, as `pitot view` has them, and the numbers of the rows that they
- * refer to.
- */
+/* The default: all columns as in `pitot view`, and the numbers of the rows that they refer to. */
 static int add_all(struct read_table *r, struct error *e)
 {
 	const struct table_schema *table = r->view.schema;
@@ -138,7 +135,7 @@ static int add_conditions(struct read_table *r, const struct pitot_read_query *q
 	if (result < 0 || !(query->since_ns || query->until_ns))
 		return result;
 	if (r->view.schema->time_column < 0)
-		return error_set(e, E_USAGE, "table %s has no times for a window",
+		return error_set(e, E_USAGE, "table %s has no times to select by",
 				 r->view.schema->name);
 	r->windowed = true;
 	if (__builtin_add_overflow(r->view.origin_ns, query->since_ns, &r->since_ns))

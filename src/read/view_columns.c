@@ -18,7 +18,7 @@ void view_columns_release(struct view_columns *v)
 	vec_release(&v->items);
 }
 
-/* The unit that the column's own name has and the label, which a person wrote, need not have. */
+/* Returns the unit that the column's name has and the user's label may lack. */
 static const char *missing_unit(const struct view_column *c, const char *label)
 {
 	const char *name = c->kind == VIEW_DURATION ? "duration_ns"
@@ -53,7 +53,7 @@ static const struct table_schema *referred(const struct column_schema *column)
 	return column->ref ? schema_table(column->ref) : NULL;
 }
 
-/* Column of a table by its name, with or without its unit. */
+/* Finds a column of a table by name, with or without its unit. */
 static int find_column(const struct table_schema *table, const char *name)
 {
 	int column = schema_column_by_name(table, name);
@@ -97,7 +97,7 @@ static bool resolve(const struct table_schema *table, const char *name, struct v
 	const char *dot = strchr(name, '.');
 	int column = find_column(table, name);
 
-	/* What refers to something with a name is shown by that name. */
+	/* A reference to a row with a name is shown as that name. */
 	if (resolve_referred(table, column, "name", c))
 		return true;
 	*c = (struct view_column){ .kind = VIEW_STORED, .column = column };
@@ -128,10 +128,10 @@ int view_columns_add(const struct view_table *t, const char *name, struct view_c
 {
 	const char *names[64 + 4], *nearest;
 	struct view_column column = { .kind = VIEW_SCOPE };
-	bool scopes = t->scopes && view_scopes_known(t->schema);
+	bool scopes = t->scopes && view_scopes_available(t->schema);
 	size_t count = 0;
 
-	/* Instead of what api_call has by that name, which nobody writes. */
+	/* Takes precedence over the stored column api_call.scope, which has no writer. */
 	if ((scopes && !strcmp(name, "scope")) || resolve(t->schema, name, &column))
 		return add(v, column, name) < 0 ? error_set(e, -ENOMEM, "out of memory") : 0;
 	for (int i = 0; i < t->schema->column_count; i++)
@@ -194,7 +194,7 @@ int view_columns_load(const struct view_table *t, const struct view_columns *v, 
 			referred_columns[t->schema->columns[c->column].ref] |= UINT64_C(1)
 									       << c->sub_column;
 	}
-	/* The rows of processes are known once any column is loaded. */
+	/* Loading any column makes the processes of the rows available. */
 	if (own || trace_rows(t->trace, t->schema->id))
 		r = trace_load(t->trace, t->schema->id, own ? own : 1, e);
 	for (uint32_t id = 1; id <= TABLE_MAX && r >= 0; id++)
@@ -302,7 +302,7 @@ static void add_string(const struct view_table *t, const struct view_column *c, 
 	strbuf_release(&name);
 }
 
-/* Seconds with nine decimals, from the origin. */
+/* Appends seconds from the origin with nine decimals. */
 static void add_time(uint64_t time_ns, uint64_t origin_ns, struct strbuf *out)
 {
 	uint64_t ns = time_ns < origin_ns ? origin_ns - time_ns : time_ns - origin_ns;
@@ -311,7 +311,7 @@ static void add_time(uint64_t time_ns, uint64_t origin_ns, struct strbuf *out)
 		    (unsigned long long)(ns / NS_PER_S), (unsigned long long)(ns % NS_PER_S));
 }
 
-/* Whole numbers of counters stand as they are stored, reals as what they are. */
+/* Integer counters are written as stored, real ones as numbers. */
 static void add_signed(const struct view_table *t, const struct view_column *c, uint64_t row,
 		       struct json *j)
 {

@@ -1,5 +1,5 @@
 /*
- * view_columns.h: the columns that `pitot view` shows and tests: those of the table, values of the
+ * view_columns.h: the columns that `pitot view` shows and filters by: the table's own, columns of
  * rows that REF columns refer to ("config.grid_x"), and derived ones ("duration", "pid", "scope").
  */
 #ifndef PITOT_READ_VIEW_COLUMNS_H
@@ -14,12 +14,12 @@
 /* The scope of each row of a table: the column `scope` of `pitot view`. */
 struct view_scopes {
 	struct nvtx_ranges ranges;
-	uint32_t *paths; /* by row: of the innermost scope, or SCOPE_NONE; NULL: not loaded */
+	uint32_t *paths; /* per row: path of the innermost scope, or SCOPE_NONE; NULL: not loaded */
 };
 
-/* Whether rows of a table have one: calls, what calls cause, and what threads do at a time. */
-bool view_scopes_known(const struct table_schema *table);
-/* Once; to be released in any case. 0 or a negative code. */
+/* Whether rows of a table have a scope: calls, work caused by calls, and events of a thread. */
+bool view_scopes_available(const struct table_schema *table);
+/* Call once; release in any case. Returns 0 or a negative code. */
 int view_scopes_load(struct view_scopes *s, struct trace *t, const struct table_schema *table,
 		     struct error *e) MUST_USE;
 void view_scopes_release(struct view_scopes *s);
@@ -29,17 +29,17 @@ enum view_kind {
 	VIEW_REFERRED, /* a column of the row that a REF column refers to */
 	VIEW_DURATION, /* end_ns - start_ns */
 	VIEW_PID, /* process of the row */
-	VIEW_SCOPE, /* path of the innermost scope around it */
+	VIEW_SCOPE, /* path of the row's innermost scope */
 };
 
 struct view_column {
 	enum view_kind kind;
-	int column; /* in the table; VIEW_DURATION: of start_ns */
-	int end_column; /* VIEW_DURATION: of end_ns */
+	int column; /* in the table; VIEW_DURATION: start_ns */
+	int end_column; /* VIEW_DURATION: end_ns */
 	int sub_column; /* VIEW_REFERRED: in the table referred to */
-	const struct column_schema *schema; /* of the value; NULL for derived ones */
+	const struct column_schema *schema; /* of the value; NULL for derived columns */
 	char *label; /* as requested, or the column's name */
-	char head[72]; /* of the text table, with moments in seconds: "start_s" */
+	char head[72]; /* heading in the text table, with times in seconds: "start_s" */
 };
 
 struct view_columns {
@@ -55,40 +55,40 @@ struct view_value {
 struct view_table {
 	struct trace *trace;
 	const struct table_schema *schema;
-	uint64_t origin_ns; /* times are shown from here */
+	uint64_t origin_ns; /* times are shown relative to this */
 	bool full_names; /* kernel names with all parameters */
-	bool always_pid; /* by default pid is a column, however many processes there are */
-	/* of its rows, loaded when needed; NULL: there is no such column */
+	bool always_pid; /* include pid by default even if there is only one process */
+	/* scopes of its rows, loaded on demand; NULL: no scope column */
 	struct view_scopes *scopes;
 };
 
 void view_columns_release(struct view_columns *v);
-/* All columns of the table, and duration; pid when there are several processes. 0 or -ENOMEM. */
+/* Adds all columns, duration and, with several processes, pid. Returns 0 or -ENOMEM. */
 int view_columns_default(const struct view_table *t, struct view_columns *v) MUST_USE;
 /*
  * Adds a column by name: "stream"; "start" for start_ns; "config.grid_x"; "config" or "name" for
- * the name of what config refers to; "duration"; "pid"; "scope". E_USAGE, with the nearest name,
- * when there is none.
+ * the name of the row that config refers to; "duration"; "pid"; "scope". Returns E_USAGE with the
+ * nearest name if there is none.
  */
 int view_columns_add(const struct view_table *t, const char *name, struct view_columns *v,
 		     struct error *e) MUST_USE;
 
-/* Loads what the columns need. 0 or a negative code. */
+/* Loads the data of the columns. Returns 0 or a negative code. */
 int view_columns_load(const struct view_table *t, const struct view_columns *v,
 		      struct error *e) MUST_USE;
 
 struct view_value view_value(const struct view_table *t, const struct view_column *c, uint64_t row);
 /*
- * For people: seconds from the start, names of enums, texts; safe for a terminal; "-" when missing.
+ * For people: seconds from the origin, names of enums, texts; safe for a terminal; "-" if missing.
  */
 void view_text(const struct view_table *t, const struct view_column *c, uint64_t row,
 	       struct strbuf *out);
-/* For scripts: integers, names of enums, texts; null when missing. */
+/* For scripts: integers, names of enums, texts; null if missing. */
 void view_json(const struct view_table *t, const struct view_column *c, uint64_t row,
 	       struct json *j);
 
 /* Kind of the value, for conditions. */
-bool view_is_time(const struct view_column *c); /* a moment */
+bool view_is_time(const struct view_column *c); /* a point in time */
 bool view_is_duration(const struct view_column *c); /* nanoseconds */
 bool view_is_text(const struct view_column *c);
 bool view_is_counter_value(const struct view_table *t, const struct view_column *c);

@@ -10,12 +10,12 @@ static int thread_column(const struct table_schema *table)
 	return table->time_column < 0 ? -1 : schema_column_by_name(table, "thread");
 }
 
-bool view_scopes_known(const struct table_schema *table)
+bool view_scopes_available(const struct table_schema *table)
 {
 	return table->launching_kinds || thread_column(table) >= 0;
 }
 
-/* Of calls, or what they cause. */
+/* For calls, or work that they cause. */
 static int find_by_call(struct view_scopes *s, struct trace *t, enum table_id table,
 			struct error *e)
 {
@@ -27,7 +27,7 @@ static int find_by_call(struct view_scopes *s, struct trace *t, enum table_id ta
 	return r;
 }
 
-/* Of what a thread does at a time. */
+/* For events of a thread. */
 static int find_by_thread(struct view_scopes *s, struct trace *t, const struct table_schema *table,
 			  struct error *e)
 {
@@ -42,7 +42,7 @@ static int find_by_thread(struct view_scopes *s, struct trace *t, const struct t
 		uint64_t row = trace_first_row(t, table->id, p);
 		struct nvtx_cursor cursor;
 
-		nvtx_cursor_init(&cursor, &s->ranges, trace_process(t, p)->of);
+		nvtx_cursor_init(&cursor, &s->ranges, trace_process(t, p)->subject);
 		for (; row < trace_first_row(t, table->id, p + 1) && r >= 0; row++) {
 			uint32_t range = NVTX_NO_RANGE;
 

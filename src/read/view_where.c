@@ -15,7 +15,7 @@ void view_where_release(struct view_where *w)
 	view_columns_release(&w->columns);
 }
 
-/* The operator at text; its length in *length. */
+/* Parses the operator at text; *length is its length. */
 static bool parse_operator(const char *text, enum where_operator *op, size_t *length)
 {
 	static const struct {
@@ -70,8 +70,8 @@ static int parse_enum(const struct column_schema *column, const char *text, uint
 }
 
 /*
- * A moment or a duration. A bare number is nanoseconds of a column that is named with its unit;
- * else it would be anybody's guess.
+ * Parses a point in time or a duration. A bare number is nanoseconds if the column was named with
+ * its unit; otherwise it is rejected as ambiguous.
  */
 static int parse_time(const struct view_column *c, const char *name, const char *text, uint64_t *ns,
 		      struct error *e)
@@ -83,9 +83,10 @@ static int parse_time(const struct view_column *c, const char *name, const char 
 	    !parse_u64(text, ns))
 		return 0;
 	if (parse_duration(text, ns) < 0)
-		return error_set(e, E_USAGE,
-				 "'%s' is no value of column %s: give a time such as 1.5s or 20us",
-				 text, c->label);
+		return error_set(
+			e, E_USAGE,
+			"'%s' is not a value of column %s: give a time such as 1.5s or 20us", text,
+			c->label);
 	if (bare && *ns)
 		return error_set(e, E_USAGE, "'%s' has no unit: write %ss, %sms, %sus or %sns",
 				 text, text, text, text, text);
@@ -122,8 +123,8 @@ static int parse_value(const struct view_table *t, const struct view_column *c, 
 		}
 	}
 	if (r < 0)
-		return error_set(e, E_USAGE, "'%s' is no value of column %s: give a number", text,
-				 c->label);
+		return error_set(e, E_USAGE, "'%s' is not a value of column %s: give a number",
+				 text, c->label);
 	if (view_is_time(c) &&
 	    __builtin_add_overflow(condition->number, t->origin_ns, &condition->number))
 		condition->number = UINT64_MAX;
@@ -199,7 +200,7 @@ int view_where_prepare(const struct view_table *t, struct view_where *w)
 				return -ENOMEM;
 			c->match_count = (uint32_t)n->path_count;
 			for (size_t k = 0; k < n->path_count; k++)
-				c->matches[k]++; /* they are all known */
+				c->matches[k]++; /* all are now tested */
 			continue;
 		}
 		c->match_count = trace_string_count(t->trace);
@@ -210,7 +211,7 @@ int view_where_prepare(const struct view_table *t, struct view_where *w)
 	return 0;
 }
 
-/* Each text is only compared once. */
+/* Tests each text only once. */
 static bool text_holds(const struct view_table *t, const struct view_column *column,
 		       const struct view_condition *c, uint32_t id)
 {
@@ -228,7 +229,7 @@ static bool text_holds(const struct view_table *t, const struct view_column *col
 
 static bool number_holds(const struct view_condition *c, uint64_t value, bool is_negative)
 {
-	/* Shifted by 2^63, signed numbers compare as unsigned ones. */
+	/* Adding 2^63 makes signed numbers comparable as unsigned ones. */
 	uint64_t shift = is_negative ? UINT64_C(1) << 63 : 0, a = value + shift,
 		 b = c->number + shift;
 
@@ -249,7 +250,7 @@ static bool number_holds(const struct view_condition *c, uint64_t value, bool is
 	return false;
 }
 
-/* Unless both are whole: the sign of their difference against 0. */
+/* If not both are integers, compares the sign of the difference with 0. */
 static bool counter_holds(const struct view_table *t, const struct view_condition *c, uint64_t row)
 {
 	struct counter_value value = view_counter_value(t, row);

@@ -1,4 +1,4 @@
-/* attach.c: begins to sample processes that already run. */
+/* attach.c: starts to sample running processes. */
 #include <stdio.h>
 
 #include "base/program_file.h"
@@ -31,7 +31,7 @@ static void warn_missing(const struct recording *r, const struct cpu_roots *root
 	proc_tree_release(&tree);
 	if (!python)
 		return;
-	cpu_no_python(roots, r->cpu.via == RECORD_VIA_PERF, has, &text);
+	cpu_explain_no_python(roots, r->cpu.method == RECORD_METHOD_PERF, has, &text);
 	record_emit(r, RECORD_WARNING, "%s", strbuf_text(&text));
 }
 
@@ -52,7 +52,7 @@ static int begin(struct recording *r, struct error *e)
 	record_emit_cpu_method(r);
 	warn_missing(r, &roots);
 	r->spawn.start_ns =
-		r->identity.start_monotonic_ns; /* of the recording; the processes are older */
+		r->identity.start_monotonic_ns; /* not of the processes, which are older */
 	for (size_t i = 0; i < request->pid_count; i++)
 		process_tree_add_root(r->tree, request->pids[i], r->spawn.start_ns);
 	return 0;

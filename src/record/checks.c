@@ -34,7 +34,7 @@ static void advise(struct check *c, const char *text)
 	snprintf(c->advice, sizeof(c->advice), "%s", text);
 }
 
-/* A number in a file of /proc/sys; `otherwise` when it is not there. */
+/* Reads a number from a file of /proc/sys; returns `otherwise` if there is no such file. */
 static long read_number(const char *path, long otherwise)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
@@ -42,7 +42,7 @@ static long read_number(const char *path, long otherwise)
 	return io_read_file(path, 64, &text) < 0 ? otherwise : strtol(strbuf_text(&text), NULL, 10);
 }
 
-/* The first word like 580.159.03 in the driver's description. */
+/* Finds the first word like 580.159.03 in the driver's description. */
 static const char *version_word(const char *text, size_t *length)
 {
 	for (; *text && *text != '\n'; text += *length, text += strspn(text, " \t")) {
@@ -159,7 +159,7 @@ static void check_library(struct check *c)
 	found(c, CHECK_OK, "%s", path);
 }
 
-/* What the recorder itself would find: its own search, called through its library. */
+/* Searches for CUPTI as the recorder does, by calling its library. */
 static void check_cupti(struct check *c)
 {
 	_cleanup_free_ char *path = record_find_library(NULL);

@@ -1,6 +1,6 @@
 /*
- * checks.h: what this machine and environment let Pitot do. `doctor` shows all of it; `record` says
- * why it has no data.
+ * checks.h: checks of what can be recorded on this machine and in this environment. `doctor` shows
+ * all of them; `record` uses them to explain missing data.
  */
 #ifndef PITOT_RECORD_CHECKS_H
 #define PITOT_RECORD_CHECKS_H
@@ -11,14 +11,14 @@
 
 enum check_state {
 	CHECK_OK,
-	CHECK_LIMITED, /* works in part, or something else suffers */
+	CHECK_LIMITED, /* works partly, or affects something else */
 	CHECK_MISSING,
 };
 
 struct check {
 	const char *name;
 	const char *purpose; /* what needs it */
-	bool needed; /* recording GPU work is impossible without */
+	bool needed; /* required for recording GPU work */
 	enum check_state state;
 	char detail[512]; /* what was found */
 	char advice[512]; /* what to do; "" when nothing needs to be done */
@@ -31,11 +31,11 @@ struct check {
 size_t checks_run(struct check *checks, size_t max);
 
 /*
- * Why no GPU work can be recorded on this machine, as far as files show without initialising CUDA;
- * false where no reason is found.
+ * Explains why no GPU work can be recorded on this machine, as far as files show without
+ * initialising CUDA. Returns false if it finds no reason.
  */
 bool checks_no_gpu_reason(char *out, size_t size);
-/* Whether /proc is of another pid namespace, where a pid means another process. */
+/* Whether /proc belongs to another pid namespace, in which pids mean other processes. */
 bool checks_foreign_proc(void);
 
 #endif

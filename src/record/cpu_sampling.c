@@ -10,21 +10,21 @@
 #include "record/checks.h"
 #include "format/rows.h"
 
-const char *const record_via_names[] = { "auto", "ebpf", "perf", "timer", NULL };
+const char *const record_method_names[] = { "auto", "ebpf", "perf", "timer", NULL };
 
-static enum cpu_method method_of(enum record_via via)
+static enum cpu_method sampler_method(enum record_method method)
 {
-	switch (via) {
-	case RECORD_VIA_EBPF:
+	switch (method) {
+	case RECORD_METHOD_EBPF:
 		return CPU_METHOD_EBPF;
-	case RECORD_VIA_PERF:
+	case RECORD_METHOD_PERF:
 		return CPU_METHOD_PERF;
 	default:
 		return CPU_METHOD_NONE;
 	}
 }
 
-/* Inode of this process's pid namespace; 0: unknown. */
+/* Returns the inode of this process's pid namespace; 0: unknown. */
 static uint64_t pid_namespace(void)
 {
 	struct stat st;
@@ -43,16 +43,17 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
 		.start_ns = cpu->start_ns,
 		.end_ns = cpu->end_ns,
 		.max_bytes = cpu->max_bytes,
-		.method = method_of(cpu->via),
-		.timers_inside = cpu->via == RECORD_VIA_AUTO && !roots->running && cpu->recorder,
-		.kept = cpu->keep_files ? &cpu->kept : NULL,
+		.method = sampler_method(cpu->method),
+		.timers_inside =
+			cpu->method == RECORD_METHOD_AUTO && !roots->running && cpu->recorder,
+		.file_copies = cpu->keep_files ? &cpu->kept : NULL,
 	};
 	int err;
 
 	cpu->time_ns = clock_monotonic_ns();
 	if (!cpu->hz)
 		return 0;
-	if (cpu->via == RECORD_VIA_TIMER) {
+	if (cpu->method == RECORD_METHOD_TIMER) {
 		cpu->timer = true;
 		return 0;
 	}
@@ -69,7 +70,7 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
 	if (err >= 0)
 		return 0;
 	cpu->sampler = NULL;
-	if (cpu->via != RECORD_VIA_AUTO || roots->running) {
+	if (cpu->method != RECORD_METHOD_AUTO || roots->running) {
 		*e = cpu->unavailable;
 		return err;
 	}

@@ -13,17 +13,17 @@
 struct cpu_sampling {
 	/* Set by the caller. */
 	unsigned hz; /* 0: no samples */
-	enum record_via via;
+	enum record_method method;
 	bool off_cpu;
 	uint64_t start_ns, end_ns; /* window, CLOCK_MONOTONIC; 0: none */
 	uint64_t max_bytes;
-	/* File name of the recorder inside, where it may sample Python programs; or NULL. */
+	/* File name of the recorder, if it may sample Python programs from inside; or NULL. */
 	const char *recorder;
-	bool keep_files; /* copies of files, for symbols at the end of the recording */
+	bool keep_files; /* copy files, for symbols at the end of the recording */
 	/* Set by cpu_sampling_start. */
-	struct cpu_sampler *sampler; /* NULL: none from outside */
-	bool timer; /* the recorder inside samples */
-	/* Not 0: the recorder inside samples beside perf events (settings.h). */
+	struct cpu_sampler *sampler; /* outside; NULL: none */
+	bool timer; /* the recorder samples from inside */
+	/* Not 0: the recorder also samples from inside, beside perf events (settings.h). */
 	uint64_t perf_namespace;
 	struct error unavailable; /* why there is no sampling from outside */
 	uint64_t time_ns; /* when the method was chosen */
@@ -31,8 +31,8 @@ struct cpu_sampling {
 };
 
 /*
- * Starts to sample the roots, or chooses the timer of the recorder inside. 0; or a negative code
- * where the requested method is not permitted, or no method is for running processes.
+ * Starts to sample the roots, or chooses the recorder's timer. Returns 0, or a negative code if the
+ * requested method is not permitted, or no method is permitted for running processes.
  */
 int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
 		       const struct cpu_roots *roots, struct error *e) MUST_USE;
@@ -40,7 +40,7 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
 /* Writes what was requested and what is recorded as rows of `capability`. */
 void cpu_sampling_write(const struct cpu_sampling *cpu, struct writer *w);
 
-/* Ends sampling, and writes the sampler's cost. 0, or the first error of writing samples. */
+/* Ends sampling and writes the sampler's cost. Returns 0 or the first error of writing samples. */
 int cpu_sampling_stop(struct cpu_sampling *cpu, struct writer *w, struct error *e);
 
 #endif

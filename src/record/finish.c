@@ -1,4 +1,4 @@
-/* finish.c: the end of a recording: what was recorded and what not, and the names of its stacks. */
+/* finish.c: completes a recording: losses, recording.json, names of stacks, gpufl's logs. */
 #include "record/recording.h"
 
 #include <string.h>
@@ -9,9 +9,8 @@
 #include "gpufl/gpufl_files.h"
 
 /*
- * Writes that something is missing because of `err`, and nobody knows how much: a folder that is
- * full may have kept a process, or the sampler, from beginning a segment. The row goes into the
- * reserve of our own segment.
+ * Writes a loss of unknown size because of `err`: a full disk may have prevented a process, or the
+ * sampler, from beginning a segment. The row goes into the reserve of `pitot record`'s own segment.
  */
 static void write_loss(struct recording *r, int err)
 {
@@ -35,7 +34,7 @@ static int finish_json(struct recording *r)
 	return err;
 }
 
-/* Daemons, and workers without a wait() still run when the command has ended. */
+/* Notes that processes, such as daemons, are still running after the command has ended. */
 static void emit_running(const struct recording *r)
 {
 	size_t count = process_tree_running(r->tree);
@@ -70,12 +69,12 @@ static void close_recording(struct recording *r)
 }
 
 /*
- * Resolves the stacks, so that they can be read on another machine. `pitot symbolize` can repeat it
- * after a failure.
+ * Resolves the stacks, so that they can be read on another machine. If this fails, `pitot
+ * symbolize` can repeat it.
  */
 static void symbolize_stacks(struct recording *r)
 {
-	const struct symbolizer_options how = { .kept = &r->cpu.kept };
+	const struct symbolizer_options how = { .file_copies = &r->cpu.kept };
 	struct symbolize_result result = { .addresses = 0 };
 	struct error e = { 0 };
 
@@ -90,7 +89,7 @@ static void symbolize_stacks(struct recording *r)
 		symbolize_release(&result);
 }
 
-/* What killed processes have left of gpufl's logs is published. */
+/* Publishes the windows of gpufl's logs that killed processes have left. */
 static void finish_log(const struct recording *r)
 {
 	unsigned dead = r->log_path ? gpufl_files_salvage(r->log_path) : 0;

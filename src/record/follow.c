@@ -1,4 +1,4 @@
-/* follow.c: figures of a recording that grows. */
+/* follow.c: figures of a growing recording. */
 #include "record/follow.h"
 
 #include <dirent.h>
@@ -15,8 +15,8 @@
 #include "base/vec.h"
 #include "format/reader.h"
 
-#define WINDOW_NS NS_PER_S /* busy is taken over the latest second with data */
-#define STALE_NS (5 * NS_PER_S) /* older data do not count as current: nothing runs */
+#define WINDOW_NS NS_PER_S /* utilization covers the latest second with data */
+#define STALE_NS (5 * NS_PER_S) /* older data are not current: nothing is running */
 #define DEVICES_MAX 64u
 
 struct interval {
@@ -26,12 +26,12 @@ struct interval {
 struct followed {
 	char name[64];
 	struct segment segment;
-	size_t blocks; /* read so far */
-	uint64_t size; /* of the file at the last step */
-	bool open, done; /* done: closed in order and read to its end */
+	size_t blocks; /* number of blocks read */
+	uint64_t size; /* file size at the last step */
+	bool open, done; /* done: closed properly and read completely */
 };
 
-struct recent { /* kernels of a device in about the last window, not sorted */
+struct recent { /* unsorted kernels of a device in about the last window */
 	struct interval *data;
 	size_t count, capacity;
 	uint64_t latest_ns;
@@ -40,7 +40,7 @@ struct recent { /* kernels of a device in about the last window, not sorted */
 struct follow {
 	char *directory;
 	VEC(struct followed) files;
-	/* hash of the name -> index; a collision only costs a file its place in the line */
+	/* hash of the name -> index; after a collision one file is missing in the live line */
 	struct map by_name;
 	struct decoder *decoder;
 	struct recent devices[DEVICES_MAX];
@@ -97,7 +97,7 @@ static void add_interval(struct recent *r, uint64_t start_ns, uint64_t end_ns)
 		(void)!vec_push(r, ((struct interval){ start_ns, end_ns }));
 }
 
-/* Start and end of the kernels of a block. */
+/* Reads start and end of the kernels of a block. */
 static void read_kernels(struct follow *f, const struct segment *s, const struct block_ref *b)
 {
 	uint32_t rows = b->header.rows;
@@ -157,7 +157,7 @@ static void step_file(struct follow *f, struct followed *file)
 	if (file->done || (uint64_t)st.st_size == file->size)
 		return;
 	file->size = (uint64_t)st.st_size;
-	/* A file that has no header yet is tried again when it has grown. */
+	/* A file without a complete header is tried again when it has grown. */
 	if (file->open ? segment_refresh(&file->segment, NULL) < 0
 		       : segment_open(path.data, &file->segment, NULL) < 0)
 		return;
@@ -190,7 +190,7 @@ static struct followed *file_of(struct follow *f, const char *name)
 
 ORDER(by_start, struct interval, UP(start_ns))
 
-/* Time in which at least one interval was running within [from, to). Sorts them. */
+/* Returns the union of the intervals within [from, to). Sorts them. */
 static uint64_t union_ns(struct interval *intervals, size_t count, uint64_t from_ns, uint64_t to_ns)
 {
 	uint64_t total = 0, reached = from_ns;

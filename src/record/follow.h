@@ -1,6 +1,6 @@
 /*
- * follow.h: follows a recording while it grows, for the live line: reads the headers of new blocks,
- * and of new kernels only when they started and ended.
+ * follow.h: reads a recording while it grows, for the live line: the headers of new blocks, and
+ * start and end of new kernels.
  */
 #ifndef PITOT_RECORD_FOLLOW_H
 #define PITOT_RECORD_FOLLOW_H
@@ -11,16 +11,16 @@
 struct follow;
 
 struct follow_state {
-	uint64_t bytes; /* of all segments */
+	uint64_t bytes; /* size of all segments */
 	uint64_t kernels; /* so far */
-	uint64_t lost; /* rows of table loss, their counts added */
+	uint64_t lost; /* sum of the counts in table loss */
 	uint64_t kernels_per_s; /* since the last step */
 	/* GPU utilization of the latest second on disk, mean of the GPUs in use. */
 	unsigned utilization_percent;
 	size_t gpus; /* seen so far, by ordinal */
 };
 
-/* NULL: no memory. */
+/* Returns NULL without memory. */
 struct follow *follow_new(const char *directory) MUST_USE;
 void follow_free(struct follow *f);
 

@@ -1,4 +1,4 @@
-/* inject.c: libpitot.so and the environment that brings it into the command. */
+/* inject.c: finds libpitot.so, and makes the environment that injects it. */
 #include "record/inject.h"
 
 #include <errno.h>
@@ -125,7 +125,7 @@ void record_environment(const struct record_injection *injection, struct strbuf 
 		strbuf_addf(out, "LD_PRELOAD=%s%s%s", injection->preload,
 			    others && *others ? ":" : "", others ? others : "");
 		strbuf_addc(out, '\0');
-		/* A program with AddressSanitizer would refuse to start behind another library. */
+		/* A program with AddressSanitizer would refuse to start after another library. */
 		strbuf_addf(out, "ASAN_OPTIONS=%s%sverify_asan_link_order=0",
 			    sanitizer ? sanitizer : "", sanitizer && *sanitizer ? ":" : "");
 		strbuf_addc(out, '\0');

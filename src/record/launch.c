@@ -1,11 +1,11 @@
-/* launch.c: starts the command, with the recorder in it where that is wanted. */
+/* launch.c: starts the command, and injects the recorder if needed. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/program_file.h"
 #include "record/recording.h"
 
-#define LOADER "ld-linux-x86-64" /* of the GNU C library */
+#define LOADER "ld-linux-x86-64" /* the dynamic loader of glibc */
 
 static int check_foreign_injection(const struct recording *r, struct error *e)
 {
@@ -17,8 +17,8 @@ static int check_foreign_injection(const struct recording *r, struct error *e)
 }
 
 /*
- * The recorder is preloaded into Pythons, whose frames only it can read, and into all programs
- * where only its timer samples. src/preload brings it into what the command starts.
+ * The recorder is preloaded into Pythons, because only it can read their frames, and into all
+ * programs if only its timer can sample. src/preload handles the programs that the command starts.
  */
 static int choose_preload(const struct recording *r)
 {
@@ -31,7 +31,7 @@ static int choose_preload(const struct recording *r)
 	return SETTING_PRELOAD_NONE;
 }
 
-/* Warns where only a timer could sample the command, and it cannot be preloaded. */
+/* Warns if only the timer could sample the command, but the recorder cannot be preloaded. */
 static void warn_not_sampled(const struct recording *r)
 {
 	if (!r->cpu.timer || !r->request->cpu_only || r->preload)
@@ -60,8 +60,8 @@ static enum command_kind find_kind(const char *command)
 }
 
 /*
- * Starts sampling while the command waits for its exec; the method decides what the recorder inside
- * has to do.
+ * Starts sampling while the command waits for its exec. The recorder's options depend on the
+ * method.
  */
 static int prepare_child(void *user, pid_t pid, struct strbuf *environment, struct error *e)
 {
@@ -100,8 +100,8 @@ static int start(struct recording *r, char **argv, struct error *e)
 
 	if (err >= 0) {
 		/*
-		 * The recording starts with its command: windows, recording.json and the row of the
-		 * process agree.
+		 * The recording starts with its command, so that windows, recording.json and the
+		 * row of the process agree.
 		 */
 		r->spawn.start_ns = r->identity.start_monotonic_ns;
 		if (r->tree)

@@ -1,4 +1,4 @@
-/* libcuda.c: asks the CUDA driver about the machine's GPUs. */
+/* libcuda.c: queries the CUDA driver for the machine's GPUs. */
 #include "record/libcuda.h"
 
 #include <dlfcn.h>
@@ -50,7 +50,7 @@ int libcuda_init(struct libcuda *cuda, struct error *e)
 {
 	int result;
 
-	/* cuInit would load what stands there into this process. */
+	/* cuInit would load that library into this process. */
 	unsetenv("CUDA_INJECTION64_PATH");
 	result = cuda->init(0);
 	return result ? failed(cuda, "cuInit", result, e) : 0;

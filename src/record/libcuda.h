@@ -1,6 +1,6 @@
 /*
  * libcuda.h: the few functions of the CUDA driver that `devices` and `doctor` call, through dlopen.
- * Declared here, so that no CUDA toolkit is needed.
+ * They are declared here, so that no CUDA toolkit is needed.
  */
 #ifndef PITOT_RECORD_LIBCUDA_H
 #define PITOT_RECORD_LIBCUDA_H
@@ -21,10 +21,7 @@ struct libcuda {
 	int (*device_attribute)(int *value, int attribute, int device);
 };
 
-/*
- * A(name, number): what is read of a device; the number is a CUdevice_attribute, part of the
- * driver's ABI.
- */
+/* A(name, number): a CUdevice_attribute that is read; the number is part of the driver's ABI. */
 #define CUDA_ATTRIBUTES(A)                                                                         \
 	A(compute_major, 75)                                                                       \
 	A(compute_minor, 76)                                                                       \
@@ -42,7 +39,7 @@ struct libcuda {
 	A(shared_per_multiprocessor_bytes, 81)                                                     \
 	A(copy_engines, 40)
 
-#define CUDA_ATTRIBUTE_MEMBER(name, number) int name; /* -1: this driver does not know it */
+#define CUDA_ATTRIBUTE_MEMBER(name, number) int name; /* -1: unknown to this driver */
 struct cuda_device {
 	int ordinal;
 	char name[256];
@@ -53,13 +50,13 @@ struct cuda_device {
 };
 
 /*
- * Loads libcuda.so.1 and finds its functions; nothing is initialised. 0, or E_UNSUPPORTED with the
- * reason.
+ * Loads libcuda.so.1 and finds its functions, without initialising it. Returns 0, or E_UNSUPPORTED
+ * with the reason.
  */
 int libcuda_load(struct libcuda *cuda, struct error *e) MUST_USE;
-/* cuInit, without any profiler's injection. 0 or E_UNSUPPORTED. */
+/* Calls cuInit without injecting any profiler. Returns 0 or E_UNSUPPORTED. */
 int libcuda_init(struct libcuda *cuda, struct error *e) MUST_USE;
-int libcuda_device_count(const struct libcuda *cuda); /* 0 where the driver fails */
+int libcuda_device_count(const struct libcuda *cuda); /* 0 if the driver fails */
 int libcuda_device(const struct libcuda *cuda, int ordinal, struct cuda_device *out,
 		   struct error *e) MUST_USE;
 

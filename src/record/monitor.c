@@ -12,7 +12,7 @@
 
 #define FLUSH_NS NS_PER_S
 #define ACCOUNT_NS (10 * NS_PER_S)
-#define EVENTS_MAX 16u /* in one round */
+#define EVENTS_MAX 16u /* per round */
 
 /* --- readings --- */
 
@@ -59,7 +59,7 @@ static struct monitor_reading *reading_of(struct monitor *m, uint32_t id, size_t
 	return id < METRIC_CORE_FIRST ? &m->host_readings[id] : &m->cores[id - METRIC_CORE_FIRST];
 }
 
-static void take_value(void *user, uint32_t id, uint64_t time_ns, int64_t value)
+static void store_value(void *user, uint32_t id, uint64_t time_ns, int64_t value)
 {
 	struct target *t = user;
 	struct monitor_reading *r = reading_of(t->monitor, id, t->gpu);
@@ -70,7 +70,7 @@ static void take_value(void *user, uint32_t id, uint64_t time_ns, int64_t value)
 		record_value(t->monitor, id, t->gpu, time_ns, value);
 }
 
-static void take_absent(void *user, uint32_t id, const char *why)
+static void add_absent(void *user, uint32_t id, const char *why)
 {
 	const struct target *t = user;
 	struct monitor_reading *r = reading_of(t->monitor, id, t->gpu);
@@ -84,7 +84,7 @@ static void take_absent(void *user, uint32_t id, const char *why)
 
 static struct metric_sink sink_of(struct target *t)
 {
-	return (struct metric_sink){ .user = t, .value = take_value, .absent = take_absent };
+	return (struct metric_sink){ .user = t, .value = store_value, .absent = add_absent };
 }
 
 bool monitor_rate(const struct monitor_reading *r, int64_t *per_s)
@@ -120,12 +120,12 @@ static void read_events(struct monitor *m)
 	for (unsigned n = 0; n < EVENTS_MAX && nvml_next_event(&handle, &xid); n++)
 		for (unsigned i = 0; i < m->gpu_count; i++)
 			if (m->gpus[i].device.handle == handle)
-				take_value(&(struct target){ m, i }, METRIC_gpu_xid,
-					   clock_monotonic_ns(), xid);
+				store_value(&(struct target){ m, i }, METRIC_gpu_xid,
+					    clock_monotonic_ns(), xid);
 }
 
-/* What it said before is no news any more, but for its last error. */
-static void forget_lost(struct monitor_gpu *g)
+/* Clears the readings of a lost GPU, except its last error. */
+static void clear_lost(struct monitor_gpu *g)
 {
 	struct monitor_reading xid = g->readings[METRIC_gpu_xid];
 
@@ -145,7 +145,7 @@ static void read_all(struct monitor *m, uint64_t now_ns)
 
 		nvml_device_read(&g->device, NVML_ALL, now_ns, &sink);
 		if (g->device.lost)
-			forget_lost(g);
+			clear_lost(g);
 		if (pace_is_due(&g->process_pace, NS_PER_S, now_ns))
 			read_processes(g);
 	}
@@ -165,7 +165,7 @@ int monitor_open(struct monitor *m, struct error *e)
 	for (unsigned i = 0; i < count; i++) {
 		int status = nvml_device_by_index(&m->gpus[i].device, i);
 
-		/* The number of a GPU is its index: one that cannot be opened is lost. */
+		/* GPUs are indexed by number, so a GPU that cannot be opened is kept as lost. */
 		m->gpus[i].device.lost = status != 0;
 		if (status)
 			strbuf_addf(&m->missing, "%sno readings of GPU %u: %s",
@@ -255,7 +255,7 @@ int monitor_record(struct monitor *m, const char *output, bool force, char **com
 	return 0;
 }
 
-/* The clocks, and what Pitot cost since the last time. */
+/* Writes clock readings, and Pitot's cost since the last call. */
 static void account(struct monitor *m, uint64_t now_ns)
 {
 	uint64_t cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);

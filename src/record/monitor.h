@@ -1,6 +1,6 @@
 /*
- * monitor.h: what `pitot monitor` knows of a machine: the latest readings of all its GPUs and of
- * the host, and a recording of them where one is wanted. One thread. Prints nothing.
+ * monitor.h: the state of `pitot monitor`: the latest readings of all GPUs and of the host, and
+ * optionally their recording. Single-threaded. Prints nothing.
  */
 #ifndef PITOT_RECORD_MONITOR_H
 #define PITOT_RECORD_MONITOR_H
@@ -10,19 +10,19 @@
 #include "system/host.h"
 #include "system/nvml.h"
 
-#define MONITOR_PROCESSES_MAX 16u /* of a GPU; further ones are counted only */
+#define MONITOR_PROCESSES_MAX 16u /* per GPU; further ones are only counted */
 #define MONITOR_CORES (METRIC_END - METRIC_CORE_FIRST)
 
 /* The last two values of a metric. */
 struct monitor_reading {
-	uint64_t time_ns, before_ns; /* CLOCK_MONOTONIC; 0: there is none */
+	uint64_t time_ns, before_ns; /* CLOCK_MONOTONIC; 0: no value */
 	int64_t value, before;
 };
 
 struct monitor_process {
 	uint32_t pid;
-	uint64_t used_bytes; /* UINT64_MAX: not known */
-	char name[16]; /* as the operating system has it, any bytes; "": not known */
+	uint64_t used_bytes; /* UINT64_MAX: unknown */
+	char name[16]; /* from the operating system, arbitrary bytes; "": unknown */
 };
 
 struct monitor_gpu {
@@ -37,38 +37,37 @@ struct monitor_gpu {
 struct monitor {
 	struct monitor_gpu *gpus;
 	unsigned gpu_count;
-	struct strbuf no_gpus; /* why there are none; "" where there are */
+	struct strbuf no_gpus; /* why there are no GPUs; "": there are some */
 	struct host host;
 	struct monitor_reading host_readings[METRIC_HOST_END]; /* by id */
 	struct monitor_reading cores[MONITOR_CORES];
-	struct strbuf missing; /* metrics that do not come, as metric_add_absent says it */
-	/* Of the recording; writer NULL: there is none. */
+	struct strbuf missing; /* unavailable metrics, as text of metric_add_absent */
+	/* The recording; writer NULL: none. */
 	struct writer *writer;
 	char *directory; /* absolute */
 	struct recording_identity identity;
-	uint64_t named[METRIC_END / 64]; /* bit i: counter i has its row */
+	uint64_t named[METRIC_END / 64]; /* bit i: the row of counter i is written */
 	uint64_t flushed_ns, accounted_ns, cpu_ns, readings;
-	uint64_t round_ns; /* when the last round began */
-	int error; /* of the writer, the first */
+	uint64_t round_ns; /* start of the last round */
+	int error; /* the writer's first error */
 };
 
 #define MONITOR_INIT { .no_gpus = STRBUF_INIT, .missing = STRBUF_INIT }
 
-/* Finds the GPUs and opens the host's files. 0 or -ENOMEM. */
+/* Finds the GPUs and opens the host's files. Returns 0 or -ENOMEM. */
 int monitor_open(struct monitor *m, struct error *e) MUST_USE;
 /*
- * Records from now on into a new folder, of which recording_dir_create says more. 0 or a negative
- * code.
+ * Starts to record into a new folder (see recording_dir_create). Returns 0 or a negative code.
  */
 int monitor_record(struct monitor *m, const char *output, bool force, char **command,
 		   struct error *e) MUST_USE;
-/* One round. */
+/* Reads all metrics once. */
 void monitor_read(struct monitor *m);
-/* Ends the recording. 0 or a negative code: it is not complete. */
+/* Ends the recording. Returns 0, or a negative code if the recording is incomplete. */
 int monitor_finish(struct monitor *m, struct error *e) MUST_USE;
 void monitor_release(struct monitor *m);
 
-/* By how much a sum grew in a second, in the metric's own decimals. false: not known (yet). */
+/* Computes the growth of a sum per second, in the metric's decimals; false: unknown (so far). */
 bool monitor_rate(const struct monitor_reading *r, int64_t *per_s);
 
 #endif

@@ -22,10 +22,10 @@
 #define CONFIG_BYTES_MAX (16u << 20)
 #define MESSAGES_SHOWN 600
 
-#define START_LIMIT_MS 5000 /* for sources of data that begin slowly, or never */
+#define START_LIMIT_MS 5000 /* for data sources that start slowly, or never */
 #define LOOK_MS 100
-#define PACKET_TAG 0x0a /* in front of each length */
-#define END_PATIENCE_NS (3 * NS_PER_S) /* until the user is told what goes on */
+#define PACKET_TAG 0x0a /* precedes the length of each packet in a file */
+#define END_PATIENCE_NS (3 * NS_PER_S) /* until the user is told about the wait */
 #define END_LIMIT_NS                                                                               \
 	(30 *                                                                                      \
 	 NS_PER_S) /* while the file does not grow: sources have 5 s to stop, and 5 s to flush */
@@ -38,7 +38,7 @@ static const char default_config[] =
 	"data_sources { config { name: \"linux.process_stats\"\n"
 	"  process_stats_config { scan_all_processes_on_start: true } } }\n";
 
-/* Where there is no tracefs the service would wait for this one in vain. */
+/* Used only with tracefs, without which the service would wait for this source in vain. */
 static const char default_scheduling[] =
 	"data_sources { config { name: \"linux.ftrace\"\n"
 	"  ftrace_config { ftrace_events: \"sched/sched_switch\"\n"
@@ -49,17 +49,17 @@ struct session {
 	const struct perfetto_session_request *request;
 	char program[PATH_MAX];
 	struct record_injection injection;
-	struct strbuf sources; /* of the program that the configuration names */
+	struct strbuf sources; /* the recorder's data sources in the configuration */
 	pid_t pid;
 	bool ended;
 	int status;
-	int messages; /* a file in memory: what perfetto prints */
-	int notify; /* it writes a byte when the session runs; open until its end */
+	int messages; /* memfd with perfetto's output */
+	int notify; /* perfetto writes a byte when the session runs; open until its end */
 };
 
 /* --- configuration --- */
 
-/* An encoded configuration has bytes that no text has: numbers of fields, lengths. */
+/* A binary configuration contains bytes that text does not: field numbers, lengths. */
 static bool is_text(const struct strbuf *s)
 {
 	for (size_t i = 0; i < s->length; i++)
@@ -103,8 +103,8 @@ static int read_config(const char *path, struct strbuf *out, struct error *e)
 }
 
 /*
- * The recorder's data sources that a configuration names, as text or encoded: the program is not to
- * begin before they do.
+ * Lists the recorder's data sources in a configuration (text or binary). The program waits until
+ * they are started.
  */
 static void find_sources(const struct strbuf *config, struct strbuf *out)
 {
@@ -126,7 +126,7 @@ static void find_sources(const struct strbuf *config, struct strbuf *out)
 	}
 }
 
-/* The configuration as a file to read from. */
+/* Opens the configuration as a file. */
 static int open_config(struct session *s, bool *text, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf config = STRBUF_INIT;
@@ -143,7 +143,7 @@ static int open_config(struct session *s, bool *text, struct error *e)
 
 /* --- perfetto --- */
 
-/* Appends what perfetto has printed, without times and places in its source, lines joined. */
+/* Appends perfetto's output without times and source locations, lines joined. */
 static void add_messages(const struct session *s, struct strbuf *out)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
@@ -192,7 +192,7 @@ run_perfetto(const struct session *s, int config, bool text, int notify)
 				     text ? (char *)"--txt" : NULL,
 				     NULL };
 
-	/* Ctrl-C on the terminal is for the command; the session ends after it, or with us. */
+	/* Ctrl-C on the terminal is for the command; the session ends after it, or with pitot. */
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	snprintf(number, sizeof(number), "%d", notify);
@@ -229,7 +229,7 @@ static void end_perfetto(struct session *s)
 	waitpid(s->pid, NULL, 0);
 }
 
-/* Nothing was written: perfetto has only created the file. */
+/* Removes a file that perfetto has created but not written. */
 static void remove_empty(const char *path)
 {
 	struct stat st;
@@ -284,7 +284,7 @@ static uint64_t file_bytes(const char *path)
 	return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-/* Whether the file ends with a whole packet: with a full disk perfetto may end well. */
+/* Whether the file ends with a complete packet: on a full disk perfetto may exit with 0. */
 static bool is_whole(const char *path)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -309,7 +309,7 @@ static void give_up(struct session *s, struct error *e, const char *why)
 	kill(s->pid, SIGKILL);
 }
 
-/* What the service has not written yet is perfetto's to wait for, as long as something comes. */
+/* Waits until perfetto has written the rest of the file, as long as the file grows. */
 static void finish_file(struct session *s, struct spawn *spawn, struct error *e)
 {
 	const struct perfetto_session_request *r = s->request;
@@ -354,7 +354,7 @@ static int run_command(struct session *s, char **argv, struct perfetto_session_r
 	return 0;
 }
 
-/* --- in order --- */
+/* --- all steps --- */
 
 static int check(struct session *s, char **argv, struct perfetto_session_result *result,
 		 struct error *e)

@@ -1,4 +1,4 @@
-/* process_tree.c: the tree of processes below `pitot record`, from /proc. */
+/* process_tree.c: reads the process tree below `pitot record` from /proc. */
 #include "record/process_tree.h"
 
 #include <dirent.h>
@@ -17,19 +17,19 @@
 #include "record/checks.h"
 
 #define RUNNING_MAX 65536u /* further processes are not followed */
-#define COMMAND_MAX 8192 /* bytes of a command line that are kept */
-#define CHILDREN_MAX 16384 /* bytes of a list of them */
-#define YOUNG_NS (2 * NS_PER_S) /* a process that is younger is read at each scan: it may exec */
-#define REST_FACTOR 100 /* scans take at most one part in so many of the time */
+#define COMMAND_MAX 8192 /* bytes; longer command lines are cut */
+#define CHILDREN_MAX 16384 /* bytes of a list of children */
+#define YOUNG_NS (2 * NS_PER_S) /* younger processes may exec, and are read at each scan */
+#define REST_FACTOR 100 /* scans take at most 1/REST_FACTOR of the time */
 #define SCAN_ALL_NS (2 * NS_PER_S) /* everything is read at least this often */
 
 struct member {
 	pid_t pid, parent;
-	uint64_t start_ticks; /* since boot: tells a process from a later one with its id */
+	uint64_t start_ticks; /* since boot; detects that the pid was reused */
 	uint64_t born_ns; /* start of its first image */
 	uint64_t start_ns; /* of this image */
 	uint64_t seen_ns;
-	uint64_t image_ns; /* when command line and executable were read last */
+	uint64_t image_ns; /* last time that command line and executable were read */
 	uint64_t scan; /* number of the last scan that found it */
 	uint64_t image; /* hash of command line and executable */
 	uid_t uid;
@@ -45,14 +45,14 @@ struct process_tree {
 	struct writer *writer;
 	VEC(struct member) running;
 	struct map by_pid; /* index in running */
-	struct pid_list roots; /* none: this process's children */
+	struct pid_list roots; /* empty: this process's children */
 	uint64_t scans, scanned_ns, boot_offset_ns;
 	uint64_t rest_ns; /* pause after the last scan */
-	uint64_t young_ns; /* until then some process is young */
-	char last_pid[16]; /* of /proc/loadavg at the last scan */
+	uint64_t young_ns; /* time at which the last young process stops being young */
+	char last_pid[16]; /* last pid in /proc/loadavg at the last scan */
 	char host[256], boot_id[64];
 	bool can_follow;
-	bool foreign_proc; /* /proc is of another pid namespace */
+	bool foreign_proc; /* /proc belongs to another pid namespace */
 };
 
 static char *read_link(pid_t pid, const char *name)
@@ -65,7 +65,7 @@ static char *read_link(pid_t pid, const char *name)
 	return strndup(target, n > 0 ? (size_t)n : 0);
 }
 
-/* Joins the arguments with blanks. */
+/* Reads a command line, with its arguments joined by blanks. */
 static char *read_command(pid_t pid)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
@@ -153,7 +153,7 @@ static void forget(struct process_tree *tree, struct member *p)
 		*map_at(&tree->by_pid, (uint64_t)p->pid, 0) = index;
 }
 
-/* The command line of a process that ended before /proc was read. */
+/* Joins argv, for a process that ended before /proc was read. */
 static char *join(char **argv)
 {
 	struct strbuf text = STRBUF_INIT;
@@ -191,7 +191,7 @@ static struct member *add(struct process_tree *tree, pid_t pid, pid_t parent, ui
 	return p;
 }
 
-/* A process may have become another program since. */
+/* Writes a row if the process has executed another program. */
 static void update_image(struct process_tree *tree, struct member *p)
 {
 	uint64_t old = p->image, now = clock_monotonic_ns();
@@ -205,7 +205,10 @@ static void update_image(struct process_tree *tree, struct member *p)
 	write_row(tree, p, 0, 0);
 }
 
-/* /proc rounds down to a tick (10 ms), which may be before the parent began. */
+/*
+ * Converts the start in /proc, which is rounded down to a tick (10 ms), but not before the
+ * parent's.
+ */
 static uint64_t start_of(struct process_tree *tree, pid_t parent_pid, uint64_t ticks)
 {
 	uint64_t tick_ns = NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK);
@@ -223,8 +226,7 @@ static void scan_process(struct process_tree *tree, pid_t pid)
 
 	if (!io_process_stat(pid, &stat))
 		return;
-	if (p && p->start_ticks &&
-	    p->start_ticks != stat.start_ticks) { /* its id was given to another process */
+	if (p && p->start_ticks && p->start_ticks != stat.start_ticks) { /* the pid was reused */
 		forget(tree, p);
 		p = NULL;
 	}
@@ -235,7 +237,7 @@ static void scan_process(struct process_tree *tree, pid_t pid)
 		return;
 	p->start_ticks = stat.start_ticks;
 	p->scan = tree->scans;
-	if (stat.state == 'Z') /* until its parent asks how it ended */
+	if (stat.state == 'Z') /* a zombie, until its parent waits for it */
 		return;
 	now = clock_monotonic_ns();
 	if (now - p->seen_ns < YOUNG_NS || now - p->image_ns >= SCAN_ALL_NS)
@@ -271,7 +273,7 @@ static void add_children(pid_t pid, struct pid_list *pids)
 	closedir(tasks);
 }
 
-/* Whether the kernel has given out a process or thread id since the last scan. */
+/* Whether the kernel has assigned a process or thread id since the last scan. */
 static bool something_started(struct process_tree *tree)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
@@ -294,10 +296,7 @@ static bool is_due(struct process_tree *tree, uint64_t now)
 	       now - tree->scanned_ns >= SCAN_ALL_NS;
 }
 
-/*
- * A scan begins at the roots. A root that has ended is left out, because its pid may belong to
- * another process.
- */
+/* Adds the roots of a scan, without those that have ended, whose pids may have been reused. */
 static void add_roots(struct process_tree *tree, struct pid_list *pids)
 {
 	if (!tree->roots.count)

@@ -25,22 +25,22 @@ struct process_tree;
 struct process_tree *process_tree_new(struct writer *w) MUST_USE;
 void process_tree_free(struct process_tree *tree);
 
-/* Adds a process that already runs and is no descendant of this process. */
+/* Adds a running process that is not a descendant of this process. */
 void process_tree_add_root(struct process_tree *tree, pid_t pid, uint64_t start_ns);
 
 /*
- * Adds the command. argv stands for the command line where the process has already ended; start_ns
- * is exact, /proc rounds.
+ * Adds the command. argv is used as the command line if the process has already ended. start_ns is
+ * exact, unlike the start time in /proc.
  */
 void process_tree_add_command(struct process_tree *tree, pid_t pid, char **argv, uint64_t start_ns);
 
 /*
- * Reads /proc again. Without at_once a scan is left out where no process was started since the last
+ * Reads /proc again. Without `at_once` the scan is skipped if no process was started since the last
  * one, or scans take more than their share of the time.
  */
 void process_tree_scan(struct process_tree *tree, bool at_once);
 
-/* A process was reaped, with this status (128+n for signal n). */
+/* Records that a process was reaped, with its status (128+n for signal n). */
 void process_tree_ended(struct process_tree *tree, pid_t pid, int status);
 
 size_t process_tree_running(const struct process_tree *tree); /* processes of the last scan */

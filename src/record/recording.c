@@ -1,4 +1,4 @@
-/* recording.c: what comes before anything is recorded: the folder, the writer, the settings. */
+/* recording.c: prepares a recording: the folder, the writer, the settings. */
 #include "record/recording.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ void recording_release(struct recording *r)
 	strbuf_release(&r->options);
 }
 
-/* The folder relative to the current one where that is shorter to type. */
+/* Returns the path relative to the current folder if that is shorter. */
 static char *shown_path(const char *absolute)
 {
 	char *here = realpath(".", NULL);
@@ -35,7 +35,7 @@ static char *shown_path(const char *absolute)
 	return strdup(inside ? absolute + length + 1 : absolute);
 }
 
-/* Where gpufl's logs go: beside the recording, unless the option says. NULL: no memory. */
+/* Returns the folder of gpufl's logs: of the option, else beside the recording. NULL: no memory. */
 static char *make_log_path(const char *option, const char *directory)
 {
 	const char *folder = strchr(option, '='), *suffix = ".pitot";
@@ -79,7 +79,7 @@ static void choose_cpu(struct recording *r)
 	uint64_t start_ns = r->identity.start_monotonic_ns + s->delay_ns;
 
 	r->cpu.hz = r->request->gpu_only ? 0 : (unsigned)r->request->hz;
-	r->cpu.via = (enum record_via)r->request->via;
+	r->cpu.method = (enum record_method)r->request->method;
 	r->cpu.off_cpu = r->request->off_cpu;
 	r->cpu.start_ns = s->delay_ns ? start_ns : 0;
 	r->cpu.end_ns = s->duration_ns ? start_ns + s->duration_ns : 0;
@@ -90,7 +90,7 @@ static void choose_cpu(struct recording *r)
 	r->cpu.keep_files = r->request->symbols;
 }
 
-/* The folder, and all that is in it. */
+/* Makes the folder and its contents. */
 static int make_recording(struct recording *r, struct error *e)
 {
 	struct writer_options writer_options = { .prefix = "record" };

@@ -1,5 +1,5 @@
 /*
- * recording.h: makes a recording of a command, or of a process that already runs.
+ * recording.h: makes a recording of a command, or of running processes.
  *
  * The stages, in this order: record_launch or record_attach, record_run, record_finish, and
  * recording_release in any case. Nothing here prints: messages for the user go through struct
@@ -15,7 +15,7 @@
 #include "record/request.h"
 #include "record/spawn.h"
 
-/* The command line of a process that runs already. */
+/* The command line of a running process. */
 struct process_command {
 	struct strbuf text; /* arguments, a NUL after each */
 	char **argv; /* into text; NULL at the end */
@@ -23,15 +23,15 @@ struct process_command {
 };
 
 /*
- * Reads /proc; a kernel thread has its name as command. 0; or a negative code, and then there is
- * nothing to release.
+ * Reads /proc; the command of a kernel thread is its name. Returns 0, or a negative code, and then
+ * there is nothing to release.
  */
 int process_command_read(struct process_command *command, pid_t pid, struct error *e) MUST_USE;
-void process_command_release(struct process_command *command); /* a zeroed one is fine */
+void process_command_release(struct process_command *command); /* may be zeroed */
 
 enum record_message {
 	RECORD_DETAIL, /* choices and their reasons, for --verbose */
-	RECORD_NOTE, /* worth knowing, but no failure */
+	RECORD_NOTE, /* useful to know, but not a failure */
 	RECORD_WARNING, /* needed to trust the recording */
 };
 
@@ -48,25 +48,25 @@ struct record_listener {
 };
 
 enum command_kind {
-	/* The recorder cannot be in it: static, setuid, another C library or processor. */
+	/* Cannot load the recorder: static, setuid, another C library or processor. */
 	COMMAND_OTHER,
 	COMMAND_PROGRAM,
-	COMMAND_MAY_START_PYTHON, /* or is one */
+	COMMAND_MAY_START_PYTHON, /* or is a Python */
 };
 
 /* The caller sets the first two members, and the others with RECORDING_INIT. */
 struct recording {
 	const struct record_request *request;
 	struct record_listener listener;
-	char *directory; /* absolute; NULL, as are writer and tree: only gpufl's logs are written */
-	char *shown; /* as the user would name it */
+	char *directory; /* absolute; NULL (like writer and tree): only gpufl's logs are written */
+	char *shown; /* directory as shown to the user */
 	char *library;
-	char *log_path; /* of gpufl's logs, absolute; NULL: none */
+	char *log_path; /* absolute folder of gpufl's logs; NULL: none */
 	struct strbuf name, options;
 	struct cpu_sampling cpu;
 	struct process_command running; /* with --pid */
 	enum command_kind command_kind;
-	char *preload_library; /* NULL: there is none */
+	char *preload_library; /* path; NULL: none */
 	int preload; /* SETTING_PRELOAD_ */
 	struct recording_identity identity;
 	struct writer *writer;
@@ -77,13 +77,14 @@ struct recording {
 #define RECORDING_INIT .name = STRBUF_INIT, .options = STRBUF_INIT
 
 /*
- * Starts argv (NULL at argv[argc]) and begins to record it. 0, or a negative code, and then nothing
- * runs and there is no folder. r->spawn.status is then what a shell would return where the command
- * itself cannot be run: 127 when there is none, else 126; and 0 for any other failure.
+ * Starts argv (NULL at argv[argc]) and begins to record it. Returns 0, or a negative code, and then
+ * nothing runs and there is no folder. If the command itself cannot be run, r->spawn.status is then
+ * the status of a shell: 127 if there is no such command, else 126. It is 0 after other failures.
  */
 int record_launch(struct recording *r, int argc, char **argv, struct error *e) MUST_USE;
 /*
- * Begins to sample the processes request->pids. 0 or a negative code, and then there is no folder.
+ * Begins to sample the processes request->pids. Returns 0, or a negative code, and then there is no
+ * folder.
  */
 int record_attach(struct recording *r, struct error *e) MUST_USE;
 /*
@@ -91,7 +92,7 @@ int record_attach(struct recording *r, struct error *e) MUST_USE;
  * attached process is over.
  */
 void record_run(struct recording *r);
-/* Stops sampling, closes the recording and names its stacks. What fails here is a warning. */
+/* Stops sampling, closes the recording and resolves its stacks. Failures are warnings. */
 void record_finish(struct recording *r);
 void recording_release(struct recording *r);
 
@@ -99,16 +100,13 @@ void recording_release(struct recording *r);
 
 void record_emit(const struct recording *r, enum record_message kind, const char *format, ...)
 	PRINTF_LIKE(3, 4);
-/* Folder, recording.json, writer, tree. 0 or a negative code, and then there is no folder. */
+/* Makes folder, recording.json, writer and tree. On failure (negative) there is no folder. */
 int record_prepare(struct recording *r, int argc, char **argv, struct error *e) MUST_USE;
-/*
- * Sets `options`, the PITOT_OPTIONS of the recorder inside. Called again when the method of CPU
- * sampling is chosen.
- */
+/* Sets `options`, the recorder's PITOT_OPTIONS. Called again when the sampling method is chosen. */
 void record_make_options(struct recording *r);
 /* Emits the method of CPU sampling, as a detail. */
 void record_emit_cpu_method(const struct recording *r);
-/* Undoes record_prepare where nothing was recorded: stops sampling, removes the folder. */
+/* Undoes record_prepare if nothing was recorded: stops sampling, removes the folder. */
 void record_undo(struct recording *r);
 
 #endif

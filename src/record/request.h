@@ -5,28 +5,33 @@
 #include "record/spawn.h"
 #include "schema/settings.h"
 
-enum record_via { RECORD_VIA_AUTO, RECORD_VIA_EBPF, RECORD_VIA_PERF, RECORD_VIA_TIMER };
+enum record_method {
+	RECORD_METHOD_AUTO,
+	RECORD_METHOD_EBPF,
+	RECORD_METHOD_PERF,
+	RECORD_METHOD_TIMER,
+};
 
 /* Names of the methods by value, for the option; NULL at the end. */
-extern const char *const record_via_names[];
+extern const char *const record_method_names[];
 
 #define RECORD_CPU_HZ 99
 
 struct record_request {
 	const char *output, *name; /* NULL: not given */
 	const char *log; /* gpufl[=DIR]; NULL: not given */
-	bool recording; /* false: gpufl's logs alone */
-	/* socket of Perfetto's service, "1": its usual one; NULL: not traced live */
+	bool recording; /* false: only gpufl's logs */
+	/* socket of Perfetto's service, "1": the usual one; NULL: not traced live */
 	const char *perfetto;
 	const char *startup_wait; /* data sources; NULL: none */
 	bool force, force_injection, symbols;
-	struct settings settings; /* of the recorder inside the command */
-	uint64_t hz; /* of CPU samples; 0: none */
-	int via; /* enum record_via */
+	struct settings settings; /* for the recorder inside the command */
+	uint64_t hz; /* CPU samples per second; 0: none */
+	int method; /* of CPU sampling: enum record_method */
 	bool off_cpu, gpu_only, cpu_only;
-	pid_t pids[SPAWN_ATTACHED_MAX]; /* of processes that already run, each once */
+	pid_t pids[SPAWN_ATTACHED_MAX]; /* running processes, each once */
 	size_t pid_count; /* 0: a command is started */
-	bool hz_given; /* on the command line */
+	bool hz_given; /* hz is from the command line */
 };
 
 #endif

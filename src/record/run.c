@@ -1,4 +1,4 @@
-/* run.c: while the command runs. */
+/* run.c: follows the command while it runs. */
 #include "base/clock.h"
 #include "format/rows.h"
 #include "record/checks.h"
@@ -15,7 +15,7 @@ static void on_end(void *user, pid_t pid, int status)
 		process_tree_ended(r->tree, pid, status);
 }
 
-/* Whether the window has closed on attached processes. */
+/* Whether the window of attached processes has closed. */
 static bool is_window_over(struct recording *r)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -40,7 +40,7 @@ static void write_processes(const struct recording *r)
 				  "(CONFIG_PROC_CHILDREN)");
 }
 
-/* Written at the start, for readers of a recording that still grows, or was cut off. */
+/* Writes capabilities at the start, for readers of a growing or truncated recording. */
 static void write_capabilities(const struct recording *r)
 {
 	bool injected = !r->request->cpu_only || r->preload;

@@ -88,8 +88,8 @@ static bool read_all(int fd, void *buffer, size_t size)
 }
 
 /*
- * Receives the variables that the parent adds. The memory is never freed: it is the environment. 0
- * or an errno.
+ * Receives the variables that the parent adds. Their memory becomes part of the environment and is
+ * never freed. Returns 0 or an errno.
  */
 static int receive_environment(int gate)
 {
@@ -111,8 +111,8 @@ static int receive_environment(int gate)
 }
 
 /*
- * Runs in the child, which waits for the parent at the gate. An error goes through the other pipe,
- * which exec closes.
+ * Runs in the child, which waits for the parent at the gate. Errors are sent through the other
+ * pipe, which exec closes.
  */
 static void __attribute__((noreturn))
 run_child(const struct spawn *s, char **argv, int gate, int report)
@@ -143,13 +143,13 @@ static int open_gate(const struct spawn *s, int gate, spawn_prepare *prepare, vo
 		err = error_set(e, -ENOMEM, "out of memory");
 	if (err < 0)
 		return err;
-	/* A child that has ended is noticed by the caller. */
+	/* If the child has ended, the caller notices. */
 	if (send(gate, &size, sizeof(size), MSG_NOSIGNAL) == sizeof(size) && size)
 		(void)!send(gate, environment.data, size, MSG_NOSIGNAL);
 	return 0;
 }
 
-/* Reads the errno of the child's exec; 0: it runs. */
+/* Reads the errno of the child's exec; 0: exec succeeded. */
 static int read_exec_error(int report)
 {
 	ssize_t n;
@@ -168,7 +168,7 @@ int spawn_start(struct spawn *s, char **argv, spawn_prepare *prepare, void *user
 	*s = (struct spawn){ .signals = -1 };
 	/* While SIGCHLD is ignored, waitpid does not report statuses. */
 	s->ignored_children = signal(SIGCHLD, SIG_DFL) == SIG_IGN;
-	/* Workers whose parent has ended become children of this process, which reaps them. */
+	/* Orphaned workers become children of this process, which reaps them. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	if (pipe2(report, O_CLOEXEC) < 0 ||
 	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) < 0) {

@@ -1,4 +1,4 @@
-/* summary.c: the last lines of `pitot record`. */
+/* summary.c: reads the figures at the end of `pitot record`. */
 #include "record/summary.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ static int add_busy(struct trace *t, struct record_summary *end, struct error *e
 	return r;
 }
 
-/* What the command's own profiler got, if it has one: of windows, those of all processes. */
+/* Describes what the command's own profiler got, if it has one; windows of all processes count. */
 static void add_own_profiler(const struct cost *c, struct record_summary *end)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
@@ -95,7 +95,7 @@ static int add_costs(struct trace *t, struct record_summary *end, struct error *
 	return 0;
 }
 
-/* What the engine that was requested could not do. add_costs has loaded the table. */
+/* Adds what the requested engine could not do. The caller has loaded table `capability`. */
 static void add_engine(const struct trace *t, struct record_summary *end)
 {
 	static const char *const names[ENGINE_LIMITS] = { "engine", "metrics", "graph_metrics" };
@@ -134,7 +134,7 @@ static int add_samples(struct trace *t, struct record_summary *end, struct error
 	return 0;
 }
 
-/* Time off the CPU, if it was requested and the method of sampling has none. */
+/* Sets no_off_cpu if time off the CPU was requested, but the sampling method has none. */
 static int check_off_cpu(struct trace *t, struct record_summary *end, struct error *e)
 {
 	struct capability_note off_cpu;
@@ -145,13 +145,13 @@ static int check_off_cpu(struct trace *t, struct record_summary *end, struct err
 	return r;
 }
 
-/* A process that was sampled from outside has two sessions and counts once. */
+/* Counts processes; one that was sampled from outside has two sessions and counts once. */
 static void count_processes(const struct trace *t, struct record_summary *end)
 {
 	for (size_t i = 0; i < trace_process_count(t); i++) {
 		const struct trace_process *p = trace_process(t, i);
 
-		if (p->of != i)
+		if (p->subject != i)
 			continue;
 		end->processes++;
 		end->inside += p->inside && !p->sampler;

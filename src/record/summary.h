@@ -1,6 +1,5 @@
 /*
- * summary.h: what `pitot record` prints at the end: where the recording is, what is in it, and what
- * it cost.
+ * summary.h: the figures of a recording that `pitot record` prints at the end.
  */
 #ifndef PITOT_RECORD_SUMMARY_H
 #define PITOT_RECORD_SUMMARY_H
@@ -12,42 +11,42 @@
 #include "base/strbuf.h"
 #include "trace/trace.h"
 
-#define ENGINE_LIMITS 3 /* of the engine, its metrics, and graphs */
+#define ENGINE_LIMITS 3 /* one each for the engine, its metrics, and graphs */
 
 struct record_summary {
 	/* Wall time of the command, and size of the recording. */
 	uint64_t elapsed_ns, bytes;
 	uint64_t kernels, copies, sets, graph_launches, launches;
-	uint64_t cpu_samples, cpu_ns; /* and the CPU time that they stand for */
-	char no_off_cpu[128]; /* why time off the CPU is missing; "": it is not, or not requested */
+	uint64_t cpu_samples, cpu_ns; /* samples, and the CPU time that they stand for */
+	char no_off_cpu[128]; /* why time off the CPU is missing; "": recorded, or not requested */
 	char own_profiler[240]; /* --own-profiler: what happened; "": there was none */
 	char engine[ENGINE_LIMITS][240]; /* what --engine could not do; "": nothing */
 	/* All processes, and those with the recorder inside. */
 	size_t processes, inside;
 	/*
-	 * GPUs that worked; the union of their work, and the time from first to last work; of all
-	 * added.
+	 * Number of GPUs that worked; union of the work, and time from first to last work, both
+	 * summed over GPUs.
 	 */
 	size_t gpus;
 	uint64_t busy_ns, gpu_span_ns;
 	/*
-	 * All losses added, an unknown count as 1; the greatest of a reason, 0: unknown, and what
-	 * it is.
+	 * Sum of all losses, an unknown count as 1; the largest loss of one reason (0: unknown),
+	 * and its text.
 	 */
 	uint64_t lost, lost_most;
 	const char *lost_text;
-	struct cost_sum costs[COST_KINDS]; /* by enum cost_kind; without `any` a cost is unknown */
+	struct cost_sum costs[COST_KINDS]; /* by enum cost_kind; unknown without `any` */
 	/*
-	 * What recording nodes of graphs cost, estimated, and the time with graphs, if it is worth
-	 * --graphs launch; else 0.
+	 * Estimated cost of recording graph nodes, and the time with graphs, if --graphs launch
+	 * would pay off; else 0.
 	 */
 	uint64_t node_cost_ns, node_span_ns;
 	bool cpu_only; /* --cpu-only */
-	/* Why there is no GPU work; "" where there is some. */
+	/* Why there is no GPU work; "": there is some. */
 	char no_gpu[512];
 };
 
-/* Reads the recording. 0 or a negative code. */
+/* Reads the recording. Returns 0 or a negative code. */
 int record_summary_read(const char *directory, struct record_summary *end,
 			struct error *e) MUST_USE;
 

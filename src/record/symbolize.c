@@ -1,4 +1,4 @@
-/* symbolize.c: from the tables stack_node and module to the table symbol. */
+/* symbolize.c: makes table symbol from the tables stack_node and module. */
 #include "record/symbolize.h"
 
 #include <dirent.h>
@@ -21,29 +21,29 @@
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 #define PREFIX "symbols"
-#define FOLDER ".symbols-" /* files of a run that is not complete */
+#define FOLDER ".symbols-" /* temporary folder of an incomplete run */
 
-/* An address of one process, of a frame that was executed or that had called another. */
-struct wanted {
+/* An address of one process: of an interrupted frame, or a return address. */
+struct code_address {
 	uint64_t address;
 	bool is_return, is_kernel;
 };
 
-/* A row of table symbol that was there before. */
+/* A row of table symbol from an earlier run. */
 struct earlier {
 	uint64_t session, address, row;
 	uint32_t inline_depth;
 };
 
 struct work {
-	const char *path; /* of the recording */
-	char *temporary; /* folder of the symbols, where they do not go into the recording */
+	const char *path; /* the recording */
+	char *temporary; /* folder of the symbols; NULL: they go into the recording */
 	struct trace *trace;
 	struct symbolize_result *result;
 	struct writer *writer;
-	VEC(struct wanted) wanted;
+	VEC(struct code_address) addresses;
 	VEC(struct symbol_module) modules;
-	VEC(struct earlier) earlier; /* by session, address, depth */
+	VEC(struct earlier) earlier; /* sorted by session, address, depth */
 };
 
 static uint64_t value(const struct work *w, enum table_id table, int column, uint64_t row)
@@ -58,12 +58,12 @@ static const char *text(const struct work *w, enum table_id table, int column, u
 
 /* --- addresses --- */
 
-ORDER(by_address, struct wanted, UP(address) ?: UP(is_kernel) ?: DOWN(is_return))
+ORDER(by_address, struct code_address, UP(address) ?: UP(is_kernel) ?: DOWN(is_return))
 
 /*
  * Collects the distinct addresses of a process. The address of a native frame is a return address;
- * an interrupted frame and a frame of the OS kernel have the address of an instruction. An address
- * of both kinds is treated as a return address: the function is the same.
+ * interrupted frames and frames of the OS kernel have the address of an instruction. An address
+ * of both kinds is treated as a return address, because the function is the same.
  */
 static int collect(struct work *w, size_t process)
 {
@@ -71,25 +71,25 @@ static int collect(struct work *w, size_t process)
 	size_t kept = 0;
 	int r = 0;
 
-	w->wanted.count = 0;
+	w->addresses.count = 0;
 	for (uint64_t row = trace_first_row(w->trace, TABLE_stack_node, process);
 	     row < end && r == 0; row++) {
 		uint64_t kind = value(w, TABLE_stack_node, COLUMN_stack_node_kind, row);
-		struct wanted item = {
+		struct code_address item = {
 			.address = value(w, TABLE_stack_node, COLUMN_stack_node_address, row),
 			.is_kernel = kind == frame_kind_kernel,
 			.is_return = kind == frame_kind_native,
 		};
 
 		if (kind != frame_kind_python)
-			r = vec_push(&w->wanted, item);
+			r = vec_push(&w->addresses, item);
 	}
-	vec_sort(&w->wanted, by_address);
-	for (size_t i = 0; i < w->wanted.count; i++)
-		if (!kept || w->wanted.data[kept - 1].address != w->wanted.data[i].address ||
-		    w->wanted.data[kept - 1].is_kernel != w->wanted.data[i].is_kernel)
-			w->wanted.data[kept++] = w->wanted.data[i];
-	w->wanted.count = kept;
+	vec_sort(&w->addresses, by_address);
+	for (size_t i = 0; i < w->addresses.count; i++)
+		if (!kept || w->addresses.data[kept - 1].address != w->addresses.data[i].address ||
+		    w->addresses.data[kept - 1].is_kernel != w->addresses.data[i].is_kernel)
+			w->addresses.data[kept++] = w->addresses.data[i];
+	w->addresses.count = kept;
 	return r;
 }
 
@@ -116,7 +116,7 @@ static int collect_modules(struct work *w, size_t process)
 	return 0;
 }
 
-/* Whether the recording was made since this machine was booted. */
+/* Whether the recording was made on this machine since its last boot. */
 static bool is_this_boot(const char *boot_id)
 {
 	_cleanup_strbuf_ struct strbuf here = STRBUF_INIT;
@@ -167,7 +167,7 @@ static int collect_earlier(struct work *w)
 	return 0;
 }
 
-/* The first row that is not before `key`. */
+/* Finds the first row that is not before `key`. */
 static size_t find_earlier(const struct work *w, const struct earlier *key)
 {
 	size_t low = 0, high = w->earlier.count;
@@ -190,7 +190,7 @@ static const char *text_or_null(const struct work *w, int column, uint64_t row)
 	return *s ? s : NULL;
 }
 
-/* Uses the earlier symbol, perhaps found on another machine, where none is found now. */
+/* Adds the earlier symbol, perhaps from another machine, if no new one was found. */
 static void use_earlier(const struct work *w, uint64_t session, uint64_t address,
 			struct symbol_answer *answer)
 {
@@ -273,13 +273,13 @@ static int resolve_process(struct work *w, size_t process)
 	struct symbol_answer answer;
 	int r = collect(w, process), number;
 
-	if (r < 0 || !w->wanted.count)
+	if (r < 0 || !w->addresses.count)
 		return r;
 	number = add_process(w, process);
 	if (number < 0)
 		return number;
-	for (size_t i = 0; i < w->wanted.count; i++) {
-		const struct wanted *a = &w->wanted.data[i];
+	for (size_t i = 0; i < w->addresses.count; i++) {
+		const struct code_address *a = &w->addresses.data[i];
 		enum address_kind kind = a->is_return ? ADDRESS_RETURN : ADDRESS_INSTRUCTION;
 
 		r = a->is_kernel ? symbolizer_find_kernel(w->result->symbolizer, number, a->address,
@@ -373,7 +373,7 @@ static int move_file(const char *from, const char *name, void *recording)
 	return rename(from, strbuf_text(&to)) < 0 ? -errno : 0;
 }
 
-/* Removes what an earlier run with more files left. */
+/* Removes files of an earlier run that had more files. */
 static int remove_stale(const char *path, const char *name, void *fresh)
 {
 	_cleanup_strbuf_ struct strbuf new_path = STRBUF_INIT;
@@ -419,7 +419,8 @@ static int move_into_recording(struct work *w, const char *fresh, struct error *
 }
 
 /*
- * A lock lets one run write at a time. Where the file system has no locks, abandoned folders stay.
+ * A lock allows one run at a time to write. On file systems without locks, abandoned folders are
+ * not removed.
  */
 static int write_symbols(struct work *w, struct error *e)
 {
@@ -458,7 +459,7 @@ static int symbolize(struct work *w, const struct symbolizer_options *options,
 		r = symbolizer_new(options, &w->result->symbolizer, e);
 	if (r >= 0)
 		r = write(w, e);
-	vec_release(&w->wanted);
+	vec_release(&w->addresses);
 	vec_release(&w->modules);
 	vec_release(&w->earlier);
 	trace_free(w->trace);

@@ -1,4 +1,4 @@
-/* section.c: sections as text: titles, and tables made of fields. */
+/* section.c: renders sections as text: titles, and tables from fields. */
 #include "report/section.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include "report/section_html.h"
 
 #define COLUMNS_MAX 24
-#define LABEL 10 /* columns of the labels of lines that are no tables */
+#define LABEL 10 /* columns of the labels of report_labelled */
 
 void report_gap(const struct report_view *v)
 {
@@ -55,7 +55,7 @@ void report_verdict(const struct report_view *v, enum style style, const char *v
 	strbuf_addf(v->out, "%s\n", rest);
 }
 
-/* "label  text", folded, the text and the lines after the first one from a column on. */
+/* Appends "label  text", folded; all lines of the text start at `column`. */
 static void add_labelled(const struct report_view *v, enum style style, const char *label,
 			 const char *text, size_t column)
 {
@@ -144,7 +144,7 @@ static void add_cell(const struct report_view *v, const struct field *f, const v
 	strbuf_release(&value.text);
 }
 
-/* A table that is printed below the title, which comes with the first. */
+/* Prints a table, and before the section's first table the title. */
 static void print_table(const struct section *s, const struct report_view *v, struct text_table *t,
 			bool *titled)
 {
@@ -201,7 +201,7 @@ static void print_list(const struct section *s, const struct report_view *v, con
 	text_table_release(&t);
 }
 
-/* One row for each set of durations. */
+/* Prints a table with a row for each field with UNIT_STATS. */
 static void print_stats(const struct section *s, const struct report_view *v, const void *result,
 			bool *titled)
 {

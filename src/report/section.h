@@ -1,13 +1,12 @@
 /*
- * section.h: a section of the report, declared once: what its fields are called in JSON and above
- * the columns of its tables, their units, and where in the result of an analysis they are. Text,
- * HTML and JSON are rendered from the declaration. A section is a file section_<name>.c and a line
- * in SECTIONS. What a section prints by itself it hands to the report_* functions below, which
- * know how text and HTML show it.
+ * section.h: declares a section of the report: the fields' keys in JSON, their column heads, units,
+ * and locations in the result of an analysis. Text, HTML and JSON are rendered from the
+ * declaration. A section is a file section_<name>.c and a line in SECTIONS. Output that is not
+ * declared goes through the report_* functions below, which render it as text or HTML.
  *
- * The words that all sections share:
+ * Terms that all sections use:
  *
- *	share		part of the total that the section's title names; so none is above 100 %
+ *	share		part of the total in the section's title; never above 100 %
  *	busy		time in which at least one kernel, copy or memory set ran on the GPU
  *	utilization	busy time as a part of the time from the first to the last GPU work,
  *			excluding the pauses that the verdict names
@@ -21,7 +20,7 @@
 #include "base/json.h"
 #include "report/text_table.h"
 
-/* In the order in which people read them, and scripts. */
+/* In the order of the output. */
 #define SECTIONS(X)                                                                                \
 	X(header)                                                                                  \
 	X(verdict)                                                                                 \
@@ -50,20 +49,20 @@
 
 #define REPORT_WIDTH_MIN 72u
 #define REPORT_WIDTH_MAX 180u
-#define REPORT_WIDE 132u /* columns from which on all figures of a kernel fit into one line */
+#define REPORT_WIDE 132u /* with at least this width, all figures of a kernel fit into one line */
 
-/* What is to be rendered, and how. */
+/* A report and how to render it. */
 struct report_view {
 	const struct report *report;
 	const char *path; /* of the recording */
-	unsigned width; /* columns to fill, within the limits above */
+	unsigned width; /* in columns, within the limits above */
 	bool color;
-	bool html; /* text is rendered as HTML, see section_html.c */
-	bool bars; /* draw bars: on a terminal only; HTML has them always */
+	bool html; /* render HTML instead of text, see section_html.c */
+	bool bars; /* draw bars on a terminal; HTML always has them */
 	bool system; /* show readings of GPUs and the machine */
 	bool full_names; /* kernel names with parameters and template arguments */
-	uint64_t callers; /* lines that are named for each kernel */
-	uint64_t top; /* rows of each table, items of each list */
+	uint64_t callers; /* maximum number of lines below each kernel */
+	uint64_t top; /* maximum number of rows of tables and items of lists */
 	struct strbuf *out;
 };
 
@@ -71,35 +70,35 @@ enum unit {
 	/* In text and JSON. */
 	UNIT_COUNT,
 	UNIT_NS,
-	UNIT_TIME, /* CLOCK_MONOTONIC; shown from the start of the recording on */
+	UNIT_TIME, /* CLOCK_MONOTONIC; shown relative to the start of the recording */
 	UNIT_BYTES,
 	UNIT_SHARE, /* n of whole */
-	UNIT_RATIO, /* n of whole, which may be less than n: 1.39 */
+	UNIT_RATIO, /* n / whole, may exceed 1: 1.39 */
 	UNIT_RATE, /* n bytes in whole ns */
 	UNIT_TEXT, /* const char * */
-	UNIT_STRING, /* id of a string of the trace */
-	UNIT_CHOICE, /* text of a number: field.names */
+	UNIT_STRING, /* string id of the trace */
+	UNIT_CHOICE, /* number whose text is field.names(number) */
 	UNIT_NAME, /* value of an enum of the schema: field.table, field.column */
 	UNIT_CODE, /* text of callers.stacks */
-	UNIT_CLASS, /* caller: the class of its frames */
+	UNIT_CLASS, /* item of callers: the class of its frame */
 	UNIT_FUNCTION, /* row of api_function */
-	UNIT_THREAD, /* index of a process, and behind it the thread's number */
+	UNIT_THREAD, /* index of a process, followed by a thread id */
 	UNIT_LINE, /* item of callers */
-	UNIT_PATH, /* a line, and behind it what it called */
-	UNIT_ID, /* a number that counts nothing */
-	UNIT_REAL, /* a double; what is not finite is unknown, here and below */
+	UNIT_PATH, /* a line, followed by its callee */
+	UNIT_ID, /* a number that is not a quantity */
+	UNIT_REAL, /* a double; a value that is not finite is unknown, here and below */
 	UNIT_PERCENT, /* a double */
-	UNIT_FLOPS, /* a double, in a second */
-	UNIT_BANDWIDTH, /* a double: bytes in a second */
+	UNIT_FLOPS, /* a double: operations per second */
+	UNIT_BANDWIDTH, /* a double: bytes per second */
 	UNIT_PID, /* index of a process */
 	UNIT_FLAG,
-	UNIT_STATS, /* struct duration_stats; in text a row of its own with field.head */
+	UNIT_STATS, /* struct duration_stats; in text a separate row, named by field.head */
 	UNIT_LIST, /* field.list */
 	/* In JSON only. */
 	UNIT_MILLI, /* thousandths: 1.250 */
 	UNIT_UNIX, /* ns since 1970; signed */
 	UNIT_NUMBERS, /* array of numbers */
-	/* the fields of field.list; without a key they are keys of the object around it */
+	/* the fields of field.list; without a key they belong to the enclosing object */
 	UNIT_OBJECT,
 };
 
@@ -121,32 +120,32 @@ struct list;
 
 struct field {
 	const char *key; /* in JSON; NULL: only in text */
-	const char *head; /* above its column; NULL: only in JSON */
+	const char *head; /* of its column; NULL: only in JSON */
 	enum unit unit;
 	enum layout layout;
-	uint16_t offset, size; /* MEMBER: in the row, or in the section's result */
-	uint16_t whole; /* UNIT_SHARE without `per`: offset in the result, plus 1 */
+	uint16_t offset, size; /* MEMBER: of the row, or of the section's result */
+	uint16_t whole; /* UNIT_SHARE without `per`: offset of the total in the result, plus 1 */
 	/*
-	 * Offset in the row of a count, plus 1: what a share or a rate is of, and what other
-	 * numbers are divided by.
+	 * Offset of a count in the row, plus 1: the whole of a share, ratio or rate, the divisor of
+	 * other numbers.
 	 */
 	uint16_t per;
-	uint16_t count; /* offset in the row, plus 1: text is "-" where that count is 0 */
-	bool wide; /* a column of wide tables only */
+	uint16_t count; /* offset of a count in the row, plus 1; text is "-" if the count is 0 */
+	bool wide; /* column of wide tables only */
 	enum table_id table;
 	int column;
-	/* Instead of a member. */
+	/* Computes the value, instead of reading a member. */
 	void (*value)(const struct report_view *v, const void *row, struct value *out);
-	const char *(*head_of)(const struct report_view *v); /* instead of head; "" for no column */
+	const char *(*head_of)(const struct report_view *v); /* instead of head; NULL: no column */
 	const char *(*names)(unsigned value);
-	/* Whether a row has the field; else it has no key, or null. NULL: all have it. */
+	/* Whether a row has the field; if not, the key is absent, or null with `null`. */
 	bool (*when)(const struct report_view *v, const void *row);
 	bool null;
-	uint8_t width; /* UNIT_NUMBERS: bytes of each */
-	bool trim; /* UNIT_NUMBERS: zeros at the end are left out, but for the first number */
+	uint8_t width; /* UNIT_NUMBERS: bytes of each number */
+	bool trim; /* UNIT_NUMBERS: omit trailing zeros after the first number */
 	/*
-	 * UNIT_OBJECT: the row of its fields, when it is not this one; it may be made in `room`,
-	 * which has SECTION_ROOM bytes. NULL: as when `when` is false.
+	 * UNIT_OBJECT: finds the row of the object's fields if it is not this row; it may be built
+	 * in `room`, which has SECTION_ROOM bytes. NULL: like `when` returning false.
 	 */
 	const void *(*of)(const struct report_view *v, const void *row, void *room);
 	const struct list *list;
@@ -155,8 +154,8 @@ struct field {
 #define SECTION_ROOM 128
 
 /*
- * A condition on a row, for .when, .hidden, .ends: ROW_IF(is_open, struct door, !row->closed); v is
- * the report_view.
+ * Defines a condition on a row, for .when, .hidden, .ends: ROW_IF(is_open, struct door,
+ * !row->closed). v is the report_view.
  */
 #define ROW_IF(name, type, condition)                                                              \
 	static bool name(const struct report_view *v, const void *row_)                            \
@@ -168,7 +167,7 @@ struct field {
 	}
 
 /*
- * What a row's field is, for .value: ROW_READ(read_count, struct hotspot,
+ * Defines a function for .value: ROW_READ(read_count, struct hotspot,
  * out->n = row->time.count + row->untimed).
  */
 #define ROW_READ(name, type, statement)                                                            \
@@ -180,10 +179,7 @@ struct field {
 		statement;                                                                         \
 	}
 
-/*
- * What an object's fields are of, for .of:
- * ROW_OF(busy_of, &v->report->busy->gpus[index_of(v, row)])
- */
+/* Defines a function for .of: ROW_OF(busy_of, &v->report->busy->gpus[index_of(v, row)]) */
 #define ROW_OF(name, pointer)                                                                      \
 	static const void *name(const struct report_view *v, const void *row, void *room)          \
 	{                                                                                          \
@@ -198,7 +194,7 @@ struct field {
 #define COUNTED(type, member) .count = offsetof(type, member) + 1
 #define NUMBERS(type, member) MEMBER(type, member), .width = sizeof(((type *)NULL)->member[0])
 #define ENUM(name, column_name) .table = TABLE_##name, .column = COLUMN_##name##_##column_name
-/* FIELD("total_ns", "time", NS, MEMBER(struct row, total_ns)); NULL for no key, no head. */
+/* FIELD("total_ns", "time", NS, MEMBER(struct row, total_ns)); NULL: no key, or no head. */
 #define FIELD(field_key, field_head, field_unit, ...)                                              \
 	{                                                                                          \
 		.key = (field_key), .head = (field_head), .unit = UNIT_##field_unit, __VA_ARGS__   \
@@ -209,26 +205,25 @@ struct field {
 #define FIELDS(array) .fields = (array), .field_count = ARRAY_SIZE(array)
 
 /*
- * Rows: an array that the result points to (in a list of lists: the row), or is in it, and its
- * length. The fields that have heads are a table.
+ * A list of rows: an array in the result or, for nested lists, in the row: either a pointer (ITEMS)
+ * or a member (ARRAY). The fields with heads form a table.
  */
 struct list {
 	size_t items, count, stride;
-	/* of an array that is in the row itself; 0: there is a pointer, and `count` */
-	size_t length;
+	size_t length; /* ARRAY: its length; 0: ITEMS, with a pointer and `count` */
 	const struct field *fields;
 	size_t field_count;
 	bool half; /* text shows half as many rows */
-	bool all; /* shows all rows that are not hidden, however few are asked for */
+	bool all; /* ignore report_view.top */
 	bool (*hidden)(const struct report_view *v, const void *row);
 	bool (*ends)(const struct report_view *v, const void *row); /* text ends before this row */
-	/* Lines below the row. */
+	/* Adds lines below the row. */
 	void (*notes)(const struct report_view *v, const void *row, struct text_table *t);
-	/* Rows that are no array: the i-th, NULL after the last. */
+	/* The i-th row, if rows are not an array; NULL after the last. */
 	const void *(*item)(const struct report_view *v, const void *row, size_t i);
 	/*
-	 * JSON has an object, whose keys are names of indexes; a single field without a key is the
-	 * value.
+	 * JSON is an object with these keys instead of an array; a single field without a key is
+	 * the value itself.
 	 */
 	const char *(*names)(unsigned index);
 };
@@ -240,7 +235,7 @@ struct list {
 	.items = offsetof(type, member), .length = ARRAY_SIZE(((type *)NULL)->member),             \
 	.stride = sizeof(((type *)NULL)->member[0])
 
-/* A field that is a list: its key, ITEMS or ARRAY, its fields, and what else struct list has. */
+/* A field that is a list: its key, ITEMS or ARRAY, its fields, and other members of struct list. */
 #define LIST(list_key, list_items, list_fields, ...)                                               \
 	{                                                                                          \
 		.key = (list_key), .unit = UNIT_LIST, .list = &(const struct list)                 \
@@ -260,42 +255,44 @@ struct section {
 	const char *key; /* of an object in JSON; NULL: its fields are keys of the report */
 	const char *title;
 	const char *(*title_of)(const struct report_view *v); /* instead of title */
-	size_t result; /* offset of the pointer in struct report */
+	size_t result; /* offset of the result's pointer in struct report */
 	bool whole_report; /* the result is the report itself */
 	const struct field *fields;
 	size_t field_count;
-	bool (*shown)(const struct report_view *v); /* NULL: where a table has rows */
-	void (*empty)(const struct report_view *v); /* the text when it is not shown; NULL: none */
-	void (*remark)(const struct report_view *v, struct strbuf *out); /* beside the title */
-	/* Lines between the title and the tables, and after them. */
+	bool (*shown)(const struct report_view *v); /* NULL: shown if a table has rows */
+	void (*empty)(const struct report_view *v); /* prints text if it is not shown; NULL: none */
+	void (*remark)(const struct report_view *v, struct strbuf *out); /* text beside the title */
+	/* Add lines between the title and the tables, and after the tables. */
 	void (*before)(const struct report_view *v, struct strbuf *out);
 	void (*after)(const struct report_view *v, struct strbuf *out);
-	/* Instead of the tables that the fields declare. */
+	/* Prints the text, instead of the declared tables. */
 	void (*text)(const struct report_view *v);
 };
 
 #define RESULT(name) .result = offsetof(struct report, name)
 
-/* The whole report: about one screen, the most important things first. */
+/* Appends the report as text, about one screen, the most important sections first. */
 void report_print_text(const struct report_view *v);
-/* A page that stands alone, with the same contents; view.html is true. */
+/* Appends a self-contained page with the same contents; view.html must be true. */
 void report_print_html(const struct report_view *v);
-/* One JSON object and a newline. docs/report.md describes the keys; they only ever grow. */
+/*
+ * Appends one JSON object and a newline. docs/report.md describes the keys; none is ever removed.
+ */
 void report_print_json(const struct report_view *v);
 
-/* One section, for the renderers and tests. JSON: keys of the open object of *j. */
+/* Append one section, for the renderers and tests. JSON: keys of the open object of *j. */
 void section_print_text(const struct section *s, const struct report_view *v);
 void section_print_json(const struct section *s, const struct report_view *v, struct json *j);
 
-/* What was recorded. */
+/* Title of the report. */
 void report_heading(const struct report_view *v, const char *text);
 /* "\nverdict  GPU-bound; after its start-up …" */
 void report_verdict(const struct report_view *v, enum style style, const char *verdict,
 		    const char *rest);
-/* Sentences, folded after `indent` blanks; nothing where there are none. */
+/* Folded text, indented by `indent` blanks; nothing for "". */
 void report_paragraph(const struct report_view *v, unsigned indent, const char *text);
 void report_table(const struct report_view *v, struct text_table *t);
-/* An empty line before what has no title. */
+/* An empty line, before output that has no title. */
 void report_gap(const struct report_view *v);
 /* "\ntitle  rest" */
 void report_title(const struct report_view *v, const char *title, const char *rest);
@@ -303,26 +300,26 @@ void report_title(const struct report_view *v, const char *title, const char *re
 void report_labelled(const struct report_view *v, enum style style, const char *label,
 		     const char *text);
 
-/* A cell with a bar of at most `columns` for part of whole; empty where bars are off. */
+/* Adds a cell with a bar of at most `columns` for part / whole; it is empty without v->bars. */
 void report_bar(struct text_table *t, const struct report_view *v, uint64_t part, uint64_t whole,
 		unsigned columns);
 
-/* What the declarations of section.h refer to in a report; for its two renderers. */
+/* Result of a section's analysis. This and the functions below are for the two renderers. */
 const void *section_result(const struct section *s, const struct report *r);
 
-/* The i-th row of a list of a result or a row; NULL: there are no more. */
+/* The i-th row of a list of a result or row; NULL after the last. */
 const void *list_row(const struct list *list, const struct report_view *v, const void *of,
 		     size_t i);
 
-/* *out is zero before; the caller releases out->text. */
+/* Reads a field. *out must be zeroed; the caller releases out->text. */
 void value_read(const struct report_view *v, const struct field *f, const void *result,
 		const void *row, struct value *out);
-/* Appends a known value as people read it; safe for a terminal. */
+/* Appends a known value for people; safe for a terminal. */
 void value_text(const struct report_view *v, const struct field *f, const struct value *value,
 		struct strbuf *out);
-/* Whether values with this unit are in value.text. */
+/* Whether value_read stores values of this unit in value.text. */
 bool value_is_text(enum unit unit);
-/* Text of a value of a field with UNIT_NAME; "?" where the schema has none. */
+/* Text of a value of a field with UNIT_NAME; "?" if the schema has none. */
 const char *value_name(const struct field *f, uint64_t value);
 
 #endif

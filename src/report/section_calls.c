@@ -1,4 +1,4 @@
-/* section_calls.c: calls that synchronize and copy, and synchronizations as CUPTI records them. */
+/* section_calls.c: calls that synchronize and copy, and synchronizations as CUPTI reports them. */
 #include "report/section.h"
 
 #include "analysis/sync_calls.h"
@@ -36,8 +36,8 @@ static const struct field fields[] = {
 
 static void add_remark(const struct report_view *v, struct strbuf *out)
 {
-	sentence_add(out, DURATION(v->report->syncs->total_ns), WORDS(" of all threads in "),
-		     COUNTED_AS(v->report->syncs->calls, "call"));
+	sentence_add(out, DURATION(v->report->syncs->total_ns), WORDS(" in "),
+		     COUNTED_AS(v->report->syncs->calls, "call"), WORDS(", all threads"));
 }
 
 const struct section section_calls = {

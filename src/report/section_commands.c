@@ -1,4 +1,4 @@
-/* section_commands.c: what each command of a program that used no GPU did on the CPU. */
+/* section_commands.c: CPU time by command, of a program without GPU work. */
 #include "report/section.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ static const struct field fields[] = {
 	LIST("commands", ITEMS(struct commands, items, count), command_fields),
 };
 
-/* The verdict on the whole says it all of one command, and all that the CPU bounds. */
+/* Not shown for a single command, or with GPU work: the verdict is enough. */
 static bool is_shown(const struct report_view *v)
 {
 	return v->report->commands->count > 1 && v->report->verdicts->whole.kind == VERDICT_NO_WORK;

@@ -1,4 +1,4 @@
-/* section_copies.c: copies and memory sets, with the bandwidth that they achieved. */
+/* section_copies.c: copies and memory sets, with their bandwidth. */
 #include "analysis/copies.h"
 #include "report/section.h"
 
@@ -13,7 +13,7 @@ static void read_kind(const struct report_view *v, const void *row, struct value
 
 	(void)v;
 	if (g->set)
-		strbuf_addf(&out->text, "set %s", value_name(&memory, g->destination));
+		strbuf_addf(&out->text, "memset  %s", value_name(&memory, g->destination));
 	else
 		strbuf_addf(&out->text, "%s  %s -> %s", value_name(&kind, g->kind),
 			    value_name(&memory, g->source), value_name(&memory, g->destination));
@@ -29,12 +29,13 @@ static const struct field copy_fields[] = {
 	FIELD(NULL, "kind", TEXT, .value = read_kind, FLEXIBLE_COLUMN),
 	FIELD("count", "count", COUNT, COPY(count)),
 	FIELD("bytes", "bytes", BYTES, COPY(bytes)),
-	FIELD(NULL, "each", BYTES, COPY(bytes), PER(struct copy_group, count), OPTIONAL_COLUMN),
+	FIELD(NULL, "mean size", BYTES, COPY(bytes), PER(struct copy_group, count),
+	      OPTIONAL_COLUMN),
 	FIELD("async", NULL, COUNT, COPY(async)),
 	FIELD("timed", NULL, COUNT, COPY(timed)),
 	FIELD("timed_bytes", NULL, BYTES, COPY(timed_bytes)),
 	FIELD("total_ns", "time", NS, COPY(total_ns), COUNTED(struct copy_group, timed)),
-	FIELD(NULL, "achieved", RATE, COPY(timed_bytes), PER(struct copy_group, total_ns)),
+	FIELD(NULL, "bandwidth", RATE, COPY(timed_bytes), PER(struct copy_group, total_ns)),
 	FIELD(NULL, "async", SHARE, COPY(async), PER(struct copy_group, count)),
 };
 

@@ -4,7 +4,7 @@
 #include "analysis/cost.h"
 #include "report/words.h"
 
-/* "callback 12.3 ms (1,002,000 times 12 ns)" */
+/* Appends "callbacks 12.3 ms (1,002,000 x 12 ns)". */
 static void add_cost(struct strbuf *line, const struct cost *c, enum cost_kind kind,
 		     const char *text)
 {
@@ -15,7 +15,7 @@ static void add_cost(struct strbuf *line, const struct cost *c, enum cost_kind k
 	sentence_add(line, WORDS(line->length ? ", " : ""), WORDS(text), WORDS(" "),
 		     DURATION(sum->total_ns));
 	if (kind == cost_kind_callback && sum->count)
-		sentence_add(line, WORDS(" ("), NUMBER(sum->count), WORDS(" times "),
+		sentence_add(line, WORDS(" ("), NUMBER(sum->count), WORDS(" x "),
 			     DURATION(sum->total_ns / sum->count), WORDS(")"));
 	if (sum->bytes)
 		sentence_add(line, WORDS(" for "), BYTES(sum->bytes));
@@ -32,16 +32,16 @@ static void print(const struct report_view *v)
 	add_cost(&line, c, cost_kind_exit, "exit");
 	add_cost(&line, c, cost_kind_buffer_request, "buffer requests");
 	add_cost(&line, c, cost_kind_collector, "collector (own thread)");
-	add_cost(&line, c, cost_kind_sampler, "CPU sampler (outside)");
-	add_cost(&line, c, cost_kind_timer_sample, "CPU samples (inside)");
+	add_cost(&line, c, cost_kind_sampler, "CPU sampler (outside the program)");
+	add_cost(&line, c, cost_kind_timer_sample, "CPU samples (inside the program)");
 	add_cost(&line, c, cost_kind_write, "writing");
 	if (c->overhead_count)
 		sentence_add(&line, WORDS(line.length ? ", " : ""), WORDS("CUPTI's own overhead "),
 			     DURATION(c->overhead_ns));
 	if (c->clock_replaced)
 		sentence_add(&line, WORDS(line.length ? "; " : ""),
-			     WORDS("the rest is not known: the program's clock was not the "
-				   "machine's, as when a tape is played"));
+			     WORDS("other costs are unknown, because the program did not run on "
+				   "the machine's clock (for example, a tape was played)"));
 	report_labelled(v, STYLE_NONE, "cost",
 			line.length ? strbuf_text(&line) : "not measured in this recording");
 }

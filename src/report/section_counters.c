@@ -1,6 +1,6 @@
 /*
- * section_counters.c: hardware counters of kernels: what bounds them, and with --counters all
- * metrics and the roofline.
+ * section_counters.c: hardware counters: what bounds kernels and, with --counters, all metrics and
+ * the roofline.
  */
 #include "report/section.h"
 
@@ -11,17 +11,16 @@
 #include "analysis/occupancy.h"
 #include "base/human.h"
 #include "report/words.h"
-#include "symbol/demangle.h"
 
-#define HINTS_SHOWN 3 /* in the ordinary report */
-#define BOUND_PERCENT 60 /* of a peak, from which on it bounds */
+#define HINTS_SHOWN 3 /* without --counters */
+#define BOUND_PERCENT 60 /* share of a peak at which a unit bounds a kernel */
 
 static bool is_asked_for(const struct report_view *v)
 {
 	return v->report->options.counters;
 }
 
-/* The ordinary report has the hints only. */
+/* Without --counters, only the hints are shown. */
 ROW_IF(is_short, void, !is_asked_for(v))
 ROW_IF(is_timed, struct counted_kernel, row->timed)
 ROW_IF(is_kernel, struct counted_kernel, row->kind == COUNTED_KERNEL)
@@ -29,12 +28,7 @@ ROW_IF(is_range, struct counted_kernel, row->kind != COUNTED_KERNEL)
 
 static void add_name(const struct report_view *v, uint32_t name, struct strbuf *out)
 {
-	const char *text = trace_string(v->report->trace, name);
-
-	if (v->full_names)
-		demangle(text, out);
-	else
-		kernel_name_short(text, out);
+	report_name_text(trace_string(v->report->trace, name), v->full_names, out);
 }
 
 static void add_counted_name(const struct report_view *v, const struct counted_kernel *k,
@@ -75,7 +69,7 @@ static void add_bound(const double *percent, struct strbuf *out)
 		strbuf_addf(out, "SM %.1f%% of peak, %s %.1f%%", sm, name, percent[unit]);
 }
 
-/* What bounds a kernel, by what was measured; nothing where too little was. */
+/* Appends what bounds a kernel; nothing if the necessary metrics were not measured. */
 static void add_hint(const struct report_view *v, const struct counted_kernel *k,
 		     struct strbuf *out)
 {
@@ -185,7 +179,7 @@ static const struct field point_fields[] = {
 	      .null = true, LEFT_COLUMN),
 };
 
-/* "roofline: no peak measured of FP32, FP16" */
+/* Appends the names of roofs after a text: "; no peak for FP32, FP16". */
 static void add_roofs(const char *what, uint32_t roofs, struct strbuf *out)
 {
 	for (unsigned i = 0; i < ROOFS_END; i++)
@@ -202,18 +196,18 @@ static void add_missing(const struct report_view *v, struct strbuf *out)
 	size_t before;
 
 	if (v->top != UINT64_MAX)
-		strbuf_adds(out, "metrics that are 0 are left out: --top 0 shows them\n");
+		strbuf_adds(out, "metrics that are 0 are not shown; to show them: --top 0\n");
 	before = out->length;
-	add_roofs("roofline: not measured in all launches: ", simple & ~f->measured, out);
+	add_roofs("roofline: not measured in every launch: ", simple & ~f->measured, out);
 	if (!(f->measured & tensor))
 		strbuf_adds(out, out->length > before
 					 ? ", tensor"
-					 : "roofline: not measured in all launches: tensor");
-	add_roofs(out->length > before ? "; no peak of " : "roofline: no peak of ", f->unlimited,
+					 : "roofline: not measured in every launch: tensor");
+	add_roofs(out->length > before ? "; no peak for " : "roofline: no peak for ", f->unlimited,
 		  out);
 	if (out->length > before)
-		strbuf_adds(out,
-			    " (pitot record --engine range-profiler --metrics roofline,tensor)\n");
+		strbuf_adds(out, "; to measure all: pitot record --engine range-profiler "
+				 "--metrics roofline,tensor\n");
 }
 
 /* --- metrics --- */
@@ -225,7 +219,7 @@ ROW_READ(read_kernel, struct counter_of_kernel, add_counted_name(v, counted_of(v
 ROW_READ(read_kind, struct counter_of_kernel,
 	 strbuf_adds(&out->text, counted_kind_name(counted_of(v, row)->kind)))
 
-/* A kernel's name at its head, and what its next metrics are about. */
+/* The kernel's name in its first row, and the group in the first row of each other group. */
 static void read_place(const struct report_view *v, const void *row, struct value *out)
 {
 	const struct counter_of_kernel *c = row;
@@ -237,7 +231,7 @@ static void read_place(const struct report_view *v, const void *row, struct valu
 		strbuf_addf(&out->text, "(%s)", counter_group_name(c->group));
 }
 
-/* Values of these units are shown as people read them, others with their unit beside them. */
+/* Appends a value of a well-known unit; false: the unit must be shown beside the value. */
 static bool add_amount(const char *unit, double value, struct strbuf *out)
 {
 	uint64_t whole = value >= 0 && value < 9e18 ? (uint64_t)(value + 0.5) : 0;
@@ -265,8 +259,8 @@ static void add_value(const struct report_view *v, const struct counter_of_kerne
 }
 
 ROW_READ(read_counter_mean, struct counter_of_kernel, add_value(v, row, row->mean, &out->text))
-ROW_READ(read_least, struct counter_of_kernel, add_value(v, row, row->min, &out->text))
-ROW_READ(read_most, struct counter_of_kernel, add_value(v, row, row->max, &out->text))
+ROW_READ(read_min, struct counter_of_kernel, add_value(v, row, row->min, &out->text))
+ROW_READ(read_max, struct counter_of_kernel, add_value(v, row, row->max, &out->text))
 
 static void read_unit(const struct report_view *v, const void *row, struct value *out)
 {
@@ -292,8 +286,8 @@ static const struct field counter_fields[] = {
 	FIELD("min", NULL, REAL, COUNTER(min)),
 	FIELD("max", NULL, REAL, COUNTER(max)),
 	FIELD(NULL, "mean", TEXT, .value = read_counter_mean, .layout = LAYOUT_RIGHT),
-	FIELD(NULL, "least", TEXT, .value = read_least, .layout = LAYOUT_RIGHT, .wide = true),
-	FIELD(NULL, "most", TEXT, .value = read_most, .layout = LAYOUT_RIGHT, .wide = true),
+	FIELD(NULL, "min", TEXT, .value = read_min, .layout = LAYOUT_RIGHT, .wide = true),
+	FIELD(NULL, "max", TEXT, .value = read_max, .layout = LAYOUT_RIGHT, .wide = true),
 	FIELD(NULL, "unit", TEXT, .value = read_unit, LEFT_COLUMN),
 	FIELD("unit", NULL, STRING, COUNTER(unit)),
 	FIELD("weighted_by_time", NULL, FLAG, COUNTER(is_rate)),
@@ -325,7 +319,7 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 			     COUNTED_AS(c->launches, "launch"), WORDS(" of "),
 			     COUNTED_AS(kernels, "kernel"), WORDS(" measured"));
 	sentence_add(out, WORDS(is_asked_for(v) ? "; means of rates and shares are weighted by time"
-						: ": --counters shows their metrics"));
+						: "; for their metrics: pitot report --counters"));
 }
 
 static void print_none(const struct report_view *v)
@@ -340,9 +334,9 @@ static void print_none(const struct report_view *v)
 		report_paragraph(v, 2, strbuf_text(&hints));
 	} else if (is_asked_for(v)) {
 		report_title(v, "counters",
-			     c->rows ? "none of the launches that were measured match"
-				     : "no hardware counters were recorded: `pitot record "
-				       "--engine range-profiler` records them");
+			     c->rows ? "no measured launch matches the filters"
+				     : "no hardware counters were recorded; to record them: pitot "
+				       "record --engine range-profiler");
 	}
 }
 

@@ -1,4 +1,4 @@
-/* section_cpu.c: what the CPU did. */
+/* section_cpu.c: CPU time by thread, line and function. */
 #include "report/section.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static void read_function_and_class(const struct report_view *v, const void *row
 		strbuf_adds(&out->text, " [kernel]");
 }
 
-/* Functions are sorted by it: the rest only called those above. */
+/* Functions are sorted by self time; the rest have none. */
 ROW_IF(has_no_self, struct function_time, !row->self_ns)
 
 #define FUNCTION(member) MEMBER(struct function_time, member)
@@ -48,7 +48,7 @@ static const struct field line_fields[] = {
 	FIELD("caller", "line", PATH, LINE(caller), FLEXIBLE_COLUMN),
 };
 
-/* Where no frame is the operating system's, none was recorded. */
+/* 0 means that frames of the operating system's kernel were not recorded. */
 ROW_IF(has_kernel, struct cpu_use, row->kernel_ns)
 
 static const struct field fields[] = {
@@ -61,8 +61,8 @@ static const struct field fields[] = {
 	FIELD("pauses", NULL, COUNT, CPU(pauses)),
 	FIELD("pause_ns", NULL, NS, CPU(pause_ns)),
 	FIELD("processes", NULL, COUNT, CPU(processes)),
-	FIELD("way", NULL, TEXT, CPU(way.got)),
-	FIELD("reason", NULL, TEXT, CPU(way.reason)),
+	FIELD("way", NULL, TEXT, CPU(sampling.actual)),
+	FIELD("reason", NULL, TEXT, CPU(sampling.reason)),
 	LIST("threads", ITEMS(struct cpu_use, threads, thread_count), thread_fields),
 	LIST("lines", ITEMS(struct cpu_use, lines, line_count), line_fields, .half = true),
 	LIST("functions", ITEMS(struct cpu_use, functions.items.data, functions.items.count),
@@ -74,15 +74,15 @@ static bool is_shown(const struct report_view *v)
 	return v->report->cpu_use->samples > 0;
 }
 
-/* Why there are no samples, where that is known. */
+/* Says why there are no samples, if that is known. */
 static void print_none(const struct report_view *v)
 {
-	const struct capability_note *way = &v->report->cpu_use->way;
+	const struct capability_note *sampling = &v->report->cpu_use->sampling;
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT, reason = STRBUF_INIT;
 
-	if (!way->known)
+	if (!sampling->known)
 		return;
-	capability_no_samples(way, &reason);
+	capability_no_samples(sampling, &reason);
 	strbuf_adds(&line, "no samples");
 	strbuf_adds(&line, reason.length ? ": " : "");
 	text_safe(&line, strbuf_text(&reason), reason.length);
@@ -97,9 +97,10 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 		     COUNTED_AS(c->thread_count, "thread"), WORDS(" of "),
 		     COUNTED_AS(c->processes, "process"), WORDS(", "),
 		     COUNTED_AS(c->samples, "sample"));
-	if (*c->way.got) {
-		strbuf_adds(out, " by ");
-		text_safe(out, c->way.got, strlen(c->way.got));
+	if (*c->sampling.actual) {
+		strbuf_adds(out, " (");
+		text_safe(out, c->sampling.actual, strlen(c->sampling.actual));
+		strbuf_addc(out, ')');
 	}
 }
 
@@ -140,13 +141,13 @@ static void add_remarks(const struct report_view *v, struct strbuf *out)
 	if (c->stackless)
 		sentence_add(out, SEPARATOR, PERCENT(c->stackless_ns, c->total_ns),
 			     WORDS(" without a stack"));
-	if (*c->way.reason && c->way.state != capability_state_on) {
+	if (*c->sampling.reason && c->sampling.state != capability_state_on) {
 		sentence_add(out, SEPARATOR);
-		text_safe(out, c->way.reason, strlen(c->way.reason));
+		text_safe(out, c->sampling.reason, strlen(c->sampling.reason));
 	}
 	if (*c->python.reason && c->python.state != capability_state_on) {
 		sentence_add(out, SEPARATOR, WORDS("Python frames: "));
-		text_safe(out, c->python.got, strlen(c->python.got));
+		text_safe(out, c->python.actual, strlen(c->python.actual));
 		strbuf_adds(out, " (");
 		text_safe(out, c->python.reason, strlen(c->python.reason));
 		strbuf_addc(out, ')');

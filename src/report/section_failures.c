@@ -1,4 +1,4 @@
-/* section_failures.c: calls of CUDA that failed; section_verdict leads with a context that did. */
+/* section_failures.c: failed CUDA calls; section_verdict.c shows a failed context first. */
 #include "report/section.h"
 
 #include "analysis/failures.h"
@@ -48,7 +48,7 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 
 const struct section section_failures = {
 	.key = "failures",
-	.title = "calls that failed",
+	.title = "failed CUDA calls",
 	RESULT(failures),
 	FIELDS(fields),
 	.remark = add_remark,
@@ -74,8 +74,8 @@ void report_failure_text(const struct report *r, struct strbuf *out)
 		report_line_text(r, f->caller, CALLER_NONE, out);
 	}
 	if (all->last_config != TRACE_NO_ROW) {
-		strbuf_adds(out, "; last launched: ");
+		strbuf_adds(out, "; last kernel launched: ");
 		report_kernel_text(r, all->last_config, false, out);
-		strbuf_addf(out, " (%llu)", (unsigned long long)all->last_launches);
+		strbuf_addf(out, " (launch %llu)", (unsigned long long)all->last_launches);
 	}
 }

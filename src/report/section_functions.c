@@ -1,4 +1,4 @@
-/* section_functions.c: GPU time by the function that asked for it. */
+/* section_functions.c: GPU time by the function that launched the work. */
 #include "report/section.h"
 
 #include "analysis/gpu_functions.h"

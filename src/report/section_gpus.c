@@ -7,8 +7,8 @@
 #include "analysis/idle.h"
 #include "report/words.h"
 
-/* What ran beside what, where more than one kind or more than one stream did. */
-static void add_mix(const struct gpu_busy *b, size_t gpu, struct strbuf *out)
+/* Appends how kernels, copies and streams overlapped, if there are several. */
+static void add_overlap(const struct gpu_busy *b, size_t gpu, struct strbuf *out)
 {
 	const struct work_sum *graphs = &b->work[GPU_WORK_graph_launch];
 
@@ -24,12 +24,11 @@ static void add_mix(const struct gpu_busy *b, size_t gpu, struct strbuf *out)
 			     WORDS("\n"));
 	if (b->max_pieces < 2)
 		return;
-	sentence_add(out, WORDS("GPU "), NUMBER(gpu), WORDS(": of its busy time with"));
+	sentence_add(out, WORDS("GPU "), NUMBER(gpu), WORDS(": active streams while busy:"));
 	for (unsigned n = 1; n < BUSY_LEVELS; n++) {
 		if (!b->streams_ns[n])
 			continue;
-		strbuf_addf(out, " %u%s stream%s ", n, n == BUSY_LEVELS - 1 ? "+" : "",
-			    n == 1 ? "" : "s");
+		strbuf_addf(out, " %u%s for ", n, n == BUSY_LEVELS - 1 ? " or more" : "");
 		sentence_add(out, PERCENT(b->streams_ns[n], b->union_ns), WORDS(","));
 	}
 	sentence_add(out, WORDS(" at most "), COUNTED_AS(b->max_pieces, "operation"),
@@ -135,7 +134,7 @@ static void print(const struct report_view *v)
 	};
 	const struct report *r = v->report;
 	struct text_table t = TEXT_TABLE_INIT(columns);
-	_cleanup_strbuf_ struct strbuf mix = STRBUF_INIT, title = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf overlap = STRBUF_INIT, title = STRBUF_INIT;
 	uint64_t window = r->end_ns - r->start_ns;
 
 	for (size_t i = 0; i < r->busy->count; i++) {
@@ -152,13 +151,13 @@ static void print(const struct report_view *v)
 		text_table_count(&t, b->work[GPU_WORK_kernel].count);
 		text_table_count(&t,
 				 b->work[GPU_WORK_memcpy].count + b->work[GPU_WORK_memset].count);
-		add_mix(b, i, &mix);
+		add_overlap(b, i, &overlap);
 	}
 	if (text_table_rows(&t)) {
-		sentence_add(&title, WORDS("of "), DURATION(window));
+		sentence_add(&title, WORDS("within "), DURATION(window));
 		report_title(v, "GPU busy", strbuf_text(&title));
 		report_table(v, &t);
-		report_paragraph(v, 2, strbuf_text(&mix));
+		report_paragraph(v, 2, strbuf_text(&overlap));
 	}
 	text_table_release(&t);
 }

@@ -19,7 +19,7 @@ static const struct field graph_fields[] = {
 	FIELD("graph", NULL, ID, GRAPH(graph)),
 	FIELD(NULL, "", TEXT, .value = read_name, FLEXIBLE_COLUMN),
 	FIELD("launches", "launches", COUNT, GRAPH(launches)),
-	FIELD(NULL, "nodes each", COUNT, GRAPH(nodes), PER(struct graph_group, node_launches),
+	FIELD(NULL, "nodes/launch", COUNT, GRAPH(nodes), PER(struct graph_group, node_launches),
 	      COUNTED(struct graph_group, nodes)),
 	FIELD(NULL, "replay median", NS, GRAPH(replay.median_ns),
 	      COUNTED(struct graph_group, replay.count)),
@@ -28,7 +28,7 @@ static const struct field graph_fields[] = {
 	FIELD(NULL, "total", NS, GRAPH(replay.total_ns), COUNTED(struct graph_group, replay.count),
 	      OPTIONAL_COLUMN),
 	FIELD("nodes", NULL, COUNT, GRAPH(nodes)),
-	FIELD("node_ns", "sum of nodes", NS, GRAPH(node_ns), COUNTED(struct graph_group, nodes)),
+	FIELD("node_ns", "node time", NS, GRAPH(node_ns), COUNTED(struct graph_group, nodes)),
 	FIELD("replay", NULL, STATS, GRAPH(replay)),
 };
 
@@ -43,8 +43,8 @@ static void add_cost(const struct report_view *v, struct strbuf *out)
 	if (graphs_nodes_are_expensive(g))
 		sentence_add(out, WORDS("recording each node took about "),
 			     PERCENT(g->node_cost_ns, g->node_span_ns),
-			     WORDS(" of the time with graphs; cheaper: pitot record --graphs "
-				   "launch\n"));
+			     WORDS(" of the time with graphs; to record whole graphs: pitot record "
+				   "--graphs launch\n"));
 }
 
 const struct section section_graphs = {

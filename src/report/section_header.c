@@ -1,4 +1,4 @@
-/* section_header.c: what was recorded, when, and what of it is shown. */
+/* section_header.c: what was recorded and when, and which part of it is shown. */
 #include "report/section.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "report/words.h"
 
-/* "2026-01-01 00:00:00 UTC" of a CLOCK_MONOTONIC time. */
+/* Appends a CLOCK_MONOTONIC time as "2026-01-01 00:00:00 UTC". */
 static void add_date(const struct report *r, uint64_t time_ns, struct strbuf *out)
 {
 	time_t seconds = (time_t)(trace_unix_ns(r->trace, time_ns) / (int64_t)NS_PER_S);
@@ -40,7 +40,7 @@ static void print(const struct report_view *v)
 	add_date(r, start_ns, &line);
 	sentence_add(&line, WORDS(", "), DURATION(r->span_end_ns - start_ns), WORDS(", "),
 		     COUNTED_AS(report_process_count(r), "process"), WORDS(", "));
-	if (r->no_gpu->not_wanted)
+	if (r->no_gpu->cpu_only)
 		strbuf_adds(&line, "CPU only");
 	else
 		sentence_add(&line, COUNTED_AS(trace_rows(r->trace, TABLE_kernel), "kernel"));
@@ -58,18 +58,18 @@ static const void *find_process(const struct report_view *v, const void *row, si
 							 : NULL;
 }
 
-/* What a sampler wrote about a process is none of its own. */
-ROW_IF(is_session, struct trace_process, trace_process(v->report->trace, row->of) != row)
+/* A sampler's view of a process is not listed separately. */
+ROW_IF(is_view, struct trace_process, trace_process(v->report->trace, row->subject) != row)
 
 ROW_READ(read_recorded, struct trace_process, out->n = row->inside && !row->sampler)
 
-/* Whether a sampler outside wrote about the process. */
+/* Whether the process was sampled from outside. */
 static void read_sampled(const struct report_view *v, const void *row, struct value *out)
 {
 	const struct trace *t = v->report->trace;
 
 	for (size_t i = 0; i < trace_process_count(t); i++)
-		out->n |= trace_process(t, trace_process(t, i)->of) == row &&
+		out->n |= trace_process(t, trace_process(t, i)->subject) == row &&
 			  trace_process(t, i)->sampler;
 }
 
@@ -98,7 +98,7 @@ static const struct field fields[] = {
 	FIELD("start_unix_ns", NULL, UNIX, .value = read_start),
 	FIELD("duration_ns", NULL, TIME, MEMBER(struct report, span_end_ns)),
 	OBJECT("window", window_fields),
-	LIST("processes", .item = find_process, process_fields, .all = true, .hidden = is_session),
+	LIST("processes", .item = find_process, process_fields, .all = true, .hidden = is_view),
 };
 
 const struct section section_header = { .whole_report = true, FIELDS(fields), .text = print };

@@ -10,7 +10,7 @@
 #include "report/words.h"
 #include "symbol/demangle.h"
 
-#define NARROW 110 /* columns below which the second line of a kernel begins under its figures */
+#define NARROW 110 /* below this width, notes of a kernel begin under its figures */
 
 static void add_name(const struct report *r, const struct hotspot *h, bool full_names,
 		     struct strbuf *out)
@@ -53,7 +53,7 @@ static void add_name(const struct report *r, const struct hotspot *h, bool full_
 /* A launch configuration and its resources. */
 struct launch_config {
 	const struct hotspot *hotspot;
-	uint64_t count; /* kernels that have it */
+	uint64_t count; /* kernels with this configuration */
 	uint32_t row; /* of kernel_config */
 	uint32_t grid[3], block[3], registers, static_shared_bytes, dynamic_shared_bytes;
 };
@@ -84,7 +84,7 @@ static void add_size(struct strbuf *out, const uint32_t size[3])
 		strbuf_addf(out, ",%u", size[2]);
 }
 
-/* "(1024,8)x(256)": the grid in blocks, the block in threads */
+/* Appends "(1024,8)x(256)": the grid in blocks, the block in threads. */
 static void add_config(struct strbuf *out, const struct report *r, const struct hotspot *h)
 {
 	struct launch_config c = config_of(r, h);
@@ -100,7 +100,7 @@ static void add_config(struct strbuf *out, const struct report *r, const struct 
 	strbuf_addc(out, ')');
 }
 
-/* "62% registers": the share of warps, and what limits it; nothing when it cannot be computed. */
+/* Appends "62% registers": occupancy and what limits it; nothing if it cannot be computed. */
 static void add_occupancy(struct strbuf *out, const struct report *r, const struct hotspot *h)
 {
 	struct occupancy o;
@@ -113,7 +113,7 @@ static void add_occupancy(struct strbuf *out, const struct report *r, const stru
 		    occupancy_limiter_name(o.limiter));
 }
 
-/* What does not fit beside the name: below it. */
+/* Adds a line with the figures that do not fit beside the name. */
 static void add_detail(struct text_table *t, const struct report_view *v, const struct hotspot *h,
 		       bool has_config)
 {
@@ -151,9 +151,7 @@ static void add_callers_text(const struct report_view *v, const struct hotspot *
 		sentence_add(out, WORDS(", and "), NUMBER(h->caller_count - shown), WORDS(" more"));
 }
 
-/*
- * The one line that launched all of the hotspots that are shown, where there are several; or none.
- */
+/* The line that launched all shown hotspots, if there are several; else CALLER_NONE. */
 static uint32_t common_caller(const struct report_view *v)
 {
 	const struct hotspots *h = v->report->hotspots;
@@ -183,7 +181,7 @@ static const char *title_of(const struct report_view *v)
 	return titles[v->report->hotspots->by];
 }
 
-/* A choice that nothing fits is said; a recording without kernels is no such choice. */
+/* Says that no kernel matches the filters, unless the recording has no kernels. */
 static void print_none(const struct report_view *v)
 {
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT, choice = STRBUF_INIT;
@@ -192,7 +190,8 @@ static void print_none(const struct report_view *v)
 	if (!choice.length || !trace_rows(v->report->trace, TABLE_kernel))
 		return;
 	sentence_add(&line, WORDS("none of "), NUMBER(trace_rows(v->report->trace, TABLE_kernel)),
-		     WORDS(" match: "), WORDS(strbuf_text(&choice) + strlen("; ")));
+		     WORDS(" match the filters ("), WORDS(strbuf_text(&choice) + strlen("; ")),
+		     WORDS(")"));
 	report_title(v, title_of(v), strbuf_text(&line));
 }
 
@@ -204,7 +203,10 @@ static bool has_config(const struct report_view *v, const void *row)
 	return (by == HOTSPOT_KERNEL || by == HOTSPOT_CONFIG) && h->config != TRACE_NO_ROW;
 }
 
-/* The module that launched most of it, where the user's line does not say it; or CALLER_NONE. */
+/*
+ * The module that launched most of a hotspot, if the user's line does not show it; else
+ * CALLER_NONE.
+ */
 static uint32_t inner_caller(const struct report_view *v, const struct hotspot *h)
 {
 	const struct inner_callers *c = v->report->inner_callers;
@@ -262,7 +264,7 @@ static void read_occupancy(const struct report_view *v, const void *row, struct 
 
 ROW_READ(read_name, void, add_name(v->report, row, v->full_names, &out->text))
 
-/* Which key the groups of a kind have. */
+/* Conditions on the kind of the groups. */
 #define BY(name, kind)                                                                             \
 	static bool name(const struct report_view *v, const void *row)                             \
 	{                                                                                          \
@@ -342,7 +344,7 @@ static const struct field config_fields[] = {
 };
 _Static_assert(sizeof(struct launch_config) <= SECTION_ROOM &&
 		       sizeof(struct occupancy) <= SECTION_ROOM,
-	       "made in the room of an object");
+	       "built in the `room` of an object");
 
 #define SHARE(member) MEMBER(struct caller_share, member)
 static const struct field caller_fields[] = {
@@ -417,7 +419,7 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 		sentence_add(out, WORDS("; "), NUMBER(v->top), WORDS(" of "), NUMBER(h->count),
 			     WORDS(" shown"));
 	if (h->untimed)
-		sentence_add(out, WORDS("; "), NUMBER(h->untimed), WORDS(" of them without times"));
+		sentence_add(out, WORDS("; "), NUMBER(h->untimed), WORDS(" without times"));
 	if (common != CALLER_NONE) {
 		strbuf_adds(out, ", all from ");
 		report_line_text(v->report, common, CALLER_NONE, out);

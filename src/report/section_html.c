@@ -1,6 +1,6 @@
 /*
- * section_html.c: sections as a page that stands alone: no script, no request, light and dark as
- * the system is.
+ * section_html.c: renders sections as a self-contained page: no scripts, no requests, light or dark
+ * as the system is.
  */
 #include "report/section_html.h"
 
@@ -11,7 +11,7 @@
 /* From src/report/, by cmake/PitotEmbed.cmake. */
 extern const char report_css[];
 
-#define BAR '\002' /* a cell that starts with this byte is a bar of so many percent */
+#define BAR '\002' /* a cell that starts with this byte is a bar; its length in percent follows */
 
 static const char *const style_words[] = {
 	[STYLE_NONE] = "",     [STYLE_BOLD] = "",       [STYLE_DIM] = "dim",

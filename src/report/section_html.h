@@ -1,10 +1,10 @@
-/* section_html.h: what section.c writes in place of text where a report is a page. */
+/* section_html.h: output of section.c as HTML instead of text. */
 #ifndef PITOT_REPORT_SECTION_HTML_H
 #define PITOT_REPORT_SECTION_HTML_H
 
 #include "report/section.h"
 
-/* The page, and a section of it, which leaves nothing where nothing is written into it. */
+/* Begin and end the page, and a section of it. */
 void html_begin(const struct report_view *v);
 void html_end(const struct report_view *v);
 void html_section_begin(const struct report_view *v, const char *name);
@@ -16,9 +16,9 @@ void html_verdict(const struct report_view *v, enum style style, const char *ver
 		  const char *rest);
 void html_labelled(const struct report_view *v, enum style style, const char *label,
 		   const char *text);
-void html_paragraph(const struct report_view *v, const char *text); /* one for each line */
+void html_paragraph(const struct report_view *v, const char *text); /* one per line of text */
 void html_table(const struct report_view *v, struct text_table *t);
-/* A cell of a table with a bar for part of whole. */
+/* Adds a cell with a bar for part / whole. */
 void html_bar(struct text_table *t, uint64_t part, uint64_t whole);
 
 #endif

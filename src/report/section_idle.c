@@ -1,4 +1,4 @@
-/* section_idle.c: why a GPU had nothing to do, and for how long at a time. */
+/* section_idle.c: why a GPU was idle, and the lengths of the gaps. */
 #include "report/section.h"
 
 #include "analysis/busy.h"
@@ -19,7 +19,7 @@ static const char *const cause_texts[IDLE_CAUSES] = {
 	[IDLE_UNKNOWN] = "launch not recorded",
 };
 
-/* Without --api all nobody knows whether the thread allocated memory, loaded a module and so on. */
+/* Only --api all records allocations, module loading and other calls, so only then it is known. */
 static const char *cause_text(const struct report *r, int cause)
 {
 	return cause == IDLE_HOST && r->calls.has_all ? "outside CUDA (host code)"
@@ -29,7 +29,7 @@ static const char *cause_text(const struct report *r, int cause)
 static const char *const size_texts[IDLE_SIZES] = { "< 1 us",  "< 10 us",  "< 100 us", "< 1 ms",
 						    "< 10 ms", "< 100 ms", ">= 100 ms" };
 
-/* Causes, longest first. */
+/* Sorts the causes by time, longest first; returns their number. */
 static size_t sort_causes(const struct gpu_idle *g, int *causes)
 {
 	size_t count = 0;
@@ -47,7 +47,7 @@ static size_t sort_causes(const struct gpu_idle *g, int *causes)
 	return count;
 }
 
-/* Cells of a cause, or empty ones. */
+/* Adds the cells of a cause. */
 static void add_cause(struct text_table *t, const struct report_view *v, const struct gpu_idle *g,
 		      int cause)
 {
@@ -109,5 +109,5 @@ static void print(const struct report_view *v)
 	text_table_release(&t);
 }
 
-/* The keys are those of each GPU: section_gpus. */
+/* The JSON keys belong to the GPUs: see section_gpus.c. */
 const struct section section_idle = { .whole_report = true, .text = print };

@@ -1,4 +1,4 @@
-/* section_idle_lines.c: which lines ran while the GPU had nothing to do. */
+/* section_idle_lines.c: which lines of the program ran while the GPU was idle. */
 #include "report/section.h"
 
 #include "analysis/idle_lines.h"
@@ -10,10 +10,10 @@ static bool sampled(const struct report_view *v)
 }
 
 /*
- * How long the thread did not run in gaps, where only samples tell: what they leave, if that is
- * more than three standard deviations of what they found. Else 0.
+ * Time in gaps without samples, in which the thread was off the CPU, if that was not recorded: the
+ * rest of the gaps, if it is more than three standard deviations of the sampled time. Else 0.
  */
-static uint64_t asleep_ns(const struct idle_lines *l)
+static uint64_t unsampled_ns(const struct idle_lines *l)
 {
 	double rest = (double)l->gaps_ns - (double)l->sampled_ns, found = (double)l->sampled_ns;
 
@@ -35,7 +35,7 @@ static const char *count_head(const struct report_view *v)
 
 static const char *line_head(const struct report_view *v)
 {
-	return sampled(v) ? "launching thread was at" : "the next launch came from";
+	return sampled(v) ? "launching thread was at" : "next launch came from";
 }
 
 static const char *source_name(unsigned source)
@@ -80,14 +80,13 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 		     WORDS(" between work"));
 }
 
-static void add_asleep(const struct report_view *v, struct strbuf *out)
+static void add_unsampled(const struct report_view *v, struct strbuf *out)
 {
-	uint64_t asleep = asleep_ns(v->report->idle_lines);
+	uint64_t ns = unsampled_ns(v->report->idle_lines);
 
-	if (asleep)
-		sentence_add(out, PERCENT(asleep, v->report->idle_lines->whole_ns), WORDS(", "),
-			     DURATION(asleep),
-			     WORDS(" without samples: the thread was off the CPU\n"));
+	if (ns)
+		sentence_add(out, PERCENT(ns, v->report->idle_lines->whole_ns), WORDS(", "),
+			     DURATION(ns), WORDS(" without samples: the thread was off the CPU\n"));
 }
 
 const struct section section_idle_lines = {
@@ -96,5 +95,5 @@ const struct section section_idle_lines = {
 	RESULT(idle_lines),
 	FIELDS(fields),
 	.remark = add_remark,
-	.after = add_asleep,
+	.after = add_unsampled,
 };

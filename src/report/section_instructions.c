@@ -1,5 +1,5 @@
 /*
- * section_instructions.c: lines whose instructions stand out, of recordings made with --engine
+ * section_instructions.c: hints from instruction counts, in recordings made with --engine
  * sass-metrics.
  */
 #include "report/section.h"
@@ -25,7 +25,7 @@ static void read_text(const struct report_view *v, const void *row, struct value
 
 static const struct field hint_fields[] = {
 	FIELD("hint", NULL, TEXT, .value = read_kind),
-	FIELD("text", "what stands out", TEXT, .value = read_text, LEFT_COLUMN),
+	FIELD("text", "hint", TEXT, .value = read_text, LEFT_COLUMN),
 	FIELD("evidence", "evidence", TEXT, .value = read_evidence, FLEXIBLE_COLUMN),
 	FIELD("file", NULL, TEXT, .value = read_path, .when = has_file, .null = true),
 	FIELD("line", NULL, ID, .value = read_line, .when = has_file, .null = true),
@@ -62,7 +62,7 @@ static bool is_measured(const struct report_view *v)
 static void add_more(const struct report_view *v, struct strbuf *out)
 {
 	(void)v;
-	strbuf_adds(out, "by line and instruction: pitot source\n");
+	strbuf_adds(out, "for counts by line and instruction: pitot source\n");
 }
 
 const struct section section_instructions = {

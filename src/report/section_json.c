@@ -1,11 +1,10 @@
-/* section_json.c: sections as JSON. */
+/* section_json.c: renders sections as JSON. */
 #include <string.h>
 
 #include "analysis/flame/flame.h"
 #include "report/section.h"
 #include "trace/counter_value.h"
 
-/* What is written, and where to. */
 struct writer {
 	const struct report_view *view;
 	const void *result;
@@ -176,7 +175,7 @@ static void write_list(const struct writer *w, const struct list *list, const vo
 	}
 }
 
-/* A list, an object, or statistics of durations: what begins with a key and goes on. */
+/* Writes a list, an object, statistics or numbers. */
 static void write_nested(const struct writer *w, const struct field *f, const void *row)
 {
 	if (f->key)
@@ -229,9 +228,8 @@ void section_print_json(const struct section *s, const struct report_view *v, st
 {
 	struct writer w = { .view = v, .result = section_result(s, v->report), .json = j };
 
-	if (s->key) {
+	if (s->key)
 		json_key_object(j, s->key);
-	}
 	write_fields(&w, s->fields, s->field_count, w.result);
 	if (s->key)
 		json_end(j);

@@ -1,4 +1,4 @@
-/* section_launches.c: what launching cost the host, and how long work waited before it ran. */
+/* section_launches.c: host time of launch calls, and queue delay. */
 #include "report/section.h"
 
 #include "analysis/launches.h"
@@ -16,7 +16,7 @@ static const struct field thread_fields[] = {
 static const struct field fields[] = {
 	FIELD("kernel_calls", "kernel launch call", STATS, LAUNCHES(kernel_calls)),
 	FIELD("graph_calls", "graph launch call", STATS, LAUNCHES(graph_calls)),
-	FIELD("queue_delay", "queued until the start", STATS, LAUNCHES(delay)),
+	FIELD("queue_delay", "queue delay", STATS, LAUNCHES(delay)),
 	FIELD("started_in_call", NULL, COUNT, LAUNCHES(in_call)),
 	FIELD("started_before_call", NULL, COUNT, LAUNCHES(before_call)),
 	FIELD("kernels_without_call", NULL, COUNT, LAUNCHES(unmatched)),
@@ -31,7 +31,7 @@ static bool is_shown(const struct report_view *v)
 	return l->kernel_calls.count + l->graph_calls.count + l->failed > 0;
 }
 
-/* ", 12 of something"; nothing for none. */
+/* Appends ", 12 text"; nothing for 0. */
 static void add_count(struct strbuf *out, uint64_t count, const char *text)
 {
 	if (count)
@@ -48,7 +48,7 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 		sentence_add(out, NUMBER((unsigned __int128)calls * NS_PER_S / window),
 			     WORDS("/s"));
 	add_count(out, l->in_call, "started before the call returned");
-	add_count(out, l->before_call, "before it began (clock error)");
+	add_count(out, l->before_call, "started before the call began (clock error)");
 	if (l->unmatched)
 		sentence_add(out, WORDS(", "), COUNTED_AS(l->unmatched, "kernel"),
 			     WORDS(" without a recorded call"));

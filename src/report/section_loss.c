@@ -1,4 +1,4 @@
-/* section_loss.c: what is known to be missing. */
+/* section_loss.c: known losses. */
 #include "report/section.h"
 
 #include <string.h>
@@ -15,9 +15,9 @@ static void print_untimed(const struct report_view *v)
 	if (!v->report->busy->untimed)
 		return;
 	sentence_add(&line, COUNTED_AS(v->report->busy->untimed, "GPU operation"),
-		     WORDS(" without times: counted, but in no sum"));
+		     WORDS(" without times: counted, but not included in any sum"));
 	report_gap(v);
-	report_labelled(v, STYLE_YELLOW, "no times", strbuf_text(&line));
+	report_labelled(v, STYLE_YELLOW, "untimed", strbuf_text(&line));
 }
 
 static void add_loss(struct strbuf *line, const struct loss_sum *l)
@@ -59,12 +59,12 @@ static void print_losses(const struct report_view *v)
 		_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
 		sentence_add(&line, COUNTED_AS(c->loss_count - v->top, "more kind"),
-			     WORDS(": pitot info"));
+			     WORDS("; to list them: pitot info"));
 		report_labelled(v, STYLE_RED, "", strbuf_text(&line));
 	}
 }
 
-/* If that is no loss. */
+/* Prints how the program's own profiler shared CUPTI, if that caused no loss. */
 static void print_own_profiler(const struct report_view *v)
 {
 	const struct capability_note *own = &v->report->cost->own_profiler;

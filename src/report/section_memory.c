@@ -1,4 +1,4 @@
-/* section_memory.c: memory that the GPU can see. */
+/* section_memory.c: GPU-visible memory. */
 #include "report/section.h"
 
 #include "analysis/memory_use.h"
@@ -6,14 +6,13 @@
 
 #define MEMORY(member) MEMBER(struct memory_group, member)
 
+static const struct field kind = { ENUM(allocation, kind) };
+
 static void read_name(const struct report_view *v, const void *row, struct value *out)
 {
 	const struct memory_group *g = row;
-	const struct column_schema *kind =
-		&schema_table(TABLE_allocation)->columns[COLUMN_allocation_kind];
-	const char *name = schema_value_name(kind, g->kind);
 
-	strbuf_addf(&out->text, "%s, device %u", name ? name : "?", g->device);
+	strbuf_addf(&out->text, "%s, device %u", value_name(&kind, g->kind), g->device);
 	report_of_process(v->report, g->process, &out->text);
 }
 
@@ -28,8 +27,8 @@ static const struct field memory_fields[] = {
 	FIELD("unknown_releases", NULL, COUNT, MEMORY(unknown_releases)),
 	FIELD("peak_bytes", "peak", BYTES, MEMORY(peak_bytes)),
 	FIELD("peak_time_ns", NULL, TIME, MEMORY(peak_ns)),
-	FIELD("live", "left at the end", COUNT, MEMORY(live)),
-	FIELD("live_bytes", "bytes left", BYTES, MEMORY(live_bytes)),
+	FIELD("live", "live at end", COUNT, MEMORY(live)),
+	FIELD("live_bytes", "live bytes", BYTES, MEMORY(live_bytes)),
 };
 
 static const struct field fields[] = {

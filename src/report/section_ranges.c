@@ -1,4 +1,4 @@
-/* section_ranges.c: ranges by text, and the GPU time of what was launched inside them. */
+/* section_ranges.c: ranges by text, and the GPU time of the work launched inside them. */
 #include "report/section.h"
 
 #include <string.h>
@@ -16,10 +16,10 @@ static void read_label(const struct report_view *v, const void *row, struct valu
 		strbuf_adds(&out->text, "(range without text)");
 }
 
-/* Of ranges that cross threads the work is not known. */
+/* The work of start/end ranges, which may cross threads, is unknown. */
 ROW_IF(has_work, struct range_group, row->launches)
 
-/* Without ranges nothing was added up. */
+/* Without ranges the sums are not computed. */
 ROW_IF(has_ranges, struct range_times, row->count)
 
 #define WORK(member) RANGE(member), .when = has_work, .null = true
@@ -29,7 +29,7 @@ static const struct field range_fields[] = {
 	FIELD("name", NULL, STRING, RANGE(message)),
 	FIELD(NULL, "share", SHARE, WORK(gpu_ns), WHOLE(struct range_times, gpu_ns)),
 	FIELD("gpu_ns", "GPU time", NS, WORK(gpu_ns)),
-	FIELD("work", "work", COUNT, WORK(work), OPTIONAL_COLUMN),
+	FIELD("work", "GPU ops", COUNT, WORK(work), OPTIONAL_COLUMN),
 	FIELD("count", "count", COUNT, RANGE(count)),
 	FIELD("open", NULL, COUNT, RANGE(open)),
 	FIELD("time", NULL, STATS, RANGE(time)),
@@ -54,10 +54,10 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 	sentence_add(out, DURATION(r->gpu_ns), WORDS(" of GPU time"));
 	if (r->outside_ns)
 		sentence_add(out, WORDS(", "), PERCENT(r->outside_ns, r->gpu_ns),
-			     WORDS(" launched outside of ranges"));
+			     WORDS(" launched outside any range"));
 }
 
-/* Where the tree of scopes is shown, it has the same times. */
+/* The tree of scopes contains the same times. */
 static bool is_shown(const struct report_view *v)
 {
 	return v->report->range_times->count && !v->report->options.scope_tree;

@@ -8,7 +8,7 @@
 #include "report/text.h"
 #include "report/words.h"
 
-#define TREE_ROWS 5 /* as many rows as other tables have: a few levels of each */
+#define TREE_ROWS 5 /* multiple of the rows of other tables, to show a few levels of each scope */
 #define INDENT_MAX 16u
 
 #define SCOPE(member) MEMBER(struct scope_time, member)
@@ -19,12 +19,12 @@ static uint64_t rows_shown(const struct report_view *v)
 	return v->top > UINT64_MAX / TREE_ROWS ? UINT64_MAX : v->top * TREE_ROWS;
 }
 
-/* What is around a scope has a lower rank: no scope is shown without it. */
+/* Outer scopes rank before the scopes inside of them, so no scope is shown without them. */
 ROW_IF(is_cut, struct scope_time, row->rank >= rows_shown(v))
-ROW_IF(is_wanted, void, v->report->options.scope_tree)
+ROW_IF(is_requested, void, v->report->options.scope_tree)
 ROW_IF(has_runs, struct scope_time, row->repeats || row->warmups)
 
-/* Columns that would be empty. */
+/* Columns that would be empty are not shown. */
 static const char *wait_head(const struct report_view *v)
 {
 	return v->report->waits->total_ns ? "waiting" : NULL;
@@ -86,7 +86,7 @@ static const struct field scope_fields[] = {
 	FIELD(NULL, "scope", TEXT, .value = read_tree, FLEXIBLE_COLUMN),
 };
 
-#define ALL(member) MEMBER(struct scope_times, member), .when = is_wanted, .null = true
+#define ALL(member) MEMBER(struct scope_times, member), .when = is_requested, .null = true
 
 static const struct field fields[] = {
 	FIELD("gpu_ns", NULL, NS, ALL(gpu_ns)),
@@ -103,7 +103,7 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 	sentence_add(out, DURATION(s->gpu_ns), WORDS(" of GPU time"));
 	if (s->outside_ns)
 		sentence_add(out, WORDS(", "), PERCENT(s->outside_ns, s->gpu_ns),
-			     WORDS(" launched outside of scopes"));
+			     WORDS(" launched outside any scope"));
 }
 
 static void add_cut(const struct report_view *v, struct strbuf *out)
@@ -111,17 +111,17 @@ static void add_cut(const struct report_view *v, struct strbuf *out)
 	const struct scope_times *s = v->report->scope_times;
 
 	if (s->count > rows_shown(v))
-		sentence_add(out, WORDS("not shown: "), NUMBER(s->count - rows_shown(v)),
-			     WORDS(" of "), NUMBER(s->count),
-			     WORDS(" scopes, with less time (--top 0 shows all)\n"));
+		sentence_add(out, NUMBER(s->count - rows_shown(v)), WORDS(" of "), NUMBER(s->count),
+			     WORDS(" scopes, with less time, are not shown; to show all: --top "
+				   "0\n"));
 }
 
 static void print_none(const struct report_view *v)
 {
 	if (v->report->options.scope_tree)
 		report_title(v, "scopes",
-			     v->report->ranges.path_count ? "none of those that were recorded"
-							  : "none were recorded");
+			     v->report->ranges.path_count ? "no recorded scope matches the filters"
+							  : "none recorded");
 }
 
 const struct section section_scopes = {

@@ -1,5 +1,5 @@
 /*
- * section_stalls.c: what warps waited for: by kernel, and with --stalls by reason, line and
+ * section_stalls.c: what warps waited for, by kernel and, with --stalls, by reason, line and
  * instruction.
  */
 #include "report/section.h"
@@ -29,7 +29,7 @@ ROW_IF(has_line, struct stall_place, row->file)
 ROW_IF(has_frame_function, struct source_frame, row->function)
 ROW_IF(has_frame_file, struct source_frame, row->file)
 
-/* The ordinary report has the first kernels only. */
+/* Without --stalls, only the first kernels are shown. */
 ROW_IF(is_rest, struct stall_place,
        !is_asked_for(v) && row - v->report->stalls->kernels.items >= KERNELS_SHOWN)
 
@@ -43,21 +43,13 @@ static const char *hottest_head(const struct report_view *v)
 	return is_asked_for(v) || !v->report->stalls->lines.count ? NULL : "hottest line";
 }
 
-static void add_name(const struct report_view *v, const char *name, struct strbuf *out)
-{
-	if (v->full_names)
-		demangle(name, out);
-	else
-		kernel_name_short(name, out);
-}
-
-/* A name in a table leaves half of the line to what its warps did. */
+/* Appends a name for a table; it may take half of the line, the rest is for the reasons. */
 static void add_cell(const struct report_view *v, const char *name, size_t columns,
 		     struct strbuf *out)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
-	add_name(v, name, &text);
+	report_name_text(name, v->full_names, &text);
 	if (!v->full_names)
 		text_shorten(&text, columns);
 	strbuf_adds(out, strbuf_text(&text));
@@ -69,11 +61,13 @@ static size_t name_columns(const struct report_view *v)
 	return (v->width - 24) / 2;
 }
 
-/* What it waited for first; if its warps only ever issued, that. */
+/* The most frequent wait first; without waits, the other states. */
 ROW_READ(read_reasons, struct stall_place,
 	 stalls_describe(row, is_asked_for(v) ? REASONS_SHOWN : 1, &out->text))
-ROW_READ(read_label, struct stall_place, add_name(v, row->kernel_name, &out->text))
+ROW_READ(read_label, struct stall_place,
+	 report_name_text(row->kernel_name, v->full_names, &out->text))
 ROW_READ(read_name, struct stall_place, demangle(row->kernel_name, &out->text))
+
 static void add_place(const char *file, uint32_t line, struct strbuf *out)
 {
 	strbuf_addf(out, "%s:%u", base_name(file), line);
@@ -82,8 +76,8 @@ static void add_place(const char *file, uint32_t line, struct strbuf *out)
 ROW_READ(read_kernel_cell, struct stall_place,
 	 add_cell(v, row->kernel_name, name_columns(v), &out->text))
 /*
- * "kernel.cu:16"; of instructions "math.h:3 in kernel.cu:16", "kernel.cu:7 in gather": what it was
- * inlined into, its function.
+ * "kernel.cu:16"; for instructions also the line that it was inlined into, "math.h:3 in
+ * kernel.cu:16", or its function, "kernel.cu:7 in gather".
  */
 static void read_line(const struct report_view *v, const void *row, struct value *out)
 {
@@ -114,7 +108,7 @@ static void read_instruction(const struct report_view *v, const void *row, struc
 }
 
 ROW_READ(read_crc, struct stall_place,
-	 strbuf_addf(&out->text, "%016llx", (unsigned long long)row->of->crc))
+	 strbuf_addf(&out->text, "%016llx", (unsigned long long)row->function->crc))
 ROW_READ(read_frame_function, struct source_frame, demangle(row->function, &out->text))
 
 #define COUNT(member) MEMBER(struct stall_count, member)
@@ -131,7 +125,7 @@ static const struct field reason_fields[] = {
 	FIELD("advice", NULL, TEXT, COUNT(what.advice)),
 };
 
-/* What a place has of a reason; all about the reason itself is in the list of all of them. */
+/* A reason of a place; the properties of reasons are only in the list of all reasons. */
 static const struct field place_reason_fields[] = {
 	FIELD("reason", NULL, TEXT, COUNT(what.name)),
 	COUNT_FIELDS,
@@ -222,10 +216,10 @@ static const struct field fields[] = {
 	FIELD("total", NULL, COUNT, STALLS(total)),
 	FIELD("dropped", NULL, COUNT, STALLS(dropped)),
 	FIELD("other", NULL, COUNT, STALLS(other)),
-	FIELD("unwanted", NULL, COUNT, STALLS(unwanted)),
+	FIELD("unwanted", NULL, COUNT, STALLS(excluded)),
 	FIELD("unaccounted", NULL, COUNT, STALLS(unaccounted)),
-	FIELD("without_line", NULL, COUNT, STALLS(unlined), .when = has_lines, .null = true),
-	FIELD("without_code", NULL, COUNT, STALLS(codeless), .when = has_lines, .null = true),
+	FIELD("without_line", NULL, COUNT, STALLS(without_line), .when = has_lines, .null = true),
+	FIELD("without_code", NULL, COUNT, STALLS(without_code), .when = has_lines, .null = true),
 	LIST("kernels", ITEMS(struct stalls, kernels.items, kernels.count), kernel_fields,
 	     .ends = is_rest),
 	LIST("reasons", ITEMS(struct stalls, reasons, reason_count), reason_fields,
@@ -243,14 +237,14 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 	sentence_add(out, COUNTED_AS(s->samples, "sample"), WORDS(" of "),
 		     COUNTED_AS(s->kernels.count, "kernel"));
 	if (s->period_cycles)
-		sentence_add(out, WORDS(", one every "), NUMBER(s->period_cycles),
-			     WORDS(" cycles of a multiprocessor"));
+		sentence_add(out, WORDS(", one per multiprocessor every "),
+			     NUMBER(s->period_cycles), WORDS(" cycles"));
 	if (s->not_issued)
 		sentence_add(out, WORDS("; "), PERCENT(s->not_issued, s->samples),
 			     WORDS(" while the scheduler issued nothing"));
 }
 
-/* What helps against the waits that most samples are of. */
+/* Appends what helps against the most frequent waits. */
 static void add_advice(const struct stalls *s, struct strbuf *out)
 {
 	size_t shown = 0;
@@ -260,7 +254,7 @@ static void add_advice(const struct stalls *s, struct strbuf *out)
 
 		if (!*c->what.advice || c->samples < s->samples / 20)
 			continue;
-		strbuf_addf(out, "what helps where warps are %s: %s\n", c->what.words,
+		strbuf_addf(out, "what helps when warps are %s: %s\n", c->what.words,
 			    c->what.advice);
 		shown++;
 	}
@@ -275,30 +269,30 @@ static void add_missing(const struct report_view *v, struct strbuf *out)
 			     WORDS(" of all samples were lost by the hardware\n"));
 	if (s->other + s->unaccounted)
 		sentence_add(out, PERCENT(s->other + s->unaccounted, s->total),
-			     WORDS(" of all samples are of no kernel of the program, or of an "
-				   "unknown place\n"));
-	if (s->unlined && is_asked_for(v))
-		sentence_add(out, PERCENT(s->unlined, s->samples),
-			     WORDS(" are of code that was compiled without lines (nvcc -lineinfo "
-				   "adds them)\n"));
-	if (s->codeless && is_asked_for(v))
-		sentence_add(out, PERCENT(s->codeless, s->samples),
-			     WORDS(" are of code that is not in the recording, so that its lines "
-				   "are unknown\n"));
+			     WORDS(" of all samples are in none of the program's kernels, or in "
+				   "unknown code\n"));
+	if (s->without_line && is_asked_for(v))
+		sentence_add(out, PERCENT(s->without_line, s->samples),
+			     WORDS(" are in code without line information; to add it: nvcc "
+				   "-lineinfo\n"));
+	if (s->without_code && is_asked_for(v))
+		sentence_add(out, PERCENT(s->without_code, s->samples),
+			     WORDS(" are in code that is not in the recording, so its lines are "
+				   "unknown\n"));
 	if (is_asked_for(v))
 		add_advice(s, out);
 	else
-		strbuf_adds(out, "lines, instructions, and what helps: --stalls\n");
+		strbuf_adds(out, "for lines, instructions and advice: pitot report --stalls\n");
 }
 
 static void print_none(const struct report_view *v)
 {
 	if (is_asked_for(v))
 		report_title(v, "stalls",
-			     v->report->stalls->rows
-				     ? "none of the samples that were recorded match"
-				     : "no samples of kernels were recorded: `pitot record "
-				       "--engine pc-sampling` records them");
+			     v->report->stalls->rows ? "no recorded sample matches the filters"
+						     : "no samples of kernels were recorded; to "
+						       "record them: pitot record "
+						       "--engine pc-sampling");
 }
 
 const struct section section_stalls = {

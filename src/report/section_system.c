@@ -1,6 +1,6 @@
 /*
- * section_system.c: readings of the GPUs and the machine, while the GPUs worked and while they did
- * not.
+ * section_system.c: readings of the GPUs and the machine, while the GPUs were busy and while they
+ * were idle.
  */
 #include "report/section.h"
 
@@ -26,7 +26,7 @@ ROW_IF(is_sum, struct system_counter, row->kind == counter_kind_sum)
 ROW_IF(has_time, struct system_counter, row->known_ns)
 ROW_IF(is_level, void, !is_sum(v, row))
 
-/* Of sums nobody knows how much they grew while the GPU worked. */
+/* How much a sum grew while the GPU was busy is unknown. */
 ROW_IF(has_busy, struct system_counter, is_level(v, row) && row->busy_ns)
 ROW_IF(has_idle, struct system_counter,
        is_level(v, row) && is_of_gpu(v, row) && row->known_ns > row->busy_ns)
@@ -34,8 +34,8 @@ ROW_IF(has_idle, struct system_counter,
 ROW_IF(has_range, void, is_level(v, row) || has_time(v, row))
 
 /*
- * Value in thousandths of the unit as people read it: "512 W", "1.2 GiB", of sums "12.3 MB/s",
- * "31.0%" of the time.
+ * Appends a value in thousandths of its unit: "512 W", "1.2 GiB", for sums "12.3 MB/s" or "31.0%"
+ * of the time.
  */
 static void add_amount(const struct report_view *v, const struct system_counter *c, int64_t milli,
 		       struct strbuf *out)
@@ -68,7 +68,7 @@ static void add_amount(const struct report_view *v, const struct system_counter 
 	strbuf_adds(out, sum ? "/s" : "");
 }
 
-/* A value in the counter's own decimals as thousandths. */
+/* Converts a value from the counter's own decimals to thousandths. */
 static int64_t to_milli(const struct report_view *v, const struct system_counter *c, int64_t value)
 {
 	uint32_t decimals = counter_columns(v->report->trace)->decimals[c->row];
@@ -102,7 +102,7 @@ static void read_shown_name(const struct report_view *v, const void *row, struct
 	else
 		strbuf_adds(&whole, name);
 	if (c->gpu == UINT32_MAX && !strncmp(name, "process_", 8))
-		strbuf_addf(&whole, " of %u", trace_process(v->report->trace, c->process)->pid);
+		strbuf_addf(&whole, " (pid %u)", trace_process(v->report->trace, c->process)->pid);
 	for (size_t i = 0; i < whole.length && !is_cuptis; i++)
 		if (whole.data[i] == '_')
 			whole.data[i] = ' ';
@@ -112,19 +112,19 @@ static void read_shown_name(const struct report_view *v, const void *row, struct
 ROW_READ(read_unit, struct system_counter,
 	 strbuf_adds(&out->text, text_of(v, counter_columns(v->report->trace)->unit, row->row)))
 
-/* The text of a member that is in thousandths, or in the counter's own decimals. */
+/* Text of a value in thousandths. */
 #define SHOWN(name, milli)                                                                         \
 	ROW_READ(name, struct system_counter, add_amount(v, row, milli, &out->text))
 SHOWN(show_mean, row->mean)
 SHOWN(show_busy, row->busy_mean)
 SHOWN(show_idle, row->idle_mean)
-SHOWN(show_least, to_milli(v, row, row->least))
-SHOWN(show_most, to_milli(v, row, row->most))
+SHOWN(show_min, to_milli(v, row, row->min))
+SHOWN(show_max, to_milli(v, row, row->max))
 
 #define MILLI(name, member)                                                                        \
 	ROW_READ(name, struct system_counter, out->n = (uint64_t)to_milli(v, row, row->member))
-MILLI(read_least, least)
-MILLI(read_most, most)
+MILLI(read_min, min)
+MILLI(read_max, max)
 MILLI(read_total, total)
 
 static const struct field counter_fields[] = {
@@ -140,17 +140,17 @@ static const struct field counter_fields[] = {
 	FIELD("mean", NULL, MILLI, COUNTER(mean), .when = has_time),
 	FIELD("busy_mean", NULL, MILLI, COUNTER(busy_mean), .when = has_busy),
 	FIELD("idle_mean", NULL, MILLI, COUNTER(idle_mean), .when = has_idle),
-	FIELD("least", NULL, MILLI, .value = read_least, .when = has_range),
-	FIELD("most", NULL, MILLI, .value = read_most, .when = has_range),
+	FIELD("least", NULL, MILLI, .value = read_min, .when = has_range),
+	FIELD("most", NULL, MILLI, .value = read_max, .when = has_range),
 	FIELD("total", NULL, MILLI, .value = read_total, .when = is_sum),
 	FIELD(NULL, "mean", TEXT, .value = show_mean, .when = has_time, .layout = LAYOUT_RIGHT),
 	FIELD(NULL, "GPU busy", TEXT, .value = show_busy, .when = has_busy, .layout = LAYOUT_RIGHT),
 	FIELD(NULL, "GPU idle", TEXT, .value = show_idle, .when = has_idle, OPTIONAL_COLUMN),
-	FIELD(NULL, "least", TEXT, .value = show_least, .when = has_range, OPTIONAL_COLUMN),
-	FIELD(NULL, "most", TEXT, .value = show_most, .when = has_range, .layout = LAYOUT_RIGHT),
+	FIELD(NULL, "min", TEXT, .value = show_min, .when = has_range, OPTIONAL_COLUMN),
+	FIELD(NULL, "max", TEXT, .value = show_max, .when = has_range, .layout = LAYOUT_RIGHT),
 };
 
-/* There may be hundreds; they come last. */
+/* Counters of single processors may be hundreds; they come last. */
 ROW_IF(is_of_a_core, struct system_counter, row->id >= SYSTEM_CORES)
 
 static void read_reason(const struct report_view *v, const void *row, struct value *out)
@@ -186,7 +186,7 @@ static const struct field fields[] = {
 	     .all = true, .ends = is_of_a_core),
 };
 
-/* Where it was asked for, and where there is nothing else: a recording of `pitot monitor`. */
+/* Shown on request, and if there is nothing else: in a recording of `pitot monitor`. */
 static bool is_shown(const struct report_view *v)
 {
 	bool any = v->report->selection.windowed;

@@ -54,7 +54,7 @@ bool value_is_text(enum unit unit)
 	       unit == UNIT_NAME || unit == UNIT_CODE || unit == UNIT_CLASS;
 }
 
-/* The text that a number stands for. */
+/* Text for a number of one of the units of value_is_text. */
 static const char *text_of(const struct report_view *v, const struct field *f, uint64_t n)
 {
 	const struct callers *callers = &v->report->callers;

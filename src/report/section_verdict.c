@@ -1,4 +1,4 @@
-/* section_verdict.c: what bounds the program, and the evidence. */
+/* section_verdict.c: what bounds the program, and the evidence for it. */
 #include "report/section.h"
 
 #include <string.h>
@@ -16,11 +16,11 @@
 #include "trace/columns.h"
 #include "symbol/demangle.h"
 
-#define TAIL_SHARE 10 /* a tenth of the kernels' time */
+#define TAIL_SHARE 10 /* 1/10 of the kernel time */
 #define TAIL_WAVES 4
-#define STALL_SAMPLES_MIN 100 /* of a kernel: the share of a wait is known within a tenth */
+#define STALL_SAMPLES_MIN 100 /* of a kernel, so that the share of a wait is known within 10 % */
 
-/* The verdict on what follows a slow start-up. */
+/* Appends the verdict on the time after a slow start-up. */
 static void add_later(const struct report *r, struct strbuf *out)
 {
 	const struct verdict *whole = &r->verdicts->whole, *later = &r->verdicts->later;
@@ -33,13 +33,10 @@ static void add_later(const struct report *r, struct strbuf *out)
 	verdict_sentence(later, out);
 	strbuf_addc(out, '\n');
 	if (later->kind != whole->kind && *verdict_advice(later->kind))
-		strbuf_addf(out, "what helps then: %s\n", verdict_advice(later->kind));
+		strbuf_addf(out, "what helps after it: %s\n", verdict_advice(later->kind));
 }
 
-/*
- * Where the launching thread was while the GPU idled: at most three lines, that explain a tenth of
- * the gaps each.
- */
+/* Appends at most three lines to which at least a tenth of the idle time is attributed each. */
 static void add_idle_lines(const struct report *r, struct strbuf *out)
 {
 	const struct idle_lines *l = r->idle_lines;
@@ -52,19 +49,19 @@ static void add_idle_lines(const struct report *r, struct strbuf *out)
 		if (line->ns < l->gaps_ns / 10 || line->caller == CALLER_NONE)
 			continue;
 		strbuf_adds(out, shown++   ? ", "
-				 : sampled ? "its launching thread is meanwhile at "
-					   : "the next launch comes from ");
+				 : sampled ? "in the gaps the launching thread was at "
+					   : "the gaps ended with launches from ");
 		report_line_text(r, line->caller, line->callee, out);
 		sentence_add(out, WORDS(" ("), DURATION(line->ns), WORDS(")"));
 	}
 	if (!shown)
 		return;
 	if (sampled)
-		sentence_add(out, WORDS(", by "), COUNTED_AS(l->samples, "sample"));
+		sentence_add(out, WORDS(", from "), COUNTED_AS(l->samples, "sample"));
 	strbuf_addc(out, '\n');
 }
 
-/* What the kernel with most samples waited for: more than half of them, and enough to say so. */
+/* Appends what the kernel with most samples waited for, if one wait has more than half of them. */
 static void add_stalls(const struct report *r, struct strbuf *out)
 {
 	const struct stall_place *top = r->stalls->kernels.count ? r->stalls->kernels.items : NULL;
@@ -72,9 +69,8 @@ static void add_stalls(const struct report *r, struct strbuf *out)
 
 	if (!wait || top->samples < STALL_SAMPLES_MIN || wait->samples <= top->samples / 2)
 		return;
-	strbuf_adds(out, "warps of ");
 	kernel_name_short(top->kernel_name, out);
-	strbuf_addf(out, ", which has most samples, were mostly ");
+	strbuf_addf(out, " has the most samples: its warps were mostly ");
 	text_safe(out, wait->what.words, strlen(wait->what.words));
 	sentence_add(out, WORDS(" ("), PERCENT(wait->samples, top->samples), WORDS(" of "),
 		     COUNTED_AS(top->samples, "sample"), WORDS(")"));
@@ -86,15 +82,15 @@ static void add_stalls(const struct report *r, struct strbuf *out)
 		sentence_add(out, WORDS(" ("), PERCENT(top->hottest->samples, top->samples),
 			     WORDS(")"));
 	}
-	sentence_add(out, WORDS("; said above 50% and from "), NUMBER(STALL_SAMPLES_MIN),
-		     WORDS(" samples on\n"));
+	sentence_add(out, WORDS("; shown above 50% of at least "), NUMBER(STALL_SAMPLES_MIN),
+		     WORDS(" samples\n"));
 }
 
-/* Of theoretical occupancy. */
+/* From theoretical occupancy. */
 void report_tail_text(const struct report *r, uint32_t device, uint32_t config, struct strbuf *out)
 {
 	const struct kernel_config_columns *c = kernel_config_columns(r->trace);
-	uint64_t blocks, places, last;
+	uint64_t blocks, slots, last;
 	struct occupancy o;
 	uint32_t units;
 
@@ -102,15 +98,16 @@ void report_tail_text(const struct report *r, uint32_t device, uint32_t config, 
 		return;
 	units = device_columns(r->trace)->multiprocessors[device];
 	blocks = (uint64_t)c->grid_x[config] * c->grid_y[config] * c->grid_z[config];
-	places = (uint64_t)units * o.blocks;
-	last = blocks % places;
-	if (blocks >= places && blocks / places <= TAIL_WAVES && last && last < places / 2)
+	slots = (uint64_t)units * o.blocks;
+	last = blocks % slots;
+	if (blocks >= slots && blocks / slots <= TAIL_WAVES && last && last < slots / 2)
 		sentence_add(out, COUNTED_AS(blocks, "block"), WORDS(" on "), NUMBER(units),
-			     WORDS(" SMs x "), NUMBER(o.blocks), WORDS(", the last "), NUMBER(last),
-			     WORDS(" of them on "), PERCENT(last, places), WORDS(" of the places"));
+			     WORDS(" SMs x "), COUNTED_AS(o.blocks, "slot"), WORDS(", the last "),
+			     NUMBER(last), WORDS(" fill "), PERCENT(last, slots),
+			     WORDS(" of the slots"));
 }
 
-/* Of the kernel with most time: by its commonest launch, if most are so. */
+/* Appends the tail of the kernel with most time, if most of its launches are alike. */
 static void add_tail(const struct report *r, struct strbuf *out)
 {
 	const struct hotspot *h = r->hotspots->count ? r->hotspots->items : NULL;
@@ -126,8 +123,8 @@ static void add_tail(const struct report *r, struct strbuf *out)
 	strbuf_adds(out, "tail of ");
 	report_kernel_text(r, h->config, false, out);
 	strbuf_addf(out, ": %s", strbuf_text(&tail));
-	sentence_add(out, WORDS("; said below 50%, behind at most "), NUMBER(TAIL_WAVES),
-		     WORDS(" full waves, and from 10% of the kernels' time on\n"));
+	sentence_add(out, WORDS("; shown below 50%, after at most "), NUMBER(TAIL_WAVES),
+		     WORDS(" full waves, from 10% of the kernel time\n"));
 }
 
 static void add_hints(const struct report *r, struct strbuf *out)
@@ -182,10 +179,10 @@ static void add_cpu_sentence(const struct report *r, struct strbuf *out)
 		sentence_add(out, WORDS(", "), PERCENT(l->kernel_ns, l->total_ns),
 			     WORDS(" of it in the operating system's kernel"));
 	sentence_add(out, WORDS(", "), PERCENT(l->busiest_ns, l->total_ns),
-		     WORDS(" in one thread"));
+		     WORDS(" in the busiest thread"));
 }
 
-/* What bounds a program that used no GPU, by its samples. */
+/* Prints the verdict on a program without GPU work, from its CPU samples. */
 static void print_cpu_verdict(const struct report_view *v)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
@@ -210,7 +207,7 @@ static void print_no_gpu(const struct report_view *v)
 	report_labelled(v, STYLE_YELLOW, "GPU", strbuf_text(&line));
 }
 
-/* Replays that took a twentieth of the time: gaps are theirs then. */
+/* Warns if replays took at least 1/20 of the time, because they then cause most of the gaps. */
 static void print_replays(const struct report_view *v)
 {
 	const struct cost_sum *c = &v->report->cost->kinds[cost_kind_replay];
@@ -218,15 +215,14 @@ static void print_replays(const struct report_view *v)
 
 	if (c->total_ns * 20 < v->report->end_ns - v->report->start_ns || !c->total_ns)
 		return;
-	sentence_add(
-		&text, COUNTED_AS(c->count, "launch"),
-		WORDS(" ran again and again for hardware counters, or with patched code, for "),
-		DURATION(c->total_ns),
-		WORDS(" in all: what follows about idle GPUs is largely about that"));
+	sentence_add(&text, COUNTED_AS(c->count, "launch"),
+		     WORDS(" ran repeatedly for hardware counters, or with patched code, for "),
+		     DURATION(c->total_ns),
+		     WORDS(" in total: most of the GPU idle time below comes from that"));
 	report_labelled(v, STYLE_YELLOW, "replay", strbuf_text(&text));
 }
 
-/* A context that failed, and more loss than a reader may overlook. */
+/* Warns of a failed GPU context and of a loss of at least 1/20 of the events. */
 static void print_warnings(const struct report_view *v)
 {
 	const struct cost *c = v->report->cost;
@@ -236,8 +232,8 @@ static void print_warnings(const struct report_view *v)
 	if (c->lost * 20 >= c->lost + c->recorded && c->lost)
 		sentence_add(&loss, WORDS(c->lost_least ? "at least " : ""),
 			     PERCENT(c->lost, c->lost + c->recorded),
-			     WORDS(" of the events are missing (see loss below): all figures are "
-				   "of the others"));
+			     WORDS(" of the events are missing (see loss below); all figures "
+				   "cover only the rest"));
 	if (failure.length || loss.length)
 		report_gap(v);
 	if (failure.length)
@@ -251,7 +247,7 @@ static void print(const struct report_view *v)
 {
 	print_warnings(v);
 	if (v->report->verdicts->whole.kind != VERDICT_NO_WORK ||
-	    (!v->report->cpu_use->samples && !v->report->no_gpu->not_wanted)) {
+	    (!v->report->cpu_use->samples && !v->report->no_gpu->cpu_only)) {
 		print_verdict(v);
 		return;
 	}

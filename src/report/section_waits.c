@@ -12,10 +12,10 @@ static const struct field wait_fields[] = {
 	FIELD("count", "count", COUNT, WAIT(count)),
 	FIELD("max_ns", "longest", NS, WAIT(max_ns)),
 	FIELD("function", "call", FUNCTION, WAIT(function), LEFT_COLUMN),
-	FIELD("caller", "waited for the GPU at", LINE, WAIT(caller), FLEXIBLE_COLUMN),
+	FIELD("caller", "line", LINE, WAIT(caller), FLEXIBLE_COLUMN),
 };
 
-/* Without stacks section_calls has the same rows. */
+/* Without stacks the rows would be those of section_calls. */
 ROW_IF(has_no_line, void, !v->report->callers.any)
 
 static const struct field fields[] = {
@@ -30,7 +30,7 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 }
 
 const struct section section_waits = {
-	.title = "lines that waited for the GPU",
+	.title = "waits for the GPU by line",
 	RESULT(waits),
 	FIELDS(fields),
 	.remark = add_remark,

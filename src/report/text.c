@@ -89,10 +89,7 @@ void text_fold(struct strbuf *out, const char *text, unsigned indent, unsigned w
 		strbuf_addc(out, '\n');
 }
 
-/*
- * Marks that reorder, hide or break text: bidirectional controls, zero-width characters,
- * separators, tags.
- */
+/* Characters that reorder, hide or break text: bidi controls, zero width, separators, tags. */
 static bool is_harmful(uint32_t code)
 {
 	return code == 0x61c || (code >= 0x200b && code <= 0x200f) ||
@@ -111,8 +108,7 @@ void text_safe(struct strbuf *out, const char *text, size_t length)
 		if (!n || code < 0x20 || (code >= 0x7f && code < 0xa0)) {
 			strbuf_addf(out, "\\x%02x", *p);
 			/*
-			 * A C1 control is two bytes; the second one alone is no UTF-8, and escaped
-			 * in its turn.
+			 * the second byte of a C1 control is invalid on its own, and escaped next
 			 */
 			p++;
 			continue;

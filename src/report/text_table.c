@@ -6,7 +6,7 @@
 #include "base/human.h"
 
 #define GAP 2 /* blanks between columns */
-#define FLEXIBLE_MIN 12 /* columns that a cut cell keeps at least */
+#define FLEXIBLE_MIN 12 /* minimum width of a cut cell */
 
 /* A cell that starts with this byte is the note of a row; the next byte is its column. */
 #define NOTE '\001'
@@ -80,7 +80,7 @@ void text_table_end_row(struct text_table *t)
 		text_table_add(t, "");
 }
 
-/* A row whose first cell carries the note. */
+/* A note is a row whose first cell contains it. */
 void text_table_note(struct text_table *t, size_t column, const char *text)
 {
 	text_table_addf(t, "%c%c%s", NOTE, (char)column, text);
@@ -129,7 +129,7 @@ static size_t line_columns(const struct text_table *t, unsigned indent, const si
 	return total - MIN(total, (size_t)GAP);
 }
 
-/* Leaves optional columns out, then makes the flexible column so narrow that a line fits. */
+/* Drops optional columns and then narrows the flexible column, until a line fits. */
 static void fit(const struct text_table *t, unsigned indent, unsigned width, size_t *widths)
 {
 	size_t total, over;
@@ -196,7 +196,7 @@ static void print_note(const struct text_table *t, const char *note, const size_
 	strbuf_addc(out, '\n');
 }
 
-/* Blanks at the end of a line help nobody. */
+/* Removes trailing blanks. */
 static void end_line(struct strbuf *out)
 {
 	while (out->length && out->data[out->length - 1] == ' ')

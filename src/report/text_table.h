@@ -1,4 +1,4 @@
-/* text_table.h: rows of text printed as aligned columns. */
+/* text_table.h: prints rows of text as aligned columns. */
 #ifndef PITOT_REPORT_TEXT_TABLE_H
 #define PITOT_REPORT_TEXT_TABLE_H
 
@@ -6,10 +6,10 @@
 #include "report/text.h"
 
 struct text_column {
-	const char *head; /* "" for none; a column without head and text takes no room */
-	bool left; /* aligned to the left; else to the right */
-	bool flexible; /* cut when the line would be too long; at most one */
-	bool optional; /* left out when the line would be too long, before anything is cut */
+	const char *head; /* "": none; a column without head and text is not printed */
+	bool left; /* align to the left, else to the right */
+	bool flexible; /* cut if the line is too long; at most one column */
+	bool optional; /* dropped if the line is too long, before anything is cut */
 };
 
 #define RIGHT(head)                                                                                \
@@ -33,17 +33,14 @@ struct text_column {
 		head, true, false, true                                                            \
 	}
 
-/*
- * Cells are added one after the other, row by row. Failure to allocate shows when the table is
- * printed.
- */
+/* Cells are added row by row. An allocation failure is reported when the table is printed. */
 struct text_table {
 	const struct text_column *columns;
 	size_t column_count;
-	struct strbuf text; /* of all cells, with a NUL between them */
+	struct strbuf text; /* all cells, separated by NUL */
 	VEC(size_t) cells; /* offsets in text */
-	size_t *widths; /* of the columns as printed so far; never shrink, but to 0 */
-	bool headless; /* no line of heads */
+	size_t *widths; /* of the columns printed so far; they only grow, or become 0 */
+	bool headless; /* print no heads */
 	bool failed;
 };
 
@@ -53,32 +50,29 @@ struct text_table {
 	}
 
 void text_table_release(struct text_table *t);
-/* Begins a cell, whose text is appended to what this returns. */
+/* Begins a cell; append its text to the returned strbuf. */
 struct strbuf *text_table_begin(struct text_table *t);
-/* One cell; the text is copied and must be safe; or made so. */
+/* Add a cell. The text is copied. text_table_safe makes it safe for a terminal. */
 void text_table_add(struct text_table *t, const char *text);
 void text_table_safe(struct text_table *t, const char *text);
 void text_table_addf(struct text_table *t, const char *format, ...) PRINTF_LIKE(2, 3);
-/* Numbers as people read them. */
+/* Add a cell with a formatted number. */
 void text_table_duration(struct text_table *t, uint64_t ns);
 void text_table_count(struct text_table *t, uint64_t n);
 void text_table_bytes(struct text_table *t, uint64_t bytes);
 void text_table_percent(struct text_table *t, uint64_t part, uint64_t whole);
-/* The rest of the current row as empty cells. */
+/* Fills the current row with empty cells. */
 void text_table_end_row(struct text_table *t);
-/* After a whole row: a line of its own below it, dim, starting at a column. */
+/* Adds a dim line below a complete row, starting at a column. */
 void text_table_note(struct text_table *t, size_t column, const char *text);
-/* Forgets the rows after they were printed; what follows is aligned with them and has no heads. */
+/* Drops printed rows; the next rows are aligned with them and get no heads. */
 void text_table_clear(struct text_table *t);
 size_t text_table_rows(const struct text_table *t);
-/* Text of a cell; text of a row that is a note, else NULL. */
+/* Text of a cell; text of a note, or NULL if the row is not a note. */
 const char *text_table_cell(const struct text_table *t, size_t row, size_t column);
 const char *text_table_note_of(const struct text_table *t, size_t row);
 
-/*
- * Appends the table: lines of at most `width` columns, after `indent` blanks, two blanks between
- * columns.
- */
+/* Appends the table in lines of at most `width` columns, indented, two blanks between columns. */
 void text_table_print(struct text_table *t, unsigned indent, unsigned width, bool color,
 		      struct strbuf *out);
 

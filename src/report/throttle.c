@@ -5,14 +5,14 @@ static const struct {
 	bool limit;
 } reasons[THROTTLE_REASONS] = {
 	{ "idle", false },
-	{ "clocks were set", false },
+	{ "application clocks", false },
 	{ "power limit", true },
 	{ "hardware slowdown", true },
-	{ "sync boost with other GPUs", true },
-	{ "too hot", true },
-	{ "too hot, by hardware", true },
-	{ "power brake of the power supply", true },
-	{ "clocks of the display", false },
+	{ "sync boost", true },
+	{ "thermal slowdown", true },
+	{ "hardware thermal slowdown", true },
+	{ "power brake", true },
+	{ "display clocks", false },
 };
 
 const char *throttle_reason(unsigned bit)

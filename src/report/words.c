@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "report/text.h"
 #include "symbol/demangle.h"
+#include "trace/columns.h"
 
 void report_thread_text(const struct report *r, uint32_t process, uint32_t thread,
 			struct strbuf *out)
@@ -28,7 +29,7 @@ void report_line_text(const struct report *r, uint32_t caller, uint32_t callee, 
 void report_of_process(const struct report *r, uint32_t process, struct strbuf *out)
 {
 	if (report_process_count(r) > 1)
-		strbuf_addf(out, " of %u", trace_process(r->trace, process)->pid);
+		strbuf_addf(out, " (pid %u)", trace_process(r->trace, process)->pid);
 }
 
 static void add_pattern(struct strbuf *out, const char *what, const char *pattern)
@@ -48,8 +49,8 @@ void report_choice_text(const struct filter *f, struct strbuf *out)
 		strbuf_addf(out, "; device %lld only", (long long)f->device);
 	if (f->stream >= 0)
 		strbuf_addf(out, "; stream %lld only", (long long)f->stream);
-	add_pattern(out, "kernels like", f->kernel);
-	add_pattern(out, "inside scopes like", f->scope);
+	add_pattern(out, "kernels matching", f->kernel);
+	add_pattern(out, "inside scopes matching", f->scope);
 }
 
 void report_since_text(uint64_t ns, struct strbuf *out)
@@ -84,21 +85,23 @@ const char *report_cpu_verdict(unsigned verdict)
 	return texts[verdict];
 }
 
+void report_name_text(const char *name, bool full, struct strbuf *out)
+{
+	if (full)
+		demangle(name, out);
+	else
+		kernel_name_short(name, out);
+}
+
 void report_kernel_text(const struct report *r, uint32_t config, bool full, struct strbuf *out)
 {
 	_cleanup_strbuf_ struct strbuf plain = STRBUF_INIT;
-	const char *name;
 
 	if (config == TRACE_NO_ROW) {
 		strbuf_adds(out, "(unknown kernel)");
 		return;
 	}
-	name = trace_string(r->trace,
-			    (uint32_t)trace_value(r->trace, TABLE_kernel_config,
-						  COLUMN_kernel_config_name, config, NULL));
-	if (full)
-		demangle(name, &plain);
-	else
-		kernel_name_short(name, &plain);
+	report_name_text(trace_string(r->trace, kernel_config_columns(r->trace)->name[config]),
+			 full, &plain);
 	text_safe(out, strbuf_text(&plain), plain.length);
 }

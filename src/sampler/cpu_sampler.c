@@ -1,4 +1,4 @@
-/* cpu_sampler.c: the sampler's thread, and which method is taken. */
+/* cpu_sampler.c: the sampler's thread, and the choice of the method. */
 #include "sampler/cpu_sampler.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 #define POLL_MS 100
 
-/* From the best. */
+/* Best first. */
 static const struct cpu_method_ops *const methods[] = {
 #ifdef PITOT_HAVE_EBPF
 	&cpu_method_ebpf,
@@ -32,8 +32,8 @@ struct cpu_sampler {
 	struct strbuf reason;
 	pthread_t thread;
 	atomic_bool stop;
-	int wake_fd; /* an eventfd that ends the wait when `stop` is set */
-	uint64_t cpu_ns; /* of the thread, once it has ended */
+	int wake_fd; /* eventfd: wakes the thread after `stop` was set */
+	uint64_t cpu_ns; /* of the thread, set when it ends */
 };
 
 static const struct cpu_method_ops *method_ops(enum cpu_method method)
@@ -68,7 +68,7 @@ static void *run(void *user)
 	return NULL;
 }
 
-/* All signals are for the thread that waits for the command. */
+/* The sampler's thread blocks all signals: the thread that waits for the command handles them. */
 static int start_thread(struct cpu_sampler *s)
 {
 	sigset_t all, old;
@@ -100,7 +100,7 @@ static int open_method(struct cpu_sampler *s, const struct cpu_method_ops *type,
 	return 0;
 }
 
-/* The wanted method, or the best that is allowed. */
+/* Opens the requested method, or the best that is allowed. */
 static int open_source(struct cpu_sampler *s, const struct cpu_options *options,
 		       const struct cpu_roots *roots, struct error *e)
 {
@@ -134,7 +134,7 @@ int cpu_sampler_start(const struct cpu_options *options, const struct cpu_roots 
 		.directory = options->directory,
 		.max_bytes = options->max_bytes,
 		.period_ns = NS_PER_S / MAX(options->hz, 1u),
-		.kept = options->kept,
+		.file_copies = options->file_copies,
 	};
 	struct cpu_sampler *s = calloc(1, sizeof(*s));
 	int err;
@@ -181,8 +181,8 @@ enum cpu_python cpu_sampler_python(const struct cpu_sampler *s)
 	return s->type->python ? s->type->python(s->source) : CPU_PYTHON_READ;
 }
 
-void cpu_no_python(const struct cpu_roots *roots, bool was_chosen, enum cpu_python python,
-		   struct strbuf *out)
+void cpu_explain_no_python(const struct cpu_roots *roots, bool was_chosen, enum cpu_python python,
+			   struct strbuf *out)
 {
 	bool is_root = geteuid() == 0;
 

@@ -21,7 +21,7 @@ static bool read_line(const char *line, struct target_mapping *m)
 	return strcmp(m->path, "[vsyscall]") != 0;
 }
 
-int proc_maps_read(pid_t pid, proc_map_take *take, void *context)
+int proc_maps_read(pid_t pid, proc_map_visit *visit, void *context)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	char path[64];
@@ -37,7 +37,7 @@ int proc_maps_read(pid_t pid, proc_map_take *take, void *context)
 		if (next)
 			*next++ = '\0';
 		if (read_line(line, &m))
-			r = take(context, &m);
+			r = visit(context, &m);
 	}
 	return r;
 }

@@ -66,7 +66,7 @@ static int add_roots(struct proc_tree *tree, const pid_t *roots, size_t count)
 	return err < 0 ? err : tree->pids.count ? 0 : -ESRCH;
 }
 
-/* The tree grows while it is gone through, so that children's children are found. */
+/* The tree grows during the loop, so that children of children are found. */
 static int add_descendants(struct proc_tree *tree, const struct process_list *list)
 {
 	int err = 0;

@@ -1,4 +1,4 @@
-/* sampled_processes.c: the list of processes, kept up to date by events. */
+/* sampled_processes.c: the list of sampled processes, updated by events. */
 #include "sampler/sampled_processes.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #define TEXTS_BYTES_MAX ((size_t)64 << 20)
 #define COMMAND_BYTES_MAX ((size_t)65536)
 #define PROCESSES_DEFAULT 4096u
-#define ENTRY_BYTES 96u /* of code around the calls of the first functions */
+#define ENTRY_BYTES 96u /* length of a program's entry code, up to its first calls */
 
 uint32_t targets_text(struct targets *t, const char *text, size_t length)
 {
@@ -53,7 +53,7 @@ int targets_new(const struct targets_options *options, struct targets **out, str
 		targets_free(t, NULL);
 		return error_set(e, -ENOMEM, "out of memory");
 	}
-	t->files.kept = options->kept;
+	t->files.file_copies = options->file_copies;
 	gethostname(host, sizeof(host) - 1);
 	t->host = targets_text(t, host, strlen(host));
 	t->boot_id = file_text(t, "/proc/sys/kernel/random/boot_id", 64);
@@ -73,7 +73,7 @@ static void free_target(struct targets *t, struct target *p)
 	vec_release(&p->ranges);
 	vec_release(&p->origins);
 	vec_release(&p->threads);
-	vec_release(&p->rests);
+	vec_release(&p->remainders);
 	map_release(&p->threads_index);
 	interner_release(&p->python);
 	free(p);
@@ -131,7 +131,7 @@ static void end_target(struct targets *t, struct target *p, uint64_t time_ns)
 	p->end_ns = MAX(time_ns, p->start_ns);
 	if (targets_find(t, p->pid) == p)
 		*map_at(&t->index, (uint64_t)p->pid, 0) = 0;
-	target_hand_rests(t, p, false);
+	target_pass_remainders(t, p, false);
 	if (t->loss_owner == p) {
 		targets_choose_loss_owner(t);
 		return;
@@ -140,7 +140,7 @@ static void end_target(struct targets *t, struct target *p, uint64_t time_ns)
 	free_target(t, p);
 }
 
-/* --- what /proc says --- */
+/* --- data from /proc --- */
 
 static uint32_t link_text(struct targets *t, pid_t pid, const char *name)
 {
@@ -160,7 +160,7 @@ static uint32_t thread_name(struct targets *t, pid_t pid, pid_t tid)
 	return file_text(t, path, 64);
 }
 
-/* Who a process is. Nothing changes that it does not say, because it is gone. */
+/* Reads owner, executable, directory, parent and command, unless the process is gone. */
 static void identify(struct targets *t, struct target *p)
 {
 	char path[64];
@@ -291,7 +291,7 @@ void targets_maps_read(struct targets *t, pid_t pid, uint64_t time_ns)
 		target_maps_read(t, p, time_ns);
 }
 
-/* --- where code is --- */
+/* --- address ranges --- */
 
 const struct target_range *target_ranges(const struct target *p, size_t *count)
 {
@@ -309,11 +309,11 @@ const struct target_range *target_range_at(struct targets *t, struct target *p, 
 	return range;
 }
 
-bool target_range_refused(const struct targets *t, const struct target_range *range)
+bool target_range_no_memory(const struct targets *t, const struct target_range *range)
 {
 	const struct target_file *file = target_file_at(&t->files, range->file);
 
-	return file && file->refused;
+	return file && file->no_memory;
 }
 
 bool target_range_is_entry(const struct targets *t, const struct target_range *range,
@@ -333,7 +333,7 @@ int targets_free(struct targets *t, struct error *e)
 	if (!t)
 		return 0;
 	for (size_t i = 0; i < t->all.count; i++)
-		target_hand_rests(t, t->all.data[i], true);
+		target_pass_remainders(t, t->all.data[i], true);
 	targets_write_losses(t);
 	while (t->all.count) {
 		target_close(t, t->all.data[0]);

@@ -12,8 +12,8 @@
 #include "base/path.h"
 
 #define PAGE UINT64_C(4096)
-#define PATH_MAX_ 4608u /* of a path under /proc/PID/root */
-#define COPIED_BYTES_MAX (64u << 10) /* of call frame information */
+#define PATH_MAX_ 4608u /* length of a path below /proc/PID/root */
+#define COPIED_BYTES_MAX (64u << 10) /* call frame information up to this size is copied */
 #define OPEN_FILES_MAX 64u
 
 int target_files_init(struct target_files *files)
@@ -44,19 +44,19 @@ const struct target_file *target_file_at(const struct target_files *files, uint3
 
 /* --- unwind rules --- */
 
-/* What the rules are made from, as far as it is asked for. */
+/* Callback of unwind_parts: reads a part of the call frame information that is needed now. */
 static bool need(void *context, const uint8_t *bytes, size_t size)
 {
 	struct target_file *file = context;
 	struct sparse_file *f = &file->source;
 	uint64_t before = f->read_bytes;
-	bool all = sparse_file_need(f, (uint64_t)(bytes - f->bytes), size);
+	bool all = sparse_file_load(f, (uint64_t)(bytes - f->bytes), size);
 
 	file->files->store.bytes += f->read_bytes - before;
 	return all;
 }
 
-/* All that rules are made from, in the file: from the first byte to the last. */
+/* Finds the part of the file that contains all call frame information. */
 static void find_span(const struct unwind_input *input, const uint8_t **start, size_t *size)
 {
 	const uint8_t *end = input->section.bytes + input->section.size;
@@ -69,7 +69,7 @@ static void find_span(const struct unwind_input *input, const uint8_t **start, s
 	*size = (size_t)(end - *start);
 }
 
-/* What is small is copied in whole, and nothing else of the file stays. */
+/* Copies call frame information that is small; the rest of the file is released. */
 static bool copy_input(struct target_file *file, struct unwind_input *input)
 {
 	const uint8_t *start;
@@ -89,15 +89,18 @@ static bool copy_input(struct target_file *file, struct unwind_input *input)
 	return true;
 }
 
-/* Of others the address space of what will be read stays, and the file open. */
-static void keep_input(struct target_file *file, const struct unwind_input *input)
+/*
+ * Keeps the address space of the call frame information reserved and, while fewer than
+ * OPEN_FILES_MAX files are open, the file open, so that it is read on demand.
+ */
+static void retain_input(struct target_file *file, const struct unwind_input *input)
 {
 	struct sparse_file *f = &file->source;
 	const uint8_t *start;
 	size_t size;
 
 	find_span(input, &start, &size);
-	sparse_file_keep(f, (uint64_t)(start - f->bytes), size);
+	sparse_file_trim(f, (uint64_t)(start - f->bytes), size);
 	if (file->files->open < OPEN_FILES_MAX) {
 		file->files->open++;
 		return;
@@ -108,8 +111,8 @@ static void keep_input(struct target_file *file, const struct unwind_input *inpu
 }
 
 /*
- * The bytes of `elf` stay, as the vdso's do, or are those of file->source, which is closed if it is
- * not needed any more.
+ * The bytes of `elf` either remain valid, as those of the vdso, or belong to file->source, which is
+ * closed when it is no longer needed.
  */
 static void load_rules(struct target_file *file, const struct elf_file *elf)
 {
@@ -119,13 +122,13 @@ static void load_rules(struct target_file *file, const struct elf_file *elf)
 
 	if (r == 0) {
 		if (!all && !(all = copy_input(file, &input)))
-			keep_input(file, &input);
+			retain_input(file, &input);
 		r = unwind_parts_new(&input, elf_code_end(elf), all ? NULL : need, file,
 				     &file->files->store, &file->parts);
 	}
 	if (r < 0)
 		sparse_file_close(&file->source);
-	file->refused = r == E_LIMIT || r == -ENOMEM;
+	file->no_memory = r == E_LIMIT || r == -ENOMEM;
 }
 
 /* --- loading --- */
@@ -151,10 +154,20 @@ static void load(struct target_file *file, struct elf_file *elf)
 	elf_file_release(elf);
 }
 
-static struct target_file *add_file(struct target_files *files, const struct target_file *like)
+/*
+ * Finds the file with this key, or adds it (*is_new), like `like`, for the caller to load. NULL: no
+ * memory.
+ */
+static struct target_file *find_or_add(struct target_files *files, uint64_t key,
+				       const struct target_file *like, bool *is_new)
 {
-	struct target_file *file = malloc(sizeof(*file));
+	uint64_t *number = map_at(&files->index, key, 0);
+	struct target_file *file;
 
+	*is_new = number && !*number;
+	if (!*is_new)
+		return number ? files->files.data[*number - 1] : NULL;
+	file = malloc(sizeof(*file));
 	if (!file || vec_push(&files->files, file) < 0) {
 		free(file);
 		return NULL;
@@ -163,68 +176,54 @@ static struct target_file *add_file(struct target_files *files, const struct tar
 	file->number = (uint32_t)files->files.count;
 	file->files = files;
 	file->source.fd = -1;
+	*number = file->number;
 	return file;
 }
 
-/* The known file that is this one, or what is read from `fd` now. */
-static const struct target_file *file_of(struct target_files *files, int fd, const struct stat *st)
+/* Finds the file, or adds it and reads it from `fd`. */
+static const struct target_file *find_or_read(struct target_files *files, int fd,
+					      const struct stat *st)
 {
-	const struct target_file fresh = {
+	const struct target_file like = {
 		.device = st->st_dev,
 		.inode = st->st_ino,
 		.size = (uint64_t)st->st_size,
 		.changed_ns = (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S + st->st_mtim.tv_nsec,
 	};
-	uint64_t identity[4] = { fresh.device, fresh.inode, fresh.size,
-				 (uint64_t)fresh.changed_ns };
-	uint64_t *number = map_at(&files->index, hash_bytes(identity, sizeof(identity)), 0);
-	struct target_file *file;
+	uint64_t identity[4] = { like.device, like.inode, like.size, (uint64_t)like.changed_ns };
+	bool is_new;
+	struct target_file *file =
+		find_or_add(files, hash_bytes(identity, sizeof(identity)), &like, &is_new);
 	struct elf_file elf;
 
-	if (!number)
-		return NULL;
-	if (*number)
-		return target_file_at(files, (uint32_t)*number);
-	file = add_file(files, &fresh);
-	if (!file)
-		return NULL;
-	*number = file->number;
-	if (sparse_file_open(&file->source, fcntl(fd, F_DUPFD_CLOEXEC, 0), file->size) < 0) {
-		file->refused = true;
+	if (!file || !is_new)
 		return file;
-	}
-	if (elf_file_open_sparse(&file->source, &elf, NULL) == 0)
+	if (sparse_file_open(&file->source, fcntl(fd, F_DUPFD_CLOEXEC, 0), file->size) < 0)
+		file->no_memory = true;
+	else if (elf_file_open_sparse(&file->source, &elf, NULL) == 0)
 		load(file, &elf);
 	else
 		sparse_file_close(&file->source);
 	return file;
 }
 
-/* Of our own process, which is every other's. */
+/* Returns the vdso, read from our own process: it is the same in every process. */
 static const struct target_file *vdso_file(struct target_files *files)
 {
-	static const uint64_t key = UINT64_C(0x7664736f); /* no hash of four words is that small */
-	uint64_t *number = map_at(&files->index, key, 0);
-	const struct target_file fresh = { 0 };
-	struct target_file *file;
+	static const uint64_t key = UINT64_C(0x7664736f); /* smaller than any hash of four words */
+	const struct target_file like = { 0 };
+	bool is_new;
+	struct target_file *file = find_or_add(files, key, &like, &is_new);
 	struct elf_file elf;
 
-	if (!number)
-		return NULL;
-	if (*number)
-		return target_file_at(files, (uint32_t)*number);
-	file = add_file(files, &fresh);
-	if (!file)
-		return NULL;
-	*number = file->number;
-	if (elf_file_open_vdso(&elf, NULL) == 0)
+	if (file && is_new && elf_file_open_vdso(&elf, NULL) == 0)
 		load(file, &elf);
 	return file;
 }
 
 /* --- opening --- */
 
-/* A descriptor of the file, if it is the mapped one; or -1. */
+/* Opens the file if it is the mapped one. Returns a descriptor, or -1. */
 static int try_open(const char *path, const struct target_mapped *mapped, bool certain,
 		    struct stat *st)
 {
@@ -233,8 +232,8 @@ static int try_open(const char *path, const struct target_mapped *mapped, bool c
 	if (fd < 0)
 		return -1;
 	/*
-	 * The device is not compared: with overlay file systems and subvolumes the kernel's mapping
-	 * and stat() name different ones for the same file.
+	 * Devices are not compared: with overlay file systems and subvolumes, the mapping and
+	 * stat() report different ones for the same file.
 	 */
 	if (fstat(fd, st) == 0 && S_ISREG(st->st_mode) && st->st_size > 0 &&
 	    (certain || !mapped->inode || st->st_ino == mapped->inode))
@@ -266,15 +265,15 @@ static int open_mapped(struct target_files *files, const struct target_mapped *m
 		snprintf(path, sizeof(path), "/proc/%d/root%s", (int)mapped->pid, mapped->path);
 		fd = try_open(path, mapped, false, st);
 	}
-	/* The process may be gone. */
+	/* The process may be gone: try the path as we see it. */
 	return fd < 0 ? try_open(mapped->path, mapped, false, st) : fd;
 }
 
 /*
- * Whether the file will be at its path when its functions are named: it is there now, for us too,
- * and is not temporary.
+ * Whether the file will still be at its path when its functions are symbolized: we see it there
+ * now, and the folder is not a temporary one.
  */
-static bool stays(const char *path, const struct stat *st)
+static bool is_permanent(const char *path, const struct stat *st)
 {
 	static const char *const temporary[] = { "/tmp/", "/var/tmp/", "/dev/shm/", "/run/" };
 	struct stat now;
@@ -300,9 +299,9 @@ const struct target_file *target_file_open(struct target_files *files,
 	fd = open_mapped(files, mapped, &st);
 	if (fd < 0)
 		return NULL;
-	file = file_of(files, fd, &st);
-	if (files->kept && files->files.count > known && !stays(mapped->path, &st))
-		file_copies_add(files->kept, mapped->path, file->build_id, fd, file->size);
+	file = find_or_read(files, fd, &st);
+	if (files->file_copies && files->files.count > known && !is_permanent(mapped->path, &st))
+		file_copies_add(files->file_copies, mapped->path, file->build_id, fd, file->size);
 	close(fd);
 	return file;
 }

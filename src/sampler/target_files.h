@@ -1,11 +1,11 @@
 /*
- * target_files.h: the files that targets execute: their build ids, where their segments lie, and
- * their unwind rules, for all processes that map them.
+ * target_files.h: the files that targets execute: build ids, segments and unwind rules, shared by
+ * all processes that map them.
  *
- * A file is opened through the process that maps it (sampled_processes.h) and is told from others
- * by device, inode, size and time of change. What is needed of it is read, not mapped: a file that
- * shrinks meanwhile must not end us. Small ones are read at once, of large ones what is asked for:
- * a file stays open for that.
+ * A file is opened through a process that maps it (sampled_processes.h) and identified by device,
+ * inode, size and modification time. Its contents are read, not mapped, because a mapped file that
+ * shrinks would kill us. Call frame information is read whole if it is small, else on demand, for
+ * which the file stays open.
  */
 #ifndef PITOT_SAMPLER_TARGET_FILES_H
 #define PITOT_SAMPLER_TARGET_FILES_H
@@ -17,11 +17,11 @@
 #include "stack/unwind/unwind_parts.h"
 #include "symbol/file_copies.h"
 
-#define TARGET_TABLES_BYTES_MAX ((size_t)512 << 20) /* of memory, for all unwind rules */
-#define TARGET_SEGMENTS_MAX 8u /* executable ones of a file that are known */
+#define TARGET_TABLES_BYTES_MAX ((size_t)512 << 20) /* limit for all unwind rules, in memory */
+#define TARGET_SEGMENTS_MAX 8u /* executable segments stored of a file */
 
 struct target_segment {
-	uint64_t offset, address, size; /* in the file; ELF virtual address; bytes */
+	uint64_t offset, address, size; /* file offset; ELF virtual address; bytes */
 };
 
 struct target_file {
@@ -31,11 +31,11 @@ struct target_file {
 	struct target_segment segments[TARGET_SEGMENTS_MAX];
 	unsigned segment_count;
 	uint64_t entry; /* ELF virtual address of its first instruction; 0: none */
-	char build_id[2 * BUILD_ID_MAX + 1]; /* hexadecimal; "" if it has none */
-	struct unwind_parts *parts; /* NULL: there are none to be had */
-	bool refused; /* for want of memory */
+	char build_id[2 * BUILD_ID_MAX + 1]; /* hexadecimal; "": none */
+	struct unwind_parts *parts; /* NULL: no unwind rules */
+	bool no_memory; /* there was no memory for the unwind rules */
 	struct target_files *files;
-	/* What they are made from: one of the two. */
+	/* The bytes that `parts` is compiled from are in one of these. */
 	struct sparse_file source;
 	uint8_t *copy;
 };
@@ -44,33 +44,33 @@ struct target_files {
 	VEC(struct target_file *) files; /* [number - 1] */
 	struct map index; /* hash of what identifies a file -> its number */
 	struct unwind_store store;
-	struct file_copies *kept; /* NULL: none */
-	uint32_t open; /* files that stay so */
-	bool no_map_files; /* /proc/PID/map_files is not for us */
+	struct file_copies *file_copies; /* NULL: none */
+	uint32_t open; /* number of files kept open */
+	bool no_map_files; /* we may not read /proc/PID/map_files */
 };
 
-/* Where a file is mapped, as the kernel says. */
+/* A mapping of a file, as the operating system's kernel reports it. */
 struct target_mapped {
 	pid_t pid;
 	uint64_t start, end, file_offset, inode; /* inode 0: unknown */
 	const char *path;
 };
 
-/* 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int target_files_init(struct target_files *files) MUST_USE;
 void target_files_release(struct target_files *files);
 
 /*
- * The file behind a mapping, with its unwind rules if there is call frame information; NULL: it
- * cannot be opened, is another one by now, or is no ELF file.
+ * Returns the file of a mapping, with its unwind rules if it has call frame information. NULL: it
+ * cannot be opened, has been replaced, or is no ELF file.
  */
 const struct target_file *target_file_open(struct target_files *files,
 					   const struct target_mapped *mapped);
 const struct target_file *target_file_at(const struct target_files *files, uint32_t number);
 
 /*
- * Address minus ELF virtual address in a mapping of the file. false: it is no executable part of
- * it.
+ * Computes address minus ELF virtual address for a mapping of the file. Returns false if the
+ * mapping is not in an executable segment.
  */
 bool target_file_bias(const struct target_file *file, uint64_t start, uint64_t file_offset,
 		      uint64_t *bias);

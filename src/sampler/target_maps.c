@@ -1,13 +1,12 @@
-/* target_maps.c: executable ranges of a target, from events and from /proc/PID/maps. */
+/* target_maps.c: the executable ranges of a target, from events and from /proc/PID/maps. */
 #include "sampler/target_state.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "sampler/sampled_processes.h"
 
-/* The first range that ends behind an address. */
+/* Index of the first range that ends behind an address. */
 static size_t first_behind(const struct target *p, uint64_t address)
 {
 	size_t low = 0, high = p->ranges.count;
@@ -40,7 +39,7 @@ static void move_tail(struct target *p, size_t from, size_t to)
 	p->ranges.count = p->origins.count = to + count;
 }
 
-/* Places for `count` more ranges at `index`; both arrays have the room already. */
+/* Makes room for `count` ranges at `index`. Both arrays must have the capacity. */
 static void open_gap(struct target *p, size_t index, size_t count)
 {
 	move_tail(p, index, index + count);
@@ -54,8 +53,8 @@ static void cut_start(struct target *p, size_t i, uint64_t start)
 }
 
 /*
- * Forgets what was mapped in [start, end). Both arrays have room for one more. Returns where a
- * range there belongs.
+ * Removes what was mapped in [start, end). Both arrays must have capacity for one more range.
+ * Returns the index at which a range for [start, end) belongs.
  */
 static size_t clear_range(struct target *p, uint64_t start, uint64_t end)
 {
@@ -79,9 +78,7 @@ static size_t clear_range(struct target *p, uint64_t start, uint64_t end)
 	return i;
 }
 
-/*
- * Memory for code that is made at run time grows piece by piece: pieces side by side are one range.
- */
+/* Memory for JIT-compiled code grows piece by piece: adjacent pieces are one range. */
 static bool joins_last(const struct target *p, size_t i, const struct target_mapping *m,
 		       uint32_t path)
 {
@@ -91,29 +88,25 @@ static bool joins_last(const struct target *p, size_t i, const struct target_map
 	       m->path[0] != '[';
 }
 
-int target_map(struct targets *t, struct target *p, const struct target_mapping *m,
-	       uint64_t time_ns)
+void target_map(struct targets *t, struct target *p, const struct target_mapping *m,
+		uint64_t time_ns)
 {
 	uint32_t path = targets_text(t, m->path, strlen(m->path));
 	size_t i;
 
-	if (m->start >= m->end)
-		return 0;
-	if (p->ranges.count >= TARGET_RANGES_MAX)
-		return E_LIMIT;
-	if (vec_reserve(&p->ranges, 2) < 0 || vec_reserve(&p->origins, 2) < 0)
-		return -ENOMEM;
+	if (m->start >= m->end || p->ranges.count >= TARGET_RANGES_MAX ||
+	    vec_reserve(&p->ranges, 2) < 0 || vec_reserve(&p->origins, 2) < 0)
+		return;
 	i = clear_range(p, m->start, m->end);
 	if (i && joins_last(p, i, m, path)) {
 		p->ranges.data[i - 1].end = m->end;
-		return 0;
+		return;
 	}
 	open_gap(p, i, 1);
 	p->ranges.data[i] = (struct target_range){ .start = m->start, .end = m->end };
 	p->origins.data[i] = (struct range_origin){
 		.file_offset = m->file_offset, .inode = m->inode, .mapped_ns = time_ns, .path = path
 	};
-	return 0;
 }
 
 int target_maps_copy(struct target *to, const struct target *from)
@@ -137,7 +130,7 @@ struct reading {
 	uint64_t time_ns;
 };
 
-static int take_mapping(void *context, const struct target_mapping *m)
+static int add_mapping(void *context, const struct target_mapping *m)
 {
 	const struct reading *r = context;
 
@@ -149,7 +142,7 @@ void target_maps_read(struct targets *t, struct target *p, uint64_t time_ns)
 {
 	struct reading reading = { t, p, time_ns };
 
-	proc_maps_read(p->pid, take_mapping, &reading);
+	proc_maps_read(p->pid, add_mapping, &reading);
 }
 
 void target_range_look_up(struct targets *t, struct target *p, size_t index)

@@ -1,4 +1,4 @@
-/* target_rows.c: the segments of a target: its writer, and the rows of what it is and did. */
+/* target_rows.c: the segments of a target: its writer and its rows. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "stack/python/python_code.h"
 
 #define FLUSH_NS (250 * NS_PER_MS)
-#define PYTHON_BYTES_MAX ((size_t)64 << 20) /* of a target's Python names */
+#define PYTHON_BYTES_MAX ((size_t)64 << 20) /* limit for the Python names of a target */
 
 static uint32_t text_in(struct targets *t, struct writer *w, uint32_t id)
 {
@@ -20,7 +20,7 @@ static uint32_t text_in(struct targets *t, struct writer *w, uint32_t id)
 	return writer_string(w, text, strlen(text));
 }
 
-/* --- rows of what it is --- */
+/* --- rows that describe the process --- */
 
 static void process_row(struct targets *t, struct target *p)
 {
@@ -45,7 +45,7 @@ static void process_row(struct targets *t, struct target *p)
 	writer_append(w, TABLE_process, &row);
 }
 
-/* Code without a file has names elsewhere: perf's maps. */
+/* Ranges without a file get no row: their symbols are in perf maps. */
 static void module_row(struct targets *t, struct target *p, size_t index)
 {
 	const struct target_range *range = &p->ranges.data[index];
@@ -83,7 +83,7 @@ static void thread_row(struct targets *t, struct target *p, pid_t tid)
 	writer_append(p->writer, TABLE_thread, &row);
 }
 
-/* Each segment says whose it is, and what the addresses in its stacks mean. */
+/* Starts a segment with its process and the modules of its stacks: segments are self-contained. */
 static void begin_segment(struct targets *t, struct target *p)
 {
 	if (p->segment == writer_epoch(p->writer))
@@ -137,13 +137,13 @@ void targets_loss(struct targets *t, struct target *p, enum loss_reason reason, 
 }
 
 void targets_capability(struct targets *t, const char *name, enum capability_state state,
-			const char *got, const char *reason)
+			const char *actual, const char *reason)
 {
 	if (t->loss_owner)
-		rows_capability(t->loss_owner->writer, name, state, NULL, got, reason);
+		rows_capability(t->loss_owner->writer, name, state, NULL, actual, reason);
 }
 
-/* Distinct stacks for which there was no room. */
+/* Reports the distinct stacks that did not fit into the stack tree. */
 static void stack_losses(struct targets *t, struct target *p)
 {
 	uint64_t fresh = p->tree.refused - p->stacks_refused;
@@ -172,7 +172,7 @@ static void describe_python(void *context, struct writer *w, uint64_t frame,
 		ROW_MISSING(row, stack_node, line);
 }
 
-/* 0 or a negative errno. */
+/* Returns 0 or a negative errno. */
 static int open_writer(struct targets *t, struct target *p)
 {
 	char prefix[32];
@@ -192,19 +192,19 @@ static int open_writer(struct targets *t, struct target *p)
 	return r;
 }
 
-/* Its writer, opened if need be; NULL: it gets none. */
+/* Returns the writer, which is opened if necessary; NULL: the process gets no segments. */
 static struct writer *target_writer(struct targets *t, struct target *p, uint64_t time_ns)
 {
 	int r = -EMFILE;
 
-	if (p->writer || p->refused)
+	if (p->writer || p->no_segments)
 		return p->writer;
 	if (t->segments_opened < t->options.processes_max)
 		r = open_writer(t, p);
 	if (r < 0) {
 		bool limit = r == -EMFILE || r == -ENFILE;
 
-		p->refused = true;
+		p->no_segments = true;
 		t->failure = t->failure || limit ? t->failure : -r;
 		targets_loss(t, NULL, limit ? loss_reason_process_limit : loss_of_error(r), limit,
 			     time_ns, time_ns);
@@ -267,10 +267,10 @@ void targets_flush(struct targets *t, uint64_t now_ns, bool now)
 	t->flushed_ns = now_ns;
 }
 
-/* --- rows of what it did --- */
+/* --- rows of samples --- */
 
-/* The modules that the frames are in have rows in the segment. */
-static void need_modules(struct targets *t, struct target *p, const struct target_stack *stack)
+/* Adds the modules of the frames to the segment. */
+static void add_modules(struct targets *t, struct target *p, const struct target_stack *stack)
 {
 	for (unsigned i = 0; i < stack->user_count; i++) {
 		uint64_t frame = stack->user[i];
@@ -285,29 +285,26 @@ static void need_modules(struct targets *t, struct target *p, const struct targe
 	}
 }
 
-/* Id of the stack, which is in the segment; 0: none. */
+/* Adds the stack to the segment. Returns its id; 0: none. */
 static uint32_t stack_id(struct targets *t, struct target *p, const struct target_stack *stack)
 {
 	uint64_t frames[TARGET_KERNEL_FRAMES_MAX + TARGET_FRAMES_MAX];
 	unsigned kernel = MIN(stack->kernel_count, TARGET_KERNEL_FRAMES_MAX), count = 0;
 	unsigned user = MIN(stack->user_count, TARGET_FRAMES_MAX);
 
-	/*
-	 * The innermost address is that of the next instruction to run, the others are return
-	 * addresses.
-	 */
+	/* The innermost address is the next instruction, the others are return addresses. */
 	for (unsigned i = 0; i < kernel; i++)
 		frames[count++] = frame_of_kernel(stack->kernel[i] + (i == 0));
 	for (unsigned i = 0; i < user; i++)
 		frames[count++] = stack->user[i];
 	if (!count)
 		return 0;
-	need_modules(t, p, stack);
+	add_modules(t, p, stack);
 	return stack_tree_id(&p->tree, p->writer, frames, count,
 			     user < stack->user_count ? stack_end_depth : stack->end, NULL);
 }
 
-static void write_rests(struct targets *t, struct target *p);
+static void write_remainders(struct targets *t, struct target *p);
 
 uint64_t targets_sampled_ns(const struct targets *t)
 {
@@ -315,8 +312,8 @@ uint64_t targets_sampled_ns(const struct targets *t)
 }
 
 /*
- * Writes the rows that a row about a thread refers to. Returns false if the process has no
- * segments.
+ * Writes the rows that a row of a thread refers to. Returns false if the process has no segments,
+ * or the size limit was reached.
  */
 static bool begin_row(struct targets *t, struct target *p, pid_t tid, uint64_t time_ns)
 {
@@ -327,8 +324,8 @@ static bool begin_row(struct targets *t, struct target *p, pid_t tid, uint64_t t
 	if (!target_writer(t, p, time_ns))
 		return false;
 	begin_segment(t, p);
-	if (p->rests.count)
-		write_rests(t, p);
+	if (p->remainders.count)
+		write_remainders(t, p);
 	thread_row(t, p, tid);
 	return true;
 }
@@ -383,17 +380,15 @@ void targets_off_cpu(struct targets *t, struct target *p, pid_t tid, uint64_t st
 
 /* --- CPU time without samples --- */
 
-/*
- * The last sample of a thread also stands for what it did after it, up to a period; nobody knows
- * what it did in the rest.
- */
-static void add_rest(struct targets *t, struct target *p, const struct target_rest *rest)
+/* A thread's last sample stands for one period after it; the stack of the rest is unknown. */
+static void add_remainder(struct targets *t, struct target *p, const struct cpu_remainder *rest)
 {
 	struct target_thread *thread;
 	uint64_t known_ns = 0;
 
 	if (!p->writer) {
-		if (p->rests.count == TARGET_THREADS_MAX || vec_push(&p->rests, *rest) < 0)
+		if (p->remainders.count == TARGET_THREADS_MAX ||
+		    vec_push(&p->remainders, *rest) < 0)
 			targets_loss(t, NULL, loss_reason_samples_dropped, 1, rest->time_ns,
 				     rest->time_ns);
 		return;
@@ -417,35 +412,35 @@ static void add_rest(struct targets *t, struct target *p, const struct target_re
 		thread->stack = 0;
 }
 
-void targets_cpu_rest(struct targets *t, struct target *p, pid_t tid, uint64_t time_ns,
-		      uint64_t cpu_ns)
+void targets_cpu_remainder(struct targets *t, struct target *p, pid_t tid, uint64_t time_ns,
+			   uint64_t cpu_ns)
 {
 	const struct target_thread *thread = cpu_ns ? target_thread(t, p, tid) : NULL;
-	struct target_rest rest = { tid, thread ? thread->name : p->name, time_ns, cpu_ns };
+	struct cpu_remainder rest = { tid, thread ? thread->name : p->name, time_ns, cpu_ns };
 
 	if (cpu_ns)
-		add_rest(t, p, &rest);
+		add_remainder(t, p, &rest);
 }
 
-/* What came before the first sample did. */
-static void write_rests(struct targets *t, struct target *p)
+/* Writes what was stored before the process had a writer. */
+static void write_remainders(struct targets *t, struct target *p)
 {
-	size_t count = p->rests.count;
+	size_t count = p->remainders.count;
 
-	p->rests.count = 0;
+	p->remainders.count = 0;
 	for (size_t i = 0; i < count; i++)
-		add_rest(t, p, &p->rests.data[i]);
+		add_remainder(t, p, &p->remainders.data[i]);
 }
 
-void target_hand_rests(struct targets *t, struct target *p, bool is_end)
+void target_pass_remainders(struct targets *t, struct target *p, bool is_end)
 {
-	struct target *heir = targets_find(t, p->parent_pid);
+	struct target *receiver = targets_find(t, p->parent_pid);
 
-	if (!heir || heir == p || (is_end && !heir->writer))
-		heir = t->loss_owner;
-	for (size_t i = 0; i < p->rests.count && heir; i++)
-		add_rest(t, heir, &p->rests.data[i]);
-	p->rests.count = 0;
+	if (!receiver || receiver == p || (is_end && !receiver->writer))
+		receiver = t->loss_owner;
+	for (size_t i = 0; i < p->remainders.count && receiver; i++)
+		add_remainder(t, receiver, &p->remainders.data[i]);
+	p->remainders.count = 0;
 }
 
 uint64_t target_python_frame(struct target *p, const char *function, const char *file,

@@ -56,7 +56,7 @@ static const char *memory_kind_name(uint8_t kind)
 	return name_of(names, ARRAY_SIZE(names), kind);
 }
 
-/* Names of values are the schema's. */
+/* The schema has the names. */
 static const char *value_name(enum table_id table, int column, uint8_t value)
 {
 	const char *name = schema_value_name(&schema_table(table)->columns[column], value);
@@ -76,9 +76,9 @@ const char *loss_name(uint8_t reason)
 
 void own_profiler_windows(struct strbuf *out, uint64_t ns, uint64_t windows)
 {
-	strbuf_adds(out, "the program's own profiler had CUPTI for ");
+	strbuf_adds(out, "the program's own profiler used CUPTI for ");
 	human_duration(out, ns);
-	strbuf_addf(out, " in %" PRIu64 " window%s: nothing was recorded of the GPU in %s", windows,
+	strbuf_addf(out, " in %" PRIu64 " window%s: no GPU work was recorded in %s", windows,
 		    windows == 1 ? "" : "s", windows == 1 ? "it" : "them");
 }
 

@@ -7,10 +7,7 @@
 	static const struct enum_value values_##list[] = { ENUM_##list(VALUE_ROW, list) };
 SCHEMA_ENUMS(VALUE_LIST)
 
-/*
- * What "extra" means depends on the type; these turn it into initializers, and ignore it for the
- * other types.
- */
+/* These turn the argument `extra`, whose meaning depends on the type, into initializers. */
 #define EXTRA_NONE(table, extra) .base = -1
 #define EXTRA_TIME(table, extra) .base = BASE_##extra(table)
 #define EXTRA_U8 EXTRA_NONE
@@ -25,7 +22,7 @@ SCHEMA_ENUMS(VALUE_LIST)
 #define EXTRA_ENUM(table, extra)                                                                   \
 	.base = -1, .values = values_##extra, .value_count = ARRAY_SIZE(values_##extra)
 
-/* Times are stored as differences to start_ns or not at all. */
+/* Only start_ns can be the base of a difference. */
 #define BASE_NONE(table) (-1)
 #define BASE_start_ns(table) COLUMN_##table##_start_ns
 
@@ -49,12 +46,12 @@ SCHEMA_ENUMS(VALUE_LIST)
 SCHEMA_TABLES(COLUMN_LIST)
 
 /*
- * Traits as initializers. Columns are counted from 1 here, so that 0 is none; derive() counts them
- * from 0.
+ * Traits as initializers. Column indexes are stored plus 1, so that 0 means none; derive()
+ * subtracts 1.
  */
 #define ROLE(role, table, column) .roles[ROLE_##role] = COLUMN_##table##_##column + 1
 #define BITS(prefix, a, b, ...) (UINT64_C(1) << prefix##a | UINT64_C(1) << prefix##b)
-/* One name or two: what comes third is ignored. */
+/* Bits of one or two names; a third argument is ignored. */
 #define BITS_OF(prefix, ...) BITS(prefix, __VA_ARGS__, __VA_ARGS__, )
 
 #define TRAIT_SPAN(table) ROLE(START, table, start_ns), ROLE(END, table, end_ns),
@@ -94,7 +91,7 @@ _Static_assert(ARRAY_SIZE(tables) == TABLE_MAX + 1, "ids of tables are contiguou
 
 const struct table_schema *schema_gpu_work[GPU_WORK_KINDS];
 
-/* Derived; a constructor keeps the tables constant for everyone else, libpitot.so's included. */
+/* Computes derived members; from then on the tables are constant, also in libpitot.so. */
 __attribute__((constructor(200))) static void derive(void)
 {
 	size_t works = 0;

@@ -49,7 +49,7 @@ static const char *const source_names[] = {
 
 static const struct settings defaults = SETTINGS_INIT;
 
-/* Settings as options, whose values lie in struct settings at `offset`. */
+/* Settings as options; the value is at `offset` in struct settings. */
 static const struct setting {
 	size_t offset;
 	enum setting_join join;
@@ -115,8 +115,8 @@ const char *settings_choice(enum setting_id id, uint64_t value)
 	return value < count(o->choices) ? o->choices[value] : NULL;
 }
 
-void settings_give(struct settings *s, enum setting_id id, uint64_t value,
-		   enum setting_source source)
+void settings_put(struct settings *s, enum setting_id id, uint64_t value,
+		  enum setting_source source)
 {
 	uint64_t there = count(all[id].option.choices);
 
@@ -126,7 +126,7 @@ void settings_give(struct settings *s, enum setting_id id, uint64_t value,
 	set(s, &all[id], there ? MIN(value, there - 1) : value);
 }
 
-/* What a user has typed: '_' is '-', and case does not matter. */
+/* Compares with text typed by a user: '_' is '-', and case is ignored. */
 static bool is_name(const char *name, const char *text)
 {
 	for (; *name && *text; name++, text++)
@@ -159,7 +159,7 @@ int settings_set(struct settings *s, enum setting_id id, const char *text,
 	err = option_set(&o, subject, text, e);
 	if (err < 0)
 		return err;
-	settings_give(s, id, get(&value, &all[id]), source);
+	settings_put(s, id, get(&value, &all[id]), source);
 	return 0;
 }
 
@@ -205,7 +205,7 @@ bool settings_measure_alike(const struct settings *a, const struct settings *b)
 	return alike;
 }
 
-/* Decimal digits up to the end of the value. */
+/* Reads a value that consists of decimal digits only. */
 static bool read_number(const char *text, size_t length, uint64_t *out)
 {
 	uint64_t v = 0;
@@ -244,15 +244,15 @@ static void read_value(struct settings *s, enum setting_id id, const char *text,
 		char copy[OPTION_TEXT_MAX] = "";
 
 		memcpy(copy, text, MIN(length, sizeof(copy) - 1));
-		settings_give(s, id, (uintptr_t)copy, source);
+		settings_put(s, id, (uintptr_t)copy, source);
 		return;
 	}
 	if (o->type == OPTION_ENUM ? read_choice(id, text, length, &value)
 				   : read_number(text, length, &value))
-		settings_give(s, id, value, source);
+		settings_put(s, id, value, source);
 }
 
-/* Nobody else knows when it began. */
+/* Only `pitot record` writes start_ns. */
 bool settings_are_by_record(const char *options)
 {
 	return strstr(options, "start_ns=") != NULL;
@@ -353,7 +353,7 @@ static uint64_t add_or_forever(uint64_t a, uint64_t b)
 }
 
 /*
- * Without a delay the start does not matter: it may be of another clock, that of a tape that is
+ * start_ns does not matter without a delay. It may be from another clock than a tape that is
  * played.
  */
 uint64_t settings_window_start_ns(const struct settings *s)

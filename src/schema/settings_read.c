@@ -1,6 +1,6 @@
 /*
- * settings_read.c: settings from the environment and from a configuration file; gpufl's names are
- * understood, too.
+ * settings_read.c: reads settings from the environment and from a configuration file, including
+ * those of gpufl.
  */
 #include "schema/settings.h"
 
@@ -16,14 +16,14 @@
 #define FILE_MAX (1u << 20)
 #define VARIABLE_MAX 64
 
-/* The first problem is the one that is told. */
+/* Only the first problem is reported. */
 static void first(struct error *e, const struct error *next)
 {
 	if (e && !e->code)
 		*e = *next;
 }
 
-/* Our variable, or else gpufl's. "" is as none. */
+/* Returns our variable, or else gpufl's. An empty one counts as unset. */
 static const char *variable(const char *ours, const char *theirs)
 {
 	const char *value = secure_getenv(ours);
@@ -48,7 +48,7 @@ static void set_name(struct settings *s, const char *name)
 
 /* --- gpufl's names --- */
 
-/* PcSampling is pc-sampling: gpufl's engines, also those that are still to come. */
+/* PcSampling equals pc-sampling: so are gpufl's engines named, also future ones. */
 static bool is_same_word(const char *a, const char *b)
 {
 	for (;; a++, b++) {
@@ -67,7 +67,7 @@ static int set_gpufl_engine(struct settings *s, const char *text, enum setting_s
 	for (uint64_t value = 0; (name = settings_choice(SETTING_ID_engine, value)); value++) {
 		if (!is_same_word(name, text))
 			continue;
-		settings_give(s, SETTING_ID_engine, value, source);
+		settings_put(s, SETTING_ID_engine, value, source);
 		return 0;
 	}
 	return settings_set(s, SETTING_ID_engine, text, source, subject, e);
@@ -80,7 +80,7 @@ static int set_gpufl_rate(struct settings *s, const char *text, enum setting_sou
 
 	if (parse_u64(text, &ms) < 0 || ms > UINT64_MAX / NS_PER_MS)
 		return error_set(e, E_USAGE, "%s takes milliseconds, not '%s'", subject, text);
-	settings_give(s, SETTING_ID_counters_ns, ms * NS_PER_MS, source);
+	settings_put(s, SETTING_ID_counters_ns, ms * NS_PER_MS, source);
 	return 0;
 }
 
@@ -91,7 +91,7 @@ static int set_gpufl_interval(struct settings *s, const char *text, enum setting
 
 	if (parse_u64(text, &us) < 0 || us > UINT64_MAX / NS_PER_US)
 		return error_set(e, E_USAGE, "%s takes microseconds, not '%s'", subject, text);
-	settings_give(s, SETTING_ID_pm_interval_ns, us * NS_PER_US, source);
+	settings_put(s, SETTING_ID_pm_interval_ns, us * NS_PER_US, source);
 	return 0;
 }
 
@@ -102,14 +102,11 @@ static int set_gpufl_stacks(struct settings *s, const char *text, enum setting_s
 
 	if (!parse_switch(text, &on))
 		return error_set(e, E_USAGE, "%s takes true or false, not '%s'", subject, text);
-	settings_give(s, SETTING_ID_stacks, on ? SETTING_STACKS_ALL : SETTING_STACKS_NONE, source);
+	settings_put(s, SETTING_ID_stacks, on ? SETTING_STACKS_ALL : SETTING_STACKS_NONE, source);
 	return 0;
 }
 
-/*
- * Keys of gpufl's configuration file. `set` NULL: there is nothing like it here, and it changes
- * nothing.
- */
+/* Keys of gpufl's configuration file. With `set` NULL the key is accepted and has no effect. */
 static const struct {
 	const char *key;
 	int (*set)(struct settings *s, const char *text, enum setting_source source,
@@ -184,8 +181,8 @@ static void read_file(struct settings *s, const char *path, struct error *e)
 	struct stat st;
 	int err;
 
-	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) { /* a pipe might keep the program */
-		error_set(&problem, E_USAGE, "the configuration file '%s' is no regular file",
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) { /* a pipe could block */
+		error_set(&problem, E_USAGE, "the configuration file '%s' is not a regular file",
 			  path);
 		first(e, &problem);
 		return;
@@ -225,7 +222,7 @@ static void variable_name(const struct option *o, char name[VARIABLE_MAX])
 	}
 }
 
-/* Before ours, which override it. */
+/* Called before our variables are read, which override it. */
 static void read_gpufl_engine(struct settings *s, struct error *e)
 {
 	const char *name = "GPUFL_PROFILING_ENGINE", *text = variable(name, NULL);
@@ -251,10 +248,7 @@ static void read_variables(struct settings *s, struct error *e)
 	}
 }
 
-/*
- * A program with privileges that its user lacks takes no orders from its environment:
- * secure_getenv.
- */
+/* A program with more privileges than its user ignores the environment: secure_getenv. */
 static void read_path(const char *name, char path[SETTINGS_PATH_MAX], struct error *e)
 {
 	const char *value = variable(name, NULL);
@@ -266,7 +260,8 @@ static void read_path(const char *name, char path[SETTINGS_PATH_MAX], struct err
 		memcpy(path, value, strlen(value) + 1);
 		return;
 	}
-	error_set(&problem, E_USAGE, "%s='%.100s' is no absolute path of a folder", name, value);
+	error_set(&problem, E_USAGE, "%s='%.100s' is not an absolute path of a folder", name,
+		  value);
 	first(e, &problem);
 }
 

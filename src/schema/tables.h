@@ -1,8 +1,8 @@
 /*
- * tables.h: every table and column of a recording, declared once.
+ * tables.h: declares every table and column of a recording, once.
  *
  * The recorder's row structs, the file format, the loader, `pitot schema`, SQL, Arrow and the
- * documentation come from these lists. A column is one line:
+ * documentation are generated from these lists. A column is one line:
  *
  *	C(T, name, TYPE, PRESENCE, extra, "unit", "meaning")
  *
@@ -10,199 +10,199 @@
  *           TIME                     u64, nanoseconds of CLOCK_MONOTONIC of the recorded machine
  *           STRING                   u32, id in table `string` of the same process
  *           ENUM                     u8, named values; extra is the name of a list below
- *           REF                      u32, value of column `id` of table `extra` of the same process
+ *           REF                      u32, column `id` of table `extra` of the same process
  *           BYTES                    bytes of any length (table `string` only)
- * PRESENCE  ALWAYS, or MAYBE: the value can be missing, and then it is neither 0 nor anything else
- * extra     for TIME: the column that this one is stored as a difference to, or NONE
+ * PRESENCE  ALWAYS, or MAYBE: the value can be missing, which is different from 0
+ * extra     for TIME: the column from which the difference is stored, or NONE
  *
- * Beside its columns stand a table's traits: what can be done with its rows without knowing the
- * table. A trait is X(T, TRAIT, arguments):
+ * A table's traits follow its columns. They state what can be done with its rows without code for
+ * that table. A trait is X(T, TRAIT, arguments):
  *
  * SPAN             rows are events that last from column start_ns to column end_ns
  * MOMENT, column   rows are events that happen at that time
- * GPU_WORK         a SPAN that a GPU worked; device, context and stream are columns. All that
- *                  reports, flame graphs and exports show of any work on a GPU follows
- * HAS, column      context, stream, graph or graph_node has the meaning that it has in the tables
- *                  of GPU work
- * LABEL, column    what a row is called: a STRING, an ENUM, or a REF to a table with a LABEL
+ * GPU_WORK         a SPAN of work on a GPU, with columns device, context and stream. Reports, flame
+ *                  graphs and exports show the rows like any other GPU work
+ * HAS, column      column context, stream, graph or graph_node means the same as in tables of GPU
+ *                  work
+ * LABEL, column    name of a row: a STRING, an ENUM, or a REF to a table with a LABEL
  * LAUNCHED_BY, …   calls of these kinds (one or two of api_kind) cause the rows; column correlation
  *                  leads to the call
  *
- * and, of tables whose rows say what others mean: writers repeat them from segment to segment, so
- * that each segment can be read without the others, and rows of one session that are equal in every
+ * Traits of tables whose rows define what other rows mean. The writer repeats such rows in later
+ * segments, so that each segment can be read alone. Rows of a session that are equal in every
  * column are one row:
  *
- * INTERNED         the writer gives a row its id, and writes it before the first row of a segment
- *                  that refers to it
+ * INTERNED         the writer assigns the row's id, and writes the row before the first row of a
+ *                  segment that refers to it
  * LAST_OF, …       the last row of each key (one or two columns) is repeated in every later segment
- * LAST             the same without a key: the last row of all
- * LAST_USED, …     the last row of a key is repeated in segments that refer to it, by columns with
- * USES, column, table   the key of a row of that table, whose key is one column. HAS, graph_node
- *                  says so, too
+ * LAST             the last row is repeated; there is no key
+ * LAST_USED, …     the last row of a key is repeated in the segments that refer to it with USES
+ * USES, column, table   column is the key of a row of that table, whose key is one column. Implied
+ *                  by HAS, graph_node
  *
- * Compatibility: ids of tables and the order of columns are part of the file format. Add at the
- * end; never remove, reorder or reuse. Values of enums are stored: the same holds for them.
+ * Compatibility: table ids, the order of columns and enum values are part of the file format.
+ * Append new ones; never remove, reorder or reuse any.
  */
 #ifndef PITOT_SCHEMA_TABLES_H
 #define PITOT_SCHEMA_TABLES_H
 
 /* clang-format off */
 #define SCHEMA_TABLES(T)                                                                                               \
-	T(string, 1, "texts that other tables refer to by id")                                                         \
+	T(string, 1, "strings that other tables refer to by id")                                                       \
 	T(clock, 2, "readings of several clocks at one moment, to align machines and CUPTI's time")                    \
 	T(process, 3, "one row per recorded process image")                                                            \
-	T(thread, 4, "threads and their names; the last row of a thread counts")                                       \
+	T(thread, 4, "threads and their names; the last row of a thread is valid")                                     \
 	T(module, 5, "files mapped executable in the process")                                                         \
-	T(device, 6, "GPUs with the limits that occupancy and reports need")                                           \
+	T(device, 6, "GPUs and their limits")                                                                          \
 	T(context, 7, "CUDA contexts")                                                                                 \
 	T(stream, 8, "CUDA streams")                                                                                   \
-	T(kernel_config, 9, "distinct combinations of a kernel with its launch configuration and resources")           \
-	T(kernel, 10, "executions of kernels on a GPU")                                                                \
-	T(memcpy, 11, "copies done by a GPU")                                                                          \
-	T(memset, 12, "memory sets done by a GPU")                                                                     \
-	T(synchronization, 13, "synchronizations as CUPTI reports them: who waited for what, how long")                \
-	T(cuda_event, 14, "cudaEventRecord and its relatives")                                                         \
+	T(kernel_config, 9, "distinct combinations of kernel, launch configuration and resources")                     \
+	T(kernel, 10, "kernel executions on a GPU")                                                                    \
+	T(memcpy, 11, "memory copies by a GPU")                                                                        \
+	T(memset, 12, "memsets by a GPU")                                                                              \
+	T(synchronization, 13, "synchronizations as CUPTI reports them: what was waited for, and how long")            \
+	T(cuda_event, 14, "CUDA events recorded: cudaEventRecord and its variants")                                    \
 	T(graph_launch, 15, "executions of whole CUDA graphs (--graphs launch)")                                       \
 	T(allocation, 16, "allocations and releases of GPU-visible memory (--memory)")                                 \
-	T(memory_pool, 17, "creation, trimming and destruction of memory pools (--memory)")                            \
-	T(api_function, 18, "the CUDA functions that api_call refers to")                                              \
-	T(api_call, 19, "calls of CUDA functions by threads: launches, copies, synchronizations; all with --api all")  \
-	T(nvtx, 20, "ranges and marks of the program, its scopes and NVTX's, in the order in which a thread made them") \
+	T(memory_pool, 17, "memory pools created, trimmed and destroyed (--memory)")                                   \
+	T(api_function, 18, "CUDA functions that api_call refers to")                                                  \
+	T(api_call, 19, "CUDA API calls: launches, copies and synchronizations; with --api all every call")            \
+	T(nvtx, 20, "NVTX ranges and marks, and the program's scopes, in the order of each thread")                    \
 	T(nvtx_domain, 21, "NVTX domains")                                                                             \
 	T(nvtx_category, 22, "names of NVTX categories")                                                               \
-	T(overhead, 23, "time that CUPTI says it cost itself")                                                         \
-	T(external_correlation, 24, "ids that a framework, through CUPTI, or the program attached to CUDA calls")       \
-	T(capability, 25, "what was asked for, what was got, and why")                                                 \
-	T(loss, 26, "what is known to be missing from the recording, and why")                                         \
-	T(cost, 27, "what Pitot cost, measured by itself")                                                             \
-	T(counter, 28, "what counter_sample's counters are")                                                           \
-	T(counter_sample, 29, "readings of counters over time")                                                        \
-	T(graph_node, 30, "nodes of CUDA graphs as they were created or cloned, with the stack that created them")               \
-	T(stack_node, 31, "call stacks as a tree: a frame and the frame that called it")                               \
+	T(overhead, 23, "overhead of CUPTI as reported by CUPTI")                                                      \
+	T(external_correlation, 24, "ids attached to CUDA calls, by a framework through CUPTI or by the program")      \
+	T(capability, 25, "what was requested, what is in effect, and why")                                            \
+	T(loss, 26, "data known to be missing from the recording, and why")                                            \
+	T(cost, 27, "Pitot's own overhead, as measured by Pitot")                                                      \
+	T(counter, 28, "counters that counter_sample refers to")                                                       \
+	T(counter_sample, 29, "counter readings over time")                                                            \
+	T(graph_node, 30, "nodes of CUDA graphs, with the call stacks that created or cloned them")                    \
+	T(stack_node, 31, "call stacks as a tree: each frame and its caller")                                          \
 	T(stack, 32, "call stacks that other tables refer to by id")                                                   \
-	T(symbol, 33, "what addresses mean: written after the recording, into symbols.<n>.pit")                        \
-	T(cpu_sample, 34, "what threads did on the CPU, looked at many times a second")                                \
-	T(off_cpu, 35, "times that threads did not run, and where they waited")                                        \
-	T(cubin, 36, "device code of kernels that were sampled or measured (--engine pc-sampling, sass-metrics)")      \
-	T(pc_reading, 37, "readings of the GPU's PC samplers: all that was sampled meanwhile, and what was lost")      \
-	T(pc_sample, 38, "where warps of kernels were on the GPU, and what they waited for")                           \
-	T(metric, 39, "metrics that were measured of kernels (--engine range-profiler, sass-metrics)")                 \
-	T(metric_value, 40, "values of metrics, each of one launch of a kernel")                                       \
-	T(sass_value, 41, "values of metrics, each of an instruction in one launch of a kernel (--engine sass-metrics)") \
-	T(range_value, 42, "values of metrics, each of a range of the program or a launch of a graph (--engine range-profiler)")
+	T(symbol, 33, "names of addresses; written after the recording, into symbols.<n>.pit")                         \
+	T(cpu_sample, 34, "CPU samples: what threads executed")                                                        \
+	T(off_cpu, 35, "intervals in which threads were off the CPU, and where they waited")                           \
+	T(cubin, 36, "device code of sampled and measured kernels (--engine pc-sampling, sass-metrics)")               \
+	T(pc_reading, 37, "readings of the GPU's PC samplers: samples taken and lost since the reading before")        \
+	T(pc_sample, 38, "PC samples: instructions at which warps were, and their stall reasons")                      \
+	T(metric, 39, "metrics measured for kernels (--engine range-profiler, sass-metrics)")                          \
+	T(metric_value, 40, "metric values of kernel launches")                                                        \
+	T(sass_value, 41, "metric values of instructions in kernel launches (--engine sass-metrics)") \
+	T(range_value, 42, "metric values of ranges of the program and of graph launches (--engine range-profiler)")
 
 #define SCHEMA_string(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
-	C(T, text, BYTES, ALWAYS, NONE, "", "the text as it was given; not necessarily UTF-8")
+	C(T, text, BYTES, ALWAYS, NONE, "", "bytes of the string; not necessarily UTF-8")
 #define TRAITS_string(X, T) X(T, INTERNED)
 
 #define SCHEMA_clock(C, T)                                                                                             \
-	C(T, monotonic_ns, TIME, ALWAYS, NONE, "ns", "CLOCK_MONOTONIC, the middle of the reading")                     \
+	C(T, monotonic_ns, TIME, ALWAYS, NONE, "ns", "CLOCK_MONOTONIC at the middle of the reading")                   \
 	C(T, realtime_ns, U64, ALWAYS, NONE, "ns", "CLOCK_REALTIME, since the epoch")                                  \
 	C(T, boottime_ns, U64, ALWAYS, NONE, "ns", "CLOCK_BOOTTIME")                                                   \
 	C(T, cupti_ns, U64, MAYBE, NONE, "ns", "cuptiGetTimestamp")                                                    \
-	C(T, width_ns, U32, ALWAYS, NONE, "ns", "how long the reading took: the uncertainty of the row")
+	C(T, width_ns, U32, ALWAYS, NONE, "ns", "duration of the reading, which is the uncertainty of the row")
 #define TRAITS_clock(X, T) X(T, LAST)
 
 #define SCHEMA_process(C, T)                                                                                           \
-	C(T, pid, U32, ALWAYS, NONE, "", "process id as the process sees it")                                          \
-	C(T, parent_pid, U32, ALWAYS, NONE, "", "its parent's id")                                                     \
+	C(T, pid, U32, ALWAYS, NONE, "", "process id in the process's own pid namespace")                              \
+	C(T, parent_pid, U32, ALWAYS, NONE, "", "process id of the parent")                                            \
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "start of the recording of this process image")                       \
-	C(T, end_ns, TIME, MAYBE, NONE, "ns", "orderly end of it; missing while it runs and after a crash")            \
-	C(T, command, STRING, ALWAYS, NONE, "", "command line, arguments separated by blanks")                         \
+	C(T, end_ns, TIME, MAYBE, NONE, "ns", "orderly end of the recording; missing while the process runs and after a crash") \
+	C(T, command, STRING, ALWAYS, NONE, "", "command line, with arguments separated by blanks")                    \
 	C(T, executable, STRING, ALWAYS, NONE, "", "path of the executable")                                           \
-	C(T, directory, STRING, ALWAYS, NONE, "", "working directory at the start")                                    \
+	C(T, directory, STRING, ALWAYS, NONE, "", "working directory at start")                                        \
 	C(T, host, STRING, ALWAYS, NONE, "", "host name")                                                              \
-	C(T, boot_id, STRING, ALWAYS, NONE, "", "kernel's boot id: equal ids share CLOCK_MONOTONIC")                   \
+	C(T, boot_id, STRING, ALWAYS, NONE, "", "boot id of the operating system's kernel; equal ids share CLOCK_MONOTONIC") \
 	C(T, uid, U32, ALWAYS, NONE, "", "user id")                                                                    \
-	C(T, source, ENUM, ALWAYS, process_source, "", "who wrote the row")                                            \
-	C(T, exit_status, I32, MAYBE, NONE, "", "wait status as a shell shows it: 128+n for signal n")
+	C(T, source, ENUM, ALWAYS, process_source, "", "writer of the row")                                            \
+	C(T, exit_status, I32, MAYBE, NONE, "", "exit status as a shell shows it: 128+n after signal n")
 #define TRAITS_process(X, T) X(T, LAST_OF, pid, start_ns)
 
 #define ENUM_process_source(V, E) V(E, inside, 0) V(E, record, 1) V(E, sampler, 2)
 
 #define SCHEMA_thread(C, T)                                                                                            \
-	C(T, tid, U32, ALWAYS, NONE, "", "kernel thread id")                                                           \
-	C(T, name, STRING, ALWAYS, NONE, "", "name at the end or when the thread was last seen")                       \
-	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when the name was read")
+	C(T, tid, U32, ALWAYS, NONE, "", "thread id (gettid)")                                                         \
+	C(T, name, STRING, ALWAYS, NONE, "", "name at the end of the recording, or when the thread was last seen")     \
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time when the name was read")
 #define TRAITS_thread(X, T) X(T, LAST_OF, tid)
 
 #define SCHEMA_module(C, T)                                                                                            \
-	C(T, path, STRING, ALWAYS, NONE, "", "file")                                                                   \
+	C(T, path, STRING, ALWAYS, NONE, "", "path of the file")                                                       \
 	C(T, build_id, STRING, MAYBE, NONE, "", "GNU build id in hexadecimal")                                         \
 	C(T, start_address, U64, ALWAYS, NONE, "", "first address mapped")                                             \
-	C(T, end_address, U64, ALWAYS, NONE, "", "first address after it")                                             \
-	C(T, file_offset, U64, ALWAYS, NONE, "bytes", "offset in the file of the executable mapping")                  \
-	C(T, load_bias, U64, ALWAYS, NONE, "", "address minus ELF virtual address")                                    \
-	C(T, loaded_ns, TIME, ALWAYS, NONE, "ns", "when it was first seen")
+	C(T, end_address, U64, ALWAYS, NONE, "", "first address after the mapping")                                    \
+	C(T, file_offset, U64, ALWAYS, NONE, "bytes", "file offset of the executable mapping")                         \
+	C(T, load_bias, U64, ALWAYS, NONE, "", "run-time address minus ELF virtual address")                           \
+	C(T, loaded_ns, TIME, ALWAYS, NONE, "ns", "time when the mapping was first seen")
 #define TRAITS_module(X, T) X(T, LAST_OF, path, start_address)
 
 #define SCHEMA_device(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "CUDA ordinal in this process")                                                \
 	C(T, name, STRING, ALWAYS, NONE, "", "marketing name")                                                         \
-	C(T, uuid, STRING, ALWAYS, NONE, "", "GPU-… or MIG-… as nvidia-smi prints it")                                 \
-	C(T, pci, STRING, ALWAYS, NONE, "", "domain:bus:device.function")                                              \
-	C(T, compute_major, U32, ALWAYS, NONE, "", "compute capability")                                               \
-	C(T, compute_minor, U32, ALWAYS, NONE, "", "compute capability")                                               \
-	C(T, multiprocessors, U32, MAYBE, NONE, "", "streaming multiprocessors")                                      \
-	C(T, memory_bytes, U64, ALWAYS, NONE, "bytes", "device memory")                                                \
-	C(T, l2_bytes, U64, MAYBE, NONE, "bytes", "L2 cache")                                                          \
+	C(T, uuid, STRING, ALWAYS, NONE, "", "GPU-… or MIG-…, as printed by nvidia-smi")                               \
+	C(T, pci, STRING, ALWAYS, NONE, "", "PCI address domain:bus:device.function")                                  \
+	C(T, compute_major, U32, ALWAYS, NONE, "", "compute capability, major part")                                   \
+	C(T, compute_minor, U32, ALWAYS, NONE, "", "compute capability, minor part")                                   \
+	C(T, multiprocessors, U32, MAYBE, NONE, "", "streaming multiprocessors")                                       \
+	C(T, memory_bytes, U64, ALWAYS, NONE, "bytes", "size of the device memory")                                    \
+	C(T, l2_bytes, U64, MAYBE, NONE, "bytes", "size of the L2 cache")                                              \
 	C(T, clock_khz, U32, MAYBE, NONE, "kHz", "peak clock of the multiprocessors")                                  \
 	C(T, memory_clock_khz, U32, MAYBE, NONE, "kHz", "peak memory clock")                                           \
 	C(T, memory_bus_bits, U32, MAYBE, NONE, "bits", "width of the memory bus")                                     \
-	C(T, warp_size, U32, MAYBE, NONE, "threads", "threads of a warp")                                             \
-	C(T, max_threads_per_block, U32, MAYBE, NONE, "threads", "limit")                                             \
-	C(T, max_threads_per_multiprocessor, U32, MAYBE, NONE, "threads", "limit")                                    \
-	C(T, max_blocks_per_multiprocessor, U32, MAYBE, NONE, "blocks", "limit")                                       \
-	C(T, registers_per_block, U32, MAYBE, NONE, "registers", "limit, 32-bit registers")                           \
-	C(T, registers_per_multiprocessor, U32, MAYBE, NONE, "registers", "limit, 32-bit registers")                  \
-	C(T, shared_per_block_bytes, U32, MAYBE, NONE, "bytes", "limit without opting in")                            \
-	C(T, shared_per_block_optin_bytes, U32, MAYBE, NONE, "bytes", "limit after opting in")                         \
-	C(T, shared_per_multiprocessor_bytes, U32, MAYBE, NONE, "bytes", "limit")                                     \
-	C(T, reserved_shared_per_block_bytes, U32, MAYBE, NONE, "bytes", "what the driver takes of every block's share") \
+	C(T, warp_size, U32, MAYBE, NONE, "threads", "threads per warp")                                               \
+	C(T, max_threads_per_block, U32, MAYBE, NONE, "threads", "largest block")                                      \
+	C(T, max_threads_per_multiprocessor, U32, MAYBE, NONE, "threads", "most resident threads")                     \
+	C(T, max_blocks_per_multiprocessor, U32, MAYBE, NONE, "blocks", "most resident blocks")                        \
+	C(T, registers_per_block, U32, MAYBE, NONE, "registers", "most 32-bit registers of a block")                   \
+	C(T, registers_per_multiprocessor, U32, MAYBE, NONE, "registers", "number of 32-bit registers")                \
+	C(T, shared_per_block_bytes, U32, MAYBE, NONE, "bytes", "most shared memory of a block by default")            \
+	C(T, shared_per_block_optin_bytes, U32, MAYBE, NONE, "bytes", "most shared memory of a block that opts in")    \
+	C(T, shared_per_multiprocessor_bytes, U32, MAYBE, NONE, "bytes", "shared memory")                              \
+	C(T, reserved_shared_per_block_bytes, U32, MAYBE, NONE, "bytes", "shared memory that the driver reserves per block") \
 	C(T, driver_version, U32, ALWAYS, NONE, "", "CUDA version of the driver, 1000*major + 10*minor")
 #define TRAITS_device(X, T) X(T, LAST_OF, id)
 
 #define SCHEMA_context(C, T)                                                                                           \
 	C(T, id, U32, ALWAYS, NONE, "", "CUPTI context id")                                                            \
 	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
-	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when it was first seen")                                              \
-	C(T, destroyed_ns, TIME, MAYBE, NONE, "ns", "when its destruction began")
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time when it was first seen")                                         \
+	C(T, destroyed_ns, TIME, MAYBE, NONE, "ns", "time when its destruction began")
 #define TRAITS_context(X, T) X(T, LAST_OF, id)
 
 #define SCHEMA_stream(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "CUPTI stream id")                                                             \
 	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
-	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when it was first seen")                                              \
-	C(T, priority, I32, MAYBE, NONE, "", "stream priority; lower is more urgent")                                  \
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time when it was first seen")                                         \
+	C(T, priority, I32, MAYBE, NONE, "", "stream priority; lower numbers are more urgent")                         \
 	C(T, non_blocking, U8, MAYBE, NONE, "", "1: does not synchronize with the default stream")
 #define TRAITS_stream(X, T) X(T, LAST_OF, id, context)
 
 #define SCHEMA_kernel_config(C, T)                                                                                     \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
-	C(T, name, STRING, ALWAYS, NONE, "", "kernel name as the compiler made it (mangled)")                          \
+	C(T, name, STRING, ALWAYS, NONE, "", "mangled name of the kernel")                                             \
 	C(T, grid_x, U32, MAYBE, NONE, "blocks", "grid size")                                                          \
 	C(T, grid_y, U32, MAYBE, NONE, "blocks", "grid size")                                                          \
 	C(T, grid_z, U32, MAYBE, NONE, "blocks", "grid size")                                                          \
 	C(T, block_x, U32, MAYBE, NONE, "threads", "block size")                                                       \
 	C(T, block_y, U32, MAYBE, NONE, "threads", "block size")                                                       \
 	C(T, block_z, U32, MAYBE, NONE, "threads", "block size")                                                       \
-	C(T, cluster_x, U32, MAYBE, NONE, "blocks", "thread block cluster")                                            \
-	C(T, cluster_y, U32, MAYBE, NONE, "blocks", "thread block cluster")                                            \
-	C(T, cluster_z, U32, MAYBE, NONE, "blocks", "thread block cluster")                                            \
-	C(T, cluster_scheduling, ENUM, MAYBE, cluster_scheduling, "", "policy for clusters")                           \
+	C(T, cluster_x, U32, MAYBE, NONE, "blocks", "size of a thread block cluster")                                  \
+	C(T, cluster_y, U32, MAYBE, NONE, "blocks", "size of a thread block cluster")                                  \
+	C(T, cluster_z, U32, MAYBE, NONE, "blocks", "size of a thread block cluster")                                  \
+	C(T, cluster_scheduling, ENUM, MAYBE, cluster_scheduling, "", "cluster scheduling policy")                     \
 	C(T, registers, U32, ALWAYS, NONE, "registers", "registers per thread")                                        \
 	C(T, static_shared_bytes, U32, ALWAYS, NONE, "bytes", "static shared memory per block")                        \
 	C(T, dynamic_shared_bytes, U32, ALWAYS, NONE, "bytes", "dynamic shared memory per block")                      \
-	C(T, executed_shared_bytes, U32, MAYBE, NONE, "bytes", "shared memory size that was configured for the run")   \
+	C(T, executed_shared_bytes, U32, MAYBE, NONE, "bytes", "shared memory per multiprocessor configured for the run") \
 	C(T, local_bytes_per_thread, U32, ALWAYS, NONE, "bytes", "local memory reserved per thread")                   \
 	C(T, local_bytes_total, U64, ALWAYS, NONE, "bytes", "local memory reserved for the kernel")                    \
-	C(T, cache_config_requested, ENUM, ALWAYS, cache_config, "", "cache preference asked for")                     \
+	C(T, cache_config_requested, ENUM, ALWAYS, cache_config, "", "cache preference requested")                     \
 	C(T, cache_config_executed, ENUM, ALWAYS, cache_config, "", "cache preference used")                           \
-	C(T, carveout_percent, U32, MAYBE, NONE, "%", "shared memory carve-out asked for")                             \
-	C(T, launch_type, ENUM, ALWAYS, launch_type, "", "how it was launched")                                        \
+	C(T, carveout_percent, U32, MAYBE, NONE, "%", "shared memory carve-out requested")                             \
+	C(T, launch_type, ENUM, ALWAYS, launch_type, "", "kind of launch")                                             \
 	C(T, max_cluster_blocks, U32, MAYBE, NONE, "blocks", "largest cluster that fits")                              \
-	C(T, max_active_clusters, U32, MAYBE, NONE, "clusters", "clusters that can run at once")                       \
+	C(T, max_active_clusters, U32, MAYBE, NONE, "clusters", "most clusters that can be resident at the same time") \
 	C(T, priority, I32, MAYBE, NONE, "", "launch priority (CUPTI 13.1)")
 #define TRAITS_kernel_config(X, T) X(T, INTERNED) X(T, LABEL, name)
 
@@ -210,21 +210,21 @@
 #define ENUM_cache_config(V, E) V(E, unknown, 0) V(E, none, 1) V(E, prefer_shared, 2) V(E, prefer_l1, 3) V(E, prefer_equal, 4)
 #define ENUM_launch_type(V, E) V(E, regular, 0) V(E, cooperative, 1) V(E, cooperative_multi_device, 2) V(E, cluster, 3)
 
-/* start_ns, end_ns: missing when CUPTI gave none (counted in `loss`). */
+/* start_ns and end_ns are missing when CUPTI reports 0, which is counted in `loss`. */
 #define SCHEMA_kernel(C, T)                                                                                            \
 	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start on the GPU")                                                    \
 	C(T, end_ns, TIME, MAYBE, start_ns, "ns", "end on the GPU")                                                    \
 	C(T, config, REF, ALWAYS, kernel_config, "", "kernel and launch configuration")                                \
-	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call that launched it; graph nodes share one") \
+	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the launching call; all nodes of a graph launch share one") \
 	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
 	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
 	C(T, stream, U32, ALWAYS, NONE, "", "CUPTI stream id")                                                         \
 	C(T, channel, U32, MAYBE, NONE, "", "hardware channel")                                                        \
 	C(T, channel_type, ENUM, MAYBE, channel_type, "", "kind of hardware channel")                                  \
-	C(T, graph, U32, MAYBE, NONE, "", "CUDA graph it is a node of")                                                \
-	C(T, graph_node, U64, MAYBE, NONE, "", "its node there")                                                       \
-	C(T, queued_ns, TIME, MAYBE, start_ns, "ns", "queued in the command buffer (latency timestamps)")              \
-	C(T, submitted_ns, TIME, MAYBE, start_ns, "ns", "submitted to the GPU (latency timestamps)")                   \
+	C(T, graph, U32, MAYBE, NONE, "", "CUDA graph of which this is a node")                                        \
+	C(T, graph_node, U64, MAYBE, NONE, "", "node in that graph")                                                   \
+	C(T, queued_ns, TIME, MAYBE, start_ns, "ns", "time when queued in the command buffer (latency timestamps)")    \
+	C(T, submitted_ns, TIME, MAYBE, start_ns, "ns", "time when submitted to the GPU (latency timestamps)")         \
 	C(T, device_launched, U8, MAYBE, NONE, "", "1: launched from the GPU by a device graph")
 #define TRAITS_kernel(X, T)												\
 	X(T, GPU_WORK) X(T, HAS, graph) X(T, HAS, graph_node) X(T, LABEL, config)					\
@@ -235,24 +235,24 @@
 #define SCHEMA_memcpy(C, T)                                                                                            \
 	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start on the GPU")                                                    \
 	C(T, end_ns, TIME, MAYBE, start_ns, "ns", "end on the GPU")                                                    \
-	C(T, bytes, U64, ALWAYS, NONE, "bytes", "bytes copied")                                                        \
-	C(T, kind, ENUM, ALWAYS, copy_kind, "", "direction")                                                           \
-	C(T, source_kind, ENUM, ALWAYS, memory_kind, "", "memory copied from")                                         \
-	C(T, destination_kind, ENUM, ALWAYS, memory_kind, "", "memory copied to")                                      \
+	C(T, bytes, U64, ALWAYS, NONE, "bytes", "size of the copy")                                                    \
+	C(T, kind, ENUM, ALWAYS, copy_kind, "", "direction of the copy")                                               \
+	C(T, source_kind, ENUM, ALWAYS, memory_kind, "", "kind of the source memory")                                  \
+	C(T, destination_kind, ENUM, ALWAYS, memory_kind, "", "kind of the destination memory")                        \
 	C(T, async, U8, MAYBE, NONE, "", "1: asynchronous")                                                            \
-	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call that asked for it")                       \
+	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call that requested it")                       \
 	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
 	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
 	C(T, stream, U32, ALWAYS, NONE, "", "CUPTI stream id")                                                         \
 	C(T, channel, U32, MAYBE, NONE, "", "hardware channel")                                                        \
 	C(T, channel_type, ENUM, MAYBE, channel_type, "", "kind of hardware channel")                                  \
-	C(T, graph, U32, MAYBE, NONE, "", "CUDA graph it is a node of")                                                \
-	C(T, graph_node, U64, MAYBE, NONE, "", "its node there")                                                       \
-	C(T, copies, U64, MAYBE, NONE, "", "number of copies of a batched call")                                       \
-	C(T, source_device, U32, MAYBE, NONE, "", "peer copies: device copied from")                                   \
-	C(T, source_context, U32, MAYBE, NONE, "", "peer copies: context copied from")                                 \
-	C(T, destination_device, U32, MAYBE, NONE, "", "peer copies: device copied to")                                \
-	C(T, destination_context, U32, MAYBE, NONE, "", "peer copies: context copied to")                              \
+	C(T, graph, U32, MAYBE, NONE, "", "CUDA graph of which this is a node")                                        \
+	C(T, graph_node, U64, MAYBE, NONE, "", "node in that graph")                                                   \
+	C(T, copies, U64, MAYBE, NONE, "", "copies in a batched call")                                                 \
+	C(T, source_device, U32, MAYBE, NONE, "", "peer copies: source device")                                        \
+	C(T, source_context, U32, MAYBE, NONE, "", "peer copies: source context")                                      \
+	C(T, destination_device, U32, MAYBE, NONE, "", "peer copies: destination device")                              \
+	C(T, destination_context, U32, MAYBE, NONE, "", "peer copies: destination context")                            \
 	C(T, device_launched, U8, MAYBE, NONE, "", "1: launched from the GPU by a device graph")
 #define TRAITS_memcpy(X, T)												\
 	X(T, GPU_WORK) X(T, HAS, graph) X(T, HAS, graph_node) X(T, LABEL, kind)						\
@@ -268,18 +268,18 @@
 #define SCHEMA_memset(C, T)                                                                                            \
 	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start on the GPU")                                                    \
 	C(T, end_ns, TIME, MAYBE, start_ns, "ns", "end on the GPU")                                                    \
-	C(T, bytes, U64, ALWAYS, NONE, "bytes", "bytes set")                                                           \
-	C(T, value, U32, MAYBE, NONE, "", "the value")                                                                 \
-	C(T, memory_kind, ENUM, ALWAYS, memory_kind, "", "memory that was set")                                        \
+	C(T, bytes, U64, ALWAYS, NONE, "bytes", "size of the memory set")                                              \
+	C(T, value, U32, MAYBE, NONE, "", "value written")                                                             \
+	C(T, memory_kind, ENUM, ALWAYS, memory_kind, "", "kind of the memory")                                         \
 	C(T, async, U8, MAYBE, NONE, "", "1: asynchronous")                                                            \
-	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call that asked for it")                       \
+	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call that requested it")                       \
 	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
 	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
 	C(T, stream, U32, ALWAYS, NONE, "", "CUPTI stream id")                                                         \
 	C(T, channel, U32, MAYBE, NONE, "", "hardware channel")                                                        \
 	C(T, channel_type, ENUM, MAYBE, channel_type, "", "kind of hardware channel")                                  \
-	C(T, graph, U32, MAYBE, NONE, "", "CUDA graph it is a node of")                                                \
-	C(T, graph_node, U64, MAYBE, NONE, "", "its node there")                                                       \
+	C(T, graph, U32, MAYBE, NONE, "", "CUDA graph of which this is a node")                                        \
+	C(T, graph_node, U64, MAYBE, NONE, "", "node in that graph")                                                   \
 	C(T, device_launched, U8, MAYBE, NONE, "", "1: launched from the GPU by a device graph")
 #define TRAITS_memset(X, T)												\
 	X(T, GPU_WORK) X(T, HAS, graph) X(T, HAS, graph_node) X(T, LABEL, memory_kind)					\
@@ -291,9 +291,9 @@
 	C(T, kind, ENUM, ALWAYS, synchronization_kind, "", "what was waited for")                                      \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call")                                         \
 	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
-	C(T, stream, U32, MAYBE, NONE, "", "CUPTI stream id; missing for whole contexts")                              \
+	C(T, stream, U32, MAYBE, NONE, "", "CUPTI stream id; missing when the whole context was waited for")           \
 	C(T, event, U32, MAYBE, NONE, "", "CUDA event id")                                                             \
-	C(T, event_record, U64, MAYBE, NONE, "", "which record of that event was waited for (CUPTI 12.8)")             \
+	C(T, event_record, U64, MAYBE, NONE, "", "number of the record of that event that was waited for (CUPTI 12.8)") \
 	C(T, result, I32, MAYBE, NONE, "", "CUresult of the call (CUPTI 12.8)")
 #define TRAITS_synchronization(X, T) X(T, SPAN) X(T, HAS, context) X(T, HAS, stream) X(T, LAUNCHED_BY, synchronize)
 
@@ -307,7 +307,7 @@
 	C(T, stream, U32, ALWAYS, NONE, "", "CUPTI stream id")                                                         \
 	C(T, device, U32, MAYBE, NONE, "", "CUDA ordinal (CUPTI 12.8)")                                                \
 	C(T, event_record, U64, MAYBE, NONE, "", "number of this record of the event (CUPTI 12.8)")                    \
-	C(T, time_ns, TIME, MAYBE, NONE, "ns", "when the GPU reached it, where CUPTI was asked for that")
+	C(T, time_ns, TIME, MAYBE, NONE, "ns", "time when the GPU reached it, if CUPTI was told to report that")
 #define TRAITS_cuda_event(X, T) X(T, MOMENT, time_ns) X(T, LAUNCHED_BY, event, graph_launch)
 
 #define SCHEMA_graph_launch(C, T)                                                                                      \
@@ -323,33 +323,33 @@
 #define TRAITS_graph_launch(X, T) X(T, GPU_WORK) X(T, HAS, graph) X(T, LAUNCHED_BY, graph_launch)
 
 #define SCHEMA_allocation(C, T)                                                                                            \
-	C(T, time_ns, TIME, MAYBE, NONE, "ns", "when")                                                                 \
-	C(T, operation, ENUM, ALWAYS, memory_operation, "", "allocation or release")                                   \
-	C(T, kind, ENUM, ALWAYS, memory_kind, "", "kind of memory")                                                    \
-	C(T, address, U64, ALWAYS, NONE, "", "address")                                                                \
-	C(T, bytes, U64, ALWAYS, NONE, "bytes", "size; of a release: of what is released, 0 if CUPTI does not know")   \
+	C(T, time_ns, TIME, MAYBE, NONE, "ns", "time of the event")                                                    \
+	C(T, operation, ENUM, ALWAYS, memory_operation, "", "what was done")                                           \
+	C(T, kind, ENUM, ALWAYS, memory_kind, "", "kind of the memory")                                                \
+	C(T, address, U64, ALWAYS, NONE, "", "address of the memory")                                                  \
+	C(T, bytes, U64, ALWAYS, NONE, "bytes", "size of the memory; 0 for a release whose size CUPTI does not know")  \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call")                                         \
 	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
 	C(T, context, U32, MAYBE, NONE, "", "CUPTI context id")                                                        \
 	C(T, stream, U32, MAYBE, NONE, "", "CUPTI stream id of asynchronous operations")                               \
 	C(T, async, U8, MAYBE, NONE, "", "1: asynchronous")                                                            \
-	C(T, pool_address, U64, MAYBE, NONE, "", "memory pool it came from")                                           \
+	C(T, pool_address, U64, MAYBE, NONE, "", "address of the memory pool that it belongs to")                      \
 	C(T, pool_bytes, U64, MAYBE, NONE, "bytes", "size of that pool")                                               \
-	C(T, pool_used_bytes, U64, MAYBE, NONE, "bytes", "used of that pool")                                          \
-	C(T, name, STRING, MAYBE, NONE, "", "variable, for static allocations")
+	C(T, pool_used_bytes, U64, MAYBE, NONE, "bytes", "bytes of that pool in use")                                  \
+	C(T, name, STRING, MAYBE, NONE, "", "name of the variable of a static allocation")
 #define TRAITS_allocation(X, T) X(T, MOMENT, time_ns) X(T, LAUNCHED_BY, allocate, release)
 
 #define ENUM_memory_operation(V, E) V(E, unknown, 0) V(E, allocation, 1) V(E, release, 2)
 
 #define SCHEMA_memory_pool(C, T)                                                                                       \
-	C(T, time_ns, TIME, MAYBE, NONE, "ns", "when")                                                                 \
-	C(T, operation, ENUM, ALWAYS, pool_operation, "", "what happened")                                             \
-	C(T, kind, ENUM, ALWAYS, pool_kind, "", "local or imported")                                                   \
-	C(T, address, U64, ALWAYS, NONE, "", "the pool")                                                               \
-	C(T, bytes, U64, ALWAYS, NONE, "bytes", "size")                                                                \
-	C(T, release_threshold_bytes, U64, ALWAYS, NONE, "bytes", "kept when trimmed by itself")                       \
-	C(T, kept_bytes, U64, MAYBE, NONE, "bytes", "trimming: at least this much is kept")                            \
-	C(T, used_bytes, U64, MAYBE, NONE, "bytes", "in use")                                                          \
+	C(T, time_ns, TIME, MAYBE, NONE, "ns", "time of the event")                                                    \
+	C(T, operation, ENUM, ALWAYS, pool_operation, "", "what was done to the pool")                                 \
+	C(T, kind, ENUM, ALWAYS, pool_kind, "", "kind of the pool")                                                    \
+	C(T, address, U64, ALWAYS, NONE, "", "address of the pool")                                                    \
+	C(T, bytes, U64, ALWAYS, NONE, "bytes", "size of the pool")                                                    \
+	C(T, release_threshold_bytes, U64, ALWAYS, NONE, "bytes", "bytes kept when the pool trims itself")             \
+	C(T, kept_bytes, U64, MAYBE, NONE, "bytes", "trimmed: bytes to keep at least")                                 \
+	C(T, used_bytes, U64, MAYBE, NONE, "bytes", "bytes in use")                                                    \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call")                                         \
 	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")
 #define TRAITS_memory_pool(X, T) X(T, MOMENT, time_ns) X(T, LAUNCHED_BY, allocate, release)
@@ -358,13 +358,13 @@
 #define ENUM_pool_kind(V, E) V(E, unknown, 0) V(E, local, 1) V(E, imported, 2)
 
 /*
- * id is api << 16 | callback id, the same in every process of one CUPTI version. Kind untimed: no
- * call, but where work comes from whose call was not recorded; such an api_call has thread, stack
- * and a time within its scope, and is in no count or sum of calls.
+ * The id is api << 16 | callback id and equal in all processes with one CUPTI version. Kind untimed
+ * is not a call: it is the origin of GPU work whose call was not recorded. Its api_call has the
+ * thread, the stack and a time inside the scope, and is excluded from all counts and sums of calls.
  */
 #define SCHEMA_api_function(C, T)                                                                                      \
 	C(T, id, U32, ALWAYS, NONE, "", "api (1 driver, 2 runtime) << 16 | CUPTI callback id")                         \
-	C(T, name, STRING, ALWAYS, NONE, "", "name as CUPTI gives it, such as cudaLaunchKernel_v7000")                 \
+	C(T, name, STRING, ALWAYS, NONE, "", "name from CUPTI, such as cudaLaunchKernel_v7000")                        \
 	C(T, kind, ENUM, ALWAYS, api_kind, "", "what the call does")
 #define TRAITS_api_function(X, T) X(T, LAST_OF, id)
 
@@ -373,27 +373,27 @@
 	V(E, release, 7) V(E, event, 8) V(E, untimed, 9)
 
 #define SCHEMA_api_call(C, T)                                                                                          \
-	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "when the thread called")                                             \
-	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "when the call returned")                                           \
-	C(T, function, REF, ALWAYS, api_function, "", "the function called")                                           \
-	C(T, thread, U32, ALWAYS, NONE, "", "kernel thread id")                                                        \
+	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "time of the call")                                                   \
+	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "time of the return")                                               \
+	C(T, function, REF, ALWAYS, api_function, "", "function called")                                               \
+	C(T, thread, U32, ALWAYS, NONE, "", "thread id (gettid)")                                                      \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id")                                                     \
-	C(T, result, I32, MAYBE, NONE, "", "CUresult or cudaError_t, where it was not 0")                              \
+	C(T, result, I32, MAYBE, NONE, "", "CUresult or cudaError_t; missing for success")                             \
 	C(T, stack, U32, MAYBE, NONE, "", "call stack of the caller")
 #define TRAITS_api_call(X, T) X(T, SPAN)
 
 #define SCHEMA_nvtx(C, T)                                                                                              \
-	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when")                                                                \
-	C(T, kind, ENUM, ALWAYS, nvtx_kind, "", "push and pop nest on a thread; start and end are tied by range; token names the innermost that is open on the thread") \
-	C(T, thread, U32, ALWAYS, NONE, "", "kernel thread id")                                                        \
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time of the event")                                                   \
+	C(T, kind, ENUM, ALWAYS, nvtx_kind, "", "push and pop nest on a thread; start and end have the same range; token names the innermost range open on the thread") \
+	C(T, thread, U32, ALWAYS, NONE, "", "thread id (gettid)")                                                      \
 	C(T, domain, U32, ALWAYS, NONE, "", "id in nvtx_domain; 0 is the default domain")                              \
-	C(T, range, U64, MAYBE, NONE, "", "start, end, token: the range's id within the process; push: of the scope that it carries on") \
-	C(T, message, STRING, MAYBE, NONE, "", "text")                                                                 \
+	C(T, range, U64, MAYBE, NONE, "", "start, end, token: id of the range within the process; push: id of the scope that it continues") \
+	C(T, message, STRING, MAYBE, NONE, "", "message of the range or mark")                                         \
 	C(T, category, U32, MAYBE, NONE, "", "id in nvtx_category")                                                    \
 	C(T, color, U32, MAYBE, NONE, "", "ARGB")                                                                      \
-	C(T, payload_kind, ENUM, MAYBE, nvtx_payload, "", "how to read payload; runs: of a scope, repeats below warm-ups << 32") \
-	C(T, payload, U64, MAYBE, NONE, "", "bits of the payload")                                                    \
-	C(T, level, U8, MAYBE, NONE, "", "push, pop: ranges of its thread and domain around the range, up to 30")
+	C(T, payload_kind, ENUM, MAYBE, nvtx_payload, "", "type of payload; runs: repeats of a scope, with its warm-ups in the upper 32 bits") \
+	C(T, payload, U64, MAYBE, NONE, "", "payload, as bits")                                                        \
+	C(T, level, U8, MAYBE, NONE, "", "push, pop: number of enclosing ranges of this thread and domain, at most 30")
 #define TRAITS_nvtx(X, T) X(T, MOMENT, time_ns)
 
 #define ENUM_nvtx_kind(V, E) V(E, push, 0) V(E, pop, 1) V(E, start, 2) V(E, end, 3) V(E, mark, 4) V(E, token, 5)
@@ -402,21 +402,21 @@
 
 #define SCHEMA_nvtx_domain(C, T)                                                                                       \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process, from 1")                                               \
-	C(T, name, STRING, ALWAYS, NONE, "", "name")
+	C(T, name, STRING, ALWAYS, NONE, "", "name of the domain")
 #define TRAITS_nvtx_domain(X, T) X(T, LAST_OF, id)
 
 #define SCHEMA_nvtx_category(C, T)                                                                                     \
 	C(T, domain, U32, ALWAYS, NONE, "", "domain id")                                                               \
 	C(T, id, U32, ALWAYS, NONE, "", "category id within the domain")                                               \
-	C(T, name, STRING, ALWAYS, NONE, "", "name")
+	C(T, name, STRING, ALWAYS, NONE, "", "name of the category")
 #define TRAITS_nvtx_category(X, T) X(T, LAST_OF, domain, id)
 
 #define SCHEMA_overhead(C, T)                                                                                          \
 	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start")                                                               \
 	C(T, end_ns, TIME, MAYBE, start_ns, "ns", "end")                                                               \
-	C(T, kind, ENUM, ALWAYS, overhead_kind, "", "what CUPTI did")                                                  \
-	C(T, thread, U32, MAYBE, NONE, "", "kernel thread id")                                                         \
-	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the call that was held up")
+	C(T, kind, ENUM, ALWAYS, overhead_kind, "", "what CUPTI spent the time on")                                    \
+	C(T, thread, U32, MAYBE, NONE, "", "thread id (gettid)")                                                       \
+	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the delayed call")
 #define TRAITS_overhead(X, T) X(T, SPAN)
 
 #define ENUM_overhead_kind(V, E)                                                                                       \
@@ -425,78 +425,78 @@
 
 #define SCHEMA_external_correlation(C, T)                                                                              \
 	C(T, kind, U32, ALWAYS, NONE, "", "CUpti_ExternalCorrelationKind")                                             \
-	C(T, id, U64, ALWAYS, NONE, "", "the framework's id")                                                          \
+	C(T, id, U64, ALWAYS, NONE, "", "id from the framework or the program")                                        \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the CUDA call")
 #define TRAITS_external_correlation(X, T)
 
 #define SCHEMA_capability(C, T)                                                                                        \
-	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when it was decided")                                                 \
-	C(T, name, STRING, ALWAYS, NONE, "", "what it is about, such as cupti or synchronization")                     \
-	C(T, state, ENUM, ALWAYS, capability_state, "", "outcome")                                                     \
-	C(T, asked, STRING, MAYBE, NONE, "", "what was asked for")                                                     \
-	C(T, got, STRING, MAYBE, NONE, "", "what is in force")                                                         \
-	C(T, reason, STRING, MAYBE, NONE, "", "why, where it is not what was asked for")                               \
-	C(T, method, ENUM, MAYBE, sampling_method, "", "of name cpu: how CPUs are sampled")
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time of the decision")                                                \
+	C(T, name, STRING, ALWAYS, NONE, "", "feature, such as cupti or synchronization")                              \
+	C(T, state, ENUM, ALWAYS, capability_state, "", "state of the feature")                                        \
+	C(T, asked, STRING, MAYBE, NONE, "", "what was requested")                                                     \
+	C(T, got, STRING, MAYBE, NONE, "", "what is in effect")                                                        \
+	C(T, reason, STRING, MAYBE, NONE, "", "why it differs from the request")                                       \
+	C(T, method, ENUM, MAYBE, sampling_method, "", "feature cpu: sampling method")
 #define TRAITS_capability(X, T) X(T, LAST_OF, name)
 
 #define ENUM_sampling_method(V, E) V(E, ebpf, 0) V(E, perf_events, 1) V(E, timer, 2)
 #define ENUM_capability_state(V, E) V(E, on, 0) V(E, off, 1) V(E, degraded, 2) V(E, unavailable, 3)
 
 #define SCHEMA_loss(C, T)                                                                                              \
-	C(T, reason, ENUM, ALWAYS, loss_reason, "", "why it is missing")                                               \
-	C(T, count, U64, ALWAYS, NONE, "", "how many; 0: unknown")                                                     \
-	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "not before")                                                         \
-	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "not after")                                                        \
-	C(T, detail, STRING, MAYBE, NONE, "", "what exactly")
+	C(T, reason, ENUM, ALWAYS, loss_reason, "", "why the data is missing")                                         \
+	C(T, count, U64, ALWAYS, NONE, "", "items lost; 0: unknown")                                                   \
+	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "start of the interval in which it was lost")                         \
+	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "end of that interval")                                             \
+	C(T, detail, STRING, MAYBE, NONE, "", "details")
 #define TRAITS_loss(X, T)
 
 #define ENUM_loss_reason(V, E)                                                                                         \
 	V(E, unknown, 0)                                                                                               \
-	V(E, ring_full, 1)            /* events of a thread came faster than the collector took them */                \
-	V(E, cupti_dropped, 2)        /* CUPTI says that it dropped records */                                         \
-	V(E, no_buffer, 3)            /* CUPTI wanted a buffer and the pool was empty */                               \
-	V(E, no_time, 4)              /* record kept, but start or end was 0 */                                        \
-	V(E, reversed_time, 5)        /* record kept, but end was before start */                                      \
+	V(E, ring_full, 1)            /* a thread made events faster than the collector drained its ring */            \
+	V(E, cupti_dropped, 2)        /* records dropped by CUPTI */                                                   \
+	V(E, no_buffer, 3)            /* CUPTI requested a buffer while the pool was empty */                          \
+	V(E, no_time, 4)              /* the record is stored, but start or end was 0 */                               \
+	V(E, reversed_time, 5)        /* the record is stored, but end was before start */                             \
 	V(E, incomplete_record, 6)    /* still running when recording ended */                                         \
 	V(E, disk_full, 7)                                                                                             \
 	V(E, write_error, 8)                                                                                           \
 	V(E, size_limit, 9)           /* --max-size */                                                                 \
 	V(E, no_memory, 10)                                                                                            \
-	V(E, unknown_record, 11)      /* of a kind or size that this version cannot read */                            \
+	V(E, unknown_record, 11)      /* record of a kind or size that this version cannot read */                     \
 	V(E, thread_limit, 12)        /* more threads than rings */                                                    \
-	V(E, damaged_file, 13)        /* reader: bytes that had to be skipped */                                       \
-	V(E, truncated_file, 14)      /* reader: a segment that was not closed in order */                             \
-	V(E, missing_segment, 15)     /* reader: a gap in a process's segment numbers */                               \
-	V(E, clock_step, 16)          /* CUPTI's clock jumped; times around the jump are less certain */               \
-	V(E, missing_kernels, 17)     /* launches seen without any kernel record */                                    \
-	V(E, string_limit, 18)        /* a name was cut or left out */                                                 \
-	V(E, late_start, 19)          /* CUDA was in use before recording began */                                     \
-	V(E, stack_limit, 20)         /* call stacks not kept: more distinct ones than the recorder's tables hold */   \
-	V(E, samples_dropped, 21)     /* CPU samples that the kernel had no room for */                                \
-	V(E, throttled, 22)           /* times that the kernel stopped sampling for a while */                         \
-	V(E, process_limit, 23)       /* processes that were not sampled: too many */                                 \
-	V(E, unnamed_frames, 24)      /* Python frames whose code was gone before its name could be read */            \
-	V(E, unreadable_buffer, 25)   /* buffers of records that CUPTI could not read to their end */                  \
-	V(E, cupti_failed, 26)        /* times that CUPTI broke down: there is no GPU work after that */                \
-	V(E, disk_slow, 27)           /* blocks were sealed faster than the disk took them */               \
+	V(E, damaged_file, 13)        /* reader: bytes were skipped */                                                 \
+	V(E, truncated_file, 14)      /* reader: the segment was not closed in order */                                \
+	V(E, missing_segment, 15)     /* reader: gap in a process's segment numbers */                                 \
+	V(E, clock_step, 16)          /* CUPTI's clock jumped; times around the jump are less precise */               \
+	V(E, missing_kernels, 17)     /* launches without any kernel record */                                         \
+	V(E, string_limit, 18)        /* a name was truncated or dropped */                                            \
+	V(E, late_start, 19)          /* the program used CUDA before recording began */                               \
+	V(E, stack_limit, 20)         /* call stacks dropped: the recorder's tables were full */                       \
+	V(E, samples_dropped, 21)     /* CPU samples dropped by the operating system's kernel */                       \
+	V(E, throttled, 22)           /* times that the operating system's kernel throttled sampling */                \
+	V(E, process_limit, 23)       /* processes not sampled: too many */                                            \
+	V(E, unnamed_frames, 24)      /* Python frames whose code object was gone before its name was read */          \
+	V(E, unreadable_buffer, 25)   /* record buffers that CUPTI could not read completely */                        \
+	V(E, cupti_failed, 26)        /* times that CUPTI failed: no GPU work is recorded after that */                \
+	V(E, disk_slow, 27)           /* blocks were sealed faster than the disk wrote them */                         \
 	V(E, gpu_hang, 28)            /* calls of CUPTI or the driver that did not return: finished work is missing */ \
-	V(E, unmeasured, 29)          /* launches of which hardware counters were wanted, and none are there */         \
-	V(E, own_profiler, 30)        /* the program's own profiler had CUPTI: no GPU work of that time */
+	V(E, unmeasured, 29)          /* launches without the hardware counters that were requested */                 \
+	V(E, own_profiler, 30)        /* GPU work while the program's own profiler used CUPTI */
 
 #define SCHEMA_cost(C, T)                                                                                              \
-	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "period measured")                                                    \
-	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "its end")                                                          \
-	C(T, kind, ENUM, ALWAYS, cost_kind, "", "where it was spent")                                                  \
-	C(T, count, U64, ALWAYS, NONE, "", "how many times")                                                           \
+	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "start of the period measured")                                       \
+	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "end of the period")                                                \
+	C(T, kind, ENUM, ALWAYS, cost_kind, "", "where the time was spent")                                            \
+	C(T, count, U64, ALWAYS, NONE, "", "number of times")                                                          \
 	C(T, total_ns, U64, ALWAYS, NONE, "ns", "time spent in the period")                                            \
-	C(T, bytes, U64, MAYBE, NONE, "bytes", "bytes written, where that applies")
+	C(T, bytes, U64, MAYBE, NONE, "bytes", "bytes written, for kinds that write")
 #define TRAITS_cost(X, T)
 
 /*
- * callback: on the target's threads, estimated from every 64th call. collector: CPU of Pitot's own
- * thread. sampler: CPU of whoever samples from outside. write: what the collector spent writing, by
- * the clock. timer_sample: CPU samples by timers inside, on the target's threads. replay: launches
- * that were measured (range-profiler, sass-metrics), from before to after.
+ * callback: time on the target's threads, estimated from every 64th call. collector: CPU time of
+ * Pitot's own threads. write: wall time that the collector spent writing. sampler: CPU time of the
+ * sampler outside. timer_sample: CPU samples by timers, on the target's threads. replay: wall time
+ * of measured launches (range-profiler, sass-metrics).
  */
 #define ENUM_cost_kind(V, E)                                                                                           \
 	V(E, callback, 0) V(E, collector, 1) V(E, setup, 2) V(E, exit, 3) V(E, buffer_request, 4) V(E, write, 5) V(E, sampler, 6) \
@@ -504,38 +504,38 @@
 
 #define SCHEMA_counter(C, T)                                                                                           \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
-	C(T, name, STRING, ALWAYS, NONE, "", "name, such as gpu_power")                                                \
-	C(T, unit, STRING, ALWAYS, NONE, "", "unit of a whole: W, %, MHz, bytes, C")                                   \
-	C(T, decimals, U32, ALWAYS, NONE, "", "value / 10^decimals is in that unit")                                   \
-	C(T, description, STRING, ALWAYS, NONE, "", "meaning")                                                         \
-	C(T, reading, ENUM, MAYBE, counter_reading, "", "how to read counter_sample.value; missing: integer")                  \
-	C(T, kind, ENUM, MAYBE, counter_kind, "", "what the values are; missing: level")
+	C(T, name, STRING, ALWAYS, NONE, "", "name of the counter, such as gpu_power")                                 \
+	C(T, unit, STRING, ALWAYS, NONE, "", "unit, such as W, %, MHz, bytes, C")                                      \
+	C(T, decimals, U32, ALWAYS, NONE, "", "value / 10^decimals is the reading in that unit")                       \
+	C(T, description, STRING, ALWAYS, NONE, "", "what the counter measures")                                       \
+	C(T, reading, ENUM, MAYBE, counter_reading, "", "type of counter_sample.value; missing: integer")              \
+	C(T, kind, ENUM, MAYBE, counter_kind, "", "kind of values; missing: level")
 #define TRAITS_counter(X, T) X(T, LAST_OF, id)
 
 #define ENUM_counter_reading(V, E) V(E, integer, 0) V(E, real, 1)
 
 /*
- * level: holds until the next; sum: only grows, by how much is what counts; bits: conditions;
- * event: a code of what happened
+ * level: valid until the next sample. sum: only grows; differences count. bits: a set of
+ * conditions. event: a code of what happened.
  */
 #define ENUM_counter_kind(V, E) V(E, level, 0) V(E, sum, 1) V(E, bits, 2) V(E, event, 3)
 
 #define SCHEMA_counter_sample(C, T)                                                                                    \
-	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when it was read")                                                    \
-	C(T, counter, REF, ALWAYS, counter, "", "what was read")                                                       \
-	C(T, device, U32, MAYBE, NONE, "", "CUDA ordinal; missing for the host")                                       \
-	C(T, value, I64, ALWAYS, NONE, "", "reading; real: the bits of a double")
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time of the reading")                                                 \
+	C(T, counter, REF, ALWAYS, counter, "", "counter that was read")                                               \
+	C(T, device, U32, MAYBE, NONE, "", "CUDA ordinal; missing for counters of the host")                           \
+	C(T, value, I64, ALWAYS, NONE, "", "value read; real: the bits of a double")
 #define TRAITS_counter_sample(X, T) X(T, MOMENT, time_ns)
 
 #define SCHEMA_graph_node(C, T)                                                                                        \
-	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when it was created")                                                 \
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time when the node was created")                                      \
 	C(T, node, U64, ALWAYS, NONE, "", "CUPTI graph node id")                                                       \
 	C(T, graph, U32, MAYBE, NONE, "", "CUPTI graph id")                                                            \
-	C(T, kind, ENUM, ALWAYS, graph_node_kind, "", "what it does")                                                  \
-	C(T, original, U64, MAYBE, NONE, "", "node that it was cloned from")                                           \
-	C(T, thread, U32, ALWAYS, NONE, "", "kernel thread id")                                                        \
-	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the call that created it, where that is recorded")  \
-	C(T, stack, U32, MAYBE, NONE, "", "call stack that created it; of a clone look at the original's")
+	C(T, kind, ENUM, ALWAYS, graph_node_kind, "", "what the node does")                                            \
+	C(T, original, U64, MAYBE, NONE, "", "node from which it was cloned")                                          \
+	C(T, thread, U32, ALWAYS, NONE, "", "thread id (gettid)")                                                      \
+	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the creating call, if that is recorded")            \
+	C(T, stack, U32, MAYBE, NONE, "", "call stack of its creation; clones: see the original")
 #define TRAITS_graph_node(X, T) X(T, LAST_USED, node) X(T, USES, original, graph_node)
 
 #define ENUM_graph_node_kind(V, E)                                                                                     \
@@ -544,144 +544,143 @@
 	V(E, memory_operations, 12) V(E, conditional, 13)
 
 /*
- * A node is written before its children. Python frames stand where the interpreter's own frames
- * stood. address is the return address of native callers; of Python frames it is the code object's
- * id in the recorder; of frames of the operating system's kernel its address, or of the innermost
- * one the next address, so that address - 1 is in the function.
+ * Parents are written before their children. Python frames replace the interpreter's own frames.
+ * `address` is the return address of native callers; the recorder's id of the code object for
+ * Python frames; the address for frames of the operating system's kernel, for the innermost one the
+ * next address, so that address - 1 is inside the function.
  */
 #define SCHEMA_stack_node(C, T)                                                                                        \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process, from 1")                                               \
-	C(T, parent, U32, ALWAYS, NONE, "", "id of the caller's node; 0: outermost")                                   \
-	C(T, kind, ENUM, ALWAYS, frame_kind, "", "what kind of code")                                                  \
-	C(T, address, U64, ALWAYS, NONE, "", "return address; interrupted: of the instruction; python: code object")     \
+	C(T, parent, U32, ALWAYS, NONE, "", "id of the caller's node; 0 for the outermost frame")                      \
+	C(T, kind, ENUM, ALWAYS, frame_kind, "", "kind of code")                                                       \
+	C(T, address, U64, ALWAYS, NONE, "", "return address; interrupted: address of the instruction; python: code object") \
 	C(T, function, STRING, MAYBE, NONE, "", "Python: qualified name of the function")                              \
-	C(T, file, STRING, MAYBE, NONE, "", "Python: file")                                                            \
+	C(T, file, STRING, MAYBE, NONE, "", "Python: source file")                                                     \
 	C(T, line, U32, MAYBE, NONE, "", "Python: line being executed")
 #define TRAITS_stack_node(X, T) X(T, INTERNED)
 
 #define ENUM_frame_kind(V, E) V(E, native, 0) V(E, python, 1) V(E, kernel, 2) V(E, interrupted, 3)
 
 #define SCHEMA_stack(C, T)                                                                                             \
-	C(T, id, U32, ALWAYS, NONE, "", "what api_call.stack and others hold; 0 is no stack")                          \
+	C(T, id, U32, ALWAYS, NONE, "", "id that api_call.stack and other columns refer to; 0: no stack")              \
 	C(T, node, U32, ALWAYS, NONE, "", "id of the innermost frame's node")                                          \
 	C(T, depth, U32, ALWAYS, NONE, "frames", "number of frames")                                                   \
-	C(T, end, ENUM, ALWAYS, stack_end, "", "whether it reaches the thread's start, else why not")
+	C(T, end, ENUM, ALWAYS, stack_end, "", "whether the stack is complete, and if not, why")
 #define TRAITS_stack(X, T) X(T, INTERNED)
 
 #define ENUM_stack_end(V, E)                                                                                           \
-	V(E, complete, 0)  /* reached _start, clone or the thread's start */                                           \
-	V(E, partial, 1)   /* at code whose unwind information could not be read */                                    \
-	V(E, truncated, 2) /* code without unwind information */                                                       \
-	V(E, depth, 3)     /* deeper than the limit */                                                                 \
-	V(E, guessed, 4)   /* complete, through such code by frame pointers: a frame may be missing */
+	V(E, complete, 0)  /* reached _start, clone or the thread's start function */                                  \
+	V(E, partial, 1)   /* ends at code whose unwind information could not be read */                               \
+	V(E, truncated, 2) /* ends at code without unwind information */                                               \
+	V(E, depth, 3)     /* ends at the depth limit */                                                               \
+	V(E, guessed, 4)   /* complete, but through such code by frame pointers: a frame may be missing */
 
 #define STACK_ENDS 5
 
 #define SCHEMA_symbol(C, T)                                                                                            \
-	C(T, address, U64, ALWAYS, NONE, "", "address as in stack_node, in the process with this session's pid")       \
-	C(T, inline_depth, U32, ALWAYS, NONE, "", "0: the function itself; 1 …: inlined into the one before")          \
-	C(T, function, STRING, MAYBE, NONE, "", "demangled name; missing: unknown code")                               \
-	C(T, module, STRING, MAYBE, NONE, "", "file that the code is from")                                            \
+	C(T, address, U64, ALWAYS, NONE, "", "address as in stack_node, in the process of the session")                \
+	C(T, inline_depth, U32, ALWAYS, NONE, "", "0: the function itself; n: inlined into n-1")                       \
+	C(T, function, STRING, MAYBE, NONE, "", "demangled name; missing when unknown")                                \
+	C(T, module, STRING, MAYBE, NONE, "", "file that contains the code")                                           \
 	C(T, file, STRING, MAYBE, NONE, "", "source file")                                                             \
 	C(T, line, U32, MAYBE, NONE, "", "source line")                                                                \
 	C(T, function_start, U64, MAYBE, NONE, "", "ELF address of the function's first instruction")                  \
-	C(T, session, U64, ALWAYS, NONE, "", "session id (segment header) of the process that the address is of")
+	C(T, session, U64, ALWAYS, NONE, "", "session id (segment header) of the process that the address belongs to")
 #define TRAITS_symbol(X, T)
 
 /*
- * Written by a sampler outside of the process (segments cpu-<pid>.<n>.pit: a session of its own,
- * whose process row has source sampler), or by the recorder inside it. The weights of a thread's
- * samples add up to its CPU time.
+ * Written by a sampler outside of the process (segments cpu-<pid>.<n>.pit, a separate session whose
+ * process row has source sampler) or by the recorder inside it. The weights of a thread's samples
+ * add up to its CPU time.
  */
 #define SCHEMA_cpu_sample(C, T)                                                                                        \
-	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when")                                                                \
-	C(T, thread, U32, ALWAYS, NONE, "", "kernel thread id")                                                        \
-	C(T, weight_ns, U64, ALWAYS, NONE, "ns", "CPU time that the sample stands for")                                \
-	C(T, cpu, U32, MAYBE, NONE, "", "processor")                                                                   \
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time of the event")                                                   \
+	C(T, thread, U32, ALWAYS, NONE, "", "thread id (gettid)")                                                      \
+	C(T, weight_ns, U64, ALWAYS, NONE, "ns", "CPU time that the sample represents")                                \
+	C(T, cpu, U32, MAYBE, NONE, "", "processor number")                                                            \
 	C(T, stack, U32, MAYBE, NONE, "", "call stack")
 #define TRAITS_cpu_sample(X, T) X(T, MOMENT, time_ns)
 
 #define SCHEMA_off_cpu(C, T)                                                                                           \
-	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "when the thread left its processor")                                 \
-	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "when it ran again, or the recording ended")                        \
-	C(T, thread, U32, ALWAYS, NONE, "", "kernel thread id")                                                        \
-	C(T, state, ENUM, ALWAYS, off_cpu_state, "", "why it did not run")                                             \
-	C(T, stack, U32, MAYBE, NONE, "", "call stack where it left")
+	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "time when the thread left its processor")                            \
+	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "time when it ran again, or the recording ended")                   \
+	C(T, thread, U32, ALWAYS, NONE, "", "thread id (gettid)")                                                      \
+	C(T, state, ENUM, ALWAYS, off_cpu_state, "", "state of the thread")                                            \
+	C(T, stack, U32, MAYBE, NONE, "", "call stack at start_ns")
 #define TRAITS_off_cpu(X, T) X(T, SPAN)
 
 /*
- * sleeping: until something happens; uninterruptible: mostly for a disk; runnable: another thread
- * had the processor
+ * sleeping: waits for an event. uninterruptible: mostly disk I/O. runnable: another thread had the
+ * processor.
  */
 #define ENUM_off_cpu_state(V, E)                                                                                       \
 	V(E, unknown, 0) V(E, sleeping, 1) V(E, uninterruptible, 2) V(E, runnable, 3) V(E, stopped, 4)
 
 /*
- * PC sampling: each multiprocessor looks at one of its warps every period_cycles cycles. What a
- * reading finds is of the time since the previous one (start_ns) in that context; the samples of
- * its rows in pc_sample and `other` and `dropped` add up to `total`. A sample is in one row: that
- * of the reason with _not_issued behind it if the scheduler issued nothing in that cycle, else that
- * of the reason alone.
+ * PC sampling: each multiprocessor samples one of its warps every period_cycles cycles. A reading
+ * covers the time since the previous one in that context (start_ns). The samples of its pc_sample
+ * rows plus `other` plus `dropped` are `total`. Each sample is counted in one row: with the suffix
+ * _not_issued on its reason if the scheduler issued no instruction in that cycle, else without it.
  */
 #define SCHEMA_cubin(C, T)                                                                                             \
-	C(T, crc, U64, ALWAYS, NONE, "", "CUPTI's checksum of it")                                                     \
-	C(T, file, STRING, MAYBE, NONE, "", "in the folder of the recording; missing: it could not be kept")           \
-	C(T, size_bytes, U64, MAYBE, NONE, "bytes", "its size")
+	C(T, crc, U64, ALWAYS, NONE, "", "CUPTI's checksum of the cubin")                                              \
+	C(T, file, STRING, MAYBE, NONE, "", "file in the recording's folder; missing if it could not be stored")       \
+	C(T, size_bytes, U64, MAYBE, NONE, "bytes", "size of the cubin")
 #define TRAITS_cubin(X, T) X(T, LAST_OF, crc)
 
 #define SCHEMA_pc_reading(C, T)                                                                                        \
-	C(T, id, U64, ALWAYS, NONE, "", "counts up in the process")                                                    \
-	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "the reading before, or the start of sampling")                       \
-	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "when it was made")                                                 \
+	C(T, id, U64, ALWAYS, NONE, "", "id within the process, ascending")                                            \
+	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "time of the previous reading, or start of sampling")                 \
+	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "time of the reading")                                              \
 	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
 	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
-	C(T, period_cycles, U64, ALWAYS, NONE, "cycles", "between two samples of a multiprocessor")                    \
-	C(T, total, U64, ALWAYS, NONE, "samples", "that the hardware took")                                            \
-	C(T, dropped, U64, ALWAYS, NONE, "samples", "of them it lost")                                                 \
-	C(T, other, U64, ALWAYS, NONE, "samples", "of code that is no kernel of the program, or whose place is unknown")
+	C(T, period_cycles, U64, ALWAYS, NONE, "cycles", "cycles between two samples of a multiprocessor")             \
+	C(T, total, U64, ALWAYS, NONE, "samples", "samples taken by the hardware")                                     \
+	C(T, dropped, U64, ALWAYS, NONE, "samples", "samples lost by the hardware")                                    \
+	C(T, other, U64, ALWAYS, NONE, "samples", "samples outside of the program's kernels, or at unknown places")
 #define TRAITS_pc_reading(X, T) X(T, SPAN)
 
 #define SCHEMA_pc_sample(C, T)                                                                                         \
-	C(T, reading, U64, ALWAYS, NONE, "", "its reading")                                                            \
-	C(T, crc, U64, ALWAYS, NONE, "", "of the cubin")                                                               \
+	C(T, reading, U64, ALWAYS, NONE, "", "id of its pc_reading")                                                   \
+	C(T, crc, U64, ALWAYS, NONE, "", "CUPTI's checksum of the cubin")                                              \
 	C(T, function, STRING, ALWAYS, NONE, "", "mangled name of the kernel or device function")                      \
-	C(T, offset, U64, ALWAYS, NONE, "bytes", "of the instruction in the function")                                 \
-	C(T, reason, STRING, ALWAYS, NONE, "", "CUPTI's name of what the warp waited for")                             \
-	C(T, samples, U64, ALWAYS, NONE, "samples", "number of them")
+	C(T, offset, U64, ALWAYS, NONE, "bytes", "offset of the instruction in the function")                          \
+	C(T, reason, STRING, ALWAYS, NONE, "", "stall reason, by CUPTI's name")                                        \
+	C(T, samples, U64, ALWAYS, NONE, "samples", "number of samples")
 #define TRAITS_pc_sample(X, T)
 
 /*
- * Hardware counters. The kernel of a value is that with its correlation: a launch that was measured
- * is no launch of a graph. It ran as often as its metrics need passes, so its duration in table
- * kernel is CUPTI's, and metrics such as gpu__time_duration.sum have their own.
+ * Hardware counters. A value belongs to the kernel with the same correlation; launches of graphs
+ * are not measured. A measured kernel is replayed once per pass, so its duration in table kernel is
+ * what CUPTI reports, and metrics such as gpu__time_duration.sum have their own.
  */
 #define SCHEMA_metric(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
-	C(T, name, STRING, ALWAYS, NONE, "", "CUPTI's name, such as dram__bytes_read.sum")                             \
-	C(T, unit, STRING, ALWAYS, NONE, "", "CUPTI's name of its unit, such as byte/second; empty: a number")         \
-	C(T, description, STRING, ALWAYS, NONE, "", "what CUPTI says that it is")
+	C(T, name, STRING, ALWAYS, NONE, "", "name in CUPTI, such as dram__bytes_read.sum")                            \
+	C(T, unit, STRING, ALWAYS, NONE, "", "unit, by CUPTI's name, such as byte/second; empty: none")                \
+	C(T, description, STRING, ALWAYS, NONE, "", "CUPTI's description")
 #define TRAITS_metric(X, T) X(T, LAST_OF, id)
 
 #define SCHEMA_metric_value(C, T)                                                                                      \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the launch, as in kernel and api_call")            \
-	C(T, metric, REF, ALWAYS, metric, "", "what was measured")                                                     \
-	C(T, value, I64, MAYBE, NONE, "", "the bits of a double; missing: CUPTI gave no number")
+	C(T, metric, REF, ALWAYS, metric, "", "metric that was measured")                                              \
+	C(T, value, I64, MAYBE, NONE, "", "value, the bits of a double; missing if CUPTI gave no number")
 #define TRAITS_metric_value(X, T)
 
 /*
- * What instructions did, counted while a launch ran with its code patched: its kernel has no
- * end_ns, since it took longer than without. Rows with one correlation are of one launch. An
- * instruction may have several rows of a metric: they add up.
+ * Counts of instructions, from a launch with patched code. Its kernel has no end_ns, because
+ * patched code takes longer. Rows with one correlation belong to one launch. The values of several
+ * rows with the same instruction and metric add up.
  */
 #define SCHEMA_sass_value(C, T)                                                                                        \
-	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when the launch had been measured")                                   \
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time when the measurement was complete")                              \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the launch, as in kernel and api_call")            \
 	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
-	C(T, crc, U64, ALWAYS, NONE, "", "of the cubin")                                                               \
+	C(T, crc, U64, ALWAYS, NONE, "", "CUPTI's checksum of the cubin")                                              \
 	C(T, function, STRING, ALWAYS, NONE, "", "mangled name of the kernel or device function")                      \
-	C(T, offset, U64, ALWAYS, NONE, "bytes", "of the instruction in the function")                                 \
-	C(T, metric, REF, ALWAYS, metric, "", "what was measured")                                                     \
-	C(T, value, U64, ALWAYS, NONE, "", "its sum over all warps of the GPU")
+	C(T, offset, U64, ALWAYS, NONE, "bytes", "offset of the instruction in the function")                          \
+	C(T, metric, REF, ALWAYS, metric, "", "metric that was measured")                                              \
+	C(T, value, U64, ALWAYS, NONE, "", "sum over all warps of the GPU")
 #define TRAITS_sass_value(X, T)
 
 /*
@@ -704,7 +703,7 @@
 
 #define ENUM_range_kind(V, E) V(E, nvtx, 0) V(E, scope, 1) V(E, graph, 2)
 
-/* Every enum above. */
+/* All enums above. */
 #define SCHEMA_ENUMS(E)                                                                                                \
 	E(process_source) E(cluster_scheduling) E(cache_config) E(launch_type) E(channel_type)                         \
 	E(copy_kind) E(memory_kind) E(synchronization_kind) E(memory_operation) E(pool_operation)                      \

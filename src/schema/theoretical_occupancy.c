@@ -2,10 +2,7 @@
 
 #include "base/error.h"
 
-/*
- * Registers are given to warps in these units, and warps are spread over the sub-partitions of a
- * multiprocessor.
- */
+/* Registers are allocated to warps in this unit, and warps are distributed over sub-partitions. */
 #define REGISTER_UNIT 256
 #define SUB_PARTITIONS 4
 
@@ -44,8 +41,8 @@ static uint32_t blocks_by_shared(const struct occupancy_device *d, const struct 
 	if (!per_block)
 		return UINT32_MAX;
 	/*
-	 * The driver may have set the multiprocessor to less than it has; a size that holds no
-	 * block is not that.
+	 * The driver may have configured less than the maximum; a size without room for a block is
+	 * not credible.
 	 */
 	if (k->configured_shared_bytes >= per_block && k->configured_shared_bytes < available)
 		available = k->configured_shared_bytes;
@@ -82,7 +79,7 @@ int occupancy_compute(const struct occupancy_device *d, const struct occupancy_k
 	return 0;
 }
 
-/* Sizes are 32 bits each on the way in; a product that does not fit is no real launch. */
+/* Returns 0 on overflow: no real launch has such a size. */
 static uint64_t volume(uint32_t x, uint32_t y, uint32_t z)
 {
 	unsigned __int128 v = (unsigned __int128)x * y * z;

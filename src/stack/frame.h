@@ -1,19 +1,19 @@
 /*
- * frame.h: what one entry of a stack is: a 64-bit number; entries go from the innermost outwards.
+ * frame.h: one entry of a stack, a 64-bit number. The innermost frame of a stack comes first.
  *
  *	bit 63 clear, bit 62 clear	native: a return address; the call is at address - 1
- *	bit 63 clear, bit 62 set	interrupted: bits 61..0 are the address at which a signal or
- *					a sample interrupted it; that instruction is what counts
- *	bit 63 set			python: number of the code object << 32 | instruction, as
- *					python_code.h makes it
+ *	bit 63 clear, bit 62 set	interrupted: bits 61..0 are the address of the instruction
+ *					that a signal or sample interrupted
+ *	bit 63 set			python: number of the code object << 32 | instruction, made
+ *					by python_code.h
  *	bits 63, 62 clear, bit 61 set	kernel: an address in the operating system's kernel, whose
  *					three highest bits are set; as in a native frame, the code
  *					is at address - 1
  *
- * Python frames take the place of the interpreter's own. A walk of the native stack yields a native
- * frame for each activation of _PyEval_EvalFrameDefault; frame_in_ranges() recognises these by the
- * ranges of that function (it has a part .cold), and whoever walks the interpreter's frames splices
- * them in there (python_splice.h).
+ * Python frames replace the interpreter's own. A walk of the native stack yields a native frame for
+ * each activation of _PyEval_EvalFrameDefault. frame_in_ranges() recognises these by the ranges of
+ * that function (it has a part .cold), and the Python frames are spliced in there
+ * (python_splice.h).
  */
 #ifndef PITOT_STACK_FRAME_H
 #define PITOT_STACK_FRAME_H
@@ -27,13 +27,13 @@
 #define FRAME_KERNEL (UINT64_C(1) << 61)
 #define FRAME_ADDRESS_MASK (FRAME_INTERRUPTED - 1)
 
-/* Address of a native or interrupted frame. */
+/* Returns the address of a native or interrupted frame. */
 static inline uint64_t frame_address(uint64_t frame)
 {
 	return frame & FRAME_ADDRESS_MASK;
 }
 
-/* The address whose rule, function and line are those of a native or interrupted frame. */
+/* Returns the address for looking up rule, function and line of a native or interrupted frame. */
 static inline uint64_t frame_lookup_address(uint64_t frame)
 {
 	return frame_address(frame) - !(frame & FRAME_INTERRUPTED);
@@ -54,7 +54,7 @@ static inline uint64_t frame_kernel_address(uint64_t frame)
 	return frame | FRAME_PYTHON | FRAME_INTERRUPTED;
 }
 
-/* Addresses of code: [start, end). */
+/* Code addresses [start, end). */
 struct code_range {
 	uint64_t start, end;
 };

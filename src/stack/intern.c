@@ -9,7 +9,7 @@
 #define LANES 4
 #define CAPACITY_MIN 64u
 #define LIMIT_MAX (STACK_TABLE_IDS / 4 * 3)
-#define IDS_SPARE 1024u /* for threads that take one at the same time */
+#define IDS_SPARE 1024u /* for threads that assign a number at the same time */
 
 static size_t word_bytes(const struct stack_interner *in)
 {
@@ -57,10 +57,7 @@ static inline uint64_t mix(uint64_t h, uint64_t v)
 
 static uint64_t stack_hash(const uint64_t *frames, unsigned count, enum stack_end end)
 {
-	/*
-	 * Lanes that do not wait for each other: a multiplication takes longer than a frame may
-	 * cost.
-	 */
+	/* Independent lanes: the latency of one multiplication exceeds what a frame may cost. */
 	uint64_t lanes[LANES] = { count, end, 2, 3 };
 	unsigned i = 0;
 
@@ -72,7 +69,7 @@ static uint64_t stack_hash(const uint64_t *frames, unsigned count, enum stack_en
 	return mix(mix(mix(lanes[0], lanes[1]), lanes[2]), lanes[3]);
 }
 
-/* Hands a new stack to the collector. Its number; 0: the collector does not have it. */
+/* Hands a new stack to the collector. Returns its number, or 0 when it is refused. */
 static uint32_t hand_over(struct stack_interner *in, const uint64_t *frames, unsigned count,
 			  enum stack_end end, stack_take *take, void *context)
 {
@@ -93,7 +90,9 @@ uint32_t stack_intern(struct stack_interner *in, const uint64_t *frames, unsigne
 	uint64_t hash = stack_hash(frames, count, end), tag = hash & ~ID_MASK, word;
 	uint32_t mask = in->capacity - 1, id = 0;
 
-	/* Never full, so that this ends; the low bits of the hash are no part of the tag. */
+	/*
+	 * Ends because the table is never full. The low bits of the hash are not part of the tag.
+	 */
 	for (uint32_t i = (uint32_t)hash & mask;; i = (i + 1) & mask) {
 		word = atomic_load_explicit(&in->words[i], memory_order_relaxed);
 		if (word == 0) {

@@ -6,12 +6,12 @@
 #include "stack/unwind/unwind_all_registers.h"
 
 #define FOLLOWERS 3u
-#define CHAIN_MAX 24u /* records of one chain that are compared */
+#define CHAIN_MAX 24u /* records of a chain that are compared */
 #define CHUNK_FRAMES 8u
 #define HIT_SCORE_MAX 1024
 #define BACKOFF 16384u
 
-/* The words of some frames and of all further out; followed by its words and then its halves. */
+/* The words of some frames, with a link to those further out. Followed by words, then halves. */
 struct cache_chunk {
 	uint32_t outer; /* 0: none */
 	uint32_t chained; /* next with the same hash; 0: none */
@@ -24,11 +24,10 @@ struct cache_record {
 	uint64_t sp, fp;
 	uintptr_t state;
 	uint32_t id, freed;
-	uint32_t native,
-		python; /* innermost chunks; python depends on `state` and `freed`, 0: no Python */
-	uint32_t next[FOLLOWERS]; /* what followed, latest first; 0: nothing */
+	uint32_t native, python; /* innermost chunks; 0: none. `state` and `freed` guard python. */
+	uint32_t next[FOLLOWERS]; /* records that followed, latest first; 0: none */
 	uint32_t chained; /* next with the same hash of the key; 0: none */
-	bool needs_fp; /* what rbp was matters */
+	bool needs_fp; /* the walk depends on rbp */
 };
 
 void stack_cache_reset(struct stack_cache *c)
@@ -60,17 +59,15 @@ static struct memory_half *halves_of(struct cache_chunk *chunk)
 	return (struct memory_half *)(void *)(words_of(chunk) + chunk->word_count);
 }
 
-/* --- finding --- */
+/* --- looking up --- */
 
-/* Each word is read only after the ones before it were found the same. */
+/* Reads each word only after all words before it were found unchanged. */
 static inline bool same_words(const struct memory_word *words, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
 		uint64_t value;
 
-		/*
-		 * In assembly, because sanitizers have their own ideas of other functions' frames.
-		 */
+		/* In assembly, because sanitizers intercept loads from other functions' frames. */
 		__asm__("mov %1, %0" : "=r"(value) : "m"(*(const uint64_t *)words[i].address));
 		if (value != words[i].value)
 			return false;
@@ -88,7 +85,7 @@ static inline bool same_halves(const struct memory_half *halves, unsigned count)
 	return different == 0;
 }
 
-/* The chunk and all further out. */
+/* Compares the chunk and all chunks further out. */
 static inline bool same_chunks(struct stack_cache *c, uint32_t at)
 {
 	while (at) {
@@ -113,7 +110,7 @@ static bool is_same(struct stack_cache *c, const struct cache_record *r,
 }
 
 /*
- * false when the walker is in use. What was kept is forgotten when modules or numbers have changed.
+ * Returns false while the walker is in use. Empties the cache when modules or numbers have changed.
  */
 static bool is_usable(struct stack_cache *c, struct stack_walker *w,
 		      const struct cache_python *python)
@@ -134,7 +131,7 @@ static bool is_usable(struct stack_cache *c, struct stack_walker *w,
 	return true;
 }
 
-/* The record came after the last one. */
+/* Notes that the record followed the last one. */
 static void follow(struct stack_cache *c, uint32_t at)
 {
 	struct cache_record *last;
@@ -164,7 +161,7 @@ static uint64_t key_of(const struct stack_registers *start, const struct cache_p
 	return python->state ? key ^ python_words_key(python->runtime, python->state) : key;
 }
 
-/* Among what followed the last stack, else among all that were met with this key. */
+/* Searches the stacks that followed the last one, then all stacks with this key. */
 static uint32_t find(struct stack_cache *c, const struct stack_registers *start,
 		     const struct cache_python *python)
 {
@@ -216,13 +213,13 @@ static bool draft_word(struct python_words *d, const struct stack_walker *w, uin
 	       python_words_add(d, address, value);
 }
 
-/* Whether rbp matters in a frame that is left so, if it does (`needed`) or not in its caller's. */
+/* Whether a frame with this kind of step depends on rbp; `needed`: whether its caller does. */
 static bool needs_fp(unsigned kind, bool needed)
 {
 	return kind == STEP_ALIGNED || (kind & STEP_RBP) || (!(kind & STEP_RSP_SAVED) && needed);
 }
 
-/* What was loaded to get from a frame to its caller. */
+/* Adds the words that were loaded to get from a frame to its caller. */
 static bool draft_frame(struct python_words *d, struct stack_walker *w, const struct walk_seen *at,
 			const struct walk_seen *caller, bool needed)
 {
@@ -245,10 +242,10 @@ static bool draft_frame(struct python_words *d, struct stack_walker *w, const st
 	       draft_word(d, w, slot, caller->fp);
 }
 
-/* The words that the walker's last walk depended on, from the innermost frame outwards. */
+/* Adds the words that the walker's last walk depended on, from the innermost frame outwards. */
 static bool draft_native(struct python_words *d, struct stack_walker *w, bool *fp_matters)
 {
-	bool needed[STACK_SEEN]; /* by frame: whether its rbp matters */
+	bool needed[STACK_SEEN]; /* by frame: whether it depends on rbp */
 	unsigned n = w->seen_count;
 
 	needed[0] = false;
@@ -261,7 +258,7 @@ static bool draft_native(struct python_words *d, struct stack_walker *w, bool *f
 	return true;
 }
 
-/* Room for that many bytes; 0: there is none left. */
+/* Reserves that many bytes. Returns 0 when the cache is full. */
 static uint32_t reserve(struct stack_cache *c, size_t size)
 {
 	uint32_t at = MAX(c->used, 64u);
@@ -273,7 +270,7 @@ static uint32_t reserve(struct stack_cache *c, size_t size)
 	return at;
 }
 
-/* The chunk of the drafted frames [from, to), new or not. 0: there is no room. */
+/* Returns the chunk of the drafted frames [from, to), new or existing; 0 when the cache is full. */
 static uint32_t chunk_of_frames(struct stack_cache *c, unsigned from, unsigned to, uint32_t outer)
 {
 	const struct python_words *d = &c->draft;
@@ -308,7 +305,7 @@ static uint32_t chunk_of_frames(struct stack_cache *c, unsigned from, unsigned t
 	return at;
 }
 
-/* The innermost chunk of the drafted frames [from, to). false: there is no room. */
+/* Adds chunks of the drafted frames [from, to). Returns false when the cache is full. */
 static bool add_chunks(struct stack_cache *c, unsigned from, unsigned to, uint32_t *innermost)
 {
 	*innermost = 0;
@@ -323,7 +320,7 @@ static bool add_chunks(struct stack_cache *c, unsigned from, unsigned to, uint32
 	return true;
 }
 
-/* Adds the drafted stack, whose first `native_count` frames are native. false: there is no room. */
+/* Adds the drafted stack, whose first `native_count` frames are native. Returns false when full. */
 static bool add_record(struct stack_cache *c, struct cache_record *r, unsigned native_count)
 {
 	uint32_t at;
@@ -339,9 +336,7 @@ static bool add_record(struct stack_cache *c, struct cache_record *r, unsigned n
 	return true;
 }
 
-/*
- * Where few stacks occur twice, adding them does not pay; it is tried again after BACKOFF stacks.
- */
+/* When few stacks occur twice, adding them does not pay; it is tried again after BACKOFF stacks. */
 static bool backs_off(struct stack_cache *c)
 {
 	if (c->backoff) {
@@ -355,7 +350,7 @@ static bool backs_off(struct stack_cache *c)
 	return true;
 }
 
-/* All that the stack depends on, from the walker's last walk and where the thread is in Python. */
+/* Drafts everything that the stack depends on, native and Python. */
 static bool draft(struct stack_cache *c, struct stack_walker *w, const struct cache_python *python,
 		  struct cache_record *r, unsigned *native_count)
 {
@@ -385,7 +380,7 @@ static void add(struct stack_cache *c, struct stack_walker *w, const struct cach
 	}
 	if (add_record(c, r, native_count))
 		return;
-	/* Full: all are forgotten. A stack that is too large for an empty cache is not kept. */
+	/* Full: start over. A stack too large for an empty cache is not stored. */
 	stack_cache_reset(c);
 	c->hit_score = hit_score;
 	add_record(c, r, native_count);

@@ -29,7 +29,7 @@ static struct stack_tree_node *node_at(const struct stack_tree *t, uint32_t id)
 	return &t->nodes.data[id - t->first_node - 1];
 }
 
-/* The slot that holds the node's place in `nodes`, from 1, or where it belongs. */
+/* Returns the slot of the node (its index in `nodes` plus 1), or the free slot where it belongs. */
 static uint32_t *slot_of(const struct stack_tree *t, const struct stack_tree_node *node)
 {
 	size_t mask = t->slot_count - 1;
@@ -83,7 +83,7 @@ static void append_node(struct stack_tree *t, struct writer *w, uint32_t id)
 	writer_append(w, TABLE_stack_node, &row);
 }
 
-/* Id of a node, new or not; 0: no room or memory, and *r says which. */
+/* Returns the id of a node, new or existing; 0 and *r without room or memory. */
 static uint32_t node_id(struct stack_tree *t, struct stack_tree_node node, int *r)
 {
 	uint32_t *slot;
@@ -100,7 +100,7 @@ static uint32_t node_id(struct stack_tree *t, struct stack_tree_node node, int *
 	return t->first_node + *slot;
 }
 
-/* The place of a stack, made if need be; NULL: no memory, or no id of this tree. */
+/* Returns the entry of a stack, created if necessary; NULL without memory or for a foreign id. */
 static struct stack_tree_stack *stack_at(struct stack_tree *t, uint32_t id)
 {
 	size_t known = t->stacks.count, place = id - t->first_stack;
@@ -116,10 +116,7 @@ static struct stack_tree_stack *stack_at(struct stack_tree *t, uint32_t id)
 	return &t->stacks.data[place - 1];
 }
 
-/*
- * Appends the rows that the segment does not have, of the nodes from the thread's start to this
- * one.
- */
+/* Appends the node rows that the segment lacks, from the thread's start to this node. */
 static void append_nodes(struct stack_tree *t, struct writer *w, uint32_t id, uint32_t segment)
 {
 	uint32_t path[STACK_TREE_DEPTH];
@@ -161,7 +158,7 @@ void stack_tree_need(void *tree, struct writer *w, uint32_t id)
 	}
 }
 
-/* Id of the innermost node of a stack; 0: no room or memory, and *r says which. */
+/* Adds a stack's nodes. Returns the innermost one's id; 0 and *r without room or memory. */
 static uint32_t add_nodes(struct stack_tree *t, const uint64_t *frames, unsigned count, int *r)
 {
 	uint32_t id = 0;

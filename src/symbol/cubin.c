@@ -1,9 +1,9 @@
 /*
  * cubin.c: functions and line tables of device code.
  *
- * Sections of code all begin at address 0, and the sequences of a line table are told apart by
- * relocations only. So the table is copied and relocated to addresses that have the number of the
- * section in their upper bits; functions get such addresses, too.
+ * All code sections begin at address 0, and the sequences of a line table are distinguished by
+ * relocations only. The line table is therefore copied and relocated to addresses with the number
+ * of the section in their upper bits; functions get such addresses as well.
  */
 #include "symbol/cubin.h"
 
@@ -19,31 +19,31 @@
 #define SECTION_SHIFT 40
 #define OFFSET_MAX (UINT64_C(1) << SECTION_SHIFT)
 #define CODE_PREFIX ".text."
-#define PATHS_MAX ((uint64_t)64 << 20) /* bytes of all paths that are asked for */
+#define PATHS_MAX ((uint64_t)64 << 20) /* limit for all requested paths */
 
-/* What a function can be called, the best first. */
+/* Kinds of function names, best first. */
 enum name_kind {
 	NAME_SYMBOL,
 	NAME_SECTION, /* .text.<name> */
-	NAME_OWN, /* "$kernel$function": a device function in the section of its kernel */
+	NAME_DEVICE_FUNCTION, /* "$kernel$function": a device function in the kernel's section */
 };
 
 struct function_name {
 	const char *name;
 	enum name_kind kind;
-	uint64_t address, size; /* size 0: of a section, whose functions have sizes */
+	uint64_t address, size; /* size 0: a section, whose functions have sizes */
 	uint32_t symbol; /* 0: none */
 };
 
 struct cubin {
 	struct elf_file file;
-	VEC(struct function_name) functions; /* by name, then kind */
-	uint64_t name_budget, path_budget; /* bytes of names and paths that may still be used */
+	VEC(struct function_name) functions; /* sorted by name, then kind */
+	uint64_t name_budget, path_budget; /* remaining bytes of names and paths */
 	struct range_table ranges; /* address -> item of functions */
 	uint8_t *line_bytes; /* .debug_line, relocated */
-	struct dwarf_file dwarf; /* its sections */
+	struct dwarf_file dwarf; /* sections of the file */
 	VEC(struct line_table) tables;
-	struct dwarf_unit unit; /* what all tables have in common */
+	struct dwarf_unit unit; /* what all line tables have in common */
 	struct map table_of; /* section -> item of tables */
 	struct map paths; /* table << 32 | file -> id of a text */
 	struct interner texts;
@@ -72,7 +72,7 @@ static bool read_symbol(struct elf_bytes table, uint64_t index, Elf64_Sym *out)
 }
 
 /* "$kernel$function" -> "function" */
-static const char *own_name(const char *symbol)
+static const char *device_function_name(const char *symbol)
 {
 	const char *own = *symbol == '$' ? strrchr(symbol, '$') + 1 : symbol;
 
@@ -86,7 +86,7 @@ static const char *code_name(const struct elf_section *s)
 	return strncmp(s->name, CODE_PREFIX, length) == 0 ? s->name + length : "";
 }
 
-/* Many names can be the ends of one long text: they are sorted, so their bytes are limited. */
+/* Many names may be suffixes of one long text: sorting them is bounded by limiting their bytes. */
 static int add_function(struct cubin *c, struct function_name function)
 {
 	size_t length = function.name ? strlen(function.name) : 0;
@@ -108,10 +108,10 @@ static int add_symbol(struct cubin *c, const Elf64_Sym *symbol, const char *name
 
 	if (add_function(c, f) < 0)
 		return -ENOMEM;
-	if (!name || own_name(name) == name)
+	if (!name || device_function_name(name) == name)
 		return 0;
-	f.name = own_name(name);
-	f.kind = NAME_OWN;
+	f.name = device_function_name(name);
+	f.kind = NAME_DEVICE_FUNCTION;
 	return add_function(c, f);
 }
 
@@ -151,7 +151,7 @@ static int read_functions(struct cubin *c)
 	return r < 0 ? r : range_table_finish(&c->ranges);
 }
 
-/* One entry: the address of its symbol goes to its place in the lines. */
+/* Applies one relocation: stores the address of its symbol in the copied line table. */
 static void relocate(struct cubin *c, struct elf_bytes lines, struct elf_bytes symbols,
 		     const uint8_t *entry, bool has_addend)
 {
@@ -185,7 +185,7 @@ static void relocate_lines(struct cubin *c, struct elf_bytes lines, uint32_t sec
 	}
 }
 
-/* Which sections a table has lines of. */
+/* Records for which sections a table has lines. */
 static int index_table(struct cubin *c, const struct line_table *t)
 {
 	uint64_t section = 0;
@@ -202,7 +202,7 @@ static int index_table(struct cubin *c, const struct line_table *t)
 	return 0;
 }
 
-/* The table at an offset; *size: what it takes of the section. */
+/* Reads the table at an offset; *size is its size in the section. */
 static int read_table(struct cubin *c, uint64_t offset, uint64_t *size)
 {
 	uint64_t left = c->dwarf.line.size - offset, budget = left;
@@ -257,7 +257,7 @@ int cubin_open(struct elf_file *f, struct cubin **out, struct error *e)
 		bool is_other = f->machine != MACHINE_CUDA;
 
 		elf_file_release(f);
-		return is_other ? error_set(e, E_FORMAT, "no device code of NVIDIA's")
+		return is_other ? error_set(e, E_FORMAT, "not NVIDIA device code")
 				: error_set(e, -ENOMEM, "out of memory");
 	}
 	c->file = *f;
@@ -300,8 +300,8 @@ bool cubin_find_function(const struct cubin *c, const char *name, struct cubin_f
 
 	if (at == c->functions.count || strcmp(f[at].name, name) != 0)
 		return false;
-	/* Device functions of this name in several kernels cannot be told apart. */
-	if (f[at].kind == NAME_OWN && at + 1 < c->functions.count &&
+	/* Device functions of this name in several kernels cannot be distinguished. */
+	if (f[at].kind == NAME_DEVICE_FUNCTION && at + 1 < c->functions.count &&
 	    strcmp(f[at + 1].name, name) == 0)
 		return false;
 	*out = (struct cubin_function){ .section = (uint32_t)(f[at].address >> SECTION_SHIFT),
@@ -330,7 +330,7 @@ uint32_t cubin_symbol(const struct cubin *c, const struct cubin_function *f)
 	return 0;
 }
 
-/* NULL: unknown, or no memory, which is the same here. */
+/* Returns the path of a file; NULL: unknown, or no memory. */
 static const char *path_of(struct cubin *c, size_t table, uint32_t file)
 {
 	uint64_t key = (uint64_t)table << 32 | file, known;
@@ -367,15 +367,18 @@ void cubin_source(struct cubin *c, const char *path, uint64_t *time_s, uint64_t 
 	}
 }
 
-/* NULL: unknown */
+/* Returns the name of the function at an address; NULL: unknown. */
 static const char *function_at(const struct cubin *c, uint64_t address)
 {
 	uint32_t item = range_table_find(&c->ranges, address);
 
-	return item == RANGE_NONE ? NULL : own_name(c->functions.data[item].name);
+	return item == RANGE_NONE ? NULL : device_function_name(c->functions.data[item].name);
 }
 
-/* The innermost call first: of inlined functions, and of the one that the code belongs to. */
+/*
+ * Writes the frames of a row: collects them from the innermost to the function that the code
+ * belongs to, then reverses them.
+ */
 static int add_frames(struct cubin *c, size_t table, const struct line_row *row,
 		      const char *function, struct source_frame frames[SOURCE_FRAMES_MAX])
 {
@@ -402,8 +405,8 @@ static int add_frames(struct cubin *c, size_t table, const struct line_row *row,
 	return count;
 }
 
-int cubin_find_place(struct cubin *c, const struct cubin_function *f, uint64_t offset,
-		     struct source_frame frames[SOURCE_FRAMES_MAX])
+int cubin_find_frames(struct cubin *c, const struct cubin_function *f, uint64_t offset,
+		      struct source_frame frames[SOURCE_FRAMES_MAX])
 {
 	const struct line_row *row = NULL;
 	const char *function;

@@ -1,4 +1,4 @@
-/* debug_files.c: candidates, and what proves that a candidate is the right file. */
+/* debug_files.c: finds candidates for debug files, and verifies them. */
 #include "symbol/debug_files.h"
 
 #include <errno.h>
@@ -6,8 +6,8 @@
 #include <string.h>
 #include <zlib.h>
 
-/* What is looked for. */
-struct wanted {
+/* What the debug file must match. */
+struct expected {
 	const char *build_id; /* hexadecimal; "": none */
 	bool has_crc;
 	uint32_t crc;
@@ -19,9 +19,10 @@ static bool has_crc(const struct elf_file *f, uint32_t crc)
 }
 
 /*
- * 0, -ENOENT or -ENOMEM. Of what is there and cannot be used e says why; the search goes on.
+ * Tries a path. Returns 0, -ENOENT or -ENOMEM. If the file exists but cannot be used, e says why,
+ * and the search continues.
  */
-static int try_path(const struct strbuf *path, const struct wanted *w, struct elf_file *out,
+static int try_path(const struct strbuf *path, const struct expected *w, struct elf_file *out,
 		    struct strbuf *found, struct error *e)
 {
 	struct error why = { 0 };
@@ -42,7 +43,7 @@ static int try_path(const struct strbuf *path, const struct wanted *w, struct el
 			    : w->has_crc && !f.build_id_size && has_crc(&f, w->crc);
 	if (!good) {
 		elf_file_release(&f);
-		error_set(e, -ESTALE, "'%s' is of another build", strbuf_text(path));
+		error_set(e, -ESTALE, "'%s' is from another build", strbuf_text(path));
 		return -ENOENT;
 	}
 	*out = f;
@@ -51,7 +52,7 @@ static int try_path(const struct strbuf *path, const struct wanted *w, struct el
 	return 0;
 }
 
-/* Build ids become parts of paths. */
+/* Build ids become parts of paths, so they must be well-formed. */
 static bool is_build_id(const char *id)
 {
 	size_t length = strspn(id, "0123456789abcdefABCDEF");
@@ -64,7 +65,7 @@ static void add_id_path(struct strbuf *path, const char *id, const char *suffix)
 	strbuf_addf(path, "/.build-id/%.2s/%s%s", id, id + 2, suffix);
 }
 
-static int try_cache(const struct wanted *w, struct elf_file *out, struct strbuf *found,
+static int try_cache(const struct expected *w, struct elf_file *out, struct strbuf *found,
 		     struct error *e)
 {
 	static const struct {
@@ -86,8 +87,8 @@ static int try_cache(const struct wanted *w, struct elf_file *out, struct strbuf
 	return r;
 }
 
-static int try_build_id(const struct debug_folders *d, const struct wanted *w, struct elf_file *out,
-			struct strbuf *found, struct error *e)
+static int try_build_id(const struct debug_folders *d, const struct expected *w,
+			struct elf_file *out, struct strbuf *found, struct error *e)
 {
 	int r = -ENOENT;
 
@@ -105,8 +106,8 @@ static int try_build_id(const struct debug_folders *d, const struct wanted *w, s
 	return r == -ENOENT ? try_cache(w, out, found, e) : r;
 }
 
-static int try_servers(const struct debug_folders *d, const struct wanted *w, struct elf_file *out,
-		       struct strbuf *found, struct error *e)
+static int try_servers(const struct debug_folders *d, const struct expected *w,
+		       struct elf_file *out, struct strbuf *found, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
 	int r = d->servers && is_build_id(w->build_id)
@@ -116,7 +117,7 @@ static int try_servers(const struct debug_folders *d, const struct wanted *w, st
 	return r < 0 ? r : try_path(&path, w, out, found, e);
 }
 
-/* Up to the last '/', without it. */
+/* Length of the path up to the last '/', excluding it. */
 static int folder_length(const char *path)
 {
 	const char *end = strrchr(path, '/');
@@ -125,11 +126,11 @@ static int folder_length(const char *path)
 }
 
 static int try_link(const struct debug_folders *d, const char *path, const char *name,
-		    const struct wanted *w, struct elf_file *out, struct strbuf *found,
+		    const struct expected *w, struct elf_file *out, struct strbuf *found,
 		    struct error *e)
 {
 	int length = folder_length(path), r = -ENOENT;
-	/* Folders are named by the path that the process saw. */
+	/* Below the folders, files have the path that the process saw. */
 	size_t root = strncmp(path, d->root, strlen(d->root)) == 0 ? strlen(d->root) : 0;
 
 	for (size_t i = 0; i < d->count + 2 && r == -ENOENT; i++) {
@@ -151,7 +152,7 @@ int debug_file_open(const struct debug_folders *d, const struct elf_file *f, con
 		    struct elf_file *out, struct strbuf *found, struct error *e)
 {
 	char build_id[2 * BUILD_ID_MAX + 1];
-	struct wanted w = { .build_id = build_id };
+	struct expected w = { .build_id = build_id };
 	const char *name;
 	int r;
 
@@ -166,7 +167,7 @@ int debug_file_open(const struct debug_folders *d, const struct elf_file *f, con
 int debug_file_open_by_id(const struct debug_folders *d, const char *build_id, struct elf_file *out,
 			  struct strbuf *found, struct error *e)
 {
-	struct wanted w = { .build_id = build_id };
+	struct expected w = { .build_id = build_id };
 	int r = try_build_id(d, &w, out, found, e);
 
 	return r == -ENOENT ? try_servers(d, &w, out, found, e) : r;
@@ -176,7 +177,7 @@ int debug_file_open_alt(const struct debug_folders *d, const struct elf_file *f,
 			struct elf_file *out, struct error *e)
 {
 	char build_id[2 * BUILD_ID_MAX + 1] = "";
-	struct wanted w = { .build_id = build_id };
+	struct expected w = { .build_id = build_id };
 	struct elf_bytes id;
 	const char *link;
 	int r = -ENOENT;

@@ -8,18 +8,18 @@
 
 #define LIBRARY "libdebuginfod.so.1"
 #define URLS "DEBUGINFOD_URLS"
-#define FAILURES_MAX 2 /* a server that does not answer costs a minute and a half each time */
+#define FAILURES_MAX 2 /* each request without an answer takes a minute and a half */
 
 struct debuginfod {
-	void *client; /* of the library */
+	void *client; /* handle of the library */
 	void (*end)(void *client);
-	/* A file descriptor or -errno; length 0: the build id is hexadecimal text. */
+	/* Returns a file descriptor or -errno. length 0: the build id is hexadecimal text. */
 	int (*find)(void *client, const unsigned char *build_id, int length, char **path);
-	unsigned failures; /* in a row */
+	unsigned failures; /* consecutive ones */
 	const char *problem;
 };
 
-/* The library stays loaded: what it loads itself (curl, TLS) cannot all be unloaded. */
+/* The library stays loaded: some that it loads itself (curl, TLS) cannot be unloaded. */
 static int load(struct debuginfod *d, struct error *e)
 {
 	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -46,7 +46,7 @@ int debuginfod_open(struct debuginfod **out, struct error *e)
 
 	if (!urls || !urls[strspn(urls, " ")])
 		return error_set(e, E_UNSUPPORTED,
-				 URLS " is not set: put the address of a debuginfod server there");
+				 URLS " is not set: set it to the URL of a debuginfod server");
 	d = calloc(1, sizeof(*d));
 	if (!d)
 		return error_set(e, -ENOMEM, "out of memory");

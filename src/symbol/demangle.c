@@ -1,18 +1,18 @@
 /*
- * demangle.c: libiberty's demanglers, fenced in.
+ * demangle.c: bounds the stack, time and output of libiberty's demanglers.
  *
- * The C++ demangler keeps its parse tree on the stack and recurses with the name; a limit of its
- * own refuses names of more than 1 KiB, which CUTLASS's are. We switch that limit off and compute
- * how much stack a name can need: if that is more than this thread has left, a thread is started
- * for the name; if it is absurd, the name stays mangled.
+ * The C++ demangler keeps its parse tree on the stack and recurses with the name; its own limit
+ * rejects names of more than 1 KiB, such as those of CUTLASS. We disable that limit and compute how
+ * much stack a name may need: if that is more than this thread has left, a thread is started for
+ * the name; if it is absurd, the name is not demangled.
  *
- * Short names can stand for endless texts (a substitution may refer to one that refers to others
- * twice): the text is handed over in pieces, and when there is too much of it we jump out. Nothing
- * is lost by that, because the demangler allocates nothing. The one for Rust does while it prints a
- * single identifier of Unicode, so there we jump at punctuation only.
+ * A short name can describe an endless text (a substitution may refer to one that refers twice to
+ * others). The demangler delivers the text in pieces, and when the text is too long we leave it
+ * with longjmp(). Nothing leaks, because it allocates nothing. The Rust demangler allocates while
+ * it prints a single Unicode identifier, so there we only jump at punctuation.
  *
- * Conversion operators to template parameters ("cvT_I") are parsed twice at every level: many are
- * refused.
+ * Conversion operators to template parameters ("cvT_I") are parsed twice at every level, so names
+ * with many of them are rejected.
  */
 #include "symbol/demangle.h"
 
@@ -21,24 +21,24 @@
 #include <setjmp.h>
 #include <string.h>
 
-#undef ARRAY_SIZE /* libiberty has its own */
+#undef ARRAY_SIZE /* libiberty defines it as well */
 #include <demangle.h>
 
-#define STACK_MARGIN ((size_t)512 << 10) /* for all that does not depend on the name */
+#define STACK_MARGIN ((size_t)512 << 10) /* for everything that does not depend on the name */
 #define STACK_MAX ((size_t)64 << 20)
 #define CONVERSIONS_MAX 16 /* 2^16 parses of a short text: below 10 ms */
 
 struct job {
 	const char *name;
 	struct strbuf *out;
-	size_t start; /* where the text begins in out */
+	size_t start; /* offset of the text in `out` */
 	int options; /* DMGL_… */
 	bool is_rust;
 	bool done;
 	jmp_buf stop;
 };
 
-static void take_piece(const char *text, size_t length, void *argument)
+static void append_piece(const char *text, size_t length, void *argument)
 {
 	struct job *job = argument;
 	bool inside_word =
@@ -57,9 +57,9 @@ static void *run(void *argument)
 	if (setjmp(job->stop) != 0)
 		return NULL;
 	if (job->is_rust)
-		job->done = rust_demangle_callback(job->name, job->options, take_piece, job);
+		job->done = rust_demangle_callback(job->name, job->options, append_piece, job);
 	else
-		job->done = cplus_demangle_v3_callback(job->name, job->options, take_piece, job);
+		job->done = cplus_demangle_v3_callback(job->name, job->options, append_piece, job);
 	return NULL;
 }
 
@@ -73,9 +73,9 @@ static size_t count(const char *name, char c)
 }
 
 /*
- * The most that a name can need: 256 bytes a byte of it for recursion and the parse tree (measured:
- * 217), and 16 bytes for every pair of a template and a reference to a parameter, each of which is
- * counted up to twice.
+ * The maximum stack size for a name: 256 bytes per byte of it for recursion and the parse tree
+ * (measured: 217), and 16 bytes for each pair of a template and a reference to a parameter, each of
+ * which is counted up to twice.
  */
 static size_t stack_needed(const char *name)
 {
@@ -145,10 +145,7 @@ bool demangle(const char *name, struct strbuf *out)
 	bool is_cpp = strncmp(name, "_Z", 2) == 0, is_rust = strncmp(name, "_R", 2) == 0;
 
 	if ((is_cpp || is_rust) && !is_refused(name)) {
-		/*
-		 * Rust's older names look like C++ but for a hash at the end, which only its
-		 * demangler drops.
-		 */
+		/* Legacy Rust names are C++ names with a hash, which Rust's demangler drops. */
 		if (try_language(name, true, out) || (is_cpp && try_language(name, false, out)))
 			return true;
 	}

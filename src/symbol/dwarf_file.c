@@ -1,4 +1,4 @@
-/* dwarf_file.c: units, abbreviations and names. Forms and ranges are in dwarf_values.c. */
+/* dwarf_file.c: units, abbreviations and names. dwarf_values.c reads forms and ranges. */
 #include "symbol/dwarf_file.h"
 
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "base/search.h"
 
 #define UNITS_MAX ((size_t)4 << 20)
-#define ATTRIBUTES_MAX 256 /* of one entry, which may take no byte: compilers use up to 30 */
-#define REFERENCES_MAX 16 /* from an inlined call to the name of the function */
+#define ATTRIBUTES_MAX 256 /* of one entry; they may have no bytes. Compilers use up to 30 */
+#define REFERENCES_MAX 16 /* followed from an inlined call to the name of the function */
 
 enum {
 	DW_UT_compile = 1,
@@ -73,7 +73,7 @@ static void free_abbreviations(struct dwarf_abbreviations *table)
 	free(table);
 }
 
-/* The table at an offset of .debug_abbrev, read once; NULL: none. */
+/* Returns the table at an offset of .debug_abbrev, which is read once; NULL: none. */
 static struct dwarf_abbreviations *abbreviations_at(struct dwarf_file *d, uint64_t offset)
 {
 	struct dwarf_abbreviations *table;
@@ -102,7 +102,7 @@ static struct dwarf_abbreviations *abbreviations_at(struct dwarf_file *d, uint64
 	return table;
 }
 
-/* Makes its abbreviations available. False: it has none, or no memory. */
+/* Loads the unit's abbreviations. Returns false if it has none, or there is no memory. */
 static bool dwarf_unit_prepare(struct dwarf_file *d, struct dwarf_unit *u)
 {
 	if (!u->abbreviations)
@@ -115,7 +115,7 @@ static const struct dwarf_abbreviation *find_code(const struct dwarf_abbreviatio
 {
 	struct dwarf_abbreviation key = { .code = code };
 
-	/* Compilers number them from 1. */
+	/* Compilers number abbreviations from 1. */
 	if (code <= table->items.count && table->items.data[code - 1].code == code)
 		return &table->items.data[code - 1];
 	return table->items.count
@@ -148,11 +148,11 @@ static struct dwarf_value *fact_of(struct dwarf_facts *facts, uint32_t attribute
 	case DW_AT_comp_dir:
 		return &facts->folder;
 	case DW_AT_low_pc:
-		return &facts->place.low;
+		return &facts->extent.low;
 	case DW_AT_high_pc:
-		return &facts->place.high;
+		return &facts->extent.high;
 	case DW_AT_ranges:
-		return &facts->place.ranges;
+		return &facts->extent.ranges;
 	case DW_AT_abstract_origin:
 		return &facts->origin;
 	case DW_AT_specification:
@@ -194,22 +194,19 @@ void dwarf_read_facts(struct dwarf_entry *entry, struct dwarf_facts *facts)
 	}
 }
 
-/*
- * A base in a section; where the unit says nothing, its table starts after the header of the
- * section.
- */
-static void set_base(uint64_t *base, struct dwarf_value said)
+/* Sets a base in a section. Without the attribute, the unit's data follow the section's header. */
+static void set_base(uint64_t *base, struct dwarf_value value)
 {
-	if (said.class != DWARF_NONE)
-		*base = said.number;
+	if (value.class != DWARF_NONE)
+		*base = value.number;
 }
 
-bool dwarf_unit_read(struct dwarf_file *d, struct dwarf_unit *u, struct dwarf_place *place)
+bool dwarf_unit_read(struct dwarf_file *d, struct dwarf_unit *u, struct dwarf_extent *extent)
 {
 	struct dwarf_entry entry;
 	struct dwarf_facts facts;
 
-	*place = (struct dwarf_place){ 0 };
+	*extent = (struct dwarf_extent){ 0 };
 	if (!dwarf_unit_prepare(d, u) || !dwarf_entry_at(u, u->entries, &entry) ||
 	    !entry.abbreviation)
 		return false;
@@ -222,17 +219,15 @@ bool dwarf_unit_read(struct dwarf_file *d, struct dwarf_unit *u, struct dwarf_pl
 	u->has_lines = facts.lines.class == DWARF_OFFSET || facts.lines.class == DWARF_CONSTANT;
 	u->lines_offset = facts.lines.number;
 	u->is_split = facts.split.class != DWARF_NONE;
-	/* Only now are the bases known. */
+	/* These need the bases. */
 	u->name = dwarf_text(u, facts.name);
 	u->folder = dwarf_text(u, facts.folder);
-	*place = facts.place;
-	dwarf_address(u, place->low, &u->base);
+	*extent = facts.extent;
+	dwarf_address(u, extent->low, &u->base);
 	return true;
 }
 
-/*
- * The header of a unit; false: not to be understood, and with u->end == 0 nothing after it either.
- */
+/* Reads a unit's header; false: unusable, and if u->end is 0, nothing after it is readable. */
 static bool read_header(const struct dwarf_file *d, uint64_t offset, struct dwarf_unit *u)
 {
 	struct cursor c = cursor_of(d->info.data + offset, d->info.size - offset);
@@ -316,7 +311,7 @@ void dwarf_release(struct dwarf_file *d)
 			continue;
 		free_abbreviations((struct dwarf_abbreviations *)(uintptr_t)table);
 		if (map_put(&d->tables, offset, 0) < 0)
-			break; /* cannot be: the key is there */
+			break; /* impossible: the key exists */
 	}
 	map_release(&d->tables);
 	vec_release(&d->units);
@@ -327,7 +322,7 @@ void dwarf_release(struct dwarf_file *d)
 	*d = (struct dwarf_file){ 0 };
 }
 
-/* The unit with an offset of .debug_info in it, or NULL. */
+/* Returns the unit that contains an offset of .debug_info, or NULL. */
 static struct dwarf_unit *dwarf_unit_at(struct dwarf_file *d, uint64_t offset)
 {
 	struct dwarf_unit *all = d->units.data;

@@ -1,10 +1,10 @@
 /*
- * dwarf_file.h: the units and entries of DWARF 4 and 5 (2 and 3 where they are alike), as far as
- * code needs them.
+ * dwarf_file.h: reads the units and entries of DWARF 4 and 5 (and of 2 and 3 where these agree with
+ * 4) that describe code.
  *
- * Every byte may be hostile: reading ends with its unit, references are followed a few times only,
- * and what many units may share (abbreviations, lists of ranges) is read from a budget of a few
- * times its size, so that no small file takes long. What is broken gives no answer; it is no error.
+ * Every byte may be hostile: reading ends with the unit, only a few references are followed, and
+ * data that many units may share (abbreviations, range lists) is read from a budget of a few times
+ * its size, so that no small file takes long. Malformed data yields no result rather than an error.
  */
 #ifndef PITOT_SYMBOL_DWARF_FILE_H
 #define PITOT_SYMBOL_DWARF_FILE_H
@@ -15,7 +15,7 @@
 #include "base/leb128.h"
 #include "symbol/range_table.h"
 
-/* The names of DWARF that we know. */
+/* The DWARF names that are used. */
 enum {
 	DW_TAG_class_type = 0x02,
 	DW_TAG_lexical_block = 0x0b,
@@ -48,15 +48,15 @@ enum {
 };
 
 enum dwarf_class {
-	DWARF_NONE, /* skipped, or of a form that says nothing here */
+	DWARF_NONE, /* skipped, or of a form without use here */
 	DWARF_CONSTANT,
 	DWARF_ADDRESS,
 	DWARF_ADDRESS_INDEX,
-	DWARF_STRING, /* text */
+	DWARF_STRING, /* in `text` */
 	DWARF_STRING_INDEX,
-	DWARF_REFERENCE, /* number: offset in .debug_info of this file */
-	DWARF_REFERENCE_ALT, /* … of the file that several share */
-	DWARF_OFFSET, /* in another section */
+	DWARF_REFERENCE, /* offset in .debug_info of this file */
+	DWARF_REFERENCE_ALT, /* offset in .debug_info of the supplementary file */
+	DWARF_OFFSET, /* offset in another section */
 	DWARF_RANGES_INDEX,
 };
 
@@ -66,112 +66,110 @@ struct dwarf_value {
 	const char *text;
 };
 
-/* What an entry says of where its code is. */
-struct dwarf_place {
+/* The attributes of an entry that tell where its code is. */
+struct dwarf_extent {
 	struct dwarf_value low, high, ranges;
 };
 
-/* What an entry says that matters here; of class DWARF_NONE where it does not. */
+/* The attributes of an entry that are used; class DWARF_NONE: absent. */
 struct dwarf_facts {
-	struct dwarf_place place;
+	struct dwarf_extent extent;
 	struct dwarf_value name, linkage_name, folder;
-	struct dwarf_value origin, specification; /* entries that say more of the same function */
+	struct dwarf_value origin, specification; /* other entries of the same function */
 	struct dwarf_value call_file, call_line, sibling;
-	struct dwarf_value lines, string_offsets, addresses, range_lists, split; /* of a unit */
+	struct dwarf_value lines, string_offsets, addresses, range_lists, split; /* only in units */
 };
 
 struct dwarf_attribute {
 	uint32_t name, form;
-	int64_t constant; /* DW_FORM_implicit_const */
+	int64_t constant; /* value of DW_FORM_implicit_const */
 };
 
 struct dwarf_abbreviation {
 	uint64_t code;
 	uint32_t tag;
 	bool has_children;
-	uint32_t first, count; /* attributes */
+	uint32_t first, count; /* in dwarf_abbreviations.attributes */
 };
 
 struct dwarf_abbreviations {
-	VEC(struct dwarf_abbreviation) items; /* by code */
+	VEC(struct dwarf_abbreviation) items; /* sorted by code */
 	VEC(struct dwarf_attribute) attributes;
 };
 
 struct dwarf_unit {
 	const struct dwarf_file *file;
 	uint64_t offset, end; /* in .debug_info */
-	uint64_t entries; /* where the first entry is */
+	uint64_t entries; /* offset of the first entry */
 	uint64_t abbreviations_offset;
 	uint16_t version;
 	uint8_t address_size, offset_size;
-	bool is_code; /* a unit of the kinds that can have code */
-	bool is_split; /* what it says beside lines is in another file */
+	bool is_code; /* a unit of a kind that can have code */
+	bool is_split; /* everything except its lines is in another file */
 	bool has_lines;
 	uint64_t lines_offset; /* in .debug_line */
-	uint64_t base; /* address that ranges are relative to */
+	uint64_t base; /* address to which ranges are relative */
 	uint64_t string_offsets, addresses, range_lists; /* bases in their sections */
-	const char *folder; /* of the compilation; NULL: unknown */
-	const char *name; /* of the source; NULL: unknown */
+	const char *folder; /* working directory of the compilation; NULL: unknown */
+	const char *name; /* name of the source file; NULL: unknown */
 	struct dwarf_abbreviations *abbreviations; /* NULL until needed */
 };
 
 struct dwarf_file {
-	/* what addresses are of; NULL: of code that no address of a file is of */
+	/* the file that contains the code; NULL: code that is in no ELF file */
 	const struct elf_file *code;
 	struct elf_bytes info, abbrev, str, line, line_str, str_offsets, addr, ranges, rnglists;
-	struct dwarf_file *alt; /* the file that several share, or NULL */
-	VEC(struct dwarf_unit) units; /* by offset */
+	struct dwarf_file *alt; /* supplementary file, or NULL; owned */
+	VEC(struct dwarf_unit) units; /* sorted by offset */
 	struct map tables; /* offset in .debug_abbrev -> struct dwarf_abbreviations * */
 	uint64_t abbrev_budget, ranges_budget; /* bytes that may still be read */
 };
 
-/* An entry (DIE) as it is walked over. */
+/* An entry (DIE) during a walk. */
 struct dwarf_entry {
 	const struct dwarf_unit *unit;
 	uint64_t offset;
-	const struct dwarf_abbreviation *abbreviation; /* NULL: the end of a list of siblings */
+	const struct dwarf_abbreviation *abbreviation; /* NULL: end of a list of siblings */
 	struct cursor cursor; /* at the attributes */
 };
 
 /*
- * Lists the units of a file; alt (may be NULL) becomes the struct's. `code` is the file with the
- * code. Sections of `f` must outlive it. 0 or -ENOMEM.
+ * Lists the units of a file. Takes ownership of alt (may be NULL). `code` is the file with the
+ * code. The sections of `f` must outlive the struct. Returns 0 or -ENOMEM.
  */
 int dwarf_open(struct dwarf_file *d, const struct elf_file *f, const struct elf_file *code,
 	       struct dwarf_file *alt) MUST_USE;
 void dwarf_release(struct dwarf_file *d);
 
-/* Reads what its first entry says: lines, names, bases. False: it cannot be read. */
-bool dwarf_unit_read(struct dwarf_file *d, struct dwarf_unit *u, struct dwarf_place *place);
-/*
- * Reads the entry at an offset of the (prepared) unit; false at its end or when it cannot be read.
- */
+/* Reads the first entry of a unit: lines, names, bases. Returns false if it cannot be read. */
+bool dwarf_unit_read(struct dwarf_file *d, struct dwarf_unit *u, struct dwarf_extent *extent);
+/* Reads the entry at an offset of a unit that was read; false at its end or if it is malformed. */
 bool dwarf_entry_at(const struct dwarf_unit *u, uint64_t offset, struct dwarf_entry *entry);
-/* Reads all attributes of an entry; its cursor goes on to the next. */
+/* Reads all attributes of an entry, and moves its cursor to the next one. */
 void dwarf_read_facts(struct dwarf_entry *entry, struct dwarf_facts *facts);
-/* Reads one attribute; the cursor goes on. */
+/* Reads one attribute, and advances the cursor. */
 struct dwarf_value dwarf_read(const struct dwarf_unit *u, struct cursor *c,
 			      const struct dwarf_attribute *attribute);
-/* A form by itself, as line tables have them. */
+/* Reads a value of a form, as in line tables. */
 struct dwarf_value dwarf_read_form(const struct dwarf_unit *u, struct cursor *c, uint32_t form);
 
-/* The text of a value of class string; NULL: none. */
+/* Returns the text of a value; NULL: it is no string. */
 const char *dwarf_text(const struct dwarf_unit *u, struct dwarf_value v);
-/* The address of a value of class address. False: none. */
+/* Returns the address of a value; false: it is no address. */
 bool dwarf_address(const struct dwarf_unit *u, struct dwarf_value v, uint64_t *address);
 
-/* Adds the ranges of code to a table, with this order and value. 0 or -ENOMEM. */
-int dwarf_add_ranges(struct dwarf_file *d, const struct dwarf_unit *u, const struct dwarf_place *p,
+/* Adds the code ranges to a table, with this order and value. Returns 0 or -ENOMEM. */
+int dwarf_add_ranges(struct dwarf_file *d, const struct dwarf_unit *u, const struct dwarf_extent *p,
 		     uint32_t order, uint32_t value, struct range_table *to) MUST_USE;
 
 struct dwarf_name {
 	const char *text; /* NULL: none */
 	bool is_linkage;
-	uint64_t entry; /* where a name that is no linkage name stands */
+	uint64_t entry; /* the entry that has the name, if it is no linkage name */
 	const struct dwarf_unit *unit;
 };
 
-/* The linkage name, or else the name, of the function that an entry is or refers to. */
+/* Returns the linkage name, or else the name, of the function that an entry is or refers to. */
 struct dwarf_name dwarf_function_name(struct dwarf_file *d, struct dwarf_value reference);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * dwarf_line.c: runs the programs of .debug_line.
+ * dwarf_line.c: executes the line programs of .debug_line.
  *
- * Tables of device code have an opcode of NVIDIA's: what follows is of a function that was inlined.
- * Its operands are the row of this sequence (from 1 on) that the call is in, 0 for none, and where
- * in .debug_str the function's name is.
+ * Tables of device code have an opcode of NVIDIA's, after which rows belong to an inlined function.
+ * Its operands are the row of this sequence (from 1) that contains the call, or 0 for none, and the
+ * offset of the function's name in .debug_str.
  */
 #include "symbol/dwarf_line.h"
 
@@ -11,7 +11,7 @@
 
 #include "base/search.h"
 
-#define FORMATS_MAX 16 /* of what is said of a file; five kinds are known */
+#define FORMATS_MAX 16 /* fields of a file entry; five kinds are defined */
 #define ROWS_MAX ((size_t)1 << 28)
 
 enum {
@@ -35,15 +35,15 @@ enum {
 struct program {
 	struct line_table *table;
 	const struct dwarf_unit *unit;
-	struct cursor c; /* ends with the program */
-	const uint8_t *operands; /* number of operands of each standard opcode, from 1 on */
+	struct cursor c; /* ends at the end of the program */
+	const uint8_t *operands; /* number of operands of each standard opcode, from 1 */
 	uint16_t version;
 	uint8_t address_size, offset_size;
 	uint8_t minimum, line_range, opcode_base;
 	int8_t line_base;
 };
 
-/* Paths and folders up to an empty one, as before version 5. */
+/* Reads the folders and files of versions before 5; each list ends with an empty name. */
 static int read_old_names(struct program *p, struct cursor *c)
 {
 	const char *text;
@@ -71,7 +71,7 @@ struct format {
 	uint32_t form;
 };
 
-/* One list of version 5: what is said of each item, and the items. */
+/* Reads one list of version 5: the format of its items, then the items. */
 static int read_list(struct program *p, struct cursor *c, bool is_files)
 {
 	struct format formats[FORMATS_MAX];
@@ -119,7 +119,7 @@ static int read_names(struct program *p, struct cursor *c)
 	return r < 0 ? r : read_list(p, c, true);
 }
 
-/* Leaves the cursor at the program. False: it cannot be read. */
+/* Reads the header and leaves the cursor at the program. Returns false if it cannot be read. */
 static bool read_header(struct program *p, int *r)
 {
 	struct cursor *c = &p->c, names;
@@ -148,8 +148,8 @@ static bool read_header(struct program *p, int *r)
 	c->p += header_length;
 	p->minimum = cursor_u8(&names);
 	if (p->version >= 4)
-		cursor_u8(&names); /* operations of an instruction */
-	cursor_u8(&names); /* whether rows are statements at first */
+		cursor_u8(&names); /* operations per instruction */
+	cursor_u8(&names); /* initial value of is_stmt */
 	p->line_base = (int8_t)cursor_u8(&names);
 	p->line_range = cursor_u8(&names);
 	p->opcode_base = cursor_u8(&names);
@@ -163,10 +163,10 @@ static bool read_header(struct program *p, int *r)
 struct registers {
 	uint64_t address;
 	uint32_t line, file, inlined;
-	size_t first_row; /* of the sequence */
+	size_t first_row; /* first row of the sequence */
 };
 
-static int put_row(struct program *p, struct registers *m, bool is_end)
+static int append_row(struct program *p, struct registers *m, bool is_end)
 {
 	struct line_row row = { m->address, m->line, is_end ? LINE_ROW_END : m->file, m->inlined };
 
@@ -180,7 +180,7 @@ static bool can_be_code(const struct elf_file *code, uint64_t address)
 	return !code || (address != 0 && elf_is_code(code, address));
 }
 
-/* A sequence of code that the linker threw away, or that runs backwards, is taken back. */
+/* Ends a sequence. Removes it if its rows run backwards, or the linker has discarded its code. */
 static void end_sequence(struct program *p, struct registers *m)
 {
 	struct line_row *rows = p->table->rows.data;
@@ -224,7 +224,7 @@ static int run_extended(struct program *p, struct registers *m)
 		return 0;
 	switch (bytes[0]) {
 	case DW_LNE_end_sequence:
-		r = put_row(p, m, true);
+		r = append_row(p, m, true);
 		end_sequence(p, m);
 		break;
 	case DW_LNE_set_address:
@@ -262,7 +262,7 @@ static int run_standard(struct program *p, struct registers *m, uint8_t opcode)
 {
 	switch (opcode) {
 	case DW_LNS_copy:
-		return put_row(p, m, false);
+		return append_row(p, m, false);
 	case DW_LNS_advance_pc:
 		advance(p, m, cursor_uleb(&p->c));
 		break;
@@ -298,18 +298,18 @@ static int run(struct program *p)
 
 			advance(p, &m, special / p->line_range);
 			m.line += (uint32_t)(p->line_base + (int)(special % p->line_range));
-			r = put_row(p, &m, false);
+			r = append_row(p, &m, false);
 		} else if (opcode == 0) {
 			r = run_extended(p, &m);
 		} else {
 			r = run_standard(p, &m, opcode);
 		}
 	}
-	p->table->rows.count = m.first_row; /* a sequence without an end */
+	p->table->rows.count = m.first_row; /* removes a sequence without an end */
 	return r;
 }
 
-/* Rows of sequences, each in order; the end of one comes before the start of the next. */
+/* Orders rows by address; the end of a sequence comes before the start of the next. */
 static int by_address(const void *pa, const void *pb)
 {
 	const struct line_row *a = pa, *b = pb;
@@ -320,8 +320,8 @@ static int by_address(const void *pa, const void *pb)
 }
 
 /*
- * Of rows of one address the last counts; sorting must not mix them, so that they become one
- * before.
+ * Of consecutive rows with one address, only the last counts. The others are removed before
+ * sorting, which could reorder them.
  */
 static void drop_repeated(struct line_table *t)
 {

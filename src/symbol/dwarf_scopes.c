@@ -1,4 +1,4 @@
-/* dwarf_scopes.c: one pass over the entries of a unit. */
+/* dwarf_scopes.c: reads the scopes in one pass over the entries of a unit. */
 #include "symbol/dwarf_scopes.h"
 
 #include <string.h>
@@ -6,24 +6,24 @@
 #include "base/search.h"
 
 #define DEPTH_MAX 4096
-#define SURROUNDINGS_MAX 32u /* of one name */
+#define CONTAINERS_MAX 32u /* maximum for one name */
 
 struct walk {
 	struct scopes *scopes;
 	struct dwarf_file *file;
 	const struct dwarf_unit *unit;
-	/* At each depth: the scope, and the namespace or class, that entries there are in. */
-	uint32_t around[DEPTH_MAX], surrounding[DEPTH_MAX];
+	/* At each depth: the scope and the namespace or class that contain the entries there. */
+	uint32_t around[DEPTH_MAX], container[DEPTH_MAX];
 	unsigned depth;
 };
 
-/* Where the next entry at the depth of this one is; 0: unknown. */
+/* Returns the offset of the next entry at the same depth; 0: unknown. */
 static uint64_t sibling_of(const struct dwarf_facts *facts)
 {
 	return facts->sibling.class == DWARF_REFERENCE ? facts->sibling.number : 0;
 }
 
-/* The scope that the entry is; SCOPE_NONE: none, such as a declaration. */
+/* Adds the scope of an entry. *index is SCOPE_NONE if it has none, as a declaration. */
 static int add_scope(struct walk *w, const struct dwarf_entry *entry,
 		     const struct dwarf_facts *facts, uint32_t *index)
 {
@@ -36,7 +36,7 @@ static int add_scope(struct walk *w, const struct dwarf_entry *entry,
 	*index = SCOPE_NONE;
 	if (w->scopes->items.count >= SCOPE_NONE - 1)
 		return -ENOMEM;
-	if (dwarf_add_ranges(w->file, w->unit, &facts->place, UINT32_MAX - w->depth,
+	if (dwarf_add_ranges(w->file, w->unit, &facts->extent, UINT32_MAX - w->depth,
 			     (uint32_t)w->scopes->items.count, &w->scopes->ranges) < 0)
 		return -ENOMEM;
 	if (w->scopes->ranges.ranges.count == before)
@@ -58,22 +58,22 @@ static bool is_class(uint32_t tag)
 	return tag == DW_TAG_class_type || tag == DW_TAG_structure_type || tag == DW_TAG_union_type;
 }
 
-/* Adds a namespace or class, with whose name the names of the entries in it begin. */
-static int add_surrounding(struct walk *w, const struct dwarf_entry *entry,
-			   const struct dwarf_facts *facts)
+/* Adds a namespace or class, which qualifies the names of the entries in it. */
+static int add_container(struct walk *w, const struct dwarf_entry *entry,
+			 const struct dwarf_facts *facts)
 {
-	struct surrounding around = {
+	struct container around = {
 		.start = entry->offset,
 		.end = sibling_of(facts) ? sibling_of(facts) : w->unit->end,
-		.parent = w->surrounding[w->depth],
+		.parent = w->container[w->depth],
 		.is_class = is_class(entry->abbreviation->tag),
 		.name = facts->name,
 	};
 
-	return vec_push(&w->scopes->surroundings, around);
+	return vec_push(&w->scopes->containers, around);
 }
 
-/* Entries within which code can be described: what is beside them can be passed over. */
+/* Whether an entry can contain entries with code; if not, its children can be skipped. */
 static bool may_have_code(uint32_t tag)
 {
 	switch (tag) {
@@ -84,17 +84,14 @@ static bool may_have_code(uint32_t tag)
 	case 0x15: /* type of a function */
 	case 0x01: /* type of an array */
 	case 0x48: /* call */
-	case 0x4109: /* the same before DWARF 5 */
+	case 0x4109: /* call, before DWARF 5 */
 		return false;
 	}
 	return true;
 }
 
-/*
- * Takes the entry in; its children are walked next, if it has any. Returns where to go on, or 0: no
- * memory.
- */
-static uint64_t take_entry(struct walk *w, struct dwarf_entry *entry)
+/* Handles an entry; its children are walked next. Returns the next offset, or 0: no memory. */
+static uint64_t visit_entry(struct walk *w, struct dwarf_entry *entry)
 {
 	uint32_t tag = entry->abbreviation->tag, scope = SCOPE_NONE;
 	bool is_scope = tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine;
@@ -109,31 +106,30 @@ static uint64_t take_entry(struct walk *w, struct dwarf_entry *entry)
 		return 0;
 	if (!entry->abbreviation->has_children)
 		return next;
-	if ((tag == DW_TAG_namespace || is_class(tag)) && add_surrounding(w, entry, &facts) < 0)
+	if ((tag == DW_TAG_namespace || is_class(tag)) && add_container(w, entry, &facts) < 0)
 		return 0;
 	if (sibling_of(&facts) > next && !may_have_code(tag)) {
 		if (is_class(tag))
-			w->scopes->surroundings.data[w->scopes->surroundings.count - 1]
-				.passed_over = true;
+			w->scopes->containers.data[w->scopes->containers.count - 1].skipped = true;
 		return sibling_of(&facts);
 	}
 	if (w->depth + 1 >= DEPTH_MAX)
 		return w->unit->end;
 	w->around[w->depth + 1] = scope != SCOPE_NONE ? scope : w->around[w->depth];
-	w->surrounding[w->depth + 1] = tag == DW_TAG_namespace || is_class(tag)
-					       ? (uint32_t)w->scopes->surroundings.count - 1
-					       : w->surrounding[w->depth];
+	w->container[w->depth + 1] = tag == DW_TAG_namespace || is_class(tag)
+					     ? (uint32_t)w->scopes->containers.count - 1
+					     : w->container[w->depth];
 	w->depth++;
 	return next;
 }
 
-/* The last entry of the current depth was read. */
-static void end_surrounding(struct walk *w, uint64_t offset)
+/* Handles the end of the current depth. */
+static void end_container(struct walk *w, uint64_t offset)
 {
-	uint32_t i = w->surrounding[w->depth];
+	uint32_t i = w->container[w->depth];
 
-	if (i != w->surrounding[w->depth - 1])
-		w->scopes->surroundings.data[i].end = offset;
+	if (i != w->container[w->depth - 1])
+		w->scopes->containers.data[i].end = offset;
 }
 
 static int walk(struct walk *w)
@@ -143,7 +139,7 @@ static int walk(struct walk *w)
 
 	while (dwarf_entry_at(w->unit, offset, &entry)) {
 		if (entry.abbreviation) {
-			offset = take_entry(w, &entry);
+			offset = visit_entry(w, &entry);
 			if (offset == 0)
 				return -ENOMEM;
 			continue;
@@ -151,7 +147,7 @@ static int walk(struct walk *w)
 		offset = (uint64_t)(entry.cursor.p - w->unit->file->info.data);
 		if (w->depth <= 1)
 			break;
-		end_surrounding(w, offset);
+		end_container(w, offset);
 		w->depth--;
 	}
 	return 0;
@@ -163,7 +159,7 @@ int scopes_read(struct scopes *s, struct dwarf_file *d, const struct dwarf_unit 
 	int r;
 
 	*s = (struct scopes){ .ranges = RANGE_TABLE_INIT };
-	w.around[0] = w.surrounding[0] = SCOPE_NONE;
+	w.around[0] = w.container[0] = SCOPE_NONE;
 	r = walk(&w);
 	if (r == 0)
 		r = range_table_finish(&s->ranges);
@@ -175,7 +171,7 @@ int scopes_read(struct scopes *s, struct dwarf_file *d, const struct dwarf_unit 
 void scopes_release(struct scopes *s)
 {
 	vec_release(&s->items);
-	vec_release(&s->surroundings);
+	vec_release(&s->containers);
 	range_table_release(&s->ranges);
 }
 
@@ -208,11 +204,11 @@ static bool add_name(const struct dwarf_unit *u, struct dwarf_value name, bool i
 	return true;
 }
 
-/* The innermost that is known. */
-static uint32_t find_surrounding(const struct scopes *s, uint64_t entry)
+/* Returns the innermost known namespace or class that contains an entry. */
+static uint32_t find_container(const struct scopes *s, uint64_t entry)
 {
-	const struct surrounding *all = s->surroundings.data;
-	size_t before = sorted_prefix(s->surroundings.count, i, all[i].start < entry);
+	const struct container *all = s->containers.data;
+	size_t before = sorted_prefix(s->containers.count, i, all[i].start < entry);
 	uint32_t at = before ? (uint32_t)before - 1 : SCOPE_NONE;
 
 	while (at != SCOPE_NONE && all[at].end <= entry)
@@ -220,12 +216,12 @@ static uint32_t find_surrounding(const struct scopes *s, uint64_t entry)
 	return at;
 }
 
-/* Classes between a class, which the walk of the unit has passed over, and an entry. */
+/* Adds the classes between an entry and `class`, whose contents walk() has skipped. */
 static bool add_inner_classes(const struct dwarf_unit *u, uint64_t class, uint64_t entry,
 			      uint64_t *budget, struct strbuf *out)
 {
-	struct dwarf_value names[SURROUNDINGS_MAX];
-	unsigned depths[SURROUNDINGS_MAX], count = 0, depth = 0;
+	struct dwarf_value names[CONTAINERS_MAX];
+	unsigned depths[CONTAINERS_MAX], count = 0, depth = 0;
 	uint64_t offset = class;
 	struct dwarf_entry e;
 
@@ -246,7 +242,7 @@ static bool add_inner_classes(const struct dwarf_unit *u, uint64_t class, uint64
 				offset = sibling_of(&facts);
 				continue;
 			}
-			if (depth && is_class(e.abbreviation->tag) && count < SURROUNDINGS_MAX) {
+			if (depth && is_class(e.abbreviation->tag) && count < CONTAINERS_MAX) {
 				names[count] = facts.name;
 				depths[count++] = depth + 1;
 			}
@@ -262,15 +258,15 @@ static bool add_inner_classes(const struct dwarf_unit *u, uint64_t class, uint64
 bool scopes_qualify(const struct scopes *s, const struct dwarf_unit *u, uint64_t entry,
 		    uint64_t *budget, struct strbuf *out)
 {
-	const struct surrounding *all = s->surroundings.data;
-	uint32_t chain[SURROUNDINGS_MAX], count = 0;
+	const struct container *all = s->containers.data;
+	uint32_t chain[CONTAINERS_MAX], count = 0;
 
-	for (uint32_t i = find_surrounding(s, entry); i != SCOPE_NONE && count < SURROUNDINGS_MAX;
+	for (uint32_t i = find_container(s, entry); i != SCOPE_NONE && count < CONTAINERS_MAX;
 	     i = all[i].parent)
 		chain[count++] = i;
 	for (uint32_t i = count; i-- > 0;)
 		if (!add_name(u, all[chain[i]].name, all[chain[i]].is_class, budget, out))
 			return false;
-	return !count || !all[chain[0]].passed_over ||
+	return !count || !all[chain[0]].skipped ||
 	       add_inner_classes(u, all[chain[0]].start, entry, budget, out);
 }

@@ -1,4 +1,4 @@
-/* dwarf_values.c: what attributes say: forms, strings, addresses, lists of ranges. */
+/* dwarf_values.c: decodes attribute values: forms, strings, addresses, range lists. */
 #include <string.h>
 
 #include "symbol/dwarf_file.h"
@@ -10,24 +10,24 @@ enum {
 	DW_FORM_GNU_strp_alt = 0x1f21,
 };
 
-/* How the bytes of a form are stored; 1, 2, 3, 4, 8 and 16 are a number of so many bytes. */
+/* How a form is stored; 1, 2, 3, 4, 8 and 16 are numbers of that many bytes. */
 enum stored {
 	STORED_UNKNOWN,
 	STORED_16_BYTES = 16,
-	STORED_NOTHING, /* the number is 1 */
+	STORED_NOTHING, /* no bytes; the value is 1 */
 	STORED_ULEB,
 	STORED_SLEB,
-	STORED_OFFSET, /* 4 or 8 bytes, as the unit has them */
+	STORED_OFFSET, /* 4 or 8 bytes, depending on the unit */
 	STORED_ADDRESS,
 	STORED_REFERENCE, /* an offset, or an address in version 2 */
 	STORED_TEXT,
-	STORED_BLOCK, /* its length is a ULEB, or in as many bytes as these say: */
+	STORED_BLOCK, /* length as ULEB, then bytes; or length in 1, 2 or 4 bytes: */
 	STORED_BLOCK_1,
 	STORED_BLOCK_2,
 	STORED_BLOCK_4,
 };
 
-/* What the number of a form counts from, if it is no value by itself. */
+/* What the number of a form is an offset from, if it is one. */
 enum origin { ORIGIN_NONE, ORIGIN_UNIT, ORIGIN_STR, ORIGIN_LINE_STR, ORIGIN_ALT_STR };
 
 struct form {
@@ -125,7 +125,7 @@ static uint64_t skip(struct cursor *c, uint64_t bytes)
 	return 0;
 }
 
-/* The number of a form; 0 of what has none. */
+/* Reads the number of a form; 0 if it has none. */
 static uint64_t read_stored(const struct dwarf_unit *u, struct cursor *c, uint8_t stored)
 {
 	switch (stored) {
@@ -210,14 +210,14 @@ struct dwarf_value dwarf_read(const struct dwarf_unit *u, struct cursor *c,
 
 	if (form == DW_FORM_implicit_const)
 		return value(DWARF_CONSTANT, (uint64_t)attribute->constant);
-	/* The form is with the value. Once only: a chain of these says nothing. */
+	/* The form is stored with the value. Followed once only: chains of these are useless. */
 	if (form == DW_FORM_indirect)
 		form = (uint32_t)cursor_uleb(c);
 	v = dwarf_read_form(u, c, form);
 	return c->failed ? value(DWARF_NONE, 0) : v;
 }
 
-/* Item `index` of an array of items of `size` bytes at `base` of a section. */
+/* Reads item `index` of an array of `size`-byte items at `base` in a section. */
 static bool array_item(struct elf_bytes section, uint64_t base, uint64_t index, unsigned size,
 		       uint64_t *item)
 {
@@ -253,14 +253,14 @@ bool dwarf_address(const struct dwarf_unit *u, struct dwarf_value v, uint64_t *a
 		array_item(u->file->addr, u->addresses, v.number, u->address_size, address));
 }
 
-/* A table that ranges go to. */
+/* The table to add ranges to, and their attributes. */
 struct adding {
 	const struct dwarf_unit *unit;
 	struct range_table *to;
 	uint32_t order, value;
 };
 
-/* Code that the linker threw away is at 0, or at the last addresses. */
+/* Ignores code that the linker has discarded: it is at 0, or at the last addresses. */
 static int add_range(const struct adding *a, uint64_t start, uint64_t end)
 {
 	if (start == 0 || start >= end || !elf_is_code(a->unit->file->code, start))
@@ -268,7 +268,7 @@ static int add_range(const struct adding *a, uint64_t start, uint64_t end)
 	return range_table_add(a->to, (struct range){ start, end, a->order, a->value });
 }
 
-/* .debug_ranges: pairs relative to a base; a first address of all ones sets the base. */
+/* Reads a list of .debug_ranges: pairs relative to a base, which a first address of ones sets. */
 static int add_old_list(const struct adding *a, struct cursor *c)
 {
 	const struct dwarf_unit *u = a->unit;
@@ -363,7 +363,7 @@ static int add_list(struct dwarf_file *d, const struct adding *a, struct dwarf_v
 	return r;
 }
 
-int dwarf_add_ranges(struct dwarf_file *d, const struct dwarf_unit *u, const struct dwarf_place *p,
+int dwarf_add_ranges(struct dwarf_file *d, const struct dwarf_unit *u, const struct dwarf_extent *p,
 		     uint32_t order, uint32_t number, struct range_table *to)
 {
 	struct adding adding = { u, to, order, number };

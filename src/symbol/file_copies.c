@@ -21,7 +21,8 @@ void file_copies_release(struct file_copies *k)
 	*k = (struct file_copies){ .bytes = 0 };
 }
 
-static bool is_of(const struct file_copy *f, const char *path, size_t length, const char *build_id)
+static bool matches(const struct file_copy *f, const char *path, size_t length,
+		    const char *build_id)
 {
 	if (strcmp(f->build_id, build_id) != 0)
 		return false;
@@ -33,12 +34,12 @@ static struct file_copy *find(const struct file_copies *k, const char *path, con
 	size_t length = mapped_path_length(path);
 
 	for (size_t i = 0; i < k->files.count; i++)
-		if (is_of(&k->files.data[i], path, length, build_id))
+		if (matches(&k->files.data[i], path, length, build_id))
 			return &k->files.data[i];
 	return NULL;
 }
 
-/* A descriptor of a copy, or -1. */
+/* Returns a descriptor of a copy, or -1. */
 static int copy(int from, uint64_t size)
 {
 	int to = memfd_create("pitot-kept", MFD_CLOEXEC);

@@ -1,7 +1,7 @@
 /*
- * file_copies.h: copies of files that may be gone when their functions are named: deleted files,
- * files in containers that end, files in folders for temporary files. They are copies, in memory,
- * because an open file keeps its file system from being unmounted.
+ * file_copies.h: copies of files that may be gone before they are symbolized: deleted files, files
+ * in containers that end, files in folders for temporary files. They are copied into memory,
+ * because an open file would keep its file system from being unmounted.
  *
  * Not safe for concurrent use.
  */
@@ -15,9 +15,9 @@
 #define FILE_COPIES_MAX 64u
 
 struct file_copy {
-	char *path; /* as its process saw it, without " (deleted)" */
-	char *build_id; /* hexadecimal; "" if it has none */
-	int fd; /* -1: of another file at this path, without a build id either */
+	char *path; /* as seen by its process, without " (deleted)" */
+	char *build_id; /* hexadecimal; "": none */
+	int fd; /* -1: several files without a build id were at this path */
 };
 
 struct file_copies {
@@ -25,15 +25,12 @@ struct file_copies {
 	uint64_t bytes;
 };
 
-/* Zeros are an empty one. */
+/* A struct of zeros is empty. */
 void file_copies_release(struct file_copies *k);
-/* Copies a file, if there is room; what fails is as if it had not been tried. */
+/* Copies a file if there is room; ignores failures. */
 void file_copies_add(struct file_copies *k, const char *path, const char *build_id, int fd,
-		    uint64_t size);
-/*
- * The copy of the file with this build id, or, if that is "", at this path; -1: none. k may be
- * NULL.
- */
+		     uint64_t size);
+/* Returns the copy with this build id or, if that is "", this path; -1: none. k may be NULL. */
 int file_copies_find(const struct file_copies *k, const char *path, const char *build_id);
 
 #endif

@@ -1,4 +1,4 @@
-/* function_bounds.c: the address ranges of the frame descriptions (FDE) of .eh_frame. */
+/* function_bounds.c: function bounds from the frame descriptions (FDEs) in .eh_frame. */
 #include "symbol/symbol_table.h"
 
 #include "base/search.h"
@@ -14,7 +14,7 @@ static int read_all(struct function_bounds *b, const struct elf_file *f)
 	if (elf_unwind_input(f, &input) < 0 || input.section.debug)
 		return 0;
 	for (; (r = eh_frame_entry(&input.section, offset, &fde, &next)) >= 0; offset = next)
-		/* What the linker threw away is at 0. */
+		/* Code that the linker has discarded is at 0. */
 		if (r > 0 && fde.start != 0 && elf_is_code(f, fde.start) &&
 		    vec_push(&b->items, ((struct bounds){ fde.start, fde.end })) < 0)
 			return -ENOMEM;

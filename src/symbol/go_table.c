@@ -1,15 +1,15 @@
 /*
- * go_table.c: functions of Go programs, from the table that Go's own runtime names its stacks by:
- * stripped programs have it, and neither symbols nor frame descriptions. Of Go 1.18 and newer, for
- * 64 bits:
+ * go_table.c: functions of Go programs, from the table that Go's runtime symbolizes its own stacks
+ * with: stripped programs keep it, but neither symbols nor frame descriptions. Its format since Go
+ * 1.18, for 64 bits:
  *
  *	u32 magic, u16 0, u8 instruction unit, u8 pointer size, then 64-bit words: functions, files,
  *	address of the code, offsets of names, compilation units, files, instructions and functions
  *	functions: {u32 start, u32 offset}…, u32 end of the last; at that offset
  *	{u32 start, u32 name, …}
  *
- * Starts and ends count from the address of the code, offsets in the last two from the functions,
- * names from the names.
+ * Starts and ends are relative to the address of the code, offsets to the table of functions, names
+ * to the table of names.
  */
 #include "base/bytes.h"
 #include "symbol/symbol_table.h"
@@ -54,7 +54,7 @@ static int add_function(struct symbol_table *t, const struct elf_file *f, const 
 	struct elf_bytes function = from(g->functions, load_u32(entry + 4));
 	struct symbol symbol = { .start = g->code + start, .end = g->code + end };
 
-	/* What is there twice has to agree. */
+	/* The start is stored twice; both must agree. */
 	if (end <= start || function.size < 8 || load_u32(function.data) != start ||
 	    symbol.end < symbol.start || !elf_is_code(f, symbol.start))
 		return 0;
@@ -66,7 +66,7 @@ int symbol_table_add_go(struct symbol_table *t, const struct elf_file *f)
 {
 	struct go_table g;
 
-	/* In position independent programs its address of the code is not in the file. */
+	/* In position-independent programs, the file does not contain the address of the code. */
 	if (!read_header(elf_named_contents(f, ".gopclntab"), &g) || !elf_is_code(f, g.code))
 		return 0;
 	for (uint64_t i = 0; i < g.count; i++)

@@ -1,4 +1,4 @@
-/* image.c: opens what belongs to one file, and looks addresses up in all of it. */
+/* image.c: opens the files that belong to one image, and looks addresses up in all of them. */
 #include "symbol/image.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@ static void add_note(struct image *image, const char *text)
 	strbuf_addf(&image->notes, "%s%s", image->notes.length ? "; " : "", text);
 }
 
-/* MiniDebugInfo: a small ELF file with a symbol table, compressed, in a section. */
+/* Opens MiniDebugInfo: a compressed section with a small ELF file that has a symbol table. */
 static int open_mini(struct image *image)
 {
 	struct elf_bytes packed = elf_named_contents(&image->code, ".gnu_debugdata");
@@ -89,7 +89,7 @@ static int read_lines(struct image *image, const struct elf_file *code, const ch
 		if (r == -ENOMEM)
 			return r;
 		if (r < 0)
-			add_note(image, "the file with shared debug information is missing");
+			add_note(image, "the supplementary debug file is missing");
 	}
 	r = lines_open(debug, code, image->alt.bytes ? &image->alt : NULL, &image->lines);
 	if (r == 0 && lines_split_units(image->lines))
@@ -140,9 +140,9 @@ void image_release(struct image *image)
 }
 
 /*
- * The address of the call that an address returns to: one byte before is enough. The kernel returns
- * to the start of the function that ends a signal handler without any call; its frame description
- * starts a byte early to say so.
+ * Returns an address in the call before a return address: one byte before it is enough. To the
+ * start of the function that ends a signal handler, the operating system's kernel returns without a
+ * call; its frame description starts one byte early to mark that.
  */
 static uint64_t address_of_call(const struct image *image, uint64_t address)
 {
@@ -156,8 +156,8 @@ static uint64_t address_of_call(const struct image *image, uint64_t address)
 }
 
 /*
- * The symbol's name; or, of a clone that a compiler made of a function ("f.part.0"), the function's
- * name, where DWARF has it.
+ * Returns the symbol's name; for a clone that a compiler made of a function ("f.part.0"), the
+ * function's name, if DWARF has it.
  */
 static const char *name_of(const struct symbol *s, const char *function)
 {
@@ -192,7 +192,7 @@ int image_find(struct image *image, uint64_t address, enum address_kind kind,
 	answer->start = symbol ? symbol->start : bounds ? bounds->start : 0;
 	if (symbol)
 		answer->frames[0].function = name_of(symbol, answer->frames[0].function);
-	/* Padding behind a function has a line in some tables, but is no code of it. */
+	/* Padding after a function has a line in some tables, but is no code. */
 	if (!symbol && !bounds && !answer->frames[0].function)
 		answer->frames[0] = (struct source_frame){ NULL, NULL, 0 };
 	return 0;

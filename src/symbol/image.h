@@ -1,6 +1,6 @@
 /*
- * image.h: everything that is known of the code of one file: its symbols, its separate symbols,
- * where its functions begin, and its lines. Not safe for concurrent use.
+ * image.h: all symbol data of one file: its symbols, its debug file, the bounds of its functions,
+ * and its lines. Not safe for concurrent use.
  */
 #ifndef PITOT_SYMBOL_IMAGE_H
 #define PITOT_SYMBOL_IMAGE_H
@@ -11,39 +11,38 @@
 #include "symbol/symbol_table.h"
 
 struct image {
-	struct elf_file code; /* empty when only the separate symbols were found */
+	struct elf_file code; /* empty if only the debug file was found */
 	struct elf_file debug, mini, alt; /* empty: none */
 	struct function_bounds bounds;
 	struct symbol_table symbols;
 	struct lines *lines; /* NULL: none */
-	struct strbuf debug_path; /* of `debug`; "" if none */
-	struct strbuf notes; /* what was there and could not be used; "" if nothing */
+	struct strbuf debug_path; /* path of `debug`; "": none */
+	struct strbuf notes; /* what was found but could not be used; "": nothing */
 };
 
 /*
- * Takes an open file (which is the image's from then on, also on failure), or, with NULL, what is
- * found by build_id in the folders of separate symbols. `path` is where the file is. 0, -ENOMEM,
- * -ENOENT without file and symbols.
+ * Opens an image with `code`, an open file whose ownership it takes, also on failure; or, if that
+ * is NULL, with the debug file found by build_id. `path` is the path of the file. Returns 0,
+ * -ENOMEM, or -ENOENT if neither is found.
  */
 int image_open(struct image *image, struct elf_file *code, const char *path, const char *build_id,
 	       const struct debug_folders *folders, bool want_lines, struct error *e) MUST_USE;
 void image_release(struct image *image);
 
 enum address_kind {
-	ADDRESS_INSTRUCTION, /* being executed */
-	ADDRESS_RETURN, /* of a caller: behind the call */
+	ADDRESS_INSTRUCTION, /* address of the instruction being executed */
+	ADDRESS_RETURN, /* return address, after the call */
 };
 
 struct image_answer {
-	struct source_frame
-		frames[SOURCE_FRAMES_MAX]; /* the function, then those inlined into it */
+	struct source_frame frames[SOURCE_FRAMES_MAX]; /* the function, then inlined functions */
 	unsigned count; /* at least 1; frames[0].function is NULL for unknown code */
 	enum symbol_kind kind; /* of frames[0].function */
 	bool has_start;
-	uint64_t start; /* of the function */
+	uint64_t start; /* start of the function */
 };
 
-/* What is at an ELF address. 0 or -ENOMEM. */
+/* Looks up an ELF address. Returns 0 or -ENOMEM. */
 int image_find(struct image *image, uint64_t address, enum address_kind kind,
 	       struct image_answer *answer);
 

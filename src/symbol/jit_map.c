@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/io.h"
 
-/* CLOCK_REALTIME of the start of the process that has this id now, in seconds; 0: none has. */
-static int64_t start_of_living(uint32_t pid)
+/* Returns when the process that has this id now started, in s of CLOCK_REALTIME; 0: none has. */
+static int64_t start_of_running(uint32_t pid)
 {
 	uint64_t tick_ns = NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK), ago_ns;
 	struct process_stat stat;
@@ -21,23 +21,23 @@ static int64_t start_of_living(uint32_t pid)
 	return (int64_t)((clock_read_ns(CLOCK_REALTIME) - ago_ns) / NS_PER_S);
 }
 
-/* Seconds of CLOCK_REALTIME. */
+/* In seconds of CLOCK_REALTIME. */
 struct lifetime {
 	int64_t start, end;
 };
 
-/* The process may have begun long before it was recorded; what has its id now may be another. */
+/* The process may have begun long before it was recorded, and its id may have been reused. */
 static struct lifetime lifetime_of(const struct symbol_process *p)
 {
 	int64_t recorded = p->start_unix_ns / (int64_t)NS_PER_S;
-	int64_t living = start_of_living(p->pid);
+	int64_t living = start_of_running(p->pid);
 
 	if (living && recorded && living > recorded + 1)
 		return (struct lifetime){ recorded, living };
 	return (struct lifetime){ living && living < recorded ? living : recorded, INT64_MAX };
 }
 
-static bool is_believed(const char *path, const struct symbol_process *p)
+static bool is_trusted(const char *path, const struct symbol_process *p)
 {
 	struct lifetime lifetime = lifetime_of(p);
 	struct stat st, owner;
@@ -61,7 +61,7 @@ int jit_map_open(const struct symbol_process *p, struct perf_map *map, char path
 		if (in_root)
 			snprintf(root, sizeof(root), "/proc/%u/root", p->pid);
 		snprintf(path, JIT_MAP_PATH_MAX, "%s/tmp/perf-%u.map", root, p->pid);
-		r = is_believed(path, p) ? perf_map_open(map, path, NULL) : -ENOENT;
+		r = is_trusted(path, p) ? perf_map_open(map, path, NULL) : -ENOENT;
 	}
 	return r == 0 || r == -ENOMEM ? r : -ENOENT;
 }

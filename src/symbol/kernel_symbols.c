@@ -1,4 +1,4 @@
-/* kernel_symbols.c: /proc/kallsyms, sorted. */
+/* kernel_symbols.c: reads and sorts /proc/kallsyms. */
 #include "symbol/kernel_symbols.h"
 
 #include <stdbool.h>
@@ -8,10 +8,9 @@
 #include "base/search.h"
 
 #define KALLSYMS_MAX ((size_t)256 << 20)
-#define FUNCTION_MAX                                                                               \
-	((uint64_t)1 << 20) /* bytes: further behind a symbol there is something else */
+#define FUNCTION_MAX ((uint64_t)1 << 20) /* bytes; farther addresses are not in the function */
 
-/* "ffffffff81000000 T name[\t[module]]"; false: no function. */
+/* Parses "ffffffff81000000 T name[\t[module]]". Returns false if it is no function. */
 static bool parse_line(char *line, struct kernel_function *f)
 {
 	char *end, *tab;
@@ -33,7 +32,7 @@ static bool parse_line(char *line, struct kernel_function *f)
 
 ORDER(by_start, struct kernel_function, UP(start) ?: strcmp(a->name, b->name))
 
-/* Of functions with equal start only the first by name stays. */
+/* Of functions with the same start, only the first by name remains. */
 static void sort(struct kernel_symbols *k)
 {
 	size_t kept = 0;

@@ -1,13 +1,13 @@
-/* lines.c: the units of a file by address, each with its line table and its scopes. */
+/* lines.c: finds units by address, and their line tables and scopes. */
 #include "symbol/lines.h"
 
 #include "symbol/dwarf_line.h"
 #include "symbol/dwarf_scopes.h"
 
-/* A line table, which units can share. */
+/* A line table, which several units may share. */
 struct shared_table {
 	struct line_table table;
-	const struct dwarf_unit *unit; /* the first that had it */
+	const struct dwarf_unit *unit; /* the first unit with this table */
 };
 
 struct loaded_unit {
@@ -19,7 +19,7 @@ struct loaded_unit {
 struct lines {
 	struct dwarf_file dwarf;
 	struct range_table ranges; /* address -> index of unit */
-	struct loaded_unit *loaded; /* by unit */
+	struct loaded_unit *loaded; /* indexed by unit */
 	VEC(struct shared_table) tables;
 	struct map table_at; /* offset in .debug_line -> index of tables */
 	uint64_t line_budget, name_budget;
@@ -33,12 +33,12 @@ static int index_units(struct lines *l)
 {
 	for (size_t i = 0; i < l->dwarf.units.count; i++) {
 		struct dwarf_unit *u = &l->dwarf.units.data[i];
-		struct dwarf_place place;
+		struct dwarf_extent extent;
 
-		if (!dwarf_unit_read(&l->dwarf, u, &place))
+		if (!dwarf_unit_read(&l->dwarf, u, &extent))
 			continue;
 		l->split_units += u->is_split;
-		if (u->is_code && dwarf_add_ranges(&l->dwarf, u, &place, UINT32_MAX - (uint32_t)i,
+		if (u->is_code && dwarf_add_ranges(&l->dwarf, u, &extent, UINT32_MAX - (uint32_t)i,
 						   (uint32_t)i, &l->ranges) < 0)
 			return -ENOMEM;
 	}
@@ -174,8 +174,9 @@ static const char *path_of(struct lines *l, uint32_t table, uint64_t file)
 }
 
 /*
- * The name of a function. C++ compilers give no linkage name to what is inlined everywhere and has
- * internal types: it has its namespaces and classes before it then. NULL: unknown.
+ * Returns the name of a function; NULL: unknown. C++ compilers give no linkage name to functions
+ * that are inlined everywhere and have internal types: such a name is qualified with its namespaces
+ * and classes.
  */
 static const char *name_of(struct lines *l, uint32_t unit, struct dwarf_value function)
 {
@@ -203,8 +204,8 @@ static const char *name_of(struct lines *l, uint32_t unit, struct dwarf_value fu
 }
 
 /*
- * The scopes around an address, innermost first. A scope's parent was read before it, so that this
- * ends.
+ * Lists the scopes that contain an address, innermost first. It terminates, because a scope's
+ * parent was read before the scope.
  */
 static unsigned scope_chain(const struct scopes *s, uint64_t address,
 			    uint32_t chain[SOURCE_FRAMES_MAX])
@@ -239,10 +240,7 @@ int lines_find(struct lines *l, uint64_t address, struct source_frame frames[SOU
 		line = row->line;
 	}
 	count = scope_chain(&loaded->scopes, address, chain);
-	/*
-	 * The line of the innermost is where the instruction is from, of the others where they
-	 * call.
-	 */
+	/* The innermost frame has the line of the instruction, the others those of their calls. */
 	for (unsigned i = 0; i < count; i++) {
 		const struct scope *s = &loaded->scopes.items.data[chain[i]];
 

@@ -1,4 +1,4 @@
-/* module_file.c: candidates for the file of a module. */
+/* module_file.c: finds candidates for the file of a module, and verifies them. */
 #include "symbol/module_file.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #define PAGE ((uint64_t)4096)
 
-/* Of a file without build id, only its time can tell that it is another one than was mapped. */
+/* Without a build id, only a file's time shows whether it is still the one that was mapped. */
 static bool is_unchanged(const char *path, const struct symbol_module *m)
 {
 	struct stat st;
@@ -36,7 +36,7 @@ static int check(const struct elf_file *f, const char *path, const struct symbol
 	elf_build_id_text(f, build_id, sizeof(build_id));
 	if (!*m->build_id && !f->build_id_size)
 		return error_set(e, -ESTALE, "'%s' has changed since it was recorded", path);
-	return error_set(e, -ESTALE, "'%s' is of another build: recorded %s, found %s", path,
+	return error_set(e, -ESTALE, "'%s' is from another build: recorded %s, found %s", path,
 			 *m->build_id ? m->build_id : "no build id",
 			 *build_id ? build_id : "no build id");
 }
@@ -62,7 +62,7 @@ static int try_file(struct strbuf *path, const struct symbol_module *m, struct e
 	return 0;
 }
 
-/* What the process may know it as, beside its path. False: there are no more. */
+/* Appends another path that the process may have for the file. Returns false after the last one. */
 static bool process_path(unsigned number, const struct symbol_process *p,
 			 const struct symbol_module *m, const char *path, struct strbuf *out)
 {
@@ -82,7 +82,7 @@ static bool process_path(unsigned number, const struct symbol_process *p,
 	return false;
 }
 
-/* Where a copy may have been put; it must have a build id, which proves that it is one. */
+/* Appends a path below the debug folders. The copy there is verified by its build id. */
 static bool folder_path(unsigned number, const struct debug_folders *d,
 			const struct symbol_module *m, const char *path, struct strbuf *out)
 {
@@ -105,7 +105,7 @@ static bool folder_path(unsigned number, const struct debug_folders *d,
 	return true;
 }
 
-/* Ours, if the build id says that it is the process's too. */
+/* Opens our own vdso, if its build id matches. */
 static int open_vdso(const struct symbol_module *m, struct elf_file *out, struct strbuf *found,
 		     struct error *e)
 {
@@ -113,14 +113,14 @@ static int open_vdso(const struct symbol_module *m, struct elf_file *out, struct
 
 	if (r == 0 && !elf_has_build_id(out, m->build_id)) {
 		elf_file_release(out);
-		r = error_set(e, -ESTALE, "the vdso is of another kernel");
+		r = error_set(e, -ESTALE, "the vdso is from another kernel");
 	}
 	if (r == 0)
 		strbuf_adds(found, "[vdso]");
 	return r;
 }
 
-/* The path as the process saw it, also of a file that is deleted; absolute if that is known. */
+/* Appends the path as the process saw it, without " (deleted)"; absolute if that is known. */
 static void process_view(const struct symbol_process *p, const struct symbol_module *m,
 			 struct strbuf *out)
 {
@@ -129,11 +129,11 @@ static void process_view(const struct symbol_process *p, const struct symbol_mod
 	strbuf_add(out, m->path, mapped_path_length(m->path));
 }
 
-/* The copy of a file was made through its mapping; nothing else need prove that it is the one. */
-static bool open_kept(const struct file_copies *kept, const struct symbol_module *m,
+/* Opens the copy of the file. It was made through the mapping, so it needs no verification. */
+static bool open_copy(const struct file_copies *copies, const struct symbol_module *m,
 		      const char *path, struct elf_file *out, struct strbuf *found)
 {
-	int fd = file_copies_find(kept, path, m->build_id);
+	int fd = file_copies_find(copies, path, m->build_id);
 	char copy[32];
 
 	snprintf(copy, sizeof(copy), "/proc/self/fd/%d", fd);
@@ -144,7 +144,7 @@ static bool open_kept(const struct file_copies *kept, const struct symbol_module
 }
 
 int module_file_open(const struct symbol_process *p, const struct symbol_module *m,
-		     const struct debug_folders *folders, const struct file_copies *kept,
+		     const struct debug_folders *folders, const struct file_copies *copies,
 		     struct elf_file *out, struct strbuf *path, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, try = STRBUF_INIT;
@@ -155,19 +155,19 @@ int module_file_open(const struct symbol_process *p, const struct symbol_module 
 	if (strstr(m->path, "vdso") && !strchr(m->path, '/'))
 		return open_vdso(m, out, path, e);
 	process_view(p, m, &name);
-	/* what is at its path now may be any file without a build id */
-	if (!*m->build_id && open_kept(kept, m, strbuf_text(&name), out, path))
+	/* without a build id, the file at the path may be any file */
+	if (!*m->build_id && open_copy(copies, m, strbuf_text(&name), out, path))
 		return 0;
 	r = first = try_file(&name, m, out, path, e);
 	while (r < 0 && r != -ENOMEM) {
 		strbuf_clear(&try);
 		if (!process_path(of_process++, p, m, strbuf_text(&name), &try) && !of_folders &&
-		    open_kept(kept, m, strbuf_text(&name), out, path))
+		    open_copy(copies, m, strbuf_text(&name), out, path))
 			return 0;
 		if (!try.length && !folder_path(of_folders++, folders, m, strbuf_text(&name), &try))
 			break;
 		r = try_file(&try, m, out, path, &why);
-		/* A file of another build says more than that there is none. */
+		/* A file of another build is a better reason than a missing file. */
 		if (r == -ESTALE && first != -ESTALE) {
 			first = r;
 			error_set(e, r, "%s", why.text);

@@ -1,6 +1,6 @@
 /*
- * module_file.h: finding a process's files: what was mapped, its map of JIT code; and proving that
- * they are those.
+ * module_file.h: finds the files of a process (the file of a module, the map of JIT-compiled code)
+ * and verifies that they are the right ones.
  */
 #ifndef PITOT_SYMBOL_MODULE_FILE_H
 #define PITOT_SYMBOL_MODULE_FILE_H
@@ -11,21 +11,21 @@
 #include "symbol/symbolizer.h"
 
 /*
- * Opens the file of a module: at its path, in the process's root, among its mappings, the copy that
- * was kept of it, below the folders of debug files (if it has a build id), or the vdso of this very
- * process. 0, with where it was found appended to *path; or a negative code and the reason of the
- * candidate that came nearest.
+ * Opens the file of a module. Tries its path, the process's root, the process's mappings, the copy
+ * that was made of it, the folders of debug files (if it has a build id); for the vdso, that of our
+ * own process. Returns 0 and appends the path at which it was found; or a negative code, with the
+ * reason for the best candidate in e.
  */
 int module_file_open(const struct symbol_process *p, const struct symbol_module *m,
-		     const struct debug_folders *folders, const struct file_copies *kept,
+		     const struct debug_folders *folders, const struct file_copies *copies,
 		     struct elf_file *out, struct strbuf *path, struct error *e) MUST_USE;
 
 #define JIT_MAP_PATH_MAX 96
 
 /*
- * Opens the map of a process of this machine. Anyone can write into /tmp, and process ids are used
- * again: a map is believed if it is the process's user's, ours or root's, and was written since the
- * process began and before its id was reused. 0, with its path; -ENOENT, -ENOMEM.
+ * Opens the JIT map of a process on this machine. Anyone can write into /tmp, and process ids are
+ * reused: a map is trusted if it belongs to the process's user, us or root, and was written after
+ * the process began and before its id was reused. Returns 0, with the path; -ENOENT; -ENOMEM.
  */
 int jit_map_open(const struct symbol_process *p, struct perf_map *map,
 		 char path[JIT_MAP_PATH_MAX]) MUST_USE;

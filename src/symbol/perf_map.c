@@ -1,4 +1,4 @@
-/* perf_map.c: reading of perf's maps of JIT code. */
+/* perf_map.c: reads perf's maps of JIT-compiled code. */
 #include "symbol/perf_map.h"
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@ static int digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* False: no number, or too large. */
+/* Returns false if there is no number, or it is too large. */
 static bool read_hex(char **p, uint64_t *value)
 {
 	char *start;
@@ -47,8 +47,8 @@ ORDER(compare_u64, uint64_t, ORDER_OF(*a, *b))
 ORDER(by_start, struct jit_function, UP(start))
 
 /*
- * Memory cut where any function starts or ends; next[i]: the first piece from i on that no function
- * has claimed yet.
+ * The address space, cut at each start and end of a function. next[i]: the first piece from i that
+ * no function has claimed yet.
  */
 struct pieces {
 	uint64_t *starts;
@@ -73,8 +73,8 @@ static size_t next_free(struct pieces *p, size_t i)
 }
 
 /*
- * Claims all of a function's memory; false: a later function has claimed some of it, so that this
- * one was overwritten.
+ * Claims the memory of a function. Returns false if a later function has claimed some of it, so
+ * that this one was overwritten.
  */
 static bool claim(struct pieces *p, const struct jit_function *f)
 {
@@ -108,7 +108,7 @@ static int cut(struct pieces *p, const struct perf_map *m)
 	return 0;
 }
 
-/* Leaves the functions that no later one was put over, by address. */
+/* Removes the functions that were overwritten by later ones, and sorts the others by address. */
 static int drop_overwritten(struct perf_map *m)
 {
 	struct pieces pieces = { 0 };
@@ -143,7 +143,7 @@ int perf_map_parse(struct perf_map *m, const char *text, size_t length)
 		struct jit_function f;
 
 		if (!eol)
-			break; /* being written */
+			break; /* the line is still being written */
 		*eol = 0;
 		if (parse_line(p, &f))
 			r = vec_push(&m->functions, f);

@@ -1,7 +1,7 @@
 /*
- * perf_map.h: names of code that a JIT compiler made, from the map that it writes for perf:
- * /tmp/perf-PID.map, lines of start and size in hexadecimal, and the name. Where lines overlap,
- * later ones are right: memory is used again.
+ * perf_map.h: names of JIT-compiled code, from the map that the compiler writes for perf:
+ * /tmp/perf-PID.map, with lines of start and size in hexadecimal, and the name. Where lines
+ * overlap, the later one is right, because memory is reused.
  */
 #ifndef PITOT_SYMBOL_PERF_MAP_H
 #define PITOT_SYMBOL_PERF_MAP_H
@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/vec.h"
 
-#define PERF_MAP_MAX ((size_t)512 << 20) /* bytes that are read of a map */
+#define PERF_MAP_MAX ((size_t)512 << 20) /* maximum size of a map */
 
 struct jit_function {
 	uint64_t start, end;
@@ -19,13 +19,13 @@ struct jit_function {
 };
 
 struct perf_map {
-	VEC(struct jit_function) functions; /* that do not overlap, by address */
+	VEC(struct jit_function) functions; /* sorted by address, without overlaps */
 	char *text;
 };
 
-/* Reads a map; lines that are none are left out. 0, -errno, E_LIMIT. */
+/* Reads a map, ignoring malformed lines. Returns 0, -errno or E_LIMIT. */
 int perf_map_open(struct perf_map *m, const char *path, struct error *e) MUST_USE;
-/* The same for a text, of which it takes a copy. */
+/* Parses the same from a text, which is copied. */
 int perf_map_parse(struct perf_map *m, const char *text, size_t length) MUST_USE;
 void perf_map_release(struct perf_map *m);
 const struct jit_function *perf_map_find(const struct perf_map *m, uint64_t address);

@@ -1,5 +1,5 @@
 /*
- * plt_stubs.c: which function a PLT entry calls, for x86-64.
+ * plt_stubs.c: finds the function that a PLT entry calls, for x86-64.
  *
  * An entry jumps through a slot of the global offset table, and a relocation names the function
  * whose address the slot holds. So the function follows from the entry's instructions, in any of
@@ -17,7 +17,7 @@
 #define STUB_SIZE 16
 #define STUB_SIZE_SHORT 8
 #define STUBS_MAX 100000u
-#define TABLES_MAX 16 /* of relocations; linkers make two */
+#define TABLES_MAX 16 /* relocation tables; linkers create two */
 
 struct slot {
 	uint64_t address;
@@ -26,9 +26,9 @@ struct slot {
 };
 
 struct slots {
-	VEC(struct slot) lazy; /* of .rela.plt, in its order */
-	VEC(struct slot) all; /* by address */
-	VEC(struct slot) ifuncs; /* by address: of this file */
+	VEC(struct slot) lazy; /* from .rela.plt, in its order */
+	VEC(struct slot) all; /* sorted by address */
+	VEC(struct slot) ifuncs; /* of this file, sorted by address */
 };
 
 static const char *symbol_name(const struct elf_file *f, const struct elf_section *relocations,
@@ -77,7 +77,7 @@ static int read_relocations(const struct elf_file *f, struct elf_section *s, str
 
 ORDER(by_address, struct slot, UP(address))
 
-/* The slot that a stub at `address` jumps through, or NULL. */
+/* Returns the slot through which the stub at `address` jumps, or NULL. */
 static const struct slot *decode(const struct slots *slots, const uint8_t *stub, size_t size,
 				 uint64_t address)
 {
@@ -98,8 +98,8 @@ static const struct slot *decode(const struct slots *slots, const uint8_t *stub,
 }
 
 /*
- * Functions of this file that are chosen when it is loaded: their names are among the symbols
- * already added.
+ * Lists the functions of this file that are resolved when it is loaded (IFUNCs): the symbols
+ * already added contain their names.
  */
 static int read_ifuncs(const struct symbol_table *t, struct slots *slots)
 {
@@ -130,7 +130,7 @@ static const char *name_of(const struct slots *slots, const struct slot *slot)
 static int add_stubs(struct symbol_table *t, const struct elf_file *f, struct elf_section *s,
 		     const struct slots *slots)
 {
-	/* Static programs have short stubs, and their linker does not say so. */
+	/* Static programs have short stubs, without a matching entry size. */
 	size_t step = s->entry_size == STUB_SIZE ? STUB_SIZE : STUB_SIZE_SHORT;
 	struct elf_bytes bytes = elf_contents(f, s);
 	size_t count = MIN(bytes.size / step, STUBS_MAX);

@@ -1,4 +1,4 @@
-/* range_table.c: cutting nested ranges into pieces, and finding one. */
+/* range_table.c: cuts nested ranges into pieces, and finds the piece of an address. */
 #include "symbol/range_table.h"
 
 #include "base/search.h"
@@ -10,10 +10,10 @@ int range_table_add(struct range_table *t, struct range range)
 	return vec_push(&t->ranges, range);
 }
 
-/* Outer ranges come before those in them. */
+/* Outer ranges come before the ranges inside of them. */
 ORDER(outer_first, struct range, UP(start) ?: DOWN(end) ?: DOWN(order) ?: DOWN(value))
 
-/* Most are given in order already. */
+/* Most tables are filled in order. */
 static void sort(struct range *ranges, size_t count)
 {
 	size_t i = 1;
@@ -26,11 +26,11 @@ static void sort(struct range *ranges, size_t count)
 
 struct cutter {
 	struct range_table *t;
-	VEC(uint32_t) open; /* indexes of the ranges around the present position, innermost last */
+	VEC(uint32_t) open; /* indexes of ranges at the current position, innermost last */
 };
 
-/* From `start` on it is `value`. There is room: two pieces a range, and a last one. */
-static void put_piece(struct range_table *t, uint64_t start, uint32_t value)
+/* Starts a piece. The arrays are large enough: two pieces per range, and a last one. */
+static void append_piece(struct range_table *t, uint64_t start, uint32_t value)
 {
 	if (t->count && t->starts[t->count - 1] == start)
 		t->count--;
@@ -40,7 +40,7 @@ static void put_piece(struct range_table *t, uint64_t start, uint32_t value)
 	t->values[t->count++] = value;
 }
 
-/* Closes the ranges that end up to `position`. */
+/* Closes the ranges that end at or before `position`. */
 static void close_until(struct cutter *c, uint64_t position)
 {
 	const struct range *ranges = c->t->ranges.data;
@@ -48,12 +48,12 @@ static void close_until(struct cutter *c, uint64_t position)
 	while (c->open.count && ranges[c->open.data[c->open.count - 1]].end <= position) {
 		uint64_t end = ranges[c->open.data[--c->open.count]].end;
 
-		/* Those around it that have ended before are no longer there. */
+		/* Ranges around it that ended before are closed as well. */
 		while (c->open.count && ranges[c->open.data[c->open.count - 1]].end <= end)
 			c->open.count--;
-		put_piece(c->t, end,
-			  c->open.count ? ranges[c->open.data[c->open.count - 1]].value
-					: RANGE_NONE);
+		append_piece(c->t, end,
+			     c->open.count ? ranges[c->open.data[c->open.count - 1]].value
+					   : RANGE_NONE);
 	}
 }
 
@@ -73,7 +73,7 @@ int range_table_finish(struct range_table *t)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
 		close_until(&c, t->ranges.data[i].start);
-		put_piece(t, t->ranges.data[i].start, t->ranges.data[i].value);
+		append_piece(t, t->ranges.data[i].start, t->ranges.data[i].value);
 		if (vec_push(&c.open, (uint32_t)i) < 0) {
 			vec_release(&c.open);
 			return -ENOMEM;
@@ -100,7 +100,7 @@ uint32_t range_table_find(const struct range_table *t, uint64_t address)
 
 	if (!count || address < *first)
 		return RANGE_NONE;
-	/* The piece is in first[0 … count). */
+	/* Invariant: the piece is in first[0 … count). */
 	while (count > 1) {
 		size_t half = count / 2;
 

@@ -1,10 +1,10 @@
 /*
- * range_table.h: which of many ranges of addresses, nested or not, is the innermost one around an
+ * range_table.h: finds the innermost of many address ranges, nested or not, that contains an
  * address.
  *
- * Ranges are added in any order; finishing cuts them into pieces that do not overlap, so that a
- * look-up is one binary search. The innermost is the one that starts last; of those, the one that
- * ends first; of those, the least order.
+ * Ranges are added in any order. Finishing cuts them into pieces that do not overlap, so that a
+ * lookup is one binary search. The innermost range is the one that starts last; of several, the one
+ * that ends first; of several, the one with the least order.
  */
 #ifndef PITOT_SYMBOL_RANGE_TABLE_H
 #define PITOT_SYMBOL_RANGE_TABLE_H
@@ -22,8 +22,8 @@ struct range {
 };
 
 struct range_table {
-	VEC(struct range) ranges; /* given; empty once finished */
-	uint64_t *starts; /* pieces: each goes to the start of the next */
+	VEC(struct range) ranges; /* as added; empty once finished */
+	uint64_t *starts; /* pieces: each ends where the next one starts */
 	uint32_t *values; /* RANGE_NONE: a gap */
 	size_t count;
 };
@@ -33,12 +33,12 @@ struct range_table {
 		.count = 0                                                                         \
 	}
 
-/* Empty ranges are ignored. 0 or -ENOMEM. */
+/* Adds a range, unless it is empty. Returns 0 or -ENOMEM. */
 int range_table_add(struct range_table *t, struct range range) MUST_USE;
-/* Once, after all have been added. 0 or -ENOMEM. */
+/* Must be called once, after all ranges were added. Returns 0 or -ENOMEM. */
 int range_table_finish(struct range_table *t) MUST_USE;
 void range_table_release(struct range_table *t);
-/* Value of the innermost range around the address, or RANGE_NONE. */
+/* Returns the value of the innermost range that contains the address, or RANGE_NONE. */
 uint32_t range_table_find(const struct range_table *t, uint64_t address);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * sass.c: the child reads a copy of the device code that is a file without a name, so that nothing
- * is left behind when anything goes wrong, and no path can be taken for an option.
+ * sass.c: runs nvdisasm and parses its output. The child reads a copy of the device code in an
+ * unnamed file, so that nothing remains after a failure, and no path is mistaken for an option.
  */
 #include "symbol/sass.h"
 
@@ -23,7 +23,7 @@
 #define CUBIN_MAX ((size_t)1 << 30)
 #define PRINTED_MAX ((size_t)64 << 20)
 #define CUBIN_FD 3
-#define NOT_RUN 127 /* status of a child that is not the program */
+#define NOT_RUN 127 /* exit status if the program could not be executed */
 #define WAIT_NS (5 * NS_PER_MS)
 
 static bool is_program(const char *folder, size_t length, const char *below, struct strbuf *path)
@@ -51,7 +51,7 @@ bool sass_program(struct strbuf *path)
 	return false;
 }
 
-/* A copy of a file; or -errno. */
+/* Returns a descriptor of a copy of a file; or -errno. */
 static int copy_file(const char *path)
 {
 	_cleanup_strbuf_ struct strbuf bytes = STRBUF_INIT;
@@ -69,7 +69,7 @@ static int copy_file(const char *path)
 	return r;
 }
 
-/* In the child, which has a group of its own, and ends with this program. */
+/* Runs in the child, which has its own process group and is killed when we end. */
 static void __attribute__((noreturn))
 run_child(const char *program, const char *symbols, int cubin, int out)
 {
@@ -91,7 +91,7 @@ static int ms_until(uint64_t end_ns)
 	return now_ns >= end_ns ? 0 : (int)((end_ns - now_ns) / NS_PER_MS) + 1;
 }
 
-/* Reads what the child prints to its end. 0, or a negative code. */
+/* Reads the child's output to its end. Returns 0 or a negative code. */
 static int read_printed(int fd, uint64_t end_ns, struct strbuf *out)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -110,7 +110,7 @@ static int read_printed(int fd, uint64_t end_ns, struct strbuf *out)
 	return -ETIMEDOUT;
 }
 
-/* Waits for the child, which is killed with all that it started when it takes too long. */
+/* Waits for the child; kills it with all its descendants if it takes too long. */
 static int end_child(pid_t pid, uint64_t end_ns, int r, int *status)
 {
 	const struct timespec pause = { .tv_nsec = WAIT_NS };
@@ -123,7 +123,7 @@ static int end_child(pid_t pid, uint64_t end_ns, int r, int *status)
 	}
 	if (!ended) {
 		kill(-pid, SIGKILL);
-		kill(pid, SIGKILL); /* before it has its group */
+		kill(pid, SIGKILL); /* in case that it has no process group yet */
 		waitpid(pid, status, 0);
 	}
 	return r;
@@ -133,21 +133,21 @@ static int explain(int r, int status, unsigned limit_s, const struct strbuf *pri
 		   struct error *e)
 {
 	size_t start = strspn(strbuf_text(printed), " \t\r\n");
-	const char *said = strbuf_text(printed) + start;
-	int length = (int)MIN(strcspn(said, "\r\n"), 200u);
+	const char *message = strbuf_text(printed) + start;
+	int length = (int)MIN(strcspn(message, "\r\n"), 200u);
 
 	if (r == -ETIMEDOUT)
 		return error_set(e, r, "nvdisasm took longer than %u s", limit_s);
 	if (r == E_LIMIT)
 		return error_set(e, r, "nvdisasm printed more than %zu MiB", PRINTED_MAX >> 20);
 	if (r < 0)
-		return error_set(e, r, "nvdisasm could not be run: %s", error_code_text(r));
+		return error_set(e, r, "cannot run nvdisasm: %s", error_code_text(r));
 	if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_RUN)
-		return error_set(e, E_FORMAT, "nvdisasm could not be run");
+		return error_set(e, E_FORMAT, "cannot run nvdisasm");
 	if (!WIFEXITED(status))
 		return error_set(e, E_FORMAT, "nvdisasm was killed by signal %d", WTERMSIG(status));
 	if (WEXITSTATUS(status))
-		return error_set(e, E_FORMAT, "nvdisasm failed: %.*s", length, said);
+		return error_set(e, E_FORMAT, "nvdisasm failed: %.*s", length, message);
 	return 0;
 }
 
@@ -177,7 +177,7 @@ static int run(const char *program, const char *cubin, const char *symbols, unsi
 	return explain(r, status, limit_s, out, e);
 }
 
-/* An offset in a comment, then "MOV R8, 0x130 ;": false for what is none. */
+/* Parses an offset in a comment, then "MOV R8, 0x130 ;". Returns false for any other line. */
 static bool parse_instruction(char *line, struct sass_line *out)
 {
 	char *p = line + strspn(line, " \t{"), *end;
@@ -197,7 +197,7 @@ static bool parse_instruction(char *line, struct sass_line *out)
 	return *p;
 }
 
-/* "\t.section\t.text.NAME,…" -> "NAME"; "" for another section, NULL for another line. */
+/* Returns "NAME" of "\t.section\t.text.NAME,…"; "" for another section, NULL for another line. */
 static const char *parse_section(char *line)
 {
 	static const char head[] = ".section", code[] = ".text.";
@@ -214,7 +214,7 @@ static const char *parse_section(char *line)
 	return p;
 }
 
-ORDER(by_place, struct sass_line, strcmp(a->section, b->section) ?: UP(offset) ?: UP(order))
+ORDER(by_offset, struct sass_line, strcmp(a->section, b->section) ?: UP(offset) ?: UP(order))
 
 static bool is_label(const char *line)
 {
@@ -247,7 +247,7 @@ static int parse(struct sass *s)
 			line.label = text;
 		}
 	}
-	vec_sort(&s->lines, by_place);
+	vec_sort(&s->lines, by_offset);
 	for (size_t i = 0; i < s->lines.count; i++) {
 		const struct sass_line *last = kept ? &s->lines.data[kept - 1] : NULL;
 
@@ -265,7 +265,7 @@ int sass_read(struct sass *s, const char *program, const char *cubin, const char
 	int r = run(program, cubin, symbols, limit_s, &s->printed, e);
 
 	if (r == 0 && parse(s) < 0)
-		r = error_set(e, E_FORMAT, "what nvdisasm printed cannot be read");
+		r = error_set(e, E_FORMAT, "cannot parse the output of nvdisasm");
 	return r;
 }
 

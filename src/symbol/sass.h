@@ -1,7 +1,7 @@
 /*
- * sass.h: the instructions of device code as text, by nvdisasm of a CUDA toolkit, where there is
- * one: a child of its own, with a time limit and a limit on what it prints. What it prints is
- * hostile, as all bytes from outside.
+ * sass.h: disassembles device code with nvdisasm of a CUDA toolkit, if one is installed. It runs in
+ * a child process, with limits on time and output; its output is treated as hostile, like all bytes
+ * from outside.
  */
 #ifndef PITOT_SYMBOL_SASS_H
 #define PITOT_SYMBOL_SASS_H
@@ -11,32 +11,29 @@
 #include "base/vec.h"
 
 struct sass_line {
-	const char *section; /* without ".text." */
+	const char *section; /* name, without ".text." */
 	const char *text; /* "LDG.E R2, desc[UR4][R2.64]" */
-	const char *label; /* ".L_x_4" in front of it, or NULL */
-	uint64_t offset; /* in the section */
-	size_t order; /* in which they were printed */
+	const char *label; /* label before it, such as ".L_x_4", or NULL */
+	uint64_t offset; /* offset in the section */
+	size_t order; /* position in the output */
 };
 
-/* Begins as zeros. */
+/* Initialize with zeros. */
 struct sass {
-	struct strbuf printed; /* what the texts are in */
-	VEC(struct sass_line) lines; /* by section, then offset, which is there once */
+	struct strbuf printed; /* the output; texts point into it */
+	VEC(struct sass_line) lines; /* sorted by section, then offset; one per offset */
 };
 
-/*
- * Finds nvdisasm: in PATH, $CUDA_HOME/bin, $CUDA_PATH/bin and /usr/local/cuda/bin. False: there is
- * none.
- */
+/* Finds nvdisasm in PATH, or in bin of $CUDA_HOME, $CUDA_PATH or /usr/local/cuda. */
 bool sass_program(struct strbuf *path);
 /*
- * Runs it on device code; `symbols`: "3,7", numbers of functions in its symbol table; *s is
- * released in any case. 0; or a negative code with the reason in *e.
+ * Disassembles functions of device code. `symbols` lists their numbers in the symbol table: "3,7".
+ * *s must be released in any case. Returns 0; or a negative code with the reason in *e.
  */
 int sass_read(struct sass *s, const char *program, const char *cubin, const char *symbols,
 	      unsigned limit_s, struct error *e) MUST_USE;
 void sass_release(struct sass *s);
-/* The lines of a section: the first, and how many. */
+/* Returns the first line of a section, and the number of its lines. */
 const struct sass_line *sass_find(const struct sass *s, const char *section, size_t *count);
 
 #endif

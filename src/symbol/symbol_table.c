@@ -1,6 +1,4 @@
-/*
- * symbol_table.c: symbols from .symtab and .dynsym, sorted, with one name for each piece of code.
- */
+/* symbol_table.c: sorts .symtab and .dynsym, and chooses one name for each piece of code. */
 #include "symbol/symbol_table.h"
 
 #include <elf.h>
@@ -22,8 +20,8 @@ void symbol_table_release(struct symbol_table *t)
 }
 
 /*
- * Sections are more exact than segments, which decide where the section number is reserved or out
- * of range.
+ * Whether a symbol is in code. Sections are more precise than segments, which decide where the
+ * section number is reserved or out of range.
  */
 static bool is_in_code(const struct elf_file *f, const Elf64_Sym *s)
 {
@@ -47,8 +45,9 @@ static uint8_t rank_of(const Elf64_Sym *s)
 }
 
 /*
- * '$x' and the like mark what kind of bytes follow, '.L' is a compiler's own label, and "L…gas_1"
- * is one within the functions of Intel's MKL, which have no sizes.
+ * Whether a symbol is only a label: '$x' and similar mark the kind of the bytes that follow, '.L'
+ * is a compiler's internal label, and "L…gas_1" is a label inside functions of Intel's MKL, which
+ * have no sizes.
  */
 static bool is_label(const char *name)
 {
@@ -77,7 +76,7 @@ static int add_symbol(struct symbol_table *t, const struct elf_file *f, const El
 	return vec_push(&t->symbols, symbol);
 }
 
-/* The first section of a type: a file has one of each. */
+/* Adds the first section of a type: a file has one of each. */
 static int add_section(struct symbol_table *t, const struct elf_file *f, uint32_t type)
 {
 	struct elf_symbols symbols;
@@ -104,7 +103,7 @@ static size_t underscores(const char *name)
 	return strspn(name, "_");
 }
 
-/* A total order of names for one function: negative, a's name is preferred. */
+/* A total order of the names of one function; negative: a's name is preferred. */
 static int compare_names(const struct symbol *a, const struct symbol *b)
 {
 	size_t length_a, length_b;
@@ -120,10 +119,10 @@ static int compare_names(const struct symbol *a, const struct symbol *b)
 	return strcmp(a->name, b->name);
 }
 
-/* By start; those with a size first, longest first. */
+/* By start, then the longest first; symbols without a size come last. */
 ORDER(by_start, struct symbol, UP(start) ?: DOWN(end))
 
-/* The end of the segment around an address, or of the section in files without segments. */
+/* Returns the end of the address's segment, or section in files without segments. */
 static uint64_t code_end(const struct elf_file *f, uint64_t address)
 {
 	for (size_t i = 0; i < f->segment_count; i++) {
@@ -144,8 +143,8 @@ static uint64_t code_end(const struct elf_file *f, uint64_t address)
 }
 
 /*
- * Of symbols with equal start and end the preferred name stays. Symbols without size are dropped
- * where another with the same start has one.
+ * Of symbols with the same start and end, the preferred name remains. Symbols without a size are
+ * removed if another with the same start has one.
  */
 static void drop_aliases(struct symbol_table *t)
 {
@@ -166,8 +165,8 @@ static void drop_aliases(struct symbol_table *t)
 }
 
 /*
- * Gives ends to symbols without size. One within a function that is known otherwise is a label in
- * it: it gets no end, and so no code.
+ * Sets the ends of symbols without a size. One that is inside of a known function is a label: it
+ * gets no end, and so no code.
  */
 static void find_ends(struct symbol_table *t, const struct elf_file *code,
 		      const struct function_bounds *bounds)

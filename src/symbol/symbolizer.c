@@ -1,4 +1,4 @@
-/* symbolizer.c: processes, their modules, and the images that these share. */
+/* symbolizer.c: processes, their modules, and the images that modules share. */
 #include "symbol/symbolizer.h"
 
 #include <errno.h>
@@ -12,27 +12,27 @@
 #include "symbol/module_file.h"
 
 #define KALLSYMS "/proc/kallsyms"
-#define NOTHING UINT32_MAX
+#define NO_ITEM UINT32_MAX
 
 /* A file, opened when the first address in it is looked up. */
 struct opened {
 	struct image image;
-	bool is_open; /* else nothing could be used, and the report says why */
+	bool is_open; /* if not, the report has the reason */
 	struct symbol_module_report report;
 };
 
 struct module {
 	struct symbol_module given;
-	uint64_t reach; /* the greatest end of this one and those before it */
-	uint32_t opened; /* index of `opened`; NOTHING: no address in it has been looked up yet */
+	uint64_t reach; /* the greatest end of this module and those before it */
+	uint32_t opened; /* index of `opened`; NO_ITEM: not opened yet */
 };
 
 struct process {
 	struct symbol_process given;
-	struct module *modules; /* by start, then by time */
+	struct module *modules; /* sorted by start, then time */
 	size_t count;
 	bool map_tried;
-	struct perf_map map; /* of its JIT code */
+	struct perf_map map; /* of its JIT-compiled code */
 	uint32_t map_report;
 };
 
@@ -40,20 +40,20 @@ struct symbolizer {
 	const char **folders;
 	size_t folder_count;
 	struct debuginfod *servers;
-	const struct file_copies *kept;
+	const struct file_copies *file_copies;
 	bool no_lines;
 	VEC(struct process *) processes;
 	VEC(struct opened *) opened;
-	struct map opened_at; /* id of a key -> index of `opened` */
+	struct map opened_at; /* text id of a key -> index of `opened` */
 	struct interner texts;
-	struct map names; /* address of a symbol's name and its kind -> id of the text shown */
+	struct map names; /* address of a symbol's name, and its kind -> id of the displayed text */
 	bool kernel_tried;
 	struct kernel_symbols kernel;
-	struct symbol_module_report kernel_report, nowhere;
+	struct symbol_module_report kernel_report, unmapped_report;
 	struct symbol_module_report *reports;
 };
 
-static const char *keep_text(struct symbolizer *s, const char *text, size_t length)
+static const char *copy_text(struct symbolizer *s, const char *text, size_t length)
 {
 	int64_t id = interner_add(&s->texts, text, length, NULL);
 
@@ -70,16 +70,16 @@ int symbolizer_new(const struct symbolizer_options *options, struct symbolizer *
 	interner_init(&s->texts);
 	s->no_lines = options->no_lines;
 	s->servers = options->servers;
-	s->kept = options->kept;
+	s->file_copies = options->file_copies;
 	s->kernel_report.path = "[kernel]";
 	s->kernel_report.reason = "";
-	s->nowhere.reason = "no file was mapped there";
-	s->nowhere.path = "[unknown]";
+	s->unmapped_report.reason = "no file was mapped there";
+	s->unmapped_report.path = "[unknown]";
 	s->folders = calloc(options->debug_folder_count + 1, sizeof(*s->folders));
 	for (size_t i = 0; s->folders && i < options->debug_folder_count; i++) {
 		const char *folder = options->debug_folders[i];
 
-		s->folders[s->folder_count] = keep_text(s, folder, strlen(folder));
+		s->folders[s->folder_count] = copy_text(s, folder, strlen(folder));
 		s->folder_count += s->folders[s->folder_count] != NULL;
 	}
 	if (!s->folders || s->folder_count < options->debug_folder_count) {
@@ -132,9 +132,9 @@ static int copy_modules(struct symbolizer *s, struct process *p, const struct sy
 		struct module *m = &p->modules[p->count++];
 
 		m->given = from->modules[i];
-		m->opened = NOTHING;
-		m->given.path = keep_text(s, m->given.path, strlen(m->given.path));
-		m->given.build_id = keep_text(s, m->given.build_id, strlen(m->given.build_id));
+		m->opened = NO_ITEM;
+		m->given.path = copy_text(s, m->given.path, strlen(m->given.path));
+		m->given.build_id = copy_text(s, m->given.build_id, strlen(m->given.build_id));
 		if (!m->given.path || !m->given.build_id)
 			return -ENOMEM;
 	}
@@ -152,8 +152,8 @@ int symbolizer_add_process(struct symbolizer *s, const struct symbol_process *fr
 		return -ENOMEM;
 	p->given = *from;
 	p->given.modules = NULL;
-	p->given.directory = keep_text(s, from->directory, strlen(from->directory));
-	p->map_report = NOTHING;
+	p->given.directory = copy_text(s, from->directory, strlen(from->directory));
+	p->map_report = NO_ITEM;
 	if (!p->given.directory || copy_modules(s, p, from) < 0 ||
 	    s->processes.count >= INT32_MAX || vec_push(&s->processes, p) < 0) {
 		free_process(p);
@@ -165,17 +165,17 @@ int symbolizer_add_process(struct symbolizer *s, const struct symbol_process *fr
 /* --- modules --- */
 
 /*
- * The module that was at an address: with a time the last that was loaded before it, else the only
- * one. *is_unclear: more than one file was there.
+ * Finds the module at an address: with a time, the last one loaded before it; else the only one.
+ * *is_ambiguous: there were several files.
  */
 static struct module *find_module(struct process *p, uint64_t address, uint64_t time_ns,
-				  bool *is_unclear)
+				  bool *is_ambiguous)
 {
 	size_t first = sorted_prefix(p->count, i, p->modules[i].reach <= address);
 	struct module *best = NULL;
 
-	*is_unclear = false;
-	for (size_t i = first; i < p->count && !*is_unclear; i++) {
+	*is_ambiguous = false;
+	for (size_t i = first; i < p->count && !*is_ambiguous; i++) {
 		struct module *m = &p->modules[i];
 		bool is_other;
 
@@ -187,7 +187,7 @@ static struct module *find_module(struct process *p, uint64_t address, uint64_t 
 				    best->given.build_id != m->given.build_id ||
 				    best->given.load_bias != m->given.load_bias);
 		if (time_ns == 0)
-			*is_unclear |= is_other;
+			*is_ambiguous |= is_other;
 		else if (best && m->given.loaded_ns > time_ns)
 			continue;
 		if (!best || best->given.loaded_ns > time_ns ||
@@ -197,7 +197,7 @@ static struct module *find_module(struct process *p, uint64_t address, uint64_t 
 	return best;
 }
 
-/* The index of a new item with this path, or -ENOMEM. */
+/* Adds an item with this path. Returns its index, or -ENOMEM. */
 static int64_t add_opened(struct symbolizer *s, const char *path, const char *reason)
 {
 	struct opened *o = calloc(1, sizeof(*o));
@@ -206,14 +206,14 @@ static int64_t add_opened(struct symbolizer *s, const char *path, const char *re
 		return -ENOMEM;
 	o->report.path = path;
 	o->report.reason = reason;
-	if (s->opened.count >= NOTHING || vec_push(&s->opened, o) < 0) {
+	if (s->opened.count >= NO_ITEM || vec_push(&s->opened, o) < 0) {
 		free(o);
 		return -ENOMEM;
 	}
 	return (int64_t)s->opened.count - 1;
 }
 
-/* Fills in an image; on failure the report has the reason. 0 or -ENOMEM. */
+/* Opens the image of a module; on failure, the report has the reason. Returns 0 or -ENOMEM. */
 static int open_image(struct symbolizer *s, const struct process *p, const struct symbol_module *m,
 		      struct opened *o)
 {
@@ -226,7 +226,7 @@ static int open_image(struct symbolizer *s, const struct process *p, const struc
 	if (p->given.is_here)
 		strbuf_addf(&root, "/proc/%u/root", p->given.pid);
 	folders.root = strbuf_text(&root);
-	found = module_file_open(&p->given, m, &folders, s->kept, &file, &path, &e);
+	found = module_file_open(&p->given, m, &folders, s->file_copies, &file, &path, &e);
 	if (found == -ENOMEM)
 		return found;
 	r = image_open(&o->image, found == 0 ? &file : NULL,
@@ -241,18 +241,18 @@ static int open_image(struct symbolizer *s, const struct process *p, const struc
 			    strbuf_text(&o->image.notes));
 	if (r == 0 && !o->image.symbols.symbols.count)
 		strbuf_addf(&reason, "%sno symbols", reason.length ? "; " : "");
-	o->report.reason = keep_text(s, strbuf_text(&reason), reason.length);
+	o->report.reason = copy_text(s, strbuf_text(&reason), reason.length);
 	return o->report.reason && !reason.failed ? 0 : -ENOMEM;
 }
 
-/* The file of a module; equal build ids are equal files. */
+/* Returns the opened file of a module; equal build ids mean equal files. */
 static struct opened *open_module(struct symbolizer *s, struct process *p, struct module *m)
 {
 	_cleanup_strbuf_ struct strbuf key = STRBUF_INIT;
 	uint64_t known;
 	int64_t id;
 
-	if (m->opened != NOTHING)
+	if (m->opened != NO_ITEM)
 		return s->opened.data[m->opened];
 	if (*m->given.build_id)
 		strbuf_addf(&key, "id %s", m->given.build_id);
@@ -276,8 +276,8 @@ static struct opened *open_module(struct symbolizer *s, struct process *p, struc
 /* --- names --- */
 
 /*
- * Where the suffix begins that a compiler appends to the name of a function made from another, such
- * as ".part.0"; or the end of the name.
+ * Returns where the suffix begins that compilers append to the name of a function made from
+ * another, such as ".part.0"; or the end of the name.
  */
 static size_t clone_mark(const char *name, size_t length)
 {
@@ -296,8 +296,8 @@ static size_t clone_mark(const char *name, size_t length)
 }
 
 /*
- * Demangled; without the symbol's version ("memcpy@@GLIBC_2.14"); marks of clones as the demangler
- * writes them.
+ * Appends the demangled name, without the symbol's version ("memcpy@@GLIBC_2.14"), and with clone
+ * suffixes in the form of the demangler.
  */
 static void add_name(const char *name, enum symbol_kind kind, struct strbuf *out)
 {
@@ -318,17 +318,17 @@ static void add_name(const char *name, enum symbol_kind kind, struct strbuf *out
 		strbuf_adds(out, "@ifunc");
 }
 
-/* The text shown for a name (of an open image: its address tells it apart). NULL: no memory. */
-static const char *shown_name(struct symbolizer *s, const char *name, enum symbol_kind kind)
+/* Returns the displayed text of a name, identified by its address in an image. NULL: no memory. */
+static const char *display_name(struct symbolizer *s, const char *name, enum symbol_kind kind)
 {
 	uint64_t key = (uint64_t)(uintptr_t)name << 2 | kind, *known;
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	int64_t id;
 
-	known = map_at(&s->names, key, NOTHING);
+	known = map_at(&s->names, key, NO_ITEM);
 	if (!known)
 		return NULL;
-	if (*known == NOTHING) {
+	if (*known == NO_ITEM) {
 		add_name(name, kind, &text);
 		id = text.failed ? -ENOMEM : interner_add(&s->texts, text.data, text.length, NULL);
 		if (id < 0)
@@ -340,7 +340,7 @@ static const char *shown_name(struct symbolizer *s, const char *name, enum symbo
 
 /* --- addresses --- */
 
-static void answer_nothing(struct symbol_answer *answer)
+static void clear_answer(struct symbol_answer *answer)
 {
 	answer->count = 1;
 	answer->frames[0] = (struct symbol_frame){ NULL, NULL, 0 };
@@ -381,7 +381,8 @@ static int find_in_image(struct symbolizer *s, struct opened *o, uint64_t addres
 		*to = (struct symbol_frame){ NULL, from->file, from->line };
 		if (!from->function)
 			continue;
-		to->function = shown_name(s, from->function, i == 0 ? found.kind : SYMBOL_FUNCTION);
+		to->function =
+			display_name(s, from->function, i == 0 ? found.kind : SYMBOL_FUNCTION);
 		if (!to->function)
 			return -ENOMEM;
 	}
@@ -391,22 +392,22 @@ static int find_in_image(struct symbolizer *s, struct opened *o, uint64_t addres
 static int read_perf_map(struct symbolizer *s, struct process *p)
 {
 	char path[JIT_MAP_PATH_MAX];
-	const char *kept;
+	const char *copied;
 	int64_t index;
 	int r = p->given.is_here ? jit_map_open(&p->given, &p->map, path) : -ENOENT;
 
 	p->map_tried = true;
 	if (r < 0)
 		return r == -ENOMEM ? r : 0;
-	kept = keep_text(s, path, strlen(path));
-	index = kept ? add_opened(s, kept, "") : -ENOMEM;
+	copied = copy_text(s, path, strlen(path));
+	index = copied ? add_opened(s, copied, "") : -ENOMEM;
 	if (index < 0)
 		return -ENOMEM;
 	p->map_report = (uint32_t)index;
 	return 0;
 }
 
-/* Code that no file has. */
+/* Looks up code that is in no file. */
 static int find_in_perf_map(struct symbolizer *s, struct process *p, uint64_t address,
 			    enum address_kind kind, struct symbol_answer *answer)
 {
@@ -416,7 +417,7 @@ static int find_in_perf_map(struct symbolizer *s, struct process *p, uint64_t ad
 		return -ENOMEM;
 	f = perf_map_find(&p->map, kind == ADDRESS_RETURN && address ? address - 1 : address);
 	if (!f) {
-		count_answer(&s->nowhere, answer);
+		count_answer(&s->unmapped_report, answer);
 		return 0;
 	}
 	answer->frames[0].function = f->name;
@@ -432,19 +433,19 @@ int symbolizer_find(struct symbolizer *s, int process, uint64_t address, enum ad
 		    uint64_t time_ns, struct symbol_answer *answer)
 {
 	struct process *p = s->processes.data[process];
-	bool is_unclear;
+	bool is_ambiguous;
 	struct module *m;
 	struct opened *o;
 
-	answer_nothing(answer);
-	/* A call may be the last thing in a module. */
+	clear_answer(answer);
+	/* The call may be the last instruction of a module. */
 	m = find_module(p, kind == ADDRESS_RETURN && address ? address - 1 : address, time_ns,
-			&is_unclear);
+			&is_ambiguous);
 	if (!m)
 		return find_in_perf_map(s, p, address, kind, answer);
-	if (is_unclear) {
-		s->nowhere.reason = "several files were loaded at the same address";
-		count_answer(&s->nowhere, answer);
+	if (is_ambiguous) {
+		s->unmapped_report.reason = "several files were loaded at the same address";
+		count_answer(&s->unmapped_report, answer);
 		return 0;
 	}
 	o = open_module(s, p, m);
@@ -463,7 +464,7 @@ static int read_kernel(struct symbolizer *s)
 
 	s->kernel_tried = true;
 	if (kernel_symbols_open(&s->kernel, KALLSYMS, &e) < 0)
-		s->kernel_report.reason = keep_text(s, e.text, strlen(e.text));
+		s->kernel_report.reason = copy_text(s, e.text, strlen(e.text));
 	return s->kernel_report.reason ? 0 : -ENOMEM;
 }
 
@@ -472,11 +473,10 @@ int symbolizer_find_kernel(struct symbolizer *s, int process, uint64_t address,
 {
 	const struct kernel_function *f = NULL;
 
-	answer_nothing(answer);
+	clear_answer(answer);
 	answer->module = s->kernel_report.path;
 	if (!s->processes.data[process]->given.is_here)
-		s->kernel_report.reason =
-			"recorded on another machine, or before it was booted anew";
+		s->kernel_report.reason = "recorded on another machine, or before the last reboot";
 	else if (!s->kernel_tried && read_kernel(s) < 0)
 		return -ENOMEM;
 	else
@@ -504,6 +504,6 @@ const struct symbol_module_report *symbolizer_reports(struct symbolizer *s, size
 	for (size_t i = 0; i < s->opened.count; i++)
 		reports[(*count)++] = s->opened.data[i]->report;
 	reports[(*count)++] = s->kernel_report;
-	reports[(*count)++] = s->nowhere;
+	reports[(*count)++] = s->unmapped_report;
 	return reports;
 }

@@ -1,4 +1,4 @@
-/* xz_data.c: liblzma, fenced in. */
+/* xz_data.c: bounds the memory and output of liblzma. */
 #include "symbol/xz_data.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #define MEMORY_MAX ((uint64_t)128 << 20) /* for the dictionary; xz -9 needs 65 MiB */
 #define PIECE ((size_t)1 << 20)
 
-/* Makes room for more; the buffer is the caller's in any case. */
+/* Enlarges the buffer, which the caller frees in any case. */
 static int grow(lzma_stream *z, uint8_t **buffer, size_t *room)
 {
 	size_t used = *room - z->avail_out, more = *room ? 2 * *room : PIECE;

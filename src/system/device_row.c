@@ -4,23 +4,23 @@
 
 #include "format/rows.h"
 
-void device_row_write(struct writer *w, uint32_t id, const struct nvml_description *is)
+void device_row_write(struct writer *w, uint32_t id, const struct nvml_description *d)
 {
 	struct row_device row = {
 		.id = id,
-		.name = rows_text(w, is->name),
-		.uuid = rows_text(w, is->uuid),
-		.pci = rows_text(w, is->pci),
-		.compute_major = (uint32_t)is->compute_major,
-		.compute_minor = (uint32_t)is->compute_minor,
-		.memory_bytes = is->memory_bytes,
-		.clock_khz = is->sm_clock_mhz * 1000,
-		.memory_clock_khz = is->memory_clock_mhz * 1000,
-		.driver_version = (uint32_t)is->cuda_version,
+		.name = rows_text(w, d->name),
+		.uuid = rows_text(w, d->uuid),
+		.pci = rows_text(w, d->pci),
+		.compute_major = (uint32_t)d->compute_major,
+		.compute_minor = (uint32_t)d->compute_minor,
+		.memory_bytes = d->memory_bytes,
+		.clock_khz = d->sm_clock_mhz * 1000,
+		.memory_clock_khz = d->memory_clock_mhz * 1000,
+		.driver_version = (uint32_t)d->cuda_version,
 	};
 
-	ROW_MISSING_IF(&row, device, clock_khz, !is->sm_clock_mhz);
-	ROW_MISSING_IF(&row, device, memory_clock_khz, !is->memory_clock_mhz);
+	ROW_MISSING_IF(&row, device, clock_khz, !d->sm_clock_mhz);
+	ROW_MISSING_IF(&row, device, memory_clock_khz, !d->memory_clock_mhz);
 	ROW_MISSING(&row, device, multiprocessors);
 	ROW_MISSING(&row, device, l2_bytes);
 	ROW_MISSING(&row, device, memory_bus_bits);

@@ -9,16 +9,15 @@
 
 #include "base/io.h"
 
-#define TRAFFIC_NS                                                                                 \
-	(250 * NS_PER_MS) /* between readings of disks and networks, a third of the cost of all */
-#define TEXT_BYTES (256u << 10) /* /proc/stat of a machine with 512 processors has a third of it */
+#define TRAFFIC_NS (250 * NS_PER_MS) /* disks and networks cost a third of all readings */
+#define TEXT_BYTES (256u << 10) /* three times the /proc/stat of a machine with 512 processors */
 
 static const struct file {
-	const char *path; /* NULL: getrusage */
+	const char *path; /* NULL: getrusage() */
 	enum host_part part;
-	uint32_t first, count; /* ids */
+	uint32_t first, count; /* ids of metrics */
 	proc_parser *parse;
-	uint64_t rest_ns;
+	uint64_t interval_ns;
 } files[] = {
 	{ "/proc/stat", HOST_MACHINE, METRIC_host_cpu_busy, 3, .parse = proc_parse_stat },
 	{ "/proc/meminfo", HOST_MACHINE, METRIC_host_memory_used, 3, .parse = proc_parse_meminfo },
@@ -29,9 +28,9 @@ static const struct file {
 	{ "/proc/pressure/io", HOST_MACHINE, METRIC_host_io_pressure, 2,
 	  .parse = proc_parse_io_pressure },
 	{ "/proc/diskstats", HOST_MACHINE, METRIC_host_disk_read, 2, .parse = proc_parse_diskstats,
-	  .rest_ns = TRAFFIC_NS },
+	  .interval_ns = TRAFFIC_NS },
 	{ "/proc/net/dev", HOST_MACHINE, METRIC_host_network_received, 2,
-	  .parse = proc_parse_network, .rest_ns = TRAFFIC_NS },
+	  .parse = proc_parse_network, .interval_ns = TRAFFIC_NS },
 	{ NULL, HOST_PROCESS, METRIC_process_cpu, 5, .parse = NULL },
 	{ "/proc/self/statm", HOST_PROCESS, METRIC_process_memory, 1, .parse = proc_parse_statm },
 	{ "/proc/self/io", HOST_PROCESS, METRIC_process_disk_read, 2, .parse = proc_parse_io },
@@ -57,8 +56,9 @@ static void report_absent(struct host *h, const struct file *file, const char *w
 }
 
 /*
- * Names in a folder of /sys that are of hardware, so that what goes through a partition, a bridge
- * or a mapping is not counted twice. None: all count, as in a container.
+ * Lists the names in a folder of /sys that belong to hardware, so that traffic through a partition,
+ * a bridge or a mapping is not counted twice. If there are none, as in a container, all are
+ * counted.
  */
 static size_t list_hardware(const char *folder, char *out)
 {
@@ -161,7 +161,7 @@ void host_read(struct host *h, uint64_t now_ns, const struct metric_sink *sink)
 		uint64_t before_ns = cpu_ns;
 
 		if (!(files[i].part & h->parts) || (files[i].path && h->fds[i] < 0) ||
-		    !pace_is_due(&h->paces[i], files[i].rest_ns, now_ns))
+		    !pace_is_due(&h->paces[i], files[i].interval_ns, now_ns))
 			continue;
 		if (files[i].path)
 			read_file(h, i, &e);

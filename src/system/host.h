@@ -1,6 +1,6 @@
 /*
- * host.h: reads the machine and the own process from /proc, whose files stay open: a reading is a
- * system call for each. One thread at a time.
+ * host.h: reads metrics of the machine and the own process from /proc. The files stay open: a
+ * reading is one system call per file. To be used by one thread at a time.
  */
 #ifndef PITOT_SYSTEM_HOST_H
 #define PITOT_SYSTEM_HOST_H
@@ -11,27 +11,27 @@
 enum host_part { HOST_MACHINE = 1, HOST_PROCESS = 2 };
 
 #define HOST_FILES_MAX 12
-#define HOST_NAMES_BYTES 1024 /* further disks and network devices do not count */
+#define HOST_NAMES_BYTES 1024 /* disks and network devices beyond that are not counted */
 
 struct host {
-	unsigned parts; /* enum host_part that are read */
-	int fds[HOST_FILES_MAX]; /* -1: there is none */
+	unsigned parts; /* mask of enum host_part */
+	int fds[HOST_FILES_MAX]; /* -1: not open */
 	struct pace paces[HOST_FILES_MAX];
-	uint64_t seen; /* bit i: the metric with id METRIC_HOST_FIRST + i has come */
-	uint64_t reported; /* the same: its absence was handed on */
+	uint64_t seen; /* bit i: metric METRIC_HOST_FIRST + i has had a value */
+	uint64_t reported; /* likewise: its absence has been reported */
 	struct proc_units units;
 	char disks[HOST_NAMES_BYTES], networks[HOST_NAMES_BYTES];
-	char *text; /* room for a file */
+	char *text; /* buffer for a file */
 };
 
-/* Opens the files of these parts; what cannot be opened is absent. 0 or -ENOMEM. */
+/* Opens the files of these parts, reports absent metrics. Returns 0 or -ENOMEM. */
 int host_open(struct host *h, unsigned parts, const struct metric_sink *sink) MUST_USE;
-/* Reads what is due and hands it on. `now_ns` as of nvml_device_read. */
+/* Reads the files that are due, passes values to `sink`. `now_ns` as in nvml_device_read(). */
 void host_read(struct host *h, uint64_t now_ns, const struct metric_sink *sink);
-void host_close(struct host *h); /* also of one that is zero */
+void host_close(struct host *h); /* may be all zeros */
 /*
- * In the child of a fork: closes the files, which are the parent's, and leaks the memory, which
- * another thread may have used.
+ * To be called in the child of a fork: closes the parent's files, and leaks the memory, which
+ * another thread may have been using.
  */
 void host_after_fork(struct host *h);
 

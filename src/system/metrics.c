@@ -31,7 +31,7 @@ const char *metric_name(uint32_t id, char room[METRIC_NAME_MAX])
 	return room;
 }
 
-/* The part of the text behind the last "; ". */
+/* Returns the part of the text after the last "; ". */
 static const char *last_clause(const char *text)
 {
 	const char *next;
@@ -41,17 +41,17 @@ static const char *last_clause(const char *text)
 	return text;
 }
 
-void metric_add_absent(struct strbuf *out, const char *whose, uint32_t id, const char *why)
+void metric_add_absent(struct strbuf *out, const char *prefix, uint32_t id, const char *why)
 {
 	size_t tail = strlen(": ") + strlen(why);
 	char room[METRIC_NAME_MAX];
 	const char *clause = last_clause(strbuf_text(out));
 
-	if (!strncmp(clause, whose, strlen(whose)) && strlen(clause) > tail &&
+	if (!strncmp(clause, prefix, strlen(prefix)) && strlen(clause) > tail &&
 	    !strcmp(clause + strlen(clause) - strlen(why), why)) {
 		out->length -= tail;
 		strbuf_addf(out, ", %s: %s", metric_name(id, room), why);
 		return;
 	}
-	strbuf_addf(out, "%s%s%s: %s", out->length ? "; " : "", whose, metric_name(id, room), why);
+	strbuf_addf(out, "%s%s%s: %s", out->length ? "; " : "", prefix, metric_name(id, room), why);
 }

@@ -1,11 +1,11 @@
 /*
- * metrics.h: what can be read of GPUs and of the machine, each metric declared once. Its place in
- * the list is its id in table `counter`: add at the end, never remove or reorder.
+ * metrics.h: declares each metric of GPUs and of the machine once. Its position in the list is its
+ * id in table `counter`: add at the end, never remove or reorder.
  *
  *	M(name, KIND, "unit", decimals, "description")
  *
- * The unit is that of a whole; value / 10^decimals is in it. A value that cannot be had is never 0:
- * it is not handed on, and the reason is (struct metric_sink).
+ * Values are integers: value / 10^decimals is in the unit. A value that is unavailable is never 0:
+ * no value is passed on, but the reason (struct metric_sink).
  */
 #ifndef PITOT_SYSTEM_METRICS_H
 #define PITOT_SYSTEM_METRICS_H
@@ -15,16 +15,16 @@
 #include "base/compiler.h"
 #include "base/strbuf.h"
 
-/* With the numbers of counter_kind in schema/tables.h. */
+/* Same values as counter_kind in schema/tables.h. */
 enum metric_kind {
-	METRIC_LEVEL, /* holds until the next reading */
-	METRIC_SUM, /* only grows: what counts is by how much. May begin again at 0 */
+	METRIC_LEVEL, /* valid until the next reading */
+	METRIC_SUM, /* monotonic counter; may restart at 0 */
 	METRIC_BITS, /* bit i: condition i holds */
-	METRIC_EVENT, /* something happened; the value is its code */
+	METRIC_EVENT, /* the value is the code of the event */
 };
 
 #define METRIC_NVML_FIRST 1u
-/* up to METRIC_HOST_FIRST: hardware counters over time, in the order in which they come */
+/* up to METRIC_HOST_FIRST: hardware counters sampled over time, in order of appearance */
 #define METRIC_PM_FIRST 128u
 #define METRIC_HOST_FIRST 256u
 #define METRIC_CORE_FIRST 512u /* METRIC_CORE_FIRST + n: processor n */
@@ -69,7 +69,7 @@ enum metric_kind {
 	M(gpu_dram_active, LEVEL, "%", 1, "memory bandwidth used of that possible, since the last reading")            \
 	M(gpu_xid, EVENT, "", 0, "error that the driver reported, by its Xid number")
 
-/* What begins with process_ is of the recorded process, the others are of the machine. */
+/* Metrics named process_ are those of the recorded process, the others those of the machine. */
 #define HOST_METRICS(M)                                                                                                \
 	M(host_cpu_busy, SUM, "s", 2, "time in which processors worked, over all of them")                             \
 	M(host_cpu_io_wait, SUM, "s", 2, "time in which processors were idle while a thread waited for a disk")        \
@@ -96,7 +96,7 @@ enum metric_kind {
 	M(process_disk_written, SUM, "bytes", 0, "bytes written that are meant for disks")
 /* clang-format on */
 
-/* METRIC_gpu_power and so on: the ids. */
+/* The ids: METRIC_gpu_power, … */
 enum metric_id {
 	METRIC_BEFORE_NVML = METRIC_NVML_FIRST - 1,
 #define M(name, ...) METRIC_##name,
@@ -107,34 +107,33 @@ enum metric_id {
 };
 
 struct metric {
-	const char *name; /* of a processor: without its number, which metric_name adds */
+	const char *name; /* for a processor: without its number, which metric_name() adds */
 	enum metric_kind kind;
 	const char *unit;
 	uint32_t decimals;
 	const char *description;
 };
 
-/* NULL: there is none with this id. */
+/* Returns NULL if no metric has this id. */
 const struct metric *metric_find(uint32_t id);
 #define METRIC_NAME_MAX 40
-/* Name of a metric that there is; `room` is used where the name has a number in it. */
+/* Returns the name of an existing metric; `room` is used for names with a number. */
 const char *metric_name(uint32_t id, char room[METRIC_NAME_MAX]);
 
 /*
- * Appends that a metric will not come: "GPU 0 has no gpu_utilization: not supported". What is
- * missing for one reason after the other is one list; others follow after "; ". `whose` is
- * "GPU 0 has no ".
+ * Appends that a metric is unavailable: "GPU 0 has no gpu_utilization: not supported". Consecutive
+ * metrics with one reason are appended as one list, others after "; ". `prefix` is "GPU 0 has no ".
  */
-void metric_add_absent(struct strbuf *out, const char *whose, uint32_t id, const char *why);
+void metric_add_absent(struct strbuf *out, const char *prefix, uint32_t id, const char *why);
 
-/* Who takes what readers read. Functions may be NULL but `value`. */
+/* Receives what readers read. All functions but `value` may be NULL. */
 struct metric_sink {
 	void *user;
-	/* Around what asks a driver and may hang; `what` is a literal. */
+	/* Called before and after calls of a driver, which may hang; `what` is a literal. */
 	void (*enter)(const char *what);
 	void (*leave)(void);
 	void (*value)(void *user, uint32_t id, uint64_t time_ns, int64_t value);
-	/* It will not come; once for each metric. `why` is valid during the call. */
+	/* The metric is unavailable; called once per metric. `why` is valid during the call. */
 	void (*absent)(void *user, uint32_t id, const char *why);
 };
 

@@ -1,7 +1,7 @@
 /*
- * nvml.c: metrics are read in groups, each by one call where NVML allows that. What a reading costs
- * differs from function to function by a factor of a thousand (energy: 4 ms on an H100, during
- * which the driver spins), so each group has a pace.
+ * nvml.c: reads metrics in groups, each with one call where NVML allows that. The cost of a reading
+ * differs by a factor of a thousand between functions (energy: 4 ms on an H100, during which the
+ * driver spins), so each group has its own pace.
  */
 #include "system/nvml.h"
 
@@ -15,23 +15,23 @@
 
 static struct nvml nvml;
 static nvml_events event_set;
-static bool any_events; /* of some device */
+static bool any_events; /* some device is registered for events */
 
 struct value {
 	int64_t value;
 	int status;
 };
 
-/* What is read of one device by one call: metrics that stand beside each other in the list. */
+/* Metrics that are read by one call: adjacent in the list of metrics. */
 struct group {
 	const char *name;
-	uint32_t first, count; /* ids */
-	bool all; /* only with NVML_ALL */
-	uint64_t rest_ns;
+	uint32_t first, count; /* ids of metrics */
+	bool all; /* read only with NVML_ALL */
+	uint64_t interval_ns;
 	void (*read)(struct nvml_device *d, const struct group *g, struct value *out);
-	struct question {
-		unsigned id, scope, factor; /* of a field; factor 0: 1 */
-	} questions[GROUP_MAX];
+	struct query {
+		unsigned id, scope, factor; /* field and scale factor; 0: 1 */
+	} queries[GROUP_MAX];
 };
 
 /* --- single functions --- */
@@ -60,7 +60,7 @@ READER(read_throttling, DeviceGetCurrentClocksThrottleReasons, unsigned long lon
        (int64_t)v)
 READER(read_limit, DeviceGetEnforcedPowerLimit, unsigned, (d->handle, &v), v)
 
-/* Asked with no room, NVML says how many there are. */
+/* Called without a buffer, NVML returns the number of processes. */
 static void read_processes(struct nvml_device *d, const struct group *g, struct value *out)
 {
 	unsigned count = 0;
@@ -91,7 +91,7 @@ static int field_value(const struct nvml_field *f, int64_t *out)
 	case NVML_TYPE_U16:
 		*out = f->value.u16;
 		return f->status;
-	default: /* no field that is asked for is a real number */
+	default: /* none of our fields is a floating-point number */
 		return f->status ? f->status : NVML_NOT_SUPPORTED;
 	}
 }
@@ -102,14 +102,14 @@ static void read_fields(struct nvml_device *d, const struct group *g, struct val
 	int status = NVML_FUNCTION_NOT_FOUND;
 
 	for (uint32_t i = 0; i < g->count; i++) {
-		fields[i].id = g->questions[i].id;
-		fields[i].scope = g->questions[i].scope;
+		fields[i].id = g->queries[i].id;
+		fields[i].scope = g->queries[i].scope;
 	}
 	if (nvml.DeviceGetFieldValues)
 		status = nvml.DeviceGetFieldValues(d->handle, (int)g->count, fields);
 	for (uint32_t i = 0; i < g->count; i++) {
 		out[i].status = status ? status : field_value(&fields[i], &out[i].value);
-		out[i].value *= MAX(g->questions[i].factor, 1u);
+		out[i].value *= MAX(g->queries[i].factor, 1u);
 	}
 }
 
@@ -124,7 +124,7 @@ static int gpm_start(struct nvml_device *d)
 	if (!nvml.GpmQueryDeviceSupport || !nvml.GpmSampleAlloc || !nvml.GpmSampleGet ||
 	    !nvml.GpmMetricsGet)
 		return NVML_FUNCTION_NOT_FOUND;
-	/* A GPU in parts has values for each part only. */
+	/* A GPU in MIG mode has values for its instances only. */
 	if (nvml.DeviceGetMigMode)
 		nvml.DeviceGetMigMode(d->handle, &mig, &pending);
 	status = mig ? NVML_NOT_SUPPORTED : nvml.GpmQueryDeviceSupport(d->handle, &support);
@@ -135,7 +135,7 @@ static int gpm_start(struct nvml_device *d)
 	return status;
 }
 
-/* A value is of the time between two samples; the first reading has none. */
+/* Takes a sample. A value covers the time between two samples, so the first reading has none. */
 static int gpm_sample(struct nvml_device *d)
 {
 	nvml_gpm_sample oldest = d->gpm[0];
@@ -165,14 +165,14 @@ static void read_gpm(struct nvml_device *d, const struct group *g, struct value 
 	m.samples[0] = d->gpm[0];
 	m.samples[1] = d->gpm[1];
 	for (uint32_t i = 0; i < g->count; i++)
-		m.metrics[i].id = g->questions[i].id;
+		m.metrics[i].id = g->queries[i].id;
 	if (!status)
 		status = nvml.GpmMetricsGet(&m);
 	for (uint32_t i = 0; i < g->count; i++) {
 		double v = m.metrics[i].value;
 
 		out[i].status = status ? status : m.metrics[i].status;
-		if (!out[i].status && !(v >= 0 && v <= 1e6)) /* no number, or none that it can be */
+		if (!out[i].status && !(v >= 0 && v <= 1e6)) /* NaN, or out of range */
 			out[i].status = NVML_TIMEOUT;
 		else if (!out[i].status)
 			out[i].value = (int64_t)(v * 10 + 0.5);
@@ -185,7 +185,7 @@ static void read_gpm(struct nvml_device *d, const struct group *g, struct value 
 	{                                                                                          \
 		"NVML's " #name, METRIC_gpu_##name, 1, .read = reader, __VA_ARGS__                 \
 	}
-#define SLOW .all = true, .rest_ns = 10 * NS_PER_S
+#define SLOW .all = true, .interval_ns = 10 * NS_PER_S
 #define KIB 1024
 /* clang-format off */
 static const struct group groups[] = {
@@ -195,31 +195,32 @@ static const struct group groups[] = {
 	ONE(power, read_power),
 	ONE(temperature, read_temperature),
 	ONE(memory_used, read_used),
-	ONE(energy, read_energy, .rest_ns = 10 * NS_PER_S),
+	ONE(energy, read_energy, .interval_ns = 10 * NS_PER_S),
 	ONE(throttle_reasons, read_throttling),
 	ONE(power_limit, read_limit, SLOW),
-	ONE(memory_temperature, read_fields, .all = true, .questions = { { NVML_FIELD_MEMORY_TEMPERATURE } }),
+	ONE(memory_temperature, read_fields, .all = true, .queries = { { NVML_FIELD_MEMORY_TEMPERATURE } }),
 	{ "NVML's PCIe", METRIC_gpu_pcie_sent, 2, .all = true, .read = read_fields,
-	  .questions = { { NVML_FIELD_PCIE_SENT }, { NVML_FIELD_PCIE_RECEIVED } } },
+	  .queries = { { NVML_FIELD_PCIE_SENT }, { NVML_FIELD_PCIE_RECEIVED } } },
 	{ "NVML's NVLink", METRIC_gpu_nvlink_sent, 2, .all = true, .read = read_fields,
-	  .questions = { { NVML_FIELD_NVLINK_SENT, NVML_SCOPE_ALL_LINKS, KIB },
+	  .queries = { { NVML_FIELD_NVLINK_SENT, NVML_SCOPE_ALL_LINKS, KIB },
 			 { NVML_FIELD_NVLINK_RECEIVED, NVML_SCOPE_ALL_LINKS, KIB } } },
 	{ "NVML's limits", METRIC_gpu_limited_by_power, 5, .all = true, .read = read_fields,
-	  .questions = { { NVML_FIELD_LIMITED_BY_POWER }, { NVML_FIELD_LIMITED_BY_TEMPERATURE },
+	  .queries = { { NVML_FIELD_LIMITED_BY_POWER }, { NVML_FIELD_LIMITED_BY_TEMPERATURE },
 			 { NVML_FIELD_LIMITED_BY_SYNC_BOOST }, { NVML_FIELD_LIMITED_BY_BOARD },
 			 { NVML_FIELD_LIMITED_BY_RELIABILITY } } },
 	{ "NVML's errors", METRIC_gpu_ecc_corrected, 6, SLOW, .read = read_fields,
-	  .questions = { { NVML_FIELD_ECC_CORRECTED }, { NVML_FIELD_ECC_UNCORRECTED },
+	  .queries = { { NVML_FIELD_ECC_CORRECTED }, { NVML_FIELD_ECC_UNCORRECTED },
 			 { NVML_FIELD_RETIRED_CORRECTED }, { NVML_FIELD_RETIRED_UNCORRECTED },
 			 { NVML_FIELD_REMAPPED_CORRECTED }, { NVML_FIELD_REMAPPED_UNCORRECTED } } },
-	ONE(processes, read_processes, .all = true, .rest_ns = NS_PER_S),
+	ONE(processes, read_processes, .all = true, .interval_ns = NS_PER_S),
 	{ "NVML's GPM", METRIC_gpu_sm_active, 8, .all = true, .read = read_gpm,
-	  .questions = { { NVML_GPM_SM_ACTIVE }, { NVML_GPM_SM_OCCUPANCY }, { NVML_GPM_TENSOR_ACTIVE },
+	  .queries = { { NVML_GPM_SM_ACTIVE }, { NVML_GPM_SM_OCCUPANCY }, { NVML_GPM_TENSOR_ACTIVE },
 			 { NVML_GPM_FP64_ACTIVE }, { NVML_GPM_FP32_ACTIVE }, { NVML_GPM_FP16_ACTIVE },
 			 { NVML_GPM_INTEGER_ACTIVE }, { NVML_GPM_DRAM_ACTIVE } } },
 };
 /* clang-format on */
-_Static_assert(ARRAY_SIZE(groups) <= NVML_GROUPS_MAX, "each has a pace in struct nvml_device");
+_Static_assert(ARRAY_SIZE(groups) <= NVML_GROUPS_MAX,
+	       "each group has a pace in struct nvml_device");
 _Static_assert(METRIC_NVML_END - METRIC_NVML_FIRST <= 64, "bits of nvml_device.off");
 
 static uint64_t bit_of(uint32_t id)
@@ -227,23 +228,23 @@ static uint64_t bit_of(uint32_t id)
 	return UINT64_C(1) << (id - METRIC_NVML_FIRST);
 }
 
-static bool for_good(int status)
+static bool is_permanent(int status)
 {
 	return status == NVML_INVALID_ARGUMENT || status == NVML_NOT_SUPPORTED ||
 	       status == NVML_NO_PERMISSION || status == NVML_FUNCTION_NOT_FOUND ||
 	       status == NVML_DEPRECATED;
 }
 
-static void hand_on(struct nvml_device *d, uint32_t id, uint64_t time_ns, const struct value *v,
-		    const struct metric_sink *sink)
+static void emit_value(struct nvml_device *d, uint32_t id, uint64_t time_ns, const struct value *v,
+		       const struct metric_sink *sink)
 {
-	if (d->off & bit_of(id))
+	if (d->absent & bit_of(id))
 		return;
 	if (v->status == NVML_SUCCESS) {
 		d->seen |= bit_of(id);
 		sink->value(sink->user, id, time_ns, v->value);
-	} else if (for_good(v->status)) {
-		d->off |= bit_of(id);
+	} else if (is_permanent(v->status)) {
+		d->absent |= bit_of(id);
 		if (sink->absent)
 			sink->absent(sink->user, id, nvml_status_text(v->status));
 	}
@@ -261,19 +262,19 @@ static void read_group(struct nvml_device *d, const struct group *g, struct pace
 	g->read(d, g, values);
 	if (sink->leave)
 		sink->leave();
-	if (g->all) /* the others are few, known to be cheap, and read as often as was asked for */
+	if (g->all) /* the others are few, known to be cheap, and read at the requested rate */
 		pace_add(pace, clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
 	for (uint32_t i = 0; i < g->count; i++) {
 		d->lost |= values[i].status == NVML_GPU_IS_LOST;
-		hand_on(d, g->first + i, time_ns, &values[i], sink);
+		emit_value(d, g->first + i, time_ns, &values[i], sink);
 	}
 }
 
 /* --- errors --- */
 
-static void watch(struct nvml_device *d)
+static void register_events(struct nvml_device *d)
 {
-	d->watched = true;
+	d->events_registered = true;
 	if (!nvml.EventSetCreate || !nvml.DeviceRegisterEvents || !nvml.EventSetWait_v2 ||
 	    (!event_set && nvml.EventSetCreate(&event_set) != NVML_SUCCESS))
 		return;
@@ -296,10 +297,10 @@ bool nvml_next_event(nvml_handle *device, int64_t *xid)
 void nvml_device_read(struct nvml_device *d, enum nvml_choice choice, uint64_t now_ns,
 		      const struct metric_sink *sink)
 {
-	if (choice == NVML_ALL && !d->watched) {
+	if (choice == NVML_ALL && !d->events_registered) {
 		if (sink->enter)
 			sink->enter("nvmlDeviceRegisterEvents");
-		watch(d);
+		register_events(d);
 		if (sink->leave)
 			sink->leave();
 	}
@@ -307,8 +308,8 @@ void nvml_device_read(struct nvml_device *d, enum nvml_choice choice, uint64_t n
 		const struct group *g = &groups[i];
 		uint64_t bits = ((UINT64_C(1) << g->count) - 1) * bit_of(g->first);
 
-		if ((g->all && choice == NVML_BASIC) || (d->off & bits) == bits ||
-		    !pace_is_due(&d->paces[i], g->rest_ns, now_ns))
+		if ((g->all && choice == NVML_BASIC) || (d->absent & bits) == bits ||
+		    !pace_is_due(&d->paces[i], g->interval_ns, now_ns))
 			continue;
 		read_group(d, g, &d->paces[i], sink);
 	}
@@ -402,7 +403,7 @@ int nvml_device_by_index(struct nvml_device *d, unsigned index)
 	return nvml.DeviceGetHandleByIndex_v2(index, &d->handle);
 }
 
-/* As CUDA writes it: "0000:1a:00.0" of "00000000:1A:00.0". */
+/* Converts to CUDA's format: "00000000:1A:00.0" to "0000:1a:00.0". */
 static void copy_pci(char to[32], const char *id)
 {
 	size_t length = strnlen(id, 31);

@@ -1,6 +1,4 @@
-/*
- * nvml_api.h: the parts of NVML's interface (libnvidia-ml.so.1) that are used, declared by us.
- */
+/* nvml_api.h: our own declarations of the parts of NVML (libnvidia-ml.so.1) that are used. */
 #ifndef PITOT_SYSTEM_NVML_API_H
 #define PITOT_SYSTEM_NVML_API_H
 
@@ -40,16 +38,16 @@ struct nvml_pci {
 	unsigned domain, bus, device, device_id, subsystem_id;
 	char id[32];
 };
-_Static_assert(sizeof(struct nvml_pci) == 68, "as NVML writes it");
+_Static_assert(sizeof(struct nvml_pci) == 68, "must match NVML's layout");
 
 struct nvml_process {
 	unsigned pid;
-	unsigned long long used_bytes; /* ~0: not known */
+	unsigned long long used_bytes; /* ~0: unknown */
 	unsigned gpu_instance, compute_instance;
 };
-_Static_assert(sizeof(struct nvml_process) == 24, "as NVML writes it");
+_Static_assert(sizeof(struct nvml_process) == 24, "must match NVML's layout");
 
-/* Numbers of values that nvmlDeviceGetFieldValues has. */
+/* Fields of nvmlDeviceGetFieldValues. */
 enum {
 	NVML_FIELD_ECC_CORRECTED = 3,
 	NVML_FIELD_ECC_UNCORRECTED = 4,
@@ -61,7 +59,7 @@ enum {
 	NVML_FIELD_LIMITED_BY_BOARD = 77,
 	NVML_FIELD_LIMITED_BY_RELIABILITY = 79,
 	NVML_FIELD_MEMORY_TEMPERATURE = 82,
-	NVML_FIELD_NVLINK_SENT = 138, /* KiB; scope: a link, or all */
+	NVML_FIELD_NVLINK_SENT = 138, /* KiB; scope: one link, or all */
 	NVML_FIELD_NVLINK_RECEIVED = 139,
 	NVML_FIELD_REMAPPED_CORRECTED = 142,
 	NVML_FIELD_REMAPPED_UNCORRECTED = 143,
@@ -95,16 +93,16 @@ struct nvml_field {
 		unsigned short u16;
 	} value;
 };
-_Static_assert(sizeof(struct nvml_field) == 40, "as NVML writes it");
+_Static_assert(sizeof(struct nvml_field) == 40, "must match NVML's layout");
 
 struct nvml_event {
 	nvml_handle device;
 	unsigned long long type, data;
 	unsigned gpu_instance, compute_instance;
 };
-_Static_assert(sizeof(struct nvml_event) == 32, "as NVML writes it");
+_Static_assert(sizeof(struct nvml_event) == 32, "must match NVML's layout");
 
-/* GPU performance monitoring, of Hopper and newer. */
+/* Metrics of GPU performance monitoring (GPM), on Hopper and newer. */
 enum {
 	NVML_GPM_SM_ACTIVE = 2,
 	NVML_GPM_SM_OCCUPANCY = 3,
@@ -116,7 +114,7 @@ enum {
 	NVML_GPM_FP16_ACTIVE = 13,
 };
 #define NVML_GPM_VERSION 1u
-#define NVML_GPM_METRICS_MAX 333u /* of the newest header; NVML uses as many as `count` says */
+#define NVML_GPM_METRICS_MAX 333u /* as in the newest header; NVML uses `count` of them */
 
 struct nvml_gpm_support {
 	unsigned version, supported;
@@ -128,7 +126,7 @@ struct nvml_gpm_metric {
 	double value;
 	const char *names[3];
 };
-_Static_assert(sizeof(struct nvml_gpm_metric) == 40, "as NVML writes it");
+_Static_assert(sizeof(struct nvml_gpm_metric) == 40, "must match NVML's layout");
 
 struct nvml_gpm_metrics {
 	unsigned version, count;
@@ -167,7 +165,7 @@ struct nvml_gpm_metrics {
 	F(GpmSampleGet, nvml_handle device, nvml_gpm_sample sample)                                \
 	F(GpmMetricsGet, struct nvml_gpm_metrics *metrics)
 
-/* NULL: the library lacks it. */
+/* Functions are NULL if the library lacks them. */
 struct nvml {
 #define F(name, ...) int (*name)(__VA_ARGS__);
 	NVML_FUNCTIONS(F)

@@ -1,9 +1,9 @@
 /*
- * pace.h: how often something expensive is read.
+ * pace.h: decides when something expensive is read again.
  *
- * `rest_ns` is what its declaration says; at first it is read more often, for short runs: after a
- * quarter of the time since the first reading. Where nobody knows before what a reading costs,
- * pace_add keeps it below one part in PACE_SHARE of a processor.
+ * `interval_ns` is the declared interval. At first, readings are more frequent, for short runs: the
+ * interval is a quarter of the time since the first reading. Where the cost of a reading is not
+ * known beforehand, pace_add() keeps it below one part in PACE_SHARE of a processor.
  */
 #ifndef PITOT_SYSTEM_PACE_H
 #define PITOT_SYSTEM_PACE_H
@@ -17,15 +17,16 @@
 
 struct pace {
 	uint64_t first_ns, last_ns; /* 0: not read yet */
-	uint64_t cost_ns; /* CPU time of a reading, smoothed; 0: not known */
-	bool warm; /* the first reading, which binds functions and fills caches, is over */
+	uint64_t cost_ns; /* CPU time of a reading, smoothed; 0: unknown */
+	bool warm; /* after the first reading, which binds functions and fills caches */
 };
 
-static inline bool pace_is_due(struct pace *p, uint64_t rest_ns, uint64_t now_ns)
+static inline bool pace_is_due(struct pace *p, uint64_t interval_ns, uint64_t now_ns)
 {
-	uint64_t rest = MAX(MIN((now_ns - p->first_ns) / 4, rest_ns), p->cost_ns * PACE_SHARE);
+	uint64_t wait_ns = MAX(MIN((now_ns - p->first_ns) / 4, interval_ns),
+			       p->cost_ns * PACE_SHARE);
 
-	if (p->last_ns && now_ns - p->last_ns < rest)
+	if (p->last_ns && now_ns - p->last_ns < wait_ns)
 		return false;
 	if (!p->first_ns)
 		p->first_ns = now_ns;
@@ -33,7 +34,7 @@ static inline bool pace_is_due(struct pace *p, uint64_t rest_ns, uint64_t now_ns
 	return true;
 }
 
-/* A reading took that much CPU time. */
+/* Reports the CPU time of a reading. */
 static inline void pace_add(struct pace *p, uint64_t cpu_ns)
 {
 	if (p->warm)

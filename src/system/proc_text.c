@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-#define SECTOR_BYTES 512u /* of /proc/diskstats, whatever the disk has */
+#define SECTOR_BYTES 512u /* in /proc/diskstats, for all disks */
 
 struct text {
 	const char *p, *end;
 };
 
-/* Takes the next part up to `separator` or the end. false: there is none. */
+/* Reads the next line. Returns false if there is none. */
 static bool next_line(struct text *t, struct text *line)
 {
 	const char *end = t->p < t->end ? memchr(t->p, '\n', (size_t)(t->end - t->p)) : NULL;
@@ -25,7 +25,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == ':';
 }
 
-/* A word ends before a blank or a colon: "eth0:123" is two. */
+/* Reads the next word. Words end before a blank or colon: "eth0:123" is two. */
 static bool next_word(struct text *line, struct text *word)
 {
 	while (line->p < line->end && is_blank(*line->p))
@@ -44,7 +44,7 @@ static bool is_word(const struct text *word, const char *what)
 	return length == strlen(what) && !memcmp(word->p, what, length);
 }
 
-/* A whole word of decimal digits. */
+/* Converts a word that consists of decimal digits. */
 static bool to_number(const struct text *word, uint64_t *out)
 {
 	uint64_t v = 0;
@@ -57,7 +57,7 @@ static bool to_number(const struct text *word, uint64_t *out)
 	return word->p < word->end;
 }
 
-/* The next `count` words, all of which must be numbers. */
+/* Reads `count` words, all of which must be numbers. */
 static bool next_numbers(struct text *line, uint64_t *out, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
@@ -69,7 +69,7 @@ static bool next_numbers(struct text *line, uint64_t *out, unsigned count)
 	return true;
 }
 
-/* No sum of a machine comes near the limit; a text that says so is cut there. */
+/* Multiplies, saturating: no real sum is near the limit. */
 static int64_t times(uint64_t value, uint64_t factor)
 {
 	uint64_t v;
@@ -93,8 +93,7 @@ static bool is_listed(const struct text *word, const char *names, size_t length)
 /* --- the machine --- */
 
 /*
- * "cpu0 user nice system idle iowait irq softirq …": steal is time of other machines, guest is in
- * user.
+ * "cpu0 user nice system idle iowait irq softirq …": "user" has "guest"; "steal" is ignored.
  */
 static bool cpu_line(struct text line, uint64_t *busy, uint64_t *io_wait)
 {
@@ -114,7 +113,7 @@ void proc_parse_stat(const char *text, size_t length, const struct proc_units *u
 	uint64_t core, next_core = 0, busy, io_wait, switches;
 	bool total = false, switched = false;
 
-	/* In hundredths of a second. */
+	/* in hundredths of a second */
 #define TIME(ticks) times(ticks, 100) / (int64_t)units->ticks_per_s
 	while (next_line(&t, &line)) {
 		if (!next_word(&line, &word))
@@ -129,7 +128,7 @@ void proc_parse_stat(const char *text, size_t length, const struct proc_units *u
 			emit(user, METRIC_host_context_switches, times(switches, 1));
 		} else if (word.end - word.p > 3 && !memcmp(word.p, "cpu", 3)) {
 			word.p += 3;
-			/* They stand in order; those that are switched off are left out. */
+			/* Processors are in order; offline ones are missing. */
 			if (!to_number(&word, &core) || core < next_core ||
 			    core >= METRIC_END - METRIC_CORE_FIRST ||
 			    !cpu_line(line, &busy, &io_wait))
@@ -163,7 +162,7 @@ void proc_parse_meminfo(const char *text, size_t length, const struct proc_units
 		emit(user, METRIC_host_swap_used, times(kib[SWAP_TOTAL] - kib[SWAP_FREE], 1024));
 }
 
-/* "some avg10=0.00 avg60=0.00 avg300=0.00 total=123", in microseconds; below it "full …". */
+/* Parses "some avg10=0.00 avg60=0.00 avg300=0.00 total=123", in microseconds; then "full …". */
 static void parse_pressure(const char *text, size_t length, uint32_t some, uint32_t full,
 			   proc_emit *emit, void *user)
 {
@@ -187,7 +186,7 @@ static void parse_pressure(const char *text, size_t length, uint32_t some, uint3
 	}
 }
 
-/* Of a machine as a whole the second line says nothing. */
+/* For a whole machine, the line "full" is meaningless. */
 void proc_parse_cpu_pressure(const char *text, size_t length, const struct proc_units *units,
 			     proc_emit *emit, void *user)
 {

@@ -1,7 +1,4 @@
-/*
- * catalog.c: which segments a recording has, which sessions they make up, and where the blocks of
- * each table are.
- */
+/* catalog.c: lists the segments of a recording, its sessions, and the blocks of each table. */
 #include "trace/trace_data.h"
 
 #include <dirent.h>
@@ -14,7 +11,7 @@
 
 #define FILES_MAX (1 << 20)
 
-/* Notes that a file cannot be read; in the reason its path is shortened to its name. */
+/* Adds a file that cannot be read; the reason has the file's name in place of its path. */
 static int add_failed(struct trace *t, const char *path, const char *name, const struct error *e)
 {
 	struct failed_file failed = { .name = name, .code = e->code };
@@ -26,12 +23,12 @@ static int add_failed(struct trace *t, const char *path, const char *name, const
 		strbuf_addf(&reason, "%s%s", name, at + strlen(path));
 	else
 		strbuf_addf(&reason, "segment '%s': %s", name, e->text);
-	failed.reason = trace_keep(t, strbuf_text(&reason));
+	failed.reason = trace_copy_text(t, strbuf_text(&reason));
 	strbuf_release(&reason);
 	return e->code == -ENOMEM ? -ENOMEM : vec_push(&t->failed, failed);
 }
 
-/* A file that cannot be read is noted, and only a lack of memory is an error. */
+/* Unreadable files are added to t->failed. Fails only with -ENOMEM. */
 static int open_file(struct trace *t, const char *path, const char *name)
 {
 	int64_t id = trace_intern(t, name, strlen(name));
@@ -107,8 +104,8 @@ static int open_directory(struct trace *t, struct error *e)
 	return result < 0 ? result : open_folder(t, t->options.symbols, select_symbols, e);
 }
 
-/* Nothing could be read: say why, or that there was nothing. */
-static int nothing_found(struct trace *t, struct error *e)
+/* Sets the error for a recording without a readable segment. */
+static int no_segment_error(struct trace *t, struct error *e)
 {
 	const struct failed_file *first = t->failed.data;
 
@@ -133,10 +130,10 @@ int catalog_open(struct trace *t, struct error *e)
 		return error_errno(e, ENOMEM, "cannot read recording '%s'", t->path);
 	if (result < 0)
 		return result;
-	return t->segments.count ? 0 : nothing_found(t, e);
+	return t->segments.count ? 0 : no_segment_error(t, e);
 }
 
-/* Of two files with one number the larger one is read. */
+/* If two files have the same number, the larger one comes first and is used. */
 ORDER(compare_segments, struct trace_segment,
       UP(file.header.session) ?: UP(file.header.number) ?: DOWN(file.size) ?: strcmp(a->name, b->name))
 
@@ -149,7 +146,7 @@ static void session_add(struct session *session, const struct trace_segment *seg
 {
 	uint32_t number = segment->file.header.number;
 
-	/* number_before is UINT32_MAX for the first segment, so that number 0 follows it */
+	/* for the first segment number_before is UINT32_MAX, and wraps around to number 0 */
 	session->missing_segments += number - (number_before + 1);
 	session->segments++;
 	session->closed = segment->file.closed;
@@ -159,7 +156,7 @@ static void session_add(struct session *session, const struct trace_segment *seg
 		session->end_ns = MAX(session->end_ns, segment->file.blocks[i].header.end_ns);
 }
 
-/* Gathers the sorted segments into sessions. */
+/* Groups the sorted segments into sessions. */
 static int group_segments(struct trace *t)
 {
 	struct trace_segment *before = NULL;
@@ -208,7 +205,7 @@ int catalog_sessions(struct trace *t)
 	return result;
 }
 
-/* Order of a table's blocks: process, session, time, and then as they were written. */
+/* Orders the blocks of a table by process, session, time, and then as they were written. */
 static int compare_items(const void *a, const void *b, void *trace)
 {
 	const struct trace *t = trace;

@@ -1,11 +1,12 @@
 /*
- * columns.h: the columns of loaded tables by their names: kernel_columns(t)->start_ns[row].
- * Generated from schema/tables.h.
+ * columns.h: typed access to loaded columns by name: kernel_columns(t)->start_ns[row]. Generated
+ * from schema/tables.h.
  *
- * A column is an array with a value a row, of the C type of struct row_<table>; `text` of table
- * string is an array of ids of strings. It is NULL when it is not loaded or the table is empty.
- * valid.<column> has one byte a row, 0 where the value is missing; it is NULL when no value is
- * missing. The struct belongs to the trace, and follows what is loaded.
+ * A column is an array with one value per row, of the member's C type in struct row_<table>; column
+ * `text` of table string is an array of string ids. The pointer is NULL while the column is not
+ * loaded, or if the table is empty. valid.<column> has one byte per row, 0 where the value is
+ * missing; it is NULL if no value is missing. The trace owns the struct and updates it on each
+ * load.
  */
 #ifndef PITOT_TRACE_COLUMNS_H
 #define PITOT_TRACE_COLUMNS_H
@@ -48,7 +49,7 @@ const union table_columns *trace_columns(const struct trace *t, enum table_id ta
 	}
 SCHEMA_TABLES(COLUMNS_GET)
 
-/* Whether a row has a value, by the column's validity. */
+/* Whether a row has a value; `valid` is the validity array of the column. */
 static inline bool column_has(const uint8_t *valid, uint64_t row)
 {
 	return !valid || valid[row];

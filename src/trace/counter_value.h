@@ -1,6 +1,6 @@
 /*
- * counter_value.h: what a row of table counter_sample says, which its counter's `reading` and
- * `decimals` decide.
+ * counter_value.h: decodes the value of a row of table counter_sample, according to `reading` and
+ * `decimals` of its counter.
  */
 #ifndef PITOT_TRACE_COUNTER_VALUE_H
 #define PITOT_TRACE_COUNTER_VALUE_H
@@ -9,8 +9,7 @@
 #include "trace/trace.h"
 
 /*
- * What of table counter must be loaded for the functions below, with `counter` and `value` of the
- * samples.
+ * Columns of table counter that counter_value needs, beside `counter` and `value` of the samples.
  */
 #define COUNTER_VALUE_COLUMNS (COLUMN_BITS(counter, reading) | COLUMN_BITS(counter, decimals))
 
@@ -21,18 +20,16 @@ struct counter_value {
 	unsigned decimals;
 };
 
-/*
- * Of a row of counter_sample. A sample whose counter is not known is an integer without decimals.
- */
+/* Value of a row of counter_sample. If its counter is unknown: an integer without decimals. */
 struct counter_value counter_value(const struct trace *t, uint64_t row);
 
-/* Of the bits of a double, as metric_value has them. */
+/* Value from the bit pattern of a double, as table metric_value stores it. */
 struct counter_value counter_value_real(int64_t bits);
 
-/* In the counter's unit. */
+/* The value in the counter's unit. */
 double counter_value_double(const struct counter_value *v);
 
-/* Writes it with all its digits: 1.500, 0.30000000000000004. */
+/* Writes the value with all its digits: 1.500, 0.30000000000000004. */
 void counter_value_json(const struct counter_value *v, struct json *j);
 
 #endif

@@ -1,26 +1,21 @@
 /*
- * dedup_rows.c: rows that writers repeat from segment to segment are one row.
+ * dedup_rows.c: drops rows that writers repeat in each segment.
  *
- * Of the rows of a session that are equal in every column the first stays. A session of one segment
- * has no repeated ones.
+ * Of rows of a session that are equal in all columns, only the first is kept. A session with one
+ * segment has no repeated rows.
  */
 #include "trace/trace_data.h"
 
 #include <errno.h>
 #include <string.h>
 
-/*
- * Equal hashes that are looked through: more than these are nobody's but an attacker's, whose rows
- * all stay.
- */
+/* Limit on equal hashes, which only a hostile recording exceeds; its rows are then all kept. */
 #define TRIES_MAX 64
 
 struct search {
 	const struct repeat_column *columns;
 	size_t count;
-	/*
-	 * hash → row that has it; of several with equal hashes the next ones are at the next keys
-	 */
+	/* hash -> row; rows whose hashes are equal use the following keys */
 	struct map seen;
 };
 
@@ -58,7 +53,9 @@ static bool equal_rows(const struct search *s, uint64_t a, uint64_t b)
 	return true;
 }
 
-/* 1 for a row that was not there, which is going to be row `place`; 0; or -ENOMEM. */
+/*
+ * Returns 1 for a new row, which will be stored as row `place`; 0 for a repeated row; or -ENOMEM.
+ */
 static int add_row(struct search *s, uint64_t row, uint64_t place)
 {
 	uint64_t hash = hash_row(s, row);
@@ -114,5 +111,5 @@ int dedup_rows(struct trace *t, struct table_data *table, const struct repeat_co
 		item->rows = (uint32_t)(kept - first);
 	}
 	map_release(&s.seen);
-	return is_new < 0 ? is_new : load_place(t, table, e);
+	return is_new < 0 ? is_new : rows_assign(t, table, e);
 }

@@ -5,7 +5,7 @@
 
 #include "trace/trace_data.h"
 
-/* Ids of API functions are spread over this much; it is half a MiB. */
+/* Covers the range of the ids of API functions; the array takes half a MiB. */
 #define SPAN_ALWAYS_DIRECT (1 << 17)
 
 int id_table_init(struct id_table *table, uint64_t least, uint64_t greatest, uint64_t count)

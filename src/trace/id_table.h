@@ -1,10 +1,9 @@
 /*
- * id_table.h: from the ids of a process to small numbers (row indexes, ids of the trace's
- * strings).
+ * id_table.h: maps the ids of a session to row indexes or to ids of the trace's strings.
  *
- * Ids are handed out one after another, so a plain array over their range is nearly full and
- * fastest; where the range is more than about four times their number (a recording with gaps, or
- * hostile bytes), a hash map is used.
+ * Sessions assign ids consecutively, so a plain array over their range is nearly full and fastest.
+ * If the range is more than about four times the number of ids (gaps in the recording, or hostile
+ * input), a hash map is used instead.
  */
 #ifndef PITOT_TRACE_ID_TABLE_H
 #define PITOT_TRACE_ID_TABLE_H
@@ -14,23 +13,26 @@
 #define ID_ABSENT UINT32_MAX
 
 struct id_table {
-	uint32_t *direct; /* [key - base], ID_ABSENT where there is none; NULL: sparse is used */
+	uint32_t *direct; /* [key - base], ID_ABSENT for unused keys; NULL: `sparse` is used */
 	uint64_t base, span;
 	struct map sparse;
 };
 
-/* For `count` keys between least and greatest. 0 or -ENOMEM. */
+/* Prepares for `count` keys between least and greatest. 0 or -ENOMEM. */
 int id_table_init(struct id_table *table, uint64_t least, uint64_t greatest,
 		  uint64_t count) MUST_USE;
-void id_table_release(struct id_table *table); /* a zeroed table is allowed, and empty */
+void id_table_release(struct id_table *table); /* a zeroed table is valid and empty */
 
 /*
- * Key must lie between least and greatest. 1 if it was added, 0 if it was there (and keeps its
- * value), or -ENOMEM.
+ * The key must lie between least and greatest. 1 if it was added, 0 if it was present (its value
+ * does not change), or -ENOMEM.
  */
 int id_table_add(struct id_table *table, uint64_t key, uint32_t value) MUST_USE;
 
-/* Adds keys[i] -> values[i], or first_value + i without values, to a zeroed table. 0 or -ENOMEM. */
+/*
+ * Maps keys[i] to values[i], or to first_value + i if `values` is NULL, in a zeroed table. 0 or
+ * -ENOMEM.
+ */
 int id_table_fill(struct id_table *table, const uint32_t *keys, const uint32_t *values,
 		  uint32_t first_value, size_t count) MUST_USE;
 

@@ -1,14 +1,14 @@
 /*
- * join.c: which api_call launched a row, by process and correlation id.
+ * join.c: finds the api_call that launched a row, by process and correlation id.
  *
- * Each process's calls are put into as many buckets as there are calls, by correlation id. Ids
- * come from one counter that also counts calls which are not recorded, so they are spread evenly
- * over a range, and neighbours in time are neighbours in the buckets. Where they are not (a
- * recording of many gaps, or hostile bytes), the id is hashed first.
+ * The calls of each process are distributed over about as many buckets, by correlation id. Ids come
+ * from a counter that also counts calls which are not recorded, so they are spread evenly over a
+ * range, and neighbours in time are neighbours in the buckets. If they are not (many gaps in the
+ * recording, or hostile input), ids are hashed first.
  *
- * Calls of one id (a runtime function and the driver function that it calls) stand in their
- * bucket in the order of their rows, the outermost first. One of a suitable kind is preferred.
- * Correlation id 0 stands for none.
+ * Calls with the same id (a runtime function and the driver function that it calls) are in their
+ * bucket in the order of their rows, the outer call first. A call of a launching kind is preferred.
+ * Correlation id 0 means none.
  */
 #include "trace/trace_data.h"
 
@@ -19,19 +19,19 @@
 
 #define ROWS_PER_ITEM 65536u
 
-/* More calls than this in one bucket: the ids are not spread evenly. */
+/* If a bucket has more calls than this, the ids are not spread evenly. */
 #define BUCKET_MAX 64
 
 struct call_index {
 	uint64_t least;
 	unsigned shift; /* bucket of an id: (id - least) >> shift; HASHED: hash of the id */
 	uint32_t buckets; /* a power of two when hashed */
-	uint32_t *first; /* first[b] … first[b + 1]: places in calls */
+	uint32_t *first; /* bucket b is calls[first[b]] … calls[first[b + 1] - 1] */
 	uint32_t *calls; /* rows of api_call */
 };
 #define HASHED 64u
 
-/* Bucket of an id, or `buckets` where no call can have it. */
+/* Bucket of an id, or `buckets` if the id is out of range. */
 static uint32_t bucket_of(const struct call_index *index, uint64_t id)
 {
 	uint64_t bucket;
@@ -87,7 +87,7 @@ static int index_process(void *user, unsigned worker, size_t process)
 	if (begin == end)
 		return 0;
 	shape_buckets(index, ids, begin, end);
-	/* room also for the buckets of hashed ids, a power of two of at most that many */
+	/* also large enough for hashed ids, which have no more buckets */
 	index->first = array_new((uint64_t)index->buckets + 2, sizeof(*index->first));
 	index->calls = array_new(end - begin, sizeof(*index->calls));
 	if (!index->first || !index->calls)
@@ -99,7 +99,7 @@ static int index_process(void *user, unsigned worker, size_t process)
 	}
 	for (uint32_t b = 0; b < index->buckets; b++)
 		index->first[b + 1] += index->first[b];
-	/* filling moves each bucket's beginning to its end, which is the next one's beginning */
+	/* filling advances first[b] to the end of bucket b, which is the start of bucket b + 1 */
 	for (uint64_t row = begin; row < end; row++)
 		if (ids[row])
 			index->calls[index->first[bucket_of(index, ids[row])]++] = (uint32_t)row;
@@ -152,7 +152,7 @@ struct join {
 	uint32_t *launches;
 };
 
-static bool suits(const struct join *join, uint32_t call)
+static bool is_launching(const struct join *join, uint32_t call)
 {
 	const uint32_t *functions =
 		join->t->tables[TABLE_api_call].columns[COLUMN_api_call_function].values;
@@ -176,7 +176,7 @@ static uint32_t find_call(const struct join *join, const struct call_index *inde
 	for (uint32_t i = index->first[bucket]; i < index->first[bucket + 1]; i++) {
 		if (join->call_ids[index->calls[i]] != id)
 			continue;
-		if (suits(join, index->calls[i]))
+		if (is_launching(join, index->calls[i]))
 			return index->calls[i];
 		if (tried++ == 0)
 			found = index->calls[i];
@@ -203,7 +203,7 @@ static int join_rows(void *user, unsigned worker, size_t item)
 	return 0;
 }
 
-/* Correlation ids are only for the join, unless somebody else loads them as well. */
+/* Marks correlation ids that only the join has loaded, so that trace_launches_done frees them. */
 static int load_ids(struct trace *t, enum table_id table, int correlation, struct error *e)
 {
 	struct column_data *column = &t->tables[table].columns[correlation];

@@ -1,13 +1,12 @@
 /*
- * load.c: decodes the wanted columns of a table, on all processors.
+ * load.c: decodes the requested columns of a table, on all processors.
  *
- * The first load of a table decides which rows it has: each block gets a place in the columns,
- * all blocks are decoded straight into their places, and when some turn out to be damaged, places
- * are given once more without them. From then on rows stay where they are, so that pointers to
- * columns hold while other columns are loaded: a block that fails later has missing values there.
- * The time column is always among the first, because it decides the order of rows; the
- * permutation is kept for columns that come later. Tables whose rows are repeated are loaded with
- * all their columns at once, and without the repetitions.
+ * The first load of a table decides which rows it has. Each block is assigned rows, and all blocks
+ * are decoded directly into them; if some are damaged, rows are assigned again without these
+ * blocks. From then on rows do not move, so pointers to columns remain valid when other columns are
+ * loaded; a block that fails later has missing values. The first load always includes the time
+ * column, because it decides the order of the rows; the permutation is kept for later columns.
+ * Tables with repeated rows load all their columns at once, and drop the repetitions.
  */
 #include "trace/trace_data.h"
 
@@ -20,23 +19,22 @@
 #include "trace/parallel.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
-#define REPEATED_BYTES 48 /* a row, to find rows that are there already */
-#define ROWS_PER_THREAD 16384 /* fewer are not worth a thread */
+#define REPEATED_BYTES 48 /* memory per row while repeated rows are found */
+#define ROWS_PER_THREAD 16384 /* fewer rows are not worth a thread */
 
 /*
- * What nobody writes to takes no memory: values and validity begin as 0, and stay so where a column
- * has no other values.
+ * Values and validity start as zero pages, which take no memory until a value other than 0 comes.
  */
 struct load_column {
 	int index;
 	const struct column_schema *schema;
 	struct column_data data;
 	uint8_t *complete; /* by block: no value is missing */
-	atomic_bool has_values; /* other than 0 */
+	atomic_bool has_values; /* some value is not 0 */
 	atomic_bool has_valid; /* some value is not missing */
 };
 
-/* What a thread needs for itself. */
+/* State of one thread. */
 struct load_worker {
 	struct decoder *decoder;
 	uint8_t *valid; /* block_rows bytes for each column */
@@ -72,7 +70,7 @@ void *array_new(uint64_t count, size_t width)
 	return array;
 }
 
-/* As array_new, all 0; pages that are never written to take no memory. */
+/* Like array_new, but zeroed; pages that are never written take no memory. */
 static void *array_zeroed(uint64_t count, size_t width)
 {
 	uint8_t *array = calloc(MAX(count, 1u), width);
@@ -104,7 +102,7 @@ void table_set_column(struct table_data *table, const struct table_schema *schem
 	memcpy(validity, &data.valid, sizeof(data.valid));
 }
 
-int load_place(struct trace *t, struct table_data *table, struct error *e)
+int rows_assign(struct trace *t, struct table_data *table, struct error *e)
 {
 	uint64_t *first_row = calloc(t->processes.count + 1, sizeof(*first_row));
 	uint64_t row = 0;
@@ -134,7 +132,7 @@ int load_place(struct trace *t, struct table_data *table, struct error *e)
 			 (unsigned long long)row, TRACE_NO_ROW - 1);
 }
 
-void load_unplace(struct trace *t, enum table_id id)
+void rows_unassign(struct trace *t, enum table_id id)
 {
 	struct table_data *table = &t->tables[id];
 
@@ -148,12 +146,9 @@ void load_unplace(struct trace *t, enum table_id id)
 	}
 }
 
-/*
- * Writes down which rows of a block have values; of complete blocks mark_complete does so at the
- * end.
- */
-static int keep_validity(struct load_job *job, struct load_column *column,
-			 const struct block_item *item, const struct column_target *target)
+/* Stores the validity of a block with missing values; mark_complete does so for other blocks. */
+static int store_validity(struct load_job *job, struct load_column *column,
+			  const struct block_item *item, const struct column_target *target)
 {
 	uint8_t *whole;
 
@@ -181,7 +176,7 @@ static void mark_complete(const struct load_job *job)
 	}
 }
 
-/* Ids of the session become ids of the trace, or rows. */
+/* Translates ids of the session to string ids of the trace, or to rows. */
 static void translate(struct load_job *job, struct load_column *column,
 		      const struct block_item *item, const uint8_t *valid)
 {
@@ -223,15 +218,15 @@ static int finish_block(struct load_job *job, const struct block_item *item,
 		if (!targets[c].all_missing)
 			atomic_store_explicit(&column->has_valid, true, memory_order_relaxed);
 		column->complete[item - job->table->items.data] = !valid;
-		if (valid && keep_validity(job, column, item, &targets[c]) < 0)
+		if (valid && store_validity(job, column, item, &targets[c]) < 0)
 			return -ENOMEM;
 	}
 	return 0;
 }
 
-/* A block that could be decoded before, but not these columns of it. */
-static void leave_missing(const struct load_job *job, struct block_item *item,
-			  struct column_target *targets)
+/* Marks all values as missing: other columns of the block could be decoded, but not these. */
+static void set_missing(const struct load_job *job, struct block_item *item,
+			struct column_target *targets)
 {
 	item->state = BLOCK_INCOMPLETE;
 	for (size_t c = 0; c < job->column_count; c++) {
@@ -241,7 +236,7 @@ static void leave_missing(const struct load_job *job, struct block_item *item,
 	}
 }
 
-static void tell_progress(struct load_job *job, unsigned worker, uint32_t rows)
+static void report_progress(struct load_job *job, unsigned worker, uint32_t rows)
 {
 	const struct trace_options *options = &job->t->options;
 	uint64_t done =
@@ -283,12 +278,12 @@ static int load_block(void *user, unsigned index, size_t number)
 		return 0;
 	}
 	if (result < 0)
-		leave_missing(job, item, targets);
-	tell_progress(job, index, item->rows);
+		set_missing(job, item, targets);
+	report_progress(job, index, item->rows);
 	return finish_block(job, item, targets);
 }
 
-static void forget_columns(struct load_job *job)
+static void free_columns(struct load_job *job)
 {
 	for (size_t c = 0; c < job->column_count; c++) {
 		free(job->columns[c].data.values);
@@ -299,12 +294,12 @@ static void forget_columns(struct load_job *job)
 	}
 }
 
-/* Decodes all blocks once. -EAGAIN: some were found damaged, and the others now need new places. */
+/* Decodes all blocks once. -EAGAIN: some are damaged, so rows must be assigned again. */
 static int decode_blocks(struct load_job *job)
 {
 	int result;
 
-	forget_columns(job);
+	free_columns(job);
 	if (job->table->rows == 0)
 		return 0;
 	for (size_t c = 0; c < job->column_count; c++) {
@@ -323,7 +318,7 @@ static int decode_blocks(struct load_job *job)
 	return result == 0 && atomic_load(&job->damaged) ? -EAGAIN : result;
 }
 
-/* A few bytes in a file can stand for very many rows. */
+/* A few bytes of a file can encode very many rows, so check before allocating. */
 static int check_memory(const struct load_job *job, const char *name, struct error *e)
 {
 	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -425,7 +420,7 @@ static int run_job(struct load_job *job, const struct table_schema *schema, stru
 		return result;
 	do {
 		if (job->first)
-			result = load_place(job->t, job->table, e);
+			result = rows_assign(job->t, job->table, e);
 		if (result == 0)
 			result = check_memory(job, schema->name, e);
 		if (result == 0)
@@ -436,9 +431,9 @@ static int run_job(struct load_job *job, const struct table_schema *schema, stru
 	if (result == 0)
 		result = order_rows(job, schema->time_column);
 	if (result < 0) {
-		forget_columns(job);
+		free_columns(job);
 		if (job->first)
-			load_unplace(job->t, job->table_id);
+			rows_unassign(job->t, job->table_id);
 		return result;
 	}
 	for (size_t c = 0; c < job->column_count; c++) {
@@ -448,14 +443,14 @@ static int run_job(struct load_job *job, const struct table_schema *schema, stru
 	return 0;
 }
 
-/* Columns that have to be decoded, with what they refer to at hand. */
+/* Lists the columns to decode, and loads the tables that they refer to. */
 static int choose_columns(struct load_job *job, const struct table_schema *schema, uint64_t columns,
 			  struct error *e)
 {
 	int result = 0;
 
 	if (schema->repeated)
-		columns = UINT64_MAX; /* which rows are equal is decided once, by all of them */
+		columns = UINT64_MAX; /* all columns decide which rows are equal */
 	if (schema->time_column >= 0)
 		columns |= UINT64_C(1) << schema->time_column;
 	for (int c = 0; c < schema->column_count && result == 0; c++) {

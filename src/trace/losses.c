@@ -1,6 +1,5 @@
 /*
- * losses.c: everything that is known to be missing: what the recorder wrote down, and what
- * reading came upon.
+ * losses.c: lists all known losses, from the recorder's rows and from damage found while reading.
  */
 #include "trace/trace_data.h"
 
@@ -10,8 +9,11 @@
 
 #include "base/strbuf.h"
 
-/* A loss of an unknown number that lasts has several rows, each from where the last one ends. */
-static bool goes_on(struct trace *t, const struct trace_loss *more)
+/*
+ * Extends a loss without a count that `more` continues. A lasting loss has several rows, each of
+ * which starts where the previous one ends.
+ */
+static bool extend(struct trace *t, const struct trace_loss *more)
 {
 	for (size_t i = t->losses.count; !more->count && i-- > 0;) {
 		struct trace_loss *l = &t->losses.data[i];
@@ -30,10 +32,10 @@ static int add(struct trace *t, size_t process, enum loss_reason reason, uint64_
 	       uint64_t start_ns, uint64_t end_ns, const char *detail)
 {
 	struct trace_loss loss = {
-		process, reason, count, start_ns, MAX(start_ns, end_ns), trace_keep(t, detail)
+		process, reason, count, start_ns, MAX(start_ns, end_ns), trace_copy_text(t, detail)
 	};
 
-	return goes_on(t, &loss) ? 0 : vec_push(&t->losses, loss);
+	return extend(t, &loss) ? 0 : vec_push(&t->losses, loss);
 }
 
 static int add_rows(struct trace *t)
@@ -51,9 +53,7 @@ static int add_rows(struct trace *t)
 	return 0;
 }
 
-/*
- * The last process whose id stands at the beginning of a file's name, or the number of processes.
- */
+/* Last process with the pid with which the file's name begins, or the number of processes. */
 static size_t process_of_name(const struct trace *t, const char *name)
 {
 	char *end;
@@ -75,7 +75,7 @@ static int add_failed_files(struct trace *t)
 	return result;
 }
 
-/* Blocks of a segment that were found damaged by decoding or by trace_verify. */
+/* Blocks of a segment that decoding or trace_verify found damaged. */
 struct file_damage {
 	uint64_t blocks, rows;
 	uint64_t start_ns, end_ns;
@@ -144,12 +144,12 @@ static int add_segment(struct trace *t, const struct trace_segment *segment,
 
 	strbuf_adds(&detail, segment->name);
 	if (segment->repeated)
-		strbuf_addf(&detail, ": another file has its number %u, and is read instead",
+		strbuf_addf(&detail, ": ignored, because another file has the same number %u",
 			    segment->file.header.number);
 	result = add_damage(t, segment, damage, &detail);
 	if (result == 0 && !segment->repeated && !segment->file.closed) {
 		strbuf_clear(&detail);
-		strbuf_addf(&detail, "%s: not closed in order", segment->name);
+		strbuf_addf(&detail, "%s: not closed properly", segment->name);
 		result = add(t, session->process, loss_reason_truncated_file, 1, session->end_ns,
 			     session->end_ns, strbuf_text(&detail));
 	}
@@ -170,7 +170,7 @@ static int add_segments(struct trace *t)
 	return result;
 }
 
-/* Gaps in the numbers of a session's segments, also before the first. */
+/* Adds gaps in the numbers of a session's segments, including before the first. */
 static int add_gaps(struct trace *t)
 {
 	const struct segment_header *before = NULL;

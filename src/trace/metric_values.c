@@ -28,7 +28,7 @@ int metric_values_load(struct trace *t, struct error *e)
 	return MIN(r, 0);
 }
 
-/* 0: ids that cannot be told apart. */
+/* Key of a launch; 0: there is none, or the ids do not fit. */
 static uint64_t key_of(size_t process, uint64_t correlation)
 {
 	bool fits = process < UINT64_C(1) << (64 - PROCESS_SHIFT) &&
@@ -37,7 +37,7 @@ static uint64_t key_of(size_t process, uint64_t correlation)
 	return fits && correlation ? (uint64_t)process << PROCESS_SHIFT | correlation : 0;
 }
 
-/* Rows of a launch stand behind each other. */
+/* The rows of a launch are consecutive. */
 static int add_rows(struct metric_values *m, size_t process, const uint64_t *correlations,
 		    uint64_t row, uint64_t end)
 {

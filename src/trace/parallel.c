@@ -18,7 +18,7 @@ struct parallel_worker {
 	pthread_t thread;
 };
 
-static void *work_off(void *argument)
+static void *run_items(void *argument)
 {
 	struct parallel_worker *worker = argument;
 	struct parallel_run *run = worker->run;
@@ -48,10 +48,10 @@ int parallel_for(unsigned threads, size_t count, parallel_work *work, void *user
 		struct parallel_worker *worker = &workers[started];
 
 		*worker = (struct parallel_worker){ .run = &run, .index = started };
-		if (pthread_create(&worker->thread, NULL, work_off, worker) != 0)
+		if (pthread_create(&worker->thread, NULL, run_items, worker) != 0)
 			break;
 	}
-	work_off(&workers[0]);
+	run_items(&workers[0]);
 	for (unsigned i = 1; i < started; i++)
 		pthread_join(workers[i].thread, NULL);
 	return atomic_load(&run.result);

@@ -1,20 +1,21 @@
 /*
- * processes.c: the list of processes, from the process rows of all sessions.
+ * processes.c: builds the list of processes, from the process rows of all sessions.
  *
- * A recorded process writes its own row (again at its end, then with the time). `pitot record`
- * writes rows about the processes that it started or saw: they give what a process cannot know or
- * had no time to write (its exit status), and make known those that never wrote a segment.
+ * A recorded process writes its own row, once at its start and again at its end, with the end time.
+ * `pitot record` writes rows about the processes that it started or observed: these add what a
+ * process cannot know or had no time to write (its exit status), and the processes that never wrote
+ * a segment.
  */
 #include "trace/trace_data.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* What `pitot record` knows of a process. */
+/* A process image that `pitot record` observed. */
 struct seen {
 	struct trace_process process;
 	bool has_end;
-	size_t shown; /* index of the process that stands for it, or SIZE_MAX */
+	size_t shown; /* index of the process that represents it in the list, or SIZE_MAX */
 	uint64_t shown_start_ns;
 };
 
@@ -23,7 +24,7 @@ struct building {
 	VEC(struct trace_process) processes;
 	VEC(struct seen) seen;
 	struct map seen_index; /* image_key -> index in `seen` */
-	VEC(size_t) first_seen; /* of each session: index of its first row in `seen`, or SIZE_MAX */
+	VEC(size_t) first_seen; /* by session: item of `seen` for its first row, or SIZE_MAX */
 };
 
 static uint64_t value_of(const struct trace *t, int column, uint64_t row, uint64_t otherwise)
@@ -41,8 +42,8 @@ static const char *text_of(const struct trace *t, int column, uint64_t row, cons
 	return id == STRING_EMPTY || id == STRING_LOST ? otherwise : trace_string(t, id);
 }
 
-/* Overwrites what the row knows. */
-static void take_row(const struct trace *t, uint64_t row, struct trace_process *p, bool *has_end)
+/* Overwrites the members for which the row has values. */
+static void read_row(const struct trace *t, uint64_t row, struct trace_process *p, bool *has_end)
 {
 	uint64_t end = value_of(t, COLUMN_process_end_ns, row, 0);
 
@@ -67,13 +68,13 @@ static struct trace_process blank_process(uint32_t pid)
 	};
 }
 
-/* Stands for a process image; equal for others only by rare chance, which does no harm. */
+/* Identifies a process image; collisions are rare and harmless. */
 static uint64_t image_key(uint32_t pid, uint64_t start_ns)
 {
 	return hash_u64(start_ns) ^ pid;
 }
 
-/* Rows about one process image, written at its start and again at its end, are one item. */
+/* Adds a row; the rows about one image, written at its start and at its end, share an item. */
 static int add_seen(struct building *b, uint64_t row, uint64_t session_end_ns, size_t *index)
 {
 	uint32_t pid = (uint32_t)value_of(b->t, COLUMN_process_pid, row, 0);
@@ -89,16 +90,13 @@ static int add_seen(struct building *b, uint64_t row, uint64_t session_end_ns, s
 	if (*index == b->seen.count && vec_push(&b->seen, fresh) < 0)
 		return -ENOMEM;
 	seen = &b->seen.data[*index];
-	take_row(b->t, row, &seen->process, &seen->has_end);
+	read_row(b->t, row, &seen->process, &seen->has_end);
 	seen->process.closed = seen->has_end;
 	return 0;
 }
 
-/*
- * Whether the names of a session's files begin so. "record." and "symbols." are files that no
- * recorded process wrote.
- */
-static bool is_called(const struct trace *t, size_t session, const char *prefix)
+/* Whether the session's files have a prefix. No recorded process wrote "record." or "symbols.". */
+static bool has_prefix(const struct trace *t, size_t session, const char *prefix)
 {
 	for (size_t i = 0; i < t->segments.count; i++)
 		if (t->segments.data[i].session == session)
@@ -106,7 +104,7 @@ static bool is_called(const struct trace *t, size_t session, const char *prefix)
 	return false;
 }
 
-/* One session's rows: of itself, or of what `pitot record` saw. */
+/* Adds the rows of a session: about its own process, or about what `pitot record` observed. */
 static int add_session(struct building *b, size_t index)
 {
 	struct trace *t = b->t;
@@ -122,7 +120,7 @@ static int add_session(struct building *b, size_t index)
 		uint64_t source = value_of(t, COLUMN_process_source, row, process_source_inside);
 
 		if (source != process_source_record) {
-			take_row(t, row, &process, &has_end);
+			read_row(t, row, &process, &has_end);
 			process.sampler = source == process_source_sampler;
 			has_own = true;
 			continue;
@@ -132,8 +130,8 @@ static int add_session(struct building *b, size_t index)
 		first_seen = MIN(first_seen, seen);
 	}
 	session->by_record =
-		!has_own && (first_seen != SIZE_MAX || is_called(t, index, "record.") ||
-			     is_called(t, index, "symbols."));
+		!has_own && (first_seen != SIZE_MAX || has_prefix(t, index, "record.") ||
+			     has_prefix(t, index, "symbols."));
 	session->process = session->by_record ? SIZE_MAX : b->processes.count;
 	process.end_ns = MAX(process.end_ns, process.start_ns);
 	process.session = session->id;
@@ -147,8 +145,8 @@ static int add_session(struct building *b, size_t index)
 }
 
 /*
- * Whether `a` fits a process better than `b`: by its command, for `pitot record` notices an exec
- * late; else the last that began before it, else the first.
+ * Whether `a` matches a process better than `b`. An equal command is best, because `pitot record`
+ * notices an exec late; otherwise the last image that began before the process, or the first.
  */
 static bool fits_better(const struct seen *a, const struct seen *b,
 			const struct trace_process *process)
@@ -180,8 +178,8 @@ static struct seen *find_seen(struct building *b, const struct trace_process *pr
 }
 
 /*
- * Whether `process` stands for what was seen rather than the one that does: itself wrote, and
- * later.
+ * Whether `process` represents the observed image better than seen->shown: its own segments are
+ * better than a sampler's, and a later image is better than an earlier one.
  */
 static bool better_shown(const struct building *b, const struct trace_process *process,
 			 const struct seen *seen)
@@ -193,10 +191,7 @@ static bool better_shown(const struct building *b, const struct trace_process *p
 	return seen->shown_start_ns <= process->start_ns;
 }
 
-/*
- * Fills in what the processes do not say of themselves; the exit status is that of the last image
- * of a pid.
- */
+/* Adds what processes do not record themselves. The exit status goes to the last image of a pid. */
 static void match_seen(struct building *b)
 {
 	for (size_t i = 0; i < b->processes.count; i++) {
@@ -226,7 +221,7 @@ static void match_seen(struct building *b)
 	}
 }
 
-/* Processes that wrote no segment, and a place for the rows of `pitot record` itself. */
+/* Adds processes without segments, and assigns the rows of `pitot record` to a process. */
 static int add_others(struct building *b)
 {
 	struct trace *t = b->t;
@@ -248,8 +243,8 @@ static int add_others(struct building *b)
 			session->process = b->seen.data[b->first_seen.data[i]].shown;
 			continue;
 		}
-		/* Rows of table symbol say themselves whose they are. */
-		if (b->processes.count && is_called(t, i, "symbols.")) {
+		/* rows of table symbol name their process, so any will do */
+		if (b->processes.count && has_prefix(t, i, "symbols.")) {
 			session->process = 0;
 			continue;
 		}
@@ -275,25 +270,25 @@ static int compare_processes(const void *a, const void *b, void *processes)
 	return x->session < y->session ? -1 : x->session > y->session;
 }
 
-/* Which process a sampler's is about. */
+/* Finds the process that each sampler's view is about. */
 static void match_samplers(struct trace *t)
 {
 	for (size_t i = 0; i < t->processes.count; i++) {
 		struct trace_process *p = &t->processes.data[i];
 
-		p->of = i;
+		p->subject = i;
 		for (size_t j = 0; j < t->processes.count && p->sampler; j++) {
 			const struct trace_process *q = &t->processes.data[j];
 
 			if (q->pid == p->pid && q->inside && !q->sampler &&
 			    q->start_ns <= p->end_ns && p->start_ns <= q->end_ns)
-				p->of = j;
+				p->subject = j;
 		}
 	}
 }
 
-/* Hands the list over to the trace in order of time. */
-static int take_processes(struct building *b)
+/* Stores the processes in the trace, in order of time. */
+static int store_processes(struct building *b)
 {
 	struct trace *t = b->t;
 	size_t count = b->processes.count, *order = malloc(2 * count * sizeof(*order)), *place;
@@ -318,7 +313,7 @@ static int take_processes(struct building *b)
 	return 0;
 }
 
-/* Every session is shown as a process of its own while the process rows are read. */
+/* Loads the process rows; until the list is built, each session is a process. */
 static int load_rows(struct trace *t, struct error *e)
 {
 	t->processes.count = 0;
@@ -329,7 +324,7 @@ static int load_rows(struct trace *t, struct error *e)
 	return trace_load(t, TABLE_process, 0, e);
 }
 
-/* Of what `pitot record` saw, its command is the oldest. */
+/* The oldest process that `pitot record` observed is its command. */
 static uint64_t command_start(const struct building *b)
 {
 	uint64_t start_ns = UINT64_MAX;
@@ -354,7 +349,7 @@ int processes_build(struct trace *t, struct error *e)
 		result = add_others(&b);
 	}
 	if (result == 0)
-		result = take_processes(&b);
+		result = store_processes(&b);
 	if (result == 0)
 		result = catalog_blocks(t);
 	vec_release(&b.processes);

@@ -1,15 +1,13 @@
 /*
- * refs.c: for tables that others refer to: from the ids of each session to what stands for them
- * in the trace.
+ * refs.c: maps the ids of each session to rows of the table that they refer to, or to string ids.
  *
- * Such tables have no time column (a test holds that), so their rows stay in the order of their
- * blocks.
+ * These tables have no time column (a test checks that), so their rows remain in block order.
  */
 #include "trace/trace_data.h"
 
 #include <errno.h>
 
-/* The rows of `count` blocks, which follow each other and are all of one session. */
+/* Maps the rows of `count` consecutive blocks, all of one session. */
 static int fill_session(struct id_table *ids, const struct block_item *items, size_t count,
 			const uint32_t *keys, const uint32_t *values)
 {

@@ -1,10 +1,10 @@
 /*
- * sort.c: puts the rows of each process into order of time.
+ * sort.c: sorts the rows of each process by time.
  *
- * Blocks are sorted inside and follow each other nearly in order, because activity buffers and
- * rings are emptied in turn. So the rows consist of few ascending runs, of which few overlap at
- * any time. The runs are merged with a heap that holds only those that have begun; from the run
- * at its top, rows are taken until another one is due. Rows of equal time keep their order.
+ * Blocks are sorted internally and nearly sorted among each other, because activity buffers and
+ * rings are drained in turn. So the rows consist of few ascending runs, and few of these overlap at
+ * any time. The runs are merged with a heap of those that have begun: rows come from the run at the
+ * top until another run has an earlier row. The sort is stable.
  */
 #include "trace/trace_data.h"
 
@@ -56,8 +56,8 @@ static void add_run(const uint64_t *times, struct run *heap, size_t count, struc
 }
 
 /*
- * Writes the rows of the sorted runs to out in order of time. The heap lies in the runs' own
- * array: it never has more members than runs have been taken from there.
+ * Writes the rows of the sorted runs to `out` in order of time. The heap is in the array of the
+ * runs: it never has more items than runs that were removed from the array.
  */
 static void merge_runs(const uint64_t *times, struct run *runs, size_t count, uint32_t *out)
 {
@@ -131,7 +131,7 @@ int sort_rows(const uint64_t *times, const uint64_t *first_row, size_t processes
 	return 0;
 }
 
-/* End of the shortest range from `begin` that the permutation maps onto itself. */
+/* End of the shortest range that starts at `begin` and that the permutation maps onto itself. */
 static uint64_t range_end(const uint32_t *permutation, uint64_t begin)
 {
 	uint64_t greatest = begin, end = begin;

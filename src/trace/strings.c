@@ -1,8 +1,8 @@
 /*
- * strings.c: the texts of all processes in one interner, so that equal texts have equal ids.
+ * strings.c: interns the texts of all processes, so that equal texts have equal ids.
  *
  * Table `string` is the only one with a BYTES column. Its column `text` is loaded as ids of the
- * trace, and each session gets a table from its own ids to them.
+ * trace; each session gets a table that maps its own ids to these.
  */
 #include "trace/trace_data.h"
 
@@ -22,7 +22,7 @@ int64_t trace_intern(struct trace *t, const char *text, size_t length)
 	return interner_add(&t->strings, text, length, NULL);
 }
 
-const char *trace_keep(struct trace *t, const char *text)
+const char *trace_copy_text(struct trace *t, const char *text)
 {
 	int64_t id = trace_intern(t, text, strlen(text));
 
@@ -30,11 +30,11 @@ const char *trace_keep(struct trace *t, const char *text)
 }
 
 struct string_rows {
-	VEC(uint32_t) ids; /* in the session */
-	VEC(uint32_t) texts; /* in the trace */
+	VEC(uint32_t) ids; /* ids of the session */
+	VEC(uint32_t) texts; /* ids of the trace */
 };
 
-/* Adds the texts of `count` ids, which the block's decoder has written behind rows->ids.count. */
+/* Adds the texts of `count` ids, which the block's decoder appended after rows->ids.count. */
 static int add_texts(struct trace *t, struct string_rows *rows, const struct bytes_column *texts,
 		     uint32_t count)
 {
@@ -88,8 +88,8 @@ static int drop_repeats(struct trace *t, struct table_data *table, struct string
 	return dedup_rows(t, table, columns, ARRAY_SIZE(columns), e);
 }
 
-/* Makes the decoded rows the columns of the table. */
-static void take_columns(struct table_data *table, struct string_rows *rows)
+/* Moves the decoded rows to the columns of the table. */
+static void store_columns(struct table_data *table, struct string_rows *rows)
 {
 	const struct table_schema *schema = schema_table(TABLE_string);
 
@@ -114,13 +114,13 @@ int strings_decode(struct trace *t, struct error *e)
 	for (size_t i = 0; i < table->items.count && result == 0; i++)
 		result = load_block(t, decoder, &table->items.data[i], &rows);
 	if (result == 0)
-		result = load_place(t, table, e);
+		result = rows_assign(t, table, e);
 	if (result == 0)
 		result = drop_repeats(t, table, &rows, e);
 	if (result == 0)
-		take_columns(table, &rows);
+		store_columns(table, &rows);
 	else
-		load_unplace(t, TABLE_string);
+		rows_unassign(t, TABLE_string);
 	vec_release(&rows.ids);
 	vec_release(&rows.texts);
 	decoder_free(decoder);

@@ -12,8 +12,8 @@
 #include "trace/trace_data.h"
 
 /*
- * CLOCK_REALTIME - CLOCK_MONOTONIC: the best reading of the recording's first block of readings,
- * else a header.
+ * CLOCK_REALTIME - CLOCK_MONOTONIC, from the most precise row of the first block of table clock, or
+ * from a segment header.
  */
 static int64_t find_realtime_offset(const struct trace *t)
 {
@@ -117,7 +117,7 @@ void trace_free(struct trace *t)
 	free(t);
 }
 
-/* Whether a name has a part "..", whatever is before and behind it. */
+/* Whether a path has a component "..". */
 static bool leads_up(const char *name)
 {
 	for (const char *part = name; part; part = strchr(part, '/')) {
@@ -174,8 +174,8 @@ uint64_t trace_first_row(const struct trace *t, enum table_id id, size_t process
 size_t trace_row_process(const struct trace *t, enum table_id id, uint64_t row)
 {
 	/*
-	 * the last process that begins at or before the row; those without rows begin where the
-	 * next one does
+	 * the last process whose first row is not after `row`; so processes without rows are
+	 * skipped
 	 */
 	return sorted_prefix(MAX(t->processes.count, 1) - 1, i,
 			     trace_first_row(t, id, i + 1) <= row);
@@ -197,7 +197,7 @@ const void *trace_column(const struct trace *t, enum table_id table, int column)
 	return column_of(t, table, column)->values;
 }
 
-/* Width in memory: texts are loaded as ids of strings. */
+/* Width in memory: texts are loaded as string ids. */
 static size_t loaded_width(enum table_id table, int column)
 {
 	const struct column_schema *schema = &schema_table(table)->columns[column];
@@ -303,15 +303,12 @@ static void widen(const struct trace *t, enum table_id table, uint64_t *start_ns
 	}
 }
 
-/*
- * How long before the first segment a program may have started that records itself: what is older
- * was there already.
- */
+/* A program that starts its own recording is at most this much older than the first segment. */
 #define BEFORE_SEGMENTS_NS NS_PER_S
 
 /*
- * A recording begins when its command did, and ends when the last process did. A process that ran
- * before anything was recorded (`pitot record -p`) does not make it longer.
+ * A recording lasts from the start of its command to the end of the last process. A process that
+ * was running before (`pitot record -p`) does not extend it.
  */
 static void widen_to_processes(const struct trace *t, uint64_t *start_ns, uint64_t *end_ns)
 {
@@ -385,8 +382,8 @@ static int verify_block(void *user, unsigned worker, size_t number)
 }
 
 /*
- * Counts the damage of a segment that is in no listed block: its other payloads (padding, index,
- * tables that this version does not know, blocks without rows), and all headers.
+ * Counts the damage of a segment outside of listed blocks: other payloads (padding, index, unknown
+ * tables, blocks without rows), and all headers.
  */
 static int verify_segment(void *user, unsigned worker, size_t number)
 {

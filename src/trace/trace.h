@@ -1,16 +1,16 @@
 /*
  * trace.h: a recording as columns in memory, merged over its processes.
  *
- * Opening lists the segments and their blocks. A table is decoded when it is first asked for, only
- * the columns that are wanted, on all processors. Rows are ordered by process (session), then by
- * the table's time column; rows without a time come first in their process. Rows that a session
- * repeats from segment to segment (schema: repeated) are there once. STRING values are ids of the
- * trace's own strings and equal texts have equal ids; REF values are row indexes in the table
- * referred to (TRACE_NO_ROW when it is not there). Column `text` of table `string`, the only one of
- * type BYTES, is loaded as ids of strings (u32). A STRING id whose text is lost is that of "?".
+ * Opening lists the segments and their blocks. trace_load decodes the requested columns of a table,
+ * on all processors. Rows are ordered by process (session), then by the table's time column; rows
+ * without a time come first in their process. Rows that a session repeats in each segment (schema:
+ * repeated) occur once. STRING values are ids of the trace's own strings, and equal texts have
+ * equal ids; a STRING id whose text was lost becomes the id of "?". REF values are row indexes of
+ * the table that they refer to (TRACE_NO_ROW if the row is missing). Column `text` of table
+ * `string`, the only one of type BYTES, is loaded as string ids (u32).
  *
- * A trace is not safe for concurrent use while tables are being loaded; afterwards any number of
- * threads may read.
+ * A trace is not safe for concurrent use while tables are loaded; afterwards any number of threads
+ * may read it.
  */
 #ifndef PITOT_TRACE_TRACE_H
 #define PITOT_TRACE_TRACE_H
@@ -27,9 +27,9 @@ struct trace;
 
 struct trace_options {
 	unsigned threads;		/* for decoding; 0: one per processor */
-	/* folder whose symbols.<n>.pit are read instead of the recording's; NULL: none */
+	/* folder whose symbols.<n>.pit replace those of the recording; NULL: none */
 	const char *symbols;
-	/* decoded rows; may be NULL */
+	/* reports the number of decoded rows; may be NULL */
 	void (*progress)(void *user, uint64_t done, uint64_t total);
 	void *progress_user;
 };
@@ -37,17 +37,17 @@ struct trace_options {
 /* One process image (session) of the recording. */
 struct trace_process {
 	uint64_t session;
-	uint32_t pid;			/* as the process sees it */
+	uint32_t pid;			/* in the process's own PID namespace */
 	uint32_t parent_pid;		/* 0 if unknown */
 	uint32_t segments, missing_segments;
-	bool closed;			/* its last segment was closed in order */
-	/* has segments of its own; else it is only known from `pitot record` */
+	bool closed;			/* its last segment was closed properly */
+	/* the process has segments; else it is only known from rows of `pitot record` */
 	bool inside;
-	/* segments that a CPU sampler wrote about it from outside, as a process of its own: */
+	/* its segments were written by a CPU sampler outside of the process */
 	bool sampler;
-	/* then the process that the recorder was inside of at that time; else its own index */
-	size_t of;
-	/* of the recording of this process; end is the last time seen when not closed */
+	/* sampler: index of the same process as its own recorder saw it; else its own index */
+	size_t subject;
+	/* of the recording of this process; not closed: the end is the last time in its blocks */
 	uint64_t start_ns, end_ns;
 	const char *command;		/* "" if unknown */
 	const char *executable;
@@ -55,10 +55,7 @@ struct trace_process {
 	int exit_status;		/* -1 if unknown */
 };
 
-/*
- * Opens a recording: its directory, or one segment file. E_FORMAT when there is nothing that can be
- * read.
- */
+/* Opens a recording: a directory, or one segment file. E_FORMAT if nothing in it can be read. */
 int trace_open(const char *path, const struct trace_options *options, struct trace **out,
 	       struct error *e) MUST_USE;
 void trace_free(struct trace *t);
@@ -67,15 +64,15 @@ size_t trace_process_count(const struct trace *t);
 const struct trace_process *trace_process(const struct trace *t, size_t index);
 
 /*
- * Makes the columns available: bit i of `columns` is column i; 0 means all. May be called again for
- * more columns. Damaged blocks are left out and counted in trace_losses: the first load of a table
- * checks all its checksums, and decides which rows it has. Pointers to columns hold until
+ * Loads columns of a table: bit i of `columns` is column i; 0 means all. May be called again for
+ * more columns. Damaged blocks are skipped and counted in trace_losses: the first load of a table
+ * verifies all its checksums and decides which rows it has. Pointers to columns are valid until
  * trace_free. 0 or a negative code.
  */
 int trace_load(struct trace *t, enum table_id table, uint64_t columns, struct error *e) MUST_USE;
 /*
- * Frees what further columns of loaded tables would be put into order with: 4 bytes a row where
- * rows were not written in order. Loading such columns is E_USAGE then; other tables can be loaded.
+ * Frees the permutations of loaded tables whose rows were not written in order: 4 bytes per row.
+ * Loading more columns of these tables then fails with E_USAGE; other tables can still be loaded.
  */
 void trace_load_done(struct trace *t);
 /* COLUMN_BITS(kernel, start_ns, end_ns): up to 16 columns */
@@ -104,25 +101,22 @@ void trace_load_done(struct trace *t);
 #define COLUMN_BITS_16(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_15(table, __VA_ARGS__))
 
 /*
- * Leaves out the blocks of a table that were on disk when `before`, the same recording, was opened.
- * Before anything of the table is loaded. 0 or -ENOMEM.
+ * Drops the blocks of a table that `before`, an earlier trace of the same recording, has. Must be
+ * called before anything of the table is loaded. 0 or -ENOMEM.
  */
 int trace_only_new(struct trace *t, enum table_id table, const struct trace *before) MUST_USE;
 
-/* Also before loading, but with repeated rows then: trace_load_repeated. */
+/* Number of rows; before the table is loaded, repeated rows count too (see trace_load_repeated). */
 uint64_t trace_rows(const struct trace *t, enum table_id table);
-/*
- * First row of the table that belongs to process p; p = trace_process_count gives the end. After
- * trace_load.
- */
+/* First row of a process in a loaded table; for trace_process_count the number of rows. */
 uint64_t trace_first_row(const struct trace *t, enum table_id table, size_t process);
-/* Process of a row (binary search over trace_first_row). */
+/* Process of a row of a loaded table. O(log n). */
 size_t trace_row_process(const struct trace *t, enum table_id table, uint64_t row);
 
 /*
- * A loaded column's values: an array of the column's C type (schema width), trace_rows long;
- * NULL if not loaded or if the table is empty. For columns that are not known before the program
- * runs; those that are: trace/columns.h. The typed forms check the width with an assertion.
+ * Values of a loaded column: an array of trace_rows values of the column's C type; NULL if the
+ * column is not loaded or the table is empty. For columns that are chosen at run time; for others
+ * see trace/columns.h. The typed variants assert the width.
  */
 const void *trace_column(const struct trace *t, enum table_id table, int column);
 const uint8_t *trace_u8(const struct trace *t, enum table_id table, int column);
@@ -130,52 +124,48 @@ const uint8_t *trace_u8(const struct trace *t, enum table_id table, int column);
 const uint32_t *trace_u32(const struct trace *t, enum table_id table, int column);
 /* U64, I64, TIME */
 const uint64_t *trace_u64(const struct trace *t, enum table_id table, int column);
-/* One byte a row: 0 where the value is missing. NULL when no value is missing. */
+/* One byte per row, 0 where the value is missing; NULL if no value is missing. */
 const uint8_t *trace_valid(const struct trace *t, enum table_id table, int column);
-/* Any value as 64 bits, sign-extended; *missing (may be NULL) tells. Slow: for printing. */
+/* Any value as 64 bits, sign-extended; sets *missing, which may be NULL. Slow: for printing. */
 uint64_t trace_value(const struct trace *t, enum table_id table, int column, uint64_t row,
 		     bool *missing);
 
 /*
- * All columns but BYTES as a struct row_<table>: what is missing, or not loaded, is 0 and marked.
- * Slow: for definitions.
+ * Fills a struct row_<table> with all columns but BYTES. Values that are missing or not loaded are
+ * 0 and marked as missing. Slow: for tables of definitions.
  */
 void trace_row(const struct trace *t, enum table_id table, uint64_t row, void *out);
 
-/*
- * Text of a string id of this trace; never NULL; NUL-terminated, may hold any other bytes. Id 0 is
- * "".
- */
+/* Text of a string id; never NULL; NUL-terminated, any other bytes may occur. Id 0 is "". */
 const char *trace_string(const struct trace *t, uint32_t id);
 size_t trace_string_length(const struct trace *t, uint32_t id);
 uint32_t trace_string_count(const struct trace *t);
 
 /*
- * Appends the path of a file in the recording's folder, by its name there. False, and nothing, for
- * what leads out of the folder.
+ * Appends the path of a file in the recording's folder. Appends nothing and returns false if the
+ * name leads out of the folder.
  */
 bool trace_file_path(const struct trace *t, const char *name, struct strbuf *out);
 
 /*
- * From the start of the command, or the first event where that is earlier, to the last start of an
- * event or the last end of a process (block headers; no loading). 0, 0 when empty.
+ * From the start of the command or the first event, whichever is earlier, to the last start of an
+ * event or the last end of a process. Reads block headers only. 0, 0 for an empty recording.
  */
 void trace_span(const struct trace *t, uint64_t *start_ns, uint64_t *end_ns);
 
 /*
- * CLOCK_REALTIME at a time of CLOCK_MONOTONIC, from the clock table or the segment headers.
- * Nonsense of damaged ones.
+ * Converts CLOCK_MONOTONIC to CLOCK_REALTIME, by the clock table or the segment headers. If these
+ * are damaged, the result is arbitrary.
  */
 int64_t trace_unix_ns(const struct trace *t, uint64_t monotonic_ns);
 
 /*
- * Everything known to be missing: rows of table `loss` plus what reading found (damaged_file,
- * truncated_file, missing_segment). Loads what it needs. The array belongs to the trace, until the
- * next call. Damage inside blocks is known for tables that have been loaded, and for all after
- * trace_verify.
+ * All known losses: rows of table `loss` plus what the reader found (damaged_file, truncated_file,
+ * missing_segment). Loads what it needs. The trace owns the array; it is valid until the next call.
+ * Damage inside blocks is known for loaded tables, and for all tables after trace_verify.
  */
 struct trace_loss {
-	size_t process;			/* trace_process_count where it belongs to none */
+	size_t process;			/* trace_process_count if it belongs to no process */
 	enum loss_reason reason;
 	uint64_t count;
 	uint64_t start_ns, end_ns;
@@ -185,35 +175,33 @@ int trace_losses(struct trace *t, const struct trace_loss **losses, size_t *coun
 		 struct error *e) MUST_USE;
 
 /*
- * Loads all tables that have repeated rows, so that trace_rows counts none twice; but none that is
- * too large.
+ * Loads the tables with repeated rows, so that trace_rows counts no row twice; skips huge tables.
  */
 int trace_load_repeated(struct trace *t, struct error *e) MUST_USE;
 
-/* For `pitot info`: files and bytes. */
+/* Sizes on disk, for `pitot info`. */
 struct trace_table_size {
-	uint64_t rows, blocks, bytes;	/* on disk: rows with repeated ones, bytes with headers */
+	uint64_t rows, blocks, bytes;	/* rows include repeated ones, bytes include headers */
 };
 void trace_table_size(const struct trace *t, enum table_id table, struct trace_table_size *size);
 uint64_t trace_file_bytes(const struct trace *t);
 size_t trace_segment_count(const struct trace *t);
 /*
- * Checks every checksum of every segment. Returns the number of damaged blocks, headers and files,
- * or a negative code.
+ * Verifies all checksums. Returns the number of damaged blocks, headers and files, or a negative
+ * code.
  */
 int64_t trace_verify(struct trace *t, struct error *e) MUST_USE;
 
 /*
- * The api_call row that launched each row of a table with a `correlation` column (kernel, memcpy,
- * memset, synchronization, graph_launch, cuda_event, allocation): an array of trace_rows row
- * indexes, TRACE_NO_ROW where there is none. Joined on (process, correlation). Loads what it needs;
- * belongs to the trace.
+ * For each row of a table with a `correlation` column (kernel, memcpy, memset, synchronization,
+ * graph_launch, cuda_event, allocation) the row of api_call that launched it, or TRACE_NO_ROW: a
+ * join on (process, correlation). Loads what it needs. The trace owns the array.
  */
 int trace_launches(struct trace *t, enum table_id table, const uint32_t **calls,
 		   struct error *e) MUST_USE;
 /*
- * Frees what trace_launches would find the launches of further tables with: 8 bytes a call, and 8 a
- * row for correlation ids that nobody else has loaded.
+ * Frees the index of trace_launches (8 bytes per call) and the correlation ids that only it loaded
+ * (8 bytes per row). Call it after the last trace_launches.
  */
 void trace_launches_done(struct trace *t);
 

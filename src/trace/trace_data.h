@@ -1,14 +1,13 @@
 /*
- * trace_data.h: what a trace consists of; shared by the files of src/trace, no part of its
- * interface.
+ * trace_data.h: internals of a trace, shared by the files of src/trace.
  *
- * A segment belongs to a session (one writer: ids of strings, configurations and functions are
- * meant within it). A session's rows are shown under a process. That is nearly always a process
- * of its own; the session of `pitot record` is shown under the process that it started.
+ * A segment belongs to a session, that is, to one writer: ids of strings, configurations and
+ * functions are local to the session. A session's rows are shown under a process. Nearly every
+ * session has a process of its own; rows of `pitot record` are shown under the process that it
+ * started.
  *
- * catalog.c finds files and lists blocks; processes.c makes the list of processes; load.c decodes
- * blocks into columns with the help of strings.c (texts), refs.c (REF columns) and sort.c (order
- * in time).
+ * catalog.c finds files and lists blocks; processes.c builds the list of processes; load.c decodes
+ * blocks into columns, using strings.c (texts), refs.c (REF columns) and sort.c (order in time).
  */
 #ifndef PITOT_TRACE_TRACE_DATA_H
 #define PITOT_TRACE_TRACE_DATA_H
@@ -27,9 +26,9 @@ struct trace_segment {
 	struct segment file;
 	const char *name; /* without the folder; owned by the interner */
 	uint32_t session; /* index */
-	/* pieces outside of listed blocks; all of them are known after trace_verify */
+	/* damaged pieces outside of listed blocks; complete after trace_verify */
 	uint64_t damage;
-	bool repeated; /* a copy of another segment: not read */
+	bool repeated; /* a copy of another segment, which is ignored */
 };
 
 struct failed_file {
@@ -44,40 +43,40 @@ struct session {
 	uint64_t start_ns, end_ns; /* by the headers of segments and blocks */
 	bool closed;
 	bool by_record; /* written by `pitot record`, not by a recorded process */
-	size_t process; /* index: where its rows are shown */
+	size_t process; /* index of the process under which its rows are shown */
 };
 
 enum block_state {
 	BLOCK_GOOD,
-	BLOCK_DAMAGED, /* no row of it is in the columns */
-	BLOCK_INCOMPLETE, /* its rows are there, but not the values of some column loaded later */
+	BLOCK_DAMAGED, /* its rows are not in the columns */
+	BLOCK_INCOMPLETE, /* its rows are, but values of a column loaded later are missing */
 };
 
 struct block_item {
 	uint32_t segment, block; /* indexes */
-	uint32_t rows; /* in the table: without repeated rows */
-	uint8_t state; /* enum block_state; while decoding, written by the worker that has it */
-	uint64_t row; /* its first row before sorting, once rows are assigned */
+	uint32_t rows; /* in the table: excluding repeated rows */
+	uint8_t state; /* enum block_state; while decoding, only the worker writes it */
+	uint64_t row; /* its first row before sorting; valid once rows are assigned */
 };
 
 struct column_data {
 	void *values; /* NULL if not loaded or without rows */
 	uint8_t *valid; /* NULL: no value is missing */
 	bool loaded;
-	bool for_join; /* loaded by trace_launches alone: trace_launches_done frees it */
+	bool for_join; /* loaded only for trace_launches; freed by trace_launches_done */
 };
 
 struct table_data {
 	VEC(struct block_item) items; /* ordered by process, session, time */
 	struct trace_table_size size;
-	bool rows_assigned; /* rows, first_row, item.row and permutation hold */
+	bool rows_assigned; /* rows, first_row, item.row and permutation are valid */
 	uint64_t rows;
-	uint64_t *first_row; /* one per process, and the end */
-	uint32_t *permutation; /* row r was decoded as row permutation[r]; NULL: as it is */
+	uint64_t *first_row; /* one per process, then the number of rows */
+	uint32_t *permutation; /* row r was decoded as row permutation[r]; NULL: identity */
 	bool order_forgotten; /* by trace_load_done: no more columns can be loaded */
 	struct column_data columns[64];
-	union table_columns by_name; /* the same */
-	struct id_table *ids; /* by session: its ids -> rows; of strings -> ids of the trace */
+	union table_columns by_name; /* the pointers of `columns` */
+	struct id_table *ids; /* per session: id -> row; of strings: id -> id of the trace */
 	size_t ids_count;
 	uint32_t *launches; /* for trace_launches */
 };
@@ -92,7 +91,7 @@ struct trace {
 	VEC(struct failed_file) failed;
 	VEC(struct session) sessions;
 	VEC(struct trace_process) processes;
-	uint64_t command_ns; /* when `pitot record` began its command; UINT64_MAX: not known */
+	uint64_t command_ns; /* when `pitot record` started its command; UINT64_MAX: unknown */
 	struct table_data tables[TABLE_END];
 	struct interner strings;
 	struct call_index *calls; /* one per process, or NULL */
@@ -101,15 +100,15 @@ struct trace {
 	int64_t realtime_offset_ns;
 };
 
-/* Memory for a column, on large pages where it is large; freed with free(). NULL: no memory. */
+/* Allocates a column, on huge pages if it is large; freed with free(). NULL: out of memory. */
 void *array_new(uint64_t count, size_t width) MUST_USE;
 
 /* catalog.c */
-/* Opens the segments. E_FORMAT when none can be read. */
+/* Opens the segments. E_FORMAT if none can be read. */
 int catalog_open(struct trace *t, struct error *e) MUST_USE;
-/* Makes sessions of the segments; each is shown as a process of its own for now. */
+/* Groups the segments by session. Until processes_build each session is its own process. */
 int catalog_sessions(struct trace *t) MUST_USE;
-/* Lists the blocks of each table in the order of the processes; what was loaded is forgotten. */
+/* Lists the blocks of each table in the order of the processes; discards loaded columns. */
 int catalog_blocks(struct trace *t) MUST_USE;
 void catalog_release(struct trace *t);
 void table_release(struct table_data *table);
@@ -120,23 +119,23 @@ int processes_build(struct trace *t, struct error *e) MUST_USE;
 /* strings.c */
 /* Id of a text in the trace, or -ENOMEM or E_LIMIT. */
 int64_t trace_intern(struct trace *t, const char *text, size_t length);
-/* A text that lives as long as the trace; "?" when there is no memory for it. */
-const char *trace_keep(struct trace *t, const char *text);
-/* Loads the table. */
+/* Copy of a text that lives as long as the trace; "?" if there is no memory for it. */
+const char *trace_copy_text(struct trace *t, const char *text);
+/* Loads table string. */
 int strings_decode(struct trace *t, struct error *e) MUST_USE;
 
 /* refs.c */
-/* Makes tables[target].ids. */
+/* Builds tables[target].ids. */
 int refs_load(struct trace *t, enum table_id target, struct error *e) MUST_USE;
 
 /* load.c */
-/* Gives a table a column that has been decoded. */
+/* Stores a decoded column; the table takes ownership of its arrays. */
 void table_set_column(struct table_data *table, const struct table_schema *schema, int column,
 		      struct column_data data);
-/* Decides where each block's rows go. E_LIMIT when there are too many. */
-int load_place(struct trace *t, struct table_data *table, struct error *e) MUST_USE;
-/* Undoes load_place, dedup_rows and sort_rows after a failure. */
-void load_unplace(struct trace *t, enum table_id id);
+/* Assigns rows of the table to its blocks. E_LIMIT if there are too many. */
+int rows_assign(struct trace *t, struct table_data *table, struct error *e) MUST_USE;
+/* Undoes rows_assign, dedup_rows and sort_rows after a failure. */
+void rows_unassign(struct trace *t, enum table_id id);
 const struct session *item_session(const struct trace *t, const struct block_item *item);
 
 /* dedup_rows.c */
@@ -146,14 +145,14 @@ struct repeat_column {
 	uint8_t width;
 };
 /*
- * Drops the rows of a table that repeat an earlier row of their session. Its blocks have been
- * decoded and not been sorted; `columns` are all of its columns.
+ * Drops the rows of a table that repeat an earlier row of their session. The blocks must be decoded
+ * and not yet sorted; `columns` are all columns of the table.
  */
 int dedup_rows(struct trace *t, struct table_data *table, const struct repeat_column *columns,
 		 size_t count, struct error *e) MUST_USE;
 
 /* sort.c */
-/* What puts each process's rows into order of time; *permutation is NULL when they are in order. */
+/* Finds the permutation that sorts each process's rows by time; NULL if they are sorted already. */
 int sort_rows(const uint64_t *times, const uint64_t *first_row, size_t processes,
 	      uint32_t **permutation) MUST_USE;
 /* Permutes an array in place. */

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 
 #define BODY_KEPT ((size_t)1 << 20)
-#define BODY_MAX ((size_t)4 << 20) /* an answer that is longer is none */
+#define BODY_MAX ((size_t)4 << 20) /* longer responses fail */
 
 #define CURL_FUNCTIONS(F)                                                                          \
 	F(global_init)                                                                             \
@@ -30,14 +30,15 @@ struct http {
 #define MEMBER(name) __typeof__(curl_##name) *name;
 	CURL_FUNCTIONS(MEMBER)
 	char problem[CURL_ERROR_SIZE];
-	/* Of the request that runs. */
+	/* Of the current request. */
 	struct http_response *response;
 	size_t received;
-	uint64_t moved, moved_ns; /* bytes either way, and when there were more of them */
+	uint64_t transferred,
+		transferred_ns; /* bytes in both directions, and when the number last changed */
 	bool stalled;
 };
 
-/* It stays loaded: what it loads itself (TLS) cannot all be unloaded. */
+/* The library remains loaded, because its own dependencies (TLS) cannot all be unloaded. */
 static int load(struct http *h, struct error *e)
 {
 	static const char *const names[] = { "libcurl.so.4", "libcurl-gnutls.so.4" };
@@ -47,8 +48,8 @@ static int load(struct http *h, struct error *e)
 		library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	if (!library)
 		return error_set(e, E_UNSUPPORTED,
-				 "libcurl.so.4 cannot be loaded: install libcurl4 (apt-get install "
-				 "libcurl4, dnf install libcurl)");
+				 "cannot load libcurl.so.4: install it with apt-get install "
+				 "libcurl4 or dnf install libcurl");
 #define FIND(name)                                                                                 \
 	*(void **)&h->name = dlsym(library, "curl_" #name);                                        \
 	if (!h->name)                                                                              \
@@ -67,7 +68,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *user)
 	return h->received > BODY_MAX ? 0 : length;
 }
 
-/* Not 0: the request ends. Called once a second at least. */
+/* A nonzero result ends the request. Called at least once a second. */
 static int on_progress(void *user, curl_off_t unused, curl_off_t received, curl_off_t total,
 		       curl_off_t sent)
 {
@@ -76,11 +77,11 @@ static int on_progress(void *user, curl_off_t unused, curl_off_t received, curl_
 
 	(void)unused;
 	(void)total;
-	if (moved != h->moved) {
-		h->moved = moved;
-		h->moved_ns = now;
+	if (moved != h->transferred) {
+		h->transferred = moved;
+		h->transferred_ns = now;
 	}
-	h->stalled = now - h->moved_ns > h->options.stall_timeout_ns;
+	h->stalled = now - h->transferred_ns > h->options.stall_timeout_ns;
 	if (h->options.progress)
 		h->options.progress(h->options.user, (uint64_t)sent);
 	return h->stalled || (h->options.cancel && *h->options.cancel);
@@ -114,7 +115,7 @@ int http_open(const struct http_options *options, struct http **out, struct erro
 	h->easy_setopt(h->curl, CURLOPT_XFERINFODATA, h);
 	h->easy_setopt(h->curl, CURLOPT_NOPROGRESS, 0L);
 	h->easy_setopt(h->curl, CURLOPT_POST, 1L);
-	/* On a connection that has ended meanwhile libcurl would send again by itself. */
+	/* libcurl would resend on a reused connection that has been closed meanwhile. */
 	h->easy_setopt(h->curl, CURLOPT_FORBID_REUSE, 1L);
 	if (options->ca_file)
 		h->easy_setopt(h->curl, CURLOPT_CAINFO, options->ca_file);
@@ -134,7 +135,7 @@ static int add_headers(struct http *h, const char *const *headers, struct curl_s
 	return 0;
 }
 
-/* What another try may change is -EIO. */
+/* Returns -EIO if a retry may succeed. */
 static int failure(struct http *h, CURLcode code, struct error *e)
 {
 	const char *what = *h->problem ? h->problem : h->easy_strerror(code);
@@ -144,17 +145,17 @@ static int failure(struct http *h, CURLcode code, struct error *e)
 	switch (code) {
 	case CURLE_PEER_FAILED_VERIFICATION:
 		return error_set(e, -EPROTO,
-				 "%s: if the server is yours, name the file with its certificate, "
-				 "or its authority's, with --ca-file",
+				 "%s: if you trust the server, give the file with its certificate "
+				 "or its authority's with --ca-file",
 				 what);
 	case CURLE_SSL_CACERT_BADFILE:
-		return error_set(e, -EPROTO, "%s: name another file with --ca-file", what);
+		return error_set(e, -EPROTO, "%s: give another file with --ca-file", what);
 	case CURLE_URL_MALFORMAT:
 		return error_set(e, E_USAGE, "%s", what);
 	case CURLE_OUT_OF_MEMORY:
 		return error_set(e, -ENOMEM, "out of memory");
 	case CURLE_WRITE_ERROR:
-		return error_set(e, -EIO, "its answer is longer than 4 MiB");
+		return error_set(e, -EIO, "the response is longer than 4 MiB");
 	default:
 		if (h->stalled)
 			what = "nothing was sent or received for too long";
@@ -162,7 +163,7 @@ static int failure(struct http *h, CURLcode code, struct error *e)
 	}
 }
 
-static void read_answer(struct http *h, struct http_response *response)
+static void read_response(struct http *h, struct http_response *response)
 {
 	curl_off_t after = 0;
 	char *location = NULL;
@@ -191,8 +192,8 @@ int http_post(struct http *h, const char *url, const char *const *headers,
 
 	*response = (struct http_response){ 0 };
 	h->response = response;
-	h->received = h->moved = 0;
-	h->moved_ns = clock_monotonic_ns();
+	h->received = h->transferred = 0;
+	h->transferred_ns = clock_monotonic_ns();
 	h->stalled = false;
 	h->problem[0] = '\0';
 	if (r == 0)
@@ -207,7 +208,7 @@ int http_post(struct http *h, const char *url, const char *const *headers,
 	}
 	r = code == CURLE_OK ? 0 : failure(h, code, e);
 	if (r == 0)
-		read_answer(h, response);
+		read_response(h, response);
 	else
 		http_response_release(response);
 	h->slist_free_all(list);
@@ -228,8 +229,8 @@ int http_open(const struct http_options *options, struct http **out, struct erro
 	(void)options;
 	(void)out;
 	return error_set(e, E_UNSUPPORTED,
-			 "this pitot was built without curl/curl.h and cannot upload: install "
-			 "libcurl4-openssl-dev and build it again");
+			 "this pitot was built without libcurl and cannot upload: install "
+			 "libcurl4-openssl-dev and rebuild it");
 }
 
 int http_post(struct http *h, const char *url, const char *const *headers,
@@ -242,7 +243,7 @@ int http_post(struct http *h, const char *url, const char *const *headers,
 	(void)body;
 	(void)timeout_ns;
 	(void)response;
-	return error_set(e, E_UNSUPPORTED, "built without curl/curl.h");
+	return error_set(e, E_UNSUPPORTED, "built without libcurl");
 }
 
 void http_free(struct http *h)

@@ -18,9 +18,9 @@
 #define CLIENT_VERSION "1.3.0" /* of gpufl, whose logs and protocol these are */
 #define WIRE_VERSION "1"
 #define DELAY_MAX_NS (30 * NS_PER_S)
-#define RETRY_AFTER_MAX_S 600 /* who asks for more is asked again by the next upload */
-#define NAP_NS (50 * NS_PER_MS)
-#define REASONS_SHOWN 3 /* rejected lines of a file that are warned about */
+#define RETRY_AFTER_MAX_S 600 /* a longer Retry-After ends this upload */
+#define POLL_NS (50 * NS_PER_MS)
+#define REASONS_SHOWN 3 /* rejected lines per file that cause a warning */
 #define HEADER_BYTES 512
 
 struct upload {
@@ -33,8 +33,8 @@ struct upload {
 	struct upload_sessions sessions;
 	struct http *http;
 	uint64_t deadline_ns; /* UINT64_MAX: none */
-	uint64_t patience_ns; /* 5 minutes, or all the time that there is */
-	uint64_t done, total; /* bytes of files, for the progress */
+	uint64_t request_timeout_ns; /* 5 minutes, or the upload's timeout if that is shorter */
+	uint64_t done, total; /* in bytes of files, for the progress */
 	char api[1024]; /* "https://host/api/v1/events/" */
 	char authorization[HEADER_BYTES], hostname[HEADER_BYTES];
 	const char *headers[8];
@@ -52,16 +52,16 @@ static void PRINTF_LIKE(2, 3) warn(const struct upload *u, const char *format, .
 		u->options->warn(u->options->user, text);
 }
 
-/* ---- what an answer means ---- */
+/* ---- evaluation of responses ---- */
 
 enum verdict {
 	ACCEPTED,
 	RETRY,
 	REFUSED, /* this file; others may be accepted */
-	HOPELESS, /* whatever is sent */
+	FATAL, /* for any file */
 };
 
-static enum verdict judge(const struct http_response *a, bool is_window, bool has_identity)
+static enum verdict classify(const struct http_response *a, bool is_window, bool has_identity)
 {
 	const char *body = strbuf_text(&a->body);
 	struct json_found found;
@@ -70,10 +70,10 @@ static enum verdict judge(const struct http_response *a, bool is_window, bool ha
 
 	if (s == 429 || s == 408 || s >= 500)
 		return RETRY;
-	if (s == 409 && has_identity) /* the server knows this window, or another by its name */
+	if (s == 409 && has_identity) /* the server has this window, or another one with its name */
 		return strstr(body, "window_identity_conflict") ? RETRY : ACCEPTED;
 	if (s == 401 || s == 403 || s == 404 || (s >= 300 && s < 400))
-		return HOPELESS;
+		return FATAL;
 	if (s < 200 || s >= 300)
 		return REFUSED;
 	if (!is_window)
@@ -82,40 +82,38 @@ static enum verdict judge(const struct http_response *a, bool is_window, bool ha
 	if (r == 0 || r == -ENOENT)
 		return r == 0 && found.kind == JSON_FALSE ? RETRY : ACCEPTED;
 	/*
-	 * Any web server may answer 200; half an answer is none, but of a long one we have no more.
+	 * Any web server may answer 200. Partial JSON counts as no response, unless a long body was
+	 * cut here.
 	 */
-	return *body == '{' && a->is_cut ? ACCEPTED : *body == '{' || !*body ? RETRY : HOPELESS;
+	return *body == '{' && a->is_cut ? ACCEPTED : *body == '{' || !*body ? RETRY : FATAL;
 }
 
-/* What went wrong, and what to do. */
-static int explain(struct upload *u, const char *url, const struct http_response *a)
+/* Sets an error that names the problem and the remedy. */
+static int set_response_error(struct upload *u, const char *url, const struct http_response *a)
 {
 	switch (a->status) {
 	case 401:
 	case 403:
 		return error_set(u->error, -EACCES,
-				 "'%s' refuses the key (HTTP %ld): put the workspace's key into "
+				 "'%s' rejects the key (HTTP %ld): put the workspace's key into "
 				 "PITOT_API_KEY or a file for --api-key-file",
 				 url, a->status);
 	case 404:
-		return error_set(
-			u->error, -ENOENT,
-			"there is no '%s' (HTTP 404): the backend is too old, --url is more "
-			"than its host, or it wants another --api-path",
-			url);
+		return error_set(u->error, -ENOENT,
+				 "'%s' does not exist (HTTP 404): the backend is too old, --url "
+				 "contains more than its host, or it needs another --api-path",
+				 url);
 	default:
 		if (a->status >= 300 && a->status < 400)
-			return error_set(
-				u->error, -EIO,
-				"'%s' redirects to '%s' (HTTP %ld), which is not followed: "
-				"give that host with --url",
-				url, a->location, a->status);
+			return error_set(u->error, -EIO,
+					 "'%s' redirects to '%s' (HTTP %ld), and redirects are not "
+					 "followed: give that host with --url",
+					 url, a->location, a->status);
 		if (a->status < 300)
-			return error_set(
-				u->error, -EPROTO,
-				"'%s' does not say that it accepts the logs (HTTP %ld): if it "
-				"is no gpufl backend, give that one's host with --url",
-				url, a->status);
+			return error_set(u->error, -EPROTO,
+					 "'%s' does not confirm that it accepts the logs (HTTP "
+					 "%ld): give the host of a gpufl backend with --url",
+					 url, a->status);
 		return error_set(u->error, -EIO, "'%s' answers HTTP %ld", url, a->status);
 	}
 }
@@ -134,23 +132,21 @@ static uint64_t time_left_ns(const struct upload *u)
 	return now < u->deadline_ns ? u->deadline_ns - now : 0;
 }
 
-static int too_late(struct upload *u)
+static int set_timeout_error(struct upload *u)
 {
 	const struct error last = *u->error;
 
 	return error_set(u->error, -ETIMEDOUT,
-			 "the time for this upload is over%s%s; the next goes on from here "
-			 "(--timeout)",
+			 "the upload timed out%s%s; run it again to continue, or give more time "
+			 "with --timeout",
 			 *last.text ? ": " : "", last.text);
 }
 
-/*
- * Twice as long each time; of that a random half, so that a thousand machines do not come back at
- * once.
- */
+/* Doubles each time; a random half of it keeps many machines from retrying simultaneously. */
 static uint64_t delay_ns(const struct upload *u, uint64_t attempt, const struct http_response *a)
 {
-	uint64_t longest = MIN(u->patience_ns / 300 << MIN(attempt, 30), DELAY_MAX_NS), random = 0;
+	uint64_t longest = MIN(u->request_timeout_ns / 300 << MIN(attempt, 30), DELAY_MAX_NS),
+		 random = 0;
 
 	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0)
 		random = clock_machine_ns();
@@ -163,9 +159,9 @@ static int pause_ns(struct upload *u, uint64_t ns)
 	uint64_t end = clock_monotonic_ns() + ns, now;
 
 	if (ns >= time_left_ns(u))
-		return too_late(u);
+		return set_timeout_error(u);
 	while (!is_cancelled(u) && (now = clock_monotonic_ns()) < end) {
-		struct timespec nap = { .tv_nsec = (long)MIN(end - now, NAP_NS) };
+		struct timespec nap = { .tv_nsec = (long)MIN(end - now, POLL_NS) };
 
 		nanosleep(&nap, NULL);
 	}
@@ -178,17 +174,17 @@ static int give_up(struct upload *u, uint64_t attempt, struct http_response *a)
 	char pause[64] = "";
 
 	if (a->retry_after_s)
-		snprintf(pause, sizeof(pause), " (it asks for a pause of %llu s)",
+		snprintf(pause, sizeof(pause), " (the server asks for a pause of %llu s)",
 			 (unsigned long long)a->retry_after_s);
 	http_response_release(a);
 	return error_set(u->error, last.code,
-			 "%s%s (attempt %llu); the next upload goes on from here", last.text, pause,
+			 "%s%s (attempt %llu); run the upload again to continue", last.text, pause,
 			 (unsigned long long)attempt + 1);
 }
 
 /*
- * Sends until there is an answer that is no RETRY: its verdict with *a, or a negative code.
- * u->error says why the last attempt did not do.
+ * Sends until the verdict is not RETRY. Returns the verdict with *a, or a negative code; u->error
+ * describes the failure of the last attempt.
  */
 static int send_request(struct upload *u, const char *what, const char *const *headers,
 			const struct upload_body *body, bool is_window, struct http_response *a)
@@ -202,18 +198,18 @@ static int send_request(struct upload *u, const char *what, const char *const *h
 		int verdict = RETRY;
 
 		if (!time_left_ns(u))
-			return too_late(u);
+			return set_timeout_error(u);
 		r = http_post(u->http, url, headers, &body->gzip, time_left_ns(u), a, u->error);
 		if (r < 0 && r != -EIO)
 			return error_prefix(u->error, "cannot send to '%s'", url);
 		if (r == 0)
-			verdict = judge(a, is_window, body->window_id[0]);
+			verdict = classify(a, is_window, body->window_id[0]);
 		if (r < 0)
 			error_prefix(u->error, "cannot send to '%s'", url);
 		else if (verdict != ACCEPTED)
-			explain(u, url, a);
+			set_response_error(u, url, a);
 		if (verdict != RETRY)
-			return verdict == HOPELESS ? u->error->code : verdict;
+			return verdict == FATAL ? u->error->code : verdict;
 		if (attempt == u->options->retries || a->retry_after_s > RETRY_AFTER_MAX_S)
 			return give_up(u, attempt, a);
 		r = pause_ns(u, delay_ns(u, attempt, a));
@@ -226,7 +222,8 @@ static int send_request(struct upload *u, const char *what, const char *const *h
 
 /* ---- a window ---- */
 
-static void warn_of_item(const struct upload *u, const char *name, const char *item, size_t length)
+static void warn_rejected_line(const struct upload *u, const char *name, const char *item,
+			       size_t length)
 {
 	static const char *const keys[] = { "line", "type", "reason" };
 	struct json_found found[ARRAY_SIZE(keys)];
@@ -241,8 +238,8 @@ static void warn_of_item(const struct upload *u, const char *name, const char *i
 }
 
 /*
- * {"accepted":n,"rejected":n,"errors":[{"line":…,"type":…,"reason":…}]}; of a long one we have only
- * the beginning.
+ * Reads {"accepted":n,"rejected":n,"errors":[{"line":…,"type":…,"reason":…}]}; a long response may
+ * be cut.
  */
 static void read_rejected(struct upload *u, const char *name, const struct http_response *a)
 {
@@ -257,17 +254,17 @@ static void read_rejected(struct upload *u, const char *name, const struct http_
 		for (unsigned i = 0; !strcmp(strbuf_text(&m.key), "errors") && i < REASONS_SHOWN &&
 				     json_members_next(&items, NULL) > 0;
 		     i++)
-			warn_of_item(u, name, items.value, items.value_length);
+			warn_rejected_line(u, name, items.value, items.value_length);
 		json_members_release(&items);
 	}
 	json_members_release(&m);
 	if (rejected)
-		warn(u, "the server rejected %llu of the lines of '%s'",
-		     (unsigned long long)rejected, name);
+		warn(u, "the server rejected %llu lines of '%s'", (unsigned long long)rejected,
+		     name);
 	u->result->rejected_records += rejected;
 }
 
-/* A verdict, or a negative code. */
+/* Returns a verdict or a negative code. */
 static int send_window(struct upload *u, const struct upload_session *s,
 		       const struct gpufl_window *w, const struct upload_body *body)
 {
@@ -301,25 +298,25 @@ static int send_window(struct upload *u, const struct upload_session *s,
 		read_rejected(u, name, &a);
 		u->result->records += body->lines;
 	} else if (r == REFUSED) {
-		warn(u, "'%s' was not accepted, and is left out: %s", name, u->error->text);
+		warn(u, "'%s' was not accepted and is skipped: %s", name, u->error->text);
 	}
 	http_response_release(&a);
 	return r;
 }
 
-static bool is_known(const struct upload *u, const struct upload_session *s, const char *name)
+static bool was_sent(const struct upload *u, const struct upload_session *s, const char *name)
 {
 	return !u->options->force && upload_cursor_has_file(&u->cursor, s->id, name);
 }
 
-/* The cursor's name of a part, while the others are missing. */
+/* Returns the cursor's name of a part while other parts are missing. */
 static const char *part_name(char name[PATH_MAX], const struct gpufl_window *w, unsigned part)
 {
 	snprintf(name, PATH_MAX, "%s#%u", base_name(w->path), part);
 	return name;
 }
 
-/* 0: the server has it; 1: it is left out; or a negative code. */
+/* Returns 0 if the server has the window, 1 if it was left out, or a negative code. */
 static int upload_window(struct upload *u, const struct upload_session *s,
 			 const struct gpufl_window *w, uint64_t *lines)
 {
@@ -331,9 +328,9 @@ static int upload_window(struct upload *u, const struct upload_session *s,
 	for (unsigned part = 1; r == ACCEPTED && !body.is_last; part++) {
 		r = upload_reader_next(&reader, &body, u->error);
 		if (r == E_FORMAT || r == E_LIMIT) {
-			warn(u, "%s; it is left out", u->error->text);
+			warn(u, "%s; skipped", u->error->text);
 			r = REFUSED;
-		} else if (r == 0 && !is_known(u, s, part_name(name, w, part))) {
+		} else if (r == 0 && !was_sent(u, s, part_name(name, w, part))) {
 			r = send_window(u, s, w, &body);
 			*lines += r == ACCEPTED ? body.lines : 0;
 			if (r == ACCEPTED)
@@ -385,7 +382,7 @@ static int upload_session(struct upload *u, const struct upload_session *s)
 	for (size_t i = 0; i < s->windows.count && r >= 0; i++) {
 		const struct gpufl_window *w = &s->windows.data[i];
 
-		if (is_known(u, s, base_name(w->path))) {
+		if (was_sent(u, s, base_name(w->path))) {
 			u->result->known_files++;
 			continue;
 		}
@@ -401,14 +398,12 @@ static int upload_session(struct upload *u, const struct upload_session *s)
 	if (r < 0)
 		return r;
 	if (s->running)
-		warn(u,
-		     "session %s is still being written: it is not complete; upload it again "
-		     "when it has ended",
+		warn(u, "session %s is still being written: upload it again after it has ended",
 		     s->id);
 	if (s->lossy)
 		warn(u,
-		     "session %s has lost records (a loss marker says so): it is never reported "
-		     "complete",
+		     "session %s has lost records, according to a loss marker: it is never "
+		     "reported complete",
 		     s->id);
 	if (!s->running && !s->lossy && !refused)
 		return u->options->dry_run ? 0 : complete_session(u, s, lines);
@@ -424,7 +419,7 @@ static int upload_sessions(struct upload *u)
 		const struct upload_session *s = &u->sessions.all.data[i];
 
 		for (size_t n = 0; n < s->windows.count && !is_completed(u, s); n++)
-			u->total += is_known(u, s, base_name(s->windows.data[n].path))
+			u->total += was_sent(u, s, base_name(s->windows.data[n].path))
 					    ? 0
 					    : s->windows.data[n].bytes;
 	}
@@ -451,7 +446,7 @@ static void on_sent(void *user, uint64_t sent)
 		u->options->progress(u->options->user, u->done + sent, u->total);
 }
 
-/* Printable, without blanks: nothing that would end a header. */
+/* Printable, without blanks: cannot end a header. */
 static bool is_header_text(const char *text)
 {
 	for (; *text; text++)
@@ -469,14 +464,13 @@ static int set_url(struct upload *u)
 
 	if (!o->url || !*o->url)
 		return error_set(u->error, E_USAGE,
-				 "nothing says where to: give the backend's host with --url or "
-				 "PITOT_BACKEND_URL");
+				 "no backend: give its host with --url or PITOT_BACKEND_URL");
 	if ((strncasecmp(o->url, "https://", 8) && strncasecmp(o->url, "http://", 7)) ||
 	    !is_header_text(o->url) || !is_header_text(api))
-		return error_set(
-			u->error, E_USAGE,
-			"'%s' is no address of a backend: https://HOST or http://HOST:PORT",
-			o->url);
+		return error_set(u->error, E_USAGE,
+				 "'%s' is not the address of a backend: give https://HOST or "
+				 "http://HOST:PORT",
+				 o->url);
 	for (url = strlen(o->url); url && o->url[url - 1] == '/'; url--)
 		;
 	for (; path && api[path - 1] == '/'; path--)
@@ -507,7 +501,8 @@ static int set_headers(struct upload *u)
 			  " (deferred-upload) pitot/" PITOT_VERSION;
 	u->headers[n++] = "X-GpuFlight-Client-Version: " CLIENT_VERSION;
 	u->headers[n++] = "X-GpuFlight-Wire-Version: " WIRE_VERSION;
-	u->headers[n++] = "Expect:"; /* a server that ignores it would cost a second each time */
+	/* a server that ignores it would delay each request by a second */
+	u->headers[n++] = "Expect:";
 	if (gethostname(host, sizeof(host) - 1) == 0 && *host && is_header_text(host)) {
 		snprintf(u->hostname, HEADER_BYTES, "X-GpuFlight-Hostname: %s", host);
 		u->headers[n++] = u->hostname;
@@ -519,17 +514,15 @@ static int set_headers(struct upload *u)
 		    HEADER_BYTES)
 		return error_set(
 			u->error, E_USAGE,
-			"the key has blanks or other characters that no key has, or is too "
-			"long");
+			"the key is too long, or contains blanks or other invalid characters");
 	u->headers[n++] = u->authorization;
 	if (o->url && !strncasecmp(o->url, "http://", 7) && !is_loopback(o->url + 7))
-		warn(u,
-		     "'%s' has no TLS: whoever is on the way can read the key; https:// hides it",
+		warn(u, "'%s' is not encrypted: the key can be read on the way; use https://",
 		     o->url);
 	return 0;
 }
 
-/* Of one session's folder the one above has the cursor, as if all were sent. */
+/* The cursor of one session's folder is in its parent, as if all sessions were sent. */
 static int set_path(struct upload *u)
 {
 	const struct upload_options *o = u->options;
@@ -572,9 +565,9 @@ static int list_sessions(struct upload *u)
 	r = upload_sessions_list(u->log_path, only, &u->sessions, u->error);
 	if (r == 0 && !u->sessions.all.count)
 		r = error_set(u->error, -ENOENT,
-			      only && !*u->only ? "'%s' has no session '%s' with a log"
-						: "'%s' has no session's folder with gpufl's logs; "
-						  "`pitot export --format gpufl` makes some",
+			      only && !*u->only ? "'%s' contains no session '%s' with a log"
+						: "no session with gpufl's logs in '%s': create "
+						  "one with `pitot export --format gpufl`",
 			      o->path, only);
 	return r;
 }
@@ -583,7 +576,7 @@ static int run(struct upload *u)
 {
 	const struct upload_options *o = u->options;
 	const struct http_options http = { .ca_file = o->ca_file,
-					   .stall_timeout_ns = u->patience_ns / 10,
+					   .stall_timeout_ns = u->request_timeout_ns / 10,
 					   .headers = u->headers,
 					   .cancel = o->cancel,
 					   .progress = on_sent,
@@ -617,9 +610,9 @@ int upload_run(const struct upload_options *options, struct upload_result *resul
 	u->error = e ? e : &unused;
 	u->cursor.lock = -1;
 	u->deadline_ns = clock_monotonic_ns();
-	/* Of 0 these are the longest. */
+	/* 0 wraps around to the longest times. */
 	u->deadline_ns += MIN(options->timeout_ns - 1, UINT64_MAX - 1 - u->deadline_ns) + 1;
-	u->patience_ns = MIN(options->timeout_ns - 1, UPLOAD_TIMEOUT_NS - 1) + 1;
+	u->request_timeout_ns = MIN(options->timeout_ns - 1, UPLOAD_TIMEOUT_NS - 1) + 1;
 	r = run(u);
 	http_free(u->http);
 	upload_sessions_release(&u->sessions);

@@ -83,7 +83,8 @@ static int read_member(struct upload_cursor *c, const struct json_members *m, st
 		r = read_sessions(c, &sessions, e);
 	else if (!strcmp(key, "schema_version") &&
 		 strtoull(strbuf_text(&m->text), NULL, 10) > VERSION)
-		r = error_set(e, E_VERSION, "it is of a newer version, %s", strbuf_text(&m->text));
+		r = error_set(e, E_VERSION, "written by a newer version, %s",
+			      strbuf_text(&m->text));
 	json_members_release(&files);
 	json_members_release(&sessions);
 	return r;
@@ -106,8 +107,7 @@ static int read_cursor(struct upload_cursor *c, struct error *e)
 	json_members_release(&m);
 	return r >= 0 ? 0
 		      : error_set(e, r,
-				  "cannot read '%s': %s; when the file is removed, everything is "
-				  "sent again",
+				  "cannot read '%s': %s; remove the file to send everything again",
 				  c->path, why.text);
 }
 
@@ -149,7 +149,7 @@ static int write_file(const char *path, const struct strbuf *text)
 	return r;
 }
 
-/* Either the old file is there or the new one. */
+/* Replaces the file atomically. */
 static int save(const struct upload_cursor *c, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, part = STRBUF_INIT;
@@ -162,11 +162,11 @@ static int save(const struct upload_cursor *c, struct error *e)
 	if (r == 0 && rename(part.data, c->path) < 0)
 		r = -errno;
 	return r == 0 ? 0
-		      : error_set(e, r, "cannot write '%s': %s: nothing more is sent", c->path,
+		      : error_set(e, r, "cannot write '%s': %s; the upload stops", c->path,
 				  error_code_text(r));
 }
 
-static int take_lock(struct upload_cursor *c, struct error *e)
+static int lock_cursor(struct upload_cursor *c, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
 
@@ -175,15 +175,13 @@ static int take_lock(struct upload_cursor *c, struct error *e)
 		return error_set(e, -ENOMEM, "out of memory");
 	c->lock = open(path.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (c->lock < 0)
-		return error_errno(
-			e, errno,
-			"cannot write '%s'; --cursor puts what was sent into another file",
-			path.data);
+		return error_errno(e, errno, "cannot write '%s': choose another file with --cursor",
+				   path.data);
 	if (flock(c->lock, LOCK_EX | LOCK_NB) == 0)
 		return 0;
 	if (errno != EWOULDBLOCK)
 		return error_errno(e, errno, "cannot lock '%s'", path.data);
-	return error_set(e, -EBUSY, "another upload of these logs is running: it has '%s' locked",
+	return error_set(e, -EBUSY, "another upload of these logs is running and has locked '%s'",
 			 path.data);
 }
 
@@ -195,7 +193,7 @@ int upload_cursor_open(struct upload_cursor *c, const char *path, bool lock, str
 	if (!c->path)
 		r = error_set(e, -ENOMEM, "out of memory");
 	if (r == 0 && lock)
-		r = take_lock(c, e);
+		r = lock_cursor(c, e);
 	if (r == 0)
 		r = read_cursor(c, e);
 	if (r < 0)

@@ -16,13 +16,14 @@
 #include "base/search.h"
 
 #define LOCK ".gpufl-session.lock"
-#define STALE_S 30 /* a log without a shutdown that nobody has written to for so long is complete */
-#define HEAD_BYTES 65536 /* of a log: has the first line's time, or its last line */
-#define PACKED_MAX ((size_t)30 << 20) /* what the service takes, less headers */
+/* a log without a shutdown that nobody has written to for this long is complete */
+#define STALE_S 30
+#define HEAD_BYTES 65536 /* of a log: contain the first line's time, or the last line */
+#define PACKED_MAX ((size_t)30 << 20) /* the service's limit, minus headers */
 #define RAW_MAX ((size_t)128 << 20)
-#define PART_BYTES ((size_t)28 << 20) /* of text: gzip never makes more than PACKED_MAX of it */
+#define PART_BYTES ((size_t)28 << 20) /* of text; gzip never enlarges it beyond PACKED_MAX */
 
-/* What may stand in a header. */
+/* Only characters that are allowed in a header. */
 static bool is_session_id(const char *name)
 {
 	size_t length = strlen(name);
@@ -34,7 +35,7 @@ static bool is_session_id(const char *name)
 
 /* ---- sessions ---- */
 
-/* "ts_ns" and "session_id" of its first line: 0 and "" where it has none. */
+/* Reads "ts_ns" and "session_id" from the first line: 0 and "" if it lacks them. */
 static uint64_t read_head(const struct gpufl_window *w, char id[UPLOAD_ID_BYTES])
 {
 	char line[HEAD_BYTES] = "";
@@ -55,7 +56,7 @@ static uint64_t read_head(const struct gpufl_window *w, char id[UPLOAD_ID_BYTES]
 		       : 0;
 }
 
-/* Whether a process has it locked, or it has what is not published. */
+/* Whether a process has the session locked, or it has unpublished windows. */
 static bool is_running(const char *folder)
 {
 	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -66,9 +67,7 @@ static bool is_running(const char *folder)
 	       faccessat(directory, ".tmp", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/*
- * Of a plain log without a number, which may be written still: gpufl before version 1.3 has them.
- */
+/* Whether a plain log without a number may still be written, as gpufl before version 1.3 does. */
 static bool is_active(const struct gpufl_window *w, const struct stat *st)
 {
 	char text[HEAD_BYTES + 1], *line;
@@ -88,7 +87,7 @@ static bool is_active(const struct gpufl_window *w, const struct stat *st)
 	return !strstr(line ? line : text, "\"type\":\"shutdown\"");
 }
 
-/* Takes the window's path, unless it is not sent. */
+/* Moves the window into the session unless it is not to be sent. */
 static int add_window(struct upload_session *s, struct gpufl_window *w)
 {
 	struct stat st;
@@ -114,7 +113,7 @@ static void release_session(struct upload_session *s)
 	free(s->path);
 }
 
-/* A folder, if there is something in it that belongs to a session. */
+/* Adds a folder if it contains something of a session. */
 static int add_folder(struct upload_sessions *all, const char *log_path, const char *id)
 {
 	struct upload_session s = { .start_ns = 0 };
@@ -127,7 +126,7 @@ static int add_folder(struct upload_sessions *all, const char *log_path, const c
 	snprintf(s.id, sizeof(s.id), "%s", id);
 	if (asprintf(&s.path, "%s/%s", log_path, id) < 0)
 		return -ENOMEM;
-	/* Before the list: what ends meanwhile is complete the next time. */
+	/* Before the list: a session that ends meanwhile is complete the next time. */
 	s.running = is_running(s.path);
 	r = gpufl_folder_list(s.path, 0, gpufl_channel_names, &folder) == -ENOMEM ? -ENOMEM : 0;
 	for (size_t i = 0; i < folder.windows.count && r == 0; i++) {
@@ -147,23 +146,23 @@ static int add_folder(struct upload_sessions *all, const char *log_path, const c
 	return r;
 }
 
-/* A log beside the folders, of gpufl 1.1: its first line has its session. */
+/* Adds a log beside the folders, of gpufl 1.1, whose first line names its session. */
 static int add_flat(struct upload_sessions *all, const char *log_path, struct gpufl_window *w)
 {
-	struct upload_session *s = all->all.data, made = { 0 };
+	struct upload_session *s = all->all.data, session = { 0 };
 	size_t i = 0;
 
-	if (w->group < strlen(log_path) + 3) /* a prefix, and its dot */
+	if (w->group < strlen(log_path) + 3) /* a prefix and its dot */
 		return 0;
-	made.start_ns = read_head(w, made.id);
-	if (!*made.id)
+	session.start_ns = read_head(w, session.id);
+	if (!*session.id)
 		return 0;
-	while (i < all->all.count && strcmp(s[i].id, made.id) != 0)
+	while (i < all->all.count && strcmp(s[i].id, session.id) != 0)
 		i++;
 	if (i == all->all.count) {
-		made.path = strdup(log_path);
-		if (!made.path || vec_push(&all->all, made) < 0) {
-			free(made.path);
+		session.path = strdup(log_path);
+		if (!session.path || vec_push(&all->all, session) < 0) {
+			free(session.path);
 			return -ENOMEM;
 		}
 	}
@@ -184,7 +183,7 @@ bool upload_is_session(const char *path)
 	return found || access(lock, F_OK) == 0;
 }
 
-static void keep_only(struct upload_sessions *s, const char *only)
+static void remove_others(struct upload_sessions *s, const char *only)
 {
 	size_t newest = s->all.count - 1, kept = 0;
 
@@ -208,7 +207,7 @@ int upload_sessions_list(const char *log_path, const char *only, struct upload_s
 	if (!d)
 		return error_errno(e, errno, "cannot read '%s'", log_path);
 	r = gpufl_folder_list(log_path, 0, gpufl_channel_names, &flat);
-	/* First: a folder may have the name of one of their sessions. */
+	/* First, because a folder may have the name of one of their sessions. */
 	for (size_t i = 0; i < flat.windows.count && r == 0; i++)
 		r = add_flat(out, log_path, &flat.windows.data[i]);
 	gpufl_folder_release(&flat);
@@ -221,7 +220,7 @@ int upload_sessions_list(const char *log_path, const char *only, struct upload_s
 	}
 	vec_sort(&out->all, by_start);
 	if (only)
-		keep_only(out, only);
+		remove_others(out, only);
 	return 0;
 }
 
@@ -234,7 +233,7 @@ void upload_sessions_release(struct upload_sessions *s)
 
 /* ---- bodies ---- */
 
-/* Without one, or with one of another file, the window has no identity. */
+/* Without a sidecar, or with the sidecar of another file, the window has no identity. */
 static void read_sidecar(const struct upload_session *s, const struct gpufl_window *w,
 			 struct upload_body *b)
 {
@@ -256,7 +255,7 @@ static void read_sidecar(const struct upload_session *s, const struct gpufl_wind
 	b->crc = strtoull(crc.text, NULL, 10);
 }
 
-/* Those that end in it, and what is behind the last of all. */
+/* Counts the lines that end in the text and, at the end of a log, a last one without newline. */
 static uint64_t count_lines(const char *text, size_t length, bool is_end)
 {
 	const char *end = text + length;
@@ -267,7 +266,7 @@ static uint64_t count_lines(const char *text, size_t length, bool is_end)
 	return lines;
 }
 
-/* All members are whole, and nothing is behind them. */
+/* All members must be complete, with nothing after them. */
 static int check_gzip(struct upload_body *b, struct error *e)
 {
 	z_stream z = { .next_in = (Bytef *)b->gzip.data, .avail_in = (uInt)b->gzip.length };
@@ -290,11 +289,12 @@ static int check_gzip(struct upload_body *b, struct error *e)
 	inflateEnd(&z);
 	if (raw > RAW_MAX)
 		return E_LIMIT;
-	return state == Z_STREAM_END ? 0
-				     : error_set(e, E_FORMAT, "is damaged: it is no whole gzip");
+	return state == Z_STREAM_END
+		       ? 0
+		       : error_set(e, E_FORMAT, "is damaged: not a complete gzip file");
 }
 
-/* As it is on disk; E_LIMIT: it is too large for that. */
+/* Reads the window as on disk; E_LIMIT if it is too large for that. */
 static int read_whole(const struct upload_reader *r, const char *path, struct upload_body *b,
 		      struct error *e)
 {
@@ -308,7 +308,7 @@ static int read_whole(const struct upload_reader *r, const char *path, struct up
 	rc = check_gzip(b, e);
 	if (rc == 0 && b->window_id[0] &&
 	    crc32_z(0, (Bytef *)b->gzip.data, b->gzip.length) != b->crc)
-		rc = error_set(e, E_FORMAT, "is damaged: it is not what its sidecar describes");
+		rc = error_set(e, E_FORMAT, "is damaged: it does not match its sidecar");
 	return rc;
 }
 
@@ -331,9 +331,9 @@ static int deflate_all(const char *text, size_t length, struct strbuf *out)
 
 static int read_part(struct upload_reader *r, struct upload_body *b, struct error *e)
 {
-	size_t wanted = PART_BYTES + 1 - r->rest.length, length;
-	int n = strbuf_reserve(&r->rest, wanted)
-			? gzread(r->in, r->rest.data + r->rest.length, (unsigned)wanted)
+	size_t room = PART_BYTES + 1 - r->rest.length, length;
+	int n = strbuf_reserve(&r->rest, room)
+			? gzread(r->in, r->rest.data + r->rest.length, (unsigned)room)
 			: 0,
 	    state = Z_OK;
 	const char *text = strbuf_text(&r->rest), *end;
@@ -342,12 +342,12 @@ static int read_part(struct upload_reader *r, struct upload_body *b, struct erro
 		r->rest.length += (size_t)n;
 	gzerror(r->in, &state);
 	if (n < 0 || state != Z_OK || (r->window->rank && gzdirect(r->in)))
-		return error_set(e, E_FORMAT, "is damaged: it is no whole gzip");
+		return error_set(e, E_FORMAT, "is damaged: not a complete gzip file");
 	length = r->rest.length;
 	if (length > PART_BYTES) {
 		end = memrchr(text, '\n', PART_BYTES);
 		if (!end)
-			return error_set(e, E_LIMIT, "has a line of more than %zu MiB",
+			return error_set(e, E_LIMIT, "has a line longer than %zu MiB",
 					 PART_BYTES >> 20);
 		length = (size_t)(end + 1 - text);
 	}

@@ -1,10 +1,10 @@
 /*
- * upload_files.h: the sessions of a folder of gpufl's logs, their windows in the order in which
- * they are sent, and a window as the body of a request.
+ * upload_files.h: the sessions of a folder of gpufl's logs, their windows in upload order, and
+ * windows as request bodies.
  *
  *	<folder>/<session>/{device,scope,system,sass,kernel}[.N].log[.gz]
  *	<folder>/<prefix>.{device,scope,system,sass,kernel}[.N].log[.gz]
- *		of gpufl 1.1: the first line has the session
+ *		of gpufl 1.1: the first line names the session
  */
 #ifndef PITOT_UPLOAD_UPLOAD_FILES_H
 #define PITOT_UPLOAD_UPLOAD_FILES_H
@@ -21,30 +21,30 @@
 struct upload_session {
 	char id[UPLOAD_ID_BYTES];
 	char *path; /* of its logs */
-	uint64_t start_ns; /* of its job_start; 0: there is none */
-	bool running; /* something writes it, or has left what cannot be published */
+	uint64_t start_ns; /* of its job_start; 0: none */
+	bool running; /* a process is writing it, or it has unpublished windows */
 	bool lossy; /* has a loss marker */
 	VEC(struct gpufl_window) windows;
 };
 
 struct upload_sessions {
-	VEC(struct upload_session) all; /* the oldest first */
+	VEC(struct upload_session) all; /* oldest first */
 };
 
-/* Whether the folder itself is one session's. */
+/* Whether the folder itself is the folder of one session. */
 bool upload_is_session(const char *path);
 
-/* All sessions in `log_path` that have a file, or of them that one, or "newest". */
+/* Lists all sessions in `log_path` that have a file, or only the given one, or the "newest". */
 int upload_sessions_list(const char *log_path, const char *only, struct upload_sessions *out,
 			 struct error *e) MUST_USE;
 void upload_sessions_release(struct upload_sessions *s);
 
 /*
- * A window as it is sent, and what its sidecar says of it; or some lines of a log that is plain or
- * too large.
+ * The body of a window and its sidecar's contents; for a log that is plain or too large, some of
+ * its lines.
  */
 struct upload_body {
-	struct strbuf gzip; /* as it is on disk, or compressed */
+	struct strbuf gzip; /* as on disk, or compressed here */
 	uint64_t lines;
 	bool is_last;
 	char window_id[UPLOAD_ID_BYTES]; /* "" without a sidecar */
@@ -54,13 +54,13 @@ struct upload_body {
 struct upload_reader {
 	const struct upload_session *session;
 	const struct gpufl_window *window;
-	struct gzFile_s *in; /* of a log in parts */
-	struct strbuf rest; /* read, but not sent */
+	struct gzFile_s *in; /* of a log sent in parts */
+	struct strbuf rest; /* read but not yet sent */
 };
 
 /*
- * The next body, up to the last. E_FORMAT and E_LIMIT: it cannot be sent, *e says why; other codes
- * are the machine's.
+ * Reads the next body, up to the last. Returns E_FORMAT or E_LIMIT with *e if it cannot be sent;
+ * other codes are errors of the machine.
  */
 int upload_reader_next(struct upload_reader *r, struct upload_body *out,
 		       struct error *e) MUST_USE;

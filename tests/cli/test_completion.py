@@ -167,7 +167,7 @@ def test_words_that_cannot_be_completed(pitot):
     assert pitot("__complete", "--", "unknown", "--jso").stdout == "words\n"
     assert pitot("__complete", "--", "record", "--unknown", "=", "x", "tr").stdout == "command 5\n"
     assert pitot("__complete", "--", "info", "-o").stdout == "words\n"
-    assert pitot("__complete", "--help").stdout.startswith("pitot __complete: what the last word of a command line can be\n")
+    assert pitot("__complete", "--help").stdout.startswith("pitot __complete: list the completions of the last word of a command line\n")
     assert "__complete" not in pitot("help").stdout + pitot("help", "--json").stdout
 
 

@@ -474,8 +474,8 @@ def test_comparison_is_coloured(flame):
     (("--diff", "small.pitot", "--format", "pprof"), "pprof cannot show a comparison"),
     (("--xpu-perf-compat", "-o", "x.svg"), "--xpu-perf-compat is a kind of folded stacks"),
     (("--xpu-perf-compat", "--mode", "wait"), "--xpu-perf-compat knows only"),
-    (("--min-percent", "many"), "'many' is no number from 0 to 100"),
-    (("--focus", "a(b"), "'a(b' is no regular expression"),
+    (("--min-percent", "many"), "'many' is not a number from 0 to 100"),
+    (("--focus", "a(b"), "'a(b' is not a regular expression"),
     (("--since", "2s", "--until", "1s"), "--since must be before --until"),
     (("--json", "--format", "svg"), "--json goes to standard output"),
 ])

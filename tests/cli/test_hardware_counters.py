@@ -52,7 +52,7 @@ def test_what_measuring_cost(pitot, recording):
     cost = pitot("report", recording, "--json", json_output=True)["cost"]
     assert (cost["replay"]["count"], cost["replay"]["total_ns"]) == (4, 4500000) and cost["target_ns"] >= 4500000
     text = " ".join(pitot("report", recording).stdout.split())
-    assert "replay 4 launches ran again and again for hardware counters, or with patched code, for 4.50 ms in all: what follows about idle" in text
+    assert "replay 4 launches ran repeatedly for hardware counters, or with patched code, for 4.50 ms in total: most of the GPU idle time" in text
     assert text.index("replay 4") < text.index("verdict") and "measured launches 4.50 ms" in text
 
 
@@ -65,9 +65,9 @@ def test_text(pitot, recording):
     assert lines[0][:8] == ["counters", "5", "launches", "of", "2", "kernels", "measured;", "means"]
     assert [" ".join(line) for line in lines[5:10]] == [
         f"gemm {TIME} 3 300 us 90.0 us 540 us", f"(memory) {BYTES} 3 3.10 GB/s 1.00 GB/s 4.00 GB/s", f"{HIT_RATE} 2 70.0% 10.0% 80.0%",
-        f"copy {TIME} 2 27.0 us 18.0 us 36.0 us", "metrics that are 0 are left out: --top 0 shows them"]
-    assert "counters  5 launches of 2 kernels measured: --counters shows their metrics" in pitot("report", recording).stdout
-    assert "none of the launches that were measured match" in pitot("report", recording, "--counters", "-k", "nothing").stdout
+        f"copy {TIME} 2 27.0 us 18.0 us 36.0 us", "metrics that are 0 are not shown; to show them: --top 0"]
+    assert "counters  5 launches of 2 kernels measured; for their metrics: pitot report --counters" in pitot("report", recording).stdout
+    assert "no measured launch matches the filters" in pitot("report", recording, "--counters", "-k", "nothing").stdout
 
 
 def test_kernels_without_times(pitot, roofline):
@@ -131,7 +131,7 @@ def test_occupancy_and_hints(pitot, roofline):
     assert (gemm["limiter"], barrier["limiter"], barrier["theoretical_percent"]) == ("warps", "blocks", 50)
     assert {name: k["hint"] for name, k in kernels.items()} == {
         "gemm": "memory-bound: DRAM 87.0% of peak, SM 31.0%; occupancy 40.0% of theoretical 100.0% (limited by warps); "
-                "tail: 300 blocks on 132 SMs x 2, the last 36 of them on 13.6% of the places",
+                "tail: 300 blocks on 132 SMs x 2 slots, the last 36 fill 13.6% of the slots",
         "copy": "memory-bound: L2 89.0% of peak, SM 5.0%",
         "half": "compute-bound: SM 75.0% of peak, memory 30.0%; occupancy 10.0% of theoretical 100.0% (limited by warps)",
         "barrier": "neither SM nor memory reaches 60% of its peak: memory 2.0% of peak, SM 1.0%",
@@ -141,7 +141,7 @@ def test_occupancy_and_hints(pitot, roofline):
 def test_without_counters(pitot, make_recording, tmp_path):
     plain = make_recording(tmp_path / "plain.pitot", "scopes")
     assert "counters" not in pitot("report", plain).stdout
-    assert "`pitot record --engine range-profiler` records them" in " ".join(pitot("report", plain, "--counters").stdout.split())
+    assert "to record them: pitot record --engine range-profiler" in " ".join(pitot("report", plain, "--counters").stdout.split())
     assert counters(pitot, plain) == (0, {})
 
 

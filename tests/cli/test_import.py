@@ -254,7 +254,7 @@ def test_logs_of_gpufl(bring, tmp_path, pitot, layout):
     assert capabilities["engine"] == ("on", "nvidia.trace", None) and capabilities["allocation"] == ("unavailable", None, "no_cuda_context")
     assert capabilities["kernel"][0] == "on" and capabilities["import"][:2] == ("on", "gpufl's logs")
     assert losses(rows) == {("ring_full", "thread 9"): 17, ("unknown_record", "execution_signature"): 2, ("no_time", "graph_launch"): 1,
-                            ("unknown_record", "rows of profile_sample_batch that are no PC samples"): 1,
+                            ("unknown_record", "rows of profile_sample_batch other than PC samples"): 1,
                             **({("missing_segment", "windows of a channel"): 4} if layout == "group" else {})}
 
 
@@ -272,7 +272,7 @@ def test_what_belongs_together(bring, tmp_path):
     assert [list(row.values()) for row in kernels] == [[600, 9, 16, 48, 0], [700, 9, 3, 48, 0], [800, 10, 16, 48, 0]]
     assert [(row["start_ns"], row["correlation"]) for row in rows("api_call")] == [(1, 103), (600, 9), (800, 10)]
     capabilities = {row["name"]: (row["state"], row["reason"]) for row in rows("capability")}
-    assert capabilities["device"] == ("unavailable", "the logs do not say which GPU kernels ran on; all are of GPU 0")
+    assert capabilities["device"] == ("unavailable", "the logs do not name the GPU of kernels; all are attributed to GPU 0")
     assert [row["name"] for row in rows("capability")].count("x") == 1
 
 
@@ -284,7 +284,7 @@ def test_memory_is_bounded(bring, tmp_path):
     said, rows = bring("logs")
     grids = [row["config.grid_x"] for row in rows("kernel", "-c", "start_ns,config.grid_x")]
     assert len(grids) == count and grids[:32768] == [None] * 32768 and set(grids[32768:]) == {16}
-    assert losses(rows) == {("damaged_file", "lines of more than 64 MiB"): 1} and rows("process")[-1]["end_ns"] == 9000
+    assert losses(rows) == {("damaged_file", "lines longer than 64 MiB"): 1} and rows("process")[-1]["end_ns"] == 9000
 
 
 def test_the_first_releases(bring, tmp_path):
@@ -366,7 +366,7 @@ def test_a_log_that_ends_in_the_middle(bring, tmp_path, packed):
         try:
             said, rows = bring("logs")
         except AssertionError as e:
-            assert "no readable record of gpufl" in str(e) and cut < len(content) // 2
+            assert "no readable gpufl record" in str(e) and cut < len(content) // 2
             continue
         seen.append(len(rows("kernel")) if "kernel" in said["rows"] else 0)
         assert cut == len(content) or any(reason == "truncated_file" for reason, _ in losses(rows)) or content[cut - 1:cut] == b"\n" or \
@@ -407,7 +407,7 @@ def test_many_sessions_and_names(bring, tmp_path):
     write(tmp_path / "logs/device.log", *lines)
     said, rows = bring("logs")
     assert said["sessions"] == 64
-    assert losses(rows) == {("unknown_record", "records of further sessions, or of none"): 6}
+    assert losses(rows) == {("unknown_record", "records of too many sessions, or of none"): 6}
 
 
 def test_info_counts_processes_and_not_rows(bring, tmp_path, pitot):
@@ -433,9 +433,9 @@ def test_errors(pitot, tmp_path):
     (tmp_path / "empty").mkdir()
     assert "name the folder" in pitot("import", status=2).stderr
     assert "cannot read 'none'" in pitot("import", "none", status=1).stderr
-    assert "'empty' has no logs of gpufl: they are named like device.log" in pitot("import", "empty", "-o", "x.pitot", status=1).stderr
+    assert "no gpufl logs in 'empty': give a folder that contains files such as device.log" in pitot("import", "empty", "-o", "x.pitot", status=1).stderr
     write(tmp_path / "junk/device.log", "junk\n")
-    assert "no readable record of gpufl in 1 files" in pitot("import", "junk", "-o", "x.pitot", status=1).stderr
+    assert "no readable gpufl record in 1 files" in pitot("import", "junk", "-o", "x.pitot", status=1).stderr
     assert not (tmp_path / "x.pitot").exists()
     said = pitot("import", "logs", "-o", "x.pitot").stderr
     assert "1 session, 2 kernels" in said and "left out" not in said

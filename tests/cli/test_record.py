@@ -765,10 +765,10 @@ def test_no_process_can_be_started(program, environment):
 
 
 def test_options_of_an_engine_without_one(pitot, tmp_path):
-    """COMMAND may begin an engine itself, so it is run."""
+    """COMMAND may start an engine itself, so record runs it."""
     for engine, expected in ((), 2), (("--engine", "trace"), 2), (("--engine", "range-profiler"), 0):
         result = pitot("record", "--force", "-o", tmp_path / "rec", "--no-cpu", "--metrics", "x", "--count", "3", *engine, "--", "true")
         assert [line for line in result.stderr.splitlines() if "has no effect" in line] == [
-            f"pitot record: warning: --{option} has no effect without --engine, unless COMMAND begins one" for option in ("metrics", "count")][:expected]
+            f"pitot record: warning: --{option} has no effect without --engine, unless COMMAND starts an engine" for option in ("metrics", "count")][:expected]
     refused = pitot("record", "--cpu-only", "--engine", "pc-sampling", "--", "true", status=2)
-    assert "--engine has GPU work, which --pid and --cpu-only do not record" in refused.stderr
+    assert "--engine needs GPU work, which --pid and --cpu-only do not record" in refused.stderr

@@ -184,8 +184,8 @@ def test_a_command_that_is_too_short(pitot, allowed, way):
     assert not rows(pitot, "cpu_sample")
     result = pitot("flame", "rec", "--format", "text", status=1)
     assert result.stdout == ""
-    assert re.search(r"no CPU samples: nothing ran for long enough \(\w+, 1 Hz\)$", result.stderr.strip())
-    assert re.search(r"CPU +no samples: nothing ran for long enough", pitot("report", "rec").stdout)
+    assert re.search(r"no CPU samples: nothing ran long enough to be sampled \(\w+, 1 Hz\)$", result.stderr.strip())
+    assert re.search(r"CPU +no samples: nothing ran long enough to be sampled", pitot("report", "rec").stdout)
 
 
 def test_off_cpu_that_is_not_to_be_had(pitot, allowed, burner):

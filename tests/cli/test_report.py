@@ -156,11 +156,11 @@ def test_idle_time_is_explained_by_lines(pitot, recordings):
 
 def test_the_verdict_names_lines(pitot, recordings):
     text = " ".join(report(pitot, recordings, "cpu-cpu").stdout.split())
-    assert "its launching thread is meanwhile at train.py:57 step -> DataLoader.__next__ (27.0 ms), train.py:66 step" in text
+    assert "in the gaps the launching thread was at train.py:57 step -> DataLoader.__next__ (27.0 ms), train.py:66 step" in text
     text = " ".join(report(pitot, recordings, "cpu-none").stdout.split())
-    assert "the next launch comes from train.py:58 step (46.8 ms)" in text
+    assert "the gaps ended with launches from train.py:58 step (46.8 ms)" in text
     assert "no samples: not asked for (--no-cpu)" in text
-    assert "launching thread is at" not in report(pitot, recordings, "train").stdout
+    assert "launching thread was at" not in report(pitot, recordings, "train").stdout
 
 
 def test_processes_that_are_sampled(pitot, recordings):
@@ -238,9 +238,9 @@ def test_filters(pitot, recordings):
 
 def test_a_choice_is_said(pitot, recordings):
     text = report(pitot, recordings, "train", "--stream", "7", "--kernel", "*gemm*", "--scope", "forward").stdout
-    assert "; stream 7 only; kernels like '*gemm*'; inside scopes like 'forward'" in text.replace("\n", " ")
+    assert "; stream 7 only; kernels matching '*gemm*'; inside scopes matching 'forward'" in text.replace("\n", " ")
     text = report(pitot, recordings, "train", "--kernel", "no\033such").stdout
-    assert re.search(r"^kernels  none of 2,000 match: kernels like 'no\\x1bsuch'$", text, re.MULTILINE)
+    assert re.search(r"^kernels  none of 2,000 match the filters \(kernels matching 'no\\x1bsuch'\)$", text, re.MULTILINE)
     assert "none of" not in report(pitot, recordings, "train", "--kernel", "gemm").stdout
     late = report(pitot, recordings, "train", "--since", "1h")
     assert "nothing begins after --since: the last event is at" in late.stderr
@@ -407,7 +407,7 @@ def test_processes_that_ended_at_once_are_one_line(pitot, make_recording, tmp_pa
     make_recording(tmp_path / "all.pitot", kernels=90, processes=3)
     segments = sorted((tmp_path / "all.pitot").glob("*.pit"))
     assert len(segments) == 3
-    for cut, text in ((1, "1 segment without an end (after _exit"), (3, "3 segments without an end (after _exit")):
+    for cut, text in ((1, "1 segment without an end (_exit"), (3, "3 segments without an end (_exit")):
         for segment in segments[:cut]:
             segment.write_bytes(segment.read_bytes()[:-64])
         report = pitot("report", "all.pitot").stdout

@@ -37,8 +37,8 @@ def test_which_ranges_are_scopes(pitot, recording):
     assert set(names("--scopes")) - set(names("--scopes=pitot")) == {
         "epoch/step/forward/layer", "epoch/step/backward/MmBackward0"}
     none = pitot("report", recording, "--scopes=pitot", "--scope", "layer").stdout
-    assert "\nscopes  none of those that were recorded\n" in none
-    assert "none of 13 match: inside scopes like 'layer'" in none
+    assert "\nscopes  no recorded scope matches the filters\n" in none
+    assert "none of 13 match the filters (inside scopes matching 'layer')" in none
 
 
 def test_kernels_by_scope(pitot, recording):

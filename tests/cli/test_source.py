@@ -135,8 +135,8 @@ def test_instructions(pitot, recording, honest, tmp_path):
 
 @pytest.mark.parametrize("commands, why", [
     ("exit 3", "nvdisasm failed: "), ("echo 'nvdisasm fatal : no' >&2; exit 1", "nvdisasm failed: nvdisasm fatal : no"),
-    ("kill -SEGV $$", "killed by signal 11"), ("echo nothing", "printed no instruction of it"), ("true", "printed no instruction of it"),
-    ("printf 'a\\0b'", "cannot be read"), ("yes 'a line that has no end'", "more than 64 MiB"),
+    ("kill -SEGV $$", "killed by signal 11"), ("echo nothing", "printed no instructions of it"), ("true", "printed no instructions of it"),
+    ("printf 'a\\0b'", "cannot parse"), ("yes 'a line that has no end'", "more than 64 MiB"),
     ("exec 1>&- 2>&-; sleep 1000", "took longer than 1 s")])
 def test_nvdisasm_fails(pitot, recording, nvdisasm, commands, why):
     printed = source(pitot, recording, *nvdisasm(commands), "--time-limit", "1" if "sleep" in commands else "60")
@@ -162,18 +162,18 @@ def test_nvdisasm_lies(pitot, recording, nvdisasm, tmp_path):
     printed = source(pitot, recording, *nvdisasm(f"cat {tmp_path}/printed"))
     items = {item["offset"]: item["text"] for item in kernel(printed, "smooth")["instructions"]}
     assert items == {0x10: "LATER", 0x50: "PAIR", 0xd0: "FIRST", 0xd4: "ODD", 0xe0: None, 0x110: None, 0x1d0: None}
-    assert kernel(printed, "scale<float>")["missing"] == "nvdisasm printed no instruction of it"
+    assert kernel(printed, "scale<float>")["missing"] == "nvdisasm printed no instructions of it"
 
 
 def test_no_nvdisasm(pitot, recording, nvdisasm, tmp_path):
     program = nvdisasm(f"touch {tmp_path}/ran")
     printed = source(pitot, recording, *program, "--no-sass")
-    assert "was not found or not wanted" in kernel(printed, "smooth")["missing"] and not (tmp_path / "ran").exists()
+    assert "was not found or was disabled" in kernel(printed, "smooth")["missing"] and not (tmp_path / "ran").exists()
     page = tmp_path / "k.html"
     pitot("source", recording, "--no-sass", "-o", page)
-    assert "was not found or not wanted" in page.read_text()
+    assert "was not found or was disabled" in page.read_text()
     printed = source(pitot, recording, "--nvdisasm", tmp_path / "nothing")
-    assert "could not be run" in kernel(printed, "smooth")["missing"]
+    assert "cannot run" in kernel(printed, "smooth")["missing"]
 
 
 def sources(folder, **contents):
@@ -199,7 +199,7 @@ def test_source_root(pitot, recording, tmp_path, below):
 def test_source_that_is_not_the_one(pitot, recording, tmp_path):
     root = tmp_path / "root"
     printed = source(pitot, recording, "--no-sass")
-    assert file(printed, "kernel.cu")["lines"] is None and "no such file" in file(printed, "kernel.cu")["missing"]
+    assert file(printed, "kernel.cu")["lines"] is None and "does not exist here" in file(printed, "kernel.cu")["missing"]
     cubin = cubin_of(recording)  # where the compiler notes the size of a file, 0 stands: it is 100 now
     changed = cubin.read_bytes().replace(b"kernel.cu\0\x01\0\0", b"kernel.cu\0\x01\0\x64")
     assert changed != cubin.read_bytes()
@@ -208,12 +208,12 @@ def test_source_that_is_not_the_one(pitot, recording, tmp_path):
         sources(root, kernel_cu="x" * size)
         shown = file(source(pitot, recording, "--no-sass", "--source-root", root), "kernel.cu")
         assert (shown["lines"] == ["x" * size]) == is_shown
-        assert is_shown or "was changed after it was compiled" in shown["missing"]
+        assert is_shown or "has changed since it was compiled" in shown["missing"]
     (root / "math.h").write_bytes(b"a\0b")
     assert "cannot be read as text" in file(source(pitot, recording, "--no-sass", "--source-root", root), "math.h")["missing"]
     (root / "math.h").unlink()
     os.mkfifo(root / "math.h")
-    assert "no file of text" in file(source(pitot, recording, "--no-sass", "--source-root", root), "math.h")["missing"]
+    assert "not a text file" in file(source(pitot, recording, "--no-sass", "--source-root", root), "math.h")["missing"]
 
 
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="no nvcc on this machine")
@@ -226,7 +226,7 @@ def test_source_where_the_compiler_found_it(pitot, recording, tmp_path):
     assert file(printed, "kernel.cu")["lines"][2] == "\tout[threadIdx.x] = in[n];" and file(printed, "kernel.cu")["samples"] > 0
     kernel_cu.write_text(kernel_cu.read_text().replace("in[n]", "in[0]"))
     os.utime(kernel_cu, (time.time() + 100, time.time() + 100))
-    assert "was changed" in file(source(pitot, recording, "--no-sass"), "kernel.cu")["missing"]
+    assert "has changed" in file(source(pitot, recording, "--no-sass"), "kernel.cu")["missing"]
     moved = source(pitot, recording, "--no-sass", "--source-root", tmp_path)
     assert file(moved, "kernel.cu")["lines"][2] == "\tout[threadIdx.x] = in[0];"  # as long as before
 
@@ -255,7 +255,7 @@ def test_choosing(pitot, recording, tmp_path):
     assert source(pitot, recording, "--no-sass", "--since", "100ms")["samples"] == 150
     sources(tmp_path / "root", kernel_cu="k\n" * 30, math_h="m\n" * 9)
     chosen = source(pitot, recording, "--no-sass", "--source-root", tmp_path / "root", "--file", "math")
-    assert file(chosen, "kernel.cu")["missing"] == "--file leaves it out" and file(chosen, "math.h")["lines"] == ["m"] * 9
+    assert file(chosen, "kernel.cu")["missing"] == "excluded by --file" and file(chosen, "math.h")["lines"] == ["m"] * 9
     text = pitot("source", recording, "--no-sass", "--file", "math", "--top", "1").stdout
     assert "kernel.cu" not in text
     assert len(re.findall(r"^ +\d+\.\d%", pitot("source", recording, "--no-sass", "--top", "2").stdout, re.M)) == 2
@@ -322,8 +322,8 @@ def test_text_of_counts(pitot, counted):
 
 def test_hints_in_the_report(pitot, counted):
     text = pitot("report", counted).stdout
-    assert re.search(r"^instructions  1,620 executed in 4 measured launches\n  what stands out +evidence\n"
-                     r"  divergent: 16.2 of 32 threads, math.h:3 +1,200 executed by warps, 74.1% of all\n"
+    assert re.search(r"^instructions  1,620 executed in 4 measured launches\n  hint +evidence\n"
+                     r"  divergent: 16.2 of 32 threads, math.h:3 +1,200 warp instructions, 74.1% of all\n"
                      r"  uncoalesced: 4.1 of 1.0 sectors, kernel.cu:16 +1,230 sectors instead of 300, 93.2% of all\n", text, re.M)
     printed = pitot("report", counted, "--json", "--device", "1", json_output=True)["instructions"]
     assert (printed["launches"], printed["executed"]) == (1, 510)
@@ -353,8 +353,8 @@ return { rows: rows(1).map((tr) => [...tr.children].map((td) => td.textContent))
 
 def test_errors(pitot, recording, make_recording, tmp_path):
     varied = make_recording(tmp_path / "varied.pitot", "varied")
-    assert "takes them" in pitot("source", varied, status=1).stderr
-    assert "takes them" in pitot("report", varied, "--source", status=1).stderr
+    assert "`pitot record --engine pc-sampling`" in pitot("source", varied, status=1).stderr
+    assert "`pitot record --engine pc-sampling`" in pitot("report", varied, "--source", status=1).stderr
     assert "match" in pitot("source", recording, "--kernel", "nothing", status=1).stderr
     assert "--time-limit" in pitot("source", recording, "--time-limit", "0", status=2).stderr
     assert "leave out -o" in pitot("source", recording, "--json", "-o", "x.html", status=2).stderr

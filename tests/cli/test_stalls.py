@@ -63,11 +63,11 @@ def test_a_device_function_belongs_to_its_kernel(pitot, recording):
 def test_without_samples(pitot, make_recording, tmp_path):
     varied = make_recording(tmp_path / "varied.pitot", "varied")
     assert "\nstalls" not in pitot("report", varied).stdout
-    assert "`pitot record --engine pc-sampling` records them" in " ".join(pitot("report", varied, "--stalls").stdout.split())
+    assert "to record them: pitot record --engine pc-sampling" in " ".join(pitot("report", varied, "--stalls").stdout.split())
 
 
 def test_without_what_was_asked_for(pitot, recording):
-    assert "\nstalls  none of the samples that were recorded match\n" in pitot(
+    assert "\nstalls  no recorded sample matches the filters\n" in pitot(
         "report", recording, "--stalls", "--kernel", "nothing").stdout
 
 
@@ -88,8 +88,8 @@ def test_without_device_code(pitot, recording, tmp_path):
 
 def test_the_verdict_names_the_first_wait(pitot, recording):
     text = " ".join(pitot("report", recording, "--until", "120ms").stdout.split())
-    assert ("warps of smooth, which has most samples, were mostly waiting for global or local memory (88.3% of 600 samples), "
-            "hottest line kernel.cu:16 (53.3%); said above 50% and from 100 samples on") in text
+    assert ("smooth has the most samples: its warps were mostly waiting for global or local memory (88.3% of 600 samples), "
+            "hottest line kernel.cu:16 (53.3%); shown above 50% of at least 100 samples") in text
     for options in ([], ["--device", "1"]):  # host-bound; GPU-bound, but the first wait is less than half of the samples
-        assert "which has most samples" not in pitot("report", recording, *options).stdout
+        assert "has the most samples" not in pitot("report", recording, *options).stdout
     assert "GPU-bound" in pitot("report", recording, "--device", "1").stdout

@@ -326,7 +326,7 @@ def test_names_found_before_stay(pitot, build, tmp_path):
     summary = pitot("symbolize", running.recording, "--json", json_output=True)
     assert summary["by"]["earlier"] == 2 and summary["with_line"] == 2
     assert running.functions(pitot) == before
-    assert "2 keep the function that was found before" in pitot("symbolize", running.recording).stdout
+    assert "2 keep their earlier function" in pitot("symbolize", running.recording).stdout
     assert running.functions(pitot) == before
 
 

@@ -101,7 +101,7 @@ def test_configurations(trace, tmp_path):
     (tmp_path / "text").write_text('# a comment: é\n\tbuffers { size_kb: 1 }\r\n')
     encoded = TraceConfig(buffers=[TraceConfig.BufferConfig(size_kb=64)], duration_ms=1000).SerializeToString()
     (tmp_path / "encoded").write_bytes(encoded)
-    nothing = "pitot trace: warning: the configuration names no data source of Pitot, such as gpu.renderstages: the trace has nothing of the GPU\n"
+    nothing = "pitot trace: warning: the configuration names no data source of Pitot, such as gpu.renderstages: the trace has no GPU data\n"
     for name in "text", "encoded":
         assert trace("-q", "-c", name, "-o", f"{name}.out", "--", "true").stderr == nothing
         config, arguments = content(tmp_path / f"{name}.out").rsplit(b"\n", 1)

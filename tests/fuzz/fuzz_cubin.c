@@ -41,8 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 		if (strlen(cubin_kernel(cubin, &f)) > size)
 			abort();
 		for (uint64_t at = 0; at < CODE_BYTES; at += STEP)
-			check_frames(frames, cubin_find_place(cubin, &f, at, frames));
-		check_frames(frames, cubin_find_place(cubin, &f, UINT64_MAX, frames));
+			check_frames(frames, cubin_find_frames(cubin, &f, at, frames));
+		check_frames(frames, cubin_find_frames(cubin, &f, UINT64_MAX, frames));
 	}
 	cubin_free(cubin);
 	return 0;

@@ -149,7 +149,7 @@ def test_ended_while_armed(arm):
 
 
 def test_one_at_a_time(arm):
-    busy = "is on or armed, and there is one at a time"
+    busy = "is on or armed, and only one can be at a time"
     armed = arm(f"0 begin {PM} 0 0 0; 0 init 0 0 0 0; 1 end 0 0 0 0; 300 begin {PM} 0 0 0; 310 begin {PM} 0 0 0; 320 begin {RANGE} 0 0 0; 400 end 0 0 0 0;"
                 f"410 race {RANGE} 0 0 0; 420 child {PM} 0 0 0; 430 end 0 0 0 0; 440 end 0 0 0 0; 450 begin 99 0 0 0; 460 begin 2 0 0 0; 465 begin 0 0 0 0;"
                 "470 begin 8 0 0 0; 480 shutdown 0 0 0 0; 490 begin 5 0 0 0;")

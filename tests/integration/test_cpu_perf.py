@@ -342,5 +342,5 @@ def test_where_perf_event_open_is_forbidden(pitot, program, folder, programs, en
     command = [programs / "forbid_perf", program, "record", "--cpu-only", "--cpu-via", "perf", "-o", recording, "--", "true"]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert result.returncode != 0
-    assert "perf_event_open is forbidden" in result.stderr and "seccomp" in result.stderr
+    assert "perf_event_open is not permitted" in result.stderr and "seccomp" in result.stderr
     assert not recording.exists()

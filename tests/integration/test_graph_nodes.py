@@ -95,7 +95,7 @@ def test_auto_records_nodes_where_they_are_cheap(start_play, make_tape):
     assert {row for row in launches if row <= last} == {row for row in by_nodes | whole if row <= last}
     assert play.losses() == {}
     reasons = [row["reason"] for row in play.rows("capability") if row["name"] == "graph_node" and row["asked"] == "auto"]
-    assert len(reasons) == 1 and "one record a launch up to " in reasons[0], reasons
+    assert len(reasons) == 1 and "one record per launch until " in reasons[0], reasons
 
 
 @pytest.mark.parametrize("graphs", ["launch", "auto"])

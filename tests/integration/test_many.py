@@ -68,5 +68,5 @@ def test_no_room_at_all_is_said(player, source, pitot, tmp_path):
     end = pitot("record", "--no-cpu", "--stacks", "none", "--max-size", "1", "-o", tmp_path / "none.pitot", "--", player,
                 "--now", source / "tests" / "data" / "tapes" / "kinds.tape",
                 env={"LSAN_OPTIONS": f"suppressions={source}/tests/integration/leaks.txt:print_suppressions=0"}).stderr
-    assert "no GPU data: --max-size was reached" in end and "rows left out: --max-size was reached" in end
+    assert "no GPU data: --max-size was reached" in end and "rows dropped: --max-size was reached" in end
     assert "unknown inside the command" in end

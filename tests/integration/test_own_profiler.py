@@ -132,7 +132,7 @@ def test_a_client_with_a_cupti_of_its_own(client, build, environment, rows, tmp_
     assert [row["state"] for row in rows(recording, "capability") if row["name"] == "own_profiler"][-1] == "on"
 
 
-REFUSED = "another client of CUPTI: refused, it saw nothing of the GPU; with --own-profiler share both see everything"
+REFUSED = "another client of CUPTI: refused, so it saw nothing of the GPU; with --own-profiler share both see everything"
 
 
 def test_the_end_of_record_says_that_it_was_kept(pitot, player, build, source, environment, tmp_path):
@@ -203,7 +203,7 @@ def test_counters_are_refused_while_an_engine_has_them(rude, rows, made_tape, en
     assert len(functions) >= 5 and {value for what, value in functions if what != "cuptiProfilerDeInitialize"} == {BUSY}
     assert ("GetLastError", BUSY) in answers
     said = [row for row in rows(recording, "capability") if row["name"] == "own_profiler"][-1]
-    assert said["reason"] == f"another client of CUPTI; refused: counters, which --engine {engine} has"
+    assert said["reason"] == f"another client of CUPTI; its counters were refused, because --engine {engine} uses them"
     assert {row["state"] for row in rows(recording, "capability") if row["name"] == "engine"} == {"on"}
 
 
@@ -294,8 +294,8 @@ def test_yield_leaves_cupti_to_the_client(client, rows, kind, late):
     for row in rows(recording, "kernel"):
         assert not any(start < row["start_ns"] < end for start, end in spans)
     said = words_of(rows, recording)
-    assert said[0] == ("yield", "another client of CUPTI has it for itself: nothing is recorded of the GPU until it is done")
-    assert said[-1][0] == "yield" and "the program's own profiler had CUPTI for" in said[-1][1]
+    assert said[0] == ("yield", "another client has CUPTI to itself: nothing is recorded of the GPU until it is done")
+    assert said[-1][0] == "yield" and "the program's own profiler used CUPTI for" in said[-1][1]
 
 
 def test_yield_twice(client, environment, rows, pitot):
@@ -314,7 +314,7 @@ def test_yield_twice(client, environment, rows, pitot):
     assert {row["context"] for row in rows(recording, "stream")} == {1}
     assert not [row for row in rows(recording, "loss") if row["reason"] not in ("own_profiler", "late_start")]
     text = pitot("report", recording).stdout
-    assert text.count("the program's own profiler had CUPTI for") == 1 and "in 2 windows: nothing was recorded" in text
+    assert text.count("the program's own profiler used CUPTI for") == 1 and "in 2 windows: no GPU work was recorded" in text
 
 
 def test_yield_without_a_client(client, record, rows):
@@ -327,9 +327,9 @@ def test_the_end_of_record_says_that_it_yielded(pitot, player, build, source, en
     environment.update(OWN_CLIENT_OUT=str(tmp_path / "out"), OWN_CLIENT_SYNC=TAPES["launch"], OWN_CLIENT_PAUSE="600")
     play = [player, "--client", build / "standin" / "libclient-linked.so", source / "tests/data/tapes/launch.tape"]
     ended = pitot("record", "-o", tmp_path / "r.pitot", "--no-cpu", "--own-profiler", "yield", "--", *play)
-    line, = [line for line in ended.stderr.splitlines() if "the program's own profiler had CUPTI for" in line
+    line, = [line for line in ended.stderr.splitlines() if "the program's own profiler used CUPTI for" in line
              and line.split()[0] == "profiler"]
-    assert line.endswith(" in 2 windows: nothing was recorded of the GPU in them")
+    assert line.endswith(" in 2 windows: no GPU work was recorded in them")
 
 
 def test_nvtx_goes_on_while_it_yields(client, record, rows, tmp_path):
@@ -359,7 +359,7 @@ def test_a_kill_in_a_gap(start_play, build, pitot, tmp_path):
     gap, = gaps_of(play.rows("loss"))
     assert gap["duration_ns"] < gap["end_ns"] - gap["start_ns"]
     text = pitot("report", play.recording).stdout
-    assert "the program's own profiler had CUPTI for" in text and "in 1 window: nothing was recorded" in text
+    assert "the program's own profiler used CUPTI for" in text and "in 1 window: no GPU work was recorded" in text
 
 
 def test_a_duration_that_ends_in_a_gap(client, rows):

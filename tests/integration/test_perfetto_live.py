@@ -382,7 +382,7 @@ def test_slow_service(program, service):
 
 
 def test_ends_of_slices_with_a_slow_service(program, service):
-    """A full queue has room for them: a slice whose beginning was taken ends."""
+    """A full queue has room for them: each slice whose beginning was accepted ends."""
     running = program("a", "packets=200000", "ends=40", "keep=0", "queue=131072")
     connection = service.connect()
     connection.start(1, "a")
@@ -512,11 +512,11 @@ def test_nobody_traces(program, service):
 
 def test_addresses(program, service, build, environment, tmp_path):
     path = program("a", socket="x" * (107 - len(f"{tmp_path}/"))).process.args[0]
-    for name, why in (("x" * 200, "more than 107 bytes"), ("localhost:1234", "is not a path")):
+    for name, why in (("x" * 200, "longer than 107 bytes"), ("localhost:1234", "is not a path")):
         refused = subprocess.run([path, "a"], env={**environment, "PERFETTO_PRODUCER_SOCK_NAME": name}, capture_output=True, text=True)
         assert refused.returncode == 1 and why in refused.stderr and name in refused.stderr
     refused = subprocess.run([path, "n" * 64], env=environment, capture_output=True, text=True)
-    assert refused.returncode == 1 and "too long a name" in refused.stderr
+    assert refused.returncode == 1 and "is too long" in refused.stderr
 
 
 # --- the real service ---

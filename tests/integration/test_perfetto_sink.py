@@ -292,8 +292,8 @@ def test_chosen_kernels(profiled, ranges, wanted):
     (["gpu__time_dur*"], METRICS[:1], []),
     (["*time_duration.sum", METRICS[1], "gpu__time_duration.s?m"], METRICS[:2], []),
     (["*__*_active.avg"], [METRICS[2], METRICS[0]], []),
-    (["?launch*", METRICS[1]], METRICS[:2], [r"metrics: no metric of the named sets is like '\?launch\*'"]),
-    (["*none"], [], [r"engine: no metric of '\*none' can be collected: no metric of the named sets is like '\*none'"]),
+    (["?launch*", METRICS[1]], METRICS[:2], [r"metrics: no metric of the named sets matches '\?launch\*'"]),
+    (["*none"], [], [r"engine: no metric of '\*none' can be collected: no metric of the named sets matches '\*none'"]),
 ], ids=["one", "twice", "several", "unknown", "nothing"])
 def test_globs_of_counters(profiled, globs, names, said):
     """Of those that are announced; beside them always the time."""
@@ -317,7 +317,7 @@ def test_counters_without_sampling(profiled):
     """What is missing is said."""
     trace, measured = profiled(METRICS[0], field(108, field(6, METRICS[0])))
     assert not measured and [text for text in told(trace) if text.startswith("perfetto")] == [
-        "perfetto: the counters that the configuration chooses are of kernels: they need 'instrumented_sampling: true'"]
+        "perfetto: the configuration's counters are measured per kernel; add 'instrumented_sampling: true'"]
 
 
 @pytest.mark.parametrize("config, calls, ranges", [

@@ -172,8 +172,8 @@ def test_names_that_do_not_fit(sample):
     [row] = sampled.said["metrics"]
     assert row["state"] == "degraded" and row["reason"] == (
         "chip GH100 has no metric 'sm__cycle_active.avg'; did you mean 'sm__cycles_active' or 'sm__warps_active'?; "
-        "'dram__bytes_read.sum' needs 2 passes, and samples have one; "
-        "'gpu__time_duration.avg' does not fit into one pass with those before it")
+        "'dram__bytes_read.sum' needs 2 passes, and sampling has only one; "
+        "'gpu__time_duration.avg' does not fit into one pass with the metrics before it")
 
 
 def test_no_metric_at_all(sample):
@@ -212,7 +212,7 @@ def test_record_and_report(pitot, build, made_tape, tmp_path, rows):
 
 
 def test_the_end_of_record_says_what_is_not_measured(pitot, build, made_tape, tmp_path):
-    """Also where nobody looks into the capabilities."""
+    """The user learns it without reading the capabilities."""
     faults = tmp_path / "faults"
     for metrics, fault, said in (
         (METRICS, "", []),

@@ -158,11 +158,11 @@ def test_what_gpufl_warns_of(run, tmp_path):
         """)
     assert said == [
         [True, "DeprecationWarning: kernel_sample_rate_ms has no effect: all kernels are recorded"],
-        [True, "DeprecationWarning: remote_upload is gone: call upload_logs(), or use session(backend_url=...)"],
-        [True, "DeprecationWarning: sampling_auto_start is continuous_system_sampling now"],
+        [True, "DeprecationWarning: remote_upload was removed: call upload_logs(), or use session(backend_url=...)"],
+        [True, "DeprecationWarning: sampling_auto_start was renamed to continuous_system_sampling"],
         [True],
         [True],
-        ["init() got an unexpected keyword argument 'enable_profiling': write profiling_engine=ProfilingEngine.PcSampling, or "
+        ["init() got an unexpected keyword argument 'enable_profiling': use profiling_engine=ProfilingEngine.PcSampling, or "
          "Monitor for False"],
         ["init() got an unexpected keyword argument 'aap_name', did you mean 'app_name'?"],
         ["init() got an unexpected keyword argument 'zzz'"],

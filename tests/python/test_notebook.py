@@ -30,7 +30,7 @@ def test_the_report(run, pitot, train):
     options = ["--since=1ms", "--until=5ms", "--by=stream", "--kernel=*gemm*", "--device=0"]
     text, page, _ = shown(run, train, "r.report(since=0.001, until=0.005, by='stream', kernel='*gemm*', device=0)")
     assert text == pitot("report", train, *options).stdout and page == pitot("report", train, *options, "-o", "-").stdout
-    assert "kernels like &#39;*gemm*&#39;" in page
+    assert "kernels matching &#39;*gemm*&#39;" in page
 
 
 def test_the_report_is_a_dict(run, pitot, train):
@@ -82,6 +82,6 @@ def test_what_goes_wrong(run, train):
         print(json.dumps([*said, repr(report) == repr(dict(report)), report._repr_html_(), own._repr_html_()[:4]]))
         """)
     *said, same, markup, own = said
-    assert said[0] == "no flame graph of 'disk': there are merged, gpu, cpu, wait, launches"
+    assert said[0] == "unknown flame graph 'disk': choose one of merged, gpu, cpu, wait, launches"
     assert said[1].startswith("nothing to show: the recording has no CPU time") and "no event starts between" in said[2]
     assert same and markup is None and own == "<pre"

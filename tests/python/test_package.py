@@ -60,7 +60,7 @@ def test_rows_are_chosen_while_decoding(varied, package):
     assert 0 < len(window) < len(rows)
     assert rows_of(table.between(0, 0)) == []
     assert rows_of(table.where("name=no such kernel")) == []
-    with pytest.raises(package.UsageError, match="-1 is no time"):
+    with pytest.raises(package.UsageError, match="-1 is not a time"):
         table.between(-1)
 
 
@@ -113,7 +113,7 @@ def test_an_export_is_that_of_the_command(varied, path, package, pitot, tmp_path
     with pytest.raises(package.FileError, match="exists"):
         varied.export(tmp_path / "package.json")
     assert varied.export(tmp_path / "package.json", overwrite=True, kernel="saxpy") < events
-    with pytest.raises(package.UsageError, match="no format has files like .*: give a format; there are perfetto"):
+    with pytest.raises(package.UsageError, match="no format matches .*: give one of perfetto"):
         varied.export(tmp_path / "package.txt")
 
 

@@ -258,11 +258,11 @@ def test_viz_opens_what_a_pattern_means(viz, shows, package, training, train, pa
     viz.init([train, str(train)])
     assert len(viz.get_data()["kernels"]) == 20000
     assert viz.show().axes[0].texts[0].get_text() == "not recorded"
-    with pytest.raises(package.UsageError, match="nothing there is named '/none/x'"):
+    with pytest.raises(package.UsageError, match="nothing matches '/none/x'"):
         viz.init("/none/x")
     for wrong, said in [
-        (lambda: viz.show(last="3"), "'3' is no time: write 30s"), (lambda: viz.show(colour=3), "no frame has a column 'colour'"),
-        (lambda: viz.compare(metric="disk"), "metric is gpu, cpu or ram"), (lambda: viz.compare(group_by="x"), "'x' is no column of"),
+        (lambda: viz.show(last="3"), "'3' is not a time: write 30s"), (lambda: viz.show(colour=3), "no frame has a column 'colour'"),
+        (lambda: viz.compare(metric="disk"), "metric is gpu, cpu or ram"), (lambda: viz.compare(group_by="x"), "'x' is not a column of"),
     ]:
         with pytest.raises(package.UsageError, match=said):
             wrong()

@@ -150,7 +150,7 @@ def test_each_row_is_followed_once(package, large, tmp_path, monkeypatch, table,
 
 
 def test_what_cannot_be_followed(package, train, path):
-    for wrong, said in [("kernels", "unknown table 'kernels', did you mean 'kernel'"), ("device", "no events"), ("clock", "no events")]:
+    for wrong, said in [("kernels", "unknown table 'kernels', did you mean 'kernel'"), ("device", "not events"), ("clock", "not events")]:
         with pytest.raises(package.UsageError, match=said):
             next(package.open(path).follow(wrong))
     assert [pyarrow.table(batch).num_rows for batch in package.open(train).follow("kernel")] == [20000]

@@ -246,11 +246,11 @@ def test_mistakes(run, tmp_path, python):
         TypeError: a recording has no setting 'stcks', did you mean 'stacks'?
         TypeError: a recording has no setting 'zzz'; docs/embed.md has all of them
         UsageError: stacks takes none, native, python or all, not 'pyton'
-        TypeError: stacks is a str, not 1
-        TypeError: sync is True or False, not 1
-        TypeError: max_bytes is an int, not 1.5
-        UsageError: counters_ns is from 0 to 2^64 - 1, not -1
-        UsageError: counters_ns is from 0 to 2^64 - 1, not 18446744073709551616
+        TypeError: stacks must be a str, not 1
+        TypeError: sync must be True or False, not 1
+        TypeError: max_bytes must be an int, not 1.5
+        UsageError: counters_ns must be from 0 to 2^64 - 1, not -1
+        UsageError: counters_ns must be from 0 to 2^64 - 1, not 18446744073709551616
         TypeError: expected str, bytes or os.PathLike object, not int
         FileError: 'full' is not empty; name a new folder
         FileError: cannot create '/sys/none.pitot'
@@ -261,13 +261,13 @@ def test_mistakes(run, tmp_path, python):
     assert said[12].startswith("FileError: ") and "none.json" in said[12]
     said[17] = said[17].replace("cannot use 'list' as a dict key (unhashable type: 'list')", "unhashable type: 'list'")  # CPython 3.15
     assert said[13:20] == [
-        "UsageError: this is recording already: call pitot.record() again for another",
+        "UsageError: this recording is running already: call pitot.record() again for another one",
         "UsageError: coroutine is async or a generator, whose call ends before its body runs: use `with` in its body",
         "UsageError: generator is async or a generator, whose call ends before its body runs: use `with` in its body",
-        "TypeError: the name of a scope is a str, not 3", "TypeError: unhashable type: 'list'",
-        "TypeError: the text of a mark is a str, not 3",
+        "TypeError: the name of a scope must be a str, not 3", "TypeError: unhashable type: 'list'",
+        "TypeError: the text of a mark must be a str, not 3",
         "UsageError: repeat=-1, warmup=0: a body runs from 0 to 2^32 - 1 times"]
-    assert said[20:] == ["UsageError: 8 is no kind of external number: they are 0 to 7",
+    assert said[20:] == ["UsageError: 8 is not a kind of external correlation: kinds are 0 to 7",
                          "AttributeError: module 'pitot' has no attribute 'recrd'", "nothing", False, None]
 
 
@@ -399,14 +399,14 @@ def test_without_a_recorder(run, folder, source, tmp_path):
         """
     said = run(code, PYTHONPATH=str(tmp_path))
     assert said[:3] == [[0, 1, 2], False, None]
-    assert re.fullmatch(r"there is no recorder here \(cannot load '.*/pitot/libpitot.so': .*No such file or directory\); it runs on Linux "
-                        r"on x86-64, and comes with the package: `pip install .`", said[3])
+    assert re.fullmatch(r"no recorder was found \(cannot load '.*/pitot/libpitot.so': .*No such file or directory\); it needs Linux "
+                        r"on x86-64, and is part of the package: `pip install .`", said[3])
     # One that is older is the one that records here, all the same.
     if not shutil.which("cc"):
         return
     (tmp_path / "old.c").write_text("int pitot_start(void) { return 0; }")
     subprocess.run(["cc", "-shared", tmp_path / "old.c", "-o", tmp_path / "pitot/libpitot.so"], check=True)
-    assert "libpitot.so' is an older recorder, without pitot_gauge); it runs" in run(code, PYTHONPATH=str(tmp_path))[3]
+    assert "libpitot.so' is an older recorder, without pitot_gauge); it needs" in run(code, PYTHONPATH=str(tmp_path))[3]
 
 
 @SOME
@@ -567,15 +567,15 @@ def test_an_engine_for_a_while(run, rows, tmp_path, launcher, python):
         print(json.dumps(said))
         """, python, **launcher)
     missing = "contexts that existed before are not sampled: start the session before CUDA is initialized"
-    busy = "Error: engine range-profiler is on or armed, and there is one at a time: end it with pitot_engine_end, or its recording"
+    busy = "Error: engine range-profiler is on or armed, and only one can be at a time: end it with pitot_engine_end, or end its recording"
     assert said[:2] == [busy] * 2
     assert said[2:5] == [f"RuntimeWarning: {missing}", [missing], "program.py"]
-    assert said[5:9] == ["UsageError: the engine is one beyond trace, such as pc-sampling, not 'trace'",
+    assert said[5:9] == ["UsageError: the engine must be one beyond trace, such as pc-sampling, not 'trace'",
                          "UsageError: engine takes monitor, trace, pc-sampling, range-profiler, pm-sampling, sass-metrics or deep, not 'pm-smpling'",
-                         "TypeError: engine is a str, not 3", "UsageError: the engine is one beyond trace, such as pc-sampling, not None"]
-    assert said[9:12] == ["UsageError: delay_ns is from 0 to 2^64 - 1, not -1", "UsageError: delay_ns is from 0 to 2^64 - 1, not 18446744073709551616",
-                           "TypeError: delay_ns is an int, not 1.5"]
-    assert said[12:] == ["Error: the recording has ended", None, "Error: the recording is that of the parent process; start one here\n", None]
+                         "TypeError: engine must be a str, not 3", "UsageError: the engine must be one beyond trace, such as pc-sampling, not None"]
+    assert said[9:12] == ["UsageError: delay_ns must be from 0 to 2^64 - 1, not -1", "UsageError: delay_ns must be from 0 to 2^64 - 1, not 18446744073709551616",
+                           "TypeError: delay_ns must be an int, not 1.5"]
+    assert said[12:] == ["Error: the recording has ended", None, "Error: the recording belongs to the parent process; start one here\n", None]
     windows = [(row["state"], row["asked"]) for row in rows(tmp_path / "a.pitot", "capability") if row["name"] == "engine_window"]
     assert windows[:8] == [(state, engine) for engine in ["range-profiler"] * 2 + ["pc-sampling"] * 2 for state in ("on", "off")]
     launches = [row["correlation"] for row in rows(tmp_path / "a.pitot", "api_call") if row["correlation"]]
@@ -649,7 +649,7 @@ def test_workers(folder_of, environment, rows, spans, tmp_path, python):
     done = json.loads(said.stdout)
     for way, done in zip(("fork", "spawn", "forkserver"), (done[:4], done[4:8], done[8:])):
         assert done[:3] == [[2, True, f"<pitot.Running '{tmp_path}/{way}-{i}', ended>"] for i in range(3)]
-        assert done[3] == "a recording that runs is not copied or pickled: pass its path, for pitot.open()"
+        assert done[3] == "a running recording cannot be copied or pickled: pass its path to pitot.open()"
         assert spans(tmp_path / way) == "parent( )" and spans(tmp_path / f"{way}-1") == f"in {way}-1( )"
         values = {row["counter"]: row["value"] for row in rows(tmp_path / f"{way}-2", "counter_sample")}
         assert list(values) == ["tokens"] and values["tokens"] in (2, 4, 6), values
@@ -833,10 +833,10 @@ def test_a_cell_is_recorded(run, spans, tmp_path, shell, make_recording, pitot):
     """)
     said = json.loads((tmp_path / "said").read_text())
     assert said[0].startswith("<iframe") and "scopes" in said[0]
-    assert said[1:] == [3, str(tmp_path / "a b.pitot"), None, "one path, not 2: a b",
+    assert said[1:] == [3, str(tmp_path / "a b.pitot"), None, "expected one path, not 2: a b",
                         "a recording has no setting 'stcks', did you mean 'stacks'?",
                         "nothing was recorded: record a cell with %%pitot, or name a recording",
-                        "a mode (merged, gpu, cpu, wait, launches) and one path, not gpu a b",
+                        "expected a mode (merged, gpu, cpu, wait, launches) and one path, not gpu a b",
                         [pitot("flame", "train.pitot", "-o", "-", "--format", "html", *mode).stdout for mode in (["-mgpu"], ["-mgpu"], [])]]
     assert spans(tmp_path / "a b.pitot") == "x( )" and state(tmp_path / "c.pitot") == "ended"
     written = json.loads((tmp_path / "a b.pitot/recording.json").read_text())

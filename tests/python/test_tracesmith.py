@@ -103,7 +103,7 @@ def test_perfetto_json(ts, everything, package, path, tmp_path):
 
 def test_what_is_not_there_says_so(ts, package):
     for wrong in (lambda: ts.SBTWriter("trace.sbt"), lambda: ts.SBTReader("trace.sbt")):
-        with pytest.raises(package.Error, match="no SBT files: export_perfetto"):
+        with pytest.raises(package.Error, match="SBT files are not supported: use export_perfetto"):
             wrong()
     with pytest.raises(package.Error, match="no profiler for ROCm: Pitot records NVIDIA GPUs"):
         ts.create_profiler(ts.PlatformType.ROCm)

@@ -58,8 +58,8 @@ def test_an_exception_ends_steps(run, spans, tmp_path):
             if i == 2:
                 raise KeyboardInterrupt
         """, status=-2).stderr
-    assert said.splitlines()[:3] == ["wait=0, warmup=0, active=0, repeat=0: active is 1 at least, others 0",
-                                     "wait=-1, warmup=0, active=1, repeat=0: active is 1 at least, others 0",
+    assert said.splitlines()[:3] == ["wait=0, warmup=0, active=0, repeat=0: active must be >= 1, others >= 0",
+                                     "wait=-1, warmup=0, active=1, repeat=0: active must be >= 1, others >= 0",
                                      "a recording has no setting 'stcks', did you mean 'stacks'?"]
     assert spans(tmp_path / "a.pitot").startswith("step( 0 ) step( 1 ) step( 2") and state(tmp_path / "a.pitot") == "ended"
 

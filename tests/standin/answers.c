@@ -1,4 +1,4 @@
-/* The tape of the process, and what it says to questions: by function and arguments, at a place. */
+/* The process's tape, and its answers by function, arguments and place. */
 #include "standin.h"
 
 #include <errno.h>
@@ -14,14 +14,14 @@ _Atomic(uintptr_t) standin_current_context;
 
 #define SCRIPT_BYTES_MAX (1u << 20)
 
-/* Answers to one question, and texts behind one pointer, are chains in order of the tape. */
+/* Answers to one question, and texts behind one pointer, are linked in order of the tape. */
 struct link {
-	size_t from; /* holds from this record on */
+	size_t from; /* valid from this record on */
 	size_t record; /* RESULT or STRING */
-	size_t next; /* index into links + 1, 0: the last */
+	size_t next; /* index into links + 1; 0: last */
 };
 
-/* CUPTI's clock at a moment. */
+/* CUPTI's clock at a point in time. */
 struct clock_pair {
 	uint64_t monotonic;
 	int64_t offset; /* CUPTI's clock minus CLOCK_MONOTONIC */
@@ -89,7 +89,7 @@ static int note_clock(uint64_t time, const struct tape_call *call)
 			((struct clock_pair){ at, (int64_t)(load_u64(call->output) - at) }));
 }
 
-/* A question asked inside a callback is answered from that callback on. */
+/* The answer to a question asked inside a callback is valid from that callback on. */
 static int build_index(void)
 {
 	size_t *inside =
@@ -192,7 +192,7 @@ bool standin_has_begun(void)
 	return begun;
 }
 
-/* The last link that holds at the place, else the first one. */
+/* Returns the last link that is valid at the place, or else the first link. */
 static const struct link *link_at(const struct map *first, uint64_t key)
 {
 	size_t index = standin_place().index;
@@ -247,7 +247,7 @@ uint64_t standin_cupti_time(uint64_t monotonic)
 	if (count == 0)
 		return monotonic + tape_fact_number(&self.tape, "clock.realtime") -
 		       tape_fact_number(&self.tape, "clock.monotonic");
-	while (i < above) { /* the first pair that is later */
+	while (i < above) { /* finds the first later pair */
 		size_t middle = i + (above - i) / 2;
 
 		if (self.clock.data[middle].monotonic <= monotonic)

@@ -1,7 +1,7 @@
 /*
- * attack: a program that launches and does to its process what a recorder in it must live through:
- * attack CALLER WAY FILE. Launches LAUNCHES times before and after that, whatever the way. What is
- * wrong is said on standard output.
+ * attack: a CUDA program that does something to its process that a recorder inside must survive:
+ * attack CALLER WAY FILE. Launches LAUNCHES times before and after it. Prints failures to standard
+ * output.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 #define LAUNCHES 1000
 #define CHILDREN 60
-#define TICKS 30000 /* of a millisecond, for a child */
+#define TICKS 30000 /* of a millisecond: longest wait for a child */
 #define DESCRIPTORS 64
 #define SMALL_STACK (16u << 10)
 #define SEAL_MS 500
@@ -40,7 +40,7 @@ static void expect(bool condition, const char *what)
 		printf("%s\n", what);
 }
 
-/* Whether the child ended by itself. */
+/* Whether the child has ended by itself. */
 static bool has_ended(pid_t child)
 {
 	for (int i = 0; i < TICKS; i++) {
@@ -53,7 +53,7 @@ static bool has_ended(pid_t child)
 	return false;
 }
 
-/* All descriptors are closed, and their numbers are another file's. */
+/* Closes all descriptors and reuses their numbers for another file. */
 static void take_descriptors(void)
 {
 	struct stat st;
@@ -91,7 +91,7 @@ static void use_up_memory(void)
 		;
 }
 
-/* Children of a system call that no handler of pthread_atfork sees; they launch, and end. */
+/* Makes children that launch and exit, with a system call unseen by pthread_atfork handlers. */
 static void make_raw_children(void)
 {
 	for (int i = 0; i < CHILDREN; i++) {
@@ -110,7 +110,7 @@ static void make_raw_children(void)
 	}
 }
 
-/* They run in the memory of their parent. */
+/* vfork children run in the memory of their parent. */
 static void make_vfork_children(void)
 {
 	for (int i = 0; i < CHILDREN; i++) {
@@ -144,7 +144,7 @@ static void use_small_stacks(void)
 		pthread_join(threads[i], NULL);
 }
 
-/* The recording is out of reach, and would be another user's. */
+/* Makes the recording inaccessible, and changes to another user. */
 static void drop_rights(void)
 {
 	expect(!chroot("/proc/self/fdinfo") && !chdir("/"), "no other root");

@@ -1,6 +1,6 @@
 /*
- * caller.c: the first launch of a tape (PITOT_STANDIN_TAPE), again and again, by whichever thread
- * calls launch(): for programs that have call stacks of their own, such as an interpreter.
+ * caller.c: replays the first launch of a tape (PITOT_STANDIN_TAPE) on any thread that calls
+ * launch(), for programs with their own call stacks, such as an interpreter.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
  * churn: initializes CUDA while two threads load and unload a library, as programs with plug-ins
- * do: churn RUNS CUDART LIBRARY. Each run is a process of its own, which CUDA_INJECTION64_PATH
- * brings the recorder into. The first run that does not end is reported, with status 3.
+ * do: churn RUNS CUDART LIBRARY. Each run is a separate process, into which CUDA_INJECTION64_PATH
+ * loads the recorder. The first run that hangs is reported with status 3.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TICKS 30000 /* of a millisecond, for a run of less than one second */
+#define TICKS 30000 /* of a millisecond; a run takes less than one second */
 #define STATUS_HUNG 3
 
 static const char *library;

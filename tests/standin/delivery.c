@@ -1,4 +1,4 @@
-/* Activity buffers of the tape, copied into the recorder's own ones; and the way through them. */
+/* Delivers the tape's activity buffers through copies in the recorder's own buffers. */
 #include "delivery.h"
 
 #include <errno.h>
@@ -16,9 +16,9 @@
 #define POLL_NS 200000
 #define CUPTI_12_8 26
 
-/* Where the records start in a buffer that the recorder has. */
+/* Offsets of the records in a buffer that the recorder has. */
 struct reading {
-	size_t *starts; /* count of them, then the end */
+	size_t *starts; /* `count` offsets, then the end */
 	size_t count;
 	int end_result;
 	bool unread;
@@ -61,7 +61,7 @@ static void forget_reading(struct reading *r)
 	free(r);
 }
 
-/* The recorder reads this buffer from now on as `r`. */
+/* From now on the recorder reads this buffer as `r`. */
 static void start_reading(const uint8_t *buffer, struct reading *r)
 {
 	uint64_t *slot;
@@ -93,7 +93,7 @@ CUptiResult delivery_next(uint8_t *buffer, size_t valid, CUpti_Activity **record
 		r = (struct reading *)(uintptr_t)found;
 	if (r && r->count && r->starts[r->count] <= valid) {
 		size_t low = 0,
-		       high = r->count; /* the first start beyond `at`, or the first of all */
+		       high = r->count; /* the first start after `at`, or the first of all */
 
 		while (*record && low < high) {
 			size_t middle = low + (high - low) / 2;
@@ -126,7 +126,7 @@ unsigned delivery_unread(void)
 	return n;
 }
 
-/* CUPTI up to 12.8 does not check what it gets. */
+/* CUPTI up to 12.8 does not check the buffer that it gets. */
 static void check_answer(const uint8_t *buffer)
 {
 	uint32_t version = standin_faults()->version;
@@ -158,7 +158,7 @@ void drop_records(uint64_t count)
 	__atomic_fetch_add(&totals.records_dropped, count, __ATOMIC_RELAXED);
 }
 
-/* Copies as many records from `first` on as fit. Returns how many. */
+/* Copies as many records from `first` on as fit. Returns their number. */
 static size_t fill(const struct stage *s, size_t first, uint8_t *buffer, size_t size,
 		   size_t max_records, struct reading *r)
 {
@@ -204,8 +204,7 @@ size_t give_buffer(const struct stage *s, size_t first, uint8_t *buffer, size_t 
 		abort();
 	n = fill(s, first, buffer, size, max_records, r);
 	valid = r->starts[n];
-	if (!n &&
-	    first < s->pieces.count) { /* a record that is longer than the recorder's buffers */
+	if (!n && first < s->pieces.count) { /* a record longer than the recorder's buffers */
 		drop_records(1);
 		n = 1;
 	}
@@ -215,7 +214,7 @@ size_t give_buffer(const struct stage *s, size_t first, uint8_t *buffer, size_t 
 	return n;
 }
 
-/* Waits so long for a buffer; 0: not at all. Returns how many pieces are dealt with. */
+/* Delivers pieces, waiting up to patience_ns for each buffer. Returns how many are handled. */
 static size_t hand_over(const struct stage *s, uint64_t patience_ns)
 {
 	size_t i = 0;
@@ -254,8 +253,8 @@ void pending_unlock(void)
 }
 
 /*
- * A description comes with the first record of its buffer that has ended; what a call reserves
- * comes when that is played.
+ * A description is delivered with the first record of its buffer that has ended; records reserved
+ * by a call are delivered with the call.
  */
 static bool has_ended(const uint8_t *record, size_t size, uint64_t until)
 {
@@ -265,8 +264,8 @@ static bool has_ended(const uint8_t *record, size_t size, uint64_t until)
 }
 
 /*
- * The records that have ended by `until` and were not given away before; they are now. The lock is
- * held.
+ * Stages the records that have ended by `until` and were not given, and marks them as given. Called
+ * with the lock.
  */
 static int stage_until(struct stage *s, struct tape_delivery *d, struct place *place,
 		       struct pending *p, uint64_t until)
@@ -388,7 +387,7 @@ void deliver(struct tape_delivery *d)
 	launches_flush(false);
 }
 
-/* What the recorder had no buffer for comes at its place; dropped when that has been meanwhile. */
+/* Returns records without a buffer to their place; drops them if it was played meanwhile. */
 static void take_back(struct pending *p, const struct stage *s, size_t from)
 {
 	pending_lock();
@@ -433,7 +432,7 @@ void deliver_finished(bool forced)
 	launches_flush(forced);
 }
 
-/* Stages what a buffer of the tape describes, as it was in the first round. */
+/* Stages the descriptions of a buffer of the tape, as in the first round. */
 static int stage_described(struct stage *s, struct tape_delivery *d, uint32_t kind)
 {
 	struct place place = { .first = true };

@@ -1,4 +1,4 @@
-/* The fault script: one fault a line, read into tables. */
+/* Parses the fault script, which has one fault per line, into tables. */
 #include "standin.h"
 
 #include <errno.h>
@@ -81,7 +81,7 @@ bool standin_reached(uint64_t at)
 
 static bool is_hanging(unsigned function)
 {
-	/* Taking a record from a buffer waits for nobody. */
+	/* Reading a record from a buffer never blocks. */
 	if (atomic_load(&hanging) && function != STANDIN_ActivityGetNextRecord)
 		return true;
 	if (!functions[function].hangs)
@@ -274,7 +274,7 @@ int faults_parse(const char *script, struct error *e)
 			return error_set(e, E_USAGE, "line %u is too long", number);
 		memcpy(line, script, length);
 		line[length] = 0;
-		line[strcspn(line, "#") == 0 ? 0 : length] = 0; /* a comment starts the line */
+		line[strcspn(line, "#") == 0 ? 0 : length] = 0; /* a comment is a whole line */
 		while (length && (line[length - 1] == ' ' || line[length - 1] == '\r'))
 			line[--length] = 0;
 		if (line[0] && !parse_line(line))

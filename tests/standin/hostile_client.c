@@ -1,7 +1,7 @@
 /*
- * A client of CUPTI that does what it should not, from all threads of the program: it never reads,
- * gives no or tiny buffers, flushes and unsubscribes in callbacks, subscribes twice, enables what
- * there is not, uses handles of nobody, and finalizes twice.
+ * A client of CUPTI that misbehaves on all threads of the program: it never reads, gives no or tiny
+ * buffers, flushes and unsubscribes in callbacks, subscribes twice, enables unknown kinds, uses
+ * invalid handles, and finalizes twice.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,11 +1,11 @@
 /*
- * Records take their room in the recorder's buffers when work is launched, and a buffer is handed
- * over only when all of its records have finished: one kernel that is still queued keeps back what
- * ended before it. So does CUPTI.
+ * Records reserve room in the recorder's buffers when work is launched, and a buffer is delivered
+ * only when all of its records have finished: a kernel that is still queued delays records that
+ * ended before it. CUPTI does the same.
  *
  * Work is found by the correlation id of its call: the records with that id that the tape delivers
- * after the call. With --parallel, where calls and deliveries pass each other, and where the script
- * drops buffers of the tape, nothing is reserved: records come when the tape delivers them.
+ * after the call. Nothing is reserved with --parallel, where calls and deliveries are not ordered,
+ * and where the script drops buffers of the tape: records are then delivered as on the tape.
  */
 #include "delivery.h"
 
@@ -19,36 +19,36 @@
 
 #define GRAPH_NODE_OFFSET 144 /* of kernels */
 #define EXTERNAL_DEPTH 16
-#define CUPTI_13_0 130000u /* from which on each thread has its own buffers */
+#define CUPTI_13_0 130000u /* since this version each thread has its own buffers */
 
-/* Where the tape has a record of a call. */
+/* Place of a call's record on the tape. */
 struct launched {
 	uint32_t correlation, size;
 	size_t pending, record;
 	const uint8_t *bytes;
 };
 
-/* When a record has finished: at this time of CUPTI on the tape, or when the tape delivers it. */
+/* When a record has finished: at this CUPTI time of the tape, or when the tape delivers it. */
 struct ending {
 	uint64_t end, time_shift;
 	size_t pending;
 };
 
-/* A buffer of the recorder with room taken in it. */
+/* A buffer of the recorder with reserved room. */
 struct reserved {
 	uint8_t *buffer;
 	size_t size, max_records;
 	unsigned thread;
 	bool full;
 	struct stage stage;
-	VEC(struct ending) endings; /* of the pieces */
+	VEC(struct ending) endings; /* by piece */
 };
 
 static VEC(struct launched) launched;
 static struct map calls; /* correlation ids of calls on the tape */
-static bool has_graph_launches; /* the tape has records of whole launches of graphs */
+static bool has_graph_launches; /* the tape has records of whole graph launches */
 static pthread_once_t launched_once = PTHREAD_ONCE_INIT;
-static VEC(struct reserved) reserved; /* oldest first; under pending_lock */
+static VEC(struct reserved) reserved; /* oldest first; guarded by pending_lock() */
 
 static int by_correlation(const void *a, const void *b)
 {
@@ -141,7 +141,7 @@ static unsigned this_thread(void)
 	return number;
 }
 
-/* The buffer that a thread's records go into. */
+/* Returns the buffer for a thread's records. */
 static struct reserved *open_of(unsigned thread)
 {
 	for (size_t i = reserved.count; i-- > 0;)
@@ -165,7 +165,7 @@ static bool append(struct reserved *r, const struct stage *one, struct ending en
 	return true;
 }
 
-/* Another buffer of the recorder for a thread. */
+/* Requests another buffer of the recorder for a thread. */
 static bool open_another(unsigned thread)
 {
 	struct reserved r = { .thread = thread, .stage.end_result = CUPTI_ERROR_MAX_LIMIT_REACHED };
@@ -183,7 +183,7 @@ static bool open_another(unsigned thread)
 	return true;
 }
 
-/* A flush may hand over a buffer as soon as it is there: then the next one is asked for. */
+/* Reserves a record. A flush may deliver a new buffer immediately; then another is requested. */
 static void put(const struct stage *one, struct ending ending)
 {
 	unsigned thread = this_thread();
@@ -215,7 +215,7 @@ static bool is_kernel(const struct launched *l, bool of_graph)
 	       (load_u64(l->bytes + GRAPH_NODE_OFFSET) != 0) == of_graph;
 }
 
-/* Where a tape has records of nodes and of whole launches, a launch has one or the other. */
+/* On a tape with records of nodes and of whole graph launches, a launch has only one of both. */
 static bool is_excluded(const struct launched *l, bool whole)
 {
 	if (load_u32(l->bytes) == CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
@@ -223,7 +223,7 @@ static bool is_excluded(const struct launched *l, bool whole)
 	return has_graph_launches && whole && is_kernel(l, true);
 }
 
-/* True when it had not been given before. */
+/* Returns true if the record was not given before. */
 static bool reserve_one(const struct launched *l, struct place *place, bool is_left_out)
 {
 	struct pending *p = pending_at(l->pending);
@@ -269,7 +269,7 @@ bool launches_pop_external(uint32_t kind, uint64_t *id)
 	return true;
 }
 
-/* A record for each kind that the thread has an id of, in the call that is being made. */
+/* Reserves a record for each kind of external id that the thread has, in the current call. */
 static void reserve_externals(uint32_t correlation, struct place *place)
 {
 	for (uint32_t kind = 0; kind < ARRAY_SIZE(externals); kind++) {
@@ -307,8 +307,8 @@ void launches_reserve(uint32_t correlation, bool fails)
 		const struct launched *l = &launched.data[i];
 
 		/*
-		 * A kernel outside of graphs is all of its call; others with its id come after the
-		 * ids have wrapped.
+		 * A kernel outside of graphs is the only record of its call; further ones with its
+		 * id come after the ids have wrapped.
 		 */
 		if (!reserve_one(l, &place,
 				 fails || !atomic_load(&cupti_state.request) ||
@@ -348,14 +348,13 @@ static bool has_finished(const struct ending *e)
 	uint64_t on_tape = clock_monotonic_ns() - e->time_shift;
 
 	/*
-	 * Of a machine that has not been up for long, the tape is the older one, and the shift is
-	 * below zero.
+	 * On a machine with a short uptime the tape's times are later, and the shift is negative.
 	 */
 	return ((int64_t)on_tape > 0 && e->end <= standin_cupti_time(on_tape)) || p->played ||
 	       p->time_shift != e->time_shift;
 }
 
-/* Leaves out the records that have not finished. True when none was. */
+/* Drops the records that have not finished. Returns true if there were none. */
 static bool finish(struct reserved *r, bool forced)
 {
 	size_t n = 0;
@@ -375,7 +374,7 @@ static bool finish(struct reserved *r, bool forced)
 	return true;
 }
 
-/* Takes the oldest buffer that can be handed over. */
+/* Removes the oldest buffer that can be delivered. */
 static bool take_finished(bool forced, struct reserved *taken)
 {
 	bool found = false;

@@ -8,7 +8,7 @@
 
 #define K(name) CUPTI_ACTIVITY_KIND_##name
 
-/* 0 ends a list; no time and no id lies at offset 0, where the kind is. */
+/* 0 ends a list; offset 0 is the kind, so no time or id is there. */
 static const struct layout {
 	uint16_t times[6];
 	uint16_t correlations[3];
@@ -87,7 +87,7 @@ size_t record_size_in(uint32_t kind, uint32_t version, size_t recorded)
 {
 	static const struct {
 		uint16_t kind;
-		uint32_t version; /* of the first CUPTI that has this size */
+		uint32_t version; /* of the first CUPTI with this size */
 		uint16_t size;
 	} sizes[] = {
 		{ K(KERNEL), 19, 208 },

@@ -1,4 +1,4 @@
-/* module.c: a library for programs that load and unload many; it does nothing. */
+/* module.c: an empty library, for programs that load and unload many. */
 int module_number(void);
 
 int module_number(void)

@@ -1,10 +1,10 @@
 /*
- * A client of CUPTI in a program, as torch.profiler has one: two sessions over a tape, each with a
+ * A program's own client of CUPTI, like torch.profiler: two sessions over a tape, each with a
  * subscription, a timestamp callback, external correlation ids, a forced flush, and cuptiFinalize()
- * in the exit callback of a call. It writes what it got to the file OWN_CLIENT_OUT: a line for a
- * record, with the number of its session.
+ * in the exit callback of a call. It writes each record as a line to the file OWN_CLIENT_OUT, with
+ * the number of its session.
  *
- * A session ends at a synchronization, where the GPU has nothing left to do.
+ * A session ends at a synchronization, when the GPU is idle.
  */
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -23,13 +23,13 @@
 
 #define BUFFER_BYTES (256u << 10)
 #define BUFFERS_MAX 256u
-#define CLOCK_AHEAD_NS (1000000 * NS_PER_S) /* of ours before CLOCK_MONOTONIC */
+#define CLOCK_AHEAD_NS (1000000 * NS_PER_S) /* our clock minus CLOCK_MONOTONIC */
 #define SESSIONS 2u
 
 #ifdef BY_DLSYM
 static void *lookup(const char *name)
 {
-	const char *own = getenv("OWN_CLIENT_CUPTI"); /* a CUPTI that it brings, as Triton does */
+	const char *own = getenv("OWN_CLIENT_CUPTI"); /* the client's own, as with Triton */
 	void *library =
 		own ? dlopen(own, RTLD_NOW) : dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD);
 	void *function = library ? dlsym(library, name) : NULL;
@@ -63,7 +63,7 @@ static struct {
 		size_t valid;
 	} ready[BUFFERS_MAX];
 	unsigned lent_count, ready_count;
-	unsigned enters, exits; /* of our callback, with the word of the call intact */
+	unsigned enters, exits; /* counts of our callback with the call's word intact */
 	FILE *out;
 } self = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -194,7 +194,7 @@ static void read_buffers(void)
 
 /* --- sessions --- */
 
-/* Only this library, of all that are loaded, has CUPTI in its scope: dlsym() must know who asks. */
+/* Only this library has CUPTI in its scope, so the result of dlsym() depends on the caller. */
 static void check_scope(void)
 {
 #ifndef BY_DLSYM
@@ -227,7 +227,7 @@ static void begin(size_t index, size_t count)
 		MUST(cuptiActivityEnable, kinds[i]);
 }
 
-/* OWN_CLIENT_PAUSE: milliseconds that pass, and nothing else, after the first session. */
+/* OWN_CLIENT_PAUSE: idle milliseconds after the first session. */
 static void pause_between(void)
 {
 	const char *ms = getenv("OWN_CLIENT_PAUSE");
@@ -258,7 +258,7 @@ EXPORT void client_step(size_t index, size_t count, const char *function, unsign
 EXPORT void client_step(size_t index, size_t count, const char *function, unsigned site)
 {
 	const char *wanted =
-		getenv("OWN_CLIENT_SYNC"); /* what all of the work is waited for with */
+		getenv("OWN_CLIENT_SYNC"); /* the call that waits for all of the work */
 	bool is_synchronized =
 		function && wanted && strcmp(function, wanted) == 0 && site == CUPTI_API_EXIT;
 

@@ -1,4 +1,4 @@
-/* The players: a thread for each thread of the tape, each with the records that are its own. */
+/* The players: one thread for each thread of the tape, which plays that thread's records. */
 #include "play.h"
 
 #include <errno.h>
@@ -11,14 +11,14 @@
 #include "play_clock.h"
 #include "play_nvtx.h"
 
-#define UNREAD_MAX 32 /* buffers that wait for the recorder, before the players wait for it */
+#define UNREAD_MAX 32 /* unread buffers at which the players wait for the recorder */
 #define UNREAD_WAIT_NS (2 * NS_PER_S)
 #define PATIENCE_NS (2 * NS_PER_S)
-#define READING_WAIT_NS (60 * NS_PER_MS) /* real: the recorder looks every 40 ms */
+#define READING_WAIT_NS (60 * NS_PER_MS) /* real time; the recorder reads every 40 ms */
 #define PAUSE_NS (200 * NS_PER_US)
 #define RATE_CHECK 256
 
-/* A record that is played, in order of the tape. */
+/* A record to play, in order of the tape. */
 struct step {
 	size_t record;
 	uint32_t thread;
@@ -30,7 +30,7 @@ struct player {
 	sem_t turn;
 	uint64_t recorded_tid;
 	atomic_uint_fast64_t tid;
-	VEC(size_t) steps; /* its own: indexes into all steps */
+	VEC(size_t) steps; /* indexes into all steps */
 };
 
 static struct {
@@ -39,10 +39,10 @@ static struct {
 	const struct play_client *client;
 	const struct tape *tape;
 	VEC(struct step) steps;
-	struct player *players; /* [thread of the tape] */
+	struct player *players; /* by thread of the tape */
 	uint64_t period_ns, shift_ns; /* of a round; of all times */
 	uint32_t id_period;
-	uint64_t start_ns; /* real */
+	uint64_t start_ns; /* real time */
 	atomic_uint_fast64_t callbacks;
 } self;
 
@@ -75,7 +75,7 @@ static uint64_t dropped_here(const struct tape_record *r)
 	return load_u64(call.output);
 }
 
-/* A place where the recorder read NVML's counters, all of them once. */
+/* Whether the recorder read all NVML counters once at this place. */
 static bool is_reading(const struct tape_record *r)
 {
 	struct tape_call call;
@@ -163,7 +163,7 @@ static void wait_for_reader(void)
 		sleep_real(PAUSE_NS);
 }
 
-/* The tape goes by faster than the recorder looks: let it look where it did, if it wants to. */
+/* The tape plays faster than the recorder reads counters: lets it read them where it did. */
 static void wait_for_reading(void)
 {
 	uint64_t before = standin_calls(TAPE_nvmlDeviceGetTemperature);
@@ -213,7 +213,7 @@ static void play_record(const struct tape_record *r, bool first_round)
 	}
 }
 
-/* In the first round only. */
+/* Only in the first round. */
 static void step_client(size_t step, const struct tape_record *r)
 {
 	const char *function = NULL;
@@ -258,7 +258,7 @@ static void play_step(size_t step, unsigned long round)
 	play_record(&records[index], place.first);
 }
 
-/* In order: whoever has played a step wakes the thread of the next one. */
+/* Keeps the order: the thread that has played a step wakes the thread of the next one. */
 static void pass_on(size_t step, unsigned long round, uint32_t from)
 {
 	size_t next = step + 1 < self.steps.count ? step + 1 : 0;
@@ -317,7 +317,7 @@ static uint32_t find_main_thread(void)
 	for (uint32_t i = 0; i < self.tape->threads; i++)
 		if (pid && self.players[i].recorded_tid == pid)
 			return i;
-	return 0; /* records of no thread */
+	return 0; /* records without a thread */
 }
 
 int play_tape(const struct play_options *o, const struct standin_player *player,

@@ -1,4 +1,4 @@
-/* play.h: tape-play's parts: options, the stand-in libraries, the players, the end. */
+/* play.h: the parts of tape-play: options, stand-in libraries, players, the end. */
 #ifndef PITOT_TESTS_STANDIN_PLAY_H
 #define PITOT_TESTS_STANDIN_PLAY_H
 
@@ -20,41 +20,38 @@ enum ending {
 
 struct play_options {
 	const char *tape, *faults, *counts;
-	const char *end_when; /* a file that says so by being there; NULL: at once */
+	const char *end_when; /* the end waits until this file exists; NULL: at once */
 	bool parallel, realtime, now, hang_at_exit;
 	unsigned long rounds; /* --repeat */
 	uint64_t gap_ns; /* between rounds */
-	uint32_t ids; /* of a round; 0: as many as the tape has */
-	unsigned long fork_every; /* that many callbacks; 0: never */
-	const char *modules; /* a folder of libraries to load and unload before each fork */
-	const char *client; /* a library that plays a client of CUPTI of the program; NULL: none */
-	bool client_late; /* it is loaded after CUDA */
-	unsigned long rate; /* callbacks per second at most, 0: no limit */
+	uint32_t ids; /* correlation ids of a round; 0: as many as on the tape */
+	unsigned long fork_every; /* callbacks between forks; 0: never */
+	const char *modules; /* folder of libraries to load and unload before each fork */
+	const char *client; /* library with the program's own client of CUPTI; NULL: none */
+	bool client_late; /* the client is loaded after CUDA */
+	unsigned long rate; /* most callbacks per second; 0: no limit */
 	enum ending ending;
-	unsigned long long end_at; /* index of a record, ULLONG_MAX: after the last */
+	unsigned long long end_at; /* index of a record; ULLONG_MAX: after the last */
 };
 
-/* 0, or an exit status after having said why on stderr. */
+/* Returns 0, or an exit status after printing the reason to stderr. */
 int play_options_parse(int argc, char **argv, struct play_options *o);
 
-/*
- * Loads the stand-ins that lie beside the program, without the functions that the fault script
- * hides.
- */
+/* Loads the stand-ins beside the program, without the functions that the fault script hides. */
 int standins_load(const struct standin_player **player, CUresult (**init)(unsigned flags),
 		  struct error *e) MUST_USE;
 
-/* The program's own client of CUPTI, as a library has it. */
+/* The program's own client of CUPTI, from a library. */
 struct play_client {
 	/*
-	 * Before a record is played, on its thread; function: of a call, at its site; else NULL. In
-	 * order only without --parallel.
+	 * Called before a record is played, on its thread. For a call, `function` and its `site`;
+	 * else NULL. In order unless --parallel.
 	 */
 	void (*step)(size_t index, size_t count, const char *function, unsigned site);
-	/* All records have been played. */
+	/* Called after all records. */
 	void (*end)(void);
 };
-/* NULL: the library has no function of that kind. */
+/* Functions that the library lacks are NULL. */
 int play_load_client(const char *path, struct play_client *client, struct error *e) MUST_USE;
 
 /* Plays all rounds of the open tape. */
@@ -62,12 +59,12 @@ int play_tape(const struct play_options *o, const struct standin_player *player,
 	      const struct play_client *client, struct error *e) MUST_USE;
 
 /*
- * Loads another library of the folder in place of the last one, and forks. The child loads one,
- * too, and ends; when it does not, the process ends with status 3. Any thread.
+ * Loads another library of the folder in place of the last one, and forks. The child also loads
+ * one, and exits. If it does not, the process exits with status 3. Thread-safe.
  */
 void play_fork(const char *modules);
 
-/* Leaves the process; END_RETURN does not. */
+/* Ends the process; END_RETURN returns. */
 void play_end(enum ending ending);
 
 #endif

@@ -14,15 +14,15 @@ static struct play_clock_setup setup;
 static atomic_bool on, ended;
 
 /*
- * The latest record: its time, when it was played, how far time may run on. Readers retry while
- * `version` is odd.
+ * The latest record: its time, when it was played, and how far time may advance. Readers retry
+ * while `version` is odd.
  */
 static struct {
 	atomic_uint version;
 	atomic_uint_fast64_t time, played_at, allowance;
 } latest;
 
-static atomic_uint_fast64_t highest; /* that other threads were told: their clock never goes back */
+static atomic_uint_fast64_t highest; /* seen by other threads, whose clock never goes back */
 
 static __thread struct {
 	bool playing;

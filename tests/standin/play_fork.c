@@ -1,4 +1,4 @@
-/* Forks in the middle of a play, with libraries that come and go. */
+/* Forks while playing, with libraries that are loaded and unloaded. */
 #include "play.h"
 
 #include <dirent.h>
@@ -14,7 +14,7 @@
 
 #include "base/vec.h"
 
-#define CHILD_TICKS 60000 /* of a millisecond: no child that ends by itself takes that long */
+#define CHILD_TICKS 60000 /* of a millisecond; children end much sooner */
 #define STATUS_HUNG 3
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -36,7 +36,7 @@ static void find_modules(const char *folder)
 }
 
 /*
- * All are loaded at first, so that looking at them takes time; then one at a time goes and comes.
+ * Loads all libraries first, so that reading them takes time; then unloads and loads one at a time.
  */
 static void churn(const char *folder)
 {

@@ -1,6 +1,4 @@
-/*
- * Loads the stand-ins; a function that shall be missing has another name in a copy of the library.
- */
+/* Loads the stand-ins. Functions to be hidden are renamed in a copy of the library. */
 #include "play.h"
 
 #include <dlfcn.h>
@@ -13,9 +11,7 @@
 
 #define LIBRARY_BYTES_MAX (64u << 20)
 
-/*
- * Spoils every mention of "\0name\0": the symbol's hash then leads to a name that does not match.
- */
+/* Changes every "\0name\0": the symbol's hash then leads to a name that does not match. */
 static void hide(char *bytes, size_t length, const char *name)
 {
 	char wanted[80] = "";

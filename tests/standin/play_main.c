@@ -1,7 +1,4 @@
-/*
- * tape-play: a CUDA program that does again what a tape says, with stand-ins for the driver and
- * CUPTI.
- */
+/* tape-play: a CUDA program that replays a tape with stand-ins for the driver and CUPTI. */
 #include "play.h"
 
 #include <getopt.h>
@@ -16,7 +13,7 @@
 #include "play_clock.h"
 
 #define RATE_DEFAULT 100000
-#define SETUP_NS 1000000 /* what passes between the start of the program and the first record */
+#define SETUP_NS 1000000 /* time from the start of the program to the first record */
 
 static const char usage[] =
 	"usage: tape-play [options] TAPE\n"

@@ -8,12 +8,12 @@
 #include "base/map.h"
 #include "capture/nvtx/nvtx_abi.h"
 
-/* The client's function pointers, which the recorder overwrites; NULL: no one listens. */
+/* The client's function pointers, which the recorder overwrites; NULL: no recorder. */
 static nvtx_function core[NVTX_CORE_COUNT], core2[NVTX_CORE2_COUNT];
 static nvtx_function *core_table[NVTX_CORE_COUNT], *core2_table[NVTX_CORE2_COUNT];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct map ranges, domains; /* number on the tape -> what the recorder returned now */
+static struct map ranges, domains; /* number on the tape -> value that the recorder returned */
 
 static int get_table(int module, nvtx_function ***table, unsigned *size)
 {
@@ -71,7 +71,7 @@ static void remember(struct map *m, uint64_t key, uint64_t value)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Calls a client's pointer if the recorder has set it. */
+/* Call a client's pointer if the recorder has set it. */
 #define CALL(slot, type, ...) ((slot) ? ((type)(slot))(__VA_ARGS__) : 0)
 #define CALL_VOID(slot, type, ...) ((slot) ? ((type)(slot))(__VA_ARGS__) : (void)0)
 
@@ -91,7 +91,7 @@ typedef void *string_fn(const void *domain, const char *text);
 typedef void *domain_fn(const char *text);
 typedef void *resource_fn(const void *domain, const void *resource);
 
-/* Wide variants are played as the others: the tape has UTF-8. */
+/* Wide variants are played like the others, because the tape has UTF-8. */
 static void play_core(const struct tape_nvtx *c, const void *a, const char *text, uint64_t tid)
 {
 	switch (c->id) {

@@ -1,7 +1,7 @@
 /*
- * probe.c: a small injection library, to test tapes and their player with. It takes everything that
- * CUPTI offers and writes what it got as lines into the file $PROBE_OUTPUT, at exit. As the
- * recorder does, it calls the libcupti that PITOT_CUPTI names.
+ * probe.c: a small injection library for testing tapes and their player. It enables everything that
+ * CUPTI offers and writes what it received as lines to $PROBE_OUTPUT at exit. Like the recorder, it
+ * calls the libcupti named by PITOT_CUPTI.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -25,7 +25,7 @@ static atomic_uint_fast64_t domains[CUPTI_CB_DOMAIN_SIZE], records[KINDS_MAX],
 static atomic_uint_fast64_t buffers, unknown, incomplete, reversed, zero, unnamed, name_bytes,
 	wrong_ids, backwards, fatal;
 static atomic_uint_fast64_t last_correlation, last_time;
-static unsigned missing; /* functions of the table that CUPTI does not have */
+static unsigned missing; /* number of functions in the table that CUPTI lacks */
 
 static void on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
 			const void *data)

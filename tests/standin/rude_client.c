@@ -1,7 +1,7 @@
 /*
- * A client of CUPTI that does one thing that few do, RUDE_CLIENT, and writes what it was answered
- * to the file OWN_CLIENT_OUT. It begins at a synchronization in the first half of the tape and ends
- * at one in the second, unless it does all at once.
+ * A client of CUPTI that does one unusual thing, RUDE_CLIENT, and writes CUPTI's answers to the
+ * file OWN_CLIENT_OUT. It begins at a synchronization in the first half of the tape and ends at one
+ * in the second half, unless it does everything at once.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@
 static struct {
 	FILE *out;
 	CUpti_SubscriberHandle subscriber;
-	unsigned state; /* how often it has acted */
+	unsigned state; /* number of actions so far */
 	/* Of the first and the second pair of callbacks: */
 	uint8_t *lent[2][BUFFERS_MAX];
 	unsigned lent_count[2], kernels[2], strays;
@@ -122,7 +122,7 @@ static void begin_session(void)
 
 /* --- what it does --- */
 
-/* Without the first two: where it is CUPTI's to answer, they may hang in a call of CUDA. */
+/* Excludes the first two, which may hang in a CUDA call if CUPTI itself answers. */
 static void ask_for_counters(bool all)
 {
 	static const char *const names[] = {

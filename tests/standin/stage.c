@@ -1,7 +1,4 @@
-/*
- * Records of the tape as they will be given to the recorder: their pointers, times and ids, and
- * what the fault script does to them.
- */
+/* Prepares records of the tape: pointers, times and ids, and the changes of the fault script. */
 #include "stage.h"
 
 #include <pthread.h>
@@ -29,7 +26,7 @@ static bool every(uint64_t n, uint64_t count)
 	return n && count % n == 0;
 }
 
-/* A text made once for a key, kept for ever. */
+/* Returns a text made once for each key and never freed. */
 static const char *made_text(uint64_t key, const char *base, size_t length)
 {
 	static struct map made;
@@ -162,8 +159,8 @@ bool record_is_description(uint32_t kind)
 }
 
 /*
- * Records of kernels on a tape are of those that run at the same time. Of kernels one after the
- * other there are the same.
+ * Returns the kind under which a record is delivered. Tapes have concurrent kernels; serialized
+ * kernels have equal records.
  */
 static uint32_t given_kind(uint32_t kind)
 {
@@ -186,7 +183,7 @@ int stage_record(struct stage *s, const uint8_t *record, uint32_t size, size_t n
 	}
 	if (record_is_description(kind) && !place->first)
 		return 0;
-	memset(copy, 0xa5, wanted); /* what a newer CUPTI has at the end */
+	memset(copy, 0xa5, wanted); /* the members that a newer CUPTI appends */
 	memcpy(copy, record, MIN(size, wanted));
 	change_record(copy, MIN(size, wanted), kind, place);
 	if (load_u32(copy) == kind)

@@ -1,10 +1,10 @@
-/* stage.h: records of the tape on their way into the recorder's buffers. */
+/* stage.h: prepares records of the tape for the recorder's buffers. */
 #ifndef PITOT_TESTS_STANDIN_STAGE_H
 #define PITOT_TESTS_STANDIN_STAGE_H
 
 #include "standin.h"
 
-/* Records as they will be given to the recorder, one behind the other. */
+/* Records ready for the recorder, one after the other. */
 struct stage {
 	uint8_t *bytes;
 	size_t used;
@@ -20,21 +20,21 @@ struct stage {
 void stage_release(struct stage *s);
 
 /*
- * Appends one record of the tape, number `n` of its buffer, `size` bytes long there; nothing when
- * its kind is not enabled. There is room for size + RECORD_GROWTH_MAX bytes. 0 or -ENOMEM.
+ * Appends record `n` of a buffer of the tape, which has `size` bytes, unless its kind is disabled.
+ * There must be room for size + RECORD_GROWTH_MAX bytes. Returns 0 or -ENOMEM.
  */
 int stage_record(struct stage *s, const uint8_t *record, uint32_t size, size_t n,
 		 struct place *place) MUST_USE;
 
-/* Puts the records in another order, always the same. */
+/* Shuffles the records, always in the same way. */
 void stage_shuffle(struct stage *s);
 
-/* Says what there is, not what happened: once is enough, whatever --repeat says. */
+/* Whether the kind describes something, which is delivered once, in spite of --repeat. */
 bool record_is_description(uint32_t kind);
-/* When a record ends, in CUPTI's time; UINT64_MAX for one that does not. */
+/* Returns the end of a record in CUPTI's time; UINT64_MAX if it has none. */
 uint64_t record_end(const uint8_t *record, size_t size);
 
-/* Records that the recorder did not want. */
+/* Returns the number of records of kinds that the recorder has not enabled. */
 uint64_t stage_withheld(void);
 
 #endif

@@ -1,23 +1,20 @@
 /*
- * standin.h: libstandin.so, what the stand-in libcuda.so.1 and libcupti.so.13 share with tape-play:
- * the tape, the place where it is being played, the answers on it, and the faults that were asked
- * for.
+ * standin.h: libstandin.so, shared by the stand-in libcuda.so.1 and libcupti.so.13 and tape-play:
+ * the tape, the place being played, the answers on the tape, and the faults of the script.
  *
- * A program that loads the stand-ins without tape-play gets the tape's answers too if
- * PITOT_STANDIN_TAPE names one.
+ * A program that loads the stand-ins without tape-play gets the answers of the tape
+ * PITOT_STANDIN_TAPE.
  */
 #ifndef PITOT_TESTS_STANDIN_STANDIN_H
 #define PITOT_TESTS_STANDIN_STANDIN_H
 
 #include "tape_reader.h"
 
-/* Opens a tape for the process; faults: path of a script or NULL. */
+/* Opens a tape for the process. faults: path of a script, or NULL. */
 int standin_open(const char *tape, const char *faults, struct error *e) MUST_USE;
 const struct tape *standin_tape(void); /* NULL: none is open */
 
-/*
- * The record that the calling thread is playing now; other threads are at the latest of any thread.
- */
+/* The record that the calling thread is playing; for other threads, any thread's latest record. */
 struct place {
 	size_t index; /* into the tape's records */
 	uint64_t time_shift; /* added to the tape's times in this round */
@@ -27,27 +24,27 @@ struct place {
 void standin_at(const struct place *place);
 struct place standin_place(void);
 
-/* Of the call that was played last; a CUcontext. */
+/* CUcontext of the call that was played last. */
 extern _Atomic(uintptr_t) standin_current_context;
-/* Whether any record has been played: before that no place is known, nor what is added to times. */
+/* Whether any record has been played; before that the place and time shift are unknown. */
 bool standin_has_begun(void);
 
 /*
- * What a function with these arguments said at this place of the tape. false: the tape does not
- * know.
+ * Returns the answer of a function with these arguments at this place of the tape. false: not on
+ * the tape.
  */
 bool standin_answer(enum tape_function function, const uint64_t *arguments, unsigned count,
 		    struct tape_call *answer);
 
-/* Name of an API function that no one asked for, from its callbacks. NULL: it was never called. */
+/* Returns the name of an API function from its callbacks on the tape; NULL: it was never called. */
 const char *standin_function_name(uint32_t domain, uint32_t cbid);
 
-/* CUPTI's clock at CLOCK_MONOTONIC `monotonic` of the tape (without shifts). */
+/* Returns CUPTI's clock at CLOCK_MONOTONIC `monotonic` of the tape, without shifts. */
 uint64_t standin_cupti_time(uint64_t monotonic);
 
 /*
- * Texts of the tape as pointers that stay valid; the one that stood behind a pointer at this place.
- * NULL: not known.
+ * Returns the text that a pointer referred to at this place of the tape, as a pointer that stays
+ * valid; NULL: unknown.
  */
 const char *standin_text_at(uint64_t pointer);
 
@@ -118,39 +115,39 @@ struct faults {
 	uint64_t fatal_at;
 	uint64_t gpu_fault_at;
 	uint64_t failed_launch_every;
-	uint64_t nvml_lock_ns; /* every call of NVML holds its lock that long */
+	uint64_t nvml_lock_ns; /* how long each NVML call holds its lock */
 	bool thread_buffers;
 	uint64_t held_buffers;
-	uint64_t pc_dropped; /* samples in each reading that finds any */
-	uint64_t pc_most; /* PCs in one call of GetData; 0: as many as the client wants */
-	uint64_t pm_most; /* samples that the GPU has room for; 0: any number */
-	uint64_t pc_unload_every; /* so many launches */
-	/* so many launches another kernel is in the range profiler's session */
+	uint64_t pc_dropped; /* dropped samples in each reading that has samples */
+	uint64_t pc_most; /* most PCs per call of GetData; 0: as many as the client wants */
+	uint64_t pm_most; /* samples that fit in the GPU; 0: any number */
+	uint64_t pc_unload_every; /* launches between unloads */
+	/* launches between additional kernels in the range profiler's session */
 	uint64_t range_extra_every;
-	uint64_t range_destroy_at; /* in that launch, if it is profiled, its context goes */
-	bool sass_zero; /* instructions count nothing */
-	uint64_t sass_dropped; /* records, at each end */
-	uint64_t sass_destroy_at; /* in that launch, if it is measured, its context goes */
-	uint64_t sass_unload_every; /* so many launches a module is unloaded */
-	uint64_t capturing_every; /* so many questions a stream captures */
-	bool pc_own_names; /* of functions: the client is to free each of them */
+	uint64_t range_destroy_at; /* during this launch, if profiled, its context is destroyed */
+	bool sass_zero; /* all counts are 0 */
+	uint64_t sass_dropped; /* dropped records at each end */
+	uint64_t sass_destroy_at; /* during this launch, if measured, its context is destroyed */
+	uint64_t sass_unload_every; /* launches between unloads of a module */
+	uint64_t capturing_every; /* queries between answers that a stream captures */
+	bool pc_own_names; /* the client must free each function name */
 	uint32_t correlation_shift;
 	int64_t step_ns;
 	uint64_t step_at;
 };
 
 const struct faults *standin_faults(void);
-/* Counts a call, waits if the script says so. true: it returns *result without doing anything. */
+/* Counts a call, and waits if the script says so. true: the function must only return *result. */
 bool standin_fault(unsigned function, int *result);
-/* Calls of a function so far. */
+/* Returns the number of calls of a function so far. */
 uint64_t standin_calls(unsigned function);
-/* From now on every call blocks for ever: a GPU that hangs. */
+/* From now on every call blocks forever, as with a hung GPU. */
 void standin_hang(void);
-/* Names of functions that the script hides; NULL after the last. */
+/* Returns the names of functions that the script hides; NULL after the last. */
 const char *standin_missing(size_t i);
-/* The place of the tape has been reached, in this round or one before. */
+/* Whether the place of the tape has been reached, in this or an earlier round. */
 bool standin_reached(uint64_t at);
-/* Whether CLOCK_REALTIME has made its step, which is then added to it. */
+/* Returns the step of CLOCK_REALTIME, or 0 before it. */
 int64_t standin_step_ns(void);
 
 int faults_parse(const char *script, struct error *e) MUST_USE;

@@ -17,7 +17,7 @@
 #define ANSWER(function, call, ...)                                                                \
 	answered(function, call, ARGUMENTS(__VA_ARGS__), COUNT(__VA_ARGS__))
 
-/* cuda.h gives newer versions of these their old names. */
+/* cuda.h defines these names as newer versions. */
 #undef cuDeviceGetUuid
 #undef cuDeviceTotalMem
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device);
@@ -109,7 +109,7 @@ EXPORT CUresult cuDriverGetVersion(int *version)
 	struct tape_call call;
 	CUresult r = answered(TAPE_cuDriverGetVersion, &call, NULL, 0);
 
-	if (r == CUDA_ERROR_INVALID_VALUE) { /* no one asked; HELLO says it too */
+	if (r == CUDA_ERROR_INVALID_VALUE) { /* not on the tape as a call; HELLO has it, too */
 		*version = (int)tape_fact_number(standin_tape(), "driver.version");
 		return *version ? CUDA_SUCCESS : r;
 	}

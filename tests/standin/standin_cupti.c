@@ -1,4 +1,4 @@
-/* The stand-in libcupti.so.13: answers from the tape, callbacks into the recorder. */
+/* The stand-in libcupti.so.13: answers from the tape, and calls the recorder's callbacks. */
 #include "standin_cupti.h"
 
 #include <stdio.h>
@@ -29,9 +29,9 @@ static char subscriber_place;
 
 #define ARGUMENTS(...) ((const uint64_t[]){ __VA_ARGS__ })
 #define COUNT(...) (sizeof(ARGUMENTS(__VA_ARGS__)) / sizeof(uint64_t))
-/* What the tape's CUPTI said to the same call; success if it was not asked. */
+/* The result of the same call on the tape; success if it is not there. */
 #define RECORDED(function, ...) recorded(function, ARGUMENTS(__VA_ARGS__), COUNT(__VA_ARGS__))
-/* As RECORDED, with an output of fixed size; an error if the tape does not know it. */
+/* Like RECORDED, with an output of fixed size; an error if the tape does not have it. */
 #define ANSWER(function, out, ...)                                                                 \
 	answered(function, out, sizeof(*(out)), ARGUMENTS(__VA_ARGS__), COUNT(__VA_ARGS__))
 
@@ -59,7 +59,7 @@ static CUptiResult answered(enum tape_function function, void *out, size_t size,
 	return CUPTI_SUCCESS;
 }
 
-/* A text of the tape that a function returned, as a pointer for ever. */
+/* A text that a function returned on the tape, as a pointer that stays valid. */
 static CUptiResult answered_text(enum tape_function function, const char **out,
 				 const uint64_t *arguments, size_t count)
 {
@@ -256,14 +256,14 @@ static CUptiResult switch_kind(enum tape_function function, CUpti_ActivityKind k
 	CUptiResult r = (unsigned)kind < KINDS_MAX ? RECORDED(function, (uint64_t)kind)
 						   : CUPTI_ERROR_INVALID_KIND;
 
-	/* CUPTI 13.0 crashes then when such a graph is launched. */
+	/* CUPTI 13.0 crashes when such a graph is then launched. */
 	if (on && kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE && atomic_load(&has_unprepared_graphs)) {
 		fputs("stand-in: records of launches are enabled after a graph was instantiated "
 		      "without\n",
 		      stderr);
 		abort();
 	}
-	/* So it was with CUPTI 13.0, also where they had been on before. */
+	/* CUPTI 13.0 did so, even if they had been on before. */
 	if (on && kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && pc_sampling_is_on() &&
 	    !atomic_load(&cupti_state.kinds[kind]))
 		r = CUPTI_ERROR_NOT_COMPATIBLE;
@@ -372,7 +372,7 @@ EXPORT CUptiResult cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelati
 	return CUPTI_SUCCESS;
 }
 
-/* Ends everything that anyone has in this process, and its clock. */
+/* Ends all clients of the process, and its clock. */
 EXPORT CUptiResult cuptiFinalize(void)
 {
 	if (atomic_load(&cupti_state.request))
@@ -391,7 +391,7 @@ EXPORT CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType type)
 	return RECORDED(TAPE_cuptiSetThreadIdType, (uint64_t)type);
 }
 
-/* What only a program's own client asks: all is as it is by default. */
+/* Only called by a program's own client: everything has its default. */
 EXPORT CUptiResult cuptiGetThreadIdType(CUpti_ActivityThreadIdType *type)
 {
 	*type = CUPTI_ACTIVITY_THREAD_ID_TYPE_DEFAULT;
@@ -521,7 +521,7 @@ static bool is_graph_launch(const struct tape_event *e)
 static void play_api(const struct tape_event *e)
 {
 	static __thread uint64_t
-		shared[SHARED_SLOTS]; /* one value from the entry of a call to its exit */
+		shared[SHARED_SLOTS]; /* one value from the entry to the exit of a call */
 	const struct tape *t = standin_tape();
 	struct place place = standin_place();
 	uint32_t correlation = e->correlation ? e->correlation + place.id_shift +
@@ -587,9 +587,7 @@ static void play_resource(const struct tape_event *e)
 	call_recorder(e->domain, e->cbid, &data);
 }
 
-/*
- * Things that a tape makes are made in the first round of --repeat and destroyed in the last one.
- */
+/* Objects of a tape are created in the first round of --repeat and destroyed in the last one. */
 static bool belongs_to_round(const struct tape_event *e, const struct place *place)
 {
 	switch (e->cbid) {

@@ -1,5 +1,5 @@
 /*
- * The stand-in libnvidia-ml.so.1: answers from the tape; without NVML on it, as without a driver.
+ * The stand-in libnvidia-ml.so.1: answers from the tape, or as without a driver if it has no NVML.
  */
 #include <pthread.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #define ANSWER(name, out, size, ...)                                                               \
 	answer(TAPE_nvml##name, out, size, (const uint64_t[]){ __VA_ARGS__ }, COUNT(__VA_ARGS__))
 
-/* As NVML's own, which a child that is forked meanwhile inherits. */
+/* Like NVML's own lock, which a child forked meanwhile inherits. */
 static void hold_lock(void)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -86,7 +86,7 @@ READING_OF(DeviceGetTemperature, unsigned)
 READING(DeviceGetMemoryInfo, struct nvml_memory)
 READING(DeviceGetTotalEnergyConsumption, unsigned long long)
 
-/* Tapes of before that was recorded have GPUs that nothing throttles. */
+/* On older tapes, which lack this, nothing throttles the GPUs. */
 int nvmlDeviceGetCurrentClocksThrottleReasons(nvml_handle device, unsigned long long *out)
 {
 	int status =

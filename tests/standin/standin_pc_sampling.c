@@ -1,7 +1,7 @@
 /*
- * PC sampling of the stand-in libcupti.so.13. Each launch of a kernel is sampled 48 times: at three
- * PCs of its function, and 3 times elsewhere. One module, whose code is made up, has all functions;
- * it is loaded at the first launch that is sampled.
+ * PC sampling of the stand-in libcupti.so.13. Each kernel launch has 48 samples: at three PCs of
+ * its function, and 3 elsewhere. All functions are in one module with made-up code, which is loaded
+ * at the first sampled launch.
  */
 #include "standin_cupti.h"
 
@@ -14,11 +14,11 @@
 
 #define CONTEXTS_MAX 8
 #define FUNCTIONS_MAX 64
-#define PERIOD 20 /* 2^20 cycles, if the client does not say */
+#define PERIOD 20 /* 2^20 cycles, by default */
 #define ELSEWHERE 3
 #define PREFIX "smsp__pcsamp_warps_issue_stalled_"
 
-/* A client must not rely on numbers from 0. */
+/* Clients must not rely on indexes from 0. */
 #define FIRST_INDEX 7
 
 enum { SELECTED, LONG, LONG_NOT_ISSUED, BARRIER, REASONS };
@@ -38,7 +38,7 @@ static const struct {
 	{ 0x20, { [LONG] = 30, [LONG_NOT_ISSUED] = 20 } },
 	{ 0x130, { [BARRIER] = 5 } },
 };
-#define PC_SAMPLES 45 /* of each kernel, that of the twin not counted again */
+#define PC_SAMPLES 45 /* of each kernel, excluding the twin's */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -47,10 +47,10 @@ static struct sampled {
 	bool enabled, configured;
 	uint32_t period;
 	CUpti_PCSamplingData *rest;
-	uint64_t total; /* not given out yet */
+	uint64_t total; /* not delivered yet */
 	struct {
 		const char *name;
-		uint64_t launches[ARRAY_SIZE(pcs)]; /* by PC: not given out yet */
+		uint64_t launches[ARRAY_SIZE(pcs)]; /* by PC: not delivered yet */
 	} functions[FUNCTIONS_MAX];
 } contexts[CONTEXTS_MAX];
 
@@ -77,7 +77,7 @@ static struct sampled *find(CUcontext handle)
 
 static void give(struct sampled *c, CUpti_PCSamplingData *out);
 
-/* What is in hand when a module is unloaded goes into the client's buffer. Under the lock. */
+/* When a module is unloaded, pending samples go into the client's buffer. Called with the lock. */
 static void end_range(struct sampled *c)
 {
 	if (c->rest->totalNumPcs == 0)
@@ -145,7 +145,7 @@ void pc_sampling_launch(CUcontext context, const char *symbol)
 
 /* --- CUPTI's functions --- */
 
-/* On a GPU one of them hung the program elsewhere than where contexts come and go. */
+/* On a GPU one of them hung the program when called outside of context creation and destruction. */
 static void allow_in(const char *function, bool allowed)
 {
 	if (allowed)
@@ -346,7 +346,7 @@ static void give_pc(CUpti_PCSamplingPCData *out, size_t pc, const char *name, ui
 			};
 }
 
-/* Under the lock. */
+/* Called with the lock. */
 static void give(struct sampled *c, CUpti_PCSamplingData *out)
 {
 	uint64_t most = standin_faults()->pc_most;
@@ -395,7 +395,7 @@ EXPORT CUptiResult cuptiPCSamplingGetData(CUpti_PCSamplingGetDataParams *p)
 	return c && c->configured ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_OPERATION;
 }
 
-/* What nobody has read goes into the client's buffer. */
+/* Unread samples go into the client's buffer. */
 EXPORT CUptiResult cuptiPCSamplingDisable(CUpti_PCSamplingDisableParams *p)
 {
 	struct sampled *c;

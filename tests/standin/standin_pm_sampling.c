@@ -1,12 +1,12 @@
 /*
- * PM sampling of the stand-in libcupti.so.13, with the rules of its header: each call's size of
- * parameters, what must have been called before it, images that were made by the right call, a
- * configuration that stays where it is. Calls on another thread than the recorder's own, and a
- * sampler that is freed before it was stopped, end the process.
+ * PM sampling of the stand-in libcupti.so.13, with the rules of its header: parameter sizes, the
+ * order of calls, images made by the right call, a configuration that stays in place. Calls on
+ * another thread than the recorder's own, and freeing a sampler before it was stopped, end the
+ * process.
  *
- * What was sampled is known: launch__correlation.sum is the start by CUPTI's clock in microseconds
- * of its second, gpu__time_duration.sum its length, sm__cycles_active.avg its number since the
- * start; l1tex__t_sector_hit_rate.pct is no number. The first begins long before the start, as on a
+ * Samples are known: launch__correlation.sum is the start by CUPTI's clock in microseconds of its
+ * second, gpu__time_duration.sum its length, sm__cycles_active.avg its number since the start;
+ * l1tex__t_sector_hit_rate.pct is not a number. The first one begins long before the start, as on a
  * GPU.
  */
 #include "standin_cupti.h"
@@ -49,7 +49,7 @@ struct image {
 struct CUpti_PmSampling_Object {
 	bool enabled, started, hopeless; /* hopeless: stopping failed */
 	uint64_t interval_ns, start_ns, stop_ns, taken, capacity;
-	const uint8_t *config; /* the client's */
+	const uint8_t *config; /* owned by the client */
 	size_t config_bytes;
 };
 
@@ -227,7 +227,7 @@ EXPORT CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params 
 	}
 	if (p->overflow)
 		device.taken = all;
-	device.taken += MIN(there, 5); /* as on a GPU: some of what found no room is lost */
+	device.taken += MIN(there, 5); /* as on a GPU: some of the samples without room are lost */
 	p->decodeStopReason = there ? CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL
 				    : CUPTI_PM_SAMPLING_DECODE_STOP_REASON_END_OF_RECORDS;
 	return CUPTI_SUCCESS;

@@ -1,15 +1,15 @@
 /*
  * The profiler host API and the range profiler of the stand-in libcupti.so.13, with the rules of
- * their headers: each call's size of parameters, what must have been called before it, images that
- * were made by the right call. A call that breaks a rule gets an error, and one that on a GPU would
- * do harm ends the process: on another thread than the launch's, for a context that is gone, or
- * after the destructors of what cuptiProfilerHostInitialize loads have run.
+ * their headers: parameter sizes, the order of calls, images made by the right call. A call that
+ * breaks a rule returns an error. A call that would do harm on a GPU ends the process: on another
+ * thread than the launch's, for a destroyed context, or after the destructors of the library that
+ * cuptiProfilerHostInitialize loads have run.
  *
- * What a launch measured is known: launch__correlation.sum is the correlation id of its call,
- * gpu__time_duration.sum 1,000 ns and its number, sm__cycles_active.avg the length of its kernel's
- * name; l1tex__t_sector_hit_rate.pct is no number. Of a range with a name the first of them is the
- * number of launches in its last pass, the second 1,000 ns and the number of passes, the third the
- * length of its name.
+ * Measured values are known: launch__correlation.sum is the correlation id of the call,
+ * gpu__time_duration.sum 1,000 ns and its number, sm__cycles_active.avg the length of the kernel's
+ * name; l1tex__t_sector_hit_rate.pct is not a number. For a named range they are the
+ * number of launches in its last pass, 1,000 ns and the number of passes, and the length of its
+ * name.
  */
 #include "delivery.h"
 #include "standin_cupti.h"
@@ -104,7 +104,7 @@ static const char *const *subs_of(const struct metric *m, size_t *count)
 	}
 }
 
-/* The metric, with *sub its submetric, or -1 for a base metric. */
+/* Returns the metric; *sub is its submetric, or -1 for a base metric. */
 static const struct metric *find_metric(const char *name, int *sub)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
@@ -224,7 +224,7 @@ cuptiProfilerHostGetMetricProperties(CUpti_Profiler_Host_GetMetricProperties_Par
 	return CUPTI_SUCCESS;
 }
 
-/* One wrong name, and none is added. */
+/* One invalid name, and none is added. */
 EXPORT CUptiResult cuptiProfilerHostConfigAddMetrics(CUpti_Profiler_Host_ConfigAddMetrics_Params *p)
 {
 	CUpti_Profiler_Host_Object *o = p->pHostObject;
@@ -268,7 +268,7 @@ EXPORT CUptiResult cuptiProfilerHostGetConfigImage(CUpti_Profiler_Host_GetConfig
 	return CUPTI_SUCCESS;
 }
 
-/* Of samples, a pass has room for four metrics. */
+/* A pass of samples has room for four metrics. */
 static size_t passes_of(const struct config *config)
 {
 	size_t passes = config->samples && config->count > 4 ? 2 : 0;
@@ -350,6 +350,21 @@ cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Par
 
 /* --- the range profiler --- */
 
+static pthread_mutex_t *lock_objects(void)
+{
+	pthread_mutex_lock(&lock);
+	return &lock;
+}
+
+static void unlock_objects(pthread_mutex_t **locked)
+{
+	pthread_mutex_unlock(*locked);
+}
+
+/* Ranges of the program begin and end on other threads than launches. */
+#define LOCKED                                                                                     \
+	pthread_mutex_t *locked_ __attribute__((cleanup(unlock_objects), unused)) = lock_objects()
+
 struct CUpti_RangeProfiler_Object {
 	CUcontext context; /* NULL: free */
 	bool gone, configured, started, stopped, hopeless; /* stopping failed */
@@ -359,7 +374,7 @@ struct CUpti_RangeProfiler_Object {
 	size_t most; /* ranges */
 	struct config config;
 	struct image *image;
-	uint32_t pending; /* ranges that were measured and not decoded */
+	uint32_t pending; /* ranges measured but not decoded */
 	struct range ranges[RANGES_MAX];
 };
 
@@ -375,7 +390,7 @@ static void no_harm(bool harmless, const char *what)
 	abort();
 }
 
-/* One that is enabled. */
+/* Whether it is an enabled object. */
 static bool is_object(const CUpti_RangeProfiler_Object *o)
 {
 	bool known = o >= objects && o < objects + CONTEXTS_MAX && o->context;
@@ -456,7 +471,7 @@ cuptiProfilerGetCounterAvailability(CUpti_Profiler_GetCounterAvailability_Params
 	return CUPTI_SUCCESS;
 }
 
-/* Of the whole process. */
+/* Affects the whole process. */
 EXPORT CUptiResult cuptiProfilerDeInitialize(CUpti_Profiler_DeInitialize_Params *p)
 {
 	(void)p;
@@ -540,6 +555,7 @@ EXPORT CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Par
 
 	FAULT(STANDIN_RangeProfilerSetConfig);
 	CHECK_SIZE(p, CUpti_RangeProfiler_SetConfig_Params);
+	LOCKED;
 	if (!is_object(o) || o->started)
 		return CUPTI_ERROR_INVALID_OPERATION;
 	if (p->configSize != sizeof(config) || p->counterDataImageSize < sizeof(*image) ||
@@ -571,6 +587,7 @@ EXPORT CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params *p)
 
 	FAULT(STANDIN_RangeProfilerStart);
 	CHECK_SIZE(p, CUpti_RangeProfiler_Start_Params);
+	LOCKED;
 	if (!is_object(o) || !o->configured || o->started)
 		return CUPTI_ERROR_INVALID_OPERATION;
 	no_harm(standin_api_site == CUPTI_API_ENTER + 1 || (o->marked && !standin_api_site),
@@ -586,6 +603,7 @@ EXPORT CUptiResult cuptiRangeProfilerPushRange(CUpti_RangeProfiler_PushRange_Par
 
 	FAULT(STANDIN_RangeProfilerPushRange);
 	CHECK_SIZE(p, CUpti_RangeProfiler_PushRange_Params);
+	LOCKED;
 	if (!is_object(o) || !o->started || !o->marked || o->pushed || !p->pRangeName)
 		return CUPTI_ERROR_INVALID_OPERATION;
 	o->pushed = true;
@@ -599,6 +617,7 @@ EXPORT CUptiResult cuptiRangeProfilerPopRange(CUpti_RangeProfiler_PopRange_Param
 
 	FAULT(STANDIN_RangeProfilerPopRange);
 	CHECK_SIZE(p, CUpti_RangeProfiler_PopRange_Params);
+	LOCKED;
 	if (!is_object(o) || !o->started || !o->pushed)
 		return CUPTI_ERROR_INVALID_OPERATION;
 	o->pushed = false;
@@ -616,6 +635,7 @@ EXPORT CUptiResult cuptiRangeProfilerStop(CUpti_RangeProfiler_Stop_Params *p)
 		return (CUptiResult)forced;
 	}
 	CHECK_SIZE(p, CUpti_RangeProfiler_Stop_Params);
+	LOCKED;
 	if (!is_object(o) || !o->started)
 		return CUPTI_ERROR_INVALID_OPERATION;
 	if (o->pushed) {

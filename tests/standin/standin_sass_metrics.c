@@ -1,15 +1,14 @@
 /*
- * SASS metrics of the stand-in libcupti.so.13, with the rules of their header: each call's size of
- * parameters, what must have been called before it. A call that breaks a rule gets an error, and
- * one that on a GPU would do harm ends the process. What the header does not say is as CUPTI 13.0
- * did it on an H100: a device is configured once, a second time there is no memory; beside records
- * of kernels that run at the same time all values are 0; beside those of kernels one after the
- * other all launches are counted; and beside none only what is launched after the first time that
- * any context is enabled.
+ * SASS metrics of the stand-in libcupti.so.13, with the rules of their header: parameter sizes and
+ * the order of calls. A call that breaks a rule returns an error; a call that would do harm on a
+ * GPU ends the process. What the header does not define is like CUPTI 13.0 on an H100: a device can
+ * be configured once, the second time there is no memory; with records of concurrent kernels all
+ * values are 0; with records of serialized kernels all launches are counted; without either only
+ * launches after the first time that any context is enabled.
  *
- * Each launch that is measured has instructions at three offsets of its function. Metric m (from 1)
- * of the instruction at offset o is 1000 * m + o; the last metric is of the second instruction
- * alone, and named by a record of its own.
+ * Each measured launch has instructions at three offsets of its function. Metric m (from 1) of the
+ * instruction at offset o is 1000 * m + o. Only the second instruction has the last metric, named
+ * by a separate record.
  */
 #include "standin_cupti.h"
 
@@ -56,8 +55,8 @@ static uint64_t launches,
 
 static struct patched {
 	CUcontext context; /* NULL: free */
-	pthread_t thread; /* that enabled it, and */
-	bool counts; /* until it asks to disable it */
+	pthread_t thread; /* the thread that enabled it, and */
+	bool counts; /* until it requests to disable it */
 	bool gone;
 	struct {
 		const char *name;
@@ -90,7 +89,7 @@ static bool is_idle(void)
 
 /* --- the program --- */
 
-/* Whether this launch runs with patched code, and whether that counts. */
+/* Whether this launch runs with patched code and is counted. */
 static void count(struct patched *c, const char *symbol)
 {
 	bool concurrent = atomic_load(&cupti_state.kinds[CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL]),

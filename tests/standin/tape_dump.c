@@ -1,4 +1,4 @@
-/* tape-dump: a tape as text, a line for a record. */
+/* tape-dump: prints a tape as text, one line per record. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>

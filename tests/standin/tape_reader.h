@@ -1,4 +1,4 @@
-/* tape_reader.h: a tape in memory: its records in order, its texts, and what the payloads say. */
+/* tape_reader.h: a tape in memory: its records in order, its texts, and decoded payloads. */
 #ifndef PITOT_TESTS_STANDIN_TAPE_READER_H
 #define PITOT_TESTS_STANDIN_TAPE_READER_H
 
@@ -17,7 +17,7 @@ struct tape_record {
 };
 
 struct tape_text {
-	const char *text; /* NULL: no such id; else terminated */
+	const char *text; /* NULL: no such id; else NUL-terminated */
 	size_t length;
 };
 
@@ -25,34 +25,34 @@ struct tape {
 	VEC(struct tape_record) records;
 	VEC(struct tape_text) texts; /* [id - 1] */
 	VEC(struct tape_fact) facts; /* of HELLO */
-	VEC(uint8_t *) chunks; /* unpacked, which the records point into */
+	VEC(uint8_t *) chunks; /* decompressed; records point into them */
 	struct arena arena;
 	uint64_t raw_bytes;
 	uint32_t threads; /* highest number of a thread + 1 */
 	bool complete; /* ends with END */
-	char damage[128]; /* why it stops before the file's end, or "" */
+	char damage[128]; /* why reading stopped before the file's end, or "" */
 };
 
 /*
- * Reads a whole tape. A tape that is cut or damaged is read up to there, and `damage` says why. 0;
- * or -errno, E_FORMAT when the file is no tape, E_LIMIT. The tape is to be released in any case.
+ * Reads a whole tape, or a damaged one up to there; `damage` has the reason. Returns 0, -errno,
+ * E_FORMAT when it is not a tape, or E_LIMIT. The tape must be released in any case.
  */
 int tape_load(const char *path, struct tape *t, struct error *e) MUST_USE;
 int tape_parse(const uint8_t *bytes, size_t length, struct tape *t, struct error *e) MUST_USE;
 void tape_release(struct tape *t);
 
-/* "" when HELLO does not say; the number 0 then. */
+/* Return a fact of HELLO; "" or 0 if it is missing. */
 const char *tape_fact_text(const struct tape *t, const char *key);
 uint64_t tape_fact_number(const struct tape *t, const char *key);
 
-/* Text of an id; NULL for 0 and for unknown ones. */
+/* Returns the text of an id; NULL for 0 and unknown ids. */
 const char *tape_text_of(const struct tape *t, uint64_t id);
 
 struct tape_string {
 	uint64_t id, pointer;
 };
 
-/* CALLBACK, with the fields that its domain has. */
+/* CALLBACK, with the fields of its domain. */
 struct tape_event {
 	uint32_t domain, cbid;
 	uint32_t site, context_uid, correlation;
@@ -62,7 +62,7 @@ struct tape_event {
 	int return_value, result;
 	enum tape_descriptor descriptor;
 	uint64_t numbers[7]; /* of the descriptor */
-	bool empty; /* nothing but domain and id */
+	bool empty; /* only domain and id */
 };
 
 struct tape_delivery {
@@ -76,17 +76,17 @@ struct tape_thread {
 	char name[64];
 };
 
-/* Decode a record of that type. false: its payload is damaged. Pointers are into the tape. */
+/* Decode a record of that type. false: damaged payload. Pointers are into the tape. */
 bool tape_get_string(const struct tape_record *r, struct tape_string *out);
 bool tape_get_thread(const struct tape_record *r, struct tape_thread *out);
 bool tape_get_call(const struct tape_record *r, struct tape_call *out);
 bool tape_get_event(const struct tape_record *r, struct tape_event *out);
 bool tape_get_request(const struct tape_record *r, uint64_t *size, uint64_t *max_records);
 bool tape_get_delivery(const struct tape_record *r, struct tape_delivery *out);
-/* *text is not terminated; call->text is NULL. */
+/* *text is not NUL-terminated; call->text is NULL. */
 bool tape_get_nvtx(const struct tape_record *r, struct tape_nvtx *call, struct tape_text *text);
 
-/* Next run of a delivery; false at the end. The runs together never exceed the buffer. */
+/* Gets the next run of a delivery; false at the end. The runs never exceed the buffer. */
 bool tape_next_run(struct tape_delivery *d, struct tape_run *run);
 
 #endif

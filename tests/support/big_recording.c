@@ -2,8 +2,8 @@
  * big_recording.c: recordings of any size.
  *
  * A host thread launches with gaps of 6 to 12 us. A kernel starts about 3 us after its launch has
- * returned, and not before the kernel before it in its stream has ended. Durations are
- * log-normal, 1.5 to 40 us.
+ * returned, but not before the previous kernel in its stream has ended. Durations are log-normal,
+ * 1.5 to 40 us.
  */
 #include "support/big_recording.h"
 
@@ -18,7 +18,7 @@
 #include "support/kernel_names.h"
 #include "support/make_recording.h"
 
-#define STEP_KERNELS 1656 /* of one training step of a small transformer encoder */
+#define STEP_KERNELS 1656 /* kernels of one training step of a small transformer encoder */
 #define GRAPH_NODES 300
 #define THREADS 4
 #define FIRST_STREAM 7
@@ -30,12 +30,12 @@ struct generator {
 	uint64_t start_ns;
 	uint64_t correlation;
 	uint64_t kernels_left;
-	uint64_t host_ns[THREADS]; /* where each thread has got to */
-	uint64_t ready_ns[THREADS]; /* when each stream is free */
+	uint64_t host_ns[THREADS]; /* current time of each thread */
+	uint64_t ready_ns[THREADS]; /* when each stream becomes free */
 	uint64_t next_second_ns;
 	uint64_t launches;
-	uint32_t thread; /* that calls next, where it is none of the few; else 0 */
-	uint64_t made; /* launches of kernels, also those that are lost */
+	uint32_t thread; /* the next caller, with a thread for each launch; else 0 */
+	uint64_t made; /* kernel launches, including lost ones */
 	uint32_t lost_percent;
 	uint32_t pid;
 	uint32_t configs[KERNEL_NAMES];
@@ -76,13 +76,13 @@ static uint32_t stream_id(unsigned stream)
 	return stream == 0 ? FIRST_STREAM : 12 + stream;
 }
 
-/* The next call's correlation id: there are other calls between those that are recorded. */
+/* The next call's correlation id. Ids are skipped, as if other calls were not recorded. */
 static uint64_t next_correlation(struct generator *g)
 {
 	return g->correlation += random_between(g, 1, 3);
 }
 
-/* When work asked for at `asked_ns` that takes duration_ns begins in a stream. */
+/* Returns when work requested at `asked_ns` that takes duration_ns begins in a stream. */
 static uint64_t enqueue(struct generator *g, unsigned stream, uint64_t asked_ns,
 			uint64_t duration_ns)
 {
@@ -93,7 +93,7 @@ static uint64_t enqueue(struct generator *g, unsigned stream, uint64_t asked_ns,
 	return start;
 }
 
-/* One call of a thread; returns its correlation id. host_ns is then its end. */
+/* Makes one call of a thread and advances host_ns to its end. Returns its correlation id. */
 static uint64_t call(struct generator *g, unsigned thread, enum maker_function function,
 		     uint64_t duration_ns)
 {
@@ -163,7 +163,7 @@ static void range(struct generator *g, const char *name)
 		   g->host_ns[0]);
 }
 
-/* What a recorder writes from time to time. */
+/* Writes rows that a recorder writes periodically. */
 static void every_second(struct generator *g)
 {
 	while (g->host_ns[0] >= g->next_second_ns) {
@@ -179,7 +179,7 @@ static void every_second(struct generator *g)
 	}
 }
 
-/* Kernels of a step repeat from step to step; each pass of the network has its own mixture. */
+/* Kernels repeat from step to step; each pass of the network has a different mixture. */
 static void launch_some(struct generator *g, unsigned count, unsigned from, unsigned kinds)
 {
 	for (unsigned i = 0; i < count && g->kernels_left; i++)
@@ -228,8 +228,8 @@ static void graph(struct generator *g, uint64_t step)
 }
 
 /*
- * Four threads with a stream each, whose rows arrive thread by thread, as rings and activity
- * buffers are emptied.
+ * Four threads with one stream each, whose rows arrive thread by thread, as when rings and activity
+ * buffers are drained.
  */
 static void streams(struct generator *g, uint64_t step)
 {
@@ -258,7 +258,7 @@ static void copies(struct generator *g, uint64_t step)
 		synchronize_device(g);
 }
 
-/* Threads come and go: each launches once. */
+/* Threads come and go; each launches once. */
 static void threads(struct generator *g, uint64_t step)
 {
 	char name[32];
@@ -293,7 +293,7 @@ static void begin_process(struct generator *g, const char *directory, uint32_t i
 	maker_cost(g->m, cost_kind_setup, g->start_ns, g->start_ns + NS_PER_MS, 1, NS_PER_MS);
 }
 
-/* Samples of all threads in turn, spread over the time of the process. */
+/* Samples all threads in turn, spread over the time of the process. */
 static void sample(struct generator *g, uint64_t count)
 {
 	uint64_t span = g->host_ns[0] - g->start_ns;

@@ -1,7 +1,7 @@
 /*
- * big_stacks.c: a stack's number in base 8 is its path: each digit chooses a Python function and
- * its line, and a native function that it calls, so that two stacks share what their numbers have
- * in common.
+ * big_stacks.c: a stack's number in base 8 is its path: each digit selects a Python function with
+ * its line, and a native function that it calls. Stacks share the frames of their common leading
+ * digits.
  */
 #include "support/big_stacks.h"
 
@@ -69,7 +69,7 @@ void big_stacks_init(struct big_stacks *s, struct maker *m, uint32_t count)
 			maker_symbol(m, address, 0, native_names[digit],
 				     "/opt/torch/lib/libtorch_cpu.so", "/build/aten/ops.cpp",
 				     100 * level + digit, address - TORCH - 0x2c);
-			if (digit == 3) /* something is inlined there */
+			if (digit == 3) /* a function is inlined there */
 				maker_symbol(m, address, 1, "at::TensorIteratorBase::numel() const",
 					     "/opt/torch/lib/libtorch_cpu.so",
 					     "/build/aten/TensorIterator.h", 77, 0);
@@ -85,7 +85,7 @@ void big_stacks_release(struct big_stacks *s)
 	free(s->ids);
 }
 
-/* The digits of a number, the highest first, choose the way down. */
+/* Walks down the tree by the digits of a number, highest first. */
 static uint32_t make(struct big_stacks *s, uint32_t number)
 {
 	uint32_t node = 0, path = 0;
@@ -117,7 +117,7 @@ uint32_t big_stacks_next(struct big_stacks *s, uint64_t random)
 {
 	uint32_t number = s->made;
 
-	/* the product of two numbers of [0, 1) is mostly small */
+	/* the product of two numbers in [0, 1) is mostly small */
 	if (number == s->count)
 		return s->ids[(random >> 32) * (random & UINT32_MAX) / UINT32_MAX * s->count >> 32];
 	s->ids[number] = make(s, number);

@@ -1,4 +1,4 @@
-/* cmocka_tests.h: cmocka with what it needs before it, and a test's folder as its state. */
+/* cmocka_tests.h: cmocka with the headers that it needs, and tests with a temporary folder. */
 #ifndef PITOT_TESTS_CMOCKA_TESTS_H
 #define PITOT_TESTS_CMOCKA_TESTS_H
 

@@ -1,6 +1,6 @@
 /*
- * count_instructions.h: how much work a function does, without a clock: the instructions that it
- * takes, counted one by one in a child. For what takes up to some hundred thousand.
+ * count_instructions.h: measures a function's work without a clock: counts its instructions, one by
+ * one, in a child process. Suitable for up to some hundred thousand.
  */
 #ifndef PITOT_TESTS_COUNT_INSTRUCTIONS_H
 #define PITOT_TESTS_COUNT_INSTRUCTIONS_H
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* 0: the child cannot be followed here; or not soon, with ThreadSanitizer. */
+/* Returns 0 when the child cannot be traced, and with ThreadSanitizer, which is too slow. */
 static inline uint64_t count_instructions(void (*function)(void *user), void *user)
 {
 	uint64_t count = 0;

@@ -3,7 +3,7 @@
 struct kernel_kind {
 	const char *name;
 	uint32_t grid, block, registers, static_shared_bytes, dynamic_shared_bytes;
-	uint32_t cluster; /* 0: not launched with one */
+	uint32_t cluster; /* 0: launched without clusters */
 };
 
 static const struct kernel_kind kinds[KERNEL_NAMES] = {

@@ -1,7 +1,4 @@
-/*
- * kernel_names.h: what kernels of PyTorch and the CUDA libraries are called, for synthetic
- * recordings.
- */
+/* kernel_names.h: names of kernels of PyTorch and the CUDA libraries, for synthetic recordings. */
 #ifndef PITOT_TESTS_KERNEL_NAMES_H
 #define PITOT_TESTS_KERNEL_NAMES_H
 
@@ -9,7 +6,7 @@
 
 #define KERNEL_NAMES 40
 
-/* Configuration of kernel i < KERNEL_NAMES, with a launch that fits its kind. */
+/* Returns the configuration of kernel i < KERNEL_NAMES, with a launch that is typical of it. */
 uint32_t kernel_names_config(struct maker *m, unsigned i);
 
 #endif

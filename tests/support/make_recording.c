@@ -10,7 +10,7 @@
 #include "format/rows.h"
 #include "format/segment.h"
 
-/* CLOCK_REALTIME - CLOCK_MONOTONIC in every recording made here: 2026-01-01 00:00:00 UTC. */
+/* CLOCK_REALTIME - CLOCK_MONOTONIC of all recordings made here: 2026-01-01 00:00:00 UTC. */
 #define REALTIME_OFFSET_NS UINT64_C(1767225600000000000)
 
 static void *must(void *p, const char *what)
@@ -66,8 +66,8 @@ static void write_process(struct maker *m, const char *command, const char *exec
 }
 
 /*
- * Segments that were written since say that they were begun at start_ns, whatever the clock of this
- * machine says. Returns the session id that the writer chose.
+ * Sets the start of segments written just now to start_ns, instead of this machine's time. Returns
+ * the session id that the writer chose.
  */
 static uint64_t date_segments(const char *directory, const char *prefix, uint64_t start_ns)
 {

@@ -1,14 +1,14 @@
 /*
  * make_recording.h: small recordings for tests, written with the real writer.
  *
- * 	struct maker *m = maker_begin(dir, 100, 1000, "./app");	// dir/100.0.pit
- * 	uint32_t add = maker_config(m, "add", 4, 128);
- * 	maker_call(m, MAKER_LAUNCH, 101, 2000, 2500, 1);	// correlation 1
- * 	maker_kernel(m, add, 7, 3000, 3900, 1);			// stream 7
- * 	maker_close(m, 9000);
+ *  	struct maker *m = maker_begin(dir, 100, 1000, "./app");	// dir/100.0.pit
+ *  	uint32_t add = maker_config(m, "add", 4, 128);
+ *  	maker_call(m, MAKER_LAUNCH, 101, 2000, 2500, 1);	// correlation 1
+ *  	maker_kernel(m, add, 7, 3000, 3900, 1);			// stream 7
+ *  	maker_close(m, 9000);
  *
- * Rows that have no helper here are appended to m->writer. Times are in ns. What cannot be
- * written ends the program with a message: that is a failed test.
+ * Rows without a helper here are appended to m->writer. Times are in ns. A failed write ends the
+ * program with a message, which fails the test.
  */
 #ifndef PITOT_TESTS_MAKE_RECORDING_H
 #define PITOT_TESTS_MAKE_RECORDING_H
@@ -32,36 +32,36 @@ enum maker_function {
 
 struct maker {
 	struct writer *writer;
-	struct row_process process; /* as begun; written again by maker_close */
-	uint32_t device, context; /* of the rows that follow: 0, 1 at first */
-	uint32_t stack; /* call stack of the calls that follow; 0, at first: none */
-	uint32_t result; /* of the calls that follow; 0, at first: they succeed */
-	uint32_t nodes, stacks; /* stack_node and stack rows so far: their ids count from 1 */
-	/* of the scopes that follow: repeats, warm-ups << 32; 0, at first: unknown */
+	struct row_process process; /* as begun; maker_close() writes it again */
+	uint32_t device, context; /* of the following rows; initially 0, 1 */
+	uint32_t stack; /* call stack of the following calls; initially 0: none */
+	uint32_t result; /* result of the following calls; initially 0: success */
+	uint32_t nodes, stacks; /* number of stack_node and stack rows; their ids count from 1 */
+	/* of the following scopes: repeats, warm-ups << 32; initially 0: unknown */
 	uint64_t runs;
-	bool has_scopes; /* their domain is written */
-	uint64_t session; /* of the segments: what table symbol refers to */
+	bool has_scopes; /* the domain of scopes has been written */
+	uint64_t session; /* session of the segments, for table symbol */
 	char directory[4096], prefix[16]; /* of the segments */
 };
 
 /*
- * Begins a process's segments: its process and clock rows. pid is also the prefix of the files'
+ * Begins a process's segments with process and clock rows. The pid is also the prefix of file
  * names.
  */
 struct maker *maker_begin(const char *directory, uint32_t pid, uint64_t start_ns,
 			  const char *command);
-/* The same with other options of the writer; directory and prefix are set here. */
+/* Same, with other options of the writer. Sets directory and prefix. */
 struct maker *maker_begin_with(struct writer_options options, const char *directory, uint32_t pid,
 			       uint64_t start_ns, const char *command);
-/* The session of a CPU sampler outside, in segments cpu-<pid>. */
+/* Begins the session of a CPU sampler outside, in segments cpu-<pid>. */
 struct maker *maker_begin_sampler(const char *directory, uint32_t pid, uint64_t start_ns,
 				  const char *command);
 void maker_flush(struct maker *m);
 void maker_close(struct maker *m,
 		 uint64_t end_ns); /* orderly end: process row with its end, index, trailer */
-void maker_crash(struct maker *m); /* what was not flushed is lost; frees */
+void maker_crash(struct maker *m); /* loses everything not flushed; frees */
 
-/* A segment of `pitot record` itself: one row about a process; exit_status < 0: none. */
+/* Writes a segment of `pitot record` with one row about a process; exit_status < 0: none. */
 void maker_record(const char *directory, uint32_t pid, uint32_t parent_pid, uint64_t start_ns,
 		  uint64_t end_ns, const char *command, int exit_status);
 
@@ -78,7 +78,7 @@ void maker_clock(struct maker *m, uint64_t time_ns);
  * A kernel configuration: grid × 1 × 1 blocks of `block` threads, 32 registers, no shared memory.
  */
 uint32_t maker_config(struct maker *m, const char *name, uint32_t grid, uint32_t block);
-/* A time of 0 is missing. */
+/* A time of 0 is stored as missing. */
 void maker_kernel(struct maker *m, uint32_t config, uint32_t stream, uint64_t start_ns,
 		  uint64_t end_ns, uint64_t correlation);
 void maker_graph_kernel(struct maker *m, uint32_t config, uint32_t stream, uint64_t start_ns,
@@ -94,24 +94,23 @@ void maker_call(struct maker *m, enum maker_function function, uint32_t thread, 
 void maker_nvtx(struct maker *m, enum nvtx_kind kind, uint32_t thread, const char *message,
 		uint64_t time_ns);
 /*
- * The same in Pitot's own domain. id: of a token, or of a push the token that it carries on;
- * 0: none.
+ * Same, in Pitot's own domain. id: of a token, or for a push the token that it continues; 0: none.
  */
 void maker_scope(struct maker *m, enum nvtx_kind kind, uint32_t thread, const char *message,
 		 uint64_t id, uint64_t time_ns);
 /*
- * Call stacks: a module, frames with their callers (parent 0: outermost), what their addresses
- * mean, and stacks that end at a frame. Each returns its id.
+ * Call stacks: a module, frames with their callers (parent 0: outermost), symbols of addresses, and
+ * stacks that end at a frame. Each returns its id.
  */
 void maker_module(struct maker *m, const char *path, const char *build_id, uint64_t start_address,
 		  uint64_t end_address, uint64_t load_bias);
 uint32_t maker_native(struct maker *m, uint32_t parent, uint64_t address);
 uint32_t maker_python(struct maker *m, uint32_t parent, const char *function, const char *file,
 		      uint32_t line);
-/* A frame of the operating system's kernel, or one that a sample interrupted. */
+/* A frame of the operating system's kernel, or a frame interrupted by a sample. */
 uint32_t maker_exact(struct maker *m, uint32_t parent, enum frame_kind kind, uint64_t address);
 uint32_t maker_stack(struct maker *m, uint32_t node, uint32_t depth, enum stack_end end);
-/* function NULL: unknown; file NULL: unknown place. */
+/* function NULL: unknown; file NULL: unknown source. */
 void maker_symbol(struct maker *m, uint64_t address, uint32_t inline_depth, const char *function,
 		  const char *module, const char *file, uint32_t line, uint64_t function_start);
 
@@ -131,7 +130,7 @@ void maker_cost(struct maker *m, enum cost_kind kind, uint64_t start_ns, uint64_
 		uint64_t count, uint64_t total_ns);
 void maker_capability(struct maker *m, const char *name, enum capability_state state,
 		      const char *reason);
-/* The same with what is in force. */
+/* Same, with what is in effect. */
 void maker_capability_got(struct maker *m, const char *name, enum capability_state state,
 			  const char *got, const char *reason);
 

@@ -1,6 +1,6 @@
 /*
- * A test that starts a thread says so: by an empty file of its name in the folder $PITOT_THREADED.
- * tools/run-tests builds those with ThreadSanitizer.
+ * Detects tests that start threads: creates an empty file named after the test in the folder
+ * $PITOT_THREADED. tools/run-tests builds those tests with ThreadSanitizer.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -26,7 +26,7 @@ static void say_so(const char *folder)
 	abort();
 }
 
-/* In front of the sanitizers' and the C library's. */
+/* Interposes pthread_create of the sanitizers and the C library. */
 __attribute__((visibility("default"))) int
 pthread_create(pthread_t *thread, const pthread_attr_t *attributes, routine *start, void *argument)
 {

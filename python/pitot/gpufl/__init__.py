@@ -1,8 +1,8 @@
 """gpufl's Python API on Pitot's recorder: ``import pitot.gpufl as gpufl``.
 
-A session is a recording of Pitot: NAME-DATE-TIME.pitot in the current folder, or that of ``pitot record``. An option that was
-set in code counts; one that has gpufl's default gives way to the environment and the configuration file (docs/embed.md). With
-log_path gpufl's logs are written beside it. What is not there yet (AMD) does nothing, and warns once.
+A session is a recording of Pitot: NAME-DATE-TIME.pitot in the current folder, or that of ``pitot record``. Options set in code
+have priority; options with gpufl's default are overridden by the environment and the configuration file (docs/embed.md). With
+log_path gpufl's logs are written as well. Unsupported features (AMD) do nothing, and warn once.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _ENGINES = {
     ProfilingEngine.RangeProfilerKernelReplay: "range-profiler",
 }
 
-#: Keywords that gpufl has no more, and what to write.
+#: Keywords that gpufl has removed, and their replacements.
 _REMOVED = {
     "enable_profiling": "profiling_engine=ProfilingEngine.PcSampling, or Monitor for False",
     "enable_perf_scope": "profiling_engine=ProfilingEngine.RangeProfiler",
@@ -78,9 +78,9 @@ _REMOVED = {
 _warned: set[str] = set()
 _disabled = False
 _is_running = False
-_window_engine = ""  # of deep windows
-_windowed = False  # scopes are windows of system samples
-_backend = {"log_path": "", "backend_url": "", "api_key": "", "api_path": ""}  # of init: what upload_logs is not told
+_window_engine = ""  # engine of deep windows
+_windowed = False  # whether scopes are windows of system samples
+_backend = {"log_path": "", "backend_url": "", "api_key": "", "api_path": ""}  # of init(): defaults of upload_logs()
 
 atexit.register(_record.shutdown)
 
@@ -125,17 +125,17 @@ def init(
     remote_upload: bool = False,
     **old: Any,
 ) -> bool:
-    """Starts the session. False: it is switched off, there is no such backend, or it cannot be started, which warns."""
+    """Starts the session. Returns False if it is disabled, the backend is missing, or it cannot start, which warns."""
     global _disabled, _is_running, _window_engine, _windowed
     if "sampling_auto_start" in old:
-        _deprecated("sampling_auto_start is continuous_system_sampling now")
+        _deprecated("sampling_auto_start was renamed to continuous_system_sampling")
         continuous_system_sampling = bool(old.pop("sampling_auto_start"))
     for name in old:
         raise TypeError(_unknown(name))
     if kernel_sample_rate_ms:
         _deprecated("kernel_sample_rate_ms has no effect: all kernels are recorded")
     if remote_upload:
-        _deprecated("remote_upload is gone: call upload_logs(), or use session(backend_url=...)")
+        _deprecated("remote_upload was removed: call upload_logs(), or use session(backend_url=...)")
     _disabled = not enabled
     if backend is BackendKind.Amd:
         _missing("there is no backend for AMD yet")
@@ -169,9 +169,9 @@ def init(
 
 
 def deep_window(seconds: float, max_launches: int = 0) -> bool:
-    """The engine of init(deep_window_only=True) is on for so long; max_launches has no effect, the time is the limit.
+    """Turns on the engine of init(deep_window_only=True) for a time. max_launches has no effect.
 
-    False: there is no session, it has no such engine, or it cannot be on now, which warns.
+    Returns False without a session or such an engine, or if it cannot be turned on now, which warns.
     """
     if not _is_running or not _window_engine:
         return False
@@ -191,25 +191,25 @@ def _unknown(name: str) -> str:
     from difflib import get_close_matches
     from inspect import signature
 
-    said = f"init() got an unexpected keyword argument '{name}'"
+    text = f"init() got an unexpected keyword argument '{name}'"
     if name in _REMOVED:
-        return f"{said}: write {_REMOVED[name]}"
+        return f"{text}: use {_REMOVED[name]}"
     near = get_close_matches(name, list(signature(init).parameters), 1)
-    return f"{said}, did you mean '{near[0]}'?" if near else said
+    return f"{text}, did you mean '{near[0]}'?" if near else text
 
 
 def shutdown() -> None:
-    """Ends the session. Does nothing when there is none."""
+    """Ends the session, if there is one."""
     global _is_running
     _record.shutdown()
     _is_running = False
 
 
 class Scope:
-    """``with Scope("forward"):``; ``for _ in Scope("gemm", repeat=10, warmup=2):``, of which two runs are in "gemm_warmup"."""
+    """``with Scope("forward"):``, or ``for _ in Scope("gemm", repeat=10, warmup=2):`` with two runs in "gemm_warmup"."""
 
     def __init__(self, name: str, tag: str = "", *, repeat: Optional[int] = None, warmup: int = 0) -> None:
-        self._name, self._scope = name, _scope(name)  # the tag is not recorded, as by gpufl
+        self._name, self._scope = name, _scope(name)  # the tag is not recorded, as in gpufl
         self._window = False
         self._repeat, self._warmup = None if repeat is None else max(repeat, 0), max(warmup, 0)
 
@@ -230,7 +230,7 @@ class Scope:
 
     def __iter__(self) -> Iterator[int]:
         if self._repeat is None:
-            raise TypeError(f"how often? Scope({self._name!r}, repeat=10)")
+            raise TypeError(f"the number of runs is missing: Scope({self._name!r}, repeat=10)")
         if self._warmup:
             yield from _runs(_scope(f"{self._name}_warmup"), self._warmup, 0)
         yield from _runs(self._scope, self._repeat, self._warmup)
@@ -250,7 +250,7 @@ def _runs(scope: _Scope, repeat: int, warmup: int) -> Iterator[int]:
 
 
 def system_start(name: str = "system") -> None:
-    """A window of system samples, where they are not continuous; and a mark."""
+    """Opens a window of system samples, unless they are continuous, and makes a mark."""
     _record.system_window(name, True)
 
 
@@ -281,9 +281,9 @@ def upload_logs(
     all_sessions: bool = False,
     force: bool = False,
 ) -> UploadResult:
-    """``pitot upload`` of a folder of logs, by default init()'s. Where gpufl is off there is nothing to upload: success.
+    """Runs ``pitot upload`` on a folder of logs, by default that of init(). Succeeds without an upload if gpufl is disabled.
 
-    The times of connections, reads and retries follow from total_timeout_ms; what is given for them has no effect.
+    Only total_timeout_ms has an effect; the times for connections, reads and retries follow from it.
     """
     if _disabled:
         return UploadResult(True, 0, "")
@@ -309,19 +309,19 @@ def upload_logs(
     return UploadResult(True, records, "")
 
 
-#: Files of a session: docs/gpufl.md.
+#: Files of a session (docs/gpufl.md).
 _LOGS = r"(device|scope|system|sass)(\.\d+)?\.log(\.gz)?|\.gpufl-((window|transport-loss)\..*\.json|session\.lock)"
 
 
 def _is_session(folder: str) -> bool:
-    """And one that no process writes any more, which would hold a lock."""
+    """Whether the folder is a session that no process writes: a writer holds a lock."""
     import fcntl
     import re
 
     path = os.path.join(os.path.realpath(folder), ".gpufl-session.lock")
     ours = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
     try:
-        if path in ours:  # to close it once more would end the lock
+        if path in ours:  # closing another descriptor of it would release the lock
             return False
         with open(path, "r+b") as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -333,7 +333,7 @@ def _is_session(folder: str) -> bool:
 
 
 def _logs_of(folder: str) -> list[str]:
-    """The files of a session, and then its folders in which nothing else is."""
+    """Lists the files of a session, then those of its folders that contain nothing else."""
     import re
 
     gone: list[str] = []
@@ -346,9 +346,9 @@ def _logs_of(folder: str) -> list[str]:
 
 
 def clean_logs(log_path: str = "", log_prefix: Optional[str] = None, *, dry_run: bool = False) -> list[str]:
-    """Removes the sessions in a folder of logs, by default init()'s, and says what has gone, or with dry_run would go.
+    """Removes the sessions in a folder of logs, by default that of init(). Returns the paths (to be) removed.
 
-    Other files and the folders that have any stay, and so does a session that is still written.
+    Keeps other files, folders that contain any, and sessions still being written. dry_run removes nothing.
     """
     if log_prefix is not None:
         _deprecated("log_prefix has no effect: logs have no prefix any more")
@@ -367,7 +367,7 @@ def clean_logs(log_path: str = "", log_prefix: Optional[str] = None, *, dry_run:
 
 
 class session:
-    """``with session(app_name="train"):`` is init(), shutdown() and, with a backend_url, upload_logs()."""
+    """``with session(app_name="train"):`` calls init(), shutdown() and, with a backend_url, upload_logs()."""
 
     def __init__(self, **options: Any) -> None:
         self._options = options

@@ -1,11 +1,11 @@
-"""gpufl's analyzer over recordings of Pitot, and over folders of gpufl's logs, which are imported first.
+"""gpufl's analyzer for recordings of Pitot, and for folders of gpufl's logs, which are imported first.
 
 >>> from pitot.gpufl.analyzer import GpuFlightSession
 >>> session = GpuFlightSession(recording)
 >>> session.kernels["duration_ms"].sum() > 0
 True
 
-The DataFrames have gpufl's columns; what is not known is missing in them. What is printed has the numbers of ``pitot report``.
+The DataFrames have gpufl's columns, with missing values for unknown ones. Printed numbers are those of ``pitot report``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["GpuFlightSession"]
 _LOG = re.compile(r"(?:.+\.)?(?:device|scope|system|sass)(?:\.\d+)?\.log(?:\.gz)?")
 _WHAT = "pitot.gpufl.analyzer"
 
-#: As CUPTI numbers them.
+#: In CUPTI's numbering.
 _COPY_KINDS = "unknown HtoD DtoH HtoA AtoH AtoA AtoD DtoA DtoD HtoH PtoP".split()
 _LIMITERS = {"shared memory": "shared_mem"}
 _METRICS = {
@@ -44,7 +44,7 @@ _METRICS = {
 
 
 def is_log_folder(path: Path) -> bool:
-    """Whether it has gpufl's logs, or the folders of sessions that have."""
+    """Whether a folder has gpufl's logs, or folders of sessions with logs."""
     for folder, _, files in os.walk(path):
         if any(_LOG.fullmatch(file) for file in files):
             return True
@@ -54,7 +54,7 @@ def is_log_folder(path: Path) -> bool:
 
 
 def _imported(path: Path, owner: object) -> str:
-    """A recording of a folder of logs, which lives as long as its owner."""
+    """Imports a folder of logs as a recording, which is removed with its owner."""
     import shutil
     import subprocess
     import tempfile
@@ -66,9 +66,9 @@ def _imported(path: Path, owner: object) -> str:
     weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
     recording = os.path.join(folder, "logs.pitot")
     command = [program(), "import", os.fspath(path), "-o", recording]
-    said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace")
-    if said.returncode != 0:
-        raise pitot.Error(said.stderr.strip().replace("pitot import: error: ", "", 1))
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace")
+    if done.returncode != 0:
+        raise pitot.Error(done.stderr.strip().replace("pitot import: error: ", "", 1))
     return recording
 
 
@@ -94,7 +94,7 @@ def share_text(part: float, whole: float) -> str:
 
 
 def table_text(heads: str, rows: Iterable[Sequence[object]]) -> str:
-    """Columns as wide as they need; the last one is text, the others are numbers. Heads are separated by two blanks."""
+    """Formats a table: right-aligned numbers, the last column is text. Heads are separated by two blanks."""
     lines = [heads.split("  "), *([str(cell) for cell in row] for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]) - 1)]
     return "\n".join("  ".join([*(cell.rjust(width) for cell, width in zip(line, widths)), line[-1]]) for line in lines)
@@ -103,8 +103,8 @@ def table_text(heads: str, rows: Iterable[Sequence[object]]) -> str:
 class GpuFlightSession:
     """A recording, or the sessions of a folder of logs, with gpufl's seven DataFrames and six methods.
 
-    ``session_id`` is the folder of a session there, and a process id in a recording; without it all of them are the session.
-    ``log_prefix`` and ``load_all_rotated`` are accepted: all files are read.
+    ``session_id`` selects a session's folder in a folder of logs, or a process id in a recording; default: all.
+    ``log_prefix`` and ``load_all_rotated`` have no effect: all files are read.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class GpuFlightSession:
             self.recording = pitot.open(log_dir)
             if session_id is not None:
                 if not session_id.isdecimal():
-                    raise pitot.UsageError(f"'{session_id}' is no process of a recording: session_id is a process id there")
+                    raise pitot.UsageError(f"'{session_id}' is not a process id: session_id of a recording is one")
                 self._pid = int(session_id)
         self.report = self.recording.report(pid=self._pid, scopes=True, stalls=True)
         commands = [item["command"] for item in self.report["processes"] if self._pid in (-1, item["pid"]) and item["command"]]
@@ -214,7 +214,7 @@ class GpuFlightSession:
 
     @cached_property
     def scopes(self) -> DataFrame:
-        """Samples of kernels by instruction and reason."""
+        """PC samples of kernels by instruction and stall reason."""
         frame = self._rows("pc_sample", "reading", "function", "offset", "reason", "samples")
         ends = self._rows("pc_reading", "id", "end_ns", "device").rename(columns={"id": "reading"})
         frame = frame.merge(ends.drop(columns="session_id"), how="left", on=["pid", "reading"])
@@ -232,7 +232,7 @@ class GpuFlightSession:
 
     @cached_property
     def scope_events(self) -> DataFrame:
-        """The begin and the end (event_type 0 and 1) of scopes and pushed NVTX ranges."""
+        """Begins and ends (event_type 0 and 1) of scopes and pushed NVTX ranges."""
         import pandas
 
         columns = "time_ns kind thread domain message level".split()
@@ -240,7 +240,7 @@ class GpuFlightSession:
         events, count = [], 0
         for row in self._rows("nvtx", *columns, where=("kind<=pop",)).to_dict("records"):
             scopes = opened.setdefault((row["pid"], row["thread"], row["domain"]), [])
-            if row["level"] < 30:  # pops and pushes may be lost; deeper levels are not told apart
+            if row["level"] < 30:  # resynchronizes after losses; levels from 30 on are not distinguished
                 del scopes[int(row["level"]) + (row["kind"] == "pop") :]
             if row["kind"] == "push":
                 count += 1
@@ -252,7 +252,7 @@ class GpuFlightSession:
         return pandas.DataFrame(events, columns="session_id ts_ns scope_instance_id name event_type depth".split())
 
     def _readings(self, on_gpu: bool) -> DataFrame:
-        """A row for what was read at a time, a column for each counter."""
+        """Counter readings: one row per time, one column per counter."""
         import pandas
 
         conditions = [f"pid={self._pid}"] if self._pid >= 0 else []
@@ -275,31 +275,31 @@ class GpuFlightSession:
 
     @cached_property
     def host_metrics(self) -> DataFrame:
-        """CPU use since the reading before: the first reading of a process has none."""
+        """CPU use since the previous reading; the first reading of a process has none."""
         wide = self._readings(False)
         cores = sum(bool(re.fullmatch(r"host_core_\d+_busy", name)) for name in wide.columns)
         for name in ("host_cpu_busy", "host_cpu_utilization", "host_memory_used", "host_memory_available"):
             wide[name] = wide.get(name, float("nan"))
         wide = wide.dropna(subset=["host_cpu_busy", "host_memory_used", "host_memory_available"], how="all")
-        wide["at_ns"] = wide["time_ns"] - wide["time_ns"].min()  # differences are of floats, which hold no time since 1970
+        wide["at_ns"] = wide["time_ns"] - wide["time_ns"].min()  # floats cannot represent Unix times in ns
         since = wide.groupby("pid")[["host_cpu_busy", "at_ns"]].diff()
         busy = 100 * since["host_cpu_busy"] * 1e9 / (since["at_ns"] * cores) if cores else float("nan")
-        wide["cpu_pct"] = wide["host_cpu_utilization"].fillna(busy)  # which logs have
+        wide["cpu_pct"] = wide["host_cpu_utilization"].fillna(busy)  # host_cpu_utilization: of logs
         wide["ram_used_mib"] = wide["host_memory_used"] / (1 << 20)
         wide["ram_total_mib"] = wide["ram_used_mib"] + wide["host_memory_available"] / (1 << 20)
         return _named(wide, "session_id ts_ns=time_ns cpu_pct ram_used_mib ram_total_mib")
 
     @cached_property
     def perf(self) -> DataFrame:
-        """Hardware counters of kernels: there are none yet."""
+        """Hardware counters of kernels: not supported yet."""
         import pandas
 
         return pandas.DataFrame(columns=["kind", "name", "duration_ms"])
 
-    # --- what is printed ---
+    # --- printed texts ---
 
     def counter(self, name: str, key: str, gpu: Optional[int] = None) -> list[float]:
-        """A figure of report's section `system`, of each GPU."""
+        """A figure of the report's section `system`, for each GPU."""
         counters = self.report["system"]["counters"]
         return [c[key] for c in counters if c["name"] == name and (gpu is None or c.get("gpu") == gpu) and key in c]
 
@@ -409,7 +409,7 @@ class GpuFlightSession:
 
 
 def _named(frame: DataFrame, names: str) -> DataFrame:
-    """These columns; NAME=COLUMN renames one. Spans get their duration in ms."""
+    """Selects columns; NAME=COLUMN renames one. Adds duration_ms to spans."""
     chosen = [name.partition("=") for name in names.split()]
     frame = frame[[column or name for name, _, column in chosen]].set_axis([name for name, _, _ in chosen], axis=1)
     if "duration_ns" in frame:

@@ -83,7 +83,7 @@ def generate_report(
     top_n: int = 10,
     output_path: Optional[Path] = None,
 ) -> str:
-    """The report of a recording or of a folder of logs as text, which is also written to ``output_path``."""
+    """Returns the text report of a recording or a folder of logs, and writes it to ``output_path`` if given."""
     report = TextReport(GpuFlightSession(log_dir, session_id, log_prefix), top_n)
     if output_path is not None:
         report.save(output_path)

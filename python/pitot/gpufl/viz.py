@@ -1,4 +1,4 @@
-"""gpufl's pictures over recordings of Pitot and folders of gpufl's logs: ``viz.init("./logs/*.log")``, ``viz.show()``."""
+"""gpufl's plots for recordings of Pitot and folders of gpufl's logs: ``viz.init("./logs/*.log")``, ``viz.show()``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _sessions: list[GpuFlightSession] = []
 
 
 def _sources(pattern: str) -> list[str]:
-    """Recordings and folders of logs that a pattern means. A file of a log means its folder."""
+    """Recordings and folders of logs that match a pattern. A log file stands for its folder."""
     found = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern))
     folders = [os.path.dirname(path) if os.path.isfile(path) and not path.endswith(".pit") else path for path in found]
     sources = []
@@ -42,16 +42,16 @@ def init(log_pattern: Union[str, list[str]]) -> None:
     patterns = [log_pattern] if isinstance(log_pattern, (str, os.PathLike)) else log_pattern
     sources = [source for pattern in patterns for source in _sources(os.fspath(pattern))]
     if not sources:
-        raise UsageError(f"nothing there is named {' or '.join(map(repr, patterns))}: give a recording, or a folder of logs")
+        raise UsageError(f"nothing matches {' or '.join(map(repr, patterns))}: give a recording or a folder of logs")
     _sessions[:] = [GpuFlightSession(source) for source in dict.fromkeys(sources)]
 
 
 def get_data() -> dict[str, DataFrame]:
-    """The analyzer's DataFrames of all that was opened, with a column ``app``."""
+    """The analyzer's DataFrames of everything opened by init(), with a column ``app``."""
     import pandas
 
     if not _sessions:
-        raise Error("nothing was opened: call viz.init(path) before")
+        raise Error("nothing is open: call viz.init(path) first")
     names = ("kernels", "memcpy", "scope_events", "device_metrics", "host_metrics")
     return {
         name: pandas.concat([getattr(session, name).assign(app=session.app_name) for session in _sessions], ignore_index=True)
@@ -62,12 +62,12 @@ def get_data() -> dict[str, DataFrame]:
 def _seconds(last: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", last)
     if not match:
-        raise UsageError(f"'{last}' is no time: write 30s, 1m, 2h or 1d")
+        raise UsageError(f"'{last}' is not a time: write 30s, 1m, 2h or 1d")
     return float(match[1]) * _UNITS[match[2]]
 
 
 def _chosen(filters: dict[str, Any], last: Optional[str] = None) -> tuple[dict[str, DataFrame], tuple[float, float]]:
-    """Rows with these values in their columns, of the last so many seconds. Column ``t`` has seconds from the start."""
+    """Rows of the time ``last`` with these values in their columns. Column ``t`` has seconds from the start."""
     data = get_data()
     start = min(session.session_start_ns for session in _sessions)
     end = max(session.session_end_ns for session in _sessions)
@@ -92,7 +92,7 @@ def _draw_series(ax: Axes, frame: DataFrame, column: str, by: str, label: str, s
 
 
 def _draw_kernels(ax: Axes, kernels: DataFrame) -> Any:
-    """Each kernel at its theoretical occupancy, for as long as it ran."""
+    """Draws each kernel as a line at its theoretical occupancy."""
     lines = needs("matplotlib.collections", "viz").LineCollection
     names = kernels.groupby("name")["duration_ns"].sum().sort_values(ascending=False).index[:6]
     colors = dict(zip(names, COLORS))
@@ -107,7 +107,7 @@ def _draw_kernels(ax: Axes, kernels: DataFrame) -> Any:
 
 
 def _hover(ax: Axes, drawn: Any, kernels: DataFrame) -> None:
-    """The name of the kernel below the pointer."""
+    """Shows the name of the kernel below the pointer."""
     note = ax.annotate("", (0, 0), xytext=(8, 10), textcoords="offset points", fontsize="small", color=INK)
     note.set_bbox({"facecolor": "white", "edgecolor": GREY, "boxstyle": "round"})
     note.set_visible(False)
@@ -126,9 +126,9 @@ def _hover(ax: Axes, drawn: Any, kernels: DataFrame) -> None:
 
 
 def show(last: Optional[str] = None, **filters: Any) -> Figure:
-    """GPU and host utilization, memory, power, and kernels by occupancy, whose names the pointer shows.
+    """Plots GPU and host utilization, memory, power, and kernels by occupancy, with names at the pointer.
 
-    ``last`` is the time from the end that is drawn: 30s, 1m, 2h, 1d.
+    ``last`` limits the plot to the time before the end: 30s, 1m, 2h, 1d.
     """
     pyplot = needs("matplotlib.pyplot", "viz")
     data, window = _chosen(filters, last)
@@ -160,13 +160,13 @@ def show(last: Optional[str] = None, **filters: Any) -> Figure:
 
 
 def compare(group_by: str = "app", metric: str = "gpu", **filters: Any) -> Figure:
-    """One line for each group: ``metric`` is gpu or cpu (%), or ram (MiB)."""
+    """Plots one line per group. ``metric`` is gpu or cpu (%), or ram (MiB)."""
     if metric not in _METRICS:
         raise UsageError(f"metric is gpu, cpu or ram, not '{metric}'")
     frame_name, column = _METRICS[metric]
     frame = _chosen(filters)[0][frame_name]
     if group_by not in frame:
-        raise UsageError(f"'{group_by}' is no column of {frame_name}: it has {', '.join(frame.columns)}")
+        raise UsageError(f"'{group_by}' is not a column of {frame_name}, which has {', '.join(frame.columns)}")
     pyplot = needs("matplotlib.pyplot", "viz")
     figure, ax = pyplot.subplots(figsize=(11, 3.6), layout="constrained")
     axes(ax, 0, 0, f"{metric} by {group_by}")

@@ -41,7 +41,7 @@ const char *flame_kind_unit(enum flame_kind kind)
 const char *flame_kind_attribution(enum flame_kind kind)
 {
 	return kind == FLAME_STALLS
-		       ? "samples of a kernel are shared out to the stacks that launched it by "
+		       ? "samples of a kernel are distributed over the stacks that launched it, by "
 			 "their GPU time in it"
 		       : NULL;
 }
@@ -189,17 +189,17 @@ static int add_up(struct flame_builder *b, struct error *e)
 {
 	const unsigned places = 1 << FLAME_BY_DEVICE | 1 << FLAME_BY_STREAM;
 	const unsigned calls = 1 << FLAME_WAIT | 1 << FLAME_LAUNCHES;
-	unsigned wanted = b->options->kinds;
+	unsigned requested = b->options->kinds;
 	int r = load(b, e);
 
 	if (r >= 0)
 		r = prepare(b);
-	if (r >= 0 && b->options->levels & places && wanted & calls)
+	if (r >= 0 && b->options->levels & places && requested & calls)
 		r = flame_places_init(b, e);
-	if (r >= 0 && wanted & 1 << FLAME_GPU)
+	if (r >= 0 && requested & 1 << FLAME_GPU)
 		r = flame_add_gpu(b, e);
 	for (enum flame_kind kind = 0; kind < FLAME_KINDS && r >= 0; kind++) {
-		if (!(wanted & 1u << kind))
+		if (!(requested & 1u << kind))
 			continue;
 		if (calls & 1u << kind)
 			r = flame_add_calls(b, kind);
@@ -261,7 +261,7 @@ void flame_release(struct flame *f)
 	*f = (struct flame){ 0 };
 }
 
-/* The frame of f that looks like a frame of `other`. */
+/* The frame of f that is displayed like a frame of `other`; added if necessary. */
 static int64_t same_frame(struct flame *f, const struct flame *other, uint32_t frame)
 {
 	const struct stack_frame *x = &other->stacks.frames.data[frame];
@@ -302,7 +302,7 @@ int flame_compare(struct flame *f, const struct flame *before)
 	return 0;
 }
 
-/* One byte a frame: whether it matches. */
+/* Sets *matches to one byte per frame: whether it matches; NULL without a pattern. */
 static int match_frames(const struct stacks *s, const char *pattern, uint8_t **matches,
 			struct error *e)
 {
@@ -316,7 +316,7 @@ static int match_frames(const struct stacks *s, const char *pattern, uint8_t **m
 	r = regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB);
 	if (r) {
 		regerror(r, &regex, why, sizeof(why));
-		return error_set(e, E_USAGE, "'%s' is no regular expression: %s", pattern, why);
+		return error_set(e, E_USAGE, "'%s' is not a regular expression: %s", pattern, why);
 	}
 	*matches = calloc(s->frames.count + 1, 1);
 	for (size_t i = 0; *matches && i < s->frames.count; i++) {

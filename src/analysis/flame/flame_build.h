@@ -1,4 +1,4 @@
-/* flame_build.h: what adds a recording up to a flame graph: shared by the files that do. */
+/* flame_build.h: builder of flame graphs, shared by the files that add the kinds of time. */
 #ifndef PITOT_ANALYSIS_FLAME_FLAME_BUILD_H
 #define PITOT_ANALYSIS_FLAME_FLAME_BUILD_H
 
@@ -8,9 +8,9 @@
 #include "analysis/scope_paths.h"
 #include "analysis/thread_names.h"
 
-#define FLAME_PREFIXES 16 /* bases with an array of their own */
+#define FLAME_PREFIXES 16 /* number of bases with an array of nodes */
 
-/* Where a call's work ran, or what it waited for; UINT32_MAX: unknown. */
+/* Device and stream on which a call's work ran or for which it waited; UINT32_MAX: unknown. */
 struct call_place {
 	uint32_t device, stream;
 };
@@ -22,92 +22,91 @@ struct flame_builder {
 	struct calls calls;
 	struct gpus gpus;
 	struct nvtx_ranges ranges;
-	uint8_t *scopes; /* by path: wanted; NULL: all */
-	struct graph_stacks captures; /* if wanted */
+	uint8_t *scopes; /* by path: selected; NULL: all */
+	struct graph_stacks captures; /* if options->captures */
 	bool ranges_ready, gpus_ready, captures_ready;
-	bool several; /* processes have work on GPUs */
+	bool several; /* more than one process has GPU work */
 	const uint32_t *stack_ids; /* of api_call */
 	const uint8_t *stack_valid;
 	struct call_place *places; /* by row of api_call; NULL: not needed */
-	/* by base and row of stack_node: the node of the tree, 0: not met yet */
+	/* cache of tree nodes by base and row of stack_node */
 	struct flame_prefixes {
 		uint32_t base; /* 0: free */
-		uint32_t *nodes; /* by row */
+		uint32_t *nodes; /* by row; 0: not known yet */
 	} prefixes[FLAME_PREFIXES];
-	struct map
-		other_prefixes; /* of bases that found no place there: base << 32 | row -> node */
+	struct map other_prefixes; /* of further bases: base << 32 | row -> node */
 	struct map levels[FLAME_LEVELS]; /* key of a level -> frame */
 	struct thread_names threads;
 	/* process << 32 | tid -> frame, for calls and samples without a stack */
 	struct map thread_frames;
-	uint32_t *
-		function_frames; /* by row of api_function, and one more: FLAME_NONE until needed */
-	uint32_t ends[STACK_ENDS]; /* frames of enum stack_end */
+	/* by row of api_function, plus one for unknown functions; FLAME_NONE until needed */
+	uint32_t *function_frames;
+	uint32_t ends[STACK_ENDS]; /* by enum stack_end: frame of the note */
 	VEC(uint32_t) climb;
 };
 
-/* What happened where: what levels are made of. UINT32_MAX: unknown. */
+/* Properties of an event that decide its levels. UINT32_MAX: unknown. */
 struct flame_event {
 	size_t process; /* flame_process */
 	uint32_t thread, device, stream;
-	uint32_t scope; /* path of the innermost, or SCOPE_NONE */
+	uint32_t scope; /* path of the innermost scope, or SCOPE_NONE */
 };
 
-/* Below node 0 and the section: the node of the levels. FLAME_NONE: no memory. */
+/*
+ * The functions below find or add a node and return it; FLAME_NONE: out of memory. A base is the
+ * node of an event's levels, below its section.
+ */
 uint32_t flame_base(struct flame_builder *b, enum flame_kind kind,
 		    const struct flame_event *event) MUST_USE;
-/* Below a base: the node of the call of CUDA, under its stack. FLAME_NONE: no memory. */
+/* Node of a CUDA call, below its stack. */
 uint32_t flame_call(struct flame_builder *b, uint32_t base, size_t process, uint32_t call) MUST_USE;
-/*
- * Below a base: the node of a stack of a process (stack 0: none), or of its thread where there is
- * none, which is counted. FLAME_NONE: no memory.
- */
+/* Node of a stack of a process; without a stack (0): of its thread, and *stackless is increased. */
 uint32_t flame_sample(struct flame_builder *b, uint32_t base, size_t process, uint32_t stack,
 		      uint32_t thread, uint64_t *stackless) MUST_USE;
 
 /*
- * The same for the stack that captured a node of a graph, without the libraries behind the call.
- * FLAME_NOT_CAPTURED: there is no such stack.
+ * Node of the stack that captured a graph node, without the CUDA libraries at its inner end.
+ * FLAME_NOT_CAPTURED: the stack is not recorded.
  */
 #define FLAME_NOT_CAPTURED (FLAME_NONE - 1)
 uint32_t flame_capture(struct flame_builder *b, uint32_t base, size_t process,
 		       uint32_t stack) MUST_USE;
 
-/* Adds an event's time to a node and to what its kind has in all. 0, or -ENOMEM for FLAME_NONE. */
-int flame_book(struct flame_builder *b, enum flame_kind kind, uint32_t node, uint64_t ns) MUST_USE;
+/* Adds an event's time to a node and to the totals of its kind. 0, or -ENOMEM for FLAME_NONE. */
+int flame_add_time(struct flame_builder *b, enum flame_kind kind, uint32_t node,
+		   uint64_t ns) MUST_USE;
 
-/* Adds all work that ran on GPUs. 0 or a negative code. */
+/* Adds all GPU work. 0 or a negative code. */
 int flame_add_gpu(struct flame_builder *b, struct error *e) MUST_USE;
-/* Adds calls that waited, or launched. 0 or -ENOMEM. */
+/* Adds calls that waited or launched, depending on the kind. 0 or -ENOMEM. */
 int flame_add_calls(struct flame_builder *b, enum flame_kind kind) MUST_USE;
-/* Adds samples, or times off the CPU. 0 or a negative code. */
+/* Adds CPU samples or times off the CPU, depending on the kind. 0 or a negative code. */
 int flame_add_samples(struct flame_builder *b, enum flame_kind kind, struct error *e) MUST_USE;
-/* Adds samples of kernels. 0 or a negative code. */
+/* Adds kernel samples. 0 or a negative code. */
 int flame_add_stalls(struct flame_builder *b, struct error *e) MUST_USE;
-/* Loads what the three below need. 0 or a negative code. */
+/* Loads what flame_launch needs. 0 or a negative code. */
 int flame_load_work(struct flame_builder *b, struct error *e) MUST_USE;
 /*
- * Below a base: the node of the stack that asked for a row of GPU work, by its call (or
- * TRACE_NO_ROW) or its capture. What is missing is counted in the section of the kind. FLAME_NONE:
- * no memory.
+ * Node of the stack that launched a row of GPU work, from its call (or TRACE_NO_ROW) or, of a graph
+ * node, from its capture. Missing stacks are counted in the section of the kind.
  */
 uint32_t flame_launch(struct flame_builder *b, enum flame_kind kind, const struct event_columns *c,
 		      size_t process, uint64_t row, uint32_t base, uint32_t call) MUST_USE;
 #define FLAME_NO_LAUNCH "[no launch]"
-/* Below a base: the node of what has no launch. FLAME_NONE: no memory. */
+/* Node of work without a launch. */
 uint32_t flame_unmatched(struct flame_builder *b, uint32_t base) MUST_USE;
-/* The frame of a kernel, by the name that the compiler made; -ENOMEM. */
+/* Frame of a kernel with this mangled name, or -ENOMEM. */
 int64_t flame_kernel_frame(struct stacks *s, const char *name) MUST_USE;
-/* Finds out where the work of calls ran, for levels of calls. 0 or a negative code. */
+/* Finds where the work of each call ran, for the levels of calls. 0 or a negative code. */
 int flame_places_init(struct flame_builder *b, struct error *e) MUST_USE;
 
-/* A process that was sampled from outside is the one that the recorder was inside of. */
+/* Maps a sampler's view of a process to the process itself. */
 static inline size_t flame_process(const struct flame_builder *b, size_t process)
 {
-	return trace_process(b->trace, process)->of;
+	return trace_process(b->trace, process)->subject;
 }
 
-/* What a call (a row of api_call, or TRACE_NO_ROW) says about an event. */
+/* Event properties that are known from its call (row of api_call or TRACE_NO_ROW). */
 static inline struct flame_event flame_event_of(const struct flame_builder *b, size_t process,
 						uint32_t call)
 {
@@ -122,15 +121,15 @@ static inline struct flame_event flame_event_of(const struct flame_builder *b, s
 	};
 }
 
-static inline bool flame_wants(const struct flame_builder *b, enum table_id table, uint64_t row,
-			       bool timed, uint64_t start_ns)
+static inline bool flame_selects(const struct flame_builder *b, enum table_id table, uint64_t row,
+				 bool timed, uint64_t start_ns)
 {
 	const struct flame_options *o = b->options;
 	bool windowed = o->since_ns || o->until_ns != UINT64_MAX;
 
 	if (timed ? start_ns < o->since_ns || start_ns >= o->until_ns : windowed)
 		return false;
-	return !o->wanted || o->wanted(o->user, table, row);
+	return !o->select || o->select(o->user, table, row);
 }
 
 #endif

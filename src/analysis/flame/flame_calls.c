@@ -1,13 +1,13 @@
 /*
- * flame_calls.c: host time of calls in a flame graph: of those that wait for the GPU, and of those
- * that launch.
+ * flame_calls.c: adds host time of calls to a flame graph: calls that wait for the GPU, and calls
+ * that launch work.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "analysis/flame/flame_build.h"
 
-/* Where the visited calls go. */
+/* Destination of the visited calls. */
 struct adding {
 	struct flame_builder *builder;
 	enum flame_kind kind;
@@ -21,8 +21,8 @@ static int add_call(void *user, uint32_t process, uint32_t row)
 	uint64_t ns = b->calls.end_ns[row] - b->calls.start_ns[row];
 	uint32_t node;
 
-	if (!flame_wants(b, TABLE_api_call, row, true, b->calls.start_ns[row]) ||
-	    !scope_paths_want(b->scopes, event.scope))
+	if (!flame_selects(b, TABLE_api_call, row, true, b->calls.start_ns[row]) ||
+	    !scope_path_selected(b->scopes, event.scope))
 		return 0;
 	if (b->places) {
 		event.device = b->places[row].device;
@@ -31,7 +31,7 @@ static int add_call(void *user, uint32_t process, uint32_t row)
 	node = flame_base(b, a->kind, &event);
 	if (node != FLAME_NONE)
 		node = flame_call(b, node, process, row);
-	return flame_book(b, a->kind, node, ns);
+	return flame_add_time(b, a->kind, node, ns);
 }
 
 int flame_add_calls(struct flame_builder *b, enum flame_kind kind)
@@ -42,7 +42,7 @@ int flame_add_calls(struct flame_builder *b, enum flame_kind kind)
 	return calls_visit(b->trace, NULL, &b->calls, role, add_call, &a);
 }
 
-/* The place of each call that a row of this table belongs to. */
+/* Sets the device and stream of the calls that launched the rows of a table. */
 static int place_calls(struct flame_builder *b, enum table_id table, struct error *e)
 {
 	const uint32_t *calls;

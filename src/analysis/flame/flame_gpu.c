@@ -1,6 +1,6 @@
 /*
- * flame_gpu.c: the work of GPUs in a flame graph: below the stack that asked for it, with itself as
- * the leaf.
+ * flame_gpu.c: adds GPU work to a flame graph: below the stack that launched it, the work is the
+ * leaf.
  */
 #include <errno.h>
 
@@ -12,8 +12,8 @@
 struct work {
 	struct event_columns columns;
 	enum gpu_work kind;
-	uint32_t *frames; /* kernels: by row of kernel_config, and one more for unknown ones */
-	struct map other_frames; /* of what else: what tells them apart -> frame */
+	uint32_t *frames; /* of kernels: by row of kernel_config, plus one for unknown rows */
+	struct map other_frames; /* of other work: `distinction` -> frame */
 };
 
 int flame_load_work(struct flame_builder *b, struct error *e)
@@ -78,7 +78,7 @@ static const char *value_name(enum table_id table, int column, uint8_t value)
 	return name ? name : "unknown";
 }
 
-/* What tells two pieces of work other than kernels apart, as a number. */
+/* Number by which pieces of work other than kernels are distinguished. */
 static uint32_t distinction(const struct trace *t, const struct work *w, uint64_t row)
 {
 	const struct memcpy_columns *copies = memcpy_columns(t);
@@ -91,7 +91,7 @@ static uint32_t distinction(const struct trace *t, const struct work *w, uint64_
 	return event_label_key(t, w->columns.table, row);
 }
 
-/* The frame of what is the same as this row. */
+/* Makes the frame for rows with the same `distinction` as this one. */
 static int64_t make_other(struct flame_builder *b, const struct work *w, uint64_t row)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
@@ -146,7 +146,7 @@ static uint32_t leaf_frame(struct flame_builder *b, struct work *w, uint64_t row
 	return (uint32_t)*frame;
 }
 
-/* A frame for the graph below the stack that captured its node, or FLAME_NOT_CAPTURED. */
+/* Node of the graph, below the stack that captured the graph node, or FLAME_NOT_CAPTURED. */
 static uint32_t captured(struct flame_builder *b, enum flame_kind kind,
 			 const struct event_columns *c, size_t process, uint64_t row, uint32_t base)
 {
@@ -210,13 +210,13 @@ static int add_row(struct flame_builder *b, struct work *w, size_t process, uint
 	node = flame_launch(b, FLAME_GPU, &w->columns, process, row, node, call);
 	if (node != FLAME_NONE)
 		node = flame_tree_child(&b->flame->tree, node, leaf);
-	return flame_book(b, FLAME_GPU, node, ns);
+	return flame_add_time(b, FLAME_GPU, node, ns);
 }
 
 static bool in_scope(const struct flame_builder *b, const struct work *w, uint64_t row)
 {
 	return !b->scopes ||
-	       scope_paths_want(
+	       scope_path_selected(
 		       b->scopes,
 		       nvtx_path_of_call(&b->ranges, calls_launch(&b->calls, w->kind, row)));
 }
@@ -232,7 +232,7 @@ static int add_table(struct flame_builder *b, struct work *w)
 		for (; row < end; row++) {
 			bool timed = event_is_timed(c, row);
 
-			if (!flame_wants(b, c->table, row, timed, c->start_ns[row]) ||
+			if (!flame_selects(b, c->table, row, timed, c->start_ns[row]) ||
 			    !in_scope(b, w, row))
 				continue;
 			if (!timed)

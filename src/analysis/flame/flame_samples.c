@@ -1,6 +1,5 @@
 /*
- * flame_samples.c: what threads did on the CPU, and where they were while they had none, in a flame
- * graph.
+ * flame_samples.c: adds CPU samples and times off the CPU to a flame graph.
  */
 #include <errno.h>
 
@@ -61,7 +60,7 @@ static uint64_t weight_of(const struct samples *s, uint64_t row)
 	return s->ends[row] > s->times[row] ? s->ends[row] - s->times[row] : 0;
 }
 
-/* Below where a thread left its processor: why. */
+/* Adds the state of a thread that is off the CPU, below its stack. */
 static uint32_t add_state(struct flame_builder *b, struct samples *s, uint64_t row, uint32_t node)
 {
 	unsigned state = s->states[row] < ARRAY_SIZE(state_names) ? s->states[row] : 0;
@@ -96,7 +95,7 @@ static int add_row(struct flame_builder *b, struct samples *s, size_t process,
 			return -ENOMEM;
 		event.scope = nvtx_path(&b->ranges, range);
 	}
-	if (!scope_paths_want(b->scopes, event.scope))
+	if (!scope_path_selected(b->scopes, event.scope))
 		return 0;
 	node = flame_base(b, s->kind, &event);
 	if (node != FLAME_NONE)
@@ -104,7 +103,7 @@ static int add_row(struct flame_builder *b, struct samples *s, size_t process,
 				    &b->flame->sections[s->kind].stackless);
 	if (node != FLAME_NONE && s->states)
 		node = add_state(b, s, row, node);
-	return flame_book(b, s->kind, node, ns);
+	return flame_add_time(b, s->kind, node, ns);
 }
 
 static int add_process(struct flame_builder *b, struct samples *s, size_t process)
@@ -116,7 +115,7 @@ static int add_process(struct flame_builder *b, struct samples *s, size_t proces
 
 	nvtx_cursor_init(&ranges, &b->ranges, flame_process(b, process));
 	for (; row < end && r >= 0; row++)
-		if (flame_wants(b, s->table, row, true, s->times[row]))
+		if (flame_selects(b, s->table, row, true, s->times[row]))
 			r = add_row(b, s, process, &ranges, row);
 	nvtx_cursor_release(&ranges);
 	return r;

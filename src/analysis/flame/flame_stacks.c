@@ -1,4 +1,4 @@
-/* flame_stacks.c: from an event to its place in the tree: levels, then the call's stack. */
+/* flame_stacks.c: finds the node of an event in the tree: its levels, then its stack. */
 #include <errno.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ static void device_text(const struct flame_builder *b, size_t process, uint32_t 
 		strbuf_addf(out, " (%s)", gpu->name);
 }
 
-/* What a level is called for a value; UINT32_MAX: unknown. */
+/* Text of a level for a value; UINT32_MAX: unknown. */
 static void level_text(struct flame_builder *b, enum flame_level level, size_t process,
 		       uint32_t value, struct strbuf *out)
 {
@@ -70,7 +70,7 @@ static void level_text(struct flame_builder *b, enum flame_level level, size_t p
 	}
 }
 
-/* The child of a node for a value of a level. */
+/* Finds or adds the child of a node for a value of a level. */
 static uint32_t add_level(struct flame_builder *b, uint32_t node, enum flame_level level,
 			  size_t process, uint32_t value)
 {
@@ -94,7 +94,7 @@ static uint32_t add_level(struct flame_builder *b, uint32_t node, enum flame_lev
 	return flame_tree_child(&b->flame->tree, node, (uint32_t)*frame);
 }
 
-/* One level for each scope, the outermost first. */
+/* Adds one level for each scope, the outermost first. */
 static uint32_t add_scopes(struct flame_builder *b, uint32_t node, uint32_t path)
 {
 	if (path == SCOPE_NONE)
@@ -133,7 +133,7 @@ uint32_t flame_base(struct flame_builder *b, enum flame_kind kind, const struct 
 	return node;
 }
 
-int flame_book(struct flame_builder *b, enum flame_kind kind, uint32_t node, uint64_t ns)
+int flame_add_time(struct flame_builder *b, enum flame_kind kind, uint32_t node, uint64_t ns)
 {
 	struct flame_section *section = &b->flame->sections[kind];
 
@@ -146,8 +146,8 @@ int flame_book(struct flame_builder *b, enum flame_kind kind, uint32_t node, uin
 }
 
 /*
- * As xpu-perf writes stacks: a row of frames that launch is one, and CUPTI's and our own are left
- * out. FLAME_NONE: this one.
+ * Maps a frame to what xpu-perf shows: consecutive launch frames are merged, and frames of CUPTI
+ * and Pitot are dropped (FLAME_NONE).
  */
 static int64_t xpu_perf_frame(struct stacks *s, uint32_t frame)
 {
@@ -175,7 +175,7 @@ static uint32_t add_frame(struct flame_builder *b, uint32_t node, uint32_t frame
 	return flame_tree_child(t, node, (uint32_t)id);
 }
 
-/* All frames of a stack_node below a node of the tree. */
+/* Adds all frames of a stack_node below a node of the tree. */
 static uint32_t add_frames(struct flame_builder *b, uint32_t node, size_t process,
 			   uint32_t stack_node)
 {
@@ -192,8 +192,8 @@ static uint32_t add_frames(struct flame_builder *b, uint32_t node, size_t proces
 }
 
 /*
- * The array of a base, by row of stack_node: rows of neighbours in the tree are neighbours in
- * memory. *nodes is NULL for bases that have none.
+ * Finds the array of a base, by row of stack_node: neighbours in the tree are neighbours in memory.
+ * *nodes is NULL for bases that have no array.
  */
 static int find_prefixes(struct flame_builder *b, uint32_t base, uint32_t **nodes)
 {
@@ -216,13 +216,13 @@ static int find_prefixes(struct flame_builder *b, uint32_t base, uint32_t **node
 	return 0;
 }
 
-/* Whether the frames that run Python are left out: where frames are functions, unless asked for. */
-static bool hides(const struct flame_builder *b)
+/* Whether the interpreter's frames between Python frames are hidden. */
+static bool hides_interpreter(const struct flame_builder *b)
 {
 	return b->options->detail == STACK_FUNCTIONS && !b->options->interpreter;
 }
 
-/* The node of the tree that is remembered for a base and a stack_node, or 0. */
+/* The cached node of the tree for a base and a stack_node, or 0. */
 static uint32_t get_prefix(const struct flame_builder *b, const uint32_t *nodes, uint32_t base,
 			   uint32_t stack_node)
 {
@@ -243,7 +243,11 @@ static int set_prefix(struct flame_builder *b, uint32_t *nodes, uint32_t base, u
 	return 0;
 }
 
-/* The rows of a stack from its innermost one up to where its node is known; *node is that one. */
+/*
+ * Collects the rows of a stack, from the innermost one to the first whose node is cached; *node is
+ * that node, or the base. *python is the index of the innermost Python frame whose interpreter
+ * frames are hidden, or SIZE_MAX.
+ */
 static int climb(struct flame_builder *b, const uint32_t *nodes, uint32_t base, size_t process,
 		 uint32_t row, size_t *python, uint32_t *node)
 {
@@ -261,10 +265,10 @@ static int climb(struct flame_builder *b, const uint32_t *nodes, uint32_t base, 
 		id = stacks_expand(s, process, row);
 		if (id < 0)
 			return -ENOMEM;
-		/* outside of a Python frame, those that run it are left out: see add_stack */
+		/* towards a Python frame, interpreter frames are hidden: see add_stack */
 		if (known && s->expansions.data[id].python)
 			return 0;
-		if (s->expansions.data[id].python && *python == SIZE_MAX && hides(b))
+		if (s->expansions.data[id].python && *python == SIZE_MAX && hides_interpreter(b))
 			*python = b->climb.count;
 		if (vec_push(&b->climb, row) < 0 || stacks_parent(s, process, row, &row) < 0)
 			return -ENOMEM;
@@ -274,10 +278,11 @@ static int climb(struct flame_builder *b, const uint32_t *nodes, uint32_t base, 
 }
 
 /*
- * The node of the tree for a stack that ends at a stack_node. What was met before is remembered.
+ * Finds or adds the node of the tree for a stack whose innermost frame is a stack_node, with a
+ * cache of nodes.
  *
- * What runs Python is left out of the way to the innermost Python frame. A row of it can have
- * another node where no Python frame follows, so on that way only Python frames are remembered.
+ * Interpreter frames on the path to the innermost Python frame are hidden. Such a row can have a
+ * different node if no Python frame follows, so on that path only Python frames are cached.
  */
 static uint32_t add_stack(struct flame_builder *b, uint32_t base, size_t process,
 			  uint32_t stack_node)
@@ -296,7 +301,7 @@ static uint32_t add_stack(struct flame_builder *b, uint32_t base, size_t process
 
 		if (id < 0)
 			return FLAME_NONE;
-		if (before && s->expansions.data[id].machinery)
+		if (before && s->expansions.data[id].runs_python)
 			continue;
 		node = add_frames(b, node, process, row);
 		if (node == FLAME_NONE || (before && !s->expansions.data[id].python))
@@ -312,7 +317,7 @@ static uint32_t function_row(const struct flame_builder *b, uint32_t call)
 	return (uint32_t)MIN(b->calls.functions[call], b->calls.function_count);
 }
 
-/* Frame of the function of CUDA that was called, or FLAME_NONE without memory. */
+/* Frame of the CUDA function of a call; FLAME_NONE: out of memory. */
 static uint32_t function_frame(struct flame_builder *b, uint32_t call)
 {
 	uint32_t *frame = &b->function_frames[function_row(b, call)];
@@ -335,7 +340,7 @@ static uint32_t function_frame(struct flame_builder *b, uint32_t call)
 	return *frame;
 }
 
-/* "cudaLaunchKernel" is also "cudaLaunchKernel_ptsz", as the library calls it inside. */
+/* Whether a text names the function of a frame; the library internally appends "_ptsz". */
 static bool is_function(const struct stacks *s, uint32_t text, uint32_t frame)
 {
 	const char *name = stacks_text(s, s->frames.data[frame].name), *is = stacks_text(s, text);
@@ -347,8 +352,8 @@ static bool is_function(const struct stacks *s, uint32_t text, uint32_t frame)
 }
 
 /*
- * Leaves out the innermost frames that tell nothing: those of the libraries behind the call, and
- * the function called itself, which gets a frame of its own.
+ * Skips the innermost frames of CUDA's libraries, and the called function itself, for which a frame
+ * is added separately.
  */
 static int skip_vendor_frames(struct flame_builder *b, size_t process, uint32_t function,
 			      uint32_t *stack_node)
@@ -370,7 +375,7 @@ static int skip_vendor_frames(struct flame_builder *b, size_t process, uint32_t 
 	return 0;
 }
 
-/* Where nobody recorded a stack, the thread stands for it. */
+/* Adds a frame for the thread, in place of a stack that was not recorded. */
 static uint32_t add_thread(struct flame_builder *b, uint32_t base, size_t process, uint32_t tid)
 {
 	uint64_t *frame = map_at(&b->thread_frames, key_of(process, tid), FLAME_NONE);
@@ -394,7 +399,7 @@ static uint32_t add_thread(struct flame_builder *b, uint32_t base, size_t proces
 	return flame_tree_child(&b->flame->tree, base, (uint32_t)*frame);
 }
 
-/* The end of a stack that is not whole stands in front of it. */
+/* Adds a note for the missing outer frames of an incomplete stack. */
 static uint32_t add_end(struct flame_builder *b, uint32_t base, enum stack_end end)
 {
 	if (end == stack_end_complete || b->options->detail == STACK_XPU_PERF)

@@ -1,11 +1,11 @@
 /*
- * flame_stalls.c: samples of kernels in a flame graph: below the stacks that launched the kernel,
- * by line and by what its warps waited for.
+ * flame_stalls.c: adds kernel samples to a flame graph: below the stacks that launched the kernel,
+ * by line and by the state of its warps.
  *
- * A sample is of a kernel, not of a launch. Where a kernel was launched by several stacks, its
- * samples are handed to them by their shares of its GPU time: of each instruction and reason by
- * itself, so that every sum is kept. What is left over by the division is not always the same
- * stack's: where it begins is a sequence that fills [0, 1) evenly.
+ * A sample belongs to a kernel, not to a launch. If several stacks launched a kernel, its samples
+ * are distributed by their shares of its GPU time, separately for each instruction and reason, so
+ * that all sums are preserved. To spread the rounding remainders over the stacks, each distribution
+ * starts at the next number of a sequence that fills [0, 1) evenly.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,18 +17,18 @@
 #include "base/search.h"
 #include "symbol/demangle.h"
 
-#define GOLDEN UINT64_C(0x9e3779b97f4a7c15) /* of 2^64 */
+#define GOLDEN UINT64_C(0x9e3779b97f4a7c15) /* golden ratio times 2^64, modulo 2^64 */
 
 /* A stack that launched a kernel. */
 struct launcher {
-	uint32_t node; /* FLAME_NONE: a filter leaves its launches out */
+	uint32_t node; /* FLAME_NONE: a filter excludes its launches */
 	uint64_t ns;
-	uint64_t until_ns; /* sum up to and with this one */
+	uint64_t until_ns; /* sum of ns up to and including this launcher */
 };
 
 /* A kernel of a process on a device. */
 struct sampled_kernel {
-	GROUPS(struct launcher) launchers; /* node -> item */
+	GROUPS(struct launcher) launchers; /* key: node */
 };
 
 struct adding {
@@ -36,13 +36,11 @@ struct adding {
 	struct stalls stalls;
 	struct interner keys; /* process, device and name; ids are items of kernels */
 	VEC(struct sampled_kernel) kernels;
-	struct map
-		of_config; /* row of kernel_config << 32 | device, in a process -> id + 1, or 0 */
 	VEC(uint32_t) frames; /* of an instruction */
-	uint64_t turns;
+	uint64_t turns; /* number of distributions so far */
 };
 
-/* Id of a kernel that has samples, or -1; -ENOMEM. `add`: it has. */
+/* Id of a kernel with samples, -1 if it has none, or -ENOMEM. add: add the kernel. */
 static int64_t find_kernel(struct adding *a, uint32_t process, uint32_t device, const char *name,
 			   bool add)
 {
@@ -59,7 +57,8 @@ static int find_sampled(struct adding *a)
 {
 	for (size_t i = 0; i < a->stalls.instructions.count; i++) {
 		const struct stall_place *p = &a->stalls.instructions.items[i];
-		int64_t id = find_kernel(a, p->of->process, p->of->device, p->kernel_name, true);
+		int64_t id = find_kernel(a, p->function->process, p->function->device,
+					 p->kernel_name, true);
 
 		if (id < 0 || ((size_t)id == a->kernels.count &&
 			       vec_push(&a->kernels, (struct sampled_kernel){ 0 }) < 0))
@@ -70,7 +69,7 @@ static int find_sampled(struct adding *a)
 
 /* Adds the time of a launch to its stack. */
 static int add_launch(struct adding *a, const struct event_columns *c, uint32_t process,
-		      uint64_t row, bool wanted)
+		      uint64_t row, bool selected)
 {
 	struct flame_builder *b = a->builder;
 	uint32_t call = calls_launch(&b->calls, GPU_WORK_kernel, row), node = FLAME_NONE;
@@ -87,7 +86,7 @@ static int add_launch(struct adding *a, const struct event_columns *c, uint32_t 
 
 	if (id < 0)
 		return id == -ENOMEM ? -ENOMEM : 0;
-	if (wanted && scope_paths_want(b->scopes, event.scope)) {
+	if (selected && scope_path_selected(b->scopes, event.scope)) {
 		event.device = c->device[row];
 		event.stream = c->stream[row];
 		node = flame_base(b, FLAME_STALLS, &event);
@@ -113,7 +112,7 @@ static int add_launches(struct adding *a)
 		if (event_is_timed(&c, w.row) && c.start_ns[w.row] >= o->since_ns &&
 		    c.start_ns[w.row] < o->until_ns &&
 		    add_launch(a, &c, w.process, w.row,
-			       flame_wants(b, TABLE_kernel, w.row, true, c.start_ns[w.row])) < 0)
+			       flame_selects(b, TABLE_kernel, w.row, true, c.start_ns[w.row])) < 0)
 			return -ENOMEM;
 	for (size_t i = 0; i < a->kernels.count; i++) {
 		struct sampled_kernel *k = &a->kernels.data[i];
@@ -139,8 +138,8 @@ static void add_name(const struct stacks *s, const char *function, struct strbuf
 }
 
 /*
- * "kernel.cu:16" of the kernel itself, "gather (kernel.cu:7)" of others; FLAME_NONE: nothing is
- * known.
+ * Frame "kernel.cu:16" for the kernel itself, "gather (kernel.cu:7)" for other functions;
+ * FLAME_NONE: neither function nor line is known.
  */
 static int64_t frame_of(struct adding *a, const struct source_frame *f, const char *kernel)
 {
@@ -161,7 +160,7 @@ static int64_t frame_of(struct adding *a, const struct source_frame *f, const ch
 		       : FLAME_NONE;
 }
 
-/* The kernel and its lines, outermost first, go to a->frames. */
+/* Fills a->frames with the kernel and its lines, outermost first. */
 static int find_frames(struct adding *a, const struct stall_place *p)
 {
 	int64_t frame = flame_kernel_frame(&a->builder->flame->stacks, p->kernel_name);
@@ -178,8 +177,9 @@ static int find_frames(struct adding *a, const struct stall_place *p)
 	return r;
 }
 
-/* Samples of an instruction that waited for one thing, below a stack. */
-static int book(struct adding *a, uint32_t node, const struct stall_reason *what, uint64_t samples)
+/* Adds samples of an instruction with one reason below the node of a stack. */
+static int add_reason(struct adding *a, uint32_t node, const struct stall_reason *what,
+		      uint64_t samples)
 {
 	struct flame *f = a->builder->flame;
 	struct flame_section *section = &f->sections[FLAME_STALLS];
@@ -202,28 +202,29 @@ static int book(struct adding *a, uint32_t node, const struct stall_reason *what
 static int add_unmatched(struct adding *a, const struct stall_place *p, const struct stall_count *c)
 {
 	struct flame_builder *b = a->builder;
-	struct flame_event event = flame_event_of(b, p->of->process, TRACE_NO_ROW);
+	struct flame_event event = flame_event_of(b, p->function->process, TRACE_NO_ROW);
 	uint32_t node;
 
-	if (b->options->wanted || b->scopes)
-		return 0; /* whose they are is unknown */
-	event.device = p->of->device;
+	if (b->options->select || b->scopes)
+		return 0; /* it is unknown whether the filter selects them */
+	event.device = p->function->device;
 	node = flame_base(b, FLAME_STALLS, &event);
 	if (node != FLAME_NONE)
 		node = flame_unmatched(b, node);
-	return node == FLAME_NONE ? -ENOMEM : book(a, node, &c->what, c->samples);
+	return node == FLAME_NONE ? -ENOMEM : add_reason(a, node, &c->what, c->samples);
 }
 
-/* How many of all samples are handed out when this launcher has its own. */
-static uint64_t handed_out(const struct launcher *l, uint64_t samples, uint64_t whole_ns,
-			   uint64_t start_ns)
+/* Number of samples that this launcher and those before it get together. */
+static uint64_t share_until(const struct launcher *l, uint64_t samples, uint64_t whole_ns,
+			    uint64_t start_ns)
 {
 	return (uint64_t)(((unsigned __int128)samples * l->until_ns + start_ns) / whole_ns);
 }
 
-static int share_out(struct adding *a, const struct stall_place *p, const struct stall_count *c)
+static int distribute(struct adding *a, const struct stall_place *p, const struct stall_count *c)
 {
-	int64_t id = find_kernel(a, p->of->process, p->of->device, p->kernel_name, false);
+	int64_t id =
+		find_kernel(a, p->function->process, p->function->device, p->kernel_name, false);
 	const struct sampled_kernel *k = id < 0 ? NULL : &a->kernels.data[id];
 	const struct launcher *l = k ? k->launchers.items.data : NULL;
 	size_t count = k ? k->launchers.items.count : 0;
@@ -236,10 +237,11 @@ static int share_out(struct adding *a, const struct stall_place *p, const struct
 	start_ns = (uint64_t)((unsigned __int128)whole_ns * (GOLDEN * a->turns++) >> 64);
 	while (done < c->samples) {
 		size_t at = sorted_prefix(
-			count, i, handed_out(&l[i], c->samples, whole_ns, start_ns) <= done);
+			count, i, share_until(&l[i], c->samples, whole_ns, start_ns) <= done);
 
-		until = handed_out(&l[at], c->samples, whole_ns, start_ns);
-		if (l[at].node != FLAME_NONE && book(a, l[at].node, &c->what, until - done) < 0)
+		until = share_until(&l[at], c->samples, whole_ns, start_ns);
+		if (l[at].node != FLAME_NONE &&
+		    add_reason(a, l[at].node, &c->what, until - done) < 0)
 			return -ENOMEM;
 		done = until;
 	}
@@ -254,7 +256,7 @@ static int add_samples(struct adding *a)
 		if (find_frames(a, p) < 0)
 			return -ENOMEM;
 		for (size_t k = 0; k < p->reason_count; k++)
-			if (share_out(a, p, &p->reasons[k]) < 0)
+			if (distribute(a, p, &p->reasons[k]) < 0)
 				return -ENOMEM;
 	}
 	return 0;

@@ -1,19 +1,16 @@
 /*
- * flame_tree.c: until a tree is finished, a node's parent always has a smaller number than the
- * node. The first children of a node are a short list, which is all that most nodes have and mostly
- * near them in memory; the others are found by hash.
+ * flame_tree.c: until a tree is finished, the index of a parent is always smaller than that of its
+ * children. The first children of a node are a short list, which suffices for most nodes and is
+ * mostly near them in memory; further children are in a hash table.
  */
 #include "analysis/flame/flame_tree.h"
 
 #include <string.h>
 
 #define SLOTS_MIN 1024
-#define LIST_MAX 4 /* children of a node's list */
+#define LIST_MAX 4 /* children in a node's list */
 
-/*
- * The tag is the hash's upper half: nodes, which are anywhere in memory, are seldom looked at in
- * vain.
- */
+/* The tag, the upper half of the hash, avoids most cache misses on nodes that do not match. */
 struct flame_slot {
 	uint32_t node; /* 0: free */
 	uint32_t tag;
@@ -81,7 +78,7 @@ static int grow_slots(struct flame_tree *t)
 	return 0;
 }
 
-/* A new node, not linked. */
+/* Adds a node without linking it. */
 static uint32_t add_node(struct flame_tree *t, uint32_t parent, uint32_t frame)
 {
 	struct flame_node new = { .parent = parent, .frame = frame };
@@ -146,7 +143,7 @@ static void sum_up(struct flame_tree *t)
 	}
 }
 
-/* Children of each node as lists, while a tree is put in order. */
+/* Lists of the children of each node, while a tree is ordered. */
 struct ordering {
 	const struct flame_tree *tree;
 	const struct stacks *stacks;
@@ -162,7 +159,7 @@ static int compare(const void *a, const void *b, void *user)
 	const struct stack_frame *frames = o->stacks->frames.data;
 	int names;
 
-	if (x->parent == FLAME_ROOT) /* kinds of time are not compared */
+	if (x->parent == FLAME_ROOT) /* kinds of time are not ordered by size */
 		return x->frame < y->frame ? -1 : 1;
 	if (x->total_ns != y->total_ns)
 		return x->total_ns < y->total_ns ? 1 : -1;
@@ -211,7 +208,7 @@ static int list_children(struct ordering *o)
 	return r;
 }
 
-/* Nodes in the order in which they are drawn, without recursion: stacks can be very deep. */
+/* Writes the nodes in drawing order. Not recursive, because stacks can be very deep. */
 static size_t emit(const struct ordering *o, struct flame_node *out)
 {
 	const struct flame_node *nodes = o->tree->nodes.data;
@@ -219,7 +216,7 @@ static size_t emit(const struct ordering *o, struct flame_node *out)
 	size_t count = 0;
 
 	for (;;) {
-		/* down; `parent` and `depth` are of the new order */
+		/* descend; `parent` is an index in the new order */
 		out[count] = nodes[node];
 		out[count].parent = parent;
 		out[count].depth = depth ? depth - 1 : 0;
@@ -231,7 +228,7 @@ static size_t emit(const struct ordering *o, struct flame_node *out)
 		}
 		out[count].end = (uint32_t)count + 1;
 		count++;
-		/* up until there is a sibling */
+		/* ascend to the next sibling */
 		while (node != FLAME_ROOT && o->next[node] == FLAME_NONE) {
 			node = nodes[node].parent;
 			out[parent].end = (uint32_t)count;
@@ -250,7 +247,7 @@ int flame_tree_finish(struct flame_tree *t, const struct stacks *stacks)
 	struct flame_node *out = NULL;
 	int r = -ENOMEM;
 
-	free(t->slots); /* no child is looked for any more */
+	free(t->slots); /* no children are added after this */
 	t->slots = NULL;
 	sum_up(t);
 	o.first = malloc(t->nodes.count * sizeof(*o.first));
@@ -275,8 +272,8 @@ int flame_tree_finish(struct flame_tree *t, const struct stacks *stacks)
 	return r;
 }
 
-/* How far a path goes before it is turned around: the section and its levels. */
-static bool stays_first(const struct flame_node *n, const struct stacks *stacks)
+/* Whether a node is a section or a level, which are not reversed. */
+static bool is_prefix(const struct flame_node *n, const struct stacks *stacks)
 {
 	return n->parent == FLAME_ROOT || stacks->frames.data[n->frame].class == FRAME_LEVEL;
 }
@@ -300,7 +297,7 @@ int flame_tree_invert(struct flame_tree *t, const struct stacks *stacks)
 		for (; up != FLAME_ROOT && r >= 0; up = t->nodes.data[up].parent)
 			r = vec_push(&path, up);
 		for (turned = path.count; turned > 0 && r >= 0; turned--) {
-			if (!stays_first(&t->nodes.data[path.data[turned - 1]], stacks))
+			if (!is_prefix(&t->nodes.data[path.data[turned - 1]], stacks))
 				break;
 			at = flame_tree_child(&out, at, t->nodes.data[path.data[turned - 1]].frame);
 			r = at == FLAME_NONE ? -ENOMEM : r;
@@ -335,7 +332,7 @@ int flame_tree_filter(struct flame_tree *t, const uint8_t *focus, const uint8_t 
 		struct flame_node *n = &t->nodes.data[i];
 
 		state[i] = state[n->parent];
-		if (n->parent == FLAME_ROOT) /* a section's name is no frame */
+		if (n->parent == FLAME_ROOT) /* names of sections do not match */
 			continue;
 		if (focus && focus[n->frame])
 			state[i] |= FOCUSED;

@@ -1,9 +1,10 @@
 /*
- * flame_tree.h: calls as a tree: what each frame took itself, and with all that it called.
+ * flame_tree.h: a call tree with the time of each frame, itself (self) and with its callees
+ * (total).
  *
- * A tree is built in any order, then finished: nodes then stand in the order in which they are
- * drawn, parents before their children, the largest child first. Node 0 stands for everything and
- * has no frame; its children, the kinds of time, are in the order of their frames.
+ * Nodes are added in any order. flame_tree_finish puts them into drawing order: parents before
+ * children, the largest child first. Node 0 is the root and has no frame; its children, the kinds
+ * of time, are ordered by their frames.
  */
 #ifndef PITOT_ANALYSIS_FLAME_FLAME_TREE_H
 #define PITOT_ANALYSIS_FLAME_FLAME_TREE_H
@@ -17,39 +18,35 @@ struct flame_node {
 	uint32_t parent; /* FLAME_NONE for node 0 */
 	uint32_t frame; /* of stacks.frames */
 	union {
-		uint32_t depth; /* 0: children of node 0; set by flame_tree_finish */
+		uint32_t depth; /* children of the root have 0; set by flame_tree_finish */
 		uint32_t first; /* while the tree is built: first child, 0: none */
 	};
 	union {
 		uint32_t end; /* first node after its descendants; set by flame_tree_finish */
-		uint32_t next; /* while the tree is built: next of the first children, 0: none */
+		uint32_t next; /* while the tree is built: next child in the list, 0: none */
 	};
 	uint64_t self_ns, total_ns; /* total: set by flame_tree_finish */
 	uint64_t self_count, total_count; /* events */
-	uint64_t before_self_ns, before_total_ns; /* of the recording that is compared with */
+	uint64_t before_self_ns, before_total_ns; /* of the baseline of a diff */
 };
 
 struct flame_slot;
 
 struct flame_tree {
 	VEC(struct flame_node) nodes;
-	struct flame_slot
-		*slots; /* open addressing by parent and frame, of all but the first children */
+	struct flame_slot *slots; /* hash table by parent and frame, of all but first children */
 	size_t slots_used;
 	size_t slot_count;
 };
 
-/* 0 or -ENOMEM; after a failure there is nothing to release. */
+/* 0 or -ENOMEM; after an error, do not release *t. */
 int flame_tree_init(struct flame_tree *t) MUST_USE;
 void flame_tree_release(struct flame_tree *t);
 
-/*
- * The child of a node that has this frame, made if need be. FLAME_NONE: no memory. Not after
- * flame_tree_finish.
- */
+/* Finds or adds a child. FLAME_NONE: out of memory. Call only before flame_tree_finish. */
 uint32_t flame_tree_child(struct flame_tree *t, uint32_t parent, uint32_t frame) MUST_USE;
 
-/* Adds time to a node; sums stop at 2^64-1. */
+/* Adds time to a node; sums saturate at 2^64-1. */
 static inline void flame_tree_add(struct flame_tree *t, uint32_t node, uint64_t ns, uint64_t count)
 {
 	struct flame_node *n = &t->nodes.data[node];
@@ -60,20 +57,20 @@ static inline void flame_tree_add(struct flame_tree *t, uint32_t node, uint64_t 
 }
 
 /*
- * Sums up, leaves out nodes without anything, and orders. `stacks` has the names that decide
- * between equal children. 0 or -ENOMEM.
+ * Computes totals, drops empty nodes, and orders the nodes. `stacks` has the names that order equal
+ * children. 0 or -ENOMEM.
  */
 int flame_tree_finish(struct flame_tree *t, const struct stacks *stacks) MUST_USE;
 
 /*
- * Turns paths around: the innermost frames come first, below each kind of time and its levels.
- * Before flame_tree_finish. 0 or -ENOMEM, and then nothing has changed.
+ * Reverses the stacks: innermost frames first, below each kind of time and its levels. Call only
+ * before flame_tree_finish. 0 or -ENOMEM; after an error the tree is unchanged.
  */
 int flame_tree_invert(struct flame_tree *t, const struct stacks *stacks) MUST_USE;
 
 /*
- * Keeps only what stands below (or is) a frame with a nonzero byte in `focus`, and not below one
- * with a nonzero byte in `ignore`; either may be NULL. Before flame_tree_finish. 0 or -ENOMEM.
+ * Keeps nodes at or below a frame with a nonzero byte in `focus` and not at or below one in
+ * `ignore`; either may be NULL. Call only before flame_tree_finish. 0 or -ENOMEM.
  */
 int flame_tree_filter(struct flame_tree *t, const uint8_t *focus, const uint8_t *ignore) MUST_USE;
 

@@ -1,10 +1,10 @@
 /*
- * app_counters.c: counters of pitot/scope.h. Threads add to one sum, and the collector reads it at
- * each tick: an add costs one atomic addition, no clock and no event, sums are never lost nor out
- * of order, and their rows are bounded. (An event for each add is five times as expensive, and
- * threads that add at once would have their sums in the wrong order.) Gauges are events.
+ * app_counters.c: counters of pitot/scope.h. Threads add to one sum, which the collector reads at
+ * each tick. An add costs one atomic addition, no clock and no event; sums are never lost or out of
+ * order, and the number of their rows is bounded. (An event per add is five times as expensive, and
+ * the sums of threads that add concurrently would be out of order.) Gauges are events.
  *
- * A counter is two in the recording, of which each is written once it has a value: 2 n for sums,
+ * One counter is two in the recording, each defined when it gets its first value: 2 n for sums,
  * 2 n + 1 for gauges.
  */
 #include "pitot/pitot.h"
@@ -22,12 +22,12 @@
 #define COUNTERS_MAX 1024u
 #define FIRST_ID METRIC_END /* ids before it are metrics of GPUs and the machine */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held to add one */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held to add a counter */
 static atomic_uint count;
 static struct counter {
 	const struct nvtx_name *name, *unit, *description;
 	atomic_int_fast64_t sum;
-	/* the collector's */
+	/* used by the collector */
 	int64_t written;
 	bool defined[2]; /* enum counter_reading */
 } counters[COUNTERS_MAX];
@@ -39,34 +39,34 @@ static const struct nvtx_name *text_of(const char *text)
 	return nvtx_name_in(NVTX_NAMED_STRING, NULL, 0, NVTX_MESSAGE_TEXT, text ? text : "");
 }
 
-static uint32_t find_or_add(const struct counter *wanted)
+static uint32_t find_or_add(const struct counter *key)
 {
 	uint32_t i = 0, n = atomic_load_explicit(&count, memory_order_relaxed);
 
-	while (i < n && counters[i].name != wanted->name)
+	while (i < n && counters[i].name != key->name)
 		i++;
 	if (i < n)
 		return i + 1;
 	if (n == COUNTERS_MAX)
 		return 0;
-	counters[n].name = wanted->name;
-	counters[n].unit = wanted->unit;
-	counters[n].description = wanted->description;
+	counters[n].name = key->name;
+	counters[n].unit = key->unit;
+	counters[n].description = key->description;
 	atomic_store_explicit(&count, n + 1, memory_order_release);
 	return n + 1;
 }
 
 uint32_t pitot_counter(const char *name, const char *unit, const char *description)
 {
-	struct counter wanted = { .name = name ? text_of(name) : NULL,
-				  .unit = text_of(unit),
-				  .description = text_of(description) };
+	struct counter key = { .name = name ? text_of(name) : NULL,
+			       .unit = text_of(unit),
+			       .description = text_of(description) };
 	uint32_t counter;
 
-	if (!wanted.name || !wanted.unit || !wanted.description || !nvtx_enter())
+	if (!key.name || !key.unit || !key.description || !nvtx_enter())
 		return 0;
 	pthread_mutex_lock(&lock);
-	counter = find_or_add(&wanted);
+	counter = find_or_add(&key);
 	pthread_mutex_unlock(&lock);
 	nvtx_leave();
 	return counter;
@@ -78,7 +78,7 @@ static inline bool is_off_for(uint32_t counter)
 	       counter - 1 >= atomic_load_explicit(&count, memory_order_relaxed);
 }
 
-/* As in ring_push: an idle collector is woken. */
+/* Wakes an idle collector, as ring_push does. */
 void pitot_counter_add(uint32_t counter, int64_t by)
 {
 	if (is_off_for(counter))
@@ -156,7 +156,7 @@ static uint64_t collect(struct writer *w, uint64_t now_ns)
 	return changed;
 }
 
-/* Another recording has none of them. */
+/* A new recording has no definitions of the counters. */
 static void begin(struct writer *w, const struct source_start *start)
 {
 	uint32_t n = atomic_load_explicit(&count, memory_order_acquire);

@@ -5,7 +5,7 @@
 
 atomic_bool app_external_on;
 
-/* The innermost id of a kind, for the collector. */
+/* Tells the collector the innermost id of a kind; NULL: there is none. */
 static bool put(struct ring *r, uint32_t kind, const struct ring_external *innermost)
 {
 	struct ring_event event = { .kind = RING_EXTERNAL,
@@ -80,7 +80,7 @@ int pitot_external_pop(uint32_t kind, uint64_t *id)
 
 /* --- the collector's thread --- */
 
-/* Of a thread that has lost events it is not known what is open, until the next one says so. */
+/* After a thread has lost events its open ids are unknown, until the next event. */
 static bool is_current(const struct ring *r)
 {
 	return r->externals_open.lost == atomic_load_explicit(&r->lost, memory_order_relaxed);
@@ -89,7 +89,7 @@ static bool is_current(const struct ring *r)
 uint64_t app_external_event(struct writer *w, const struct ring *r, uint64_t position)
 {
 	const struct ring_event *event = ring_slot(r, position);
-	/* of the collector's side of the ring */
+	/* belongs to the collector's side of the ring */
 	struct ring_externals *open = (void *)(uintptr_t)&r->externals_open;
 
 	(void)w;

@@ -1,25 +1,26 @@
 /*
- * app_external.h: ids of the program's own (an operator, a request) for the CUDA calls that a
- * thread makes meanwhile, as CUPTI's external correlation has them; pitot_external_push and pop of
+ * app_external.h: the program's own ids (an operator, a request) for the CUDA calls that a thread
+ * makes while an id is open, like CUPTI's external correlation: pitot_external_push and pop of
  * pitot/scope.h.
  *
- * CUPTI is not asked for it: its records need the activity of all runtime and driver calls (+30 %
- * on eager PyTorch), it gives only the innermost id of a kind anyway, and its functions, on the
- * program's threads, might meet the vendor thread that leaves it. The thread's ring has the order
- * of pushes, pops and calls, so the collector knows which call is within which id.
+ * CUPTI's own external correlation is not used: its records require the activity of all runtime and
+ * driver calls (+30 % on eager PyTorch), it reports only the innermost id of a kind anyway, and its
+ * functions, called on the program's threads, could race with the vendor thread's detaching from
+ * CUPTI. The thread's ring holds pushes, pops and calls in order, so the collector knows which call
+ * lies within which id.
  */
 #ifndef PITOT_CAPTURE_APP_APP_EXTERNAL_H
 #define PITOT_CAPTURE_APP_APP_EXTERNAL_H
 
 #include "capture/source.h"
 
-/* Whether calls are recorded: set by what records them. */
+/* Whether calls are recorded; set by their source. */
 extern atomic_bool app_external_on;
 
-/* A handler: an id has begun, or ended. */
+/* Ring handler: an id has begun or ended. */
 ring_handler app_external_event;
 
-/* The collector's: rows of external_correlation for a call, whose event in `r` is in hand. */
+/* Writes the external_correlation rows of a call, while its event in `r` is being handled. */
 void app_external_write(struct writer *w, const struct ring *r, uint64_t correlation);
 
 #endif

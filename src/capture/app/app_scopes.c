@@ -1,10 +1,10 @@
 /*
- * app_scopes.c: scopes and marks of pitot/scope.h: pushes, pops and marks of NVTX's table in a
- * domain of their own, so that whatever reads ranges reads scopes. A begin and an end are one slot
- * each in the thread's ring: names are numbers of strings of nvtx_names.h, and those that it has no
- * room for are pushed as NVTX texts are.
+ * app_scopes.c: scopes and marks of pitot/scope.h. They are pushes, pops and marks of the table
+ * nvtx in a separate domain, so that every reader of ranges reads scopes. A begin and an end take
+ * one slot each in the thread's ring: names are numbers of strings of nvtx_names.h; names for which
+ * that has no room are pushed like NVTX texts.
  *
- * clock_gettime() would be 16 to 21 ns of a begin or an end (quick_clock.h).
+ * clock_gettime() would cost 16 to 21 ns per begin or end (see quick_clock.h).
  */
 #include "pitot/pitot.h"
 
@@ -16,15 +16,15 @@
 #include "schema/schema.h"
 
 /*
- * Names that a program makes up as it goes ("step 17") may not fill the registry, which NVTX's
+ * Names that a program makes up as it runs ("step 17") must not fill the registry, which NVTX's
  * domains need too.
  */
 #define NAMES_MAX (NVTX_NAMES_MAX / 2)
 #define NAME_BYTES_MAX (NVTX_NAME_BYTES_MAX / 2 / NAMES_MAX)
 
 /*
- * What ring->scopes has of an open scope, and what a token is: the number of its name (0: none) in
- * the low bits; once a token names the scope, its own number above, and TOKEN.
+ * An entry of ring->scopes and a token have the same layout: the number of the scope's name (0:
+ * none) in the low bits; once the scope has a token, the token's number above, and bit TOKEN.
  */
 #define TOKEN (UINT64_C(1) << 63)
 #define TOKEN_NAME 0x1ffffu
@@ -54,8 +54,8 @@ static inline struct ring_event event_of(enum nvtx_kind kind, uint32_t level)
 }
 
 /*
- * In line, so that the event is made in the ring: a copy of bytes that were just stored one by one
- * waits for them, 4 ns.
+ * Inlined so that the event is built in the ring: copying bytes that were just stored one by one
+ * waits for those stores, which costs 4 ns.
  */
 static inline __attribute__((always_inline)) bool put(struct ring *r, struct ring_event *event)
 {
@@ -83,7 +83,7 @@ static __attribute__((noinline)) void watch_begin(uint32_t name)
 		watch->begin(NVTX_DOMAIN_SCOPES, *level_of_thread(), item->text);
 }
 
-/* `c` and `b` as in the event; `open`: what ring->scopes has of it. */
+/* `c` and `b` are fields of the event; `open` becomes the entry of ring->scopes. */
 static inline void begin(uint32_t name, uint32_t c, uint64_t b, uint64_t open)
 {
 	uint16_t *level = level_of_thread();
@@ -107,7 +107,7 @@ static inline void begin(uint32_t name, uint32_t c, uint64_t b, uint64_t open)
 	descend();
 }
 
-/* Known names are found without a lock. 0: the text has to travel in the ring. */
+/* Finds known names without a lock. 0: the text must travel in the ring. */
 static uint32_t find_number(const char *text)
 {
 	size_t length = strnlen(text, NAME_BYTES_MAX + 1);
@@ -122,8 +122,8 @@ static uint32_t find_number(const char *text)
 }
 
 /*
- * What text was last at an address, mostly a literal's, is compared before it is hashed: 2 ns
- * instead of 20.
+ * Compares the text with the last one seen at its address, usually a literal's, before hashing it:
+ * 2 ns instead of 20.
  */
 static inline uint32_t number_of(const char *text)
 {
@@ -152,7 +152,7 @@ static void begin_with_text(const char *text, enum nvtx_payload payload_kind, ui
 	nvtx_push(NVTX_DOMAIN_SCOPES, a);
 }
 
-/* Apart, as end() is: a call while nothing is recorded saves no registers. */
+/* Not inlined, like end(): a call while nothing is recorded then saves no registers. */
 static __attribute__((noinline)) void begin_text(const char *text, enum nvtx_payload payload_kind,
 						 uint64_t payload)
 {
@@ -231,7 +231,7 @@ void pitot_scope_end(void)
 		end(level);
 }
 
-/* The same again for the same scope: a pool gets one for each of its tasks. */
+/* Returns the same token for the same scope, because a pool requests one for each task. */
 static uint64_t token_of(struct ring *r, uint32_t level)
 {
 	struct ring_event event = event_of(nvtx_kind_token, 0);

@@ -15,20 +15,20 @@
 
 static struct {
 	char directory[4096]; /* of the recording */
-	atomic_uint_fast64_t period_ns; /* between readings; 0: none are wanted */
+	atomic_uint_fast64_t period_ns; /* between readings; 0: no readings */
 	atomic_bool all; /* SETTING_SYSTEM_ALL */
-	atomic_bool in_windows; /* readings are wanted in the program's windows only */
-	atomic_int windows; /* that are open */
-	atomic_bool all_gpus; /* of the machine: nothing says which the process uses */
+	atomic_bool in_windows; /* read only in windows that the program opens */
+	atomic_int windows; /* number of open windows */
+	atomic_bool all_gpus; /* read every GPU: it is unknown which ones the process uses */
 	/* The vendor thread's: */
 	uint64_t last_ns;
 	bool gpus_off, host_off;
 	bool was_open;
 	struct host host, process;
-	struct counters_claim claim; /* of the machine's counters */
-	struct strbuf *why; /* of this round */
+	struct counters_claim claim; /* for the machine's counters */
+	struct strbuf *why; /* reasons found in this round */
 	/* The collector's: */
-	uint64_t named[METRIC_END / 64]; /* bit i: counter i has its row */
+	uint64_t named[METRIC_END / 64]; /* bit i: counter i has been defined */
 	uint64_t seen; /* bit i: GPU i has had a reading */
 } self;
 
@@ -57,7 +57,7 @@ static void note_absent(void *user, uint32_t id, const char *why)
 	metric_add_absent(self.why, "no ", id, why);
 }
 
-/* Opens what is not open yet; another process may read the machine as long as it lives. */
+/* Opens what is not open yet: another process that reads the machine's counters may have ended. */
 static void open_host(const struct metric_sink *sink)
 {
 	if (!self.process.text && host_open(&self.process, HOST_PROCESS, sink) < 0)
@@ -155,17 +155,18 @@ __attribute__((visibility("default"))) void pitot_system_stop(const char *name)
 
 /* --- the collector's thread --- */
 
-static void window(const struct settings *wanted, struct writer *w)
+static void window(const struct settings *settings, struct writer *w)
 {
 	(void)w;
-	if (wanted)
-		memcpy(self.directory, *wanted->directory ? wanted->directory : wanted->log_path,
+	if (settings)
+		memcpy(self.directory,
+		       *settings->directory ? settings->directory : settings->log_path,
 		       sizeof(self.directory));
-	atomic_store(&self.all, wanted && wanted->system == SETTING_SYSTEM_ALL);
+	atomic_store(&self.all, settings && settings->system == SETTING_SYSTEM_ALL);
 	atomic_store(&self.all_gpus,
-		     wanted && wanted->cuda && wanted->engine == SETTING_ENGINE_MONITOR);
-	atomic_store(&self.in_windows, wanted && !wanted->counters_always);
-	atomic_store(&self.period_ns, wanted ? wanted->counters_ns : 0);
+		     settings && settings->cuda && settings->engine == SETTING_ENGINE_MONITOR);
+	atomic_store(&self.in_windows, settings && !settings->counters_always);
+	atomic_store(&self.period_ns, settings ? settings->counters_ns : 0);
 }
 
 static void begin(struct writer *w, const struct source_start *start)
@@ -199,7 +200,7 @@ static void write_counter(struct writer *w, uint32_t id)
 	self.named[id / 64] |= UINT64_C(1) << id % 64;
 }
 
-/* Before its first reading. */
+/* Called before the GPU's first reading is written. */
 static void write_gpu(struct writer *w, uint32_t device)
 {
 #ifndef PITOT_WITHOUT_CUDA

@@ -1,6 +1,6 @@
 /*
- * counters_source.h: readings of GPUs, of the machine and of the process (src/system), taken on the
- * vendor thread, as rows of the tables counter (its id is the metric's) and counter_sample.
+ * counters_source.h: readings of GPUs, the machine and the process (src/system), made on the vendor
+ * thread, as rows of the tables counter (its id is the metric's) and counter_sample.
  */
 #ifndef PITOT_CAPTURE_COUNTERS_COUNTERS_SOURCE_H
 #define PITOT_CAPTURE_COUNTERS_COUNTERS_SOURCE_H
@@ -11,24 +11,24 @@
 
 extern const struct source counters_source;
 
-/* Hands a reading to the collector. Any thread. */
+/* Passes a reading to the collector. Any thread. */
 void counters_push(uint32_t id, uint32_t device, uint64_t time_ns, int64_t value);
 
 /*
- * Of the processes that record into one directory the first reads what they share: it has the name
- * of the pair in the abstract namespace of sockets, which the kernel frees when the process ends,
- * however it ends.
+ * Several processes may record into one directory; the first one reads the counters that they
+ * share. It claims a pair of directory and subject by binding that name in the abstract namespace
+ * of sockets, which the operating system releases however the process ends.
  */
 struct counters_claim {
 	char what[32]; /* "": nothing */
 	int fd;
 };
-/* Claims `what` as claims[i]. true: it is ours, also when another of these claims has it. */
+/* Claims `what` as claims[i]. Returns true if it is ours, even through another of these claims. */
 bool counters_claim(struct counters_claim *claims, size_t count, size_t i, const char *directory,
 		    const char *what);
 /*
- * In the child of a fork: the claims are the parent's, but a descriptor that the child holds as
- * well would keep them for longer than that lives.
+ * Called in the child of a fork: the claims belong to the parent, and a descriptor held by the
+ * child would keep them alive after the parent's end.
  */
 void counters_disclaim(const struct counters_claim *claims, size_t count);
 

@@ -9,18 +9,18 @@
 #include "capture/collector.h"
 #include "base/safe_memory.h"
 
-#define MAGIC UINT64_C(0x50740000) /* high half of a value: no other timer's by chance */
-/* That a walk may need of the stack that the handler runs on; and with Python frames. */
+#define MAGIC UINT64_C(0x50740000) /* high half of a value, unlikely in other timers' values */
+/* Stack that a walk may need where the handler runs; the same with Python frames. */
 #define ROOM_BYTES 4096u
 #define ROOM_PYTHON_BYTES 6144u
-/* More than that at once is no sample of what runs now: the signal was blocked for a while. */
+/* More periods at once do not describe what runs now: the signal was blocked for a while. */
 #define PERIODS_MAX 4u
 #define PERIODS_MAX_NS (100 * NS_PER_MS)
 
 static _Atomic(struct cpu_slot *) slots[CPU_SLOTS_MAX];
 static atomic_bool enabled;
 
-/* --- what was interrupted --- */
+/* --- the interrupted thread --- */
 
 static void read_registers(const ucontext_t *context, struct stack_registers *out)
 {
@@ -35,7 +35,7 @@ static void read_registers(const ucontext_t *context, struct stack_registers *ou
 	out->interrupted = true;
 }
 
-/* Alternate stacks are small, those of coroutines too, and other stacks can be nearly used up. */
+/* Alternate stacks and coroutines' stacks are small, and other stacks can be nearly used up. */
 static bool has_room(const ucontext_t *context)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -56,8 +56,8 @@ static uint64_t free_words(const struct cpu_slot *s)
 				 atomic_load_explicit(&s->tail, memory_order_acquire));
 }
 
-/* The collector is woken where the ring has become half full: its next look may be too late. */
-static void put(struct cpu_slot *s, const struct cpu_record *record)
+/* Wakes the collector when the ring becomes half full: its next tick may be too late. */
+static void push_record(struct cpu_slot *s, const struct cpu_record *record)
 {
 	uint64_t head = atomic_load_explicit(&s->head, memory_order_relaxed);
 	uint64_t words[CPU_RECORD_WORDS];
@@ -107,7 +107,7 @@ static void record_sample(struct cpu_slot *s, const ucontext_t *context)
 				     .tid = s->tid,
 				     .cpu = (uint32_t)sched_getcpu() };
 
-	/* What there is no room for now is left for the next sample. */
+	/* Without room the periods are left to the next sample. */
 	if (free_words(s) < CPU_RECORD_WORDS) {
 		counter_add(&s->no_stack[CPU_NO_STACK_FULL], 1);
 		return;
@@ -117,9 +117,9 @@ static void record_sample(struct cpu_slot *s, const ucontext_t *context)
 		return;
 	record.count = walk_stack(s, context, &record.end);
 	most = record.count ? MAX(PERIODS_MAX, PERIODS_MAX_NS / s->period_ns) : 0;
-	record.with = (uint32_t)MIN(periods, most);
-	record.without = (uint32_t)MIN(periods - record.with, UINT32_MAX);
-	put(s, &record);
+	record.with_stack = (uint32_t)MIN(periods, most);
+	record.without_stack = (uint32_t)MIN(periods - record.with_stack, UINT32_MAX);
+	push_record(s, &record);
 	counter_add(&s->samples, 1);
 	counter_add(&s->handler_ns, clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - clock);
 }
@@ -158,7 +158,7 @@ enum cpu_handler_state cpu_handler_install(void)
 		return CPU_HANDLER_FOREIGN;
 	act = (struct sigaction){ .sa_sigaction = on_timer,
 				  .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK };
-	/* Nothing interrupts the handler, so that nothing leaves it by longjmp. */
+	/* Nothing may interrupt the handler, so that nothing leaves it by longjmp. */
 	sigfillset(&act.sa_mask);
 	for (size_t i = 0; i < ARRAY_SIZE(faults); i++)
 		sigdelset(&act.sa_mask, faults[i]);

@@ -1,11 +1,11 @@
 /*
- * cpu_handler.h: the signal of the timers, and what happens in it.
+ * cpu_handler.h: the timers' signal and its handler.
  *
- * The signal is SIGURG. What ignores it by default does the least harm: a program that resets all
- * handlers, an exec with a signal pending, a signal that comes after the last timer are all
- * without consequence, where SIGPROF or a real-time signal would end the process. No library waits
- * for it; programs that do handle it (out-of-band data of sockets) must cope with it when there is
- * none, and are left alone as soon as they install a handler.
+ * The signal is SIGURG, because a signal that is ignored by default does the least harm: if a
+ * program resets all handlers, if a signal is pending at an exec or arrives after the last timer,
+ * nothing happens, whereas SIGPROF or a real-time signal would end the process. No library waits
+ * for it; programs that handle it (out-of-band data of sockets) must cope with spurious signals,
+ * and the timers stop as soon as the program installs a handler.
  */
 #ifndef PITOT_CAPTURE_CPU_CPU_HANDLER_H
 #define PITOT_CAPTURE_CPU_CPU_HANDLER_H
@@ -16,23 +16,23 @@
 
 #define CPU_SIGNAL SIGURG
 
-/* Installs the handler where the program has none. May be called again and again. */
+/* Installs the handler if the program has none. Idempotent. */
 enum cpu_handler_state {
-	CPU_HANDLER_OURS, /* installed before */
-	/* installed now: timers whose signal was ignored before may have stopped */
+	CPU_HANDLER_OURS, /* it was installed already */
+	/* installed now: timers whose signal was ignored in the meantime may have stopped */
 	CPU_HANDLER_NEW,
-	CPU_HANDLER_FOREIGN, /* the program has one */
+	CPU_HANDLER_FOREIGN, /* the program has its own */
 };
 enum cpu_handler_state cpu_handler_install(void);
 
-/* Without it signals are ignored, whenever they come. */
+/* While disabled the handler ignores all signals. */
 void cpu_handler_enable(bool on);
 
-/* A slot for the handler to find; its memory stays for ever. */
+/* Makes a slot known to the handler; the slot's memory must never be freed. */
 void cpu_handler_add(struct cpu_slot *slot);
 struct cpu_slot *cpu_handler_slot(unsigned index);
 
-/* What a timer's signal carries. */
+/* The value that a timer's signal carries. */
 union sigval cpu_handler_value(const struct cpu_slot *slot, unsigned generation);
 
 #endif

@@ -11,13 +11,13 @@
 
 static struct {
 	/*
-	 * The descriptor is not kept: programs close what they do not know, and use its number
-	 * again.
+	 * The file is opened for each write: programs close descriptors that they do not know, and
+	 * reuse their numbers.
 	 */
 	char path[4096 + 64];
-	struct cpu_handover_cell cell; /* as in the file; magic 0: there is none */
+	struct cpu_handover_cell cell; /* as in the file; magic 0: no cell was claimed */
 	off_t place;
-	uint64_t recorded_ns; /* in rows, on disk or not */
+	uint64_t recorded_ns; /* in rows, whether on disk or not */
 } self;
 
 static int open_file(int flags)
@@ -28,8 +28,8 @@ static int open_file(int flags)
 }
 
 /*
- * Writes the part of the cell from an offset on. A recording that has ended has no file any more,
- * and needs none.
+ * Writes `size` bytes of the cell from offset `from`. The file of a recording that has ended is
+ * gone, and not needed.
  */
 static void put(size_t from, size_t size)
 {
@@ -44,8 +44,8 @@ static void put(size_t from, size_t size)
 }
 
 /*
- * Appends the cell. Several recorders do so at once; each finds its own where its descriptor stands
- * then.
+ * Appends the cell. Several recorders may append concurrently; each finds its own cell by the
+ * position of its descriptor afterwards.
  */
 static int append(int fd)
 {

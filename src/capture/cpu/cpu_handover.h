@@ -1,7 +1,7 @@
 /*
- * cpu_handover.h: tells `pitot record`, which samples this process by perf events, that from now on
- * timers inside sample all of it (format/handover_cell.h has the protocol). Process-wide, for the
- * collector's thread. Without cpu_handover_begin() every call does nothing.
+ * cpu_handover.h: tells `pitot record`, which samples this process by perf events, that timers
+ * inside it sample all of it from now on (format/handover_cell.h has the protocol). Process-wide;
+ * must be called on the collector's thread. Before cpu_handover_begin() the other calls do nothing.
  */
 #ifndef PITOT_CAPTURE_CPU_CPU_HANDOVER_H
 #define PITOT_CAPTURE_CPU_CPU_HANDOVER_H
@@ -9,17 +9,17 @@
 #include <stdint.h>
 
 /*
- * Claims the process from now on. To be called before the first timer is armed. 0; or a negative
- * errno, after which no timer may be armed: -ENOENT when nobody samples into this directory by perf
- * events (any more).
+ * Claims the process from now on. Must be called before the first timer is armed. Returns 0, or a
+ * negative errno, after which no timer may be armed: -ENOENT if nobody samples into this directory
+ * by perf events, or not any more.
  */
 int cpu_handover_begin(const char *directory);
-/* Leaves the process to perf events again. All timers have been deleted. */
+/* Returns the process to perf events. All timers must have been deleted. */
 void cpu_handover_end(void);
 
 /* Counts CPU time for which a row was appended. */
 void cpu_handover_recorded(uint64_t ns);
-/* All rows so far are on disk. */
+/* Called when all rows so far are on disk. */
 void cpu_handover_stored(void);
 
 void cpu_handover_after_fork(void);

@@ -15,24 +15,24 @@
 #include "capture/cpu/cpu_handler.h"
 
 #define TASKS "/proc/self/task"
-#define SCAN_MIN_NS (5 * NS_PER_MS) /* between scans of all threads, when new ones come */
-#define SCAN_MAX_NS (100 * NS_PER_MS) /* and when none do */
+#define SCAN_MIN_NS (5 * NS_PER_MS) /* between scans of all threads, while new ones appear */
+#define SCAN_MAX_NS (100 * NS_PER_MS) /* and while none do */
 #define SCAN_COST 100u /* the pause after a scan is at least this many times its CPU time */
 #define INDEX_SIZE (2 * CPU_SLOTS_MAX) /* a power of two */
 #define MASK_MIN_NS (5 * NS_PER_MS)
 #define MASK_MAX_NS NS_PER_S /* between readings of the mask of a thread that blocks the signal */
-#define OVERDUE_PERIODS 8u /* without a sample, until its mask is looked at */
+#define OVERDUE_PERIODS 8u /* without a sample, after which a thread's mask is read */
 #define STATUS_BYTES 8192u
 
 static struct {
-	uint64_t period_ns, looked_ns, random;
-	uint64_t mask_next_ns; /* the first of the slots' */
-	uint64_t look_cost_ns, wait_ns;
+	uint64_t period_ns, scanned_ns, random;
+	uint64_t mask_next_ns; /* the earliest of the slots' */
+	uint64_t scan_cost_ns, wait_ns;
 	uint16_t index[INDEX_SIZE]; /* slots by thread: 1 + number; 0: free */
-	uint32_t self; /* the collector */
+	uint32_t self; /* the collector's thread id */
 	unsigned used; /* slots */
-	uint32_t refused; /* in this look */
-	uint64_t before_ns; /* of the main thread, that does not count; UINT64_MAX: of all */
+	uint32_t refused; /* in this scan */
+	uint64_t before_ns; /* the main thread's uncounted CPU time; UINT64_MAX: all threads' */
 	struct cpu_threads_counts counts;
 } self;
 
@@ -41,13 +41,13 @@ struct cpu_slot *cpu_threads_slot(unsigned i)
 	return i < self.used ? cpu_handler_slot(i) : NULL;
 }
 
-/* The kernel's name for the CPU clock of a thread of this process. */
+/* Returns the operating system's id of the CPU clock of a thread of this process. */
 static clockid_t thread_clock(uint32_t tid)
 {
 	return (clockid_t)(~tid << 3 | 4 | 2);
 }
 
-/* 0 when the thread has ended. */
+/* Returns 0 if the thread has ended. */
 static uint64_t thread_cpu_ns(uint32_t tid)
 {
 	struct timespec t;
@@ -102,7 +102,7 @@ static void disarm(struct cpu_slot *s)
 	if (s->armed)
 		syscall(SYS_timer_delete, s->timer);
 	s->armed = false;
-	atomic_fetch_add(&s->generation, 1); /* late signals are of another generation */
+	atomic_fetch_add(&s->generation, 1); /* makes late signals those of an old generation */
 }
 
 static int start_timer(struct cpu_slot *s, uint64_t offset_ns)
@@ -115,7 +115,8 @@ static int start_timer(struct cpu_slot *s, uint64_t offset_ns)
 	int err = 0;
 
 	/*
-	 * From now, so never in the past: one that expires at once would wake a thread that sleeps.
+	 * Relative, so never in the past: a timer that expires immediately would wake a sleeping
+	 * thread.
 	 */
 	if (syscall(SYS_timer_settime, s->timer, 0, &times, NULL) < 0) {
 		err = -errno;
@@ -124,17 +125,17 @@ static int start_timer(struct cpu_slot *s, uint64_t offset_ns)
 	return err;
 }
 
-static void read_mask_later(struct cpu_slot *s)
+static void schedule_mask_read(struct cpu_slot *s)
 {
 	s->mask_wait_ns = MIN(MAX(2 * s->mask_wait_ns, MASK_MIN_NS), MASK_MAX_NS);
 	s->mask_next_ns = clock_monotonic_ns() + s->mask_wait_ns;
 }
 
 /*
- * From now on the thread's periods are counted. Returns when the first is over: after a random part
- * of one.
+ * Starts counting the thread's periods. Returns when the first one ends: after a random part of a
+ * period.
  */
-static uint64_t count_from_now(struct cpu_slot *s)
+static uint64_t start_counting(struct cpu_slot *s)
 {
 	uint64_t offset = 1 + next_random() % s->period_ns;
 
@@ -155,24 +156,24 @@ static int arm(struct cpu_slot *s, uint64_t offset)
 }
 
 /*
- * A thread that gets no timer now (RLIMIT_SIGPENDING, for example) keeps its slot: its CPU time is
- * counted.
+ * A thread that is refused a timer (by RLIMIT_SIGPENDING, for example) keeps its slot, so that its
+ * CPU time is counted.
  */
 static void begin(struct cpu_slot *s)
 {
-	uint64_t offset = count_from_now(s);
+	uint64_t offset = start_counting(s);
 
-	/* New threads block all signals until they begin. */
+	/* New threads block all signals until they start to run. */
 	s->mask_wait_ns = 0;
 	if (blocks_signal(s->tid) || arm(s, offset) < 0)
-		read_mask_later(s);
+		schedule_mask_read(s);
 }
 
 /*
- * Sets the timer to the end of the period under way. It is not created anew: the kernel may refuse
- * another one by now.
+ * Sets the timer to the end of the current period. The timer is reused, because the operating
+ * system may refuse a new one by now.
  */
-static void arm_again(struct cpu_slot *s)
+static void rearm(struct cpu_slot *s)
 {
 	uint64_t clock = thread_cpu_ns(s->tid), left = s->first_ns - clock;
 
@@ -184,7 +185,7 @@ static void arm_again(struct cpu_slot *s)
 		arm(s, left);
 }
 
-/* Gives the thread the wanted period: now, or at the next scan if its handler is at work. */
+/* Changes the thread's period: now, or at the next scan if its handler is running. */
 static void change_period(struct cpu_slot *s, cpu_unseen *unseen, void *context)
 {
 	uint64_t periods;
@@ -200,23 +201,23 @@ static void change_period(struct cpu_slot *s, cpu_unseen *unseen, void *context)
 	begin(s);
 }
 
-/* The thread has had no samples for a while: it blocks the signal, or the timer has stopped. */
-static void follow_mask(struct cpu_slot *s, uint64_t now_ns)
+/* Handles a thread without recent samples: it blocks the signal, or its timer has stopped. */
+static void check_mask(struct cpu_slot *s, uint64_t now_ns)
 {
 	if (now_ns < s->mask_next_ns)
 		return;
 	if (!blocks_signal(s->tid)) {
 		/*
-		 * Not often: a timer that has expired, and waits for a tick to hit the thread,
-		 * begins anew.
+		 * Rarely, because a timer that has expired, and waits for a tick to hit the thread,
+		 * starts over.
 		 */
-		arm_again(s);
+		rearm(s);
 		s->mask_next_ns = now_ns + MASK_MAX_NS;
 		return;
 	}
 	if (s->armed)
 		disarm(s);
-	read_mask_later(s);
+	schedule_mask_read(s);
 }
 
 /* --- threads --- */
@@ -248,7 +249,7 @@ static struct cpu_slot *free_slot(void)
 	return s;
 }
 
-/* Where the thread is in the index, or would be. */
+/* Returns the thread's place in the index, or the free place where it belongs. */
 static uint16_t *index_of(uint32_t tid)
 {
 	uint32_t i = tid * 0x9e3779b1u;
@@ -271,7 +272,7 @@ static void make_index(void)
 			*index_of(s->tid) = (uint16_t)(i + 1);
 }
 
-/* The list of threads may leave out some while others end. */
+/* The list of threads may omit some while others end. */
 static bool is_alive(const struct cpu_slot *s)
 {
 	uint64_t clock = thread_cpu_ns(s->tid);
@@ -280,8 +281,8 @@ static bool is_alive(const struct cpu_slot *s)
 }
 
 /*
- * Only while its handler is not at work: of a thread that has ended or blocks all signals, or when
- * it is not busy.
+ * Frees a slot. Its handler must not be running: the thread has ended or blocks all signals, or the
+ * slot is not busy.
  */
 static void drop(struct cpu_slot *s)
 {
@@ -291,8 +292,8 @@ static void drop(struct cpu_slot *s)
 }
 
 /*
- * On a busy machine a thread may have used ten periods since its last signal: it keeps those up to
- * its last reading.
+ * Drops an ended thread. On a busy machine it may have used ten periods since its last signal: the
+ * periods up to its last reading are counted.
  */
 static void drop_ended(struct cpu_slot *s, cpu_unseen *unseen, void *context)
 {
@@ -303,8 +304,8 @@ static void drop_ended(struct cpu_slot *s, cpu_unseen *unseen, void *context)
 	drop(s);
 }
 
-/* Periods that a new thread has behind it; by chance, so that short ones count as they should. */
-static uint64_t periods_before(const struct cpu_slot *s)
+/* Returns a new thread's past periods; rounded at random, so that short threads count correctly. */
+static uint64_t past_periods(const struct cpu_slot *s)
 {
 	uint64_t before = s->tid == (uint32_t)getpid() ? self.before_ns : 0, passed = 0;
 
@@ -329,13 +330,13 @@ static void add(uint32_t tid, cpu_unseen *unseen, void *context)
 	s->mask_next_ns = 0;
 	begin(s);
 	self.counts.threads++;
-	before = periods_before(s);
+	before = past_periods(s);
 	if (before)
 		unseen(context, s, before);
 }
 
-/* A thread with this id lives. */
-static void found(uint32_t tid, cpu_unseen *unseen, void *context)
+/* Handles a live thread that a scan has found. */
+static void on_live_thread(uint32_t tid, cpu_unseen *unseen, void *context)
 {
 	uint16_t place = *index_of(tid);
 	uint64_t clock;
@@ -349,12 +350,12 @@ static void found(uint32_t tid, cpu_unseen *unseen, void *context)
 			s->seen = true;
 			return;
 		}
-		drop_ended(s, unseen, context); /* a new thread has the number */
+		drop_ended(s, unseen, context); /* the id was reused for a new thread */
 	}
 	add(tid, unseen, context);
 }
 
-/* No allocation, and the descriptor is open for a moment only. */
+/* Allocates nothing, and opens the descriptor only briefly. */
 static void scan_threads(cpu_unseen *unseen, void *context)
 {
 	_Alignas(struct dirent64) char buffer[4096];
@@ -362,7 +363,7 @@ static void scan_threads(cpu_unseen *unseen, void *context)
 	long n;
 
 	if (fd < 0) {
-		found((uint32_t)getpid(), unseen, context);
+		on_live_thread((uint32_t)getpid(), unseen, context);
 		return;
 	}
 	while ((n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0) {
@@ -371,15 +372,15 @@ static void scan_threads(cpu_unseen *unseen, void *context)
 			uint32_t tid = (uint32_t)strtoul(entry->d_name, NULL, 10);
 
 			if (tid && tid != self.self && !helper_thread_is(tid))
-				found(tid, unseen, context);
+				on_live_thread(tid, unseen, context);
 			at += entry->d_reclen;
 		}
 	}
 	close(fd);
 }
 
-/* A thread without a timer, or one that should have had samples, but has not. */
-static void follow(struct cpu_slot *s, uint64_t now_ns, cpu_unseen *unseen, void *context)
+/* Handles a thread without a timer, or one that should have had samples but has none. */
+static void update_thread(struct cpu_slot *s, uint64_t now_ns, cpu_unseen *unseen, void *context)
 {
 	uint64_t due, counted, periods;
 
@@ -397,26 +398,26 @@ static void follow(struct cpu_slot *s, uint64_t now_ns, cpu_unseen *unseen, void
 	}
 	self.refused += s->refused;
 	if (!s->armed || (due > counted && due - counted >= OVERDUE_PERIODS))
-		follow_mask(s, now_ns);
+		check_mask(s, now_ns);
 	if (!s->armed)
 		self.mask_next_ns = MIN(self.mask_next_ns, s->mask_next_ns);
 }
 
 void cpu_threads_scan(uint64_t now_ns, cpu_unseen *unseen, void *context)
 {
-	uint64_t wait_ns = MAX(self.wait_ns, SCAN_COST * self.look_cost_ns);
+	uint64_t wait_ns = MAX(self.wait_ns, SCAN_COST * self.scan_cost_ns);
 	uint32_t threads = self.counts.threads;
 	uint64_t begun_ns;
 	struct cpu_slot *s;
 
-	if (now_ns < MIN(self.looked_ns + wait_ns, self.mask_next_ns))
+	if (now_ns < MIN(self.scanned_ns + wait_ns, self.mask_next_ns))
 		return;
 	/*
-	 * By our own CPU time: on a busy machine a look may last a thousand times as long as it
-	 * takes.
+	 * Measured by our own CPU time: on a busy machine a scan may last a thousand times as long
+	 * as its CPU time.
 	 */
 	begun_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
-	self.looked_ns = now_ns;
+	self.scanned_ns = now_ns;
 	self.mask_next_ns = UINT64_MAX;
 	self.refused = 0;
 	make_index();
@@ -426,17 +427,17 @@ void cpu_threads_scan(uint64_t now_ns, cpu_unseen *unseen, void *context)
 	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++) {
 		if (!s->tid)
 			continue;
-		/* One of ours may not have said so when it was found. */
+		/* A thread of ours may have been found before it registered as a helper. */
 		if (helper_thread_is(s->tid))
 			drop(s);
 		else if (s->seen || is_alive(s))
-			follow(s, now_ns, unseen, context);
+			update_thread(s, now_ns, unseen, context);
 		else
 			drop_ended(s, unseen, context);
 	}
 	self.counts.refused = MAX(self.counts.refused, self.refused);
-	self.look_cost_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns;
-	/* Where threads come there will be more soon. */
+	self.scan_cost_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns;
+	/* Where new threads have appeared, more will appear soon. */
 	self.wait_ns =
 		self.counts.threads != threads ? SCAN_MIN_NS : MIN(2 * self.wait_ns, SCAN_MAX_NS);
 }
@@ -462,12 +463,12 @@ int cpu_threads_start(uint64_t period_ns, uint64_t before_ns, cpu_unseen *unseen
 	struct cpu_slot *s;
 
 	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
-		if (s->tid && !atomic_load(&s->busy)) /* of the last time */
+		if (s->tid && !atomic_load(&s->busy)) /* left over from the last start */
 			drop(s);
 	self.period_ns = period_ns;
 	self.self = (uint32_t)syscall(SYS_gettid);
 	self.random = clock_monotonic_ns() ^ (uint64_t)self.self << 32;
-	self.looked_ns = self.wait_ns = self.look_cost_ns = 0;
+	self.scanned_ns = self.wait_ns = self.scan_cost_ns = 0;
 	self.counts = (struct cpu_threads_counts){ 0 };
 	self.before_ns = before_ns;
 	cpu_threads_scan(clock_monotonic_ns(), unseen, context);
@@ -478,16 +479,16 @@ int cpu_threads_start(uint64_t period_ns, uint64_t before_ns, cpu_unseen *unseen
 void cpu_threads_set_period(uint64_t period_ns)
 {
 	self.period_ns = period_ns;
-	self.mask_next_ns = 0; /* the next scan is due */
+	self.mask_next_ns = 0; /* makes the next scan due */
 }
 
-void cpu_threads_arm_again(void)
+void cpu_threads_rearm(void)
 {
 	struct cpu_slot *s;
 
 	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
 		if (s->tid && s->armed)
-			arm_again(s);
+			rearm(s);
 }
 
 void cpu_threads_stop(cpu_unseen *unseen, void *context)

@@ -1,17 +1,17 @@
 /*
- * cpu_timer.c: CPU samples by timers inside the process, for where nothing may be sampled from
- * outside: seccomp forbids perf_event_open (Docker's default), or perf_event_paranoid does.
+ * cpu_timer.c: CPU samples by timers inside the process, for use where sampling from outside is
+ * forbidden: by seccomp (perf_event_open in Docker's default) or by perf_event_paranoid.
  *
- * Or in the place of perf events, for what those cannot have: Python frames. Then it begins once
- * there is a Python in the process, which it takes over as a whole at that instant
- * (cpu_handover.h). A thread for which no timer can be had, because it blocks the signal, has
- * samples without stacks, by its CPU clock.
+ * They also replace perf events to provide Python frames, which perf events cannot. In that case
+ * they begin when there is a Python in the process, and take over the whole process at that instant
+ * (cpu_handover.h). A thread that cannot have a timer, because it blocks the signal, gets samples
+ * without stacks, by its CPU clock.
  *
  * Each thread has a timer on its own CPU clock (cpu_threads.h), which sends it a signal; the
- * handler walks the stack (cpu_handler.h) and puts a record into the thread's slot; here the
- * records become rows of cpu_sample. Weights are whole periods, so that they add up to CPU time
- * also where a signal comes late: the operating system checks these timers at its ticks only, 100
- * to 1000 times a second.
+ * handler walks the stack (cpu_handler.h) and puts a record into the thread's slot; this file turns
+ * the records into rows of cpu_sample. Weights are whole periods, so that they add up to CPU time
+ * even if a signal is late: the operating system checks these timers only at its ticks, 100 to 1000
+ * times a second.
  */
 #include "capture/source.h"
 
@@ -31,37 +31,37 @@
 #include "capture/stack_rows.h"
 #include "format/rows.h"
 
-#define BUSY_WAIT_NS (100 * NS_PER_MS) /* between drains of the slots while samples come */
-#define QUIET_WAIT_NS (250 * NS_PER_MS) /* and while none do: a new thread is found then */
-#define NAMES_NS (2 * NS_PER_S) /* until the names of threads are read again */
-#define DELIVERY_NS 1500 /* of a signal, beside the handler: an estimate */
+#define BUSY_WAIT_NS (100 * NS_PER_MS) /* between drains of the slots while there are samples */
+#define QUIET_WAIT_NS (250 * NS_PER_MS) /* and while there are none: finds new threads */
+#define REREAD_NAMES_NS (2 * NS_PER_S) /* between two readings of the threads' names */
+#define DELIVERY_NS 1500 /* estimated cost of a signal, excluding the handler */
 
 static struct {
 	struct settings settings;
 	bool on;
-	bool waiting; /* for a Python: until there is one, perf events have all of the process */
-	bool handed_over; /* by perf events, which see what is missing here, and add it */
+	bool waiting; /* for a Python: until there is one, perf events sample the process */
+	bool handed_over; /* by perf events, which see which time is missing here, and add it */
 	uint32_t hz;
 	uint64_t period_ns;
 	char requested[32], actual[96];
-	uint64_t taken, seen_periods; /* samples, and what they stand for */
-	uint64_t sampled_ns, unseen_ns; /* CPU time in rows; that without a stack */
-	uint64_t last_taken; /* in the last look */
-	uint64_t process_cpu_ns; /* from when on it counts */
-	uint64_t own_cpu_ns; /* of the recorder's threads, then */
+	uint64_t samples, sampled_periods; /* samples, and the periods that they stand for */
+	uint64_t sampled_ns, unseen_ns; /* CPU time in rows, and the part of it without a stack */
+	uint64_t last_drained; /* samples in the last drain */
+	uint64_t process_cpu_ns; /* the process's CPU time when counting began */
+	uint64_t own_cpu_ns; /* the recorder's threads' CPU time at that moment */
 	uint64_t opened_ns; /* when the window opened, CLOCK_MONOTONIC */
 	uint64_t no_stack_reported[CPU_NO_STACK_KINDS], refused_reported;
 	uint64_t cost_reported, cost_ns_reported, cost_since_ns;
-	uint64_t named_ns; /* when the names of threads were forgotten */
+	uint64_t forgot_names_ns; /* when the threads' names were forgotten */
 } self;
 
-static uint64_t loaded_cpu_ns; /* of the process, when it began to be this program */
+static uint64_t loaded_cpu_ns; /* the process's CPU time when it exec'ed this program */
 
 /* --- rows --- */
 
 static void name_thread(struct writer *w, struct cpu_slot *s, uint32_t tid)
 {
-	/* One that has ended has no name any more, but perhaps an earlier row. */
+	/* An ended thread has no name any more, but perhaps an earlier row. */
 	if (s->named || syscall(SYS_tgkill, getpid(), tid, 0) != 0)
 		return;
 	s->named = true;
@@ -88,7 +88,7 @@ static void append(struct writer *w, const struct cpu_record *record, uint64_t p
 		self.unseen_ns += row.weight_ns;
 }
 
-/* CPU time of which nobody knows what was done in it. */
+/* Appends CPU time whose stacks are unknown. */
 static void append_unseen(void *context, struct cpu_slot *s, uint64_t periods)
 {
 	struct cpu_record record = { .time_ns = clock_monotonic_ns(),
@@ -100,7 +100,7 @@ static void append_unseen(void *context, struct cpu_slot *s, uint64_t periods)
 	append(context, &record, periods, 0);
 }
 
-/* One record; returns its words. */
+/* Appends the rows of one record; returns its number of words. */
 static uint64_t append_record(struct writer *w, struct cpu_slot *s, uint64_t at)
 {
 	uint64_t words[CPU_RECORD_WORDS], frames[STACK_FRAMES_MAX];
@@ -116,19 +116,19 @@ static uint64_t append_record(struct writer *w, struct cpu_slot *s, uint64_t at)
 	name_thread(w, s, record.tid);
 	if (record.count)
 		stack = stack_rows_sample(w, frames, record.count, (enum stack_end)record.end);
-	if (record.with)
-		append(w, &record, record.with, stack);
-	self.seen_periods += record.with;
-	if (record.without)
-		append(w, &record, record.without, 0);
-	self.taken++;
+	if (record.with_stack)
+		append(w, &record, record.with_stack, stack);
+	self.sampled_periods += record.with_stack;
+	if (record.without_stack)
+		append(w, &record, record.without_stack, 0);
+	self.samples++;
 	return CPU_RECORD_WORDS + record.count;
 }
 
 static uint64_t drain(struct writer *w)
 {
 	struct cpu_slot *s;
-	uint64_t before = self.taken;
+	uint64_t before = self.samples;
 
 	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++) {
 		uint64_t head = atomic_load_explicit(&s->head, memory_order_acquire);
@@ -138,12 +138,12 @@ static uint64_t drain(struct writer *w)
 			tail += append_record(w, s, tail);
 		atomic_store_explicit(&s->tail, tail, memory_order_release);
 	}
-	return self.taken - before;
+	return self.samples - before;
 }
 
-/* --- what is said of it --- */
+/* --- capability rows --- */
 
-/* Where perf events sample, too, how the recording is sampled is not for us to say. */
+/* If perf events sample as well, the row "cpu" belongs to them. */
 static const char *row_name(void)
 {
 	return self.settings.perf ? "cpu_timer" : "cpu";
@@ -186,7 +186,7 @@ static void set_rate(uint32_t hz)
 		 self.settings.stacks != SETTING_STACKS_NATIVE ? " and Python" : "");
 }
 
-/* What was sampled, and what not. */
+/* Writes what was sampled and what was not. */
 static void write_result(struct writer *w, const char *left)
 {
 	struct sums sum = sum_slots();
@@ -194,56 +194,53 @@ static void write_result(struct writer *w, const char *left)
 	uint64_t cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - self.process_cpu_ns -
 			  (helper_threads_cpu_ns() - self.own_cpu_ns);
 	uint64_t sampled_ns = self.sampled_ns;
-	uint32_t rate =
-		self.seen_periods ? (uint32_t)(self.hz * self.taken / self.seen_periods) : self.hz;
-	char text[500];
-	int n;
+	uint32_t rate = self.sampled_periods
+				? (uint32_t)(self.hz * self.samples / self.sampled_periods)
+				: self.hz;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
 	cpu_threads_counts(&threads);
-	n = snprintf(text, sizeof(text),
-		     "%s%llu samples of %u threads stand for %.3f of %.3f s of CPU time, %.3f s of "
-		     "them without a stack; stacks: %llu complete, %llu partial, %llu truncated, "
-		     "%llu guessed, %llu too deep, %llu with Python frames by guess",
-		     left, (unsigned long long)self.taken, threads.threads,
-		     (double)sampled_ns / 1e9, (double)cpu_ns / 1e9, (double)self.unseen_ns / 1e9,
-		     (unsigned long long)sum.ends[stack_end_complete],
-		     (unsigned long long)sum.ends[stack_end_partial],
-		     (unsigned long long)sum.ends[stack_end_truncated],
-		     (unsigned long long)sum.ends[stack_end_guessed],
-		     (unsigned long long)sum.ends[stack_end_depth], (unsigned long long)sum.unsure);
+	strbuf_addf(&text,
+		    "%s%llu samples of %u threads stand for %.3f of %.3f s of CPU time, %.3f s of "
+		    "them without a stack; stacks: %llu complete, %llu partial, %llu truncated, "
+		    "%llu guessed, %llu too deep, %llu with Python frames by guess",
+		    left, (unsigned long long)self.samples, threads.threads,
+		    (double)sampled_ns / 1e9, (double)cpu_ns / 1e9, (double)self.unseen_ns / 1e9,
+		    (unsigned long long)sum.ends[stack_end_complete],
+		    (unsigned long long)sum.ends[stack_end_partial],
+		    (unsigned long long)sum.ends[stack_end_truncated],
+		    (unsigned long long)sum.ends[stack_end_guessed],
+		    (unsigned long long)sum.ends[stack_end_depth], (unsigned long long)sum.unsure);
 	if (threads.blocked)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, "; %u threads blocked SIGURG",
-			      threads.blocked);
+		strbuf_addf(&text, "; %u threads blocked SIGURG", threads.blocked);
 	if (threads.refused)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, "; %u threads had no timer",
-			      threads.refused);
+		strbuf_addf(&text, "; %u threads had no timer", threads.refused);
 	if (sampled_ns - self.unseen_ns >= NS_PER_S && rate < self.hz - self.hz / 10) {
-		n += snprintf(text + n, sizeof(text) - (size_t)n,
-			      "; of %u samples a second of CPU time %u came, as the kernel's ticks "
-			      "met the threads",
-			      self.hz, rate);
+		strbuf_addf(&text,
+			    "; of %u samples per second of CPU time %u arrived, because the timers "
+			    "expire at the operating system's ticks",
+			    self.hz, rate);
 		set_rate(rate);
 	}
 	if (self.handed_over)
-		snprintf(text + n, sizeof(text) - (size_t)n,
-			 "; perf events have the time before and after");
+		strbuf_adds(&text, "; perf events cover the time before and after");
 	else if (cpu_ns > sampled_ns + MAX(cpu_ns / 50, 10 * self.period_ns))
 		rows_loss(w, loss_reason_samples_dropped, (cpu_ns - sampled_ns) / self.period_ns,
 			  self.opened_ns, clock_monotonic_ns(),
 			  "CPU samples of threads that ended before they were found");
 	rows_capability(w, row_name(), *left ? capability_state_degraded : capability_state_on,
-			self.requested, self.actual, text);
+			self.requested, self.actual, strbuf_text(&text));
 }
 
 /* --- life --- */
 
-/* In the library's constructor: the CPU time so far is of the program before the exec. */
+/* Called by the library's constructor: CPU time up to now was used before the exec. */
 static void loaded(void)
 {
 	loaded_cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-/* Does nothing unless samples are wanted, and samples nothing before the window opens. */
+/* Samples nothing before a window opens. */
 static void begin(struct writer *w, const struct source_start *how)
 {
 	(void)w;
@@ -258,7 +255,7 @@ static void limit_rate(void)
 	set_rate((uint32_t)((NS_PER_S + self.period_ns / 2) / self.period_ns));
 }
 
-/* Process ids, and perf events', are of one namespace. */
+/* Perf events and timers must mean the same process ids, so both must use one pid namespace. */
 static bool shares_namespace(void)
 {
 	struct stat st;
@@ -270,7 +267,7 @@ static void write_rate(struct writer *w)
 {
 	char reason[160];
 
-	snprintf(reason, sizeof(reason), "the kernel looks at timers of CPU time %u times a second",
+	snprintf(reason, sizeof(reason), "the operating system checks CPU timers %u times a second",
 		 self.hz);
 	rows_capability(w, row_name(), capability_state_on, self.requested, self.actual,
 			self.hz + 1 < self.settings.cpu ? reason : NULL);
@@ -287,15 +284,14 @@ static void write_unavailable(struct writer *w, const char *what, int err)
 	write_off(w, capability_state_unavailable, reason);
 }
 
-/* Whether timers can sample the process at all. */
+/* Whether timers can sample this process at all. */
 static bool is_possible(struct writer *w)
 {
 	int err;
 
 	if (self.settings.perf && !shares_namespace()) {
-		write_off(
-			w, capability_state_unavailable,
-			"the process has a pid namespace of its own; perf events have its samples");
+		write_off(w, capability_state_unavailable,
+			  "the process is in another pid namespace; perf events sample it");
 		return false;
 	}
 	err = cpu_threads_check();
@@ -317,17 +313,17 @@ static void open_window(struct writer *w)
 	int err = 0;
 
 	limit_rate();
-	self.taken = self.seen_periods = self.sampled_ns = self.unseen_ns = 0;
+	self.samples = self.sampled_periods = self.sampled_ns = self.unseen_ns = 0;
 	if (!is_possible(w))
 		return;
-	/* What was before belongs to perf events where these sample, too. */
+	/* If perf events sample too, the time before belongs to them. */
 	self.handed_over = self.settings.perf != 0;
 	if (self.handed_over)
 		err = cpu_handover_begin(self.settings.directory);
 	else if (whole)
 		before_ns = loaded_cpu_ns;
 	if (err < 0) {
-		write_unavailable(w, "perf events keep the process", err);
+		write_unavailable(w, "cannot take the process over from perf events", err);
 		return;
 	}
 	self.process_cpu_ns =
@@ -364,8 +360,8 @@ static void end(struct writer *w, const char *left)
 	write_result(w, left);
 }
 
-/* Sessions together want another rate than before. */
-static void follow_rate(uint64_t cpu, struct writer *w)
+/* Follows a change of the rate that the sessions request together. */
+static void change_rate(uint64_t cpu, struct writer *w)
 {
 	if (self.settings.cpu == cpu)
 		return;
@@ -378,25 +374,25 @@ static void follow_rate(uint64_t cpu, struct writer *w)
 }
 
 /*
- * Whether perf events have the process, and since when it is sampled, is decided by the session
- * that begins it.
+ * The session that starts the sampling decides whether perf events sample the process too, and from
+ * when on CPU time counts.
  */
-static void window(const struct settings *wanted, struct writer *w)
+static void window(const struct settings *settings, struct writer *w)
 {
-	if (!wanted || !wanted->cpu) {
+	if (!settings || !settings->cpu) {
 		end(w, "");
 	} else if (self.on || self.waiting) {
-		follow_rate(wanted->cpu, w);
+		change_rate(settings->cpu, w);
 	} else {
-		self.settings = *wanted;
+		self.settings = *settings;
 		limit_rate();
-		self.waiting = wanted->perf != 0;
+		self.waiting = settings->perf != 0;
 		if (!self.waiting)
 			open_window(w);
 	}
 }
 
-/* No work for the collector's pace: samples come all the time, and need not be fetched as soon. */
+/* Returns 0, because the constant flow of samples must not raise the collector's pace. */
 static uint64_t collect(struct writer *w, uint64_t now_ns)
 {
 	if (self.waiting && stack_capture_python_version()) {
@@ -405,13 +401,13 @@ static uint64_t collect(struct writer *w, uint64_t now_ns)
 	}
 	if (!self.on)
 		return 0;
-	self.last_taken = drain(w);
+	self.last_drained = drain(w);
 	switch (cpu_handler_install()) {
 	case CPU_HANDLER_FOREIGN:
-		end(w, "the program handles SIGURG itself since then; ");
+		end(w, "since then the program handles SIGURG itself; ");
 		return 0;
 	case CPU_HANDLER_NEW:
-		cpu_threads_arm_again();
+		cpu_threads_rearm();
 		break;
 	case CPU_HANDLER_OURS:
 		break;
@@ -432,10 +428,9 @@ static void write_cost(struct writer *w, const struct sums *sum, uint64_t now_ns
 }
 
 static const char *const no_stack_texts[CPU_NO_STACK_KINDS] = {
-	[CPU_NO_STACK_SMALL] =
-		"stacks of CPU samples: no room on the stack of the signal's handler",
+	[CPU_NO_STACK_SMALL] = "stacks of CPU samples: no room on the signal handler's stack",
 	[CPU_NO_STACK_FULL] = "stacks of CPU samples of a thread whose ring was full",
-	[CPU_NO_STACK_NONE] = "stacks of CPU samples: nothing to unwind them with yet",
+	[CPU_NO_STACK_NONE] = "stacks of CPU samples before unwinding was possible",
 };
 
 static void forget_names(void)
@@ -453,8 +448,8 @@ static void periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 
 	if (!self.settings.cpu)
 		return;
-	if (now_ns - self.named_ns >= NAMES_NS) {
-		self.named_ns = now_ns;
+	if (now_ns - self.forgot_names_ns >= REREAD_NAMES_NS) {
+		self.forgot_names_ns = now_ns;
 		forget_names();
 	}
 	sum = sum_slots();
@@ -475,7 +470,7 @@ static uint64_t wait_ns(uint64_t now_ns)
 	(void)now_ns;
 	if (!self.on)
 		return UINT64_MAX;
-	return MIN(self.last_taken ? BUSY_WAIT_NS : QUIET_WAIT_NS, cpu_threads_wait_ns());
+	return MIN(self.last_drained ? BUSY_WAIT_NS : QUIET_WAIT_NS, cpu_threads_wait_ns());
 }
 
 static void stop(struct writer *w)
@@ -492,10 +487,10 @@ static void after_fork(void)
 	memset(&self, 0, sizeof(self));
 }
 
-static bool wanted_in_child(const struct settings *wanted)
+static bool should_record_child(const struct settings *settings)
 {
-	/* Beside perf events there is only something to do where there is a Python. */
-	return wanted->cpu && (!wanted->perf || stack_capture_python_version());
+	/* Beside perf events the timers are needed only if there is a Python. */
+	return settings->cpu && (!settings->perf || stack_capture_python_version());
 }
 
 const struct source cpu_timer_source = {
@@ -509,5 +504,5 @@ const struct source cpu_timer_source = {
 	.wait_ns = wait_ns,
 	.stop = stop,
 	.after_fork = after_fork,
-	.wanted_in_child = wanted_in_child,
+	.should_record_child = should_record_child,
 };

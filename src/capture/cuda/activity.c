@@ -11,15 +11,15 @@
 #include "capture/engines/launch_engine.h"
 #include "format/rows.h"
 
-#define ID_NONE UINT32_MAX /* what CUPTI writes for "no such id" */
+#define ID_NONE UINT32_MAX /* CUPTI's value for "no such id" */
 
 static struct activity_counts counts;
 static uint32_t version; /* of the loaded CUPTI */
-static uint64_t first_start,
-	last_end; /* of GPU work in this buffer, in CUPTI's time; first_start 0: none yet */
+/* of GPU work in this buffer, in CUPTI's time; first_start 0: none yet */
+static uint64_t first_start, last_end;
 static struct activity_window window = { .closed_ns = UINT64_MAX };
 
-void activity_within(const struct activity_window *w)
+void activity_set_window(const struct activity_window *w)
 {
 	window = *w;
 }
@@ -62,15 +62,15 @@ static struct span span_of(uint64_t start, uint64_t end)
 	return s;
 }
 
-static uint64_t began(const struct span *s)
+static uint64_t begin_of(const struct span *s)
 {
 	return s->missing == 3 ? CORRELATION_NOW : s->missing & 1 ? s->end : s->start;
 }
 
-/* The 64-bit correlation id of what began then. */
+/* Returns the 64-bit correlation id of work with this span. */
 static uint64_t call_of(uint32_t id, const struct span *s)
 {
-	return correlation_widen(id, began(s));
+	return correlation_widen(id, begin_of(s));
 }
 
 static uint64_t call_at(uint32_t id, uint64_t cupti_ns)
@@ -100,7 +100,7 @@ static struct span work_span(uint64_t start, uint64_t end)
 	return span_of(start, end);
 }
 
-/* Sets a column if its value is known; else it is missing. */
+/* Sets a column if its value is known; otherwise it is missing. */
 #define SET(row, table, column, is_known, value)                                                   \
 	do {                                                                                       \
 		if (is_known)                                                                      \
@@ -117,7 +117,7 @@ static struct span work_span(uint64_t start, uint64_t end)
 		ROW_MISSING_IF(row, table, end_ns, (span).missing & 2);                            \
 	} while (0)
 
-/* Members that kernels, copies and sets share, where 0 means that there is none. */
+/* Fields that kernels, copies and sets share; for some of them 0 means none. */
 #define SET_PLACE(row, table, r)                                                                   \
 	do {                                                                                       \
 		(row)->correlation = call_of((r)->correlation, &span);                             \
@@ -142,7 +142,7 @@ static struct span kernel_span(struct writer *w, const struct record_kernel *r)
 	    launch_engine_times(w, r->correlation, &s.start, &s.end))
 		return s;
 	s = work_span(r->start, r->end);
-	if (!r->graph_node && unlikely(launch_engine_has_patched(r->correlation, began(&s))))
+	if (!r->graph_node && unlikely(launch_engine_has_patched(r->correlation, begin_of(&s))))
 		s.missing |= 2;
 	return s;
 }
@@ -300,7 +300,7 @@ static void on_graph_launch(struct writer *w, const void *record)
 	writer_append(w, TABLE_graph_launch, &row);
 }
 
-/* CUPTI's memory kinds of allocations (CUpti_ActivityMemoryKind) are those of copies. */
+/* CUPTI's memory kinds of allocations (CUpti_ActivityMemoryKind) equal those of copies. */
 static void on_allocation(struct writer *w, const void *record)
 {
 	const struct record_allocation *r = record;
@@ -359,7 +359,7 @@ static void on_context(struct writer *w, const void *record)
 		.time_ns = row.time_ns,
 	};
 
-	devices_in_use(r->device);
+	devices_note_use(r->device);
 	ROW_MISSING(&row, context, destroyed_ns);
 	ROW_MISSING(&null_stream, stream, priority);
 	ROW_MISSING(&null_stream, stream, non_blocking);
@@ -447,7 +447,7 @@ struct activity_decoded activity_decode(const struct cupti *cupti, struct writer
 	while ((result = cupti->ActivityGetNextRecord(bytes, valid, &record)) == CUPTI_SUCCESS) {
 		uint32_t kind;
 
-		/* A success without a further record in the buffer would be read for ever. */
+		/* If CUPTI returned success without advancing, this loop would never end. */
 		if ((uint8_t *)record < from || (uint8_t *)record >= bytes + valid)
 			break;
 		from = (uint8_t *)record + 1;

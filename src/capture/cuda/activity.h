@@ -1,8 +1,9 @@
 /*
- * activity.h: turns CUPTI's activity records into rows. Collector thread only.
+ * activity.h: turns CUPTI's activity records into rows. Must be called on the collector's thread.
  *
- * Nothing is made up: a time of 0 is missing, an end before its start is missing, a field that the
- * loaded CUPTI does not have is missing; each such record is counted as loss, and kept.
+ * No value is invented: a time of 0, an end before its start, and a field that the loaded CUPTI
+ * does not have are all missing values. Records with such times count as losses, and are still
+ * recorded.
  */
 #ifndef PITOT_CAPTURE_CUDA_ACTIVITY_H
 #define PITOT_CAPTURE_CUDA_ACTIVITY_H
@@ -12,8 +13,8 @@
 
 struct activity_counts {
 	uint64_t records, kernels;
-	uint64_t launched; /* kernels outside of graphs */
-	uint64_t graph_launches; /* graphs recorded as a whole */
+	uint64_t launched; /* kernels outside graphs */
+	uint64_t graph_launches; /* graphs with one record for the whole launch */
 	uint64_t no_time, reversed_time, incomplete, unknown;
 	uint64_t unreadable; /* buffers that could not be read to their end */
 };
@@ -22,7 +23,7 @@ void activity_reset(void);
 
 struct activity_decoded {
 	uint64_t records;
-	uint64_t work_ns; /* from the first start of GPU work among them to the last end */
+	uint64_t work_ns; /* from the first start of GPU work in the buffer to the last end */
 };
 
 /* Decodes the valid bytes of a buffer. */
@@ -30,20 +31,21 @@ struct activity_decoded activity_decode(const struct cupti *cupti, struct writer
 					size_t valid);
 
 /*
- * What is in a recording, of a window: times, and the correlation ids of the calls that were
- * recorded, 0: none yet.
+ * The bounds of a recording's window: times, and the correlation ids of the first and last recorded
+ * call (0: none yet).
  */
 struct activity_window {
-	uint64_t opened_ns; /* 0: before that, CUPTI recorded nothing */
-	uint64_t closed_ns; /* calls are recorded no more; UINT64_MAX: they are */
+	uint64_t opened_ns; /* 0: CUPTI recorded nothing before the window opened */
+	uint64_t closed_ns; /* UINT64_MAX: calls are still being recorded */
 	uint64_t first_call, last_call;
 };
 
 /*
- * Leaves out work that was launched after the window had closed; where CUPTI recorded kernels
- * before it opened, also those that were launched, or while no call is known, began before.
+ * Sets the window. Work that was launched after it closed is left out. If CUPTI recorded kernels
+ * before it opened, kernels launched before are left out too; until a call is known, those that
+ * began before.
  */
-void activity_within(const struct activity_window *w);
+void activity_set_window(const struct activity_window *w);
 
 /* Totals since activity_reset. */
 const struct activity_counts *activity_counts(void);

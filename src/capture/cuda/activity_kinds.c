@@ -14,7 +14,7 @@ enum kind_state {
 	KIND_OFF,
 	KIND_ON,
 	KIND_HELD, /* on, though no session wants it now */
-	KIND_REFUSED, /* CUPTI cannot record it; not tried again while it is wanted */
+	KIND_REFUSED, /* CUPTI cannot record it; not tried again while it is requested */
 };
 
 static const struct {
@@ -24,8 +24,8 @@ static const struct {
 } kinds[] = {
 	{ CUPTI_ACTIVITY_KIND_CONTEXT, "context", false },
 	{ CUPTI_ACTIVITY_KIND_STREAM, "stream", false },
-	{ CUPTI_ACTIVITY_KIND_KERNEL, "kernel", true }, /* one after the other: serialized */
-	{ CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernel", true }, /* or else */
+	{ CUPTI_ACTIVITY_KIND_KERNEL, "kernel", true }, /* serializes kernels */
+	{ CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernel", true }, /* the alternative to it */
 	{ CUPTI_ACTIVITY_KIND_MEMCPY, "memcpy", false },
 	{ CUPTI_ACTIVITY_KIND_MEMCPY2, "memcpy_peer", false },
 	{ CUPTI_ACTIVITY_KIND_MEMSET, "memset", false },
@@ -42,11 +42,11 @@ static enum kind_state states[ARRAY_SIZE(kinds)];
 static _Atomic enum kind_state launch_records, serialized; /* copies for other threads */
 
 /*
- * SYNCHRONIZATION and CUDA_EVENT, each alone, make every CUDA call more expensive: +4 ms on a step
- * of eager PyTorch of 20 ms. So they need --sync; who waited how long is known from the calls
+ * SYNCHRONIZATION and CUDA_EVENT each make every CUDA call more expensive: +4 ms on a 20 ms step of
+ * eager PyTorch. Therefore they need --sync; which call waited how long is known from the calls
  * anyway.
  */
-static bool is_wanted(CUpti_ActivityKind kind, const struct settings *wanted)
+static bool is_requested(CUpti_ActivityKind kind, const struct settings *requested)
 {
 	switch (kind) {
 	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
@@ -55,13 +55,13 @@ static bool is_wanted(CUpti_ActivityKind kind, const struct settings *wanted)
 		return launch_engine_serializes();
 	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
 	case CUPTI_ACTIVITY_KIND_CUDA_EVENT:
-		return wanted->sync;
+		return requested->sync;
 	case CUPTI_ACTIVITY_KIND_MEMORY2:
 	case CUPTI_ACTIVITY_KIND_MEMORY_POOL:
-		return wanted->memory;
+		return requested->memory;
 	case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
-		return wanted->graphs == SETTING_GRAPHS_LAUNCH ||
-		       (wanted->graphs == SETTING_GRAPHS_AUTO && graph_level_is_launch());
+		return requested->graphs == SETTING_GRAPHS_LAUNCH ||
+		       (requested->graphs == SETTING_GRAPHS_AUTO && graph_level_is_launch());
 	default:
 		return true;
 	}
@@ -100,8 +100,7 @@ static void disable_kind(const struct cupti *cupti, size_t i)
 }
 
 /*
- * CUPTI 13.0 crashes in cuGraphLaunch if its records of launches are switched on after the graph
- * was instantiated.
+ * CUPTI 13.0 crashes in cuGraphLaunch if its launch records are enabled after cuGraphInstantiate.
  */
 static bool is_too_late(CUpti_ActivityKind kind)
 {
@@ -109,27 +108,28 @@ static bool is_too_late(CUpti_ActivityKind kind)
 }
 
 /*
- * Nodes are recorded instead of launches. With --graphs auto, graph_level.c has the row that says
- * so.
+ * Notes that nodes are recorded instead of launches. With --graphs auto, graph_level.c writes that
+ * row.
  */
-static void note_no_launch_records(const struct settings *wanted, const char *why)
+static void note_no_launch_records(const struct settings *requested, const char *why)
 {
 	graph_level_refused(why);
-	if (wanted->graphs == SETTING_GRAPHS_LAUNCH)
+	if (requested->graphs == SETTING_GRAPHS_LAUNCH)
 		capability_note("graph_launch", capability_state_unavailable, "launch", "node",
 				"%s; nodes are recorded", why);
 }
 
-static void note_refused(const struct settings *wanted, size_t i, const char *why)
+static void note_refused(const struct settings *requested, size_t i, const char *why)
 {
 	if (is_too_late(kinds[i].kind))
-		note_no_launch_records(wanted, "one record a launch has to be requested before "
-					       "graphs are instantiated");
+		note_no_launch_records(requested, "one record per launch must be requested before "
+						  "graphs are instantiated");
 	else if (kinds[i].kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
-		note_no_launch_records(wanted, "cuptiActivityEnable refuses records of launches");
+		note_no_launch_records(requested,
+				       "cuptiActivityEnable refuses records of launches");
 	else if (kinds[i].kind == CUPTI_ACTIVITY_KIND_KERNEL)
-		launch_engine_refuse("cuptiActivityEnable refuses records of kernels that run one "
-				     "after the other (%s), without which CUPTI counts nothing",
+		launch_engine_refuse("cuptiActivityEnable refuses records of serialized kernels "
+				     "(%s), without which CUPTI counts nothing",
 				     why);
 	else
 		capability_note(kinds[i].name, capability_state_unavailable, "activity", "none",
@@ -141,13 +141,12 @@ static void note_serialized(bool is_late)
 {
 	capability_note(
 		"kernel", capability_state_degraded, "activity", "serialized",
-		"kernels run one after the other: beside records of kernels that run at the "
-		"same time CUPTI counts nothing of their instructions; those of which it "
-		"counts have no end%s",
-		is_late ? "; CUDA was in use before, so that CUPTI may count nothing at all" : "");
+		"kernels are serialized, because CUPTI counts no instructions while it records "
+		"concurrent kernels; kernels whose instructions it counts have no end time%s",
+		is_late ? "; CUDA was in use before, so CUPTI may count nothing at all" : "");
 }
 
-static void enable_kind(const struct cupti *cupti, const struct settings *wanted, bool has_past,
+static void enable_kind(const struct cupti *cupti, const struct settings *requested, bool has_past,
 			size_t i)
 {
 	bool was_held = states[i] == KIND_HELD;
@@ -155,13 +154,13 @@ static void enable_kind(const struct cupti *cupti, const struct settings *wanted
 			     : was_held                 ? CUPTI_SUCCESS
 							: switch_kind(cupti, i, true, has_past);
 
-	if (result == CUPTI_SUCCESS && is_too_late(kinds[i].kind)) { /* one came in between */
+	if (result == CUPTI_SUCCESS && is_too_late(kinds[i].kind)) { /* made in between */
 		result = CUPTI_ERROR_NOT_COMPATIBLE;
 		switch_kind(cupti, i, false, false);
 	}
 	set_state(i, result == CUPTI_SUCCESS ? KIND_ON : KIND_REFUSED);
 	if (result != CUPTI_SUCCESS) {
-		note_refused(wanted, i, cupti_result_text(cupti, result));
+		note_refused(requested, i, cupti_result_text(cupti, result));
 		return;
 	}
 	if (kinds[i].kind == CUPTI_ACTIVITY_KIND_KERNEL)
@@ -171,24 +170,25 @@ static void enable_kind(const struct cupti *cupti, const struct settings *wanted
 				"");
 }
 
-void activity_kinds_note_unwanted(const struct settings *wanted)
+void activity_kinds_note_unwanted(const struct settings *requested)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (!is_wanted(kinds[i].kind, wanted) && !kinds[i].essential)
+		if (!is_requested(kinds[i].kind, requested) && !kinds[i].essential)
 			capability_note(kinds[i].name, capability_state_off, NULL, NULL,
 					"not requested");
 }
 
-/* What is not wanted goes first: some kinds exclude each other. */
-void activity_kinds_follow(const struct cupti *cupti, const struct settings *wanted, bool has_past)
+/* Disables before it enables, because some kinds exclude each other. */
+void activity_kinds_apply(const struct cupti *cupti, const struct settings *requested,
+			  bool has_past)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (states[i] != KIND_OFF && !is_wanted(kinds[i].kind, wanted))
+		if (states[i] != KIND_OFF && !is_requested(kinds[i].kind, requested))
 			disable_kind(cupti, i);
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if ((states[i] == KIND_OFF || states[i] == KIND_HELD) &&
-		    is_wanted(kinds[i].kind, wanted))
-			enable_kind(cupti, wanted, has_past, i);
+		    is_requested(kinds[i].kind, requested))
+			enable_kind(cupti, requested, has_past, i);
 }
 
 static bool is_kernel(size_t i)
@@ -206,7 +206,7 @@ void activity_kinds_hold_kernels(const struct cupti *cupti)
 			set_state(i, KIND_HELD);
 }
 
-bool activity_kinds_hold(void)
+bool activity_kinds_are_held(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (states[i] == KIND_HELD)

@@ -1,6 +1,6 @@
 /*
- * activity_kinds.h: which kinds of activity CUPTI records, as the open sessions want it. On the
- * vendor thread once that runs, and on the thread that initializes CUDA before.
+ * activity_kinds.h: enables the kinds of activity records that the open sessions request. Must be
+ * called on the vendor thread once it runs, and before that on the thread that initializes CUDA.
  */
 #ifndef PITOT_CAPTURE_CUDA_ACTIVITY_KINDS_H
 #define PITOT_CAPTURE_CUDA_ACTIVITY_KINDS_H
@@ -10,41 +10,42 @@
 #include "capture/cuda/vendor.h"
 #include "schema/settings.h"
 
-/* A row of capability for each kind that is not wanted. */
-void activity_kinds_note_unwanted(const struct settings *wanted);
+/* Writes a capability row for each kind that is not requested. */
+void activity_kinds_note_unwanted(const struct settings *requested);
 
 /*
- * Has CUPTI record what is wanted, no more and no less. has_past: CUDA has worked without us, and
- * CUPTI, from 12 on, is to say which contexts and streams there are. What it refuses is a row of
- * capability and is not tried again while it is wanted.
+ * Enables exactly the requested kinds. has_past: CUDA was in use while the recorder was not
+ * subscribed, and CUPTI, from 12 on, is to report the existing contexts and streams. A kind that
+ * CUPTI refuses gets a capability row and is not tried again while it is requested.
  */
-void activity_kinds_follow(const struct cupti *cupti, const struct settings *wanted, bool has_past);
+void activity_kinds_apply(const struct cupti *cupti, const struct settings *requested,
+			  bool has_past);
 
 /*
- * cuptiActivityEnable refuses records of kernels while contexts are sampled (NOT_COMPATIBLE; 13.0),
- * so they are on from before the first such context, and stay on while there is one. To be called
- * while none is sampled. And records of kernels one after the other are on from before the first
- * context, where an engine needs them.
+ * cuptiActivityEnable refuses kernel records while contexts are sampled (NOT_COMPATIBLE; 13.0).
+ * Therefore they are enabled before the first context is sampled, and remain so while one is. Must
+ * be called while none is sampled. Likewise, if an engine needs records of serialized kernels, they
+ * are enabled before the first context.
  */
 void activity_kinds_hold_kernels(const struct cupti *cupti);
-/* Records of kernels are on, and no window is open. */
-bool activity_kinds_hold(void);
+/* Whether kernel records are enabled although no window is open. */
+bool activity_kinds_are_held(void);
 
-/* `hold`: not those of kernels, if they are held. What they record is nobody's. */
+/* Disables all kinds; with `hold` kernel records remain enabled, and their rows are dropped. */
 void activity_kinds_disable(const struct cupti *cupti, bool hold);
 
 /*
- * CUPTI gives one record for each launch of a graph. It is switched on only while no graph exists,
- * so whenever it is on, each launch of a graph since the recording began has or gets its record.
- * Any thread.
+ * Whether CUPTI makes one record per graph launch. This is enabled only while no graph exists;
+ * therefore, while it is enabled, each graph launch since the recording began has or will get its
+ * record. Any thread.
  */
 bool activity_kinds_launch_records(void);
-/* CUPTI has kernels run one after the other, and records them. Any thread. */
+/* Whether CUPTI serializes kernels and records them so. Any thread. */
 bool activity_kinds_serialized(void);
-/* It was wanted and refused: nodes are recorded instead. */
+/* Whether launch records were requested and refused: nodes are recorded instead. */
 bool activity_kinds_launch_records_refused(void);
 
-/* In the child of a fork. */
+/* Called in the child of a fork. */
 void activity_kinds_reset(void);
 
 #endif

@@ -22,14 +22,14 @@ _Static_assert((int)API_DRIVER == (int)CUPTI_CB_DOMAIN_DRIVER_API &&
 
 static atomic_bool enabled, module_unloaded, fatal;
 static char fatal_text[160]; /* written once, before `fatal` */
-static atomic_bool keep_nested; /* --api all: driver calls inside runtime calls are wanted too */
+static atomic_bool keep_nested; /* --api all: also record driver calls inside runtime calls */
 
 static atomic_uint_fast64_t devices; /* bit i: a context was created on device i */
 static const struct cupti *subscribed;
 
-/* Who is told of calls beside us: nobody, mostly, and the launch path has one look at it. */
-enum { TOLD_CLIENT = 1, TOLD_MODULES = 2, TOLD_LAUNCHES = 4 };
-static atomic_uint told;
+/* Who else gets callbacks: usually nobody, so the launch path checks a single word. */
+enum { LISTENER_CLIENT = 1, LISTENER_MODULES = 2, LISTENER_LAUNCHES = 4 };
+static atomic_uint listeners;
 
 /* Functions by domain and callback id, filled before their callbacks are enabled. */
 static struct function {
@@ -44,7 +44,7 @@ static bool starts_with(const char *name, const char *prefix)
 	return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-/* What a function does, by its name. */
+/* Classifies a function by its name. */
 static enum api_kind api_kind_of(const char *name)
 {
 	static const struct {
@@ -86,7 +86,7 @@ static enum api_kind api_kind_of(const char *name)
 	return api_kind_other;
 }
 
-static bool is_wanted(unsigned api, enum api_kind kind, const struct settings *s)
+static bool is_requested(unsigned api, enum api_kind kind, const struct settings *s)
 {
 	switch (kind) {
 	case api_kind_launch:
@@ -106,7 +106,7 @@ static bool is_wanted(unsigned api, enum api_kind kind, const struct settings *s
 	}
 }
 
-/* The end of a watched call: one event into the thread's ring. */
+/* Writes the end of a watched call: one event into the thread's ring. */
 static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 		       const CUpti_CallbackData *data, uint64_t start, uint64_t end)
 {
@@ -117,7 +117,7 @@ static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 		.b = end,
 		.c = data->correlationId,
 		.d = api << 16 | cbid,
-		.e = stack_capture_take(r),
+		.e = stack_capture_call(r),
 		.kind = RING_API_CALL,
 		.flags = result != 0,
 	} };
@@ -132,7 +132,7 @@ static void on_enter(unsigned api, const CUpti_CallbackData *data, uint64_t now)
 
 	correlation_enter(data->correlationId, now);
 	if (r && !atomic_load_explicit(&keep_nested, memory_order_relaxed)) {
-		/* 0 is no outer call, and the id of one call in 2^32. */
+		/* 0 means no outer call; it is also the id of one call in 2^32. */
 		if (api == API_DRIVER && r->outer_correlation == data->correlationId &&
 		    data->correlationId) {
 			*data->correlationData = 0;
@@ -142,7 +142,7 @@ static void on_enter(unsigned api, const CUpti_CallbackData *data, uint64_t now)
 			r->outer_correlation = data->correlationId;
 	}
 	if (r)
-		r->instantiating = false; /* the instantiation has ended, perhaps without success */
+		r->instantiating = false; /* the instantiation has ended, perhaps with an error */
 	*data->correlationData = now;
 	if (r && (atomic_load_explicit(&r->calls, memory_order_relaxed) + 1) % RING_COST_EVERY == 0)
 		counter_add(&r->sampled_ns, clock_monotonic_ns() - now);
@@ -152,7 +152,7 @@ static void on_exit_of_call(unsigned api, CUpti_CallbackId cbid, const CUpti_Cal
 			    uint64_t now)
 {
 	uint64_t start = *data->correlationData;
-	struct ring *r = ring_of_thread; /* none: that was counted when the call began */
+	struct ring *r = ring_of_thread; /* NULL was counted when the call began */
 
 	if (!r)
 		return;
@@ -234,7 +234,7 @@ on_own_callback(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *
 	}
 }
 
-/* The client's callback lies within ours, as if it were a part of the call. */
+/* Calls the client's callback within ours, as if it were a part of the CUDA call. */
 static void on_shared_callback(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *info)
 {
 	const CUpti_CallbackData *data = info;
@@ -257,29 +257,31 @@ static bool is_module_function(const char *name)
 }
 
 /*
- * Samples must not be read while code is loaded or unloaded, and what an engine does about a launch
- * is outside of the recorded call. An engine may come within a call, of which it sees the end
- * alone.
+ * Samples must not be read while code is loaded or unloaded, and an engine's own work for a launch
+ * must lie outside the recorded call. An engine may be armed during a call, of which it then sees
+ * only the end.
  */
-static __attribute__((noinline)) void on_told_callback(unsigned who, CUpti_CallbackDomain domain,
-						       CUpti_CallbackId cbid, const void *info)
+static __attribute__((noinline)) void on_callback_with_listeners(unsigned who,
+								 CUpti_CallbackDomain domain,
+								 CUpti_CallbackId cbid,
+								 const void *info)
 {
 	const CUpti_CallbackData *data = info;
 	const struct function *f =
 		domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid < API_CALLBACK_IDS_MAX
 			? &functions[API_DRIVER][cbid]
 			: NULL;
-	bool is_module = who & TOLD_MODULES && f && f->is_module,
-	     is_graph = who & TOLD_LAUNCHES && f && f->kind == api_kind_graph_launch,
-	     is_launch = is_graph || (who & TOLD_LAUNCHES && f && f->kind == api_kind_launch);
+	bool is_module = who & LISTENER_MODULES && f && f->is_module,
+	     is_graph = who & LISTENER_LAUNCHES && f && f->kind == api_kind_graph_launch,
+	     is_launch = is_graph || (who & LISTENER_LAUNCHES && f && f->kind == api_kind_launch);
 
-	if (who & TOLD_LAUNCHES && launch_engine_calls())
+	if (who & LISTENER_LAUNCHES && launch_engine_calls())
 		return;
 	if (is_module && data->callbackSite == CUPTI_API_ENTER)
 		pc_sampling_module_call(true);
 	if (is_launch && data->callbackSite == CUPTI_API_ENTER)
 		launch_engine_enter(data, f->name, is_graph);
-	if (who & TOLD_CLIENT)
+	if (who & LISTENER_CLIENT)
 		on_shared_callback(domain, cbid, info);
 	else
 		on_own_callback(domain, cbid, info);
@@ -292,21 +294,21 @@ static __attribute__((noinline)) void on_told_callback(unsigned who, CUpti_Callb
 static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
 				 const void *info)
 {
-	unsigned who = atomic_load_explicit(&told, memory_order_relaxed);
+	unsigned who = atomic_load_explicit(&listeners, memory_order_relaxed);
 
 	(void)user;
 	if (unlikely(who))
-		on_told_callback(who, domain, cbid, info);
+		on_callback_with_listeners(who, domain, cbid, info);
 	else
 		on_own_callback(domain, cbid, info);
 }
 
-bool api_calls_tell(int engine)
+bool api_calls_add_engine(int engine)
 {
-	unsigned who = (pc_sampling_is(engine) ? TOLD_MODULES : 0) |
-		       (launch_engine_is(engine) ? TOLD_LAUNCHES : 0);
+	unsigned who = (pc_sampling_is(engine) ? LISTENER_MODULES : 0) |
+		       (launch_engine_is(engine) ? LISTENER_LAUNCHES : 0);
 
-	return who & ~atomic_fetch_or(&told, who);
+	return who & ~atomic_fetch_or(&listeners, who);
 }
 
 static void find_functions(const struct cupti *cupti)
@@ -335,25 +337,26 @@ static void count_watched(struct api_watched *watched, CUptiResult result)
 }
 
 static void enable_one(const struct cupti *cupti, CUpti_SubscriberHandle subscriber, unsigned api,
-		       CUpti_CallbackId id, bool wanted, struct api_watched *watched)
+		       CUpti_CallbackId id, bool on, struct api_watched *watched)
 {
 	struct function *f = &functions[api][id];
 	CUptiResult result;
 
-	if (f->watched == wanted)
+	if (f->watched == on)
 		return;
-	result = cupti->EnableCallback(wanted, subscriber, (CUpti_CallbackDomain)api, id);
-	f->watched = wanted && result == CUPTI_SUCCESS;
-	if (wanted)
+	result = cupti->EnableCallback(on, subscriber, (CUpti_CallbackDomain)api, id);
+	f->watched = on && result == CUPTI_SUCCESS;
+	if (on)
 		count_watched(watched, result);
 }
 
 struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHandle subscriber,
-				   const struct settings *wanted)
+				   const struct settings *requested)
 {
 	struct api_watched watched = { 0 };
-	bool all = wanted && wanted->api == SETTING_API_ALL,
-	     fewer = atomic_load(&keep_nested) && !all, modules = atomic_load(&told) & TOLD_MODULES;
+	bool all = requested && requested->api == SETTING_API_ALL,
+	     fewer = atomic_load(&keep_nested) && !all,
+	     modules = atomic_load(&listeners) & LISTENER_MODULES;
 
 	atomic_store(&keep_nested, all);
 	for (unsigned api = API_DRIVER; api <= API_RUNTIME; api++) {
@@ -370,15 +373,15 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 		for (CUpti_CallbackId id = 1; id < API_CALLBACK_IDS_MAX; id++)
 			if (functions[api][id].name)
 				enable_one(cupti, subscriber, api, id,
-					   (wanted &&
-					    is_wanted(api, functions[api][id].kind, wanted)) ||
+					   (requested && is_requested(api, functions[api][id].kind,
+								      requested)) ||
 						   (modules && functions[api][id].is_module),
 					   &watched);
 	}
 	return watched;
 }
 
-/* With cuptiSubscribe_v2 CUPTI says who is in the way. */
+/* Uses cuptiSubscribe_v2 if possible, because it names the tool that is in the way. */
 static CUptiResult subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber,
 			     char *other, size_t room)
 {
@@ -410,7 +413,7 @@ CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandl
 
 	if (result != CUPTI_SUCCESS)
 		return result;
-	atomic_fetch_and(&told, TOLD_CLIENT);
+	atomic_fetch_and(&listeners, LISTENER_CLIENT);
 	atomic_store(&devices, 0);
 	subscribed = cupti;
 	memset(functions, 0, sizeof(functions));
@@ -432,9 +435,9 @@ void api_calls_enable(bool on)
 void api_calls_with_client(bool there)
 {
 	if (there)
-		atomic_fetch_or(&told, TOLD_CLIENT);
+		atomic_fetch_or(&listeners, LISTENER_CLIENT);
 	else
-		atomic_fetch_and(&told, ~(unsigned)TOLD_CLIENT);
+		atomic_fetch_and(&listeners, ~(unsigned)LISTENER_CLIENT);
 }
 
 const char *api_function_name(uint32_t function, enum api_kind *kind)
@@ -449,7 +452,7 @@ const char *api_function_name(uint32_t function, enum api_kind *kind)
 	return functions[api][id].name;
 }
 
-static bool known[API_FUNCTIONS_MAX]; /* functions whose rows the writer has */
+static bool known[API_FUNCTIONS_MAX]; /* functions whose rows were written */
 
 void api_functions_begin(void)
 {

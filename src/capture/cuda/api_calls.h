@@ -1,10 +1,10 @@
 /*
- * api_calls.h: which CUDA functions are watched, and the callback on the launch path.
+ * api_calls.h: selects the CUDA functions to watch; has the callback on the launch path.
  *
- * Launches are taken on the driver's side only: complete and cheapest, as measured. Copies, sets
- * and synchronizations are watched on both sides; a driver call made inside a watched runtime call
- * has the same correlation id and is left out. Functions are found by name at run time, so no list
- * of callback ids goes stale.
+ * Launches are watched on the driver's side only, which is complete and, as measured, cheapest.
+ * Copies, sets and synchronizations are watched on both sides; a driver call inside a watched
+ * runtime call has the same correlation id and is left out. Functions are found by name at run
+ * time, so there is no list of callback ids that could become outdated.
  */
 #ifndef PITOT_CAPTURE_CUDA_API_CALLS_H
 #define PITOT_CAPTURE_CUDA_API_CALLS_H
@@ -19,45 +19,45 @@
 enum { API_DRIVER = 1, API_RUNTIME = 2 };
 
 /*
- * Subscribes to what CUPTI says of itself; api_calls_watch() adds functions. 0, or a CUptiResult
- * and who is in the way.
+ * Subscribes to CUPTI's own notifications; api_calls_watch() adds functions. Returns 0, or a
+ * CUptiResult and in other_tool the name of the tool that is in the way.
  */
 CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber,
 				char *other_tool, size_t other_tool_room);
 
 /*
- * From now on, as long as this subscription lasts, `engine` (SETTING_ENGINE_) is told of calls:
- * pc-sampling of those that load modules, which api_calls_watch() always watches then,
- * range-profiler of launches. true: that is new.
+ * From now on, for as long as this subscription lasts, calls are reported to `engine`
+ * (SETTING_ENGINE_): module loads to pc-sampling, which api_calls_watch() always watches then, and
+ * launches to range-profiler. Returns whether that is new.
  */
-bool api_calls_tell(int engine);
+bool api_calls_add_engine(int engine);
 
 struct api_watched {
 	unsigned functions, failed;
-	CUptiResult why;	/* of the last that failed */
+	CUptiResult why;	/* of the last failure */
 };
 
 /*
- * Enables the callbacks of the functions that are wanted; NULL: of those alone that load modules,
- * if any.
+ * Enables the callbacks of the requested functions; NULL: of module loads only, if an engine needs
+ * them.
  */
 struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHandle subscriber,
-				   const struct settings *wanted);
+				   const struct settings *requested);
 
 /* Whether callbacks write events. Any thread. */
 void api_calls_enable(bool on);
 
 /*
- * Whether the program has a client of CUPTI beside us (share/share.h): its callback is called
- * within ours, and callbacks that only it wants are none of ours. Any thread.
+ * Sets whether the program has its own CUPTI client beside ours (share/share.h): its callback is
+ * then called within ours, and callbacks that only it requested are ignored here. Any thread.
  */
 void api_calls_with_client(bool there);
 
-#define API_CALLBACK_IDS_MAX 2048u /* more than CUPTI has; names end earlier */
+#define API_CALLBACK_IDS_MAX 2048u /* more than CUPTI has */
 
 /*
- * A function id (api << 16 | callback id) as an index below API_FUNCTIONS_MAX; those without a name
- * share one.
+ * A function id (api << 16 | callback id) as an index below API_FUNCTIONS_MAX; callback ids beyond
+ * the limit share an index.
  */
 #define API_FUNCTIONS_MAX ((API_RUNTIME + 1) * API_CALLBACK_IDS_MAX)
 static inline unsigned api_function_index(uint32_t function)
@@ -66,22 +66,22 @@ static inline unsigned api_function_index(uint32_t function)
 	       MIN(function & 0xffff, API_CALLBACK_IDS_MAX - 1);
 }
 
-/* Name (NULL if unknown; static storage) and kind of a function id. */
+/* Returns a function's name (NULL if unknown; static storage) and its kind. */
 const char *api_function_name(uint32_t function, enum api_kind *kind);
 
 /*
- * Writes once for a recording, from api_functions_begin() on, which function an id is. Returns its
- * kind. Collector's thread.
+ * Writes the row of a function id, once per recording, that is, since api_functions_begin().
+ * Returns the function's kind. Collector's thread.
  */
 enum api_kind api_function_write(struct writer *w, uint32_t function);
 void api_functions_begin(void);
 
 /* Bit i: a context was created on device i in this subscription. */
 uint64_t api_calls_devices(void);
-/* Set by callbacks, read and cleared by the collector. */
+/* Set by callbacks; the collector reads both and clears the first. */
 bool api_calls_take_module_unloaded(void);
 bool api_calls_fatal(void);
-/* What CUPTI said then; "" for nothing. */
+/* CUPTI's text of the fatal error; "" if there was none. */
 const char *api_calls_fatal_text(void);
 
 #endif

@@ -1,15 +1,13 @@
-/*
- * attributes.h: what CUPTI is told of how its records are to be made.
- */
+/* attributes.h: sets CUPTI's attributes for its activity records. */
 #ifndef PITOT_CAPTURE_CUDA_ATTRIBUTES_H
 #define PITOT_CAPTURE_CUDA_ATTRIBUTES_H
 
 #include "capture/cuda/vendor.h"
 
-/* What has to be said before CUPTI makes its first context. */
+/* Sets the attributes that CUPTI needs before it creates its first context. */
 void attributes_set(const struct cupti *cupti);
 
-/* Whether the buffers that CUPTI gets are zeroed. Others' are not. */
+/* Says whether the buffers that CUPTI receives are zeroed; those of other clients are not. */
 void attributes_zeroed(const struct cupti *cupti, uint8_t zeroed);
 
 #endif

@@ -6,24 +6,24 @@
 
 #include "capture/collector.h"
 
-#define PERIOD_NS (10 * NS_PER_S) /* of the high-water mark */
+#define PERIOD_NS (10 * NS_PER_S) /* of the high-water marks */
 #define DISCARD_BYTES (64u << 10)
 #define SIZE_MIN 4096u
 #define REGION_BYTES ((size_t)BUFFERS_MAX * BUFFER_BYTES)
-#define WAKE_AT (BUFFERS_READY / 2) /* buffers that wait: decoded at once, while they are few */
-#define AHEAD_DOUBLES 16u /* buffers beyond BUFFERS_AHEAD, after each of which size doubles */
+#define WAKE_AT (BUFFERS_READY / 2) /* waiting buffers at which the collector is woken */
+#define AHEAD_DOUBLES 16u /* number of buffers beyond BUFFERS_AHEAD after which size doubles */
 
 static struct {
 	atomic_uint next;
-	atomic_bool is_out; /* CUPTI has it */
-	bool is_unread; /* lent while too many wait: what comes back in it is not decoded */
-	unsigned records_max; /* as CUPTI was told; 0: as many as fit */
+	atomic_bool is_out; /* lent to CUPTI */
+	bool is_unread; /* lent while too many were waiting: its records are not decoded */
+	unsigned records_max; /* as told to CUPTI; 0: as many as fit */
 	size_t size, valid;
 } slots[BUFFERS_MAX + 1]; /* [0] is none */
 
 /*
- * The first slot of a list, 0 for none, below a count of its changes: a list that lost and regained
- * its first one is another.
+ * The first slot of a list (0: none) in the low half, the number of the list's changes in the high
+ * half: a list that lost and regained its first slot thus compares as different (ABA).
  */
 typedef atomic_uint_fast64_t list;
 
@@ -31,16 +31,16 @@ static uint8_t *region; /* of all slots */
 static list warm, cold, full; /* free with pages, free without; full: latest first */
 static atomic_uint warm_count, fresh; /* fresh: the first slot that was never used */
 static atomic_uint with_cupti, waiting; /* waiting: completed, not yet given back */
-static unsigned in_order; /* the collector's: full ones, oldest first, linked by `next` */
-static atomic_uint next_records; /* of the next buffers, if not many are ahead */
+static unsigned in_order; /* the collector's: full slots, oldest first, linked by `next` */
+static atomic_uint next_records; /* size of the next buffers, unless many are ahead */
 static atomic_uint_fast64_t completed, decoded, requests, refused, request_ns, completed_ns;
-static unsigned high_water,
-	high_water_last; /* the collector's: most in use in this period, in the last */
+/* the collector's: most buffers in use in this period and in the last one */
+static unsigned high_water, high_water_last;
 static uint64_t period_ns;
 
 /*
- * For requests when no slot is left: never read. CUPTI has it several times then, which may crash
- * it; NULL crashes CUPTI up to 12.8 for sure.
+ * Lent when no slot is left; never read. CUPTI may then hold it several times, which can crash it;
+ * but NULL certainly crashes CUPTI up to 12.8.
  */
 static _Alignas(64) uint8_t discard[DISCARD_BYTES];
 
@@ -90,8 +90,8 @@ static uint8_t *bytes_of(unsigned slot)
 }
 
 /*
- * Several threads may make the pages of one slot usable; one of them has it. Without memory for
- * them the slot stays fresh.
+ * Several threads may make the pages of one slot usable, and one of them gets the slot. Without
+ * memory for the pages the slot stays fresh.
  */
 static unsigned claim_fresh(void)
 {
@@ -137,8 +137,8 @@ static unsigned pop_free(void)
 	return slot ? slot : claim_fresh();
 }
 
-/* `ahead`: buffers that were lent and are not decoded yet. */
-static unsigned records_wanted(unsigned ahead)
+/* `ahead`: number of buffers that were lent and are not decoded yet. */
+static unsigned next_buffer_records(unsigned ahead)
 {
 	unsigned records = atomic_load_explicit(&next_records, memory_order_relaxed);
 	unsigned most = BUFFER_BYTES / BUFFER_RECORD_BYTES;
@@ -158,7 +158,7 @@ void buffers_on_request(uint8_t **buffer, size_t *size, size_t *max_records)
 	*size = DISCARD_BYTES;
 	*max_records = 0;
 	if (slot) {
-		records = records_wanted(atomic_fetch_add(&with_cupti, 1) + behind);
+		records = next_buffer_records(atomic_fetch_add(&with_cupti, 1) + behind);
 		slots[slot].size = MAX(records * BUFFER_RECORD_BYTES, SIZE_MIN);
 		slots[slot].records_max = records * BUFFER_RECORD_BYTES < SIZE_MIN ? records : 0;
 		slots[slot].is_unread = !is_read;
@@ -199,7 +199,7 @@ void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t
 	atomic_fetch_add(&completed, 1);
 	atomic_store(&completed_ns, clock_monotonic_ns());
 	push(&full, slot);
-	collector_moved();
+	collector_count_progress();
 	if (atomic_load(&collector_idle) || behind == WAKE_AT)
 		collector_wake();
 }
@@ -219,7 +219,7 @@ uint64_t buffers_completed_ns(void)
 	return atomic_load(&waiting) ? atomic_load(&completed_ns) : 0;
 }
 
-/* Takes all that are full, and turns their order round. */
+/* Takes all full slots and reverses their order. */
 static void drain_full(void)
 {
 	uint64_t head = atomic_load(&full);
@@ -248,10 +248,10 @@ bool buffers_take_full(struct full_buffer *taken)
 }
 
 /*
- * The next ones should hold as much work as the GPU does in BUFFER_WORK_NS: judged by one that was
- * full.
+ * Adapts the size of the next buffers to the work that the GPU does in BUFFER_WORK_NS, as measured
+ * by a full one.
  */
-static void learn_size(unsigned slot, uint64_t records, uint64_t work_ns)
+static void adapt_size(unsigned slot, uint64_t records, uint64_t work_ns)
 {
 	unsigned now = atomic_load(&next_records);
 	bool was_full = slots[slot].records_max
@@ -268,8 +268,8 @@ static void learn_size(unsigned slot, uint64_t records, uint64_t work_ns)
 	atomic_store(&next_records, now);
 }
 
-/* How many buffers keep their pages. */
-static unsigned kept(unsigned in_use)
+/* Returns how many buffers retain their pages. */
+static unsigned warm_target(unsigned in_use)
 {
 	uint64_t now = clock_monotonic_ns();
 
@@ -282,7 +282,7 @@ static unsigned kept(unsigned in_use)
 	return MAX(MAX(high_water, high_water_last), BUFFERS_READY);
 }
 
-static void cool(unsigned slot)
+static void release_pages(unsigned slot)
 {
 	if (madvise(bytes_of(slot), BUFFER_BYTES, MADV_DONTNEED) == 0)
 		push(&cold, slot);
@@ -293,20 +293,17 @@ static void cool(unsigned slot)
 void buffers_give_back(const struct full_buffer *taken, uint64_t records, uint64_t work_ns)
 {
 	unsigned in_use = atomic_load(&with_cupti) + atomic_fetch_sub(&waiting, 1),
-		 most = kept(in_use), extra;
+		 most = warm_target(in_use), extra;
 
-	learn_size(taken->slot, records, work_ns);
-	/*
-	 * All that CUPTI may have written: records that never finished may lie behind the valid
-	 * ones.
-	 */
+	adapt_size(taken->slot, records, work_ns);
+	/* Clears all that CUPTI may have written: unfinished records may follow the valid bytes. */
 	memset(taken->bytes, 0, slots[taken->slot].size);
 	push_warm(taken->slot);
 	atomic_fetch_add(&decoded, 1);
-	/* Two for one: so that those of a burst go in time. */
+	/* Two for each one returned, so that the pages of a burst are released in time. */
 	for (int i = 0; i < 2 && in_use - 1 + atomic_load(&warm_count) > most; i++)
 		if ((extra = pop_warm()))
-			cool(extra);
+			release_pages(extra);
 }
 
 void buffers_counts(struct buffer_counts *counts)
@@ -317,8 +314,8 @@ void buffers_counts(struct buffer_counts *counts)
 }
 
 /*
- * The memory stays: the child's copy of CUPTI has buffers in it, and may write into them or hand
- * them over when the child exits. They are in no region of ours then.
+ * The memory is not freed: the child's copy of CUPTI holds buffers, and may write into them or hand
+ * them over when the child exits. They are outside the child's region then.
  */
 void buffers_after_fork(void)
 {

@@ -5,10 +5,10 @@
 #include "base/clock.h"
 #include "capture/cuda/cupti_clock.h"
 
-#define PAIRS 64u /* that wait for the collector; more than it lets come together */
+#define PAIRS 64u /* that can wait for the collector, more than it leaves waiting */
 #define ROW_NS NS_PER_S /* between rows of `clock` */
 
-/* One producer at a time: the thread that initializes CUDA, then the vendor thread. */
+/* One producer at a time: first the thread that initializes CUDA, then the vendor thread. */
 static struct row_clock pairs[PAIRS];
 static atomic_uint head, tail;
 static uint64_t last_row_ns, last_pair_ns; /* the collector's */

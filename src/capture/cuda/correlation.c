@@ -8,7 +8,7 @@
 
 atomic_uint correlation_half = CORRELATION_NONE;
 
-static atomic_uint_fast64_t entered_ns[HALVES]; /* when each was, by its number */
+static atomic_uint_fast64_t entered_ns[HALVES]; /* when calls entered each half, by its number */
 
 void correlation_cross(uint32_t id, uint64_t now_ns)
 {

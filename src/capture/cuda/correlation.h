@@ -1,18 +1,19 @@
 /*
- * correlation.h: makes 64-bit correlation ids of CUPTI's, which are 32 bits and wrap after 13 hours
- * of eager training.
+ * correlation.h: extends CUPTI's correlation ids to 64 bits. Its own have 32 bits and wrap after 13
+ * hours of eager training.
  *
- * CUPTI numbers calls in the order in which they begin. So the launch side notes when it enters
- * each half (2^31) of the ids: half 0, 1, 2 … since the first call. An id and a time give the
- * 64-bit id: the half in which calls were at that time, if its parity is that of the id's highest
- * bit. If not, the id belongs to the half before: work begins after its call, and a kernel may have
- * waited in a queue while the next half was entered. Only where the half after was entered within
- * SLACK_NS after that time (of a GPU's clock, or of a thread that was slow to note it), and much
- * sooner than the last one was before it, it is that one.
+ * CUPTI numbers calls in the order in which they begin. The launch side therefore notes when calls
+ * enter each half (2^31) of the ids: half 0, 1, 2 … since the first call. An id and a time give the
+ * 64-bit id: it lies in the half that calls were in at that time, if that half's parity equals the
+ * id's highest bit. Otherwise the id belongs to the half before, because work begins after its call
+ * and a kernel may have waited in a queue while calls entered the next half. It belongs to the half
+ * after only if that was entered within SLACK_NS after the time (which is a GPU clock's, or noted
+ * late by a slow thread), and much sooner after it than the current half was entered before it.
  *
- * A call has the time of its beginning, a record that of the work's beginning; a record without any
- * is taken to be of now. Wrong would be work that begins after 2^31 later calls. A thread that is
- * late with an id of the half before is known by its id: one of the last LATE_IDS of a half.
+ * A call's time is its beginning, a record's time is the beginning of its work; a record without
+ * time counts as being of now. The result is wrong for work that begins more than 2^31 calls after
+ * its own. A thread that enters late with an id of the half before is recognized by the id: it is
+ * one of the last LATE_IDS of a half.
  */
 #ifndef PITOT_CAPTURE_CUDA_CORRELATION_H
 #define PITOT_CAPTURE_CUDA_CORRELATION_H
@@ -25,11 +26,11 @@
 
 #define CORRELATION_NONE (1u << 31)
 
-/* The half in which calls are now; CORRELATION_NONE: there was none. */
+/* The half that calls are in; CORRELATION_NONE: there was no call. */
 extern atomic_uint correlation_half;
 void correlation_cross(uint32_t id, uint64_t now_ns);
 
-/* A call begins. Any thread; on the launch path. */
+/* Must be called when a call begins. Any thread; on the launch path. */
 static inline void correlation_enter(uint32_t id, uint64_t now_ns)
 {
 	unsigned half = atomic_load_explicit(&correlation_half, memory_order_relaxed);
@@ -39,12 +40,12 @@ static inline void correlation_enter(uint32_t id, uint64_t now_ns)
 }
 
 /*
- * The 64-bit id of a call, or of work that began at that time (CLOCK_MONOTONIC). 0 stays 0: there
- * is none. Collector's thread.
+ * Returns the 64-bit id of a call, or of work that began at time_ns (CLOCK_MONOTONIC). 0, which
+ * means none, stays 0. Collector's thread.
  */
 uint64_t correlation_widen(uint32_t id, uint64_t time_ns);
 
-/* In the child of a fork, where ids begin anew. */
+/* Called in the child of a fork, where ids start again. */
 void correlation_reset(void);
 
 #endif

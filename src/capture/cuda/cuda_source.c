@@ -1,8 +1,8 @@
 /*
- * cuda_source.c: what CUDA does, through CUPTI: work on the GPU from activity records (activity.h),
- * calls from callbacks (api_calls.h). CUPTI is entered on three threads: the one that initializes
- * CUDA (start), the vendor thread (flushes, windows), and, only to step through a buffer that CUPTI
- * has handed back, the collector's.
+ * cuda_source.c: records CUDA through CUPTI: GPU work from activity records (activity.h), calls
+ * from callbacks (api_calls.h). CUPTI is called on three threads: the one that initializes CUDA
+ * (start), the vendor thread (flushes, windows), and the collector's, which only iterates over
+ * buffers that CUPTI has handed back.
  */
 #include "capture/source.h"
 
@@ -39,13 +39,13 @@
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
 
-#define WATCHDOG_LAUNCHES 1000u /* that many launches without any kernel record are suspicious */
+#define WATCHDOG_LAUNCHES 1000u /* number of launches that should have had a kernel record */
 
 /*
- * Work of which the calls are known and no record yet has come is under way. A graph's last node is
- * not known, and a launch that a stream captured never becomes work: so after GRACE_NS without a
- * call or a record it counts as done if the numbers say so, after SLOW_NS it is looked for once a
- * second, and after LOST_NS no more.
+ * Work is under way if calls launched it and its records have not come yet. This is uncertain: a
+ * graph's last node is unknown, and a launch that a stream captured never becomes work. So GRACE_NS
+ * after the last call or record, work counts as done if the numbers of launches and records agree;
+ * after SLOW_NS the collector flushes only once a second, and after LOST_NS not at all.
  */
 #define GRACE_NS (2 * NS_PER_S)
 #define SLOW_NS (10 * NS_PER_S)
@@ -53,46 +53,46 @@
 
 #define CLOCK_WAIT_NS (PITOT_SLOWNESS * 20 * NS_PER_MS)
 
-/* What is under way when a window closes gets so much time to end. */
+/* When a window closes, work under way gets this much time to end. */
 #define TAIL_NS NS_PER_S
-#define TAIL_LOOK_NS (10 * NS_PER_MS)
+#define TAIL_POLL_NS (10 * NS_PER_MS)
 
-static pthread_mutex_t wanted_lock = PTHREAD_MUTEX_INITIALIZER; /* held for a copy */
+static pthread_mutex_t requested_lock = PTHREAD_MUTEX_INITIALIZER; /* held only for a copy */
 
 static struct {
-	struct settings
-		wanted; /* of the sessions together; written under wanted_lock by the collector */
-	struct settings followed; /* what CUPTI does of it; the vendor thread's */
+	/* of all sessions together; written by the collector under requested_lock */
+	struct settings requested;
+	struct settings applied; /* the settings that CUPTI has now; the vendor thread's */
 	struct cupti cupti;
 	struct driver driver;
 	CUpti_SubscriberHandle subscriber;
-	atomic_bool usable; /* there is a CUPTI that gives us records */
+	atomic_bool usable; /* CUPTI was loaded and delivers records */
 	atomic_bool subscribed;
-	atomic_bool dormant; /* subscribed only because an engine has contexts: all else is off */
-	bool enabled; /* of the vendor thread once that runs */
-	atomic_int engine; /* that a session wants, its window open or not */
-	int attached; /* the latest beyond the trace since subscribing; the vendor thread's */
-	atomic_bool closed; /* by VENDOR_CLOSE: rounds after that are for clocks only */
-	bool held; /* by another tool, which was first: tried again until it is gone */
-	bool late; /* CUDA was initialized before */
-	bool has_past; /* CUDA has worked while we were not subscribed; the vendor thread's */
-	atomic_bool open; /* a window is */
-	bool clock_noted; /* that CUPTI gives no time; the vendor thread's */
-	atomic_uint_fast64_t dropped; /* records, as CUPTI says */
+	atomic_bool dormant; /* subscribed only for an engine's contexts: everything else is off */
+	bool enabled; /* the vendor thread's once that runs */
+	atomic_int engine; /* that a session requests, whether its window is open or not */
+	int attached; /* last engine beyond trace since subscribing; the vendor thread's */
+	atomic_bool closed; /* by VENDOR_CLOSE: later rounds only read the clocks */
+	bool held_by_other; /* another tool came first; tried again until it is gone */
+	bool late; /* CUDA was initialized before the recorder */
+	bool has_past; /* CUDA was in use while we were not subscribed; the vendor thread's */
+	atomic_bool open; /* a window is open */
+	bool clock_noted; /* that CUPTI returns no time; the vendor thread's */
+	atomic_uint_fast64_t dropped; /* records that CUPTI reports as dropped */
 	atomic_uint_fast64_t flushed_ns;
 	bool watches_nodes; /* the vendor thread's */
 	atomic_uint_fast64_t opened_ns, closed_ns; /* of struct activity_window */
-	atomic_bool under_way; /* work has been launched whose records have not come */
+	atomic_bool under_way; /* work was launched whose records have not come */
 
 	/* the collector's */
-	bool failed; /* CUPTI broke down, and the recording says so */
+	bool failed; /* CUPTI failed, and the recording reports it */
 	bool devices_written, late_written;
-	unsigned clock_round; /* of the vendor thread, that decoding waits for; 0: none */
+	unsigned clock_round; /* round of the vendor thread that decoding waits for; 0: none */
 	uint64_t clock_requested_ns;
-	uint64_t first_call,
-		last_call; /* lowest and highest correlation id of recorded calls; 0: none */
+	/* lowest and highest correlation id of recorded calls; 0: none */
+	uint64_t first_call, last_call;
 	uint64_t active_ns;
-	uint64_t kernel_calls, graph_calls; /* launches of kernels and of graphs that succeeded */
+	uint64_t kernel_calls, graph_calls; /* successful launches of kernels and of graphs */
 	uint64_t requests_reported, request_ns_reported, refused_reported, dropped_reported;
 	struct activity_counts reported;
 	uint64_t since_ns;
@@ -107,10 +107,10 @@ static void note_no_cupti(const char *what, const char *why)
 
 static void watch_nodes(void)
 {
-	bool wanted = self.followed.graphs != SETTING_GRAPHS_LAUNCH ||
-		      activity_kinds_launch_records_refused();
+	bool watches = self.applied.graphs != SETTING_GRAPHS_LAUNCH ||
+		       activity_kinds_launch_records_refused();
 
-	if (self.watches_nodes || !wanted)
+	if (self.watches_nodes || !watches)
 		return;
 	self.watches_nodes = true;
 	if (graph_nodes_start(&self.cupti, self.subscriber))
@@ -122,13 +122,13 @@ static void watch_nodes(void)
 }
 
 /*
- * What a session wants beside the trace has its callbacks from the time on that it is asked for.
- * Again for nothing. On the thread that subscribes, or the vendor thread.
+ * Attaches the engine that a session requests beside the trace; it gets callbacks from now on.
+ * Idempotent. Must be called on the subscribing thread or on the vendor thread.
  */
 static void attach_engine(bool late)
 {
 	int engine = atomic_load(&self.engine);
-	bool is_new = api_calls_tell(engine);
+	bool is_new = api_calls_add_engine(engine);
 
 	if (engine > SETTING_ENGINE_TRACE && engine != self.attached) {
 		self.attached = engine;
@@ -137,14 +137,14 @@ static void attach_engine(bool late)
 	if (launch_engine_is(engine))
 		launch_engine_attach(engine, &self.cupti, self.subscriber);
 	if (is_new && self.enabled && launch_engine_is(engine))
-		activity_kinds_follow(&self.cupti, &self.followed, self.has_past);
+		activity_kinds_apply(&self.cupti, &self.applied, self.has_past);
 	else if (is_new && (pc_sampling_is(engine) || launch_engine_serializes()))
 		activity_kinds_hold_kernels(&self.cupti);
 	if (pc_sampling_is(engine)) {
 		pc_sampling_attach(&self.cupti, self.subscriber, late);
 		if (is_new)
 			api_calls_watch(&self.cupti, self.subscriber,
-					self.enabled ? &self.followed : NULL);
+					self.enabled ? &self.applied : NULL);
 	}
 	if (engine == SETTING_ENGINE_PM_SAMPLING)
 		pm_sampling_attach(&self.cupti, self.subscriber);
@@ -152,9 +152,9 @@ static void attach_engine(bool late)
 
 static void note_held(const char *other)
 {
-	if (self.held)
+	if (self.held_by_other)
 		return;
-	self.held = self.followed.own_profiler != SETTING_OWN_PROFILER_KEEP;
+	self.held_by_other = self.applied.own_profiler != SETTING_OWN_PROFILER_KEEP;
 	capability_note("cupti", capability_state_unavailable, "trace", "none",
 			"another tool holds CUPTI in this process%s%s; stop it, or record without "
 			"it",
@@ -195,28 +195,28 @@ static bool subscribe(void)
 		return false;
 	}
 	self.subscribed = true;
-	self.dormant = self.held = false;
+	self.dormant = self.held_by_other = false;
 	self.watches_nodes = false;
 	graph_nodes_watch_graphs(&self.cupti, self.subscriber);
 	if (self.late)
 		graph_nodes_graphs_unseen();
-	if (self.followed.graphs == SETTING_GRAPHS_LAUNCH)
+	if (self.applied.graphs == SETTING_GRAPHS_LAUNCH)
 		capability_note("graph_node", capability_state_off, NULL, NULL, "not requested");
 	watch_nodes();
 	attach_engine(self.has_past);
 	return true;
 }
 
-static void follow_kinds(void)
+static void apply_kinds(void)
 {
-	activity_kinds_follow(&self.cupti, &self.followed, self.has_past);
+	activity_kinds_apply(&self.cupti, &self.applied, self.has_past);
 	watch_nodes();
 }
 
 static void watch_calls(void)
 {
-	const char *requested = self.followed.api == SETTING_API_ALL ? "all" : "launches";
-	struct api_watched watched = api_calls_watch(&self.cupti, self.subscriber, &self.followed);
+	const char *requested = self.applied.api == SETTING_API_ALL ? "all" : "launches";
+	struct api_watched watched = api_calls_watch(&self.cupti, self.subscriber, &self.applied);
 
 	if (!watched.failed && watched.functions)
 		capability_note("api_call", capability_state_on, requested, "callbacks", "%s", "");
@@ -230,39 +230,39 @@ static void watch_calls(void)
 					       : "it knows no function to watch");
 }
 
-/* Everything that is wanted is on from here. */
+/* Enables everything that the sessions request. */
 static void enable(void)
 {
 	if ((!self.subscribed || self.dormant) && !subscribe())
 		return;
-	activity_kinds_note_unwanted(&self.followed);
-	atomic_store(&self.opened_ns, activity_kinds_hold() ? clock_monotonic_ns() : 0);
+	activity_kinds_note_unwanted(&self.applied);
+	atomic_store(&self.opened_ns, activity_kinds_are_held() ? clock_monotonic_ns() : 0);
 	atomic_store(&self.closed_ns, UINT64_MAX);
-	follow_kinds();
+	apply_kinds();
 	watch_calls();
 	api_calls_enable(true);
 	self.enabled = true;
 }
 
-/* What the sessions want now, also what --graphs auto has decided. */
-static void follow_wanted(void)
+/* Follows the sessions' current settings, and the decision of --graphs auto. */
+static void apply_requested(void)
 {
 	bool changed;
 
-	pthread_mutex_lock(&wanted_lock);
-	changed = memcmp(&self.followed, &self.wanted, sizeof(self.wanted)) != 0;
-	self.followed = self.wanted;
-	pthread_mutex_unlock(&wanted_lock);
+	pthread_mutex_lock(&requested_lock);
+	changed = memcmp(&self.applied, &self.requested, sizeof(self.requested)) != 0;
+	self.applied = self.requested;
+	pthread_mutex_unlock(&requested_lock);
 	if (!self.enabled) {
 		enable();
 		return;
 	}
-	follow_kinds();
+	apply_kinds();
 	if (changed)
 		watch_calls();
 }
 
-/* false: not now. */
+/* Returns false if CUPTI must not be flushed now. */
 static bool flush(uint32_t flag)
 {
 	if (!launch_engine_hold())
@@ -275,20 +275,20 @@ static bool flush(uint32_t flag)
 	return true;
 }
 
-/* What was launched in the window and still runs is waited for, a moment. */
+/* Waits briefly for work that was launched in the window and is still running. */
 static void flush_tail(void)
 {
 	uint64_t begun = clock_machine_ns();
-	struct timespec t = { .tv_nsec = TAIL_LOOK_NS };
+	struct timespec t = { .tv_nsec = TAIL_POLL_NS };
 
 	for (flush(0); atomic_load(&self.under_way) && clock_machine_ns() - begun < TAIL_NS;
 	     flush(0)) {
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
-		collector_moved();
+		collector_count_progress();
 	}
 }
 
-/* What stays is not on the launch path: contexts, modules, and calls that load those. */
+/* What stays on is not on the launch path: contexts, modules, and calls that load modules. */
 static void become_dormant(void)
 {
 	if (self.dormant)
@@ -301,7 +301,7 @@ static void become_dormant(void)
 	self.dormant = true;
 }
 
-/* Whether CUPTI bears it while an engine has contexts is not known. */
+/* Stays subscribed while an engine has contexts: it is unknown if CUPTI tolerates leaving then. */
 static void unsubscribe(void)
 {
 	if (pc_sampling_detach() && launch_engine_detach()) {
@@ -317,7 +317,7 @@ static void unsubscribe(void)
 		become_dormant();
 	}
 	self.has_past = true;
-	graph_nodes_graphs_unseen(); /* those to come */
+	graph_nodes_graphs_unseen(); /* graphs made from now on will not be seen */
 }
 
 static void read_clock(void)
@@ -334,22 +334,22 @@ static void read_clock(void)
 	self.clock_noted = true;
 	capability_note(
 		"clock", capability_state_degraded, "CUPTI's clock", "CLOCK_REALTIME",
-		"cuptiGetTimestamp gives no time: when GPU work began, relative to the calls, "
-		"is less certain");
+		"cuptiGetTimestamp returns no time: the start of GPU work relative to the calls "
+		"is less accurate");
 }
 
 /*
- * The window has closed: nothing of ours stays in the program's calls, and CUPTI is free for
- * others.
+ * The window has closed: removes everything of ours from the program's calls, and frees CUPTI for
+ * other tools.
  */
-static void leave_program(void)
+static void detach_from_program(void)
 {
 	api_calls_enable(false);
 	atomic_store(&self.closed_ns, clock_monotonic_ns());
 	flush_tail();
 	activity_kinds_disable(&self.cupti, pc_contexts_exist());
 	flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-	read_clock(); /* before it is another's */
+	read_clock(); /* before CUPTI is another tool's */
 	unsubscribe();
 	self.enabled = false;
 }
@@ -361,7 +361,7 @@ static void load(const struct source_start *start)
 	struct error e = { 0 };
 	int count;
 
-	/* Once: a late round of the vendor thread may be using them. */
+	/* Loaded only once, because a late round of the vendor thread may be using the tables. */
 	if (!self.cupti.path && (driver_load(&self.driver, &e) < 0 ||
 				 cupti_load(&self.cupti, secure_getenv("PITOT_CUPTI"), &e) < 0)) {
 		self.cupti.path = NULL;
@@ -376,14 +376,14 @@ static void load(const struct source_start *start)
 	atomic_store(&self.closed, false);
 	self.late = start->late && self.driver.DeviceGetCount(&count) == CUDA_SUCCESS;
 	self.has_past |= self.late;
-	self.held = false;
-	if (!turns_are_clients(true) && !subscribe() && !self.held) {
+	self.held_by_other = false;
+	if (!turns_are_clients(true) && !subscribe() && !self.held_by_other) {
 		turns_settle();
 		return;
 	}
-	if (!self.held)
+	if (!self.held_by_other)
 		note_cupti();
-	read_clock(); /* nothing of the command is older than the first pair */
+	read_clock(); /* so that no event of the command is older than the first pair */
 	if (start->open && self.subscribed)
 		enable();
 	turns_settle();
@@ -392,8 +392,8 @@ static void load(const struct source_start *start)
 	atomic_store(&self.usable, true);
 }
 
-/* What CUPTI has asked for between sessions is none of this one's. */
-static void leave_out_requests(void)
+/* Excludes CUPTI's requests between sessions from this session's counts. */
+static void skip_requests(void)
 {
 	struct buffer_counts b;
 
@@ -412,16 +412,16 @@ static void extend(const struct source_start *how)
 		note_no_cupti("CUPTI broke down while recording", "");
 	if (atomic_load(&self.usable))
 		return;
-	pthread_mutex_lock(&wanted_lock);
-	self.wanted = self.followed = *how->wanted;
-	pthread_mutex_unlock(&wanted_lock);
+	pthread_mutex_lock(&requested_lock);
+	self.requested = self.applied = *how->wanted;
+	pthread_mutex_unlock(&requested_lock);
 	self.since_ns = clock_monotonic_ns();
 	atomic_store(&self.closed_ns, 0);
-	leave_out_requests();
+	skip_requests();
 	load(how);
 }
 
-/* The session has left CUPTI: the next one begins anew. */
+/* Lets the next session start afresh, if this one has released CUPTI. */
 static void release(void)
 {
 	if (!self.subscribed || self.dormant)
@@ -430,10 +430,10 @@ static void release(void)
 
 static void start(const struct source_start *how)
 {
-	release(); /* of the session before, when it was late with that */
+	release(); /* if the session before was late */
 	if (how->with_cuda && settings_use_cupti(how->wanted) && atomic_load(&self.usable))
-		note_no_cupti("the recording before this one has not left CUPTI yet",
-			      "; record again when what hangs there has ended");
+		note_no_cupti("the previous recording has not left CUPTI yet",
+			      "; record again when its hanging call has ended");
 	else
 		extend(how);
 }
@@ -469,29 +469,29 @@ static void read_devices(void)
 	vendor_leave();
 }
 
-/* While another has CUPTI there are rounds for its end. */
-static bool is_other_there(void)
+/* While another client has CUPTI, rounds are needed to notice its end. */
+static bool other_has_cupti(void)
 {
-	return self.held || turns_wait_ns() != UINT64_MAX;
+	return self.held_by_other || turns_wait_ns() != UINT64_MAX;
 }
 
-/* Has CUPTI do what is wanted, unless it is another's. */
-static void follow(bool open, bool exits)
+/* Makes CUPTI do what is requested, unless another client has it. */
+static void update_cupti(bool open, bool exits)
 {
-	bool away = turns_are_clients(open && !self.enabled), was_held = self.held,
+	bool away = turns_are_clients(open && !self.enabled), was_held = self.held_by_other,
 	     leaves = self.enabled && !exits && (!open || away);
 
 	if (open && !away && !exits)
-		follow_wanted();
-	if (was_held && !self.held)
+		apply_requested();
+	if (was_held && !self.held_by_other)
 		note_cupti();
 	if (leaves)
-		leave_program();
+		detach_from_program();
 	turns_settle();
 	if (!exits)
-		turns_gap(!open || (!away && !self.held) ? 0
-			  : leaves                       ? atomic_load(&self.closed_ns)
-							 : clock_monotonic_ns());
+		turns_gap(!open || (!away && !self.held_by_other) ? 0
+			  : leaves                                ? atomic_load(&self.closed_ns)
+								  : clock_monotonic_ns());
 }
 
 static uint64_t vendor(unsigned reasons, uint64_t now_ns)
@@ -499,8 +499,8 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 	bool exits = reasons & VENDOR_EXIT;
 
 	(void)now_ns;
-	share_follow();
-	if (!reasons && is_other_there())
+	share_update();
+	if (!reasons && other_has_cupti())
 		reasons = VENDOR_FLUSH;
 	if (!reasons || !atomic_load(&self.usable) || api_calls_fatal())
 		return UINT64_MAX;
@@ -508,7 +508,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 		atomic_store(&self.closed, true);
 	else if (reasons == VENDOR_FLUSH && atomic_load(&self.closed))
 		return UINT64_MAX; /* the program's own profiler was late with its flush */
-	follow(atomic_load(&self.open) && !atomic_load(&self.closed), exits);
+	update_cupti(atomic_load(&self.open) && !atomic_load(&self.closed), exits);
 	if (self.subscribed && !self.dormant && !exits)
 		attach_engine(self.has_past || api_calls_devices());
 	if (self.enabled && reasons != VENDOR_CLOCK &&
@@ -523,22 +523,22 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 
 /* --- the collector's thread --- */
 
-static void window(const struct settings *wanted, struct writer *w)
+static void window(const struct settings *settings, struct writer *w)
 {
 	(void)w;
-	if (wanted) {
+	if (settings) {
 		if (!atomic_load(&self.open))
 			self.first_call = 0;
-		pthread_mutex_lock(&wanted_lock);
-		self.wanted = *wanted;
-		pthread_mutex_unlock(&wanted_lock);
+		pthread_mutex_lock(&requested_lock);
+		self.requested = *settings;
+		pthread_mutex_unlock(&requested_lock);
 	}
-	atomic_store(&self.open, wanted && settings_use_cupti(wanted));
+	atomic_store(&self.open, settings && settings_use_cupti(settings));
 }
 
 /*
- * After a fatal error nothing more comes, and no function of CUPTI may be called. True when there
- * was one.
+ * After a fatal error no more records come, and no function of CUPTI may be called. Returns whether
+ * there was one.
  */
 static bool has_failed(struct writer *w)
 {
@@ -558,8 +558,8 @@ static bool has_failed(struct writer *w)
 }
 
 /*
- * Times are converted with the pairs of clocks around them, so one is read after the records in
- * hand; a clock that was set shows in it. A vendor thread that hangs is not waited for.
+ * Times are converted with the clock pairs around them, so a pair must be read after the records
+ * were completed; it also reveals a clock that was set. A hanging vendor thread is not waited for.
  */
 static bool is_clock_read(struct writer *w)
 {
@@ -580,7 +580,7 @@ static bool is_clock_read(struct writer *w)
 	return true;
 }
 
-/* Of graphs that are recorded by nodes it is not known which node is the last. */
+/* For graphs recorded by nodes, the last node is unknown, so only launch records count. */
 static void find_work_under_way(void)
 {
 	const struct activity_counts *c = activity_counts();
@@ -590,7 +590,7 @@ static void find_work_under_way(void)
 			      memory_order_relaxed);
 }
 
-static void follow_graphs(struct writer *w, uint64_t now)
+static void update_graph_level(struct writer *w, uint64_t now)
 {
 	struct graph_counts counts = {
 		.calls = self.graph_calls,
@@ -598,18 +598,18 @@ static void follow_graphs(struct writer *w, uint64_t now)
 		.nodes = graph_nodes_instantiated(),
 	};
 
-	if (self.wanted.graphs == SETTING_GRAPHS_AUTO && atomic_load(&self.open) &&
-	    graph_level_follow(w, &counts, now))
+	if (self.requested.graphs == SETTING_GRAPHS_AUTO && atomic_load(&self.open) &&
+	    graph_level_update(w, &counts, now))
 		vendor_thread_request(VENDOR_FLUSH);
 }
 
-/* CUDA may have come after the recording began. */
+/* CUDA may have been initialized after the recording began. */
 static void write_late(struct writer *w, uint64_t now)
 {
 	if (self.late && !self.late_written)
 		rows_loss(w, loss_reason_late_start, 1, self.since_ns, now,
-			  "CUDA was initialized before: modules and graphs of that time are not "
-			  "known");
+			  "CUDA was initialized before the recording: earlier modules and graphs "
+			  "are unknown");
 	self.late_written = true;
 }
 
@@ -627,9 +627,9 @@ static uint64_t collect(struct writer *w, uint64_t now)
 		self.devices_written = devices_write(w);
 	if (!is_clock_read(w))
 		return 1;
-	activity_within(&(struct activity_window){ atomic_load(&self.opened_ns),
-						   atomic_load(&self.closed_ns), self.first_call,
-						   self.last_call });
+	activity_set_window(&(struct activity_window){ atomic_load(&self.opened_ns),
+						       atomic_load(&self.closed_ns),
+						       self.first_call, self.last_call });
 	while (buffers_take_full(&full)) {
 		if (api_calls_take_module_unloaded())
 			kernel_configs_forget();
@@ -639,13 +639,13 @@ static uint64_t collect(struct writer *w, uint64_t now)
 	}
 	records = activity_counts()->records - before;
 	find_work_under_way();
-	follow_graphs(w, now);
+	update_graph_level(w, now);
 	if (records)
 		self.active_ns = now;
 	return records;
 }
 
-/* Differences of the counters since the last call become loss rows. */
+/* Writes loss rows for what the counters have gained since the last call. */
 static void write_losses(struct writer *w, uint64_t now)
 {
 	const struct activity_counts *c = activity_counts();
@@ -666,7 +666,7 @@ static void write_losses(struct writer *w, uint64_t now)
 		  "CUPTI's clock");
 	buffers_counts(&b);
 	rows_loss_more(w, loss_reason_no_buffer, b.refused, &self.refused_reported, self.since_ns,
-		       now, "requests of CUPTI for a buffer");
+		       now, "CUPTI's requests for a buffer");
 	rows_loss_more(w, loss_reason_cupti_dropped, atomic_load(&self.dropped),
 		       &self.dropped_reported, self.since_ns, now, "activity records");
 	rows_cost(w, cost_kind_buffer_request, self.since_ns, now,
@@ -732,20 +732,20 @@ static uint64_t on_api_call(struct writer *w, const struct ring *r, uint64_t pos
 }
 
 /*
- * Launches seen and not one kernel record: CUPTI gives nothing without saying so. Launches that
- * were captured into graphs have no record of their own.
+ * Reports launches without a single kernel record: CUPTI can stop delivering without an error.
+ * Launches that were captured into graphs have no record of their own.
  */
 static void watch_for_silence(struct writer *w)
 {
 	const struct activity_counts *c = activity_counts();
 
 	if (self.kernel_calls >= WATCHDOG_LAUNCHES && c->kernels + c->graph_launches == 0)
-		rows_loss(w, loss_reason_missing_kernels, self.kernel_calls, self.wanted.start_ns,
-			  clock_monotonic_ns(),
-			  "kernel launches were seen, but CUPTI gave no kernel records");
+		rows_loss(w, loss_reason_missing_kernels, self.kernel_calls,
+			  self.requested.start_ns, clock_monotonic_ns(),
+			  "kernels were launched, but CUPTI delivered no kernel records");
 }
 
-/* Calls from here on are not recorded; what CUPTI has is. */
+/* Calls are no longer recorded from here on; records that CUPTI has still are. */
 static void stop(struct writer *w)
 {
 	(void)w;
@@ -757,17 +757,17 @@ static void stopped(struct writer *w)
 	if (!atomic_load(&self.usable) || has_failed(w))
 		return;
 	watch_for_silence(w);
-	if (self.wanted.graphs == SETTING_GRAPHS_AUTO)
+	if (self.requested.graphs == SETTING_GRAPHS_AUTO)
 		graph_level_end(w);
 	write_losses(w, clock_monotonic_ns());
-	share_end(w, setting_own_profiler_names[self.wanted.own_profiler]);
+	share_end(w, setting_own_profiler_names[self.requested.own_profiler]);
 	release();
 }
 
 static void after_fork(void)
 {
 	memset(&self, 0, sizeof(self));
-	pthread_mutex_init(&wanted_lock, NULL);
+	pthread_mutex_init(&requested_lock, NULL);
 	api_calls_enable(false);
 	activity_kinds_reset();
 	buffers_after_fork();

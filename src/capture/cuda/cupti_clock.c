@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 
-#define PAIRS 64u /* more than a second of them: older records use the oldest */
+#define PAIRS 64u /* more than one second's: older records use the oldest */
 #define STEP_NS ((int64_t)NS_PER_MS)
 
 static struct {
@@ -15,8 +15,9 @@ static struct {
 	unsigned count; /* valid ones, oldest first */
 	uint64_t steps;
 	/*
-	 * Between two pairs of the latest run, or beyond an end of the only one: times from `from`
-	 * on, `length` ns long. Most times are in the one that the time before was in.
+	 * The last piece used: the interval between two pairs of the latest run, or beyond an end
+	 * of the only run. It begins at `from` and is `length` ns long. Most times lie in the same
+	 * piece as the time before.
 	 */
 	struct piece {
 		uint64_t from, length;
@@ -62,7 +63,7 @@ static struct run run_that_ends(unsigned last)
 	return r;
 }
 
-/* From a time to the nearest pair of a run; 0: the run reaches it. */
+/* Returns the distance of a time from the nearest pair of a run; 0: the run reaches it. */
 static uint64_t distance_to(const struct run *r, uint64_t t)
 {
 	uint64_t begin = self.pairs[r->first].cupti_ns, end = self.pairs[r->last].cupti_ns;
@@ -72,7 +73,7 @@ static uint64_t distance_to(const struct run *r, uint64_t t)
 	return t > end + (uint64_t)STEP_NS ? t - end : 0;
 }
 
-/* The run that a time belongs to: the nearest; of equally near runs the latest. */
+/* Returns the run that a time belongs to: the nearest, and of equally near runs the latest. */
 static struct run run_of(uint64_t t)
 {
 	struct run r = run_that_ends(self.count - 1), nearest = r;
@@ -85,7 +86,7 @@ static struct run run_of(uint64_t t)
 	return nearest;
 }
 
-/* The piece that t is in. Without length where it says nothing of other times. */
+/* Returns the piece that t is in. Its length is 0 if it must not be used for other times. */
 static struct piece piece_of(uint64_t t)
 {
 	struct run run = run_of(t);
@@ -108,7 +109,7 @@ static struct piece piece_of(uint64_t t)
 		piece.change_ns = self.pairs[hi].offset_ns - piece.offset_ns;
 		piece.span_ns = self.pairs[hi].cupti_ns - piece.from;
 	}
-	/* Times of earlier runs may be those of later ones, too. */
+	/* Times in the range of an earlier run may belong to a later one. */
 	if (run.last == self.count - 1 && t < until)
 		piece.length = until - piece.from;
 	return piece;

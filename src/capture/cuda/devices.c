@@ -7,7 +7,7 @@
 #include "format/rows.h"
 
 static struct device {
-	struct row_device row; /* without its texts */
+	struct row_device row; /* without texts */
 	char name[256], uuid[64], pci[24];
 	bool found;
 } devices[DEVICES_MAX];
@@ -15,7 +15,7 @@ static struct device {
 static atomic_int count; /* of devices that have been read */
 static atomic_uint_fast64_t used; /* bit i: device i */
 
-void devices_in_use(uint32_t ordinal)
+void devices_note_use(uint32_t ordinal)
 {
 	if (ordinal < DEVICES_MAX)
 		atomic_fetch_or(&used, UINT64_C(1) << ordinal);
@@ -35,7 +35,7 @@ void devices_reset(void)
 	atomic_store(&used, 0);
 }
 
-/* An attribute of the device, or 0; *missing gets the bit when the driver does not know it. */
+/* Returns a device attribute, or 0 and sets the column's bit in *missing if it is unknown. */
 static uint32_t attribute(const struct driver *driver, CUdevice device, CUdevice_attribute which,
 			  unsigned column, uint64_t *missing)
 {
@@ -48,13 +48,13 @@ static uint32_t attribute(const struct driver *driver, CUdevice device, CUdevice
 	return (uint32_t)value;
 }
 
-/* The driver calls a part of a GPU "NVIDIA H100 80GB HBM3 MIG 1g.10gb". */
+/* The driver names a part of a GPU "NVIDIA H100 80GB HBM3 MIG 1g.10gb". */
 bool devices_is_part(uint32_t ordinal)
 {
 	return strstr(devices[ordinal].name, " MIG ");
 }
 
-/* "GPU-" or "MIG-", and the 16 bytes as nvidia-smi groups them. */
+/* Formats "GPU-" or "MIG-" and the 16 bytes, grouped as nvidia-smi does. */
 static void uuid_text(const CUuuid *uuid, bool is_part, char *out)
 {
 	const unsigned char *b = (const unsigned char *)uuid->bytes;

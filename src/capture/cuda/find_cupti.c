@@ -1,6 +1,5 @@
 /*
- * find_cupti.c: tells `pitot doctor` which CUPTI a recording would use. It opens the library with
- * dlopen.
+ * find_cupti.c: tells `pitot doctor`, which opens this library, which CUPTI a recording would use.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +7,8 @@
 #include "capture/cuda/vendor.h"
 
 /*
- * 1 with CUPTI's path in text and its version; 0 with the reason in text. Not part of the public
- * API: for the program `pitot` of the same version only.
+ * Returns 1 with CUPTI's path in text and its version; 0 with the reason in text. Not part of the
+ * public API: only for the program `pitot` of the same version.
  */
 EXPORT int pitot_find_cupti(char *text, size_t size, unsigned *version);
 EXPORT int pitot_find_cupti(char *text, size_t size, unsigned *version)

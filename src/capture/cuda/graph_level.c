@@ -7,15 +7,15 @@
 #include "format/rows.h"
 #include "schema/graph_cost.h"
 
-#define JUDGED_NS NS_PER_S
-#define CHEAP_TIMES 5u /* one after the other, that many with launches */
+#define PERIOD_NS NS_PER_S
+#define CHEAP_TIMES 5u /* consecutive cheap periods with launches */
 
 static struct {
 	uint64_t start_ns, since_ns;
-	struct graph_counts since; /* counts then */
+	struct graph_counts since; /* counts at since_ns */
 	unsigned cheap;
 	bool written;
-	unsigned most_percent; /* that nodes would have cost in one period */
+	unsigned most_percent; /* highest cost that nodes would have had in one period */
 } self;
 
 static atomic_bool is_launch = true;
@@ -45,17 +45,17 @@ static void write_level(struct writer *w, const char *level, const char *why)
 	rows_capability(w, "graph_node", capability_state_degraded, "auto", level, why);
 }
 
-/* The time that records of the nodes of these launches would have cost. */
+/* Returns the time that node records of the launches since then would have cost. */
 static uint64_t nodes_cost_ns(const struct graph_counts *counts)
 {
 	uint64_t calls = counts->calls - self.since.calls;
 
-	if (!counts->instantiations) /* nothing is known: as many as a small graph has */
+	if (!counts->instantiations) /* unknown: assume as many as a small graph has */
 		return calls * 10 * GRAPH_NODE_COST_NS;
 	return calls * counts->nodes / counts->instantiations * GRAPH_NODE_COST_NS;
 }
 
-static bool judge(struct writer *w, const struct graph_counts *counts, uint64_t now)
+static bool evaluate_period(struct writer *w, const struct graph_counts *counts, uint64_t now)
 {
 	uint64_t elapsed = now - self.since_ns, cost = nodes_cost_ns(counts);
 	bool launched = counts->calls > self.since.calls;
@@ -70,23 +70,24 @@ static bool judge(struct writer *w, const struct graph_counts *counts, uint64_t 
 	if (self.cheap < CHEAP_TIMES)
 		return false;
 	atomic_store(&is_launch, false);
-	snprintf(text, sizeof(text),
-		 "one record a launch up to %.3f s, then nodes, which cost less than %u %% of the "
-		 "time",
-		 (double)(now - self.start_ns) / 1e9, 100 / GRAPH_EXPENSIVE_SHARE);
+	snprintf(
+		text, sizeof(text),
+		"one record per launch until %.3f s, then nodes, which cost less than %u %% of the "
+		"time",
+		(double)(now - self.start_ns) / 1e9, 100 / GRAPH_EXPENSIVE_SHARE);
 	write_level(w, "node", text);
 	return true;
 }
 
-bool graph_level_follow(struct writer *w, const struct graph_counts *counts, uint64_t now)
+bool graph_level_update(struct writer *w, const struct graph_counts *counts, uint64_t now)
 {
 	const char *why = atomic_load(&refused);
 
 	if (why && !self.written)
 		write_level(w, "node", why);
-	if (!graph_level_is_launch() || now - self.since_ns < JUDGED_NS)
+	if (!graph_level_is_launch() || now - self.since_ns < PERIOD_NS)
 		return false;
-	return judge(w, counts, now);
+	return evaluate_period(w, counts, now);
 }
 
 void graph_level_end(struct writer *w)
@@ -96,7 +97,7 @@ void graph_level_end(struct writer *w)
 	if (self.written || !graph_level_is_launch())
 		return;
 	snprintf(text, sizeof(text),
-		 "one record a launch: records of nodes would have cost up to %u %% of the time",
+		 "one record per launch: node records would have cost up to %u %% of the time",
 		 self.most_percent);
 	write_level(w, "launch", text);
 }

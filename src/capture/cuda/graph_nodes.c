@@ -72,7 +72,7 @@ uint64_t graph_nodes_instantiated(void)
 	return atomic_load(&clones);
 }
 
-/* An instantiation that fails has no end: what is made in another graph after that is not its. */
+/* A failed instantiation has no end event: nodes made in another graph after it are not its own. */
 static bool is_of_executable(const struct ring *r, const CUpti_GraphData *data)
 {
 	return r->instantiating && (!r->executable || (uintptr_t)data->graph == r->executable);
@@ -95,8 +95,8 @@ static void append_node(const CUpti_GraphData *data, bool cloned)
 		event[0].flags |= HAS_ORIGINAL;
 	if (cloned)
 		atomic_fetch_add_explicit(&clones, r->instantiating, memory_order_relaxed);
-	else if (!is_of_executable(r, data)) /* who instantiates is not who made it */
-		event[0].e = stack_capture_take(r);
+	else if (!is_of_executable(r, data)) /* the instantiating code did not make the node */
+		event[0].e = stack_capture_call(r);
 	event[1].c = r->outer_correlation;
 	ring_push(r, event, SLOTS);
 	ring_count_call(r, event[0].a);

@@ -1,7 +1,7 @@
 /*
- * kernel_configs.c: a table of recently seen configurations, as the bytes that CUPTI's records have
- * of them, in front of the writer's own. Programs launch the same few hundred configurations again
- * and again; comparing 100 bytes costs a fraction of making the row and looking it up.
+ * kernel_configs.c: a cache of recently seen configurations, keyed by their bytes in CUPTI's
+ * records, in front of the writer's table. Programs launch the same few hundred configurations
+ * repeatedly; comparing 100 bytes costs a fraction of making the row and looking it up.
  */
 #include "capture/cuda/kernel_configs.h"
 
@@ -10,12 +10,12 @@
 #include "base/map.h"
 #include "format/rows.h"
 
-#define SET_BITS 8 /* sets of two, the later one first */
-#define KNOWN_NAMES_MAX 65536u /* pointers remembered before the cache starts afresh */
+#define SET_BITS 8 /* sets of two, the more recent one first */
+#define KNOWN_NAMES_MAX 65536u /* pointers remembered before the cache is cleared */
 
 #define KEY_WORDS 13
 
-/* What a record says of its configuration. No padding: keys are compared as words. */
+/* A record's configuration. It has no padding, because keys are compared as words. */
 union key {
 	struct {
 		const char *name;
@@ -43,7 +43,7 @@ static struct {
 		union key key;
 		uint32_t id;
 	} recent[1 << SET_BITS][2];
-	uint32_t epoch; /* of the writer, in which these are ids */
+	uint32_t epoch; /* the writer's epoch in which the ids are valid */
 } self = { .names = MAP_INIT };
 
 void kernel_configs_forget(void)
@@ -74,7 +74,7 @@ static uint32_t name_id(struct writer *w, const char *name)
 	return (uint32_t)id;
 }
 
-/* CUPTI counts cache preferences from 0 = none; here 0 is unknown. */
+/* CUPTI numbers cache preferences from 0 = none; here 0 is unknown. */
 static uint8_t cache_config_of(unsigned cupti_value)
 {
 	return cupti_value <= 3 ? (uint8_t)(cupti_value + 1) : cache_config_unknown;
@@ -136,7 +136,7 @@ static void make_key(union key *key, const struct record_kernel *r)
 	key->used = 1;
 }
 
-/* Of name, grid, block and shared memory: others seldom differ alone. */
+/* Hashes name, grid, block and shared memory; other fields seldom differ alone. */
 static unsigned set_of(const union key *key)
 {
 	const uint64_t *w = key->words;
@@ -147,8 +147,8 @@ static unsigned set_of(const union key *key)
 	return (unsigned)(hash >> (64 - SET_BITS));
 }
 
-/* Without a call and without branches, for it is nearly always true. */
-static bool same(const union key *a, const union key *b)
+/* Compares without a call or branches, because the result is nearly always true. */
+static bool is_same(const union key *a, const union key *b)
 {
 	uint64_t differences = 0;
 
@@ -169,7 +169,7 @@ uint32_t kernel_config_of(struct writer *w, const struct record_kernel *record)
 	make_key(&key, record);
 	set = self.recent[set_of(&key)];
 	for (unsigned i = 0; i < 2; i++)
-		if (same(&set[i].key, &key))
+		if (is_same(&set[i].key, &key))
 			return set[i].id;
 	set[1] = set[0];
 	set[0].key = key;

@@ -1,11 +1,11 @@
 /*
- * records.h: the layouts of CUPTI's activity records that Pitot reads, as prefixes that hold for
- * CUPTI 12.0 to 13.x.
+ * records.h: the layouts of CUPTI's activity records that Pitot reads, as prefixes that are valid
+ * for CUPTI 12.0 to 13.x.
  *
- * Every family of records only grows at the end, so one declaration serves all versions; members
- * that came later may be read only from the version on that their comment names (cuptiGetVersion:
- * 26 = 12.8, 130000 = 13.0). Offsets are those of the headers of CUDA 13.0; records_check.c holds
- * them against the installed headers.
+ * Each family of records only grows at the end, so one declaration serves all versions; fields that
+ * were added later may be read only from the version in their comment on (cuptiGetVersion: 26 =
+ * 12.8, 130000 = 13.0). Offsets are those of the headers of CUDA 13.0; records_check.c checks them
+ * against the installed headers.
  */
 #ifndef PITOT_CAPTURE_CUDA_RECORDS_H
 #define PITOT_CAPTURE_CUDA_RECORDS_H
@@ -17,7 +17,7 @@
 #define CUPTI_12_4 22u
 #define CUPTI_12_8 26u
 #define CUPTI_13_0 130000u
-#define CUPTI_13_1 130100u /* longer records from here on, of which the beginning is read */
+#define CUPTI_13_1 130100u /* records are longer from here on; their beginning is read */
 
 enum record_kind {
 	RECORD_MEMCPY = 1,

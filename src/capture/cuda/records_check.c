@@ -1,4 +1,4 @@
-/* records_check.c: holds records.h against the headers that this build has. No code. */
+/* records_check.c: checks records.h against the CUPTI headers of this build. No code. */
 #include <cuda.h>
 #include <cupti.h>
 

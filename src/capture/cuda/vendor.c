@@ -12,9 +12,7 @@
 
 static char cupti_path[4096];
 
-/*
- * Fills the table from a handle; NULL, or the name of the first required function that is missing.
- */
+/* Fills the table. Returns NULL, or the name of the first required function that is missing. */
 static const char *resolve(struct cupti *cupti, void *handle)
 {
 #define F(name, need)                                                                              \

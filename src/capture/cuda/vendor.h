@@ -1,6 +1,6 @@
 /*
  * vendor.h: the functions of NVIDIA's libraries that the recorder calls, as tables of pointers
- * filled with dlopen and dlsym. Nothing else in the recorder calls these libraries.
+ * filled by dlopen and dlsym. Nothing else in the recorder calls these libraries.
  */
 #ifndef PITOT_CAPTURE_CUDA_VENDOR_H
 #define PITOT_CAPTURE_CUDA_VENDOR_H
@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 
-/* --engine range-profiler needs all of them. */
+/* --engine range-profiler needs all of these. */
 #if __has_include(<cupti_range_profiler.h>)
 #include <cupti_pmsampling.h>
 #include <cupti_profiler_target.h>
@@ -33,7 +33,7 @@
 	F(RangeProfilerPopRange, OPTIONAL)                                                         \
 	F(RangeProfilerDecodeData, OPTIONAL)                                                       \
 	F(RangeProfilerGetCounterDataInfo, OPTIONAL)
-/* --engine pm-sampling needs all of them, and ProfilerInitialize. */
+/* --engine pm-sampling needs all of these, and ProfilerInitialize. */
 #define PM_SAMPLING_FUNCTIONS(F)                                                                   \
 	F(PmSamplingGetCounterAvailability, OPTIONAL)                                              \
 	F(PmSamplingEnable, OPTIONAL)                                                              \
@@ -46,7 +46,7 @@
 	F(PmSamplingCounterDataImageInitialize, OPTIONAL)                                          \
 	F(PmSamplingGetCounterDataInfo, OPTIONAL)                                                  \
 	F(PmSamplingCounterDataGetSampleInfo, OPTIONAL)
-/* --engine sass-metrics needs all of them, and ProfilerInitialize and GetCubinCrc. */
+/* --engine sass-metrics needs all of these, and ProfilerInitialize and GetCubinCrc. */
 #define SASS_METRICS_FUNCTIONS(F)                                                                  \
 	F(SassMetricsGetProperties, OPTIONAL)                                                      \
 	F(SassMetricsSetConfig, OPTIONAL)                                                          \
@@ -60,7 +60,7 @@
 #define SASS_METRICS_FUNCTIONS(F)
 #endif
 
-/* --engine pc-sampling needs all of them. */
+/* --engine pc-sampling needs all of these. */
 #define PC_SAMPLING_FUNCTIONS(F)                                                                   \
 	F(GetDeviceId, OPTIONAL)                                                                   \
 	F(GetCubinCrc, OPTIONAL)                                                                   \
@@ -72,9 +72,7 @@
 	F(PCSamplingGetStallReasons, OPTIONAL)                                                     \
 	F(PCSamplingGetData, OPTIONAL)
 
-/*
- * REQUIRED: without it CUPTI is not used at all. OPTIONAL: NULL when this CUPTI does not have it.
- */
+/* REQUIRED: CUPTI is not used without it. OPTIONAL: NULL if the loaded CUPTI does not have it. */
 #define CUPTI_FUNCTIONS(F)                                                                         \
 	F(GetVersion, REQUIRED)                                                                    \
 	F(GetTimestamp, REQUIRED)                                                                  \
@@ -114,10 +112,10 @@ struct cupti {
 	void *handle;			/* of dlopen; never closed */
 };
 
-/* What CUPTI says of a result; never NULL. */
+/* Returns CUPTI's text for a result; never NULL. */
 const char *cupti_result_text(const struct cupti *cupti, CUptiResult result);
 
-/* All are needed. */
+/* All of these are required. */
 #define DRIVER_FUNCTIONS(F)                                                                        \
 	F(DriverGetVersion, "cuDriverGetVersion", int *version)                                    \
 	F(DeviceGetCount, "cuDeviceGetCount", int *count)                                          \
@@ -136,10 +134,10 @@ struct driver {
 };
 
 /*
- * Finds CUPTI: only `named`, a path, unless that is NULL or empty; else one already loaded in the
- * process, then the places in which toolkits and Python packages keep it, preferring the driver's
- * major version. Fills the table. Must not be called on the launch path. 0, or E_UNSUPPORTED with
- * the reason (what was tried).
+ * Finds CUPTI and fills the table. If `named`, a path, is not NULL or empty, only that is tried;
+ * otherwise a CUPTI already loaded in the process, then the places where toolkits and Python
+ * packages have it, preferring the driver's major version. Must not be called on the launch path.
+ * Returns 0, or E_UNSUPPORTED with the reason (what was tried).
  */
 int cupti_load(struct cupti *cupti, const char *named, struct error *e) MUST_USE;
 int driver_load(struct driver *driver, struct error *e) MUST_USE;

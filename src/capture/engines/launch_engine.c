@@ -48,7 +48,7 @@ static const struct launch_engine *const engines[] = { &range_profiler_engine,
 
 static struct {
 	/* That a session wants or wanted; from before `wanted` is set. */
-	const struct launch_engine *engine;
+	_Atomic(const struct launch_engine *) engine;
 	_Atomic(const struct cupti *) cupti; /* NULL: not attached */
 	atomic_uint inside; /* callbacks */
 	/* A window of a session with it is open, and launches are still to be measured. */

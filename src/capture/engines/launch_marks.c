@@ -30,7 +30,7 @@ bool launch_marks_take(enum launch_mark kind, uint32_t correlation, uint64_t beg
 	bool found;
 
 	pthread_mutex_lock(&marks.lock);
-	found = map_take(&marks.maps[kind], correlation, time_ns);
+	found = map_remove(&marks.maps[kind], correlation, time_ns);
 	pthread_mutex_unlock(&marks.lock);
 	return found &&
 	       correlation_widen(correlation, *time_ns) == correlation_widen(correlation, began_ns);

@@ -44,15 +44,17 @@ static bool describe(struct marked_range *r, CUcontext context, uint32_t domain,
 
 static void begin(uint32_t domain, uint32_t level, const char *name)
 {
-	const struct cupti *cupti = nvtx_choice_has_name(name) ? launch_engine_claim() : NULL;
+	const struct cupti *cupti = launch_engine_claim();
 	struct marked_range r;
 	CUcontext context;
 	bool measured;
 
 	if (!cupti)
 		return;
-	context = range_choice_current_context();
-	measured = describe(&r, context, domain, name);
+	/* Sessions change what is chosen only with the claim. */
+	measured = nvtx_choice_has_name(name);
+	context = measured ? range_choice_current_context() : NULL;
+	measured = measured && describe(&r, context, domain, name);
 	if (!launch_engine_start(cupti, context, measured ? &r : NULL))
 		return;
 	atomic_store(&open_range, place_on(r.thread, domain, level));

@@ -1,6 +1,4 @@
-/*
- * host_source.c: rows about the process: itself, its threads, and the modules that it has mapped.
- */
+/* host_source.c: rows about the process itself, its threads and the modules mapped into it. */
 #include "capture/source.h"
 
 #include <elf.h>
@@ -67,7 +65,7 @@ static bool name_thread(struct writer *w, uint32_t tid, const char *last_name)
 	if (!name.length)
 		strbuf_adds(&name, last_name);
 	row.name = writer_string(w, strbuf_text(&name), name.length);
-	if (name.length) /* else it has ended: an earlier name stands */
+	if (name.length) /* otherwise the thread has ended, and an earlier name remains */
 		writer_append(w, TABLE_thread, &row);
 	return true;
 }
@@ -76,16 +74,16 @@ static bool name_thread(struct writer *w, uint32_t tid, const char *last_name)
 
 #define BUILD_ID_MAX 64u
 
-/* What is copied of an executable segment while the loader's lock is held. */
+/* Copy of an executable segment's facts, made while the loader's lock is held. */
 struct segment_copy {
 	uint64_t start, end, file_offset, bias;
-	uint32_t path; /* in the bytes of paths */
+	uint32_t path; /* offset in the list's paths */
 	uint32_t build_id_length;
 	uint8_t build_id[BUILD_ID_MAX];
 };
 
 static struct {
-	struct map paths; /* start address -> hash of the path that was last seen there */
+	struct map paths; /* start address -> hash of the path last seen there */
 	struct loaded_library_counts counts;
 	uint64_t start_ns;
 } self = { .paths = MAP_INIT };
@@ -93,8 +91,8 @@ static struct {
 struct module_list {
 	struct segment_copy *segments;
 	char *paths;
-	size_t segment_count, segment_room, path_bytes,
-		path_room; /* counted beyond the room, too */
+	/* these count beyond the room as well */
+	size_t segment_count, segment_room, path_bytes, path_room;
 	struct loaded_library_counts counts;
 };
 
@@ -103,7 +101,7 @@ static uint64_t padded(uint32_t size)
 	return ((uint64_t)size + 3) & ~UINT64_C(3);
 }
 
-/* Copies the GNU build id out of the notes of a segment. false: it is not there. */
+/* Copies the GNU build id from the notes of a segment. Returns false if there is none. */
 static bool build_id_in(const uint8_t *p, const uint8_t *end, struct segment_copy *out)
 {
 	while ((size_t)(end - p) >= sizeof(ElfW(Nhdr))) {
@@ -123,7 +121,7 @@ static bool build_id_in(const uint8_t *p, const uint8_t *end, struct segment_cop
 	return false;
 }
 
-/* Notes that no loaded segment has are in the file only. */
+/* Whether a loaded segment contains the notes; others are in the file only. */
 static bool is_loaded(const struct dl_phdr_info *info, const ElfW(Phdr) * notes)
 {
 	for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -150,8 +148,8 @@ static void copy_build_id(const struct dl_phdr_info *info, struct segment_copy *
 }
 
 /*
- * Called with the loader's lock held: copies into room that was allocated before, and allocates
- * nothing.
+ * Called with the loader's lock held, so it allocates nothing: it copies into room that was
+ * allocated before.
  */
 static int copy_module(struct dl_phdr_info *info, size_t size, void *user)
 {
@@ -226,12 +224,12 @@ static void module_row(struct writer *w, const struct segment_copy *segment, con
 }
 
 /*
- * Copies the list of modules. It may have grown since it was counted: then the next look has the
+ * Copies the list of modules. It may have grown since it was counted: the next call then finds the
  * rest.
  */
 static void copy_modules(struct module_list *list)
 {
-	loaded_libraries_visit(copy_module, list); /* without room: counts */
+	loaded_libraries_visit(copy_module, list); /* without room it only counts */
 	list->segments = calloc(list->segment_count, sizeof(*list->segments));
 	list->paths = malloc(list->path_bytes);
 	list->segment_room = list->segments ? list->segment_count : 0;
@@ -240,7 +238,7 @@ static void copy_modules(struct module_list *list)
 	loaded_libraries_visit(copy_module, list);
 }
 
-/* Rows for the modules mapped since the last call. Cheap when there are none. */
+/* Writes rows for the modules mapped since the last call. Cheap if there are none. */
 static void module_rows(struct writer *w)
 {
 	struct loaded_library_counts now = loaded_library_counts();
@@ -263,7 +261,7 @@ static void module_rows(struct writer *w)
 static void begin(struct writer *w, const struct source_start *start)
 {
 	self.start_ns = start->start_ns;
-	map_clear(&self.paths); /* the recording is a new one */
+	map_clear(&self.paths); /* a new recording has no modules yet */
 	self.counts = (struct loaded_library_counts){ 0 };
 	process_row(w, self.start_ns, 0);
 	module_rows(w);
@@ -282,7 +280,7 @@ static void stopped(struct writer *w)
 	process_row(w, self.start_ns, clock_monotonic_ns());
 }
 
-/* The collector may have been in the middle of the map: its memory is leaked. */
+/* The map's memory is leaked: the collector may have been using it. */
 static void after_fork(void)
 {
 	self.paths = (struct map)MAP_INIT;

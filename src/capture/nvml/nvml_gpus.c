@@ -9,19 +9,19 @@
 #include "capture/vendor_thread.h"
 #include "system/nvml.h"
 
-#define EVENTS_MAX 16u /* in one round */
+#define EVENTS_MAX 16u /* per round */
 
 static struct {
 	enum { WANTED, READY, OFF } state; /* of the library */
-	uint64_t written; /* metrics that the capability names, by bit */
-	unsigned notes; /* of the capability so far */
-	struct strbuf *why; /* of this round */
-	enum { UNKNOWN, FOUND, LOST, OTHERS } states[NVML_DEVICES_MAX];
+	uint64_t written; /* metrics that the capability row names, as bits */
+	unsigned notes; /* number of capability notes so far */
+	struct strbuf *why; /* reasons found in this round */
+	enum { UNKNOWN, FOUND, LOST, TAKEN } states[NVML_DEVICES_MAX];
 	struct nvml_device devices[NVML_DEVICES_MAX];
 	struct counters_claim claims[NVML_DEVICES_MAX];
-	/* All of the machine, by NVML's number; written before the first reading is pushed. */
+	/* All GPUs of the machine by NVML's index; written before the first reading is pushed. */
 	struct nvml_description known[NVML_DEVICES_MAX];
-	bool looked;
+	bool is_listed;
 } self;
 
 static void push(void *user, uint32_t id, uint64_t time_ns, int64_t value)
@@ -52,12 +52,12 @@ static struct metric_sink sink_of(uint32_t ordinal)
 				     .absent = note_absent };
 }
 
-static void look_for_all(void)
+static void list_all(void)
 {
 	unsigned count = nvml_device_count();
 	struct nvml_device d;
 
-	self.looked = true;
+	self.is_listed = true;
 	vendor_enter("nvmlDeviceGetHandleByIndex_v2");
 	for (unsigned i = 0; i < count; i++)
 		if (nvml_device_by_index(&d, i) == NVML_SUCCESS)
@@ -65,7 +65,7 @@ static void look_for_all(void)
 	vendor_leave();
 }
 
-/* CUDA's ordinals count where they are known. */
+/* CUDA's ordinals take precedence if they are known. */
 static const char *pci_of(uint32_t ordinal)
 {
 	const char *pci = devices_pci(ordinal);
@@ -80,8 +80,8 @@ void nvml_gpus_write(struct writer *w, uint32_t ordinal)
 }
 
 /*
- * A device that NVML does not know is not asked for again; one that another process reads is, in
- * case that has ended.
+ * A device that NVML does not know is not looked up again; a device that another process reads is,
+ * because that process may have ended.
  */
 static bool find(uint32_t ordinal, const char *directory, const char *pci)
 {
@@ -91,7 +91,7 @@ static bool find(uint32_t ordinal, const char *directory, const char *pci)
 	if (self.states[ordinal] == FOUND || self.states[ordinal] == LOST)
 		return self.states[ordinal] == FOUND;
 	if (!counters_claim(self.claims, NVML_DEVICES_MAX, ordinal, directory, pci)) {
-		self.states[ordinal] = OTHERS;
+		self.states[ordinal] = TAKEN;
 		return false;
 	}
 	status = nvml_device_by_pci(&self.devices[ordinal], pci, &calls);
@@ -99,7 +99,7 @@ static bool find(uint32_t ordinal, const char *directory, const char *pci)
 	if (status != NVML_SUCCESS)
 		add_reason(ordinal, pci, nvml_status_text(status));
 	else if (devices_is_part(ordinal))
-		add_reason(ordinal, pci, "a part of a GPU (MIG), readings are of the whole one");
+		add_reason(ordinal, pci, "a part of a GPU (MIG); readings are of the whole GPU");
 	return self.states[ordinal] == FOUND;
 }
 
@@ -115,10 +115,10 @@ static void read_gpu(uint32_t ordinal, const char *pci, enum nvml_choice choice,
 	add_reason(ordinal, pci, nvml_status_text(NVML_GPU_IS_LOST));
 }
 
-/* What there is, and why not more. Again when more is found out: the last note counts. */
+/* Notes the available metrics and why others are missing; repeated when more becomes known. */
 static void write_capability(uint64_t seen)
 {
-	/* Stays valid for the collector; written two or three times in all, in turn. */
+	/* Must stay valid for the collector; written two or three times in total, in turn. */
 	static char texts[2][2048];
 	char *actual = texts[self.notes++ % 2];
 	enum capability_state state = capability_state_on;
@@ -159,8 +159,8 @@ bool nvml_gpus_read(enum nvml_choice choice, bool all, const char *directory, ui
 	self.why = &why;
 	if (all && self.state == WANTED)
 		self.state = nvml_load(&sink, &why) ? READY : OFF;
-	if (all && self.state == READY && !self.looked)
-		look_for_all();
+	if (all && self.state == READY && !self.is_listed)
+		list_all();
 	for (uint32_t i = 0; i < NVML_DEVICES_MAX && self.state != OFF; i++) {
 		const char *pci = pci_of(i);
 

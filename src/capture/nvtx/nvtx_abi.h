@@ -1,14 +1,14 @@
 /*
- * nvtx_abi.h: the binary interface between an NVTX client and a tool, in our own words. NVTX's
- * headers are not needed.
+ * nvtx_abi.h: the binary interface between an NVTX client and a tool, written independently of
+ * NVTX's headers, which are not needed.
  *
  * The client (code inside the target's libraries) calls InitializeInjectionNvtx2(get_export_table)
- * at its first use of NVTX. The tool asks get_export_table for a table of callbacks; that one
- * gives, for each module, an array indexed by callback id of addresses of the client's function
- * pointers, which the tool overwrites. Extensions do it the other way round:
- * InitializeInjectionNvtxExtension gets the slots directly. The same since NVTX 2, and the same in
- * the old libnvToolsExt.so.1. Held against NVTX's headers, where a machine has them, by
- * tests/unit/capture/test_nvtx_client.c.
+ * at its first use of NVTX. The tool asks get_export_table for a table of callbacks. That table
+ * returns, for each module, an array of addresses of the client's function pointers, indexed by
+ * callback id; the tool overwrites the pointers. Extensions work the other way round:
+ * InitializeInjectionNvtxExtension receives the slots directly. The interface has not changed since
+ * NVTX 2, and is the same in the old libnvToolsExt.so.1. tests/unit/capture/test_nvtx_client.c
+ * checks it against NVTX's headers on machines that have them.
  */
 #ifndef PITOT_CAPTURE_NVTX_NVTX_ABI_H
 #define PITOT_CAPTURE_NVTX_NVTX_ABI_H
@@ -64,7 +64,7 @@ typedef const void *(*nvtx_get_export_table)(uint32_t export);
 
 struct nvtx_callbacks {
 	size_t struct_size;
-	/* not 0: *table and *size (ids 0 to size - 1; 0 is unused) are set */
+	/* returns not 0 if it sets *table and *size (ids 0 to size - 1; 0 is unused) */
 	int (*get_table)(int module, nvtx_function ***table, unsigned *size);
 };
 
@@ -84,7 +84,7 @@ enum nvtx_message {
 
 #define NVTX_COLOR_TYPE_ARGB 1
 
-/* Clients of other versions may pass fewer bytes than this, or more: `size` says how many. */
+/* Clients of other versions may pass fewer or more bytes: `size` says how many. */
 struct nvtx_attributes {
 	uint16_t version;
 	uint16_t size;
@@ -111,7 +111,7 @@ struct nvtx_resource {
 };
 _Static_assert(sizeof(struct nvtx_resource) == 32, "NVTX's layout");
 
-/* What a push or pop returns when the tool does not count levels. */
+/* What a push or pop returns if the tool does not count levels. */
 #define NVTX_NO_LEVEL (-2)
 
 /* --- extensions --- */

@@ -22,7 +22,7 @@ static atomic_uint_fast64_t last_range;
 
 __thread struct nvtx_thread nvtx_thread;
 
-/* --- what the program hands over --- */
+/* --- the program's arguments --- */
 
 struct nvtx_attributes nvtx_attributes_read(const void *from)
 {
@@ -61,7 +61,7 @@ uint32_t nvtx_domain_of(const void *handle)
 	return domain ? domain->domain : 0;
 }
 
-/* Copies a message's text. Returns its bytes, or -1 when there is none. */
+/* Copies a message's text. Returns its bytes, or -1 if there is none. */
 static ssize_t text_of(int type, const void *text, char *out, size_t room, bool *cut)
 {
 	const struct nvtx_name *string;
@@ -149,7 +149,7 @@ static void record(const struct call *c)
 	errno = saved;
 }
 
-/* --- the calls, whatever their message is --- */
+/* --- calls, for every kind of message --- */
 
 void nvtx_mark(uint32_t domain, struct nvtx_attributes a)
 {
@@ -174,7 +174,7 @@ void nvtx_end(uint32_t domain, uint64_t range)
 	record(&c);
 }
 
-/* `chosen`: engines look for it among the open ranges of a launch; else it is measured itself. */
+/* `chosen`: launches inside the range may be measured; otherwise the range itself is. */
 static __attribute__((noinline)) void show_message(const struct call *c, bool chosen)
 {
 	const struct nvtx_watch *watch = nvtx_watch_get();
@@ -227,7 +227,7 @@ struct naming {
 	const void *text;
 };
 
-/* Tells the collector; strings can wait until an event needs them. */
+/* Announces a new name to the collector; strings can wait until an event needs them. */
 static void announce(void)
 {
 	struct ring_event event = { .kind = RING_NVTX_NAME };

@@ -4,7 +4,7 @@
 
 #include "base/globs.h"
 
-#define LEVELS 32u /* bits of a domain */
+#define LEVELS 32u /* bits per domain */
 
 atomic_bool nvtx_choice_on;
 _Atomic(const struct nvtx_watch *) nvtx_watch;
@@ -13,11 +13,11 @@ static struct {
 	setting_TEXT include, exclude;
 } choice;
 
-void nvtx_choice_set(const struct settings *wanted)
+void nvtx_choice_set(const struct settings *settings)
 {
 	atomic_store(&nvtx_choice_on, false);
-	memcpy(choice.include, wanted->nvtx_include, sizeof(choice.include));
-	memcpy(choice.exclude, wanted->nvtx_exclude, sizeof(choice.exclude));
+	memcpy(choice.include, settings->nvtx_include, sizeof(choice.include));
+	memcpy(choice.exclude, settings->nvtx_exclude, sizeof(choice.exclude));
 	atomic_store(&nvtx_choice_on, *choice.include || *choice.exclude);
 }
 

@@ -1,17 +1,17 @@
 /*
- * nvtx_event.h: what an NVTX event looks like in a ring. Written by nvtx_calls.c, read by
+ * nvtx_event.h: the layout of an NVTX event in a ring. Written by nvtx_calls.c, read by
  * nvtx_rows.c.
  *
  * RING_NVTX, one or more slots:
  *	slot 0	a time; b range (start, end, token, NVTX_EVENT_CARRIES) or payload (push, mark);
  *		c see below; d category, 0: none, or the number of a registered string
- *		(NVTX_EVENT_NAMED); e color; flags enum nvtx_kind, and the level of a push or pop
- *		above it; length bytes of text
+ *		(NVTX_EVENT_NAMED); e color; flags enum nvtx_kind, and above it the level of a push
+ *		or pop; length bytes of text
  *	slot 1	with NVTX_EVENT_MORE only: a payload of a start; c number of the registered string
- *	then	the text, 32 bytes a slot
- * RING_NVTX_NAME, one slot, nothing in it: there are new names (nvtx_names.h).
+ *	then	the text, 32 bytes per slot
+ * RING_NVTX_NAME, one empty slot: there are new names (nvtx_names.h).
  *
- * c is the domain in its low bits, then what the event has.
+ * c has the domain in its low bits, and above it flags for the event's contents.
  */
 #ifndef PITOT_CAPTURE_NVTX_NVTX_EVENT_H
 #define PITOT_CAPTURE_NVTX_NVTX_EVENT_H
@@ -25,8 +25,8 @@
 #define NVTX_EVENT_TEXT (1u << 24) /* text follows; it may be empty */
 #define NVTX_EVENT_REGISTERED (1u << 25)
 #define NVTX_EVENT_COLOR (1u << 26)
-#define NVTX_EVENT_CUT (1u << 27) /* the text was longer */
-#define NVTX_EVENT_NAMED (1u << 28) /* instead of a category */
+#define NVTX_EVENT_CUT (1u << 27) /* the text was truncated */
+#define NVTX_EVENT_NAMED (1u << 28) /* d is a string's number, not a category */
 #define NVTX_EVENT_CARRIES (1u << 29)
 
 #define NVTX_EVENT_KIND(flags) ((flags)&7)
@@ -44,22 +44,24 @@ static inline uint32_t nvtx_event_text_slots(uint16_t length)
 
 #define NVTX_LEVEL_DOMAINS 16u /* domains whose levels of nesting are counted */
 
-/* nvtx_calls.c. Set while events would be for nothing. */
+/* Set while nobody needs events (nvtx_calls.c). */
 extern atomic_bool nvtx_calls_off;
-/* Calls of signal handlers that interrupted another call on their thread, so far. */
+/* Number of calls by signal handlers that interrupted another call on their thread. */
 extern atomic_uint_fast64_t nvtx_calls_refused;
 
 struct nvtx_thread {
-	/* inside the recorder: a signal handler that makes such a call now must not get in */
+	/* inside the recorder: a signal handler's call on this thread must be refused */
 	bool busy;
 	uint16_t levels[NVTX_LEVEL_DOMAINS];
-	/* Of ranges that are open, a bit for each level: nvtx_choice.h. */
+	/* bits by level: whether the open range matches (nvtx_choice.h) */
 	uint32_t included[NVTX_LEVEL_DOMAINS], excluded[NVTX_LEVEL_DOMAINS];
 };
 extern __thread struct nvtx_thread nvtx_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* Around what a call does to the thread's ring and to the names. false: refused, and counted. */
+/*
+ * Guards access to the thread's ring and to the names. Returns false if refused, which is counted.
+ */
 static inline bool nvtx_enter(void)
 {
 	if (unlikely(nvtx_thread.busy)) {

@@ -10,7 +10,7 @@
 
 #define INDEX_SLOTS (2 * NVTX_NAMES_MAX)
 
-/* One reservation; pages exist once they are touched. */
+/* Reserved in one piece; pages are allocated when they are touched. */
 struct memory {
 	struct nvtx_name items[NVTX_NAMES_MAX];
 	atomic_uint index[INDEX_SLOTS]; /* open addressing by hash: number + 1, 0 is free */
@@ -21,10 +21,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct memory *_Atomic memory;
 static atomic_uint count;
 static atomic_uint_fast64_t refused;
-/* under the lock */
+/* protected by the lock */
 static uint32_t text_used, domains = NVTX_DOMAIN_SCOPES;
-static atomic_uint
-	last_thread; /* number + 1 of the newest thread's name; each knows the one before it */
+/* number + 1 of the newest name of a thread; each refers to the one before it */
+static atomic_uint last_thread;
 
 static struct memory *reserve(void)
 {
@@ -37,26 +37,26 @@ static struct memory *reserve(void)
 	return m;
 }
 
-static bool same(const struct nvtx_name *item, const struct nvtx_name *wanted)
+static bool is_same(const struct nvtx_name *item, const struct nvtx_name *key)
 {
-	if (item->what != wanted->what || item->length != wanted->length ||
-	    memcmp(item->text, wanted->text, wanted->length) != 0)
+	if (item->what != key->what || item->length != key->length ||
+	    memcmp(item->text, key->text, key->length) != 0)
 		return false;
-	switch (wanted->what) {
+	switch (key->what) {
 	case NVTX_NAMED_CATEGORY:
-		return item->domain == wanted->domain && item->id == wanted->id;
+		return item->domain == key->domain && item->id == key->id;
 	case NVTX_NAMED_THREAD:
-		return item->id == wanted->id;
+		return item->id == key->id;
 	default:
 		return true;
 	}
 }
 
-/* The item that has the name, or NULL; the index slot that it has or would have. Needs no lock. */
-static const struct nvtx_name *find(struct memory *m, const struct nvtx_name *wanted,
+/* Returns the item with the name, or NULL; *slot is its place in the index. Needs no lock. */
+static const struct nvtx_name *find(struct memory *m, const struct nvtx_name *key,
 				    atomic_uint **slot)
 {
-	uint64_t i = hash_bytes(wanted->text, wanted->length) ^ wanted->what;
+	uint64_t i = hash_bytes(key->text, key->length) ^ key->what;
 
 	for (;; i++) {
 		uint32_t n;
@@ -65,33 +65,33 @@ static const struct nvtx_name *find(struct memory *m, const struct nvtx_name *wa
 		n = atomic_load_explicit(*slot, memory_order_acquire);
 		if (!n)
 			return NULL;
-		if (same(&m->items[n - 1], wanted))
+		if (is_same(&m->items[n - 1], key))
 			return &m->items[n - 1];
 	}
 }
 
-/* A thread's last name counts, so that one may come again after another. */
-static bool is_known(const struct nvtx_name *wanted)
+/* For a thread only its last name counts, so that a name can return after another one. */
+static bool is_known(const struct nvtx_name *key)
 {
-	if (wanted->what != NVTX_NAMED_THREAD)
+	if (key->what != NVTX_NAMED_THREAD)
 		return true;
-	return same(nvtx_names_of_thread(wanted->id), wanted);
+	return is_same(nvtx_names_of_thread(key->id), key);
 }
 
-/* The order of the stores matters: a fork may happen between any two. */
-static const struct nvtx_name *append(struct memory *m, const struct nvtx_name *wanted,
+/* The order of the stores matters, because a fork may happen between any two. */
+static const struct nvtx_name *append(struct memory *m, const struct nvtx_name *key,
 				      atomic_uint *slot)
 {
 	uint32_t n = atomic_load_explicit(&count, memory_order_relaxed);
 	struct nvtx_name *item = &m->items[n];
 	char *text = m->text + text_used;
 
-	if (n == NVTX_NAMES_MAX || wanted->length >= NVTX_NAME_BYTES_MAX - text_used)
+	if (n == NVTX_NAMES_MAX || key->length >= NVTX_NAME_BYTES_MAX - text_used)
 		return NULL;
-	text_used += wanted->length + 1;
-	memcpy(text, wanted->text, wanted->length);
-	text[wanted->length] = '\0';
-	*item = *wanted;
+	text_used += key->length + 1;
+	memcpy(text, key->text, key->length);
+	text[key->length] = '\0';
+	*item = *key;
 	item->text = text;
 	item->time_ns = clock_monotonic_ns();
 	if (item->what == NVTX_NAMED_DOMAIN)
@@ -108,22 +108,22 @@ static const struct nvtx_name *append(struct memory *m, const struct nvtx_name *
 const struct nvtx_name *nvtx_names_add(enum nvtx_named what, uint32_t domain, uint32_t id,
 				       const char *text, size_t length, bool cut)
 {
-	struct nvtx_name wanted = {
+	struct nvtx_name key = {
 		.what = (uint16_t)what, .cut = cut, .domain = domain, .id = id, .text = text
 	};
 	const struct nvtx_name *item = NULL;
 	struct memory *m;
 
 	if (length < NVTX_NAME_BYTES_MAX) {
-		wanted.length = (uint32_t)length;
+		key.length = (uint32_t)length;
 		pthread_mutex_lock(&lock);
 		m = reserve();
 		if (m) {
 			atomic_uint *slot;
 
-			item = find(m, &wanted, &slot);
-			if (!item || !is_known(&wanted))
-				item = append(m, &wanted, slot);
+			item = find(m, &key, &slot);
+			if (!item || !is_known(&key))
+				item = append(m, &key, slot);
 		}
 		pthread_mutex_unlock(&lock);
 	}
@@ -135,12 +135,12 @@ const struct nvtx_name *nvtx_names_add(enum nvtx_named what, uint32_t domain, ui
 const struct nvtx_name *nvtx_names_string(const char *text, size_t length)
 {
 	struct memory *m = atomic_load_explicit(&memory, memory_order_acquire);
-	struct nvtx_name wanted = { .what = NVTX_NAMED_STRING,
-				    .length = (uint32_t)length,
-				    .text = text };
+	struct nvtx_name key = { .what = NVTX_NAMED_STRING,
+				 .length = (uint32_t)length,
+				 .text = text };
 	atomic_uint *slot;
 
-	return m ? find(m, &wanted, &slot) : NULL;
+	return m ? find(m, &key, &slot) : NULL;
 }
 
 const struct nvtx_name *nvtx_names_check(const void *handle, enum nvtx_named what)

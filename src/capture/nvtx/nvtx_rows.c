@@ -7,18 +7,21 @@
 #include "capture/nvtx/nvtx_names.h"
 #include "format/rows.h"
 
-/* The collector's thread, but for after_fork. */
+/* Used by the collector's thread, except in after_fork. */
 static struct {
 	bool window;
+	uint64_t closed_ns; /* when the window closed; earlier events may still be in the rings */
 	bool scopes_named; /* the row of their domain has been written */
 	uint32_t names_written;
-	uint32_t inherited; /* names that a parent's threads have given */
+	uint32_t inherited; /* number of names that the parent's threads gave before the fork */
 	uint64_t names_refused, calls_refused; /* reported */
 	uint64_t cut, cut_since_ns; /* texts cut since the last loss row */
 } self;
 
 static void open_window(bool on)
 {
+	if (self.window && !on)
+		self.closed_ns = clock_monotonic_ns();
 	self.window = on;
 	atomic_store_explicit(&nvtx_calls_off, !on, memory_order_relaxed);
 }
@@ -50,11 +53,11 @@ static void write_losses(struct writer *w)
 		return;
 	now = clock_monotonic_ns();
 	rows_loss(w, loss_reason_string_limit, self.cut, MIN(self.cut_since_ns, now), now,
-		  "texts of NVTX and scopes cut");
+		  "truncated texts of NVTX and scopes");
 	rows_loss(w, loss_reason_string_limit, names, now, now,
 		  "names of NVTX and scopes beyond the limit");
 	rows_loss(w, loss_reason_unknown, calls, now, now,
-		  "calls of NVTX and scopes by signal handlers within such calls");
+		  "calls of NVTX and scopes by signal handlers that interrupted such a call");
 	self.cut = 0;
 	self.names_refused += names;
 	self.calls_refused += calls;
@@ -96,7 +99,7 @@ static void write_name(struct writer *w, const struct nvtx_name *name, bool inhe
 	}
 }
 
-/* What an event refers to was named before it was pushed, so it is in the list by now. */
+/* The names that an event refers to were added before its push, so they are listed by now. */
 static void write_names(struct writer *w)
 {
 	uint32_t count = nvtx_names_count();
@@ -195,7 +198,7 @@ static uint64_t on_event(struct writer *w, const struct ring *r, uint64_t positi
 	if (first->kind == RING_NVTX) {
 		slots +=
 			(first->c & NVTX_EVENT_MORE ? 1 : 0) + nvtx_event_text_slots(first->length);
-		if (self.window)
+		if (self.window || first->a < self.closed_ns)
 			write_event(w, r, position, first);
 		else
 			atomic_store_explicit(&nvtx_calls_off, true, memory_order_relaxed);
@@ -210,7 +213,7 @@ static void start(const struct source_start *how)
 	open_window(how->open);
 }
 
-/* The recording is a new one: it has none of the names. */
+/* A new recording has none of the names. */
 static void begin(struct writer *w, const struct source_start *how)
 {
 	(void)w;
@@ -219,13 +222,13 @@ static void begin(struct writer *w, const struct source_start *how)
 	self.scopes_named = false;
 }
 
-static void window(const struct settings *wanted, struct writer *w)
+static void window(const struct settings *settings, struct writer *w)
 {
 	(void)w;
-	open_window(wanted != NULL);
+	open_window(settings != NULL);
 }
 
-/* What is in the rings still becomes rows. */
+/* Stops new events; events in the rings still become rows. */
 static void stop(struct writer *w)
 {
 	(void)w;

@@ -5,8 +5,9 @@
 #include "capture/nvtx/nvtx_calls.h"
 
 /*
- * What NVTX's functions come down to: F(slot, type, parameters, call). Functions in A, W and EX get
- * texts of chars, texts of wchar_t's, and attributes. Module CORE is about the default domain.
+ * NVTX's functions and the operations that implement them: F(slot, type, parameters, call).
+ * Functions in A, W and EX receive texts of char, texts of wchar_t, and attributes. Module CORE
+ * concerns the default domain.
  */
 #define ATTRIBUTES(a) nvtx_attributes_read(a)
 #define TEXT(text) nvtx_message_only(NVTX_MESSAGE_TEXT, text)
@@ -38,9 +39,9 @@
 	  (void)NAME(THREAD, NULL, tid, WIDE, text))
 
 /*
- * Module CORE2: domains. A string is the same in every domain: its text is all there is to it.
- * Without room for another domain its events count as the default domain's: NULL is the default
- * domain's handle. Handles stay valid after the end of a domain: other threads may be using them.
+ * Module CORE2: domains. A registered string is its text, whatever its domain. If there is no room
+ * for another domain, its events count for the default domain, whose handle is NULL. Handles stay
+ * valid after the end of a domain, because other threads may be using them.
  */
 #define CORE2_FUNCTIONS(F)                                                                         \
 	F(CORE2_MARK_EX, void, (const void *domain, const void *a),                                \
@@ -68,7 +69,7 @@
 	F(CORE2_DOMAIN_DESTROY, void, (const void *domain), (void)domain)                          \
 	F(CORE2_INITIALIZE, void, (const void *reserved), (void)reserved)
 
-/* The payload extension: ranges without what their payloads (`count` of them at `data`) say. */
+/* The payload extension: ranges are recorded without their payloads (`count` of them at `data`). */
 #define PAYLOAD_FUNCTIONS(F)                                                                       \
 	F(PAYLOAD_SLOT_MARK, void, (const void *domain, const void *data, size_t count),           \
 	  ((void)data, (void)count, nvtx_mark(DOMAIN(domain), ATTRIBUTES(NULL))))                  \
@@ -84,10 +85,10 @@
 	F(PAYLOAD_SLOT_DOMAIN_ENABLED, uint8_t, (const void *domain), ((void)domain, 1))
 /* clang-format on */
 
-/* Of resources, threads' names are taken. */
+/* Of resources only threads are recorded, as names. */
 static void *resource_create(const void *domain, const void *from)
 {
-	static char handle; /* nothing is known about a resource afterwards */
+	static char handle; /* the same for all resources: nothing is known about them later */
 	struct nvtx_resource resource = { 0 };
 
 	if (!from)

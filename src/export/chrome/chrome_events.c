@@ -1,5 +1,5 @@
 /*
- * chrome_events.c: calls, ranges, losses and readings: what has a process of its own as its
+ * chrome_events.c: API calls, ranges, losses and counter samples: events shown under a real
  * process.
  */
 #include "export/chrome/chrome_writer.h"
@@ -35,7 +35,7 @@ void chrome_metadata(struct chrome *c, const char *name, const char *key, uint32
 	TEXT(s, ",\n{\"ph\":\"M\",\"name\":");
 	text_string(s, name, strlen(name));
 	TEXT(s, ",");
-	text_place(c, s, pid, tid, c->base_ns);
+	text_pid_tid_ts(c, s, pid, tid, c->base_ns);
 	TEXT(s, ",\"args\":{");
 	text_string(s, key, strlen(key));
 	TEXT(s, ":");
@@ -59,21 +59,21 @@ static void open_event(struct chrome *c, const char *phase, const char *category
 	TEXT(s, "\",\"name\":");
 	text_string(s, name, length);
 	TEXT(s, ",");
-	text_place(c, s, pid, tid, time_ns);
+	text_pid_tid_ts(c, s, pid, tid, time_ns);
 }
 
-int chrome_slice_open(struct chrome *c, const struct export_event *event, struct chrome_row *row,
-		      struct chrome_slice *slice)
+int chrome_slice_open(struct chrome *c, const struct export_event *event,
+		      struct chrome_track *track, struct chrome_slice *slice)
 {
-	int r = chrome_row_place(c, row, event->start_ns,
+	int r = chrome_track_add(c, track, event->start_ns,
 				 slice->instant ? event->start_ns : event->end_ns, &slice->tid);
 
 	if (r < 0)
 		return r;
 	if (slice->instant)
-		slice->tid = row->tids.data[0];
+		slice->tid = track->tids.data[0];
 	open_event(c, slice->instant ? "i" : "X", slice->category, slice->name, slice->length,
-		   row->pid, slice->tid, event->start_ns);
+		   track->pid, slice->tid, event->start_ns);
 	if (slice->instant)
 		TEXT(&c->out, ",\"s\":\"t\"");
 	else
@@ -104,15 +104,15 @@ static void fill_call(struct chrome *c, struct chrome_class *class, uint64_t key
 	class->tail_length = (uint32_t)s->length - class->tail;
 }
 
-/* The other end of an arrow stands on a stream; this one has the place of the call before it. */
-static void start_arrow(struct chrome *c, const struct chrome_row *row, uint64_t id, uint32_t tid,
-			uint64_t time_ns)
+/* Starts the arrow of the call just written; chrome_work.c ends it on the stream. */
+static void start_arrow(struct chrome *c, const struct chrome_track *track, uint64_t id,
+			uint32_t tid, uint64_t time_ns)
 {
 	struct strbuf *s = &c->out;
 
 	TEXT(s, ",\n{\"ph\":\"s\",\"id\":");
 	text_u64(s, id);
-	raw_add(s, row->arguments, row->arguments_length);
+	raw_add(s, track->arguments, track->arguments_length);
 	text_u64(s, tid);
 	TEXT(s, ",\"ts\":");
 	text_time(c, s, time_ns);
@@ -126,8 +126,8 @@ static int call_event(void *exporter, const struct export_event *event)
 	struct strbuf *s = &c->out;
 	uint64_t row = event->row, id;
 	uint64_t correlation = export_correlation(v, event->process, v->call->correlation[row]);
-	struct chrome_row *place =
-		chrome_row(c, ROW_THREAD, event->process, 0, v->call->thread[row], 0);
+	struct chrome_track *track =
+		chrome_track(c, CHROME_THREAD, event->process, 0, v->call->thread[row], 0);
 	const struct chrome_class *class =
 		chrome_class(c, CALL_CLASS | v->call->function[row], fill_call);
 	const struct chrome_stack *stack;
@@ -136,14 +136,14 @@ static int call_event(void *exporter, const struct export_event *event)
 	size_t length;
 	int r;
 
-	if (!place || !class || chrome_stack(c, event, &stack) < 0)
+	if (!track || !class || chrome_stack(c, event, &stack) < 0)
 		return -ENOMEM;
-	r = chrome_row_place(c, place, event->start_ns, event->end_ns, &tid);
+	r = chrome_track_add(c, track, event->start_ns, event->end_ns, &tid);
 	if (r < 0)
 		return r;
 	raw_reserve(s, class->head_length + (stack ? stack->caller_length : 0));
 	raw_add(s, c->class_text.data + class->head, class->head_length);
-	raw_add(s, place->arguments, place->arguments_length);
+	raw_add(s, track->arguments, track->arguments_length);
 	text_u64(s, tid);
 	TEXT(s, ",\"ts\":");
 	text_time(c, s, event->start_ns);
@@ -171,11 +171,11 @@ static int call_event(void *exporter, const struct export_event *event)
 		raw_add(s, c->stacks.callers.data + stack->caller, stack->caller_length);
 	TEXT(s, "}}");
 	if (v->first_work[row] != NO_WORK)
-		start_arrow(c, place, correlation, tid, event->start_ns);
+		start_arrow(c, track, correlation, tid, event->start_ns);
 	return 0;
 }
 
-/* A number that JSON has a form for; others are texts. */
+/* Writes a number; JSON has no form for infinities and NaN, so these become strings. */
 static void text_double(struct strbuf *s, double v)
 {
 	if (isfinite(v))
@@ -184,7 +184,7 @@ static void text_double(struct strbuf *s, double v)
 		strbuf_addf(s, "\"%f\"", v);
 }
 
-/* A key of an object whose members began at `begin`. */
+/* Writes a key of the object whose members start at offset `begin`. */
 static void text_key(struct strbuf *s, size_t begin, const char *key)
 {
 	if (s->length > begin)
@@ -239,7 +239,7 @@ static void range_arguments(struct chrome *c, const struct export_event *event)
 	TEXT(s, "}}");
 }
 
-/* Ranges that may overlap and cross threads: a pair of events with an id. */
+/* Writes a range that may overlap others and cross threads, as a pair of events with an id. */
 static void async_range(struct chrome *c, const struct export_event *event,
 			const struct chrome_slice *slice, uint32_t pid, uint32_t tid)
 {
@@ -273,19 +273,19 @@ static int nvtx_event(void *exporter, const struct export_event *event)
 	bool is_mark = kind == nvtx_kind_mark;
 	struct chrome_slice slice = chrome_message_slice(
 		c, is_mark ? "cpu_instant_event" : "user_annotation", event->process, event->row);
-	struct chrome_row *row =
-		chrome_row(c, ROW_THREAD, event->process, 0, n->thread[event->row], 0);
+	struct chrome_track *track =
+		chrome_track(c, CHROME_THREAD, event->process, 0, n->thread[event->row], 0);
 	int r;
 
 	slice.instant = is_mark;
 	if (kind == nvtx_kind_start) {
-		/* The thread's own lane, without taking part in its nesting. */
-		r = chrome_row_place(c, row, event->start_ns, event->start_ns, &slice.tid);
+		/* Use the thread's first lane without taking part in its nesting. */
+		r = chrome_track_add(c, track, event->start_ns, event->start_ns, &slice.tid);
 		if (r >= 0)
-			async_range(c, event, &slice, row->pid, row->tids.data[0]);
+			async_range(c, event, &slice, track->pid, track->tids.data[0]);
 		return MIN(r, 0);
 	}
-	r = chrome_slice_open(c, event, row, &slice);
+	r = chrome_slice_open(c, event, track, &slice);
 	if (r >= 0)
 		range_arguments(c, event);
 	return r;
@@ -301,8 +301,8 @@ static int overhead_event(void *exporter, const struct export_event *event)
 
 	if (!column_has(o->valid.thread, event->row))
 		thread = c->view.processes[event->process].pid;
-	r = chrome_slice_open(c, event, chrome_row(c, ROW_OVERHEAD, event->process, 0, thread, 0),
-			      &slice);
+	r = chrome_slice_open(
+		c, event, chrome_track(c, CHROME_OVERHEAD, event->process, 0, thread, 0), &slice);
 	if (r >= 0)
 		TEXT(&c->out, "}");
 	return r;
@@ -319,7 +319,8 @@ static int allocation_event(void *exporter, const struct export_event *event)
 	int r;
 
 	slice.instant = true;
-	r = chrome_slice_open(c, event, chrome_row(c, ROW_MEMORY, event->process, 0, 0, 0), &slice);
+	r = chrome_slice_open(c, event, chrome_track(c, CHROME_MEMORY, event->process, 0, 0, 0),
+			      &slice);
 	if (r < 0)
 		return r;
 	TEXT(s, ",\"args\":{\"Addr\":");

@@ -1,6 +1,6 @@
 /*
- * chrome_json.c: a recording as Chrome trace JSON in Kineto's dialect, as docs/export.md says: what
- * stands before, between and after the events. One file.
+ * chrome_json.c: writes a recording as one file of Chrome trace JSON in Kineto's dialect
+ * (docs/export.md). This file writes everything around the events.
  */
 #include <errno.h>
 
@@ -8,7 +8,7 @@
 #include "export/chrome/chrome_writer.h"
 #include "trace/columns.h"
 
-/* Keys as Kineto has them, in its order; columns of table device. */
+/* Kineto's keys in its order, and the columns of table device. */
 static const struct {
 	const char *key;
 	uint8_t column;
@@ -43,7 +43,7 @@ static void write_device(struct json *j, const struct trace *t, size_t id, uint3
 	json_end(j);
 }
 
-/* Between "pieces" of one object that struct json does not see as a whole: key and value. */
+/* The file is written in pieces, so struct json sees only the value of "deviceProperties". */
 static void write_devices(struct chrome *c)
 {
 	struct json j = JSON_INIT(&c->out);
@@ -70,12 +70,12 @@ static void write_metadata_keys(struct chrome *c)
 	if (trace_rows(t, TABLE_device))
 		strbuf_addf(s, ",\n\"cuda_driver_version\": %u",
 			    device_columns(t)->driver_version[0]);
-	/* Readers find the rank by these very bytes. */
+	/* Readers search for these exact bytes to find the rank. */
 	strbuf_addf(s, ",\n\"distributedInfo\": {\"rank\": %u}", c->view.options->rank);
 }
 
-/* "GPU 0 python"; where several use GPUs "GPU 0 (NVIDIA H200)". */
-static void name_gpu(struct chrome *c, uint32_t gpu)
+/* "GPU 0 python"; if several processes use GPUs, "GPU 0 (NVIDIA H200)". */
+static void write_gpu_name(struct chrome *c, uint32_t gpu)
 {
 	struct strbuf *name = &c->name;
 
@@ -91,7 +91,7 @@ static void name_gpu(struct chrome *c, uint32_t gpu)
 	chrome_metadata(c, "process_sort_index", "sort_index", gpu, 0, NULL, 0, 5000000 + gpu);
 }
 
-static void name_processes(struct chrome *c)
+static void write_process_names(struct chrome *c)
 {
 	for (size_t i = 0; i < c->view.process_count; i++) {
 		const struct export_process *p = &c->view.processes[i];
@@ -105,7 +105,7 @@ static void name_processes(struct chrome *c)
 		chrome_metadata(c, "process_sort_index", "sort_index", p->pid, 0, NULL, 0, p->pid);
 	}
 	for (uint32_t gpu = 0; gpu < c->view.gpus.count; gpu++)
-		name_gpu(c, gpu);
+		write_gpu_name(c, gpu);
 	if (trace_rows(c->view.trace, TABLE_overhead)) {
 		chrome_metadata(c, "process_name", "name", OVERHEAD_PID, 0, "CUPTI Overhead", 14,
 				0);
@@ -114,7 +114,7 @@ static void name_processes(struct chrome *c)
 	}
 }
 
-/* Readers take the first event for "there is none": so it is one that nothing refers to. */
+/* Readers treat a reference to the first event as "none", so nothing refers to this one. */
 static void write_beginning(struct chrome *c)
 {
 	struct strbuf *s = &c->out;
@@ -129,7 +129,7 @@ static void write_beginning(struct chrome *c)
 		s, "\"traceEvents\": [\n{\"ph\": \"M\", \"name\": \"process_sort_index\", \"pid\": "
 		   "\"Spans\", \"tid\": 0, \"ts\": 0.000, \"args\": {\"sort_index\": 536870912}}");
 	raw_reserve(s, 0);
-	name_processes(c);
+	write_process_names(c);
 	TEXT(s, ",\n{\"ph\": \"i\", \"s\": \"g\", \"name\": \"Iteration Start: Pitot\", "
 		"\"pid\": \"Traces\", \"tid\": \"Trace Pitot\", \"ts\": 0.000}");
 }
@@ -158,15 +158,15 @@ static void write_end(struct chrome *c, const char *path)
 	TEXT(s, "\n}\n");
 }
 
-/* Hands text to the file. 0 or a negative code. */
+/* Passes the text to the file. Returns 0 or a negative code. */
 static int flush(struct chrome *c, struct output *output, struct error *e)
 {
 	if (c->out.failed || c->name.failed || c->view.scope_text.failed)
 		return error_set(e, -ENOMEM, "out of memory");
-	output_take(output, &c->out);
+	output_move(output, &c->out);
 	if (!raw_init(&c->out))
 		return error_set(e, -ENOMEM, "out of memory");
-	return output_failed(output) ? -EIO : 0; /* commit says why */
+	return output_failed(output) ? -EIO : 0; /* output_commit reports the cause */
 }
 
 static int write_events(struct chrome *c, struct output *output, struct error *e)
@@ -207,7 +207,7 @@ static int write_all(struct chrome *c, struct output *output, const char *path, 
 static void release(struct chrome *c)
 {
 	export_merge_release(&c->merge);
-	chrome_rows_release(c);
+	chrome_tracks_release(c);
 	event_records_release(&c->records);
 	chrome_stacks_release(&c->stacks);
 	map_release(&c->class_index);

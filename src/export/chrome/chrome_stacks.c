@@ -1,7 +1,7 @@
 /*
- * chrome_stacks.c: the stacks of calls, in the Trace Event Format's own way: "stackFrames" is a
- * tree of frames behind the events, and "sf" of an event is where its stack ends there. As few
- * viewers show that, the line that called is an argument as well.
+ * chrome_stacks.c: writes the stacks of calls as the Trace Event Format defines them: "stackFrames"
+ * is a tree of frames, written after the events, and "sf" of an event is its leaf in the tree. Few
+ * viewers show them, so the calling line is an argument as well.
  */
 #include <errno.h>
 
@@ -65,7 +65,7 @@ static void write_node(struct chrome *c, uint64_t id, uint64_t parent, uint32_t 
 	TEXT(s, "}");
 }
 
-/* Node of a line below its caller's; 0 without memory. */
+/* Returns the node of a line below the node of its caller; 0 if out of memory. */
 static uint64_t add_node(struct chrome *c, uint64_t parent, uint32_t frame, uint32_t line)
 {
 	const struct stack_frame *f = &c->stacks.frames.stacks.frames.data[frame];
@@ -78,7 +78,7 @@ static uint64_t add_node(struct chrome *c, uint64_t parent, uint32_t frame, uint
 	return id;
 }
 
-/* The innermost line of Python, or else the innermost function. */
+/* Returns the innermost Python frame or, if there is none, the innermost frame. */
 static uint32_t caller_of(const struct export_stacks *x)
 {
 	for (size_t i = x->frames.count; i-- > 0;)
@@ -87,7 +87,7 @@ static uint32_t caller_of(const struct export_stacks *x)
 	return x->frames.data[x->frames.count - 1];
 }
 
-/* ,"caller":"step (train.py:12)", once for each frame. */
+/* Sets the item's text ,"caller":"step (train.py:12)", which is written once per frame. */
 static int add_caller(struct chrome *c, struct chrome_stack *item)
 {
 	const struct export_stacks *x = &c->stacks.frames;
@@ -111,7 +111,7 @@ static int add_caller(struct chrome *c, struct chrome_stack *item)
 	return 0;
 }
 
-/* Adds a stack that was not met before. */
+/* Fills the item of a stack not seen before. */
 static int add_stack(struct chrome *c, size_t process, uint32_t id, struct chrome_stack *item)
 {
 	struct export_stacks *x = &c->stacks.frames;

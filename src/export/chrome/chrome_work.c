@@ -1,6 +1,5 @@
 /*
- * chrome_work.c: kernels, copies, memsets, graphs, waits and CUDA events: what has a GPU as its
- * process.
+ * chrome_work.c: kernels, copies, memsets, graphs, waits and CUDA events: events shown under a GPU.
  */
 #include "analysis/occupancy.h"
 #include "export/chrome/chrome_writer.h"
@@ -9,7 +8,7 @@
 
 #include <errno.h>
 
-static void text_three(struct strbuf *s, uint32_t x, uint32_t y, uint32_t z)
+static void text_dim3(struct strbuf *s, uint32_t x, uint32_t y, uint32_t z)
 {
 	TEXT(s, "[");
 	text_u64(s, x);
@@ -21,8 +20,8 @@ static void text_three(struct strbuf *s, uint32_t x, uint32_t y, uint32_t z)
 }
 
 /*
- * numerator / denominator, rounded to six decimals; nothing sensible needs more than 64 bits of
- * millionths.
+ * Writes numerator / denominator, rounded to six decimals. No sensible value needs more than 64
+ * bits of millionths.
  */
 static void text_ratio(struct strbuf *s, unsigned __int128 numerator, uint64_t denominator)
 {
@@ -65,7 +64,7 @@ static void occupancy_arguments(struct chrome *c, uint32_t config, uint32_t devi
 		 (resident * (uint64_t)threads * 200 / (multiprocessors * most) + 1) / 2);
 }
 
-/* A kernel that is called like the category is taken for something else by readers. */
+/* Readers mistake a kernel named like its category, "kernel", for something else. */
 static void demangled_name(struct chrome *c, uint32_t name)
 {
 	strbuf_clear(&c->name);
@@ -93,15 +92,15 @@ static void fill_kernel(struct chrome *c, struct chrome_class *class, uint64_t k
 		 (uint64_t)k->static_shared_bytes[config] + k->dynamic_shared_bytes[config]);
 	if (column_has(k->valid.grid_x, config)) {
 		TEXT(s, ",\"grid\":");
-		text_three(s, k->grid_x[config], k->grid_y[config], k->grid_z[config]);
+		text_dim3(s, k->grid_x[config], k->grid_y[config], k->grid_z[config]);
 		TEXT(s, ",\"block\":");
-		text_three(s, k->block_x[config], k->block_y[config], k->block_z[config]);
+		text_dim3(s, k->block_x[config], k->block_y[config], k->block_z[config]);
 	}
 	occupancy_arguments(c, config, c->view.gpus.items[gpu].row);
 	class->tail_length = (uint32_t)s->length - class->tail;
 }
 
-/* Of what is no kernel. */
+/* Returns the slice of work other than a kernel. */
 static struct chrome_slice other_slice(struct chrome *c, const struct export_event *event)
 {
 	static const char *const categories[EVENT_KINDS] = {
@@ -134,7 +133,7 @@ static void copy_arguments(struct chrome *c, const struct export_event *event)
 	text_ratio(s, bytes, event->end_ns - event->start_ns);
 }
 
-/* Where a copy between GPUs came from and went to. */
+/* Writes the source and the destination of a copy between GPUs. */
 static void peer_arguments(struct chrome *c, const struct export_event *event)
 {
 	static const struct {
@@ -198,7 +197,7 @@ static void end_arrow(struct chrome *c, const struct export_event *event,
 		TEXT(s, ",\n{\"ph\":\"f\",\"id\":");
 		text_u64(s, correlation);
 		TEXT(s, ",");
-		text_place(c, s, pid, tid, event->start_ns);
+		text_pid_tid_ts(c, s, pid, tid, event->start_ns);
 		TEXT(s, ",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"bp\":\"e\"}");
 		c->view.result->arrows += !is_sync;
 	} else if (!w->launches || w->launches[event->row] == TRACE_NO_ROW) {
@@ -206,7 +205,7 @@ static void end_arrow(struct chrome *c, const struct export_event *event,
 	}
 }
 
-/* What hardware counters said of a launch: by the metric's name, text as CUPTI has it. */
+/* Writes the hardware metrics of a measured launch, with CUPTI's metric names as keys. */
 static void metric_arguments(struct chrome *c, const struct export_event *event,
 			     uint64_t correlation)
 {
@@ -232,11 +231,11 @@ static void metric_arguments(struct chrome *c, const struct export_event *event,
 	}
 }
 
-static int open_kernel(struct chrome *c, const struct export_event *event, struct chrome_row *place,
-		       const struct chrome_class *class, uint32_t *tid)
+static int open_kernel(struct chrome *c, const struct export_event *event,
+		       struct chrome_track *track, const struct chrome_class *class, uint32_t *tid)
 {
 	struct strbuf *s = &c->out;
-	int r = chrome_row_place(c, place, event->start_ns, event->end_ns, tid);
+	int r = chrome_track_add(c, track, event->start_ns, event->end_ns, tid);
 
 	if (r < 0)
 		return r;
@@ -258,8 +257,8 @@ int chrome_work(void *exporter, const struct export_event *event)
 	uint64_t row = event->row,
 		 correlation = export_correlation(v, event->process, w->correlation[row]);
 	size_t gpu = work_gpu(v, w, event->process, row);
-	struct chrome_row *place =
-		chrome_row(c, ROW_STREAM, event->process, w->context[row], w->stream[row], gpu);
+	struct chrome_track *track = chrome_track(c, CHROME_STREAM, event->process, w->context[row],
+						  w->stream[row], gpu);
 	const struct chrome_class *class = NULL;
 	struct chrome_slice slice;
 	uint32_t config = TRACE_NO_ROW;
@@ -269,15 +268,15 @@ int chrome_work(void *exporter, const struct export_event *event)
 		config = kernel_columns(v->trace)->config[row];
 	if (config != TRACE_NO_ROW) {
 		class = chrome_class(c, (uint64_t)gpu << 32 | config, fill_kernel);
-		r = class ? open_kernel(c, event, place, class, &slice.tid) : -ENOMEM;
+		r = class ? open_kernel(c, event, track, class, &slice.tid) : -ENOMEM;
 	} else {
 		slice = other_slice(c, event);
-		r = chrome_slice_open(c, event, place, &slice);
+		r = chrome_slice_open(c, event, track, &slice);
 	}
 	if (r < 0)
 		return r;
 	open_arguments(c, correlation);
-	raw_add(s, place->arguments, place->arguments_length);
+	raw_add(s, track->arguments, track->arguments_length);
 	text_u64(s, correlation);
 	if (class)
 		raw_add(s, c->class_text.data + class->tail, class->tail_length);
@@ -289,7 +288,7 @@ int chrome_work(void *exporter, const struct export_event *event)
 		peer_arguments(c, event);
 	graph_arguments(s, w, row);
 	TEXT(s, "}}");
-	end_arrow(c, event, w, slice.tid, place->pid, correlation);
+	end_arrow(c, event, w, slice.tid, track->pid, correlation);
 	return 0;
 }
 
@@ -333,21 +332,21 @@ int chrome_sync(void *exporter, const struct export_event *event)
 	uint8_t kind = synchronization_columns(c->view.trace)->kind[row];
 	const char *name = synchronization_name(kind);
 	struct chrome_slice slice = chrome_slice("cuda_sync", name);
-	struct chrome_row *place =
-		chrome_row(c, ROW_SYNC, event->process, w->context[row],
-			   column_has(w->stream_valid, row) ? w->stream[row] : NO_STREAM,
-			   work_gpu(&c->view, w, event->process, row));
+	struct chrome_track *track =
+		chrome_track(c, CHROME_SYNC, event->process, w->context[row],
+			     column_has(w->stream_valid, row) ? w->stream[row] : NO_STREAM,
+			     work_gpu(&c->view, w, event->process, row));
 	struct strbuf *s = &c->out;
-	int r = chrome_slice_open(c, event, place, &slice);
+	int r = chrome_slice_open(c, event, track, &slice);
 
 	if (r < 0)
 		return r;
 	open_arguments(c, correlation);
 	sync_arguments(c, event, kind, name);
-	TEXT_U64(s, "device", place->pid);
+	TEXT_U64(s, "device", track->pid);
 	TEXT_U64(s, "context", w->context[row]);
 	TEXT(s, "}}");
-	end_arrow(c, event, w, slice.tid, place->pid, correlation);
+	end_arrow(c, event, w, slice.tid, track->pid, correlation);
 	return 0;
 }
 
@@ -357,10 +356,10 @@ int chrome_gpu_range(void *exporter, const struct export_event *event)
 	const struct gpu_range *range = &c->merge.gpu_ranges.items.data[event->row];
 	struct chrome_slice slice =
 		chrome_message_slice(c, "gpu_user_annotation", range->process, range->nvtx_row);
-	struct chrome_row *row =
-		chrome_row(c, ROW_RANGES, range->process, range->context, range->stream,
-			   gpus_find(&c->view.gpus, range->process, range->device));
-	int r = chrome_slice_open(c, event, row, &slice);
+	struct chrome_track *track =
+		chrome_track(c, CHROME_RANGES, range->process, range->context, range->stream,
+			     gpus_find(&c->view.gpus, range->process, range->device));
+	int r = chrome_slice_open(c, event, track, &slice);
 
 	if (r < 0)
 		return r;
@@ -368,7 +367,7 @@ int chrome_gpu_range(void *exporter, const struct export_event *event)
 	return EXPORT_UNCOUNTED;
 }
 
-#define EVENT_NS 1 /* how long Kineto draws a CUDA event */
+#define EVENT_NS 1 /* duration that Kineto gives a CUDA event */
 
 int chrome_cuda_event(void *exporter, const struct export_event *event)
 {
@@ -378,15 +377,15 @@ int chrome_cuda_event(void *exporter, const struct export_event *event)
 	uint64_t row = event->row, device = 0, correlation;
 	struct export_event drawn = *event;
 	struct chrome_slice slice = chrome_slice("cuda_event", "cudaEvent");
-	struct chrome_row *place;
+	struct chrome_track *track;
 	int r;
 
 	drawn.end_ns = drawn.start_ns + EVENT_NS;
 	map_get(&c->view.context_devices, (uint64_t)event->process << 32 | e->context[row],
 		&device);
-	place = chrome_row(c, ROW_EVENTS, event->process, e->context[row], e->stream[row],
-			   gpus_find(&c->view.gpus, event->process, (uint32_t)device));
-	r = chrome_slice_open(c, &drawn, place, &slice);
+	track = chrome_track(c, CHROME_EVENTS, event->process, e->context[row], e->stream[row],
+			     gpus_find(&c->view.gpus, event->process, (uint32_t)device));
+	r = chrome_slice_open(c, &drawn, track, &slice);
 	if (r < 0)
 		return r;
 	correlation = export_correlation(&c->view, event->process, e->correlation[row]);
@@ -395,7 +394,7 @@ int chrome_cuda_event(void *exporter, const struct export_event *event)
 	text_u64(s, e->event[row]);
 	TEXT_U64(s, "stream", e->stream[row]);
 	TEXT_U64(s, "correlation", correlation);
-	TEXT_U64(s, "device", place->pid);
+	TEXT_U64(s, "device", track->pid);
 	TEXT_U64(s, "context", e->context[row]);
 	TEXT(s, "}}");
 	return 0;

@@ -2,10 +2,10 @@
 
 #include <errno.h>
 
-#define STEPS 16 /* parts of each power of two */
+#define STEPS 16 /* buckets per power of two */
 #define BUCKETS (64 * STEPS)
 
-/* A number's bucket: its power of two and the four bits below. */
+/* Returns the bucket of a number: its power of two and the next four bits. */
 static unsigned bucket_of(uint64_t v)
 {
 	unsigned power = 63 - (unsigned)__builtin_clzll(v | 1);
@@ -22,8 +22,8 @@ static uint64_t bucket_start(unsigned bucket)
 }
 
 /*
- * The total from which on at most `max` nodes are drawn. A parent is never smaller than its
- * children.
+ * Returns the least total with which at most `max` nodes are drawn. A parent is never smaller than
+ * its children, so that no drawn box lacks its parent.
  */
 static uint64_t find_least(const struct flame *f, const struct flame_node *root, uint32_t first,
 			   size_t max, uint64_t fraction)
@@ -43,7 +43,7 @@ static uint64_t find_least(const struct flame *f, const struct flame_node *root,
 struct drawing_state {
 	const struct flame *flame;
 	struct flame_drawing *drawing;
-	uint64_t *next_ns; /* by depth: where the next box begins */
+	uint64_t *next_ns; /* per depth: start of the next box */
 };
 
 static int add_box(struct drawing_state *s, struct flame_box box)
@@ -56,8 +56,8 @@ static int add_box(struct drawing_state *s, struct flame_box box)
 }
 
 /*
- * One box for node `i` and its siblings behind it, which are smaller still. Returns the node after
- * them.
+ * Adds one box for node `i` and its following siblings, which are smaller still. Returns the node
+ * after them.
  */
 static uint32_t leave_out(struct drawing_state *s, uint32_t i, int *r)
 {

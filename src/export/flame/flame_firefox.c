@@ -1,7 +1,7 @@
 /*
  * flame_firefox.c: the Firefox Profiler's processed profile format, version 48. Each kind of time
- * is a thread whose samples are the stacks that took time themselves, weighted with milliseconds
- * (or samples); its stack table is the tree.
+ * is a thread. Its samples are the stacks with self time, weighted in milliseconds (or samples),
+ * and its stack table is the flame graph's tree.
  */
 #include <string.h>
 
@@ -16,22 +16,20 @@ struct firefox {
 	const struct flame_write *write;
 	struct output *out;
 	struct strbuf text;
-	enum flame_kind kind; /* of the thread */
-	uint32_t first; /* its node */
-	uint64_t time_ns; /* of the samples so far */
+	enum flame_kind kind; /* of the current thread */
+	uint32_t first; /* root node of the kind */
+	uint64_t time_ns; /* of the samples written so far */
 	int r;
 };
 
-/* Tables are columns of equal length: the same text for every row, or a value. */
+/* A column of a table: the same text in every row, or a value written by `add`. */
 struct column {
 	const char *name;
 	const char *constant;
 	void (*add)(struct firefox *x, uint32_t row);
 };
 
-/*
- * Writes a table, whose rows are the numbers in [begin, end) that has_row takes; NULL: all of them.
- */
+/* Writes a table of the rows in [begin, end) that has_row accepts; NULL accepts all. */
 static void add_table(struct firefox *x, const struct column *columns, uint32_t begin, uint32_t end,
 		      bool has_row(const struct firefox *x, uint32_t row))
 {
@@ -134,7 +132,7 @@ static const struct column frame_columns[] = {
 	{ "inlineDepth", .constant = "0" },
 	{ "category", .add = add_frame_category },
 	{ "subcategory", .constant = "0" },
-	{ "func", .add = add_row }, /* a function each */
+	{ "func", .add = add_row }, /* one function per frame */
 	{ "nativeSymbol", .constant = "null" },
 	{ "innerWindowID", .constant = "0" },
 	{ "implementation", .constant = "null" },
@@ -155,7 +153,7 @@ static void add_stack_frame(struct firefox *x, uint32_t node)
 	strbuf_addu(&x->text, node_at(x, node)->frame);
 }
 
-/* Stacks are the nodes below the kind's own one, counted from there. */
+/* Stacks are the nodes below the kind's root, counted from there. */
 static void add_stack_prefix(struct firefox *x, uint32_t node)
 {
 	uint32_t parent = node_at(x, node)->parent;
@@ -184,7 +182,7 @@ static bool has_own_time(const struct firefox *x, uint32_t node)
 	return node_at(x, node)->self_ns || node_at(x, node)->self_count;
 }
 
-/* Milliseconds, exactly. */
+/* Writes exact milliseconds. */
 static void add_ms(struct strbuf *out, uint64_t ns)
 {
 	strbuf_addf(out, "%llu.%06u", (unsigned long long)(ns / 1000000), (unsigned)(ns % 1000000));

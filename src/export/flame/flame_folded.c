@@ -1,9 +1,9 @@
 /*
- * flame_folded.c: folded stacks: "[GPU];main;step;kernel 1234", a line for each stack that took
- * time itself. The number is microseconds, or samples; a comparison has two, before and after.
+ * flame_folded.c: folded stacks such as "[GPU];main;step;kernel 1234", one line for each stack with
+ * self time. The number is in microseconds or samples; a comparison has two, before and after.
  *
- * Microseconds are rounded so that they sum up to the rounded total of their kind: what rounding
- * leaves over is carried on to the next stack.
+ * Rounding errors are carried over to the next stack, so that the microseconds of a kind sum to its
+ * rounded total.
  */
 #include <string.h>
 
@@ -14,15 +14,15 @@
 
 struct folding {
 	const struct flame *flame;
-	bool with_kind; /* a frame [GPU] in front */
+	bool with_kind; /* prepend a frame such as [GPU] */
 	bool xpu_perf;
-	bool whole; /* the kind has samples, not ns */
-	struct strbuf line; /* the path of the node before */
-	VEC(size_t) ends; /* by depth: length of the path up to there */
-	unsigned __int128 sum_ns, before_sum_ns; /* of the kind so far */
+	bool in_samples; /* the current kind is in samples, not ns */
+	struct strbuf line; /* path of the previous node */
+	VEC(size_t) ends; /* per depth: length of the path up to there */
+	unsigned __int128 sum_ns, before_sum_ns; /* of the current kind so far */
 };
 
-/* A frame's name without what would part frames or lines. */
+/* Appends a frame's name; characters that separate frames or lines are replaced. */
 static void add_name(struct strbuf *out, const char *name)
 {
 	size_t start = out->length;
@@ -35,7 +35,7 @@ static void add_name(struct strbuf *out, const char *name)
 			*c = *c == ';' ? ':' : ' ';
 }
 
-/* Makes x->line the path of a node, whose parent's path it begins with. */
+/* Sets x->line to the path of a node. It starts with the path of the node's parent. */
 static int set_path(struct folding *x, uint32_t node)
 {
 	const struct flame_node *n = &x->flame->tree.nodes.data[node];
@@ -62,7 +62,7 @@ static uint64_t microseconds(unsigned __int128 *sum_ns, uint64_t ns)
 	return (uint64_t)((*sum_ns + 500) / 1000) - before;
 }
 
-/* Rounded half up, and no stack is lost. */
+/* Rounds half up, but no stack to zero. */
 static uint64_t samples(uint64_t ns)
 {
 	uint64_t whole = ns / XPU_PERF_SAMPLE_NS;
@@ -73,7 +73,7 @@ static uint64_t samples(uint64_t ns)
 
 static uint64_t number(const struct folding *x, unsigned __int128 *sum_ns, uint64_t ns)
 {
-	return x->whole ? ns : x->xpu_perf ? samples(ns) : microseconds(sum_ns, ns);
+	return x->in_samples ? ns : x->xpu_perf ? samples(ns) : microseconds(sum_ns, ns);
 }
 
 static void add_line(struct folding *x, const struct flame_node *n, struct strbuf *out)
@@ -98,7 +98,7 @@ static int compare_lines(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* xpu-perf orders its lines. */
+/* Sorts the lines, as xpu-perf does. */
 static int sort_lines(struct strbuf *text, struct output *out)
 {
 	VEC(char *) lines = VEC_INIT;
@@ -133,7 +133,7 @@ int flame_folded_write(const struct flame *f, const struct flame_write *w, struc
 
 		if (n->parent == FLAME_ROOT) {
 			x.sum_ns = x.before_sum_ns = 0;
-			x.whole = i == f->sections[FLAME_STALLS].node;
+			x.in_samples = i == f->sections[FLAME_STALLS].node;
 			if (!x.with_kind)
 				continue;
 		}

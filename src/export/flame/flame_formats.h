@@ -1,6 +1,6 @@
 /*
- * flame_formats.h: the formats that a flame graph can be written in. A new one is a file, and a
- * line in FLAME_FORMATS.
+ * flame_formats.h: the formats of flame graphs. A new format is one file and one line in
+ * FLAME_FORMATS.
  */
 #ifndef PITOT_EXPORT_FLAME_FLAME_FORMATS_H
 #define PITOT_EXPORT_FLAME_FLAME_FORMATS_H
@@ -14,13 +14,13 @@
 
 /*
  * F(name, suffixes, description, by_address, diff): members of struct flame_format;
- * flame_<name>_write writes it. The first suffix that fits counts: .speedscope.json before .json.
+ * flame_<name>_write writes it. The first matching suffix wins: .speedscope.json precedes .json.
  */
 /* clang-format off */
 #define FLAME_FORMATS(F)                                                                                               \
-	F(folded, ".folded .folded.gz .collapsed .txt", "a line a stack, for flamegraph.pl, inferno, speedscope", false, true) \
-	F(svg, ".svg", "a picture that can be zoomed and searched in a browser", false, true)                          \
-	F(html, ".html .htm", "a page that can be zoomed and searched, for large graphs", false, true)                 \
+	F(folded, ".folded .folded.gz .collapsed .txt", "one line per stack, for flamegraph.pl, inferno, speedscope", false, true) \
+	F(svg, ".svg", "picture with zoom and search, for any browser", false, true)                                   \
+	F(html, ".html .htm", "page with zoom and search, for large graphs", false, true)                              \
 	F(pprof, ".pb.gz .pb .pprof .pprof.gz", "pprof's protobuf, for go tool pprof, Parca, Pyroscope", true, false)  \
 	F(speedscope, ".speedscope.json .speedscope.json.gz", "for speedscope.app", false, false)                      \
 	F(firefox, ".json .json.gz", "for profiler.firefox.com", false, false)
@@ -29,33 +29,33 @@
 struct flame_write {
 	const char *title; /* the recorded command */
 	const char *recording; /* path of the recording */
-	const char *before; /* path of the one that it is compared with, or NULL */
-	const char *notes; /* what is missing, for people; "" if nothing */
+	const char *before; /* path of the recording compared with, or NULL */
+	const char *notes; /* readable list of missing data; "" if there is none */
 	bool xpu_perf; /* folded: samples at 50 Hz instead of microseconds */
-	const volatile sig_atomic_t
-		*cancel; /* not 0 at the end: the file is removed; may be NULL */
+	/* if nonzero at the end, the file is removed; may be NULL */
+	const volatile sig_atomic_t *cancel;
 };
 
 struct flame_format {
 	struct file_format file;
-	bool by_address; /* wants STACK_ADDRESSES, all kinds, and levels as labels */
-	bool diff; /* can show a comparison */
+	bool by_address; /* needs STACK_ADDRESSES and all kinds; levels become labels */
+	bool diff; /* supports comparisons */
 	/*
-	 * Writes a finished flame graph; errors of the output are found by the caller. 0 or a
+	 * Writes a finished flame graph. The caller detects errors of the output. Returns 0 or a
 	 * negative code.
 	 */
 	int (*write)(const struct flame *f, const struct flame_write *w, struct output *out);
 };
 
-/* Ends with an entry without a name. */
+/* The last entry has no name. */
 extern const struct flame_format flame_formats[];
 
-/* NULL when there is none. */
+/* Finds a format by a file name's suffix; NULL if none fits. */
 const struct flame_format *flame_format_by_path(const char *path);
 
 /*
- * Writes to path, or to standard output when it is "-"; *bytes before compression. 0, -ECANCELED or
- * another negative code.
+ * Writes to path, or to standard output if path is "-". *bytes is the size before compression.
+ * Returns 0, -ECANCELED or another negative code.
  */
 int flame_write(const struct flame *f, const struct flame_format *format,
 		const struct flame_write *w, const char *path, bool overwrite, uint64_t *bytes,
@@ -67,7 +67,8 @@ int flame_write(const struct flame *f, const struct flame_format *format,
 FLAME_FORMATS(FLAME_WRITER)
 
 /*
- * Helper of the writers: hands the buffer on when it has become large, or at the end. 0 or -ENOMEM.
+ * For the writers: passes the buffer to the output if it is large, or at the end. Returns 0 or
+ * -ENOMEM.
  */
 #define FLAME_CHUNK ((size_t)64 << 10)
 static inline int flame_flush(struct strbuf *buffer, struct output *out, bool all)

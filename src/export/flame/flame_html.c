@@ -1,14 +1,14 @@
 /*
- * flame_html.c: a flame graph as a page that stands alone and draws itself (flame_html.js), for
- * graphs that are too large for SVG. The page holds the boxes as JSON:
+ * flame_html.c: a flame graph as a self-contained page drawn by flame_html.js, for graphs too large
+ * for SVG. The page contains the boxes as JSON:
  *
  *	{"inverted":true, "classes":["native",…], "class_names":[…],
  *	 "frames":[[name, class, full name, file, line],…],
  *	 "sections":[{"title","kind","items","head","depth":[],"frame":[],"ns":[],"count":[],
  *	  "rest":{},"before":[],"step":[]}]}
  *
- * Boxes are in the order of flame_draw.c. `rest` has the number of frames that a box stands for, by
- * box; before and step are there in comparisons.
+ * Boxes are in the order of flame_draw.c. `rest` maps a box to the number of frames that it stands
+ * for; only comparisons have `before` and `step`.
  */
 #include <string.h>
 
@@ -26,12 +26,13 @@ struct page {
 	struct output *out;
 	struct strbuf text, quoted;
 	struct flame_drawing drawings[FLAME_KINDS];
-	uint32_t *numbers; /* by frame: its place in the page's list, from 1; 0: not in it */
-	VEC(uint32_t) frames; /* of that list */
+	/* per frame: its position in the page's list, from 1; 0: not in the list */
+	uint32_t *numbers;
+	VEC(uint32_t) frames; /* the page's list */
 	bool classes[FRAME_CLASSES];
 };
 
-/* A JSON string that cannot end the element it stands in. */
+/* Appends a JSON string that cannot close the surrounding <script> element. */
 static void add_string(struct page *p, const char *text, size_t length)
 {
 	strbuf_clear(&p->quoted);
@@ -40,7 +41,7 @@ static void add_string(struct page *p, const char *text, size_t length)
 	html_add_json(&p->text, strbuf_text(&p->quoted), p->quoted.length);
 }
 
-static int choose_frames(struct page *p)
+static int collect_frames(struct page *p)
 {
 	p->numbers = calloc(p->flame->stacks.frames.count + 1, sizeof(*p->numbers));
 	if (!p->numbers)
@@ -55,7 +56,7 @@ static int choose_frames(struct page *p)
 			if (vec_push(&p->frames, frame) < 0)
 				return -ENOMEM;
 			p->numbers[frame] = (uint32_t)p->frames.count;
-			if (i) /* a kind's own box has its own colour */
+			if (i) /* a kind's root box has its own color */
 				p->classes[p->flame->stacks.frames.data[frame].class] = true;
 		}
 	return 0;
@@ -224,8 +225,7 @@ static void add_head(struct page *p)
 	strbuf_adds(&p->text,
 		    "</h1>\n<input id=\"search\" type=\"search\" placeholder=\"Search (press /)\""
 		    " aria-label=\"search, regular expression\" title=\"regular expression\">\n"
-		    "<button id=\"around\" disabled title=\"of the function that is zoomed to, or "
-		    "found\">"
+		    "<button id=\"around\" disabled title=\"of the zoomed or found function\">"
 		    "Callers and callees</button>\n"
 		    "<button id=\"reset\" disabled>Show all</button>\n"
 		    "<button id=\"theme\">Light / dark</button></div>\n<p>");
@@ -242,13 +242,13 @@ static void add_head(struct page *p)
 	if (p->flame->diff) {
 		add_legend_item(p, "g4", "grew");
 		add_legend_item(p, "s4", "shrank");
-		add_legend_item(p, "d0", "as before");
+		add_legend_item(p, "d0", "unchanged");
 	}
 	for (size_t i = 0; i < FRAME_CLASSES && !p->flame->diff; i++)
 		if (p->classes[i])
 			add_legend_item(p, flame_class_word((enum frame_class)i),
 					frame_class_name((enum frame_class)i));
-	add_legend_item(p, "rest", "smaller frames, together");
+	add_legend_item(p, "rest", "smaller frames, combined");
 	strbuf_adds(&p->text,
 		    "<span>click: zoom \xc2\xb7 shift-click or <kbd>c</kbd>: callers and callees "
 		    "of the "
@@ -267,7 +267,7 @@ static int write_page(struct page *p)
 		if (p->flame->kinds & 1u << kind)
 			r = flame_draw(p->flame, kind, BOXES_MAX, FRACTION, &p->drawings[kind]);
 	if (r >= 0)
-		r = choose_frames(p);
+		r = collect_frames(p);
 	if (r < 0)
 		return r;
 	add_head(p);

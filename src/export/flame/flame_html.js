@@ -1,7 +1,8 @@
-/* Draws the flame graphs of a page on canvases. What there is to draw stands in <script id="data">, see flame_html.c. */
+/* Draws the flame graphs of a page on canvases. <script id="data"> contains the data, see flame_html.c. */
 (function () {
 	"use strict";
-	const ROW = 19, NARROW = 0.5, CANVAS_MAX = 16384; /* pixels; a larger canvas stays empty in some browsers */
+	/* pixels; some browsers leave larger canvases blank */
+	const ROW = 19, NARROW = 0.5, CANVAS_MAX = 16384;
 	const FONT = '12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace';
 	const data = JSON.parse(document.getElementById("data").textContent);
 	const find = (id) => document.getElementById(id);
@@ -29,7 +30,7 @@
 	const items = (source, n) => in_samples(source) ? "" : ", " + count(n) + " " + source.items[n === 1 ? 0 : 1];
 	const percent = (part, whole) => (whole ? 100 * part / whole : 0).toFixed(1) + "%";
 
-	/* --- boxes: parents before their children; `end` is the first box that is not below one --- */
+	/* --- boxes: parents precede children; `end` is the first box after a box's descendants --- */
 
 	function section_of(source) {
 		const n = source.depth.length, next = [];
@@ -78,7 +79,7 @@
 		return i || s.merged ? data.classes[data.frames[s.source.frame[i]][1]] : s.source.kind;
 	}
 
-	/* --- one function: its callers and callees, wherever it stands --- */
+	/* --- callers and callees of one function, merged over all its occurrences --- */
 
 	/* The outermost boxes of a frame. */
 	function places_of(s, frame) {
@@ -96,7 +97,7 @@
 		node.rest += source.rest[i] || 0;
 	}
 
-	/* The child of a merged node that box i belongs to. */
+	/* Finds or adds the child of a merged node that box i belongs to. */
 	function child_of(node, source, i) {
 		const key = source.rest[i] === undefined ? source.frame[i] : -1;
 		let child = node.children.get(key);
@@ -123,7 +124,7 @@
 		}
 	}
 
-	/* A merged tree as the boxes of a section. Not of a comparison: what was there before has no boxes where nothing is now. */
+	/* Converts a merged tree to boxes, without a comparison: frames that exist only in the recording before have no boxes. */
 	function boxes_of(s, root) {
 		const old = s.source;
 		const source = { title: old.title, kind: old.kind, items: old.items, head: old.head, depth: [], frame: [], ns: [], count: [],
@@ -142,7 +143,7 @@
 		return source;
 	}
 
-	/* Callers or callees of a frame in a section. */
+	/* Merges the callers or the callees of a frame in a section. */
 	function merged_section(s, frame, places, merge) {
 		const root = { frame, ns: 0, count: 0, rest: 0, children: new Map() };
 
@@ -168,12 +169,12 @@
 			colors[name] = style.getPropertyValue("--" + name).trim();
 	}
 
-	/* What is shown of a section: from, to in ns. */
+	/* Visible part of a section: left edge in ns, and pixels per ns. */
 	function view_of(s) {
 		return { from: s.start[s.zoomed], scale: s.canvas.clientWidth / (s.source.ns[s.zoomed] || 1) };
 	}
 
-	/* Levels that have a box wide enough to be seen; zooming never makes the picture lower. */
+	/* Counts the levels with a visible box; zooming never reduces the height of the graph. */
 	function levels_of(s, view, width) {
 		let levels = 1;
 
@@ -203,7 +204,7 @@
 			context.fillText(text.length <= room ? text : text.slice(0, room - 1) + "\u2026", x + 3, y + 13);
 	}
 
-	/* Callers stand above what they call, so that the nearest is the lowest. */
+	/* Callers are drawn above the function, the nearest at the bottom. */
 	const row_of = (s, depth) => s.upwards ? s.rows - 1 - depth : depth;
 
 	function draw_box(s, context, i, x, width, char_width) {
@@ -233,7 +234,7 @@
 		context.font = FONT;
 		const char_width = context.measureText("m").width;
 
-		/* neighbours that are too narrow are one strip */
+		/* draws adjacent boxes that are too narrow as one strip */
 		function flush(depth) {
 			const run = runs[depth];
 
@@ -282,18 +283,18 @@
 
 	function update_buttons() {
 		find("reset").disabled = shown === sections && sections.every((each) => !each.zoomed);
-		find("around").disabled = frame_at_hand() < 0;
+		find("around").disabled = selected_frame() < 0;
 	}
 
 	function reset() {
-		leave_function();
+		close_function();
 		for (const s of sections)
 			if (s.n)
 				zoom(s, 0);
 		tip.hidden = true;
 	}
 
-	/* The box at a place of the canvas, or -1. */
+	/* Returns the box at a position of the canvas, or -1. */
 	function box_at(s, x, y) {
 		const view = view_of(s), ns = view.from + x / view.scale, depth = row_of(s, Math.floor(y / ROW));
 		let i = 0;
@@ -319,7 +320,7 @@
 		if (!data.inverted && !s.upwards && s.self[i] > 0 && s.self[i] < source.ns[i])
 			lines.push("self: " + amount(source, s.self[i]) + ", " + percent(s.self[i], s.total));
 		if (s.zoomed && !is_above(s, i))
-			lines.push(percent(source.ns[i], source.ns[s.zoomed]) + " of what is zoomed");
+			lines.push(percent(source.ns[i], source.ns[s.zoomed]) + " of the zoomed frame");
 		if (source.before)
 			lines.push("before: " + amount(source, source.before[i]));
 		if (!is_rest(s, i)) {
@@ -340,7 +341,7 @@
 									       : event.clientY + 18) + "px";
 	}
 
-	/* Time in matching frames; a match below a match counts once. What is left out has no names to look at. */
+	/* Sums the time of matching frames; a match below a match counts once. Boxes for omitted frames have no names. */
 	function search(text) {
 		let test = null;
 
@@ -376,8 +377,8 @@
 		draw_all();
 	}
 
-	/* The function that is zoomed to, or the one found with the most time; -1: none. */
-	function frame_at_hand() {
+	/* Returns the zoomed function or, if none, the matching one with the most time; -1: none. */
+	function selected_frame() {
 		const times = new Map();
 		let best = -1;
 
@@ -427,7 +428,7 @@
 
 			add_text(place, "p", unseen + amount(s.source, ns) + ", " + percent(ns, s.total) + " of " + s.source.title +
 				 items(s.source, up.source.count[0]) +
-				 (data.inverted || !down.self[0] ? "" : "; itself " + amount(s.source, down.self[0]) + ", " +
+				 (data.inverted || !down.self[0] ? "" : "; self " + amount(s.source, down.self[0]) + ", " +
 								       percent(down.self[0], s.total)));
 			for (const [view, text] of [[up, "callers"], [down, "callees"]]) {
 				add_text(place, "h3", text);
@@ -446,7 +447,7 @@
 		scrollTo(0, views[0].canvas.offsetTop + views[0].canvas.offsetHeight - 0.6 * innerHeight);
 	}
 
-	function leave_function() {
+	function close_function() {
 		if (shown === sections)
 			return;
 		shown = sections;
@@ -515,18 +516,19 @@
 	}
 
 	const dark = window.matchMedia("(prefers-color-scheme: dark)");
-	let chosen = null; /* the box that was zoomed to last */
+	let chosen = null; /* the box last zoomed to */
 	const sections = data.sections.map(add_section);
-	let shown = sections; /* or those of one function */
+	let shown = sections; /* or the sections of one function */
 	set_theme(dark.matches ? "dark" : "light");
 	dark.addEventListener("change", () => set_theme(dark.matches ? "dark" : "light"));
 	find("theme").addEventListener("click", () => set_theme(root.getAttribute("data-theme") === "dark" ? "light" : "dark"));
 	find("reset").addEventListener("click", reset);
-	find("around").addEventListener("click", () => show_function(frame_at_hand()));
+	find("around").addEventListener("click", () => show_function(selected_frame()));
 	find("search").addEventListener("input", () => search(find("search").value));
 	window.addEventListener("resize", draw_all);
 	let width = root.clientWidth;
-	new ResizeObserver(() => { /* a frame of another process gets its size after its script has run, without an event */
+	/* a cross-process iframe gets its size after its script has run, without a resize event */
+	new ResizeObserver(() => {
 		if (width !== root.clientWidth)
 			draw_all();
 		width = root.clientWidth;
@@ -541,8 +543,8 @@
 			}
 			find("search").blur();
 			reset();
-		} else if (event.key === "c" && !typing && !event.ctrlKey && !event.metaKey && frame_at_hand() >= 0) {
-			show_function(frame_at_hand());
+		} else if (event.key === "c" && !typing && !event.ctrlKey && !event.metaKey && selected_frame() >= 0) {
+			show_function(selected_frame());
 		} else if (event.key === "r" && !typing && !event.ctrlKey && !event.metaKey) {
 			reset();
 		} else if (event.key === "/" && !typing) {

@@ -1,6 +1,6 @@
 /*
- * flame_path.h: walks over the nodes of a flame graph that took time themselves, with the frames
- * that lead there.
+ * flame_path.h: iterates over the nodes of a flame graph that have self time, with their call
+ * paths.
  */
 #ifndef PITOT_EXPORT_FLAME_FLAME_PATH_H
 #define PITOT_EXPORT_FLAME_FLAME_PATH_H
@@ -9,9 +9,9 @@
 
 struct flame_path {
 	const struct flame *flame;
-	uint32_t node, end; /* the next node, and after the last one */
-	VEC(uint32_t) nodes; /* from the one below the kind's own frame, inwards */
-	bool failed; /* no memory: the walk ended early */
+	uint32_t node, end; /* next node, and one past the last */
+	VEC(uint32_t) nodes; /* call path, from just below the kind's root frame inwards */
+	bool failed; /* out of memory: the iteration ended early */
 };
 
 static inline struct flame_path flame_path_init(const struct flame *f, enum flame_kind kind)
@@ -30,7 +30,7 @@ static inline void flame_path_release(struct flame_path *p)
 	vec_release(&p->nodes);
 }
 
-/* Moves to the next node with time of its own, the last of p->nodes; false at the end. */
+/* Advances to the next node with self time, the last of p->nodes. Returns false at the end. */
 static inline bool flame_path_next(struct flame_path *p)
 {
 	while (p->node < p->end) {

@@ -48,7 +48,7 @@ void flame_section_text(struct strbuf *out, const struct flame *f, enum flame_ki
 	if (n->total_ns < s->total_ns) {
 		strbuf_adds(out, " (of ");
 		flame_amount(out, kind, s->total_ns);
-		strbuf_adds(out, " in all)");
+		strbuf_adds(out, " total)");
 	}
 	if (f->diff) {
 		strbuf_adds(out, "; before ");

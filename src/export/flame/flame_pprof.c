@@ -1,11 +1,11 @@
 /*
- * flame_pprof.c: pprof's profile.proto. Values of a sample are CPU ns, GPU ns, waiting ns,
- * launching ns, ns off the CPU, samples of kernels and launches, as far as the flame graph has
- * them; levels (process, thread, device, stream, NVTX ranges) are labels.
+ * flame_pprof.c: pprof's profile.proto. The values of a sample are CPU ns, GPU ns, waiting ns,
+ * launching ns, off-CPU ns, stall samples, and launches; kinds that the flame graph lacks are
+ * omitted. Levels (process, thread, device, stream, NVTX ranges) are labels.
  *
- * A native frame is a location with its address, its mapping and all functions that are inlined
- * there; others have neither. Locations are the frames of the flame graph, by number from 1;
- * functions are interned by their texts.
+ * A native frame is a location with its address, its mapping and all functions inlined there; other
+ * frames have neither address nor mapping. Location ids are frame numbers of the flame graph plus
+ * 1; functions are interned by their texts.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@
 #include "base/proto.h"
 #include "trace/columns.h"
 
-/* Numbers of fields, by message. */
+/* Field numbers, by message. */
 enum {
 	PROFILE_SAMPLE_TYPE = 1,
 	PROFILE_SAMPLE = 2,
@@ -62,13 +62,13 @@ struct pprof {
 	struct output *out;
 	struct strbuf text;
 	struct interner strings; /* the string table; 0 is "" */
-	struct interner functions; /* name, system name, file: number from 0 */
-	struct map mappings; /* row of module -> number from 1 */
-	struct map
-		label_places; /* frame of a level -> its label in `labels`: offset << 32 | length */
+	struct interner functions; /* (name, system name, file) -> number, from 0 */
+	struct map mappings; /* row of table module -> number, from 1 */
+	/* frame of a level -> its label in `labels`: offset << 32 | length */
+	struct map label_positions;
 	struct strbuf labels; /* encoded */
-	struct strbuf packed; /* numbers of a repeated field */
-	uint8_t *used; /* by frame: samples have it */
+	struct strbuf packed; /* values of a repeated field */
+	uint8_t *used; /* per frame: whether a sample contains it */
 	bool failed;
 };
 
@@ -78,7 +78,7 @@ static size_t open_message(struct strbuf *s, uint32_t field)
 	return proto_open(s, field);
 }
 
-static uint64_t string_of(struct pprof *p, const char *text)
+static uint64_t intern_string(struct pprof *p, const char *text)
 {
 	int64_t id = interner_add(&p->strings, text, strlen(text), NULL);
 
@@ -86,8 +86,8 @@ static uint64_t string_of(struct pprof *p, const char *text)
 	return id < 0 ? 0 : (uint64_t)id;
 }
 
-/* As UTF-8 is asked for in string fields: what is not becomes U+FFFD. */
-static uint64_t clean_string(struct pprof *p, const char *text)
+/* Interns a text as UTF-8, as string fields require; invalid bytes become U+FFFD. */
+static uint64_t intern_utf8(struct pprof *p, const char *text)
 {
 	_cleanup_strbuf_ struct strbuf clean = STRBUF_INIT;
 	size_t length = strlen(text), bad;
@@ -102,15 +102,15 @@ static uint64_t clean_string(struct pprof *p, const char *text)
 		i += n ? n : bad;
 	}
 	p->failed |= clean.failed;
-	return string_of(p, strbuf_text(&clean));
+	return intern_string(p, strbuf_text(&clean));
 }
 
 static void add_value_type(struct pprof *p, const char *type, const char *unit)
 {
 	size_t message = open_message(&p->text, PROFILE_SAMPLE_TYPE);
 
-	proto_uint(&p->text, VALUE_TYPE_TYPE, string_of(p, type));
-	proto_uint(&p->text, VALUE_TYPE_UNIT, string_of(p, unit));
+	proto_uint(&p->text, VALUE_TYPE_TYPE, intern_string(p, type));
+	proto_uint(&p->text, VALUE_TYPE_UNIT, intern_string(p, unit));
 	proto_close(&p->text, message);
 }
 
@@ -141,7 +141,7 @@ static void add_packed(struct pprof *p, uint32_t field)
 	strbuf_clear(&p->packed);
 }
 
-/* Values of all types, of which a kind sets one or two. */
+/* Writes the values of all types; a kind sets one or two of them. */
 static void add_values(struct pprof *p, enum flame_kind kind, const struct flame_node *n)
 {
 	for (enum flame_kind k = 0; k < FLAME_KINDS; k++)
@@ -152,7 +152,7 @@ static void add_values(struct pprof *p, enum flame_kind kind, const struct flame
 	add_packed(p, SAMPLE_VALUE);
 }
 
-/* The innermost first; an inverted graph has it first already. */
+/* Writes the innermost frame first; inverted graphs have it first already. */
 static void add_sample_locations(struct pprof *p, const struct flame_path *path)
 {
 	const struct flame *f = p->flame;
@@ -169,29 +169,29 @@ static void add_sample_locations(struct pprof *p, const struct flame_path *path)
 	add_packed(p, SAMPLE_LOCATION);
 }
 
-/* Each label is encoded once. */
+/* Writes a label; each is encoded once. */
 static void add_label(struct pprof *p, uint32_t frame)
 {
 	const struct stacks *s = &p->flame->stacks;
-	uint64_t *place = map_at(&p->label_places, frame, 0);
+	uint64_t *position = map_at(&p->label_positions, frame, 0);
 	size_t start = p->labels.length;
 
-	if (!place) {
+	if (!position) {
 		p->failed = true;
 		return;
 	}
-	if (!*place) {
+	if (!*position) {
 		raw_reserve(&p->labels, 0);
 		proto_uint(&p->labels, LABEL_KEY,
-			   string_of(p, stacks_text(s, s->frames.data[frame].system_name)));
+			   intern_string(p, stacks_text(s, s->frames.data[frame].system_name)));
 		proto_uint(&p->labels, LABEL_STR,
-			   clean_string(p, stacks_text(s, s->frames.data[frame].name)));
+			   intern_utf8(p, stacks_text(s, s->frames.data[frame].name)));
 		p->failed |= p->labels.failed || p->labels.length > UINT32_MAX;
-		*place = (uint64_t)start << 32 | (p->labels.length - start);
+		*position = (uint64_t)start << 32 | (p->labels.length - start);
 	}
 	if (!p->failed)
-		proto_bytes(&p->text, SAMPLE_LABEL, p->labels.data + (*place >> 32),
-			    *place & UINT32_MAX);
+		proto_bytes(&p->text, SAMPLE_LABEL, p->labels.data + (*position >> 32),
+			    *position & UINT32_MAX);
 }
 
 static void add_sample(struct pprof *p, enum flame_kind kind, const struct flame_path *path)
@@ -225,8 +225,8 @@ static int add_samples(struct pprof *p, enum flame_kind kind)
 }
 
 /*
- * Number of a function, from 1. pprof takes names that are their own system names for C++ that it
- * has to shorten: "<module>" would be nothing then.
+ * Returns the number of a function, from 1. pprof shortens names that equal their system names, as
+ * it takes them for C++: "<module>" would become empty.
  */
 static uint64_t function_of(struct pprof *p, const char *name, const char *system_name,
 			    const char *file)
@@ -234,8 +234,8 @@ static uint64_t function_of(struct pprof *p, const char *name, const char *syste
 	if (strpbrk(name, "<(") && !strcmp(name, system_name))
 		system_name = "";
 
-	const uint64_t key[] = { clean_string(p, name), clean_string(p, system_name),
-				 clean_string(p, file) };
+	const uint64_t key[] = { intern_utf8(p, name), intern_utf8(p, system_name),
+				 intern_utf8(p, file) };
 	int64_t id = interner_add(&p->functions, key, sizeof(key), NULL);
 
 	p->failed |= id < 0;
@@ -312,18 +312,18 @@ static void add_mapping(struct pprof *p, uint32_t row, uint64_t id)
 	proto_uint(&p->text, MAPPING_LIMIT, values[COLUMN_module_end_address]);
 	proto_uint(&p->text, MAPPING_OFFSET, values[COLUMN_module_file_offset]);
 	proto_uint(&p->text, MAPPING_FILENAME,
-		   clean_string(p, trace_string(t, (uint32_t)values[COLUMN_module_path])));
+		   intern_utf8(p, trace_string(t, (uint32_t)values[COLUMN_module_path])));
 	if (!missing[COLUMN_module_build_id])
 		proto_uint(
 			&p->text, MAPPING_BUILD_ID,
-			clean_string(p, trace_string(t, (uint32_t)values[COLUMN_module_build_id])));
+			intern_utf8(p, trace_string(t, (uint32_t)values[COLUMN_module_build_id])));
 	if (trace_rows(t, TABLE_symbol))
 		for (uint32_t field = MAPPING_HAS_FUNCTIONS; field <= MAPPING_HAS_INLINES; field++)
 			proto_uint(&p->text, field, 1);
 	proto_close(&p->text, message);
 }
 
-/* The row of the main process's program, if it has a mapping; else TRACE_NO_ROW. */
+/* Returns the module row of the main process's executable, or TRACE_NO_ROW if it has no mapping. */
 static uint32_t main_program(const struct pprof *p)
 {
 	const struct trace *t = p->flame->stacks.trace;
@@ -338,7 +338,7 @@ static uint32_t main_program(const struct pprof *p)
 	return TRACE_NO_ROW;
 }
 
-/* The first one is what pprof calls the profile after. */
+/* pprof names the profile after its first mapping. */
 static void add_mappings(struct pprof *p)
 {
 	uint64_t rows = trace_rows(p->flame->stacks.trace, TABLE_module), id;
@@ -370,13 +370,13 @@ static int add_functions(struct pprof *p)
 	return r;
 }
 
-/* What is shown first: GPU time, or the first kind that there is. */
+/* Returns the kind shown first: GPU time or, without it, the first kind in the profile. */
 static unsigned default_kind(const struct flame *f)
 {
 	return f->kinds & 1u << FLAME_GPU ? FLAME_GPU : (unsigned)__builtin_ctz(f->kinds);
 }
 
-static void add_rest(struct pprof *p, const struct flame_write *w)
+static void add_profile_info(struct pprof *p, const struct flame_write *w)
 {
 	const struct trace *t = p->flame->stacks.trace;
 	uint64_t start_ns, end_ns;
@@ -385,12 +385,12 @@ static void add_rest(struct pprof *p, const struct flame_write *w)
 	raw_reserve(&p->text, 0);
 	proto_int(&p->text, PROFILE_TIME_NANOS, trace_unix_ns(t, start_ns));
 	proto_uint(&p->text, PROFILE_DURATION_NANOS, end_ns - start_ns);
-	proto_uint(&p->text, PROFILE_COMMENT, clean_string(p, w->title));
+	proto_uint(&p->text, PROFILE_COMMENT, intern_utf8(p, w->title));
 	if (*w->notes)
-		proto_uint(&p->text, PROFILE_COMMENT, clean_string(p, w->notes));
+		proto_uint(&p->text, PROFILE_COMMENT, intern_utf8(p, w->notes));
 	if (p->flame->kinds)
 		proto_uint(&p->text, PROFILE_DEFAULT_SAMPLE_TYPE,
-			   string_of(p, type_names[default_kind(p->flame)]));
+			   intern_string(p, type_names[default_kind(p->flame)]));
 }
 
 static int write_profile(struct pprof *p, const struct flame_write *w)
@@ -400,7 +400,7 @@ static int write_profile(struct pprof *p, const struct flame_write *w)
 	p->used = calloc(p->flame->stacks.frames.count + 1, 1);
 	if (!p->used || !raw_init(&p->text) || !raw_init(&p->labels))
 		return -ENOMEM;
-	string_of(p, "");
+	intern_string(p, "");
 	add_types(p);
 	for (enum flame_kind kind = 0; kind < FLAME_KINDS && r >= 0; kind++)
 		if (p->flame->kinds & 1u << kind)
@@ -410,7 +410,7 @@ static int write_profile(struct pprof *p, const struct flame_write *w)
 	if (r >= 0)
 		r = add_functions(p);
 	add_mappings(p);
-	add_rest(p, w);
+	add_profile_info(p, w);
 	for (size_t i = 0; i < p->strings.count && r >= 0; i++) {
 		proto_bytes(&p->text, PROFILE_STRING, p->strings.items[i].text,
 			    p->strings.items[i].length);
@@ -432,7 +432,7 @@ int flame_pprof_write(const struct flame *f, const struct flame_write *w, struct
 	interner_release(&p.strings);
 	interner_release(&p.functions);
 	map_release(&p.mappings);
-	map_release(&p.label_places);
+	map_release(&p.label_positions);
 	strbuf_release(&p.labels);
 	strbuf_release(&p.packed);
 	free(p.used);

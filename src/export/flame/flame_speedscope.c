@@ -1,6 +1,6 @@
 /*
- * flame_speedscope.c: speedscope's own file format: a sampled profile for each kind of time,
- * weights in nanoseconds or samples.
+ * flame_speedscope.c: speedscope's own file format, with a sampled profile for each kind of time
+ * and weights in nanoseconds or samples.
  */
 #include <string.h>
 
@@ -59,7 +59,7 @@ static void add_weight(struct speedscope *x, const struct flame_path *path)
 	strbuf_addu(&x->text, x->flame->tree.nodes.data[path->node - 1].self_ns);
 }
 
-/* A list with an item for each node that took time itself. */
+/* Writes a list with one item for each node with self time. */
 static int add_list(struct speedscope *x, enum flame_kind kind, const char *separator,
 		    void add(struct speedscope *, const struct flame_path *))
 {

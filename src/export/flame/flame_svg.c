@@ -1,7 +1,6 @@
 /*
- * flame_svg.c: a flame graph as a picture that stands alone: it can be looked at without its
- * script, which adds zoom and search. Kinds of time stand below each other, each as wide as the
- * picture.
+ * flame_svg.c: a flame graph as a self-contained SVG. It is readable without its script, which adds
+ * zoom and search. The kinds of time are stacked vertically, each at full width.
  */
 #include <string.h>
 
@@ -16,8 +15,8 @@
 #define HEADER 92u
 #define SECTION_GAP 44u
 #define BOXES_MAX 20000
-#define FRACTION 12000 /* a tenth of a pixel */
-#define TEXT_WIDTH 7u /* of a character */
+#define FRACTION 12000 /* boxes below a tenth of a pixel are left out */
+#define TEXT_WIDTH 7u /* width of a character */
 
 struct picture {
 	const struct flame *flame;
@@ -25,10 +24,10 @@ struct picture {
 	struct output *out;
 	struct strbuf text;
 	struct flame_drawing drawings[FLAME_KINDS];
-	bool classes[FRAME_CLASSES]; /* that occur */
+	bool classes[FRAME_CLASSES]; /* classes that occur */
 };
 
-/* Thousandths of a pixel, as "12.345". */
+/* Appends thousandths of a pixel as "12.345". */
 static void add_pixels(struct strbuf *out, uint64_t thousandths)
 {
 	strbuf_addf(out, "%llu.%03u", (unsigned long long)(thousandths / 1000),
@@ -40,7 +39,7 @@ static uint64_t scaled(uint64_t ns, uint64_t total_ns)
 	return (uint64_t)((unsigned __int128)ns * INNER * 1000 / (total_ns ? total_ns : 1));
 }
 
-/* The label while nothing is zoomed; the script cuts it in the same way. */
+/* Appends the label of an unzoomed box; flame_svg.js truncates labels in the same way. */
 static void add_label(struct strbuf *out, const char *name, uint64_t width)
 {
 	size_t room = width / 1000 < 4 ? 0 : (size_t)(width / 1000 - 4) / TEXT_WIDTH;
@@ -54,7 +53,7 @@ static void add_label(struct strbuf *out, const char *name, uint64_t width)
 			end++;
 		columns++;
 	}
-	if (end < length) { /* one column less, for the ellipsis */
+	if (end < length) { /* drop one more column for the ellipsis */
 		do {
 			end--;
 		} while (end && ((unsigned char)name[end] & 0xc0) == 0x80);
@@ -97,7 +96,7 @@ static void add_name(struct picture *p, const struct flame_box *box, struct strb
 	strbuf_adds(name, box->left_out == 1 ? " smaller frame" : " smaller frames");
 }
 
-/* The tooltip: name, time, share, count, and what changed. */
+/* Appends the tooltip: name, time, share, count and change. */
 static void add_title(struct picture *p, enum flame_kind kind, const struct flame_box *box,
 		      const char *name, uint64_t total_ns)
 {
@@ -238,15 +237,15 @@ static void add_legend(struct picture *p)
 	if (p->flame->diff) {
 		add_legend_item(p, "g4", "grew", &x);
 		add_legend_item(p, "s4", "shrank", &x);
-		add_legend_item(p, "d0", "as before", &x);
-		add_legend_item(p, "rest", "smaller frames, together", &x);
+		add_legend_item(p, "d0", "unchanged", &x);
+		add_legend_item(p, "rest", "smaller frames, combined", &x);
 		return;
 	}
 	for (size_t i = 0; i < FRAME_CLASSES; i++)
 		if (p->classes[i])
 			add_legend_item(p, flame_class_word((enum frame_class)i),
 					frame_class_name((enum frame_class)i), &x);
-	add_legend_item(p, "rest", "smaller frames, together", &x);
+	add_legend_item(p, "rest", "smaller frames, combined", &x);
 }
 
 static int write_picture(struct picture *p)

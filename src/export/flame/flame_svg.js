@@ -1,4 +1,4 @@
-/* Zoom, search and labels of a flame graph in SVG. Frames are <g class="f …"><title/><rect/><text/></g>. */
+/* Zoom, search and labels of an SVG flame graph. Frames are <g class="f …"><title/><rect/><text/></g>. */
 (function () {
 	"use strict";
 	const svg = document.documentElement, text_px = 7.0, pad = 4;
@@ -34,7 +34,7 @@
 		label(frame, width);
 	}
 
-	/* Shows one frame over the whole width, with what is below it; what is above it is dimmed. */
+	/* Shows one frame at full width with the frames below it; the frames above it are dimmed. */
 	function zoom(section, target) {
 		const scale = section.width / target.width, end = target.x + target.width, slack = 1e-4;
 
@@ -62,7 +62,7 @@
 			zoom_to(section, section.frames[0]);
 	}
 
-	/* Time in frames that match, of each section; a match inside a match counts once. What is left out has no names. */
+	/* Sums the time of matching frames per section; a match inside a match counts once. Boxes for omitted frames have no names. */
 	function search(pattern) {
 		let test = () => false;
 		const found = [];
@@ -80,11 +80,11 @@
 			let covered = -1, ns = 0, maybe_more = false;
 
 			for (const f of section.frames) {
-				const hit = !f.rest && test(f.name), fresh = f.x >= covered - 1e-6;
+				const hit = !f.rest && test(f.name), uncovered = f.x >= covered - 1e-6;
 
 				f.g.classList.toggle("hit", hit);
-				maybe_more = maybe_more || (f.rest && fresh);
-				if (hit && fresh) {
+				maybe_more = maybe_more || (f.rest && uncovered);
+				if (hit && uncovered) {
 					ns += f.ns;
 					covered = f.x + f.width;
 				}
@@ -97,7 +97,7 @@
 		svg.setAttribute("data-search", pattern || "");
 	}
 
-	function ask() {
+	function toggle_search() {
 		if (svg.getAttribute("data-search"))
 			search("");
 		else
@@ -110,13 +110,13 @@
 			f.g.addEventListener("click", () => zoom_to(section, f));
 		}
 	find("reset").addEventListener("click", reset);
-	find("search").addEventListener("click", ask);
+	find("search").addEventListener("click", toggle_search);
 	find("search").classList.remove("off");
 	window.addEventListener("keydown", (event) => {
 		if (event.key === "Escape" || event.key === "r")
 			reset();
 		else if (event.key === "/" || (event.key === "f" && (event.ctrlKey || event.metaKey)))
-			ask();
+			toggle_search();
 		else
 			return;
 		event.preventDefault();

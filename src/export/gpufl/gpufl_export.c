@@ -1,7 +1,7 @@
 /*
- * gpufl_export.c: a recording as gpufl's logs. Every process is a session, whose rows go to the
- * sink that the recorder has (gpufl/gpufl_sink.h), in order of time, each with the definitions that
- * it refers to before it.
+ * gpufl_export.c: writes a recording as gpufl's logs. Each process is a session. Its rows are
+ * appended, in order of time and after the definitions that they refer to, to the recorder's own
+ * sink (gpufl/gpufl_sink.h).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -18,13 +18,13 @@
 
 #define ROW_BYTES_MAX 512
 #define STACK_TEXT_MAX ((size_t)16 << 10)
-#define BACKGROUND_ROWS 100000 /* kernels that make a thread for compression worth it */
+#define BACKGROUND_ROWS 100000 /* more kernels than this justify a compression thread */
 
-/* What is handed on once a process, at its beginning … */
+/* Tables appended once per process, at its beginning. */
 static const enum table_id definitions[] = { TABLE_process,     TABLE_device,
 					     TABLE_nvtx_domain, TABLE_api_function,
 					     TABLE_counter,     TABLE_external_correlation };
-/* … and rows that are no events of export_merge, when their time has come. */
+/* Tables that are not events of export_merge; their rows are merged in by time. */
 static const enum table_id timed[] = { TABLE_clock, TABLE_capability, TABLE_nvtx };
 
 static const enum table_id events[] = { TABLE_kernel,       TABLE_memcpy,
@@ -37,10 +37,10 @@ struct session {
 	struct exporter_state *owner;
 	size_t process;
 	struct sink *sink; /* NULL: no event yet, or closed */
-	bool opened; /* has a directory */
+	bool opened; /* its directory exists */
 	char id[GPUFL_ID_BYTES];
-	uint8_t *strings; /* one bit a string: the sink has it */
-	uint64_t next[ARRAY_SIZE(timed)]; /* rows */
+	uint8_t *strings; /* one bit per string: the sink has it */
+	uint64_t next[ARRAY_SIZE(timed)]; /* per table of `timed`: next row */
 };
 
 struct exporter_state {
@@ -50,14 +50,14 @@ struct exporter_state {
 	bool with_stacks;
 	const char *path;
 	struct error *error;
-	struct session *sessions; /* one a process */
-	uint8_t *configs; /* one byte a row: the sink has it */
-	VEC(uint32_t) losses; /* of the merge */
+	struct session *sessions; /* one per process */
+	uint8_t *configs; /* one byte per row: the sink has it */
+	VEC(uint32_t) losses; /* indexes into the merge's losses */
 };
 
 /* ---- rows ---- */
 
-static void hand_string(struct session *s, uint32_t id)
+static void append_string(struct session *s, uint32_t id)
 {
 	const struct trace *t = s->owner->view.trace;
 	struct row_string row = { .id = id };
@@ -70,18 +70,18 @@ static void hand_string(struct session *s, uint32_t id)
 	s->sink->ops->append(s->sink, TABLE_string, &row);
 }
 
-static void hand_row(struct session *s, enum table_id table, uint64_t row);
+static void append_row(struct session *s, enum table_id table, uint64_t row);
 
-/* Ids of what references lead to are numbers of rows. */
-static void hand_config(struct session *s, uint32_t row)
+/* The sink identifies referenced rows by row number. */
+static void append_config(struct session *s, uint32_t row)
 {
 	if (row == TRACE_NO_ROW || s->owner->configs[row])
 		return;
 	s->owner->configs[row] = 1;
-	hand_row(s, TABLE_kernel_config, row);
+	append_row(s, TABLE_kernel_config, row);
 }
 
-static void hand_row(struct session *s, enum table_id table, uint64_t row)
+static void append_row(struct session *s, enum table_id table, uint64_t row)
 {
 	const struct trace *t = s->owner->view.trace;
 	const struct table_schema *schema = schema_table(table);
@@ -100,9 +100,9 @@ static void hand_row(struct session *s, enum table_id table, uint64_t row)
 		memcpy(bytes + column->row_offset, values + row * column->width, column->width);
 		memcpy(&id, bytes + column->row_offset, sizeof(id));
 		if (column->type == COLUMN_TYPE_STRING)
-			hand_string(s, id);
+			append_string(s, id);
 		else if (column->type == COLUMN_TYPE_REF && column->ref == TABLE_kernel_config)
-			hand_config(s, id);
+			append_config(s, id);
 	}
 	memcpy(bytes, &missing, sizeof(missing));
 	id = (uint32_t)row;
@@ -111,17 +111,17 @@ static void hand_row(struct session *s, enum table_id table, uint64_t row)
 	s->sink->ops->append(s->sink, table, bytes);
 }
 
-static void hand_table(struct session *s, enum table_id table)
+static void append_table(struct session *s, enum table_id table)
 {
 	const struct trace *t = s->owner->view.trace;
 
 	for (uint64_t row = trace_first_row(t, table, s->process);
 	     row < trace_first_row(t, table, s->process + 1); row++)
-		hand_row(s, table, row);
+		append_row(s, table, row);
 }
 
-/* Rows up to a time. */
-static void hand_timed(struct session *s, uint64_t until_ns)
+/* Appends rows of the timed tables up to a time. */
+static void append_timed(struct session *s, uint64_t until_ns)
 {
 	const struct export_view *v = &s->owner->view;
 
@@ -133,7 +133,7 @@ static void hand_timed(struct session *s, uint64_t until_ns)
 		for (; s->next[i] < end && time_ns[s->next[i]] <= until_ns; s->next[i]++)
 			if (timed[i] != TABLE_nvtx ||
 			    selection_has_time(&v->selection, true, time_ns[s->next[i]]))
-				hand_row(s, timed[i], s->next[i]);
+				append_row(s, timed[i], s->next[i]);
 	}
 }
 
@@ -203,7 +203,7 @@ static int open_sink(struct session *s)
 	for (size_t i = 0; i < ARRAY_SIZE(timed); i++)
 		s->next[i] = trace_first_row(t, timed[i], s->process);
 	for (size_t i = 0; i < ARRAY_SIZE(definitions); i++)
-		hand_table(s, definitions[i]);
+		append_table(s, definitions[i]);
 	return 0;
 }
 
@@ -230,7 +230,7 @@ static int close_sink(struct session *s, struct export_result *result)
 	struct writer_stats stats = { 0 };
 	int r;
 
-	hand_timed(s, UINT64_MAX);
+	append_timed(s, UINT64_MAX);
 	s->sink->ops->seal(s->sink);
 	s->sink->ops->stats(s->sink, &stats);
 	r = s->sink->ops->close(s->sink);
@@ -245,21 +245,21 @@ static int close_sink(struct session *s, struct export_result *result)
 
 /* ---- events ---- */
 
-/* Rows go to the session of their process. */
-static int hand_event(struct exporter_state *x, const struct export_event *event)
+/* Appends the event's row to the session of its process. */
+static int append_event(struct exporter_state *x, const struct export_event *event)
 {
 	struct session *s = &x->sessions[event->process];
 	int r = s->sink ? 0 : open_sink(s);
 
 	if (r < 0)
 		return r;
-	hand_timed(s, event->start_ns);
+	append_timed(s, event->start_ns);
 	if (event->kind != EVENT_NVTX)
-		hand_row(s, event_table(event->kind), event->row);
+		append_row(s, event_table(event->kind), event->row);
 	return 0;
 }
 
-/* What the format has a record for. */
+/* Whether the format has a record for the event. */
 static bool is_written(const struct exporter_state *x, const struct export_event *event)
 {
 	if (event->kind == EVENT_NVTX)
@@ -268,8 +268,8 @@ static bool is_written(const struct exporter_state *x, const struct export_event
 	return event->kind != EVENT_CALL;
 }
 
-/* Of a process without a session, or of none, the first session has them. */
-static void hand_losses(struct exporter_state *x)
+/* Losses of a process without a session, or of none, go to the first session. */
+static void append_losses(struct exporter_state *x)
 {
 	size_t count = x->view.process_count, first = 0;
 
@@ -309,13 +309,13 @@ static int write_events(struct exporter_state *x)
 			return error_set(x->error, -ENOMEM, "out of memory");
 		if (!kinds[event.kind])
 			continue;
-		r = hand_event(x, &event);
+		r = append_event(x, &event);
 		if (r < 0)
 			return r;
 		result->written[event_table(event.kind)] += is_written(x, &event);
 	}
 	if (r == 0)
-		hand_losses(x);
+		append_losses(x);
 	return export_merge_end(&x->merge, r, x->error);
 }
 
@@ -357,8 +357,8 @@ static int init(struct exporter_state *x, struct trace *t, const struct export_o
 	return r;
 }
 
-/* Closes all sessions; after an error nothing of them stays. */
-static int close_sessions(struct exporter_state *x, int r, bool made)
+/* Closes all sessions. After an error, removes everything written for them. */
+static int close_sessions(struct exporter_state *x, int r, bool created)
 {
 	size_t count = x->sessions ? x->view.process_count : 0;
 
@@ -375,7 +375,7 @@ static int close_sessions(struct exporter_state *x, int r, bool made)
 	}
 	for (size_t p = 0; p < count; p++)
 		free(x->sessions[p].strings);
-	if (r < 0 && made)
+	if (r < 0 && created)
 		rmdir(x->path);
 	return r;
 }
@@ -385,14 +385,14 @@ int gpufl_write(struct trace *t, const struct export_options *options, const cha
 {
 	struct error none = { 0 };
 	struct exporter_state x = { .path = path, .error = e ? e : &none };
-	bool made = access(path, F_OK) < 0;
+	bool created = access(path, F_OK) < 0;
 	int r;
 
 	*result = (struct export_result){ 0 };
 	r = init(&x, t, options, result);
 	if (r >= 0)
 		r = write_events(&x);
-	r = close_sessions(&x, r, made);
+	r = close_sessions(&x, r, created);
 	free(x.sessions);
 	free(x.configs);
 	vec_release(&x.losses);

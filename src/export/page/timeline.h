@@ -1,17 +1,17 @@
 /*
- * timeline.h: what the parts of the timeline page's exporter share.
+ * timeline.h: declarations shared by the parts of the timeline page's exporter.
  *
- * A track is a line of the page with a name: a stream, a thread, a counter. Its slices are spread
- * over rows, in each of which they follow one another, so that the page finds what is visible by
- * binary search. A row is columns of bytes:
+ * A track is a named line of the page: a stream, a thread, a counter. Its slices are distributed
+ * over rows so that the slices of a row do not overlap; the page finds the visible ones by binary
+ * search. A row consists of columns of bytes:
  *
- *	gap, duration	ns from the end of the slice before (of the first one: from the page's
+ *	gap, duration	ns from the end of the previous slice (of the first one: from the page's
  *			base), and of the slice
- *	class		what slices have in common: index of `classes`
- *	correlation	0: none; else 1 + the difference to the row's last one, as zigzag
+ *	class		properties shared by many slices: index into `classes`
+ *	correlation	0: none; else 1 + zigzag of the difference to the row's previous one
  *
- * all unsigned LEB128. Rows of counters have the gap between readings, and doubles. The page has
- * all columns one after the other, compressed with gzip, as base64; how many bytes each has is in
+ * all unsigned LEB128. Rows of counters have the gaps between samples, and doubles. The page
+ * contains all columns concatenated, compressed with gzip, as base64; their lengths in bytes are in
  * its JSON:
  *
  *	{"title","host","start_unix_ns","base_ns","duration_ns","notes":[],
@@ -21,9 +21,9 @@
  *	  {"unit","meaning","kind"}],…],
  *	 "classes":[[kind, name, {detail},…],…],"nodes":[[parent, frame],…]}
  *
- * The kind of a class is an index of `kinds`. A class may have the number of another one in place
- * of its name: it adds details to that one. A detail "stack" is an index of `nodes`, the frames of
- * stacks, from 1; parent 0: the outermost.
+ * The kind of a class is an index into `kinds`. A class with the index of another class in place of
+ * its name adds details to that class. A detail "stack" is an index into `nodes`, the frames of
+ * stacks, from 1; parent 0: outermost.
  */
 #ifndef PITOT_EXPORT_PAGE_TIMELINE_H
 #define PITOT_EXPORT_PAGE_TIMELINE_H
@@ -33,7 +33,7 @@
 #include "export/export_stacks.h"
 #include "export/lanes.h"
 
-/* From src/export/page/, by cmake/PitotEmbed.cmake. */
+/* Embedded from src/export/page/ by cmake/PitotEmbed.cmake. */
 extern const char timeline_css[], timeline_data_js[], timeline_draw_js[], timeline_input_js[];
 
 /* In the order in which a group shows them; K(NAME, its word in JSON). */
@@ -61,9 +61,9 @@ struct timeline_row {
 
 struct timeline_track {
 	enum timeline_track_kind kind;
-	uint32_t group; /* a GPU, or behind them a process */
+	uint32_t group; /* a GPU, or after all GPUs a process */
 	uint32_t process, context;
-	uint32_t id; /* stream, thread, row of table counter */
+	uint32_t id; /* stream, thread, or row of table counter */
 	struct lanes lanes;
 	VEC(struct timeline_row) rows;
 };
@@ -71,44 +71,42 @@ struct timeline_track {
 struct timeline {
 	struct export_view view;
 	struct export_merge merge;
-	struct strbuf out; /* text that is not yet handed to the file */
-	struct strbuf text, name; /* being made */
-	uint64_t base_ns, end_ns; /* of what is shown */
+	struct strbuf out; /* text not yet passed to the file */
+	struct strbuf text, name; /* scratch buffers */
+	uint64_t base_ns, end_ns; /* of the exported events */
 	struct map contexts; /* process << 32 | context -> number */
-	struct map index; /* kind << 60 | owner << 32 | id -> position in tracks, plus 1 */
+	struct map index; /* kind << 60 | owner << 32 | id -> index into tracks, plus 1 */
 	VEC(struct timeline_track *) tracks;
 	struct interner classes, nodes; /* JSON of each */
-	struct map kernels, calls; /* configuration; function << 32 | node -> class */
-	struct map stack_nodes; /* process << 32 | stack -> node; 0: it is not in the recording */
+	struct map kernels, calls; /* configuration -> class; function << 32 | node -> class */
+	struct map stack_nodes; /* process << 32 | stack -> node; 0: not in the recording */
 	struct export_stacks stacks;
 };
 
 /* --- timeline_rows.c --- */
 
-/*
- * A track, made when it is new; NULL without memory. `context` and `gpu` count for tracks of GPUs.
- */
+/* Finds or creates a track; NULL if out of memory. context and gpu matter only for GPU tracks. */
 struct timeline_track *timeline_track(struct timeline *t, enum timeline_track_kind kind,
 				      uint32_t process, uint32_t context, uint32_t id, size_t gpu);
 /*
- * Adds a slice; correlation 0: none. 0, -E2BIG where too many overlap, or -ENOMEM, also where track
- * is NULL.
+ * Adds a slice; correlation 0: none. Returns 0, -E2BIG if too many slices overlap, or -ENOMEM (also
+ * if track is NULL).
  */
 int timeline_slice(struct timeline *t, struct timeline_track *track,
 		   const struct export_event *event, int64_t class, uint64_t correlation) MUST_USE;
-/* Adds a reading of a counter. 0 or -ENOMEM. */
+/* Adds a counter sample. Returns 0 or -ENOMEM. */
 int timeline_reading(struct timeline *t, struct timeline_track *track, uint64_t time_ns,
 		     double value) MUST_USE;
 void timeline_rows_release(struct timeline *t);
 
-/* "stream 7 context 1 (python 4711)" */
+/* Appends a name such as "stream 7 context 1 (python 4711)". */
 void timeline_track_name(const struct timeline *t, const struct timeline_track *track,
 			 struct strbuf *out);
 const char *timeline_track_word(enum timeline_track_kind kind);
 
 /* --- timeline_events.c --- */
 
-/* 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int timeline_event(struct timeline *t, const struct export_event *event) MUST_USE;
 
 #endif

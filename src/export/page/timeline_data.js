@@ -1,6 +1,6 @@
 /*
- * The first of three parts of one module, timeline_data.js, timeline_draw.js and timeline_input.js: the contents of the page's elements "data"
- * and "columns", which timeline.h describes, as tracks with rows of typed arrays.
+ * First of the three parts of one module: timeline_data.js, timeline_draw.js, timeline_input.js. Decodes the page's elements "data" and
+ * "columns", which timeline.h describes, into tracks with rows of typed arrays.
  */
 const ROW = 19, HEAD = 24, COUNTER = 36, GAP = 5, LABELS = 232, RULER = 26, CHAR = 6.63; /* pixels */
 const FONT = '11px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace', LABEL_FONT = '12px system-ui, "DejaVu Sans", sans-serif';
@@ -73,7 +73,7 @@ function read_row(track, n, [gaps, durations, classes, correlations]) {
 	return row;
 }
 
-/* A sum is shown as its growth a second; then a value holds up to its reading, else from its reading on. */
+/* A sum is shown as its growth per second. Samples of such rates hold up to the sample, other values from the sample on. */
 function read_counter(track, n, [gaps, values]) {
 	const gap = numbers(gaps), view = new DataView(values.buffer, values.byteOffset), sum = track.counter.kind === "sum";
 	const row = { track, n, start: new Float64Array(n), value: new Float64Array(n), least: 0, most: 0 };
@@ -96,20 +96,20 @@ function read_counter(track, n, [gaps, values]) {
 
 function read_tracks(bytes) {
 	let at = 0;
-	const take = (length) => bytes.subarray(at, at += length);
+	const next_column = (length) => bytes.subarray(at, at += length);
 
 	return data.tracks.map(([group, kind, name, id, rows, counter]) => {
 		const track = { group: counter ? group + data.groups.length : group, kind, name, id, counter };
 
 		track.rows = rows.map(([lane, depth, n, ...lengths]) =>
-			Object.assign((counter ? read_counter : read_row)(track, n, lengths.map(take)), { lane, depth }));
+			Object.assign((counter ? read_counter : read_row)(track, n, lengths.map(next_column)), { lane, depth }));
 		track.rows.sort((a, b) => a.lane - b.lane || a.depth - b.depth);
 		track.rows.forEach((row, i) => { row.place = i; });
 		return track;
 	}).sort((a, b) => a.group - b.group || ORDER[a.kind][0] - ORDER[b.kind][0] || (a.counter ? a.name.localeCompare(b.name) : a.id - b.id) ||
 			  owner(a).localeCompare(owner(b)) || ORDER[a.kind][1] - ORDER[b.kind][1]);
 }
-/* Counters are groups of their own, behind all others: streams and the threads that feed them stand close together. */
+/* Counters form groups of their own after all others, so that streams stay close to the threads that feed them. */
 const group_name = (group) => data.groups[group % data.groups.length][0] + (group < data.groups.length ? "" : " counters");
 const owner = (track) => track.name.replace(/^.*?stream \d+/, "");
 
@@ -129,7 +129,7 @@ function correlations_of(row) {
 	return row.correlation;
 }
 
-/* How many of a row's first values are below a limit; or, with `also`, not above it. */
+/* Returns the number of leading values that are below a limit or, with `also`, equal to it. */
 function below(values, limit, from = 0, also = false) {
 	let low = from, high = values.length;
 

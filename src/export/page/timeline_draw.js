@@ -1,6 +1,6 @@
 /*
- * Draws on canvases. Slices of a row follow one another, so binary search finds what is visible; slices that are narrower than a pixel are merged
- * into one, whose strength is the part of the pixel's time that they fill (prefix sums of durations).
+ * Draws on canvases. Slices of a row do not overlap, so binary search finds the visible ones. Slices narrower than a pixel are merged into
+ * one, whose opacity is the share of the pixel's time that they fill (from prefix sums of durations).
  */
 /* --- the page --- */
 
@@ -9,7 +9,7 @@ document.body.insertAdjacentHTML("beforeend", `<header><div class="bar"><h1 id="
 <button id="last" disabled title="Shift+Enter">&#x2039;</button><button id="next" disabled title="Enter">&#x203a;</button><span id="found"></span>
 <button id="all" title="r">Show all</button><button id="theme">Light / dark</button></div>
 <p id="about"></p><p>wheel or <kbd>W</kbd> <kbd>S</kbd>: zoom &middot; drag or <kbd>A</kbd> <kbd>D</kbd> <kbd>&larr;</kbd> <kbd>&rarr;</kbd>: move &middot;
-click: details &middot; <kbd>Shift</kbd>+drag: sum of a span &middot; <kbd>F</kbd>: zoom to what is selected &middot; <kbd>,</kbd> <kbd>.</kbd>: neighbours &middot; <kbd>R</kbd>: all &middot;
+click: details &middot; <kbd>Shift</kbd>+drag: sum of a span &middot; <kbd>F</kbd>: zoom to the selection &middot; <kbd>,</kbd> <kbd>.</kbd>: neighbours &middot; <kbd>R</kbd>: all &middot;
 <kbd>Esc</kbd>: none</p></header><canvas id="overview"></canvas><div id="view" tabindex="0"><div id="room"></div><canvas id="plot" role="img" aria-label="timeline"></canvas></div>
 <section id="details" hidden></section><div id="tip" hidden></div>`);
 const view_box = find("view"), plot = find("plot"), tip = find("tip"), overview = find("overview");
@@ -18,7 +18,7 @@ if (!window.DecompressionStream)
 	find("about").textContent = "This browser is too old for this page: it has no DecompressionStream.";
 const tracks = read_tracks(await read_columns());
 const rows = tracks.filter((track) => !track.counter).flatMap((track) => track.rows);
-/* By class: its colour, and the first class of the same kind and name. */
+/* Per class: its color, and the first class of the same kind and name. */
 const class_color = Uint8Array.from(data.classes, (_, c) => color_of(c));
 const known = new Map(), alike = Uint32Array.from(data.classes, (_, c) => {
 	const key = kind_of(c) + "\n" + name_of(c);
@@ -40,7 +40,7 @@ function extent() {
 	return { from: from - room, to: to + room };
 }
 
-/* What stands below one another: heads of groups, and tracks. */
+/* Computes the vertical layout: group headings and tracks. */
 function lay_out() {
 	let group = -1;
 
@@ -96,8 +96,8 @@ function fill_of(row, i, last) {
 	return matches ? colors.hit : palette[class_color[row.class[i]]];
 }
 
-/* The longest of a few slices speaks for all that are merged. */
-function speaker(row, i, last) {
+/* Returns the longest of a few of the merged slices, which determines their color. */
+function dominant_slice(row, i, last) {
 	const step = Math.max(1, (last - i) >> 3);
 	let best = i;
 
@@ -141,7 +141,7 @@ function draw_row(context, row, y) {
 		const pixel = Math.max(Math.floor(x), left), limit = view.from + (pixel + 1 - left) / k;
 		const last = Math.max(i + 1, below(row.start, limit, i)), filled = (row.busy[last] - row.busy[i]) * k;
 		const alpha = last === i + 1 ? Math.max(0.75, Math.min(1, wide)) : Math.min(1, 0.3 + 0.125 * Math.ceil(5.6 * filled));
-		const fill = matches ? fill_of(row, i, last) : palette[class_color[row.class[speaker(row, i, last)]]];
+		const fill = matches ? fill_of(row, i, last) : palette[class_color[row.class[dominant_slice(row, i, last)]]];
 
 		if (fill !== run_fill || alpha !== run_alpha || pixel !== run_to) {
 			flush();
@@ -229,7 +229,7 @@ function draw_group(context, item, y) {
 	context.fillText(detail, 8 + wide + 26, y + 16);
 }
 
-/* 1, 2 or 5 times a power of ten, at least `least`. */
+/* Returns 1, 2 or 5 times a power of ten, at least `least`. */
 function round_step(least) {
 	const power = 10 ** Math.floor(Math.log10(least));
 
@@ -323,7 +323,7 @@ function draw() {
 	draw_overview();
 }
 
-/* All work of GPUs, or else all calls, in the whole recording, and what of it is shown. */
+/* Draws the GPU work (or, without any, the calls) of the whole recording, and the visible part. */
 let overview_picture = null;
 function draw_overview() {
 	const width = document.body.clientWidth, tall = 34, part = (ns) => (ns - whole.from) / (whole.to - whole.from) * width;

@@ -1,6 +1,5 @@
 /*
- * timeline_events.c: what slices of the timeline page are called, where they stand, and their
- * details.
+ * timeline_events.c: the names, tracks and details of the timeline page's slices.
  */
 #include <errno.h>
 #include <math.h>
@@ -13,7 +12,7 @@
 
 #define NO_GPU SIZE_MAX
 
-/* --- classes: JSON that is made in t->text, and interned --- */
+/* --- classes: JSON built in t->text, then interned --- */
 
 static struct json begin_class(struct timeline *t)
 {
@@ -41,7 +40,7 @@ static struct json event_class(struct timeline *t, enum event_kind kind, const c
 	return named_class(t, kind, name, strlen(name));
 }
 
-/* Number of the class whose details end here, or -ENOMEM. */
+/* Closes the class and returns its number, or -ENOMEM. */
 static int64_t end_class(struct timeline *t, struct json *j)
 {
 	while (j->depth)
@@ -52,7 +51,7 @@ static int64_t end_class(struct timeline *t, struct json *j)
 }
 
 /* [kind, number of a class, { */
-static struct json further_class(struct timeline *t, enum event_kind kind, int64_t class)
+static struct json derived_class(struct timeline *t, enum event_kind kind, int64_t class)
 {
 	struct json j = begin_class(t);
 
@@ -70,7 +69,7 @@ static void add_text(struct json *j, const char *key, const char *text, size_t l
 	json_bytes(j, text, length);
 }
 
-static void add_three(struct json *j, const char *key, uint32_t x, uint32_t y, uint32_t z)
+static void add_dim3(struct json *j, const char *key, uint32_t x, uint32_t y, uint32_t z)
 {
 	json_key_array(j, key);
 	json_u64(j, x);
@@ -79,7 +78,7 @@ static void add_three(struct json *j, const char *key, uint32_t x, uint32_t y, u
 	json_end(j);
 }
 
-/* Columns that are details as they are. */
+/* Columns shown unchanged as details. */
 static const struct {
 	uint8_t kind, column;
 	bool is_device;
@@ -132,7 +131,7 @@ static int64_t add_node(struct timeline *t, uint64_t parent, uint32_t frame, uin
 	return id < 0 ? id : id + 1;
 }
 
-/* Node of the innermost frame of a call's stack; 0: none. */
+/* Returns the node of the innermost frame of a call's stack; 0: none. */
 static int64_t call_node(struct timeline *t, const struct export_event *event)
 {
 	struct export_stacks *x = &t->stacks;
@@ -160,7 +159,7 @@ static int64_t call_node(struct timeline *t, const struct export_event *event)
 	return node;
 }
 
-/* --- work of GPUs --- */
+/* --- GPU work --- */
 
 static int64_t kernel_class(struct timeline *t, uint32_t config)
 {
@@ -180,8 +179,8 @@ static int64_t kernel_class(struct timeline *t, uint32_t config)
 	strbuf_clear(&t->name);
 	demangle(name, &t->name);
 	add_text(&j, "name", strbuf_text(&t->name), t->name.length);
-	add_three(&j, "grid", k->grid_x[config], k->grid_y[config], k->grid_z[config]);
-	add_three(&j, "block", k->block_x[config], k->block_y[config], k->block_z[config]);
+	add_dim3(&j, "grid", k->grid_x[config], k->grid_y[config], k->grid_z[config]);
+	add_dim3(&j, "block", k->block_x[config], k->block_y[config], k->block_z[config]);
 	json_key_u64(&j, "registers per thread", k->registers[config]);
 	json_key_u64(&j, "static shared bytes", k->static_shared_bytes[config]);
 	json_key_u64(&j, "dynamic shared bytes", k->dynamic_shared_bytes[config]);
@@ -200,7 +199,7 @@ static int64_t other_class(struct timeline *t, const struct export_event *event)
 	return end_class(t, &j);
 }
 
-/* Nodes of graphs are of the class that the work has elsewhere. */
+/* Work in a graph refers to the class of the same work outside graphs. */
 static int64_t graph_class(struct timeline *t, const struct export_event *event,
 			   const struct event_columns *w, int64_t class)
 {
@@ -210,7 +209,7 @@ static int64_t graph_class(struct timeline *t, const struct export_event *event,
 
 	if (class < 0 || event->kind == EVENT_GRAPH || (!graph && !node))
 		return class;
-	j = further_class(t, event->kind, class);
+	j = derived_class(t, event->kind, class);
 	if (graph)
 		json_key_u64(&j, "graph", w->graph[event->row]);
 	if (node)
@@ -265,7 +264,7 @@ static int cuda_event(void *exporter, const struct export_event *event)
 			      export_correlation(&t->view, event->process, e->correlation[row]));
 }
 
-/* --- calls, ranges, and what else has a process --- */
+/* --- calls, ranges, and other events of a process --- */
 
 static int64_t call_class(struct timeline *t, const struct export_event *event)
 {
@@ -305,7 +304,7 @@ static int call_event(void *exporter, const struct export_event *event)
 	struct json j;
 
 	if (class >= 0 && (failed || external)) {
-		j = further_class(t, EVENT_CALL, class);
+		j = derived_class(t, EVENT_CALL, class);
 		if (failed)
 			json_key_i64(&j, "result", v->call->result[row]);
 		if (external)
@@ -318,7 +317,7 @@ static int call_event(void *exporter, const struct export_event *event)
 		event, class, correlation);
 }
 
-/* A class that is called after the message of a range or mark. */
+/* Begins a class named by the message of a range or mark. */
 static struct json message_class(struct timeline *t, enum event_kind kind, uint32_t process,
 				 uint64_t row, struct export_range *range)
 {
@@ -400,7 +399,7 @@ static int gpu_range_event(void *exporter, const struct export_event *event)
 	return r < 0 ? r : EXPORT_UNCOUNTED;
 }
 
-/* Events that are called after what happened, on a track of their process. */
+/* Writes an event without a name of its own, named by its kind, on a track of its process. */
 static int process_event(void *exporter, const struct export_event *event)
 {
 	struct timeline *t = exporter;
@@ -430,7 +429,7 @@ static int process_event(void *exporter, const struct export_event *event)
 		correlations ? export_correlation(v, event->process, correlations[row]) : 0);
 }
 
-/* Losses that belong to no process are shown in the first one. */
+/* Losses of no process are shown in the first one. */
 static int loss_event(void *exporter, const struct export_event *event)
 {
 	struct timeline *t = exporter;

@@ -1,5 +1,5 @@
-/* Moving, selection, search, pointer and keys. */
-/* --- moving --- */
+/* Navigation, selection, search, pointer and keys. */
+/* --- navigation --- */
 
 function show(from, to) {
 	const least = 50, most = (whole.to - whole.from) * 1.2;
@@ -22,7 +22,7 @@ function move(part) {
 	show(view.from + by, view.to + by);
 }
 
-/* Brings a slice into view, without zooming in. */
+/* Scrolls a slice into view without zooming in. */
 function reveal({ row, i }) {
 	const length = view.to - view.from, middle = (row.start[i] + row.end[i]) / 2;
 
@@ -30,10 +30,10 @@ function reveal({ row, i }) {
 		lay_out();
 	if (row.end[i] < view.from || row.start[i] > view.to)
 		show(middle - length / 2, middle + length / 2);
-	uncover(row);
+	ensure_visible(row);
 }
 
-function uncover(row) {
+function ensure_visible(row) {
 	if (y_of(row) < RULER || y_of(row) + ROW > view_box.clientHeight)
 		view_box.scrollTop = row.track.y + row.place * ROW - view_box.clientHeight / 2;
 	redraw();
@@ -57,14 +57,14 @@ function move_on(now) {
 
 /* --- selection --- */
 
-/* The head or the track at a height of the plot. */
+/* Returns the group heading or track at a height of the plot. */
 function item_at(y) {
 	const at = y + view_box.scrollTop;
 
 	return y < RULER ? undefined : items.find((item) => at >= item.y && at < item.y + item.height);
 }
 
-/* The slice at a place of the plot, within three pixels; null: none. */
+/* Returns the slice within three pixels of a position of the plot; null: none. */
 function slice_at(x, y) {
 	const item = item_at(y);
 
@@ -82,7 +82,7 @@ function slice_at(x, y) {
 
 const is_call = (row, i) => kind_of(row.class[i]) === "api_call";
 
-/* Slices with a correlation id: the call, and what it caused. */
+/* Finds the slices with a correlation id: the call, and the work that it caused. */
 function related(id) {
 	const found = { call: null, work: [] };
 
@@ -136,7 +136,7 @@ function detail_text(key, value) {
 	return String(value);
 }
 
-/* How often the name occurs, and how long. */
+/* Adds the count, total and average duration of the slices with the same name. */
 function add_name_sums(table, c) {
 	let n = 0, ns = 0;
 
@@ -146,7 +146,7 @@ function add_name_sums(table, c) {
 				n++;
 				ns += row.end[i] - row.start[i];
 			}
-	add_line(table, "of this name", count(n) + ", together " + duration(ns) + ", on average " + duration(Math.round(ns / n)));
+	add_line(table, "same name", count(n) + ", total " + duration(ns) + ", average " + duration(Math.round(ns / n)));
 }
 
 function around(row, i) {
@@ -185,7 +185,7 @@ function add_relations(table, slice, relation) {
 			add(place, "br");
 		}
 	} else if (!is_call(row, i)) {
-		const place = add_line(table, "caused by", relation.call ? undefined : "a call that is not here");
+		const place = add_line(table, "caused by", relation.call ? undefined : "a call that is not in the recording");
 
 		if (relation.call)
 			add_link(place, name_of(relation.call.row.class[relation.call.i]) + " on " + relation.call.row.track.name + ", " +
@@ -198,7 +198,7 @@ function add_stack(columns, node) {
 
 	for (; node; node = data.nodes[node - 1][0])
 		list.push(data.nodes[node - 1][1]);
-	add(box, "h2", "call stack, the innermost first");
+	add(box, "h2", "call stack, innermost first");
 	const lines = add(box, "ol");
 	for (const frame of list)
 		add(lines, "li", frame);
@@ -229,10 +229,10 @@ function select(slice) {
 	add_name_sums(more, c);
 	if (stack)
 		add_stack(columns, stack);
-	uncover(row);
+	ensure_visible(row);
 }
 
-/* What runs in a span of time, and how long of it: sums by name. */
+/* Sums the time inside the selected span by name. */
 function sum_span() {
 	const sums = new Map();
 
@@ -251,7 +251,7 @@ function show_span() {
 	const sums = sum_span(), columns = open_details(duration(Math.round(span.to - span.from)) + " from " + moment(Math.max(0, span.from)));
 	const table = add(add(columns, "div"), "table"), head = add(table, "tr");
 
-	for (const [text, name] of [["what runs there", ""], ["kind", ""], ["count", "number"], ["time", "number"], ["of the span", "number"]])
+	for (const [text, name] of [["name", ""], ["kind", ""], ["count", "number"], ["time", "number"], ["share of span", "number"]])
 		add(head, "th", text, name);
 	for (const { c, n, ns } of sums.slice(0, 60)) {
 		const line = add(table, "tr"), cell = add(line, "td");
@@ -311,10 +311,10 @@ function search(text) {
 	return sums;
 }
 
-/* Where the n-th hit of a row is. */
+/* Returns the index of the n-th match in a row. */
 const hit_at = (row, n) => below(row.hits, n + 1) - 1;
 
-/* The match after, or before, what is selected (or the edge of what is shown), in order of time; behind the last the first. */
+/* Selects the match after or before the selection (or the edge of the view) by time; wraps around at the end. */
 function step(forward, again = false) {
 	const at = selected ? selected.row.start[selected.i] : forward ? view.from : view.to, own = selected ? rows.indexOf(selected.row) : -1;
 	let best = null;
@@ -484,7 +484,7 @@ find("next").addEventListener("click", () => step(true));
 find("last").addEventListener("click", () => step(false));
 find("all").addEventListener("click", commands.r);
 
-/* --- the beginning --- */
+/* --- initialization --- */
 
 function set_theme(theme) {
 	root.setAttribute("data-theme", theme);
@@ -506,8 +506,7 @@ function about() {
 function add_losses() {
 	const box = add(document.querySelector("header"), "details", undefined, "loss");
 
-	add(box, "summary", count(data.loss.length) + (data.loss.length === 1 ? " loss: something is" : " losses: some things are") +
-	    " known to be missing from the recording");
+	add(box, "summary", count(data.loss.length) + (data.loss.length === 1 ? " loss" : " losses") + ": the recording is incomplete");
 	for (const [process, reason, n, detail] of data.loss)
 		add(box, "div", reason.replaceAll("_", " ") + (n ? ", " + count(n) : "") + (detail ? " (" + detail + ")" : "") + (process ? ": " + process : ""));
 }

@@ -1,6 +1,6 @@
 /*
- * timeline_page.c: the timeline as a page that stands alone and draws itself (timeline_*.js): what
- * stands before, between and after the events, as timeline.h says.
+ * timeline_page.c: the timeline as a self-contained page drawn by timeline_*.js (format:
+ * timeline.h). This file writes everything around the events.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "export/page/timeline.h"
 #include "trace/columns.h"
 
-/* --- what is known of all slices: JSON --- */
+/* --- properties of all slices: JSON --- */
 
 static void add_notes(struct timeline *t, struct json *j)
 {
@@ -39,7 +39,7 @@ static void add_losses(const struct timeline *t, struct json *j)
 
 	json_key_array(j, "loss");
 	if (trace_losses(v->trace, &losses, &count, NULL) < 0)
-		count = 0; /* export_merge_init has read them before */
+		count = 0; /* export_merge_init has already loaded them successfully */
 	for (size_t i = 0; i < count; i++) {
 		const struct trace_loss *loss = &losses[i];
 
@@ -73,7 +73,7 @@ static void add_group(struct json *j, const char *name, const char *detail)
 	json_end(j);
 }
 
-/* GPUs, then processes: titles are those of the other formats. */
+/* GPUs, then processes, with the same titles as in the other formats. */
 static void add_groups(struct timeline *t, struct json *j)
 {
 	const struct export_view *v = &t->view;
@@ -147,7 +147,7 @@ static void add_tracks(struct timeline *t, struct json *j)
 	json_end(j);
 }
 
-/* Of items that are JSON; between pieces of one object that struct json does not see as a whole. */
+/* The object is written in pieces, so struct json does not see it whole; the items are JSON. */
 static void add_items(struct strbuf *out, const char *key, const struct interner *items)
 {
 	strbuf_addf(out, ",\n\"%s\": [", key);
@@ -158,7 +158,7 @@ static void add_items(struct strbuf *out, const char *key, const struct interner
 	strbuf_addc(out, ']');
 }
 
-static const char *title_of(const struct timeline *t)
+static const char *page_title(const struct timeline *t)
 {
 	const struct trace_process *p = main_process(t->view.trace);
 
@@ -169,11 +169,11 @@ static void add_data(struct timeline *t)
 {
 	const struct trace *trace = t->view.trace;
 	const struct trace_process *main = main_process(trace);
-	_cleanup_strbuf_ struct strbuf made = STRBUF_INIT;
-	struct json j = JSON_INIT(&made);
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	struct json j = JSON_INIT(&text);
 
 	json_object(&j);
-	json_key_string(&j, "title", title_of(t));
+	json_key_string(&j, "title", page_title(t));
 	json_key_string(&j, "host", main ? main->host : "");
 	json_key_i64(&j, "start_unix_ns", trace_unix_ns(trace, t->base_ns));
 	json_key_u64(&j, "base_ns", t->base_ns);
@@ -183,18 +183,18 @@ static void add_data(struct timeline *t)
 	add_kinds(&j);
 	add_groups(t, &j);
 	add_tracks(t, &j);
-	add_items(&made, "classes", &t->classes);
-	add_items(&made, "nodes", &t->nodes);
+	add_items(&text, "classes", &t->classes);
+	add_items(&text, "nodes", &t->nodes);
 	json_end(&j);
 	strbuf_adds(&t->out, "<script type=\"application/json\" id=\"data\">\n");
-	html_add_json(&t->out, strbuf_text(&made), made.length);
+	html_add_json(&t->out, strbuf_text(&text), text.length);
 	strbuf_adds(&t->out, "\n</script>\n");
-	t->out.failed |= made.failed;
+	t->out.failed |= text.failed;
 }
 
 /* --- columns: gzip as base64 --- */
 
-/* Adds bytes to what is compressed; `last` ends it. 0 or -ENOMEM. */
+/* Compresses bytes; `flush` Z_FINISH ends the stream. Returns 0 or -ENOMEM. */
 static int pack(z_stream *z, struct strbuf *packed, const struct strbuf *bytes, int flush)
 {
 	z->next_in = (void *)(bytes ? bytes->data : NULL);
@@ -274,7 +274,7 @@ static int add_columns(struct timeline *t)
 
 static void add_head(struct timeline *t)
 {
-	const char *title = title_of(t);
+	const char *title = page_title(t);
 
 	strbuf_adds(&t->out,
 		    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -317,7 +317,7 @@ static int write_page(struct timeline *t, struct output *output, struct error *e
 		    timeline_data_js, timeline_draw_js, timeline_input_js);
 	if (r < 0 || t->out.failed || t->text.failed || t->name.failed || t->view.scope_text.failed)
 		return error_set(e, -ENOMEM, "out of memory");
-	output_take(output, &t->out);
+	output_move(output, &t->out);
 	return 0;
 }
 

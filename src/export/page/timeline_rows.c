@@ -5,22 +5,22 @@
 
 #include "trace/columns.h"
 
-#define ROWS_MAX 512 /* of a track */
+#define ROWS_MAX 512 /* per track */
 #define VARINT_MAX 10 /* bytes */
 
-static bool is_of_gpu(enum timeline_track_kind kind)
+static bool is_gpu_track(enum timeline_track_kind kind)
 {
 	return kind == TIMELINE_STREAM_RANGES || kind == TIMELINE_STREAM || kind == TIMELINE_EVENTS;
 }
 
 /*
- * Whose a track is; 0 without memory. Counters of a GPU are the GPU's, whichever process reads
- * them.
+ * Returns the owner of a track; 0 if out of memory. Counters of a GPU belong to the GPU, no matter
+ * which process samples them.
  */
 static uint64_t owner_of(struct timeline *t, enum timeline_track_kind kind, uint32_t process,
 			 uint32_t context, size_t gpu)
 {
-	if (is_of_gpu(kind))
+	if (is_gpu_track(kind))
 		return map_number(&t->contexts, (uint64_t)process << 32 | context);
 	return gpu < t->view.gpus.count ? t->view.process_count + 1 + gpu : process + 1;
 }
@@ -73,9 +73,9 @@ void timeline_rows_release(struct timeline *t)
 	map_release(&t->index);
 }
 
-/* 0, -E2BIG or -ENOMEM. */
-static int row_at(struct timeline_track *track, uint32_t lane, size_t depth,
-		  struct timeline_row **out)
+/* Finds or adds a row. Returns 0, -E2BIG or -ENOMEM. */
+static int find_row(struct timeline_track *track, uint32_t lane, size_t depth,
+		    struct timeline_row **out)
 {
 	struct timeline_row row = { .lane = lane, .depth = (uint32_t)depth };
 
@@ -118,14 +118,14 @@ static void add_gap(struct timeline *t, struct timeline_row *row, uint64_t start
 int timeline_slice(struct timeline *t, struct timeline_track *track,
 		   const struct export_event *event, int64_t class, uint64_t correlation)
 {
-	int lane = track && class >= 0 ? lanes_place(&track->lanes, event->start_ns, event->end_ns)
+	int lane = track && class >= 0 ? lanes_add(&track->lanes, event->start_ns, event->end_ns)
 				       : -ENOMEM;
 	struct timeline_row *row;
 	int r;
 
 	if (lane < 0)
 		return lane;
-	r = row_at(track, (uint32_t)lane, track->lanes.items.data[lane].ends.count - 1, &row);
+	r = find_row(track, (uint32_t)lane, track->lanes.items.data[lane].ends.count - 1, &row);
 	if (r < 0)
 		return r;
 	add_gap(t, row, event->start_ns, event->end_ns);
@@ -143,7 +143,7 @@ int timeline_reading(struct timeline *t, struct timeline_track *track, uint64_t 
 {
 	struct timeline_row *row;
 
-	if (!track || row_at(track, 0, 0, &row) < 0)
+	if (!track || find_row(track, 0, 0, &row) < 0)
 		return -ENOMEM;
 	add_gap(t, row, time_ns, time_ns);
 	strbuf_add(&row->columns[COLUMN_DURATION], &value, sizeof(value));
@@ -193,7 +193,7 @@ void timeline_track_name(const struct timeline *t, const struct timeline_track *
 	} else {
 		strbuf_adds(out, names[track->kind]);
 	}
-	if (!is_of_gpu(track->kind))
+	if (!is_gpu_track(track->kind))
 		return;
 	strbuf_addu(out, track->id);
 	if (t->view.many_contexts)

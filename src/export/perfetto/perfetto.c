@@ -1,7 +1,7 @@
 /*
- * perfetto.c: the files of a Perfetto trace. Events come in order of time over all processes; when
- * a file has grown to its limit the next one begins, with all descriptions and names written again,
- * so that each can be opened by itself. All files get their names at the end.
+ * perfetto.c: the files of a Perfetto trace. Events of all processes are written in order of time.
+ * When a file reaches its limit, the next file begins with all descriptions and names written
+ * again, so that each file can be opened alone. The files get their names at the end.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include "trace/columns.h"
 
 /*
- * Readers hold lengths in 31 bits. What a file still gets after its limit (ends of slices, one
- * large packet) is less.
+ * Readers store lengths in 31 bits. The data that may follow after the limit (ends of slices, one
+ * large packet) takes less than the rest.
  */
 #define SPLIT_BYTES (UINT64_C(2040) << 20)
 #define SPLIT_BYTES_MIN (UINT64_C(4) << 10)
@@ -25,7 +25,7 @@ struct parts {
 	uint64_t limit;
 };
 
-/* "x-2.perfetto-trace" for the second part. */
+/* Appends the path of a part, such as "x-2.perfetto-trace" for the second. */
 static void part_path(const char *path, size_t number, struct strbuf *out)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -35,7 +35,7 @@ static void part_path(const char *path, size_t number, struct strbuf *out)
 		strbuf_adds(out, path);
 		return;
 	}
-	if (exporter_by_path(path)) { /* the suffix may be preceded by other dots */
+	if (exporter_by_path(path)) { /* other dots may precede the suffix */
 		dot = strrchr(name, '.');
 		if (!strcmp(dot, ".gz"))
 			do
@@ -71,7 +71,7 @@ static int open_part(struct parts *parts, struct error *e)
 	return 0;
 }
 
-/* From the last, so that the name that was asked for comes when all is there. */
+/* Commits the last part first, so that the requested name appears when all parts exist. */
 static int commit_parts(struct parts *parts, struct export_result *result, struct error *e)
 {
 	int r = 0;
@@ -86,7 +86,7 @@ static int commit_parts(struct parts *parts, struct export_result *result, struc
 	return r;
 }
 
-/* Where an output has failed, its error is the reason, and not r. */
+/* Returns the error of an output that failed, which is the cause of r, or else r. */
 static int find_failure(struct parts *parts, int r, struct error *e)
 {
 	for (size_t i = 0; i < parts->outputs.count; i++)
@@ -102,7 +102,7 @@ static void release_parts(struct parts *parts)
 	vec_release(&parts->outputs);
 }
 
-/* The process that read the clocks most often: all are of one machine. */
+/* Returns the process with most clock readings; all processes ran on one machine. */
 static size_t clock_process(const struct trace *t)
 {
 	uint64_t most = 0;
@@ -120,7 +120,7 @@ static size_t clock_process(const struct trace *t)
 	return found;
 }
 
-/* A snapshot to begin with, and another where the machine had slept in between. */
+/* Writes a clock snapshot at the beginning, and one after each suspension of the machine. */
 static void write_clocks(struct perfetto *p)
 {
 	const struct trace *t = p->view.trace;
@@ -165,15 +165,15 @@ static void begin_part(struct perfetto *p)
 		perfetto_describe_process(p, i);
 }
 
-/* Hands packets to the file. 0 or a negative code. */
+/* Passes packets to the file. Returns 0 or a negative code. */
 static int flush(struct perfetto *p, struct parts *parts, struct error *e)
 {
 	if (p->out.failed || p->view.scope_text.failed)
 		return error_set(e, -ENOMEM, "out of memory");
-	output_take(part(parts), &p->out);
+	output_move(part(parts), &p->out);
 	if (!raw_init(&p->out))
 		return error_set(e, -ENOMEM, "out of memory");
-	return output_failed(part(parts)) ? -EIO : 0; /* find_failure says why */
+	return output_failed(part(parts)) ? -EIO : 0; /* find_failure reports the cause */
 }
 
 static int end_part(struct perfetto *p, struct parts *parts, struct error *e)

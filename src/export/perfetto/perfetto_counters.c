@@ -1,6 +1,6 @@
 /*
- * perfetto_counters.c: readings of counters (perfetto_counter.h), and hardware counters of kernels:
- * 0 at the start of one, their value at its end.
+ * perfetto_counters.c: counter samples (perfetto_counter.h), and hardware metrics of kernels: 0 at
+ * the start of a kernel, the value at its end.
  */
 #include "export/perfetto/perfetto_writer.h"
 #include "perfetto/perfetto_counter.h"
@@ -12,18 +12,18 @@
 /* A counter of a process. */
 struct host_counter {
 	uint64_t uuid;
-	bool described; /* in this file */
+	bool described; /* in the current file */
 };
 
 struct perfetto_counters {
-	struct map ids; /* string id of a name -> position in names, from 1 */
-	VEC(uint32_t) rows; /* by position - 1: a row of table counter with that name */
+	struct map ids; /* string id of a counter name -> number, from 1 */
+	VEC(uint32_t) rows; /* per number - 1: a row of table counter with that name */
 	struct perfetto_readings readings;
-	VEC(struct host_counter) host; /* by row of table counter */
+	VEC(struct host_counter) host; /* per row of table counter */
 	struct perfetto_metrics metrics;
 };
 
-/* A counter or a metric; `columns`: its name, description and unit. */
+/* Writes the specification of a counter or metric; `columns`: its name, description and unit. */
 static void specify_row(const struct perfetto *p, struct strbuf *s, enum table_id table,
 			const int columns[3], uint64_t row, uint32_t number)
 {
@@ -50,7 +50,7 @@ static void specify(void *user, struct strbuf *s)
 		specify_row(p, s, TABLE_counter, columns, c->rows.data[id - 1], id);
 }
 
-/* --- hardware counters of kernels --- */
+/* --- hardware metrics of kernels --- */
 
 static void specify_metrics(void *user, struct strbuf *s)
 {
@@ -80,7 +80,7 @@ int perfetto_kernel_counters(struct perfetto *p, const struct export_event *even
 				    times_ns, metrics, count);
 }
 
-/* --- a file --- */
+/* --- one file --- */
 
 int perfetto_counters_init(struct perfetto *p)
 {
@@ -135,7 +135,7 @@ void perfetto_counters_restart(struct perfetto *p)
 		c->host.data[i].described = false;
 }
 
-/* --- readings --- */
+/* --- samples --- */
 
 static void describe_host_counter(struct perfetto *p, uint32_t row, uint32_t process)
 {
@@ -187,7 +187,7 @@ int perfetto_counter_sample(void *exporter, const struct export_event *e)
 	map_get(&p->counters->ids, counter_columns(t)->name[row], &id);
 	now.counter = (uint32_t)id;
 	now.gpu = (uint32_t)gpus_find(&p->view.gpus, e->process, c->device[e->row]);
-	perfetto_reading_of_gpu(
+	perfetto_gpu_reading(
 		&p->counters->readings, &p->out,
 		export_text(&p->view, TABLE_counter, COLUMN_counter_name, row, &length), &now,
 		e->start_ns);

@@ -1,6 +1,5 @@
 /*
- * perfetto_cpu.c: what is shown as slices and instants of threads and processes: calls, ranges,
- * waits, losses.
+ * perfetto_cpu.c: slices and instants of threads and processes: calls, ranges, waits, losses.
  */
 #include "export/perfetto/perfetto_writer.h"
 
@@ -10,28 +9,28 @@
 #include "export/event_records.h"
 #include "trace/columns.h"
 
-/* Keys of names in a track: each source has a range of its own. */
+/* Interning keys of a track's names: each source has its own range. */
 #define KEY_FUNCTION (UINT64_C(1) << 32)
 #define KEY_STRING (UINT64_C(2) << 32)
 #define KEY_FIXED (UINT64_C(3) << 32)
 
-#define IDS_AT_ONCE 64 /* written between two reservations */
+#define IDS_AT_ONCE 64 /* ids written per buffer reservation */
 
 static struct track_name fixed_name(uint32_t number, const char *text)
 {
 	return (struct track_name){ KEY_FIXED | number, text, strlen(text) };
 }
 
-static void note_wait(struct perfetto *p, struct strbuf *s, uint64_t row)
+static void annotate_wait(struct perfetto *p, struct strbuf *s, uint64_t row)
 {
 	const struct synchronization_columns *c = synchronization_columns(p->view.trace);
 	const struct event_columns *w = &p->view.work[WORK_SYNC];
 
-	perfetto_note(s, NOTE_CONTEXT, w->context[row]);
+	perfetto_annotate(s, ANNOTATION_CONTEXT, w->context[row]);
 	if (column_has(w->stream_valid, row))
-		perfetto_note(s, NOTE_STREAM, w->stream[row]);
+		perfetto_annotate(s, ANNOTATION_STREAM, w->stream[row]);
 	if (column_has(c->valid.event, row))
-		perfetto_note(s, NOTE_EVENT, c->event[row]);
+		perfetto_annotate(s, ANNOTATION_EVENT, c->event[row]);
 }
 
 static uint64_t work_duration(const struct export_view *v, uint32_t number)
@@ -48,11 +47,11 @@ static uint64_t work_duration(const struct export_view *v, uint32_t number)
 }
 
 /*
- * The arrows to what a call launched, and from what it waited for. What was launched is what its
- * stack counts for in flame graphs.
+ * Writes the arrows from a call to the work that it launched, and from the work that it waited for.
+ * The duration of the launched work is the weight of the call's stack in flame graphs.
  */
-static void correlate(struct perfetto *p, struct open_slice *slice, uint32_t number,
-		      uint32_t process)
+static void write_arrows(struct perfetto *p, struct open_slice *slice, uint32_t number,
+			 uint32_t process)
 {
 	struct export_view *v = &p->view;
 	struct strbuf *s = slice->out;
@@ -80,8 +79,8 @@ static void correlate(struct perfetto *p, struct open_slice *slice, uint32_t num
 		proto_double(s, 57, (double)gpu_ns);
 }
 
-/* Annotations of a call that synchronized. */
-static void note_waits(struct perfetto *p, struct strbuf *s, uint32_t number)
+/* Writes the annotations of a call that synchronized. */
+static void annotate_waits(struct perfetto *p, struct strbuf *s, uint32_t number)
 {
 	struct export_view *v = &p->view;
 	const uint8_t *kinds = synchronization_columns(v->trace)->kind;
@@ -95,19 +94,19 @@ static void note_waits(struct perfetto *p, struct strbuf *s, uint32_t number)
 		row = number - v->work_base[WORK_SYNC];
 		name = synchronization_name(kinds[row]);
 		v->result->written[TABLE_synchronization]++;
-		perfetto_note_text(s, NOTE_SYNC, name, strlen(name));
-		note_wait(p, s, row);
+		perfetto_annotate_text(s, ANNOTATION_SYNC, name, strlen(name));
+		annotate_wait(p, s, row);
 	}
 }
 
-/* A path as an annotation; nothing for SCOPE_NONE. */
-static void note_scope(struct perfetto *p, struct strbuf *s, uint32_t note, uint32_t path)
+/* Annotates a slice with a path; SCOPE_NONE writes nothing. */
+static void annotate_scope(struct perfetto *p, struct strbuf *s, uint32_t note, uint32_t path)
 {
 	size_t length;
 	const char *text = export_scope(&p->view, path, &length);
 
 	if (length)
-		perfetto_note_text(s, note, text, length);
+		perfetto_annotate_text(s, note, text, length);
 }
 
 int perfetto_call(void *exporter, const struct export_event *event)
@@ -135,25 +134,25 @@ int perfetto_call(void *exporter, const struct export_event *event)
 	if (r < 0)
 		return r;
 	if (work != NO_WORK)
-		correlate(p, &open, work, event->process);
+		write_arrows(p, &open, work, event->process);
 	proto_uint(open.out, 3001, PERFETTO_API_CUDA);
-	perfetto_note(open.out, NOTE_CORRELATION, (int64_t)v->call->correlation[row]);
+	perfetto_annotate(open.out, ANNOTATION_CORRELATION, (int64_t)v->call->correlation[row]);
 	if (unlikely(v->external.count)) {
 		uint64_t key = export_correlation(v, event->process, v->call->correlation[row]), id;
 
 		if (map_get(&v->external, key, &id))
-			perfetto_note(open.out, NOTE_EXTERNAL, (int64_t)id);
+			perfetto_annotate(open.out, ANNOTATION_EXTERNAL, (int64_t)id);
 	}
 	if (v->call->result && column_has(v->call->valid.result, row))
-		perfetto_note(open.out, NOTE_RESULT, v->call->result[row]);
+		perfetto_annotate(open.out, ANNOTATION_RESULT, v->call->result[row]);
 	if (work != NO_WORK && v->work[WORK_SYNC].rows)
-		note_waits(p, open.out, work);
-	note_scope(p, open.out, NOTE_SCOPE, nvtx_path_of_call(&v->ranges, (uint32_t)row));
+		annotate_waits(p, open.out, work);
+	annotate_scope(p, open.out, ANNOTATION_SCOPE, nvtx_path_of_call(&v->ranges, (uint32_t)row));
 	perfetto_slice_close(&open);
 	return 0;
 }
 
-/* Name and category of a range or mark by the row that began it. */
+/* Sets the name and category of a range or mark, given the row that began it. */
 static void name_range(const struct export_view *v, struct slice *slice, uint64_t nvtx_row)
 {
 	struct export_range range;
@@ -167,20 +166,20 @@ static void name_range(const struct export_view *v, struct slice *slice, uint64_
 		slice->name = fixed_name(1, NO_MESSAGE);
 }
 
-static void note_payload(struct perfetto *p, struct strbuf *s, uint64_t row)
+static void annotate_payload(struct perfetto *p, struct strbuf *s, uint64_t row)
 {
 	struct nvtx_payload_value value;
 
 	if (!nvtx_payload_value(p->view.trace, row, &value))
 		return;
 	if (value.is_double)
-		perfetto_note_double(s, NOTE_PAYLOAD, value.real);
+		perfetto_annotate_double(s, ANNOTATION_PAYLOAD, value.real);
 	else
-		perfetto_note(s, NOTE_PAYLOAD, value.integer);
+		perfetto_annotate(s, ANNOTATION_PAYLOAD, value.integer);
 }
 
-static void note_range(struct perfetto *p, struct strbuf *s, const struct export_event *event,
-		       uint32_t domain)
+static void annotate_range(struct perfetto *p, struct strbuf *s, const struct export_event *event,
+			   uint32_t domain)
 {
 	const struct export_view *v = &p->view;
 	struct export_range range;
@@ -188,19 +187,19 @@ static void note_range(struct perfetto *p, struct strbuf *s, const struct export
 	const char *text = nvtx_domain_name(&v->names, event->process, domain, &length);
 
 	if (length)
-		perfetto_note_text(s, NOTE_DOMAIN, text, length);
+		perfetto_annotate_text(s, ANNOTATION_DOMAIN, text, length);
 	text = nvtx_category_name(&v->names, event->process, event->row, &length);
 	if (length)
-		perfetto_note_text(s, NOTE_CATEGORY, text, length);
-	note_payload(p, s, event->row);
+		perfetto_annotate_text(s, ANNOTATION_CATEGORY, text, length);
+	annotate_payload(p, s, event->row);
 	export_range(v, event->process, event->row, &range);
-	note_scope(p, s, NOTE_CONTINUES, range.continues);
+	annotate_scope(p, s, ANNOTATION_CONTINUES, range.continues);
 	if (range.runs) {
-		perfetto_note(s, NOTE_REPEATS, (uint32_t)range.runs);
-		perfetto_note(s, NOTE_WARMUPS, (int64_t)(range.runs >> 32));
+		perfetto_annotate(s, ANNOTATION_REPEATS, (uint32_t)range.runs);
+		perfetto_annotate(s, ANNOTATION_WARMUPS, (int64_t)(range.runs >> 32));
 	}
 	if (!event->finished)
-		perfetto_note(s, NOTE_UNFINISHED, 1);
+		perfetto_annotate(s, ANNOTATION_UNFINISHED, 1);
 }
 
 int perfetto_nvtx(void *exporter, const struct export_event *event)
@@ -220,7 +219,7 @@ int perfetto_nvtx(void *exporter, const struct export_event *event)
 	r = perfetto_slice_open(p, &slice, event, &open);
 	if (r < 0)
 		return r;
-	note_range(p, open.out, event, n->domain[row]);
+	annotate_range(p, open.out, event, n->domain[row]);
 	perfetto_slice_close(&open);
 	return 0;
 }
@@ -245,12 +244,12 @@ int perfetto_gpu_range(void *exporter, const struct export_event *event)
 	return r == -ENOMEM ? r : EXPORT_UNCOUNTED;
 }
 
-/* A synchronization with its call is shown by the call. */
+/* Whether a synchronization is shown by its call. */
 static bool shown_by_call(const struct export_view *v, uint64_t row)
 {
 	uint32_t call = work_call(v, &v->work[WORK_SYNC], row);
 
-	return call != TRACE_NO_ROW && call_is_wanted(v, call);
+	return call != TRACE_NO_ROW && call_is_selected(v, call);
 }
 
 int perfetto_sync(void *exporter, const struct export_event *event)
@@ -270,9 +269,9 @@ int perfetto_sync(void *exporter, const struct export_event *event)
 	r = perfetto_slice_open(p, &slice, event, &open);
 	if (r < 0)
 		return r;
-	note_wait(p, open.out, event->row);
-	perfetto_note(open.out, NOTE_CORRELATION,
-		      (int64_t)v->work[WORK_SYNC].correlation[event->row]);
+	annotate_wait(p, open.out, event->row);
+	perfetto_annotate(open.out, ANNOTATION_CORRELATION,
+			  (int64_t)v->work[WORK_SYNC].correlation[event->row]);
 	perfetto_slice_close(&open);
 	return 0;
 }
@@ -292,7 +291,7 @@ int perfetto_overhead(void *exporter, const struct export_event *event)
 	if (r < 0)
 		return r;
 	if (column_has(o->valid.thread, event->row))
-		perfetto_note(open.out, NOTE_THREAD, o->thread[event->row]);
+		perfetto_annotate(open.out, ANNOTATION_THREAD, o->thread[event->row]);
 	perfetto_slice_close(&open);
 	return 0;
 }
@@ -313,10 +312,10 @@ int perfetto_allocation(void *exporter, const struct export_event *event)
 
 	if (r < 0)
 		return r;
-	perfetto_note(open.out, NOTE_DEVICE, a->device[row]);
-	perfetto_note(open.out, NOTE_BYTES, (int64_t)a->bytes[row]);
-	perfetto_note(open.out, NOTE_ADDRESS, (int64_t)a->address[row]);
-	perfetto_note(open.out, NOTE_CORRELATION, (int64_t)a->correlation[row]);
+	perfetto_annotate(open.out, ANNOTATION_DEVICE, a->device[row]);
+	perfetto_annotate(open.out, ANNOTATION_BYTES, (int64_t)a->bytes[row]);
+	perfetto_annotate(open.out, ANNOTATION_ADDRESS, (int64_t)a->address[row]);
+	perfetto_annotate(open.out, ANNOTATION_CORRELATION, (int64_t)a->correlation[row]);
 	perfetto_slice_close(&open);
 	return 0;
 }
@@ -336,9 +335,10 @@ int perfetto_loss(void *exporter, const struct export_event *event)
 	if (r < 0)
 		return r;
 	if (loss->count)
-		perfetto_note(open.out, NOTE_COUNT, (int64_t)loss->count);
+		perfetto_annotate(open.out, ANNOTATION_COUNT, (int64_t)loss->count);
 	if (loss->detail[0])
-		perfetto_note_text(open.out, NOTE_DETAIL, loss->detail, strlen(loss->detail));
+		perfetto_annotate_text(open.out, ANNOTATION_DETAIL, loss->detail,
+				       strlen(loss->detail));
 	perfetto_slice_close(&open);
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* perfetto_gpu.c: work on GPUs, and the GPUs. */
+/* perfetto_gpu.c: GPUs and GPU work. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -24,8 +24,8 @@ static int stream_width(const struct trace *t)
 	return snprintf(NULL, 0, "%u", most);
 }
 
-/* "NVIDIA H200", with a number where there are several: readers show the name alone. */
-static const char *shown_name(struct perfetto *p, size_t index)
+/* Returns "NVIDIA H200", numbered if there are several, because readers show only the name. */
+static const char *gpu_name(struct perfetto *p, size_t index)
 {
 	const struct gpu *gpus = p->view.gpus.items;
 	struct strbuf *text = &p->gpus.text;
@@ -57,12 +57,12 @@ static void describe_gpu(struct perfetto *p, size_t index)
 	}
 	trace_row(p->view.trace, TABLE_device, gpu->row, &device);
 	g.device = &device;
-	g.shown = shown_name(p, index);
+	g.display_name = gpu_name(p, index);
 	g.pci = export_text(&p->view, TABLE_device, COLUMN_device_pci, gpu->row, &length);
 	perfetto_gpu_info_add(&p->out, &g);
 }
 
-/* Behind those that are known those of hardware counters. */
+/* Defines the argument names: the fixed ones, then those of the hardware metrics. */
 static void name_arguments(void *user, struct strbuf *s)
 {
 	struct perfetto *p = user;
@@ -72,7 +72,7 @@ static void name_arguments(void *user, struct strbuf *s)
 		const char *name =
 			export_text(&p->view, TABLE_metric, COLUMN_metric_name, row, &length);
 
-		perfetto_intern_name(s, 1001, ARG_END + row, name, length);
+		perfetto_intern_name(s, DATA_ARGUMENT_NAMES, ARG_END + row, name, length);
 	}
 }
 
@@ -104,8 +104,8 @@ uint64_t perfetto_queue(struct perfetto *p, uint32_t process, uint32_t context, 
 }
 
 /*
- * "Stream 7", with the process before it where several use GPUs, and the context where streams need
- * it. Readers sort by the text: blanks put 7 before 13.
+ * Returns "Stream 7", after the process if several use GPUs, and with the context if streams are
+ * ambiguous. Readers sort by text, so a blank puts 7 before 13.
  */
 const char *perfetto_queue_name(struct perfetto *p, uint32_t process, uint64_t position)
 {
@@ -122,8 +122,8 @@ const char *perfetto_queue_name(struct perfetto *p, uint32_t process, uint64_t p
 }
 
 /*
- * The name of a stage behind the queue's in p->gpus.text; of a kernel the short one, where that is
- * not another's.
+ * Appends the stage name to the queue's name in p->gpus.text. A kernel gets its short name unless
+ * another kernel has the same one.
  */
 static void stage_name(struct perfetto *p, const struct export_event *event, uint64_t class)
 {
@@ -181,7 +181,7 @@ static void describe_kernel(struct perfetto *p, const struct export_event *event
 	};
 }
 
-/* Opens the first packet of a queue or a class in this file, which defines it. */
+/* Opens the first packet of a queue or class in this file, and defines it there. */
 static void open_described(struct perfetto *p, const struct export_event *event,
 			   const struct perfetto_work *work, struct open_work *open)
 {
@@ -204,7 +204,7 @@ static void open_described(struct perfetto *p, const struct export_event *event,
 	perfetto_work_open(g, &p->out, work, &texts, open);
 }
 
-/* Opens the packet of an event up to the arguments of its launch. 0 or -ENOMEM. */
+/* Opens the packet of an event up to the arguments of its launch. Returns 0 or -ENOMEM. */
 static int open_work(struct perfetto *p, const struct export_event *event, uint64_t event_id,
 		     uint64_t queue, uint64_t class, struct open_work *open)
 {
@@ -219,14 +219,14 @@ static int open_work(struct perfetto *p, const struct export_event *event, uint6
 
 	if (queue == UINT64_MAX || class == UINT64_MAX)
 		return -ENOMEM;
-	if (likely(perfetto_works_know(&p->gpus.works, queue, class)))
+	if (likely(perfetto_works_defined(&p->gpus.works, queue, class)))
 		perfetto_work_open(&p->gpus.works, &p->out, &work, NULL, open);
 	else
 		open_described(p, event, &work, open);
 	return 0;
 }
 
-/* Number of the stage of what is no known kernel. */
+/* Returns the stage number of work other than a known kernel. */
 static uint64_t other_stage(const struct trace *t, const struct export_event *event)
 {
 	const struct memcpy_columns *c = memcpy_columns(t);
@@ -250,7 +250,7 @@ static uint64_t other_stage(const struct trace *t, const struct export_event *ev
 	}
 }
 
-/* A configuration is one class on each GPU. */
+/* Finds or adds the class of a configuration on a GPU. */
 static uint64_t kernel_class(struct perfetto *p, uint32_t config, size_t gpu)
 {
 	uint64_t key = (uint64_t)gpu << 32 | config, position;

@@ -1,14 +1,13 @@
 /*
- * perfetto_samples.c: what threads did on the CPU, and where they were when they left it, as
- * samples of call stacks. Each session has a sequence for either, as ids of stacks are a session's
- * own.
+ * perfetto_samples.c: CPU samples, and time off the CPU, as samples of call stacks. Each session
+ * has one sequence for each of the two, because stack ids are unique per session only.
  */
 #include <errno.h>
 
 #include "export/perfetto/perfetto_writer.h"
 #include "trace/columns.h"
 
-/* Keys of stacks in a sequence: of times off the CPU with their state. */
+/* Keys of stacks in a sequence; for time off the CPU they include the state. */
 #define STATE_BITS 3
 
 /* A row of cpu_sample or off_cpu. */
@@ -16,7 +15,7 @@ struct sample {
 	uint64_t weight_ns;
 	uint32_t thread, stack; /* stack 0: none */
 	int64_t cpu; /* -1: unknown */
-	uint8_t state; /* off_cpu */
+	uint8_t state; /* of off_cpu */
 };
 
 static struct sample read_row(const struct trace *t, const struct export_event *event)
@@ -41,7 +40,7 @@ static struct sample read_row(const struct trace *t, const struct export_event *
 	};
 }
 
-/* The frames of a sample, with why the thread did not run. */
+/* Finds the frames of a sample and appends why the thread did not run. */
 static int find_frames(struct export_stacks *x, const struct export_event *event,
 		       const struct sample *sample)
 {

@@ -1,6 +1,6 @@
 /*
- * perfetto_stacks.c: frames, mappings and texts have the same ids in all sequences: their numbers
- * in struct stacks, from 1. So what a sequence remembers is only which of them it has defined.
+ * perfetto_stacks.c: frames, mappings and texts have the same iids in all sequences: their numbers
+ * in struct stacks, from 1. A sequence therefore only tracks which of them it has defined.
  */
 #include "export/perfetto/perfetto_stacks.h"
 
@@ -9,10 +9,10 @@
 #include "export/perfetto/perfetto_writer.h"
 #include "trace/columns.h"
 
-/* Mappings that stand for what is in no file; then follow the rows of table module. */
+/* Mappings for code outside any file; the rows of table module follow. */
 enum { MAPPING_UNKNOWN = 1, MAPPING_PYTHON, MAPPING_SYSTEM, MAPPING_MODULES };
 
-#define FRAME_NO_LINE (UINT64_C(1) << 31) /* added to the number of a frame that has no lines */
+#define FRAME_NO_LINE (UINT64_C(1) << 31) /* added to the number of a frame without lines */
 
 int perfetto_stacks_init(struct perfetto *p, struct error *e)
 {
@@ -31,30 +31,30 @@ int perfetto_stacks_init(struct perfetto *p, struct error *e)
 }
 
 int perfetto_call_stack(struct perfetto *p, struct perfetto_defined *d, uint32_t process,
-			uint32_t stack, uint64_t *iid, bool *fresh)
+			uint32_t stack, uint64_t *iid, bool *is_new)
 {
 	uint64_t *known = map_at(&d->stacks, stack, 0);
 
-	*fresh = false;
+	*is_new = false;
 	if (!known)
 		return -ENOMEM;
 	if (!*known) {
 		if (export_stacks_find(&p->stacks, process, stack, true) < 0)
 			return -ENOMEM;
-		*fresh = p->stacks.frames.count > 0;
-		*known = *fresh ? 1 : 2;
+		*is_new = p->stacks.frames.count > 0;
+		*known = *is_new ? 1 : 2;
 	}
 	*iid = *known == 1 ? stack : 0;
 	return 0;
 }
 
-/* 1 when the sequence has not defined that yet, 0 when it has; or -ENOMEM. */
-static int is_new(struct perfetto_defined *d, uint32_t field, uint64_t number)
+/* Returns 1 if the sequence has not defined the number yet, 0 if it has, or -ENOMEM. */
+static int add_part(struct perfetto_defined *d, uint32_t field, uint64_t number)
 {
 	return map_add(&d->parts, (uint64_t)field << 40 | number);
 }
 
-/* Iid of a text of struct stacks, which is defined where that is new; 0 for "". -ENOMEM. */
+/* Returns the iid of a text of struct stacks, and defines it if it is new; 0 for "". -ENOMEM. */
 static int64_t intern_text(struct perfetto *p, struct strbuf *s, struct perfetto_defined *d,
 			   uint32_t field, uint32_t text)
 {
@@ -63,7 +63,7 @@ static int64_t intern_text(struct perfetto *p, struct strbuf *s, struct perfetto
 
 	if (!*t)
 		return 0;
-	r = is_new(d, field, text);
+	r = add_part(d, field, text);
 	if (r > 0)
 		perfetto_intern_name(s, field, text + UINT64_C(1), t, strlen(t));
 	return r < 0 ? r : (int64_t)text + 1;
@@ -101,7 +101,7 @@ static int64_t intern_mapping(struct perfetto *p, struct strbuf *s, struct perfe
 		iid = MAPPING_PYTHON;
 	else if (f->class == FRAME_SYSTEM)
 		iid = MAPPING_SYSTEM;
-	r = is_new(d, DATA_MAPPINGS, iid);
+	r = add_part(d, DATA_MAPPINGS, iid);
 	if (r <= 0)
 		return r < 0 ? r : (int64_t)iid;
 	if (iid >= MAPPING_MODULES)
@@ -112,7 +112,7 @@ static int64_t intern_mapping(struct perfetto *p, struct strbuf *s, struct perfe
 	return (int64_t)iid;
 }
 
-/* Address as in the file's own headers. */
+/* Returns the address relative to the file's own headers. */
 static uint64_t file_address(const struct perfetto *p, const struct stack_frame *f)
 {
 	if (f->module == TRACE_NO_ROW)
@@ -127,14 +127,14 @@ static int frame_kind(const struct stack_frame *f)
 					  : KIND_NATIVE;
 }
 
-/* The iid of the name of the first frame of a function stands for all of them. */
+/* All frames of a Python function share the iid of the first one's name. */
 static int64_t intern_python_name(struct perfetto *p, struct strbuf *s, struct perfetto_defined *d,
 				  uint32_t name, const struct stack_line *l)
 {
 	const struct stacks *stacks = &p->stacks.stacks;
 	uint64_t *known = map_at(&p->python_names, (uint64_t)l->function << 32 | l->file, name);
 	struct strbuf *text = &p->gpus.text;
-	int r = known ? is_new(d, DATA_FUNCTION_NAMES, *known) : -ENOMEM;
+	int r = known ? add_part(d, DATA_FUNCTION_NAMES, *known) : -ENOMEM;
 
 	if (r < 0)
 		return r;
@@ -148,7 +148,7 @@ static int64_t intern_python_name(struct perfetto *p, struct strbuf *s, struct p
 	return (int64_t)*known + 1;
 }
 
-/* One function of a frame; line counts from the innermost. */
+/* Defines one function of a frame; `line` counts from the innermost. */
 static int intern_line(struct perfetto *p, struct strbuf *s, struct perfetto_defined *d,
 		       uint32_t frame, uint32_t line, uint64_t iid)
 {
@@ -198,7 +198,7 @@ int perfetto_intern_frames(struct perfetto *p, struct strbuf *s, struct perfetto
 		lines += count;
 		for (uint32_t line = 0; line < count; line++) {
 			uint64_t number = line_iid(f, frame, line);
-			int r = is_new(d, DATA_FRAMES, number);
+			int r = add_part(d, DATA_FRAMES, number);
 
 			if (r > 0)
 				r = intern_line(p, s, d, frame, line, number);

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-/* Lanes of a track have uuids after one another. */
+/* The lanes of a track have consecutive uuids. */
 #define UUID_STEP (2 * (uint64_t)LANES_MAX)
 
 static uint64_t new_uuid(struct perfetto_tracks *t)
@@ -17,8 +17,8 @@ int perfetto_tracks_init(struct perfetto *p)
 	size_t count = p->view.process_count;
 
 	/*
-	 * Unlikely to be met in another trace, in case they are put together. Ids of work are in
-	 * every event: 35 bits.
+	 * The seed is unlikely to occur in another trace, in case traces are concatenated. Ids of
+	 * work are in every event, so they are kept to 35 bits.
 	 */
 	t->uuid_seed = 1;
 	for (size_t i = 0; i < count; i++)
@@ -95,7 +95,7 @@ void perfetto_describe_process(struct perfetto *p, uint32_t process)
 	perfetto_process_tree(&p->out, &head, &track, info->parent_pid);
 }
 
-static const char *group_name(const struct track *track, struct strbuf *made)
+static const char *group_name(const struct track *track, struct strbuf *buffer)
 {
 	static const char *const names[] = {
 		[TRACK_THREAD] = "overlapping",   [TRACK_RANGES] = "NVTX ranges",
@@ -106,11 +106,11 @@ static const char *group_name(const struct track *track, struct strbuf *made)
 
 	if (track->kind != TRACK_GPU_RANGES)
 		return names[track->kind];
-	strbuf_addf(made, "NVTX on %s", perfetto_queue_name(p, track->process, track->id));
-	return strbuf_text(made);
+	strbuf_addf(buffer, "NVTX on %s", perfetto_queue_name(p, track->process, track->id));
+	return strbuf_text(buffer);
 }
 
-/* Describes a lane before its first event in this file. */
+/* Writes the descriptor of a lane before its first event in this file. */
 static void describe_lane(struct track *track, size_t lane)
 {
 	struct perfetto *p = track->writer;
@@ -120,7 +120,7 @@ static void describe_lane(struct track *track, size_t lane)
 		.pid = -1,
 		.tid = -1,
 	};
-	_cleanup_strbuf_ struct strbuf made = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT;
 
 	perfetto_describe_process(p, track->process);
 	if (track->kind == TRACK_THREAD && lane == 0) {
@@ -128,7 +128,7 @@ static void describe_lane(struct track *track, size_t lane)
 		d.tid = track->id;
 		d.name = export_thread_name(&p->view, track->process, track->id, &d.name_length);
 	} else {
-		d.name = group_name(track, &made);
+		d.name = group_name(track, &buffer);
 		d.name_length = strlen(d.name);
 		if (track->kind == TRACK_THREAD)
 			d.parent_uuid = track->slices.uuid;
@@ -142,8 +142,8 @@ static void describe_lanes(struct track *track, size_t lane)
 		describe_lane(track, track->lanes_described++);
 }
 
-/* End of a slice; called in order of time in each lane. */
-static void slice_ended(void *user, size_t lane, uint64_t end_ns)
+/* Writes the end of a slice; called in order of time within a lane. */
+static void end_slice(void *user, size_t lane, uint64_t end_ns)
 {
 	struct track *track = user;
 
@@ -166,7 +166,7 @@ static struct track *new_track(struct perfetto *p, enum track_kind kind, uint32_
 		.id = id,
 		.kind = kind,
 	};
-	track->lanes.ended = slice_ended;
+	track->lanes.ended = end_slice;
 	track->lanes.user = track;
 	if (vec_push(&t->items, track) < 0) {
 		free(track);
@@ -233,7 +233,7 @@ int perfetto_slice_open(struct perfetto *p, const struct slice *slice,
 	if (slice->instant)
 		lanes_advance(&track->lanes, event->start_ns);
 	else
-		lane = lanes_place(&track->lanes, event->start_ns, event->end_ns);
+		lane = lanes_add(&track->lanes, event->start_ns, event->end_ns);
 	if (lane < 0)
 		return lane;
 	begin.lane = (size_t)lane;

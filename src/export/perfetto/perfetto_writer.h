@@ -1,9 +1,9 @@
 /*
- * perfetto_writer.h: what the parts of the Perfetto exporter share.
+ * perfetto_writer.h: declarations shared by the parts of the Perfetto exporter.
  *
- * Sequences: 1 holds descriptors and clocks, 2 GPU work, 3 counters of GPUs, and each track of a
- * thread (or of a group such as "NVTX ranges") has one of its own from 4 on. A sequence begins anew
- * in each file.
+ * Packet sequences: 1 contains descriptors and clocks, 2 GPU work, 3 GPU counters. Each track of a
+ * thread (or of a group such as "NVTX ranges") has its own from 4 on. Every file restarts all
+ * sequences.
  */
 #ifndef PITOT_EXPORT_PERFETTO_PERFETTO_WRITER_H
 #define PITOT_EXPORT_PERFETTO_PERFETTO_WRITER_H
@@ -29,37 +29,38 @@ enum track_kind {
 	TRACK_OVERHEAD,
 	TRACK_MEMORY,
 	TRACK_LOSS,
-	TRACK_CPU_SAMPLES, /* these two are sequences only; their process is a session */
+	/* this kind and the next are sequences only; their process is a session */
+	TRACK_CPU_SAMPLES,
 	TRACK_OFF_CPU,
 };
 
 /*
- * A thread, or a group of a process. Slices that do not nest go to further lanes, which are tracks
- * below it.
+ * A thread or a group of a process. Slices that do not nest go to further lanes, which are child
+ * tracks.
  */
 struct track {
 	struct perfetto *writer;
 	struct lanes lanes;
 	struct perfetto_slices slices;
-	struct perfetto_defined defined; /* stacks */
+	struct perfetto_defined defined; /* stacks defined in the sequence */
 	size_t lanes_described;
 	uint32_t process, id; /* id: thread, domain of ranges, or queue */
 	enum track_kind kind;
 };
 
 struct perfetto_tracks {
-	struct map index; /* key of a track -> position */
+	struct map index; /* key of a track -> index into items */
 	VEC(struct track *) items;
 	uint64_t *process_uuids;
-	bool *process_described; /* in this file */
+	bool *process_described; /* in the current file */
 	struct track *last;
 	uint64_t uuid_seed;
 };
 
 struct perfetto_gpus {
 	struct perfetto_works works;
-	struct strbuf text, demangled; /* names while they are made */
-	int stream_width; /* digits of the largest id of a stream */
+	struct strbuf text, demangled; /* scratch buffers for names */
+	int stream_width; /* digits of the largest stream id */
 };
 
 struct perfetto_counters;
@@ -67,81 +68,82 @@ struct perfetto_counters;
 struct perfetto {
 	struct export_view view;
 	struct export_merge merge;
-	struct strbuf out; /* packets that are not yet handed to the file */
+	struct strbuf out; /* packets not yet passed to the file */
 	uint64_t time_ns; /* start of the last event */
-	uint64_t event_base; /* of ids of work: traces opened together share one space */
+	/* added to ids of work, as traces opened together share one id space */
+	uint64_t event_base;
 	struct perfetto_tracks tracks;
 	struct export_stacks stacks;
-	/* function << 32 | file -> the text that stands for the name of both */
+	/* function << 32 | file -> text that is the name of both */
 	struct map python_names;
 	struct perfetto_gpus gpus;
 	struct perfetto_counters *counters;
 };
 
-/* Positions at the beginning of a file: descriptions and interned names are to be written again. */
+/* perfetto_tracks_restart begins a file: all descriptors and interned names are written again. */
 int perfetto_tracks_init(struct perfetto *p) MUST_USE;
 void perfetto_tracks_restart(struct perfetto *p);
 void perfetto_tracks_finish(struct perfetto *p); /* ends open slices */
 void perfetto_tracks_release(struct perfetto *p);
 
-/* Describes a process once in each file. */
+/* Writes the descriptor of a process once per file. */
 void perfetto_describe_process(struct perfetto *p, uint32_t process);
 
-/* The track of a thread or group, made and described when it is new; NULL without memory. */
+/* Finds or creates, and describes, the track of a thread or group; NULL if out of memory. */
 struct track *perfetto_track(struct perfetto *p, enum track_kind kind, uint32_t process,
 			     uint32_t id);
 
-/* Of a session; the thread is described. NULL without memory. */
+/* The sample sequence of a session's thread, which it describes; NULL if out of memory. */
 struct track *perfetto_samples_track(struct perfetto *p, uint32_t session, uint32_t thread,
 				     bool off_cpu);
 
-/* How an event is shown on a track. */
+/* An event as a slice on a track. */
 struct slice {
 	enum track_kind track;
 	uint32_t process, id; /* of the track */
 	uint32_t category;
 	struct track_name name;
-	uint32_t stack; /* of the event's session; 0: none */
+	uint32_t stack; /* stack id in the event's session; 0: none */
 	bool instant; /* at the event's start */
 };
 
 /*
- * Begins a slice; its end is written when its time has come. 0, or -E2BIG when the track is too
- * crowded, or -ENOMEM.
+ * Begins a slice; its end is written when the events reach that time. Returns 0, -E2BIG if the
+ * track has too many overlapping slices, or -ENOMEM.
  */
 int perfetto_slice_open(struct perfetto *p, const struct slice *slice,
 			const struct export_event *event, struct open_slice *open) MUST_USE;
-/* Position of the queue of a context's stream, made when it is new; UINT64_MAX without memory. */
+/* Finds or creates the queue of a stream. Returns its index; UINT64_MAX if out of memory. */
 uint64_t perfetto_queue(struct perfetto *p, uint32_t process, uint32_t context, uint32_t stream,
 			uint32_t device, size_t gpu) MUST_USE;
-/* Its name; valid until the next one is made. */
+/* Returns the name of a queue, valid until the next call. */
 const char *perfetto_queue_name(struct perfetto *p, uint32_t process, uint64_t queue);
 
-/* Work on GPUs. */
+/* GPU work. */
 void perfetto_gpus_restart(struct perfetto *p); /* writes GpuInfo */
 void perfetto_gpus_release(struct perfetto *p);
 export_writer perfetto_gpu_work, perfetto_cuda_event;
-/* Id of work for arrows; never 0. */
+/* Returns the id of work, for arrows; never 0. */
 static inline uint64_t perfetto_event_id(const struct perfetto *p, uint32_t number)
 {
 	return p->event_base + number + 1;
 }
 
-/* Calls, ranges, losses …: all that is slices of tracks. */
+/* Calls, ranges, losses and other slices on tracks. */
 export_writer perfetto_call, perfetto_nvtx, perfetto_gpu_range, perfetto_sync, perfetto_overhead,
 	perfetto_allocation, perfetto_loss;
 
-/* CPU samples and times off the CPU. */
+/* CPU samples and time off the CPU. */
 export_writer perfetto_sample;
 
-/* Readings of counters. */
+/* Counter samples. */
 int perfetto_counters_init(struct perfetto *p) MUST_USE;
 export_writer perfetto_counter_sample;
 void perfetto_counters_restart(struct perfetto *p);
-/* The last values hold until then. */
-/* Hardware counters of a launch: `rows` rows of metric_value from `first` on. 0 or -ENOMEM. */
+/* Writes the `rows` hardware metrics of a launch from row `first` on. Returns 0 or -ENOMEM. */
 int perfetto_kernel_counters(struct perfetto *p, const struct export_event *event, size_t gpu,
 			     uint64_t first, unsigned rows) MUST_USE;
+/* Ends the counters at time_ns; the last values hold until then. */
 int perfetto_counters_finish(struct perfetto *p, uint64_t time_ns) MUST_USE;
 void perfetto_counters_release(struct perfetto *p);
 

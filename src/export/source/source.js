@@ -1,4 +1,4 @@
-/* Source and instructions side by side. What there is to show stands in <script id="data">, see source_json. */
+/* Source and instructions side by side. <script id="data"> contains the data, see source_json. */
 (function () {
 	"use strict";
 	const data = JSON.parse(document.getElementById("data").textContent);
@@ -7,7 +7,7 @@
 	const count = (n) => n.toLocaleString("en-US");
 	const percent = (n, whole) => (whole ? 100 * n / whole : 0).toFixed(1) + "%";
 	const base = (path) => path.slice(path.lastIndexOf("/") + 1);
-	/* What places are compared by. */
+	/* The number by which lines and instructions are ranked. */
 	const weight = (place) => data.samples ? place.samples : place.executed || 0;
 	const most = (list) => Math.max(1, ...list.map(weight));
 	const quotient = (x, y) => x === null || !y ? "" : (x / y).toFixed(1);
@@ -20,7 +20,7 @@
 		return element;
 	}
 
-	/* The first wait first, as in the report. */
+	/* Reasons by samples, but the most frequent wait comes first, as in the report. */
 	function reasons_of(place) {
 		const list = Object.entries(place.reasons).sort((a, b) => b[1] - a[1]);
 		const wait = list.findIndex(([name]) => words.get(name).wait);
@@ -31,7 +31,7 @@
 	}
 	const reason_text = (place, [name, samples]) => percent(samples, place.samples) + " " + words.get(name).text;
 
-	/* The cells of what has samples, or has none. */
+	/* Returns the table cells of a line or instruction; `place` may be undefined. */
 	function heat_cells(place, largest) {
 		const share = make("td", { className: "share" }), why = make("td", { className: "why" });
 
@@ -51,7 +51,7 @@
 		return [share, ...count_cells(place), why];
 	}
 
-	/* What instructions did: how often, with how many of 32 threads, and for how many times the sectors that it could have been. */
+	/* Returns executed instructions, average active threads of 32, and sectors relative to the ideal number. */
 	function count_cells(place) {
 		const known = place && place.executed !== null ? place : null;
 		const texts = [known ? count(known.executed) : "", known ? quotient(known.threads, known.executed) : "",
@@ -90,7 +90,7 @@
 		return tr;
 	}
 
-	/* Marks rows, and brings the one with most samples into view. */
+	/* Marks rows and scrolls `best` into view, if given. */
 	function mark(p, rows, best) {
 		for (const tr of p.marked)
 			tr.classList.remove("chosen");
@@ -102,13 +102,13 @@
 	}
 
 	const order = (list) => list.map((_, i) => i).sort((a, b) => weight(list[b]) - weight(list[a]));
-	const files = order(data.files).map((i) => data.files[i]), file_place = new Map(order(data.files).map((of, i) => [of, i]));
+	const files = order(data.files).map((i) => data.files[i]), file_index = new Map(order(data.files).map((of, i) => [of, i]));
 	const source = pane("Source", files, (f) => f.path), code = pane("Instructions", data.kernels, (k) => k.label);
 	let line_rows = new Map(), code_rows = [];
 
 	function show_file(i) {
 		const f = files[i], heat = new Map(f.heat.map((h) => [h.line, h])), largest = most(f.heat);
-		/* Without its text, a file has the lines that are known. */
+		/* Without its text, a file shows only the lines known from samples and instructions. */
 		const numbers = f.lines ? f.lines.map((_, n) => n + 1) : [...new Set([...heat.keys(), ...known_lines(i)])].sort((a, b) => a - b);
 
 		source.shown = source.select.value = i;
@@ -130,7 +130,7 @@
 
 		for (const kernel of data.kernels)
 			for (const item of kernel.instructions)
-				if (item.file !== null && file_place.get(item.file) === i)
+				if (item.file !== null && file_index.get(item.file) === i)
 					lines.add(item.line);
 		return lines;
 	}
@@ -161,7 +161,7 @@
 		fill(code, ["share", ...count_heads, data.samples ? "its warps were" : "", "offset", "line", "instruction"], rows);
 	}
 
-	const is_of = (item, i, n) => item.file !== null && file_place.get(item.file) === i && item.line === n;
+	const is_of = (item, i, n) => item.file !== null && file_index.get(item.file) === i && item.line === n;
 	const samples_at = (kernel, i, n) => kernel.instructions.reduce((sum, item) => sum + (is_of(item, i, n) ? weight(item) + 1e-6 : 0), 0);
 
 	function mark_line(i, n, scroll) {
@@ -172,7 +172,7 @@
 		mark(code, of_line.map((at) => code_rows[at]), scroll && best !== null ? code_rows[best] : null);
 	}
 
-	/* The kernel that is shown stays if it has the line; else the one with most samples of it is shown. */
+	/* Keeps the kernel shown if it contains the line; otherwise shows the one with most samples of the line. */
 	function choose_line(i, n) {
 		const best = data.kernels.reduce((a, kernel, k) => samples_at(kernel, i, n) > samples_at(data.kernels[a], i, n) ? k : a, 0);
 
@@ -188,7 +188,7 @@
 			mark(source, [], null);
 			return;
 		}
-		const i = file_place.get(item.file);
+		const i = file_index.get(item.file);
 
 		if (source.shown !== i)
 			show_file(i);

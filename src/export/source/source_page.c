@@ -7,7 +7,7 @@
 #include "export/flame/flame_picture.h"
 #include "symbol/demangle.h"
 
-/* From src/export/source, by cmake/PitotEmbed.cmake. */
+/* Embedded from src/export/source/ by cmake/PitotEmbed.cmake. */
 extern const char source_css[], source_js[];
 
 /* {"long_scoreboard": 12, …} */
@@ -19,7 +19,7 @@ static void add_reasons(struct json *j, const struct stall_place *p)
 	json_end(j);
 }
 
-/* What was not measured is null. */
+/* Counts that were not measured are null. */
 static void add_counts(struct json *j, const struct sass_counts *c)
 {
 	static const char *const keys[SASS_COUNTS] = { "executed", "threads", "predicated",
@@ -52,11 +52,11 @@ static void add_hints(struct json *j, const struct source_view *v)
 	json_end(j);
 }
 
-static void add_text(struct json *j, const struct source_file *f, bool wanted)
+static void add_text(struct json *j, const struct source_file *f, bool with_text)
 {
-	if (!wanted || f->missing) {
+	if (!with_text || f->missing) {
 		json_key_string(j, "lines", NULL);
-		json_key_string(j, "missing", wanted ? f->missing : "--file leaves it out");
+		json_key_string(j, "missing", with_text ? f->missing : "excluded by --file");
 		return;
 	}
 	json_key_array(j, "lines");
@@ -66,7 +66,7 @@ static void add_text(struct json *j, const struct source_file *f, bool wanted)
 	json_key_string(j, "missing", NULL);
 }
 
-static void add_file(struct json *j, const struct source_file *f, bool wanted)
+static void add_file(struct json *j, const struct source_file *f, bool with_text)
 {
 	json_object(j);
 	json_key_string(j, "path", f->path);
@@ -83,7 +83,7 @@ static void add_file(struct json *j, const struct source_file *f, bool wanted)
 		json_end(j);
 	}
 	json_end(j);
-	add_text(j, f, wanted);
+	add_text(j, f, with_text);
 	json_end(j);
 }
 
@@ -106,14 +106,14 @@ static void add_code(struct json *j, const struct source_code *c)
 {
 	_cleanup_strbuf_ struct strbuf label = STRBUF_INIT, name = STRBUF_INIT, crc = STRBUF_INIT;
 
-	kernel_name_short(c->of->name, &label);
-	demangle(c->of->name, &name);
-	strbuf_addf(&crc, "%016llx", (unsigned long long)c->of->crc);
+	kernel_name_short(c->function->name, &label);
+	demangle(c->function->name, &name);
+	strbuf_addf(&crc, "%016llx", (unsigned long long)c->function->crc);
 	j->out->failed |= label.failed || name.failed || crc.failed;
 	json_object(j);
 	json_key_string(j, "label", strbuf_text(&label));
 	json_key_string(j, "name", strbuf_text(&name));
-	json_key_string(j, "symbol", c->of->name);
+	json_key_string(j, "symbol", c->function->name);
 	json_key_string(j, "crc", strbuf_text(&crc));
 	json_key_u64(j, "samples", c->samples);
 	add_counts(j, &c->sass);
@@ -143,8 +143,8 @@ void source_json(const struct source_view *v, const char *file, struct json *j)
 	json_key_u64(j, "launches", v->stalls.launches);
 	add_counts(j, &v->stalls.sass);
 	add_hints(j, v);
-	json_key_u64(j, "without_line", v->stalls.unlined);
-	json_key_u64(j, "without_code", v->stalls.codeless);
+	json_key_u64(j, "without_line", v->stalls.without_line);
+	json_key_u64(j, "without_code", v->stalls.without_code);
 	json_key_array(j, "reasons");
 	for (size_t i = 0; i < v->stalls.reason_count; i++)
 		add_reason(j, &v->stalls.reasons[i]);
@@ -160,7 +160,7 @@ void source_json(const struct source_view *v, const char *file, struct json *j)
 	json_end(j);
 }
 
-/* JSON that cannot end the element it stands in: '<' is in strings only. */
+/* Appends JSON that cannot close the surrounding <script> element. '<' occurs only in strings. */
 static void add_data(struct strbuf *out, const struct source_view *v, const char *file)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;

@@ -1,7 +1,7 @@
 /*
- * gpufl_import.c: gpufl's logs, wire format 1 and what was before it, as a recording
- * (docs/gpufl.md). The files of a group (a session's folder, or a prefix of the flat layout) are
- * read one after the other; every session that their lines name is a process.
+ * gpufl_import.c: converts gpufl's logs, wire format 1 and older, to a recording (docs/gpufl.md).
+ * The files of a group (a session's folder, or a prefix of the flat layout) are read one after the
+ * other. Each session named in their lines becomes a process.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,10 +12,10 @@
 #include "import/gpufl/import_input.h"
 #include "import/gpufl/import_session.h"
 
-#define DEPTH_MAX 3u /* folders in folders */
+#define DEPTH_MAX 3u /* nesting of folders */
 #define SESSIONS_MAX 64u /* of a group */
 
-/* Scopes first: kernels name them. */
+/* Scopes come first, because kernels refer to them. */
 static const char *const channels[GPUFL_LOG_CHANNELS] = { "scope", "device", "kernel", "system",
 							  "sass" };
 
@@ -27,13 +27,13 @@ struct import {
 	struct gpufl_folder folder;
 	uint64_t bytes; /* of its windows */
 	struct record record;
-	uint64_t read_bytes; /* of files before this one */
-	VEC(struct import_session *) sessions; /* of the group */
+	uint64_t read_bytes; /* of the files before the current one */
+	VEC(struct import_session *) sessions; /* of the current group */
 };
 
 /* ---- sessions ---- */
 
-/* NULL: *error says why, or there are too many. */
+/* Returns NULL if there are too many sessions, or with *error. */
 static struct import_session *add_session(struct import *x, const char *id)
 {
 	struct import_session *s;
@@ -54,7 +54,7 @@ static struct import_session *add_session(struct import *x, const char *id)
 	return NULL;
 }
 
-/* The one that the record names; without a name the last. */
+/* Returns the session that the record names, or the last one if it names none. */
 static struct import_session *session_of(struct import *x)
 {
 	const char *id = record_text(&x->record, "session_id");
@@ -80,11 +80,11 @@ static int end_sessions(struct import *x, int rc)
 	return rc;
 }
 
-/* A loss of the files that are being read, which is that of their last session. */
-static void lose(struct import *x, enum loss_reason reason, uint64_t count, const char *detail)
+/* Counts a loss of the current files for their last session. */
+static void add_loss(struct import *x, enum loss_reason reason, uint64_t count, const char *detail)
 {
 	if (x->sessions.count && count)
-		import_lose(x->sessions.data[x->sessions.count - 1], reason, count, detail);
+		import_add_loss(x->sessions.data[x->sessions.count - 1], reason, count, detail);
 	else if (reason == loss_reason_damaged_file)
 		x->result->damaged += count;
 }
@@ -100,21 +100,22 @@ static int read_line(struct import *x, const struct log_lines *l, const char *na
 	if (!l->length)
 		return 0;
 	if (record_read(&x->record, l->line, l->length, &e) < 0) {
-		/* The last line of a log that is being written, or was not completed. */
+		/* The last line of a log may be incomplete. */
 		snprintf(detail, sizeof(detail), "lines of %s", name);
-		lose(x, l->ended ? loss_reason_damaged_file : loss_reason_truncated_file, 1,
-		     detail);
+		add_loss(x, l->ended ? loss_reason_damaged_file : loss_reason_truncated_file, 1,
+			 detail);
 		return e.code == -ENOMEM ? error_set(x->error, e.code, "%s", e.text) : 0;
 	}
 	s = session_of(x);
 	if (s)
 		return import_record(s, &x->record, l->length, x->error);
 	if (!x->error->code)
-		lose(x, loss_reason_unknown_record, 1, "records of further sessions, or of none");
+		add_loss(x, loss_reason_unknown_record, 1,
+			 "records of too many sessions, or of none");
 	return x->error->code;
 }
 
-static int tell(struct import *x, const struct log_lines *l)
+static int report_progress(struct import *x, const struct log_lines *l)
 {
 	if (x->options->cancel && *x->options->cancel)
 		return -ECANCELED;
@@ -124,7 +125,7 @@ static int tell(struct import *x, const struct log_lines *l)
 	return 0;
 }
 
-/* A file of one object. */
+/* Reads a file that consists of one object. */
 static int read_marker(struct import *x, const struct gpufl_window *f)
 {
 	struct log_lines l;
@@ -134,7 +135,7 @@ static int read_marker(struct import *x, const struct gpufl_window *f)
 	if (rc >= 0 && (rc = log_lines_next(&l)) > 0 &&
 	    record_read(&x->record, l.line, l.length, NULL) == 0)
 		reason = record_text(&x->record, "reason");
-	lose(x, loss_reason_missing_segment, 1, reason);
+	add_loss(x, loss_reason_missing_segment, 1, reason);
 	log_lines_close(&l);
 	return MIN(rc, 0);
 }
@@ -149,13 +150,13 @@ static int read_file(struct import *x, const struct gpufl_window *f)
 	while (rc >= 0 && (rc = log_lines_next(&l)) > 0) {
 		rc = read_line(x, &l, name);
 		if (rc >= 0 && count++ % 256 == 0)
-			rc = tell(x, &l);
+			rc = report_progress(x, &l);
 	}
 	if (rc == -ENOMEM)
 		error_set(x->error, rc, "out of memory");
-	lose(x, loss_reason_damaged_file, l.too_long, "lines of more than 64 MiB");
-	if (l.cut)
-		lose(x, loss_reason_truncated_file, 1, name);
+	add_loss(x, loss_reason_damaged_file, l.too_long, "lines longer than 64 MiB");
+	if (l.truncated)
+		add_loss(x, loss_reason_truncated_file, 1, name);
 	log_lines_close(&l);
 	x->read_bytes += f->bytes;
 	x->result->files++;
@@ -171,7 +172,7 @@ static bool is_one_group(const struct gpufl_window *a, const struct gpufl_window
 static int read_files(struct import *x)
 {
 	const struct gpufl_window *f = x->folder.windows.data, *end = f + x->folder.windows.count;
-	uint64_t next = 1; /* window of the channel */
+	uint64_t next = 1; /* expected window of the channel */
 	int rc = 0;
 
 	for (; f < end && rc >= 0; f++) {
@@ -186,8 +187,8 @@ static int read_files(struct import *x)
 		if (f->channel == GPUFL_LOSS_MARKER || f->number == UINT64_MAX)
 			continue;
 		if (f->number > next)
-			lose(x, loss_reason_missing_segment, f->number - next,
-			     "windows of a channel");
+			add_loss(x, loss_reason_missing_segment, f->number - next,
+				 "windows of a channel");
 		next = f->number + 1;
 	}
 	return end_sessions(x, rc);
@@ -209,14 +210,14 @@ int gpufl_read(const char *path, const struct import_options *options, const cha
 		x.bytes += x.folder.windows.data[i].bytes;
 	if (rc >= 0 && !x.folder.windows.count)
 		rc = error_set(x.error, -ENODATA,
-			       "'%s' has no logs of gpufl: they are named like device.log or "
-			       "device.1.log.gz, in the folder or in one for each session",
+			       "no gpufl logs in '%s': give a folder that contains files such as "
+			       "device.log or device.1.log.gz, or one folder per session",
 			       path);
 	if (rc >= 0)
 		rc = read_files(&x);
 	if (rc >= 0 && !result->sessions)
 		rc = error_set(x.error, -ENODATA,
-			       "'%s' has no readable record of gpufl in %llu files", path,
+			       "'%s' contains no readable gpufl record in %llu files", path,
 			       (unsigned long long)result->files);
 	record_release(&x.record);
 	vec_release(&x.sessions);

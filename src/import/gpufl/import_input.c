@@ -21,7 +21,7 @@ int log_lines_open(struct log_lines *l, const char *path, struct error *e)
 	return error_set(e, -ENOMEM, "out of memory");
 }
 
-/* Reads on, behind what is left of the text. 0 or -ENOMEM. */
+/* Reads more text after the unread rest. Returns 0 or -ENOMEM. */
 static int read_piece(struct log_lines *l)
 {
 	int n;
@@ -35,14 +35,14 @@ static int read_piece(struct log_lines *l)
 	n = gzread(l->file, l->text.data + l->text.length, PIECE_BYTES);
 	if (n > 0)
 		l->text.length += (size_t)n;
-	l->over = n < (int)PIECE_BYTES;
-	if (l->over)
+	l->at_end = n < (int)PIECE_BYTES;
+	if (l->at_end)
 		gzerror(l->file, &n);
-	l->cut |= l->over && n != Z_OK && n != Z_STREAM_END;
+	l->truncated |= l->at_end && n != Z_OK && n != Z_STREAM_END;
 	return 0;
 }
 
-/* The rest of a line that is too long, which has begun at l->at. */
+/* Skips the rest of the overlong line that begins at l->at. */
 static int skip_line(struct log_lines *l)
 {
 	char *end = NULL;
@@ -53,7 +53,7 @@ static int skip_line(struct log_lines *l)
 		if (read_piece(l) < 0)
 			return -ENOMEM;
 		end = memchr(l->text.data, '\n', l->text.length);
-	} while (!end && !l->over);
+	} while (!end && !l->at_end);
 	l->at = end ? (size_t)(end + 1 - l->text.data) : l->text.length;
 	return 0;
 }
@@ -70,13 +70,13 @@ int log_lines_next(struct log_lines *l)
 		char *end = memchr(line + searched, '\n', left - searched);
 
 		l->ended = end != NULL;
-		if (end || (l->over && left)) {
+		if (end || (l->at_end && left)) {
 			l->line = line;
 			l->length = end ? (size_t)(end - line) : left;
 			l->at += l->length + l->ended;
 			return 1;
 		}
-		if (l->over)
+		if (l->at_end)
 			return 0;
 		searched = left;
 		if (left > INPUT_LINE_MAX) {

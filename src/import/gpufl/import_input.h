@@ -1,4 +1,4 @@
-/* import_input.h: the lines of gpufl's logs. */
+/* import_input.h: reads the lines of gpufl's logs. */
 #ifndef PITOT_IMPORT_GPUFL_IMPORT_INPUT_H
 #define PITOT_IMPORT_GPUFL_IMPORT_INPUT_H
 
@@ -10,20 +10,20 @@
 
 #define INPUT_LINE_MAX ((size_t)64 << 20)
 
-/* A file of lines, which may be compressed. */
+/* A file of lines, possibly compressed. */
 struct log_lines {
 	gzFile file;
 	struct strbuf text;
-	size_t at; /* the next line */
-	bool over, cut; /* the file is; in the middle of a compressed stream */
-	uint64_t too_long; /* lines that were left out */
-	const char *line; /* without its end */
+	size_t at; /* start of the next line */
+	bool at_end, truncated; /* of the file; within a compressed stream */
+	uint64_t too_long; /* lines left out */
+	const char *line; /* without its newline */
 	size_t length;
 	bool ended; /* by a newline */
 };
 
 int log_lines_open(struct log_lines *l, const char *path, struct error *e) MUST_USE;
-/* 1: line and length; 0: there are no more; or -ENOMEM. */
+/* Returns 1 with line and length, 0 at the end, or -ENOMEM. */
 int log_lines_next(struct log_lines *l) MUST_USE;
 void log_lines_close(struct log_lines *l);
 

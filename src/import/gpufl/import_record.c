@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a column of any table is called in the logs; of several the last counts. */
+/* Keys of columns in the logs, for all tables; of several keys the last one present counts. */
 static const struct {
 	const char *column, *key;
 } names[] = {
@@ -55,7 +55,7 @@ static const struct {
 
 /* ---- members ---- */
 
-/* A JSON number, or any text. */
+/* Parses a JSON number, or any text. */
 static void read_number(const char *text, struct record_field *f)
 {
 	bool negative = *text == '-';
@@ -87,8 +87,8 @@ static void set_field(struct record *r, struct record_field *f, const struct jso
 		strbuf_add(&r->texts, strbuf_text(&m->text), m->text.length + 1);
 }
 
-/* Another text for a reader, which keeps its memory. */
-static void renew(struct json_members *m, const char *text, size_t length, bool is_array)
+/* Restarts a reader on another text; it retains its buffers. */
+static void reset_reader(struct json_members *m, const char *text, size_t length, bool is_array)
 {
 	*m = (struct json_members){ .p = text,
 				    .end = text + length,
@@ -102,10 +102,10 @@ int record_read(struct record *r, const char *text, size_t length, struct error 
 {
 	struct json_members *m = &r->members;
 	size_t before = r->count;
-	bool same = true; /* members as those of the record before: then its plan is good */
+	bool same = true; /* same members as the record before, so its plan remains valid */
 	int rc;
 
-	renew(m, text, length, false);
+	reset_reader(m, text, length, false);
 	r->count = 0;
 	strbuf_clear(&r->texts);
 	while ((rc = json_members_next(m, e)) > 0) {
@@ -185,7 +185,7 @@ static void make_plan(struct record *r, const struct table_schema *table)
 	}
 }
 
-/* Of a named value its number, of which CUPTI's are the same. */
+/* Returns the number of a named value; CUPTI's names are the same. */
 static bool enum_number(const struct record *r, const struct record_field *f,
 			const struct column_schema *c, uint64_t *value)
 {
@@ -234,7 +234,7 @@ void record_list_begin(struct record_list *l, const struct record *r, const char
 
 	*l = (struct record_list){ .items = { .over = true } };
 	if (f && f->kind == JSON_ARRAY)
-		renew(&l->items, f->value, f->value_length, true);
+		reset_reader(&l->items, f->value, f->value_length, true);
 }
 
 bool record_list_next(struct record_list *l)
@@ -275,11 +275,11 @@ int batch_begin(struct batch *b, const struct record *r, struct error *e)
 	*b = (struct batch){ .base_ns = record_number(r, "base_time_ns", INT64_MAX) };
 	if (!columns || columns->kind != JSON_ARRAY || !rows || rows->kind != JSON_ARRAY)
 		return error_set(e, E_FORMAT, "a batch without columns and rows");
-	renew(&b->rows, rows->value, rows->value_length, true);
+	reset_reader(&b->rows, rows->value, rows->value_length, true);
 	return read_columns(b, columns, e);
 }
 
-/* 0: unknown. */
+/* 0: unknown */
 static void set_time(struct record_field *f, uint64_t time_ns)
 {
 	f->kind = JSON_NUMBER;
@@ -310,7 +310,7 @@ int batch_next(struct batch *b, struct error *e)
 	if (rc <= 0)
 		return rc;
 	strbuf_clear(&r->texts);
-	renew(&r->members, b->rows.value, b->rows.value_length, true);
+	reset_reader(&r->members, b->rows.value, b->rows.value_length, true);
 	while ((rc = json_members_next(&r->members, e)) > 0)
 		if (i < b->columns)
 			set_field(r, &r->fields[i++], &r->members);

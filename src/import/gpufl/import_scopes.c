@@ -1,9 +1,10 @@
 /*
- * import_scopes.c: scopes become pushes and pops of Pitot's domain, ranges of NVTX starts and ends.
+ * import_scopes.c: converts scopes to pushes and pops of Pitot's domain, and ranges to NVTX starts
+ * and ends.
  *
- * Logs of gpufl itself do not say which thread a scope is of, but how many are around it: it goes
- * to a thread that has as many open, at best the one of the event before. Such threads have the
- * numbers 1, 2, 3 …
+ * gpufl's own logs contain the depth of a scope but not its thread. A scope is assigned to a thread
+ * with that many open scopes, preferably the thread of the previous event. Such threads are
+ * numbered 1, 2, 3 …
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,11 +14,11 @@
 #include "import/gpufl/import_session.h"
 
 #define SCOPE_DOMAIN_ID 1u
-#define SCOPES_MAX (1u << 20) /* that kernels are found in */
+#define SCOPES_MAX (1u << 20) /* in which kernels are searched */
 #define OPEN_MAX (1u << 16)
-#define THREADS_MAX 64u /* of logs that do not say whose scopes they are */
+#define THREADS_MAX 64u /* of logs without threads */
 #define DOMAINS_MAX 1000u
-#define LEVEL_MAX 30u /* as tables.h */
+#define LEVEL_MAX 30u /* as in tables.h */
 #define PATH_MAX_BYTES 4096
 
 static uint64_t map_value(const struct map *m, uint64_t key)
@@ -92,7 +93,7 @@ static uint32_t guess_thread(struct import_session *s, uint32_t depth)
 	return s->last_thread = best ? best : 1;
 }
 
-/* "outer|inner", as kernels have it. */
+/* Returns "outer|inner", the form in which kernels name paths. */
 static uint64_t path_below(struct import_session *s, uint64_t outer, uint64_t name)
 {
 	struct interned around = import_text_of(s, outer), own = import_text_of(s, name);
@@ -117,7 +118,8 @@ static void begin_scope(struct import_session *s, uint64_t time_ns, uint64_t ins
 		import_put(s, &s->inner, thread, path);
 	}
 	if (s->scopes.count >= SCOPES_MAX || vec_push(&s->scopes, scope) < 0)
-		import_lose(s, loss_reason_string_limit, 1, "scopes that kernels were launched in");
+		import_add_loss(s, loss_reason_string_limit, 1,
+				"scopes that kernels were launched in");
 	s->is_sorted = false;
 }
 
@@ -126,7 +128,8 @@ static void end_scope(struct import_session *s, uint64_t time_ns, uint64_t insta
 	uint64_t found;
 
 	if (!map_get(&s->open, instance, &found)) {
-		import_lose(s, loss_reason_incomplete_record, 1, "ends of scopes without a begin");
+		import_add_loss(s, loss_reason_incomplete_record, 1,
+				"ends of scopes without a beginning");
 		return;
 	}
 	append(s, time_ns, nvtx_kind_pop, (uint32_t)found, domain_id(s, "pitot"), 0, 0, level, 0);
@@ -134,10 +137,7 @@ static void end_scope(struct import_session *s, uint64_t time_ns, uint64_t insta
 	s->last_thread = (uint32_t)found;
 }
 
-/*
- * A row of a batch; or a record of the first releases, without an instance, for which its path
- * stands.
- */
+/* Converts a row of a batch, or a record of the first releases, whose path serves as instance. */
 void import_scope(struct import_session *s, struct record *r)
 {
 	const char *type = record_text(r, "type"), *key = type ? "scope_depth" : "depth";
@@ -151,8 +151,8 @@ void import_scope(struct import_session *s, struct record *r)
 		 !record_u64(r, "event_type", &event))
 		time_ns = 0;
 	if (!import_span(s, time_ns, time_ns)) {
-		import_lose(s, loss_reason_no_time, 1, "begins and ends of scopes");
-	} else if (event & 1) { /* of a scope, or of its part in a segment */
+		import_add_loss(s, loss_reason_no_time, 1, "beginnings and ends of scopes");
+	} else if (event & 1) { /* end of a scope, or of its part in a segment */
 		end_scope(s, time_ns, instance, depth);
 	} else {
 		if (!record_u64(r, "thread_id", &thread))
@@ -167,7 +167,7 @@ void import_scope(struct import_session *s, struct record *r)
 
 ORDER(compare_scopes, struct import_scope, UP(path) ?: UP(begin_ns))
 
-/* The last of a path that began by then. */
+/* Returns the last scope of a path that began by time_ns. */
 static const struct import_scope *find_path(const struct import_session *s, uint64_t path,
 					    uint64_t time_ns)
 {
@@ -185,7 +185,7 @@ static const struct import_scope *find_path(const struct import_session *s, uint
 	return from && s->scopes.data[from - 1].path == path ? &s->scopes.data[from - 1] : NULL;
 }
 
-/* "process:app|step" of an injected library may have only the scope "step". */
+/* "process:app|step" of an injected library may exist only as scope "step". */
 const struct import_scope *import_scope_find(struct import_session *s, uint64_t path,
 					     uint64_t time_ns)
 {
@@ -212,7 +212,7 @@ void import_nvtx_range(struct import_session *s, struct record *r)
 	uint32_t id = domain ? domain_id(s, domain) : 0;
 
 	if (!import_span(s, start_ns, end_ns)) {
-		import_lose(s, loss_reason_no_time, 1, "nvtx_marker_event");
+		import_add_loss(s, loss_reason_no_time, 1, "nvtx_marker_event");
 		return;
 	}
 	s->next_id++;
@@ -221,7 +221,7 @@ void import_nvtx_range(struct import_session *s, struct record *r)
 	append(s, end_ns, nvtx_kind_end, 0, id, s->next_id, 0, 0, 0);
 }
 
-/* What is between the two need not nest. */
+/* The spans between such marks need not nest, so they are start-end ranges. */
 void import_system_mark(struct import_session *s, struct record *r)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;

@@ -1,4 +1,4 @@
-/* import_session.c: what a session is, and its records that are no events. */
+/* import_session.c: sessions, and their records other than events. */
 #include "import/gpufl/import_session.h"
 
 #include <stdio.h>
@@ -8,10 +8,11 @@
 #include "format/rows.h"
 #include "schema/theoretical_occupancy.h"
 
-#define TEXT_MAX ((size_t)64 << 20) /* of all texts; more are left out */
-#define FLUSH_BYTES ((size_t)16 << 20) /* of lines: fewer texts than the writer has room for */
+#define TEXT_MAX ((size_t)64 << 20) /* of all texts; further ones are left out */
+/* of lines; they contain fewer texts than the writer has room for */
+#define FLUSH_BYTES ((size_t)16 << 20)
 #define NODES_MAX (1u << 20)
-#define MISSING_CALLS "api_call" /* a capability that no log has, whatever it says */
+#define MISSING_CALLS "api_call" /* missing in all logs, whatever their capabilities claim */
 
 /* ---- texts ---- */
 
@@ -27,7 +28,7 @@ uint64_t import_text(struct import_session *s, const char *text)
 	else
 		item = interner_add(&s->texts, text, length, NULL);
 	if (item < 0)
-		import_lose(s, loss_reason_string_limit, 1, "names in gpufl's logs");
+		import_add_loss(s, loss_reason_string_limit, 1, "names in gpufl's logs");
 	return item < 0 ? 0 : (uint64_t)item + 1;
 }
 
@@ -54,7 +55,7 @@ uint64_t import_name(const struct import_session *s, enum import_dictionary kind
 void import_put(struct import_session *s, struct map *m, uint64_t key, uint64_t value)
 {
 	if (map_put(m, key, value) < 0)
-		import_lose(s, loss_reason_no_memory, 1, NULL);
+		import_add_loss(s, loss_reason_no_memory, 1, NULL);
 }
 
 static void read_dictionary(struct import_session *s, struct record *r)
@@ -75,8 +76,8 @@ static void read_dictionary(struct import_session *s, struct record *r)
 				import_put(s, &s->names[i], id,
 					   import_text(s, strbuf_text(&m.text)));
 			else
-				import_lose(s, loss_reason_damaged_file, 1,
-					    "entries of dictionary_update");
+				import_add_loss(s, loss_reason_damaged_file, 1,
+						"entries of dictionary_update");
 		json_members_release(&m);
 	}
 }
@@ -89,16 +90,16 @@ void import_append(struct import_session *s, enum table_id table, const void *ro
 	s->result->rows[table]++;
 }
 
-void import_lose(struct import_session *s, enum loss_reason reason, uint64_t count,
-		 const char *detail)
+void import_add_loss(struct import_session *s, enum loss_reason reason, uint64_t count,
+		     const char *detail)
 {
 	struct import_loss *l = s->losses;
 
-	detail = detail ? detail : ""; /* compared as far as it is kept */
+	detail = detail ? detail : ""; /* compared up to the stored length */
 	for (; l < s->losses + s->loss_count; l++)
 		if (l->reason == reason && !strncmp(l->detail, detail, sizeof(l->detail) - 1))
 			break;
-	if (l == s->losses + IMPORT_LOSSES) { /* the last one is of many */
+	if (l == s->losses + IMPORT_LOSSES) { /* the last one counts all others */
 		l--;
 	} else if (l == s->losses + s->loss_count) {
 		*l = (struct import_loss){ .reason = reason };
@@ -143,7 +144,7 @@ void import_fill(struct import_session *s, struct record *r, enum table_id table
 		missing |= UINT64_C(1) << t->roles[ROLE_START];
 		missing |= end < 0 ? 0 : UINT64_C(1) << end;
 		memcpy(row, &missing, sizeof(missing));
-		import_lose(s, loss_reason_no_time, 1, t->name);
+		import_add_loss(s, loss_reason_no_time, 1, t->name);
 	}
 	if (device >= 0 && !(found >> device & 1)) {
 		memcpy((char *)row + t->columns[device].row_offset, &only, sizeof(only));
@@ -178,12 +179,12 @@ static void append_capability(struct import_session *s, uint64_t time_ns, const 
 	import_append(s, TABLE_capability, &row);
 }
 
-/* Its first list has names and sizes, the second limits. */
+/* The first list has names and sizes, the second limits. */
 static void read_devices(struct import_session *s, const struct record *start)
 {
 	static const char *const keys[] = { "devices", "gpu_static_devices" };
 	struct row_device rows[IMPORT_DEVICES];
-	uint64_t fresh = 0, id;
+	uint64_t new_devices = 0, id;
 
 	for (size_t k = 0; k < ARRAY_SIZE(keys); k++) {
 		struct record_list l;
@@ -196,7 +197,7 @@ static void read_devices(struct import_session *s, const struct record *start)
 			if (!record_u64(&l.item, "id", &id) || id >= IMPORT_DEVICES ||
 			    s->devices >> id & 1)
 				continue;
-			if (fresh >> id & 1)
+			if (new_devices >> id & 1)
 				bytes = rows[id].memory_bytes;
 			record_fill(&l.item, TABLE_device, &rows[id]);
 			rows[id].id = (uint32_t)id;
@@ -206,14 +207,14 @@ static void read_devices(struct import_session *s, const struct record *start)
 			rows[id].uuid = rows_text(s->writer, record_text(&l.item, "uuid"));
 			if (!vendor || !strcmp(vendor, "NVIDIA"))
 				occupancy_add_limits(&rows[id]);
-			fresh |= UINT64_C(1) << id;
+			new_devices |= UINT64_C(1) << id;
 		}
 		record_list_end(&l);
 	}
 	for (id = 0; id < IMPORT_DEVICES; id++)
-		if (fresh >> id & 1)
+		if (new_devices >> id & 1)
 			import_append(s, TABLE_device, &rows[id]);
-	s->devices |= fresh;
+	s->devices |= new_devices;
 }
 
 static void append_clock(struct import_session *s, uint64_t time_ns)
@@ -274,7 +275,7 @@ static void read_capability(struct import_session *s, uint64_t time_ns, const st
 		       { "fallback", capability_state_degraded },
 		       { "skipped", capability_state_unavailable },
 		       { "not_requested", capability_state_off } };
-	/* Features that are a table of ours. */
+	/* Features that correspond to a table. */
 	static const char *const names[][2] = {
 		{ "kernel_events", "kernel" },        { "memcpy_activity", "memcpy" },
 		{ "graph_activity", "graph_launch" }, { "sync_activity", "synchronization" },
@@ -300,7 +301,7 @@ static void read_capabilities(struct import_session *s, struct record *r)
 	struct record_list l;
 
 	if (!import_span(s, time_ns, time_ns) || time_ns == s->capabilities_ns)
-		return; /* every channel has them */
+		return; /* every channel repeats the record */
 	s->capabilities_ns = time_ns;
 	record_list_begin(&l, r, "capabilities");
 	while (record_list_next(&l))
@@ -308,7 +309,7 @@ static void read_capabilities(struct import_session *s, struct record *r)
 	record_list_end(&l);
 }
 
-/* A record of ours. */
+/* A record that only Pitot writes. */
 static void read_loss(struct import_session *s, struct record *r)
 {
 	struct row_loss row;
@@ -324,7 +325,7 @@ static void read_loss(struct import_session *s, struct record *r)
 
 static const struct {
 	const char *type;
-	import_handler *read; /* NULL: it says nothing that a recording has a place for */
+	import_handler *read; /* NULL: nothing that a recording can represent */
 } types[] = {
 	{ "kernel_detail", import_kernel_detail },
 	{ "kernel_event_batch", import_kernel },
@@ -369,7 +370,7 @@ static void read_batch(struct import_session *s, const struct record *r, import_
 		read(s, &batch.row);
 	batch_end(&batch);
 	if (rc < 0)
-		import_lose(s, loss_reason_damaged_file, 1, e.text);
+		import_add_loss(s, loss_reason_damaged_file, 1, e.text);
 }
 
 static int flush(struct import_session *s, struct error *e)
@@ -391,7 +392,7 @@ int import_record(struct import_session *s, struct record *r, size_t bytes, stru
 	while (i < ARRAY_SIZE(types) && (!type || strcmp(types[i].type, type) != 0))
 		i++;
 	if (i == ARRAY_SIZE(types))
-		import_lose(s, loss_reason_unknown_record, 1, type);
+		import_add_loss(s, loss_reason_unknown_record, 1, type);
 	else if (length > strlen(suffix) && !strcmp(type + length - strlen(suffix), suffix))
 		read_batch(s, r, types[i].read);
 	else if (types[i].read)
@@ -425,17 +426,18 @@ int import_session_init(struct import_session *s, const char *id, const char *di
 	return 0;
 }
 
-/* What the recording does not have, and why. */
+/* Records what the recording lacks, and why. */
 static void append_gaps(struct import_session *s)
 {
 	uint64_t time_ns = s->process.start_ns;
 
 	append_capability(s, time_ns, "import", capability_state_on, "gpufl's logs", NULL);
 	append_capability(s, time_ns, MISSING_CALLS, capability_state_unavailable, NULL,
-			  "gpufl's logs have no times of calls");
+			  "gpufl's logs do not contain the times of calls");
 	if (s->lacks_device && s->devices & (s->devices - 1))
-		append_capability(s, time_ns, "device", capability_state_unavailable, NULL,
-				  "the logs do not say which GPU kernels ran on; all are of GPU 0");
+		append_capability(
+			s, time_ns, "device", capability_state_unavailable, NULL,
+			"the logs do not name the GPU of kernels; all are attributed to GPU 0");
 	for (size_t i = 0; i < s->loss_count; i++) {
 		const struct import_loss *l = &s->losses[i];
 

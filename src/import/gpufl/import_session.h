@@ -1,10 +1,10 @@
 /*
- * import_session.h: a session of gpufl's logs on its way into a process of a recording. Times of
- * the recording are those of the logs, nanoseconds since the epoch.
+ * import_session.h: converts a session of gpufl's logs into a process of a recording. The
+ * recording's times are the logs', in nanoseconds since the epoch.
  *
- * Files come channel by channel, scopes first; lines of a channel in their order. What is kept of
- * them is bounded: kernels wait for their details among the last 65,536, and names, scopes and call
- * stacks have ceilings (what is beyond is a loss).
+ * Files arrive channel by channel, scopes first, and the lines of a channel in order. State is
+ * bounded: the last 65,536 kernels wait for their details, and names, scopes and call stacks have
+ * limits (the excess is counted as loss).
  */
 #ifndef PITOT_IMPORT_GPUFL_IMPORT_SESSION_H
 #define PITOT_IMPORT_GPUFL_IMPORT_SESSION_H
@@ -18,18 +18,18 @@
 
 #define IMPORT_ID_BYTES 64
 #define IMPORT_DEVICES 64
-#define IMPORT_LOSSES 32 /* kinds of losses that are told apart */
+#define IMPORT_LOSSES 32 /* kinds of losses that are counted separately */
 
 /* Maps of dictionary_update. */
 enum import_dictionary { NAMES_KERNEL, NAMES_SCOPE, NAMES_FUNCTION, NAMES_METRIC, NAMES };
 
-/* Where a launch came from; texts. */
+/* The origin of a launch; scope path and call stack are text numbers. */
 struct import_origin {
 	uint64_t path, stack;
 	uint64_t start_ns, end_ns; /* of the call; 0: unknown */
 };
 
-/* What kernel_detail says; equal ones are one. */
+/* Contents of kernel_detail; equal ones are stored once. */
 struct import_detail {
 	struct row_kernel_config config;
 	struct import_origin origin;
@@ -37,7 +37,7 @@ struct import_detail {
 
 /* A kernel that waits for its detail. */
 struct import_kernel {
-	uint64_t detail, name; /* id, text */
+	uint64_t detail, name; /* detail: id; name: text number */
 	uint32_t registers, dynamic_shared_bytes;
 	struct row_kernel row;
 };
@@ -59,87 +59,88 @@ struct import_session {
 	struct writer *writer;
 	size_t unflushed_bytes; /* of lines */
 	uint64_t number; /* of the session in the segments */
-	struct row_process process; /* without its texts, which are these: */
+	struct row_process process; /* without its texts, which are the next three */
 	uint64_t app, host, log_path;
 	bool has_start, has_end;
-	uint64_t capabilities_ns; /* of the record that was read; 0: none */
-	bool lacks_device; /* there was GPU work that does not say where it ran */
+	uint64_t capabilities_ns; /* time of the record that was read; 0: none */
+	bool lacks_device; /* some GPU work does not name its device */
 	uint64_t first_ns, last_ns; /* of the rows */
-	uint64_t devices; /* bits: are known */
+	uint64_t devices; /* bits of known devices */
 	struct interner texts; /* of dictionaries, paths, stacks, frames */
-	struct map names[NAMES]; /* id of the log → text */
-	struct map counters; /* text of the name → id of table counter */
-	struct map domains; /* text → id of table nvtx_domain */
+	struct map names[NAMES]; /* id in the logs -> text */
+	struct map counters; /* text of the name -> id in table counter */
+	struct map domains; /* text -> id in table nvtx_domain */
 	uint64_t next_id; /* of ranges and readings */
 
 	/* import_scopes.c: */
-	struct map parents; /* path → path around it */
-	struct map open; /* instance → path << 32 | thread */
-	struct map inner; /* thread → innermost path, or 0 */
+	struct map parents; /* path -> enclosing path */
+	struct map open; /* instance -> path << 32 | thread */
+	struct map inner; /* thread -> innermost path, or 0 */
 	uint32_t last_thread; /* of logs without threads */
-	VEC(struct import_scope) scopes; /* that began */
+	VEC(struct import_scope) scopes; /* scopes that have begun */
 	bool is_sorted;
 
 	/* import_work.c: */
-	struct interner details; /* struct import_detail */
-	struct map detail_of; /* corr_id → item of details */
+	struct interner details; /* of struct import_detail */
+	struct map detail_of; /* corr_id -> item of details */
 	VEC(struct import_kernel) pending;
-	uint64_t last_origin; /* correlation */
+	uint64_t last_origin; /* correlation id */
 	struct stack_tree stacks;
-	struct map stack_of; /* text → id of a stack */
-	struct map symbols; /* texts that are in table symbol */
+	struct map stack_of; /* text -> id of a stack */
+	struct map symbols; /* texts in table symbol */
 
 	struct import_loss losses[IMPORT_LOSSES];
 	size_t loss_count;
 };
 
-/* Opens its writer. 0 or a negative code. */
+/* Opens the session's writer. Returns 0 or a negative code. */
 int import_session_init(struct import_session *s, const char *id, const char *directory,
 			uint32_t pid, struct import_result *result, struct error *e) MUST_USE;
-/* Writes what waits, and closes. 0 or a negative code. */
+/* Writes pending rows and closes the writer. Returns 0 or a negative code. */
 int import_session_end(struct import_session *s, struct error *e) MUST_USE;
 void import_session_release(struct import_session *s);
 /*
- * A record of it, which had so many bytes. 0 or a negative code: the recording cannot be written.
+ * Converts a record of the session, of `bytes` bytes. Returns 0, or a negative code if the
+ * recording cannot be written.
  */
 int import_record(struct import_session *s, struct record *r, size_t bytes,
 		  struct error *e) MUST_USE;
 
-/* ---- for its parts ---- */
+/* ---- for the parts of the session ---- */
 
 void import_append(struct import_session *s, enum table_id table, const void *row);
-void import_lose(struct import_session *s, enum loss_reason reason, uint64_t count,
+void import_add_loss(struct import_session *s, enum loss_reason reason, uint64_t count,
 		 const char *detail);
 void import_put(struct import_session *s, struct map *m, uint64_t key, uint64_t value);
-/* Number of a text, from 1 on; 0 for "", NULL, and where there is no room. */
+/* Returns the number of a text, from 1; 0 for "", for NULL, and if there is no room. */
 uint64_t import_text(struct import_session *s, const char *text);
 struct interned import_text_of(const struct import_session *s, uint64_t text);
-/* Id of it for a STRING column. */
+/* Returns the id of a text for a STRING column. */
 uint32_t import_string(struct import_session *s, uint64_t text);
-/* A member that is an id of a dictionary, as a text; 0: it is not known. */
+/* Returns the text of a member that is a dictionary id; 0 if it is unknown. */
 uint64_t import_name(const struct import_session *s, enum import_dictionary kind,
 		     const struct record *r, const char *key);
-/* Whether these are times; they are then within the session. */
+/* Whether these are valid times; if so, extends the session's span. */
 bool import_span(struct import_session *s, uint64_t start_ns, uint64_t end_ns);
-/* A row of such a table as record_fill has it, with its times and its device made sure. */
+/* Fills a row by record_fill and validates its times and its device. */
 void import_fill(struct import_session *s, struct record *r, enum table_id table, void *row);
 
-/* Of a record, or of each row of a batch. */
+/* Converts a record, or a row of a batch. */
 typedef void import_handler(struct import_session *s, struct record *r);
 import_handler import_kernel, import_kernel_detail, import_copy, import_memset, import_graph_launch,
 	import_wait, import_allocation;
 import_handler import_scope, import_nvtx_range, import_system_mark;
 import_handler import_device_metrics, import_host_metrics, import_pm_sample, import_pc_sample;
 
-/* Kernels that wait; `all`: also those whose details have not come. */
+/* Writes the waiting kernels; `all`: also those whose details have not arrived. */
 void import_kernels_resolve(struct import_session *s, bool all);
-/* The scope of a path that began last before a time; NULL: none did. */
+/* Returns the scope of a path that began last before a time, or NULL. */
 const struct import_scope *import_scope_find(struct import_session *s, uint64_t path,
 					     uint64_t time_ns);
-/* stack_describe of the session's tree. */
+/* The stack_describe function of the session's tree. */
 void import_python_frame(void *session, struct writer *w, uint64_t frame,
 			 struct row_stack_node *row);
-/* Functions of calls: where a launch is from whose times are unknown, and a launch. */
+/* Writes two API functions: the origin of launches without known times, and a launch. */
 void import_functions(struct import_session *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* import_system.c: readings of counters, and samples of kernels. */
+/* import_system.c: counter readings, and samples of kernels. */
 #include <string.h>
 
 #include "format/rows.h"
@@ -6,15 +6,15 @@
 #include "import/gpufl/import_session.h"
 #include "system/metrics.h"
 
-#define OWN_FIRST METRIC_END /* ids of counters that are not of system/metrics.h */
-#define OWN_MAX 4096u
+#define CUSTOM_FIRST METRIC_END /* ids of counters that system/metrics.h lacks */
+#define CUSTOM_MAX 4096u
 
-/* A counter that is declared when it is first met. 0: there are too many, or there is no memory. */
-static uint32_t declare(struct import_session *s, uint32_t id, uint64_t name,
-			const struct metric *m, bool real)
+/* Declares a counter when it first occurs. Returns 0 if there are too many or memory is short. */
+static uint32_t declare_counter(struct import_session *s, uint32_t id, uint64_t name,
+				const struct metric *m, bool real)
 {
 	uint64_t *known =
-		name && s->counters.count < OWN_MAX ? map_at(&s->counters, name, 0) : NULL;
+		name && s->counters.count < CUSTOM_MAX ? map_at(&s->counters, name, 0) : NULL;
 	struct row_counter row = { .unit = rows_text(s->writer, m->unit),
 				   .decimals = m->decimals,
 				   .description = rows_text(s->writer, m->description),
@@ -23,7 +23,7 @@ static uint32_t declare(struct import_session *s, uint32_t id, uint64_t name,
 
 	if (!known || *known)
 		return known ? (uint32_t)*known : 0;
-	*known = row.id = id ? id : OWN_FIRST + (uint32_t)s->counters.count;
+	*known = row.id = id ? id : CUSTOM_FIRST + (uint32_t)s->counters.count;
 	row.name = import_string(s, name);
 	import_append(s, TABLE_counter, &row);
 	return row.id;
@@ -42,7 +42,7 @@ static void append(struct import_session *s, const struct record *r, uint32_t co
 	if (counter && import_span(s, time_ns, time_ns))
 		import_append(s, TABLE_counter_sample, &row);
 	else
-		import_lose(s, loss_reason_no_time, 1, "readings of counters");
+		import_add_loss(s, loss_reason_no_time, 1, "readings of counters");
 }
 
 static void append_metric(struct import_session *s, const struct record *r, enum metric_id id,
@@ -50,16 +50,16 @@ static void append_metric(struct import_session *s, const struct record *r, enum
 {
 	const struct metric *m = metric_find(id);
 
-	append(s, r, declare(s, id, import_text(s, m->name), m, false), value);
+	append(s, r, declare_counter(s, id, import_text(s, m->name), m, false), value);
 }
 
-static void append_own(struct import_session *s, const struct record *r, const char *name,
-		       const struct metric *m, int64_t value)
+static void append_custom(struct import_session *s, const struct record *r, const char *name,
+			  const struct metric *m, int64_t value)
 {
-	append(s, r, declare(s, 0, import_text(s, name), m, false), value);
+	append(s, r, declare_counter(s, 0, import_text(s, name), m, false), value);
 }
 
-/* The logs have 0 for what was not read; only of utilization is it believed. */
+/* The logs have 0 for values that were not read; 0 is accepted only as utilization. */
 void import_device_metrics(struct import_session *s, struct record *r)
 {
 	static const struct {
@@ -72,9 +72,9 @@ void import_device_metrics(struct import_session *s, struct record *r)
 #undef METRIC
 	};
 	static const struct metric others[] = {
-		{ "fan_speed_pct", METRIC_LEVEL, "%", 0, "speed of the fan" },
+		{ "fan_speed_pct", METRIC_LEVEL, "%", 0, "fan speed" },
 		{ "voltage_mv", METRIC_LEVEL, "V", 3, "voltage" },
-		{ "pcie_bw_bps", METRIC_LEVEL, "bytes/s", 0, "traffic over PCIe" },
+		{ "pcie_bw_bps", METRIC_LEVEL, "bytes/s", 0, "PCIe traffic" },
 	};
 	uint64_t value;
 
@@ -91,19 +91,19 @@ void import_device_metrics(struct import_session *s, struct record *r)
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
 		value = record_number(r, others[i].name, INT64_MAX);
 		if (value)
-			append_own(s, r, others[i].name, &others[i], (int64_t)value);
+			append_custom(s, r, others[i].name, &others[i], (int64_t)value);
 	}
 }
 
 void import_host_metrics(struct import_session *s, struct record *r)
 {
 	static const struct metric cpu = { NULL, METRIC_LEVEL, "%", 2,
-					   "use of all processors together" };
+					   "utilization of all processors" };
 	uint64_t used = record_number(r, "ram_used_mib", UINT32_MAX), busy;
 	uint64_t total = record_number(r, "ram_total_mib", UINT32_MAX);
 
 	if (record_u64(r, "cpu_pct_x100", &busy))
-		append_own(s, r, "host_cpu_utilization", &cpu, (int64_t)busy);
+		append_custom(s, r, "host_cpu_utilization", &cpu, (int64_t)busy);
 	if (!total || total < used)
 		return;
 	append_metric(s, r, METRIC_host_memory_used, (int64_t)(used << 20));
@@ -119,10 +119,12 @@ void import_pm_sample(struct import_session *s, struct record *r)
 	if (!value || !value->has_number)
 		return;
 	memcpy(&bits, &value->real, sizeof(bits));
-	append(s, r, declare(s, 0, import_name(s, NAMES_METRIC, r, "metric_id"), &any, true), bits);
+	append(s, r,
+	       declare_counter(s, 0, import_name(s, NAMES_METRIC, r, "metric_id"), &any, true),
+	       bits);
 }
 
-/* A reading for each: the logs do not say when the sampler was read, nor how often it looked. */
+/* A record is a reading: the logs have neither the times of readings nor the period. */
 void import_pc_sample(struct import_session *s, struct record *r)
 {
 	uint64_t function = import_name(s, NAMES_FUNCTION, r, "function_id");
@@ -133,8 +135,8 @@ void import_pc_sample(struct import_session *s, struct record *r)
 	struct row_pc_sample row;
 
 	if (!function || !reason || (record_u64(r, "sample_kind", &kind) && kind)) {
-		import_lose(s, loss_reason_unknown_record, 1,
-			    "rows of profile_sample_batch that are no PC samples");
+		import_add_loss(s, loss_reason_unknown_record, 1,
+				"rows of profile_sample_batch other than PC samples");
 		return;
 	}
 	record_fill(r, TABLE_pc_sample, &row);

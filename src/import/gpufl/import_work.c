@@ -1,10 +1,10 @@
 /*
- * import_work.c: what GPUs did.
+ * import_work.c: GPU work.
  *
  * A kernel's grid, scope and call stack are in its kernel_detail, which follows the batch. Scope
- * and stack belong to the call that launched it, and the logs have no calls: a row of api_call of
- * kind `untimed` stands for it, at the beginning of its scope or, outside of scopes, at that of the
- * kernel. The first releases have the times of calls.
+ * and stack belong to the launching call, but the logs have no calls. A row of api_call of kind
+ * `untimed` represents the call, at the beginning of its scope or, outside of scopes, of the
+ * kernel. Only the first releases have the times of calls.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "import/gpufl/import_session.h"
 
 #define PENDING_MAX (1u << 16) /* kernels that wait for their details */
-#define DETAILS_MAX (1u << 20) /* that kernels may refer to again */
+#define DETAILS_MAX (1u << 20) /* to which later kernels may refer */
 #define DETAIL_BYTES_MAX ((size_t)64 << 20)
 #define FRAMES_MAX 256u
 #define ROW_BYTES_MAX 256
@@ -23,20 +23,20 @@ enum { FUNCTION_ORIGIN = 1, FUNCTION_LAUNCH };
 /* ---- call stacks ---- */
 
 /*
- * Of "step (train.py:57)", as we write Python's, the length of "step", file and line. False: it is
- * something else.
+ * Splits "step (train.py:57)", Pitot's form of Python frames, into the length of "step", file and
+ * line. Returns false for other texts.
  */
-static bool is_python(const char *name, size_t *function, const char **file, uint32_t *line)
+static bool parse_python(const char *name, size_t *function, const char **file, uint32_t *line)
 {
-	const char *place = strrchr(name, '('), *colon = strrchr(name, ':');
+	const char *paren = strrchr(name, '('), *colon = strrchr(name, ':');
 	char end, more;
 
-	if (!place || !colon || place - name < 2 || place[-1] != ' ' || colon - place < 4 ||
+	if (!paren || !colon || paren - name < 2 || paren[-1] != ' ' || colon - paren < 4 ||
 	    memcmp(colon - 3, ".py", 3) != 0 || sscanf(colon, ":%u%c%c", line, &end, &more) != 2 ||
 	    end != ')')
 		return false;
-	*function = (size_t)(place - name) - 1;
-	*file = place + 1;
+	*function = (size_t)(paren - name) - 1;
+	*file = paren + 1;
 	return true;
 }
 
@@ -47,7 +47,7 @@ void import_python_frame(void *session, struct writer *w, uint64_t frame,
 	size_t length;
 
 	row->missing = 0;
-	if (!is_python(name, &length, &file, &row->line))
+	if (!parse_python(name, &length, &file, &row->line))
 		return;
 	row->function = writer_string(w, name, length);
 	row->file = writer_string(w, file, (size_t)(strrchr(file, ':') - file));
@@ -63,7 +63,7 @@ static uint64_t frame_of(struct import_session *s, const char *name)
 				  .function = import_string(s, text),
 				  .session = s->number };
 
-	if (text && is_python(name, &length, &file, &line))
+	if (text && parse_python(name, &length, &file, &line))
 		return text | FRAME_PYTHON;
 	if (!text || map_add(&s->symbols, text) <= 0)
 		return row.address;
@@ -75,7 +75,7 @@ static uint64_t frame_of(struct import_session *s, const char *name)
 	return row.address;
 }
 
-/* "main|f": the outermost frame is the first. Id of the stack, or 0. */
+/* Parses "main|f", outermost frame first. Returns the id of the stack, or 0. */
 static uint32_t stack_of(struct import_session *s, uint64_t text)
 {
 	uint64_t stack[FRAMES_MAX], *known = text ? map_at(&s->stack_of, text, UINT64_MAX) : NULL;
@@ -122,7 +122,7 @@ static struct import_origin origin_of(struct import_session *s, const struct rec
 				       .end_ns = record_number(r, "api_exit_ns", INT64_MAX) };
 }
 
-/* work_ns: when what was launched began. */
+/* work_ns: start of the launched work. */
 static void add_launch(struct import_session *s, const struct import_origin *o,
 		       uint64_t correlation, uint64_t work_ns)
 {
@@ -148,7 +148,7 @@ static void add_launch(struct import_session *s, const struct import_origin *o,
 
 /* ---- kernels ---- */
 
-/* "(16,1,1)" as three columns. False: it is something else. */
+/* Parses "(16,1,1)" into three columns. Returns false for other texts. */
 static bool read_size(const char *text, uint32_t *size)
 {
 	return text && sscanf(text, "(%u,%u,%u)", &size[0], &size[1], &size[2]) == 3 && size[0];
@@ -190,7 +190,7 @@ static void append_kernel(struct import_session *s, struct import_kernel *k,
 		add_launch(s, &d->origin, k->row.correlation, k->row.start_ns);
 }
 
-/* NULL: it has not come. */
+/* Returns NULL if the detail has not arrived. */
 static const struct import_detail *detail_of(const struct import_session *s, uint64_t id)
 {
 	uint64_t item;
@@ -216,7 +216,8 @@ void import_kernels_resolve(struct import_session *s, bool all)
 
 static void read_detail(struct import_session *s, struct record *r, struct import_detail *d)
 {
-	memset(d, 0, sizeof(*d)); /* also between the members: equal ones are equal bytes */
+	/* zeroes the padding, too, so that equal details have equal bytes */
+	memset(d, 0, sizeof(*d));
 	read_config(r, &d->config);
 	d->origin = origin_of(s, r);
 }
@@ -229,7 +230,7 @@ void import_kernel_detail(struct import_session *s, struct record *r)
 
 	read_detail(s, r, &d);
 	if (!record_u64(r, "corr_id", &id)) {
-		import_lose(s, loss_reason_damaged_file, 1, "kernel_detail without corr_id");
+		import_add_loss(s, loss_reason_damaged_file, 1, "kernel_detail without corr_id");
 		return;
 	}
 	if (s->detail_of.count >= DETAILS_MAX || s->details.bytes >= DETAIL_BYTES_MAX) {
@@ -240,7 +241,7 @@ void import_kernel_detail(struct import_session *s, struct record *r)
 	}
 	item = interner_add(&s->details, &d, sizeof(d), NULL);
 	if (item < 0)
-		import_lose(s, loss_reason_no_memory, 1, NULL);
+		import_add_loss(s, loss_reason_no_memory, 1, NULL);
 	else
 		import_put(s, &s->detail_of, id, (uint64_t)item);
 }
@@ -254,7 +255,7 @@ static void add_external(struct import_session *s, const struct record *r, uint6
 		import_append(s, TABLE_external_correlation, &row);
 }
 
-/* A row of a batch, or a record of the first releases, which has its detail in it. */
+/* Converts a row of a batch, or a record of the first releases, which contains its detail. */
 void import_kernel(struct import_session *s, struct record *r)
 {
 	const char *name = record_text(r, "name");
@@ -281,7 +282,7 @@ void import_kernel(struct import_session *s, struct record *r)
 
 /* ---- other work ---- */
 
-/* A row of a table whose columns are called in the logs as import_record.c says. */
+/* Appends a row of a table whose columns are named in the logs as in import_record.c. */
 static void import_work(struct import_session *s, struct record *r, enum table_id table)
 {
 	_Alignas(8) uint8_t row[ROW_BYTES_MAX];

@@ -1,7 +1,4 @@
-/*
- * ebpf_process.c: the followed processes: their mappings, and the upload of these to the BPF
- * programs.
- */
+/* ebpf_process.c: the followed processes, their mappings, and the upload of these. */
 #include <string.h>
 
 #include "sampler/ebpf/ebpf_state.h"
@@ -14,13 +11,13 @@ struct process *ebpf_process_find(const struct cpu_sampling_state *s, pid_t pid)
 	return map_get(&s->index, (uint64_t)pid, &p) ? (struct process *)(uintptr_t)p : NULL;
 }
 
-/* The process becomes another program, or its pid another process. */
+/* The process runs a new program, or its pid belongs to a new process. */
 static void forget_image(struct cpu_sampling_state *s, struct process *p)
 {
 	if (p->image)
 		ebpf_tables_forget(&s->tables, p->image);
 	if (p->python)
-		s->nameless += sampled_python_left_out(p->python);
+		s->unnamed += sampled_python_unnamed(p->python);
 	sampled_python_free(p->python);
 	*p = (struct process){ .pid = p->pid, .changed = true };
 }
@@ -72,7 +69,8 @@ void ebpf_processes_release(struct cpu_sampling_state *s)
 
 /* --- events --- */
 
-static void apply_name(struct cpu_sampling_state *s, struct process *p, const struct perf_notice *n)
+static void apply_comm(struct cpu_sampling_state *s, struct process *p,
+		       const struct perf_sideband *n)
 {
 	if (n->is_exec) {
 		forget_image(s, p);
@@ -81,7 +79,8 @@ static void apply_name(struct cpu_sampling_state *s, struct process *p, const st
 	targets_thread_name(s->targets, p->pid, n->tid, n->text, n->time_ns);
 }
 
-static void apply_notice(struct cpu_sampling_state *s, unsigned type, const struct perf_notice *n)
+static void apply_sideband(struct cpu_sampling_state *s, unsigned type,
+			   const struct perf_sideband *n)
 {
 	struct process *p = ebpf_process_find(s, type == PERF_RECORD_FORK ? n->parent_pid : n->pid);
 
@@ -93,14 +92,14 @@ static void apply_notice(struct cpu_sampling_state *s, unsigned type, const stru
 			targets_fork(s->targets, n->parent_pid, n->pid, n->time_ns);
 		break;
 	case PERF_RECORD_COMM:
-		apply_name(s, p, n);
+		apply_comm(s, p, n);
 		break;
 	case PERF_RECORD_MMAP2:
 		if (!n->is_executable)
 			break;
 		targets_map(s->targets, p->pid, &n->mapping, n->time_ns);
 		p->changed = true;
-		p->python_known = false;
+		p->python_searched = false;
 		break;
 	default:
 		break;
@@ -110,14 +109,14 @@ static void apply_notice(struct cpu_sampling_state *s, unsigned type, const stru
 void ebpf_process_events(struct cpu_sampling_state *s, uint64_t until_ns)
 {
 	const struct perf_event_header *h;
-	struct perf_notice n;
+	struct perf_sideband n;
 	struct perf_ring *ring;
 
 	while ((h = perf_rings_next(&s->sideband.rings, until_ns, &ring))) {
 		if (h->type == PERF_RECORD_LOST)
 			s->missed = true;
-		else if (perf_record_notice(h, &n))
-			apply_notice(s, h->type, &n);
+		else if (perf_record_sideband(h, &n))
+			apply_sideband(s, h->type, &n);
 		perf_rings_drop(&s->sideband.rings, ring);
 	}
 	s->missed |= s->sideband.rings.corrupt;
@@ -130,11 +129,11 @@ static void reread(struct cpu_sampling_state *s, struct process *p, uint64_t tim
 {
 	targets_maps_read(s->targets, p->pid, time_ns);
 	p->changed = true;
-	p->python_known = false;
+	p->python_searched = false;
 }
 
-void ebpf_process_image(struct cpu_sampling_state *s, struct process *p, uint64_t image,
-			uint64_t time_ns)
+void ebpf_process_set_image(struct cpu_sampling_state *s, struct process *p, uint64_t image,
+			    uint64_t time_ns)
 {
 	if (p->image == image)
 		return;
@@ -155,18 +154,18 @@ void ebpf_processes_reread(struct cpu_sampling_state *s, uint64_t time_ns)
 
 /* --- upload --- */
 
-void ebpf_process_python(struct cpu_sampling_state *s, struct process *p, struct target *target)
+void ebpf_process_find_python(struct cpu_sampling_state *s, struct process *p,
+			      struct target *target)
 {
 	struct error why = { 0 };
 
-	if (p->python || p->python_known)
+	if (p->python || p->python_searched)
 		return;
-	p->python_known = true;
-	if (sampled_python_find(s->targets, target, &p->python, &why) == 0 ||
-	    s->python_why_not.code)
+	p->python_searched = true;
+	if (sampled_python_find(s->targets, target, &p->python, &why) == 0 || s->python_error.code)
 		return;
 	error_prefix(&why, "process %d", (int)p->pid);
-	s->python_why_not = why;
+	s->python_error = why;
 }
 
 void ebpf_processes_upload(struct cpu_sampling_state *s)
@@ -180,8 +179,9 @@ void ebpf_processes_upload(struct cpu_sampling_state *s)
 		if (!target || (!p->changed && ebpf_tables_has(&s->tables, p->image)))
 			continue;
 		ranges = target_ranges(target, &count);
-		if (ebpf_tables_image(&s->tables, p->image, ranges, count,
-				      p->python ? sampled_python_layout(p->python) : NULL) == 0)
+		if (ebpf_tables_upload_image(&s->tables, p->image, ranges, count,
+					     p->python ? sampled_python_layout(p->python) : NULL) ==
+		    0)
 			p->changed = false;
 	}
 }

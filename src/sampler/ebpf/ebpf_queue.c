@@ -25,7 +25,7 @@ void ebpf_queue_put(struct ebpf_queue *q, uint64_t time_ns, const void *bytes, s
 
 ORDER(compare, struct ebpf_item, UP(time_ns) ?: UP(order))
 
-/* Forgets the first `count` items; what is left moves to the front. */
+/* Removes the first `count` items, and moves the others to the front. */
 static void forget(struct ebpf_queue *q, size_t count)
 {
 	size_t left = q->items.count - count, at = 0;
@@ -55,12 +55,13 @@ static void forget(struct ebpf_queue *q, size_t count)
 	q->bytes.count = at;
 }
 
-void ebpf_queue_drain(struct ebpf_queue *q, uint64_t until_ns, ebpf_queue_take *take, void *context)
+void ebpf_queue_drain(struct ebpf_queue *q, uint64_t until_ns, ebpf_queue_visit *visit,
+		      void *context)
 {
 	size_t n = 0;
 
 	vec_sort(&q->items, compare);
 	for (; n < q->items.count && q->items.data[n].time_ns <= until_ns; n++)
-		take(context, &q->items.data[n], q->bytes.data + q->items.data[n].offset);
+		visit(context, &q->items.data[n], q->bytes.data + q->items.data[n].offset);
 	forget(q, n);
 }

@@ -1,7 +1,7 @@
 /*
- * ebpf_queue.h: records put in order of time. Processors write into one ring at the same time, so
- * what is taken from it may be a little older than what came before: records are held back until it
- * is certain that no older one can come.
+ * ebpf_queue.h: puts records in order of time. All processors write into one ring concurrently, so
+ * a record may be slightly older than the one before it: records are queued until no older one can
+ * arrive.
  */
 #ifndef PITOT_SAMPLER_EBPF_EBPF_QUEUE_H
 #define PITOT_SAMPLER_EBPF_EBPF_QUEUE_H
@@ -12,8 +12,8 @@
 
 struct ebpf_item {
 	uint64_t time_ns;
-	uint64_t order; /* in which it was put in: for equal times */
-	size_t offset; /* in the bytes */
+	uint64_t order; /* sequence number, which orders records of equal time */
+	size_t offset; /* in ebpf_queue.bytes */
 	size_t size;
 };
 
@@ -21,16 +21,16 @@ struct ebpf_queue {
 	VEC(struct ebpf_item) items;
 	VEC(uint8_t) bytes;
 	uint64_t order;
-	uint64_t lost; /* for want of memory */
+	uint64_t lost; /* records dropped because there was no memory */
 };
 
 void ebpf_queue_release(struct ebpf_queue *q);
 void ebpf_queue_put(struct ebpf_queue *q, uint64_t time_ns, const void *bytes, size_t size);
 
-/* The bytes are aligned to 8. */
-typedef void ebpf_queue_take(void *context, const struct ebpf_item *item, const void *bytes);
-/* Hands over what is not later than `until_ns`, in order of time. */
-void ebpf_queue_drain(struct ebpf_queue *q, uint64_t until_ns, ebpf_queue_take *take,
+/* `bytes` is aligned to 8. */
+typedef void ebpf_queue_visit(void *context, const struct ebpf_item *item, const void *bytes);
+/* Calls `visit` for the records up to `until_ns`, in order of time, and removes them. */
+void ebpf_queue_drain(struct ebpf_queue *q, uint64_t until_ns, ebpf_queue_visit *visit,
 		      void *context);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * ebpf_samples.c: records of the BPF programs become samples. User stacks come walked; where the
- * programs lacked a table or a rule, they come with registers and a copy of the stack, from which
- * they are walked on here.
+ * ebpf_samples.c: turns records of the BPF programs into samples. User stacks arrive unwound; where
+ * the programs lacked a table or a rule, the record has registers and a copy of the stack, from
+ * which unwinding continues here.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static const enum stack_end ends[] = {
 	[BPF_STOP_NO_TABLE] = stack_end_partial,  [BPF_STOP_NO_RANGE] = stack_end_partial,
 };
 
-/* The parts of a record, whose counts have been checked. */
+/* The parts of a record; its counts have been checked. */
 struct stack_record {
 	const struct bpf_record *head;
 	const uint64_t *kernel, *user, *python, *registers;
@@ -51,10 +51,10 @@ static bool read_record(const void *bytes, size_t size, struct stack_record *out
 
 /* --- stacks --- */
 
-/* Replaces the last frame by what the copy of the stack leads to. Number of frames. */
-static unsigned walk_on(struct cpu_sampling_state *s, struct target *target,
-			const struct stack_record *r, uint64_t *frames, unsigned max,
-			enum stack_end *end)
+/* Continues unwinding from the copied stack, in place of the last frame. Returns the count. */
+static unsigned continue_unwind(struct cpu_sampling_state *s, struct target *target,
+				const struct stack_record *r, uint64_t *frames, unsigned max,
+				enum stack_end *end)
 {
 	const struct bpf_record *h = r->head;
 	unsigned known = h->user_count - 1u;
@@ -70,7 +70,7 @@ static unsigned walk_on(struct cpu_sampling_state *s, struct target *target,
 	       stack_snapshot_walk(s->targets, target, &stack, frames + known, max - known, end);
 }
 
-/* The rules of these frames have been compiled where they exist, and are uploaded. */
+/* Uploads the rules of these frames, which unwinding has just compiled. */
 static void upload_rules(struct cpu_sampling_state *s, struct process *p, struct target *target,
 			 const uint64_t *frames, unsigned count)
 {
@@ -81,7 +81,7 @@ static void upload_rules(struct cpu_sampling_state *s, struct process *p, struct
 			target_range_at(s->targets, target, frame_lookup_address(frames[i]));
 
 		if (range && range->parts)
-			ebpf_tables_number(&s->tables, range->parts);
+			ebpf_tables_upload(&s->tables, range->parts);
 	}
 	p->changed |= s->tables.tables.count != known;
 }
@@ -106,7 +106,7 @@ static void add_python(struct cpu_sampling_state *s, struct process *p, struct t
 		sampled_python_merge(p->python, target, &stack, out->user, ARRAY_SIZE(out->user));
 	if (out->user_count > ARRAY_SIZE(out->user))
 		out->user_count = ARRAY_SIZE(out->user);
-	s->nameless += sampled_python_left_out(p->python);
+	s->unnamed += sampled_python_unnamed(p->python);
 }
 
 static void finish_stack(struct cpu_sampling_state *s, struct process *p, struct target *target,
@@ -123,14 +123,14 @@ static void finish_stack(struct cpu_sampling_state *s, struct process *p, struct
 		unsigned known = h->user_count - 1u;
 
 		out->user_count =
-			walk_on(s, target, r, out->user, ARRAY_SIZE(out->user), &out->end);
+			continue_unwind(s, target, r, out->user, ARRAY_SIZE(out->user), &out->end);
 		if (h->stop != BPF_STOP_NO_RULE)
 			upload_rules(s, p, target, out->user + known, out->user_count - known);
 	}
 	add_python(s, p, target, r, out);
 }
 
-/* The process of a record, which is known from now on. NULL: no memory. */
+/* Finds or adds the process of a record. NULL: no memory. */
 static struct process *begin_record(struct cpu_sampling_state *s, const struct bpf_record *h,
 				    struct target **target)
 {
@@ -146,12 +146,12 @@ static struct process *begin_record(struct cpu_sampling_state *s, const struct b
 	if (h->no_user)
 		return p;
 	if (p->image != h->image) {
-		ebpf_process_image(s, p, h->image, h->time_ns);
+		ebpf_process_set_image(s, p, h->image, h->time_ns);
 		*target = targets_find(s->targets, (pid_t)h->pid);
 		if (!*target)
 			return NULL;
 	}
-	ebpf_process_python(s, p, *target);
+	ebpf_process_find_python(s, p, *target);
 	if (p->python && sampled_python_locate(p->python, h->thread_base))
 		p->changed = true;
 	return p;
@@ -177,20 +177,20 @@ static void add_sample(struct cpu_sampling_state *s, const struct stack_record *
 						   .end = f->end });
 }
 
-/* A thread has ended. Its process may be in the middle of an exec. */
-static void add_rest(struct cpu_sampling_state *s, const struct bpf_record *h)
+/* Adds CPU time of an ended thread after its last sample; its process may be amid an exec. */
+static void add_remainder(struct cpu_sampling_state *s, const struct bpf_record *h)
 {
 	struct target *target = targets_find(s->targets, (pid_t)h->pid);
 
 	if (target)
-		targets_cpu_rest(s->targets, target, (pid_t)h->tid, h->time_ns, h->cpu_ns);
+		targets_cpu_remainder(s->targets, target, (pid_t)h->tid, h->time_ns, h->cpu_ns);
 	else
 		s->lost++;
 }
 
 /* --- time off the CPU --- */
 
-/* The place of a thread that leaves its processor; NULL: no room. */
+/* Finds or adds the item of a thread that leaves its processor. NULL: no room. */
 static struct off_thread *off_thread(struct cpu_sampling_state *s, pid_t tid)
 {
 	uint64_t *index = map_at(&s->off_index, (uint64_t)tid, UINT64_MAX);
@@ -203,7 +203,7 @@ static struct off_thread *off_thread(struct cpu_sampling_state *s, pid_t tid)
 		*index = s->off_free.data[--s->off_free.count];
 		return &s->off_threads.data[*index];
 	}
-	/* All places can be free at once. */
+	/* off_free must be able to hold all items. */
 	if (s->off_threads.count >= OFF_THREADS_MAX ||
 	    vec_reserve(&s->off_free, s->off_threads.count + 1) < 0 ||
 	    vec_push(&s->off_threads, (struct off_thread){ 0 }) < 0)
@@ -226,15 +226,15 @@ static bool keep_frames(struct off_thread *off, const struct finished_stack *f)
 	return true;
 }
 
-static void drop_tracers(const struct cpu_sampling_state *s, struct finished_stack *f)
+static void remove_tracers(const struct cpu_sampling_state *s, struct finished_stack *f)
 {
-	unsigned count = switch_frames_of_tracers(&s->switch_function, f->kernel, f->kernel_count);
+	unsigned count = switch_tracer_frames(&s->switch_function, f->kernel, f->kernel_count);
 
 	f->kernel_count -= count;
 	memmove(f->kernel, f->kernel + count, f->kernel_count * sizeof(*f->kernel));
 }
 
-/* A thread leaves its processor. */
+/* Handles a thread that leaves its processor. */
 static void begin_off(struct cpu_sampling_state *s, const struct stack_record *r)
 {
 	const struct bpf_record *h = r->head;
@@ -256,12 +256,12 @@ static void begin_off(struct cpu_sampling_state *s, const struct stack_record *r
 	if (h->no_stack)
 		return;
 	finish_stack(s, p, target, r, &s->stack);
-	drop_tracers(s, &s->stack);
+	remove_tracers(s, &s->stack);
 	if (!keep_frames(off, &s->stack))
 		s->lost++;
 }
 
-/* It runs again, or it or the recording has ended: its place is free. */
+/* Ends a pause, because the thread runs again, or it or the recording has ended. Frees its item. */
 static void end_off(struct cpu_sampling_state *s, struct off_thread *off, uint64_t end_ns)
 {
 	struct target *target = targets_find(s->targets, off->pid);
@@ -280,7 +280,7 @@ static void end_off(struct cpu_sampling_state *s, struct off_thread *off, uint64
 	vec_push(&s->off_free, (uint32_t)(off - s->off_threads.data));
 }
 
-static void end_pause(struct cpu_sampling_state *s, const struct bpf_record *h)
+static void end_off_cpu(struct cpu_sampling_state *s, const struct bpf_record *h)
 {
 	uint64_t index;
 
@@ -289,7 +289,7 @@ static void end_pause(struct cpu_sampling_state *s, const struct bpf_record *h)
 		end_off(s, &s->off_threads.data[index], h->time_ns);
 }
 
-/* All threads of a process, or (0) of all. */
+/* Ends the pauses of all threads of a process, or (0) of all processes. */
 static void end_all(struct cpu_sampling_state *s, pid_t pid, uint64_t end_ns)
 {
 	for (size_t i = 0; i < s->off_threads.count; i++)
@@ -297,7 +297,7 @@ static void end_all(struct cpu_sampling_state *s, pid_t pid, uint64_t end_ns)
 			end_off(s, &s->off_threads.data[i], end_ns);
 }
 
-/* Threads of a process that has ended are gone. */
+/* Handles the end of a process, and so of all its threads. */
 static void end_process(struct cpu_sampling_state *s, const struct bpf_record *h)
 {
 	struct process *p = ebpf_process_find(s, (pid_t)h->pid);
@@ -308,7 +308,7 @@ static void end_process(struct cpu_sampling_state *s, const struct bpf_record *h
 	targets_exit(s->targets, (pid_t)h->pid, h->time_ns);
 }
 
-/* CPU time of a thread that runs, as the kernel has counted it; 0: it does not run any more. */
+/* CPU time of a running thread, as counted by the operating system's kernel. 0: it has ended. */
 static uint64_t cpu_time_of(const struct bpf_thread *thread)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
@@ -320,10 +320,10 @@ static uint64_t cpu_time_of(const struct bpf_thread *thread)
 	return strtoull(strbuf_text(&text), NULL, 10);
 }
 
-/* What threads that are still there had after their last samples. */
-static void add_rests(struct cpu_sampling_state *s, uint64_t now_ns)
+/* Adds the CPU time that running threads used after their last samples. */
+static void add_remainders(struct cpu_sampling_state *s, uint64_t now_ns)
 {
-	struct bpf_record record = { .kind = BPF_RECORD_REST, .time_ns = now_ns };
+	struct bpf_record record = { .kind = BPF_RECORD_REMAINDER, .time_ns = now_ns };
 	struct bpf_thread thread;
 	uint64_t task = 0, cpu_ns;
 
@@ -335,14 +335,14 @@ static void add_rests(struct cpu_sampling_state *s, uint64_t now_ns)
 		record.pid = thread.pid;
 		record.tid = thread.tid;
 		record.cpu_ns = cpu_ns - MIN(cpu_ns, thread.sampled_ns);
-		add_rest(s, &record);
+		add_remainder(s, &record);
 	}
 }
 
 void ebpf_samples_finish(struct cpu_sampling_state *s, uint64_t now_ns)
 {
 	if (!s->end_ns || now_ns < s->end_ns)
-		add_rests(s, now_ns);
+		add_remainders(s, now_ns);
 	end_all(s, 0, now_ns);
 }
 
@@ -355,7 +355,7 @@ void ebpf_samples_release(struct cpu_sampling_state *s)
 	map_release(&s->off_index);
 }
 
-void ebpf_sample_look(const struct cpu_sampling_state *s, const void *bytes, size_t size)
+void ebpf_sample_read_codes(const struct cpu_sampling_state *s, const void *bytes, size_t size)
 {
 	const struct process *p;
 	struct stack_record r;
@@ -364,7 +364,7 @@ void ebpf_sample_look(const struct cpu_sampling_state *s, const void *bytes, siz
 		return;
 	p = ebpf_process_find(s, (pid_t)r.head->pid);
 	if (p && p->python && p->image == r.head->image)
-		sampled_python_look(p->python, r.python, r.head->python_count);
+		sampled_python_read_codes(p->python, r.python, r.head->python_count);
 }
 
 void ebpf_sample_record(struct cpu_sampling_state *s, const void *bytes, size_t size)
@@ -379,14 +379,14 @@ void ebpf_sample_record(struct cpu_sampling_state *s, const void *bytes, size_t 
 	case BPF_RECORD_CPU:
 		add_sample(s, &r);
 		break;
-	case BPF_RECORD_OUT:
+	case BPF_RECORD_SWITCH_OUT:
 		begin_off(s, &r);
 		break;
-	case BPF_RECORD_IN:
-		end_pause(s, r.head);
+	case BPF_RECORD_SWITCH_IN:
+		end_off_cpu(s, r.head);
 		break;
-	case BPF_RECORD_REST:
-		add_rest(s, r.head);
+	case BPF_RECORD_REMAINDER:
+		add_remainder(s, r.head);
 		break;
 	case BPF_RECORD_EXIT:
 		end_process(s, r.head);

@@ -34,14 +34,15 @@ static int open_event(int cpu)
 	return (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* A ring for a processor, if it is on line. */
+/* Adds the ring of a processor, if it is online. */
 static int add_ring(struct ebpf_sideband *s, int cpu, struct error *e)
 {
 	int fd = open_event(cpu), r;
 
 	if (fd < 0)
-		return errno == ENODEV ? 0
-				       : error_errno(e, errno, "cannot follow what processes map");
+		return errno == ENODEV
+			       ? 0
+			       : error_errno(e, errno, "cannot record the mappings of processes");
 	r = perf_ring_map(&s->rings.rings[s->rings.count], fd, RING_BYTES);
 	if (r < 0) {
 		close(fd);

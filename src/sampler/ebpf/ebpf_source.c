@@ -1,7 +1,7 @@
 /*
- * ebpf_source.c: the eBPF method of sampling. Records of the BPF programs and of the perf events
- * beside them (what is mapped, started and renamed) are put in order of time and told to `targets`;
- * what the programs lack is uploaded.
+ * ebpf_source.c: the eBPF sampling method. Puts the records of the BPF programs and the sideband
+ * records of perf events (mappings, forks, names) in order of time, applies them to `targets`, and
+ * uploads the unwind tables that the programs lack.
  */
 #include <errno.h>
 #include <poll.h>
@@ -14,7 +14,7 @@
 #include "sampler/ebpf/ebpf_state.h"
 #include "sampler/proc_tree.h"
 
-/* Records that are younger than this may still be on their way into another ring. */
+/* Records younger than this may still be on their way into another ring. */
 #define SETTLE_NS (2 * NS_PER_MS)
 #define SETTLE_MS 3
 #define SAMPLER_NICE (-10)
@@ -30,11 +30,11 @@ static int on_record(void *context, void *bytes, size_t size)
 	ebpf_queue_put(&s->queue, h->time_ns, bytes, size);
 	if (h->copied)
 		s->urgent_ns = MAX(s->urgent_ns, h->time_ns);
-	ebpf_sample_look(s, bytes, size);
+	ebpf_sample_read_codes(s, bytes, size);
 	return 0;
 }
 
-static void take_item(void *context, const struct ebpf_item *item, const void *bytes)
+static void handle_item(void *context, const struct ebpf_item *item, const void *bytes)
 {
 	struct cpu_sampling_state *s = context;
 
@@ -58,10 +58,10 @@ static void count_losses(struct cpu_sampling_state *s)
 
 	count_loss(s, loss_reason_samples_dropped, dropped - s->dropped, now);
 	count_loss(s, loss_reason_process_limit, not_followed - s->not_followed, now);
-	count_loss(s, loss_reason_unnamed_frames, s->nameless, now);
+	count_loss(s, loss_reason_unnamed_frames, s->unnamed, now);
 	s->dropped = dropped;
 	s->not_followed = not_followed;
-	s->nameless = 0;
+	s->unnamed = 0;
 	s->counted_ns = now;
 }
 
@@ -69,8 +69,8 @@ static void collect(struct cpu_sampling_state *s, uint64_t until_ns)
 {
 	s->settled_ns = until_ns;
 	s->collected_ns = clock_monotonic_ns();
-	perf_rings_look(&s->sideband.rings);
-	ebpf_queue_drain(&s->queue, until_ns, take_item, s);
+	perf_rings_update(&s->sideband.rings);
+	ebpf_queue_drain(&s->queue, until_ns, handle_item, s);
 	ebpf_process_events(s, until_ns);
 	if (s->missed)
 		ebpf_processes_reread(s, clock_monotonic_ns());
@@ -78,10 +78,7 @@ static void collect(struct cpu_sampling_state *s, uint64_t until_ns)
 	count_losses(s);
 }
 
-/*
- * Where many threads want the processors, ours would come too late to keep the rings from
- * overflowing.
- */
+/* Raises the priority: with many busy threads, ours would run too late and the rings overflow. */
 static void raise_priority(struct cpu_sampling_state *s)
 {
 	if (!s->priority_raised)
@@ -105,7 +102,7 @@ static int source_poll(struct cpu_sampling_state *s, int timeout_ms, int wake_fd
 	if (poll(files, ARRAY_SIZE(files), timeout_ms) < 0 && errno != EINTR)
 		return -errno;
 	ring_buffer__consume(s->programs->records);
-	/* If it was for what is soon gone, that has been read; samples can wait. */
+	/* If it was woken for Python code objects, on_record() has read them; samples can wait. */
 	now = clock_monotonic_ns();
 	if (now < due_ns && s->urgent_ns <= s->settled_ns)
 		return 0;
@@ -120,9 +117,9 @@ static void source_finish(struct cpu_sampling_state *s)
 	ring_buffer__consume(s->programs->records);
 	collect(s, UINT64_MAX);
 	ebpf_samples_finish(s, clock_monotonic_ns());
-	if (s->python_why_not.code)
+	if (s->python_error.code)
 		targets_capability(s->targets, "cpu_python", capability_state_degraded,
-				   "native frames of the interpreter", s->python_why_not.text);
+				   "native frames of the interpreter", s->python_error.text);
 }
 
 static uint64_t source_kernel_ns(const struct cpu_sampling_state *s)
@@ -160,7 +157,7 @@ static int open_programs(struct cpu_sampling_state *s, const struct cpu_options 
 	if (r == 0)
 		r = ebpf_sideband_open(&s->sideband, e);
 	if (r == 0 && ebpf_tables_init(&s->tables, s->programs) < 0)
-		r = error_set(e, E_UNSUPPORTED, "there is no memory for a BPF map");
+		r = error_set(e, E_UNSUPPORTED, "no memory for a BPF map");
 	return r;
 }
 
@@ -175,10 +172,7 @@ static int follow_one(struct cpu_sampling_state *s, pid_t pid, bool running, str
 	return 0;
 }
 
-/*
- * What a followed process starts is followed by the programs; what it had started before is found
- * in /proc.
- */
+/* The BPF programs follow what processes start from now on; /proc has what they started before. */
 static int follow_running(struct cpu_sampling_state *s, const struct cpu_roots *roots,
 			  struct error *e)
 {

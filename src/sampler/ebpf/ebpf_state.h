@@ -1,7 +1,4 @@
-/*
- * ebpf_state.h: what the parts of the eBPF method share: ebpf_source.c, ebpf_process.c,
- * ebpf_samples.c.
- */
+/* ebpf_state.h: private to the eBPF method: ebpf_source.c, ebpf_process.c, ebpf_samples.c. */
 #ifndef PITOT_SAMPLER_EBPF_EBPF_STATE_H
 #define PITOT_SAMPLER_EBPF_EBPF_STATE_H
 
@@ -13,57 +10,52 @@
 #include "sampler/perf/perf_ring.h"
 
 /*
- * The kernel frames of a thread that leaves its processor, without those of
- * tracers. The BPF program runs inside the kernel's function that switches threads, and between
- * them stand a number of frames that depends on how many tracers have that tracepoint: the stack of
- * the thread begins with the function itself.
+ * When a thread leaves its processor, the BPF program runs inside __schedule(), the function of the
+ * operating system's kernel that switches threads. The frames inside of it belong to tracers, and
+ * their number depends on how many tracers are attached to the tracepoint: they are removed, so
+ * that the thread's stack begins with __schedule().
  */
 
-/* Where the kernel's function is; both 0: unknown. */
+/* Addresses of __schedule(); both 0: unknown. */
 struct switch_function {
 	uint64_t start, end;
 };
 
-/*
- * Finds the function in a file like /proc/kallsyms; unknown where kernel.kptr_restrict hides its
- * addresses.
- */
+/* Finds the function in a file like /proc/kallsyms. Unknown if kernel.kptr_restrict hides it. */
 struct switch_function switch_function_find(const char *path);
 
 /*
- * How many of the innermost frames are of tracers. Where the function is unknown, or in none of the
- * frames, it is the two that there are when nobody else traces.
+ * Returns how many of the innermost frames belong to tracers. If the function is unknown, or in
+ * none of the frames, 2 (or count): the number without other tracers.
  */
-unsigned switch_frames_of_tracers(const struct switch_function *f, const uint64_t *frames,
-				  unsigned count);
+unsigned switch_tracer_frames(const struct switch_function *f, const uint64_t *frames,
+			      unsigned count);
 
 /*
- * What processes map, start and call themselves, from perf events that count
- * nothing: one for each processor, for all processes. Records are PERF_RECORD_MMAP2, COMM, FORK and
- * LOST (perf_record.h).
+ * Mappings, forks and names of all processes, from dummy perf events (one per processor) that only
+ * produce sideband records: PERF_RECORD_MMAP2, COMM, FORK and LOST (perf_record.h).
  */
 struct ebpf_sideband {
-	int *files; /* one for each ring */
+	int *files; /* one descriptor per ring */
 	struct perf_rings rings;
 };
 
 int ebpf_sideband_open(struct ebpf_sideband *s, struct error *e) MUST_USE;
 void ebpf_sideband_close(struct ebpf_sideband *s);
 
-/* A followed process, from its fork, or the last exec. */
+/* An image of a followed process: from its fork or last exec. */
 struct process {
 	pid_t pid;
-	uint64_t image; /* of its last sample; 0: there was none */
-	bool changed; /* since the last upload */
-	bool python_known; /* looked for since its mappings changed */
-	struct sampled_python *python; /* NULL: it has none */
+	uint64_t image; /* image number of its last sample; 0: no sample yet */
+	bool changed; /* since its last upload */
+	bool python_searched; /* sampled_python_find() was called since its mappings changed */
+	struct sampled_python *python; /* NULL: it runs no Python that is supported */
 };
 
-/* A stack as a recording takes it. */
+/* A complete stack, in the form that targets_cpu_sample() expects. */
 struct finished_stack {
 	uint64_t kernel[BPF_KERNEL_FRAMES];
-	uint64_t user[TARGET_FRAMES_MAX +
-		      1]; /* one more than is kept, to tell that there are more */
+	uint64_t user[TARGET_FRAMES_MAX + 1]; /* one more than is stored, to detect overflow */
 	unsigned kernel_count, user_count;
 	enum stack_end end;
 };
@@ -77,7 +69,7 @@ struct off_thread {
 	uint16_t kernel_count, user_count;
 	enum stack_end end;
 	size_t frames_room;
-	uint64_t *frames; /* kernel frames, then user frames */
+	uint64_t *frames; /* kernel frames, followed by user frames */
 };
 
 struct cpu_sampling_state {
@@ -86,51 +78,55 @@ struct cpu_sampling_state {
 	struct ebpf_sideband sideband;
 	struct ebpf_tables tables;
 	struct ebpf_queue queue;
-	struct map index; /* pid -> struct process *, NULL: not followed any more */
+	struct map index; /* pid -> struct process *; NULL: no longer followed */
 	VEC(struct process *) processes;
 	struct map off_index; /* tid -> item of off_threads */
 	VEC(struct off_thread) off_threads;
-	VEC(uint32_t) off_free; /* items of off_threads that are no thread's */
+	VEC(uint32_t) off_free; /* unused items of off_threads */
 	struct switch_function switch_function;
-	uint64_t urgent_ns; /* time of the last record with a copy of a stack */
-	uint64_t settled_ns; /* records up to then have been handed over */
-	uint64_t collected_ns; /* when that was */
+	uint64_t urgent_ns; /* time of the last record with a copied stack */
+	uint64_t settled_ns; /* records up to this time have been handled */
+	uint64_t collected_ns; /* when they were handled */
 	uint64_t end_ns; /* of the window; 0: none */
-	uint64_t dropped, not_followed, counted_ns; /* what is in rows of loss, until then */
-	uint64_t lost; /* records that made no sense, or for which there was no memory */
-	uint64_t nameless; /* Python frames without a name */
-	bool priority_raised; /* the thread has its priority */
-	bool missed; /* records of mappings, forks or names were lost */
-	struct error python_why_not; /* the first interpreter whose frames cannot be read */
+	uint64_t dropped, not_followed, counted_ns; /* losses already reported, and when */
+	uint64_t lost; /* records that were malformed, or for which there was no memory */
+	uint64_t unnamed; /* Python frames without a name */
+	bool priority_raised; /* raise_priority() was called */
+	bool missed; /* sideband records were lost */
+	struct error python_error; /* for the first interpreter whose frames cannot be read */
 	struct finished_stack stack; /* scratch */
 };
 
 /* --- ebpf_process.c --- */
 
 struct process *ebpf_process_find(const struct cpu_sampling_state *s, pid_t pid);
-/* A process that is followed from now on; NULL: no memory. */
+/* Starts following a process. NULL: no memory. */
 struct process *ebpf_process_add(struct cpu_sampling_state *s, pid_t pid);
 void ebpf_process_remove(struct cpu_sampling_state *s, struct process *p);
 void ebpf_processes_release(struct cpu_sampling_state *s);
-/* Handles the records of mappings, forks and names up to then. */
+/* Handles the sideband records up to this time. */
 void ebpf_process_events(struct cpu_sampling_state *s, uint64_t until_ns);
-/* Samples are of this image; an exec whose record was lost is made up for. */
-void ebpf_process_image(struct cpu_sampling_state *s, struct process *p, uint64_t image,
-			uint64_t time_ns);
-/* Reads the mappings of all processes again. */
+/* Sets the image of a sample; handles the exec if its record was lost. */
+void ebpf_process_set_image(struct cpu_sampling_state *s, struct process *p, uint64_t image,
+			    uint64_t time_ns);
+/* Reads the mappings of all processes again, after sideband records were lost. */
 void ebpf_processes_reread(struct cpu_sampling_state *s, uint64_t time_ns);
-/* Finds out whether the process runs CPython, once. */
-void ebpf_process_python(struct cpu_sampling_state *s, struct process *p, struct target *target);
-/* Uploads what has changed to the programs. */
+/* Finds the CPython interpreter of the process, once per change of its mappings. */
+void ebpf_process_find_python(struct cpu_sampling_state *s, struct process *p,
+			      struct target *target);
+/* Uploads the images that have changed to the BPF programs. */
 void ebpf_processes_upload(struct cpu_sampling_state *s);
 
 /* --- ebpf_samples.c --- */
 
-/* Reads the Python code objects of a record at once, while they exist. */
-void ebpf_sample_look(const struct cpu_sampling_state *s, const void *bytes, size_t size);
-/* Handles a record of the programs. */
+/* Reads the Python code objects of a record as soon as it arrives, while they exist. */
+void ebpf_sample_read_codes(const struct cpu_sampling_state *s, const void *bytes, size_t size);
+/* Handles a record of the BPF programs. */
 void ebpf_sample_record(struct cpu_sampling_state *s, const void *bytes, size_t size);
-/* Threads that are still off the CPU are so until now. */
+/*
+ * Ends the pauses of all threads that are still off the CPU, and adds the CPU time after the last
+ * samples of the threads that are still running.
+ */
 void ebpf_samples_finish(struct cpu_sampling_state *s, uint64_t now_ns);
 void ebpf_samples_release(struct cpu_sampling_state *s);
 

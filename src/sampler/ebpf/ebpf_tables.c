@@ -10,14 +10,15 @@
 #include "base/clock.h"
 
 #define HALF (BPF_RANGES / 2)
-#define SWITCH_NS UINT64_C(1000000000) /* between two changes of the halves, at least */
+#define SWITCH_NS UINT64_C(1000000000) /* minimum time between two switches of the halves */
 
-_Static_assert(BPF_PART_SHIFT == UNWIND_PART_SHIFT, "both divide code into the same parts");
-_Static_assert(BPF_RULES > UNWIND_RULE_UNKNOWN, "what is said of rules without a number");
+_Static_assert(BPF_PART_SHIFT == UNWIND_PART_SHIFT, "both divide code into parts of one size");
+_Static_assert(BPF_RULES > UNWIND_RULE_UNKNOWN,
+	       "UNWIND_RULE_UNKNOWN is the rule of rows whose rule was not uploaded");
 
 /* --- blocks --- */
 
-/* A block of at least so many cells, which the programs know. -1: there is no room. */
+/* Adds a block of at least `count` cells to the programs. Returns -1 if there is no room. */
 static int add_block(struct ebpf_tables *t, uint32_t count)
 {
 	struct ebpf_block block = { .count = MAX(count, 1u << BPF_BLOCK_SHIFT) };
@@ -47,7 +48,7 @@ static int add_block(struct ebpf_tables *t, uint32_t count)
 	return 0;
 }
 
-/* So many cells side by side, and their place. NULL: there is no room. */
+/* Allocates `count` adjacent cells. NULL: there is no room. */
 static struct bpf_cell *claim_cells(struct ebpf_tables *t, uint32_t count, uint32_t *place)
 {
 	struct ebpf_block *block;
@@ -71,8 +72,8 @@ int ebpf_tables_init(struct ebpf_tables *t, struct sampler_programs *programs)
 	memset(t, 0, sizeof(*t));
 	t->programs = programs;
 	/*
-	 * Making one known takes some milliseconds, in which the sampler's thread is asleep: the
-	 * first one now.
+	 * Adding a block takes several milliseconds, during which the sampler's thread sleeps: add
+	 * the first one before sampling starts.
 	 */
 	return add_block(t, 0) < 0 ? -ENOMEM : 0;
 }
@@ -98,7 +99,7 @@ static void upload_rules(struct ebpf_tables *t, const struct unwind_store *store
 		       unwind_store_rule(store, t->rule_count), sizeof(struct unwind_rule));
 }
 
-/* false: there is no room. */
+/* Returns false if there is no room. */
 static bool upload_part(struct ebpf_tables *t, struct ebpf_table *table,
 			const struct unwind_parts *parts, uint32_t number)
 {
@@ -114,7 +115,7 @@ static bool upload_part(struct ebpf_tables *t, struct ebpf_table *table,
 		cells[i] = (struct bpf_cell){ first + unwind_row_offset(part->rows[i]),
 					      rule < BPF_RULES ? rule : UNWIND_RULE_UNKNOWN };
 	}
-	/* Who sees the part sees its rows: x86-64 keeps stores in order. */
+	/* A reader that sees the part also sees its rows: x86-64 keeps stores in order. */
 	__atomic_store_n((uint64_t *)(void *)&table->directory[number],
 			 (uint64_t)part->count << 32 | place, __ATOMIC_RELEASE);
 	return true;
@@ -123,7 +124,7 @@ static bool upload_part(struct ebpf_tables *t, struct ebpf_table *table,
 static struct ebpf_table new_table(struct ebpf_tables *t, uint32_t number,
 				   const struct unwind_parts *parts)
 {
-	struct ebpf_table table = { .number = BPF_TABLE_WANTED };
+	struct ebpf_table table = { .number = BPF_TABLE_MISSING };
 	uint32_t place;
 
 	if (number < BPF_TABLES)
@@ -137,7 +138,7 @@ static struct ebpf_table new_table(struct ebpf_tables *t, uint32_t number,
 	return table;
 }
 
-/* What is known of it; NULL: no memory. */
+/* Finds or adds the table of a file. NULL: no memory. */
 static struct ebpf_table *find_table(struct ebpf_tables *t, const struct unwind_parts *parts)
 {
 	uint64_t *number = map_at(&t->numbers, (uintptr_t)parts, 0);
@@ -145,7 +146,7 @@ static struct ebpf_table *find_table(struct ebpf_tables *t, const struct unwind_
 	if (!number)
 		return NULL;
 	if (*number == 0) {
-		/* Number 0 is none's. */
+		/* Number 0 means that there is none. */
 		if (vec_reserve(&t->tables, 2) < 0)
 			return NULL;
 		t->tables.count = MAX(t->tables.count, 1u);
@@ -155,12 +156,12 @@ static struct ebpf_table *find_table(struct ebpf_tables *t, const struct unwind_
 	return &t->tables.data[*number];
 }
 
-uint32_t ebpf_tables_number(struct ebpf_tables *t, const struct unwind_parts *parts)
+uint32_t ebpf_tables_upload(struct ebpf_tables *t, const struct unwind_parts *parts)
 {
 	struct ebpf_table *table = find_table(t, parts);
 
 	if (!table)
-		return BPF_TABLE_WANTED;
+		return BPF_TABLE_MISSING;
 	if (!table->directory || table->uploaded == parts->compiled.count)
 		return table->number;
 	upload_rules(t, parts->store);
@@ -185,7 +186,7 @@ void ebpf_tables_forget(struct ebpf_tables *t, uint64_t image)
 		bpf_map_delete_elem(t->programs->images, &image);
 }
 
-/* Deletes all images of the kernel's; afterwards nothing refers to the other half. */
+/* Deletes all images from the BPF map, after which nothing refers to the other half. */
 static void forget_all(struct ebpf_tables *t)
 {
 	uint64_t image;
@@ -196,7 +197,7 @@ static void forget_all(struct ebpf_tables *t)
 	map_clear(&t->images);
 }
 
-/* Room for so many ranges: index of the first, or -1. */
+/* Allocates `count` ranges. Returns the index of the first, or -1. */
 static int64_t claim_ranges(struct ebpf_tables *t, size_t count)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -215,8 +216,9 @@ static int64_t claim_ranges(struct ebpf_tables *t, size_t count)
 	return (int64_t)t->half * HALF + t->used - (int64_t)count;
 }
 
-int ebpf_tables_image(struct ebpf_tables *t, uint64_t image, const struct target_range *ranges,
-		      size_t count, const struct bpf_python *python)
+int ebpf_tables_upload_image(struct ebpf_tables *t, uint64_t image,
+			     const struct target_range *ranges, size_t count,
+			     const struct bpf_python *python)
 {
 	int64_t first = claim_ranges(t, count);
 	struct bpf_range *out = sampler_ranges(t->programs) + (first < 0 ? 0 : first);
@@ -228,10 +230,10 @@ int ebpf_tables_image(struct ebpf_tables *t, uint64_t image, const struct target
 		return E_LIMIT;
 	for (size_t i = 0; i < count; i++) {
 		const struct target_range *r = &ranges[i];
-		uint32_t number = BPF_TABLE_WANTED;
+		uint32_t number = BPF_TABLE_MISSING;
 
 		if (r->parts)
-			number = ebpf_tables_number(t, r->parts);
+			number = ebpf_tables_upload(t, r->parts);
 		else if (r->file)
 			number = BPF_TABLE_NONE;
 		out[i] = (struct bpf_range){ r->start, r->end, r->bias, number, 0 };
@@ -241,8 +243,8 @@ int ebpf_tables_image(struct ebpf_tables *t, uint64_t image, const struct target
 	if (map_put(&t->images, image, 1) < 0)
 		return -ENOMEM;
 	/*
-	 * Who sees the image sees its ranges: a system call comes between, and x86-64 keeps stores
-	 * in order.
+	 * A program that sees the image also sees its ranges: a system call separates the stores,
+	 * and x86-64 keeps them in order.
 	 */
 	return bpf_map_update_elem(t->programs->images, &image, &value, BPF_ANY);
 }

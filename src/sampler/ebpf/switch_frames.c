@@ -6,7 +6,7 @@
 #include "symbol/kernel_symbols.h"
 
 #define FUNCTION "__schedule"
-#define OWN_FRAMES 2u /* of the BPF program, and of what calls it */
+#define OWN_FRAMES 2u /* the BPF program and its caller */
 
 struct switch_function switch_function_find(const char *path)
 {
@@ -23,10 +23,10 @@ struct switch_function switch_function_find(const char *path)
 	return found;
 }
 
-unsigned switch_frames_of_tracers(const struct switch_function *f, const uint64_t *frames,
-				  unsigned count)
+unsigned switch_tracer_frames(const struct switch_function *f, const uint64_t *frames,
+			      unsigned count)
 {
-	/* Addresses are those that calls return to, which may be the function's end. */
+	/* Frames are return addresses, which may be the end of the function. */
 	for (unsigned i = 0; i < count; i++)
 		if (frames[i] > f->start && frames[i] <= f->end)
 			return i;

@@ -43,7 +43,7 @@ void perf_handover_close(struct perf_handover *h)
 
 /* --- cells --- */
 
-/* 1 + index of a process's newest cell; 0: it has none. */
+/* Returns 1 + index of the newest cell of a process; 0: none. */
 static size_t newest(const struct perf_handover *h, pid_t pid)
 {
 	uint64_t cell;
@@ -126,9 +126,9 @@ bool perf_handover_owe(struct perf_handover *h, pid_t pid, uint64_t owed_ns)
 }
 
 /*
- * Ends the cells that a process image has left behind at time_ns, as they are now; cells that are
- * younger belong to the next image, or to the next process with this pid. Returns what all cells up
- * to then have recorded.
+ * Ends the cells that a process image had at time_ns, with their present values. Younger cells
+ * belong to the next image, or to the next process with this pid. Returns what all cells until then
+ * have recorded.
  */
 static uint64_t end_image(struct perf_handover *h, pid_t pid, uint64_t time_ns)
 {
@@ -171,7 +171,7 @@ static void forget(struct perf_handover *h, pid_t pid)
 
 uint64_t perf_handover_exit(struct perf_handover *h, pid_t pid, uint64_t time_ns)
 {
-	uint64_t recorded_ns, *owed, rest_ns = 0;
+	uint64_t recorded_ns, *owed, remainder_ns = 0;
 
 	perf_handover_read(h);
 	if (!newest(h, pid))
@@ -179,9 +179,9 @@ uint64_t perf_handover_exit(struct perf_handover *h, pid_t pid, uint64_t time_ns
 	recorded_ns = end_image(h, pid, time_ns);
 	owed = map_at(&h->owed, (uint64_t)pid, 0);
 	if (owed) {
-		rest_ns = *owed - MIN(recorded_ns, *owed);
+		remainder_ns = *owed - MIN(recorded_ns, *owed);
 		*owed = 0;
 	}
 	forget(h, pid);
-	return rest_ns;
+	return remainder_ns;
 }

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 
-/* The reading of a sample, which is not in the list any more; NULL: there is none. */
+/* Removes the reading of a sample from the list. NULL: there is none. */
 static struct perf_reading *take_reading(struct perf_held_list *list, const struct perf_held *held)
 {
 	for (size_t i = 0; i < list->readings.all.count; i++) {
@@ -79,7 +79,7 @@ struct perf_held *perf_held_add(struct perf_held_list *list, const struct perf_s
 	return held;
 }
 
-void perf_held_switch(struct perf_held_list *list, const struct perf_notice *n)
+void perf_held_switch(struct perf_held_list *list, const struct perf_sideband *n)
 {
 	size_t at;
 	struct perf_held *held = find(list, n->tid, &at);
@@ -109,7 +109,7 @@ void perf_held_end_process(struct perf_held_list *list, pid_t pid)
 			emit(list, i, 0);
 }
 
-void perf_held_lose(struct perf_held_list *list)
+void perf_held_on_loss(struct perf_held_list *list)
 {
 	list->losses++;
 }

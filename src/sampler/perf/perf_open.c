@@ -18,13 +18,13 @@
 #define PARANOID "/proc/sys/kernel/perf_event_paranoid"
 #define STACK_BYTES_MAX (32u << 10)
 #define STACK_BYTES_MIN (8u << 10)
-#define SAMPLE_BYTES 1024u /* of a sample beside its stack */
+#define SAMPLE_BYTES 1024u /* bytes of a sample without its stack */
 #define RING_BYTES_MIN (64u << 10)
 #define RING_BYTES_MAX (16u << 20)
-#define RINGS_BYTES_MAX (128u << 20) /* of all */
-#define RING_MS 1000u /* of a busy processor's samples that a ring should hold */
-#define RING_MS_MIN 150u /* with less, the copies of stacks are made smaller */
-#define PERF_FORMAT_LOST_ (UINT64_C(1) << 4) /* older headers do not have it */
+#define RINGS_BYTES_MAX (128u << 20) /* all rings together */
+#define RING_MS 1000u /* time for which a ring should hold a busy processor's samples */
+#define RING_MS_MIN 150u /* with less, the stack copies are made smaller */
+#define PERF_FORMAT_LOST_ (UINT64_C(1) << 4) /* missing in older headers */
 
 static int open_event(struct perf_event_attr *attr, pid_t pid, int cpu)
 {
@@ -61,7 +61,8 @@ static struct perf_event_attr attributes(const struct perf_events *events, bool 
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 		.context_switch = events->reads_python,
-		.watermark = !events->reads_python, /* of half a ring; else of one sample */
+		/* wake up at half a ring; else at each sample */
+		.watermark = !events->reads_python,
 		.wakeup_events = events->reads_python,
 		.sample_regs_user = PERF_REGISTERS,
 		.sample_stack_user = (uint32_t)events->stack_bytes,
@@ -92,23 +93,24 @@ static int explain(int err, pid_t pid, struct error *e)
 				"kernel.perf_event_paranoid is %d: sampling needs 2 or less, "
 				"root or CAP_PERFMON",
 				level);
-		return error_set(e, E_UNSUPPORTED,
-				 "process %d is not ours to look at: be its user, or root",
-				 (int)pid);
+		return error_set(
+			e, E_UNSUPPORTED,
+			"process %d belongs to another user: run pitot as that user or as root",
+			(int)pid);
 	case EPERM:
 	case ENOSYS:
 		if (level == -2)
 			return error_set(e, E_UNSUPPORTED, "this kernel has no perf events");
 		return error_set(e, E_UNSUPPORTED,
-				 "perf_event_open is forbidden here, as by a container's seccomp "
-				 "filter: allow it there");
+				 "perf_event_open is not permitted: allow it in the container's "
+				 "seccomp filter");
 	case ESRCH:
 		return error_set(e, -ESRCH, "there is no process %d", (int)pid);
 	case EMFILE:
 	case ENFILE:
 		return error_set(
 			e, E_UNSUPPORTED,
-			"an event needs a file on each processor, and no more may be open: "
+			"too many open files, of which each thread needs one per processor: "
 			"raise 'ulimit -n'");
 	case ENOMEM:
 		return error_set(e, err, "out of memory");
@@ -174,7 +176,7 @@ static void unmap_all(struct perf_events *events)
 		perf_ring_unmap(&events->rings.rings[i]);
 }
 
-/* All rings of one size. */
+/* Maps all rings with one size. */
 static int map_all(struct perf_events *events, uint64_t size)
 {
 	int r = 0;
@@ -186,7 +188,7 @@ static int map_all(struct perf_events *events, uint64_t size)
 	return r;
 }
 
-/* Maps all rings, as large as is wanted and allowed. */
+/* Maps all rings, as large as requested or, failing that, as allowed. */
 static int map_rings(struct perf_events *events)
 {
 	uint64_t size = MIN(power_of_two(bytes_in(events, RING_MS)), RING_BYTES_MAX);
@@ -220,8 +222,8 @@ static int add_event(struct perf_events *events, int fd, pid_t tid)
 }
 
 /*
- * Opens a thread's events, one a processor. The first thread's have the rings; the others write to
- * these.
+ * Opens the events of a thread, one per processor. The first thread's events have the rings, into
+ * which the others write too.
  */
 static int open_thread(struct perf_events *events, struct perf_event_attr *attr, pid_t tid)
 {
@@ -266,7 +268,7 @@ static int add_thread(struct perf_events *events, struct perf_event_attr *attr, 
 	    err = map_put(&events->opened, (uint64_t)tid, r >= 0);
 
 	if (err >= 0 && r >= 0)
-		err = vec_push(&events->found, ((struct perf_found){ pid, tid }));
+		err = vec_push(&events->found, ((struct perf_thread_id){ pid, tid }));
 	if ((r == -EMFILE || r == -ENFILE) && events->threads)
 		events->refused_threads++;
 	else if ((r == -EACCES || r == -EPERM) && events->threads && !events->no_ring)
@@ -276,10 +278,7 @@ static int add_thread(struct perf_events *events, struct perf_event_attr *attr, 
 	return err;
 }
 
-/*
- * Opens the events of all threads of a process that are not known. Whether there were any, or a
- * negative errno.
- */
+/* Opens the events of a process's new threads. Returns whether there were any, or -errno. */
 static int add_threads(struct perf_events *events, struct perf_event_attr *attr, pid_t pid)
 {
 	DIR *folder;
@@ -305,8 +304,8 @@ static int add_threads(struct perf_events *events, struct perf_event_attr *attr,
 }
 
 /*
- * Opens the events of all threads of running processes and their descendants. New ones may appear
- * meanwhile: of threads with events these are inherited; others are found when /proc is read again.
+ * Opens the events of all threads of running processes and their descendants. Threads started
+ * meanwhile inherit events from threads that have them; others are found when /proc is read again.
  */
 static int open_running(struct perf_events *events, struct perf_event_attr *attr,
 			const struct cpu_roots *roots)
@@ -336,7 +335,7 @@ static int try_open(struct perf_events *events, const struct cpu_roots *roots, b
 	close_all(events);
 	r = roots->running ? open_running(events, &attr, roots)
 			   : open_thread(events, &attr, roots->pids[0]);
-	/* Older kernels lack features: the newest is left out first. */
+	/* Older kernels lack features: give up the newest first. */
 	if (r == -EINVAL && (events->reads || events->counts_lost)) {
 		events->counts_lost = events->reads;
 		events->reads = false;
@@ -349,7 +348,7 @@ static int try_open(struct perf_events *events, const struct cpu_roots *roots, b
 	return r;
 }
 
-/* --- all of it --- */
+/* --- opening and closing --- */
 
 static int prepare(struct perf_events *events, const struct cpu_options *options)
 {
@@ -365,7 +364,7 @@ static int prepare(struct perf_events *events, const struct cpu_options *options
 	events->rings.times = perf_record_times;
 	events->rings.rings = calloc((size_t)MAX(cpus, 1), sizeof(*events->rings.rings));
 	events->rings.scratch = malloc(PERF_RECORD_BYTES_MAX);
-	/* The command has been started already, so its own limit is unchanged. */
+	/* Raise our limit; the command has been started, so its own limit does not change. */
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
 		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
@@ -378,35 +377,35 @@ static void add_limits(const struct perf_events *events, const struct cpu_option
 		       const struct cpu_roots *roots, enum cpu_python python, struct strbuf *reason)
 {
 	if (options->kernel && !events->kernel)
-		strbuf_addf(
-			reason,
-			"time in the kernel is not sampled: kernel.perf_event_paranoid is %d, 1 or "
-			"CAP_PERFMON would allow it; ",
-			paranoid_level());
+		strbuf_addf(reason,
+			    "time in the kernel is not sampled (kernel.perf_event_paranoid is %d: "
+			    "set it to "
+			    "1 or grant CAP_PERFMON); ",
+			    paranoid_level());
 	else if (!events->kernel)
 		strbuf_adds(reason, "time in the kernel is not sampled; ");
 	if (options->off_cpu)
 		strbuf_adds(reason, "no time off the CPU; ");
 	if (events->stack_bytes < STACK_BYTES_MAX)
 		strbuf_addf(reason,
-			    "stacks are cut after %zu KiB, for want of memory that may be "
-			    "locked (kernel.perf_event_mlock_kb, ulimit -l); ",
+			    "stacks are cut after %zu KiB: raise kernel.perf_event_mlock_kb or "
+			    "'ulimit -l'; ",
 			    events->stack_bytes >> 10);
 	if (events->refused_threads)
 		strbuf_addf(reason, "%u of %u threads are not sampled: raise 'ulimit -n'; ",
 			    events->refused_threads, events->refused_threads + events->threads);
 	if (events->foreign_threads)
-		strbuf_addf(reason, "%u threads are another user's: only root can sample them; ",
+		strbuf_addf(reason, "only root can sample %u threads of other users; ",
 			    events->foreign_threads);
-	strbuf_adds(reason, "nothing of setuid programs");
+	strbuf_adds(reason, "setuid programs are not sampled");
 	if (python == CPU_PYTHON_READ)
 		return;
 	strbuf_adds(reason, "; ");
 	if (options->timers_inside)
-		strbuf_adds(reason, "Python frames by timers inside, in processes with the "
+		strbuf_adds(reason, "Python frames only from timers inside, in processes with the "
 				    "recorder");
 	else
-		cpu_no_python(roots, options->method == CPU_METHOD_PERF, python, reason);
+		cpu_explain_no_python(roots, options->method == CPU_METHOD_PERF, python, reason);
 }
 
 int perf_events_open(struct perf_events *events, const struct cpu_options *options,
@@ -465,7 +464,7 @@ int perf_events_check(struct error *e)
 	struct perf_event_attr attr = attributes(&events, false, false);
 	int fd = open_event(&attr, 0, -1);
 
-	/* An inherited event of all processors can be opened, and only has no ring. */
+	/* An inherited event of all processors can be opened; it just cannot have a ring. */
 	if (fd < 0)
 		return explain(fd, getpid(), e);
 	close(fd);

@@ -11,12 +11,12 @@
 #include "sampler/proc_tree.h"
 #include "sampler/python/sampled_python.h"
 
-#define HZ_MAX 1000u /* more often, reading would take too much of the threads' time */
-#define READING_AGE_NS NS_PER_S /* of a reading that belongs to no sample */
+#define HZ_MAX 1000u /* at a higher rate, reading would take too much of the threads' time */
+#define READING_AGE_NS NS_PER_S /* age at which a reading without a sample is freed */
 
 struct process {
-	bool is_known; /* looked for since its mappings changed */
-	struct sampled_python *python; /* NULL: it is none */
+	bool is_known; /* sampled_python_find() was called since its mappings changed */
+	struct sampled_python *python; /* NULL: not Python */
 };
 
 struct perf_python {
@@ -26,14 +26,14 @@ struct perf_python {
 	struct map index; /* pid -> item of processes */
 	VEC(struct process) processes;
 	struct perf_held_list held;
-	uint64_t samples, read; /* of Pythons; and with what their threads had */
-	uint64_t read_ns; /* what reading took, in all */
-	uint64_t unnamed; /* frames */
-	uint64_t start_ns; /* of what is counted in `unnamed` */
-	struct error why_not; /* the first interpreter whose frames cannot be read */
+	uint64_t samples, read; /* samples of Python processes; those with a usable reading */
+	uint64_t read_ns; /* total duration of the readings */
+	uint64_t unnamed; /* frames whose code object could not be described */
+	uint64_t start_ns; /* start of the time span of `unnamed` */
+	struct error python_error; /* for the first interpreter whose frames cannot be read */
 };
 
-/* --- which processes --- */
+/* --- processes --- */
 
 enum cpu_python perf_python_check(const struct cpu_options *options, const struct cpu_roots *roots)
 {
@@ -49,7 +49,7 @@ enum cpu_python perf_python_check(const struct cpu_options *options, const struc
 	return best;
 }
 
-static struct process *process_of(struct perf_python *p, pid_t pid)
+static struct process *find_or_add_process(struct perf_python *p, pid_t pid)
 {
 	uint64_t *at = map_at(&p->index, (uint64_t)pid, UINT64_MAX);
 	struct process fresh = { 0 };
@@ -61,7 +61,7 @@ static struct process *process_of(struct perf_python *p, pid_t pid)
 	return *at == UINT64_MAX ? NULL : &p->processes.data[*at];
 }
 
-static struct process *known_process(struct perf_python *p, pid_t pid)
+static struct process *find_process(struct perf_python *p, pid_t pid)
 {
 	uint64_t at;
 
@@ -71,7 +71,7 @@ static struct process *known_process(struct perf_python *p, pid_t pid)
 
 static void forget_process(struct perf_python *p, pid_t pid)
 {
-	struct process *process = known_process(p, pid);
+	struct process *process = find_process(p, pid);
 
 	perf_held_end_process(&p->held, pid);
 	if (!process)
@@ -82,33 +82,33 @@ static void forget_process(struct perf_python *p, pid_t pid)
 	*process = (struct process){ 0 };
 }
 
-/* Tells the readers what is known of its interpreter. */
-static void add_place(struct perf_python *p, pid_t pid, const struct sampled_python *python)
+/* Passes the location of the interpreter's data to the readers. */
+static void add_location(struct perf_python *p, pid_t pid, const struct sampled_python *python)
 {
-	struct python_place place;
+	struct python_location location;
 
-	sampled_python_place(python, &place);
-	if (perf_readers_add(p->readers, pid, &place) < 0)
-		error_set(&p->why_not, -ENOMEM, "out of memory");
+	sampled_python_location(python, &location);
+	if (perf_readers_add(p->readers, pid, &location) < 0)
+		error_set(&p->python_error, -ENOMEM, "out of memory");
 }
 
-/* The interpreter of a process that has a sample; NULL: it has none. */
+/* Returns the interpreter of a process; NULL: it has none. */
 static struct sampled_python *find_python(struct perf_python *p, struct target *target)
 {
 	pid_t pid = target_pid(target);
-	struct process *process = process_of(p, pid);
+	struct process *process = find_or_add_process(p, pid);
 	struct error why = { 0 };
 
 	if (!process || process->is_known)
 		return process ? process->python : NULL;
 	process->is_known = true;
 	if (sampled_python_find(p->targets, target, &process->python, &why) < 0 &&
-	    !p->why_not.code) {
+	    !p->python_error.code) {
 		error_prefix(&why, "process %d", (int)pid);
-		p->why_not = why;
+		p->python_error = why;
 	}
 	if (process->python)
-		add_place(p, pid, process->python);
+		add_location(p, pid, process->python);
 	return process->python;
 }
 
@@ -123,8 +123,8 @@ static void emit(void *context, const struct perf_held *held, const struct perf_
 {
 	struct perf_python *p = context;
 	struct target *target = targets_find(p->targets, held->pid);
-	struct process *process = known_process(p, held->pid);
-	uint64_t frames[TARGET_FRAMES_MAX + 1]; /* one more, to tell that there are more */
+	struct process *process = find_process(p, held->pid);
+	uint64_t frames[TARGET_FRAMES_MAX + 1]; /* one more, to detect overflow */
 	struct target_stack stack = { .kernel = held->kernel,
 				      .kernel_count = held->kernel_count,
 				      .user = held->user,
@@ -150,7 +150,7 @@ static void emit(void *context, const struct perf_held *held, const struct perf_
 			stack.user_count = MIN(sampled_python_merge(process->python, target, &parts,
 								    frames, ARRAY_SIZE(frames)),
 					       ARRAY_SIZE(frames));
-			p->unnamed += sampled_python_left_out(process->python);
+			p->unnamed += sampled_python_unnamed(process->python);
 		}
 	}
 	targets_cpu_sample(p->targets, target, held->tid, held->time_ns, p->period_ns, held->cpu,
@@ -173,7 +173,7 @@ bool perf_python_sample(struct perf_python *p, struct target *target,
 	return true;
 }
 
-void perf_python_notice(struct perf_python *p, unsigned type, const struct perf_notice *n)
+void perf_python_sideband(struct perf_python *p, unsigned type, const struct perf_sideband *n)
 {
 	struct process *process;
 
@@ -194,7 +194,7 @@ void perf_python_notice(struct perf_python *p, unsigned type, const struct perf_
 			forget_process(p, n->pid);
 		break;
 	case PERF_RECORD_MMAP2:
-		process = n->is_executable ? known_process(p, n->pid) : NULL;
+		process = n->is_executable ? find_process(p, n->pid) : NULL;
 		if (process && !process->python)
 			process->is_known = false;
 		break;
@@ -203,9 +203,9 @@ void perf_python_notice(struct perf_python *p, unsigned type, const struct perf_
 	}
 }
 
-void perf_python_lose(struct perf_python *p)
+void perf_python_on_loss(struct perf_python *p)
 {
-	perf_held_lose(&p->held);
+	perf_held_on_loss(&p->held);
 }
 
 void perf_python_read(struct perf_python *p)
@@ -218,15 +218,15 @@ void perf_python_read(struct perf_python *p)
 	perf_readers_take(p->readers, &p->held.readings);
 	for (size_t i = before; i < p->held.readings.all.count; i++) {
 		const struct perf_reading *r = p->held.readings.all.data[i];
-		struct process *process = known_process(p, r->pid);
+		struct process *process = find_process(p, r->pid);
 
 		if (!process || !process->python)
 			continue;
-		/* What the code objects are, before they are gone. */
-		sampled_python_look(process->python, r->words, r->count);
+		/* Read the code objects while they exist. */
+		sampled_python_read_codes(process->python, r->words, r->count);
 		if (r->thread_base && !r->has_frames &&
 		    sampled_python_locate(process->python, r->thread_base))
-			add_place(p, r->pid, process->python);
+			add_location(p, r->pid, process->python);
 	}
 }
 
@@ -261,25 +261,26 @@ uint64_t perf_python_stop(struct perf_python *p)
 
 void perf_python_finish(struct perf_python *p)
 {
-	char got[128];
+	char actual[128];
 	bool most = p->read >= p->samples - p->samples / 10;
 
 	perf_held_end_process(&p->held, 0);
 	if (p->unnamed)
 		targets_loss(p->targets, NULL, loss_reason_unnamed_frames, p->unnamed, p->start_ns,
 			     clock_monotonic_ns());
-	if (p->why_not.code)
+	if (p->python_error.code)
 		targets_capability(p->targets, "cpu_python", capability_state_degraded,
-				   "native frames of the interpreter", p->why_not.text);
+				   "native frames of the interpreter", p->python_error.text);
 	if (!p->samples)
 		return;
-	snprintf(got, sizeof(got), "%" PRIu64 " of %" PRIu64 " samples, each read in %.0f us",
+	snprintf(actual, sizeof(actual), "%" PRIu64 " of %" PRIu64 " samples, each read in %.0f us",
 		 p->read, p->samples, (double)p->read_ns / 1e3 / (double)MAX(p->read, 1u));
-	targets_capability(p->targets, "cpu_python",
-			   most ? capability_state_on : capability_state_degraded, got,
-			   most ? NULL
-				: "the others have native frames: their threads ran on before they "
-				  "were read");
+	targets_capability(
+		p->targets, "cpu_python", most ? capability_state_on : capability_state_degraded,
+		actual,
+		most ? NULL
+		     : "the others have only native frames, because their threads ran on "
+		       "before they were read");
 }
 
 void perf_python_free(struct perf_python *p)

@@ -17,28 +17,28 @@
 #include "sampler/python/remote_memory.h"
 
 #define THREAD_STACK_BYTES ((size_t)256 << 10)
-#define SLICE_NS (100 * NS_PER_US) /* short, so that the scheduler lets us in at once */
-#define READINGS_MAX 4096u /* that nobody has taken yet */
-#define SAME_BYTES 512u /* of the stack, that are compared */
-#define INNER_WORDS 1024u /* of the stack, that are looked through for the thread's data, */
-#define OUTER_WORDS 128u /* and from its other end */
-/* To find the data of a thread, which takes a millisecond: so often at first, then now and then. */
+#define SLICE_NS (100 * NS_PER_US) /* short, so that the scheduler lets us preempt at once */
+#define READINGS_MAX 4096u /* limit of readings that wait to be taken */
+#define SAME_BYTES 512u /* bytes of the stack that are compared */
+#define INNER_WORDS 1024u /* words at the top of the copied stack that are searched for */
+#define OUTER_WORDS 128u /* the data of its thread, and words at its other end */
+/* Finding a thread's data takes 1 ms: the first TRIES_MAX samples try, then one in TRIES_PERIOD. */
 #define TRIES_MAX 8u
 #define TRIES_PERIOD 64u
-#define TRIES_END 4096u /* no address is below */
+#define TRIES_END 4096u /* smaller than any address */
 
-struct place {
-	struct python_place at;
+struct known_python {
+	struct python_location location;
 	bool is_known;
 };
 
 struct reader {
 	struct perf_readers *all;
 	const struct perf_ring *ring;
-	unsigned number; /* of the ring */
+	unsigned number; /* index of the ring */
 	pthread_t thread;
-	uint64_t at; /* in the ring */
-	uint64_t cpu_ns; /* once it has ended */
+	uint64_t at; /* position in the ring */
+	uint64_t cpu_ns; /* set when the thread ends */
 	struct remote_memory memory;
 	struct perf_sample sample;
 	uint64_t words[2 * BPF_PYTHON_FRAMES];
@@ -49,30 +49,30 @@ struct reader {
 struct perf_readers {
 	const struct perf_events *events;
 	struct perf_sample_layout layout;
-	int stop_fd; /* an eventfd */
+	int stop_fd; /* eventfd */
 	struct reader **readers;
 	unsigned count;
-	pthread_mutex_t lock; /* of what follows */
-	struct map index; /* pid -> item of places */
-	VEC(struct place) places;
-	struct map bases; /* tid -> fs, or how often it was looked for in vain */
+	pthread_mutex_t lock; /* protects the following members */
+	struct map index; /* pid -> item of pythons */
+	VEC(struct known_python) pythons;
+	struct map bases; /* tid -> fs; below TRIES_END: the number of tries */
 	struct perf_readings readings;
 };
 
-/* --- one thread that is sampled --- */
+/* --- reading a thread --- */
 
-/* false: the process is no Python that is known, or the thread's data are not to be found. */
-static bool find_place(struct perf_readers *all, const struct perf_sample *s,
-		       struct python_place *place, uint64_t *base)
+/* Returns false if the process is no known Python, or its thread's data are not to be sought. */
+static bool find_location(struct perf_readers *all, const struct perf_sample *s,
+			  struct python_location *location, uint64_t *base)
 {
 	uint64_t at, *known;
 	bool found;
 
 	pthread_mutex_lock(&all->lock);
-	found = map_get(&all->index, (uint64_t)s->pid, &at) && at < all->places.count &&
-		all->places.data[at].is_known;
+	found = map_get(&all->index, (uint64_t)s->pid, &at) && at < all->pythons.count &&
+		all->pythons.data[at].is_known;
 	if (found)
-		*place = all->places.data[at].at;
+		*location = all->pythons.data[at].location;
 	known = found ? map_at(&all->bases, (uint64_t)s->tid, 0) : NULL;
 	*base = known ? *known : 0;
 	if (known && *known < TRIES_END)
@@ -82,7 +82,7 @@ static bool find_place(struct perf_readers *all, const struct perf_sample *s,
 }
 
 static uint64_t find_base(struct reader *r, const struct python_memory *memory,
-			  const struct python_place *place)
+			  const struct python_location *location)
 {
 	const struct stack_snapshot *stack = &r->sample.stack;
 	size_t inner = MIN(stack->size / 8, INNER_WORDS);
@@ -97,10 +97,10 @@ static uint64_t find_base(struct reader *r, const struct python_memory *memory,
 	if (outer)
 		memcpy(words + count, stack->bytes + stack->size / 8 * 8 - 8 * outer, 8 * outer);
 	count += outer;
-	return sampled_thread_find(memory, &place->runtime.offsets, r->sample.tid, words, count);
+	return sampled_thread_find(memory, &location->runtime.offsets, r->sample.tid, words, count);
 }
 
-/* Whether the top of its stack is as in the sample. */
+/* Whether the top of the thread's stack is the same as in the sample. */
 static bool is_same_stack(const struct perf_sample *s)
 {
 	uint8_t bytes[SAME_BYTES];
@@ -133,16 +133,16 @@ static void publish(struct perf_readers *all, const struct reader *r,
 	pthread_mutex_unlock(&all->lock);
 }
 
-/* The thread of the sample in the record has left its processor. */
+/* Reads the thread of the sample in `h`, which has left its processor. */
 static void read_thread(struct reader *r, const struct perf_event_header *h)
 {
 	const struct python_memory memory = { remote_memory_read, &r->memory };
 	struct perf_reading head = { .begin_ns = clock_monotonic_ns() };
-	struct python_place place;
+	struct python_location location;
 	uint64_t base;
 
 	if (!perf_record_sample(h, &r->all->layout, &r->sample) || !r->sample.has_user ||
-	    !find_place(r->all, &r->sample, &place, &base))
+	    !find_location(r->all, &r->sample, &location, &base))
 		return;
 	head.pid = r->sample.pid;
 	head.tid = r->sample.tid;
@@ -150,10 +150,10 @@ static void read_thread(struct reader *r, const struct perf_event_header *h)
 	remote_memory_begin(&r->memory, head.pid);
 	head.thread_base = sampled_thread_is_at(&memory, base, head.tid)
 				   ? base
-				   : find_base(r, &memory, &place);
-	head.has_frames = head.thread_base && place.state_at;
+				   : find_base(r, &memory, &location);
+	head.has_frames = head.thread_base && location.state_at;
 	if (head.has_frames)
-		head.count = sampled_python_read(&place, &memory, head.thread_base, r->words,
+		head.count = sampled_python_read(&location, &memory, head.thread_base, r->words,
 						 BPF_PYTHON_FRAMES, &head.is_complete);
 	head.is_same_stack = is_same_stack(&r->sample);
 	head.end_ns = clock_monotonic_ns();
@@ -162,7 +162,7 @@ static void read_thread(struct reader *r, const struct perf_event_header *h)
 
 /* --- the ring --- */
 
-/* Reads the thread that was sampled last, if it has left its processor since. */
+/* Reads the thread of the last sample, if it has been preempted since. */
 static void read_ring(struct reader *r)
 {
 	const struct perf_event_header *h;
@@ -170,14 +170,14 @@ static void read_ring(struct reader *r)
 	pid_t tid = 0;
 
 	while ((h = perf_ring_copy(r->ring, &r->at, r->record))) {
-		struct perf_notice n;
+		struct perf_sideband n;
 
 		if (h->type == PERF_RECORD_SAMPLE && h->size >= 24) {
 			memcpy(&tid, r->record + 20, sizeof(tid));
 			r->record = r->last_sample;
 			r->last_sample = (uint8_t *)(uintptr_t)h;
 			is_out = false;
-		} else if (h->type == PERF_RECORD_SWITCH && perf_record_notice(h, &n) &&
+		} else if (h->type == PERF_RECORD_SWITCH && perf_record_sideband(h, &n) &&
 			   n.tid == tid) {
 			is_out = n.is_out && n.is_preempted;
 		}
@@ -188,7 +188,7 @@ static void read_ring(struct reader *r)
 
 /* --- threads --- */
 
-/* Of the C library there is no function for it. */
+/* struct sched_attr of the operating system's kernel, for which the C library has no function. */
 struct scheduling {
 	uint32_t size, policy;
 	uint64_t flags;
@@ -198,8 +198,8 @@ struct scheduling {
 };
 
 /*
- * A shorter slice than that of others is let in by kernels from 6.12 on at once; older ones ignore
- * it.
+ * Since Linux 6.12, a thread with a shorter time slice than others preempts them at once; older
+ * kernels ignore the slice.
  */
 static void shorten_slice(void)
 {
@@ -212,8 +212,8 @@ static void shorten_slice(void)
 }
 
 /*
- * The file that is to be waited for: the ring's own, until its thread and all that inherited from
- * it have ended; then that of the next thread. Returns -1 when there is none.
+ * Returns the file to wait for: first the ring's own event, and when its thread and all that
+ * inherited the event have ended, the event of the next thread; -1: there are no more.
  */
 static int next_file(const struct reader *r, size_t *at)
 {
@@ -246,7 +246,7 @@ static void *run(void *user)
 	return NULL;
 }
 
-/* Starts a reader on the processor of its ring alone, or -EINVAL if that is none of ours. */
+/* Starts a reader on the processor of its ring. -EINVAL: we may not use that processor. */
 static int start(struct reader *r)
 {
 	pthread_attr_t attributes;
@@ -307,7 +307,7 @@ int perf_readers_start(const struct perf_events *events, const struct perf_sampl
 			r->readers[r->count++] = one;
 		else
 			free(one);
-		/* Not one of the processors that we may run on. */
+		/* We may not use this processor. */
 		if (err == -EINVAL)
 			err = 0;
 	}
@@ -343,7 +343,7 @@ void perf_readers_free(struct perf_readers *r)
 	for (size_t i = 0; i < r->readings.all.count; i++)
 		free(r->readings.all.data[i]);
 	vec_release(&r->readings.all);
-	vec_release(&r->places);
+	vec_release(&r->pythons);
 	map_release(&r->index);
 	map_release(&r->bases);
 	pthread_mutex_destroy(&r->lock);
@@ -353,9 +353,9 @@ void perf_readers_free(struct perf_readers *r)
 
 /* --- processes --- */
 
-int perf_readers_add(struct perf_readers *r, pid_t pid, const struct python_place *place)
+int perf_readers_add(struct perf_readers *r, pid_t pid, const struct python_location *location)
 {
-	struct place fresh = { .at = *place, .is_known = true };
+	struct known_python fresh = { .location = *location, .is_known = true };
 	uint64_t *at;
 	int err = 0;
 
@@ -364,11 +364,11 @@ int perf_readers_add(struct perf_readers *r, pid_t pid, const struct python_plac
 	if (!at)
 		err = -ENOMEM;
 	else if (*at != UINT64_MAX)
-		r->places.data[*at] = fresh;
-	else if (vec_push(&r->places, fresh) < 0)
+		r->pythons.data[*at] = fresh;
+	else if (vec_push(&r->pythons, fresh) < 0)
 		err = -ENOMEM;
 	else
-		*at = r->places.count - 1;
+		*at = r->pythons.count - 1;
 	pthread_mutex_unlock(&r->lock);
 	return err;
 }
@@ -379,7 +379,7 @@ void perf_readers_remove(struct perf_readers *r, pid_t pid)
 
 	pthread_mutex_lock(&r->lock);
 	if (map_get(&r->index, (uint64_t)pid, &at) && at != UINT64_MAX)
-		r->places.data[at].is_known = false;
+		r->pythons.data[at].is_known = false;
 	pthread_mutex_unlock(&r->lock);
 }
 

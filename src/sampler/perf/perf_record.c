@@ -5,18 +5,16 @@
 
 #include "base/bytes.h"
 
-/*
- * Sample: header, identifier, thread, time … Others end with thread, time, processor, identifier.
- */
+/* Samples begin with header, id, tid, time; other records end with tid, time, processor, id. */
 const struct perf_times perf_record_times = { .in_sample = 24, .from_end = 24 };
 #define TRAILER_BYTES 32u
 
-/* Registers in the order of the bits of PERF_REGISTERS. */
+/* DWARF numbers of the registers, in the order of the bits of PERF_REGISTERS. */
 static const uint8_t register_order[] = {
 	REG_RAX_, REG_RBX_, REG_RCX_, REG_RDX_, REG_RSI_, REG_RDI_, REG_RBP_, REG_RSP_, REG_RA_,
 	REG_R8_,  9,        10,       11,       REG_R12_, 13,       14,       REG_R15_,
 };
-_Static_assert(ARRAY_SIZE(register_order) == REG_COUNT_, "all of them");
+_Static_assert(ARRAY_SIZE(register_order) == REG_COUNT_, "one number per register");
 
 static void read_callchain(struct cursor *c, struct perf_sample *out)
 {
@@ -29,7 +27,7 @@ static void read_callchain(struct cursor *c, struct perf_sample *out)
 	while (count--) {
 		uint64_t address = cursor_u64(c);
 
-		/* Marks of the kind of frames are the highest numbers. */
+		/* Numbers from PERF_CONTEXT_MAX on mark the kind of the frames that follow. */
 		if (address < PERF_CONTEXT_MAX && address >> 63 &&
 		    out->kernel_count < PERF_KERNEL_FRAMES_MAX)
 			out->kernel[out->kernel_count++] = address;
@@ -56,7 +54,7 @@ static void read_stack(struct cursor *c, size_t requested, struct perf_sample *o
 	out->stack.bytes = cursor_bytes(c, size);
 	used = cursor_u64(c);
 	out->stack.size = MIN(size, used);
-	/* The kernel copies up to where nothing is mapped, which is the end of the stack. */
+	/* The kernel copies up to an unmapped page, which is the end of the stack. */
 	out->stack.cut = used >= MIN(size, requested);
 }
 
@@ -82,7 +80,7 @@ bool perf_record_sample(const struct perf_event_header *h, const struct perf_sam
 	return !c.failed;
 }
 
-/* A text that ends within the record. */
+/* Reads a text; fails unless it ends within the record. */
 static const char *read_text(struct cursor *c)
 {
 	const char *text = (const char *)c->p;
@@ -92,7 +90,7 @@ static const char *read_text(struct cursor *c)
 	return c->failed ? "" : text;
 }
 
-static void read_mapping(struct cursor *c, struct perf_notice *out)
+static void read_mapping(struct cursor *c, struct perf_sideband *out)
 {
 	struct target_mapping *m = &out->mapping;
 
@@ -107,7 +105,7 @@ static void read_mapping(struct cursor *c, struct perf_notice *out)
 	m->path = out->text = read_text(c);
 }
 
-bool perf_record_notice(const struct perf_event_header *h, struct perf_notice *out)
+bool perf_record_sideband(const struct perf_event_header *h, struct perf_sideband *out)
 {
 	struct cursor c, trailer;
 
@@ -115,7 +113,7 @@ bool perf_record_notice(const struct perf_event_header *h, struct perf_notice *o
 		return false;
 	c = cursor_of(h + 1, h->size - sizeof(*h) - TRAILER_BYTES);
 	trailer = cursor_of(c.end, TRAILER_BYTES);
-	*out = (struct perf_notice){ .text = "" };
+	*out = (struct perf_sideband){ .text = "" };
 	out->pid = (pid_t)cursor_u32(&trailer);
 	out->tid = (pid_t)cursor_u32(&trailer);
 	out->time_ns = cursor_u64(&trailer);

@@ -35,7 +35,7 @@ void perf_ring_unmap(struct perf_ring *r)
 	r->page = NULL;
 }
 
-/* A word of the ring; offsets are multiples of 8, so none goes round the end. */
+/* Returns a word of the ring. Offsets are multiples of 8, so no word wraps around the end. */
 static uint64_t word_at(const struct perf_ring *r, uint64_t at)
 {
 	return load_u64(r->data + (at & (r->size - 1)));
@@ -74,7 +74,7 @@ static void read_time(struct perf_rings *all, struct perf_ring *r)
 	r->time_ns = word_at(r, r->tail + at);
 }
 
-bool perf_rings_look(struct perf_rings *all)
+bool perf_rings_update(struct perf_rings *all)
 {
 	bool ring_nearly_full = false;
 
@@ -96,7 +96,7 @@ bool perf_rings_look(struct perf_rings *all)
 	return ring_nearly_full;
 }
 
-/* The whole record, in one piece. */
+/* Returns the record at the tail as contiguous memory. */
 static const struct perf_event_header *record_at(struct perf_rings *all, const struct perf_ring *r)
 {
 	uint64_t at = r->tail & (r->size - 1);
@@ -134,8 +134,8 @@ const struct perf_event_header *perf_ring_copy(const struct perf_ring *r, uint64
 		return NULL;
 	copy_bytes(r, start, out, size);
 	/*
-	 * Only what the first reader still keeps is as the kernel has written it. x86-64 loads in
-	 * this order, if the compiler does.
+	 * The copy is valid only if the first reader has not removed the record meanwhile. x86-64
+	 * keeps loads in order, the fence keeps the compiler from reordering them.
 	 */
 	atomic_signal_fence(memory_order_acquire);
 	if (__atomic_load_n(&r->page->data_tail, __ATOMIC_RELAXED) > start)

@@ -1,7 +1,7 @@
 /*
- * perf_sampler.c: sampling by perf events: every so many nanoseconds of a thread's CPU time the
- * kernel writes its registers and the top of its stack into a ring. The stacks are walked here, on
- * the sampler's thread.
+ * perf_sampler.c: the perf_event sampling method. After each period of a thread's CPU time, the
+ * operating system's kernel writes the thread's registers and the top of its stack into a ring. The
+ * stacks are unwound here, on the sampler's thread.
  */
 #include <errno.h>
 #include <poll.h>
@@ -15,12 +15,10 @@
 #include "sampler/perf/perf_record.h"
 #include "sampler/perf/perf_threads.h"
 
-/*
- * A record that has this age has been written in full on every processor: it can be put in order.
- */
+/* Records of this age are complete on all processors, so they can be put in order. */
 #define SETTLE_NS (5 * NS_PER_MS)
 #define FIRST_WAIT_MS 10
-#define PYTHON_WAIT_MS 20 /* code objects are looked at so soon, and no ring is full by then */
+#define PYTHON_WAIT_MS 20 /* short enough for code objects to exist and rings to have room */
 
 struct cpu_sampling_state {
 	struct perf_events events;
@@ -30,21 +28,21 @@ struct cpu_sampling_state {
 	struct perf_threads threads;
 	struct perf_handover handover;
 	enum cpu_python has_python;
-	struct perf_python *python; /* NULL: no Python frames are read */
-	uint64_t reading_ns; /* CPU time that reading them took */
-	struct pollfd *files; /* of the rings, then the one that ends a wait */
+	struct perf_python *python; /* NULL: Python frames are not read */
+	uint64_t reading_ns; /* CPU time that reading Python frames took */
+	struct pollfd *files; /* one per ring, then wake_fd */
 	bool stopped;
-	bool processes_started; /* since the last wait: they are read from /proc while they live */
+	bool processes_started; /* since the last wait: read them from /proc soon */
 	int wait_ms;
-	uint64_t lost; /* records that rings had no room for */
-	uint64_t cpu_ns, lost_in_all; /* the kernel's totals, read when sampling stops */
+	uint64_t lost; /* records dropped because a ring was full */
+	uint64_t cpu_ns, lost_in_all; /* the kernel's totals, read when sampling has stopped */
 	struct perf_sample sample;
 	uint64_t frames[TARGET_FRAMES_MAX];
 };
 
 /* --- records --- */
 
-static void on_fork(struct cpu_sampling_state *s, const struct perf_notice *n)
+static void on_fork(struct cpu_sampling_state *s, const struct perf_sideband *n)
 {
 	if (!perf_thread_begins(&s->threads, n->pid, n->tid) || n->pid == n->parent_pid)
 		return;
@@ -52,7 +50,7 @@ static void on_fork(struct cpu_sampling_state *s, const struct perf_notice *n)
 	s->processes_started = true;
 }
 
-static void on_exit_of(struct cpu_sampling_state *s, const struct perf_notice *n)
+static void on_thread_exit(struct cpu_sampling_state *s, const struct perf_sideband *n)
 {
 	uint64_t known;
 
@@ -61,10 +59,10 @@ static void on_exit_of(struct cpu_sampling_state *s, const struct perf_notice *n
 	perf_thread_ends(&s->threads, n->pid, n->tid, n->time_ns);
 }
 
-static void on_name(struct cpu_sampling_state *s, const struct perf_notice *n)
+static void on_comm(struct cpu_sampling_state *s, const struct perf_sideband *n)
 {
 	if (n->is_exec) {
-		/* The kernel ended its other threads, and said so. */
+		/* The exit records of its other threads came before. */
 		perf_threads_exec(&s->threads, s->targets, n->pid, n->time_ns);
 		targets_exec(s->targets, n->pid, n->time_ns);
 		perf_thread_begins(&s->threads, n->pid, n->tid);
@@ -84,7 +82,10 @@ static void on_sample(struct cpu_sampling_state *s, const struct perf_event_head
 		return;
 	if (p->time_ns < s->start_ns || (s->end_ns && p->time_ns >= s->end_ns))
 		return;
-	/* A thread that was found may have inherited another's events as well. */
+	/*
+	 * A thread with its own events may have inherited those of another as well: its samples
+	 * from these are duplicates.
+	 */
 	if (map_get(&s->events.owners, p->id, &owner) && owner != (uint64_t)p->tid &&
 	    map_get(&s->events.opened, (uint64_t)p->tid, &own) && own)
 		return;
@@ -108,17 +109,17 @@ static void on_sample(struct cpu_sampling_state *s, const struct perf_event_head
 	perf_thread_sampled(&s->threads, p->tid, s->events.period_ns);
 }
 
-/* What a ring had no room for lies between the records before and after it. */
+/* Adds records that were dropped between since_ns and time_ns, because a ring was full. */
 static void lose(struct cpu_sampling_state *s, uint64_t count, uint64_t since_ns, uint64_t time_ns)
 {
 	s->lost += count;
 	if (s->python)
-		perf_python_lose(s->python);
+		perf_python_on_loss(s->python);
 	targets_loss(s->targets, NULL, loss_reason_samples_dropped, count, MIN(since_ns, time_ns),
 		     time_ns);
 }
 
-/* When the first of the rings had its last record. */
+/* Returns the earliest time of the rings' last records. */
 static uint64_t earliest_ns(const struct perf_rings *all)
 {
 	uint64_t earliest = UINT64_MAX;
@@ -128,27 +129,27 @@ static uint64_t earliest_ns(const struct perf_rings *all)
 	return earliest;
 }
 
-static void on_notice(struct cpu_sampling_state *s, const struct perf_event_header *h,
-		      const struct perf_ring *ring)
+static void on_sideband(struct cpu_sampling_state *s, const struct perf_event_header *h,
+			const struct perf_ring *ring)
 {
-	struct perf_notice n;
+	struct perf_sideband n;
 
-	if (!perf_record_notice(h, &n))
+	if (!perf_record_sideband(h, &n))
 		return;
 	if (s->python)
-		perf_python_notice(s->python, h->type, &n);
+		perf_python_sideband(s->python, h->type, &n);
 	switch (h->type) {
 	case PERF_RECORD_FORK:
 		on_fork(s, &n);
 		break;
 	case PERF_RECORD_EXIT:
-		on_exit_of(s, &n);
+		on_thread_exit(s, &n);
 		break;
 	case PERF_RECORD_READ:
 		perf_thread_counted(&s->threads, n.pid, n.tid, n.cpu_ns);
 		break;
 	case PERF_RECORD_COMM:
-		on_name(s, &n);
+		on_comm(s, &n);
 		break;
 	case PERF_RECORD_MMAP2:
 		if (n.is_executable)
@@ -177,7 +178,7 @@ static void drain_records(struct cpu_sampling_state *s, uint64_t until_ns)
 		if (h->type == PERF_RECORD_SAMPLE)
 			on_sample(s, h);
 		else
-			on_notice(s, h, ring);
+			on_sideband(s, h, ring);
 		perf_rings_drop(&s->events.rings, ring);
 	}
 	if (s->events.rings.corrupt) {
@@ -200,11 +201,11 @@ static void perf_free(struct cpu_sampling_state *s)
 	free(s);
 }
 
-/* Threads that run already have no fork record. */
+/* Adds the threads that were running before, which have no fork record. */
 static int add_running(struct cpu_sampling_state *s)
 {
 	for (size_t i = 0; i < s->events.found.count; i++) {
-		const struct perf_found *found = &s->events.found.data[i];
+		const struct perf_thread_id *found = &s->events.found.data[i];
 		struct target *target;
 
 		perf_thread_begins(&s->threads, found->pid, found->tid);
@@ -245,7 +246,7 @@ static int perf_open(const struct cpu_options *options, const struct cpu_roots *
 	s->end_ns = options->end_ns;
 	s->wait_ms = FIRST_WAIT_MS;
 	s->threads.root = roots->running ? 0 : roots->pids[0];
-	/* The CPU time of a thread before the window is unknown. */
+	/* With a window that starts later, the CPU time of a thread before it is unknown. */
 	s->threads.end_ns = options->start_ns ? 0 : options->end_ns ? options->end_ns : UINT64_MAX;
 	s->files = calloc(s->events.rings.count + 1, sizeof(*s->files));
 	if (!s->files) {
@@ -255,13 +256,13 @@ static int perf_open(const struct cpu_options *options, const struct cpu_roots *
 	for (unsigned i = 0; i < s->events.rings.count; i++)
 		s->files[i] =
 			(struct pollfd){ .fd = s->events.rings.rings[i].fd, .events = POLLIN };
-	/* The readers wait for these. */
+	/* The readers wait for the rings instead. */
 	for (unsigned i = 0; s->events.reads_python && i < s->events.rings.count; i++)
 		s->files[i].fd = -1;
 	if (s->events.reads_python &&
 	    perf_python_open(&s->events, &s->layout, targets, &s->python) < 0) {
 		s->has_python = CPU_PYTHON_NONE;
-		strbuf_adds(reason, "; no Python frames: no threads can be started to read them");
+		strbuf_adds(reason, "; no Python frames: cannot start the threads that read them");
 	}
 	if (add_running(s) < 0) {
 		perf_free(s);
@@ -271,7 +272,7 @@ static int perf_open(const struct cpu_options *options, const struct cpu_roots *
 	return 0;
 }
 
-/* Waits until a ring is half full, or for a time. */
+/* Waits until a ring is half full, or for s->wait_ms. */
 static void wait_for_records(struct cpu_sampling_state *s, int timeout_ms, int wake_fd)
 {
 	int wait_ms = MIN(s->wait_ms, s->python ? PYTHON_WAIT_MS : timeout_ms);
@@ -283,7 +284,7 @@ static void wait_for_records(struct cpu_sampling_state *s, int timeout_ms, int w
 	if (poll(s->files, s->events.rings.count + 1, wait_ms) > 0)
 		for (unsigned i = 0; i < s->events.rings.count; i++)
 			if (s->files[i].revents & (POLLHUP | POLLERR | POLLNVAL))
-				/* Its first thread has ended: it would always be ready. */
+				/* Its first thread has ended: poll() would always return. */
 				s->files[i].fd = -1;
 	s->wait_ms = s->processes_started ? FIRST_WAIT_MS : MIN(2 * s->wait_ms, timeout_ms);
 	s->processes_started = false;
@@ -303,7 +304,7 @@ static int perf_poll(struct cpu_sampling_state *s, int timeout_ms, int wake_fd)
 
 	wait_for_records(s, timeout_ms, wake_fd);
 	now_ns = clock_monotonic_ns();
-	ring_nearly_full = perf_rings_look(&s->events.rings);
+	ring_nearly_full = perf_rings_update(&s->events.rings);
 	if (s->python)
 		perf_python_read(s->python);
 	perf_handover_read(&s->handover);
@@ -313,24 +314,25 @@ static int perf_poll(struct cpu_sampling_state *s, int timeout_ms, int wake_fd)
 	return 0;
 }
 
-/* Writes how much of the CPU time the samples stand for. */
+/* Adds the capability `cpu_time`: how much of the CPU time the samples stand for. */
 static void write_coverage(struct cpu_sampling_state *s)
 {
 	uint64_t timers_ns = perf_handover_recorded(&s->handover);
 	uint64_t sampled_ns = targets_sampled_ns(s->targets) + timers_ns;
 	bool most = sampled_ns >= s->cpu_ns - s->cpu_ns / 20;
-	char got[128];
+	char actual[128];
 	int n;
 
-	n = snprintf(got, sizeof(got), "%.3f s in samples of %.3f s of CPU time",
+	n = snprintf(actual, sizeof(actual), "%.3f s in samples of %.3f s of CPU time",
 		     (double)sampled_ns / 1e9, (double)s->cpu_ns / 1e9);
 	if (timers_ns)
-		snprintf(got + n, sizeof(got) - (size_t)n, ", %.3f s of them by timers inside",
-			 (double)timers_ns / 1e9);
-	targets_capability(
-		s->targets, "cpu_time", most ? capability_state_on : capability_state_degraded, got,
-		most               ? NULL
-		: s->events.kernel ? "threads that ended before a sample was due"
+		snprintf(actual + n, sizeof(actual) - (size_t)n,
+			 ", %.3f s of them by timers inside", (double)timers_ns / 1e9);
+	targets_capability(s->targets, "cpu_time",
+			   most ? capability_state_on : capability_state_degraded, actual,
+			   most ? NULL
+			   : s->events.kernel
+				   ? "threads that ended before a sample was due"
 				   : "time in the kernel, and threads that ended before a "
 				     "sample was due, have no samples");
 }
@@ -342,17 +344,17 @@ static void perf_finish(struct cpu_sampling_state *s)
 		s->reading_ns = perf_python_stop(s->python);
 		perf_python_read(s->python);
 	}
-	perf_rings_look(&s->events.rings);
+	perf_rings_update(&s->events.rings);
 	perf_handover_read(&s->handover);
 	drain_records(s, UINT64_MAX);
-	/* The kernel reports a loss with the next record, and there is none after the last loss. */
+	/* A loss is reported with the next record, so the last one is still unreported. */
 	if (s->lost_in_all > s->lost)
 		lose(s, s->lost_in_all - s->lost, earliest_ns(&s->events.rings),
 		     clock_monotonic_ns());
 	if (s->python)
 		perf_python_finish(s->python);
 	perf_threads_finish(&s->threads, s->targets, s->cpu_ns);
-	/* The kernel's count includes the time before the window. */
+	/* The count of CPU time includes the time before the window. */
 	if (s->cpu_ns && !s->start_ns)
 		write_coverage(s);
 }

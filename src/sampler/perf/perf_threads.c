@@ -46,7 +46,7 @@ void perf_thread_ends(struct perf_threads *t, pid_t pid, pid_t tid, uint64_t tim
 	struct perf_ending ending = { .pid = pid, .tid = tid, .time_ns = time_ns };
 
 	ending.is_last = remove_thread(t, pid, tid);
-	/* Without memory it is a process that has no end. */
+	/* Without memory, the process has no end. */
 	if (vec_push(&t->endings, ending) < 0)
 		return;
 }
@@ -74,7 +74,7 @@ void perf_thread_sampled(struct perf_threads *t, pid_t tid, uint64_t weight_ns)
 		*sampled += weight_ns;
 }
 
-/* Returns the weight of a thread's samples, and removes the thread: its tid may be reused. */
+/* Returns the weight of a thread's samples, and forgets the thread: its tid may be reused. */
 static uint64_t remove_sampled(struct perf_threads *t, pid_t tid)
 {
 	uint64_t *sampled = map_at(&t->sampled, (uint64_t)tid, 0), ns = sampled ? *sampled : 0;
@@ -85,25 +85,25 @@ static uint64_t remove_sampled(struct perf_threads *t, pid_t tid)
 }
 
 /* Adds CPU time of a thread that no perf sample stands for. */
-static void add_rest(struct perf_threads *t, struct targets *targets, const struct perf_ending *e,
-		     uint64_t rest_ns)
+static void add_remainder(struct perf_threads *t, struct targets *targets,
+			  const struct perf_ending *e, uint64_t remainder_ns)
 {
 	struct target *p = targets_find(targets, e->pid);
 
-	if (!perf_handover_owe(t->handover, e->pid, rest_ns) && p && e->time_ns < t->end_ns)
-		targets_cpu_rest(targets, p, e->tid, e->time_ns, rest_ns);
+	if (!perf_handover_owe(t->handover, e->pid, remainder_ns) && p && e->time_ns < t->end_ns)
+		targets_cpu_remainder(targets, p, e->tid, e->time_ns, remainder_ns);
 }
 
-/* The timers of the process may have sampled most of it, so this is worth segments of their own. */
+/* The rest is worth segments: timers may have sampled most of the process's CPU time. */
 static void end_process(struct perf_threads *t, struct targets *targets,
 			const struct perf_ending *e)
 {
 	static const struct target_stack none = { .end = stack_end_truncated };
-	uint64_t rest_ns = perf_handover_exit(t->handover, e->pid, e->time_ns);
+	uint64_t remainder_ns = perf_handover_exit(t->handover, e->pid, e->time_ns);
 	struct target *p = targets_find(targets, e->pid);
 
-	if (p && rest_ns && e->time_ns < t->end_ns)
-		targets_cpu_sample(targets, p, e->pid, e->time_ns, rest_ns, TARGET_CPU_UNKNOWN,
+	if (p && remainder_ns && e->time_ns < t->end_ns)
+		targets_cpu_sample(targets, p, e->pid, e->time_ns, remainder_ns, TARGET_CPU_UNKNOWN,
 				   &none);
 	targets_exit(targets, e->pid, e->time_ns);
 }
@@ -114,9 +114,9 @@ static void end_thread(struct perf_threads *t, struct targets *targets, const st
 
 	if (e->counted) {
 		t->uncounted_sampled_ns -= sampled;
-		add_rest(t, targets, e, e->counted_ns - MIN(sampled, e->counted_ns));
+		add_remainder(t, targets, e, e->counted_ns - MIN(sampled, e->counted_ns));
 	}
-	/* The root is counted at the end, and its process with it. */
+	/* The root and its process are handled when the recording ends. */
 	if (e->is_last && (e->pid != t->root || e->tid == t->root))
 		end_process(t, targets, e);
 }
@@ -152,7 +152,7 @@ void perf_threads_exec(struct perf_threads *t, struct targets *targets, pid_t pi
 	perf_handover_exec(t->handover, pid, time_ns);
 }
 
-/* The root's own CPU time is the rest of the total, if every other thread has a count. */
+/* If every other thread has a count, what remains of the total is the CPU time of the root. */
 static void finish_root(struct perf_threads *t, struct targets *targets, struct perf_ending *root,
 			uint64_t cpu_ns)
 {
@@ -160,7 +160,7 @@ static void finish_root(struct perf_threads *t, struct targets *targets, struct 
 
 	root->is_last = !map_get(&t->alive, (uint64_t)root->pid, &alive) || alive == 0;
 	if (t->living == 0 && cpu_ns > others)
-		add_rest(t, targets, root, cpu_ns - others);
+		add_remainder(t, targets, root, cpu_ns - others);
 	end_thread(t, targets, root);
 }
 

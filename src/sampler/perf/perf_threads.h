@@ -1,11 +1,12 @@
 /*
- * perf_threads.h: the threads that perf events tell of: which live, and how much of their CPU time
- * no sample stands for.
+ * perf_threads.h: the threads in perf records: which are alive, and how much of their CPU time no
+ * sample stands for.
  *
- * Samples come after whole periods of CPU time, so what a thread does in its last one has none; nor
- * has time in the operating system's kernel where that may not be seen. When an inherited event's
- * thread ends, the kernel says how much CPU time it had (one record for each processor, right after
- * that of its end); what is missing is added (targets_cpu_rest()), so that weights add up.
+ * A sample is taken after each whole period of CPU time, so a thread's last, unfinished period has
+ * none; neither has time in the operating system's kernel where that may not be sampled. When a
+ * thread with inherited events ends, the kernel reports its CPU time (in one record per processor,
+ * right after the exit record). The missing time is added (targets_cpu_remainder()), so that the
+ * weights sum up to it.
  */
 #ifndef PITOT_SAMPLER_PERF_PERF_THREADS_H
 #define PITOT_SAMPLER_PERF_PERF_THREADS_H
@@ -15,49 +16,45 @@
 #include "sampler/perf/perf_handover.h"
 #include "sampler/sampled_processes.h"
 
-/* A thread that has ended, of which more records may come. */
+/* A thread that has ended, but for which more records may arrive. */
 struct perf_ending {
 	pid_t pid, tid;
 	uint64_t time_ns;
-	uint64_t counted_ns; /* CPU time, if `counted` */
-	bool counted, is_last; /* of its process */
+	uint64_t counted_ns; /* its CPU time, if `counted` */
+	bool counted, is_last; /* it was the last thread of its process */
 };
 
 struct perf_threads {
 	struct map pid_by_tid; /* 0: the thread has ended */
-	struct map alive; /* pid -> threads */
+	struct map alive; /* pid -> number of threads */
 	struct map sampled; /* tid -> nanoseconds that samples stand for */
 	VEC(struct perf_ending) endings; /* in order of time */
-	uint64_t living; /* threads */
-	uint64_t counted_ns; /* the kernel's counts of all threads that have ended */
-	uint64_t uncounted_sampled_ns; /* weight of the samples of threads without a count */
-	/* thread without a count, because its events are not inherited; 0: there are several */
+	uint64_t living; /* number of threads */
+	uint64_t counted_ns; /* the kernel's counts of all ended threads, summed */
+	uint64_t uncounted_sampled_ns; /* summed weight of the samples of threads without a count */
+	/* the thread whose events are not inherited, so that it has no count; 0: several */
 	pid_t root;
-	struct perf_handover *handover; /* processes that timers inside sample */
-	uint64_t end_ns; /* no sample without a stack is added from then on */
+	struct perf_handover *handover; /* processes sampled by timers inside of them */
+	uint64_t end_ns; /* from then on, no samples without a stack are added */
 };
 
 void perf_threads_release(struct perf_threads *t);
 
-/* Returns false if the thread was known. */
+/* Returns false if the thread is known already. */
 bool perf_thread_begins(struct perf_threads *t, pid_t pid, pid_t tid);
 void perf_thread_ends(struct perf_threads *t, pid_t pid, pid_t tid, uint64_t time_ns);
-/* The kernel's count of the CPU time that a thread, which has ended, had on one processor. */
+/* Adds the kernel's count of an ended thread's CPU time on one processor. */
 void perf_thread_counted(struct perf_threads *t, pid_t pid, pid_t tid, uint64_t cpu_ns);
 void perf_thread_sampled(struct perf_threads *t, pid_t tid, uint64_t weight_ns);
 
-/*
- * The process becomes another program: its other threads have ended, and no more records of them
- * come.
- */
+/* The process runs a new program: its other threads have ended and get no more records. */
 void perf_threads_exec(struct perf_threads *t, struct targets *targets, pid_t pid,
 		       uint64_t time_ns);
 
-/* Ends the threads whose end is older than the time that records need to arrive. */
+/* Ends the threads whose exit is so old that all their records have arrived. */
 void perf_threads_settle(struct perf_threads *t, struct targets *targets, uint64_t now_ns);
 /*
- * Ends all threads, because the recording ends. cpu_ns: CPU time of all threads together; 0:
- * unknown.
+ * Ends all threads when the recording ends. cpu_ns: CPU time of all threads together; 0: unknown.
  */
 void perf_threads_finish(struct perf_threads *t, struct targets *targets, uint64_t cpu_ns);
 

@@ -6,22 +6,22 @@
 #include "stack/unwind/unwind_snapshot.h"
 
 #define PAGE 4096u
-/* What is read this far behind the copy is the same stack, and its copy was too short. */
+/* A read this close after the copy means that the copy is short, not that stacks were switched. */
 #define SAME_STACK_BYTES (UINT64_C(64) << 20)
 
-struct copy_walk {
+struct snapshot_walk {
 	struct targets *targets;
 	struct target *target;
 	const struct stack_snapshot *stack;
-	uint64_t low; /* address of the first byte */
+	uint64_t low; /* address of the first copied byte */
 	uint64_t *frames;
 	unsigned count, max;
-	bool too_short; /* what was to be read is behind the copy */
+	bool too_short; /* unwinding needed bytes after the copy */
 };
 
 static bool load(void *context, uint64_t address, uint64_t *value)
 {
-	struct copy_walk *k = context;
+	struct snapshot_walk *k = context;
 	uint64_t offset = address - k->low;
 
 	if (address & 7)
@@ -37,7 +37,7 @@ static bool load(void *context, uint64_t address, uint64_t *value)
 static const struct unwind_rule *rule(void *context, uint64_t frame, bool *known)
 {
 	static const struct unwind_rule none = { .cfa = CFA_NONE }, end = { .cfa = CFA_END };
-	struct copy_walk *k = context;
+	struct snapshot_walk *k = context;
 	uint64_t pc = frame_lookup_address(frame);
 	const struct target_range *range = target_range_at(k->targets, k->target, pc);
 	const struct unwind_rule *rule = &none;
@@ -47,13 +47,13 @@ static const struct unwind_rule *rule(void *context, uint64_t frame, bool *known
 		return &none;
 	if (range->parts)
 		rule = unwind_parts_find(range->parts, pc - range->bias);
-	else if (target_range_refused(k->targets, range))
+	else if (target_range_no_memory(k->targets, range))
 		return NULL;
 	return rule && rule->cfa == CFA_NONE && target_range_is_entry(k->targets, range, pc) ? &end
 											     : rule;
 }
 
-static bool read_code(const struct copy_walk *k, uint64_t start, uint8_t *bytes, unsigned size)
+static bool read_code(const struct snapshot_walk *k, uint64_t start, uint8_t *bytes, unsigned size)
 {
 	struct iovec local = { bytes, size }, remote = { (void *)(uintptr_t)start, size };
 
@@ -61,12 +61,12 @@ static bool read_code(const struct copy_walk *k, uint64_t start, uint8_t *bytes,
 }
 
 /*
- * Code does not change; so it may be read later than the sample was taken. What cannot be executed
- * is none.
+ * Reads the code before `end` from the process. Code does not change, so it may be read later than
+ * the sample. Addresses outside of executable ranges are not read.
  */
 static unsigned code(void *context, uint64_t end, uint8_t *bytes, unsigned size)
 {
-	const struct copy_walk *k = context;
+	const struct snapshot_walk *k = context;
 	unsigned in_page = (unsigned)(end & (PAGE - 1));
 
 	if (!target_range_at(k->targets, k->target, end - 1))
@@ -79,7 +79,7 @@ static unsigned code(void *context, uint64_t end, uint8_t *bytes, unsigned size)
 
 static bool store(void *context, uint64_t frame)
 {
-	struct copy_walk *k = context;
+	struct snapshot_walk *k = context;
 
 	if (k->count == k->max)
 		return false;
@@ -91,12 +91,12 @@ unsigned stack_snapshot_walk(struct targets *t, struct target *p,
 			     const struct stack_snapshot *stack, uint64_t *frames, unsigned max,
 			     enum stack_end *end)
 {
-	struct copy_walk k = { .targets = t,
-			       .target = p,
-			       .stack = stack,
-			       .low = stack->registers.at[REG_RSP_],
-			       .frames = frames,
-			       .max = max };
+	struct snapshot_walk k = { .targets = t,
+				   .target = p,
+				   .stack = stack,
+				   .low = stack->registers.at[REG_RSP_],
+				   .frames = frames,
+				   .max = max };
 	const struct frame_source source = { &k, load, rule, code, store };
 
 	*end = unwind_snapshot(&source, &stack->registers);

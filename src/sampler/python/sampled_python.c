@@ -15,14 +15,13 @@
 #include "sampler/python/sampled_python_file.h"
 #include "stack/python/python_splice.h"
 
-#define CODES_MAX 65536u /* of a process */
-#define STRING_BYTES 16384u /* of a str object at most */
-#define RETRY_NS                                                                                   \
-	NS_PER_S /* a code object that could not be described is looked at again after that */
-#define RENEW_NS (30 * NS_PER_S) /* and one that could */
-#define TRIES_MAX 1000u /* to find the thread's state */
-#define AHEAD 3u /* objects that a code object refers to */
-#define AHEAD_BYTES 512u /* of each, nearly all of which are smaller */
+#define CODES_MAX 65536u /* limit per process */
+#define STRING_BYTES 16384u /* maximum size of a str object */
+#define RETRY_NS NS_PER_S /* code objects that could not be described are read again after it, */
+#define RENEW_NS (30 * NS_PER_S) /* and the others after this */
+#define TRIES_MAX 1000u /* limit of attempts to find the thread state */
+#define AHEAD 3u /* objects that a code object refers to, which are read in advance */
+#define AHEAD_BYTES 512u /* bytes read of each: nearly all are smaller */
 #define KEPT_FRAMES 4u
 
 /*
@@ -31,29 +30,29 @@
  */
 #define SPECIFIC_DATA 0x310
 #define SPECIFIC_KEYS 32
-#define STATIC_TLS_BYTES 8192 /* below fs, where to look for a thread-local variable */
+#define STATIC_TLS_BYTES 8192 /* bytes below fs that are searched for a thread-local variable */
 
-/* What is known of a code object. */
+/* The description of a code object. */
 struct code {
 	uint64_t seen_ns;
 	uint32_t first_line;
 	uint32_t lines_length;
 	uint8_t *lines;
-	char *function, *file; /* NULL: it cannot be described */
-	/* Of instructions, each at a place made of it; 0: none. */
+	char *function, *file; /* NULL: it could not be described */
+	/* A cache of frames, indexed by a hash of the instruction offset; frame 0: none. */
 	uint32_t instructions[KEPT_FRAMES];
 	uint64_t frames[KEPT_FRAMES];
 };
 
 struct sampled_python {
 	pid_t pid;
-	struct python_runtime runtime; /* of the other process: addresses are there */
+	struct python_runtime runtime; /* with addresses in the other process */
 	struct python_eval eval;
 	struct bpf_python layout;
 	unsigned tries;
 	struct map index; /* code object and check -> item of codes */
 	VEC(struct code) codes;
-	uint64_t left_out;
+	uint64_t unnamed;
 };
 
 static bool peek(pid_t pid, uint64_t address, void *out, size_t size)
@@ -64,7 +63,7 @@ static bool peek(pid_t pid, uint64_t address, void *out, size_t size)
 	return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
 }
 
-/* What was read before it was asked for: a system call costs more than some hundred bytes. */
+/* Memory that was read in advance, because a system call costs more than some hundred bytes. */
 struct ahead {
 	pid_t pid;
 	uint64_t start[AHEAD];
@@ -90,8 +89,8 @@ static void read_ahead(struct ahead *a, pid_t pid, const uint64_t *addresses)
 	}
 }
 
-/* As peek(), from what was read ahead where it is there. */
-static bool look_up(const struct ahead *a, uint64_t address, void *out, size_t size)
+/* Like peek(), but uses the memory that was read in advance. */
+static bool read_cached(const struct ahead *a, uint64_t address, void *out, size_t size)
 {
 	for (unsigned i = 0; i < AHEAD; i++) {
 		uint64_t offset = address - a->start[i];
@@ -104,9 +103,9 @@ static bool look_up(const struct ahead *a, uint64_t address, void *out, size_t s
 	return peek(a->pid, address, out, size);
 }
 
-/* --- which interpreter --- */
+/* --- identifying the interpreter --- */
 
-/* After peek() has failed: a process that has ended is nothing to tell of. */
+/* To be called after peek() has failed. A process that has ended is not worth a reason. */
 static int explain_unread(struct error *e)
 {
 	return errno == ESRCH ? -ESRCH : error_set(e, E_UNSUPPORTED, "its memory cannot be read");
@@ -119,20 +118,18 @@ static int find_version(struct sampled_python *python, const struct sampled_pyth
 	uint64_t number = 0;
 
 	if (symbols[PYTHON_TRACE_REFS] || symbols[PYTHON_DEBUG])
-		return error_set(e, E_UNSUPPORTED,
-				 "it is a debug build of CPython: its frames are not known");
+		return error_set(e, E_UNSUPPORTED, "debug builds of CPython are not supported");
 	if (!symbols[PYTHON_CODE_TYPE] || !symbols[PYTHON_STRING_TYPE] ||
 	    !symbols[PYTHON_BYTES_TYPE] || !symbols[PYTHON_GET_BACK])
-		return error_set(e, E_UNSUPPORTED,
-				 "it is a Python that lacks symbols of CPython 3.9");
+		return error_set(e, E_UNSUPPORTED, "it lacks symbols of CPython 3.9");
 	if (symbols[PYTHON_VERSION] &&
 	    !peek(python->pid, bias + symbols[PYTHON_VERSION], &number, sizeof(number)))
 		return explain_unread(e);
-	/* Before 3.11, only a function says which it is; what was new in 3.10 tells. */
+	/* Before 3.11 only a function returns the version: use a symbol that is new in 3.10. */
 	if (!number)
 		number = symbols[PYTHON_NEW_REF] ? 0x030a00f0 : 0x030900f0;
 	if ((number >> 4 & 0xf) < 0xc)
-		return error_set(e, E_UNSUPPORTED, "it is a pre-release of CPython");
+		return error_set(e, E_UNSUPPORTED, "pre-releases of CPython are not supported");
 	python->runtime.version = (uint32_t)number;
 	return 0;
 }
@@ -153,7 +150,7 @@ static int find_offsets(struct sampled_python *python, uint64_t runtime, struct 
 	return err;
 }
 
-/* Whether the programs' windows have all that they read there. */
+/* Whether all offsets are within the bytes that the BPF programs read. */
 static bool fits(const struct python_offsets *o)
 {
 	const uint16_t words_of_frame[] = { o->frame_code, o->frame_previous, o->frame_last };
@@ -204,8 +201,8 @@ static void lay_out(struct sampled_python *python)
 	p->string_head = o->string_head;
 }
 
-static int recognise(struct sampled_python *python, const struct sampled_python_file *file,
-		     uint64_t bias, struct error *e)
+static int identify(struct sampled_python *python, const struct sampled_python_file *file,
+		    uint64_t bias, struct error *e)
 {
 	struct python_runtime *r = &python->runtime;
 	int err = find_version(python, file, bias, e);
@@ -215,7 +212,7 @@ static int recognise(struct sampled_python *python, const struct sampled_python_
 	if (err < 0)
 		return err;
 	if (!fits(&r->offsets))
-		return error_set(e, E_UNSUPPORTED, "its structures are larger than known ones");
+		return error_set(e, E_UNSUPPORTED, "its structures are larger than expected");
 	r->code_type = bias + file->symbols[PYTHON_CODE_TYPE];
 	r->string_type = bias + file->symbols[PYTHON_STRING_TYPE];
 	r->bytes_type = bias + file->symbols[PYTHON_BYTES_TYPE];
@@ -228,7 +225,7 @@ static int recognise(struct sampled_python *python, const struct sampled_python_
 	return 0;
 }
 
-/* --- where it is --- */
+/* --- finding the interpreter --- */
 
 static int open_mapping(pid_t pid, uint64_t start, uint64_t end, const char *path)
 {
@@ -245,8 +242,8 @@ static int open_mapping(pid_t pid, uint64_t start, uint64_t end, const char *pat
 	return fd;
 }
 
-static int take_file(struct targets *t, struct target *p, uint64_t start, int fd,
-		     struct sampled_python **out, struct error *e)
+static int identify_file(struct targets *t, struct target *p, uint64_t start, int fd,
+			 struct sampled_python **out, struct error *e)
 {
 	struct sampled_python_file *file = malloc(sizeof(*file));
 	struct sampled_python *python = calloc(1, sizeof(*python));
@@ -255,7 +252,7 @@ static int take_file(struct targets *t, struct target *p, uint64_t start, int fd
 
 	if (r == 0 && range) {
 		python->pid = target_pid(p);
-		r = recognise(python, file, range->bias, e);
+		r = identify(python, file, range->bias, e);
 		if (r == 0)
 			*out = python;
 	}
@@ -266,8 +263,8 @@ static int take_file(struct targets *t, struct target *p, uint64_t start, int fd
 }
 
 /*
- * An executable mapping that may be an interpreter: the program itself, a libpython, or a program
- * that was started by naming it to the loader, which then is the executable.
+ * Whether an executable mapping may be an interpreter: the program itself, a libpython, or a
+ * program that was started by naming it to the loader, which then is the executable.
  */
 static bool is_candidate(const char *path, const char *program)
 {
@@ -277,7 +274,7 @@ static bool is_candidate(const char *path, const char *program)
 			strcmp(path, program) == 0);
 }
 
-/* Looking through the mappings of a process. */
+/* A search through the mappings of a process. */
 struct search {
 	pid_t pid;
 	struct targets *targets;
@@ -306,7 +303,7 @@ static int try_mapping(void *context, const struct target_mapping *m)
 	if (!is_candidate(m->path, s->program))
 		return 0;
 	fd = open_mapping(s->pid, m->start, m->end, m->path);
-	r = fd < 0 ? 0 : take_file(s->targets, s->target, m->start, fd, &s->found, s->e);
+	r = fd < 0 ? 0 : identify_file(s->targets, s->target, m->start, fd, &s->found, s->e);
 	return r == 0 && s->found ? 1 : r;
 }
 
@@ -366,12 +363,9 @@ void sampled_python_free(struct sampled_python *python)
 	free(python);
 }
 
-/* --- the thread's state --- */
+/* --- the thread state --- */
 
-/*
- * Whether it is the state of the thread with this fs: it has the thread's id, which glibc makes of
- * fs.
- */
+/* Whether this is the state of the thread with this fs: it contains the thread id, glibc's fs. */
 static bool is_state(const struct sampled_python *python, uint64_t state, uint64_t thread_base)
 {
 	uint64_t owner;
@@ -406,7 +400,7 @@ bool sampled_python_locate(struct sampled_python *python, uint64_t thread_base)
 	python->tries++;
 	if (try_words(python, thread_base, SPECIFIC_DATA + 8, 16 * SPECIFIC_KEYS - 8, 2))
 		return true;
-	/* Programs with less thread-local memory have something else below, or nothing. */
+	/* Programs with less thread-local memory have other data below it, or unmapped memory. */
 	for (int64_t bytes = STATIC_TLS_BYTES; bytes >= 512; bytes /= 2)
 		if (try_words(python, thread_base, -bytes, (size_t)bytes, 1))
 			return true;
@@ -418,7 +412,7 @@ const struct bpf_python *sampled_python_layout(const struct sampled_python *pyth
 	return &python->layout;
 }
 
-void sampled_python_place(const struct sampled_python *python, struct python_place *out)
+void sampled_python_location(const struct sampled_python *python, struct python_location *out)
 {
 	out->runtime = python->runtime;
 	out->state_at = python->layout.enabled ? python->layout.state_at : 0;
@@ -426,13 +420,13 @@ void sampled_python_place(const struct sampled_python *python, struct python_pla
 
 /* --- code objects --- */
 
-/* An object of the process, copied. */
+/* A copy of an object of the process. */
 struct object {
 	_Alignas(8) uint8_t bytes[STRING_BYTES];
-	uint64_t length; /* as it says itself */
+	uint64_t length; /* as stored in the object */
 };
 
-/* A str object with its text. false: it is none, or too long. */
+/* Copies a str object with its text. Returns false if it is none, or too long. */
 static bool copy_string(const struct sampled_python *python, const struct ahead *ahead,
 			uint64_t address, struct object *out)
 {
@@ -440,24 +434,21 @@ static bool copy_string(const struct sampled_python *python, const struct ahead 
 	uint64_t size;
 	uint32_t state;
 
-	if (!look_up(ahead, address, out->bytes, o->string_head))
+	if (!read_cached(ahead, address, out->bytes, o->string_head))
 		return false;
 	out->length = load_u64(out->bytes + o->object_size);
 	state = load_u32(out->bytes + o->object_size + 16) >> o->string_kind_bit;
 	if (out->length > STRING_BYTES)
 		return false;
 	size = (state & 16 ? o->string_head : o->string_head_wide) + out->length * (state & 7);
-	if (size > sizeof(out->bytes) || !look_up(ahead, address, out->bytes, size))
+	if (size > sizeof(out->bytes) || !read_cached(ahead, address, out->bytes, size))
 		return false;
-	/*
-	 * It may have changed between the two readings: what is behind the size would not be its
-	 * own.
-	 */
+	/* The object may have changed between the two reads, so that its text is incomplete. */
 	return load_u64(out->bytes + o->object_size) == out->length &&
 	       load_u32(out->bytes + o->object_size + 16) >> o->string_kind_bit == state;
 }
 
-/* Its text; NULL: it has none, or there is no memory. */
+/* Returns the text of a copied str; NULL: it is empty, or there is no memory. */
 static char *text_of(const struct sampled_python *python, const struct object *string, size_t max,
 		     bool tail)
 {
@@ -470,7 +461,7 @@ static char *text_of(const struct sampled_python *python, const struct object *s
 	return n ? strndup(text, n) : NULL;
 }
 
-/* The line table, whose length and start go into c. NULL: it has none, or there is no memory. */
+/* Copies the line table; stores its length and start in c. NULL: there is none, or no memory. */
 static uint8_t *copy_lines(const struct sampled_python *python, const struct ahead *ahead,
 			   uint64_t address, struct bpf_code *c)
 {
@@ -478,23 +469,23 @@ static uint8_t *copy_lines(const struct sampled_python *python, const struct ahe
 	uint64_t start = 0, text = address + o->object_size + 16;
 	uint8_t head[64], *lines;
 
-	if (!look_up(ahead, address, head, o->object_size + 8u) ||
+	if (!read_cached(ahead, address, head, o->object_size + 8u) ||
 	    load_u64(head + o->object_type) != python->runtime.bytes_type)
 		return NULL;
 	c->lines_length = load_u64(head + o->object_size);
-	if (c->lines_length == 0 || !look_up(ahead, text, &start, MIN(c->lines_length, 8)))
+	if (c->lines_length == 0 || !read_cached(ahead, text, &start, MIN(c->lines_length, 8)))
 		return NULL;
 	c->lines_start = start;
 	lines = c->lines_length <= PYTHON_LINES_MAX ? malloc(c->lines_length) : NULL;
-	if (!lines || look_up(ahead, text, lines, c->lines_length))
+	if (!lines || read_cached(ahead, text, lines, c->lines_length))
 		return lines;
 	free(lines);
 	return NULL;
 }
 
-/* What the programs have looked at in the strings, as they are in the copies. */
-static void look_into(const struct sampled_python *python, const struct object *name,
-		      const struct object *file, struct bpf_code *c)
+/* Extracts from the copied strings what the BPF programs have read of them. */
+static void read_referred(const struct sampled_python *python, const struct object *name,
+			  const struct object *file, struct bpf_code *c)
 {
 	const struct python_offsets *o = &python->runtime.offsets;
 	const uint8_t *text = file->bytes + o->string_head;
@@ -506,10 +497,7 @@ static void look_into(const struct sampled_python *python, const struct object *
 	c->file_end = bpf_text_word(load_u64(text + last), file->length);
 }
 
-/*
- * Copies what a code object refers to. false: it is not the one with this check word, or no code
- * object.
- */
+/* Copies what a code object refers to. Returns false if it is none, or not the one of `check`. */
 static bool copy_code(const struct sampled_python *python, uint64_t address, uint32_t check,
 		      struct object *name, struct object *file, struct code *out)
 {
@@ -536,11 +524,11 @@ static bool copy_code(const struct sampled_python *python, uint64_t address, uin
 	if (o->code_version)
 		plain.version = load_u32(code + o->code_version);
 	else
-		look_into(python, name, file, &c);
+		read_referred(python, name, file, &c);
 	return bpf_python_check(o->code_version ? &plain : &c) == check;
 }
 
-/* Reads what a code object is, if it still is the one with this check word. */
+/* Describes a code object, if it is still the one of the check word. */
 static bool describe(const struct sampled_python *python, uint64_t address, uint32_t check,
 		     struct code *out)
 {
@@ -558,7 +546,7 @@ static bool describe(const struct sampled_python *python, uint64_t address, uint
 	return false;
 }
 
-/* The code object, read now if it is new or was not looked at for a while; NULL: no room. */
+/* Finds or adds a code object; reads it if it is new, and now and then. NULL: no room. */
 static struct code *find_code(struct sampled_python *python, uint64_t address, uint32_t check)
 {
 	uint64_t key = hash_u64(address) ^ (uint64_t)check << 16, now = clock_monotonic_ns();
@@ -586,14 +574,14 @@ static struct code *find_code(struct sampled_python *python, uint64_t address, u
 	return code;
 }
 
-void sampled_python_look(struct sampled_python *python, const uint64_t *words, unsigned count)
+void sampled_python_read_codes(struct sampled_python *python, const uint64_t *words, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
 		if (words[2 * i])
 			find_code(python, words[2 * i], (uint32_t)(words[2 * i + 1] >> 32));
 }
 
-/* The frame for a recording; 0: it cannot be described. */
+/* Returns the frame for a recording; 0: its code object cannot be described. */
 static uint64_t frame_of(struct sampled_python *python, struct target *p, uint64_t address,
 			 uint32_t check, uint32_t last)
 {
@@ -614,7 +602,7 @@ static uint64_t frame_of(struct sampled_python *python, struct target *p, uint64
 
 /* --- stacks --- */
 
-/* Frames whose code cannot be described are as those that the interpreter does not show. */
+/* Frames without a description are treated like those that the interpreter does not show. */
 static void read_frames(struct sampled_python *python, struct target *p,
 			const struct sampled_python_stack *stack, struct python_frame *frames,
 			uint64_t *described)
@@ -624,7 +612,7 @@ static void read_frames(struct sampled_python *python, struct target *p,
 		uint32_t last = (uint32_t)word & ~BPF_PYTHON_ENTRY;
 
 		described[i] = code ? frame_of(python, p, code, (uint32_t)(word >> 32), last) : 0;
-		python->left_out += code && !described[i];
+		python->unnamed += code && !described[i];
 		frames[i] = (struct python_frame){ .code = described[i] ? code : 0,
 						   .id = i + 1,
 						   .entry = word & BPF_PYTHON_ENTRY };
@@ -632,8 +620,9 @@ static void read_frames(struct sampled_python *python, struct target *p,
 }
 
 /*
- * Native frames before the first that Python frames can be put at. An evaluation that is about to
- * begin, or has just ended, has no frame: then the innermost evaluation is as any native frame.
+ * Number of native frames before the first one that Python frames can belong to. An evaluation that
+ * is about to begin, or has just ended, has no Python frame; then the innermost evaluation is
+ * treated like any native frame.
  */
 static unsigned frames_before(const struct sampled_python *python, const struct python_stacks *in)
 {
@@ -679,10 +668,10 @@ unsigned sampled_python_merge(struct sampled_python *python, struct target *p,
 	return count;
 }
 
-uint64_t sampled_python_left_out(struct sampled_python *python)
+uint64_t sampled_python_unnamed(struct sampled_python *python)
 {
-	uint64_t n = python->left_out;
+	uint64_t n = python->unnamed;
 
-	python->left_out = 0;
+	python->unnamed = 0;
 	return n;
 }

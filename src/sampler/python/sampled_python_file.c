@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "elf/elf_file.h"
 
-#define FILTER_OFFSET 16u /* in a .gnu.hash */
+#define FILTER_OFFSET 16u /* of the Bloom filter in .gnu.hash */
 
 static const char *const names[PYTHON_NAMES] = {
 	[PYTHON_RUNTIME] = "_PyRuntime",         [PYTHON_VERSION] = "Py_Version",
@@ -16,7 +16,7 @@ static const char *const names[PYTHON_NAMES] = {
 	[PYTHON_DEBUG] = "_Py_NegativeRefcount",
 };
 
-static void take_symbol(struct sampled_python_file *out, const Elf64_Sym *s, const char *name)
+static void add_symbol(struct sampled_python_file *out, const Elf64_Sym *s, const char *name)
 {
 	if (s->st_shndx == SHN_UNDEF || !s->st_value || (name[0] != 'P' && name[0] != '_'))
 		return;
@@ -35,32 +35,33 @@ static int read_symbols(const struct elf_file *f, uint32_t type, struct sampled_
 	Elf64_Sym s;
 
 	for (size_t i = 0; r == 0 && elf_symbol(&symbols, i, &s, &name); i++)
-		take_symbol(out, &s, name);
+		add_symbol(out, &s, name);
 	return r == -ENOENT ? 0 : r;
 }
 
 /*
- * Whether the dynamic symbols may include _PyRuntime, by the filter of their hash table: two words
- * tell of most files that they do not, where all symbols of a large program are tens of megabytes.
+ * Whether the dynamic symbols may include _PyRuntime, by the Bloom filter of their hash table: for
+ * most files two words show that they do not, where the symbols of a large program are tens of
+ * megabytes.
  */
 static bool may_be_python(const struct elf_file *f)
 {
-	struct elf_bytes table = elf_raw_contents(f, elf_section_of(f, SHT_GNU_HASH));
+	struct elf_bytes table = elf_raw_contents(f, elf_section_by_type(f, SHT_GNU_HASH));
 	uint32_t hash = 5381, words,
-		 shift; /* after the numbers of buckets and of the first symbol */
+		 shift; /* they follow the numbers of buckets and of the first symbol */
 	uint64_t word;
 
 	for (const char *c = names[PYTHON_RUNTIME]; *c; c++)
 		hash = 33 * hash + (uint8_t)*c;
 	if (table.size < FILTER_OFFSET ||
-	    !elf_need(f, (struct elf_bytes){ table.data, FILTER_OFFSET }))
+	    !elf_load(f, (struct elf_bytes){ table.data, FILTER_OFFSET }))
 		return true;
 	words = load_u32(table.data + 8);
 	shift = load_u32(table.data + 12);
 	if (!words || (table.size - FILTER_OFFSET) / 8 < words)
 		return true;
 	table.data += FILTER_OFFSET + (size_t)8 * (hash / 64 % words);
-	if (!elf_need(f, (struct elf_bytes){ table.data, 8 }))
+	if (!elf_load(f, (struct elf_bytes){ table.data, 8 }))
 		return true;
 	word = load_u64(table.data);
 	return word >> hash % 64 & word >> (hash >> shift % 32) % 64 & 1;
@@ -79,7 +80,7 @@ static int read_file(const struct elf_file *f, struct sampled_python_file *out)
 		return r;
 	if (!out->symbols[PYTHON_RUNTIME] || !out->eval.count)
 		return -ENOENT;
-	/* The parts of the evaluation loop that are set apart have local names only. */
+	/* Parts of the evaluation loop that the compiler split off have local names only. */
 	return read_symbols(f, SHT_SYMTAB, out);
 }
 

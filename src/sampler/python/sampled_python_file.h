@@ -1,6 +1,4 @@
-/*
- * sampled_python_file.h: whether an ELF file is a CPython interpreter, from its symbols.
- */
+/* sampled_python_file.h: recognizes CPython interpreters by the symbols of their ELF files. */
 #ifndef PITOT_SAMPLER_PYTHON_SAMPLED_PYTHON_FILE_H
 #define PITOT_SAMPLER_PYTHON_SAMPLED_PYTHON_FILE_H
 
@@ -10,26 +8,26 @@
 
 enum python_name {
 	PYTHON_RUNTIME, /* _PyRuntime */
-	PYTHON_VERSION, /* Py_Version: from 3.11 on */
+	PYTHON_VERSION, /* Py_Version: since 3.11 */
 	PYTHON_CODE_TYPE,
 	PYTHON_STRING_TYPE,
 	PYTHON_BYTES_TYPE,
-	PYTHON_GET_BACK, /* PyFrame_GetBack: from 3.9 on */
-	PYTHON_NEW_REF, /* Py_NewRef: from 3.10 on */
-	PYTHON_TRACE_REFS, /* builds whose objects look differently */
+	PYTHON_GET_BACK, /* PyFrame_GetBack: since 3.9 */
+	PYTHON_NEW_REF, /* Py_NewRef: since 3.10 */
+	PYTHON_TRACE_REFS, /* only in builds with another layout of objects */
 	PYTHON_DEBUG,
 	PYTHON_NAMES,
 };
 
-/* Addresses are ELF virtual addresses; 0: it has no such symbol. */
+/* ELF virtual addresses; 0: no such symbol. */
 struct sampled_python_file {
 	uint64_t symbols[PYTHON_NAMES];
 	struct python_eval eval;
 };
 
 /*
- * 0; -ENOENT when the file is none; or another negative code when it cannot be read. Only what is
- * needed of it is read: the dynamic symbols, and all symbols of an interpreter.
+ * Returns 0; -ENOENT when the file is no interpreter; or another negative code when it cannot be
+ * read. Reads only what is needed: the dynamic symbols, and of an interpreter all symbols.
  */
 int sampled_python_file_read(int fd, struct sampled_python_file *out) MUST_USE;
 

@@ -3,7 +3,7 @@
 #include "base/bytes.h"
 #include "sampler/ebpf/bpf/sampler.h"
 
-/* glibc's struct pthread: its own address, twice, and the id of the thread. */
+/* Offsets in glibc's struct pthread: its own address (also at 0), and the thread id. */
 #define THREAD_SELF 16u
 #define THREAD_ID 0x2d0u
 #define USER_END (UINT64_C(1) << 47)
@@ -15,7 +15,7 @@ static bool read_word(const struct python_memory *memory, uint64_t address, void
 
 /* --- threads --- */
 
-static bool is_place(uint64_t word)
+static bool is_pointer(uint64_t word)
 {
 	return word >= 4096 && word < USER_END && !(word & 7);
 }
@@ -25,7 +25,7 @@ bool sampled_thread_is_at(const struct python_memory *memory, uint64_t base, pid
 	uint64_t word, self;
 	int32_t id;
 
-	return is_place(base) && read_word(memory, base, &word) && word == base &&
+	return is_pointer(base) && read_word(memory, base, &word) && word == base &&
 	       read_word(memory, base + THREAD_SELF, &self) && self == base &&
 	       memory->read(memory->context, base + THREAD_ID, &id, sizeof(id)) && id == tid;
 }
@@ -37,7 +37,7 @@ uint64_t sampled_thread_find(const struct python_memory *memory,
 	for (size_t i = 0; i < count; i++) {
 		uint64_t owner;
 
-		if (!is_place(words[i]))
+		if (!is_pointer(words[i]))
 			continue;
 		if (sampled_thread_is_at(memory, words[i], tid))
 			return words[i];
@@ -50,9 +50,9 @@ uint64_t sampled_thread_find(const struct python_memory *memory,
 
 /* --- frames --- */
 
-/* Some of what is in the objects that the code object refers to. */
-static bool look_into(const struct python_memory *memory, const struct python_offsets *o,
-		      struct bpf_code *c)
+/* Reads parts of the objects that the code object refers to. */
+static bool read_referred(const struct python_memory *memory, const struct python_offsets *o,
+			  struct bpf_code *c)
 {
 	uint64_t text = c->file + o->string_head, last;
 
@@ -71,7 +71,7 @@ static bool look_into(const struct python_memory *memory, const struct python_of
 	return true;
 }
 
-/* bpf_python_check() of a code object. */
+/* Computes bpf_python_check() of a code object. */
 static bool read_check(const struct python_memory *memory, const struct python_offsets *o,
 		       uint64_t address, uint32_t *check)
 {
@@ -86,40 +86,42 @@ static bool read_check(const struct python_memory *memory, const struct python_o
 	c.first_line = load_u32(bytes + o->code_first_line);
 	if (o->code_version)
 		c.version = load_u32(bytes + o->code_version);
-	else if (!look_into(memory, o, &c))
+	else if (!read_referred(memory, o, &c))
 		return false;
 	*check = bpf_python_check(&c);
 	return true;
 }
 
-/* The thread's state; 0: it has none. */
-static uint64_t state_of(const struct python_place *place, const struct python_memory *memory,
+/* Returns the address of the thread state; 0: the thread has none. */
+static uint64_t state_of(const struct python_location *location, const struct python_memory *memory,
 			 uint64_t thread_base)
 {
 	uint64_t state, owner;
 
-	return read_word(memory, thread_base + (uint64_t)(int64_t)place->state_at, &state) &&
-			       is_place(state) &&
-			       read_word(memory, state + place->runtime.offsets.state_thread,
+	return read_word(memory, thread_base + (uint64_t)(int64_t)location->state_at, &state) &&
+			       is_pointer(state) &&
+			       read_word(memory, state + location->runtime.offsets.state_thread,
 					 &owner) &&
 			       owner == thread_base
 		       ? state
 		       : 0;
 }
 
-unsigned sampled_python_read(const struct python_place *place, const struct python_memory *memory,
-			     uint64_t thread_base, uint64_t *words, unsigned max, bool *complete)
+unsigned sampled_python_read(const struct python_location *location,
+			     const struct python_memory *memory, uint64_t thread_base,
+			     uint64_t *words, unsigned max, bool *complete)
 {
 	struct python_frame frames[BPF_PYTHON_FRAMES];
 	unsigned count;
 
-	count = python_walk_foreign(&place->runtime, memory, state_of(place, memory, thread_base),
-				    frames, MIN(max, BPF_PYTHON_FRAMES), complete);
+	count = python_walk_foreign(&location->runtime, memory,
+				    state_of(location, memory, thread_base), frames,
+				    MIN(max, BPF_PYTHON_FRAMES), complete);
 	for (unsigned i = 0; i < count; i++) {
 		uint32_t check = 0;
 
 		if (frames[i].code &&
-		    !read_check(memory, &place->runtime.offsets, frames[i].code, &check)) {
+		    !read_check(memory, &location->runtime.offsets, frames[i].code, &check)) {
 			*complete = false;
 			return i;
 		}

@@ -1,7 +1,7 @@
 /*
- * sampled_python_read.h: the Python frames of a thread of another process, read from its memory
- * while the thread does not run. Nothing there is believed: what is read is bounded, a thread's
- * data are those that have its id, and its Python state is the one that names the thread.
+ * sampled_python_read.h: reads the Python frames of a thread in another process from its memory,
+ * while the thread does not run. The memory is not trusted: reads are bounded, the data of a thread
+ * must contain its id, and its Python state must name the thread.
  */
 #ifndef PITOT_SAMPLER_PYTHON_SAMPLED_PYTHON_READ_H
 #define PITOT_SAMPLER_PYTHON_SAMPLED_PYTHON_READ_H
@@ -10,27 +10,28 @@
 
 #include "stack/python/python_walk.h"
 
-/* What a reader knows of a process. */
-struct python_place {
-	struct python_runtime runtime; /* addresses are that process's */
-	int32_t state_at; /* a thread's state, from the thread's fs; 0: unknown */
+/* Where a process stores its Python frames. */
+struct python_location {
+	struct python_runtime runtime; /* with addresses in that process */
+	int32_t state_at; /* offset of the pointer to the thread state from fs; 0: unknown */
 };
 
-/* Whether glibc's data of the thread with this id begin at this address, which is its fs. */
+/* Whether glibc's struct pthread of this thread is at `base`, which is the thread's fs. */
 bool sampled_thread_is_at(const struct python_memory *memory, uint64_t base, pid_t tid);
 /*
- * The fs of a thread, from words of its registers and its stack, among which are its address, or
- * that of the thread's Python state. 0: they are not.
+ * Finds the fs of a thread among words of its registers and stack, which may contain fs itself or
+ * the address of the thread's Python state. 0: not found.
  */
 uint64_t sampled_thread_find(const struct python_memory *memory,
 			     const struct python_offsets *offsets, pid_t tid, const uint64_t *words,
 			     size_t count);
 
 /*
- * Writes at most `max` frames, two words each, as sampled_python_merge() expects them; returns how
- * many. None where the thread has no Python state.
+ * Writes at most `max` frames, two words each, in the form for sampled_python_merge(); returns
+ * their number: 0 if the thread has no Python state.
  */
-unsigned sampled_python_read(const struct python_place *place, const struct python_memory *memory,
-			     uint64_t thread_base, uint64_t *words, unsigned max, bool *complete);
+unsigned sampled_python_read(const struct python_location *location,
+			     const struct python_memory *memory, uint64_t thread_base,
+			     uint64_t *words, unsigned max, bool *complete);
 
 #endif

@@ -9,19 +9,19 @@
 
 #define PROBES 64
 #define KEY_FREE 0
-#define KEY_DEAD 1 /* its code object was freed: to be used again */
+#define KEY_DEAD 1 /* its code object was freed; reusable */
 #define NO_LINES UINT32_MAX
 
 struct code_slot {
 	_Atomic uint64_t key;
-	_Atomic uint32_t id; /* set after the key, cleared before it; 0 meanwhile */
+	_Atomic uint32_t id; /* set after the key, cleared before it; else 0 */
 	uint32_t unused;
 };
 _Static_assert(sizeof(struct code_slot) == 16, "four slots to a cache line");
 
 /*
- * In the arena, at (id - 1) * ARENA_UNIT: this head, name, file, line table. Not changed once it
- * has an id.
+ * In the arena, at (id - 1) * ARENA_UNIT: this head, name, file, line table. Immutable once it has
+ * an id.
  */
 #define ARENA_UNIT 8
 struct code_record {
@@ -37,12 +37,12 @@ struct python_codes {
 	size_t slot_mask;
 	uint8_t *arena;
 	size_t arena_bytes;
-	uint32_t first; /* its ids begin after this one */
-	struct python_codes *_Atomic before; /* whose ids may still be used */
+	uint32_t first; /* ids begin after this one */
+	struct python_codes *_Atomic before; /* previous table, whose ids may be in use */
 	_Atomic size_t used;
 	_Atomic uint32_t described;
 	_Atomic uint32_t freed;
-	_Atomic bool full; /* something did not fit into the arena: nothing is tried any more */
+	_Atomic bool full; /* something did not fit into the arena: no further attempts */
 	_Atomic uint64_t no_slot, no_room, not_code, bad_strings, cut_names, no_lines;
 };
 
@@ -114,8 +114,8 @@ struct python_codes *python_codes_next(struct python_codes *codes)
 
 /*
  * Watching deallocation, before 3.12. One table and one interpreter per process. The destructor
- * runs with the GIL, after the last frame of the code object has gone, so that no thread can be
- * looking at its slot.
+ * runs with the GIL, after the last frame of the code object has ended, so no thread can be using
+ * its slot.
  */
 static _Atomic(struct python_codes *) watching;
 static void (*_Atomic original_dealloc)(void *);
@@ -123,8 +123,8 @@ static void (*_Atomic original_dealloc)(void *);
 #define TP_DEALLOC 48
 
 /*
- * What tells a code object from any other that is alive, and from 3.12 on from any that was. Never
- * a reserved key.
+ * Returns a key that distinguishes a code object from all others alive, and since 3.12 from all
+ * earlier ones. Never a reserved key.
  */
 static inline uint64_t code_key(const struct python_offsets *o, uintptr_t code)
 {
@@ -140,7 +140,7 @@ static inline uint64_t code_key(const struct python_offsets *o, uintptr_t code)
 	return key > KEY_DEAD ? key : key + 2;
 }
 
-/* All of them: two threads that raced may have taken one each. */
+/* Empties all slots of the key: two threads may have claimed one each. */
 static void empty_slots(struct python_codes *codes, uint64_t key)
 {
 	for (unsigned i = 0; i < PROBES; i++) {
@@ -205,14 +205,14 @@ void python_codes_free(struct python_codes *codes)
 	free(codes);
 }
 
-/* Appends one character. false when it does not fit. */
+/* Appends one character. Returns false when it does not fit. */
 static bool put_character(char *out, size_t max, size_t *n, uint32_t c)
 {
 	uint8_t bytes[UTF8_MAX];
 	size_t length;
 
 	if (c >= 0xdc80 && c <= 0xdcff) {
-		bytes[0] = (uint8_t)c; /* a byte that was not UTF-8 in the path comes back */
+		bytes[0] = (uint8_t)c; /* restores a byte of the path that was not UTF-8 */
 		length = 1;
 	} else {
 		length = utf8_put(bytes, c);
@@ -229,7 +229,7 @@ static uint32_t character(const uint8_t *data, unsigned kind, size_t i)
 	return kind == 1 ? data[i] : kind == 2 ? load_u16(data + 2 * i) : load_u32(data + 4 * i);
 }
 
-/* First character of the longest tail that has at most `max` bytes. */
+/* Returns the first character of the longest tail with at most `max` bytes. */
 static size_t tail_start(const uint8_t *data, unsigned kind, size_t length, size_t max)
 {
 	size_t n = 0, i = length;
@@ -278,7 +278,7 @@ size_t python_text(const struct python_runtime *runtime, uintptr_t string, char 
 	return n;
 }
 
-/* The bytes of the line table, or NULL when they cannot be kept. */
+/* Returns the bytes of the line table, or NULL when they cannot be stored. */
 static const uint8_t *line_table(const struct python_runtime *runtime, uintptr_t code,
 				 uint32_t *length)
 {
@@ -295,7 +295,7 @@ static const uint8_t *line_table(const struct python_runtime *runtime, uintptr_t
 	return bytes + o->object_size + 16;
 }
 
-/* Room for a record of that size, or NULL. */
+/* Claims room for a record of that size, or returns NULL. */
 static struct code_record *claim_record(struct python_codes *codes, size_t size)
 {
 	size_t used = atomic_load_explicit(&codes->used, memory_order_relaxed);
@@ -321,7 +321,7 @@ static void count_gaps(struct python_codes *codes, const struct code_record *rec
 		count(&codes->bad_strings);
 }
 
-/* Copies the names and the line table of a code object. Its id, or 0. */
+/* Copies the names and the line table of a code object. Returns its id, or 0. */
 static uint32_t describe(struct python_codes *codes, uintptr_t code)
 {
 	const struct python_runtime *r = &codes->runtime;
@@ -374,21 +374,21 @@ static struct code_slot *find_slot(const struct python_codes *codes, uint64_t ke
 }
 
 /*
- * The slot of a key, taken now if it has none. *taken: nobody else will set its id. NULL: all
- * slots near are in use.
+ * Returns the slot of a key, claimed if it had none. *claimed: no other thread will set its id.
+ * NULL: all slots nearby are in use.
  */
-static struct code_slot *take_slot(struct python_codes *codes, uint64_t key, bool *taken)
+static struct code_slot *claim_slot(struct python_codes *codes, uint64_t key, bool *claimed)
 {
 	struct code_slot *found = find_slot(codes, key);
 
-	*taken = false;
+	*claimed = false;
 	for (unsigned i = 0; i < PROBES && !found; i++) {
 		struct code_slot *slot = &codes->slots[(key + i) & codes->slot_mask];
 		uint64_t there = atomic_load_explicit(&slot->key, memory_order_relaxed);
 
 		if (there == KEY_FREE || there == KEY_DEAD)
-			*taken = atomic_compare_exchange_strong(&slot->key, &there, key);
-		if (*taken || there == key) /* `there` is what another thread has put in */
+			*claimed = atomic_compare_exchange_strong(&slot->key, &there, key);
+		if (*claimed || there == key) /* another thread has stored the key */
 			found = slot;
 	}
 	return found;
@@ -400,19 +400,19 @@ static __attribute__((noinline)) uint32_t find_or_add(struct python_codes *codes
 {
 	struct code_slot *slot;
 	uint32_t id;
-	bool taken;
+	bool claimed;
 
 	if (load_u64((const void *)(code + codes->runtime.offsets.object_type)) !=
 	    codes->runtime.code_type) {
 		count(&codes->not_code);
 		return 0;
 	}
-	slot = take_slot(codes, key, &taken);
+	slot = claim_slot(codes, key, &claimed);
 	if (!slot) {
 		count(&codes->no_slot);
 		return 0;
 	}
-	id = taken ? 0 : atomic_load_explicit(&slot->id, memory_order_acquire);
+	id = claimed ? 0 : atomic_load_explicit(&slot->id, memory_order_acquire);
 	if (id)
 		return id;
 	id = describe(codes, code);
@@ -423,7 +423,7 @@ static __attribute__((noinline)) uint32_t find_or_add(struct python_codes *codes
 void python_code_ids(struct python_codes *codes, struct python_frame *frames, unsigned n)
 {
 	const struct python_offsets o =
-		codes->runtime.offsets; /* a copy that no store can change */
+		codes->runtime.offsets; /* a copy, which no store can change */
 
 	for (unsigned i = 0; i < n; i++) {
 		uintptr_t code = frames[i].code;

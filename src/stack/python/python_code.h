@@ -1,19 +1,17 @@
 /*
- * python_code.h: code objects as ids, with the names and line tables that they had when they were
- * first seen.
+ * python_code.h: maps code objects to ids, with the names and line tables that they had when first
+ * seen.
  *
- * A code object can be freed, and its address used again, long before the recording is read. So
- * the thread that meets one for the first time copies what there is to say of it into an arena, at
- * once; an id says where in the arena that is. Whoever has an id can read it, for it is given out
- * after that.
+ * A code object can be freed, and its address reused, long before the recording is read. So the
+ * thread that meets one for the first time immediately copies its description into an arena; the id
+ * is the position in the arena. The id is published after the copy, so whoever has it can read it.
  *
- * From code objects to ids leads a lock-free table of fixed size. A slot's key is a hash of what
- * tells code objects apart: address, address of the name, first line, and from 3.12 on a number
- * that CPython gives to one code object only. Before 3.12 all of that can be the same for a later
- * object, so there the deallocation of code objects is watched: the type's tp_dealloc is replaced
- * by a function that empties the object's slot and then calls the original. Nothing else of the
- * interpreter is written to. Two threads that meet a new object at the same time may give it two
- * ids, which say the same.
+ * A lock-free table of fixed size leads from code objects to ids. A slot's key is a hash that
+ * identifies the code object: address, address of the name, first line, and since 3.12 a number
+ * that CPython assigns only once. Before 3.12 all of that can be equal for a later object, so
+ * deallocations are watched there: the type's tp_dealloc is replaced by a function that empties the
+ * object's slot and then calls the original. Nothing else of the interpreter is modified. Two
+ * threads that meet a new object concurrently may assign it two ids with equal descriptions.
  */
 #ifndef PITOT_STACK_PYTHON_PYTHON_CODE_H
 #define PITOT_STACK_PYTHON_PYTHON_CODE_H
@@ -21,11 +19,11 @@
 #include "stack/frame.h"
 #include "stack/python/python_walk.h"
 
-#define PYTHON_NAME_MAX 512		/* bytes of UTF-8; longer names are cut */
+#define PYTHON_NAME_MAX 512		/* bytes of UTF-8; longer names are truncated */
 #define PYTHON_FILE_MAX 1024		/* longer paths lose their beginning */
 #define PYTHON_LINES_MAX (128 << 10)	/* bytes; code with a longer line table has no lines */
 
-/* Recommended ceilings: code objects, a power of two, and bytes of their names and line tables. */
+/* Recommended limits: code objects, a power of two; bytes of their names and line tables. */
 #define PYTHON_CODES_SLOTS (1u << 17)
 #define PYTHON_CODES_BYTES (16u << 20)
 
@@ -49,19 +47,18 @@ static inline uint32_t python_frame_last(uint64_t frame)
 
 struct python_codes;
 
-/* Losses, counted. Frames of code without an id have id 0. */
+/* Counted losses. Frames of code without an id have id 0. */
 struct python_code_losses {
 	uint64_t no_slot;	/* frames whose code found no free slot */
 	uint64_t no_room;	/* frames whose code did not fit into the arena */
 	uint64_t not_code;	/* frames whose object is not a code object */
-	uint64_t bad_strings;	/* code whose name or file is no plain string: empty here */
-	uint64_t cut_names;	/* code whose name or file was cut */
-	uint64_t no_lines;	/* code whose line table was too long, or not plain bytes */
+	uint64_t bad_strings;	/* code whose name or file is not a plain string: empty */
+	uint64_t cut_names;	/* code whose name or file was truncated */
+	uint64_t no_lines;	/* code whose line table is too long, or not plain bytes */
 };
 
 /*
- * The strings belong to the table, are not terminated, and are UTF-8 but for escaped bytes of
- * paths.
+ * The table owns the strings. They are not terminated, and UTF-8 except for escaped bytes of paths.
  */
 struct python_code {
 	uint32_t first_line;
@@ -72,37 +69,37 @@ struct python_code {
 };
 
 /*
- * Reserves memory for `slots` (a power of two) and `bytes`; pages are used as they fill. NULL: no
- * memory. To be freed only when no thread can walk any more.
+ * Reserves memory for `slots` (a power of two) and `bytes`; pages are allocated on use. Returns
+ * NULL without memory. To be freed only when no thread can walk any more.
  */
 struct python_codes *python_codes_new(size_t slots, size_t bytes) MUST_USE;
 void python_codes_free(struct python_codes *codes);
 
 /*
- * An empty table for the same interpreter, whose ids come after those of this one, which stays as
- * it is. NULL: no memory, or no ids. At most two tables, this one and the last that was made of it,
- * may have ids that are used.
+ * Returns a new table for the same interpreter, whose ids follow those of this one, which stays
+ * unchanged; NULL without memory or ids. Ids of at most two tables, this and the last one made from
+ * it, may be in use.
  */
 struct python_codes *python_codes_next(struct python_codes *codes) MUST_USE;
-/* Most of it is used: time for the next. */
+/* Whether the next table should be made. */
 bool python_codes_nearly_full(const struct python_codes *codes);
 /*
- * Gives the memory back, though a thread may still be using it: it finds no code, and new code gets
+ * Releases the memory while threads may still use the table: they find no code, and new code gets
  * no id.
  */
 void python_codes_forget(struct python_codes *codes);
-/* Whether the id is one that this table gives. */
+/* Whether the id is in this table's range. */
 bool python_codes_gives(const struct python_codes *codes, uint32_t id);
 
 /*
- * Before the first id: says which CPython the code objects are of, and has their deallocation
- * watched where that is needed. It is watched for one table at a time, the last that was attached.
+ * Must be called before the first id: sets the CPython that the code objects belong to, and watches
+ * their deallocation where needed. Only the table attached last is watched.
  */
 void python_codes_attach(struct python_codes *codes, const struct python_runtime *runtime);
 
 /*
- * Changes when a code object that had an id was freed, where that is watched (before 3.12): what
- * was remembered of earlier walks by addresses alone is void.
+ * Returns a counter that changes when a code object with an id is freed, where that is watched
+ * (before 3.12). Anything remembered about earlier walks by address is then invalid.
  */
 uint32_t python_codes_freed(const struct python_codes *codes);
 
@@ -110,21 +107,20 @@ uint32_t python_codes_freed(const struct python_codes *codes);
 void python_code_ids(struct python_codes *codes, struct python_frame *frames, unsigned count);
 
 /*
- * What an id stands for; false for 0 and beyond the last. Any thread, and after a fork in the
- * child.
+ * Describes an id. Returns false for 0 and unknown ids. Any thread, also after a fork in the child.
  */
 bool python_code_get(const struct python_codes *codes, uint32_t id, struct python_code *out);
 
-/* Line of an instruction; 0: none, or not known. Takes time in proportion to the line table. */
+/* Returns the line of an instruction; 0: none or unknown. Linear in the size of the line table. */
 uint32_t python_line(const struct python_codes *codes, uint32_t id, uint32_t last);
 
-/* The same from a table, of a code object that begins at first_line. */
+/* Same, from the line table of a code object that begins at first_line. */
 uint32_t python_table_line(enum python_lines kind, const uint8_t *table, size_t length,
 			   uint32_t first_line, uint32_t last);
 
 /*
- * Copies a str object as UTF-8, at most `max` bytes of whole characters, from its end if `tail`.
- * Returns the length, which is 0 also for what is no compact str. *cut is set when some was left
+ * Copies a str object as UTF-8, at most `max` bytes of whole characters, with `tail` from its end.
+ * Returns the length; 0 also when it is not a compact str. *cut is set when characters were left
  * out.
  */
 size_t python_text(const struct python_runtime *runtime, uintptr_t string, char *out, size_t max,

@@ -30,7 +30,7 @@ void python_eval_add(struct python_eval *eval, uint64_t start, uint64_t end)
 	eval->count++;
 }
 
-/* The module that has an address. */
+/* The module that contains an address. */
 struct module {
 	uintptr_t address;
 	uintptr_t bias;
@@ -38,7 +38,7 @@ struct module {
 	const ElfW(Phdr) * headers; /* in memory */
 	size_t header_count;
 	uintptr_t eh_frame_hdr, eh_frame_hdr_end;
-	uintptr_t text, text_end; /* the executable segment that has the address */
+	uintptr_t text, text_end; /* the executable segment that contains the address */
 };
 
 static int match_module(struct dl_phdr_info *info, size_t size, void *context)
@@ -81,7 +81,7 @@ bool python_eval_name(const char *name)
 	       (name[length] == 0 || name[length] == '.');
 }
 
-/* The file is the one that was loaded, as far as its program headers tell. */
+/* Whether the file is the one that was loaded, judging by its program headers. */
 static bool same_file(const struct elf_file *f, const struct module *m)
 {
 	bool same = f->segment_count == m->header_count;
@@ -121,8 +121,8 @@ static void read_symtab(const struct module *m, struct python_eval *eval)
 }
 
 /*
- * The search table of .eh_frame_hdr: where each FDE's code starts, ascending, and where the FDE
- * is; both relative to the header.
+ * The search table of .eh_frame_hdr: start of each FDE's code, ascending, and address of the FDE,
+ * both relative to the header.
  */
 struct fde_table {
 	const uint8_t *entries;
@@ -147,7 +147,7 @@ static uintptr_t fde_start(const struct fde_table *t, size_t i)
 	return t->base + (uintptr_t)(intptr_t)(int32_t)load_u32(t->entries + 8 * i);
 }
 
-/* End of the code that FDE i is about; 0 if its pointers are not in the usual form. */
+/* Returns the end of FDE i's code, or 0 if its pointers have an unusual encoding. */
 static uintptr_t fde_end(const struct fde_table *t, size_t i)
 {
 	const uint8_t *fde = (const uint8_t *)(t->base + (uintptr_t)(intptr_t)(int32_t)load_u32(
@@ -157,7 +157,7 @@ static uintptr_t fde_end(const struct fde_table *t, size_t i)
 	return start == fde_start(t, i) ? start + load_u32(fde + 12) : 0;
 }
 
-/* The last FDE that starts at or before pc. */
+/* Returns the last FDE that starts at or before pc. */
 static size_t fde_of(const struct fde_table *t, uintptr_t pc)
 {
 	size_t after = sorted_prefix(t->count, i, fde_start(t, i) <= pc);
@@ -165,12 +165,12 @@ static size_t fde_of(const struct fde_table *t, uintptr_t pc)
 	return after ? after - 1 : 0;
 }
 
-#define JUMPS_MIN 4 /* what looks like a jump into another function by chance lands in many, once */
+#define JUMPS_MIN 4 /* accidental matches are spread over many functions, one each */
 
 /*
- * Looks for direct jumps (E9, 0F 80 to 8F, with 4 bytes of distance) from the loop into the middle
- * of other FDEs: compilers move unlikely code out of a function, with an FDE of its own; a call to
- * another function leads to its start.
+ * Searches direct jumps (E9, 0F 80 to 8F, with 4 bytes of distance) from the loop into the middle
+ * of other FDEs: compilers move unlikely code out of a function into a separate FDE, while a call
+ * to another function leads to its start.
  */
 static void find_parts(const struct module *m, uintptr_t start, uintptr_t end,
 		       struct python_eval *eval)
@@ -223,7 +223,8 @@ int python_eval_find(const struct python_runtime *runtime, struct python_eval *e
 	if (!dladdr1((void *)runtime->eval, &unused, (void **)&symbol, RTLD_DL_SYMENT) || !symbol ||
 	    m.bias + symbol->st_value != runtime->eval || symbol->st_size == 0 ||
 	    symbol->st_size > m.text_end - runtime->eval)
-		return error_set(e, -ENOENT, "CPython's evaluation loop has no extent in '%s'",
+		return error_set(e, -ENOENT,
+				 "the size of CPython's evaluation loop is unknown in '%s'",
 				 m.path);
 	python_eval_add(eval, runtime->eval, runtime->eval + symbol->st_size);
 	find_parts(&m, runtime->eval, runtime->eval + symbol->st_size, eval);

@@ -2,7 +2,7 @@
 
 #include "base/bytes.h"
 
-/* 3.9: pairs (bytes, lines): after that many bytes of code the line changes by so many, signed. */
+/* 3.9: pairs (bytes, lines): after that many bytes the line changes by that number, signed. */
 static uint32_t lnotab_line(struct cursor c, int64_t line, uint32_t last)
 {
 	uint64_t address = 0;
@@ -17,8 +17,8 @@ static uint32_t lnotab_line(struct cursor c, int64_t line, uint32_t last)
 }
 
 /*
- * 3.10: pairs (bytes, lines): the line changes, then holds for that many bytes of code; -128:
- * these have no line.
+ * 3.10: pairs (bytes, lines): the line changes, then is valid for that many bytes of code; -128:
+ * the bytes have no line.
  */
 static uint32_t linetable_line(struct cursor c, int64_t line, uint32_t last)
 {
@@ -40,8 +40,8 @@ static uint32_t linetable_line(struct cursor c, int64_t line, uint32_t last)
 enum { LOCATION_ONE_LINE = 10, LOCATION_NO_COLUMNS = 13, LOCATION_LONG = 14, LOCATION_NONE = 15 };
 
 /*
- * Six bits a byte, least significant first; bit 6: more follow. The lowest bit of the number is
- * its sign.
+ * Six bits per byte, least significant first; bit 6: more follow. The lowest bit of the number is
+ * the sign.
  */
 static int64_t signed_varint(struct cursor *c)
 {
@@ -59,8 +59,8 @@ static int64_t signed_varint(struct cursor *c)
 }
 
 /*
- * 3.11: entries whose first byte, the only one with bit 7, has a form and how many code units it
- * is about.
+ * 3.11: entries whose first byte, the only one with bit 7 set, has a form and a number of code
+ * units.
  */
 static uint32_t locations_line(struct cursor c, int64_t line, uint32_t last)
 {

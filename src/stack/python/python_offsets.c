@@ -8,9 +8,7 @@
 #include "base/path.h"
 #include "elf/loaded_libraries.h"
 
-/*
- * Release builds for 64-bit machines. docs/python.md says which were run.
- */
+/* Release builds for 64-bit machines. docs/python.md lists which were tested. */
 static const struct python_offsets table[] = {
 	[9] = { .layout = PYTHON_FRAME_OBJECTS,
 		.lines = PYTHON_LNOTAB,
@@ -83,9 +81,8 @@ static unsigned minor_of(uint32_t version)
 
 static int refuse_version(uint32_t version, struct error *e)
 {
-	return error_set(e, E_UNSUPPORTED,
-			 "frames of CPython %u.%u are not known, only 3.9 to 3.15", version >> 24,
-			 version >> 16 & 0xff);
+	return error_set(e, E_UNSUPPORTED, "CPython %u.%u is not supported, only 3.9 to 3.15 are",
+			 version >> 24, version >> 16 & 0xff);
 }
 
 int python_offsets_of(uint32_t version, struct python_offsets *offsets, struct error *e)
@@ -103,10 +100,7 @@ int python_offsets_of(uint32_t version, struct python_offsets *offsets, struct e
 	return 0;
 }
 
-/*
- * What _Py_DebugOffsets says, as far as it is wanted here: 8-byte numbers whose positions depend
- * on the version.
- */
+/* The needed words of _Py_DebugOffsets: 8-byte numbers whose positions depend on the version. */
 struct debug_words {
 	const uint8_t *p;
 	bool bad;
@@ -122,8 +116,7 @@ static uint16_t word(struct debug_words *d, unsigned index)
 }
 
 /*
- * The members stand in the order that all known versions have; a struct that grew in the middle
- * shows here.
+ * Checks the order of members, which is the same in all known versions, to detect a changed struct.
  */
 static bool plausible(const struct python_offsets *o, bool free_threaded)
 {
@@ -141,8 +134,8 @@ static bool plausible(const struct python_offsets *o, bool free_threaded)
 }
 
 /*
- * Where the structures begin, in words behind cookie, version, free-threaded, runtime and
- * interpreter. The last two words are of an object.
+ * Start of each structure, in words after cookie, version, free-threaded, runtime and interpreter.
+ * The object has two words.
  */
 struct debug_places {
 	unsigned thread, frame, code, object;
@@ -166,7 +159,7 @@ int python_offsets_debug(const void *debug, uint32_t version, struct python_offs
 		return refuse_version(version, e);
 	if (memcmp(debug, "xdebugpy", 8) != 0 || load_u64(d.p + 8) != version)
 		return error_set(e, E_UNSUPPORTED,
-				 "CPython 3.%u without the debug offsets of its version", minor);
+				 "CPython 3.%u lacks the debug offsets of its version", minor);
 	threaded = load_u64(d.p + 16) != 0;
 	thread = places[minor].thread;
 	frame = places[minor].frame;
@@ -193,9 +186,9 @@ int python_offsets_debug(const void *debug, uint32_t version, struct python_offs
 	o.object_size = word(&d, object);
 	o.object_type = word(&d, object + 1);
 	if (d.bad || !plausible(&o, threaded))
-		return error_set(e, E_UNSUPPORTED,
-				 "CPython 3.%u with debug offsets that make no sense", minor);
-	/* Members that are not published, by their neighbours. */
+		return error_set(e, E_UNSUPPORTED, "CPython 3.%u has implausible debug offsets",
+				 minor);
+	/* Members that are not published, from their neighbours. */
 	o.code_version = o.code_first_line + 24;
 	o.code_traceable = (o.code_tlbc ? o.code_tlbc : o.code_bytecode) - 16;
 	o.string_head = o.object_size + 24;
@@ -207,8 +200,8 @@ int python_offsets_debug(const void *debug, uint32_t version, struct python_offs
 }
 
 /*
- * PY_VERSION_HEX of "3.10.13 (main, …"; what follows the numbers tells a release (f) from a
- * candidate (c) and others (a).
+ * Returns PY_VERSION_HEX of "3.10.13 (main, …". The text after the numbers tells a release (f) from
+ * a candidate (c) and others (a).
  */
 static uint32_t version_of_text(const char *text)
 {
@@ -249,7 +242,7 @@ static int refuse_builds(python_symbol *symbol, void *context, uint32_t version,
 
 	if (!what)
 		return 0;
-	return error_set(e, E_UNSUPPORTED, "CPython %u.%u.%u is %s: its frames are not known",
+	return error_set(e, E_UNSUPPORTED, "CPython %u.%u.%u is %s, which is not supported",
 			 version >> 24, version >> 16 & 0xff, version >> 8 & 0xff, what);
 }
 
@@ -264,7 +257,7 @@ int python_runtime_of(python_symbol *symbol, void *context, struct python_runtim
 	if (!r.thread_state)
 		return -ENOENT;
 	if (!r.version)
-		return error_set(e, E_UNSUPPORTED, "a Python that does not say its version");
+		return error_set(e, E_UNSUPPORTED, "a Python does not report its version");
 	error = refuse_builds(symbol, context, r.version, e);
 	if (error < 0)
 		return error;
@@ -276,7 +269,7 @@ int python_runtime_of(python_symbol *symbol, void *context, struct python_runtim
 	r.bytes_type = (uintptr_t)symbol(context, "PyBytes_Type");
 	r.eval = (uintptr_t)symbol(context, "_PyEval_EvalFrameDefault");
 	if (!debug || !r.finalizing || !r.code_type || !r.string_type || !r.bytes_type || !r.eval)
-		return error_set(e, E_UNSUPPORTED, "a Python %u.%u that lacks symbols of CPython",
+		return error_set(e, E_UNSUPPORTED, "Python %u.%u lacks symbols of CPython",
 				 r.version >> 24, r.version >> 16 & 0xff);
 	if (minor_of(r.version) < 13)
 		error = python_offsets_of(r.version, &r.offsets, e);
@@ -314,7 +307,7 @@ int python_runtime_find(struct python_runtime *runtime, struct error *e)
 
 	if (error != -ENOENT || !loaded_libraries_visit(find_library, path))
 		return error;
-	/* Loaded with RTLD_LOCAL: seen only through its own handle. */
+	/* A library loaded with RTLD_LOCAL has its symbols behind its own handle only. */
 	handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
 	if (!handle)
 		return -ENOENT;

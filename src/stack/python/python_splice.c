@@ -16,7 +16,7 @@ static void put(struct splice *s, uint64_t frame)
 	s->count++;
 }
 
-/* The Python frames of one evaluation, or of all; the native frame where there is none to show. */
+/* Emits the Python frames of one evaluation, or of all; the native frame if none is visible. */
 static void put_run(struct splice *s, uint64_t native, bool all)
 {
 	const struct python_stacks *in = s->in;
@@ -42,7 +42,7 @@ static enum python_match compare(unsigned evaluations, unsigned runs,
 	if (evaluations == runs)
 		return in->native_complete && in->python_complete ? PYTHON_MATCH_EXACT
 								  : PYTHON_MATCH_PARTIAL;
-	/* A stack that was cut may have less than the other, never more. */
+	/* A truncated stack may have less than the other, never more. */
 	if (evaluations < runs ? !in->native_complete : !in->python_complete)
 		return PYTHON_MATCH_PARTIAL;
 	return PYTHON_MATCH_UNSURE;
@@ -75,7 +75,7 @@ unsigned python_splice(const struct python_eval *eval, const struct python_stack
 	unsigned runs = count_runs(in->python, in->python_count);
 	bool unsure;
 
-	/* Frames after the last entry are a run of which the outer end is missing. */
+	/* Frames after the last entry are a run whose outer end is missing. */
 	if (in->python_count && !in->python[in->python_count - 1].entry)
 		runs++;
 	*match = compare(evaluations, runs, in);
@@ -86,7 +86,7 @@ unsigned python_splice(const struct python_eval *eval, const struct python_stack
 		else
 			put(&s, in->native[i]);
 	}
-	/* What the native stack did not reach, or had no evaluation for. */
+	/* Frames that the native stack did not reach, or had no evaluation for. */
 	put_run(&s, 0, true);
 	return s.count;
 }

@@ -1,4 +1,4 @@
-/* python_splice.h: one stack out of the native frames and the Python frames of a thread. */
+/* python_splice.h: merges the native frames and the Python frames of a thread into one stack. */
 #ifndef PITOT_STACK_PYTHON_PYTHON_SPLICE_H
 #define PITOT_STACK_PYTHON_PYTHON_SPLICE_H
 
@@ -6,10 +6,10 @@
 #include "stack/python/python_eval.h"
 
 enum python_match {
-	PYTHON_MATCH_NONE,	/* no Python at all: the native stack as it is */
+	PYTHON_MATCH_NONE,	/* no Python: the native stack unchanged */
 	PYTHON_MATCH_EXACT,	/* each evaluation has its frames */
-	PYTHON_MATCH_PARTIAL,	/* so far as both stacks reach: one was cut */
-	PYTHON_MATCH_UNSURE,	/* counts differ: all Python frames at the innermost one */
+	PYTHON_MATCH_PARTIAL,	/* as far as both stacks reach: one was truncated */
+	PYTHON_MATCH_UNSURE,	/* counts differ: all Python frames at the innermost evaluation */
 };
 
 struct python_stacks {
@@ -23,16 +23,16 @@ struct python_stacks {
 
 /*
  * Writes at most `max` frames, innermost first: native frames of the evaluation loop are replaced
- * by the Python frames that they ran. Returns how many there are (more than `max`: cut at the
- * outer end). No lock, no allocation.
+ * by the Python frames that they ran. Returns the total number (if it exceeds `max`, outer frames
+ * are missing). No lock, no allocation.
  */
 unsigned python_splice(const struct python_eval *eval, const struct python_stacks *stacks,
 		       uint64_t *out, unsigned max, enum python_match *match);
 
 /*
- * For frames of python_walk_interrupted(): the native frames of whole stacks say whether the
- * innermost evaluation is without frames: then an empty one is put in front of the Python frames
- * (of which there is room for one more). Returns their number.
+ * For frames of python_walk_interrupted(): if the native frames of whole stacks show that the
+ * innermost evaluation has no frames, puts an empty frame in front of the Python frames, which must
+ * have room for it. Returns their number.
  */
 unsigned python_align_interrupted(const struct python_eval *eval, const uint64_t *native,
 				  unsigned native_count, struct python_frame *frames,

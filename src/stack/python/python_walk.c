@@ -1,9 +1,9 @@
 /*
- * python_walk.c: one walk, compiled for each kind of interpreter, with trust and without.
+ * python_walk.c: one walk, compiled for each kind of interpreter, checked and unchecked.
  *
- * python_walk_interrupted() believes nothing: memory is probed before it is read (safe_memory.h), a
- * code object must be one, and where the interpreter links an evaluation in several steps (3.11,
- * 3.12: the C frame first, what is in it later), the links of the two ends are compared.
+ * python_walk_interrupted() trusts nothing: memory is probed before it is read (safe_memory.h),
+ * code objects are verified, and where the interpreter links an evaluation in several steps (3.11,
+ * 3.12: first the C frame, later its contents), the links of both ends are compared.
  */
 #include "stack/python/python_walk.h"
 
@@ -13,26 +13,25 @@
 #include "base/safe_memory.h"
 
 #define PAGE_BITS 12
-#define PAGES 32u /* remembered as readable; a power of two */
-#define STEPS_MAX 4096u /* from frame to frame: links that are no good may lead in a circle */
-#define REFERENCES_MAX                                                                             \
-	(INT64_C(1) << 33) /* of a code object that is alive; immortal ones have 2^32 */
+#define PAGES 32u /* pages known to be readable; a power of two */
+#define STEPS_MAX 4096u /* most frames; invalid links may form a circle */
+#define REFERENCES_MAX (INT64_C(1) << 33) /* of a live code object; immortal ones have 2^32 */
 #define INLINED static inline __attribute__((always_inline))
 
-/* What walks differ in, known when they are compiled. */
+/* Variants of the walk, known at compile time. */
 struct kind {
-	bool checked; /* nothing is believed */
-	bool foreign; /* of another process: checked, and read by a function */
+	bool checked; /* trusts nothing */
+	bool foreign; /* another process: checked, and read by a function */
 	bool flagged; /* PYTHON_ENTRY_FLAG */
-	bool copies; /* of the bytecode */
+	bool copies; /* the bytecode has copies */
 };
 
 struct reader {
 	const struct python_runtime *runtime;
-	struct python_offsets o; /* a copy that no store to frames can change */
-	bool failed; /* if checked: something could not be read */
+	struct python_offsets o; /* a copy, which no store to frames can change */
+	bool failed; /* if checked: memory was unreadable */
 	const struct python_memory *memory; /* if foreign */
-	uint64_t pages[PAGES]; /* number + 1 */
+	uint64_t pages[PAGES]; /* page number + 1 */
 };
 
 /* --- reading --- */
@@ -50,7 +49,7 @@ static bool readable(struct reader *r, uintptr_t address)
 	return true;
 }
 
-/* At most 8 bytes; zeros where they cannot be read. */
+/* Reads at most 8 bytes; 0 if they are unreadable. */
 INLINED uint64_t read_bytes(struct reader *r, struct kind kind, uintptr_t base, unsigned offset,
 			    unsigned size)
 {
@@ -87,7 +86,7 @@ INLINED bool is_code(struct reader *r, struct kind kind, uintptr_t code)
 	references = (int64_t)read_bytes(r, kind, code, 0, 8);
 	if (r->failed || read_pointer(r, kind, code, r->o.object_type) != r->runtime->code_type)
 		return false;
-	/* Objects of free-threaded builds begin otherwise. */
+	/* Objects of free-threaded builds have another head. */
 	return r->runtime->free_threaded || (references > 0 && references < REFERENCES_MAX);
 }
 
@@ -118,7 +117,7 @@ INLINED unsigned walk_objects(struct reader *r, struct kind kind, uintptr_t fram
 /* --- 3.11 on --- */
 
 /*
- * The bytecode that the frame runs, in free-threaded builds: they have copies of it, of which the
+ * Returns the bytecode that the frame runs. Free-threaded builds have copies of it, of which the
  * first is in the code object.
  */
 INLINED uintptr_t bytecode_of(struct reader *r, struct kind kind, uintptr_t frame, uintptr_t code)
@@ -131,8 +130,8 @@ INLINED uintptr_t bytecode_of(struct reader *r, struct kind kind, uintptr_t fram
 	index = read_int(r, kind, frame, r->o.frame_tlbc);
 	copies = read_pointer(r, kind, code, r->o.code_tlbc);
 	/*
-	 * Another thread may have published them just now. What is read through the pointer depends
-	 * on it, so only the compiler must not read earlier.
+	 * Another thread may just have published them. The reads through the pointer depend on it,
+	 * so only the compiler must be kept from reading earlier.
 	 */
 	atomic_signal_fence(memory_order_acquire);
 	if (index <= 0 || !copies || (uintptr_t)index >= read_pointer(r, kind, copies, 0))
@@ -140,7 +139,7 @@ INLINED uintptr_t bytecode_of(struct reader *r, struct kind kind, uintptr_t fram
 	return read_pointer(r, kind, copies, 8 * (1 + (unsigned)index));
 }
 
-/* Writes the frame, unless Python would not show it: its cells or its generator are being made. */
+/* Writes the frame, unless Python would not show it: its cells or generator are being made. */
 INLINED bool visible(struct reader *r, struct kind kind, uintptr_t frame, unsigned owner,
 		     struct python_frame *out)
 {
@@ -171,8 +170,8 @@ INLINED bool ends_run(struct reader *r, struct kind kind, uintptr_t frame, unsig
 }
 
 /*
- * One evaluation runs a chain of frames. Where the chain ends, the last frame written is
- * marked; if none of it was visible, an empty frame keeps the place of the evaluation.
+ * An evaluation runs a chain of frames. At the end of the chain, the last frame written is marked;
+ * if no frame was visible, an empty frame represents the evaluation.
  */
 INLINED unsigned walk_runs(struct reader *r, struct kind kind, uintptr_t frame, uintptr_t base,
 			   struct python_frame *out, unsigned max, bool *complete)
@@ -208,9 +207,9 @@ INLINED unsigned walk_runs(struct reader *r, struct kind kind, uintptr_t frame, 
 	return n;
 }
 
-/* --- where it begins --- */
+/* --- the innermost frame --- */
 
-/* The frame that called the evaluation which runs `frame`; 0 also when it cannot be found. */
+/* Returns the frame that called the evaluation of `frame`; 0 also when it cannot be found. */
 static uintptr_t caller_of_run(struct reader *r, struct kind kind, uintptr_t frame)
 {
 	unsigned owner;
@@ -227,9 +226,9 @@ static uintptr_t caller_of_run(struct reader *r, struct kind kind, uintptr_t fra
 }
 
 /*
- * The innermost frame. With C frames (3.11, 3.12), if checked: what the newest one has is its own
- * only when its run was called by what the one before has; else its evaluation is being entered or
- * left.
+ * Returns the innermost frame. With C frames (3.11, 3.12), if checked: the newest C frame's frame
+ * is valid only if its run was called by the previous C frame's frame; else its evaluation is being
+ * entered or left.
  */
 INLINED uintptr_t top_frame(struct reader *r, struct kind kind, uintptr_t state)
 {
@@ -257,7 +256,7 @@ uintptr_t python_thread_state(const struct python_runtime *runtime)
 	return runtime->finalizing() ? 0 : (uintptr_t)runtime->thread_state();
 }
 
-/* checked is known when it is compiled, and without memory that nothing is foreign. */
+/* `checked` is known at compile time, as is that nothing is foreign without `memory`. */
 INLINED unsigned walk(const struct python_runtime *runtime, uintptr_t state, bool checked,
 		      const struct python_memory *memory, struct python_frame *out, unsigned max,
 		      bool *complete)

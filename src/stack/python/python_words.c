@@ -41,8 +41,8 @@ static bool add_half(struct python_words *out, uintptr_t address, uint32_t mask)
 }
 
 /*
- * What tells the code object from an earlier one at its address, as python_code.c sees it: its
- * version alone, which no other code object ever has, unless it has none.
+ * Adds what distinguishes the code object from an earlier one at its address, as in python_code.c:
+ * its version, which is unique, if it has one.
  */
 static bool add_code(const struct python_offsets *o, uintptr_t code, struct python_words *out)
 {
@@ -56,14 +56,14 @@ static bool add_code(const struct python_offsets *o, uintptr_t code, struct pyth
 	       add_half(out, code + o->code_first_line, UINT32_MAX);
 }
 
-/* Whether the frame runs code; a frame that does not is one of the interpreter's own. */
+/* Whether the frame runs code; otherwise it is one of the interpreter's own. */
 static bool runs_code(const struct python_offsets *o, uintptr_t frame)
 {
 	return o->layout == PYTHON_FRAME_OBJECTS ||
 	       *(const uint8_t *)(frame + o->frame_owner) < PYTHON_OWNER_ENTRY;
 }
 
-/* A frame, up to its caller's; what it runs unless it runs nothing. */
+/* Adds a frame and, if it runs code, its code. *previous is its caller's frame. */
 static bool add_frame(const struct python_offsets *o, uintptr_t frame, struct python_words *out,
 		      uint64_t *previous)
 {

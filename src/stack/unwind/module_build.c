@@ -8,11 +8,11 @@
 #define PAGE UINT64_C(4096)
 #define COPY_BYTES_MAX (UINT64_C(4) << 30)
 
-/* A copy of the addresses [start, end) of the process, made page by page as they are needed. */
+/* A copy of the addresses [start, end) of the process, made page by page on demand. */
 struct memory_pages {
 	uint64_t start, end;
 	uint8_t *bytes;
-	uint64_t *copied; /* bits, by page */
+	uint64_t *copied; /* one bit per page */
 	bool failed; /* a page could not be copied */
 };
 
@@ -55,7 +55,7 @@ static bool copy_page(struct memory_pages *p, uint64_t page)
 	return true;
 }
 
-static bool need(void *context, const uint8_t *bytes, size_t size)
+static bool load(void *context, const uint8_t *bytes, size_t size)
 {
 	struct memory_pages *p = context;
 	uint64_t offset = (uint64_t)((uintptr_t)bytes - (uintptr_t)p->bytes);
@@ -76,7 +76,7 @@ static const uint8_t *copy_of(const struct memory_pages *p, uint64_t address)
 
 /* --- the module --- */
 
-/* *input stays empty where the header is invalid. false: it cannot be read. */
+/* Leaves *input empty when the header is invalid. Returns false when it is unreadable. */
 static bool find_input(struct module_build *b, struct unwind_input *input)
 {
 	const struct stack_module *module = b->module;
@@ -113,7 +113,7 @@ struct module_build *module_build_new(struct stack_module *module, struct unwind
 		return NULL;
 	b->module = module;
 	if (find_input(b, &input) && (input.search || input.section.size <= store->bytes_max) &&
-	    unwind_parts_new(&input, module->code_end, need, &b->pages, store, &b->parts) == 0 &&
+	    unwind_parts_new(&input, module->code_end, load, &b->pages, store, &b->parts) == 0 &&
 	    !b->pages.failed)
 		return b;
 	module_build_free(b);

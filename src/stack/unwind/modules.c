@@ -14,9 +14,8 @@
 #include "stack/unwind/module_build.h"
 #include "stack/unwind/rule_lookup.h"
 
-#define MAPS_KEPT_MAX                                                                              \
-	1000u /* without membarrier, that is for ever: then changes are no longer followed */
-#define IDENTITY_BYTES 256u /* of .eh_frame_hdr: its first entries */
+#define MAPS_KEPT_MAX 1000u /* without membarrier maps are never freed: later changes are ignored */
+#define IDENTITY_BYTES 256u /* bytes of .eh_frame_hdr that are hashed: its first entries */
 
 #define PART_BYTES (UINT64_C(1) << UNWIND_PART_SHIFT)
 #define RULE_BYTES_MAX (UNWIND_STORE_RULES_MAX * sizeof(struct unwind_rule))
@@ -95,7 +94,7 @@ const struct unwind_rule *stack_module_rule(const struct stack_modules *m,
 	return part == &unwind_part_wanted ? NULL : &m->rules[unwind_part_rule(part, offset)];
 }
 
-/* --- the modules that the dynamic linker has --- */
+/* --- modules of the dynamic linker --- */
 
 struct found {
 	uint64_t start, end;
@@ -104,7 +103,7 @@ struct found {
 
 struct scan {
 	struct found *found;
-	size_t count, capacity; /* count may be more than fits */
+	size_t count, capacity; /* count may exceed capacity */
 	struct loaded_library_counts counts;
 };
 
@@ -120,9 +119,7 @@ static const ElfW(Phdr) * segment_of(const struct dl_phdr_info *info, uint64_t a
 	return NULL;
 }
 
-/*
- * The record of a module, without cells. While libraries are visited the module cannot go away.
- */
+/* Describes a module, without cells. It cannot be unloaded while libraries are visited. */
 static struct stack_module describe(const struct dl_phdr_info *info)
 {
 	struct stack_module module = { .bias = info->dlpi_addr, .code_start = UINT64_MAX };
@@ -161,7 +158,7 @@ static struct stack_module *known_module(struct stack_modules *m, uint64_t ident
 	return NULL;
 }
 
-/* A module without .eh_frame_hdr has no cells, nor has one for which there is no room. */
+/* Modules without .eh_frame_hdr have no cells; nor have modules for which there is no room. */
 static struct stack_module *module_new(struct stack_modules *m,
 				       const struct stack_module *described)
 {
@@ -175,12 +172,12 @@ static struct stack_module *module_new(struct stack_modules *m,
 		return module;
 	module->part_count = (uint32_t)((length + PART_BYTES - 1) >> UNWIND_PART_SHIFT);
 	module->parts = calloc(module->part_count, sizeof(*module->parts));
-	if (!module->parts || !unwind_store_take(&m->store, cell_bytes(module)))
+	if (!module->parts || !unwind_store_reserve(&m->store, cell_bytes(module)))
 		module->part_count = 0;
 	return module;
 }
 
-/* The record of a module, new or not, with one more reference. NULL: no memory. */
+/* Returns the record of a module, new or existing, with one more reference; NULL without memory. */
 static struct stack_module *module_get(struct stack_modules *m,
 				       const struct stack_module *described,
 				       const struct stack_map *so_far)
@@ -199,7 +196,7 @@ static struct stack_module *module_get(struct stack_modules *m,
 	return module;
 }
 
-/* Allocates nothing: the dynamic linker's lock is held. */
+/* Must not allocate, because the dynamic linker's lock is held. */
 static int add_module(struct dl_phdr_info *info, size_t size, void *context)
 {
 	struct scan *scan = context;
@@ -229,7 +226,7 @@ static bool counts_changed(const struct stack_modules *m)
 
 ORDER(compare_found, struct found, UP(start))
 
-/* All executable segments, ascending; to be freed by the caller. */
+/* Lists all executable segments in ascending order. The caller frees them. */
 static int scan_modules(struct scan *scan)
 {
 	*scan = (struct scan){ .capacity = 256 };
@@ -330,7 +327,7 @@ static int rescan(struct stack_modules *m)
 
 /* --- compiling --- */
 
-/* A module with wanted parts; parts that become wanted from now on mark it again. */
+/* Returns a module with wanted parts. Parts that become wanted later mark it again. */
 static struct stack_module *next_module(struct stack_modules *m)
 {
 	struct stack_map *map = atomic_load_explicit(&m->map, memory_order_relaxed);
@@ -346,8 +343,8 @@ static struct stack_module *next_module(struct stack_modules *m)
 	return NULL;
 }
 
-/* Copies the rules that are new in the store to where walkers read them. */
-static void show_rules(struct stack_modules *m)
+/* Copies the store's new rules to where walkers read them. */
+static void publish_rules(struct stack_modules *m)
 {
 	size_t count = m->store.rules.count;
 
@@ -356,7 +353,7 @@ static void show_rules(struct stack_modules *m)
 		m->rules[m->rule_count] = *unwind_store_rule(&m->store, m->rule_count);
 }
 
-/* Without memory for rules the store stays without room, so that no part is compiled. */
+/* Without memory for rules the store has no room, so no part is compiled. */
 static void prepare_rules(struct stack_modules *m)
 {
 	struct unwind_rule *rules = reserve_memory(RULE_BYTES_MAX);
@@ -371,7 +368,7 @@ static void prepare_rules(struct stack_modules *m)
 	m->rules = rules;
 }
 
-/* The module is marked again, so that the build is repeated. */
+/* Aborts the build and marks its module again, so that it is repeated. */
 static void stop_build(struct stack_modules *m)
 {
 	if (m->build)
@@ -387,8 +384,8 @@ static void give_up(struct stack_modules *m, struct stack_module *module)
 }
 
 /*
- * The part with that number. false: modules have come or gone, and what was copied may be half of
- * one and half of another: it is done again, if the module is still there.
+ * Compiles a part. Returns false when modules have come or gone, because the copies may be mixed
+ * from two modules. The part is compiled again if its module still exists.
  */
 static bool compile_part(struct stack_modules *m, struct stack_module *module, uint32_t number)
 {
@@ -402,13 +399,13 @@ static bool compile_part(struct stack_modules *m, struct stack_module *module, u
 		give_up(m, module);
 		return true;
 	}
-	show_rules(m);
+	publish_rules(m);
 	atomic_fetch_add_explicit(&m->parts, 1, memory_order_relaxed);
 	atomic_store_explicit(&module->parts[number], part, memory_order_release);
 	return true;
 }
 
-/* 1: time is up; 0: nothing is wanted any more of the module that is being built. */
+/* Returns 1 when the time is up, 0 when no part of the current module is wanted any more. */
 static int compile_wanted(struct stack_modules *m, uint64_t deadline_ns)
 {
 	struct stack_module *module = module_build_of(m->build);

@@ -14,14 +14,14 @@
 #define PAIRS_AT_ONCE 256u /* copying these takes hardly longer than copying one */
 #define FDE_OFFSET 512u /* longer CIEs do not occur */
 #define FDE_BYTES_MAX (RULE_LOOKUP_BYTES - FDE_OFFSET)
-#define USUAL_BYTES 256u /* longer ones are copied in two steps */
+#define USUAL_BYTES 256u /* longer entries are copied in two steps */
 #define ENTRY_START 8u /* length and CIE pointer */
 
 _Static_assert(PAIRS_AT_ONCE *PAIR_BYTES <= RULE_LOOKUP_BYTES, "the same room");
 
-/* --- the dynamic linker's answer --- */
+/* --- finding the header --- */
 
-/* What _dl_find_object() fills in: part of glibc's ABI since 2.35. */
+/* Result of _dl_find_object(), part of glibc's ABI since 2.35. */
 struct found_object {
 	unsigned long long flags;
 	void *map_start, *map_end;
@@ -51,9 +51,9 @@ uint64_t rule_lookup_header(uint64_t pc)
 /* --- the search table --- */
 
 struct search_table {
-	pid_t pid; /* our own */
-	uint64_t header; /* that pairs are relative to */
-	uint64_t pairs; /* address of the first */
+	pid_t pid; /* this process */
+	uint64_t header; /* address to which pairs are relative */
+	uint64_t pairs; /* address of the first pair */
 	uint32_t count;
 };
 
@@ -64,7 +64,7 @@ static bool read_header(uint64_t header, struct search_table *table)
 	size_t copied = memory_copy_some(pid, bytes, header, sizeof(bytes));
 	struct eh_header found;
 
-	/* How long the table is, only its header says; what is not there cannot be copied. */
+	/* Only the header has the table's length; unmapped pairs cannot be copied. */
 	if (copied < HEADER_BYTES ||
 	    !eh_header_read(bytes, PAIR_BYTES * PAIRS_MAX, header, &found) || !found.pair_count)
 		return false;
@@ -88,12 +88,12 @@ static bool read_pairs(const struct search_table *table, uint32_t first, uint32_
 }
 
 /*
- * The FDE of the last function that starts at or before pc. 1; 0: all start behind it; -1:
- * unreadable.
+ * Finds the FDE of the last function that starts at or before pc. Returns 1, 0 when all start after
+ * it, or -1 when the table is unreadable.
  */
 static int find_fde(const struct search_table *table, uint64_t pc, uint8_t *pairs, uint64_t *fde)
 {
-	uint32_t low = 0, high = table->count; /* the pair after it is in [low, high] */
+	uint32_t low = 0, high = table->count; /* the first pair after pc is in [low, high] */
 
 	while (high - low > PAIRS_AT_ONCE) {
 		uint32_t middle = low + (high - low) / 2;
@@ -118,14 +118,14 @@ static int find_fde(const struct search_table *table, uint64_t pc, uint8_t *pair
 
 /* --- the entry --- */
 
-/* Copies an entry of at most `max` bytes. Its length, or 0. */
+/* Copies an entry of at most `max` bytes. Returns its length, or 0. */
 static size_t copy_entry(pid_t pid, uint8_t *to, uint64_t address, size_t max)
 {
 	size_t copied = memory_copy_some(pid, to, address, MIN(max, USUAL_BYTES)), length;
 
 	if (copied < ENTRY_START)
 		return 0;
-	length = (size_t)load_u32(to) + 4; /* 64-bit entries do not occur, and are too long */
+	length = (size_t)load_u32(to) + 4; /* 64-bit entries do not occur, and exceed `max` */
 	if (length < ENTRY_START || length > max)
 		return 0;
 	if (length > copied && memory_copy_some(pid, to + copied, address + copied,
@@ -134,7 +134,7 @@ static size_t copy_entry(pid_t pid, uint8_t *to, uint64_t address, size_t max)
 	return length;
 }
 
-/* Makes a section with two entries: the CIE, and at FDE_OFFSET the FDE. Its size, or 0. */
+/* Builds a section of two entries: the CIE, and at FDE_OFFSET the FDE. Returns its size, or 0. */
 static size_t copy_both(pid_t pid, uint64_t address, uint8_t *bytes)
 {
 	uint8_t *fde = bytes + FDE_OFFSET;
@@ -151,7 +151,7 @@ struct wanted_row {
 	struct unwind_rule *rule;
 };
 
-static void take_row(void *context, uint64_t start, const struct unwind_rule *rule)
+static void select_row(void *context, uint64_t start, const struct unwind_rule *rule)
 {
 	struct wanted_row *wanted = context;
 
@@ -183,6 +183,6 @@ bool rule_lookup(struct rule_lookup_room *room, uint64_t header, uint64_t pc,
 	if (!section.size || eh_frame_entry(&section, FDE_OFFSET, &fde, &next) != 1)
 		return false;
 	if (pc >= fde.start && pc < fde.end)
-		eh_frame_rows(&section, &fde, take_row, &wanted);
+		eh_frame_rows(&section, &fde, select_row, &wanted);
 	return true;
 }

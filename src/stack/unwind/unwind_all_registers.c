@@ -26,8 +26,8 @@ static const struct unwind_rule *rule(void *context, uint64_t frame, bool *known
 }
 
 /*
- * Copies up to `size` bytes of code that end at `end`; fewer at the start of what is mapped. Their
- * number. The code may go away at any moment, so that it is never read directly.
+ * Copies up to `size` bytes of code that end at `end`, fewer at the start of mapped memory, and
+ * returns their number. Code is never read directly, because it may be unmapped at any moment.
  */
 static unsigned code(void *context, uint64_t end, uint8_t *bytes, unsigned size)
 {

@@ -7,10 +7,10 @@
 #include "base/search.h"
 
 #define PART_BYTES (1u << UNWIND_PART_SHIFT)
-#define ENTRY_HEAD 24u /* of an entry: length, perhaps in eight bytes, and the CIE pointer */
-#define RULE_BYTES 128u /* that the store has for one, about */
+#define ENTRY_HEAD 24u /* start of an entry: length, in 4 or 12 bytes, and CIE pointer */
+#define RULE_BYTES 128u /* approximate bytes of a rule in the store */
 
-/* An FDE, where there is no search table. */
+/* An FDE of a section without a search table. */
 struct unwind_place {
 	uint64_t start;
 	size_t offset; /* in the section */
@@ -35,7 +35,7 @@ void unwind_store_release(struct unwind_store *store)
 	interner_release(&store->rules);
 }
 
-bool unwind_store_take(struct unwind_store *store, size_t bytes)
+bool unwind_store_reserve(struct unwind_store *store, size_t bytes)
 {
 	if (bytes > store->bytes_max || store->bytes > store->bytes_max - bytes)
 		return false;
@@ -43,29 +43,29 @@ bool unwind_store_take(struct unwind_store *store, size_t bytes)
 	return true;
 }
 
-static bool take_bytes(struct unwind_parts *p, size_t bytes)
+static bool reserve_bytes(struct unwind_parts *p, size_t bytes)
 {
-	if (!unwind_store_take(p->store, bytes))
+	if (!unwind_store_reserve(p->store, bytes))
 		return false;
 	p->bytes += bytes;
 	return true;
 }
 
-static bool needed(const struct unwind_parts *p, const uint8_t *bytes, size_t size)
+static bool load_bytes(const struct unwind_parts *p, const uint8_t *bytes, size_t size)
 {
-	return !p->need || p->need(p->context, bytes, size);
+	return !p->load || p->load(p->context, bytes, size);
 }
 
-/* Without a search table everything was read to begin with. */
+/* Without a search table, everything was loaded at the beginning. */
 static bool has_all(const struct unwind_parts *p)
 {
-	return !p->need || !p->input.search;
+	return !p->load || !p->input.search;
 }
 
 /* --- entries --- */
 
-/* Makes the bytes of an entry available. false: they are unavailable, or no entry. */
-static bool need_entry(const struct unwind_parts *p, size_t offset)
+/* Loads the bytes of an entry. Returns false when they are unavailable or not an entry. */
+static bool load_entry(const struct unwind_parts *p, size_t offset)
 {
 	const struct eh_section *s = &p->input.section;
 	const uint8_t *at;
@@ -79,18 +79,18 @@ static bool need_entry(const struct unwind_parts *p, size_t offset)
 	at = s->bytes + offset;
 	left = s->size - offset;
 	head = MIN(left, ENTRY_HEAD);
-	if (head < 4 || !needed(p, at, head))
+	if (head < 4 || !load_bytes(p, at, head))
 		return false;
 	length = load_u32(at);
 	if (length == UINT32_MAX)
 		length = head < 12 ? 0 : load_u64(at + 4) + 12;
 	else
 		length += 4;
-	return length <= left && needed(p, at, length);
+	return length <= left && load_bytes(p, at, length);
 }
 
-/* Makes the CIE of an FDE available, whose own bytes are. */
-static bool need_cie(const struct unwind_parts *p, size_t offset)
+/* Loads the CIE of an FDE that is loaded. */
+static bool load_cie(const struct unwind_parts *p, size_t offset)
 {
 	const uint8_t *at;
 	size_t id, distance;
@@ -102,26 +102,26 @@ static bool need_cie(const struct unwind_parts *p, size_t offset)
 	if (p->input.section.size - offset < id + 4)
 		return false;
 	distance = load_u32(at + id);
-	return distance != 0 && distance <= offset + id && need_entry(p, offset + id - distance);
+	return distance != 0 && distance <= offset + id && load_entry(p, offset + id - distance);
 }
 
-/* The FDE at an offset, in p->fde. */
+/* Reads the FDE at an offset into p->fde. */
 static bool read_fde(struct unwind_parts *p, size_t offset)
 {
 	size_t next;
 
-	return need_entry(p, offset) && need_cie(p, offset) &&
+	return load_entry(p, offset) && load_cie(p, offset) &&
 	       eh_frame_entry(&p->input.section, offset, &p->fde, &next) == 1;
 }
 
-/* --- which FDEs there are --- */
+/* --- lists of FDEs --- */
 
 static size_t fde_count(const struct unwind_parts *p)
 {
 	return p->input.search ? p->input.search_count : p->place_count;
 }
 
-/* Address where the code of the i-th FDE begins. false: it cannot be read. */
+/* Reads the start address of the i-th FDE's code. Returns false when it is unreadable. */
 static bool fde_start(const struct unwind_parts *p, size_t i, uint64_t *start)
 {
 	const uint8_t *pair;
@@ -132,13 +132,13 @@ static bool fde_start(const struct unwind_parts *p, size_t i, uint64_t *start)
 	}
 	pair = p->input.search + 8 * i;
 	*start = p->input.header_address;
-	if (!needed(p, pair, 8))
+	if (!load_bytes(p, pair, 8))
 		return false;
 	*start += (uint64_t)(int64_t)(int32_t)load_u32(pair);
 	return true;
 }
 
-/* Its place in the section, once its start has been read. */
+/* Returns the FDE's offset in the section, after its start was read. */
 static size_t fde_offset(const struct unwind_parts *p, size_t i)
 {
 	if (!p->input.search)
@@ -148,7 +148,7 @@ static size_t fde_offset(const struct unwind_parts *p, size_t i)
 	       p->input.section.address;
 }
 
-/* The last FDE that begins at or before an address, else the first. false: they cannot be read. */
+/* Finds the last FDE that begins at or before an address, else the first. False when unreadable. */
 static bool find_fde(const struct unwind_parts *p, uint64_t address, size_t *index)
 {
 	uint64_t start = 0;
@@ -169,7 +169,7 @@ static int list_places(struct unwind_parts *p)
 	size_t offset = 0, next;
 	int r;
 
-	if (!needed(p, s->bytes, s->size))
+	if (!load_bytes(p, s->bytes, s->size))
 		return 0;
 	while ((r = eh_frame_entry(s, offset, &p->fde, &next)) >= 0) {
 		const struct unwind_place place = { p->fde.start, offset };
@@ -183,17 +183,17 @@ static int list_places(struct unwind_parts *p)
 	vec_sort(&places, compare_places);
 	p->places = places.data;
 	p->place_count = places.count;
-	return take_bytes(p, places.capacity * sizeof(*places.data)) ? 0 : E_LIMIT;
+	return reserve_bytes(p, places.capacity * sizeof(*places.data)) ? 0 : E_LIMIT;
 }
 
 /* --- compiling --- */
 
-/* A part that is being compiled, into parts->rows. */
+/* State of compiling a part into parts->rows. */
 struct compiling {
 	struct unwind_parts *parts;
 	uint32_t start, end; /* offsets */
 	uint64_t done; /* offset up to which there are rows */
-	uint32_t last_rule; /* the one looked up last */
+	uint32_t last_rule; /* result of the last lookup */
 	bool failed;
 };
 
@@ -216,7 +216,7 @@ static uint32_t rule_id(struct compiling *c, const struct unwind_rule *rule)
 	return c->last_rule;
 }
 
-/* A row from before the part holds at the part's first address as well. */
+/* Appends a row; one from before the part begins at the part's first address. */
 static void add_row(struct compiling *c, uint64_t start, uint32_t rule)
 {
 	struct unwind_parts *p = c->parts;
@@ -226,7 +226,7 @@ static void add_row(struct compiling *c, uint64_t start, uint32_t rule)
 	if (start >= c->end)
 		return;
 	offset = (uint32_t)MAX(start, c->start) - c->start;
-	/* A row of no length is replaced, one that says nothing new is left out. */
+	/* Replaces an empty row, and skips a row with the same rule. */
 	if (p->rows.count && unwind_row_offset(rows[p->rows.count - 1]) == offset)
 		p->rows.count--;
 	if (p->rows.count && unwind_row_rule(rows[p->rows.count - 1]) == rule)
@@ -235,7 +235,7 @@ static void add_row(struct compiling *c, uint64_t start, uint32_t rule)
 		c->failed = true;
 }
 
-static void take_row(void *context, uint64_t start, const struct unwind_rule *rule)
+static void append_row(void *context, uint64_t start, const struct unwind_rule *rule)
 {
 	struct compiling *c = context;
 
@@ -254,7 +254,7 @@ static void compile_fde(struct compiling *c)
 	}
 	if (start > c->done)
 		add_row(c, c->done, UNWIND_RULE_NONE);
-	eh_frame_rows(&p->input.section, &p->fde, take_row, c);
+	eh_frame_rows(&p->input.section, &p->fde, append_row, c);
 	c->done = end;
 }
 
@@ -281,13 +281,13 @@ static void compile_fdes(struct compiling *c)
 		add_row(c, c->done, UNWIND_RULE_NONE);
 }
 
-/* The part that parts->rows has. */
+/* Returns a part with the rows of parts->rows. */
 static struct unwind_part *copy_rows(struct unwind_parts *p)
 {
 	size_t bytes = unwind_part_bytes(p->rows.count);
 	struct unwind_part *part;
 
-	if (!unwind_store_take(p->store, bytes))
+	if (!unwind_store_reserve(p->store, bytes))
 		return NULL;
 	part = malloc(bytes);
 	if (!part) {
@@ -342,9 +342,9 @@ const struct unwind_rule *unwind_parts_find(struct unwind_parts *p, uint64_t add
 	return unwind_store_rule(p->store, unwind_part_rule(*part, offset));
 }
 
-/* --- the whole --- */
+/* --- creating --- */
 
-int unwind_parts_new(const struct unwind_input *input, uint64_t end, unwind_need *need,
+int unwind_parts_new(const struct unwind_input *input, uint64_t end, unwind_load *load,
 		     void *context, struct unwind_store *store, struct unwind_parts **out)
 {
 	uint64_t length = end > input->base ? MIN(end - input->base, (uint64_t)UINT32_MAX) : 0;
@@ -356,7 +356,7 @@ int unwind_parts_new(const struct unwind_input *input, uint64_t end, unwind_need
 	if (!p)
 		return -ENOMEM;
 	p->store = store;
-	if (!take_bytes(p, sizeof(*p) + count * sizeof(*p->parts))) {
+	if (!reserve_bytes(p, sizeof(*p) + count * sizeof(*p->parts))) {
 		free(p);
 		return E_LIMIT;
 	}
@@ -364,7 +364,7 @@ int unwind_parts_new(const struct unwind_input *input, uint64_t end, unwind_need
 	p->length = (uint32_t)length;
 	p->part_count = (uint32_t)count;
 	p->input = *input;
-	p->need = need;
+	p->load = load;
 	p->context = context;
 	p->parts = calloc(count + 1, sizeof(*p->parts));
 	if (!p->parts)

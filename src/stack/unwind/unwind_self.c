@@ -8,7 +8,7 @@
 #include "stack/unwind/unwind_all_registers.h"
 
 #define PAGE 4096u
-#define OWN_BYTES_MAX (UINT64_C(64) << 20) /* of stack that is checked page by page at once */
+#define OWN_BYTES_MAX (UINT64_C(64) << 20) /* bytes of stack probed in one walk */
 #define OWN_FAILURES_MAX 64u
 
 bool stack_walker_init(struct stack_walker *w, struct stack_modules *modules)
@@ -50,14 +50,14 @@ bool walk_store(const struct stack_walker *w, struct walk_output *out, uint64_t 
 /* --- the thread's own stack --- */
 
 /*
- * End of the stack that sp is on, if that is the one that pthread_create or the kernel made; else
- * 0.
+ * Returns the end of the stack that contains sp, if it was made by pthread_create or is the main
+ * thread's; else 0.
  */
 static uint64_t own_stack_end(uint64_t sp)
 {
 	uint64_t thread, executable = getauxval(AT_EXECFN);
 
-	/* Threads have their control block at the end of their stack. */
+	/* The thread control block is at the end of a thread's stack. */
 	__asm__("mov %%fs:0, %0" : "=r"(thread));
 	if (sp < thread && thread - sp <= OWN_BYTES_MAX)
 		return thread;
@@ -65,7 +65,7 @@ static uint64_t own_stack_end(uint64_t sp)
 	return sp < executable && executable - sp <= OWN_BYTES_MAX ? executable : 0;
 }
 
-/* Whether [low, high) can be read. */
+/* Whether [low, high) is readable. */
 static bool all_readable(uint64_t low, uint64_t high)
 {
 	for (uint64_t page = low & ~(uint64_t)(PAGE - 1); page < high; page += PAGE)
@@ -75,9 +75,8 @@ static bool all_readable(uint64_t low, uint64_t high)
 }
 
 /*
- * Finds the thread's stack, or more of it: what lies between sp and the part that is known, if all
- * of it is there. Otherwise sp is on another stack, which is probed in each walk; after some
- * failures there is no further attempt.
+ * Extends the known part of the thread's stack to sp, if everything in between is readable.
+ * Otherwise sp is on another stack, which is probed in each walk. Gives up after some failures.
  */
 static void extend_own(struct stack_walker *w, uint64_t sp)
 {
@@ -117,7 +116,7 @@ bool walk_probe(struct stack_walker *w, uint64_t address)
 
 /* --- rules --- */
 
-/* As long as parts are being compiled, there is an end to it. */
+/* Allows more reads after parts have been compiled, so that the total is limited. */
 static bool may_read_more(struct stack_walker *w)
 {
 	unsigned parts = atomic_load_explicit(&w->modules->parts, memory_order_relaxed);
@@ -129,7 +128,7 @@ static bool may_read_more(struct stack_walker *w)
 	return true;
 }
 
-/* The rule of code that has not been compiled, as its module has it. NULL: that cannot be read. */
+/* Reads the rule of code that has not been compiled. Returns NULL when it is unreadable. */
 static const struct unwind_rule *read_rule(struct stack_walker *w, uint64_t header, uint64_t frame)
 {
 	struct looked_up_rule *known = &w->looked_up[(frame * UINT64_C(0x9e3779b97f4a7c15)) >> 58];
@@ -218,9 +217,9 @@ const struct walk_step *walk_cached_step(struct stack_walker *w, uint64_t frame)
 	return step->key == frame ? step : NULL;
 }
 
-/* Puts the frame's step into the cache. false: there is no rule yet. */
-static bool learn(struct stack_walker *w, const struct stack_map *map, uint64_t frame,
-		  struct walk_step *step)
+/* Computes the frame's step and caches it. Returns false when there is no rule yet. */
+static bool cache_step(struct stack_walker *w, const struct stack_map *map, uint64_t frame,
+		       struct walk_step *step)
 {
 	bool known_module;
 	const struct unwind_rule *rule = walk_rule(w, map, frame, &known_module);
@@ -231,14 +230,13 @@ static bool learn(struct stack_walker *w, const struct stack_map *map, uint64_t 
 	return true;
 }
 
-enum { WALK_NEEDS_FULL = -1, WALK_NEXT = -2 }; /* beside enum stack_end */
+enum { WALK_NEEDS_FULL = -1, WALK_NEXT = -2 }; /* in addition to enum stack_end */
 
 /*
- * Launches come from nearly the same stack again and again. Where a walk finds itself at a frame of
- * the last complete one, with equal pc, sp and rbp, then what comes after it follows from the words
- * that were loaded there: if these have not changed, neither have the frames. They are compared all
- * at once, each at a known address, which is several times faster than finding each by the one
- * before.
+ * Launches come from nearly the same stack again and again. When a walk arrives at a frame of the
+ * last complete walk, with equal pc, sp and rbp, the frames further out depend only on the words
+ * that were loaded there: if those are unchanged, so are the frames. Comparing words at known
+ * addresses is several times faster than finding each frame through the previous one.
  *
  * Measured gain, for stacks that the thread's cache (stack_cache.h) does not have: of 88 frames
  * with Python in between 1.8 to 2.2 us in place of 2.4 to 2.5 (bench_stack_cache), of 50 native
@@ -246,8 +244,8 @@ enum { WALK_NEEDS_FULL = -1, WALK_NEXT = -2 }; /* beside enum stack_end */
  */
 struct walk_state {
 	uint64_t pc, sp, fp;
-	unsigned fresh; /* frames in w->fresh; more than STACK_SEEN: too many to remember */
-	unsigned seen; /* frames of w->seen that are not further inside than this one */
+	unsigned fresh; /* frames in w->fresh; more than STACK_SEEN: too many to store */
+	unsigned seen; /* frames of w->seen that are not further in than the current one */
 };
 
 static inline void remember_fresh(struct stack_walker *w, struct walk_state *s, uint64_t fp_slot)
@@ -257,10 +255,7 @@ static inline void remember_fresh(struct stack_walker *w, struct walk_state *s, 
 	s->fresh++;
 }
 
-/*
- * The stack that has just been walked: the first `kept` frames of the remembered, and the fresh
- * ones.
- */
+/* Stores the stack just walked: the first `kept` seen frames and the fresh ones. */
 static void remember(struct stack_walker *w, unsigned kept, unsigned fresh)
 {
 	if (fresh > STACK_SEEN - kept)
@@ -272,7 +267,7 @@ static void remember(struct stack_walker *w, unsigned kept, unsigned fresh)
 }
 
 /*
- * From a frame that is w->seen[k - 1]: the k of the outermost frame that the stack's words confirm.
+ * Starting at w->seen[k - 1], returns the k of the outermost frame that the stack's words confirm.
  */
 static unsigned confirmed(struct stack_walker *w, unsigned k)
 {
@@ -292,8 +287,8 @@ static unsigned confirmed(struct stack_walker *w, unsigned k)
 	return k;
 }
 
-/* All callers of w->seen[k - 1], to the start of the thread, are still there. */
-static int take_all(struct stack_walker *w, unsigned k, struct walk_output *out)
+/* Emits all callers of w->seen[k - 1] up to the start of the thread; all are confirmed. */
+static int reuse_all(struct stack_walker *w, unsigned k, struct walk_output *out)
 {
 	for (; k > 1 && out->count == 0; k--)
 		if (!walk_store(w, out, w->seen[k - 2].pc))
@@ -303,16 +298,14 @@ static int take_all(struct stack_walker *w, unsigned k, struct walk_output *out)
 	return k > 1 ? stack_end_depth : stack_end_complete;
 }
 
-/*
- * At w->seen[s->seen - 1]: goes as far as that stack is still there. WALK_NEXT, or the walk's end.
- */
-static int take_over(struct stack_walker *w, struct walk_state *s, struct walk_output *out)
+/* At w->seen[s->seen - 1]: reuses the confirmed frames. Returns WALK_NEXT, or the walk's end. */
+static int reuse_seen(struct stack_walker *w, struct walk_state *s, struct walk_output *out)
 {
 	unsigned to = confirmed(w, s->seen);
 
 	if (to == 1) {
 		remember(w, s->seen, s->fresh);
-		return take_all(w, s->seen, out);
+		return reuse_all(w, s->seen, out);
 	}
 	for (; s->seen > to; s->seen--) {
 		const struct walk_seen *at = &w->seen[s->seen - 1], *next = at - 1;
@@ -327,8 +320,8 @@ static int take_over(struct stack_walker *w, struct walk_state *s, struct walk_o
 	return WALK_NEXT;
 }
 
-/* Looks whether the walk has come to a remembered frame. */
-static inline int look_back(struct stack_walker *w, struct walk_state *s, struct walk_output *out)
+/* Reuses seen frames if the walk has arrived at one. */
+static inline int match_seen(struct stack_walker *w, struct walk_state *s, struct walk_output *out)
 {
 	const struct walk_seen *seen;
 
@@ -339,17 +332,17 @@ static inline int look_back(struct stack_walker *w, struct walk_state *s, struct
 	seen = &w->seen[s->seen - 1];
 	if (seen->sp != s->sp || seen->pc != s->pc || seen->fp != s->fp)
 		return WALK_NEXT;
-	return take_over(w, s, out);
+	return reuse_seen(w, s, out);
 }
 
-/* To the caller, by its cached step. WALK_NEXT, WALK_NEEDS_FULL, or the walk's end. */
+/* Steps to the caller. Returns WALK_NEXT, WALK_NEEDS_FULL, or the walk's end. */
 static inline int walk_step(struct stack_walker *w, const struct stack_map *map,
 			    struct walk_state *s)
 {
 	struct walk_step *step = cache_slot(w, s->pc);
 	uint64_t cfa, slot = 0, pc, fp = s->fp;
 
-	if (unlikely(step->key != s->pc) && !learn(w, map, s->pc, step))
+	if (unlikely(step->key != s->pc) && !cache_step(w, map, s->pc, step))
 		return stack_end_partial;
 	if (unlikely(step->kind > STEP_RBP_SAVED)) {
 		if (step->kind == STEP_END) {
@@ -369,7 +362,7 @@ static inline int walk_step(struct stack_walker *w, const struct stack_map *map,
 	}
 	if (unlikely(cfa <= s->sp) || !walk_load(w, cfa - 8, &pc))
 		return WALK_NEEDS_FULL;
-	if (unlikely(walk_no_code(pc)))
+	if (unlikely(walk_is_not_code(pc)))
 		return pc ? WALK_NEEDS_FULL : stack_end_complete;
 	remember_fresh(w, s, (slot & ~UINT64_C(7)) | step->kind);
 	s->pc = pc;
@@ -378,7 +371,7 @@ static inline int walk_step(struct stack_walker *w, const struct stack_map *map,
 	return WALK_NEXT;
 }
 
-/* The walk with rsp and rbp alone. An enum stack_end, or WALK_NEEDS_FULL. */
+/* Walks with rsp and rbp only. Returns an enum stack_end or WALK_NEEDS_FULL. */
 static int walk_fast(struct stack_walker *w, const struct stack_map *map,
 		     const struct stack_registers *start, struct walk_output *out)
 {
@@ -391,14 +384,14 @@ static int walk_fast(struct stack_walker *w, const struct stack_map *map,
 
 	if (!walk_store(w, out, s.pc))
 		return stack_end_depth;
-	r = look_back(w, &s, out);
+	r = match_seen(w, &s, out);
 	while (r == WALK_NEXT) {
 		r = walk_step(w, map, &s);
 		if (r != WALK_NEXT)
 			break;
 		if (!walk_store(w, out, s.pc))
 			return stack_end_depth;
-		r = look_back(w, &s, out);
+		r = match_seen(w, &s, out);
 	}
 	return r;
 }

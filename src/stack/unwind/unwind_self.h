@@ -1,20 +1,20 @@
 /*
- * unwind_self.h: the call stack of the thread itself, from its unwind tables. No lock, no
- * allocation, no system call once a thread's stack is known; may run in a signal handler.
+ * unwind_self.h: the calling thread's own call stack, from its unwind tables. No lock, no
+ * allocation, and no system call once a thread's stack is known; may run in a signal handler.
  *
  * A walker belongs to one thread. It is large (82 KiB): allocate it with the thread's ring. It
- * keeps the rules of return addresses that it has met (4096, by address), so that a frame costs a
- * look at that cache and two loads, and the last stack, of which it takes over what is still there
- * (unwind_self.c). Stack memory is only read where it is known to be mapped: the thread's own
- * stack, found at the first walk, is read directly; any other (signal stacks, coroutines, a pointer
- * led astray by wrong rules) is probed page by page.
+ * caches the rules of return addresses (4096, by address), so that a frame costs a cache look-up
+ * and two loads, and the last stack, whose unchanged frames it reuses (unwind_self.c). Stack memory
+ * is only read where it is known to be mapped: the thread's own stack, found in the first walk, is
+ * read directly; other memory (signal stacks, coroutines, pointers from wrong rules) is probed page
+ * by page.
  *
- * Where code has not been compiled yet (modules.h), or was loaded a moment ago, the rule is read
- * from its call frame information (rule_lookup.h): ten or twenty microseconds for each return
- * address that is new to the walker, and not without end.
+ * For code that has not been compiled yet (modules.h), or was loaded a moment ago, the rule is read
+ * from its call frame information (rule_lookup.h). That takes ten or twenty microseconds for each
+ * return address new to the walker, so the number of such reads is limited.
  *
- * The usual frame needs rsp and rbp alone. A rule that needs more, a signal frame, or code without
- * rules starts the walk again with all registers (a few times slower).
+ * Most frames need only rsp and rbp. A rule that needs more, a signal frame, or code without rules
+ * restarts the walk with all registers, which is a few times slower.
  */
 #ifndef PITOT_STACK_UNWIND_UNWIND_SELF_H
 #define PITOT_STACK_UNWIND_UNWIND_SELF_H
@@ -27,20 +27,20 @@
 #define STACK_CACHE 4096u
 #define STACK_SEEN 128u
 #define STACK_LOOKED_UP 64u
-#define STACK_LOOKUPS_MAX 16384u /* rules that a walker may read so */
-/* and these when modules have come or gone, or parts been compiled */
+#define STACK_LOOKUPS_MAX 16384u /* rules that a walker may read this way */
+/* additional ones after modules have come or gone, or parts were compiled */
 #define STACK_LOOKUPS_MORE 1024u
 #define STACK_SKIP_MAX 8u
-#define STACK_SKIPPED_MAX 64u /* frames that may be skipped */
+#define STACK_SKIPPED_MAX 64u /* most frames that are skipped */
 
-/* By DWARF number: rax rdx rcx rbx rsi rdi rbp rsp r8-r15, rip. Bit i of known: [i] is. */
+/* By DWARF number: rax rdx rcx rbx rsi rdi rbp rsp r8-r15, rip. Bit i of known: at[i] is known. */
 struct stack_registers {
 	uint64_t at[REG_COUNT_];
 	uint32_t known;
-	bool interrupted; /* rip is exact, as in a signal's context: not that of a call */
+	bool interrupted; /* rip is exact, as in a signal's context, instead of a return address */
 };
 
-/* The registers of the function that it is used in, as at its own place. */
+/* Captures the registers of the function that uses the macro, at that place. */
 #define STACK_CAPTURE(registers)                                                                   \
 	do {                                                                                       \
 		struct stack_registers *r_ = (registers);                                          \
@@ -61,13 +61,13 @@ struct stack_registers {
 	} while (0)
 #define STACK_CAPTURED 0x1f0c8u /* rip, r12-r15, rsp, rbp, rbx */
 
-/* A rule that the walker read by itself. */
+/* A rule read by the walker itself. */
 struct looked_up_rule {
 	uint64_t frame; /* 0: free */
 	struct unwind_rule rule;
 };
 
-/* What is done with a frame whose rule is cached: how to find the CFA and rbp from rsp and rbp. */
+/* The step from a frame to its caller: how to compute CFA and rbp from rsp and rbp. */
 struct walk_step {
 	uint64_t key; /* the frame (frame.h); 0: free */
 	int32_t cfa_offset;
@@ -77,46 +77,46 @@ struct walk_step {
 };
 _Static_assert(sizeof(struct walk_step) == 16, "four to a cache line");
 
-/* A frame of an earlier walk, from which a later one can take over: see unwind_self.c. */
+/* A frame of the last walk, which a later walk can reuse: see unwind_self.c. */
 struct walk_seen {
 	uint64_t pc, sp, fp;
-	uint64_t fp_slot; /* where rbp is restored from; its three low bits: kind of step */
+	uint64_t fp_slot; /* address from which rbp is restored; three low bits: kind of step */
 };
 
 struct stack_walker {
 	struct stack_modules *modules;
 	int slot;
-	bool busy; /* a signal handler interrupted a walk: no walk in there */
-	uint64_t generation; /* of the map that the cache was filled from */
-	uint64_t own_low, own_high; /* the thread's own stack as far as it is known; 0: not yet */
+	bool busy; /* a walk is in progress: a signal handler must not walk */
+	uint64_t generation; /* generation of the map that the cache was filled from */
+	uint64_t own_low, own_high; /* known part of the thread's own stack; 0: not known yet */
 	unsigned own_failures;
 	uint64_t low, high; /* memory that may be read in this walk */
 	struct code_range skip[STACK_SKIP_MAX];
 	unsigned skip_count;
-	bool remembered; /* seen is the last walk's stack, which was complete */
+	bool remembered; /* `seen` is the last walk's stack, which was complete */
 	unsigned seen_count;
 	struct walk_seen seen[STACK_SEEN]; /* outermost first */
-	struct walk_seen fresh[STACK_SEEN]; /* of the walk under way, innermost first */
+	struct walk_seen fresh[STACK_SEEN]; /* of the current walk, innermost first */
 	unsigned lookups_left, parts_seen;
 	struct looked_up_rule looked_up[STACK_LOOKED_UP];
 	struct rule_lookup_room lookup_room;
 	struct walk_step cache[STACK_CACHE];
 };
 
-/* Thread-safe; false when there are no slots left. `modules` must outlive the walker. */
+/* Thread-safe. Returns false when no slots are left. `modules` must outlive the walker. */
 bool stack_walker_init(struct stack_walker *w, struct stack_modules *modules);
 void stack_walker_release(struct stack_walker *w);
 
-/* Innermost frames in these ranges are walked, but not stored. At most STACK_SKIP_MAX. */
+/* Innermost frames in these ranges are not stored. At most STACK_SKIP_MAX ranges. */
 void stack_walker_skip(struct stack_walker *w, const struct code_range *ranges, unsigned count);
 
 /*
- * The stack of the calling thread from `start` outwards: at most `max` frames (frame.h), the
- * innermost, of start->at[rip], first. Returns their number; *end says how it ended: complete (at
- * the thread's start), partial (at code whose call frame information has not been compiled and
- * cannot be read), truncated (at code without rules; what comes after it, if anything, was
- * guessed), depth (more than max). No frames and partial when called by a signal handler that
- * interrupted a walk, or before the first map.
+ * Walks the calling thread's stack from `start` outwards. Stores at most `max` frames (frame.h),
+ * first the innermost, at start->at[rip], and returns their number. *end: complete (reached the
+ * thread's start), partial (code whose call frame information has not been compiled and is
+ * unreadable), truncated (code without rules; frames after it, if any, are guessed), depth (more
+ * than max). Returns no frames and partial in a signal handler that interrupted a walk, and before
+ * the first map.
  */
 unsigned stack_walk(struct stack_walker *w, const struct stack_registers *start, uint64_t *frames,
 		    unsigned max, enum stack_end *end);

@@ -4,7 +4,7 @@
 
 #include "stack/unwind/unwind_all_registers.h"
 
-#define SWITCHES_MAX 16u /* stacks that one walk may go through */
+#define SWITCHES_MAX 16u /* most switches of stacks in a walk */
 #define CALL_BYTES_MAX 7u /* of an indirect call with index and displacement */
 
 struct walk {
@@ -15,7 +15,7 @@ struct walk {
 	unsigned switches;
 };
 
-enum { NEXT = -1 }; /* beside enum stack_end: go on */
+enum { NEXT = -1 }; /* in addition to enum stack_end: continue */
 
 static bool load(struct walk *k, uint64_t address, uint64_t *value)
 {
@@ -95,7 +95,7 @@ static void enter_frame(struct walk *k, const struct stack_registers *r, bool ex
 	k->frame = frame_address(r->at[REG_RA_]) | (exact ? FRAME_INTERRUPTED : 0);
 }
 
-/* The kernel's signal frame: rsp points to a struct ucontext, whose registers begin at byte 40. */
+/* A signal frame: rsp points to a struct ucontext, whose registers begin at byte 40. */
 static int leave_signal(struct walk *k)
 {
 	static const uint8_t order[REG_COUNT_] = { 8,        9,        10,       11,       12,
@@ -122,10 +122,10 @@ static int leave_frame(struct walk *k, const struct unwind_rule *rule)
 	if (!compute_cfa(k, rule, &cfa) || (cfa & 7) ||
 	    !restore_register(k, &rule->ra, REG_RA_, cfa, &next.at[REG_RA_]))
 		return stack_end_truncated;
-	/* Stacks grow down; a frame that goes on elsewhere has switched stacks. */
+	/* Stacks grow down, so a caller at a lower address is on another stack. */
 	if (cfa <= k->r.at[REG_RSP_] && ++k->switches > SWITCHES_MAX)
 		return stack_end_truncated;
-	if (walk_no_code(next.at[REG_RA_]))
+	if (walk_is_not_code(next.at[REG_RA_]))
 		return next.at[REG_RA_] ? stack_end_truncated : stack_end_complete;
 	next.at[REG_RSP_] = cfa;
 	for (unsigned i = 0; i < SAVED_REGISTERS; i++) {
@@ -145,7 +145,7 @@ static unsigned code_before(struct walk *k, uint64_t end, uint8_t *bytes, unsign
 	return k->source->code(k->source->context, end, bytes, size);
 }
 
-/* mov $__NR_rt_sigreturn, %rax; syscall: what signal handlers return to, with rules or without. */
+/* mov $__NR_rt_sigreturn, %rax; syscall: signal handlers return to it, with or without rules. */
 static bool is_sigreturn(struct walk *k, uint64_t pc)
 {
 	static const uint8_t code[9] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
@@ -168,7 +168,7 @@ static bool follows_call(struct walk *k, uint64_t pc)
 	return false;
 }
 
-/* What a goroutine's first function returns to, nop; call; nop, without having been called. */
+/* Whether pc is in nop; call; nop, to which a goroutine's first function returns. */
 static bool is_go_exit(struct walk *k, uint64_t pc)
 {
 	uint8_t bytes[7];
@@ -178,8 +178,8 @@ static bool is_go_exit(struct walk *k, uint64_t pc)
 }
 
 /*
- * Whether pc is a return address: after a call, in a module that has a rule for it, or, if `bare`,
- * in code without rules as well.
+ * Whether pc is a return address: after a call, in a module with a rule for it, or, if `bare`, in
+ * code without rules.
  */
 static bool is_return_address(struct walk *k, uint64_t pc, bool bare)
 {
@@ -192,9 +192,9 @@ static bool is_return_address(struct walk *k, uint64_t pc, bool bare)
 }
 
 /*
- * Words between rsp and the return address where pc is an instruction of a PLT, or -1: some linkers
- * (lld) write no rules for theirs. Entries are jmp *slot, then push number, jmp first, of which
- * each may be missing or have a prefix; the first is push link, jmp *resolver.
+ * Returns the words between rsp and the return address if pc is an instruction of a PLT, else -1.
+ * Some linkers (lld) write no rules for PLTs. Entries are jmp *slot, then push number, jmp first,
+ * of which each may be missing or have a prefix; the first entry is push link, jmp *resolver.
  */
 static int plt_depth(struct walk *k, uint64_t pc)
 {
@@ -233,8 +233,8 @@ static bool leave_plt(struct walk *k)
 }
 
 /*
- * One step by rbp, for code without rules: made at run time, or by compilers that write none (Go).
- * Believed only if it leads up the stack to the return address of a call.
+ * Steps with rbp through code without rules: generated at run time, or by compilers that write none
+ * (Go). Accepted only if it leads up the stack to the return address of a call.
  */
 static int guess_frame(struct walk *k)
 {
@@ -285,7 +285,7 @@ enum stack_end unwind_snapshot(const struct frame_source *source,
 		const struct unwind_rule *rule = rule_of(&k, k.frame, &known_module);
 
 		/*
-		 * A return address that is in no module: of code made at run time, or no address at
+		 * A return address outside of all modules: generated code, or not an address at
 		 * all.
 		 */
 		if (!known_module && k.frame != start->at[REG_RA_] &&

@@ -6,8 +6,8 @@
  * For each instance a thread writes `packets` packets into each of `sequences` sequences. Each
  * packet has a time and, as for_testing, its sequence, its number from 0 and a text, so that it has
  * `size` bytes or a few more. What happens is printed, a line each. Lines of standard input are
- * commands: fork, replace FILE, stop. The program ends with its input. `ends` ends of slices come
- * behind the packets.
+ * commands: fork, replace FILE, stop. The program ends with its input. After the
+ * packets it writes `ends` ends of slices.
  */
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,27 +1,26 @@
 /*
- * tape_format.h: the bytes of a tape, shared by libpitot-tape.so, which writes it, and the player.
+ * tape_format.h: the format of a tape, shared by libpitot-tape.so, which writes it, and the player.
  *
  * A file is TAPE_MAGIC, then chunks until the end. A chunk is a struct tape_chunk, then
- * packed_bytes of one zstd frame that unpacks to raw_bytes of whole records. The checksum covers
- * the frame. Everything before the first chunk that is cut or damaged can be used.
+ * packed_bytes of one zstd frame that decompresses to raw_bytes of complete records. The checksum
+ * covers the frame. Chunks before the first truncated or damaged one are usable.
  *
  * A record is
  *	type	u8, enum tape_type
- *	thread	varint, 0 when the record belongs to no thread
- *	time	zigzag varint: CLOCK_MONOTONIC, ns since the record before (of any thread)
+ *	thread	varint; 0 when the record belongs to no thread
+ *	time	zigzag varint: CLOCK_MONOTONIC, ns since the previous record (of any thread)
  *	length	varint
  *	payload	`length` bytes
- * Records stand in the order in which they took the writer's lock: a callback or a delivered buffer
- * before anything that the recorder did because of it. Readers skip unknown types, and bytes at the
- * end of a payload that they do not know. Pointers and handles are the numbers that they were in
- * the recorded process.
+ * Records are in the order in which they took the writer's lock: a callback or a delivered buffer
+ * before anything that the recorder did in response. Readers skip unknown types, and unknown bytes
+ * at the end of a payload. Pointers and handles have their numbers from the recorded process.
  *
  * Payloads; n is a varint, z a zigzag varint, s a varint length and as many bytes:
  *	HELLO		n pairs; pairs times: s key, s value. Numbers in decimal. There may be
  *			several: one when the tape begins, one when CUPTI has been found
  *	THREAD		n tid, s name; again when the name has changed
- *	STRING		n id, n pointer, s text. Ids count up from 1. An id from before has no text:
- *			its text has shown up behind another pointer. A pointer may later stand for
+ *	STRING		n id, n pointer, s text. Ids count up from 1. A known id has no text:
+ *			its text has appeared at another pointer. A pointer may later refer to
  *			another id
  *	RESULT		n function (enum tape_function), z result, n duration_ns, n count,
  *			count times n argument, s output
@@ -36,7 +35,7 @@
  *			n runs; runs times: n record size, n count; s bytes
  *	NVTX		n module, n id, n domain, n range, n 1 if there is a text, s text,
  *			n category, n color, n payload kind, n payload
- *	END		n 1, n records and strings that could not be kept
+ *	END		n 1, n records and strings that were lost
  */
 #ifndef PITOT_TESTS_STANDIN_TAPE_FORMAT_H
 #define PITOT_TESTS_STANDIN_TAPE_FORMAT_H
@@ -59,8 +58,8 @@ struct tape_chunk {
 
 _Static_assert(sizeof(struct tape_chunk) == 16, "written as it is");
 
-#define TAPE_RAW_MAX (64u << 20) /* of a chunk, so of a record too */
-#define TAPE_TEXT_MAX (1u << 20) /* longer texts are cut */
+#define TAPE_RAW_MAX (64u << 20) /* of a chunk, and so of a record */
+#define TAPE_TEXT_MAX (1u << 20) /* longer texts are truncated */
 #define TAPE_ARGUMENTS_MAX 4
 
 enum tape_type {
@@ -116,7 +115,7 @@ enum tape_descriptor {
 	F(70, DeviceTotalMem)                                                                      \
 	F(71, DeviceGetPCIBusId)
 
-/* Arguments: of DeviceGetHandleByPciBusId_v2 hash_bytes() of the id, else handles and numbers. */
+/* Arguments: hash_bytes() of the id for DeviceGetHandleByPciBusId_v2, else handles and numbers. */
 #define TAPE_NVML_FUNCTIONS(F)                                                                     \
 	F(96, Init_v2)                                                                             \
 	F(97, DeviceGetHandleByPciBusId_v2)                                                        \
@@ -142,12 +141,12 @@ enum tape_function {
 };
 
 /*
- * Where activity records point to something. Families only grow at their end, so a record's size
- * says what it has.
+ * Pointers in activity records. Families only grow at their end, so a record's size tells what it
+ * has.
  */
 struct tape_pointer {
 	uint16_t kind, offset;
-	bool text; /* to a C string; else to something that is not on the tape: NULL when played */
+	bool text; /* to a C string; else to something not on the tape: NULL when played */
 };
 
 #define TAPE_STRING_AT(kind, offset)                                                               \

@@ -1,8 +1,8 @@
 /*
- * counters_recording.c: two processes whose kernels were measured by hardware counters: "gemm"
- * three times, for 100, 300 and 600 us, "copy" once in each, and launches that were not measured.
- * Both number their launches alike. And kernels whose records have no times, as those that CUPTI
- * replays, for rooflines: a GPU of 1 to 2 GHz with round peaks.
+ * counters_recording.c: two processes with kernels measured by hardware counters ("gemm" three
+ * times, for 100, 300 and 600 us, "copy" once in each) and launches that were not measured. The
+ * launches of both have the same numbers. And kernels for rooflines whose records have no times,
+ * because CUPTI replays them, on a GPU of 1 to 2 GHz with round peaks.
  */
 #include <math.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static void metric(struct maker *m, uint32_t id, const char *name, const char *u
 	writer_append(m->writer, TABLE_metric, &row);
 }
 
-/* value NAN: CUPTI gave none. */
+/* NAN: CUPTI gave no value. */
 static void value(struct maker *m, uint64_t correlation, uint32_t id, double number)
 {
 	struct row_metric_value row = { .correlation = correlation, .metric = id };
@@ -72,9 +72,9 @@ void recording_counters(const char *folder)
 		value(m, 1 + i, BYTES, gemms[i].bytes);
 		value(m, 1 + i, HIT_RATE, gemms[i].hit_rate);
 	}
-	launch(m, gemm, 4, 50); /* was not measured */
+	launch(m, gemm, 4, 50); /* not measured */
 	maker_kernel(m, gemm, 7, START + 3900 * US, START + 3950 * US,
-		     2); /* another record of a launch that was */
+		     2); /* another record of a measured launch */
 	launch(m, copy, 5, 20);
 	value(m, 5, TIME, 18000);
 	value(m, 77, TIME, 1); /* a launch whose kernel is not in the recording */
@@ -126,7 +126,7 @@ enum {
 		ROOFLINE_METRICS
 };
 
-/* 0: missing, as NAN is: CUPTI gave no number. So as not to be missing, 0 is written as NOTHING. */
+/* In the tables, 0 and NAN mean that CUPTI gave no number. A real 0 is written as NOTHING. */
 #define NOTHING -1.0
 
 static void values_of(struct maker *m, uint64_t correlation, const double *values)
@@ -136,7 +136,7 @@ static void values_of(struct maker *m, uint64_t correlation, const double *value
 			value(m, correlation, i + 1, values[i] == NOTHING ? 0 : values[i]);
 }
 
-/* Without times. */
+/* A kernel without times. */
 static void measured(struct maker *m, uint32_t config, uint64_t correlation, const double *values)
 {
 	uint64_t at = START + correlation * 1000 * US;
@@ -156,8 +156,8 @@ static void measured(struct maker *m, uint32_t config, uint64_t correlation, con
 #define V(name) [ROOFLINE_##name]
 
 /*
- * Launches 1 and 2 of gemm, 3 of copy, 4 and 5 of half, of which one value is missing, 6 of
- * barrier, of which no time is known, 7 of cached, whose record has times, 8 not measured.
+ * Launches 1 and 2 are gemm, 3 copy, 4 and 5 half, one with a missing value, 6 barrier, without a
+ * time, 7 cached, whose record has times, 8 was not measured.
  */
 void recording_roofline(const char *folder)
 {

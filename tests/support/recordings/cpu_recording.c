@@ -67,7 +67,7 @@ static void modules(struct maker *m)
 	place(m, KERNEL + 0x210, "copy_page_to_iter", "[kernel]", NULL, 0);
 }
 
-/* The frames that all stacks of the main thread begin with, and their line of train.py. */
+/* Adds the outermost frames of all stacks of the main thread, with their line of train.py. */
 static uint32_t train(struct maker *m, uint32_t line)
 {
 	uint32_t node = maker_native(m, 0, PYTHON + 0x110);
@@ -163,7 +163,7 @@ static void main_samples(struct maker *m, bool off_cpu)
 	stacks[3] = whole(m, linear(m));
 	stacks[4] = stacks[5] =
 		whole(m, maker_exact(m, linear(m), frame_kind_interrupted, CUDART + 0x118));
-	/* it spins in the driver while it waits */
+	/* spins in the driver while waiting */
 	stacks[6] = stacks[7] =
 		whole(m, maker_exact(m, maker_native(m, train(m, 65), CUDART + 0x210),
 				     frame_kind_interrupted, CUDA + 0x500));
@@ -233,10 +233,7 @@ static void write_sampled(const char *folder, bool off_cpu)
 	maker_close(m, START + 108000 * US);
 }
 
-/*
- * search() is 100 calls deep, in which it checks; a third of the time it looks something up half
- * way.
- */
+/* search() calls itself 100 deep and checks; a third of the time it looks something up half way. */
 void recording_cpu_deep(const char *folder)
 {
 	struct maker *m = maker_begin_sampler(folder, MAIN, START, "python search.py");
@@ -253,7 +250,7 @@ void recording_cpu_deep(const char *folder)
 	maker_close(m, START + 40000 * US);
 }
 
-/* A process whose threads, numbered from its pid on, are sampled each ms from start to end. */
+/* A process whose threads, numbered from its pid on, are sampled every ms from start to end. */
 static void write_command(const char *folder, uint32_t pid, const char *command, uint32_t threads,
 			  uint64_t start_ms, uint64_t end_ms, uint64_t samples)
 {

@@ -1,5 +1,5 @@
 /*
- * hostile_recording.c: recordings of a few KB, right in every byte, that no recorder would write.
+ * hostile_recording.c: recordings of a few KB, valid in every byte, that no recorder would write.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* make_recording_main.c: make-recording, the command around big_recording.h and recordings.h. */
+/* make_recording_main.c: make-recording, a command for big_recording.h and recordings.h. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* names_recording.c: names of all kinds that want to be markup, code or nothing at all. */
+/* names_recording.c: names that look like markup or code, are not UTF-8, or are empty. */
 #include "support/make_recording.h"
 #include "support/recordings/recordings.h"
 
@@ -15,7 +15,7 @@ static const char *const names[] = {
 	"",
 };
 
-/* A counter of each name: 0, 3, 12 and 27, a microsecond apart. */
+/* Adds a counter of each name, with values 0, 3, 12 and 27, a microsecond apart. */
 static void add_counters(struct maker *m)
 {
 	for (uint32_t i = 0; i < ARRAY_SIZE(names); i++) {
@@ -42,14 +42,14 @@ static void add_counters(struct maker *m)
 		}
 }
 
-/* Each name is that of a kernel, a range, a scope, a thread, a frame of a stack and a loss. */
+/* Each name is used for a kernel, a range, a scope, a thread, a frame of a stack and a loss. */
 void recording_names(const char *folder)
 {
 	struct maker *m = maker_begin(folder, 10, START,
 				      "</title></script><script>window.hacked = 1</script> & \xff");
 	uint64_t at = START;
 
-	maker_device(m, 3, START); /* the only GPU of the recording: its number there is 0 */
+	maker_device(m, 3, START); /* the only GPU of the recording, so its number there is 0 */
 	add_counters(m);
 	for (uint32_t i = 0; i < ARRAY_SIZE(names); i++, at += 10000) {
 		uint32_t config = maker_config(m, names[i], i + 1, 128);

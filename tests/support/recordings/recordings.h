@@ -1,5 +1,5 @@
 /*
- * recordings.h: the kinds of recordings that make-recording writes, besides synthetic ones
+ * recordings.h: the kinds of recordings that make-recording writes, in addition to synthetic ones
  * (big_recording.h).
  */
 #ifndef PITOT_TESTS_RECORDINGS_H

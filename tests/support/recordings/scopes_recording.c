@@ -1,7 +1,7 @@
 /*
- * scopes_recording.c: a program with scopes: an epoch of two steps, whose parts nest, one of them
- * carried on by a thread of a pool, with NVTX ranges of libraries inside, and work outside of them
- * all. Nothing in it was measured.
+ * scopes_recording.c: a program with scopes: an epoch of two steps with nested parts, one of which
+ * a pool's thread continues, with NVTX ranges of libraries inside, and work outside of all scopes.
+ * Nothing in it was measured.
  */
 #include "base/clock.h"
 #include "support/make_recording.h"
@@ -20,7 +20,7 @@ struct program {
 	uint64_t correlation;
 };
 
-/* A launch of 4 us at a time, and its kernel 10 us later. */
+/* A launch that takes 4 us, and its kernel 10 us later. */
 static void launch(struct program *p, uint32_t thread, uint32_t kernel, uint64_t at, uint64_t us)
 {
 	p->correlation++;

@@ -71,11 +71,11 @@ static int on_module(struct dl_phdr_info *info, size_t size, void *user)
 			ROW_MISSING(&row, module, build_id);
 		writer_append(m->writer, TABLE_module, &row);
 	}
-	return 1; /* the first is the program */
+	return 1; /* the first module is the program */
 }
 
-/* Says at its end that the process ran here. */
-static void say_where(struct maker *m)
+/* Sets this machine's boot id in the process's final row: it runs here. */
+static void set_boot_id(struct maker *m)
 {
 	struct strbuf boot_id = STRBUF_INIT;
 
@@ -133,7 +133,7 @@ void recording_stack_running(const char *folder)
 {
 	struct maker *m = begin(folder, (uint32_t)getpid());
 
-	say_where(m);
+	set_boot_id(m);
 	close_with_stack(m);
 	wait_for_end();
 }

@@ -1,8 +1,8 @@
 /*
- * stalls_recording.c: samples of kernels: two processes on a GPU each, the first with two readings
- * of kernels whose device code is tests/fuzz/corpus/cubin/lineinfo (its source is in
- * tests/fuzz/seeds_cubin), the second with device code that could not be kept. Nothing in it was
- * measured. And what instructions of the same kernels did, of two processes, too.
+ * stalls_recording.c: PC samples: two processes with a GPU each. The first has two readings of
+ * kernels whose device code is tests/fuzz/corpus/cubin/lineinfo (its source is in
+ * tests/fuzz/seeds_cubin), the second device code that could not be stored. Nothing in it was
+ * measured. Also SASS metrics of the same kernels, in two processes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static const struct sampled other[] = {
 	{ KEPT, SCALE, 0x100, REASON("math_pipe_throttle"), 10 },
 };
 
-/* total: what the rows do not have was lost or is of other code. */
+/* The reading's total exceeds the rows by lost samples and those of other code. */
 static void add_reading(struct maker *m, uint64_t id, uint64_t start_ms, uint64_t end_ms,
 			uint64_t dropped, uint64_t others, const struct sampled *rows, size_t count)
 {
@@ -162,12 +162,12 @@ static const char *const metrics[] = {
 	PREFIX "thread_inst_executed",
 	PREFIX "thread_inst_executed_pred_on",
 	PREFIX "sectors_mem_global",
-	PREFIX "sectors_mem_global_op_ld", /* a part of the one before */
+	PREFIX "sectors_mem_global_op_ld", /* part of the previous metric */
 	PREFIX "sectors_mem_global_op_ld_ideal",
 	PREFIX "branch_targets",
 };
 
-/* One launch of each; values by metric, as far as there are any. */
+/* One launch of each function; values by metric, as far as there are any. */
 static const struct counted {
 	const char *function;
 	uint64_t offset;
@@ -177,7 +177,7 @@ static const struct counted {
 	{ SMOOTH, 0xd0, 7, { 100, 3200, 3200, 410, 410, 100, 1 } }, /* a load, kernel.cu:16 */
 	{ SMOOTH, 0xe0, 3, { 300, 3300, 2000 } }, /* math.h:3 in it */
 	{ SMOOTH, 0x110, 3, { 100, 3200, 3200 } }, /* the same line */
-	{ SMOOTH, 0x1d0, 4, { 2, 64, 64, 50 } }, /* a store: its ideal is not known */
+	{ SMOOTH, 0x1d0, 4, { 2, 64, 64, 50 } }, /* a store: its ideal is unknown */
 	{ GATHER, 0x40, 1, { 8 } }, /* 0x1d0 in the kernel */
 	{ SCALE, 0x100, 6, { 90, 2880, 2880, 90, 90, 90 } }, /* kernel.cu:22 */
 };

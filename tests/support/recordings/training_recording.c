@@ -1,7 +1,7 @@
 /*
- * training_recording.c: a training loop of eight steps for pictures: kernels on two streams, copies
- * beside them, memory that grows and shrinks, scopes, and readings of the GPU and the machine every
- * 10 ms. Nothing in it was measured.
+ * training_recording.c: a training loop of eight steps for plots: kernels on two streams,
+ * concurrent copies, memory that grows and shrinks, scopes, and readings of the GPU and the machine
+ * every 10 ms. Nothing in it was measured.
  */
 #include <stdio.h>
 
@@ -25,7 +25,7 @@ struct program {
 	uint64_t correlation;
 };
 
-/* Begins when the GPU is free, which is not before 20 us after the call. */
+/* Adds a kernel that begins when the GPU is free, at the earliest 20 us after the call. */
 static uint64_t launch(struct program *p, uint32_t kernel, uint32_t stream, uint64_t call,
 		       uint64_t free_ns, uint64_t us)
 {
@@ -112,8 +112,8 @@ struct reading {
 	const char *name, *unit;
 	uint32_t decimals;
 	bool on_gpu;
-	int64_t base, swing; /* the value in the first and the second half of a step */
-	int64_t growth; /* with each reading */
+	int64_t base, swing; /* value in the first and the second half of a step */
+	int64_t growth; /* growth per reading */
 };
 
 static void readings(struct program *p)

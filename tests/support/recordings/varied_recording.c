@@ -1,7 +1,7 @@
 /*
- * varied_recording.c: a small recording with one of everything that an exporter can meet:
- * two processes with equal ids on one GPU, two GPUs, overlaps, graphs, peers, waits, ranges that
- * cross, missing times, counters, losses, and names that are no text.
+ * varied_recording.c: a small recording with everything that an exporter can meet: two processes
+ * with equal ids on one GPU, two GPUs, overlaps, graphs, peers, waits, crossing ranges, missing
+ * times, counters, losses, and names that are not text.
  */
 #include <string.h>
 
@@ -35,7 +35,7 @@ static uint32_t hostile_name(struct maker *m, const char *text, size_t length)
 	return writer_kernel_config(m->writer, &row);
 }
 
-/* A launch of the driver, and its kernel 20 us later for 10 us. */
+/* A driver launch, and its kernel, which begins 20 us later and takes 10 us. */
 static void launch(struct maker *m, uint32_t config, uint32_t thread, uint32_t stream, uint64_t at,
 		   uint64_t correlation)
 {
@@ -61,7 +61,7 @@ static void kernels(struct maker *m)
 	maker_graph_kernel(m, node, 7, START + 210000, START + 220000, 5, 9, 21);
 	maker_graph_kernel(m, node, 7, START + 215000, START + 225000, 5, 9, 22);
 	maker_graph_kernel(m, node, 7, START + 216000, START + 217000, 5, 9, 23);
-	/* Without a launch, without a duration, and at the same moment as the one before. */
+	/* Without a launch, without a duration, and at the same time as the previous kernel. */
 	maker_kernel(m, saxpy, 13, START + 300000, START + 301000, 999);
 	maker_kernel(m, plain, 13, START + 302000, START + 302000, 998);
 	maker_kernel(m, saxpy, 13, START + 302000, START + 303000, 997);
@@ -205,7 +205,7 @@ static void ranges(struct maker *m)
 	nvtx(m, nvtx_kind_pop, MAIN, 0, NULL, 0, 100); /* began before the recording */
 	nvtx(m, nvtx_kind_push, MAIN, 0, "step", 0, 600000);
 	nvtx(m, nvtx_kind_push, MAIN, 1, "other domain", 0, 610000);
-	/* Launched inside both; what runs later, on two streams. */
+	/* Launched inside both ranges; runs later, on two streams. */
 	launch(m, maker_config(m, "inside", 1, 32), MAIN, 7, 611000, 50);
 	launch(m, maker_config(m, "_Z6insidei", 1, 32), MAIN, 13, 617000, 51);
 	nvtx(m, nvtx_kind_pop, MAIN, 0, NULL, 0, 622500);
@@ -290,10 +290,7 @@ static void rest(struct maker *m)
 	maker_loss(m, loss_reason_ring_full, 17, START + 740000, START + 750000, "thread 100");
 }
 
-/*
- * A second context of the first GPU, whose streams have the ids of the first context's, at the same
- * time.
- */
+/* A second context of the first GPU, with the stream ids of the first context, at the same time. */
 static void second_context(struct maker *m)
 {
 	uint32_t config = maker_config(m, "_Z5saxpyifPfS_", 128, 256);
@@ -309,7 +306,7 @@ static void second_context(struct maker *m)
 			      62);
 }
 
-/* A second GPU, whose stream has the number 0. */
+/* A second GPU, whose stream has the id 0. */
 static void second_gpu(struct maker *m)
 {
 	uint32_t config = maker_config(m, "_Z5saxpyifPfS_", 128, 256);
@@ -320,7 +317,7 @@ static void second_gpu(struct maker *m)
 	launch(m, config, MAIN, 0, 840000, 41);
 }
 
-/* The same GPU and the same ids in another process, with a process id that is small. */
+/* The same GPU and ids in another process, which has a small pid. */
 static void second_process(const char *directory)
 {
 	struct maker *m = maker_begin(directory, 3, START, "./worker --rank 1");
@@ -355,8 +352,8 @@ void recording_varied(const char *folder)
 }
 
 /*
- * One process with work, below a shell that only `pitot record` saw, and the image that the process
- * was before.
+ * A process with work, below a shell that only `pitot record` saw, and the process's previous
+ * image.
  */
 void recording_shell(const char *folder)
 {

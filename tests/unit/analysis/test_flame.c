@@ -304,7 +304,7 @@ static void rows_can_be_left_out(void **state)
 	uint32_t k = maker_config(m, "add", 1, 32);
 	unsigned calls = 0;
 	struct flame_options o = {
-		.kinds = 1 << FLAME_GPU, .until_ns = UINT64_MAX, .wanted = odd_rows, .user = &calls
+		.kinds = 1 << FLAME_GPU, .until_ns = UINT64_MAX, .select = odd_rows, .user = &calls
 	};
 	struct trace *t;
 	struct flame f;

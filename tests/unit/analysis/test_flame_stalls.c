@@ -173,13 +173,13 @@ static void whose_samples(void **state)
 	assert_int_equal(total_of(&f), 48);
 	flame_release(&f);
 	o.until_ns = UINT64_MAX;
-	o.wanted = wants_stream_8;
+	o.select = wants_stream_8;
 	o.user = t;
 	build_in_order(&f, t, &o);
 	assert_int_equal(total_of(&f), 33); /* three quarters */
 	assert_int_equal(f.sections[FLAME_STALLS].unmatched, 0);
 	flame_release(&f);
-	o.wanted = NULL;
+	o.select = NULL;
 	o.scope = "step";
 	build_in_order(&f, t, &o);
 	assert_int_equal(total_of(&f), 11); /* the other one */

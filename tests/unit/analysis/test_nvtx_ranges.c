@@ -395,9 +395,9 @@ static bool matches(const struct nvtx_ranges *n, const struct trace *t, const ch
 		    const char *range)
 {
 	uint8_t *all = scope_paths_match(n, t, glob);
-	bool wanted = scope_paths_want(all, find(t, n, range)->path);
+	bool wanted = scope_path_selected(all, find(t, n, range)->path);
 
-	assert_false(scope_paths_want(all, SCOPE_NONE));
+	assert_false(scope_path_selected(all, SCOPE_NONE));
 	free(all);
 	return wanted;
 }

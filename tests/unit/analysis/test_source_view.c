@@ -43,7 +43,8 @@ static const struct source_code *code_of(const struct source_view *v, uint64_t c
 					 const char *name)
 {
 	for (size_t i = 0; i < v->codes.count; i++)
-		if (v->codes.data[i].of->crc == crc && !strcmp(v->codes.data[i].of->name, name))
+		if (v->codes.data[i].function->crc == crc &&
+		    !strcmp(v->codes.data[i].function->name, name))
 			return &v->codes.data[i];
 	fail_msg("no %s", name);
 	return NULL;
@@ -69,9 +70,9 @@ static void equal_names(void **state)
 	for (size_t i = 0; i < v.files.count; i++)
 		of_files += v.files.data[i].samples;
 	assert_int_equal(of_codes, 52);
-	assert_int_equal(of_files + v.stalls.unlined + v.stalls.codeless, 52);
-	assert_int_equal(v.stalls.codeless, 5);
-	assert_int_equal(v.stalls.unlined, 24);
+	assert_int_equal(of_files + v.stalls.without_line + v.stalls.without_code, 52);
+	assert_int_equal(v.stalls.without_code, 5);
+	assert_int_equal(v.stalls.without_line, 24);
 	smooth = code_of(&v, 5, SMOOTH);
 	assert_int_equal(smooth->samples, 17);
 	assert_int_equal(smooth->items.count, 2);

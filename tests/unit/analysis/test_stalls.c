@@ -42,7 +42,7 @@ static void check_sums(const struct report *r)
 	assert_int_equal(not_issued, s->not_issued);
 	assert_int_equal(samples_of(&s->kernels), s->samples);
 	assert_int_equal(samples_of(&s->instructions), s->samples);
-	assert_int_equal(samples_of(&s->lines) + s->unlined + s->codeless, s->samples);
+	assert_int_equal(samples_of(&s->lines) + s->without_line + s->without_code, s->samples);
 	assert_int_equal(samples_of(&s->source), samples_of(&s->lines));
 	assert_int_equal(samples_of(&s->whole), s->samples);
 	for (size_t i = 0; i < s->kernels.count; i++) {
@@ -53,7 +53,7 @@ static void check_sums(const struct report *r)
 				assert_true(hottest &&
 					    hottest->samples >= s->lines.items[k].samples);
 	}
-	assert_int_equal(s->samples + s->unwanted + s->dropped + s->other + s->unaccounted,
+	assert_int_equal(s->samples + s->excluded + s->dropped + s->other + s->unaccounted,
 			 s->total);
 }
 
@@ -125,12 +125,12 @@ static void added_up(void **state)
 	assert_int_equal(s->samples, 186);
 	assert_int_equal(s->not_issued, 42);
 	assert_int_equal(s->unaccounted, 10);
-	assert_int_equal(s->codeless, 186);
+	assert_int_equal(s->without_code, 186);
 	assert_int_equal(s->kernels.count, 1);
 	assert_int_equal(s->instructions.count, 3);
 	p = &s->instructions.items[0];
 	assert_int_equal(p->offset, 16);
-	assert_int_equal(p->of->crc, 5);
+	assert_int_equal(p->function->crc, 5);
 	assert_int_equal(p->samples, 181);
 	assert_int_equal(p->not_issued, 42);
 	assert_string_equal(p->kernel_name, "k");
@@ -168,8 +168,8 @@ static void lines_and_inlined_calls(void **state)
 	s = a.report.stalls;
 	check_sums(&a.report);
 	assert_int_equal(s->unaccounted, 0);
-	assert_int_equal(s->unlined, 8);
-	assert_int_equal(s->codeless, 0);
+	assert_int_equal(s->without_line, 8);
+	assert_int_equal(s->without_code, 0);
 	assert_int_equal(s->kernels.count, 2);
 	assert_string_equal(s->kernels.items[0].kernel_name, SMOOTH);
 	assert_int_equal(s->kernels.items[0].samples, 125);
@@ -191,7 +191,7 @@ static void lines_and_inlined_calls(void **state)
 	p = &s->instructions.items[2];
 	assert_int_equal(p->offset, GATHER_START + 0x40);
 	assert_int_equal(p->samples, 23);
-	assert_string_equal(p->of->name, SMOOTH);
+	assert_string_equal(p->function->name, SMOOTH);
 	assert_string_equal(p->frames[0].function, GATHER);
 	analyzed_release(&a);
 }
@@ -223,7 +223,7 @@ static void files_of_the_recording(void **state)
 	maker_close(m, 9000);
 	analyze(&a, *state, WITH_LINES);
 	check_sums(&a.report);
-	assert_int_equal(a.report.stalls->codeless, 8);
+	assert_int_equal(a.report.stalls->without_code, 8);
 	assert_int_equal(a.report.stalls->lines.count, 1);
 	analyzed_release(&a);
 }
@@ -291,7 +291,7 @@ static void filters(void **state)
 	o.filter.kernel = "smooth";
 	choose(&a, *state, o);
 	assert_int_equal(a.report.stalls->samples, 31);
-	assert_int_equal(a.report.stalls->unwanted, 1);
+	assert_int_equal(a.report.stalls->excluded, 1);
 	assert_int_equal(a.report.stalls->kernels.count, 1);
 	assert_int_equal(a.report.stalls->reason_count, 1);
 	analyzed_release(&a);

@@ -72,8 +72,8 @@ static void levels_against_work(void **state)
 	/* 500 ns at 100 W, 500 at 700 W, 600 at 400 W; the rest 500, 500 and 400 */
 	assert_int_equal(c->busy_mean, 400000);
 	assert_int_equal(c->idle_mean, 400000);
-	assert_int_equal(c->least, 100000);
-	assert_int_equal(c->most, 999000);
+	assert_int_equal(c->min, 100000);
+	assert_int_equal(c->max, 999000);
 	analyzed_release(&a);
 }
 
@@ -141,8 +141,8 @@ static void sums_that_begin_again(void **state)
 	c = find(&a, 256, HOST);
 	assert_int_equal(c->total, 500);
 	assert_int_equal(c->known_ns, 3000);
-	assert_int_equal(c->least, 100000000);
-	assert_int_equal(c->most, 200000000);
+	assert_int_equal(c->min, 100000000);
+	assert_int_equal(c->max, 200000000);
 	assert_int_equal(c->mean, INT64_C(166666666667));
 	analyzed_release(&a);
 }
@@ -209,7 +209,7 @@ static void a_window(void **state)
 	options.filter.until_ns = 5000;
 	analyze(&a, *state, options);
 	assert_int_equal(find(&a, 5, 0)->readings, 3);
-	assert_int_equal(find(&a, 5, 0)->most, 4);
+	assert_int_equal(find(&a, 5, 0)->max, 4);
 	analyzed_release(&a);
 	options.filter.device = 1;
 	analyze(&a, *state, options);
@@ -231,8 +231,8 @@ static void extremes(void **state)
 	sample(m, 6, 0, 2, INT64_MAX);
 	maker_close(m, 9000);
 	analyze(&a, *state, EVERYTHING);
-	assert_int_equal(find(&a, 6, 0)->most, INT64_MAX);
-	assert_int_equal(find(&a, 5, 0)->least, INT64_MIN);
+	assert_int_equal(find(&a, 6, 0)->max, INT64_MAX);
+	assert_int_equal(find(&a, 5, 0)->min, INT64_MIN);
 	analyzed_release(&a);
 }
 

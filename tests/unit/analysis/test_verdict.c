@@ -27,7 +27,7 @@ static void check(const char *folder, step_function *step, enum verdict_kind exp
 	assert_false(text.failed);
 	assert_non_null(strstr(strbuf_text(&text), expected == VERDICT_NO_WORK ? "no GPU work"
 						   : expected == VERDICT_UNTIMED
-							   ? "91 of 100 operations on GPUs have"
+							   ? "91 of 100 GPU operations have no"
 							   : "GPU 0 utilization"));
 	strbuf_release(&text);
 	analyzed_release(&a);

@@ -67,21 +67,21 @@ static void test_what_is_no_object(void **state)
 	(void)state;
 	assert_wrong("", "line 1: no object");
 	assert_wrong("[]", "no object");
-	assert_wrong("{} {}", "something behind the object");
-	assert_wrong("{\"a\": 1,}", "no name in quotes");
+	assert_wrong("{} {}", "unexpected text after the object");
+	assert_wrong("{\"a\": 1,}", "a name in quotes is missing");
 	assert_wrong("{\"a\": 1 \"b\": 2}", "neither ',' nor '}'");
-	assert_wrong("{\"a\" 1}", "no ':' behind a name");
+	assert_wrong("{\"a\" 1}", "no ':' after a name");
 	assert_wrong("{\n\n\"a\": tru}", "line 3: neither a value nor a number");
 	assert_wrong("{\"a\": 01}", "neither a value nor a number");
 	assert_wrong("{\"a\": 1.}", "neither a value nor a number");
 	assert_wrong("{\"a\": \"\\u0000\"}", "unknown escape");
 	assert_wrong("{\"a\": \"\\ud800x\"}", "unknown escape");
 	assert_wrong("{\"a\": \"\\q\"}", "unknown escape");
-	assert_wrong("{\"a\": \"\x01\"}", "a byte that cannot be in one");
-	assert_wrong("{\"a\": \"\xff\"}", "a byte that cannot be in one");
-	assert_wrong("{\"a\": [{\"b\": 1}, \"]\"", "an array or an object without its end");
+	assert_wrong("{\"a\": \"\x01\"}", "a string with an invalid byte");
+	assert_wrong("{\"a\": \"\xff\"}", "a string with an invalid byte");
+	assert_wrong("{\"a\": [{\"b\": 1}, \"]\"", "an unterminated array or object");
 	assert_wrong("{\"a\": [\"\\q\"]}", "unknown escape");
-	assert_wrong("{\"a\": \"b", "a string without its end");
+	assert_wrong("{\"a\": \"b", "an unterminated string");
 }
 
 static void test_cut_everywhere(void **state)
@@ -154,7 +154,7 @@ static void test_depth(void **state)
 
 	(void)state;
 	memset(text + 5, '[', 100);
-	assert_wrong(text, "an array or an object without its end");
+	assert_wrong(text, "an unterminated array or object");
 }
 
 static void test_find(void **state)
@@ -173,7 +173,7 @@ static void test_find(void **state)
 	assert_int_equal(json_find(text, strlen(text), "d", &found, &e), -ENOENT);
 	/* Half an object has nothing. */
 	assert_int_equal(json_find(text, strlen(text) - 1, "a", &found, &e), E_FORMAT);
-	assert_string_equal(e.text, "line 1: neither ',' nor '}' behind a value");
+	assert_string_equal(e.text, "line 1: neither ',' nor '}' after a value");
 }
 
 int main(void)

@@ -104,8 +104,8 @@ static void what_is_taken_is_gone_and_nothing_else(void **state)
 		for (uint64_t late = i / 2; i > 700 && m.count > 700; late++) {
 			if (!map_get(&m, key_of(late), &v))
 				continue;
-			assert_true(map_take(&m, key_of(late), &v) && v == late * 3);
-			assert_false(map_take(&m, key_of(late), &v));
+			assert_true(map_remove(&m, key_of(late), &v) && v == late * 3);
+			assert_false(map_remove(&m, key_of(late), &v));
 			taken++;
 		}
 		assert_int_equal(m.count, i + 1 - taken);
@@ -115,11 +115,11 @@ static void what_is_taken_is_gone_and_nothing_else(void **state)
 		taken += map_get(&m, key_of(i), &v) && v == i * 3;
 	assert_int_equal(taken, N);
 	for (uint64_t i = 0; i < N; i++)
-		taken -= map_take(&m, key_of(i), &v);
+		taken -= map_remove(&m, key_of(i), &v);
 	assert_int_equal(m.count, 0);
 	assert_int_equal(taken, N - 700);
 	map_release(&m);
-	assert_false(map_take(&m, 0, &v));
+	assert_false(map_remove(&m, 0, &v));
 }
 
 static void maps_survive_failed_allocations(void **state)

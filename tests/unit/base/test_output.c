@@ -195,7 +195,7 @@ static void pieces_stay_in_order(void **state, const char *path)
 		if (i % 3) {
 			strbuf_clear(&piece);
 			strbuf_add(&piece, all.data + from, all.length - from);
-			output_take(o, &piece);
+			output_move(o, &piece);
 			assert_int_equal(piece.length, 0);
 		} else {
 			output_write(o, all.data + from, all.length - from);
@@ -237,7 +237,7 @@ static void abort_with_pieces_on_their_way(void **state)
 	for (unsigned i = 0; i < 6; i++) {
 		strbuf_clear(&piece);
 		fill(&piece, OUTPUT_PIECE_BYTES, i);
-		output_take(o, &piece);
+		output_move(o, &piece);
 	}
 	output_abort(&o);
 	strbuf_release(&piece);

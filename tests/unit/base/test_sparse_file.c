@@ -31,14 +31,14 @@ static void only_what_is_asked_for(void **state)
 	assert_int_equal(sparse_file_open(&f, make_file(temp_file(*state, "a")), SIZE), 0);
 	assert_int_equal(f.bytes[500000], 0);
 	/* A whole piece of 16 KiB, and not the one behind it. */
-	assert_true(sparse_file_need(&f, 0, 16384));
+	assert_true(sparse_file_load(&f, 0, 16384));
 	assert_int_equal(f.read_bytes, 16384);
-	assert_true(sparse_file_need(&f, 16383, 2));
+	assert_true(sparse_file_load(&f, 16383, 2));
 	assert_int_equal(f.read_bytes, 2 * 16384);
 	for (unsigned i = 0; i < 300; i++) {
 		size_t offset = (size_t)rand() % SIZE, size = (size_t)rand() % 3000;
 		uint64_t before = f.read_bytes;
-		bool there = sparse_file_need(&f, offset, size);
+		bool there = sparse_file_load(&f, offset, size);
 
 		assert_int_equal(there, size <= SIZE - offset);
 		if (!there)
@@ -46,16 +46,16 @@ static void only_what_is_asked_for(void **state)
 		assert_memory_equal(f.bytes + offset, bytes + offset, size);
 		assert_true(f.read_bytes - before < size + (64u << 10));
 		before = f.read_bytes;
-		assert_true(sparse_file_need(&f, offset, size));
+		assert_true(sparse_file_load(&f, offset, size));
 		assert_int_equal(f.read_bytes, before);
 	}
-	assert_true(sparse_file_need(&f, 0, SIZE));
+	assert_true(sparse_file_load(&f, 0, SIZE));
 	assert_memory_equal(f.bytes, bytes, SIZE);
 	/* Each byte once. */
 	assert_int_equal(f.read_bytes, SIZE);
-	assert_true(sparse_file_need(&f, SIZE, 0));
-	assert_false(sparse_file_need(&f, SIZE, 1));
-	assert_false(sparse_file_need(&f, UINT64_MAX, 2));
+	assert_true(sparse_file_load(&f, SIZE, 0));
+	assert_false(sparse_file_load(&f, SIZE, 1));
+	assert_false(sparse_file_load(&f, UINT64_MAX, 2));
 	sparse_file_close(&f);
 	sparse_file_close(&f);
 }
@@ -65,14 +65,14 @@ static void a_part_that_is_kept(void **state)
 	struct sparse_file f;
 
 	assert_int_equal(sparse_file_open(&f, make_file(temp_file(*state, "b")), SIZE), 0);
-	assert_true(sparse_file_need(&f, 0, 100));
-	assert_true(sparse_file_need(&f, 310000, 1));
-	sparse_file_keep(&f, 300000, 123456);
-	assert_true(sparse_file_need(&f, 300000, 123456));
+	assert_true(sparse_file_load(&f, 0, 100));
+	assert_true(sparse_file_load(&f, 310000, 1));
+	sparse_file_trim(&f, 300000, 123456);
+	assert_true(sparse_file_load(&f, 300000, 123456));
 	assert_memory_equal(f.bytes + 300000, bytes + 300000, 123456);
-	assert_false(sparse_file_need(&f, 0, 100));
-	assert_false(sparse_file_need(&f, 290000, 20000));
-	assert_false(sparse_file_need(&f, 400000, 100000));
+	assert_false(sparse_file_load(&f, 0, 100));
+	assert_false(sparse_file_load(&f, 290000, 20000));
+	assert_false(sparse_file_load(&f, 400000, 100000));
 	sparse_file_close(&f);
 }
 
@@ -82,12 +82,12 @@ static void a_file_that_shrinks(void **state)
 	struct sparse_file f;
 
 	assert_int_equal(sparse_file_open(&f, make_file(path), SIZE), 0);
-	assert_true(sparse_file_need(&f, 0, 100));
+	assert_true(sparse_file_load(&f, 0, 100));
 	assert_int_equal(truncate(path, 200000), 0);
 	assert_memory_equal(f.bytes, bytes, 100);
-	assert_true(sparse_file_need(&f, 100000, 1000));
-	assert_false(sparse_file_need(&f, 190000, 20000));
-	assert_false(sparse_file_need(&f, 500000, 1));
+	assert_true(sparse_file_load(&f, 100000, 1000));
+	assert_false(sparse_file_load(&f, 190000, 20000));
+	assert_false(sparse_file_load(&f, 500000, 1));
 	sparse_file_close(&f);
 }
 

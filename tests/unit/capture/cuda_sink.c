@@ -104,9 +104,9 @@ struct cuda_sink *cuda_sink_new(void)
 }
 
 struct session *cuda_sink_session(struct cuda_sink *sink, const struct settings *settings,
-				  enum session_way way)
+				  enum session_trigger trigger)
 {
-	struct session *s = session_open(settings, &sink->counting.sink, way);
+	struct session *s = session_open(settings, &sink->counting.sink, trigger);
 
 	assert_non_null(s);
 	return s;

@@ -31,7 +31,7 @@ struct cuda_sink *cuda_sink_new(void);
 void cuda_sink_free(struct cuda_sink *s);
 /* Fails the test where no session can be opened. */
 struct session *cuda_sink_session(struct cuda_sink *sink, const struct settings *settings,
-				  enum session_way way);
+				  enum session_trigger trigger);
 
 /* It has the kernels, copies and memsets of so many rounds of the tape. */
 void cuda_sink_assert_work(const struct cuda_sink *s, unsigned rounds);

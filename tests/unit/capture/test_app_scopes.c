@@ -10,7 +10,7 @@
 #include "pitot/pitot.h"
 
 #define SCOPES NVTX_DOMAIN_SCOPES
-#define IN_HANDLERS "calls of NVTX and scopes by signal handlers within such calls"
+#define IN_HANDLERS "calls of NVTX and scopes by signal handlers that interrupted such a call"
 
 static uint16_t *level = NULL;
 
@@ -149,7 +149,7 @@ static void test_names_of_all_kinds(void **state)
 	assert_scope(12, nvtx_kind_mark, -1, text + 65536 - RING_TEXT_MAX);
 	assert_scope(13, nvtx_kind_mark, -1, "(none)");
 	assert_scope(14, nvtx_kind_push, 12, text + 65536 - RING_TEXT_MAX);
-	assert_int_equal(loss("texts of NVTX and scopes cut"), 3);
+	assert_int_equal(loss("truncated texts of NVTX and scopes"), 3);
 }
 
 /* --- tokens --- */

@@ -15,7 +15,7 @@
 
 atomic_bool collector_idle;
 
-void collector_moved(void)
+void collector_count_progress(void)
 {
 }
 

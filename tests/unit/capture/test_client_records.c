@@ -110,9 +110,9 @@ static void test_work_is_the_clients_by_its_call(void **state)
 {
 	(void)state;
 	copies_enable(KERNEL, true);
-	copies_call(40); /* the first call after that */
+	copies_begin_call(40); /* the first call after that */
 	assert_int_equal(client.requested, 1);
-	copies_call(50);
+	copies_begin_call(50);
 	add(30, 20); /* ten of calls before */
 	copies_disable(KERNEL);
 	add(50, 2); /* the second one of a call after that */
@@ -138,7 +138,7 @@ static void test_other_kinds_are_not_the_clients(void **state)
 {
 	(void)state;
 	copies_enable(RECORD_MEMCPY, true);
-	copies_call(1);
+	copies_begin_call(1);
 	add(1, 50);
 	copies_deliver(COPIES_FLUSH);
 	assert_int_equal(client.records, 0);
@@ -150,7 +150,7 @@ static void test_small_buffers(void **state)
 	client.size = 2 * SIZE + 7;
 	client.flushes = true;
 	copies_enable(KERNEL, true);
-	copies_call(1);
+	copies_begin_call(1);
 	add(1, 51);
 	copies_deliver(COPIES_FULL);
 	assert_int_equal(client.records, 50); /* one is in the open buffer */
@@ -164,7 +164,7 @@ static void test_one_record_a_buffer(void **state)
 	(void)state;
 	client.most = 1;
 	copies_enable(KERNEL, true);
-	copies_call(1);
+	copies_begin_call(1);
 	add(1, 10);
 	copies_deliver(COPIES_LAST);
 	assert_ids(1, 10);
@@ -177,8 +177,8 @@ static void test_no_buffers(void **state)
 	(void)state;
 	for (client.size = 0; client.size <= 100; client.size += 100) {
 		copies_enable(KERNEL, true);
-		copies_call(1);
-		copies_call(2);
+		copies_begin_call(1);
+		copies_begin_call(2);
 		add(1, 50);
 		copies_deliver(COPIES_LAST);
 		assert_int_equal(client.records, 0);
@@ -212,11 +212,11 @@ static void test_copies_are_handed_over_in_calls(void **state)
 	(void)state;
 	client.size = 1 << 20;
 	copies_enable(KERNEL, true);
-	copies_call(1);
+	copies_begin_call(1);
 	for (unsigned i = 0; i < 60; i++)
 		add(1, RECORDS);
 	assert_int_equal(client.completed, 0);
-	copies_call(2);
+	copies_begin_call(2);
 	assert_int_equal(client.completed, 1);
 }
 

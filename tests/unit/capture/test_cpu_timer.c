@@ -346,8 +346,8 @@ static void test_samples_without_stacks_are_losses(void **state)
 	}
 	cpu_timer_source.stop(captured->writer);
 	captured_close(captured);
-	assert_int_equal(lost("no room on the stack"), 6);
-	assert_true(lost("nothing to unwind") >= 60);
+	assert_int_equal(lost("no room on the signal handler's stack"), 6);
+	assert_true(lost("before unwinding was possible") >= 60);
 }
 
 static void test_a_full_ring_keeps_the_weight(void **state)
@@ -647,7 +647,7 @@ static void test_timers_are_set_again_without_new_ones(void **state)
 	none = before;
 	none.rlim_cur = 0;
 	assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &none), 0);
-	cpu_threads_arm_again();
+	cpu_threads_rearm();
 	assert_int_equal(cpu_threads_check(), -EAGAIN);
 	assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &before), 0);
 	assert_int_equal(cpu_threads_check(), 0);

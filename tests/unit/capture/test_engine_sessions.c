@@ -2,14 +2,17 @@
  * Sessions of other engines than the trace, on a tape: one after the other, and beside one without.
  * Runs under TSan, too.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "pitot/pitot.h"
 #include "unit/capture/cuda_player.h"
 #include "unit/capture/cuda_sink.h"
 
@@ -24,10 +27,11 @@ static const struct settings sampling = { .engine = SETTING_ENGINE_PC_SAMPLING,
 					  .cuda = true };
 
 /* A round in a session of its own, which has everything of it and of nothing else. */
-static void play_in_session(const struct settings *settings, enum session_way way, unsigned sampled)
+static void play_in_session(const struct settings *settings, enum session_trigger trigger,
+			    unsigned sampled)
 {
 	struct cuda_sink *sink = cuda_sink_new();
-	struct session *s = cuda_sink_session(sink, settings, way);
+	struct session *s = cuda_sink_session(sink, settings, trigger);
 
 	cuda_player_play(0);
 	session_close(&s);
@@ -38,7 +42,7 @@ static void play_in_session(const struct settings *settings, enum session_way wa
 	assert_int_equal(sink->contexts_sampled, sampled);
 	assert_int_equal(sink->contexts_older,
 			 !sampled && settings->engine == SETTING_ENGINE_PC_SAMPLING);
-	assert_int_equal(sink->lost, way == SESSION_BY_PROGRAM); /* it says that it is late */
+	assert_int_equal(sink->lost, trigger == SESSION_BY_PROGRAM); /* it says that it is late */
 	cuda_sink_free(sink);
 }
 
@@ -198,11 +202,11 @@ static const struct settings over_time = { .engine = SETTING_ENGINE_PM_SAMPLING,
  * A device is set up for each session that wants it, also where its context is older, and freed at
  * its end.
  */
-static void play_over_time(unsigned session, enum session_way way)
+static void play_over_time(unsigned session, enum session_trigger trigger)
 {
 	struct timespec moment = { .tv_nsec = 2 * NS_PER_MS };
 	struct cuda_sink *sink = cuda_sink_new();
-	struct session *s = cuda_sink_session(sink, &over_time, way);
+	struct session *s = cuda_sink_session(sink, &over_time, trigger);
 
 	for (unsigned i = 0; i < 1000 && standin_calls(STANDIN_PmSamplingStart) < session; i++) {
 		cuda_player_play(0);
@@ -298,6 +302,56 @@ static void test_instructions_beside_a_session_without(void **state)
 	cuda_sink_free(sink);
 }
 
+/* --- with --measure range --- */
+
+static const struct settings of_ranges = { .engine = SETTING_ENGINE_RANGE_PROFILER,
+					   .graphs = SETTING_GRAPHS_NODE,
+					   .measure = SETTING_MEASURE_RANGE,
+					   .metrics = "launch__correlation.sum",
+					   .kernels = "*",
+					   .cuda = true };
+static atomic_bool scoping;
+
+static void *open_scopes(void *is_one)
+{
+	while (atomic_load(&scoping)) {
+		pitot_scope_begin(is_one ? "one" : "other");
+		usleep(20);
+		pitot_scope_end();
+	}
+	return NULL;
+}
+
+/* Sessions end inside of ranges of other threads, which end while none is there and in the next. */
+static void test_ranges_while_sessions_come_and_go(void **state)
+{
+	pthread_t threads[3];
+
+	(void)state;
+	atomic_store(&scoping, true);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, open_scopes, i ? &scoping : NULL), 0);
+	for (unsigned i = 0; i < 8; i++) {
+		struct cuda_sink *sink = cuda_sink_new();
+		struct session *s = cuda_sink_session(sink, i % 3 ? &of_ranges : &cuda_sink_plain,
+						      SESSION_BY_CUDA);
+
+		cuda_player_play(0);
+		session_close(&s);
+		cuda_sink_assert_work(sink, 1);
+		assert_int_equal(sink->counting.rows[TABLE_range_value] > 0, i % 3 > 0);
+		cuda_sink_free(sink);
+	}
+	atomic_store(&scoping, false);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerStart),
+			 standin_calls(STANDIN_RangeProfilerStop));
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerPushRange),
+			 standin_calls(STANDIN_RangeProfilerPopRange));
+}
+
 /* A process has one tape, and creates its context once. */
 int main(void)
 {
@@ -311,6 +365,7 @@ int main(void)
 		cmocka_unit_test(test_samples_of_sessions_one_after_the_other),
 		cmocka_unit_test(test_instructions_of_sessions_one_after_the_other),
 		cmocka_unit_test(test_instructions_beside_a_session_without),
+		cmocka_unit_test(test_ranges_while_sessions_come_and_go),
 	};
 	int failed = 0;
 

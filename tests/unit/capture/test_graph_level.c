@@ -21,7 +21,7 @@ static void run(struct captured *c, struct program *p, uint64_t ns)
 
 	for (uint64_t end = p->now + ns; p->now < end; p->now += tick) {
 		p->counts.calls += p->launches_per_second * tick / S;
-		p->switches += graph_level_follow(c->writer, &p->counts, p->now);
+		p->switches += graph_level_update(c->writer, &p->counts, p->now);
 	}
 }
 
@@ -83,8 +83,9 @@ static void test_cheap_nodes_are_recorded_in_the_end(void **state)
 	assert_int_equal(p.switches, 1);
 	graph_level_end(c->writer);
 	text = reasons(c, &got);
-	assert_string_equal(text, "one record a launch up to 5.000 s, then nodes, which cost less "
-				  "than 10 % of the time\n");
+	assert_string_equal(text,
+			    "one record per launch until 5.000 s, then nodes, which cost less "
+			    "than 10 % of the time\n");
 	assert_string_equal(got, "node");
 	free(text);
 }
@@ -103,7 +104,7 @@ static void test_expensive_ones_are_not(void **state)
 	text = reasons(c, &got);
 	assert_string_equal(
 		text,
-		"one record a launch: records of nodes would have cost up to 14 % of the time\n");
+		"one record per launch: node records would have cost up to 14 % of the time\n");
 	assert_string_equal(got, "launch");
 	free(text);
 }

@@ -130,7 +130,7 @@ static void test_texts_of_every_length(void **state)
 	assert_int_equal(strlen(text_of(&rows[row_count - 2])), RING_TEXT_MAX);
 	assert_int_equal(strlen(text_of(&rows[row_count - 1])),
 			 RING_TEXT_MAX - 1); /* € as a whole or not */
-	assert_int_equal(loss("texts of NVTX and scopes cut"), cut);
+	assert_int_equal(loss("truncated texts of NVTX and scopes"), cut);
 	free(text);
 	free(wide);
 }
@@ -337,10 +337,10 @@ static void test_calls_in_signal_handlers(void **state)
 	nvtx.mark_a("from the program");
 	read_rows();
 	/* A handler's two calls are refused together: when it interrupted another call. */
-	assert_int_equal(
-		row_count +
-			loss("calls of NVTX and scopes by signal handlers within such calls") / 2,
-		marks + 1 + (uint64_t)signals);
+	assert_int_equal(row_count + loss("calls of NVTX and scopes by signal handlers that "
+					  "interrupted such a call") /
+					     2,
+			 marks + 1 + (uint64_t)signals);
 	for (size_t i = 0; i < row_count; i++)
 		if (strcmp(text_of(&rows[i]), "from the program") != 0)
 			assert_string_equal(text_of(&rows[i]), "from a handler");

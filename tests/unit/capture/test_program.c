@@ -114,7 +114,7 @@ static void test_every_setting_has_a_field(void **state)
 #undef S
 	o.cpu = SETTING_CPU_HZ_MAX + 1;
 	assert_int_equal(program_settings(&o, true, &s, &e), -EINVAL);
-	assert_non_null(strstr(e.text, "pitot_options.cpu is 10001; 10000 is the most"));
+	assert_non_null(strstr(e.text, "pitot_options.cpu is 10001; the maximum is 10000"));
 	e = (struct error){ 0 };
 
 	o.cpu = 0;

@@ -159,20 +159,20 @@ static void test_slot_that_is_not_ready(void **state)
 	(void)state;
 	assert_non_null(slot);
 	*slot = their_thing;
-	slots_follow();
+	slots_update();
 	assert_int_equal(call(library), 23);
-	slots_follow();
+	slots_update();
 	*slot = cuptiThing;
-	slots_follow();
+	slots_update();
 	assert_int_equal(call(library), 22);
 	dlclose(library);
 	library = dlopen(copies[3], RTLD_NOW);
 	slot = dlsym(library, "slots_user_thing");
 	*slot = their_thing;
 	for (int i = 0; i < 20; i++)
-		slots_follow();
+		slots_update();
 	*slot = cuptiThing; /* too late */
-	slots_follow();
+	slots_update();
 	assert_int_equal(call(library), 21);
 	dlclose(library);
 }
@@ -186,10 +186,10 @@ static void test_interrupted_pass(void **state)
 	parking = true;
 	library = slots_dlopen(copies[1], RTLD_NOW);
 	assert_int_equal(call(library), 11);
-	slots_follow();
+	slots_update();
 	assert_int_equal(call(library), 11);
 	parking = false;
-	slots_follow();
+	slots_update();
 	assert_int_equal(call(library), 22);
 	dlclose(library);
 }

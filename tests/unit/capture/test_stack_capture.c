@@ -61,7 +61,7 @@ static unsigned both_stacks(struct stack_sampler *sampler)
 	enum stack_end how;
 
 	STACK_CAPTURE(&registers);
-	return (ring_get() && stack_capture_take(ring_get())) +
+	return (ring_get() && stack_capture_call(ring_get())) +
 	       (stack_capture_sample(sampler, &registers, frames, &how) > 0);
 }
 
@@ -70,7 +70,7 @@ static unsigned both_stacks(struct stack_sampler *sampler)
 static void *call_often(void *unused)
 {
 	for (unsigned i = 0; i < CALLS; i++)
-		assert_int_not_equal(stack_capture_take(ring_get()), 0);
+		assert_int_not_equal(stack_capture_call(ring_get()), 0);
 	return unused;
 }
 
@@ -81,7 +81,7 @@ static void sums_of_two_threads_are_exact(void **state)
 
 	(void)state;
 	stack_capture_counts(&counts);
-	assert_int_equal(counts.taken + counts.none, 0);
+	assert_int_equal(counts.walked + counts.none, 0);
 	for (unsigned round = 1; round <= 3; round++) {
 		for (unsigned i = 0; i < ARRAY_SIZE(threads); i++)
 			assert_int_equal(pthread_create(&threads[i], NULL, call_often, NULL), 0);
@@ -89,7 +89,7 @@ static void sums_of_two_threads_are_exact(void **state)
 			pthread_join(threads[i], NULL);
 		drain();
 		stack_capture_counts(&counts);
-		assert_int_equal(counts.taken + counts.none, 2 * CALLS * round);
+		assert_int_equal(counts.walked + counts.none, 2 * CALLS * round);
 		assert_int_equal(counts.no_memory, 0);
 	}
 }
@@ -197,7 +197,7 @@ static __attribute__((noinline)) void go(unsigned path, unsigned levels)
 	struct ring_event event = { .kind = RING_API_CALL, .d = path };
 
 	if (levels == LEVELS) {
-		event.c = stack_capture_take(ring_get());
+		event.c = stack_capture_call(ring_get());
 		ring_push(ring_get(), &event, 1);
 		if (event.c && event.c >> STACK_TABLE_ID_BITS < newest)
 			atomic_fetch_add(&gone_back, 1);

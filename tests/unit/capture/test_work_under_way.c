@@ -23,7 +23,8 @@
 static struct counting_sink
 	sinks[2]; /* each of a session: one that a failed test leaves open stays where it is */
 
-static struct session *open_session(struct counting_sink *sink, int graphs, enum session_way way)
+static struct session *open_session(struct counting_sink *sink, int graphs,
+				    enum session_trigger trigger)
 {
 	const struct settings settings = { .engine = SETTING_ENGINE_TRACE,
 					   .cuda = true,
@@ -31,7 +32,7 @@ static struct session *open_session(struct counting_sink *sink, int graphs, enum
 	struct session *s;
 
 	counting_sink_init(sink);
-	s = session_open(&settings, &sink->sink, way);
+	s = session_open(&settings, &sink->sink, trigger);
 	assert_non_null(s);
 	return s;
 }

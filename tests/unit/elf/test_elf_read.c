@@ -77,15 +77,15 @@ static void contents_are_read_when_needed(void **state)
 	middle = bytes.size / 2;
 	assert_memory_equal(bytes.data + middle, zeros, sizeof(zeros));
 	assert_memory_not_equal(there.data + middle, zeros, sizeof(zeros));
-	assert_true(elf_need(&read, (struct elf_bytes){ bytes.data + middle, sizeof(zeros) }));
+	assert_true(elf_load(&read, (struct elf_bytes){ bytes.data + middle, sizeof(zeros) }));
 	assert_memory_equal(bytes.data + middle, there.data + middle, sizeof(zeros));
-	assert_true(elf_need(&read, bytes));
+	assert_true(elf_load(&read, bytes));
 	assert_memory_equal(bytes.data, there.data, there.size);
 	there = elf_named_contents(&mapped, ".rodata");
 	bytes = elf_named_contents(&read, ".rodata");
 	assert_int_equal(bytes.size, there.size);
 	assert_memory_equal(bytes.data, there.data, there.size);
-	assert_false(elf_need(&read, (struct elf_bytes){ NULL, 0 }));
+	assert_false(elf_load(&read, (struct elf_bytes){ NULL, 0 }));
 	elf_file_release(&mapped);
 	elf_file_release(&read);
 }
@@ -126,7 +126,7 @@ static void check_symbols(const struct elf_file *mapped, const struct elf_file *
 		has_main |= !strcmp(name, "main") && elf_is_code(read, a.st_value);
 	}
 	assert_false(elf_symbol(&ours, i, &a, &name));
-	assert_int_equal(i, elf_section_of(mapped, type)->size / sizeof(a));
+	assert_int_equal(i, elf_section_by_type(mapped, type)->size / sizeof(a));
 	assert_true(has_main == (type == SHT_SYMTAB));
 }
 
@@ -140,7 +140,7 @@ static void symbols_are_the_same(void **state)
 	check_symbols(&mapped, &read, SHT_SYMTAB);
 	check_symbols(&mapped, &read, SHT_DYNSYM);
 	assert_int_equal(elf_symbols(&read, SHT_LOUSER, &symbols), -ENOENT);
-	elf_section_of(&read, SHT_DYNSYM)->link = (uint32_t)read.section_count;
+	elf_section_by_type(&read, SHT_DYNSYM)->link = (uint32_t)read.section_count;
 	assert_int_equal(elf_symbols(&read, SHT_DYNSYM, &symbols), E_FORMAT);
 	elf_file_release(&mapped);
 	elf_file_release(&read);

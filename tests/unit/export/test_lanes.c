@@ -25,13 +25,13 @@ static void test_nesting_stays_in_a_lane(void **state)
 	struct lanes l = { .ended = note_end, .user = &ended };
 
 	(void)state;
-	assert_int_equal(lanes_place(&l, 0, 100), 0);
-	assert_int_equal(lanes_place(&l, 10, 50), 0);
-	assert_int_equal(lanes_place(&l, 20, 50), 0); /* ends together with what it is in */
-	assert_int_equal(lanes_place(&l, 50, 100), 0);
+	assert_int_equal(lanes_add(&l, 0, 100), 0);
+	assert_int_equal(lanes_add(&l, 10, 50), 0);
+	assert_int_equal(lanes_add(&l, 20, 50), 0); /* ends together with what it is in */
+	assert_int_equal(lanes_add(&l, 50, 100), 0);
 	assert_int_equal(ended.count, 2);
-	assert_int_equal(lanes_place(&l, 90, 101), 1); /* sticks out */
-	assert_int_equal(lanes_place(&l, 100, 100), 0);
+	assert_int_equal(lanes_add(&l, 90, 101), 1); /* sticks out */
+	assert_int_equal(lanes_add(&l, 100, 100), 0);
 	lanes_finish(&l);
 	assert_int_equal(ended.count, 6);
 	assert_int_equal(ended.end_ns[2], 100);
@@ -45,11 +45,11 @@ static void test_exclusive_lanes_hold_one_at_a_time(void **state)
 	struct lanes l = { .exclusive = true };
 
 	(void)state;
-	assert_int_equal(lanes_place(&l, 0, 100), 0);
-	assert_int_equal(lanes_place(&l, 10, 20), 1);
-	assert_int_equal(lanes_place(&l, 15, 30), 2);
-	assert_int_equal(lanes_place(&l, 20, 25), 1);
-	assert_int_equal(lanes_place(&l, 100, 110), 0);
+	assert_int_equal(lanes_add(&l, 0, 100), 0);
+	assert_int_equal(lanes_add(&l, 10, 20), 1);
+	assert_int_equal(lanes_add(&l, 15, 30), 2);
+	assert_int_equal(lanes_add(&l, 20, 25), 1);
+	assert_int_equal(lanes_add(&l, 100, 110), 0);
 	assert_int_equal(l.items.count, 3);
 	lanes_release(&l);
 }
@@ -60,8 +60,8 @@ static void test_advance_ends_what_is_over(void **state)
 	struct lanes l = { .ended = note_end, .user = &ended };
 
 	(void)state;
-	assert_int_equal(lanes_place(&l, 0, 100), 0);
-	assert_int_equal(lanes_place(&l, 1, 10), 0);
+	assert_int_equal(lanes_add(&l, 0, 100), 0);
+	assert_int_equal(lanes_add(&l, 1, 10), 0);
 	lanes_advance(&l, 9);
 	assert_int_equal(ended.count, 0);
 	lanes_advance(&l, 10);
@@ -75,9 +75,9 @@ static void test_there_is_a_limit(void **state)
 
 	(void)state;
 	for (int i = 0; i < LANES_MAX; i++)
-		assert_int_equal(lanes_place(&l, 0, 10), i);
-	assert_int_equal(lanes_place(&l, 0, 10), -E2BIG);
-	assert_int_equal(lanes_place(&l, 10, 20), 0);
+		assert_int_equal(lanes_add(&l, 0, 10), i);
+	assert_int_equal(lanes_add(&l, 0, 10), -E2BIG);
+	assert_int_equal(lanes_add(&l, 10, 20), 0);
 	lanes_release(&l);
 }
 

@@ -44,7 +44,7 @@ static struct gpufl_files *files_open(const char *folder, struct gpufl_files_opt
 	told[0] = '\0';
 	o.log_path = folder;
 	o.session = SESSION;
-	o.tell = tell;
+	o.on_error = tell;
 	if (!o.min_free_bytes)
 		o.min_free_bytes = 1;
 	if (gpufl_files_open(&o, &f, &e) < 0)
@@ -161,7 +161,7 @@ static void test_a_session_is_not_opened_twice(void **state)
 	struct error e = { 0 };
 
 	assert_int_equal(gpufl_files_open(&o, &g, &e), -EEXIST);
-	assert_non_null(strstr(e.text, "cannot make '"));
+	assert_non_null(strstr(e.text, "cannot create '"));
 	o.log_path = "/dev/null/x";
 	assert_int_equal(gpufl_files_open(&o, &g, &e), -ENOTDIR);
 	assert_null(g);

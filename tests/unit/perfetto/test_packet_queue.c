@@ -20,12 +20,12 @@ static void take(struct packet_queue *q, uint32_t sequence, const char *expected
 	struct queued_packet head;
 	char text[SIZE] = "";
 
-	packet_queue_take(q, &head, HEAD);
+	packet_queue_remove(q, &head, HEAD);
 	assert_int_equal(head.instance, 5);
 	assert_int_equal(head.sequence, sequence);
 	assert_int_equal(head.length, strlen(expected));
 	for (size_t i = 0; i < head.length; i += 3) /* in pieces */
-		packet_queue_take(q, text + i, MIN(3, head.length - i));
+		packet_queue_remove(q, text + i, MIN(3, head.length - i));
 	assert_string_equal(text, expected);
 }
 

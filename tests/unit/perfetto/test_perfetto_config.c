@@ -113,7 +113,7 @@ static void test_everything(void **state)
 	assert_string_equal(config.disabled_categories.items[0], "slow");
 	assert_int_equal(config.enabled_categories.count, 2);
 	assert_string_equal(config.enabled_categories.items[1], "cuda");
-	assert_int_equal(config.left_out, 0);
+	assert_int_equal(config.ignored_items, 0);
 }
 
 static void test_nothing(void **state)
@@ -161,7 +161,7 @@ static void test_too_many_and_too_long(void **state)
 	assert_int_equal(config.name_filter_count, PERFETTO_LIST_MAX);
 	assert_int_equal(config.name_filters[0].base, PERFETTO_FUNCTION_NAME);
 	assert_int_equal(config.range_count, PERFETTO_LIST_MAX);
-	assert_int_equal(config.left_out, 5);
+	assert_int_equal(config.ignored_items, 5);
 }
 
 /* Cut at each byte, and with each byte changed: refused or not, it ends. */

@@ -14,17 +14,17 @@
 
 enum text { EXECUTABLE = 1, LAUNCH, STEP, FIRST_PCI, LAST_PCI };
 
-/* Slices of a track as readers count them. */
+/* A sequence as a reader counts its slices. */
 struct sequence {
 	bool valid; /* its incremental state is known */
 	bool has_lost; /* since the last packet */
 	unsigned open;
 };
 
-/* A service that has no room for many packets; it always has for the end of a slice. */
+/* A service that rejects many packets, but never the end of a slice. */
 struct service {
 	struct sequence sequences[SEQUENCES];
-	uint32_t random, refusing; /* packets still to refuse */
+	uint32_t random, refusing; /* packets still to reject */
 	uint64_t begun, ended, told;
 };
 
@@ -36,7 +36,7 @@ static uint32_t next_random(uint32_t *state)
 	return *state;
 }
 
-/* The count in the annotations of an instant, which is that of a loss. */
+/* Returns the count in the annotations of an instant, which is a loss. */
 static uint64_t count_of(struct cursor event)
 {
 	struct proto_field f, note;
@@ -124,8 +124,8 @@ static struct sink *new_sink(struct service *s, const atomic_uint *rows)
 }
 
 /*
- * What is lost is lost as whole slices: no end without its beginning, which would end the slice
- * around it, and no beginning without its end.
+ * Slices are lost as a whole: no end without its beginning, which would end the slice around it,
+ * and no beginning without its end.
  */
 static void test_slices_of_a_slow_service(void **state)
 {
@@ -174,7 +174,7 @@ static void test_slices_of_a_slow_service(void **state)
 /* --- numbers of GPUs --- */
 
 struct gpus {
-	uint64_t listed, named; /* in GpuInfo, and those that have a name */
+	uint64_t listed, named; /* GPUs in GpuInfo, and how many of them have a name */
 	uint64_t of_work[2]; /* numbers */
 	size_t works;
 };
@@ -219,7 +219,7 @@ static int number_of_pci(void *user, const char *pci)
 	return strcmp(pci, "last") == 0 ? 5 : -1;
 }
 
-/* The sixth GPU of the machine has its number, and one that nobody knows CUDA's ordinal. */
+/* The sixth GPU of the machine has its number, and an unknown GPU has CUDA's ordinal. */
 static void test_numbers_of_gpus(void **state)
 {
 	const atomic_uint rows = PERFETTO_WORK;

@@ -326,7 +326,7 @@ static void mistakes_are_answered_with_the_nearest_name(void **state)
 	check_error(r, (struct pitot_read_query){ .table = "kernel", .conditions = conditions },
 		    "'stream~7' is no condition: write COLUMN=VALUE (or != < <= > >=)");
 	check_error(r, (struct pitot_read_query){ .table = "string", .since_ns = 1 },
-		    "table string has no times for a window");
+		    "table string has no times to select by");
 	report.by = "kernels";
 	assert_int_equal(pitot_read_report(r, &report, &json, &error), PITOT_READ_USAGE);
 	assert_string_equal(error.text,
@@ -336,7 +336,7 @@ static void mistakes_are_answered_with_the_nearest_name(void **state)
 	assert_int_equal(pitot_read_report(r, &report, &json, &error), PITOT_READ_USAGE);
 	assert_string_equal(error.text, "no process 7 in this recording: it has 100, 101");
 	assert_int_equal(pitot_read_export(r, "x.txt", &export, &events, &error), PITOT_READ_USAGE);
-	assert_non_null(strstr(error.text, "no format has files like 'x.txt'"));
+	assert_non_null(strstr(error.text, "no format matches 'x.txt'"));
 	assert_int_equal(pitot_read_open("/nothing/here", &none, &error), -ENOENT);
 	assert_string_equal(error.text,
 			    "cannot open recording '/nothing/here': No such file or directory");

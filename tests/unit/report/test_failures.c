@@ -49,8 +49,8 @@ static void a_context_that_failed_leads(void **state)
 	assert_non_null(strstr(strbuf_text(&out),
 			       "\nfailed    the GPU context failed: CUDA_ERROR_ILLEGAL_ADDRESS, "
 			       "returned by cudaDeviceSynchronize at fault.py:6 main; last\n"
-			       "          launched: bad (1)\n"));
-	assert_non_null(strstr(strbuf_text(&out), "\ncalls that failed  4 calls\n"
+			       "          kernel launched: bad (launch 1)\n"));
+	assert_non_null(strstr(strbuf_text(&out), "\nfailed CUDA calls  4 calls\n"
 						  "  count  first at  error"));
 	assert_non_null(strstr(strbuf_text(&out), " returned by            line\n"));
 	assert_non_null(strstr(strbuf_text(&out), "CUDA_ERROR_OUT_OF_MEMORY"));

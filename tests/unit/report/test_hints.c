@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PLACES 1056u
+#define SLOTS 1056u
 
 static void print_verdict(const char *folder, struct strbuf *out)
 {
@@ -44,7 +44,7 @@ static void check(const char *folder, uint32_t blocks, uint64_t other_ns, const 
 	maker_device(m, 0, 0);
 	maker_kernel(m, maker_config(m, "big", blocks, 256), 7, 1000, 11000, 1);
 	for (uint64_t i = 0; i < other_ns; i += 1000)
-		maker_kernel(m, maker_config(m, "other", PLACES, 256), 7, 11000 + i, 12000 + i, 2);
+		maker_kernel(m, maker_config(m, "other", SLOTS, 256), 7, 11000 + i, 12000 + i, 2);
 	maker_close(m, 11000 + other_ns);
 	print_verdict(path, &out);
 	if (expected)
@@ -55,20 +55,19 @@ static void check(const char *folder, uint32_t blocks, uint64_t other_ns, const 
 
 static void tails(void **state)
 {
-	check(*state, PLACES + 44, 0,
-	      "tail of big: 1,100 blocks on 132 SMs x 8, the last 44 of them on 4.2% of the "
-	      "places; said "
-	      "below 50%, behind at most 4 full waves, and from 10% of the kernels' time on");
+	check(*state, SLOTS + 44, 0,
+	      "tail of big: 1,100 blocks on 132 SMs x 8 slots, the last 44 fill 4.2% of the slots; "
+	      "shown below 50%, after at most 4 full waves, from 10% of the kernel time");
 	check(*state, 100, 0, NULL); /* they all run at once */
-	check(*state, PLACES - 1, 0, NULL);
-	check(*state, PLACES, 0, NULL);
-	check(*state, PLACES + 1, 0, "tail of big: 1,057 blocks");
-	check(*state, PLACES + PLACES / 2 - 1, 0, "tail of big");
-	check(*state, PLACES + PLACES / 2, 0, NULL);
-	check(*state, 4 * PLACES + 9, 0, "tail of big");
-	check(*state, 5 * PLACES + 9, 0, NULL);
-	check(*state, PLACES + 44, 9000, "tail of big");
-	check(*state, PLACES + 44, 12000, NULL); /* the other one has more time */
+	check(*state, SLOTS - 1, 0, NULL);
+	check(*state, SLOTS, 0, NULL);
+	check(*state, SLOTS + 1, 0, "tail of big: 1,057 blocks");
+	check(*state, SLOTS + SLOTS / 2 - 1, 0, "tail of big");
+	check(*state, SLOTS + SLOTS / 2, 0, NULL);
+	check(*state, 4 * SLOTS + 9, 0, "tail of big");
+	check(*state, 5 * SLOTS + 9, 0, NULL);
+	check(*state, SLOTS + 44, 9000, "tail of big");
+	check(*state, SLOTS + 44, 12000, NULL); /* the other one has more time */
 }
 
 int main(void)

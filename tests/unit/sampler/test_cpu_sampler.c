@@ -79,7 +79,7 @@ static void perf_ends_at_once(void **state)
 	check_end(*state, CPU_METHOD_PERF);
 }
 
-/* Nothing of it stays: LeakSanitizer looks. */
+/* Nothing of it is_permanent: LeakSanitizer looks. */
 static void a_process_that_has_ended(void **state)
 {
 	static const enum cpu_method methods[] = { CPU_METHOD_EBPF, CPU_METHOD_PERF };
@@ -107,7 +107,7 @@ static void assert_said(const struct cpu_roots *roots, bool was_chosen, enum cpu
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
-	cpu_no_python(roots, was_chosen, python, &text);
+	cpu_explain_no_python(roots, was_chosen, python, &text);
 	assert_string_equal(strbuf_text(&text), expected);
 }
 

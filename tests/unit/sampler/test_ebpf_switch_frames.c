@@ -38,7 +38,7 @@ static void stacks_begin_with_the_scheduler(void **state)
 			frames[i] = 0xffffffff90000000 + i;
 		frames[tracers] = tracers % 2 ? f.start + 1 : f.end;
 		frames[tracers + 1] = f.end + 10;
-		assert_int_equal(switch_frames_of_tracers(&f, frames, tracers + 2), tracers);
+		assert_int_equal(switch_tracer_frames(&f, frames, tracers + 2), tracers);
 	}
 }
 
@@ -51,11 +51,11 @@ static void unknown_schedulers_leave_our_own_two(void **state)
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		struct switch_function f = find_in(*state, texts[i]);
 
-		assert_int_equal(switch_frames_of_tracers(&f, frames, 4), 2);
-		assert_int_equal(switch_frames_of_tracers(&f, frames, 1), 1);
-		assert_int_equal(switch_frames_of_tracers(&f, frames, 0), 0);
+		assert_int_equal(switch_tracer_frames(&f, frames, 4), 2);
+		assert_int_equal(switch_tracer_frames(&f, frames, 1), 1);
+		assert_int_equal(switch_tracer_frames(&f, frames, 0), 0);
 	}
-	assert_int_equal(switch_frames_of_tracers(&elsewhere, frames, 4), 2);
+	assert_int_equal(switch_tracer_frames(&elsewhere, frames, 4), 2);
 	elsewhere = switch_function_find("/nonexistent");
 	assert_int_equal(elsewhere.start, 0);
 }

@@ -84,7 +84,7 @@ static struct perf_reading *add_reading(struct said *s, pid_t tid)
 
 static void switch_out(struct said *s, pid_t tid, uint64_t time_ns, bool is_preempted)
 {
-	const struct perf_notice n = {
+	const struct perf_sideband n = {
 		.tid = tid, .time_ns = time_ns, .is_out = true, .is_preempted = is_preempted
 	};
 
@@ -93,7 +93,7 @@ static void switch_out(struct said *s, pid_t tid, uint64_t time_ns, bool is_pree
 
 static void switch_in(struct said *s, pid_t tid, uint64_t time_ns)
 {
-	const struct perf_notice n = { .tid = tid, .time_ns = time_ns };
+	const struct perf_sideband n = { .tid = tid, .time_ns = time_ns };
 
 	perf_held_switch(&s->list, &n);
 }
@@ -158,7 +158,7 @@ static void break_it(struct said *s, enum fault fault, struct perf_reading *r)
 		r->pid++;
 		break;
 	case RECORDS_LOST:
-		perf_held_lose(&s->list);
+		perf_held_on_loss(&s->list);
 		break;
 	default:
 		break;

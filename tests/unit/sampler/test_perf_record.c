@@ -143,7 +143,7 @@ static void samples_of_other_code(void **state)
 
 static void notices(void **state)
 {
-	struct perf_notice n;
+	struct perf_sideband n;
 	struct record r;
 
 	(void)state;
@@ -151,7 +151,7 @@ static void notices(void **state)
 	add_pair(&r, 5, 6);
 	add_text(&r, "python3");
 	add_trailer(&r, 5, 6, 777);
-	assert_true(perf_record_notice(&r.header, &n));
+	assert_true(perf_record_sideband(&r.header, &n));
 	assert_true(n.is_exec);
 	assert_int_equal(n.tid, 6);
 	assert_int_equal(n.time_ns, 777);
@@ -162,7 +162,7 @@ static void notices(void **state)
 	add_pair(&r, 21, 11);
 	add(&r, 700);
 	add_trailer(&r, 10, 11, 778);
-	assert_true(perf_record_notice(&r.header, &n));
+	assert_true(perf_record_sideband(&r.header, &n));
 	assert_int_equal(n.pid, 20);
 	assert_int_equal(n.parent_pid, 10);
 	assert_int_equal(n.tid, 21);
@@ -178,7 +178,7 @@ static void notices(void **state)
 	add_pair(&r, PROT_READ | PROT_EXEC, 0);
 	add_text(&r, "/usr/lib/libx.so");
 	add_trailer(&r, 5, 6, 779);
-	assert_true(perf_record_notice(&r.header, &n));
+	assert_true(perf_record_sideband(&r.header, &n));
 	assert_true(n.is_executable);
 	assert_int_equal(n.mapping.start, 0x10000);
 	assert_int_equal(n.mapping.end, 0x13000);
@@ -191,7 +191,7 @@ static void notices(void **state)
 	add(&r, 30000000);
 	add(&r, 0); /* lost */
 	add_trailer(&r, 5, 6, 779);
-	assert_true(perf_record_notice(&r.header, &n));
+	assert_true(perf_record_sideband(&r.header, &n));
 	assert_int_equal(n.tid, 6);
 	assert_int_equal(n.cpu_ns, 30000000);
 
@@ -202,7 +202,7 @@ static void notices(void **state)
 
 		begin(&r, PERF_RECORD_SWITCH, flags[i]);
 		add_trailer(&r, 5, 6, 781);
-		assert_true(perf_record_notice(&r.header, &n));
+		assert_true(perf_record_sideband(&r.header, &n));
 		assert_int_equal(n.tid, 6);
 		assert_int_equal(n.time_ns, 781);
 		assert_int_equal(n.is_out, i > 0);
@@ -213,7 +213,7 @@ static void notices(void **state)
 	add(&r, 99);
 	add(&r, 12);
 	add_trailer(&r, 5, 6, 780);
-	assert_true(perf_record_notice(&r.header, &n));
+	assert_true(perf_record_sideband(&r.header, &n));
 	assert_int_equal(n.lost, 12);
 }
 
@@ -232,7 +232,7 @@ static void hostile_records(void **state)
 	for (unsigned round = 0; round < 20000; round++) {
 		uint16_t size;
 		uint64_t *bytes;
-		struct perf_notice n;
+		struct perf_sideband n;
 		struct perf_sample s;
 
 		make_sample(&whole, STACK_BYTES);
@@ -245,7 +245,7 @@ static void hostile_records(void **state)
 		bytes = malloc(size);
 		assert_non_null(bytes);
 		memcpy(bytes, &whole, size);
-		good += perf_record_notice((const struct perf_event_header *)bytes, &n);
+		good += perf_record_sideband((const struct perf_event_header *)bytes, &n);
 		good += perf_record_sample((const struct perf_event_header *)bytes,
 					   round & 1 ? &layout : &user_layout, &s);
 		if (s.stack.bytes)

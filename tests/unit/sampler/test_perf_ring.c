@@ -107,7 +107,7 @@ static void records_of_all_rings_come_in_order_of_time(void **state)
 			     5 + (unsigned)(n % 9));
 		if (n % 20)
 			continue;
-		perf_rings_look(&f->all);
+		perf_rings_update(&f->all);
 		while (expected <= n)
 			assert_int_equal(take(f, UINT64_MAX), expected++);
 		assert_int_equal(take(f, UINT64_MAX), 0);
@@ -123,14 +123,14 @@ static void young_records_wait(void **state)
 	write_record(f, 0, PERF_RECORD_COMM, 30, 3, 6);
 	write_record(f, 1, PERF_RECORD_COMM, 10, 1, 6);
 	write_record(f, 2, PERF_RECORD_COMM, 20, 2, 6);
-	perf_rings_look(&f->all);
+	perf_rings_update(&f->all);
 	assert_int_equal(take(f, 20), 1);
 	assert_int_equal(take(f, 20), 2);
 	assert_int_equal(take(f, 20), 0);
 	write_record(f, 2, PERF_RECORD_COMM, 25, 4, 6);
 	/* Not looked at yet. */
 	assert_int_equal(take(f, 25), 0);
-	perf_rings_look(&f->all);
+	perf_rings_update(&f->all);
 	assert_int_equal(take(f, 30), 4);
 	assert_int_equal(take(f, 30), 3);
 }
@@ -141,7 +141,7 @@ static void records_go_round_the_end(void **state)
 
 	for (uint64_t n = 1; n <= 1000; n++) {
 		write_record(f, 1, PERF_RECORD_SAMPLE, n, n, 5 + (unsigned)(n * 13 % 100));
-		perf_rings_look(&f->all);
+		perf_rings_update(&f->all);
 		assert_int_equal(take(f, n), n);
 	}
 	assert_false(f->all.corrupt);
@@ -152,10 +152,10 @@ static void a_ring_that_is_half_full_is_told(void **state)
 	struct fake *f = *state;
 
 	while (f->rings[0].page->data_head <= RING_BYTES / 2) {
-		assert_false(perf_rings_look(&f->all));
+		assert_false(perf_rings_update(&f->all));
 		write_record(f, 0, PERF_RECORD_FORK, 1, 1, 10);
 	}
-	assert_true(perf_rings_look(&f->all));
+	assert_true(perf_rings_update(&f->all));
 }
 
 static void nonsense_empties_the_ring(void **state)
@@ -170,7 +170,7 @@ static void nonsense_empties_the_ring(void **state)
 		memcpy(words, &h, sizeof(h));
 		write_bytes(f, 0, words, sizeof(words));
 		write_record(f, 1, PERF_RECORD_FORK, 5, 7, 6);
-		perf_rings_look(&f->all);
+		perf_rings_update(&f->all);
 		assert_true(f->all.corrupt);
 		assert_int_equal(f->rings[0].page->data_tail, f->rings[0].page->data_head);
 		assert_int_equal(take(f, 10), 7);
@@ -178,7 +178,7 @@ static void nonsense_empties_the_ring(void **state)
 		f->all.corrupt = false;
 	}
 	f->rings[0].page->data_head += 10 * RING_BYTES;
-	perf_rings_look(&f->all);
+	perf_rings_update(&f->all);
 	assert_true(f->all.corrupt);
 }
 
@@ -201,13 +201,13 @@ static void a_second_reader(void **state)
 		memcpy(&mark, copy + 16, sizeof(mark));
 		assert_int_equal(mark, n);
 		assert_null(perf_ring_copy(&f->rings[0], &at, copy));
-		perf_rings_look(&f->all);
+		perf_rings_update(&f->all);
 		assert_int_equal(take(f, UINT64_MAX), n);
 	}
 	/* It was away while the first reader gave two records back. */
 	for (uint64_t n = 1; n <= 3; n++)
 		write_record(f, 0, PERF_RECORD_SAMPLE, n, n, 6);
-	perf_rings_look(&f->all);
+	perf_rings_update(&f->all);
 	assert_int_equal(take(f, UINT64_MAX), 1);
 	assert_int_equal(take(f, UINT64_MAX), 2);
 	assert_non_null(perf_ring_copy(&f->rings[0], &at, copy));

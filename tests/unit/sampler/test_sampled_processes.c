@@ -436,12 +436,12 @@ static void time_after_the_last_sample(void **state)
 	struct trace *trace;
 
 	targets_thread_name(t, 0x7ffffff0, 7, "first", 1500);
-	targets_cpu_rest(t, p, 7, 2000, 500); /* waits for a segment */
-	targets_cpu_rest(t, p, 7, 2000, 0);
+	targets_cpu_remainder(t, p, 7, 2000, 500); /* waits for a segment */
+	targets_cpu_remainder(t, p, 7, 2000, 0);
 	sample(t, 0x7ffffff0, 3000, &frame, 1);
-	targets_cpu_rest(t, p, 0x7ffffff1, 4000, 1001);
-	targets_cpu_rest(t, p, 8, 5000, 2500);
-	targets_cpu_rest(t, p, 0x7ffffff1, 6000, 400); /* another thread with this id */
+	targets_cpu_remainder(t, p, 0x7ffffff1, 4000, 1001);
+	targets_cpu_remainder(t, p, 8, 5000, 2500);
+	targets_cpu_remainder(t, p, 0x7ffffff1, 6000, 400); /* another thread with this id */
 	assert_int_equal(targets_free(t, NULL), 0);
 
 	trace = open_rows(*state, tables);
@@ -471,22 +471,22 @@ static void processes_without_samples(void **state)
 	sample(t, SHELL, 2000, &frame, 1);
 	targets_fork(t, SHELL, ONE, 2100);
 	targets_thread_name(t, ONE, ONE, "one", 2100);
-	targets_cpu_rest(t, targets_find(t, ONE), ONE, 2200, 10);
+	targets_cpu_remainder(t, targets_find(t, ONE), ONE, 2200, 10);
 	targets_exit(t, ONE, 2200);
 	targets_fork(t, SHELL, TWO, 2300);
 	targets_fork(t, TWO, INNER, 2400);
 	targets_thread_name(t, INNER, INNER, "inner", 2400);
-	targets_cpu_rest(t, targets_find(t, INNER), INNER, 2500, 20);
+	targets_cpu_remainder(t, targets_find(t, INNER), INNER, 2500, 20);
 	targets_exit(t, INNER, 2500);
-	targets_cpu_rest(t, targets_find(t, TWO), TWO, 2600, 40);
+	targets_cpu_remainder(t, targets_find(t, TWO), TWO, 2600, 40);
 	targets_exit(t, TWO, 2600);
 	targets_fork(t, 0x7fffff00, ORPHAN, 2700);
-	targets_cpu_rest(t, targets_find(t, ORPHAN), ORPHAN, 2800, 80);
+	targets_cpu_remainder(t, targets_find(t, ORPHAN), ORPHAN, 2800, 80);
 	targets_exit(t, ORPHAN, 2800);
 	targets_fork(t, SHELL, ALIVE, 2900);
-	targets_cpu_rest(t, targets_find(t, ALIVE), ALIVE, 3000, 160);
+	targets_cpu_remainder(t, targets_find(t, ALIVE), ALIVE, 3000, 160);
 	targets_fork(t, ALIVE, INNER_ALIVE, 3000);
-	targets_cpu_rest(t, targets_find(t, INNER_ALIVE), INNER_ALIVE, 3100, 320);
+	targets_cpu_remainder(t, targets_find(t, INNER_ALIVE), INNER_ALIVE, 3100, 320);
 	assert_int_equal(targets_free(t, NULL), 0);
 
 	trace = open_rows(*state, tables);

@@ -88,7 +88,7 @@ static void make(struct image *m, bool runtime)
 	add_table(m, 3, SHT_SYMTAB, m->all, m->all_names, m->all_used);
 }
 
-static int file_of(const void *bytes, size_t size)
+static int find_or_add_file(const void *bytes, size_t size)
 {
 	int fd = memfd_create("python", MFD_CLOEXEC);
 
@@ -99,7 +99,7 @@ static int file_of(const void *bytes, size_t size)
 
 static int read_image(const struct image *m, size_t size, struct sampled_python_file *out)
 {
-	int fd = file_of(m, size), r = sampled_python_file_read(fd, out);
+	int fd = find_or_add_file(m, size), r = sampled_python_file_read(fd, out);
 
 	close(fd);
 	return r;
@@ -189,7 +189,7 @@ static void test_large_filter(void **state)
 		m.sections[5] = (Elf64_Shdr){ .sh_type = SHT_GNU_HASH,
 					      .sh_offset = 1 << 20,
 					      .sh_size = sizeof(hash) + 8192 * sizeof(word) };
-		fd = file_of(&m, sizeof(m));
+		fd = find_or_add_file(&m, sizeof(m));
 		assert_int_equal(ftruncate(fd, 2 << 20), 0);
 		assert_int_equal(pwrite(fd, hash, sizeof(hash), 1 << 20), sizeof(hash));
 		assert_int_equal(pwrite(fd, &word, sizeof(word),

@@ -32,7 +32,7 @@
 struct fake {
 	uint8_t bytes[SIZE];
 	unsigned reads;
-	struct python_place place;
+	struct python_location place;
 	struct python_memory memory;
 	uint64_t words[2 * FRAMES_MAX];
 	bool complete;

@@ -70,7 +70,7 @@ static void test_precedence(void **state)
 	struct settings s = SETTINGS_INIT;
 
 	(void)state;
-	settings_give(&s, SETTING_ID_graphs, SETTING_GRAPHS_AUTO, SETTING_BY_PROGRAM);
+	settings_put(&s, SETTING_ID_graphs, SETTING_GRAPHS_AUTO, SETTING_BY_PROGRAM);
 	assert_int_equal(s.graphs, SETTING_GRAPHS_AUTO);
 	write_config("{ \"graphs\": \"launch\", \"stacks\": \"native\", \"counters\": 2 }");
 	settings_read(&s, path, true, NULL);
@@ -79,7 +79,7 @@ static void test_precedence(void **state)
 	setenv("PITOT_GRAPHS", "node", 1);
 	settings_read(&s, path, true, NULL);
 	assert_int_equal(s.graphs, SETTING_GRAPHS_NODE);
-	settings_give(&s, SETTING_ID_graphs, SETTING_GRAPHS_AUTO, SETTING_BY_CODE);
+	settings_put(&s, SETTING_ID_graphs, SETTING_GRAPHS_AUTO, SETTING_BY_CODE);
 	settings_read(&s, path, true, NULL);
 	assert_int_equal(s.graphs, SETTING_GRAPHS_AUTO);
 	assert_int_equal(s.source[SETTING_ID_graphs], SETTING_BY_CODE);
@@ -113,7 +113,7 @@ static void test_sources(void **state)
 	write_config("{\"max_size\": \"2M\", \"counters\": false}");
 	setenv("PITOT_SYNC", "Yes", 1);
 	s = read_all(path, true);
-	settings_give(&s, SETTING_ID_delay_ns, 250 * NS_PER_MS, SETTING_BY_CODE);
+	settings_put(&s, SETTING_ID_delay_ns, 250 * NS_PER_MS, SETTING_BY_CODE);
 	settings_sources(&s, &text);
 	assert_string_equal(strbuf_text(&text),
 			    "delay=250 ms (code), sync=on (environment), counters=off (file), "
@@ -177,7 +177,7 @@ static void test_what_is_wrong_is_named(void **state)
 	assert_problem("'graphs' takes a text, a number, true or false");
 	write_config("{\"graphs\"");
 	read_all(path, true);
-	assert_problem("line 1: no ':' behind a name");
+	assert_problem("line 1: no ':' after a name");
 	write_config("{\"engine\": \"deeper\"}");
 	read_all(path, true);
 	assert_problem("'engine' takes monitor, trace, pc-sampling, range-profiler, "
@@ -187,7 +187,7 @@ static void test_what_is_wrong_is_named(void **state)
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(mkfifo(path, 0600), 0);
 	read_all(path, true); /* without waiting for somebody who writes into it */
-	assert_problem("is no regular file");
+	assert_problem("is not a regular file");
 	assert_int_equal(unlink(path), 0);
 	setenv("PITOT_COUNTERS", "often", 1);
 	assert_true(read_all(NULL, true).counters_ns > 0);

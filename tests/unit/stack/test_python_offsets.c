@@ -112,7 +112,7 @@ static void test_builds(void **state)
 	       "lacks");
 	refuse(&(struct process){ .version = 0x030b02f0, .lacks = "_Py_IsFinalizing" }, "lacks");
 	refuse(&(struct process){ .version = 0x030b02f0, .lacks = "_PyRuntime" }, "lacks");
-	refuse(&(struct process){ .version = 0x030d00f0 }, "without the debug offsets");
+	refuse(&(struct process){ .version = 0x030d00f0 }, "lacks the debug offsets");
 }
 
 /* What _PyRuntime of a release build begins with; gil: 0 for a free-threaded build. */
@@ -208,27 +208,27 @@ static void test_senseless_offsets(void **state)
 	(void)state;
 	p.version = 0x030d00f0;
 	p.runtime[1] = p.version;
-	refuse(&p, "make no sense");
+	refuse(&p, "implausible debug offsets");
 	p = published(14, false);
 	p.version = 0x030f00f0;
 	p.runtime[1] = p.version;
-	refuse(&p, "make no sense");
+	refuse(&p, "implausible debug offsets");
 	p = published(13, false);
 	p.runtime[1]++;
-	refuse(&p, "without the debug offsets");
+	refuse(&p, "lacks the debug offsets");
 	p = published(13, false);
 	p.runtime[2] = 1;
-	refuse(&p, "make no sense");
+	refuse(&p, "implausible debug offsets");
 	p = published(13, true);
 	p.runtime[2] = 0;
-	refuse(&p, "make no sense");
+	refuse(&p, "implausible debug offsets");
 	p = published(13, false);
 	memmove(&p.runtime[20], &p.runtime[19], sizeof(p.runtime) - 20 * sizeof(p.runtime[0]));
-	refuse(&p, "make no sense");
+	refuse(&p, "implausible debug offsets");
 	for (size_t i = 0; i < ARRAY_SIZE(used_13); i++) {
 		p = published(13, false);
 		p.runtime[used_13[i]] = UINT64_C(0x100000000) + p.runtime[used_13[i]];
-		refuse(&p, "make no sense");
+		refuse(&p, "implausible debug offsets");
 	}
 }
 

@@ -96,7 +96,7 @@ static unsigned check_function(struct cubin *c, const char *name, const char *fi
 	unsigned lines = 0;
 
 	for (uint64_t at = 0; at < 0x400; at += 16) {
-		int count = cubin_find_place(c, &f, at, frames);
+		int count = cubin_find_frames(c, &f, at, frames);
 
 		assert_in_range(count, 0, 3);
 		if (count != 3)
@@ -122,7 +122,7 @@ static void lines_and_inlined_calls(void **state)
 		struct cubin_function scale = function(c, SCALE);
 
 		assert_int_equal(check_function(c, SMOOTH, "/src/kernel.cu"), 1u << 8 | 1u << 9);
-		assert_int_equal(cubin_find_place(c, &scale, 0, frames), 1);
+		assert_int_equal(cubin_find_frames(c, &scale, 0, frames), 1);
 		assert_frame(&frames[0], SCALE, "/src/kernel.cu", 19);
 		cubin_free(c);
 	}
@@ -150,15 +150,15 @@ static void device_functions(void **state)
 	assert_int_equal(own.section, whole.section);
 	assert_int_equal(own.start, whole.start);
 	assert_string_equal(cubin_kernel(c, &own), SMOOTH);
-	assert_int_equal(cubin_find_place(c, &smooth, 0x190, frames), 1);
+	assert_int_equal(cubin_find_frames(c, &smooth, 0x190, frames), 1);
 	assert_frame(&frames[0], GATHER, "/src/kernel.cu", 7);
-	assert_int_equal(cubin_find_place(c, &own, 0, frames), 1);
+	assert_int_equal(cubin_find_frames(c, &own, 0, frames), 1);
 	assert_frame(&frames[0], GATHER, "/src/kernel.cu", 7);
-	assert_int_equal(cubin_find_place(c, &smooth, 0x180, frames), 1);
+	assert_int_equal(cubin_find_frames(c, &smooth, 0x180, frames), 1);
 	assert_frame(&frames[0], SMOOTH, "/src/kernel.cu", 17);
 	/* Behind all code, and behind all numbers. */
-	assert_int_equal(cubin_find_place(c, &smooth, 0x380, frames), 0);
-	assert_int_equal(cubin_find_place(c, &smooth, UINT64_MAX, frames), 0);
+	assert_int_equal(cubin_find_frames(c, &smooth, 0x380, frames), 0);
+	assert_int_equal(cubin_find_frames(c, &smooth, UINT64_MAX, frames), 0);
 	assert_false(cubin_find_function(c, "gather", &own));
 	assert_false(cubin_find_function(c, "", &own));
 	cubin_free(c);
@@ -214,7 +214,7 @@ static void without_lines(void **state)
 	struct cubin_function f = function(c, SMOOTH);
 
 	(void)state;
-	assert_int_equal(cubin_find_place(c, &f, 0, frames), 1);
+	assert_int_equal(cubin_find_frames(c, &f, 0, frames), 1);
 	assert_string_equal(frames[0].function, SMOOTH);
 	assert_null(frames[0].file);
 	assert_int_equal(frames[0].line, 0);
@@ -246,11 +246,11 @@ static void addends(void **state)
 				  0x40);
 		assert_int_equal(cubin_open(&file, &cubin, NULL), 0);
 		f = function(cubin, SMOOTH);
-		assert_int_equal(cubin_find_place(cubin, &f, 0x30, frames), 1);
+		assert_int_equal(cubin_find_frames(cubin, &f, 0x30, frames), 1);
 		assert_null(frames[0].file);
-		assert_int_equal(cubin_find_place(cubin, &f, 0x40, frames), 1);
+		assert_int_equal(cubin_find_frames(cubin, &f, 0x40, frames), 1);
 		assert_frame(&frames[0], SMOOTH, "/src/kernel.cu", 12);
-		assert_int_equal(cubin_find_place(cubin, &f, 0x50, frames), 1);
+		assert_int_equal(cubin_find_frames(cubin, &f, 0x50, frames), 1);
 		assert_frame(&frames[0], SMOOTH, "/src/kernel.cu", 14);
 		cubin_free(cubin);
 		free(c.bytes);
@@ -282,7 +282,7 @@ static unsigned check_damaged(const uint8_t *bytes, size_t size, bool is_cut)
 		bool found = cubin_find_function(cubin, SMOOTH, &f);
 
 		for (uint64_t at = 0; found && at < 0x200; at += 32) {
-			int count = cubin_find_place(cubin, &f, at, frames);
+			int count = cubin_find_frames(cubin, &f, at, frames);
 
 			assert_in_range(count, 0, SOURCE_FRAMES_MAX);
 			for (int i = 0; is_cut && i < count; i++)
@@ -369,7 +369,7 @@ static void no_memory(void **state)
 			continue;
 		}
 		assert_true(cubin_find_function(c, SMOOTH, &f));
-		assert_true(cubin_find_place(c, &f, 0, frames) <= 1);
+		assert_true(cubin_find_frames(c, &f, 0, frames) <= 1);
 		cubin_free(c);
 	}
 	assert_true(failures > 5);

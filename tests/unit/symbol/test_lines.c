@@ -236,7 +236,7 @@ static void shared_file(void **state)
 
 		open_image("known", &image);
 		assert_name(&image, nm_address("known", "outer"), "outer");
-		assert_non_null(strstr(strbuf_text(&image.notes), "shared debug information"));
+		assert_non_null(strstr(strbuf_text(&image.notes), "supplementary debug file"));
 		image_release(&image);
 	}
 }

@@ -120,7 +120,7 @@ static void damaged_header_without_index(void **state)
 	assert_int_equal(count_losses(t, loss_reason_damaged_file, &loss), 1);
 	assert_non_null(strstr(loss.detail, "100.0.pit"));
 	assert_int_equal(count_losses(t, loss_reason_truncated_file, &loss), 1);
-	assert_string_equal(loss.detail, "100.0.pit: not closed in order");
+	assert_string_equal(loss.detail, "100.0.pit: not closed properly");
 	assert_int_equal(trace_verify(t, NULL), 1);
 	trace_free(t);
 }
@@ -246,8 +246,9 @@ static void copy_of_a_segment_counts_once(void **state)
 	assert_int_equal(trace_rows(t, TABLE_kernel), 300);
 	assert_int_equal(trace_process(t, 0)->segments, 1);
 	assert_int_equal(count_losses(t, loss_reason_damaged_file, &loss), 1);
-	assert_string_equal(loss.detail,
-			    "100.0 (copy).pit: another file has its number 0, and is read instead");
+	assert_string_equal(
+		loss.detail,
+		"100.0 (copy).pit: ignored, because another file has the same number 0");
 	trace_free(t);
 }
 

@@ -10,14 +10,14 @@
 #define DOMAINS 8u
 #define WORDS (API_CALLBACK_IDS_MAX / 64)
 #define KINDS 64u
-#define SUBSCRIPTIONS 16u /* the latest ones: a thread that is late reads one that has ended */
-#define CALLS 8u /* of CUDA within each other on one thread */
+#define SUBSCRIPTIONS 16u /* retained, for late threads that still read an ended one */
+#define CALLS 8u /* nested CUDA calls on one thread */
 #define LEAVE_LIMIT_NS NS_PER_S
 
 struct real_cupti real_cupti;
 
-static atomic_uint_fast64_t callbacks[WANTS][DOMAINS][WORDS];
-static atomic_uint_fast64_t kinds[WANTS];
+static atomic_uint_fast64_t callbacks[PARTIES][DOMAINS][WORDS];
+static atomic_uint_fast64_t kinds[PARTIES];
 
 /* --- callbacks --- */
 
@@ -26,7 +26,7 @@ static bool is_id(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 	return (unsigned)domain < DOMAINS && id < API_CALLBACK_IDS_MAX;
 }
 
-bool wants_callback(enum want who, CUpti_CallbackDomain domain, CUpti_CallbackId id)
+bool party_has_callback(enum party who, CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
 	return is_id(domain, id) &&
 	       atomic_load_explicit(&callbacks[who][domain][id / 64], memory_order_relaxed) >>
@@ -34,12 +34,13 @@ bool wants_callback(enum want who, CUpti_CallbackDomain domain, CUpti_CallbackId
 		       1;
 }
 
-static bool is_wanted(CUpti_CallbackDomain domain, CUpti_CallbackId id)
+static bool is_callback_on(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
-	return wants_callback(WANT_RECORDER, domain, id) || wants_callback(WANT_CLIENT, domain, id);
+	return party_has_callback(PARTY_RECORDER, domain, id) ||
+	       party_has_callback(PARTY_CLIENT, domain, id);
 }
 
-static void set_callback(enum want who, bool on, CUpti_CallbackDomain domain, CUpti_CallbackId id)
+static void set_callback(enum party who, bool on, CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
 	uint64_t bit = UINT64_C(1) << id % 64;
 
@@ -49,37 +50,38 @@ static void set_callback(enum want who, bool on, CUpti_CallbackDomain domain, CU
 		atomic_fetch_and(&callbacks[who][domain][id / 64], ~bit);
 }
 
-/* The other one may change its mind meanwhile. */
-static CUptiResult follow_callback(CUpti_CallbackDomain domain, CUpti_CallbackId id)
+/* Adjusts CUPTI, repeatedly if the other one changes its wish meanwhile. */
+static CUptiResult update_callback(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
 	CUptiResult result;
 	bool on;
 
 	do {
-		on = is_wanted(domain, id);
+		on = is_callback_on(domain, id);
 		result = real_cupti.recorder.EnableCallback(on, atomic_load(&real_cupti.subscriber),
 							    domain, id);
-	} while (is_wanted(domain, id) != on);
+	} while (is_callback_on(domain, id) != on);
 	return result;
 }
 
-CUptiResult want_callback(enum want who, bool on, CUpti_CallbackDomain domain, CUpti_CallbackId id)
+CUptiResult party_set_callback(enum party who, bool on, CUpti_CallbackDomain domain,
+			       CUpti_CallbackId id)
 {
-	enum want other = who == WANT_CLIENT ? WANT_RECORDER : WANT_CLIENT;
+	enum party other = who == PARTY_CLIENT ? PARTY_RECORDER : PARTY_CLIENT;
 	CUptiResult result;
 
 	if (!is_id(domain, id))
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	set_callback(who, on, domain, id);
-	if (wants_callback(other, domain, id))
+	if (party_has_callback(other, domain, id))
 		return CUPTI_SUCCESS;
-	result = follow_callback(domain, id);
+	result = update_callback(domain, id);
 	if (on && result != CUPTI_SUCCESS)
 		set_callback(who, false, domain, id);
 	return result;
 }
 
-bool wants_any(enum want who, CUpti_CallbackDomain domain)
+bool party_has_any(enum party who, CUpti_CallbackDomain domain)
 {
 	for (unsigned i = 0; i < WORDS; i++)
 		if (atomic_load(&callbacks[who][domain][i]))
@@ -87,34 +89,35 @@ bool wants_any(enum want who, CUpti_CallbackDomain domain)
 	return false;
 }
 
-/* Callbacks of the domain that the other one wants stay on without a gap. */
-static CUptiResult leave_domain(enum want who, CUpti_CallbackDomain domain)
+/* Callbacks of the domain that the other one wants stay enabled without a gap. */
+static CUptiResult clear_domain(enum party who, CUpti_CallbackDomain domain)
 {
-	enum want other = who == WANT_CLIENT ? WANT_RECORDER : WANT_CLIENT;
+	enum party other = who == PARTY_CLIENT ? PARTY_RECORDER : PARTY_CLIENT;
 	CUptiResult result = CUPTI_SUCCESS;
-	bool alone = !wants_any(other, domain);
+	bool alone = !party_has_any(other, domain);
 
 	if (alone)
 		result = real_cupti.recorder.EnableDomain(0, atomic_load(&real_cupti.subscriber),
 							  domain);
 	for (CUpti_CallbackId id = 0; id < API_CALLBACK_IDS_MAX; id++) {
-		bool was = wants_callback(who, domain, id);
+		bool was = party_has_callback(who, domain, id);
 
 		set_callback(who, false, domain, id);
-		if (alone ? is_wanted(domain, id) : was && !wants_callback(other, domain, id))
-			follow_callback(domain, id);
+		if (alone ? is_callback_on(domain, id)
+			  : was && !party_has_callback(other, domain, id))
+			update_callback(domain, id);
 	}
 	return result;
 }
 
-CUptiResult want_domain(enum want who, bool on, CUpti_CallbackDomain domain)
+CUptiResult party_set_domain(enum party who, bool on, CUpti_CallbackDomain domain)
 {
 	CUptiResult result;
 
 	if ((unsigned)domain >= DOMAINS)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	if (!on)
-		return leave_domain(who, domain);
+		return clear_domain(who, domain);
 	for (unsigned i = 0; i < WORDS; i++)
 		atomic_store(&callbacks[who][domain][i], UINT64_MAX);
 	result = real_cupti.recorder.EnableDomain(1, atomic_load(&real_cupti.subscriber), domain);
@@ -126,51 +129,52 @@ CUptiResult want_domain(enum want who, bool on, CUpti_CallbackDomain domain)
 
 /* --- kinds of records --- */
 
-uint64_t wants_kinds(enum want who)
+uint64_t party_kinds(enum party who)
 {
 	return atomic_load(&kinds[who]);
 }
 
 /*
- * While the recorder has records of kernels one after the other, the client gets those
- * (client_records.h).
+ * While the recorder has records of serialized kernels, the client gets those instead of concurrent
+ * ones (client_records.h).
  */
 static bool is_replaced(CUpti_ActivityKind kind)
 {
 	return kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL &&
-	       wants_kinds(WANT_RECORDER) >> CUPTI_ACTIVITY_KIND_KERNEL & 1;
+	       party_kinds(PARTY_RECORDER) >> CUPTI_ACTIVITY_KIND_KERNEL & 1;
 }
 
-static bool is_kind_wanted(CUpti_ActivityKind kind)
+static bool is_kind_on(CUpti_ActivityKind kind)
 {
 	return !is_replaced(kind) &&
-	       (atomic_load(&kinds[WANT_RECORDER]) | atomic_load(&kinds[WANT_CLIENT])) >> kind & 1;
+	       (atomic_load(&kinds[PARTY_RECORDER]) | atomic_load(&kinds[PARTY_CLIENT])) >> kind &
+		       1;
 }
 
-/* The other one may change its mind meanwhile. */
-static CUptiResult follow_kind(CUpti_ActivityKind kind)
+/* Adjusts CUPTI, repeatedly if the other one changes its wish meanwhile. */
+static CUptiResult update_kind(CUpti_ActivityKind kind)
 {
 	CUptiResult result;
 	bool to;
 
 	do {
-		to = is_kind_wanted(kind);
+		to = is_kind_on(kind);
 		result = (to ? real_cupti.recorder.ActivityEnable
 			     : real_cupti.recorder.ActivityDisable)(kind);
-	} while (is_kind_wanted(kind) != to);
+	} while (is_kind_on(kind) != to);
 	return result;
 }
 
-static void follow_replaced(CUpti_ActivityKind kind)
+static void update_replaced(CUpti_ActivityKind kind)
 {
 	if (kind == CUPTI_ACTIVITY_KIND_KERNEL &&
-	    wants_kinds(WANT_CLIENT) >> CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL & 1)
-		follow_kind(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+	    party_kinds(PARTY_CLIENT) >> CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL & 1)
+		update_kind(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 }
 
-CUptiResult want_kind(enum want who, bool on, CUpti_ActivityKind kind)
+CUptiResult party_set_kind(enum party who, bool on, CUpti_ActivityKind kind)
 {
-	enum want other = who == WANT_CLIENT ? WANT_RECORDER : WANT_CLIENT;
+	enum party other = who == PARTY_CLIENT ? PARTY_RECORDER : PARTY_CLIENT;
 	uint64_t bit = (unsigned)kind < KINDS ? UINT64_C(1) << kind : 0;
 	CUptiResult result;
 
@@ -181,26 +185,26 @@ CUptiResult want_kind(enum want who, bool on, CUpti_ActivityKind kind)
 	else
 		atomic_fetch_and(&kinds[who], ~bit);
 	if (on)
-		follow_replaced(kind);
+		update_replaced(kind);
 	result = atomic_load(&kinds[other]) & bit || is_replaced(kind) ? CUPTI_SUCCESS
-								       : follow_kind(kind);
+								       : update_kind(kind);
 	if (on && result != CUPTI_SUCCESS)
 		atomic_fetch_and(&kinds[who], ~bit);
 	if (!on || result != CUPTI_SUCCESS)
-		follow_replaced(kind);
+		update_replaced(kind);
 	return result;
 }
 
-bool wants_anything(enum want who)
+bool party_has_anything(enum party who)
 {
-	bool any = wants_kinds(who) != 0;
+	bool any = party_kinds(who) != 0;
 
 	for (unsigned domain = 0; domain < DOMAINS && !any; domain++)
-		any = wants_any(who, (CUpti_CallbackDomain)domain);
+		any = party_has_any(who, (CUpti_CallbackDomain)domain);
 	return any;
 }
 
-void wants_forget(enum want who)
+void party_forget(enum party who)
 {
 	for (unsigned domain = 0; domain < DOMAINS; domain++)
 		for (unsigned i = 0; i < WORDS; i++)
@@ -208,45 +212,45 @@ void wants_forget(enum want who)
 	atomic_store(&kinds[who], 0);
 }
 
-void wants_repeat_callbacks(CUpti_SubscriberHandle subscriber)
+void client_repeat_callbacks(CUpti_SubscriberHandle subscriber)
 {
 	for (unsigned domain = 0; domain < DOMAINS; domain++) {
-		if (wants_callback(WANT_CLIENT, (CUpti_CallbackDomain)domain,
-				   API_CALLBACK_IDS_MAX - 1)) {
+		if (party_has_callback(PARTY_CLIENT, (CUpti_CallbackDomain)domain,
+				       API_CALLBACK_IDS_MAX - 1)) {
 			real_cupti.recorder.EnableDomain(1, subscriber,
 							 (CUpti_CallbackDomain)domain);
 			continue;
 		}
 		for (CUpti_CallbackId id = 0; id < API_CALLBACK_IDS_MAX; id++)
-			if (wants_callback(WANT_CLIENT, (CUpti_CallbackDomain)domain, id))
+			if (party_has_callback(PARTY_CLIENT, (CUpti_CallbackDomain)domain, id))
 				real_cupti.recorder.EnableCallback(
 					1, subscriber, (CUpti_CallbackDomain)domain, id);
 	}
 }
 
-void wants_repeat_kinds(bool on)
+void client_repeat_kinds(bool on)
 {
 	for (unsigned kind = 0; kind < KINDS; kind++)
-		if (wants_kinds(WANT_CLIENT) >> kind & 1)
+		if (party_kinds(PARTY_CLIENT) >> kind & 1)
 			(on ? real_cupti.recorder.ActivityEnable
 			    : real_cupti.recorder.ActivityDisable)((CUpti_ActivityKind)kind);
 }
 
 /* --- the subscription --- */
 
-/* Functions of the client whose libraries are to stay; NULL: none. */
+/* Functions of the client whose libraries must stay loaded; NULL: none. */
 static _Atomic(void *) to_keep[8];
 static struct subscription places[SUBSCRIPTIONS];
 static atomic_uint next_place;
 static _Atomic(struct subscription *) subscription;
-/* Threads between their look at `subscription` and their return from its callback. */
+/* Number of threads between their read of `subscription` and their return from its callback. */
 static atomic_uint callers;
 
 static __thread unsigned inside __attribute__((tls_model("initial-exec")));
 
-/* The client's words of the calls that this thread is in. */
+/* The client's correlation data for the calls that this thread is in. */
 static __thread struct {
-	const uint64_t *recorders; /* by which the two callbacks of a call are known */
+	const uint64_t *recorders; /* the recorder's word: the same in both callbacks of a call */
 	uint64_t word;
 } calls[CALLS] __attribute__((tls_model("initial-exec")));
 static __thread unsigned depth __attribute__((tls_model("initial-exec")));
@@ -288,13 +292,13 @@ bool client_is_inside(void)
 static uint64_t *enter_call(const uint64_t *recorders)
 {
 	if (depth == CALLS)
-		depth = 0; /* their ends never came */
+		depth = 0; /* those calls never ended */
 	calls[depth].recorders = recorders;
 	calls[depth].word = 0;
 	return &calls[depth++].word;
 }
 
-/* A call whose beginning the client has not seen has a new word. */
+/* Returns 0 for a call whose beginning the client has not seen. */
 static uint64_t leave_call(const uint64_t *recorders)
 {
 	for (unsigned at = depth; at-- > 0;)
@@ -324,7 +328,7 @@ void client_call(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *i
 {
 	struct subscription *s;
 
-	if (!wants_callback(WANT_CLIENT, domain, id))
+	if (!party_has_callback(PARTY_CLIENT, domain, id))
 		return;
 	atomic_fetch_add(&callers, 1);
 	s = client_subscription();
@@ -361,6 +365,6 @@ void client_keep_all_loaded(void)
 
 void client_after_fork(void)
 {
-	atomic_store(&callers, inside); /* it may have been forked there, and returns from it */
+	atomic_store(&callers, inside); /* the forking thread may be in the callback */
 	depth = 0;
 }

@@ -20,7 +20,7 @@
 
 struct client client = { .thread_id_type = -1 };
 
-/* What the client has set without effect. A size of 0: nothing. */
+/* Attributes that the client has set, which have no effect. size 0: not set. */
 static struct {
 	atomic_size_t size;
 	atomic_uint_fast64_t value[ATTRIBUTE_BYTES / 8];
@@ -47,15 +47,15 @@ bool client_is_shared(void)
 	return atomic_load(&client.is_shared);
 }
 
-/* Another thread of it may change what it wants meanwhile. */
-void client_follow(void)
+/* Repeats if another thread of the client changes its wishes meanwhile. */
+void client_update(void)
 {
 	bool there;
 
 	do {
-		there = client_is_shared() && wants_anything(WANT_CLIENT);
+		there = client_is_shared() && party_has_anything(PARTY_CLIENT);
 		api_calls_with_client(there);
-	} while (there != (client_is_shared() && wants_anything(WANT_CLIENT)));
+	} while (there != (client_is_shared() && party_has_anything(PARTY_CLIENT)));
 	if (there)
 		note_client(turns_mode(), "share");
 }
@@ -75,7 +75,7 @@ CUptiResult client_subscribe_really(struct subscription *s)
 	return result;
 }
 
-/* A subscription that is CUPTI's to grant. */
+/* Notes the outcome of a subscription that CUPTI itself decides on. */
 static CUptiResult watch(CUptiResult result)
 {
 	if (result != CUPTI_SUCCESS)
@@ -95,7 +95,7 @@ static CUptiResult CUPTIAPI own_Subscribe(CUpti_SubscriberHandle *handle,
 		return watch(real_cupti.recorder.Subscribe(handle, callback, user));
 	if (!handle)
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
-	turns_come(client_is_shared);
+	turns_request(client_is_shared);
 	s = client_subscribe(callback, user);
 	if (!s)
 		return answer(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
@@ -111,7 +111,7 @@ static CUptiResult CUPTIAPI own_Subscribe(CUpti_SubscriberHandle *handle,
 	return CUPTI_SUCCESS;
 }
 
-/* Later versions of the parameters ask for several subscribers, which this is not. */
+/* Later versions of the parameters request multiple subscribers, which are not supported here. */
 static CUptiResult CUPTIAPI own_Subscribe_v2(CUpti_SubscriberHandle *handle,
 					     CUpti_CallbackFunc callback, void *user,
 					     CUpti_SubscriberParams *parameters)
@@ -139,15 +139,15 @@ static CUptiResult CUPTIAPI own_Unsubscribe(CUpti_SubscriberHandle handle)
 	if (!s)
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
 	for (unsigned domain = 1; domain < CUPTI_CB_DOMAIN_SIZE; domain++)
-		want_domain(WANT_CLIENT, false, (CUpti_CallbackDomain)domain);
+		party_set_domain(PARTY_CLIENT, false, (CUpti_CallbackDomain)domain);
 	client_unsubscribe(s);
 	if (!client_is_shared() && (real = atomic_exchange(&s->real, NULL)))
 		real_cupti.recorder.Unsubscribe(real);
-	client_follow();
+	client_update();
 	return CUPTI_SUCCESS;
 }
 
-/* id: NULL: all of the domain. */
+/* `id` NULL means the whole domain. */
 static CUptiResult enable(uint32_t on, CUpti_SubscriberHandle handle, CUpti_CallbackDomain domain,
 			  const CUpti_CallbackId *id)
 {
@@ -157,10 +157,10 @@ static CUptiResult enable(uint32_t on, CUpti_SubscriberHandle handle, CUpti_Call
 	if (!subscription_of(handle))
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
 	if (on && turns_is_work(domain))
-		turns_come(client_is_shared);
-	result = id ? want_callback(WANT_CLIENT, on != 0, domain, *id)
-		    : want_domain(WANT_CLIENT, on != 0, domain);
-	client_follow();
+		turns_request(client_is_shared);
+	result = id ? party_set_callback(PARTY_CLIENT, on != 0, domain, *id)
+		    : party_set_domain(PARTY_CLIENT, on != 0, domain);
+	client_update();
 	return answer(result);
 }
 
@@ -190,11 +190,11 @@ static CUptiResult CUPTIAPI own_GetCallbackState(uint32_t *enable, CUpti_Subscri
 {
 	if (!enable || !subscription_of(handle))
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
-	*enable = wants_callback(WANT_CLIENT, domain, id);
+	*enable = party_has_callback(PARTY_CLIENT, domain, id);
 	return CUPTI_SUCCESS;
 }
 
-/* --- its records --- */
+/* --- the client's records --- */
 
 void CUPTIAPI client_on_complete(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size,
 				 size_t valid)
@@ -236,12 +236,12 @@ static CUptiResult CUPTIAPI own_ActivityRegisterTimestampCallback(CUpti_Timestam
 }
 
 /*
- * KERNEL serializes kernels, and records of graphs as a whole are in place of their nodes: both
- * would change the recording.
+ * KERNEL serializes kernels, and GRAPH_TRACE replaces the records of graph nodes: both would change
+ * the recording.
  */
 static bool is_refused(CUpti_ActivityKind kind)
 {
-	return client_is_shared() && !(wants_kinds(WANT_RECORDER) >> kind & 1) &&
+	return client_is_shared() && !(party_kinds(PARTY_RECORDER) >> kind & 1) &&
 	       (kind == CUPTI_ACTIVITY_KIND_KERNEL || kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 }
 
@@ -252,17 +252,18 @@ static CUptiResult CUPTIAPI own_ActivityEnable(CUpti_ActivityKind kind)
 
 	if ((unsigned)kind >= COPIES_KINDS)
 		return answer(CUPTI_ERROR_INVALID_KIND);
-	turns_come(client_is_shared);
+	turns_request(client_is_shared);
 	if (is_refused(kind))
 		return answer(CUPTI_ERROR_NOT_COMPATIBLE);
-	if (client_is_shared() && !(wants_kinds(WANT_RECORDER) >> kind & 1))
+	if (client_is_shared() && !(party_kinds(PARTY_RECORDER) >> kind & 1))
 		atomic_fetch_or(&client.left_out, UINT64_C(1) << kind);
-	if (client_is_shared() || !turns_yield()) /* else nothing of the recorder's is its */
-		copies_enable((uint32_t)kind, wants_any(WANT_RECORDER, CUPTI_CB_DOMAIN_DRIVER_API));
-	result = want_kind(WANT_CLIENT, true, kind);
+	if (client_is_shared() || !turns_yield()) /* else it gets no copies */
+		copies_enable((uint32_t)kind,
+			      party_has_any(PARTY_RECORDER, CUPTI_CB_DOMAIN_DRIVER_API));
+	result = party_set_kind(PARTY_CLIENT, true, kind);
 	if (result != CUPTI_SUCCESS)
 		copies_disable((uint32_t)kind);
-	client_follow();
+	client_update();
 	return answer(result);
 }
 
@@ -274,12 +275,12 @@ static CUptiResult CUPTIAPI own_ActivityDisable(CUpti_ActivityKind kind)
 	if ((unsigned)kind >= COPIES_KINDS)
 		return answer(CUPTI_ERROR_INVALID_KIND);
 	copies_disable((uint32_t)kind);
-	result = want_kind(WANT_CLIENT, false, kind);
-	client_follow();
+	result = party_set_kind(PARTY_CLIENT, false, kind);
+	client_update();
 	return answer(result);
 }
 
-/* Of all contexts: which one a record is of is the client's to look at. */
+/* Enables the kind for all contexts: the client can select records by their context. */
 static CUptiResult CUPTIAPI own_ActivityEnableContext(CUcontext context, CUpti_ActivityKind kind)
 {
 	(void)context;
@@ -300,7 +301,7 @@ static CUptiResult CUPTIAPI own_ActivityEnableAndDump(CUpti_ActivityKind kind)
 				       : result;
 }
 
-/* Of every kernel, instead of what the recorder reads. */
+/* Refused while shared, because it would replace the records that the recorder reads. */
 static CUptiResult CUPTIAPI own_ActivityEnableHWTrace(uint8_t enable)
 {
 	return client_is_shared() ? answer(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
@@ -310,9 +311,10 @@ static CUptiResult CUPTIAPI own_ActivityEnableHWTrace(uint8_t enable)
 /* --- flushes --- */
 
 /*
- * By the vendor thread, as all flushes: two at a time are more than some versions bear. Inside of a
- * callback CUPTI may have locks that its flush on another thread waits for, so there it is called
- * here. A forced flush would give the recorder records that have not ended, and is none.
+ * The vendor thread makes all flushes, because some versions of CUPTI do not tolerate two at a
+ * time. Inside a callback, however, CUPTI may hold locks that a flush on another thread waits for,
+ * so the flush is made here. A forced flush is not passed on: it would give the recorder records
+ * that have not ended.
  */
 static void flush_records(void)
 {
@@ -326,20 +328,17 @@ static void flush_records(void)
 		launch_engine_let();
 	} else {
 		round = vendor_thread_request(VENDOR_FLUSH);
-		while (!vendor_thread_done(round) && turns_look_again(begun, FLUSH_LIMIT_NS))
+		while (!vendor_thread_done(round) && turns_pause(begun, FLUSH_LIMIT_NS))
 			;
 	}
 }
 
-/*
- * Until all that CUPTI has handed to the recorder is copied; also what it did before the recorder
- * left.
- */
+/* Waits until everything that CUPTI has handed to the recorder, even before it left, is copied. */
 static void wait_for_copies(void)
 {
 	uint64_t begun = clock_machine_ns(), completed = buffers_completed();
 
-	while (buffers_decoded() < completed && turns_look_again(begun, FLUSH_LIMIT_NS))
+	while (buffers_decoded() < completed && turns_pause(begun, FLUSH_LIMIT_NS))
 		;
 }
 
@@ -371,7 +370,7 @@ static CUptiResult CUPTIAPI own_ActivityFlushPeriod(uint32_t ms)
 	return client_is_shared() ? CUPTI_SUCCESS : real_cupti.ActivityFlushPeriod(ms);
 }
 
-/* A kind of which no record was copied yet is CUPTI's to know. */
+/* Kinds of which no record was copied yet are left to CUPTI. */
 static CUptiResult CUPTIAPI own_ActivityGetNextRecord(uint8_t *buffer, size_t valid,
 						      CUpti_Activity **record)
 {
@@ -471,7 +470,7 @@ static CUptiResult CUPTIAPI own_GetLastError(void)
 
 /* --- counters --- */
 
-/* They are the recorder's, who was first. */
+/* The counters belong to the recorder, which was first. */
 static CUptiResult refuse_counters(const char *engine)
 {
 	atomic_store(&client.refused_for, engine);
@@ -489,7 +488,7 @@ static CUptiResult refuse_counters(const char *engine)
 COUNTER_FUNCTIONS(F)
 #undef F
 
-/* It ends every profiler of the process. */
+/* Not passed on while an engine runs, because it ends every profiler of the process. */
 static CUptiResult CUPTIAPI own_ProfilerDeInitialize(void *parameters)
 {
 	return atomic_load(&client.engine) ? CUPTI_SUCCESS
@@ -507,7 +506,7 @@ static CUptiResult CUPTIAPI own_Finalize(void)
 	if (s)
 		own_Unsubscribe((CUpti_SubscriberHandle)(void *)s);
 	for (unsigned kind = 0; kind < COPIES_KINDS; kind++)
-		if (wants_kinds(WANT_CLIENT) >> kind & 1)
+		if (party_kinds(PARTY_CLIENT) >> kind & 1)
 			own_ActivityDisable((CUpti_ActivityKind)kind);
 	copies_deliver(COPIES_LAST);
 	copies_reset();
@@ -521,9 +520,9 @@ static CUptiResult CUPTIAPI own_Finalize(void)
 	return answer(result);
 }
 
-/* --- what is routed --- */
+/* --- redirection --- */
 
-/* The first two are what is watched of a client with which nothing is shared. */
+/* The first two are the ones that are watched if CUPTI is not shared. */
 static struct routed routed[] = {
 #define F(name) { "cupti" #name, (void *)own_##name, NULL },
 	SHARED_FUNCTIONS(F) CLIENTS_FUNCTIONS(F) COUNTER_FUNCTIONS(F) F(ProfilerDeInitialize)

@@ -1,6 +1,6 @@
 /*
- * client_calls.h: the functions that the client calls in place of CUPTI's (slots.h), and what they
- * and those of the recorder (share.c) know of each other.
+ * client_calls.h: the functions that the client calls in place of CUPTI's (slots.h), and the state
+ * that they share with the recorder's (share.c).
  */
 #ifndef PITOT_CAPTURE_CUDA_SHARE_CLIENT_CALLS_H
 #define PITOT_CAPTURE_CUDA_SHARE_CLIENT_CALLS_H
@@ -8,34 +8,34 @@
 #include "capture/cuda/share/client.h"
 
 struct client {
-	/* The recorder is subscribed, for both; else the client's calls are CUPTI's. */
+	/* the recorder is subscribed, for both; otherwise the client's calls reach CUPTI */
 	atomic_bool is_shared;
-	atomic_bool is_kept; /* CUPTI is not shared: what the client gets is CUPTI's to say */
-	atomic_bool is_noted; /* there is a client, and a note says so */
-	atomic_bool has_clock; /* CUPTI has the client's, and gives it not back */
-	atomic_uint refused; /* subscriptions, by CUPTI */
+	atomic_bool is_kept; /* CUPTI is not shared: CUPTI itself answers the client */
+	atomic_bool is_noted; /* there is a client, and a capability note says so */
+	atomic_bool has_clock; /* CUPTI uses the client's clock, which cannot be undone */
+	atomic_uint refused; /* number of subscriptions that CUPTI refused */
 	atomic_uint_fast64_t left_out; /* share_left_out() */
-	atomic_int thread_id_type; /* the client's; -1: it has set none */
-	_Atomic(const char *) engine; /* of the recorder, that has the GPU's counters; NULL: none */
-	_Atomic(const char *) refused_for; /* such an engine; NULL: nothing was */
+	atomic_int thread_id_type; /* set by the client; -1: not set */
+	_Atomic(const char *) engine; /* the recorder's engine that owns the counters; NULL: none */
+	_Atomic(const char *) refused_for; /* engine for which the client was refused; or NULL */
 };
 extern struct client client;
 
 bool client_is_shared(void);
 
-/* Callbacks are looked at for the client while it wants anything. */
-void client_follow(void);
+/* Sends callbacks to the client while it wants anything. */
+void client_update(void);
 
-/* Subscribes it at CUPTI itself. */
+/* Subscribes the client at CUPTI itself. */
 CUptiResult client_subscribe_really(struct subscription *s);
 
-/* Buffers that CUPTI has requested from the one and hands over when the other is registered. */
+/* Receives buffers from CUPTI, which may still be those of the other of the two. */
 void CUPTIAPI client_on_complete(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size,
 				 size_t valid);
 
-/* Finds what they stand for in the library of that handle. Once. */
+/* Looks up the replaced functions in the library of that handle, once. */
 void client_calls_find(const struct cupti *cupti, void *handle);
-/* Has the program's libraries call them: all, or only those that are watched while is_kept. */
+/* Redirects the program's libraries: all functions, or only subscriptions while is_kept. */
 void client_calls_route(void);
 
 #endif

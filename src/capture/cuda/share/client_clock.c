@@ -4,11 +4,11 @@
 
 #include "base/clock.h"
 
-/* No two clocks of nanoseconds differ by more; no counter of cycles comes so close to them. */
+/* Two clocks of nanoseconds differ by less, and no counter of cycles comes so close to them. */
 #define SAME_RATE 0.001
 #define STEP_NS ((double)NS_PER_MS)
 
-/* Signed: of clocks with any beginning only differences mean something. */
+/* Signed, because the clocks' origins are arbitrary: only differences are meaningful. */
 static double ticks(uint64_t from, uint64_t to)
 {
 	return (double)(int64_t)(to - from);
@@ -38,7 +38,7 @@ static bool is_step(const struct client_clock *c, uint64_t cupti, uint64_t clien
 {
 	double off = ticks(interpolate(c, cupti), client), allowed = STEP_NS * rate_of(c);
 
-	/* A rate from two near pairs is as wrong as they are. */
+	/* The rate of two pairs that lie close together is as inaccurate as they are. */
 	allowed += ticks(c->pairs[c->count - 1].cupti, cupti) * rate_of(c) / 100;
 	return c->rate != 0 && (off > allowed || off < -allowed);
 }
@@ -51,7 +51,7 @@ void client_clock_add(struct client_clock *c, uint64_t cupti, uint64_t client)
 		return;
 	if (c->count && (later <= 0 || is_step(c, cupti, client)))
 		c->count = 0;
-	if (c->count == CLIENT_CLOCK_PAIRS) /* the first one stays: the rate is from there on */
+	if (c->count == CLIENT_CLOCK_PAIRS) /* keep the first one: the rate counts from there */
 		memmove(&c->pairs[1], &c->pairs[2], (--c->count - 1) * sizeof(c->pairs[0]));
 	c->pairs[c->count].cupti = cupti;
 	c->pairs[c->count++].client = client;

@@ -11,14 +11,14 @@
 
 #define CHUNK_BYTES (64u << 10)
 #define RECORD_BYTES_MAX 4096u
-#define AHEAD_BYTES (1u << 20) /* waiting copies that are handed over without a flush */
-#define OTHERS_LIMIT_NS (100 * NS_PER_MS) /* what a flush waits for other threads that deliver */
+#define AHEAD_BYTES (1u << 20) /* waiting copies that are delivered without a flush */
+#define OTHERS_LIMIT_NS (100 * NS_PER_MS) /* a flush waits so long for other delivering threads */
 
 /* --- kinds --- */
 
 /*
- * Times and correlation ids of records; 0 for none: the kind is there. Sizes are those of CUPTI
- * 13.0, 0 where they are learned.
+ * Offsets of times and correlation ids in records; 0 means none, because the kind is at offset 0.
+ * Sizes are those of CUPTI 13.0; 0: learned from the first record.
  */
 /* clang-format off */
 #define AT(record, member) offsetof(struct record_##record, member)
@@ -28,7 +28,7 @@
 	AT(kernel, completed), AT(kernel, queued), AT(kernel, submitted) }, true }
 static const struct layout {
 	uint16_t size, correlation, times[6];
-	bool is_work; /* of the GPU: the call that launched it says whose it is */
+	bool is_work; /* on the GPU: the launching call decides whose record it is */
 } layouts[COPIES_KINDS] = {
 	[RECORD_KERNEL] = KERNEL,
 	[RECORD_CONCURRENT_KERNEL] = KERNEL,
@@ -52,16 +52,16 @@ static const struct layout {
 };
 /* clang-format on */
 
-/* Since and until when a kind was enabled. */
+/* When each kind was enabled and disabled. */
 static struct {
 	atomic_uint_fast64_t since_ns, until_ns; /* CUPTI's time */
-	atomic_uint since_id,
-		until_id; /* the first call after it was enabled, the last before it was disabled */
-	atomic_uint size; /* of its records; 0: none was seen */
+	/* the first call after it was enabled, and the last before it was disabled */
+	atomic_uint since_id, until_id;
+	atomic_uint size; /* of its records; 0: none seen yet */
 } kinds[COPIES_KINDS];
 
-static atomic_uint_fast64_t enabled, ever, /* by kind: now, at any time */
-	without_call, with_call; /* no call has begun since it was enabled; one has */
+static atomic_uint_fast64_t enabled, ever, /* kinds as bits: now, at any time */
+	without_call, with_call; /* no call has begun since the kind was enabled; one has */
 static atomic_uint last_id;
 
 /* --- the client --- */
@@ -74,10 +74,10 @@ static __thread unsigned inside __attribute__((tls_model("initial-exec")));
 static atomic_uint delivering;
 static atomic_uint_fast64_t dropped, dropped_ever, records_copied, kernels_copied;
 
-/* A buffer of the client's. */
+/* One of the client's buffers. */
 struct buffer {
 	uint8_t *bytes;
-	size_t size, used, most, records; /* most: records; 0: as many as fit */
+	size_t size, used, most, records; /* most: limit of records; 0: as many as fit */
 };
 
 struct chunk {
@@ -90,11 +90,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held for moves in me
 static struct {
 	struct chunk *first, *last; /* oldest first */
 	size_t bytes;
-	struct buffer open; /* with records, or for the next ones */
+	struct buffer open; /* holds records, or is ready for the next ones */
 	struct client_clock clock;
 } self;
 static atomic_size_t waiting; /* bytes of copies */
-/* One is open, or the client has refused one since the last delivery. */
+/* A buffer is open, or the client has refused one since the last delivery. */
 static atomic_bool has_buffer;
 
 void copies_start(const struct copies_cupti *real)
@@ -129,7 +129,7 @@ bool copies_is_inside(void)
 
 /* --- times --- */
 
-/* The narrowest of three readings. */
+/* Reads a pair of the two clocks, the narrowest of three attempts. */
 static void read_clocks(void)
 {
 	CUpti_TimestampCallbackFunc read = atomic_load(&client_time);
@@ -181,7 +181,7 @@ static void convert(uint8_t *record, uint32_t kind, unsigned size, const struct 
 	}
 }
 
-/* --- whose a record is --- */
+/* --- which records are the client's --- */
 
 static uint64_t now_of_cupti(void)
 {
@@ -229,7 +229,7 @@ static void note_call(uint32_t id)
 				atomic_store(&kinds[kind].since_id, id);
 		atomic_fetch_or(&with_call, fresh);
 	}
-	/* Threads may be late with theirs. */
+	/* Threads may report their calls late. */
 	if ((int32_t)(id - atomic_load_explicit(&last_id, memory_order_relaxed)) > 0)
 		atomic_store_explicit(&last_id, id, memory_order_relaxed);
 }
@@ -262,8 +262,8 @@ static bool is_clients(uint32_t kind, const uint8_t *record, size_t size)
 /* --- the store --- */
 
 /*
- * Space from one record to the next: by kind the same in all of a client's buffers, for
- * copies_next_record().
+ * Returns the distance to the next record. It is the same for a kind in all of the client's
+ * buffers, for copies_next_record().
  */
 static unsigned size_of(uint32_t kind, size_t seen)
 {
@@ -389,7 +389,7 @@ static struct buffer take_open(void)
 	return b;
 }
 
-/* A buffer goes back to those from whom it is. */
+/* An open buffer is returned to the callbacks that it came from. */
 void copies_register(CUpti_BuffersCallbackRequestFunc on_request,
 		     CUpti_BuffersCallbackCompleteFunc on_complete)
 {
@@ -410,7 +410,7 @@ static bool has_room(const struct buffer *b, unsigned size)
 	return b->bytes && b->used + size <= b->size && (!b->most || b->records < b->most);
 }
 
-/* false: the client gives no buffer, or one that is too small. */
+/* Returns false if the client gives no buffer, or one that is too small. */
 static bool hand_over_record(const uint8_t *record, uint32_t kind, unsigned size, struct buffer *b,
 			     const struct client_clock *c)
 {
@@ -431,7 +431,7 @@ static bool hand_over_record(const uint8_t *record, uint32_t kind, unsigned size
 	return true;
 }
 
-/* Frees the chunk. What the client has no room for is lost to it, as with CUPTI. */
+/* Delivers and frees a chunk. Records without room are lost to the client, as with CUPTI. */
 static void hand_over(struct chunk *chunk, struct buffer *b, const struct client_clock *c)
 {
 	bool refused = false;
@@ -464,7 +464,7 @@ static struct chunk *take_all(struct client_clock *c)
 	return first;
 }
 
-/* The next delivery goes on with it. */
+/* Leaves the buffer for the next delivery. */
 static void put_back(struct buffer *b)
 {
 	pthread_mutex_lock(&lock);
@@ -476,7 +476,7 @@ static void put_back(struct buffer *b)
 	pthread_mutex_unlock(&lock);
 }
 
-/* A thread that is in the client's code may wait there for this one. */
+/* Waits only briefly: a thread in the client's code may itself be waiting for this one. */
 static void wait_for_others(void)
 {
 	const struct timespec pause = { .tv_nsec = 100 * NS_PER_US };
@@ -505,15 +505,15 @@ void copies_deliver(enum copies_delivery what)
 	put_back(&b);
 	complete_buffer(&b);
 	if (what != COPIES_FULL && !atomic_load(&enabled))
-		atomic_store(&ever, 0); /* the rest of what it had enabled */
+		atomic_store(&ever, 0); /* all records of its kinds have been delivered */
 	atomic_fetch_sub(&delivering, 1);
 	if (what != COPIES_FULL)
 		wait_for_others();
 }
 
 /*
- * CUPTI requests a buffer before the first record, in the call that makes it. Kineto asks for what
- * there is only once it has given one.
+ * Requests a buffer before the first record, in the call that makes it, as CUPTI does. Kineto only
+ * flushes once it has provided a buffer.
  */
 static void open_first(void)
 {
@@ -528,7 +528,7 @@ static void open_first(void)
 	complete_buffer(&b);
 }
 
-void copies_call(uint32_t correlation)
+void copies_begin_call(uint32_t correlation)
 {
 	note_call(correlation);
 	if (inside || !atomic_load_explicit(&enabled, memory_order_relaxed) || !copies_registered())
@@ -603,7 +603,7 @@ void copies_reset(void)
 	atomic_store(&has_buffer, false);
 }
 
-/* The parent's collector may have been adding one: its memory is leaked. */
+/* A record that the parent's collector was adding is leaked. */
 void copies_after_fork(void)
 {
 	pthread_mutex_init(&lock, NULL);

@@ -18,9 +18,9 @@
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
 
-static atomic_bool wrapped; /* functions are routed here, for ever */
+static atomic_bool wrapped; /* the recorder's functions are redirected, permanently */
 
-/* --- the recorder's functions, and between the two --- */
+/* --- the recorder's functions, and moving CUPTI between the two --- */
 
 static void set_zeroed(uint8_t zeroed)
 {
@@ -30,15 +30,15 @@ static void set_zeroed(uint8_t zeroed)
 						 &size, &zeroed);
 }
 
-/* CUPTI's buffers have to come back before another's are registered. */
+/* Makes CUPTI return its buffers, which is necessary before other callbacks are registered. */
 static void end_buffers(void)
 {
-	wants_repeat_kinds(false);
+	client_repeat_kinds(false);
 	real_cupti.recorder.ActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 }
 
-/* The recorder is not subscribed: the client is CUPTI's own again. */
-static void hand_over(void)
+/* The recorder is no longer subscribed: subscribes the client at CUPTI itself. */
+static void hand_over_to_client(void)
 {
 	struct subscription *s = client_subscription();
 
@@ -51,18 +51,18 @@ static void hand_over(void)
 			atomic_load(&client.thread_id_type) < 0
 				? CUPTI_ACTIVITY_THREAD_ID_TYPE_DEFAULT
 				: (CUpti_ActivityThreadIdType)atomic_load(&client.thread_id_type));
-	if (copies_clock() && (s || wants_kinds(WANT_CLIENT) || turns_yield())) {
+	if (copies_clock() && (s || party_kinds(PARTY_CLIENT) || turns_yield())) {
 		atomic_store(&client.has_clock, true);
 		real_cupti.ActivityRegisterTimestampCallback(copies_clock());
 	}
 	if (s && client_subscribe_really(s) == CUPTI_SUCCESS)
-		wants_repeat_callbacks(atomic_load(&s->real));
+		client_repeat_callbacks(atomic_load(&s->real));
 	if (copies_registered())
-		wants_repeat_kinds(true);
-	client_follow();
+		client_repeat_kinds(true);
+	client_update();
 }
 
-static void take_back(void)
+static void take_back_from_client(void)
 {
 	struct subscription *s = client_subscription();
 	CUpti_SubscriberHandle real =
@@ -74,20 +74,20 @@ static void take_back(void)
 		real_cupti.recorder.Unsubscribe(real);
 }
 
-/* As CUPTI's own clock, to which it does not return by itself. */
+/* Imitates CUPTI's own clock, to which it cannot be switched back. */
 static uint64_t CUPTIAPI read_realtime(void)
 {
 	return clock_read_ns(CLOCK_REALTIME);
 }
 
-/* Else the recorder's times would be the client's. */
-static CUptiResult come(void)
+/* Prepares CUPTI for the recorder, whose times would otherwise be those of the client's clock. */
+static CUptiResult prepare_cupti(void)
 {
 	bool is_replaced = atomic_load(&client.has_clock);
 
 	if (is_replaced && !turns_yield())
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
-	take_back();
+	take_back_from_client();
 	return is_replaced ? real_cupti.ActivityRegisterTimestampCallback(read_realtime)
 			   : CUPTI_SUCCESS;
 }
@@ -97,7 +97,7 @@ static CUptiResult CUPTIAPI recorder_Subscribe_v2(CUpti_SubscriberHandle *handle
 						  CUpti_SubscriberParams *parameters)
 {
 	const struct cupti *real = &real_cupti.recorder;
-	CUptiResult result = come();
+	CUptiResult result = prepare_cupti();
 
 	if (result != CUPTI_SUCCESS)
 		return result;
@@ -106,7 +106,7 @@ static CUptiResult CUPTIAPI recorder_Subscribe_v2(CUpti_SubscriberHandle *handle
 	if (result == CUPTI_SUCCESS)
 		atomic_store(&real_cupti.subscriber, *handle);
 	else
-		hand_over();
+		hand_over_to_client();
 	return result;
 }
 
@@ -123,8 +123,8 @@ static CUptiResult CUPTIAPI recorder_Unsubscribe(CUpti_SubscriberHandle handle)
 	atomic_store(&client.is_shared, false);
 	end_buffers();
 	result = real_cupti.recorder.Unsubscribe(handle);
-	wants_forget(WANT_RECORDER);
-	hand_over();
+	party_forget(PARTY_RECORDER);
+	hand_over_to_client();
 	return result;
 }
 
@@ -133,19 +133,19 @@ static CUptiResult CUPTIAPI recorder_EnableCallback(uint32_t enable, CUpti_Subsc
 						    CUpti_CallbackId id)
 {
 	(void)handle;
-	return want_callback(WANT_RECORDER, enable != 0, domain, id);
+	return party_set_callback(PARTY_RECORDER, enable != 0, domain, id);
 }
 
 static CUptiResult CUPTIAPI recorder_EnableDomain(uint32_t enable, CUpti_SubscriberHandle handle,
 						  CUpti_CallbackDomain domain)
 {
 	(void)handle;
-	return want_domain(WANT_RECORDER, enable != 0, domain);
+	return party_set_domain(PARTY_RECORDER, enable != 0, domain);
 }
 
 static CUptiResult CUPTIAPI recorder_ActivityEnable(CUpti_ActivityKind kind)
 {
-	CUptiResult result = want_kind(WANT_RECORDER, true, kind);
+	CUptiResult result = party_set_kind(PARTY_RECORDER, true, kind);
 
 	if (result == CUPTI_SUCCESS)
 		atomic_fetch_and(&client.left_out, ~(UINT64_C(1) << kind));
@@ -161,9 +161,9 @@ static CUptiResult CUPTIAPI recorder_ActivityEnableAndDump(CUpti_ActivityKind ki
 
 static CUptiResult CUPTIAPI recorder_ActivityDisable(CUpti_ActivityKind kind)
 {
-	if (wants_kinds(WANT_CLIENT) >> kind & 1)
+	if (party_kinds(PARTY_CLIENT) >> kind & 1)
 		atomic_fetch_or(&client.left_out, UINT64_C(1) << kind);
-	return want_kind(WANT_RECORDER, false, kind);
+	return party_set_kind(PARTY_RECORDER, false, kind);
 }
 
 /* Records that CUPTI has dropped are lost to both. */
@@ -173,12 +173,12 @@ static CUptiResult CUPTIAPI recorder_ActivityGetNumDroppedRecords(CUcontext cont
 	CUptiResult result =
 		real_cupti.recorder.ActivityGetNumDroppedRecords(context, stream, dropped);
 
-	if (result == CUPTI_SUCCESS && wants_kinds(WANT_CLIENT))
+	if (result == CUPTI_SUCCESS && party_kinds(PARTY_CLIENT))
 		copies_add_dropped(*dropped);
 	return result;
 }
 
-/* The last step of a subscription: from here on the client's calls are ours. */
+/* The last step of subscribing: from here on the client's calls are redirected. */
 static CUptiResult CUPTIAPI recorder_ActivityRegisterCallbacks(
 	CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete)
 {
@@ -188,11 +188,11 @@ static CUptiResult CUPTIAPI recorder_ActivityRegisterCallbacks(
 	result = real_cupti.recorder.ActivityRegisterCallbacks(request, client_on_complete);
 	if (result != CUPTI_SUCCESS)
 		return result;
-	atomic_store(&client.left_out, wants_kinds(WANT_CLIENT));
-	wants_repeat_callbacks(atomic_load(&real_cupti.subscriber));
-	wants_repeat_kinds(true);
+	atomic_store(&client.left_out, party_kinds(PARTY_CLIENT));
+	client_repeat_callbacks(atomic_load(&real_cupti.subscriber));
+	client_repeat_kinds(true);
 	atomic_store(&client.is_shared, true);
-	client_follow();
+	client_update();
 	client_calls_route();
 	return result;
 }
@@ -207,19 +207,19 @@ static void wrap(struct cupti *cupti)
 #undef F
 }
 
-void share_wrap(struct cupti *cupti, const struct settings *wanted)
+void share_wrap(struct cupti *cupti, const struct settings *settings)
 {
-	bool keeps = wanted->own_profiler == SETTING_OWN_PROFILER_KEEP;
+	bool keeps = settings->own_profiler == SETTING_OWN_PROFILER_KEEP;
 	void *handle;
 
-	turns_set_yield(wanted->own_profiler == SETTING_OWN_PROFILER_YIELD &&
-			wanted->engine == SETTING_ENGINE_TRACE);
+	turns_set_yield(settings->own_profiler == SETTING_OWN_PROFILER_YIELD &&
+			settings->engine == SETTING_ENGINE_TRACE);
 	if (atomic_load(&wrapped))
 		return;
 	handle = dlopen(cupti->path, RTLD_LAZY | RTLD_NOLOAD);
 	if (!handle) {
 		capability_note("own_profiler", capability_state_unavailable,
-				setting_own_profiler_names[wanted->own_profiler], "keep",
+				setting_own_profiler_names[settings->own_profiler], "keep",
 				"'%s' cannot be opened twice", cupti->path);
 		return;
 	}
@@ -231,11 +231,11 @@ void share_wrap(struct cupti *cupti, const struct settings *wanted)
 		wrap(cupti);
 }
 
-/* --- what the recorder asks --- */
+/* --- called by the recorder --- */
 
 bool share_is_recorders(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
-	return wants_callback(WANT_RECORDER, domain, id);
+	return party_has_callback(PARTY_RECORDER, domain, id);
 }
 
 void share_callback(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *info)
@@ -247,7 +247,7 @@ void share_callback(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void
 
 	client_call(domain, id, info);
 	if (begins && !client_is_inside())
-		copies_call(data->correlationId);
+		copies_begin_call(data->correlationId);
 }
 
 uint64_t share_left_out(void)
@@ -261,10 +261,10 @@ void share_copy(uint8_t *bytes, size_t valid)
 		copies_add(bytes, valid);
 }
 
-void share_follow(void)
+void share_update(void)
 {
 	if (client_is_shared() || turns_yield() || atomic_load(&client.is_kept))
-		slots_follow();
+		slots_update();
 	client_keep_all_loaded();
 }
 
@@ -297,13 +297,14 @@ static void describe_client(struct strbuf *text, const struct copies_counts *cou
 			    (unsigned long long)counts->kernels,
 			    (unsigned long long)counts->records);
 	if (counts->dropped)
-		strbuf_addf(text, ", %llu dropped that it gave no buffers for",
+		strbuf_addf(text, ", %llu dropped because it provided no buffers",
 			    (unsigned long long)counts->dropped);
 	if (engine)
-		strbuf_addf(text, "; refused: counters, which --engine %s has", engine);
+		strbuf_addf(text, "; its counters were refused, because --engine %s uses them",
+			    engine);
 	if (refused)
-		strbuf_adds(text, ": refused, it saw nothing of the GPU; with --own-profiler share "
-				  "both see everything");
+		strbuf_adds(text, ": refused, so it saw nothing of the GPU; with --own-profiler "
+				  "share both see everything");
 	else if (atomic_load(&client.is_kept))
 		strbuf_adds(text, ": it had CUPTI while Pitot did not");
 }
@@ -317,7 +318,7 @@ void share_end(struct writer *w, const char *requested)
 	if (!atomic_load(&wrapped) && !is_kept)
 		return;
 	has_gaps = turns_end(w, &text);
-	noted = atomic_exchange(&client.is_noted, wants_anything(WANT_CLIENT));
+	noted = atomic_exchange(&client.is_noted, party_has_anything(PARTY_CLIENT));
 	if (noted && (!has_gaps || counts.records))
 		describe_client(&text, &counts);
 	rows_capability(w, "own_profiler",
@@ -328,7 +329,7 @@ void share_end(struct writer *w, const char *requested)
 			text.length ? strbuf_text(&text) : "no other client of CUPTI");
 }
 
-/* CUDA does not work here until exec(). */
+/* CUDA does not work in the child until exec(). */
 void share_after_fork(void)
 {
 	if (!atomic_load(&wrapped) && !atomic_load(&client.is_kept))
@@ -337,8 +338,8 @@ void share_after_fork(void)
 	atomic_store(&client.engine, NULL);
 	atomic_store(&client.left_out, 0);
 	api_calls_with_client(false);
-	wants_forget(WANT_RECORDER);
-	wants_forget(WANT_CLIENT);
+	party_forget(PARTY_RECORDER);
+	party_forget(PARTY_CLIENT);
 	client_after_fork();
 	turns_after_fork();
 	copies_after_fork();

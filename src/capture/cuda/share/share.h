@@ -1,18 +1,18 @@
 /*
- * share.h: --own-profiler: the program's own client of CUPTI (torch.profiler's Kineto,
- * Triton's Proton, …) works beside the recorder, though CUPTI has one subscriber, which is the
- * recorder.
+ * share.h: --own-profiler: lets the program's own client of CUPTI (torch.profiler's Kineto,
+ * Triton's Proton, …) work beside the recorder, although CUPTI accepts one subscriber only, which
+ * is the recorder.
  *
- * Calls of other libraries into CUPTI come here (slots.h). CUPTI has switched on what either of the
- * two wants. The client's callback is called within the recorder's, its records are copied from the
- * recorder's buffers (client_records.h). Its timestamp callback, its attributes and its
- * cuptiFinalize end here; whatever is not routed, such as external correlation ids, goes to CUPTI
- * as ever.
+ * Calls of other libraries into CUPTI are redirected here (slots.h). CUPTI has everything enabled
+ * that either of the two wants. The client's callback is called within the recorder's, and its
+ * records are copied from the recorder's buffers (client_records.h). Its timestamp callback, its
+ * attributes and its cuptiFinalize take effect here only; functions that are not redirected, such
+ * as those for external correlation ids, still reach CUPTI.
  *
- * The recorder's own calls go through its table of functions (struct cupti), in which share_wrap()
- * puts functions of this module for those that both have. While the recorder is not subscribed,
- * functions of the client are CUPTI's: what it has is handed over to CUPTI when the recorder
- * leaves, and taken back when it returns.
+ * The recorder's own calls go through its table of functions (struct cupti), where share_wrap()
+ * replaces the functions that both use by this module's. While the recorder is not subscribed, the
+ * client's calls reach CUPTI: its state is handed over to CUPTI when the recorder leaves, and taken
+ * back when it returns.
  */
 #ifndef PITOT_CAPTURE_CUDA_SHARE_SHARE_H
 #define PITOT_CAPTURE_CUDA_SHARE_SHARE_H
@@ -24,43 +24,41 @@
 #include "schema/settings.h"
 
 /*
- * Before the recorder subscribes, for all sessions from then on. Without effect where this CUPTI
- * cannot be shared. yield: the client has CUPTI for itself (turns.h). keep: the recorder has; the
- * client is only seen to subscribe.
+ * Must be called before the recorder subscribes; effective for all later sessions. Has no effect if
+ * this CUPTI cannot be shared. With yield the client gets CUPTI for itself (turns.h). With keep the
+ * recorder has it, and only the client's attempts to subscribe are noticed.
  */
-void share_wrap(struct cupti *cupti, const struct settings *wanted);
+void share_wrap(struct cupti *cupti, const struct settings *settings);
 
 /*
- * From here on an engine of this name, a literal, has the GPU's counters: what would take them is
- * refused to the client. NULL: none has. Any thread.
+ * From now on an engine with this name, a literal, owns the GPU's counters: the client's calls that
+ * would take them are refused. NULL: no engine owns them. Any thread.
  */
 void share_hold_counters(const char *engine);
-/* That engine has them no more. */
+/* Ends that engine's ownership. */
 void share_let_counters(const char *engine);
 
-/* A callback of CUPTI that the recorder does not want is the client's alone. Any thread. */
+/* Whether the recorder wants this callback; otherwise it is the client's alone. Any thread. */
 bool share_is_recorders(CUpti_CallbackDomain domain, CUpti_CallbackId id);
 
-/* Calls the client's callback if it wants this one. On the launch path, while there is a client. */
+/* Calls the client's callback if the client wants it. On the launch path, if there is a client. */
 void share_callback(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *info);
 
-/*
- * Activity records that only the client wants are left out of the recording: a bit for each kind.
- */
+/* Kinds of activity records, as bits, that only the client wants: the recording excludes them. */
 uint64_t share_left_out(void);
 
 /* Copies the client's records. Collector's thread. */
 void share_copy(uint8_t *bytes, size_t valid);
 
-/* Finds libraries that have come. Vendor thread. */
-void share_follow(void);
+/* Redirects the calls of newly loaded libraries. Vendor thread. */
+void share_update(void);
 
-/* What CUPTI says of time is the client's clock. */
+/* Whether CUPTI's timestamps come from the client's clock. */
 bool share_clock_is_clients(void);
 
 /*
- * The row of `capability` that says what happened, of what was requested. Collector's thread, at
- * the end.
+ * Writes the row of `capability` on what happened, compared with what was requested. Collector's
+ * thread, at the end.
  */
 void share_end(struct writer *w, const char *requested);
 

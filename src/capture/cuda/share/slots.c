@@ -19,11 +19,11 @@
 #include "elf/import_slots.h"
 #include "elf/loaded_libraries.h"
 
-#define PENDING 256u /* libraries; with more, the next pass goes over all */
-#define VISITS_MAX 16u /* of a library with slots that are none of ours */
+#define PENDING 256u /* libraries; if there are more, the next pass visits all */
+#define VISITS_MAX 16u /* of a library whose slots lead to other functions */
 #define MAPS_BYTES (8u << 20)
 
-/* The stubs at the end of this file, and what they refer to. */
+/* The stubs at the end of this file, and the symbols that they refer to. */
 extern void *share_dlsym(void *, const char *), *share_dlvsym(void *, const char *, const char *),
 	*share_dlopen(const char *, int);
 __attribute__((used, visibility("hidden"))) void *slots_real_dlsym, *slots_real_dlvsym,
@@ -37,14 +37,14 @@ __attribute__((used, visibility("hidden"))) int slots_is_path(const char *name);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one pass at a time */
 
 static struct {
-	_Atomic(const struct routed *) functions; /* NULL: none yet; set as the last */
+	_Atomic(const struct routed *) functions; /* NULL: not yet; set last */
 	atomic_uint count;
 	struct routed loader[3];
-	uintptr_t own; /* an address of libpitot.so, and one of CUPTI */
+	uintptr_t own; /* an address in libpitot.so, and one in CUPTI */
 	uintptr_t cupti;
 	_Atomic(const char *) path; /* CUPTI's */
 	atomic_uint version;
-	/* Libraries that were there at the latest pass: only later ones are new; 0: all are. */
+	/* loader's count at the latest pass: libraries loaded since are new; 0: all are new */
 	atomic_ullong adds;
 	struct pending {
 		struct {
@@ -52,19 +52,18 @@ static struct {
 			unsigned visits;
 		} libraries[PENDING];
 		unsigned count;
-	} pending,
-		/* those whose slots are not all as they shall be, and of the pass that runs */
+	} pending, /* libraries with slots that could not be changed, and those of this pass */
 		next;
-	atomic_bool settled; /* there are none */
-	struct strbuf maps; /* of the library that is being changed; empty: not read */
+	atomic_bool settled; /* no library is pending */
+	struct strbuf maps; /* for the library being changed; empty: not read yet */
 } self;
 
 /* A pass over one library. */
 struct visit {
 	const struct loaded_library *library;
-	bool is_open; /* its protected pages are writable: by us */
-	bool again; /* it has to be looked at in the next pass, too */
-	bool is_unfinished; /* the loader is at it */
+	bool is_open; /* we have made its protected pages writable */
+	bool again; /* it must be visited in the next pass, too */
+	bool is_unfinished; /* the loader is still relocating it */
 };
 
 /* --- one slot --- */
@@ -83,7 +82,7 @@ static const struct routed *find_routed(const char *name)
 	return NULL;
 }
 
-/* The protection of a page as /proc/self/maps has it; false: it is not known. */
+/* Reads a page's protection from /proc/self/maps; returns false if it is unknown. */
 static bool is_writable(uintptr_t address, bool *writable)
 {
 	uint64_t from, to;
@@ -104,9 +103,9 @@ static bool is_writable(uintptr_t address, bool *writable)
 }
 
 /*
- * Pages that the loader protects after relocation. Where they are still writable, another thread is
- * loading the library: to protect them under its hands would be its end, and what is stored would
- * be overwritten.
+ * Makes the pages writable that the loader protects after relocation. If they are still writable,
+ * another thread is loading the library: if we protected them now that thread would crash, and the
+ * loader would overwrite what we store.
  */
 static bool open_protected(struct visit *v)
 {
@@ -137,9 +136,7 @@ static void change_slot(uintptr_t *slot, const char *name, uint64_t addend, void
 	if (value == (uintptr_t)r->ours + addend)
 		return;
 	v->again = true;
-	/*
-	 * Else it leads to what another tool or another CUPTI has there, or is not relocated yet.
-	 */
+	/* Otherwise it leads to another tool or another CUPTI, or is not relocated yet. */
 	if (value != (uintptr_t)r->real + addend &&
 	    (addend || !loaded_library_has(v->library, value)))
 		return;
@@ -164,7 +161,7 @@ static bool is_left_alone(const char *path)
 	return false;
 }
 
-/* How often the latest passes in a row have been over it. */
+/* Returns how many of the latest passes, without interruption, have visited the library. */
 static unsigned visits_of(uintptr_t base)
 {
 	for (unsigned i = 0; i < self.pending.count; i++)
@@ -179,7 +176,7 @@ static bool is_pending(uintptr_t base, void *unused)
 	return visits_of(base) > 0;
 }
 
-/* false: there is nothing more to do, for ever. */
+/* Returns false if nothing more is to be done, ever. */
 static bool change_library(const struct dl_phdr_info *info, bool *is_unfinished)
 {
 	struct loaded_library library;
@@ -198,14 +195,14 @@ static bool change_library(const struct dl_phdr_info *info, bool *is_unfinished)
 	return v.again;
 }
 
-/* The loader keeps the library while this runs, and no function of its is called here. */
+/* The loader keeps the library while this runs, and none of its functions is called here. */
 static int visit_library(struct dl_phdr_info *info, size_t size, void *user)
 {
 	unsigned visits = MAX(visits_of(info->dlpi_addr), 1);
 	bool *is_complete = user, is_unfinished;
 
 	(void)size;
-	if (park_is_requested()) { /* the child would have the loader's lock for ever */
+	if (park_is_requested()) { /* the child would inherit the loader's lock, locked forever */
 		*is_complete = false;
 		return 1;
 	}
@@ -222,15 +219,15 @@ static int visit_library(struct dl_phdr_info *info, size_t size, void *user)
 	return 0;
 }
 
-/* Over the libraries that are new since the last one, and those that were not ready then. */
+/* Visits the libraries that are new since the last pass, and those that were not ready then. */
 static void pass(void)
 {
 	unsigned long long adds;
 	bool is_complete = true;
 
 	pthread_mutex_lock(&lock);
-	adds = loaded_library_counts()
-		       .adds; /* what comes from now on is new to the next pass, too */
+	/* Libraries loaded from now on are new to the next pass, even if this one sees them. */
+	adds = loaded_library_counts().adds;
 	self.next.count = 0;
 	loaded_libraries_visit_since(self.adds, is_pending, visit_library, &is_complete);
 	if (is_complete) {
@@ -254,7 +251,7 @@ void slots_route(const struct routed *functions, unsigned count, const char *pat
 	self.own = (uintptr_t)&self;
 	self.cupti = (uintptr_t)functions[0].real;
 	if (self.count != count)
-		atomic_store(&self.adds, 0); /* libraries have more to change than before */
+		atomic_store(&self.adds, 0); /* more functions are redirected than before */
 	self.count = count;
 	self.path = path;
 	self.version = version;
@@ -263,7 +260,7 @@ void slots_route(const struct routed *functions, unsigned count, const char *pat
 	pass();
 }
 
-void slots_follow(void)
+void slots_update(void)
 {
 	if (self.functions && (!atomic_load(&self.settled) ||
 			       loaded_library_counts().adds != atomic_load(&self.adds)))
@@ -275,7 +272,7 @@ void slots_after_fork(void)
 	pthread_mutex_init(&lock, NULL);
 }
 
-/* --- what the loader's functions lead to --- */
+/* --- replacements of the loader's functions --- */
 
 static void *routed_to(void *found)
 {
@@ -301,9 +298,9 @@ int slots_is_path(const char *name)
 }
 
 /*
- * A client may bring a CUPTI of its own, as Triton does, but the driver serves one. It gets the one
- * that is shared, whose records it can read if that is not older: from version to version they only
- * grow at their ends.
+ * A client may bring its own CUPTI, as Triton does, but the driver serves only one. The client gets
+ * the shared one, whose records it can read if that is not older: records only grow at their ends
+ * from version to version.
  */
 static void *shared_cupti(void *handle)
 {
@@ -333,8 +330,8 @@ void *slots_dlopen(const char *path, int flags)
 }
 
 /*
- * RTLD_DEFAULT is 0 and RTLD_NEXT is -1. A jump leaves the return address, by which the loader
- * knows its caller, as it is.
+ * RTLD_DEFAULT is 0 and RTLD_NEXT is -1. A jump preserves the return address, by which the loader
+ * identifies its caller.
  */
 #define STUB(name, target)                                                                         \
 	".globl " #name "\n.hidden " #name "\n.type " #name ", @function\n" #name ":\n"            \

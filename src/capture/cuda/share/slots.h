@@ -1,19 +1,19 @@
 /*
- * slots.h: has other libraries call functions of ours in place of CUPTI's, by what the loader has
- * put into their import slots.
+ * slots.h: makes other libraries call our functions in place of CUPTI's, by changing their import
+ * slots, which the loader has filled.
  *
- * A slot of a routed name is changed where it holds CUPTI's function, or still leads to the
- * library's own stub for its first call. Slots of dlsym() and dlvsym() lead to stubs that give a
- * routed function where the answer is one of CUPTI's. What RTLD_DEFAULT and RTLD_NEXT find depends
- * on who asks, so for these the stub jumps to the loader's function, which sees its real caller;
- * their answers are not changed. libpitot.so, CUPTI, the driver's libraries, libc and the loader
- * are left alone, and nothing is undone.
+ * A slot of a redirected name is changed if it holds CUPTI's function, or still leads to the
+ * library's own stub for the first call. Slots of dlsym() and dlvsym() are changed to stubs that
+ * return our function if the result is one of CUPTI's. The results for RTLD_DEFAULT and RTLD_NEXT
+ * depend on the caller, so for these the stub jumps to the loader's function, which sees its real
+ * caller; their results are not changed. libpitot.so, CUPTI, the driver's libraries, libc and the
+ * loader are left alone, and no change is ever undone.
  *
- * Libraries that come later: dlopen() of a path is routed, too, and routes what it has loaded
- * before it returns. A name without a slash is searched for on behalf of its caller (DT_RUNPATH),
- * so that call goes straight to the loader, and so does every call of a library with a DT_RPATH.
- * What these load, and what a constructor calls, is found by slots_follow(). Who opens another
- * CUPTI by its path gets the one that is shared.
+ * Libraries that are loaded later: dlopen() of a path is redirected too, and changes what it has
+ * loaded before it returns. A name without a slash is searched for on behalf of the caller
+ * (DT_RUNPATH), so that call goes straight to the loader, and so does every dlopen() by a library
+ * with a DT_RPATH. slots_update() handles the libraries that these load, and calls by constructors.
+ * A program that opens another CUPTI by its path gets the shared one.
  */
 #ifndef PITOT_CAPTURE_CUDA_SHARE_SLOTS_H
 #define PITOT_CAPTURE_CUDA_SHARE_SLOTS_H
@@ -25,18 +25,18 @@
 struct routed {
 	const char *name;
 	void *ours;
-	void *real; /* CUPTI's; NULL: it has none, and nothing leads to ours */
+	void *real; /* CUPTI's; NULL: it lacks the function, which is then not redirected */
 };
 
 /*
- * Changes the slots of all libraries there are. The table and the path, CUPTI's, stay; NULL: who
- * opens another CUPTI gets that. Any thread but one in a callback of CUPTI.
+ * Changes the slots of all loaded libraries. The table and `path`, CUPTI's, must stay valid; path
+ * NULL: a program that opens another CUPTI gets it. Any thread except in a callback of CUPTI.
  */
 void slots_route(const struct routed *functions, unsigned count, const char *path,
 		 uint32_t version);
 
-/* Those of libraries that have come since. Vendor thread. */
-void slots_follow(void);
+/* Changes the slots of libraries loaded since then. Vendor thread. */
+void slots_update(void);
 
 void slots_after_fork(void);
 

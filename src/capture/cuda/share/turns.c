@@ -13,26 +13,27 @@
 
 #define QUIET_NS (100 * NS_PER_MS)
 #define LIMIT_NS (PITOT_SLOWNESS * 3 * NS_PER_S)
-#define LOOK_NS (200 * NS_PER_US)
+#define POLL_NS (200 * NS_PER_US)
 #define AGAIN_NS (10 * NS_PER_MS)
-#define GAPS 16u /* that wait for the collector */
-#define PART_NS (250 * NS_PER_MS) /* of a gap: that much of it a SIGKILL may cost */
+#define GAPS 16u /* that can wait for the collector */
+#define PART_NS (250 * NS_PER_MS) /* of a gap per row, which is what a SIGKILL may lose */
 
 static atomic_bool yields;
-static atomic_bool wanted; /* the client has CUPTI, or is to have it */
+static atomic_bool is_clients_turn; /* the client has CUPTI, or is about to get it */
 static atomic_bool moving; /* CUPTI may change hands */
-static atomic_uint calls; /* of the client that are under way */
+static atomic_uint calls; /* the client's calls in progress */
 static atomic_uint_fast64_t last_call_ns;
-static __thread bool moves __attribute__((tls_model("initial-exec"))); /* this thread does */
+/* whether this thread may be moving CUPTI */
+static __thread bool is_mover __attribute__((tls_model("initial-exec")));
 
-/* Added by the vendor thread, or the one that starts; written as rows by the collector. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held for moments */
+/* Added by the vendor thread or the one that starts the recorder; written by the collector. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held only briefly */
 static struct gap {
-	uint64_t since_ns, until_ns; /* 0: it is not over */
+	uint64_t since_ns, until_ns; /* until_ns 0: the gap is open */
 } gaps[GAPS];
 static unsigned begun, written;
 static struct {
-	uint64_t ns, count, until_ns; /* rows go until then */
+	uint64_t ns, count, until_ns; /* until_ns: end of the rows written so far */
 } sum; /* the collector's */
 
 void turns_set_yield(bool on)
@@ -57,25 +58,25 @@ bool turns_is_work(CUpti_CallbackDomain domain)
 	return domain != CUPTI_CB_DOMAIN_RESOURCE && domain != CUPTI_CB_DOMAIN_STATE;
 }
 
-static bool works(void)
+static bool client_is_working(void)
 {
-	bool any = wants_kinds(WANT_CLIENT) != 0;
+	bool any = party_kinds(PARTY_CLIENT) != 0;
 
 	for (unsigned domain = 1; domain < CUPTI_CB_DOMAIN_SIZE && !any; domain++)
 		any = turns_is_work((CUpti_CallbackDomain)domain) &&
-		      wants_any(WANT_CLIENT, (CUpti_CallbackDomain)domain);
+		      party_has_any(PARTY_CLIENT, (CUpti_CallbackDomain)domain);
 	return any;
 }
 
-/* Where the thread may be in CUPTI nothing is waited for. */
+/* A thread that may be inside CUPTI must not wait. */
 static bool may_wait(void)
 {
-	return !moves && !client_is_inside() && !copies_is_inside();
+	return !is_mover && !client_is_inside() && !copies_is_inside();
 }
 
-bool turns_look_again(uint64_t begun_ns, uint64_t limit_ns)
+bool turns_pause(uint64_t begun_ns, uint64_t limit_ns)
 {
-	const struct timespec pause = { .tv_nsec = LOOK_NS };
+	const struct timespec pause = { .tv_nsec = POLL_NS };
 
 	collector_wake();
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
@@ -89,7 +90,7 @@ bool turns_begin_call(void)
 	if (!atomic_load(&yields))
 		return false;
 	atomic_fetch_add(&calls, 1);
-	while (atomic_load(&moving) && may_wait() && turns_look_again(since, LIMIT_NS))
+	while (atomic_load(&moving) && may_wait() && turns_pause(since, LIMIT_NS))
 		;
 	return true;
 }
@@ -100,23 +101,23 @@ void turns_end_call(const bool *is_counted)
 		return;
 	atomic_store(&last_call_ns, clock_machine_ns());
 	atomic_fetch_sub(&calls, 1);
-	if (atomic_load(&wanted) && !works())
+	if (atomic_load(&is_clients_turn) && !client_is_working())
 		vendor_thread_request(VENDOR_FLUSH);
 }
 
-void turns_come(bool (*is_recorders)(void))
+void turns_request(bool (*is_recorders)(void))
 {
 	uint64_t since = clock_machine_ns();
 	unsigned round;
 
 	if (!atomic_load(&yields))
 		return;
-	atomic_store(&wanted, true);
+	atomic_store(&is_clients_turn, true);
 	if (!is_recorders() || !may_wait())
 		return;
 	round = vendor_thread_request(VENDOR_FLUSH);
 	while (!vendor_thread_done(round) && (is_recorders() || atomic_load(&moving)) &&
-	       turns_look_again(since, LIMIT_NS))
+	       turns_pause(since, LIMIT_NS))
 		;
 }
 
@@ -127,20 +128,20 @@ static uint64_t quiet_ns(void)
 	return clock_machine_ns() - atomic_load(&last_call_ns);
 }
 
-bool turns_are_clients(bool comes)
+bool turns_are_clients(bool recorder_comes)
 {
 	if (!atomic_load(&yields))
 		return false;
-	moves = comes || atomic_load(&wanted);
-	atomic_store(&moving, moves);
-	if (!atomic_load(&calls) && !works() && quiet_ns() >= QUIET_NS)
-		atomic_store(&wanted, false);
-	return atomic_load(&wanted);
+	is_mover = recorder_comes || atomic_load(&is_clients_turn);
+	atomic_store(&moving, is_mover);
+	if (!atomic_load(&calls) && !client_is_working() && quiet_ns() >= QUIET_NS)
+		atomic_store(&is_clients_turn, false);
+	return atomic_load(&is_clients_turn);
 }
 
 void turns_settle(void)
 {
-	moves = false;
+	is_mover = false;
 	atomic_store(&moving, false);
 }
 
@@ -148,7 +149,7 @@ uint64_t turns_wait_ns(void)
 {
 	uint64_t quiet = quiet_ns();
 
-	if (!turns_yield() || !atomic_load(&wanted) || works())
+	if (!turns_yield() || !atomic_load(&is_clients_turn) || client_is_working())
 		return UINT64_MAX;
 	return quiet < QUIET_NS ? QUIET_NS - quiet : AGAIN_NS;
 }
@@ -178,16 +179,16 @@ void turns_gap(uint64_t since_ns)
 	pthread_mutex_unlock(&lock);
 	if (begins)
 		capability_note("own_profiler", capability_state_degraded, turns_mode(), "none",
-				"another client of CUPTI has it for itself: nothing is recorded of "
-				"the GPU until it is done");
+				"another client has CUPTI to itself: nothing is recorded of the "
+				"GPU until it is done");
 	else if (ends)
 		capability_note("own_profiler", capability_state_on, turns_mode(), turns_mode(),
 				"the other client of CUPTI is done");
 }
 
 /*
- * How many launches there were is not known: none were seen. A gap has several rows, each from
- * where the one before it ends.
+ * The number of launches in a gap is unknown, because none were seen. A gap has several rows, each
+ * beginning where the previous one ends.
  */
 static void write_gap(struct writer *w, uint64_t since_ns, uint64_t until_ns)
 {
@@ -203,7 +204,7 @@ static void write_gap(struct writer *w, uint64_t since_ns, uint64_t until_ns)
 	sum.until_ns = until_ns;
 }
 
-/* The oldest that has not all of its rows; `finished` is over and has. false: there is none. */
+/* Returns the oldest gap that lacks rows, or false. `finished`: the one before has all its rows. */
 static bool next_gap(bool finished, struct gap *gap)
 {
 	bool any;
@@ -250,7 +251,7 @@ bool turns_end(struct writer *w, struct strbuf *text)
 
 void turns_after_fork(void)
 {
-	atomic_store(&wanted, false);
+	atomic_store(&is_clients_turn, false);
 	atomic_store(&moving, false);
 	atomic_store(&calls, 0);
 	pthread_mutex_init(&lock, NULL);

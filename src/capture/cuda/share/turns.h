@@ -1,14 +1,14 @@
 /*
- * turns.h: --own-profiler yield: whose turn CUPTI is, the recorder's or that of the program's
- * client. The client has it for itself from when it comes (a subscription, a kind of records,
- * callbacks of calls) until it has had nothing of that on for QUIET_NS, also while it keeps an idle
- * subscription. The time between is a gap in the recording.
+ * turns.h: --own-profiler yield: whether the recorder or the program's client has CUPTI. The client
+ * has it for itself from when it comes (by a subscription, a kind of records, callbacks of calls)
+ * until it has had none of these enabled for QUIET_NS, even if it keeps an idle subscription. The
+ * time between is a gap in the recording.
  *
- * The vendor thread alone moves CUPTI from the one to the other, never inside a callback of CUPTI,
- * and waits for nobody. It moves nothing to the recorder while a call of the client is under way. A
- * call of the client waits, at most LIMIT_NS, while CUPTI moves: either sees the other, as each
- * says what it does before it looks. A client that has waited for too long is served by the
- * recorder (share.h).
+ * Only the vendor thread moves CUPTI from one to the other, never inside a callback of CUPTI and
+ * without waiting for anybody. It does not move CUPTI to the recorder during a call of the client.
+ * A call of the client waits, at most LIMIT_NS, while CUPTI moves. Each announces itself before it
+ * checks for the other, so at least one of them notices. A client that has waited for too long is
+ * served by the recorder (share.h).
  */
 #ifndef PITOT_CAPTURE_CUDA_SHARE_TURNS_H
 #define PITOT_CAPTURE_CUDA_SHARE_TURNS_H
@@ -26,8 +26,8 @@ const char *turns_mode(void); /* the setting's name: "share", "yield" */
 /* --- the client's calls --- */
 
 /*
- * As the first declaration of a function that the client calls and that changes what it has of
- * CUPTI.
+ * Must be the first declaration of each function that the client calls and that changes what it
+ * wants from CUPTI.
  */
 #define TURNS_CALL                                                                                 \
 	__attribute__((cleanup(turns_end_call), unused)) bool is_counted_ = turns_begin_call()
@@ -35,43 +35,42 @@ bool turns_begin_call(void);
 void turns_end_call(const bool *is_counted);
 
 /*
- * Waits a moment for other threads of the recorder. false: for longer than the limit, or it has
- * ended.
+ * Pauses briefly for other threads of the recorder. Returns false if the limit is exceeded, or if
+ * the recorder has ended.
  */
-bool turns_look_again(uint64_t begun_ns, uint64_t limit_ns);
+bool turns_pause(uint64_t begun_ns, uint64_t limit_ns);
 
 /*
- * The client comes. Returns when the recorder has left (is_recorders(): it has not), or LIMIT_NS
- * have passed.
+ * The client comes: returns when the recorder has left (is_recorders() returns false then), or
+ * after LIMIT_NS.
  */
-void turns_come(bool (*is_recorders)(void));
+void turns_request(bool (*is_recorders)(void));
 
-/* Callbacks that only tell of contexts and of CUPTI itself are no work of a profiler. */
+/* Callbacks about contexts and CUPTI itself only do not count as a profiler's work. */
 bool turns_is_work(CUpti_CallbackDomain domain);
 
 /* --- the recorder --- */
 
 /*
- * Whether the recorder has to be away. `comes`: else it comes. Until turns_settle() calls of the
- * client wait if CUPTI may move. Vendor thread, or the one that starts.
+ * Whether the recorder must leave CUPTI to the client. `recorder_comes`: the recorder would come
+ * otherwise. If CUPTI may move, calls of the client wait until turns_settle(). Vendor thread, or
+ * the thread that starts the recorder.
  */
-bool turns_are_clients(bool comes);
+bool turns_are_clients(bool recorder_comes);
 void turns_settle(void);
 
-/* How soon the client's turn may be over; UINT64_MAX: the client says so. */
+/* Returns how soon the client's turn may end; UINT64_MAX: a call of the client will end it. */
 uint64_t turns_wait_ns(void);
 
 /*
- * The recorder is away since then while it should record; 0: it is not. Vendor thread, or the one
- * that starts.
+ * Notes that the recorder, although it should record, has been away since then; 0: it is not away.
+ * Vendor thread, or the thread that starts the recorder.
  */
 void turns_gap(uint64_t since_ns);
 
-/*
- * Rows of the gaps; of one that is not over, of a good part of it at a time. Collector's thread.
- */
+/* Writes rows of the gaps; those of an open gap in parts. Collector's thread. */
 void turns_write(struct writer *w);
-/* All that is left. Appends what they are all together; false: there were none. */
+/* Writes the rest, and appends a summary of all gaps; returns false if there were none. */
 bool turns_end(struct writer *w, struct strbuf *text);
 
 void turns_after_fork(void);

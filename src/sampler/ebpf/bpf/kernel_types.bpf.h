@@ -1,6 +1,6 @@
 /*
- * kernel_types.bpf.h: the few members of the kernel's structures that the programs read. Where they
- * really are is put in when the programs are loaded, from the kernel's BTF (CO-RE).
+ * kernel_types.bpf.h: the members of the operating system kernel's structures that the programs
+ * read. The loader relocates their offsets by the kernel's BTF (CO-RE).
  */
 #ifndef PITOT_SAMPLER_EBPF_BPF_KERNEL_TYPES_BPF_H
 #define PITOT_SAMPLER_EBPF_BPF_KERNEL_TYPES_BPF_H
@@ -53,7 +53,7 @@ struct task_struct {
 	struct signal_struct *signal;
 } KERNEL_TYPE;
 
-/* What entering the kernel saves of a thread's registers: the layout is an ABI. */
+/* User registers as saved on entry to the kernel (struct pt_regs): the layout is an ABI. */
 struct user_registers {
 	__u64 r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi;
 	__u64 original_rax, rip, cs, flags, rsp, ss;

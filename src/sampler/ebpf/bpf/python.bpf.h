@@ -1,26 +1,23 @@
 /*
- * python.bpf.h: the frames of the current thread's CPython interpreter, innermost first; the steps
- * are those of stack/python/python_walk.c.
+ * python.bpf.h: reads the frames of the current thread's CPython interpreter, innermost first, with
+ * the steps of stack/python/python_walk.c.
  *
- * Where a thread keeps its state is known from user space, and believed only if the state says that
- * it belongs to this very thread. A frame is its code object with a check word, so that another
- * code object that comes to lie at its address later is not taken for it.
+ * User space tells where a thread stores its state; the state is used only if it says that it
+ * belongs to this thread. A frame is the address of its code object with a check word, so that a
+ * later code object at the same address is not mistaken for it.
  */
-#ifndef PITOT_CPU_BPF_PYTHON_H
-#define PITOT_CPU_BPF_PYTHON_H
+#ifndef PITOT_SAMPLER_EBPF_BPF_PYTHON_BPF_H
+#define PITOT_SAMPLER_EBPF_BPF_PYTHON_BPF_H
 
 #include "sampler/ebpf/bpf/walk.bpf.h"
 
 enum { PYTHON_FRAME_OBJECTS, PYTHON_ENTRY_FLAG, PYTHON_ENTRY_FRAME };
 enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3 };
 
-#define STEPS_MAX (2 * BPF_PYTHON_FRAMES) /* some frames are not kept */
+#define STEPS_MAX (2 * BPF_PYTHON_FRAMES) /* some frames are not stored */
 #define TAG_BITS 7ull
 
-/*
- * Code objects that a sample had, each at a place made of its key; whoever comes to lie there takes
- * it.
- */
+/* A cache of sampled code objects, indexed by a hash of their key; collisions replace the older. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1u << BPF_PYTHON_SEEN_BITS);
@@ -31,9 +28,9 @@ struct {
 struct python_context {
 	struct scratch *scratch;
 	const struct bpf_python *python;
-	__u64 frame, base; /* base: where the chain of frames ends, if not with 0 */
+	__u64 frame, base; /* base: the sentinel frame that ends the chain, or 0 */
 	__u32 at, count;
-	int open; /* the evaluation has a frame already */
+	int open; /* the current evaluation has a frame */
 };
 
 static __always_inline __u64 frame_word(const struct scratch *s, __u16 offset)
@@ -60,7 +57,9 @@ static __always_inline __u32 code_number(const struct scratch *s, __u16 offset)
 	return value;
 }
 
-/* The bytecode that the frame runs, where builds without the GIL have copies of it. */
+/*
+ * Address of the bytecode that the frame executes: builds without the GIL have copies per thread.
+ */
 static __always_inline __u64 copied_bytecode(const struct scratch *s, const struct bpf_python *p,
 					     __u64 code)
 {
@@ -74,10 +73,7 @@ static __always_inline __u64 copied_bytecode(const struct scratch *s, const stru
 	return bytecode;
 }
 
-/*
- * Whether user space has not been told of a code object of this process image, as far as is
- * remembered.
- */
+/* Whether user space may not know a code object of this process image, according to the cache. */
 static __always_inline int is_new_code(__u64 image, __u64 code, __u32 check)
 {
 	__u64 key = ((code ^ (__u64)check << 32) + image) * 0x9e3779b97f4a7c15ull;
@@ -105,10 +101,7 @@ static __always_inline void store_python(struct python_context *c, __u64 code, _
 	c->open = 1;
 }
 
-/*
- * The frame stored last is the outermost of its evaluation; if none was visible, an empty one keeps
- * its place.
- */
+/* Marks the last frame as the outermost of its evaluation; stores an empty one if there is none. */
 static __always_inline void close_evaluation(struct python_context *c)
 {
 	__u32 at;
@@ -120,8 +113,8 @@ static __always_inline void close_evaluation(struct python_context *c)
 	c->open = 0;
 }
 
-/* Some of what is in the objects that the code object refers to. */
-static __always_inline void look_into(const struct bpf_python *p, struct bpf_code *c)
+/* Reads parts of the objects that the code object refers to. */
+static __always_inline void read_referred(const struct bpf_python *p, struct bpf_code *c)
 {
 	__u64 text = c->file + p->string_head, last;
 
@@ -137,7 +130,7 @@ static __always_inline void look_into(const struct bpf_python *p, struct bpf_cod
 	c->lines_start = bpf_text_word(c->lines_start, c->lines_length);
 }
 
-/* Of the code object that was loaded. */
+/* The check word of the code object in scratch.python_code. */
 static __always_inline __u32 code_check(const struct scratch *s, const struct bpf_python *p)
 {
 	struct bpf_code c = { .file = code_word(s, p->code_file),
@@ -148,14 +141,12 @@ static __always_inline __u32 code_check(const struct scratch *s, const struct bp
 	if (p->code_version)
 		c.version = code_number(s, p->code_version);
 	else
-		look_into(p, &c);
+		read_referred(p, &c);
 	return bpf_python_check(&c);
 }
 
-/*
- * Loads the code object, and stores the frame if Python itself would show it. 0: it cannot be read.
- */
-static __always_inline int take_frame(struct python_context *c, __u64 code, __u32 owner)
+/* Stores the frame of a code object if Python would show it. Returns 0 if it cannot be read. */
+static __always_inline int read_frame(struct python_context *c, __u64 code, __u32 owner)
 {
 	const struct bpf_python *p = c->python;
 	struct scratch *s = c->scratch;
@@ -199,7 +190,7 @@ static long walk_python_frame(__u32 index, struct python_context *c)
 	}
 	if (c->count >= BPF_PYTHON_FRAMES)
 		return 1;
-	/* A frame that is the last thing in its memory is shorter. */
+	/* The frame may be shorter, at the end of its memory. */
 	if (bpf_probe_read_user(s->python_frame, BPF_PYTHON_FRAME, (const void *)c->frame) != 0 &&
 	    bpf_probe_read_user(s->python_frame, BPF_PYTHON_FRAME_MIN, (const void *)c->frame) != 0)
 		return 1;
@@ -212,7 +203,7 @@ static long walk_python_frame(__u32 index, struct python_context *c)
 			       ? s->python_frame[p->frame_is_entry & (BPF_PYTHON_FRAME - 1)] != 0
 			       : owner == OWNER_ENTRY;
 	}
-	if (owner < OWNER_ENTRY && !take_frame(c, code, owner))
+	if (owner < OWNER_ENTRY && !read_frame(c, code, owner))
 		return 1;
 	if (ends)
 		close_evaluation(c);
@@ -220,7 +211,7 @@ static long walk_python_frame(__u32 index, struct python_context *c)
 	return 0;
 }
 
-/* The frames of the current thread, behind `at` words. Returns the number of words. */
+/* Stores the frames of the current thread, after `at` words. Returns the number of words. */
 static __always_inline __u32 walk_python(struct scratch *s, const struct bpf_python *p, __u32 at)
 {
 	struct python_context c = { .scratch = s, .python = p, .at = at };

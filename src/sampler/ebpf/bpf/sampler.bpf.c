@@ -1,12 +1,12 @@
 /*
- * sampler.bpf.c: samples followed processes: on a timer of each processor, and (off_cpu) where
- * their threads leave it. Forks, execs and exits are followed in the kernel, so that no process is
- * missed.
+ * sampler.bpf.c: samples followed processes on a timer of each processor and (off_cpu) when their
+ * threads leave it. Forks, execs and exits are followed inside the operating system's kernel, so
+ * that no process is missed.
  *
- * A sample stands for the CPU time that its thread had since its last one. What a thread had after
- * its last sample is known when it leaves its processor for ever: the sum of all is the kernel's
- * own figure. The kernel brings that up to date when a thread leaves its processor and at ticks; in
- * between, the time since the thread came is taken.
+ * A sample stands for the CPU time that its thread used since its last sample. What remains after
+ * the last sample is known when the thread leaves its processor for the last time, so that the sum
+ * of all is the kernel's own count. The kernel updates that count when a thread leaves its
+ * processor and at ticks; between these, the time since the thread got the processor is added.
  *
  * SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  */
@@ -38,7 +38,7 @@ struct {
 	__type(value, struct bpf_thread);
 } threads SEC(".maps");
 
-/* One for each processor. */
+/* One per processor. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -46,11 +46,11 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
-#define WAKE_NS 500000u /* between wakes that are not urgent */
+#define WAKE_NS 500000u /* minimum time between early wake-ups of the reader */
 #define BUDGET_NS 10000000u
 #define BUDGET_WALKS 40u
 
-/* Of a processor: walks of threads that leave it, since start_ns. */
+/* Per processor: stacks of threads leaving it that were unwound since start_ns. */
 struct budget {
 	__u64 start_ns;
 	__u32 walks;
@@ -70,7 +70,7 @@ struct {
 
 /* --- tasks --- */
 
-/* Id of a task in the sampler's pid namespace; 0: it is not in there. */
+/* Returns the id of a task in the sampler's pid namespace; 0: the task is not in it. */
 static __always_inline __u32 task_id(const struct task_struct *task)
 {
 	__u32 level = counters.level, nr = 0;
@@ -100,16 +100,13 @@ static __always_inline int in_window(__u64 now)
 	return now >= config.start_ns && (config.end_ns == 0 || now < config.end_ns);
 }
 
-/* In the ring buffer, for the reader. */
+/* Bytes in the ring buffer that have not been read. */
 static __always_inline __u64 waiting_bytes(void)
 {
 	return bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
 }
 
-/*
- * The reader looks for itself ten times a second; it is woken when much waits, or when it should
- * know soon.
- */
+/* The reader polls ten times a second. It is woken for much data, and (soon) for urgent records. */
 static __always_inline void send(void *record, __u64 size, int soon)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP, now;
@@ -135,8 +132,8 @@ static __always_inline __u64 kernel_cpu_ns(const struct task_struct *task)
 }
 
 /*
- * A thread of a followed process, whose CPU time counts from now on if it is new; NULL: it is none,
- * or there is no room.
+ * Finds a thread of a followed process, or adds it; its CPU time counts from then on. NULL: its
+ * process is not followed, or there is no room.
  */
 static __always_inline struct bpf_thread *find_thread(const struct task_struct *task, __u64 now)
 {
@@ -155,8 +152,8 @@ static __always_inline struct bpf_thread *find_thread(const struct task_struct *
 	if (!process || !process->image)
 		return NULL;
 	/*
-	 * Under load about one thread in a thousand is not found at its first switch, but at a
-	 * later one: what a thread of this image has used by then counts too.
+	 * Under load, about one thread in a thousand is not found at its first switch but at a
+	 * later one: what a thread of this image has used until then counts too.
 	 */
 	start = BPF_CORE_READ(task, start_time);
 	if (start >= process->image && in_window(start))
@@ -168,7 +165,7 @@ static __always_inline struct bpf_thread *find_thread(const struct task_struct *
 	return bpf_map_lookup_elem(&threads, &key);
 }
 
-/* CPU time of the thread, which is on this processor, since this was asked before. */
+/* Returns the CPU time that the thread, which is on this processor, used since the last call. */
 static __always_inline __u64 take_cpu_time(struct bpf_thread *thread,
 					   const struct task_struct *task, __u64 now)
 {
@@ -189,17 +186,17 @@ static __always_inline void end_process(__u32 pid, const struct bpf_followed *pr
 				     .time_ns = bpf_ktime_get_ns() };
 
 	bpf_map_delete_elem(&images, &record.image);
-	/* Of threads that exit at once, only one succeeds. */
+	/* Of threads that exit concurrently, only one succeeds. */
 	if (bpf_map_delete_elem(&followed, &pid) == 0)
 		send(&record, sizeof(record), 0);
 }
 
-/* The thread is dead, and leaves its processor. */
+/* Handles a dead thread that leaves its processor. */
 static __always_inline void end_thread(const struct task_struct *task)
 {
 	__u64 key = (__u64)task, cpu_ns = kernel_cpu_ns(task);
 	const struct bpf_thread *thread = bpf_map_lookup_elem(&threads, &key);
-	struct bpf_record record = { .kind = BPF_RECORD_REST, .time_ns = bpf_ktime_get_ns() };
+	struct bpf_record record = { .kind = BPF_RECORD_REMAINDER, .time_ns = bpf_ktime_get_ns() };
 	struct bpf_followed *process;
 
 	if (!thread)
@@ -236,7 +233,7 @@ int on_fork(struct bpf_raw_tracepoint_args *ctx)
 	entry.memory = (__u64)BPF_CORE_READ(child, mm);
 	if (bpf_map_update_elem(&followed, &child_id, &entry, BPF_ANY) != 0)
 		__sync_fetch_and_add(&counters.not_followed, 1);
-	/* What is where is the same, to begin with. */
+	/* The child starts with the same mappings. */
 	image = bpf_map_lookup_elem(&images, &found->image);
 	if (image)
 		bpf_map_update_elem(&images, &entry.image, image, BPF_ANY);
@@ -275,15 +272,13 @@ int on_exit(struct bpf_raw_tracepoint_args *ctx)
 	if (!found)
 		return 0;
 	found->has_exited = 1;
-	/*
-	 * The last thread to leave its processor ends the process, if there is one that is known.
-	 */
+	/* The last known thread that leaves its processor ends the process, if there is one. */
 	if (!find_thread(task, bpf_ktime_get_ns()) && found->threads <= 0)
 		end_process(id, found);
 	return 0;
 }
 
-/* Run once by the loader, in its own context. */
+/* The loader runs this program once, in its own context. */
 SEC("raw_tp/pitot_setup")
 int set_up(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -297,8 +292,8 @@ int set_up(struct bpf_raw_tracepoint_args *ctx)
 /* --- samples --- */
 
 /*
- * The scratch of this processor, with the head of a record of the current thread; NULL: it is not
- * followed.
+ * Starts a record of the current thread. Returns the scratch of this processor, with the header
+ * set; NULL: the thread is not followed.
  */
 static __always_inline struct scratch *begin_record(__u32 kind)
 {
@@ -310,7 +305,7 @@ static __always_inline struct scratch *begin_record(__u32 kind)
 	struct bpf_record *r;
 	struct scratch *s;
 
-	/* A thread that has ended may have no id any more. */
+	/* An ended thread may no longer have an id. */
 	if (!found || !found->image || !tid || !in_window(now))
 		return NULL;
 	s = bpf_map_lookup_elem(&scratches, &cpu);
@@ -332,7 +327,7 @@ static __always_inline struct scratch *begin_record(__u32 kind)
 	return s;
 }
 
-/* Walks the user stack, and sends the record. */
+/* Unwinds the user stack, and sends the record. */
 static __always_inline void send_stacks(struct scratch *s)
 {
 	struct walk_context context = { s };
@@ -356,7 +351,7 @@ static __always_inline void send_stacks(struct scratch *s)
 	words += w->count;
 	if (image && !s->record.no_user)
 		words += walk_python(s, &image->python, words);
-	/* A copy may take as much room as two hundred samples: those come first. */
+	/* A copy may need as much room as two hundred samples, which are more important. */
 	if (w->stop >= BPF_STOP_NO_RULE && waiting_bytes() < config.wake_bytes)
 		words += copy_stack(s, words);
 	size = sizeof(s->record) + 8 * (__u64)words;
@@ -365,7 +360,7 @@ static __always_inline void send_stacks(struct scratch *s)
 	__sync_fetch_and_add(&counters.run_ns, bpf_ktime_get_ns() - s->record.time_ns);
 }
 
-static __always_inline void take_kernel_stack(void *ctx, struct scratch *s)
+static __always_inline void read_kernel_stack(void *ctx, struct scratch *s)
 {
 	long bytes = 0;
 
@@ -383,15 +378,15 @@ int on_tick(void *ctx)
 	__u64 now = bpf_ktime_get_ns();
 
 	if (!s) {
-		/* What it did before the window is nobody's. */
+		/* CPU time before the window is not attributed to any sample. */
 		if (thread && !in_window(now))
 			take_cpu_time(thread, task, now);
 		return 0;
 	}
 	s->record.cpu_ns = thread ? take_cpu_time(thread, task, now) : config.period_ns;
 	if (!s->record.cpu_ns)
-		return 0; /* the kernel's tick is late: the time will be the next sample's */
-	take_kernel_stack(ctx, s);
+		return 0; /* the kernel's tick is late: the next sample will have the time */
+	read_kernel_stack(ctx, s);
 	send_stacks(s);
 	return 0;
 }
@@ -410,8 +405,8 @@ static __always_inline __u8 off_cpu_state(__u32 state, int preempted)
 }
 
 /*
- * Stacks are walked with the run queue locked: a processor that switches very often walks no more
- * than some of them. Times without a stack are kept.
+ * Stacks are unwound while the run queue is locked, so a processor that switches very often unwinds
+ * only some of them. Pauses are recorded without a stack then.
  */
 static __always_inline int may_walk(__u32 cpu, __u64 now)
 {
@@ -428,13 +423,13 @@ static __always_inline int may_walk(__u32 cpu, __u64 now)
 
 static __always_inline void leave_cpu(void *ctx, __u32 state, int preempted)
 {
-	struct scratch *s = begin_record(BPF_RECORD_OUT);
+	struct scratch *s = begin_record(BPF_RECORD_SWITCH_OUT);
 
 	if (!s)
 		return;
 	s->record.state = off_cpu_state(state, preempted);
 	if (may_walk(s->record.cpu, s->record.time_ns)) {
-		take_kernel_stack(ctx, s);
+		read_kernel_stack(ctx, s);
 		send_stacks(s);
 	} else {
 		s->record.no_stack = 1;
@@ -444,7 +439,7 @@ static __always_inline void leave_cpu(void *ctx, __u32 state, int preempted)
 
 static __always_inline void enter_cpu(const struct bpf_thread *thread)
 {
-	struct bpf_record record = { .kind = BPF_RECORD_IN,
+	struct bpf_record record = { .kind = BPF_RECORD_SWITCH_IN,
 				     .time_ns = bpf_ktime_get_ns(),
 				     .pid = thread->pid,
 				     .tid = thread->tid };

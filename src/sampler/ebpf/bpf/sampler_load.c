@@ -14,28 +14,27 @@
 #include "base/clock.h"
 #include "elf/unwind_rule.h"
 
-#define HELPER_LOOP 181 /* bpf_loop: of Linux 5.17 */
-#define RECORD_BYTES 4096u /* usual size of a record, generously */
+#define HELPER_LOOP 181 /* bpf_loop, since Linux 5.17 */
+#define RECORD_BYTES 4096u /* generous estimate of a usual record */
 #define RING_BYTES_MIN (4u << 20)
-#define RING_BYTES_SWITCHES                                                                        \
-	(16u << 20) /* with a record for each time that a thread leaves its processor */
+#define RING_BYTES_SWITCHES (16u << 20) /* with a record for each switch of threads */
 #define RING_BYTES_MAX (32u << 20)
 
-/* The rules that are uploaded are read by programs that have their own declarations. */
+/* The BPF programs read the uploaded rules through their own declarations. */
 _Static_assert(offsetof(struct bpf_rule, saves) == offsetof(struct unwind_rule, ra) &&
 		       offsetof(struct bpf_rule, saves[1]) == offsetof(struct unwind_rule, saved) &&
 		       offsetof(struct bpf_rule, extra) == offsetof(struct unwind_rule, extra) &&
 		       sizeof(struct bpf_save) == sizeof(struct save_rule),
-	       "struct bpf_rule begins as struct unwind_rule");
+	       "struct bpf_rule begins like struct unwind_rule");
 _Static_assert(sizeof(struct bpf_rule) == 72 &&
 		       sizeof(struct bpf_rule) >= sizeof(struct unwind_rule),
 	       "values of arrays are whole words");
 _Static_assert(CFA_NONE == 0 && CFA_UNKNOWN == 1 && CFA_END == 2 && CFA_REGISTER == 3 &&
 		       CFA_DEREF == 4 && CFA_PLT == 5 && CFA_SIGNAL == 6,
-	       "as walk.bpf.h has them");
+	       "walk.bpf.h has the same values");
 _Static_assert(SAVE_SAME == 0 && SAVE_CFA == 1 && SAVE_MEMORY == 2 && SAVE_VALUE == 3 &&
 		       SAVE_COPY == 4,
-	       "as walk.bpf.h has them");
+	       "walk.bpf.h has the same values");
 _Static_assert(sizeof(struct bpf_record) == 72 && sizeof(struct bpf_range) == 32 &&
 		       sizeof(struct bpf_table) == 16 && sizeof(struct bpf_cell) == 8,
 	       "no padding");
@@ -43,7 +42,7 @@ _Static_assert(sizeof(struct bpf_record) == 72 && sizeof(struct bpf_range) == 32
 extern const unsigned char sampler_bpf[];
 extern const unsigned long sampler_bpf_size;
 
-static int be_silent(enum libbpf_print_level level, const char *format, va_list args)
+static int discard_message(enum libbpf_print_level level, const char *format, va_list args)
 {
 	(void)level;
 	(void)format;
@@ -51,9 +50,9 @@ static int be_silent(enum libbpf_print_level level, const char *format, va_list 
 	return 0;
 }
 
-/* --- what the machine must have --- */
+/* --- requirements --- */
 
-/* Whether maps may be made at all: says why not. */
+/* Checks whether we may create maps. */
 static int check_permission(struct error *e)
 {
 	_cleanup_close_ int fd =
@@ -65,14 +64,14 @@ static int check_permission(struct error *e)
 	if (err == EPERM || err == EACCES)
 		return error_set(
 			e, E_UNSUPPORTED,
-			"bpf(2) is not permitted (run pitot as root, or give it CAP_BPF and "
-			"CAP_PERFMON; in a container, --privileged)");
+			"bpf(2) is not permitted: run pitot as root, or grant it CAP_BPF and "
+			"CAP_PERFMON (in a container, --privileged)");
 	if (err == ENOSYS)
 		return error_set(e, E_UNSUPPORTED, "this kernel has no bpf(2)");
 	if (err == EINVAL)
-		return error_set(e, E_UNSUPPORTED,
-				 "this kernel has no BPF ring buffers (Linux 5.17 or newer has "
-				 "what is needed)");
+		return error_set(
+			e, E_UNSUPPORTED,
+			"this kernel has no BPF ring buffers: Linux 5.17 or newer is needed");
 	return error_errno(e, err, "cannot make a BPF map");
 }
 
@@ -83,14 +82,13 @@ static int check_kernel(struct error *e)
 	if (r < 0)
 		return r;
 	if (access("/sys/kernel/btf/vmlinux", R_OK) < 0)
-		return error_set(
-			e, E_UNSUPPORTED,
-			"this kernel does not describe its types: no /sys/kernel/btf/vmlinux "
-			"(one with CONFIG_DEBUG_INFO_BTF=y does)");
+		return error_set(e, E_UNSUPPORTED,
+				 "this kernel has no /sys/kernel/btf/vmlinux: one built with "
+				 "CONFIG_DEBUG_INFO_BTF=y is needed");
 	if (libbpf_probe_bpf_helper(BPF_PROG_TYPE_PERF_EVENT, (enum bpf_func_id)HELPER_LOOP,
 				    NULL) != 1)
 		return error_set(e, E_UNSUPPORTED,
-				 "this kernel's BPF has no loops (Linux 5.17 or newer has)");
+				 "this kernel has no bpf_loop(): Linux 5.17 or newer is needed");
 	return 0;
 }
 
@@ -151,7 +149,7 @@ static int map_array(struct sampler_programs *s, const char *name, struct sample
 	return 0;
 }
 
-static int find_maps(struct sampler_programs *s, sampler_record *take, void *context)
+static int find_maps(struct sampler_programs *s, sampler_record *on_record, void *context)
 {
 	int r;
 
@@ -169,12 +167,12 @@ static int find_maps(struct sampler_programs *s, sampler_record *take, void *con
 	if (r < 0)
 		return r;
 	s->counters = s->counter_array.data;
-	s->records = ring_buffer__new(bpf_object__find_map_fd_by_name(s->object, "records"), take,
-				      context, NULL);
+	s->records = ring_buffer__new(bpf_object__find_map_fd_by_name(s->object, "records"),
+				      on_record, context, NULL);
 	return s->records ? 0 : -errno;
 }
 
-/* Has the kernel run the program that finds out about our own process. */
+/* Runs the program that stores facts about our own process. */
 static int run_setup(struct sampler_programs *s)
 {
 	struct bpf_program *program = bpf_object__find_program_by_name(s->object, "set_up");
@@ -184,7 +182,7 @@ static int run_setup(struct sampler_programs *s)
 }
 
 static int load(struct sampler_programs *s, const struct sampler_load_options *options,
-		sampler_record *take, void *context, struct error *e)
+		sampler_record *on_record, void *context, struct error *e)
 {
 	int r;
 
@@ -198,11 +196,11 @@ static int load(struct sampler_programs *s, const struct sampler_load_options *o
 	r = bpf_object__load(s->object);
 	if (r == -EPERM)
 		return error_errno(e, EPERM,
-				   "the kernel refuses the BPF programs (give pitot CAP_PERFMON "
-				   "beside CAP_BPF, or run it as root)");
+				   "the kernel refuses the BPF programs: grant pitot CAP_PERFMON "
+				   "besides CAP_BPF, or run it as root");
 	if (r < 0)
 		return error_errno(e, -r, "the kernel refuses the BPF programs");
-	r = find_maps(s, take, context);
+	r = find_maps(s, on_record, context);
 	if (r == 0)
 		r = run_setup(s);
 	if (r < 0)
@@ -244,7 +242,7 @@ static bool keep_link(struct sampler_programs *s, struct bpf_link *link)
 	return true;
 }
 
-/* Each raw tracepoint's program is named in the section that it is in. */
+/* The section name of each program names its raw tracepoint. */
 static int attach_tracepoints(struct sampler_programs *s, struct error *e)
 {
 	struct bpf_program *program;
@@ -295,10 +293,10 @@ int sampler_programs_follow(struct sampler_programs *s, pid_t pid, bool running)
 	return bpf_map_update_elem(s->followed, &key, &entry, BPF_ANY);
 }
 
-/* --- the whole --- */
+/* --- opening and closing --- */
 
 static int open_all(struct sampler_programs *s, const struct sampler_load_options *options,
-		    sampler_record *take, void *context, struct error *e)
+		    sampler_record *on_record, void *context, struct error *e)
 {
 	int cpu_count = libbpf_num_possible_cpus(), r = check_kernel(e);
 
@@ -312,7 +310,7 @@ static int open_all(struct sampler_programs *s, const struct sampler_load_option
 	s->cpu_count = (unsigned)cpu_count;
 	for (unsigned i = 0; i < s->cpu_count; i++)
 		s->events[i] = -1;
-	r = load(s, options, take, context, e);
+	r = load(s, options, on_record, context, e);
 	if (r == 0)
 		r = open_events(s, options->hz, e);
 	if (r == 0)
@@ -320,7 +318,7 @@ static int open_all(struct sampler_programs *s, const struct sampler_load_option
 	return r;
 }
 
-int sampler_programs_open(const struct sampler_load_options *options, sampler_record *take,
+int sampler_programs_open(const struct sampler_load_options *options, sampler_record *on_record,
 			  void *context, struct sampler_programs **out, struct error *e)
 {
 	struct sampler_programs *s = calloc(1, sizeof(*s));
@@ -328,8 +326,8 @@ int sampler_programs_open(const struct sampler_load_options *options, sampler_re
 
 	if (!s)
 		return error_set(e, -ENOMEM, "out of memory");
-	libbpf_set_print(be_silent);
-	r = open_all(s, options, take, context, e);
+	libbpf_set_print(discard_message);
+	r = open_all(s, options, on_record, context, e);
 	if (r < 0) {
 		sampler_programs_free(s);
 		return r == -ENOMEM ? r : E_UNSUPPORTED;

@@ -1,6 +1,6 @@
 /*
- * sampler_load.h: loads the BPF programs, attaches them to the events that they need, and gives out
- * what user space shares with them. For one thread.
+ * sampler_load.h: loads the BPF programs, attaches them to their events, and provides access to
+ * their maps. To be used by one thread.
  */
 #ifndef PITOT_SAMPLER_EBPF_BPF_SAMPLER_LOAD_H
 #define PITOT_SAMPLER_EBPF_BPF_SAMPLER_LOAD_H
@@ -19,7 +19,7 @@ struct sampler_load_options {
 	uint64_t start_ns, end_ns; /* window; end 0: none */
 };
 
-/* A map of arrays of fixed size, as it lies in memory. */
+/* An array map, mapped into our memory. */
 struct sampler_array {
 	void *data;
 	size_t bytes;
@@ -30,9 +30,9 @@ struct sampler_programs {
 	struct bpf_link *links[8];
 	unsigned link_count;
 	struct ring_buffer *records;
-	int *events; /* one per processor; -1: it is off line */
+	int *events; /* one per processor; -1: it is offline */
 	unsigned cpu_count;
-	int followed, images, threads, blocks; /* maps */
+	int followed, images, threads, blocks; /* descriptors of maps */
 	struct sampler_array range_array, table_array, rule_array, counter_array;
 	const struct bpf_counters *counters;
 };
@@ -41,17 +41,17 @@ struct sampler_programs {
 typedef int sampler_record(void *context, void *bytes, size_t size);
 
 /*
- * Nothing is sampled before sampler_programs_start(). 0; E_UNSUPPORTED with what is missing and
- * what to do in e; or another negative code.
+ * Loads the programs; sampling begins with sampler_programs_start(). Returns 0; E_UNSUPPORTED with
+ * what is missing and the way out in e; or another negative code.
  */
-int sampler_programs_open(const struct sampler_load_options *options, sampler_record *take,
+int sampler_programs_open(const struct sampler_load_options *options, sampler_record *on_record,
 			  void *context, struct sampler_programs **out, struct error *e) MUST_USE;
 void sampler_programs_free(struct sampler_programs *s);
 
-/* Follows a process: from its next exec on, or (running) from now. 0 or a negative errno. */
+/* Follows a process from its next exec or (running) from now on. Returns 0 or a negative errno. */
 int sampler_programs_follow(struct sampler_programs *s, pid_t pid, bool running) MUST_USE;
 int sampler_programs_start(struct sampler_programs *s, struct error *e) MUST_USE;
-/* Samples no more; records that are there can still be read. */
+/* Stops sampling; remaining records can still be read. */
 void sampler_programs_stop(struct sampler_programs *s);
 
 static inline struct bpf_range *sampler_ranges(const struct sampler_programs *s)

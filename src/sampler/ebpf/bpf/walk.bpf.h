@@ -1,18 +1,18 @@
 /*
- * walk.bpf.h: walks the user stack of the current thread from the tables that user space has
+ * walk.bpf.h: unwinds the user stack of the current thread with the tables that user space has
  * uploaded.
  *
- * The steps are those of stack/unwind/unwind_snapshot.c, one call of walk_frame() each. Where it
- * cannot go on for want of a table or a rule, it stops with the registers of the last frame: user
- * space goes on from there with a copy of the stack.
+ * The steps are those of stack/unwind/unwind_snapshot.c, one call of walk_frame() each. If a table
+ * or a rule is missing, unwinding stops with the registers of the last frame: user space continues
+ * from there with a copy of the stack.
  */
-#ifndef PITOT_CPU_BPF_WALK_H
-#define PITOT_CPU_BPF_WALK_H
+#ifndef PITOT_SAMPLER_EBPF_BPF_WALK_BPF_H
+#define PITOT_SAMPLER_EBPF_BPF_WALK_BPF_H
 
 #include "sampler/ebpf/bpf/kernel_types.bpf.h"
 #include "sampler/ebpf/bpf/sampler.h"
 
-/* As in elf/unwind_rule.h and stack/frame.h; sampler_load.c holds them against these. */
+/* Values of elf/unwind_rule.h and stack/frame.h; sampler_load.c asserts that they are equal. */
 enum { CFA_NONE, CFA_UNKNOWN, CFA_END, CFA_REGISTER, CFA_DEREF, CFA_PLT, CFA_SIGNAL };
 enum { SAVE_SAME, SAVE_CFA, SAVE_MEMORY, SAVE_VALUE, SAVE_COPY };
 enum { RULE_NONE };
@@ -21,36 +21,36 @@ enum { RULE_NONE };
 #define REGISTER_NONE 0xff
 #define FRAME_INTERRUPTED (1ull << 62)
 
-#define ADDRESS_END (1ull << 57) /* of user space */
-#define SWITCHES_MAX 16 /* stacks that one walk may go through */
-#define BLOCK 8 /* words below the CFA that are loaded at once: nearly all that is saved is there */
-#define RANGE_STEPS 15 /* of a binary search in BPF_RANGES_OF_PROCESS */
-#define ROW_STEPS 15 /* and in the rows of one part */
-#define KEPT_REGISTERS (1u << 3 | 1u << 6 | 0xf000u) /* that functions keep for their callers */
+#define ADDRESS_END (1ull << 57) /* end of user space */
+#define SWITCHES_MAX 16 /* limit of stack switches in one walk */
+#define BLOCK 8 /* words below the CFA that are read at once: nearly all saves are there */
+#define RANGE_STEPS 15 /* steps of a binary search in BPF_RANGES_OF_PROCESS */
+#define ROW_STEPS 15 /* steps of a binary search in the rows of one part */
+#define KEPT_REGISTERS (1u << 3 | 1u << 6 | 0xf000u) /* callee-saved: rbx, rbp, r12 to r15 */
 #define ALL_REGISTERS ((1u << BPF_REGISTERS) - 1)
 
 struct walk {
 	__u64 registers[32]; /* by DWARF number; a power of two, for bounds */
-	__u64 block[BPF_REGISTERS]; /* memory read at once, at block_start */
+	__u64 block[BPF_REGISTERS]; /* copy of memory at block_start */
 	__u64 block_start, cfa;
 	__u64 restored[BPF_SAVES];
-	struct bpf_rule rule; /* of the last frame */
+	struct bpf_rule rule; /* of the current frame */
 	struct user_registers entry;
-	struct bpf_range range; /* of the last frame */
+	struct bpf_range range; /* of the current frame */
 	__u64 frame;
-	__u64 start_stack; /* rsp at the program's first instruction */
+	__u64 start_stack; /* rsp at the first instruction of the program */
 	__u32 first_range, range_count, generation;
 	__u32 known, switches, found, has_block;
-	__u32 at; /* words before the frames */
+	__u32 at; /* number of words before the user frames */
 	__u32 count, stop;
 };
 
-/* What a program works with: one per processor, for nothing interrupts the programs that use it. */
+/* Working memory of the programs, one per processor: nothing interrupts programs that use it. */
 struct scratch {
 	struct bpf_record record;
-	__u64 words[BPF_WORDS]; /* behind the record, as in the ring buffer */
+	__u64 words[BPF_WORDS]; /* follow the record, as in the ring buffer */
 	struct walk walk;
-	__u8 python_frame[BPF_PYTHON_FRAME]; /* of the interpreter, as it lies there */
+	__u8 python_frame[BPF_PYTHON_FRAME]; /* copies of the interpreter's structures */
 	__u8 python_code[BPF_PYTHON_CODE];
 };
 
@@ -94,12 +94,13 @@ struct {
 } blocks SEC(".maps");
 
 /*
- * Rules found lately, each at a place made of its address; whoever comes to lie there takes it. All
- * processors write here: two that do so at once leave words that do not match.
+ * A cache of rules, indexed by a hash of the address; a colliding entry replaces the older. All
+ * processors write to it without a lock: if two of them write one entry at the same time, its words
+ * do not match and it is ignored.
  */
 struct known_rule {
-	__u64 check; /* the address, with the value mixed in */
-	__u64 value; /* number of the rule; in the upper half the generation */
+	__u64 check; /* the address, hashed with the value */
+	__u64 value; /* lower half: number of the rule; upper half: generation */
 };
 
 struct {
@@ -152,7 +153,7 @@ static __always_inline int find_range(struct walk *w, __u64 pc)
 	return 1;
 }
 
-/* The cell that is `offset` cells behind a place. */
+/* Returns the cell `offset` cells after a place. */
 static __always_inline const struct bpf_cell *cell_at(void *cells, __u32 place, __u32 offset)
 {
 	__u32 at = (place & ((1u << BPF_BLOCK_SHIFT) - 1)) + offset;
@@ -167,15 +168,13 @@ static __always_inline void *block_of(__u32 place)
 	return bpf_map_lookup_elem(&blocks, &block);
 }
 
-/*
- * Number of the rule for an offset of code, among the rows of its part; RULE_NONE: there is none.
- */
+/* Finds the rule of a code offset in the rows of its part. Returns its number, or RULE_NONE. */
 static __always_inline __u32 find_row(void *cells, __u32 place, __u32 count, __u32 offset)
 {
 	const struct bpf_cell *cell;
 	__u32 low = 0, high = count;
 
-	/* The first row after the offset is in [low, high]. */
+	/* Invariant: the first row after the offset is in [low, high]. */
 	for (int i = 0; i < ROW_STEPS && low < high; i++) {
 		__u32 middle = low + (high - low) / 2;
 
@@ -192,8 +191,8 @@ static __always_inline __u32 find_row(void *cells, __u32 place, __u32 count, __u
 }
 
 /*
- * What the directory says of the part that an offset is in: place of its rows, in the upper half
- * their number; 0: nothing.
+ * Returns the directory's cell for the part of an offset: place of its rows; in the upper half,
+ * their number. 0: not uploaded.
  */
 static __always_inline __u64 find_part(const struct bpf_table *table, __u32 offset)
 {
@@ -201,11 +200,11 @@ static __always_inline __u64 find_part(const struct bpf_table *table, __u32 offs
 	const struct bpf_cell *cell;
 
 	cell = cells ? cell_at(cells, table->directory, offset >> BPF_PART_SHIFT) : NULL;
-	/* It may be written just now. */
+	/* User space may be writing it: read it once. */
 	return cell ? *(const volatile __u64 *)cell : 0;
 }
 
-/* Number of the rule; RULE_NONE: w->stop says why there is none. */
+/* Returns the number of the rule; RULE_NONE: there is none, and w->stop says why. */
 static __always_inline __u32 search_rule(struct walk *w, __u64 pc)
 {
 	const struct bpf_table *table;
@@ -218,7 +217,7 @@ static __always_inline __u32 search_rule(struct walk *w, __u64 pc)
 		return RULE_NONE;
 	number = w->range.table;
 	w->stop = number == BPF_TABLE_NONE ? BPF_STOP_NO_RULE : BPF_STOP_NO_TABLE;
-	if (number == BPF_TABLE_WANTED || number == BPF_TABLE_NONE)
+	if (number == BPF_TABLE_MISSING || number == BPF_TABLE_NONE)
 		return RULE_NONE;
 	table = bpf_map_lookup_elem(&tables, &number);
 	if (!table)
@@ -242,8 +241,8 @@ static __always_inline __u64 check_of(__u64 pc, __u64 value)
 }
 
 /*
- * NULL: w->stop says why there is none. Searching reads some twenty places that a program has
- * pushed out of the caches since the last sample, remembering one.
+ * Returns the rule of the current frame; NULL: none, w->stop says why. A search reads about twenty
+ * cache lines that the program has evicted since the last sample; a hit in known_rules reads one.
  */
 static __always_inline const struct bpf_rule *find_rule(struct walk *w)
 {
@@ -270,11 +269,12 @@ static __always_inline const struct bpf_rule *find_rule(struct walk *w)
 /* --- one step --- */
 
 /*
- * These functions are global so that the verifier looks at each once, not at every way to each
- * call. What they find is in *w, of whose contents it has no idea either.
+ * These functions are global, so that the verifier checks each of them once instead of on every
+ * path to each call. It knows nothing about the contents of *w either, where they store their
+ * results.
  */
 
-/* The CFA by w->rule. 0: it cannot be computed. */
+/* Computes the CFA by w->rule. Returns 0 if that is impossible. */
 __noinline int compute_cfa(struct walk *w)
 {
 	const struct bpf_rule *rule;
@@ -302,9 +302,7 @@ __noinline int compute_cfa(struct walk *w)
 	return (base & 7) == 0;
 }
 
-/*
- * What the caller had in the register of a rule's save, but for SAVE_SAME. 0: it cannot be found.
- */
+/* Restores a register of the caller by a rule other than SAVE_SAME. Returns 0 if impossible. */
 __noinline int restore(struct walk *w, __u32 index)
 {
 	const struct bpf_save *save;
@@ -335,7 +333,10 @@ __noinline int restore(struct walk *w, __u32 index)
 	return read_user(base, &w->restored[index]);
 }
 
-/* The kernel's signal frame: rsp points to a struct ucontext, whose registers begin at byte 40. */
+/*
+ * Continues at the interrupted code. In the signal frame of the operating system's kernel, rsp
+ * points to a struct ucontext, whose registers begin at byte 40.
+ */
 __noinline int leave_signal(struct walk *w)
 {
 	__u64 at;
@@ -362,7 +363,7 @@ __noinline int leave_signal(struct walk *w)
 	return 1;
 }
 
-/* To the caller, by w->rule. 0: w->stop says why not. */
+/* Unwinds to the caller by w->rule. Returns 0 if that is impossible, and w->stop says why. */
 static __always_inline int leave_frame(struct walk *w)
 {
 	static const __u8 registers[BPF_SAVES] = { REGISTER_RIP, 6, 3, 12, 13, 14, 15 };
@@ -375,7 +376,7 @@ static __always_inline int leave_frame(struct walk *w)
 	w->has_block = bpf_probe_read_user(w->block, 8 * BLOCK, (const void *)w->block_start) == 0;
 	if (!restore(w, 0))
 		return 0;
-	/* Stacks grow down; a frame that goes on elsewhere has switched stacks. */
+	/* Stacks grow down: a CFA that is not above rsp means a switch of stacks. */
 	if (w->cfa <= w->registers[REGISTER_RSP] && ++w->switches > SWITCHES_MAX)
 		return 0;
 	pc = w->restored[0];
@@ -383,7 +384,7 @@ static __always_inline int leave_frame(struct walk *w)
 		w->stop = pc ? BPF_STOP_TRUNCATED : BPF_STOP_COMPLETE;
 		return 0;
 	}
-	/* All are found before any is changed. */
+	/* Restore all registers before changing any. */
 	w->found = 0;
 #pragma unroll
 	for (__u32 i = 1; i < BPF_SAVES; i++)
@@ -423,10 +424,7 @@ static long walk_frame(__u32 index, struct walk_context *context)
 	w->count++;
 	rule = find_rule(w);
 	if (!rule) {
-		/*
-		 * The dynamic linker's first instructions have no rules, but there is no caller
-		 * either.
-		 */
+		/* The dynamic linker's first instructions have no rules, but no caller either. */
 		if (w->registers[REGISTER_RSP] == w->start_stack && is_known(w, REGISTER_RSP))
 			w->stop = BPF_STOP_COMPLETE;
 		return 1;
@@ -438,7 +436,7 @@ static long walk_frame(__u32 index, struct walk_context *context)
 	if (w->rule.cfa != CFA_SIGNAL)
 		return 1;
 	left = leave_signal(w);
-	/* The compiler sees that it is 0 or 1, and flips the bit; the verifier does not. */
+	/* `left` is 0 or 1. The verifier would not understand the compiler's bit flip. */
 	asm volatile("" : "+r"(left));
 	return left == 0;
 }
@@ -446,7 +444,8 @@ static long walk_frame(__u32 index, struct walk_context *context)
 /* --- the walk --- */
 
 /*
- * The registers with which the current thread entered the kernel. 0: it runs no 64-bit user code.
+ * Reads the registers with which the current thread entered the operating system's kernel. Returns
+ * 0 if it does not run 64-bit user code.
  */
 static __always_inline int enter_walk(struct walk *w)
 {
@@ -478,7 +477,7 @@ static __always_inline int enter_walk(struct walk *w)
 	return 1;
 }
 
-/* Registers and stack of the last frame, behind `at` words. Returns the number of words. */
+/* Copies registers and stack of the last frame, after `at` words. Returns the number of words. */
 static __always_inline __u32 copy_stack(struct scratch *s, __u32 at)
 {
 	struct walk *w = &s->walk;
@@ -489,7 +488,7 @@ static __always_inline __u32 copy_stack(struct scratch *s, __u32 at)
 	for (__u32 i = 0; i < BPF_REGISTERS; i++)
 		s->words[at + i] = w->registers[i];
 	at += BPF_REGISTERS;
-	/* To the end of the page, then page by page, as far as there are any. */
+	/* To the end of the page, then page by page, until one is not mapped. */
 	for (__u32 i = 0; i < BPF_STACK_PAGES && !(from & 7); i++) {
 		__u32 size = BPF_STACK_PAGE - ((__u32)from & (BPF_STACK_PAGE - 1));
 		__u32 place = words & (BPF_STACK_PAGES * BPF_STACK_PAGE / 8 - 1);
