@@ -183,7 +183,8 @@ int main(int argc, char **argv)
 	uint64_t wall, sender = helper_threads_cpu_ns();
 
 	for (uint64_t i = 0; i < packets; i++)
-		while (!producer_write(p, atomic_load(&instance), 1, packet, sizeof(packet))) {
+		while (!producer_write(p, atomic_load(&instance), 1, packet, sizeof(packet),
+				       false)) {
 			waits++;
 			usleep(200);
 		}

@@ -45,8 +45,7 @@ int capability_find(struct trace *t, const char *name, struct capability_note *o
 	return r < 0 ? r : 0;
 }
 
-/* The first reason that a process recorded for not providing `name`; "": none. */
-static const char *refusal(const struct trace *t, const char *name)
+const char *capability_refusal(const struct trace *t, const char *name)
 {
 	const uint8_t *states = capability_columns(t)->state;
 
@@ -118,16 +117,16 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 	if (!*reason)
 		reason = write_failure(t);
 	if (!*reason)
-		reason = refusal(t, "cupti");
+		reason = capability_refusal(t, "cupti");
 	if (!*reason && is_on(t, "cupti")) {
-		reason = refusal(t, "kernel");
+		reason = capability_refusal(t, "kernel");
 		if (!*reason)
 			reason = launches
 					 ? "work was launched, but CUPTI delivered no records of it"
 					 : "the command ran nothing on a GPU while it was recorded";
 	}
 	if (!*reason)
-		reason = refusal(t, "gpu");
+		reason = capability_refusal(t, "gpu");
 	strbuf_adds(why, *reason ? reason : "the command did not use CUDA");
 	return 0;
 }

@@ -23,6 +23,11 @@ void capability_read(const struct trace *t, const char *name, struct capability_
 int capability_find(struct trace *t, const char *name, struct capability_note *out,
 		    struct error *e) MUST_USE;
 /*
+ * Returns the first reason that a process recorded for not providing `name`, or not all of it; "":
+ * none. The table must be loaded.
+ */
+const char *capability_refusal(const struct trace *t, const char *name);
+/*
  * Appends why a recording has no CPU samples, from its row "cpu"; nothing if unknown. A limitation
  * of the sampling method is not a reason: if the method worked, nothing ran long enough.
  */

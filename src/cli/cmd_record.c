@@ -127,6 +127,9 @@ static int check_options(const struct context *c, int argc)
 	if (request.log && request.cpu_only)
 		return cli_usage(
 			c, "--log gpufl needs GPU work, which --pid and --cpu-only do not record");
+	if (given[SETTING_ID_engine] && request.cpu_only)
+		return cli_usage(
+			c, "--engine needs GPU work, which --pid and --cpu-only do not record");
 	if (!request.recording && (!request.log || !strchr(request.log, '=')))
 		return cli_usage(
 			c, "--no-recording needs --log gpufl=DIR, or nothing would be written");
@@ -161,6 +164,24 @@ static int read_settings(struct error *e)
 	if (!request.name && *s.name)
 		request.name = request.settings.name;
 	return err;
+}
+
+/* Only warns: the command may select an engine itself, and the options then apply. */
+static void warn_of_options_without_engine(const struct context *c)
+{
+#define S(key_, type, join, ...) [SETTING_ID_##key_] = SETTING_JOIN_##join == SETTING_JOIN_ENGINE,
+	static const bool of_engine[SETTINGS_COUNT] = { SETTINGS_REQUESTED(S) };
+#undef S
+
+	if (request.settings.engine > SETTING_ENGINE_TRACE)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
+		for (size_t id = 0; id < SETTINGS_COUNT; id++)
+			if (options[i].given == &given[id] && given[id] && of_engine[id])
+				cli_warn(c,
+					 "--%s has no effect without --engine, unless COMMAND "
+					 "starts an engine",
+					 options[i].name);
 }
 
 /* Runs the command without recording it, because recording is switched off. */
@@ -202,6 +223,7 @@ static int run_record(struct context *c, int argc, char **argv)
 		return cli_fail(c, &e);
 	if (request.settings.disabled)
 		return run_alone(c, argc, argv);
+	warn_of_options_without_engine(c);
 	/* If stderr has no reader any more, the command continues, and its status is returned. */
 	signal_to_error(SIGPIPE);
 	err = pids.count ? record_attach(&r, &e) : record_launch(&r, argc - 1, argv + 1, &e);

@@ -42,6 +42,9 @@ static int run_trace(struct context *c, int argc, char **argv)
 
 		return result.status ? result.status : status;
 	}
+	if (!result.has_sources)
+		cli_warn(c, "the configuration names no data source of Pitot, such as "
+			    "gpu.renderstages: the trace has no GPU data");
 	if (result.problem.code) {
 		cli_warn(c, "the trace is not complete: %s", result.problem.text);
 		return result.status ? result.status : EXIT_FAILED;

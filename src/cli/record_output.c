@@ -206,6 +206,10 @@ static void summary_text(const struct record_summary *end, const char *directory
 		label(out, color, "profiler");
 		strbuf_addf(out, "%s\n", end->own_profiler);
 	}
+	for (size_t i = 0; i < ENGINE_LIMITS && end->engine[i][0]; i++) {
+		label(out, color, i ? "" : "engine");
+		strbuf_addf(out, "%s\n", end->engine[i]);
+	}
 	label(out, color, "loss");
 	if (end->lost) {
 		strbuf_adds(out, style_begin(color, STYLE_YELLOW));
@@ -289,6 +293,11 @@ static void summary_json(const struct record_summary *end, const struct recordin
 	json_key_string(&json, "no_gpu_data", why);
 	json_key_string(&json, "no_off_cpu", end->no_off_cpu[0] ? end->no_off_cpu : NULL);
 	json_key_string(&json, "own_profiler", end->own_profiler[0] ? end->own_profiler : NULL);
+	json_key(&json, "engine");
+	json_array(&json);
+	for (size_t i = 0; i < ENGINE_LIMITS && end->engine[i][0]; i++)
+		json_string(&json, end->engine[i]);
+	json_end(&json);
 	json_finish(&json);
 }
 

@@ -111,7 +111,8 @@ static void restart(struct perfetto_live *p)
 	}
 }
 
-void live_emit(struct perfetto_live *p)
+/* After a rejected packet the rest is dropped: it may need what that packet defines. */
+static bool emit(struct perfetto_live *p, bool is_end)
 {
 	struct cursor c = cursor_of(p->out.data, p->out.length);
 	uint64_t dropped = 0;
@@ -124,28 +125,52 @@ void live_emit(struct perfetto_live *p)
 		(void)tag;
 		rest = cut_sequence((uint8_t *)p->out.data + (packet - (uint8_t *)p->out.data),
 				    length, &sequence);
-		if (!p->options.write(p->options.user, sequence, rest,
-				      length - (size_t)(rest - packet)))
+		if (dropped || !p->options.write(p->options.user, sequence, rest,
+						 length - (size_t)(rest - packet), is_end))
 			dropped++;
 	}
 	p->out.length = 0;
 	p->dropped += dropped;
 	if (dropped)
 		restart(p);
+	return !dropped;
+}
+
+bool live_emit(struct perfetto_live *p)
+{
+	return emit(p, false);
+}
+
+void live_end_slice(struct perfetto_live *p, const struct live_track *track, size_t lane,
+		    uint64_t time_ns)
+{
+	perfetto_slice_end(&track->slices, &p->out, lane, time_ns);
+	emit(p, true);
 }
 
 /* --- the operations --- */
+
+static void number_gpu(struct perfetto_live *p, const struct row_device *row)
+{
+	const struct perfetto_sink_options *o = &p->options;
+	int number = o->gpu_number ? o->gpu_number(o->user, live_text(p, row->pci)) : -1;
+
+	if (row->id >= LIVE_DEVICES)
+		return;
+	if (number >= 0 && number < (int)LIVE_DEVICES)
+		p->gpu_numbers[row->id] = (uint32_t)number;
+	p->devices = MAX(p->devices, row->id + 1);
+	p->gpus = MAX(p->gpus, p->gpu_numbers[row->id] + 1);
+	p->gpus_described = false;
+}
 
 static void add_definition(struct perfetto_live *p, enum table_id table, const void *row)
 {
 	if (table == TABLE_process &&
 	    ((const struct row_process *)row)->source == process_source_inside)
 		p->pid = ((const struct row_process *)row)->pid;
-	if (table == TABLE_device) {
-		p->devices = MAX(p->devices,
-				 MIN(((const struct row_device *)row)->id + 1, LIVE_DEVICES));
-		p->gpus_described = false;
-	}
+	if (table == TABLE_device)
+		number_gpu(p, row);
 }
 
 static int write_row(struct perfetto_live *p, enum table_id table, const void *row)
@@ -287,6 +312,8 @@ static int close_sink(struct sink *sink)
 
 	finish_readings(p);
 	seal(sink);
+	if (p->dropped)
+		(void)!live_dropped(p);
 	free_sink(p);
 	return 0;
 }
@@ -330,6 +357,8 @@ struct sink *perfetto_sink_new(const struct perfetto_sink_options *options)
 	p->options = *options;
 	p->owner = getpid();
 	p->begun_ns = clock_monotonic_ns();
+	for (uint32_t i = 0; i < LIVE_DEVICES; i++)
+		p->gpu_numbers[i] = i;
 	p->definitions.tables = DEFINITIONS;
 	if (atomic_load(options->rows) & (PERFETTO_CALLS | PERFETTO_SAMPLES))
 		p->definitions.tables |= DEFINITIONS_OF_STACKS;

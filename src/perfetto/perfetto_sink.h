@@ -34,10 +34,18 @@ struct perfetto_sink_options {
 
 	void *user; /* passed to the functions below */
 	/*
-	 * Accepts a packet without its sequence. Returns false if it is lost: the sequence
-	 * restarts.
+	 * Accepts a packet without its sequence. is_end: the packet ends a slice whose beginning
+	 * was accepted, and which would never end without it. Returns false if the packet is lost:
+	 * the sequence restarts.
 	 */
-	bool (*write)(void *user, uint32_t sequence, const void *packet, size_t length);
+	bool (*write)(void *user, uint32_t sequence, const void *packet, size_t length,
+		      bool is_end);
+	/*
+	 * Returns the machine's number of the GPU with a PCI address, so that processes that see
+	 * different GPUs agree on it; negative if unknown: the number is then CUDA's ordinal. May
+	 * be NULL.
+	 */
+	int (*gpu_number)(void *user, const char *pci);
 	/* The sink has been freed and calls none of these again. May be NULL. */
 	void (*released)(void *user);
 	/* Appends a kernel's demangled name and returns true, or returns false. May be NULL. */

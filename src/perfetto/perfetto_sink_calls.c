@@ -225,7 +225,8 @@ static int write_call(struct perfetto_live *p, const struct row_api_call *row,
 	if (has_failed(row))
 		perfetto_annotate(&p->out, ANNOTATION_RESULT, row->result);
 	perfetto_slice_close(&open);
-	perfetto_slice_end(&track->slices, &p->out, 0, row->end_ns);
+	if (live_emit(p))
+		live_end_slice(p, track, 0, row->end_ns);
 	return 0;
 }
 
@@ -373,12 +374,13 @@ static int begin_crossing(struct perfetto_live *p, struct live_track *track,
 			  const struct row_nvtx *row)
 {
 	uint32_t lane = free_lane(track, row->time_ns);
+	int r = lane == LIVE_LANES ? 0 : begin_range(p, track, row, lane);
 
-	if (lane == LIVE_LANES)
-		return 0;
+	if (lane == LIVE_LANES || r < 0 || !live_emit(p))
+		return r;
 	track->lanes[lane] = LANE_IN_USE;
 	track->ranges[lane] = row->range;
-	return begin_range(p, track, row, lane);
+	return 0;
 }
 
 static void end_crossing(struct perfetto_live *p, struct live_track *track,
@@ -392,7 +394,27 @@ static void end_crossing(struct perfetto_live *p, struct live_track *track,
 	if (lane == LIVE_LANES)
 		return; /* it began before the trace */
 	track->lanes[lane] = row->time_ns;
-	perfetto_slice_end(&track->slices, &p->out, lane, row->time_ns);
+	live_end_slice(p, track, lane, row->time_ns);
+}
+
+static int push(struct perfetto_live *p, struct live_track *track, const struct row_nvtx *row)
+{
+	int r = begin_range(p, track, row, 0);
+	bool is_accepted = r == 0 && live_emit(p);
+
+	track->depth++;
+	track->lost = track->lost << 1 | !is_accepted;
+	return r;
+}
+
+static void pop(struct perfetto_live *p, struct live_track *track, const struct row_nvtx *row)
+{
+	if (!track->depth)
+		return; /* it began before the trace */
+	if (!(track->lost & 1))
+		live_end_slice(p, track, 0, row->time_ns);
+	track->depth--;
+	track->lost >>= 1;
 }
 
 int live_nvtx(struct perfetto_live *p, const struct row_nvtx *row)
@@ -406,15 +428,11 @@ int live_nvtx(struct perfetto_live *p, const struct row_nvtx *row)
 	p->time_ns = row->time_ns;
 	switch (row->kind) {
 	case nvtx_kind_push:
-		track->depth++;
-		return begin_range(p, track, row, 0);
+		return push(p, track, row);
 	case nvtx_kind_mark:
 		return begin_range(p, track, row, 0);
 	case nvtx_kind_pop:
-		if (track->depth) {
-			track->depth--;
-			perfetto_slice_end(&track->slices, &p->out, 0, row->time_ns);
-		}
+		pop(p, track, row);
 		return 0;
 	case nvtx_kind_start:
 		return begin_crossing(p, track, row);
@@ -457,9 +475,10 @@ int live_loss(struct perfetto_live *p, const struct row_loss *row)
 int live_dropped(struct perfetto_live *p)
 {
 	uint64_t count = p->dropped;
+	int r = write_loss(p, p->time_ns, named(KEY_FIXED, "packets dropped (queue full)"), count);
 
-	p->dropped = 0;
-	return write_loss(p, p->time_ns, named(KEY_FIXED, "packets dropped (queue full)"), count);
+	p->dropped = r == 0 && live_emit(p) ? 0 : count;
+	return r;
 }
 
 /* --- unavailable capabilities --- */

@@ -44,6 +44,7 @@ struct live_track {
 	uint32_t thread, domain;
 	uint32_t described; /* number of lanes described */
 	uint32_t depth; /* number of open ranges */
+	uint64_t lost; /* bit n: the beginning of the n-th innermost open range was lost; n < 64 */
 	uint64_t lanes[LIVE_LANES]; /* end of each lane's last range */
 	uint64_t ranges[LIVE_LANES]; /* open range of each lane in use */
 };
@@ -78,6 +79,8 @@ struct perfetto_live {
 	uint64_t dropped; /* packets rejected and not yet reported */
 	bool process_described, gpus_described;
 	uint32_t devices; /* one more than the highest known ordinal */
+	uint32_t gpus; /* one more than the highest known GPU number */
+	uint32_t gpu_numbers[LIVE_DEVICES]; /* by ordinal */
 
 	struct perfetto_works works;
 	struct perfetto_readings readings;
@@ -141,10 +144,18 @@ static inline uint64_t live_node_id(const struct perfetto_live *p, uint64_t corr
 	return hash_u64(hash ^ start_ns) >> 8 | UINT64_C(1) << 56;
 }
 
+static inline uint32_t live_gpu(const struct perfetto_live *p, uint64_t ordinal)
+{
+	return ordinal < LIVE_DEVICES ? p->gpu_numbers[ordinal] : (uint32_t)ordinal;
+}
+
 const struct row_process *live_process(const struct perfetto_live *p);
 const char *live_text(const struct perfetto_live *p, uint32_t id);
-/* Passes the packets in p->out to options.write. */
-void live_emit(struct perfetto_live *p);
+/* Passes the packets in p->out to options.write. Returns false if some are lost. */
+bool live_emit(struct perfetto_live *p);
+/* Emits the end of a slice whose beginning was accepted; p->out must be empty. */
+void live_end_slice(struct perfetto_live *p, const struct live_track *track, size_t lane,
+		    uint64_t time_ns);
 /*
  * Writes the process's track descriptor; each sequence needs its own, because sequences are
  * unordered.

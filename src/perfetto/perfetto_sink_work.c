@@ -25,9 +25,19 @@ static bool read_role(const struct table_schema *table, const void *row, enum co
 	return true;
 }
 
-static void describe_gpu(struct perfetto_live *p, uint32_t ordinal)
+static const struct row_device *device_by_number(const struct perfetto_live *p, uint32_t number)
 {
-	const struct row_device *d = definitions_row(&p->definitions, TABLE_device, ordinal);
+	const struct row_device *d = NULL;
+
+	for (uint32_t i = 0; i < p->devices && !d; i++)
+		if (p->gpu_numbers[i] == number)
+			d = definitions_row(&p->definitions, TABLE_device, i);
+	return d;
+}
+
+static void describe_gpu(struct perfetto_live *p, uint32_t number)
+{
+	const struct row_device *d = device_by_number(p, number);
 	struct perfetto_gpu gpu;
 
 	if (!d) {
@@ -40,8 +50,8 @@ static void describe_gpu(struct perfetto_live *p, uint32_t ordinal)
 				     .device = d };
 	strbuf_clear(&p->text);
 	strbuf_adds(&p->text, gpu.name);
-	if (p->devices > 1)
-		strbuf_addf(&p->text, " #%u", ordinal);
+	if (p->gpus > 1)
+		strbuf_addf(&p->text, " #%u", number);
 	gpu.display_name = strbuf_text(&p->text);
 	perfetto_gpu_info_add(&p->out, &gpu);
 }
@@ -55,7 +65,7 @@ static void describe_gpus(struct perfetto_live *p)
 		return;
 	p->gpus_described = true;
 	packet = perfetto_gpu_info_open(&p->out, &head, &info);
-	for (uint32_t i = 0; i < p->devices; i++)
+	for (uint32_t i = 0; i < p->gpus; i++)
 		describe_gpu(p, i);
 	proto_close(&p->out, info);
 	proto_close(&p->out, packet);
@@ -172,7 +182,7 @@ static void open_described(struct perfetto_live *p, const struct table_schema *t
 		.demangled = strbuf_text(&p->demangled),
 		.demangled_length = p->demangled.length,
 		.config = config,
-		.device = definitions_row(&p->definitions, TABLE_device, queue->gpu),
+		.device = device_by_number(p, queue->gpu),
 		.pid = p->pid,
 		.process = base_name(live_text(p, live_process(p)->executable)),
 	};
@@ -237,11 +247,11 @@ static int write_work(struct perfetto_live *p, const struct table_schema *table,
 	read_role(table, row, ROLE_DEVICE, &device);
 	read_role(table, row, ROLE_CONTEXT, &context);
 	read_role(table, row, ROLE_STREAM, &stream);
-	queue.gpu = (uint32_t)device;
+	queue.gpu = live_gpu(p, device);
 	queue.context = (uint32_t)context;
 	queue.stream = (uint32_t)stream;
 	work->event_id = event_id(p, table, row);
-	work->queue = perfetto_works_queue(&p->works, context, &queue, queue.gpu);
+	work->queue = perfetto_works_queue(&p->works, context, &queue, (uint32_t)device);
 	work->class = config ? perfetto_works_kernel(&p->works, device << 32 | config->id, config)
 			     : perfetto_works_class(&p->works, other_stage(table, row));
 	if (work->queue == UINT64_MAX || work->class == UINT64_MAX)
@@ -283,7 +293,7 @@ static int write_with_metrics(struct perfetto_live *p, const struct table_schema
 	if (!(rows & PERFETTO_METRICS))
 		return 0;
 	return count ? perfetto_metrics_add(&p->metrics, &p->readings.sequence, &p->out,
-					    (uint32_t)device, times_ns, metrics, count)
+					    live_gpu(p, device), times_ns, metrics, count)
 		     : 0;
 }
 
@@ -410,7 +420,7 @@ static int host_sample(struct perfetto_live *p, const struct row_counter_sample 
 int live_counter_sample(struct perfetto_live *p, const struct row_counter_sample *row)
 {
 	const struct row_counter *c = definitions_row(&p->definitions, TABLE_counter, row->counter);
-	struct perfetto_reading now = { .gpu = row->device };
+	struct perfetto_reading now = { .gpu = live_gpu(p, row->device) };
 
 	if (!c)
 		return 0;

@@ -94,12 +94,14 @@ void perfetto_slice_close(struct open_slice *open)
 void perfetto_slice_end(const struct perfetto_slices *t, struct strbuf *s, size_t lane,
 			uint64_t time_ns)
 {
-	struct perfetto_packet head = { time_ns, 0, t->sequence.id, PERFETTO_NEEDS_STATE };
+	bool started = t->sequence.started;
+	struct perfetto_packet head = { time_ns, started ? 0 : PERFETTO_MONOTONIC, t->sequence.id,
+					started ? PERFETTO_NEEDS_STATE : 0 };
 	size_t packet = perfetto_packet_open(s, &head);
 	size_t event = proto_open(s, PACKET_TRACK_EVENT);
 
 	proto_uint(s, 9, TYPE_SLICE_END);
-	if (lane)
+	if (lane || !started)
 		proto_uint(s, 11, t->uuid + lane);
 	proto_close(s, event);
 	proto_close(s, packet);

@@ -92,7 +92,10 @@ void perfetto_slices_release(struct perfetto_slices *t);
 int perfetto_slice_begin(struct perfetto_slices *t, struct strbuf *s,
 			 const struct perfetto_slice *slice, struct open_slice *open) MUST_USE;
 void perfetto_slice_close(struct open_slice *open);
-/* Ends the innermost slice of a lane. */
+/*
+ * Ends the innermost slice of a lane. After a restart of the sequence the packet needs no
+ * incremental state, because the packets that define it may be lost.
+ */
 void perfetto_slice_end(const struct perfetto_slices *t, struct strbuf *s, size_t lane,
 			uint64_t time_ns);
 

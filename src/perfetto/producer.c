@@ -15,6 +15,7 @@
 #define QUEUE_BYTES ((size_t)4 << 20)
 #define QUEUE_BYTES_MAX ((size_t)1 << 30)
 #define ANSWERS_RESERVED ((size_t)4 << 10) /* queue bytes reserved for answers */
+#define ENDS_SHARE 32 /* one part in 32 of the queue is reserved for ends of slices */
 #define STACK_BYTES (256u << 10)
 #define TICK_MS 100 /* while packets arrive */
 #define PROGRAM_CHECK_MS 1000 /* interval of checks whether the program has ended */
@@ -561,8 +562,9 @@ static uint32_t packet_end(const struct instance *s, uint32_t n, uint8_t end[8])
 
 /* The caller holds queue.lock. */
 static bool add_packet(struct producer *p, struct instance *s, uint32_t sequence,
-		       const void *packet, size_t length)
+		       const void *packet, size_t length, bool is_end)
 {
+	size_t reserved = ANSWERS_RESERVED + (is_end ? 0 : p->queue.size / ENDS_SHARE);
 	struct queued_packet head = { s->number, sequence, (uint32_t)length };
 	uint32_t n = sequence - 1, end_length;
 	uint8_t end[8];
@@ -573,7 +575,7 @@ static bool add_packet(struct producer *p, struct instance *s, uint32_t sequence
 	end_length = packet_end(s, n, end);
 	head.length += end_length;
 	added = length <= PRODUCER_PACKET_MAX &&
-		packet_queue_add(&p->queue, &head, packet, end, end_length, ANSWERS_RESERVED);
+		packet_queue_add(&p->queue, &head, packet, end, end_length, reserved);
 	if (added)
 		bit_set(s->begun, n, true);
 	bit_set(s->dropped, n, !added);
@@ -589,7 +591,7 @@ static struct instance *instance_at(struct producer *p, uint32_t number)
 }
 
 bool producer_write(struct producer *p, uint32_t instance, uint32_t sequence, const void *packet,
-		    size_t length)
+		    size_t length, bool is_end)
 {
 	struct instance *s;
 	bool added;
@@ -599,7 +601,7 @@ bool producer_write(struct producer *p, uint32_t instance, uint32_t sequence, co
 	pthread_mutex_lock(&p->queue.lock);
 	s = instance_at(p, instance);
 	added = s && s->open && length && !atomic_load(&p->stopping) &&
-		add_packet(p, s, sequence, packet, length);
+		add_packet(p, s, sequence, packet, length, is_end);
 	if (s && !added)
 		s->lost++;
 	pthread_mutex_unlock(&p->queue.lock);

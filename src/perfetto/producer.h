@@ -88,12 +88,12 @@ void producer_after_fork(struct producer *p);
 /*
  * Queues a packet, a TracePacket without trusted_packet_sequence_id, of a sequence (1 …) of an
  * instance. Any thread. The producer adds first_packet_on_sequence and, after a loss,
- * previous_packet_dropped. Never waits for the service. Returns false if the queue is full or the
- * instance is gone: the packet is counted as lost, and the sequence must restart its incremental
- * state.
+ * previous_packet_dropped. Never waits for the service. is_end: the packet ends a slice; a part of
+ * the queue is reserved for such packets. Returns false if the queue is full or the instance is
+ * gone: the packet is counted as lost, and the sequence must restart its incremental state.
  */
 bool producer_write(struct producer *p, uint32_t instance, uint32_t sequence, const void *packet,
-		    size_t length);
+		    size_t length, bool is_end);
 
 /* Answers the last flush or stop of an instance: all requested packets are written. Any thread. */
 void producer_done(struct producer *p, uint32_t instance);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/program_file.h"
@@ -23,6 +24,7 @@
 
 #define START_LIMIT_MS 5000 /* for data sources that start slowly, or never */
 #define LOOK_MS 100
+#define PACKET_TAG 0x0a /* precedes the length of each packet in a file */
 #define END_PATIENCE_NS (3 * NS_PER_S) /* until the user is told about the wait */
 #define END_LIMIT_NS                                                                               \
 	(30 *                                                                                      \
@@ -282,6 +284,25 @@ static uint64_t file_bytes(const char *path)
 	return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
+/* Whether the file ends with a complete packet: on a full disk perfetto may exit with 0. */
+static bool is_whole(const char *path)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint64_t bytes = file_bytes(path);
+	uint8_t *data = bytes ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+	struct cursor c;
+
+	if (data == MAP_FAILED)
+		return true; /* unknown */
+	c = cursor_of(data, bytes);
+	while (!c.failed && cursor_left(&c)) {
+		c.failed |= cursor_varint(&c) != PACKET_TAG;
+		cursor_bytes(&c, cursor_varint(&c));
+	}
+	munmap(data, bytes);
+	return !c.failed;
+}
+
 static void give_up(struct session *s, struct error *e, const char *why)
 {
 	error_set(e, -ETIMEDOUT, "'%s' was ended %s", s->program, why);
@@ -372,7 +393,9 @@ static int run(struct session *s, char **argv, struct perfetto_session_result *r
 		return err;
 	}
 	result->bytes = file_bytes(s->request->output);
-	if (!result->problem.code && (s->status || !result->bytes))
+	result->has_sources = s->sources.length || getenv("INJECTION_DATA_SOURCE_NAME") ||
+			      getenv("INJECTION_DATA_SOURCE_NAME_SUFFIX");
+	if (!result->problem.code && (s->status || !result->bytes || !is_whole(s->request->output)))
 		perfetto_failed(s, &result->problem);
 	return 0;
 }

@@ -30,6 +30,7 @@ struct perfetto_session_request {
 struct perfetto_session_result {
 	int status; /* of the command, or of a shell that cannot run it; 0: not tried */
 	uint64_t bytes; /* size of the file */
+	bool has_sources; /* the configuration names data sources of the recorder */
 	struct error problem; /* code 0: the file is complete */
 };
 

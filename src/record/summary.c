@@ -95,6 +95,20 @@ static int add_costs(struct trace *t, struct record_summary *end, struct error *
 	return 0;
 }
 
+/* Adds what the requested engine could not do. The caller has loaded table `capability`. */
+static void add_engine(const struct trace *t, struct record_summary *end)
+{
+	static const char *const names[ENGINE_LIMITS] = { "engine", "metrics", "graph_metrics" };
+	size_t n = 0;
+
+	for (size_t i = 0; i < ENGINE_LIMITS; i++) {
+		const char *why = capability_refusal(t, names[i]);
+
+		if (*why)
+			snprintf(end->engine[n++], sizeof(end->engine[0]), "%s", why);
+	}
+}
+
 static int read_no_gpu(struct trace *t, struct record_summary *end, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
@@ -159,6 +173,8 @@ int record_summary_read(const char *directory, struct record_summary *end, struc
 	end->graph_launches = trace_rows(t, TABLE_graph_launch);
 	count_processes(t, end);
 	r = add_costs(t, end, e);
+	if (r >= 0)
+		add_engine(t, end);
 	if (r >= 0)
 		r = add_samples(t, end, e);
 	if (r >= 0)

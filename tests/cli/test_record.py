@@ -762,3 +762,13 @@ def test_no_process_can_be_started(program, environment):
         assert result.returncode == 126
         assert "cannot start '/bin/true'" in result.stderr and len(result.stderr.splitlines()) == 1
         assert os.listdir(folder) == []
+
+
+def test_options_of_an_engine_without_one(pitot, tmp_path):
+    """COMMAND may start an engine itself, so record runs it."""
+    for engine, expected in ((), 2), (("--engine", "trace"), 2), (("--engine", "range-profiler"), 0):
+        result = pitot("record", "--force", "-o", tmp_path / "rec", "--no-cpu", "--metrics", "x", "--count", "3", *engine, "--", "true")
+        assert [line for line in result.stderr.splitlines() if "has no effect" in line] == [
+            f"pitot record: warning: --{option} has no effect without --engine, unless COMMAND starts an engine" for option in ("metrics", "count")][:expected]
+    refused = pitot("record", "--cpu-only", "--engine", "pc-sampling", "--", "true", status=2)
+    assert "--engine needs GPU work, which --pid and --cpu-only do not record" in refused.stderr

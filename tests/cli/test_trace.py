@@ -20,6 +20,11 @@ behaviour = os.environ.get("BEHAVIOUR", "")
 config = sys.stdin.buffer.read()
 out, notify = sys.argv[sys.argv.index("-o") + 1], int(sys.argv[sys.argv.index("--notify-fd") + 1])
 trace = open(out, "wb")
+def write(content):
+    length, head = len(content), b"\\n"
+    while length > 127:
+        head, length = head + bytes([length & 127 | 128]), length >> 7
+    trace.write(head + bytes([length]) + content)
 if behaviour == "no service":
     print("[1.2]  perfetto_cmd.cc:1184 Could not connect to the traced socket /x.", file=sys.stderr)
     os.write(notify, b"\\1")
@@ -33,12 +38,15 @@ def end(*_):
     if behaviour == "writes for long":
         for _ in range(4):
             time.sleep(1)
-            trace.write(b"x" * 1000)
+            write(b"x" * 1000)
             trace.flush()
     if behaviour == "fails at the end":
         print("[1.2]  perfetto_cmd.cc:9 disk full", file=sys.stderr)
         os._exit(1)
-    trace.write(config + b"\\n" + "|".join(sys.argv[1:]).encode())
+    write(config + b"\\n" + "|".join(sys.argv[1:]).encode())
+    if behaviour == "full disk":
+        print("[1.2]  perfetto_cmd.cc:9 Failed to write packets", file=sys.stderr)
+        trace.truncate(trace.tell() - 1)
     trace.close()
     os._exit(0)
 signal.signal(signal.SIGTERM, end)
@@ -69,6 +77,14 @@ def trace(build, environment, tools, tmp_path):
     return run
 
 
+def content(path):
+    """What perfetto has written, without the tag and the length."""
+    data, at = path.read_bytes(), 1
+    while data[at] & 128:
+        at += 1
+    return data[at + 1:]
+
+
 def test_default(trace, tmp_path, build):
     result = trace("--", "sh", "-c", "env; exit 7")
     assert result.returncode == 7
@@ -76,7 +92,7 @@ def test_default(trace, tmp_path, build):
         assert f"\n{variable}" in "\n" + result.stdout
     assert "PITOT_RECORDING" not in result.stdout
     assert result.stderr.startswith("pitot trace: the trace is in 'trace.pftrace' (")
-    config, arguments = (tmp_path / "trace.pftrace").read_text().rsplit("\n", 1)
+    config, arguments = content(tmp_path / "trace.pftrace").decode().rsplit("\n", 1)
     assert 'name: "gpu.renderstages"' in config and 'name: "linux.process_stats"' in config
     assert arguments.split("|")[-1] == "--txt"
 
@@ -85,11 +101,20 @@ def test_configurations(trace, tmp_path):
     (tmp_path / "text").write_text('# a comment: é\n\tbuffers { size_kb: 1 }\r\n')
     encoded = TraceConfig(buffers=[TraceConfig.BufferConfig(size_kb=64)], duration_ms=1000).SerializeToString()
     (tmp_path / "encoded").write_bytes(encoded)
+    nothing = "pitot trace: warning: the configuration names no data source of Pitot, such as gpu.renderstages: the trace has no GPU data\n"
     for name in "text", "encoded":
-        assert trace("-q", "-c", name, "-o", f"{name}.out", "--", "true").stderr == ""
-        config, arguments = (tmp_path / f"{name}.out").read_bytes().rsplit(b"\n", 1)
+        assert trace("-q", "-c", name, "-o", f"{name}.out", "--", "true").stderr == nothing
+        config, arguments = content(tmp_path / f"{name}.out").rsplit(b"\n", 1)
         assert config == (tmp_path / name).read_bytes()
         assert arguments.endswith(b"|--txt") == (name == "text")
+
+
+def test_names_of_data_sources(trace, tmp_path):
+    for name, variables, is_known in (("gpu.renderstages", {}, True), ("gpu.renderstage", {}, False),
+                                      ("gpu.mine", {"INJECTION_DATA_SOURCE_NAME": "gpu.mine"}, True)):
+        (tmp_path / "config").write_text(f'data_sources {{ config {{ name: "{name}" }} }}')
+        result = trace("--force", "-c", "config", "--", "true", **variables)
+        assert result.returncode == 0 and ("names no data source of Pitot" in result.stderr) == (not is_known)
 
 
 def test_refusals(trace, tools, tmp_path):
@@ -114,13 +139,15 @@ def test_file_that_exists(trace, tmp_path):
     assert result.returncode == 1 and "'trace.pftrace' exists" in result.stderr and result.stdout == ""
     assert (tmp_path / "trace.pftrace").read_text() == "mine"
     assert trace("--force", "--", "true").returncode == 0
-    assert (tmp_path / "trace.pftrace").read_text() != "mine"
+    assert (tmp_path / "trace.pftrace").read_bytes() != b"mine"
 
 
 def test_what_goes_wrong_later(trace):
     result = trace("--", "sh", "-c", "exit 3", BEHAVIOUR="fails at the end")
     assert result.returncode == 3 and "the trace is not complete" in result.stderr and "disk full" in result.stderr
     assert trace("--force", "--", "true", BEHAVIOUR="fails at the end").returncode == 1
+    full = trace("--force", "--", "true", BEHAVIOUR="full disk")
+    assert full.returncode == 1 and "the trace is not complete" in full.stderr and "Failed to write packets" in full.stderr
     assert trace("--force", "--", "sh", "-c", "sleep 0.3; kill -KILL $$", BEHAVIOUR="ends early").returncode == 137
 
 

@@ -381,6 +381,16 @@ def test_slow_service(program, service):
     assert all(p.sequence_flags == 1 for p in gaps)
 
 
+def test_ends_of_slices_with_a_slow_service(program, service):
+    """A full queue has room for them: each slice whose beginning was accepted ends."""
+    running = program("a", "packets=200000", "ends=40", "keep=0", "queue=131072")
+    connection = service.connect()
+    connection.start(1, "a")
+    [[_, _, refused, _]] = running.wait_for("written")
+    assert int(refused) and [line[2] for line in running.said("ends")] == ["40"]
+    connection.until(lambda: connection.count() == 200040 - int(refused))
+
+
 @pytest.mark.parametrize("reading", ["reads", "hangs", "never began", "is not there"])
 def test_stop(program, tmp_path, reading):
     """Within a second, and what has been written arrives where the service reads."""

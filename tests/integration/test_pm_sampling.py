@@ -3,6 +3,7 @@
 (tests/standin/standin_pm_sampling.c), so each value says when and which it is.
 """
 import collections
+import json
 
 import pytest
 
@@ -208,3 +209,21 @@ def test_record_and_report(pitot, build, made_tape, tmp_path, rows):
     found = {row["name"]: row for row in pitot("report", folder, "--json", json_output=True)["system"]["counters"]}
     assert found["gpu__time_duration.sum"]["mean"] == 200_000 and found["gpu__time_duration.sum"]["readings"] == sum(run)
     assert "GPU 0 gpu__time_duration.sum 200,000 nanosecond" in " ".join(pitot("report", folder, "--system").stdout.split())
+
+
+def test_the_end_of_record_says_what_is_not_measured(pitot, build, made_tape, tmp_path):
+    """The user learns it without reading the capabilities."""
+    faults = tmp_path / "faults"
+    for metrics, fault, said in (
+        (METRICS, "", []),
+        (f"{METRICS},nonsense", "", ["chip GH100 has no metric 'nonsense'"]),
+        (METRICS, "call cuptiPmSamplingEnable returns 35", ["NVreg_RestrictProfilingToAdminUsers=0"]),
+    ):
+        faults.write_text(fault + "\n")
+        command = "record", "--force", "--no-cpu", "--stacks", "none", "--engine", "pm-sampling", "--metrics", metrics, "-o", tmp_path / "rec.pitot"
+        played = "--", build / "standin/tape-play", *PLAY, "--faults", faults, made_tape
+        limits = json.loads(pitot(*command, "--json", *played).stderr.splitlines()[-1])["engine"]
+        lines = [line for line in pitot(*command, *played).stderr.splitlines() if line.startswith("  engine ")]
+        assert len(limits) == len(lines) == len(said)
+        for text in said:
+            assert text in limits[0] and text in lines[0]

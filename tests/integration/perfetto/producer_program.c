@@ -6,7 +6,8 @@
  * For each instance a thread writes `packets` packets into each of `sequences` sequences. Each
  * packet has a time and, as for_testing, its sequence, its number from 0 and a text, so that it has
  * `size` bytes or a few more. What happens is printed, a line each. Lines of standard input are
- * commands: fork, replace FILE, stop. The program ends with its input.
+ * commands: fork, replace FILE, stop. The program ends with its input. After the
+ * packets it writes `ends` ends of slices.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -28,6 +29,7 @@ static unsigned long packets = 1000, size = 60, sequences = 1, queue, delay_us;
 static unsigned long keep = 1; /* wait for room in the queue; 0: packets are lost */
 static unsigned long late; /* answer from the thread, when it has written everything */
 static unsigned long silent; /* answer nothing */
+static unsigned long ends;
 
 static const struct {
 	const char *name;
@@ -35,7 +37,7 @@ static const struct {
 } options[] = {
 	{ "packets", &packets },   { "size", &size },     { "sequences", &sequences },
 	{ "queue", &queue },       { "keep", &keep },     { "late", &late },
-	{ "delay_us", &delay_us }, { "silent", &silent },
+	{ "delay_us", &delay_us }, { "silent", &silent }, { "ends", &ends },
 };
 
 static struct written {
@@ -72,11 +74,11 @@ static void answer(struct written *w)
 
 static bool write_one(struct written *w, uint32_t sequence, const struct strbuf *s)
 {
-	bool ok = producer_write(producer, w->number, sequence, s->data, s->length);
+	bool ok = producer_write(producer, w->number, sequence, s->data, s->length, false);
 
 	while (!ok && keep && !atomic_load(&w->gone)) {
 		usleep(500);
-		ok = producer_write(producer, w->number, sequence, s->data, s->length);
+		ok = producer_write(producer, w->number, sequence, s->data, s->length, false);
 	}
 	return ok;
 }
@@ -86,6 +88,7 @@ static void *write_packets(void *user)
 	_cleanup_strbuf_ struct strbuf s = STRBUF_INIT;
 	_cleanup_free_ bool *began = calloc(SEQUENCES + 1, sizeof(bool));
 	struct written *w = user;
+	unsigned long taken = 0;
 	uint64_t refused = 0;
 
 	for (uint64_t n = 0; n < packets && !atomic_load(&w->gone); n++) {
@@ -99,6 +102,10 @@ static void *write_packets(void *user)
 		if (delay_us)
 			usleep((useconds_t)delay_us);
 	}
+	for (unsigned long n = 0; n < ends; n++)
+		taken += producer_write(producer, w->number, 1, s.data, s.length, true);
+	if (ends)
+		printf("ends %u %lu\n", w->number, taken);
 	printf("written %u %llu %llu\n", w->number, (unsigned long long)refused,
 	       (unsigned long long)producer_lost(producer, w->number));
 	for (; late && !atomic_load(&w->gone); usleep(1000))
@@ -176,7 +183,7 @@ static void fork_child(void)
 
 		producer_after_fork(producer);
 		for (size_t i = 0; i < INSTANCES; i++)
-			has |= producer_write(producer, instances[i].number, 1, "", 1);
+			has |= producer_write(producer, instances[i].number, 1, "", 1, false);
 		producer_done(producer, instances[0].number);
 		producer_stop(producer);
 		for (int fd = 3; fd < 64; fd++)

@@ -1,0 +1,254 @@
+#include "perfetto/perfetto_sink.h"
+
+#include <string.h>
+
+#include "perfetto/perfetto_packets.h"
+#include "perfetto/perfetto_slices.h"
+#include "perfetto/proto_read.h"
+#include "support/cmocka_tests.h"
+
+#define SEQUENCES 16
+#define ROUNDS 20000
+#define ROW(sink, table, ...)                                                                      \
+	(sink)->ops->append((sink), TABLE_##table, &(struct row_##table){ __VA_ARGS__ })
+
+enum text { EXECUTABLE = 1, LAUNCH, STEP, FIRST_PCI, LAST_PCI };
+
+/* A sequence as a reader counts its slices. */
+struct sequence {
+	bool valid; /* its incremental state is known */
+	bool has_lost; /* since the last packet */
+	unsigned open;
+};
+
+/* A service that rejects many packets, but never the end of a slice. */
+struct service {
+	struct sequence sequences[SEQUENCES];
+	uint32_t random, refusing; /* packets still to reject */
+	uint64_t begun, ended, told;
+};
+
+static uint32_t next_random(uint32_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 17;
+	*state ^= *state << 5;
+	return *state;
+}
+
+/* Returns the count in the annotations of an instant, which is a loss. */
+static uint64_t count_of(struct cursor event)
+{
+	struct proto_field f, note;
+	uint64_t count = 0;
+
+	while (proto_next(&event, &f)) {
+		struct cursor c = proto_message(&f);
+
+		while (f.number == 4 && proto_next(&c, &note))
+			if (note.number == 4)
+				count = note.value;
+	}
+	return count;
+}
+
+static void read_event(struct service *s, struct sequence *q, struct cursor event, bool defaults)
+{
+	struct cursor c = event;
+	struct proto_field f;
+	uint64_t type = 0, uuid = 0;
+
+	while (proto_next(&c, &f)) {
+		type = f.number == 9 ? f.value : type;
+		uuid = f.number == 11 ? f.value : uuid;
+	}
+	assert_true(!type || uuid || defaults);
+	if (type == 1) {
+		q->open++;
+		s->begun++;
+	} else if (type == 2) {
+		assert_int_not_equal(q->open, 0);
+		q->open--;
+		s->ended++;
+	} else if (type == 3) {
+		s->told += count_of(event);
+	}
+}
+
+static bool take(void *user, uint32_t number, const void *packet, size_t length, bool is_end)
+{
+	struct service *s = user;
+	struct sequence *q = &s->sequences[number];
+	struct cursor c = cursor_of(packet, length), event = { 0 };
+	struct proto_field f;
+	uint64_t flags = 0;
+
+	assert_in_range(number, 1, SEQUENCES - 1);
+	if (!s->refusing && next_random(&s->random) % 8 == 0)
+		s->refusing = next_random(&s->random) % 20;
+	if (s->refusing && !is_end) {
+		s->refusing--;
+		q->has_lost = true;
+		return false;
+	}
+	while (proto_next(&c, &f)) {
+		flags = f.number == 13 ? f.value : flags;
+		if (f.number == PACKET_TRACK_EVENT)
+			event = proto_message(&f);
+	}
+	q->valid = (q->valid && !q->has_lost) || flags & PERFETTO_CLEARED;
+	q->has_lost = false;
+	assert_true(q->valid || !(flags & PERFETTO_NEEDS_STATE));
+	read_event(s, q, event, flags & PERFETTO_NEEDS_STATE);
+	return true;
+}
+
+static void nvtx(struct sink *sink, enum nvtx_kind kind, uint64_t time_ns, uint64_t range)
+{
+	ROW(sink, nvtx, .time_ns = time_ns, .kind = (uint8_t)kind, .thread = 7, .message = STEP,
+	    .range = range);
+}
+
+static struct sink *new_sink(struct service *s, const atomic_uint *rows)
+{
+	struct sink *sink = perfetto_sink_new(
+		&(struct perfetto_sink_options){ .rows = rows, .user = s, .write = take });
+
+	assert_non_null(sink);
+	ROW(sink, string, .id = EXECUTABLE, .text = { "/bin/app", 8 });
+	ROW(sink, string, .id = LAUNCH, .text = { "cuLaunchKernel", 14 });
+	ROW(sink, string, .id = STEP, .text = { "step", 4 });
+	ROW(sink, process, .pid = 7, .executable = EXECUTABLE);
+	ROW(sink, api_function, .id = 1 << 16 | 307, .name = LAUNCH, .kind = api_kind_launch);
+	return sink;
+}
+
+/*
+ * Slices are lost as a whole: no end without its beginning, which would end the slice around it,
+ * and no beginning without its end.
+ */
+static void test_slices_of_a_slow_service(void **state)
+{
+	const atomic_uint rows = PERFETTO_CALLS | PERFETTO_RANGES;
+	struct service s = { .random = 1 };
+	struct sink *sink = new_sink(&s, &rows);
+	uint64_t time_ns = 0, slices = 0;
+	unsigned pushed = 0, crossing = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < ROUNDS; i++, time_ns += 10) {
+		unsigned choice = next_random(&s.random) % 8;
+
+		if (choice == 0 && pushed < 60) {
+			nvtx(sink, nvtx_kind_push, time_ns, 0);
+			pushed++;
+			slices++;
+		} else if (choice == 1 && pushed) {
+			nvtx(sink, nvtx_kind_pop, time_ns, 0);
+			pushed--;
+		} else if (choice == 2 && !crossing) {
+			nvtx(sink, nvtx_kind_start, time_ns, i + 1);
+			crossing = i + 1;
+			slices++;
+		} else if (choice == 3 && crossing) {
+			nvtx(sink, nvtx_kind_end, time_ns, crossing);
+			crossing = 0;
+		} else {
+			ROW(sink, api_call, .start_ns = time_ns, .end_ns = time_ns + 5,
+			    .function = 1 << 16 | 307, .thread = 7, .correlation = i + 1,
+			    .missing = 1u << COLUMN_api_call_result | 1u << COLUMN_api_call_stack);
+			slices++;
+		}
+	}
+	for (; pushed; pushed--)
+		nvtx(sink, nvtx_kind_pop, time_ns++, 0);
+	nvtx(sink, nvtx_kind_end, time_ns, crossing);
+	assert_int_equal(sink->ops->close(sink), 0);
+	assert_in_range(s.begun, slices / 4, slices - slices / 4);
+	assert_int_equal(s.ended, s.begun);
+	for (unsigned i = 0; i < SEQUENCES; i++)
+		assert_int_equal(s.sequences[i].open, 0);
+	assert_in_range(s.told, slices - s.begun, 8 * (slices - s.begun)); /* with descriptions */
+}
+
+/* --- numbers of GPUs --- */
+
+struct gpus {
+	uint64_t listed, named; /* GPUs in GpuInfo, and how many of them have a name */
+	uint64_t of_work[2]; /* numbers */
+	size_t works;
+};
+
+static void read_gpu_info(struct gpus *g, struct cursor info)
+{
+	struct proto_field gpu, f;
+
+	g->listed = g->named = 0;
+	while (proto_next(&info, &gpu)) {
+		struct cursor c = proto_message(&gpu);
+
+		g->listed++;
+		while (proto_next(&c, &f))
+			g->named += f.number == 1;
+	}
+}
+
+static bool take_gpus(void *user, uint32_t number, const void *packet, size_t length, bool is_end)
+{
+	struct cursor c = cursor_of(packet, length);
+	struct proto_field f, field;
+	struct gpus *g = user;
+
+	(void)number;
+	(void)is_end;
+	while (proto_next(&c, &f)) {
+		struct cursor stage = proto_message(&f);
+
+		if (f.number == PACKET_GPU_INFO)
+			read_gpu_info(g, stage);
+		while (f.number == PACKET_GPU_RENDER_STAGE_EVENT && proto_next(&stage, &field))
+			if (field.number == 11 && g->works < ARRAY_SIZE(g->of_work))
+				g->of_work[g->works++] = field.value;
+	}
+	return true;
+}
+
+static int number_of_pci(void *user, const char *pci)
+{
+	(void)user;
+	return strcmp(pci, "last") == 0 ? 5 : -1;
+}
+
+/* The sixth GPU of the machine has its number, and an unknown GPU has CUDA's ordinal. */
+static void test_numbers_of_gpus(void **state)
+{
+	const atomic_uint rows = PERFETTO_WORK;
+	struct gpus g = { 0 };
+	struct sink *sink = perfetto_sink_new(&(struct perfetto_sink_options){
+		.rows = &rows, .user = &g, .write = take_gpus, .gpu_number = number_of_pci });
+
+	(void)state;
+	assert_non_null(sink);
+	ROW(sink, string, .id = FIRST_PCI, .text = { "first", 5 });
+	ROW(sink, string, .id = LAST_PCI, .text = { "last", 4 });
+	ROW(sink, device, .id = 0, .pci = LAST_PCI);
+	ROW(sink, device, .id = 1, .pci = FIRST_PCI);
+	for (uint32_t device = 0; device < 2; device++)
+		ROW(sink, memset, .start_ns = 1, .end_ns = 2, .device = device, .context = device);
+	assert_int_equal(sink->ops->close(sink), 0);
+	assert_int_equal(g.listed, 6);
+	assert_int_equal(g.named, 2);
+	assert_int_equal(g.works, 2);
+	assert_int_equal(g.of_work[0], 5);
+	assert_int_equal(g.of_work[1], 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_slices_of_a_slow_service),
+		cmocka_unit_test(test_numbers_of_gpus),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
