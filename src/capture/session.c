@@ -396,7 +396,7 @@ static bool update_session(struct session *s, uint64_t now, struct writer *w)
 		session_write_shared(self.sessions, s, w);
 		rows_clock(w, 0);
 		state = SESSION_WAITING;
-		/* The tick may have begun before the session did; its owner waits for the window. */
+		/* The tick may have begun before the session; its owner waits for the window. */
 		now = MAX(now, clock_monotonic_ns());
 	}
 	if (state == SESSION_WAITING && now >= settings_window_start_ns(&s->settings))
