@@ -224,11 +224,12 @@ def test_every_setting_is_an_option(record, pitot):
             expected[option["setting"]] = written
     assert {"graphs", "delay_ns", "max_bytes"} < set(expected)
     values = options_given(record, *options)
-    for setting in ("api", "system"):  # their first choices are their defaults
+    for setting in ("api", "system", "measure"):  # their first choices are their defaults
         expected.pop(setting)
     assert values.pop("start_ns") and values == expected
     assert options_given(record, "--no-counters")["counters_ns"] == "0"
     assert options_given(record, "--api=all")["api"] == "all"
+    assert options_given(record, "--measure=range")["measure"] == "range"
 
 
 def test_descriptors_are_not_inherited(record):
