@@ -190,17 +190,21 @@ int perfetto_metrics_add(struct perfetto_metrics *m, struct perfetto_sequence *s
 			 struct strbuf *s, uint32_t gpu, const uint64_t times_ns[2],
 			 const struct perfetto_metric *metrics, size_t count)
 {
-	for (int end = 0; end < 2; end++) {
-		int is_new = map_add(&m->gpus, metrics_iid(m, gpu));
+	int is_new = map_add(&m->gpus, metrics_iid(m, gpu));
+	uint64_t *last_ns = is_new < 0 ? NULL : map_at(&m->gpus, metrics_iid(m, gpu), 0);
+
+	if (!last_ns)
+		return -ENOMEM;
+	/* A kernel that starts when the previous one ends has no sample of its start. */
+	for (int end = !is_new && *last_ns == times_ns[0]; end < 2; end++) {
 		size_t packet, event, defaults;
 
-		if (is_new < 0)
-			return is_new;
 		packet = perfetto_sequence_open(s, sequence, times_ns[end], &defaults);
 		if (defaults)
 			proto_close(s, defaults);
 		if (is_new)
 			define(s, metrics_iid(m, gpu), gpu, m->specify, m->user);
+		is_new = 0;
 		event = proto_open(s, PACKET_GPU_COUNTER_EVENT);
 		proto_uint(s, 4, metrics_iid(m, gpu));
 		for (size_t i = 0; i < count; i++) {
@@ -215,6 +219,7 @@ int perfetto_metrics_add(struct perfetto_metrics *m, struct perfetto_sequence *s
 		proto_close(s, event);
 		proto_close(s, packet);
 	}
+	*last_ns = times_ns[1];
 	return 0;
 }
 

@@ -69,7 +69,7 @@ struct perfetto_metric {
 };
 
 struct perfetto_metrics {
-	struct map gpus; /* iids of the descriptors in this file */
+	struct map gpus; /* iid of each descriptor in this file -> time of its last sample */
 	uint32_t generation; /* of descriptors; changes when a metric is added */
 	/* Writes the specifications of all metrics. */
 	void (*specify)(void *user, struct strbuf *s);
