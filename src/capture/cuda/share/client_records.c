@@ -274,10 +274,11 @@ static unsigned size_of(uint32_t kind, size_t seen)
 	return atomic_compare_exchange_strong(&kinds[kind].size, &none, size) ? size : none;
 }
 
-static void drop(const struct chunk *c)
+/* Records that the client does not get for lack of room: for CUPTI's count, and for the end. */
+static void drop_copies(size_t records)
 {
-	copies_add_dropped(c->records);
-	atomic_fetch_add(&dropped_ever, c->records);
+	copies_add_dropped(records);
+	atomic_fetch_add(&dropped_ever, records);
 }
 
 static struct chunk *chunk_for(unsigned size)
@@ -287,7 +288,7 @@ static struct chunk *chunk_for(unsigned size)
 	if (c && c->used + size <= CHUNK_BYTES)
 		return c;
 	if (self.bytes >= COPIES_BYTES_MAX) {
-		drop(oldest);
+		drop_copies(oldest->records);
 		self.first = oldest->next;
 		self.bytes -= sizeof(*oldest);
 		atomic_fetch_sub(&waiting, oldest->used);
@@ -330,7 +331,7 @@ static void add_record(const uint8_t *record, size_t seen)
 	}
 	pthread_mutex_unlock(&lock);
 	if (!c)
-		copies_add_dropped(1);
+		drop_copies(1);
 }
 
 void copies_add(uint8_t *bytes, size_t valid)
@@ -442,8 +443,7 @@ static void hand_over(struct chunk *chunk, struct buffer *b, const struct client
 
 		refused = refused || !hand_over_record(chunk->bytes + at, kind, size, b, c);
 		if (refused) {
-			copies_add_dropped(1);
-			atomic_fetch_add(&dropped_ever, 1);
+			drop_copies(1);
 		}
 		at += size;
 	}
