@@ -444,6 +444,23 @@ def test_sessions_that_measure_at_once(request, service, player, build, environm
         ends(instance)
 
 
+def test_stop_while_a_kernel_is_replayed(request, service, player, build, environment, made_tape, tmp_path):
+    """Each measurement takes 0.1 s, so that every stop finds one underway: the program goes on, and the next trace measures."""
+    (tmp_path / "faults").write_text("delay cuptiRangeProfilerStop 100ms\n")
+    program = injected(build, environment, made_tape, "--realtime", "--repeat", "1000000", "--faults", str(tmp_path / "faults"),
+                       PERFETTO_PRODUCER_SOCK_NAME=str(tmp_path / "socket"), __TRACE_STARTUP="gpu.counters")
+    request.addfinalizer(program.kill)
+    connection = connect(service)
+    for instance in 1, 2, 3:
+        connection.start(instance, "gpu.counters", buffer=instance, config=measuring(METRICS[1]))
+        Measured(connection, instance).until(lambda measured: measured.names)
+        connection.stop(instance)
+        connection.until(lambda: instance in connection.stopped)  # noqa: B023
+        measured = [kernel for kernel in live_trace(connection, instance).kernels() if METRICS[1] in kernel.args]
+        assert measured and all(kernel.args[METRICS[1]] == kernel.args["correlation"] for kernel in measured)
+    assert program.poll() is None
+
+
 def test_stops_at_once(service, leaver):
     """Each waits 0.2 s for what is under way, one beside the other."""
     leaver("waits")
