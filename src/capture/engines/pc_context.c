@@ -9,7 +9,7 @@
 
 #define SCRATCH_BYTES ((size_t)4 << 20)
 #define SMALL_HARDWARE_BYTES ((size_t)64 << 20)
-#define CALLS_MAX 64u /* of GetData in one reading */
+#define CALLS_MAX 64u /* of GetData per reading */
 #define NOT_ISSUED "_not_issued"
 
 #define PARAMETERS(type, ...)                                                                      \
@@ -17,7 +17,7 @@
 		.size = CUpti_PCSampling##type##ParamsSize, __VA_ARGS__                            \
 	}
 
-/* --- the beginning --- */
+/* --- setting up --- */
 
 static void find_twins(struct pc_context *c)
 {
@@ -107,7 +107,7 @@ static bool allocate(struct pc_context *c)
 
 #define ATTRIBUTE(name) CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_##name
 
-/* small: with less memory of the GPU than CUPTI's default. */
+/* `small`: the GPU's buffer is smaller than CUPTI's default. */
 static CUptiResult configure(struct pc_context *c, const struct cupti *cupti, unsigned exponent,
 			     bool small)
 {
@@ -209,10 +209,10 @@ static void add_sample(struct pc_context *c, const CUpti_PCSamplingPCData *pc, c
 				     .samples = samples };
 
 	if (samples && c->samples.count < PC_ROWS_MAX && vec_push(&c->samples, s) < 0)
-		return; /* they are `other` */
+		return; /* pc_readings_push() counts them as `other` */
 }
 
-/* Samples of the reason's twin, which are among those of the reason. */
+/* Returns the samples of the reason's twin, which the reason's own samples include. */
 static uint64_t not_issued(const struct pc_context *c, const CUpti_PCSamplingPCData *pc,
 			   size_t count, const char *reason)
 {
@@ -249,7 +249,7 @@ static void empty(CUpti_PCSamplingData *d)
 	d->hardwareBufferFull = 0;
 }
 
-/* Takes what is in a buffer of CUPTI's, which is empty then. */
+/* Adds the contents of a CUPTI buffer to the reading and empties the buffer. */
 static void add_data(struct pc_context *c, CUpti_PCSamplingData *d, struct pc_reading *r)
 {
 	size_t count = MIN(d->totalNumPcs, PC_PCS);

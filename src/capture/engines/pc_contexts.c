@@ -11,30 +11,30 @@
 
 #define CONTEXTS_MAX 32u
 #define DESTROY_WAIT_NS (200 * NS_PER_MS)
-#define LOAD_WAIT_NS (100 * NS_PER_MS) /* of a call that loads, for a reading */
-#define HELD_MAX_NS (5 * NS_PER_S) /* readings wait no longer for calls that load */
-#define FAILURES_MAX 20u /* of readings, one after the other */
+#define LOAD_WAIT_NS (100 * NS_PER_MS) /* longest wait of a call that loads code for a reading */
+#define HELD_MAX_NS (5 * NS_PER_S) /* longest delay of readings by calls that load code */
+#define FAILURES_MAX 20u /* of readings, in succession */
 
 enum slot_state {
 	SLOT_EMPTY,
 	SLOT_SAMPLED,
-	SLOT_FAILED, /* sampled, but not read any more */
-	SLOT_GONE, /* destroyed while it was claimed */
+	SLOT_FAILED, /* sampled, but no longer read */
+	SLOT_GONE, /* destroyed or not sampled: release() empties the slot */
 };
 
 static struct slot {
 	atomic_bool claimed;
 	atomic_uint state;
 	_Atomic(CUcontext) handle;
-	struct pc_context context; /* of who has claimed it */
+	struct pc_context context; /* only for the thread that has claimed the slot */
 	uint64_t setup_ns;
 } slots[CONTEXTS_MAX];
 
 #define FOR_EACH_SLOT(s) for (struct slot *s = slots; s < slots + CONTEXTS_MAX; s++)
 
-static atomic_uint loading, reading; /* calls of the driver, of CUPTI */
-static __thread unsigned loads __attribute__((tls_model("initial-exec"))); /* of `loading` */
-static uint64_t held_since_ns; /* readings, by calls that load; 0: they are not. Of who reads */
+static atomic_uint loading, reading; /* driver calls and readings in progress */
+static __thread unsigned loads __attribute__((tls_model("initial-exec"))); /* on this thread */
+static uint64_t held_since_ns; /* start of a delay of readings; 0: none. Reading thread */
 static atomic_uint_fast64_t setups, setup_ns, full, beyond;
 
 static bool claim(struct slot *s)
@@ -72,7 +72,7 @@ static struct slot *claim_empty(void)
 	return NULL;
 }
 
-/* Of a claimed slot. */
+/* The slot must be claimed. */
 static void note(const struct slot *s)
 {
 	const struct pc_context *c = &s->context;
@@ -159,8 +159,8 @@ void pc_contexts_remove(const struct cupti *cupti, CUcontext handle)
 }
 
 /*
- * PCs of a module mean something as long as it is loaded. A reading that is under way has them,
- * too.
+ * PCs of a module are valid only while it is loaded, so they are read before it is unloaded. If
+ * another thread has claimed the slot, its reading includes them.
  */
 void pc_contexts_follow_module(const struct cupti *cupti, CUcontext handle, bool unloads)
 {
@@ -181,7 +181,7 @@ void pc_contexts_module_call(bool begins)
 	struct timespec t = { .tv_nsec = NS_PER_MS / 10 };
 
 	if (!begins) {
-		if (loads) /* else it began before we were told of calls */
+		if (loads) /* else the call began before its callbacks were enabled */
 			atomic_fetch_sub(&loading, 1);
 		loads -= loads > 0;
 		return;
@@ -192,7 +192,7 @@ void pc_contexts_module_call(bool begins)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
 }
 
-/* Whether CUPTI may be read: nobody loads code, and who wants to waits. */
+/* Returns whether CUPTI may be read now; then threads that begin to load code wait. */
 static bool begin_reading(bool at_once)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -221,7 +221,7 @@ static void give_up_reading(struct slot *s, const struct cupti *cupti)
 	atomic_store(&s->state, SLOT_FAILED);
 }
 
-/* Of a claimed slot. */
+/* The slot must be claimed. */
 static uint64_t follow(struct slot *s, const struct cupti *cupti, bool in_window, bool all)
 {
 	uint64_t sampled = 0;

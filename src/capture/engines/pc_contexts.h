@@ -1,8 +1,8 @@
 /*
- * pc_contexts.h: the contexts that are sampled, each from the callback of its creation to that of
- * its destruction, in windows and outside of them: then readings are thrown away. Whoever calls
- * CUPTI for a context has claimed it: the vendor thread never waits for a claim, and a callback
- * only when its context is about to go, for a moment.
+ * pc_contexts.h: all sampled contexts, each from the callback of its creation to the callback of
+ * its destruction. Readings outside windows are discarded. A thread must claim a context before it
+ * calls CUPTI for it: the vendor thread never waits for a claim, and a callback waits only briefly,
+ * when its context is about to be destroyed.
  */
 #ifndef PITOT_CAPTURE_ENGINES_PC_CONTEXTS_H
 #define PITOT_CAPTURE_ENGINES_PC_CONTEXTS_H
@@ -13,39 +13,39 @@
 
 struct pc_counts {
 	uint64_t setups, setup_ns;
-	uint64_t full;	 /* times that the hardware's buffer was, in windows */
-	uint64_t beyond; /* contexts beyond the limit, which are not sampled */
+	uint64_t full;	 /* times that the GPU's buffer was full in a window */
+	uint64_t beyond; /* contexts beyond the limit; they are not sampled */
 };
 
 /*
- * A context is created, in a window or not, and is sampled every 2^exponent cycles from here on.
- * *function: which call failed.
+ * Starts sampling a context every 2^exponent cycles, in the callback of its creation. `in_window`:
+ * whether a window is open. On failure *function is the CUPTI function that failed.
  */
 CUptiResult pc_contexts_add(const struct cupti *cupti, CUcontext handle, unsigned exponent,
 			    bool in_window, const char **function);
-/* It is about to be destroyed: the last reading. */
+/* Reads a context that is about to be destroyed a last time and ends its sampling. */
 void pc_contexts_remove(const struct cupti *cupti, CUcontext handle);
-/* A module was loaded into it, or is about to be unloaded. */
+/* Called when a module was loaded into the context or is about to be unloaded. */
 void pc_contexts_follow_module(const struct cupti *cupti, CUcontext handle, bool unloads);
 
 /*
- * The calling thread begins or ends a call that loads or unloads code: meanwhile nothing is read.
+ * The calling thread begins or ends a call that loads or unloads code; readings wait meanwhile.
  */
 void pc_contexts_module_call(bool begins);
 
 enum pc_read { PC_READ_WINDOWS, PC_READ_ALL, PC_READ_NOW };
 
 /*
- * Reads those for which a window has opened or closed, or all; NOW: even while code is loaded. What
- * was sampled before this is of the window of before. *sampled: how much that was. false: not all
- * could be read, for the moment. Vendor thread, or before that runs.
+ * Reads the contexts whose window has opened or closed, or all contexts; NOW: even while code is
+ * loaded. `in_window` holds for later samples only. *sampled: 0 if nothing was sampled. Returns
+ * false if a context could not be read now. Vendor thread, or before that thread runs.
  */
 bool pc_contexts_read(const struct cupti *cupti, bool in_window, enum pc_read which,
 		      uint64_t *sampled);
 
-/* Whether CUPTI has something to do with any context. */
+/* Whether any context is sampled or claimed. */
 bool pc_contexts_exist(void);
-/* Capabilities of those that are sampled already, for a session that begins. */
+/* Notes the capabilities of the sampled contexts again, for a new session. */
 void pc_contexts_note(void);
 struct pc_counts pc_contexts_counts(void);
 void pc_contexts_after_fork(void);

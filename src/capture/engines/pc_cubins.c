@@ -13,18 +13,18 @@
 #include "capture/vendor_thread.h"
 #include "schema/settings.h"
 
-/* Never freed. Bytes stay as they are once they are there. */
+/* Never freed once identified. `bytes` never change once they are set. */
 struct cubin {
 	struct cubin *next;
-	uint8_t *bytes; /* NULL: only samples of it are known */
+	uint8_t *bytes; /* NULL: only its checksum is known, from rows */
 	size_t size;
 	uint64_t crc;
 	bool identified, needed;
-	bool settled; /* written, or nothing to write */
+	bool settled; /* its file has been written, or cannot be */
 	bool has_file, taken;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held for moments */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* only held briefly */
 static struct cubin *cubins;
 static size_t kept_bytes;
 static char folder[SETTINGS_PATH_MAX];
@@ -109,7 +109,7 @@ static void unlink_it(struct cubin *c)
 	*at = c->next;
 }
 
-/* One that is known already has its bytes from before, or from this one. */
+/* If the checksum is known, merges the module into the known one, which keeps any bytes it has. */
 static void settle_identity(struct cubin *c, uint64_t crc)
 {
 	struct cubin *known;
@@ -137,7 +137,7 @@ static void settle_identity(struct cubin *c, uint64_t crc)
 	free(unused);
 }
 
-/* Without a checksum nothing leads to it. */
+/* A module without a checksum is useless: no row refers to it. */
 static void drop(struct cubin *c)
 {
 	pthread_mutex_lock(&lock);
@@ -223,7 +223,7 @@ static int write_file(const char *path, const struct cubin *c)
 	return io_write_all(fd, c->bytes, c->size);
 }
 
-/* Another process of the recording may have written the same code. */
+/* Another process of the recording may have written the file already. */
 static bool store(const char *directory, const struct cubin *c)
 {
 	char path[4400], unfinished[4500];

@@ -1,9 +1,9 @@
 /*
- * pc_cubins.h: the device code of sampled kernels. A copy of each module is kept from when it is
- * loaded, up to PC_CUBINS_BYTES in all and for the life of the process: which of them will be
- * sampled is not known, and a later recording may want it again. CUPTI's checksum of it, which may
- * not be asked for in a callback, is found on the vendor thread. Those whose checksum shows up in
- * samples are written into the recording.
+ * pc_cubins.h: the device code of sampled kernels. Each module is copied when it is loaded, up to
+ * PC_CUBINS_BYTES in total, and the copy lives as long as the process: any module may be sampled
+ * later, and later recordings may need it again. The vendor thread computes CUPTI's checksum of it,
+ * because a callback must not call that function. Modules whose checksum appears in samples are
+ * written into the recording.
  */
 #ifndef PITOT_CAPTURE_ENGINES_PC_CUBINS_H
 #define PITOT_CAPTURE_ENGINES_PC_CUBINS_H
@@ -17,14 +17,14 @@
 
 #define PC_CUBINS_BYTES ((size_t)256 << 20)
 
-/* A module was loaded. Any thread, in CUPTI's callback. */
+/* Copies a module that was loaded. Any thread, in CUPTI's callback. */
 void pc_cubins_add(const void *bytes, size_t size);
-/* Finds the checksums of new ones. Vendor thread. */
+/* Computes the checksums of new modules. Vendor thread. */
 void pc_cubins_identify(const struct cupti *cupti);
 
-/* A new recording: none is in it. Collector's thread, as the next two. */
+/* Begins a recording, which needs no module yet. Collector's thread, like the next two. */
 void pc_cubins_begin(void);
-/* Rows have this checksum, or this lower half of one: so it is named in the recording. */
+/* Rows contain this checksum, or the lower half of one: the recording needs its module. */
 void pc_cubins_need(uint64_t crc);
 
 struct pc_cubin {
@@ -32,20 +32,20 @@ struct pc_cubin {
 	size_t size;
 	bool has_file;
 };
-/* One whose file has been written, or that there is no code of; each once. false: none. */
+/* Returns each needed module once: its file is written, or its code is unavailable; false: none. */
 bool pc_cubins_take(struct pc_cubin *cubin);
 
-/* The recording's folder, from here on. Any thread. */
+/* Sets the recording's folder. Any thread. */
 void pc_cubins_use(const char *directory);
-/* Writes what is needed into it. Vendor thread; the collector's when that has ended. */
+/* Writes the needed modules. Vendor thread, or the collector's after the vendor's last round. */
 void pc_cubins_store(void);
-/* In the recording's folder. */
+/* Relative to the recording's folder. */
 #define PC_CUBIN_FILE RECORDING_CUBINS "/%016llx" RECORDING_CUBIN_SUFFIX
 
-/* Modules of which there was no room for a copy. */
+/* Number of modules without a copy, for lack of memory or of a checksum. */
 uint64_t pc_cubins_lost(void);
 
-/* In the child of a fork: there are none. */
+/* Forgets all modules, in the child of a fork. */
 void pc_cubins_after_fork(void);
 
 #endif

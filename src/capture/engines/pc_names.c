@@ -8,13 +8,13 @@
 #include "base/compiler.h"
 #include "capture/log.h"
 
-/* One thread at a time: those who read are few, and a lost update costs a few names. */
+/* Not locked: threads rarely read at the same time, and a lost update leaks a few names. */
 static struct {
 	atomic_int owner; /* NAMES_… */
 	atomic_bool changed;
 	uint64_t crc;
 	uint32_t function;
-	const char *name; /* of the function above, in an earlier reading; NULL: none */
+	const char *name; /* pointer of `function` in an earlier reading; NULL: none */
 } names;
 
 enum { NAMES_UNKNOWN, NAMES_CUPTIS, NAMES_OURS };
@@ -74,7 +74,6 @@ static void free_names(CUpti_PCSamplingData *d, size_t count)
 			free(sorted[i]);
 }
 
-/* The names of the records have been copied. */
 void pc_names_done(CUpti_PCSamplingData *d, size_t count)
 {
 	if (atomic_load(&names.owner) == NAMES_UNKNOWN)

@@ -1,8 +1,8 @@
 /*
- * pc_names.h: who frees the names of functions in samples. They are the client's to free, CUPTI's
- * header says, but also that records may share them. What a CUPTI does shows when it names a
- * function for the second time: with the pointer of before, then no name is ever freed (so does
- * CUPTI 13.0); with another one, then each is. Any thread.
+ * pc_names.h: frees the function names in CUPTI's PC records, if the client owns them. CUPTI's
+ * header says that the client frees them, but also that records may share them. When CUPTI
+ * names a function in a second reading, the pointer decides: if it is the earlier one, CUPTI owns
+ * all names and none is ever freed (so with CUPTI 13.0); otherwise each is freed. Any thread.
  */
 #ifndef PITOT_CAPTURE_ENGINES_PC_NAMES_H
 #define PITOT_CAPTURE_ENGINES_PC_NAMES_H
@@ -11,10 +11,10 @@
 
 #include <cupti_pcsampling.h>
 
-/* The names of the first `count` records have been copied, and are of no use from here on. */
+/* Releases the names of the first `count` records; the caller must have copied them. */
 void pc_names_done(CUpti_PCSamplingData *d, size_t count);
 
-/* A module is unloaded: its functions' names may be others when it comes again. */
+/* A module is unloaded: if it is loaded again, its functions may have other name pointers. */
 void pc_names_changed(void);
 void pc_names_after_fork(void);
 

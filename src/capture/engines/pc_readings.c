@@ -8,7 +8,7 @@
 
 #define TEXTS_BYTES (16u << 20)
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held for moments */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* only held briefly */
 static struct pc_reading *oldest, **end = &oldest;
 static size_t bytes;
 static atomic_uint_fast64_t lost;
@@ -40,7 +40,7 @@ static uint64_t sum_of(const struct pc_sample *samples, size_t count)
 	return sum;
 }
 
-/* Room for so many samples. A reading without any is always let in: there are few. */
+/* A reading without samples always fits: there are few. */
 static bool reserve(size_t size, size_t count)
 {
 	bool fits;

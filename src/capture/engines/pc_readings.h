@@ -1,6 +1,6 @@
 /*
- * pc_readings.h: readings of the PC samplers on their way from the thread that made them to the
- * collector, which makes rows. What does not fit into PC_READINGS_BYTES is counted.
+ * pc_readings.h: queue of PC sampling readings from the threads that make them to the collector,
+ * which writes rows. Samples beyond PC_READINGS_BYTES are counted as lost.
  */
 #ifndef PITOT_CAPTURE_ENGINES_PC_READINGS_H
 #define PITOT_CAPTURE_ENGINES_PC_READINGS_H
@@ -13,7 +13,7 @@
 
 struct pc_sample {
 	uint64_t crc, offset;
-	const char *function, *reason; /* of pc_text() */
+	const char *function, *reason; /* from pc_text() */
 	uint64_t samples;
 };
 
@@ -22,30 +22,30 @@ struct pc_reading {
 	uint64_t start_ns, end_ns;
 	uint32_t device, context;
 	uint64_t period_cycles;
-	uint64_t total, dropped, other; /* with the samples: total = dropped + other + sum */
+	uint64_t total, dropped, other; /* samples; total = dropped + other + sum of samples[] */
 	size_t count;
 	struct pc_sample samples[];
 };
 
 /*
- * A text that stays as it is: the same one for the same bytes. NULL: no memory, or too many. Any
+ * Returns a permanent copy of a text; equal texts share one. NULL: no memory or too many texts. Any
  * thread.
  */
 const char *pc_text(const char *text);
 
 /*
- * Hands over what *reading says, with a copy of `count` samples; `other` is what is missing in the
- * sum, and where more was sampled than CUPTI says in total the total is the sum. Any thread.
+ * Queues a copy of *reading with `count` samples. Computes `other`, and raises `total` to the sum
+ * of the samples and `dropped` if CUPTI's total is smaller. Any thread.
  */
 void pc_readings_push(const struct pc_reading *reading, const struct pc_sample *samples,
 		      size_t count);
-/* The oldest, to be freed; NULL: there is none. Collector's thread. */
+/* Removes the oldest reading, which the caller frees; NULL: none. Collector's thread. */
 struct pc_reading *pc_readings_take(void);
 
-/* Samples so far that were left out for want of memory. */
+/* Number of samples lost for lack of memory so far. */
 uint64_t pc_readings_lost(void);
 
-/* In the child of a fork: there are none. */
+/* Forgets all readings and texts, in the child of a fork. */
 void pc_readings_after_fork(void);
 
 #endif

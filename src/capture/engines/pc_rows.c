@@ -9,8 +9,8 @@
 #include "capture/engines/pc_readings.h"
 #include "format/rows.h"
 
-static uint64_t readings; /* of this recording */
-static struct map crcs; /* that samples have had in it */
+static uint64_t readings; /* in this recording */
+static struct map crcs; /* checksums in this recording's samples */
 
 static void write_reading(struct writer *w, const struct pc_reading *r)
 {

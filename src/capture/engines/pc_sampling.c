@@ -1,9 +1,9 @@
 /*
- * pc_sampling.c: when contexts are sampled: all that are created while a session with this engine
- * is there or to come, from their creation on and up to their destruction. The vendor thread reads
- * them every READ_NS while kernels run, also outside of windows, so that the hardware's buffer is
- * not full when one opens. At the exit of the process the samples are read and nothing else is
- * done.
+ * pc_sampling.c: decides which contexts are sampled and when they are read. A context is sampled
+ * from its creation to its destruction if it is created while a session with this engine exists,
+ * even before its window opens. The vendor thread reads the contexts every READ_NS while kernels
+ * run, also outside windows, so that the GPU's buffer is not full when a window opens. At process
+ * exit it only reads the samples.
  */
 #include "capture/engines/pc_sampling.h"
 
@@ -21,35 +21,35 @@
 #include "capture/engines/pc_rows.h"
 #include "format/rows.h"
 
-#define PERIOD_MIN 5u /* exponents; CUPTI's least, */
-#define PERIOD_DEFAULT 18u /* and one at which a busy GPU's buffer is not full after READ_NS */
+#define PERIOD_MIN 5u /* exponent of the period in cycles: CUPTI's minimum */
+#define PERIOD_DEFAULT 18u /* a busy GPU does not fill its buffer within READ_NS */
 #define READ_NS (100 * NS_PER_MS)
 #define READ_IDLE_NS (800 * NS_PER_MS)
 #define RETRY_NS (5 * NS_PER_MS)
-#define CUPTI_12_8 26u /* with its first update PC sampling works beside records of kernels */
+#define CUPTI_12_8 26u /* its Update 1 allows PC sampling beside kernel records */
 
 #define ENGINE "pc-sampling"
 
 static struct {
 	_Atomic(const struct cupti *) cupti; /* NULL: not attached */
-	atomic_uint inside; /* callbacks */
+	atomic_uint inside; /* callbacks in progress */
 	atomic_bool used; /* was attached in this process */
-	atomic_bool wanted; /* by a session that is there, its window open or not */
-	atomic_bool open; /* a window is, of a session with this engine */
-	atomic_bool refuses, refused; /* all contexts, for good */
-	char refusal[400]; /* written between the two */
-	atomic_bool older; /* contexts may exist that no session has seen come */
+	atomic_bool wanted; /* a session with this engine exists, its window open or not */
+	atomic_bool open; /* a window of a session with this engine is open */
+	atomic_bool refuses, refused; /* permanent: no new context is sampled */
+	char refusal[400]; /* written after `refuses` is set and before `refused` is */
+	atomic_bool older; /* contexts may exist that are not sampled */
 	atomic_bool exits;
 	atomic_uint exponent; /* of the period */
-	uint64_t last_ns, interval_ns; /* the vendor thread's */
+	uint64_t last_ns, interval_ns; /* owned by the vendor thread */
 
-	/* The collector's: */
+	/* Owned by the collector: */
 	uint64_t since_ns;
 	struct pc_counts reported;
 	uint64_t lost_reported, cubins_reported;
 } self;
 
-/* --- what is not sampled --- */
+/* --- refusals --- */
 
 static void note_older(void)
 {
@@ -186,7 +186,7 @@ bool pc_sampling_detach(void)
 	if (pc_contexts_exist())
 		return false;
 	atomic_store(&self.cupti, NULL);
-	/* A callback may have been faster. */
+	/* A callback may have added a context in the meantime. */
 	if (!atomic_load(&self.inside) && !pc_contexts_exist())
 		return true;
 	atomic_store(&self.cupti, cupti);
@@ -207,7 +207,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now)
 	if (exits)
 		atomic_store(&self.exits, true);
 	if (closes)
-		atomic_store(&self.open, false); /* also for rounds after this one */
+		atomic_store(&self.open, false); /* also in later rounds */
 	pc_cubins_identify(cupti);
 	complete = pc_contexts_read(cupti, atomic_load(&self.open),
 				    exits || closes ? PC_READ_NOW
@@ -242,7 +242,7 @@ static void window(const struct settings *wanted, struct writer *w)
 	atomic_store(&self.open, open);
 }
 
-/* What is known from before. */
+/* Notes for a new session what earlier sessions have found out. */
 static void note_known(void)
 {
 	if (atomic_load(&self.refused))
@@ -255,8 +255,8 @@ static void note_known(void)
 }
 
 /*
- * A session comes, whose window may open later: contexts may be created before the collector tells
- * of that.
+ * Sets `wanted` before the session's window opens: contexts may be created before the collector
+ * calls window().
  */
 static void extend(const struct source_start *how)
 {
@@ -269,7 +269,7 @@ static void extend(const struct source_start *how)
 	note_known();
 }
 
-/* What the sessions before have left is thrown away. */
+/* If the window opens immediately, discards the samples that precede it. */
 static void start(const struct source_start *how)
 {
 	const struct cupti *cupti = atomic_load(&self.cupti);
@@ -320,7 +320,7 @@ static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 	self.since_ns = now;
 }
 
-/* What the last reading showed is needed, too. */
+/* Rows of the last readings may need further modules: these are stored, then get their rows. */
 static void stopped(struct writer *w)
 {
 	atomic_store(&self.wanted, false);

@@ -1,19 +1,19 @@
 /*
- * pm_sampling.c: while a window is open, the GPU samples itself, each device on which the process
- * has a context by itself, and the vendor thread reads what it has. A device is set up when its
- * first context is created, or a window opens, and freed when the window closes: CUPTI locks its
- * clocks for as long.
+ * pm_sampling.c: while a window is open, each device on which the process has a context samples its
+ * counters by itself, and the vendor thread reads the samples. A device is set up when its first
+ * context is created or when a window opens, and freed when the window closes, because CUPTI locks
+ * the device's clocks meanwhile.
  *
  * The order of the calls: cuptiPmSamplingEnable, …SetConfig, …GetCounterDataSize and …Start; then,
- * at an eighth of the time that an image has room for, …CounterDataImageInitialize, …DecodeData,
- * …GetCounterDataInfo and for each sample …CounterDataGetSampleInfo; at the end …Stop, the last
- * reading, and …Disable. The configuration stays where it is until then: CUPTI goes on reading it.
- * At the exit of the process samples are read and nothing else is done.
+ * whenever an eighth of an image may be full, …CounterDataImageInitialize, …DecodeData,
+ * …GetCounterDataInfo and for each sample …CounterDataGetSampleInfo; finally …Stop, the last
+ * reading, and …Disable. The configuration must stay in place until then, because CUPTI keeps
+ * reading it. At process exit the samples are read and nothing else is done.
  *
- * Times of samples are CUPTI's, as those of kernels are. A sample stands at its start, and holds
- * until the next one. The first one after a start began before it, and is left out. Samples that
- * are missing show as a gap in those times: the GPU's buffer keeps the oldest, and after an error
- * the device is set up anew.
+ * Samples, like kernels, have CUPTI's timestamps. A row has its sample's start, and its value holds
+ * until the next sample. The first sample after a start is skipped, because it began before the
+ * start. Lost samples show as a gap in the timestamps: a full GPU buffer drops the newest samples,
+ * and after an error the device is set up again.
  */
 #include "capture/engines/pm_sampling.h"
 
@@ -44,14 +44,14 @@
 #define INTERVAL_MAX_NS NS_PER_MS
 #define READ_MAX_NS (100 * NS_PER_MS)
 #define IMAGE_SAMPLES 1024u
-#define READ_SAMPLES (IMAGE_SAMPLES / 8) /* what CUPTI finds no room for in an image is lost */
+#define READ_SAMPLES (IMAGE_SAMPLES / 8) /* CUPTI drops samples that do not fit an image */
 #define IMAGE_MAX (256u << 20)
-#define IMAGES_MAX 32u /* in one reading */
-#define HARDWARE_BYTES (64u << 20) /* of the GPU's buffer */
-#define FAILURES_MAX 3u /* one after the other */
+#define IMAGES_MAX 32u /* per reading */
+#define HARDWARE_BYTES (64u << 20) /* size of the GPU's buffer */
+#define FAILURES_MAX 3u /* in succession */
 #define DECIMALS 3u
 #define SCALE 1e3
-#define VALUE_MAX 9e15 /* SCALE times that is an int64_t */
+#define VALUE_MAX 9e15 /* SCALE times this fits an int64_t */
 #define METRICS (ENGINE_METRICS_MAX * SAMPLED_METRICS_MAX)
 
 struct sampled_device {
@@ -59,31 +59,31 @@ struct sampled_device {
 	const struct engine_metrics *metrics;
 	uint8_t *image;
 	size_t image_bytes;
-	uint64_t last_end_ns; /* of a sample in this window, by CUPTI's clock; 0: none yet */
-	bool first_passed; /* the first sample since the start is behind us */
+	uint64_t last_end_ns; /* of the last sample in this window, CUPTI's clock; 0: none */
+	bool first_passed; /* the first sample since the start has been skipped */
 	unsigned failures;
-	bool refused; /* for good */
-	const char *failed; /* the function of CUPTI that failed last */
+	bool refused; /* permanently */
+	const char *failed; /* the CUPTI function that failed last */
 };
 
 static struct {
 	_Atomic(const struct cupti *) cupti; /* NULL: not attached */
 	CUpti_SubscriberHandle subscriber;
-	atomic_bool wanted; /* by a session that is there */
-	atomic_bool open; /* a window of a session with this engine is */
-	atomic_bool refused; /* a device, for good */
-	char refusal[400]; /* from before that is set */
-	char requested[OPTION_TEXT_MAX]; /* metrics, and */
-	uint64_t interval_ns; /* from before a window opens */
+	atomic_bool wanted; /* a session with this engine exists */
+	atomic_bool open; /* a window of a session with this engine is open */
+	atomic_bool refused; /* a device has been refused permanently, or CUPTI is too old */
+	char refusal[400]; /* set before `refused` */
+	char requested[OPTION_TEXT_MAX]; /* metrics; set before a window opens */
+	uint64_t interval_ns; /* between samples; set before a window opens */
 
-	/* The vendor thread's: */
+	/* Owned by the vendor thread: */
 	struct sampled_device devices[DEVICES_MAX];
 	struct engine_metrics metrics[ENGINE_METRICS_MAX];
-	atomic_uint_fast64_t setups, setup_ns, lost; /* samples; since there were rows of them */
+	atomic_uint_fast64_t setups, setup_ns, lost; /* `lost` samples; since the last rows */
 
-	/* The collector's: */
-	uint32_t counters[METRICS]; /* their ids in this recording; 0: none yet */
-	struct map names; /* of counters, by a hash */
+	/* Owned by the collector: */
+	uint32_t counters[METRICS]; /* ids by metric in this recording; 0: none yet */
+	struct map names; /* numbers of counters, by hash of their name */
 	uint64_t since_ns;
 } self;
 
@@ -194,7 +194,7 @@ static void stop_device(struct sampled_device *d, const struct cupti *cupti)
 	cupti->PmSamplingStop(&p);
 }
 
-/* Counts samples that are missing before this one, as if they were as long. */
+/* Counts the lost samples before this one, assuming that they had its length. */
 static void count_gap(struct sampled_device *d, uint64_t start, uint64_t end)
 {
 	uint64_t length = end - start;
@@ -204,7 +204,7 @@ static void count_gap(struct sampled_device *d, uint64_t start, uint64_t end)
 	d->last_end_ns = end;
 }
 
-/* Hands a sample to the collector. One without a number is none. */
+/* Pushes a sample's finite values to the collector. A sample without any is ignored. */
 static void push_sample(struct sampled_device *d, const struct cupti *cupti, size_t index)
 {
 	CUpti_PmSampling_CounterData_GetSampleInfo_Params p =
@@ -236,7 +236,7 @@ static void push_sample(struct sampled_device *d, const struct cupti *cupti, siz
 	d->failures = 0;
 }
 
-/* Fills an image from the GPU's buffer. *more: it had no room for all. */
+/* Decodes the GPU's buffer into the image and pushes its samples. *more: the image became full. */
 static CUptiResult read_image(struct sampled_device *d, const struct cupti *cupti, bool *more)
 {
 	CUpti_PmSampling_CounterDataImage_Initialize_Params image =
@@ -275,7 +275,7 @@ static CUptiResult read_device(struct sampled_device *d, const struct cupti *cup
 	return result;
 }
 
-/* Reads, and begins anew where that fails: a buffer that was full stays so. */
+/* Reads the samples, and sets the device up again after an error: a full buffer stays full. */
 static void follow_device(struct sampled_device *d, const struct cupti *cupti, unsigned ordinal)
 {
 	CUptiResult result = read_device(d, cupti);
@@ -307,7 +307,7 @@ static void end_device(struct sampled_device *d, const struct cupti *cupti)
 	d->last_end_ns = 0;
 }
 
-/* What there is to do about a device, in a call that may hang. */
+/* Opens, reads or closes a device as needed; the calls may hang. */
 static void look_after(struct sampled_device *d, const struct cupti *cupti, unsigned ordinal,
 		       bool exits)
 {
@@ -337,14 +337,14 @@ static uint64_t vendor(unsigned reasons, uint64_t now)
 	if (!cupti || api_calls_fatal())
 		return UINT64_MAX;
 	if (reasons & VENDOR_CLOSE)
-		atomic_store(&self.open, false); /* also for rounds after this one */
+		atomic_store(&self.open, false); /* also in later rounds */
 	for (unsigned i = 0; i < DEVICES_MAX; i++) {
 		look_after(&self.devices[i], cupti, i, reasons & VENDOR_EXIT);
 		if (self.devices[i].object)
 			wait = MIN(READ_SAMPLES * self.interval_ns, READ_MAX_NS);
 	}
 	if (wait == UINT64_MAX && atomic_load(&self.open) && !atomic_load(&self.refused))
-		wait = READ_MAX_NS; /* a device may be known to be used by then */
+		wait = READ_MAX_NS; /* by then the process may use a device */
 	return wait;
 }
 
@@ -430,7 +430,7 @@ static void begin(struct writer *w, const struct source_start *how)
 	map_clear(&self.names);
 }
 
-/* Devices have their counters in common, by their names. */
+/* Returns the id of a metric's counter, which is common to all devices; writes its row if new. */
 static uint32_t counter_of(struct writer *w, uint32_t metric)
 {
 	const struct metric_texts *texts =
