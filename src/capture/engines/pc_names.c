@@ -1,5 +1,6 @@
 #include "capture/engines/pc_names.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -8,14 +9,22 @@
 #include "base/compiler.h"
 #include "capture/log.h"
 
-/* Not locked: threads rarely read at the same time, and a lost update leaks a few names. */
+/*
+ * Number of times that a name has another pointer than in the reading before, until it is certain
+ * that the names are ours. One such time may be a reading from before a module was unloaded, on a
+ * thread that comes late. The names of these readings leak.
+ */
+#define MISMATCHES 3u
+
 static struct {
+	pthread_mutex_t lock; /* held for moments, for all but `owner` and `changed` */
 	atomic_int owner; /* NAMES_… */
 	atomic_bool changed;
 	uint64_t crc;
 	uint32_t function;
 	const char *name; /* pointer of `function` in an earlier reading; NULL: none */
-} names;
+	unsigned mismatches;
+} names = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 enum { NAMES_UNKNOWN, NAMES_CUPTIS, NAMES_OURS };
 
@@ -27,6 +36,14 @@ void pc_names_changed(void)
 void pc_names_after_fork(void)
 {
 	memset(&names, 0, sizeof(names));
+	pthread_mutex_init(&names.lock, NULL);
+}
+
+static void decide(int owner)
+{
+	atomic_store(&names.owner, owner);
+	log_line("pc-sampling: names of functions are %s",
+		 owner == NAMES_CUPTIS ? "CUPTI's" : "ours to free");
 }
 
 static void find_names_owner(const CUpti_PCSamplingData *d, size_t count)
@@ -34,15 +51,19 @@ static void find_names_owner(const CUpti_PCSamplingData *d, size_t count)
 	bool changed = atomic_exchange(&names.changed, false);
 	const char *witness = changed ? NULL : names.name;
 
+	if (changed)
+		names.mismatches = 0;
 	for (size_t i = 0; witness && i < count; i++) {
 		const CUpti_PCSamplingPCData *pc = &d->pPcData[i];
 
 		if (pc->cubinCrc != names.crc || pc->functionIndex != names.function ||
 		    !pc->functionName)
 			continue;
-		atomic_store(&names.owner, pc->functionName == witness ? NAMES_CUPTIS : NAMES_OURS);
-		log_line("pc-sampling: names of functions are %s",
-			 pc->functionName == witness ? "CUPTI's" : "ours to free");
+		names.name = pc->functionName;
+		if (pc->functionName == witness)
+			decide(NAMES_CUPTIS);
+		else if (++names.mismatches == MISMATCHES)
+			decide(NAMES_OURS);
 		return;
 	}
 	if (!count || (names.name && !changed))
@@ -76,8 +97,12 @@ static void free_names(CUpti_PCSamplingData *d, size_t count)
 
 void pc_names_done(CUpti_PCSamplingData *d, size_t count)
 {
-	if (atomic_load(&names.owner) == NAMES_UNKNOWN)
-		find_names_owner(d, count);
+	if (atomic_load(&names.owner) == NAMES_UNKNOWN) {
+		pthread_mutex_lock(&names.lock);
+		if (atomic_load(&names.owner) == NAMES_UNKNOWN)
+			find_names_owner(d, count);
+		pthread_mutex_unlock(&names.lock);
+	}
 	if (atomic_load(&names.owner) == NAMES_OURS)
 		free_names(d, count);
 	for (size_t i = 0; i < count; i++)

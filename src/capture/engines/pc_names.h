@@ -2,7 +2,8 @@
  * pc_names.h: frees the function names in CUPTI's PC records, if the client owns them. CUPTI's
  * header says that the client frees them, but also that records may share them. When CUPTI
  * names a function in a second reading, the pointer decides: if it is the earlier one, CUPTI owns
- * all names and none is ever freed (so with CUPTI 13.0); otherwise each is freed. Any thread.
+ * all names and none is ever freed (so with CUPTI 13.0); if it differs several times, each is
+ * freed from then on. Any thread.
  */
 #ifndef PITOT_CAPTURE_ENGINES_PC_NAMES_H
 #define PITOT_CAPTURE_ENGINES_PC_NAMES_H

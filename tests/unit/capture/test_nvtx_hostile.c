@@ -372,7 +372,7 @@ static void test_the_window(void **state)
 	assert_int_equal(nvtx.pop(), 1); /* of the range that began outside: nothing to belong to */
 	read_rows();
 	assert_int_equal(row_count, 4);
-	assert_row(0, nvtx_kind_push, 0, "before the window closes"); /* though it is drained later */
+	assert_row(0, nvtx_kind_push, 0, "before the window closes"); /* and drained later */
 	assert_row(1, nvtx_kind_push, 0, "inside");
 	assert_row(2, nvtx_kind_pop, 0, "(none)");
 	assert_row(3, nvtx_kind_pop, 0, "(none)");
