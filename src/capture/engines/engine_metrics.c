@@ -31,7 +31,7 @@ static CUptiResult ask(const struct cupti *cupti, CUcontext context, unsigned de
 	return result;
 }
 
-/* What the GPU has of the chip's counters; without it, all. */
+/* Reads which counters of the chip the GPU provides. Returns 0 if unknown, which means all. */
 static size_t read_availability(const struct cupti *cupti, CUcontext context, unsigned device,
 				uint8_t **image)
 {
@@ -134,7 +134,7 @@ const struct engine_metrics *engine_metrics_find(struct engine_metrics *known, c
 		if (make(m, cupti, kind, context, device, requested, e) < 0)
 			return NULL;
 		engine_metrics_note(m, engine, clock_monotonic_ns() - begun);
-		process_exit_register(); /* libnvperf_host is there now */
+		process_exit_register(); /* libnvperf_host has been loaded */
 		return m;
 	}
 	error_set(e, E_UNSUPPORTED, "more than %u sets of metrics in one process",

@@ -1,6 +1,7 @@
 /*
- * engine_metrics.h: what a text such as "memory,sm__cycles_active.avg" means on a device, for the
- * engines that count. One thread at a time; the texts stay until the child of a fork.
+ * engine_metrics.h: resolves a list such as "memory,sm__cycles_active.avg" to the metrics of a
+ * device, for the engines that read counters. One thread at a time. Texts are valid for the life of
+ * the process; a forked child resolves them again.
  */
 #ifndef PITOT_CAPTURE_ENGINES_ENGINE_METRICS_H
 #define PITOT_CAPTURE_ENGINES_ENGINE_METRICS_H
@@ -13,13 +14,13 @@
 
 #ifdef PITOT_HAS_PROFILER_HOST
 
-/* Of a call of CUPTI's profilers. */
+/* Initializer of the parameters of a call to CUPTI's profilers. */
 #define PARAMETERS(name, ...)                                                                      \
 	{                                                                                          \
 		.structSize = CUpti_##name##_Params_STRUCT_SIZE, __VA_ARGS__                       \
 	}
 
-#define ENGINE_METRICS_MAX 16u /* devices, times what sessions have asked for */
+#define ENGINE_METRICS_MAX 16u /* combinations of device, kind and requested list */
 
 struct metric_texts {
 	const char *name, *unit, *description;
@@ -32,30 +33,27 @@ struct engine_metrics {
 	struct profiler_host *host;
 	struct metric_set set;
 	struct metric_texts *texts; /* by index in the set */
-	/*
-	 * of ranges: index of how long the kernel takes, in nanoseconds; SIZE_MAX: the chip has no
-	 * such metric
-	 */
+	/* index of the kernel's duration, in nanoseconds; SIZE_MAX: it is not in the set */
 	size_t duration;
 };
 
 /*
- * Finds the metrics that `requested` names on a device in `known`, an array of ENGINE_METRICS_MAX,
- * or looks them up and adds them there; notes in the capabilities what is measured and what is left
- * out. `context` belongs to the device; NULL with PROFILER_OF_SAMPLES. `engine` is a literal.
- * Returns NULL with the reason in *e. The first call takes a third of a second.
+ * Finds the metrics that `requested` names on a device in `known`, an array of ENGINE_METRICS_MAX.
+ * If they are not there, resolves and adds them, and notes in the capabilities what is measured and
+ * what is left out. `context` belongs to the device; NULL with PROFILER_OF_SAMPLES. `engine` is a
+ * literal. Returns NULL with the reason in *e. The first call takes a third of a second.
  */
 const struct engine_metrics *engine_metrics_find(struct engine_metrics *known, const char *engine,
 						 const struct cupti *cupti, enum profiler_kind kind,
 						 CUcontext context, unsigned device,
 						 const char *requested, struct error *e);
 
-/* Says it again, for another session. `ns`: how long it took. */
+/* Adds the capability notes again, for another session. `ns`: duration of the set-up. */
 void engine_metrics_note(const struct engine_metrics *m, const char *engine, uint64_t ns);
 
 /*
- * The id of a metric in a recording, which has its row from then on. `numbers`: of the recording,
- * by address.
+ * Returns the id of a metric in a recording, and writes its row at the first call. `numbers` has
+ * the recording's ids by address.
  */
 uint32_t engine_metrics_number(struct map *numbers, struct writer *w,
 			       const struct metric_texts *texts);

@@ -1,10 +1,10 @@
 /*
- * launch_engine.c: decides which launches are measured, and when. The callback of a wanted launch
- * claims the engine, and that of its end releases it; all calls to CUPTI in between are made on
- * that thread. Only two callers wait for a claim, both for a moment: a callback whose context is
- * about to go, and the vendor thread before it unsubscribes. A launch that finds the engine claimed
- * is not measured, and is counted. If it is in the same context, it was within the range of the
- * other launch: neither has values. A launch into a stream that captures a graph is left alone.
+ * launch_engine.c: decides which launches are measured, and when. The callback at the begin of a
+ * selected launch claims the engine, and the callback at its end releases it; all calls to CUPTI in
+ * between are made on that thread. A launch that finds the engine claimed is counted and not
+ * measured. If it is in the measured context, it disturbs the other launch: neither has values.
+ * Launches into a stream that captures a graph are never measured. Waiting for the claim is bounded
+ * (wait_until): before a flush, a context's destruction, another session's choice or a detach.
  */
 #include "capture/engines/launch_engine.h"
 
@@ -35,53 +35,53 @@
 #include "capture/nvtx/nvtx_choice.h"
 #include "format/rows.h"
 
-#define QUEUE_BYTES ((size_t)64 << 20) /* of launches that wait for the collector */
-#define FAILURES_MAX 3u /* one after the other */
+#define QUEUE_BYTES ((size_t)64 << 20) /* of measurements that wait for the collector */
+#define FAILURES_MAX 3u /* in a row, until the engine refuses */
 #define DESTROY_WAIT_NS (200 * NS_PER_MS)
 #define DETACH_WAIT_NS (PITOT_SLOWNESS * NS_PER_S)
 #define HOLD_WAIT_NS (200 * NS_PER_MS)
-#define HELD_WAIT_NS (20 * NS_PER_MS) /* of a launch */
-#define CODE_NS (100 * NS_PER_MS) /* modules are given to CUPTI for their checksums so often */
+#define HELD_WAIT_NS (20 * NS_PER_MS) /* of a launch, for a flush */
+#define CODE_NS (100 * NS_PER_MS) /* period of finding modules' checksums and storing modules */
 
 static const struct launch_engine *const engines[] = { &range_profiler_engine,
 						       &sass_metrics_engine };
 
 static struct {
-	/* That a session wants or wanted; from before `wanted` is set. */
+	/* Chosen by this or an earlier session; set before `wanted`. */
 	_Atomic(const struct launch_engine *) engine;
 	_Atomic(const struct cupti *) cupti; /* NULL: not attached */
-	atomic_uint inside; /* callbacks */
-	/* A window of a session with it is open, and launches are still to be measured. */
+	atomic_uint inside; /* callbacks in progress, except ends of launches */
+	/* A window is open, and launches remain to be measured. */
 	atomic_bool active;
-	atomic_bool open; /* a window of a session with this engine */
-	atomic_bool wanted; /* by a session that is there */
-	atomic_bool refuses, refused; /* for good */
-	char refusal[400]; /* written between the two */
+	atomic_bool open; /* a session with this engine has an open window */
+	atomic_bool wanted; /* a current session requests this engine */
+	atomic_bool refuses, refused; /* set before and after `refusal` is written */
+	char refusal[400]; /* the reason */
 	atomic_bool graphs_noted;
-	bool keeps_code; /* of modules that are loaded */
-	struct settings chosen; /* what is measured; changed by who has claimed the engine */
-	atomic_int measure; /* of `chosen`: SETTING_MEASURE_… */
-	atomic_uint sessions;
+	bool keeps_code; /* copies the code of loaded modules */
+	struct settings chosen; /* what is measured; changes only with the claim */
+	atomic_int measure; /* SETTING_MEASURE_…, readable without the claim */
+	atomic_uint sessions; /* so far */
 
-	/* Of the thread that has claimed the engine. */
-	atomic_uintptr_t owner; /* pthread_self(); 0: nobody */
+	/* The claim, and what its owner sets: */
+	atomic_uintptr_t owner; /* pthread_self() of the owner; 0: unclaimed */
 	atomic_uint holding; /* threads that flush, or are about to */
-	_Atomic(CUcontext) measuring; /* between start and stop */
+	_Atomic(CUcontext) measuring; /* the context, between start and stop */
 	atomic_bool disturbed;
 	uint32_t correlation;
 	uint64_t begun_ns, ended_ns;
 	unsigned failures;
 
-	_Atomic(CUcontext) abandoned; /* gone while another thread measured in it */
-	/* Since there were rows of them. */
+	_Atomic(CUcontext) abandoned; /* destroyed while another thread measured in it */
+	/* Counts and durations since their last rows. */
 	atomic_uint_fast64_t setups, setup_ns, replays, replay_ns, unmeasured, lost;
 
-	pthread_mutex_t queue_lock; /* held for moments */
+	pthread_mutex_t queue_lock; /* held briefly */
 	struct measured *oldest, **end;
 	size_t queued_bytes;
-	/* The collector's: */
-	struct map numbers; /* of metrics in this recording, by address */
-	uint64_t since_ns;
+	/* Used by the collector only: */
+	struct map numbers; /* ids of metrics in this recording, by address */
+	uint64_t since_ns; /* when costs and losses were last written */
 } self = { .queue_lock = PTHREAD_MUTEX_INITIALIZER, .end = &self.oldest };
 
 static __thread bool calling __attribute__((tls_model("initial-exec")));
@@ -162,7 +162,7 @@ static void release(void)
 	atomic_store(&self.owner, 0);
 }
 
-/* Until `ready` holds, or for so long. */
+/* Polls `ready` for at most most_ns. Returns whether it became true. */
 static bool wait_until(bool (*ready)(void), uint64_t most_ns)
 {
 	struct timespec t = { .tv_nsec = NS_PER_MS };
@@ -199,7 +199,7 @@ void launch_engine_let(void)
 	atomic_fetch_sub(&self.holding, 1);
 }
 
-/* --- what waits for the collector --- */
+/* --- the queue to the collector --- */
 
 void launch_engine_push(struct measured *m, size_t bytes)
 {
@@ -250,7 +250,7 @@ static void stop_measuring(const struct cupti *cupti, bool valid)
 	self.engine->stop(cupti, valid);
 }
 
-/* There will be no record, or that of a kernel as it is. */
+/* The launch failed and has no record, or its kernel runs unpatched. */
 static void unmark(void)
 {
 	uint64_t any;
@@ -258,7 +258,7 @@ static void unmark(void)
 	launch_marks_take(LAUNCH_PATCHED, self.correlation, CORRELATION_NOW, &any);
 }
 
-/* Of the owner. true: the launch that follows is measured. */
+/* Called by the owner. Returns whether the launch or range that begins is measured. */
 static bool start_measuring(const struct cupti *cupti, CUcontext context, uint32_t correlation,
 			    const struct marked_range *marked)
 {
@@ -294,8 +294,8 @@ static bool runs_at_once(const CUpti_CallbackData *data, const char *function)
 }
 
 /*
- * A launch while the engine is claimed: of the thread that has, which never came to its end, or of
- * another one.
+ * Handles a launch that begins while the engine is claimed: by the same thread, whose measured
+ * launch never reached its end callback, or by another thread, whose measurement it disturbs.
  */
 static void meet(const struct cupti *cupti, CUcontext context)
 {
@@ -312,7 +312,7 @@ static bool is_graph_measure(void)
 	return atomic_load_explicit(&self.measure, memory_order_relaxed) == SETTING_MEASURE_GRAPH;
 }
 
-/* A launch whose name is wanted, or that of a graph. */
+/* Begins to measure a launch that is selected by its name, or a launch of a graph. */
 static void enter(const struct cupti *cupti, const CUpti_CallbackData *data, const char *function)
 {
 	struct marked_range range;
@@ -338,7 +338,7 @@ static void enter(const struct cupti *cupti, const CUpti_CallbackData *data, con
 	calling = false;
 }
 
-/* Launches that are not wanted cost a few loads: nothing is written that threads share. */
+/* A launch that is not selected costs a few loads and writes nothing that threads share. */
 void launch_engine_enter(const CUpti_CallbackData *data, const char *function, bool graph)
 {
 	const struct cupti *cupti = atomic_load_explicit(&self.cupti, memory_order_relaxed);
@@ -393,7 +393,7 @@ bool launch_engine_calls(void)
 	return calling;
 }
 
-/* --- what marked_ranges.c calls --- */
+/* --- for marked_ranges.c --- */
 
 static void count_replay(uint64_t since_ns)
 {
@@ -451,7 +451,7 @@ void launch_engine_stop(bool valid)
 	release();
 }
 
-/* --- contexts that go --- */
+/* --- destroyed contexts, loaded modules --- */
 
 static void remove_context(const struct cupti *cupti, CUcontext handle)
 {
@@ -496,10 +496,9 @@ void launch_engine_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *dat
 /* --- attaching --- */
 
 /*
- * CUPTI's own thread, which reads what kernels have written whenever it thinks fit, and launches
- * that are measured with patched code wait for each other (6 of 10 runs of 12,000 launches; H100,
- * CUPTI 13.0). With a period of its own it leaves that to our flushes, which keep apart from those
- * launches.
+ * CUPTI's own thread reads at any time what kernels have written, and deadlocks with launches that
+ * are measured with patched code (in 6 of 10 runs of 12,000 launches; H100, CUPTI 13.0). With a
+ * flush period set, it leaves reading to our flushes, which never run beside such launches.
  */
 static bool stop_worker(const struct cupti *cupti)
 {
@@ -534,7 +533,7 @@ void launch_engine_attach(int engine, const struct cupti *cupti, CUpti_Subscribe
 			      CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING);
 	if (self.engine->patches && !stop_worker(cupti))
 		return;
-	self.keeps_code = self.engine->patches && !pc_sampling_is(engine); /* which does that */
+	self.keeps_code = self.engine->patches && !pc_sampling_is(engine); /* it does that */
 	if (self.keeps_code)
 		cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
 				      CUPTI_CBID_RESOURCE_MODULE_LOADED);
@@ -558,7 +557,7 @@ bool launch_engine_detach(void)
 	if (leave)
 		atomic_store(&self.cupti, NULL);
 	release();
-	/* A callback may have been faster. */
+	/* A callback may have loaded `cupti` before it was cleared. */
 	return leave && !atomic_load(&self.inside);
 }
 
@@ -607,8 +606,8 @@ static void window(const struct settings *wanted, struct writer *w)
 }
 
 /*
- * Another engine than that of an earlier session has its own reasons to refuse. It does not come
- * while CUPTI is used by that.
+ * An engine that replaces an earlier session's does not inherit its refusal. The earlier engine is
+ * not replaced while it is attached to CUPTI.
  */
 static void choose_engine(const struct settings *wanted)
 {
@@ -622,7 +621,7 @@ static void choose_engine(const struct settings *wanted)
 	}
 }
 
-/* Another choice of metrics may be one that is not refused. */
+/* Called with the claim. The reason of a refusal may not apply to other metrics. */
 static void choose(const struct settings *s)
 {
 	if (atomic_load(&self.cupti) && strcmp(self.chosen.metrics, s->metrics) != 0) {
@@ -649,7 +648,7 @@ static void extend(const struct source_start *how)
 {
 	const struct settings *s = how->wanted;
 
-	/* Sessions at the same time have what the oldest chose. */
+	/* Concurrent sessions share what the oldest one chose. */
 	if (!how->with_cuda ||
 	    (atomic_load(&self.wanted) && atomic_load(how->armed ? &self.active : &self.open) &&
 	     settings_measure_alike(&self.chosen, s)))

@@ -1,7 +1,7 @@
 /*
- * launch_engine.h: what engines that measure single launches of chosen kernels have in common:
- * which launches, when, and on which thread; sessions and windows; what waits for the collector.
- * One engine is attached at a time.
+ * launch_engine.h: the common part of the engines that measure single launches of selected kernels:
+ * which launches are measured, when and on which thread; sessions and windows; the queue of
+ * measurements to the collector. One engine is attached at a time.
  */
 #ifndef PITOT_CAPTURE_ENGINES_LAUNCH_ENGINE_H
 #define PITOT_CAPTURE_ENGINES_LAUNCH_ENGINE_H
@@ -16,7 +16,7 @@
 
 extern const struct source launch_engine_source;
 
-/* Which engine measures single launches for a value of the setting; SETTING_ENGINE_TRACE: none. */
+/* The engine that measures launches for a value of the setting; SETTING_ENGINE_TRACE: none. */
 static inline int launch_engine_of(int engine)
 {
 	return engine == SETTING_ENGINE_DEEP ? SETTING_ENGINE_SASS_METRICS
@@ -31,27 +31,27 @@ static inline bool launch_engine_is(int engine)
 }
 
 /*
- * CUPTI is subscribed to, with the callbacks below. Again for nothing. On the thread that
- * subscribes, or the vendor thread.
+ * Attaches the engine to a CUPTI subscription that delivers the callbacks below. Idempotent. Must
+ * be called on the subscribing thread or on the vendor thread.
  */
 void launch_engine_attach(int engine, const struct cupti *cupti, CUpti_SubscriberHandle subscriber);
 
 #ifdef PITOT_HAS_PROFILER_HOST
 
-/* What is measured as one, unless it is the launch of a kernel. Times are of CLOCK_MONOTONIC. */
+/* A range or graph launch that is measured as a whole. Times are CLOCK_MONOTONIC. */
 struct marked_range {
 	enum range_kind kind;
-	uint64_t key; /* the same for all occurrences of the range in one context, never 0 */
+	uint64_t key; /* identical for all occurrences of the range in one context; never 0 */
 	uint64_t start_ns;
-	uint32_t thread; /* the operating system's id */
-	char name[256]; /* cut to its size */
+	uint32_t thread; /* operating system's thread id */
+	char name[256]; /* truncated to this size */
 };
 
-/* A launch on its way to the collector; the head of what the engine has measured, on the heap. */
+/* Head of the heap block with which an engine sends a measurement to the collector. */
 struct measured {
 	struct measured *next;
-	uint32_t correlation;
-	uint64_t end_ns; /* of the call, and of all runs of the kernel */
+	uint32_t correlation; /* 0: a range of the program */
+	uint64_t end_ns; /* end of the call or range, and of all runs of the kernel */
 	size_t bytes;
 };
 
@@ -59,117 +59,116 @@ struct launch_engine {
 	int engine; /* SETTING_ENGINE_… */
 	const char *name;
 	/*
-	 * What is measured runs with patched code: its records have times of that, and its
-	 * instructions have rows.
+	 * The engine patches the kernels that it measures and writes rows of their instructions.
+	 * The kernels' activity records contain the times of the patched code.
 	 */
 	bool patches;
-	/* NULL, or a function that CUPTI or the driver lacks, and what has it. */
+	/* NULL, or a function that CUPTI or the driver lacks; *needs says what provides it. */
 	const char *(*missing)(const struct cupti *cupti, const char **needs);
 
 	/*
-	 * Called by the thread that has claimed the engine: in the callback of a launch (NULL), or
-	 * where a range begins. Returns true if what follows is measured, up to `stop`.
+	 * Called by the thread that has claimed the engine, where a launch (`marked` NULL) or a
+	 * marked range begins. Returns whether the work from here to `stop` is measured.
 	 */
 	bool (*start)(const struct cupti *cupti, CUcontext context,
 		      const struct marked_range *marked);
-	/* Ends what was started, if anything is. !valid: what was measured is thrown away. */
+	/* Ends the measurement that is started, if any. !valid: discards its values. */
 	void (*stop)(const struct cupti *cupti, bool valid);
-	/* Nothing in this context is measured any more. `gone`: CUPTI is told nothing. */
+	/* Stops using a context. `gone`: it is destroyed, and CUPTI must not be called for it. */
 	void (*leave_context)(const struct cupti *cupti, CUcontext handle, bool gone);
-	bool (*has_contexts)(void);
+	bool (*has_contexts)(void); /* some context is still in use */
 
 	/*
-	 * Of the collector: rows of a launch, which the caller frees, with numbers of metrics in
-	 * this recording; rows of losses.
+	 * Called by the collector: `write` writes the rows of a measurement, which the caller
+	 * frees; `numbers` has the metrics' ids in this recording. `periodic` writes losses.
 	 */
 	void (*write)(struct writer *w, const struct measured *m, struct map *numbers);
 	void (*periodic)(struct writer *w, uint64_t since_ns, uint64_t now_ns);
-	void *state; /* all that it has; zeros in the child of a fork */
+	void *state; /* all of the engine's state; zeroed in the child of a fork */
 	size_t state_bytes;
 };
 extern const struct launch_engine range_profiler_engine, sass_metrics_engine;
 
-/* Metrics that the session wants. */
+/* The metrics that the session requests. Must be called with the claim. */
 const char *launch_engine_metrics(void);
-/* Changes with each session. */
+/* A number that changes with each session. */
 unsigned launch_engine_session(void);
 
-/* For good: there is the trace. */
+/* Ends all measuring, so that only the trace remains, until the engine or its metrics change. */
 __attribute__((format(printf, 1, 2))) void launch_engine_refuse(const char *format, ...);
 /*
- * A call about one launch has failed. `last`, or too many one after the other: true, and the engine
- * has refused.
+ * Counts a failed call about one launch. If it is the `last`, or too many have failed in a row, the
+ * engine refuses, and true is returned.
  */
 bool launch_engine_failed(const struct cupti *cupti, const char *function, int result, bool last);
 void launch_engine_count_setup(uint64_t ns);
 void launch_engine_count_unmeasured(void);
-/* A pass of a range was measured, and others are to follow. */
+/* Counts a pass of a range that needs further passes as a success. */
 void launch_engine_count_pass(void);
-/* The launch that is measured. NULL: there was no memory. */
+/* Queues a measurement of this size, which it owns from then on. NULL counts as lost. */
 void launch_engine_push(struct measured *m, size_t bytes);
 /*
- * How long the kernel of a measured launch takes, whose records of CUPTI's have no times because it
- * runs several times. Collector's thread.
+ * Sets the duration of a measured launch's kernel. CUPTI's record of it has no times, because the
+ * kernel ran several times. Collector's thread.
  */
 void launch_engine_set_duration(const struct measured *m, uint64_t ns);
 /*
- * When its last run began and ended, which is when its call did: the driver keeps it until all runs
- * are over. false: that is not known. Asked once, when the kernel's record comes.
+ * Finds start and end of the kernel's last run; it ends with the call, because the driver keeps
+ * the call until all runs are over. Returns false if they are unknown. Returns them only once, so
+ * it must be called when the kernel's record arrives. Collector's thread.
  */
 bool launch_engine_times(struct writer *w, uint32_t correlation, uint64_t *start_ns,
 			 uint64_t *end_ns);
 /*
- * The launch ran with patched code, so that times of its record, which began then, are not the
- * kernel's own. Asked once. Collector's thread.
+ * Whether the launch whose record begins at began_ns ran patched code, so that the record's times
+ * are not the kernel's own. Returns true only once. Collector's thread.
  */
 bool launch_engine_has_patched(uint32_t correlation, uint64_t began_ns);
-/* Another thread launched in the context meanwhile. */
+/* Whether another thread has launched in the context since the measurement began. */
 bool launch_engine_is_disturbed(void);
 
-/*
- * Records of kernels have to be of those that run one after the other, as long as CUPTI is
- * subscribed to with this engine.
- */
+/* Whether an engine that patches kernels is attached: CUPTI must then record serialized kernels. */
 bool launch_engine_serializes(void);
 
 /*
- * cuptiActivityFlushAll is to come, which hangs beside a launch that is being measured with patched
- * code (H100, CUPTI 13.0): while it is held nothing is measured. Launches wait for a moment, and
- * are then left out, as the flush may wait for theirs. false: one is being measured for long.
- * launch_engine_let() after true, on the same thread.
+ * Must be called before cuptiActivityFlushAll, which hangs beside a launch that is being measured
+ * with patched code (H100, CUPTI 13.0): nothing is measured until launch_engine_let(). Launches
+ * wait for that briefly and then go unmeasured, because the flush may be waiting for them. Returns
+ * false if a launch is being measured for too long. After true, launch_engine_let() must be called
+ * on the same thread.
  */
 bool launch_engine_hold(void);
 void launch_engine_let(void);
 
 /*
- * The subscription is to end. Waits for a launch that is being measured. false: the subscription
- * must stay. Vendor thread.
+ * Must be called before CUPTI is unsubscribed. Waits for the launch that is being measured. Returns
+ * false if the subscription must stay. Vendor thread.
  */
 bool launch_engine_detach(void);
 
 /*
- * A call of the driver that launches begins, before anything else is done, and ends, after
- * everything else. `function` is its name; `graph`: it launches a graph.
+ * Must be called when a driver call that launches begins, before all other work of the callback,
+ * and when it ends, after all other work. `function` is its name; `graph`: it launches a graph.
  */
 void launch_engine_enter(const CUpti_CallbackData *data, const char *function, bool graph);
 void launch_engine_exit(const CUpti_CallbackData *data);
 /*
- * Of marked_ranges.c. Claims the engine for a range that begins: NULL if it is not measured; else
- * launch_engine_start() follows on the same thread.
+ * For marked_ranges.c. Claims the engine for a range that begins. Returns NULL if the range is not
+ * measured; otherwise launch_engine_start() must follow on the same thread.
  */
 const struct cupti *launch_engine_claim(void);
-/* `range` NULL: it is not measured after all. Returns whether it is, up to launch_engine_stop(). */
+/* Returns whether the range is measured until launch_engine_stop(). NULL: only ends the claim. */
 bool launch_engine_start(const struct cupti *cupti, CUcontext context,
 			 const struct marked_range *range);
-/* Whether launches and ranges are measured at present. */
+/* Whether launches and ranges are selected for measurement at present. */
 bool launch_engine_is_active(void);
-/* Any thread, once for each start. !valid: what was measured is thrown away. */
+/* Must be called once for each successful start. !valid: discards the values. Any thread. */
 void launch_engine_stop(bool valid);
 
-/* The calling thread is in a call that the engine itself makes. */
+/* Whether the calling thread is inside a CUDA or CUPTI call made by the engine itself. */
 bool launch_engine_calls(void);
 
-/* A callback of the resource domain, on the thread that it is about. */
+/* Must be called from callbacks of the resource domain, on their thread. */
 void launch_engine_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data);
 #else /* headers of an older CUDA */
 #define launch_engine_detach() true

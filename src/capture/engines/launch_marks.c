@@ -6,10 +6,10 @@
 #include "base/map.h"
 #include "capture/cuda/correlation.h"
 
-#define MARKS_MAX ((size_t)1 << 14) /* of a kind */
+#define MARKS_MAX ((size_t)1 << 14) /* of each kind */
 
 static struct {
-	pthread_mutex_t lock; /* held for moments */
+	pthread_mutex_t lock; /* held briefly */
 	struct map maps[LAUNCH_MARKS];
 } marks = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -43,7 +43,7 @@ void launch_marks_clear(enum launch_mark kind)
 	pthread_mutex_unlock(&marks.lock);
 }
 
-/* The child does not free what another thread may have been changing. */
+/* Another thread may have been changing the maps, so the child leaks them. */
 void launch_marks_after_fork(void)
 {
 	memset(&marks, 0, sizeof(marks));

@@ -14,7 +14,7 @@
 #include "capture/nvtx/nvtx_choice.h"
 #include "capture/nvtx/nvtx_names.h"
 
-/* Place of the range that is measured; 0: none. Whoever sets it to 0 ends the measurement. */
+/* place_on() of the measured range; 0: none. The thread that resets it ends the measurement. */
 static atomic_uint_fast64_t open_range;
 
 static uint32_t thread_id(void)
@@ -51,7 +51,7 @@ static void begin(uint32_t domain, uint32_t level, const char *name)
 
 	if (!cupti)
 		return;
-	/* Sessions change what is chosen only with the claim. */
+	/* The patterns cannot change here, because sessions set them only with the claim. */
 	measured = nvtx_choice_has_name(name);
 	context = measured ? range_choice_current_context() : NULL;
 	measured = measured && describe(&r, context, domain, name);
@@ -59,7 +59,7 @@ static void begin(uint32_t domain, uint32_t level, const char *name)
 		return;
 	atomic_store(&open_range, place_on(r.thread, domain, level));
 	if (!launch_engine_is_active())
-		marked_ranges_cancel(); /* which was called before there was a range to cancel */
+		marked_ranges_cancel(); /* an earlier call found no range to cancel */
 }
 
 static void end(uint32_t domain, uint32_t level)
@@ -93,7 +93,7 @@ void marked_ranges_after_fork(void)
 
 /* --- graphs --- */
 
-/* "graph 7"; "graph" where CUPTI does not tell the number. */
+/* Writes "graph 7", or "graph" if CUPTI does not provide the number. */
 static void name_graph(const struct cupti *cupti, CUgraphExec graph, char *name, size_t size)
 {
 	uint32_t id;

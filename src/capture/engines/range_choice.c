@@ -13,7 +13,7 @@
 #include "names/kernel_name.h"
 
 #define VERDICTS 256u
-#define RANGES 128u /* as many as there are in a setting's text */
+#define RANGES 128u /* as many as fit into a setting's text */
 
 static struct {
 	char pattern[OPTION_TEXT_MAX];
@@ -22,14 +22,14 @@ static struct {
 	} ranges[RANGES];
 	atomic_uint range_count;
 	atomic_uint_fast64_t end; /* of all ranges */
-	atomic_uint_fast64_t matched; /* launches so far */
+	atomic_uint_fast64_t matched; /* matching launches so far */
 	CUresult (*is_capturing)(CUstream stream, CUstreamCaptureStatus *status);
 	CUresult (*current_context)(CUcontext *context);
 } choice;
 
-static atomic_uintptr_t verdicts[VERDICTS]; /* address of a name, twice, and 1 if it is wanted */
+static atomic_uintptr_t verdicts[VERDICTS]; /* a name's address << 1, plus 1 if it is selected */
 
-/* "f" of "void n::f<int>(int*)". */
+/* Reduces "void n::f<int>(int*)" to "f". */
 static void keep_function(struct strbuf *readable)
 {
 	const char *text = strbuf_text(readable), *hidden = "(anonymous namespace)::";
@@ -45,7 +45,7 @@ static void keep_function(struct strbuf *readable)
 	readable->data[readable->length] = '\0';
 }
 
-/* Allocates, once a name. */
+/* Allocates memory. `function`: the pattern is for the function's name alone. */
 static bool matches_readable(const char *pattern, size_t length, const char *name, bool function)
 {
 	_cleanup_strbuf_ struct strbuf readable = STRBUF_INIT;
@@ -57,7 +57,7 @@ static bool matches_readable(const char *pattern, size_t length, const char *nam
 	return glob_matches(pattern, length, strbuf_text(&readable));
 }
 
-/* false: the item does not begin so; else it is behind that. */
+/* Advances the item past `prefix`. Returns false if it does not begin with it. */
 static bool skip_prefix(const char **item, size_t *length, const char *prefix)
 {
 	size_t n = strlen(prefix);
@@ -69,7 +69,7 @@ static bool skip_prefix(const char **item, size_t *length, const char *prefix)
 	return true;
 }
 
-/* A text without '*' and '?' may be anywhere in the name. */
+/* An item without a prefix, '*' and '?' may be anywhere in the name. */
 static bool matches(const char *item, size_t length, const char *name)
 {
 	if (skip_prefix(&item, &length, "demangled="))
@@ -95,7 +95,7 @@ static bool is_wanted_name(const char *name)
 	return false;
 }
 
-/* Each name is compared once: it stays where it is as long as its module is loaded. */
+/* Verdicts are cached by address, because a name does not move while its module is loaded. */
 bool range_choice_has_name(const char *name)
 {
 	uintptr_t key = (uintptr_t)name << 1;
@@ -120,7 +120,7 @@ static bool starts_with(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* The stream of a launch; false: this function is not known. */
+/* Finds the stream of a launch. Returns false if the function is unknown. */
 static bool stream_of(const CUpti_CallbackData *data, const char *function, CUstream *stream)
 {
 	const void *parameters = data->functionParams;
@@ -201,7 +201,7 @@ static void add_range(uint64_t begin, uint64_t count)
 	atomic_store(&choice.range_count, i + 1);
 }
 
-/* "3+4,10+2": an item that is none ends it. */
+/* Reads a list such as "3+4,10+2" up to the first malformed item. */
 static void read_ranges(const char *text)
 {
 	for (char *at; *text && atomic_load(&choice.range_count) < RANGES; text = at) {

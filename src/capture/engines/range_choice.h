@@ -1,7 +1,7 @@
 /*
- * range_choice.h: which launches --engine range-profiler and sass-metrics measure: by the kernel's
- * name, not into a stream that captures, and of those some after others. Any thread; nothing is
- * allocated, but for patterns of readable names, once a name.
+ * range_choice.h: selects the launches that --engine range-profiler and sass-metrics measure: by
+ * the kernel's name, outside stream capture, and by number among the matching launches. Any thread.
+ * Allocates memory only to compare a name with patterns of readable names, once per name.
  */
 #ifndef PITOT_CAPTURE_ENGINES_RANGE_CHOICE_H
 #define PITOT_CAPTURE_ENGINES_RANGE_CHOICE_H
@@ -12,25 +12,25 @@
 #include "cupti/profiler_host.h"
 #include "schema/settings.h"
 
-/* What a session wants; counting begins. */
+/* Sets a session's selection and restarts the count. */
 void range_choice_set(const struct settings *wanted);
-/* false: the driver does not say which streams capture. */
+/* Finds the driver's functions. Returns false if it cannot tell which streams capture. */
 bool range_choice_find_driver(void);
 
-/* Whether kernels of that (mangled) name are wanted; NULL: it has none. */
+/* Whether kernels of this mangled name are selected; NULL: the kernel has no name. */
 bool range_choice_has_name(const char *name);
-/* Names may lie elsewhere from here on. */
+/* Must be called when a module is unloaded: the addresses of names may be reused. */
 void range_choice_forget_names(void);
 /*
- * Asks the driver whether the launch that begins runs now. A function of which that is not known
- * does not.
+ * Asks the driver whether the launch that begins runs immediately instead of being captured.
+ * Returns false if that is unknown.
  */
 bool range_choice_runs_at_once(const CUpti_CallbackData *data, const char *function);
-/* That of the calling thread; NULL: it has none. */
+/* The calling thread's context; NULL: it has none. */
 CUcontext range_choice_current_context(void);
-/* Counts a launch that might be measured. true: it is. */
+/* Counts a matching launch. Returns whether its number is selected. */
 bool range_choice_is_turn(void);
-/* No launch will be. */
+/* Whether no later launch can be selected. */
 bool range_choice_is_done(void);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#define RANGES 8u /* in an image: one is wanted, the others show that there were more */
+#define RANGES 8u /* room in an image: one is expected, more reveal other launches */
 #define IMAGE_MAX (256u << 20)
 
 #define CALL(c, cupti, name, p) (vendor_result((c), "cupti" #name, (cupti)->name(p)))
@@ -88,7 +88,7 @@ static int pop_range(struct range_context *c, const struct cupti *cupti)
 	return CALL(c, cupti, RangeProfilerPopRange, &p);
 }
 
-/* Stops without values after a failure, whose function stays the one that failed. */
+/* Stops without values after a failure, and leaves c->failed as it is. */
 static void abandon(struct range_context *c, const struct cupti *cupti)
 {
 	CUpti_RangeProfiler_Stop_Params p =

@@ -1,6 +1,6 @@
 /*
- * range_profiler.c: hardware counters of single launches, each measured by itself
- * (launch_engine.h).
+ * range_profiler.c: the engine that measures hardware counters of single launches, ranges and
+ * graphs (launch_engine.h).
  */
 #include "capture/engines/launch_engine.h"
 
@@ -24,21 +24,21 @@
 struct launch {
 	struct measured head;
 	const struct engine_metrics *metrics;
-	struct marked_range range; /* key 0: it is the launch of a kernel */
+	struct marked_range range; /* key 0: the measurement is of a kernel's launch */
 	uint32_t passes; /* of the range */
 	double values[];
 };
 
 static struct {
-	/* Of the thread that has claimed the engine. */
-	struct range_context *context; /* that is measured in */
-	struct marked_range range; /* that is measured; key 0: the launch of a kernel is */
+	/* Accessed only by the thread that has claimed the engine. */
+	struct range_context *context; /* the one being measured in; NULL: none */
+	struct marked_range range; /* the one being measured; key 0: a kernel's launch */
 	struct range_context contexts[CONTEXTS_MAX];
 	struct engine_metrics metrics[ENGINE_METRICS_MAX];
-	unsigned session; /* that was told what is measured */
+	unsigned session; /* the last one for which metrics were noted */
 } self;
 
-/* --- contexts, of the owner --- */
+/* --- contexts, used with the claim --- */
 
 static struct range_context *find_context(CUcontext handle)
 {
@@ -80,7 +80,7 @@ static struct range_context *open_context(const struct cupti *cupti, CUcontext h
 	return c;
 }
 
-/* A call about one launch has failed. One that did not end what it had started is the last. */
+/* Counts a failed call about one launch. A profiler that cannot be stopped is a final failure. */
 static void count_failure(const struct cupti *cupti, struct range_context *c, int result)
 {
 	range_turns_end(false);
@@ -114,7 +114,7 @@ static void stop(const struct cupti *cupti, bool valid)
 	self.context = NULL;
 	if (!c)
 		return;
-	if (!c->handle) { /* it is gone */
+	if (!c->handle) { /* the context was destroyed */
 		launch_engine_count_unmeasured();
 		return;
 	}
@@ -135,7 +135,7 @@ static void stop(const struct cupti *cupti, bool valid)
 	}
 }
 
-/* What an earlier session has found out. */
+/* Notes, for a new session, the metrics that an earlier session has set up. */
 static void note_known(void)
 {
 	if (self.session == launch_engine_session())
@@ -147,7 +147,7 @@ static void note_known(void)
 			engine_metrics_note(&self.metrics[i], ENGINE, 0);
 }
 
-/* Another range comes before the one that was measured has come often enough. */
+/* Continues the range's measurement, or begins it and gives up an unfinished one of another. */
 static void begin_measurement(struct range_context *c, uint64_t key)
 {
 	if (c->is_underway && c->key == key)
@@ -166,7 +166,7 @@ static bool start(const struct cupti *cupti, CUcontext context, const struct mar
 	int result;
 
 	note_known();
-	/* An earlier session wanted other metrics, or had another --measure. */
+	/* An earlier session had other metrics or another --measure. */
 	if (c && (c->metrics->kind != kind ||
 		  strcmp(c->metrics->requested, launch_engine_metrics()) != 0)) {
 		range_context_close(c, cupti, false);

@@ -50,7 +50,7 @@ static bool is_candidate(const struct range *r)
 	return r->seen > turns.skip && r->measured < turns.most;
 }
 
-/* Whether another range that is still coming was measured less often. */
+/* Whether another range that still occurs was measured less often. */
 static bool has_to_wait(const struct range *r, uint64_t now_ns)
 {
 	for (const struct range *o = turns.ranges; o < turns.ranges + turns.count; o++)

@@ -1,16 +1,16 @@
 /*
- * sass_metrics.c: what the instructions of single launches do, through CUPTI's SASS metrics: the
- * kernel runs with patched code that counts.
+ * sass_metrics.c: the engine that measures the instructions of single launches through CUPTI's SASS
+ * metrics: the kernel runs with patched code that counts.
  *
- * The order of the calls, all in callbacks on the launching thread (launch_engine.h says which):
- * cuptiSassMetricsSetConfig once for a device and for ever, since a second one has no memory (CUPTI
- * 13.0); before a launch cuCtxSynchronize (a kernel is patched while none runs) and …Enable,
- * lazily, so that nothing but what is launched is patched; after it cuCtxSynchronize,
- * …GetDataProperties, …FlushData, and …Disable, which puts the code back.
+ * All calls are made in callbacks on the launching thread (selected by launch_engine.h), in this
+ * order: cuptiSassMetricsSetConfig, once per device and process, because a second call runs out of
+ * memory (CUPTI 13.0); before a launch cuCtxSynchronize (a kernel must be patched while none runs)
+ * and …Enable, with lazy patching, so that only the launched kernel is patched; after the launch
+ * cuCtxSynchronize, …GetDataProperties, …FlushData, and …Disable, which restores the code.
  *
- * Beside records of kernels that run at the same time all values are 0, and without records of
- * kernels only the first …Enable of a process counts (H100, CUPTI 13.0). So records are of kernels
- * that run one after the other (activity_kinds.c), from before the first context.
+ * If CUPTI records concurrent kernels, all values are 0; if it records no kernels, only the first
+ * …Enable of a process counts (H100, CUPTI 13.0). Therefore it records serialized kernels
+ * (activity_kinds.c), from before the first context.
  */
 #include "capture/engines/launch_engine.h"
 
@@ -34,22 +34,22 @@
 #define DEVICES_MAX 64u
 #define CHOSEN_MAX 32u /* metrics */
 #define VALUES_MAX ((size_t)4 << 20) /* of one launch */
-#define EMPTY_MAX 3u /* launches one after the other in which nothing was counted */
+#define EMPTY_MAX 3u /* launches in a row in which nothing was counted */
 #define NO_METRIC UINT64_MAX
-#define EXECUTED "smsp__sass_inst_executed" /* is 0 in no kernel */
+#define EXECUTED "smsp__sass_inst_executed" /* is never 0 */
 
 /*
- * What the report reads. On chips that lack the last, …_op_ld_ideal and …_op_st_ideal have it,
- * which are far slower.
+ * The metrics that the report reads. Chips that lack the last one have …_op_ld_ideal and
+ * …_op_st_ideal instead, which are far slower.
  */
 #define DEFAULT                                                                                    \
 	EXECUTED ",smsp__sass_thread_inst_executed,smsp__sass_thread_inst_executed_pred_on,"       \
 		 "smsp__sass_sectors_mem_global,smsp__sass_sectors_mem_global_ideal"
 
-/* The metrics of a device: those of the first session that measures on it. */
+/* The metrics of a device, as requested by the first session that measures on it. */
 struct device {
 	bool is_made, has_executed;
-	unsigned session; /* that was told of it */
+	unsigned session; /* the last one for which they were noted */
 	char requested[OPTION_TEXT_MAX];
 	const char *chip;
 	struct strbuf left_out;
@@ -58,30 +58,30 @@ struct device {
 	struct metric_texts metrics[CHOSEN_MAX];
 };
 
-/* What CUPTI has counted, in its own structures; names are of pc_text(). */
+/* CUPTI's counts of a launch, in its own structures; names come from pc_text(). */
 struct launch {
 	struct measured head;
 	const struct device *device;
-	size_t records, stride; /* values of each */
+	size_t records, stride; /* stride: values per record */
 	CUpti_SassMetrics_InstanceValue *values;
 	CUpti_SassMetrics_Data data[];
 };
 
 static struct {
-	/* Of the thread that has claimed the engine. */
-	const struct device *device; /* that is measured */
-	CUcontext context; /* it is enabled in; NULL: in none */
+	/* Accessed only by the thread that has claimed the engine: */
+	const struct device *device; /* the one being measured */
+	CUcontext context; /* in which the metrics are enabled; NULL: none */
 	struct device devices[DEVICES_MAX];
-	unsigned empty;
+	unsigned empty; /* launches in a row without counts */
 	bool stuck; /* enabled, and cannot be disabled */
 
 	CUresult (*synchronize)(void);
-	atomic_uint_fast64_t dropped; /* since there were rows of them */
+	atomic_uint_fast64_t dropped; /* since the last row of them */
 } self;
 
 /* --- metrics --- */
 
-/* false: the engine has refused. */
+/* Returns false, after making the engine refuse, if the call failed. */
 static bool succeeded(const struct cupti *cupti, const char *function, CUptiResult result)
 {
 	if (result != CUPTI_SUCCESS)
@@ -90,7 +90,7 @@ static bool succeeded(const struct cupti *cupti, const char *function, CUptiResu
 	return result == CUPTI_SUCCESS;
 }
 
-/* false: the chip has it not. */
+/* Returns false if the chip lacks the metric, or there is no room for it. */
 static bool add_metric(struct device *d, const struct cupti *cupti, const char *name)
 {
 	CUpti_SassMetrics_GetProperties_Params p =
@@ -114,7 +114,7 @@ static bool add_metric(struct device *d, const struct cupti *cupti, const char *
 	return true;
 }
 
-/* The metrics of "default,NAME,…" that the chip has. */
+/* Adds the metrics of "default,NAME,…" that the chip has. */
 static void choose_metrics(struct device *d, const struct cupti *cupti, const char *list,
 			   bool is_default)
 {
@@ -216,8 +216,8 @@ static bool start(const struct cupti *cupti, CUcontext context, const struct mar
 }
 
 /*
- * What the header says of the room of an instruction's values can be read in two ways where there
- * are several metrics: it suffices for both.
+ * CUPTI's header can be read in two ways about the room for an instruction's values if there are
+ * several metrics: this room suffices for both.
  */
 static struct launch *make_room(size_t records, size_t instances)
 {
@@ -244,8 +244,8 @@ static struct launch *make_room(size_t records, size_t instances)
 }
 
 /*
- * NVIDIA's sample frees the name of each record. They are freed where records of one function have
- * names of their own.
+ * Replaces CUPTI's names by lasting ones. NVIDIA's sample frees the name of each record; they are
+ * freed here only if the first two records have separate copies of one name.
  */
 static void keep_names(struct launch *l)
 {
@@ -264,7 +264,7 @@ static void keep_names(struct launch *l)
 	map_release(&freed);
 }
 
-/* *out is NULL where there are no records. */
+/* Leaves *out as it is if there are no records. *failed is the function that failed. */
 static CUptiResult flush(const struct cupti *cupti, struct launch **out, const char **failed)
 {
 	CUpti_SassMetricsGetDataProperties_Params p =
@@ -295,7 +295,8 @@ static CUptiResult flush(const struct cupti *cupti, struct launch **out, const c
 }
 
 /*
- * Code that was not patched in time has no records, and what CUPTI does not count has values of 0.
+ * Whether CUPTI counted the launch: code that was not patched in time has no records, and values
+ * that were not counted are 0. Without EXECUTED, values of 0 may be correct.
  */
 static bool has_counts(const struct launch *l)
 {
@@ -306,7 +307,7 @@ static bool has_counts(const struct launch *l)
 	return false;
 }
 
-/* Takes `l`. */
+/* Takes ownership of `l`, which may be NULL. */
 static void finish(struct launch *l, bool valid)
 {
 	if (valid && has_counts(l) && !launch_engine_is_disturbed()) {
