@@ -27,6 +27,7 @@ static struct {
 	CUresult (*current_context)(CUcontext *context);
 } choice;
 
+static atomic_uint forgotten; /* number of times that all verdicts were cleared */
 static atomic_uintptr_t verdicts[VERDICTS]; /* a name's address << 1, plus 1 if it is selected */
 
 /* Reduces "void n::f<int>(int*)" to "f". */
@@ -101,16 +102,20 @@ bool range_choice_has_name(const char *name)
 	uintptr_t key = (uintptr_t)name << 1;
 	atomic_uintptr_t *verdict = &verdicts[hash_u64((uintptr_t)name) % VERDICTS];
 	uintptr_t known = atomic_load_explicit(verdict, memory_order_relaxed);
+	unsigned before;
 
 	if (known && (known & ~(uintptr_t)1) == key)
 		return known & 1;
+	before = atomic_load(&forgotten);
 	known = key | is_wanted_name(name);
-	atomic_store_explicit(verdict, known, memory_order_relaxed);
+	if (atomic_load(&forgotten) == before) /* else it may be of the previous session's choice */
+		atomic_store_explicit(verdict, known, memory_order_relaxed);
 	return known & 1;
 }
 
 void range_choice_forget_names(void)
 {
+	atomic_fetch_add(&forgotten, 1);
 	for (size_t i = 0; i < VERDICTS; i++)
 		atomic_store_explicit(&verdicts[i], 0, memory_order_relaxed);
 }
