@@ -181,7 +181,7 @@ def test_each_python(sample, seconds, stacks, rows, folder, as_user, interpreter
         assert in_python(stacks(recording), "early") == about_a_spin(recording)
     else:
         [row] = cells(rows, recording)
-        assert row["state"] == "unavailable" and "not known" in row["reason"]
+        assert row["state"] == "unavailable" and "is not supported" in row["reason"]
 
 
 def test_a_window(sample, seconds, rows):  # noqa: F811

@@ -36,7 +36,7 @@ def test_ten_processes_at_once(player, source, pitot, tmp_path):
     busy = report["gpus"][0]["busy"]
     assert busy["union_ns"] <= busy["sum_ns"]
     streams = pitot("report", recording, "--by", "stream", "--top", "0").stdout
-    assert len(set(re.findall(r" stream \d+ of (\d+)", streams))) == 10
+    assert len(set(re.findall(r" stream \d+ \(pid (\d+)\)", streams))) == 10
     text = pitot("info", "--verify", recording).stdout
     assert any(line.split()[:4] == ["10", "processes", "kernel", "on"] for line in text.splitlines())
 

@@ -31,7 +31,6 @@
 #include "capture/engines/pc_sampling.h"
 #include "capture/engines/range_choice.h"
 #include "capture/engines/range_turns.h"
-#include "capture/log.h"
 #include "capture/nvtx/nvtx_choice.h"
 #include "format/rows.h"
 
@@ -312,6 +311,19 @@ static bool is_graph_measure(void)
 	return atomic_load_explicit(&self.measure, memory_order_relaxed) == SETTING_MEASURE_GRAPH;
 }
 
+static bool is_measuring_or_free(void)
+{
+	return atomic_load(&self.measuring) || !atomic_load(&self.owner);
+}
+
+/* Another thread has claimed the engine since meet(): its measurement has this launch, too. */
+static void disturb(CUcontext context)
+{
+	wait_until(is_measuring_or_free, HELD_WAIT_NS);
+	if (atomic_load(&self.measuring) == context)
+		atomic_store(&self.disturbed, true);
+}
+
 /* Begins to measure a launch that is selected by its name, or a launch of a graph. */
 static void enter(const struct cupti *cupti, const CUpti_CallbackData *data, const char *function)
 {
@@ -325,6 +337,7 @@ static void enter(const struct cupti *cupti, const CUpti_CallbackData *data, con
 		return;
 	wait_until(is_let, HELD_WAIT_NS);
 	if (!claim()) {
+		disturb(data->context);
 		launch_engine_count_unmeasured();
 		return;
 	}
@@ -362,6 +375,12 @@ void launch_engine_enter(const CUpti_CallbackData *data, const char *function, b
 	atomic_fetch_sub(&self.inside, 1);
 }
 
+static void count_replay(uint64_t since_ns)
+{
+	atomic_fetch_add(&self.replays, 1);
+	atomic_fetch_add(&self.replay_ns, clock_monotonic_ns() - since_ns);
+}
+
 void launch_engine_exit(const CUpti_CallbackData *data)
 {
 	const struct cupti *cupti = atomic_load(&self.cupti);
@@ -383,8 +402,7 @@ void launch_engine_exit(const CUpti_CallbackData *data)
 		self.engine->leave_context(cupti, context, false);
 	}
 	calling = false;
-	atomic_fetch_add(&self.replays, 1);
-	atomic_fetch_add(&self.replay_ns, clock_monotonic_ns() - self.begun_ns);
+	count_replay(self.begun_ns);
 	release();
 }
 
@@ -394,12 +412,6 @@ bool launch_engine_calls(void)
 }
 
 /* --- for marked_ranges.c --- */
-
-static void count_replay(uint64_t since_ns)
-{
-	atomic_fetch_add(&self.replays, 1);
-	atomic_fetch_add(&self.replay_ns, clock_monotonic_ns() - since_ns);
-}
 
 bool launch_engine_is_active(void)
 {
@@ -674,8 +686,7 @@ static void start(const struct source_start *how)
 
 static void begin(struct writer *w, const struct source_start *how)
 {
-	(void)w;
-	(void)how;
+	(void)w, (void)how;
 	self.since_ns = clock_monotonic_ns();
 	launch_marks_clear(LAUNCH_START);
 	launch_marks_clear(LAUNCH_END);
@@ -693,14 +704,6 @@ static uint64_t collect(struct writer *w, uint64_t now)
 	for (; (m = take()); rows++, free(m))
 		self.engine->write(w, m, &self.numbers);
 	return rows + (self.engine->patches ? pc_rows_write(w) : 0);
-}
-
-void launch_engine_set_duration(const struct measured *m, uint64_t ns)
-{
-	if (ns && ns < m->end_ns &&
-	    launch_marks_add(LAUNCH_START, m->correlation, m->end_ns - ns) &&
-	    !launch_marks_add(LAUNCH_END, m->correlation, m->end_ns))
-		log_line("no memory for the times of a measured kernel");
 }
 
 static bool take_times(uint32_t correlation, uint64_t *start_ns, uint64_t *end_ns)

@@ -108,11 +108,6 @@ void launch_engine_count_pass(void);
 /* Queues a measurement of this size, which it owns from then on. NULL counts as lost. */
 void launch_engine_push(struct measured *m, size_t bytes);
 /*
- * Sets the duration of a measured launch's kernel. CUPTI's record of it has no times, because the
- * kernel ran several times. Collector's thread.
- */
-void launch_engine_set_duration(const struct measured *m, uint64_t ns);
-/*
  * Finds start and end of the kernel's last run; it ends with the call, because the driver keeps
  * the call until all runs are over. Returns false if they are unknown. Returns them only once, so
  * it must be called when the kernel's record arrives. Collector's thread.

@@ -14,8 +14,10 @@
 #include "capture/capability_notes.h"
 #include "capture/cuda/correlation.h"
 #include "capture/engines/engine_notes.h"
+#include "capture/engines/launch_marks.h"
 #include "capture/engines/range_context.h"
 #include "capture/engines/range_turns.h"
+#include "capture/log.h"
 #include "format/rows.h"
 
 #define ENGINE "range-profiler"
@@ -236,6 +238,18 @@ static void write_range(struct writer *w, const struct launch *m, struct map *nu
 	}
 }
 
+/*
+ * Sets the duration of a measured launch's kernel. CUPTI's record of it has no times, because the
+ * kernel ran several times. Collector's thread.
+ */
+static void set_duration(const struct measured *m, uint64_t ns)
+{
+	if (ns && ns < m->end_ns &&
+	    launch_marks_add(LAUNCH_START, m->correlation, m->end_ns - ns) &&
+	    !launch_marks_add(LAUNCH_END, m->correlation, m->end_ns))
+		log_line("no memory for the times of a measured kernel");
+}
+
 static void write_launch(struct writer *w, const struct measured *head, struct map *numbers)
 {
 	const struct launch *m = (const struct launch *)head;
@@ -247,7 +261,7 @@ static void write_launch(struct writer *w, const struct measured *head, struct m
 		return;
 	}
 	if (duration != SIZE_MAX && m->values[duration] > 0)
-		launch_engine_set_duration(head, (uint64_t)m->values[duration]);
+		set_duration(head, (uint64_t)m->values[duration]);
 	for (size_t i = 0; i < m->metrics->set.names.count; i++) {
 		struct row_metric_value row = {
 			.correlation = correlation,
