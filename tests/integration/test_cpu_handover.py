@@ -161,7 +161,7 @@ def test_from_the_start(sample, seconds, stacks, rows, pitot, about_a_spin):  # 
     assert "timers in Python programs" in capability(rows, recording, "cpu")["got"]
     assert {row["state"] for row in cells(rows, recording)} == {"on"}
     report = pitot("report", recording, "--json", json_output=True)["cpu"]
-    assert 0.9 * report["total_ns"] < report["inside_ns"] < report["total_ns"]
+    assert 0.8 * report["total_ns"] < report["inside_ns"] < report["total_ns"]
     assert "sampled by timers inside" in pitot("report", recording).stdout
     assert "cpu_timer" in pitot("info", recording).stdout
     coverage = capability(rows, recording, "cpu_time")
