@@ -7,14 +7,7 @@
 
 #include <cuda_runtime.h>
 
-#define CHECK(call)                                                                                \
-	do {                                                                                       \
-		cudaError_t err_ = (call);                                                         \
-		if (err_ != cudaSuccess) {                                                         \
-			fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(err_));              \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
+#include "check.cuh"
 
 __global__ void spin(long long cycles)
 {

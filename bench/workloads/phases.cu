@@ -7,18 +7,11 @@
 #include <cstdlib>
 #include <thread>
 
+#include "check.cuh"
+
 static const size_t bytes = 256u << 20;
 static const int streams = 150, copies = 4;
 static const float phase_ms = 60;
-
-#define CHECK(call)                                                                                \
-	do {                                                                                       \
-		cudaError_t err_ = (call);                                                         \
-		if (err_ != cudaSuccess) {                                                         \
-			fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(err_));              \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
 
 __global__ void stream_kernel(const float4 *in, float4 *out, size_t n)
 {

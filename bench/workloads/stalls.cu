@@ -9,20 +9,13 @@
 #include <cstdlib>
 #include <vector>
 
+#include "check.cuh"
+
 static const int threads = 256, loops = 100;
 static const unsigned cells = 1u << 25;	// 128 MiB: more than the caches hold
 static const float loop_ms = 1.0f;
 static const float wanted[3] = { 0.5f, 0.3f, 0.2f };
 static const char *const names[3] = { "chase", "arithmetic", "barrier" };
-
-#define CHECK(call)                                                                                \
-	do {                                                                                       \
-		cudaError_t err_ = (call);                                                         \
-		if (err_ != cudaSuccess) {                                                         \
-			fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(err_));              \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
 
 // The chain visits all cells.
 __global__ void fill(unsigned *next)

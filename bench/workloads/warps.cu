@@ -9,16 +9,9 @@
 #include <cstdlib>
 #include <vector>
 
-static const int blocks = 64, threads = 256, total = blocks * threads, repeats = 2000;
+#include "check.cuh"
 
-#define CHECK(call)                                                                                \
-	do {                                                                                       \
-		cudaError_t err_ = (call);                                                         \
-		if (err_ != cudaSuccess) {                                                         \
-			fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(err_));              \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
+static const int blocks = 64, threads = 256, total = blocks * threads, repeats = 2000;
 
 // steps is a power of two of at least 64, so that unrolled loops have no remainder.
 __global__ void divergent(float *out, int steps)

@@ -23,7 +23,7 @@
 #define VISITS_MAX 16u /* of a library whose slots lead to other functions */
 #define MAPS_BYTES (8u << 20)
 
-/* The stubs at the end of this file, and the symbols that they refer to. */
+/* The trampolines at the end of this file, and the symbols that they refer to. */
 extern void *share_dlsym(void *, const char *), *share_dlvsym(void *, const char *, const char *),
 	*share_dlopen(const char *, int);
 __attribute__((used, visibility("hidden"))) void *slots_real_dlsym, *slots_real_dlvsym,
@@ -333,7 +333,7 @@ void *slots_dlopen(const char *path, int flags)
  * RTLD_DEFAULT is 0 and RTLD_NEXT is -1. A jump preserves the return address, by which the loader
  * identifies its caller.
  */
-#define STUB(name, target)                                                                         \
+#define TRAMPOLINE(name, target)                                                                   \
 	".globl " #name "\n.hidden " #name "\n.type " #name ", @function\n" #name ":\n"            \
 	"	endbr64\n"                                                                               \
 	"	leaq 1(%rdi), %rax\n"                                                                    \
@@ -342,19 +342,19 @@ void *slots_dlopen(const char *path, int flags)
 	"	jmp *slots_real_" #target "(%rip)\n"                                               \
 	".size " #name ", . - " #name "\n"
 
-__asm__(".pushsection .text\n" STUB(share_dlsym, dlsym)
-		STUB(share_dlvsym, dlvsym) ".globl share_dlopen\n.hidden share_dlopen\n.type "
-					   "share_dlopen, @function\nshare_dlopen:\n"
-					   "	endbr64\n"
-					   "	pushq %rdi\n"
-					   "	pushq %rsi\n"
-					   "	subq $8, %rsp\n"
-					   "	call slots_is_path\n"
-					   "	addq $8, %rsp\n"
-					   "	popq %rsi\n"
-					   "	popq %rdi\n"
-					   "	testl %eax, %eax\n"
-					   "	jne slots_dlopen\n"
-					   "	jmp *slots_real_dlopen(%rip)\n"
-					   ".size share_dlopen, . - share_dlopen\n"
-					   ".popsection\n");
+__asm__(".pushsection .text\n" TRAMPOLINE(share_dlsym, dlsym)
+		TRAMPOLINE(share_dlvsym, dlvsym) ".globl share_dlopen\n.hidden share_dlopen\n.type "
+						 "share_dlopen, @function\nshare_dlopen:\n"
+						 "	endbr64\n"
+						 "	pushq %rdi\n"
+						 "	pushq %rsi\n"
+						 "	subq $8, %rsp\n"
+						 "	call slots_is_path\n"
+						 "	addq $8, %rsp\n"
+						 "	popq %rsi\n"
+						 "	popq %rdi\n"
+						 "	testl %eax, %eax\n"
+						 "	jne slots_dlopen\n"
+						 "	jmp *slots_real_dlopen(%rip)\n"
+						 ".size share_dlopen, . - share_dlopen\n"
+						 ".popsection\n");

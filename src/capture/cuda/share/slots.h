@@ -3,11 +3,11 @@
  * slots, which the loader has filled.
  *
  * A slot of a redirected name is changed if it holds CUPTI's function, or still leads to the
- * library's own stub for the first call. Slots of dlsym() and dlvsym() are changed to stubs that
- * return our function if the result is one of CUPTI's. The results for RTLD_DEFAULT and RTLD_NEXT
- * depend on the caller, so for these the stub jumps to the loader's function, which sees its real
- * caller; their results are not changed. libpitot.so, CUPTI, the driver's libraries, libc and the
- * loader are left alone, and no change is ever undone.
+ * library's own PLT entry, as it does until the first call. Slots of dlsym() and dlvsym() are
+ * changed to trampolines that return our function if the result is one of CUPTI's. The results for
+ * RTLD_DEFAULT and RTLD_NEXT depend on the caller, so for these they jump to the loader's function,
+ * which sees its real caller; their results are not changed. libpitot.so, CUPTI, the driver's
+ * libraries, libc and the loader are left alone, and no change is ever undone.
  *
  * Libraries that are loaded later: dlopen() of a path is redirected too, and changes what it has
  * loaded before it returns. A name without a slash is searched for on behalf of the caller
