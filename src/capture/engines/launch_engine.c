@@ -1,14 +1,14 @@
 /*
  * launch_engine.c: decides which launches are measured, and when. The callback at the begin of a
- * selected launch claims the engine, and the callback at its end releases it; all calls to CUPTI in
- * between are made on that thread. A launch that finds the engine claimed is counted and not
- * measured. If it is in the measured context, it disturbs the other launch: neither has values.
- * Launches into a stream that captures a graph are never measured. Waiting for the claim is bounded
- * (wait_until): before a flush, a context's destruction, another session's choice or a detach.
+ * selected launch claims the engine (launch_claim.h), and the callback at its end releases it. A
+ * launch that finds the engine claimed is counted and not measured. If it is in the measured
+ * context, it disturbs the other launch: neither has values. Launches into a stream that captures a
+ * graph are never measured.
  */
 #include "capture/engines/launch_engine.h"
 
 #include "capture/engines/engine_notes.h"
+#include "capture/engines/launch_claim.h"
 #include "capture/engines/launch_marks.h"
 
 #ifdef PITOT_HAS_PROFILER_HOST
@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "capture/capability_notes.h"
 #include "capture/cuda/activity_kinds.h"
@@ -38,8 +37,7 @@
 #define FAILURES_MAX 3u /* in a row, until the engine refuses */
 #define DESTROY_WAIT_NS (200 * NS_PER_MS)
 #define DETACH_WAIT_NS (PITOT_SLOWNESS * NS_PER_S)
-#define HOLD_WAIT_NS (200 * NS_PER_MS)
-#define HELD_WAIT_NS (20 * NS_PER_MS) /* of a launch, for a flush */
+#define CHOOSE_WAIT_NS (200 * NS_PER_MS)
 #define CODE_NS (100 * NS_PER_MS) /* period of finding modules' checksums and storing modules */
 
 static const struct launch_engine *const engines[] = { &range_profiler_engine,
@@ -62,11 +60,7 @@ static struct {
 	atomic_int measure; /* SETTING_MEASURE_…, readable without the claim */
 	atomic_uint sessions; /* so far */
 
-	/* The claim, and what its owner sets: */
-	atomic_uintptr_t owner; /* pthread_self() of the owner; 0: unclaimed */
-	atomic_uint holding; /* threads that flush, or are about to */
-	_Atomic(CUcontext) measuring; /* the context, between start and stop */
-	atomic_bool disturbed;
+	/* Set by the owner of the claim: */
 	uint32_t correlation;
 	uint64_t begun_ns, ended_ns;
 	unsigned failures;
@@ -136,66 +130,15 @@ void launch_engine_count_unmeasured(void)
 	atomic_fetch_add(&self.unmeasured, 1);
 }
 
-bool launch_engine_is_disturbed(void)
-{
-	return atomic_load(&self.disturbed);
-}
-
-/* --- the claim --- */
-
-static bool is_owner(void)
-{
-	return atomic_load(&self.owner) == (uintptr_t)pthread_self();
-}
-
-static bool claim(void)
-{
-	uintptr_t nobody = 0;
-
-	return atomic_compare_exchange_strong(&self.owner, &nobody, (uintptr_t)pthread_self());
-}
-
-static void release(void)
-{
-	atomic_store(&self.measuring, NULL);
-	atomic_store(&self.owner, 0);
-}
-
-/* Polls `ready` for at most most_ns. Returns whether it became true. */
-static bool wait_until(bool (*ready)(void), uint64_t most_ns)
-{
-	struct timespec t = { .tv_nsec = NS_PER_MS };
-
-	for (uint64_t ns = 0; !ready(); ns += NS_PER_MS) {
-		if (ns >= most_ns)
-			return false;
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
-	}
-	return true;
-}
-
-static bool is_let(void)
-{
-	return !atomic_load(&self.holding);
-}
-
 bool launch_engine_hold(void)
 {
-	if (!launch_engine_serializes())
-		return true;
-	atomic_fetch_add(&self.holding, 1);
-	if (wait_until(claim, HOLD_WAIT_NS))
-		return true;
-	atomic_fetch_sub(&self.holding, 1);
-	return false;
+	return !launch_engine_serializes() || launch_claim_hold();
 }
 
 void launch_engine_let(void)
 {
-	if (!is_owner())
-		return;
-	release();
-	atomic_fetch_sub(&self.holding, 1);
+	if (launch_engine_serializes() && launch_claim_is_mine())
+		launch_claim_let();
 }
 
 /* --- the queue to the collector --- */
@@ -262,8 +205,7 @@ static bool start_measuring(const struct cupti *cupti, CUcontext context, uint32
 			    const struct marked_range *marked)
 {
 	self.correlation = correlation;
-	atomic_store(&self.disturbed, false);
-	atomic_store(&self.measuring, context);
+	launch_claim_begin(context);
 	if (self.engine->patches &&
 	    !launch_marks_add(LAUNCH_PATCHED, self.correlation, self.begun_ns)) {
 		launch_engine_count_unmeasured();
@@ -298,56 +240,51 @@ static bool runs_at_once(const CUpti_CallbackData *data, const char *function)
  */
 static void meet(const struct cupti *cupti, CUcontext context)
 {
-	if (is_owner()) {
+	if (launch_claim_is_mine()) {
 		stop_measuring(cupti, false);
-		release();
-	} else if (atomic_load(&self.measuring) == context) {
-		atomic_store(&self.disturbed, true);
+		launch_claim_release();
+	} else {
+		launch_claim_disturb(context);
 	}
 }
 
-static bool is_graph_measure(void)
+/* Claims the engine for a measurement with this --measure. Returns NULL if there is none now. */
+static const struct cupti *claim_for(int measure)
 {
-	return atomic_load_explicit(&self.measure, memory_order_relaxed) == SETTING_MEASURE_GRAPH;
-}
+	const struct cupti *cupti;
 
-static bool is_measuring_or_free(void)
-{
-	return atomic_load(&self.measuring) || !atomic_load(&self.owner);
-}
-
-/* Another thread has claimed the engine since meet(): its measurement has this launch, too. */
-static void disturb(CUcontext context)
-{
-	wait_until(is_measuring_or_free, HELD_WAIT_NS);
-	if (atomic_load(&self.measuring) == context)
-		atomic_store(&self.disturbed, true);
+	if (!launch_claim())
+		return NULL;
+	cupti = atomic_load(&self.cupti);
+	if (cupti && atomic_load(&self.active) && atomic_load(&self.measure) == measure)
+		return cupti;
+	launch_claim_release();
+	return NULL;
 }
 
 /* Begins to measure a launch that is selected by its name, or a launch of a graph. */
-static void enter(const struct cupti *cupti, const CUpti_CallbackData *data, const char *function)
+static void enter(const CUpti_CallbackData *data, const char *function, int measure)
 {
+	bool graph = measure == SETTING_MEASURE_GRAPH;
+	const struct cupti *cupti;
 	struct marked_range range;
-	bool graph;
 
 	if (self.engine->patches && !activity_kinds_serialized())
 		return;
-	if (!data->context || !runs_at_once(data, function) ||
-	    (!is_graph_measure() && !range_choice_is_turn()))
+	if (!data->context || !runs_at_once(data, function) || (!graph && !range_choice_is_turn()))
 		return;
-	wait_until(is_let, HELD_WAIT_NS);
-	if (!claim()) {
-		disturb(data->context);
+	launch_claim_wait_for_flush();
+	cupti = claim_for(measure);
+	if (!cupti) {
+		launch_claim_disturb_next(data->context);
 		launch_engine_count_unmeasured();
 		return;
 	}
 	self.begun_ns = clock_monotonic_ns();
 	calling = true;
-	graph = is_graph_measure();
-	if (graph && !marked_ranges_graph(cupti, data, self.begun_ns, &range))
-		release();
-	else if (!start_measuring(cupti, data->context, data->correlationId, graph ? &range : NULL))
-		release();
+	if ((graph && !marked_ranges_graph(cupti, data, self.begun_ns, &range)) ||
+	    !start_measuring(cupti, data->context, data->correlationId, graph ? &range : NULL))
+		launch_claim_release();
 	calling = false;
 }
 
@@ -355,13 +292,12 @@ static void enter(const struct cupti *cupti, const CUpti_CallbackData *data, con
 void launch_engine_enter(const CUpti_CallbackData *data, const char *function, bool graph)
 {
 	const struct cupti *cupti = atomic_load_explicit(&self.cupti, memory_order_relaxed);
-
 	int measure = atomic_load_explicit(&self.measure, memory_order_relaxed);
 
 	if (!atomic_load_explicit(&self.active, memory_order_relaxed) || !cupti ||
 	    measure == SETTING_MEASURE_RANGE || api_calls_fatal())
 		return;
-	if (unlikely(atomic_load_explicit(&self.owner, memory_order_relaxed)))
+	if (unlikely(launch_claim_exists()))
 		meet(cupti, data->context);
 	if (graph && measure == SETTING_MEASURE_KERNEL)
 		note_graphs();
@@ -369,9 +305,7 @@ void launch_engine_enter(const CUpti_CallbackData *data, const char *function, b
 	    (!graph && !range_choice_has_name(data->symbolName)) || !nvtx_choice_is_wanted())
 		return;
 	atomic_fetch_add(&self.inside, 1);
-	cupti = atomic_load(&self.cupti);
-	if (cupti)
-		enter(cupti, data, function);
+	enter(data, function, measure);
 	atomic_fetch_sub(&self.inside, 1);
 }
 
@@ -387,23 +321,23 @@ void launch_engine_exit(const CUpti_CallbackData *data)
 	CUcontext context;
 	bool valid;
 
-	if (!atomic_load_explicit(&self.owner, memory_order_relaxed) || !is_owner() || !cupti ||
+	if (!launch_claim_exists() || !launch_claim_is_mine() || !cupti ||
 	    self.correlation != data->correlationId || api_calls_fatal())
 		return;
-	context = atomic_load(&self.measuring);
+	context = launch_claim_context();
 	self.ended_ns = clock_monotonic_ns();
 	calling = true;
 	valid = !data->functionReturnValue || *(const uint32_t *)data->functionReturnValue == 0;
 	stop_measuring(cupti, valid);
 	if (!valid)
 		unmark();
-	if (!is_graph_measure() && range_choice_is_done()) {
+	if (range_choice_is_done()) {
 		atomic_store(&self.active, false);
 		self.engine->leave_context(cupti, context, false);
 	}
 	calling = false;
 	count_replay(self.begun_ns);
-	release();
+	launch_claim_release();
 }
 
 bool launch_engine_calls(void)
@@ -422,11 +356,9 @@ const struct cupti *launch_engine_claim(void)
 {
 	const struct cupti *cupti = NULL;
 
-	if (!atomic_load(&self.active) || calling || api_calls_fatal())
-		return NULL;
 	atomic_fetch_add(&self.inside, 1);
-	if (atomic_load(&self.cupti) && claim())
-		cupti = atomic_load(&self.cupti);
+	if (atomic_load(&self.active) && !calling && !api_calls_fatal())
+		cupti = claim_for(SETTING_MEASURE_RANGE);
 	if (cupti) {
 		calling = true;
 		self.begun_ns = clock_monotonic_ns();
@@ -444,7 +376,7 @@ bool launch_engine_start(const struct cupti *cupti, CUcontext context,
 	if (started)
 		count_replay(self.begun_ns);
 	else
-		release();
+		launch_claim_release();
 	calling = false;
 	atomic_fetch_sub(&self.inside, 1);
 	return started;
@@ -454,13 +386,14 @@ void launch_engine_stop(bool valid)
 {
 	const struct cupti *cupti = atomic_load(&self.cupti);
 
+	launch_claim_take_over();
 	self.ended_ns = clock_monotonic_ns();
 	calling = true;
 	if (cupti && !api_calls_fatal())
 		stop_measuring(cupti, valid);
 	calling = false;
-	count_replay(self.ended_ns);
-	release();
+	atomic_fetch_add(&self.replay_ns, clock_monotonic_ns() - self.ended_ns);
+	launch_claim_release();
 }
 
 /* --- destroyed contexts, loaded modules --- */
@@ -469,18 +402,18 @@ static void remove_context(const struct cupti *cupti, CUcontext handle)
 {
 	bool nested;
 
-	if (atomic_load(&self.measuring) == handle)
+	if (launch_claim_context() == handle)
 		marked_ranges_cancel();
-	nested = is_owner();
-	if (!nested && !wait_until(claim, DESTROY_WAIT_NS)) {
+	nested = launch_claim_is_mine();
+	if (!nested && !launch_claim_wait(DESTROY_WAIT_NS)) {
 		atomic_store(&self.abandoned, handle);
 		return;
 	}
-	if (nested && atomic_load(&self.measuring) == handle)
+	if (nested && launch_claim_context() == handle)
 		stop_measuring(cupti, false);
 	self.engine->leave_context(cupti, handle, false);
 	if (!nested)
-		release();
+		launch_claim_release();
 }
 
 static void add_code(const CUpti_ModuleResourceData *module)
@@ -561,14 +494,14 @@ bool launch_engine_detach(void)
 	if (!cupti)
 		return true;
 	marked_ranges_cancel();
-	if (!wait_until(claim, DETACH_WAIT_NS))
+	if (!launch_claim_wait(DETACH_WAIT_NS))
 		return false;
 	leave = !self.engine->has_contexts();
 	if (leave && self.engine->patches)
 		cupti->ActivityFlushPeriod(0);
 	if (leave)
 		atomic_store(&self.cupti, NULL);
-	release();
+	launch_claim_release();
 	/* A callback may have loaded `cupti` before it was cleared. */
 	return leave && !atomic_load(&self.inside);
 }
@@ -645,11 +578,12 @@ static void choose(const struct settings *s)
 	atomic_fetch_add(&self.sessions, 1);
 	range_choice_set(s);
 	range_turns_set(s);
-	nvtx_choice_set(s);
 	atomic_store(&self.measure, s->engine == SETTING_ENGINE_RANGE_PROFILER
 					    ? s->measure
 					    : SETTING_MEASURE_KERNEL);
-	marked_ranges_watch(atomic_load(&self.measure) == SETTING_MEASURE_RANGE);
+	nvtx_choice_set(s, atomic_load(&self.measure) == SETTING_MEASURE_RANGE
+				   ? &marked_ranges_watch
+				   : NULL);
 	atomic_store(&self.graphs_noted, false);
 	atomic_store(&self.wanted, true);
 	if (atomic_load(&self.refused))
@@ -670,9 +604,9 @@ static void extend(const struct source_start *how)
 		return;
 	atomic_store(&self.active, false);
 	marked_ranges_cancel();
-	if (wait_until(claim, HOLD_WAIT_NS)) {
+	if (launch_claim_wait(CHOOSE_WAIT_NS)) {
 		choose(s);
-		release();
+		launch_claim_release();
 	}
 	activate();
 }
@@ -742,7 +676,7 @@ static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 		  now,
 		  "launches at the same time as another one, or whose counters CUPTI did not give");
 	rows_loss(w, loss_reason_unmeasured, range_turns_refused(), self.since_ns, now,
-		  "occurrences of ranges beyond the first 64 ranges");
+		  "occurrences of ranges beyond the number that can take turns");
 	rows_loss(w, loss_reason_no_memory, atomic_exchange(&self.lost, 0), self.since_ns, now,
 		  "launches whose counters were measured");
 	if (self.engine && self.engine->periodic)
@@ -757,13 +691,16 @@ static void stopped(struct writer *w)
 	pc_cubins_store();
 	collect(w, 0);
 	atomic_store(&self.wanted, false);
-	marked_ranges_watch(false);
+	nvtx_choice_clear();
 }
 
 static void after_fork(void)
 {
+	nvtx_choice_clear();
+	launch_claim_after_fork();
 	marked_ranges_after_fork();
 	launch_marks_after_fork();
+	range_turns_refused();
 	memset(&self, 0, sizeof(self));
 	pthread_mutex_init(&self.queue_lock, NULL);
 	self.end = &self.oldest;

@@ -119,8 +119,6 @@ bool launch_engine_times(struct writer *w, uint32_t correlation, uint64_t *start
  * are not the kernel's own. Returns true only once. Collector's thread.
  */
 bool launch_engine_has_patched(uint32_t correlation, uint64_t began_ns);
-/* Whether another thread has launched in the context since the measurement began. */
-bool launch_engine_is_disturbed(void);
 
 /* Whether an engine that patches kernels is attached: CUPTI must then record serialized kernels. */
 bool launch_engine_serializes(void);

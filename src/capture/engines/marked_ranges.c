@@ -2,6 +2,7 @@
 
 #ifdef PITOT_HAS_PROFILER_HOST
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +12,6 @@
 #include "base/map.h"
 #include "capture/engines/range_choice.h"
 #include "capture/engines/range_turns.h"
-#include "capture/nvtx/nvtx_choice.h"
 #include "capture/nvtx/nvtx_names.h"
 
 /* place_on() of the measured range; 0: none. The thread that resets it ends the measurement. */
@@ -33,51 +33,55 @@ static bool describe(struct marked_range *r, CUcontext context, uint32_t domain,
 {
 	*r = (struct marked_range){
 		.kind = domain == NVTX_DOMAIN_SCOPES ? range_kind_scope : range_kind_nvtx,
-		.thread = thread_id(),
 		.start_ns = clock_monotonic_ns(),
 	};
 	snprintf(r->name, sizeof(r->name), "%s", name);
 	r->key = hash_bytes(r->name, strlen(r->name)) ^ hash_u64((uintptr_t)context ^ domain);
 	r->key |= 1;
-	return context && range_turns_begin(r->key, true, r->start_ns);
+	if (!context || !range_turns_begin(r->key, true, r->start_ns))
+		return false;
+	r->thread = thread_id();
+	return true;
 }
 
-static void begin(uint32_t domain, uint32_t level, const char *name)
+static void start(const struct cupti *cupti, uint32_t domain, uint32_t level, const char *name)
 {
-	const struct cupti *cupti = launch_engine_claim();
+	/* Sessions change the patterns only with the claim. */
+	bool measured = nvtx_choice_has_name(name);
+	CUcontext context = measured ? range_choice_current_context() : NULL;
 	struct marked_range r;
-	CUcontext context;
-	bool measured;
 
-	if (!cupti)
-		return;
-	/* The patterns cannot change here, because sessions set them only with the claim. */
-	measured = nvtx_choice_has_name(name);
-	context = measured ? range_choice_current_context() : NULL;
 	measured = measured && describe(&r, context, domain, name);
 	if (!launch_engine_start(cupti, context, measured ? &r : NULL))
 		return;
 	atomic_store(&open_range, place_on(r.thread, domain, level));
 	if (!launch_engine_is_active())
-		marked_ranges_cancel(); /* an earlier call found no range to cancel */
+		marked_ranges_cancel(); /* which was called before there was a range to cancel */
+}
+
+static void begin(uint32_t domain, uint32_t level, const char *name)
+{
+	int saved = errno;
+	const struct cupti *cupti = launch_engine_claim();
+
+	if (cupti)
+		start(cupti, domain, level, name);
+	errno = saved;
 }
 
 static void end(uint32_t domain, uint32_t level)
 {
 	uint64_t open = atomic_load_explicit(&open_range, memory_order_relaxed);
+	int saved = errno;
 
 	if ((uint32_t)open == (uint32_t)place_on(0, domain, level) &&
 	    open == place_on(thread_id(), domain, level) &&
 	    atomic_compare_exchange_strong(&open_range, &open, 0))
 		launch_engine_stop(true);
+	errno = saved;
 }
 
-static const struct nvtx_watch watch = { begin, end };
-
-void marked_ranges_watch(bool on)
-{
-	atomic_store(&nvtx_watch, on ? &watch : NULL);
-}
+const struct nvtx_watch marked_ranges_watch = { begin, end };
 
 void marked_ranges_cancel(void)
 {
@@ -87,36 +91,32 @@ void marked_ranges_cancel(void)
 
 void marked_ranges_after_fork(void)
 {
-	marked_ranges_watch(false);
 	atomic_store(&open_range, 0);
 }
 
 /* --- graphs --- */
 
-/* Writes "graph 7", or "graph" if CUPTI does not provide the number. */
-static void name_graph(const struct cupti *cupti, CUgraphExec graph, char *name, size_t size)
-{
-	uint32_t id;
-
-	if (cupti->GetGraphExecId && cupti->GetGraphExecId(graph, &id) == CUPTI_SUCCESS)
-		snprintf(name, size, "graph %u", id);
-	else
-		snprintf(name, size, "graph");
-}
-
 bool marked_ranges_graph(const struct cupti *cupti, const CUpti_CallbackData *data,
 			 uint64_t start_ns, struct marked_range *range)
 {
 	const cuGraphLaunch_params *p = data->functionParams;
+	uint32_t id = 0;
+	bool has_id;
 
-	*range = (struct marked_range){ .kind = range_kind_graph, .start_ns = start_ns };
 	if (!p)
 		return false;
-	range->key = hash_u64((uintptr_t)p->hGraph ^ hash_u64((uintptr_t)data->context)) | 1;
+	/* Addresses of executable graphs come again after their destruction; CUPTI's ids do not. */
+	has_id = cupti->GetGraphExecId && cupti->GetGraphExecId(p->hGraph, &id) == CUPTI_SUCCESS;
+	*range = (struct marked_range){ .kind = range_kind_graph, .start_ns = start_ns };
+	range->key = hash_u64(has_id ? id : (uintptr_t)p->hGraph);
+	range->key = (range->key ^ hash_u64((uintptr_t)data->context)) | 1;
 	if (!range_turns_begin(range->key, false, start_ns))
 		return false;
 	range->thread = thread_id();
-	name_graph(cupti, p->hGraph, range->name, sizeof(range->name));
+	if (has_id)
+		snprintf(range->name, sizeof(range->name), "graph %u", id);
+	else
+		snprintf(range->name, sizeof(range->name), "graph");
 	return true;
 }
 

@@ -5,17 +5,20 @@
  *
  * A measured range holds the engine's claim while it is open, perhaps for seconds. Its measurement
  * is ended by its own thread, or earlier by a thread that ends the session or destroys the context
- * and calls marked_ranges_cancel().
+ * and calls marked_ranges_cancel(). If the thread exits before its range ends, nothing else is
+ * measured until one of these happens.
  */
 #ifndef PITOT_CAPTURE_ENGINES_MARKED_RANGES_H
 #define PITOT_CAPTURE_ENGINES_MARKED_RANGES_H
 
 #include "capture/engines/launch_engine.h"
+#include "capture/nvtx/nvtx_choice.h"
 
 #ifdef PITOT_HAS_PROFILER_HOST
 
-/* Turns the delivery of begins and ends of the program's ranges on or off. */
-void marked_ranges_watch(bool on);
+/* For nvtx_choice_set(). */
+extern const struct nvtx_watch marked_ranges_watch;
+
 /* Ends the measurement of the open range, if any, and discards its values. Any thread. */
 void marked_ranges_cancel(void);
 void marked_ranges_after_fork(void);

@@ -14,6 +14,7 @@
 #include "capture/capability_notes.h"
 #include "capture/cuda/correlation.h"
 #include "capture/engines/engine_notes.h"
+#include "capture/engines/launch_claim.h"
 #include "capture/engines/launch_marks.h"
 #include "capture/engines/range_context.h"
 #include "capture/engines/range_turns.h"
@@ -122,7 +123,7 @@ static void stop(const struct cupti *cupti, bool valid)
 	}
 	result = range_context_stop(c, cupti, &ranges, values);
 	c->passes++;
-	valid = valid && !launch_engine_is_disturbed();
+	valid = valid && !launch_claim_is_disturbed();
 	if (result) {
 		count_failure(cupti, c, result);
 	} else if (c->is_underway && valid) {

@@ -174,31 +174,26 @@ void nvtx_end(uint32_t domain, uint64_t range)
 	record(&c);
 }
 
-/* `chosen`: launches inside the range may be measured; otherwise the range itself is. */
-static __attribute__((noinline)) void show_message(const struct call *c, bool chosen)
+static __attribute__((noinline)) void watch_begin(const struct nvtx_watch *watch,
+						  const struct call *c)
 {
-	const struct nvtx_watch *watch = nvtx_watch_get();
 	char text[RING_TEXT_MAX + 1];
 	bool cut;
 	ssize_t length = text_of(c->a.message_type, c->a.message, text, RING_TEXT_MAX, &cut);
 
 	text[MAX(length, 0)] = '\0';
-	if (chosen)
-		nvtx_choice_push(c->domain, (uint32_t)c->level, text);
-	else if (watch)
-		watch->begin(c->domain, (uint32_t)c->level, text);
+	watch->begin(c->domain, (uint32_t)c->level, text);
 }
 
 int nvtx_push(uint32_t domain, struct nvtx_attributes a)
 {
 	struct call c = { .kind = nvtx_kind_push, .domain = domain, .a = a };
+	const struct nvtx_watch *watch = nvtx_watch_get();
 
 	c.level = domain < NVTX_LEVEL_DOMAINS ? nvtx_thread.levels[domain] : NVTX_NO_LEVEL;
-	if (c.level >= 0 && unlikely(nvtx_watch_get()))
-		show_message(&c, false);
+	if (unlikely(watch) && c.level >= 0)
+		watch_begin(watch, &c);
 	record(&c);
-	if (c.level >= 0 && unlikely(atomic_load_explicit(&nvtx_choice_on, memory_order_relaxed)))
-		show_message(&c, true);
 	if (c.level >= 0 && c.level < UINT16_MAX)
 		nvtx_thread.levels[domain]++;
 	return c.level;
@@ -214,7 +209,6 @@ int nvtx_pop(uint32_t domain)
 	if (c.level >= 0) {
 		if (unlikely(watch))
 			watch->end(domain, (uint32_t)c.level);
-		nvtx_choice_pop(domain, (uint32_t)c.level);
 		nvtx_thread.levels[domain]--;
 	}
 	return c.level;

@@ -1,6 +1,7 @@
 /*
  * nvtx_calls.h: the few operations that implement NVTX's many functions. Called on the program's
- * threads: no lock (except for names), no allocation, no system call. They preserve errno.
+ * threads: no lock (except for names), no allocation, no system call, unless an engine measures
+ * ranges (nvtx_choice.h). They preserve errno.
  *
  * `domain` is Pitot's number of a domain; 0 is the default domain.
  */

@@ -53,8 +53,9 @@ struct nvtx_thread {
 	/* inside the recorder: a signal handler's call on this thread must be refused */
 	bool busy;
 	uint16_t levels[NVTX_LEVEL_DOMAINS];
-	/* bits by level: whether the open range matches (nvtx_choice.h) */
+	/* of nvtx_choice.c: bits by level, whether the open range matches; and for which choice */
 	uint32_t included[NVTX_LEVEL_DOMAINS], excluded[NVTX_LEVEL_DOMAINS];
+	unsigned choice;
 };
 extern __thread struct nvtx_thread nvtx_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));

@@ -16,7 +16,7 @@ static void choose(const char *include, const char *exclude)
 
 	snprintf(s.nvtx_include, sizeof(s.nvtx_include), "%s", include);
 	snprintf(s.nvtx_exclude, sizeof(s.nvtx_exclude), "%s", exclude);
-	nvtx_choice_set(&s);
+	nvtx_choice_set(&s, NULL);
 }
 
 static void push(uint32_t domain, const char *text)

@@ -1,0 +1,58 @@
+/*
+ * launch_claim.h: the claim of the engine that measures launches. One thread at a time has it, and
+ * makes all calls to CUPTI about measurements while it does. A claim that is taken in one callback
+ * of a launch is released in the next; that of a range lasts while the range is open.
+ *
+ * Nobody waits for a claim for long: each wait has a limit, and is for a flush, a context's
+ * destruction, another session's choice or a detach. A selected launch waits at most
+ * LAUNCH_CLAIM_HELD_NS for a flush, and for the moment in which another thread's measurement
+ * begins, to know whether it disturbs it.
+ */
+#ifndef PITOT_CAPTURE_ENGINES_LAUNCH_CLAIM_H
+#define PITOT_CAPTURE_ENGINES_LAUNCH_CLAIM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "capture/cuda/vendor.h"
+
+#define LAUNCH_CLAIM_HELD_NS (20 * NS_PER_MS)
+
+extern atomic_uintptr_t launch_claim_owner; /* pthread_self() of the owner; 0: unclaimed */
+
+static inline bool launch_claim_exists(void)
+{
+	return atomic_load_explicit(&launch_claim_owner, memory_order_relaxed);
+}
+
+bool launch_claim(void);
+bool launch_claim_wait(uint64_t most_ns);
+bool launch_claim_is_mine(void);
+/* Makes the calling thread the owner: it ends what the present owner has begun. */
+void launch_claim_take_over(void);
+void launch_claim_release(void);
+
+/*
+ * Claims the engine for a flush, which must not run beside a measurement; launches wait until
+ * launch_claim_let(). Returns false if a measurement takes too long.
+ */
+bool launch_claim_hold(void);
+void launch_claim_let(void);
+/* Waits for a flush that holds the claim. */
+void launch_claim_wait_for_flush(void);
+
+/* A measurement in a context begins, on the owner's thread, and ends with the release. */
+void launch_claim_begin(CUcontext context);
+/* The context that is measured in, or NULL. */
+CUcontext launch_claim_context(void);
+/* A launch in this context begins on another thread than the owner's: it is measured, too. */
+void launch_claim_disturb(CUcontext context);
+/* Like launch_claim_disturb(), if the owner may not have begun its measurement yet. */
+void launch_claim_disturb_next(CUcontext context);
+bool launch_claim_is_disturbed(void);
+
+void launch_claim_after_fork(void);
+
+#endif
