@@ -489,7 +489,6 @@ static bool enter_call(const struct tape_event *e)
 		failing = every && is_launch && (atomic_fetch_add(&launches, 1) + 1) % every == 0
 				  ? e->correlation
 				  : 0;
-	launches_reserve(e->correlation, failing != 0);
 	if (is_launch && !failing && e->domain == CUPTI_CB_DOMAIN_DRIVER_API)
 		pc_sampling_launch((CUcontext)(uintptr_t)e->context,
 				   tape_text_of(standin_tape(), e->symbol));
@@ -551,6 +550,9 @@ static void play_api(const struct tape_event *e)
 	if (data.context)
 		atomic_store(&standin_current_context, e->context);
 	call_recorder(e->domain, e->cbid, &data);
+	/* Work begins after the last callback on its call's entry. */
+	if (e->site == CUPTI_API_EXIT || e->domain == CUPTI_CB_DOMAIN_DRIVER_API)
+		launches_reserve(e->correlation, failing && failing == e->correlation);
 	if (launches || (graph && e->site == CUPTI_API_ENTER)) {
 		range_profiler_launch(data.context, correlation, data.symbolName);
 		if (launches)

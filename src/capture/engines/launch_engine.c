@@ -573,7 +573,6 @@ static void choose(const struct settings *s)
 		atomic_store(&self.refuses, false);
 		atomic_store(&self.refused, false);
 	}
-	launch_marks_clear(LAUNCH_PATCHED);
 	self.chosen = *s;
 	atomic_fetch_add(&self.sessions, 1);
 	range_choice_set(s);
@@ -622,8 +621,6 @@ static void begin(struct writer *w, const struct source_start *how)
 {
 	(void)w, (void)how;
 	self.since_ns = clock_monotonic_ns();
-	launch_marks_clear(LAUNCH_START);
-	launch_marks_clear(LAUNCH_END);
 	map_clear(&self.numbers);
 }
 
@@ -691,6 +688,7 @@ static void stopped(struct writer *w)
 	pc_cubins_store();
 	collect(w, 0);
 	atomic_store(&self.wanted, false);
+	launch_marks_clear();
 	nvtx_choice_clear();
 }
 

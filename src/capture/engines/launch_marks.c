@@ -36,10 +36,11 @@ bool launch_marks_take(enum launch_mark kind, uint32_t correlation, uint64_t beg
 	       correlation_widen(correlation, *time_ns) == correlation_widen(correlation, began_ns);
 }
 
-void launch_marks_clear(enum launch_mark kind)
+void launch_marks_clear(void)
 {
 	pthread_mutex_lock(&marks.lock);
-	map_clear(&marks.maps[kind]);
+	for (size_t i = 0; i < LAUNCH_MARKS; i++)
+		map_clear(&marks.maps[i]);
 	pthread_mutex_unlock(&marks.lock);
 }
 

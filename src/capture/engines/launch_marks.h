@@ -24,7 +24,7 @@ bool launch_marks_add(enum launch_mark kind, uint32_t correlation, uint64_t time
  */
 bool launch_marks_take(enum launch_mark kind, uint32_t correlation, uint64_t began_ns,
 		       uint64_t *time_ns);
-void launch_marks_clear(enum launch_mark kind);
+void launch_marks_clear(void);
 void launch_marks_after_fork(void);
 
 #endif
