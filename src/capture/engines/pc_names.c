@@ -48,11 +48,13 @@ static void decide(int owner)
 
 static void find_names_owner(const CUpti_PCSamplingData *d, size_t count)
 {
-	bool changed = atomic_exchange(&names.changed, false);
-	const char *witness = changed ? NULL : names.name;
+	const char *witness;
 
-	if (changed)
+	if (atomic_exchange(&names.changed, false)) {
 		names.mismatches = 0;
+		names.name = NULL;
+	}
+	witness = names.name;
 	for (size_t i = 0; witness && i < count; i++) {
 		const CUpti_PCSamplingPCData *pc = &d->pPcData[i];
 
@@ -66,7 +68,7 @@ static void find_names_owner(const CUpti_PCSamplingData *d, size_t count)
 			decide(NAMES_OURS);
 		return;
 	}
-	if (!count || (names.name && !changed))
+	if (!count || witness)
 		return;
 	names.crc = d->pPcData[0].cubinCrc;
 	names.function = d->pPcData[0].functionIndex;

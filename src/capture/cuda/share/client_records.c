@@ -442,9 +442,8 @@ static void hand_over(struct chunk *chunk, struct buffer *b, const struct client
 		unsigned size = atomic_load(&kinds[kind].size);
 
 		refused = refused || !hand_over_record(chunk->bytes + at, kind, size, b, c);
-		if (refused) {
+		if (refused)
 			drop_copies(1);
-		}
 		at += size;
 	}
 	free(chunk);
