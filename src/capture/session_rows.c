@@ -48,6 +48,19 @@ static const struct session *engine_owner(struct session *all)
 	return owner;
 }
 
+static void measured_by(const struct settings *s, struct strbuf *why)
+{
+	bool of_kernels = s->measure == SETTING_MEASURE_KERNEL;
+
+	strbuf_addf(why, "another session measures with engine %s, metrics '%s' of %ss",
+		    setting_engine_names[s->engine], s->metrics, setting_measure_names[s->measure]);
+	if (of_kernels)
+		strbuf_addf(why, " '%s'", s->kernels);
+	if (s->nvtx_include[0])
+		strbuf_addf(why, "%s '%s'", of_kernels ? " in ranges" : "", s->nvtx_include);
+	strbuf_adds(why, ": until it ends, this one gets the same");
+}
+
 void session_write_shared(struct session *all, struct session *s, struct writer *w)
 {
 	const struct session *owner = engine_owner(all);
@@ -55,10 +68,7 @@ void session_write_shared(struct session *all, struct session *s, struct writer 
 
 	if (!owner)
 		return;
-	strbuf_addf(&why, "another session measures with engine %s, metrics '%s' of kernels '%s'",
-		    setting_engine_names[owner->settings.engine], owner->settings.metrics,
-		    owner->settings.kernels);
-	strbuf_adds(&why, ": until it ends, this one gets the same");
+	measured_by(&owner->settings, &why);
 	for (struct session *o = all; o; o = o->next) {
 		const char *name = setting_engine_names[o->settings.engine];
 		struct row_capability row = { .state = capability_state_degraded,

@@ -215,8 +215,8 @@ static void print_replays(const struct report_view *v)
 
 	if (c->total_ns * 20 < v->report->end_ns - v->report->start_ns || !c->total_ns)
 		return;
-	sentence_add(&text, COUNTED_AS(c->count, "launch"),
-		     WORDS(" ran repeatedly for hardware counters, or with patched code, for "),
+	sentence_add(&text, COUNTED_AS(c->count, "measurement"),
+		     WORDS(" of hardware counters, or with patched code, took "),
 		     DURATION(c->total_ns),
 		     WORDS(" in total: most of the GPU idle time below comes from that"));
 	report_labelled(v, STYLE_YELLOW, "replay", strbuf_text(&text));
