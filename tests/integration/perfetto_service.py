@@ -6,9 +6,11 @@ gap in their numbers, or packets with fields that only the service may set.
 import array
 import collections
 import os
+import queue
 import random
 import socket
 import struct
+import threading
 import time
 
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
@@ -111,7 +113,7 @@ class Connection:
     def __init__(self, service, connected):
         self.service, self.socket = service, connected
         self.socket.settimeout(PATIENCE)
-        self.buffered = b""
+        self.buffered, self.ahead = b"", None
         self.commands = None  # request id of GetAsyncCommand
         self.sources, self.started, self.stopped, self.acknowledged = {}, [], [], []
         self.writers, self.released = {}, set()  # writer id: target buffer
@@ -159,9 +161,25 @@ class Connection:
 
     # --- receiving ---
 
+    def read_ahead(self):
+        """From now on reads without delay, however long the test takes about each frame."""
+        self.ahead = queue.Queue()
+        threading.Thread(target=self.read_all, daemon=True).start()
+
+    def read_all(self):
+        try:
+            while data := self.socket.recv(1 << 20):
+                self.ahead.put(data)
+        except OSError:
+            pass
+        self.ahead.put(b"")
+
+    def receive(self):
+        return self.ahead.get(timeout=PATIENCE) if self.ahead else self.socket.recv(1 << 20)
+
     def frame(self):
         while len(self.buffered) < 4 or len(self.buffered) < 4 + struct.unpack_from("<I", self.buffered)[0]:
-            data = self.socket.recv(1 << 20)
+            data = self.receive()
             if not data:
                 raise EOFError
             self.buffered += data
