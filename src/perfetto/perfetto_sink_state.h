@@ -151,7 +151,12 @@ static inline uint32_t live_gpu(const struct perfetto_live *p, uint64_t ordinal)
 
 const struct row_process *live_process(const struct perfetto_live *p);
 const char *live_text(const struct perfetto_live *p, uint32_t id);
-/* Passes the packets in p->out to options.write. Returns false if some are lost. */
+/* Discards the packets in p->out for lack of memory, and describes everything anew. */
+void live_discard(struct perfetto_live *p);
+/*
+ * Passes the packets in p->out to options.write, or discards them if memory was lacking. Returns
+ * false if some are lost.
+ */
 bool live_emit(struct perfetto_live *p);
 /* Emits the end of a slice whose beginning was accepted; p->out must be empty. */
 void live_end_slice(struct perfetto_live *p, const struct live_track *track, size_t lane,

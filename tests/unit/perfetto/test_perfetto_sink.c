@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "failing_alloc.h"
 #include "perfetto/perfetto_packets.h"
 #include "perfetto/perfetto_slices.h"
 #include "perfetto/proto_read.h"
@@ -11,6 +12,8 @@
 #define ROUNDS 20000
 #define ROW(sink, table, ...)                                                                      \
 	(sink)->ops->append((sink), TABLE_##table, &(struct row_##table){ __VA_ARGS__ })
+
+#define GRAPH_NODES 20000 /* whose arrows need more than RAW_ROOM */
 
 enum text { EXECUTABLE = 1, LAUNCH, STEP, FIRST_PCI, LAST_PCI };
 
@@ -96,6 +99,7 @@ static bool take(void *user, uint32_t number, const void *packet, size_t length,
 		if (f.number == PACKET_TRACK_EVENT)
 			event = proto_message(&f);
 	}
+	assert_false(c.failed);
 	q->valid = (q->valid && !q->has_lost) || flags & PERFETTO_CLEARED;
 	q->has_lost = false;
 	assert_true(q->valid || !(flags & PERFETTO_NEEDS_STATE));
@@ -114,13 +118,21 @@ static struct sink *new_sink(struct service *s, const atomic_uint *rows)
 	struct sink *sink = perfetto_sink_new(
 		&(struct perfetto_sink_options){ .rows = rows, .user = s, .write = take });
 
-	assert_non_null(sink);
+	if (!sink)
+		return NULL;
 	ROW(sink, string, .id = EXECUTABLE, .text = { "/bin/app", 8 });
 	ROW(sink, string, .id = LAUNCH, .text = { "cuLaunchKernel", 14 });
 	ROW(sink, string, .id = STEP, .text = { "step", 4 });
 	ROW(sink, process, .pid = 7, .executable = EXECUTABLE);
 	ROW(sink, api_function, .id = 1 << 16 | 307, .name = LAUNCH, .kind = api_kind_launch);
 	return sink;
+}
+
+static void assert_whole(const struct service *s)
+{
+	assert_int_equal(s->ended, s->begun);
+	for (unsigned i = 0; i < SEQUENCES; i++)
+		assert_int_equal(s->sequences[i].open, 0);
 }
 
 /*
@@ -136,6 +148,7 @@ static void test_slices_of_a_slow_service(void **state)
 	unsigned pushed = 0, crossing = 0;
 
 	(void)state;
+	assert_non_null(sink);
 	for (unsigned i = 0; i < ROUNDS; i++, time_ns += 10) {
 		unsigned choice = next_random(&s.random) % 8;
 
@@ -165,10 +178,111 @@ static void test_slices_of_a_slow_service(void **state)
 	nvtx(sink, nvtx_kind_end, time_ns, crossing);
 	assert_int_equal(sink->ops->close(sink), 0);
 	assert_in_range(s.begun, slices / 4, slices - slices / 4);
-	assert_int_equal(s.ended, s.begun);
-	for (unsigned i = 0; i < SEQUENCES; i++)
-		assert_int_equal(s.sequences[i].open, 0);
+	assert_whole(&s);
 	assert_in_range(s.told, slices - s.begun, 8 * (slices - s.begun)); /* with descriptions */
+}
+
+/* --- without memory --- */
+
+static void add_definitions(struct sink *sink)
+{
+	ROW(sink, device, .id = 0, .pci = FIRST_PCI);
+	ROW(sink, counter, .id = 1, .name = STEP, .unit = STEP);
+	ROW(sink, metric, .id = 1, .name = STEP, .description = STEP, .unit = STEP);
+	ROW(sink, kernel_config, .id = 1, .name = LAUNCH);
+	ROW(sink, module, .path = EXECUTABLE, .start_address = 0, .end_address = 1000);
+	for (uint32_t i = 1; i < 9; i++)
+		ROW(sink, stack_node, .id = i, .parent = i - 1, .address = 100 * i,
+		    .kind = i % 2 ? frame_kind_native : frame_kind_python, .function = STEP,
+		    .file = EXECUTABLE);
+	ROW(sink, stack, .id = 1, .node = 8);
+}
+
+static void add_rows(struct sink *sink, uint64_t time_ns)
+{
+	nvtx(sink, nvtx_kind_push, time_ns, 0);
+	nvtx(sink, nvtx_kind_start, time_ns, time_ns);
+	ROW(sink, metric_value, .correlation = time_ns, .metric = 1);
+	ROW(sink, kernel, .start_ns = time_ns, .end_ns = time_ns + 1, .config = 1,
+	    .correlation = time_ns);
+	ROW(sink, api_call, .start_ns = time_ns, .end_ns = time_ns + 1, .function = 1 << 16 | 307,
+	    .thread = 7, .correlation = time_ns, .stack = 1,
+	    .missing = 1u << COLUMN_api_call_result);
+	ROW(sink, counter_sample, .time_ns = time_ns, .counter = 1);
+	ROW(sink, counter_sample, .time_ns = time_ns, .counter = 1,
+	    .missing = 1u << COLUMN_counter_sample_device);
+	ROW(sink, cpu_sample, .time_ns = time_ns, .thread = 8, .stack = 1);
+	ROW(sink, capability, .time_ns = time_ns, .name = STEP,
+	    .state = capability_state_unavailable, .reason = STEP);
+	ROW(sink, loss, .end_ns = time_ns, .count = 1);
+	sink->ops->seal(sink);
+	nvtx(sink, nvtx_kind_end, time_ns + 1, time_ns);
+	nvtx(sink, nvtx_kind_pop, time_ns + 1, 0);
+}
+
+/* Rows are lost; packets, slices and sequences remain whole, and memory that returns is used. */
+static void without_memory(bool stays)
+{
+	const atomic_uint rows = PERFETTO_WORK | PERFETTO_CALLS | PERFETTO_RANGES |
+				 PERFETTO_COUNTERS | PERFETTO_METRICS | PERFETTO_SAMPLES;
+
+	failing_alloc_stays = stays;
+	FOR_EACH_FAILURE(n)
+	{
+		struct service s = { 0 };
+		struct sink *sink = new_sink(&s, &rows);
+		uint64_t begun;
+
+		if (!sink)
+			continue;
+		add_definitions(sink);
+		add_rows(sink, 10);
+		add_rows(sink, 20);
+		if (stays && failing_alloc_failed)
+			failing_alloc_left = -1;
+		begun = s.begun;
+		add_rows(sink, 30);
+		assert_true(s.begun > begun || failing_alloc_failed);
+		sink->ops->close(sink);
+		assert_whole(&s);
+	}
+}
+
+static void test_without_memory_once(void **state)
+{
+	(void)state;
+	without_memory(false);
+}
+
+static void test_without_memory_for_a_while(void **state)
+{
+	(void)state;
+	without_memory(true);
+}
+
+static void test_without_memory_for_arrows(void **state)
+{
+	const atomic_uint rows = PERFETTO_CALLS;
+
+	(void)state;
+	failing_alloc_stays = false;
+	FOR_EACH_FAILURE(n)
+	{
+		struct service s = { 0 };
+		struct sink *sink = new_sink(&s, &rows);
+
+		if (!sink)
+			continue;
+		ROW(sink, api_function, .id = 2, .name = LAUNCH, .kind = api_kind_graph_launch);
+		ROW(sink, api_call, .start_ns = 1, .end_ns = 2, .function = 2, .thread = 7,
+		    .correlation = 5,
+		    .missing = 1u << COLUMN_api_call_result | 1u << COLUMN_api_call_stack);
+		for (uint32_t i = 0; i < GRAPH_NODES; i++)
+			ROW(sink, memset, .start_ns = 3, .end_ns = 4, .correlation = 5,
+			    .graph_node = i + 1);
+		sink->ops->close(sink);
+		assert_whole(&s);
+	}
 }
 
 /* --- numbers of GPUs --- */
@@ -247,6 +361,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_slices_of_a_slow_service),
+		cmocka_unit_test(test_without_memory_once),
+		cmocka_unit_test(test_without_memory_for_a_while),
+		cmocka_unit_test(test_without_memory_for_arrows),
 		cmocka_unit_test(test_numbers_of_gpus),
 	};
 
