@@ -45,7 +45,7 @@ struct live_track {
 	uint32_t described; /* number of lanes described */
 	uint32_t depth; /* number of open ranges */
 	uint64_t lost; /* bit n: the beginning of the n-th innermost open range was lost; n < 64 */
-	uint64_t lanes[LIVE_LANES]; /* end of each lane's last range */
+	uint64_t lanes[LIVE_LANES]; /* end of each lane's last range, or LANE_IN_USE */
 	uint64_t ranges[LIVE_LANES]; /* open range of each lane in use */
 };
 
@@ -72,7 +72,11 @@ struct perfetto_live {
 	uint64_t time_ns; /* of the last row */
 	pid_t owner;
 	uint32_t pid; /* from the rows; 0: not known yet */
-	uint64_t lost; /* rows lost for lack of memory; the receiver counts lost packets */
+	/*
+	 * Rows lost for lack of memory. The receiver counts the packets that it rejects; packets
+	 * not offered after a rejected one are only in `dropped`.
+	 */
+	uint64_t lost;
 	uint64_t loss_ns; /* of the last loss */
 	uint64_t begun_ns;
 	struct map reported; /* hashes of refusals already reported */
