@@ -168,10 +168,12 @@ void live_end_slice(struct perfetto_live *p, const struct live_track *track, siz
 static void number_gpu(struct perfetto_live *p, const struct row_device *row)
 {
 	const struct perfetto_sink_options *o = &p->options;
-	int number = o->gpu_number ? o->gpu_number(o->user, live_text(p, row->pci)) : -1;
+	int number = -1;
 
 	if (row->id >= LIVE_DEVICES)
 		return;
+	if (o->gpu_number)
+		number = o->gpu_number(o->user, live_text(p, row->pci));
 	if (number >= 0 && number < (int)LIVE_DEVICES)
 		p->gpu_numbers[row->id] = (uint32_t)number;
 	p->devices = MAX(p->devices, row->id + 1);

@@ -291,6 +291,7 @@ struct gpus {
 	uint64_t listed, named; /* GPUs in GpuInfo, and how many of them have a name */
 	uint64_t of_work[2]; /* numbers */
 	size_t works;
+	unsigned searched; /* GPUs whose number was searched */
 };
 
 static void read_gpu_info(struct gpus *g, struct cursor info)
@@ -329,7 +330,9 @@ static bool take_gpus(void *user, uint32_t number, const void *packet, size_t le
 
 static int number_of_pci(void *user, const char *pci)
 {
-	(void)user;
+	struct gpus *g = user;
+
+	g->searched++;
 	return strcmp(pci, "last") == 0 ? 5 : -1;
 }
 
@@ -347,9 +350,11 @@ static void test_numbers_of_gpus(void **state)
 	ROW(sink, string, .id = LAST_PCI, .text = { "last", 4 });
 	ROW(sink, device, .id = 0, .pci = LAST_PCI);
 	ROW(sink, device, .id = 1, .pci = FIRST_PCI);
+	ROW(sink, device, .id = 64, .pci = FIRST_PCI); /* too many */
 	for (uint32_t device = 0; device < 2; device++)
 		ROW(sink, memset, .start_ns = 1, .end_ns = 2, .device = device, .context = device);
 	assert_int_equal(sink->ops->close(sink), 0);
+	assert_int_equal(g.searched, 2);
 	assert_int_equal(g.listed, 6);
 	assert_int_equal(g.named, 2);
 	assert_int_equal(g.works, 2);
