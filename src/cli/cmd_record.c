@@ -169,19 +169,15 @@ static int read_settings(struct error *e)
 /* Only warns: the command may select an engine itself, and the options then apply. */
 static void warn_of_options_without_engine(const struct context *c)
 {
-#define S(key_, type, join, ...) [SETTING_ID_##key_] = SETTING_JOIN_##join == SETTING_JOIN_ENGINE,
-	static const bool of_engine[SETTINGS_COUNT] = { SETTINGS_REQUESTED(S) };
-#undef S
-
 	if (request.settings.engine > SETTING_ENGINE_TRACE)
 		return;
-	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
-		for (size_t id = 0; id < SETTINGS_COUNT; id++)
-			if (options[i].given == &given[id] && given[id] && of_engine[id])
-				cli_warn(c,
-					 "--%s has no effect without --engine, unless COMMAND "
-					 "starts an engine",
-					 options[i].name);
+#define S(key_, type, join_, initial, ...)                                                         \
+	if (SETTING_JOIN_##join_ == SETTING_JOIN_ENGINE && given[SETTING_ID_##key_])               \
+		cli_warn(c,                                                                        \
+			 "--%s has no effect without --engine, unless COMMAND starts an engine",   \
+			 (struct option){ __VA_ARGS__ }.name);
+	SETTINGS_REQUESTED(S)
+#undef S
 }
 
 /* Runs the command without recording it, because recording is switched off. */
