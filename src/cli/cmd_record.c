@@ -166,16 +166,21 @@ static int read_settings(struct error *e)
 	return err;
 }
 
-/* Only warns: the command may select an engine itself, and the options then apply. */
+/*
+ * Only warns: the command may select an engine itself, and the options then apply. They also apply
+ * to live sessions (--perfetto), which measure without --engine.
+ */
 static void warn_of_options_without_engine(const struct context *c)
 {
-	if (request.settings.engine > SETTING_ENGINE_TRACE)
+	const char *when = request.cpu_only ? "with --cpu-only and --pid"
+					    : "without --engine, unless COMMAND starts an engine";
+
+	if (request.perfetto ||
+	    (request.settings.engine > SETTING_ENGINE_TRACE && !request.cpu_only))
 		return;
 #define S(key_, type, join_, initial, ...)                                                         \
 	if (SETTING_JOIN_##join_ == SETTING_JOIN_ENGINE && given[SETTING_ID_##key_])               \
-		cli_warn(c,                                                                        \
-			 "--%s has no effect without --engine, unless COMMAND starts an engine",   \
-			 (struct option){ __VA_ARGS__ }.name);
+		cli_warn(c, "--%s has no effect %s", (struct option){ __VA_ARGS__ }.name, when);
 	SETTINGS_REQUESTED(S)
 #undef S
 }
