@@ -127,9 +127,10 @@ static int check_options(const struct context *c, int argc)
 	if (request.log && request.cpu_only)
 		return cli_usage(
 			c, "--log gpufl needs GPU work, which --pid and --cpu-only do not record");
-	if (given[SETTING_ID_engine] && request.cpu_only)
+	if (given[SETTING_ID_engine] && request.settings.engine != SETTING_ENGINE_TRACE &&
+	    request.cpu_only)
 		return cli_usage(
-			c, "--engine needs GPU work, which --pid and --cpu-only do not record");
+			c, "--engine measures GPUs, which --pid and --cpu-only do not record");
 	if (!request.recording && (!request.log || !strchr(request.log, '=')))
 		return cli_usage(
 			c, "--no-recording needs --log gpufl=DIR, or nothing would be written");
