@@ -13,6 +13,7 @@
 #define ROW(sink, table, ...)                                                                      \
 	(sink)->ops->append((sink), TABLE_##table, &(struct row_##table){ __VA_ARGS__ })
 
+#define CALLS 8
 #define GRAPH_NODES 20000 /* whose arrows need more than RAW_ROOM */
 
 enum text { EXECUTABLE = 1, LAUNCH, STEP, FIRST_PCI, LAST_PCI };
@@ -29,6 +30,7 @@ struct service {
 	struct sequence sequences[SEQUENCES];
 	uint32_t random, refusing; /* packets still to reject */
 	uint64_t begun, ended, told;
+	unsigned arrows[CALLS]; /* by correlation */
 };
 
 static uint32_t next_random(uint32_t *state)
@@ -55,6 +57,16 @@ static uint64_t count_of(struct cursor event)
 	return count;
 }
 
+static unsigned count_fields(struct cursor message)
+{
+	struct proto_field f;
+	unsigned count = 0;
+
+	while (proto_next(&message, &f))
+		count++;
+	return count;
+}
+
 static void read_event(struct service *s, struct sequence *q, struct cursor event, bool defaults)
 {
 	struct cursor c = event;
@@ -64,6 +76,8 @@ static void read_event(struct service *s, struct sequence *q, struct cursor even
 	while (proto_next(&c, &f)) {
 		type = f.number == 9 ? f.value : type;
 		uuid = f.number == 11 ? f.value : uuid;
+		if (f.number == 3000)
+			s->arrows[count_of(event) % CALLS] = count_fields(proto_message(&f));
 	}
 	assert_true(!type || uuid || defaults);
 	if (type == 1) {
@@ -260,6 +274,20 @@ static void test_without_memory_for_a_while(void **state)
 	without_memory(true);
 }
 
+static void graph_launch(struct sink *sink, uint64_t correlation)
+{
+	ROW(sink, api_call, .start_ns = 1, .end_ns = 2, .function = 2, .thread = 7,
+	    .correlation = correlation,
+	    .missing = 1u << COLUMN_api_call_result | 1u << COLUMN_api_call_stack);
+}
+
+static void nodes(struct sink *sink, uint64_t correlation, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		ROW(sink, memset, .start_ns = 3, .end_ns = 4, .correlation = correlation,
+		    .graph_node = i + 1);
+}
+
 static void test_without_memory_for_arrows(void **state)
 {
 	const atomic_uint rows = PERFETTO_CALLS;
@@ -274,14 +302,35 @@ static void test_without_memory_for_arrows(void **state)
 		if (!sink)
 			continue;
 		ROW(sink, api_function, .id = 2, .name = LAUNCH, .kind = api_kind_graph_launch);
-		ROW(sink, api_call, .start_ns = 1, .end_ns = 2, .function = 2, .thread = 7,
-		    .correlation = 5,
-		    .missing = 1u << COLUMN_api_call_result | 1u << COLUMN_api_call_stack);
-		for (uint32_t i = 0; i < GRAPH_NODES; i++)
-			ROW(sink, memset, .start_ns = 3, .end_ns = 4, .correlation = 5,
-			    .graph_node = i + 1);
+		graph_launch(sink, 5);
+		nodes(sink, 5, GRAPH_NODES);
 		sink->ops->close(sink);
 		assert_whole(&s);
+	}
+}
+
+/* A node that is lost does not lead the next ones to another launch. */
+static void test_arrows_of_two_launches(void **state)
+{
+	const atomic_uint rows = PERFETTO_CALLS;
+
+	(void)state;
+	failing_alloc_stays = false;
+	FOR_EACH_FAILURE(n)
+	{
+		struct service s = { 0 };
+		struct sink *sink = new_sink(&s, &rows);
+
+		if (!sink)
+			continue;
+		ROW(sink, api_function, .id = 2, .name = LAUNCH, .kind = api_kind_graph_launch);
+		nodes(sink, 5, 1);
+		graph_launch(sink, 6);
+		nodes(sink, 5, 3);
+		graph_launch(sink, 5);
+		sink->ops->close(sink);
+		assert_in_range(s.arrows[6], 0, 1);
+		assert_true(s.arrows[5] == 5 || failing_alloc_failed);
 	}
 }
 
@@ -369,6 +418,7 @@ int main(void)
 		cmocka_unit_test(test_without_memory_once),
 		cmocka_unit_test(test_without_memory_for_a_while),
 		cmocka_unit_test(test_without_memory_for_arrows),
+		cmocka_unit_test(test_arrows_of_two_launches),
 		cmocka_unit_test(test_numbers_of_gpus),
 	};
 
