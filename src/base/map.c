@@ -56,7 +56,7 @@ void map_release(struct map *m)
 
 void map_clear(struct map *m)
 {
-	if (m->slots)
+	if (m->count)
 		memset(m->slots, 0, (m->capacity + 1) * sizeof(*m->slots));
 	m->count = 0;
 }

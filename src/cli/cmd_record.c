@@ -127,9 +127,10 @@ static int check_options(const struct context *c, int argc)
 	if (request.log && request.cpu_only)
 		return cli_usage(
 			c, "--log gpufl needs GPU work, which --pid and --cpu-only do not record");
-	if (given[SETTING_ID_engine] && request.cpu_only)
+	if (given[SETTING_ID_engine] && request.settings.engine != SETTING_ENGINE_TRACE &&
+	    request.cpu_only)
 		return cli_usage(
-			c, "--engine needs GPU work, which --pid and --cpu-only do not record");
+			c, "--engine measures GPUs, which --pid and --cpu-only do not record");
 	if (!request.recording && (!request.log || !strchr(request.log, '=')))
 		return cli_usage(
 			c, "--no-recording needs --log gpufl=DIR, or nothing would be written");
@@ -166,22 +167,23 @@ static int read_settings(struct error *e)
 	return err;
 }
 
-/* Only warns: the command may select an engine itself, and the options then apply. */
+/*
+ * Only warns: the command may select an engine itself, and the options then apply. They also apply
+ * to live sessions (--perfetto), which measure without --engine.
+ */
 static void warn_of_options_without_engine(const struct context *c)
 {
-#define S(key_, type, join, ...) [SETTING_ID_##key_] = SETTING_JOIN_##join == SETTING_JOIN_ENGINE,
-	static const bool of_engine[SETTINGS_COUNT] = { SETTINGS_REQUESTED(S) };
-#undef S
+	const char *when = request.cpu_only ? "with --cpu-only and --pid"
+					    : "without --engine, unless COMMAND starts an engine";
 
-	if (request.settings.engine > SETTING_ENGINE_TRACE)
+	if (request.perfetto ||
+	    (request.settings.engine > SETTING_ENGINE_TRACE && !request.cpu_only))
 		return;
-	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
-		for (size_t id = 0; id < SETTINGS_COUNT; id++)
-			if (options[i].given == &given[id] && given[id] && of_engine[id])
-				cli_warn(c,
-					 "--%s has no effect without --engine, unless COMMAND "
-					 "starts an engine",
-					 options[i].name);
+#define S(key_, type, join_, initial, ...)                                                         \
+	if (SETTING_JOIN_##join_ == SETTING_JOIN_ENGINE && given[SETTING_ID_##key_])               \
+		cli_warn(c, "--%s has no effect %s", (struct option){ __VA_ARGS__ }.name, when);
+	SETTINGS_REQUESTED(S)
+#undef S
 }
 
 /* Runs the command without recording it, because recording is switched off. */

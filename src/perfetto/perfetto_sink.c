@@ -111,18 +111,33 @@ static void restart(struct perfetto_live *p)
 	}
 }
 
+void live_discard(struct perfetto_live *p)
+{
+	p->lost++;
+	p->out.failed = p->text.failed = p->demangled.failed = false;
+	p->out.length = 0;
+	restart(p);
+}
+
 /* After a rejected packet the rest is dropped: it may need what that packet defines. */
 static bool emit(struct perfetto_live *p, bool is_end)
 {
 	struct cursor c = cursor_of(p->out.data, p->out.length);
 	uint64_t dropped = 0;
 
+	/* A failed buffer begins in the middle of a packet (raw_buffer.h). */
+	if (unlikely(p->out.failed || p->text.failed || p->demangled.failed)) {
+		live_discard(p);
+		return false;
+	}
 	while (cursor_left(&c)) {
 		uint64_t tag = cursor_varint(&c), length = cursor_varint(&c);
 		const uint8_t *packet = cursor_bytes(&c, length), *rest;
 		uint32_t sequence;
 
 		(void)tag;
+		if (!packet)
+			break;
 		rest = cut_sequence((uint8_t *)p->out.data + (packet - (uint8_t *)p->out.data),
 				    length, &sequence);
 		if (dropped || !p->options.write(p->options.user, sequence, rest,
@@ -153,10 +168,12 @@ void live_end_slice(struct perfetto_live *p, const struct live_track *track, siz
 static void number_gpu(struct perfetto_live *p, const struct row_device *row)
 {
 	const struct perfetto_sink_options *o = &p->options;
-	int number = o->gpu_number ? o->gpu_number(o->user, live_text(p, row->pci)) : -1;
+	int number = -1;
 
 	if (row->id >= LIVE_DEVICES)
 		return;
+	if (o->gpu_number)
+		number = o->gpu_number(o->user, live_text(p, row->pci));
 	if (number >= 0 && number < (int)LIVE_DEVICES)
 		p->gpu_numbers[row->id] = (uint32_t)number;
 	p->devices = MAX(p->devices, row->id + 1);
@@ -211,13 +228,9 @@ static void append(struct sink *sink, enum table_id table, const void *row)
 	    atomic_exchange_explicit(p->options.restart, false, memory_order_relaxed))
 		restart(p);
 	raw_reserve(&p->out, 0);
-	if ((p->dropped && live_dropped(p) < 0) || write_row(p, table, row) < 0 || p->out.failed) {
-		p->lost++;
-		p->out.failed = false;
-		p->out.length = 0;
-		restart(p);
-	}
-	if (p->out.length)
+	if ((p->dropped && live_dropped(p) < 0) || write_row(p, table, row) < 0)
+		live_discard(p);
+	else
 		live_emit(p);
 }
 
@@ -248,8 +261,8 @@ static void finish_readings(struct perfetto_live *p)
 	live_launches_flush(p, true);
 	live_samples_flush(p);
 	if (perfetto_readings_finish(&p->readings, &p->out, p->time_ns) < 0)
-		p->lost++;
-	if (p->out.length && !p->out.failed)
+		live_discard(p);
+	else
 		live_emit(p);
 }
 

@@ -183,7 +183,8 @@ static void write_arrows(struct perfetto_live *p, const struct row_api_call *row
 {
 	size_t token = proto_open(&p->out, 3000), count = launch ? launch->nodes.count : 0;
 
-	raw_reserve(&p->out, count * PROTO_FIELD_MAX);
+	if (!raw_reserve(&p->out, count * PROTO_FIELD_MAX))
+		return;
 	proto_uint(&p->out, 1, live_event_id(p, row->correlation));
 	for (size_t i = 0; i < count; i++)
 		proto_uint(&p->out, 1, launch->nodes.data[i]);
@@ -309,8 +310,7 @@ void live_launches_flush(struct perfetto_live *p, bool all)
 		}
 		raw_reserve(&p->out, 0);
 		if (launch->has_call && write_call(p, &launch->call, launch) < 0)
-			p->lost++;
-		live_emit(p);
+			live_discard(p);
 		p->launch_nodes -= launch->nodes.count;
 		vec_release(&launch->nodes);
 	}

@@ -266,8 +266,9 @@ void live_samples_flush(struct perfetto_live *p)
 	for (size_t i = 0; i < p->samples.count; i++) {
 		raw_reserve(&p->out, 0);
 		if (write_sample(p, &p->samples.data[i]) < 0)
-			p->lost++;
-		live_emit(p);
+			live_discard(p);
+		else
+			live_emit(p);
 	}
 	p->samples.count = 0;
 }

@@ -45,7 +45,7 @@ struct live_track {
 	uint32_t described; /* number of lanes described */
 	uint32_t depth; /* number of open ranges */
 	uint64_t lost; /* bit n: the beginning of the n-th innermost open range was lost; n < 64 */
-	uint64_t lanes[LIVE_LANES]; /* end of each lane's last range */
+	uint64_t lanes[LIVE_LANES]; /* end of each lane's last range, or LANE_IN_USE */
 	uint64_t ranges[LIVE_LANES]; /* open range of each lane in use */
 };
 
@@ -72,7 +72,11 @@ struct perfetto_live {
 	uint64_t time_ns; /* of the last row */
 	pid_t owner;
 	uint32_t pid; /* from the rows; 0: not known yet */
-	uint64_t lost; /* rows lost for lack of memory; the receiver counts lost packets */
+	/*
+	 * Rows lost for lack of memory. The receiver counts the packets that it rejects; packets
+	 * not offered after a rejected one are only in `dropped`.
+	 */
+	uint64_t lost;
 	uint64_t loss_ns; /* of the last loss */
 	uint64_t begun_ns;
 	struct map reported; /* hashes of refusals already reported */
@@ -151,7 +155,12 @@ static inline uint32_t live_gpu(const struct perfetto_live *p, uint64_t ordinal)
 
 const struct row_process *live_process(const struct perfetto_live *p);
 const char *live_text(const struct perfetto_live *p, uint32_t id);
-/* Passes the packets in p->out to options.write. Returns false if some are lost. */
+/* Discards the packets in p->out for lack of memory, and describes everything anew. */
+void live_discard(struct perfetto_live *p);
+/*
+ * Passes the packets in p->out to options.write, or discards them if memory was lacking. Returns
+ * false if some are lost.
+ */
 bool live_emit(struct perfetto_live *p);
 /* Emits the end of a slice whose beginning was accepted; p->out must be empty. */
 void live_end_slice(struct perfetto_live *p, const struct live_track *track, size_t lane,

@@ -333,8 +333,9 @@ void live_pending_kernels_flush(struct perfetto_live *p, bool all)
 		}
 		raw_reserve(&p->out, 0);
 		if (write_with_metrics(p, table, row, rows) < 0)
-			p->lost++;
-		live_emit(p);
+			live_discard(p);
+		else
+			live_emit(p);
 	}
 	p->pending_kernels.count = p->pending_before_seal = kept;
 }

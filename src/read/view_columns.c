@@ -294,10 +294,7 @@ static void add_string(const struct view_table *t, const struct view_column *c, 
 		text_safe(out, trace_string(t->trace, id), trace_string_length(t->trace, id));
 		return;
 	}
-	if (t->full_names)
-		demangle(trace_string(t->trace, id), &name);
-	else
-		kernel_name_short(trace_string(t->trace, id), &name);
+	kernel_name_text(trace_string(t->trace, id), t->full_names, &name);
 	text_safe(out, strbuf_text(&name), name.length);
 	strbuf_release(&name);
 }

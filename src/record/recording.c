@@ -67,6 +67,8 @@ void record_make_options(struct recording *r)
 	s.perf = r->cpu.perf_namespace;
 	s.preload = r->preload;
 	s.cuda = !r->request->cpu_only;
+	if (!s.cuda)
+		s.engine = SETTING_ENGINE_TRACE;
 	r->identity.engine = setting_engine_names[s.engine];
 	strbuf_clear(&r->options);
 	settings_text(&s, &r->options);

@@ -20,7 +20,7 @@ struct record_summary {
 	uint64_t cpu_samples, cpu_ns; /* samples, and the CPU time that they stand for */
 	char no_off_cpu[128]; /* why time off the CPU is missing; "": recorded, or not requested */
 	char own_profiler[240]; /* --own-profiler: what happened; "": there was none */
-	char engine[ENGINE_LIMITS][240]; /* what --engine could not do; "": nothing */
+	char engine[ENGINE_LIMITS][512]; /* what --engine could not do; "": nothing */
 	/* All processes, and those with the recorder inside. */
 	size_t processes, inside;
 	/*

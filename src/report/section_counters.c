@@ -11,6 +11,7 @@
 #include "analysis/occupancy.h"
 #include "base/human.h"
 #include "report/words.h"
+#include "symbol/demangle.h"
 
 #define HINTS_SHOWN 3 /* without --counters */
 #define BOUND_PERCENT 60 /* share of a peak at which a unit bounds a kernel */
@@ -28,7 +29,7 @@ ROW_IF(is_range, struct counted_kernel, row->kind != COUNTED_KERNEL)
 
 static void add_name(const struct report_view *v, uint32_t name, struct strbuf *out)
 {
-	report_name_text(trace_string(v->report->trace, name), v->full_names, out);
+	kernel_name_text(trace_string(v->report->trace, name), v->full_names, out);
 }
 
 static void add_counted_name(const struct report_view *v, const struct counted_kernel *k,

@@ -49,7 +49,7 @@ static void add_cell(const struct report_view *v, const char *name, size_t colum
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
-	report_name_text(name, v->full_names, &text);
+	kernel_name_text(name, v->full_names, &text);
 	if (!v->full_names)
 		text_shorten(&text, columns);
 	strbuf_adds(out, strbuf_text(&text));
@@ -65,7 +65,7 @@ static size_t name_columns(const struct report_view *v)
 ROW_READ(read_reasons, struct stall_place,
 	 stalls_describe(row, is_asked_for(v) ? REASONS_SHOWN : 1, &out->text))
 ROW_READ(read_label, struct stall_place,
-	 report_name_text(row->kernel_name, v->full_names, &out->text))
+	 kernel_name_text(row->kernel_name, v->full_names, &out->text))
 ROW_READ(read_name, struct stall_place, demangle(row->kernel_name, &out->text))
 
 static void add_place(const char *file, uint32_t line, struct strbuf *out)

@@ -85,14 +85,6 @@ const char *report_cpu_verdict(unsigned verdict)
 	return texts[verdict];
 }
 
-void report_name_text(const char *name, bool full, struct strbuf *out)
-{
-	if (full)
-		demangle(name, out);
-	else
-		kernel_name_short(name, out);
-}
-
 void report_kernel_text(const struct report *r, uint32_t config, bool full, struct strbuf *out)
 {
 	_cleanup_strbuf_ struct strbuf plain = STRBUF_INIT;
@@ -101,7 +93,7 @@ void report_kernel_text(const struct report *r, uint32_t config, bool full, stru
 		strbuf_adds(out, "(unknown kernel)");
 		return;
 	}
-	report_name_text(trace_string(r->trace, kernel_config_columns(r->trace)->name[config]),
+	kernel_name_text(trace_string(r->trace, kernel_config_columns(r->trace)->name[config]),
 			 full, &plain);
 	text_safe(out, strbuf_text(&plain), plain.length);
 }

@@ -33,9 +33,7 @@ void report_failure_text(const struct report *r, struct strbuf *out);
  * TRACE_NO_ROW. In section_verdict.c.
  */
 void report_tail_text(const struct report *r, uint32_t device, uint32_t config, struct strbuf *out);
-/* A kernel's mangled name: shortened, or with parameters if `full`. Not made safe. */
-void report_name_text(const char *name, bool full, struct strbuf *out);
-/* The same for the name of a row of kernel_config, made safe. */
+/* kernel_name_text() of the name of a row of kernel_config, made safe. */
 void report_kernel_text(const struct report *r, uint32_t config, bool full, struct strbuf *out);
 
 /* Number of known bits of gpu_throttle_reasons: why a GPU's clocks are not higher. */

@@ -162,3 +162,11 @@ void kernel_name_short(const char *name, struct strbuf *out)
 	kernel_name_shorten(mangled, readable ? strbuf_text(&text) : mangled, out);
 	out->failed |= text.failed;
 }
+
+void kernel_name_text(const char *name, bool full, struct strbuf *out)
+{
+	if (full)
+		demangle(name, out);
+	else
+		kernel_name_short(name, out);
+}

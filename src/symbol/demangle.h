@@ -19,5 +19,7 @@ bool demangle(const char *name, struct strbuf *out);
 
 /* Appends the short form of a kernel name, mangled or not (names/kernel_name.h). */
 void kernel_name_short(const char *name, struct strbuf *out);
+/* Appends the short form or, if `full`, the demangled name. */
+void kernel_name_text(const char *name, bool full, struct strbuf *out);
 
 #endif

@@ -771,5 +771,17 @@ def test_options_of_an_engine_without_one(pitot, tmp_path):
         result = pitot("record", "--force", "-o", tmp_path / "rec", "--no-cpu", "--metrics", "x", "--count", "3", *engine, "--", "true")
         assert [line for line in result.stderr.splitlines() if "has no effect" in line] == [
             f"pitot record: warning: --{option} has no effect without --engine, unless COMMAND starts an engine" for option in ("metrics", "count")][:expected]
-    refused = pitot("record", "--cpu-only", "--engine", "pc-sampling", "--", "true", status=2)
-    assert "--engine needs GPU work, which --pid and --cpu-only do not record" in refused.stderr
+    assert "has no effect" not in pitot("record", "--force", "-o", tmp_path / "rec", "--perfetto=./none", "--metrics", "x", "--", "true").stderr
+    for cpu_only in ["--cpu-only", "--", "true"], ["--pid", os.getpid(), "--duration", "10ms"]:
+        result = pitot("record", "--force", "-o", tmp_path / "rec", "--metrics", "x", *cpu_only, status=None, env={"PITOT_ENGINE": "deep"})
+        assert "warning: --metrics has no effect with --cpu-only and --pid\n" in result.stderr, result.stderr
+
+
+def test_engine_of_a_recording_of_the_cpu_only(pitot, tmp_path):
+    for engine in "pc-sampling", "monitor":
+        refused = pitot("record", "--cpu-only", "--engine", engine, "--", "true", status=2)
+        assert "--engine measures GPUs, which --pid and --cpu-only do not record" in refused.stderr
+    for options, env in (["--engine", "trace"], {}), ([], {"PITOT_ENGINE": "deep"}):
+        pitot("record", "--force", "-o", "rec", "--cpu-only", *options, "--", "true", env=env)
+        assert identity(tmp_path / "rec")["engine"] == "trace"
+        assert "engine=deep" not in identity(tmp_path / "rec")["options"]

@@ -217,7 +217,7 @@ def test_the_end_of_record_says_what_is_not_measured(pitot, build, made_tape, tm
     for metrics, fault, said in (
         (METRICS, "", []),
         (f"{METRICS},nonsense", "", ["chip GH100 has no metric 'nonsense'"]),
-        (METRICS, "call cuptiPmSamplingEnable returns 35", ["NVreg_RestrictProfilingToAdminUsers=0"]),
+        (METRICS, "call cuptiPmSamplingEnable returns 35", ["NVreg_RestrictProfilingToAdminUsers=0' in /etc/modprobe.d, then a reboot)"]),
     ):
         faults.write_text(fault + "\n")
         command = "record", "--force", "--no-cpu", "--stacks", "none", "--engine", "pm-sampling", "--metrics", metrics, "-o", tmp_path / "rec.pitot"

@@ -41,10 +41,8 @@ int64_t flame_kernel_frame(struct stacks *s, const char *name)
 	demangle(name, &full);
 	if (s->detail == STACK_XPU_PERF)
 		strbuf_addf(&shown, "[GPU_Kernel]%s", name);
-	else if (s->full_names)
-		demangle(name, &shown);
 	else
-		kernel_name_short(name, &shown);
+		kernel_name_text(name, s->full_names, &shown);
 	if (shown.failed || full.failed)
 		return -ENOMEM;
 	return stacks_add_frame(s, FRAME_KERNEL, strbuf_text(&shown), strbuf_text(&full), name);

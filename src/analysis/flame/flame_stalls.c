@@ -129,14 +129,6 @@ static int add_launches(struct adding *a)
 	return 0;
 }
 
-static void add_name(const struct stacks *s, const char *function, struct strbuf *out)
-{
-	if (s->full_names)
-		demangle(function, out);
-	else
-		kernel_name_short(function, out);
-}
-
 /*
  * Frame "kernel.cu:16" for the kernel itself, "gather (kernel.cu:7)" for other functions;
  * FLAME_NONE: neither function nor line is known.
@@ -147,7 +139,7 @@ static int64_t frame_of(struct adding *a, const struct source_frame *f, const ch
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, function = STRBUF_INIT;
 	bool other = f->function && strcmp(f->function, kernel) != 0;
 
-	add_name(s, f->function ? f->function : kernel, &function);
+	kernel_name_text(f->function ? f->function : kernel, s->full_names, &function);
 	if (other)
 		strbuf_adds(&name, strbuf_text(&function));
 	if (f->file)

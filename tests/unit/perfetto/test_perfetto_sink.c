@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "failing_alloc.h"
 #include "perfetto/perfetto_packets.h"
 #include "perfetto/perfetto_slices.h"
 #include "perfetto/proto_read.h"
@@ -11,6 +12,9 @@
 #define ROUNDS 20000
 #define ROW(sink, table, ...)                                                                      \
 	(sink)->ops->append((sink), TABLE_##table, &(struct row_##table){ __VA_ARGS__ })
+
+#define CALLS 8
+#define GRAPH_NODES 20000 /* whose arrows need more than RAW_ROOM */
 
 enum text { EXECUTABLE = 1, LAUNCH, STEP, FIRST_PCI, LAST_PCI };
 
@@ -26,6 +30,7 @@ struct service {
 	struct sequence sequences[SEQUENCES];
 	uint32_t random, refusing; /* packets still to reject */
 	uint64_t begun, ended, told;
+	unsigned arrows[CALLS]; /* by correlation */
 };
 
 static uint32_t next_random(uint32_t *state)
@@ -52,6 +57,16 @@ static uint64_t count_of(struct cursor event)
 	return count;
 }
 
+static unsigned count_fields(struct cursor message)
+{
+	struct proto_field f;
+	unsigned count = 0;
+
+	while (proto_next(&message, &f))
+		count++;
+	return count;
+}
+
 static void read_event(struct service *s, struct sequence *q, struct cursor event, bool defaults)
 {
 	struct cursor c = event;
@@ -61,6 +76,8 @@ static void read_event(struct service *s, struct sequence *q, struct cursor even
 	while (proto_next(&c, &f)) {
 		type = f.number == 9 ? f.value : type;
 		uuid = f.number == 11 ? f.value : uuid;
+		if (f.number == 3000)
+			s->arrows[count_of(event) % CALLS] = count_fields(proto_message(&f));
 	}
 	assert_true(!type || uuid || defaults);
 	if (type == 1) {
@@ -96,6 +113,7 @@ static bool take(void *user, uint32_t number, const void *packet, size_t length,
 		if (f.number == PACKET_TRACK_EVENT)
 			event = proto_message(&f);
 	}
+	assert_false(c.failed);
 	q->valid = (q->valid && !q->has_lost) || flags & PERFETTO_CLEARED;
 	q->has_lost = false;
 	assert_true(q->valid || !(flags & PERFETTO_NEEDS_STATE));
@@ -114,13 +132,21 @@ static struct sink *new_sink(struct service *s, const atomic_uint *rows)
 	struct sink *sink = perfetto_sink_new(
 		&(struct perfetto_sink_options){ .rows = rows, .user = s, .write = take });
 
-	assert_non_null(sink);
+	if (!sink)
+		return NULL;
 	ROW(sink, string, .id = EXECUTABLE, .text = { "/bin/app", 8 });
 	ROW(sink, string, .id = LAUNCH, .text = { "cuLaunchKernel", 14 });
 	ROW(sink, string, .id = STEP, .text = { "step", 4 });
 	ROW(sink, process, .pid = 7, .executable = EXECUTABLE);
 	ROW(sink, api_function, .id = 1 << 16 | 307, .name = LAUNCH, .kind = api_kind_launch);
 	return sink;
+}
+
+static void assert_whole(const struct service *s)
+{
+	assert_int_equal(s->ended, s->begun);
+	for (unsigned i = 0; i < SEQUENCES; i++)
+		assert_int_equal(s->sequences[i].open, 0);
 }
 
 /*
@@ -136,6 +162,7 @@ static void test_slices_of_a_slow_service(void **state)
 	unsigned pushed = 0, crossing = 0;
 
 	(void)state;
+	assert_non_null(sink);
 	for (unsigned i = 0; i < ROUNDS; i++, time_ns += 10) {
 		unsigned choice = next_random(&s.random) % 8;
 
@@ -165,10 +192,146 @@ static void test_slices_of_a_slow_service(void **state)
 	nvtx(sink, nvtx_kind_end, time_ns, crossing);
 	assert_int_equal(sink->ops->close(sink), 0);
 	assert_in_range(s.begun, slices / 4, slices - slices / 4);
-	assert_int_equal(s.ended, s.begun);
-	for (unsigned i = 0; i < SEQUENCES; i++)
-		assert_int_equal(s.sequences[i].open, 0);
+	assert_whole(&s);
 	assert_in_range(s.told, slices - s.begun, 8 * (slices - s.begun)); /* with descriptions */
+}
+
+/* --- without memory --- */
+
+static void add_definitions(struct sink *sink)
+{
+	ROW(sink, device, .id = 0, .pci = FIRST_PCI);
+	ROW(sink, counter, .id = 1, .name = STEP, .unit = STEP);
+	ROW(sink, metric, .id = 1, .name = STEP, .description = STEP, .unit = STEP);
+	ROW(sink, kernel_config, .id = 1, .name = LAUNCH);
+	ROW(sink, module, .path = EXECUTABLE, .start_address = 0, .end_address = 1000);
+	for (uint32_t i = 1; i < 9; i++)
+		ROW(sink, stack_node, .id = i, .parent = i - 1, .address = 100 * i,
+		    .kind = i % 2 ? frame_kind_native : frame_kind_python, .function = STEP,
+		    .file = EXECUTABLE);
+	ROW(sink, stack, .id = 1, .node = 8);
+}
+
+static void add_rows(struct sink *sink, uint64_t time_ns)
+{
+	nvtx(sink, nvtx_kind_push, time_ns, 0);
+	nvtx(sink, nvtx_kind_start, time_ns, time_ns);
+	ROW(sink, metric_value, .correlation = time_ns, .metric = 1);
+	ROW(sink, kernel, .start_ns = time_ns, .end_ns = time_ns + 1, .config = 1,
+	    .correlation = time_ns);
+	ROW(sink, api_call, .start_ns = time_ns, .end_ns = time_ns + 1, .function = 1 << 16 | 307,
+	    .thread = 7, .correlation = time_ns, .stack = 1,
+	    .missing = 1u << COLUMN_api_call_result);
+	ROW(sink, counter_sample, .time_ns = time_ns, .counter = 1);
+	ROW(sink, counter_sample, .time_ns = time_ns, .counter = 1,
+	    .missing = 1u << COLUMN_counter_sample_device);
+	ROW(sink, cpu_sample, .time_ns = time_ns, .thread = 8, .stack = 1);
+	ROW(sink, capability, .time_ns = time_ns, .name = STEP,
+	    .state = capability_state_unavailable, .reason = STEP);
+	ROW(sink, loss, .end_ns = time_ns, .count = 1);
+	sink->ops->seal(sink);
+	nvtx(sink, nvtx_kind_end, time_ns + 1, time_ns);
+	nvtx(sink, nvtx_kind_pop, time_ns + 1, 0);
+}
+
+/* Rows are lost; packets, slices and sequences remain whole, and memory that returns is used. */
+static void without_memory(bool stays)
+{
+	const atomic_uint rows = PERFETTO_WORK | PERFETTO_CALLS | PERFETTO_RANGES |
+				 PERFETTO_COUNTERS | PERFETTO_METRICS | PERFETTO_SAMPLES;
+
+	failing_alloc_stays = stays;
+	FOR_EACH_FAILURE(n)
+	{
+		struct service s = { 0 };
+		struct sink *sink = new_sink(&s, &rows);
+		uint64_t begun;
+
+		if (!sink)
+			continue;
+		add_definitions(sink);
+		add_rows(sink, 10);
+		add_rows(sink, 20);
+		if (stays && failing_alloc_failed)
+			failing_alloc_left = -1;
+		begun = s.begun;
+		add_rows(sink, 30);
+		assert_true(s.begun > begun || failing_alloc_failed);
+		sink->ops->close(sink);
+		assert_whole(&s);
+	}
+}
+
+static void test_without_memory_once(void **state)
+{
+	(void)state;
+	without_memory(false);
+}
+
+static void test_without_memory_for_a_while(void **state)
+{
+	(void)state;
+	without_memory(true);
+}
+
+static void graph_launch(struct sink *sink, uint64_t correlation)
+{
+	ROW(sink, api_call, .start_ns = 1, .end_ns = 2, .function = 2, .thread = 7,
+	    .correlation = correlation,
+	    .missing = 1u << COLUMN_api_call_result | 1u << COLUMN_api_call_stack);
+}
+
+static void nodes(struct sink *sink, uint64_t correlation, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		ROW(sink, memset, .start_ns = 3, .end_ns = 4, .correlation = correlation,
+		    .graph_node = i + 1);
+}
+
+static void test_without_memory_for_arrows(void **state)
+{
+	const atomic_uint rows = PERFETTO_CALLS;
+
+	(void)state;
+	failing_alloc_stays = false;
+	FOR_EACH_FAILURE(n)
+	{
+		struct service s = { 0 };
+		struct sink *sink = new_sink(&s, &rows);
+
+		if (!sink)
+			continue;
+		ROW(sink, api_function, .id = 2, .name = LAUNCH, .kind = api_kind_graph_launch);
+		graph_launch(sink, 5);
+		nodes(sink, 5, GRAPH_NODES);
+		sink->ops->close(sink);
+		assert_whole(&s);
+	}
+}
+
+/* A node that is lost does not lead the next ones to another launch. */
+static void test_arrows_of_two_launches(void **state)
+{
+	const atomic_uint rows = PERFETTO_CALLS;
+
+	(void)state;
+	failing_alloc_stays = false;
+	FOR_EACH_FAILURE(n)
+	{
+		struct service s = { 0 };
+		struct sink *sink = new_sink(&s, &rows);
+
+		if (!sink)
+			continue;
+		ROW(sink, api_function, .id = 2, .name = LAUNCH, .kind = api_kind_graph_launch);
+		nodes(sink, 5, 1);
+		graph_launch(sink, 6);
+		nodes(sink, 5, 3);
+		graph_launch(sink, 5);
+		sink->ops->close(sink);
+		assert_in_range(s.arrows[6], 0, 1);
+		assert_true(s.arrows[5] == 5 || failing_alloc_failed);
+	}
 }
 
 /* --- numbers of GPUs --- */
@@ -177,6 +340,7 @@ struct gpus {
 	uint64_t listed, named; /* GPUs in GpuInfo, and how many of them have a name */
 	uint64_t of_work[2]; /* numbers */
 	size_t works;
+	unsigned searched; /* GPUs whose number was searched */
 };
 
 static void read_gpu_info(struct gpus *g, struct cursor info)
@@ -215,7 +379,9 @@ static bool take_gpus(void *user, uint32_t number, const void *packet, size_t le
 
 static int number_of_pci(void *user, const char *pci)
 {
-	(void)user;
+	struct gpus *g = user;
+
+	g->searched++;
 	return strcmp(pci, "last") == 0 ? 5 : -1;
 }
 
@@ -233,9 +399,11 @@ static void test_numbers_of_gpus(void **state)
 	ROW(sink, string, .id = LAST_PCI, .text = { "last", 4 });
 	ROW(sink, device, .id = 0, .pci = LAST_PCI);
 	ROW(sink, device, .id = 1, .pci = FIRST_PCI);
+	ROW(sink, device, .id = 64, .pci = FIRST_PCI); /* too many */
 	for (uint32_t device = 0; device < 2; device++)
 		ROW(sink, memset, .start_ns = 1, .end_ns = 2, .device = device, .context = device);
 	assert_int_equal(sink->ops->close(sink), 0);
+	assert_int_equal(g.searched, 2);
 	assert_int_equal(g.listed, 6);
 	assert_int_equal(g.named, 2);
 	assert_int_equal(g.works, 2);
@@ -247,6 +415,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_slices_of_a_slow_service),
+		cmocka_unit_test(test_without_memory_once),
+		cmocka_unit_test(test_without_memory_for_a_while),
+		cmocka_unit_test(test_without_memory_for_arrows),
+		cmocka_unit_test(test_arrows_of_two_launches),
 		cmocka_unit_test(test_numbers_of_gpus),
 	};
 
