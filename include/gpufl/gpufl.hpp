@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <string>
+#include <strings.h>
 #include <sys/stat.h>
 #include <type_traits>
 #include <unistd.h>
@@ -141,6 +142,16 @@ inline bool is_set(const char *variable)
 	return value && *value;
 }
 
+inline bool is_true(const char *variable)
+{
+	const char *value = std::getenv(variable);
+
+	for (const char *text : { "1", "true", "yes", "on" })
+		if (value && strcasecmp(value, text) == 0)
+			return true;
+	return false;
+}
+
 inline std::string joined(const std::vector<std::string> &names)
 {
 	std::string all;
@@ -253,24 +264,28 @@ inline bool init(const InitOptions &options = {})
 {
 	pitot_options code = {}, defaults = {};
 	std::string log_path, metrics = detail::joined(options.pm_sampling_metrics);
+	const bool is_running = detail::owner() == getpid();
 	int result;
 
-	detail::disabled() = !options.enabled;
+	if (!is_running)
+		detail::disabled() = !options.enabled;
 	if (options.backend == BackendKind::Amd)
 		detail::missing(detail::AMD);
-	if (options.remote_upload || detail::is_set("GPUFL_REMOTE_UPLOAD"))
+	if (options.remote_upload || detail::is_true("GPUFL_REMOTE_UPLOAD"))
 		detail::missing(detail::REMOTE_UPLOAD);
 	if (!options.enabled || options.backend == BackendKind::Amd || options.backend == BackendKind::None)
 		return false;
 	detail::translate(options, metrics, code, defaults);
-	log_path = detail::log_path(options);
+	if (!is_running)
+		log_path = detail::log_path(options);
 	if (!log_path.empty())
 		code.log_path = log_path.c_str();
 	code.log = detail::log;
 	if (options.enable_debug_output || detail::is_set("GPUFL_DEBUG"))
 		code.log_context = &code; // any value other than nullptr
 	result = pitot_init(&code);
-	detail::disabled() = result == 0;
+	if (!is_running)
+		detail::disabled() = result == 0;
 	if (result > 0 && detail::owner().exchange(getpid()) != getpid()) {
 		detail::windowed() = options.system_sample_rate_ms > 0 && !options.continuous_system_sampling;
 		detail::window_engine() = options.deep_window_only ? detail::engine(options.profiling_engine) : 0;

@@ -238,7 +238,7 @@ def start(path: Optional[Path] = None, **settings: Unpack[Settings]) -> Running:
 
 def stop() -> Optional[Running]:
     """Ends the recording that was started last, and returns it; returns None if there is none."""
-    running = next(iter(reversed(list(_sessions))), None)
+    running = next(reversed(list(_sessions)), None)
     if running:
         running.stop()
     return running

@@ -389,7 +389,8 @@ static int add_value(struct adding *a, uint32_t process, uint64_t row, enum sass
 		return 0;
 	place = place_of(f, c->offset[row]);
 	p = tally_at(&a->instructions, f->code << OFFSET_BITS | place.offset, &place);
-	if (!p || number_of(&a->launches, process, c->correlation[row], 0) < 0)
+	if (!p || (column_has(c->valid.correlation, row) &&
+		   number_of(&a->launches, process, c->correlation[row], 0) < 0))
 		return -ENOMEM;
 	p->sass.of[count] += c->value[row];
 	p->sass.known |= 1u << count;

@@ -99,8 +99,8 @@ struct stalls {
 	struct stall_places source; /* lines over all kernels */
 	uint64_t without_line; /* samples in device code without line information */
 	uint64_t without_code; /* samples in device code that was not kept */
-	uint64_t launches; /* launches with instruction counts */
-	struct sass_counts sass; /* sum over these launches */
+	uint64_t launches; /* known launches with instruction counts; 0: unknown */
+	struct sass_counts sass; /* sum over all launches */
 
 	/* Owners of texts and frames. */
 	struct interner texts, reason_names;

@@ -204,19 +204,32 @@ void json_fixed(struct json *j, int64_t value, unsigned decimals)
 		strbuf_addu(j->out, v);
 }
 
+void json_double_text(char text[JSON_DOUBLE_BYTES], double value)
+{
+	size_t length, rest;
+
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(text, JSON_DOUBLE_BYTES, "%.*g", digits, value);
+		if (strtod(text, NULL) == value)
+			break;
+	}
+	length = strspn(text, "-0123456789e+");
+	rest = length + strcspn(text + length, "-0123456789e+");
+	if (rest == length)
+		return;
+	text[length] = '.'; /* the locale's separator may have several bytes */
+	memmove(text + length + 1, text + rest, strlen(text + rest) + 1);
+}
+
 void json_double(struct json *j, double value)
 {
-	char text[32];
+	char text[JSON_DOUBLE_BYTES];
 
 	if (!isfinite(value)) {
 		json_null(j);
 		return;
 	}
-	for (int digits = 15; digits <= 17; digits++) {
-		snprintf(text, sizeof(text), "%.*g", digits, value);
-		if (strtod(text, NULL) == value)
-			break;
-	}
+	json_double_text(text, value);
 	separate(j);
 	strbuf_adds(j->out, text);
 }

@@ -14,6 +14,7 @@
 #include "base/strbuf.h"
 
 #define JSON_DEPTH_MAX 32
+#define JSON_DOUBLE_BYTES 32
 
 struct json {
 	struct strbuf *out;
@@ -41,7 +42,12 @@ void json_bool(struct json *j, bool v);
 void json_null(struct json *j);
 /* Writes value / 10^decimals with exactly that many decimals: json_fixed(j, 1234, 3) is 1.234. */
 void json_fixed(struct json *j, int64_t value, unsigned decimals);
-/* Writes the fewest digits that read back as the same number; null for infinities and NaN. */
+/*
+ * Writes the fewest digits, of at least 15, that read back as the same number. The decimal separator
+ * is a point in every locale. The value must be finite.
+ */
+void json_double_text(char text[JSON_DOUBLE_BYTES], double value);
+/* Writes json_double_text; null for infinities and NaN. */
 void json_double(struct json *j, double value);
 
 /* Write a key and its value. */

@@ -36,8 +36,8 @@ static void add_safe(struct text_table *t, const char *text)
 /* A column without head and text has no width. */
 #define PLACE_COLUMNS(p)                                                                           \
 	RIGHT("share"), RIGHT((p)->view->stalls.samples ? "samples" : ""),                         \
-		RIGHT((p)->view->stalls.launches ? "executed" : ""),                               \
-		RIGHT((p)->view->stalls.launches ? "threads" : ""),                                \
+		RIGHT((p)->view->stalls.sass.known ? "executed" : ""),                               \
+		RIGHT((p)->view->stalls.sass.known ? "threads" : ""),                                \
 		RIGHT((p)->view->stalls.sass.of[SASS_IDEAL] ? "sectors/ideal" : "")
 #define WARPS(p) ((p)->view->stalls.samples ? "its warps were" : "")
 
@@ -88,7 +88,7 @@ static void print_table(const struct printing *p, struct text_table *t)
 /* Appends "720 samples, 1,024 executed instructions". */
 static void add_amounts(const struct printing *p, uint64_t samples, const struct sass_counts *sass)
 {
-	bool has_samples = samples || !p->view->stalls.launches;
+	bool has_samples = samples || !p->view->stalls.sass.known;
 
 	if (has_samples)
 		sentence_add(p->out, COUNTED_AS(samples, "sample"));
@@ -260,7 +260,7 @@ static int show(struct printing *p)
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	struct json j = JSON_PRETTY(&out);
 
-	if (!p->view->stalls.samples && !p->view->stalls.launches && !p->context->json)
+	if (!p->view->stalls.samples && !p->view->stalls.sass.known && !p->context->json)
 		return cli_failf(
 			p->context,
 			p->view->stalls.rows

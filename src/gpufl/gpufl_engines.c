@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "gpufl/gpufl_state.h"
+#include "schema/event_words.h"
 
 #define STALL_FIRST 100u
 enum { KIND_PC, KIND_SASS };
@@ -74,7 +75,7 @@ bool gpufl_pm_counter(struct gpufl_sink *s, const struct row_counter *c, bool re
 	struct bytes_value name = gpufl_text(s, c->name);
 	uint64_t label;
 
-	if (!strstr(name.data, "__") || c->decimals >= 19)
+	if (!counter_is_hardware(name.data) || c->decimals >= 19)
 		return false;
 	label = gpufl_label(s, 0, name);
 	s->log.lost += map_put(&s->pm_counters, c->id,
@@ -100,7 +101,7 @@ bool gpufl_pm_sample(struct gpufl_sink *s, const struct row_counter_sample *c)
 	if (how >> 40 && !isfinite(real))
 		return true;
 	if (how >> 40)
-		snprintf(text, sizeof(text), "%.17g", real);
+		json_double_text(text, real);
 	else
 		snprintf(text, sizeof(text), "%s%llu.%0*llu", c->value < 0 ? "-" : "",
 			 (unsigned long long)(value / unit), (int)MAX(decimals, 1),

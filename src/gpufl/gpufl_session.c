@@ -3,6 +3,8 @@
 
 #include "base/path.h"
 #include "gpufl/gpufl_state.h"
+#include "schema/event_words.h"
+#include "schema/settings.h"
 
 #define ROUND_NS UINT64_C(256) /* as in gpufl_log.h */
 
@@ -134,46 +136,41 @@ static void add_devices(const struct gpufl_sink *s, const char *key,
 
 /* ---- engines ---- */
 
-static const struct {
-	const char *engine, *name; /* the format's */
-} engine_names[] = {
-	{ "monitor", "nvidia.none" }, /* must be the first */
-	{ "trace", "nvidia.trace" },
-	{ "pc-sampling", "nvidia.pc_sampling" },
-	{ "sass-metrics", "nvidia.sass_metrics" },
-	{ "pm-sampling", "nvidia.pm_sampling" },
-	{ "range-profiler", "nvidia.range_profiler_kernel_replay" },
-	{ "deep", "nvidia.pc_sampling_with_sass" },
+/* The format's. */
+static const char *const engine_names[] = {
+	[SETTING_ENGINE_MONITOR] = "nvidia.none",
+	[SETTING_ENGINE_TRACE] = "nvidia.trace",
+	[SETTING_ENGINE_PC_SAMPLING] = "nvidia.pc_sampling",
+	[SETTING_ENGINE_RANGE_PROFILER] = "nvidia.range_profiler_kernel_replay",
+	[SETTING_ENGINE_PM_SAMPLING] = "nvidia.pm_sampling",
+	[SETTING_ENGINE_SASS_METRICS] = "nvidia.sass_metrics",
+	[SETTING_ENGINE_DEEP] = "nvidia.pc_sampling_with_sass",
 };
 
 /* Returns the format's name of the engine that a text begins with, or NULL. */
 static const char *engine_name(const char *text)
 {
-	size_t length = strcspn(text, " ");
+	int engine = setting_engine_find(text);
 
-	for (size_t i = 0; i < ARRAY_SIZE(engine_names); i++)
-		if (strlen(engine_names[i].engine) == length &&
-		    !memcmp(text, engine_names[i].engine, length))
-			return engine_names[i].name;
-	return NULL;
+	return engine < 0 ? NULL : engine_names[engine];
 }
 
 /* Returns "" if the engine is unknown and there is no GPU. */
 static const char *engine_or_trace(const struct gpufl_sink *s, const char *name)
 {
-	return name ? name : s->device_count ? engine_name("trace") : "";
+	return name ? name : s->device_count ? engine_names[SETTING_ENGINE_TRACE] : "";
 }
 
-/*
- * Capability `settings` begins with "engine=NAME (source)" unless the engine is the default.
- * Capability `engine` has the requested and the actual engine.
- */
+/* Capability `engine` has the requested and the actual engine. */
 static void add_engine(struct gpufl_sink *s, const struct row_capability *c, const char *name)
 {
 	const char *requested = gpufl_text(s, c->asked).data, *actual = gpufl_text(s, c->got).data;
+	int engine;
 
-	if (!s->requested_engine && !strcmp(name, "settings") && !strncmp(actual, "engine=", 7)) {
-		s->requested_engine = s->selected_engine = engine_name(actual + 7);
+	if (!s->requested_engine && !strcmp(name, "settings")) {
+		engine = settings_sources_engine(actual);
+		if (engine >= 0)
+			s->requested_engine = s->selected_engine = engine_names[engine];
 	} else if (!strcmp(name, "engine") && engine_name(requested)) {
 		s->requested_engine = engine_name(requested);
 		s->selected_engine = engine_name(actual);
@@ -209,7 +206,7 @@ static void add_job_start(struct gpufl_sink *s, struct strbuf *out)
 	add_devices(s, "gpu_static_devices", add_static_device, out);
 	add_devices(s, "cuda_static_devices", add_static_device, out);
 	strbuf_addf(out, ",\"rocm_static_devices\":[],\"session_kind\":\"%s\"",
-		    s->requested_engine == engine_names[0].name ? "monitor" : "trace");
+		    s->requested_engine == engine_names[SETTING_ENGINE_MONITOR] ? "monitor" : "trace");
 	if (*engine_or_trace(s, s->requested_engine))
 		strbuf_addf(out, ",\"profiling_engine\":\"%s\"",
 			    engine_or_trace(s, s->requested_engine));
@@ -236,30 +233,39 @@ void gpufl_begin(struct gpufl_sink *s)
 
 /* ---- windows of system metrics ---- */
 
-void gpufl_system_mark(struct gpufl_sink *s, const struct row_nvtx *n)
+const char *gpufl_mark_type(const char *text, const char **name)
 {
 	static const struct {
 		const char *mark, *type;
-	} marks[] = { { "system start: ", "system_start" }, { "system stop: ", "system_stop" } };
-	struct bytes_value text = gpufl_text(s, n->message);
-	struct strbuf *out;
+	} marks[] = { { SYSTEM_MARK_START, "system_start" }, { SYSTEM_MARK_STOP, "system_stop" } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(marks); i++) {
-		uint32_t length = (uint32_t)strlen(marks[i].mark);
+		size_t length = strlen(marks[i].mark);
 
-		if (strncmp(text.data, marks[i].mark, length) != 0)
+		if (strncmp(text, marks[i].mark, length) != 0)
 			continue;
-		out = gpufl_line(&s->log, GPUFL_SYSTEM, marks[i].type);
-		strbuf_add(out, s->identity.data, s->identity.length);
-		gpufl_key_text(out, "name",
-			       (struct bytes_value){ (const char *)text.data + length,
-						     text.length - length });
-		strbuf_addf(out, ",\"ts_ns\":%llu", (unsigned long long)gpufl_time(s, n->time_ns));
-		add_host(s, out);
-		add_devices(s, "devices", add_device, out);
-		strbuf_adds(out, "}\n");
-		raw_reserve(out, 0);
+		*name = text + length;
+		return marks[i].type;
 	}
+	return NULL;
+}
+
+void gpufl_system_mark(struct gpufl_sink *s, const struct row_nvtx *n)
+{
+	struct bytes_value text = gpufl_text(s, n->message);
+	const char *name, *type = gpufl_mark_type(text.data, &name);
+	struct strbuf *out;
+
+	if (!type)
+		return;
+	out = gpufl_line(&s->log, GPUFL_SYSTEM, type);
+	strbuf_add(out, s->identity.data, s->identity.length);
+	gpufl_key_text(out, "name", (struct bytes_value){ name, (uint32_t)strlen(name) });
+	strbuf_addf(out, ",\"ts_ns\":%llu", (unsigned long long)gpufl_time(s, n->time_ns));
+	add_host(s, out);
+	add_devices(s, "devices", add_device, out);
+	strbuf_adds(out, "}\n");
+	raw_reserve(out, 0);
 }
 
 /* ---- capabilities ---- */

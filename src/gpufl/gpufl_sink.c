@@ -129,7 +129,7 @@ static void append(struct sink *sink, enum table_id table, const void *row)
 		FORWARD(pc_reading)
 		FORWARD(pc_sample)
 		FORWARD(sass_value)
-#undef TAKE
+#undef FORWARD
 	case TABLE_external_correlation:
 		gpufl_external(s, row);
 		break;
@@ -151,8 +151,8 @@ static void flush_all(struct gpufl_sink *s, bool all)
 }
 
 /*
- * This sink has its own end and its own log line, so a failure of the recording does not matter
- * here.
+ * Always 0: an error would start what the recorder does when its recording fails; this sink ends by
+ * itself and logs it (on_error).
  */
 static int seal(struct sink *sink)
 {

@@ -34,6 +34,12 @@ struct gpufl_options {
 	void (*stack)(void *user, uint32_t id, struct strbuf *out);
 };
 
+/*
+ * Returns the record type of a mark of a window of system metrics, such as "system_start", and the
+ * window's name; NULL: the mark is another one, which has no record.
+ */
+const char *gpufl_mark_type(const char *text, const char **name);
+
 /* Returns 0 and *out, or a negative errno if the directory cannot be created. */
 int gpufl_sink_new(const struct gpufl_options *options, struct sink **out,
 		   struct error *e) MUST_USE;

@@ -39,9 +39,11 @@ static const void *hint_at(const struct report_view *v, const void *of, size_t i
 	return i < all->hint_count ? &all->hints[i] : NULL;
 }
 
+ROW_IF(has_launches, struct instructions, row->stalls.launches || !row->stalls.sass.known)
+
 #define OF(member) MEMBER(struct instructions, stalls.member)
 static const struct field fields[] = {
-	FIELD("launches", NULL, COUNT, OF(launches)),
+	FIELD("launches", NULL, COUNT, OF(launches), .when = has_launches, .null = true),
 	FIELD("executed", NULL, COUNT, OF(sass.of[SASS_EXECUTED])),
 	LIST("hints", .item = hint_at, hint_fields),
 };
@@ -50,13 +52,14 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 {
 	const struct stalls *s = &v->report->instructions->stalls;
 
-	sentence_add(out, NUMBER(s->sass.of[SASS_EXECUTED]), WORDS(" executed in "),
-		     COUNTED_AS(s->launches, "measured launch"));
+	sentence_add(out, NUMBER(s->sass.of[SASS_EXECUTED]), WORDS(" executed"));
+	if (s->launches)
+		sentence_add(out, WORDS(" in "), COUNTED_AS(s->launches, "measured launch"));
 }
 
 static bool is_measured(const struct report_view *v)
 {
-	return v->report->instructions->stalls.launches;
+	return v->report->instructions->stalls.sass.known;
 }
 
 static void add_more(const struct report_view *v, struct strbuf *out)

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/human.h"
 #include "report/words.h"
+#include "schema/event_words.h"
 
 #define COUNTER(member) MEMBER(struct system_counter, member)
 
@@ -94,16 +95,16 @@ static void read_shown_name(const struct report_view *v, const void *row, struct
 	const struct system_counter *c = row;
 	const char *name = text_of(v, counter_columns(v->report->trace)->name, c->row);
 	_cleanup_strbuf_ struct strbuf whole = STRBUF_INIT;
-	bool is_cuptis = strstr(name, "__");
+	bool is_hardware = counter_is_hardware(name);
 
 	if (c->gpu != UINT32_MAX)
 		strbuf_addf(&whole, "GPU %u %s", c->gpu,
-			    name + (!is_cuptis && !strncmp(name, "gpu_", 4) ? 4 : 0));
+			    name + (!is_hardware && !strncmp(name, "gpu_", 4) ? 4 : 0));
 	else
 		strbuf_adds(&whole, name);
 	if (c->gpu == UINT32_MAX && !strncmp(name, "process_", 8))
 		strbuf_addf(&whole, " (pid %u)", trace_process(v->report->trace, c->process)->pid);
-	for (size_t i = 0; i < whole.length && !is_cuptis; i++)
+	for (size_t i = 0; i < whole.length && !is_hardware; i++)
 		if (whole.data[i] == '_')
 			whole.data[i] = ' ';
 	text_safe(&out->text, strbuf_text(&whole), whole.length);

@@ -1,6 +1,7 @@
 #include "schema/event_words.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/human.h"
 
@@ -121,4 +122,9 @@ size_t api_name_length(const char *name, size_t length)
 	    name[digits - 2] == '_')
 		return digits - 2;
 	return length;
+}
+
+bool counter_is_hardware(const char *name)
+{
+	return strstr(name, "__");
 }

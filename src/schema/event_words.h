@@ -25,10 +25,17 @@ void memset_name(struct strbuf *out, uint8_t memory_kind);
 const char *stack_end_note(uint8_t end);
 #define NO_STACK "[no stack]"
 
+/* Texts of the marks at the ends of a window of system metrics, before the window's name. */
+#define SYSTEM_MARK_START "system start: "
+#define SYSTEM_MARK_STOP "system stop: "
+
 /*
  * Returns the length of a CUDA function's name without CUPTI's suffix _v<CUDA version>: 16 for
  * cudaLaunchKernel_v7000. The suffix of cuMemcpyDtoH_v2 is part of the name.
  */
 size_t api_name_length(const char *name, size_t length);
+
+/* Whether a counter is a hardware counter: CUPTI's metrics are named UNIT__WHAT. */
+bool counter_is_hardware(const char *name);
 
 #endif

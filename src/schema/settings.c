@@ -347,6 +347,25 @@ void settings_sources(const struct settings *s, struct strbuf *out)
 	}
 }
 
+int setting_engine_find(const char *text)
+{
+	size_t length = strcspn(text, " ");
+
+	for (int i = 0; setting_engine_names[i]; i++)
+		if (strlen(setting_engine_names[i]) == length &&
+		    !memcmp(text, setting_engine_names[i], length))
+			return i;
+	return -1;
+}
+
+int settings_sources_engine(const char *text)
+{
+	static const char key[] = "engine="; /* the first setting */
+
+	return strncmp(text, key, sizeof(key) - 1) ? -1
+						   : setting_engine_find(text + sizeof(key) - 1);
+}
+
 static uint64_t add_or_forever(uint64_t a, uint64_t b)
 {
 	return a + b < a ? UINT64_MAX : a + b;

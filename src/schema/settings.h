@@ -234,6 +234,10 @@ static inline bool settings_use_cupti(const struct settings *s)
  * "graphs=launch (code), sync=1 (environment)".
  */
 void settings_sources(const struct settings *s, struct strbuf *out);
+/* Returns the engine in a text of settings_sources, or -1: the default. */
+int settings_sources_engine(const char *text);
+/* Returns the engine whose name is the first word of a text, or -1. */
+int setting_engine_find(const char *text);
 
 /* Appends PITOT_OPTIONS for *s: the settings that differ from their defaults. */
 void settings_text(const struct settings *s, struct strbuf *out);

@@ -22,8 +22,8 @@
  * MOMENT, column   rows are events that happen at that time
  * GPU_WORK         a SPAN of work on a GPU, with columns device, context and stream. Reports, flame
  *                  graphs and exports show the rows like any other GPU work
- * HAS, column      column context, stream, graph or graph_node means the same as in tables of GPU
- *                  work
+ * HAS, column      column device, context, stream, graph or graph_node means the same as in tables
+ *                  of GPU work
  * LABEL, column    name of a row: a STRING, an ENUM, or a REF to a table with a LABEL
  * LAUNCHED_BY, …   calls of these kinds (one or two of api_kind) cause the rows; column correlation
  *                  leads to the call
@@ -638,7 +638,7 @@
 	C(T, total, U64, ALWAYS, NONE, "samples", "samples taken by the hardware")                                     \
 	C(T, dropped, U64, ALWAYS, NONE, "samples", "samples lost by the hardware")                                    \
 	C(T, other, U64, ALWAYS, NONE, "samples", "samples outside of the program's kernels, or at unknown places")
-#define TRAITS_pc_reading(X, T) X(T, SPAN)
+#define TRAITS_pc_reading(X, T) X(T, SPAN) X(T, HAS, device)
 
 #define SCHEMA_pc_sample(C, T)                                                                                         \
 	C(T, reading, U64, ALWAYS, NONE, "", "id of its pc_reading")                                                   \
@@ -674,14 +674,14 @@
  */
 #define SCHEMA_sass_value(C, T)                                                                                        \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time when the measurement was complete")                              \
-	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the launch, as in kernel and api_call")            \
+	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the launch, as in kernel and api_call; missing if unknown") \
 	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
 	C(T, crc, U64, ALWAYS, NONE, "", "CUPTI's checksum of the cubin")                                              \
 	C(T, function, STRING, ALWAYS, NONE, "", "mangled name of the kernel or device function")                      \
 	C(T, offset, U64, ALWAYS, NONE, "bytes", "offset of the instruction in the function")                          \
 	C(T, metric, REF, ALWAYS, metric, "", "metric that was measured")                                              \
 	C(T, value, U64, ALWAYS, NONE, "", "sum over all warps of the GPU")
-#define TRAITS_sass_value(X, T)
+#define TRAITS_sass_value(X, T) X(T, HAS, device)
 
 /*
  * Hardware counters of everything that the GPU did in one context from the begin to the end of a

@@ -245,6 +245,7 @@ def test_logs_of_gpufl(bring, tmp_path, pitot, layout):
     assert [(r["function"], r["offset"], r["samples"]) for r in rows("pc_sample")] == [("gemm", 16, 12), ("gemm", 32, 5)]
     assert [(r["time_ns"], r["function"], r["offset"], r["metric"], r["value"]) for r in rows("sass_value")] == \
         [(3, "gemm", 16, "sm__warps_launched.sum", 9), (3, "gemm", 24, "sm__warps_launched.sum", 4)]
+    assert {row["correlation"] for row in rows("sass_value")} == {None}
     readings = {}
     for row in rows("counter_sample"):
         readings.setdefault(row["counter"], []).append((row["time_ns"], row["device"], row["value"]))
@@ -277,6 +278,27 @@ def test_what_belongs_together(bring, tmp_path):
     capabilities = {row["name"]: (row["state"], row["reason"]) for row in rows("capability")}
     assert capabilities["device"] == ("unavailable", "the logs do not name the GPU of kernels; all are attributed to GPU 0")
     assert [row["name"] for row in rows("capability")].count("x") == 1
+
+
+def test_instruction_counts_of_unknown_launches(bring, pitot, tmp_path):
+    """They are shown, no launch is counted; a GPU that is not named is the only one, and a row without its time is a loss."""
+    names = {**NAMES, "metric_dict": {"1": "smsp__sass_inst_executed", "2": "smsp__sass_thread_inst_executed"}}
+    start = {**START, "devices": [{"id": 1, "name": "b"}], "gpu_static_devices": []}
+    columns = "dt_ns corr_id function_id pc_offset metric_id metric_value sample_kind"
+    counts = batch("profile_sample_batch", columns, [3, 0, 3, 16, 1, 90, 1], [4, 7, 3, 16, 1, 10, 1], [5, 0, 3, 16, 2, 640, 1])
+    early = batch("profile_sample_batch", columns, [0, 0, 3, 16, 1, 5, 1], base=0)
+    write(tmp_path / "logs/scope.log", start, names, counts, early, END)
+    _, rows = bring("logs")
+    assert [(row["device"], row["correlation"], row["value"]) for row in rows("sass_value")] == [(1, None, 90), (1, None, 10), (1, None, 640)]
+    assert losses(rows) == {("no_time", "sass_value"): 1}
+    instructions = pitot("report", "back.pitot", "--stalls", "--json", json_output=True)["instructions"]
+    assert (instructions["launches"], instructions["executed"]) == (None, 100)
+    report = pitot("report", "back.pitot", "--stalls", "-v").stdout
+    assert "100 executed" in report and "measured launch" not in report
+    source = pitot("source", "back.pitot", "--json", json_output=True)
+    assert (source["launches"], source["executed"]) == (None, 100)
+    source = pitot("source", "back.pitot").stdout
+    assert source.startswith("100 executed instructions of kernels\n") and "6.4" in source
 
 
 def test_memory_is_bounded(bring, tmp_path):

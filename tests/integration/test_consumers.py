@@ -149,7 +149,7 @@ def test_gpufl(installed, source, tmp_path, environment):
         result = subprocess.run([tmp_path / "consumer"], cwd=tmp_path, capture_output=True, text=True, timeout=600, env={
             **environment, "GPUFL_BACKEND_URL": backend.url, "PITOT_API_KEY": "key", "NO_PROXY": "*"})
     driver = "nvml 1 1" in result.stdout  # available, and then without a reason
-    assert result.stdout == ("init 1\ninit 1\nsum 42\nbench 15\ndeep 0 0\nupload 1 \n"
+    assert result.stdout == ("init 1\ninit 1\ninit 0\nsum 42\nbench 15\ndeep 0 0\nupload 1 \n"
                              f"nvml {driver:d} {driver:d}\npresets 100 0 1\nwindow 1 0\n"), result.stderr
     # What is not there or deprecated is said once.
     said = result.stderr.splitlines()
@@ -201,7 +201,11 @@ def test_gpufl(installed, source, tmp_path, environment):
     off = tmp_path / "off"
     off.mkdir()
     result = subprocess.run([tmp_path / "consumer", "off"], cwd=off, env=environment, capture_output=True, text=True, timeout=600)
-    assert result.stdout.startswith("init 0\ninit 0\n") and "upload 1 \n" in result.stdout and not list(off.iterdir())
+    assert result.stdout.startswith("init 0\ninit 0\ninit 0\n") and "upload 1 \n" in result.stdout and not list(off.iterdir())
+    for value, is_told in ("1", True), ("Yes", True), ("0", False), ("false", False), ("", False):
+        result = subprocess.run([tmp_path / "consumer", "off", "-"], cwd=off, env={**environment, "GPUFL_REMOTE_UPLOAD": value}, capture_output=True,
+                                text=True, timeout=600)
+        assert ("remote_upload is deprecated" in result.stderr) == is_told, value
 
 
 def test_installed_program(installed, environment, tmp_path):

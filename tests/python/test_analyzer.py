@@ -168,6 +168,31 @@ def test_samples_of_kernels(analyzer, make_recording, tmp_path):
     assert set(samples["device_id"]) == {0, 1} and "long_scoreboard_not_issued" in set(samples["reason_name"])
 
 
+def test_names_are_decoded_where_they_are_needed(analyzer, make_recording, tmp_path):
+    for kind, decodes in ("training", False), ("stalls", True), ("sass", True):
+        session = analyzer.GpuFlightSession(make_recording(tmp_path / f"{kind}.pitot", kind))
+        assert session.scopes.empty != decodes and ("_names" in vars(session)) == decodes
+
+
+def test_instruction_counts_of_gpufls_logs(analyzer, make_recording, pitot, tmp_path, capsys):
+    """The launch is not in gpufl's own logs, so it is missing; the counts are shown."""
+    pitot("export", make_recording(tmp_path / "sass.pitot", "sass"), "-o", "logs.gpufl")
+    for file in (tmp_path / "logs.gpufl").glob("*/scope.*.log.gz"):
+        lines = [json.loads(line) for line in gzip.open(file, "rt")]
+        for line in lines:
+            if line["type"] == "profile_sample_batch":
+                last = line["columns"].index("true_corr_id")
+                line["columns"].pop(last)
+                line["rows"] = [row[:last] + row[last + 1:] for row in line["rows"]]
+        with gzip.open(file, "wt") as out:
+            out.writelines(json.dumps(line) + "\n" for line in lines)
+    session = analyzer.GpuFlightSession(tmp_path / "logs.gpufl")
+    assert len(session.scopes) == 60 and session.scopes["corr_id"].isna().all()
+    assert session.report["instructions"]["launches"] is None
+    session.inspect_profile_samples()
+    assert " 1,620  smsp__sass_inst_executed\n" in capsys.readouterr().out
+
+
 def test_what_instructions_did(analyzer, make_recording, tmp_path, capsys):
     recording = make_recording(tmp_path / "sass.pitot", "sass")
     session = analyzer.GpuFlightSession(recording)

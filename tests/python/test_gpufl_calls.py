@@ -88,9 +88,53 @@ def test_gpufl_remote_upload(run, plain, environment, tmp_path, python):
         assert len(backend.completed) == 1 and (tmp_path / "a" / backend.completed[0]).is_dir()
         run(code, python, arguments=[backend.url, "-"], PATH=f"{plain}:{environment['PATH']}", GPUFL_REMOTE_UPLOAD="1")
         assert len(set(backend.completed)) == 2
-        run(code, python, arguments=[backend.url, "-"], PATH=f"{plain}:{environment['PATH']}")
-        assert len(backend.completed) == 2
+        run(code, python, arguments=[backend.url, "-"], PATH=f"{plain}:{environment['PATH']}", GPUFL_REMOTE_UPLOAD="Yes")
+        assert len(set(backend.completed)) == 3
+        for variables in {}, {"GPUFL_REMOTE_UPLOAD": "0"}, {"GPUFL_REMOTE_UPLOAD": "false"}:
+            run(code, python, arguments=[backend.url, "-"], PATH=f"{plain}:{environment['PATH']}", **variables)
+            assert len(backend.completed) == 3
     run(code, python, arguments=["http://127.0.0.1:1"], PATH=f"{plain}:{environment['PATH']}")  # the exit status stays 0
+
+
+#: The processes that upload are the lines of the file "uploads".
+COUNTED_UPLOADS = """
+        import warnings
+        import pitot.gpufl as gfl
+        def upload():
+            with open("uploads", "a") as file:
+                print(os.getpid(), file=file)
+            return gfl.UploadResult(True, 0, "")
+        """
+
+
+def test_a_forked_child_uploads_nothing(run, tmp_path):
+    """It ends as a program does, with the exit functions of its parent."""
+    parent = run(COUNTED_UPLOADS + """
+        gfl.upload_logs = upload
+        gfl.init(app_name="a", remote_upload=True)
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            print(os.getpid())
+        """)
+    assert (tmp_path / "uploads").read_text().split() == [str(parent)]
+
+
+def test_a_running_session_is_not_changed(run, tmp_path):
+    """By another init(): it is not disabled, it uploads what it did before, and the path of its logs is no concern."""
+    (tmp_path / "taken").write_text("a program")
+    said = run(COUNTED_UPLOADS + """
+        real, gfl.upload_logs = gfl.upload_logs, upload
+        gfl.init(app_name="a", log_path="logs")
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            results = [gfl.init(enabled=False), gfl.init(app_name="taken"), gfl.init(remote_upload=True)]
+        gfl.shutdown()
+        print(json.dumps([results, [str(w.message) for w in seen], real(backend_url="http://127.0.0.1:1", max_retries=0)]))
+        """)
+    assert said[0] == [False, True, True] and len(said[1]) == 1 and said[1][0].startswith("remote_upload is deprecated")
+    assert said[2][:2] == [False, 0] and "127.0.0.1:1" in said[2][2]
+    assert not (tmp_path / "uploads").exists()
 
 
 def test_gpufl_logs_without_a_path(run, tmp_path):

@@ -140,14 +140,16 @@ def init(
     remote_upload |= os.environ.get("GPUFL_REMOTE_UPLOAD", "").lower() in ("1", "true", "yes", "on")
     if remote_upload:
         _deprecated("remote_upload is deprecated: call upload_logs(), or use session(backend_url=...)")
-    _disabled = not enabled
+    is_running = _owner == os.getpid()  # a running session continues
+    if not is_running:
+        _disabled = not enabled
     if backend is BackendKind.Amd:
         _missing("there is no backend for AMD yet")
-    if _disabled or backend in (BackendKind.Amd, BackendKind.None_):
+    if not enabled or backend in (BackendKind.Amd, BackendKind.None_):
         return False
     if app_name == "gpufl":
         app_name = os.environ.get("PITOT_APP_NAME") or os.environ.get("GPUFL_APP_NAME") or app_name
-    logs = _log_path(log_path) or _default_log_path(app_name)
+    logs = None if is_running else _log_path(log_path) or _default_log_path(app_name)
     code: dict[str, Any] = {"app_name": app_name, "config_file": config_file or None, "log_path": logs}
     defaults: dict[str, Any] = {}
     engine = _ENGINES[profiling_engine]
@@ -166,13 +168,15 @@ def init(
     except Error as error:
         warnings.warn(str(error), RuntimeWarning, stacklevel=2)
         return False
-    _disabled = not runs
-    if remote_upload and runs:
-        atexit.unregister(_upload_at_exit)
-        atexit.register(_upload_at_exit)
-    if not runs or _owner == os.getpid():  # a running session continues
+    if is_running:
         return runs
+    _disabled = not runs
+    if not runs:
+        return False
     _owner = os.getpid()
+    if remote_upload:
+        atexit.unregister(_upload_at_exit)
+        atexit.register(_upload_at_exit, _owner)
     _backend.update(log_path=logs or "", backend_url=backend_url, api_key=api_key, api_path=api_path)
     _window_engine = engine if in_windows else ""
     _windowed = system_sample_rate_ms > 0 and not continuous_system_sampling
@@ -209,7 +213,9 @@ def _default_log_path(app_name: str) -> Optional[str]:
     return path
 
 
-def _upload_at_exit() -> None:
+def _upload_at_exit(owner: int) -> None:
+    if owner != os.getpid():  # a forked child
+        return
     shutdown()
     result = upload_logs()
     if not result.success:

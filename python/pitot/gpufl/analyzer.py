@@ -243,25 +243,24 @@ class GpuFlightSession:
         frame["type"], frame["sample_kind"], frame["sample_count"] = "profile_sample", "sass_metric", 0
         frame["stall_reason"] = float("nan")
         frame["scope_name"] = frame["reason_name"] = None
-        frame["function_name"] = self._names_of(frame["function"])
+        frame["function_name"] = [self._names.get(symbol, symbol) for symbol in frame["function"]]
         return _named(
             frame,
             "type session_id ts_ns=time_ns corr_id=correlation device_id=device function_name pc_offset=offset "
             "metric_name=metric.name metric_value=value stall_reason sample_kind scope_name reason_name sample_count",
         )
 
-    def _names_of(self, symbols: Iterable[str]) -> list[str]:
-        """Demangles the symbols of kernels; other symbols are unchanged."""
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """Names of kernels by their symbols. Decoded only for recordings with samples or metrics of functions."""
         kernels = self._rows("kernel", "mangled_name", "full_name").drop_duplicates("mangled_name")
-        names = dict(zip(kernels["mangled_name"], kernels["full_name"]))
-        return [names.get(symbol, symbol) for symbol in symbols]
+        return dict(zip(kernels["mangled_name"], kernels["full_name"]))
 
     def _pc_samples(self) -> DataFrame:
         frame = self._rows("pc_sample", "reading", "function", "offset", "reason", "samples")
         ends = self._rows("pc_reading", "id", "end_ns", "device").rename(columns={"id": "reading"})
         frame = frame.merge(ends.drop(columns="session_id"), how="left", on=["pid", "reading"])
-        names = {item["symbol"]: item["name"] for item in self.report["stalls"]["kernels"]}
-        frame["function_name"] = [names.get(symbol, symbol) for symbol in frame["function"]]
+        frame["function_name"] = [self._names.get(symbol, symbol) for symbol in frame["function"]]
         frame["reason_name"] = frame["reason"].str.replace("smsp__pcsamp_warps_issue_stalled_", "", regex=False)
         frame["type"], frame["sample_kind"] = "profile_sample", "pc_sampling"
         frame["corr_id"] = frame["stall_reason"] = float("nan")
@@ -440,7 +439,7 @@ class GpuFlightSession:
         return table_text("samples  not issued  kernel: what its warps waited for", rows)
 
     def samples_text(self, top_n: int = 10) -> str:
-        stalls, sass = self.report["stalls"], self.sass_text(top_n) if self.report["instructions"]["launches"] else ""
+        stalls, sass = self.report["stalls"], self.sass_text(top_n) if self.report["instructions"]["launches"] != 0 else ""
         if not stalls["samples"]:
             return sass or self.stalls_text(0)
         reasons = [[share_text(r["samples"], stalls["samples"]), f"{r['samples']:,}", r["text"]] for r in stalls["reasons"]]

@@ -8,6 +8,7 @@
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
 #include "pitot/scope.h"
+#include "schema/event_words.h"
 #include "system/host.h"
 #ifndef PITOT_WITHOUT_CUDA
 #include "capture/nvml/nvml_gpus.h"
@@ -124,7 +125,7 @@ static void mark(const char *what, const char *name)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
-	strbuf_addf(&text, "system %s: %s", what, name ? name : "");
+	strbuf_addf(&text, "%s%s", what, name ? name : "");
 	if (name && !text.failed)
 		pitot_mark(text.data);
 }
@@ -139,7 +140,7 @@ __attribute__((visibility("default"))) void pitot_system_start(const char *name)
 {
 	int before = atomic_fetch_add(&self.windows, 1);
 
-	mark("start", name);
+	mark(SYSTEM_MARK_START, name);
 	window_changed(before, before + 1);
 }
 
@@ -149,7 +150,7 @@ __attribute__((visibility("default"))) void pitot_system_stop(const char *name)
 
 	while (before > 0 && !atomic_compare_exchange_weak(&self.windows, &before, before - 1))
 		;
-	mark("stop", name);
+	mark(SYSTEM_MARK_STOP, name);
 	window_changed(before, MAX(before - 1, 0));
 }
 

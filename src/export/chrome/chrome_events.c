@@ -178,8 +178,10 @@ static int call_event(void *exporter, const struct export_event *event)
 /* Writes a number; JSON has no form for infinities and NaN, so these become strings. */
 static void text_double(struct strbuf *s, double v)
 {
+	struct json j = JSON_INIT(s);
+
 	if (isfinite(v))
-		strbuf_addf(s, "%.17g", v);
+		json_double(&j, v);
 	else
 		strbuf_addf(s, "\"%f\"", v);
 }

@@ -213,13 +213,15 @@ static void stack_text(void *user, uint32_t id, struct strbuf *out)
 static int find_samples(struct session *s)
 {
 	const struct trace *t = s->owner->view.trace;
+	const uint64_t *reading = pc_sample_columns(t)->reading;
 	uint64_t first = trace_first_row(t, TABLE_pc_sample, s->process);
 	int err = 0;
 
 	for (uint64_t row = trace_first_row(t, TABLE_pc_sample, s->process + 1);
-	     row-- > first && err == 0;)
-		err = map_put(&s->samples, pc_sample_columns(t)->reading[row], row);
-	return err < 0 ? err : 0;
+	     row-- > first && err >= 0;)
+		if (row == first || reading[row - 1] != reading[row])
+			err = map_put(&s->samples, reading[row], row);
+	return MIN(err, 0);
 }
 
 static int open_sink(struct session *s)
@@ -319,13 +321,21 @@ static int append_event(struct exporter_state *x, const struct export_event *eve
 	return 0;
 }
 
-/* Whether the format has a record for the event. */
-static bool is_written(const struct exporter_state *x, const struct export_event *event)
+static bool is_range_written(struct exporter_state *x, const struct export_event *event)
 {
-	if (event->kind == EVENT_NVTX)
-		return event->finished &&
-		       nvtx_columns(x->view.trace)->kind[event->row] != nvtx_kind_mark;
-	return event->kind != EVENT_CALL;
+	struct export_range range;
+	const char *name;
+
+	if (nvtx_columns(x->view.trace)->kind[event->row] != nvtx_kind_mark)
+		return event->finished;
+	return export_range(&x->view, event->process, event->row, &range) &&
+	       gpufl_mark_type(trace_string(x->view.trace, range.text), &name);
+}
+
+/* Whether the format has a record for the event. */
+static bool is_written(struct exporter_state *x, const struct export_event *event)
+{
+	return event->kind == EVENT_NVTX ? is_range_written(x, event) : event->kind != EVENT_CALL;
 }
 
 /* Losses of a process without a session, or of none, go to the first session. */

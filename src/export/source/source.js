@@ -11,7 +11,8 @@
 	const weight = (place) => data.samples ? place.samples : place.executed || 0;
 	const most = (list) => Math.max(1, ...list.map(weight));
 	const quotient = (x, y) => x === null || !y ? "" : (x / y).toFixed(1);
-	const count_heads = data.launches ? ["executed", "threads", "sectors/ideal"] : [];
+	const has_counts = data.launches !== 0; /* null: of unknown launches */
+	const count_heads = has_counts ? ["executed", "threads", "sectors/ideal"] : [];
 
 	function make(tag, properties, ...children) {
 		const element = Object.assign(document.createElement(tag), properties);
@@ -208,8 +209,8 @@
 	if (window.matchMedia("(prefers-color-scheme: dark)").matches)
 		root.dataset.theme = "dark";
 	document.getElementById("summary").textContent =
-		[data.samples || !data.launches ? count(data.samples) + " samples of kernels" : "",
-		 data.launches ? count(data.executed || 0) + " instructions executed in " + count(data.launches) + " launches" : "",
+		[data.samples || !has_counts ? count(data.samples) + " samples of kernels" : "",
+		 has_counts ? count(data.executed || 0) + " instructions executed" + (data.launches ? " in " + count(data.launches) + " launches" : "") : "",
 		 ...data.hints.map((hint) => hint.text)].filter(Boolean).join("; ") +
 		(data.without_line ? ", " + percent(data.without_line, data.samples) + " of code without lines (nvcc -lineinfo adds them)" : "") +
 		(data.without_code ? ", " + percent(data.without_code, data.samples) + " of code that is not in the recording" : "");

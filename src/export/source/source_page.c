@@ -140,7 +140,8 @@ void source_json(const struct source_view *v, const char *file, struct json *j)
 {
 	json_object(j);
 	json_key_u64(j, "samples", v->stalls.samples);
-	json_key_u64(j, "launches", v->stalls.launches);
+	json_key_known(j, "launches", v->stalls.launches || !v->stalls.sass.known,
+		       v->stalls.launches);
 	add_counts(j, &v->stalls.sass);
 	add_hints(j, v);
 	json_key_u64(j, "without_line", v->stalls.without_line);

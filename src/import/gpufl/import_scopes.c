@@ -12,6 +12,7 @@
 #include "base/search.h"
 #include "format/rows.h"
 #include "import/gpufl/import_session.h"
+#include "schema/event_words.h"
 
 #define SCOPE_DOMAIN_ID 1u
 #define SCOPES_MAX (1u << 20) /* in which kernels are searched */
@@ -229,8 +230,7 @@ void import_system_mark(struct import_session *s, struct record *r)
 	const char *name = record_text(r, "name");
 	bool starts = !strcmp(record_text(r, "type"), "system_start");
 
-	/* As pitot_system_start and pitot_system_stop write it. */
-	strbuf_addf(&text, "system %s: %s", starts ? "start" : "stop", name ? name : "");
+	strbuf_addf(&text, "%s%s", starts ? SYSTEM_MARK_START : SYSTEM_MARK_STOP, name ? name : "");
 	if (import_span(s, time_ns, time_ns))
 		append(s, time_ns, nvtx_kind_mark, 0, domain_id(s, "pitot"), 0,
 		       import_text(s, strbuf_text(&text)), 0, 0);

@@ -120,29 +120,28 @@ bool import_span(struct import_session *s, uint64_t start_ns, uint64_t end_ns)
 	return true;
 }
 
-static uint64_t time_at(const void *row, const struct table_schema *t, enum column_role role)
+static uint64_t time_at(const void *row, const struct table_schema *t, int column)
 {
 	uint64_t time_ns;
 
-	memcpy(&time_ns, (const char *)row + t->columns[t->roles[role]].row_offset,
-	       sizeof(time_ns));
+	memcpy(&time_ns, (const char *)row + t->columns[column].row_offset, sizeof(time_ns));
 	return time_ns;
 }
 
 void import_fill(struct import_session *s, struct record *r, enum table_id table, void *row)
 {
 	const struct table_schema *t = schema_table(table);
-	int end = t->roles[ROLE_END], device = t->roles[ROLE_DEVICE];
+	int start = t->roles[ROLE_START] < 0 ? t->time_column : t->roles[ROLE_START];
+	int end = t->roles[ROLE_END] < 0 ? start : t->roles[ROLE_END];
+	int device = t->roles[ROLE_DEVICE];
 	uint64_t found = record_fill(r, table, row), missing;
 	uint32_t only = s->devices && !(s->devices & (s->devices - 1))
 				? (uint32_t)__builtin_ctzll(s->devices)
 				: 0;
 
 	memcpy(&missing, row, sizeof(missing));
-	if (!import_span(s, time_at(row, t, ROLE_START),
-			 time_at(row, t, end < 0 ? ROLE_START : ROLE_END))) {
-		missing |= UINT64_C(1) << t->roles[ROLE_START];
-		missing |= end < 0 ? 0 : UINT64_C(1) << end;
+	if (!import_span(s, time_at(row, t, start), time_at(row, t, end))) {
+		missing |= UINT64_C(1) << start | UINT64_C(1) << end;
 		memcpy(row, &missing, sizeof(missing));
 		import_add_loss(s, loss_reason_no_time, 1, t->name);
 	}

@@ -167,25 +167,24 @@ static uint32_t declare_metric(struct import_session *s, uint64_t name)
 	return row.id;
 }
 
-/* gpufl's own logs do not name the launch. */
 static void append_sass_value(struct import_session *s, struct record *r, uint64_t function,
 			      uint64_t metric)
 {
-	uint64_t time_ns = record_number(r, "start_ns", INT64_MAX);
-	struct row_sass_value row = {
-		.time_ns = time_ns,
-		.correlation = record_number(r, "true_corr_id", UINT64_MAX),
-		.device = (uint32_t)record_number(r, "device_id", UINT32_MAX),
-		.function = function_string(s, function),
-		.offset = record_number(r, "pc_offset", UINT64_MAX),
-		.metric = declare_metric(s, metric),
-		.value = record_number(r, "metric_value", UINT64_MAX),
-	};
+	struct row_sass_value row;
 
-	if (row.metric && import_span(s, time_ns, time_ns))
+	import_fill(s, r, TABLE_sass_value, &row);
+	if (row.missing >> COLUMN_sass_value_time_ns & 1)
+		return;
+	/* gpufl's own logs do not name the launch */
+	ROW_MISSING_IF(&row, sass_value, correlation,
+		       !record_number(r, "true_corr_id", UINT64_MAX));
+	row.function = function_string(s, function);
+	row.metric = declare_metric(s, metric);
+	row.value = record_number(r, "metric_value", UINT64_MAX);
+	if (row.metric)
 		import_append(s, TABLE_sass_value, &row);
 	else
-		import_add_loss(s, loss_reason_no_time, 1, "SASS metrics");
+		import_add_loss(s, loss_reason_no_memory, 1, NULL);
 }
 
 void import_profile_sample(struct import_session *s, struct record *r)

@@ -72,7 +72,7 @@ int main(int argc, char **argv)
 
 	options.app_name = "theirs";
 	options.log_path = "./logs";
-	options.remote_upload = true;
+	options.remote_upload = argc < 3;
 	options.profiling_engine = gpufl::ProfilingEngine::Deep;
 	options.backend = gpufl::BackendKind::Auto;
 	options.system_sample_rate_ms = 50;
@@ -80,6 +80,8 @@ int main(int argc, char **argv)
 	std::printf("init %d\n", gpufl::init(options));
 	second.enabled = options.enabled;
 	std::printf("init %d\n", gpufl::init(second)); // the session goes on as it is
+	second.enabled = false;
+	std::printf("init %d\n", gpufl::init(second)); // and is not disabled
 	gpufl::systemStart("phase");
 	scopes();
 	std::printf("bench %d\n", bench());

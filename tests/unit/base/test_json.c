@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "support/comma_locale.h"
+
 static void assert_escaped(const char *text, size_t length, const char *expected)
 {
 	struct strbuf s = STRBUF_INIT;
@@ -211,6 +213,28 @@ static void doubles_are_read_back(void **state)
 	}
 }
 
+static void doubles_have_a_point_in_every_locale(void **state)
+{
+	struct strbuf s = STRBUF_INIT;
+	struct json j = JSON_INIT(&s);
+	char text[8];
+
+	(void)state;
+	if (!comma_locale_set())
+		skip();
+	snprintf(text, sizeof(text), "%.1f", 0.5);
+	json_array(&j);
+	json_double(&j, -0.5);
+	json_double(&j, 3);
+	json_double(&j, 0.1);
+	json_double(&j, 1.5e300);
+	json_end(&j);
+	setlocale(LC_NUMERIC, "C");
+	assert_string_equal(text, "0,5");
+	assert_string_equal(s.data, "[-0.5, 3, 0.1, 1.5e+300]");
+	strbuf_release(&s);
+}
+
 static void misuse_fails_instead_of_writing_nonsense(void **state)
 {
 	struct strbuf s = STRBUF_INIT;
@@ -243,6 +267,7 @@ int main(void)
 		cmocka_unit_test(pretty),
 		cmocka_unit_test(fixed_point),
 		cmocka_unit_test(doubles_are_read_back),
+		cmocka_unit_test(doubles_have_a_point_in_every_locale),
 		cmocka_unit_test(misuse_fails_instead_of_writing_nonsense),
 	};
 

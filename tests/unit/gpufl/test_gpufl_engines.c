@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "gpufl_fixture.h"
+#include "support/comma_locale.h"
 
 enum { EXECUTABLE = 1, HOST, GEMM, HOSTILE, STALL, SASS, ACTIVE, ENGINE, ASKED, GOT, PITOT, MARK };
 
@@ -131,6 +132,29 @@ static void test_counters_over_time(void **state)
 	free(text);
 }
 
+/* The target's locale does not change the logs. */
+static void test_counters_in_a_locale_with_a_comma(void **state)
+{
+	struct sink *s = sink_open(*state, (struct gpufl_options){ 0 });
+	double real = 0.1;
+	int64_t bits;
+	char *text;
+
+	define(s);
+	ROW(s, counter, .id = 2, .name = ACTIVE, .reading = counter_reading_real);
+	memcpy(&bits, &real, sizeof(bits));
+	if (comma_locale_set())
+		sample(s, 2048, 2, bits, false);
+	text = close_sink(s, *state, "scope.1.log.gz");
+	if (strcmp(setlocale(LC_NUMERIC, NULL), "comma") != 0) {
+		free(text);
+		skip();
+	}
+	setlocale(LC_NUMERIC, "C");
+	assert_non_null(strstr(text, "\"rows\":[[1,0,1,1,0.1,0]]}"));
+	free(text);
+}
+
 static void test_the_engine_is_named(void **state)
 {
 	static const struct {
@@ -202,6 +226,7 @@ int main(void)
 		folder_test(test_samples_and_instructions),
 		folder_test(test_names_are_those_of_the_epoch),
 		folder_test(test_counters_over_time),
+		folder_test(test_counters_in_a_locale_with_a_comma),
 		folder_test(test_the_engine_is_named),
 		folder_test(test_windows_of_system_metrics),
 	};
