@@ -43,8 +43,8 @@ void json_null(struct json *j);
 /* Writes value / 10^decimals with exactly that many decimals: json_fixed(j, 1234, 3) is 1.234. */
 void json_fixed(struct json *j, int64_t value, unsigned decimals);
 /*
- * Writes the fewest digits, of at least 15, that read back as the same number. The decimal separator
- * is a point in every locale. The value must be finite.
+ * Writes the fewest digits, of at least 15, that read back as the same number. The decimal
+ * separator is a point in every locale. The value must be finite.
  */
 void json_double_text(char text[JSON_DOUBLE_BYTES], double value);
 /* Writes json_double_text; null for infinities and NaN. */

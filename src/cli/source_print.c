@@ -36,8 +36,8 @@ static void add_safe(struct text_table *t, const char *text)
 /* A column without head and text has no width. */
 #define PLACE_COLUMNS(p)                                                                           \
 	RIGHT("share"), RIGHT((p)->view->stalls.samples ? "samples" : ""),                         \
-		RIGHT((p)->view->stalls.sass.known ? "executed" : ""),                               \
-		RIGHT((p)->view->stalls.sass.known ? "threads" : ""),                                \
+		RIGHT((p)->view->stalls.sass.known ? "executed" : ""),                             \
+		RIGHT((p)->view->stalls.sass.known ? "threads" : ""),                              \
 		RIGHT((p)->view->stalls.sass.of[SASS_IDEAL] ? "sectors/ideal" : "")
 #define WARPS(p) ((p)->view->stalls.samples ? "its warps were" : "")
 

@@ -206,7 +206,8 @@ static void add_job_start(struct gpufl_sink *s, struct strbuf *out)
 	add_devices(s, "gpu_static_devices", add_static_device, out);
 	add_devices(s, "cuda_static_devices", add_static_device, out);
 	strbuf_addf(out, ",\"rocm_static_devices\":[],\"session_kind\":\"%s\"",
-		    s->requested_engine == engine_names[SETTING_ENGINE_MONITOR] ? "monitor" : "trace");
+		    s->requested_engine == engine_names[SETTING_ENGINE_MONITOR] ? "monitor"
+										: "trace");
 	if (*engine_or_trace(s, s->requested_engine))
 		strbuf_addf(out, ",\"profiling_engine\":\"%s\"",
 			    engine_or_trace(s, s->requested_engine));

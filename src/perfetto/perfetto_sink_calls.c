@@ -236,15 +236,18 @@ static int write_call(struct perfetto_live *p, const struct row_api_call *row,
 /* Finds or creates a launch. NULL if out of memory, or if too many wait. */
 static struct live_launch *find_launch(struct perfetto_live *p, uint64_t correlation)
 {
-	uint64_t *position;
+	uint64_t *position, index;
 
 	if (p->launches.count == LIVE_LAUNCHES)
 		return NULL;
 	position = map_at(&p->launch_index, correlation, p->launches.count);
-	if (!position ||
-	    (*position == p->launches.count &&
-	     vec_push(&p->launches, (struct live_launch){ .call.correlation = correlation }) < 0))
+	if (!position)
 		return NULL;
+	if (*position == p->launches.count &&
+	    vec_push(&p->launches, (struct live_launch){ .call.correlation = correlation }) < 0) {
+		map_remove(&p->launch_index, correlation, &index);
+		return NULL;
+	}
 	return &p->launches.data[*position];
 }
 
@@ -254,9 +257,11 @@ int live_node(struct perfetto_live *p, uint64_t correlation, uint64_t id)
 
 	if (!launch || launch->nodes.count == LIVE_NODES || p->launch_nodes == LIVE_NODES_ALL)
 		return 0;
-	p->launch_nodes++;
 	launch->is_busy = true;
-	return vec_push(&launch->nodes, id);
+	if (vec_push(&launch->nodes, id) < 0)
+		return -ENOMEM;
+	p->launch_nodes++;
+	return 0;
 }
 
 static bool is_new_stack(struct perfetto_live *p, const struct row_api_call *row)

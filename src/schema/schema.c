@@ -57,8 +57,8 @@ SCHEMA_TABLES(COLUMN_LIST)
 #define TRAIT_SPAN(table) ROLE(START, table, start_ns), ROLE(END, table, end_ns),
 #define TRAIT_MOMENT(table, column) ROLE(START, table, column),
 #define TRAIT_GPU_WORK(table)                                                                      \
-	.gpu_work = true, TRAIT_SPAN(table) TRAIT_HAS_device(table)                                \
-	TRAIT_HAS(table, context) TRAIT_HAS(table, stream)
+	.gpu_work = true, TRAIT_SPAN(table) TRAIT_HAS_device(table) TRAIT_HAS(table, context)      \
+				  TRAIT_HAS(table, stream)
 #define TRAIT_HAS(table, column) TRAIT_HAS_##column(table)
 #define TRAIT_HAS_device(table) ROLE(DEVICE, table, device),
 #define TRAIT_HAS_context(table) ROLE(CONTEXT, table, context),
