@@ -1,9 +1,11 @@
-"""Reports, flame graphs and timelines in notebooks: what a notebook is given is the page of the command, and nothing of it gets out."""
+"""Reports, flame graphs, timelines and recorded cells in notebooks: what a notebook is given is the page of the command, and nothing of it gets out."""
 import html
 import json
 import re
 
 import pytest
+
+from package_pythons import state
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +87,78 @@ def test_what_goes_wrong(run, train):
     assert said[0] == "unknown flame graph 'disk': choose one of merged, gpu, cpu, wait, launches"
     assert said[1].startswith("nothing to show: the recording has no CPU time") and "no event starts between" in said[2]
     assert same and markup is None and own == "<pre"
+
+
+# --- cells ---
+
+# What the magic uses of IPython, which is not installed everywhere.
+SHELL = """
+    class Result:
+        success = True
+    class Shell:
+        def __init__(self):
+            self.user_ns, self.magics = {"pitot": pitot}, {}
+        def register_magic_function(self, function, kind, name):
+            self.magics[kind, name] = function
+        def run_cell_magic(self, name, line, cell):
+            return self.magics["cell", name](line, cell)
+        def run_line_magic(self, name, line):
+            return self.magics["line", name](line)
+        def run_cell(self, cell):
+            result = Result()
+            try:
+                exec(cell, self.user_ns)
+            except ZeroDivisionError:
+                result.success = False
+            return result
+    shell = Shell()
+    pitot.load_ipython_extension(shell)
+"""
+IPYTHON = """
+    os.environ["IPYTHONDIR"] = os.getcwd()
+    from IPython.core.interactiveshell import InteractiveShell
+    shell = InteractiveShell.instance()
+    shell.run_line_magic("load_ext", "pitot")
+    shell.user_ns["pitot"] = pitot
+"""
+
+
+@pytest.mark.parametrize("shell", [SHELL, IPYTHON], ids=["fake", "ipython"])
+def test_a_cell_is_recorded(run, spans, tmp_path, shell, make_recording, pitot):
+    make_recording(tmp_path / "train.pitot", kernels=500, stacks=5)
+    if shell == IPYTHON:
+        pytest.importorskip("IPython")
+    run(shell + """
+    import contextlib, io
+    sys.ps1 = "In: "
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        said = [shell.run_cell_magic("pitot", "'a b.pitot' app_name=cell sync=True stacks=none", 'with pitot.scope("x"): y = 3\\n')]
+        said += [shell.user_ns["y"], shell.user_ns["recording"].path, shell.run_cell_magic("pitot", "c.pitot", "1 / 0\\n")]
+    for line in "a b", "stcks=all":
+        try:
+            shell.run_cell_magic("pitot", line, "pass")
+        except TypeError as e:
+            said.append(str(e))
+    pages = [shell.run_line_magic("pitot_flame", "gpu train.pitot").html]
+    shell.user_ns["recording"] = pitot.open("train.pitot")
+    pages += [shell.run_line_magic("pitot_flame", line).html for line in ("gpu", "")]
+    del shell.user_ns["recording"]
+    for line in "gpu", "gpu a b":
+        try:
+            shell.run_line_magic("pitot_flame", line)
+        except (TypeError, pitot.UsageError) as e:
+            said.append(str(e))
+    with open("said", "w") as file:
+        json.dump([said[0]._repr_html_(), *said[1:], pages], file)
+    """)
+    said = json.loads((tmp_path / "said").read_text())
+    assert said[0].startswith("<iframe") and "scopes" in said[0]
+    assert said[1:] == [3, str(tmp_path / "a b.pitot"), None, "expected one path, not 2: a b",
+                        "a recording has no setting 'stcks', did you mean 'stacks'?",
+                        "nothing was recorded: record a cell with %%pitot, or name a recording",
+                        "expected a mode (merged, gpu, cpu, wait, launches) and one path, not gpu a b",
+                        [pitot("flame", "train.pitot", "-o", "-", "--format", "html", *mode).stdout for mode in (["-mgpu"], ["-mgpu"], [])]]
+    assert spans(tmp_path / "a b.pitot") == "x( )" and state(tmp_path / "c.pitot") == "ended"
+    written = json.loads((tmp_path / "a b.pitot/recording.json").read_text())
+    assert written["name"] == "cell" and "sync=1" in written["options"] and "stacks=none" in written["options"]
