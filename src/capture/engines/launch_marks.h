@@ -16,7 +16,7 @@ enum launch_mark {
 	LAUNCH_MARKS,
 };
 
-/* Returns false if there are too many marks of this kind, or memory is short. */
+/* Returns false if memory is short. Of many marks the oldest is dropped: CUPTI lost its record. */
 bool launch_marks_add(enum launch_mark kind, uint32_t correlation, uint64_t time_ns);
 /*
  * Removes a mark. Returns false if there is none, or if it belongs to an earlier launch than the
