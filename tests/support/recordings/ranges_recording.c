@@ -132,6 +132,8 @@ void recording_ranges(const char *folder)
 		 "graph 7", 12600, 12700, 1200, 2);
 	/* Ranges whose push or pop was lost, around others of equal name. */
 	range(m, RANGE(.thread = 100, .level = 1), "lost", 13100, 13900);
+	range(m, RANGE(.thread = 100, .domain = 2), "lost", 13200, 13300);
+	range(m, RANGE(.thread = 101), "lost", 13200, 13300);
 	measured(m, VALUES(.thread = 100), "lost", 13000, 14000, 1300, 3);
 	event(m, nvtx_kind_push, RANGE(.thread = 101), "open", 15000);
 	range(m, RANGE(.thread = 101, .level = 1), "open", 15100, 15900);

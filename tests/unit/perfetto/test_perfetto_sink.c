@@ -220,6 +220,13 @@ static void test_slices_of_a_slow_service(void **state)
 /* Values that arrive before or soon after the end of their range are arguments of its end. */
 static void test_values_of_ranges(void **state)
 {
+	static const struct row_nvtx others[] = {
+		{ .time_ns = 300, .message = STEP, .thread = 7, .level = 1 },
+		{ .time_ns = 300, .message = STEP, .thread = 7, .domain = 2 },
+		{ .time_ns = 300, .message = STEP, .thread = 8 },
+		{ .time_ns = 302, .message = STEP, .thread = 7 }, /* ends later */
+		{ .time_ns = 290, .message = STEP, .thread = 7 }, /* ends before */
+	};
 	const atomic_uint rows = PERFETTO_RANGES | PERFETTO_RANGE_METRICS;
 	struct service s = { 0 };
 	struct sink *sink = new_sink(&s, &rows);
@@ -242,21 +249,27 @@ static void test_values_of_ranges(void **state)
 		assert_int_equal(s.ended, i);
 		assert_int_equal(s.annotated, i);
 	}
-	/* Neither values of another level nor late ones are its arguments: they make a slice. */
-	nvtx(sink, nvtx_kind_push, 300, 0);
-	ROW(sink, nvtx, .time_ns = 350, .kind = nvtx_kind_pop, .thread = 7, .level = 1);
+	/* Others and late ones are not its arguments: they make a slice. */
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		for (uint8_t pop = 0; pop < 2; pop++) {
+			struct row_nvtx row = others[i];
+
+			row.kind = pop ? nvtx_kind_pop : nvtx_kind_push;
+			row.time_ns += pop ? 50 : 0;
+			sink->ops->append(sink, TABLE_nvtx, &row);
+		}
 	range_value(sink, 350);
 	sink->ops->seal(sink);
 	assert_int_equal(s.ended, 2);
 	sink->ops->seal(sink);
-	assert_int_equal(s.ended, 4);
+	assert_int_equal(s.ended, 3 + ARRAY_SIZE(others));
 	nvtx(sink, nvtx_kind_push, 400, 0);
 	nvtx(sink, nvtx_kind_pop, 450, 0);
 	sink->ops->seal(sink);
 	sink->ops->seal(sink);
 	range_value(sink, 450);
 	assert_int_equal(sink->ops->close(sink), 0);
-	assert_int_equal(s.ended, 6);
+	assert_int_equal(s.ended, 5 + ARRAY_SIZE(others));
 	assert_int_equal(s.annotated, 2);
 	assert_whole(&s);
 }
