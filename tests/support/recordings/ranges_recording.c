@@ -134,6 +134,7 @@ void recording_ranges(const char *folder)
 	range(m, RANGE(.thread = 100, .level = 1), "lost", 13100, 13900);
 	range(m, RANGE(.thread = 100, .domain = 2), "lost", 13200, 13300);
 	range(m, RANGE(.thread = 101), "lost", 13200, 13300);
+	event(m, nvtx_kind_pop, RANGE(.thread = 100), NULL, 14000);
 	measured(m, VALUES(.thread = 100), "lost", 13000, 14000, 1300, 3);
 	event(m, nvtx_kind_push, RANGE(.thread = 101), "open", 15000);
 	range(m, RANGE(.thread = 101, .level = 1), "open", 15100, 15900);
