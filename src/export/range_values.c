@@ -34,11 +34,16 @@ static uint32_t find_push(const struct export_view *v, size_t process, uint64_t 
 	return TRACE_NO_ROW;
 }
 
-static uint64_t slice_of(const struct export_view *v, size_t process, uint64_t row)
+/* A process measures one range at a time: others are not searched, which bounds the time. */
+static uint64_t slice_of(const struct export_view *v, size_t process, uint64_t row, bool overlaps)
 {
 	bool is_graph = range_value_columns(v->trace)->kind[row] == range_kind_graph;
-	uint32_t slice = is_graph ? v->range_launches[row] : find_push(v, process, row);
+	uint32_t slice = TRACE_NO_ROW;
 
+	if (is_graph)
+		slice = v->range_launches[row];
+	else if (!overlaps)
+		slice = find_push(v, process, row);
 	if (slice == TRACE_NO_ROW)
 		return key_of(TABLE_range_value, row);
 	return key_of(is_graph ? TABLE_api_call : TABLE_nvtx, slice);
@@ -46,15 +51,20 @@ static uint64_t slice_of(const struct export_view *v, size_t process, uint64_t r
 
 int range_values_init(struct export_view *v)
 {
+	const struct range_value_columns *c = range_value_columns(v->trace);
+
 	for (size_t p = 0; p < v->process_count && trace_rows(v->trace, TABLE_range_value); p++) {
 		uint64_t row = trace_first_row(v->trace, TABLE_range_value, p),
-			 end = trace_first_row(v->trace, TABLE_range_value, p + 1), next;
+			 end = trace_first_row(v->trace, TABLE_range_value, p + 1), next,
+			 last_ns = 0;
 
 		for (; row < end; row = next) {
 			next = range_values_end(v->trace, row, end);
-			if (map_put(&v->range_slices, slice_of(v, p, row),
+			if (map_put(&v->range_slices,
+				    slice_of(v, p, row, c->start_ns[row] < last_ns),
 				    row << 16 | MIN(next - row, UINT16_MAX)) < 0)
 				return -ENOMEM;
+			last_ns = MAX(last_ns, c->end_ns[row]);
 		}
 	}
 	return 0;

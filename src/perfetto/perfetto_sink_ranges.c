@@ -107,9 +107,10 @@ static int write_alone(struct perfetto_live *p, size_t first)
 	struct live_track *track = live_track(p, LIVE_COUNTERS, 0, 0);
 	const struct row_range_value row = p->range_values.data[first];
 	const char *name = live_text(p, row.name);
+	const char *title = *name ? name : "(no message)";
 	struct perfetto_slice slice = { .time_ns = row.start_ns,
 					.category = CATEGORY_COUNTERS,
-					.name = { row.name, name, strlen(name) } };
+					.name = { row.name, title, strlen(title) } };
 	struct open_slice open;
 
 	p->time_ns = row.end_ns;
