@@ -309,16 +309,15 @@ class Trace:
         self._last[uuid] = packet.timestamp
         if event.type == END:
             assert self._open[uuid], "end without a beginning"
-            self._open[uuid].pop().end = packet.timestamp
+            made = self._open[uuid].pop()
+            made.end = packet.timestamp
+            self._annotations(packet, sequence, event.debug_annotations, made.notes)
             return
         correlation = event.Extensions[EXTENSIONS["gpu_correlation"]]
         name = self._look_up(packet, sequence, "event_names", event.name_iid).name
         category = self._look_up(packet, sequence, "event_categories", event.category_iids[0]).name
         notes = {}
-        for note in event.debug_annotations:
-            key = self._look_up(packet, sequence, "debug_annotation_names", note.name_iid).name
-            assert key not in notes
-            notes[key] = getattr(note, note.WhichOneof("value"))
+        self._annotations(packet, sequence, event.debug_annotations, notes)
         pid, tid, track = self.owner(uuid)
         made = Slice(name, category, packet.timestamp, pid, tid, track, notes, list(correlation.submitted),
                      list(correlation.waited))
@@ -331,6 +330,12 @@ class Trace:
         else:
             assert event.type == INSTANT
             self.instants.append(made)
+
+    def _annotations(self, packet, sequence, annotations, into):
+        for note in annotations:
+            key = note.name or self._look_up(packet, sequence, "debug_annotation_names", note.name_iid).name
+            assert key not in into
+            into[key] = getattr(note, note.WhichOneof("value"))
 
     def _arguments(self, packet, sequence, arguments, into):
         for argument in arguments:

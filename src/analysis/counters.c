@@ -7,7 +7,6 @@
 #include "analysis/groups.h"
 #include "analysis/occupancy.h"
 #include "analysis/report.h"
-#include "trace/counter_value.h"
 #include "trace/metric_values.h"
 
 struct adding {
@@ -139,8 +138,8 @@ static double measured_ns(const struct adding *a, uint64_t row, uint64_t first, 
 	double value;
 
 	for (; first < end; first++)
-		if (metric_values_read(t, first, &metric, &value) && value > 0 && value < 1e18 &&
-		    !strcmp(metric_name(t, metric), TIME))
+		if (metric_values_read(t, TABLE_metric_value, first, &metric, &value) &&
+		    value > 0 && value < 1e18 && !strcmp(metric_name(t, metric), TIME))
 			return value;
 	value = (double)(a->events.end_ns[row] - a->events.start_ns[row]);
 	return event_is_timed(&a->events, row) ? value : 0;
@@ -174,31 +173,23 @@ static int add_launch(struct adding *a, const struct row_walk *w)
 	kernel->launches++;
 	a->out->launches++;
 	for (uint64_t row = first; row < first + rows; row++)
-		if (metric_values_read(t, row, &metric, &value) &&
+		if (metric_values_read(t, TABLE_metric_value, row, &metric, &value) &&
 		    add_value(a, kernel, metric, value, ns) < 0)
 			return -ENOMEM;
 	return 0;
 }
 
-static double range_value(const struct range_value_columns *c, uint64_t row)
+/* Duration of a measured range on the GPU; 0: unknown. */
+static double range_ns(const struct trace *t, uint64_t row, uint64_t end)
 {
-	return column_has(c->valid.value, row) ? counter_value_real(c->value[row]).real : NAN;
-}
+	uint32_t metric;
+	double value;
 
-/* Finds the end of the rows of a measurement, and its duration on the GPU; 0: unknown. */
-static uint64_t end_of_range(const struct trace *t, uint64_t row, uint64_t end, double *ns)
-{
-	const struct range_value_columns *c = range_value_columns(t);
-	uint64_t first = row;
-
-	*ns = 0;
-	for (; row < end && c->end_ns[row] == c->end_ns[first] &&
-	       c->thread[row] == c->thread[first] && c->name[row] == c->name[first];
-	     row++)
-		if (c->metric[row] != TRACE_NO_ROW && range_value(c, row) > 0 &&
-		    !strcmp(metric_name(t, c->metric[row]), TIME))
-			*ns = range_value(c, row);
-	return row;
+	for (; row < end; row++)
+		if (metric_values_read(t, TABLE_range_value, row, &metric, &value) && value > 0 &&
+		    !strcmp(metric_name(t, metric), TIME))
+			return value;
+	return 0;
 }
 
 static int add_range(struct adding *a, uint64_t row, uint64_t end, double ns)
@@ -210,6 +201,8 @@ static int add_range(struct adding *a, uint64_t row, uint64_t end, double ns)
 			  .name = c->name[row], .config = TRACE_NO_ROW, .device = TRACE_NO_ROW,
 			  .number = (uint32_t)a->kernels.items.count);
 	int err = range ? 0 : -ENOMEM;
+	uint32_t metric;
+	double value;
 
 	if (range) {
 		range->total_ns += ns;
@@ -219,8 +212,8 @@ static int add_range(struct adding *a, uint64_t row, uint64_t end, double ns)
 		a->out->measurements++;
 	}
 	for (; row < end && err == 0; row++)
-		if (c->metric[row] != TRACE_NO_ROW && !isnan(range_value(c, row)))
-			err = add_value(a, range, c->metric[row], range_value(c, row), ns);
+		if (metric_values_read(a->report->trace, TABLE_range_value, row, &metric, &value))
+			err = add_value(a, range, metric, value, ns);
 	return err;
 }
 
@@ -233,11 +226,11 @@ static int add_ranges(struct adding *a)
 	int err = 0;
 
 	while (all && err == 0 && row_walk_next(&w)) {
-		double ns;
-		uint64_t first = w.row, end = end_of_range(a->report->trace, first, w.end, &ns);
+		const struct trace *t = a->report->trace;
+		uint64_t first = w.row, end = range_values_end(t, first, w.end);
 
 		if (selection_has_time(s, true, c->start_ns[first]))
-			err = add_range(a, first, end, ns);
+			err = add_range(a, first, end, range_ns(t, first, end));
 		w.row = end - 1;
 	}
 	return err;

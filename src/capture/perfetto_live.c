@@ -212,6 +212,18 @@ static unsigned enabled_rows(enum live_source source, const struct perfetto_conf
 	return rows;
 }
 
+/* Moves the metrics of ranges to the instance with the ranges, or leaves them in only one. */
+static void share_range_metrics(struct instance *from, struct instance *to)
+{
+	unsigned metrics = PERFETTO_RANGE_METRICS;
+
+	if (from != to && atomic_load(&from->rows) & metrics &&
+	    (to->source == SOURCE_CALLS || atomic_load(&to->rows) & metrics)) {
+		atomic_fetch_and(&from->rows, ~metrics);
+		atomic_fetch_or(&to->rows, metrics);
+	}
+}
+
 /*
  * Ensures that work appears only once in a trace: from the data source for work, if there is one,
  * which then carries the metrics of other instances as arguments.
@@ -220,8 +232,10 @@ static void share_work(void)
 {
 	for (struct instance *c = self.instances; c; c = c->next)
 		for (struct instance *w = self.instances; w; w = w->next) {
-			if (w->buffer != c->buffer ||
-			    (w->source != SOURCE_WORK && w->source != SOURCE_WORK_SUFFIX))
+			if (w->buffer != c->buffer)
+				continue;
+			share_range_metrics(c, w);
+			if (w->source != SOURCE_WORK && w->source != SOURCE_WORK_SUFFIX)
 				continue;
 			if (c->source == SOURCE_COUNTERS)
 				atomic_fetch_and(&c->rows, ~(unsigned)PERFETTO_WORK);
@@ -347,6 +361,8 @@ static void request_metrics(struct instance *i, const struct perfetto_config *co
 				"out: they are too long, too many, or not announced",
 				left_out);
 	atomic_fetch_or(&i->rows, PERFETTO_METRICS);
+	if (s->measure != SETTING_MEASURE_KERNEL)
+		atomic_fetch_or(&i->rows, PERFETTO_RANGE_METRICS);
 }
 
 static void read_settings(struct instance *i, const struct perfetto_config *config)

@@ -25,6 +25,7 @@ enum table_id event_table(enum event_kind kind)
 {
 	static const enum table_id tables[EVENT_KINDS] = {
 		[EVENT_LOSS] = TABLE_loss,
+		[EVENT_RANGE_VALUES] = TABLE_range_value,
 		[EVENT_NVTX] = TABLE_nvtx,
 		[EVENT_CALL] = TABLE_api_call,
 		[EVENT_OVERHEAD] = TABLE_overhead,
@@ -57,7 +58,7 @@ int export_event_write(struct export_view *v, export_writer *const writers[EVENT
 static bool is_event(struct export_merge *m, struct event_cursor *c)
 {
 	struct export_view *v = m->view;
-	uint64_t row = c->row;
+	uint64_t row = c->row, first;
 
 	if ((c->start_valid && !c->start_valid[row]) || (c->end_valid && !c->end_valid[row]) ||
 	    (c->end_ns[row] < c->start_ns[row] && c->kind != EVENT_NVTX)) {
@@ -70,6 +71,8 @@ static bool is_event(struct export_merge *m, struct event_cursor *c)
 		return false;
 	if (c->kind == EVENT_NVTX)
 		return c->end_ns[row] != NVTX_SKIP;
+	if (c->kind == EVENT_RANGE_VALUES)
+		return range_values_of(v, TABLE_range_value, row, &first);
 	if (c->kind == EVENT_CALL)
 		return call_is_selected(v, row);
 	return !c->work || work_is_selected(v, c->work, c->configs, row);

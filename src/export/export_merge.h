@@ -39,6 +39,7 @@ void gpu_ranges_release(struct gpu_ranges *g);
  */
 enum event_kind {
 	EVENT_LOSS,
+	EVENT_RANGE_VALUES, /* of a measured range that no other event shows */
 	EVENT_NVTX,
 	EVENT_CALL,
 	EVENT_OVERHEAD,

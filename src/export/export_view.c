@@ -350,6 +350,8 @@ static int load_all(struct export_view *v, struct error *e)
 		r = selection_init(&v->selection, v->trace, &filter, &v->ranges, e);
 	for (int k = 0; k < WORK_KINDS && r >= 0; k++)
 		r = load_work(v, k, e);
+	if (r >= 0 && trace_rows(v->trace, TABLE_range_value))
+		r = trace_launches(v->trace, TABLE_range_value, &v->range_launches, e);
 	trace_launches_done(v->trace);
 	if (r >= 0)
 		r = load_small_tables(v, e);
@@ -383,6 +385,8 @@ int export_view_init(struct export_view *v, struct trace *t, const struct export
 		r = compute_range_ends(v);
 	if (r >= 0)
 		r = metric_values_init(&v->metrics, v->trace);
+	if (r >= 0)
+		r = range_values_init(v);
 	if (r < 0) {
 		error_set(e, r, "out of memory");
 		goto fail;
@@ -404,6 +408,7 @@ void export_view_release(struct export_view *v)
 	map_release(&v->thread_names);
 	map_release(&v->external);
 	metric_values_release(&v->metrics);
+	map_release(&v->range_slices);
 	nvtx_names_release(&v->names);
 	nvtx_ranges_release(&v->ranges);
 	strbuf_release(&v->scope_text);

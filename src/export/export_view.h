@@ -67,6 +67,9 @@ struct export_view {
 	uint32_t *first_work, *next_work;
 
 	struct metric_values metrics; /* of launches measured by an engine */
+	/* slice of a measured range -> first row of range_value << 16 | number of rows */
+	struct map range_slices;
+	const uint32_t *range_launches; /* per row of range_value: row of api_call */
 	struct map external; /* correlation (with its base) -> id that a framework gave the call */
 	struct nvtx_names names;
 	struct nvtx_ranges ranges; /* include their calls if the recording has ranges */
@@ -132,6 +135,15 @@ static inline uint32_t work_call(const struct export_view *v, const struct event
 		return TRACE_NO_ROW;
 	return call;
 }
+
+/* Finds the slices of measured ranges. Returns 0 or -ENOMEM. */
+int range_values_init(struct export_view *v) MUST_USE;
+/*
+ * Returns the number of rows of range_value, from *first on, that are shown by a row of nvtx or of
+ * api_call; or, if neither of them has the range, by the range's first row of range_value itself.
+ */
+unsigned range_values_of(const struct export_view *v, enum table_id table, uint64_t row,
+			 uint64_t *first);
 
 /* Returns the id, in its process, of the call's stack; 0 if it has none. */
 static inline uint32_t export_call_stack(const struct export_view *v, uint64_t row)

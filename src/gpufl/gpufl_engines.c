@@ -1,6 +1,6 @@
 /*
  * gpufl_engines.c: measurements of engines beyond the trace: PC samples and SASS metrics, which
- * share a batch, and hardware counters over time.
+ * share a batch, hardware counters over time, and those of kernels.
  *
  * The published analyzer names a PC sample by stall_reason, and has another API's names for numbers
  * below 14. From STALL_FIRST on it prints the number; metric_id always has the name.
@@ -113,4 +113,115 @@ bool gpufl_pm_sample(struct gpufl_sink *s, const struct row_counter_sample *c)
 	gpufl_pm_row(&s->log, s->pm_index, gpufl_time(s, c->time_ns), c->device,
 		     gpufl_name(&s->log, DICTIONARY_metric, name->text, name->length), text);
 	return true;
+}
+
+/* ---- counters of kernels ---- */
+
+static const struct {
+	const char *member, *metric;
+	bool is_share;
+} kernel_counters[KERNEL_COUNTERS] = {
+#define COUNTER(member, metric, share) { #member, metric, share },
+	GPUFL_KERNEL_COUNTERS(COUNTER)
+#undef COUNTER
+};
+
+static void remove_measured(struct gpufl_sink *s, size_t i)
+{
+	memmove(&s->measured.data[i], &s->measured.data[i + 1],
+		(--s->measured.count - i) * sizeof(*s->measured.data));
+}
+
+/* Returns the counters of a launch, or NULL if out of memory. */
+static struct gpufl_measured *measured(struct gpufl_sink *s, uint64_t correlation)
+{
+	struct gpufl_measured new = { correlation, s->measured_count, { 0 } };
+
+	for (size_t i = s->measured.count; i-- > 0;)
+		if (s->measured.data[i].correlation == correlation)
+			return &s->measured.data[i];
+	for (size_t i = 0; i < KERNEL_COUNTERS; i++)
+		new.values[i] = NAN;
+	if (s->measured.count == GPUFL_MEASURED_MAX) { /* its kernel never arrived */
+		remove_measured(s, 0);
+		s->log.lost++;
+	}
+	if (vec_push(&s->measured, new) < 0)
+		return NULL;
+	s->measured_count++;
+	return &s->measured.data[s->measured.count - 1];
+}
+
+void gpufl_metric_value(struct gpufl_sink *s, const struct row_metric_value *v)
+{
+	const struct row_metric *metric = definitions_row(&s->definitions, TABLE_metric, v->metric);
+	struct bytes_value name = metric ? gpufl_text(s, metric->name) : (struct bytes_value){ 0 };
+	struct gpufl_measured *m;
+
+	for (size_t i = 0; i < KERNEL_COUNTERS && metric; i++) {
+		if (strcmp(name.data, kernel_counters[i].metric) != 0)
+			continue;
+		m = measured(s, v->correlation);
+		s->log.lost += !m;
+		if (m && !(v->missing >> COLUMN_metric_value_value & 1))
+			memcpy(&m->values[i], &v->value, sizeof(v->value));
+	}
+}
+
+/* Writes a number without the locale's point; -1 stands for an unknown one. */
+static void add_number(struct strbuf *out, const char *member, bool has_decimals, double value)
+{
+	bool known = value >= 0 && value < 1e14;
+	uint64_t n = known ? (uint64_t)(value * (has_decimals ? 10000 : 1) + 0.5) : 1;
+
+	if (has_decimals)
+		strbuf_addf(out, ",\"%s\":%s%llu.%04llu", member, known ? "" : "-",
+			    (unsigned long long)(known ? n / 10000 : 1),
+			    (unsigned long long)(known ? n % 10000 : 0));
+	else
+		strbuf_addf(out, ",\"%s\":%s%llu", member, known ? "" : "-", (unsigned long long)n);
+}
+
+static void write_counters(struct gpufl_sink *s, const struct row_kernel *k,
+			   const struct gpufl_measured *m)
+{
+	const double *values = m->values;
+	const struct row_kernel_config *config =
+		definitions_row(&s->definitions, TABLE_kernel_config, k->config);
+	struct bytes_value mangled =
+		config ? gpufl_text(s, config->name) : (struct bytes_value){ "", 0 };
+	struct strbuf *out = gpufl_identified_line(s, GPUFL_DEVICE, "kernel_perf_metric_event");
+	double conflicts = values[KERNEL_shared_bank_conflicts],
+	       waves = values[KERNEL_shared_wavefronts];
+
+	TEXT_U64(out, "device_id", k->device);
+	TEXT_U64(out, "range_index", m->index);
+	strbuf_addf(out, ",\"range_name\":\"%llu\"", (unsigned long long)m->index);
+	gpufl_key_text(out, "kernel_name", gpufl_kernel_name(s, mangled));
+	raw_reserve(out, 0);
+	TEXT_U64(out, "launch_ordinal", m->index + 1);
+	for (size_t i = 0; i < KERNEL_COUNTERS; i++) {
+		bool is_rate = i == KERNEL_l1_hit_rate_pct || i == KERNEL_l2_hit_rate_pct;
+
+		add_number(out, kernel_counters[i].member, kernel_counters[i].is_share,
+			   is_rate && values[i] > 100 ? NAN : values[i]);
+	}
+	add_number(out, "shared_bank_conflict_overhead_pct", true,
+		   waves > 0 ? 100 * conflicts / waves : NAN);
+	add_number(out, "shared_bank_conflict_nway", true,
+		   waves > conflicts ? waves / (waves - conflicts) : NAN);
+	raw_reserve(out, 0);
+	TEXT_U64(out, "true_corr_id", k->correlation);
+	TEXT(out, "}\n");
+}
+
+void gpufl_kernel_counters(struct gpufl_sink *s, const struct row_kernel *k)
+{
+	for (size_t i = 0; i < s->measured.count; i++) {
+		if (s->measured.data[i].correlation != k->correlation)
+			continue;
+		write_counters(s, k, &s->measured.data[i]);
+		remove_measured(s, i);
+		return;
+	}
 }

@@ -71,6 +71,23 @@
 	M(cpu_busy, host_cpu_busy, 2, 1) /* over all processors */                                                     \
 	M(ram_used, host_memory_used, 0, 1u << 20)                                                                     \
 	M(ram_available, host_memory_available, 0, 1u << 20)
+/*
+ * K(member, metric, share): members of kernel_perf_metric_event that are metrics; shares are in %,
+ * with four decimals, the others are integers.
+ */
+#define GPUFL_CONFLICTS "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
+#define GPUFL_KERNEL_COUNTERS(K)                                                                                       \
+	K(sm_throughput_pct, "sm__throughput.avg.pct_of_peak_sustained_elapsed", true)                                 \
+	K(l1_hit_rate_pct, "l1tex__t_sector_hit_rate.pct", true)                                                       \
+	K(l2_hit_rate_pct, "lts__t_sector_hit_rate.pct", true)                                                         \
+	K(dram_read_bytes, "dram__bytes_read.sum", false)                                                              \
+	K(dram_write_bytes, "dram__bytes_write.sum", false)                                                            \
+	K(tensor_active_pct, "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", true)                   \
+	K(achieved_occupancy_pct, "sm__warps_active.avg.pct_of_peak_sustained_active", true)                           \
+	K(shared_load_bank_conflicts, GPUFL_CONFLICTS "_op_ld.sum", false)                                             \
+	K(shared_store_bank_conflicts, GPUFL_CONFLICTS "_op_st.sum", false)                                            \
+	K(shared_bank_conflicts, GPUFL_CONFLICTS ".sum", false)                                                        \
+	K(shared_wavefronts, "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum", false)
 /* clang-format on */
 
 #define GPUFL_BATCH_ID(name, ...) BATCH_##name,

@@ -129,6 +129,7 @@ static void append(struct sink *sink, enum table_id table, const void *row)
 		FORWARD(pc_reading)
 		FORWARD(pc_sample)
 		FORWARD(sass_value)
+		FORWARD(metric_value)
 #undef FORWARD
 	case TABLE_external_correlation:
 		gpufl_external(s, row);
@@ -191,6 +192,7 @@ static void free_sink(struct gpufl_sink *s)
 	for (size_t i = 0; i < GPUFL_CAPABILITIES_MAX; i++)
 		strbuf_release(&s->capabilities[i].json);
 	vec_release(&s->pending);
+	vec_release(&s->measured);
 	interner_release(&s->labels);
 	strbuf_release(&s->identity);
 	strbuf_release(&s->detail_head);
@@ -210,6 +212,7 @@ static int close_sink(struct sink *sink)
 	if (!s->log.begun)
 		gpufl_begin(s);
 	flush_all(s, true);
+	s->log.lost += s->measured.count;
 	gpufl_end(s);
 	gpufl_log_flush(&s->log);
 	r = gpufl_files_close(s->log.files);

@@ -13,6 +13,7 @@
 #define GPUFL_THREADS 1024 /* threads with open ranges, per domain */
 #define GPUFL_DEPTH_MAX 64 /* of ranges; deeper ones are not written */
 #define GPUFL_PENDING_MAX 4096 /* kernels waiting for the row of their launch */
+#define GPUFL_MEASURED_MAX 1024 /* launches whose counters wait for their kernel */
 #define GPUFL_OPEN_MAX 4096 /* open start-end ranges, and tokens in use */
 
 /*
@@ -61,6 +62,15 @@ struct gpufl_open {
 	uint64_t range, start_ns;
 	uint32_t label, domain;
 	bool used;
+};
+
+#define GPUFL_KERNEL_COUNTER_ID(member, ...) KERNEL_##member,
+enum gpufl_kernel_counter { GPUFL_KERNEL_COUNTERS(GPUFL_KERNEL_COUNTER_ID) KERNEL_COUNTERS };
+
+/* The hardware counters of a launch, which wait for its kernel; NAN: unknown. */
+struct gpufl_measured {
+	uint64_t correlation, index; /* index: number of launches that were measured before */
+	double values[KERNEL_COUNTERS];
 };
 
 #define GPUFL_METRIC_ID(column, ...) METRIC_##column,
@@ -119,6 +129,8 @@ struct gpufl_sink {
 	struct map pm_counters; /* hardware counters over time, likewise: gpufl_engines.c */
 	uint64_t pm_index, pm_ns; /* of the previous sample */
 	struct row_pc_reading reading; /* the last one */
+	VEC(struct gpufl_measured) measured;
+	uint64_t measured_count; /* so far, also of those that no longer wait */
 	struct {
 		uint64_t name; /* hash */
 		struct strbuf json;
@@ -144,6 +156,9 @@ void gpufl_key_text(struct strbuf *out, const char *key, struct bytes_value text
 uint32_t gpufl_label(struct gpufl_sink *s, uint32_t path, struct bytes_value text);
 
 void gpufl_add_label(const struct gpufl_sink *s, struct strbuf *out, uint32_t label);
+/* Begins a line with process, application and session; the caller adds the rest. */
+struct strbuf *gpufl_identified_line(struct gpufl_sink *s, enum gpufl_channel channel,
+				     const char *type);
 
 /* Returns a kernel's demangled name, valid until the next use of s->scratch. */
 struct bytes_value gpufl_kernel_name(struct gpufl_sink *s, struct bytes_value mangled);
@@ -176,6 +191,9 @@ void gpufl_counter_sample(struct gpufl_sink *s, const struct row_counter_sample 
 void gpufl_pc_reading(struct gpufl_sink *s, const struct row_pc_reading *row);
 void gpufl_pc_sample(struct gpufl_sink *s, const struct row_pc_sample *row);
 void gpufl_sass_value(struct gpufl_sink *s, const struct row_sass_value *row);
+void gpufl_metric_value(struct gpufl_sink *s, const struct row_metric_value *row);
+/* Writes the hardware counters of a kernel, if it was measured. */
+void gpufl_kernel_counters(struct gpufl_sink *s, const struct row_kernel *k);
 /* Return whether the counter is a hardware counter over time; if so, process the row. */
 bool gpufl_pm_counter(struct gpufl_sink *s, const struct row_counter *row, bool real);
 bool gpufl_pm_sample(struct gpufl_sink *s, const struct row_counter_sample *row);

@@ -198,6 +198,7 @@ static void write_kernel(struct gpufl_sink *s, const struct row_kernel *k,
 				      VALUE(k, kernel, graph_node), k->correlation,
 				      queued ? gpufl_time(s, k->queued_ns) : 0 },
 		  14 + queued);
+	gpufl_kernel_counters(s, k);
 }
 
 /* CUPTI may deliver a kernel before the launching call has returned. */
@@ -238,8 +239,8 @@ void gpufl_memcpy(struct gpufl_sink *s, const struct row_memcpy *m)
 		  m->destination_kind);
 }
 
-static struct strbuf *identified_line(struct gpufl_sink *s, enum gpufl_channel channel,
-				      const char *type)
+struct strbuf *gpufl_identified_line(struct gpufl_sink *s, enum gpufl_channel channel,
+				     const char *type)
 {
 	struct strbuf *out = gpufl_line(&s->log, channel, type);
 
@@ -256,7 +257,7 @@ void gpufl_memset(struct gpufl_sink *s, const struct row_memset *m)
 	if (!IS_TIMED(m, memset))
 		return;
 	extend_span(s, m->end_ns);
-	out = identified_line(s, GPUFL_DEVICE, "memset_event");
+	out = gpufl_identified_line(s, GPUFL_DEVICE, "memset_event");
 	TEXT(out, ",\"name\":\"memset\",\"platform\":\"cuda\",\"device_id\":\"");
 	text_u64(out, m->device);
 	TEXT(out, "\",\"stream_id\":\"");
@@ -281,7 +282,7 @@ void gpufl_graph_launch(struct gpufl_sink *s, const struct row_graph_launch *g)
 	if (!IS_TIMED(g, graph_launch))
 		return;
 	extend_span(s, g->end_ns);
-	out = identified_line(s, GPUFL_SCOPE, "graph_launch_event");
+	out = gpufl_identified_line(s, GPUFL_SCOPE, "graph_launch_event");
 	TEXT_U64(out, "start_ns", gpufl_time(s, g->start_ns));
 	TEXT_U64(out, "end_ns", gpufl_time(s, g->end_ns));
 	TEXT_U64(out, "duration_ns", g->end_ns - g->start_ns);

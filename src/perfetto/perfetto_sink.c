@@ -199,6 +199,8 @@ static int write_row(struct perfetto_live *p, enum table_id table, const void *r
 		return live_work(p, schema, row, rows);
 	if (table == TABLE_metric_value && rows & LIVE_MEASURED)
 		return live_metric_value(p, row);
+	if (table == TABLE_range_value && rows & PERFETTO_RANGE_METRICS)
+		return live_range_value(p, row);
 	if (table == TABLE_api_call && rows & PERFETTO_CALLS)
 		return live_call(p, row);
 	if (table == TABLE_cpu_sample && rows & PERFETTO_SAMPLES)
@@ -240,6 +242,7 @@ static int seal(struct sink *sink)
 
 	live_pending_kernels_flush(p, false);
 	live_launches_flush(p, false);
+	live_ranges_flush(p, false);
 	live_samples_flush(p);
 	return 0;
 }
@@ -259,6 +262,7 @@ static void finish_readings(struct perfetto_live *p)
 {
 	live_pending_kernels_flush(p, true);
 	live_launches_flush(p, true);
+	live_ranges_flush(p, true);
 	live_samples_flush(p);
 	if (perfetto_readings_finish(&p->readings, &p->out, p->time_ns) < 0)
 		live_discard(p);
@@ -303,6 +307,8 @@ static void free_sink(struct perfetto_live *p)
 	vec_release(&p->metric_ids);
 	map_release(&p->metric_numbers);
 	vec_release(&p->values);
+	vec_release(&p->range_values);
+	vec_release(&p->ends);
 	live_launches_release(p);
 	vec_release(&p->samples);
 	vec_release(&p->modules);

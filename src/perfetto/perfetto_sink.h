@@ -23,6 +23,7 @@ enum perfetto_rows {
 	PERFETTO_METRICS = 16, /* hardware metrics of kernels, as counters and as arguments */
 	PERFETTO_SAMPLES = 32, /* CPU samples */
 	PERFETTO_ARGUMENTS = 64, /* hardware metrics as arguments of work only */
+	PERFETTO_RANGE_METRICS = 128, /* hardware metrics of ranges and graph launches */
 };
 
 struct perfetto_sink_options {

@@ -83,6 +83,8 @@ static const char *track_title(const struct perfetto_live *p, const struct live_
 
 	if (track->kind == LIVE_LOSS)
 		return "Loss";
+	if (track->kind == LIVE_COUNTERS)
+		return "Hardware counters";
 	if (track->kind == LIVE_RANGES)
 		return "NVTX ranges";
 	return is_scope(p, track->domain) ? "scopes" : domain;
@@ -137,8 +139,8 @@ static void describe(struct perfetto_live *p, struct live_track *track, uint32_t
 			describe_lane(p, track, track->described);
 }
 
-static int begin(struct perfetto_live *p, struct live_track *track, struct perfetto_slice *slice,
-		 struct open_slice *open)
+int live_begin_slice(struct perfetto_live *p, struct live_track *track,
+		     struct perfetto_slice *slice, struct open_slice *open)
 {
 	describe(p, track, (uint32_t)slice->lane);
 	return perfetto_slice_begin(&track->slices, &p->out, slice, open);
@@ -217,7 +219,7 @@ static int write_call(struct perfetto_live *p, const struct row_api_call *row,
 		if (f->id >> 16 == 1)
 			slice.category = CATEGORY_DRIVER;
 	}
-	if (begin(p, track, &slice, &open) < 0)
+	if (live_begin_slice(p, track, &slice, &open) < 0)
 		return -ENOMEM;
 	if (f && has_one_work(f->kind) && !has_failed(row))
 		write_arrows(p, row, launch);
@@ -225,6 +227,8 @@ static int write_call(struct perfetto_live *p, const struct row_api_call *row,
 	perfetto_annotate(&p->out, ANNOTATION_CORRELATION, (int64_t)row->correlation);
 	if (has_failed(row))
 		perfetto_annotate(&p->out, ANNOTATION_RESULT, row->result);
+	if (f && f->kind == api_kind_graph_launch)
+		live_annotate_graph(p, row->correlation);
 	perfetto_slice_close(&open);
 	if (live_emit(p))
 		live_end_slice(p, track, 0, row->end_ns);
@@ -354,7 +358,7 @@ static int begin_range(struct perfetto_live *p, struct live_track *track,
 	const char *domain = domain_name(p, row->domain);
 	struct open_slice open;
 
-	if (begin(p, track, &slice, &open) < 0)
+	if (live_begin_slice(p, track, &slice, &open) < 0)
 		return -ENOMEM;
 	if (*domain && slice.category == CATEGORY_NVTX)
 		perfetto_annotate_text(&p->out, ANNOTATION_DOMAIN, domain, strlen(domain));
@@ -416,7 +420,7 @@ static void pop(struct perfetto_live *p, struct live_track *track, const struct 
 {
 	if (!track->depth)
 		return; /* it began before the trace */
-	if (!(track->lost & 1))
+	if (!(track->lost & 1) && !live_hold_end(p, track, row))
 		live_end_slice(p, track, 0, row->time_ns);
 	track->depth--;
 	track->lost >>= 1;
@@ -464,7 +468,7 @@ static int write_loss(struct perfetto_live *p, uint64_t time_ns, struct track_na
 	if (!track)
 		return -ENOMEM;
 	slice.time_ns = p->loss_ns = MAX(p->loss_ns, time_ns);
-	if (begin(p, track, &slice, &open) < 0)
+	if (live_begin_slice(p, track, &slice, &open) < 0)
 		return -ENOMEM;
 	perfetto_annotate(&p->out, ANNOTATION_COUNT, (int64_t)count);
 	perfetto_slice_close(&open);

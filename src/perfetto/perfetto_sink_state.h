@@ -23,6 +23,7 @@ enum live_track_kind {
 	LIVE_DOMAIN, /* ranges that a thread pushed in a domain other than NVTX's default one */
 	LIVE_RANGES, /* ranges of a domain that cross threads */
 	LIVE_LOSS,
+	LIVE_COUNTERS, /* measured ranges whose slice is not in the trace */
 	LIVE_SAMPLES, /* a sequence only */
 };
 
@@ -35,7 +36,8 @@ enum live_track_kind {
 #define LIVE_NODES 65536u /* arrows of one launch */
 #define LIVE_NODES_ALL (16u * LIVE_NODES) /* of all waiting launches */
 #define LIVE_SEALS 64u /* that a launch waits for at most while its nodes arrive */
-#define LIVE_VALUES ((size_t)1 << 16) /* metric values that may wait for their kernels */
+#define LIVE_VALUES ((size_t)1 << 16) /* metric values that may wait for their slices */
+#define LIVE_ENDS 4096u /* ends of ranges that may wait for the range's values */
 
 struct live_track {
 	struct perfetto_slices slices;
@@ -61,6 +63,13 @@ struct live_launch {
 	bool is_busy; /* a node has arrived since the last seal */
 	uint32_t seals;
 	VEC(uint64_t) nodes; /* their ids */
+};
+
+/* The end of a pushed range, which waits for what was measured of the range. */
+struct live_end {
+	struct live_track *track;
+	uint64_t time_ns;
+	uint8_t level;
 };
 
 struct perfetto_live {
@@ -103,6 +112,10 @@ struct perfetto_live {
 	/* kernels whose metrics have not arrived; they wait until the second seal at most */
 	VEC(struct row_kernel) pending_kernels;
 	size_t pending_before_seal; /* how many of them arrived before the last seal */
+
+	VEC(struct row_range_value) range_values; /* the rows of a measurement are adjacent */
+	VEC(struct live_end) ends;
+	size_t values_before_seal, ends_before_seal; /* arrived before the last seal */
 
 	VEC(struct live_track *) tracks;
 	struct map track_index;
@@ -199,6 +212,20 @@ void live_specify_metrics(void *user, struct strbuf *s);
  */
 void live_pending_kernels_flush(struct perfetto_live *p, bool all);
 
+/* Describes a slice's lane, and begins the slice. Returns 0 or -ENOMEM. */
+int live_begin_slice(struct perfetto_live *p, struct live_track *track,
+		     struct perfetto_slice *slice, struct open_slice *open) MUST_USE;
+
+/* Annotates the open slice of a graph's launch with what was measured of it, if anything. */
+void live_annotate_graph(struct perfetto_live *p, uint64_t correlation);
+/* Returns whether the end of a pushed range waits for what may have been measured of the range. */
+bool live_hold_end(struct perfetto_live *p, struct live_track *track, const struct row_nvtx *row);
+/*
+ * At a seal: writes the ends whose values have arrived, and the ends and values that have waited
+ * for a whole seal, or (all) all of them. live_launches_flush must precede it.
+ */
+void live_ranges_flush(struct perfetto_live *p, bool all);
+
 /* Adds a graph node that ran to its launch, which may still be to come. Returns 0 or -ENOMEM. */
 int live_node(struct perfetto_live *p, uint64_t correlation, uint64_t id) MUST_USE;
 /* At a seal: writes the calls that need not wait any longer, or (all) every call. */
@@ -217,6 +244,7 @@ int live_capability(struct perfetto_live *p, const struct row_capability *row,
 		    unsigned rows) MUST_USE;
 int live_counter_sample(struct perfetto_live *p, const struct row_counter_sample *row) MUST_USE;
 int live_metric_value(struct perfetto_live *p, const struct row_metric_value *row) MUST_USE;
+int live_range_value(struct perfetto_live *p, const struct row_range_value *row) MUST_USE;
 
 /*
  * Removes and returns the *count values that wait for a kernel (0: none), valid until the next row.

@@ -91,20 +91,28 @@ void perfetto_slice_close(struct open_slice *open)
 	proto_close(open->out, open->packet);
 }
 
-void perfetto_slice_end(const struct perfetto_slices *t, struct strbuf *s, size_t lane,
-			uint64_t time_ns)
+void perfetto_slice_end_open(const struct perfetto_slices *t, struct strbuf *s, size_t lane,
+			     uint64_t time_ns, struct open_slice *open)
 {
 	bool started = t->sequence.started;
 	struct perfetto_packet head = { time_ns, started ? 0 : PERFETTO_MONOTONIC, t->sequence.id,
 					started ? PERFETTO_NEEDS_STATE : 0 };
-	size_t packet = perfetto_packet_open(s, &head);
-	size_t event = proto_open(s, PACKET_TRACK_EVENT);
 
+	open->out = s;
+	open->packet = perfetto_packet_open(s, &head);
+	open->event = proto_open(s, PACKET_TRACK_EVENT);
 	proto_uint(s, 9, TYPE_SLICE_END);
 	if (lane || !started)
 		proto_uint(s, 11, t->uuid + lane);
-	proto_close(s, event);
-	proto_close(s, packet);
+}
+
+void perfetto_slice_end(const struct perfetto_slices *t, struct strbuf *s, size_t lane,
+			uint64_t time_ns)
+{
+	struct open_slice open;
+
+	perfetto_slice_end_open(t, s, lane, time_ns, &open);
+	perfetto_slice_close(&open);
 }
 
 void perfetto_annotate_double(struct strbuf *s, uint32_t name_iid, double value)
@@ -122,5 +130,25 @@ void perfetto_annotate_text(struct strbuf *s, uint32_t name_iid, const char *tex
 
 	proto_uint(s, 1, name_iid);
 	proto_text(s, 6, text, length);
+	proto_close(s, token);
+}
+
+void perfetto_annotate_passes(struct strbuf *s, uint32_t passes)
+{
+	size_t token = proto_open(s, 4);
+
+	proto_string(s, 10, "passes");
+	proto_int(s, 4, passes);
+	proto_close(s, token);
+}
+
+void perfetto_annotate_metric(struct strbuf *s, const char *name, double value)
+{
+	size_t token;
+
+	raw_reserve(s, 0);
+	token = proto_open(s, 4);
+	proto_text(s, 10, name, strlen(name));
+	proto_double(s, 5, value);
 	proto_close(s, token);
 }

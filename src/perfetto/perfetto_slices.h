@@ -19,7 +19,8 @@
 	C(SYNC, "cuda_sync")                                                                       \
 	C(OVERHEAD, "overhead")                                                                    \
 	C(MEMORY, "memory")                                                                        \
-	C(LOSS, "loss")
+	C(LOSS, "loss")                                                                            \
+	C(COUNTERS, "hardware_counters")
 
 #define SLICE_ANNOTATIONS(N)                                                                       \
 	N(CORRELATION, "correlation")                                                              \
@@ -93,6 +94,11 @@ int perfetto_slice_begin(struct perfetto_slices *t, struct strbuf *s,
 			 const struct perfetto_slice *slice, struct open_slice *open) MUST_USE;
 void perfetto_slice_close(struct open_slice *open);
 /*
+ * The end of a slice, to which annotations that need no incremental state can be added, too.
+ */
+void perfetto_slice_end_open(const struct perfetto_slices *t, struct strbuf *s, size_t lane,
+			     uint64_t time_ns, struct open_slice *open);
+/*
  * Ends the innermost slice of a lane. After a restart of the sequence the packet needs no
  * incremental state, because the packets that define it may be lost.
  */
@@ -110,5 +116,8 @@ static inline void perfetto_annotate(struct strbuf *s, uint32_t name_iid, int64_
 
 void perfetto_annotate_double(struct strbuf *s, uint32_t name_iid, double value);
 void perfetto_annotate_text(struct strbuf *s, uint32_t name_iid, const char *text, size_t length);
+/* Annotations of a measured range: number of its passes, and each metric. Need no state. */
+void perfetto_annotate_passes(struct strbuf *s, uint32_t passes);
+void perfetto_annotate_metric(struct strbuf *s, const char *name, double value);
 
 #endif

@@ -698,8 +698,11 @@
 	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the launch of the graph, as in api_call")           \
 	C(T, passes, U32, ALWAYS, NONE, "", "occurrences that were measured for it")                                   \
 	C(T, metric, REF, ALWAYS, metric, "", "what was measured")                                                     \
-	C(T, value, I64, MAYBE, NONE, "", "the bits of a double; missing: CUPTI gave no number")
-#define TRAITS_range_value(X, T)
+	C(T, value, I64, MAYBE, NONE, "", "the bits of a double; missing: CUPTI gave no number")                       \
+	C(T, device, U32, MAYBE, NONE, "", "CUDA ordinal of the GPU that was measured")                                \
+	C(T, domain, U32, MAYBE, NONE, "", "of a range of the program: id in nvtx_domain, as in nvtx")                 \
+	C(T, level, U8, MAYBE, NONE, "", "of a range of the program: its level, as in nvtx")
+#define TRAITS_range_value(X, T) X(T, SPAN) X(T, HAS, device) X(T, LABEL, name) X(T, LAUNCHED_BY, graph_launch)
 
 #define ENUM_range_kind(V, E) V(E, nvtx, 0) V(E, scope, 1) V(E, graph, 2)
 

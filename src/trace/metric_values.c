@@ -1,6 +1,7 @@
 #include "trace/metric_values.h"
 
 #include <errno.h>
+#include <math.h>
 
 #include "trace/columns.h"
 #include "trace/counter_value.h"
@@ -91,13 +92,28 @@ unsigned metric_values_take(struct metric_values *m, size_t process, uint64_t co
 	return (unsigned)(launch & COUNT_MAX);
 }
 
-bool metric_values_read(const struct trace *t, uint64_t row, uint32_t *metric, double *value)
+uint64_t range_values_end(const struct trace *t, uint64_t row, uint64_t end)
 {
-	const struct metric_value_columns *c = metric_value_columns(t);
+	const struct range_value_columns *c = range_value_columns(t);
+	uint64_t first = row;
 
-	*metric = c->metric[row];
-	if (*metric == TRACE_NO_ROW || !column_has(c->valid.value, row))
+	while (row < end && c->end_ns[row] == c->end_ns[first] &&
+	       c->thread[row] == c->thread[first] && c->name[row] == c->name[first])
+		row++;
+	return row;
+}
+
+bool metric_values_read(const struct trace *t, enum table_id table, uint64_t row, uint32_t *metric,
+			double *value)
+{
+	const struct metric_value_columns *launch = metric_value_columns(t);
+	const struct range_value_columns *range = range_value_columns(t);
+	bool is_range = table == TABLE_range_value;
+
+	*metric = is_range ? range->metric[row] : launch->metric[row];
+	if (*metric == TRACE_NO_ROW ||
+	    !column_has(is_range ? range->valid.value : launch->valid.value, row))
 		return false;
-	*value = counter_value_real(c->value[row]).real;
-	return true;
+	*value = counter_value_real(is_range ? range->value[row] : launch->value[row]).real;
+	return isfinite(*value);
 }

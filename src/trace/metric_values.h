@@ -25,10 +25,14 @@ void metric_values_release(struct metric_values *m);
 unsigned metric_values_take(struct metric_values *m, size_t process, uint64_t correlation,
 			    uint64_t *first);
 
+/* Returns where the rows of range_value of the measurement end that begins at `row`. */
+uint64_t range_values_end(const struct trace *t, uint64_t row, uint64_t end);
+
 /*
- * Reads a row of metric_value: its row of table metric, and the value. false: the metric is not in
- * the recording, or the value is not finite.
+ * Reads a row of metric_value or range_value: its row of table metric, and the value. false: the
+ * metric is not in the recording, or the value is not finite.
  */
-bool metric_values_read(const struct trace *t, uint64_t row, uint32_t *metric, double *value);
+bool metric_values_read(const struct trace *t, enum table_id table, uint64_t row, uint32_t *metric,
+			double *value);
 
 #endif

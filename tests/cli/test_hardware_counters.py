@@ -189,6 +189,66 @@ def test_perfetto(pitot, recording, tmp_path):
     assert units == {TIME: ([19], [], [6]), BYTES: ([7], [22], [6]), HIT_RATE: ([37], [], [6])}
 
 
+@pytest.fixture(scope="module")
+def ranges(make_recording, tmp_path_factory):
+    return make_recording(tmp_path_factory.mktemp("ranges") / "r.pitot", "ranges")
+
+
+READ = "dram__bytes_read.sum"
+# Process, thread, name, start and end in us -> arguments. Only those that were measured.
+SHOWN = {
+    (100, 100, "step", 3000, 4000): {"passes": 2, TIME: 700, READ: 4096},
+    (100, 101, "step", 5000, 6000): {"passes": 1, TIME: 800, READ: 64},
+    (100, 100, "outer", 7500, 8500): {"passes": 1, TIME: 900},
+    (100, 100, "forward", 10000, 11000): {"passes": 1, TIME: 1000, READ: 0},
+    (100, 100, "empty", 11200, 11800): {"passes": 1},
+    (100, 100, "cuGraphLaunch", 12000, 12500): {"passes": 3, TIME: 1100, READ: 1}}
+ALONE = {
+    ("graph 7", 12600, 12700): {"passes": 1, TIME: 1200, READ: 2},
+    ("lost", 13000, 14000): {"passes": 1, TIME: 1300, READ: 3},
+    ("open", 15000, 16000): {"passes": 1, TIME: 1400, READ: 4}}
+
+
+def of_ranges(args):
+    return {key: value for key, value in args.items() if key in ("passes", TIME, READ)}
+
+
+def test_ranges_in_chrome(pitot, ranges, tmp_path):
+    """Each value is at its own range; those whose range is not in the recording are a slice of their own."""
+    pitot("export", ranges, "-o", tmp_path / "out.json")
+    events = json.loads((tmp_path / "out.json").read_text())["traceEvents"]
+    found = {(e["pid"], e["tid"], e["name"], round(e["ts"]), round(e["ts"] + e["dur"])): of_ranges(e["args"])
+             for e in events if of_ranges(e.get("args", {})) and e["cat"] != "hardware_counters"}
+    assert found == SHOWN
+    alone = [e for e in events if e.get("cat") == "hardware_counters" and e["ph"] == "X"]
+    assert {(e["name"], round(e["ts"]), round(e["ts"] + e["dur"])): e["args"] for e in alone} == ALONE
+    assert [e["dur"] for e in alone] == [100.02, 1000.02, 1000.02]
+    assert sum(e.get("name") == "step" and e["ph"] == "X" for e in events) == 8
+
+
+def test_ranges_in_perfetto(pitot, ranges, tmp_path):
+    pitot("export", ranges, "-o", tmp_path / "out.pftrace")
+    trace = Trace((tmp_path / "out.pftrace").read_bytes())
+    start = min(made.start for made in trace.slices if made.name == "step") - 1_000_000
+
+    def times(made):
+        return round((made.start - start) / 1000), round((made.end - start) / 1000)
+
+    measured = [made for made in trace.slices if of_ranges(made.notes)]
+    assert {(made.pid, made.tid, made.name, *times(made)): of_ranges(made.notes) for made in measured if made.category != "hardware_counters"} == SHOWN
+    alone = [made for made in measured if made.category == "hardware_counters"]
+    assert {(made.name, *times(made)): made.notes for made in alone} == ALONE
+    assert {(made.pid, made.track) for made in alone} == {(100, "Hardware counters")}
+
+
+def test_ranges_in_a_window(pitot, ranges, tmp_path):
+    """A range that is left out takes its values with it."""
+    for since, until, names in ("4500us", "9ms", {"step", "outer"}), ("13500us", "20ms", {"open"}), ("12550us", "13500us", {"graph 7", "lost"}):
+        pitot("export", ranges, "--since", since, "--until", until, "-o", tmp_path / "out.json", "--force")
+        events = json.loads((tmp_path / "out.json").read_text())["traceEvents"]
+        assert {e["name"] for e in events if of_ranges(e.get("args", {}))} == names
+
+
 def test_keys(source, pitot, roofline):
     text = (source / "docs" / "report.md").read_text()
     shown = pitot("report", roofline, "--json", json_output=True)["counters"]

@@ -66,6 +66,27 @@ def losses(rows):
 
 # --- what we export comes back ---
 
+
+def test_hardware_counters_of_kernels(pitot, bring, make_recording, tmp_path):
+    """Those that the format has a member for, at the same launches."""
+    pitot("export", make_recording(tmp_path / "r.pitot", "counters"), "-o", "logs.gpufl", "-q")
+    _, rows = bring(tmp_path / "logs.gpufl")
+    rate = "l1tex__t_sector_hit_rate.pct"
+    assert [(row["correlation"], row["metric"], row["value"]) for row in rows("metric_value")] == [(1, rate, 10), (3, rate, 80)]
+    lines = [json.loads(line) for file in (tmp_path / "logs.gpufl").glob("*/device.*.gz") for line in gzip.open(file, "rt")]
+    found = [(line["true_corr_id"], line["kernel_name"], line["l1_hit_rate_pct"]) for line in lines if line["type"] == "kernel_perf_metric_event"]
+    assert found == [(1, "gemm(float*)", 10), (2, "gemm(float*)", -1), (3, "gemm(float*)", 80)]
+
+
+def test_hardware_counters_without_their_launch(bring, tmp_path):
+    """gpufl's own records name only the rank of a kernel among those that it replayed, which are also kernels of its own."""
+    record = {"type": "kernel_perf_metric_event", "pid": 42, "app": "app", "session_id": S, "device_id": 0, "range_index": 0, "range_name": "0",
+              "kernel_name": "gemm", "launch_ordinal": 1, "sm_throughput_pct": 50.0, "dram_read_bytes": -1}
+    write(tmp_path / "logs" / "device.1.log", START, NAMES, kernels([0, 7, 2, 1500, 99, 0, 64, 0, 0, 0]), record, {**record, "true_corr_id": 99})
+    _, rows = bring(tmp_path / "logs")
+    assert [(row["correlation"], row["metric"], row["value"]) for row in rows("metric_value")] == [(99, "sm__throughput.avg.pct_of_peak_sustained_elapsed", 50)]
+    assert losses(rows)["unknown_record", "hardware counters of kernels that do not name the launch"] == 1
+
 WORK = {"kernel": "pid,start_ns,duration,stream,correlation,device,context,graph,graph_node,queued_ns,config.grid_x,config.grid_z,"
                   "config.block_x,config.registers,config.static_shared_bytes,config.dynamic_shared_bytes,config.local_bytes_per_thread,"
                   "config.local_bytes_total",

@@ -143,6 +143,22 @@ def test_live_and_export_have_what_the_recording_has(record, pitot, rows, reader
             check_reader(reader, session, totals)
 
 
+def test_hardware_counters_of_kernels(record, pitot, rows, made_tape, tmp_path):
+    """Of each measured launch those for which the format has a member, live as by export."""
+    metric = "dram__bytes_read.sum"
+    recording = record(made_tape, f"engine=range-profiler;kernel_count=50;metrics=sm__cycles_active.avg,{metric}", PITOT_GPUFL=str(tmp_path / "live.gpufl"))
+    pitot("export", recording, "-o", tmp_path / "export.gpufl")
+    sessions = [only_session(tmp_path / f"{name}.gpufl") for name in ("live", "export")]
+    live, export = (sorted(({key: line[key] for key in line if key != "session_id"} for line in session.of("device", "kernel_perf_metric_event")),
+                           key=lambda line: line["launch_ordinal"]) for session in sessions)
+    values = {row["correlation"]: row["value"] for row in rows(recording, "metric_value") if row["metric"] == metric}
+    kernels = {row["true_corr_id"]: sessions[1].names("kernel_dict")[row["kernel_id"]] for row in sessions[1].rows("device", "kernel_event_batch")}
+    assert len(values) == 50 and {line["true_corr_id"]: line["dram_read_bytes"] for line in live} == {key: int(value + 0.5) for key, value in values.items()}
+    assert [(line["launch_ordinal"], line["range_index"], line["range_name"]) for line in live] == [(i + 1, i, str(i)) for i in range(50)]
+    assert live == export
+    assert all(line["kernel_name"] == kernels[line["true_corr_id"]] and line["sm_throughput_pct"] == -1 for line in export)
+
+
 def test_the_reader_is_judged(reader):
     if not reader:
         pytest.skip("no gpufl here to judge by (PITOT_GPUFL_PACKAGE=FOLDER of its unpacked wheel, pandas, rich)")

@@ -2,7 +2,11 @@
 --measure graph and range over the stand-in for CUPTI (standin_range_profiler.c), in which what a range measured is known: how many launches
 its last pass had, how many passes there were, and how long its name is.
 """
+import json
+
 import pytest
+
+from perfetto_trace import Trace
 
 METRICS = "gpu__time_duration.sum,launch__correlation.sum,sm__cycles_active.avg"
 TWO_PASSES = METRICS + ",dram__bytes_read.sum"
@@ -60,6 +64,37 @@ def test_graphs(measure, rows):
     assert not ranges.said("graph_metrics") and not ranges.lost() and not rows(ranges.folder, "metric_value")
     kernels = rows(ranges.folder, "kernel")
     assert len(kernels) == 408 and all(kernel["start_ns"] < kernel["end_ns"] for kernel in kernels)
+
+
+def measured_slices(pitot, folder, tmp_path):
+    """Arguments of the slices that were measured, as (name, start in ns, arguments), from both formats, which agree."""
+    pitot("export", folder, "-o", tmp_path / "x.pftrace", "-q")
+    pitot("export", folder, "-o", tmp_path / "x.json", "-q")
+
+    def chosen(args):
+        return {name: value for name, value in args.items() if name == "passes" or "__" in name}
+
+    trace = Trace((tmp_path / "x.pftrace").read_bytes())
+    made = sorted((s.start, s.name, s.category, chosen(s.notes)) for s in trace.slices if "passes" in s.notes)
+    events = json.loads((tmp_path / "x.json").read_text())["traceEvents"]
+    chrome = sorted((e["ts"], e["name"], chosen(e["args"])) for e in events if "passes" in e.get("args", {}))
+    assert [(name, values) for _, name, _, values in made] == [(name, values) for _, name, values in chrome]
+    return made
+
+
+@pytest.mark.parametrize("kind, slice, category", [("range", "step", "nvtx"), ("graph", "cuGraphLaunch", "cuda_driver")])
+@pytest.mark.parametrize("metrics", [METRICS, TWO_PASSES])
+def test_exports(measure, rows, pitot, tmp_path, kind, slice, category, metrics):
+    """Each value is an argument of the slice whose last occurrence was measured."""
+    ranges = measure(kind, metrics=metrics)
+    made = measured_slices(pitot, ranges.folder, tmp_path)
+    start = pitot("info", ranges.folder, "--json", json_output=True)["start_monotonic_ns"]
+    assert len(made) == len(ranges.keys) > 2
+    for (at, name, of, args), key in zip(made, ranges.keys):
+        assert (name, of, args) == (slice, category, {"passes": key[6], **ranges.measured[key]})
+        assert start + key[0] <= at < start + key[1]
+    kinds = {(row["device"], row["domain"], row["level"]) for row in rows(ranges.folder, "range_value")}
+    assert kinds == {(0, 0, 0) if kind == "range" else (0, None, None)}
 
 
 def test_ranges_of_the_program(measure, rows, pitot):

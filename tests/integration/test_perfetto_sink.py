@@ -404,6 +404,46 @@ class Measured:
             self.seen[writer] = len(packets)
 
 
+def of_ranges(trace):
+    """Slices with the hardware counters of a range, apart from slices that only these counters make."""
+    measured = [made for made in trace.slices if "passes" in made.notes]
+
+    def values(made):
+        return made.name, made.start, made.end, made.pid, {key: value for key, value in made.notes.items() if key == "passes" or "__" in key}
+
+    alone = [values(made) for made in measured if made.category == "hardware_counters"]
+    assert all(made.track == "Hardware counters" for made in measured if made.category == "hardware_counters")
+    return sorted(((made.tid, made.category), values(made)) for made in measured if made.category != "hardware_counters"), sorted(alone)
+
+
+@pytest.mark.parametrize("kind, slices", [("range", {"step"}), ("graph", {"cuGraphLaunch"})])
+@pytest.mark.parametrize("sources", [["gpu.track_event", "gpu.counters.nv"], ["gpu.counters", "gpu.counters.nv", "gpu.track_event"]])
+def test_measured_ranges(live, pitot, made_tape, tmp_path, kind, slices, sources):
+    """Hardware counters of ranges and graph launches are arguments of their slices, as in an export."""
+    metrics = *METRICS, "dram__bytes_read.sum"  # in two passes
+    play, connection = live(made_tape, *sources, config=measuring(*metrics),
+                            options=f"engine=range-profiler;measure={kind};kernel_count=0;metrics={','.join(metrics)}")
+    finish(play, connection)
+    pitot("export", play.recording, "-o", tmp_path / "x.pftrace", "-q")
+    trace, export = live_trace(connection), Trace((tmp_path / "x.pftrace").read_bytes())
+    measured, alone = of_ranges(trace)
+    assert (measured, alone) == of_ranges(export) and alone == [] and len(measured) > 2
+    assert {values[0] for _, values in measured} == slices
+    assert all(values[4]["passes"] == 2 and values[4]["sm__cycles_active.avg"] == len(values[0] if kind == "range" else "graph 7") for _, values in measured)
+    assert sorted(map(call, trace.slices), key=str) == sorted(map(call, of_the_cpu(export)), key=str)
+
+
+def test_measured_ranges_without_their_slices(live, made_tape, pitot):
+    """A trace that has no ranges has slices of the values, once."""
+    play, connection = live(made_tape, "gpu.counters", "gpu.counters.nv", config=measuring(*METRICS),
+                            options=f"engine=range-profiler;measure=range;kernel_count=0;metrics={','.join(METRICS)}")
+    finish(play, connection)
+    measured, alone = of_ranges(live_trace(connection))
+    rows = [row for row in play.rows("range_value") if row["metric"] == METRICS[1]]
+    assert measured == [] and {name for name, *_ in alone} == {"step"}
+    assert [values[METRICS[1]] for *_, values in alone] == [row["value"] for row in rows] and len(rows) > 10
+
+
 def test_sessions_that_measure_at_once(request, service, player, build, environment, made_tape, tmp_path):
     """The later one has what the first chose, is told so, and has its own when that has ended."""
     program = injected(build, environment, made_tape, "--realtime", "--repeat", "1000000", PERFETTO_PRODUCER_SOCK_NAME=str(tmp_path / "socket"),

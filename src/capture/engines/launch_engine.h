@@ -44,6 +44,7 @@ struct marked_range {
 	uint64_t key; /* identical for all occurrences of the range in one context; never 0 */
 	uint64_t start_ns;
 	uint32_t thread; /* operating system's thread id */
+	uint32_t domain, level; /* of a range of the program, as in table nvtx */
 	char name[256]; /* truncated to this size */
 };
 

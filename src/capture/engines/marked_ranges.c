@@ -29,11 +29,14 @@ static uint64_t place_on(uint32_t thread, uint32_t domain, uint32_t level)
 
 /* --- the program's ranges --- */
 
-static bool describe(struct marked_range *r, CUcontext context, uint32_t domain, const char *name)
+static bool describe(struct marked_range *r, CUcontext context, uint32_t domain, uint32_t level,
+		     const char *name)
 {
 	*r = (struct marked_range){
 		.kind = domain == NVTX_DOMAIN_SCOPES ? range_kind_scope : range_kind_nvtx,
 		.start_ns = clock_monotonic_ns(),
+		.domain = domain,
+		.level = level,
 	};
 	snprintf(r->name, sizeof(r->name), "%s", name);
 	r->key = hash_bytes(r->name, strlen(r->name)) ^ hash_u64((uintptr_t)context ^ domain);
@@ -51,7 +54,7 @@ static void start(const struct cupti *cupti, uint32_t domain, uint32_t level, co
 	CUcontext context = measured ? range_choice_current_context() : NULL;
 	struct marked_range r;
 
-	measured = measured && describe(&r, context, domain, name);
+	measured = measured && describe(&r, context, domain, level, name);
 	if (!launch_engine_start(cupti, context, measured ? &r : NULL))
 		return;
 	atomic_store(&open_range, place_on(r.thread, domain, level));

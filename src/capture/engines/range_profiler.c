@@ -19,6 +19,7 @@
 #include "capture/engines/range_context.h"
 #include "capture/engines/range_turns.h"
 #include "capture/log.h"
+#include "capture/nvtx/nvtx_event.h"
 #include "format/rows.h"
 
 #define ENGINE "range-profiler"
@@ -220,6 +221,8 @@ static bool has_contexts(void)
 
 static void write_range(struct writer *w, const struct launch *m, struct map *numbers)
 {
+	bool is_graph = m->range.kind == range_kind_graph;
+
 	for (size_t i = 0; i < m->metrics->set.names.count; i++) {
 		struct row_range_value row = {
 			.start_ns = m->range.start_ns,
@@ -230,9 +233,15 @@ static void write_range(struct writer *w, const struct launch *m, struct map *nu
 			.correlation = correlation_widen(m->head.correlation, m->head.end_ns),
 			.passes = m->passes,
 			.metric = engine_metrics_number(numbers, w, &m->metrics->texts[i]),
+			.device = m->metrics->device,
+			.domain = m->range.domain,
+			.level = (uint8_t)m->range.level,
 		};
 
 		memcpy(&row.value, &m->values[i], sizeof(row.value));
+		ROW_MISSING_IF(&row, range_value, domain, is_graph);
+		ROW_MISSING_IF(&row, range_value, level,
+			       is_graph || m->range.level >= NVTX_EVENT_NO_LEVEL);
 		ROW_MISSING_IF(&row, range_value, correlation, !m->head.correlation);
 		ROW_MISSING_IF(&row, range_value, value, !isfinite(m->values[i]));
 		writer_append(w, TABLE_range_value, &row);

@@ -119,6 +119,28 @@ static void start_arrow(struct chrome *c, const struct chrome_track *track, uint
 	TEXT(s, ",\"cat\":\"ac2g\",\"name\":\"ac2g\"}");
 }
 
+/* Writes a key of the object whose members start at offset `begin`. */
+static void text_key(struct strbuf *s, size_t begin, const char *key)
+{
+	if (s->length > begin)
+		TEXT(s, ",");
+	text_string(s, key, strlen(key));
+	TEXT(s, ":");
+}
+
+/* Writes what was measured of a range or graph launch into the object that starts at `begin`. */
+static void range_values(struct chrome *c, size_t begin, enum table_id table, uint64_t row)
+{
+	uint64_t first;
+	unsigned rows = range_values_of(&c->view, table, row, &first);
+
+	if (likely(!rows))
+		return;
+	text_key(&c->out, begin, "passes");
+	text_u64(&c->out, range_value_columns(c->view.trace)->passes[first]);
+	chrome_metrics(c, TABLE_range_value, first, rows);
+}
+
 static int call_event(void *exporter, const struct export_event *event)
 {
 	struct chrome *c = exporter;
@@ -169,6 +191,7 @@ static int call_event(void *exporter, const struct export_event *event)
 	}
 	if (stack)
 		raw_add(s, c->stacks.callers.data + stack->caller, stack->caller_length);
+	range_values(c, 0, TABLE_api_call, row);
 	TEXT(s, "}}");
 	if (v->first_work[row] != NO_WORK)
 		start_arrow(c, track, correlation, tid, event->start_ns);
@@ -184,15 +207,6 @@ static void text_double(struct strbuf *s, double v)
 		json_double(&j, v);
 	else
 		strbuf_addf(s, "\"%f\"", v);
-}
-
-/* Writes a key of the object whose members start at offset `begin`. */
-static void text_key(struct strbuf *s, size_t begin, const char *key)
-{
-	if (s->length > begin)
-		TEXT(s, ",");
-	text_string(s, key, strlen(key));
-	TEXT(s, ":");
 }
 
 static void range_arguments(struct chrome *c, const struct export_event *event)
@@ -238,6 +252,7 @@ static void range_arguments(struct chrome *c, const struct export_event *event)
 		text_key(s, begin, "finished");
 		TEXT(s, "\"false\"");
 	}
+	range_values(c, begin, TABLE_nvtx, event->row);
 	TEXT(s, "}}");
 }
 
@@ -291,6 +306,27 @@ static int nvtx_event(void *exporter, const struct export_event *event)
 	if (r >= 0)
 		range_arguments(c, event);
 	return r;
+}
+
+static int range_values_event(void *exporter, const struct export_event *event)
+{
+	struct chrome *c = exporter;
+	const struct trace *t = c->view.trace;
+	const struct range_value_columns *v = range_value_columns(t);
+	uint32_t name = v->name[event->row];
+	const char *text = trace_string(t, name);
+	struct chrome_slice slice = chrome_slice("hardware_counters", *text ? text : NO_MESSAGE);
+	int r = chrome_slice_open(
+		c, event,
+		chrome_track(c, CHROME_THREAD, event->process, 0, v->thread[event->row], 0),
+		&slice);
+
+	if (r < 0)
+		return r;
+	TEXT(&c->out, ",\"args\":{");
+	range_values(c, c->out.length, TABLE_range_value, event->row);
+	TEXT(&c->out, "}}");
+	return EXPORT_UNCOUNTED;
 }
 
 static int overhead_event(void *exporter, const struct export_event *event)
@@ -392,6 +428,7 @@ static int loss_event(void *exporter, const struct export_event *event)
 
 static export_writer *const writers[EVENT_KINDS] = {
 	[EVENT_LOSS] = loss_event,
+	[EVENT_RANGE_VALUES] = range_values_event,
 	[EVENT_NVTX] = nvtx_event,
 	[EVENT_CALL] = call_event,
 	[EVENT_OVERHEAD] = overhead_event,

@@ -205,14 +205,10 @@ static void end_arrow(struct chrome *c, const struct export_event *event,
 	}
 }
 
-/* Writes the hardware metrics of a measured launch, with CUPTI's metric names as keys. */
-static void metric_arguments(struct chrome *c, const struct export_event *event,
-			     uint64_t correlation)
+void chrome_metrics(struct chrome *c, enum table_id table, uint64_t first, unsigned rows)
 {
 	struct export_view *v = &c->view;
 	struct json j = JSON_INIT(&c->out);
-	uint64_t first;
-	unsigned rows = metric_values_take(&v->metrics, event->process, correlation, &first);
 
 	for (uint64_t row = first; rows; row++, rows--) {
 		uint32_t metric;
@@ -220,7 +216,7 @@ static void metric_arguments(struct chrome *c, const struct export_event *event,
 		size_t length;
 		const char *name;
 
-		if (!metric_values_read(v->trace, row, &metric, &value))
+		if (!metric_values_read(v->trace, table, row, &metric, &value))
 			continue;
 		name = export_text(v, TABLE_metric, COLUMN_metric_name, metric, &length);
 		TEXT(&c->out, ",");
@@ -262,6 +258,8 @@ int chrome_work(void *exporter, const struct export_event *event)
 	const struct chrome_class *class = NULL;
 	struct chrome_slice slice;
 	uint32_t config = TRACE_NO_ROW;
+	unsigned metrics = 0;
+	uint64_t first = 0;
 	int r;
 
 	if (event->kind == EVENT_KERNEL)
@@ -281,7 +279,9 @@ int chrome_work(void *exporter, const struct export_event *event)
 	if (class)
 		raw_add(s, c->class_text.data + class->tail, class->tail_length);
 	if (event->kind == EVENT_KERNEL)
-		metric_arguments(c, event, w->correlation[row]);
+		metrics = metric_values_take(&v->metrics, event->process, w->correlation[row],
+					     &first);
+	chrome_metrics(c, TABLE_metric_value, first, metrics);
 	if (event->kind == EVENT_MEMCPY || event->kind == EVENT_MEMSET)
 		copy_arguments(c, event);
 	if (event->kind == EVENT_MEMCPY)

@@ -121,6 +121,9 @@ int chrome_stack(struct chrome *c, const struct export_event *event,
 int chrome_event(struct chrome *c, const struct export_event *event) MUST_USE;
 export_writer chrome_work, chrome_sync, chrome_gpu_range, chrome_cuda_event;
 
+/* Writes metrics of a kernel or range as members, each after a comma: CUPTI's names are keys. */
+void chrome_metrics(struct chrome *c, enum table_id table, uint64_t first, unsigned rows);
+
 /* --- parts of events --- */
 
 static inline void text_time(const struct chrome *c, struct strbuf *s, uint64_t time_ns)

@@ -29,11 +29,11 @@ static const enum table_id definitions[] = { TABLE_process,     TABLE_device,
 static const enum table_id timed[] = { TABLE_clock, TABLE_capability, TABLE_nvtx, TABLE_pc_reading,
 				       TABLE_sass_value };
 
-static const enum table_id events[] = { TABLE_kernel,        TABLE_memcpy,
-					TABLE_memset,        TABLE_graph_launch,
-					TABLE_api_call,      TABLE_synchronization,
-					TABLE_allocation,    TABLE_counter_sample,
-					TABLE_kernel_config, TABLE_pc_sample };
+static const enum table_id events[] = {
+	TABLE_kernel,        TABLE_memcpy,          TABLE_memset,      TABLE_graph_launch,
+	TABLE_api_call,      TABLE_synchronization, TABLE_allocation,  TABLE_counter_sample,
+	TABLE_kernel_config, TABLE_pc_sample,       TABLE_metric_value
+};
 
 struct session {
 	struct exporter_state *owner;
@@ -307,6 +307,18 @@ static int close_sink(struct session *s, struct export_result *result)
 
 /* ---- events ---- */
 
+/* Appends the hardware counters of a kernel, if it was measured. */
+static void append_counters(struct session *s, uint64_t kernel)
+{
+	const struct trace *t = s->owner->view.trace;
+	uint64_t row = 0;
+	unsigned rows = metric_values_take(&s->owner->view.metrics, s->process,
+					   kernel_columns(t)->correlation[kernel], &row);
+
+	for (; rows; rows--, row++)
+		append_row(s, TABLE_metric_value, row);
+}
+
 /* Appends the event's row to the session of its process. */
 static int append_event(struct exporter_state *x, const struct export_event *event)
 {
@@ -316,6 +328,8 @@ static int append_event(struct exporter_state *x, const struct export_event *eve
 	if (r < 0)
 		return r;
 	append_timed(s, event->start_ns);
+	if (event->kind == EVENT_KERNEL)
+		append_counters(s, event->row);
 	if (event->kind != EVENT_NVTX)
 		append_row(s, event_table(event->kind), event->row);
 	return 0;

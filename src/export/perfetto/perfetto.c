@@ -186,6 +186,7 @@ static int end_part(struct perfetto *p, struct parts *parts, struct error *e)
 
 static export_writer *const writers[EVENT_KINDS] = {
 	[EVENT_LOSS] = perfetto_loss,
+	[EVENT_RANGE_VALUES] = perfetto_range_values,
 	[EVENT_NVTX] = perfetto_nvtx,
 	[EVENT_CALL] = perfetto_call,
 	[EVENT_OVERHEAD] = perfetto_overhead,

@@ -74,7 +74,8 @@ int perfetto_kernel_counters(struct perfetto *p, const struct export_event *even
 	if (!metrics)
 		return -ENOMEM;
 	for (uint64_t row = first; row < first + rows; row++)
-		if (metric_values_read(p->view.trace, row, &metric, &metrics[count].value))
+		if (metric_values_read(p->view.trace, TABLE_metric_value, row, &metric,
+				       &metrics[count].value))
 			metrics[count++].number = metric + 1;
 	return perfetto_metrics_add(&c->metrics, &c->readings.sequence, &p->out, (uint32_t)gpu,
 				    times_ns, metrics, count);

@@ -109,6 +109,48 @@ static void annotate_scope(struct perfetto *p, struct strbuf *s, uint32_t note, 
 		perfetto_annotate_text(s, note, text, length);
 }
 
+/* Annotates a slice with the hardware counters of the range or graph launch that it shows. */
+static void annotate_range_values(struct perfetto *p, struct strbuf *s, enum table_id table,
+				  uint64_t row)
+{
+	const struct trace *t = p->view.trace;
+	uint64_t first;
+	unsigned rows = range_values_of(&p->view, table, row, &first);
+	uint32_t metric;
+	double value;
+
+	if (likely(!rows))
+		return;
+	perfetto_annotate_passes(s, range_value_columns(t)->passes[first]);
+	for (; rows; rows--, first++)
+		if (metric_values_read(t, TABLE_range_value, first, &metric, &value))
+			perfetto_annotate_metric(
+				s, trace_string(t, metric_columns(t)->name[metric]), value);
+}
+
+int perfetto_range_values(void *exporter, const struct export_event *event)
+{
+	struct perfetto *p = exporter;
+	const struct trace *t = p->view.trace;
+	uint32_t name = range_value_columns(t)->name[event->row];
+	struct slice slice = { .track = TRACK_COUNTERS,
+			       .process = event->process,
+			       .category = CATEGORY_COUNTERS,
+			       .name = { KEY_STRING | name, trace_string(t, name),
+					 trace_string_length(t, name) } };
+	struct open_slice open;
+	int r;
+
+	if (!slice.name.length)
+		slice.name = fixed_name(1, NO_MESSAGE);
+	r = perfetto_slice_open(p, &slice, event, &open);
+	if (r < 0)
+		return r;
+	annotate_range_values(p, open.out, TABLE_range_value, event->row);
+	perfetto_slice_close(&open);
+	return EXPORT_UNCOUNTED;
+}
+
 int perfetto_call(void *exporter, const struct export_event *event)
 {
 	struct perfetto *p = exporter;
@@ -148,6 +190,7 @@ int perfetto_call(void *exporter, const struct export_event *event)
 	if (work != NO_WORK && v->work[WORK_SYNC].rows)
 		annotate_waits(p, open.out, work);
 	annotate_scope(p, open.out, ANNOTATION_SCOPE, nvtx_path_of_call(&v->ranges, (uint32_t)row));
+	annotate_range_values(p, open.out, TABLE_api_call, row);
 	perfetto_slice_close(&open);
 	return 0;
 }
@@ -220,6 +263,7 @@ int perfetto_nvtx(void *exporter, const struct export_event *event)
 	if (r < 0)
 		return r;
 	annotate_range(p, open.out, event, n->domain[row]);
+	annotate_range_values(p, open.out, TABLE_nvtx, row);
 	perfetto_slice_close(&open);
 	return 0;
 }

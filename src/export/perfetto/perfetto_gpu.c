@@ -153,7 +153,7 @@ static void metric_arguments(struct perfetto *p, uint64_t first, unsigned rows)
 	double value;
 
 	for (uint64_t row = first; row < first + rows; row++)
-		if (metric_values_read(p->view.trace, row, &metric, &value))
+		if (metric_values_read(p->view.trace, TABLE_metric_value, row, &metric, &value))
 			perfetto_argument_double(&p->out, IN_LAUNCH, ARG_END + metric, value);
 }
 

@@ -98,9 +98,10 @@ void perfetto_describe_process(struct perfetto *p, uint32_t process)
 static const char *group_name(const struct track *track, struct strbuf *buffer)
 {
 	static const char *const names[] = {
-		[TRACK_THREAD] = "overlapping",   [TRACK_RANGES] = "NVTX ranges",
-		[TRACK_SYNC] = "Synchronization", [TRACK_OVERHEAD] = "CUPTI overhead",
-		[TRACK_MEMORY] = "GPU memory",    [TRACK_LOSS] = "Loss",
+		[TRACK_THREAD] = "overlapping",         [TRACK_RANGES] = "NVTX ranges",
+		[TRACK_SYNC] = "Synchronization",       [TRACK_OVERHEAD] = "CUPTI overhead",
+		[TRACK_MEMORY] = "GPU memory",          [TRACK_LOSS] = "Loss",
+		[TRACK_COUNTERS] = "Hardware counters",
 	};
 	struct perfetto *p = track->writer;
 

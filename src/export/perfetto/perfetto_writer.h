@@ -29,6 +29,7 @@ enum track_kind {
 	TRACK_OVERHEAD,
 	TRACK_MEMORY,
 	TRACK_LOSS,
+	TRACK_COUNTERS, /* measured ranges that no other slice shows */
 	/* this kind and the next are sequences only; their process is a session */
 	TRACK_CPU_SAMPLES,
 	TRACK_OFF_CPU,
@@ -131,7 +132,7 @@ static inline uint64_t perfetto_event_id(const struct perfetto *p, uint32_t numb
 
 /* Calls, ranges, losses and other slices on tracks. */
 export_writer perfetto_call, perfetto_nvtx, perfetto_gpu_range, perfetto_sync, perfetto_overhead,
-	perfetto_allocation, perfetto_loss;
+	perfetto_allocation, perfetto_loss, perfetto_range_values;
 
 /* CPU samples and time off the CPU. */
 export_writer perfetto_sample;

@@ -1,4 +1,4 @@
-/* import_system.c: counter readings, and samples of kernels. */
+/* import_system.c: counter readings, samples of kernels, and their hardware counters. */
 #include <string.h>
 
 #include "format/rows.h"
@@ -200,4 +200,36 @@ void import_profile_sample(struct import_session *s, struct record *r)
 		append_sass_value(s, r, function, metric);
 	else
 		append_pc_sample(s, r, function, metric);
+}
+
+/* ---- hardware counters of kernels ---- */
+
+/* The logs have -1 for unknown values. gpufl's own do not name the launch. */
+void import_kernel_counters(struct import_session *s, struct record *r)
+{
+	static const struct {
+		const char *member, *metric;
+	} counters[] = {
+#define COUNTER(member, metric, share) { #member, metric },
+		GPUFL_KERNEL_COUNTERS(COUNTER)
+#undef COUNTER
+	};
+	struct row_metric_value row = { .correlation =
+						record_number(r, "true_corr_id", UINT64_MAX) };
+
+	if (!row.correlation)
+		import_add_loss(s, loss_reason_unknown_record, 1,
+				"hardware counters of kernels that do not name the launch");
+	for (size_t i = 0; i < ARRAY_SIZE(counters) && row.correlation; i++) {
+		const struct record_field *value = record_find(r, counters[i].member);
+
+		if (!value || !value->has_number || value->real < 0)
+			continue;
+		row.metric = declare_metric(s, import_text(s, counters[i].metric));
+		memcpy(&row.value, &value->real, sizeof(row.value));
+		if (row.metric)
+			import_append(s, TABLE_metric_value, &row);
+		else
+			import_add_loss(s, loss_reason_no_memory, 1, NULL);
+	}
 }

@@ -34,6 +34,8 @@
 	/* counters_recording.c */                                                                 \
 	X(counters) /* hardware counters of kernels of two processes */                            \
 	X(roofline) /* and of kernels without times, with their work and the GPU's peaks */        \
+	/* ranges_recording.c */                                                                   \
+	X(ranges) /* hardware counters of ranges and graph launches */                             \
 	/* hostile_recording.c: right in every byte, from no recorder */                           \
 	X(hostile_chain) /* a stack of 2^17 nodes, a sample at each */                             \
 	X(hostile_pushes) /* 2^17 NVTX ranges that are never popped, with a launch in each */      \

@@ -155,6 +155,105 @@ static void test_counters_in_a_locale_with_a_comma(void **state)
 	free(text);
 }
 
+/* One metric of a launch. */
+static void value(struct sink *s, uint64_t correlation, uint32_t metric, double number)
+{
+	struct row_metric_value row = { .correlation = correlation, .metric = metric };
+
+	memcpy(&row.value, &number, sizeof(number));
+	ROW_MISSING_IF(&row, metric_value, value, isnan(number));
+	s->ops->append(s, TABLE_metric_value, &row);
+}
+
+static void kernel(struct sink *s, uint64_t correlation)
+{
+	ROW(s, kernel, .start_ns = 2048, .end_ns = 3000, .config = 1, .device = 1,
+	    .correlation = correlation, .missing = 1u << COLUMN_kernel_queued_ns);
+}
+
+static void check_counters(const char *text, unsigned line, unsigned index, const char *values)
+{
+	char expected[2048];
+
+	snprintf(expected, sizeof(expected),
+		 "{\"type\":\"kernel_perf_metric_event\",\"pid\":42,\"app\":\"app\",\"session_id\":"
+		 "\"" SESSION "\",\"device_id\":1,\"range_index\":%u,\"range_name\":\"%u\","
+		 "\"kernel_name\":\"gemm()\",\"launch_ordinal\":%u,%s}",
+		 index, index, index + 1, values);
+	CHECK_LINE(text, "kernel_perf_metric_event", line, expected);
+}
+
+/* In the format's members, -1 where a value is unknown. Metrics without a member are left out. */
+static void test_counters_of_kernels(void **state)
+{
+	static const char *const names[] = { "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+					     "l1tex__t_sector_hit_rate.pct",
+					     "lts__t_sector_hit_rate.pct",
+					     "dram__bytes_read.sum",
+					     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
+					     "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+					     "gpu__time_duration.sum" };
+	struct sink *s = sink_open(*state, (struct gpufl_options){ .demangle = demangle_gemm });
+	char *text;
+
+	define(s);
+	ROW(s, kernel_config, .id = 1, .name = GEMM);
+	for (uint32_t i = 0; i < ARRAY_SIZE(names); i++) {
+		text_row(s, 20 + i, names[i]);
+		ROW(s, metric, .id = 10 + i, .name = 20 + i);
+	}
+	value(s, 5, 10, 41.23456);
+	value(s, 5, 11, 100.5);
+	value(s, 5, 12, NAN);
+	value(s, 5, 13, 4294967296.4);
+	value(s, 5, 14, 25);
+	value(s, 5, 15, 100);
+	value(s, 6, 16, 1000); /* the format has no member for it */
+	value(s, 8, 10, 0);
+	kernel(s, 8);
+	kernel(s, 6);
+	kernel(s, 5);
+	kernel(s, 5); /* another record of the launch */
+	text = close_sink(s, *state, "device.1.log.gz");
+	check_counters(text, 0, 1,
+		       "\"sm_throughput_pct\":0.0000,\"l1_hit_rate_pct\":-1.0000,"
+		       "\"l2_hit_rate_pct\":-1.0000,\"dram_read_bytes\":-1,\"dram_write_bytes\":-1,"
+		       "\"tensor_active_pct\":-1.0000,\"achieved_occupancy_pct\":-1.0000,"
+		       "\"shared_load_bank_conflicts\":-1,\"shared_store_bank_conflicts\":-1,"
+		       "\"shared_bank_conflicts\":-1,\"shared_wavefronts\":-1,"
+		       "\"shared_bank_conflict_overhead_pct\":-1.0000,"
+		       "\"shared_bank_conflict_nway\":-1.0000,\"true_corr_id\":8");
+	check_counters(text, 1, 0,
+		       "\"sm_throughput_pct\":41.2346,\"l1_hit_rate_pct\":-1.0000,"
+		       "\"l2_hit_rate_pct\":-1.0000,\"dram_read_bytes\":4294967296,"
+		       "\"dram_write_bytes\":-1,\"tensor_active_pct\":-1.0000,"
+		       "\"achieved_occupancy_pct\":-1.0000,\"shared_load_bank_conflicts\":-1,"
+		       "\"shared_store_bank_conflicts\":-1,\"shared_bank_conflicts\":25,"
+		       "\"shared_wavefronts\":100,\"shared_bank_conflict_overhead_pct\":25.0000,"
+		       "\"shared_bank_conflict_nway\":1.3333,\"true_corr_id\":5");
+	assert_null(find_line(text, "kernel_perf_metric_event", 2));
+	free(text);
+}
+
+/* Launches whose kernels never arrive make room for others. */
+static void test_counters_without_kernels(void **state)
+{
+	struct sink *s = sink_open(*state, (struct gpufl_options){ 0 });
+	char *text;
+
+	define(s);
+	text_row(s, 20, "dram__bytes_read.sum");
+	ROW(s, metric, .id = 10, .name = 20);
+	for (uint64_t i = 0; i < 2000; i++)
+		value(s, 1000 + i, 10, (double)i);
+	kernel(s, 2500);
+	text = close_sink(s, *state, "device.1.log.gz");
+	assert_non_null(
+		strstr(find_line(text, "kernel_perf_metric_event", 0), "\"launch_ordinal\":1501,"));
+	assert_null(find_line(text, "kernel_perf_metric_event", 1));
+	free(text);
+}
+
 static void test_the_engine_is_named(void **state)
 {
 	static const struct {
@@ -227,6 +326,8 @@ int main(void)
 		folder_test(test_names_are_those_of_the_epoch),
 		folder_test(test_counters_over_time),
 		folder_test(test_counters_in_a_locale_with_a_comma),
+		folder_test(test_counters_of_kernels),
+		folder_test(test_counters_without_kernels),
 		folder_test(test_the_engine_is_named),
 		folder_test(test_windows_of_system_metrics),
 	};

@@ -16,6 +16,8 @@ static void define(struct sink *s)
 	ROW(s, nvtx_domain, .id = 3, .name = 3);
 	ROW(s, kernel_config, .id = 7, .name = 2);
 	ROW(s, counter, .id = 1, .name = 4, .missing = 1u << COLUMN_counter_reading);
+	text_row(s, 5, "dram__bytes_read.sum");
+	ROW(s, metric, .id = 1, .name = 5);
 }
 
 /* A step: a scope, a range in it, a launch, what it launched, a wait, a reading. */
@@ -28,6 +30,7 @@ static void step(struct sink *s, uint64_t i)
 	ROW(s, api_call, .start_ns = at, .end_ns = at + 1, .thread = 5, .correlation = i);
 	ROW(s, external_correlation, .kind = 4, .id = i, .correlation = i);
 	ROW(s, nvtx, .time_ns = at + 5, .kind = nvtx_kind_pop, .thread = 5, .domain = 3);
+	ROW(s, metric_value, .correlation = i, .metric = 1);
 	ROW(s, kernel, .start_ns = at, .end_ns = at + 9, .config = 7, .correlation = i,
 	    .missing = 1u << COLUMN_kernel_queued_ns);
 	ROW(s, kernel, .start_ns = at, .end_ns = at + 9, .config = 7, .correlation = i + 9);

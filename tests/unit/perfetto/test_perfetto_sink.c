@@ -30,6 +30,7 @@ struct service {
 	struct sequence sequences[SEQUENCES];
 	uint32_t random, refusing; /* packets still to reject */
 	uint64_t begun, ended, told;
+	uint64_t annotated; /* ends of slices with annotations */
 	unsigned arrows[CALLS]; /* by correlation */
 };
 
@@ -72,8 +73,10 @@ static void read_event(struct service *s, struct sequence *q, struct cursor even
 	struct cursor c = event;
 	struct proto_field f;
 	uint64_t type = 0, uuid = 0;
+	bool annotated = false;
 
 	while (proto_next(&c, &f)) {
+		annotated |= f.number == 4;
 		type = f.number == 9 ? f.value : type;
 		uuid = f.number == 11 ? f.value : uuid;
 		if (f.number == 3000)
@@ -87,6 +90,7 @@ static void read_event(struct service *s, struct sequence *q, struct cursor even
 		assert_int_not_equal(q->open, 0);
 		q->open--;
 		s->ended++;
+		s->annotated += annotated;
 	} else if (type == 3) {
 		s->told += count_of(event);
 	}
@@ -127,6 +131,13 @@ static void nvtx(struct sink *sink, enum nvtx_kind kind, uint64_t time_ns, uint6
 	    .range = range);
 }
 
+/* A value of the range of level 0 that was popped at this time. */
+static void range_value(struct sink *sink, uint64_t time_ns)
+{
+	ROW(sink, range_value, .start_ns = time_ns - 1, .end_ns = time_ns + 1, .thread = 7,
+	    .name = STEP, .passes = 1, .metric = 1);
+}
+
 static struct sink *new_sink(struct service *s, const atomic_uint *rows)
 {
 	struct sink *sink = perfetto_sink_new(
@@ -153,16 +164,16 @@ static void assert_whole(const struct service *s)
  * Slices are lost as a whole: no end without its beginning, which would end the slice around it,
  * and no beginning without its end.
  */
-static void test_slices_of_a_slow_service(void **state)
+static void serve_slowly(unsigned more_rows)
 {
-	const atomic_uint rows = PERFETTO_CALLS | PERFETTO_RANGES;
+	const atomic_uint rows = PERFETTO_CALLS | PERFETTO_RANGES | more_rows;
 	struct service s = { .random = 1 };
 	struct sink *sink = new_sink(&s, &rows);
 	uint64_t time_ns = 0, slices = 0;
 	unsigned pushed = 0, crossing = 0;
 
-	(void)state;
 	assert_non_null(sink);
+	ROW(sink, metric, .id = 1, .name = STEP, .description = STEP, .unit = STEP);
 	for (unsigned i = 0; i < ROUNDS; i++, time_ns += 10) {
 		unsigned choice = next_random(&s.random) % 8;
 
@@ -172,6 +183,8 @@ static void test_slices_of_a_slow_service(void **state)
 			slices++;
 		} else if (choice == 1 && pushed) {
 			nvtx(sink, nvtx_kind_pop, time_ns, 0);
+			range_value(sink, time_ns);
+			sink->ops->seal(sink);
 			pushed--;
 		} else if (choice == 2 && !crossing) {
 			nvtx(sink, nvtx_kind_start, time_ns, i + 1);
@@ -194,6 +207,71 @@ static void test_slices_of_a_slow_service(void **state)
 	assert_in_range(s.begun, slices / 4, slices - slices / 4);
 	assert_whole(&s);
 	assert_in_range(s.told, slices - s.begun, 8 * (slices - s.begun)); /* with descriptions */
+	assert_true(more_rows ? s.annotated > ROUNDS / 100 : !s.annotated);
+}
+
+static void test_slices_of_a_slow_service(void **state)
+{
+	(void)state;
+	serve_slowly(0);
+	serve_slowly(PERFETTO_RANGE_METRICS);
+}
+
+/* Values that arrive before or soon after the end of their range are arguments of its end. */
+static void test_values_of_ranges(void **state)
+{
+	static const struct row_nvtx others[] = {
+		{ .time_ns = 300, .message = STEP, .thread = 7, .level = 1 },
+		{ .time_ns = 300, .message = STEP, .thread = 7, .domain = 2 },
+		{ .time_ns = 300, .message = STEP, .thread = 8 },
+		{ .time_ns = 302, .message = STEP, .thread = 7 }, /* ends later */
+		{ .time_ns = 290, .message = STEP, .thread = 7 }, /* ends before */
+	};
+	const atomic_uint rows = PERFETTO_RANGES | PERFETTO_RANGE_METRICS;
+	struct service s = { 0 };
+	struct sink *sink = new_sink(&s, &rows);
+
+	(void)state;
+	assert_non_null(sink);
+	ROW(sink, metric, .id = 1, .name = STEP, .description = STEP, .unit = STEP);
+	for (unsigned i = 1; i <= 2; i++) {
+		nvtx(sink, nvtx_kind_push, 100 * i, 0);
+		if (i == 1)
+			range_value(sink, 100 * i + 50);
+		nvtx(sink, nvtx_kind_pop, 100 * i + 50, 0);
+		assert_int_equal(s.ended, i - 1);
+		if (i == 2) {
+			sink->ops->seal(sink);
+			assert_int_equal(s.ended, 1);
+			range_value(sink, 100 * i + 50);
+		}
+		sink->ops->seal(sink);
+		assert_int_equal(s.ended, i);
+		assert_int_equal(s.annotated, i);
+	}
+	/* Others and late ones are not its arguments: they make a slice. */
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		for (uint8_t pop = 0; pop < 2; pop++) {
+			struct row_nvtx row = others[i];
+
+			row.kind = pop ? nvtx_kind_pop : nvtx_kind_push;
+			row.time_ns += pop ? 50 : 0;
+			sink->ops->append(sink, TABLE_nvtx, &row);
+		}
+	range_value(sink, 350);
+	sink->ops->seal(sink);
+	assert_int_equal(s.ended, 2);
+	sink->ops->seal(sink);
+	assert_int_equal(s.ended, 3 + ARRAY_SIZE(others));
+	nvtx(sink, nvtx_kind_push, 400, 0);
+	nvtx(sink, nvtx_kind_pop, 450, 0);
+	sink->ops->seal(sink);
+	sink->ops->seal(sink);
+	range_value(sink, 450);
+	assert_int_equal(sink->ops->close(sink), 0);
+	assert_int_equal(s.ended, 5 + ARRAY_SIZE(others));
+	assert_int_equal(s.annotated, 2);
+	assert_whole(&s);
 }
 
 /* --- without memory --- */
@@ -232,13 +310,16 @@ static void add_rows(struct sink *sink, uint64_t time_ns)
 	sink->ops->seal(sink);
 	nvtx(sink, nvtx_kind_end, time_ns + 1, time_ns);
 	nvtx(sink, nvtx_kind_pop, time_ns + 1, 0);
+	range_value(sink, time_ns + 1);
+	range_value(sink, time_ns + 3); /* without its range */
 }
 
 /* Rows are lost; packets, slices and sequences remain whole, and memory that returns is used. */
 static void without_memory(bool stays)
 {
 	const atomic_uint rows = PERFETTO_WORK | PERFETTO_CALLS | PERFETTO_RANGES |
-				 PERFETTO_COUNTERS | PERFETTO_METRICS | PERFETTO_SAMPLES;
+				 PERFETTO_COUNTERS | PERFETTO_METRICS | PERFETTO_SAMPLES |
+				 PERFETTO_RANGE_METRICS;
 
 	failing_alloc_stays = stays;
 	FOR_EACH_FAILURE(n)
@@ -415,6 +496,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_slices_of_a_slow_service),
+		cmocka_unit_test(test_values_of_ranges),
 		cmocka_unit_test(test_without_memory_once),
 		cmocka_unit_test(test_without_memory_for_a_while),
 		cmocka_unit_test(test_without_memory_for_arrows),
