@@ -9,7 +9,7 @@
  * exclude torch.profiler, and each thread has to switch them on.
  *
  * torch has no C interface for this. Declared below is what its C++ functions expect, unchanged from
- * 1.12 to 2.14. Where a function has another name or other arguments it is not found.
+ * 2.0 to 2.14. A function with another name or other arguments is not found.
  */
 #include "record_operators.h"
 
