@@ -101,7 +101,7 @@ def names(folder):
             with pitot.scope("step"):
                 step()
         wait()
-    kernels = [(row["scope"] or "").split("/")[1:] for row in rows(folder, "kernel", "--columns=scope")]
+    kernels = [[name for name in (row["scope"] or "").split("/") if name not in ("", "step")] for row in rows(folder, "kernel", "--columns=scope")]
     print(f"{len(kernels)} kernels, {len(rows(folder, 'nvtx', '-w', 'kind=push'))} scopes in 3 steps; losses: {rows(folder, 'loss')}")
     parts = collections.defaultdict(list)
     for path in kernels:

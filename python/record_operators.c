@@ -36,11 +36,11 @@ struct observer {
 };
 enum { KIND_OPERATOR, KIND_BACKWARD };
 
-static struct {
+static struct functions {
 	uint64_t (*add)(struct observer o);
 	void (*remove)(uint64_t handle);
 	const char *(*name)(const struct record_function *function);
-} torch;
+} torch; /* once found, always valid: an operator may end after operators_end() */
 
 static struct operator_scopes scope;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -124,14 +124,19 @@ static void on_end(const struct record_function *function, void *context)
 static bool find_torch(const char *path)
 {
 	void *library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+	struct functions found;
 
 	if (!library)
 		return false;
-	*(void **)&torch.add = dlsym(library, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE");
-	*(void **)&torch.remove = dlsym(library, "_ZN2at14removeCallbackEm");
-	*(void **)&torch.name = dlsym(library, "_ZNK2at14RecordFunction4nameEv");
+	*(void **)&found.add =
+		dlsym(library, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE");
+	*(void **)&found.remove = dlsym(library, "_ZN2at14removeCallbackEm");
+	*(void **)&found.name = dlsym(library, "_ZNK2at14RecordFunction4nameEv");
 	dlclose(library);
-	return torch.add && torch.remove && torch.name;
+	if (!found.add || !found.remove || !found.name)
+		return false;
+	torch = found;
+	return true;
 }
 
 const char *operators_begin(const struct operator_scopes *scopes, const char *path)
