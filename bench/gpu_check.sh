@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Checks a change of the recorder on a GPU, the most harmful failures first. Prints its findings as it goes.
 # usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]: AGAINST is a build without the change, - for none; steps: crash twice share share_more
-#	scopes system stalls counters ranges pm sass tests programs cost
+#	scopes system stalls counters ranges pm sass operators tests programs cost
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$(realpath "${1:?usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]}")
 against=${2:--}
 shift $(($# < 2 ? $# : 2))
-steps=${*:-crash twice share share_more scopes system stalls counters ranges pm sass tests programs cost}
+steps=${*:-crash twice share share_more scopes system stalls counters ranges pm sass operators tests programs cost}
 folder=$(mktemp -d)
 if [ "$against" != - ]; then against=$(realpath "$against"); fi
 
@@ -297,6 +297,9 @@ sass_rows() {
 	"$build/pitot" view --json --quiet "$1" cost | grep -E '"replay"|"setup"' | grep -o '"kind.*' | cut -c1-160
 	python3 bench/sass_rows.py "$1" "$build/pitot" "${@:2}"
 }
+
+# Operators of PyTorch: which kernels are within one, and what their scopes cost.
+operators() { timeout 60 python3 bench/operators.py "$build" 25; }
 
 tests() { tests/gpu/run "$build" 2>&1 | tail -15; }
 programs() { bench/gpu_programs.sh "$build" "$folder"; }

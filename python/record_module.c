@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "record_operators.h"
 
 #define LIBRARY "libpitot.so"
 #ifndef METH_FASTCALL /* exists since 3.7; the limited API has it since 3.10, with this value */
@@ -519,6 +520,31 @@ static PyObject *mark(PyObject *module, PyObject *text)
 	Py_RETURN_NONE;
 }
 
+/* Argument: the path of torch._C. Returns why operators have no scopes; then they need no end. */
+static PyObject *watch_operators(PyObject *module, PyObject *path)
+{
+	struct operator_scopes made = { recorder.scope_begin, recorder.scope_end };
+	const char *reason = NULL;
+	PyObject *bytes;
+
+	(void)module;
+	if (!PyUnicode_FSConverter(path, &bytes))
+		return NULL;
+	if (recorder.start)
+		reason = operators_begin(&made, PyBytes_AsString(bytes));
+	Py_DECREF(bytes);
+	return Py_BuildValue("z", reason);
+}
+
+static PyObject *unwatch_operators(PyObject *module, PyObject *unused)
+{
+	(void)module;
+	(void)unused;
+	if (recorder.start)
+		operators_end();
+	Py_RETURN_NONE;
+}
+
 /* --- numbers --- */
 
 /* Arguments: name, unit, description. Returns the counter's number, or 0 without a recorder. */
@@ -646,6 +672,8 @@ static PyMethodDef methods[] = {
 	{ "scope_class", scope_class, METH_O, NULL },
 	{ "scope_end", (PyCFunction)(void (*)(void))scope_exit, METH_FASTCALL, NULL },
 	{ "mark", mark, METH_O, NULL },
+	{ "watch_operators", watch_operators, METH_O, NULL },
+	{ "unwatch_operators", unwatch_operators, METH_NOARGS, NULL },
 	{ "system_window", system_window, METH_VARARGS, NULL },
 	{ "counter", counter, METH_VARARGS, NULL },
 	{ "counter_add", counter_add, METH_VARARGS, NULL },

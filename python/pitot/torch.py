@@ -1,10 +1,13 @@
-"""Scopes for the modules of a PyTorch model: ``pitot.torch.watch(model)``. Does not import torch."""
+"""Scopes for the modules and operators of a PyTorch model: ``pitot.torch.watch(model)``. Does not import torch."""
 
 from __future__ import annotations
 
+import sys
 import threading
+import warnings
 
 from pitot import _record
+from pitot._read import Error
 from pitot._recorder import Scope, scope
 
 TYPE_CHECKING = False
@@ -39,6 +42,21 @@ class _Hooks:
         del opened[first:]
 
 
+class _Operators:
+    """Scopes of operators, in the whole process, until remove()."""
+
+    def __init__(self) -> None:
+        try:
+            path = sys.modules["torch"]._C.__file__
+        except (KeyError, AttributeError):
+            raise Error("torch is not loaded") from None
+        if reason := _record.watch_operators(path):
+            raise Error(reason)
+
+    def remove(self) -> None:
+        _record.unwatch_operators()
+
+
 class Watch:
     """The hooks of ``watch()``, active until remove() or the end of a ``with`` block."""
 
@@ -65,11 +83,14 @@ def _always(register: Callable[..., Any], hook: Callable[..., None]) -> Any:
         return register(hook)
 
 
-def watch(model: Any, *, backward: bool = False) -> Watch:
+def watch(model: Any, *, backward: bool = False, operators: bool = True) -> Watch:
     """Makes a scope of each module's forward(), named by its path ("layer1.0.conv1"), or by its class for the model itself.
 
-    With ``backward`` gradients have scopes, too ("layer1.0.conv1 backward"). That needs torch's full backward hooks, which
-    raise if a module's output is modified in place, for example by a following ``ReLU(inplace=True)``.
+    With ``operators`` torch's operators are scopes, too ("aten::addmm", and gradients: "AddmmBackward0"), on all threads of
+    the process. If that is not possible, it is a RuntimeWarning.
+
+    With ``backward`` gradients of modules have scopes, too ("layer1.0.conv1 backward"). That needs torch's full backward
+    hooks, which raise if a module's output is modified in place, for example by a following ``ReLU(inplace=True)``.
     """
     watch, forward, gradients = Watch([]), threading.local(), threading.local()
     try:
@@ -82,6 +103,11 @@ def watch(model: Any, *, backward: bool = False) -> Watch:
                 hooks = _Hooks(gradients, f"{name} backward", not path)
                 watch._handles.append(module.register_full_backward_pre_hook(hooks.begin))
                 watch._handles.append(module.register_full_backward_hook(hooks.end))
+        if operators:
+            try:
+                watch._handles.append(_Operators())
+            except Error as error:
+                warnings.warn(f"operators have no scopes: {error}", RuntimeWarning, stacklevel=2)
     except BaseException:
         watch.remove()
         raise

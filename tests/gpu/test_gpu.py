@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import HERE, PITOT
+from conftest import BUILD, HERE, PITOT, Recording
 
 
 def counts(text):
@@ -217,3 +217,29 @@ def test_stacks_are_complete(record, torch_python):
     calls = r.rows("api_call", "--columns", "stack")
     complete = sum(ends.get(x.get("stack")) == "complete" for x in calls)
     assert complete >= 0.999 * len(calls)
+
+
+def test_a_watched_training(torch_python, tmp_path):
+    """The package: a report of the active steps, and launches within modules and operators, also of autograd's thread."""
+    code = """
+import sys, torch, pitot
+torch.manual_seed(0)
+model = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, dropout=0.0), 2).cuda()
+x = torch.randn(4, 16, 64, device="cuda", requires_grad=True)
+steps = pitot.steps(range(6), wait=2, warmup=1, active=3, repeat=1, path=sys.argv[1])
+with pitot.torch.watch(model, backward=True):
+    for _ in steps:
+        model(x).square().mean().backward()
+        torch.cuda.synchronize()
+steps.recordings[0].report()
+"""
+    done = subprocess.run([torch_python, "-c", code, str(tmp_path / "steps.pitot")], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(BUILD / "python")})
+    assert done.returncode == 0 and "verdict" in done.stdout, done.stdout + done.stderr
+    r = Recording(tmp_path / "steps.pitot", done)
+    assert sum(x["message"] == "step" for x in r.rows("nvtx", "-w", "kind=push")) == 3
+    scopes = [x["scope"] or "" for x in r.rows("kernel", "--columns", "scope")]
+    assert len(scopes) > 100
+    assert sum("::" in x or "Backward" in x for x in scopes) >= 0.99 * len(scopes)
+    assert any(x.startswith("step/TransformerEncoder/layers.0/layers.0.linear1/aten::linear/aten::addmm") for x in scopes)
+    assert any("layers.0.linear1 backward/AddmmBackward0/aten::mm" in x for x in scopes)

@@ -315,6 +315,8 @@ def test_a_folder_of_logs_is_imported(analyzer, package, plain, training, enviro
     for folder, name in ((tmp_path / "logs", None), (tmp_path / "logs", inner.name), (inner, None)):
         session = analyzer.GpuFlightSession(folder, session_id=name, log_prefix="train")
         assert list((tmp_path / "temporary").iterdir())
+        for frame in session.kernels, session.memcpy, session.scope_events, session.device_metrics, session.host_metrics:
+            assert set(frame["session_id"]) == {inner.name}
         for column in "duration_ns", "name", "grid", "user_scope":
             assert list(session.kernels[column]) == list(whole.kernels[column]), column
         assert set(session.scopes["type"]) <= {"profile_sample"}
@@ -322,6 +324,25 @@ def test_a_folder_of_logs_is_imported(analyzer, package, plain, training, enviro
         assert list(session.host_metrics["cpu_pct"]) == [50] * len(whole.host_metrics["cpu_pct"].dropna())
         del session
         assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_sessions_of_logs_in_one_folder(analyzer, package, tmp_path):
+    """A process that went on to a second session, and another process."""
+    columns = "dt_ns kernel_id stream_id duration_ns corr_id dyn_shared num_regs has_details external_kind external_id".split()
+    lines = []
+    for session, pid, start_ns in ("first", 42, 1000), ("other", 43, 1500), ("second", 42, 5000):
+        about = {"version": 1, "session_id": session}
+        lines += [{**about, "type": "job_start", "pid": pid, "app": "app", "ts_ns": start_ns},
+                  {**about, "type": "dictionary_update", "kernel_dict": {"1": session}},
+                  {**about, "type": "kernel_event_batch", "batch_id": 1, "base_time_ns": start_ns, "columns": columns,
+                   "rows": [[100 * i, 1, 7, 50, i, 0, 16, 0, 0, 0] for i in range(3)]}]
+    (tmp_path / "device.log").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    kernels = analyzer.GpuFlightSession(tmp_path).kernels
+    assert len(kernels) == 9 and list(kernels["session_id"]) == list(kernels["name"])
+    assert list(kernels[kernels["name"] == "second"]["corr_id"]) == [0, 1, 2]
+    assert set(analyzer.GpuFlightSession(tmp_path, "other").kernels["name"]) == {"other"}
+    with pytest.raises(package.UsageError, match="no session 'x' in these logs: they have first, other, second"):
+        analyzer.GpuFlightSession(tmp_path, "x")
 
 
 def test_kernels_of_logs_outside_of_scopes(analyzer, plain, make_recording, environment, tmp_path, monkeypatch):

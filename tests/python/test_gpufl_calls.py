@@ -27,7 +27,7 @@ def test_a_program_of_gpufl(run, rows, spans, tmp_path, python):
             pass
         gfl.shutdown()
         gfl.shutdown()
-        with gfl.session(app_name="second") as runs:
+        with gfl.session("second") as runs:
             results.append(runs)
             for _ in gfl.Scope("x", repeat=9):
                 break
@@ -271,6 +271,7 @@ def test_what_gpufl_warns_of(run, tmp_path):
             dict(system_sample_rate_ms=60), dict(system_sample_rate_ms=60), dict(enable_profiling=True), dict(aap_name="x"), dict(zzz=1),
             dict(backend=gfl.BackendKind.None_), dict(backend=gfl.BackendKind.Amd), dict(deep_window_only=True),
             dict(profiling_engine=gfl.ProfilingEngine.Deep), dict(config_file="none.json"),
+            dict(analysis_id="a", pass_index=0, pass_count=3),
         )]))
         """)
     assert said == [
@@ -287,8 +288,9 @@ def test_what_gpufl_warns_of(run, tmp_path):
         [False, "RuntimeWarning: there is no backend for AMD yet"],
         [True],
         [True],
-        [False, said[12][1]]]
-    assert "none.json" in said[12][1] and len(list(tmp_path.glob("*.pitot"))) == 7
+        [False, said[12][1]],
+        [True, "RuntimeWarning: analysis_id has no effect: each session is analyzed by itself"]]
+    assert "none.json" in said[12][1] and len(list(tmp_path.glob("*.pitot"))) == 8
 
 
 def test_gpufl_deep_windows(run, rows, tmp_path, launcher):
@@ -339,7 +341,7 @@ def test_gpufl_has_the_keywords_of_its_header(run, source):
         import pitot.gpufl as gfl
         print(json.dumps([list(inspect.signature(gfl.init).parameters), [e.name for e in gfl.ProfilingEngine]]))
         """)
-    assert set(said[0]) == {*fields, "old"} and set(said[1]) == set(engines)
+    assert set(said[0]) == {*fields, "analysis_id", "pass_index", "pass_count", "old"} and set(said[1]) == set(engines)
 
 
 def test_gpufl_names_in_the_environment(run, tmp_path):

@@ -126,6 +126,9 @@ def init(
     api_key: str = "",
     api_path: str = "",
     remote_upload: bool = False,
+    analysis_id: Optional[str] = None,
+    pass_index: Optional[int] = None,
+    pass_count: Optional[int] = None,
     **old: Any,
 ) -> bool:
     """Starts the session. Returns False if it is disabled, the backend is missing, or it cannot start, which warns."""
@@ -140,6 +143,8 @@ def init(
     remote_upload |= os.environ.get("GPUFL_REMOTE_UPLOAD", "").lower() in ("1", "true", "yes", "on")
     if remote_upload:
         _deprecated("remote_upload is deprecated: call upload_logs(), or use session(backend_url=...)")
+    if analysis_id is not None:
+        _missing("analysis_id has no effect: each session is analyzed by itself")
     is_running = _owner == os.getpid()  # a running session continues
     if not is_running:
         _disabled = not enabled
@@ -425,11 +430,11 @@ def clean_logs(log_path: str = "", log_prefix: Optional[str] = None, *, dry_run:
 class session:
     """``with session(app_name="train"):`` calls init(), shutdown() and, with a backend_url, upload_logs()."""
 
-    def __init__(self, **options: Any) -> None:
-        self._options = options
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._arguments, self._options = arguments, options
 
     def __enter__(self) -> bool:
-        return init(**self._options)
+        return init(*self._arguments, **self._options)
 
     def __exit__(self, *_: object) -> None:
         shutdown()

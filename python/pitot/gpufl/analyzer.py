@@ -118,7 +118,7 @@ def table_text(heads: str, rows: Iterable[Sequence[object]]) -> str:
 class GpuFlightSession:
     """A recording, or the sessions of a folder of logs, with gpufl's seven DataFrames and six methods.
 
-    ``session_id`` selects a session's folder in a folder of logs, or a process id in a recording; default: all.
+    ``session_id`` selects a session in a folder of logs, or a process id in a recording; default: all.
     ``log_prefix`` and ``load_all_rotated`` have no effect: all files are read.
     """
 
@@ -134,9 +134,14 @@ class GpuFlightSession:
         self.log_dir, self.session_id, self.max_stack_depth = log_dir, session_id, max_stack_depth
         self._pid = -1
         self._is_imported = is_log_folder(log_dir)
+        self._sessions: list[dict[str, Any]] = []
         if self._is_imported:
             inner = os.path.join(log_dir, session_id or "")
             self.recording = pitot.open(_imported(inner if os.path.isdir(inner) else log_dir, self))
+            rows = self.recording.table("capability").select("pid", "time_ns", "got").where("name=session")
+            self._sessions = sorted(arrow_of(rows, _WHAT).to_pylist(), key=lambda row: int(row["time_ns"]))
+            if session_id is not None and not os.path.isdir(inner):
+                self._pid = self._process_of(session_id)
         else:
             self.recording = pitot.open(log_dir)
             if session_id is not None:
@@ -149,13 +154,29 @@ class GpuFlightSession:
         self.session_start_ns = self.report["start_unix_ns"]
         self.session_end_ns = self.session_start_ns + self.report["duration_ns"]
 
+    def _process_of(self, session_id: str) -> int:
+        for session in self._sessions:
+            if session["got"] == session_id:
+                return int(session["pid"])
+        known = ", ".join(session["got"] for session in self._sessions)
+        raise pitot.UsageError(f"no session '{session_id}' in these logs: they have {known}")
+
     # --- DataFrames ---
+
+    def _session_ids(self, frame: DataFrame) -> Any:
+        """Processes of a recording, sessions of logs. A process may have had several sessions, one after the other."""
+        ids, times = frame["pid"].astype(str), [name for name in ("start_ns", "time_ns") if name in frame]
+        first = {session["pid"]: session for session in reversed(self._sessions)}
+        for session in self._sessions:
+            is_all = session is first[session["pid"]] or not times
+            ids[(frame["pid"] == session["pid"]) & (is_all or frame[times[0]] >= session["time_ns"])] = session["got"]
+        return ids
 
     def _rows(self, table: str, *columns: str, where: Sequence[str] = ()) -> DataFrame:
         if self._pid >= 0:
             where = (*where, f"pid={self._pid}")
         frame = arrow_of(self.recording.table(table).select("pid", *columns).where(*where), _WHAT).to_pandas()
-        frame.insert(0, "session_id", frame["pid"].astype(str))
+        frame.insert(0, "session_id", self._session_ids(frame))
         for name in ("start_ns", "end_ns", "time_ns"):
             if name in columns:
                 frame[name] += self.recording.unix_offset_ns
@@ -302,7 +323,7 @@ class GpuFlightSession:
         frame["time_ns"] += self.recording.unix_offset_ns
         wide = frame.pivot_table(index=["pid", "device", "time_ns"], columns="counter", values="value", aggfunc="last")
         wide = wide.reset_index()
-        wide["session_id"] = wide["pid"].astype(str)
+        wide["session_id"] = self._session_ids(wide)
         return wide.sort_values("time_ns", kind="stable", ignore_index=True)
 
     @cached_property

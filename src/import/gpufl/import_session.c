@@ -246,6 +246,7 @@ static void read_start(struct import_session *s, struct record *r)
 	append_clock(s, time_ns);
 	append_capability(s, time_ns, "engine", capability_state_on,
 			  record_text(r, "profiling_engine"), NULL);
+	append_capability(s, time_ns, "session", capability_state_on, s->id, NULL);
 }
 
 static void read_shutdown(struct import_session *s, struct record *r)
