@@ -28,10 +28,10 @@ STEPS, LAYERS = 10, 6
 RECORD = {"stacks": "none", "cpu": 0}
 SETTINGS = {  # recorded, keywords of watch()
     "alone": (False, None),
-    "watched": (False, {"operators": False}),
+    "watched": (False, {}),
     "watched, operators": (False, {"operators": True}),
     "recorded": (True, None),
-    "recorded, watched": (True, {"operators": False}),
+    "recorded, watched": (True, {}),
     "recorded, watched, operators": (True, {"operators": True}),
     "recorded, watched, operators, backward": (True, {"operators": True, "backward": True}),
 }
@@ -96,7 +96,7 @@ def rows(folder, table, *columns):
 def names(folder):
     modules = {name or type(model).__name__ for name, _ in model.named_modules()}
     modules |= {f"{name} backward" for name in modules}
-    with pitot.record(f"{folder}/steps", **RECORD), pitot.torch.watch(model, backward=True):
+    with pitot.record(f"{folder}/steps", **RECORD), pitot.torch.watch(model, backward=True, operators=True):
         for _ in range(3):
             with pitot.scope("step"):
                 step()

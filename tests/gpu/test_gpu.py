@@ -227,7 +227,7 @@ torch.manual_seed(0)
 model = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, dropout=0.0), 2).cuda()
 x = torch.randn(4, 16, 64, device="cuda", requires_grad=True)
 steps = pitot.steps(range(6), wait=2, warmup=1, active=3, repeat=1, path=sys.argv[1])
-with pitot.torch.watch(model, backward=True):
+with pitot.torch.watch(model, backward=True, operators=True):
     for _ in steps:
         model(x).square().mean().backward()
         torch.cuda.synchronize()

@@ -94,7 +94,7 @@ PROGRAM = """
             self.end()
 
     model = Model()
-    sys.modules["torch"] = types.SimpleNamespace(_C=types.SimpleNamespace(__file__=path))
+    sys.modules["torch"] = types.SimpleNamespace(__version__="2.14.1+cu130", _C=types.SimpleNamespace(__file__=path))
 """
 
 
@@ -121,7 +121,7 @@ def test_operators_are_scopes(run, spans, torch, tmp_path, python):
         model.begin()  # a hook of a module, in autograd's own range
     said = [observers()]
     with pitot.record("a.pitot"):
-        with pitot.torch.watch(model):
+        with pitot.torch.watch(model, operators=True):
             said.append(observers())
             model.forward(lambda: operator("aten::linear", linear))
             operator("autograd::engine::evaluate_function: A", backward)
@@ -129,7 +129,7 @@ def test_operators_are_scopes(run, spans, torch, tmp_path, python):
             operator("autograd::engine::evaluate_function: B", model.end)
         operator("aten::after")
     with pitot.record("b.pitot"):
-        two = [pitot.torch.watch(model) for i in range(2)]
+        two = [pitot.torch.watch(model, operators=True) for i in range(2)]
         thread = threading.Thread(target=operator, args=("aten::mul",))
         thread.start()
         thread.join()
@@ -139,11 +139,11 @@ def test_operators_are_scopes(run, spans, torch, tmp_path, python):
         operator("aten::add", two[1].remove)
         operator("aten::after")
         said.append(observers())
-    with pitot.torch.watch(model, operators=False):
+    with pitot.torch.watch(model):
         said.append(observers())
     del Model.register_forward_hook
     try:
-        pitot.torch.watch(model)
+        pitot.torch.watch(model, operators=True)
     except AttributeError:
         said.append(observers())
     print(json.dumps(said))
@@ -162,16 +162,19 @@ def test_a_torch_without_operators(run, torch, tmp_path, python):
             warnings.simplefilter("always")
             pitot.torch.watch(model, **keywords).remove()
         return [[w.category.__name__, str(w.message), os.path.basename(w.filename)] for w in seen]
-    said = [warnings_of(), warnings_of(operators=False)]
+    said = [warnings_of(operators=True), warnings_of()]
     sys.modules["torch"]._C.__file__ = pitot._record.__file__
-    said += [warnings_of(), warnings_of(operators=False)]
+    said += [warnings_of(operators=True), warnings_of()]
+    sys.modules["torch"].__version__ = "3.0.0"
+    said += [warnings_of(operators=True), warnings_of()]
     del sys.modules["torch"]
-    said += [warnings_of(), warnings_of(operators=False)]
+    said += [warnings_of(operators=True), warnings_of(), observers()]
     print(json.dumps(said))
     """, python, **torch)
-    unknown, missing = ([["RuntimeWarning", f"operators have no scopes: {reason}", "program.py"]] for reason in (
-        "this version of torch has no observers of operators that Pitot knows", "torch is not loaded"))
-    assert said == [[], [], unknown, [], missing, []]
+    other, newer, missing = ([["RuntimeWarning", f"operators have no scopes: {reason}", "program.py"]] for reason in (
+        "this version of torch has no observers of operators that Pitot knows", "only the observers of torch 2 are known, not those of 3.0.0",
+        "torch is not loaded"))
+    assert said == [[], [], other, [], newer, [], missing, [], 0]
 
 
 def test_operators_at_the_ends_of_a_process(run, spans, torch, tmp_path):
@@ -183,10 +186,10 @@ def test_operators_at_the_ends_of_a_process(run, spans, torch, tmp_path):
             os._exit(0)
         os.wait()
     pitot.start("a.pitot")
-    pitot.torch.watch(model)
+    pitot.torch.watch(model, operators=True)
     operator("aten::parent", fork)
     try:
-        with pitot.torch.watch(model):
+        with pitot.torch.watch(model, operators=True):
             raise KeyError
     except KeyError:
         print(json.dumps(observers()))
@@ -199,7 +202,7 @@ def test_operators_at_the_ends_of_a_process(run, spans, torch, tmp_path):
 def test_launches_belong_to_operators(run, pitot, rows, torch, launcher, tmp_path):
     run(PROGRAM + """
     launch = ctypes.CDLL(os.environ["LAUNCHER"]).launch
-    with pitot.record("a.pitot", stacks="none"), pitot.torch.watch(model):
+    with pitot.record("a.pitot", stacks="none"), pitot.torch.watch(model, operators=True):
         model.forward(lambda: operator("aten::linear", lambda: operator("aten::addmm", launch)))
         operator("aten::mul", launch)
     """, **torch, **launcher)
@@ -257,9 +260,9 @@ def test_operators_of_torch(run, spans, tmp_path):
 
     bare = train()
     with pitot.record("a.pitot"):
-        same = [train(operators=True) == bare, train(operators=False)[0] == bare[0], train(backward=True)[0] == bare[0]]
+        same = [train(operators=True) == bare, train(backward=False)[0] == bare[0], train(backward=True, operators=True)[0] == bare[0]]
     net, x = Net(), torch.randn(3, 4)
-    with pitot.record("b.pitot"), pitot.torch.watch(net):
+    with pitot.record("b.pitot"), pitot.torch.watch(net, operators=True):
         thread = threading.Thread(target=net, args=(x,))
         thread.start()
         thread.join()

@@ -231,7 +231,7 @@ def test_watch_a_model_of_torch(run, spans, tmp_path):
     warnings.simplefilter("ignore")
     layer = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
     net = torch.nn.Sequential(layer, torch.nn.Linear(4, 1))
-    with pitot.record("a.pitot"), pitot.torch.watch(net, backward=True, operators=False):
+    with pitot.record("a.pitot"), pitot.torch.watch(net, backward=True):
         for needs_gradient in True, False:
             net(torch.randn(2, 4, requires_grad=needs_gradient)).sum().backward()
         try:
