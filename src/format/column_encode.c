@@ -81,21 +81,22 @@ measure_values(struct column_encoder *e, const struct column_input *in)
 	const uint64_t *restrict v = in->values;
 	uint64_t *restrict stored = e->stored;
 	uint64_t bits = 0, delta_bits = 0, runs = 1, delta_runs = 1;
+	size_t count = in->count; /* a store to `stored` could change in->count */
 
-	for (size_t i = 1; i < in->count; i++) {
+	for (size_t i = 1; i < count; i++) {
 		uint64_t delta = zigzag((int64_t)(v[i] - v[i - 1]));
 
 		stored[i] = delta;
 		delta_bits |= delta;
 		runs += delta != 0;
 	}
-	for (size_t i = 2; i < in->count; i++)
+	for (size_t i = 2; i < count; i++)
 		delta_runs += stored[i] != stored[i - 1];
 	if (is_zigzag(in))
-		for (size_t i = 0; i < in->count; i++)
+		for (size_t i = 0; i < count; i++)
 			bits |= zigzag((int64_t)v[i]);
 	else
-		for (size_t i = 0; i < in->count; i++)
+		for (size_t i = 0; i < count; i++)
 			bits |= v[i];
 	return (struct column_stats){ runs, delta_runs, byte_width(bits), byte_width(delta_bits) };
 }
