@@ -462,16 +462,16 @@ void api_functions_begin(void)
 enum api_kind api_function_write(struct writer *w, uint32_t function)
 {
 	bool *is_known = &known[api_function_index(function)];
-	struct row_api_function row = { .id = function };
 	enum api_kind kind;
 	const char *name = api_function_name(function, &kind);
 
-	if (*is_known && name)
-		return kind;
-	row.name = rows_text(w, name ? name : "?");
-	row.kind = (uint8_t)kind;
-	*is_known = true;
-	writer_api_function(w, function, &row);
+	if (unlikely(!*is_known || !name)) {
+		struct row_api_function row = { .id = function, .kind = (uint8_t)kind };
+
+		row.name = rows_text(w, name ? name : "?");
+		*is_known = true;
+		writer_api_function(w, function, &row);
+	}
 	return kind;
 }
 
