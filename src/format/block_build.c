@@ -192,8 +192,6 @@ struct build {
 	unsigned chunks;
 };
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 ALWAYS_INLINE uint64_t load_value(const uint8_t *p, unsigned width, bool is_signed)
 {
 	switch (width) {

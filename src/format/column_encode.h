@@ -16,10 +16,13 @@
 
 #define DICTIONARY_MAX 256u
 
+/* Loops over values are compiled for each width, sign and instruction set. */
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
 struct column_encoder {
 	ZSTD_CCtx *zstd;
 	struct strbuf data; /* of the current chunk, before zstd */
-	uint64_t *stored; /* values after DELTA and zigzag */
+	uint64_t *stored; /* values after DELTA or zigzag */
 	size_t rows_max;
 	uint16_t *slots; /* hash table of `distinct`: index + 1 */
 	uint64_t distinct[DICTIONARY_MAX];
