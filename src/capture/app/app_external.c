@@ -103,7 +103,7 @@ uint64_t app_external_event(struct writer *w, const struct ring *r, uint64_t pos
 
 void app_external_write(struct writer *w, const struct ring *r, uint64_t correlation)
 {
-	if (likely(!r->externals_open.kinds) || !is_current(r))
+	if (!is_current(r))
 		return;
 	for (uint32_t kind = 0; kind < RING_EXTERNAL_KINDS; kind++)
 		if (r->externals_open.kinds >> kind & 1)

@@ -727,7 +727,8 @@ static uint64_t on_api_call(struct writer *w, const struct ring *r, uint64_t pos
 	ROW_MISSING_IF(&row, api_call, result, !has_result);
 	ROW_MISSING_IF(&row, api_call, stack, !event->e);
 	writer_append(w, TABLE_api_call, &row);
-	app_external_write(w, r, row.correlation);
+	if (unlikely(r->externals_open.kinds))
+		app_external_write(w, r, row.correlation);
 	return has_result ? 2 : 1;
 }
 
