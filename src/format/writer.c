@@ -39,6 +39,9 @@
 
 _Static_assert(sizeof(struct row_kernel_config) % 8 == 0, "is compared in words");
 
+/* What most rows do not need stays out of their way. */
+#define NOINLINE __attribute__((noinline))
+
 /* The last row of each key, preceded by the epoch in which it was emitted last. */
 struct kept_rows {
 	uint8_t *items;
@@ -195,7 +198,8 @@ static void append_row(struct writer *w, struct table_state *t, const uint8_t *r
  * Emits the definition that a row uses, unless it was emitted in this epoch, and first the
  * definition that it uses itself: a clone's original.
  */
-static void emit_used(struct writer *w, const struct table_schema *schema, const uint8_t *row)
+static NOINLINE void emit_used(struct writer *w, const struct table_schema *schema,
+			       const uint8_t *row)
 {
 	const struct column_schema *column = &schema->columns[schema->user_column];
 	struct table_state *used = &w->tables[schema->used_table];
@@ -215,7 +219,8 @@ static void emit_used(struct writer *w, const struct table_schema *schema, const
 }
 
 /* Emits the texts "" and "?", whose ids are fixed. */
-static void emit_fixed_strings(struct writer *w, const struct table_state *t, const uint8_t *row)
+static NOINLINE void emit_fixed_strings(struct writer *w, const struct table_state *t,
+					const uint8_t *row)
 {
 	for (uint64_t left = t->strings & ~load_u64(row); left; left &= left - 1) {
 		uint32_t id = load_u32(row + t->schema->columns[__builtin_ctzll(left)].row_offset);
@@ -227,7 +232,7 @@ static void emit_fixed_strings(struct writer *w, const struct table_state *t, co
 	}
 }
 
-static void need_stack(struct writer *w, uint32_t id)
+static inline void need_stack(struct writer *w, uint32_t id)
 {
 	uint32_t *recent = &w->recent_stacks[id % RECENT_STACKS];
 
@@ -237,25 +242,17 @@ static void need_stack(struct writer *w, uint32_t id)
 	w->need_stack(w->stack_context, w, id);
 }
 
-/* Emits the definitions that a row uses in `columns`. */
-static __attribute__((noinline)) void emit_all_used(struct writer *w, const struct table_state *t,
-						    const uint8_t *row, uint64_t columns)
-{
-	if (columns & t->stack)
-		need_stack(w, load_u32(row + t->stack_offset));
-	if (columns & t->strings)
-		emit_fixed_strings(w, t, row);
-	if (columns & t->user)
-		emit_used(w, t->schema, row);
-}
-
 static inline void append_row(struct writer *w, struct table_state *t, const uint8_t *row)
 {
-	uint64_t used = (t->strings | t->stack | t->user) & ~load_u64(row);
+	uint64_t present = ~load_u64(row);
 
 	w->begun = true;
-	if (used)
-		emit_all_used(w, t, row, used);
+	if (present & t->stack)
+		need_stack(w, load_u32(row + t->stack_offset));
+	if (present & t->strings)
+		emit_fixed_strings(w, t, row);
+	if (present & t->user)
+		emit_used(w, t->schema, row);
 	emit(w, t, row);
 }
 
