@@ -261,36 +261,6 @@ static size_t gather_differences(const struct build *g, int column, uint64_t *va
 	return count;
 }
 
-ALWAYS_INLINE bool is_constant_width(const struct block_rows *in, size_t offset, unsigned width)
-{
-	const uint8_t *value = (const uint8_t *)in->rows + offset;
-	uint64_t first = load_value(value, width, false);
-
-	for (size_t i = 1; i < in->count; i++)
-		if (load_value(value += in->table->row_size, width, false) != first)
-			return false;
-	return true;
-}
-
-/* Whether all rows have the same value; false for a column that is missing in some row. */
-static bool is_constant(const struct build *g, int column)
-{
-	const struct column_schema *schema = &g->in->table->columns[column];
-
-	if (is_missing(g->any_missing, column))
-		return false;
-	switch (schema->width) {
-	case 1:
-		return is_constant_width(g->in, schema->row_offset, 1);
-	case 2:
-		return is_constant_width(g->in, schema->row_offset, 2);
-	case 4:
-		return is_constant_width(g->in, schema->row_offset, 4);
-	default:
-		return is_constant_width(g->in, schema->row_offset, 8);
-	}
-}
-
 static int put_validity(struct build *g, int column, struct strbuf *out)
 {
 	uint64_t *values = g->b->values;
@@ -339,12 +309,6 @@ static int put_column(struct build *g, int column, struct strbuf *out)
 	if (schema->type == COLUMN_TYPE_BYTES)
 		return put_bytes(g, column, out);
 	input.is_signed = column_is_signed(schema);
-	if (schema->base < 0 && is_constant(g, column)) {
-		input.count = g->in->count;
-		g->b->values[0] = load_value((const uint8_t *)g->in->rows + schema->row_offset,
-					     schema->width, input.is_signed);
-		return column_encode_constant(&g->b->encoder, &input, out);
-	}
 	if (schema->base >= 0) {
 		input.flags = CHUNK_BASE;
 		input.count = gather_differences(g, column, g->b->values);

@@ -246,16 +246,6 @@ values_to_encode(struct column_encoder *e, const struct column_input *in, bool d
 	return e->stored;
 }
 
-int column_encode_constant(struct column_encoder *e, const struct column_input *in,
-			   struct strbuf *out)
-{
-	if (reserve_data(e) < 0)
-		return -ENOMEM;
-	e->stored[0] = is_zigzag(in) ? zigzag((int64_t)in->values[0]) : in->values[0];
-	put_run(e, in->count, e->stored[0]);
-	return put_chunk(e, in->column, in->flags | ENCODING_RUNS, 0, SIZE_MAX / 2, out);
-}
-
 ALWAYS_INLINE int encode(struct column_encoder *e, const struct column_input *in,
 			 struct strbuf *out)
 {
@@ -280,7 +270,10 @@ ALWAYS_INLINE int encode(struct column_encoder *e, const struct column_input *in
 		return -ENOMEM;
 	values = values_to_encode(e, in, delta, seed);
 	if (runs <= 32 || runs < in->count / 8 || runs < plane_bytes / 16) {
-		put_runs(e, values, in->count);
+		if (s.runs == 1)
+			put_run(e, in->count, values[0]);
+		else
+			put_runs(e, values, in->count);
 		return put_chunk(e, in->column, flags | ENCODING_RUNS, seed, SIZE_MAX / 2, out);
 	}
 	if (width > 1 && try_dictionary(e, values, in->count, plane_bytes))

@@ -44,10 +44,6 @@ struct column_input {
 int column_encode(struct column_encoder *e, const struct column_input *in,
 		  struct strbuf *out) MUST_USE;
 
-/* Appends a chunk in which all values are values[0]. */
-int column_encode_constant(struct column_encoder *e, const struct column_input *in,
-			   struct strbuf *out) MUST_USE;
-
 /* Appends a chunk of BYTES; spans[i] is offset << 32 | length of value i in `bytes`. */
 int column_encode_bytes(struct column_encoder *e, unsigned column, const uint64_t *spans,
 			size_t count, const uint8_t *bytes, struct strbuf *out) MUST_USE;
