@@ -21,8 +21,8 @@ static struct {
 	 */
 	struct piece {
 		uint64_t from, length;
-		int64_t offset_ns, change_ns; /* at `from`, and over span_ns */
-		uint64_t span_ns;
+		int64_t offset_ns; /* at `from` */
+		double change_ns, span_ns; /* of the offset over span_ns */
 	} piece;
 } self;
 
@@ -106,8 +106,8 @@ static struct piece piece_of(uint64_t t)
 	piece.from = self.pairs[hi - 1].cupti_ns;
 	piece.offset_ns = self.pairs[hi - 1].offset_ns;
 	if (hi <= run.last) {
-		piece.change_ns = self.pairs[hi].offset_ns - piece.offset_ns;
-		piece.span_ns = self.pairs[hi].cupti_ns - piece.from;
+		piece.change_ns = (double)(self.pairs[hi].offset_ns - piece.offset_ns);
+		piece.span_ns = (double)(self.pairs[hi].cupti_ns - piece.from);
 	}
 	/* Times in the range of an earlier run may belong to a later one. */
 	if (run.last == self.count - 1 && t < until)
@@ -124,8 +124,8 @@ static inline uint64_t convert(uint64_t t)
 	if (unlikely(t - piece->from >= piece->length))
 		self.piece = piece_of(t);
 	return t + (uint64_t)piece->offset_ns +
-	       (uint64_t)(int64_t)((double)piece->change_ns * (double)(t - piece->from) /
-				   (double)piece->span_ns);
+	       (uint64_t)(int64_t)(piece->change_ns * (double)(int64_t)(t - piece->from) /
+				   piece->span_ns);
 }
 
 uint64_t cupti_clock_convert(uint64_t t)
