@@ -61,32 +61,46 @@ static bool is_missing(uint64_t set, int column)
 #define CHECK_SIZE(name, id, doc) _Static_assert(sizeof(struct row_##name) <= ROW_BYTES_MAX, #name);
 SCHEMA_TABLES(CHECK_SIZE)
 
+struct build {
+	struct block_builder *b;
+	const struct block_rows *in;
+	uint64_t any_missing; /* columns missing in some row */
+	uint64_t all_missing; /* columns missing in all rows */
+	unsigned chunks;
+};
+
 /*
- * Fills b->values with the rows' times, 0 for none, and b->order with the rows, those without a
- * time first. Returns true if the rows are in order already.
+ * Finds what is missing, and fills b->values with the rows' times, 0 for none, and b->order with
+ * the rows, those without a time first. Returns true if the rows are in order already.
  */
-static bool start_order(struct block_builder *b, const struct block_rows *in)
+static bool start_order(struct build *g)
 {
+	const struct block_rows *in = g->in;
 	int column = in->table->time_column;
-	size_t offset = in->table->columns[column].row_offset, missing = 0, present;
-	uint64_t last = 0;
+	size_t offset = column < 0 ? 0 : in->table->columns[column].row_offset, none = 0, some;
+	uint64_t last = 0, any = 0, all = UINT64_MAX;
 	bool sorted = true;
 
 	for (size_t i = 0; i < in->count; i++) {
 		const uint8_t *row = row_at(in, i);
-		bool has_none = is_missing(row_missing(row), column);
+		uint64_t missing = row_missing(row);
+		bool has_none = column < 0 || is_missing(missing, column);
 		uint64_t time = has_none ? 0 : load_u64(row + offset);
 
-		sorted &= last <= time && (!has_none || missing == i);
-		missing += has_none;
-		b->values[i] = last = time;
+		any |= missing;
+		all &= missing;
+		sorted &= last <= time && (!has_none || none == i);
+		none += has_none;
+		g->b->values[i] = last = time;
 	}
+	g->any_missing = any;
+	g->all_missing = all;
 	if (sorted)
 		return true;
-	present = missing;
-	missing = 0;
+	some = none;
+	none = 0;
 	for (size_t i = 0; i < in->count; i++)
-		b->order[is_missing(row_missing(row_at(in, i)), column) ? missing++ : present++] =
+		g->b->order[is_missing(row_missing(row_at(in, i)), column) ? none++ : some++] =
 			(uint32_t)i;
 	return false;
 }
@@ -175,22 +189,6 @@ static void move_rows(const struct block_rows *in, uint32_t *order)
 		order[to] = (uint32_t)to;
 	}
 }
-
-static void sort_rows(struct block_builder *b, const struct block_rows *in)
-{
-	if (in->table->time_column < 0 || start_order(b, in))
-		return;
-	sort_order(b, in->count);
-	move_rows(in, b->order);
-}
-
-struct build {
-	struct block_builder *b;
-	const struct block_rows *in;
-	uint64_t any_missing; /* columns missing in some row */
-	uint64_t all_missing; /* columns missing in all rows */
-	unsigned chunks;
-};
 
 ALWAYS_INLINE uint64_t load_value(const uint8_t *p, unsigned width, bool is_signed)
 {
@@ -337,7 +335,7 @@ static void set_span(const struct build *g, struct block_header *header)
 int block_build(struct block_builder *b, const struct block_rows *in, uint64_t number,
 		struct strbuf *out, struct block_header *header)
 {
-	struct build g = { .b = b, .in = in, .all_missing = UINT64_MAX };
+	struct build g = { .b = b, .in = in };
 	size_t start = out->length;
 	int r = 0;
 
@@ -346,10 +344,9 @@ int block_build(struct block_builder *b, const struct block_rows *in, uint64_t n
 		return -ENOMEM;
 	}
 	out->length += sizeof(*header);
-	sort_rows(b, in);
-	for (size_t i = 0; i < in->count; i++) {
-		g.any_missing |= row_missing(row_at(in, i));
-		g.all_missing &= row_missing(row_at(in, i));
+	if (!start_order(&g)) {
+		sort_order(b, in->count);
+		move_rows(in, b->order);
 	}
 	for (int c = 0; c < in->table->column_count && r >= 0; c++)
 		r = put_column(&g, c, out);
