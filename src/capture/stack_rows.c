@@ -77,7 +77,7 @@ static void describe(void *context, struct writer *w, uint64_t frame, struct row
 /* Returns the tree that has the stack, created if necessary. NULL: it was released. */
 static struct stack_tree *tree_of(uint32_t id)
 {
-	uint32_t number = id >> STACK_TABLE_ID_BITS, nodes = NODES_PER_STACK * stack_capture_max();
+	uint32_t number = id >> STACK_TABLE_ID_BITS;
 	struct generation_tree *g = &trees[number % STACK_GENERATIONS];
 
 	if (g->used && g->number == number)
@@ -88,7 +88,7 @@ static struct stack_tree *tree_of(uint32_t id)
 		refused += g->tree.refused;
 		stack_tree_release(&g->tree);
 	}
-	stack_tree_init(&g->tree, nodes, describe, g);
+	stack_tree_init(&g->tree, NODES_PER_STACK * stack_capture_max(), describe, g);
 	g->tree.first_stack = number << STACK_TABLE_ID_BITS;
 	g->tree.first_node = number * NODES_PER_STACK * STACKS_MAX; /* for any later limit */
 	g->tree.other = &trees[(number + 1) % STACK_GENERATIONS].tree;

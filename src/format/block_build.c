@@ -9,8 +9,8 @@ int block_builder_init(struct block_builder *b, size_t rows_max, int level)
 	*b = (struct block_builder){ .rows_max = rows_max };
 	b->values = malloc(rows_max * sizeof(*b->values));
 	b->order = malloc(rows_max * sizeof(*b->order));
-	b->merged = malloc(rows_max * sizeof(*b->merged));
-	if (!b->values || !b->order || !b->merged ||
+	b->aside = malloc(rows_max * sizeof(*b->aside));
+	if (!b->values || !b->order || !b->aside ||
 	    column_encoder_init(&b->encoder, rows_max, level) < 0) {
 		block_builder_release(b);
 		return -ENOMEM;
@@ -23,7 +23,7 @@ void block_builder_release(struct block_builder *b)
 	column_encoder_release(&b->encoder);
 	free(b->values);
 	free(b->order);
-	free(b->merged);
+	free(b->aside);
 	*b = (struct block_builder){ 0 };
 }
 
@@ -51,97 +51,119 @@ static bool is_missing(uint64_t set, int column)
 
 /*
  * The sort is stable. Rows arrive nearly sorted: mostly in order with some late by a few rows,
- * which insertion sort handles; or, gathered by several threads, as a few long sorted runs, which
- * merge sort handles.
+ * which insertion sort handles; and, gathered by several threads, in sorted runs, which are merged.
+ * A run's neighbours mostly lie in one of its gaps, so that merging moves few rows.
  */
 #define LATE_MAX 32 /* rows that a row may be late for insertion sort */
+#define RUNS_MAX 40 /* that wait to be merged, each more than twice as long as the next */
 #define ROW_BYTES_MAX 256
 
 #define CHECK_SIZE(name, id, doc) _Static_assert(sizeof(struct row_##name) <= ROW_BYTES_MAX, #name);
 SCHEMA_TABLES(CHECK_SIZE)
 
+struct build {
+	struct block_builder *b;
+	const struct block_rows *in;
+	uint64_t any_missing; /* columns missing in some row */
+	uint64_t all_missing; /* columns missing in all rows */
+	unsigned chunks;
+};
+
 /*
- * Fills b->values with the rows' times, 0 for none, and b->order with the rows, those without a
- * time first. Returns true if the rows are in order already.
+ * Finds what is missing, and fills b->values with the rows' times, 0 for none, and b->order with
+ * the rows, those without a time first. Returns true if the rows are in order already.
  */
-static bool start_order(struct block_builder *b, const struct block_rows *in)
+static bool start_order(struct build *g)
 {
+	const struct block_rows *in = g->in;
 	int column = in->table->time_column;
-	size_t offset = in->table->columns[column].row_offset, missing = 0, present;
+	size_t offset = column < 0 ? 0 : in->table->columns[column].row_offset, none = 0, some;
+	uint64_t last = 0, any = 0, all = UINT64_MAX;
 	bool sorted = true;
 
 	for (size_t i = 0; i < in->count; i++) {
 		const uint8_t *row = row_at(in, i);
-		bool has_none = is_missing(row_missing(row), column);
+		uint64_t missing = row_missing(row);
+		bool has_none = column < 0 || is_missing(missing, column);
+		uint64_t time = has_none ? 0 : load_u64(row + offset);
 
-		b->values[i] = has_none ? 0 : load_u64(row + offset);
-		sorted = sorted && (i == 0 || b->values[i - 1] <= b->values[i]) &&
-			 (!has_none || missing == i);
-		missing += has_none;
+		any |= missing;
+		all &= missing;
+		sorted &= last <= time && (!has_none || none == i);
+		none += has_none;
+		g->b->values[i] = last = time;
 	}
+	g->any_missing = any;
+	g->all_missing = all;
 	if (sorted)
 		return true;
-	present = missing;
-	missing = 0;
+	some = none;
+	none = 0;
 	for (size_t i = 0; i < in->count; i++)
-		b->order[is_missing(row_missing(row_at(in, i)), column) ? missing++ : present++] =
+		g->b->order[is_missing(row_missing(row_at(in, i)), column) ? none++ : some++] =
 			(uint32_t)i;
 	return false;
 }
 
-/* Returns false when a row is later than LATE_MAX; the order is then better than before. */
-static bool insertion_sort(const uint64_t *keys, uint32_t *order, size_t count)
+/* Sorts from `from` to the first row that is later than LATE_MAX. Returns the index of that row. */
+static size_t sort_run(const uint64_t *keys, uint32_t *order, size_t from, size_t count)
 {
-	for (size_t i = 1; i < count; i++) {
-		uint32_t row = order[i];
-		size_t k = i, least = i - MIN(i, (size_t)LATE_MAX);
+	size_t i = from + 1;
 
-		for (; k > least && keys[order[k - 1]] > keys[row]; k--)
+	for (; i < count; i++) {
+		uint32_t row = order[i];
+		size_t k = i;
+
+		if (keys[order[i - 1]] <= keys[row])
+			continue;
+		if (i - from > LATE_MAX && keys[order[i - 1 - LATE_MAX]] > keys[row])
+			break;
+		for (; k > from && keys[order[k - 1]] > keys[row]; k--)
 			order[k] = order[k - 1];
 		order[k] = row;
-		if (k > 0 && keys[order[k - 1]] > keys[row])
-			return false;
 	}
-	return true;
+	return i;
 }
 
-/* Merges from[a..m) and from[m..z) into to[a..z). */
-static void merge(const uint64_t *keys, const uint32_t *from, uint32_t *to, size_t a, size_t m,
-		  size_t z)
+/* Returns the first index in [from, to) of a row later than `key`. */
+static size_t find_later(const uint64_t *keys, const uint32_t *order, size_t from, size_t to,
+			 uint64_t key)
 {
-	size_t left = a, right = m;
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
 
-	for (size_t i = a; i < z; i++)
-		to[i] = left < m && (right == z || keys[from[left]] <= keys[from[right]])
-				? from[left++]
-				: from[right++];
-}
-
-/* Returns the end of the ascending run that starts at `from`. */
-static size_t run_end(const uint64_t *keys, const uint32_t *order, size_t from, size_t count)
-{
-	do
-		from++;
-	while (from < count && keys[order[from - 1]] <= keys[order[from]]);
+		if (keys[order[middle]] <= key)
+			from = middle + 1;
+		else
+			to = middle;
+	}
 	return from;
 }
 
-/* Merges neighbouring runs until one is left. Returns the array with the result: `from` or `to`. */
-static uint32_t *merge_sort(const uint64_t *keys, uint32_t *from, uint32_t *to, size_t count)
+/* Merges the runs [a, m) and [m, z). */
+static void merge(struct block_builder *b, size_t a, size_t m, size_t z)
 {
-	for (;;) {
-		uint32_t *swap = from;
-		size_t merges = 0;
+	const uint64_t *keys = b->values;
+	uint32_t *order = b->order;
+	size_t to = find_later(keys, order, a, m, keys[order[m]]), left = 0, count = m - to;
 
-		for (size_t a = 0, m, z; a < count; a = z, merges++) {
-			m = run_end(keys, from, a, count);
-			z = m < count ? run_end(keys, from, m, count) : m;
-			merge(keys, from, to, a, m, z);
-		}
-		if (merges <= 1)
-			return to;
-		from = to;
-		to = swap;
+	memcpy(b->aside, order + to, count * sizeof(*order));
+	while (left < count)
+		order[to++] = m < z && keys[order[m]] < keys[b->aside[left]] ? order[m++]
+									     : b->aside[left++];
+}
+
+static void sort_order(struct block_builder *b, size_t count)
+{
+	size_t starts[RUNS_MAX], runs = 0;
+
+	for (size_t end = 0; end < count;) {
+		starts[runs++] = end;
+		end = sort_run(b->values, b->order, end, count);
+		for (; runs > 1 && (end == count || starts[runs - 1] - starts[runs - 2] <=
+							    2 * (end - starts[runs - 1]));
+		     runs--)
+			merge(b, starts[runs - 2], starts[runs - 1], end);
 	}
 }
 
@@ -167,27 +189,6 @@ static void move_rows(const struct block_rows *in, uint32_t *order)
 		order[to] = (uint32_t)to;
 	}
 }
-
-static void sort_rows(struct block_builder *b, const struct block_rows *in)
-{
-	uint32_t *order = b->order;
-
-	if (in->table->time_column < 0 || start_order(b, in))
-		return;
-	if (!insertion_sort(b->values, order, in->count))
-		order = merge_sort(b->values, order, b->merged, in->count);
-	move_rows(in, order);
-}
-
-struct build {
-	struct block_builder *b;
-	const struct block_rows *in;
-	uint64_t any_missing; /* columns missing in some row */
-	uint64_t all_missing; /* columns missing in all rows */
-	unsigned chunks;
-};
-
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 ALWAYS_INLINE uint64_t load_value(const uint8_t *p, unsigned width, bool is_signed)
 {
@@ -258,36 +259,6 @@ static size_t gather_differences(const struct build *g, int column, uint64_t *va
 	return count;
 }
 
-ALWAYS_INLINE bool is_constant_width(const struct block_rows *in, size_t offset, unsigned width)
-{
-	const uint8_t *value = (const uint8_t *)in->rows + offset;
-	uint64_t first = load_value(value, width, false);
-
-	for (size_t i = 1; i < in->count; i++)
-		if (load_value(value += in->table->row_size, width, false) != first)
-			return false;
-	return true;
-}
-
-/* Whether all rows have the same value; false for a column that is missing in some row. */
-static bool is_constant(const struct build *g, int column)
-{
-	const struct column_schema *schema = &g->in->table->columns[column];
-
-	if (is_missing(g->any_missing, column))
-		return false;
-	switch (schema->width) {
-	case 1:
-		return is_constant_width(g->in, schema->row_offset, 1);
-	case 2:
-		return is_constant_width(g->in, schema->row_offset, 2);
-	case 4:
-		return is_constant_width(g->in, schema->row_offset, 4);
-	default:
-		return is_constant_width(g->in, schema->row_offset, 8);
-	}
-}
-
 static int put_validity(struct build *g, int column, struct strbuf *out)
 {
 	uint64_t *values = g->b->values;
@@ -336,12 +307,6 @@ static int put_column(struct build *g, int column, struct strbuf *out)
 	if (schema->type == COLUMN_TYPE_BYTES)
 		return put_bytes(g, column, out);
 	input.is_signed = column_is_signed(schema);
-	if (schema->base < 0 && is_constant(g, column)) {
-		input.count = g->in->count;
-		g->b->values[0] = load_value((const uint8_t *)g->in->rows + schema->row_offset,
-					     schema->width, input.is_signed);
-		return column_encode_constant(&g->b->encoder, &input, out);
-	}
 	if (schema->base >= 0) {
 		input.flags = CHUNK_BASE;
 		input.count = gather_differences(g, column, g->b->values);
@@ -370,7 +335,7 @@ static void set_span(const struct build *g, struct block_header *header)
 int block_build(struct block_builder *b, const struct block_rows *in, uint64_t number,
 		struct strbuf *out, struct block_header *header)
 {
-	struct build g = { .b = b, .in = in, .all_missing = UINT64_MAX };
+	struct build g = { .b = b, .in = in };
 	size_t start = out->length;
 	int r = 0;
 
@@ -379,10 +344,9 @@ int block_build(struct block_builder *b, const struct block_rows *in, uint64_t n
 		return -ENOMEM;
 	}
 	out->length += sizeof(*header);
-	sort_rows(b, in);
-	for (size_t i = 0; i < in->count; i++) {
-		g.any_missing |= row_missing(row_at(in, i));
-		g.all_missing &= row_missing(row_at(in, i));
+	if (!start_order(&g)) {
+		sort_order(b, in->count);
+		move_rows(in, b->order);
 	}
 	for (int c = 0; c < in->table->column_count && r >= 0; c++)
 		r = put_column(&g, c, out);

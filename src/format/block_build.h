@@ -8,7 +8,8 @@
 struct block_builder {
 	struct column_encoder encoder;
 	uint64_t *values; /* one per row */
-	uint32_t *order, *merged; /* row indexes in order of time */
+	uint32_t *order; /* row indexes in order of time */
+	uint32_t *aside; /* a part of them, while it is merged with another */
 	size_t rows_max;
 };
 

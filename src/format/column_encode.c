@@ -8,10 +8,10 @@
 #include <errno.h>
 
 #include "base/bytes.h"
-#include "base/map.h"
 #include "format/segment.h"
 
-#define SLOTS 1024u /* hash slots, four for each value of a full dictionary */
+#define SLOT_BITS 10 /* hash slots, four for each value of a full dictionary */
+#define SLOTS (1u << SLOT_BITS)
 #define CHUNK_HEADER_MAX (2 + 1 + 3 * VARINT_MAX)
 #define COMPRESS_MIN 48u /* smaller data do not pay for a zstd frame */
 #define WINDOW_LOG 17 /* covers the eight planes of a full block */
@@ -75,52 +75,35 @@ struct column_stats {
  * Also stores the zigzag differences in e->stored[1 …], which most columns need next. No step
  * depends on the previous one, so that the loop can be vectorized.
  */
-static inline __attribute__((always_inline)) struct column_stats
-measure_values(struct column_encoder *e, const struct column_input *in)
+ALWAYS_INLINE struct column_stats measure(struct column_encoder *e, const struct column_input *in)
 {
 	const uint64_t *restrict v = in->values;
 	uint64_t *restrict stored = e->stored;
 	uint64_t bits = 0, delta_bits = 0, runs = 1, delta_runs = 1;
+	size_t count = in->count; /* a store to `stored` could change in->count */
 
-	for (size_t i = 1; i < in->count; i++) {
+	for (size_t i = 1; i < count; i++) {
 		uint64_t delta = zigzag((int64_t)(v[i] - v[i - 1]));
 
 		stored[i] = delta;
 		delta_bits |= delta;
 		runs += delta != 0;
 	}
-	for (size_t i = 2; i < in->count; i++)
+	for (size_t i = 2; i < count; i++)
 		delta_runs += stored[i] != stored[i - 1];
 	if (is_zigzag(in))
-		for (size_t i = 0; i < in->count; i++)
+		for (size_t i = 0; i < count; i++)
 			bits |= zigzag((int64_t)v[i]);
 	else
-		for (size_t i = 0; i < in->count; i++)
+		for (size_t i = 0; i < count; i++)
 			bits |= v[i];
 	return (struct column_stats){ runs, delta_runs, byte_width(bits), byte_width(delta_bits) };
-}
-
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) static struct column_stats
-measure_avx2(struct column_encoder *e, const struct column_input *in)
-{
-	return measure_values(e, in);
-}
-#endif
-
-static struct column_stats measure(struct column_encoder *e, const struct column_input *in)
-{
-#if defined(__x86_64__)
-	if (__builtin_cpu_supports("avx2"))
-		return measure_avx2(e, in);
-#endif
-	return measure_values(e, in);
 }
 
 /* Returns the index of v in the dictionary, adding it if it is new, or -1 when that is full. */
 static int dictionary_index(struct column_encoder *e, uint64_t v, unsigned *count)
 {
-	size_t slot = hash_u64(v) % SLOTS;
+	size_t slot = v * UINT64_C(0x9e3779b97f4a7c15) >> (64 - SLOT_BITS);
 
 	while (e->slots[slot]) {
 		if (e->distinct[e->slots[slot] - 1] == v)
@@ -135,7 +118,8 @@ static int dictionary_index(struct column_encoder *e, uint64_t v, unsigned *coun
 }
 
 /* ENCODING_DICTIONARY. False when there are too many values or `limit` bytes are too few. */
-static bool try_dictionary(struct column_encoder *e, size_t count, size_t limit)
+static bool try_dictionary(struct column_encoder *e, const uint64_t *values, size_t count,
+			   size_t limit)
 {
 	uint8_t *start = (uint8_t *)e->data.data, *p = start;
 	uint8_t *indexes = start + 8 * e->rows_max; /* stored here while the dictionary grows */
@@ -143,7 +127,7 @@ static bool try_dictionary(struct column_encoder *e, size_t count, size_t limit)
 
 	memset(e->slots, 0, SLOTS * sizeof(*e->slots));
 	for (size_t i = 0; i < count; i++) {
-		int index = dictionary_index(e, e->stored[i], &distinct);
+		int index = dictionary_index(e, values[i], &distinct);
 
 		if (index < 0)
 			return false;
@@ -168,26 +152,26 @@ static void put_run(struct column_encoder *e, size_t length, uint64_t value)
 	e->data.length = (size_t)(p - (uint8_t *)e->data.data);
 }
 
-static void put_runs(struct column_encoder *e, size_t count)
+static void put_runs(struct column_encoder *e, const uint64_t *values, size_t count)
 {
 	for (size_t i = 0; i < count;) {
 		size_t first = i++;
 
-		while (i < count && e->stored[i] == e->stored[first])
+		while (i < count && values[i] == values[first])
 			i++;
-		put_run(e, i - first, e->stored[first]);
+		put_run(e, i - first, values[first]);
 	}
 }
 
-static void put_planes(struct column_encoder *e, size_t count, unsigned width)
+ALWAYS_INLINE void put_planes(struct column_encoder *e, const uint64_t *restrict values,
+			      size_t count, unsigned width)
 {
 	uint8_t *restrict p = (uint8_t *)e->data.data;
-	const uint64_t *restrict stored = e->stored;
 
 	*p++ = (uint8_t)width;
 	for (unsigned shift = 0; shift < 8 * width; shift += 8, p += count)
 		for (size_t i = 0; i < count; i++)
-			p[i] = (uint8_t)(stored[i] >> shift);
+			p[i] = (uint8_t)(values[i] >> shift);
 	e->data.length = 1 + width * count;
 }
 
@@ -246,32 +230,24 @@ static int put_chunk(struct column_encoder *e, unsigned column, uint8_t flags, u
 	return 0;
 }
 
-/* Fills e->stored with the values to encode; measure() has already stored the differences. */
-static void store_values(struct column_encoder *e, const struct column_input *in, bool delta,
-			 uint64_t seed)
+/* Returns the values to encode. measure() has already stored the differences. */
+ALWAYS_INLINE const uint64_t *
+values_to_encode(struct column_encoder *e, const struct column_input *in, bool delta, uint64_t seed)
 {
 	const uint64_t *v = in->values;
 
 	if (delta)
 		e->stored[0] = zigzag((int64_t)(v[0] - seed));
-	else if (is_zigzag(in))
+	else if (!is_zigzag(in))
+		return v;
+	else
 		for (size_t i = 0; i < in->count; i++)
 			e->stored[i] = zigzag((int64_t)v[i]);
-	else
-		memcpy(e->stored, v, in->count * sizeof(*v));
+	return e->stored;
 }
 
-int column_encode_constant(struct column_encoder *e, const struct column_input *in,
-			   struct strbuf *out)
-{
-	if (reserve_data(e) < 0)
-		return -ENOMEM;
-	e->stored[0] = is_zigzag(in) ? zigzag((int64_t)in->values[0]) : in->values[0];
-	put_run(e, in->count, e->stored[0]);
-	return put_chunk(e, in->column, in->flags | ENCODING_RUNS, 0, SIZE_MAX / 2, out);
-}
-
-int column_encode(struct column_encoder *e, const struct column_input *in, struct strbuf *out)
+ALWAYS_INLINE int encode(struct column_encoder *e, const struct column_input *in,
+			 struct strbuf *out)
 {
 	struct column_stats s = measure(e, in);
 	size_t run_bytes = s.runs * (2 + s.width),
@@ -279,6 +255,7 @@ int column_encode(struct column_encoder *e, const struct column_input *in, struc
 	bool delta = s.delta_width < s.width || delta_run_bytes < run_bytes / 4;
 	unsigned width = delta ? s.delta_width : s.width;
 	size_t plane_bytes = 1 + width * in->count, runs;
+	const uint64_t *values;
 	uint8_t flags = in->flags;
 	uint64_t seed = 0;
 
@@ -291,16 +268,36 @@ int column_encode(struct column_encoder *e, const struct column_input *in, struc
 	}
 	if (reserve_data(e) < 0)
 		return -ENOMEM;
-	store_values(e, in, delta, seed);
+	values = values_to_encode(e, in, delta, seed);
 	if (runs <= 32 || runs < in->count / 8 || runs < plane_bytes / 16) {
-		put_runs(e, in->count);
+		if (s.runs == 1)
+			put_run(e, in->count, values[0]);
+		else
+			put_runs(e, values, in->count);
 		return put_chunk(e, in->column, flags | ENCODING_RUNS, seed, SIZE_MAX / 2, out);
 	}
-	if (width > 1 && try_dictionary(e, in->count, plane_bytes))
+	if (width > 1 && try_dictionary(e, values, in->count, plane_bytes))
 		return put_chunk(e, in->column, flags | ENCODING_DICTIONARY, seed, SIZE_MAX / 2,
 				 out);
-	put_planes(e, in->count, width);
+	put_planes(e, values, in->count, width);
 	return put_chunk(e, in->column, flags | ENCODING_PLANES, seed, in->count, out);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static int
+encode_avx2(struct column_encoder *e, const struct column_input *in, struct strbuf *out)
+{
+	return encode(e, in, out);
+}
+#endif
+
+int column_encode(struct column_encoder *e, const struct column_input *in, struct strbuf *out)
+{
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx2"))
+		return encode_avx2(e, in, out);
+#endif
+	return encode(e, in, out);
 }
 
 int column_encode_bytes(struct column_encoder *e, unsigned column, const uint64_t *spans,

@@ -16,10 +16,13 @@
 
 #define DICTIONARY_MAX 256u
 
+/* Loops over values are compiled for each width, sign and instruction set. */
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
 struct column_encoder {
 	ZSTD_CCtx *zstd;
 	struct strbuf data; /* of the current chunk, before zstd */
-	uint64_t *stored; /* values after DELTA and zigzag */
+	uint64_t *stored; /* values after DELTA or zigzag */
 	size_t rows_max;
 	uint16_t *slots; /* hash table of `distinct`: index + 1 */
 	uint64_t distinct[DICTIONARY_MAX];
@@ -40,10 +43,6 @@ struct column_input {
 /* Appends a chunk. Returns 0, or -ENOMEM and leaves out unchanged. */
 int column_encode(struct column_encoder *e, const struct column_input *in,
 		  struct strbuf *out) MUST_USE;
-
-/* Appends a chunk in which all values are values[0]. */
-int column_encode_constant(struct column_encoder *e, const struct column_input *in,
-			   struct strbuf *out) MUST_USE;
 
 /* Appends a chunk of BYTES; spans[i] is offset << 32 | length of value i in `bytes`. */
 int column_encode_bytes(struct column_encoder *e, unsigned column, const uint64_t *spans,

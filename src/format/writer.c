@@ -34,9 +34,13 @@
 #define CONFIGS_MAX (8 * CONFIGS_EPOCH)
 #define KEPT_MAX 4096u /* rows of a table; then the older half is dropped */
 #define KEPT_USED_MAX 262144u /* rows of a LAST_USED table: 24 MiB of graph nodes */
+#define RECENT_STACKS 1024u /* asking the stacks' owner costs as much as the rest of a row */
 #define USES_MAX 8 /* depth of nested uses: clones of clones of nodes */
 
 _Static_assert(sizeof(struct row_kernel_config) % 8 == 0, "is compared in words");
+
+/* What most rows do not need stays out of their way. */
+#define NOINLINE __attribute__((noinline))
 
 /* The last row of each key, preceded by the epoch in which it was emitted last. */
 struct kept_rows {
@@ -47,8 +51,9 @@ struct kept_rows {
 
 struct table_state {
 	const struct table_schema *schema;
-	uint64_t strings; /* columns of type STRING */
-	int stack_column; /* or -1 */
+	/* columns whose definitions may have to be emitted first: of type STRING, stacks, others */
+	uint64_t strings, stack, user;
+	size_t stack_offset; /* in a row */
 	struct kept_rows kept;
 };
 
@@ -74,6 +79,8 @@ struct writer {
 
 	writer_need_stack *need_stack;
 	void *stack_context;
+	/* the latest of the stacks that share an index, if it was needed in this epoch */
+	uint32_t recent_stacks[RECENT_STACKS];
 	struct loss_tally lost; /* not yet in a row */
 	uint64_t rows;
 	pid_t owner;
@@ -99,10 +106,11 @@ static bool in_window(const struct sink *s, const struct table_schema *table, co
 	return time >= s->from_ns && time < s->until_ns;
 }
 
-static void emit(struct writer *w, const struct table_state *t, const void *row)
+static inline __attribute__((always_inline)) void emit(struct writer *w,
+						       const struct table_state *t, const void *row)
 {
 	for (struct sink *s = w->sinks; s; s = s->next)
-		if (!s->until_ns || in_window(s, t->schema, row))
+		if (likely(!s->until_ns) || in_window(s, t->schema, row))
 			s->ops->append(s, t->schema->id, row);
 }
 
@@ -190,7 +198,8 @@ static void append_row(struct writer *w, struct table_state *t, const uint8_t *r
  * Emits the definition that a row uses, unless it was emitted in this epoch, and first the
  * definition that it uses itself: a clone's original.
  */
-static void emit_used(struct writer *w, const struct table_schema *schema, const uint8_t *row)
+static NOINLINE void emit_used(struct writer *w, const struct table_schema *schema,
+			       const uint8_t *row)
 {
 	const struct column_schema *column = &schema->columns[schema->user_column];
 	struct table_state *used = &w->tables[schema->used_table];
@@ -210,7 +219,8 @@ static void emit_used(struct writer *w, const struct table_schema *schema, const
 }
 
 /* Emits the texts "" and "?", whose ids are fixed. */
-static void emit_fixed_strings(struct writer *w, const struct table_state *t, const uint8_t *row)
+static NOINLINE void emit_fixed_strings(struct writer *w, const struct table_state *t,
+					const uint8_t *row)
 {
 	for (uint64_t left = t->strings & ~load_u64(row); left; left &= left - 1) {
 		uint32_t id = load_u32(row + t->schema->columns[__builtin_ctzll(left)].row_offset);
@@ -222,21 +232,26 @@ static void emit_fixed_strings(struct writer *w, const struct table_state *t, co
 	}
 }
 
-static void append_row(struct writer *w, struct table_state *t, const uint8_t *row)
+static inline void need_stack(struct writer *w, uint32_t id)
 {
-	uint64_t missing = load_u64(row);
-	int user = t->schema->user_column;
+	uint32_t *recent = &w->recent_stacks[id % RECENT_STACKS];
+
+	if (!w->need_stack || *recent == id)
+		return;
+	*recent = id;
+	w->need_stack(w->stack_context, w, id);
+}
+
+static inline void append_row(struct writer *w, struct table_state *t, const uint8_t *row)
+{
+	uint64_t present = ~load_u64(row);
 
 	w->begun = true;
-	if (t->strings)
+	if (present & t->stack)
+		need_stack(w, load_u32(row + t->stack_offset));
+	if (present & t->strings)
 		emit_fixed_strings(w, t, row);
-	if (t->stack_column >= 0 && w->need_stack && !(missing >> t->stack_column & 1)) {
-		uint32_t id = load_u32(row + t->schema->columns[t->stack_column].row_offset);
-
-		if (id)
-			w->need_stack(w->stack_context, w, id);
-	}
-	if (user >= 0 && !(missing >> user & 1))
+	if (present & t->user)
 		emit_used(w, t->schema, row);
 	emit(w, t, row);
 }
@@ -298,6 +313,7 @@ static void begin_epoch(struct writer *w)
 		w->config_epochs.count = 0;
 	}
 	memset(w->has_fixed, 0, sizeof(w->has_fixed));
+	memset(w->recent_stacks, 0, sizeof(w->recent_stacks));
 	for (struct sink *s = w->sinks; s; s = s->next) {
 		s->wants_epoch = false;
 		s->ops->epoch(s);
@@ -524,12 +540,19 @@ static void prepare_tables(struct writer *w)
 
 	for (unsigned id = 1; id <= TABLE_MAX; id++) {
 		struct table_state *t = &w->tables[id];
+		int stack;
 
 		t->schema = schema_table(id);
-		t->stack_column = schema_column_by_name(t->schema, "stack");
+		stack = schema_column_by_name(t->schema, "stack");
 		for (int c = 0; c < t->schema->column_count; c++)
 			if (t->schema->columns[c].type == COLUMN_TYPE_STRING)
 				t->strings |= UINT64_C(1) << c;
+		if (stack >= 0) {
+			t->stack = UINT64_C(1) << stack;
+			t->stack_offset = t->schema->columns[stack].row_offset;
+		}
+		if (t->schema->user_column >= 0)
+			t->user = UINT64_C(1) << t->schema->user_column;
 	}
 	for (int c = 0; c < configs->column_count; c++)
 		if (c != COLUMN_kernel_config_id && c != COLUMN_kernel_config_name)

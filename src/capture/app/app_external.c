@@ -103,13 +103,14 @@ uint64_t app_external_event(struct writer *w, const struct ring *r, uint64_t pos
 
 void app_external_write(struct writer *w, const struct ring *r, uint64_t correlation)
 {
-	struct row_external_correlation row = { .correlation = correlation };
-
-	if (likely(!r->externals_open.kinds) || !is_current(r))
+	if (!is_current(r))
 		return;
-	for (row.kind = 0; row.kind < RING_EXTERNAL_KINDS; row.kind++) {
-		row.id = r->externals_open.ids[row.kind];
-		if (r->externals_open.kinds >> row.kind & 1)
-			writer_append(w, TABLE_external_correlation, &row);
-	}
+	for (uint32_t kind = 0; kind < RING_EXTERNAL_KINDS; kind++)
+		if (r->externals_open.kinds >> kind & 1)
+			writer_append(w, TABLE_external_correlation,
+				      &(struct row_external_correlation){
+					      .kind = kind,
+					      .id = r->externals_open.ids[kind],
+					      .correlation = correlation,
+				      });
 }

@@ -42,7 +42,7 @@ struct span {
 	unsigned missing;
 };
 
-static struct span span_of(uint64_t start, uint64_t end)
+static inline struct span span_of(uint64_t start, uint64_t end)
 {
 	struct span s = { 0 };
 
@@ -91,7 +91,7 @@ static bool is_before_window(uint32_t id, const struct span *s)
 	return window.first_call ? call_of(id, s) < window.first_call : s->start < window.opened_ns;
 }
 
-static struct span work_span(uint64_t start, uint64_t end)
+static inline struct span work_span(uint64_t start, uint64_t end)
 {
 	if (start && end && (!first_start || start < first_start))
 		first_start = start;

@@ -459,19 +459,24 @@ void api_functions_begin(void)
 	memset(known, 0, sizeof(known));
 }
 
+static __attribute__((noinline)) void write_function(struct writer *w, uint32_t function,
+						     const char *name, enum api_kind kind)
+{
+	struct row_api_function row = { .id = function,
+					.name = rows_text(w, name ? name : "?"),
+					.kind = (uint8_t)kind };
+
+	known[api_function_index(function)] = true;
+	writer_api_function(w, function, &row);
+}
+
 enum api_kind api_function_write(struct writer *w, uint32_t function)
 {
-	bool *is_known = &known[api_function_index(function)];
-	struct row_api_function row = { .id = function };
 	enum api_kind kind;
 	const char *name = api_function_name(function, &kind);
 
-	if (*is_known && name)
-		return kind;
-	row.name = rows_text(w, name ? name : "?");
-	row.kind = (uint8_t)kind;
-	*is_known = true;
-	writer_api_function(w, function, &row);
+	if (!name || !known[api_function_index(function)])
+		write_function(w, function, name, kind);
 	return kind;
 }
 

@@ -31,7 +31,7 @@ uint64_t correlation_widen(uint32_t id, uint64_t time_ns)
 {
 	unsigned latest = atomic_load(&correlation_half), h = latest;
 
-	if (id == 0 || latest == CORRELATION_NONE)
+	if (likely((latest | id >> 31) == 0) || id == 0 || latest == CORRELATION_NONE)
 		return id;
 	while (h > 0 && latest - h < HALVES - 1 && entered(h) > time_ns)
 		h--;

@@ -621,6 +621,7 @@ static uint64_t collect(struct writer *w, uint64_t now)
 
 	if (!atomic_load(&self.usable) || has_failed(w))
 		return 0;
+	find_work_under_way();
 	write_late(w, now);
 	turns_write(w);
 	if (!self.devices_written)
@@ -702,7 +703,6 @@ static void count_launch(enum api_kind kind, int32_t result)
 		return;
 	self.kernel_calls += kind == api_kind_launch;
 	self.graph_calls += kind == api_kind_graph_launch;
-	find_work_under_way();
 }
 
 static uint64_t on_api_call(struct writer *w, const struct ring *r, uint64_t position)
@@ -727,7 +727,8 @@ static uint64_t on_api_call(struct writer *w, const struct ring *r, uint64_t pos
 	ROW_MISSING_IF(&row, api_call, result, !has_result);
 	ROW_MISSING_IF(&row, api_call, stack, !event->e);
 	writer_append(w, TABLE_api_call, &row);
-	app_external_write(w, r, row.correlation);
+	if (unlikely(r->externals_open.kinds))
+		app_external_write(w, r, row.correlation);
 	return has_result ? 2 : 1;
 }
 

@@ -21,8 +21,8 @@ static struct {
 	 */
 	struct piece {
 		uint64_t from, length;
-		int64_t offset_ns, change_ns; /* at `from`, and over span_ns */
-		uint64_t span_ns;
+		int64_t offset_ns; /* at `from` */
+		double change_ns, span_ns; /* of the offset over span_ns */
 	} piece;
 } self;
 
@@ -106,8 +106,8 @@ static struct piece piece_of(uint64_t t)
 	piece.from = self.pairs[hi - 1].cupti_ns;
 	piece.offset_ns = self.pairs[hi - 1].offset_ns;
 	if (hi <= run.last) {
-		piece.change_ns = self.pairs[hi].offset_ns - piece.offset_ns;
-		piece.span_ns = self.pairs[hi].cupti_ns - piece.from;
+		piece.change_ns = (double)(self.pairs[hi].offset_ns - piece.offset_ns);
+		piece.span_ns = (double)(self.pairs[hi].cupti_ns - piece.from);
 	}
 	/* Times in the range of an earlier run may belong to a later one. */
 	if (run.last == self.count - 1 && t < until)
@@ -115,25 +115,28 @@ static struct piece piece_of(uint64_t t)
 	return piece;
 }
 
-uint64_t cupti_clock_convert(uint64_t t)
+static inline uint64_t convert(uint64_t t)
 {
-	struct piece piece;
-	uint64_t at;
+	const struct piece *piece = &self.piece;
 
 	if (t == 0 || self.count == 0)
 		return t;
-	if (t - self.piece.from >= self.piece.length)
+	if (unlikely(t - piece->from >= piece->length))
 		self.piece = piece_of(t);
-	piece = self.piece;
-	at = t - piece.from;
-	return t + (uint64_t)piece.offset_ns +
-	       (uint64_t)(int64_t)((double)piece.change_ns * (double)at / (double)piece.span_ns);
+	return t + (uint64_t)piece->offset_ns +
+	       (uint64_t)(int64_t)(piece->change_ns * (double)(int64_t)(t - piece->from) /
+				   piece->span_ns);
+}
+
+uint64_t cupti_clock_convert(uint64_t t)
+{
+	return convert(t);
 }
 
 void cupti_clock_convert_span(uint64_t start, uint64_t end, uint64_t *start_ns, uint64_t *end_ns)
 {
-	*start_ns = cupti_clock_convert(start);
-	*end_ns = cupti_clock_convert(end);
+	*start_ns = convert(start);
+	*end_ns = convert(end);
 	if (start && end >= start &&
 	    is_step((int64_t)(*end_ns - *start_ns), (int64_t)(end - start)))
 		*start_ns = *end_ns - (end - start);

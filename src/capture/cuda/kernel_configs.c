@@ -7,41 +7,44 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/map.h"
 #include "format/rows.h"
 
 #define SET_BITS 8 /* sets of two, the more recent one first */
 #define KNOWN_NAMES_MAX 65536u /* pointers remembered before the cache is cleared */
 
-#define KEY_WORDS 13
+/*
+ * The configuration in a record, in words of 8 bytes that begin at these members. The last two
+ * overlap.
+ */
+#define WORDS(W)                                                                                   \
+	W(name)                                                                                    \
+	W(grid_x)                                                                                  \
+	W(grid_z)                                                                                  \
+	W(block_y)                                                                                 \
+	W(static_shared)                                                                           \
+	W(local_per_thread)                                                                        \
+	W(launch_type)                                                                             \
+	W(cluster_x)                                                                               \
+	W(cluster_z)                                                                               \
+	W(local_total)                                                                             \
+	W(max_cluster)                                                                             \
+	W(cache_config)                                                                            \
+	W(partitioned_requested)
 
-/* A record's configuration. It has no padding, because keys are compared as words. */
-union key {
-	struct {
-		const char *name;
-		uint8_t shape[40]; /* grid_x to local_total_v1 */
-		uint8_t launch[8]; /* launch_type to executed_shared */
-		uint8_t cluster[32]; /* cluster_x to max_active_clusters */
-		uint8_t caches[12]; /* cache_config to partitioned_executed */
-		uint32_t used; /* 1 */
-	};
-	uint64_t words[KEY_WORDS];
+struct key {
+#define WORD(member) uint64_t member;
+	WORDS(WORD)
+#undef WORD
 };
-
-#define SPAN(first, after)                                                                         \
-	(offsetof(struct record_kernel, after) - offsetof(struct record_kernel, first))
-
-_Static_assert(SPAN(cache_config, start) == sizeof(((union key *)0)->caches), "caches");
-_Static_assert(SPAN(grid_x, correlation) == sizeof(((union key *)0)->shape), "shape");
-_Static_assert(SPAN(launch_type, graph_node) == sizeof(((union key *)0)->launch), "launch");
-_Static_assert(SPAN(cluster_x, device_launched) == sizeof(((union key *)0)->cluster), "cluster");
-_Static_assert(sizeof(union key) == KEY_WORDS * 8, "no padding");
 
 static struct {
 	struct map names; /* address of a kernel name -> string id */
 	struct recent {
-		union key key;
+		struct key key;
 		uint32_t id;
+		bool used;
 	} recent[1 << SET_BITS][2];
 	uint32_t epoch; /* the writer's epoch in which the ids are valid */
 } self = { .names = MAP_INIT };
@@ -121,58 +124,48 @@ static uint32_t make_config(struct writer *w, const struct record_kernel *r)
 	return writer_kernel_config(w, &row);
 }
 
-static void make_key(union key *key, const struct record_kernel *r)
-{
-	const uint8_t *bytes = (const uint8_t *)r;
+#define WORD_OF(r, member) load_u64((const uint8_t *)(r) + offsetof(struct record_kernel, member))
 
-	key->name = r->name;
-	memcpy(key->shape, bytes + offsetof(struct record_kernel, grid_x), sizeof(key->shape));
-	memcpy(key->launch, bytes + offsetof(struct record_kernel, launch_type),
-	       sizeof(key->launch));
-	memcpy(key->cluster, bytes + offsetof(struct record_kernel, cluster_x),
-	       sizeof(key->cluster));
-	memcpy(key->caches, bytes + offsetof(struct record_kernel, cache_config),
-	       sizeof(key->caches));
-	key->used = 1;
+static struct key key_of(const struct record_kernel *r)
+{
+#define WORD(member) .member = WORD_OF(r, member),
+	return (struct key){ WORDS(WORD) };
+#undef WORD
 }
 
 /* Hashes name, grid, block and shared memory; other fields seldom differ alone. */
-static unsigned set_of(const union key *key)
+static unsigned set_of(const struct record_kernel *r)
 {
-	const uint64_t *w = key->words;
-	uint64_t hash = w[0] * UINT64_C(0x9e3779b97f4a7c15) + w[1] * UINT64_C(0xc2b2ae3d27d4eb4f) +
-			w[2] * UINT64_C(0x165667b19e3779f9) + w[3] * UINT64_C(0xd6e8feb86659fd93) +
-			w[4] * UINT64_C(0xff51afd7ed558ccd);
+	uint64_t hash = WORD_OF(r, name) * UINT64_C(0x9e3779b97f4a7c15) +
+			WORD_OF(r, grid_x) * UINT64_C(0xc2b2ae3d27d4eb4f) +
+			WORD_OF(r, grid_z) * UINT64_C(0x165667b19e3779f9) +
+			WORD_OF(r, block_y) * UINT64_C(0xd6e8feb86659fd93) +
+			WORD_OF(r, static_shared) * UINT64_C(0xff51afd7ed558ccd);
 
 	return (unsigned)(hash >> (64 - SET_BITS));
 }
 
 /* Compares without a call or branches, because the result is nearly always true. */
-static bool is_same(const union key *a, const union key *b)
+static bool is_same(const struct key *key, const struct record_kernel *r)
 {
-	uint64_t differences = 0;
-
-	for (size_t i = 0; i < KEY_WORDS; i++)
-		differences |= a->words[i] ^ b->words[i];
-	return differences == 0;
+#define WORD(member) | (key->member ^ WORD_OF(r, member))
+	return (0 WORDS(WORD)) == 0;
+#undef WORD
 }
 
 uint32_t kernel_config_of(struct writer *w, const struct record_kernel *record)
 {
 	struct recent *set;
-	union key key;
 
 	if (unlikely(self.epoch != writer_epoch(w))) {
 		kernel_configs_forget();
 		self.epoch = writer_epoch(w);
 	}
-	make_key(&key, record);
-	set = self.recent[set_of(&key)];
+	set = self.recent[set_of(record)];
 	for (unsigned i = 0; i < 2; i++)
-		if (is_same(&set[i].key, &key))
+		if (set[i].used && is_same(&set[i].key, record))
 			return set[i].id;
 	set[1] = set[0];
-	set[0].key = key;
-	set[0].id = make_config(w, record);
+	set[0] = (struct recent){ key_of(record), make_config(w, record), true };
 	return set[0].id;
 }

@@ -45,7 +45,17 @@ static void check_table(const struct segment *s, const struct table_schema *t, c
 	assert_int_equal(done, count);
 }
 
-static void round_trip(const struct table_schema *t, size_t count, uint64_t seed)
+/* Times of rows that three threads recorded at once, handed over `run` rows of a thread at a time. */
+static void set_time(struct row_cuda_event *row, size_t i, size_t run)
+{
+	size_t round = i / (3 * run) * 3 * run;
+
+	row->missing &= ~(UINT64_C(1) << COLUMN_cuda_event_time_ns);
+	row->time_ns = round + i % run * 3 + i / run % 3;
+}
+
+/* `run`: of set_time(); 0: random times. */
+static void round_trip(const struct table_schema *t, size_t count, uint64_t seed, size_t run)
 {
 	struct random r = { seed };
 	struct row_style style;
@@ -60,6 +70,8 @@ static void round_trip(const struct table_schema *t, size_t count, uint64_t seed
 	style_new(&style, &r);
 	for (size_t i = 0; i < count; i++) {
 		random_row(t, &style, &r, pool, STRINGS, rows + i * t->row_size);
+		if (run)
+			set_time((struct row_cuda_event *)(void *)rows + i, i, run);
 		writer_append(w, t->id, rows + i * t->row_size);
 		if (random_below(&r, count) == 0)
 			assert_int_equal(writer_flush(w), 0);
@@ -79,13 +91,19 @@ static void test_every_table(void **state UNUSED)
 {
 	for (unsigned id = 2; id <= TABLE_MAX; id++)
 		for (uint64_t seed = 0; seed < 12; seed++)
-			round_trip(schema_table(id), 1 + seed * seed * 10, id * 1000 + seed);
+			round_trip(schema_table(id), 1 + seed * seed * 10, id * 1000 + seed, 0);
 }
 
 static void test_full_blocks(void **state UNUSED)
 {
-	round_trip(schema_table(TABLE_external_correlation), 70000, 1);
-	round_trip(schema_table(TABLE_cuda_event), 3000, 2);
+	round_trip(schema_table(TABLE_external_correlation), 70000, 1, 0);
+	round_trip(schema_table(TABLE_cuda_event), 3000, 2, 0);
+}
+
+static void test_sorted_runs(void **state UNUSED)
+{
+	for (size_t run = 1; run < 2000; run = run * 5 / 2 + 1)
+		round_trip(schema_table(TABLE_cuda_event), 5000, run, run);
 }
 
 int main(void)
@@ -93,6 +111,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_table),
 		cmocka_unit_test(test_full_blocks),
+		cmocka_unit_test(test_sorted_runs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
