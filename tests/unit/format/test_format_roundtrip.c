@@ -45,7 +45,7 @@ static void check_table(const struct segment *s, const struct table_schema *t, c
 	assert_int_equal(done, count);
 }
 
-/* Times of rows that three threads recorded at once, handed over `run` rows of a thread at a time. */
+/* Times of rows that three threads recorded at once, handed over in runs of `run` rows of one. */
 static void set_time(struct row_cuda_event *row, size_t i, size_t run)
 {
 	size_t round = i / (3 * run) * 3 * run;
