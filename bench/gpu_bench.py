@@ -72,8 +72,19 @@ class Runner:
         match = re.search(pattern, done.stdout)
         if not match:
             raise SystemExit(f"{configuration} {name}: status {done.returncode}\n{done.stdout}{done.stderr}")
-        print(f"{name:9} {configuration:30} {match.group(1)}", flush=True)  # remains if the run is interrupted
+        print(f"{name:9} {configuration:30} {match.group(1)}{self.threads(name, configuration)}", flush=True)  # remains if the run is interrupted
         return float(match.group(1))
+
+    def threads(self, name, configuration):
+        """CPU time of the recorder's own threads in the last run, for a kernel with its call."""
+        target = self.recordings.get((name, configuration))
+        if not target:
+            return ""
+        view = [self.pitot, "view", "-q", "--json", str(target)]
+        cost = subprocess.run([*view, "cost"], capture_output=True, text=True).stdout
+        own = sum(row["total_ns"] for row in map(json.loads, cost.splitlines()) if row["kind"] == "collector")
+        kernels = self.info(name, configuration)["kernels"]
+        return f"  recorder's threads {own / kernels / 1e3:.3f} us a kernel" if kernels else ""
 
     def info(self, name, configuration):
         target = self.recordings.get((name, configuration))

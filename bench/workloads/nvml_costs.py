@@ -1,8 +1,10 @@
 """The cost of one NVML call by function: prints a table of microseconds, best and mean of 30 calls.
 
-usage: nvml_costs.py
+usage: nvml_costs.py [SECONDS]: with an interval, rounds of calls as `pitot record` makes them, and the median of CPU time and of wall time
 """
 import ctypes
+import statistics
+import sys
 import time
 
 nvml = ctypes.CDLL("libnvidia-ml.so.1")
@@ -20,6 +22,26 @@ def measure(name, function, *arguments):
         result = function(*arguments)
         times.append((time.perf_counter() - start) * 1e6)
     print(f"{name:46} {min(times):9.1f} {sum(times) / len(times):9.1f}  {'' if result == 0 else f'error {result}'}", flush=True)
+
+
+def measure_rounds(interval, rounds=16):
+    calls = [("UtilizationRates", words), ("ClockInfo", 1, words), ("ClockInfo", 2, words), ("PowerUsage", words), ("Temperature", 0, words),
+             ("MemoryInfo", words), ("CurrentClocksEventReasons", words)]
+    times = [[] for _ in calls]
+    for _ in range(rounds):
+        for call, each in zip(calls, times):
+            cpu, wall = time.thread_time(), time.perf_counter()
+            getattr(nvml, "nvmlDeviceGet" + call[0])(device, *call[1:])
+            each.append(((time.thread_time() - cpu) * 1e6, (time.perf_counter() - wall) * 1e6))
+        time.sleep(interval)
+    for call, each in zip(calls, times):
+        cpu, wall = zip(*each)
+        print(f"{call[0]:30} CPU {statistics.median(cpu):8.1f}  wall {statistics.median(wall):8.1f}", flush=True)
+
+
+if len(sys.argv) > 1:
+    measure_rounds(float(sys.argv[1]))
+    raise SystemExit
 
 
 class FieldValue(ctypes.Structure):
