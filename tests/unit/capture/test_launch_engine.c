@@ -1,0 +1,112 @@
+/*
+ * What sessions and contexts that come and go leave behind in the engines that measure launches and
+ * ranges (launch_engine.h), with scopes as ranges.
+ */
+#include "capture/engines/launch_engine.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "capture/engines/launch_claim.h"
+#include "capture/session.h"
+#include "pitot/pitot.h"
+#include "unit/capture/counting_sink.h"
+#include "unit/capture/cuda_player.h"
+
+#define METRICS 4 /* of_ranges.metrics, which need two passes */
+
+static const struct settings of_ranges = {
+	.engine = SETTING_ENGINE_RANGE_PROFILER,
+	.graphs = SETTING_GRAPHS_NODE,
+	.measure = SETTING_MEASURE_RANGE,
+	.metrics = "gpu__time_duration.sum,launch__correlation.sum,sm__cycles_active.avg,"
+		   "dram__bytes_read.sum",
+	.kernels = "*",
+	.cuda = true,
+};
+
+struct sink_of_engine {
+	struct counting_sink counting;
+	atomic_uint degraded; /* rows that say so about the engine */
+	uint32_t engine_text; /* id of the name "engine" */
+};
+
+static void on_row(struct counting_sink *counting, enum table_id table, const void *row)
+{
+	struct sink_of_engine *s = (struct sink_of_engine *)counting;
+	const struct row_string *string = row;
+	const struct row_capability *capability = row;
+
+	if (table == TABLE_string && string->text.length == 6 &&
+	    memcmp(string->text.data, "engine", 6) == 0)
+		s->engine_text = string->id;
+	if (table == TABLE_capability && capability->name == s->engine_text)
+		s->degraded += capability->state == capability_state_degraded;
+}
+
+static struct session *begin(struct sink_of_engine *sink, const struct settings *settings)
+{
+	struct session *s;
+
+	*sink = (struct sink_of_engine){ 0 };
+	counting_sink_init(&sink->counting);
+	sink->counting.on_row = on_row;
+	s = session_open(settings, &sink->counting.sink, SESSION_BY_CUDA);
+	assert_non_null(s);
+	return s;
+}
+
+/* Opens and closes a scope in this context so many times. */
+static void scopes(uintptr_t context, unsigned count)
+{
+	atomic_store(&standin_current_context, context);
+	while (count--) {
+		pitot_scope_begin("scope");
+		pitot_scope_end();
+	}
+}
+
+/* Returns the number of measurements, each of two passes, of this number of scopes. */
+static uint64_t measurements(unsigned count)
+{
+	struct sink_of_engine sink;
+	struct session *s = begin(&sink, &of_ranges);
+
+	scopes(1, count);
+	session_close(&s);
+	return sink.counting.rows[TABLE_range_value] / METRICS;
+}
+
+static void test_passes_of_two_sessions(void **state)
+{
+	(void)state;
+	assert_int_equal(measurements(1), 0);
+	assert_int_equal(measurements(1), 0);
+	assert_int_equal(measurements(2), 1);
+}
+
+static int run(const void *test)
+{
+	const struct CMUnitTest tests[] = { *(const struct CMUnitTest *)test };
+
+	cuda_player_open_made("steps", "1");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+/* A process has one recorder, whose engines remember. */
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_passes_of_two_sessions),
+	};
+	int failed = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(tests); i++)
+		failed += cuda_player_in_child(run, &tests[i]);
+	return failed;
+}
