@@ -35,6 +35,7 @@
 
 #define QUEUE_BYTES ((size_t)64 << 20) /* of measurements that wait for the collector */
 #define FAILURES_MAX 3u /* in a row, until the engine refuses */
+#define ABANDONED_MAX 32u /* contexts, as many as an engine uses */
 #define DESTROY_WAIT_NS (200 * NS_PER_MS)
 #define DETACH_WAIT_NS (PITOT_SLOWNESS * NS_PER_S)
 #define CHOOSE_WAIT_NS (200 * NS_PER_MS)
@@ -65,7 +66,7 @@ static struct {
 	uint64_t begun_ns, ended_ns;
 	unsigned failures;
 
-	_Atomic(CUcontext) abandoned; /* destroyed while another thread measured in it */
+	_Atomic(CUcontext) abandoned[ABANDONED_MAX]; /* destroyed while another thread measured */
 	/* Counts and durations since their last rows. */
 	atomic_uint_fast64_t setups, setup_ns, replays, replay_ns, unmeasured, lost;
 
@@ -183,12 +184,17 @@ static struct measured *take(void)
 
 /* --- a launch --- */
 
+static void leave_abandoned(const struct cupti *cupti)
+{
+	for (size_t i = 0; i < ABANDONED_MAX; i++)
+		if (atomic_load(&self.abandoned[i]))
+			self.engine->leave_context(cupti, atomic_exchange(&self.abandoned[i], NULL),
+						   true);
+}
+
 static void stop_measuring(const struct cupti *cupti, bool valid)
 {
-	CUcontext abandoned = atomic_exchange(&self.abandoned, NULL);
-
-	if (abandoned)
-		self.engine->leave_context(cupti, abandoned, true);
+	leave_abandoned(cupti);
 	self.engine->stop(cupti, valid);
 }
 
@@ -205,6 +211,7 @@ static bool start_measuring(const struct cupti *cupti, CUcontext context, uint32
 			    const struct marked_range *marked)
 {
 	self.correlation = correlation;
+	leave_abandoned(cupti); /* destroyed after the last measurement had stopped */
 	launch_claim_begin(context);
 	if (self.engine->patches &&
 	    !launch_marks_add(LAUNCH_PATCHED, self.correlation, self.begun_ns)) {
@@ -398,6 +405,17 @@ void launch_engine_stop(bool valid)
 
 /* --- destroyed contexts, loaded modules --- */
 
+static void abandon(CUcontext handle)
+{
+	for (size_t i = 0; i < ABANDONED_MAX; i++) {
+		CUcontext none = NULL;
+
+		if (atomic_compare_exchange_strong(&self.abandoned[i], &none, handle) ||
+		    none == handle)
+			return;
+	}
+}
+
 static void remove_context(const struct cupti *cupti, CUcontext handle)
 {
 	bool nested;
@@ -406,7 +424,7 @@ static void remove_context(const struct cupti *cupti, CUcontext handle)
 		marked_ranges_cancel();
 	nested = launch_claim_is_mine();
 	if (!nested && !launch_claim_wait(DESTROY_WAIT_NS)) {
-		atomic_store(&self.abandoned, handle);
+		abandon(handle);
 		return;
 	}
 	if (nested && launch_claim_context() == handle)

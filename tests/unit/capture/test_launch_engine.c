@@ -90,6 +90,46 @@ static void test_passes_of_two_sessions(void **state)
 	assert_int_equal(measurements(2), 1);
 }
 
+static void *destroy(void *context)
+{
+	CUpti_ResourceData data = { .context = context };
+
+	launch_engine_callback(CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, &data);
+	return NULL;
+}
+
+static void destroy_on_another_thread(uintptr_t context)
+{
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, destroy, (void *)context), 0);
+	pthread_join(thread, NULL);
+}
+
+/* Their addresses may be those of new contexts, in which the profiler must be enabled again. */
+static void test_contexts_destroyed_while_a_range_is_open(void **state)
+{
+	struct settings settings = of_ranges;
+	struct sink_of_engine sink;
+	struct session *s;
+
+	(void)state;
+	snprintf(settings.metrics, sizeof(settings.metrics), "launch__correlation.sum");
+	s = begin(&sink, &settings);
+	for (uintptr_t context = 1; context <= 3; context++)
+		scopes(context, 1);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerEnable), 3);
+	scopes(1, 1);
+	pitot_scope_begin("scope");
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerStart), 4);
+	destroy_on_another_thread(2);
+	destroy_on_another_thread(3);
+	pitot_scope_end();
+	scopes(2, 2);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerEnable), 4);
+	session_close(&s);
+}
+
 static int run(const void *test)
 {
 	const struct CMUnitTest tests[] = { *(const struct CMUnitTest *)test };
@@ -103,6 +143,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_passes_of_two_sessions),
+		cmocka_unit_test(test_contexts_destroyed_while_a_range_is_open),
 	};
 	int failed = 0;
 
