@@ -591,6 +591,7 @@ static void choose(const struct settings *s)
 		atomic_store(&self.refuses, false);
 		atomic_store(&self.refused, false);
 	}
+	self.failures = 0;
 	self.chosen = *s;
 	atomic_fetch_add(&self.sessions, 1);
 	range_choice_set(s);

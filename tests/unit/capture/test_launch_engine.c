@@ -90,6 +90,16 @@ static void test_passes_of_two_sessions(void **state)
 	assert_int_equal(measurements(2), 1);
 }
 
+static void test_failures_of_two_sessions(void **state)
+{
+	(void)state;
+	cuda_player_faults("call cuptiRangeProfilerStart#1 returns 1\n"
+			   "call cuptiRangeProfilerStart#2 returns 1\n"
+			   "call cuptiRangeProfilerStart#3 returns 1\n");
+	assert_int_equal(measurements(2), 0);
+	assert_int_equal(measurements(3), 1);
+}
+
 static void *destroy(void *context)
 {
 	CUpti_ResourceData data = { .context = context };
@@ -143,6 +153,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_passes_of_two_sessions),
+		cmocka_unit_test(test_failures_of_two_sessions),
 		cmocka_unit_test(test_contexts_destroyed_while_a_range_is_open),
 	};
 	int failed = 0;
