@@ -182,6 +182,13 @@ static struct measured *take(void)
 	return m;
 }
 
+/* Frees what was measured for so long that its session had ended, perhaps by another engine. */
+static void discard_queue(void)
+{
+	for (struct measured *m; (m = take());)
+		free(m);
+}
+
 /* --- a launch --- */
 
 static void leave_abandoned(const struct cupti *cupti)
@@ -591,6 +598,8 @@ static void choose(const struct settings *s)
 		atomic_store(&self.refuses, false);
 		atomic_store(&self.refused, false);
 	}
+	if (!atomic_load(&self.wanted))
+		discard_queue();
 	self.failures = 0;
 	self.chosen = *s;
 	atomic_fetch_add(&self.sessions, 1);

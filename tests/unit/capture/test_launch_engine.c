@@ -140,6 +140,21 @@ static void test_contexts_destroyed_while_a_range_is_open(void **state)
 	session_close(&s);
 }
 
+/* A launch was measured for longer than its session waited, perhaps by the other engine. */
+static void test_a_measurement_after_its_session(void **state)
+{
+	struct settings of_instructions = of_ranges;
+	struct sink_of_engine sink;
+	struct session *s;
+
+	(void)state;
+	of_instructions.engine = SETTING_ENGINE_SASS_METRICS;
+	s = begin(&sink, &of_instructions);
+	session_close(&s);
+	launch_engine_push(calloc(1, 4096), 4096);
+	assert_int_equal(measurements(2), 1);
+}
+
 static int run(const void *test)
 {
 	const struct CMUnitTest tests[] = { *(const struct CMUnitTest *)test };
@@ -155,6 +170,7 @@ int main(void)
 		cmocka_unit_test(test_passes_of_two_sessions),
 		cmocka_unit_test(test_failures_of_two_sessions),
 		cmocka_unit_test(test_contexts_destroyed_while_a_range_is_open),
+		cmocka_unit_test(test_a_measurement_after_its_session),
 	};
 	int failed = 0;
 
