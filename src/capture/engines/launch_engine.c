@@ -634,6 +634,10 @@ static void extend(const struct source_start *how)
 	if (launch_claim_wait(CHOOSE_WAIT_NS)) {
 		choose(s);
 		launch_claim_release();
+	} else {
+		engine_note_trace(
+			self.engine->name,
+			"a launch of an earlier session is being measured: start this one again");
 	}
 	activate();
 }

@@ -155,6 +155,24 @@ static void test_a_measurement_after_its_session(void **state)
 	assert_int_equal(measurements(2), 1);
 }
 
+/* A launch that is measured all the time keeps a session from choosing, which says so. */
+static void test_a_session_that_cannot_choose(void **state)
+{
+	struct sink_of_engine sink;
+	struct session *s;
+
+	(void)state;
+	assert_int_equal(measurements(2), 1);
+	atomic_store(&launch_claim_owner, 1); /* no thread of this process */
+	s = begin(&sink, &of_ranges);
+	launch_claim_release();
+	scopes(1, 4);
+	session_close(&s);
+	assert_int_equal(sink.counting.rows[TABLE_range_value], 0);
+	assert_int_equal(sink.degraded, 1);
+	assert_int_equal(measurements(2), 1);
+}
+
 static int run(const void *test)
 {
 	const struct CMUnitTest tests[] = { *(const struct CMUnitTest *)test };
@@ -171,6 +189,7 @@ int main(void)
 		cmocka_unit_test(test_failures_of_two_sessions),
 		cmocka_unit_test(test_contexts_destroyed_while_a_range_is_open),
 		cmocka_unit_test(test_a_measurement_after_its_session),
+		cmocka_unit_test(test_a_session_that_cannot_choose),
 	};
 	int failed = 0;
 
