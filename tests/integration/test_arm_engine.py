@@ -117,6 +117,16 @@ def test_instructions_of_all_kernels_in_it(arm):
     assert [row["got"] for row in said] == ["activity", "serialized"] and "CUDA was in use before" in said[-1]["reason"]
 
 
+@pytest.mark.parametrize("first, second", [(RANGE, SASS), (SASS, RANGE)])
+def test_one_after_the_other(arm, first, second):
+    """The first one stays attached to CUPTI, so the second one has nothing, and says so."""
+    armed = arm(f"0 init 0 0 0 0; 200 begin {first} 0 0 0; 300 end 0 0 0 0; 400 begin {second} 0 0 0; 500 end 0 0 0 0;", "kernel_count=0;metrics=default")
+    assert [said[1] for said in armed.said] == [1, 0, 0, 1, 0] and "is still attached" in armed.said[3][2]
+    assert bool(armed.measured()) == (first == RANGE) and bool(armed.measured("sass_value")) == (first == SASS)
+    asked = "sass-metrics" if second == SASS else "range-profiler"
+    assert (armed.engine[-1]["state"], armed.engine[-1]["asked"], armed.engine[-1]["got"]) == ("degraded", asked, "trace")
+
+
 def test_a_window_closes_by_itself(arm):
     armed = arm(f"0 init 0 0 0 0; 300 begin {PM} 100 100 300; 400 begin {PM} 0 60 150;")
     assert [said[1] for said in armed.said] == [1, 0, 0] and len(armed.windows) == 4

@@ -617,6 +617,15 @@ static void choose(const struct settings *s)
 		engine_note_trace(self.engine->name, self.refusal);
 }
 
+/* The engine that the session requests could not replace the one that is attached. */
+static void note_other_engine(const struct settings *s)
+{
+	if (settings_use_cupti(s) && launch_engine_is(s->engine))
+		engine_note_trace(setting_engine_names[launch_engine_of(s->engine)],
+				  "the other engine that measures launches is still attached in "
+				  "this process: record with each in a run of its own");
+}
+
 static void extend(const struct source_start *how)
 {
 	const struct settings *s = how->wanted;
@@ -627,8 +636,10 @@ static void extend(const struct source_start *how)
 	     settings_measure_alike(&self.chosen, s)))
 		return;
 	choose_engine(s);
-	if (!is_engine_of(s))
+	if (!is_engine_of(s)) {
+		note_other_engine(s);
 		return;
+	}
 	atomic_store(&self.active, false);
 	marked_ranges_cancel();
 	if (launch_claim_wait(CHOOSE_WAIT_NS)) {
