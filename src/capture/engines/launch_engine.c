@@ -336,6 +336,7 @@ void launch_engine_exit(const CUpti_CallbackData *data)
 	bool valid;
 
 	if (!launch_claim_exists() || !launch_claim_is_mine() || !cupti ||
+	    atomic_load(&self.measure) == SETTING_MEASURE_RANGE ||
 	    self.correlation != data->correlationId || api_calls_fatal())
 		return;
 	context = launch_claim_context();
