@@ -34,6 +34,7 @@ struct sink_of_engine {
 	struct counting_sink counting;
 	atomic_uint degraded; /* rows that say so about the engine */
 	uint32_t engine_text; /* id of the name "engine" */
+	atomic_uint inner; /* rows of values of a scope within a scope */
 };
 
 static void on_row(struct counting_sink *counting, enum table_id table, const void *row)
@@ -45,6 +46,8 @@ static void on_row(struct counting_sink *counting, enum table_id table, const vo
 	if (table == TABLE_string && string->text.length == 6 &&
 	    memcmp(string->text.data, "engine", 6) == 0)
 		s->engine_text = string->id;
+	if (table == TABLE_range_value)
+		s->inner += ((const struct row_range_value *)row)->level == 1;
 	if (table == TABLE_capability && capability->name == s->engine_text)
 		s->degraded += capability->state == capability_state_degraded;
 }
@@ -88,6 +91,24 @@ static void test_passes_of_two_sessions(void **state)
 	assert_int_equal(measurements(1), 0);
 	assert_int_equal(measurements(1), 0);
 	assert_int_equal(measurements(2), 1);
+}
+
+/* A measurement has no pass of an outer scope and one of a scope of that name within it. */
+static void test_scopes_within_scopes_of_that_name(void **state)
+{
+	struct sink_of_engine sink;
+	struct session *s = begin(&sink, &of_ranges);
+
+	(void)state;
+	scopes(1, 0);
+	for (unsigned i = 0; i < 4; i++) {
+		pitot_scope_begin("scope");
+		scopes(1, 1);
+		pitot_scope_end();
+	}
+	session_close(&s);
+	assert_int_equal(sink.counting.rows[TABLE_range_value], 2 * METRICS);
+	assert_int_equal(sink.inner, METRICS);
 }
 
 static void test_failures_of_two_sessions(void **state)
@@ -186,6 +207,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_passes_of_two_sessions),
+		cmocka_unit_test(test_scopes_within_scopes_of_that_name),
 		cmocka_unit_test(test_failures_of_two_sessions),
 		cmocka_unit_test(test_contexts_destroyed_while_a_range_is_open),
 		cmocka_unit_test(test_a_measurement_after_its_session),
