@@ -194,6 +194,27 @@ static void test_a_session_that_cannot_choose(void **state)
 	assert_int_equal(measurements(2), 1);
 }
 
+/* Nothing of CUPTI's stays in use, so that others can have it. */
+static void test_after_the_last_launch(void **state)
+{
+	struct settings of_kernels = of_ranges;
+	struct sink_of_engine sink;
+	struct session *s;
+
+	(void)state;
+	of_kernels.measure = SETTING_MEASURE_KERNEL;
+	of_kernels.kernel_count = 2;
+	s = begin(&sink, &of_kernels);
+	cuda_player_play(0);
+	assert_false(launch_engine_is_active());
+	assert_false(launch_claim_exists());
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerStart), 2);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerDisable), 1);
+	session_close(&s);
+	assert_int_equal(sink.counting.rows[TABLE_metric_value], 2 * METRICS);
+	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), 1);
+}
+
 static int run(const void *test)
 {
 	const struct CMUnitTest tests[] = { *(const struct CMUnitTest *)test };
@@ -212,6 +233,7 @@ int main(void)
 		cmocka_unit_test(test_contexts_destroyed_while_a_range_is_open),
 		cmocka_unit_test(test_a_measurement_after_its_session),
 		cmocka_unit_test(test_a_session_that_cannot_choose),
+		cmocka_unit_test(test_after_the_last_launch),
 	};
 	int failed = 0;
 
