@@ -13,6 +13,8 @@
 #include <cmocka.h>
 
 #include "capture/engines/launch_claim.h"
+#include "capture/nvtx/nvtx_calls.h"
+#include "capture/nvtx/nvtx_choice.h"
 #include "capture/session.h"
 #include "pitot/pitot.h"
 #include "unit/capture/counting_sink.h"
@@ -35,6 +37,8 @@ struct sink_of_engine {
 	atomic_uint degraded; /* rows that say so about the engine */
 	uint32_t engine_text; /* id of the name "engine" */
 	atomic_uint inner; /* rows of values of a scope within a scope */
+	atomic_uint passes; /* of the last measurement */
+	atomic_uint unmeasured;
 };
 
 static void on_row(struct counting_sink *counting, enum table_id table, const void *row)
@@ -42,12 +46,17 @@ static void on_row(struct counting_sink *counting, enum table_id table, const vo
 	struct sink_of_engine *s = (struct sink_of_engine *)counting;
 	const struct row_string *string = row;
 	const struct row_capability *capability = row;
+	const struct row_loss *loss = row;
 
 	if (table == TABLE_string && string->text.length == 6 &&
 	    memcmp(string->text.data, "engine", 6) == 0)
 		s->engine_text = string->id;
-	if (table == TABLE_range_value)
+	if (table == TABLE_range_value) {
 		s->inner += ((const struct row_range_value *)row)->level == 1;
+		s->passes = ((const struct row_range_value *)row)->passes;
+	}
+	if (table == TABLE_loss && loss->reason == loss_reason_unmeasured)
+		s->unmeasured += (unsigned)loss->count;
 	if (table == TABLE_capability && capability->name == s->engine_text)
 		s->degraded += capability->state == capability_state_degraded;
 }
@@ -82,6 +91,7 @@ static uint64_t measurements(unsigned count)
 
 	scopes(1, count);
 	session_close(&s);
+	assert_null(nvtx_watch_get());
 	return sink.counting.rows[TABLE_range_value] / METRICS;
 }
 
@@ -109,6 +119,74 @@ static void test_scopes_within_scopes_of_that_name(void **state)
 	session_close(&s);
 	assert_int_equal(sink.counting.rows[TABLE_range_value], 2 * METRICS);
 	assert_int_equal(sink.inner, METRICS);
+}
+
+static void push_and_pop(void)
+{
+	nvtx_push(0, nvtx_message_only(NVTX_MESSAGE_TEXT, "scope"));
+	nvtx_pop(0);
+}
+
+static void *open_scope(void *unused)
+{
+	pitot_scope_begin("scope");
+	pitot_scope_end();
+	return unused;
+}
+
+/* Ranges at the level of the measured one, of another domain and of another thread. */
+static void test_ranges_beside_a_measured_one(void **state)
+{
+	struct sink_of_engine sink;
+	struct session *s = begin(&sink, &of_ranges);
+	pthread_t thread;
+
+	(void)state;
+	scopes(1, 0);
+	pitot_scope_begin("scope");
+	push_and_pop();
+	assert_int_equal(pthread_create(&thread, NULL, open_scope, NULL), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerPushRange), 1);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerPopRange), 0);
+	pitot_scope_end();
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerPopRange), 1);
+	session_close(&s);
+}
+
+/* The second pass is that range's, not one of a range of that name elsewhere. */
+static void test_ranges_of_one_name(void **state)
+{
+	struct sink_of_engine sink;
+	struct session *s = begin(&sink, &of_ranges);
+
+	(void)state;
+	scopes(1, 1);
+	scopes(2, 1);
+	scopes(1, 0);
+	push_and_pop();
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerStart), 1);
+	scopes(1, 1);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerStart), 2);
+	session_close(&s);
+	assert_int_equal(sink.counting.rows[TABLE_range_value], METRICS);
+}
+
+/* The second pass fails, and another range comes next, with passes of its own. */
+static void test_a_measurement_that_is_given_up(void **state)
+{
+	struct sink_of_engine sink;
+	struct session *s = begin(&sink, &of_ranges);
+
+	(void)state;
+	cuda_player_faults("call cuptiRangeProfilerStart#2 returns 1\n");
+	scopes(1, 2);
+	push_and_pop();
+	push_and_pop();
+	session_close(&s);
+	assert_int_equal(sink.counting.rows[TABLE_range_value], METRICS);
+	assert_int_equal(sink.passes, 2);
+	assert_int_equal(sink.unmeasured, 2);
 }
 
 static void test_failures_of_two_sessions(void **state)
@@ -229,6 +307,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_passes_of_two_sessions),
 		cmocka_unit_test(test_scopes_within_scopes_of_that_name),
+		cmocka_unit_test(test_ranges_beside_a_measured_one),
+		cmocka_unit_test(test_ranges_of_one_name),
+		cmocka_unit_test(test_a_measurement_that_is_given_up),
 		cmocka_unit_test(test_failures_of_two_sessions),
 		cmocka_unit_test(test_contexts_destroyed_while_a_range_is_open),
 		cmocka_unit_test(test_a_measurement_after_its_session),
