@@ -9,10 +9,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "capture/engines/launch_claim.h"
+#include "capture/engines/marked_ranges.h"
 #include "capture/nvtx/nvtx_calls.h"
 #include "capture/nvtx/nvtx_choice.h"
 #include "capture/session.h"
@@ -293,6 +295,110 @@ static void test_after_the_last_launch(void **state)
 	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), 1);
 }
 
+static void *cancel(void *unused)
+{
+	marked_ranges_cancel();
+	return unused;
+}
+
+/* The claim is that of the thread that ends a range, so that the range's own keeps away. */
+static void test_a_range_that_another_thread_ends(void **state)
+{
+	struct sink_of_engine sink;
+	struct session *s = begin(&sink, &of_ranges);
+	pthread_t thread;
+
+	(void)state;
+	cuda_player_faults("delay cuptiRangeProfilerPopRange 50ms\n");
+	scopes(1, 0);
+	pitot_scope_begin("scope");
+	assert_true(launch_claim_is_mine());
+	assert_int_equal(pthread_create(&thread, NULL, cancel, NULL), 0);
+	while (!standin_calls(STANDIN_RangeProfilerPopRange))
+		usleep(100);
+	assert_false(launch_claim_is_mine());
+	pthread_join(thread, NULL);
+	pitot_scope_end();
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerPopRange), 1);
+	session_close(&s);
+	assert_int_equal(sink.unmeasured, 1);
+}
+
+/* Ranges that were not measured are no reason to stay subscribed, either. */
+static void test_after_the_last_context(void **state)
+{
+	struct sink_of_engine sink;
+	struct session *s = begin(&sink, &of_ranges);
+
+	(void)state;
+	scopes(1, 0);
+	pitot_scope_begin("scope");
+	scopes(1, 1);
+	pitot_scope_end();
+	destroy((void *)1);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerDisable), 1);
+	session_close(&s);
+	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), 1);
+}
+
+/* A launch of a graph begins or ends. */
+static void launch(bool begins, uintptr_t context, uint32_t correlation)
+{
+	cuGraphLaunch_params parameters = { 0 };
+	CUpti_CallbackData data = { .context = (CUcontext)context,
+				    .functionParams = &parameters,
+				    .correlationId = correlation };
+
+	if (begins)
+		launch_engine_enter(&data, "cuGraphLaunch", true);
+	else
+		launch_engine_exit(&data);
+}
+
+static struct session *begin_graphs(struct sink_of_engine *sink)
+{
+	struct settings of_graphs = of_ranges;
+
+	of_graphs.measure = SETTING_MEASURE_GRAPH;
+	return begin(sink, &of_graphs);
+}
+
+/* A pass whose end was never seen is left out; the next launch on the thread is measured. */
+static void test_a_launch_without_an_end(void **state)
+{
+	struct sink_of_engine sink;
+	struct session *s = begin_graphs(&sink);
+
+	(void)state;
+	launch(true, 1, 11);
+	launch(true, 1, 12);
+	launch(false, 1, 11);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerPopRange), 1);
+	launch(false, 1, 12);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerPopRange), 2);
+	launch(true, 1, 13);
+	launch(false, 1, 13);
+	session_close(&s);
+	assert_int_equal(sink.counting.rows[TABLE_range_value], METRICS);
+	assert_int_equal(sink.unmeasured, 1);
+}
+
+/* The second pass of a graph is in the context of the first one. */
+static void test_a_graph_in_two_contexts(void **state)
+{
+	struct sink_of_engine sink;
+	struct session *s = begin_graphs(&sink);
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++) {
+		launch(true, 1 + i % 2, 11 + i);
+		launch(false, 1 + i % 2, 11 + i);
+	}
+	session_close(&s);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerStart), 2);
+	assert_int_equal(sink.counting.rows[TABLE_range_value], METRICS);
+}
+
 static int run(const void *test)
 {
 	const struct CMUnitTest tests[] = { *(const struct CMUnitTest *)test };
@@ -315,6 +421,10 @@ int main(void)
 		cmocka_unit_test(test_a_measurement_after_its_session),
 		cmocka_unit_test(test_a_session_that_cannot_choose),
 		cmocka_unit_test(test_after_the_last_launch),
+		cmocka_unit_test(test_a_range_that_another_thread_ends),
+		cmocka_unit_test(test_after_the_last_context),
+		cmocka_unit_test(test_a_launch_without_an_end),
+		cmocka_unit_test(test_a_graph_in_two_contexts),
 	};
 	int failed = 0;
 
