@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -37,11 +38,18 @@ static const struct settings of_ranges = {
 struct sink_of_engine {
 	struct counting_sink counting;
 	atomic_uint degraded; /* rows that say so about the engine */
-	uint32_t engine_text; /* id of the name "engine" */
+	atomic_uint graphs; /* rows that say that graphs are not measured */
+	uint32_t engine_text, graphs_text; /* ids of names */
+	atomic_uint_fast64_t replay_ns;
 	atomic_uint inner; /* rows of values of a scope within a scope */
 	atomic_uint passes; /* of the last measurement */
 	atomic_uint unmeasured;
 };
+
+static bool is(const struct row_string *s, const char *text)
+{
+	return s->text.length == strlen(text) && memcmp(s->text.data, text, s->text.length) == 0;
+}
 
 static void on_row(struct counting_sink *counting, enum table_id table, const void *row)
 {
@@ -49,10 +57,14 @@ static void on_row(struct counting_sink *counting, enum table_id table, const vo
 	const struct row_string *string = row;
 	const struct row_capability *capability = row;
 	const struct row_loss *loss = row;
+	const struct row_cost *cost = row;
 
-	if (table == TABLE_string && string->text.length == 6 &&
-	    memcmp(string->text.data, "engine", 6) == 0)
+	if (table == TABLE_string && is(string, "engine"))
 		s->engine_text = string->id;
+	if (table == TABLE_string && is(string, "graph_metrics"))
+		s->graphs_text = string->id;
+	if (table == TABLE_cost && cost->kind == cost_kind_replay)
+		s->replay_ns += cost->total_ns;
 	if (table == TABLE_range_value) {
 		s->inner += ((const struct row_range_value *)row)->level == 1;
 		s->passes = ((const struct row_range_value *)row)->passes;
@@ -61,6 +73,8 @@ static void on_row(struct counting_sink *counting, enum table_id table, const vo
 		s->unmeasured += (unsigned)loss->count;
 	if (table == TABLE_capability && capability->name == s->engine_text)
 		s->degraded += capability->state == capability_state_degraded;
+	if (table == TABLE_capability)
+		s->graphs += capability->name == s->graphs_text;
 }
 
 static struct session *begin(struct sink_of_engine *sink, const struct settings *settings)
@@ -241,6 +255,25 @@ static void test_contexts_destroyed_while_a_range_is_open(void **state)
 	session_close(&s);
 }
 
+/* The range in it ends at once. */
+static void test_a_context_destroyed_in_its_range(void **state)
+{
+	struct sink_of_engine sink;
+	struct session *s = begin(&sink, &of_ranges);
+
+	(void)state;
+	scopes(1, 0);
+	pitot_scope_begin("scope");
+	destroy_on_another_thread(1);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerPopRange), 1);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerDisable), 1);
+	assert_false(launch_claim_exists());
+	pitot_scope_end();
+	session_close(&s);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerStop), 1);
+	assert_int_equal(sink.unmeasured, 1);
+}
+
 /* A launch was measured for longer than its session waited, perhaps by the other engine. */
 static void test_a_measurement_after_its_session(void **state)
 {
@@ -322,6 +355,7 @@ static void test_a_range_that_another_thread_ends(void **state)
 	assert_int_equal(standin_calls(STANDIN_RangeProfilerPopRange), 1);
 	session_close(&s);
 	assert_int_equal(sink.unmeasured, 1);
+	assert_true(sink.replay_ns >= 50 * NS_PER_MS);
 }
 
 /* Ranges that were not measured are no reason to stay subscribed, either. */
@@ -383,6 +417,24 @@ static void test_a_launch_without_an_end(void **state)
 	assert_int_equal(sink.unmeasured, 1);
 }
 
+/* Each session says once that it does not measure them. */
+static void test_graphs_among_kernels(void **state)
+{
+	struct settings of_kernels = of_ranges;
+	struct sink_of_engine sink;
+	struct session *s;
+
+	(void)state;
+	of_kernels.measure = SETTING_MEASURE_KERNEL;
+	for (uint32_t i = 0; i < 2; i++) {
+		s = begin(&sink, &of_kernels);
+		launch(true, 1, 11);
+		launch(true, 1, 12);
+		session_close(&s);
+		assert_int_equal(sink.graphs, 1);
+	}
+}
+
 /* The second pass of a graph is in the context of the first one. */
 static void test_a_graph_in_two_contexts(void **state)
 {
@@ -418,12 +470,14 @@ int main(void)
 		cmocka_unit_test(test_a_measurement_that_is_given_up),
 		cmocka_unit_test(test_failures_of_two_sessions),
 		cmocka_unit_test(test_contexts_destroyed_while_a_range_is_open),
+		cmocka_unit_test(test_a_context_destroyed_in_its_range),
 		cmocka_unit_test(test_a_measurement_after_its_session),
 		cmocka_unit_test(test_a_session_that_cannot_choose),
 		cmocka_unit_test(test_after_the_last_launch),
 		cmocka_unit_test(test_a_range_that_another_thread_ends),
 		cmocka_unit_test(test_after_the_last_context),
 		cmocka_unit_test(test_a_launch_without_an_end),
+		cmocka_unit_test(test_graphs_among_kernels),
 		cmocka_unit_test(test_a_graph_in_two_contexts),
 	};
 	int failed = 0;
