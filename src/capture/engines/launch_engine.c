@@ -518,7 +518,7 @@ bool launch_engine_detach(void)
 
 	atomic_store(&self.active, false);
 	if (!cupti)
-		return true;
+		return !atomic_load(&self.inside);
 	marked_ranges_cancel();
 	if (!launch_claim_wait(DETACH_WAIT_NS))
 		return false;
