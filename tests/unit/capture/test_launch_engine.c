@@ -42,6 +42,7 @@ struct sink_of_engine {
 	uint32_t engine_text, graphs_text; /* ids of names */
 	atomic_uint_fast64_t replay_ns;
 	atomic_uint inner; /* rows of values of a scope within a scope */
+	atomic_uint deep; /* such rows whose level is missing */
 	atomic_uint passes; /* of the last measurement */
 	atomic_uint unmeasured;
 };
@@ -56,6 +57,7 @@ static void on_row(struct counting_sink *counting, enum table_id table, const vo
 	struct sink_of_engine *s = (struct sink_of_engine *)counting;
 	const struct row_string *string = row;
 	const struct row_capability *capability = row;
+	const struct row_range_value *value = row;
 	const struct row_loss *loss = row;
 	const struct row_cost *cost = row;
 
@@ -66,8 +68,9 @@ static void on_row(struct counting_sink *counting, enum table_id table, const vo
 	if (table == TABLE_cost && cost->kind == cost_kind_replay)
 		s->replay_ns += cost->total_ns;
 	if (table == TABLE_range_value) {
-		s->inner += ((const struct row_range_value *)row)->level == 1;
-		s->passes = ((const struct row_range_value *)row)->passes;
+		s->inner += value->level == 1;
+		s->deep += value->missing >> COLUMN_range_value_level & 1;
+		s->passes = value->passes;
 	}
 	if (table == TABLE_loss && loss->reason == loss_reason_unmeasured)
 		s->unmeasured += (unsigned)loss->count;
@@ -135,6 +138,26 @@ static void test_scopes_within_scopes_of_that_name(void **state)
 	session_close(&s);
 	assert_int_equal(sink.counting.rows[TABLE_range_value], 2 * METRICS);
 	assert_int_equal(sink.inner, METRICS);
+}
+
+/* Levels from 31 on are unknown, as in table nvtx. */
+static void test_levels(void **state)
+{
+	struct settings settings = of_ranges;
+	struct sink_of_engine sink;
+	struct session *s;
+
+	(void)state;
+	snprintf(settings.nvtx_include, sizeof(settings.nvtx_include), "scope");
+	s = begin(&sink, &settings);
+	for (unsigned level = 0; level < 32; level++) {
+		if (level >= 30)
+			scopes(1, 2);
+		pitot_scope_begin("around");
+	}
+	session_close(&s);
+	assert_int_equal(sink.counting.rows[TABLE_range_value], 2 * METRICS);
+	assert_int_equal(sink.deep, METRICS);
 }
 
 static void push_and_pop(void)
@@ -213,6 +236,16 @@ static void test_failures_of_two_sessions(void **state)
 			   "call cuptiRangeProfilerStart#3 returns 1\n");
 	assert_int_equal(measurements(2), 0);
 	assert_int_equal(measurements(3), 1);
+}
+
+/* A pass that succeeds ends the failures before it. */
+static void test_failures_between_passes(void **state)
+{
+	(void)state;
+	cuda_player_faults("call cuptiRangeProfilerStart#1 returns 1\n"
+			   "call cuptiRangeProfilerStart#2 returns 1\n"
+			   "call cuptiRangeProfilerStart#4 returns 1\n");
+	assert_int_equal(measurements(5), 1);
 }
 
 static void *destroy(void *context)
@@ -375,12 +408,16 @@ static void test_after_the_last_context(void **state)
 	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), 1);
 }
 
+#define FAILS 10 /* the correlation id of a launch that does */
+
 /* A launch of a graph begins or ends. */
 static void launch(bool begins, uintptr_t context, uint32_t correlation)
 {
+	CUresult result = correlation == FAILS ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
 	cuGraphLaunch_params parameters = { 0 };
 	CUpti_CallbackData data = { .context = (CUcontext)context,
 				    .functionParams = &parameters,
+				    .functionReturnValue = &result,
 				    .correlationId = correlation };
 
 	if (begins)
@@ -435,6 +472,24 @@ static void test_graphs_among_kernels(void **state)
 	}
 }
 
+/* It is no pass, and the next graph has its turn. */
+static void test_a_launch_that_fails(void **state)
+{
+	static const uintptr_t contexts[] = { 1, 2, 1, 2, 1 };
+	struct sink_of_engine sink;
+	struct session *s = begin_graphs(&sink);
+
+	(void)state;
+	for (uint32_t i = 0; i < ARRAY_SIZE(contexts); i++) {
+		launch(true, contexts[i], FAILS + i);
+		launch(false, contexts[i], FAILS + i);
+	}
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerStart), 4);
+	session_close(&s);
+	assert_int_equal(sink.counting.rows[TABLE_range_value], METRICS);
+	assert_int_equal(sink.unmeasured, 1);
+}
+
 /* The second pass of a graph is in the context of the first one. */
 static void test_a_graph_in_two_contexts(void **state)
 {
@@ -465,6 +520,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_passes_of_two_sessions),
 		cmocka_unit_test(test_scopes_within_scopes_of_that_name),
+		cmocka_unit_test(test_levels),
+		cmocka_unit_test(test_failures_between_passes),
 		cmocka_unit_test(test_ranges_beside_a_measured_one),
 		cmocka_unit_test(test_ranges_of_one_name),
 		cmocka_unit_test(test_a_measurement_that_is_given_up),
@@ -478,6 +535,7 @@ int main(void)
 		cmocka_unit_test(test_after_the_last_context),
 		cmocka_unit_test(test_a_launch_without_an_end),
 		cmocka_unit_test(test_graphs_among_kernels),
+		cmocka_unit_test(test_a_launch_that_fails),
 		cmocka_unit_test(test_a_graph_in_two_contexts),
 	};
 	int failed = 0;

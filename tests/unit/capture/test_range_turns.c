@@ -109,9 +109,11 @@ static void test_set_again(void **state)
 {
 	(void)state;
 	begin_with(0, 0);
-	assert_string_equal(SEVERAL(2, A), "p");
-	begin_with(1, 0);
-	assert_string_equal(SEVERAL(1, B, C, C), "..x");
+	assert_string_equal(SEVERAL(1, A), "x");
+	assert_string_equal(SEVERAL(2, B), "p");
+	begin_with(0, 0);
+	now += SECOND;
+	assert_string_equal(SEVERAL(2, C), "x");
 }
 
 static void test_too_many(void **state)
