@@ -288,6 +288,22 @@ static void test_contexts_destroyed_while_a_range_is_open(void **state)
 	session_close(&s);
 }
 
+/* A measurement elsewhere took too long, and had stopped before the context was given up. */
+static void test_a_context_destroyed_beside_a_claim(void **state)
+{
+	struct sink_of_engine sink;
+	struct session *s = begin(&sink, &of_ranges);
+
+	(void)state;
+	scopes(1, 1);
+	atomic_store(&launch_claim_owner, 1); /* no thread of this process */
+	destroy_on_another_thread(1);
+	launch_claim_release();
+	scopes(1, 1);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerEnable), 2);
+	session_close(&s);
+}
+
 /* The range in it ends at once. */
 static void test_a_context_destroyed_in_its_range(void **state)
 {
@@ -527,6 +543,7 @@ int main(void)
 		cmocka_unit_test(test_a_measurement_that_is_given_up),
 		cmocka_unit_test(test_failures_of_two_sessions),
 		cmocka_unit_test(test_contexts_destroyed_while_a_range_is_open),
+		cmocka_unit_test(test_a_context_destroyed_beside_a_claim),
 		cmocka_unit_test(test_a_context_destroyed_in_its_range),
 		cmocka_unit_test(test_a_measurement_after_its_session),
 		cmocka_unit_test(test_a_session_that_cannot_choose),
