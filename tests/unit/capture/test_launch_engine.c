@@ -248,6 +248,14 @@ static void test_failures_between_passes(void **state)
 	assert_int_equal(measurements(5), 1);
 }
 
+/* The first one is made again. */
+static void test_a_second_pass_that_fails(void **state)
+{
+	(void)state;
+	cuda_player_faults("call cuptiRangeProfilerPushRange#2 returns 1\n");
+	assert_int_equal(measurements(4), 1);
+}
+
 static void *destroy(void *context)
 {
 	CUpti_ResourceData data = { .context = context };
@@ -538,6 +546,7 @@ int main(void)
 		cmocka_unit_test(test_scopes_within_scopes_of_that_name),
 		cmocka_unit_test(test_levels),
 		cmocka_unit_test(test_failures_between_passes),
+		cmocka_unit_test(test_a_second_pass_that_fails),
 		cmocka_unit_test(test_ranges_beside_a_measured_one),
 		cmocka_unit_test(test_ranges_of_one_name),
 		cmocka_unit_test(test_a_measurement_that_is_given_up),
