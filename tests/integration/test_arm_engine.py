@@ -105,6 +105,14 @@ def test_scopes_in_it(arm):
     assert sum(row["count"] for row in armed.rows(armed.folder, "loss") if row["reason"] == "unmeasured") >= 1
 
 
+def test_a_window_that_ends_in_a_range(arm):
+    """The first scope is measured, the next one left out, and the last one not over when the engine is."""
+    armed = arm(f"0 init 0 0 0 0; 120 begin {RANGE} 0 0 0; 150 open 0 0 0 0; 170 close 0 0 0 0; 180 open 0 0 0 0; 190 close 0 0 0 0; 200 open 0 0 0 0;"
+                "240 end 0 0 0 0; 280 close 0 0 0 0;", "kernel_count=0;measure=range;nvtx_include=scope")
+    assert [row["metric"] for row in armed.rows(armed.folder, "range_value")].count("launch__correlation.sum") == 1
+    assert sum(row["count"] for row in armed.rows(armed.folder, "loss") if row["reason"] == "unmeasured") == 1
+
+
 def test_instructions_of_all_kernels_in_it(arm):
     """Records of kernels become others in the middle, of which each has one; what CUPTI counts it does from then on, in both windows."""
     armed = arm(f"0 init 0 0 0 0; 200 begin {SASS} 0 0 0; 350 end 0 0 0 0; 450 begin {SASS} 0 0 0; 550 end 0 0 0 0;", "kernel_count=0;metrics=default")
@@ -115,6 +123,16 @@ def test_instructions_of_all_kernels_in_it(arm):
     assert {row["correlation"] for row in armed.kernels if row["end_ns"] is None} == set(launched)
     said = [row for row in armed.rows(armed.folder, "capability") if row["name"] == "kernel"]
     assert [row["got"] for row in said] == ["activity", "serialized"] and "CUDA was in use before" in said[-1]["reason"]
+
+
+@pytest.mark.parametrize("first, second", [(RANGE, SASS), (SASS, RANGE)])
+def test_one_after_the_other(arm, first, second):
+    """The first one stays attached to CUPTI, so the second one has nothing, and says so."""
+    armed = arm(f"0 init 0 0 0 0; 200 begin {first} 0 0 0; 300 end 0 0 0 0; 400 begin {second} 0 0 0; 500 end 0 0 0 0;", "kernel_count=0;metrics=default")
+    assert [said[1] for said in armed.said] == [1, 0, 0, 1, 0] and "is still attached" in armed.said[3][2]
+    assert bool(armed.measured()) == (first == RANGE) and bool(armed.measured("sass_value")) == (first == SASS)
+    asked = "sass-metrics" if second == SASS else "range-profiler"
+    assert (armed.engine[-1]["state"], armed.engine[-1]["asked"], armed.engine[-1]["got"]) == ("degraded", asked, "trace")
 
 
 def test_a_window_closes_by_itself(arm):

@@ -122,6 +122,14 @@ def test_ranges_of_the_program(measure, rows, pitot):
     assert some["measurements"] == MEASURED // 2
 
 
+def test_a_launch_whose_id_is_0(measure, rows, tmp_path):
+    """Ids wrap, and a range itself has none: such a launch does not end it."""
+    first = measure("range").folder.rename(tmp_path / "first.pitot")
+    launched = rows(first, "api_call", "--where", "function=cuLaunchKernel")
+    ranges = measure("range", "kernel_count=0", "--repeat", "2", "--ids", str(2**32 - launched[len(launched) // 2]["correlation"]))
+    assert ranges.check("nvtx", "step", launches=LAUNCHES) == 41 and not ranges.lost()
+
+
 @pytest.mark.parametrize("kind, name, occurrences", [("graph", "graph 7", GRAPHS), ("range", "step", MEASURED)])
 def test_a_pass_for_each_occurrence(measure, kind, name, occurrences):
     ranges = measure(kind, metrics=TWO_PASSES)

@@ -35,17 +35,21 @@ void launch_claim_release(void)
 	atomic_store(&launch_claim_owner, 0);
 }
 
-/* Polls `ready` for at most most_ns. Returns whether it became true. */
+/*
+ * Polls `ready` for at most most_ns. Returns whether it became true. The thread may be the
+ * program's, which must not be cancelled in a launch.
+ */
 static bool wait_until(bool (*ready)(void), uint64_t most_ns)
 {
 	struct timespec t = { .tv_nsec = NS_PER_MS };
+	bool is_ready;
+	int cancel;
 
-	for (uint64_t ns = 0; !ready(); ns += NS_PER_MS) {
-		if (ns >= most_ns)
-			return false;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	for (uint64_t ns = 0; !(is_ready = ready()) && ns < most_ns; ns += NS_PER_MS)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
-	}
-	return true;
+	pthread_setcancelstate(cancel, NULL);
+	return is_ready;
 }
 
 bool launch_claim_wait(uint64_t most_ns)

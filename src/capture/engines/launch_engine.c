@@ -35,6 +35,7 @@
 
 #define QUEUE_BYTES ((size_t)64 << 20) /* of measurements that wait for the collector */
 #define FAILURES_MAX 3u /* in a row, until the engine refuses */
+#define ABANDONED_MAX 32u /* contexts, as many as an engine uses */
 #define DESTROY_WAIT_NS (200 * NS_PER_MS)
 #define DETACH_WAIT_NS (PITOT_SLOWNESS * NS_PER_S)
 #define CHOOSE_WAIT_NS (200 * NS_PER_MS)
@@ -65,7 +66,7 @@ static struct {
 	uint64_t begun_ns, ended_ns;
 	unsigned failures;
 
-	_Atomic(CUcontext) abandoned; /* destroyed while another thread measured in it */
+	_Atomic(CUcontext) abandoned[ABANDONED_MAX]; /* destroyed while another thread measured */
 	/* Counts and durations since their last rows. */
 	atomic_uint_fast64_t setups, setup_ns, replays, replay_ns, unmeasured, lost;
 
@@ -181,14 +182,26 @@ static struct measured *take(void)
 	return m;
 }
 
+/* Frees what was measured for so long that its session had ended, perhaps by another engine. */
+static void discard_queue(void)
+{
+	for (struct measured *m; (m = take());)
+		free(m);
+}
+
 /* --- a launch --- */
+
+static void leave_abandoned(const struct cupti *cupti)
+{
+	for (size_t i = 0; i < ABANDONED_MAX; i++)
+		if (atomic_load(&self.abandoned[i]))
+			self.engine->leave_context(cupti, atomic_exchange(&self.abandoned[i], NULL),
+						   true);
+}
 
 static void stop_measuring(const struct cupti *cupti, bool valid)
 {
-	CUcontext abandoned = atomic_exchange(&self.abandoned, NULL);
-
-	if (abandoned)
-		self.engine->leave_context(cupti, abandoned, true);
+	leave_abandoned(cupti);
 	self.engine->stop(cupti, valid);
 }
 
@@ -205,6 +218,7 @@ static bool start_measuring(const struct cupti *cupti, CUcontext context, uint32
 			    const struct marked_range *marked)
 {
 	self.correlation = correlation;
+	leave_abandoned(cupti); /* destroyed after the last measurement had stopped */
 	launch_claim_begin(context);
 	if (self.engine->patches &&
 	    !launch_marks_add(LAUNCH_PATCHED, self.correlation, self.begun_ns)) {
@@ -322,6 +336,7 @@ void launch_engine_exit(const CUpti_CallbackData *data)
 	bool valid;
 
 	if (!launch_claim_exists() || !launch_claim_is_mine() || !cupti ||
+	    atomic_load(&self.measure) == SETTING_MEASURE_RANGE ||
 	    self.correlation != data->correlationId || api_calls_fatal())
 		return;
 	context = launch_claim_context();
@@ -398,6 +413,17 @@ void launch_engine_stop(bool valid)
 
 /* --- destroyed contexts, loaded modules --- */
 
+static void abandon(CUcontext handle)
+{
+	for (size_t i = 0; i < ABANDONED_MAX; i++) {
+		CUcontext none = NULL;
+
+		if (atomic_compare_exchange_strong(&self.abandoned[i], &none, handle) ||
+		    none == handle)
+			return;
+	}
+}
+
 static void remove_context(const struct cupti *cupti, CUcontext handle)
 {
 	bool nested;
@@ -406,7 +432,7 @@ static void remove_context(const struct cupti *cupti, CUcontext handle)
 		marked_ranges_cancel();
 	nested = launch_claim_is_mine();
 	if (!nested && !launch_claim_wait(DESTROY_WAIT_NS)) {
-		atomic_store(&self.abandoned, handle);
+		abandon(handle);
 		return;
 	}
 	if (nested && launch_claim_context() == handle)
@@ -492,7 +518,7 @@ bool launch_engine_detach(void)
 
 	atomic_store(&self.active, false);
 	if (!cupti)
-		return true;
+		return !atomic_load(&self.inside);
 	marked_ranges_cancel();
 	if (!launch_claim_wait(DETACH_WAIT_NS))
 		return false;
@@ -573,6 +599,9 @@ static void choose(const struct settings *s)
 		atomic_store(&self.refuses, false);
 		atomic_store(&self.refused, false);
 	}
+	if (!atomic_load(&self.wanted))
+		discard_queue();
+	self.failures = 0;
 	self.chosen = *s;
 	atomic_fetch_add(&self.sessions, 1);
 	range_choice_set(s);
@@ -589,6 +618,15 @@ static void choose(const struct settings *s)
 		engine_note_trace(self.engine->name, self.refusal);
 }
 
+/* The engine that the session requests could not replace the one that is attached. */
+static void note_other_engine(const struct settings *s)
+{
+	if (settings_use_cupti(s) && launch_engine_is(s->engine))
+		engine_note_trace(setting_engine_names[launch_engine_of(s->engine)],
+				  "the other engine that measures launches is still attached in "
+				  "this process: record with each in a run of its own");
+}
+
 static void extend(const struct source_start *how)
 {
 	const struct settings *s = how->wanted;
@@ -599,13 +637,19 @@ static void extend(const struct source_start *how)
 	     settings_measure_alike(&self.chosen, s)))
 		return;
 	choose_engine(s);
-	if (!is_engine_of(s))
+	if (!is_engine_of(s)) {
+		note_other_engine(s);
 		return;
+	}
 	atomic_store(&self.active, false);
 	marked_ranges_cancel();
 	if (launch_claim_wait(CHOOSE_WAIT_NS)) {
 		choose(s);
 		launch_claim_release();
+	} else {
+		engine_note_trace(
+			self.engine->name,
+			"a launch of an earlier session is being measured: start this one again");
 	}
 	activate();
 }

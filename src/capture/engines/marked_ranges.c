@@ -39,8 +39,8 @@ static bool describe(struct marked_range *r, CUcontext context, uint32_t domain,
 		.level = level,
 	};
 	snprintf(r->name, sizeof(r->name), "%s", name);
-	r->key = hash_bytes(r->name, strlen(r->name)) ^ hash_u64((uintptr_t)context ^ domain);
-	r->key |= 1;
+	r->key = hash_bytes(r->name, strlen(r->name)) ^ hash_u64((uintptr_t)context);
+	r->key = (r->key ^ hash_u64(place_on(0, domain, level))) | 1;
 	if (!context || !range_turns_begin(r->key, true, r->start_ns))
 		return false;
 	r->thread = thread_id();

@@ -139,12 +139,14 @@ static void stop(const struct cupti *cupti, bool valid)
 	}
 }
 
-/* Notes, for a new session, the metrics that an earlier session has set up. */
-static void note_known(void)
+/* Notes, for a new session, the metrics that an earlier one has set up, and ends its passes. */
+static void begin_session(void)
 {
 	if (self.session == launch_engine_session())
 		return;
 	self.session = launch_engine_session();
+	for (size_t i = 0; i < CONTEXTS_MAX; i++)
+		self.contexts[i].is_underway = false;
 	for (size_t i = 0; i < ENGINE_METRICS_MAX; i++)
 		if (self.metrics[i].host &&
 		    strcmp(self.metrics[i].requested, launch_engine_metrics()) == 0)
@@ -169,7 +171,7 @@ static bool start(const struct cupti *cupti, CUcontext context, const struct mar
 	struct range_context *c = find_context(context);
 	int result;
 
-	note_known();
+	begin_session();
 	/* An earlier session had other metrics or another --measure. */
 	if (c && (c->metrics->kind != kind ||
 		  strcmp(c->metrics->requested, launch_engine_metrics()) != 0)) {

@@ -25,9 +25,11 @@ static void test_each_is_taken_once(void **state)
 	assert_true(take(LAUNCH_START, 1, 100));
 	assert_true(take(LAUNCH_END, 1, 200));
 	assert_false(take(LAUNCH_START, 1, 0));
-	assert_true(launch_marks_add(LAUNCH_START, 1, 300));
+	for (enum launch_mark kind = 0; kind < LAUNCH_MARKS; kind++)
+		assert_true(launch_marks_add(kind, 1, 300));
 	launch_marks_clear();
-	assert_false(take(LAUNCH_START, 1, 0));
+	for (enum launch_mark kind = 0; kind < LAUNCH_MARKS; kind++)
+		assert_false(take(kind, 1, 0));
 }
 
 /* Records of some launches were lost: their marks make room for new ones, of each kind apart. */

@@ -79,6 +79,20 @@ static void test_threads_and_depth(void **state)
 	assert_false(nvtx_choice_is_wanted());
 }
 
+static void test_names(void **state)
+{
+	(void)state;
+	choose("", "");
+	assert_true(nvtx_choice_has_name("any"));
+	choose("step*", "*2");
+	assert_true(nvtx_choice_has_name("step 1"));
+	assert_false(nvtx_choice_has_name("step 2"));
+	assert_false(nvtx_choice_has_name("other"));
+	choose("", "*2");
+	assert_true(nvtx_choice_has_name("other"));
+	assert_false(nvtx_choice_has_name("step 2"));
+}
+
 /* A range that ends while nobody asks is not open when somebody does again. */
 static void test_off_and_on(void **state)
 {
@@ -100,6 +114,7 @@ int main(void)
 		cmocka_unit_test(test_nesting),
 		cmocka_unit_test(test_threads_and_depth),
 		cmocka_unit_test(test_off_and_on),
+		cmocka_unit_test(test_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,6 +104,18 @@ static void test_nested(void **state)
 	assert_string_equal(SEVERAL(1, A, A, B, A, A, B, A, B, A), "x.xx...xx");
 }
 
+/* What was underway is forgotten with the ranges. */
+static void test_set_again(void **state)
+{
+	(void)state;
+	begin_with(0, 0);
+	assert_string_equal(SEVERAL(1, A), "x");
+	assert_string_equal(SEVERAL(2, B), "p");
+	begin_with(0, 0);
+	now += SECOND;
+	assert_string_equal(SEVERAL(2, C), "x");
+}
+
 static void test_too_many(void **state)
 {
 	(void)state;
@@ -122,7 +134,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_skip_and_count), cmocka_unit_test(test_passes),
 		cmocka_unit_test(test_absent),         cmocka_unit_test(test_nested),
-		cmocka_unit_test(test_too_many),
+		cmocka_unit_test(test_too_many),       cmocka_unit_test(test_set_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,139 @@
+/* test_launch_claim.c: who may measure, and whose measurement is disturbed (launch_claim.h). */
+#include "capture/engines/launch_claim.h"
+
+#include <pthread.h>
+
+#include "support/cmocka_tests.h"
+
+#define A ((CUcontext)1)
+#define B ((CUcontext)2)
+
+static void *call(void *function)
+{
+	return ((bool (*)(void))function)() ? function : NULL;
+}
+
+/* Returns what the function returns on another thread. */
+static bool elsewhere(bool (*function)(void))
+{
+	pthread_t thread;
+	void *result;
+
+	assert_int_equal(pthread_create(&thread, NULL, call, (void *)function), 0);
+	pthread_join(thread, &result);
+	return result == (void *)function;
+}
+
+static void begin(CUcontext context)
+{
+	assert_true(launch_claim());
+	launch_claim_begin(context);
+}
+
+static void test_disturbances(void **state)
+{
+	(void)state;
+	assert_null(launch_claim_context());
+	begin(A);
+	assert_ptr_equal(launch_claim_context(), A);
+	launch_claim_disturb(B);
+	assert_false(launch_claim_is_disturbed());
+	launch_claim_disturb(A);
+	assert_true(launch_claim_is_disturbed());
+	launch_claim_release();
+	assert_null(launch_claim_context());
+	assert_false(launch_claim_exists());
+	begin(A);
+	assert_false(launch_claim_is_disturbed());
+	launch_claim_release();
+}
+
+/* Returns whether it has waited for the measurement to begin. */
+static bool disturb_next(void)
+{
+	uint64_t begun = clock_monotonic_ns();
+
+	launch_claim_disturb_next(A);
+	return clock_monotonic_ns() - begun >= NS_PER_MS;
+}
+
+/* A thread that finds the engine claimed disturbs the measurement that begins after that. */
+static void test_before_it_begins(void **state)
+{
+	(void)state;
+	assert_true(launch_claim());
+	assert_true(elsewhere(disturb_next));
+	launch_claim_begin(A);
+	assert_false(launch_claim_is_disturbed());
+	elsewhere(disturb_next);
+	assert_true(launch_claim_is_disturbed());
+	launch_claim_release();
+}
+
+static bool is_free_at_once(void)
+{
+	uint64_t begun = clock_monotonic_ns();
+
+	launch_claim_wait_for_flush();
+	return clock_monotonic_ns() - begun < LAUNCH_CLAIM_HELD_NS && launch_claim_wait(0) &&
+	       (launch_claim_release(), true);
+}
+
+static void test_flushes(void **state)
+{
+	(void)state;
+	assert_true(launch_claim_hold());
+	assert_false(elsewhere(is_free_at_once));
+	launch_claim_let();
+	assert_true(is_free_at_once());
+	begin(A);
+	assert_false(elsewhere(launch_claim_hold));
+	launch_claim_release();
+	assert_true(is_free_at_once());
+}
+
+static bool wait_while_cancelled(void)
+{
+	pthread_cancel(pthread_self());
+	launch_claim_wait_for_flush();
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	return true;
+}
+
+/* A thread that is cancelled stops at a point of the program's, not in a launch. */
+static void test_cancelled_threads(void **state)
+{
+	(void)state;
+	assert_true(launch_claim_hold());
+	assert_true(elsewhere(wait_while_cancelled));
+	launch_claim_let();
+}
+
+static void test_whose_it_is(void **state)
+{
+	(void)state;
+	assert_true(launch_claim());
+	assert_true(launch_claim_is_mine());
+	assert_false(elsewhere(launch_claim_is_mine));
+	assert_false(elsewhere(launch_claim));
+	launch_claim_release();
+	assert_false(launch_claim_is_mine());
+	assert_true(elsewhere(launch_claim));
+	launch_claim_take_over();
+	assert_true(launch_claim_is_mine());
+	launch_claim_begin(A);
+	launch_claim_after_fork();
+	assert_false(launch_claim_exists());
+	assert_null(launch_claim_context());
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_disturbances), cmocka_unit_test(test_before_it_begins),
+		cmocka_unit_test(test_flushes),      cmocka_unit_test(test_cancelled_threads),
+		cmocka_unit_test(test_whose_it_is),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
