@@ -388,12 +388,15 @@ void deliver(struct tape_delivery *d)
 }
 
 /* Returns records without a buffer to their place; drops them if it was played meanwhile. */
-static void take_back(struct pending *p, const struct stage *s, size_t from)
+static void take_back(struct pending *p, uint64_t time_shift, const struct stage *s, size_t from)
 {
+	bool is_past;
+
 	pending_lock();
-	for (size_t i = from; !p->played && i < s->pieces.count; i++)
+	is_past = p->played || p->time_shift != time_shift;
+	for (size_t i = from; !is_past && i < s->pieces.count; i++)
 		p->given[s->pieces.data[i].record] = false;
-	if (p->played)
+	if (is_past)
 		drop_records(s->pieces.count - from);
 	pending_unlock();
 }
@@ -407,12 +410,14 @@ static void deliver_early(struct pending *p, struct place *place, uint64_t until
 	if (!tape_get_delivery(&standin_tape()->records.data[p->index], &d))
 		return;
 	pending_lock();
-	pending_begin_round(p, place->time_shift);
-	if (!p->played)
-		r = stage_until(&s, &d, place, p, until);
+	if (standin_place().time_shift == place->time_shift) { /* no other round has begun */
+		pending_begin_round(p, place->time_shift);
+		if (!p->played)
+			r = stage_until(&s, &d, place, p, until);
+	}
 	pending_unlock();
 	if (r == 0)
-		take_back(p, &s, hand_over(&s, 0));
+		take_back(p, place->time_shift, &s, hand_over(&s, 0));
 	stage_release(&s);
 }
 

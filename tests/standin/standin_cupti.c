@@ -551,7 +551,7 @@ static void play_api(const struct tape_event *e)
 		atomic_store(&standin_current_context, e->context);
 	call_recorder(e->domain, e->cbid, &data);
 	/* Work begins after the last callback on its call's entry. */
-	if (e->site == CUPTI_API_EXIT || e->domain == CUPTI_CB_DOMAIN_DRIVER_API)
+	if (e->site == CUPTI_API_ENTER && e->domain == CUPTI_CB_DOMAIN_DRIVER_API)
 		launches_reserve(e->correlation, failing && failing == e->correlation);
 	if (launches || (graph && e->site == CUPTI_API_ENTER)) {
 		range_profiler_launch(data.context, correlation, data.symbolName);
