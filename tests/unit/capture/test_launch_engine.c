@@ -14,7 +14,10 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
+#include "capture/cuda/correlation.h"
 #include "capture/engines/launch_claim.h"
+#include "capture/engines/launch_marks.h"
 #include "capture/engines/marked_ranges.h"
 #include "capture/nvtx/nvtx_calls.h"
 #include "capture/nvtx/nvtx_choice.h"
@@ -120,6 +123,24 @@ static void test_passes_of_two_sessions(void **state)
 	assert_int_equal(measurements(1), 0);
 	assert_int_equal(measurements(1), 0);
 	assert_int_equal(measurements(2), 1);
+}
+
+/* CUPTI's records of the one's launches may come after the next one has chosen. */
+static void test_marks_outlive_the_next_choice(void **state)
+{
+	struct settings plain = SETTINGS_INIT;
+	struct sink_of_engine whole;
+	struct session *s;
+	uint64_t time_ns;
+
+	(void)state;
+	plain.cuda = true;
+	s = begin(&whole, &plain);
+	measurements(2);
+	assert_true(launch_marks_add(LAUNCH_PATCHED, 1, clock_monotonic_ns()));
+	measurements(2);
+	assert_true(launch_marks_take(LAUNCH_PATCHED, 1, CORRELATION_NOW, &time_ns));
+	session_close(&s);
 }
 
 /* A measurement has no pass of an outer scope and one of a scope of that name within it. */
@@ -543,6 +564,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_passes_of_two_sessions),
+		cmocka_unit_test(test_marks_outlive_the_next_choice),
 		cmocka_unit_test(test_scopes_within_scopes_of_that_name),
 		cmocka_unit_test(test_levels),
 		cmocka_unit_test(test_failures_between_passes),
