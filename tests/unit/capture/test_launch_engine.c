@@ -129,16 +129,21 @@ static void test_passes_of_two_sessions(void **state)
 static void test_marks_outlive_the_next_choice(void **state)
 {
 	struct settings plain = SETTINGS_INIT;
-	struct sink_of_engine whole;
-	struct session *s;
+	struct sink_of_engine whole, part;
+	struct session *s, *measuring;
 	uint64_t time_ns;
 
 	(void)state;
 	plain.cuda = true;
 	s = begin(&whole, &plain);
-	measurements(2);
-	assert_true(launch_marks_add(LAUNCH_PATCHED, 1, clock_monotonic_ns()));
-	measurements(2);
+	for (unsigned i = 0; i < 2; i++) {
+		measuring = begin(&part, &of_ranges);
+		scopes(1, 2);
+		if (i == 0)
+			assert_true(launch_marks_add(LAUNCH_PATCHED, 1, clock_monotonic_ns()));
+		session_close(&measuring);
+		assert_int_equal(part.counting.rows[TABLE_range_value], METRICS);
+	}
 	assert_true(launch_marks_take(LAUNCH_PATCHED, 1, CORRELATION_NOW, &time_ns));
 	session_close(&s);
 }
