@@ -17,6 +17,10 @@
 #define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
 #define MUST_USE __attribute__((warn_unused_result))
 #define EXPORT __attribute__((visibility("default")))
+/* For what is compiled for each constant argument, or is measurably faster so. */
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+/* For what is rare, and would take registers from what is not. */
+#define NOINLINE __attribute__((noinline))
 
 static inline void cleanup_free(void *p)
 {

@@ -21,8 +21,7 @@ static inline void proto_raw(struct strbuf *s, uint64_t v)
 	s->length += varint_put((uint8_t *)s->data + s->length, v);
 }
 
-static inline __attribute__((always_inline)) void proto_tag(struct strbuf *s, uint32_t field,
-							    enum proto_wire wire)
+ALWAYS_INLINE void proto_tag(struct strbuf *s, uint32_t field, enum proto_wire wire)
 {
 	uint32_t tag = field << 3 | wire;
 	uint8_t *p = (uint8_t *)s->data + s->length;
@@ -39,16 +38,14 @@ static inline __attribute__((always_inline)) void proto_tag(struct strbuf *s, ui
 	}
 }
 
-static inline __attribute__((always_inline)) void proto_uint(struct strbuf *s, uint32_t field,
-							     uint64_t v)
+ALWAYS_INLINE void proto_uint(struct strbuf *s, uint32_t field, uint64_t v)
 {
 	proto_tag(s, field, PROTO_VARINT);
 	proto_raw(s, v);
 }
 
 /* int32 and int64; ten bytes when negative. */
-static inline __attribute__((always_inline)) void proto_int(struct strbuf *s, uint32_t field,
-							    int64_t v)
+ALWAYS_INLINE void proto_int(struct strbuf *s, uint32_t field, int64_t v)
 {
 	proto_uint(s, field, (uint64_t)v);
 }
@@ -60,7 +57,7 @@ static inline void proto_double(struct strbuf *s, uint32_t field, double v)
 }
 
 /* Opens a nested message. Returns the token for proto_close(). */
-static inline __attribute__((always_inline)) size_t proto_open(struct strbuf *s, uint32_t field)
+ALWAYS_INLINE size_t proto_open(struct strbuf *s, uint32_t field)
 {
 	proto_tag(s, field, PROTO_LENGTH);
 	return ++s->length;
@@ -68,7 +65,7 @@ static inline __attribute__((always_inline)) size_t proto_open(struct strbuf *s,
 
 void proto_close_long(struct strbuf *s, size_t token);
 
-static inline __attribute__((always_inline)) void proto_close(struct strbuf *s, size_t token)
+ALWAYS_INLINE void proto_close(struct strbuf *s, size_t token)
 {
 	size_t length = s->length - token;
 

@@ -318,8 +318,7 @@ static uint32_t walk_and_intern(struct ring *r, struct stack_generation *g, stru
 }
 
 /* Returns the id of the stack. The ring's maker must belong to this thread and be marked busy. */
-static inline __attribute__((always_inline)) uint32_t
-find_or_walk(struct ring *r, const struct stack_registers *registers)
+ALWAYS_INLINE uint32_t find_or_walk(struct ring *r, const struct stack_registers *registers)
 {
 	struct stack_generation *g = atomic_load_explicit(&self.generation, memory_order_acquire);
 	struct python *p = python_if_requested(g);

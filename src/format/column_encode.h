@@ -16,9 +16,6 @@
 
 #define DICTIONARY_MAX 256u
 
-/* Loops over values are compiled for each width, sign and instruction set. */
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 struct column_encoder {
 	ZSTD_CCtx *zstd;
 	struct strbuf data; /* of the current chunk, before zstd */

@@ -152,7 +152,7 @@ static void seal_interned(struct recording_sink *s)
 }
 
 /* Seals a full table after the tables that it refers to. */
-static __attribute__((noinline)) void seal_full(struct recording_sink *s, struct table_buffer *t)
+static NOINLINE void seal_full(struct recording_sink *s, struct table_buffer *t)
 {
 	if (t->schema->repeated == REPEAT_INTERNED) {
 		for (unsigned id = 1; id < t->schema->id; id++)

@@ -39,9 +39,6 @@
 
 _Static_assert(sizeof(struct row_kernel_config) % 8 == 0, "is compared in words");
 
-/* What most rows do not need stays out of their way. */
-#define NOINLINE __attribute__((noinline))
-
 /* The last row of each key, preceded by the epoch in which it was emitted last. */
 struct kept_rows {
 	uint8_t *items;
@@ -106,8 +103,7 @@ static bool in_window(const struct sink *s, const struct table_schema *table, co
 	return time >= s->from_ns && time < s->until_ns;
 }
 
-static inline __attribute__((always_inline)) void emit(struct writer *w,
-						       const struct table_state *t, const void *row)
+ALWAYS_INLINE void emit(struct writer *w, const struct table_state *t, const void *row)
 {
 	for (struct sink *s = w->sinks; s; s = s->next)
 		if (likely(!s->until_ns) || in_window(s, t->schema, row))

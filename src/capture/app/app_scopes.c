@@ -57,7 +57,7 @@ static inline struct ring_event event_of(enum nvtx_kind kind, uint32_t level)
  * Inlined so that the event is built in the ring: copying bytes that were just stored one by one
  * waits for those stores, which costs 4 ns.
  */
-static inline __attribute__((always_inline)) bool put(struct ring *r, struct ring_event *event)
+ALWAYS_INLINE bool put(struct ring *r, struct ring_event *event)
 {
 	bool pushed;
 
@@ -74,7 +74,7 @@ static inline void descend(void)
 	*level += *level < UINT16_MAX;
 }
 
-static __attribute__((noinline)) void watch_begin(uint32_t name)
+static NOINLINE void watch_begin(uint32_t name)
 {
 	const struct nvtx_watch *watch = nvtx_watch_get();
 	const struct nvtx_name *item = name ? nvtx_names_at(name - 1) : NULL;
@@ -153,8 +153,7 @@ static void begin_with_text(const char *text, enum nvtx_payload payload_kind, ui
 }
 
 /* Not inlined, like end(): a call while nothing is recorded then saves no registers. */
-static __attribute__((noinline)) void begin_text(const char *text, enum nvtx_payload payload_kind,
-						 uint64_t payload)
+static NOINLINE void begin_text(const char *text, enum nvtx_payload payload_kind, uint64_t payload)
 {
 	uint32_t name = text ? number_of(text) : 0;
 
@@ -164,7 +163,7 @@ static __attribute__((noinline)) void begin_text(const char *text, enum nvtx_pay
 		begin_with_text(text, payload_kind, payload);
 }
 
-static __attribute__((noinline)) void begin_number(uint32_t name)
+static NOINLINE void begin_number(uint32_t name)
 {
 	begin(name, 0, 0, MIN(name, TOKEN_NAME));
 }
@@ -201,7 +200,7 @@ uint32_t pitot_name(const char *name)
 	return item ? nvtx_names_number(item) + 1 : 0;
 }
 
-static __attribute__((noinline)) void end(uint16_t *level)
+static NOINLINE void end(uint16_t *level)
 {
 	const struct nvtx_watch *watch = nvtx_watch_get();
 	struct ring *r;

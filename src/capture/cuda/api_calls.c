@@ -207,8 +207,8 @@ static void on_fatal_error(const CUpti_StateData *state)
 	atomic_store(&fatal, true);
 }
 
-static inline __attribute__((always_inline)) void
-on_own_callback(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *info)
+ALWAYS_INLINE void on_own_callback(CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
+				   const void *info)
 {
 	const CUpti_CallbackData *data = info;
 
@@ -261,10 +261,8 @@ static bool is_module_function(const char *name)
  * must lie outside the recorded call. An engine may be armed during a call, of which it then sees
  * only the end.
  */
-static __attribute__((noinline)) void on_callback_with_listeners(unsigned who,
-								 CUpti_CallbackDomain domain,
-								 CUpti_CallbackId cbid,
-								 const void *info)
+static NOINLINE void on_callback_with_listeners(unsigned who, CUpti_CallbackDomain domain,
+						CUpti_CallbackId cbid, const void *info)
 {
 	const CUpti_CallbackData *data = info;
 	const struct function *f =
@@ -459,8 +457,8 @@ void api_functions_begin(void)
 	memset(known, 0, sizeof(known));
 }
 
-static __attribute__((noinline)) void write_function(struct writer *w, uint32_t function,
-						     const char *name, enum api_kind kind)
+static NOINLINE void write_function(struct writer *w, uint32_t function, const char *name,
+				    enum api_kind kind)
 {
 	struct row_api_function row = { .id = function,
 					.name = rows_text(w, name ? name : "?"),

@@ -39,6 +39,14 @@ struct key {
 #undef WORD
 };
 
+/* The words cover the configuration, and nothing else. */
+#define SPAN(first, after)                                                                         \
+	(offsetof(struct record_kernel, after) - offsetof(struct record_kernel, first))
+_Static_assert(SPAN(grid_x, correlation) == 5 * 8, "grid_x to local_per_thread");
+_Static_assert(SPAN(launch_type, graph_node) == 8, "launch_type");
+_Static_assert(SPAN(cluster_x, device_launched) == 4 * 8, "cluster_x to max_cluster");
+_Static_assert(SPAN(cache_config, start) == 12, "cache_config and partitioned_requested");
+
 static struct {
 	struct map names; /* address of a kernel name -> string id */
 	struct recent {

@@ -174,8 +174,7 @@ void nvtx_end(uint32_t domain, uint64_t range)
 	record(&c);
 }
 
-static __attribute__((noinline)) void watch_begin(const struct nvtx_watch *watch,
-						  const struct call *c)
+static NOINLINE void watch_begin(const struct nvtx_watch *watch, const struct call *c)
 {
 	char text[RING_TEXT_MAX + 1];
 	bool cut;

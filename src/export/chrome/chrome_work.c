@@ -244,6 +244,15 @@ static int open_kernel(struct chrome *c, const struct export_event *event,
 	return 0;
 }
 
+static void kernel_metrics(struct chrome *c, const struct export_event *event, uint64_t correlation)
+{
+	uint64_t first;
+	unsigned rows = metric_values_take(&c->view.metrics, event->process, correlation, &first);
+
+	if (unlikely(rows))
+		chrome_metrics(c, TABLE_metric_value, first, rows);
+}
+
 int chrome_work(void *exporter, const struct export_event *event)
 {
 	struct chrome *c = exporter;
@@ -258,8 +267,6 @@ int chrome_work(void *exporter, const struct export_event *event)
 	const struct chrome_class *class = NULL;
 	struct chrome_slice slice;
 	uint32_t config = TRACE_NO_ROW;
-	unsigned metrics = 0;
-	uint64_t first = 0;
 	int r;
 
 	if (event->kind == EVENT_KERNEL)
@@ -279,9 +286,7 @@ int chrome_work(void *exporter, const struct export_event *event)
 	if (class)
 		raw_add(s, c->class_text.data + class->tail, class->tail_length);
 	if (event->kind == EVENT_KERNEL)
-		metrics = metric_values_take(&v->metrics, event->process, w->correlation[row],
-					     &first);
-	chrome_metrics(c, TABLE_metric_value, first, metrics);
+		kernel_metrics(c, event, w->correlation[row]);
 	if (event->kind == EVENT_MEMCPY || event->kind == EVENT_MEMSET)
 		copy_arguments(c, event);
 	if (event->kind == EVENT_MEMCPY)

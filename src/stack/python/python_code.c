@@ -395,8 +395,7 @@ static struct code_slot *claim_slot(struct python_codes *codes, uint64_t key, bo
 }
 
 /* For code objects that are not in the first slot of their key. */
-static __attribute__((noinline)) uint32_t find_or_add(struct python_codes *codes, uint64_t key,
-						      uintptr_t code)
+static NOINLINE uint32_t find_or_add(struct python_codes *codes, uint64_t key, uintptr_t code)
 {
 	struct code_slot *slot;
 	uint32_t id;

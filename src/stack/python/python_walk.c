@@ -16,7 +16,6 @@
 #define PAGES 32u /* pages known to be readable; a power of two */
 #define STEPS_MAX 4096u /* most frames; invalid links may form a circle */
 #define REFERENCES_MAX (INT64_C(1) << 33) /* of a live code object; immortal ones have 2^32 */
-#define INLINED static inline __attribute__((always_inline))
 
 /* Variants of the walk, known at compile time. */
 struct kind {
@@ -50,8 +49,8 @@ static bool readable(struct reader *r, uintptr_t address)
 }
 
 /* Reads at most 8 bytes; 0 if they are unreadable. */
-INLINED uint64_t read_bytes(struct reader *r, struct kind kind, uintptr_t base, unsigned offset,
-			    unsigned size)
+ALWAYS_INLINE uint64_t read_bytes(struct reader *r, struct kind kind, uintptr_t base,
+				  unsigned offset, unsigned size)
 {
 	uintptr_t address = base + offset;
 	uint64_t value = 0;
@@ -67,17 +66,18 @@ INLINED uint64_t read_bytes(struct reader *r, struct kind kind, uintptr_t base, 
 	return value;
 }
 
-INLINED uintptr_t read_pointer(struct reader *r, struct kind kind, uintptr_t base, unsigned offset)
+ALWAYS_INLINE uintptr_t read_pointer(struct reader *r, struct kind kind, uintptr_t base,
+				     unsigned offset)
 {
 	return (uintptr_t)read_bytes(r, kind, base, offset, sizeof(uintptr_t));
 }
 
-INLINED int32_t read_int(struct reader *r, struct kind kind, uintptr_t base, unsigned offset)
+ALWAYS_INLINE int32_t read_int(struct reader *r, struct kind kind, uintptr_t base, unsigned offset)
 {
 	return (int32_t)read_bytes(r, kind, base, offset, sizeof(int32_t));
 }
 
-INLINED bool is_code(struct reader *r, struct kind kind, uintptr_t code)
+ALWAYS_INLINE bool is_code(struct reader *r, struct kind kind, uintptr_t code)
 {
 	int64_t references;
 
@@ -92,8 +92,8 @@ INLINED bool is_code(struct reader *r, struct kind kind, uintptr_t code)
 
 /* --- 3.9, 3.10 --- */
 
-INLINED unsigned walk_objects(struct reader *r, struct kind kind, uintptr_t frame,
-			      struct python_frame *out, unsigned max, bool *complete)
+ALWAYS_INLINE unsigned walk_objects(struct reader *r, struct kind kind, uintptr_t frame,
+				    struct python_frame *out, unsigned max, bool *complete)
 {
 	unsigned n = 0;
 
@@ -120,7 +120,8 @@ INLINED unsigned walk_objects(struct reader *r, struct kind kind, uintptr_t fram
  * Returns the bytecode that the frame runs. Free-threaded builds have copies of it, of which the
  * first is in the code object.
  */
-INLINED uintptr_t bytecode_of(struct reader *r, struct kind kind, uintptr_t frame, uintptr_t code)
+ALWAYS_INLINE uintptr_t bytecode_of(struct reader *r, struct kind kind, uintptr_t frame,
+				    uintptr_t code)
 {
 	uintptr_t copies;
 	int32_t index;
@@ -140,8 +141,8 @@ INLINED uintptr_t bytecode_of(struct reader *r, struct kind kind, uintptr_t fram
 }
 
 /* Writes the frame, unless Python would not show it: its cells or generator are being made. */
-INLINED bool visible(struct reader *r, struct kind kind, uintptr_t frame, unsigned owner,
-		     struct python_frame *out)
+ALWAYS_INLINE bool visible(struct reader *r, struct kind kind, uintptr_t frame, unsigned owner,
+			   struct python_frame *out)
 {
 	uintptr_t code = read_pointer(r, kind, frame, r->o.frame_code) & ~PYTHON_TAG_BITS;
 	int64_t last, first;
@@ -162,7 +163,7 @@ INLINED bool visible(struct reader *r, struct kind kind, uintptr_t frame, unsign
 	return true;
 }
 
-INLINED bool ends_run(struct reader *r, struct kind kind, uintptr_t frame, unsigned *owner)
+ALWAYS_INLINE bool ends_run(struct reader *r, struct kind kind, uintptr_t frame, unsigned *owner)
 {
 	*owner = (unsigned)read_bytes(r, kind, frame, r->o.frame_owner, 1);
 	return kind.flagged ? read_bytes(r, kind, frame, r->o.frame_is_entry, 1) != 0
@@ -173,8 +174,9 @@ INLINED bool ends_run(struct reader *r, struct kind kind, uintptr_t frame, unsig
  * An evaluation runs a chain of frames. At the end of the chain, the last frame written is marked;
  * if no frame was visible, an empty frame represents the evaluation.
  */
-INLINED unsigned walk_runs(struct reader *r, struct kind kind, uintptr_t frame, uintptr_t base,
-			   struct python_frame *out, unsigned max, bool *complete)
+ALWAYS_INLINE unsigned walk_runs(struct reader *r, struct kind kind, uintptr_t frame,
+				 uintptr_t base, struct python_frame *out, unsigned max,
+				 bool *complete)
 {
 	bool open = false; /* the run has a frame in `out` */
 	unsigned n = 0, steps = 0, owner;
@@ -230,7 +232,7 @@ static uintptr_t caller_of_run(struct reader *r, struct kind kind, uintptr_t fra
  * is valid only if its run was called by the previous C frame's frame; else its evaluation is being
  * entered or left.
  */
-INLINED uintptr_t top_frame(struct reader *r, struct kind kind, uintptr_t state)
+ALWAYS_INLINE uintptr_t top_frame(struct reader *r, struct kind kind, uintptr_t state)
 {
 	uintptr_t top = read_pointer(r, kind, state, r->o.state_frame), frame, before, caller;
 
@@ -257,9 +259,9 @@ uintptr_t python_thread_state(const struct python_runtime *runtime)
 }
 
 /* `checked` is known at compile time, as is that nothing is foreign without `memory`. */
-INLINED unsigned walk(const struct python_runtime *runtime, uintptr_t state, bool checked,
-		      const struct python_memory *memory, struct python_frame *out, unsigned max,
-		      bool *complete)
+ALWAYS_INLINE unsigned walk(const struct python_runtime *runtime, uintptr_t state, bool checked,
+			    const struct python_memory *memory, struct python_frame *out,
+			    unsigned max, bool *complete)
 {
 	const bool flagged = runtime->offsets.layout == PYTHON_ENTRY_FLAG, foreign = memory;
 	const struct kind kind = { .checked = checked, .foreign = foreign, .flagged = flagged };
