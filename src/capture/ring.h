@@ -31,7 +31,8 @@ enum ring_kind {
 	/* a id, c kind, flags 1: it is the innermost of its kind; 0: the kind has no open id */
 	RING_EXTERNAL,
 	RING_GAUGE,	/* a time, b bits of a double, c the program's counter */
-	RING_SAMPLE,	/* a CUPTI's timestamp, b value, c metric, d device */
+	/* a CUPTI's timestamp, b value, c metric, d device; flags: slots, one for each value */
+	RING_SAMPLE,
 	RING_KINDS
 };
 

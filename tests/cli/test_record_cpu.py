@@ -16,6 +16,7 @@ from waiting import PATIENCE, wait_until
 
 HZ = 239  # not in step with the kernel's ticks: these are when threads take turns
 PROGRAM = r"""
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -24,19 +25,19 @@ PROGRAM = r"""
 
 static volatile unsigned long sink;
 
-static double cpu_seconds(void)
+static double seconds_of(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	clock_gettime(clock, &t);
 	return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
 __attribute__((noinline)) static void burn_in_here(double seconds)
 {
-	double end = cpu_seconds() + seconds;
+	double end = seconds_of(CLOCK_THREAD_CPUTIME_ID) + seconds;
 
-	while (cpu_seconds() < end)
+	while (seconds_of(CLOCK_THREAD_CPUTIME_ID) < end)
 		for (int i = 0; i < 100000; i++)
 			sink += (unsigned long)i * i;
 	__asm__ volatile("");
@@ -44,7 +45,7 @@ __attribute__((noinline)) static void burn_in_here(double seconds)
 
 int main(int argc, char **argv)
 {
-	double seconds = argc > 1 ? atof(argv[1]) : 0.5;
+	double seconds = argc > 1 ? atof(argv[1]) : 0.5, begun = seconds_of(CLOCK_MONOTONIC);
 
 	if (argc > 2 && !strcmp(argv[2], "fork") && !fork()) {
 		burn_in_here(seconds);
@@ -55,6 +56,7 @@ int main(int argc, char **argv)
 	while (argc > 3 && access(argv[3], F_OK));
 	while (wait(NULL) > 0)
 		;
+	printf("elapsed %.9f\n", seconds_of(CLOCK_MONOTONIC) - begun);
 	return 7;
 }
 """
@@ -110,9 +112,12 @@ def share(stacks, text):
 @pytest.mark.parametrize("way", WAYS)
 def test_each_way(pitot, allowed, burner, way):
     allowed(way)
-    pitot("record", "-o", "rec", f"--cpu={HZ}", "--cpu-via", way, "--cpu-only", "--", burner, "1", status=7)
+    result = pitot("record", "-o", "rec", f"--cpu={HZ}", "--cpu-via", way, "--cpu-only", "--", burner, "1", status=7)
+    elapsed = float(re.search(r"^elapsed (\S+)$", result.stdout, re.M)[1])
+    # a hypervisor's steal is in the kernel's sampling clocks and not in the CPU time that the program burns
+    most = max(1.3, 1.05 * elapsed)
     # eBPF's clocks belong to processors: what shares one with others has its share by chance, of n samples within 6 times √n
-    assert (0.6e9 if way == "ebpf" else 0.9e9) < sampled_ns(pitot) < (1.5e9 if way == "ebpf" else 1.3e9)
+    assert (0.6e9 if way == "ebpf" else 0.9e9) < sampled_ns(pitot) < (max(1.5, most) if way == "ebpf" else most) * 1e9
     stacks = folded(pitot)
     inside = sum(us for stack, us in stacks.items() if "main;burn_in_here" in stack)
     assert inside > 0.9 * sum(stacks.values())

@@ -100,7 +100,7 @@ def test_segments_repeat_what_a_counter_is(sample):
 
 def test_a_buffer_that_was_full(sample):
     """What is missing is counted by the gaps; sampling goes on."""
-    sampled = sample("pm-most 60", "pm_interval_ns=100000")
+    sampled = sample("pm-most 10", "pm_interval_ns=100000")
     runs = sampled.check(100_000)
     assert len(runs) > 1 and sampled.said["engine"][-1]["state"] == "on"
     numbers = [values["sm__cycles_active.avg"] for _, values in sorted(sampled.samples.items())]

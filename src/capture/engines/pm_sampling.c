@@ -204,7 +204,10 @@ static void count_gap(struct sampled_device *d, uint64_t start, uint64_t end)
 	d->last_end_ns = end;
 }
 
-/* Pushes a sample's finite values to the collector. A sample without any is ignored. */
+/*
+ * Pushes a sample's finite values to the collector, all at once: the collector reads clock pairs
+ * between events, and a sample has one time. A sample without any is ignored.
+ */
 static void push_sample(struct sampled_device *d, const struct cupti *cupti, size_t index)
 {
 	CUpti_PmSampling_CounterData_GetSampleInfo_Params p =
@@ -212,26 +215,30 @@ static void push_sample(struct sampled_device *d, const struct cupti *cupti, siz
 			   .pCounterDataImage = d->image, .counterDataImageSize = d->image_bytes,
 			   .sampleIndex = index);
 	uint32_t first = (uint32_t)(d->metrics - self.metrics) * SAMPLED_METRICS_MAX;
-	struct ring_event event = { .d = d->metrics->device, .kind = RING_SAMPLE };
+	struct ring_event events[SAMPLED_METRICS_MAX];
 	struct ring *r = ring_get();
 	double values[SAMPLED_METRICS_MAX];
-	bool is_sample = false;
+	uint8_t count = 0;
 
 	if (!r || cupti->PmSamplingCounterDataGetSampleInfo(&p) != CUPTI_SUCCESS ||
 	    p.endTimestamp <= p.startTimestamp ||
 	    metric_set_evaluate(&d->metrics->set, d->image, d->image_bytes, index, values))
 		return;
-	event.a = p.startTimestamp;
 	for (uint32_t i = 0; i < d->metrics->set.names.count; i++) {
+		double scaled = values[i] * SCALE + (values[i] < 0 ? -0.5 : 0.5);
+
 		if (!isfinite(values[i]) || fabs(values[i]) > VALUE_MAX)
 			continue;
-		event.b = (uint64_t)(int64_t)(values[i] * SCALE + (values[i] < 0 ? -0.5 : 0.5));
-		event.c = first + i;
-		ring_push(r, &event, 1);
-		is_sample = true;
+		events[count++] = (struct ring_event){ .a = p.startTimestamp,
+						       .b = (uint64_t)(int64_t)scaled,
+						       .c = first + i,
+						       .d = d->metrics->device,
+						       .kind = RING_SAMPLE };
 	}
-	if (!is_sample)
+	if (!count)
 		return;
+	events[0].flags = count;
+	ring_push(r, events, count);
 	count_gap(d, p.startTimestamp, p.endTimestamp);
 	d->failures = 0;
 }
@@ -451,9 +458,8 @@ static uint32_t counter_of(struct writer *w, uint32_t metric)
 	return row.id;
 }
 
-static uint64_t on_sample(struct writer *w, const struct ring *r, uint64_t position)
+static void write_value(struct writer *w, const struct ring_event *event)
 {
-	const struct ring_event *event = ring_slot(r, position);
 	struct row_counter_sample row = { .time_ns = cupti_clock_convert(event->a),
 					  .counter = self.counters[event->c],
 					  .device = event->d,
@@ -463,7 +469,15 @@ static uint64_t on_sample(struct writer *w, const struct ring *r, uint64_t posit
 		row.counter = counter_of(w, event->c);
 	if (row.counter < METRIC_HOST_FIRST)
 		writer_append(w, TABLE_counter_sample, &row);
-	return 1;
+}
+
+static uint64_t on_sample(struct writer *w, const struct ring *r, uint64_t position)
+{
+	uint8_t count = ring_slot(r, position)->flags;
+
+	for (uint8_t i = 0; i < count; i++)
+		write_value(w, ring_slot(r, position + i));
+	return count;
 }
 
 static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
