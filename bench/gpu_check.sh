@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Checks a change of the recorder on a GPU, the most harmful failures first. Prints its findings as it goes.
 # usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]: AGAINST is a build without the change, - for none; steps: crash twice share share_more
-#	scopes system stalls counters ranges pm sass operators tests programs cost
+#	scopes system stalls counters ranges captures pm sass operators tests programs cost
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$(realpath "${1:?usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]}")
 against=${2:--}
 shift $(($# < 2 ? $# : 2))
-steps=${*:-crash twice share share_more scopes system stalls counters ranges pm sass operators tests programs cost}
+steps=${*:-crash twice share share_more scopes system stalls counters ranges captures pm sass operators tests programs cost}
 folder=$(mktemp -d)
 if [ "$against" != - ]; then against=$(realpath "$against"); fi
 
@@ -219,6 +219,26 @@ ranges() {
 		echo "PyTorch, $way: status $?, ${SECONDS} s, $(tail -1 "$folder/out") $(tail -1 "$folder/err")"
 		"$build/pitot" report -q --counters "$folder/ranges-torch.pitot" | sed -n '/^counters/,/^$/p' | head -30
 		"$build/pitot" view --json --quiet "$folder/ranges-torch.pitot" loss | cut -c1-300
+	done
+}
+
+# Whether the engines that measure launches and ranges leave captures of graphs alone.
+captures() {
+	nvcc -O2 -arch=native -o "$folder/captures" bench/workloads/captures.cu -lpthread || return
+	for mode in global thread relaxed; do
+		echo "bare, $mode: $(timeout 20 "$folder/captures" 60 $mode 2>&1 | tail -1)"
+		for engine in "range-profiler --measure kernel --kernels beside" "range-profiler --measure range" "sass-metrics --kernels beside"; do
+			for pitot in "$build" "$against"; do
+				if [ "$pitot" = - ]; then continue; fi
+				# shellcheck disable=SC2086
+				LD_LIBRARY_PATH=$pitot timeout 60 "$pitot/pitot" record -q -f --engine $engine --count 0 -o "$folder/captures.pitot" -- \
+					"$folder/captures" 60 $mode >"$folder/out" 2>"$folder/err"
+				echo "$(basename "$pitot"), $engine, $mode: status $?, $(tail -1 "$folder/out") $(tail -1 "$folder/err")"
+				for table in loss metric_value range_value sass_value; do
+					echo "$table $("$pitot/pitot" view --json -q "$folder/captures.pitot" $table | wc -l)"
+				done | xargs echo "  rows:"
+			done
+		done
 	done
 }
 

@@ -2,6 +2,7 @@
 --engine range-profiler over the stand-in for CUPTI, which refuses calls that break a rule of the interface: what launches measured is
 known (tests/standin/standin_range_profiler.c), so each value says whose it is.
 """
+import collections
 import struct
 
 import pytest
@@ -191,6 +192,17 @@ def test_a_stream_that_captures(measure):
     assert measured.lost() == 0
     launched = sorted(correlation for correlation, [*kernels] in measured.kernels.items() if len(kernels) == 1)
     assert sorted(measured.launches) == [correlation for i, correlation in enumerate(launched) if i % 3 != 2][:60]
+
+
+@pytest.mark.parametrize("engine, table", [("range-profiler", "metric_value"), ("sass-metrics", "sass_value")])
+def test_launches_beside_a_capture(record, rows, make_tape, engine, table):
+    """To measure them would break the capture."""
+    folder = record(make_tape("captures", 20), f"engine={engine};kernel_count=0" + (f";metrics={METRICS}" if table == "metric_value" else ""))
+    names = {row["correlation"]: row["config"] for row in rows(folder, "kernel")}
+    assert collections.Counter(names.values()) == {"_Z5afterv": 20, "_Z6besidev": 20}
+    launches = {row["correlation"] for row in rows(folder, table)}
+    assert {names[launch] for launch in launches} == {"_Z5afterv"} and len(launches) == 20
+    assert sum(row["count"] for row in rows(folder, "loss") if row["reason"] == "unmeasured") == 20
 
 
 def test_launches_that_fail(measure):

@@ -60,6 +60,7 @@ enum program {
 	GRAPHS,
 	SELDOM, /* the same, one each 10 ms */
 	PART, /* the usual one, on a part of a GPU (MIG) */
+	CAPTURES, /* so many captures of a graph, with a launch beside and one after each */
 };
 
 /* Callback ids of the driver's functions. */
@@ -69,7 +70,9 @@ enum {
 	CBID_GRAPH_LAUNCH = 514,
 	CBID_COPY = 279,
 	CBID_SET = 200,
-	CBID_SYNC = 126
+	CBID_SYNC = 126,
+	CBID_BEGIN_CAPTURE = 539,
+	CBID_END_CAPTURE = 497,
 };
 
 static struct tape_writer *writer;
@@ -582,6 +585,20 @@ static void launch_from_threads(unsigned long threads)
 	now = MAX(now, gpu_free[0]);
 }
 
+/* The captures' launches have no records. */
+static void capture_graphs(unsigned long captures)
+{
+	for (unsigned long i = 0; i < captures; i++) {
+		enter(MAIN, CBID_BEGIN_CAPTURE, "cuStreamBeginCapture_v2", NULL);
+		api(MAIN, CUPTI_API_EXIT, CBID_BEGIN_CAPTURE, "cuStreamBeginCapture_v2", NULL);
+		launch(WORKER, "_Z6besidev", 1, 2000);
+		enter(MAIN, CBID_END_CAPTURE, "cuStreamEndCapture", NULL);
+		api(MAIN, CUPTI_API_EXIT, CBID_END_CAPTURE, "cuStreamEndCapture", NULL);
+		launch(WORKER, "_Z5afterv", 1, 2000);
+	}
+	now = MAX(now, gpu_free[1]);
+}
+
 static void play_steps(unsigned long steps)
 {
 	for (unsigned long i = 0; i < steps; i++)
@@ -601,6 +618,7 @@ static const struct {
 	[GRAPHS] = { "graphs", launch_graphs, 6000 },
 	[SELDOM] = { "seldom", launch_graphs_seldom, 1000 },
 	[PART] = { "part", play_steps, 24 },
+	[CAPTURES] = { "captures", capture_graphs, 20 },
 };
 
 static void play_program(enum program program, unsigned long count)
@@ -632,8 +650,8 @@ int main(int argc, char **argv)
 	       strcmp(argv[2], programs[program].name))
 		program++;
 	if (argc < 2 || argc > 4 || program == ARRAY_SIZE(programs)) {
-		fputs("usage: tape-make FILE [steps|quiet|wrap|fast|threads|graphs|seldom|part "
-		      "[COUNT]]\n",
+		fputs("usage: tape-make FILE [steps|quiet|wrap|fast|threads|graphs|seldom|part|"
+		      "captures [COUNT]]\n",
 		      stderr);
 		return 2;
 	}

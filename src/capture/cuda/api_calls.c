@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "capture/app/app_external.h"
 #include "capture/cuda/correlation.h"
 #include "capture/cuda/devices.h"
@@ -12,6 +13,7 @@
 #include "capture/engines/launch_engine.h"
 #include "capture/engines/pc_sampling.h"
 #include "capture/engines/pm_sampling.h"
+#include "capture/engines/stream_captures.h"
 #include "capture/stack_capture.h"
 #include "capture/ring.h"
 #include "format/rows.h"
@@ -37,12 +39,8 @@ static struct function {
 	uint8_t kind; /* enum api_kind */
 	bool watched;
 	bool is_module; /* loads or unloads code */
+	bool is_capture; /* begins or ends the capture of a graph */
 } functions[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
-
-static bool starts_with(const char *name, const char *prefix)
-{
-	return strncmp(name, prefix, strlen(prefix)) == 0;
-}
 
 /* Classifies a function by its name. */
 static enum api_kind api_kind_of(const char *name)
@@ -270,6 +268,7 @@ static NOINLINE void on_callback_with_listeners(unsigned who, CUpti_CallbackDoma
 			? &functions[API_DRIVER][cbid]
 			: NULL;
 	bool is_module = who & LISTENER_MODULES && f && f->is_module,
+	     is_capture = who & LISTENER_LAUNCHES && f && f->is_capture,
 	     is_graph = who & LISTENER_LAUNCHES && f && f->kind == api_kind_graph_launch,
 	     is_launch = is_graph || (who & LISTENER_LAUNCHES && f && f->kind == api_kind_launch);
 
@@ -277,6 +276,8 @@ static NOINLINE void on_callback_with_listeners(unsigned who, CUpti_CallbackDoma
 		return;
 	if (is_module && data->callbackSite == CUPTI_API_ENTER)
 		pc_sampling_module_call(true);
+	if (is_capture)
+		stream_captures_call(data, f->name);
 	if (is_launch && data->callbackSite == CUPTI_API_ENTER)
 		launch_engine_enter(data, f->name, is_graph);
 	if (who & LISTENER_CLIENT)
@@ -320,6 +321,8 @@ static void find_functions(const struct cupti *cupti)
 				f->name = NULL;
 			f->kind = f->name ? (uint8_t)api_kind_of(f->name) : api_kind_other;
 			f->is_module = f->name && api == API_DRIVER && is_module_function(f->name);
+			f->is_capture = f->name && api == API_DRIVER &&
+					stream_captures_is_function(f->name);
 		}
 	}
 }
@@ -354,7 +357,8 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 	struct api_watched watched = { 0 };
 	bool all = requested && requested->api == SETTING_API_ALL,
 	     fewer = atomic_load(&keep_nested) && !all,
-	     modules = atomic_load(&listeners) & LISTENER_MODULES;
+	     modules = atomic_load(&listeners) & LISTENER_MODULES,
+	     captures = atomic_load(&listeners) & LISTENER_LAUNCHES;
 
 	atomic_store(&keep_nested, all);
 	for (unsigned api = API_DRIVER; api <= API_RUNTIME; api++) {
@@ -373,7 +377,8 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 				enable_one(cupti, subscriber, api, id,
 					   (requested && is_requested(api, functions[api][id].kind,
 								      requested)) ||
-						   (modules && functions[api][id].is_module),
+						   (modules && functions[api][id].is_module) ||
+						   (captures && functions[api][id].is_capture),
 					   &watched);
 	}
 	return watched;

@@ -27,8 +27,9 @@ CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandl
 
 /*
  * From now on, for as long as this subscription lasts, calls are reported to `engine`
- * (SETTING_ENGINE_): module loads to pc-sampling, which api_calls_watch() always watches then, and
- * launches to range-profiler. Returns whether that is new.
+ * (SETTING_ENGINE_): module loads to pc-sampling, launches and captures of graphs to range-profiler and
+ * sass-metrics. api_calls_watch() always watches the loads and captures then. Returns whether that
+ * is new.
  */
 bool api_calls_add_engine(int engine);
 
@@ -38,8 +39,8 @@ struct api_watched {
 };
 
 /*
- * Enables the callbacks of the requested functions; NULL: of module loads only, if an engine needs
- * them.
+ * Enables the callbacks of the requested functions; NULL: only of those that an engine needs, as
+ * above.
  */
 struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHandle subscriber,
 				   const struct settings *requested);

@@ -2,8 +2,8 @@
  * launch_engine.c: decides which launches are measured, and when. The callback at the begin of a
  * selected launch claims the engine (launch_claim.h), and the callback at its end releases it. A
  * launch that finds the engine claimed is counted and not measured. If it is in the measured
- * context, it disturbs the other launch: neither has values. Launches into a stream that captures a
- * graph are never measured.
+ * context, it disturbs the other launch: neither has values. Nothing is measured while a stream
+ * captures a graph (stream_captures.h).
  */
 #include "capture/engines/launch_engine.h"
 
@@ -30,6 +30,7 @@
 #include "capture/engines/pc_sampling.h"
 #include "capture/engines/range_choice.h"
 #include "capture/engines/range_turns.h"
+#include "capture/engines/stream_captures.h"
 #include "capture/nvtx/nvtx_choice.h"
 #include "format/rows.h"
 
@@ -270,7 +271,8 @@ static const struct cupti *claim_for(int measure)
 	if (!launch_claim())
 		return NULL;
 	cupti = atomic_load(&self.cupti);
-	if (cupti && atomic_load(&self.active) && atomic_load(&self.measure) == measure)
+	if (cupti && atomic_load(&self.active) && atomic_load(&self.measure) == measure &&
+	    !stream_captures_any())
 		return cupti;
 	launch_claim_release();
 	return NULL;
@@ -428,6 +430,7 @@ static void remove_context(const struct cupti *cupti, CUcontext handle)
 {
 	bool nested;
 
+	stream_captures_forget(handle);
 	if (launch_claim_context() == handle)
 		marked_ranges_cancel();
 	nested = launch_claim_is_mine();
@@ -504,6 +507,7 @@ void launch_engine_attach(int engine, const struct cupti *cupti, CUpti_Subscribe
 			      CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING);
 	if (self.engine->patches && !stop_worker(cupti))
 		return;
+	stream_captures_forget(NULL); /* those whose ends were not seen */
 	self.keeps_code = self.engine->patches && !pc_sampling_is(engine); /* it does that */
 	if (self.keeps_code)
 		cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
@@ -715,7 +719,8 @@ static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 		  atomic_exchange(&self.replay_ns, 0));
 	rows_loss(w, loss_reason_unmeasured, atomic_exchange(&self.unmeasured, 0), self.since_ns,
 		  now,
-		  "launches at the same time as another one, or whose counters CUPTI did not give");
+		  "launches at the same time as another one or as the capture of a graph, or whose "
+		  "counters CUPTI did not give");
 	rows_loss(w, loss_reason_unmeasured, range_turns_refused(), self.since_ns, now,
 		  "occurrences of ranges beyond the number that can take turns");
 	rows_loss(w, loss_reason_no_memory, atomic_exchange(&self.lost, 0), self.since_ns, now,
@@ -741,6 +746,7 @@ static void after_fork(void)
 	nvtx_choice_clear();
 	launch_claim_after_fork();
 	marked_ranges_after_fork();
+	stream_captures_after_fork();
 	launch_marks_after_fork();
 	range_turns_refused();
 	memset(&self, 0, sizeof(self));

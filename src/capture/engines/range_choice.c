@@ -9,6 +9,7 @@
 
 #include "base/globs.h"
 #include "base/map.h"
+#include "base/text.h"
 #include "capture/cxx_names.h"
 #include "names/kernel_name.h"
 
@@ -118,11 +119,6 @@ void range_choice_forget_names(void)
 	atomic_fetch_add(&forgotten, 1);
 	for (size_t i = 0; i < VERDICTS; i++)
 		atomic_store_explicit(&verdicts[i], 0, memory_order_relaxed);
-}
-
-static bool starts_with(const char *text, const char *prefix)
-{
-	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
 /* Finds the stream of a launch. Returns false if the function is unknown. */

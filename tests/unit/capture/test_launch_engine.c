@@ -5,6 +5,7 @@
 #include "capture/engines/launch_engine.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include "capture/engines/launch_claim.h"
 #include "capture/engines/launch_marks.h"
 #include "capture/engines/marked_ranges.h"
+#include "capture/engines/stream_captures.h"
 #include "capture/nvtx/nvtx_calls.h"
 #include "capture/nvtx/nvtx_choice.h"
 #include "capture/session.h"
@@ -556,6 +558,115 @@ static void test_a_graph_in_two_contexts(void **state)
 	assert_int_equal(sink.counting.rows[TABLE_range_value], METRICS);
 }
 
+enum { ENTERS, SUCCEEDS, FAILS_OTHERWISE, ON_THE_WRONG_THREAD };
+
+/* The program calls a function of this stream. */
+static void call_stream(const char *function, uintptr_t stream, uintptr_t context, int how)
+{
+	CUresult result = how == ON_THE_WRONG_THREAD ? CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD
+			  : how == FAILS_OTHERWISE   ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
+						     : CUDA_SUCCESS;
+	CUpti_CallbackData data = { .context = (CUcontext)context,
+				    .functionParams = &stream,
+				    .functionReturnValue = how == ENTERS ? NULL : &result,
+				    .callbackSite = how == ENTERS ? CUPTI_API_ENTER
+								  : CUPTI_API_EXIT };
+
+	stream_captures_call(&data, function);
+}
+
+/* Calls it from begin to end. Returns whether any stream captures then. */
+static bool call(const char *function, uintptr_t stream, int how)
+{
+	call_stream(function, stream, 1, ENTERS);
+	call_stream(function, stream, 1, how);
+	return stream_captures_any();
+}
+
+static void test_which_streams_capture(void **state)
+{
+	(void)state;
+	assert_false(stream_captures_is_function("cuStreamSynchronize"));
+	assert_true(stream_captures_is_function("cuStreamBeginCaptureToGraph_ptsz"));
+	assert_true(stream_captures_is_function("cuStreamEndCapture"));
+	assert_true(stream_captures_is_function("cuStreamDestroy_v2"));
+	assert_false(call("cuStreamBeginCapture_v2", 1, FAILS_OTHERWISE));
+	assert_true(call("cuStreamBeginCapture_v2", 1, SUCCEEDS));
+	assert_true(call("cuStreamBeginCaptureToGraph", 2, SUCCEEDS));
+	assert_true(call("cuStreamEndCapture", 3, SUCCEEDS));
+	assert_true(call("cuStreamEndCapture", 1, ON_THE_WRONG_THREAD));
+	assert_true(call("cuStreamEndCapture", 1, FAILS_OTHERWISE));
+	assert_true(call("cuStreamEndCapture", 1, SUCCEEDS));
+	assert_false(call("cuStreamDestroy_v2", 2, FAILS_OTHERWISE));
+	/* Threads have streams of their own with one handle. */
+	assert_true(call("cuStreamBeginCapture_v2_ptsz", 0, SUCCEEDS));
+	assert_true(call("cuStreamBeginCapture_v2", 2, SUCCEEDS)); /* CU_STREAM_PER_THREAD */
+	assert_true(call("cuStreamEndCapture_ptsz", 0, SUCCEEDS));
+	assert_false(call("cuStreamEndCapture", 2, SUCCEEDS));
+	call_stream("cuStreamBeginCapture_v2", 7, 1, ENTERS);
+	call_stream("cuStreamBeginCapture_v2", 8, 2, ENTERS);
+	stream_captures_forget((CUcontext)1);
+	assert_true(stream_captures_any());
+	stream_captures_forget((CUcontext)2);
+	assert_false(stream_captures_any());
+}
+
+/* A capture that begins ends the range around it, and other ranges are not measured meanwhile. */
+static void test_a_capture_within_a_range(void **state)
+{
+	struct sink_of_engine sink;
+	struct session *s = begin(&sink, &of_ranges);
+
+	(void)state;
+	scopes(1, 0);
+	pitot_scope_begin("scope");
+	call_stream("cuStreamBeginCapture_v2", 7, 1, ENTERS);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerStop), 1);
+	assert_false(launch_claim_exists());
+	call_stream("cuStreamBeginCapture_v2", 7, 1, SUCCEEDS);
+	scopes(1, 3);
+	assert_true(call("cuStreamEndCapture", 8, SUCCEEDS));
+	pitot_scope_end();
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerStart), 1);
+	assert_false(call("cuStreamEndCapture", 7, SUCCEEDS));
+	scopes(1, 2);
+	session_close(&s);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerStart), 3);
+	assert_int_equal(sink.counting.rows[TABLE_range_value], METRICS);
+	assert_int_equal(sink.unmeasured, 1);
+}
+
+static void *begin_capture(void *began)
+{
+	call_stream("cuStreamBeginCapture_v2", 7, 1, ENTERS);
+	atomic_store((atomic_bool *)began, true);
+	return NULL;
+}
+
+/* A capture begins when the launch that another thread measures is over. */
+static void test_a_capture_beside_a_launch(void **state)
+{
+	struct sink_of_engine sink;
+	struct session *s = begin_graphs(&sink);
+	atomic_bool began = false;
+	pthread_t thread;
+
+	(void)state;
+	launch(true, 1, 11);
+	assert_int_equal(pthread_create(&thread, NULL, begin_capture, &began), 0);
+	while (!stream_captures_any())
+		sched_yield();
+	assert_false(began);
+	launch(false, 1, 11);
+	pthread_join(thread, NULL);
+	assert_false(launch_claim_exists());
+	launch(true, 1, 12);
+	launch(false, 1, 12);
+	session_close(&s);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerStart), 1);
+	assert_int_equal(sink.unmeasured, 1);
+}
+
 static int run(const void *test)
 {
 	const struct CMUnitTest tests[] = { *(const struct CMUnitTest *)test };
@@ -590,6 +701,9 @@ int main(void)
 		cmocka_unit_test(test_graphs_among_kernels),
 		cmocka_unit_test(test_a_launch_that_fails),
 		cmocka_unit_test(test_a_graph_in_two_contexts),
+		cmocka_unit_test(test_which_streams_capture),
+		cmocka_unit_test(test_a_capture_within_a_range),
+		cmocka_unit_test(test_a_capture_beside_a_launch),
 	};
 	int failed = 0;
 
