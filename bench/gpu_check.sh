@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Checks a change of the recorder on a GPU, the most harmful failures first. Prints its findings as it goes.
 # usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]: AGAINST is a build without the change, - for none; steps: crash twice share share_more
-#	scopes system stalls counters ranges captures pm sass operators tests programs cost
+#	scopes system stalls counters ranges beside pm sass operators tests programs cost
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$(realpath "${1:?usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]}")
 against=${2:--}
 shift $(($# < 2 ? $# : 2))
-steps=${*:-crash twice share share_more scopes system stalls counters ranges captures pm sass operators tests programs cost}
+steps=${*:-crash twice share share_more scopes system stalls counters ranges beside pm sass operators tests programs cost}
 folder=$(mktemp -d)
 if [ "$against" != - ]; then against=$(realpath "$against"); fi
 
@@ -222,21 +222,26 @@ ranges() {
 	done
 }
 
-# Whether the engines that measure launches and ranges leave captures of graphs alone.
-captures() {
-	nvcc -O2 -arch=native -o "$folder/captures" bench/workloads/captures.cu -lpthread || return
-	for mode in global thread relaxed; do
-		echo "bare, $mode: $(timeout 20 "$folder/captures" 60 $mode 2>&1 | tail -1)"
-		for engine in "range-profiler --measure kernel --kernels beside" "range-profiler --measure range" "sass-metrics --kernels beside"; do
+# Whether the engines that measure launches and ranges leave alone what other threads do: launches, graphs and their captures.
+beside() {
+	nvcc -O2 -arch=native -o "$folder/beside" bench/workloads/beside.cu -lpthread || return
+	gcc -shared -fPIC -O1 -o "$folder/backtrace.so" bench/workloads/segv_backtrace.c
+	for work in "kernels thread" "kernels turns" "graph thread" "graph turns" "instantiate thread" "capture thread" "capture thread local" "capture thread relaxed"; do
+		# shellcheck disable=SC2086
+		echo "bare: $(timeout 20 "$folder/beside" $work 2>&1 | tail -1)"
+		for engine in "range-profiler --kernels beside --count 60" "range-profiler --measure range" "sass-metrics --kernels beside --count 0"; do
 			for pitot in "$build" "$against"; do
 				if [ "$pitot" = - ]; then continue; fi
 				# shellcheck disable=SC2086
-				LD_LIBRARY_PATH=$pitot timeout 60 "$pitot/pitot" record -q -f --engine $engine --count 0 -o "$folder/captures.pitot" -- \
-					"$folder/captures" 60 $mode >"$folder/out" 2>"$folder/err"
-				echo "$(basename "$pitot"), $engine, $mode: status $?, $(tail -1 "$folder/out") $(tail -1 "$folder/err")"
+				LD_PRELOAD=$folder/backtrace.so LD_LIBRARY_PATH=$pitot timeout 60 "$pitot/pitot" record -q -f --engine $engine -o "$folder/beside.pitot" -- \
+					"$folder/beside" $work >"$folder/out" 2>"$folder/err"
+				status=$?
+				echo "$(basename "$pitot"), $engine, $work: status $status, $(tail -1 "$folder/out")"
+				grep -v '^$' "$folder/err" | head -4
 				for table in loss metric_value range_value sass_value; do
-					echo "$table $("$pitot/pitot" view --json -q "$folder/captures.pitot" $table | wc -l)"
+					echo "$table $("$pitot/pitot" view --json -q "$folder/beside.pitot" $table | wc -l)"
 				done | xargs echo "  rows:"
+				"$pitot/pitot" view --json -q "$folder/beside.pitot" capability | grep '"engine"' | grep degraded | grep -o '"reason.*' | cut -c1-200
 			done
 		done
 	done

@@ -226,9 +226,9 @@ def test_threads_at_once(measure):
 
 
 def test_a_window(measure):
-    measured = measure("", "kernel_count=0;delay_ns=200000000;duration_ns=300000000", "--repeat", "2000", "--now")
+    measured = measure("", "kernel_count=0;delay_ns=200000000;duration_ns=300000000", "--repeat", "400", "--now")
     measured.check(len(measured.launches))
-    assert 0 < len(measured.launches) < 1000 * LAUNCHES
+    assert 0 < len(measured.launches) < 300 * LAUNCHES
 
 
 def test_a_window_that_never_opens(measure):

@@ -11,6 +11,7 @@
 #include "capture/cuda/graph_nodes.h"
 #include "capture/cuda/share/share.h"
 #include "capture/engines/launch_engine.h"
+#include "capture/engines/launch_gate.h"
 #include "capture/engines/pc_sampling.h"
 #include "capture/engines/pm_sampling.h"
 #include "capture/engines/stream_captures.h"
@@ -40,6 +41,7 @@ static struct function {
 	bool watched;
 	bool is_module; /* loads or unloads code */
 	bool is_capture; /* begins or ends the capture of a graph */
+	bool is_gated; /* launch_gate.h */
 } functions[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
 
 /* Classifies a function by its name. */
@@ -270,12 +272,15 @@ static NOINLINE void on_callback_with_listeners(unsigned who, CUpti_CallbackDoma
 	bool is_module = who & LISTENER_MODULES && f && f->is_module,
 	     is_capture = who & LISTENER_LAUNCHES && f && f->is_capture,
 	     is_graph = who & LISTENER_LAUNCHES && f && f->kind == api_kind_graph_launch,
-	     is_launch = is_graph || (who & LISTENER_LAUNCHES && f && f->kind == api_kind_launch);
+	     is_launch = is_graph || (who & LISTENER_LAUNCHES && f && f->kind == api_kind_launch),
+	     is_gated = is_launch || (who & LISTENER_LAUNCHES && f && f->is_gated);
 
 	if (who & LISTENER_LAUNCHES && launch_engine_calls())
 		return;
 	if (is_module && data->callbackSite == CUPTI_API_ENTER)
 		pc_sampling_module_call(true);
+	if (is_gated && data->callbackSite == CUPTI_API_ENTER)
+		launch_gate_enter(data->correlationId);
 	if (is_capture)
 		stream_captures_call(data, f->name);
 	if (is_launch && data->callbackSite == CUPTI_API_ENTER)
@@ -286,6 +291,8 @@ static NOINLINE void on_callback_with_listeners(unsigned who, CUpti_CallbackDoma
 		on_own_callback(domain, cbid, info);
 	if (is_launch && data->callbackSite == CUPTI_API_EXIT)
 		launch_engine_exit(data);
+	if (is_gated && data->callbackSite == CUPTI_API_EXIT)
+		launch_gate_leave(data->correlationId);
 	if (is_module && data->callbackSite == CUPTI_API_EXIT)
 		pc_sampling_module_call(false);
 }
@@ -323,6 +330,8 @@ static void find_functions(const struct cupti *cupti)
 			f->is_module = f->name && api == API_DRIVER && is_module_function(f->name);
 			f->is_capture = f->name && api == API_DRIVER &&
 					stream_captures_is_function(f->name);
+			f->is_gated = f->name && api == API_DRIVER &&
+				      launch_gate_is_function(f->name);
 		}
 	}
 }
@@ -358,7 +367,7 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 	bool all = requested && requested->api == SETTING_API_ALL,
 	     fewer = atomic_load(&keep_nested) && !all,
 	     modules = atomic_load(&listeners) & LISTENER_MODULES,
-	     captures = atomic_load(&listeners) & LISTENER_LAUNCHES;
+	     launches = atomic_load(&listeners) & LISTENER_LAUNCHES;
 
 	atomic_store(&keep_nested, all);
 	for (unsigned api = API_DRIVER; api <= API_RUNTIME; api++) {
@@ -378,7 +387,8 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 					   (requested && is_requested(api, functions[api][id].kind,
 								      requested)) ||
 						   (modules && functions[api][id].is_module) ||
-						   (captures && functions[api][id].is_capture),
+						   (launches && (functions[api][id].is_capture ||
+								 functions[api][id].is_gated)),
 					   &watched);
 	}
 	return watched;

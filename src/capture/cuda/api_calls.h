@@ -27,8 +27,8 @@ CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandl
 
 /*
  * From now on, for as long as this subscription lasts, calls are reported to `engine`
- * (SETTING_ENGINE_): module loads to pc-sampling, launches and captures of graphs to range-profiler and
- * sass-metrics. api_calls_watch() always watches the loads and captures then. Returns whether that
+ * (SETTING_ENGINE_): module loads to pc-sampling, launches, captures of graphs and loads to range-profiler
+ * and sass-metrics. api_calls_watch() always watches the loads and captures then. Returns whether that
  * is new.
  */
 bool api_calls_add_engine(int engine);

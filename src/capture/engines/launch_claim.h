@@ -4,9 +4,8 @@
  * of a launch is released in the next; that of a range lasts while the range is open.
  *
  * Nobody waits for a claim for long: each wait has a limit, and is for a flush, a context's
- * destruction, another session's choice or a detach. A selected launch waits at most
- * LAUNCH_CLAIM_HELD_NS for a flush, and for the moment in which another thread's measurement
- * begins, to know whether it disturbs it.
+ * destruction, the capture of a graph, another session's choice or a detach. A selected launch
+ * waits at most LAUNCH_CLAIM_HELD_NS for a flush.
  */
 #ifndef PITOT_CAPTURE_ENGINES_LAUNCH_CLAIM_H
 #define PITOT_CAPTURE_ENGINES_LAUNCH_CLAIM_H
@@ -32,7 +31,10 @@ bool launch_claim_wait(uint64_t most_ns);
 bool launch_claim_is_mine(void);
 /* Makes the calling thread the owner: it ends what the present owner has begun. */
 void launch_claim_take_over(void);
+/* Also opens the gate (launch_gate.h). */
 void launch_claim_release(void);
+/* Polls `ready` for at most most_ns. Returns whether it became true. */
+bool launch_claim_wait_until(bool (*ready)(void), uint64_t most_ns);
 
 /*
  * Claims the engine for a flush, which must not run beside a measurement; launches wait until
@@ -47,12 +49,6 @@ void launch_claim_wait_for_flush(void);
 void launch_claim_begin(CUcontext context);
 /* The context that is measured in, or NULL. */
 CUcontext launch_claim_context(void);
-/* A launch in this context begins on another thread than the owner's: it is measured, too. */
-void launch_claim_disturb(CUcontext context);
-/* Like launch_claim_disturb(), if the owner may not have begun its measurement yet. */
-void launch_claim_disturb_next(CUcontext context);
-bool launch_claim_is_disturbed(void);
-
 void launch_claim_after_fork(void);
 
 #endif

@@ -1,14 +1,15 @@
 /*
  * launch_engine.c: decides which launches are measured, and when. The callback at the begin of a
- * selected launch claims the engine (launch_claim.h), and the callback at its end releases it. A
- * launch that finds the engine claimed is counted and not measured. If it is in the measured
- * context, it disturbs the other launch: neither has values. Nothing is measured while a stream
- * captures a graph (stream_captures.h).
+ * selected launch claims the engine (launch_claim.h), and the callback at its end releases it.
+ * Meanwhile launches of other threads wait (launch_gate.h). A launch that finds the engine claimed
+ * is counted and not measured. Nothing is measured while a stream captures a graph
+ * (stream_captures.h).
  */
 #include "capture/engines/launch_engine.h"
 
 #include "capture/engines/engine_notes.h"
 #include "capture/engines/launch_claim.h"
+#include "capture/engines/launch_gate.h"
 #include "capture/engines/launch_marks.h"
 
 #ifdef PITOT_HAS_PROFILER_HOST
@@ -96,6 +97,7 @@ void launch_engine_refuse(const char *format, ...)
 	va_list args;
 
 	atomic_store(&self.active, false);
+	launch_gate_use(false);
 	if (atomic_exchange(&self.refuses, true))
 		return;
 	va_start(args, format);
@@ -249,20 +251,6 @@ static bool runs_at_once(const CUpti_CallbackData *data, const char *function)
 	return at_once;
 }
 
-/*
- * Handles a launch that begins while the engine is claimed: by the same thread, whose measured
- * launch never reached its end callback, or by another thread, whose measurement it disturbs.
- */
-static void meet(const struct cupti *cupti, CUcontext context)
-{
-	if (launch_claim_is_mine()) {
-		stop_measuring(cupti, false);
-		launch_claim_release();
-	} else {
-		launch_claim_disturb(context);
-	}
-}
-
 /* Claims the engine for a measurement with this --measure. Returns NULL if there is none now. */
 static const struct cupti *claim_for(int measure)
 {
@@ -291,8 +279,11 @@ static void enter(const CUpti_CallbackData *data, const char *function, int meas
 		return;
 	launch_claim_wait_for_flush();
 	cupti = claim_for(measure);
+	if (cupti && !launch_gate_close()) {
+		launch_claim_release();
+		cupti = NULL;
+	}
 	if (!cupti) {
-		launch_claim_disturb_next(data->context);
 		launch_engine_count_unmeasured();
 		return;
 	}
@@ -304,7 +295,6 @@ static void enter(const CUpti_CallbackData *data, const char *function, int meas
 	calling = false;
 }
 
-/* A launch that is not selected costs a few loads and writes nothing that threads share. */
 void launch_engine_enter(const CUpti_CallbackData *data, const char *function, bool graph)
 {
 	const struct cupti *cupti = atomic_load_explicit(&self.cupti, memory_order_relaxed);
@@ -313,8 +303,11 @@ void launch_engine_enter(const CUpti_CallbackData *data, const char *function, b
 	if (!atomic_load_explicit(&self.active, memory_order_relaxed) || !cupti ||
 	    measure == SETTING_MEASURE_RANGE || api_calls_fatal())
 		return;
-	if (unlikely(launch_claim_exists()))
-		meet(cupti, data->context);
+	if (unlikely(launch_claim_exists()) && launch_claim_is_mine()) {
+		/* The end of this thread's measured launch was not seen. */
+		stop_measuring(cupti, false);
+		launch_claim_release();
+	}
 	if (graph && measure == SETTING_MEASURE_KERNEL)
 		note_graphs();
 	if (graph != (measure == SETTING_MEASURE_GRAPH) || !function ||
@@ -335,7 +328,7 @@ void launch_engine_exit(const CUpti_CallbackData *data)
 {
 	const struct cupti *cupti = atomic_load(&self.cupti);
 	CUcontext context;
-	bool valid;
+	bool launched;
 
 	if (!launch_claim_exists() || !launch_claim_is_mine() || !cupti ||
 	    atomic_load(&self.measure) == SETTING_MEASURE_RANGE ||
@@ -344,13 +337,15 @@ void launch_engine_exit(const CUpti_CallbackData *data)
 	context = launch_claim_context();
 	self.ended_ns = clock_monotonic_ns();
 	calling = true;
-	valid = !data->functionReturnValue || *(const uint32_t *)data->functionReturnValue == 0;
-	stop_measuring(cupti, valid);
-	if (!valid)
+	launched = !data->functionReturnValue || *(const uint32_t *)data->functionReturnValue == 0;
+	/* When the window has closed, the launch's call and kernel may not be recorded. */
+	stop_measuring(cupti, launched && atomic_load(&self.open));
+	if (!launched)
 		unmark();
 	if (range_choice_is_done()) {
 		atomic_store(&self.active, false);
 		self.engine->leave_context(cupti, context, false);
+		launch_gate_use(false);
 	}
 	calling = false;
 	count_replay(self.begun_ns);
@@ -565,8 +560,11 @@ static bool is_engine_of(const struct settings *wanted)
 
 static void activate(void)
 {
-	atomic_store(&self.active, atomic_load(&self.open) && !atomic_load(&self.refuses) &&
-					   !range_choice_is_done());
+	bool may_measure = atomic_load(&self.wanted) && !atomic_load(&self.refuses) &&
+			   !range_choice_is_done();
+
+	launch_gate_use(may_measure && atomic_load(&self.measure) != SETTING_MEASURE_RANGE);
+	atomic_store(&self.active, may_measure && atomic_load(&self.open));
 }
 
 static void window(const struct settings *wanted, struct writer *w)
@@ -733,6 +731,7 @@ static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 static void stopped(struct writer *w)
 {
 	atomic_store(&self.active, false);
+	launch_gate_use(false);
 	collect(w, 0);
 	pc_cubins_store();
 	collect(w, 0);
@@ -745,6 +744,7 @@ static void after_fork(void)
 {
 	nvtx_choice_clear();
 	launch_claim_after_fork();
+	launch_gate_after_fork();
 	marked_ranges_after_fork();
 	stream_captures_after_fork();
 	launch_marks_after_fork();

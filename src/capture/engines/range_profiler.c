@@ -14,7 +14,7 @@
 #include "capture/capability_notes.h"
 #include "capture/cuda/correlation.h"
 #include "capture/engines/engine_notes.h"
-#include "capture/engines/launch_claim.h"
+#include "capture/engines/launch_gate.h"
 #include "capture/engines/launch_marks.h"
 #include "capture/engines/range_context.h"
 #include "capture/engines/range_turns.h"
@@ -124,7 +124,7 @@ static void stop(const struct cupti *cupti, bool valid)
 	}
 	result = range_context_stop(c, cupti, &ranges, values);
 	c->passes++;
-	valid = valid && !launch_claim_is_disturbed();
+	valid = valid && !launch_gate_was_passed();
 	if (result) {
 		count_failure(cupti, c, result);
 	} else if (c->is_underway && valid) {

@@ -26,7 +26,7 @@
 #include "capture/cuda/correlation.h"
 #include "capture/engines/engine_metrics.h"
 #include "capture/engines/engine_notes.h"
-#include "capture/engines/launch_claim.h"
+#include "capture/engines/launch_gate.h"
 #include "capture/engines/pc_cubins.h"
 #include "capture/engines/pc_readings.h"
 #include "format/rows.h"
@@ -311,7 +311,7 @@ static bool has_counts(const struct launch *l)
 /* Takes ownership of `l`, which may be NULL. */
 static void finish(struct launch *l, bool valid)
 {
-	if (valid && has_counts(l) && !launch_claim_is_disturbed()) {
+	if (valid && has_counts(l) && !launch_gate_was_passed()) {
 		self.empty = 0;
 		launch_engine_push(&l->head, sizeof(*l) + l->records * sizeof(*l->data) +
 						     l->records * l->stride * sizeof(*l->values));

@@ -1,4 +1,4 @@
-/* test_launch_claim.c: who may measure, and whose measurement is disturbed (launch_claim.h). */
+/* test_launch_claim.c: who may measure (launch_claim.h). */
 #include "capture/engines/launch_claim.h"
 
 #include <pthread.h>
@@ -6,7 +6,6 @@
 #include "support/cmocka_tests.h"
 
 #define A ((CUcontext)1)
-#define B ((CUcontext)2)
 
 static void *call(void *function)
 {
@@ -28,46 +27,6 @@ static void begin(CUcontext context)
 {
 	assert_true(launch_claim());
 	launch_claim_begin(context);
-}
-
-static void test_disturbances(void **state)
-{
-	(void)state;
-	assert_null(launch_claim_context());
-	begin(A);
-	assert_ptr_equal(launch_claim_context(), A);
-	launch_claim_disturb(B);
-	assert_false(launch_claim_is_disturbed());
-	launch_claim_disturb(A);
-	assert_true(launch_claim_is_disturbed());
-	launch_claim_release();
-	assert_null(launch_claim_context());
-	assert_false(launch_claim_exists());
-	begin(A);
-	assert_false(launch_claim_is_disturbed());
-	launch_claim_release();
-}
-
-/* Returns whether it has waited for the measurement to begin. */
-static bool disturb_next(void)
-{
-	uint64_t begun = clock_monotonic_ns();
-
-	launch_claim_disturb_next(A);
-	return clock_monotonic_ns() - begun >= NS_PER_MS;
-}
-
-/* A thread that finds the engine claimed disturbs the measurement that begins after that. */
-static void test_before_it_begins(void **state)
-{
-	(void)state;
-	assert_true(launch_claim());
-	assert_true(elsewhere(disturb_next));
-	launch_claim_begin(A);
-	assert_false(launch_claim_is_disturbed());
-	elsewhere(disturb_next);
-	assert_true(launch_claim_is_disturbed());
-	launch_claim_release();
 }
 
 static bool is_free_at_once(void)
@@ -121,7 +80,12 @@ static void test_whose_it_is(void **state)
 	assert_true(elsewhere(launch_claim));
 	launch_claim_take_over();
 	assert_true(launch_claim_is_mine());
-	launch_claim_begin(A);
+	launch_claim_release();
+	begin(A);
+	assert_ptr_equal(launch_claim_context(), A);
+	launch_claim_release();
+	assert_null(launch_claim_context());
+	begin(A);
 	launch_claim_after_fork();
 	assert_false(launch_claim_exists());
 	assert_null(launch_claim_context());
@@ -130,8 +94,8 @@ static void test_whose_it_is(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_disturbances), cmocka_unit_test(test_before_it_begins),
-		cmocka_unit_test(test_flushes),      cmocka_unit_test(test_cancelled_threads),
+		cmocka_unit_test(test_flushes),
+		cmocka_unit_test(test_cancelled_threads),
 		cmocka_unit_test(test_whose_it_is),
 	};
 

@@ -542,6 +542,33 @@ static void test_a_launch_that_fails(void **state)
 	assert_int_equal(sink.unmeasured, 1);
 }
 
+/* Its call may not be recorded any more. */
+static void test_a_launch_that_outlives_the_window(void **state)
+{
+	struct settings settings = of_ranges;
+	struct sink_of_engine sink;
+	struct session *s;
+
+	(void)state;
+	settings.measure = SETTING_MEASURE_GRAPH;
+	snprintf(settings.metrics, sizeof(settings.metrics), "launch__correlation.sum");
+	settings.start_ns = clock_monotonic_ns();
+	settings.duration_ns = 100 * NS_PER_MS;
+	s = begin(&sink, &settings);
+	while (!launch_engine_is_active())
+		sched_yield();
+	launch(true, 1, 11);
+	launch(false, 1, 11);
+	launch(true, 1, 12);
+	while (launch_engine_is_active())
+		sched_yield();
+	launch(false, 1, 12);
+	session_close(&s);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerStop), 2);
+	assert_int_equal(sink.counting.rows[TABLE_range_value], 2); /* and the duration */
+	assert_int_equal(sink.unmeasured, 1);
+}
+
 /* The second pass of a graph is in the context of the first one. */
 static void test_a_graph_in_two_contexts(void **state)
 {
@@ -700,6 +727,7 @@ int main(void)
 		cmocka_unit_test(test_a_launch_without_an_end),
 		cmocka_unit_test(test_graphs_among_kernels),
 		cmocka_unit_test(test_a_launch_that_fails),
+		cmocka_unit_test(test_a_launch_that_outlives_the_window),
 		cmocka_unit_test(test_a_graph_in_two_contexts),
 		cmocka_unit_test(test_which_streams_capture),
 		cmocka_unit_test(test_a_capture_within_a_range),

@@ -1,0 +1,127 @@
+#include "capture/engines/launch_gate.h"
+
+#include <stdatomic.h>
+
+#include "base/text.h"
+#include "capture/engines/launch_claim.h"
+#include "capture/engines/launch_engine.h"
+
+#define CLOSE_WAIT_NS (20 * NS_PER_MS)
+
+static atomic_bool used, closed, passed;
+static atomic_uint inside; /* threads in a call */
+static atomic_uint waiting; /* threads that wait to begin one */
+
+/* Of the thread's call that is counted in `inside`. */
+static __thread struct {
+	uint32_t correlation;
+	bool inside;
+} call __attribute__((tls_model("initial-exec")));
+
+bool launch_gate_is_function(const char *name)
+{
+	static const char *const prefixes[] = {
+		"cuModuleLoad",	     "cuModuleUnload",	    "cuModuleGetFunction",
+		"cuLibraryLoad",     "cuLibraryUnload",	    "cuLibraryGetModule",
+		"cuLibraryGetKernel", "cuKernelGetFunction", "cuFuncLoad",
+		"cuGraphInstantiate", "cuGraphExec",	    "cuGraphUpload",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
+		if (starts_with(name, prefixes[i]))
+			return true;
+	return false;
+}
+
+void launch_gate_use(bool on)
+{
+	atomic_store(&used, on);
+}
+
+static bool is_open(void)
+{
+	return !atomic_load(&closed) || !atomic_load(&used);
+}
+
+/* Waits for the gate, which may be closed again before this thread is inside. */
+static void wait_outside(void)
+{
+	while (!is_open() && !launch_claim_is_mine()) {
+		atomic_fetch_add(&waiting, 1);
+		atomic_fetch_sub(&inside, 1);
+		if (!launch_claim_wait_until(is_open, LAUNCH_GATE_WAIT_NS)) {
+			atomic_store(&passed, true);
+			launch_engine_refuse("a call waited for more than %u s for the launch that "
+					     "another thread has measured, as if their kernels "
+					     "waited for each other: exclude it with --kernels",
+					     (unsigned)(LAUNCH_GATE_WAIT_NS / NS_PER_S));
+		}
+		atomic_fetch_add(&inside, 1);
+		atomic_fetch_sub(&waiting, 1);
+	}
+}
+
+/* A call whose end was not seen, because callbacks were disabled meanwhile, ends with the next. */
+void launch_gate_enter(uint32_t correlation)
+{
+	if (!atomic_load_explicit(&used, memory_order_relaxed))
+		return;
+	call.correlation = correlation;
+	if (call.inside)
+		return;
+	call.inside = true;
+	atomic_fetch_add(&inside, 1);
+	if (unlikely(!is_open()))
+		wait_outside();
+}
+
+void launch_gate_leave(uint32_t correlation)
+{
+	if (!call.inside || call.correlation != correlation)
+		return;
+	call.inside = false;
+	atomic_fetch_sub(&inside, 1);
+}
+
+static bool is_empty(void)
+{
+	return atomic_load(&inside) == call.inside;
+}
+
+static bool is_nobody_waiting(void)
+{
+	return !atomic_load(&waiting);
+}
+
+/* A thread that measures one launch after the other would keep the others waiting. */
+bool launch_gate_close(void)
+{
+	if (!launch_claim_wait_until(is_nobody_waiting, CLOSE_WAIT_NS))
+		return false;
+	atomic_store(&passed, false);
+	atomic_store(&closed, true);
+	if (launch_claim_wait_until(is_empty, CLOSE_WAIT_NS))
+		return true;
+	atomic_store(&closed, false);
+	return false;
+}
+
+void launch_gate_open(void)
+{
+	atomic_store(&passed, false);
+	atomic_store(&closed, false);
+}
+
+bool launch_gate_was_passed(void)
+{
+	return atomic_load(&passed);
+}
+
+void launch_gate_after_fork(void)
+{
+	atomic_store(&used, false);
+	atomic_store(&closed, false);
+	atomic_store(&inside, 0);
+	atomic_store(&waiting, 0);
+	call.inside = false;
+}

@@ -1,0 +1,43 @@
+/*
+ * launch_gate.h: keeps the other threads' launches, and calls that load or change code, out of a
+ * measured launch. CUPTI crashes in cuptiSassMetricsEnable beside such a call, and graphs that are
+ * launched while a kernel is patched do not run (H100 and H200, CUPTI 13.0); and counters of a
+ * launch would include those of another one.
+ *
+ * The owner of the claim closes the gate for a launch, when the calls in progress are over. Calls
+ * that begin then wait until the launch is measured, and have their turn before the next one is;
+ * but they do not wait for long, because the measured kernel may be waiting for one of theirs: the
+ * engine refuses to go on when that happens.
+ */
+#ifndef PITOT_CAPTURE_ENGINES_LAUNCH_GATE_H
+#define PITOT_CAPTURE_ENGINES_LAUNCH_GATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* How long a call waits: longer than the engines take to set up, before their first launch. */
+#define LAUNCH_GATE_WAIT_NS (3 * NS_PER_S)
+
+/* Whether a function of the driver loads or changes code. Launches have to be kept out as well. */
+bool launch_gate_is_function(const char *name);
+
+/* Whether the gate can be closed; a call that began before is not waited for. */
+void launch_gate_use(bool on);
+
+/* Must be called when such a call with this correlation id begins, and when it has ended. */
+void launch_gate_enter(uint32_t correlation);
+void launch_gate_leave(uint32_t correlation);
+
+/*
+ * Closes the gate. Returns false if calls of other threads take too long. The calling thread must
+ * have the claim, whose release opens the gate.
+ */
+bool launch_gate_close(void);
+void launch_gate_open(void);
+
+/* Whether a call waited in vain since the gate was closed. */
+bool launch_gate_was_passed(void);
+
+void launch_gate_after_fork(void);
+
+#endif
