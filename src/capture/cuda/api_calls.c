@@ -330,8 +330,8 @@ static void find_functions(const struct cupti *cupti)
 			f->is_module = f->name && api == API_DRIVER && is_module_function(f->name);
 			f->is_capture = f->name && api == API_DRIVER &&
 					stream_captures_is_function(f->name);
-			f->is_gated = f->name && api == API_DRIVER &&
-				      launch_gate_is_function(f->name);
+			f->is_gated =
+				f->name && api == API_DRIVER && launch_gate_is_function(f->name);
 		}
 	}
 }

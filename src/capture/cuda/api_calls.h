@@ -27,9 +27,9 @@ CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandl
 
 /*
  * From now on, for as long as this subscription lasts, calls are reported to `engine`
- * (SETTING_ENGINE_): module loads to pc-sampling, launches, captures of graphs and loads to range-profiler
- * and sass-metrics. api_calls_watch() always watches the loads and captures then. Returns whether that
- * is new.
+ * (SETTING_ENGINE_): loads of modules to pc-sampling; launches, captures of graphs, and calls that
+ * load code to range-profiler and sass-metrics. api_calls_watch() always watches all of these then.
+ * Returns whether that is new.
  */
 bool api_calls_add_engine(int engine);
 

@@ -560,8 +560,8 @@ static bool is_engine_of(const struct settings *wanted)
 
 static void activate(void)
 {
-	bool may_measure = atomic_load(&self.wanted) && !atomic_load(&self.refuses) &&
-			   !range_choice_is_done();
+	bool may_measure =
+		atomic_load(&self.wanted) && !atomic_load(&self.refuses) && !range_choice_is_done();
 
 	launch_gate_use(may_measure && atomic_load(&self.measure) != SETTING_MEASURE_RANGE);
 	atomic_store(&self.active, may_measure && atomic_load(&self.open));

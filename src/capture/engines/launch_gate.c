@@ -21,10 +21,10 @@ static __thread struct {
 bool launch_gate_is_function(const char *name)
 {
 	static const char *const prefixes[] = {
-		"cuModuleLoad",	     "cuModuleUnload",	    "cuModuleGetFunction",
-		"cuLibraryLoad",     "cuLibraryUnload",	    "cuLibraryGetModule",
+		"cuModuleLoad",       "cuModuleUnload",      "cuModuleGetFunction",
+		"cuLibraryLoad",      "cuLibraryUnload",     "cuLibraryGetModule",
 		"cuLibraryGetKernel", "cuKernelGetFunction", "cuFuncLoad",
-		"cuGraphInstantiate", "cuGraphExec",	    "cuGraphUpload",
+		"cuGraphInstantiate", "cuGraphExec",         "cuGraphUpload",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)

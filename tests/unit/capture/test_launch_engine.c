@@ -596,8 +596,8 @@ static void call_stream(const char *function, uintptr_t stream, uintptr_t contex
 	CUpti_CallbackData data = { .context = (CUcontext)context,
 				    .functionParams = &stream,
 				    .functionReturnValue = how == ENTERS ? NULL : &result,
-				    .callbackSite = how == ENTERS ? CUPTI_API_ENTER
-								  : CUPTI_API_EXIT };
+				    .callbackSite =
+					    how == ENTERS ? CUPTI_API_ENTER : CUPTI_API_EXIT };
 
 	stream_captures_call(&data, function);
 }
