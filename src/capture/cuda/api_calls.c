@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/text.h"
+#include "base/starts_with.h"
 #include "capture/app/app_external.h"
 #include "capture/cuda/correlation.h"
 #include "capture/cuda/devices.h"

@@ -2,7 +2,7 @@
 
 #include <stdatomic.h>
 
-#include "base/text.h"
+#include "base/starts_with.h"
 #include "capture/engines/launch_claim.h"
 #include "capture/engines/launch_engine.h"
 

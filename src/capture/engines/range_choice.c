@@ -9,7 +9,7 @@
 
 #include "base/globs.h"
 #include "base/map.h"
-#include "base/text.h"
+#include "base/starts_with.h"
 #include "capture/cxx_names.h"
 #include "names/kernel_name.h"
 

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/starts_with.h"
 #include "capture/engines/launch_claim.h"
 #include "capture/engines/launch_engine.h"
 #include "capture/engines/marked_ranges.h"

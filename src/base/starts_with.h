@@ -1,8 +1,8 @@
 /*
- * text.h: small questions about NUL-terminated texts.
+ * starts_with.h: whether a NUL-terminated text begins with another.
  */
-#ifndef PITOT_BASE_TEXT_H
-#define PITOT_BASE_TEXT_H
+#ifndef PITOT_BASE_STARTS_WITH_H
+#define PITOT_BASE_STARTS_WITH_H
 
 #include <stdbool.h>
 #include <string.h>
