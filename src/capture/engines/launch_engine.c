@@ -11,6 +11,7 @@
 #include "capture/engines/launch_claim.h"
 #include "capture/engines/launch_gate.h"
 #include "capture/engines/launch_marks.h"
+#include "capture/engines/launch_queue.h"
 
 #ifdef PITOT_HAS_PROFILER_HOST
 
@@ -35,7 +36,6 @@
 #include "capture/nvtx/nvtx_choice.h"
 #include "format/rows.h"
 
-#define QUEUE_BYTES ((size_t)64 << 20) /* of measurements that wait for the collector */
 #define FAILURES_MAX 3u /* in a row, until the engine refuses */
 #define ABANDONED_MAX 32u /* contexts, as many as an engine uses */
 #define DESTROY_WAIT_NS (200 * NS_PER_MS)
@@ -60,6 +60,9 @@ static struct {
 	atomic_bool graphs_noted;
 	bool keeps_code; /* copies the code of loaded modules */
 	struct settings chosen; /* what is measured; changes only with the claim */
+	atomic_bool is_next; /* `next` will be chosen as soon as the engine can be claimed */
+	struct settings next;
+	pthread_mutex_t next_lock; /* held briefly */
 	atomic_int measure; /* SETTING_MEASURE_…, readable without the claim */
 	atomic_uint sessions; /* so far */
 
@@ -72,13 +75,10 @@ static struct {
 	/* Counts and durations since their last rows. */
 	atomic_uint_fast64_t setups, setup_ns, replays, replay_ns, unmeasured, lost;
 
-	pthread_mutex_t queue_lock; /* held briefly */
-	struct measured *oldest, **end;
-	size_t queued_bytes;
 	/* Used by the collector only: */
 	struct map numbers; /* ids of metrics in this recording, by address */
 	uint64_t since_ns; /* when costs and losses were last written */
-} self = { .queue_lock = PTHREAD_MUTEX_INITIALIZER, .end = &self.oldest };
+} self = { .next_lock = PTHREAD_MUTEX_INITIALIZER };
 
 static __thread bool calling __attribute__((tls_model("initial-exec")));
 
@@ -145,51 +145,15 @@ void launch_engine_let(void)
 		launch_claim_let();
 }
 
-/* --- the queue to the collector --- */
-
 void launch_engine_push(struct measured *m, size_t bytes)
 {
 	self.failures = 0;
 	if (m) {
-		m->next = NULL;
 		m->correlation = self.correlation;
 		m->end_ns = self.ended_ns;
-		m->bytes = bytes;
 	}
-	pthread_mutex_lock(&self.queue_lock);
-	if (m && bytes <= QUEUE_BYTES - self.queued_bytes) {
-		*self.end = m;
-		self.end = &m->next;
-		self.queued_bytes += bytes;
-		m = NULL;
-	} else {
+	if (!m || !launch_queue_push(m, bytes))
 		atomic_fetch_add(&self.lost, 1);
-	}
-	pthread_mutex_unlock(&self.queue_lock);
-	free(m);
-}
-
-static struct measured *take(void)
-{
-	struct measured *m;
-
-	pthread_mutex_lock(&self.queue_lock);
-	m = self.oldest;
-	if (m) {
-		self.oldest = m->next;
-		self.queued_bytes -= m->bytes;
-		if (!self.oldest)
-			self.end = &self.oldest;
-	}
-	pthread_mutex_unlock(&self.queue_lock);
-	return m;
-}
-
-/* Frees what was measured for so long that its session had ended, perhaps by another engine. */
-static void discard_queue(void)
-{
-	for (struct measured *m; (m = take());)
-		free(m);
 }
 
 /* --- a launch --- */
@@ -569,7 +533,8 @@ static void activate(void)
 
 static void window(const struct settings *wanted, struct writer *w)
 {
-	bool open = wanted && is_engine_of(wanted) && atomic_load(&self.wanted);
+	bool open = wanted && is_engine_of(wanted) &&
+		    (atomic_load(&self.wanted) || atomic_load(&self.is_next));
 
 	(void)w;
 	if (open && self.engine->patches)
@@ -602,7 +567,7 @@ static void choose(const struct settings *s)
 		atomic_store(&self.refused, false);
 	}
 	if (!atomic_load(&self.wanted))
-		discard_queue();
+		launch_queue_clear(); /* what was measured for longer than its session lasted */
 	self.failures = 0;
 	self.chosen = *s;
 	atomic_fetch_add(&self.sessions, 1);
@@ -618,6 +583,20 @@ static void choose(const struct settings *s)
 	atomic_store(&self.wanted, true);
 	if (atomic_load(&self.refused))
 		engine_note_trace(self.engine->name, self.refusal);
+}
+
+/* Returns false if the engine stays claimed for longer than wait_ns. */
+static bool choose_next(uint64_t wait_ns)
+{
+	if (!launch_claim_wait(wait_ns))
+		return false;
+	pthread_mutex_lock(&self.next_lock);
+	if (atomic_exchange(&self.is_next, false))
+		choose(&self.next);
+	pthread_mutex_unlock(&self.next_lock);
+	launch_claim_release();
+	activate();
+	return true;
 }
 
 /* The engine that the session requests could not replace the one that is attached. */
@@ -645,15 +624,13 @@ static void extend(const struct source_start *how)
 	}
 	atomic_store(&self.active, false);
 	marked_ranges_cancel();
-	if (launch_claim_wait(CHOOSE_WAIT_NS)) {
-		choose(s);
-		launch_claim_release();
-	} else {
-		engine_note_trace(
-			self.engine->name,
-			"a launch of an earlier session is being measured: start this one again");
-	}
-	activate();
+	pthread_mutex_lock(&self.next_lock);
+	self.next = *s;
+	atomic_store(&self.is_next, true);
+	pthread_mutex_unlock(&self.next_lock);
+	if (!choose_next(CHOOSE_WAIT_NS))
+		engine_note_trace(self.engine->name, "a launch of an earlier session is being "
+						     "measured: this session's come after it");
 }
 
 static void start(const struct source_start *how)
@@ -676,9 +653,11 @@ static uint64_t collect(struct writer *w, uint64_t now)
 	uint64_t rows = 0;
 
 	(void)now;
+	if (unlikely(atomic_load_explicit(&self.is_next, memory_order_relaxed)))
+		choose_next(0);
 	if (!atomic_load_explicit(&self.wanted, memory_order_relaxed))
 		return 0;
-	for (; (m = take()); rows++, free(m))
+	for (; (m = launch_queue_take()); rows++, free(m))
 		self.engine->write(w, m, &self.numbers);
 	return rows + (self.engine->patches ? pc_rows_write(w) : 0);
 }
@@ -732,6 +711,7 @@ static void stopped(struct writer *w)
 {
 	atomic_store(&self.active, false);
 	launch_gate_use(false);
+	atomic_store(&self.is_next, false);
 	collect(w, 0);
 	pc_cubins_store();
 	collect(w, 0);
@@ -750,8 +730,8 @@ static void after_fork(void)
 	launch_marks_after_fork();
 	range_turns_refused();
 	memset(&self, 0, sizeof(self));
-	pthread_mutex_init(&self.queue_lock, NULL);
-	self.end = &self.oldest;
+	pthread_mutex_init(&self.next_lock, NULL);
+	launch_queue_after_fork();
 	calling = false;
 	for (size_t i = 0; i < ARRAY_SIZE(engines); i++)
 		memset(engines[i]->state, 0, engines[i]->state_bytes);

@@ -374,8 +374,8 @@ static void test_a_measurement_after_its_session(void **state)
 	assert_int_equal(measurements(2), 1);
 }
 
-/* A launch that is measured all the time keeps a session from choosing, which says so. */
-static void test_a_session_that_cannot_choose(void **state)
+/* A launch of an earlier session is measured for long: the next one's are measured after it. */
+static void test_a_session_that_chooses_later(void **state)
 {
 	struct sink_of_engine sink;
 	struct session *s;
@@ -384,11 +384,31 @@ static void test_a_session_that_cannot_choose(void **state)
 	assert_int_equal(measurements(2), 1);
 	atomic_store(&launch_claim_owner, 1); /* no thread of this process */
 	s = begin(&sink, &of_ranges);
-	launch_claim_release();
 	scopes(1, 4);
+	assert_false(launch_engine_is_active());
+	launch_claim_release();
+	while (!launch_engine_is_active())
+		sched_yield();
+	scopes(1, 2);
 	session_close(&s);
-	assert_int_equal(sink.counting.rows[TABLE_range_value], 0);
+	assert_int_equal(sink.counting.rows[TABLE_range_value], METRICS);
 	assert_int_equal(sink.degraded, 1);
+}
+
+/* It ends before that; the next one is not the one that waited. */
+static void test_a_session_that_never_chooses(void **state)
+{
+	struct settings other = of_ranges;
+	struct sink_of_engine sink;
+	struct session *s;
+
+	(void)state;
+	assert_int_equal(measurements(2), 1);
+	atomic_store(&launch_claim_owner, 1);
+	snprintf(other.metrics, sizeof(other.metrics), "launch__correlation.sum");
+	s = begin(&sink, &other);
+	session_close(&s);
+	launch_claim_release();
 	assert_int_equal(measurements(2), 1);
 }
 
@@ -720,7 +740,8 @@ int main(void)
 		cmocka_unit_test(test_a_context_destroyed_beside_a_claim),
 		cmocka_unit_test(test_a_context_destroyed_in_its_range),
 		cmocka_unit_test(test_a_measurement_after_its_session),
-		cmocka_unit_test(test_a_session_that_cannot_choose),
+		cmocka_unit_test(test_a_session_that_chooses_later),
+		cmocka_unit_test(test_a_session_that_never_chooses),
 		cmocka_unit_test(test_after_the_last_launch),
 		cmocka_unit_test(test_a_range_that_another_thread_ends),
 		cmocka_unit_test(test_after_the_last_context),
