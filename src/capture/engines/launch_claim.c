@@ -2,13 +2,13 @@
 
 #include <pthread.h>
 #include <stddef.h>
-#include <time.h>
 
 #include "capture/engines/launch_gate.h"
+#include "capture/pause.h"
 
 #define HOLD_WAIT_NS (200 * NS_PER_MS)
-#define POLL_MIN_NS (20 * (long)NS_PER_US)
-#define POLL_MAX_NS ((long)NS_PER_MS)
+#define POLL_MIN_NS (20 * NS_PER_US)
+#define POLL_MAX_NS NS_PER_MS
 
 atomic_uintptr_t launch_claim_owner;
 static atomic_uint holding; /* threads that flush, or are about to */
@@ -41,21 +41,14 @@ void launch_claim_release(void)
 
 bool launch_claim_wait_until(bool (*ready)(void), uint64_t most_ns)
 {
-	uint64_t end = clock_monotonic_ns() + most_ns;
-	struct timespec t = { .tv_nsec = POLL_MIN_NS };
-	bool is_ready;
-	int cancel;
+	uint64_t end = clock_monotonic_ns() + most_ns, poll = POLL_MIN_NS;
 
-	if (ready())
-		return true;
-	/* The thread may be the program's, which must not be cancelled in a launch. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	while (!(is_ready = ready()) && clock_monotonic_ns() < end) {
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
-		t.tv_nsec = MIN(2 * t.tv_nsec, POLL_MAX_NS);
+	for (; !ready(); poll = MIN(2 * poll, POLL_MAX_NS)) {
+		if (clock_monotonic_ns() >= end)
+			return false;
+		pause_ns(poll);
 	}
-	pthread_setcancelstate(cancel, NULL);
-	return is_ready;
+	return true;
 }
 
 bool launch_claim_wait(uint64_t most_ns)

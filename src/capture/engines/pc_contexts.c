@@ -2,12 +2,12 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "capture/capability_notes.h"
 #include "capture/engines/pc_context.h"
 #include "capture/engines/pc_names.h"
+#include "capture/pause.h"
 
 #define CONTEXTS_MAX 32u
 #define DESTROY_WAIT_NS (200 * NS_PER_MS)
@@ -126,12 +126,10 @@ CUptiResult pc_contexts_add(const struct cupti *cupti, CUcontext handle, unsigne
 
 static bool wait_for_claim(struct slot *s)
 {
-	struct timespec t = { .tv_nsec = NS_PER_MS };
-
 	for (uint64_t ns = 0; ns < DESTROY_WAIT_NS; ns += NS_PER_MS) {
 		if (claim(s))
 			return true;
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+		pause_ns(NS_PER_MS);
 	}
 	return false;
 }
@@ -178,8 +176,6 @@ void pc_contexts_follow_module(const struct cupti *cupti, CUcontext handle, bool
 
 void pc_contexts_module_call(bool begins)
 {
-	struct timespec t = { .tv_nsec = NS_PER_MS / 10 };
-
 	if (!begins) {
 		if (loads) /* else the call began before its callbacks were enabled */
 			atomic_fetch_sub(&loading, 1);
@@ -189,7 +185,7 @@ void pc_contexts_module_call(bool begins)
 	loads++;
 	atomic_fetch_add(&loading, 1);
 	for (uint64_t ns = 0; ns < LOAD_WAIT_NS && atomic_load(&reading); ns += NS_PER_MS / 10)
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+		pause_ns(NS_PER_MS / 10);
 }
 
 /* Returns whether CUPTI may be read now; then threads that begin to load code wait. */

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "capture/cuda/api_calls.h"
+#include "capture/pause.h"
 #include "capture/vendor_thread.h"
 
 #define DOMAINS 8u
@@ -275,13 +276,12 @@ struct subscription *client_subscribe(CUpti_CallbackFunc callback, void *user)
 
 void client_unsubscribe(struct subscription *s)
 {
-	const struct timespec pause = { .tv_nsec = 50 * NS_PER_US };
 	uint64_t begun = clock_machine_ns();
 
 	if (!atomic_compare_exchange_strong(&subscription, &s, NULL) || inside)
 		return;
 	while (atomic_load(&callers) && clock_machine_ns() - begun < LEAVE_LIMIT_NS)
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+		pause_ns(50 * NS_PER_US);
 }
 
 bool client_is_inside(void)

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "capture/cuda/records.h"
 #include "capture/cuda/share/client_clock.h"
+#include "capture/pause.h"
 
 #define CHUNK_BYTES (64u << 10)
 #define RECORD_BYTES_MAX 4096u
@@ -478,11 +479,10 @@ static void put_back(struct buffer *b)
 /* Waits only briefly: a thread in the client's code may itself be waiting for this one. */
 static void wait_for_others(void)
 {
-	const struct timespec pause = { .tv_nsec = 100 * NS_PER_US };
 	uint64_t begun = clock_machine_ns();
 
 	while (atomic_load(&delivering) && clock_machine_ns() - begun < OTHERS_LIMIT_NS)
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+		pause_ns(100 * NS_PER_US);
 }
 
 void copies_deliver(enum copies_delivery what)

@@ -8,6 +8,7 @@
 #include "capture/collector.h"
 #include "capture/cuda/share/client.h"
 #include "capture/cuda/share/client_records.h"
+#include "capture/pause.h"
 #include "capture/vendor_thread.h"
 #include "schema/event_words.h"
 
@@ -76,10 +77,8 @@ static bool may_wait(void)
 
 bool turns_pause(uint64_t begun_ns, uint64_t limit_ns)
 {
-	const struct timespec pause = { .tv_nsec = POLL_NS };
-
 	collector_wake();
-	clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+	pause_ns(POLL_NS);
 	return collector_running() && clock_machine_ns() - begun_ns < limit_ns;
 }
 
