@@ -220,7 +220,7 @@ def test_a_context_that_goes_while_a_launch_is_measured(measure):
 
 def test_threads_at_once(measure):
     """Who finds the profiler in use is counted, and nobody has another's values."""
-    measured = measure("", "kernel_count=0", "--parallel", "--now", "--repeat", "4")
+    measured = measure("slow-launches 100", "kernel_count=0", "--parallel", "--now", "--repeat", "4")
     measured.check(len(measured.launches), timed=False)
     assert len(measured.launches) + measured.lost() >= 4 * LAUNCHES > 0 < len(measured.launches)
 

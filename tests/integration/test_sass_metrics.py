@@ -263,7 +263,7 @@ def test_modules_that_go(measure):
 
 def test_threads_at_once(measure):
     """Who finds the profiler in use is counted, and nobody has another's values."""
-    measured = measure("", "kernel_count=0", "--parallel", "--now", "--repeat", "4")
+    measured = measure("slow-launches 100", "kernel_count=0", "--parallel", "--now", "--repeat", "4")
     measured.check(len(measured.launches))
     assert measured.launches and len(measured.launches) + measured.lost() >= 4 * LAUNCHES
 

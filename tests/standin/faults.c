@@ -208,6 +208,7 @@ static bool parse_numbers(const char *line)
 		{ "storm", &faults.storm },
 		{ "gpu-fault at", &faults.gpu_fault_at },
 		{ "fail-launches every", &faults.failed_launch_every },
+		{ "slow-launches", &faults.launch_us },
 		{ "hold-buffers", &faults.held_buffers },
 		{ "pc-dropped", &faults.pc_dropped },
 		{ "pc-most", &faults.pc_most },

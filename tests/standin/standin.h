@@ -115,6 +115,7 @@ struct faults {
 	uint64_t fatal_at;
 	uint64_t gpu_fault_at;
 	uint64_t failed_launch_every;
+	uint64_t launch_us; /* between the callbacks of a launch */
 	uint64_t nvml_lock_ns; /* how long each NVML call holds its lock */
 	bool thread_buffers;
 	uint64_t held_buffers;

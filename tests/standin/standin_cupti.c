@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/map.h"
@@ -454,6 +455,13 @@ bool wants_callback(unsigned domain, unsigned cbid)
 }
 
 __thread unsigned standin_in_callback, standin_api_site;
+static atomic_uint all_launching; /* threads */
+static __thread bool launching;
+
+bool launches_elsewhere(void)
+{
+	return atomic_load(&all_launching) > launching;
+}
 
 void call_recorder(unsigned domain, unsigned cbid, const void *data)
 {
@@ -517,6 +525,14 @@ static bool is_graph_launch(const struct tape_event *e)
 	       strcmp(name, "cuGraphLaunch") == 0;
 }
 
+static bool is_launch_of_driver(const struct tape_event *e)
+{
+	const char *name = tape_text_of(standin_tape(), e->function);
+
+	return e->domain == CUPTI_CB_DOMAIN_DRIVER_API && name && strstr(name, "Launch") &&
+	       !strstr(name, "HostFunc");
+}
+
 static void play_api(const struct tape_event *e)
 {
 	static __thread uint64_t
@@ -549,7 +565,15 @@ static void play_api(const struct tape_event *e)
 	}
 	if (data.context)
 		atomic_store(&standin_current_context, e->context);
+	if (launching)
+		atomic_fetch_sub(&all_launching, 1);
+	launching = false;
 	call_recorder(e->domain, e->cbid, &data);
+	launching = e->site == CUPTI_API_ENTER && is_launch_of_driver(e);
+	if (launching) {
+		atomic_fetch_add(&all_launching, 1);
+		usleep((useconds_t)standin_faults()->launch_us);
+	}
 	/* Work begins after the last callback on its call's entry. */
 	if (e->site == CUPTI_API_ENTER && e->domain == CUPTI_CB_DOMAIN_DRIVER_API)
 		launches_reserve(e->correlation, failing && failing == e->correlation);

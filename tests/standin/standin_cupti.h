@@ -64,6 +64,8 @@ void call_recorder(unsigned domain, unsigned cbid, const void *data);
 extern __thread unsigned standin_in_callback;
 /* Site + 1 of the API callback that the calling thread is in; 0: none. */
 extern __thread unsigned standin_api_site;
+/* Whether another thread is between the callbacks of a launch. */
+bool launches_elsewhere(void);
 
 #define STANDIN_GRAPH 7 /* what all launches of graphs launch; tapes do not have it */
 

@@ -592,6 +592,7 @@ EXPORT CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params *p)
 		return CUPTI_ERROR_INVALID_OPERATION;
 	no_harm(standin_api_site == CUPTI_API_ENTER + 1 || (o->marked && !standin_api_site),
 		"started outside of a launch");
+	no_harm(o->marked || !launches_elsewhere(), "started beside a launch of another thread");
 	o->started = true;
 	o->pending = 0;
 	return CUPTI_SUCCESS;

@@ -211,6 +211,7 @@ EXPORT CUptiResult cuptiSassMetricsEnable(CUpti_SassMetricsEnable_Params *p)
 	CHECK_SIZE(p, CUpti_SassMetricsEnable_Params);
 	no_harm(standin_api_site, "enabled outside of a launch");
 	no_harm(is_idle(), "enabled while kernels run");
+	no_harm(!launches_elsewhere(), "enabled beside a launch of another thread");
 	no_harm(p->enableLazyPatching == 1, "all kernels are patched");
 	no_harm(atomic_load(&cupti_state.flush_period_ms) > 3600000,
 		"CUPTI's worker thread may come while a launch is counted");
@@ -248,6 +249,7 @@ EXPORT CUptiResult cuptiSassMetricsDisable(CUpti_SassMetricsDisable_Params *p)
 	pthread_mutex_lock(&lock);
 	if (c) {
 		p->numOfDroppedRecords = records_of(c) + standin_faults()->sass_dropped;
+		no_harm(!launches_elsewhere(), "disabled beside a launch of another thread");
 		*c = (struct patched){ 0 };
 		was_disabled = true;
 	}

@@ -98,12 +98,8 @@ bool launch_gate_close(void)
 {
 	if (!launch_claim_wait_until(is_nobody_waiting, CLOSE_WAIT_NS))
 		return false;
-	atomic_store(&passed, false);
 	atomic_store(&closed, true);
-	if (launch_claim_wait_until(is_empty, CLOSE_WAIT_NS))
-		return true;
-	atomic_store(&closed, false);
-	return false;
+	return launch_claim_wait_until(is_empty, CLOSE_WAIT_NS);
 }
 
 void launch_gate_open(void)

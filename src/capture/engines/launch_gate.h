@@ -30,7 +30,7 @@ void launch_gate_leave(uint32_t correlation);
 
 /*
  * Closes the gate. Returns false if calls of other threads take too long. The calling thread must
- * have the claim, whose release opens the gate.
+ * have the claim, whose release opens the gate in any case.
  */
 bool launch_gate_close(void);
 void launch_gate_open(void);

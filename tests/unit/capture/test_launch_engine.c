@@ -18,15 +18,16 @@
 #include "base/clock.h"
 #include "capture/cuda/correlation.h"
 #include "capture/engines/launch_claim.h"
+#include "capture/engines/launch_gate.h"
 #include "capture/engines/launch_marks.h"
 #include "capture/engines/marked_ranges.h"
-#include "capture/engines/stream_captures.h"
 #include "capture/nvtx/nvtx_calls.h"
 #include "capture/nvtx/nvtx_choice.h"
 #include "capture/session.h"
 #include "pitot/pitot.h"
 #include "unit/capture/counting_sink.h"
 #include "unit/capture/cuda_player.h"
+#include "unit/capture/stream_calls.h"
 
 #define METRICS 4 /* of_ranges.metrics, which need two passes */
 
@@ -605,59 +606,6 @@ static void test_a_graph_in_two_contexts(void **state)
 	assert_int_equal(sink.counting.rows[TABLE_range_value], METRICS);
 }
 
-enum { ENTERS, SUCCEEDS, FAILS_OTHERWISE, ON_THE_WRONG_THREAD };
-
-/* The program calls a function of this stream. */
-static void call_stream(const char *function, uintptr_t stream, uintptr_t context, int how)
-{
-	CUresult result = how == ON_THE_WRONG_THREAD ? CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD
-			  : how == FAILS_OTHERWISE   ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
-						     : CUDA_SUCCESS;
-	CUpti_CallbackData data = { .context = (CUcontext)context,
-				    .functionParams = &stream,
-				    .functionReturnValue = how == ENTERS ? NULL : &result,
-				    .callbackSite =
-					    how == ENTERS ? CUPTI_API_ENTER : CUPTI_API_EXIT };
-
-	stream_captures_call(&data, function);
-}
-
-/* Calls it from begin to end. Returns whether any stream captures then. */
-static bool call(const char *function, uintptr_t stream, int how)
-{
-	call_stream(function, stream, 1, ENTERS);
-	call_stream(function, stream, 1, how);
-	return stream_captures_any();
-}
-
-static void test_which_streams_capture(void **state)
-{
-	(void)state;
-	assert_false(stream_captures_is_function("cuStreamSynchronize"));
-	assert_true(stream_captures_is_function("cuStreamBeginCaptureToGraph_ptsz"));
-	assert_true(stream_captures_is_function("cuStreamEndCapture"));
-	assert_true(stream_captures_is_function("cuStreamDestroy_v2"));
-	assert_false(call("cuStreamBeginCapture_v2", 1, FAILS_OTHERWISE));
-	assert_true(call("cuStreamBeginCapture_v2", 1, SUCCEEDS));
-	assert_true(call("cuStreamBeginCaptureToGraph", 2, SUCCEEDS));
-	assert_true(call("cuStreamEndCapture", 3, SUCCEEDS));
-	assert_true(call("cuStreamEndCapture", 1, ON_THE_WRONG_THREAD));
-	assert_true(call("cuStreamEndCapture", 1, FAILS_OTHERWISE));
-	assert_true(call("cuStreamEndCapture", 1, SUCCEEDS));
-	assert_false(call("cuStreamDestroy_v2", 2, FAILS_OTHERWISE));
-	/* Threads have streams of their own with one handle. */
-	assert_true(call("cuStreamBeginCapture_v2_ptsz", 0, SUCCEEDS));
-	assert_true(call("cuStreamBeginCapture_v2", 2, SUCCEEDS)); /* CU_STREAM_PER_THREAD */
-	assert_true(call("cuStreamEndCapture_ptsz", 0, SUCCEEDS));
-	assert_false(call("cuStreamEndCapture", 2, SUCCEEDS));
-	call_stream("cuStreamBeginCapture_v2", 7, 1, ENTERS);
-	call_stream("cuStreamBeginCapture_v2", 8, 2, ENTERS);
-	stream_captures_forget((CUcontext)1);
-	assert_true(stream_captures_any());
-	stream_captures_forget((CUcontext)2);
-	assert_false(stream_captures_any());
-}
-
 /* A capture that begins ends the range around it, and other ranges are not measured meanwhile. */
 static void test_a_capture_within_a_range(void **state)
 {
@@ -680,6 +628,56 @@ static void test_a_capture_within_a_range(void **state)
 	session_close(&s);
 	assert_int_equal(standin_calls(STANDIN_RangeProfilerStart), 3);
 	assert_int_equal(sink.counting.rows[TABLE_range_value], METRICS);
+	assert_int_equal(sink.unmeasured, 1);
+}
+
+/* Its end comes when no session is there to see it. */
+static void test_a_capture_without_an_end(void **state)
+{
+	struct sink_of_engine sink;
+	struct session *s = begin(&sink, &of_ranges);
+
+	(void)state;
+	call("cuStreamBeginCapture_v2", 7, SUCCEEDS);
+	session_close(&s);
+	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), 1);
+	assert_int_equal(measurements(2), 1);
+}
+
+static struct {
+	atomic_bool begun, ends;
+} elsewhere;
+
+static void *launch_elsewhere(void *unused)
+{
+	launch_gate_enter(7);
+	elsewhere.begun = true;
+	while (!elsewhere.ends)
+		sched_yield();
+	launch_gate_leave(7);
+	return unused;
+}
+
+/* A launch is not measured beside one that another thread is long busy with. */
+static void test_a_launch_beside_another(void **state)
+{
+	struct sink_of_engine sink;
+	struct session *s = begin_graphs(&sink);
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, launch_elsewhere, NULL), 0);
+	while (!elsewhere.begun)
+		sched_yield();
+	for (uint32_t i = 0; i < 2; i++) {
+		launch(true, 1, 11 + i);
+		launch(false, 1, 11 + i);
+		assert_int_equal(standin_calls(STANDIN_RangeProfilerStart), i);
+		elsewhere.ends = true;
+		if (i == 0)
+			pthread_join(thread, NULL);
+	}
+	session_close(&s);
 	assert_int_equal(sink.unmeasured, 1);
 }
 
@@ -750,7 +748,8 @@ int main(void)
 		cmocka_unit_test(test_a_launch_that_fails),
 		cmocka_unit_test(test_a_launch_that_outlives_the_window),
 		cmocka_unit_test(test_a_graph_in_two_contexts),
-		cmocka_unit_test(test_which_streams_capture),
+		cmocka_unit_test(test_a_launch_beside_another),
+		cmocka_unit_test(test_a_capture_without_an_end),
 		cmocka_unit_test(test_a_capture_within_a_range),
 		cmocka_unit_test(test_a_capture_beside_a_launch),
 	};

@@ -104,7 +104,9 @@ static void test_a_call_underway(void **state)
 	wait_until_inside();
 	assert_true(launch_claim());
 	assert_false(launch_gate_close());
+	launch_claim_release();
 	launch_gate_enter(1);
+	assert_true(launch_claim());
 	assert_false(launch_gate_close());
 	launch_claim_release();
 	launch_gate_leave(1);
