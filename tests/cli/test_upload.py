@@ -487,16 +487,17 @@ def test_large_log(upload, logs, form):
     name = "device.1.log" if form == "plain" else "device.1.log.gz"
     (folder / name).write_bytes(text if form == "plain" else gzip.compress(text, 0 if form == "packed" else 1))
     lines = text.decode().splitlines()
+    patient = "--timeout", f"{PATIENCE:.0f}s"  # no pause depends on it here: nothing is tried again
     with Backend({1: reply(500)}) as backend:
-        answer = upload(backend, logs, "--retries", "0", status=1)
+        answer = upload(backend, logs, *patient, "--retries", "0", status=1)
         assert answer["files"] == 0 and 0 < answer["records"] == len(backend.lines) < len(lines)
-        answer = upload(backend, logs)
+        answer = upload(backend, logs, *patient)
         assert (answer["files"], answer["completed"], answer["bytes"]) == (1, 1, (folder / name).stat().st_size)
-        assert backend.lines == lines and upload(backend, logs)["files"] == 0
-        assert upload(backend, logs, "--force")["records"] == len(lines)
+        assert backend.lines == lines and upload(backend, logs, *patient)["files"] == 0
+        assert upload(backend, logs, *patient, "--force")["records"] == len(lines)
         if form != "plain":
             (folder / name).write_bytes((folder / name).read_bytes()[:-9])
-            assert "not a complete gzip file" in upload(backend, logs, "--force", status=1)["said"]
+            assert "not a complete gzip file" in upload(backend, logs, *patient, "--force", status=1)["said"]
     bodies = [request["body"] for request in backend.streams()]
     assert len(bodies) > 4 and max(map(len, bodies)) < 30 << 20 and f"{folder.name}/{name}" in (logs / CURSOR).read_text()
 

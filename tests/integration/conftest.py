@@ -114,6 +114,12 @@ class Play:
 
 
 @pytest.fixture
+def slowly():
+    """slowly(40): plays the made tape for four seconds at least, in so many rounds, each at its time: longer than a window of a second."""
+    return lambda rounds: ("--now", "--repeat", str(rounds), "--gap", str(4000 // rounds), "--rate", str(250 * rounds))
+
+
+@pytest.fixture
 def player(build):
     player = build / "standin" / "tape-play"
     if not player.exists():

@@ -11,6 +11,7 @@ PC, RANGE, PM, SASS = 3, 4, 5, 6  # enum pitot_engine
 METRICS = "gpu__time_duration.sum,launch__correlation.sum,sm__cycles_active.avg"
 LAUNCHES = 24 * 12  # that tape-make has, those of graphs aside
 MS = 1_000_000
+LONGER = 1, 4, 16  # windows are that many times as long on a machine where they are noticed late
 
 
 class Armed:
@@ -57,6 +58,8 @@ def arm(record, rows, made_tape, source, tmp_path):
 
     def play(calls, options="", *arguments, fault="", directory=None, **more):
         script.write_text(fault + "\n")
+        for before in tmp_path / "recording.pitot", tmp_path / "own":
+            shutil.rmtree(before, ignore_errors=True)
         folder = record(made_tape, f"counters_ns=0;metrics={METRICS};{options}", "--realtime", "--client", library, "--faults", script,
                         *arguments, ARM_SCRIPT=calls, ARM_OUTPUT=str(output), ARM_DIRECTORY=str(tmp_path / "own"), **more)
         return Armed(tmp_path / directory if directory else folder, rows, output)
@@ -65,17 +68,22 @@ def arm(record, rows, made_tape, source, tmp_path):
 
 
 def test_samples_in_two_windows(arm):
-    armed = arm(f"0 init 0 0 0 0; 300 begin {PM} 0 0 150; 300 end 0 0 0 200; 500 begin {PM} 0 0 150; 600 end 0 0 0 100;")
-    assert [said[:2] for said in armed.said] == [("init", 1), ("begin", 0), ("end", 0), ("begin", 0), ("end", 0)]
-    assert armed.windows == [("on", "pm-sampling", "pm-sampling"), ("off", "pm-sampling", "none")] * 2
-    times = armed.samples()
-    for (first, last), (low, high) in armed.spans():
-        inside = [time for time in times if low <= time <= high]
-        assert inside[0] - first < 60 * MS and last - inside[-1] < 60 * MS and len(inside) > 100
-        assert {after - before for before, after in zip(inside, inside[1:])} <= set(range(400_000, 600_000)), "without a gap"
-        times = [time for time in times if not low <= time <= high]
-    assert not times, "nothing else"
-    assert len(armed.kernels) == 408 and not armed.rows(armed.folder, "loss")
+    for n in LONGER:
+        armed = arm(f"0 init 0 0 0 0; 300 begin {PM} 0 0 {150 * n}; 300 end 0 0 0 {200 * n}; 500 begin {PM} 0 0 {150 * n}; 600 end 0 0 0 {100 * n};")
+        assert [said[:2] for said in armed.said] == [("init", 1), ("begin", 0), ("end", 0), ("begin", 0), ("end", 0)]
+        assert armed.windows == [("on", "pm-sampling", "pm-sampling"), ("off", "pm-sampling", "none")] * 2 and len(armed.kernels) == 408
+        times, gaps, whole = armed.samples(), 0, True
+        for (first, last), (low, high) in armed.spans():
+            inside = [time for time in times if low <= time <= high]
+            whole &= len(inside) > 100 and inside[0] - first < 60 * n * MS and last - inside[-1] < 60 * n * MS
+            gaps += sum(round((after - before) / 500_000) - 1 for before, after in zip(inside, inside[1:]))
+            times = [time for time in times if not low <= time <= high]
+        assert not times, "nothing else"
+        assert gaps == sum(row["count"] for row in armed.rows(armed.folder, "loss")), "without a gap that is not counted"
+        if whole and not gaps:
+            break
+    else:
+        pytest.fail(f"{gaps} samples are missing in {armed.spans()}: {armed.samples()}")
 
 
 def test_exactly_the_kernels_in_it(arm):
@@ -136,13 +144,19 @@ def test_one_after_the_other(arm, first, second):
 
 
 def test_a_window_closes_by_itself(arm):
-    armed = arm(f"0 init 0 0 0 0; 300 begin {PM} 100 100 300; 400 begin {PM} 0 60 150;")
-    assert [said[1] for said in armed.said] == [1, 0, 0] and len(armed.windows) == 4
-    called = [before for call, before, _ in armed.times if call == "begin"]
-    times = armed.samples()
-    first, second = [time for time in times if time < called[1]], [time for time in times if time >= called[1]]
-    assert called[0] + 99 * MS <= first[0] <= called[0] + 160 * MS and 60 * MS < first[-1] - first[0] < 160 * MS
-    assert second[0] < called[1] + 60 * MS and 20 * MS < second[-1] - second[0] < 120 * MS
+    for n in LONGER:
+        armed = arm(f"0 init 0 0 0 0; 300 begin {PM} {100 * n} {100 * n} {300 * n}; 400 begin {PM} 0 {60 * n} {150 * n};")
+        said, windows, n_ms = [said[1] for said in armed.said], len(armed.windows), n * MS
+        called = [before for call, before, _ in armed.times if call == "begin"]
+        times = armed.samples()
+        first, second = [time for time in times if time < called[1]], [time for time in times if time >= called[1]]
+        assert not first or called[0] + 99 * n_ms <= first[0]
+        if said == [1, 0, 0] and first and first[0] <= called[0] + 160 * n_ms and 60 * n_ms < first[-1] - first[0] < 160 * n_ms and \
+           second and second[0] < called[1] + 60 * n_ms and 20 * n_ms < second[-1] - second[0] < 120 * n_ms:
+            break
+    else:
+        pytest.fail(f"{said}, {times}")
+    assert windows == 4
 
 
 def test_a_session_of_its_own(arm):
@@ -187,11 +201,15 @@ def test_beside_an_engine_that_is_on(arm):
 
 
 def test_the_recordings_window_comes_first(arm):
-    armed = arm(f"0 init 0 0 0 0; 60 begin {PM} 0 0 2000; 500 begin {PM} 0 0 0;", "delay_ns=1000000000;duration_ns=200000000")
-    assert [said[1] for said in armed.said] == [1, 0, -2] and "its window has closed" in armed.said[-1][2]
-    times = armed.samples()
-    first, last = times[0], times[-1]
-    assert 100 * MS < last - first < 300 * MS and first > 900 * MS, (first, last)
+    for n in LONGER:
+        armed = arm(f"0 init 0 0 0 0; 60 begin {PM} 0 0 {2000 * n}; 500 begin {PM} 0 0 0;", f"delay_ns={1000 * n * MS};duration_ns={200 * n * MS}")
+        assert [said[1] for said in armed.said] == [1, 0, -2] and "its window has closed" in armed.said[-1][2]
+        times = armed.samples()
+        assert not times or times[0] > 900 * n * MS
+        if times and 100 * n * MS < times[-1] - times[0] < 300 * n * MS:
+            break
+    else:
+        pytest.fail(f"{times}")
 
 
 def test_a_window_after_the_recordings(arm):

@@ -1,6 +1,7 @@
 """--engine pc-sampling over the stand-in for CUPTI: every launch is sampled 48 times, 3 of them elsewhere; faults; windows; cubins."""
 import collections
 import stat
+import time
 
 import pytest
 
@@ -10,7 +11,6 @@ OF_A_LAUNCH = {(0x10, PREFIX + "selected"): 10, (0x20, PREFIX + "stalled_long_sc
                (0x20, PREFIX + "stalled_long_scoreboard_not_issued"): 20, (0x130, PREFIX + "stalled_barrier"): 5}
 LAUNCHES = 24 * 12  # that tape-make has, those of graphs aside
 FUNCTIONS = 3
-LATE_NS = 300e6  # how late the end of a window may be noticed
 
 
 class Sampled:
@@ -177,16 +177,21 @@ def test_a_refused_context_is_not_set_up_later(sample):
     assert not sampled.samples and [row["state"] for row in sampled.engine] == ["degraded"]
 
 
-def test_a_window(sample, rows):
+def test_a_window(sample, rows, pitot, slowly):
     """Contexts are sampled and kernels recorded from their creation on; what was before the window and after it is thrown away."""
-    sampled = sample("pc-unload every 500", "delay_ns=300000000;duration_ns=600000000", "--repeat", "1000", "--now")
+    begun = time.monotonic_ns()
+    sampled = sample("pc-unload every 500", "delay_ns=300000000;duration_ns=600000000", *slowly(200))
     assert [row["state"] for row in sampled.engine] == ["on"] and sampled.samples
-    assert sampled.readings[0]["start_ns"] >= 300e6 and sampled.readings[-1]["end_ns"] <= 900e6 + LATE_NS
+    start = pitot("info", sampled.folder, "--json", json_output=True)["start_monotonic_ns"]
+    assert start + sampled.readings[0]["start_ns"] >= begun + 300e6, "the delay is counted from when the recorder is loaded"
+    # The recorder may notice late that it ends, but not after the program, which plays for four seconds at least.
+    [end] = [row["end_ns"] for row in rows(sampled.folder, "process") if row["end_ns"]]
+    assert sampled.readings[-1]["end_ns"] < end
     calls = {row["correlation"] for row in rows(sampled.folder, "api_call")}
     assert {row["correlation"] for row in rows(sampled.folder, "kernel")} <= calls
     assert [row["state"] for row in rows(sampled.folder, "capability") if row["name"] == "kernel"] == ["on"]
     launches = sampled.kernels * LAUNCHES / 408  # of the window; kernels of graphs are not sampled
-    assert 0.7 * launches < sampled.total("total") / 48 < 1.3 * launches < 1000 * LAUNCHES
+    assert 0.7 * launches < sampled.total("total") / 48 < 1.3 * launches < 200 * LAUNCHES
 
 
 def test_a_window_that_never_opens(sample):

@@ -503,10 +503,13 @@ def test_nobody_traces(program, service):
     connection = service.connect()
     connection.flush(1)
     connection.until(lambda: connection.acknowledged)
-    wait_until(lambda: running.thread_status("State") == "S", "it sleeps")
-    before = running.thread_status("voluntary_ctxt_switches")
-    time.sleep(1)
-    assert running.thread_status("voluntary_ctxt_switches") == before
+
+    def sleeps():
+        before = running.thread_status("voluntary_ctxt_switches")
+        time.sleep(1)
+        return running.thread_status("voluntary_ctxt_switches") == before
+
+    wait_until(sleeps, "it does nothing for a second")
     running.end()
 
 

@@ -283,7 +283,7 @@ static NOINLINE void on_callback_with_listeners(unsigned who, CUpti_CallbackDoma
 		launch_gate_enter(data->correlationId);
 	if (is_capture)
 		stream_captures_call(data, f->name);
-	if (is_launch && data->callbackSite == CUPTI_API_ENTER)
+	if (is_launch && data->callbackSite == CUPTI_API_ENTER && atomic_load(&enabled))
 		launch_engine_enter(data, f->name, is_graph);
 	if (who & LISTENER_CLIENT)
 		on_shared_callback(domain, cbid, info);

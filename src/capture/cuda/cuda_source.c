@@ -73,7 +73,8 @@ static struct {
 	atomic_int engine; /* that a session requests, whether its window is open or not */
 	int attached; /* last engine beyond trace since subscribing; the vendor thread's */
 	atomic_bool closed; /* by VENDOR_CLOSE: later rounds only read the clocks */
-	bool held_by_other; /* another tool came first; tried again until it is gone */
+	/* Another tool came first; tried again until it is gone. Written by start, too. */
+	atomic_bool held_by_other;
 	bool late; /* CUDA was initialized before the recorder */
 	bool has_past; /* CUDA was in use while we were not subscribed; the vendor thread's */
 	atomic_bool open; /* a window is open */

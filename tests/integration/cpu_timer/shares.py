@@ -60,13 +60,8 @@ def objects(seconds):
 
 
 SHARES = ((loops, 0.3), (calls_back, 0.25), (recurses, 0.2), (generates, 0.15), (objects, 0.1))
-ROUNDS = 3
 until_sampled()
-spent = dict.fromkeys((f for f, _ in SHARES), 0.0)
-for _ in range(ROUNDS):
-    for function, share in SHARES:
-        before = time.thread_time()
-        function(float(sys.argv[1]) / ROUNDS * share)
-        spent[function] += time.thread_time() - before
-for function, seconds in spent.items():
-    print(function.__name__, seconds)
+for function, share in SHARES:
+    before = time.thread_time()
+    function(float(sys.argv[1]) * share)
+    print(function.__name__, time.thread_time() - before, flush=True)

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "capture/collector.h"
 #include "capture/cuda/graph_nodes.h"
+#include "capture/vendor_thread.h"
 #include "pitot/pitot.h"
 #include "unit/capture/cuda_player.h"
 #include "unit/capture/cuda_sink.h"
@@ -198,7 +199,24 @@ static void test_cuda_comes_with_the_second_session(void **state)
 	cuda_sink_free(second);
 }
 
-/* CUPTI is there while a session wants it, and leaves with that one; a flush brings what it has. */
+static atomic_bool requesting;
+
+/* Rounds of the vendor thread as if it had waited long enough, in no order with other threads. */
+static void *request_idle_rounds(void *unused)
+{
+	while (atomic_load_explicit(&requesting, memory_order_relaxed)) {
+		unsigned round = vendor_thread_request(0);
+
+		while (!vendor_thread_done(round))
+			usleep(10);
+	}
+	return unused;
+}
+
+/*
+ * CUPTI is there while a session wants it, and leaves with that one; a flush brings what it has.
+ * The vendor thread has rounds meanwhile.
+ */
 static void test_a_monitor_has_no_cupti(void **state)
 {
 	static const struct settings monitor = { .engine = SETTING_ENGINE_MONITOR, .cuda = true };
@@ -206,11 +224,16 @@ static void test_a_monitor_has_no_cupti(void **state)
 	struct session *a = cuda_sink_session(first, &monitor, SESSION_BY_CUDA), *b;
 	unsigned subscribed = standin_calls(TAPE_cuptiSubscribe_v2),
 		 unsubscribed = standin_calls(TAPE_cuptiUnsubscribe);
+	pthread_t thread;
 
 	(void)state;
 	cuda_player_play(0);
 	assert_int_equal(standin_calls(TAPE_cuptiSubscribe_v2), subscribed);
+	atomic_store(&requesting, true);
+	assert_int_equal(pthread_create(&thread, NULL, request_idle_rounds, NULL), 0);
 	b = cuda_sink_session(second, &cuda_sink_plain, SESSION_BY_CUDA);
+	atomic_store_explicit(&requesting, false, memory_order_relaxed);
+	pthread_join(thread, NULL);
 	assert_int_equal(standin_calls(TAPE_cuptiSubscribe_v2), subscribed + 1);
 	cuda_player_play(0);
 	assert_int_equal(collector_flush(10 * NS_PER_S), 0);
