@@ -140,7 +140,8 @@ static inline uint32_t number_of(const char *text)
 	return number;
 }
 
-static void begin_with_text(const char *text, enum nvtx_payload payload_kind, uint64_t payload)
+static NOINLINE void begin_with_text(const char *text, enum nvtx_payload payload_kind,
+				     uint64_t payload)
 {
 	struct nvtx_attributes a = nvtx_message_only(NVTX_MESSAGE_TEXT, text);
 	uint16_t level = *level_of_thread();
@@ -202,7 +203,7 @@ uint32_t pitot_name(const char *name)
 
 static NOINLINE void end(uint16_t *level)
 {
-	const struct nvtx_watch *watch = nvtx_watch_get();
+	const struct nvtx_watch *watch;
 	struct ring *r;
 
 	if (nvtx_enter()) {
@@ -214,6 +215,7 @@ static NOINLINE void end(uint16_t *level)
 		nvtx_leave();
 	}
 	--*level;
+	watch = nvtx_watch_get();
 	if (unlikely(watch))
 		watch->end(NVTX_DOMAIN_SCOPES, *level);
 }
