@@ -210,7 +210,7 @@ class Stress:
         done = subprocess.run([program, str(SESSIONS)], cwd=self.folder, env={**os.environ, **variables}, capture_output=True, text=True,
                               timeout=LIMIT_S, check=True)
         before, after = ([int(word) for word in line.split()] for line in done.stdout.splitlines())
-        result = f"{SESSIONS} rounds; KiB of memory, descriptors, threads, mappings after a tenth of them: {before}, at the end: {after}; open then: {done.stderr.splitlines()}"
+        result = f"{SESSIONS} rounds; KiB of memory, descriptors, threads, mappings, KiB of the heap after a tenth of them: {before}, at the end: {after}; open then: {done.stderr.splitlines()}"
         expect(after[1:3] == before[1:3] and after[2] == 1 and after[3] < before[3] + 10 and after[0] - before[0] < GROWTH_KIB, result)
         return result
 
