@@ -1,7 +1,7 @@
 /*
  * many_sessions ROUNDS: starts and stops ROUNDS sessions, in all the ways that there are, while
- * threads come and go, and prints what of memory (KiB), descriptors, threads, mappings and heap in
- * use (KiB) there is after a tenth of them, and in the end. With CUDA in the process, if there is one.
+ * threads come and go, and prints memory (KiB), descriptors, threads, mappings and the heap in use
+ * (KiB) after a tenth of them, and at the end. With CUDA in the process, if there is one.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
