@@ -141,11 +141,14 @@ class Stress:
         return f"{launched} launches; {len(calls)} calls and {len(kernels)} kernels recorded; lost: {losses}"
 
     def day(self):
-        """A round every 15 s. The recording and gpufl's logs contain everything, in files within their limits, and memory does not grow."""
-        logs, resident = self.folder / "logs", []
+        """A round every 15 s, with scopes, counters and readings of the GPU and the machine every 10 ms of real time. The recording and
+        gpufl's logs contain everything, in files within their limits, and memory does not grow."""
+        logs, resident, count = self.folder / "logs", [], self.folder / "count"
+        client = self.compile(SOURCE / "bench/workloads/day_scopes.c", "-shared", "-fPIC")
         process, recording = self.play(self.tape("steps", 8), "--repeat", HOURS * ROUNDS_AN_HOUR, "--gap", 3600 * 1000 // ROUNDS_AN_HOUR,
-                                       "--ids", IDS_AN_HOUR // ROUNDS_AN_HOUR, options=f"stacks=none;segment_bytes={SEGMENT_BYTES}",
-                                       PITOT_GPUFL=str(logs))
+                                       "--ids", IDS_AN_HOUR // ROUNDS_AN_HOUR, "--client", client,
+                                       options=f"stacks=none;segment_bytes={SEGMENT_BYTES};system=all;counters_ns=10000000",
+                                       PITOT_GPUFL=str(logs), DAY_COUNT=str(count))
         while process.poll() is None:
             resident.append(self.resident_kib(process.pid))
             time.sleep(0.05)
@@ -160,13 +163,28 @@ class Stress:
         expect(all(len(calls[c]) == 1 for c in kernels), "a kernel has another call's id")
         losses = self.losses(recording)
         expect(not losses, f"lost: {losses}")
+        scopes = self.scopes_of_a_day(recording, int(count.read_text()))
         third = len(resident) // 3
         grown = max(resident[-third:]) - max(resident[third:-third])
         expect(third > 3 and grown < GROWTH_KIB, f"memory grew by {grown} KiB: {resident[:: max(third // 10, 1)]}")
-        return (f"{len(kernels)} kernels, each with its one call; ids up to {max(launches)}; nothing lost; {self.files_of_a_day(recording, logs, len(kernels))}; "
-                f"{max(resident) >> 10} MiB of memory, {max(grown, 0)} KiB more in the last third")
+        return (f"{len(kernels)} kernels, each with its one call; ids up to {max(launches)}; {scopes}; nothing lost; "
+                f"{self.files_of_a_day(recording, logs)}; MiB of memory at each tenth of the day: "
+                f"{[round(resident[len(resident) * i // 10 - 1] / 1024, 1) for i in range(1, 11)]}, {max(grown, 0)} KiB more in the last third")
 
-    def files_of_a_day(self, recording, logs, kernels):
+    def scopes_of_a_day(self, recording, count):
+        [domain] = [row["id"] for row in self.rows(recording, "nvtx_domain") if row["name"] == "pitot"]
+        kinds = collections.Counter(row["kind"] for row in self.rows(recording, "nvtx", "-c", "kind,domain") if row["domain"] == domain)
+        expect(kinds["push"] == kinds["pop"] == count, f"{count} scopes: {kinds}")
+        values = collections.defaultdict(list)
+        for row in self.rows(recording, "counter_sample", "-c", "counter,value"):
+            values[row["counter"]].append(row["value"])
+        expect(values["calls in scopes"][-1] == count, f"the counter of {count} ends at {values['calls in scopes'][-1]}")
+        expect(sorted(values["number of the call"]) == list(range(1, count + 1)), "values of the gauge are missing")
+        readings = {name: len(values[name]) for name in ("gpu_utilization", "gpu_temperature", "host_cpu_busy", "process_memory")}
+        expect(all(readings.values()), f"readings: {readings}")
+        return f"{count} scopes, additions and values of a gauge; readings: {readings}"
+
+    def files_of_a_day(self, recording, logs):
         segments = [path.stat().st_size for path in recording.glob("*.pit")]
         expect(len(segments) > 2 and max(segments) < SEGMENT_BYTES + SEGMENT_SLACK_BYTES, f"segments of {segments} bytes")
         windows = [sum(len(line) for line in gzip.open(path)) for path in logs.glob("*/device.*.log.gz")]
@@ -174,20 +192,25 @@ class Stress:
         expect(not list(logs.glob("*/.gpufl-transport-loss*")) and not list(logs.glob("*/.tmp")), "the logs have lost something, or have no end")
         text = subprocess.run([self.build / "pitot", "import", logs, "-o", self.folder / "back.pitot", "--json"], capture_output=True, text=True,
                               check=True).stdout
-        there = json.loads(text)["rows"]["kernel"]
-        expect(there == kernels, f"gpufl's logs have {there} kernels of {kernels}")
+        for table in ("kernel", "nvtx"):
+            there, wanted = json.loads(text)["rows"][table], len(self.rows(recording, table, "-c", "pid"))
+            expect(there == wanted, f"gpufl's logs have {there} rows of {wanted} of {table}")
         return f"{len(segments)} segments of at most {max(segments)} bytes, {len(windows)} windows of gpufl's kernels of at most {max(windows)}"
+
+    def compile(self, source, *options):
+        program = self.folder / source.stem
+        subprocess.run(["cc", "-I", SOURCE / "include", source, "-o", program, *options, "-L", self.build, "-lpitot", f"-Wl,-rpath,{self.build}",
+                        "-pthread"], check=True)
+        return program
 
     def sessions(self):
         """Consecutive and concurrent sessions of one process."""
-        program = self.folder / "many_sessions"
-        subprocess.run(["cc", "-I", SOURCE / "include", SOURCE / "tests/integration/many_sessions.c", "-o", program, "-L", self.build, "-lpitot",
-                        f"-Wl,-rpath,{self.build}", "-pthread"], check=True)
+        program = self.compile(SOURCE / "tests/integration/many_sessions.c")
         variables = {"LD_LIBRARY_PATH": str(self.build / "standin"), "PITOT_STANDIN_TAPE": str(SOURCE / "tests/data/tapes/launch.tape")}
         done = subprocess.run([program, str(SESSIONS)], cwd=self.folder, env={**os.environ, **variables}, capture_output=True, text=True,
                               timeout=LIMIT_S, check=True)
         before, after = ([int(word) for word in line.split()] for line in done.stdout.splitlines())
-        result = f"{SESSIONS} rounds; KiB of memory, descriptors, threads, mappings after a tenth of them: {before}, at the end: {after}; open then: {done.stderr.splitlines()}"
+        result = f"{SESSIONS} rounds; KiB of memory, descriptors, threads, mappings, KiB of the heap after a tenth of them: {before}, at the end: {after}; open then: {done.stderr.splitlines()}"
         expect(after[1:3] == before[1:3] and after[2] == 1 and after[3] < before[3] + 10 and after[0] - before[0] < GROWTH_KIB, result)
         return result
 

@@ -48,7 +48,7 @@ struct InitOptions {
 	BackendKind backend = BackendKind::Auto;
 	ProfilingEngine profiling_engine = ProfilingEngine::Monitor;
 	std::string config_file = "";
-	bool flush_logs_always = false; // no effect: everything is on disk after a quarter of a second
+	bool flush_logs_always = false; // no effect: everything is in the files after a quarter of a second
 	bool enable_debug_output = false;
 	bool enabled = true;
 	int pm_sampling_interval_us = 100;
@@ -136,6 +136,11 @@ inline pitot_engine engine(ProfilingEngine e)
 	return PITOT_ENGINE_DEEP;
 }
 
+// What gpufl measures of each scope.
+constexpr const char *range_metrics =
+	"sm__throughput.avg.pct_of_peak_sustained_elapsed,l1tex__t_sector_hit_rate.pct,lts__t_sector_hit_rate.pct,"
+	"dram__bytes_read.sum,dram__bytes_write.sum,sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active";
+
 inline bool is_set(const char *variable)
 {
 	const char *value = std::getenv(variable);
@@ -218,6 +223,10 @@ inline void translate(const InitOptions &from, const std::string &metrics, pitot
 	(from.profiling_engine == ProfilingEngine::Monitor ? defaults : code).engine = engine(from.profiling_engine);
 	if (from.deep_window_only && code.engine > PITOT_ENGINE_TRACE)
 		code.engine = PITOT_ENGINE_TRACE;
+	if (from.profiling_engine == ProfilingEngine::RangeProfiler) {
+		code.measure = PITOT_MEASURE_RANGE;
+		defaults.metrics = range_metrics;
+	}
 	if (from.profiling_engine == ProfilingEngine::PmSampling) {
 		(from.pm_sampling_interval_us == 100 ? defaults : code).pm_interval_ns =
 			static_cast<uint64_t>(std::max(from.pm_sampling_interval_us, 1)) * 1000;

@@ -84,6 +84,12 @@ bool ring_make_room(struct ring *r, uint64_t head, uint32_t slots)
 	return false;
 }
 
+void ring_measure_call(struct ring *r, uint64_t start_ns)
+{
+	counter_add(&r->sampled_calls, 1);
+	counter_add(&r->sampled_ns, clock_monotonic_ns() - start_ns);
+}
+
 /*
  * A thread beyond the limit searches for a free ring only at every 256th event, because each search
  * reads the state of all rings.

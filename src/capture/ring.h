@@ -155,16 +155,16 @@ static inline bool ring_push(struct ring *r, const struct ring_event *event, uin
 
 #define RING_COST_EVERY 64u	/* the cost of one in so many calls is measured */
 
+/* Not inlined: its callers then need no stack frame. */
+void ring_measure_call(struct ring *r, uint64_t start_ns);
 /* Counts a call of the recorder that began at start_ns and ends now. */
 static inline void ring_count_call(struct ring *r, uint64_t start_ns)
 {
 	uint64_t calls = atomic_load_explicit(&r->calls, memory_order_relaxed) + 1;
 
 	atomic_store_explicit(&r->calls, calls, memory_order_relaxed);
-	if (likely(calls % RING_COST_EVERY))
-		return;
-	counter_add(&r->sampled_calls, 1);
-	counter_add(&r->sampled_ns, clock_monotonic_ns() - start_ns);
+	if (unlikely(calls % RING_COST_EVERY == 0))
+		ring_measure_call(r, start_ns);
 }
 
 /* --- the collector's side --- */

@@ -152,20 +152,29 @@ static struct gpufl_measured *measured(struct gpufl_sink *s, uint64_t correlatio
 	return &s->measured.data[s->measured.count - 1];
 }
 
+/* Returns the number of a metric's member, or KERNEL_COUNTERS if it has none. */
+static size_t find_member(const struct gpufl_sink *s, uint32_t id)
+{
+	const struct row_metric *metric = definitions_row(&s->definitions, TABLE_metric, id);
+	struct bytes_value name = metric ? gpufl_text(s, metric->name) : (struct bytes_value){ 0 };
+	size_t i = metric ? 0 : KERNEL_COUNTERS;
+
+	while (i < KERNEL_COUNTERS && strcmp(name.data, kernel_counters[i].metric) != 0)
+		i++;
+	return i;
+}
+
 void gpufl_metric_value(struct gpufl_sink *s, const struct row_metric_value *v)
 {
-	const struct row_metric *metric = definitions_row(&s->definitions, TABLE_metric, v->metric);
-	struct bytes_value name = metric ? gpufl_text(s, metric->name) : (struct bytes_value){ 0 };
+	size_t i = find_member(s, v->metric);
 	struct gpufl_measured *m;
 
-	for (size_t i = 0; i < KERNEL_COUNTERS && metric; i++) {
-		if (strcmp(name.data, kernel_counters[i].metric) != 0)
-			continue;
-		m = measured(s, v->correlation);
-		s->log.lost += !m;
-		if (m && !(v->missing >> COLUMN_metric_value_value & 1))
-			memcpy(&m->values[i], &v->value, sizeof(v->value));
-	}
+	if (i == KERNEL_COUNTERS)
+		return;
+	m = measured(s, v->correlation);
+	s->log.lost += !m;
+	if (m && !(v->missing >> COLUMN_metric_value_value & 1))
+		memcpy(&m->values[i], &v->value, sizeof(v->value));
 }
 
 /* Writes a number without the locale's point; -1 stands for an unknown one. */
@@ -180,6 +189,17 @@ static void add_number(struct strbuf *out, const char *member, bool has_decimals
 			    (unsigned long long)(known ? n % 10000 : 0));
 	else
 		strbuf_addf(out, ",\"%s\":%s%llu", member, known ? "" : "-", (unsigned long long)n);
+}
+
+/* Writes the first `count` members. */
+static void add_members(struct strbuf *out, const double *values, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		bool is_rate = i == KERNEL_l1_hit_rate_pct || i == KERNEL_l2_hit_rate_pct;
+
+		add_number(out, kernel_counters[i].member, kernel_counters[i].is_share,
+			   is_rate && values[i] > 100 ? NAN : values[i]);
+	}
 }
 
 static void write_counters(struct gpufl_sink *s, const struct row_kernel *k,
@@ -200,12 +220,7 @@ static void write_counters(struct gpufl_sink *s, const struct row_kernel *k,
 	gpufl_key_text(out, "kernel_name", gpufl_kernel_name(s, mangled));
 	raw_reserve(out, 0);
 	TEXT_U64(out, "launch_ordinal", m->index + 1);
-	for (size_t i = 0; i < KERNEL_COUNTERS; i++) {
-		bool is_rate = i == KERNEL_l1_hit_rate_pct || i == KERNEL_l2_hit_rate_pct;
-
-		add_number(out, kernel_counters[i].member, kernel_counters[i].is_share,
-			   is_rate && values[i] > 100 ? NAN : values[i]);
-	}
+	add_members(out, values, KERNEL_COUNTERS);
 	add_number(out, "shared_bank_conflict_overhead_pct", true,
 		   waves > 0 ? 100 * conflicts / waves : NAN);
 	add_number(out, "shared_bank_conflict_nway", true,
@@ -224,4 +239,64 @@ void gpufl_kernel_counters(struct gpufl_sink *s, const struct row_kernel *k)
 		remove_measured(s, i);
 		return;
 	}
+}
+
+/* ---- counters of ranges ---- */
+
+#define RANGE_COUNTERS (KERNEL_tensor_active_pct + 1) /* perf_metric_event has the first ones */
+
+/* The outer ranges are not known any more when the measurement arrives. */
+static void write_range(struct gpufl_sink *s)
+{
+	const struct row_range_value *row = &s->range.row;
+	struct strbuf *out = gpufl_identified_line(s, GPUFL_SCOPE, "perf_metric_event");
+	struct bytes_value name = gpufl_text(s, row->name);
+
+	gpufl_key_text(out, "name", name);
+	raw_reserve(out, 0);
+	TEXT_U64(out, "start_ns", gpufl_time(s, row->start_ns));
+	TEXT_U64(out, "end_ns", gpufl_time(s, row->end_ns));
+	TEXT_U64(out, "device_id", row->device);
+	add_members(out, s->range.values, RANGE_COUNTERS);
+	gpufl_key_text(out, "user_scope", name);
+	raw_reserve(out, 0);
+	if (!(row->missing >> COLUMN_range_value_level & 1))
+		TEXT_U64(out, "scope_depth", row->level);
+	TEXT_U64(out, "thread_id", row->thread);
+	TEXT_U64(out, "passes", row->passes);
+	TEXT_U64(out, "is_scope", row->kind == range_kind_scope);
+	TEXT(out, "}\n");
+	s->last_ns = MAX(s->last_ns, row->end_ns);
+	s->range.has_values = false;
+}
+
+static bool is_same_range(const struct row_range_value *a, const struct row_range_value *b)
+{
+	return a->end_ns == b->end_ns && a->thread == b->thread && a->name == b->name &&
+	       a->device == b->device;
+}
+
+void gpufl_range_value(struct gpufl_sink *s, const struct row_range_value *v)
+{
+	size_t i = find_member(s, v->metric);
+
+	if (i >= RANGE_COUNTERS || v->kind == range_kind_graph ||
+	    v->missing >> COLUMN_range_value_device & 1)
+		return;
+	if (s->range.has_values && !is_same_range(&s->range.row, v))
+		write_range(s);
+	for (size_t k = 0; k < RANGE_COUNTERS && !s->range.has_values; k++)
+		s->range.values[k] = NAN;
+	s->range.row = *v;
+	s->range.has_values = true;
+	s->range.before_seal = false;
+	if (!(v->missing >> COLUMN_range_value_value & 1))
+		memcpy(&s->range.values[i], &v->value, sizeof(v->value));
+}
+
+void gpufl_ranges_flush(struct gpufl_sink *s, bool all)
+{
+	if (s->range.has_values && (all || s->range.before_seal))
+		write_range(s);
+	s->range.before_seal = true;
 }

@@ -130,6 +130,7 @@ static void append(struct sink *sink, enum table_id table, const void *row)
 		FORWARD(pc_sample)
 		FORWARD(sass_value)
 		FORWARD(metric_value)
+		FORWARD(range_value)
 #undef FORWARD
 	case TABLE_external_correlation:
 		gpufl_external(s, row);
@@ -145,6 +146,7 @@ static void flush_all(struct gpufl_sink *s, bool all)
 {
 	gpufl_kernels_flush(s, all);
 	gpufl_metrics_flush(s);
+	gpufl_ranges_flush(s, all);
 	if (s->log.begun && s->new_device)
 		gpufl_begin(s);
 	gpufl_log_seal(&s->log);

@@ -73,6 +73,13 @@ struct gpufl_measured {
 	double values[KERNEL_COUNTERS];
 };
 
+/* The measured range whose metrics are arriving. */
+struct gpufl_measured_range {
+	struct row_range_value row; /* the last one */
+	double values[KERNEL_COUNTERS]; /* NAN: unknown */
+	bool has_values, before_seal; /* before_seal: it arrived before the last seal */
+};
+
 #define GPUFL_METRIC_ID(column, ...) METRIC_##column,
 enum gpufl_metric {
 	GPUFL_DEVICE_METRICS(GPUFL_METRIC_ID) GPUFL_HOST_METRICS(GPUFL_METRIC_ID) METRICS
@@ -131,6 +138,7 @@ struct gpufl_sink {
 	struct row_pc_reading reading; /* the last one */
 	VEC(struct gpufl_measured) measured;
 	uint64_t measured_count; /* so far, also of those that no longer wait */
+	struct gpufl_measured_range range;
 	struct {
 		uint64_t name; /* hash */
 		struct strbuf json;
@@ -192,6 +200,9 @@ void gpufl_pc_reading(struct gpufl_sink *s, const struct row_pc_reading *row);
 void gpufl_pc_sample(struct gpufl_sink *s, const struct row_pc_sample *row);
 void gpufl_sass_value(struct gpufl_sink *s, const struct row_sass_value *row);
 void gpufl_metric_value(struct gpufl_sink *s, const struct row_metric_value *row);
+void gpufl_range_value(struct gpufl_sink *s, const struct row_range_value *row);
+/* At a seal: writes the range that has waited for a whole seal, or (all) any. */
+void gpufl_ranges_flush(struct gpufl_sink *s, bool all);
 /* Writes the hardware counters of a kernel, if it was measured. */
 void gpufl_kernel_counters(struct gpufl_sink *s, const struct row_kernel *k);
 /* Return whether the counter is a hardware counter over time; if so, process the row. */

@@ -124,6 +124,16 @@ static void read_events(struct monitor *m)
 					    clock_monotonic_ns(), xid);
 }
 
+static void read_last(struct monitor *m)
+{
+	for (unsigned i = 0; i < m->gpu_count; i++) {
+		struct target t = { m, i };
+		const struct metric_sink sink = sink_of(&t);
+
+		nvml_device_read_last(&m->gpus[i].device, &sink);
+	}
+}
+
 /* Clears the readings of a lost GPU, except its last error. */
 static void clear_lost(struct monitor_gpu *g)
 {
@@ -167,6 +177,7 @@ int monitor_open(struct monitor *m, struct error *e)
 
 		/* GPUs are indexed by number, so a GPU that cannot be opened is kept as lost. */
 		m->gpus[i].device.lost = status != 0;
+		m->gpus[i].device.read_last = true;
 		if (status)
 			strbuf_addf(&m->missing, "%sno readings of GPU %u: %s",
 				    m->missing.length ? "; " : "", i, nvml_status_text(status));
@@ -297,6 +308,7 @@ int monitor_finish(struct monitor *m, struct error *e)
 {
 	int json, err;
 
+	read_last(m);
 	m->identity.end_monotonic_ns = clock_monotonic_ns();
 	record_process(m, m->identity.end_monotonic_ns);
 	account(m, m->identity.end_monotonic_ns);

@@ -64,10 +64,17 @@ static int set_gpufl_engine(struct settings *s, const char *text, enum setting_s
 {
 	const char *name;
 
+	/* RangeProfiler measures scopes, this one kernels. */
+	if (is_same_word("range-profiler-kernel-replay", text)) {
+		settings_put(s, SETTING_ID_engine, SETTING_ENGINE_RANGE_PROFILER, source);
+		return 0;
+	}
 	for (uint64_t value = 0; (name = settings_choice(SETTING_ID_engine, value)); value++) {
 		if (!is_same_word(name, text))
 			continue;
 		settings_put(s, SETTING_ID_engine, value, source);
+		if (value == SETTING_ENGINE_RANGE_PROFILER)
+			settings_put(s, SETTING_ID_measure, SETTING_MEASURE_RANGE, source);
 		return 0;
 	}
 	return settings_set(s, SETTING_ID_engine, text, source, subject, e);

@@ -1,7 +1,8 @@
 /*
  * nvml.c: reads metrics in groups, each with one call where NVML allows that. The cost of a reading
  * differs by a factor of a thousand between functions (energy: 4 ms on an H100, during which the
- * driver spins), so each group has its own pace.
+ * driver spins; memory 65 us, utilization 47, the others 5 to 11: bench/results/h200-l.txt), so
+ * each group has its own pace. NVML itself averages utilization over at least a sixth of a second.
  */
 #include "system/nvml.h"
 
@@ -11,7 +12,8 @@
 #include <string.h>
 
 #define LIBRARY "libnvidia-ml.so.1"
-#define GROUP_MAX 8
+#define GROUP_MAX 11
+#define COST_SHARE 10000u /* see pace.h */
 
 static struct nvml nvml;
 static nvml_events event_set;
@@ -27,6 +29,7 @@ struct group {
 	const char *name;
 	uint32_t first, count; /* ids of metrics */
 	bool all; /* read only with NVML_ALL */
+	bool is_sum; /* a sum that is read seldom: the last reading covers the time since */
 	uint64_t interval_ns;
 	void (*read)(struct nvml_device *d, const struct group *g, struct value *out);
 	struct query {
@@ -185,34 +188,35 @@ static void read_gpm(struct nvml_device *d, const struct group *g, struct value 
 	{                                                                                          \
 		"NVML's " #name, METRIC_gpu_##name, 1, .read = reader, __VA_ARGS__                 \
 	}
-#define SLOW .all = true, .interval_ns = 10 * NS_PER_S
+#define EVERY_MS(n) .interval_ns = (n)*NS_PER_MS
+#define EVERY_S(n) .interval_ns = (n)*NS_PER_S
 #define KIB 1024
 /* clang-format off */
 static const struct group groups[] = {
-	{ "NVML's utilization", METRIC_gpu_utilization, 2, .read = read_utilization },
+	{ "NVML's utilization", METRIC_gpu_utilization, 2, EVERY_MS(250), .read = read_utilization },
 	ONE(sm_clock, read_sm_clock),
-	ONE(memory_clock, read_memory_clock),
+	ONE(memory_clock, read_memory_clock, EVERY_MS(500)),
 	ONE(power, read_power),
-	ONE(temperature, read_temperature),
-	ONE(memory_used, read_used),
-	ONE(energy, read_energy, .interval_ns = 10 * NS_PER_S),
+	ONE(temperature, read_temperature, EVERY_MS(500)),
+	ONE(memory_used, read_used, EVERY_MS(500)),
+	ONE(energy, read_energy, EVERY_S(20), .is_sum = true),
 	ONE(throttle_reasons, read_throttling),
-	ONE(power_limit, read_limit, SLOW),
-	ONE(memory_temperature, read_fields, .all = true, .queries = { { NVML_FIELD_MEMORY_TEMPERATURE } }),
-	{ "NVML's PCIe", METRIC_gpu_pcie_sent, 2, .all = true, .read = read_fields,
-	  .queries = { { NVML_FIELD_PCIE_SENT }, { NVML_FIELD_PCIE_RECEIVED } } },
-	{ "NVML's NVLink", METRIC_gpu_nvlink_sent, 2, .all = true, .read = read_fields,
-	  .queries = { { NVML_FIELD_NVLINK_SENT, NVML_SCOPE_ALL_LINKS, KIB },
+	ONE(power_limit, read_limit, EVERY_S(10), .all = true),
+	{ "NVML's memory temperature, PCIe and NVLink", METRIC_gpu_memory_temperature, 5, EVERY_S(1),
+	  .all = true, .read = read_fields,
+	  .queries = { { NVML_FIELD_MEMORY_TEMPERATURE },
+			 { NVML_FIELD_PCIE_SENT }, { NVML_FIELD_PCIE_RECEIVED },
+			 { NVML_FIELD_NVLINK_SENT, NVML_SCOPE_ALL_LINKS, KIB },
 			 { NVML_FIELD_NVLINK_RECEIVED, NVML_SCOPE_ALL_LINKS, KIB } } },
-	{ "NVML's limits", METRIC_gpu_limited_by_power, 5, .all = true, .read = read_fields,
+	{ "NVML's limits and errors", METRIC_gpu_limited_by_power, 11, EVERY_S(10),
+	  .all = true, .is_sum = true, .read = read_fields,
 	  .queries = { { NVML_FIELD_LIMITED_BY_POWER }, { NVML_FIELD_LIMITED_BY_TEMPERATURE },
 			 { NVML_FIELD_LIMITED_BY_SYNC_BOOST }, { NVML_FIELD_LIMITED_BY_BOARD },
-			 { NVML_FIELD_LIMITED_BY_RELIABILITY } } },
-	{ "NVML's errors", METRIC_gpu_ecc_corrected, 6, SLOW, .read = read_fields,
-	  .queries = { { NVML_FIELD_ECC_CORRECTED }, { NVML_FIELD_ECC_UNCORRECTED },
+			 { NVML_FIELD_LIMITED_BY_RELIABILITY },
+			 { NVML_FIELD_ECC_CORRECTED }, { NVML_FIELD_ECC_UNCORRECTED },
 			 { NVML_FIELD_RETIRED_CORRECTED }, { NVML_FIELD_RETIRED_UNCORRECTED },
 			 { NVML_FIELD_REMAPPED_CORRECTED }, { NVML_FIELD_REMAPPED_UNCORRECTED } } },
-	ONE(processes, read_processes, .all = true, .interval_ns = NS_PER_S),
+	ONE(processes, read_processes, EVERY_S(1), .all = true),
 	{ "NVML's GPM", METRIC_gpu_sm_active, 8, .all = true, .read = read_gpm,
 	  .queries = { { NVML_GPM_SM_ACTIVE }, { NVML_GPM_SM_OCCUPANCY }, { NVML_GPM_TENSOR_ACTIVE },
 			 { NVML_GPM_FP64_ACTIVE }, { NVML_GPM_FP32_ACTIVE }, { NVML_GPM_FP16_ACTIVE },
@@ -226,6 +230,14 @@ _Static_assert(METRIC_NVML_END - METRIC_NVML_FIRST <= 64, "bits of nvml_device.o
 static uint64_t bit_of(uint32_t id)
 {
 	return UINT64_C(1) << (id - METRIC_NVML_FIRST);
+}
+
+/* Whether none of the group's metrics is available. */
+static bool is_absent(const struct nvml_device *d, const struct group *g)
+{
+	uint64_t bits = ((UINT64_C(1) << g->count) - 1) * bit_of(g->first);
+
+	return (d->absent & bits) == bits;
 }
 
 static bool is_permanent(int status)
@@ -263,7 +275,7 @@ static void read_group(struct nvml_device *d, const struct group *g, struct pace
 	if (sink->leave)
 		sink->leave();
 	if (g->all) /* the others are few, known to be cheap, and read at the requested rate */
-		pace_add(pace, clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
+		pace_add(pace, clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns, COST_SHARE);
 	for (uint32_t i = 0; i < g->count; i++) {
 		d->lost |= values[i].status == NVML_GPU_IS_LOST;
 		emit_value(d, g->first + i, time_ns, &values[i], sink);
@@ -294,6 +306,15 @@ bool nvml_next_event(nvml_handle *device, int64_t *xid)
 	return true;
 }
 
+/* Two readings of a sum give a rate; if there is one at the end, that is enough. */
+static bool is_due(const struct nvml_device *d, const struct group *g, struct pace *p,
+		   uint64_t now_ns)
+{
+	if (!d->read_last || !g->is_sum)
+		return pace_is_due(p, g->interval_ns, now_ns);
+	return pace_is_due_after(p, p->last_ns == p->first_ns ? NS_PER_S : g->interval_ns, now_ns);
+}
+
 void nvml_device_read(struct nvml_device *d, enum nvml_choice choice, uint64_t now_ns,
 		      const struct metric_sink *sink)
 {
@@ -306,13 +327,19 @@ void nvml_device_read(struct nvml_device *d, enum nvml_choice choice, uint64_t n
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(groups) && !d->lost; i++) {
 		const struct group *g = &groups[i];
-		uint64_t bits = ((UINT64_C(1) << g->count) - 1) * bit_of(g->first);
 
-		if ((g->all && choice == NVML_BASIC) || (d->absent & bits) == bits ||
-		    !pace_is_due(&d->paces[i], g->interval_ns, now_ns))
+		if ((g->all && choice == NVML_BASIC) || is_absent(d, g) ||
+		    !is_due(d, g, &d->paces[i], now_ns))
 			continue;
 		read_group(d, g, &d->paces[i], sink);
 	}
+}
+
+void nvml_device_read_last(struct nvml_device *d, const struct metric_sink *sink)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(groups) && !d->lost; i++)
+		if (groups[i].is_sum && !is_absent(d, &groups[i]))
+			read_group(d, &groups[i], &d->paces[i], sink);
 }
 
 /* --- loading, devices --- */

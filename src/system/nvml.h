@@ -28,6 +28,7 @@ struct nvml_device {
 	nvml_gpm_sample gpm[2]; /* the newer one is gpm[1] */
 	enum { GPM_UNKNOWN, GPM_FIRST, GPM_READY, GPM_OFF } gpm_state;
 	bool events_registered; /* registered for error events, where possible */
+	bool read_last; /* nvml_device_read_last() will be called: sums need no early readings */
 };
 
 /*
@@ -49,6 +50,9 @@ const char *nvml_status_text(int status);
  */
 void nvml_device_read(struct nvml_device *d, enum nvml_choice choice, uint64_t now_ns,
 		      const struct metric_sink *sink);
+
+/* Reads the sums that are read seldom, at the end. */
+void nvml_device_read_last(struct nvml_device *d, const struct metric_sink *sink);
 
 /*
  * Returns the next error event of a device that was read with NVML_ALL, with its Xid number

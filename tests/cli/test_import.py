@@ -87,6 +87,18 @@ def test_hardware_counters_without_their_launch(bring, tmp_path):
     assert [(row["correlation"], row["metric"], row["value"]) for row in rows("metric_value")] == [(99, "sm__throughput.avg.pct_of_peak_sustained_elapsed", 50)]
     assert losses(rows)["unknown_record", "hardware counters of kernels that do not name the launch"] == 1
 
+def test_hardware_counters_of_scopes(bring, tmp_path):
+    """gpufl's own, one record for each scope."""
+    record = {"type": "perf_metric_event", "pid": 42, "app": "app", "session_id": S, "name": "step", "start_ns": T0 + 10, "end_ns": T0 + 30, "device_id": 0,
+              "sm_throughput_pct": 50.0, "l1_hit_rate_pct": -1.0, "l2_hit_rate_pct": -1.0, "dram_read_bytes": 4096, "dram_write_bytes": -1,
+              "tensor_active_pct": -1.0, "user_scope": "step", "scope_depth": 0}
+    write(tmp_path / "logs" / "scope.1.log", START, record)
+    _, rows = bring(tmp_path / "logs")
+    assert [(row["name"], row["kind"], row["end_ns"] - row["start_ns"], row["passes"], row["level"], row["metric"], row["value"]) for row in rows("range_value")] == [
+        ("step", "scope", 20, 1, 0, "sm__throughput.avg.pct_of_peak_sustained_elapsed", 50), ("step", "scope", 20, 1, 0, "dram__bytes_read.sum", 4096)]
+    assert not losses(rows)
+
+
 WORK = {"kernel": "pid,start_ns,duration,stream,correlation,device,context,graph,graph_node,queued_ns,config.grid_x,config.grid_z,"
                   "config.block_x,config.registers,config.static_shared_bytes,config.dynamic_shared_bytes,config.local_bytes_per_thread,"
                   "config.local_bytes_total",

@@ -127,6 +127,8 @@ def test_a_recording(pitot, nvml, tmp_path):
     rows = [json.loads(line) for line in pitot("view", path, "counter_sample", "--json").stdout.splitlines()]
     power = [row["value"] for row in rows if row["counter"] == "gpu_power" and row.get("device") == 1]
     assert len(power) >= 2 and set(power) == {1400246}
+    times = {name: [row["time_ns"] for row in rows if row["counter"] == name and row.get("device") == 0] for name in ("gpu_energy", "gpu_limited_by_power", "gpu_power")}
+    assert all(times[name][-1] >= times["gpu_power"][-1] for name in times), "sums that are read seldom are read at the end"
     assert all(row.get("device") is None for row in rows if row["counter"].startswith("host_"))
     assert sum(row["counter"] == "gpu_xid" for row in rows) == 1
     reasons = [row["reason"] for row in info["capabilities"] if row["name"] == "counters"]

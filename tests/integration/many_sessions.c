@@ -1,12 +1,13 @@
 /*
  * many_sessions ROUNDS: starts and stops ROUNDS sessions, in all the ways that there are, while
- * threads come and go, and prints what of memory (KiB), descriptors, threads and mappings there is
- * after a tenth of them, and in the end. With CUDA in the process, if there is one.
+ * threads come and go, and prints memory (KiB), descriptors, threads, mappings and the heap in use
+ * (KiB) after a tenth of them, and at the end. With CUDA in the process, if there is one.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
 #include <ftw.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,11 +53,12 @@ static unsigned lines(const char *path, const char *key, unsigned *value)
 static void print_what_is_there(void)
 {
 	unsigned resident = 0, mappings;
+	struct mallinfo2 heap = mallinfo2();
 
 	mappings = lines("/proc/self/maps", "none", &resident);
 	lines("/proc/self/status", "VmRSS:", &resident);
-	printf("%u %u %u %u\n", resident, entries("/proc/self/fd"), entries("/proc/self/task") - 2,
-	       mappings);
+	printf("%u %u %u %u %zu\n", resident, entries("/proc/self/fd"),
+	       entries("/proc/self/task") - 2, mappings, (heap.uordblks + heap.hblkhd) >> 10);
 	fflush(stdout);
 }
 

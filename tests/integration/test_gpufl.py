@@ -159,6 +159,29 @@ def test_hardware_counters_of_kernels(record, pitot, rows, made_tape, tmp_path):
     assert all(line["kernel_name"] == kernels[line["true_corr_id"]] and line["sm_throughput_pct"] == -1 for line in export)
 
 
+def test_hardware_counters_of_ranges(record, pitot, rows, made_tape, tmp_path, reader):
+    """A record for each measurement, live as by export."""
+    metric = "dram__bytes_read.sum"
+    recording = record(made_tape, f"engine=range-profiler;measure=range;kernel_count=0;metrics=sm__cycles_active.avg,{metric}", PITOT_GPUFL=str(tmp_path / "live.gpufl"))
+    pitot("export", recording, "-o", tmp_path / "export.gpufl")
+    sessions = [only_session(tmp_path / f"{name}.gpufl") for name in ("live", "export")]
+    live, export = (sorted(({key: line[key] for key in line if key != "session_id"} for line in session.of("scope", "perf_metric_event")),
+                           key=lambda line: line["start_ns"]) for session in sessions)
+    values = [row for row in rows(recording, "range_value") if row["metric"] == metric]
+    assert len(values) > 5 and [(line["name"], line["dram_read_bytes"], line["end_ns"] - line["start_ns"], line["scope_depth"]) for line in live] == [
+        (row["name"], int(row["value"] + 0.5), row["end_ns"] - row["start_ns"], row["level"]) for row in values]
+    assert all(line["sm_throughput_pct"] == -1 and line["user_scope"] == "step" for line in live)
+    assert [{**line, "start_ns": 0, "end_ns": 0} for line in live] == [{**line, "start_ns": 0, "end_ns": 0} for line in export]
+    pitot("export", recording, "-o", tmp_path / "some.gpufl", "--kernel", "*")
+    assert not only_session(tmp_path / "some.gpufl").of("scope", "perf_metric_event"), "it is not known which kernels ran"
+    pitot("import", tmp_path / "export.gpufl", "-o", tmp_path / "back.pitot")
+    back = rows(tmp_path / "back.pitot", "range_value")
+    assert [[row[key] for key in ("name", "kind", "thread", "passes", "value", "device", "level")] for row in back if row["metric"] == metric] == [
+        [*(row[key] for key in ("name", "kind", "thread", "passes")), int(row["value"] + 0.5), row["device"], row["level"]] for row in values]
+    if reader:
+        assert "step" in reader(sessions[1].folder)["said"]
+
+
 def test_the_reader_is_judged(reader):
     if not reader:
         pytest.skip("no gpufl here to judge by (PITOT_GPUFL_PACKAGE=FOLDER of its unpacked wheel, pandas, rich)")

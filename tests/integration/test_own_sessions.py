@@ -86,4 +86,5 @@ def test_many_one_after_the_other(source, build, plain, environment, tmp_path):
     said = subprocess.run([program, "300"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, timeout=600).stdout
     before, after = ([int(word) for word in line.split()] for line in said.splitlines())
     assert after[1:3] == before[1:3] and after[2] == 1 and after[3] < before[3] + 10
-    assert after[0] - before[0] < 4 << 10, "KiB: rings fill up to a MiB each"
+    assert after[4] - before[4] < 512, "KiB of the heap"
+    assert after[0] - before[0] < 16 << 10, "KiB: rings fill up to a MiB each, later on a busy machine"

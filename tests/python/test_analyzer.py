@@ -225,6 +225,18 @@ def test_hardware_counters(analyzer, make_recording, tmp_path, capsys):
     assert "31.0%   88.0%  87.0%" in capsys.readouterr().out
 
 
+def test_hardware_counters_of_ranges(analyzer, make_recording, tmp_path, capsys):
+    """A row for each measurement of a range or a scope; launches of graphs have none."""
+    session = analyzer.GpuFlightSession(make_recording(tmp_path / "ranges.pitot", "ranges"))
+    perf = session.perf
+    rows = [row for row in session.recording.table("range_value").to_arrow().to_pylist() if row["kind"] != "graph"]
+    measured = sorted({(row["end_ns"], row["thread"], row["name"], row["end_ns"] - row["start_ns"]) for row in rows if row["value"] is not None})
+    assert [(name, round(ms * 1e6)) for name, ms in zip(perf["name"], perf["duration_ms"])] == [(name, ns) for _, _, name, ns in measured]
+    assert set(perf["kind"]) == {"scope"} and set(perf["type"]) == {"perf_metric_event"} and set(perf["device_id"]) == {0, 1}
+    session.inspect_perf_metrics()
+    assert "  step\n" in capsys.readouterr().out
+
+
 def test_bank_conflicts(analyzer, training, monkeypatch):
     """By gpufl's formulas, of their sum where CUPTI has none."""
     session = analyzer.GpuFlightSession(training)

@@ -315,6 +315,8 @@ def test_gpufl_deep_windows(run, rows, tmp_path, launcher):
     [windows] = filter(None, ([(row["state"], row["asked"]) for row in rows(folder, "capability") if row["name"] == "engine_window"]
                               for folder in tmp_path.glob("x-*.pitot")))
     assert windows[0] == ("on", "range-profiler")  # it ends with the session
+    [ranges] = [said for folder in tmp_path.glob("x-*.pitot") if "measure=range (code)" in (said := settings_of(rows, folder))]
+    assert "sm__throughput.avg.pct_of_peak_sustained_elapsed,l1tex__t_sector_hit_rate.pct," in ranges  # gpufl's, of scopes
 
 
 def test_gpufl_switched_off(run, tmp_path):

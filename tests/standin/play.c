@@ -213,7 +213,6 @@ static void play_record(const struct tape_record *r, bool first_round)
 	}
 }
 
-/* Only in the first round. */
 static void step_client(size_t step, const struct tape_record *r)
 {
 	const char *function = NULL;
@@ -253,7 +252,7 @@ static void play_step(size_t step, unsigned long round)
 		self.standin->fail();
 	if (index >= self.options->end_at && place.last)
 		play_end(self.options->ending == END_RETURN ? END_EXIT : self.options->ending);
-	if (self.client->step && place.first)
+	if (self.client->step && (place.first || self.client->every_round))
 		step_client(step, &records[index]);
 	play_record(&records[index], place.first);
 }

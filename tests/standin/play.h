@@ -45,11 +45,13 @@ int standins_load(const struct standin_player **player, CUresult (**init)(unsign
 struct play_client {
 	/*
 	 * Called before a record is played, on its thread. For a call, `function` and its `site`;
-	 * else NULL. In order unless --parallel.
+	 * else NULL. In order unless --parallel. In the first round only, unless the library has a
+	 * symbol client_every_round.
 	 */
 	void (*step)(size_t index, size_t count, const char *function, unsigned site);
 	/* Called after all records. */
 	void (*end)(void);
+	bool every_round;
 };
 /* Functions that the library lacks are NULL. */
 int play_load_client(const char *path, struct play_client *client, struct error *e) MUST_USE;

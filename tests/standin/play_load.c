@@ -83,6 +83,7 @@ int play_load_client(const char *path, struct play_client *client, struct error 
 		return error_set(e, E_UNSUPPORTED, "cannot load '%s': %s", path, dlerror());
 	*(void **)&client->step = dlsym(library, "client_step");
 	*(void **)&client->end = dlsym(library, "client_end");
+	client->every_round = dlsym(library, "client_every_round") != NULL;
 	return client->step && client->end ? 0
 					   : error_set(e, E_UNSUPPORTED, "'%s' is no client", path);
 }

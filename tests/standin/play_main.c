@@ -261,7 +261,7 @@ int main(int argc, char **argv)
 	CUresult (*init)(unsigned flags);
 	struct error e = { 0 };
 	struct play_options o;
-	struct play_client client = { NULL, NULL };
+	struct play_client client = { NULL, NULL, false };
 	int status = play_options_parse(argc, argv, &o);
 
 	if (status)

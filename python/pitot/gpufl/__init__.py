@@ -71,6 +71,12 @@ _ENGINES = {
     ProfilingEngine.RangeProfilerKernelReplay: "range-profiler",
 }
 
+#: What gpufl measures of each scope.
+_RANGE_METRICS = (
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed,l1tex__t_sector_hit_rate.pct,lts__t_sector_hit_rate.pct,"
+    "dram__bytes_read.sum,dram__bytes_write.sum,sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"
+)
+
 #: Keywords that gpufl has removed, and their replacements.
 _REMOVED = {
     "enable_profiling": "profiling_engine=ProfilingEngine.PcSampling, or Monitor for False",
@@ -160,6 +166,8 @@ def init(
     engine = _ENGINES[profiling_engine]
     in_windows = deep_window_only and profiling_engine not in (ProfilingEngine.Monitor, ProfilingEngine.Trace)
     (defaults if profiling_engine is ProfilingEngine.Monitor else code)["engine"] = "trace" if in_windows else engine
+    if profiling_engine is ProfilingEngine.RangeProfiler:
+        code["measure"], defaults["metrics"] = "range", _RANGE_METRICS
     if profiling_engine is ProfilingEngine.PmSampling:
         (defaults if pm_sampling_interval_us == 100 else code)["pm_interval_ns"] = max(pm_sampling_interval_us, 1) * 1000
         code["metrics"] = ",".join(pm_sampling_metrics) or None

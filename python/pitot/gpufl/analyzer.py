@@ -351,31 +351,52 @@ class GpuFlightSession:
         wide["ram_total_mib"] = wide["ram_used_mib"] + wide["host_memory_available"] / (1 << 20)
         return _named(wide, "session_id ts_ns=time_ns cpu_pct ram_used_mib ram_total_mib")
 
-    @cached_property
-    def perf(self) -> DataFrame:
-        """Hardware counters, one row per measured launch. duration_ms is the measured time if the counters include it."""
-        values = self._rows("metric_value", "correlation", "metric.name", "value", where=("value!=-",))
+    def _measured(self, table: str, *keys: str) -> DataFrame:
+        """A row for each measurement, with a column for each metric that it has."""
+        values = self._rows(table, *keys, "metric.name", "value", where=("value!=-",))
         values["value"] = values["value"].to_numpy("int64").view("float64")
-        wide = values.pivot_table(
-            index=["pid", "correlation"], columns="metric.name", values="value", aggfunc="last"
+        return values.pivot_table(
+            index=["pid", *keys], columns="metric.name", values="value", aggfunc="last", observed=True
         ).reset_index()
+
+    def _measured_kernels(self) -> DataFrame:
+        wide = self._measured("metric_value", "correlation")
         kernels = self._rows("kernel", "duration_ns", "device", "full_name", "correlation")
         frame = kernels.drop_duplicates(["pid", "correlation"]).merge(wide, on=["pid", "correlation"])
         frame = frame.sort_values(["pid", "correlation"], ignore_index=True)
-        for name, metric in {**_PERF, "time_ns": "gpu__time_duration.sum"}.items():
+        frame["time_ns"] = frame.get("gpu__time_duration.sum", float("nan"))
+        frame["duration_ms"] = frame["time_ns"].fillna(frame["duration_ns"].astype("float64")) / 1e6
+        frame["launch_ordinal"] = frame.groupby("pid").cumcount() + 1
+        frame["type"], frame["kind"] = "kernel_perf_metric_event", "kernel"
+        return frame.rename(columns={"full_name": "name"})
+
+    def _measured_ranges(self) -> DataFrame:
+        frame = self._measured("range_value", "start_ns", "end_ns", "thread", "kind", "name", "device")
+        frame = frame[frame["kind"] != "graph"].sort_values(["pid", "end_ns"], ignore_index=True)
+        frame["session_id"] = self._session_ids(frame)
+        frame["duration_ms"] = (frame["end_ns"] - frame["start_ns"]) / 1e6
+        frame["launch_ordinal"] = float("nan")
+        frame["type"], frame["kind"] = "perf_metric_event", "scope"
+        return frame
+
+    @cached_property
+    def perf(self) -> DataFrame:
+        """Hardware counters, one row per measured launch or range. duration_ms is the measured time if the counters include it."""
+        import pandas
+
+        frames = [frame for frame in (self._measured_kernels(), self._measured_ranges()) if len(frame)]
+        frame = pandas.concat(frames, ignore_index=True) if frames else self._measured_kernels()
+        for name, metric in _PERF.items():
             frame[name] = frame.get(metric, float("nan"))
         conflicts = frame["shared_load_bank_conflicts"] + frame["shared_store_bank_conflicts"]
         conflicts = frame["shared_bank_conflicts"] = frame["shared_bank_conflicts"].fillna(conflicts)
         waves = frame["shared_wavefronts"].where(frame["shared_wavefronts"] > 0)
         frame["shared_bank_conflict_overhead_pct"] = 100 * conflicts / waves
         frame["shared_bank_conflict_nway"] = waves / (waves - conflicts).where(waves > conflicts)
-        frame["duration_ms"] = frame["time_ns"].fillna(frame["duration_ns"].astype("float64")) / 1e6
-        frame["launch_ordinal"] = frame.groupby("pid").cumcount() + 1
-        frame["type"], frame["kind"] = "kernel_perf_metric_event", "kernel"
         return _named(
             frame,
             f"type session_id device_id=device launch_ordinal {' '.join(_PERF)} shared_bank_conflict_overhead_pct "
-            "shared_bank_conflict_nway kind name=full_name duration_ms",
+            "shared_bank_conflict_nway kind name duration_ms",
         )
 
     # --- printed texts ---
@@ -489,13 +510,17 @@ class GpuFlightSession:
 
     def counters_text(self, top_n: int = 10) -> str:
         counters = self.report["counters"]
-        if not counters["kernels"]:
+        if not counters["kernels"] and not counters["ranges"]:
             return "No hardware counters were recorded: pitot record --engine range-profiler reads them."
         shares = [f"{name}_percent" for name in ("sm", "memory", "dram", "l2", "l1", "occupancy")]
         rows = [
             [f"{item['launches']:,}", time_text(item["mean_ns"]),
              *("-" if item[share] is None else f"{item[share]:.1f}%" for share in shares), item["kernel"]]
             for item in counters["kernels"][:top_n]
+        ]  # fmt: skip
+        rows += [
+            [f"{item['measurements']:,}", time_text(item["mean_ns"]), *["-"] * len(shares), item["range"]]
+            for item in counters["ranges"][:top_n]
         ]  # fmt: skip
         text = table_text("launches  mean  SM  memory  DRAM  L2  L1  occupancy  kernel", rows)
         means = self.perf[[*_PERF, "shared_bank_conflict_overhead_pct", "shared_bank_conflict_nway"]].mean().dropna()

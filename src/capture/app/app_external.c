@@ -51,13 +51,13 @@ static int pop(struct ring *r, uint32_t kind, uint64_t *id)
 	return 1;
 }
 
-int pitot_external_push(uint32_t kind, uint64_t id)
+/* Not inlined, like try_pop(): a call while nothing is recorded then saves no registers. */
+static NOINLINE int try_push(uint32_t kind, uint64_t id)
 {
 	struct ring *r;
 	int pushed;
 
-	if (!atomic_load_explicit(&app_external_on, memory_order_relaxed) ||
-	    kind >= RING_EXTERNAL_KINDS || !nvtx_enter())
+	if (kind >= RING_EXTERNAL_KINDS || !nvtx_enter())
 		return 0;
 	r = ring_get();
 	pushed = r ? push(r, kind, id) : 0;
@@ -65,17 +65,27 @@ int pitot_external_push(uint32_t kind, uint64_t id)
 	return pushed;
 }
 
-int pitot_external_pop(uint32_t kind, uint64_t *id)
+static NOINLINE int try_pop(struct ring *r, uint32_t kind, uint64_t *id)
 {
-	struct ring *r = ring_of_thread;
 	uint64_t unused;
 	int popped;
 
-	if (!r || !nvtx_enter())
+	if (!nvtx_enter())
 		return 0;
 	popped = pop(r, kind, id ? id : &unused);
 	nvtx_leave();
 	return popped;
+}
+
+int pitot_external_push(uint32_t kind, uint64_t id)
+{
+	return atomic_load_explicit(&app_external_on, memory_order_relaxed) ? try_push(kind, id)
+									    : 0;
+}
+
+int pitot_external_pop(uint32_t kind, uint64_t *id)
+{
+	return ring_of_thread ? try_pop(ring_of_thread, kind, id) : 0;
 }
 
 /* --- the collector's thread --- */

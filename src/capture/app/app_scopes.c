@@ -71,7 +71,8 @@ static inline void descend(void)
 {
 	uint16_t *level = level_of_thread();
 
-	*level += *level < UINT16_MAX;
+	if (likely(*level < UINT16_MAX))
+		++*level;
 }
 
 static NOINLINE void watch_begin(uint32_t name)
@@ -140,7 +141,8 @@ static inline uint32_t number_of(const char *text)
 	return number;
 }
 
-static void begin_with_text(const char *text, enum nvtx_payload payload_kind, uint64_t payload)
+static NOINLINE void begin_with_text(const char *text, enum nvtx_payload payload_kind,
+				     uint64_t payload)
 {
 	struct nvtx_attributes a = nvtx_message_only(NVTX_MESSAGE_TEXT, text);
 	uint16_t level = *level_of_thread();
@@ -202,7 +204,7 @@ uint32_t pitot_name(const char *name)
 
 static NOINLINE void end(uint16_t *level)
 {
-	const struct nvtx_watch *watch = nvtx_watch_get();
+	const struct nvtx_watch *watch;
 	struct ring *r;
 
 	if (nvtx_enter()) {
@@ -214,6 +216,7 @@ static NOINLINE void end(uint16_t *level)
 		nvtx_leave();
 	}
 	--*level;
+	watch = nvtx_watch_get();
 	if (unlikely(watch))
 		watch->end(NVTX_DOMAIN_SCOPES, *level);
 }
@@ -247,19 +250,24 @@ static uint64_t token_of(struct ring *r, uint32_t level)
 	return token;
 }
 
-uint64_t pitot_scope_token(void)
+static NOINLINE uint64_t find_token(void)
 {
 	uint32_t level = *level_of_thread();
 	uint64_t token = 0;
 	struct ring *r;
 
-	if (is_off() || !level || level > RING_SCOPES || !nvtx_enter())
+	if (!level || level > RING_SCOPES || !nvtx_enter())
 		return 0;
 	r = ring_get();
 	if (r)
 		token = token_of(r, level - 1);
 	nvtx_leave();
 	return token;
+}
+
+uint64_t pitot_scope_token(void)
+{
+	return is_off() ? 0 : find_token();
 }
 
 void pitot_scope_carry(uint64_t token)
@@ -270,7 +278,13 @@ void pitot_scope_carry(uint64_t token)
 		descend();
 }
 
-void pitot_mark(const char *text)
+static NOINLINE void mark(const char *text)
 {
 	nvtx_mark(NVTX_DOMAIN_SCOPES, nvtx_message_only(NVTX_MESSAGE_TEXT, text));
+}
+
+void pitot_mark(const char *text)
+{
+	if (!is_off())
+		mark(text);
 }

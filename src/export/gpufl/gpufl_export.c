@@ -26,8 +26,8 @@ static const enum table_id definitions[] = { TABLE_process,     TABLE_device,
 					     TABLE_counter,     TABLE_external_correlation,
 					     TABLE_metric };
 /* Tables that are not events of export_merge; their rows are merged in by time. */
-static const enum table_id timed[] = { TABLE_clock, TABLE_capability, TABLE_nvtx, TABLE_pc_reading,
-				       TABLE_sass_value };
+static const enum table_id timed[] = { TABLE_clock,      TABLE_capability, TABLE_nvtx,
+				       TABLE_pc_reading, TABLE_sass_value, TABLE_range_value };
 
 static const enum table_id events[] = {
 	TABLE_kernel,        TABLE_memcpy,          TABLE_memset,      TABLE_graph_launch,
@@ -142,6 +142,17 @@ static void append_engine_row(struct session *s, enum table_id table, uint64_t r
 	s->owner->view.result->written[table]++;
 }
 
+/* Measured ranges have neither a kernel nor the scopes around them. */
+static void append_range(struct session *s, uint64_t row)
+{
+	const struct filter *f = &s->owner->view.selection.filter;
+
+	if (f->scope || f->kernel)
+		return;
+	append_row(s, TABLE_range_value, row);
+	s->owner->view.result->written[TABLE_range_value]++;
+}
+
 /* Appends a reading and then its samples. */
 static void append_reading(struct session *s, uint64_t reading)
 {
@@ -164,6 +175,8 @@ static void append_timed_row(struct session *s, enum table_id table, uint64_t ro
 	else if (table == TABLE_sass_value)
 		append_engine_row(s, table, row,
 				  sass_value_columns(s->owner->view.trace)->function[row]);
+	else if (table == TABLE_range_value)
+		append_range(s, row);
 	else
 		append_row(s, table, row);
 }

@@ -340,6 +340,7 @@ static const struct {
 	{ "host_metric_batch", import_host_metrics },
 	{ "pm_sample_batch", import_pm_sample },
 	{ "kernel_perf_metric_event", import_kernel_counters },
+	{ "perf_metric_event", import_range_counters },
 	{ "profile_sample_batch", import_profile_sample },
 	{ "system_start", import_system_mark },
 	{ "system_stop", import_system_mark },

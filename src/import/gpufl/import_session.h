@@ -132,7 +132,7 @@ import_handler import_kernel, import_kernel_detail, import_copy, import_memset, 
 	import_wait, import_allocation;
 import_handler import_scope, import_nvtx_range, import_system_mark;
 import_handler import_device_metrics, import_host_metrics, import_pm_sample, import_profile_sample,
-	import_kernel_counters;
+	import_kernel_counters, import_range_counters;
 
 /* Writes the waiting kernels; `all`: also those whose details have not arrived. */
 void import_kernels_resolve(struct import_session *s, bool all);

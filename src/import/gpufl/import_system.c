@@ -202,34 +202,70 @@ void import_profile_sample(struct import_session *s, struct record *r)
 		append_pc_sample(s, r, function, metric);
 }
 
-/* ---- hardware counters of kernels ---- */
+/* ---- hardware counters of kernels and ranges ---- */
 
-/* The logs have -1 for unknown values. gpufl's own do not name the launch. */
+static const struct {
+	const char *member, *metric;
+} counters[] = {
+#define COUNTER(member, metric, share) { #member, metric },
+	GPUFL_KERNEL_COUNTERS(COUNTER)
+#undef COUNTER
+};
+
+/*
+ * Sets the metric and the value of a counter. Returns false if it is unknown, for which the logs
+ * have -1, or out of memory.
+ */
+static bool read_counter(struct import_session *s, struct record *r, size_t i, uint32_t *metric,
+			 int64_t *bits)
+{
+	const struct record_field *value = record_find(r, counters[i].member);
+
+	if (!value || !value->has_number || value->real < 0)
+		return false;
+	*metric = declare_metric(s, import_text(s, counters[i].metric));
+	memcpy(bits, &value->real, sizeof(*bits));
+	if (!*metric)
+		import_add_loss(s, loss_reason_no_memory, 1, NULL);
+	return *metric != 0;
+}
+
+/* gpufl's own logs do not name the launch. */
 void import_kernel_counters(struct import_session *s, struct record *r)
 {
-	static const struct {
-		const char *member, *metric;
-	} counters[] = {
-#define COUNTER(member, metric, share) { #member, metric },
-		GPUFL_KERNEL_COUNTERS(COUNTER)
-#undef COUNTER
-	};
 	struct row_metric_value row = { .correlation =
 						record_number(r, "true_corr_id", UINT64_MAX) };
 
 	if (!row.correlation)
 		import_add_loss(s, loss_reason_unknown_record, 1,
 				"hardware counters of kernels that do not name the launch");
-	for (size_t i = 0; i < ARRAY_SIZE(counters) && row.correlation; i++) {
-		const struct record_field *value = record_find(r, counters[i].member);
-
-		if (!value || !value->has_number || value->real < 0)
-			continue;
-		row.metric = declare_metric(s, import_text(s, counters[i].metric));
-		memcpy(&row.value, &value->real, sizeof(row.value));
-		if (row.metric)
+	for (size_t i = 0; i < ARRAY_SIZE(counters) && row.correlation; i++)
+		if (read_counter(s, r, i, &row.metric, &row.value))
 			import_append(s, TABLE_metric_value, &row);
-		else
-			import_add_loss(s, loss_reason_no_memory, 1, NULL);
-	}
+}
+
+/* gpufl measures scopes, in one pass, and does not say on which thread. */
+void import_range_counters(struct import_session *s, struct record *r)
+{
+	struct row_range_value row;
+	uint64_t is_scope = 1;
+
+	import_fill(s, r, TABLE_range_value, &row);
+	if (row.missing >> COLUMN_range_value_start_ns & 1)
+		return;
+	record_u64(r, "is_scope", &is_scope);
+	row.kind = is_scope ? range_kind_scope : range_kind_nvtx;
+	row.thread = (uint32_t)record_number(r, "thread_id", UINT32_MAX);
+	row.passes = MAX((uint32_t)record_number(r, "passes", UINT32_MAX), 1u);
+	row.name = import_string(s, import_text(s, record_text(r, "name")));
+	row.level = (uint8_t)record_number(r, "scope_depth", UINT8_MAX);
+	row.missing &= ~(UINT64_C(1) << COLUMN_range_value_value |
+			 UINT64_C(1) << COLUMN_range_value_device |
+			 UINT64_C(1) << COLUMN_range_value_level);
+	ROW_MISSING(&row, range_value, correlation);
+	ROW_MISSING(&row, range_value, domain);
+	ROW_MISSING_IF(&row, range_value, level, !record_find(r, "scope_depth"));
+	for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
+		if (read_counter(s, r, i, &row.metric, &row.value))
+			import_append(s, TABLE_range_value, &row);
 }

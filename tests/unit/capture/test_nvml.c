@@ -474,6 +474,38 @@ static void values_that_are_none(void)
 	assert_int_equal(samples_of("gpu_pcie_sent", 0, 197000), 4);
 }
 
+/*
+ * How often NVML is called in a minute of readings every 100 ms: what that costs on a GPU is the
+ * sum of these calls' costs (docs/monitor.md).
+ */
+static void calls_of_a_minute(void)
+{
+	struct settings wanted = SETTINGS_INIT;
+
+	use("whole");
+	wanted.system = SETTING_SYSTEM_ALL;
+	wanted.counters_ns = step = 100 * NS_PER_MS;
+	counters_source.window(&wanted, captured->writer);
+	for (int i = 0; i < 600; i++)
+		sample(two_devices, 1);
+	read_rows();
+	assert_int_equal(samples_of("gpu_power", 0, 700123), 600);
+	assert_int_equal(samples_of("gpu_sm_clock", 0, 1980), 600);
+	assert_int_equal(samples_of("gpu_throttle_reasons", 0, 0), 600);
+	assert_in_range(samples_of("gpu_utilization", 0, 97), 200, 204);
+	assert_in_range(samples_of("gpu_memory_used", 0, 1000000000), 120, 125);
+	assert_in_range(samples_of("gpu_memory_clock", 0, 3201), 120, 125);
+	assert_in_range(samples_of("gpu_temperature", 0, 41), 120, 125);
+	assert_int_equal(samples_of("gpu_energy", 0, 12345678901235), 12);
+	assert_in_range(samples_of("gpu_processes", 0, 2), 10, 66);
+	assert_in_range(samples_of("gpu_power_limit", 0, 700000), 6, 15);
+	/* one call for memory, PCIe and NVLink, and one for limits and errors */
+	assert_in_range(standin->field_calls, 12, 66 + 15);
+	assert_in_range(samples_of("gpu_limited_by_power", 0, 74000), 6, 15);
+	assert_in_range(samples_of("gpu_ecc_corrected", 0, 3000), 6, 15);
+	assert_in_range(standin->gpm_samples, 6, 600);
+}
+
 /* Of two minutes of readings every half second. */
 static void energy_is_read_less_often(void)
 {
@@ -483,7 +515,7 @@ static void energy_is_read_less_often(void)
 		sample(two_devices, 2);
 	read_rows();
 	assert_int_equal(samples_of("gpu_power", 0, 700123), 240);
-	assert_int_equal(samples_of("gpu_energy", 0, 12345678901235), 22);
+	assert_int_equal(samples_of("gpu_energy", 0, 12345678901235), 12);
 	assert_int_equal(samples_of("gpu_energy", 0, 12345678901235),
 			 samples_of("gpu_energy", 1, 12345678901236));
 }
@@ -585,6 +617,7 @@ static void in_a_child(void (*body)(void))
 	C(units_without_support)                                                                   \
 	C(one_process_reads_the_machine)                                                           \
 	C(values_that_are_none)                                                                    \
+	C(calls_of_a_minute)                                                                       \
 	C(energy_is_read_less_often)                                                               \
 	C(no_library)                                                                              \
 	C(nothing_before_the_start)                                                                \

@@ -254,6 +254,71 @@ static void test_counters_without_kernels(void **state)
 	free(text);
 }
 
+static void range_value(struct sink *s, enum range_kind kind, uint32_t name, uint32_t metric,
+			uint64_t end_ns, double number)
+{
+	struct row_range_value row = { .start_ns = 2048,
+				       .end_ns = end_ns,
+				       .thread = 7,
+				       .kind = kind,
+				       .name = name,
+				       .passes = 2,
+				       .metric = metric,
+				       .device = 1,
+				       .level = 2 };
+
+	memcpy(&row.value, &number, sizeof(number));
+	ROW_MISSING_IF(&row, range_value, value, isnan(number));
+	ROW_MISSING_IF(&row, range_value, level, kind == range_kind_nvtx);
+	s->ops->append(s, TABLE_range_value, &row);
+}
+
+static void check_range(const char *text, unsigned line, const char *name, uint64_t end_ns,
+			const char *throughput, const char *bytes, const char *depth)
+{
+	char expected[2048];
+
+	snprintf(expected, sizeof(expected),
+		 "{\"type\":\"perf_metric_event\",\"pid\":42,\"app\":\"app\",\"session_id\":"
+		 "\"" SESSION "\",\"name\":\"%s\",\"start_ns\":%llu,\"end_ns\":%llu,"
+		 "\"device_id\":1,\"sm_throughput_pct\":%s,\"l1_hit_rate_pct\":-1.0000,"
+		 "\"l2_hit_rate_pct\":-1.0000,\"dram_read_bytes\":%s,\"dram_write_bytes\":-1,"
+		 "\"tensor_active_pct\":-1.0000,\"user_scope\":\"%s\"%s}",
+		 name, (unsigned long long)(2048 + EPOCH), (unsigned long long)(end_ns + EPOCH),
+		 throughput, bytes, name, depth);
+	CHECK_LINE(text, "perf_metric_event", line, expected);
+}
+
+/* One record for each measurement of a scope or a range of NVTX; launches of graphs have none. */
+static void test_counters_of_ranges(void **state)
+{
+	struct sink *s = sink_open(*state, (struct gpufl_options){ 0 });
+	char *text;
+
+	define(s);
+	text_row(s, 20, "sm__throughput.avg.pct_of_peak_sustained_elapsed");
+	text_row(s, 21, "dram__bytes_read.sum");
+	text_row(s, 22, "gpu__time_duration.sum");
+	text_row(s, 30, "forward");
+	text_row(s, 31, "graph 1");
+	for (uint32_t i = 0; i < 3; i++)
+		ROW(s, metric, .id = 10 + i, .name = 20 + i);
+	range_value(s, range_kind_scope, 30, 10, 3000, 41.23456);
+	range_value(s, range_kind_scope, 30, 11, 3000, 4096);
+	range_value(s, range_kind_scope, 30, 12, 3000, 5); /* the format has no member for it */
+	range_value(s, range_kind_graph, 31, 10, 3500, 1);
+	s->ops->seal(s);
+	range_value(s, range_kind_nvtx, 30, 10, 4000, NAN);
+	range_value(s, range_kind_nvtx, 30, 11, 4000, 12);
+	text = close_sink(s, *state, "scope.1.log.gz");
+	check_range(text, 0, "forward", 3000, "41.2346", "4096",
+		    ",\"scope_depth\":2,\"thread_id\":7,\"passes\":2,\"is_scope\":1");
+	check_range(text, 1, "forward", 4000, "-1.0000", "12",
+		    ",\"thread_id\":7,\"passes\":2,\"is_scope\":0");
+	assert_null(find_line(text, "perf_metric_event", 2));
+	free(text);
+}
+
 static void test_the_engine_is_named(void **state)
 {
 	static const struct {
@@ -328,6 +393,7 @@ int main(void)
 		folder_test(test_counters_in_a_locale_with_a_comma),
 		folder_test(test_counters_of_kernels),
 		folder_test(test_counters_without_kernels),
+		folder_test(test_counters_of_ranges),
 		folder_test(test_the_engine_is_named),
 		folder_test(test_windows_of_system_metrics),
 	};

@@ -42,7 +42,7 @@ static const char *const variables[] = {
 	"PITOT_GRAPHS",    "PITOT_COUNTERS",    "PITOT_STACKS",      "PITOT_OPTIONS",
 	"PITOT_DISABLED",  "PITOT_SYNC",        "GPUFL_DISABLED",    "GPUFL_APP_NAME",
 	"PITOT_APP_NAME",  "PITOT_MAX_SIZE",    "PITOT_ENGINE",      "GPUFL_PROFILING_ENGINE",
-	"PITOT_RECORDING", "PITOT_CONFIG_FILE", "GPUFL_CONFIG_FILE",
+	"PITOT_RECORDING", "PITOT_CONFIG_FILE", "GPUFL_CONFIG_FILE", "PITOT_DELAY",
 };
 
 static int clean(void **state)
@@ -102,6 +102,48 @@ static void test_precedence(void **state)
 	assert_int_equal(s.stacks, SETTING_STACKS_NATIVE);
 	assert_int_equal(s.start_ns, 0);
 	assert_int_equal(s.graphs, SETTING_GRAPHS_NODE);
+}
+
+/* All subsets of the sources, each with all subsets of the kill switch's. */
+static void test_every_combination(void **state)
+{
+	enum { PROGRAM = 1, FILE_ = 2, ENVIRONMENT = 4, CODE = 8, OFF_FILE = 16, OFF_OURS = 32 };
+	enum { OFF_THEIRS = 64, ALL = 128 };
+
+	for (unsigned from = 0; from < ALL; from++) {
+		struct settings s = SETTINGS_INIT;
+		enum setting_source source = from & CODE          ? SETTING_BY_CODE
+					     : from & ENVIRONMENT ? SETTING_BY_ENVIRONMENT
+					     : from & FILE_       ? SETTING_BY_FILE
+					     : from & PROGRAM     ? SETTING_BY_PROGRAM
+								  : SETTING_BY_DEFAULT;
+		char file[64];
+
+		clean(state);
+		snprintf(file, sizeof(file), "{\"enabled\": %s%s}",
+			 from & OFF_FILE ? "false" : "true",
+			 from & FILE_ ? ", \"delay\": \"2s\"" : "");
+		write_config(file);
+		if (from & PROGRAM)
+			settings_put(&s, SETTING_ID_delay_ns, NS_PER_S, SETTING_BY_PROGRAM);
+		if (from & CODE)
+			settings_put(&s, SETTING_ID_delay_ns, 4 * NS_PER_S, SETTING_BY_CODE);
+		if (from & ENVIRONMENT)
+			setenv("PITOT_DELAY", "3s", 1);
+		if (from & OFF_OURS)
+			setenv("PITOT_DISABLED", "1", 1);
+		if (from & OFF_THEIRS)
+			setenv("GPUFL_DISABLED", "1", 1);
+		settings_read(&s, path, true, NULL);
+		assert_int_equal(s.source[SETTING_ID_delay_ns], source);
+		assert_int_equal(s.delay_ns, from & CODE          ? 4 * NS_PER_S
+					     : from & ENVIRONMENT ? 3 * NS_PER_S
+					     : from & FILE_       ? 2 * NS_PER_S
+					     : from & PROGRAM     ? NS_PER_S
+								  : 0);
+		assert_int_equal(s.disabled, (from & (OFF_FILE | OFF_OURS | OFF_THEIRS)) != 0);
+	}
+	clean(state);
 }
 
 static void test_sources(void **state)
@@ -228,6 +270,15 @@ static void test_gpufl(void **state)
 	setenv("GPUFL_PROFILING_ENGINE", "Deep", 1);
 	s = read_all(NULL, true);
 	assert_int_equal(s.engine, SETTING_ENGINE_DEEP);
+	assert_int_equal(s.measure, SETTING_MEASURE_KERNEL);
+	setenv("GPUFL_PROFILING_ENGINE", "RangeProfiler", 1); /* of scopes */
+	s = read_all(NULL, true);
+	assert_int_equal(s.engine, SETTING_ENGINE_RANGE_PROFILER);
+	assert_int_equal(s.measure, SETTING_MEASURE_RANGE);
+	setenv("GPUFL_PROFILING_ENGINE", "RangeProfilerKernelReplay", 1);
+	s = read_all(NULL, true);
+	assert_int_equal(s.engine, SETTING_ENGINE_RANGE_PROFILER);
+	assert_int_equal(s.measure, SETTING_MEASURE_KERNEL);
 	setenv("PITOT_OPTIONS", "engine=trace", 1); /* ours counts */
 	assert_int_equal(read_all(NULL, true).engine, SETTING_ENGINE_TRACE);
 	setenv("PITOT_ENGINE", "monitor", 1);
@@ -255,6 +306,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_precedence, clean),
+		cmocka_unit_test_setup(test_every_combination, clean),
 		cmocka_unit_test_setup(test_sources, clean),
 		cmocka_unit_test_setup(test_every_setting_has_a_variable_and_a_key, clean),
 		cmocka_unit_test_setup(test_what_is_wrong_is_named, clean),
