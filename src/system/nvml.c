@@ -198,7 +198,7 @@ static const struct group groups[] = {
 	ONE(memory_clock, read_memory_clock, EVERY_MS(500)),
 	ONE(power, read_power),
 	ONE(temperature, read_temperature, EVERY_MS(500)),
-	ONE(memory_used, read_used, EVERY_MS(500)),
+	ONE(memory_used, read_used, EVERY_MS(250)),
 	ONE(energy, read_energy, EVERY_S(20), .is_sum = true),
 	ONE(throttle_reasons, read_throttling),
 	ONE(power_limit, read_limit, EVERY_S(10), .all = true),
