@@ -572,7 +572,8 @@ static void play_api(const struct tape_event *e)
 	launching = e->site == CUPTI_API_ENTER && is_launch_of_driver(e);
 	if (launching) {
 		atomic_fetch_add(&all_launching, 1);
-		usleep((useconds_t)standin_faults()->launch_us);
+		if (standin_faults()->launch_us)
+			usleep((useconds_t)standin_faults()->launch_us);
 	}
 	/* Work begins after the last callback on its call's entry. */
 	if (e->site == CUPTI_API_ENTER && e->domain == CUPTI_CB_DOMAIN_DRIVER_API)
