@@ -217,7 +217,12 @@ class Connection:
             self.obey(*self.call())
 
     def rest(self, complete=True):
-        """Obeys until the producer hangs up, behind a complete frame unless its time was over."""
+        """
+        Obeys until the producer hangs up, behind a complete frame unless its time was over. Reads ahead: a program at its end waits
+        for a moment only, less than a busy machine may need to decode what comes.
+        """
+        if not self.ahead:
+            self.read_ahead()
         try:
             while True:
                 self.obey(*self.call())
