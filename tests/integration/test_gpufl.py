@@ -307,7 +307,8 @@ def test_a_process_that_is_killed(build, source, pitot, tmp_path):
     if not player.exists():
         pytest.skip("built without CUDA's headers")
     tape = source / "tests" / "data" / "tapes" / "kinds.tape"
-    script = f'"{player}" --repeat 1000 "{tape}" & until [ -s logs/*/.tmp/device.log ]; do sleep 0.02; done; kill -9 $!; wait'
+    begun = " && ".join(f"[ -s logs/*/.tmp/{name}.log ]" for name in ("device", "scope", "system"))
+    script = f'"{player}" --repeat 1000 "{tape}" & until {begun}; do sleep 0.02; done; kill -9 $!; wait'
     said = pitot("record", "--gpu-only", "--log", "gpufl=logs", "-o", "r.pitot", "--", "sh", "-c", script).stderr
     assert "gpufl's logs of 1 process that did not end in order" in said
     [folder] = (tmp_path / "logs").iterdir()
