@@ -143,30 +143,35 @@ def test_live_and_export_have_what_the_recording_has(record, pitot, rows, reader
             check_reader(reader, session, totals)
 
 
-def test_hardware_counters_of_kernels(record, pitot, rows, made_tape, tmp_path):
+@pytest.fixture
+def counted(record, pitot, made_tape, tmp_path):
+    """counted("options", "log", "type", "key"): the recording of a tape by range-profiler, the exported session, and the records, live and exported."""
+    def run(options, log, kind, order):
+        recording = record(made_tape, f"engine=range-profiler;{options}", PITOT_GPUFL=str(tmp_path / "live.gpufl"))
+        pitot("export", recording, "-o", tmp_path / "export.gpufl")
+        sessions = [only_session(tmp_path / f"{name}.gpufl") for name in ("live", "export")]
+        return recording, sessions[1], [sorted(({key: line[key] for key in line if key != "session_id"} for line in session.of(log, kind)),
+                                               key=lambda line: line[order]) for session in sessions]
+
+    return run
+
+
+def test_hardware_counters_of_kernels(counted, rows):
     """Of each measured launch those for which the format has a member, live as by export."""
     metric = "dram__bytes_read.sum"
-    recording = record(made_tape, f"engine=range-profiler;kernel_count=50;metrics=sm__cycles_active.avg,{metric}", PITOT_GPUFL=str(tmp_path / "live.gpufl"))
-    pitot("export", recording, "-o", tmp_path / "export.gpufl")
-    sessions = [only_session(tmp_path / f"{name}.gpufl") for name in ("live", "export")]
-    live, export = (sorted(({key: line[key] for key in line if key != "session_id"} for line in session.of("device", "kernel_perf_metric_event")),
-                           key=lambda line: line["launch_ordinal"]) for session in sessions)
+    recording, exported, (live, export) = counted(f"kernel_count=50;metrics=sm__cycles_active.avg,{metric}", "device", "kernel_perf_metric_event", "launch_ordinal")
     values = {row["correlation"]: row["value"] for row in rows(recording, "metric_value") if row["metric"] == metric}
-    kernels = {row["true_corr_id"]: sessions[1].names("kernel_dict")[row["kernel_id"]] for row in sessions[1].rows("device", "kernel_event_batch")}
+    kernels = {row["true_corr_id"]: exported.names("kernel_dict")[row["kernel_id"]] for row in exported.rows("device", "kernel_event_batch")}
     assert len(values) == 50 and {line["true_corr_id"]: line["dram_read_bytes"] for line in live} == {key: int(value + 0.5) for key, value in values.items()}
     assert [(line["launch_ordinal"], line["range_index"], line["range_name"]) for line in live] == [(i + 1, i, str(i)) for i in range(50)]
     assert live == export
     assert all(line["kernel_name"] == kernels[line["true_corr_id"]] and line["sm_throughput_pct"] == -1 for line in export)
 
 
-def test_hardware_counters_of_ranges(record, pitot, rows, made_tape, tmp_path, reader):
+def test_hardware_counters_of_ranges(counted, pitot, rows, tmp_path, reader):
     """A record for each measurement, live as by export."""
     metric = "dram__bytes_read.sum"
-    recording = record(made_tape, f"engine=range-profiler;measure=range;kernel_count=0;metrics=sm__cycles_active.avg,{metric}", PITOT_GPUFL=str(tmp_path / "live.gpufl"))
-    pitot("export", recording, "-o", tmp_path / "export.gpufl")
-    sessions = [only_session(tmp_path / f"{name}.gpufl") for name in ("live", "export")]
-    live, export = (sorted(({key: line[key] for key in line if key != "session_id"} for line in session.of("scope", "perf_metric_event")),
-                           key=lambda line: line["start_ns"]) for session in sessions)
+    recording, exported, (live, export) = counted(f"measure=range;kernel_count=0;metrics=sm__cycles_active.avg,{metric}", "scope", "perf_metric_event", "start_ns")
     values = [row for row in rows(recording, "range_value") if row["metric"] == metric]
     assert len(values) > 5 and [(line["name"], line["dram_read_bytes"], line["end_ns"] - line["start_ns"], line["scope_depth"]) for line in live] == [
         (row["name"], int(row["value"] + 0.5), row["end_ns"] - row["start_ns"], row["level"]) for row in values]
@@ -179,7 +184,7 @@ def test_hardware_counters_of_ranges(record, pitot, rows, made_tape, tmp_path, r
     assert [[row[key] for key in ("name", "kind", "thread", "passes", "value", "device", "level")] for row in back if row["metric"] == metric] == [
         [*(row[key] for key in ("name", "kind", "thread", "passes")), int(row["value"] + 0.5), row["device"], row["level"]] for row in values]
     if reader:
-        assert "step" in reader(sessions[1].folder)["said"]
+        assert "step" in reader(exported.folder)["said"]
 
 
 def test_the_reader_is_judged(reader):

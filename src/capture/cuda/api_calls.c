@@ -269,11 +269,11 @@ static NOINLINE void on_callback_with_listeners(unsigned who, CUpti_CallbackDoma
 		domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid < API_CALLBACK_IDS_MAX
 			? &functions[API_DRIVER][cbid]
 			: NULL;
-	bool is_module = who & LISTENER_MODULES && f && f->is_module,
-	     is_capture = who & LISTENER_LAUNCHES && f && f->is_capture,
-	     is_graph = who & LISTENER_LAUNCHES && f && f->kind == api_kind_graph_launch,
-	     is_launch = is_graph || (who & LISTENER_LAUNCHES && f && f->kind == api_kind_launch),
-	     is_gated = is_launch || (who & LISTENER_LAUNCHES && f && f->is_gated);
+	bool for_launches = who & LISTENER_LAUNCHES && f,
+	     is_module = who & LISTENER_MODULES && f && f->is_module,
+	     is_graph = for_launches && f->kind == api_kind_graph_launch,
+	     is_launch = is_graph || (for_launches && f->kind == api_kind_launch),
+	     is_gated = is_launch || (for_launches && f->is_gated);
 
 	if (who & LISTENER_LAUNCHES && launch_engine_calls())
 		return;
@@ -281,7 +281,7 @@ static NOINLINE void on_callback_with_listeners(unsigned who, CUpti_CallbackDoma
 		pc_sampling_module_call(true);
 	if (is_gated && data->callbackSite == CUPTI_API_ENTER)
 		launch_gate_enter(data->correlationId);
-	if (is_capture)
+	if (for_launches && f->is_capture)
 		stream_captures_call(data, f->name);
 	if (is_launch && data->callbackSite == CUPTI_API_ENTER && atomic_load(&enabled))
 		launch_engine_enter(data, f->name, is_graph);
@@ -327,11 +327,11 @@ static void find_functions(const struct cupti *cupti)
 			    CUPTI_SUCCESS)
 				f->name = NULL;
 			f->kind = f->name ? (uint8_t)api_kind_of(f->name) : api_kind_other;
-			f->is_module = f->name && api == API_DRIVER && is_module_function(f->name);
-			f->is_capture = f->name && api == API_DRIVER &&
-					stream_captures_is_function(f->name);
-			f->is_gated =
-				f->name && api == API_DRIVER && launch_gate_is_function(f->name);
+			if (!f->name || api != API_DRIVER)
+				continue;
+			f->is_module = is_module_function(f->name);
+			f->is_capture = stream_captures_is_function(f->name);
+			f->is_gated = launch_gate_is_function(f->name);
 		}
 	}
 }
