@@ -7,6 +7,7 @@
 #include "cli/ui.h"
 #include "cli/window.h"
 #include "read/read_report.h"
+#include "report/roofline_picture.h"
 #include "report/section.h"
 
 static const char *const by_choices[] = { "kernel", "config", "stream", "device",
@@ -23,7 +24,8 @@ static const char *option_kernel, *option_scope, *option_source, *option_output;
 
 static const struct option options[] = {
 	OPTION(STRING, "output", 'o', option_output, "FILE",
-	       "write the report as an HTML page: x.html, or - for standard output",
+	       "write the report as an HTML page: x.html, or - for standard output; x.svg: the "
+	       "roofline of kernels with hardware counters, as a picture",
 	       .is_path = true),
 	FLAG("force", 'f', option_force, "replace a file that exists"),
 	OPTION(U64, "top", 'n', option_top, "N",
@@ -77,6 +79,7 @@ static const struct command_example examples[] = {
 	{ "pitot report --stalls", "what kernels waited for, by source line" },
 	{ "pitot report --source=kernel.cu:16", "a source line with its instructions" },
 	{ "pitot report --counters", "what hardware counters say of kernels" },
+	{ "pitot report -o roofline.svg", "their roofline, as a picture" },
 	{ "pitot report --kernel '*gemm*' --full-names", "only matrix multiplications" },
 	{ NULL, NULL },
 };
@@ -99,6 +102,11 @@ static int make_filter(const struct context *c, const struct trace *t, struct fi
 	return EXIT_DONE;
 }
 
+static bool is_picture(void)
+{
+	return option_output && output_path_ends(option_output, ".svg");
+}
+
 static int check_output(const struct context *c)
 {
 	if (!option_output)
@@ -107,10 +115,21 @@ static int check_output(const struct context *c)
 		return cli_usage(c, "--json goes to standard output: leave out -o");
 	if (!strcmp(option_output, "-") && isatty(STDOUT_FILENO))
 		return cli_usage(c, "standard output is a terminal: name a file with -o");
-	if (strcmp(option_output, "-") && !output_path_ends(option_output, ".html .htm"))
-		return cli_usage(c, "'%s' is no page: name it x.html; text goes to standard output",
+	if (strcmp(option_output, "-") && !output_path_ends(option_output, ".html .htm .svg"))
+		return cli_usage(c,
+				 "'%s' is no page: name it x.html, or x.svg for the roofline; "
+				 "text goes to standard output",
 				 option_output);
 	return EXIT_DONE;
+}
+
+static int no_roofline(const struct context *c)
+{
+	return cli_failf(c,
+			 "'%s': no selected kernel has operations and bytes for a roofline; to "
+			 "measure them: pitot record --engine range-profiler --metrics "
+			 "roofline,tensor",
+			 option_output);
 }
 
 static int write_page(const struct context *c, const struct strbuf *page)
@@ -146,15 +165,18 @@ static int print(const struct context *c, const struct report *r, const char *pa
 		.top = option_top,
 		.out = &out,
 	};
-	int status;
+	int status = EXIT_DONE;
 
 	if (c->json)
 		report_print_json(&view);
+	else if (is_picture())
+		status = roofline_picture(&view, &out) ? EXIT_DONE : no_roofline(c);
 	else if (option_output)
 		report_print_html(&view);
 	else
 		report_print_text(&view);
-	status = option_output ? write_page(c, &out) : cli_print(c, &out);
+	if (status == EXIT_DONE)
+		status = option_output ? write_page(c, &out) : cli_print(c, &out);
 	strbuf_release(&out);
 	return status;
 }
@@ -166,7 +188,7 @@ static int run(struct context *c, int argc, char **argv)
 		.scopes = (enum scope_choice)option_scopes,
 		.scope_tree = scopes_given,
 		.stalls = option_stalls,
-		.counters = option_counters,
+		.counters = option_counters || is_picture(),
 		.captures = option_graphs,
 	};
 	_cleanup_free_ char *path = NULL;

@@ -159,6 +159,8 @@ static void print_table(const struct section *s, const struct report_view *v, st
 			s->before(v, &before);
 		if (before.length)
 			report_paragraph(v, 2, strbuf_text(&before));
+		if (v->html && s->picture)
+			s->picture(v);
 	}
 	*titled = true;
 	if (text_table_rows(t))

@@ -265,6 +265,8 @@ struct section {
 	/* Add lines between the title and the tables, and after the tables. */
 	void (*before)(const struct report_view *v, struct strbuf *out);
 	void (*after)(const struct report_view *v, struct strbuf *out);
+	/* Adds a picture to a page, before the tables. */
+	void (*picture)(const struct report_view *v);
 	/* Prints the text, instead of the declared tables. */
 	void (*text)(const struct report_view *v);
 };

@@ -10,6 +10,7 @@
 #include "analysis/counters.h"
 #include "analysis/occupancy.h"
 #include "base/human.h"
+#include "report/roofline_picture.h"
 #include "report/words.h"
 #include "symbol/demangle.h"
 
@@ -211,6 +212,12 @@ static void add_missing(const struct report_view *v, struct strbuf *out)
 				 "--metrics roofline,tensor\n");
 }
 
+static void add_picture(const struct report_view *v)
+{
+	if (is_asked_for(v))
+		roofline_picture(v, v->out);
+}
+
 /* --- metrics --- */
 
 ROW_IF(is_first, struct counter_of_kernel, row->is_first)
@@ -349,5 +356,6 @@ const struct section section_counters = {
 	.remark = add_remark,
 	.before = add_hints,
 	.after = add_missing,
+	.picture = add_picture,
 	.empty = print_none,
 };

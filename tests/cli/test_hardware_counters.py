@@ -1,5 +1,7 @@
 """Hardware counters of kernels: `pitot report --counters`, and in exports."""
 import json
+import re
+from xml.etree import ElementTree
 
 import pytest
 
@@ -8,6 +10,7 @@ from perfetto_trace import Trace, schema
 
 TIME, BYTES, HIT_RATE = "gpu__time_duration.sum", "dram__bytes_read.sum.per_second", "l1tex__t_sector_hit_rate.pct"
 METRICS = (TIME, BYTES, HIT_RATE)
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +125,62 @@ def test_share_of_attainable(pitot, roofline):
     for flops, _, intensity, peak, width, attainable, percent, _ in known:
         assert attainable == pytest.approx(min(peak, intensity * width) if intensity is not None else peak)
         assert percent == pytest.approx(100 * flops / attainable)
+
+
+PREFIXES = {"FLOP/s": 1, "kFLOP/s": 1e3, "MFLOP/s": 1e6, "GFLOP/s": 1e9, "TFLOP/s": 1e12}
+
+
+def axis(svg, name):
+    """What a pixel stands for, by the labels of an axis."""
+    ticks = [(float(t.get(name)), float(t.text.split()[0]) * (PREFIXES[t.text.split()[1]] if name == "y" else 1))
+             for t in svg.iter(SVG + "text") if name in t.get("class", "").split()]
+    (first, low), (last, high) = ticks[0], ticks[-1]
+    offset = 4 if name == "y" else 0  # of the baseline
+    return lambda pixel: low * (high / low) ** ((float(pixel) + offset - first) / (last - first))
+
+
+def test_roofline_picture(pitot, roofline, tmp_path):
+    """Points and roofs are where the axes say; each point that has a place on them is there."""
+    pitot("report", roofline, "-o", tmp_path / "x.svg")
+    svg = ElementTree.fromstring((tmp_path / "x.svg").read_text())
+    x, y = axis(svg, "x"), axis(svg, "y")
+    shown = pitot("report", roofline, "--json", json_output=True)["counters"]["roofline"]
+    expected, found = {}, {}
+    for p in shown:
+        if p["flops"] and p["intensity"]:
+            expected[p["kernel"], p["type"], p["level"]] = p["intensity"], p["flops"]
+    for group in svg.iter(SVG + "g"):
+        for mark in group:
+            title = mark.findtext(SVG + "title")
+            if not title:
+                continue
+            place = (mark.get("cx"), mark.get("cy")) if mark.tag == SVG + "circle" else re.match(r"M([\d.]+) ([\d.]+)l([\d.]+)", mark.get("d")).groups()
+            kernel, of_type, level = re.match(r"(\w+): .*?FLOP/s ([\w ]+), .* FLOP/byte of (\w+)", title).groups()
+            found[kernel, of_type, level] = x(place[0]), y(float(place[1]) + (float(place[2]) if len(place) > 2 else 0))
+            assert group.get("class") == f"l{('DRAM', 'L2', 'L1').index(level)}" and ("tensor" in of_type) == (mark.tag != SVG + "circle")
+    assert len(expected) > 5 and found == {key: pytest.approx(value, rel=1e-3) for key, value in expected.items()}
+    for level, name in enumerate(("DRAM", "L2", "L1")):
+        peak = max((p["peak_bandwidth"] or 0 for p in shown if p["level"] == name), default=0)
+        ends = [re.match(r"M([\d.]+) ([\d.]+)L([\d.]+) ([\d.]+)", p.get("d")).groups() for p in svg.iter(SVG + "path") if p.get("class") == f"level l{level}"]
+        assert len(ends) == (peak > 0)
+        for x0, y0, x1, y1 in ends:
+            assert y(y0) / x(x0) == pytest.approx(peak, rel=1e-3) == y(y1) / x(x1)
+    roofs = sorted(y(re.search(r" ([\d.]+)H", p.get("d")).group(1)) for p in svg.iter(SVG + "path") if p.get("class") == "type")
+    assert roofs == pytest.approx(sorted({p["type"]: max(q["peak_flops"] or 0 for q in shown if q["type"] == p["type"])
+                                          for p in shown if p["peak_flops"]}.values()), rel=1e-3)
+
+
+def test_roofline_picture_in_a_page(pitot, roofline, tmp_path):
+    pitot("report", roofline, "--counters", "-o", tmp_path / "x.html")
+    pitot("report", roofline, "-o", tmp_path / "x.svg")
+    assert (tmp_path / "x.svg").read_text() in (tmp_path / "x.html").read_text()
+    assert "<svg" not in pitot("report", roofline, "-o", "-").stdout
+
+
+def test_no_roofline_picture(pitot, recording, tmp_path):
+    failed = pitot("report", recording, "-o", tmp_path / "x.svg", status=1)
+    assert "no selected kernel has operations and bytes" in failed.stderr and "--metrics roofline,tensor" in failed.stderr
+    assert not (tmp_path / "x.svg").exists()
 
 
 def test_occupancy_and_hints(pitot, roofline):
