@@ -62,7 +62,7 @@ static struct {
 	struct settings chosen; /* what is measured; changes only with the claim */
 	atomic_bool is_next; /* `next` will be chosen as soon as the engine can be claimed */
 	struct settings next;
-	pthread_mutex_t next_lock; /* held briefly */
+	pthread_mutex_t lock; /* of `next` and of activate(), held briefly */
 	atomic_int measure; /* SETTING_MEASURE_…, readable without the claim */
 	atomic_uint sessions; /* so far */
 
@@ -78,7 +78,7 @@ static struct {
 	/* Used by the collector only: */
 	struct map numbers; /* ids of metrics in this recording, by address */
 	uint64_t since_ns; /* when costs and losses were last written */
-} self = { .next_lock = PTHREAD_MUTEX_INITIALIZER };
+} self = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static __thread bool calling __attribute__((tls_model("initial-exec")));
 
@@ -94,11 +94,12 @@ unsigned launch_engine_session(void)
 
 void launch_engine_refuse(const char *format, ...)
 {
+	bool again = atomic_exchange(&self.refuses, true);
 	va_list args;
 
 	atomic_store(&self.active, false);
 	launch_gate_use(false);
-	if (atomic_exchange(&self.refuses, true))
+	if (again)
 		return;
 	va_start(args, format);
 	vsnprintf(self.refusal, sizeof(self.refusal), format, args);
@@ -522,13 +523,20 @@ static bool is_engine_of(const struct settings *wanted)
 	       launch_engine_of(wanted->engine) == self.engine->engine;
 }
 
+/* A session that begins and the collector may do this at the same time. */
 static void activate(void)
 {
-	bool may_measure =
-		atomic_load(&self.wanted) && !atomic_load(&self.refuses) && !range_choice_is_done();
+	bool may_measure;
 
+	pthread_mutex_lock(&self.lock);
+	may_measure = atomic_load(&self.wanted) && !range_choice_is_done();
 	launch_gate_use(may_measure && atomic_load(&self.measure) != SETTING_MEASURE_RANGE);
 	atomic_store(&self.active, may_measure && atomic_load(&self.open));
+	if (atomic_load(&self.refuses)) { /* perhaps since then */
+		atomic_store(&self.active, false);
+		launch_gate_use(false);
+	}
+	pthread_mutex_unlock(&self.lock);
 }
 
 static void window(const struct settings *wanted, struct writer *w)
@@ -585,15 +593,18 @@ static void choose(const struct settings *s)
 		engine_note_trace(self.engine->name, self.refusal);
 }
 
-/* Returns false if the engine stays claimed for longer than wait_ns. */
-static bool choose_next(uint64_t wait_ns)
+/*
+ * Chooses for this session or, with NULL, for the one that is next. Returns false if the engine
+ * stays claimed for longer than wait_ns.
+ */
+static bool choose_within(const struct settings *s, uint64_t wait_ns)
 {
 	if (!launch_claim_wait(wait_ns))
 		return false;
-	pthread_mutex_lock(&self.next_lock);
-	if (atomic_exchange(&self.is_next, false))
-		choose(&self.next);
-	pthread_mutex_unlock(&self.next_lock);
+	pthread_mutex_lock(&self.lock);
+	if (atomic_exchange(&self.is_next, false) || s)
+		choose(s ? s : &self.next);
+	pthread_mutex_unlock(&self.lock);
 	launch_claim_release();
 	activate();
 	return true;
@@ -624,13 +635,14 @@ static void extend(const struct source_start *how)
 	}
 	atomic_store(&self.active, false);
 	marked_ranges_cancel();
-	pthread_mutex_lock(&self.next_lock);
+	if (choose_within(s, CHOOSE_WAIT_NS))
+		return;
+	pthread_mutex_lock(&self.lock);
 	self.next = *s;
 	atomic_store(&self.is_next, true);
-	pthread_mutex_unlock(&self.next_lock);
-	if (!choose_next(CHOOSE_WAIT_NS))
-		engine_note_trace(self.engine->name, "a launch of an earlier session is being "
-						     "measured: this session's come after it");
+	pthread_mutex_unlock(&self.lock);
+	engine_note_trace(self.engine->name, "a launch of an earlier session is being "
+					     "measured: this session's come after it");
 }
 
 static void start(const struct source_start *how)
@@ -654,7 +666,7 @@ static uint64_t collect(struct writer *w, uint64_t now)
 
 	(void)now;
 	if (unlikely(atomic_load_explicit(&self.is_next, memory_order_relaxed)))
-		choose_next(0);
+		choose_within(NULL, 0);
 	if (!atomic_load_explicit(&self.wanted, memory_order_relaxed))
 		return 0;
 	for (; (m = launch_queue_take()); rows++, free(m))
@@ -730,7 +742,7 @@ static void after_fork(void)
 	launch_marks_after_fork();
 	range_turns_refused();
 	memset(&self, 0, sizeof(self));
-	pthread_mutex_init(&self.next_lock, NULL);
+	pthread_mutex_init(&self.lock, NULL);
 	launch_queue_after_fork();
 	calling = false;
 	for (size_t i = 0; i < ARRAY_SIZE(engines); i++)
