@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "analysis/capabilities.h"
 #include "analysis/counters.h"
 #include "analysis/occupancy.h"
 #include "base/human.h"
@@ -333,6 +334,7 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 static void print_none(const struct report_view *v)
 {
 	const struct counters *c = v->report->counters;
+	const char *why = capability_refusal(v->report->trace, "engine");
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT, hints = STRBUF_INIT;
 
 	if (c->launches + c->measurements) {
@@ -340,6 +342,8 @@ static void print_none(const struct report_view *v)
 		add_hints(v, &hints);
 		report_title(v, "counters", strbuf_text(&line));
 		report_paragraph(v, 2, strbuf_text(&hints));
+	} else if (is_asked_for(v) && !c->rows && *why) {
+		report_title(v, "counters", why);
 	} else if (is_asked_for(v)) {
 		report_title(v, "counters",
 			     c->rows ? "no measured launch matches the filters"

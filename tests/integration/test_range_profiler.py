@@ -13,6 +13,7 @@ LAUNCHES = 24 * 12  # that tape-make has, those of graphs aside
 
 class Measured:
     def __init__(self, folder, rows):
+        self.folder = folder
         self.metrics = {row["name"]: row for row in rows(folder, "metric")}
         self.losses, self.costs = rows(folder, "loss"), rows(folder, "cost")
         capabilities = rows(folder, "capability")
@@ -192,6 +193,27 @@ def test_a_stream_that_captures(measure):
     assert measured.lost() == 0
     launched = sorted(correlation for correlation, [*kernels] in measured.kernels.items() if len(kernels) == 1)
     assert sorted(measured.launches) == [correlation for i, correlation in enumerate(launched) if i % 3 != 2][:60]
+
+
+@pytest.mark.parametrize("options, reason", [
+    ("kernels=nosuch", "no launch of a kernel that matches --kernels 'nosuch'"),
+    ("kernels=nosuch;nvtx_include=a,b", "no launch of a kernel that matches --kernels 'nosuch' in a range that matches --nvtx 'a,b'"),
+    ("nvtx_include=a", "no launch in a range that matches --nvtx 'a'"),
+    ("kernel_skip=100000", f"--skip 100000 leaves none of the {LAUNCHES} launches"),
+    ("measure=range;nvtx_include=a", "no range that matches --nvtx 'a' occurred as often as the metrics need passes"),
+])
+def test_nothing_selected(measure, pitot, options, reason):
+    """The end of the recording says that nothing was, and so does the report."""
+    measured = measure(options=options)
+    assert not measured.launches
+    [engine] = measured.said["engine"]
+    assert (engine["state"], engine["reason"]) == ("degraded", f"nothing was measured: {reason}")
+    assert f"counters nothing was measured: {reason}" in " ".join(pitot("report", measured.folder, "--counters").stdout.split())
+
+
+def test_nothing_launched(measure):
+    """That is not because of the selection."""
+    assert [row["state"] for row in measure("", "delay_ns=3600000000000").said["engine"]] in ([], ["on"])
 
 
 @pytest.mark.parametrize("engine, table", [("range-profiler", "metric_value"), ("sass-metrics", "sass_value")])

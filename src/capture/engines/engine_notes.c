@@ -1,5 +1,9 @@
 #include "capture/engines/engine_notes.h"
 
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/strbuf.h"
 #include "capture/capability_notes.h"
 #include "capture/cuda/share/share.h"
 
@@ -12,6 +16,37 @@ void engine_note_refusal(const char *engine, const char *why)
 {
 	share_let_counters(engine);
 	engine_note_trace(engine, why);
+}
+
+void engine_note_nothing(const struct settings *s, uint64_t matched)
+{
+	bool launches =
+		s->engine != SETTING_ENGINE_RANGE_PROFILER || s->measure == SETTING_MEASURE_KERNEL;
+	bool all = !*s->kernels || !strcmp(s->kernels, "*");
+	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
+
+	if (launches && !matched && all && !*s->nvtx_include)
+		return; /* nothing was launched */
+	strbuf_adds(&why, "nothing was measured: ");
+	if (!launches)
+		strbuf_addf(&why, "no %s", s->measure == SETTING_MEASURE_GRAPH ? "graph" : "range");
+	else if (!matched)
+		strbuf_adds(&why, "no launch");
+	else if (matched <= s->kernel_skip)
+		strbuf_addf(&why, "--skip %" PRIu64 " leaves none of the %" PRIu64 " launches",
+			    s->kernel_skip, matched);
+	else
+		return; /* table `loss` has the reason */
+	if (launches && !all)
+		strbuf_addf(&why, " of a kernel that matches --kernels '%s'", s->kernels);
+	if (*s->nvtx_include)
+		strbuf_addf(&why, "%s --nvtx '%s'",
+			    launches ? " in a range that matches" : " that matches",
+			    s->nvtx_include);
+	if (!launches)
+		strbuf_adds(&why, " occurred as often as the metrics need passes");
+	if (!why.failed)
+		engine_note_trace(setting_engine_names[s->engine], strbuf_text(&why));
 }
 
 const char *engine_advice(CUptiResult result)

@@ -65,6 +65,7 @@ static struct {
 	pthread_mutex_t lock; /* of `next` and of activate(), held briefly */
 	atomic_int measure; /* SETTING_MEASURE_…, readable without the claim */
 	atomic_uint sessions; /* so far */
+	atomic_bool any; /* something was measured for `chosen` */
 
 	/* Set by the owner of the claim: */
 	uint32_t correlation;
@@ -149,6 +150,7 @@ void launch_engine_let(void)
 void launch_engine_push(struct measured *m, size_t bytes)
 {
 	self.failures = 0;
+	atomic_store_explicit(&self.any, true, memory_order_relaxed);
 	if (m) {
 		m->correlation = self.correlation;
 		m->end_ns = self.ended_ns;
@@ -577,6 +579,7 @@ static void choose(const struct settings *s)
 	if (!atomic_load(&self.wanted))
 		launch_queue_clear(); /* what was measured for longer than its session lasted */
 	self.failures = 0;
+	atomic_store(&self.any, false);
 	self.chosen = *s;
 	atomic_fetch_add(&self.sessions, 1);
 	range_choice_set(s);
@@ -723,6 +726,8 @@ static void stopped(struct writer *w)
 {
 	atomic_store(&self.active, false);
 	launch_gate_use(false);
+	if (atomic_load(&self.wanted) && !atomic_load(&self.refuses) && !atomic_load(&self.any))
+		engine_note_nothing(&self.chosen, range_choice_matched());
 	atomic_store(&self.is_next, false);
 	collect(w, 0);
 	pc_cubins_store();

@@ -184,6 +184,11 @@ bool range_choice_is_turn(void)
 	return false;
 }
 
+uint64_t range_choice_matched(void)
+{
+	return atomic_load(&choice.matched);
+}
+
 bool range_choice_is_done(void)
 {
 	return atomic_load(&choice.matched) >= atomic_load(&choice.end);

@@ -30,6 +30,8 @@ bool range_choice_runs_at_once(const CUpti_CallbackData *data, const char *funct
 CUcontext range_choice_current_context(void);
 /* Counts a matching launch. Returns whether its number is selected. */
 bool range_choice_is_turn(void);
+/* Number of matching launches so far. */
+uint64_t range_choice_matched(void);
 /* Whether no later launch can be selected. */
 bool range_choice_is_done(void);
 
