@@ -131,7 +131,7 @@ INTERNED = {
     "event_categories": "name", "event_names": "name", "debug_annotation_names": "name",
     "gpu_specifications": None, "graphics_contexts": None, "gpu_counter_descriptors": None,
     "function_names": "str", "frames": None, "callstacks": None, "build_ids": "str", "mapping_paths": "str",
-    "source_paths": "str", "mappings": None,
+    "source_paths": "str", "mappings": None, "debug_annotation_string_values": "str",
 }
 
 
@@ -335,7 +335,10 @@ class Trace:
         for note in annotations:
             key = note.name or self._look_up(packet, sequence, "debug_annotation_names", note.name_iid).name
             assert key not in into
-            into[key] = getattr(note, note.WhichOneof("value"))
+            if note.WhichOneof("value") == "string_value_iid":
+                into[key] = self._look_up(packet, sequence, "debug_annotation_string_values", note.string_value_iid).str.decode()
+            else:
+                into[key] = getattr(note, note.WhichOneof("value"))
 
     def _arguments(self, packet, sequence, arguments, into):
         for argument in arguments:

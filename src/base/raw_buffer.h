@@ -36,4 +36,14 @@ static inline void raw_add(struct strbuf *s, const void *bytes, size_t length)
 	s->length += length;
 }
 
+/*
+ * Adds the first bytes of a small array. Copies all of it, whose size is a constant, because
+ * compilers copy a length that is known to be small by a slow string instruction.
+ */
+#define raw_add_part(s, array, used)                                                               \
+	do {                                                                                       \
+		memcpy((s)->data + (s)->length, (array), sizeof(array));                           \
+		(s)->length += (used);                                                             \
+	} while (0)
+
 #endif

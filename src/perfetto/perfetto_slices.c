@@ -27,9 +27,9 @@ static void intern_all(struct strbuf *s, uint32_t field, const char *const *name
 		perfetto_intern_name(s, field, i, names[i], strlen(names[i]));
 }
 
-/* Interns what the packet of a slice defines; name_iid is the iid of its name. */
+/* Interns what the packet of a slice defines. An iid is 0 if the text was interned before. */
 static int define(struct strbuf *s, const struct perfetto_slice *slice, uint64_t name_iid,
-		  bool new_name, bool is_first)
+		  uint64_t scope_iid, bool is_first)
 {
 	size_t token = proto_open(s, PACKET_INTERNED_DATA);
 	int r = 0;
@@ -38,9 +38,12 @@ static int define(struct strbuf *s, const struct perfetto_slice *slice, uint64_t
 		intern_all(s, DATA_EVENT_CATEGORIES, categories, ARRAY_SIZE(categories));
 		intern_all(s, DATA_ANNOTATION_NAMES, annotations, ARRAY_SIZE(annotations));
 	}
-	if (new_name)
+	if (name_iid)
 		perfetto_intern_name(s, DATA_EVENT_NAMES, name_iid, slice->name.text,
 				     slice->name.length);
+	if (scope_iid)
+		perfetto_intern_name(s, DATA_ANNOTATION_TEXTS, scope_iid, slice->scope.text,
+				     slice->scope.length);
 	if (slice->define_stack)
 		r = slice->define_stack(slice->user, s, slice->stack_iid);
 	proto_close(s, token);
@@ -57,22 +60,44 @@ static void write_defaults(struct strbuf *s, const struct perfetto_slices *t, si
 	proto_close(s, defaults);
 }
 
+static void annotate_interned(struct strbuf *s, uint32_t name_iid, uint64_t text_iid)
+{
+	size_t token = proto_open(s, 4);
+
+	proto_uint(s, 1, name_iid);
+	proto_uint(s, 17, text_iid);
+	proto_close(s, token);
+}
+
+/* Returns 0 if out of memory. */
+static uint64_t iid_of(struct perfetto_slices *t, const struct track_name *name, bool *is_new)
+{
+	size_t known = t->names.count;
+	uint64_t iid = map_number(&t->names, name->key);
+
+	*is_new = t->names.count > known;
+	return iid;
+}
+
 int perfetto_slice_begin(struct perfetto_slices *t, struct strbuf *s,
 			 const struct perfetto_slice *slice, struct open_slice *open)
 {
-	size_t known = t->names.count, defaults;
-	uint64_t name_iid = map_number(&t->names, slice->name.key);
-	bool new_name = t->names.count > known;
+	bool new_name, new_scope = false;
+	uint64_t name_iid = iid_of(t, &slice->name, &new_name), scope_iid = 0;
+	size_t defaults;
 	int r = 0;
 
-	if (!name_iid)
+	if (slice->scope.text)
+		scope_iid = iid_of(t, &slice->scope, &new_scope);
+	if (!name_iid || (slice->scope.text && !scope_iid))
 		return -ENOMEM;
 	open->out = s;
 	open->packet = perfetto_sequence_open(s, &t->sequence, slice->time_ns, &defaults);
 	if (unlikely(defaults))
 		write_defaults(s, t, defaults);
-	if (unlikely(new_name || slice->define_stack || defaults))
-		r = define(s, slice, name_iid, new_name, defaults != 0);
+	if (unlikely(new_name || new_scope || slice->define_stack || defaults))
+		r = define(s, slice, new_name ? name_iid : 0, new_scope ? scope_iid : 0,
+			   defaults != 0);
 	open->event = proto_open(s, PACKET_TRACK_EVENT);
 	proto_uint(s, 9, slice->instant ? TYPE_INSTANT : TYPE_SLICE_BEGIN);
 	if (slice->lane)
@@ -82,6 +107,8 @@ int perfetto_slice_begin(struct perfetto_slices *t, struct strbuf *s,
 	open->has_stack = slice->stack_iid != 0;
 	if (open->has_stack)
 		proto_uint(s, 56, slice->stack_iid);
+	if (scope_iid)
+		annotate_interned(s, ANNOTATION_SCOPE, scope_iid);
 	return r;
 }
 

@@ -54,7 +54,7 @@ enum { ANNOTATION_NONE, SLICE_ANNOTATIONS(ANNOTATION_ID) ANNOTATION_END };
 struct perfetto_slices {
 	uint64_t uuid; /* of lane 0; lane n has uuid + n */
 	struct perfetto_sequence sequence;
-	struct map names; /* key of an interned name -> iid */
+	struct map names; /* key of an interned name or scope -> iid */
 };
 
 /* A text to intern; `key` identifies it within a track. */
@@ -70,6 +70,7 @@ struct perfetto_slice {
 	bool instant;
 	uint32_t category;
 	struct track_name name;
+	struct track_name scope; /* annotates the slice; text NULL: none */
 	uint64_t stack_iid; /* 0: none */
 	/*
 	 * Defines the stack inside an open InternedData; returns 0 or -ENOMEM. NULL: already

@@ -174,8 +174,8 @@ void perfetto_work_open(struct perfetto_works *g, struct strbuf *s,
 		define(g, s, queue, class, texts, defaults != 0);
 	open->stage = perfetto_stage_open(s, &stage);
 	open->launch = proto_open(s, STAGE_LAUNCH);
-	raw_add(s, class->launch, class->launch_length);
-	raw_add(s, queue->arguments, queue->arguments_length);
+	raw_add_part(s, class->launch, class->launch_length);
+	raw_add_part(s, queue->arguments, queue->arguments_length);
 }
 
 void perfetto_work_close(struct strbuf *s, const struct open_work *open)

@@ -1,4 +1,5 @@
 """Scopes, as scopes_recording.c has them, in all commands that know them."""
+import collections
 import json
 
 import pytest
@@ -108,6 +109,12 @@ def test_perfetto(pitot, recording, tmp_path):
     launches = sorted((s for s in trace.slices if s.name == "cuLaunchKernel"), key=lambda s: s.start)
     assert [s.notes.get("scope") for s in launches[2:4] + launches[-1:]] == [
         "epoch/step/backward", "epoch/step/backward/bucket", None]
+    # On several threads, several times: a text is interned for each of them, before it is used.
+    pitot("export", recording, "-o", tmp_path / "x.json")
+    chrome = [e for e in json.loads((tmp_path / "x.json").read_text())["traceEvents"] if e["name"] == "cuLaunchKernel"]
+    by_correlation = {e["args"]["correlation"]: (e["tid"], e["args"].get("scope")) for e in chrome}
+    assert {s.notes["correlation"]: (s.tid, s.notes.get("scope")) for s in launches} == by_correlation
+    assert max(collections.Counter(by_correlation.values()).values()) > 1 < len({tid for tid, scope in by_correlation.values() if scope})
 
 
 def test_view(pitot, recording, sampled):

@@ -112,7 +112,7 @@ static void start_arrow(struct chrome *c, const struct chrome_track *track, uint
 
 	TEXT(s, ",\n{\"ph\":\"s\",\"id\":");
 	text_u64(s, id);
-	raw_add(s, track->arguments, track->arguments_length);
+	raw_add_part(s, track->arguments, track->arguments_length);
 	text_u64(s, tid);
 	TEXT(s, ",\"ts\":");
 	text_time(c, s, time_ns);
@@ -165,7 +165,7 @@ static int call_event(void *exporter, const struct export_event *event)
 		return r;
 	raw_reserve(s, class->head_length + (stack ? stack->caller_length : 0));
 	raw_add(s, c->class_text.data + class->head, class->head_length);
-	raw_add(s, track->arguments, track->arguments_length);
+	raw_add_part(s, track->arguments, track->arguments_length);
 	text_u64(s, tid);
 	TEXT(s, ",\"ts\":");
 	text_time(c, s, event->start_ns);

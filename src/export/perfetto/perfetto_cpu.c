@@ -13,6 +13,7 @@
 #define KEY_FUNCTION (UINT64_C(1) << 32)
 #define KEY_STRING (UINT64_C(2) << 32)
 #define KEY_FIXED (UINT64_C(3) << 32)
+#define KEY_SCOPE (UINT64_C(4) << 32)
 
 #define IDS_AT_ONCE 64 /* ids written per buffer reservation */
 
@@ -99,16 +100,6 @@ static void annotate_waits(struct perfetto *p, struct strbuf *s, uint32_t number
 	}
 }
 
-/* Annotates a slice with a path; SCOPE_NONE writes nothing. */
-static void annotate_scope(struct perfetto *p, struct strbuf *s, uint32_t note, uint32_t path)
-{
-	size_t length;
-	const char *text = export_scope(&p->view, path, &length);
-
-	if (length)
-		perfetto_annotate_text(s, note, text, length);
-}
-
 /* Annotates a slice with the hardware counters of the range or graph launch that it shows. */
 static void annotate_range_values(struct perfetto *p, struct strbuf *s, enum table_id table,
 				  uint64_t row)
@@ -154,9 +145,10 @@ int perfetto_range_values(void *exporter, const struct export_event *event)
 int perfetto_call(void *exporter, const struct export_event *event)
 {
 	struct perfetto *p = exporter;
-	const struct export_view *v = &p->view;
+	struct export_view *v = &p->view;
 	uint64_t row = event->row;
 	uint32_t function = v->call->function[row], work = v->first_work[row];
+	uint32_t scope = nvtx_path_of_call(&v->ranges, (uint32_t)row);
 	struct slice slice = { .track = TRACK_THREAD,
 			       .process = event->process,
 			       .id = v->call->thread[row],
@@ -171,6 +163,10 @@ int perfetto_call(void *exporter, const struct export_event *event)
 		slice.name.text = calls_function_name(v->trace, function, &slice.name.length);
 		if (v->function->id[function] >> 16 == 1)
 			slice.category = CATEGORY_DRIVER;
+	}
+	if (scope != SCOPE_NONE) {
+		slice.scope.key = KEY_SCOPE | scope;
+		slice.scope.text = export_scope(v, scope, &slice.scope.length);
 	}
 	r = perfetto_slice_open(p, &slice, event, &open);
 	if (r < 0)
@@ -189,7 +185,6 @@ int perfetto_call(void *exporter, const struct export_event *event)
 		perfetto_annotate(open.out, ANNOTATION_RESULT, v->call->result[row]);
 	if (work != NO_WORK && v->work[WORK_SYNC].rows)
 		annotate_waits(p, open.out, work);
-	annotate_scope(p, open.out, ANNOTATION_SCOPE, nvtx_path_of_call(&v->ranges, (uint32_t)row));
 	annotate_range_values(p, open.out, TABLE_api_call, row);
 	perfetto_slice_close(&open);
 	return 0;
@@ -236,7 +231,9 @@ static void annotate_range(struct perfetto *p, struct strbuf *s, const struct ex
 		perfetto_annotate_text(s, ANNOTATION_CATEGORY, text, length);
 	annotate_payload(p, s, event->row);
 	export_range(v, event->process, event->row, &range);
-	annotate_scope(p, s, ANNOTATION_CONTINUES, range.continues);
+	text = export_scope(&p->view, range.continues, &length);
+	if (length)
+		perfetto_annotate_text(s, ANNOTATION_CONTINUES, text, length);
 	if (range.runs) {
 		perfetto_annotate(s, ANNOTATION_REPEATS, (uint32_t)range.runs);
 		perfetto_annotate(s, ANNOTATION_WARMUPS, (int64_t)(range.runs >> 32));

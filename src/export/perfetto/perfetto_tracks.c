@@ -225,6 +225,7 @@ int perfetto_slice_open(struct perfetto *p, const struct slice *slice,
 					.instant = slice->instant,
 					.category = slice->category,
 					.name = slice->name,
+					.scope = slice->scope,
 					.user = track };
 	bool new_stack = false;
 	int lane = 0;

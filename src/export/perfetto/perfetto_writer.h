@@ -103,7 +103,7 @@ struct slice {
 	enum track_kind track;
 	uint32_t process, id; /* of the track */
 	uint32_t category;
-	struct track_name name;
+	struct track_name name, scope; /* scope: see struct perfetto_slice */
 	uint32_t stack; /* stack id in the event's session; 0: none */
 	bool instant; /* at the event's start */
 };
