@@ -295,3 +295,8 @@ def test_record(pitot, build, made_tape, rows, tmp_path):
     pitot("record", "-q", "--no-cpu", "--stacks", "none", "--engine", "sass-metrics", "--metrics", NAMES[0], "--skip", "2", "--count", "3",
           "-o", folder, "--", build / "standin/tape-play", made_tape)
     Measured(folder, rows).check(3, {NAMES[0]})
+
+
+def test_hints_name_kernels_as_people_do(measure, pitot):
+    text = pitot("report", measure().folder).stdout
+    assert "divergent: 1.8 of 32 threads, gemm<128, 128>+0x130" in text and ", _Z" not in text
