@@ -387,7 +387,7 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 static void print_none(const struct report_view *v)
 {
 	const struct counters *c = v->report->counters;
-	const char *why = capability_refusal(v->report->trace, "engine");
+	const char *why = capability_engine_refusal(v->report->trace, "range-profiler");
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT, hints = STRBUF_INIT;
 
 	if (c->launches + c->measurements) {

@@ -351,11 +351,15 @@ return { rows: rows(1).map((tr) => [...tr.children].map((td) => td.textContent))
     assert len(found["chosen"]) == 1
 
 
-def test_errors(pitot, recording, make_recording, tmp_path):
+def test_errors(pitot, recording, counted, make_recording, tmp_path):
     varied = make_recording(tmp_path / "varied.pitot", "varied")
     assert "`pitot record --engine pc-sampling`" in pitot("source", varied, status=1).stderr
     assert "`pitot record --engine pc-sampling`" in pitot("report", varied, "--source", status=1).stderr
-    assert "match" in pitot("source", recording, "--kernel", "nothing", status=1).stderr
+    assert "none of the recorded samples match" in pitot("source", recording, "--kernel", "nothing", status=1).stderr
+    assert "none of the recorded samples match" in pitot("source", counted, "--kernel", "nothing", status=1).stderr
+    for command in (["source", recording, "--at", "nothing"], ["report", recording, "--source=nothing"], ["source", counted, "--at", "nothing"]):
+        assert "no sampled or counted kernel matches 'nothing'" in pitot(*command, status=1).stderr
+    assert "no file 'nothing.cu' has sampled or counted lines" in pitot("source", recording, "--at", "nothing.cu:3", status=1).stderr
     assert "--time-limit" in pitot("source", recording, "--time-limit", "0", status=2).stderr
     assert "leave out -o" in pitot("source", recording, "--json", "-o", "x.html", status=2).stderr
     assert "--at is for text" in pitot("source", recording, "--at", "k", "-o", "x.html", status=2).stderr

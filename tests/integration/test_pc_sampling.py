@@ -163,6 +163,15 @@ def test_without_samples_the_trace_goes_on(sample, fault, reason):
     assert reason in engine["reason"]
 
 
+def test_readers_say_why_there_is_nothing(sample, pitot):
+    folder = sample("call cuptiPCSamplingEnable returns 35").folder
+    why = "INSUFFICIENT_PRIVILEGES: that needs the rights of an administrator"
+    assert why in " ".join(pitot("report", folder, "--stalls").stdout.split())
+    for command in (["source", folder], ["report", folder, "--source"], ["flame", folder, "--mode", "stalls"]):
+        assert why in pitot(*command, status=1).stderr
+    assert why not in pitot("report", folder, "--counters").stdout, "they were not requested"
+
+
 def test_less_memory(sample):
     """The hardware's buffer was too large."""
     check_complete(sample("call cuptiPCSamplingSetConfigurationAttribute#1 returns 8"))
