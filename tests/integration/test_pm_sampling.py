@@ -181,6 +181,12 @@ def test_names_that_do_not_fit(sample):
         "'gpu__time_duration.avg' does not fit into one pass with the metrics before it")
 
 
+def test_sixty_passes(sample):
+    sampled = sample("passes 60")
+    assert not sampled.samples and sampled.kernels()
+    assert "needs 60 passes, and sampling has only one" in " ".join(row["reason"] for row in sampled.said["engine"] + sampled.said["metrics"])
+
+
 def test_no_metric_at_all(sample):
     assert "no metric of 'sampling' can be collected" in sample(metrics="default").said["engine"][-1]["reason"]
 

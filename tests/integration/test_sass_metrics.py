@@ -137,6 +137,13 @@ def test_without_counts(measure):
     assert measured.lost() == 3 and sum(map(len, measured.kernels.values())) == 408
 
 
+def test_launches_without_counts_among_others(measure):
+    """Only those one after the other are too many."""
+    measured = measure("\n".join(f"call cuptiSassMetricsFlushData#{n} returns 0" for n in (1, 2, 4, 6, 7)), "kernel_count=20")
+    measured.check(15)
+    assert measured.lost() == 5 and [row["state"] for row in measured.said["engine"]] == ["on"]
+
+
 def test_counts_that_may_be_zero(measure):
     measured = measure("sass-zero", f"kernel_count=5;metrics={NAMES[3]}")
     assert len(measured.launches) == 5 and not measured.lost()
