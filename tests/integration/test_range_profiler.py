@@ -228,6 +228,7 @@ def test_a_stream_that_captures(measure):
     ("kernels=nosuch", "no launch of a kernel that matches --kernels 'nosuch'"),
     ("kernels=nosuch;nvtx_include=a,b", "no launch of a kernel that matches --kernels 'nosuch' in a range that matches --nvtx 'a,b'"),
     ("nvtx_include=a", "no launch in a range that matches --nvtx 'a'"),
+    (f"kernel_skip={LAUNCHES}", f"--skip {LAUNCHES} leaves none of the {LAUNCHES} launches"),
     ("kernel_skip=100000", f"--skip 100000 leaves none of the {LAUNCHES} launches"),
     ("measure=range;nvtx_include=a", "no range that matches --nvtx 'a' occurred as often as the metrics need passes"),
 ])
