@@ -222,14 +222,16 @@ static int add_ranges(struct adding *a)
 	const struct range_value_columns *c = range_value_columns(a->report->trace);
 	const struct selection *s = &a->report->selection;
 	struct row_walk w = selection_rows(s, TABLE_range_value);
-	bool all = !s->configs && !s->scopes && s->filter.device < 0 && s->filter.stream < 0;
+	bool all = !s->configs && !s->scopes && s->filter.stream < 0;
 	int err = 0;
 
 	while (all && err == 0 && row_walk_next(&w)) {
 		const struct trace *t = a->report->trace;
 		uint64_t first = w.row, end = range_values_end(t, first, w.end);
 
-		if (selection_has_time(s, true, c->start_ns[first]))
+		if (selection_has_time(s, true, c->start_ns[first]) &&
+		    (s->filter.device < 0 ||
+		     (column_has(c->valid.device, first) && s->filter.device == c->device[first])))
 			err = add_range(a, first, end, range_ns(t, first, end));
 		w.row = end - 1;
 	}

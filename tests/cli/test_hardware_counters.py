@@ -214,6 +214,16 @@ def test_many_kernels(pitot, roofline):
         assert {row["kernel"] for row in shown[part]} == {"cached", "gemm"}
 
 
+@pytest.mark.parametrize("options, measured", [
+    ([], {"graph 7": 2, "step": 2, "open": 1, "lost": 1, "forward": 1, "outer": 1, "empty": 1}), (["--device", "1"], {"step": 1}),
+    (["--device", "0"], {"graph 7": 2, "step": 1, "open": 1, "lost": 1, "forward": 1, "outer": 1, "empty": 1}),
+    (["--since", "5500us", "--until", "9ms"], {"outer": 1}), (["--stream", "7"], {}), (["--kernel", "step"], {}), (["--process", "200"], {})])
+def test_filters_of_ranges(pitot, ranges, options, measured):
+    shown = pitot("report", ranges, "--json", *options, json_output=True)["counters"]
+    assert {row["range"]: row["measurements"] for row in shown["ranges"]} == measured
+    assert shown["measurements"] == sum(measured.values())
+
+
 def test_many_ranges(pitot, ranges):
     text = section(pitot("report", ranges, "--counters", "--top", "1").stdout)
     assert "7 ranges measured 9 times; 1 of 7 shown" in text and "\n  range     metric" in text
