@@ -196,6 +196,18 @@ def test_source_root(pitot, recording, tmp_path, below):
     assert "three" in pitot("source", recording, "--no-sass", "--source-root", tmp_path / "root").stdout
 
 
+def test_source_stays_below_its_root(pitot, recording, tmp_path):
+    """Whoever sends a recording does not choose which of our files are read."""
+    cubin = cubin_of(recording)
+    changed = cubin.read_bytes().replace(b"kernel.cu\0", b"../sec.cu\0")
+    assert changed != cubin.read_bytes()
+    cubin.write_bytes(changed)
+    sources(tmp_path, sec_cu="secret")
+    sources(tmp_path / "root" / "src")
+    secret = file(source(pitot, recording, "--no-sass", "--source-root", tmp_path / "root" / "src"), "../sec.cu")
+    assert secret["lines"] is None and "not in the folder of --source-root" in secret["missing"]
+
+
 def test_source_that_is_not_the_one(pitot, recording, tmp_path):
     root = tmp_path / "root"
     printed = source(pitot, recording, "--no-sass")

@@ -60,6 +60,13 @@ def test_a_device_function_belongs_to_its_kernel(pitot, recording):
     assert gather["frames"] == [{"function": "gather(float const*, int)", "file": "/src/kernel.cu", "line": 7}]
 
 
+def test_advice_is_about_frequent_waits(pitot, recording):
+    """From a twentieth of the samples on."""
+    text = " ".join(pitot("report", recording, "--stalls", "--kernel", "smooth").stdout.split())
+    assert "2.8% barrier" in text and text.count("what helps when warps are") == 2
+    assert "what helps when warps are waiting out a fixed latency" in text
+
+
 def test_without_samples(pitot, make_recording, tmp_path):
     varied = make_recording(tmp_path / "varied.pitot", "varied")
     assert "\nstalls" not in pitot("report", varied).stdout
