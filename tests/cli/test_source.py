@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
@@ -259,6 +260,32 @@ def test_without_lines(pitot, recording, request, code):
     assert printed["files"] == [] and printed["samples"] == 970
     assert printed["without_code"] == (130 if code in ("plain", "cut") else 970)
     assert all(k["missing"] for k in printed["kernels"])
+
+
+def sections(elf):
+    """Offset and size of the sections of an ELF file, by name."""
+    at, size, count, names = struct.unpack_from("<Q10xHHH", elf, 0x28)
+    found = [struct.unpack_from("<I20xQQ", elf, at + i * size) for i in range(count)]
+    texts = elf[found[names][1]:][:found[names][2]]
+    return {texts[name:texts.index(b"\0", name)].decode(): (offset, length) for name, offset, length in found}
+
+
+def test_damaged_lines(pitot, recording):
+    """Whatever its line table says: no sample is lost, and each is somewhere once."""
+    cubin = cubin_of(recording)
+    whole = cubin.read_bytes()
+    start, size = sections(whole)[".debug_line"]
+    outcomes = set()
+    for at in range(0, size, max(size // 40, 1)):
+        damaged = bytearray(whole)
+        damaged[start + at:start + at + 4] = bytes(byte ^ 0xff for byte in damaged[start + at:start + min(at + 4, size)])
+        cubin.write_bytes(damaged)
+        printed = source(pitot, recording, "--no-sass")
+        lines = sum(line["samples"] for of in printed["files"] for line in of["heat"])
+        assert printed["samples"] == sum(k["samples"] for k in printed["kernels"]) == 970
+        assert lines + printed["without_line"] + printed["without_code"] == 970
+        outcomes.add(lines)
+    assert 0 in outcomes and len(outcomes) > 1, "all lines are lost, or some"
 
 
 def test_choosing(pitot, recording, tmp_path):

@@ -57,6 +57,18 @@ static void test_readable(void **state)
 	assert_false(chooses("function=native", TEMPLATE));
 }
 
+/* Another kernel's name may be where one was before its module was unloaded. */
+static void test_unloaded_names(void **state)
+{
+	char name[] = "saxpy";
+
+	(void)state;
+	assert_true(chooses("saxpy", name));
+	name[0] = 'd';
+	range_choice_forget_names();
+	assert_false(range_choice_has_name(name));
+}
+
 /*
  * Which launches of 12 are measured, and with which one the last was, from 1; 0: there may be more.
  */
@@ -211,11 +223,9 @@ static void test_streams_of_launches(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_mangled),
-		cmocka_unit_test(test_readable),
-		cmocka_unit_test(test_ranges),
-		cmocka_unit_test(test_many_ranges),
-		cmocka_unit_test(test_streams_of_launches),
+		cmocka_unit_test(test_mangled),        cmocka_unit_test(test_readable),
+		cmocka_unit_test(test_unloaded_names), cmocka_unit_test(test_ranges),
+		cmocka_unit_test(test_many_ranges),    cmocka_unit_test(test_streams_of_launches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
