@@ -95,7 +95,10 @@ def test_samples_at_their_times(sample):
 @pytest.mark.parametrize("interval, taken", [(20_000, 20_000), (10**10, 1_000_000), (1, 20_000)])
 def test_intervals(sample, interval, taken):
     """Also more samples in a reading than an image has room for."""
-    assert sum(sample(options=f"pm_interval_ns={interval}").check(taken)) > 50
+    sampled = sample(options=f"pm_interval_ns={interval}")
+    assert sum(sampled.check(taken)) > 50
+    said = [row["reason"] for row in sampled.said["sampling_interval"]]
+    assert said == ([f"sampled every {'20us' if interval < taken else '1ms'}: --pm-interval may be from 20us to 1ms"] if interval != taken else [])
 
 
 def test_segments_repeat_what_a_counter_is(sample):
