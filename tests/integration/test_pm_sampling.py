@@ -226,6 +226,13 @@ def test_record_and_report(pitot, build, made_tape, tmp_path, rows):
     found = {row["name"]: row for row in pitot("report", folder, "--json", json_output=True)["system"]["counters"]}
     assert found["gpu__time_duration.sum"]["mean"] == 200_000 and found["gpu__time_duration.sum"]["readings"] == sum(run)
     assert "GPU 0 gpu__time_duration.sum 200,000 nanosecond" in " ".join(pitot("report", folder, "--system").stdout.split())
+    assert "\nsystem  hardware counters were sampled over time; to show their means: pitot report --system\n" in pitot("report", folder).stdout
+
+
+def test_the_report_says_why_there_are_none(sample, pitot):
+    folder = sample("call cuptiPmSamplingEnable returns 35", "counters_ns=0").folder
+    assert "INSUFFICIENT_PRIVILEGES: that needs the rights of an administrator" in " ".join(pitot("report", folder, "--system").stdout.split())
+    assert "pitot report --system" not in pitot("report", folder).stdout
 
 
 def test_the_end_of_record_says_what_is_not_measured(pitot, build, made_tape, tmp_path):
