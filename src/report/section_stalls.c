@@ -280,6 +280,7 @@ static void add_missing(const struct report_view *v, struct strbuf *out)
 		sentence_add(out, PERCENT(s->without_code, s->samples),
 			     WORDS(" are in code that is not in the recording, so its lines are "
 				   "unknown\n"));
+	report_unfiltered_text(v->report, "samples", out);
 	if (is_asked_for(v))
 		add_advice(s, out);
 	else
