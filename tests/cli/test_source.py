@@ -203,7 +203,7 @@ def test_source_stays_below_its_root(pitot, recording, tmp_path):
     changed = cubin.read_bytes().replace(b"kernel.cu\0", b"../sec.cu\0")
     assert changed != cubin.read_bytes()
     cubin.write_bytes(changed)
-    sources(tmp_path, sec_cu="secret")
+    sources(tmp_path / "root", sec_cu="secret")
     sources(tmp_path / "root" / "src")
     secret = file(source(pitot, recording, "--no-sass", "--source-root", tmp_path / "root" / "src"), "../sec.cu")
     assert secret["lines"] is None and "not in the folder of --source-root" in secret["missing"]
