@@ -167,8 +167,8 @@ static const struct field occupancy_fields[] = {
 	FIELD("max_warps", "most", COUNT, KERNEL(occupancy.max_warps)),
 	FIELD("blocks", "blocks", COUNT, KERNEL(occupancy.blocks)),
 	LIMIT("warps", "by warps", WARPS),
-	LIMIT("registers", "by registers", REGISTERS),
-	LIMIT("shared_memory", "by shared memory", SHARED),
+	LIMIT("registers", "by regs", REGISTERS),
+	LIMIT("shared_memory", "by shared", SHARED),
 	LIMIT("blocks", "by blocks", BLOCKS),
 };
 
