@@ -20,6 +20,7 @@ enum {
 	SM_CLOCK,
 	BYTES_PEAK,
 	DRAM_CLOCK,
+	WARPS,
 	METRICS
 };
 
@@ -34,6 +35,7 @@ static const char *const metrics[METRICS] = {
 	[SM_CLOCK] = "sm__cycles_elapsed.avg.per_second",
 	[BYTES_PEAK] = "dram__bytes.sum.peak_sustained",
 	[DRAM_CLOCK] = "dram__cycles_elapsed.avg.per_second",
+	[WARPS] = "sm__warps_active.avg.pct_of_peak_sustained_active",
 };
 
 static inline struct maker *begin_measured(const char *folder)
@@ -56,6 +58,7 @@ static inline void measured(struct maker *m, uint32_t config, uint64_t correlati
 	uint64_t at = correlation * 1000;
 	struct row_kernel row = { .config = config,
 				  .correlation = correlation,
+				  .device = m->device,
 				  .context = 1,
 				  .stream = 7,
 				  .start_ns = at + 100,
