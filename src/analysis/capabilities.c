@@ -45,7 +45,8 @@ int capability_find(struct trace *t, const char *name, struct capability_note *o
 	return r < 0 ? r : 0;
 }
 
-const char *capability_refusal(const struct trace *t, const char *name)
+/* requested: NULL: anything */
+static const char *find_refusal(const struct trace *t, const char *name, const char *requested)
 {
 	const uint8_t *states = capability_columns(t)->state;
 
@@ -53,10 +54,22 @@ const char *capability_refusal(const struct trace *t, const char *name)
 		const char *reason = text_of(t, COLUMN_capability_reason, row);
 
 		if (states[row] != capability_state_on && *reason &&
-		    strcmp(text_of(t, COLUMN_capability_name, row), name) == 0)
+		    strcmp(text_of(t, COLUMN_capability_name, row), name) == 0 &&
+		    (!requested ||
+		     strcmp(text_of(t, COLUMN_capability_asked, row), requested) == 0))
 			return reason;
 	}
 	return "";
+}
+
+const char *capability_refusal(const struct trace *t, const char *name)
+{
+	return find_refusal(t, name, NULL);
+}
+
+const char *capability_engine_refusal(const struct trace *t, const char *engine)
+{
+	return find_refusal(t, "engine", engine);
 }
 
 static bool is_on(const struct trace *t, const char *name)

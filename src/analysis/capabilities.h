@@ -27,6 +27,8 @@ int capability_find(struct trace *t, const char *name, struct capability_note *o
  * none. The table must be loaded.
  */
 const char *capability_refusal(const struct trace *t, const char *name);
+/* The same for an engine, such as "pc-sampling". */
+const char *capability_engine_refusal(const struct trace *t, const char *engine);
 /*
  * Appends why a recording has no CPU samples, from its row "cpu"; nothing if unknown. A limitation
  * of the sampling method is not a reason: if the method worked, nothing ran long enough.

@@ -222,14 +222,16 @@ static int add_ranges(struct adding *a)
 	const struct range_value_columns *c = range_value_columns(a->report->trace);
 	const struct selection *s = &a->report->selection;
 	struct row_walk w = selection_rows(s, TABLE_range_value);
-	bool all = !s->configs && !s->scopes && s->filter.device < 0 && s->filter.stream < 0;
+	bool all = !s->configs && !s->scopes && s->filter.stream < 0;
 	int err = 0;
 
 	while (all && err == 0 && row_walk_next(&w)) {
 		const struct trace *t = a->report->trace;
 		uint64_t first = w.row, end = range_values_end(t, first, w.end);
 
-		if (selection_has_time(s, true, c->start_ns[first]))
+		if (selection_has_time(s, true, c->start_ns[first]) &&
+		    (s->filter.device < 0 ||
+		     (column_has(c->valid.device, first) && s->filter.device == c->device[first])))
 			err = add_range(a, first, end, range_ns(t, first, end));
 		w.row = end - 1;
 	}
@@ -245,18 +247,22 @@ static void add_share(struct counted_kernel *kernel, const char *metric, double 
 	for (size_t i = 0; i < ARRAY_SIZE(shares); i++)
 		if (!strcmp(metric, shares[i]))
 			kernel->percent[i] = value;
+	if (kernel->occupancy.warps)
+		kernel->active_warps =
+			kernel->percent[SHARE_OCCUPANCY] / 100 * kernel->occupancy.max_warps;
 }
 
 static void init_shares(struct counted_kernel *kernel, const struct trace *t)
 {
-	struct occupancy o;
+	struct occupancy *o = &kernel->occupancy;
 
 	for (size_t i = 0; i < COUNTER_SHARES; i++)
 		kernel->percent[i] = NAN;
-	if (occupancy_of_rows(t, kernel->device, kernel->config, &o) < 0 || !o.blocks)
-		return;
-	kernel->percent[SHARE_THEORETICAL] = 100.0 * o.warps / o.max_warps;
-	kernel->limiter = (uint8_t)o.limiter;
+	kernel->active_warps = NAN;
+	if (occupancy_of_rows(t, kernel->device, kernel->config, o) < 0 || !o->blocks)
+		*o = (struct occupancy){ 0 };
+	else
+		kernel->percent[SHARE_THEORETICAL] = 100.0 * o->warps / o->max_warps;
 }
 
 /* Sorts the kernels and renumbers them. An error leaves the groups unchanged. */

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "analysis/roofline.h"
+#include "schema/theoretical_occupancy.h"
 
 /* Subject of a metric. */
 enum counter_group {
@@ -49,7 +50,8 @@ struct counted_kernel {
 	double total_ns;
 	size_t first, end; /* its items */
 	double percent[COUNTER_SHARES]; /* NAN: unknown */
-	uint8_t limiter; /* enum occupancy_limiter, of SHARE_THEORETICAL */
+	double active_warps; /* per multiprocessor; NAN: unknown */
+	struct occupancy occupancy; /* of the first launch; warps 0: unknown */
 };
 
 struct counter_of_kernel {

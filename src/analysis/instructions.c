@@ -3,6 +3,7 @@
 #include "analysis/report.h"
 #include "analysis/sentence.h"
 #include "base/path.h"
+#include "symbol/demangle.h"
 
 size_t instruction_hints(const struct stalls *s,
 			 struct instruction_hint hints[INSTRUCTION_HINTS_MAX])
@@ -38,10 +39,12 @@ void instruction_hint_text(const struct instruction_hint *h, struct strbuf *out)
 		sass_sectors_text(&p->sass, out);
 		strbuf_adds(out, " of 1.0 sectors, ");
 	}
-	if (p->file)
+	if (p->file) {
 		strbuf_addf(out, "%s:%u", base_name(p->file), p->line);
-	else
-		strbuf_addf(out, "%s+0x%llx", p->kernel_name, (unsigned long long)p->offset);
+	} else {
+		kernel_name_text(p->kernel_name, false, out);
+		strbuf_addf(out, "+0x%llx", (unsigned long long)p->offset);
+	}
 }
 
 void instruction_hint_evidence(const struct instruction_hint *h, struct strbuf *out)

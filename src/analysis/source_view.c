@@ -313,8 +313,8 @@ static int fill(struct source_view *v, const struct source_options *o)
 int source_view_init(struct source_view *v, struct trace *t, const struct filter *filter,
 		     const struct source_options *options, struct error *e)
 {
-	static const enum table_id tables[] = { TABLE_cubin, TABLE_pc_reading, TABLE_pc_sample,
-						TABLE_metric, TABLE_sass_value };
+	static const enum table_id tables[] = { TABLE_cubin,  TABLE_pc_reading, TABLE_pc_sample,
+						TABLE_metric, TABLE_sass_value, TABLE_capability };
 	struct selection selection;
 	int r = 0;
 

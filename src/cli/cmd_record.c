@@ -167,20 +167,44 @@ static int read_settings(struct error *e)
 	return err;
 }
 
+/* Whether the requested engine has the setting, one of SETTING_JOIN_ENGINE. */
+static bool engine_has(int setting)
+{
+	const unsigned launches = 1u << SETTING_ENGINE_RANGE_PROFILER |
+				  1u << SETTING_ENGINE_SASS_METRICS | 1u << SETTING_ENGINE_DEEP;
+	unsigned engines = launches;
+
+	if (setting == SETTING_ID_pc_period)
+		engines = 1u << SETTING_ENGINE_PC_SAMPLING | 1u << SETTING_ENGINE_DEEP;
+	else if (setting == SETTING_ID_pm_interval_ns)
+		engines = 1u << SETTING_ENGINE_PM_SAMPLING;
+	else if (setting == SETTING_ID_measure)
+		engines = 1u << SETTING_ENGINE_RANGE_PROFILER;
+	else if (setting == SETTING_ID_metrics)
+		engines |= 1u << SETTING_ENGINE_PM_SAMPLING;
+	return !request.cpu_only && engines >> request.settings.engine & 1;
+}
+
 /*
  * Only warns: the command may select an engine itself, and the options then apply. They also apply
  * to live sessions (--perfetto), which measure without --engine.
  */
 static void warn_of_options_without_engine(const struct context *c)
 {
-	const char *when = request.cpu_only ? "with --cpu-only and --pid"
-					    : "without --engine, unless COMMAND starts an engine";
+	int engine = request.settings.engine;
+	char when[100] = "with --cpu-only and --pid";
 
-	if (request.perfetto ||
-	    (request.settings.engine > SETTING_ENGINE_TRACE && !request.cpu_only))
+	if (request.perfetto)
 		return;
+	if (!request.cpu_only && engine > SETTING_ENGINE_TRACE)
+		snprintf(when, sizeof(when),
+			 "with --engine %s, unless COMMAND starts another engine",
+			 setting_engine_names[engine]);
+	else if (!request.cpu_only)
+		snprintf(when, sizeof(when), "without --engine, unless COMMAND starts an engine");
 #define S(key_, type, join_, initial, ...)                                                         \
-	if (SETTING_JOIN_##join_ == SETTING_JOIN_ENGINE && given[SETTING_ID_##key_])               \
+	if (SETTING_JOIN_##join_ == SETTING_JOIN_ENGINE && given[SETTING_ID_##key_] &&             \
+	    !engine_has(SETTING_ID_##key_))                                                        \
 		cli_warn(c, "--%s has no effect %s", (struct option){ __VA_ARGS__ }.name, when);
 	SETTINGS_REQUESTED(S)
 #undef S

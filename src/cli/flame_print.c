@@ -150,7 +150,8 @@ void flame_print_gaps(const struct flame *f, const struct capability_note *cpu, 
 bool flame_print_empty(const struct flame *f, bool narrowed, struct strbuf *out)
 {
 	unsigned others = flame_kinds_recorded(f->stacks.trace) & ~f->kinds;
-	const char *separator = "";
+	const char *separator = "",
+		   *why = capability_engine_refusal(f->stacks.trace, "pc-sampling");
 
 	for (enum flame_kind kind = 0; kind < FLAME_KINDS; kind++)
 		if (f->kinds & 1u << kind && f->sections[kind].node != FLAME_NONE)
@@ -164,7 +165,9 @@ bool flame_print_empty(const struct flame *f, bool narrowed, struct strbuf *out)
 		strbuf_addf(out, "%s%s", separator, flame_kind_title(kind));
 		separator = " and no ";
 	}
-	if (!narrowed && f->kinds == 1u << FLAME_STALLS)
+	if (!narrowed && f->kinds == 1u << FLAME_STALLS && *why)
+		strbuf_addf(out, ": %s", why);
+	else if (!narrowed && f->kinds == 1u << FLAME_STALLS)
 		strbuf_adds(out, ": `pitot record --engine pc-sampling` takes them");
 	else if (narrowed)
 		strbuf_adds(out, " within --since, --until and --where");

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "analysis/capabilities.h"
 #include "analysis/instructions.h"
 #include "analysis/sentence.h"
 #include "base/human.h"
@@ -123,6 +124,14 @@ static bool wants_file(const struct printing *p, const struct source_file *f)
 	       strcmp(base_name(f->path), p->file) == 0;
 }
 
+static bool has_file(const struct printing *p)
+{
+	for (size_t i = 0; i < p->view->files.count; i++)
+		if (wants_file(p, &p->view->files.data[i]))
+			return true;
+	return false;
+}
+
 static void add_line(const struct printing *p, struct text_table *t, const struct source_file *f,
 		     uint32_t line)
 {
@@ -235,9 +244,8 @@ static void print_text(const struct printing *p)
 	for (size_t i = 0; i < p->view->codes.count && p->options->at; i++)
 		print_code(p, &p->view->codes.data[i]);
 	if (!p->options->at)
-		strbuf_adds(p->out,
-			    "\n  instructions: --source=KERNEL or --source=FILE:LINE; all of "
-			    "it as a page: pitot source -o x.html\n");
+		strbuf_adds(p->out, "\n  instructions: pitot source --at KERNEL or --at FILE:LINE; "
+				    "all of it as a page: pitot source -o x.html\n");
 }
 
 static int write_page(const struct context *c, const struct source_view *v,
@@ -255,19 +263,36 @@ static int write_page(const struct context *c, const struct source_view *v,
 	return EXIT_DONE;
 }
 
+/* Nothing was selected, or nothing was recorded. */
+static int fail_empty(const struct printing *p)
+{
+	const struct trace *t = p->view->trace;
+	const char *why = capability_engine_refusal(t, "pc-sampling");
+
+	if (!*why)
+		why = capability_engine_refusal(t, "sass-metrics");
+	if (trace_rows(t, TABLE_pc_sample) + trace_rows(t, TABLE_sass_value)) {
+		if (p->options->at)
+			return cli_failf(p->context, "no sampled or counted kernel matches '%s'",
+					 p->options->at);
+		return cli_failf(p->context, "none of the recorded samples match");
+	}
+	if (*why)
+		return cli_failf(p->context, "no kernel was sampled: %s", why);
+	return cli_failf(p->context, "the recording has neither samples nor instruction counts of "
+				     "kernels: make one with `pitot record --engine pc-sampling` "
+				     "or `--engine sass-metrics`");
+}
+
 static int show(struct printing *p)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	struct json j = JSON_PRETTY(&out);
 
 	if (!p->view->stalls.samples && !p->view->stalls.sass.known && !p->context->json)
-		return cli_failf(
-			p->context,
-			p->view->stalls.rows
-				? "none of the recorded samples match"
-				: "the recording has neither samples nor instruction counts of "
-				  "kernels: make one with `pitot record --engine pc-sampling` or "
-				  "`--engine sass-metrics`");
+		return fail_empty(p);
+	if (p->file && !has_file(p))
+		return cli_failf(p->context, "no file '%s' has sampled or counted lines", p->file);
 	if (p->options->output)
 		return write_page(p->context, p->view, p->options);
 	p->out = &out;

@@ -392,6 +392,8 @@ void profiler_host_explain(struct profiler_host *h, const char *name, struct str
 		return;
 	}
 	strbuf_addf(out, "chip %s has no metric '%s'", h->chip, name);
+	for (const char *const *set = metric_set_names; *set && !strstr(name, "__"); set++)
+		(void)!vec_push(&known, *set);
 	if (base && vec_reserve(&known, h->metrics.count + 1) == 0) {
 		for (size_t i = 0; i < h->metrics.count; i++)
 			known.data[known.count++] = h->metrics.data[i].name;

@@ -98,7 +98,8 @@ static int add_costs(struct trace *t, struct record_summary *end, struct error *
 /* Adds what the requested engine could not do. The caller has loaded table `capability`. */
 static void add_engine(const struct trace *t, struct record_summary *end)
 {
-	static const char *const names[ENGINE_LIMITS] = { "engine", "metrics", "graph_metrics" };
+	static const char *const names[ENGINE_LIMITS] = { "engine", "metrics", "graph_metrics",
+							  "sampling_interval" };
 	size_t n = 0;
 
 	for (size_t i = 0; i < ENGINE_LIMITS; i++) {

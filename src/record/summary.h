@@ -11,7 +11,7 @@
 #include "base/strbuf.h"
 #include "trace/trace.h"
 
-#define ENGINE_LIMITS 3 /* one each for the engine, its metrics, and graphs */
+#define ENGINE_LIMITS 4 /* one each for the engine, its metrics, graphs, and its interval */
 
 struct record_summary {
 	/* Wall time of the command, and size of the recording. */

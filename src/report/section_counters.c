@@ -28,6 +28,20 @@ ROW_IF(is_short, void, !is_asked_for(v))
 ROW_IF(is_timed, struct counted_kernel, row->timed)
 ROW_IF(is_kernel, struct counted_kernel, row->kind == COUNTED_KERNEL)
 ROW_IF(is_range, struct counted_kernel, row->kind != COUNTED_KERNEL)
+ROW_IF(has_no_occupancy, struct counted_kernel, !row->occupancy.warps)
+
+static size_t count_of_kernels(const struct report_view *v)
+{
+	return v->report->counters->kernel_count - v->report->counters->range_count;
+}
+
+/* Whether the kernel, or the range, is one of the first --top. */
+static bool is_shown(const struct report_view *v, uint32_t number)
+{
+	size_t kernels = count_of_kernels(v);
+
+	return (number < kernels ? number : number - kernels) < v->top;
+}
 
 static void add_name(const struct report_view *v, uint32_t name, struct strbuf *out)
 {
@@ -84,7 +98,7 @@ static void add_hint(const struct report_view *v, const struct counted_kernel *k
 		strbuf_addf(out, "%soccupancy %.1f%%", out->length ? "; " : "", achieved);
 	if (!isnan(achieved + fits))
 		strbuf_addf(out, " of theoretical %.1f%% (limited by %s)", fits,
-			    occupancy_limiter_name(k->limiter));
+			    occupancy_limiter_name(k->occupancy.limiter));
 	if (k->kind == COUNTED_KERNEL)
 		report_tail_text(v->report, k->device, k->config, &tail);
 	if (out->length && tail.length)
@@ -94,7 +108,7 @@ static void add_hint(const struct report_view *v, const struct counted_kernel *k
 static void add_hints(const struct report_view *v, struct strbuf *out)
 {
 	const struct counters *c = v->report->counters;
-	size_t most = is_asked_for(v) ? c->kernel_count : HINTS_SHOWN, shown = 0;
+	uint64_t most = is_asked_for(v) ? v->top : HINTS_SHOWN, shown = 0;
 
 	for (size_t i = 0; i < c->kernel_count && shown < most; i++) {
 		_cleanup_strbuf_ struct strbuf hint = STRBUF_INIT, name = STRBUF_INIT;
@@ -133,6 +147,31 @@ static const struct field range_fields[] = {
 	FIELD("hint", NULL, TEXT, .value = read_hint),
 };
 
+/* Resident blocks if only this resource were limited. */
+#define LIMIT(key, head, resource)                                                                 \
+	FIELD("blocks_by_" key, head, COUNT, KERNEL(occupancy.limits[OCCUPANCY_##resource]),       \
+	      .when = limits_##resource, .null = true)
+#define IF_LIMITS(resource)                                                                        \
+	ROW_IF(limits_##resource, struct counted_kernel,                                           \
+	       row->occupancy.limits[OCCUPANCY_##resource] != UINT32_MAX)
+IF_LIMITS(WARPS)
+IF_LIMITS(REGISTERS)
+IF_LIMITS(SHARED)
+IF_LIMITS(BLOCKS)
+
+static const struct field occupancy_fields[] = {
+	FIELD("kernel", "kernel", TEXT, .value = read_name, FLEXIBLE_COLUMN),
+	FIELD("symbol", NULL, STRING, KERNEL(name)),
+	FIELD("active_warps", "active warps", REAL, KERNEL(active_warps)),
+	FIELD("warps", "theoretical", COUNT, KERNEL(occupancy.warps)),
+	FIELD("max_warps", "most", COUNT, KERNEL(occupancy.max_warps)),
+	FIELD("blocks", "blocks", COUNT, KERNEL(occupancy.blocks)),
+	LIMIT("warps", "by warps", WARPS),
+	LIMIT("registers", "by regs", REGISTERS),
+	LIMIT("shared_memory", "by shared", SHARED),
+	LIMIT("blocks", "by blocks", BLOCKS),
+};
+
 static const struct field kernel_fields[] = {
 	FIELD("kernel", "kernel", TEXT, .value = read_name, FLEXIBLE_COLUMN),
 	FIELD("symbol", NULL, STRING, KERNEL(name)),
@@ -145,8 +184,8 @@ static const struct field kernel_fields[] = {
 	FIELD("l1_percent", "L1", PERCENT, KERNEL(percent[SHARE_L1])),
 	FIELD("occupancy_percent", "occupancy", PERCENT, KERNEL(percent[SHARE_OCCUPANCY])),
 	FIELD("theoretical_percent", "theoretical", PERCENT, KERNEL(percent[SHARE_THEORETICAL])),
-	FIELD("limiter", "limited by", CHOICE, KERNEL(limiter), .names = occupancy_limiter_name,
-	      .when = has_theoretical, .null = true, LEFT_COLUMN),
+	FIELD("limiter", "limited by", CHOICE, KERNEL(occupancy.limiter),
+	      .names = occupancy_limiter_name, .when = has_theoretical, .null = true, LEFT_COLUMN),
 	FIELD("hint", NULL, TEXT, .value = read_hint),
 };
 
@@ -158,6 +197,7 @@ ROW_IF(is_first_point, struct roofline_point,
        row == v->report->counters->roofline.items || row[-1].number != row->number)
 ROW_IF(is_first_of_type, struct roofline_point, is_first_point(v, row) || row[-1].type != row->type)
 ROW_IF(has_limit, struct roofline_point, row->limit != ROOF_NONE)
+ROW_IF(is_hidden_point, struct roofline_point, !is_shown(v, row->number))
 ROW_READ(read_point_kernel, struct roofline_point, add_name(v, row->kernel, &out->text))
 
 static const struct field point_fields[] = {
@@ -222,8 +262,8 @@ static void add_picture(const struct report_view *v)
 /* --- metrics --- */
 
 ROW_IF(is_first, struct counter_of_kernel, row->is_first)
-ROW_IF(is_zero, struct counter_of_kernel,
-       v->top != UINT64_MAX && !(row->min < 0) && !(row->max > 0))
+ROW_IF(is_hidden, struct counter_of_kernel,
+       v->top != UINT64_MAX && (!is_shown(v, row->number) || (!(row->min < 0) && !(row->max > 0))))
 ROW_READ(read_kernel, struct counter_of_kernel, add_counted_name(v, counted_of(v, row), &out->text))
 ROW_READ(read_kind, struct counter_of_kernel,
 	 strbuf_adds(&out->text, counted_kind_name(counted_of(v, row)->kind)))
@@ -238,6 +278,13 @@ static void read_place(const struct report_view *v, const void *row, struct valu
 		add_counted_name(v, counted_of(v, c), &out->text);
 	else
 		strbuf_addf(&out->text, "(%s)", counter_group_name(c->group));
+}
+
+static const char *place_head(const struct report_view *v)
+{
+	const struct counters *c = v->report->counters;
+
+	return !c->range_count ? "kernel" : count_of_kernels(v) ? "kernel or range" : "range";
 }
 
 /* Appends a value of a well-known unit; false: the unit must be shown beside the value. */
@@ -284,7 +331,8 @@ static void read_unit(const struct report_view *v, const void *row, struct value
 #define COUNTER(member) MEMBER(struct counter_of_kernel, member)
 
 static const struct field counter_fields[] = {
-	FIELD(NULL, "kernel", TEXT, .value = read_place, .when = is_first, FLEXIBLE_COLUMN),
+	FIELD(NULL, NULL, TEXT, .value = read_place, .when = is_first, .head_of = place_head,
+	      FLEXIBLE_COLUMN),
 	FIELD("kernel", NULL, TEXT, .value = read_kernel),
 	FIELD("kind", NULL, TEXT, .value = read_kind),
 	FIELD("symbol", NULL, STRING, COUNTER(kernel)),
@@ -305,20 +353,22 @@ static const struct field counter_fields[] = {
 static const struct field fields[] = {
 	FIELD("launches", NULL, COUNT, MEMBER(struct counters, launches)),
 	FIELD("measurements", NULL, COUNT, MEMBER(struct counters, measurements)),
-	LIST("kernels", ITEMS(struct counters, kernels, kernel_count), kernel_fields, .all = true,
+	LIST("kernels", ITEMS(struct counters, kernels, kernel_count), kernel_fields,
 	     .hidden = is_range, .ends = is_short),
-	LIST("ranges", ITEMS(struct counters, kernels, kernel_count), range_fields, .all = true,
+	LIST("ranges", ITEMS(struct counters, kernels, kernel_count), range_fields,
 	     .hidden = is_kernel, .ends = is_short),
+	LIST("occupancy", ITEMS(struct counters, kernels, kernel_count), occupancy_fields,
+	     .hidden = has_no_occupancy, .ends = is_short),
 	LIST("roofline", ITEMS(struct counters, roofline.items, roofline.count), point_fields,
-	     .all = true, .ends = is_short),
+	     .all = true, .hidden = is_hidden_point, .ends = is_short),
 	LIST("metrics", ITEMS(struct counters, items, count), counter_fields, .all = true,
-	     .hidden = is_zero, .ends = is_short),
+	     .hidden = is_hidden, .ends = is_short),
 };
 
 static void add_remark(const struct report_view *v, struct strbuf *out)
 {
 	const struct counters *c = v->report->counters;
-	size_t kernels = c->kernel_count - c->range_count;
+	size_t kernels = count_of_kernels(v), most = MAX(kernels, c->range_count);
 
 	if (c->range_count)
 		sentence_add(out, COUNTED_AS(c->range_count, "range"), WORDS(" measured "),
@@ -327,6 +377,9 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 		sentence_add(out, WORDS(c->range_count ? "; " : ""),
 			     COUNTED_AS(c->launches, "launch"), WORDS(" of "),
 			     COUNTED_AS(kernels, "kernel"), WORDS(" measured"));
+	if (is_asked_for(v) && most > v->top)
+		sentence_add(out, WORDS("; "), NUMBER(v->top), WORDS(" of "), NUMBER(most),
+			     WORDS(" shown"));
 	sentence_add(out, WORDS(is_asked_for(v) ? "; means of rates and shares are weighted by time"
 						: "; for their metrics: pitot report --counters"));
 }
@@ -334,7 +387,7 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 static void print_none(const struct report_view *v)
 {
 	const struct counters *c = v->report->counters;
-	const char *why = capability_refusal(v->report->trace, "engine");
+	const char *why = capability_engine_refusal(v->report->trace, "range-profiler");
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT, hints = STRBUF_INIT;
 
 	if (c->launches + c->measurements) {

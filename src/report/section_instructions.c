@@ -64,7 +64,7 @@ static bool is_measured(const struct report_view *v)
 
 static void add_more(const struct report_view *v, struct strbuf *out)
 {
-	(void)v;
+	report_unfiltered_text(v->report, "counts", out);
 	strbuf_adds(out, "for counts by line and instruction: pitot source\n");
 }
 

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "analysis/capabilities.h"
 #include "analysis/stalls.h"
 #include "base/human.h"
 #include "base/path.h"
@@ -279,6 +280,7 @@ static void add_missing(const struct report_view *v, struct strbuf *out)
 		sentence_add(out, PERCENT(s->without_code, s->samples),
 			     WORDS(" are in code that is not in the recording, so its lines are "
 				   "unknown\n"));
+	report_unfiltered_text(v->report, "samples", out);
 	if (is_asked_for(v))
 		add_advice(s, out);
 	else
@@ -287,12 +289,16 @@ static void add_missing(const struct report_view *v, struct strbuf *out)
 
 static void print_none(const struct report_view *v)
 {
-	if (is_asked_for(v))
-		report_title(v, "stalls",
-			     v->report->stalls->rows ? "no recorded sample matches the filters"
-						     : "no samples of kernels were recorded; to "
-						       "record them: pitot record "
-						       "--engine pc-sampling");
+	const char *why = capability_engine_refusal(v->report->trace, "pc-sampling");
+
+	if (!is_asked_for(v))
+		return;
+	if (v->report->stalls->rows)
+		why = "no recorded sample matches the filters";
+	else if (!*why)
+		why = "no samples of kernels were recorded; to record them: pitot record --engine "
+		      "pc-sampling";
+	report_title(v, "stalls", why);
 }
 
 const struct section section_stalls = {

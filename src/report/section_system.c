@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analysis/busy.h"
+#include "analysis/capabilities.h"
 #include "analysis/system_use.h"
 #include "base/clock.h"
 #include "base/human.h"
@@ -199,8 +200,17 @@ static bool is_shown(const struct report_view *v)
 
 static void print_none(const struct report_view *v)
 {
+	const char *refusal = capability_engine_refusal(v->report->trace, "pm-sampling");
+	struct capability_note engine;
+
+	capability_read(v->report->trace, "engine", &engine);
 	if (v->system && !v->report->system_use->counter_count)
-		report_title(v, "system", "no readings");
+		report_title(v, "system", *refusal ? refusal : "no readings");
+	else if (!v->system && strcmp(engine.requested, "pm-sampling") == 0 &&
+		 engine.state == capability_state_on)
+		report_title(v, "system",
+			     "hardware counters were sampled over time; to show "
+			     "their means: pitot report --system");
 }
 
 static void add_remark(const struct report_view *v, struct strbuf *out)

@@ -85,6 +85,18 @@ const char *report_cpu_verdict(unsigned verdict)
 	return texts[verdict];
 }
 
+void report_unfiltered_text(const struct report *r, const char *what, struct strbuf *out)
+{
+	const struct filter *f = &r->selection.filter;
+
+	if (f->stream >= 0 || f->scope)
+		strbuf_addf(out, "%s %s not apply here: %s belong to code and not to launches\n",
+			    f->stream < 0 ? "--scope"
+			    : f->scope    ? "--stream and --scope"
+					  : "--stream",
+			    f->stream >= 0 && f->scope ? "do" : "does", what);
+}
+
 void report_kernel_text(const struct report *r, uint32_t config, bool full, struct strbuf *out)
 {
 	_cleanup_strbuf_ struct strbuf plain = STRBUF_INIT;

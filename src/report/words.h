@@ -33,6 +33,8 @@ void report_failure_text(const struct report *r, struct strbuf *out);
  * TRACE_NO_ROW. In section_verdict.c.
  */
 void report_tail_text(const struct report *r, uint32_t device, uint32_t config, struct strbuf *out);
+/* Appends a line about filters that do not apply to `what`, which belongs to code; else nothing. */
+void report_unfiltered_text(const struct report *r, const char *what, struct strbuf *out);
 /* kernel_name_text() of the name of a row of kernel_config, made safe. */
 void report_kernel_text(const struct report *r, uint32_t config, bool full, struct strbuf *out);
 

@@ -66,7 +66,7 @@ def section(text):
 def test_text(pitot, recording):
     lines = [line.split() for line in section(pitot("report", recording, "--counters", env={"COLUMNS": "140"}).stdout).splitlines()]
     assert lines[0][:8] == ["counters", "5", "launches", "of", "2", "kernels", "measured;", "means"]
-    assert [" ".join(line) for line in lines[5:10]] == [
+    assert [" ".join(line) for line in lines[8:13]] == [
         f"gemm {TIME} 3 300 us 90.0 us 540 us", f"(memory) {BYTES} 3 3.10 GB/s 1.00 GB/s 4.00 GB/s", f"{HIT_RATE} 2 70.0% 10.0% 80.0%",
         f"copy {TIME} 2 27.0 us 18.0 us 36.0 us", "metrics that are 0 are not shown; to show them: --top 0"]
     assert "counters  5 launches of 2 kernels measured; for their metrics: pitot report --counters" in pitot("report", recording).stdout
@@ -188,6 +188,10 @@ def test_occupancy_and_hints(pitot, roofline):
     gemm, barrier = kernels["gemm"], kernels["barrier"]
     assert [gemm[f"{unit}_percent"] for unit in ("sm", "memory", "dram", "l2", "l1", "occupancy", "theoretical")] == [31, 88, 87, 88, None, 40, 100]
     assert (gemm["limiter"], barrier["limiter"], barrier["theoretical_percent"]) == ("warps", "blocks", 50)
+    blocks = {o["kernel"]: o for o in pitot("report", roofline, "--json", json_output=True)["counters"]["occupancy"]}
+    keys = ("active_warps", "warps", "max_warps", "blocks", *(f"blocks_by_{unit}" for unit in ("warps", "registers", "shared_memory", "blocks")))
+    assert [blocks["gemm"][key] for key in keys] == [pytest.approx(25.6), 64, 64, 2, 2, 2, 228, 32]
+    assert [blocks["barrier"][key] for key in keys] == [None, 32, 64, 32, 64, 64, 228, 32] and set(blocks) == set(kernels)
     assert {name: k["hint"] for name, k in kernels.items()} == {
         "gemm": "memory-bound: DRAM 87.0% of peak, SM 31.0%; occupancy 40.0% of theoretical 100.0% (limited by warps); "
                 "tail: 300 blocks on 132 SMs x 2 slots, the last 36 fill 13.6% of the slots",
@@ -195,6 +199,35 @@ def test_occupancy_and_hints(pitot, roofline):
         "half": "compute-bound: SM 75.0% of peak, memory 30.0%; occupancy 10.0% of theoretical 100.0% (limited by warps)",
         "barrier": "neither SM nor memory reaches 60% of its peak: memory 2.0% of peak, SM 1.0%",
         "cached": ""}
+
+
+def test_many_kernels(pitot, roofline):
+    """As many as --top says, with their hints, points and metrics: of 20,000 kernels nobody reads all."""
+    text = section(pitot("report", roofline, "--counters", "--top", "2").stdout)
+    assert "7 launches of 5 kernels measured; 2 of 5 shown; means" in " ".join(text.split())
+    assert {name for name in ("cached", "gemm", "copy", "half", "barrier") if re.search(rf"^  {name}\b", text, re.M)} == {"cached", "gemm", "copy"}
+    assert set(re.findall(r"^  (\w+): ", text, re.M)) == {"gemm", "copy", "roofline"}, "hints of the first kernels that have any"
+    assert all(len(re.findall(rf"^  {name}  ", text, re.M)) == 4 for name in ("cached", "gemm"))
+    assert " of 5 shown" not in pitot("report", roofline, "--counters", "--top", "5").stdout
+    shown = pitot("report", roofline, "--json", "--top", "2", json_output=True)["counters"]
+    for part in ("kernels", "occupancy", "roofline", "metrics"):
+        assert {row["kernel"] for row in shown[part]} == {"cached", "gemm"}
+
+
+@pytest.mark.parametrize("options, measured", [
+    ([], {"graph 7": 2, "step": 2, "open": 1, "lost": 1, "forward": 1, "outer": 1, "empty": 1}), (["--device", "1"], {"step": 1}),
+    (["--device", "0"], {"graph 7": 2, "step": 1, "open": 1, "lost": 1, "forward": 1, "outer": 1, "empty": 1}),
+    (["--since", "5500us", "--until", "9ms"], {"outer": 1}), (["--stream", "7"], {}), (["--kernel", "step"], {}), (["--process", "200"], {})])
+def test_filters_of_ranges(pitot, ranges, options, measured):
+    shown = pitot("report", ranges, "--json", *options, json_output=True)["counters"]
+    assert {row["range"]: row["measurements"] for row in shown["ranges"]} == measured
+    assert shown["measurements"] == sum(measured.values())
+
+
+def test_many_ranges(pitot, ranges):
+    text = section(pitot("report", ranges, "--counters", "--top", "1").stdout)
+    assert "7 ranges measured 9 times; 1 of 7 shown" in text and "\n  range     metric" in text
+    assert "graph 7" in text and "step" not in text
 
 
 def test_without_counters(pitot, make_recording, tmp_path):

@@ -777,6 +777,19 @@ def test_options_of_an_engine_without_one(pitot, tmp_path):
         assert "warning: --metrics has no effect with --cpu-only and --pid\n" in result.stderr, result.stderr
 
 
+@pytest.mark.parametrize("engine, options", [
+    ("pc-sampling", {"pc-period"}), ("pm-sampling", {"pm-interval", "metrics"}), ("sass-metrics", {"metrics", "kernels", "skip", "count", "nvtx"}),
+    ("range-profiler", {"metrics", "kernels", "skip", "count", "nvtx", "measure"}),
+    ("deep", {"pc-period", "metrics", "kernels", "skip", "count", "nvtx"}), ("monitor", set())])
+def test_options_of_another_engine(pitot, tmp_path, engine, options):
+    values = {"pc-period": "12", "pm-interval": "1ms", "metrics": "x", "kernels": "x", "skip": "1", "count": "1", "nvtx": "x", "measure": "range"}
+    given = [text for option, value in values.items() for text in (f"--{option}", value)]
+    said = pitot("record", "--force", "-o", tmp_path / "rec", "--no-cpu", "--engine", engine, *given, "--", "true").stderr
+    assert set(re.findall(r"warning: --([a-z-]+) has no effect", said)) == values.keys() - options
+    when = f"with --engine {engine}, unless COMMAND starts another engine" if engine != "monitor" else "without --engine"
+    assert said.count(when) == len(values) - len(options)
+
+
 def test_engine_of_a_recording_of_the_cpu_only(pitot, tmp_path):
     for engine in "pc-sampling", "monitor":
         refused = pitot("record", "--cpu-only", "--engine", engine, "--", "true", status=2)

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
@@ -196,6 +197,18 @@ def test_source_root(pitot, recording, tmp_path, below):
     assert "three" in pitot("source", recording, "--no-sass", "--source-root", tmp_path / "root").stdout
 
 
+def test_source_stays_below_its_root(pitot, recording, tmp_path):
+    """Whoever sends a recording does not choose which of our files are read."""
+    cubin = cubin_of(recording)
+    changed = cubin.read_bytes().replace(b"kernel.cu\0", b"../sec.cu\0")
+    assert changed != cubin.read_bytes()
+    cubin.write_bytes(changed)
+    sources(tmp_path / "root", sec_cu="secret")
+    sources(tmp_path / "root" / "src")
+    secret = file(source(pitot, recording, "--no-sass", "--source-root", tmp_path / "root" / "src"), "../sec.cu")
+    assert secret["lines"] is None and "not in the folder of --source-root" in secret["missing"]
+
+
 def test_source_that_is_not_the_one(pitot, recording, tmp_path):
     root = tmp_path / "root"
     printed = source(pitot, recording, "--no-sass")
@@ -247,6 +260,32 @@ def test_without_lines(pitot, recording, request, code):
     assert printed["files"] == [] and printed["samples"] == 970
     assert printed["without_code"] == (130 if code in ("plain", "cut") else 970)
     assert all(k["missing"] for k in printed["kernels"])
+
+
+def sections(elf):
+    """Offset and size of the sections of an ELF file, by name."""
+    at, size, count, names = struct.unpack_from("<Q10xHHH", elf, 0x28)
+    found = [struct.unpack_from("<I20xQQ", elf, at + i * size) for i in range(count)]
+    texts = elf[found[names][1]:][:found[names][2]]
+    return {texts[name:texts.index(b"\0", name)].decode(): (offset, length) for name, offset, length in found}
+
+
+def test_damaged_lines(pitot, recording):
+    """Whatever its line table says: no sample is lost, and each is somewhere once."""
+    cubin = cubin_of(recording)
+    whole = cubin.read_bytes()
+    start, size = sections(whole)[".debug_line"]
+    outcomes = set()
+    for at in range(0, size, max(size // 40, 1)):
+        damaged = bytearray(whole)
+        damaged[start + at:start + at + 4] = bytes(byte ^ 0xff for byte in damaged[start + at:start + min(at + 4, size)])
+        cubin.write_bytes(damaged)
+        printed = source(pitot, recording, "--no-sass")
+        lines = sum(line["samples"] for of in printed["files"] for line in of["heat"])
+        assert printed["samples"] == sum(k["samples"] for k in printed["kernels"]) == 970
+        assert lines + printed["without_line"] + printed["without_code"] == 970
+        outcomes.add(lines)
+    assert 0 in outcomes and len(outcomes) > 1, "all lines are lost, or some"
 
 
 def test_choosing(pitot, recording, tmp_path):
@@ -351,11 +390,15 @@ return { rows: rows(1).map((tr) => [...tr.children].map((td) => td.textContent))
     assert len(found["chosen"]) == 1
 
 
-def test_errors(pitot, recording, make_recording, tmp_path):
+def test_errors(pitot, recording, counted, make_recording, tmp_path):
     varied = make_recording(tmp_path / "varied.pitot", "varied")
     assert "`pitot record --engine pc-sampling`" in pitot("source", varied, status=1).stderr
     assert "`pitot record --engine pc-sampling`" in pitot("report", varied, "--source", status=1).stderr
-    assert "match" in pitot("source", recording, "--kernel", "nothing", status=1).stderr
+    assert "none of the recorded samples match" in pitot("source", recording, "--kernel", "nothing", status=1).stderr
+    assert "none of the recorded samples match" in pitot("source", counted, "--kernel", "nothing", status=1).stderr
+    for command in (["source", recording, "--at", "nothing"], ["report", recording, "--source=nothing"], ["source", counted, "--at", "nothing"]):
+        assert "no sampled or counted kernel matches 'nothing'" in pitot(*command, status=1).stderr
+    assert "no file 'nothing.cu' has sampled or counted lines" in pitot("source", recording, "--at", "nothing.cu:3", status=1).stderr
     assert "--time-limit" in pitot("source", recording, "--time-limit", "0", status=2).stderr
     assert "leave out -o" in pitot("source", recording, "--json", "-o", "x.html", status=2).stderr
     assert "--at is for text" in pitot("source", recording, "--at", "k", "-o", "x.html", status=2).stderr

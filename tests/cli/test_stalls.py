@@ -54,10 +54,27 @@ def test_everything_adds_up(pitot, recording, options, samples):
         assert sum(reason["not_issued"] for reason in place["reasons"]) == place["not_issued"] <= place["samples"]
 
 
+@pytest.mark.parametrize("options, filters", [
+    (["--stream", "7"], "--stream does"), (["--scope", "x"], "--scope does"), (["--stream", "7", "--scope", "x"], "--stream and --scope do"), ([], None)])
+def test_filters_that_do_not_apply(pitot, make_recording, recording, tmp_path, options, filters):
+    counted = make_recording(tmp_path / "sass.pitot", "sass")
+    for of, what in (recording, "samples"), (counted, "counts"):
+        text = " ".join(pitot("report", of, *options).stdout.split())
+        assert (f"{filters} not apply here: {what} belong to code and not to launches" in text) == (filters is not None)
+        assert filters or "not apply" not in text
+
+
 def test_a_device_function_belongs_to_its_kernel(pitot, recording):
     [gather] = [i for i in stalls(pitot, recording, "--stalls")["instructions"] if i["offset"] == 0x1d0]
     assert (gather["kernel"], gather["samples"]) == ("smooth", 230)
     assert gather["frames"] == [{"function": "gather(float const*, int)", "file": "/src/kernel.cu", "line": 7}]
+
+
+def test_advice_is_about_frequent_waits(pitot, recording):
+    """From a twentieth of the samples on."""
+    text = " ".join(pitot("report", recording, "--stalls", "--kernel", "smooth").stdout.split())
+    assert "2.8% barrier" in text and text.count("what helps when warps are") == 2
+    assert "what helps when warps are waiting out a fixed latency" in text
 
 
 def test_without_samples(pitot, make_recording, tmp_path):

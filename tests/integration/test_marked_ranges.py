@@ -137,6 +137,16 @@ def test_a_pass_for_each_occurrence(measure, kind, name, occurrences):
     assert found == occurrences // 2 and not ranges.lost()
 
 
+@pytest.mark.parametrize("passes", [9, 60])
+def test_many_passes(measure, passes):
+    """As many occurrences as passes, or the recording says that there were too few of them."""
+    ranges = measure("range", fault=f"passes {passes}")
+    assert ranges.check("nvtx", "step", passes=passes, launches=LAUNCHES) == (2 if passes == 9 else 0)
+    said = "nothing was measured: no range occurred as often as the metrics need passes"
+    assert (said in ranges.said("engine")) == (passes == 60)
+    assert any(f"3 metrics in {passes} passes" in reason for reason in ranges.said("engine"))
+
+
 def test_skip_and_count_of_each_range(measure, rows):
     ranges = measure("range", "kernel_skip=5;kernel_count=7")
     pushes = [row["time_ns"] for row in rows(ranges.folder, "nvtx") if row["kind"] == "push"][1:]
@@ -157,7 +167,7 @@ def test_kernels_inside_ranges(measure, rows):
 
 @pytest.mark.parametrize("fault, times, reason", [
     ("call cuptiRangeProfilerPushRange returns 1", 3, "cuptiRangeProfilerPushRange: CUPTI_ERROR_INVALID_PARAMETER, at 3 launches "),
-    ("call cuptiRangeProfilerPopRange returns 1", 1, "cuptiRangeProfilerPopRange: CUPTI_ERROR_INVALID_PARAMETER, at 1 launch "),
+    ("call cuptiRangeProfilerPopRange returns 1", 1, "cuptiRangeProfilerPopRange: CUPTI_ERROR_INVALID_PARAMETER, at 1 launch"),
     ("call cuptiRangeProfilerStart returns 1", 3, "cuptiRangeProfilerStart: CUPTI_ERROR_INVALID_PARAMETER, at 3 launches "),
     ("call cuptiRangeProfilerDecodeData returns 1", 3, "cuptiRangeProfilerDecodeData: CUPTI_ERROR_INVALID_PARAMETER, at 3 launches "),
     ("call cuptiRangeProfilerEnable returns 35", 0, "NVreg_RestrictProfilingToAdminUsers=0")])

@@ -116,6 +116,18 @@ def test_many_readings(sample):
     assert len(sampled.readings) >= 20 * LAUNCHES // 50 and len(sampled.cubins) == 1
 
 
+def test_20000_kernels(record, rows, make_tape, pitot, tmp_path):
+    """More than a call or a reading gives; each with its own samples."""
+    (tmp_path / "faults").write_text("storm 20000-names\n")
+    sampled = Sampled(record(make_tape("fast", 20000), "engine=pc-sampling", "--faults", tmp_path / "faults"), rows)
+    sampled.check_sums()
+    assert not sampled.losses and sampled.total("other") == 3 * 20000
+    stalls = pitot("report", sampled.folder, "--stalls", "--json", json_output=True)["stalls"]
+    assert len(stalls["kernels"]) == 20000 and {kernel["samples"] for kernel in stalls["kernels"]} == {45}
+    text = pitot("report", sampled.folder, "--stalls").stdout
+    assert "900,000 samples of 20,000 kernels" in text and len(text) < 20000
+
+
 def test_names_that_are_the_clients(sample):
     """Freed once, each; those before that was clear are the exception."""
     check_complete(sample("pc-own-names\npc-unload every 1000", "", "--repeat", "20", "--now", ASAN_OPTIONS="detect_leaks=0"), 20)
@@ -161,6 +173,16 @@ def test_without_samples_the_trace_goes_on(sample, fault, reason):
     [engine] = sampled.engine
     assert (engine["state"], engine["asked"], engine["got"]) == ("degraded", "pc-sampling", "trace")
     assert reason in engine["reason"]
+
+
+def test_readers_say_why_there_is_nothing(sample, pitot):
+    folder = sample("call cuptiPCSamplingEnable returns 35").folder
+    why = "INSUFFICIENT_PRIVILEGES: that needs the rights of an administrator"
+    assert why in " ".join(pitot("report", folder, "--stalls").stdout.split())
+    for command in (["source", folder], ["report", folder, "--source"], ["flame", folder, "--mode", "stalls"]):
+        assert why in pitot(*command, status=1).stderr
+    text = " ".join(pitot("report", folder, "--counters").stdout.split())
+    assert why not in text and "no hardware counters were recorded" in text, "they were not requested"
 
 
 def test_less_memory(sample):

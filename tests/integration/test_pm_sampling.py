@@ -95,7 +95,10 @@ def test_samples_at_their_times(sample):
 @pytest.mark.parametrize("interval, taken", [(20_000, 20_000), (10**10, 1_000_000), (1, 20_000)])
 def test_intervals(sample, interval, taken):
     """Also more samples in a reading than an image has room for."""
-    assert sum(sample(options=f"pm_interval_ns={interval}").check(taken)) > 50
+    sampled = sample(options=f"pm_interval_ns={interval}")
+    assert sum(sampled.check(taken)) > 50
+    said = [row["reason"] for row in sampled.said["sampling_interval"]]
+    assert said == ([f"sampled every {'20us' if interval < taken else '1ms'}: --pm-interval may be from 20us to 1ms"] if interval != taken else [])
 
 
 def test_segments_repeat_what_a_counter_is(sample):
@@ -181,6 +184,12 @@ def test_names_that_do_not_fit(sample):
         "'gpu__time_duration.avg' does not fit into one pass with the metrics before it")
 
 
+def test_sixty_passes(sample):
+    sampled = sample("passes 60")
+    assert not sampled.samples and sampled.kernels()
+    assert "needs 60 passes, and sampling has only one" in " ".join(row["reason"] for row in sampled.said["engine"] + sampled.said["metrics"])
+
+
 def test_no_metric_at_all(sample):
     assert "no metric of 'sampling' can be collected" in sample(metrics="default").said["engine"][-1]["reason"]
 
@@ -217,6 +226,13 @@ def test_record_and_report(pitot, build, made_tape, tmp_path, rows):
     found = {row["name"]: row for row in pitot("report", folder, "--json", json_output=True)["system"]["counters"]}
     assert found["gpu__time_duration.sum"]["mean"] == 200_000 and found["gpu__time_duration.sum"]["readings"] == sum(run)
     assert "GPU 0 gpu__time_duration.sum 200,000 nanosecond" in " ".join(pitot("report", folder, "--system").stdout.split())
+    assert "\nsystem  hardware counters were sampled over time; to show their means: pitot report --system\n" in pitot("report", folder).stdout
+
+
+def test_the_report_says_why_there_are_none(sample, pitot):
+    folder = sample("call cuptiPmSamplingEnable returns 35", "counters_ns=0").folder
+    assert "INSUFFICIENT_PRIVILEGES: that needs the rights of an administrator" in " ".join(pitot("report", folder, "--system").stdout.split())
+    assert "pitot report --system" not in pitot("report", folder).stdout
 
 
 def test_the_end_of_record_says_what_is_not_measured(pitot, build, made_tape, tmp_path):

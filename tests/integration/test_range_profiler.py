@@ -152,7 +152,10 @@ def test_no_metric_at_all(measure):
     ("call cuptiRangeProfilerSetConfig returns 1", "cuptiRangeProfilerSetConfig: CUPTI_ERROR_INVALID_PARAMETER, at 3 launches"),
     ("call cuptiRangeProfilerCounterDataImageInitialize returns 8", "cuptiRangeProfilerCounterDataImageInitialize: "),
     ("call cuptiRangeProfilerStart returns 26", "cuptiRangeProfilerStart: CUPTI_ERROR_HARDWARE_BUSY, at 3 launches one after the other"),
-    ("call cuptiRangeProfilerStop returns 999", "cuptiRangeProfilerStop: CUPTI_ERROR_UNKNOWN, at 1 launch one after the other"),
+    ("call cuptiRangeProfilerStart returns 8", "cuptiRangeProfilerStart: CUPTI_ERROR_OUT_OF_MEMORY, at 3 launches one after the other: no memory, "
+     "perhaps to save what the kernel overwrites between passes; exclude it with --kernels, or measure what runs once with --measure range"),
+    ("call cuptiRangeProfilerStop returns 8", "cuptiRangeProfilerStop: CUPTI_ERROR_OUT_OF_MEMORY, at 1 launch: no memory, perhaps to save"),
+    ("call cuptiRangeProfilerStop returns 999", "cuptiRangeProfilerStop: CUPTI_ERROR_UNKNOWN, at 1 launch"),
     ("call cuptiRangeProfilerDecodeData returns 999", "cuptiRangeProfilerDecodeData: "),
     ("call cuptiRangeProfilerGetCounterDataInfo returns 1", "cuptiRangeProfilerGetCounterDataInfo: "),
     ("call cuptiProfilerHostEvaluateToGpuValues returns 17", "cuptiProfilerHostEvaluateToGpuValues: "),
@@ -173,6 +176,32 @@ def test_errors_that_pass(measure):
     measured = measure("\n".join(f"call cuptiRangeProfilerDecodeData#{n} returns 999" for n in (1, 2, 4, 7, 8)), "kernel_count=0")
     measured.check(LAUNCHES - 5)
     assert measured.lost() == 5 and [row["state"] for row in measured.said["engine"]] == ["on"]
+
+
+def test_some_kernels_are_too_large_to_save(measure):
+    """The others are measured, and the loss says how many were not."""
+    faults = "\n".join(f"call cuptiRangeProfilerStart#{n} returns 8" for n in range(2, 60, 2))
+    measured = measure(faults, "kernel_count=0")
+    measured.check(LAUNCHES - 29)
+    assert measured.lost() == 29 and [row["state"] for row in measured.said["engine"]] == ["on"]
+
+
+def test_sixty_passes(measure):
+    """Kernels are measured as with few passes, and the recording says how many there were."""
+    measured = measure("passes 60", "kernel_count=5")
+    measured.check(5)
+    assert measured.said["engine"][0]["reason"].startswith("device 0 (GH100): 3 metrics in 60 passes; set up in ")
+
+
+def test_20000_kernels(record, rows, make_tape, pitot, tmp_path):
+    (tmp_path / "faults").write_text("storm 20000-names\n")
+    folder = record(make_tape("fast", 20000), f"engine=range-profiler;kernel_count=0;metrics={METRICS}", "--faults", tmp_path / "faults")
+    assert not rows(folder, "loss")
+    counters = pitot("report", folder, "--json", json_output=True)["counters"]
+    assert (counters["launches"], len(counters["kernels"])) == (20000, 20000)
+    assert len({row["kernel"] for row in counters["metrics"] if row["metric"] == "launch__correlation.sum"}) == 20000
+    text = pitot("report", folder, "--counters").stdout
+    assert "20,000 launches of 20,000 kernels measured; 10 of 20,000 shown" in text and len(text) < 20000
 
 
 def test_without_the_image_of_availability(measure):
@@ -199,6 +228,7 @@ def test_a_stream_that_captures(measure):
     ("kernels=nosuch", "no launch of a kernel that matches --kernels 'nosuch'"),
     ("kernels=nosuch;nvtx_include=a,b", "no launch of a kernel that matches --kernels 'nosuch' in a range that matches --nvtx 'a,b'"),
     ("nvtx_include=a", "no launch in a range that matches --nvtx 'a'"),
+    (f"kernel_skip={LAUNCHES}", f"--skip {LAUNCHES} leaves none of the {LAUNCHES} launches"),
     ("kernel_skip=100000", f"--skip 100000 leaves none of the {LAUNCHES} launches"),
     ("measure=range;nvtx_include=a", "no range that matches --nvtx 'a' occurred as often as the metrics need passes"),
 ])

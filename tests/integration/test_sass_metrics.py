@@ -137,6 +137,13 @@ def test_without_counts(measure):
     assert measured.lost() == 3 and sum(map(len, measured.kernels.values())) == 408
 
 
+def test_launches_without_counts_among_others(measure):
+    """Only those one after the other are too many."""
+    measured = measure("\n".join(f"call cuptiSassMetricsFlushData#{n} returns 0" for n in (1, 2, 4, 6, 7)), "kernel_count=20")
+    measured.check(15)
+    assert measured.lost() == 5 and [row["state"] for row in measured.said["engine"]] == ["on"]
+
+
 def test_counts_that_may_be_zero(measure):
     measured = measure("sass-zero", f"kernel_count=5;metrics={NAMES[3]}")
     assert len(measured.launches) == 5 and not measured.lost()
@@ -258,7 +265,7 @@ def test_a_context_that_goes_while_a_launch_is_measured(measure):
 def test_modules_that_go(measure):
     measured = measure("sass-unload every 7", "kernel_count=0", "--repeat", "3")
     measured.check(len(measured.launches))
-    assert len(measured.launches) > LAUNCHES
+    assert len(measured.launches) > LAUNCHES and len(measured.launches) + measured.lost() == 3 * LAUNCHES
 
 
 def test_threads_at_once(measure):
@@ -295,3 +302,8 @@ def test_record(pitot, build, made_tape, rows, tmp_path):
     pitot("record", "-q", "--no-cpu", "--stacks", "none", "--engine", "sass-metrics", "--metrics", NAMES[0], "--skip", "2", "--count", "3",
           "-o", folder, "--", build / "standin/tape-play", made_tape)
     Measured(folder, rows).check(3, {NAMES[0]})
+
+
+def test_hints_name_kernels_as_people_do(measure, pitot):
+    text = pitot("report", measure().folder).stdout
+    assert "divergent: 1.8 of 32 threads, gemm<128, 128>+0x130" in text and ", _Z" not in text

@@ -215,6 +215,7 @@ static bool parse_numbers(const char *line)
 		{ "pm-most", &faults.pm_most },
 		{ "pc-unload every", &faults.pc_unload_every },
 		{ "range-extra every", &faults.range_extra_every },
+		{ "passes", &faults.passes },
 		{ "range-destroy at", &faults.range_destroy_at },
 		{ "sass-dropped", &faults.sass_dropped },
 		{ "sass-destroy at", &faults.sass_destroy_at },

@@ -54,21 +54,25 @@ static const char *made_text(uint64_t key, const char *base, size_t length)
 	return text;
 }
 
+const char *standin_storm_name(uint64_t number)
+{
+	char name[48];
+
+	snprintf(name, sizeof(name), "storm_kernel_%06llu", (unsigned long long)number);
+	return made_text(hash_u64(number), name, strlen(name));
+}
+
 static const char *scripted_name(const char *name, uint64_t count)
 {
 	static const char hostile[] = "\xff\xfe\"\\\n\t\x1b[31m<script>&'%s%n\x01\xc3";
 	const struct faults *f = standin_faults();
-	char number[48];
 
 	if (every(f->null_name_every, count))
 		return NULL;
 	if (every(f->hostile_every, count))
 		return hostile;
-	if (f->storm) {
-		snprintf(number, sizeof(number), "storm_kernel_%06llu",
-			 (unsigned long long)(count % f->storm));
-		return made_text(hash_u64(count % f->storm), number, strlen(number));
-	}
+	if (f->storm)
+		return standin_storm_name(count % f->storm);
 	if (f->huge_names && name)
 		return made_text((uintptr_t)name, name, f->huge_names);
 	return name;

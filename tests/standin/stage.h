@@ -34,6 +34,8 @@ bool record_is_description(uint32_t kind);
 /* Returns the end of a record in CUPTI's time; UINT64_MAX if it has none. */
 uint64_t record_end(const uint8_t *record, size_t size);
 
+/* Returns the name of a kernel of the fault `storm`, the same one each time. */
+const char *standin_storm_name(uint64_t number);
 /* Returns the number of records of kinds that the recorder has not enabled. */
 uint64_t stage_withheld(void);
 

@@ -125,6 +125,7 @@ struct faults {
 	uint64_t pc_unload_every; /* launches between unloads */
 	/* launches between additional kernels in the range profiler's session */
 	uint64_t range_extra_every;
+	uint64_t passes; /* that every set of metrics needs; 0: as many as its metrics */
 	uint64_t range_destroy_at; /* during this launch, if profiled, its context is destroyed */
 	bool sass_zero; /* all counts are 0 */
 	uint64_t sass_dropped; /* dropped records at each end */

@@ -3,6 +3,7 @@
  * its function, and 3 elsewhere. All functions are in one module with made-up code, which is loaded
  * at the first sampled launch.
  */
+#include "stage.h"
 #include "standin_cupti.h"
 
 #include <pthread.h>
@@ -13,7 +14,7 @@
 #include <cupti_pcsampling.h>
 
 #define CONTEXTS_MAX 8
-#define FUNCTIONS_MAX 64
+#define FUNCTIONS_MAX 20480
 #define PERIOD 20 /* 2^20 cycles, by default */
 #define ELSEWHERE 3
 #define PREFIX "smsp__pcsamp_warps_issue_stalled_"
@@ -103,7 +104,11 @@ void standin_load_cubin(CUcontext context)
 
 static void count(struct sampled *c, const char *symbol)
 {
-	for (size_t i = 0; i < FUNCTIONS_MAX; i++) {
+	uint64_t storm = MIN(standin_faults()->storm, FUNCTIONS_MAX);
+	size_t first = storm ? (launches - 1) % storm : 0;
+
+	symbol = storm ? standin_storm_name(first) : symbol;
+	for (size_t i = first; i < FUNCTIONS_MAX; i++) {
 		if (c->functions[i].name && strcmp(c->functions[i].name, symbol) != 0)
 			continue;
 		c->functions[i].name = symbol;
@@ -217,7 +222,10 @@ EXPORT CUptiResult cuptiPCSamplingEnable(CUpti_PCSamplingEnableParams *p)
 	if (!c)
 		c = find(NULL);
 	if (c && !c->enabled) {
-		*c = (struct sampled){ .handle = p->ctx, .enabled = true, .period = PERIOD };
+		memset(c, 0, sizeof(*c));
+		c->handle = p->ctx;
+		c->enabled = true;
+		c->period = PERIOD;
 		r = CUPTI_SUCCESS;
 	}
 	pthread_mutex_unlock(&lock);
@@ -409,7 +417,7 @@ EXPORT CUptiResult cuptiPCSamplingDisable(CUpti_PCSamplingDisableParams *p)
 	if (c && c->configured)
 		end_range(c);
 	if (c)
-		*c = (struct sampled){ 0 };
+		memset(c, 0, sizeof(*c));
 	pthread_mutex_unlock(&lock);
 	return c ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_OPERATION;
 }

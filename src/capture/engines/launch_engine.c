@@ -109,14 +109,23 @@ void launch_engine_refuse(const char *format, ...)
 	atomic_store(&self.refused, true);
 }
 
+static const char *advice_without_memory(void)
+{
+	if (self.engine->patches || atomic_load(&self.measure) != SETTING_MEASURE_KERNEL)
+		return ": no memory for it, on the GPU or here";
+	return ": no memory, perhaps to save what the kernel overwrites between passes; exclude it "
+	       "with --kernels, or measure what runs once with --measure range";
+}
+
 bool launch_engine_failed(const struct cupti *cupti, const char *function, int result, bool last)
 {
 	launch_engine_count_unmeasured();
 	if (++self.failures < FAILURES_MAX && !last)
 		return false;
-	launch_engine_refuse("%s: %s, at %u launch%s one after the other", function,
+	launch_engine_refuse("%s: %s, at %u launch%s%s", function,
 			     cupti_result_text(cupti, (CUptiResult)result), self.failures,
-			     self.failures == 1 ? "" : "es");
+			     self.failures == 1 ? "" : "es one after the other",
+			     result == CUPTI_ERROR_OUT_OF_MEMORY ? advice_without_memory() : "");
 	return true;
 }
 

@@ -411,6 +411,10 @@ static void extend(const struct source_start *how)
 
 	if (!how->with_cuda || !is_engine_of(s))
 		return;
+	if (s->pm_interval_ns < INTERVAL_MIN_NS || s->pm_interval_ns > INTERVAL_MAX_NS)
+		capability_note("sampling_interval", capability_state_degraded, ENGINE, ENGINE,
+				"sampled every %s: --pm-interval may be from 20us to 1ms",
+				s->pm_interval_ns < INTERVAL_MIN_NS ? "20us" : "1ms");
 	if (!atomic_load(&self.open)) {
 		snprintf(self.requested, sizeof(self.requested), "%s",
 			 strcmp(s->metrics, "default") == 0 ? "sampling" : s->metrics);

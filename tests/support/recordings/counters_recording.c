@@ -181,19 +181,13 @@ void recording_roofline(const char *folder)
 			  V(DRAM) = 20,          V(L2) = 89,        V(DRAM_CLOCK) = 1e9,
 			  V(DRAM_BYTES) = 30000, V(DRAM_PEAK) = 20, V(FADD) = NOTHING,
 			  V(FMUL) = NOTHING,     V(FFMA) = NOTHING, [ROOFLINE_RPC] = NOTHING };
-	double half[] = { V(NS) = 100,
-			  V(SM) = 75,
-			  V(MEMORY) = 30,
-			  V(WARPS) = 10,
-			  V(SM_CLOCK) = 1e9,
-			  V(DRAM_BYTES) = 1000,
-			  V(FADD) = 5,
-			  V(FMUL) = 5,
-			  V(FFMA) = 5,
-			  V(HADD) = 100,
-			  V(HMUL) = 100,
-			  V(HFMA) = 100,
-			  [ROOFLINE_RPC] = NOTHING };
+	double half[] = { V(NS) = 100,          V(SM) = 75,
+			  V(MEMORY) = 30,       V(DRAM) = 27, /* other units are busier */
+			  V(WARPS) = 10,        V(SM_CLOCK) = 1e9,
+			  V(DRAM_BYTES) = 1000, V(FADD) = 5,
+			  V(FMUL) = 5,          V(FFMA) = 5,
+			  V(HADD) = 100,        V(HMUL) = 100,
+			  V(HFMA) = 100,        [ROOFLINE_RPC] = NOTHING };
 	double barrier[] = { V(SM) = 1,   V(MEMORY) = 2, V(DRAM_BYTES) = 100,     V(HADD) = 1,
 			     V(HMUL) = 1, V(HFMA) = 1,   [ROOFLINE_RPC] = NOTHING };
 	double cached[] = { V(SM_CLOCK) = 1e9,  V(L1_BYTES) = 40000,     V(L1_PEAK) = 1000,

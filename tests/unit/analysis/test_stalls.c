@@ -144,6 +144,29 @@ static void added_up(void **state)
 	analyzed_release(&a);
 }
 
+/* Readings of several contexts may differ; then no period is that of all. */
+static void periods(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	struct row_pc_reading row = {
+		.id = 2, .start_ns = 2000, .end_ns = 3000, .period_cycles = 4096, .total = 1
+	};
+	struct report_options options = WITH_LINES;
+	struct analyzed a;
+
+	add_reading(m, 1, 1000, 1, 0, 1);
+	add_sample(m, 2, 5, "k", 16, MEMORY, 1);
+	writer_append(m->writer, TABLE_pc_reading, &row);
+	maker_close(m, 9000);
+	analyze(&a, *state, options);
+	assert_int_equal(a.report.stalls->period_cycles, 0);
+	analyzed_release(&a);
+	options.filter.since_ns = 2000;
+	analyze(&a, *state, options);
+	assert_int_equal(a.report.stalls->period_cycles, 4096);
+	analyzed_release(&a);
+}
+
 static void lines_and_inlined_calls(void **state)
 {
 	struct maker *m = begin(*state, 100);
@@ -342,6 +365,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_of_reasons),
 		folder_test(added_up),
+		folder_test(periods),
 		folder_test(lines_and_inlined_calls),
 		folder_test(files_of_the_recording),
 		folder_test(filters),

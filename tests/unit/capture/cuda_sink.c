@@ -43,10 +43,13 @@ static void on_sampling(struct cuda_sink *s, enum table_id table, const void *ro
 		s->sampled_text = string->id;
 	if (table == TABLE_string && begins(string, "cuptiPCSamplingEnable: "))
 		s->refusal_text = string->id;
+	if (table == TABLE_string && begins(string, "CUPTI cannot be configured again"))
+		s->other_metrics_text = string->id;
 	if (table != TABLE_capability || capability->missing >> COLUMN_capability_reason & 1)
 		return;
 	s->contexts_older += capability->reason == s->older_text;
 	s->refusals += capability->reason == s->refusal_text;
+	s->other_metrics += capability->reason == s->other_metrics_text;
 	s->contexts_sampled += capability->reason == s->sampled_text;
 }
 

@@ -20,8 +20,8 @@ struct cuda_sink {
 	atomic_uint_fast64_t externals[100]; /* by id */
 	atomic_uint_fast64_t nodes_with_stack, clones; /* of graphs */
 	atomic_uint_fast64_t samples, contexts_sampled, contexts_older,
-		refusals; /* the last three: said so */
-	uint32_t sampled_text, older_text, refusal_text; /* ids */
+		refusals, other_metrics; /* the last four: said so */
+	uint32_t sampled_text, older_text, refusal_text, other_metrics_text; /* ids */
 };
 
 /* What CUDA does, and nothing that costs more. */

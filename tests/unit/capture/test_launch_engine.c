@@ -590,6 +590,26 @@ static void test_a_launch_that_outlives_the_window(void **state)
 	assert_int_equal(sink.unmeasured, 1);
 }
 
+/* Another thread destroys its context. Nothing is called for that any more, and it is counted. */
+static void test_a_context_destroyed_beside_its_launch(void **state)
+{
+	struct sink_of_engine sink;
+	struct session *s = begin_graphs(&sink);
+
+	(void)state;
+	launch(true, 1, 11);
+	destroy_on_another_thread(1);
+	launch(false, 1, 11);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerStart), 1);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerStop), 0);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerDisable), 0);
+	launch(true, 1, 12);
+	launch(false, 1, 12);
+	assert_int_equal(standin_calls(STANDIN_RangeProfilerEnable), 2);
+	session_close(&s);
+	assert_int_equal(sink.unmeasured, 1);
+}
+
 /* The second pass of a graph is in the context of the first one. */
 static void test_a_graph_in_two_contexts(void **state)
 {
@@ -747,6 +767,7 @@ int main(void)
 		cmocka_unit_test(test_graphs_among_kernels),
 		cmocka_unit_test(test_a_launch_that_fails),
 		cmocka_unit_test(test_a_launch_that_outlives_the_window),
+		cmocka_unit_test(test_a_context_destroyed_beside_its_launch),
 		cmocka_unit_test(test_a_graph_in_two_contexts),
 		cmocka_unit_test(test_a_launch_beside_another),
 		cmocka_unit_test(test_a_capture_without_an_end),

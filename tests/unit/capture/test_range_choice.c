@@ -1,6 +1,7 @@
-/* test_range_choice.c: which names --kernels chooses (range_choice.h). */
+/* test_range_choice.c: which names --kernels chooses, and which launches run at once. */
 #include "capture/engines/range_choice.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,14 +45,28 @@ static void test_readable(void **state)
 	assert_true(chooses("demangled=sax*", PLAIN));
 	assert_true(chooses("function=saxpy", PLAIN));
 	assert_false(chooses("function=sax", PLAIN));
-	if (!cxx_demangle(HIDDEN, &text))
-		skip(); /* a program without C++ */
+	/* This program is without C++, those that are recorded mostly are not. */
+	if (!dlopen("libstdc++.so.6", RTLD_NOW | RTLD_GLOBAL))
+		skip();
+	assert_true(cxx_demangle(HIDDEN, &text));
 	assert_true(chooses("demangled=void (anonymous namespace)::stage<int>(*)", HIDDEN));
 	assert_true(chooses("function=stage", HIDDEN));
 	assert_true(chooses("demangled=void at::native::elementwise_kernel<128? 4>(*", TEMPLATE));
 	assert_true(chooses("a,function=elementwise_kernel", TEMPLATE));
 	assert_false(chooses("demangled=elementwise_kernel*", TEMPLATE));
 	assert_false(chooses("function=native", TEMPLATE));
+}
+
+/* Another kernel's name may be where one was before its module was unloaded. */
+static void test_unloaded_names(void **state)
+{
+	char name[] = "saxpy";
+
+	(void)state;
+	assert_true(chooses("saxpy", name));
+	name[0] = 'd';
+	range_choice_forget_names();
+	assert_false(range_choice_has_name(name));
 }
 
 /*
@@ -117,13 +132,100 @@ static void test_many_ranges(void **state)
 	assert_int_equal(last, 11);
 }
 
+/* --- a driver with one stream that captures, and the last one that was asked about --- */
+
+#define CAPTURING ((CUstream)0x5000)
+#define OTHER ((CUstream)0x6000)
+
+static CUstream asked;
+
+static CUresult is_capturing(CUstream stream, CUstreamCaptureStatus *status)
+{
+	asked = stream;
+	*status = stream == CAPTURING ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+				      : CU_STREAM_CAPTURE_STATUS_NONE;
+	return CUDA_SUCCESS;
+}
+
+void *__wrap_dlopen(const char *name, int flags);
+void *__wrap_dlsym(void *handle, const char *name);
+void *__real_dlopen(const char *name, int flags);
+void *__real_dlsym(void *handle, const char *name);
+
+void *__wrap_dlopen(const char *name, int flags)
+{
+	return name && strcmp(name, "libcuda.so.1") == 0 ? &asked : __real_dlopen(name, flags);
+}
+
+void *__wrap_dlsym(void *handle, const char *name)
+{
+	CUresult (*found)(CUstream, CUstreamCaptureStatus *) = is_capturing;
+	void *address;
+
+	if (handle != &asked)
+		return __real_dlsym(handle, name);
+	memcpy(&address, &found, sizeof(address));
+	return strcmp(name, "cuStreamIsCapturing") == 0 ? address : NULL;
+}
+
+static bool runs_at_once(const char *function, const void *parameters)
+{
+	CUpti_CallbackData data = { .functionParams = parameters };
+
+	asked = NULL;
+	return range_choice_runs_at_once(&data, function);
+}
+
+/* Every launch of the driver names its stream at another place; no stream is the default one. */
+static void test_streams_of_launches(void **state)
+{
+	cuLaunchKernel_params kernel = { .hStream = OTHER };
+	cuLaunchCooperativeKernel_params cooperative = { .hStream = OTHER };
+	cuGraphLaunch_params graph = { .hStream = OTHER };
+	CUlaunchConfig config = { .hStream = OTHER };
+	cuLaunchKernelEx_params ex = { .config = &config };
+	const struct {
+		const char *function;
+		void *parameters;
+		CUstream *stream;
+	} launches[] = {
+		{ "cuLaunchKernel", &kernel, &kernel.hStream },
+		{ "cuLaunchKernel_ptsz", &kernel, &kernel.hStream },
+		{ "cuLaunchKernelEx", &ex, &config.hStream },
+		{ "cuLaunchKernelEx_ptsz", &ex, &config.hStream },
+		{ "cuLaunchCooperativeKernel", &cooperative, &cooperative.hStream },
+		{ "cuLaunchCooperativeKernel_ptsz", &cooperative, &cooperative.hStream },
+		{ "cuGraphLaunch", &graph, &graph.hStream },
+		{ "cuGraphLaunch_ptsz", &graph, &graph.hStream },
+	};
+
+	(void)state;
+	assert_false(runs_at_once("cuLaunchKernel", &kernel)); /* nobody to ask yet */
+	assert_true(range_choice_find_driver());
+	for (size_t i = 0; i < ARRAY_SIZE(launches); i++) {
+		const char *function = launches[i].function;
+		bool per_thread = strstr(function, "_ptsz");
+
+		*launches[i].stream = OTHER;
+		assert_true(runs_at_once(function, launches[i].parameters));
+		assert_ptr_equal(asked, OTHER);
+		*launches[i].stream = CAPTURING;
+		assert_false(runs_at_once(function, launches[i].parameters));
+		*launches[i].stream = NULL;
+		assert_true(runs_at_once(function, launches[i].parameters));
+		assert_ptr_equal(asked, per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY);
+		assert_true(runs_at_once(function, NULL));
+	}
+	assert_false(runs_at_once("cuLaunch", &kernel));
+	assert_false(runs_at_once("cuMemcpyAsync", &kernel));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_mangled),
-		cmocka_unit_test(test_readable),
-		cmocka_unit_test(test_ranges),
-		cmocka_unit_test(test_many_ranges),
+		cmocka_unit_test(test_mangled),        cmocka_unit_test(test_readable),
+		cmocka_unit_test(test_unloaded_names), cmocka_unit_test(test_ranges),
+		cmocka_unit_test(test_many_ranges),    cmocka_unit_test(test_streams_of_launches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
