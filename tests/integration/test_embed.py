@@ -172,11 +172,12 @@ int main(int argc, char **argv)
 
 
 @pytest.mark.parametrize("always", [False, True], ids=["windows", "always"])
-def test_windows_of_readings(library, source, environment, rows, tmp_path, always):
+def test_windows_of_readings(library, source, environment, pitot, rows, tmp_path, always):
     """Outside of windows nothing is read but once when the last has closed; windows within others change nothing."""
     (tmp_path / "windows.c").write_text(WINDOWS)
     subprocess.run(["cc", "windows.c", "-o", "windows", "-I", source / "include", library, f"-Wl,-rpath,{library.parent}"], cwd=tmp_path, check=True)
     subprocess.run(["./windows", "r.pitot", *["always"] * always], cwd=tmp_path, env=environment, check=True, timeout=60)
+    assert "engine monitor records no GPU work; engine trace does" in pitot("report", tmp_path / "r.pitot").stdout, "not that it does not use CUDA"
     marks = [(row["message"], row["time_ns"]) for row in rows(tmp_path / "r.pitot", "nvtx")]
     assert [text for text, _ in marks] == ["system start: phase", "system stop: phase"] * 2 + ["system stop: once too often"]
     times = sorted({row["time_ns"] for row in rows(tmp_path / "r.pitot", "counter_sample", "-w", "counter=process_memory")})
