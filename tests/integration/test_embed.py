@@ -1,5 +1,6 @@
 """Programs that record themselves: scopes, marks and counters by pitot/pitot.h and pitot/pitot.hpp."""
 import collections
+import os
 import struct
 import subprocess
 
@@ -103,9 +104,16 @@ LOGS_ONLY = r"""
 #include <pitot/pitot.h>
 #include <pitot/scope.h>
 
+static void warn(void *context, int level, const char *text)
+{
+	(void)context;
+	if (level == PITOT_LOG_WARNING)
+		printf("%d: %s\n", level, text);
+}
+
 int main(int argc, char **argv)
 {
-	struct pitot_options o = { .size = sizeof(o), .directory = "", .log_path = argc > 1 ? argv[1] : NULL, .engine = PITOT_ENGINE_MONITOR };
+	struct pitot_options o = { .size = sizeof(o), .directory = "", .log_path = argc > 1 ? argv[1] : NULL, .engine = PITOT_ENGINE_MONITOR, .log = warn };
 	struct pitot_session *s = pitot_start(&o);
 
 	if (!s) {
@@ -132,6 +140,11 @@ def test_logs_of_gpufl_alone(library, source, environment, pitot, tmp_path):
     assert run() == "refused\n"
     assert run("only.c") == "cannot write gpufl's logs into 'only.c': Not a directory\n"
     assert run("/proc/x") == "cannot create '/proc/x' for gpufl's logs: No such file or directory\n"
+    (tmp_path / "small").mkdir()
+    if os.geteuid() == 0 and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", tmp_path / "small"], capture_output=True).returncode == 0:
+        assert run("small/logs") == f"1: no logs for gpufl: less than 512 MiB are free in '{tmp_path}/small/logs'\n[]\n"
+        subprocess.run(["umount", tmp_path / "small"], check=True)
+    (tmp_path / "small").rmdir()
     assert run("logs") == "[]\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "only", "only.c"]
     pitot("import", "logs", "-o", "back.pitot")
