@@ -40,6 +40,7 @@ def test_ways_to_begin(own_sessions, rows, tmp_path):
     assert rows(a / "child", "nvtx") == [] and len({row["pid"] for row in rows(a / "child", "process")}) == 1
     [again] = a.glob("own_sessions-*.pitot")
     assert [row["message"] for row in rows(again, "nvtx")] == ["again"]
+    assert any("libpitot.so" in row["path"] for row in rows(again, "module")), "as in the first one"
     assert {path.name: json.loads((path / "recording.json").read_text())["state"] for path in a.iterdir()} == dict.fromkeys(
         ["early", "parent", "child", "new", again.name], "ended")
 
