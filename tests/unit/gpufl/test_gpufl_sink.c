@@ -609,6 +609,45 @@ static void test_losses_are_records(void **state)
 	free(text);
 }
 
+static void test_rows_without_room_are_counted(void **state)
+{
+	struct gpufl_options o = { .files = { .min_free_bytes = UINT64_MAX } };
+	struct sink *s = sink_open(*state, o);
+	struct writer_stats stats = { 0 };
+
+	define(s);
+	for (unsigned i = 0; i < 100; i++)
+		kernel(s, 2000, 2001, 1);
+	s->ops->seal(s);
+	s->ops->seal(s);
+	s->ops->stats(s, &stats);
+	assert_in_range(stats.lost_rows, 100, 250);
+	assert_int_equal(s->ops->close(s), -ENOSPC);
+}
+
+/* A dictionary that has become too large starts anew, with new ids. */
+static void test_names_without_end(void **state)
+{
+	struct sink *s = sink_open(*state, (struct gpufl_options){ 0 });
+	static char name[4001];
+	char *text;
+
+	define(s);
+	nvtx(s, nvtx_kind_push, 1500, 3, STEP, 0);
+	memset(name, 'x', sizeof(name) - 1);
+	for (int i = 0; i < 2200; i++) {
+		name[snprintf(name, sizeof(name), "%d", i)] = 'x';
+		text_row(s, 1000, name);
+		nvtx(s, nvtx_kind_push, 1500, 3, 1000, 0);
+	}
+	nvtx(s, nvtx_kind_push, 1600, 3, STEP, 0);
+	close_sink(s);
+	text = window_text(*state, "scope.1.log.gz");
+	assert_non_null(strstr(text, "\"1\":\"step\""));
+	assert_non_null(strstr(text, "\"2202\":\"step\""));
+	free(text);
+}
+
 /*
  * A clock that is set changes the times after that; what is within the width of a reading does not.
  */
@@ -774,6 +813,8 @@ int main(void)
 		folder_test(test_tokens_carry_paths),
 		folder_test(test_metrics),
 		folder_test(test_metrics_out_of_range),
+		folder_test(test_rows_without_room_are_counted),
+		folder_test(test_names_without_end),
 		folder_test(test_losses_are_records),
 		folder_test(test_clocks),
 		folder_test(test_batches_and_epochs),
