@@ -249,19 +249,29 @@ static int open_session(struct pitot_session *p, struct settings *s, struct erro
 	return 0;
 }
 
-/* The path is made absolute, because the program may chdir. */
+/*
+ * The path is made absolute, because the program may chdir. Without the folder that the environment
+ * names the program is still recorded.
+ */
 static int make_log_path(const struct pitot_options *o, struct settings *s, struct error *e)
 {
+	const char *requested = o->log_path ? o->log_path : s->log_path;
 	_cleanup_free_ char *path = NULL;
 	bool is_full;
 
-	if (!o->log_path)
+	if (!*requested)
 		return 0;
-	path = gpufl_files_make_folder(o->log_path, &is_full, e);
+	path = gpufl_files_make_folder(requested, &is_full, e);
+	if (!path && !o->log_path) {
+		log_message(o, PITOT_LOG_WARNING, "no logs for gpufl: %s", e->text);
+		s->log_path[0] = '\0';
+		*e = (struct error){ 0 };
+		return 0;
+	}
 	if (!path)
 		return e->code;
 	if (strlen(path) >= sizeof(s->log_path))
-		return error_errno(e, ENAMETOOLONG, "cannot use '%s'", o->log_path);
+		return error_errno(e, ENAMETOOLONG, "cannot use '%s'", requested);
 	if (is_full)
 		log_message(o, PITOT_LOG_WARNING,
 			    "no logs for gpufl: less than 512 MiB are free in '%s'", path);

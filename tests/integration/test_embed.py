@@ -1,6 +1,7 @@
 """Programs that record themselves: scopes, marks and counters by pitot/pitot.h and pitot/pitot.hpp."""
 import collections
 import os
+import shutil
 import struct
 import subprocess
 
@@ -145,6 +146,12 @@ def test_logs_of_gpufl_alone(library, source, environment, pitot, tmp_path):
         assert run("small/logs") == f"1: no logs for gpufl: less than 512 MiB are free in '{tmp_path}/small/logs'\n[]\n"
         subprocess.run(["umount", tmp_path / "small"], check=True)
     (tmp_path / "small").rmdir()
+    environment["PITOT_GPUFL"] = "/proc/x"
+    assert run() == "1: no logs for gpufl: cannot create '/proc/x' for gpufl's logs: No such file or directory\nrefused\n"
+    environment["PITOT_GPUFL"] = f"{tmp_path}/new/logs"
+    assert run() == "[]\n"
+    shutil.rmtree(tmp_path / "new")
+    del environment["PITOT_GPUFL"]
     assert run("logs") == "[]\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "only", "only.c"]
     pitot("import", "logs", "-o", "back.pitot")
