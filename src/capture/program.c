@@ -18,6 +18,7 @@
 #include "capture/stack_capture.h"
 #include "format/recording_dir.h"
 #include "format/recording_json.h"
+#include "gpufl/gpufl_files.h"
 
 #define COMMAND_MAX (4u << 20)
 #define OPTIONS_MAX 4096 /* bytes of a future version's struct; more cannot be a valid size */
@@ -249,39 +250,31 @@ static int open_session(struct pitot_session *p, struct settings *s, struct erro
 }
 
 /*
- * Creates the parent folders of a path, as gpufl's client does. Failures are ignored here, because
- * creating the last folder reports them.
+ * The path is made absolute, because the program may chdir. Without the folder that the environment
+ * names the program is still recorded.
  */
-static void make_parents(const char *path)
+static int make_log_path(const struct pitot_options *o, struct settings *s, struct error *e)
 {
-	char parent[SETTINGS_PATH_MAX];
-
-	for (size_t i = 1; i < sizeof(parent) && path[i - 1] && path[i]; i++) {
-		if (path[i] != '/')
-			continue;
-		memcpy(parent, path, i);
-		parent[i] = '\0';
-		mkdir(parent, 0777);
-	}
-}
-
-/* Creates the folder of gpufl's logs; the path is made absolute, because the program may chdir. */
-static int make_log_path(const char *log_path, struct settings *s, struct error *e)
-{
-	_cleanup_close_ int folder = -1;
+	const char *requested = o->log_path ? o->log_path : s->log_path;
 	_cleanup_free_ char *path = NULL;
+	bool is_full;
 
-	if (!log_path)
+	if (!*requested)
 		return 0;
-	make_parents(log_path);
-	if (mkdir(log_path, 0777) < 0 && errno != EEXIST)
-		return error_errno(e, errno, "cannot create '%s' for gpufl's logs", log_path);
-	folder = open(log_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (folder < 0 || faccessat(folder, ".", W_OK | X_OK, AT_EACCESS) < 0)
-		return error_errno(e, errno, "cannot write gpufl's logs into '%s'", log_path);
-	path = realpath(log_path, NULL);
-	if (!path || strlen(path) >= sizeof(s->log_path))
-		return error_errno(e, path ? ENAMETOOLONG : errno, "cannot use '%s'", log_path);
+	path = gpufl_files_make_folder(requested, &is_full, e);
+	if (!path && !o->log_path) {
+		log_message(o, PITOT_LOG_WARNING, "no logs for gpufl: %s", e->text);
+		s->log_path[0] = '\0';
+		*e = (struct error){ 0 };
+		return 0;
+	}
+	if (!path)
+		return e->code;
+	if (strlen(path) >= sizeof(s->log_path))
+		return error_errno(e, ENAMETOOLONG, "cannot use '%s'", requested);
+	if (is_full)
+		log_message(o, PITOT_LOG_WARNING,
+			    "no logs for gpufl: less than 512 MiB are free in '%s'", path);
 	memcpy(s->log_path, path, strlen(path) + 1);
 	return 0;
 }
@@ -292,7 +285,7 @@ static int start_own(struct pitot_session *p, const struct pitot_options *o, str
 	int err = identify(p, s, e);
 
 	if (err >= 0)
-		err = make_log_path(o->log_path, s, e);
+		err = make_log_path(o, s, e);
 	if (err < 0)
 		return err;
 	if (o->directory && !*o->directory && !*s->log_path)

@@ -24,6 +24,16 @@ void session_write_armed(struct session *s, struct writer *w, bool on)
 	write_capability(s->armed_in, w, &row, "engine_window", on ? name : "none");
 }
 
+/* Without this row a reader could not tell why a program that uses CUDA has no GPU work. */
+static void write_no_cupti(struct session *s, struct writer *w)
+{
+	struct row_capability cupti = { .state = capability_state_off };
+
+	cupti.asked = rows_text(w, setting_engine_names[s->settings.engine]);
+	cupti.reason = rows_text(w, "engine monitor records no GPU work; engine trace does");
+	write_capability(s, w, &cupti, "cupti", "none");
+}
+
 void session_write_settings(struct session *s, struct writer *w)
 {
 	struct row_capability settings = { .state = capability_state_on };
@@ -34,6 +44,8 @@ void session_write_settings(struct session *s, struct writer *w)
 	ROW_MISSING(&settings, capability, reason);
 	if (text.length)
 		write_capability(s, w, &settings, "settings", strbuf_text(&text));
+	if (s->settings.engine == SETTING_ENGINE_MONITOR && s->settings.cuda)
+		write_no_cupti(s, w);
 }
 
 /* Returns the session whose engine and metrics the sources use. */

@@ -561,6 +561,44 @@ bool gpufl_files_abandon(struct gpufl_files *f)
 	return true;
 }
 
+/* Failures are ignored here, because creating the last folder reports them. */
+static void make_parents(const char *path)
+{
+	char parent[PATH_MAX];
+
+	for (size_t i = 1; i < sizeof(parent) && path[i - 1] && path[i]; i++) {
+		if (path[i] != '/')
+			continue;
+		memcpy(parent, path, i);
+		parent[i] = '\0';
+		mkdir(parent, 0777);
+	}
+}
+
+char *gpufl_files_make_folder(const char *log_path, bool *is_full, struct error *e)
+{
+	_cleanup_close_ int folder = -1;
+	struct statvfs fs;
+	char *path;
+
+	make_parents(log_path);
+	if (mkdir(log_path, 0777) < 0 && errno != EEXIST) {
+		error_errno(e, errno, "cannot create '%s' for gpufl's logs", log_path);
+		return NULL;
+	}
+	folder = open(log_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (folder < 0 || faccessat(folder, ".", W_OK | X_OK, AT_EACCESS) < 0) {
+		error_errno(e, errno, "cannot write gpufl's logs into '%s'", log_path);
+		return NULL;
+	}
+	path = realpath(log_path, NULL);
+	if (!path)
+		error_errno(e, errno, "cannot use '%s'", log_path);
+	*is_full =
+		statvfs(log_path, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < MIN_FREE_BYTES;
+	return path;
+}
+
 /* ---- dead sessions ---- */
 
 static bool window_exists(const struct gpufl_files *f, const struct window *w, const char *prefix,

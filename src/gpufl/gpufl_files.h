@@ -60,6 +60,13 @@ int gpufl_files_close(struct gpufl_files *f);
 bool gpufl_files_abandon(struct gpufl_files *f);
 
 /*
+ * Creates a folder for logs with its parents, as gpufl's client does. Returns its absolute path, to
+ * be freed; or NULL and *e if it cannot be created or written. *is_full: less space is free there
+ * than logs leave free, so that none will be written.
+ */
+char *gpufl_files_make_folder(const char *log_path, bool *is_full, struct error *e) MUST_USE;
+
+/*
  * Publishes the windows left by dead sessions in a folder, with a shutdown marked as synthetic.
  * Live sessions are left alone. Returns the number of dead sessions.
  */

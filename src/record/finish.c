@@ -2,11 +2,12 @@
 #include "record/recording.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include "record/symbolize.h"
 #include "format/loss_tally.h"
 #include "format/rows.h"
-#include "gpufl/gpufl_files.h"
+#include "gpufl/gpufl_folder.h"
 
 /*
  * Writes a loss of unknown size because of `err`: a full disk may have prevented a process, or the
@@ -89,13 +90,35 @@ static void symbolize_stacks(struct recording *r)
 		symbolize_release(&result);
 }
 
+/* Warns of logs whose writing has ended early, since the start of the command. */
+static void warn_of_lost_logs(const struct recording *r)
+{
+	struct gpufl_folder folder;
+	const char *marker = NULL;
+	struct stat st;
+
+	(void)!gpufl_folder_list(r->log_path, 1, gpufl_channel_names, &folder);
+	for (size_t i = 0; i < folder.windows.count; i++)
+		if (folder.windows.data[i].channel == GPUFL_LOSS_MARKER &&
+		    stat(folder.windows.data[i].path, &st) == 0 &&
+		    (uint64_t)st.st_mtim.tv_sec * NS_PER_S + (uint64_t)st.st_mtim.tv_nsec >=
+			    r->identity.start_realtime_ns)
+			marker = folder.windows.data[i].path;
+	if (marker)
+		record_emit(r, RECORD_WARNING, "gpufl's logs are incomplete; '%s' says why",
+			    marker);
+	gpufl_folder_release(&folder);
+}
+
 /* Publishes the windows of gpufl's logs that killed processes have left. */
 static void finish_log(const struct recording *r)
 {
 	unsigned dead = r->log_path ? gpufl_files_salvage(r->log_path) : 0;
 
-	if (r->log_path)
-		record_emit(r, RECORD_DETAIL, "gpufl's logs are in '%s'", r->log_path);
+	if (!r->log_path)
+		return;
+	record_emit(r, RECORD_DETAIL, "gpufl's logs are in '%s'", r->log_path);
+	warn_of_lost_logs(r);
 	if (dead)
 		record_emit(
 			r, RECORD_NOTE,

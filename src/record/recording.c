@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/path.h"
 #include "format/recording_dir.h"
+#include "gpufl/gpufl_files.h"
 
 void recording_release(struct recording *r)
 {
@@ -35,27 +36,33 @@ static char *shown_path(const char *absolute)
 	return strdup(inside ? absolute + length + 1 : absolute);
 }
 
-/* Returns the folder of gpufl's logs: of the option, else beside the recording. NULL: no memory. */
-static char *make_log_path(const char *option, const char *directory)
+/*
+ * Finds the folder of gpufl's logs. The option's is created now, so that no command runs in
+ * vain; the one beside the recording is created by the first process that has logs.
+ */
+static int make_log_path(struct recording *r, struct error *e)
 {
-	const char *folder = strchr(option, '='), *suffix = ".pitot";
-	_cleanup_free_ char *here = NULL;
+	const char *folder = strchr(r->request->log, '='), *suffix = ".pitot";
 	struct strbuf path = STRBUF_INIT;
-	size_t length = strlen(directory);
+	size_t length;
+	bool is_full;
 
-	if (folder && folder[1] != '/') {
-		here = realpath(".", NULL);
-		strbuf_addf(&path, "%s/%s", here ? here : "", folder + 1);
-	} else if (folder) {
-		strbuf_adds(&path, folder + 1);
-	} else {
-		length -= has_suffix(directory, suffix) ? strlen(suffix) : 0;
-		strbuf_add(&path, directory, length);
-		strbuf_adds(&path, ".gpufl");
+	if (folder) {
+		r->log_path = gpufl_files_make_folder(folder + 1, &is_full, e);
+		if (r->log_path && is_full)
+			record_emit(r, RECORD_WARNING,
+				    "no logs for gpufl: less than 512 MiB are free in '%s'",
+				    r->log_path);
+		return r->log_path ? 0 : e->code;
 	}
+	length = strlen(r->directory);
+	length -= has_suffix(r->directory, suffix) ? strlen(suffix) : 0;
+	strbuf_add(&path, r->directory, length);
+	strbuf_adds(&path, ".gpufl");
 	if (path.failed)
 		strbuf_release(&path);
-	return path.data;
+	r->log_path = path.data;
+	return r->log_path ? 0 : error_set(e, -ENOMEM, "out of memory");
 }
 
 void record_make_options(struct recording *r)
@@ -130,8 +137,6 @@ int record_prepare(struct recording *r, int argc, char **argv, struct error *e)
 	if (made && !r->directory)
 		return e->code;
 	r->shown = made ? shown_path(r->directory) : NULL;
-	r->log_path =
-		r->request->log ? make_log_path(r->request->log, made ? r->directory : "") : NULL;
 	r->identity.name = r->request->name ? r->request->name : r->name.data;
 	r->identity.command = argv;
 	r->identity.library = r->library;
@@ -139,8 +144,10 @@ int record_prepare(struct recording *r, int argc, char **argv, struct error *e)
 	r->identity.start_realtime_ns = clock_read_ns(CLOCK_REALTIME);
 	choose_cpu(r);
 	record_make_options(r);
-	if (r->options.failed || (made && !r->shown) || (r->request->log && !r->log_path))
+	if (r->options.failed || (made && !r->shown))
 		err = error_set(e, -ENOMEM, "out of memory");
+	if (err >= 0 && r->request->log)
+		err = make_log_path(r, e);
 	if (err >= 0 && made)
 		err = make_recording(r, e);
 	if (err < 0 && made)

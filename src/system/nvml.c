@@ -14,6 +14,9 @@
 #define LIBRARY "libnvidia-ml.so.1"
 #define GROUP_MAX 11
 #define COST_SHARE 10000u /* see pace.h */
+#define PROCESSES_USUAL 48u /* of a GPU */
+#define PROCESSES_MAX 65536u
+#define PROCESSES_NEW 16u /* that may start between two calls */
 
 static struct nvml nvml;
 static nvml_events event_set;
@@ -467,11 +470,22 @@ void nvml_describe(const struct nvml_device *d, struct nvml_description *out)
 
 unsigned nvml_processes(const struct nvml_device *d, struct nvml_process *out, unsigned max)
 {
-	unsigned count = max;
-	int status;
+	unsigned count = PROCESSES_USUAL;
+	int status = NVML_INSUFFICIENT_SIZE;
 
 	if (!nvml.DeviceGetComputeRunningProcesses_v3 || d->lost)
 		return 0;
-	status = nvml.DeviceGetComputeRunningProcesses_v3(d->handle, &count, out);
+	/* NVML lists all processes or none: if there is no room, `count` has their number. */
+	for (int i = 0; i < 2 && status == NVML_INSUFFICIENT_SIZE; i++) {
+		unsigned room = MIN(count, PROCESSES_MAX) + PROCESSES_NEW;
+		_cleanup_free_ struct nvml_process *all = calloc(room, sizeof(*all));
+
+		if (!all)
+			return 0;
+		count = room;
+		status = nvml.DeviceGetComputeRunningProcesses_v3(d->handle, &count, all);
+		if (status == NVML_SUCCESS)
+			memcpy(out, all, MIN(count, max) * sizeof(*all));
+	}
 	return status == NVML_SUCCESS ? MIN(count, max) : 0;
 }

@@ -466,11 +466,17 @@ static int set_url(struct upload *u)
 		return error_set(u->error, E_USAGE,
 				 "no backend: give its host with --url or PITOT_BACKEND_URL");
 	if ((strncasecmp(o->url, "https://", 8) && strncasecmp(o->url, "http://", 7)) ||
-	    !is_header_text(o->url) || !is_header_text(api))
+	    !is_header_text(o->url))
 		return error_set(u->error, E_USAGE,
 				 "'%s' is not the address of a backend: give https://HOST or "
 				 "http://HOST:PORT",
 				 o->url);
+	if (!is_header_text(api))
+		return error_set(
+			u->error, E_USAGE,
+			"'%s' is not a path: give one without blanks, such as " UPLOAD_API_PATH
+			", with --api-path",
+			api);
 	for (url = strlen(o->url); url && o->url[url - 1] == '/'; url--)
 		;
 	for (; path && api[path - 1] == '/'; path--)

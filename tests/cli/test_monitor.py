@@ -45,6 +45,14 @@ def test_json_of_gpus(pitot, nvml):
     assert last["monotonic_ns"] > first["monotonic_ns"]
 
 
+def test_more_processes_than_are_listed(pitot, nvml):
+    """NVML gives none at all if there is no room for all of them."""
+    for processes in 16, 17, 1000:
+        *_, last = objects(pitot("monitor", "--json", *SHORT, env=nvml(f"processes={processes}")))
+        assert last["gpus"][0]["gpu_processes"] == processes
+        assert [entry["name"] for entry in last["gpus"][0]["processes"]] == ["pitot"] + [None] * 15
+
+
 def test_json_of_the_machine(pitot):
     *_, last = objects(pitot("monitor", "--json", *SHORT))
     host = last["host"]

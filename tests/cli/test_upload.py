@@ -608,7 +608,8 @@ def test_addresses(pitot, logs):
 @pytest.mark.parametrize("arguments, env, why", [
     ((), {}, "PITOT_BACKEND_URL"), (("--url", "ftp://x"), {}, "https://HOST"), (("--url", "https://x\r\ny: z"), {}, "https://HOST"),
     (("--url", "https://x"), {"PITOT_API_KEY": "a\r\nX-Other: b"}, "invalid characters"), (("--api-key", "x"), {}, "--api-key-file"),
-    (("--url", "https://" + "x" * 2000), {}, "longer"), (("--retries", "x"), {}, "--retries")])
+    (("--url", "https://" + "x" * 2000), {}, "longer"),
+    (("--url", "https://x", "--api-path", "/v 2"), {}, "'/v 2' is not a path"), (("--retries", "x"), {}, "--retries")])
 def test_bad_usage(pitot, logs, arguments, env, why):
     make_session(logs)
     result = pitot("upload", logs, *arguments, status=2, env=env)

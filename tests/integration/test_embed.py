@@ -1,5 +1,7 @@
 """Programs that record themselves: scopes, marks and counters by pitot/pitot.h and pitot/pitot.hpp."""
 import collections
+import os
+import shutil
 import struct
 import subprocess
 
@@ -103,9 +105,16 @@ LOGS_ONLY = r"""
 #include <pitot/pitot.h>
 #include <pitot/scope.h>
 
+static void warn(void *context, int level, const char *text)
+{
+	(void)context;
+	if (level == PITOT_LOG_WARNING)
+		printf("%d: %s\n", level, text);
+}
+
 int main(int argc, char **argv)
 {
-	struct pitot_options o = { .size = sizeof(o), .directory = "", .log_path = argc > 1 ? argv[1] : NULL, .engine = PITOT_ENGINE_MONITOR };
+	struct pitot_options o = { .size = sizeof(o), .directory = "", .log_path = argc > 1 ? argv[1] : NULL, .engine = PITOT_ENGINE_MONITOR, .log = warn };
 	struct pitot_session *s = pitot_start(&o);
 
 	if (!s) {
@@ -132,6 +141,17 @@ def test_logs_of_gpufl_alone(library, source, environment, pitot, tmp_path):
     assert run() == "refused\n"
     assert run("only.c") == "cannot write gpufl's logs into 'only.c': Not a directory\n"
     assert run("/proc/x") == "cannot create '/proc/x' for gpufl's logs: No such file or directory\n"
+    (tmp_path / "small").mkdir()
+    if os.geteuid() == 0 and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", tmp_path / "small"], capture_output=True).returncode == 0:
+        assert run("small/logs") == f"1: no logs for gpufl: less than 512 MiB are free in '{tmp_path}/small/logs'\n[]\n"
+        subprocess.run(["umount", tmp_path / "small"], check=True)
+    (tmp_path / "small").rmdir()
+    environment["PITOT_GPUFL"] = "/proc/x"
+    assert run() == "1: no logs for gpufl: cannot create '/proc/x' for gpufl's logs: No such file or directory\nrefused\n"
+    environment["PITOT_GPUFL"] = f"{tmp_path}/new/logs"
+    assert run() == "[]\n"
+    shutil.rmtree(tmp_path / "new")
+    del environment["PITOT_GPUFL"]
     assert run("logs") == "[]\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "only", "only.c"]
     pitot("import", "logs", "-o", "back.pitot")
@@ -172,11 +192,12 @@ int main(int argc, char **argv)
 
 
 @pytest.mark.parametrize("always", [False, True], ids=["windows", "always"])
-def test_windows_of_readings(library, source, environment, rows, tmp_path, always):
+def test_windows_of_readings(library, source, environment, pitot, rows, tmp_path, always):
     """Outside of windows nothing is read but once when the last has closed; windows within others change nothing."""
     (tmp_path / "windows.c").write_text(WINDOWS)
     subprocess.run(["cc", "windows.c", "-o", "windows", "-I", source / "include", library, f"-Wl,-rpath,{library.parent}"], cwd=tmp_path, check=True)
     subprocess.run(["./windows", "r.pitot", *["always"] * always], cwd=tmp_path, env=environment, check=True, timeout=60)
+    assert "engine monitor records no GPU work; engine trace does" in pitot("report", tmp_path / "r.pitot").stdout, "not that it does not use CUDA"
     marks = [(row["message"], row["time_ns"]) for row in rows(tmp_path / "r.pitot", "nvtx")]
     assert [text for text, _ in marks] == ["system start: phase", "system stop: phase"] * 2 + ["system stop: once too often"]
     times = sorted({row["time_ns"] for row in rows(tmp_path / "r.pitot", "counter_sample", "-w", "counter=process_memory")})

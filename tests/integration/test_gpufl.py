@@ -3,6 +3,7 @@ import gzip
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zlib
@@ -305,6 +306,31 @@ def test_a_folder_that_cannot_be_made(record, rows, tmp_path):
     recording = record("kinds", "", PITOT_GPUFL="/dev/null/logs", PITOT_LOG=str(tmp_path / "log"))
     assert rows(recording, "kernel")
     assert (tmp_path / "log").read_text().count("no logs for gpufl: cannot create '/dev/null/logs'") == 1
+
+
+def test_a_folder_that_cannot_be_written(build, source, pitot, tmp_path):
+    """`pitot record` says so before the command runs, or at its end; parents of a folder are created."""
+    for folder in "/dev/null/logs", "/proc/logs":
+        shown = pitot("record", "--no-cpu", "--log", f"gpufl={folder}", "-o", "r.pitot", "--", "touch", "ran", status=1).stderr
+        assert f"cannot create '{folder}' for gpufl's logs: " in shown and not list(tmp_path.iterdir())
+    player = build / "standin" / "tape-play"
+    if not player.exists():
+        pytest.skip("built without CUDA's headers")
+    command = ["record", "--no-cpu", "--log", "gpufl=a/b", "-o", "r.pitot", "--force", "--", player, "--now", source / "tests/data/tapes/kinds.tape"]
+    assert "gpufl" not in pitot(*command).stderr and only_session(tmp_path / "a/b").rows("device", "kernel_event_batch")
+    shutil.rmtree(tmp_path / "a/b")
+    (tmp_path / "a/b").mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", tmp_path / "a/b"]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("cannot mount a small disk here")
+    try:
+        shown = pitot(*command).stderr
+        assert f"no logs for gpufl: less than 512 MiB are free in '{tmp_path}/a/b'" in shown
+        [marker] = (tmp_path / "a/b").glob("*/.gpufl-transport-loss.spool.0.json")
+        assert f"gpufl's logs are incomplete; '{marker}' says why" in shown and "filesystem_reserve_reached" in marker.read_text()
+        assert "incomplete" not in pitot(*command[:6], "--force", "--", "true").stderr, "of another run"
+    finally:
+        subprocess.run(["umount", tmp_path / "a/b"], check=True)
 
 
 def test_a_process_that_is_killed(build, source, pitot, tmp_path):

@@ -40,8 +40,42 @@ def test_ways_to_begin(own_sessions, rows, tmp_path):
     assert rows(a / "child", "nvtx") == [] and len({row["pid"] for row in rows(a / "child", "process")}) == 1
     [again] = a.glob("own_sessions-*.pitot")
     assert [row["message"] for row in rows(again, "nvtx")] == ["again"]
+    assert any("libpitot.so" in row["path"] for row in rows(again, "module")), "as in the first one"
     assert {path.name: json.loads((path / "recording.json").read_text())["state"] for path in a.iterdir()} == dict.fromkeys(
         ["early", "parent", "child", "new", again.name], "ended")
+
+
+LIBRARY = r"""
+#include <stdlib.h>
+#include <pitot/pitot.h>
+
+__attribute__((constructor)) static void loaded(void)
+{
+	struct pitot_options options = { .size = sizeof(options), .directory = "rec", .stacks = PITOT_STACKS_ALL };
+
+	if (pitot_init(&options) != 1)
+		_Exit(1);
+	pitot_mark("constructor");
+	pitot_flush(NULL);
+	if (getenv("STOPPED"))
+		pitot_shutdown();
+}
+"""
+
+
+@pytest.mark.parametrize("loader", ["dlopen", "preload"])
+@pytest.mark.parametrize("stopped", [False, True], ids=["open", "stopped"])
+def test_a_constructor_of_a_library(source, plain, environment, rows, tmp_path, loader, stopped):
+    """Although the loader holds its lock, which the recorder's threads may need, nothing hangs or is lost."""
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-I", source / "include", "-o", tmp_path / "lib.so", "-L", plain, "-lpitot",
+                    f"-Wl,-rpath,{plain}"], input=LIBRARY, text=True, check=True)
+    subprocess.run(["cc", "-x", "c", "-", "-o", tmp_path / "main"], text=True, check=True, input="""
+                    #include <dlfcn.h>
+                    int main(int argc, char **argv) { return argc > 1 && !dlopen(argv[1], RTLD_NOW); }""")
+    command = [tmp_path / "main", "./lib.so"] if loader == "dlopen" else ["env", "LD_PRELOAD=./lib.so", tmp_path / "main"]
+    subprocess.run(command, cwd=tmp_path, env={**environment, **({"STOPPED": "1"} if stopped else {})}, timeout=60, check=True)
+    assert [row["message"] for row in rows(tmp_path / "rec", "nvtx")] == ["constructor"]
+    assert json.loads((tmp_path / "rec/recording.json").read_text())["state"] == "ended"
 
 
 def test_switched_off(own_sessions, tmp_path):

@@ -36,6 +36,7 @@ static void read_environment(void)
 		M(init_status),  M(utilization_status), M(temperature_status),
 		M(power_status), M(field_status),       M(gpm_status),
 		M(hang),         M(lost_after),         M(xid),
+		M(processes),
 #undef M
 	};
 	const char *script = getenv("NVML_STANDIN");
@@ -170,7 +171,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(nvml_handle d, unsigned *count,
 {
 	unsigned room = *count;
 
-	*count = d->number == 1 ? 2 : 0;
+	*count = d->number != 1 ? 0 : nvml_standin.processes ? nvml_standin.processes : 2;
 	if (*count > room)
 		return NVML_INSUFFICIENT_SIZE;
 	for (unsigned i = 0; i < *count; i++)

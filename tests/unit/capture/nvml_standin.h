@@ -13,6 +13,7 @@ struct nvml_standin {
 	unsigned gpm_unsupported, mig; /* not 0: so it is */
 	unsigned hang; /* not 0: reading the power never ends */
 	unsigned lost_after; /* not 0: readings of the power until the GPU is lost */
+	unsigned processes; /* on the first GPU; 0: two */
 	unsigned xid; /* the next event's; 0: there is none */
 	unsigned long long throttle;
 	double gpm_value; /* 0: its number and a fraction */

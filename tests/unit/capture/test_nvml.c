@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -356,6 +357,67 @@ static void all_gpus_where_cupti_names_none(void)
 	free(devices);
 }
 
+/* Devices that CUPTI has named have their rows from CUDA. */
+static void other_gpus_than_cupti_names(void)
+{
+	struct settings wanted = SETTINGS_INIT;
+	struct row_device *devices;
+	size_t count;
+
+	use("whole");
+	wanted.engine = SETTING_ENGINE_MONITOR;
+	counters_source.window(&wanted, captured->writer);
+	sample(two_devices, 1);
+	read_rows();
+	devices = captured_rows(captured, TABLE_device, &count);
+	assert_int_equal(count, 1);
+	assert_int_equal(devices[0].id, 1);
+	assert_int_equal(samples_of("gpu_power", 0, 700123), 1);
+	assert_int_equal(samples_of("gpu_power", 1, 1400246), 1);
+	free(devices);
+}
+
+/* Which process reads a GPU is agreed on by a socket; without one it is better read twice. */
+static void no_descriptor_is_left(void)
+{
+	struct rlimit before, none;
+
+	use("whole");
+	start();
+	getrlimit(RLIMIT_NOFILE, &before);
+	none = (struct rlimit){ 0, before.rlim_max };
+	setrlimit(RLIMIT_NOFILE, &none);
+	sample(two_devices, 1);
+	setrlimit(RLIMIT_NOFILE, &before);
+	read_rows();
+	assert_int_equal(samples_of("gpu_power", 0, 700123), 1);
+}
+
+/* The vendor thread may sleep while no window is open. */
+static void windows_of_the_program(void)
+{
+	struct settings wanted = SETTINGS_INIT;
+
+	use("whole");
+	wanted.counters_always = false;
+	wanted.counters_ns = NS_PER_S;
+	counters_source.window(&wanted, captured->writer);
+	pitot_system_stop(NULL); /* of none */
+	used_pci = two_devices;
+	used_devices = 1;
+	assert_true(counters_source.vendor(VENDOR_FLUSH, now) == UINT64_MAX);
+	pitot_system_start("window");
+	assert_int_equal(counters_source.vendor(VENDOR_FLUSH, now), NS_PER_S);
+	now += 2 * NS_PER_S;
+	pitot_system_stop("window");
+	assert_true(counters_source.vendor(VENDOR_FLUSH, now) == UINT64_MAX);
+	now += 2 * NS_PER_S;
+	assert_true(counters_source.vendor(VENDOR_FLUSH, now) == UINT64_MAX);
+	source_drain(&counters_source, captured->writer);
+	read_rows();
+	assert_int_equal(samples_of("gpu_power", 0, 700123), 2);
+}
+
 /* `pitot record --cpu-only`: GPUs are none of its business. */
 static void no_gpus_without_cuda(void)
 {
@@ -612,6 +674,9 @@ static void in_a_child(void (*body)(void))
 	C(a_library_without_the_essentials)                                                        \
 	C(a_lost_device)                                                                           \
 	C(all_gpus_where_cupti_names_none)                                                         \
+	C(other_gpus_than_cupti_names)                                                             \
+	C(no_descriptor_is_left)                                                                   \
+	C(windows_of_the_program)                                                                  \
 	C(no_gpus_without_cuda)                                                                    \
 	C(links_errors_and_units)                                                                  \
 	C(units_without_support)                                                                   \

@@ -8,12 +8,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <unistd.h>
 #include <sys/wait.h>
 
 #include "system/host.h"
 
 static const char *hidden; /* no such file */
 static const char *silent; /* an empty one */
+static const char *broken; /* one that can be opened but not read */
 
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
@@ -24,6 +26,8 @@ int __wrap_open(const char *path, int flags, ...)
 		errno = ENOENT;
 		return -1;
 	}
+	if (broken && !strcmp(path, broken))
+		path = "/"; /* EISDIR */
 	return __real_open(silent && !strcmp(path, silent) ? "/dev/null" : path, flags);
 }
 
@@ -44,7 +48,8 @@ static void note_absent(void *user, uint32_t id, const char *why)
 	assert_string_equal(user, "me");
 	assert_string_equal(why, id == METRIC_host_io_pressure || id == METRIC_host_io_pressure_full
 					 ? "the system does not say"
-					 : "No such file or directory");
+				 : id == METRIC_host_cpu_pressure ? "Is a directory"
+								  : "No such file or directory");
 	absent[id]++;
 }
 
@@ -57,7 +62,7 @@ static int setup(void **state)
 	memset(values, 0, sizeof(values));
 	memset(counts, 0, sizeof(counts));
 	memset(absent, 0, sizeof(absent));
-	hidden = silent = NULL;
+	hidden = silent = broken = NULL;
 	return 0;
 }
 
@@ -77,6 +82,7 @@ static void the_process(void **state)
 	assert_int_equal(counts[METRIC_host_cpu_busy], 0);
 	assert_in_range(values[METRIC_process_cpu], 1, cpu_us);
 	assert_in_range(values[METRIC_process_memory], 100 << 10, INT64_MAX);
+	assert_int_equal(values[METRIC_process_memory] % sysconf(_SC_PAGESIZE), 0);
 	assert_in_range(values[METRIC_process_page_faults], 10, INT64_MAX);
 	host_close(&h);
 	host_close(&h);
@@ -89,6 +95,7 @@ static void a_machine_without_disks(void **state)
 	(void)state;
 	hidden = "/proc/diskstats";
 	silent = "/proc/pressure/io";
+	broken = "/proc/pressure/cpu";
 	assert_int_equal(host_open(&h, HOST_MACHINE, &sink), 0);
 	host_read(&h, NS_PER_S, &sink);
 	host_read(&h, 1000 * NS_PER_S, &sink);
@@ -98,6 +105,8 @@ static void a_machine_without_disks(void **state)
 	assert_int_equal(absent[METRIC_host_io_pressure], 1);
 	assert_int_equal(absent[METRIC_host_io_pressure_full], 1);
 	assert_int_equal(counts[METRIC_host_io_pressure], 0);
+	assert_int_equal(absent[METRIC_host_cpu_pressure], 1);
+	assert_int_equal(counts[METRIC_host_cpu_pressure], 0);
 	assert_int_equal(counts[METRIC_host_cpu_busy], 2);
 	assert_int_equal(counts[METRIC_CORE_FIRST], 2);
 	assert_int_equal(counts[METRIC_host_memory_used], 2);
