@@ -144,9 +144,6 @@ struct pitot_session;
  * if CUDA is in use, the time that CUPTI needs. Returns NULL and sets errno if the recording cannot
  * be started; errno is ECANCELED if recording is switched off (PITOT_DISABLED).
  *
- * In the constructor of a library that dlopen is loading, the recorder's threads may have to wait
- * for the loader: then this takes half a second, and pitot_flush and pitot_stop two seconds.
- *
  * In the child of a fork nothing is recorded until the child starts a recording of its own.
  */
 PITOT_API struct pitot_session *pitot_start(const struct pitot_options *options);

@@ -67,6 +67,9 @@ static void read_entry(struct loaded_library *library, const ElfW(Dyn) * d)
 	case DT_STRSZ:
 		library->strings_size = d->d_un.d_val;
 		break;
+	case DT_GNU_HASH:
+		library->hashes = pointer_of(library, d->d_un.d_ptr);
+		break;
 	case DT_JMPREL:
 		library->tables[0].entries = pointer_of(library, d->d_un.d_ptr);
 		break;
@@ -105,6 +108,48 @@ bool loaded_library_read(const struct dl_phdr_info *info, struct loaded_library 
 			       out->tables[i].count * sizeof(ElfW(Rela))))
 			out->tables[i].count = 0;
 	return out->symbols && has_range(out, out->strings, out->strings_size);
+}
+
+static bool is_named(const struct loaded_library *library, const ElfW(Sym) * symbol,
+		     const char *name)
+{
+	size_t size = strlen(name) + 1;
+
+	return symbol->st_shndx != SHN_UNDEF && symbol->st_name < library->strings_size &&
+	       size <= library->strings_size - symbol->st_name &&
+	       memcmp(library->strings + symbol->st_name, name, size) == 0;
+}
+
+/*
+ * The table: numbers of buckets, of the first symbol in it, of 8-byte words of a filter, and a
+ * shift; the filter; the first symbol of each bucket; and a hash for each symbol, whose lowest bit
+ * ends the bucket.
+ */
+const ElfW(Sym) * loaded_library_symbol(const struct loaded_library *library, const char *name)
+{
+	const uint32_t *table = library->hashes, *buckets, *chain;
+	uint32_t hash = 5381, i;
+
+	if (!table || !has_range(library, table, 4 * sizeof(*table)) || !table[0])
+		return NULL;
+	for (const char *c = name; *c; c++)
+		hash = 33 * hash + (unsigned char)*c;
+	buckets = table + 4 + 2 * (size_t)table[2];
+	if (!has_range(library, buckets + hash % table[0], sizeof(*buckets)))
+		return NULL;
+	for (i = buckets[hash % table[0]]; i >= table[1]; i++) {
+		const ElfW(Sym) *symbol = library->symbols + i;
+
+		chain = buckets + table[0] + (i - table[1]);
+		if (!i || !has_range(library, chain, sizeof(*chain)) ||
+		    !has_range(library, symbol, sizeof(*symbol)))
+			break;
+		if ((*chain | 1) == (hash | 1) && is_named(library, symbol, name))
+			return symbol;
+		if (*chain & 1)
+			break;
+	}
+	return NULL;
 }
 
 static void visit_entry(const struct loaded_library *library, const ElfW(Rela) * entry,

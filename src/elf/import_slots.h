@@ -1,7 +1,8 @@
 /*
- * import_slots.h: the import slots of a library in this process: the words that the loader fills
- * with addresses of other libraries' functions, for relocations JUMP_SLOT, GLOB_DAT and 64 (a
- * function's address in data) of its dynamic section.
+ * import_slots.h: what the dynamic section of a library in this process says, without the loader,
+ * whose functions wait while another thread's dlopen() runs constructors: the symbols that it
+ * exports, and its import slots, the words that the loader fills with addresses of other libraries'
+ * functions, for relocations JUMP_SLOT, GLOB_DAT and 64 (a function's address in data).
  *
  * The loader has used these bytes already. Nevertheless, the search ends at tables that leave the
  * library's segments.
@@ -25,6 +26,7 @@ struct loaded_library {
 	const ElfW(Sym) * symbols;
 	const char *strings;
 	size_t strings_size;
+	const uint32_t *hashes; /* DT_GNU_HASH; NULL: none */
 	struct {
 		const ElfW(Rela) * entries;
 		size_t count;
@@ -38,6 +40,12 @@ bool loaded_library_read(const struct dl_phdr_info *info, struct loaded_library 
 
 /* Whether the address is in a segment of the library. */
 bool loaded_library_has(const struct loaded_library *library, uintptr_t address);
+
+/*
+ * Returns an exported symbol of any version, as dlsym() would find it; NULL: none, or the library
+ * has no GNU hash table. Its address is the library's base + st_value.
+ */
+const ElfW(Sym) * loaded_library_symbol(const struct loaded_library *library, const char *name);
 
 /*
  * Calls visit for each slot of a named symbol. The slot contains the function's address + `addend`.

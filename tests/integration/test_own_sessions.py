@@ -57,8 +57,18 @@ __attribute__((constructor)) static void loaded(void)
 		_Exit(1);
 	pitot_mark("constructor");
 	pitot_flush(NULL);
-	if (getenv("STOPPED"))
-		pitot_shutdown();
+	if (!getenv("STOPPED"))
+		return;
+	pitot_shutdown();
+	pitot_mark("between");
+	options.directory = "next";
+	pitot_stop(pitot_start(&options));
+	options.directory = "last";
+	if (pitot_init(&options) != 1)
+		_Exit(1);
+	pitot_mark("last");
+	pitot_shutdown();
+	pitot_mark("after");
 }
 """
 
@@ -66,7 +76,7 @@ __attribute__((constructor)) static void loaded(void)
 @pytest.mark.parametrize("loader", ["dlopen", "preload"])
 @pytest.mark.parametrize("stopped", [False, True], ids=["open", "stopped"])
 def test_a_constructor_of_a_library(source, plain, environment, rows, tmp_path, loader, stopped):
-    """Although the loader holds its lock, which the recorder's threads may need, nothing hangs or is lost."""
+    """Although the loader holds its lock, which no thread of the recorder may wait for, nothing hangs or is lost."""
     subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-I", source / "include", "-o", tmp_path / "lib.so", "-L", plain, "-lpitot",
                     f"-Wl,-rpath,{plain}"], input=LIBRARY, text=True, check=True)
     subprocess.run(["cc", "-x", "c", "-", "-o", tmp_path / "main"], text=True, check=True, input="""
@@ -75,7 +85,10 @@ def test_a_constructor_of_a_library(source, plain, environment, rows, tmp_path, 
     command = [tmp_path / "main", "./lib.so"] if loader == "dlopen" else ["env", "LD_PRELOAD=./lib.so", tmp_path / "main"]
     subprocess.run(command, cwd=tmp_path, env={**environment, **({"STOPPED": "1"} if stopped else {})}, timeout=60, check=True)
     assert [row["message"] for row in rows(tmp_path / "rec", "nvtx")] == ["constructor"]
-    assert json.loads((tmp_path / "rec/recording.json").read_text())["state"] == "ended"
+    if stopped:
+        assert [[row["message"] for row in rows(tmp_path / name, "nvtx")] for name in ("next", "last")] == [[], ["last"]]
+    for name in ["rec", *(["next", "last"] if stopped else [])]:
+        assert json.loads((tmp_path / name / "recording.json").read_text())["state"] == "ended"
 
 
 def test_switched_off(own_sessions, tmp_path):

@@ -1,6 +1,5 @@
 #include "stack/python/python_eval.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "base/bytes.h"
 #include "elf/eh_frame.h"
 #include "elf/elf_file.h"
+#include "elf/import_slots.h"
 #include "elf/loaded_libraries.h"
 
 #define PATH_SIZE 4096
@@ -30,9 +30,10 @@ void python_eval_add(struct python_eval *eval, uint64_t start, uint64_t end)
 	eval->count++;
 }
 
-/* The module that contains an address. */
+/* The module that contains the evaluation loop. */
 struct module {
 	uintptr_t address;
+	uint64_t size; /* of the exported function; 0: unknown */
 	uintptr_t bias;
 	char path[PATH_SIZE];
 	const ElfW(Phdr) * headers; /* in memory */
@@ -46,6 +47,8 @@ static int match_module(struct dl_phdr_info *info, size_t size, void *context)
 	struct module *m = context;
 	const char *path =
 		info->dlpi_name && info->dlpi_name[0] ? info->dlpi_name : "/proc/self/exe";
+	struct loaded_library library;
+	const ElfW(Sym) * symbol;
 
 	(void)size;
 	m->text = 0;
@@ -65,6 +68,11 @@ static int match_module(struct dl_phdr_info *info, size_t size, void *context)
 	if (!m->text || strlen(path) >= sizeof(m->path))
 		return 0;
 	memcpy(m->path, path, strlen(path) + 1);
+	symbol = loaded_library_read(info, &library)
+			 ? loaded_library_symbol(&library, "_PyEval_EvalFrameDefault")
+			 : NULL;
+	if (symbol && library.base + symbol->st_value == m->address)
+		m->size = symbol->st_size;
 	m->bias = info->dlpi_addr;
 	m->headers = info->dlpi_phdr;
 	m->header_count = info->dlpi_phnum;
@@ -210,8 +218,6 @@ int python_eval_find(const struct python_runtime *runtime, struct python_eval *e
 		     struct error *e)
 {
 	struct module m = { .address = runtime->eval };
-	ElfW(Sym) *symbol = NULL;
-	Dl_info unused;
 
 	memset(eval, 0, sizeof(*eval));
 	if (!loaded_libraries_visit(match_module, &m))
@@ -220,13 +226,11 @@ int python_eval_find(const struct python_runtime *runtime, struct python_eval *e
 	if (python_eval_has(eval, runtime->eval + 1))
 		return 0;
 	memset(eval, 0, sizeof(*eval));
-	if (!dladdr1((void *)runtime->eval, &unused, (void **)&symbol, RTLD_DL_SYMENT) || !symbol ||
-	    m.bias + symbol->st_value != runtime->eval || symbol->st_size == 0 ||
-	    symbol->st_size > m.text_end - runtime->eval)
+	if (m.size == 0 || m.size > m.text_end - runtime->eval)
 		return error_set(e, -ENOENT,
 				 "the size of CPython's evaluation loop is unknown in '%s'",
 				 m.path);
-	python_eval_add(eval, runtime->eval, runtime->eval + symbol->st_size);
-	find_parts(&m, runtime->eval, runtime->eval + symbol->st_size, eval);
+	python_eval_add(eval, runtime->eval, runtime->eval + m.size);
+	find_parts(&m, runtime->eval, runtime->eval + m.size, eval);
 	return 0;
 }

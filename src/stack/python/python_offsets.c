@@ -1,11 +1,10 @@
 #include "stack/python/python_offsets.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/path.h"
+#include "elf/import_slots.h"
 #include "elf/loaded_libraries.h"
 
 /* Release builds for 64-bit machines. docs/python.md lists which were tested. */
@@ -281,37 +280,56 @@ int python_runtime_of(python_symbol *symbol, void *context, struct python_runtim
 	return 0;
 }
 
-static void *symbol_of_handle(void *handle, const char *name)
-{
-	return dlsym(handle, name);
-}
+/* Symbols of the library that has CPython: of the program, or of one loaded with RTLD_LOCAL. */
+struct symbol {
+	const char *name;
+	void *address;
+};
 
-#define LIBRARY_PATH_MAX 4096
-
-static int find_library(struct dl_phdr_info *info, size_t size, void *path)
+static int find_library(struct dl_phdr_info *info, size_t size, void *user)
 {
-	const char *name = info->dlpi_name ? info->dlpi_name : "";
+	struct symbol *symbols = user;
+	struct loaded_library library;
 
 	(void)size;
-	if (strncmp(base_name(name), "libpython", 9) != 0 || strlen(name) >= LIBRARY_PATH_MAX)
+	if (!loaded_library_read(info, &library) ||
+	    !loaded_library_symbol(&library, "PyGILState_GetThisThreadState"))
 		return 0;
-	memcpy(path, name, strlen(name) + 1);
+	for (struct symbol *s = symbols; s->name; s++) {
+		const ElfW(Sym) *symbol = loaded_library_symbol(&library, s->name);
+
+		s->address = symbol ? (void *)(library.base + symbol->st_value) : NULL;
+	}
 	return 1;
+}
+
+static void *symbol_in(void *context, const char *name)
+{
+	for (const struct symbol *s = context; s->name; s++)
+		if (strcmp(s->name, name) == 0)
+			return s->address;
+	return NULL;
 }
 
 int python_runtime_find(struct python_runtime *runtime, struct error *e)
 {
-	int error = python_runtime_of(symbol_of_handle, RTLD_DEFAULT, runtime, e);
-	char path[LIBRARY_PATH_MAX];
-	void *handle;
+	struct symbol symbols[] = {
+		{ .name = "Py_Version" },
+		{ .name = "Py_GetVersion" },
+		{ .name = "_PyRuntime" },
+		{ .name = "PyGILState_GetThisThreadState" },
+		{ .name = "PyModule_Create2TraceRefs" },
+		{ .name = "_Py_NegativeRefcount" },
+		{ .name = "Py_IsFinalizing" },
+		{ .name = "_Py_IsFinalizing" },
+		{ .name = "PyCode_Type" },
+		{ .name = "PyUnicode_Type" },
+		{ .name = "PyBytes_Type" },
+		{ .name = "_PyEval_EvalFrameDefault" },
+		{ .name = NULL },
+	};
 
-	if (error != -ENOENT || !loaded_libraries_visit(find_library, path))
-		return error;
-	/* A library loaded with RTLD_LOCAL has its symbols behind its own handle only. */
-	handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-	if (!handle)
+	if (!loaded_libraries_visit(find_library, symbols))
 		return -ENOENT;
-	error = python_runtime_of(symbol_of_handle, handle, runtime, e);
-	dlclose(handle);
-	return error;
+	return python_runtime_of(symbol_in, symbols, runtime, e);
 }

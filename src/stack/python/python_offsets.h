@@ -72,9 +72,9 @@ struct python_runtime {
 };
 
 /*
- * Finds CPython among the modules of the process. Takes the loader's lock: for the collector's
- * thread. To be called again after a dlopen. Returns 0, -ENOENT when there is no CPython, or
- * E_UNSUPPORTED and the reason in e when it cannot be walked.
+ * Finds CPython among the modules of the process, without waiting for a dlopen of another thread.
+ * To be called again after a dlopen. Returns 0, -ENOENT when there is no CPython, or E_UNSUPPORTED
+ * and the reason in e when it cannot be walked.
  */
 int python_runtime_find(struct python_runtime *runtime, struct error *e);
 
