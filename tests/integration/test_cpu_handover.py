@@ -131,7 +131,7 @@ def heaviest(rows):
 
 @pytest.fixture
 def about_a_spin(heaviest):
-    return lambda recording: pytest.approx(SPIN, abs=max(0.04, heaviest(recording)))
+    return lambda recording: pytest.approx(SPIN, abs=max(0.06, heaviest(recording)))
 
 
 def about(spent):
