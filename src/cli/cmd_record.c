@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "cli/record_output.h"
 #include "cli/ui.h"
+#include "cupti/profiler_host.h"
 #include "record/recording.h"
 
 static struct record_request request = {
@@ -210,6 +211,29 @@ static void warn_of_options_without_engine(const struct context *c)
 #undef S
 }
 
+/* Whether a GPU has a metric is known only where it is; but all names of metrics have "__". */
+static void warn_of_unknown_metrics(const struct context *c)
+{
+	char word[OPTION_TEXT_MAX];
+
+	for (const char *at = given[SETTING_ID_metrics] ? request.settings.metrics : ""; *at;) {
+		size_t length = strcspn(at, ",");
+		const char *nearest;
+
+		snprintf(word, sizeof(word), "%.*s", (int)length, at);
+		at += length + (at[length] == ',');
+		if (!*word || strstr(word, "__") || strpbrk(word, "*?") || metric_set_named(word))
+			continue;
+		nearest = options_nearest(word, metric_set_names);
+		cli_warn(c,
+			 nearest ? "--metrics: '%s' is neither a metric nor a set of metrics; did "
+				   "you mean '%s'?"
+				 : "--metrics: '%s' is neither a metric nor a set of metrics; "
+				   "`pitot metrics` lists them",
+			 word, nearest);
+	}
+}
+
 /* Runs the command without recording it, because recording is switched off. */
 static int run_alone(const struct context *c, int argc, char **argv)
 {
@@ -250,6 +274,7 @@ static int run_record(struct context *c, int argc, char **argv)
 	if (request.settings.disabled)
 		return run_alone(c, argc, argv);
 	warn_of_options_without_engine(c);
+	warn_of_unknown_metrics(c);
 	/* If stderr has no reader any more, the command continues, and its status is returned. */
 	signal_to_error(SIGPIPE);
 	err = pids.count ? record_attach(&r, &e) : record_launch(&r, argc - 1, argv + 1, &e);
