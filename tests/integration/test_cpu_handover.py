@@ -281,7 +281,8 @@ def test_forked_workers(sample, seconds, stacks):  # noqa: F811
     spent, found = said.processes(), seconds(recording)
     assert len(spent) == 3
     for pid, truth in spent.items():
-        assert found[pid] == about(truth)
+        # The time of a process that has ended is what was last read of it.
+        assert found[pid] == about(truth) or truth - 0.15 < found[pid] < truth
     # Workers end by os._exit: their last quarter of a second has no stacks.
     assert in_python(stacks(recording), "late") > SPIN + 0.1
 
