@@ -1,84 +1,6 @@
-#include "gpufl_fixture.h"
+#include "gpufl_rows.h"
 
 #define IDENTITY "\"pid\":42,\"app\":\"app\",\"session_id\":\"" SESSION "\""
-
-enum {
-	EXECUTABLE = 1,
-	HOST,
-	GPU,
-	UUID,
-	PCI,
-	GEMM,
-	STEP,
-	INNER,
-	PITOT,
-	HOSTILE,
-	POWER,
-	FUNCTION,
-	WHY
-};
-
-static void define(struct sink *s)
-{
-	text_row(s, EXECUTABLE, "/bin/app");
-	text_row(s, HOST, "vm");
-	text_row(s, GPU, "NVIDIA H200");
-	text_row(s, UUID, "GPU-x");
-	text_row(s, PCI, "00000000:4a:00.0");
-	text_row(s, GEMM, "_Z4gemm");
-	text_row(s, STEP, "step");
-	text_row(s, INNER, "in\"ner\n\x01\xff|");
-	text_row(s, PITOT, "pitot");
-	text_row(s, HOSTILE, "a\"b\\c\n\r\t\x1f\xc3\xa4\xff");
-	text_row(s, POWER, "gpu_power");
-	text_row(s, FUNCTION, "cudaStreamSynchronize_v3020");
-	text_row(s, WHY, "no \"time\"");
-	ROW(s, process, .pid = 42, .start_ns = 1000, .executable = EXECUTABLE, .host = HOST,
-	    .missing = 1u << COLUMN_process_end_ns);
-	ROW(s, device, .id = 0, .name = GPU, .uuid = UUID, .pci = PCI, .compute_major = 9,
-	    .multiprocessors = 132, .memory_bytes = (uint64_t)143771 << 20, .l2_bytes = 62914560,
-	    .warp_size = 32, .max_threads_per_multiprocessor = 2048,
-	    .max_blocks_per_multiprocessor = 32, .registers_per_block = 65536,
-	    .registers_per_multiprocessor = 65536, .shared_per_block_bytes = 49152,
-	    .shared_per_multiprocessor_bytes = 233472, .reserved_shared_per_block_bytes = 1024);
-	ROW(s, kernel_config, .id = 7, .name = GEMM, .grid_x = 16, .grid_y = 1, .grid_z = 1,
-	    .block_x = 256, .block_y = 1, .block_z = 1, .registers = 64,
-	    .dynamic_shared_bytes = 1000, .cache_config_requested = cache_config_none,
-	    .missing = UINT64_C(1) << COLUMN_kernel_config_executed_shared_bytes);
-	ROW(s, nvtx_domain, .id = 3, .name = PITOT);
-	ROW(s, nvtx_domain, .id = 4, .name = HOSTILE);
-}
-
-static void kernel(struct sink *s, uint64_t start_ns, uint64_t end_ns, uint64_t correlation)
-{
-	ROW(s, kernel, .start_ns = start_ns, .end_ns = end_ns, .config = 7,
-	    .correlation = correlation, .context = 1, .stream = 13,
-	    .missing = 1u << COLUMN_kernel_queued_ns | 1u << COLUMN_kernel_graph |
-		       1u << COLUMN_kernel_graph_node);
-}
-
-static void nvtx(struct sink *s, enum nvtx_kind kind, uint64_t time_ns, uint32_t domain,
-		 uint32_t message, uint8_t level)
-{
-	uint64_t missing = 1u << COLUMN_nvtx_range | 1u << COLUMN_nvtx_payload_kind;
-
-	if (kind == nvtx_kind_pop)
-		missing |= 1u << COLUMN_nvtx_message;
-	ROW(s, nvtx, .time_ns = time_ns, .kind = (uint8_t)kind, .thread = 5, .domain = domain,
-	    .message = message, .level = level, .missing = missing);
-}
-
-static void call(struct sink *s, uint64_t start_ns, uint64_t end_ns, uint64_t correlation,
-		 uint32_t stack)
-{
-	ROW(s, api_call, .start_ns = start_ns, .end_ns = end_ns, .function = 20, .thread = 5,
-	    .correlation = correlation, .stack = stack);
-}
-
-static void close_sink(struct sink *s)
-{
-	assert_int_equal(s->ops->close(s), 0);
-}
 
 static void stack_text(void *user, uint32_t id, struct strbuf *out)
 {
@@ -92,14 +14,6 @@ static void demangle_all(void *user, const char *name, struct strbuf *out)
 	if (!strcmp(name, "_Z4gemm"))
 		strbuf_adds(out, "gemm()");
 }
-
-#define CHECK_LINE(text, type, n, expected)                                                        \
-	do {                                                                                       \
-		const char *line_ = find_line((text), (type), (n));                                \
-                                                                                                   \
-		assert_non_null(line_);                                                            \
-		assert_string_equal(line_, (expected));                                            \
-	} while (0)
 
 #define DEVICE_NAMES "{\"id\":0,\"name\":\"NVIDIA H200\",\"uuid\":\"GPU-x\",\"vendor\":\"NVIDIA\""
 #define STATIC_DEVICE                                                                              \
@@ -390,58 +304,6 @@ static void test_scopes_and_ranges(void **state)
 	free(text);
 }
 
-/* Clocks may disagree by some ns, and rows of a damaged recording by more. */
-static void test_ends_before_their_begin(void **state)
-{
-	struct sink *s = sink_open(*state, (struct gpufl_options){ 0 });
-	char *text;
-
-	define(s);
-	nvtx(s, nvtx_kind_push, 1800, 4, INNER, 0);
-	nvtx(s, nvtx_kind_pop, 1700, 4, 0, 0);
-	nvtx(s, nvtx_kind_push, 1800, 3, STEP, 0);
-	nvtx(s, nvtx_kind_pop, 1799, 3, 0, 0);
-	ROW(s, nvtx, .time_ns = 1900, .kind = nvtx_kind_start, .range = 11, .message = STEP);
-	ROW(s, nvtx, .time_ns = 1899, .kind = nvtx_kind_end, .range = 11);
-	ROW(s, nvtx, .time_ns = 1950, .kind = nvtx_kind_end, .range = 11);
-	close_sink(s);
-	text = window_text(*state, "scope.1.log.gz");
-	assert_non_null(strstr(find_line(text, "nvtx_marker_event", 0),
-			       "\"start_ns\":1000001800,\"end_ns\":1000001800,\"duration_ns\":0,"));
-	assert_non_null(strstr(find_line(text, "nvtx_marker_event", 1), "\"duration_ns\":50,"));
-	assert_null(find_line(text, "nvtx_marker_event", 2));
-	assert_non_null(strstr(text, "[8,2,1,0,0,0,0,1000001800,5],[8,2,1,1,0,0,0,1000001800,5]]"));
-	free(text);
-}
-
-/* More than the hash table has slots for without collisions. */
-static void test_scopes_of_many_threads(void **state)
-{
-	struct sink *s = sink_open(*state, (struct gpufl_options){ 0 });
-	uint64_t missing = 1u << COLUMN_nvtx_range | 1u << COLUMN_nvtx_payload_kind;
-	char *text, name[32];
-
-	define(s);
-	for (uint32_t thread = 0; thread < 300; thread++) {
-		snprintf(name, sizeof(name), "of %u", thread);
-		text_row(s, 1000 + thread, name);
-		ROW(s, nvtx, .time_ns = 1800, .kind = nvtx_kind_push, .thread = thread, .domain = 3,
-		    .message = 1000 + thread, .missing = missing);
-	}
-	for (uint32_t thread = 0; thread < 300; thread++) {
-		ROW(s, api_call, .start_ns = 1900, .end_ns = 1901, .thread = thread,
-		    .correlation = thread);
-		kernel(s, 2000, 2001, thread);
-	}
-	close_sink(s);
-	text = window_text(*state, "device.1.log.gz");
-	for (uint32_t thread = 0; thread < 300; thread++) {
-		snprintf(name, sizeof(name), "\"user_scope\":\"of %u\"", thread);
-		assert_non_null(strstr(find_line(text, "kernel_detail", thread), name));
-	}
-	free(text);
-}
-
 /* Of deep ranges the level is missing; it counts as above every other. */
 static void test_levels_that_are_missing(void **state)
 {
@@ -495,18 +357,6 @@ static void test_tokens_carry_paths(void **state)
 				     "[720,3,2,1,0,0,0,1000002000,7]]}"));
 	assert_null(find_line(text, "nvtx_marker_event", 0));
 	free(text);
-}
-
-static void counter(struct sink *s, uint32_t id, const char *name, uint32_t decimals)
-{
-	text_row(s, 100 + id, name);
-	ROW(s, counter, .id = id, .name = 100 + id, .decimals = decimals);
-}
-
-static void sample(struct sink *s, uint64_t time_ns, uint32_t id, int64_t value)
-{
-	ROW(s, counter_sample, .time_ns = time_ns, .counter = id, .value = value,
-	    .missing = id >= 8 ? 1u << COLUMN_counter_sample_device : 0);
 }
 
 static void test_metrics(void **state)
@@ -566,29 +416,6 @@ static void test_metrics(void **state)
 	free(text);
 }
 
-static void test_metrics_out_of_range(void **state)
-{
-	struct sink *s = sink_open(*state, (struct gpufl_options){ 0 });
-	char *text;
-
-	define(s);
-	counter(s, 0, "gpu_power", 3);
-	counter(s, 9, "host_memory_available", 0);
-	counter(s, 10, "host_cpu_busy", 2);
-	counter(s, 11, "host_core_0_busy", 2);
-	ROW(s, counter_sample, .time_ns = 2048, .counter = 0, .value = 1, .device = 64);
-	ROW(s, counter_sample, .time_ns = 2048, .counter = 0, .value = 1, .device = UINT32_MAX);
-	sample(s, 2048, 9, (int64_t)1 << 30);
-	sample(s, 3048, 10, 0);
-	sample(s, 1000003048, 10, 101); /* 1.01 s of a processor in 1 s */
-	sample(s, 1000003048, 9, (int64_t)1 << 30);
-	close_sink(s);
-	text = window_text(*state, "system.1.log.gz");
-	assert_null(find_line(text, "device_metric_batch", 0));
-	assert_non_null(strstr(find_line(text, "host_metric_batch", 0), "[[232,10000,0,1024]]"));
-	free(text);
-}
-
 static void test_losses_are_records(void **state)
 {
 	struct sink *s = sink_open(*state, (struct gpufl_options){ 0 });
@@ -606,45 +433,6 @@ static void test_losses_are_records(void **state)
 	CHECK_LINE(text, "pitot_loss", 1,
 		   "{\"type\":\"pitot_loss\"," IDENTITY ",\"reason\":\"unknown\",\"count\":6,"
 		   "\"start_ns\":1000000000,\"end_ns\":1000000000,\"detail\":\"\"}");
-	free(text);
-}
-
-static void test_rows_without_room_are_counted(void **state)
-{
-	struct gpufl_options o = { .files = { .min_free_bytes = UINT64_MAX } };
-	struct sink *s = sink_open(*state, o);
-	struct writer_stats stats = { 0 };
-
-	define(s);
-	for (unsigned i = 0; i < 100; i++)
-		kernel(s, 2000, 2001, 1);
-	s->ops->seal(s);
-	s->ops->seal(s);
-	s->ops->stats(s, &stats);
-	assert_in_range(stats.lost_rows, 100, 250);
-	assert_int_equal(s->ops->close(s), -ENOSPC);
-}
-
-/* A dictionary that has become too large starts anew, with new ids. */
-static void test_names_without_end(void **state)
-{
-	struct sink *s = sink_open(*state, (struct gpufl_options){ 0 });
-	static char name[4001];
-	char *text;
-
-	define(s);
-	nvtx(s, nvtx_kind_push, 1500, 3, STEP, 0);
-	memset(name, 'x', sizeof(name) - 1);
-	for (int i = 0; i < 2200; i++) {
-		name[snprintf(name, sizeof(name), "%d", i)] = 'x';
-		text_row(s, 1000, name);
-		nvtx(s, nvtx_kind_push, 1500, 3, 1000, 0);
-	}
-	nvtx(s, nvtx_kind_push, 1600, 3, STEP, 0);
-	close_sink(s);
-	text = window_text(*state, "scope.1.log.gz");
-	assert_non_null(strstr(text, "\"1\":\"step\""));
-	assert_non_null(strstr(text, "\"2202\":\"step\""));
 	free(text);
 }
 
@@ -764,19 +552,6 @@ static void test_kernels_before_their_launch(void **state)
 	free(text);
 }
 
-/* Without a GPU writing begins after a second, not at the end only. */
-static void test_without_a_device(void **state)
-{
-	struct sink *s = sink_open(*state, (struct gpufl_options){ 0 });
-
-	assert_int_equal(s->ops->seal(s), 0);
-	assert_int_equal(access(session_file(*state, ".tmp/device.log"), F_OK), -1);
-	sleep(1);
-	assert_int_equal(s->ops->seal(s), 0);
-	assert_int_equal(access(session_file(*state, ".tmp/device.log"), F_OK), 0);
-	close_sink(s);
-}
-
 /* A GPU that is seen late is named by another job_start. */
 static void test_devices_that_come_late(void **state)
 {
@@ -807,20 +582,14 @@ int main(void)
 		folder_test(test_other_work),
 		folder_test(test_blocking_calls_are_synchronizations),
 		folder_test(test_scopes_and_ranges),
-		folder_test(test_ends_before_their_begin),
-		folder_test(test_scopes_of_many_threads),
 		folder_test(test_levels_that_are_missing),
 		folder_test(test_tokens_carry_paths),
 		folder_test(test_metrics),
-		folder_test(test_metrics_out_of_range),
-		folder_test(test_rows_without_room_are_counted),
-		folder_test(test_names_without_end),
 		folder_test(test_losses_are_records),
 		folder_test(test_clocks),
 		folder_test(test_batches_and_epochs),
 		folder_test(test_the_last_calls_are_known),
 		folder_test(test_kernels_before_their_launch),
-		folder_test(test_without_a_device),
 		folder_test(test_devices_that_come_late),
 	};
 
