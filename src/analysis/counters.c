@@ -247,9 +247,6 @@ static void add_share(struct counted_kernel *kernel, const char *metric, double 
 	for (size_t i = 0; i < ARRAY_SIZE(shares); i++)
 		if (!strcmp(metric, shares[i]))
 			kernel->percent[i] = value;
-	if (kernel->occupancy.warps)
-		kernel->active_warps =
-			kernel->percent[SHARE_OCCUPANCY] / 100 * kernel->occupancy.max_warps;
 }
 
 static void init_shares(struct counted_kernel *kernel, const struct trace *t)
@@ -258,7 +255,6 @@ static void init_shares(struct counted_kernel *kernel, const struct trace *t)
 
 	for (size_t i = 0; i < COUNTER_SHARES; i++)
 		kernel->percent[i] = NAN;
-	kernel->active_warps = NAN;
 	if (occupancy_of_rows(t, kernel->device, kernel->config, o) < 0 || !o->blocks)
 		*o = (struct occupancy){ 0 };
 	else

@@ -50,7 +50,6 @@ struct counted_kernel {
 	double total_ns;
 	size_t first, end; /* its items */
 	double percent[COUNTER_SHARES]; /* NAN: unknown */
-	double active_warps; /* per multiprocessor; NAN: unknown */
 	struct occupancy occupancy; /* of the first launch; warps 0: unknown */
 };
 

@@ -159,10 +159,20 @@ IF_LIMITS(REGISTERS)
 IF_LIMITS(SHARED)
 IF_LIMITS(BLOCKS)
 
+static void read_active_warps(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct counted_kernel *k = row;
+	double warps = k->percent[SHARE_OCCUPANCY] / 100 * k->occupancy.max_warps;
+
+	(void)v;
+	memcpy(&out->n, &warps, sizeof(warps));
+	out->state = isnan(warps) ? VALUE_UNKNOWN : VALUE_KNOWN;
+}
+
 static const struct field occupancy_fields[] = {
 	FIELD("kernel", "kernel", TEXT, .value = read_name, FLEXIBLE_COLUMN),
 	FIELD("symbol", NULL, STRING, KERNEL(name)),
-	FIELD("active_warps", "active warps", REAL, KERNEL(active_warps)),
+	FIELD("active_warps", "active warps", REAL, .value = read_active_warps),
 	FIELD("warps", "theoretical", COUNT, KERNEL(occupancy.warps)),
 	FIELD("max_warps", "most", COUNT, KERNEL(occupancy.max_warps)),
 	FIELD("blocks", "blocks", COUNT, KERNEL(occupancy.blocks)),
