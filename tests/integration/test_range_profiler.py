@@ -241,6 +241,12 @@ def test_nothing_selected(measure, pitot, options, reason):
     assert f"counters nothing was measured: {reason}" in " ".join(pitot("report", measured.folder, "--counters").stdout.split())
 
 
+def test_all_launches_captured(measure):
+    """They match, but do not run now: nothing is said of the selection."""
+    measured = measure("capturing every 1", "kernels=_Z*")
+    assert not measured.launches and [row["state"] for row in measured.said["engine"]] in ([], ["on"])
+
+
 def test_nothing_launched(measure):
     """That is not because of the selection."""
     assert [row["state"] for row in measure("", "delay_ns=3600000000000").said["engine"]] in ([], ["on"])

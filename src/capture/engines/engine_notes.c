@@ -18,7 +18,7 @@ void engine_note_refusal(const char *engine, const char *why)
 	engine_note_trace(engine, why);
 }
 
-void engine_note_nothing(const struct settings *s, uint64_t matched)
+void engine_note_nothing(const char *engine, const struct settings *s, uint64_t matched)
 {
 	bool launches =
 		s->engine != SETTING_ENGINE_RANGE_PROFILER || s->measure == SETTING_MEASURE_KERNEL;
@@ -46,7 +46,7 @@ void engine_note_nothing(const struct settings *s, uint64_t matched)
 	if (!launches)
 		strbuf_adds(&why, " occurred as often as the metrics need passes");
 	if (!why.failed)
-		engine_note_trace(setting_engine_names[s->engine], strbuf_text(&why));
+		engine_note_trace(engine, strbuf_text(&why));
 }
 
 const char *engine_advice(CUptiResult result)

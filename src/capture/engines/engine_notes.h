@@ -16,7 +16,7 @@ void engine_note_refusal(const char *engine, const char *why);
  * Notes, if that is so, that the selection of a session left nothing to measure. matched: number of
  * launches with a kernel of the selection.
  */
-void engine_note_nothing(const struct settings *s, uint64_t matched);
+void engine_note_nothing(const char *engine, const struct settings *s, uint64_t matched);
 
 /* Returns advice for a failed call to CUPTI's profilers. */
 const char *engine_advice(CUptiResult result);

@@ -66,6 +66,7 @@ static struct {
 	atomic_int measure; /* SETTING_MEASURE_…, readable without the claim */
 	atomic_uint sessions; /* so far */
 	atomic_bool any; /* something was measured for `chosen` */
+	atomic_bool selected; /* a kernel of `chosen` was launched, or its launch captured */
 
 	/* Set by the owner of the claim: */
 	uint32_t correlation;
@@ -289,6 +290,8 @@ void launch_engine_enter(const CUpti_CallbackData *data, const char *function, b
 	if (graph != (measure == SETTING_MEASURE_GRAPH) || !function ||
 	    (!graph && !range_choice_has_name(data->symbolName)) || !nvtx_choice_is_wanted())
 		return;
+	if (!graph && !atomic_load_explicit(&self.selected, memory_order_relaxed))
+		atomic_store_explicit(&self.selected, true, memory_order_relaxed);
 	atomic_fetch_add(&self.inside, 1);
 	enter(data, function, measure);
 	atomic_fetch_sub(&self.inside, 1);
@@ -589,6 +592,7 @@ static void choose(const struct settings *s)
 		launch_queue_clear(); /* what was measured for longer than its session lasted */
 	self.failures = 0;
 	atomic_store(&self.any, false);
+	atomic_store(&self.selected, false);
 	self.chosen = *s;
 	atomic_fetch_add(&self.sessions, 1);
 	range_choice_set(s);
@@ -735,8 +739,9 @@ static void stopped(struct writer *w)
 {
 	atomic_store(&self.active, false);
 	launch_gate_use(false);
-	if (atomic_load(&self.wanted) && !atomic_load(&self.refuses) && !atomic_load(&self.any))
-		engine_note_nothing(&self.chosen, range_choice_matched());
+	if (atomic_load(&self.wanted) && !atomic_load(&self.refuses) && !atomic_load(&self.any) &&
+	    (range_choice_matched() || !atomic_load(&self.selected)))
+		engine_note_nothing(self.engine->name, &self.chosen, range_choice_matched());
 	atomic_store(&self.is_next, false);
 	collect(w, 0);
 	pc_cubins_store();
