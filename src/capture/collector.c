@@ -41,7 +41,6 @@
 #define VENDOR_CLOSE_WAIT_NS (STALL_LIMIT_NS * 3 / 4)
 /* of a millisecond each, at the end: for threads that are still stopping */
 #define FINAL_ROUNDS (PITOT_SLOWNESS * 200u)
-#define HANG_NS (2 * NS_PER_S) /* in one call, after which the recording reports a GPU hang */
 
 enum phase { PHASE_NONE, PHASE_HELD, PHASE_RUNNING, PHASE_STOPPING, PHASE_STOPPED };
 
@@ -201,7 +200,7 @@ static void watch_vendor(void)
 				"%s returned after a hang", self.hanging_call);
 		self.hanging_call = NULL;
 	}
-	if (!call || self.hanging_call || now < since + HANG_NS)
+	if (!call || self.hanging_call || now < since + vendor_thread_patience_ns())
 		return;
 	self.hanging_call = call;
 	self.hanging_since_ns = since;

@@ -9,6 +9,7 @@
 #include "capture/park.h"
 
 #define STACK_BYTES (256u << 10)
+#define HOLD_WAIT_NS (100 * NS_PER_MS)
 
 static struct {
 	/* rounds; this thread sleeps on the futex `requested`, waiting threads on `done` */
@@ -17,13 +18,15 @@ static struct {
 	/* of the thread: one of an older generation ends when it returns from its call */
 	atomic_uint generation;
 	atomic_uint held; /* until the sources have started; the futex that the thread waits on */
-	atomic_bool started;
+	atomic_bool started, takes_long;
+	atomic_uint holds; /* the thread is in a call that must end before the process does */
 	_Atomic(const char *) in;
 	atomic_uint_fast64_t since_ns, cpu_ns;
 } self;
 
 struct parked vendor_parked;
 static __thread bool on_vendor_thread __attribute__((tls_model("initial-exec")));
+static __thread unsigned own_generation __attribute__((tls_model("initial-exec")));
 
 void vendor_enter(const char *function)
 {
@@ -45,6 +48,16 @@ const char *vendor_thread_current_call(uint64_t *since_ns)
 {
 	*since_ns = atomic_load(&self.since_ns);
 	return atomic_load(&self.in);
+}
+
+void vendor_thread_expect_long(bool does)
+{
+	atomic_store(&self.takes_long, does);
+}
+
+uint64_t vendor_thread_patience_ns(void)
+{
+	return atomic_load(&self.takes_long) ? LONG_HANG_NS : HANG_NS;
 }
 
 uint64_t vendor_thread_cpu_ns(void)
@@ -73,6 +86,7 @@ static void *vendor_main(void *argument)
 	unsigned generation = (unsigned)(uintptr_t)argument, answered = atomic_load(&self.done);
 
 	on_vendor_thread = true;
+	own_generation = generation;
 	pthread_setname_np(pthread_self(), "pitot-vendor");
 	park_begin(&vendor_parked);
 	while (atomic_load(&self.held) && atomic_load(&self.generation) == generation)
@@ -145,9 +159,31 @@ void vendor_thread_wait(unsigned round, uint64_t limit_ns)
 	}
 }
 
+bool vendor_hold(void)
+{
+	atomic_store(&self.holds, 1);
+	if (atomic_load(&self.generation) == own_generation)
+		return true;
+	vendor_let();
+	return false;
+}
+
+void vendor_let(void)
+{
+	atomic_store(&self.holds, 0);
+	futex_wake(&self.holds);
+	collector_count_progress();
+}
+
 void vendor_thread_stop(void)
 {
+	uint64_t begun = clock_machine_ns(), waited = 0;
+
 	atomic_fetch_add(&self.generation, 1);
+	while (self.started && atomic_load(&self.holds) && waited < HOLD_WAIT_NS) {
+		futex_wait(&self.holds, 1, HOLD_WAIT_NS - waited);
+		waited = clock_machine_ns() - begun;
+	}
 	vendor_thread_begin();
 	vendor_thread_request(VENDOR_FLUSH);
 	self.started = false;
@@ -160,6 +196,8 @@ void vendor_thread_after_fork(void)
 	atomic_store(&self.reasons, 0);
 	atomic_store(&self.done, 0);
 	atomic_store(&self.cpu_ns, 0);
+	atomic_store(&self.takes_long, false);
+	atomic_store(&self.holds, 0);
 	atomic_store(&vendor_parked.state, PARK_NONE);
 	self.started = false;
 }

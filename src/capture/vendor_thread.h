@@ -10,6 +10,9 @@
 
 #include "capture/source.h"
 
+#define HANG_NS (2 * NS_PER_S)
+#define LONG_HANG_NS (60 * NS_PER_S)
+
 /* Starts the thread, which waits for vendor_thread_begin(). Returns 0 or a negative errno. */
 int vendor_thread_start(void);
 void vendor_thread_begin(void);
@@ -27,6 +30,14 @@ void vendor_thread_wait(unsigned round, uint64_t limit_ns);
 /* Returns the call (a literal) that the thread has been in since *since_ns; NULL: none. */
 const char *vendor_thread_current_call(uint64_t *since_ns);
 
+/*
+ * From now on calls wait for something that is known to take long, or no more: HANG_NS becomes
+ * LONG_HANG_NS. Any thread.
+ */
+void vendor_thread_expect_long(bool does);
+/* Returns how long a call may take before the GPU is said to hang. */
+uint64_t vendor_thread_patience_ns(void);
+
 /* CPU time of the thread so far. */
 uint64_t vendor_thread_cpu_ns(void);
 
@@ -37,7 +48,18 @@ uint64_t vendor_thread_cpu_ns(void);
 void vendor_enter(const char *function);
 void vendor_leave(void);
 
-/* Called when the collector ends: ends the thread as well, unless it hangs in a call. */
+/*
+ * Enclose calls of a library whose destructors may run once the recorder has let the process exit,
+ * on the vendor thread. vendor_hold() returns false, and must then not be followed by the call, if
+ * the recorder waits no longer for the thread.
+ */
+bool vendor_hold(void);
+void vendor_let(void);
+
+/*
+ * Called when the collector ends: ends the thread as well, unless it hangs in a call. What is
+ * between vendor_hold() and vendor_let() is waited for, 100 ms at most.
+ */
 void vendor_thread_stop(void);
 
 void vendor_thread_after_fork(void);

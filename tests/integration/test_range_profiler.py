@@ -308,3 +308,25 @@ def test_record(pitot, build, made_tape, rows, tmp_path):
     pitot("record", "-q", "--no-cpu", "--stacks", "none", "--engine", "range-profiler", "--metrics", METRICS, "--skip", "2", "--count", "3",
           "-o", folder, "--", build / "standin/tape-play", made_tape)
     Measured(folder, rows).check(3)
+
+
+@pytest.mark.parametrize("total, free, got, measured", [
+    (1 << 50, 0, "none", False), (1 << 30, (1 << 29) - (1 << 19), "range-profiler", True), (1 << 30, 1 << 29, None, True)])
+def test_memory_that_cannot_be_saved(record, rows, made_tape, tmp_path, total, free, got, measured):
+    """CUPTI saves what is allocated on the GPU before it runs a kernel again, and what has no room there on the host, without asking."""
+    script = tmp_path / "faults"
+    script.write_text(f"passes 2\ngpu-memory {total}\ngpu-memory-free {free}\n")
+    folder = record(made_tape, "engine=range-profiler;metrics=launch__correlation.sum", "--faults", str(script))
+    notes = [row for row in rows(folder, "capability") if row["name"] == "replay_memory"]
+    assert [row["got"] for row in notes] == [got] * (got is not None)
+    assert bool(rows(folder, "metric_value")) == measured
+    assert any(row["reason"] == "unmeasured" for row in rows(folder, "loss")) == (not measured)
+    if got == "range-profiler":
+        assert notes[0]["reason"].startswith("0.0 GiB of the GPU's memory do not fit")
+
+
+def test_one_pass_needs_no_memory(record, rows, made_tape, tmp_path):
+    script = tmp_path / "faults"
+    script.write_text(f"passes 1\ngpu-memory {1 << 50}\ngpu-memory-free 0\n")
+    folder = record(made_tape, "engine=range-profiler;metrics=launch__correlation.sum", "--faults", str(script))
+    assert rows(folder, "metric_value") and not [row for row in rows(folder, "capability") if row["name"] == "replay_memory"]

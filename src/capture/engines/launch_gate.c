@@ -5,6 +5,7 @@
 #include "base/starts_with.h"
 #include "capture/engines/launch_claim.h"
 #include "capture/engines/launch_engine.h"
+#include "capture/vendor_thread.h"
 
 #define CLOSE_WAIT_NS (20 * NS_PER_MS)
 
@@ -99,13 +100,15 @@ bool launch_gate_close(void)
 	if (!launch_claim_wait_until(is_nobody_waiting, CLOSE_WAIT_NS))
 		return false;
 	atomic_store(&closed, true);
+	vendor_thread_expect_long(true); /* CUPTI flushes nothing before the launch is measured */
 	return launch_claim_wait_until(is_empty, CLOSE_WAIT_NS);
 }
 
 void launch_gate_open(void)
 {
 	atomic_store(&passed, false);
-	atomic_store(&closed, false);
+	if (atomic_exchange(&closed, false))
+		vendor_thread_expect_long(false);
 }
 
 bool launch_gate_was_passed(void)

@@ -219,10 +219,14 @@ static void push_sample(struct sampled_device *d, const struct cupti *cupti, siz
 	struct ring *r = ring_get();
 	double values[SAMPLED_METRICS_MAX];
 	uint8_t count = 0;
+	int result;
 
 	if (!r || cupti->PmSamplingCounterDataGetSampleInfo(&p) != CUPTI_SUCCESS ||
-	    p.endTimestamp <= p.startTimestamp ||
-	    metric_set_evaluate(&d->metrics->set, d->image, d->image_bytes, index, values))
+	    p.endTimestamp <= p.startTimestamp || !vendor_hold())
+		return;
+	result = metric_set_evaluate(&d->metrics->set, d->image, d->image_bytes, index, values);
+	vendor_let(); /* libnvperf_host has destructors */
+	if (result)
 		return;
 	for (uint32_t i = 0; i < d->metrics->set.names.count; i++) {
 		double scaled = values[i] * SCALE + (values[i] < 0 ? -0.5 : 0.5);

@@ -18,6 +18,7 @@
 #include "capture/engines/launch_marks.h"
 #include "capture/engines/range_context.h"
 #include "capture/engines/range_turns.h"
+#include "capture/engines/replay_memory.h"
 #include "capture/log.h"
 #include "capture/nvtx/nvtx_event.h"
 #include "format/rows.h"
@@ -182,6 +183,10 @@ static bool start(const struct cupti *cupti, CUcontext context, const struct mar
 		c = open_context(cupti, context, kind);
 	if (!c)
 		return false;
+	if (!marked && c->metrics->set.passes > 1 && !replay_memory_suffices(self.session)) {
+		launch_engine_count_unmeasured();
+		return false;
+	}
 	self.range = marked ? *marked : (struct marked_range){ 0 };
 	begin_measurement(c, self.range.key);
 	result = range_context_start(c, cupti, self.range.name);

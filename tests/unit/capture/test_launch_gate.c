@@ -1,5 +1,6 @@
 /* test_launch_gate.c: other threads' launches stay out of a measured one (launch_gate.h). */
 #include "capture/engines/launch_gate.h"
+#include "capture/vendor_thread.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -18,6 +19,13 @@ void launch_engine_refuse(const char *format, ...)
 	assert_non_null(strstr(format, "--kernels"));
 	refusals++;
 	launch_gate_use(false);
+}
+
+static bool expects_long;
+
+void vendor_thread_expect_long(bool does)
+{
+	expects_long = does;
 }
 
 static struct other {

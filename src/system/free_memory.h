@@ -1,0 +1,15 @@
+/* free_memory.h: how much memory this process can still take on the host. */
+#ifndef PITOT_SYSTEM_FREE_MEMORY_H
+#define PITOT_SYSTEM_FREE_MEMORY_H
+
+#include <stdint.h>
+
+/*
+ * Returns the bytes that a process can take before the kernel ends processes for want of memory:
+ * the least of MemAvailable and what the limits of its control group (v2 or v1) and of the groups
+ * around that leave, where files in memory count as free. UINT64_MAX: unknown. `root` precedes all
+ * paths (/proc and /sys); "" outside of tests.
+ */
+uint64_t free_memory(const char *root);
+
+#endif
