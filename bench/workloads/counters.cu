@@ -1,7 +1,7 @@
 // Kernels with known work, for --engine range-profiler: fma (a number of multiply-adds that differs between launches), stream (reads and
 // writes more bytes than the caches hold), conflicts (loads from shared memory, each with 31 bank conflicts), and small, which is not to be
 // measured: alone, between the others, and from a captured graph.
-// usage: counters [launches = 4]; prints "expect KERNEL LAUNCH METRIC VALUE" for each launch, microseconds per launch of small before, between
+// usage: counters [launches = 4] [others = 2000]; others: launches of small each time; prints "expect KERNEL LAUNCH METRIC VALUE" for each launch, microseconds per launch of small before, between
 // and after them, and whether the results are right: a kernel that is replayed several times must have the result of a single run.
 // build: nvcc -O2 -arch=native -o counters counters.cu
 #include <chrono>
@@ -22,15 +22,17 @@ __global__ void fma_kernel(float *out, int steps)
 	out[blockIdx.x * blockDim.x + threadIdx.x] = x;
 }
 
+static int others = small_launches;
+
 static void time_small(const char *when, int *out)
 {
 	CHECK(cudaDeviceSynchronize());
 	auto begun = std::chrono::steady_clock::now();
-	for (int i = 0; i < small_launches; i++)
+	for (int i = 0; i < others; i++)
 		small_kernel<<<1, 32>>>(out);
 	CHECK(cudaDeviceSynchronize());
 	std::chrono::duration<double, std::micro> us = std::chrono::steady_clock::now() - begun;
-	printf("small %s: %.2f us a launch\n", when, us.count() / small_launches);
+	printf("small %s: %.2f us a launch\n", when, us.count() / others);
 }
 
 static void launch_graph(int *out)
@@ -54,6 +56,7 @@ static void launch_graph(int *out)
 int main(int argc, char **argv)
 {
 	int launches = argc > 1 ? atoi(argv[1]) : 4, count = 0;
+	others = argc > 2 ? atoi(argv[2]) : others;
 	size_t n = stream_bytes / sizeof(float4);
 	float4 *in, *sum, first;
 	int *out;
@@ -88,6 +91,6 @@ int main(int argc, char **argv)
 	time_small("after", out);
 	CHECK(cudaMemcpy(&count, out, sizeof(count), cudaMemcpyDeviceToHost));
 	CHECK(cudaMemcpy(&first, sum + n - 1, sizeof(first), cudaMemcpyDeviceToHost));
-	printf("results: small %d of %d, stream %g of %d\n", count, 3 * small_launches + launches + 50, first.w, launches);
+	printf("results: small %d of %d, stream %g of %d\n", count, 3 * others + launches + 50, first.w, launches);
 	return 0;
 }

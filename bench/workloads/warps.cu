@@ -1,7 +1,7 @@
 // Kernels with known instruction counts, for --engine sass-metrics: divergent (8 of 32 threads of each warp multiply and add, more often at
 // each launch), strided (each thread reads a different sector, although four would suffice for a warp) and coalesced (four do). Between these,
 // each kernel is launched many times, also from a captured graph: launches that are not measured must not be slower.
-// usage: warps [launches = 4]; prints "expect KERNEL LAUNCH OPERATION METRIC VALUE" for each launch, microseconds per launch between them, and
+// usage: warps [launches = 4] [others = 2000]; others: launches of each kernel between these; prints "expect KERNEL LAUNCH OPERATION METRIC VALUE" for each launch, microseconds per launch between them, and
 // whether the results are right.
 // build: nvcc -O2 -lineinfo -arch=native -o warps warps.cu
 #include <chrono>
@@ -11,7 +11,8 @@
 
 #include "check.cuh"
 
-static const int blocks = 64, threads = 256, total = blocks * threads, repeats = 2000;
+static const int blocks = 64, threads = 256, total = blocks * threads;
+static int repeats = 2000;
 
 // steps is a power of two of at least 64, so that unrolled loops have no remainder.
 __global__ void divergent(float *out, int steps)
@@ -82,6 +83,7 @@ static void launch_graph(const float *in, float *out)
 int main(int argc, char **argv)
 {
 	int launches = argc > 1 ? atoi(argv[1]) : 4, wrong = 0;
+	repeats = argc > 2 ? atoi(argv[2]) : repeats;
 	std::vector<float> values(8 * total), results(3 * total);
 	float *in, *out;
 

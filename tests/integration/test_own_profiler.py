@@ -11,7 +11,8 @@ from waiting import PATIENCE
 
 CLOCK_NS = 100_000  # what two readings of the client's clock are apart, at most
 # What waits for all work on these tapes.
-TAPES = {"train": "cudaStreamSynchronize", "launch": "cudaDeviceSynchronize", "kinds": "cudaDeviceSynchronize"}
+TAPES = {"train": "cudaStreamSynchronize", "launch": "cudaDeviceSynchronize", "kinds": "cudaDeviceSynchronize",
+         "engines/own-profiler": "cudaDeviceSynchronize"}  # PyTorch with a torch.profiler of its own
 # The client's ids are the program's, and in the recording when it pushes them.
 TABLES = ("kernel", "memcpy", "memset", "api_call", "overhead", "graph_node", "stream", "context", "loss")
 VARYING = {"pid", "start_ns", "end_ns", "time_ns", "duration_ns", "thread"}
@@ -86,7 +87,7 @@ def test_kernels_one_after_the_other(client, rows, late):
     assert [row["got"] for row in rows(recording, "capability") if row["name"] == "kernel"] == ["serialized"]
 
 
-@pytest.mark.parametrize("tape", ["launch", "kinds"])
+@pytest.mark.parametrize("tape", ["launch", "kinds", "engines/own-profiler"])
 def test_two_sessions_on_other_tapes(client, tape):
     alone, _, _ = client("linked", tape, None)
     shared, _, _ = client("linked", tape, "own_profiler=share")

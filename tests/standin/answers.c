@@ -11,6 +11,7 @@
 #include "base/map.h"
 
 _Atomic(uintptr_t) standin_current_context;
+__thread bool standin_capturing;
 
 #define SCRIPT_BYTES_MAX (1u << 20)
 
@@ -33,6 +34,8 @@ static struct {
 	VEC(struct link) links;
 	struct map answers, texts; /* hash of the question, or pointer -> first link, last link */
 	struct map answers_last, texts_last;
+	bool has[TAPE_FUNCTION_LIMIT]; /* answers of the function */
+	size_t last_event; /* the last record that is played */
 	struct map functions; /* domain << 32 | cbid -> id of its name */
 	VEC(struct clock_pair) clock;
 } self;
@@ -101,12 +104,16 @@ static int build_index(void)
 		struct tape_string string;
 		struct tape_call call;
 
+		if (record->type == TAPE_CALLBACK || record->type == TAPE_BUFFER_COMPLETE ||
+		    record->type == TAPE_NVTX)
+			self.last_event = i;
 		if (record->type == TAPE_CALLBACK || record->type == TAPE_BUFFER_COMPLETE) {
 			inside[record->thread] = i;
 			r = record->type == TAPE_CALLBACK ? note_function(record) : 0;
 		} else if (record->type == TAPE_STRING && tape_get_string(record, &string)) {
 			r = append(&self.texts, &self.texts_last, string.pointer, i, i);
 		} else if (record->type == TAPE_RESULT && tape_get_call(record, &call)) {
+			self.has[call.function] = true;
 			r = note_clock(record->time, &call);
 			if (r == 0)
 				r = append(&self.answers, &self.answers_last,
@@ -217,6 +224,83 @@ bool standin_answer(enum tape_function function, const uint64_t *arguments, unsi
 
 	return l && tape_get_call(&self.tape.records.data[l->record], answer) &&
 	       answer->function == function;
+}
+
+static bool is_api_callback(const struct tape_record *record)
+{
+	struct tape_event e;
+
+	return record->type == TAPE_CALLBACK && tape_get_event(record, &e) &&
+	       (e.domain == CUPTI_CB_DOMAIN_DRIVER_API || e.domain == CUPTI_CB_DOMAIN_RUNTIME_API);
+}
+
+bool standin_answer_here(enum tape_function function, const uint64_t *arguments, unsigned count,
+			 struct tape_call *answer)
+{
+	size_t i = standin_place().index;
+	const struct tape_record *place = &self.tape.records.data[i];
+
+	if (!standin_answers(function) || !standin_has_begun())
+		return false;
+	while (++i < self.tape.records.count) {
+		const struct tape_record *record = &self.tape.records.data[i];
+
+		if (record->thread != place->thread)
+			continue;
+		if (is_api_callback(record))
+			return false;
+		if (record->type == TAPE_RESULT && tape_get_call(record, answer) &&
+		    answer->function == function && answer->argument_count == count &&
+		    (!count || !memcmp(answer->arguments, arguments, count * sizeof(*arguments))))
+			return true;
+	}
+	return false;
+}
+
+bool standin_answers(enum tape_function function)
+{
+	return standin_tape() && self.has[function];
+}
+
+bool standin_next_answer(enum tape_function function, size_t *from, struct tape_call *answer)
+{
+	size_t index = standin_place().index, end = index + 1;
+
+	if (!standin_answers(function) || !standin_has_begun())
+		return false;
+	if (index >= self.last_event)
+		end = self.tape.records.count;
+	for (; *from < end; (*from)++) {
+		const struct tape_record *record = &self.tape.records.data[*from];
+
+		if (record->type == TAPE_RESULT && tape_get_call(record, answer) &&
+		    answer->function == function && !answer->result) {
+			(*from)++;
+			return true;
+		}
+	}
+	return false;
+}
+
+const char *standin_keep_text(struct cursor *c)
+{
+	static struct map kept; /* hash -> text */
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	size_t length = cursor_varint(c);
+	const uint8_t *bytes = cursor_bytes(c, length);
+	const char *text = "";
+	uint64_t *slot;
+
+	if (!bytes)
+		return text;
+	pthread_mutex_lock(&lock);
+	slot = map_at(&kept, hash_bytes(bytes, length), 0);
+	if (slot && !*slot)
+		*slot = (uintptr_t)strndup((const char *)bytes, length);
+	if (slot && *slot)
+		text = (const char *)(uintptr_t)*slot;
+	pthread_mutex_unlock(&lock);
+	return text;
 }
 
 const char *standin_text_at(uint64_t pointer)

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FUNCTIONS 146
+#define FUNCTIONS 148
 _Static_assert((int)TAPE_FUNCTION_LIMIT <= FUNCTIONS, "each has its row");
 #define MISSING_MAX 32
 #define EVERY_CALL UINT64_MAX
@@ -41,7 +41,7 @@ static struct {
 			TAPE_NVML_FUNCTIONS(F)
 #undef F
 #define F(number, function) [number] = { .name = "cupti" #function },
-				STANDIN_FUNCTIONS(F)
+				TAPE_ENGINE_FUNCTIONS(F) STANDIN_FUNCTIONS(F)
 #undef F
 };
 
@@ -216,6 +216,8 @@ static bool parse_numbers(const char *line)
 		{ "pc-unload every", &faults.pc_unload_every },
 		{ "range-extra every", &faults.range_extra_every },
 		{ "passes", &faults.passes },
+		{ "gpu-memory", &faults.gpu_memory },
+		{ "gpu-memory-free", &faults.gpu_memory_free },
 		{ "range-destroy at", &faults.range_destroy_at },
 		{ "sass-dropped", &faults.sass_dropped },
 		{ "sass-destroy at", &faults.sass_destroy_at },

@@ -26,6 +26,8 @@ struct place standin_place(void);
 
 /* CUcontext of the call that was played last. */
 extern _Atomic(uintptr_t) standin_current_context;
+/* The calling thread plays what is between cuStreamBeginCapture and cuStreamEndCapture. */
+extern __thread bool standin_capturing;
 /* Whether any record has been played; before that the place and time shift are unknown. */
 bool standin_has_begun(void);
 
@@ -35,6 +37,22 @@ bool standin_has_begun(void);
  */
 bool standin_answer(enum tape_function function, const uint64_t *arguments, unsigned count,
 		    struct tape_call *answer);
+
+/*
+ * The same, but only if it was asked inside of the callback of an API call that is played. (Others
+ * may be nested in it.)
+ */
+bool standin_answer_here(enum tape_function function, const uint64_t *arguments, unsigned count,
+			 struct tape_call *answer);
+/*
+ * Returns the function's first successful call from record *from on that the tape has up to this
+ * place, and sets *from to the record after it. At the tape's end all that are left are there.
+ */
+bool standin_next_answer(enum tape_function function, size_t *from, struct tape_call *answer);
+/* Whether the tape has any answer of the function. */
+bool standin_answers(enum tape_function function);
+/* Returns the text of a record, copied to where it stays; "" if the cursor has failed. */
+const char *standin_keep_text(struct cursor *c);
 
 /* Returns the name of an API function from its callbacks on the tape; NULL: it was never called. */
 const char *standin_function_name(uint32_t domain, uint32_t cbid);
@@ -55,18 +73,11 @@ const char *standin_text_at(uint64_t pointer);
 	F(50, PCSamplingEnable)                                                                    \
 	F(51, PCSamplingDisable)                                                                   \
 	F(52, PCSamplingSetConfigurationAttribute)                                                 \
-	F(53, PCSamplingGetConfigurationAttribute)                                                 \
 	F(54, PCSamplingGetNumStallReasons)                                                        \
-	F(55, PCSamplingGetStallReasons)                                                           \
-	F(56, PCSamplingGetData)                                                                   \
-	F(57, GetCubinCrc)                                                                         \
 	F(60, ActivityGetNextRecord)                                                               \
-	F(110, DeviceGetChipName)                                                                  \
 	F(111, ProfilerInitialize)                                                                 \
 	F(112, ProfilerGetCounterAvailability)                                                     \
 	F(113, ProfilerHostInitialize)                                                             \
-	F(114, ProfilerHostConfigAddMetrics)                                                       \
-	F(115, ProfilerHostEvaluateToGpuValues)                                                    \
 	F(116, RangeProfilerEnable)                                                                \
 	F(117, RangeProfilerDisable)                                                               \
 	F(118, RangeProfilerGetCounterDataSize)                                                    \
@@ -86,21 +97,17 @@ const char *standin_text_at(uint64_t pointer);
 	F(132, PmSamplingGetCounterDataSize)                                                       \
 	F(133, PmSamplingCounterDataImageInitialize)                                               \
 	F(134, PmSamplingGetCounterDataInfo)                                                       \
-	F(135, PmSamplingCounterDataGetSampleInfo)                                                 \
 	F(136, CtxSynchronize) /* cuCtxSynchronize */                                              \
-	F(137, SassMetricsGetProperties)                                                           \
 	F(138, SassMetricsSetConfig)                                                               \
 	F(139, SassMetricsEnable)                                                                  \
-	F(140, SassMetricsDisable)                                                                 \
 	F(141, SassMetricsGetDataProperties)                                                       \
-	F(142, SassMetricsFlushData)                                                               \
 	F(143, ActivityFlushPeriod)                                                                \
 	F(144, RangeProfilerPushRange)                                                             \
 	F(145, RangeProfilerPopRange)
 
 enum {
 #define F(number, name) STANDIN_##name = number,
-	STANDIN_FUNCTIONS(F)
+	TAPE_ENGINE_FUNCTIONS(F) STANDIN_FUNCTIONS(F)
 #undef F
 };
 
@@ -125,6 +132,7 @@ struct faults {
 	uint64_t pc_unload_every; /* launches between unloads */
 	/* launches between additional kernels in the range profiler's session */
 	uint64_t range_extra_every;
+	uint64_t gpu_memory, gpu_memory_free; /* bytes; 0: 80 GiB, all free */
 	uint64_t passes; /* that every set of metrics needs; 0: as many as its metrics */
 	uint64_t range_destroy_at; /* during this launch, if profiled, its context is destroyed */
 	bool sass_zero; /* all counts are 0 */

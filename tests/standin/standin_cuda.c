@@ -185,6 +185,15 @@ EXPORT CUresult cuCtxSynchronize(void)
 	return standin_fault(STANDIN_CtxSynchronize, &result) ? (CUresult)result : CUDA_SUCCESS;
 }
 
+EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
+{
+	const struct faults *faults = standin_faults();
+
+	*total = faults->gpu_memory ?: (size_t)80 << 30;
+	*available = faults->gpu_memory ? faults->gpu_memory_free : *total;
+	return CUDA_SUCCESS;
+}
+
 /* Of all threads: that of the call that was played last. */
 EXPORT CUresult cuCtxGetCurrent(CUcontext *context)
 {
@@ -199,7 +208,7 @@ EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *stat
 
 	if (!stream)
 		return CUDA_ERROR_INVALID_VALUE;
-	*status = every && (atomic_fetch_add(&asked, 1) + 1) % every == 0
+	*status = (every && (atomic_fetch_add(&asked, 1) + 1) % every == 0) || standin_capturing
 			  ? CU_STREAM_CAPTURE_STATUS_ACTIVE
 			  : CU_STREAM_CAPTURE_STATUS_NONE;
 	return CUDA_SUCCESS;

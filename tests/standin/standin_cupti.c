@@ -533,6 +533,14 @@ static bool is_launch_of_driver(const struct tape_event *e)
 	       !strstr(name, "HostFunc");
 }
 
+static void follow_capture(const char *function, bool exits)
+{
+	if (exits && strncmp(function, "cuStreamBeginCapture", 20) == 0)
+		standin_capturing = true;
+	else if (!exits && strncmp(function, "cuStreamEndCapture", 18) == 0)
+		standin_capturing = false;
+}
+
 static void play_api(const struct tape_event *e)
 {
 	static __thread uint64_t
@@ -559,6 +567,8 @@ static void play_api(const struct tape_event *e)
 		.correlationId = correlation,
 	};
 
+	if (e->domain == CUPTI_CB_DOMAIN_DRIVER_API && data.functionName)
+		follow_capture(data.functionName, e->site == CUPTI_API_EXIT);
 	if (e->site == CUPTI_API_ENTER) {
 		*slot = 0;
 		launches = enter_call(e);
@@ -587,7 +597,8 @@ static void play_api(const struct tape_event *e)
 
 static void play_resource(const struct tape_event *e)
 {
-	CUpti_ModuleResourceData module = { (uint32_t)e->numbers[0], e->numbers[1], NULL };
+	CUpti_ModuleResourceData module = { (uint32_t)e->numbers[0], e->numbers[1],
+					    (const char *)e->cubin };
 	CUpti_StreamAttrData attribute = { (CUstream)(uintptr_t)e->numbers[0],
 					   (CUstreamAttrID)e->numbers[1], NULL };
 	CUpti_GraphData graph = {

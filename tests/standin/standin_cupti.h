@@ -101,11 +101,11 @@ void sass_metrics_flush(void);
 /* Whether this configuration is valid: made by the host API, for one pass. */
 bool range_profiler_is_config(const uint8_t *config, size_t bytes);
 /*
- * standin_pm_sampling.c. Returns the value of a metric in a sample of an image; false: it is not
+ * standin_pm_sampling.c. Computes the values of metrics in a sample of an image; false: it is not
  * one of its images, or has no such sample.
  */
-bool pm_sampling_value(const uint8_t *image, size_t bytes, size_t index, const char *name,
-		       double *value);
+bool pm_sampling_values(const uint8_t *image, size_t bytes, size_t index, const char *const *names,
+			size_t count, double *values);
 
 /* Returns CUPTI's clock. */
 uint64_t cupti_now(void);

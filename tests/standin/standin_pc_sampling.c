@@ -1,7 +1,8 @@
 /*
  * PC sampling of the stand-in libcupti.so.13. Each kernel launch has 48 samples: at three PCs of
  * its function, and 3 elsewhere. All functions are in one module with made-up code, which is loaded
- * at the first sampled launch.
+ * at the first sampled launch. If the tape has samples of a GPU, these come instead, each once, at
+ * or after its place of the tape.
  */
 #include "stage.h"
 #include "standin_cupti.h"
@@ -12,6 +13,8 @@
 #include <string.h>
 
 #include <cupti_pcsampling.h>
+
+#include "base/map.h"
 
 #define CONTEXTS_MAX 8
 #define FUNCTIONS_MAX 20480
@@ -65,6 +68,18 @@ static uint64_t launches;
 		if (standin_fault(function, &forced_))                                             \
 			return (CUptiResult)forced_;                                               \
 	} while (0)
+
+/* Samples of a GPU: the reading that is being delivered. */
+static struct {
+	size_t from; /* the next record */
+	struct cursor pcs;
+	uint64_t left; /* PCs */
+} taped;
+
+static bool is_taped(void)
+{
+	return standin_answers(TAPE_cuptiPCSamplingGetData);
+}
 
 static struct sampled *find(CUcontext handle)
 {
@@ -125,7 +140,7 @@ void pc_sampling_launch(CUcontext context, const char *symbol)
 	bool loads = false, unloads = false;
 	struct sampled *c;
 
-	if (!symbol)
+	if (!symbol || is_taped())
 		return;
 	pthread_mutex_lock(&lock);
 	c = find(context);
@@ -187,6 +202,7 @@ EXPORT CUptiResult cuptiGetCubinCrc(CUpti_GetCubinCrcParams *p)
 {
 	const uint8_t *bytes = p->cubin;
 	uint64_t crc = UINT64_C(0xcbf29ce484222325);
+	struct tape_call answer;
 
 	FAULT(STANDIN_GetCubinCrc);
 	if (p->size != CUpti_GetCubinCrcParamsSize || !bytes || !p->cubinSize)
@@ -194,6 +210,10 @@ EXPORT CUptiResult cuptiGetCubinCrc(CUpti_GetCubinCrcParams *p)
 	for (size_t i = 0; i < p->cubinSize; i++)
 		crc = (crc ^ bytes[i]) * UINT64_C(0x100000001b3);
 	p->cubinCrc = (uint32_t)crc; /* as on a GPU */
+	crc = hash_bytes(p->cubin, p->cubinSize);
+	if (standin_answer(TAPE_cuptiGetCubinCrc, &crc, 1, &answer) &&
+	    answer.output_length == sizeof(uint64_t))
+		p->cubinCrc = load_u64(answer.output);
 	return CUPTI_SUCCESS;
 }
 
@@ -244,12 +264,36 @@ static bool is_enabled(CUcontext context)
 	return enabled;
 }
 
+/* Returns their number. p may be NULL. */
+static size_t give_taped_reasons(const CUpti_PCSamplingGetStallReasonsParams *p)
+{
+	struct tape_call answer;
+	struct cursor c;
+	size_t n = 0;
+
+	if (!standin_answer(TAPE_cuptiPCSamplingGetStallReasons, NULL, 0, &answer))
+		return 0;
+	c = cursor_of(answer.output, answer.output_length);
+	for (; cursor_left(&c); n++) {
+		uint32_t index = (uint32_t)cursor_varint(&c);
+		const char *name = standin_keep_text(&c);
+
+		if (!p)
+			continue;
+		p->stallReasonIndex[n] = index;
+		snprintf(p->stallReasons[n], CUPTI_STALL_REASON_STRING_SIZE, "%s", name);
+	}
+	return n;
+}
+
 EXPORT CUptiResult cuptiPCSamplingGetNumStallReasons(CUpti_PCSamplingGetNumStallReasonsParams *p)
 {
 	FAULT(STANDIN_PCSamplingGetNumStallReasons);
 	if (p->size != CUpti_PCSamplingGetNumStallReasonsParamsSize)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	*p->numStallReasons = is_enabled(p->ctx) ? REASONS : 0;
+	if (is_taped() && is_enabled(p->ctx))
+		*p->numStallReasons = give_taped_reasons(NULL);
 	return CUPTI_SUCCESS;
 }
 
@@ -258,7 +302,9 @@ EXPORT CUptiResult cuptiPCSamplingGetStallReasons(CUpti_PCSamplingGetStallReason
 	FAULT(STANDIN_PCSamplingGetStallReasons);
 	if (p->size != CUpti_PCSamplingGetStallReasonsParamsSize || p->numStallReasons < REASONS)
 		return CUPTI_ERROR_INVALID_PARAMETER;
-	for (uint32_t i = 0; i < REASONS; i++) {
+	if (is_taped())
+		give_taped_reasons(p);
+	for (uint32_t i = 0; i < REASONS && !is_taped(); i++) {
 		p->stallReasonIndex[i] = FIRST_INDEX + i;
 		snprintf(p->stallReasons[i], CUPTI_STALL_REASON_STRING_SIZE, "%s", reasons[i]);
 	}
@@ -313,16 +359,22 @@ cuptiPCSamplingSetConfigurationAttribute(CUpti_PCSamplingConfigurationInfoParams
 EXPORT CUptiResult
 cuptiPCSamplingGetConfigurationAttribute(CUpti_PCSamplingConfigurationInfoParams *p)
 {
+	struct tape_call answer;
 	struct sampled *c;
+	uint32_t period;
 
 	FAULT(STANDIN_PCSamplingGetConfigurationAttribute);
 	pthread_mutex_lock(&lock);
 	c = find(p->ctx);
+	period = c ? c->period : 0;
+	if (standin_answer(TAPE_cuptiPCSamplingGetConfigurationAttribute, NULL, 0, &answer) &&
+	    answer.output_length == sizeof(period))
+		period = load_u32(answer.output);
 	for (size_t i = 0; c && i < p->numAttributes; i++)
 		if (p->pPCSamplingConfigurationInfo[i].attributeType ==
 		    CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_PERIOD)
 			p->pPCSamplingConfigurationInfo[i]
-				.attributeData.samplingPeriodData.samplingPeriod = c->period;
+				.attributeData.samplingPeriodData.samplingPeriod = period;
 	pthread_mutex_unlock(&lock);
 	return c ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_OPERATION;
 }
@@ -354,6 +406,52 @@ static void give_pc(CUpti_PCSamplingPCData *out, size_t pc, const char *name, ui
 			};
 }
 
+static bool next_reading(CUpti_PCSamplingData *out)
+{
+	struct tape_call answer;
+
+	if (!standin_next_answer(TAPE_cuptiPCSamplingGetData, &taped.from, &answer))
+		return false;
+	taped.pcs = cursor_of(answer.output, answer.output_length);
+	out->totalSamples += cursor_varint(&taped.pcs);
+	out->droppedSamples += cursor_varint(&taped.pcs);
+	out->nonUsrKernelsTotalSamples += cursor_varint(&taped.pcs);
+	out->hardwareBufferFull |= cursor_varint(&taped.pcs) != 0;
+	taped.left = cursor_varint(&taped.pcs);
+	return true;
+}
+
+static void give_taped_pc(CUpti_PCSamplingPCData *out)
+{
+	uint64_t count;
+
+	out->cubinCrc = cursor_varint(&taped.pcs);
+	out->pcOffset = cursor_varint(&taped.pcs);
+	out->functionIndex = (uint32_t)cursor_varint(&taped.pcs);
+	out->functionName = name_of(standin_keep_text(&taped.pcs));
+	count = cursor_varint(&taped.pcs);
+	for (out->stallReasonCount = 0; out->stallReasonCount < count && !taped.pcs.failed;) {
+		uint32_t index = (uint32_t)cursor_varint(&taped.pcs);
+
+		out->stallReason[out->stallReasonCount++] =
+			(CUpti_PCSamplingStallReason){ index, (uint32_t)cursor_varint(&taped.pcs) };
+	}
+}
+
+static void give_taped(CUpti_PCSamplingData *out, uint64_t most)
+{
+	out->totalNumPcs = out->remainingNumPcs = 0;
+	out->totalSamples = out->droppedSamples = out->nonUsrKernelsTotalSamples = 0;
+	while (taped.left || next_reading(out)) {
+		if (taped.left && out->totalNumPcs == most) {
+			out->remainingNumPcs = taped.left;
+			return;
+		}
+		for (; taped.left && out->totalNumPcs < most; taped.left--)
+			give_taped_pc(&out->pPcData[out->totalNumPcs++]);
+	}
+}
+
 /* Called with the lock. */
 static void give(struct sampled *c, CUpti_PCSamplingData *out)
 {
@@ -361,6 +459,10 @@ static void give(struct sampled *c, CUpti_PCSamplingData *out)
 
 	if (most == 0 || most > out->collectNumPcs)
 		most = out->collectNumPcs;
+	if (is_taped()) {
+		give_taped(out, most);
+		return;
+	}
 	out->totalNumPcs = out->remainingNumPcs = 0;
 	out->droppedSamples = c->total ? standin_faults()->pc_dropped : 0;
 	out->totalSamples = c->total + out->droppedSamples;

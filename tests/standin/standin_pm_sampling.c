@@ -7,7 +7,8 @@
  * Samples are known: launch__correlation.sum is the start by CUPTI's clock in microseconds of its
  * second, gpu__time_duration.sum its length, sm__cycles_active.avg its number since the start;
  * l1tex__t_sector_hit_rate.pct is not a number. The first one begins long before the start, as on a
- * GPU.
+ * GPU. If the tape has samples of a GPU, these follow the first one, at or after their place of the
+ * tape.
  */
 #include "standin_cupti.h"
 
@@ -42,13 +43,14 @@ struct image {
 	uint32_t magic;
 	uint64_t capacity, count;
 	struct sample {
-		uint64_t start_ns, end_ns, number;
+		uint64_t start_ns, end_ns, number; /* of a GPU's: record of its values */
 	} samples[SAMPLES_MAX];
 };
 
 struct CUpti_PmSampling_Object {
 	bool enabled, started, hopeless; /* hopeless: stopping failed */
 	uint64_t interval_ns, start_ns, stop_ns, taken, capacity;
+	size_t from; /* of a tape with samples of a GPU: the next record */
 	const uint8_t *config; /* owned by the client */
 	size_t config_bytes;
 };
@@ -77,8 +79,8 @@ static bool is_image(const uint8_t *bytes, size_t size)
 	       ((const struct image *)(const void *)bytes)->magic == IMAGE_MAGIC;
 }
 
-bool pm_sampling_value(const uint8_t *bytes, size_t size, size_t index, const char *name,
-		       double *value)
+static bool value_of(const uint8_t *bytes, size_t size, size_t index, const char *name,
+		     double *value)
 {
 	const struct image *image = (const struct image *)(const void *)bytes;
 	const struct sample *s = &image->samples[index];
@@ -93,6 +95,65 @@ bool pm_sampling_value(const uint8_t *bytes, size_t size, size_t index, const ch
 		*value = (double)s->number;
 	else
 		*value = strncmp(name, "l1tex", 5) == 0 ? (double)NAN : -1.5;
+	return true;
+}
+
+static bool is_taped(void)
+{
+	return standin_answers(TAPE_cuptiPmSamplingCounterDataGetSampleInfo);
+}
+
+/* Samples of a GPU that fit in the image; the recorder skips the first one since the start. */
+static void decode_taped(struct image *image)
+{
+	uint64_t shift = standin_place().time_shift;
+	struct tape_call info, values;
+	size_t at;
+
+	while (image->count < image->capacity) {
+		struct sample *s = &image->samples[image->count];
+
+		at = device.from;
+		if (!standin_next_answer(TAPE_cuptiPmSamplingCounterDataGetSampleInfo, &at, &info))
+			return;
+		if (!device.taken++) {
+			*s = (struct sample){ device.start_ns - 600000000, device.start_ns, 0 };
+			image->count++;
+			continue;
+		}
+		if (info.output_length != 2 * sizeof(uint64_t) ||
+		    !standin_next_answer(TAPE_cuptiProfilerHostEvaluateToGpuValues, &at, &values))
+			return;
+		device.from = at;
+		s->start_ns = load_u64(info.output) + shift;
+		s->end_ns = load_u64((const uint8_t *)info.output + sizeof(uint64_t)) + shift;
+		s->number = at - 1;
+		image->count++;
+	}
+}
+
+/* Computes the values of a sample of a GPU. */
+static bool taped_values(const struct sample *s, size_t count, double *values)
+{
+	struct tape_call answer;
+
+	if (!s->number || !tape_get_call(&standin_tape()->records.data[s->number], &answer) ||
+	    answer.output_length != count * sizeof(*values))
+		return false;
+	memcpy(values, answer.output, answer.output_length);
+	return true;
+}
+
+bool pm_sampling_values(const uint8_t *bytes, size_t size, size_t index, const char *const *names,
+			size_t count, double *values)
+{
+	const struct image *image = (const struct image *)(const void *)bytes;
+
+	if (is_taped() && is_image(bytes, size) && index < image->count)
+		return taped_values(&image->samples[index], count, values);
+	for (size_t i = 0; i < count; i++)
+		if (!value_of(bytes, size, index, names[i], &values[i]))
+			return false;
 	return true;
 }
 
@@ -210,6 +271,15 @@ EXPORT CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params 
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	no_harm(range_profiler_is_config(device.config, device.config_bytes),
 		"its configuration is gone");
+	if (is_taped()) {
+		decode_taped(image);
+		p->overflow = 0;
+		p->decodeStopReason =
+			image->count == image->capacity
+				? CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL
+				: CUPTI_PM_SAMPLING_DECODE_STOP_REASON_END_OF_RECORDS;
+		return CUPTI_SUCCESS;
+	}
 	all = ((device.started ? cupti_now() : device.stop_ns) - device.start_ns) /
 	      device.interval_ns;
 	there = all - MIN(all, device.taken);

@@ -9,7 +9,8 @@
  * gpu__time_duration.sum 1,000 ns and its number, sm__cycles_active.avg the length of the kernel's
  * name; l1tex__t_sector_hit_rate.pct is not a number. For a named range they are the
  * number of launches in its last pass, 1,000 ns and the number of passes, and the length of its
- * name.
+ * name. If the tape has values of a GPU, a launch has those that it had there, and the metrics and
+ * their passes are the tape's, but for the lists of all metrics.
  */
 #include "delivery.h"
 #include "standin_cupti.h"
@@ -25,6 +26,9 @@
 #include <cupti_profiler_target.h>
 #include <cupti_range_profiler.h>
 #include <cupti_target.h>
+
+#include "base/map.h"
+#include "base/strbuf.h"
 
 #define CONTEXTS_MAX 8
 #define METRICS 16
@@ -70,10 +74,12 @@ static const struct metric {
 struct CUpti_Profiler_Host_Object {
 	bool live, samples;
 	uint32_t count, chosen[METRICS]; /* metric * 8 + submetric */
+	uint64_t names; /* hash of the chosen names, as tapes have it */
 };
 
 struct config {
 	uint32_t magic, samples, count, chosen[METRICS];
+	uint64_t names;
 };
 
 struct image {
@@ -86,6 +92,20 @@ struct image {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool is_taped(void)
+{
+	return standin_answers(TAPE_cuptiProfilerHostConfigAddMetrics);
+}
+
+static uint64_t hash_names(const char *const *names, size_t count)
+{
+	_cleanup_strbuf_ struct strbuf all = STRBUF_INIT;
+
+	for (size_t i = 0; i < count; i++)
+		strbuf_add(&all, names[i], strlen(names[i]) + 1);
+	return hash_bytes(strbuf_text(&all), all.length);
+}
 
 /* --- the profiler host --- */
 
@@ -134,11 +154,24 @@ cuptiProfilerHostGetSupportedChips(CUpti_Profiler_Host_GetSupportedChips_Params 
 	return CUPTI_SUCCESS;
 }
 
+/* Returns NULL if the tape has none. */
+static const char *taped_chip(void)
+{
+	static char chip[64];
+	struct tape_call answer;
+
+	if (!standin_answer(TAPE_cuptiDeviceGetChipName, NULL, 0, &answer) || answer.result)
+		return NULL;
+	snprintf(chip, sizeof(chip), "%.*s", (int)answer.output_length,
+		 (const char *)answer.output);
+	return chip;
+}
+
 EXPORT CUptiResult cuptiDeviceGetChipName(CUpti_Device_GetChipName_Params *p)
 {
 	FAULT(STANDIN_DeviceGetChipName);
 	CHECK_SIZE(p, CUpti_Device_GetChipName_Params);
-	p->pChipName = "GH100";
+	p->pChipName = taped_chip() ?: "GH100";
 	return CUPTI_SUCCESS;
 }
 
@@ -158,7 +191,8 @@ EXPORT CUptiResult cuptiProfilerHostInitialize(CUpti_Profiler_Host_Initialize_Pa
 	if (p->profilerType >= CUPTI_PROFILER_TYPE_PROFILER_INVALID || !p->pChipName)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	for (size_t i = 0; i < ARRAY_SIZE(chips); i++)
-		if (strcmp(chips[i], p->pChipName) == 0) {
+		if (strcmp(chips[i], p->pChipName) == 0 ||
+		    (taped_chip() && strcmp(taped_chip(), p->pChipName) == 0)) {
 			p->pHostObject = calloc(1, sizeof(*p->pHostObject));
 			p->pHostObject->live = true;
 			p->pHostObject->samples =
@@ -210,10 +244,22 @@ EXPORT CUptiResult cuptiProfilerHostGetSubMetrics(CUpti_Profiler_Host_GetSubMetr
 EXPORT CUptiResult
 cuptiProfilerHostGetMetricProperties(CUpti_Profiler_Host_GetMetricProperties_Params *p)
 {
+	uint64_t name = hash_names(&p->pMetricName, 1);
 	const struct metric *m;
+	struct tape_call answer;
 	int sub;
 
 	CHECK_SIZE(p, CUpti_Profiler_Host_GetMetricProperties_Params);
+	if (standin_answer(TAPE_cuptiProfilerHostGetMetricProperties, &name, 1, &answer) &&
+	    !answer.result) {
+		struct cursor c = cursor_of(answer.output, answer.output_length);
+
+		p->pDescription = standin_keep_text(&c);
+		p->pHwUnit = standin_keep_text(&c);
+		p->pDimUnit = standin_keep_text(&c);
+		p->metricType = (CUpti_MetricType)cursor_varint(&c);
+		return CUPTI_SUCCESS;
+	}
 	m = find_metric(p->pMetricName, &sub);
 	if (!m)
 		return CUPTI_ERROR_INVALID_METRIC_NAME;
@@ -224,6 +270,24 @@ cuptiProfilerHostGetMetricProperties(CUpti_Profiler_Host_GetMetricProperties_Par
 	return CUPTI_SUCCESS;
 }
 
+/* The GPU's answers about each of the names. */
+static CUptiResult add_taped(CUpti_Profiler_Host_Object *o, const char *const *names, size_t count)
+{
+	struct tape_call answer;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t name = hash_names(&names[i], 1);
+
+		if (!standin_answer(TAPE_cuptiProfilerHostConfigAddMetrics, &name, 1, &answer))
+			return CUPTI_ERROR_INVALID_PARAMETER;
+		if (answer.result)
+			return (CUptiResult)answer.result;
+	}
+	o->count = 1;
+	o->names = hash_names(names, count);
+	return CUPTI_SUCCESS;
+}
+
 /* One invalid name, and none is added. */
 EXPORT CUptiResult cuptiProfilerHostConfigAddMetrics(CUpti_Profiler_Host_ConfigAddMetrics_Params *p)
 {
@@ -231,6 +295,8 @@ EXPORT CUptiResult cuptiProfilerHostConfigAddMetrics(CUpti_Profiler_Host_ConfigA
 
 	FAULT(STANDIN_ProfilerHostConfigAddMetrics);
 	CHECK_SIZE(p, CUpti_Profiler_Host_ConfigAddMetrics_Params);
+	if (is_taped())
+		return add_taped(o, p->ppMetricNames, p->numMetrics);
 	for (size_t i = 0; i < p->numMetrics; i++) {
 		int sub;
 		const struct metric *m = find_metric(p->ppMetricNames[i], &sub);
@@ -256,9 +322,11 @@ cuptiProfilerHostGetConfigImageSize(CUpti_Profiler_Host_GetConfigImageSize_Param
 
 EXPORT CUptiResult cuptiProfilerHostGetConfigImage(CUpti_Profiler_Host_GetConfigImage_Params *p)
 {
-	struct config config = {
-		CONFIG_MAGIC, p->pHostObject->samples, p->pHostObject->count, { 0 }
-	};
+	struct config config = { CONFIG_MAGIC,
+				 p->pHostObject->samples,
+				 p->pHostObject->count,
+				 { 0 },
+				 p->pHostObject->names };
 
 	CHECK_SIZE(p, CUpti_Profiler_Host_GetConfigImage_Params);
 	if (p->configImageSize < sizeof(config))
@@ -272,9 +340,16 @@ EXPORT CUptiResult cuptiProfilerHostGetConfigImage(CUpti_Profiler_Host_GetConfig
 static size_t passes_of(const struct config *config)
 {
 	size_t passes = config->samples && config->count > 4 ? 2 : 0;
+	struct tape_call answer;
 
 	if (standin_faults()->passes)
 		return (size_t)standin_faults()->passes;
+	if (is_taped())
+		return standin_answer(TAPE_cuptiProfilerHostGetNumOfPasses, &config->names, 1,
+				      &answer) &&
+				       !answer.result
+			       ? load_u64(answer.output)
+			       : 1;
 	for (size_t i = 0; i < config->count; i++)
 		passes = MAX(passes, metrics[config->chosen[i] / 8].passes);
 	return passes;
@@ -313,6 +388,19 @@ static double value_of(const struct metric *m, const struct range *r)
 	return strcmp(m->name, "l1tex__t_sector_hit_rate") == 0 ? (double)NAN : 0.5;
 }
 
+/* The values that the GPU had for the launch that is played. */
+static CUptiResult evaluate_taped(CUpti_Profiler_Host_EvaluateToGpuValues_Params *p)
+{
+	uint64_t names = hash_names(p->ppMetricNames, p->numMetrics);
+	struct tape_call answer;
+
+	if (!standin_answer_here(TAPE_cuptiProfilerHostEvaluateToGpuValues, &names, 1, &answer) ||
+	    answer.output_length != p->numMetrics * sizeof(*p->pMetricValues))
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	memcpy(p->pMetricValues, answer.output, answer.output_length);
+	return (CUptiResult)answer.result;
+}
+
 EXPORT CUptiResult
 cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Params *p)
 {
@@ -324,17 +412,17 @@ cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Par
 		abort();
 	}
 	CHECK_SIZE(p, CUpti_Profiler_Host_EvaluateToGpuValues_Params);
-	if (p->pHostObject->samples) {
-		for (size_t i = 0; i < p->numMetrics; i++)
-			if (!pm_sampling_value(p->pCounterDataImage, p->counterDataImageSize,
-					       p->rangeIndex, p->ppMetricNames[i],
-					       &p->pMetricValues[i]))
-				return CUPTI_ERROR_INVALID_PARAMETER;
-		return CUPTI_SUCCESS;
-	}
+	if (p->pHostObject->samples)
+		return pm_sampling_values(p->pCounterDataImage, p->counterDataImageSize,
+					  p->rangeIndex, p->ppMetricNames, p->numMetrics,
+					  p->pMetricValues)
+			       ? CUPTI_SUCCESS
+			       : CUPTI_ERROR_INVALID_PARAMETER;
 	if (p->counterDataImageSize < sizeof(*image) || image->magic != IMAGE_MAGIC ||
 	    p->rangeIndex >= image->count)
 		return CUPTI_ERROR_INVALID_PARAMETER;
+	if (is_taped())
+		return evaluate_taped(p);
 	for (size_t i = 0; i < p->numMetrics; i++) {
 		int sub;
 		const struct metric *m = find_metric(p->ppMetricNames[i], &sub);

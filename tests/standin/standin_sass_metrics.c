@@ -8,7 +8,7 @@
  *
  * Each measured launch has instructions at three offsets of its function. Metric m (from 1) of the
  * instruction at offset o is 1000 * m + o. Only the second instruction has the last metric, named
- * by a separate record.
+ * by a separate record. If the tape has counts of a GPU, a launch has those that it had there.
  */
 #include "standin_cupti.h"
 
@@ -18,6 +18,8 @@
 #include <string.h>
 
 #include <cupti_sass_metrics.h>
+
+#include "base/map.h"
 
 #define CONTEXTS_MAX 8
 #define FUNCTIONS_MAX 64
@@ -82,6 +84,26 @@ static struct patched *find(CUcontext context)
 	return NULL;
 }
 
+static bool is_taped(void)
+{
+	return standin_answers(TAPE_cuptiSassMetricsFlushData);
+}
+
+/* Returns the counts that a GPU had for the launch that is played; no records if it had none. */
+static struct cursor taped_counts(uint64_t *records, uint64_t *instances)
+{
+	struct tape_call answer;
+	struct cursor c = { 0 };
+
+	*records = *instances = 0;
+	if (!standin_answer_here(TAPE_cuptiSassMetricsFlushData, NULL, 0, &answer))
+		return c;
+	c = cursor_of(answer.output, answer.output_length);
+	*records = cursor_varint(&c);
+	*instances = cursor_varint(&c);
+	return c;
+}
+
 static bool is_idle(void)
 {
 	return standin_calls(STANDIN_CtxSynchronize) > synchronized_before;
@@ -140,7 +162,7 @@ void sass_metrics_launch(CUcontext context, const char *symbol)
 	pthread_mutex_lock(&lock);
 	launches++;
 	synchronized_before = standin_calls(STANDIN_CtxSynchronize);
-	loads = is_configured && !is_loaded;
+	loads = is_configured && !is_loaded && !is_taped();
 	is_loaded |= loads;
 	c = context ? find(context) : NULL;
 	if (c && symbol)
@@ -172,8 +194,22 @@ void sass_metrics_unsubscribe(void)
 
 EXPORT CUptiResult cuptiSassMetricsGetProperties(CUpti_SassMetrics_GetProperties_Params *p)
 {
+	uint64_t name = hash_bytes(p->pMetricName, strlen(p->pMetricName) + 1);
+	struct tape_call answer;
+
 	FAULT(STANDIN_SassMetricsGetProperties);
 	CHECK_SIZE(p, CUpti_SassMetrics_GetProperties_Params);
+	if (standin_answer(TAPE_cuptiSassMetricsGetProperties, &name, 1, &answer) &&
+	    !answer.result) {
+		struct cursor c = cursor_of(answer.output, answer.output_length);
+
+		p->metric.metricId = cursor_varint(&c);
+		p->metric.pMetricName = p->pMetricName;
+		p->metric.pMetricDescription = standin_keep_text(&c);
+		return CUPTI_SUCCESS;
+	}
+	if (is_taped())
+		return CUPTI_ERROR_INVALID_PARAMETER;
 	for (size_t i = 0; i < METRICS && strcmp(p->pChipName, "GH100") == 0; i++)
 		if (strcmp(p->pMetricName, metrics[i].pMetricName) == 0) {
 			p->metric = metrics[i];
@@ -191,7 +227,7 @@ EXPORT CUptiResult cuptiSassMetricsSetConfig(CUpti_SassMetricsSetConfig_Params *
 	if (!p->numOfMetricConfig || p->deviceIndex)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	memset(is_chosen, 0, sizeof(is_chosen));
-	for (size_t i = 0; i < p->numOfMetricConfig; i++) {
+	for (size_t i = 0; i < p->numOfMetricConfig && !is_taped(); i++) {
 		uint64_t number = p->pConfigs[i].metricId - FIRST_ID;
 
 		if (number >= METRICS || is_chosen[number] ||
@@ -248,7 +284,8 @@ EXPORT CUptiResult cuptiSassMetricsDisable(CUpti_SassMetricsDisable_Params *p)
 	CHECK_SIZE(p, CUpti_SassMetricsDisable_Params);
 	pthread_mutex_lock(&lock);
 	if (c) {
-		p->numOfDroppedRecords = records_of(c) + standin_faults()->sass_dropped;
+		p->numOfDroppedRecords =
+			(is_taped() ? 0 : records_of(c)) + standin_faults()->sass_dropped;
 		no_harm(!launches_elsewhere(), "disabled beside a launch of another thread");
 		*c = (struct patched){ 0 };
 		was_disabled = true;
@@ -259,6 +296,7 @@ EXPORT CUptiResult cuptiSassMetricsDisable(CUpti_SassMetricsDisable_Params *p)
 
 EXPORT CUptiResult cuptiSassMetricsGetDataProperties(CUpti_SassMetricsGetDataProperties_Params *p)
 {
+	uint64_t records, instances;
 	struct patched *c;
 
 	FAULT(STANDIN_SassMetricsGetDataProperties);
@@ -271,6 +309,11 @@ EXPORT CUptiResult cuptiSassMetricsGetDataProperties(CUpti_SassMetricsGetDataPro
 	for (size_t m = 0; m < METRICS - 1; m++)
 		p->numOfInstances += is_chosen[m];
 	p->numOfInstances = MAX(p->numOfInstances, 1u);
+	if (c && is_taped()) {
+		taped_counts(&records, &instances);
+		p->numOfPatchedInstructionRecords = records;
+		p->numOfInstances = instances;
+	}
 	pthread_mutex_unlock(&lock);
 	return c ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_OPERATION;
 }
@@ -294,6 +337,28 @@ static void give(CUpti_SassMetrics_Data *out, size_t instances, const char *name
 			};
 }
 
+static void give_taped(CUpti_SassMetricsFlushData_Params *p)
+{
+	uint64_t records, instances;
+	struct cursor c = taped_counts(&records, &instances);
+
+	for (size_t i = 0; i < MIN(records, p->numOfPatchedInstructionRecords); i++) {
+		CUpti_SassMetrics_Data *out = &p->pMetricsData[i];
+
+		out->cubinCrc = (uint32_t)cursor_varint(&c);
+		out->functionIndex = (uint32_t)cursor_varint(&c);
+		out->pcOffset = (uint32_t)cursor_varint(&c);
+		out->functionName = standin_keep_text(&c);
+		for (size_t k = 0; k < instances; k++) {
+			uint64_t id = cursor_varint(&c), value = cursor_varint(&c);
+
+			if (k < p->numOfInstances)
+				out->pInstanceValues[k] =
+					(CUpti_SassMetrics_InstanceValue){ id, value };
+		}
+	}
+}
+
 EXPORT CUptiResult cuptiSassMetricsFlushData(CUpti_SassMetricsFlushData_Params *p)
 {
 	CUptiResult r = CUPTI_ERROR_INVALID_PARAMETER;
@@ -306,7 +371,11 @@ EXPORT CUptiResult cuptiSassMetricsFlushData(CUpti_SassMetricsFlushData_Params *
 	c = p->ctx ? find(p->ctx) : NULL;
 	if (!c)
 		r = CUPTI_ERROR_INVALID_OPERATION;
-	for (uint32_t f = 0; c && n < p->numOfPatchedInstructionRecords; f++) {
+	if (c && is_taped()) {
+		give_taped(p);
+		r = CUPTI_SUCCESS;
+	}
+	for (uint32_t f = 0; c && !is_taped() && n < p->numOfPatchedInstructionRecords; f++) {
 		for (size_t k = 0; k < ARRAY_SIZE(offsets) + is_chosen[METRICS - 1]; k++)
 			give(&p->pMetricsData[n++], p->numOfInstances, c->functions[f].name, f,
 			     c->functions[f].counted, k);

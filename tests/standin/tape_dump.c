@@ -52,6 +52,9 @@ static const char *function_name(unsigned function)
 #define F(number, name) [number] = "nvml" #name,
 				TAPE_NVML_FUNCTIONS(F)
 #undef F
+#define F(number, name) [number] = "cupti" #name,
+					TAPE_ENGINE_FUNCTIONS(F)
+#undef F
 	};
 
 	return function < ARRAY_SIZE(names) && names[function] ? names[function] : "?";

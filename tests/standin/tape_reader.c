@@ -274,6 +274,9 @@ static void get_resource(struct cursor *c, struct tape_event *out)
 	out->descriptor = (enum tape_descriptor)descriptor;
 	for (unsigned i = 0; i < counts[descriptor]; i++)
 		out->numbers[i] = cursor_varint(c);
+	if (descriptor == TAPE_DESCRIPTOR_MODULE && cursor_left(c) &&
+	    cursor_varint(c) == out->numbers[1])
+		out->cubin = cursor_bytes(c, out->numbers[1]);
 }
 
 bool tape_get_event(const struct tape_record *r, struct tape_event *out)

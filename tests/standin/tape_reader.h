@@ -62,6 +62,7 @@ struct tape_event {
 	int return_value, result;
 	enum tape_descriptor descriptor;
 	uint64_t numbers[7]; /* of the descriptor */
+	const uint8_t *cubin; /* of a module, numbers[1] bytes; NULL: not on the tape */
 	bool empty; /* only domain and id */
 };
 

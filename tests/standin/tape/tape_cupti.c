@@ -2,6 +2,7 @@
  * The libcupti that the recorder loads (PITOT_CUPTI): the real one's functions, and the callbacks
  * that the recorder hands to it, with a tape behind them.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,6 +55,11 @@ static const struct cupti *real(void)
 	    __atomic_exchange_n(&told, tape_number(), __ATOMIC_RELAXED) != tape_number())
 		say_hello();
 	return &table;
+}
+
+void *tape_real_function(const char *name)
+{
+	return real()->handle ? dlsym(real()->handle, name) : NULL;
 }
 
 #define CALL(name, ...) (real()->name ? real()->name(__VA_ARGS__) : CUPTI_ERROR_NOT_SUPPORTED)
@@ -261,13 +267,18 @@ static void look_up_ids(CUpti_CallbackId cbid, const CUpti_ResourceData *d)
 static void on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
 			const void *data)
 {
+	static __thread bool inside; /* the recorder's callback: calls are its own */
+	bool nested = inside;
+
 	(void)userdata;
-	if (tape_running()) {
+	if (tape_running() && (!nested || domain == CUPTI_CB_DOMAIN_RESOURCE)) {
 		tape_put_callback(tape_writer(), tape_here(), domain, cbid, data);
 		if (domain == CUPTI_CB_DOMAIN_RESOURCE && data)
 			look_up_ids(cbid, data);
 	}
+	inside = true;
 	recorder.callback(recorder.userdata, domain, cbid, data);
+	inside = nested;
 }
 
 EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback,

@@ -27,7 +27,7 @@
  *	CALLBACK	n domain, n cbid, then by domain
  *	  API		n site, n function name id, n symbol name id, n context, n context uid,
  *			n correlation, n 1 if a return value follows, z return value
- *	  RESOURCE	n context, n stream, n enum tape_descriptor, its numbers
+ *	  RESOURCE	n context, n stream, n enum tape_descriptor, what it has
  *	  SYNCHRONIZE	n context, n stream
  *	  STATE		z result, n message id
  *	BUFFER_REQUEST	n size (0: the recorder gave none), n most records
@@ -60,6 +60,7 @@ _Static_assert(sizeof(struct tape_chunk) == 16, "written as it is");
 
 #define TAPE_RAW_MAX (64u << 20) /* of a chunk, and so of a record */
 #define TAPE_TEXT_MAX (1u << 20) /* longer texts are truncated */
+#define TAPE_CUBIN_MAX (256u << 10)
 #define TAPE_ARGUMENTS_MAX 4
 
 enum tape_type {
@@ -76,7 +77,8 @@ enum tape_type {
 
 enum tape_descriptor {
 	TAPE_DESCRIPTOR_NONE = 0,
-	TAPE_DESCRIPTOR_MODULE = 1, /* n module id, n cubin size */
+	TAPE_DESCRIPTOR_MODULE =
+		1, /* n module id, n cubin size; s cubin, if it is at most TAPE_CUBIN_MAX */
 	TAPE_DESCRIPTOR_GRAPH =
 		2, /* n graph, original graph, node, original node, node type, dependency, exec */
 	TAPE_DESCRIPTOR_STREAM_ATTRIBUTE = 3, /* n stream, n attribute */
@@ -127,6 +129,44 @@ enum tape_descriptor {
 	F(103, DeviceGetTotalEnergyConsumption)                                                    \
 	F(104, DeviceGetCurrentClocksThrottleReasons)
 
+/*
+ * What engines measure (--engine); only calls that succeed with data are on the tape. Arguments:
+ * hash_bytes() of the cubin, of the name of a metric, or of the names, each with its 0 byte; the
+ * context for readings. Outputs; e is a 64-bit number:
+ *	GetCubinCrc		e checksum
+ *	PCSamplingGetStallReasons	times n index, s name
+ *	PCSamplingGetConfigurationAttribute	u32 period, as an exponent
+ *	PCSamplingGetData	a reading: n samples, n dropped, n not of the program, n 1 if the
+ *				GPU's buffer was full, n PCs; PCs times n checksum, n offset, n
+ *				function index, s function, n reasons, reasons times n index, n
+ *				samples. Also what CUPTI left in the client's buffer
+ *	SassMetricsGetProperties	n id, s description
+ *	SassMetricsFlushData	n records, n values of each; records times n checksum, n function
+ *				index, n offset, s function, values times n metric id, n value
+ *	SassMetricsDisable	e dropped records
+ *	DeviceGetChipName	the name
+ *	ProfilerHostConfigAddMetrics	nothing
+ *	ProfilerHostGetNumOfPasses	e passes
+ *	ProfilerHostGetMetricProperties	s description, s hardware unit, s unit, n type
+ *	ProfilerHostEvaluateToGpuValues	doubles; of a sample if PmSamplingCounterDataGetSampleInfo
+ *				comes before it
+ *	PmSamplingCounterDataGetSampleInfo	e start, e end
+ */
+#define TAPE_ENGINE_FUNCTIONS(F)                                                                   \
+	F(53, PCSamplingGetConfigurationAttribute)                                                 \
+	F(55, PCSamplingGetStallReasons)                                                           \
+	F(56, PCSamplingGetData)                                                                   \
+	F(57, GetCubinCrc)                                                                         \
+	F(110, DeviceGetChipName)                                                                  \
+	F(114, ProfilerHostConfigAddMetrics)                                                       \
+	F(115, ProfilerHostEvaluateToGpuValues)                                                    \
+	F(135, PmSamplingCounterDataGetSampleInfo)                                                 \
+	F(137, SassMetricsGetProperties)                                                           \
+	F(140, SassMetricsDisable)                                                                 \
+	F(142, SassMetricsFlushData)                                                               \
+	F(146, ProfilerHostGetNumOfPasses)                                                         \
+	F(147, ProfilerHostGetMetricProperties)
+
 enum tape_function {
 #define F(number, name) TAPE_cupti##name = number,
 	TAPE_CUPTI_FUNCTIONS(F)
@@ -137,7 +177,10 @@ enum tape_function {
 #define F(number, name) TAPE_nvml##name = number,
 			TAPE_NVML_FUNCTIONS(F)
 #undef F
-				TAPE_FUNCTION_LIMIT,
+#define F(number, name) TAPE_cupti##name = number,
+				TAPE_ENGINE_FUNCTIONS(F)
+#undef F
+					TAPE_FUNCTION_LIMIT,
 };
 
 /*

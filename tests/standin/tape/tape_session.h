@@ -42,6 +42,9 @@ void tape_note(enum tape_function function, struct tape_mark at, int result, con
 		  (unsigned)(sizeof(ARGUMENTS(__VA_ARGS__)) / sizeof(uint64_t) - 1))
 #define ARGUMENTS(...) ((const uint64_t[]){ 0, ##__VA_ARGS__ })
 
+/* Returns a function of the real CUPTI by its name; NULL: it has none. */
+void *tape_real_function(const char *name);
+
 /*
  * Writes all answers of the driver and NVML about each device, once per tape, and NVML's counters,
  * at most every 100 ms. Called on the recorder's own threads, where it makes such queries itself.

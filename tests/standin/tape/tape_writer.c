@@ -313,6 +313,8 @@ static void put_resource(struct strbuf *s, CUpti_CallbackId cbid, const CUpti_Re
 		put_number(s, TAPE_DESCRIPTOR_MODULE);
 		put_number(s, module->moduleId);
 		put_number(s, module->cubinSize);
+		if (module->pCubin && module->cubinSize <= TAPE_CUBIN_MAX)
+			put_bytes(s, module->pCubin, module->cubinSize);
 	} else if (cbid == CUPTI_CBID_RESOURCE_STREAM_ATTRIBUTE_CHANGED) {
 		put_number(s, TAPE_DESCRIPTOR_STREAM_ATTRIBUTE);
 		put_number(s, (uintptr_t)attribute->stream);
