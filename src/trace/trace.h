@@ -200,8 +200,9 @@ int64_t trace_verify(struct trace *t, struct error *e) MUST_USE;
 int trace_launches(struct trace *t, enum table_id table, const uint32_t **calls,
 		   struct error *e) MUST_USE;
 /*
- * Frees the index of trace_launches (8 bytes per call) and the correlation ids that only it loaded
- * (8 bytes per row). Call it after the last trace_launches.
+ * Frees the order of calls that trace_launches found (4 bytes per call, unless they are in order)
+ * and the correlation ids that only it loaded (8 bytes per row). Call it after the last
+ * trace_launches.
  */
 void trace_launches_done(struct trace *t);
 

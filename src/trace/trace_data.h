@@ -81,8 +81,6 @@ struct table_data {
 	uint32_t *launches; /* for trace_launches */
 };
 
-struct call_index;
-
 struct trace {
 	struct trace_options options;
 	char *path;
@@ -94,8 +92,8 @@ struct trace {
 	uint64_t command_ns; /* when `pitot record` started its command; UINT64_MAX: unknown */
 	struct table_data tables[TABLE_END];
 	struct interner strings;
-	struct call_index *calls; /* one per process, or NULL */
-	size_t call_index_count;
+	bool calls_sorted; /* calls_by_id is valid */
+	uint32_t *calls_by_id; /* rows of api_call; NULL: they are in this order already */
 	VEC(struct trace_loss) losses;
 	int64_t realtime_offset_ns;
 };
