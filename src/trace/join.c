@@ -40,7 +40,8 @@ static void drop_ids(struct table_data *table, const struct table_schema *schema
 	for (int c = 0; c < schema->column_count; c++) {
 		if (!table->columns[c].for_join)
 			continue;
-		free(table->columns[c].values);
+		free(table->spare);
+		table->spare = table->columns[c].values;
 		free(table->columns[c].valid);
 		table_set_column(table, schema, c, (struct column_data){ 0 });
 	}

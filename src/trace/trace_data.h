@@ -63,7 +63,7 @@ struct column_data {
 	void *values; /* NULL if not loaded or without rows */
 	uint8_t *valid; /* NULL: no value is missing */
 	bool loaded;
-	bool for_join; /* loaded only for trace_launches; freed by trace_launches_done */
+	bool for_join; /* loaded only for trace_launches; dropped by trace_launches_done */
 };
 
 struct table_data {
@@ -75,6 +75,7 @@ struct table_data {
 	uint32_t *permutation; /* row r was decoded as row permutation[r]; NULL: identity */
 	bool order_forgotten; /* by trace_load_done: no more columns can be loaded */
 	struct column_data columns[64];
+	void *spare; /* 8 bytes per row, for the next column of that width; or NULL */
 	union table_columns by_name; /* the pointers of `columns` */
 	struct id_table *ids; /* per session: id -> row; of strings: id -> id of the trace */
 	size_t ids_count;
