@@ -26,7 +26,7 @@ int gpu_walk_load(struct trace *t, struct error *e)
 }
 
 /* Advances `row` to a selected row with times; false at the end. */
-static bool find_row(struct gpu_walk *w, struct gpu_source *s)
+static inline bool find_row(struct gpu_walk *w, struct gpu_source *s)
 {
 	const struct filter *f = &w->selection->filter;
 	const struct event_columns *c = s->columns;
