@@ -23,8 +23,8 @@ struct calls {
 #define CALLS_COLUMNS COLUMN_BITS(api_call, start_ns, end_ns, function, thread)
 
 /*
- * Joins the work with its calls. Call it before other columns are loaded: it temporarily needs 12
- * bytes per call and 8 bytes per row. 0 or a negative code.
+ * Joins the work with its calls. Call it before other columns are loaded: it temporarily needs 8
+ * bytes per call and per row. 0 or a negative code.
  */
 int calls_join(struct trace *t, struct error *e) MUST_USE;
 

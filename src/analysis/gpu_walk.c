@@ -26,7 +26,7 @@ int gpu_walk_load(struct trace *t, struct error *e)
 }
 
 /* Advances `row` to a selected row with times; false at the end. */
-static bool find_row(struct gpu_walk *w, struct gpu_source *s)
+static inline bool find_row(struct gpu_walk *w, struct gpu_source *s)
 {
 	const struct filter *f = &w->selection->filter;
 	const struct event_columns *c = s->columns;
@@ -54,6 +54,9 @@ static bool find_row(struct gpu_walk *w, struct gpu_source *s)
 static void sift_down(struct gpu_walk *w, size_t i)
 {
 	heap_down(w->sources, w->count, i, a, b, a->start_ns < b->start_ns);
+	w->limit_ns = UINT64_MAX;
+	for (size_t child = 1; child <= 2 && child < w->count; child++)
+		w->limit_ns = MIN(w->limit_ns, w->sources[child].start_ns);
 }
 
 static void add_source(struct gpu_walk *w, size_t process, uint8_t work)
@@ -101,6 +104,7 @@ void gpu_walk_release(struct gpu_walk *w)
 bool gpu_walk_next(struct gpu_walk *w, struct gpu_operation *op)
 {
 	struct gpu_source *s = w->sources;
+	bool found;
 
 	if (!w->count)
 		return false;
@@ -119,8 +123,10 @@ bool gpu_walk_next(struct gpu_walk *w, struct gpu_operation *op)
 		.work = s->work,
 	};
 	s->row++;
-	if (!find_row(w, s))
+	found = find_row(w, s);
+	if (!found)
 		*s = w->sources[--w->count];
-	sift_down(w, 0);
+	if (!found || s->start_ns > w->limit_ns)
+		sift_down(w, 0);
 	return true;
 }

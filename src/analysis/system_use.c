@@ -35,6 +35,7 @@ struct series {
 struct tally {
 	struct report *report;
 	struct gpu_times *gpus;
+	bool gpus_were_read;
 	GROUPS(struct series) series;
 	GROUPS(struct system_throttling) throttled;
 	VEC(struct system_error) errors;
@@ -88,6 +89,7 @@ static int collect_times(struct tally *x)
 
 		if (!read_sample(x->report, &w, &s) || s.gpu == NO_GPU)
 			continue;
+		x->gpus_were_read = true;
 		g = &x->gpus[s.gpu];
 		if ((!g->times.count || g->times.data[g->times.count - 1] != s.time_ns) &&
 		    vec_push(&g->times, s.time_ns) < 0)
@@ -120,7 +122,11 @@ static int sweep_work(struct tally *x)
 {
 	struct gpu_walk walk;
 	struct gpu_operation op;
-	int r = gpu_walk_init(&walk, &x->report->gpus, &x->report->selection);
+	int r;
+
+	if (!x->gpus_were_read)
+		return 0;
+	r = gpu_walk_init(&walk, &x->report->gpus, &x->report->selection);
 
 	while (r >= 0 && gpu_walk_next(&walk, &op)) {
 		struct gpu_times *g = &x->gpus[op.gpu];

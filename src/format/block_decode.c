@@ -150,13 +150,17 @@ static int decode_base(struct decoding *g, int base)
 	return decode_plain(g, base, g->d->base_valid, g->d->base, &present);
 }
 
-/* Decodes into d->values, one value per row, and d->valid. */
-static int decode_values(struct decoding *g, int column, size_t *present)
+/*
+ * Decodes into d->values, one value per row, and d->valid. `base` has the values of the base, or is
+ * NULL.
+ */
+static int decode_values(struct decoding *g, int column, const uint64_t *base, size_t *present)
 {
 	uint64_t *values = g->d->values;
 	int r;
 
-	if (g->values[column].flags & CHUNK_BASE) {
+	if (g->values[column].flags & CHUNK_BASE && !base) {
+		base = g->d->base;
 		r = decode_base(g, g->table->columns[column].base);
 		if (r < 0) {
 			g->base = -1;
@@ -168,10 +172,10 @@ static int decode_values(struct decoding *g, int column, size_t *present)
 		return r;
 	if (*present == g->rows) {
 		for (size_t i = 0; i < g->rows; i++)
-			values[i] += g->d->base[i];
+			values[i] += base[i];
 	} else {
 		for (size_t i = 0; i < g->rows; i++)
-			values[i] += g->d->valid[i] ? g->d->base[i] : 0;
+			values[i] += g->d->valid[i] ? base[i] : 0;
 	}
 	return 0;
 }
@@ -280,7 +284,7 @@ static int decode_target(struct decoding *g, struct column_target *t)
 	if (column->type == COLUMN_TYPE_BYTES) {
 		r = decode_bytes(g, t->column, t->values, &present);
 	} else {
-		r = decode_values(g, t->column, &present);
+		r = decode_values(g, t->column, t->base, &present);
 		t->all_zero = r == 0 && (!present || are_zero(g->d->values, g->rows));
 		if (r == 0 && (!t->all_zero || !t->zeroed))
 			r = narrow(column, g->d->values, g->rows, t->values);

@@ -76,6 +76,8 @@ struct column_target {
 	int column; /* index in the table's schema */
 	void *values; /* for BYTES: struct bytes_column *, whose arrays the caller must free */
 	uint8_t *valid; /* set to 0 or 1 for every row */
+	/* in: the values of the column's base, 0 where missing; NULL: they are decoded */
+	const uint64_t *base;
 	bool zeroed; /* in: values are 0 already, so zeros need not be written */
 	bool has_missing; /* out: some row has no value */
 	bool all_missing; /* out: no row has a value */

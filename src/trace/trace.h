@@ -71,7 +71,8 @@ const struct trace_process *trace_process(const struct trace *t, size_t index);
  */
 int trace_load(struct trace *t, enum table_id table, uint64_t columns, struct error *e) MUST_USE;
 /*
- * Frees the permutations of loaded tables whose rows were not written in order: 4 bytes per row.
+ * Frees the permutations of loaded tables whose rows were not written in order (4 bytes per row),
+ * and what trace_launches_done left for columns that were not loaded.
  * Loading more columns of these tables then fails with E_USAGE; other tables can still be loaded.
  */
 void trace_load_done(struct trace *t);
@@ -200,8 +201,9 @@ int64_t trace_verify(struct trace *t, struct error *e) MUST_USE;
 int trace_launches(struct trace *t, enum table_id table, const uint32_t **calls,
 		   struct error *e) MUST_USE;
 /*
- * Frees the index of trace_launches (8 bytes per call) and the correlation ids that only it loaded
- * (8 bytes per row). Call it after the last trace_launches.
+ * Frees the order of calls that trace_launches found (4 bytes per call, unless they are in order),
+ * and lets other columns have the memory of correlation ids that only it loaded (8 bytes per row).
+ * Call it after the last trace_launches.
  */
 void trace_launches_done(struct trace *t);
 

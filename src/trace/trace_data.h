@@ -63,7 +63,7 @@ struct column_data {
 	void *values; /* NULL if not loaded or without rows */
 	uint8_t *valid; /* NULL: no value is missing */
 	bool loaded;
-	bool for_join; /* loaded only for trace_launches; freed by trace_launches_done */
+	bool for_join; /* loaded only for trace_launches; dropped by trace_launches_done */
 };
 
 struct table_data {
@@ -75,13 +75,12 @@ struct table_data {
 	uint32_t *permutation; /* row r was decoded as row permutation[r]; NULL: identity */
 	bool order_forgotten; /* by trace_load_done: no more columns can be loaded */
 	struct column_data columns[64];
+	void *spare; /* 8 bytes per row, for the next column of that width; or NULL */
 	union table_columns by_name; /* the pointers of `columns` */
 	struct id_table *ids; /* per session: id -> row; of strings: id -> id of the trace */
 	size_t ids_count;
 	uint32_t *launches; /* for trace_launches */
 };
-
-struct call_index;
 
 struct trace {
 	struct trace_options options;
@@ -94,8 +93,8 @@ struct trace {
 	uint64_t command_ns; /* when `pitot record` started its command; UINT64_MAX: unknown */
 	struct table_data tables[TABLE_END];
 	struct interner strings;
-	struct call_index *calls; /* one per process, or NULL */
-	size_t call_index_count;
+	bool calls_sorted; /* calls_by_id is valid */
+	uint32_t *calls_by_id; /* rows of api_call; NULL: they are in this order already */
 	VEC(struct trace_loss) losses;
 	int64_t realtime_offset_ns;
 };

@@ -120,7 +120,7 @@ static void prefers_the_call_that_fits(void **state)
 	trace_free(t);
 }
 
-/* Ids that no plain table over their range could hold, and one id for very many calls. */
+/* Ids far apart and out of order, and one id for very many calls. */
 static void joins_scattered_ids(void **state)
 {
 	struct maker *m = maker_begin(*state, 100, 1000, "./a");
@@ -182,6 +182,39 @@ static void joins_ids_beyond_32_bits(void **state)
 	trace_free(t);
 }
 
+/* Two threads whose calls have ids out of order, and columns in the memory of these ids. */
+static void joins_ids_out_of_order(void **state)
+{
+	struct maker *m = maker_begin(*state, 100, 1000, "./a");
+	uint32_t config = maker_config(m, "add", 1, 32);
+	const uint32_t *calls;
+	struct trace *t;
+
+	for (unsigned i = 0; i < 1000; i++) {
+		maker_call(m, MAKER_LAUNCH, 100 + i % 2, 2000 + 10 * i, 2005 + 10 * i,
+			   1 + (i * 7 ^ 1));
+		maker_kernel(m, config, 7, 100000 + 10 * i, 100001 + 10 * i,
+			     1 + ((i * 389 % 1000) * 7 ^ 1));
+	}
+	maker_close(m, 5000000);
+	t = open_recording(*state);
+	calls = launches(t, TABLE_kernel);
+	for (unsigned i = 0; i < 1000; i++)
+		assert_int_equal(calls[i], i * 389 % 1000);
+	trace_launches_done(t);
+	load(t, TABLE_kernel, COLUMN_BIT(kernel, graph_node));
+	load(t, TABLE_kernel, COLUMN_BIT(kernel, end_ns));
+	load(t, TABLE_api_call, COLUMN_BIT(api_call, end_ns));
+	for (unsigned i = 0; i < 1000; i++) {
+		assert_int_equal(trace_u64(t, TABLE_kernel, COLUMN_kernel_graph_node)[i], 0);
+		assert_int_equal(trace_u64(t, TABLE_kernel, COLUMN_kernel_end_ns)[i],
+				 100001 + 10 * i);
+		assert_int_equal(trace_u64(t, TABLE_api_call, COLUMN_api_call_end_ns)[i],
+				 2005 + 10 * i);
+	}
+	trace_free(t);
+}
+
 static void tables_without_launches(void **state)
 {
 	struct error e = { 0 };
@@ -201,7 +234,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		folder_test(joins_within_the_process),   folder_test(graph_kernels_share_a_launch),
 		folder_test(prefers_the_call_that_fits), folder_test(joins_scattered_ids),
-		folder_test(joins_ids_beyond_32_bits),   folder_test(tables_without_launches),
+		folder_test(joins_ids_beyond_32_bits),   folder_test(joins_ids_out_of_order),
+		folder_test(tables_without_launches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
