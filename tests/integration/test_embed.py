@@ -77,7 +77,7 @@ def test_a_program_in_c(embedded, rows, pitot, tmp_path):
         assert [row["value"] for row in found] == [0.1]
     assert not rows(recording, "counter_sample", "-w", "value>0.1", "-w", "value<0.5")
     assert "'nan' is not a value of column value" in pitot("view", recording, "counter_sample", "-w", "value=nan", status=2).stderr
-    assert " 0.1\n" in pitot("view", recording, "counter_sample", "-w", "value<1").stdout
+    assert " 0.1 " in pitot("view", recording, "counter_sample", "-w", "value<1").stdout
     pitot("export", recording, "-o", tmp_path / "c.json")
     assert '"args":{"":0.1}' in (tmp_path / "c.json").read_text()
     pitot("export", recording, "-o", tmp_path / "p.pftrace")

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "capture/app/app_additions.h"
 #include "capture/nvtx/nvtx_choice.h"
 #include "capture/nvtx/nvtx_event.h"
 #include "schema/schema.h"
@@ -116,6 +117,8 @@ static void put_event(const struct call *c)
 
 	if (!r)
 		return;
+	if (c->kind == nvtx_kind_push || c->kind == nvtx_kind_pop)
+		additions_leave_range(r);
 	slots[0] = (struct ring_event){
 		.a = quick_clock_ns(&r->clock),
 		.b = has_range ? c->range : c->a.payload,
