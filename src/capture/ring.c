@@ -121,6 +121,7 @@ struct ring *ring_try_claim(void)
 	r->instantiating = r->half_full = r->pushing = false;
 	memset(r->scopes, 0, sizeof(r->scopes));
 	r->external_count = 0;
+	atomic_store(&r->range_ns, clock_monotonic_ns());
 	r->tail_seen = atomic_load(&r->tail);
 	ring_of_thread = r;
 	if (key_made)

@@ -60,10 +60,10 @@ _Static_assert(sizeof(struct ring_event) == 32, "two to a cache line");
 /* app_additions.h's: what the ring's threads have added to a counter, ever */
 struct ring_addition {
 	/* written by the thread */
-	atomic_uint_fast64_t sum, count, since_ns;
+	atomic_uint_fast64_t sum, count;
 	atomic_bool mixed;
-	/* written by the collector: how much of it has become rows, and the time of the last row */
-	uint64_t seen_sum, seen_count, seen_ns;
+	/* written by the collector: how much of it has become rows */
+	uint64_t seen_sum, seen_count;
 };
 
 struct ring {
@@ -94,9 +94,11 @@ struct ring {
 	/* app_additions.h's: bits of counters, bits of words of these, and a position in here */
 	atomic_uint_fast64_t added[RING_COUNTERS / 64];
 	atomic_uint_fast64_t added_words, added_head;
+	atomic_uint_fast64_t range_ns;		/* time of the last push or pop of a range */
 	/* written by the collector */
 	_Alignas(64) atomic_uint_fast64_t tail;
 	uint64_t lost_reported, calls_reported, sampled_calls_reported, sampled_ns_reported;
+	uint64_t added_ns;			/* app_additions.h's */
 	uint32_t tid;
 	bool named;				/* the thread's row has been written */
 	struct ring_externals {

@@ -13,21 +13,6 @@ static struct ring_addition shared[RING_COUNTERS];
 
 /* --- the program's threads --- */
 
-void additions_begin(struct ring *r, uint32_t counter)
-{
-	struct ring_addition *a = &r->additions[counter];
-	bool busy = nvtx_thread.busy; /* then a signal handler has interrupted a use of the clock */
-
-	nvtx_thread.busy = true;
-	atomic_signal_fence(memory_order_seq_cst);
-	atomic_store_explicit(&a->since_ns, busy ? clock_monotonic_ns() : quick_clock_ns(&r->clock),
-			      memory_order_relaxed);
-	atomic_signal_fence(memory_order_seq_cst);
-	nvtx_thread.busy = busy;
-	counter_set_bits_here(&r->added[counter / 64], UINT64_C(1) << counter % 64);
-	counter_set_bits_here(&r->added_words, UINT64_C(1) << counter / 64);
-}
-
 void additions_without_ring(uint32_t counter, int64_t by)
 {
 	atomic_fetch_add_explicit(&shared[counter].sum, (uint64_t)by, memory_order_relaxed);
@@ -41,7 +26,7 @@ static void push_sum(struct ring *r, uint32_t counter)
 	bool mixed = atomic_load_explicit(&a->mixed, memory_order_relaxed);
 	struct ring_event event = {
 		.kind = RING_ADDITIONS,
-		.a = atomic_load_explicit(&a->since_ns, memory_order_relaxed),
+		.a = atomic_load_explicit(&r->range_ns, memory_order_relaxed),
 		.b = atomic_load_explicit(&a->sum, memory_order_relaxed),
 		.c = counter,
 		.d = (uint32_t)count,
@@ -52,10 +37,8 @@ static void push_sum(struct ring *r, uint32_t counter)
 
 	if (unlikely(mixed == pushed))
 		atomic_store_explicit(&a->mixed, !pushed, memory_order_release);
-	if (unlikely(!pushed)) {
-		counter_set_bits_here(&r->added[counter / 64], UINT64_C(1) << counter % 64);
-		counter_set_bits_here(&r->added_words, UINT64_C(1) << counter / 64);
-	}
+	if (unlikely(!pushed))
+		additions_mark(r, counter);
 }
 
 /* Clears bits before it reads sums: what a signal handler adds meanwhile sets them again. */
@@ -79,7 +62,7 @@ void additions_push(struct ring *r)
 /* --- the collector's thread --- */
 
 struct sums {
-	uint64_t sum, count, time_ns;
+	uint64_t sum, count;
 	bool mixed;
 };
 
@@ -89,19 +72,23 @@ static struct sums read_sums(const struct ring_addition *a)
 	struct sums s = { .count = atomic_load_explicit(&a->count, memory_order_acquire) };
 
 	s.sum = atomic_load_explicit(&a->sum, memory_order_acquire);
-	s.time_ns = atomic_load_explicit(&a->since_ns, memory_order_relaxed);
 	s.mixed = atomic_load_explicit(&a->mixed, memory_order_acquire);
 	return s;
 }
 
-static void pass_on(struct writer *w, struct ring_addition *a, uint32_t counter, uint32_t tid,
-		    const struct sums *s, additions_write *write)
+struct reader {
+	struct writer *w;
+	additions_write *write;
+	uint64_t now_ns;
+};
+
+static void pass_on(const struct reader *to, struct ring_addition *a, uint32_t counter,
+		    uint32_t tid, uint64_t time_ns, const struct sums *s)
 {
 	if (s->count == a->seen_count)
 		return;
-	a->seen_ns = MAX(a->seen_ns, s->time_ns);
-	write(w, counter, s->mixed ? 0 : tid, a->seen_ns, (int64_t)(s->sum - a->seen_sum),
-	      s->count - a->seen_count);
+	to->write(to->w, counter, s->mixed ? 0 : tid, time_ns, (int64_t)(s->sum - a->seen_sum),
+		  s->count - a->seen_count);
 	a->seen_sum = s->sum;
 	a->seen_count = s->count;
 }
@@ -110,41 +97,51 @@ void additions_event(struct writer *w, const struct ring *r, uint64_t position,
 		     additions_write *write)
 {
 	const struct ring_event *event = ring_slot(r, position);
+	struct reader to = { .w = w, .write = write };
 	struct sums s = { .sum = event->b,
 			  .count = event->d | (uint64_t)event->e << 32,
-			  .time_ns = event->a,
 			  .mixed = event->flags };
 
-	pass_on(w, &r->additions[event->c], event->c, r->tid, &s, write);
+	pass_on(&to, &r->additions[event->c], event->c, r->tid, MAX(event->a, r->added_ns), &s);
 }
 
-/* Returns false if the thread has put sums into the ring that must become rows first. */
-static bool read_counter(struct writer *w, struct ring *r, uint32_t counter, uint64_t now_ns,
-			 additions_write *write)
+/*
+ * Whether the thread has put no sums into its ring since the last ones that have become rows: the
+ * range has not changed since what was read before this call.
+ */
+static bool is_same_range(const struct ring *r)
+{
+	return atomic_load_explicit(&r->added_head, memory_order_acquire) <=
+	       atomic_load_explicit(&r->tail, memory_order_relaxed);
+}
+
+static bool read_counter(const struct reader *to, struct ring *r, uint32_t counter)
 {
 	struct ring_addition *a = &r->additions[counter];
 	struct sums s = read_sums(a);
+	uint64_t range_ns = atomic_load_explicit(&r->range_ns, memory_order_acquire);
 
-	if (atomic_load_explicit(&r->added_head, memory_order_acquire) >
-	    atomic_load_explicit(&r->tail, memory_order_relaxed))
+	if (!is_same_range(r))
 		return false;
-	s.time_ns = MAX(s.time_ns, now_ns > MARGIN_NS ? now_ns - MARGIN_NS : 0);
-	pass_on(w, a, counter, r->tid, &s, write);
+	pass_on(to, a, counter, r->tid, MAX(range_ns, r->added_ns), &s);
 	return true;
 }
 
-static bool read_ring(struct writer *w, struct ring *r, uint64_t now_ns, additions_write *write)
+/* Returns false if the thread has put sums into the ring that must become rows first. */
+static bool read_ring(const struct reader *to, struct ring *r)
 {
 	bool dead = atomic_load_explicit(&r->state, memory_order_acquire) == RING_DEAD;
 	uint64_t words = atomic_load_explicit(&r->added_words, memory_order_acquire);
 
+	if (!is_same_range(r))
+		return false;
+	r->added_ns = to->now_ns;
 	for (; words; words &= words - 1) {
 		uint32_t word = (uint32_t)__builtin_ctzll(words);
 		uint64_t bits = atomic_load_explicit(&r->added[word], memory_order_acquire);
 
 		for (uint64_t left = bits; left; left &= left - 1)
-			if (!read_counter(w, r, word * 64 + (uint32_t)__builtin_ctzll(left), now_ns,
-					  write))
+			if (!read_counter(to, r, word * 64 + (uint32_t)__builtin_ctzll(left)))
 				return false;
 		if (dead)
 			atomic_store(&r->added[word], 0);
@@ -157,29 +154,33 @@ static bool read_ring(struct writer *w, struct ring *r, uint64_t now_ns, additio
 uint64_t additions_collect(struct writer *w, uint64_t now_ns, uint32_t counters,
 			   additions_write *write)
 {
+	struct reader to = { w, write, now_ns - MIN(now_ns, MARGIN_NS) };
 	uint64_t again = 0;
 	struct ring *r;
 
 	for (unsigned i = 0; (r = ring_at(i)); i++)
 		if (atomic_load_explicit(&r->state, memory_order_acquire) != RING_FREE)
-			again += !read_ring(w, r, now_ns, write);
+			again += !read_ring(&to, r);
 	for (uint32_t i = 0; i < counters; i++) {
 		struct sums s = read_sums(&shared[i]);
 
-		s.time_ns = now_ns;
-		pass_on(w, &shared[i], i, 0, &s, write);
+		pass_on(&to, &shared[i], i, 0, now_ns, &s);
 	}
 	return again;
 }
 
 void additions_forget(uint32_t counters, additions_write *write)
 {
+	struct reader to = { .write = write };
+	uint64_t now_ns = clock_monotonic_ns();
 	struct ring *r;
 
-	for (unsigned i = 0; (r = ring_at(i)); i++)
+	for (unsigned i = 0; (r = ring_at(i)); i++) {
+		r->added_ns = now_ns;
 		for (uint32_t c = 0; r->additions && c < counters; c++) {
 			struct sums s = read_sums(&r->additions[c]);
 
-			pass_on(NULL, &r->additions[c], c, 0, &s, write);
+			pass_on(&to, &r->additions[c], c, 0, 0, &s);
 		}
+	}
 }

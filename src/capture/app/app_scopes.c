@@ -72,6 +72,7 @@ ALWAYS_INLINE void put_range(struct ring *r, struct ring_event *event)
 {
 	additions_leave_range(r);
 	put(r, event);
+	additions_enter_range(r, event->a);
 }
 
 static inline void descend(void)
