@@ -27,6 +27,13 @@ static void one_tsc(void)
 	sum += __builtin_ia32_rdtsc();
 }
 
+/* What calls into a library cost here. */
+static void two_calls(void)
+{
+	pitot_version();
+	pitot_version();
+}
+
 static void one_scope(void)
 {
 	pitot_scope_begin("forward pass");
@@ -42,6 +49,13 @@ static void one_scope_by_name(void)
 static void one_addition(void)
 {
 	pitot_counter_add(counter, 1);
+}
+
+static void one_addition_in_a_scope(void)
+{
+	pitot_scope_begin_name(name);
+	pitot_counter_add(counter, 1);
+	pitot_scope_end();
 }
 
 static void one_gauge(void)
@@ -81,6 +95,7 @@ int main(void)
 	counter = pitot_counter("tokens", "tokens", "");
 	measure("clock_gettime", one_clock);
 	measure("rdtsc", one_tsc);
+	measure("two calls that do nothing", two_calls);
 	measure("not recording: begin and end", one_scope);
 	measure("not recording: begin and end, by name id", one_scope_by_name);
 	measure("not recording: addition", one_addition);
@@ -93,6 +108,7 @@ int main(void)
 	measure("recording: begin and end", one_scope);
 	measure("recording: begin and end, by name id", one_scope_by_name);
 	measure("recording: addition", one_addition);
+	measure("recording: begin by name id, addition, end", one_addition_in_a_scope);
 	measure("recording: gauge", one_gauge);
 	pitot_shutdown();
 	snprintf(command, sizeof(command), "rm -r %s", folder);

@@ -88,9 +88,9 @@ PITOT_API int pitot_external_pop(uint32_t kind, uint64_t *id);
 PITOT_API uint32_t pitot_counter(const char *name, const char *unit, const char *description);
 
 /*
- * Adds to a counter, from any number of threads at once. The sum is recorded every 40 ms or more
- * often while it changes, and at the end, so that nothing is lost. While nothing is recorded, the
- * call does nothing.
+ * Adds to a counter, from any number of threads at once. The sum, in total and for each scope, is
+ * recorded every 40 ms or more often while it changes, and at the end, so that nothing is lost.
+ * While nothing is recorded, the call does nothing.
  */
 PITOT_API void pitot_counter_add(uint32_t counter, int64_t by);
 

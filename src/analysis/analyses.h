@@ -24,6 +24,7 @@
 	X(failures)                                                                                \
 	X(range_times)                                                                             \
 	X(scope_times)                                                                             \
+	X(scope_counters)                                                                          \
 	X(copies)                                                                                  \
 	X(memory_use)                                                                              \
 	X(stalls)                                                                                  \

@@ -103,6 +103,13 @@ static void write_ring_loss(struct ring *r, uint64_t now)
 		       self.last_seal_ns, now, "events of a thread");
 }
 
+static void name_thread(struct ring *r, bool dead)
+{
+	if (!r->named)
+		source_name_thread(self.w, r->tid, dead ? r->name : "");
+	r->named = true;
+}
+
 static uint64_t drain_ring(struct ring *r, uint64_t now)
 {
 	bool dead = atomic_load_explicit(&r->state, memory_order_acquire) == RING_DEAD;
@@ -116,10 +123,8 @@ static uint64_t drain_ring(struct ring *r, uint64_t now)
 		uint64_t slots;
 
 		/* Readings are not events of the program: they do not give our own thread a row. */
-		if (!r->named && kind != RING_COUNTER && kind != RING_SAMPLE) {
-			source_name_thread(self.w, r->tid, dead ? r->name : "");
-			r->named = true;
-		}
+		if (kind != RING_COUNTER && kind != RING_SAMPLE)
+			name_thread(r, dead);
 		slots = handle ? handle(self.w, r, position) : 1;
 		ring_consume(r, slots);
 		done += slots;
@@ -128,7 +133,9 @@ static uint64_t drain_ring(struct ring *r, uint64_t now)
 			counted = done;
 		}
 	}
-	if (dead && ring_available(r) == 0) {
+	if (atomic_load_explicit(&r->added_words, memory_order_acquire))
+		name_thread(r, dead);
+	if (dead && ring_available(r) == 0 && !atomic_load(&r->added_words)) {
 		write_ring_loss(r, now);
 		ring_recycle(r);
 	}

@@ -36,7 +36,10 @@ static void make_key(void)
 static bool ensure_memory(struct ring *r)
 {
 	if (!r->events)
-		r->events = reserve_memory(RING_SLOTS * sizeof(*r->events));
+		r->events = reserve_memory(RING_SLOTS * sizeof(*r->events) +
+					   RING_COUNTERS * sizeof(*r->additions));
+	if (r->events)
+		r->additions = (void *)(r->events + RING_SLOTS);
 	return r->events != NULL;
 }
 
@@ -96,7 +99,7 @@ void ring_measure_call(struct ring *r, uint64_t start_ns)
  */
 #define REFUSED_RETRY_EVERY 256u
 
-struct ring *ring_claim(void)
+struct ring *ring_try_claim(void)
 {
 	static __thread unsigned tries __attribute__((tls_model("initial-exec")));
 	int saved = errno;
@@ -107,7 +110,6 @@ struct ring *ring_claim(void)
 	if (!r || !ensure_memory(r)) {
 		if (r)
 			atomic_store(&r->state, RING_FREE);
-		atomic_fetch_add(&refused, 1);
 		errno = saved;
 		return NULL;
 	}
@@ -119,11 +121,21 @@ struct ring *ring_claim(void)
 	r->instantiating = r->half_full = r->pushing = false;
 	memset(r->scopes, 0, sizeof(r->scopes));
 	r->external_count = 0;
+	atomic_store(&r->range_ns, clock_monotonic_ns());
 	r->tail_seen = atomic_load(&r->tail);
 	ring_of_thread = r;
 	if (key_made)
 		pthread_setspecific(thread_end_key, r);
 	errno = saved;
+	return r;
+}
+
+struct ring *ring_claim(void)
+{
+	struct ring *r = ring_try_claim();
+
+	if (!r)
+		atomic_fetch_add(&refused, 1);
 	return r;
 }
 
@@ -139,6 +151,14 @@ void ring_recycle(struct ring *r)
 	atomic_store_explicit(&r->state, RING_FREE, memory_order_release);
 }
 
+/* The sums stay: they are what the thread has added, ever. */
+static void forget_additions(struct ring *r)
+{
+	atomic_store(&r->added_words, 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(r->added); i++)
+		atomic_store(&r->added[i], 0);
+}
+
 void rings_discard(void)
 {
 	struct ring *r;
@@ -147,6 +167,8 @@ void rings_discard(void)
 		bool dead = atomic_load_explicit(&r->state, memory_order_acquire) == RING_DEAD;
 
 		ring_consume(r, ring_available(r));
+		if (dead)
+			forget_additions(r);
 		r->named = false;
 		r->externals_open.kinds = 0;
 		r->lost_reported = atomic_load(&r->lost);
@@ -173,6 +195,8 @@ void rings_after_fork(void)
 	for (unsigned i = 0; i < used; i++) {
 		atomic_store(&rings[i].head, 0);
 		atomic_store(&rings[i].tail, 0);
+		atomic_store(&rings[i].added_head, 0);
+		forget_additions(&rings[i]);
 		rings[i].tail_seen = 0;
 		rings[i].named = false;
 		rings[i].externals_open.kinds = 0;

@@ -31,6 +31,7 @@ enum ring_kind {
 	/* a id, c kind, flags 1: it is the innermost of its kind; 0: the kind has no open id */
 	RING_EXTERNAL,
 	RING_GAUGE,	/* a time, b bits of a double, c the program's counter */
+	RING_ADDITIONS,	/* app_additions.h */
 	/* a CUPTI's timestamp, b value, c metric, d device; flags: slots, one for each value */
 	RING_SAMPLE,
 	RING_KINDS
@@ -54,6 +55,16 @@ _Static_assert(sizeof(struct ring_event) == 32, "two to a cache line");
 #define RING_SCOPES 31u		/* open scopes whose names are kept */
 #define RING_EXTERNALS 8u	/* the program's own ids that can be open for its CUDA calls */
 #define RING_EXTERNAL_KINDS 8u
+#define RING_COUNTERS 1024u	/* the program's counters */
+
+/* app_additions.h's: what the ring's threads have added to a counter, ever */
+struct ring_addition {
+	/* written by the thread */
+	atomic_uint_fast64_t sum, count;
+	atomic_bool mixed;
+	/* written by the collector: how much of it has become rows */
+	uint64_t seen_sum, seen_count;
+};
 
 struct ring {
 	/* written by the thread */
@@ -80,9 +91,14 @@ struct ring {
 		uint64_t id;
 	} external[RING_EXTERNALS];		/* app_external.c's */
 	uint32_t external_count;
+	/* app_additions.h's: bits of counters, bits of words of these, and a position in here */
+	atomic_uint_fast64_t added[RING_COUNTERS / 64];
+	atomic_uint_fast64_t added_words, added_head;
+	atomic_uint_fast64_t range_ns;		/* time of the last push or pop of a range */
 	/* written by the collector */
 	_Alignas(64) atomic_uint_fast64_t tail;
 	uint64_t lost_reported, calls_reported, sampled_calls_reported, sampled_ns_reported;
+	uint64_t added_ns;			/* app_additions.h's */
 	uint32_t tid;
 	bool named;				/* the thread's row has been written */
 	struct ring_externals {
@@ -91,6 +107,7 @@ struct ring {
 	} externals_open;			/* app_external.c's */
 	atomic_uint state;			/* RING_FREE, RING_LIVE, RING_DEAD */
 	struct ring_event *events;		/* RING_SLOTS */
+	struct ring_addition *additions;	/* RING_COUNTERS */
 };
 
 enum { RING_FREE, RING_LIVE, RING_DEAD };
@@ -100,6 +117,8 @@ extern __thread struct ring *ring_of_thread
 
 /* Claims a ring for this thread. NULL: none is left, which is counted. Preserves errno. */
 struct ring *ring_claim(void);
+/* The same, without counting; for what can do without a ring. */
+struct ring *ring_try_claim(void);
 
 static inline struct ring *ring_get(void)
 {

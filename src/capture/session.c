@@ -246,10 +246,13 @@ static bool has_ended(const struct session *s)
  */
 static void start_beside(struct session *s, enum session_trigger trigger)
 {
+	unsigned notes = capability_notes_count();
 	struct source_start start;
+	char why[400];
 
 	list_add(s);
 	start_sources(trigger, false, s->armed_in, &start);
+	s->refused = s->armed_in && capability_notes_find(notes, "cupti", why, sizeof(why));
 	vendor_thread_wait(vendor_thread_request(VENDOR_FLUSH), VENDOR_LIMIT_NS);
 	atomic_store(&s->state, SESSION_COMING);
 	wait_while(s, is_coming);
@@ -404,7 +407,7 @@ static bool update_session(struct session *s, uint64_t now, struct writer *w)
 	if (state <= SESSION_OPEN &&
 	    (session_is_ending(s) || now >= settings_window_end_ns(&s->settings)))
 		state = SESSION_OVER;
-	if (s->armed_in && (before == SESSION_OPEN) != (state == SESSION_OPEN))
+	if (s->armed_in && !s->refused && (before == SESSION_OPEN) != (state == SESSION_OPEN))
 		session_write_armed(s, w, state == SESSION_OPEN);
 	if (state != before)
 		set_state(s, state);

@@ -24,6 +24,7 @@ struct session {
 	 * engine, so it has a window like any other session.
 	 */
 	struct session *armed, *armed_in; /* its armed engine and its owner, or NULL */
+	bool refused; /* an armed engine that CUPTI does not permit: it has no window */
 	struct settings settings;
 	struct sink *sinks[SESSION_SINKS]; /* NULL: none; at least one is set */
 	atomic_uint state; /* set by the collector; also the futex that session_close waits on */

@@ -39,7 +39,7 @@ enum vendor_reason {
 	VENDOR_EXIT = 8,  /* the process exits: hand over everything and change nothing */
 };
 
-#define SOURCE_HANDLERS_MAX 2
+#define SOURCE_HANDLERS_MAX 3
 
 struct source {
 	const char *name;

@@ -44,9 +44,9 @@ static bool is_live(void)
 	return isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
 }
 
-/* The live table on a terminal. */
 struct screen {
-	unsigned lines, width; /* of the table on the screen */
+	unsigned lines, width; /* of the live table on a terminal */
+	struct strbuf text; /* of the last round: its memory is used again */
 };
 
 /* Cuts the text to `most` lines: lines that scrolled away cannot be redrawn. */
@@ -94,15 +94,16 @@ static int draw(const struct context *c, const struct monitor *m, struct screen 
 
 static int show(const struct context *c, const struct monitor *m, struct screen *screen)
 {
-	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct strbuf *out = &screen->text;
 
+	strbuf_clear(out);
 	if (c->json)
-		monitor_json(m, &out);
+		monitor_json(m, out);
 	else if (!c->quiet && is_live())
 		return draw(c, m, screen);
 	else if (!option_output && !c->quiet)
-		monitor_lines(m, &out);
-	return out.length ? cli_print(c, &out) : EXIT_DONE;
+		monitor_lines(m, out);
+	return out->length ? cli_print(c, out) : EXIT_DONE;
 }
 
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
@@ -147,7 +148,7 @@ static int monitor(const struct context *c, struct monitor *m)
 	uint64_t end_ns = option_duration && option_duration < UINT64_MAX - start_ns
 				  ? start_ns + option_duration
 				  : UINT64_MAX;
-	struct screen screen = { 0 };
+	struct screen screen = { .text = STRBUF_INIT };
 	int status;
 
 	do {
@@ -159,6 +160,7 @@ static int monitor(const struct context *c, struct monitor *m)
 		step_ns = (1 + (now_ns - next_ns) / option_interval) * option_interval;
 		next_ns = step_ns > end_ns - next_ns ? end_ns : next_ns + step_ns;
 	} while (wait_until(next_ns));
+	strbuf_release(&screen.text);
 	return status;
 }
 

@@ -1,6 +1,5 @@
 #include "cli/monitor_view.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -243,12 +242,24 @@ void monitor_lines(const struct monitor *m, struct strbuf *out)
 
 /* --- JSON --- */
 
+#define PER_S "_per_s"
+#define KEY_BYTES 64
+
+static const char *rate_key(const char *name, char key[KEY_BYTES])
+{
+	size_t length = MIN(strlen(name), KEY_BYTES - sizeof(PER_S));
+
+	memcpy(key, name, length);
+	memcpy(key + length, PER_S, sizeof(PER_S));
+	return key;
+}
+
 /* An event appears only in the line of its round. */
 static void add_metric(struct json *j, uint32_t id, const struct monitor_reading *r,
 		       uint64_t round_ns)
 {
 	const struct metric *m = metric_find(id);
-	char key[64];
+	char key[KEY_BYTES];
 	int64_t per_s;
 
 	if (!r->time_ns || m->kind == METRIC_BITS ||
@@ -258,8 +269,7 @@ static void add_metric(struct json *j, uint32_t id, const struct monitor_reading
 		json_key(j, m->name);
 		json_fixed(j, r->value, m->decimals);
 	} else if (monitor_rate(r, &per_s)) {
-		snprintf(key, sizeof(key), "%s_per_s", m->name);
-		json_key(j, key);
+		json_key(j, rate_key(m->name, key));
 		json_fixed(j, per_s, m->decimals);
 	}
 }

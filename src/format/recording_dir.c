@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -158,6 +159,23 @@ int recording_dir_remove(const char *path, struct error *e)
 	return r >= 0 && rmdir(path) < 0 ? error_errno(e, errno, "cannot remove '%s'", path) : r;
 }
 
+/* mkdir() has failed. It also says ENOENT where nothing can be created, as in /proc. */
+static int creation_failed(const char *path, struct error *e)
+{
+	int err = errno;
+	_cleanup_free_ char *copy = strdup(path);
+
+	if (err != ENOENT || !copy)
+		return error_errno(e, err, "cannot create '%s'", path);
+	if (access(dirname(copy), F_OK) < 0)
+		return error_set(e, -ENOENT, "cannot create '%s': its parent folder does not exist",
+				 path);
+	return error_set(e, -EOPNOTSUPP,
+			 "cannot create '%s': no folders can be created in its parent folder; "
+			 "choose another one",
+			 path);
+}
+
 static int create_named(const char *path, bool force, struct error *e)
 {
 	if (!*path)
@@ -171,10 +189,7 @@ static int create_named(const char *path, bool force, struct error *e)
 			e, -EEXIST,
 			"'%s' exists; choose another folder with -o, or replace it with --force",
 			path);
-	if (errno == ENOENT)
-		return error_set(e, -ENOENT, "cannot create '%s': its parent folder does not exist",
-				 path);
-	return error_errno(e, errno, "cannot create '%s'", path);
+	return creation_failed(path, e);
 }
 
 /* Creates <name>-DATE-TIME.pitot, else <name>-DATE-TIME-2.pitot and so on. */
@@ -256,8 +271,7 @@ char *recording_dir_create_own(const char *path, const char *name, struct error 
 	if (stat(path, &st) == 0 && check_is_empty(path, e) < 0)
 		return NULL;
 	if (mkdir(path, FOLDER_MODE) < 0 && errno != EEXIST) {
-		error_errno(e, errno, "cannot create '%s'%s", path,
-			    errno == ENOENT ? ": its parent folder does not exist" : "");
+		creation_failed(path, e);
 		return NULL;
 	}
 	return absolute_path(path, e);

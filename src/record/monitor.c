@@ -49,6 +49,7 @@ static void record_value(struct monitor *m, uint32_t id, size_t gpu, uint64_t ti
 	if (!(m->named[id / 64] >> id % 64 & 1))
 		record_counter(m, id);
 	ROW_MISSING_IF(&row, counter_sample, device, gpu == SIZE_MAX);
+	ROW_MISSING(&row, counter_sample, thread);
 	writer_append(m->writer, TABLE_counter_sample, &row);
 }
 

@@ -36,6 +36,7 @@
 	X(counters)                                                                                \
 	X(ranges)                                                                                  \
 	X(scopes)                                                                                  \
+	X(scope_counters)                                                                          \
 	X(copies)                                                                                  \
 	X(calls)                                                                                   \
 	X(waits)                                                                                   \
@@ -270,6 +271,12 @@ struct section {
 	/* Prints the text, instead of the declared tables. */
 	void (*text)(const struct report_view *v);
 };
+
+/* Rows of tables of scopes: more than of other tables, to show a few levels of each scope. */
+static inline uint64_t report_tree_rows(const struct report_view *v)
+{
+	return v->top > UINT64_MAX / 5 ? UINT64_MAX : v->top * 5;
+}
 
 #define RESULT(name) .result = offsetof(struct report, name)
 

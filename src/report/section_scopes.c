@@ -8,19 +8,13 @@
 #include "report/text.h"
 #include "report/words.h"
 
-#define TREE_ROWS 5 /* multiple of the rows of other tables, to show a few levels of each scope */
 #define INDENT_MAX 16u
 
 #define SCOPE(member) MEMBER(struct scope_time, member)
 #define COUNTED_SCOPE(member) SCOPE(member), COUNTED(struct scope_time, member)
 
-static uint64_t rows_shown(const struct report_view *v)
-{
-	return v->top > UINT64_MAX / TREE_ROWS ? UINT64_MAX : v->top * TREE_ROWS;
-}
-
 /* Outer scopes rank before the scopes inside of them, so no scope is shown without them. */
-ROW_IF(is_cut, struct scope_time, row->rank >= rows_shown(v))
+ROW_IF(is_cut, struct scope_time, row->rank >= report_tree_rows(v))
 ROW_IF(is_requested, void, v->report->options.scope_tree)
 ROW_IF(has_runs, struct scope_time, row->repeats || row->warmups)
 
@@ -110,8 +104,9 @@ static void add_cut(const struct report_view *v, struct strbuf *out)
 {
 	const struct scope_times *s = v->report->scope_times;
 
-	if (s->count > rows_shown(v))
-		sentence_add(out, NUMBER(s->count - rows_shown(v)), WORDS(" of "), NUMBER(s->count),
+	if (s->count > report_tree_rows(v))
+		sentence_add(out, NUMBER(s->count - report_tree_rows(v)), WORDS(" of "),
+			     NUMBER(s->count),
 			     WORDS(" scopes, with less time, are not shown; to show all: --top "
 				   "0\n"));
 }

@@ -89,7 +89,8 @@
 	T(metric, 39, "metrics measured for kernels (--engine range-profiler, sass-metrics)")                          \
 	T(metric_value, 40, "metric values of kernel launches")                                                        \
 	T(sass_value, 41, "metric values of instructions in kernel launches (--engine sass-metrics)") \
-	T(range_value, 42, "metric values of ranges of the program and of graph launches (--engine range-profiler)")
+	T(range_value, 42, "metric values of ranges of the program and of graph launches (--engine range-profiler)") \
+	T(counter_addition, 43, "what threads added to the program's counters, by scope")
 
 #define SCHEMA_string(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -524,7 +525,8 @@
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time of the reading")                                                 \
 	C(T, counter, REF, ALWAYS, counter, "", "counter that was read")                                               \
 	C(T, device, U32, MAYBE, NONE, "", "CUDA ordinal; missing for counters of the host")                           \
-	C(T, value, I64, ALWAYS, NONE, "", "value read; real: the bits of a double")
+	C(T, value, I64, ALWAYS, NONE, "", "value read; real: the bits of a double")                                   \
+	C(T, thread, U32, MAYBE, NONE, "", "the program's gauges: thread id (gettid) of the thread that set the value")
 #define TRAITS_counter_sample(X, T) X(T, MOMENT, time_ns)
 
 #define SCHEMA_graph_node(C, T)                                                                                        \
@@ -705,6 +707,15 @@
 #define TRAITS_range_value(X, T) X(T, SPAN) X(T, HAS, device) X(T, LABEL, name) X(T, LAUNCHED_BY, graph_launch)
 
 #define ENUM_range_kind(V, E) V(E, nvtx, 0) V(E, scope, 1) V(E, graph, 2)
+
+/* The sums of all threads together are in counter_sample, at the collector's ticks. */
+#define SCHEMA_counter_addition(C, T)                                                                                  \
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "a time within the innermost range around the additions")              \
+	C(T, counter, REF, ALWAYS, counter, "", "the program's counter")                                               \
+	C(T, thread, U32, MAYBE, NONE, "", "thread id (gettid); missing if the thread or the range is unknown")        \
+	C(T, value, I64, ALWAYS, NONE, "", "what the thread added since its last row of this counter")                 \
+	C(T, count, U64, ALWAYS, NONE, "", "number of additions")
+#define TRAITS_counter_addition(X, T) X(T, MOMENT, time_ns)
 
 /* All enums above. */
 #define SCHEMA_ENUMS(E)                                                                                                \

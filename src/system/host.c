@@ -157,15 +157,16 @@ static void read_file(struct host *h, size_t i, struct emitter *e)
 
 void host_read(struct host *h, uint64_t now_ns, const struct metric_sink *sink)
 {
-	uint64_t cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t cpu_ns = 0, before_ns; /* 0: not read yet, which takes a system call */
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
-		struct emitter e = { h, sink, clock_monotonic_ns() };
-		uint64_t before_ns = cpu_ns;
+		struct emitter e = { .host = h, .sink = sink };
 
 		if (!(files[i].part & h->parts) || (files[i].path && h->fds[i] < 0) ||
 		    !pace_is_due(&h->paces[i], files[i].interval_ns, now_ns))
 			continue;
+		before_ns = cpu_ns ? cpu_ns : clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+		e.time_ns = clock_monotonic_ns();
 		if (files[i].path)
 			read_file(h, i, &e);
 		else

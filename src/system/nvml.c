@@ -269,7 +269,7 @@ static void read_group(struct nvml_device *d, const struct group *g, struct pace
 		       const struct metric_sink *sink)
 {
 	uint64_t time_ns = clock_monotonic_ns();
-	uint64_t cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t cpu_ns = g->all ? clock_read_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
 	struct value values[GROUP_MAX] = { 0 };
 
 	if (sink->enter)

@@ -157,6 +157,8 @@ def test_a_recording(pitot, nvml, tmp_path):
     assert {("gpu_power", "GPU 1 Counters"), ("host_cpu_busy", process["pid"])} <= tracks
     assert "exists" in pitot("monitor", "-o", path, *SHORT, status=1).stderr
     pitot("monitor", "-o", path, "--force", *SHORT)
+    assert "its parent folder does not exist" in pitot("monitor", "-o", tmp_path / "no/x", *SHORT, status=1).stderr
+    assert "cannot create '/proc/x': no folders can be created in its parent folder" in pitot("monitor", "-o", "/proc/x", *SHORT, status=1).stderr
 
 
 def test_a_signal_ends_it(program, environment, tmp_path):

@@ -29,6 +29,24 @@ def test_report(pitot, recording):
         report(pitot, recording, "--scopes")["scopes"]["items"])
 
 
+def test_counters(pitot, recording):
+    counters = report(pitot, recording, "--scopes")["scope_counters"]["items"]
+    check_golden("report-scope-counters.json", json.dumps(counters, indent=1) + "\n")
+    assert report(pitot, recording)["scope_counters"] == {"items": []}
+    sums = {item["path"]: item["sum"] for item in counters if item["counter"] == "tokens"}
+    assert sums == {None: 7, "epoch": 8198, "epoch/step": 8198, "epoch/step/load": 8192, "epoch/step/backward": 6}
+    assert sum(item["self"] for item in counters if item["counter"] == "tokens") == 7 + 8198
+    inside = report(pitot, recording, "--scopes", "--scope", "load")["scope_counters"]["items"]
+    assert {item["path"]: item["self"] for item in inside} == {"epoch": 0, "epoch/step": 0, "epoch/step/load": 8192}
+    few = report(pitot, recording, "--scopes", "--top", "1")["scope_counters"]["items"]
+    assert few == counters[:5]
+    assert "2 of 7 rows are not shown; to show all: --top 0\n" in pitot("report", recording, "--scopes", "--top", "1").stdout
+    rows = [json.loads(line) for line in pitot("view", recording, "counter_addition", "--json", "-c", "scope").stdout.splitlines()]
+    assert [row.get("scope") for row in rows] == [None] + 2 * ["epoch/step/load", "epoch/step/backward"]
+    gauges = pitot("view", recording, "counter_sample", "--json", "-c", "scope").stdout.splitlines()
+    assert [json.loads(line)["scope"] for line in gauges] == 2 * ["epoch/step"]
+
+
 def test_which_ranges_are_scopes(pitot, recording):
     def names(*options):
         return [item["path"] for item in report(pitot, recording, *options)["scopes"]["items"]]

@@ -232,6 +232,8 @@ def test_a_broken_cupti(arm, fault, engine, result, reason):
     assert not armed.samples() and not armed.measured() and (len(armed.kernels) == 408) == (result == 1)
     if result == 1:
         assert reason in armed.engine[-1]["reason"]
+    else:
+        assert not armed.windows, "the engine was never on"
 
 
 def test_rights_that_are_missing_when_it_comes_to_it(arm):

@@ -71,13 +71,17 @@ def test_a_program_in_c(embedded, rows, pitot, tmp_path):
     values = samples(rows, recording)
     assert values["rows", "rows", "integer"] == sorted(values["rows", "rows", "integer"])
     assert values.pop(("rows", "rows", "integer"))[-1] == total, "sums lose nothing"
+    items = pitot("report", recording, "--scopes", "--json", json_output=True)["scope_counters"]["items"]
+    added = {item["path"]: (item["self"], item["count"]) for item in items if item["counter"] == "rows"}
+    assert sum(own for own, _ in added.values()) == total, "whatever is lost"
+    assert lost or added["outer/task"] == (total, total)
     assert values == {("loss", "", "real"): [0.1]}
     for low, high in (0, 1), (0.05, 0.11), ("-1e3", 1):
         found = rows(recording, "counter_sample", "-w", f"value>{low}", "-w", f"value<{high}")
         assert [row["value"] for row in found] == [0.1]
     assert not rows(recording, "counter_sample", "-w", "value>0.1", "-w", "value<0.5")
     assert "'nan' is not a value of column value" in pitot("view", recording, "counter_sample", "-w", "value=nan", status=2).stderr
-    assert " 0.1\n" in pitot("view", recording, "counter_sample", "-w", "value<1").stdout
+    assert " 0.1 " in pitot("view", recording, "counter_sample", "-w", "value<1").stdout
     pitot("export", recording, "-o", tmp_path / "c.json")
     assert '"args":{"":0.1}' in (tmp_path / "c.json").read_text()
     pitot("export", recording, "-o", tmp_path / "p.pftrace")

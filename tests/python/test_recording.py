@@ -270,7 +270,7 @@ def test_mistakes(run, tmp_path, python):
         TypeError: expected str, bytes or os.PathLike object, not int
         FileError: 'full' is not empty; name a new folder
         FileError: cannot create '/sys/none.pitot'
-        FileError: cannot create 'no/parent': its parent folder does not exist: No such file or directory
+        FileError: cannot create 'no/parent': its parent folder does not exist
         """
     said[10] = said[10].rpartition(": ")[0]  # not permitted, permission denied or read-only
     assert said[:12] == textwrap.dedent(expected).strip().splitlines()

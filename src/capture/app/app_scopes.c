@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "capture/app/app_additions.h"
 #include "capture/nvtx/nvtx_calls.h"
 #include "capture/nvtx/nvtx_choice.h"
 #include "capture/nvtx/nvtx_event.h"
@@ -67,6 +68,13 @@ ALWAYS_INLINE bool put(struct ring *r, struct ring_event *event)
 	return pushed;
 }
 
+ALWAYS_INLINE void put_range(struct ring *r, struct ring_event *event)
+{
+	additions_leave_range(r);
+	put(r, event);
+	additions_enter_range(r, event->a);
+}
+
 static inline void descend(void)
 {
 	uint16_t *level = level_of_thread();
@@ -102,7 +110,7 @@ static inline void begin(uint32_t name, uint32_t c, uint64_t b, uint64_t open)
 		if (r && *level < RING_SCOPES)
 			r->scopes[*level] = open;
 		if (r)
-			put(r, &event);
+			put_range(r, &event);
 		nvtx_leave();
 	}
 	descend();
@@ -212,7 +220,7 @@ static NOINLINE void end(uint16_t *level)
 
 		r = ring_get();
 		if (r)
-			put(r, &event);
+			put_range(r, &event);
 		nvtx_leave();
 	}
 	--*level;

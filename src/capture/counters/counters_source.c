@@ -229,6 +229,7 @@ static uint64_t on_counter(struct writer *w, const struct ring *r, uint64_t posi
 		write_counter(w, event->c);
 	write_gpu(w, event->d);
 	ROW_MISSING_IF(&row, counter_sample, device, event->d == COUNTERS_NO_DEVICE);
+	ROW_MISSING(&row, counter_sample, thread);
 	writer_append(w, TABLE_counter_sample, &row);
 	return 1;
 }

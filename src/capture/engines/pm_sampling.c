@@ -473,6 +473,7 @@ static void write_value(struct writer *w, const struct ring_event *event)
 					  .device = event->d,
 					  .value = (int64_t)event->b };
 
+	ROW_MISSING(&row, counter_sample, thread);
 	if (!row.counter)
 		row.counter = counter_of(w, event->c);
 	if (row.counter < METRIC_HOST_FIRST)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "capture/app/app_additions.h"
 #include "capture/nvtx/nvtx_choice.h"
 #include "capture/nvtx/nvtx_event.h"
 #include "schema/schema.h"
@@ -111,11 +112,14 @@ static void put_event(const struct call *c)
 {
 	struct ring_event slots[NVTX_EVENT_SLOTS_MAX];
 	bool has_range = c->kind == nvtx_kind_start || c->kind == nvtx_kind_end;
+	bool is_of_stack = c->kind == nvtx_kind_push || c->kind == nvtx_kind_pop;
 	uint32_t level = MIN((uint32_t)c->level, NVTX_EVENT_NO_LEVEL), n = 1;
 	struct ring *r = ring_get();
 
 	if (!r)
 		return;
+	if (is_of_stack)
+		additions_leave_range(r);
 	slots[0] = (struct ring_event){
 		.a = quick_clock_ns(&r->clock),
 		.b = has_range ? c->range : c->a.payload,
@@ -134,6 +138,8 @@ static void put_event(const struct call *c)
 	}
 	n = put_message(slots, &c->a, n);
 	ring_push(r, slots, n);
+	if (is_of_stack)
+		additions_enter_range(r, slots[0].a);
 	ring_count_call(r, slots[0].a);
 }
 

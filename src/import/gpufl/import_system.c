@@ -39,6 +39,7 @@ static void append(struct import_session *s, const struct record *r, uint32_t co
 	};
 
 	ROW_MISSING_IF(&row, counter_sample, device, !known);
+	ROW_MISSING(&row, counter_sample, thread);
 	if (counter && import_span(s, time_ns, time_ns))
 		import_append(s, TABLE_counter_sample, &row);
 	else

@@ -38,6 +38,7 @@ static void add_counters(struct maker *m)
 			};
 
 			ROW_MISSING(&sample, counter_sample, device);
+			ROW_MISSING(&sample, counter_sample, thread);
 			writer_append(m->writer, TABLE_counter_sample, &sample);
 		}
 }

@@ -1,8 +1,11 @@
 /*
  * scopes_recording.c: a program with scopes: an epoch of two steps with nested parts, one of which
- * a pool's thread continues, with NVTX ranges of libraries inside, and work outside of all scopes.
+ * a pool's thread continues, with NVTX ranges of libraries inside, counters, and work outside of
+ * all scopes.
  * Nothing in it was measured.
  */
+#include <string.h>
+
 #include "base/clock.h"
 #include "support/make_recording.h"
 #include "support/recordings/recordings.h"
@@ -39,6 +42,45 @@ static void pop(struct program *p, uint64_t at)
 	maker_scope(p->m, nvtx_kind_pop, MAIN, NULL, 0, at);
 }
 
+/* Counters of the program: "tokens", a sum, and "loss", a gauge. */
+enum { TOKENS = 1024, LOSS = 1027 };
+
+static void define_counters(struct maker *m)
+{
+	struct row_counter tokens = { .id = TOKENS,
+				      .name = maker_string(m, "tokens"),
+				      .unit = maker_string(m, "tokens"),
+				      .description = maker_string(m, ""),
+				      .kind = counter_kind_sum };
+	struct row_counter loss = { .id = LOSS,
+				    .name = maker_string(m, "loss"),
+				    .unit = maker_string(m, ""),
+				    .description = maker_string(m, ""),
+				    .reading = counter_reading_real };
+
+	writer_append(m->writer, TABLE_counter, &tokens);
+	writer_append(m->writer, TABLE_counter, &loss);
+}
+
+static void add(struct maker *m, uint32_t thread, int64_t by, uint64_t count, uint64_t at)
+{
+	struct row_counter_addition row = {
+		.time_ns = at, .counter = TOKENS, .thread = thread, .value = by, .count = count
+	};
+
+	ROW_MISSING_IF(&row, counter_addition, thread, !thread);
+	writer_append(m->writer, TABLE_counter_addition, &row);
+}
+
+static void set(struct maker *m, double value, uint64_t at)
+{
+	struct row_counter_sample row = { .time_ns = at, .counter = LOSS, .thread = MAIN };
+
+	ROW_MISSING(&row, counter_sample, device);
+	memcpy(&row.value, &value, sizeof(value));
+	writer_append(m->writer, TABLE_counter_sample, &row);
+}
+
 /* 1 ms: loading, forward with a layer of a library, backward on three threads, and a wait. */
 static void step(struct program *p, uint64_t at, uint64_t token)
 {
@@ -48,6 +90,7 @@ static void step(struct program *p, uint64_t at, uint64_t token)
 	push(p, "load", at + 10 * US);
 	maker_cpu_sample(m, MAIN, at + 100 * US, 100 * US, 0);
 	maker_cpu_sample(m, MAIN, at + 200 * US, 100 * US, 0);
+	add(m, MAIN, 4096, 2, at + 250 * US);
 	pop(p, at + 300 * US);
 	push(p, "forward", at + 310 * US);
 	maker_nvtx(m, nvtx_kind_push, MAIN, "layer", at + 320 * US);
@@ -64,6 +107,7 @@ static void step(struct program *p, uint64_t at, uint64_t token)
 	maker_scope(m, nvtx_kind_pop, POOL, NULL, 0, at + 445 * US);
 	launch(p, POOL, p->reduce, at + 447 * US, 5);
 	maker_cpu_sample(m, POOL, at + 450 * US, 50 * US, 0);
+	add(m, POOL, 3, 1, at + 460 * US);
 	maker_scope(m, nvtx_kind_pop, POOL, NULL, 0, at + 500 * US);
 	maker_nvtx(m, nvtx_kind_push, AUTOGRAD, "MmBackward0", at + 520 * US);
 	launch(p, AUTOGRAD, p->gemm, at + 525 * US, 60);
@@ -73,6 +117,7 @@ static void step(struct program *p, uint64_t at, uint64_t token)
 	maker_synchronization(m, synchronization_kind_stream, 7, at + 605 * US, at + 695 * US,
 			      p->correlation);
 	pop(p, at + 800 * US);
+	set(m, 1.0 / (double)token, at + 900 * US);
 	pop(p, at + 1000 * US);
 }
 
@@ -88,6 +133,8 @@ void recording_scopes(const char *folder)
 	p.gemm = maker_config(p.m, "gemm", 64, 256);
 	p.reduce = maker_config(p.m, "reduce", 8, 128);
 	p.m->runs = UINT64_C(1) << 32 | STEPS;
+	define_counters(p.m);
+	add(p.m, 0, 7, 1, START + 50 * US);
 	push(&p, "epoch", START + 100 * US);
 	p.m->runs = 0;
 	for (uint64_t i = 0; i < STEPS; i++)

@@ -153,6 +153,7 @@ static void readings(struct program *p)
 				    (int64_t)n * list[i].growth;
 			if (!list[i].on_gpu)
 				ROW_MISSING(&row, counter_sample, device);
+			ROW_MISSING(&row, counter_sample, thread);
 			writer_append(p->m->writer, TABLE_counter_sample, &row);
 		}
 }

@@ -235,6 +235,7 @@ static void readings(struct maker *m)
 	};
 	struct row_counter_sample sample = { .counter = 1, .device = 0 };
 
+	ROW_MISSING(&sample, counter_sample, thread);
 	writer_append(m->writer, TABLE_counter, &power);
 	writer_append(m->writer, TABLE_counter, &memory);
 	for (uint64_t i = 0; i < 4; i++) {
@@ -244,6 +245,7 @@ static void readings(struct maker *m)
 	}
 	sample = (struct row_counter_sample){ .time_ns = START + 50000, .counter = 2, .value = -5 };
 	ROW_MISSING(&sample, counter_sample, device);
+	ROW_MISSING(&sample, counter_sample, thread);
 	writer_append(m->writer, TABLE_counter_sample, &sample);
 }
 

@@ -31,7 +31,7 @@ static inline uint64_t source_drain(const struct source *source, struct writer *
 				abort();
 			ring_consume(r, slots);
 		}
-		if (atomic_load(&r->state) == RING_DEAD)
+		if (atomic_load(&r->state) == RING_DEAD && !atomic_load(&r->added_words))
 			ring_recycle(r);
 	}
 	return events;

@@ -24,6 +24,7 @@ static int begin_counters(void **state)
 {
 	begin(state);
 	rings_after_fork();
+	app_source.start(NULL);
 	collect(0);
 	app_source.begin(captured->writer, NULL);
 	return 0;
@@ -70,6 +71,7 @@ static void assert_sample(size_t i, uint64_t time_ns, uint32_t id, int64_t value
 	assert_int_equal(samples[i].counter, id);
 	assert_int_equal(samples[i].value, value);
 	assert_false(HAS(&samples[i], counter_sample, device));
+	assert_false(HAS(&samples[i], counter_sample, thread));
 }
 
 static void test_sums(void **state)
@@ -94,7 +96,6 @@ static void test_sums(void **state)
 	pitot_counter_add(1025, 1000);
 	pitot_counter_add(UINT32_MAX, 1000);
 	assert_int_equal(collect(5), 0);
-	assert_null(ring_of_thread);
 	read_samples();
 	assert_int_equal(sample_count, 3);
 	assert_sample(0, 2, 1024, 12);
@@ -130,6 +131,7 @@ static void test_gauges(void **state)
 			continue;
 		memcpy(&value, &samples[i].value, sizeof(value));
 		assert_true(value == values[i - 1]);
+		assert_int_equal(samples[i].thread, syscall(SYS_gettid));
 		assert_true(samples[i].time_ns > 1000);
 		assert_true(samples[i].time_ns >= samples[i - 1].time_ns);
 	}
@@ -244,6 +246,223 @@ static void test_threads_lose_nothing(void **state)
 	assert_int_equal(last[1], THREADS * ADDS / 100);
 }
 
+/* --- additions by scope --- */
+
+static struct row_counter_addition *additions;
+static size_t addition_count;
+
+/* As the collector does: events of all kinds, in their order. */
+static void drain_all(void)
+{
+	const struct source *both[] = { &nvtx_source, &app_source };
+	struct ring *r;
+
+	for (unsigned i = 0; (r = ring_at(i)); i++)
+		while (ring_available(r)) {
+			uint64_t position = atomic_load(&r->tail), slots = 1;
+
+			for (unsigned s = 0; s < 2; s++)
+				for (unsigned h = 0; h < both[s]->handler_count; h++)
+					if (both[s]->handlers[h].kind ==
+					    ring_slot(r, position)->kind)
+						slots = both[s]->handlers[h].handle(
+							captured->writer, r, position);
+			ring_consume(r, slots);
+		}
+}
+
+static void read_additions(void)
+{
+	drain_all();
+	collect(clock_monotonic_ns());
+	captured_close(captured);
+	free(additions);
+	free(rows);
+	additions = captured_rows(captured, TABLE_counter_addition, &addition_count);
+	rows = captured_rows(captured, TABLE_nvtx, &row_count);
+}
+
+/* Names of the scopes that are open on a thread at a time, outermost first. */
+static void scopes_at(uint32_t thread, uint64_t time_ns, char *out, size_t room)
+{
+	size_t length[8] = { 0 }, depth = 0;
+
+	out[0] = '\0';
+	for (size_t i = 0; i < row_count; i++) {
+		if (rows[i].thread != thread || rows[i].time_ns > time_ns)
+			continue;
+		if (rows[i].kind == nvtx_kind_pop && depth)
+			out[length[--depth]] = '\0';
+		if (rows[i].kind != nvtx_kind_push)
+			continue;
+		length[depth++] = strlen(out);
+		snprintf(out + strlen(out), room - strlen(out), "/%s", text_of(&rows[i]));
+	}
+}
+
+static void assert_added(const char *scopes, uint32_t counter, int64_t sum, uint64_t count)
+{
+	char at[256];
+
+	for (size_t i = 0; i < addition_count; i++) {
+		const struct row_counter_addition *a = &additions[i];
+
+		if (!HAS(a, counter_addition, thread) || a->counter != 1024 + 2 * (counter - 1))
+			continue;
+		scopes_at(a->thread, a->time_ns, at, sizeof(at));
+		sum -= strcmp(at, scopes) ? 0 : a->value;
+		count -= strcmp(at, scopes) ? 0 : a->count;
+	}
+	if (sum || count)
+		fail_msg("%s: %lld more, in %llu additions", scopes, (long long)sum,
+			 (unsigned long long)count);
+}
+
+static void test_additions_know_their_scope(void **state)
+{
+	uint32_t tokens = pitot_counter("tokens", NULL, NULL),
+		 other = pitot_counter("other", NULL, NULL);
+
+	(void)state;
+	pitot_counter_add(tokens, 1);
+	pitot_scope_begin("step");
+	pitot_counter_add(tokens, 2);
+	pitot_counter_add(tokens, 3);
+	pitot_scope_begin("forward");
+	pitot_counter_add(tokens, 40);
+	pitot_counter_add(other, -7);
+	collect(clock_monotonic_ns()); /* events are in the ring: not yet */
+	drain_all();
+	pitot_counter_add(tokens, 50);
+	collect(clock_monotonic_ns()); /* while the scope is open */
+	pitot_counter_add(tokens, 60);
+	pitot_scope_end();
+	nvtx.push_a("nvtx");
+	pitot_counter_add(other, 8);
+	nvtx.pop();
+	pitot_counter_add(other, 9);
+	pitot_scope_end();
+	for (int i = 0; i < 10; i++) {
+		PITOT_SCOPE("alternating") pitot_counter_add(tokens, 100);
+		pitot_counter_add(tokens, 1000);
+	}
+	pitot_scope_begin("open");
+	pitot_counter_add(tokens, 5);
+	read_additions();
+	pitot_scope_end();
+	assert_added("", tokens, 1 + 10000, 11);
+	assert_added("/step", tokens, 5, 2);
+	assert_added("/step/forward", tokens, 150, 3);
+	assert_added("/step/forward", other, -7, 1);
+	assert_added("/step/nvtx", other, 8, 1);
+	assert_added("/step", other, 9, 1);
+	assert_added("/alternating", tokens, 1000, 10);
+	assert_added("/open", tokens, 5, 1);
+	assert_int_equal(addition_count, 28);
+}
+
+/* A scope without additions has no rows for them. */
+static void test_scopes_without_additions(void **state)
+{
+	uint32_t tokens = pitot_counter("tokens", NULL, NULL);
+
+	(void)state;
+	pitot_counter_add(tokens, 1);
+	for (int i = 0; i < 10; i++)
+		PITOT_SCOPE("empty") continue;
+	read_additions();
+	assert_int_equal(addition_count, 1);
+	assert_int_equal(row_count, 20);
+}
+
+/* What found no room has an unknown scope; nothing is lost. */
+static void test_a_full_ring_keeps_sums(void **state)
+{
+	uint32_t tokens = pitot_counter("tokens", NULL, NULL);
+	int64_t unknown = 0;
+
+	(void)state;
+	pitot_scope_begin("full");
+	while (ring_available(ring_get()) < RING_SLOTS)
+		pitot_gauge(tokens, 1);
+	pitot_counter_add(tokens, 3);
+	pitot_scope_end();
+	pitot_counter_add(tokens, 4);
+	drain_all();
+	pitot_scope_begin("next");
+	pitot_counter_add(tokens, 10);
+	pitot_scope_end();
+	read_additions();
+	for (size_t i = 0; i < addition_count; i++)
+		if (!HAS(&additions[i], counter_addition, thread))
+			unknown += additions[i].value;
+	assert_int_equal(unknown, 7);
+	/* the end of the first was lost */
+	assert_added("/full/next", tokens, 10, 1);
+}
+
+#define SCOPES 500
+
+static uint64_t shared_token;
+
+static void *work_in_scopes(void *unused)
+{
+	for (int i = 0; i < SCOPES; i++) {
+		pitot_scope_carry(shared_token);
+		pitot_counter_add(1, 1);
+		PITOT_SCOPE("inner") pitot_counter_add(1, 10);
+		pitot_counter_add(1, 2);
+		pitot_scope_end();
+		if (i % 50 == 0)
+			usleep(1000); /* its ring must not be full */
+	}
+	atomic_fetch_sub(&busy, 1);
+	return unused;
+}
+
+static void test_threads_in_scopes_lose_nothing(void **state)
+{
+	pthread_t threads[THREADS];
+
+	(void)state;
+	pitot_scope_begin("whole");
+	shared_token = pitot_scope_token();
+	atomic_store(&busy, THREADS);
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, work_in_scopes, NULL), 0);
+	while (atomic_load(&busy)) {
+		drain_all();
+		collect(clock_monotonic_ns());
+	}
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	read_additions();
+	pitot_scope_end();
+	assert_added("/whole", 1, THREADS * SCOPES * 3, THREADS * SCOPES * 2);
+	assert_added("/whole/inner", 1, THREADS * SCOPES * 10, THREADS * SCOPES);
+}
+
+/* The child has none of its parent's additions, and its own in their scopes. */
+static void test_additions_after_a_fork(void **state)
+{
+	uint32_t tokens = pitot_counter("tokens", NULL, NULL);
+
+	(void)state;
+	pitot_scope_begin("parent's");
+	pitot_counter_add(tokens, 1);
+	pitot_counter_add(tokens, 2);
+	rings_after_fork();
+	app_source.after_fork();
+	app_source.start(NULL);
+	pitot_scope_end();
+	pitot_scope_begin("child's");
+	pitot_counter_add(tokens, 4);
+	read_additions();
+	pitot_scope_end();
+	assert_added("/child's", tokens, 4, 1);
+	assert_int_equal(addition_count, 1);
+}
+
 /* --- ids for CUDA calls; with CUDA: test_cuda_sessions --- */
 
 static size_t externals_of_call(uint64_t correlation)
@@ -351,6 +570,11 @@ int main(void)
 		CASE(test_a_second_recording),
 		CASE(test_an_idle_collector_is_woken),
 		CASE(test_threads_lose_nothing),
+		CASE(test_additions_know_their_scope),
+		CASE(test_scopes_without_additions),
+		CASE(test_a_full_ring_keeps_sums),
+		CASE(test_threads_in_scopes_lose_nothing),
+		CASE(test_additions_after_a_fork),
 		CASE(test_ids_that_are_not_known_to_be_open),
 		CASE(test_ids_end_with_their_thread),
 		CASE(test_too_many),
@@ -359,6 +583,7 @@ int main(void)
 
 	free(samples);
 	free(defined);
+	free(additions);
 	free(rows);
 	return failed;
 }
