@@ -80,15 +80,29 @@ class Recording:
         return {row["pid"] for row in self.processes}
 
 
+@pytest.fixture(scope="module")
+def alone():
+    """alone(command, …): what it does by itself, which is found out once for all ways to record it."""
+    done = {}
+
+    def run(command, environment, **options):
+        key = repr((command, options))
+        if key not in done:
+            done[key] = subprocess.run(command, env=environment, capture_output=True, timeout=PATIENCE, **options)
+        return done[key]
+
+    return run
+
+
 @pytest.fixture
-def record(pitot, rows, program, environment, library):
-    """Runs a command alone, and recorded in some way: output and status are the same. The recording."""
+def record(pitot, rows, program, environment, library, alone):
+    """Runs a command recorded in some way: output and status are those that it has alone. The recording."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o777)
 
         def run(way, *command, launcher=(), hz=487, **options):
             command = [str(word) for word in command]
-            alone = subprocess.run(command, env=environment, capture_output=True, timeout=PATIENCE, **options)
+            expected = alone(command, environment, **options)
             path = Path(folder) / f"{len(list(Path(folder).iterdir()))}.pitot"
             words = [*launcher, program, "record", "--cpu-only", "--no-symbols", f"--cpu-via={way}", f"--cpu={hz}", "-o", path]
             result = subprocess.run([*map(str, words), "--", *command], capture_output=True, timeout=PATIENCE,
@@ -96,9 +110,9 @@ def record(pitot, rows, program, environment, library):
             said = result.stderr.decode(errors="replace")
             if way == "ebpf" and re.search("no eBPF|without eBPF", said):
                 pytest.skip(said.strip())
-            status = alone.returncode if alone.returncode >= 0 else 128 - alone.returncode
-            assert (result.returncode, result.stdout) == (status, alone.stdout), said
-            assert alone.stderr in result.stderr
+            status = expected.returncode if expected.returncode >= 0 else 128 - expected.returncode
+            assert (result.returncode, result.stdout) == (status, expected.stdout), said
+            assert expected.stderr in result.stderr
             assert "Sanitizer" not in said and "runtime error" not in said, said
             return Recording(pitot, rows, path, said)
 
@@ -162,13 +176,12 @@ def stripped(programs, to):
 
 
 @pytest.mark.parametrize("kind", ["stripped", "no sections"])
-def test_stripped(record_whole, way, programs, tmp_path, kind):
-    target = tmp_path / "stripped"
-    stripped(programs, target)
-    if kind == "no sections":
-        without_sections(target, tmp_path / "bare")
-        target = tmp_path / "bare"
-    record_whole(way, target, "plain")
+def test_stripped(record_whole, way, programs, kind):
+    target = programs / "stripped"
+    if not target.exists():
+        stripped(programs, target)
+        without_sections(target, programs / "bare")
+    record_whole(way, programs / "bare" if kind == "no sections" else target, "plain")
 
 
 def test_packed(record, way, programs, tmp_path):
@@ -193,13 +206,16 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_frames(record, way, programs, tmp_path, damage):
+def test_damaged_frames(record, way, programs, damage):
     """Of the program, and of a library that calls back from qsort(): the samples are there, their stacks do not pass for complete."""
-    for name in ("hostile", "plugin.so"):
-        with_damaged_frames(programs / name, tmp_path / name, DAMAGES[damage])
-    for program, seconds, command in ((tmp_path / "hostile", 0.15, ["plain"]),
-                                      (tmp_path / "hostile", 0.01, ["calls", tmp_path / "plugin.so"]),
-                                      (programs / "hostile", 0.01, ["calls", tmp_path / "plugin.so"])):
+    folder = programs / damage.replace(" ", "-")
+    if not folder.exists():
+        folder.mkdir()
+        for name in ("hostile", "plugin.so"):
+            with_damaged_frames(programs / name, folder / name, DAMAGES[damage])
+    for program, seconds, command in ((folder / "hostile", 0.15, ["plain"]),
+                                      (folder / "hostile", 0.01, ["calls", folder / "plugin.so"]),
+                                      (programs / "hostile", 0.01, ["calls", folder / "plugin.so"])):
         found = record(way, program, *command, hz=487 if command == ["plain"] else 997)
         if way == "timer" and command != ["plain"] and found.seconds() == 0:
             continue  # it was over before the timer began
