@@ -46,6 +46,15 @@ static void CUPTIAPI on_request(uint8_t **buffer, size_t *size, size_t *most)
 	*most = client.most;
 }
 
+static uint32_t correlation_of(const CUpti_Activity *record)
+{
+	const void *r = record;
+
+	return record->kind == CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION
+		       ? ((const struct record_external_correlation *)r)->correlation
+		       : ((const struct record_kernel *)r)->correlation;
+}
+
 static void CUPTIAPI on_complete(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size,
 				 size_t valid)
 {
@@ -56,8 +65,7 @@ static void CUPTIAPI on_complete(CUcontext context, uint32_t stream, uint8_t *bu
 	assert_int_equal(size, client.size);
 	client.completed++;
 	while (copies_next_record(buffer, valid, &record) == CUPTI_SUCCESS)
-		client.ids[client.records++ % (2 * RECORDS)] =
-			((struct record_kernel *)(void *)record)->correlation;
+		client.ids[client.records++ % (2 * RECORDS)] = correlation_of(record);
 	if (client.flushes) {
 		assert_true(copies_is_inside());
 		copies_deliver(COPIES_LAST);
@@ -132,6 +140,35 @@ static void test_work_is_the_clients_by_its_time(void **state)
 	add(30, 20);
 	copies_deliver(COPIES_FLUSH);
 	assert_int_equal(client.records, 10 + 6);
+}
+
+static void add_external(uint32_t first, unsigned count)
+{
+	memset(made, 0, sizeof(made));
+	for (uint32_t i = 0; i < count; i++) {
+		struct record_external_correlation record = { .kind = RECORD_EXTERNAL_CORRELATION,
+							      .correlation = first + i };
+
+		memcpy(&made[i], &record, sizeof(record));
+	}
+	copies_add((uint8_t *)made, count * SIZE);
+}
+
+/* They have no time, and may be of calls that are not seen to begin. The last: ids only grow. */
+static void test_external_ids_are_the_clients_by_their_calls(void **state)
+{
+	(void)state;
+	copies_begin_call(140);
+	copies_enable(RECORD_EXTERNAL_CORRELATION, true);
+	add_external(130, 13); /* the last two of calls after that */
+	copies_begin_call(150);
+	add_external(145, 3);
+	copies_disable(RECORD_EXTERNAL_CORRELATION);
+	add_external(150, 2);
+	copies_deliver(COPIES_FLUSH);
+	assert_int_equal(client.records, 2 + 3 + 1);
+	assert_int_equal(client.ids[0], 141);
+	assert_int_equal(client.ids[5], 150);
 }
 
 static void test_other_kinds_are_not_the_clients(void **state)
@@ -252,6 +289,7 @@ int main(void)
 		TEST(test_memory_has_an_end),
 		TEST(test_copies_are_handed_over_in_calls),
 		TEST(test_buffers_of_nonsense),
+		TEST(test_external_ids_are_the_clients_by_their_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,6 +58,7 @@ static struct {
 	atomic_uint_fast64_t since_ns, until_ns; /* CUPTI's time */
 	/* the first call after it was enabled, and the last before it was disabled */
 	atomic_uint since_id, until_id;
+	atomic_uint after_id; /* the last call before it was enabled; 0: none */
 	atomic_uint size; /* of its records; 0: none seen yet */
 } kinds[COPIES_KINDS];
 
@@ -200,6 +201,7 @@ void copies_enable(uint32_t kind, bool are_watched)
 		return;
 	atomic_store(&kinds[kind].since_ns, now_of_cupti());
 	atomic_store(&kinds[kind].until_ns, UINT64_MAX);
+	atomic_store(&kinds[kind].after_id, atomic_load(&last_id));
 	atomic_fetch_and(&with_call, ~bit);
 	if (are_watched)
 		atomic_fetch_or(&without_call, bit);
@@ -241,6 +243,14 @@ static bool is_before_end(uint32_t kind, uint32_t id)
 	       (int32_t)(id - atomic_load(&kinds[kind].until_id)) <= 0;
 }
 
+/* Calls that begin without a callback have ids between those of others. */
+static bool is_after_begin(uint32_t kind, uint32_t id)
+{
+	uint32_t after = atomic_load(&kinds[kind].after_id);
+
+	return !after || (int32_t)(id - after) > 0;
+}
+
 static bool is_clients(uint32_t kind, const uint8_t *record, size_t size)
 {
 	const struct layout *l = &layouts[kind];
@@ -257,7 +267,8 @@ static bool is_clients(uint32_t kind, const uint8_t *record, size_t size)
 	if (t)
 		return t >= atomic_load(&kinds[kind].since_ns) &&
 		       t <= atomic_load(&kinds[kind].until_ns);
-	return id ? is_before_end(kind, id) : atomic_load(&enabled) >> kind & 1;
+	return id ? is_after_begin(kind, id) && is_before_end(kind, id)
+		  : atomic_load(&enabled) >> kind & 1;
 }
 
 /* --- the store --- */
