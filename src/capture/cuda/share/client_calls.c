@@ -196,15 +196,21 @@ static CUptiResult CUPTIAPI own_GetCallbackState(uint32_t *enable, CUpti_Subscri
 
 /* --- the client's records --- */
 
+/* The calling thread is in the client's function for full buffers, which CUPTI has called. */
+static __thread unsigned in_complete __attribute__((tls_model("initial-exec")));
+
 void CUPTIAPI client_on_complete(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size,
 				 size_t valid)
 {
 	CUpti_BuffersCallbackCompleteFunc clients = copies_complete();
 
-	if (buffers_has(buffer))
+	if (buffers_has(buffer)) {
 		buffers_on_complete(context, stream, buffer, size, valid);
-	else if (clients)
+	} else if (clients) {
+		in_complete++;
 		clients(context, stream, buffer, size, valid);
+		in_complete--;
+	}
 }
 
 static CUptiResult CUPTIAPI own_ActivityRegisterCallbacks(
@@ -313,15 +319,15 @@ static CUptiResult CUPTIAPI own_ActivityEnableHWTrace(uint8_t enable)
 /*
  * The vendor thread makes all flushes, because some versions of CUPTI do not tolerate two at a
  * time. Inside a callback, however, CUPTI may hold locks that a flush on another thread waits for,
- * so the flush is made here. A forced flush is not passed on: it would give the recorder records
- * that have not ended.
+ * and the callback may be on the vendor thread, so the flush is made here. A forced flush is not
+ * passed on: it would give the recorder records that have not ended.
  */
 static void flush_records(void)
 {
 	uint64_t begun = clock_machine_ns();
 	unsigned round;
 
-	if (client_is_inside()) {
+	if (client_is_inside() || in_complete) {
 		if (!launch_engine_hold())
 			return;
 		real_cupti.recorder.ActivityFlushAll(0);
