@@ -38,8 +38,8 @@ static bool ensure_memory(struct ring *r)
 	if (!r->events)
 		r->events = reserve_memory(RING_SLOTS * sizeof(*r->events) +
 					   RING_COUNTERS * sizeof(*r->additions));
-	if (r->events)
-		r->additions = (void *)(r->events + RING_SLOTS);
+	if (r->events && !r->additions)
+		__atomic_store_n(&r->additions, (void *)(r->events + RING_SLOTS), __ATOMIC_RELEASE);
 	return r->events != NULL;
 }
 

@@ -176,11 +176,14 @@ void additions_forget(uint32_t counters, additions_write *write)
 	struct ring *r;
 
 	for (unsigned i = 0; (r = ring_at(i)); i++) {
-		r->added_ns = now_ns;
-		for (uint32_t c = 0; r->additions && c < counters; c++) {
-			struct sums s = read_sums(&r->additions[c]);
+		/* A thread may be claiming the ring. */
+		struct ring_addition *a = __atomic_load_n(&r->additions, __ATOMIC_ACQUIRE);
 
-			pass_on(&to, &r->additions[c], c, 0, 0, &s);
+		r->added_ns = now_ns;
+		for (uint32_t c = 0; a && c < counters; c++) {
+			struct sums s = read_sums(&a[c]);
+
+			pass_on(&to, &a[c], c, 0, 0, &s);
 		}
 	}
 }
