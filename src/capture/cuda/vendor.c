@@ -57,6 +57,13 @@ int cupti_load(struct cupti *cupti, const char *named, struct error *e)
 	return cupti_find(named, version, accept_library, cupti, e);
 }
 
+void *driver_function(const char *name)
+{
+	void *handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+
+	return handle ? dlsym(handle, name) : NULL;
+}
+
 int driver_load(struct driver *driver, struct error *e)
 {
 	void *handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);

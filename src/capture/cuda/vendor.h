@@ -141,5 +141,7 @@ struct driver {
  */
 int cupti_load(struct cupti *cupti, const char *named, struct error *e) MUST_USE;
 int driver_load(struct driver *driver, struct error *e) MUST_USE;
+/* Returns a function of the driver, if that is loaded and has it; else NULL. */
+void *driver_function(const char *name);
 
 #endif

@@ -2,7 +2,6 @@
 
 #ifdef PITOT_HAS_PROFILER_HOST
 
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,12 +236,8 @@ void range_choice_set(const struct settings *wanted)
 
 bool range_choice_find_driver(void)
 {
-	void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
-
-	if (driver) {
-		*(void **)&choice.is_capturing = dlsym(driver, "cuStreamIsCapturing");
-		*(void **)&choice.current_context = dlsym(driver, "cuCtxGetCurrent");
-	}
+	*(void **)&choice.is_capturing = driver_function("cuStreamIsCapturing");
+	*(void **)&choice.current_context = driver_function("cuCtxGetCurrent");
 	return choice.is_capturing;
 }
 

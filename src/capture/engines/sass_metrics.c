@@ -16,7 +16,6 @@
 
 #ifdef PITOT_HAS_PROFILER_HOST
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -367,11 +366,8 @@ static bool has_contexts(void)
 
 static const char *missing(const struct cupti *cupti, const char **needs)
 {
-	void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
-
 	*needs = "metrics of instructions need CUDA 12.6 Update 2 or later";
-	if (driver)
-		*(void **)&self.synchronize = dlsym(driver, "cuCtxSynchronize");
+	*(void **)&self.synchronize = driver_function("cuCtxSynchronize");
 #define F(name, need)                                                                              \
 	if (!cupti->name)                                                                          \
 		return "cupti" #name;
