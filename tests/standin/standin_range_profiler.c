@@ -27,9 +27,6 @@
 #include <cupti_range_profiler.h>
 #include <cupti_target.h>
 
-#include "base/map.h"
-#include "base/strbuf.h"
-
 #define CONTEXTS_MAX 8
 #define METRICS 16
 #define RANGES_MAX 16
@@ -96,15 +93,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_taped(void)
 {
 	return standin_answers(TAPE_cuptiProfilerHostConfigAddMetrics);
-}
-
-static uint64_t hash_names(const char *const *names, size_t count)
-{
-	_cleanup_strbuf_ struct strbuf all = STRBUF_INIT;
-
-	for (size_t i = 0; i < count; i++)
-		strbuf_add(&all, names[i], strlen(names[i]) + 1);
-	return hash_bytes(strbuf_text(&all), all.length);
 }
 
 /* --- the profiler host --- */
@@ -244,7 +232,7 @@ EXPORT CUptiResult cuptiProfilerHostGetSubMetrics(CUpti_Profiler_Host_GetSubMetr
 EXPORT CUptiResult
 cuptiProfilerHostGetMetricProperties(CUpti_Profiler_Host_GetMetricProperties_Params *p)
 {
-	uint64_t name = hash_names(&p->pMetricName, 1);
+	uint64_t name = tape_hash_names(&p->pMetricName, 1);
 	const struct metric *m;
 	struct tape_call answer;
 	int sub;
@@ -276,7 +264,7 @@ static CUptiResult add_taped(CUpti_Profiler_Host_Object *o, const char *const *n
 	struct tape_call answer;
 
 	for (size_t i = 0; i < count; i++) {
-		uint64_t name = hash_names(&names[i], 1);
+		uint64_t name = tape_hash_names(&names[i], 1);
 
 		if (!standin_answer(TAPE_cuptiProfilerHostConfigAddMetrics, &name, 1, &answer))
 			return CUPTI_ERROR_INVALID_PARAMETER;
@@ -284,7 +272,7 @@ static CUptiResult add_taped(CUpti_Profiler_Host_Object *o, const char *const *n
 			return (CUptiResult)answer.result;
 	}
 	o->count = 1;
-	o->names = hash_names(names, count);
+	o->names = tape_hash_names(names, count);
 	return CUPTI_SUCCESS;
 }
 
@@ -391,7 +379,7 @@ static double value_of(const struct metric *m, const struct range *r)
 /* The values that the GPU had for the launch that is played. */
 static CUptiResult evaluate_taped(CUpti_Profiler_Host_EvaluateToGpuValues_Params *p)
 {
-	uint64_t names = hash_names(p->ppMetricNames, p->numMetrics);
+	uint64_t names = tape_hash_names(p->ppMetricNames, p->numMetrics);
 	struct tape_call answer;
 
 	if (!standin_answer_here(TAPE_cuptiProfilerHostEvaluateToGpuValues, &names, 1, &answer) ||

@@ -19,8 +19,6 @@
 
 #include <cupti_sass_metrics.h>
 
-#include "base/map.h"
-
 #define CONTEXTS_MAX 8
 #define FUNCTIONS_MAX 64
 #define METRICS 7
@@ -194,7 +192,7 @@ void sass_metrics_unsubscribe(void)
 
 EXPORT CUptiResult cuptiSassMetricsGetProperties(CUpti_SassMetrics_GetProperties_Params *p)
 {
-	uint64_t name = hash_bytes(p->pMetricName, strlen(p->pMetricName) + 1);
+	uint64_t name = tape_hash_names(&p->pMetricName, 1);
 	struct tape_call answer;
 
 	FAULT(STANDIN_SassMetricsGetProperties);

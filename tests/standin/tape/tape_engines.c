@@ -8,39 +8,9 @@
 #include <cupti_profiler_host.h>
 #include <cupti_target.h>
 
-#include "base/bytes.h"
 #include "base/map.h"
 #include "base/strbuf.h"
 #include "tape/tape_session.h"
-
-static void put_number(struct strbuf *s, uint64_t v)
-{
-	uint8_t bytes[VARINT_MAX];
-
-	strbuf_add(s, bytes, varint_put(bytes, v));
-}
-
-static void put_text(struct strbuf *s, const char *text)
-{
-	size_t length = text ? strnlen(text, TAPE_TEXT_MAX) : 0;
-
-	put_number(s, length);
-	strbuf_add(s, text, length);
-}
-
-static uint64_t hash_text(const char *text)
-{
-	return hash_bytes(text, strlen(text) + 1);
-}
-
-static uint64_t hash_names(const char *const *names, size_t count)
-{
-	_cleanup_strbuf_ struct strbuf all = STRBUF_INIT;
-
-	for (size_t i = 0; i < count; i++)
-		strbuf_add(&all, names[i], strlen(names[i]) + 1);
-	return hash_bytes(strbuf_text(&all), all.length);
-}
 
 /* The function of the real CUPTI; most are not in the recorder's table. */
 #define REAL(name) ((__typeof__(cupti##name) *)tape_real_function("cupti" #name))
@@ -112,8 +82,8 @@ EXPORT CUptiResult cuptiPCSamplingGetStallReasons(CUpti_PCSamplingGetStallReason
 	CUptiResult r = CALL(PCSamplingGetStallReasons, p);
 
 	for (size_t i = 0; r == CUPTI_SUCCESS && i < p->numStallReasons; i++) {
-		put_number(&out, p->stallReasonIndex[i]);
-		put_text(&out, p->stallReasons[i]);
+		tape_put_number(&out, p->stallReasonIndex[i]);
+		tape_put_text(&out, p->stallReasons[i]);
 	}
 	NOTE(cuptiPCSamplingGetStallReasons, at, r, strbuf_text(&out), out.length);
 	return r;
@@ -139,22 +109,22 @@ static void note_reading(CUcontext context, struct tape_mark at, CUptiResult r,
 
 	if (r != CUPTI_SUCCESS || (!d->totalSamples && !d->totalNumPcs))
 		return;
-	put_number(&out, d->totalSamples);
-	put_number(&out, d->droppedSamples);
-	put_number(&out, d->nonUsrKernelsTotalSamples);
-	put_number(&out, d->hardwareBufferFull);
-	put_number(&out, d->totalNumPcs);
+	tape_put_number(&out, d->totalSamples);
+	tape_put_number(&out, d->droppedSamples);
+	tape_put_number(&out, d->nonUsrKernelsTotalSamples);
+	tape_put_number(&out, d->hardwareBufferFull);
+	tape_put_number(&out, d->totalNumPcs);
 	for (size_t i = 0; i < d->totalNumPcs; i++) {
 		const CUpti_PCSamplingPCData *pc = &d->pPcData[i];
 
-		put_number(&out, pc->cubinCrc);
-		put_number(&out, pc->pcOffset);
-		put_number(&out, pc->functionIndex);
-		put_text(&out, pc->functionName);
-		put_number(&out, pc->stallReasonCount);
+		tape_put_number(&out, pc->cubinCrc);
+		tape_put_number(&out, pc->pcOffset);
+		tape_put_number(&out, pc->functionIndex);
+		tape_put_text(&out, pc->functionName);
+		tape_put_number(&out, pc->stallReasonCount);
 		for (size_t k = 0; k < pc->stallReasonCount; k++) {
-			put_number(&out, pc->stallReason[k].pcSamplingStallReasonIndex);
-			put_number(&out, pc->stallReason[k].samples);
+			tape_put_number(&out, pc->stallReason[k].pcSamplingStallReasonIndex);
+			tape_put_number(&out, pc->stallReason[k].samples);
 		}
 	}
 	NOTE(cuptiPCSamplingGetData, at, r, strbuf_text(&out), out.length, (uintptr_t)context);
@@ -221,10 +191,10 @@ EXPORT CUptiResult cuptiSassMetricsGetProperties(CUpti_SassMetrics_GetProperties
 	struct tape_mark at = tape_here();
 	CUptiResult r = CALL(SassMetricsGetProperties, p);
 
-	put_number(&out, p->metric.metricId);
-	put_text(&out, r == CUPTI_SUCCESS ? p->metric.pMetricDescription : NULL);
+	tape_put_number(&out, p->metric.metricId);
+	tape_put_text(&out, r == CUPTI_SUCCESS ? p->metric.pMetricDescription : NULL);
 	NOTE(cuptiSassMetricsGetProperties, at, r, strbuf_text(&out), out.length,
-	     hash_text(p->pMetricName));
+	     tape_hash_names(&p->pMetricName, 1));
 	return r;
 }
 
@@ -234,18 +204,18 @@ EXPORT CUptiResult cuptiSassMetricsFlushData(CUpti_SassMetricsFlushData_Params *
 	struct tape_mark at = tape_here();
 	CUptiResult r = CALL(SassMetricsFlushData, p);
 
-	put_number(&out, p->numOfPatchedInstructionRecords);
-	put_number(&out, p->numOfInstances);
+	tape_put_number(&out, p->numOfPatchedInstructionRecords);
+	tape_put_number(&out, p->numOfInstances);
 	for (size_t i = 0; r == CUPTI_SUCCESS && i < p->numOfPatchedInstructionRecords; i++) {
 		const CUpti_SassMetrics_Data *d = &p->pMetricsData[i];
 
-		put_number(&out, d->cubinCrc);
-		put_number(&out, d->functionIndex);
-		put_number(&out, d->pcOffset);
-		put_text(&out, d->functionName);
+		tape_put_number(&out, d->cubinCrc);
+		tape_put_number(&out, d->functionIndex);
+		tape_put_number(&out, d->pcOffset);
+		tape_put_text(&out, d->functionName);
 		for (size_t k = 0; k < p->numOfInstances; k++) {
-			put_number(&out, d->pInstanceValues[k].metricId);
-			put_number(&out, d->pInstanceValues[k].value);
+			tape_put_number(&out, d->pInstanceValues[k].metricId);
+			tape_put_number(&out, d->pInstanceValues[k].value);
 		}
 	}
 	NOTE(cuptiSassMetricsFlushData, at, r, strbuf_text(&out), out.length);
@@ -290,7 +260,7 @@ EXPORT CUptiResult cuptiProfilerHostConfigAddMetrics(CUpti_Profiler_Host_ConfigA
 	struct tape_mark at = tape_here();
 	CUptiResult r = CALL(ProfilerHostConfigAddMetrics, p);
 
-	chosen = hash_names(p->ppMetricNames, p->numMetrics);
+	chosen = tape_hash_names(p->ppMetricNames, p->numMetrics);
 	NOTE(cuptiProfilerHostConfigAddMetrics, at, r, NULL, 0, chosen);
 	return r;
 }
@@ -313,13 +283,13 @@ cuptiProfilerHostGetMetricProperties(CUpti_Profiler_Host_GetMetricProperties_Par
 	CUptiResult r = CALL(ProfilerHostGetMetricProperties, p);
 
 	if (r == CUPTI_SUCCESS) {
-		put_text(&out, p->pDescription);
-		put_text(&out, p->pHwUnit);
-		put_text(&out, p->pDimUnit);
-		put_number(&out, (uint32_t)p->metricType);
+		tape_put_text(&out, p->pDescription);
+		tape_put_text(&out, p->pHwUnit);
+		tape_put_text(&out, p->pDimUnit);
+		tape_put_number(&out, (uint32_t)p->metricType);
 	}
 	NOTE(cuptiProfilerHostGetMetricProperties, at, r, strbuf_text(&out), out.length,
-	     hash_text(p->pMetricName));
+	     tape_hash_names(&p->pMetricName, 1));
 	return r;
 }
 
@@ -331,7 +301,7 @@ cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Par
 
 	NOTE(cuptiProfilerHostEvaluateToGpuValues, at, r, p->pMetricValues,
 	     p->numMetrics * sizeof(*p->pMetricValues),
-	     hash_names(p->ppMetricNames, p->numMetrics));
+	     tape_hash_names(p->ppMetricNames, p->numMetrics));
 	return r;
 }
 

@@ -41,10 +41,13 @@
 #define PITOT_TESTS_STANDIN_TAPE_FORMAT_H
 
 #include <stdbool.h>
+#include <string.h>
 
 #include <cupti.h>
 
 #include "base/compiler.h"
+#include "base/map.h"
+#include "base/strbuf.h"
 
 #define TAPE_MAGIC "PITOTTAP1\r\n\n"
 #define TAPE_MAGIC_BYTES 12
@@ -166,6 +169,16 @@ enum tape_descriptor {
 	F(142, SassMetricsFlushData)                                                               \
 	F(146, ProfilerHostGetNumOfPasses)                                                         \
 	F(147, ProfilerHostGetMetricProperties)
+
+/* Returns the hash of names of metrics, an argument of the functions above. */
+static inline uint64_t tape_hash_names(const char *const *names, size_t count)
+{
+	_cleanup_strbuf_ struct strbuf all = STRBUF_INIT;
+
+	for (size_t i = 0; i < count; i++)
+		strbuf_add(&all, names[i], strlen(names[i]) + 1);
+	return hash_bytes(strbuf_text(&all), all.length);
+}
 
 enum tape_function {
 #define F(number, name) TAPE_cupti##name = number,

@@ -121,7 +121,7 @@ uint32_t tape_new_thread(struct tape_writer *w)
 	return __atomic_add_fetch(&w->threads, 1, __ATOMIC_RELAXED);
 }
 
-static void put_number(struct strbuf *s, uint64_t v)
+void tape_put_number(struct strbuf *s, uint64_t v)
 {
 	uint8_t bytes[VARINT_MAX];
 
@@ -130,12 +130,12 @@ static void put_number(struct strbuf *s, uint64_t v)
 
 static void put_bytes(struct strbuf *s, const void *bytes, size_t length)
 {
-	put_number(s, length);
+	tape_put_number(s, length);
 	if (length)
 		strbuf_add(s, bytes, length);
 }
 
-static void put_text(struct strbuf *s, const char *text)
+void tape_put_text(struct strbuf *s, const char *text)
 {
 	put_bytes(s, text, text ? strnlen(text, TAPE_TEXT_MAX) : 0);
 }
@@ -183,8 +183,8 @@ static void put_record(struct tape_writer *w, enum tape_type type, struct tape_m
 		return;
 	}
 	strbuf_addc(raw, (char)type);
-	put_number(raw, at.thread);
-	put_number(raw, zigzag((int64_t)(at.time - w->last_time)));
+	tape_put_number(raw, at.thread);
+	tape_put_number(raw, zigzag((int64_t)(at.time - w->last_time)));
 	put_bytes(raw, w->record.data, w->record.length);
 	w->last_time = at.time;
 	if (raw->failed) /* half a record cannot be written */
@@ -230,8 +230,8 @@ static uint64_t string_id(struct tape_writer *w, struct tape_mark at, const char
 	if (w->pointers.count >= POINTERS_MAX || map_put(&w->pointers, pointer, id) < 0)
 		w->lost++;
 	strbuf_clear(&w->record);
-	put_number(&w->record, id);
-	put_number(&w->record, pointer);
+	tape_put_number(&w->record, id);
+	tape_put_number(&w->record, pointer);
 	if (is_new)
 		put_bytes(&w->record, text, length);
 	put_record(w, TAPE_STRING, at);
@@ -243,10 +243,10 @@ void tape_put_hello(struct tape_writer *w, struct tape_mark at, const struct tap
 		    size_t count)
 {
 	begin(w);
-	put_number(&w->record, count);
+	tape_put_number(&w->record, count);
 	for (size_t i = 0; i < count; i++) {
-		put_text(&w->record, facts[i].key);
-		put_text(&w->record, facts[i].value);
+		tape_put_text(&w->record, facts[i].key);
+		tape_put_text(&w->record, facts[i].value);
 	}
 	end(w, TAPE_HELLO, at);
 }
@@ -254,20 +254,20 @@ void tape_put_hello(struct tape_writer *w, struct tape_mark at, const struct tap
 void tape_put_thread(struct tape_writer *w, struct tape_mark at, uint64_t tid, const char *name)
 {
 	begin(w);
-	put_number(&w->record, tid);
-	put_text(&w->record, name);
+	tape_put_number(&w->record, tid);
+	tape_put_text(&w->record, name);
 	end(w, TAPE_THREAD, at);
 }
 
 void tape_put_call(struct tape_writer *w, struct tape_mark at, const struct tape_call *call)
 {
 	begin(w);
-	put_number(&w->record, call->function);
-	put_number(&w->record, zigzag(call->result));
-	put_number(&w->record, call->duration_ns);
-	put_number(&w->record, call->argument_count);
+	tape_put_number(&w->record, call->function);
+	tape_put_number(&w->record, zigzag(call->result));
+	tape_put_number(&w->record, call->duration_ns);
+	tape_put_number(&w->record, call->argument_count);
 	for (unsigned i = 0; i < call->argument_count; i++)
-		put_number(&w->record, call->arguments[i]);
+		tape_put_number(&w->record, call->arguments[i]);
 	put_bytes(&w->record, call->output, call->output_length);
 	end(w, TAPE_RESULT, at);
 }
@@ -277,26 +277,26 @@ static void put_api(struct strbuf *s, const CUpti_CallbackData *d, uint64_t func
 {
 	bool returned = d->callbackSite == CUPTI_API_EXIT && d->functionReturnValue;
 
-	put_number(s, d->callbackSite);
-	put_number(s, function);
-	put_number(s, symbol);
-	put_number(s, (uintptr_t)d->context);
-	put_number(s, d->contextUid);
-	put_number(s, d->correlationId);
-	put_number(s, returned);
-	put_number(s, returned ? zigzag(*(const int *)d->functionReturnValue) : 0);
+	tape_put_number(s, d->callbackSite);
+	tape_put_number(s, function);
+	tape_put_number(s, symbol);
+	tape_put_number(s, (uintptr_t)d->context);
+	tape_put_number(s, d->contextUid);
+	tape_put_number(s, d->correlationId);
+	tape_put_number(s, returned);
+	tape_put_number(s, returned ? zigzag(*(const int *)d->functionReturnValue) : 0);
 }
 
 static void put_graph(struct strbuf *s, const CUpti_GraphData *g)
 {
-	put_number(s, TAPE_DESCRIPTOR_GRAPH);
-	put_number(s, (uintptr_t)g->graph);
-	put_number(s, (uintptr_t)g->originalGraph);
-	put_number(s, (uintptr_t)g->node);
-	put_number(s, (uintptr_t)g->originalNode);
-	put_number(s, (uint32_t)g->nodeType);
-	put_number(s, (uintptr_t)g->dependency);
-	put_number(s, (uintptr_t)g->graphExec);
+	tape_put_number(s, TAPE_DESCRIPTOR_GRAPH);
+	tape_put_number(s, (uintptr_t)g->graph);
+	tape_put_number(s, (uintptr_t)g->originalGraph);
+	tape_put_number(s, (uintptr_t)g->node);
+	tape_put_number(s, (uintptr_t)g->originalNode);
+	tape_put_number(s, (uint32_t)g->nodeType);
+	tape_put_number(s, (uintptr_t)g->dependency);
+	tape_put_number(s, (uintptr_t)g->graphExec);
 }
 
 static void put_resource(struct strbuf *s, CUpti_CallbackId cbid, const CUpti_ResourceData *d)
@@ -304,26 +304,26 @@ static void put_resource(struct strbuf *s, CUpti_CallbackId cbid, const CUpti_Re
 	const CUpti_ModuleResourceData *module = d->resourceDescriptor;
 	const CUpti_StreamAttrData *attribute = d->resourceDescriptor;
 
-	put_number(s, (uintptr_t)d->context);
-	put_number(s, (uintptr_t)d->resourceHandle.stream);
+	tape_put_number(s, (uintptr_t)d->context);
+	tape_put_number(s, (uintptr_t)d->resourceHandle.stream);
 	if (!d->resourceDescriptor) {
-		put_number(s, TAPE_DESCRIPTOR_NONE);
+		tape_put_number(s, TAPE_DESCRIPTOR_NONE);
 	} else if (cbid >= CUPTI_CBID_RESOURCE_MODULE_LOADED &&
 		   cbid <= CUPTI_CBID_RESOURCE_MODULE_PROFILED) {
-		put_number(s, TAPE_DESCRIPTOR_MODULE);
-		put_number(s, module->moduleId);
-		put_number(s, module->cubinSize);
+		tape_put_number(s, TAPE_DESCRIPTOR_MODULE);
+		tape_put_number(s, module->moduleId);
+		tape_put_number(s, module->cubinSize);
 		if (module->pCubin && module->cubinSize <= TAPE_CUBIN_MAX)
 			put_bytes(s, module->pCubin, module->cubinSize);
 	} else if (cbid == CUPTI_CBID_RESOURCE_STREAM_ATTRIBUTE_CHANGED) {
-		put_number(s, TAPE_DESCRIPTOR_STREAM_ATTRIBUTE);
-		put_number(s, (uintptr_t)attribute->stream);
-		put_number(s, (uint32_t)attribute->attr);
+		tape_put_number(s, TAPE_DESCRIPTOR_STREAM_ATTRIBUTE);
+		tape_put_number(s, (uintptr_t)attribute->stream);
+		tape_put_number(s, (uint32_t)attribute->attr);
 	} else if (cbid >= CUPTI_CBID_RESOURCE_GRAPH_CREATED &&
 		   cbid <= CUPTI_CBID_RESOURCE_GRAPH_NODE_SET_PARAMS) {
 		put_graph(s, d->resourceDescriptor);
 	} else {
-		put_number(s, TAPE_DESCRIPTOR_NONE);
+		tape_put_number(s, TAPE_DESCRIPTOR_NONE);
 	}
 }
 
@@ -343,18 +343,18 @@ void tape_put_callback(struct tape_writer *w, struct tape_mark at, CUpti_Callbac
 	} else if (domain == CUPTI_CB_DOMAIN_STATE && data) {
 		text = string_id(w, at, state->notification.message);
 	}
-	put_number(&w->record, domain);
-	put_number(&w->record, cbid);
+	tape_put_number(&w->record, domain);
+	tape_put_number(&w->record, cbid);
 	if (is_api && data) {
 		put_api(&w->record, data, text, symbol);
 	} else if (domain == CUPTI_CB_DOMAIN_RESOURCE && data) {
 		put_resource(&w->record, cbid, data);
 	} else if (domain == CUPTI_CB_DOMAIN_SYNCHRONIZE && data) {
-		put_number(&w->record, (uintptr_t)sync->context);
-		put_number(&w->record, (uintptr_t)sync->stream);
+		tape_put_number(&w->record, (uintptr_t)sync->context);
+		tape_put_number(&w->record, (uintptr_t)sync->stream);
 	} else if (domain == CUPTI_CB_DOMAIN_STATE && data) {
-		put_number(&w->record, zigzag(state->notification.result));
-		put_number(&w->record, text);
+		tape_put_number(&w->record, zigzag(state->notification.result));
+		tape_put_number(&w->record, text);
 	}
 	end(w, TAPE_CALLBACK, at);
 }
@@ -362,8 +362,8 @@ void tape_put_callback(struct tape_writer *w, struct tape_mark at, CUpti_Callbac
 void tape_put_request(struct tape_writer *w, struct tape_mark at, size_t size, size_t max_records)
 {
 	begin(w);
-	put_number(&w->record, size);
-	put_number(&w->record, max_records);
+	tape_put_number(&w->record, size);
+	tape_put_number(&w->record, max_records);
 	end(w, TAPE_BUFFER_REQUEST, at);
 }
 
@@ -388,14 +388,14 @@ void tape_put_buffer(struct tape_writer *w, struct tape_mark at, const struct ta
 	for (size_t i = 0; i < b->run_count; i++)
 		for (uint32_t n = 0; n < b->runs[i].count; n++, record += b->runs[i].size)
 			note_strings(w, at, record, b->runs[i].size);
-	put_number(&w->record, b->context);
-	put_number(&w->record, b->stream);
-	put_number(&w->record, b->size);
-	put_number(&w->record, zigzag(b->end_result));
-	put_number(&w->record, b->run_count);
+	tape_put_number(&w->record, b->context);
+	tape_put_number(&w->record, b->stream);
+	tape_put_number(&w->record, b->size);
+	tape_put_number(&w->record, zigzag(b->end_result));
+	tape_put_number(&w->record, b->run_count);
 	for (size_t i = 0; i < b->run_count; i++) {
-		put_number(&w->record, b->runs[i].size);
-		put_number(&w->record, b->runs[i].count);
+		tape_put_number(&w->record, b->runs[i].size);
+		tape_put_number(&w->record, b->runs[i].count);
 	}
 	put_bytes(&w->record, b->bytes, b->valid);
 	end(w, TAPE_BUFFER_COMPLETE, at);
@@ -404,16 +404,16 @@ void tape_put_buffer(struct tape_writer *w, struct tape_mark at, const struct ta
 void tape_put_nvtx(struct tape_writer *w, struct tape_mark at, const struct tape_nvtx *call)
 {
 	begin(w);
-	put_number(&w->record, call->module);
-	put_number(&w->record, call->id);
-	put_number(&w->record, call->domain);
-	put_number(&w->record, call->range);
-	put_number(&w->record, call->text != NULL);
-	put_text(&w->record, call->text);
-	put_number(&w->record, call->category);
-	put_number(&w->record, call->color);
-	put_number(&w->record, (uint32_t)call->payload_kind);
-	put_number(&w->record, call->payload);
+	tape_put_number(&w->record, call->module);
+	tape_put_number(&w->record, call->id);
+	tape_put_number(&w->record, call->domain);
+	tape_put_number(&w->record, call->range);
+	tape_put_number(&w->record, call->text != NULL);
+	tape_put_text(&w->record, call->text);
+	tape_put_number(&w->record, call->category);
+	tape_put_number(&w->record, call->color);
+	tape_put_number(&w->record, (uint32_t)call->payload_kind);
+	tape_put_number(&w->record, call->payload);
 	end(w, TAPE_NVTX, at);
 }
 
@@ -430,8 +430,8 @@ void tape_writer_flush(struct tape_writer *w)
 void tape_writer_finish(struct tape_writer *w, uint64_t time)
 {
 	begin(w);
-	put_number(&w->record, 1);
-	put_number(&w->record, w->lost);
+	tape_put_number(&w->record, 1);
+	tape_put_number(&w->record, w->lost);
 	put_record(w, TAPE_END, (struct tape_mark){ 0, time });
 	if (w->running)
 		write_chunk(w);

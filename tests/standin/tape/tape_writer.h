@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "base/strbuf.h"
 #include "tape/tape_format.h"
 
 struct tape_writer;
@@ -88,6 +89,10 @@ void tape_put_callback(struct tape_writer *w, struct tape_mark at, CUpti_Callbac
 void tape_put_request(struct tape_writer *w, struct tape_mark at, size_t size, size_t max_records);
 void tape_put_buffer(struct tape_writer *w, struct tape_mark at, const struct tape_buffer *buffer);
 void tape_put_nvtx(struct tape_writer *w, struct tape_mark at, const struct tape_nvtx *call);
+
+/* Append to an output: n, and s (tape_format.h). text may be NULL. */
+void tape_put_number(struct strbuf *s, uint64_t v);
+void tape_put_text(struct strbuf *s, const char *text);
 
 /* Returns a number for a new thread: 1, 2, 3 … */
 uint32_t tape_new_thread(struct tape_writer *w);
