@@ -10,6 +10,10 @@
 #include "base/clock.h"
 
 #define HELPERS_MAX 16
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#define OWN_TABLE 2 /* CLOSE_RANGE_UNSHARE of <linux/close_range.h> */
 #define POLLS 200 /* polls for the new thread's registration: 10 ms in all */
 
 struct helper {
@@ -21,6 +25,15 @@ static atomic_uint running;
 static atomic_uint registered; /* threads registered so far */
 static atomic_uint tids[HELPERS_MAX];
 static atomic_uint_fast64_t ended_cpu_ns;
+
+bool helper_thread_own_descriptors(int keep)
+{
+	if (syscall(SYS_close_range, keep + 1, ~0U, OWN_TABLE) < 0)
+		return false;
+	if (keep > 0)
+		syscall(SYS_close_range, 0, keep - 1, 0);
+	return true;
+}
 
 unsigned helper_threads(void)
 {

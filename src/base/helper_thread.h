@@ -12,6 +12,13 @@
  */
 int helper_thread_start(void *(*run)(void *), void *argument, size_t stack_bytes) MUST_USE;
 
+/*
+ * Gives the calling helper thread a descriptor table of its own, with a copy of `keep` in it and
+ * nothing else, so that its descriptors are out of the program's reach, and the program's out of
+ * its. Returns false without close_range(2), which is in Linux since 5.9.
+ */
+bool helper_thread_own_descriptors(int keep);
+
 /* Returns the number of helper threads that run in this process. */
 unsigned helper_threads(void);
 bool helper_thread_is(uint32_t tid);

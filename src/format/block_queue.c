@@ -245,17 +245,29 @@ static bool has_work(const struct block_queue *q)
 	return q->first || (q->report_losses && q->unreported);
 }
 
+static void finish(struct block_queue *q)
+{
+	if (q->lost.any)
+		write_reserve(q);
+	q->finished = segment_file_finish(&q->file, &q->scratch);
+}
+
 static void *write_queued(void *queue)
 {
 	struct block_queue *q = queue;
+	bool apart = segment_file_own_table(&q->file);
 
 	pthread_setname_np(pthread_self(), "pitot");
 	pthread_mutex_lock(&q->lock);
+	q->apart = apart;
 	while (has_work(q) || !q->ending)
 		if (has_work(q))
 			write_next(q);
 		else
 			pthread_cond_wait(&q->changed, &q->lock);
+	pthread_mutex_unlock(&q->lock);
+	finish(q);
+	pthread_mutex_lock(&q->lock);
 	q->ended = true;
 	pthread_cond_broadcast(&q->changed);
 	pthread_mutex_unlock(&q->lock);
@@ -288,10 +300,13 @@ int block_queue_put(struct block_queue *q, struct block_batch *batch)
 	int r = 0;
 
 	if (q->background && !q->started) {
+		q->shared = q->file;
 		q->started = helper_thread_start(write_queued, q, STACK_BYTES) == 0;
 		q->background = q->started;
 	}
 	pthread_mutex_lock(&q->lock);
+	if (q->apart)
+		segment_file_close(&q->shared);
 	if (q->bytes && q->bytes + batch->bytes.length > QUEUE_BYTES_MAX) {
 		lose_blocks(q, batch, 0, loss_reason_disk_slow);
 		recycle(q, batch);
@@ -432,7 +447,7 @@ int block_queue_init(struct block_queue *q, const struct writer_options *o, stru
 	int level = o->compression_level ? o->compression_level : 1, r;
 
 	*q = (struct block_queue){ .max_bytes = o->max_bytes, .background = o->background };
-	q->file.fd = -1;
+	q->file.fd = q->shared.fd = -1;
 	q->last = &q->first;
 	pthread_mutex_init(&q->lock, NULL);
 	pthread_cond_init(&q->changed, NULL);
@@ -455,7 +470,7 @@ int block_queue_init(struct block_queue *q, const struct writer_options *o, stru
 
 int block_queue_close(struct block_queue *q)
 {
-	int r, error;
+	int error;
 
 	pthread_mutex_lock(&q->lock);
 	q->ending = true;
@@ -464,16 +479,18 @@ int block_queue_close(struct block_queue *q)
 		pthread_cond_wait(&q->changed, &q->lock);
 	error = q->error;
 	pthread_mutex_unlock(&q->lock);
-	if (q->lost.any)
-		write_reserve(q);
-	r = segment_file_finish(&q->file, &q->scratch);
+	if (!q->started)
+		finish(q);
+	else if (q->apart)
+		segment_file_close(&q->shared);
 	release(q);
-	return error ? -error : r;
+	return error ? -error : q->finished;
 }
 
 bool block_queue_abandon(struct block_queue *q)
 {
 	segment_file_close(&q->file);
+	segment_file_close(&q->shared);
 	if (q->started || q->identity.pid != (uint32_t)getpid())
 		return false;
 	segment_file_release(&q->file);

@@ -6,6 +6,10 @@
  * are refused. Of a truncated write the complete blocks are preserved. Losses are tallied, and
  * written into the segment's reserve while nothing can be appended.
  *
+ * The thread has a descriptor table of its own where the operating system allows it. A program that
+ * closes or duplicates descriptors that it did not open then neither takes the segment away nor
+ * gets written to: without, dup2() can come between the check whose a descriptor is and the write.
+ *
  * All functions must be called on the writer's thread. `lock` guards what the two threads share;
  * while `busy` is set, the segment file belongs to the writing thread.
  */
@@ -46,6 +50,8 @@ struct block_queue {
 	struct strbuf scratch;
 	struct loss_tally reserved; /* losses in this segment's reserve */
 	bool background, started; /* whether to use a thread; whether it runs */
+	struct segment_file shared; /* the first segment in the program's descriptor table */
+	int finished; /* what finishing the last segment returned */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -53,6 +59,7 @@ struct block_queue {
 	struct block_batch *spare; /* a written batch, for reuse of its memory */
 	size_t bytes; /* bytes of batches queued or being written */
 	bool busy, ending, ended;
+	bool apart; /* the thread has its own descriptors: `shared` can be closed */
 	bool report_losses; /* unreported losses are to be written into the reserve */
 	bool unreported; /* there are losses in no row and no reserve */
 	int error; /* errno that prevents writing now, or 0 */

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/helper_thread.h"
 #include "base/io.h"
 #include "format/block_build.h"
 
@@ -248,6 +249,17 @@ int segment_file_finish(struct segment_file *f, struct strbuf *buffer)
 	strbuf_clear(buffer);
 	segment_file_release(f);
 	return -error;
+}
+
+bool segment_file_own_table(struct segment_file *f)
+{
+	if (!helper_thread_own_descriptors(f->fd))
+		return false;
+	if (!is_ours(f)) {
+		close(f->fd);
+		f->fd = -1; /* the next write opens it again */
+	}
+	return true;
 }
 
 void segment_file_close(struct segment_file *f)

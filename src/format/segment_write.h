@@ -61,6 +61,11 @@ int segment_file_write_reserve(struct segment_file *f, const void *block, size_t
 size_t segment_file_end_bytes(size_t blocks);
 /* Writes index and trailer, and closes the file. `buffer` is scratch memory. */
 int segment_file_finish(struct segment_file *f, struct strbuf *buffer);
+/*
+ * Gives the calling helper thread a descriptor table of its own with the file in it; the program's
+ * table keeps it, too. Returns false where the operating system has no such thing.
+ */
+bool segment_file_own_table(struct segment_file *f);
 /* Closes the descriptor if it still is ours. */
 void segment_file_close(struct segment_file *f);
 /* Closes the descriptor and frees the path, but not f->index. */

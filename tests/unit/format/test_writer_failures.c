@@ -9,7 +9,9 @@
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/map.h"
 #include "failing_alloc.h"
@@ -544,12 +546,14 @@ static void test_fork_while_the_disk_stalls(void **state UNUSED)
 
 /* ---- a descriptor that the target closes and uses for something else ---- */
 
+#define DESCRIPTORS 200
+
 static int descriptor_of(const char *path)
 {
 	struct stat file, st;
 
 	assert_int_equal(stat(path, &file), 0);
-	for (int fd = 3; fd < 200; fd++)
+	for (int fd = 3; fd < DESCRIPTORS; fd++)
 		if (fstat(fd, &st) == 0 && st.st_ino == file.st_ino && st.st_dev == file.st_dev)
 			return fd;
 	fail_msg("%s is not open", path);
@@ -585,6 +589,78 @@ static void test_descriptor_taken_away(void **state UNUSED)
 		close(taken);
 	look(&f, &o);
 	assert_int_equal(o.rows, 1);
+	assert_true(o.closed);
+	fixture_close(&f);
+}
+
+/* Whether a descriptor of the calling thread's table is this file. */
+static bool is_open(const char *path)
+{
+	struct stat file, st;
+
+	assert_int_equal(stat(path, &file), 0);
+	for (int fd = 0; fd < DESCRIPTORS; fd++)
+		if (fstat(fd, &st) == 0 && st.st_ino == file.st_ino && st.st_dev == file.st_dev)
+			return true;
+	return false;
+}
+
+static void append_and_write(struct writer *w, unsigned rows)
+{
+	for (struct row_external_correlation row = { 0 }; rows; rows--)
+		writer_append(w, TABLE_external_correlation, &row);
+	while (writer_flush(w) == 1)
+		;
+}
+
+static int take_all(const char *path)
+{
+	int own = open(path, O_RDWR | O_CREAT, 0600);
+
+	for (int fd = 3; fd < DESCRIPTORS; fd++)
+		if (fd != own && fcntl(fd, F_GETFD) < 0)
+			assert_int_equal(dup2(own, fd), fd);
+	return own;
+}
+
+/*
+ * Where a thread writes, its segments, the second one too, are in no descriptor table that the
+ * target has a hand on; nor in that of a child.
+ */
+static void test_descriptors_out_of_reach(void **state UNUSED)
+{
+	char other[128];
+	struct outcome o;
+	struct fixture f;
+	struct writer *w;
+	struct stat st;
+	pid_t child;
+	int own, status;
+
+	if (syscall(SYS_close_range, ~0U, ~0U, 0) < 0)
+		skip();
+	fixture_open(&f);
+	w = fixture_writer(&f, (struct writer_options){ .background = true, .segment_bytes = 1 });
+	append_and_write(w, 1);
+	append_and_write(w, 2);
+	assert_false(is_open(fixture_segment(&f, 0)));
+	assert_false(is_open(fixture_segment(&f, 1)));
+	snprintf(other, sizeof(other), "%s/other", f.directory);
+	own = take_all(other);
+	append_and_write(w, 3);
+	child = fork();
+	if (child == 0) {
+		writer_abandon(&w);
+		_exit(fstat(own, &st) < 0 || st.st_size != 0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(writer_close(&w), 0);
+	for (int fd = own; fd < DESCRIPTORS; fd++)
+		assert_true(fstat(fd, &st) < 0 || st.st_size == 0);
+	close_range((unsigned)own, DESCRIPTORS, 0);
+	look(&f, &o);
+	assert_int_equal(o.rows, 6);
 	assert_true(o.closed);
 	fixture_close(&f);
 }
@@ -714,6 +790,7 @@ int main(void)
 		cmocka_unit_test(test_disk_stalls),
 		cmocka_unit_test(test_fork_while_the_disk_stalls),
 		cmocka_unit_test(test_descriptor_taken_away),
+		cmocka_unit_test(test_descriptors_out_of_reach),
 		cmocka_unit_test(test_no_memory_to_write),
 		cmocka_unit_test(test_no_memory_any_more),
 		cmocka_unit_test(test_no_memory_to_read),
