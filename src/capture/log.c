@@ -9,32 +9,27 @@
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/own_fd.h"
 
-static int log_fd = -1;
-static struct stat log_file; /* identifies the file: the program may have reused the descriptor */
+static struct own_fd log_file;
 
 void log_open(void)
 {
 	const char *path = secure_getenv("PITOT_LOG");
 
-	if (!path || !*path || log_fd >= 0)
+	if (!path || !*path || log_file.fd)
 		return;
 	if (strcmp(path, "stderr") == 0)
-		log_fd = fcntl(2, F_DUPFD_CLOEXEC, 3);
+		own_fd_set(&log_file, fcntl(2, F_DUPFD_CLOEXEC, 3));
 	else
-		log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	if (log_fd >= 0)
-		log_fd = io_above_standard(log_fd);
-	if (log_fd >= 0)
-		fstat(log_fd, &log_file);
+		own_fd_set(&log_file, open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
 }
 
 static bool can_write(size_t length)
 {
 	struct stat st;
 
-	return fstat(log_fd, &st) == 0 && st.st_dev == log_file.st_dev &&
-	       st.st_ino == log_file.st_ino &&
+	return own_fd_valid(&log_file) && fstat(log_file.fd, &st) == 0 &&
 	       (!S_ISREG(st.st_mode) || io_allowed((uint64_t)st.st_size, length) == length);
 }
 
@@ -45,7 +40,7 @@ void log_line(const char *format, ...)
 	int n, m;
 	uint64_t now;
 
-	if (log_fd < 0)
+	if (!log_file.fd)
 		return;
 	now = clock_monotonic_ns();
 	n = snprintf(line, sizeof(line), "pitot[%d] %llu.%06llu: ", (int)getpid(),
@@ -57,5 +52,5 @@ void log_line(const char *format, ...)
 	n = m < 0 ? n : MIN(n + m, (int)sizeof(line) - 2);
 	line[n++] = '\n';
 	if (can_write((size_t)n))
-		io_write_all(log_fd, line, (size_t)n);
+		io_write_all(log_file.fd, line, (size_t)n);
 }

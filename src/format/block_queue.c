@@ -113,14 +113,14 @@ static void write_reserve(struct block_queue *q)
 
 static int begin_segment(struct block_queue *q, struct error *e)
 {
-	struct segment_file file = { .index = NULL, .fd = -1 };
+	struct segment_file file = { .index = NULL };
 	uint64_t before = q->file.end;
 	int r = segment_file_create(&file, &q->identity, &q->file_number, e);
 
 	if (r < 0)
 		return r;
 	q->identity.number++;
-	if (q->file.fd >= 0)
+	if (q->file.own.fd)
 		segment_file_finish(&q->file, &q->scratch);
 	before = q->file.end - before;
 	file.index = q->file.index;
@@ -300,13 +300,13 @@ int block_queue_put(struct block_queue *q, struct block_batch *batch)
 	int r = 0;
 
 	if (q->background && !q->started) {
-		q->shared = q->file;
+		q->shared = q->file.own;
 		q->started = helper_thread_start(write_queued, q, STACK_BYTES) == 0;
 		q->background = q->started;
 	}
 	pthread_mutex_lock(&q->lock);
 	if (q->apart)
-		segment_file_close(&q->shared);
+		own_fd_close(&q->shared);
 	if (q->bytes && q->bytes + batch->bytes.length > QUEUE_BYTES_MAX) {
 		lose_blocks(q, batch, 0, loss_reason_disk_slow);
 		recycle(q, batch);
@@ -447,7 +447,6 @@ int block_queue_init(struct block_queue *q, const struct writer_options *o, stru
 	int level = o->compression_level ? o->compression_level : 1, r;
 
 	*q = (struct block_queue){ .max_bytes = o->max_bytes, .background = o->background };
-	q->file.fd = q->shared.fd = -1;
 	q->last = &q->first;
 	pthread_mutex_init(&q->lock, NULL);
 	pthread_cond_init(&q->changed, NULL);
@@ -482,15 +481,15 @@ int block_queue_close(struct block_queue *q)
 	if (!q->started)
 		finish(q);
 	else if (q->apart)
-		segment_file_close(&q->shared);
+		own_fd_close(&q->shared);
 	release(q);
 	return error ? -error : q->finished;
 }
 
 bool block_queue_abandon(struct block_queue *q)
 {
-	segment_file_close(&q->file);
-	segment_file_close(&q->shared);
+	own_fd_close(&q->file.own);
+	own_fd_close(&q->shared);
 	if (q->started || q->identity.pid != (uint32_t)getpid())
 		return false;
 	segment_file_release(&q->file);

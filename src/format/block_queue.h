@@ -50,7 +50,7 @@ struct block_queue {
 	struct strbuf scratch;
 	struct loss_tally reserved; /* losses in this segment's reserve */
 	bool background, started; /* whether to use a thread; whether it runs */
-	struct segment_file shared; /* the first segment in the program's descriptor table */
+	struct own_fd shared; /* the first segment in the program's descriptor table */
 	int finished; /* what finishing the last segment returned */
 
 	pthread_mutex_t lock;

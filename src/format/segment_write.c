@@ -13,30 +13,20 @@
 
 #define FILE_NUMBERS_MAX 1000000u
 
-/*
- * The target may have closed and reused our descriptor. Never write to or close a file that is not
- * ours.
- */
-static bool is_ours(const struct segment_file *f)
-{
-	struct stat st;
-
-	return f->fd >= 0 && fstat(f->fd, &st) == 0 && st.st_dev == f->device &&
-	       st.st_ino == f->inode;
-}
-
+/* Opens the file after the target has taken its descriptor. */
 static int open_again(struct segment_file *f)
 {
-	int fd = open(f->path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+	struct own_fd again;
+	int r = own_fd_set(&again, open(f->path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
 
-	if (fd < 0)
-		return -errno;
-	f->fd = io_above_standard(fd);
-	if (f->fd < 0 || is_ours(f))
-		return MIN(f->fd, 0);
-	close(f->fd);
-	f->fd = -1;
-	return -EBADF;
+	if (r < 0)
+		return r;
+	if (again.device != f->own.device || again.inode != f->own.inode) {
+		own_fd_close(&again);
+		return -EBADF;
+	}
+	f->own = again;
+	return 0;
 }
 
 static size_t write_at(struct segment_file *f, const void *bytes, size_t length, uint64_t offset,
@@ -44,12 +34,12 @@ static size_t write_at(struct segment_file *f, const void *bytes, size_t length,
 {
 	size_t room = io_allowed(offset, length), done = 0;
 
-	if (!is_ours(f) && open_again(f) < 0) {
+	if (!own_fd_valid(&f->own) && open_again(f) < 0) {
 		*error = EBADF;
 		return 0;
 	}
 	while (done < room) {
-		ssize_t n = pwrite(f->fd, (const uint8_t *)bytes + done, room - done,
+		ssize_t n = pwrite(f->own.fd, (const uint8_t *)bytes + done, room - done,
 				   (off_t)(offset + done));
 
 		if (n < 0 && errno == EINTR)
@@ -83,7 +73,7 @@ static int create_file(struct segment_file *f, const struct segment_identity *id
 		return -errno;
 	fchmod(fd, 0600); /* regardless of the program's umask */
 	*file_number = n;
-	return io_above_standard(fd);
+	return own_fd_set(&f->own, fd);
 }
 
 static void put_header(uint8_t *to, const struct segment_identity *id)
@@ -117,22 +107,12 @@ int segment_file_create(struct segment_file *f, const struct segment_identity *i
 			uint32_t *file_number, struct error *e)
 {
 	uint8_t head[SEGMENT_START_BYTES];
-	int error = 0;
-	struct stat st;
+	int error = -create_file(f, id, file_number);
 
 	f->end = f->block_count = 0;
 	f->reserve_used = false;
-	f->fd = create_file(f, id, file_number);
-	if (f->fd < 0) {
-		error = -f->fd;
+	if (error)
 		goto fail;
-	}
-	if (fstat(f->fd, &st) < 0) {
-		error = errno;
-		goto fail_created;
-	}
-	f->device = st.st_dev;
-	f->inode = st.st_ino;
 	put_header(head, id);
 	put_padding(head + sizeof(struct segment_header), RESERVE_BYTES);
 	if (write_at(f, head, sizeof(head), 0, &error) < sizeof(head))
@@ -155,7 +135,7 @@ size_t segment_file_write(struct segment_file *f, const void *bytes, size_t leng
 void segment_file_accept(struct segment_file *f, size_t good, size_t written)
 {
 	f->end += good;
-	if (written > good && is_ours(f) && ftruncate(f->fd, (off_t)f->end) < 0)
+	if (written > good && own_fd_valid(&f->own) && ftruncate(f->own.fd, (off_t)f->end) < 0)
 		return; /* readers skip an incomplete block at the end */
 }
 
@@ -253,25 +233,16 @@ int segment_file_finish(struct segment_file *f, struct strbuf *buffer)
 
 bool segment_file_own_table(struct segment_file *f)
 {
-	if (!helper_thread_own_descriptors(f->fd))
+	if (!helper_thread_own_descriptors(f->own.fd))
 		return false;
-	if (!is_ours(f)) {
-		close(f->fd);
-		f->fd = -1; /* the next write opens it again */
-	}
+	if (!own_fd_valid(&f->own))
+		close(f->own.fd); /* the target's; the next write opens the file again */
 	return true;
-}
-
-void segment_file_close(struct segment_file *f)
-{
-	if (is_ours(f))
-		close(f->fd);
-	f->fd = -1;
 }
 
 void segment_file_release(struct segment_file *f)
 {
-	segment_file_close(f);
+	own_fd_close(&f->own);
 	free(f->path);
 	f->path = NULL;
 }

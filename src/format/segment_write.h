@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/own_fd.h"
 #include "base/strbuf.h"
 #include "format/segment.h"
 
@@ -21,9 +22,7 @@
 
 struct segment_file {
 	char *path;
-	int fd;
-	dev_t device; /* identity of the file: the target may close and reuse our descriptor */
-	ino_t inode;
+	struct own_fd own;
 	uint64_t end; /* offset after the last complete block */
 	struct index_entry *index; /* room for INDEX_BLOCKS_MAX */
 	/* can exceed the index's capacity: no index is written then, and readers walk */
@@ -66,8 +65,6 @@ int segment_file_finish(struct segment_file *f, struct strbuf *buffer);
  * table keeps it, too. Returns false where the operating system has no such thing.
  */
 bool segment_file_own_table(struct segment_file *f);
-/* Closes the descriptor if it still is ours. */
-void segment_file_close(struct segment_file *f);
 /* Closes the descriptor and frees the path, but not f->index. */
 void segment_file_release(struct segment_file *f);
 

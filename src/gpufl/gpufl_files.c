@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/helper_thread.h"
 #include "base/io.h"
+#include "base/own_fd.h"
 #include "base/map.h"
 
 #define WINDOW_BYTES (UINT64_C(64) << 20)
@@ -48,9 +49,7 @@ struct gpufl_files {
 	uint64_t free_checked; /* value of bytes at the last check */
 	_Atomic uint64_t disk_bytes;
 	atomic_int error; /* errno that stopped all writing */
-	int lock_fd;
-	dev_t lock_device;
-	ino_t lock_inode;
+	struct own_fd lock_file;
 	pid_t owner;
 
 	bool started; /* the publishing thread runs */
@@ -436,25 +435,10 @@ static bool lock_session(struct gpufl_files *f)
 {
 	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	char path[PATH_MAX];
-	struct stat st;
 
 	path_in(f, path, ".gpufl-session.lock");
-	f->lock_fd = open_for_writing(path, 0);
-	if (f->lock_fd < 0 || fstat(f->lock_fd, &st) < 0)
-		return true;
-	f->lock_device = st.st_dev;
-	f->lock_inode = st.st_ino;
-	return fcntl(f->lock_fd, F_SETLK, &whole) == 0;
-}
-
-/* The program may have closed this descriptor and reused its number. */
-static void close_lock(struct gpufl_files *f)
-{
-	struct stat st;
-
-	if (f->lock_fd >= 0 && fstat(f->lock_fd, &st) == 0 && st.st_dev == f->lock_device &&
-	    st.st_ino == f->lock_inode)
-		close(f->lock_fd);
+	return own_fd_set(&f->lock_file, open_for_writing(path, 0)) < 0 ||
+	       fcntl(f->lock_file.fd, F_SETLK, &whole) == 0;
 }
 
 static int make_directories(const struct gpufl_files *f, const struct gpufl_files_options *o,
@@ -501,7 +485,6 @@ static struct gpufl_files *new_files(const struct gpufl_files_options *o)
 		f->active[c] = (struct window){ .channel = (enum gpufl_channel)c, .number = 1 };
 	f->last = &f->first;
 	f->owner = getpid();
-	f->lock_fd = -1;
 	pthread_mutex_init(&f->lock, NULL);
 	pthread_cond_init(&f->changed, NULL);
 	return f;
@@ -540,7 +523,7 @@ int gpufl_files_close(struct gpufl_files *f)
 	pthread_mutex_unlock(&f->lock);
 	path_in(f, path, ".tmp");
 	rmdir(path);
-	close_lock(f);
+	own_fd_close(&f->lock_file);
 	error = -atomic_load(&f->error);
 	free_files(f);
 	return error;
@@ -550,7 +533,7 @@ bool gpufl_files_abandon(struct gpufl_files *f)
 {
 	struct window *next;
 
-	close_lock(f);
+	own_fd_close(&f->lock_file);
 	if (getpid() != f->owner || f->started)
 		return getpid() == f->owner;
 	for (struct window *w = f->first; w; w = next) {

@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/helper_thread.h"
-#include "base/io.h"
 #include "perfetto/producer_state.h"
 
 #define QUEUE_BYTES_MIN ((size_t)128 << 10)
@@ -28,35 +27,6 @@
 /* Memory shared with the service, which the producer does not use: as small as allowed. */
 #define SHARED_PAGE_BYTES 4096
 #define SHARED_BYTES (16u << 10)
-
-/* --- descriptors --- */
-
-static int own_fd_set(struct own_fd *own, int fd)
-{
-	struct stat st;
-
-	fd = fd < 0 ? -errno : io_above_standard(fd);
-	if (fd < 0)
-		return fd;
-	fstat(fd, &st);
-	*own = (struct own_fd){ fd, st.st_dev, st.st_ino };
-	return 0;
-}
-
-static bool own_fd_valid(const struct own_fd *own)
-{
-	struct stat st;
-
-	return own->fd >= 0 && fstat(own->fd, &st) == 0 && st.st_dev == own->device &&
-	       st.st_ino == own->inode;
-}
-
-static void own_fd_close(struct own_fd *own)
-{
-	if (own_fd_valid(own))
-		close(own->fd);
-	own->fd = -1;
-}
 
 /* Wakes the thread. */
 static void wake(struct producer *p)
@@ -292,7 +262,7 @@ static void send_output(struct producer *p)
 static bool descriptors_valid(const struct producer *p)
 {
 	return own_fd_valid(&p->wake[0]) && own_fd_valid(&p->wake[1]) &&
-	       (p->socket.fd < 0 || own_fd_valid(&p->socket));
+	       (!p->socket.fd || own_fd_valid(&p->socket));
 }
 
 /*
@@ -459,7 +429,6 @@ static int allocate(struct producer *p, const struct producer_options *o)
 	pthread_condattr_destroy(&monotonic);
 	pthread_mutex_init(&p->end_lock, NULL);
 	p->in = malloc(INPUT_BYTES);
-	p->socket.fd = p->wake[0].fd = p->wake[1].fd = -1;
 	p->owner = getpid();
 	if (packet_queue_init(&p->queue, queue_size(o->queue_bytes)) < 0 || !p->in ||
 	    !raw_reserve(&p->out, OUTPUT_BYTES))

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "base/own_fd.h"
 #include "perfetto/chunks.h"
 #include "perfetto/ipc_frames.h"
 #include "perfetto/packet_queue.h"
@@ -25,13 +26,6 @@
 #define OUTPUT_CHUNKS (OUTPUT_BYTES - (96u << 10))
 #define INPUT_BYTES (IPC_LENGTH_BYTES + IPC_FRAME_MAX)
 #define SEQUENCE_WORDS (PRODUCER_SEQUENCES_MAX / 64)
-
-/* A descriptor of the producer. The program may have closed it and reused its number. */
-struct own_fd {
-	int fd; /* -1: none */
-	dev_t device;
-	ino_t inode;
-};
 
 struct trace_writer {
 	uint32_t next_chunk;

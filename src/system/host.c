@@ -7,8 +7,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/io.h"
-
 /* What all but /proc/stat costs is three quarters of a reading: 70 us. */
 #define COST_SHARE 2000u /* see pace.h */
 #define SLOW_NS (500 * NS_PER_MS)
@@ -85,11 +83,15 @@ static size_t list_hardware(const char *folder, char *out)
 	return length;
 }
 
+static void open_file(struct host *h, size_t i, const struct metric_sink *sink)
+{
+	if (own_fd_set(&h->files[i], open(files[i].path, O_RDONLY | O_CLOEXEC)) < 0)
+		report_absent(h, &files[i], strerror(errno), sink);
+}
+
 int host_open(struct host *h, unsigned parts, const struct metric_sink *sink)
 {
 	*h = (struct host){ .parts = parts, .text = malloc(TEXT_BYTES) };
-	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		h->fds[i] = -1;
 	if (!h->text)
 		return -ENOMEM;
 	h->units.ticks_per_s = (uint64_t)MAX(sysconf(_SC_CLK_TCK), 1L);
@@ -98,16 +100,9 @@ int host_open(struct host *h, unsigned parts, const struct metric_sink *sink)
 	h->units.networks = h->networks;
 	h->units.disks_length = list_hardware("/sys/block", h->disks);
 	h->units.networks_length = list_hardware("/sys/class/net", h->networks);
-	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
-		int fd;
-
-		if (!(files[i].part & parts) || !files[i].path)
-			continue;
-		fd = open(files[i].path, O_RDONLY | O_CLOEXEC);
-		h->fds[i] = fd < 0 ? fd : io_above_standard(fd);
-		if (h->fds[i] < 0)
-			report_absent(h, &files[i], strerror(errno), sink);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		if ((files[i].part & parts) && files[i].path)
+			open_file(h, i, sink);
 	return 0;
 }
 
@@ -143,12 +138,14 @@ static void read_usage(struct emitter *e)
 
 static void read_file(struct host *h, size_t i, struct emitter *e)
 {
-	ssize_t n = pread(h->fds[i], h->text, TEXT_BYTES, 0);
+	ssize_t n;
 
+	if (!own_fd_valid(&h->files[i]))
+		open_file(h, i, e->sink);
+	n = pread(h->files[i].fd, h->text, TEXT_BYTES, 0);
 	if (n < 0) {
 		report_absent(h, &files[i], strerror(errno), e->sink);
-		close(h->fds[i]);
-		h->fds[i] = -1;
+		own_fd_close(&h->files[i]);
 		return;
 	}
 	files[i].parse(h->text, (size_t)n, &h->units, emit, e);
@@ -162,7 +159,7 @@ void host_read(struct host *h, uint64_t now_ns, const struct metric_sink *sink)
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		struct emitter e = { .host = h, .sink = sink };
 
-		if (!(files[i].part & h->parts) || (files[i].path && h->fds[i] < 0) ||
+		if (!(files[i].part & h->parts) || (files[i].path && !h->files[i].fd) ||
 		    !pace_is_due(&h->paces[i], files[i].interval_ns, now_ns))
 			continue;
 		before_ns = cpu_ns ? cpu_ns : clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -179,8 +176,7 @@ void host_read(struct host *h, uint64_t now_ns, const struct metric_sink *sink)
 void host_after_fork(struct host *h)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		if (h->fds[i] > STDERR_FILENO)
-			close(h->fds[i]);
+		own_fd_close(&h->files[i]);
 	*h = (struct host){ 0 };
 }
 

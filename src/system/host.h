@@ -5,6 +5,7 @@
 #ifndef PITOT_SYSTEM_HOST_H
 #define PITOT_SYSTEM_HOST_H
 
+#include "base/own_fd.h"
 #include "system/pace.h"
 #include "system/proc_text.h"
 
@@ -15,7 +16,7 @@ enum host_part { HOST_MACHINE = 1, HOST_PROCESS = 2 };
 
 struct host {
 	unsigned parts; /* mask of enum host_part */
-	int fds[HOST_FILES_MAX]; /* -1: not open */
+	struct own_fd files[HOST_FILES_MAX];
 	struct pace paces[HOST_FILES_MAX];
 	uint64_t seen; /* bit i: metric METRIC_HOST_FIRST + i has had a value */
 	uint64_t reported; /* likewise: its absence has been reported */

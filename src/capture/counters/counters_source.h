@@ -5,6 +5,7 @@
 #ifndef PITOT_CAPTURE_COUNTERS_COUNTERS_SOURCE_H
 #define PITOT_CAPTURE_COUNTERS_COUNTERS_SOURCE_H
 
+#include "base/own_fd.h"
 #include "capture/source.h"
 
 #define COUNTERS_NO_DEVICE UINT32_MAX
@@ -21,7 +22,7 @@ void counters_push(uint32_t id, uint32_t device, uint64_t time_ns, int64_t value
  */
 struct counters_claim {
 	char what[32]; /* "": nothing */
-	int fd;
+	struct own_fd socket;
 };
 /* Claims `what` as claims[i]. Returns true if it is ours, even through another of these claims. */
 bool counters_claim(struct counters_claim *claims, size_t count, size_t i, const char *directory,
@@ -30,6 +31,6 @@ bool counters_claim(struct counters_claim *claims, size_t count, size_t i, const
  * Called in the child of a fork: the claims belong to the parent, and a descriptor held by the
  * child would keep them alive after the parent's end.
  */
-void counters_disclaim(const struct counters_claim *claims, size_t count);
+void counters_disclaim(struct counters_claim *claims, size_t count);
 
 #endif

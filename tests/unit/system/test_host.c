@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "system/host.h"
@@ -142,7 +143,7 @@ static void a_child_has_none_of_the_files(void **state)
 	assert_int_equal(host_open(&h, HOST_PROCESS, &sink), 0);
 	pid = fork();
 	if (pid == 0) {
-		int fd = h.fds[9];
+		int fd = h.files[9].fd;
 		char *text = h.text;
 
 		host_after_fork(&h);
@@ -156,6 +157,35 @@ static void a_child_has_none_of_the_files(void **state)
 	host_close(&h);
 }
 
+/* A program that closes all that is open, as daemons do, and then opens files of its own. */
+static void a_program_that_takes_the_files(void **state)
+{
+	struct host h;
+	int ends[2], taken = 0;
+
+	(void)state;
+	assert_int_equal(host_open(&h, HOST_MACHINE | HOST_PROCESS, &sink), 0);
+	assert_int_equal(pipe(ends), 0);
+	for (size_t i = 0; i < HOST_FILES_MAX; i++)
+		if (h.files[i].fd)
+			taken += dup2(ends[0], h.files[i].fd) > 2;
+	assert_true(taken > 3);
+	for (uint64_t i = 1; i < 4; i++)
+		host_read(&h, i * 10 * NS_PER_S, &sink);
+	assert_true(counts[METRIC_host_memory_available] > 1);
+	assert_int_equal(absent[METRIC_host_memory_available], 0);
+	host_close(&h);
+	close(ends[0]);
+	for (int fd = 3; fd < 64; fd++) {
+		struct stat st, pipe_st;
+
+		assert_int_equal(fstat(ends[1], &pipe_st), 0);
+		taken -= fd != ends[1] && fstat(fd, &st) == 0 && st.st_ino == pipe_st.st_ino;
+	}
+	assert_int_equal(taken, 0);
+	close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -163,6 +193,7 @@ int main(void)
 		cmocka_unit_test_setup(a_machine_without_disks, setup),
 		cmocka_unit_test_setup(expensive_files_are_read_less_often, setup),
 		cmocka_unit_test_setup(a_child_has_none_of_the_files, setup),
+		cmocka_unit_test_setup(a_program_that_takes_the_files, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
