@@ -2,26 +2,20 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include "base/io.h"
 #include "base/map.h"
 #include "base/path.h"
-#include "base/strbuf.h"
 #include "capture/cuda/vendor.h"
 #include "capture/log.h"
 #include "capture/park.h"
-#include "elf/import_slots.h"
 #include "elf/loaded_libraries.h"
+#include "elf/slot_writer.h"
 
 #define PENDING 256u /* libraries; if there are more, the next pass visits all */
 #define VISITS_MAX 16u /* of a library whose slots lead to other functions */
-#define MAPS_BYTES (8u << 20)
 
 /* The trampolines at the end of this file, and the symbols that they refer to. */
 extern void *share_dlsym(void *, const char *), *share_dlvsym(void *, const char *, const char *),
@@ -55,15 +49,12 @@ static struct {
 	} pending, /* libraries with slots that could not be changed, and those of this pass */
 		next;
 	atomic_bool settled; /* no library is pending */
-	struct strbuf maps; /* for the library being changed; empty: not read yet */
 } self;
 
 /* A pass over one library. */
 struct visit {
-	const struct loaded_library *library;
-	bool is_open; /* we have made its protected pages writable */
+	struct slot_writer writer;
 	bool again; /* it must be visited in the next pass, too */
-	bool is_unfinished; /* the loader is still relocating it */
 };
 
 /* --- one slot --- */
@@ -82,67 +73,22 @@ static const struct routed *find_routed(const char *name)
 	return NULL;
 }
 
-/* Reads a page's protection from /proc/self/maps; returns false if it is unknown. */
-static bool is_writable(uintptr_t address, bool *writable)
-{
-	uint64_t from, to;
-	char protection[5];
-
-	if (!self.maps.length && io_read_file("/proc/self/maps", MAPS_BYTES, &self.maps) < 0)
-		return false;
-	for (const char *line = strbuf_text(&self.maps); line && *line;
-	     line = strchr(line, '\n'), line += line != NULL) {
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &from, &to, protection) != 3)
-			return false;
-		if (address >= from && address < to) {
-			*writable = protection[1] == 'w';
-			return true;
-		}
-	}
-	return false;
-}
-
-/*
- * Makes the pages writable that the loader protects after relocation. If they are still writable,
- * another thread is loading the library: if we protected them now that thread would crash, and the
- * loader would overwrite what we store.
- */
-static bool open_protected(struct visit *v)
-{
-	const struct loaded_library *l = v->library;
-	bool writable = true;
-
-	if (v->is_open)
-		return true;
-	if (!is_writable(l->protected_from, &writable))
-		return false;
-	v->is_unfinished |= writable;
-	if (writable)
-		return false;
-	v->is_open = mprotect((void *)l->protected_from, l->protected_to - l->protected_from,
-			      PROT_READ | PROT_WRITE) == 0;
-	return v->is_open;
-}
-
 static void change_slot(uintptr_t *slot, const char *name, uint64_t addend, void *user)
 {
 	const struct routed *r = find_routed(name);
 	struct visit *v = user;
-	uintptr_t at = (uintptr_t)slot, value;
+	uintptr_t value;
 
-	if (!r || (r->ours == (void *)share_dlopen && v->library->has_rpath))
+	if (!r || (r->ours == (void *)share_dlopen && v->writer.library->has_rpath))
 		return;
 	value = __atomic_load_n(slot, __ATOMIC_RELAXED);
 	if (value == (uintptr_t)r->ours + addend)
 		return;
 	v->again = true;
 	/* Otherwise it leads to another tool or another CUPTI, or is not relocated yet. */
-	if (value != (uintptr_t)r->real + addend &&
-	    (addend || !loaded_library_has(v->library, value)))
-		return;
-	if (at >= v->library->protected_from && at < v->library->protected_to && !open_protected(v))
-		return;
-	__atomic_store_n(slot, (uintptr_t)r->ours + addend, __ATOMIC_RELEASE);
+	if (value == (uintptr_t)r->real + addend ||
+	    (!addend && loaded_library_has(v->writer.library, value)))
+		slot_writer_set(&v->writer, slot, (uintptr_t)r->ours + addend);
 }
 
 /* --- one library --- */
@@ -180,18 +126,15 @@ static bool is_pending(uintptr_t base, void *unused)
 static bool change_library(const struct dl_phdr_info *info, bool *is_unfinished)
 {
 	struct loaded_library library;
-	struct visit v = { .library = &library };
+	struct visit v = { .writer = { .library = &library } };
 
 	*is_unfinished = false;
 	if (!loaded_library_read(info, &library) || loaded_library_has(&library, self.own) ||
 	    loaded_library_has(&library, self.cupti))
 		return false;
 	import_slots_visit(&library, change_slot, &v);
-	if (v.is_open)
-		mprotect((void *)library.protected_from,
-			 library.protected_to - library.protected_from, PROT_READ);
-	strbuf_release(&self.maps);
-	*is_unfinished = v.is_unfinished;
+	slot_writer_end(&v.writer);
+	*is_unfinished = v.writer.is_unfinished;
 	return v.again;
 }
 
