@@ -7,9 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/path.h"
+#include "base/starts_with.h"
 #include "capture/capability_notes.h"
 #include "capture/collector.h"
 #include "base/helper_thread.h"
@@ -17,6 +20,8 @@
 #include "capture/perfetto_live.h"
 #include "capture/session.h"
 #include "capture/vendor_thread.h"
+#include "elf/loaded_libraries.h"
+#include "elf/slot_writer.h"
 
 /*
  * Longest wait of the signal handler, shorter than people notice after Ctrl-C. The interrupted
@@ -24,6 +29,9 @@
  * and the collector raises the signal when it has finished.
  */
 #define SIGNAL_LIMIT_NS (PITOT_SLOWNESS * 100 * NS_PER_MS)
+
+/* Longest wait before _exit() and exec. */
+#define QUICK_LIMIT_NS (PITOT_SLOWNESS * 500 * NS_PER_MS)
 
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 static pid_t installed_in; /* a child made without pthread_atfork's knowledge has no collector */
@@ -80,6 +88,93 @@ static void install_signals(void)
 	}
 }
 
+/* --- _exit and exec --- */
+
+static bool is_recorded_here(void)
+{
+	return getpid() == installed_in && collector_running();
+}
+
+static void own_exit(int status)
+{
+	if (is_recorded_here())
+		collector_stop(QUICK_LIMIT_NS, VENDOR_EXIT);
+	_exit(status);
+}
+
+/* exec may fail, so the recording goes on. */
+static void before_exec(void)
+{
+	int saved = errno;
+
+	if (is_recorded_here())
+		collector_flush(QUICK_LIMIT_NS);
+	errno = saved;
+}
+
+static int own_execv(const char *path, char *const argv[])
+{
+	before_exec();
+	return execv(path, argv);
+}
+
+static int own_execve(const char *path, char *const argv[], char *const environment[])
+{
+	before_exec();
+	return execve(path, argv, environment);
+}
+
+static int own_execvp(const char *file, char *const argv[])
+{
+	before_exec();
+	return execvp(file, argv);
+}
+
+static int own_fexecve(int fd, char *const argv[], char *const environment[])
+{
+	before_exec();
+	return fexecve(fd, argv, environment);
+}
+
+static const struct {
+	const char *name;
+	void *ours, *real;
+} quick_ends[] = {
+	{ "_exit", (void *)own_exit, (void *)_exit },
+	{ "_Exit", (void *)own_exit, (void *)_Exit },
+	{ "execv", (void *)own_execv, (void *)execv },
+	{ "execve", (void *)own_execve, (void *)execve },
+	{ "execvp", (void *)own_execvp, (void *)execvp },
+	{ "fexecve", (void *)own_fexecve, (void *)fexecve },
+};
+
+/* Changes a slot that holds the C library's function, or leads to the loader until a first call. */
+static void change_slot(uintptr_t *slot, const char *name, uint64_t addend, void *writer)
+{
+	struct slot_writer *w = writer;
+
+	for (size_t i = 0; i < ARRAY_SIZE(quick_ends) && !addend; i++)
+		if (strcmp(quick_ends[i].name, name) == 0 &&
+		    (*slot == (uintptr_t)quick_ends[i].real ||
+		     loaded_library_has(w->library, *slot)))
+			slot_writer_set(w, slot, (uintptr_t)quick_ends[i].ours);
+}
+
+static int change_library(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	bool is_program = !*info->dlpi_name;
+	struct loaded_library library;
+	struct slot_writer w = { .library = &library };
+
+	(void)size, (void)unused;
+	if ((is_program || starts_with(base_name(info->dlpi_name), "libpython")) &&
+	    loaded_library_read(info, &library)) {
+		import_slots_visit(&library, change_slot, &w);
+		slot_writer_end(&w);
+	}
+	return 0;
+}
+
 /* --- fork --- */
 
 extern struct parked collector_parked, vendor_parked;
@@ -129,8 +224,10 @@ void process_exit_install(bool with_cupti)
 	static bool done, done_with_cupti;
 
 	installed_in = getpid();
-	if (!done || (with_cupti && !done_with_cupti))
+	if (!done || (with_cupti && !done_with_cupti)) {
 		process_exit_register();
+		loaded_libraries_visit(change_library, NULL);
+	}
 	process_exit_watch_fork();
 	if (!done && installed_in != 1)
 		install_signals();

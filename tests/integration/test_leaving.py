@@ -77,12 +77,17 @@ def test_calls_of_cupti_that_take_long_are_waited_for(play, pitot):
     assert waited_ms(log) is None and is_closed(pitot, recording)
 
 
-@pytest.mark.parametrize("how", ["return", "exit", "quick-exit", "fork-then-exit"])
+@pytest.mark.parametrize("how", ["return", "exit", "quick-exit", "_exit", "fork-then-exit"])
 def test_orderly_ends_lose_nothing(play, pitot, how):
     # A sanitizer's leak check cannot tell what a child that was forked beside other threads still has.
     variables = {"ASAN_OPTIONS": "detect_leaks=0"} if how == "fork-then-exit" else {}
     recording, _ = play("--exit", how, **variables)
     assert is_closed(pitot, recording) and rows(pitot, recording, "kernel") == KERNELS
+
+
+def test_a_program_that_becomes_another_loses_nothing(play, pitot):
+    recording, _ = play("--exit", "exec")
+    assert rows(pitot, recording, "kernel") == KERNELS
 
 
 def test_an_exit_turns_nothing_off(play, pitot, tmp_path):

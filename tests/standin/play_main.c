@@ -243,7 +243,7 @@ void play_end(enum ending ending)
 		raise(SIGSEGV);
 		break;
 	case END_EXEC:
-		execl("/bin/true", "true", (char *)NULL);
+		execv("/bin/true", (char *[]){ (char *)"true", NULL });
 		break;
 	case END_FORK:
 		child = fork();
