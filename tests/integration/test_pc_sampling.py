@@ -1,9 +1,12 @@
 """--engine pc-sampling over the stand-in for CUPTI: every launch is sampled 48 times, 3 of them elsewhere; faults; windows; cubins."""
 import collections
 import stat
+import subprocess
 import time
 
 import pytest
+
+from waiting import PATIENCE, wait_until
 
 PREFIX = "smsp__pcsamp_warps_issue_"
 # Samples of one launch, by offset and reason. CUPTI counts 30 under long_scoreboard, of which 20 are those of its twin.
@@ -102,6 +105,37 @@ def test_code_without_a_checksum(sample):
     assert cubin["file"] is None and cubin["size_bytes"] is None
     assert [(row["reason"], row["count"], row["detail"]) for row in sampled.losses] == [
         ("no_memory", 1, "modules whose device code is not kept")]
+
+
+def test_processes_on_one_gpu(build, environment, rows, made_tape, tmp_path):
+    """CUPTI samples for one of them, and would break the recording of the others without a word."""
+    folder, library = tmp_path / "both.pitot", str(build / "libpitot.so")
+    folder.mkdir()
+    variables = {"CUDA_INJECTION64_PATH": library, "NVTX_INJECTION64_PATH": library, "PITOT_RECORDING": str(folder),
+                 "PITOT_OPTIONS": "stacks=none;engine=pc-sampling"}
+
+    def play(end):
+        return subprocess.Popen([build / "standin/tape-play", "--end-when", end, made_tape],
+                                env={**environment, **variables})
+
+    ends = [tmp_path / f"end{i}" for i in range(3)]
+    sampled = play(ends[0])
+    wait_until(lambda: rows(folder, "kernel", status=None), "kernels", sampled)
+    other = play(ends[1])
+    wait_until(lambda: len({row["pid"] for row in rows(folder, "kernel", status=None)}) == 2, "kernels of both", other)
+    for process, end in (other, ends[1]), (sampled, ends[0]):
+        end.touch()
+        assert process.wait(PATIENCE) == 0
+    third = play(ends[2])  # nobody samples any more
+    ends[2].touch()
+    assert third.wait(PATIENCE) == 0
+    kernels = collections.Counter(row["pid"] for row in rows(folder, "kernel"))
+    assert kernels[sampled.pid] == kernels[other.pid] == kernels[third.pid] > 100
+    assert {row["pid"] for row in rows(folder, "pc_sample")} == {sampled.pid, third.pid}
+    engine = {row["pid"]: row for row in rows(folder, "capability") if row["name"] == "engine"}
+    assert (engine[other.pid]["state"], engine[other.pid]["got"]) == ("degraded", "trace")
+    assert "another process samples this GPU" in engine[other.pid]["reason"]
+    assert engine[sampled.pid]["state"] == engine[third.pid]["state"] == "on"
 
 
 def test_more_than_one_call_gives(sample):

@@ -143,8 +143,9 @@ def test_counters(live, pitot, tmp_path):
         assert set(values[1:-1]) <= set(export.counters[key]), key
 
 
-def test_a_part_of_a_gpu(live, make_tape, pitot, tmp_path):
+def test_a_part_of_a_gpu(live, make_tape, pitot, environment, tmp_path):
     """MIG: the driver's name, a UUID of its own, and readings that are of the whole GPU."""
+    environment["PITOT_STANDIN_MACHINE"] = "tape"
     play, connection = live(make_tape("part"), "gpu.counters", arguments=["--repeat", "20"])
     connection.until(lambda: any(p.HasField("gpu_counter_event") for packets in connection.packets.values() for p in packets))
     finish(play, connection)

@@ -7,9 +7,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cuda.h>
 
+#include "base/map.h"
 #include "standin.h"
 
 #define ARGUMENTS(...) ((const uint64_t[]){ __VA_ARGS__ })
@@ -140,12 +142,30 @@ EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 			 length);
 }
 
+/* Recordings at the same time have GPUs of their own; PITOT_STANDIN_MACHINE=tape: the tape's. */
+static void make_own(CUuuid *uuid)
+{
+	const char *recording = getenv("PITOT_RECORDING"),
+		   *machine = getenv("PITOT_STANDIN_MACHINE");
+	uint64_t word, own = recording ? hash_bytes(recording, strlen(recording))
+				       : hash_u64((uint64_t)getpid());
+
+	if (machine && strcmp(machine, "tape") == 0)
+		return;
+	memcpy(&word, uuid->bytes + 8, sizeof(word));
+	word ^= own;
+	memcpy(uuid->bytes + 8, &word, sizeof(word));
+}
+
 EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
 	struct tape_call call;
+	CUresult r = copy_out(ANSWER(TAPE_cuDeviceGetUuid, &call, (uint64_t)device), &call, uuid,
+			      sizeof(*uuid));
 
-	return copy_out(ANSWER(TAPE_cuDeviceGetUuid, &call, (uint64_t)device), &call, uuid,
-			sizeof(*uuid));
+	if (r == CUDA_SUCCESS)
+		make_own(uuid);
+	return r;
 }
 
 EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)

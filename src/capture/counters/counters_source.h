@@ -17,8 +17,7 @@ void counters_push(uint32_t id, uint32_t device, uint64_t time_ns, int64_t value
 
 /*
  * Several processes may record into one directory; the first one reads the counters that they
- * share. It claims a pair of directory and subject by binding that name in the abstract namespace
- * of sockets, which the operating system releases however the process ends.
+ * share. It claims a pair of directory and subject (claim.h).
  */
 struct counters_claim {
 	char what[32]; /* "": nothing */

@@ -1,10 +1,14 @@
 #include "capture/engines/pc_contexts.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "capture/capability_notes.h"
+#include "capture/claim.h"
+#include "capture/cuda/devices.h"
 #include "capture/engines/pc_context.h"
 #include "capture/engines/pc_names.h"
 #include "capture/pause.h"
@@ -72,6 +76,55 @@ static struct slot *claim_empty(void)
 	return NULL;
 }
 
+/* --- one process a GPU --- */
+
+static struct {
+	pthread_mutex_t lock;
+	struct own_fd names[DEVICES_MAX]; /* by ordinal */
+} gpus = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* Returns false if the GPU cannot be identified. */
+static bool name_gpu(uint32_t ordinal, char name[64])
+{
+	CUresult (*get)(CUdevice * device, int ordinal) = driver_function("cuDeviceGet");
+	CUresult (*get_id)(CUuuid * id, CUdevice device) = driver_function("cuDeviceGetUuid_v2");
+	CUdevice device;
+	CUuuid id;
+	int n;
+
+	if (!get || !get_id || get(&device, (int)ordinal) != CUDA_SUCCESS ||
+	    get_id(&id, device) != CUDA_SUCCESS)
+		return false;
+	n = snprintf(name, 64, "pitot-pc-sampling-");
+	for (size_t i = 0; i < sizeof(id.bytes); i++)
+		n += snprintf(name + n, 64 - (size_t)n, "%02x", (unsigned char)id.bytes[i]);
+	return true;
+}
+
+static bool claim_gpu(uint32_t ordinal)
+{
+	char name[64];
+	bool ours = true;
+
+	if (ordinal >= DEVICES_MAX || !name_gpu(ordinal, name))
+		return true;
+	pthread_mutex_lock(&gpus.lock);
+	if (!own_fd_valid(&gpus.names[ordinal]))
+		ours = claim_take(&gpus.names[ordinal], name);
+	pthread_mutex_unlock(&gpus.lock);
+	return ours;
+}
+
+void pc_contexts_leave_gpus(void)
+{
+	pthread_mutex_lock(&gpus.lock);
+	for (size_t i = 0; i < DEVICES_MAX; i++)
+		own_fd_close(&gpus.names[i]);
+	pthread_mutex_unlock(&gpus.lock);
+}
+
+/* --- contexts --- */
+
 /* The slot must be claimed. */
 static void note(const struct slot *s)
 {
@@ -104,9 +157,14 @@ CUptiResult pc_contexts_add(const struct cupti *cupti, CUcontext handle, unsigne
 {
 	struct slot *s;
 	CUptiResult result;
+	uint32_t device = 0;
 
+	*function = NULL;
 	if (!handle || find(handle))
 		return CUPTI_SUCCESS;
+	cupti->GetDeviceId(handle, &device);
+	if (!claim_gpu(device))
+		return CUPTI_ERROR_HARDWARE_BUSY;
 	s = claim_empty();
 	if (!s) {
 		atomic_fetch_add(&beyond, 1);
@@ -116,7 +174,7 @@ CUptiResult pc_contexts_add(const struct cupti *cupti, CUcontext handle, unsigne
 	s->context.in_window = in_window;
 	if (cupti->GetContextId)
 		cupti->GetContextId(handle, &s->context.id);
-	cupti->GetDeviceId(handle, &s->context.device);
+	s->context.device = device;
 	result = start(s, cupti, exponent, function);
 	atomic_store(&s->handle, handle);
 	atomic_store(&s->state, result == CUPTI_SUCCESS ? SLOT_SAMPLED : SLOT_GONE);
@@ -206,26 +264,30 @@ static bool begin_reading(bool at_once)
 	return false;
 }
 
-static void give_up_reading(struct slot *s, const struct cupti *cupti)
+/* `last`: of readings. Their failure is said then, even if it was the first one. */
+static void give_up_reading(struct slot *s, const struct cupti *cupti, bool last)
 {
-	if (s->context.failures < FAILURES_MAX)
+	if (s->context.failures < (last ? 1 : FAILURES_MAX))
 		return;
-	capability_note("engine", capability_state_degraded, "pc-sampling", "trace",
-			"cuptiPCSamplingGetData: %s, %u times: no samples of context %u any more",
-			cupti_result_text(cupti, s->context.why), s->context.failures,
-			s->context.id);
+	capability_note(
+		"engine", capability_state_degraded, "pc-sampling", "trace",
+		"cuptiPCSamplingGetData: %s, %u times: no samples of context %u any more; "
+		"if another profiler samples this GPU, launches and kernels may be missing, too",
+		cupti_result_text(cupti, s->context.why), s->context.failures, s->context.id);
 	atomic_store(&s->state, SLOT_FAILED);
 }
 
 /* The slot must be claimed. */
-static uint64_t follow(struct slot *s, const struct cupti *cupti, bool in_window, bool all)
+static uint64_t follow(struct slot *s, const struct cupti *cupti, bool in_window,
+		       enum pc_read which)
 {
 	uint64_t sampled = 0;
 
-	if (atomic_load(&s->state) == SLOT_SAMPLED && (all || s->context.in_window != in_window)) {
+	if (atomic_load(&s->state) == SLOT_SAMPLED &&
+	    (which != PC_READ_WINDOWS || s->context.in_window != in_window)) {
 		sampled = pc_context_read(&s->context, cupti);
 		count_full(s);
-		give_up_reading(s, cupti);
+		give_up_reading(s, cupti, which == PC_READ_NOW);
 	}
 	s->context.in_window = in_window;
 	return sampled;
@@ -246,7 +308,7 @@ bool pc_contexts_read(const struct cupti *cupti, bool in_window, enum pc_read wh
 			complete = false;
 			continue;
 		}
-		*sampled += follow(s, cupti, in_window, which != PC_READ_WINDOWS);
+		*sampled += follow(s, cupti, in_window, which);
 		release(s);
 	}
 	atomic_fetch_sub(&reading, 1);
@@ -280,6 +342,8 @@ struct pc_counts pc_contexts_counts(void)
 
 void pc_contexts_after_fork(void)
 {
+	pthread_mutex_init(&gpus.lock, NULL);
+	pc_contexts_leave_gpus();
 	memset(slots, 0, sizeof(slots));
 	atomic_store(&loading, 0);
 	loads = 0;

@@ -13,18 +13,22 @@
 
 struct pc_counts {
 	uint64_t setups, setup_ns;
-	uint64_t full;	 /* times that the GPU's buffer was full in a window */
+	uint64_t full; /* times that the GPU's buffer was full in a window */
 	uint64_t beyond; /* contexts beyond the limit; they are not sampled */
 };
 
 /*
  * Starts sampling a context every 2^exponent cycles, in the callback of its creation. `in_window`:
- * whether a window is open. On failure *function is the CUPTI function that failed.
+ * whether a window is open. On failure *function is the CUPTI function that failed; NULL: none, but
+ * another process samples this GPU. CUPTI would let both start, and then give the later one neither
+ * samples nor launches nor kernels, without an error (H100, CUPTI 13.0).
  */
 CUptiResult pc_contexts_add(const struct cupti *cupti, CUcontext handle, unsigned exponent,
 			    bool in_window, const char **function);
 /* Reads a context that is about to be destroyed a last time and ends its sampling. */
 void pc_contexts_remove(const struct cupti *cupti, CUcontext handle);
+/* Lets other processes sample the GPUs of this one. */
+void pc_contexts_leave_gpus(void);
 /* Called when a module was loaded into the context or is about to be unloaded. */
 void pc_contexts_follow_module(const struct cupti *cupti, CUcontext handle, bool unloads);
 

@@ -89,7 +89,11 @@ static void add_context(const struct cupti *cupti, CUcontext handle)
 	}
 	result = pc_contexts_add(cupti, handle, atomic_load(&self.exponent),
 				 atomic_load(&self.open), &function);
-	if (result != CUPTI_SUCCESS)
+	if (result != CUPTI_SUCCESS && !function)
+		engine_note_trace(ENGINE,
+				  "another process samples this GPU, and CUPTI serves one at a "
+				  "time: launches and kernels are recorded, without samples");
+	else if (result != CUPTI_SUCCESS)
 		refuse("%s: %s: %s", function, cupti_result_text(cupti, result),
 		       engine_advice(result));
 }
@@ -187,8 +191,10 @@ bool pc_sampling_detach(void)
 		return false;
 	atomic_store(&self.cupti, NULL);
 	/* A callback may have added a context in the meantime. */
-	if (!atomic_load(&self.inside) && !pc_contexts_exist())
+	if (!atomic_load(&self.inside) && !pc_contexts_exist()) {
+		pc_contexts_leave_gpus();
 		return true;
+	}
 	atomic_store(&self.cupti, cupti);
 	return false;
 }
