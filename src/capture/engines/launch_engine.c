@@ -66,6 +66,7 @@ static struct {
 	atomic_int measure; /* SETTING_MEASURE_…, readable without the claim */
 	atomic_uint sessions; /* so far */
 	atomic_bool any; /* something was measured for `chosen` */
+	atomic_bool finished; /* the last launch of `chosen` is over; until then `active` stays */
 	atomic_bool selected; /* a kernel of `chosen` was launched, or its launch captured */
 
 	/* Set by the owner of the claim: */
@@ -322,6 +323,7 @@ void launch_engine_exit(const CUpti_CallbackData *data)
 	if (!launched)
 		unmark();
 	if (range_choice_is_done()) {
+		atomic_store(&self.finished, true);
 		atomic_store(&self.active, false);
 		self.engine->leave_context(cupti, context, false);
 		launch_gate_use(false);
@@ -543,7 +545,7 @@ static void activate(void)
 	bool may_measure;
 
 	pthread_mutex_lock(&self.lock);
-	may_measure = atomic_load(&self.wanted) && !range_choice_is_done();
+	may_measure = atomic_load(&self.wanted) && !atomic_load(&self.finished);
 	launch_gate_use(may_measure && atomic_load(&self.measure) != SETTING_MEASURE_RANGE);
 	atomic_store(&self.active, may_measure && atomic_load(&self.open));
 	if (atomic_load(&self.refuses)) { /* perhaps since then */
@@ -592,6 +594,7 @@ static void choose(const struct settings *s)
 		launch_queue_clear(); /* what was measured for longer than its session lasted */
 	self.failures = 0;
 	atomic_store(&self.any, false);
+	atomic_store(&self.finished, false);
 	atomic_store(&self.selected, false);
 	self.chosen = *s;
 	atomic_fetch_add(&self.sessions, 1);
