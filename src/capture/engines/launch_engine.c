@@ -229,12 +229,12 @@ static bool runs_at_once(const CUpti_CallbackData *data, const char *function)
 	return at_once;
 }
 
-/* Claims the engine for a measurement with this --measure. Returns NULL if there is none now. */
-static const struct cupti *claim_for(int measure)
+/* Releases the claim if there is no measurement with this --measure now, and returns NULL. */
+static const struct cupti *claimed_for(int measure, bool claimed)
 {
 	const struct cupti *cupti;
 
-	if (!launch_claim())
+	if (!claimed)
 		return NULL;
 	cupti = atomic_load(&self.cupti);
 	if (cupti && atomic_load(&self.active) && atomic_load(&self.measure) == measure &&
@@ -255,8 +255,7 @@ static void enter(const CUpti_CallbackData *data, const char *function, int meas
 		return;
 	if (!data->context || !runs_at_once(data, function) || (!graph && !range_choice_is_turn()))
 		return;
-	launch_claim_wait_for_flush();
-	cupti = claim_for(measure);
+	cupti = claimed_for(measure, launch_claim_beside_flushes());
 	if (cupti && !launch_gate_close()) {
 		launch_claim_release();
 		cupti = NULL;
@@ -351,7 +350,7 @@ const struct cupti *launch_engine_claim(void)
 
 	atomic_fetch_add(&self.inside, 1);
 	if (atomic_load(&self.active) && !calling && !api_calls_fatal())
-		cupti = claim_for(SETTING_MEASURE_RANGE);
+		cupti = claimed_for(SETTING_MEASURE_RANGE, launch_claim());
 	if (cupti) {
 		calling = true;
 		self.begun_ns = clock_monotonic_ns();
