@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "capture/cuda/vendor.h"
 
-#define LAUNCH_CLAIM_HELD_NS (20 * NS_PER_MS)
+#define LAUNCH_CLAIM_HELD_NS (PITOT_SLOWNESS * 20 * NS_PER_MS)
 #define LAUNCH_CLAIM_FLUSH (UINTPTR_MAX ^ UINTPTR_MAX >> 1) /* a bit that no address has */
 
 /* pthread_self() of the owner, with LAUNCH_CLAIM_FLUSH if it flushes; 0: unclaimed */
