@@ -527,19 +527,20 @@ static void *collector_main(void *unused)
 	while (atomic_load(&self.phase) == PHASE_HELD)
 		park_wait(&collector_parked, &self.phase, PHASE_HELD, NS_PER_S);
 	begin();
-	while (atomic_load(&self.phase) == PHASE_RUNNING) {
+	do {
 		unsigned wake = atomic_load(&self.wake);
 		uint64_t now = clock_monotonic_ns();
 
-		if (is_last_thread(now))
-			break;
+		/* The first tick opens windows: what the process has done by then counts. */
 		idle_ticks = tick(now) ? 0 : idle_ticks + 1;
+		if (atomic_load(&self.phase) != PHASE_RUNNING || is_last_thread(now))
+			break;
 		seal_when_due(now);
 		if (idle_ticks <= IDLE_AFTER_TICKS)
 			park_wait(&collector_parked, &self.wake, wake, busy_wait_ns(now));
 		else if (sleep_idle(now, wake))
 			idle_ticks = 0;
-	}
+	} while (atomic_load(&self.phase) == PHASE_RUNNING);
 	finish();
 	sessions_close_all();
 	log_line("collector: ended in order");
