@@ -248,6 +248,18 @@ static void reread_thread_names(uint64_t now)
 }
 
 /* Returns what writer_flush returns. */
+static int flush_writer(void)
+{
+	int result = writer_flush(self.w);
+
+	if (result == 0)
+		FOR_EACH_SOURCE (s)
+			if ((*s)->stored)
+				(*s)->stored();
+	return result;
+}
+
+/* Returns what writer_flush returns. */
 static int seal(uint64_t now)
 {
 	struct ring *r;
@@ -266,11 +278,7 @@ static int seal(uint64_t now)
 		reread_thread_names(now);
 	if (now - self.cost_since_ns >= NS_PER_S)
 		write_costs(now);
-	result = writer_flush(self.w);
-	if (result == 0)
-		FOR_EACH_SOURCE (s)
-			if ((*s)->stored)
-				(*s)->stored();
+	result = flush_writer();
 	self.last_seal_ns = now;
 	self.sealed_rows = count_rows();
 	self.has_events = false;
@@ -454,7 +462,7 @@ static void wait_for_disk(void)
 	struct writer_stats stats;
 	uint64_t writes = 0;
 
-	while (writer_flush(self.w) == 1) {
+	while (flush_writer() == 1) {
 		writer_stats(self.w, &stats);
 		if (stats.writes != writes)
 			collector_count_progress();

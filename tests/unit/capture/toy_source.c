@@ -38,6 +38,11 @@ static uint64_t collect(struct writer *w, uint64_t now_ns)
 	return 1;
 }
 
+static void stored(void)
+{
+	atomic_store(&toy.stored, atomic_load(&toy.samples));
+}
+
 static void stop(struct writer *w)
 {
 	(void)w;
@@ -59,5 +64,6 @@ const struct source toy_source = {
 	.begin = begin,
 	.window = window,
 	.collect = collect,
+	.stored = stored,
 	.stop = stop,
 };
