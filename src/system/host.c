@@ -85,6 +85,30 @@ static size_t list_hardware(const char *folder, char *out)
 	return length;
 }
 
+static void open_file(struct host *h, size_t i)
+{
+	int fd = open(files[i].path, O_RDONLY | O_CLOEXEC);
+
+	h->fds[i] = fd < 0 ? fd : io_above_standard(fd);
+	if (h->fds[i] >= 0)
+		fstat(h->fds[i], &h->opened[i]);
+}
+
+static bool is_ours(const struct host *h, size_t i)
+{
+	struct stat st;
+
+	return h->fds[i] >= 0 && fstat(h->fds[i], &st) == 0 && st.st_dev == h->opened[i].st_dev &&
+	       st.st_ino == h->opened[i].st_ino;
+}
+
+static void close_file(struct host *h, size_t i)
+{
+	if (is_ours(h, i))
+		close(h->fds[i]);
+	h->fds[i] = -1;
+}
+
 int host_open(struct host *h, unsigned parts, const struct metric_sink *sink)
 {
 	*h = (struct host){ .parts = parts, .text = malloc(TEXT_BYTES) };
@@ -99,12 +123,9 @@ int host_open(struct host *h, unsigned parts, const struct metric_sink *sink)
 	h->units.disks_length = list_hardware("/sys/block", h->disks);
 	h->units.networks_length = list_hardware("/sys/class/net", h->networks);
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
-		int fd;
-
 		if (!(files[i].part & parts) || !files[i].path)
 			continue;
-		fd = open(files[i].path, O_RDONLY | O_CLOEXEC);
-		h->fds[i] = fd < 0 ? fd : io_above_standard(fd);
+		open_file(h, i);
 		if (h->fds[i] < 0)
 			report_absent(h, &files[i], strerror(errno), sink);
 	}
@@ -143,12 +164,14 @@ static void read_usage(struct emitter *e)
 
 static void read_file(struct host *h, size_t i, struct emitter *e)
 {
-	ssize_t n = pread(h->fds[i], h->text, TEXT_BYTES, 0);
+	ssize_t n;
 
+	if (!is_ours(h, i))
+		open_file(h, i);
+	n = pread(h->fds[i], h->text, TEXT_BYTES, 0);
 	if (n < 0) {
 		report_absent(h, &files[i], strerror(errno), e->sink);
-		close(h->fds[i]);
-		h->fds[i] = -1;
+		close_file(h, i);
 		return;
 	}
 	files[i].parse(h->text, (size_t)n, &h->units, emit, e);
@@ -180,7 +203,7 @@ void host_after_fork(struct host *h)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		if (h->fds[i] > STDERR_FILENO)
-			close(h->fds[i]);
+			close_file(h, i);
 	*h = (struct host){ 0 };
 }
 

@@ -1,9 +1,12 @@
 /*
  * host.h: reads metrics of the machine and the own process from /proc. The files stay open: a
- * reading is one system call per file. To be used by one thread at a time.
+ * reading is two system calls per file. The program may close them and reuse their numbers. To be
+ * used by one thread at a time.
  */
 #ifndef PITOT_SYSTEM_HOST_H
 #define PITOT_SYSTEM_HOST_H
+
+#include <sys/stat.h>
 
 #include "system/pace.h"
 #include "system/proc_text.h"
@@ -15,7 +18,8 @@ enum host_part { HOST_MACHINE = 1, HOST_PROCESS = 2 };
 
 struct host {
 	unsigned parts; /* mask of enum host_part */
-	int fds[HOST_FILES_MAX]; /* -1: not open */
+	int fds[HOST_FILES_MAX]; /* negative: not open */
+	struct stat opened[HOST_FILES_MAX]; /* what they were opened for */
 	struct pace paces[HOST_FILES_MAX];
 	uint64_t seen; /* bit i: metric METRIC_HOST_FIRST + i has had a value */
 	uint64_t reported; /* likewise: its absence has been reported */

@@ -156,6 +156,40 @@ static void a_child_has_none_of_the_files(void **state)
 	host_close(&h);
 }
 
+static int last_of(const struct host *h)
+{
+	int last = -1;
+
+	for (size_t i = 0; i < HOST_FILES_MAX; i++)
+		last = h->fds[i] > STDERR_FILENO ? h->fds[i] : last;
+	return last;
+}
+
+/* A program closes descriptors that it does not know, and opens its own in their places. */
+static void the_program_reuses_our_numbers(void **state)
+{
+	struct host h;
+	int fd, ends[2];
+
+	(void)state;
+	assert_int_equal(host_open(&h, HOST_PROCESS, &sink), 0);
+	assert_int_equal(pipe(ends), 0);
+	fd = last_of(&h);
+	assert_int_equal(dup2(ends[1], fd), fd);
+	host_read(&h, NS_PER_S, &sink);
+	host_read(&h, 1000 * NS_PER_S, &sink);
+	assert_int_equal(counts[METRIC_process_memory], 2);
+	assert_int_equal(write(fd, "x", 1), 1);
+	close(fd);
+	fd = last_of(&h);
+	assert_int_equal(dup2(ends[1], fd), fd);
+	host_close(&h);
+	assert_int_equal(write(fd, "x", 1), 1);
+	close(fd);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -163,6 +197,7 @@ int main(void)
 		cmocka_unit_test_setup(a_machine_without_disks, setup),
 		cmocka_unit_test_setup(expensive_files_are_read_less_often, setup),
 		cmocka_unit_test_setup(a_child_has_none_of_the_files, setup),
+		cmocka_unit_test_setup(the_program_reuses_our_numbers, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
