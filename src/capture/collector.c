@@ -29,6 +29,7 @@
 #define STACK_BYTES (512u << 10)
 #define PROGRESS_SLOTS 1024 /* slots drained per progress count */
 #define PROGRESS_POLL_NS (10 * NS_PER_MS)
+#define STORED_POLL_NS (10 * NS_PER_MS) /* while the disk is slow */
 #define STALL_LIMIT_NS                                                                             \
 	(PITOT_SLOWNESS * NS_PER_S) /* without progress: one write can take long on a busy disk */
 /*
@@ -66,6 +67,7 @@ static struct {
 	const char *hanging_call; /* the call that the recording reports as hanging */
 	uint64_t hanging_since_ns;
 	bool has_events; /* rings had events since the last seal */
+	bool unstored; /* rows of the last seal are still being written to the disk */
 	uint64_t last_seal_ns, sealed_rows, last_names_ns, last_exit_check_ns;
 	uint64_t cpu_reported_ns, cost_since_ns;
 	struct writer_stats reported; /* already reported in table `cost` */
@@ -247,6 +249,17 @@ static void reread_thread_names(uint64_t now)
 		r->named = false; /* the next event writes it: threads rename themselves late */
 }
 
+/* Tells the sources if the sealed rows are stored. `result`: of writer_flush or writer_sync. */
+static int note_stored(int result)
+{
+	self.unstored = result == 1;
+	if (result == 0)
+		FOR_EACH_SOURCE (s)
+			if ((*s)->stored)
+				(*s)->stored();
+	return result;
+}
+
 /* Returns what writer_flush returns. */
 static int seal(uint64_t now)
 {
@@ -266,11 +279,7 @@ static int seal(uint64_t now)
 		reread_thread_names(now);
 	if (now - self.cost_since_ns >= NS_PER_S)
 		write_costs(now);
-	result = writer_flush(self.w);
-	if (result == 0)
-		FOR_EACH_SOURCE (s)
-			if ((*s)->stored)
-				(*s)->stored();
+	result = note_stored(writer_flush(self.w));
 	self.last_seal_ns = now;
 	self.sealed_rows = count_rows();
 	self.has_events = false;
@@ -348,6 +357,8 @@ static uint64_t tick(uint64_t now)
 
 	collector_count_progress();
 	quick_clock_calibrate();
+	if (self.unstored)
+		note_stored(writer_sync(self.w));
 	if (sessions_update(now, self.w)) {
 		write_costs(now);
 		seal(now);
@@ -363,6 +374,8 @@ static uint64_t tick(uint64_t now)
 
 static uint64_t sources_wait_ns(uint64_t now, uint64_t limit_ns)
 {
+	if (self.unstored)
+		limit_ns = MIN(limit_ns, STORED_POLL_NS);
 	FOR_EACH_SOURCE (s)
 		if ((*s)->wait_ns) {
 			uint64_t wait = (*s)->wait_ns(now);
@@ -454,7 +467,7 @@ static void wait_for_disk(void)
 	struct writer_stats stats;
 	uint64_t writes = 0;
 
-	while (writer_flush(self.w) == 1) {
+	while (note_stored(writer_flush(self.w)) == 1) {
 		writer_stats(self.w, &stats);
 		if (stats.writes != writes)
 			collector_count_progress();
@@ -527,19 +540,20 @@ static void *collector_main(void *unused)
 	while (atomic_load(&self.phase) == PHASE_HELD)
 		park_wait(&collector_parked, &self.phase, PHASE_HELD, NS_PER_S);
 	begin();
-	while (atomic_load(&self.phase) == PHASE_RUNNING) {
+	do {
 		unsigned wake = atomic_load(&self.wake);
 		uint64_t now = clock_monotonic_ns();
 
-		if (is_last_thread(now))
-			break;
+		/* The first tick opens windows: what the process has done by then counts. */
 		idle_ticks = tick(now) ? 0 : idle_ticks + 1;
+		if (atomic_load(&self.phase) != PHASE_RUNNING || is_last_thread(now))
+			break;
 		seal_when_due(now);
 		if (idle_ticks <= IDLE_AFTER_TICKS)
 			park_wait(&collector_parked, &self.wake, wake, busy_wait_ns(now));
 		else if (sleep_idle(now, wake))
 			idle_ticks = 0;
-	}
+	} while (atomic_load(&self.phase) == PHASE_RUNNING);
 	finish();
 	sessions_close_all();
 	log_line("collector: ended in order");
@@ -581,6 +595,7 @@ void collector_begin(struct writer *w, const struct source_start *start)
 	self.flush_round = 0;
 	atomic_store(&self.flushes_done, atomic_load(&self.flushes_requested));
 	self.hanging_call = NULL;
+	self.unstored = false;
 	self.last_seal_ns = self.cost_since_ns = self.last_names_ns = now;
 	self.sealed_rows = self.last_exit_check_ns = self.cpu_reported_ns = 0;
 	self.reported = (struct writer_stats){ 0 };

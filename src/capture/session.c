@@ -98,6 +98,7 @@ static struct session *new_session(const struct settings *settings, struct sink 
 		return NULL;
 	}
 	s->settings = *settings;
+	s->opened_ns = clock_monotonic_ns();
 	s->sinks[0] = sink || !*settings->directory ? sink : new_recording(settings);
 	if (*settings->log_path && (s->sinks[0] || !*settings->directory))
 		s->sinks[1] = gpufl_live_open(settings);
@@ -407,6 +408,9 @@ static bool update_session(struct session *s, uint64_t now, struct writer *w)
 	if (state <= SESSION_OPEN &&
 	    (session_is_ending(s) || now >= settings_window_end_ns(&s->settings)))
 		state = SESSION_OVER;
+	if (before < SESSION_OPEN && state == SESSION_OVER && !session_is_ending(s) &&
+	    s->opened_ns < settings_window_end_ns(&s->settings))
+		session_write_missed(s, w, now);
 	if (s->armed_in && !s->refused && (before == SESSION_OPEN) != (state == SESSION_OPEN))
 		session_write_armed(s, w, state == SESSION_OPEN);
 	if (state != before)

@@ -24,6 +24,24 @@ void session_write_armed(struct session *s, struct writer *w, bool on)
 	write_capability(s->armed_in, w, &row, "engine_window", on ? name : "none");
 }
 
+void session_write_missed(struct session *s, struct writer *w, uint64_t now_ns)
+{
+	uint64_t late_ns = now_ns - settings_window_end_ns(&s->settings);
+	struct row_capability row = { .state = capability_state_unavailable };
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	strbuf_addf(&text, "%.0f ms", (double)s->settings.duration_ns / 1e6);
+	row.asked = rows_text(w, strbuf_text(&text));
+	strbuf_clear(&text);
+	strbuf_addf(&text,
+		    "the recorder could not run before the window closed, but only %.0f ms later: "
+		    "the process was stopped, or the machine is too busy for so short a window",
+		    (double)late_ns / 1e6);
+	row.reason = rows_text(w, strbuf_text(&text));
+	write_capability(s->armed_in ? s->armed_in : s, w, &row,
+			 s->armed_in ? "engine_window" : "window", "none");
+}
+
 /* Without this row a reader could not tell why a program that uses CUDA has no GPU work. */
 static void write_no_cupti(struct session *s, struct writer *w)
 {

@@ -26,6 +26,7 @@ struct session {
 	struct session *armed, *armed_in; /* its armed engine and its owner, or NULL */
 	bool refused; /* an armed engine that CUPTI does not permit: it has no window */
 	struct settings settings;
+	uint64_t opened_ns; /* when the process opened it; its window may have begun before */
 	struct sink *sinks[SESSION_SINKS]; /* NULL: none; at least one is set */
 	atomic_uint state; /* set by the collector; also the futex that session_close waits on */
 	atomic_bool closing; /* session_close has requested its end */
@@ -54,6 +55,8 @@ static inline bool session_is_ending(const struct session *s)
 void session_write_settings(struct session *s, struct writer *w);
 /* Writes that the window of an armed engine has opened or closed. */
 void session_write_armed(struct session *s, struct writer *w, bool on);
+/* Writes that the collector, at now_ns, finds the window closed that it has not seen open. */
+void session_write_missed(struct session *s, struct writer *w, uint64_t now_ns);
 /*
  * Session `s` was added: writes which sessions do not get the measurement that they requested,
  * because another one's engine is on. `all` is the list of sessions.

@@ -74,7 +74,7 @@ struct source {
 	/* Called before rows are sealed: writes losses and costs since the last call. */
 	void (*periodic)(struct writer *w, uint64_t since_ns, uint64_t now_ns);
 
-	/* Called when all rows so far are on disk. */
+	/* Called when all rows that were appended before the last `periodic` are on disk. */
 	void (*stored)(void);
 
 	/* How long the collector may sleep without calling this source; UINT64_MAX: forever. */

@@ -36,6 +36,8 @@ struct sink_ops {
 	 * Stores all appended rows. Returns 0; 1: in progress; or a negative errno: some are lost.
 	 */
 	int (*seal)(struct sink *s);
+	/* Returns the same of the last seal, at once. NULL: no seal is ever in progress. */
+	int (*sync)(struct sink *s);
 	/* Frees the sink, after a seal. Returns 0, or a negative errno when rows are lost. */
 	int (*close)(struct sink *s);
 	/*

@@ -483,18 +483,30 @@ static void append_losses(struct writer *w)
 		writer_append(w, TABLE_loss, &rows[i]);
 }
 
+/* Returns a loss rather than 1, and 1 rather than 0. */
+static int worse(int a, int b)
+{
+	return a < 0 || b == 0 ? a : b;
+}
+
 int writer_flush(struct writer *w)
 {
 	int result = 0;
 
 	append_losses(w);
-	for (struct sink *s = w->sinks; s; s = s->next) {
-		int r = s->ops->seal(s);
-
-		result = result < 0 || r == 0 ? result : r;
-	}
+	for (struct sink *s = w->sinks; s; s = s->next)
+		result = worse(result, s->ops->seal(s));
 	w->hold -= w->hold > 0;
 	w->due |= !w->hold && wants_epoch(w);
+	return result;
+}
+
+int writer_sync(struct writer *w)
+{
+	int result = 0;
+
+	for (struct sink *s = w->sinks; s; s = s->next)
+		result = worse(result, s->ops->sync ? s->ops->sync(s) : 0);
 	return result;
 }
 

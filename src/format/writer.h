@@ -123,6 +123,8 @@ void writer_append_to(struct writer *w, struct sink *sink, enum table_id table, 
  * errno when rows are being lost.
  */
 int writer_flush(struct writer *w);
+/* Returns the same of the last flush, at once. */
+int writer_sync(struct writer *w);
 
 void writer_stats(const struct writer *w, struct writer_stats *stats);
 

@@ -25,6 +25,7 @@ def record(build, source, environment, tmp_path):
 
     def play(tape, options, *arguments, **more):
         folder = tmp_path / "recording.pitot"
+        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         library = str(build / "libpitot.so")
         variables = {"CUDA_INJECTION64_PATH": library, "NVTX_INJECTION64_PATH": library,
@@ -117,6 +118,22 @@ class Play:
 def slowly():
     """slowly(40): plays the made tape for four seconds at least, in so many rounds, each at its time: longer than a window of a second."""
     return lambda rounds: ("--now", "--repeat", str(rounds), "--gap", str(4000 // rounds), "--rate", str(250 * rounds))
+
+
+@pytest.fixture
+def in_window(rows, slowly):
+    """in_window(play, has_any): what play("options", *arguments) recorded in a window of 300 ms, or of 1.2 s where the recorder says that
+    it could not run in a shorter one: on a busy machine the player makes up for lost time."""
+
+    def play_in_window(play, has_any):
+        for ms in 300, 1200:
+            found = play(f"delay_ns={ms * 10**6 * 2 // 3};duration_ns={ms * 10**6}", *slowly(40))
+            if has_any(found):
+                break
+            assert [row["state"] for row in rows(found.folder, "capability") if row["name"] == "window"] == ["unavailable"]
+        return found
+
+    return play_in_window
 
 
 @pytest.fixture

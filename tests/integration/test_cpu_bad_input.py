@@ -23,6 +23,7 @@ STATUS = 3  # of all of them
 def compile_all(folder):
     cc = ["cc", "-std=gnu17", "-D_GNU_SOURCE", "-O2", "-fomit-frame-pointer"]
     subprocess.run([*cc, "-o", folder / "hostile", PROGRAMS / "hostile.c", "-pthread", "-ldl"], check=True)
+    subprocess.run([*cc, "-o", folder / "late", "-rdynamic", PROGRAMS / "hostile.c", PROGRAMS / "late.c", "-pthread", "-ldl"], check=True)
     subprocess.run([*cc, "-o", folder / "forbid", PROGRAMS / "forbid_sampling.c"], check=True)
     subprocess.run([*cc, "-shared", "-fPIC", "-o", folder / "plugin.so", PROGRAMS / "hostile_plugin.c"], check=True)
 
@@ -54,7 +55,7 @@ class Recording:
         self.depths = {(row.get("pid"), row["id"]): row["depth"] for row in stacks}
         self.ends = {(row.get("pid"), row["id"]): row["end"] for row in stacks}
         self.capabilities = [row for row in rows(path, "capability") if row["name"].startswith("cpu")]
-        self.processes = rows(path, "process", "--limit", "0")
+        self.processes, self.losses = rows(path, "process", "--limit", "0"), rows(path, "loss")
         assert any(row["name"] == "cpu" for row in self.capabilities), "nothing says how samples were taken"
 
     def shares(self):
@@ -66,6 +67,10 @@ class Recording:
 
     def seconds(self):
         return sum(row["weight_ns"] for row in self.samples) / 1e9
+
+    def lost(self):
+        """Samples that the recording says are missing."""
+        return sum(row["count"] for row in self.losses if row["reason"] == "samples_dropped")
 
     def is_whole(self):
         """Nearly all stacks are complete."""
@@ -317,9 +322,16 @@ def test_a_program_that_may_do_nothing(record, way, programs):
 
 @pytest.mark.parametrize("kind", ["left", "exited"])
 def test_a_main_thread_that_ends_before_the_others(record, way, programs, kind):
-    """The process ends with its last thread, which is none of ours."""
+    """The process ends with its last thread, which is none of ours. The timer may have begun after that, and says so."""
     found = record(way, programs / "hostile", kind)
-    assert found.seconds() > 0.1
+    assert found.seconds() + found.lost() / 487 > 0.1
+
+
+@pytest.mark.parametrize("kind", ["left", "exited", "plain"])
+def test_a_program_that_is_over_when_the_recorder_begins(record, programs, kind):
+    """Its 200 or 300 ms of CPU time have samples without a stack, or are a loss of samples, which are 487 a second at most."""
+    found = record("timer", programs / "late", kind)
+    assert found.seconds() + found.lost() / 487 > 0.1
 
 
 def test_a_setuid_program(record, way, programs, tmp_path):

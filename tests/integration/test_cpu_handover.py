@@ -262,6 +262,18 @@ def test_a_process_that_ends_at_once(sample, seconds, how):
     assert seconds(recording)[pid] == about(truth)
 
 
+@pytest.mark.parametrize("what", ["short_threads", "ends_at_once _exit", "ends_at_once SIGKILL"])
+def test_a_slow_disk(sample, seconds, folder, what):
+    """What the timers have written is not added once more, though no seal sees that it is on disk."""
+    if not shutil.which("cc"):
+        pytest.skip("no C compiler")
+    slow = folder / "slow_disk.so"
+    subprocess.run(["cc", "-std=gnu17", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", slow, SCRIPT.parent / "slow_disk.c", "-ldl"], check=True)
+    recording, said = sample(*what.split(), launcher=("env", f"LD_PRELOAD={slow}", "sh", "-c", '"$@"; exit 0', "sh"))
+    [(pid, truth)] = said.processes().items()
+    assert seconds(recording)[pid] == about(truth)
+
+
 def test_a_process_that_becomes_another_program(sample, seconds, stacks, heaviest, folder, python):  # noqa: F811
     recording, said = sample("becomes", python, folder / SCRIPT.name, "plain")
     [(pid, truth)] = said.processes().items()  # the second's count goes on from the first's

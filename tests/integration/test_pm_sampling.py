@@ -194,9 +194,9 @@ def test_no_metric_at_all(sample):
     assert "no metric of 'sampling' can be collected" in sample(metrics="default").said["engine"][-1]["reason"]
 
 
-def test_a_window(sample, rows, pitot, slowly):
+def test_a_window(sample, rows, pitot, in_window):
     begun = time.monotonic_ns()
-    sampled = sample("", "delay_ns=200000000;duration_ns=300000000", *slowly(40))
+    sampled = in_window(lambda window, *arguments: sample("", window, *arguments), lambda found: found.samples)
     run = sampled.check_whole()
     times = sorted(sampled.samples)
     [end] = [row["end_ns"] for row in rows(sampled.folder, "process") if row["end_ns"]]

@@ -3,9 +3,13 @@
 known (tests/standin/standin_range_profiler.c), so each value says whose it is.
 """
 import collections
+import signal
 import struct
+import time
 
 import pytest
+
+from waiting import wait_until
 
 METRICS = "gpu__time_duration.sum,launch__correlation.sum,sm__cycles_active.avg"
 LAUNCHES = 24 * 12  # that tape-make has, those of graphs aside
@@ -283,10 +287,23 @@ def test_threads_at_once(measure):
     assert len(measured.launches) + measured.lost() >= 4 * LAUNCHES > 0 < len(measured.launches)
 
 
-def test_a_window(measure, slowly):
-    measured = measure("", "kernel_count=0;delay_ns=200000000;duration_ns=300000000", *slowly(40))
+def test_a_window(measure, in_window):
+    measured = in_window(lambda window, *arguments: measure("", f"kernel_count=0;{window}", *arguments), lambda found: found.launches)
     measured.check(len(measured.launches))
     assert 0 < len(measured.launches) < 40 * LAUNCHES
+
+
+def test_a_window_in_which_the_process_is_stopped(start_play):
+    """It is over when the recorder runs again, and the recording says so."""
+    play = start_play("train", options="delay_ns=3000000000;duration_ns=100000000")
+    wait_until(lambda: list(play.recording.iterdir()), "the recording begins", play.process)
+    play.process.send_signal(signal.SIGSTOP)
+    time.sleep(3.2)
+    play.process.send_signal(signal.SIGCONT)
+    play.end()
+    [row] = play.rows("capability", "--where", "name=window")
+    assert (row["state"], row["asked"], row["got"]) == ("unavailable", "100 ms", "none")
+    assert "could not run before the window closed" in row["reason"] and play.count("kernel") == 0
 
 
 def test_a_window_that_never_opens(measure):

@@ -282,8 +282,8 @@ def test_forks(measure):
     assert len(measured.launches) >= LAUNCHES - 0
 
 
-def test_a_window(measure, slowly):
-    measured = measure("", "kernel_count=0;delay_ns=200000000;duration_ns=300000000", *slowly(40))
+def test_a_window(measure, in_window):
+    measured = in_window(lambda window, *arguments: measure("", f"kernel_count=0;{window}", *arguments), lambda found: found.launches)
     assert 0 < len(measured.launches) < 40 * LAUNCHES
     assert all(values == values_of(DEFAULT) for values in measured.launches.values())
 

@@ -18,6 +18,7 @@ static struct {
 	struct cpu_handover_cell cell; /* as in the file; magic 0: no cell was claimed */
 	off_t place;
 	uint64_t recorded_ns; /* in rows, whether on disk or not */
+	uint64_t sealed_ns; /* in rows of the last seal */
 } self;
 
 static int open_file(int flags)
@@ -64,7 +65,7 @@ int cpu_handover_begin(const char *directory)
 	int fd, err;
 
 	snprintf(self.path, sizeof(self.path), "%s/" CPU_HANDOVER_FILE, directory);
-	self.recorded_ns = 0;
+	self.recorded_ns = self.sealed_ns = 0;
 	self.cell = (struct cpu_handover_cell){ .magic = CPU_HANDOVER_MAGIC,
 						.pid = (uint32_t)getpid(),
 						.since_ns = clock_machine_ns() };
@@ -90,11 +91,16 @@ void cpu_handover_recorded(uint64_t ns)
 	self.recorded_ns += ns;
 }
 
+void cpu_handover_sealed(void)
+{
+	self.sealed_ns = self.recorded_ns;
+}
+
 void cpu_handover_stored(void)
 {
-	if (!self.cell.magic || self.cell.recorded_ns == self.recorded_ns)
+	if (!self.cell.magic || self.cell.recorded_ns == self.sealed_ns)
 		return;
-	self.cell.recorded_ns = self.recorded_ns;
+	self.cell.recorded_ns = self.sealed_ns;
 	put(offsetof(struct cpu_handover_cell, recorded_ns), sizeof(self.cell.recorded_ns));
 }
 

@@ -19,7 +19,8 @@ void cpu_handover_end(void);
 
 /* Counts CPU time for which a row was appended. */
 void cpu_handover_recorded(uint64_t ns);
-/* Called when all rows so far are on disk. */
+/* Called before all rows so far are sealed, and when those are on disk. */
+void cpu_handover_sealed(void);
 void cpu_handover_stored(void);
 
 void cpu_handover_after_fork(void);

@@ -446,6 +446,7 @@ static void periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 	struct sums sum;
 	struct cpu_threads_counts threads;
 
+	cpu_handover_sealed();
 	if (!self.settings.cpu)
 		return;
 	if (now_ns - self.forgot_names_ns >= REREAD_NAMES_NS) {

@@ -14,17 +14,25 @@ atomic_uintptr_t launch_claim_owner;
 static atomic_uint holding; /* threads that flush, or are about to */
 static _Atomic(CUcontext) measuring; /* the context, while a measurement is underway */
 
+/* Returns the present owner; 0: the calling thread is the owner now. */
+static uintptr_t claim(uintptr_t flush)
+{
+	uintptr_t owner = 0;
+
+	atomic_compare_exchange_strong(&launch_claim_owner, &owner,
+				       (uintptr_t)pthread_self() | flush);
+	return owner;
+}
+
 bool launch_claim(void)
 {
-	uintptr_t nobody = 0;
-
-	return atomic_compare_exchange_strong(&launch_claim_owner, &nobody,
-					      (uintptr_t)pthread_self());
+	return !claim(0);
 }
 
 bool launch_claim_is_mine(void)
 {
-	return atomic_load(&launch_claim_owner) == (uintptr_t)pthread_self();
+	return (atomic_load(&launch_claim_owner) & ~LAUNCH_CLAIM_FLUSH) ==
+	       (uintptr_t)pthread_self();
 }
 
 void launch_claim_take_over(void)
@@ -58,15 +66,15 @@ bool launch_claim_wait(uint64_t most_ns)
 
 /* --- flushes --- */
 
-static bool is_not_held(void)
+static bool claim_for_flush(void)
 {
-	return !atomic_load(&holding);
+	return !claim(LAUNCH_CLAIM_FLUSH);
 }
 
 bool launch_claim_hold(void)
 {
 	atomic_fetch_add(&holding, 1);
-	if (launch_claim_wait(HOLD_WAIT_NS))
+	if (launch_claim_wait_until(claim_for_flush, HOLD_WAIT_NS))
 		return true;
 	atomic_fetch_sub(&holding, 1);
 	return false;
@@ -78,9 +86,16 @@ void launch_claim_let(void)
 	atomic_fetch_sub(&holding, 1);
 }
 
-void launch_claim_wait_for_flush(void)
+/* Only the owner tells what a launch would wait for: a flush may begin at any time. */
+static bool claimed_or_taken(void)
 {
-	launch_claim_wait_until(is_not_held, LAUNCH_CLAIM_HELD_NS);
+	return !atomic_load(&holding) && !(claim(0) & LAUNCH_CLAIM_FLUSH);
+}
+
+bool launch_claim_beside_flushes(void)
+{
+	return launch_claim_wait_until(claimed_or_taken, LAUNCH_CLAIM_HELD_NS) &&
+	       launch_claim_is_mine();
 }
 
 /* --- measurements --- */

@@ -17,9 +17,11 @@
 #include "base/clock.h"
 #include "capture/cuda/vendor.h"
 
-#define LAUNCH_CLAIM_HELD_NS (20 * NS_PER_MS)
+#define LAUNCH_CLAIM_HELD_NS (PITOT_SLOWNESS * 20 * NS_PER_MS)
+#define LAUNCH_CLAIM_FLUSH (UINTPTR_MAX ^ UINTPTR_MAX >> 1) /* a bit that no address has */
 
-extern atomic_uintptr_t launch_claim_owner; /* pthread_self() of the owner; 0: unclaimed */
+/* pthread_self() of the owner, with LAUNCH_CLAIM_FLUSH if it flushes; 0: unclaimed */
+extern atomic_uintptr_t launch_claim_owner;
 
 static inline bool launch_claim_exists(void)
 {
@@ -28,6 +30,8 @@ static inline bool launch_claim_exists(void)
 
 bool launch_claim(void);
 bool launch_claim_wait(uint64_t most_ns);
+/* For a selected launch, which waits for flushes, but for no other owner of the claim. */
+bool launch_claim_beside_flushes(void);
 bool launch_claim_is_mine(void);
 /* Makes the calling thread the owner: it ends what the present owner has begun. */
 void launch_claim_take_over(void);
@@ -42,8 +46,6 @@ bool launch_claim_wait_until(bool (*ready)(void), uint64_t most_ns);
  */
 bool launch_claim_hold(void);
 void launch_claim_let(void);
-/* Waits for a flush that holds the claim. */
-void launch_claim_wait_for_flush(void);
 
 /* A measurement in a context begins, on the owner's thread, and ends with the release. */
 void launch_claim_begin(CUcontext context);

@@ -66,6 +66,7 @@ static struct {
 	atomic_int measure; /* SETTING_MEASURE_…, readable without the claim */
 	atomic_uint sessions; /* so far */
 	atomic_bool any; /* something was measured for `chosen` */
+	atomic_bool finished; /* the last launch of `chosen` is over; until then `active` stays */
 	atomic_bool selected; /* a kernel of `chosen` was launched, or its launch captured */
 
 	/* Set by the owner of the claim: */
@@ -228,12 +229,12 @@ static bool runs_at_once(const CUpti_CallbackData *data, const char *function)
 	return at_once;
 }
 
-/* Claims the engine for a measurement with this --measure. Returns NULL if there is none now. */
-static const struct cupti *claim_for(int measure)
+/* Releases the claim if there is no measurement with this --measure now, and returns NULL. */
+static const struct cupti *claimed_for(int measure, bool claimed)
 {
 	const struct cupti *cupti;
 
-	if (!launch_claim())
+	if (!claimed)
 		return NULL;
 	cupti = atomic_load(&self.cupti);
 	if (cupti && atomic_load(&self.active) && atomic_load(&self.measure) == measure &&
@@ -254,8 +255,7 @@ static void enter(const CUpti_CallbackData *data, const char *function, int meas
 		return;
 	if (!data->context || !runs_at_once(data, function) || (!graph && !range_choice_is_turn()))
 		return;
-	launch_claim_wait_for_flush();
-	cupti = claim_for(measure);
+	cupti = claimed_for(measure, launch_claim_beside_flushes());
 	if (cupti && !launch_gate_close()) {
 		launch_claim_release();
 		cupti = NULL;
@@ -322,6 +322,7 @@ void launch_engine_exit(const CUpti_CallbackData *data)
 	if (!launched)
 		unmark();
 	if (range_choice_is_done()) {
+		atomic_store(&self.finished, true);
 		atomic_store(&self.active, false);
 		self.engine->leave_context(cupti, context, false);
 		launch_gate_use(false);
@@ -349,7 +350,7 @@ const struct cupti *launch_engine_claim(void)
 
 	atomic_fetch_add(&self.inside, 1);
 	if (atomic_load(&self.active) && !calling && !api_calls_fatal())
-		cupti = claim_for(SETTING_MEASURE_RANGE);
+		cupti = claimed_for(SETTING_MEASURE_RANGE, launch_claim());
 	if (cupti) {
 		calling = true;
 		self.begun_ns = clock_monotonic_ns();
@@ -543,7 +544,7 @@ static void activate(void)
 	bool may_measure;
 
 	pthread_mutex_lock(&self.lock);
-	may_measure = atomic_load(&self.wanted) && !range_choice_is_done();
+	may_measure = atomic_load(&self.wanted) && !atomic_load(&self.finished);
 	launch_gate_use(may_measure && atomic_load(&self.measure) != SETTING_MEASURE_RANGE);
 	atomic_store(&self.active, may_measure && atomic_load(&self.open));
 	if (atomic_load(&self.refuses)) { /* perhaps since then */
@@ -592,6 +593,7 @@ static void choose(const struct settings *s)
 		launch_queue_clear(); /* what was measured for longer than its session lasted */
 	self.failures = 0;
 	atomic_store(&self.any, false);
+	atomic_store(&self.finished, false);
 	atomic_store(&self.selected, false);
 	self.chosen = *s;
 	atomic_fetch_add(&self.sessions, 1);

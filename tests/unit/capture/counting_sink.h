@@ -12,6 +12,7 @@ struct counting_sink {
 	/* Rows of a test's own interest, on the writer's thread; NULL: none. */
 	void (*on_row)(struct counting_sink *s, enum table_id table, const void *row);
 	void (*on_epoch)(struct counting_sink *s);
+	atomic_uint slow; /* so many seals do not wait for the disk, which is done soon after */
 	atomic_bool closed, abandoned;
 };
 

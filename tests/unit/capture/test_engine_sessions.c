@@ -262,10 +262,10 @@ static void play_instructions(const char *metrics, unsigned rounds)
 		cuda_player_play(0);
 	session_close(&s);
 	cuda_sink_assert_work(sink, rounds);
+	assert_int_equal(sink->lost, 0);
 	assert_int_equal(sink->counting.rows[TABLE_sass_value], 5 * VALUES_OF_A_LAUNCH);
 	assert_int_equal(sink->counting.rows[TABLE_metric], 5);
 	assert_int_equal(sink->other_metrics, strcmp(metrics, "default") != 0);
-	assert_int_equal(sink->lost, 0);
 	cuda_sink_free(sink);
 }
 

@@ -75,6 +75,12 @@ static void test_a_cell_of_its_own(void **state)
 }
 
 /* Over several periods: the sum, once its rows are stored. */
+static void seal_and_store(void)
+{
+	cpu_handover_sealed();
+	cpu_handover_stored();
+}
+
 static void test_what_is_recorded_adds_up(void **state)
 {
 	struct cpu_handover_cell cell;
@@ -85,11 +91,28 @@ static void test_what_is_recorded_adds_up(void **state)
 		cpu_handover_recorded(i);
 		assert_int_equal(read_cells(&cell), 2);
 		assert_int_equal(cell.recorded_ns, (i - 1) * 1000 + i * (i - 1) / 2);
-		cpu_handover_stored();
+		seal_and_store();
 		assert_int_equal(read_cells(&cell), 2);
 		assert_int_equal(cell.recorded_ns, i * 1000 + i * (i + 1) / 2);
 	}
 	assert_int_equal(cell.until_ns, 0);
+}
+
+/* Rows that were appended after a seal are not on disk when its rows are. */
+static void test_rows_of_a_slow_disk(void **state)
+{
+	struct cpu_handover_cell cell;
+
+	assert_int_equal(cpu_handover_begin(*state), 0);
+	cpu_handover_recorded(7);
+	cpu_handover_sealed();
+	cpu_handover_recorded(9);
+	cpu_handover_stored();
+	assert_int_equal(read_cells(&cell), 2);
+	assert_int_equal(cell.recorded_ns, 7);
+	seal_and_store();
+	assert_int_equal(read_cells(&cell), 2);
+	assert_int_equal(cell.recorded_ns, 16);
 }
 
 static void test_the_first_end_counts(void **state)
@@ -103,7 +126,7 @@ static void test_the_first_end_counts(void **state)
 	usleep(1);
 	cpu_handover_end();
 	cpu_handover_recorded(7); /* of rows that were on their way */
-	cpu_handover_stored();
+	seal_and_store();
 	assert_int_equal(read_cells(&second), 2);
 	assert_int_equal(second.until_ns, first.until_ns);
 	assert_int_equal(second.recorded_ns, 7);
@@ -116,11 +139,11 @@ static void test_another_begin(void **state)
 
 	assert_int_equal(cpu_handover_begin(*state), 0);
 	cpu_handover_recorded(7);
-	cpu_handover_stored();
+	seal_and_store();
 	cpu_handover_end();
 	assert_int_equal(cpu_handover_begin(*state), 0);
 	cpu_handover_recorded(1);
-	cpu_handover_stored();
+	seal_and_store();
 	assert_int_equal(read_cells(&first), 3);
 	assert_int_equal(first.recorded_ns, 7);
 	assert_true(first.until_ns > 0);
@@ -131,7 +154,7 @@ static void assert_nothing_is_written(size_t cells)
 	struct cpu_handover_cell cell = { 0 };
 
 	cpu_handover_recorded(9);
-	cpu_handover_stored();
+	seal_and_store();
 	cpu_handover_end();
 	assert_int_equal(read_cells(&cell), cells);
 	assert_int_equal(cell.recorded_ns, 0);
@@ -170,10 +193,10 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, begin_with_another, end)
 	const struct CMUnitTest tests[] = {
-		CASE(test_a_cell_of_its_own),     CASE(test_what_is_recorded_adds_up),
-		CASE(test_the_first_end_counts),  CASE(test_another_begin),
-		CASE(test_a_child_has_no_cell),   CASE(test_nobody_samples),
-		CASE(test_files_without_a_place),
+		CASE(test_a_cell_of_its_own),   CASE(test_what_is_recorded_adds_up),
+		CASE(test_rows_of_a_slow_disk), CASE(test_the_first_end_counts),
+		CASE(test_another_begin),       CASE(test_a_child_has_no_cell),
+		CASE(test_nobody_samples),      CASE(test_files_without_a_place),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

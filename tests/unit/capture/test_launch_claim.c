@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include "capture/pause.h"
 #include "support/cmocka_tests.h"
 
 #define A ((CUcontext)1)
@@ -29,32 +30,52 @@ static void begin(CUcontext context)
 	launch_claim_begin(context);
 }
 
-static bool is_free_at_once(void)
+static bool is_free(void)
 {
-	uint64_t begun = clock_monotonic_ns();
-
-	launch_claim_wait_for_flush();
-	return clock_monotonic_ns() - begun < LAUNCH_CLAIM_HELD_NS && launch_claim_wait(0) &&
-	       (launch_claim_release(), true);
+	return launch_claim_beside_flushes() && (launch_claim_release(), true);
 }
 
 static void test_flushes(void **state)
 {
 	(void)state;
 	assert_true(launch_claim_hold());
-	assert_false(elsewhere(is_free_at_once));
+	assert_true(launch_claim_is_mine());
+	assert_false(elsewhere(is_free));
 	launch_claim_let();
-	assert_true(is_free_at_once());
+	assert_false(launch_claim_is_mine());
+	assert_true(is_free());
 	begin(A);
 	assert_false(elsewhere(launch_claim_hold));
 	launch_claim_release();
-	assert_true(is_free_at_once());
+	assert_true(is_free());
+}
+
+static void *end_flush(void *unused)
+{
+	pause_ns(NS_PER_MS);
+	launch_claim_release();
+	return unused;
+}
+
+/* A flush that began when the last one had been waited for is waited for as well. */
+static void test_flushes_one_after_the_other(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	atomic_store(&launch_claim_owner, LAUNCH_CLAIM_FLUSH | 1);
+	assert_int_equal(pthread_create(&thread, NULL, end_flush, NULL), 0);
+	assert_true(is_free());
+	pthread_join(thread, NULL);
+	atomic_store(&launch_claim_owner, 1); /* another launch is measured */
+	assert_false(is_free());
+	launch_claim_release();
 }
 
 static bool wait_while_cancelled(void)
 {
 	pthread_cancel(pthread_self());
-	launch_claim_wait_for_flush();
+	launch_claim_beside_flushes();
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	return true;
 }
@@ -95,6 +116,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_flushes),
+		cmocka_unit_test(test_flushes_one_after_the_other),
 		cmocka_unit_test(test_cancelled_threads),
 		cmocka_unit_test(test_whose_it_is),
 	};

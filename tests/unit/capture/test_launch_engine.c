@@ -434,6 +434,62 @@ static void test_after_the_last_launch(void **state)
 	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), 1);
 }
 
+static bool windows_change; /* when a launch has its turn, and when it has the claim */
+static unsigned window_changes;
+
+/* A session without the engine comes and goes, and so the collector passes the windows on. */
+static void change_windows(void)
+{
+	const struct settings plain = SETTINGS_INIT;
+	struct sink_of_engine sink;
+	struct session *s = begin(&sink, &plain);
+
+	session_close(&s);
+	window_changes++;
+}
+
+bool __real_range_choice_is_turn(void);
+bool __wrap_range_choice_is_turn(void);
+bool __real_launch_gate_close(void);
+bool __wrap_launch_gate_close(void);
+
+bool __wrap_range_choice_is_turn(void)
+{
+	bool is_turn = __real_range_choice_is_turn();
+
+	if (windows_change)
+		change_windows();
+	return is_turn;
+}
+
+bool __wrap_launch_gate_close(void)
+{
+	if (windows_change)
+		change_windows();
+	return __real_launch_gate_close();
+}
+
+/* The last launch of a selection is measured all the same. */
+static void test_windows_that_change_beside_launches(void **state)
+{
+	struct settings of_kernels = of_ranges;
+	struct sink_of_engine sink;
+	struct session *s;
+
+	(void)state;
+	of_kernels.measure = SETTING_MEASURE_KERNEL;
+	of_kernels.kernel_count = 2;
+	s = begin(&sink, &of_kernels);
+	windows_change = true;
+	cuda_player_play(0);
+	assert_int_equal(window_changes, 2 * 2);
+	change_windows();
+	assert_false(launch_engine_is_active());
+	session_close(&s);
+	assert_int_equal(sink.counting.rows[TABLE_metric_value], 2 * METRICS);
+	assert_int_equal(sink.unmeasured, 0);
+}
+
 static void *cancel(void *unused)
 {
 	marked_ranges_cancel();
@@ -761,6 +817,7 @@ int main(void)
 		cmocka_unit_test(test_a_session_that_chooses_later),
 		cmocka_unit_test(test_a_session_that_never_chooses),
 		cmocka_unit_test(test_after_the_last_launch),
+		cmocka_unit_test(test_windows_that_change_beside_launches),
 		cmocka_unit_test(test_a_range_that_another_thread_ends),
 		cmocka_unit_test(test_after_the_last_context),
 		cmocka_unit_test(test_a_launch_without_an_end),

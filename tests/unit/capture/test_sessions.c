@@ -371,6 +371,27 @@ static void test_exit_with_two(void **state)
 	sink_free(second);
 }
 
+/* Sources are told when rows are on disk, which may take longer than each seal waits. */
+static void test_a_slow_disk(void **state)
+{
+	struct toy_sink *sink = sink_new();
+	struct session *s = open_session(sink, defaults());
+
+	(void)state;
+	wait_for_samples(2);
+	atomic_store(&sink->counting.slow, UINT_MAX);
+	for (int64_t from = toy.samples; toy.stored <= from;)
+		usleep(1000);
+	atomic_store(&sink->counting.slow, 1000);
+	while (collector_running())
+		session_exit();
+	assert_int_equal(sink->counting.slow, 0);
+	assert_int_equal(toy.stored, toy.samples);
+	assert_int_equal(sink->last_sample, toy.samples);
+	session_close(&s);
+	sink_free(sink);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -381,6 +402,7 @@ int main(void)
 		cmocka_unit_test_setup(test_capabilities_of_many, attach),
 		cmocka_unit_test_setup(test_sessions_while_threads_mark, attach),
 		cmocka_unit_test_setup(test_exit_with_two, attach),
+		cmocka_unit_test_setup(test_a_slow_disk, attach),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
