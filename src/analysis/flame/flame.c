@@ -175,9 +175,7 @@ static void builder_release(struct flame_builder *b)
 		graph_stacks_release(&b->captures);
 	free(b->places);
 	free(b->function_frames);
-	for (size_t i = 0; i < FLAME_PREFIXES; i++)
-		free(b->prefixes[i].nodes);
-	map_release(&b->other_prefixes);
+	map_release(&b->prefixes);
 	for (size_t i = 0; i < FLAME_LEVELS; i++)
 		map_release(&b->levels[i]);
 	thread_names_release(&b->threads);

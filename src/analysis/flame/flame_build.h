@@ -8,8 +8,6 @@
 #include "analysis/scope_paths.h"
 #include "analysis/thread_names.h"
 
-#define FLAME_PREFIXES 16 /* number of bases with an array of nodes */
-
 /* Device and stream on which a call's work ran or for which it waited; UINT32_MAX: unknown. */
 struct call_place {
 	uint32_t device, stream;
@@ -29,12 +27,7 @@ struct flame_builder {
 	const uint32_t *stack_ids; /* of api_call */
 	const uint8_t *stack_valid;
 	struct call_place *places; /* by row of api_call; NULL: not needed */
-	/* cache of tree nodes by base and row of stack_node */
-	struct flame_prefixes {
-		uint32_t base; /* 0: free */
-		uint32_t *nodes; /* by row; 0: not known yet */
-	} prefixes[FLAME_PREFIXES];
-	struct map other_prefixes; /* of further bases: base << 32 | row -> node */
+	struct map prefixes; /* cache of nodes: base << 32 | row of stack_node -> node */
 	struct map levels[FLAME_LEVELS]; /* key of a level -> frame */
 	struct thread_names threads;
 	/* process << 32 | tid -> frame, for calls and samples without a stack */

@@ -191,56 +191,10 @@ static uint32_t add_frames(struct flame_builder *b, uint32_t node, size_t proces
 	return node;
 }
 
-/*
- * Finds the array of a base, by row of stack_node: neighbours in the tree are neighbours in memory.
- * *nodes is NULL for bases that have no array.
- */
-static int find_prefixes(struct flame_builder *b, uint32_t base, uint32_t **nodes)
-{
-	*nodes = NULL;
-	for (size_t i = 0; i < FLAME_PREFIXES; i++) {
-		struct flame_prefixes *p = &b->prefixes[i];
-
-		if (!p->base) {
-			p->nodes = calloc(trace_rows(b->trace, TABLE_stack_node) + 1,
-					  sizeof(*p->nodes));
-			if (!p->nodes)
-				return -ENOMEM;
-			p->base = base;
-		}
-		if (p->base != base)
-			continue;
-		*nodes = p->nodes;
-		break;
-	}
-	return 0;
-}
-
 /* Whether the interpreter's frames between Python frames are hidden. */
 static bool hides_interpreter(const struct flame_builder *b)
 {
 	return b->options->detail == STACK_FUNCTIONS && !b->options->interpreter;
-}
-
-/* The cached node of the tree for a base and a stack_node, or 0. */
-static uint32_t get_prefix(const struct flame_builder *b, const uint32_t *nodes, uint32_t base,
-			   uint32_t stack_node)
-{
-	uint64_t node = 0;
-
-	if (nodes)
-		return nodes[stack_node];
-	map_get(&b->other_prefixes, key_of(base, stack_node), &node);
-	return (uint32_t)node;
-}
-
-static int set_prefix(struct flame_builder *b, uint32_t *nodes, uint32_t base, uint32_t stack_node,
-		      uint32_t node)
-{
-	if (!nodes)
-		return map_put(&b->other_prefixes, key_of(base, stack_node), node);
-	nodes[stack_node] = node;
-	return 0;
 }
 
 /*
@@ -248,18 +202,19 @@ static int set_prefix(struct flame_builder *b, uint32_t *nodes, uint32_t base, u
  * that node, or the base. *python is the index of the innermost Python frame whose interpreter
  * frames are hidden, or SIZE_MAX.
  */
-static int climb(struct flame_builder *b, const uint32_t *nodes, uint32_t base, size_t process,
-		 uint32_t row, size_t *python, uint32_t *node)
+static int climb(struct flame_builder *b, uint32_t base, size_t process, uint32_t row,
+		 size_t *python, uint32_t *node)
 {
 	struct stacks *s = &b->flame->stacks;
 
 	*python = SIZE_MAX;
 	b->climb.count = 0;
 	while (row != TRACE_NO_ROW) {
-		uint32_t known = get_prefix(b, nodes, base, row);
+		uint64_t known = 0;
 		int64_t id;
 
-		*node = known;
+		map_get(&b->prefixes, key_of(base, row), &known);
+		*node = (uint32_t)known;
 		if (known && *python == SIZE_MAX)
 			return 0;
 		id = stacks_expand(s, process, row);
@@ -288,11 +243,10 @@ static uint32_t add_stack(struct flame_builder *b, uint32_t base, size_t process
 			  uint32_t stack_node)
 {
 	struct stacks *s = &b->flame->stacks;
-	uint32_t node, *nodes;
+	uint32_t node;
 	size_t python;
 
-	if (find_prefixes(b, base, &nodes) < 0 ||
-	    climb(b, nodes, base, process, stack_node, &python, &node) < 0)
+	if (climb(b, base, process, stack_node, &python, &node) < 0)
 		return FLAME_NONE;
 	while (b->climb.count && node != FLAME_NONE) {
 		uint32_t row = b->climb.data[--b->climb.count];
@@ -306,7 +260,7 @@ static uint32_t add_stack(struct flame_builder *b, uint32_t base, size_t process
 		node = add_frames(b, node, process, row);
 		if (node == FLAME_NONE || (before && !s->expansions.data[id].python))
 			continue;
-		if (set_prefix(b, nodes, base, row, node) < 0)
+		if (map_put(&b->prefixes, key_of(base, row), node) < 0)
 			return FLAME_NONE;
 	}
 	return node;
