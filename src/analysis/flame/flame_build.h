@@ -32,8 +32,7 @@ struct flame_builder {
 	struct thread_names threads;
 	/* process << 32 | tid -> frame, for calls and samples without a stack */
 	struct map thread_frames;
-	/* by row of api_function, plus one for unknown functions; FLAME_NONE until needed */
-	uint32_t *function_frames;
+	struct map function_frames; /* by row of api_function */
 	uint32_t ends[STACK_ENDS]; /* by enum stack_end: frame of the note */
 	VEC(uint32_t) climb;
 };
@@ -88,8 +87,11 @@ uint32_t flame_launch(struct flame_builder *b, enum flame_kind kind, const struc
 #define FLAME_NO_LAUNCH "[no launch]"
 /* Node of work without a launch. */
 uint32_t flame_unmatched(struct flame_builder *b, uint32_t base) MUST_USE;
-/* Frame of a kernel with this mangled name, or -ENOMEM. */
-int64_t flame_kernel_frame(struct stacks *s, const char *name) MUST_USE;
+/* Frame of a kernel with this mangled name; FLAME_NONE: out of memory. */
+uint32_t flame_kernel_frame(struct flame_builder *b, const char *name) MUST_USE;
+/* Frame with a text, and a name for tools or NULL; FLAME_NONE: out of memory. */
+uint32_t flame_text_frame(struct flame_builder *b, enum frame_class class,
+			  const struct strbuf *text, const char *system_name) MUST_USE;
 /* Finds where the work of each call ran, for the levels of calls. 0 or a negative code. */
 int flame_places_init(struct flame_builder *b, struct error *e) MUST_USE;
 

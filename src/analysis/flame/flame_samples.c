@@ -97,11 +97,10 @@ static int add_row(struct flame_builder *b, struct samples *s, size_t process,
 	}
 	if (!scope_path_selected(b->scopes, event.scope))
 		return 0;
-	node = flame_base(b, s->kind, &event);
-	if (node != FLAME_NONE)
-		node = flame_sample(b, node, process, has_stack ? s->stacks[row] : 0, event.thread,
-				    &b->flame->sections[s->kind].stackless);
-	if (node != FLAME_NONE && s->states)
+	node = flame_sample(b, flame_base(b, s->kind, &event), process,
+			    has_stack ? s->stacks[row] : 0, event.thread,
+			    &b->flame->sections[s->kind].stackless);
+	if (s->states)
 		node = add_state(b, s, row, node);
 	return flame_add_time(b, s->kind, node, ns);
 }

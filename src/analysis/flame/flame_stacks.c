@@ -70,6 +70,16 @@ static void level_text(struct flame_builder *b, enum flame_level level, size_t p
 	}
 }
 
+uint32_t flame_text_frame(struct flame_builder *b, enum frame_class class,
+			  const struct strbuf *text, const char *system_name)
+{
+	int64_t id = text->failed ? -ENOMEM
+				  : stacks_add_frame(&b->flame->stacks, class, strbuf_text(text),
+						     NULL, system_name);
+
+	return id < 0 ? FLAME_NONE : (uint32_t)id;
+}
+
 /* Finds or adds the child of a node for a value of a level. */
 static uint32_t add_level(struct flame_builder *b, uint32_t node, enum flame_level level,
 			  size_t process, uint32_t value)
@@ -80,16 +90,9 @@ static uint32_t add_level(struct flame_builder *b, uint32_t node, enum flame_lev
 		return FLAME_NONE;
 	if (*frame == FLAME_NONE) {
 		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-		int64_t id;
 
 		level_text(b, level, process, value, &text);
-		id = text.failed
-			     ? -ENOMEM
-			     : stacks_add_frame(&b->flame->stacks, FRAME_LEVEL, strbuf_text(&text),
-						NULL, flame_level_name(level));
-		if (id < 0)
-			return FLAME_NONE;
-		*frame = (uint64_t)id;
+		*frame = flame_text_frame(b, FRAME_LEVEL, &text, flame_level_name(level));
 	}
 	return flame_tree_child(&b->flame->tree, node, (uint32_t)*frame);
 }
@@ -103,7 +106,7 @@ static uint32_t add_scopes(struct flame_builder *b, uint32_t node, uint32_t path
 	for (; path != SCOPE_NONE; path = b->ranges.paths[path].parent)
 		if (vec_push(&b->climb, path) < 0)
 			return FLAME_NONE;
-	while (b->climb.count && node != FLAME_NONE) {
+	while (b->climb.count) {
 		path = b->climb.data[--b->climb.count];
 		node = add_level(b, node, FLAME_BY_SCOPE, 0, b->ranges.paths[path].message);
 	}
@@ -125,10 +128,10 @@ uint32_t flame_base(struct flame_builder *b, enum flame_kind kind, const struct 
 	if (flame_kind_is_sampled(kind))
 		levels &= ~(1u << FLAME_BY_DEVICE | 1u << FLAME_BY_STREAM);
 
-	for (enum flame_level i = 0; i < FLAME_BY_SCOPE && node != FLAME_NONE; i++)
+	for (enum flame_level i = 0; i < FLAME_BY_SCOPE; i++)
 		if (levels & 1u << i)
 			node = add_level(b, node, i, event->process, values[i]);
-	if (node != FLAME_NONE && levels & 1u << FLAME_BY_SCOPE)
+	if (levels & 1u << FLAME_BY_SCOPE)
 		node = add_scopes(b, node, event->scope);
 	return node;
 }
@@ -246,7 +249,7 @@ static uint32_t add_stack(struct flame_builder *b, uint32_t base, size_t process
 	uint32_t node;
 	size_t python;
 
-	if (climb(b, base, process, stack_node, &python, &node) < 0)
+	if (base == FLAME_NONE || climb(b, base, process, stack_node, &python, &node) < 0)
 		return FLAME_NONE;
 	while (b->climb.count && node != FLAME_NONE) {
 		uint32_t row = b->climb.data[--b->climb.count];
@@ -266,32 +269,20 @@ static uint32_t add_stack(struct flame_builder *b, uint32_t base, size_t process
 	return node;
 }
 
-static uint32_t function_row(const struct flame_builder *b, uint32_t call)
-{
-	return (uint32_t)MIN(b->calls.functions[call], b->calls.function_count);
-}
-
 /* Frame of the CUDA function of a call; FLAME_NONE: out of memory. */
 static uint32_t function_frame(struct flame_builder *b, uint32_t call)
 {
-	uint32_t *frame = &b->function_frames[function_row(b, call)];
+	uint64_t *frame = map_at(&b->function_frames, b->calls.functions[call], FLAME_NONE);
 
-	if (*frame == FLAME_NONE) {
+	if (frame && *frame == FLAME_NONE) {
 		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 		size_t length;
 		const char *name = calls_function_name(b->trace, b->calls.functions[call], &length);
-		int64_t id;
 
-		strbuf_add(&text, name, length);
-		id = text.failed ? -ENOMEM
-				 : stacks_add_frame(&b->flame->stacks, FRAME_CALL,
-						    length ? strbuf_text(&text) : "[unknown call]",
-						    NULL, NULL);
-		if (id < 0)
-			return FLAME_NONE;
-		*frame = (uint32_t)id;
+		strbuf_add(&text, length ? name : "[unknown call]", length ? length : 14);
+		*frame = flame_text_frame(b, FRAME_CALL, &text, NULL);
 	}
-	return *frame;
+	return frame ? (uint32_t)*frame : FLAME_NONE;
 }
 
 /* Whether a text names the function of a frame; the library internally appends "_ptsz". */
@@ -338,17 +329,11 @@ static uint32_t add_thread(struct flame_builder *b, uint32_t base, size_t proces
 		return FLAME_NONE;
 	if (*frame == FLAME_NONE) {
 		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-		int64_t id;
 
 		strbuf_addc(&text, '[');
 		thread_text(b, process, tid, &text);
 		strbuf_addc(&text, ']');
-		id = text.failed ? -ENOMEM
-				 : stacks_add_frame(&b->flame->stacks, FRAME_NOTE,
-						    strbuf_text(&text), NULL, NULL);
-		if (id < 0)
-			return FLAME_NONE;
-		*frame = (uint64_t)id;
+		*frame = flame_text_frame(b, FRAME_NOTE, &text, NULL);
 	}
 	return flame_tree_child(&b->flame->tree, base, (uint32_t)*frame);
 }
@@ -365,7 +350,7 @@ static uint32_t add_end(struct flame_builder *b, uint32_t base, enum stack_end e
 uint32_t flame_sample(struct flame_builder *b, uint32_t base, size_t process, uint32_t stack,
 		      uint32_t thread, uint64_t *stackless)
 {
-	uint32_t stack_node = TRACE_NO_ROW, node;
+	uint32_t stack_node = TRACE_NO_ROW;
 	enum stack_end end = stack_end_complete;
 
 	if (stack && stacks_find(&b->flame->stacks, process, stack, &stack_node, &end) < 0)
@@ -374,8 +359,7 @@ uint32_t flame_sample(struct flame_builder *b, uint32_t base, size_t process, ui
 		++*stackless;
 		return add_thread(b, base, flame_process(b, process), thread);
 	}
-	node = add_end(b, base, end);
-	return node == FLAME_NONE ? node : add_stack(b, node, process, stack_node);
+	return add_stack(b, add_end(b, base, end), process, stack_node);
 }
 
 uint32_t flame_capture(struct flame_builder *b, uint32_t base, size_t process, uint32_t stack)
@@ -390,7 +374,7 @@ uint32_t flame_capture(struct flame_builder *b, uint32_t base, size_t process, u
 	if (row == TRACE_NO_ROW)
 		return FLAME_NOT_CAPTURED;
 	base = add_end(b, base, end);
-	while (base != FLAME_NONE && row != TRACE_NO_ROW) {
+	while (row != TRACE_NO_ROW) {
 		id = stacks_expand(s, process, row);
 		if (id < 0)
 			return FLAME_NONE;
@@ -399,7 +383,7 @@ uint32_t flame_capture(struct flame_builder *b, uint32_t base, size_t process, u
 		if (stacks_parent(s, process, row, &row) < 0)
 			return FLAME_NONE;
 	}
-	return base == FLAME_NONE ? base : add_stack(b, base, process, row);
+	return add_stack(b, base, process, row);
 }
 
 uint32_t flame_call(struct flame_builder *b, uint32_t base, size_t process, uint32_t call)
@@ -418,10 +402,9 @@ uint32_t flame_call(struct flame_builder *b, uint32_t base, size_t process, uint
 		node = add_thread(b, base, flame_process(b, process), b->calls.threads[call]);
 	} else {
 		b->flame->calls_with_stack++;
-		node = add_end(b, base, end);
-		if (node == FLAME_NONE || skip_vendor_frames(b, process, function, &stack_node) < 0)
+		if (skip_vendor_frames(b, process, function, &stack_node) < 0)
 			return FLAME_NONE;
-		node = add_stack(b, node, process, stack_node);
+		node = add_stack(b, add_end(b, base, end), process, stack_node);
 	}
-	return node == FLAME_NONE ? node : flame_tree_child(&b->flame->tree, node, function);
+	return flame_tree_child(&b->flame->tree, node, function);
 }

@@ -24,8 +24,11 @@ void flame_tree_release(struct flame_tree *t)
 uint32_t flame_tree_child(struct flame_tree *t, uint32_t parent, uint32_t frame)
 {
 	struct flame_node new = { .parent = parent, .frame = frame };
-	uint64_t *node = map_at(&t->children, (uint64_t)parent << 32 | frame, t->nodes.count);
+	uint64_t *node;
 
+	if (parent == FLAME_NONE || frame == FLAME_NONE)
+		return FLAME_NONE;
+	node = map_at(&t->children, (uint64_t)parent << 32 | frame, t->nodes.count);
 	if (!node || t->nodes.count >= FLAME_NONE ||
 	    (*node == t->nodes.count && vec_push(&t->nodes, new) < 0))
 		return FLAME_NONE;

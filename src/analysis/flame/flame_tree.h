@@ -33,7 +33,10 @@ struct flame_tree {
 int flame_tree_init(struct flame_tree *t) MUST_USE;
 void flame_tree_release(struct flame_tree *t);
 
-/* Finds or adds a child. FLAME_NONE: out of memory. Call only before flame_tree_finish. */
+/*
+ * Finds or adds a child. FLAME_NONE: out of memory, now or when the parent or the frame was made.
+ * Call only before flame_tree_finish.
+ */
 uint32_t flame_tree_child(struct flame_tree *t, uint32_t parent, uint32_t frame) MUST_USE;
 
 /* Adds time to a node; sums saturate at 2^64-1. */
