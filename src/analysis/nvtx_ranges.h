@@ -97,18 +97,20 @@ static inline uint32_t nvtx_path_of_call(const struct nvtx_ranges *n, uint32_t c
 	return call == TRACE_NO_ROW || !n->of_call ? SCOPE_NONE : nvtx_path(n, n->of_call[call]);
 }
 
-/* Finds the innermost pushed ranges around events of a process, visited in order of time. */
+/*
+ * Finds the innermost pushed ranges around events. Fast if these are visited by process and in order
+ * of time; begins anew where they are not. Initialize with the ranges and zeros.
+ */
 struct nvtx_cursor {
 	const struct nvtx_ranges *ranges;
+	uint64_t time_ns; /* of the latest event */
 	size_t next; /* the next range to begin */
 	uint32_t process;
-	struct map last; /* thread -> its latest range that may be open */
+	struct map last; /* thread -> its latest range that may be open; owned */
 };
 
-void nvtx_cursor_init(struct nvtx_cursor *c, const struct nvtx_ranges *n, size_t process);
-void nvtx_cursor_release(struct nvtx_cursor *c);
 /* Sets *range, NVTX_NO_RANGE if there is none. 0 or -ENOMEM. */
-int nvtx_cursor_at(struct nvtx_cursor *c, uint32_t thread, uint64_t time_ns,
+int nvtx_cursor_at(struct nvtx_cursor *c, size_t process, uint32_t thread, uint64_t time_ns,
 		   uint32_t *range) MUST_USE;
 
 #endif

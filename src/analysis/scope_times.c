@@ -94,30 +94,25 @@ static int add_samples(struct tally *x)
 {
 	const struct selection *s = &x->report->selection;
 	const struct cpu_sample_columns *c = cpu_sample_columns(s->trace);
-	struct nvtx_cursor cursor = { .last = MAP_INIT };
-	uint32_t process = UINT32_MAX, range;
+	struct nvtx_cursor cursor = { .ranges = x->ranges };
+	uint32_t range;
 	int code = 0;
 
 	for (struct row_walk w = selection_rows(s, TABLE_cpu_sample);
 	     code >= 0 && row_walk_next(&w);) {
 		uint32_t path;
 
-		if (w.process != process) {
-			nvtx_cursor_release(&cursor);
-			nvtx_cursor_init(&cursor, x->ranges,
-					 trace_process(s->trace, w.process)->subject);
-			process = w.process;
-		}
 		if (!selection_has_time(s, true, c->time_ns[w.row]))
 			continue;
-		code = nvtx_cursor_at(&cursor, c->thread[w.row], c->time_ns[w.row], &range);
+		code = nvtx_cursor_at(&cursor, trace_process(s->trace, w.process)->subject,
+				      c->thread[w.row], c->time_ns[w.row], &range);
 		path = code < 0 ? SCOPE_NONE : nvtx_path(x->ranges, range);
 		if (path == SCOPE_NONE || !scope_path_selected(s->scopes, path))
 			continue;
 		x->items[path].samples++;
 		x->items[path].cpu_ns += c->weight_ns[w.row];
 	}
-	nvtx_cursor_release(&cursor);
+	map_release(&cursor.last);
 	return code;
 }
 

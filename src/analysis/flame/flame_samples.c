@@ -91,7 +91,7 @@ static int add_row(struct flame_builder *b, struct samples *s, size_t process,
 	uint32_t node, range;
 
 	if (b->ranges_ready) {
-		if (nvtx_cursor_at(ranges, event.thread, s->times[row], &range) < 0)
+		if (nvtx_cursor_at(ranges, event.process, event.thread, s->times[row], &range) < 0)
 			return -ENOMEM;
 		event.scope = nvtx_path(&b->ranges, range);
 	}
@@ -105,31 +105,19 @@ static int add_row(struct flame_builder *b, struct samples *s, size_t process,
 	return flame_add_time(b, s->kind, node, ns);
 }
 
-static int add_process(struct flame_builder *b, struct samples *s, size_t process)
-{
-	uint64_t row = trace_first_row(b->trace, s->table, process);
-	uint64_t end = trace_first_row(b->trace, s->table, process + 1);
-	struct nvtx_cursor ranges;
-	int r = 0;
-
-	nvtx_cursor_init(&ranges, &b->ranges, flame_process(b, process));
-	for (; row < end && r >= 0; row++)
-		if (flame_selects(b, s->table, row, true, s->times[row]))
-			r = add_row(b, s, process, &ranges, row);
-	nvtx_cursor_release(&ranges);
-	return r;
-}
-
 int flame_add_samples(struct flame_builder *b, enum flame_kind kind, struct error *e)
 {
 	enum table_id table = kind == FLAME_CPU ? TABLE_cpu_sample : TABLE_off_cpu;
+	struct nvtx_cursor ranges = { .ranges = &b->ranges };
 	struct samples s;
 	int r = trace_load(b->trace, table, 0, e);
 
 	if (r < 0)
 		return r;
 	s = kind == FLAME_CPU ? cpu_samples(b->trace) : off_cpu_times(b->trace);
-	for (size_t p = 0; p < trace_process_count(b->trace) && r >= 0; p++)
-		r = add_process(b, &s, p);
+	for (struct row_walk w = all_rows(b->trace, table); r >= 0 && row_walk_next(&w);)
+		if (flame_selects(b, table, w.row, true, s.times[w.row]))
+			r = add_row(b, &s, w.process, &ranges, w.row);
+	map_release(&ranges.last);
 	return r;
 }
