@@ -51,6 +51,8 @@ void selection_release(struct selection *s);
  *
  *	for (struct row_walk w = selection_rows(s, TABLE_kernel); row_walk_next(&w);)
  *		add(w.process, w.row);
+ *
+ * all_rows walks over all processes, process_rows over one.
  */
 struct row_walk {
 	uint64_t row;
@@ -70,6 +72,17 @@ static inline struct row_walk selection_rows(const struct selection *s, enum tab
 static inline struct row_walk all_rows(const struct trace *t, enum table_id table)
 {
 	return (struct row_walk){ .trace = t, .table = table };
+}
+
+static inline struct row_walk process_rows(const struct trace *t, enum table_id table,
+					   size_t process)
+{
+	return (struct row_walk){ .row = trace_first_row(t, table, process) - 1,
+				  .process = (uint32_t)process,
+				  .next_process = UINT32_MAX,
+				  .end = trace_first_row(t, table, process + 1),
+				  .trace = t,
+				  .table = table };
 }
 
 /* Advances to the first row of the next process that has rows; false: there is none. */

@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "analysis/filter.h"
 #include "analysis/scope_paths.h"
 #include "analysis/stacks_names.h"
 #include "base/heap.h"
@@ -227,13 +228,11 @@ static void find_calls(const struct pairing *p, const struct api_call_columns *c
 static int find_domains(struct pairing *p, const struct trace *t, uint32_t process)
 {
 	const struct nvtx_domain_columns *domains = nvtx_domain_columns(t);
-	uint64_t row = trace_first_row(t, TABLE_nvtx_domain, process);
-	uint64_t end = trace_first_row(t, TABLE_nvtx_domain, process + 1);
 
 	map_clear(&p->pitot);
-	for (; row < end; row++)
-		if (!strcmp(trace_string(t, domains->name[row]), SCOPE_DOMAIN) &&
-		    map_put(&p->pitot, domains->id[row], 1) < 0)
+	for (struct row_walk w = process_rows(t, TABLE_nvtx_domain, process); row_walk_next(&w);)
+		if (!strcmp(trace_string(t, domains->name[w.row]), SCOPE_DOMAIN) &&
+		    map_put(&p->pitot, domains->id[w.row], 1) < 0)
 			return -ENOMEM;
 	return 0;
 }
@@ -241,8 +240,7 @@ static int find_domains(struct pairing *p, const struct trace *t, uint32_t proce
 static int pair_process(struct pairing *p, const struct trace *t, const struct nvtx_columns *c,
 			uint32_t process, uint32_t *of_call)
 {
-	uint64_t row = trace_first_row(t, TABLE_nvtx, process),
-		 end = trace_first_row(t, TABLE_nvtx, process + 1);
+	struct row_walk w = process_rows(t, TABLE_nvtx, process);
 	const struct api_call_columns *calls = api_call_columns(t);
 	uint64_t call = of_call ? trace_first_row(t, TABLE_api_call, process) : 0;
 	uint64_t last_call = of_call ? trace_first_row(t, TABLE_api_call, process + 1) : 0;
@@ -252,9 +250,9 @@ static int pair_process(struct pairing *p, const struct trace *t, const struct n
 	map_clear(&p->domain_top);
 	map_clear(&p->started);
 	map_clear(&p->tokens);
-	for (; row < end && r >= 0; row++) {
-		find_calls(p, calls, &call, last_call, c->time_ns[row], of_call);
-		r = add_event(p, c, row, process);
+	while (r >= 0 && row_walk_next(&w)) {
+		find_calls(p, calls, &call, last_call, c->time_ns[w.row], of_call);
+		r = add_event(p, c, w.row, process);
 	}
 	find_calls(p, calls, &call, last_call, UINT64_MAX, of_call);
 	return r;
@@ -420,13 +418,11 @@ static int adopt_process(struct roots *r, const struct trace *t, size_t process)
 static int find_workers(struct roots *r, const struct trace *t, size_t process)
 {
 	const struct thread_columns *threads = thread_columns(t);
-	uint64_t row = trace_first_row(t, TABLE_thread, process);
-	uint64_t end = trace_first_row(t, TABLE_thread, process + 1);
 
 	map_clear(&r->workers);
-	for (; row < end; row++)
-		if (is_autograd_thread(trace_string(t, threads->name[row])) &&
-		    map_put(&r->workers, threads->tid[row], 1) < 0)
+	for (struct row_walk w = process_rows(t, TABLE_thread, process); row_walk_next(&w);)
+		if (is_autograd_thread(trace_string(t, threads->name[w.row])) &&
+		    map_put(&r->workers, threads->tid[w.row], 1) < 0)
 			return -ENOMEM;
 	return 0;
 }

@@ -54,10 +54,11 @@ static int queue_of(struct builder *b, const struct gpu_range *work, uint64_t *q
 static int add_work(struct builder *b, const struct export_view *v, const struct event_columns *w,
 		    const uint32_t *configs, uint32_t process)
 {
-	uint64_t row = w->rows ? trace_first_row(v->trace, w->table, process) : 0;
-	uint64_t stop = w->rows ? trace_first_row(v->trace, w->table, process + 1) : 0, queue;
+	struct row_walk rows = process_rows(v->trace, w->table, process);
+	uint64_t queue;
 
-	for (; row < stop; row++) {
+	while (w->rows && row_walk_next(&rows)) {
+		uint64_t row = rows.row;
 		uint32_t call, range;
 		struct gpu_range work;
 
