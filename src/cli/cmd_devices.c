@@ -1,5 +1,4 @@
 /* cmd_devices.c: `pitot devices`: the GPUs of this machine. */
-#include <stdio.h>
 
 #include "base/human.h"
 #include "base/json.h"

@@ -1,5 +1,4 @@
 /* cmd_doctor.c: `pitot doctor`: can this machine record, and if not, why and what to do. */
-#include <stdio.h>
 
 #include "base/json.h"
 #include "record/checks.h"

@@ -4,9 +4,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "base/clock.h"
 #include "base/human.h"
 #include "base/io.h"
 #include "base/json.h"

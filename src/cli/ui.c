@@ -1,7 +1,6 @@
 /* ui.c: errors, notes, colours and text output. */
 #include "cli/ui.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 
 #include "analysis/filter.h"
-#include "base/clock.h"
 #include "base/io.h"
 #include "base/map.h"
 #include "base/path.h"

@@ -5,7 +5,6 @@
 
 #include "analysis/scope_counters.h"
 #include "analysis/scope_paths.h"
-#include "report/text.h"
 #include "report/words.h"
 
 #define COUNTER(member) MEMBER(struct scope_counter, member)

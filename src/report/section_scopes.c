@@ -5,7 +5,6 @@
 #include "analysis/scope_paths.h"
 #include "analysis/scope_times.h"
 #include "analysis/sync_calls.h"
-#include "report/text.h"
 #include "report/words.h"
 
 #define INDENT_MAX 16u

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "analysis/busy.h"
 #include "analysis/capabilities.h"
 #include "analysis/cost.h"
 #include "analysis/cpu_use.h"
@@ -13,7 +12,6 @@
 #include "analysis/verdict.h"
 #include "base/path.h"
 #include "report/words.h"
-#include "trace/columns.h"
 #include "symbol/demangle.h"
 
 #define TAIL_SHARE 10 /* 1/10 of the kernel time */

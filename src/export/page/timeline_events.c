@@ -2,7 +2,6 @@
  * timeline_events.c: the names, tracks and details of the timeline page's slices.
  */
 #include <errno.h>
-#include <math.h>
 #include <string.h>
 
 #include "export/page/timeline.h"

@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "trace/columns.h"
-
 #define ROWS_MAX 512 /* per track */
 #define VARINT_MAX 10 /* bytes */
 

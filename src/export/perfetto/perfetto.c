@@ -4,11 +4,9 @@
  * again, so that each file can be opened alone. The files get their names at the end.
  */
 #include <errno.h>
-#include <stdio.h>
 
 #include "base/output.h"
 #include "export/perfetto/perfetto_writer.h"
-#include "trace/columns.h"
 
 /*
  * Readers store lengths in 31 bits. The data that may follow after the limit (ends of slices, one
