@@ -98,8 +98,8 @@ static inline uint32_t nvtx_path_of_call(const struct nvtx_ranges *n, uint32_t c
 }
 
 /*
- * Finds the innermost pushed ranges around events. Fast if these are visited by process and in order
- * of time; begins anew where they are not. Initialize with the ranges and zeros.
+ * Finds the innermost pushed ranges around events. Fast if these are visited by process and in
+ * order of time; begins anew where they are not. Initialize with the ranges and zeros.
  */
 struct nvtx_cursor {
 	const struct nvtx_ranges *ranges;

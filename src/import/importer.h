@@ -6,7 +6,6 @@
 #define PITOT_IMPORT_IMPORTER_H
 
 #include <signal.h>
-#include <stdbool.h>
 
 #include "base/error.h"
 #include "schema/schema.h"
