@@ -490,3 +490,17 @@ const char *export_thread_name(const struct export_view *v, uint32_t process, ui
 		return NULL;
 	return export_text(v, TABLE_thread, COLUMN_thread_name, row, length);
 }
+
+void export_thread_title(const struct export_view *v, uint32_t process, uint32_t thread,
+			 struct strbuf *out)
+{
+	size_t length = 0;
+	const char *name = export_thread_name(v, process, thread, &length);
+
+	strbuf_addf(out, "thread %u", thread);
+	if (!length)
+		return;
+	strbuf_adds(out, " (");
+	strbuf_add(out, name, length);
+	strbuf_addc(out, ')');
+}

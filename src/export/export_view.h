@@ -92,7 +92,7 @@ void export_view_release(struct export_view *v);
 
 /* Whether a row of work has both times and passes the filters. */
 static inline bool work_is_selected(const struct export_view *v, const struct event_columns *w,
-				  const uint32_t *configs, uint64_t row)
+				    const uint32_t *configs, uint64_t row)
 {
 	if (!event_is_timed(w, row))
 		return false;
@@ -178,6 +178,10 @@ const char *export_scope(struct export_view *v, uint32_t path, size_t *length);
 /* Returns the name of a thread, or NULL if it has none. */
 const char *export_thread_name(const struct export_view *v, uint32_t process, uint32_t thread,
 			       size_t *length);
+
+/* Appends "thread 17 (worker)". */
+void export_thread_title(const struct export_view *v, uint32_t process, uint32_t thread,
+			 struct strbuf *out);
 
 /* Returns the string id of a STRING column; 0 if the value is missing. */
 uint32_t export_string(const struct export_view *v, enum table_id table, int column, uint64_t row);
