@@ -39,7 +39,7 @@ static int add_work(struct tally *x)
 		uint64_t ns = c->end_ns[op.row] - c->start_ns[op.row];
 		uint32_t path;
 
-		if (!calls_select(&r->calls, &r->selection, c, op.work, op.row))
+		if (!calls_select(&r->calls, &r->selection, c, op.work, op.row, true))
 			continue;
 		path = nvtx_path_of_call(x->ranges, calls_launch(&r->calls, op.work, op.row));
 		x->out->gpu_ns += ns;

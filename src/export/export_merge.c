@@ -14,7 +14,6 @@ struct event_cursor {
 	const uint64_t *start_ns, *end_ns; /* the same array if events have no duration */
 	const uint8_t *start_valid, *end_valid;
 	const struct event_columns *work; /* for GPU work and synchronizations */
-	const uint32_t *configs; /* for kernels selected by name */
 	uint64_t row, stop;
 	uint64_t time_ns; /* start of the current row */
 	uint32_t process;
@@ -75,7 +74,7 @@ static bool is_event(struct export_merge *m, struct event_cursor *c)
 		return range_values_of(v, TABLE_range_value, row, &first);
 	if (c->kind == EVENT_CALL)
 		return call_is_selected(v, row);
-	return !c->work || work_is_selected(v, c->work, c->configs, row);
+	return !c->work || work_is_selected(v, c->work, row);
 }
 
 /* Advances to the first exported event at or after the current row. Returns false at the end. */
@@ -127,8 +126,6 @@ static struct event_cursor cursor_of_table(struct export_merge *m, enum event_ki
 		c.work = event_work(m->view, kind);
 	if (kind == EVENT_NVTX)
 		c.end_ns = m->view->nvtx_end_ns;
-	if (kind == EVENT_KERNEL && m->view->selection.configs)
-		c.configs = kernel_columns(t)->config;
 	return c;
 }
 

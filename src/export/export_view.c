@@ -301,7 +301,6 @@ static int compute_range_ends(struct export_view *v)
  */
 static int link_work(struct export_view *v, struct error *e)
 {
-	const uint32_t *configs = kernel_columns(v->trace)->config;
 	uint64_t count = 0;
 
 	for (int k = 0; k < WORK_KINDS; k++) {
@@ -321,7 +320,7 @@ static int link_work(struct export_view *v, struct error *e)
 		for (uint64_t row = w->rows; row-- > 0;) {
 			uint32_t call;
 
-			if (!work_is_selected(v, w, k == GPU_WORK_kernel ? configs : NULL, row))
+			if (!work_is_selected(v, w, row))
 				continue;
 			call = work_call(v, w, row);
 			if (call == TRACE_NO_ROW)

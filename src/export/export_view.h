@@ -92,14 +92,15 @@ void export_view_release(struct export_view *v);
 
 /* Whether a row of work has both times and passes the filters. */
 static inline bool work_is_selected(const struct export_view *v, const struct event_columns *w,
-				    const uint32_t *configs, uint64_t row)
+				    uint64_t row)
 {
 	if (!event_is_timed(w, row))
 		return false;
 	if (!selection_has_time(&v->selection, true, w->start_ns[row]) ||
 	    !selection_has_call(&v->selection, w->launches ? w->launches[row] : TRACE_NO_ROW))
 		return false;
-	return !configs || selection_has_config(&v->selection, configs[row]);
+	return !v->selection.configs || w->table != TABLE_kernel ||
+	       selection_has_config(&v->selection, kernel_columns(v->trace)->config[row]);
 }
 
 static inline uint32_t work_number(const struct export_view *v, const struct event_columns *w,

@@ -15,6 +15,7 @@
 #include "base/path.h"
 #include "base/search.h"
 #include "base/vec.h"
+#include "format/rows.h"
 #include "format/segment.h"
 #include "format/writer.h"
 #include "trace/trace.h"
@@ -217,11 +218,6 @@ static void use_earlier(const struct work *w, uint64_t session, uint64_t address
 
 /* --- rows --- */
 
-static uint32_t intern(struct work *w, const char *s)
-{
-	return writer_string(w->writer, s, s ? strlen(s) : 0);
-}
-
 static void write_rows(struct work *w, uint64_t session, uint64_t address,
 		       const struct symbol_answer *answer)
 {
@@ -230,9 +226,9 @@ static void write_rows(struct work *w, uint64_t session, uint64_t address,
 		struct row_symbol row = {
 			.address = address,
 			.inline_depth = i,
-			.function = intern(w, f->function),
-			.module = intern(w, answer->module),
-			.file = intern(w, f->file),
+			.function = rows_text(w->writer, f->function),
+			.module = rows_text(w->writer, answer->module),
+			.file = rows_text(w->writer, f->file),
 			.line = f->line,
 			.function_start = answer->function_start,
 			.session = session,
