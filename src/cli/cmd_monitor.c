@@ -6,7 +6,6 @@
 
 #include "base/human.h"
 #include "cli/monitor_view.h"
-#include "cli/terminal.h"
 #include "cli/ui.h"
 
 #define INTERVAL_LEAST_NS (10 * NS_PER_MS)

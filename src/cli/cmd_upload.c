@@ -9,7 +9,6 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/path.h"
-#include "cli/terminal.h"
 #include "cli/ui.h"
 #include "export/exporter.h"
 #include "format/recording_dir.h"

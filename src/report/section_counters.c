@@ -10,7 +10,6 @@
 #include "analysis/capabilities.h"
 #include "analysis/counters.h"
 #include "base/human.h"
-#include "report/roofline_picture.h"
 #include "report/words.h"
 #include "symbol/demangle.h"
 

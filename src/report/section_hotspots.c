@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "analysis/inner_callers.h"
-#include "analysis/occupancy.h"
 #include "analysis/scope_paths.h"
 #include "base/path.h"
 #include "report/words.h"

@@ -7,7 +7,6 @@
 #include "analysis/cost.h"
 #include "analysis/cpu_use.h"
 #include "analysis/idle_lines.h"
-#include "analysis/occupancy.h"
 #include "analysis/stalls.h"
 #include "analysis/verdict.h"
 #include "base/path.h"

@@ -1,7 +1,6 @@
 /*
  * chrome_work.c: kernels, copies, memsets, graphs, waits and CUDA events: events shown under a GPU.
  */
-#include "analysis/occupancy.h"
 #include "export/chrome/chrome_writer.h"
 #include "symbol/demangle.h"
 #include "trace/columns.h"
