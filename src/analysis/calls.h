@@ -42,7 +42,8 @@ static inline uint32_t calls_launch(const struct calls *c, enum gpu_work work, u
 }
 
 /*
- * Whether a row of GPU work is selected; timed: its start is known. A kernel filter excludes copies.
+ * Whether a row of GPU work is selected; timed: its start is known. A kernel filter excludes
+ * copies.
  */
 static inline bool calls_select(const struct calls *c, const struct selection *s,
 				const struct event_columns *e, enum gpu_work work, uint64_t row,

@@ -1,7 +1,7 @@
 /*
  * command.h: the declaration of a subcommand. Each subcommand is a file cmd_<name>.c that defines
- * `const struct command cmd_<name>`, and a line in COMMANDS. Help, the man page and shell completion
- * are generated from the declaration.
+ * `const struct command cmd_<name>`, and a line in COMMANDS. Help, the man page and shell
+ * completion are generated from the declaration.
  *
  * main.c parses the options: the command's own table together with the global ones below, before or
  * after the command's name. run() therefore finds its options in the variables that its table

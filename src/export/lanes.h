@@ -1,7 +1,7 @@
 /*
  * lanes.h: distributes intervals, added by start time, over as few lanes as possible. Within a lane
- * intervals nest, or (exclusive) do not overlap. Lane 0 is preferred. A track is what a viewer draws
- * as a line or, if events of the line overlap, as several.
+ * intervals nest, or (exclusive) do not overlap. Lane 0 is preferred. A track is what a viewer
+ * draws as a line or, if events of the line overlap, as several.
  */
 #ifndef PITOT_EXPORT_LANES_H
 #define PITOT_EXPORT_LANES_H
