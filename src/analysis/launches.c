@@ -12,8 +12,6 @@ struct tally {
 	const struct api_call_columns *columns;
 	struct durations kernel_calls, graph_calls, delays;
 	GROUPS(struct launching_thread) threads; /* key: process << 32 | thread */
-	uint64_t last_key; /* of the previous call, and its item */
-	size_t last;
 };
 
 static int count_for_thread(struct tally *t, uint32_t process, uint32_t thread, uint64_t ns)
@@ -21,14 +19,9 @@ static int count_for_thread(struct tally *t, uint32_t process, uint32_t thread, 
 	uint64_t key = (uint64_t)process << 32 | thread;
 	struct launching_thread *l;
 
-	if (t->threads.items.count && t->last_key == key)
-		l = &t->threads.items.data[t->last];
-	else
-		l = groups_at(&t->threads, key, .process = process, .thread = thread);
+	l = groups_at(&t->threads, key, .process = process, .thread = thread);
 	if (!l)
 		return -ENOMEM;
-	t->last_key = key;
-	t->last = (size_t)(l - t->threads.items.data);
 	l->count++;
 	l->host_ns += ns;
 	return 0;
