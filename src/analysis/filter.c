@@ -46,6 +46,14 @@ bool row_walk_next_process(struct row_walk *w)
 	return false;
 }
 
+const char *row_text(const struct trace *t, enum table_id table, int column, uint64_t row)
+{
+	bool missing;
+	uint64_t id = trace_value(t, table, column, row, &missing);
+
+	return missing ? "" : trace_string(t, (uint32_t)id);
+}
+
 static int select_processes(struct selection *s)
 {
 	size_t count = trace_process_count(s->trace);

@@ -93,6 +93,9 @@ static inline bool row_walk_next(struct row_walk *w)
 	return ++w->row < w->end || row_walk_next_process(w);
 }
 
+/* The text of a STRING column; "" if it is missing. For tables of definitions, as trace_value. */
+const char *row_text(const struct trace *t, enum table_id table, int column, uint64_t row);
+
 /* Whether a row is in the window; valid: its start is known. */
 static inline bool selection_has_time(const struct selection *s, bool valid, uint64_t start_ns)
 {

@@ -38,14 +38,6 @@ uint64_t info_number(const struct info *i, enum table_id table, int column, uint
 	return trace_value(i->trace, table, column, row, NULL);
 }
 
-const char *info_text(const struct info *i, enum table_id table, int column, uint64_t row)
-{
-	bool missing;
-	uint64_t id = trace_value(i->trace, table, column, row, &missing);
-
-	return missing ? "" : trace_string(i->trace, (uint32_t)id);
-}
-
 const char *info_state(const struct info *i, uint64_t row)
 {
 	const struct column_schema *column =

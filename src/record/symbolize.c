@@ -52,11 +52,6 @@ static uint64_t value(const struct work *w, enum table_id table, int column, uin
 	return trace_value(w->trace, table, column, row, NULL);
 }
 
-static const char *text(const struct work *w, enum table_id table, int column, uint64_t row)
-{
-	return trace_string(w->trace, (uint32_t)value(w, table, column, row));
-}
-
 /* --- addresses --- */
 
 ORDER(by_address, struct code_address, UP(address) ?: UP(is_kernel) ?: DOWN(is_return))
@@ -101,8 +96,9 @@ static int collect_modules(struct work *w, size_t process)
 	while (row_walk_next(&rows)) {
 #define MODULE(column) value(w, TABLE_module, COLUMN_module_##column, rows.row)
 		struct symbol_module m = {
-			.path = text(w, TABLE_module, COLUMN_module_path, rows.row),
-			.build_id = text(w, TABLE_module, COLUMN_module_build_id, rows.row),
+			.path = row_text(w->trace, TABLE_module, COLUMN_module_path, rows.row),
+			.build_id =
+				row_text(w->trace, TABLE_module, COLUMN_module_build_id, rows.row),
 			.start = MODULE(start_address),
 			.end = MODULE(end_address),
 			.load_bias = MODULE(load_bias),
@@ -136,8 +132,9 @@ static int add_process(struct work *w, size_t process)
 	if (r < 0)
 		return r;
 	while (row_walk_next(&rows)) {
-		p.directory = text(w, TABLE_process, COLUMN_process_directory, rows.row);
-		p.is_here = is_this_boot(text(w, TABLE_process, COLUMN_process_boot_id, rows.row));
+		p.directory = row_text(w->trace, TABLE_process, COLUMN_process_directory, rows.row);
+		p.is_here = is_this_boot(
+			row_text(w->trace, TABLE_process, COLUMN_process_boot_id, rows.row));
 	}
 	p.start_unix_ns = trace_unix_ns(w->trace, of->start_ns);
 	p.modules = w->modules.data;
@@ -175,7 +172,7 @@ static size_t find_earlier(const struct work *w, const struct earlier *key)
 
 static const char *text_or_null(const struct work *w, int column, uint64_t row)
 {
-	const char *s = text(w, TABLE_symbol, column, row);
+	const char *s = row_text(w->trace, TABLE_symbol, column, row);
 
 	return *s ? s : NULL;
 }
