@@ -10,6 +10,7 @@
 #include "base/human.h"
 #include "base/vec.h"
 #include "report/text_table.h"
+#include "schema/event_words.h"
 
 #define CELL_MAX 200 /* columns of a cell; --json has the whole text */
 
@@ -328,7 +329,7 @@ static void print_losses(const struct info *i, struct strbuf *out)
 			text_table_addf(&t, "%u", trace_process(i->trace, l->process)->pid);
 		else
 			text_table_add(&t, "-");
-		text_table_add(&t, loss_reason_name(l->reason));
+		text_table_add(&t, loss_name(l->reason));
 		if (l->count)
 			text_table_count(&t, l->count);
 		else

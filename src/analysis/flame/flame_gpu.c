@@ -6,6 +6,7 @@
 
 #include "analysis/flame/flame_build.h"
 #include "analysis/gpu_walk.h"
+#include "schema/event_words.h"
 #include "symbol/demangle.h"
 
 /* One table of GPU work. */
@@ -50,13 +51,6 @@ uint32_t flame_kernel_frame(struct flame_builder *b, const char *name)
 	return id < 0 ? FLAME_NONE : (uint32_t)id;
 }
 
-static const char *value_name(enum table_id table, int column, uint8_t value)
-{
-	const char *name = schema_value_name(&schema_table(table)->columns[column], value);
-
-	return name ? name : "unknown";
-}
-
 /* Number by which pieces of work are distinguished. */
 static uint32_t distinction(const struct trace *t, const struct work *w, uint64_t row)
 {
@@ -92,11 +86,11 @@ static uint32_t make_leaf(struct flame_builder *b, const struct work *w, uint64_
 	case GPU_WORK_memcpy:
 		class = FRAME_COPY;
 		strbuf_addf(&name, "copy %s (%s to %s)",
-			    value_name(TABLE_memcpy, COLUMN_memcpy_kind, copies->kind[row]),
-			    value_name(TABLE_memcpy, COLUMN_memcpy_source_kind,
-				       copies->source_kind[row]),
-			    value_name(TABLE_memcpy, COLUMN_memcpy_destination_kind,
-				       copies->destination_kind[row]));
+			    event_value_name(TABLE_memcpy, COLUMN_memcpy_kind, copies->kind[row]),
+			    event_value_name(TABLE_memcpy, COLUMN_memcpy_source_kind,
+					     copies->source_kind[row]),
+			    event_value_name(TABLE_memcpy, COLUMN_memcpy_destination_kind,
+					     copies->destination_kind[row]));
 		break;
 	case GPU_WORK_memset:
 		class = FRAME_SET;

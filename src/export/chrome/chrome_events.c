@@ -408,7 +408,7 @@ static int loss_event(void *exporter, const struct export_event *event)
 	struct strbuf *s = &c->out;
 
 	strbuf_clear(&c->name);
-	strbuf_addf(&c->name, "loss: %s", loss_name((uint8_t)loss->reason));
+	strbuf_addf(&c->name, "loss: %s", loss_name(loss->reason));
 	open_event(c, "i", "loss", strbuf_text(&c->name), c->name.length,
 		   c->view.processes[loss->process].pid, c->view.processes[loss->process].pid,
 		   event->start_ns);

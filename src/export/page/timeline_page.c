@@ -47,7 +47,7 @@ static void add_losses(const struct timeline *t, struct json *j)
 		json_string(j, loss->process < v->process_count
 				       ? v->processes[v->processes[loss->process].owner].title
 				       : "");
-		json_string(j, loss_name((uint8_t)loss->reason));
+		json_string(j, loss_name(loss->reason));
 		json_u64(j, loss->count);
 		json_string(j, loss->detail);
 		json_end(j);
