@@ -1,7 +1,6 @@
 /* info_json.c: `pitot info --json`. */
 #include "cli/info.h"
 
-#include "analysis/cost.h"
 #include "base/json.h"
 #include "read/view_columns.h"
 #include "schema/event_words.h"

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "analysis/cost.h"
 #include "analysis/filter.h"
 #include "base/clock.h"
 #include "base/human.h"
