@@ -47,7 +47,7 @@ struct command {
 	const char *usage;
 	/* Plain sentences; paragraphs are separated by an empty line. */
 	const char *description;
-	/* Ends with OPTION_END; never NULL; without the global options. */
+	/* Ends with OPTION_END; never NULL (no_options); without the global options. */
 	const struct option *options;
 	/* Ends with a NULL line; may be NULL. */
 	const struct command_example *examples;
@@ -109,6 +109,7 @@ void signal_to_error(int number);
 
 /* Options of every command; ends with OPTION_END. --help is parsed as well. */
 extern const struct option global_options[];
+extern const struct option no_options[];
 
 /*
  * Lists the command's options, then the global ones, then OPTION_END. `command` NULL: the options

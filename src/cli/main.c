@@ -33,6 +33,8 @@ const struct option global_options[] = {
 	OPTION_END,
 };
 
+const struct option no_options[] = { OPTION_END };
+
 static const struct option leading_options[] = {
 	FLAG("version", 'V', option_version, "same as `pitot version`"),
 	OPTION_END,
