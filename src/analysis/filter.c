@@ -4,7 +4,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#include "analysis/scope_paths.h"
+#include "analysis/nvtx_ranges.h"
 #include "symbol/demangle.h"
 #include "trace/columns.h"
 

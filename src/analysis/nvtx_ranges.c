@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "analysis/filter.h"
-#include "analysis/scope_paths.h"
 #include "analysis/stacks_names.h"
 #include "base/heap.h"
 #include "base/map.h"

@@ -4,7 +4,7 @@
 
 #include "analysis/groups.h"
 #include "analysis/report.h"
-#include "analysis/scope_paths.h"
+#include "analysis/nvtx_ranges.h"
 #include "analysis/system_use.h"
 #include "trace/columns.h"
 #include "trace/counter_value.h"

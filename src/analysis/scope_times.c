@@ -12,7 +12,7 @@
 #include "analysis/gpu_walk.h"
 #include "analysis/groups.h"
 #include "analysis/report.h"
-#include "analysis/scope_paths.h"
+#include "analysis/nvtx_ranges.h"
 #include "trace/columns.h"
 
 struct tally {

@@ -13,7 +13,7 @@
 #include "analysis/calls.h"
 #include "analysis/filter.h"
 #include "analysis/gpus.h"
-#include "analysis/scope_paths.h"
+#include "analysis/nvtx_ranges.h"
 #include "export/event_names.h"
 #include "export/exporter.h"
 #include "trace/events.h"

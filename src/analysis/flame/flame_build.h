@@ -5,7 +5,7 @@
 #include "analysis/calls.h"
 #include "analysis/flame/flame.h"
 #include "analysis/graph_stacks.h"
-#include "analysis/scope_paths.h"
+#include "analysis/nvtx_ranges.h"
 #include "analysis/thread_names.h"
 
 /* Device and stream on which a call's work ran or for which it waited; UINT32_MAX: unknown. */

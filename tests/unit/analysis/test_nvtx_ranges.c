@@ -1,4 +1,4 @@
-#include "analysis/scope_paths.h"
+#include "analysis/nvtx_ranges.h"
 
 #include <stdlib.h>
 #include <string.h>
