@@ -274,21 +274,19 @@ int callers_place(struct callers *c, size_t process, uint32_t id, struct caller_
 /* Finds the callers of the stacks of a process's calls, in the order of the calls. */
 static int find_callers(struct callers *c, size_t process)
 {
-	const struct trace *t = c->stacks.trace;
-	uint64_t call = trace_first_row(t, TABLE_api_call, process);
-	uint64_t end = trace_first_row(t, TABLE_api_call, process + 1);
+	struct row_walk w = process_rows(c->stacks.trace, TABLE_api_call, process);
 	struct caller_place place;
 	uint32_t unused;
 
 	/* builds the table that callers_stack_of_call reads */
 	if (stacks_find_row(&c->stacks, process, 1, &unused) < 0)
 		return -ENOMEM;
-	for (; call < end; call++) {
-		uint32_t stack = callers_stack_of_call(c, process, (uint32_t)call);
+	while (row_walk_next(&w)) {
+		uint32_t stack = callers_stack_of_call(c, process, (uint32_t)w.row);
 
 		if (stack == TRACE_NO_ROW || c->of_stack[stack])
 			continue;
-		if (callers_place(c, process, c->call_stacks[call], &place) < 0)
+		if (callers_place(c, process, c->call_stacks[w.row], &place) < 0)
 			return -ENOMEM;
 		c->of_stack[stack] = place.caller + 1; /* 0 for none */
 		c->any |= place.caller != CALLER_NONE;

@@ -182,7 +182,9 @@ bool work_walk_next(struct work_walk *w)
 	do {
 		while (w->next_row < w->end) {
 			w->row = w->next_row++;
-			if (!calls_select(w->calls, w->selection, &w->columns, w->work, w->row))
+			if (!event_is_timed(&w->columns, w->row) ||
+			    !calls_select(w->calls, w->selection, &w->columns, w->work, w->row,
+					  true))
 				continue;
 			w->call = calls_launch(w->calls, w->work, w->row);
 			w->ns = w->columns.end_ns[w->row] - w->columns.start_ns[w->row];

@@ -41,11 +41,15 @@ static inline uint32_t calls_launch(const struct calls *c, enum gpu_work work, u
 	return c->launches[work] ? c->launches[work][row] : TRACE_NO_ROW;
 }
 
-/* Whether a row of GPU work is selected and has times. A kernel filter excludes copies. */
+/*
+ * Whether a row of GPU work is selected; timed: its start is known. A kernel filter excludes
+ * copies.
+ */
 static inline bool calls_select(const struct calls *c, const struct selection *s,
-				const struct event_columns *e, enum gpu_work work, uint64_t row)
+				const struct event_columns *e, enum gpu_work work, uint64_t row,
+				bool timed)
 {
-	return event_is_timed(e, row) && selection_has_time(s, true, e->start_ns[row]) &&
+	return selection_has_time(s, timed, e->start_ns[row]) &&
 	       selection_has_place(s, e->device[row], e->stream[row]) &&
 	       selection_has_call(s, calls_launch(c, work, row)) &&
 	       (!s->configs || (work == GPU_WORK_kernel &&

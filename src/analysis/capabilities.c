@@ -5,14 +5,6 @@
 #include "analysis/report.h"
 #include "trace/columns.h"
 
-static const char *text_of(const struct trace *t, int column, uint64_t row)
-{
-	bool missing;
-	uint64_t id = trace_value(t, TABLE_capability, column, row, &missing);
-
-	return missing ? "" : trace_string(t, (uint32_t)id);
-}
-
 void capability_read(const struct trace *t, const char *name, struct capability_note *out)
 {
 	const struct capability_columns *c = capability_columns(t);
@@ -20,7 +12,7 @@ void capability_read(const struct trace *t, const char *name, struct capability_
 
 	*out = (struct capability_note){ .requested = "", .actual = "", .reason = "" };
 	for (uint64_t row = 0; c->time_ns && row < trace_rows(t, TABLE_capability); row++) {
-		if (strcmp(text_of(t, COLUMN_capability_name, row), name) != 0 ||
+		if (strcmp(row_text(t, TABLE_capability, COLUMN_capability_name, row), name) != 0 ||
 		    c->time_ns[row] < latest)
 			continue;
 		latest = c->time_ns[row];
@@ -28,9 +20,9 @@ void capability_read(const struct trace *t, const char *name, struct capability_
 			.known = true,
 			.state = (enum capability_state)c->state[row],
 			.has_method = c->method && column_has(c->valid.method, row),
-			.requested = text_of(t, COLUMN_capability_asked, row),
-			.actual = text_of(t, COLUMN_capability_got, row),
-			.reason = text_of(t, COLUMN_capability_reason, row),
+			.requested = row_text(t, TABLE_capability, COLUMN_capability_asked, row),
+			.actual = row_text(t, TABLE_capability, COLUMN_capability_got, row),
+			.reason = row_text(t, TABLE_capability, COLUMN_capability_reason, row),
 		};
 		if (out->has_method)
 			out->method = (enum sampling_method)c->method[row];
@@ -51,12 +43,13 @@ static const char *find_refusal(const struct trace *t, const char *name, const c
 	const uint8_t *states = capability_columns(t)->state;
 
 	for (uint64_t row = 0; row < trace_rows(t, TABLE_capability); row++) {
-		const char *reason = text_of(t, COLUMN_capability_reason, row);
+		const char *reason = row_text(t, TABLE_capability, COLUMN_capability_reason, row);
 
 		if (states[row] != capability_state_on && *reason &&
-		    strcmp(text_of(t, COLUMN_capability_name, row), name) == 0 &&
+		    strcmp(row_text(t, TABLE_capability, COLUMN_capability_name, row), name) == 0 &&
 		    (!requested ||
-		     strcmp(text_of(t, COLUMN_capability_asked, row), requested) == 0))
+		     strcmp(row_text(t, TABLE_capability, COLUMN_capability_asked, row),
+			    requested) == 0))
 			return reason;
 	}
 	return "";
@@ -78,7 +71,7 @@ static bool is_on(const struct trace *t, const char *name)
 
 	for (uint64_t row = 0; row < trace_rows(t, TABLE_capability); row++)
 		if (states[row] == capability_state_on &&
-		    strcmp(text_of(t, COLUMN_capability_name, row), name) == 0)
+		    strcmp(row_text(t, TABLE_capability, COLUMN_capability_name, row), name) == 0)
 			return true;
 	return false;
 }

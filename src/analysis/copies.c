@@ -58,9 +58,7 @@ static int add_rows(struct report *r, enum gpu_work work, const struct columns *
 			       destination;
 		struct copy_group *g;
 
-		if (!selection_has_time(&r->selection, timed, v->start_ns[w.row]) ||
-		    !selection_has_place(&r->selection, v->device[w.row], v->stream[w.row]) ||
-		    !selection_has_call(&r->selection, calls_launch(&r->calls, work, w.row)))
+		if (!calls_select(&r->calls, &r->selection, v, work, w.row, timed))
 			continue;
 		g = groups_at(&t->groups, key, .set = set, .kind = kind, .source = source,
 			      .destination = destination);
@@ -74,17 +72,14 @@ static int add_rows(struct report *r, enum gpu_work work, const struct columns *
 
 ORDER(compare, struct copy_group, DOWN(total_ns) ?: DOWN(bytes) ?: UP(kind))
 
-/* A filter by kernel name excludes copies. */
 static int run(struct report *r, void *result)
 {
 	struct columns copies = copy_columns(r->trace), sets = set_columns(r->trace);
 	struct tally t = { 0 };
 	struct copies *out = result;
-	int code = 0;
+	int code = add_rows(r, GPU_WORK_memcpy, &copies, &t);
 
-	if (!r->selection.configs)
-		code = add_rows(r, GPU_WORK_memcpy, &copies, &t);
-	if (!r->selection.configs && code >= 0)
+	if (code >= 0)
 		code = add_rows(r, GPU_WORK_memset, &sets, &t);
 	groups_take(&t.groups, compare, &out->items, &out->count);
 	return code;

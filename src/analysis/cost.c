@@ -5,6 +5,7 @@
 
 #include "analysis/capabilities.h"
 #include "analysis/report.h"
+#include "schema/event_words.h"
 #include "trace/events.h"
 
 /* Number of distinct reasons and details; more are added to the last item of their reason. */
@@ -162,21 +163,9 @@ void cost_release(struct cost *c)
 	*c = (struct cost){ 0 };
 }
 
-static const char *value_name(enum table_id table, int column, unsigned value)
-{
-	const char *name = schema_value_name(&schema_table(table)->columns[column], value);
-
-	return name ? name : "unknown";
-}
-
 const char *cost_kind_name(unsigned kind)
 {
-	return value_name(TABLE_cost, COLUMN_cost_kind, kind);
-}
-
-const char *loss_reason_name(unsigned reason)
-{
-	return value_name(TABLE_loss, COLUMN_loss_reason, reason);
+	return event_value_name(TABLE_cost, COLUMN_cost_kind, kind);
 }
 
 const char *loss_reason_text(unsigned reason, uint64_t count)

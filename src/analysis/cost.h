@@ -47,7 +47,6 @@ void cost_release(struct cost *c);
 
 /* "callback" and so on; "unknown" for invalid values. */
 const char *cost_kind_name(unsigned kind);
-const char *loss_reason_name(unsigned reason);
 /* Text for people that follows the count: "records dropped by CUPTI". */
 const char *loss_reason_text(unsigned reason, uint64_t count);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "analysis/groups.h"
-#include "analysis/occupancy.h"
+#include "analysis/gpus.h"
 #include "analysis/report.h"
 #include "trace/metric_values.h"
 

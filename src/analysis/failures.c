@@ -139,13 +139,12 @@ static void find_last_kernel(const struct collecting *x, struct failures *out)
 {
 	const struct report *r = x->report;
 	const uint32_t *configs = kernel_columns(r->trace)->config;
-	uint64_t first = trace_first_row(r->trace, TABLE_kernel, x->fatal_process);
-	uint64_t end = trace_first_row(r->trace, TABLE_kernel, x->fatal_process + 1);
 	uint64_t latest_ns = 0;
 
 	for (int pass = 0; pass < 2; pass++)
-		for (uint64_t row = first; row < end; row++) {
-			uint32_t call = calls_launch(&r->calls, 0, row), config = configs[row];
+		for (struct row_walk w = process_rows(r->trace, TABLE_kernel, x->fatal_process);
+		     row_walk_next(&w);) {
+			uint32_t call = calls_launch(&r->calls, 0, w.row), config = configs[w.row];
 
 			if (call == TRACE_NO_ROW ||
 			    config >= trace_rows(r->trace, TABLE_kernel_config) ||

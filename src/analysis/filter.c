@@ -4,7 +4,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#include "analysis/scope_paths.h"
+#include "analysis/nvtx_ranges.h"
 #include "symbol/demangle.h"
 #include "trace/columns.h"
 
@@ -44,6 +44,14 @@ bool row_walk_next_process(struct row_walk *w)
 	}
 	w->row = w->end = 0;
 	return false;
+}
+
+const char *row_text(const struct trace *t, enum table_id table, int column, uint64_t row)
+{
+	bool missing;
+	uint64_t id = trace_value(t, table, column, row, &missing);
+
+	return missing ? "" : trace_string(t, (uint32_t)id);
 }
 
 static int select_processes(struct selection *s)

@@ -51,6 +51,8 @@ void selection_release(struct selection *s);
  *
  *	for (struct row_walk w = selection_rows(s, TABLE_kernel); row_walk_next(&w);)
  *		add(w.process, w.row);
+ *
+ * all_rows walks over all processes, process_rows over one.
  */
 struct row_walk {
 	uint64_t row;
@@ -72,6 +74,17 @@ static inline struct row_walk all_rows(const struct trace *t, enum table_id tabl
 	return (struct row_walk){ .trace = t, .table = table };
 }
 
+static inline struct row_walk process_rows(const struct trace *t, enum table_id table,
+					   size_t process)
+{
+	return (struct row_walk){ .row = trace_first_row(t, table, process) - 1,
+				  .process = (uint32_t)process,
+				  .next_process = UINT32_MAX,
+				  .end = trace_first_row(t, table, process + 1),
+				  .trace = t,
+				  .table = table };
+}
+
 /* Advances to the first row of the next process that has rows; false: there is none. */
 bool row_walk_next_process(struct row_walk *w);
 
@@ -79,6 +92,9 @@ static inline bool row_walk_next(struct row_walk *w)
 {
 	return ++w->row < w->end || row_walk_next_process(w);
 }
+
+/* The text of a STRING column; "" if it is missing. For tables of definitions, as trace_value. */
+const char *row_text(const struct trace *t, enum table_id table, int column, uint64_t row);
 
 /* Whether a row is in the window; valid: its start is known. */
 static inline bool selection_has_time(const struct selection *s, bool valid, uint64_t start_ns)

@@ -54,9 +54,6 @@ static inline bool find_row(struct gpu_walk *w, struct gpu_source *s)
 static void sift_down(struct gpu_walk *w, size_t i)
 {
 	heap_down(w->sources, w->count, i, a, b, a->start_ns < b->start_ns);
-	w->limit_ns = UINT64_MAX;
-	for (size_t child = 1; child <= 2 && child < w->count; child++)
-		w->limit_ns = MIN(w->limit_ns, w->sources[child].start_ns);
 }
 
 static void add_source(struct gpu_walk *w, size_t process, uint8_t work)
@@ -104,7 +101,6 @@ void gpu_walk_release(struct gpu_walk *w)
 bool gpu_walk_next(struct gpu_walk *w, struct gpu_operation *op)
 {
 	struct gpu_source *s = w->sources;
-	bool found;
 
 	if (!w->count)
 		return false;
@@ -123,10 +119,8 @@ bool gpu_walk_next(struct gpu_walk *w, struct gpu_operation *op)
 		.work = s->work,
 	};
 	s->row++;
-	found = find_row(w, s);
-	if (!found)
+	if (!find_row(w, s))
 		*s = w->sources[--w->count];
-	if (!found || s->start_ns > w->limit_ns)
-		sift_down(w, 0);
+	sift_down(w, 0);
 	return true;
 }

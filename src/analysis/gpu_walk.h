@@ -28,7 +28,6 @@ struct gpu_walk {
 	struct event_columns columns[GPU_WORK_KINDS];
 	struct gpu_source *sources; /* heap by the start of the next row */
 	size_t count;
-	uint64_t limit_ns; /* the first source stays first while its next row starts by then */
 	uint64_t untimed; /* rows skipped so far because start or end is missing */
 };
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analysis/filter.h"
 #include "trace/events.h"
 
 static uint64_t key_of(size_t process, uint32_t ordinal)
@@ -34,17 +35,13 @@ static int add(struct gpus *g, size_t process, struct gpu gpu)
 /* Adds the GPUs of table device. */
 static int add_described(struct gpus *g, const struct trace *t)
 {
-	uint64_t rows = trace_rows(t, TABLE_device);
-	const uint32_t *ids = device_columns(t)->id;
-	const uint32_t *names = device_columns(t)->name;
-	const uint32_t *uuids = device_columns(t)->uuid;
+	const struct device_columns *c = device_columns(t);
 
-	for (uint64_t row = 0; row < rows; row++) {
-		size_t process = trace_row_process(t, TABLE_device, row);
-		struct gpu gpu = { (uint32_t)row, ids[row], trace_string(t, names[row]),
-				   trace_string(t, uuids[row]) };
+	for (struct row_walk w = all_rows(t, TABLE_device); row_walk_next(&w);) {
+		struct gpu gpu = { (uint32_t)w.row, c->id[w.row], trace_string(t, c->name[w.row]),
+				   trace_string(t, c->uuid[w.row]) };
 
-		if (!is_known(g, process, gpu.ordinal) && add(g, process, gpu) < 0)
+		if (!is_known(g, w.process, gpu.ordinal) && add(g, w.process, gpu) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -55,22 +52,16 @@ static int add_seen(struct gpus *g, const struct trace *t, enum table_id table)
 {
 	const uint32_t *devices = events_of(t, table).device;
 
-	for (size_t process = 0; devices && process < trace_process_count(t); process++) {
-		uint64_t row = trace_first_row(t, table, process),
-			 end = trace_first_row(t, table, process + 1);
-		bool any = false;
-		uint32_t last = 0;
+	uint64_t last = UINT64_MAX;
 
-		for (; row < end; row++) {
-			struct gpu gpu = { TRACE_NO_ROW, devices[row], "", "" };
+	for (struct row_walk w = all_rows(t, table); devices && row_walk_next(&w);) {
+		struct gpu gpu = { TRACE_NO_ROW, devices[w.row], "", "" };
 
-			if (any && gpu.ordinal == last)
-				continue;
-			any = true;
-			last = gpu.ordinal;
-			if (!is_known(g, process, last) && add(g, process, gpu) < 0)
-				return -ENOMEM;
-		}
+		if (key_of(w.process, gpu.ordinal) == last)
+			continue;
+		last = key_of(w.process, gpu.ordinal);
+		if (!is_known(g, w.process, gpu.ordinal) && add(g, w.process, gpu) < 0)
+			return -ENOMEM;
 	}
 	return 0;
 }
@@ -108,4 +99,17 @@ size_t gpus_find(const struct gpus *g, size_t process, uint32_t ordinal)
 
 	map_get(&g->index, key_of(process, ordinal), &item);
 	return item;
+}
+
+int occupancy_of_rows(const struct trace *t, uint32_t device_row, uint32_t config_row,
+		      struct occupancy *out)
+{
+	struct row_device device;
+	struct row_kernel_config config;
+
+	if (device_row == TRACE_NO_ROW || config_row == TRACE_NO_ROW)
+		return E_UNSUPPORTED;
+	trace_row(t, TABLE_device, device_row, &device);
+	trace_row(t, TABLE_kernel_config, config_row, &config);
+	return occupancy_of(&device, &config, out);
 }

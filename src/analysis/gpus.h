@@ -6,6 +6,7 @@
 #define PITOT_ANALYSIS_GPUS_H
 
 #include "base/map.h"
+#include "schema/theoretical_occupancy.h"
 #include "trace/trace.h"
 
 /* Further ordinals (of a damaged or hostile recording) all map to the last GPU. */
@@ -29,5 +30,12 @@ int gpus_init(struct gpus *g, struct trace *t, struct error *e) MUST_USE;
 void gpus_release(struct gpus *g);
 /* Index of the GPU with this ordinal in a process. Every pair that occurs in a table is known. */
 size_t gpus_find(const struct gpus *g, size_t process, uint32_t ordinal);
+
+/*
+ * Theoretical occupancy from rows of the loaded tables. 0 or a negative code; E_UNSUPPORTED also
+ * for TRACE_NO_ROW.
+ */
+int occupancy_of_rows(const struct trace *t, uint32_t device_row, uint32_t config_row,
+		      struct occupancy *out);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "analysis/filter.h"
 #include "trace/columns.h"
 
 #define CLONES_MAX 16 /* limit on clones of clones: hostile rows may form a cycle */
@@ -10,14 +11,9 @@ static int index_nodes(struct graph_stacks *g)
 {
 	const uint64_t *nodes = graph_node_columns(g->trace)->node;
 
-	for (size_t p = 0; p < trace_process_count(g->trace); p++) {
-		uint64_t row = trace_first_row(g->trace, TABLE_graph_node, p);
-		uint64_t end = trace_first_row(g->trace, TABLE_graph_node, p + 1);
-
-		for (; row < end; row++)
-			if (map_put(&g->nodes[p], nodes[row], row) < 0)
-				return -ENOMEM;
-	}
+	for (struct row_walk w = all_rows(g->trace, TABLE_graph_node); row_walk_next(&w);)
+		if (map_put(&g->nodes[w.process], nodes[w.row], w.row) < 0)
+			return -ENOMEM;
 	return 0;
 }
 

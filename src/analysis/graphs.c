@@ -122,14 +122,13 @@ static int add_row(struct tally *t, const struct event_columns *c, uint64_t row,
 static int add_rows(struct tally *t, const struct selection *s, const struct event_columns *c,
 		    size_t process)
 {
-	uint64_t row = trace_first_row(s->trace, c->table, process),
-		 end = trace_first_row(s->trace, c->table, process + 1);
+	struct row_walk w = process_rows(s->trace, c->table, process);
 	int r = 0;
 
-	for (; c->graph && row < end && r >= 0; row++)
-		if (column_has(c->graph_valid, row) &&
-		    selection_has_time(s, event_is_timed(c, row), c->start_ns[row]))
-			r = add_row(t, c, row, (uint32_t)process);
+	while (c->graph && r >= 0 && row_walk_next(&w))
+		if (column_has(c->graph_valid, w.row) &&
+		    selection_has_time(s, event_is_timed(c, w.row), c->start_ns[w.row]))
+			r = add_row(t, c, w.row, w.process);
 	return r;
 }
 

@@ -12,8 +12,6 @@
 #ifndef PITOT_ANALYSIS_GROUPS_H
 #define PITOT_ANALYSIS_GROUPS_H
 
-#include <stdlib.h>
-
 #include "base/map.h"
 #include "base/search.h"
 #include "base/vec.h"

@@ -119,25 +119,16 @@ static int find_group(struct grouping *g, const struct row_walk *w, uint32_t *gr
 	return vec_push(&g->durations, (struct durations){ 0 });
 }
 
-static bool is_selected(const struct grouping *g, uint64_t row)
-{
-	const struct selection *s = &g->report->selection;
-
-	return selection_has_time(s, event_is_timed(&g->event, row), g->event.start_ns[row]) &&
-	       selection_has_place(s, g->columns->device[row], g->columns->stream[row]) &&
-	       selection_has_config(s, g->columns->config[row]) &&
-	       selection_has_call(s, calls_launch(&g->report->calls, GPU_WORK_kernel, row));
-}
-
 /* Finds or adds the group of a row; NO_GROUP if the row is not selected. */
-static int group_of(struct grouping *g, const struct row_walk *w, uint32_t *group)
+static int group_of(struct grouping *g, const struct row_walk *w, bool timed, uint32_t *group)
 {
+	const struct report *r = g->report;
 	enum hotspot_by by = g->report->options.by;
 	uint64_t config = MIN(g->columns->config[w->row], g->config_rows);
 	uint32_t unknown = NO_GROUP, *known = &unknown;
 
 	*group = NO_GROUP;
-	if (!is_selected(g, w->row))
+	if (!calls_select(&r->calls, &r->selection, &g->event, GPU_WORK_kernel, w->row, timed))
 		return 0;
 	if (by == HOTSPOT_KERNEL || by == HOTSPOT_CONFIG)
 		known = &g->group_of_config[config];
@@ -196,7 +187,7 @@ static int add_row(struct grouping *g, const struct row_walk *w)
 	uint64_t ns = g->event.end_ns[w->row] - g->event.start_ns[w->row];
 	uint32_t group;
 
-	if (group_of(g, w, &group) < 0)
+	if (group_of(g, w, timed, &group) < 0)
 		return -ENOMEM;
 	if (group == NO_GROUP)
 		return 0;

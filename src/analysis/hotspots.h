@@ -6,7 +6,6 @@
 #define PITOT_ANALYSIS_HOTSPOTS_H
 
 #include "analysis/callers.h"
-#include "analysis/calls.h"
 #include "analysis/filter.h"
 #include "analysis/stats.h"
 

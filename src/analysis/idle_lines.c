@@ -6,19 +6,13 @@
 
 #include <errno.h>
 
+#include "analysis/cpu_moments.h"
 #include "analysis/groups.h"
 #include "analysis/report.h"
 
-/* A sample, or a time off the CPU (then end_ns is not 0). */
-struct moment {
-	uint64_t start_ns, end_ns;
-	uint64_t weight_ns;
-	uint32_t process, stack; /* stack: id in that process; 0: none */
-};
-
 /* Samples and times off the CPU of a thread that calls CUDA. */
 struct watched {
-	VEC(struct moment) samples, pauses;
+	VEC(struct cpu_moment) samples, pauses;
 	size_t next_sample, next_pause;
 };
 
@@ -61,54 +55,24 @@ static struct watched *find_watched(struct tallying *x, size_t process, uint32_t
 		       : NULL;
 }
 
-static const struct source {
-	enum table_id table;
-	int start, end, weight, thread, stack; /* columns; end or weight is -1 */
-} sources[] = {
-	{ TABLE_cpu_sample, COLUMN_cpu_sample_time_ns, -1, COLUMN_cpu_sample_weight_ns,
-	  COLUMN_cpu_sample_thread, COLUMN_cpu_sample_stack },
-	{ TABLE_off_cpu, COLUMN_off_cpu_start_ns, COLUMN_off_cpu_end_ns, -1, COLUMN_off_cpu_thread,
-	  COLUMN_off_cpu_stack },
-};
-
-static struct moment moment_of(const struct trace *t, const struct source *s, size_t process,
-			       uint64_t row)
-{
-	const uint8_t *valid = trace_valid(t, s->table, s->stack);
-	struct moment m = { .start_ns = trace_u64(t, s->table, s->start)[row],
-			    .process = (uint32_t)process };
-
-	if (s->end >= 0)
-		m.end_ns = MAX(trace_u64(t, s->table, s->end)[row], m.start_ns);
-	else
-		m.weight_ns = trace_u64(t, s->table, s->weight)[row];
-	if (!valid || valid[row])
-		m.stack = trace_u32(t, s->table, s->stack)[row];
-	return m;
-}
-
 /* Collects the samples, or the times off the CPU, of these threads. */
-static int collect(struct tallying *x, const struct source *s)
+static int collect(struct tallying *x, enum table_id table)
 {
 	const struct trace *t = x->selection->trace;
-	const uint32_t *threads = trace_u32(t, s->table, s->thread);
 
-	for (struct row_walk w = all_rows(t, s->table); row_walk_next(&w);) {
+	for (struct row_walk w = all_rows(t, table); row_walk_next(&w);) {
+		struct cpu_moment m = cpu_moment_of(t, table, w.process, w.row);
 		struct watched *thread =
-			find_watched(x, trace_process(t, w.process)->subject, threads[w.row]);
-		struct moment m;
+			find_watched(x, trace_process(t, w.process)->subject, m.thread);
 
-		if (!thread)
-			continue;
-		m = moment_of(t, s, w.process, w.row);
-		if ((s->end >= 0 ? vec_push(&thread->pauses, m) : vec_push(&thread->samples, m)) <
-		    0)
+		if (thread &&
+		    (m.end_ns ? vec_push(&thread->pauses, m) : vec_push(&thread->samples, m)) < 0)
 			return -ENOMEM;
 	}
 	return 0;
 }
 
-ORDER(compare_moments, struct moment, UP(start_ns))
+ORDER(compare_moments, struct cpu_moment, UP(start_ns))
 
 /*
  * Sorts, because several sessions may describe one process. Times off the CPU of a thread overlap
@@ -121,7 +85,7 @@ static void sort_moments(struct watched *w)
 	vec_sort(&w->samples, compare_moments);
 	vec_sort(&w->pauses, compare_moments);
 	for (size_t i = 0; i < w->pauses.count; i++) {
-		struct moment *m = &w->pauses.data[i];
+		struct cpu_moment *m = &w->pauses.data[i];
 
 		m->start_ns = MAX(m->start_ns, until);
 		m->end_ns = MAX(m->end_ns, m->start_ns);
@@ -130,7 +94,7 @@ static void sort_moments(struct watched *w)
 }
 
 /* Adds time in a gap to the line of a moment. */
-static int add_moment(struct tallying *x, const struct moment *m, uint64_t ns)
+static int add_moment(struct tallying *x, const struct cpu_moment *m, uint64_t ns)
 {
 	struct caller_place place;
 	struct idle_line *line;
@@ -154,7 +118,7 @@ static int add_moment(struct tallying *x, const struct moment *m, uint64_t ns)
 
 static int add_thread(struct tallying *x, struct watched *w, const struct idle_visit *gap)
 {
-	const struct moment *m;
+	const struct cpu_moment *m;
 
 	for (; w->next_sample < w->samples.count; w->next_sample++) {
 		m = &w->samples.data[w->next_sample];
@@ -272,8 +236,10 @@ static int tally(struct tallying *x, const struct gpus *gpus)
 	if (r < 0 || !samples)
 		return r;
 	r = find_threads(x);
-	for (size_t i = 0; i < ARRAY_SIZE(sources) && r >= 0; i++)
-		r = collect(x, &sources[i]);
+	if (r >= 0)
+		r = collect(x, TABLE_cpu_sample);
+	if (r >= 0)
+		r = collect(x, TABLE_off_cpu);
 	for (size_t i = 0; i < x->watched.items.count && r >= 0; i++)
 		sort_moments(&x->watched.items.data[i]);
 	if (r >= 0)

@@ -12,8 +12,6 @@ struct tally {
 	const struct api_call_columns *columns;
 	struct durations kernel_calls, graph_calls, delays;
 	GROUPS(struct launching_thread) threads; /* key: process << 32 | thread */
-	uint64_t last_key; /* of the previous call, and its item */
-	size_t last;
 };
 
 static int count_for_thread(struct tally *t, uint32_t process, uint32_t thread, uint64_t ns)
@@ -21,14 +19,9 @@ static int count_for_thread(struct tally *t, uint32_t process, uint32_t thread, 
 	uint64_t key = (uint64_t)process << 32 | thread;
 	struct launching_thread *l;
 
-	if (t->threads.items.count && t->last_key == key)
-		l = &t->threads.items.data[t->last];
-	else
-		l = groups_at(&t->threads, key, .process = process, .thread = thread);
+	l = groups_at(&t->threads, key, .process = process, .thread = thread);
 	if (!l)
 		return -ENOMEM;
-	t->last_key = key;
-	t->last = (size_t)(l - t->threads.items.data);
 	l->count++;
 	l->host_ns += ns;
 	return 0;
@@ -60,16 +53,14 @@ static int add_delays(struct tally *t, uint8_t *seen)
 {
 	const struct selection *s = &t->report->selection;
 	const struct calls *c = &t->report->calls;
-	const struct kernel_columns *k = kernel_columns(s->trace);
+	struct event_columns k = events_of(s->trace, TABLE_kernel);
 
 	for (struct row_walk w = selection_rows(s, TABLE_kernel); row_walk_next(&w);) {
 		uint32_t call = calls_launch(c, GPU_WORK_kernel, w.row);
-		bool timed = column_has(k->valid.start_ns, w.row);
-		uint64_t start_ns = k->start_ns[w.row];
+		bool timed = column_has(k.start_valid, w.row);
+		uint64_t start_ns = k.start_ns[w.row];
 
-		if (!selection_has_time(s, timed, start_ns) || !selection_has_call(s, call) ||
-		    !selection_has_place(s, k->device[w.row], k->stream[w.row]) ||
-		    !selection_has_config(s, k->config[w.row]))
+		if (!calls_select(c, s, &k, GPU_WORK_kernel, w.row, timed))
 			continue;
 		if (calls_timed(c, call) == TRACE_NO_ROW) {
 			t->out->unmatched++;

@@ -9,8 +9,6 @@
 #ifndef PITOT_ANALYSIS_LAUNCHES_H
 #define PITOT_ANALYSIS_LAUNCHES_H
 
-#include "analysis/calls.h"
-#include "analysis/filter.h"
 #include "analysis/stats.h"
 
 struct launching_thread {

@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#include "analysis/scope_paths.h"
+#include "analysis/filter.h"
 #include "analysis/stacks_names.h"
 #include "base/heap.h"
 #include "base/map.h"
@@ -227,13 +227,11 @@ static void find_calls(const struct pairing *p, const struct api_call_columns *c
 static int find_domains(struct pairing *p, const struct trace *t, uint32_t process)
 {
 	const struct nvtx_domain_columns *domains = nvtx_domain_columns(t);
-	uint64_t row = trace_first_row(t, TABLE_nvtx_domain, process);
-	uint64_t end = trace_first_row(t, TABLE_nvtx_domain, process + 1);
 
 	map_clear(&p->pitot);
-	for (; row < end; row++)
-		if (!strcmp(trace_string(t, domains->name[row]), SCOPE_DOMAIN) &&
-		    map_put(&p->pitot, domains->id[row], 1) < 0)
+	for (struct row_walk w = process_rows(t, TABLE_nvtx_domain, process); row_walk_next(&w);)
+		if (!strcmp(trace_string(t, domains->name[w.row]), SCOPE_DOMAIN) &&
+		    map_put(&p->pitot, domains->id[w.row], 1) < 0)
 			return -ENOMEM;
 	return 0;
 }
@@ -241,8 +239,7 @@ static int find_domains(struct pairing *p, const struct trace *t, uint32_t proce
 static int pair_process(struct pairing *p, const struct trace *t, const struct nvtx_columns *c,
 			uint32_t process, uint32_t *of_call)
 {
-	uint64_t row = trace_first_row(t, TABLE_nvtx, process),
-		 end = trace_first_row(t, TABLE_nvtx, process + 1);
+	struct row_walk w = process_rows(t, TABLE_nvtx, process);
 	const struct api_call_columns *calls = api_call_columns(t);
 	uint64_t call = of_call ? trace_first_row(t, TABLE_api_call, process) : 0;
 	uint64_t last_call = of_call ? trace_first_row(t, TABLE_api_call, process + 1) : 0;
@@ -252,9 +249,9 @@ static int pair_process(struct pairing *p, const struct trace *t, const struct n
 	map_clear(&p->domain_top);
 	map_clear(&p->started);
 	map_clear(&p->tokens);
-	for (; row < end && r >= 0; row++) {
-		find_calls(p, calls, &call, last_call, c->time_ns[row], of_call);
-		r = add_event(p, c, row, process);
+	while (r >= 0 && row_walk_next(&w)) {
+		find_calls(p, calls, &call, last_call, c->time_ns[w.row], of_call);
+		r = add_event(p, c, w.row, process);
 	}
 	find_calls(p, calls, &call, last_call, UINT64_MAX, of_call);
 	return r;
@@ -287,25 +284,24 @@ void nvtx_ranges_release(struct nvtx_ranges *n)
 	*n = (struct nvtx_ranges){ 0 };
 }
 
-void nvtx_cursor_init(struct nvtx_cursor *c, const struct nvtx_ranges *n, size_t process)
+/* Number of ranges of earlier processes. */
+static size_t first_of_process(const struct nvtx_ranges *n, size_t process)
 {
-	*c = (struct nvtx_cursor){ .ranges = n,
-				   .next = sorted_prefix(n->count, i,
-							 n->items[i].process < process),
-				   .process = (uint32_t)process,
-				   .last = MAP_INIT };
+	return sorted_prefix(n->count, i, n->items[i].process < process);
 }
 
-void nvtx_cursor_release(struct nvtx_cursor *c)
-{
-	map_release(&c->last);
-}
-
-int nvtx_cursor_at(struct nvtx_cursor *c, uint32_t thread, uint64_t time_ns, uint32_t *range)
+int nvtx_cursor_at(struct nvtx_cursor *c, size_t process, uint32_t thread, uint64_t time_ns,
+		   uint32_t *range)
 {
 	const struct nvtx_range *items = c->ranges->items;
 	uint64_t *last;
 
+	if (c->process != process || time_ns < c->time_ns) {
+		map_clear(&c->last);
+		c->next = first_of_process(c->ranges, process);
+		c->process = (uint32_t)process;
+	}
+	c->time_ns = time_ns;
 	for (; c->next < c->ranges->count && items[c->next].process == c->process &&
 	       items[c->next].start_ns <= time_ns;
 	     c->next++)
@@ -362,9 +358,10 @@ static int adopt(struct roots *r, struct nvtx_cursor *cursor, uint64_t time_ns, 
 	*range = NVTX_NO_RANGE;
 	while (r->open.count && end_of(r, r->open.data[0]) <= time_ns)
 		remove_root(r);
-	return r->open.count != 1 ? 0
-				  : nvtx_cursor_at(cursor, r->ranges->items[r->open.data[0]].thread,
-						   time_ns, range);
+	return r->open.count != 1
+		       ? 0
+		       : nvtx_cursor_at(cursor, r->ranges->items[r->open.data[0]].process,
+					r->ranges->items[r->open.data[0]].thread, time_ns, range);
 }
 
 static int adopt_range(struct roots *r, struct nvtx_cursor *cursor, uint32_t index)
@@ -400,33 +397,31 @@ static int adopt_process(struct roots *r, const struct trace *t, size_t process)
 	uint64_t call = trace_first_row(t, TABLE_api_call, process);
 	uint64_t end = trace_first_row(t, TABLE_api_call, process + 1);
 	const struct nvtx_range *items = r->ranges->items;
-	struct nvtx_cursor cursor;
+	struct nvtx_cursor cursor = { .ranges = r->ranges };
 	bool more = true;
 	int code = 0;
 
-	nvtx_cursor_init(&cursor, r->ranges, process);
 	r->open.count = 0;
-	for (size_t next = cursor.next; code >= 0 && (more || call < end);) {
+	for (size_t next = first_of_process(r->ranges, process);
+	     code >= 0 && (more || call < end);) {
 		more = next < r->ranges->count && items[next].process == process;
 		if (more && (call == end || items[next].start_ns <= calls->start_ns[call]))
 			code = adopt_range(r, &cursor, (uint32_t)next++);
 		else if (call < end)
 			code = adopt_call(r, &cursor, calls, call++);
 	}
-	nvtx_cursor_release(&cursor);
+	map_release(&cursor.last);
 	return code;
 }
 
 static int find_workers(struct roots *r, const struct trace *t, size_t process)
 {
 	const struct thread_columns *threads = thread_columns(t);
-	uint64_t row = trace_first_row(t, TABLE_thread, process);
-	uint64_t end = trace_first_row(t, TABLE_thread, process + 1);
 
 	map_clear(&r->workers);
-	for (; row < end; row++)
-		if (is_autograd_thread(trace_string(t, threads->name[row])) &&
-		    map_put(&r->workers, threads->tid[row], 1) < 0)
+	for (struct row_walk w = process_rows(t, TABLE_thread, process); row_walk_next(&w);)
+		if (is_autograd_thread(trace_string(t, threads->name[w.row])) &&
+		    map_put(&r->workers, threads->tid[w.row], 1) < 0)
 			return -ENOMEM;
 	return 0;
 }

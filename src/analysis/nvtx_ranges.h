@@ -4,7 +4,7 @@
  * closed is marked and ends with the recording. If a pop was lost, the range ends at the thread's
  * next push or pop of the domain whose level shows that the range is closed.
  *
- * A pushed range that counts as a scope has a path (scope_paths.h): the names of the scopes around
+ * A pushed range that counts as a scope has a path ("step/forward"): the names of the scopes around
  * it and its own. A range that continues a scope of another thread, by a token, is inside of that
  * scope and has its path.
  */
@@ -12,6 +12,7 @@
 #define PITOT_ANALYSIS_NVTX_RANGES_H
 
 #include "base/map.h"
+#include "base/strbuf.h"
 #include "trace/trace.h"
 
 #define NVTX_NO_RANGE UINT32_MAX
@@ -97,18 +98,47 @@ static inline uint32_t nvtx_path_of_call(const struct nvtx_ranges *n, uint32_t c
 	return call == TRACE_NO_ROW || !n->of_call ? SCOPE_NONE : nvtx_path(n, n->of_call[call]);
 }
 
-/* Finds the innermost pushed ranges around events of a process, visited in order of time. */
+/*
+ * Finds the innermost pushed ranges around events. Fast if these are visited by process and in
+ * order of time; begins anew where they are not. Initialize with the ranges and zeros.
+ */
 struct nvtx_cursor {
 	const struct nvtx_ranges *ranges;
+	uint64_t time_ns; /* of the latest event */
 	size_t next; /* the next range to begin */
 	uint32_t process;
-	struct map last; /* thread -> its latest range that may be open */
+	struct map last; /* thread -> its latest range that may be open; owned */
 };
 
-void nvtx_cursor_init(struct nvtx_cursor *c, const struct nvtx_ranges *n, size_t process);
-void nvtx_cursor_release(struct nvtx_cursor *c);
 /* Sets *range, NVTX_NO_RANGE if there is none. 0 or -ENOMEM. */
-int nvtx_cursor_at(struct nvtx_cursor *c, uint32_t thread, uint64_t time_ns,
+int nvtx_cursor_at(struct nvtx_cursor *c, size_t process, uint32_t thread, uint64_t time_ns,
 		   uint32_t *range) MUST_USE;
+
+/* --- scope_paths.c --- */
+
+#define SCOPE_DOMAIN "pitot" /* the domain whose ranges are Pitot's own scopes */
+#define NO_SCOPE_NAME "(no name)" /* stands for the name of a scope without text */
+
+/* Builds the paths of paired ranges. 0 or -ENOMEM. */
+int scope_paths_find(struct nvtx_ranges *n, enum scope_choice choice) MUST_USE;
+
+/*
+ * Returns one byte per path: whether it or a path around it matches. The caller frees the array;
+ * NULL: out of memory. A '/' in the glob separates levels: "step/fwd*" matches scopes whose name
+ * matches the last part, directly inside of a scope whose name matches the first part; parts match
+ * as in text_matches. A name that contains a '/' may also match the whole glob.
+ */
+uint8_t *scope_paths_match(const struct nvtx_ranges *n, const struct trace *t, const char *glob);
+
+static inline bool scope_path_selected(const uint8_t *matches, uint32_t path)
+{
+	return !matches || (path != SCOPE_NONE && matches[path]);
+}
+
+/* Appends "step/forward"; cuts the outer part of very long paths. Nothing for SCOPE_NONE. */
+void scope_path_text(const struct nvtx_ranges *n, const struct trace *t, uint32_t path,
+		     struct strbuf *out);
+/* The last name of a path. */
+const char *scope_path_name(const struct nvtx_ranges *n, const struct trace *t, uint32_t path);
 
 #endif

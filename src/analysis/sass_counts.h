@@ -6,7 +6,6 @@
 #define PITOT_ANALYSIS_SASS_COUNTS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/strbuf.h"

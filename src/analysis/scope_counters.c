@@ -4,7 +4,7 @@
 
 #include "analysis/groups.h"
 #include "analysis/report.h"
-#include "analysis/scope_paths.h"
+#include "analysis/nvtx_ranges.h"
 #include "analysis/system_use.h"
 #include "trace/columns.h"
 #include "trace/counter_value.h"
@@ -74,7 +74,8 @@ static bool read_value(const struct trace *t, enum table_id table, uint64_t row,
 	return value.is_real;
 }
 
-static int add_row(struct tally *x, const struct rows *r, struct nvtx_cursor *cursor, uint64_t row)
+static int add_row(struct tally *x, const struct rows *r, struct nvtx_cursor *cursor,
+		   size_t process, uint64_t row)
 {
 	const struct selection *s = &x->report->selection;
 	const struct trace *t = s->trace;
@@ -86,7 +87,8 @@ static int add_row(struct tally *x, const struct rows *r, struct nvtx_cursor *cu
 	    !selection_has_time(s, true, r->time_ns[row]) || !read_value(t, r->table, row, &v))
 		return 0;
 	if (column_has(r->has_thread, row))
-		err = nvtx_cursor_at(cursor, r->thread[row], r->time_ns[row], &range);
+		err = nvtx_cursor_at(cursor, trace_process(t, process)->subject, r->thread[row],
+				     r->time_ns[row], &range);
 	path = nvtx_path(&x->report->ranges, range);
 	return err < 0 || !scope_path_selected(s->scopes, path) ? err
 								: add_inside(x, path, counter, &v);
@@ -95,20 +97,12 @@ static int add_row(struct tally *x, const struct rows *r, struct nvtx_cursor *cu
 static int add_rows(struct tally *x, const struct rows *r)
 {
 	const struct selection *s = &x->report->selection;
-	struct nvtx_cursor cursor = { .last = MAP_INIT };
-	uint32_t process = UINT32_MAX;
+	struct nvtx_cursor cursor = { .ranges = &x->report->ranges };
 	int err = 0;
 
-	for (struct row_walk w = selection_rows(s, r->table); err >= 0 && row_walk_next(&w);) {
-		if (w.process != process) {
-			nvtx_cursor_release(&cursor);
-			nvtx_cursor_init(&cursor, &x->report->ranges,
-					 trace_process(s->trace, w.process)->subject);
-			process = w.process;
-		}
-		err = add_row(x, r, &cursor, w.row);
-	}
-	nvtx_cursor_release(&cursor);
+	for (struct row_walk w = selection_rows(s, r->table); err >= 0 && row_walk_next(&w);)
+		err = add_row(x, r, &cursor, w.process, w.row);
+	map_release(&cursor.last);
 	return err;
 }
 

@@ -1,4 +1,4 @@
-#include "analysis/scope_paths.h"
+#include "analysis/nvtx_ranges.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 #include "analysis/gpu_walk.h"
 #include "analysis/groups.h"
 #include "analysis/report.h"
-#include "analysis/scope_paths.h"
+#include "analysis/nvtx_ranges.h"
 #include "trace/columns.h"
 
 struct tally {
@@ -39,7 +39,7 @@ static int add_work(struct tally *x)
 		uint64_t ns = c->end_ns[op.row] - c->start_ns[op.row];
 		uint32_t path;
 
-		if (!calls_select(&r->calls, &r->selection, c, op.work, op.row))
+		if (!calls_select(&r->calls, &r->selection, c, op.work, op.row, true))
 			continue;
 		path = nvtx_path_of_call(x->ranges, calls_launch(&r->calls, op.work, op.row));
 		x->out->gpu_ns += ns;
@@ -94,30 +94,25 @@ static int add_samples(struct tally *x)
 {
 	const struct selection *s = &x->report->selection;
 	const struct cpu_sample_columns *c = cpu_sample_columns(s->trace);
-	struct nvtx_cursor cursor = { .last = MAP_INIT };
-	uint32_t process = UINT32_MAX, range;
+	struct nvtx_cursor cursor = { .ranges = x->ranges };
+	uint32_t range;
 	int code = 0;
 
 	for (struct row_walk w = selection_rows(s, TABLE_cpu_sample);
 	     code >= 0 && row_walk_next(&w);) {
 		uint32_t path;
 
-		if (w.process != process) {
-			nvtx_cursor_release(&cursor);
-			nvtx_cursor_init(&cursor, x->ranges,
-					 trace_process(s->trace, w.process)->subject);
-			process = w.process;
-		}
 		if (!selection_has_time(s, true, c->time_ns[w.row]))
 			continue;
-		code = nvtx_cursor_at(&cursor, c->thread[w.row], c->time_ns[w.row], &range);
+		code = nvtx_cursor_at(&cursor, trace_process(s->trace, w.process)->subject,
+				      c->thread[w.row], c->time_ns[w.row], &range);
 		path = code < 0 ? SCOPE_NONE : nvtx_path(x->ranges, range);
 		if (path == SCOPE_NONE || !scope_path_selected(s->scopes, path))
 			continue;
 		x->items[path].samples++;
 		x->items[path].cpu_ns += c->weight_ns[w.row];
 	}
-	nvtx_cursor_release(&cursor);
+	map_release(&cursor.last);
 	return code;
 }
 

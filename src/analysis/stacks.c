@@ -2,10 +2,12 @@
 
 #include <string.h>
 
+#include "analysis/filter.h"
 #include "analysis/groups.h"
 #include "analysis/stacks_names.h"
 #include "base/search.h"
 #include "names/module_name.h"
+#include "trace/columns.h"
 
 #define TEXTS_MAX ((size_t)1 << 30) /* bytes of all names */
 #define DEPTH_MAX 2048u /* frames of a stack: recorders write no more (stack/stack_tree.h) */
@@ -21,27 +23,12 @@ struct stack_module {
 	uint32_t process, row;
 };
 
-static const uint32_t *column_u32(const struct stacks *s, enum table_id table, int column)
-{
-	return trace_u32(s->trace, table, column);
-}
-
-static const uint64_t *column_u64(const struct stacks *s, enum table_id table, int column)
-{
-	return trace_u64(s->trace, table, column);
-}
-
 /* A value of a column of numbers or strings; 0 when it is missing. */
 static uint32_t row_number(const struct stacks *s, enum table_id table, int column, uint64_t row)
 {
 	const uint8_t *valid = trace_valid(s->trace, table, column);
 
-	return valid && !valid[row] ? 0 : column_u32(s, table, column)[row];
-}
-
-static const char *row_text(const struct stacks *s, enum table_id table, int column, uint64_t row)
-{
-	return trace_string(s->trace, row_number(s, table, column, row));
+	return valid && !valid[row] ? 0 : trace_u32(s->trace, table, column)[row];
 }
 
 ORDER(compare_symbols, struct stack_symbol, UP(process) ?: UP(address) ?: UP(depth) ?: UP(row))
@@ -63,9 +50,9 @@ static size_t drop_repeated(struct stack_symbol *symbols, size_t count)
 
 static int index_symbols(struct stacks *s)
 {
-	const uint64_t *addresses = column_u64(s, TABLE_symbol, COLUMN_symbol_address);
-	const uint64_t *sessions = column_u64(s, TABLE_symbol, COLUMN_symbol_session);
-	const uint32_t *depths = column_u32(s, TABLE_symbol, COLUMN_symbol_inline_depth);
+	const uint64_t *addresses = symbol_columns(s->trace)->address;
+	const uint64_t *sessions = symbol_columns(s->trace)->session;
+	const uint32_t *depths = symbol_columns(s->trace)->inline_depth;
 	uint64_t rows = trace_rows(s->trace, TABLE_symbol), process;
 	struct map processes = MAP_INIT;
 	int r = 0;
@@ -90,7 +77,7 @@ ORDER(compare_modules, struct stack_module, UP(process) ?: UP(start) ?: UP(row))
 
 static int index_modules(struct stacks *s)
 {
-	const uint64_t *starts = column_u64(s, TABLE_module, COLUMN_module_start_address);
+	const uint64_t *starts = module_columns(s->trace)->start_address;
 	uint64_t rows = trace_rows(s->trace, TABLE_module);
 
 	s->modules = calloc(rows + 1, sizeof(*s->modules));
@@ -110,7 +97,7 @@ static int index_modules(struct stacks *s)
 /* Finds the module that contains the address, the last mapped if several; TRACE_NO_ROW: none. */
 static uint32_t find_module(const struct stacks *s, size_t process, uint64_t address)
 {
-	const uint64_t *ends = column_u64(s, TABLE_module, COLUMN_module_end_address);
+	const uint64_t *ends = module_columns(s->trace)->end_address;
 	const struct stack_module *all = s->modules;
 	size_t low = sorted_prefix(s->module_count, i,
 				   all[i].process < process ||
@@ -254,8 +241,9 @@ struct place {
 
 static const char *module_path(const struct stacks *s, const struct place *p)
 {
-	return p->module == TRACE_NO_ROW ? ""
-					 : row_text(s, TABLE_module, COLUMN_module_path, p->module);
+	return p->module == TRACE_NO_ROW
+		       ? ""
+		       : row_text(s->trace, TABLE_module, COLUMN_module_path, p->module);
 }
 
 /* xpu-perf shows the last byte of the call instruction, not the return address. */
@@ -272,7 +260,7 @@ static void unknown_name(const struct stacks *s, const struct place *p, struct s
 	bool missing = true;
 
 	if (p->module != TRACE_NO_ROW)
-		bias = column_u64(s, TABLE_module, COLUMN_module_load_bias)[p->module];
+		bias = module_columns(s->trace)->load_bias[p->module];
 	start = p->address - bias;
 	if (p->count && s->detail != STACK_XPU_PERF) {
 		uint64_t known = trace_value(s->trace, TABLE_symbol, COLUMN_symbol_function_start,
@@ -281,7 +269,7 @@ static void unknown_name(const struct stacks *s, const struct place *p, struct s
 		start = missing ? start : known;
 	}
 	if (p->count && !*path)
-		path = row_text(s, TABLE_symbol, COLUMN_symbol_module, p->symbols[0].row);
+		path = row_text(s->trace, TABLE_symbol, COLUMN_symbol_module, p->symbols[0].row);
 	if (*path) {
 		module_name(path, out);
 		strbuf_addf(out, "+0x%llx", (unsigned long long)(start - xpu_perf_shift(s, p)));
@@ -302,7 +290,7 @@ static void add_offset(const struct stacks *s, const struct place *p, uint32_t r
 	uint64_t bias = 0;
 
 	if (p->module != TRACE_NO_ROW)
-		bias = column_u64(s, TABLE_module, COLUMN_module_load_bias)[p->module];
+		bias = module_columns(s->trace)->load_bias[p->module];
 	if (!missing && p->address - bias >= start + xpu_perf_shift(s, p))
 		strbuf_addf(name, "+0x%llx",
 			    (unsigned long long)(p->address - bias - start - xpu_perf_shift(s, p)));
@@ -314,7 +302,7 @@ static int make_line(struct stacks *s, const struct place *p, size_t i, struct s
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
 	uint32_t row = p->count ? p->symbols[i].row : 0;
 	const char *function =
-		p->count ? row_text(s, TABLE_symbol, COLUMN_symbol_function, row) : "";
+		p->count ? row_text(s->trace, TABLE_symbol, COLUMN_symbol_function, row) : "";
 
 	*line = (struct stack_line){ 0 };
 	if (*function)
@@ -329,7 +317,7 @@ static int make_line(struct stacks *s, const struct place *p, size_t i, struct s
 	if (!p->count)
 		return 0;
 	line->line = row_number(s, TABLE_symbol, COLUMN_symbol_line, row);
-	return add_text(s, row_text(s, TABLE_symbol, COLUMN_symbol_file, row), &line->file);
+	return add_text(s, row_text(s->trace, TABLE_symbol, COLUMN_symbol_file, row), &line->file);
 }
 
 static struct stack_frame frame_of(const struct stacks *s, const struct place *p,
@@ -475,8 +463,7 @@ int64_t stacks_expand(struct stacks *s, size_t process, uint32_t node)
 
 	if (kind == frame_kind_python)
 		return expand_python(s, node);
-	return expand_native(s, process,
-			     column_u64(s, TABLE_stack_node, COLUMN_stack_node_address)[node],
+	return expand_native(s, process, stack_node_columns(s->trace)->address[node],
 			     (enum frame_kind)kind);
 }
 
@@ -521,7 +508,7 @@ int stacks_find_row(struct stacks *s, size_t process, uint32_t id, uint32_t *row
  */
 static int find_parents(struct stacks *s, size_t process)
 {
-	const uint32_t *ids = column_u32(s, TABLE_stack_node, COLUMN_stack_node_parent);
+	const uint32_t *ids = stack_node_columns(s->trace)->parent;
 	uint64_t first = trace_first_row(s->trace, TABLE_stack_node, process);
 	uint64_t end = trace_first_row(s->trace, TABLE_stack_node, process + 1);
 	struct stack_parent *parents = malloc((end - first + 1) * sizeof(*parents));
@@ -569,7 +556,7 @@ int stacks_find(struct stacks *s, size_t process, uint32_t id, uint32_t *node, e
 	if (r < 0 || row == TRACE_NO_ROW)
 		return r;
 	*end = (enum stack_end)trace_u8(s->trace, TABLE_stack, COLUMN_stack_end)[row];
-	r = find_node(s, process, column_u32(s, TABLE_stack, COLUMN_stack_node)[row], node);
+	r = find_node(s, process, stack_columns(s->trace)->node[row], node);
 	if (r < 0 || *node == TRACE_NO_ROW)
 		return r;
 	parent = parent_of(s, process, *node);

@@ -54,7 +54,6 @@ static size_t count_pauses(const struct gpu_idle *g, uint64_t span_ns)
 static void exclude_pauses(struct verdict *v, const struct gpu_idle *g)
 {
 	v->pauses = count_pauses(g, v->span_ns);
-	v->pause_start_ns = g->longest[0].start_ns;
 	for (size_t i = 0; i < v->pauses; i++) {
 		v->pause_ns += g->longest[i].length_ns;
 		for (int part = 0; part < IDLE_PARTS; part++)

@@ -38,7 +38,6 @@ struct verdict {
 	size_t gpu; /* item of struct gpus */
 	uint64_t span_ns; /* from its first to its last work, excluding pauses */
 	uint64_t pauses, pause_ns; /* number and total length of the excluded gaps */
-	uint64_t pause_start_ns; /* of the longest */
 	uint64_t busy_ns; /* union */
 	uint64_t exposed_copy_ns; /* copies that overlap with no kernel */
 	uint64_t part_ns[IDLE_PARTS]; /* of gaps but pauses; COPY includes exposed copies */

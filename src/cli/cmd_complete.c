@@ -176,14 +176,12 @@ static int run_complete(struct context *c, int argc, char **argv)
 	return cli_print(c, &out);
 }
 
-static const struct option options[] = { OPTION_END };
-
 const struct command cmd_complete = {
 	.name = "__complete",
 	.summary = "list the completions of the last word of a command line",
 	.usage = "-- WORD…",
 	.description = "Lists the completions of the last word; see `pitot completion`.",
-	.options = options,
+	.options = no_options,
 	.stop_at_operand = true,
 	.no_json = true,
 	.run = run_complete,

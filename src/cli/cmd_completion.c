@@ -97,8 +97,6 @@ static int run_completion(struct context *c, int argc, char **argv)
 	return cli_usage(c, "no shell given: bash, zsh or fish");
 }
 
-static const struct option options[] = { OPTION_END };
-
 static const struct command_example examples[] = {
 	{ "source <(pitot completion bash)",
 	  "enable completion in this shell; `make install` enables it in all" },
@@ -111,7 +109,7 @@ const struct command cmd_completion = {
 	.usage = "bash|zsh|fish",
 	.description = "Prints a script for the shell to load. It completes commands, options, "
 		       "their values, file names, and the command after `pitot record`.",
-	.options = options,
+	.options = no_options,
 	.examples = examples,
 	.operands = shells,
 	.operands_max = 1,

@@ -1,13 +1,10 @@
 /* cmd_devices.c: `pitot devices`: the GPUs of this machine. */
-#include <stdio.h>
 
 #include "base/human.h"
 #include "base/json.h"
 #include "record/checks.h"
 #include "record/libcuda.h"
 #include "cli/ui.h"
-
-static const struct option options[] = { OPTION_END };
 
 static void device_json(struct json *json, const struct cuda_device *d)
 {
@@ -117,6 +114,6 @@ const struct command cmd_devices = {
 	.usage = "[options]",
 	.description = "Lists the GPUs that the CUDA driver shows, with their limits. "
 		       "CUDA_VISIBLE_DEVICES applies.",
-	.options = options,
+	.options = no_options,
 	.run = run_devices,
 };

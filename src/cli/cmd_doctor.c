@@ -1,5 +1,4 @@
 /* cmd_doctor.c: `pitot doctor`: can this machine record, and if not, why and what to do. */
-#include <stdio.h>
 
 #include "base/json.h"
 #include "record/checks.h"
@@ -7,8 +6,6 @@
 
 #define CHECKS_MAX 32
 #define DETAIL_COLUMN 27u
-
-static const struct option options[] = { OPTION_END };
 
 static const struct {
 	const char *name;
@@ -96,7 +93,7 @@ const struct command cmd_doctor = {
 	.description =
 		"Checks the driver, its libraries, CUPTI, permissions, other profilers and the "
 		"disk. Each check is ok, limited or missing, with the reason and the remedy.",
-	.options = options,
+	.options = no_options,
 	.notes = "EXIT STATUS\n\n"
 		 "0 if GPU work can be recorded here, else 1.",
 	.run = run_doctor,

@@ -6,8 +6,6 @@
 #include "base/human.h"
 #include "base/json.h"
 #include "cli/flame_print.h"
-#include "cli/flame_where.h"
-#include "cli/terminal.h"
 #include "cli/ui.h"
 #include "cli/window.h"
 #include "export/flame/flame_formats.h"

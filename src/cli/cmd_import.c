@@ -4,7 +4,6 @@
 
 #include "base/human.h"
 #include "base/json.h"
-#include "cli/terminal.h"
 #include "cli/ui.h"
 #include "format/recording_dir.h"
 #include "format/recording_json.h"

@@ -2,6 +2,7 @@
  * cmd_info.c: `pitot info`: the contents of a recording. It loads only the small tables that rows
  * refer to, so that its time does not depend on the size of the recording.
  */
+#include "analysis/filter.h"
 #include "cli/info.h"
 
 static bool option_verify;
@@ -35,14 +36,6 @@ static int load(struct info *i, struct error *e)
 uint64_t info_number(const struct info *i, enum table_id table, int column, uint64_t row)
 {
 	return trace_value(i->trace, table, column, row, NULL);
-}
-
-const char *info_text(const struct info *i, enum table_id table, int column, uint64_t row)
-{
-	bool missing;
-	uint64_t id = trace_value(i->trace, table, column, row, &missing);
-
-	return missing ? "" : trace_string(i->trace, (uint32_t)id);
 }
 
 const char *info_state(const struct info *i, uint64_t row)
@@ -102,13 +95,9 @@ struct info_clock info_read_clock(const struct info *i, size_t process)
 {
 	struct info_clock s = { 0 };
 
-	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
-		uint64_t row = trace_first_row(i->trace, TABLE_clock, n);
-		uint64_t end = trace_first_row(i->trace, TABLE_clock, n + 1);
-
-		while (trace_process(i->trace, n)->subject == process && row < end)
-			add_reading(i, &s, row++);
-	}
+	for (struct row_walk w = all_rows(i->trace, TABLE_clock); row_walk_next(&w);)
+		if (trace_process(i->trace, w.process)->subject == process)
+			add_reading(i, &s, w.row);
 	return s;
 }
 

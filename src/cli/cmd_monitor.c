@@ -1,14 +1,11 @@
 /* cmd_monitor.c: `pitot monitor`: the GPUs and the machine, with or without a program. */
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
 #include "base/human.h"
-#include "base/io.h"
 #include "cli/monitor_view.h"
-#include "cli/terminal.h"
 #include "cli/ui.h"
 
 #define INTERVAL_LEAST_NS (10 * NS_PER_MS)

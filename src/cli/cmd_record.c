@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "cli/record_output.h"
 #include "cli/ui.h"
 #include "cupti/profiler_host.h"

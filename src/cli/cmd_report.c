@@ -3,11 +3,9 @@
 
 #include "base/output.h"
 #include "cli/source_print.h"
-#include "cli/terminal.h"
 #include "cli/ui.h"
 #include "cli/window.h"
 #include "read/read_report.h"
-#include "report/roofline_picture.h"
 #include "report/section.h"
 
 static const char *const by_choices[] = { "kernel", "config", "stream", "device",

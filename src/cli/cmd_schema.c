@@ -6,8 +6,6 @@
 #include "cli/ui.h"
 #include "schema/schema.h"
 
-static const struct option options[] = { OPTION_END };
-
 static const struct command_example examples[] = {
 	{ "pitot schema", "all tables" },
 	{ "pitot schema kernel", "the columns of one table" },
@@ -152,7 +150,7 @@ const struct command cmd_schema = {
 	.description = "Prints all tables, or the columns of one: name, type, unit, whether a "
 		       "value can be missing, and its meaning. Times are nanoseconds of "
 		       "CLOCK_MONOTONIC of the recorded machine.",
-	.options = options,
+	.options = no_options,
 	.examples = examples,
 	.operands = schema_table_names,
 	.operands_max = 1,

@@ -4,14 +4,11 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "base/clock.h"
 #include "base/human.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/path.h"
-#include "cli/terminal.h"
 #include "cli/ui.h"
 #include "export/exporter.h"
 #include "format/recording_dir.h"

@@ -3,8 +3,6 @@
 #include "cli/ui.h"
 #include "format/segment.h"
 
-static const struct option options[] = { OPTION_END };
-
 static int run_version(struct context *c, int argc, char **argv)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
@@ -30,6 +28,6 @@ const struct command cmd_version = {
 	.usage = "[options]",
 	.description =
 		"Prints the version of Pitot; with -v also the version of the recording format.",
-	.options = options,
+	.options = no_options,
 	.run = run_version,
 };

@@ -1,7 +1,7 @@
 /*
  * command.h: the declaration of a subcommand. Each subcommand is a file cmd_<name>.c that defines
- * `const struct command cmd_<name>`, and one line in the table of main.c. Help, the man page and
- * shell completion are generated from the declaration.
+ * `const struct command cmd_<name>`, and a line in COMMANDS. Help, the man page and shell
+ * completion are generated from the declaration.
  *
  * main.c parses the options: the command's own table together with the global ones below, before or
  * after the command's name. run() therefore finds its options in the variables that its table
@@ -17,13 +17,13 @@
 /* The resolved global options. */
 struct context {
 	const struct command *command; /* the one that runs */
-	bool json;	   /* --json: results as one JSON value on stdout */
-	bool quiet;	   /* -q: no notes, no progress, no live line */
-	bool verbose;	   /* -v: details on stderr */
-	bool color;	   /* use colours on stdout */
+	bool json; /* --json: results as one JSON value on stdout */
+	bool quiet; /* -q: no notes, no progress, no live line */
+	bool verbose; /* -v: details on stderr */
+	bool color; /* use colours on stdout */
 	bool color_errors; /* use colours on stderr */
-	bool pager;	   /* long results may go through a pager */
-	unsigned width;	   /* columns to fill on stdout: the terminal's, $COLUMNS, or 100 */
+	bool pager; /* long results may go through a pager */
+	unsigned width; /* columns to fill on stdout: the terminal's, $COLUMNS, or 100 */
 };
 
 enum {
@@ -33,7 +33,7 @@ enum {
 };
 
 struct command_example {
-	const char *line;    /* "pitot report --top 5" */
+	const char *line; /* "pitot report --top 5" */
 	const char *meaning; /* lower case, no full stop */
 };
 
@@ -47,7 +47,7 @@ struct command {
 	const char *usage;
 	/* Plain sentences; paragraphs are separated by an empty line. */
 	const char *description;
-	/* Ends with OPTION_END; never NULL; without the global options. */
+	/* Ends with OPTION_END; never NULL (no_options); without the global options. */
 	const struct option *options;
 	/* Ends with a NULL line; may be NULL. */
 	const struct command_example *examples;
@@ -73,7 +73,28 @@ struct command {
 	int (*run)(struct context *c, int argc, char **argv);
 };
 
-/* All commands in the order in which help shows them, ends with NULL. */
+/* All commands in the order in which help shows them. */
+#define COMMANDS(C)                                                                                \
+	C(record)                                                                                  \
+	C(trace)                                                                                   \
+	C(monitor)                                                                                 \
+	C(report)                                                                                  \
+	C(info)                                                                                    \
+	C(flame)                                                                                   \
+	C(source)                                                                                  \
+	C(view)                                                                                    \
+	C(export)                                                                                  \
+	C(import)                                                                                  \
+	C(upload)                                                                                  \
+	C(symbolize)                                                                               \
+	C(schema)                                                                                  \
+	C(doctor)                                                                                  \
+	C(devices)                                                                                 \
+	C(metrics)                                                                                 \
+	C(completion)                                                                              \
+	C(version)                                                                                 \
+	C(help)
+/* Ends with NULL. */
 extern const struct command *const commands[];
 /* Finds a command by name or alias, or returns NULL. */
 const struct command *command_find(const char *name);
@@ -88,6 +109,7 @@ void signal_to_error(int number);
 
 /* Options of every command; ends with OPTION_END. --help is parsed as well. */
 extern const struct option global_options[];
+extern const struct option no_options[];
 
 /*
  * Lists the command's options, then the global ones, then OPTION_END. `command` NULL: the options
@@ -96,25 +118,8 @@ extern const struct option global_options[];
 #define COMMAND_OPTIONS_MAX 64
 void command_options(const struct command *command, struct option all[COMMAND_OPTIONS_MAX]);
 
-extern const struct command cmd_complete; /* hidden: found by its name, but not in the table */
-extern const struct command cmd_completion;
-extern const struct command cmd_devices;
-extern const struct command cmd_doctor;
-extern const struct command cmd_export;
-extern const struct command cmd_flame;
-extern const struct command cmd_help;
-extern const struct command cmd_import;
-extern const struct command cmd_info;
-extern const struct command cmd_metrics;
-extern const struct command cmd_trace;
-extern const struct command cmd_monitor;
-extern const struct command cmd_record;
-extern const struct command cmd_report;
-extern const struct command cmd_schema;
-extern const struct command cmd_source;
-extern const struct command cmd_symbolize;
-extern const struct command cmd_upload;
-extern const struct command cmd_version;
-extern const struct command cmd_view;
+extern const struct command cmd_complete; /* hidden: found by its name, but not in the list */
+#define COMMAND_DECLARE(name) extern const struct command cmd_##name;
+COMMANDS(COMMAND_DECLARE)
 
 #endif

@@ -1,13 +1,15 @@
 /*
  * flame_print.h: what `pitot flame` prints in addition to the graph: JSON for scripts, and notes on
- * missing data.
+ * missing data; and the conditions of --where.
  */
 #ifndef PITOT_CLI_FLAME_PRINT_H
 #define PITOT_CLI_FLAME_PRINT_H
 
 #include "analysis/capabilities.h"
 #include "analysis/flame/flame.h"
+#include "base/options.h"
 #include "base/strbuf.h"
+#include "read/view_where.h"
 
 /* Appends one JSON object (docs/flame.md) and a newline. */
 void flame_print_json(const struct flame *f, struct strbuf *out);
@@ -37,5 +39,27 @@ struct flame_text {
 };
 
 void flame_text_print(const struct flame_text *t);
+
+/*
+ * The conditions of --where, which are those of `pitot view`, for all tables of a flame graph. If a
+ * table lacks a column of a condition, all its rows are left out.
+ */
+#define FLAME_TABLES (GPU_WORK_KINDS + 3)
+
+struct flame_where {
+	struct view_table tables[FLAME_TABLES];
+	struct view_where conditions[FLAME_TABLES];
+	bool left_out[FLAME_TABLES];
+};
+
+/*
+ * Reads the conditions and loads the columns that they need. The texts must outlive w. Returns 0,
+ * E_USAGE or another negative code. Release w in any case.
+ */
+int flame_where_init(struct flame_where *w, struct trace *t, const struct option_list *conditions,
+		     struct error *e) MUST_USE;
+void flame_where_release(struct flame_where *w);
+/* For flame_options.select; user is the struct. */
+bool flame_where_holds(void *user, enum table_id table, uint64_t row);
 
 #endif

@@ -9,7 +9,6 @@
 
 #include "base/human.h"
 #include "report/text_table.h"
-#include "cli/ui.h"
 
 #define BAR_COLUMNS 12
 #define INDENT_MAX 40 /* columns; deeper branches are not indented further */

@@ -1,4 +1,4 @@
-#include "cli/flame_where.h"
+#include "cli/flame_print.h"
 
 #include <errno.h>
 

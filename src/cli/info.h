@@ -16,8 +16,6 @@ struct info {
 };
 
 uint64_t info_number(const struct info *i, enum table_id table, int column, uint64_t row);
-/* Returns the text of a STRING column; "" if it is missing. */
-const char *info_text(const struct info *i, enum table_id table, int column, uint64_t row);
 /* Returns the name of the state of a row of capability. */
 const char *info_state(const struct info *i, uint64_t row);
 

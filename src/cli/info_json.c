@@ -1,9 +1,9 @@
 /* info_json.c: `pitot info --json`. */
 #include "cli/info.h"
 
-#include "analysis/cost.h"
 #include "base/json.h"
 #include "read/view_columns.h"
+#include "schema/event_words.h"
 
 /* Writes the keys that processes and samplers' sessions have in common. */
 static void write_extent(const struct info *i, const struct trace_process *p, struct json *j)
@@ -114,7 +114,7 @@ static void write_losses(const struct info *i, struct json *j)
 			json_u64(j, trace_process(i->trace, l->process)->pid);
 		else
 			json_null(j);
-		json_key_string(j, "reason", loss_reason_name(l->reason));
+		json_key_string(j, "reason", loss_name(l->reason));
 		json_key_known(j, "count", l->count, l->count);
 		json_key_i64(j, "start_ns", (int64_t)(l->start_ns - i->start_ns));
 		json_key_i64(j, "end_ns", (int64_t)(l->end_ns - i->start_ns));

@@ -4,11 +4,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "analysis/cost.h"
+#include "analysis/filter.h"
 #include "base/clock.h"
 #include "base/human.h"
 #include "base/vec.h"
 #include "report/text_table.h"
+#include "schema/event_words.h"
 
 #define CELL_MAX 200 /* columns of a cell; --json has the whole text */
 
@@ -156,13 +157,13 @@ static void print_devices(const struct info *i, struct strbuf *out)
 			trace_process(i->trace, trace_row_process(i->trace, TABLE_device, row))
 				->pid);
 		text_table_addf(&t, "%u", (unsigned)DEVICE(id));
-		cell(&t, info_text(i, TABLE_device, COLUMN_device_name, row));
+		cell(&t, row_text(i->trace, TABLE_device, COLUMN_device_name, row));
 		text_table_addf(&t, "%u.%u", (unsigned)DEVICE(compute_major),
 				(unsigned)DEVICE(compute_minor));
 		number_or_dash(&t, DEVICE(multiprocessors), (unsigned)DEVICE(multiprocessors));
 		text_table_bytes(&t, DEVICE(memory_bytes));
-		cell(&t, info_text(i, TABLE_device, COLUMN_device_pci, row));
-		cell(&t, info_text(i, TABLE_device, COLUMN_device_uuid, row));
+		cell(&t, row_text(i->trace, TABLE_device, COLUMN_device_pci, row));
+		cell(&t, row_text(i->trace, TABLE_device, COLUMN_device_uuid, row));
 		text_table_addf(&t, "CUDA %u.%u", driver / 1000, driver % 1000 / 10);
 #undef DEVICE
 	}
@@ -225,9 +226,9 @@ static bool is_same_capability(const struct info *i, uint64_t a, uint64_t b)
 /* Appends "requested X, got Y; reason", without equal or missing parts. */
 static void add_outcome(const struct info *i, uint64_t row, struct strbuf *out)
 {
-	const char *asked = info_text(i, TABLE_capability, COLUMN_capability_asked, row);
-	const char *got = info_text(i, TABLE_capability, COLUMN_capability_got, row);
-	const char *reason = info_text(i, TABLE_capability, COLUMN_capability_reason, row);
+	const char *asked = row_text(i->trace, TABLE_capability, COLUMN_capability_asked, row);
+	const char *got = row_text(i->trace, TABLE_capability, COLUMN_capability_got, row);
+	const char *reason = row_text(i->trace, TABLE_capability, COLUMN_capability_reason, row);
 
 	if (*asked && strcmp(asked, got) != 0)
 		strbuf_addf(out, "requested %s%s%s", asked, *got ? ", got " : "", got);
@@ -247,7 +248,7 @@ static void add_capability(const struct info *i, const struct capability_group *
 		text_table_addf(t, "%llu processes", (unsigned long long)g->processes);
 	else
 		text_table_addf(t, "%u", trace_process(i->trace, process)->pid);
-	cell(t, info_text(i, TABLE_capability, COLUMN_capability_name, g->row));
+	cell(t, row_text(i->trace, TABLE_capability, COLUMN_capability_name, g->row));
 	text_table_add(t, info_state(i, g->row));
 	add_outcome(i, g->row, &outcome);
 	cell(t, strbuf_text(&outcome));
@@ -327,7 +328,7 @@ static void print_losses(const struct info *i, struct strbuf *out)
 			text_table_addf(&t, "%u", trace_process(i->trace, l->process)->pid);
 		else
 			text_table_add(&t, "-");
-		text_table_add(&t, loss_reason_name(l->reason));
+		text_table_add(&t, loss_name(l->reason));
 		if (l->count)
 			text_table_count(&t, l->count);
 		else

@@ -1,6 +1,5 @@
 /*
- * main.c: the table of commands, the global options, and parsing of the command line up to the
- * call of a command.
+ * main.c: the global options, and parsing of the command line up to the call of a command.
  */
 #include "cli/command.h"
 
@@ -11,30 +10,8 @@
 #include "cli/help.h"
 #include "cli/ui.h"
 
-/* clang-format off */
-const struct command *const commands[] = {
-	&cmd_record,
-	&cmd_trace,
-	&cmd_monitor,
-	&cmd_report,
-	&cmd_info,
-	&cmd_flame,
-	&cmd_source,
-	&cmd_view,
-	&cmd_export,
-	&cmd_import,
-	&cmd_upload,
-	&cmd_symbolize,
-	&cmd_schema,
-	&cmd_doctor,
-	&cmd_devices,
-	&cmd_metrics,
-	&cmd_completion,
-	&cmd_version,
-	&cmd_help,
-	NULL,
-};
-/* clang-format on */
+#define COMMAND_ITEM(name) &cmd_##name,
+const struct command *const commands[] = { COMMANDS(COMMAND_ITEM) NULL };
 
 static const char *const color_choices[] = { "auto", "always", "never", NULL };
 enum { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
@@ -55,6 +32,8 @@ const struct option global_options[] = {
 	FLAG("verbose", 'v', option_verbose, "print details on stderr"),
 	OPTION_END,
 };
+
+const struct option no_options[] = { OPTION_END };
 
 static const struct option leading_options[] = {
 	FLAG("version", 'V', option_version, "same as `pitot version`"),

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/human.h"
 #include "base/io.h"
 #include "base/json.h"

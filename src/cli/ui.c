@@ -1,7 +1,6 @@
 /* ui.c: errors, notes, colours and text output. */
 #include "cli/ui.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,4 +129,30 @@ unsigned terminal_width(int fd)
 	if (ioctl(fd, TIOCGWINSZ, &size) < 0 || !size.ws_col)
 		return 80;
 	return size.ws_col;
+}
+
+bool terminal_shows_utf8(void)
+{
+	const char *names[] = { getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG") };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (names[i] && *names[i])
+			return strcasestr(names[i], "utf-8") || strcasestr(names[i], "utf8");
+	return false;
+}
+
+volatile sig_atomic_t terminal_stop_signal;
+
+static void on_signal(int signal_number)
+{
+	terminal_stop_signal = signal_number;
+}
+
+void terminal_catch_signals(void)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		sigaction(signals[i], &action, NULL);
 }

@@ -5,6 +5,8 @@
 #ifndef PITOT_CLI_UI_H
 #define PITOT_CLI_UI_H
 
+#include <signal.h>
+
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/command.h"
@@ -85,5 +87,14 @@ int cli_open_trace(const struct context *c, const char *recording, struct progre
 int pager_output(const struct context *c, const struct strbuf *text);
 /* Whether writing failed because the user has left the pager. */
 bool pager_has_quit(int write_error);
+
+/* Whether the locale allows block characters. */
+bool terminal_shows_utf8(void);
+/* The last SIGINT, SIGTERM or SIGHUP after terminal_catch_signals(), else 0. */
+extern volatile sig_atomic_t terminal_stop_signal;
+/*
+ * From now on these signals only set terminal_stop_signal, so that incomplete files can be removed.
+ */
+void terminal_catch_signals(void);
 
 #endif

@@ -5,58 +5,27 @@
 #include "base/search.h"
 #include "trace/columns.h"
 
-struct record_key {
-	uint64_t process, context, event, correlation;
-};
+#define LOOK_BACK 256 /* rows examined per table */
 
-static struct record_key key_of(const struct trace *t, uint32_t row)
-{
-	const struct cuda_event_columns *e = cuda_event_columns(t);
-	return (struct record_key){
-		trace_row_process(t, TABLE_cuda_event, row),
-		e->context[row],
-		e->event[row],
-		e->correlation[row],
-	};
-}
-
-static int compare(const struct record_key *a, const struct record_key *b)
-{
-	if (a->process != b->process)
-		return a->process < b->process ? -1 : 1;
-	if (a->context != b->context)
-		return a->context < b->context ? -1 : 1;
-	if (a->event != b->event)
-		return a->event < b->event ? -1 : 1;
-	return (a->correlation > b->correlation) - (a->correlation < b->correlation);
-}
-
-static int by_key(const void *a, const void *b, void *user)
-{
-	const struct trace *t = user;
-	struct record_key x = key_of(t, *(const uint32_t *)a), y = key_of(t, *(const uint32_t *)b);
-
-	return compare(&x, &y);
-}
+ORDER(by_key, struct cuda_event_key, UP(process) ?: UP(context) ?: UP(event) ?: UP(correlation) ?: UP(row))
 
 int event_records_init(struct event_records *r, const struct export_view *v)
 {
-	uint64_t count = trace_rows(v->trace, TABLE_cuda_event);
+	const struct cuda_event_columns *c = cuda_event_columns(v->trace);
 
-	*r = (struct event_records){ .view = v, .count = count };
-	r->rows = malloc((count + 1) * sizeof(*r->rows));
-	if (!r->rows)
-		return -ENOMEM;
-	for (uint64_t row = 0; row < count; row++)
-		r->rows[row] = (uint32_t)row;
-	qsort_r(r->rows, count, sizeof(*r->rows), by_key, v->trace);
+	*r = (struct event_records){ .view = v };
+	for (struct row_walk w = all_rows(v->trace, TABLE_cuda_event); row_walk_next(&w);)
+		if (vec_push(&r->keys, ((struct cuda_event_key){
+					       w.process, c->context[w.row], c->event[w.row],
+					       c->correlation[w.row], w.row })) < 0)
+			return -ENOMEM;
+	vec_sort(&r->keys, by_key);
 	return 0;
 }
 
 void event_records_release(struct event_records *r)
 {
-	free(r->rows);
-	r->rows = NULL;
+	vec_release(&r->keys);
 }
 
 struct event_record event_records_find(const struct event_records *r, size_t process,
@@ -64,25 +33,70 @@ struct event_record event_records_find(const struct event_records *r, size_t pro
 {
 	const struct export_view *v = r->view;
 	const struct event_columns *w = &v->work[WORK_SYNC];
-	const uint32_t *events = synchronization_columns(v->trace)->event;
-	struct event_record none = { -1, -1 };
-	struct record_key key, found;
+	const struct synchronization_columns *c = synchronization_columns(v->trace);
+	const struct cuda_event_key *found, *keys = r->keys.data;
+	struct cuda_event_key key;
 	size_t low;
 
-	if (!column_has(synchronization_columns(v->trace)->valid.event, sync_row))
-		return none;
-	key = (struct record_key){ process, w->context[sync_row], events[sync_row],
-				   w->correlation[sync_row] };
-	low = sorted_prefix(r->count, i,
-			    (found = key_of(v->trace, r->rows[i]), compare(&found, &key) < 0));
-	if (!low)
-		return none;
-	found = key_of(v->trace, r->rows[low - 1]);
-	if (found.process != key.process || found.context != key.context ||
-	    found.event != key.event)
-		return none;
+	if (!column_has(c->valid.event, sync_row))
+		return (struct event_record){ -1, -1 };
+	key = (struct cuda_event_key){ process, w->context[sync_row], c->event[sync_row],
+				       w->correlation[sync_row], 0 };
+	low = sorted_prefix(r->keys.count, i, by_key(&keys[i], &key) < 0);
+	found = low ? &keys[low - 1] : &key;
+	if (!low || found->process != process || found->context != key.context ||
+	    found->event != key.event)
+		return (struct event_record){ -1, -1 };
 	return (struct event_record){
-		cuda_event_columns(v->trace)->stream[r->rows[low - 1]],
-		(int64_t)export_correlation(v, process, found.correlation),
+		cuda_event_columns(v->trace)->stream[found->row],
+		(int64_t)export_correlation(v, process, found->correlation),
 	};
+}
+
+struct wait {
+	uint64_t start_ns, end_ns;
+	uint32_t context, stream;
+	bool any_stream;
+};
+
+static bool ended_during(const struct event_columns *w, uint64_t row, const struct wait *wait)
+{
+	return column_has(w->start_valid, row) && column_has(w->end_valid, row) &&
+	       w->end_ns[row] >= wait->start_ns && w->end_ns[row] <= wait->end_ns &&
+	       w->context[row] == wait->context &&
+	       (wait->any_stream || w->stream[row] == wait->stream);
+}
+
+uint32_t sync_dependency(const struct export_view *v, size_t process, uint64_t sync_row)
+{
+	const struct event_columns *sync = &v->work[WORK_SYNC];
+	const uint8_t *kinds = synchronization_columns(v->trace)->kind;
+	struct wait wait = { sync->start_ns[sync_row], sync->end_ns[sync_row],
+			     sync->context[sync_row], sync->stream[sync_row],
+			     kinds[sync_row] == synchronization_kind_context };
+	uint32_t last = NO_WORK;
+	uint64_t last_end_ns = 0;
+
+	if (kinds[sync_row] != synchronization_kind_stream && !wait.any_stream)
+		return NO_WORK;
+	for (int k = 0; k < WORK_SYNC; k++) {
+		const struct event_columns *w = &v->work[k];
+		uint64_t first, row;
+
+		if (!w->rows)
+			continue;
+		first = trace_first_row(v->trace, w->table, process);
+		/* Rows without a time precede all others. */
+		row = first +
+		      sorted_prefix(trace_first_row(v->trace, w->table, process + 1) - first, i,
+				    !column_has(w->start_valid, first + i) ||
+					    w->start_ns[first + i] <= wait.end_ns);
+		for (unsigned n = 0; row-- > first && n < LOOK_BACK; n++) {
+			if (!ended_during(w, row, &wait) || w->end_ns[row] < last_end_ns)
+				continue;
+			last = work_number(v, w, row);
+			last_end_ns = w->end_ns[row];
+		}
+	}
+	return last;
 }

@@ -2,13 +2,17 @@
 #ifndef PITOT_EXPORT_EVENT_RECORDS_H
 #define PITOT_EXPORT_EVENT_RECORDS_H
 
+#include "base/vec.h"
 #include "export/export_view.h"
+
+struct cuda_event_key {
+	uint64_t process, context, event, correlation, row;
+};
 
 struct event_records {
 	const struct export_view *view;
-	/* row numbers of table cuda_event, sorted by process, context, event and correlation */
-	uint32_t *rows;
-	size_t count;
+	/* of the rows of table cuda_event, sorted in the order of the members */
+	VEC(struct cuda_event_key) keys;
 };
 
 struct event_record {

@@ -14,7 +14,6 @@ struct event_cursor {
 	const uint64_t *start_ns, *end_ns; /* the same array if events have no duration */
 	const uint8_t *start_valid, *end_valid;
 	const struct event_columns *work; /* for GPU work and synchronizations */
-	const uint32_t *configs; /* for kernels selected by name */
 	uint64_t row, stop;
 	uint64_t time_ns; /* start of the current row */
 	uint32_t process;
@@ -75,7 +74,7 @@ static bool is_event(struct export_merge *m, struct event_cursor *c)
 		return range_values_of(v, TABLE_range_value, row, &first);
 	if (c->kind == EVENT_CALL)
 		return call_is_selected(v, row);
-	return !c->work || work_is_selected(v, c->work, c->configs, row);
+	return !c->work || work_is_selected(v, c->work, row);
 }
 
 /* Advances to the first exported event at or after the current row. Returns false at the end. */
@@ -127,9 +126,20 @@ static struct event_cursor cursor_of_table(struct export_merge *m, enum event_ki
 		c.work = event_work(m->view, kind);
 	if (kind == EVENT_NVTX)
 		c.end_ns = m->view->nvtx_end_ns;
-	if (kind == EVENT_KERNEL && m->view->selection.configs)
-		c.configs = kernel_columns(t)->config;
 	return c;
+}
+
+/* The cursor of a list of events; returns room for their starts, and then their ends. */
+static uint64_t *list_cursor(struct event_cursor *c, enum event_kind kind, size_t count)
+{
+	uint64_t *times = malloc((2 * count + 1) * sizeof(*times));
+
+	*c = (struct event_cursor){ .start_ns = times,
+				    .end_ns = times + count,
+				    .stop = count,
+				    .kind = (uint8_t)kind,
+				    .table = (uint8_t)event_table(kind) };
+	return times;
 }
 
 ORDER(by_start, struct trace_loss, UP(start_ns))
@@ -143,22 +153,16 @@ static int load_losses(struct export_merge *m, struct event_cursor *c, struct er
 	if (r < 0)
 		return r;
 	m->losses = malloc((count + 1) * sizeof(*m->losses));
-	m->loss_start_ns = malloc((count + 1) * sizeof(*m->loss_start_ns));
-	m->loss_end_ns = malloc((count + 1) * sizeof(*m->loss_end_ns));
-	if (!m->losses || !m->loss_start_ns || !m->loss_end_ns)
+	m->loss_ns = list_cursor(c, EVENT_LOSS, count);
+	if (!m->losses || !m->loss_ns)
 		return error_set(e, -ENOMEM, "out of memory");
 	if (count)
 		memcpy(m->losses, losses, count * sizeof(*losses));
 	qsort(m->losses, count, sizeof(*m->losses), by_start);
 	for (size_t i = 0; i < count; i++) {
-		m->loss_start_ns[i] = m->losses[i].start_ns;
-		m->loss_end_ns[i] = MAX(m->losses[i].end_ns, m->losses[i].start_ns);
+		m->loss_ns[i] = m->losses[i].start_ns;
+		m->loss_ns[count + i] = MAX(m->losses[i].end_ns, m->losses[i].start_ns);
 	}
-	*c = (struct event_cursor){ .start_ns = m->loss_start_ns,
-				    .end_ns = m->loss_end_ns,
-				    .stop = count,
-				    .kind = EVENT_LOSS,
-				    .table = TABLE_loss };
 	return 0;
 }
 
@@ -167,19 +171,13 @@ static int load_gpu_ranges(struct export_merge *m, struct event_cursor *c, struc
 	struct gpu_ranges *g = &m->gpu_ranges;
 	int r = gpu_ranges_init(g, m->view);
 
-	m->range_start_ns = malloc((g->items.count + 1) * sizeof(*m->range_start_ns));
-	m->range_end_ns = malloc((g->items.count + 1) * sizeof(*m->range_end_ns));
-	if (r < 0 || !m->range_start_ns || !m->range_end_ns)
+	m->range_ns = list_cursor(c, EVENT_GPU_RANGE, g->items.count);
+	if (r < 0 || !m->range_ns)
 		return error_set(e, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < g->items.count; i++) {
-		m->range_start_ns[i] = g->items.data[i].start_ns;
-		m->range_end_ns[i] = g->items.data[i].end_ns;
+		m->range_ns[i] = g->items.data[i].start_ns;
+		m->range_ns[g->items.count + i] = g->items.data[i].end_ns;
 	}
-	*c = (struct event_cursor){ .start_ns = m->range_start_ns,
-				    .end_ns = m->range_end_ns,
-				    .stop = g->items.count,
-				    .kind = EVENT_GPU_RANGE,
-				    .table = TABLE_nvtx };
 	return 0;
 }
 
@@ -222,11 +220,9 @@ void export_merge_release(struct export_merge *m)
 	free(m->cursors);
 	free(m->heap);
 	free(m->losses);
-	free(m->loss_start_ns);
-	free(m->loss_end_ns);
+	free(m->loss_ns);
 	gpu_ranges_release(&m->gpu_ranges);
-	free(m->range_start_ns);
-	free(m->range_end_ns);
+	free(m->range_ns);
 	*m = (struct export_merge){ 0 };
 }
 

@@ -78,9 +78,8 @@ struct export_merge {
 	uint64_t done, total; /* in rows */
 	uint64_t next_report;
 	struct trace_loss *losses; /* sorted by start */
-	uint64_t *loss_start_ns, *loss_end_ns;
+	uint64_t *loss_ns, *range_ns; /* starts, then ends */
 	struct gpu_ranges gpu_ranges;
-	uint64_t *range_start_ns, *range_end_ns;
 };
 
 /* Returns the table of an event kind; for EVENT_GPU_RANGE the table of NVTX ranges. */

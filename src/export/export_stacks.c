@@ -4,19 +4,13 @@
 
 #include "schema/event_words.h"
 
-static const char *const note_texts[STACK_NOTES_END] = {
-	[STACK_NOTE_NONE] = NO_STACK,
-	[STACK_NOTE_STATES + off_cpu_state_unknown] = "[not running]",
-	[STACK_NOTE_STATES + off_cpu_state_sleeping] = "[sleeping]",
-	[STACK_NOTE_STATES + off_cpu_state_uninterruptible] = "[uninterruptible]",
-	[STACK_NOTE_STATES + off_cpu_state_runnable] = "[waiting for a processor]",
-	[STACK_NOTE_STATES + off_cpu_state_stopped] = "[stopped]",
-};
-
 static int add_notes(struct export_stacks *x)
 {
 	for (int i = 0; i < STACK_NOTES_END; i++) {
-		const char *text = note_texts[i] ?: stack_end_note((uint8_t)(i + 1));
+		const char *text = i == STACK_NOTE_NONE ? NO_STACK
+				   : i >= STACK_NOTE_STATES
+					   ? off_cpu_note((unsigned)i - STACK_NOTE_STATES)
+					   : stack_end_note((uint8_t)(i + 1));
 		int64_t frame = stacks_add_frame(&x->stacks, FRAME_NOTE, text, NULL, NULL);
 
 		if (frame < 0)

@@ -4,6 +4,7 @@
 #ifndef PITOT_EXPORT_EXPORT_STACKS_H
 #define PITOT_EXPORT_EXPORT_STACKS_H
 
+#include "analysis/cpu_moments.h"
 #include "analysis/stacks.h"
 
 /* Pseudo frames that explain what a stack lacks. */
@@ -14,7 +15,7 @@ enum stack_note {
 	STACK_NOTE_GUESSED,
 	STACK_NOTE_NONE,
 	STACK_NOTE_STATES, /* plus off_cpu_state_*; follow the innermost frame */
-	STACK_NOTES_END = STACK_NOTE_STATES + 5,
+	STACK_NOTES_END = STACK_NOTE_STATES + OFF_CPU_STATES,
 };
 
 struct export_stacks {

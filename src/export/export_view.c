@@ -301,7 +301,6 @@ static int compute_range_ends(struct export_view *v)
  */
 static int link_work(struct export_view *v, struct error *e)
 {
-	const uint32_t *configs = kernel_columns(v->trace)->config;
 	uint64_t count = 0;
 
 	for (int k = 0; k < WORK_KINDS; k++) {
@@ -321,7 +320,7 @@ static int link_work(struct export_view *v, struct error *e)
 		for (uint64_t row = w->rows; row-- > 0;) {
 			uint32_t call;
 
-			if (!work_is_selected(v, w, k == GPU_WORK_kernel ? configs : NULL, row))
+			if (!work_is_selected(v, w, row))
 				continue;
 			call = work_call(v, w, row);
 			if (call == TRACE_NO_ROW)
@@ -489,4 +488,18 @@ const char *export_thread_name(const struct export_view *v, uint32_t process, ui
 	if (!map_get(&v->thread_names, (uint64_t)process << 32 | thread, &row))
 		return NULL;
 	return export_text(v, TABLE_thread, COLUMN_thread_name, row, length);
+}
+
+void export_thread_title(const struct export_view *v, uint32_t process, uint32_t thread,
+			 struct strbuf *out)
+{
+	size_t length = 0;
+	const char *name = export_thread_name(v, process, thread, &length);
+
+	strbuf_addf(out, "thread %u", thread);
+	if (!length)
+		return;
+	strbuf_adds(out, " (");
+	strbuf_add(out, name, length);
+	strbuf_addc(out, ')');
 }

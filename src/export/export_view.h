@@ -13,7 +13,7 @@
 #include "analysis/calls.h"
 #include "analysis/filter.h"
 #include "analysis/gpus.h"
-#include "analysis/scope_paths.h"
+#include "analysis/nvtx_ranges.h"
 #include "export/event_names.h"
 #include "export/exporter.h"
 #include "trace/events.h"
@@ -92,14 +92,15 @@ void export_view_release(struct export_view *v);
 
 /* Whether a row of work has both times and passes the filters. */
 static inline bool work_is_selected(const struct export_view *v, const struct event_columns *w,
-				  const uint32_t *configs, uint64_t row)
+				    uint64_t row)
 {
 	if (!event_is_timed(w, row))
 		return false;
 	if (!selection_has_time(&v->selection, true, w->start_ns[row]) ||
 	    !selection_has_call(&v->selection, w->launches ? w->launches[row] : TRACE_NO_ROW))
 		return false;
-	return !configs || selection_has_config(&v->selection, configs[row]);
+	return !v->selection.configs || w->table != TABLE_kernel ||
+	       selection_has_config(&v->selection, kernel_columns(v->trace)->config[row]);
 }
 
 static inline uint32_t work_number(const struct export_view *v, const struct event_columns *w,
@@ -178,6 +179,10 @@ const char *export_scope(struct export_view *v, uint32_t path, size_t *length);
 /* Returns the name of a thread, or NULL if it has none. */
 const char *export_thread_name(const struct export_view *v, uint32_t process, uint32_t thread,
 			       size_t *length);
+
+/* Appends "thread 17 (worker)". */
+void export_thread_title(const struct export_view *v, uint32_t process, uint32_t thread,
+			 struct strbuf *out);
 
 /* Returns the string id of a STRING column; 0 if the value is missing. */
 uint32_t export_string(const struct export_view *v, enum table_id table, int column, uint64_t row);

@@ -1,7 +1,7 @@
 #include "export/exporter.h"
 
-#define EXPORTER_ROW(name, suffixes, description, splits, has_rank, has_samples, is_folder, write) \
-	{ { #name, suffixes, description }, splits, has_rank, has_samples, is_folder, write },
+#define EXPORTER_ROW(name, suffixes, splits, has_rank, has_samples, is_folder, write)              \
+	{ { #name, suffixes }, splits, has_rank, has_samples, is_folder, write },
 const struct exporter exporters[] = { EXPORTERS(EXPORTER_ROW){ .file = { .name = NULL } } };
 
 const struct exporter *exporter_by_path(const char *path)

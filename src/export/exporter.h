@@ -10,20 +10,15 @@
 #include "trace/trace.h"
 
 /*
- * F(name, suffixes, description, splits, has_rank, has_samples, is_folder, write): members of
+ * F(name, suffixes, splits, has_rank, has_samples, is_folder, write): members of
  * struct exporter.
  */
 #define EXPORTERS(F)                                                                               \
-	F(perfetto, ".perfetto-trace .pftrace .perfetto .perfetto-trace.gz .pftrace.gz",           \
-	  "Perfetto protobuf, for ui.perfetto.dev and trace processor", true, false, true, false,  \
-	  perfetto_write)                                                                          \
-	F(json, ".json .json.gz",                                                                  \
-	  "Chrome trace JSON like PyTorch's profiler, for HTA, Perfetto, chrome://tracing",        \
-	  false, true, false, false, chrome_json_write)                                            \
-	F(html, ".html", "self-contained timeline page, for any browser", false, false,            \
-	  false, false, html_write)                                                                \
-	F(gpufl, ".gpufl", "folder of gpufl's logs, for its analyzer, report, viz and agent",      \
-	  false, false, false, true, gpufl_write)
+	F(perfetto, ".perfetto-trace .pftrace .perfetto .perfetto-trace.gz .pftrace.gz", true,     \
+	  false, true, false, perfetto_write)                                                      \
+	F(json, ".json .json.gz", false, true, false, false, chrome_json_write)                    \
+	F(html, ".html", false, false, false, false, html_write)                                   \
+	F(gpufl, ".gpufl", false, false, false, true, gpufl_write)
 
 struct export_options {
 	uint64_t since_ns, until_ns; /* CLOCK_MONOTONIC; only events that start in [since, until) */
@@ -77,8 +72,7 @@ struct exporter {
 		     struct export_result *result, struct error *e);
 };
 
-#define EXPORTER_WRITE(name, suffixes, description, splits, has_rank, has_samples, is_folder,      \
-		       write)                                                                      \
+#define EXPORTER_WRITE(name, suffixes, splits, has_rank, has_samples, is_folder, write)            \
 	int write(struct trace *t, const struct export_options *options, const char *path,         \
 		  struct export_result *result, struct error *e);
 EXPORTERS(EXPORTER_WRITE)

@@ -11,7 +11,6 @@ struct file_format {
 	const char *name; /* value of --format */
 	/* file name suffixes, separated by blanks; the first is the preferred one */
 	const char *suffixes;
-	const char *description; /* one line, lower case, no full stop */
 };
 
 /*

@@ -52,17 +52,17 @@ static int queue_of(struct builder *b, const struct gpu_range *work, uint64_t *q
 }
 
 static int add_work(struct builder *b, const struct export_view *v, const struct event_columns *w,
-		    const uint32_t *configs, uint32_t process)
+		    uint32_t process)
 {
-	uint64_t row = w->rows ? trace_first_row(v->trace, w->table, process) : 0;
-	uint64_t stop = w->rows ? trace_first_row(v->trace, w->table, process + 1) : 0, queue;
+	struct row_walk rows = process_rows(v->trace, w->table, process);
+	uint64_t queue;
 
-	for (; row < stop; row++) {
+	while (w->rows && row_walk_next(&rows)) {
+		uint64_t row = rows.row;
 		uint32_t call, range;
 		struct gpu_range work;
 
-		if (!work_is_selected(v, w, configs, row) ||
-		    (call = work_call(v, w, row)) == TRACE_NO_ROW)
+		if (!work_is_selected(v, w, row) || (call = work_call(v, w, row)) == TRACE_NO_ROW)
 			continue;
 		range = b->ranges->of_call[call];
 		if (range == NVTX_NO_RANGE)
@@ -109,7 +109,6 @@ int gpu_ranges_init(struct gpu_ranges *g, const struct export_view *v)
 {
 	const struct nvtx_ranges *ranges = &v->ranges;
 	struct builder b = { .g = g, .ranges = ranges };
-	const uint32_t *configs = kernel_columns(v->trace)->config;
 	int r = 0;
 
 	*g = (struct gpu_ranges){ 0 };
@@ -122,7 +121,7 @@ int gpu_ranges_init(struct gpu_ranges *g, const struct export_view *v)
 		b.first[i] = NO_SPAN;
 	for (uint32_t p = 0; p < v->process_count; p++)
 		for (int k = 0; k < WORK_SYNC && r >= 0; k++)
-			r = add_work(&b, v, &v->work[k], k == GPU_WORK_kernel ? configs : NULL, p);
+			r = add_work(&b, v, &v->work[k], p);
 	if (r >= 0)
 		r = add_to_parents(&b);
 	if (r >= 0 && g->items.count)

@@ -1,6 +1,7 @@
 #include "export/lanes.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 static void end_until(struct lanes *l, size_t index, uint64_t now_ns)
 {
@@ -58,4 +59,29 @@ void lanes_release(struct lanes *l)
 	for (size_t i = 0; i < l->items.count; i++)
 		vec_release(&l->items.data[i].ends);
 	vec_release(&l->items);
+}
+
+void *tracks_at(struct tracks *t, uint64_t key, size_t size, bool *is_new)
+{
+	uint64_t *number = map_at(&t->index, key, t->items.count);
+	struct lanes *track;
+
+	*is_new = number && *number == t->items.count;
+	if (!*is_new)
+		return number ? t->items.data[*number] : NULL;
+	track = calloc(1, size);
+	if (track && vec_push(&t->items, track) == 0)
+		return track;
+	free(track);
+	return NULL;
+}
+
+void tracks_release(struct tracks *t)
+{
+	for (size_t i = 0; i < t->items.count; i++) {
+		lanes_release(t->items.data[i]);
+		free(t->items.data[i]);
+	}
+	vec_release(&t->items);
+	map_release(&t->index);
 }

@@ -6,13 +6,12 @@
 #define PITOT_IMPORT_IMPORTER_H
 
 #include <signal.h>
-#include <stdbool.h>
 
 #include "base/error.h"
 #include "schema/schema.h"
 
-/* F(name, description, read): members of struct importer. */
-#define IMPORTERS(F) F(gpufl, "folder of gpufl's logs, of one session or many", gpufl_read)
+/* F(name, read): members of struct importer. */
+#define IMPORTERS(F) F(gpufl, gpufl_read)
 
 struct import_options {
 	void (*progress)(void *user, uint64_t done, uint64_t total); /* counts bytes; may be NULL */
@@ -31,7 +30,7 @@ struct import_result {
 };
 
 struct importer {
-	const char *name, *description;
+	const char *name;
 	/*
 	 * Writes segments into `directory`, which exists; result must be zeroed. Returns 0,
 	 * -ECANCELED after *cancel, -ENODATA if there is nothing of the format, or another negative
@@ -41,7 +40,7 @@ struct importer {
 		    struct import_result *result, struct error *e);
 };
 
-#define IMPORTER_READ(name, description, read)                                                     \
+#define IMPORTER_READ(name, read)                                                                  \
 	int read(const char *path, const struct import_options *options, const char *directory,    \
 		 struct import_result *result, struct error *e);
 IMPORTERS(IMPORTER_READ)

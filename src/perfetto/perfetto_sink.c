@@ -5,7 +5,6 @@
  */
 #include "perfetto/perfetto_sink.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 

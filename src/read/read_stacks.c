@@ -1,4 +1,4 @@
-#include "read/read_stacks.h"
+#include "read/read_table.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #ifndef PITOT_READ_VIEW_COLUMNS_H
 #define PITOT_READ_VIEW_COLUMNS_H
 
-#include "analysis/scope_paths.h"
+#include "analysis/nvtx_ranges.h"
 #include "base/json.h"
 #include "base/vec.h"
 #include "trace/counter_value.h"

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "analysis/filter.h"
 #include "trace/columns.h"
 
 static int thread_column(const struct table_schema *table)
@@ -37,21 +38,17 @@ static int find_by_thread(struct view_scopes *s, struct trace *t, const struct t
 	const uint32_t *threads = trace_u32(t, table->id, column);
 	const uint8_t *valid = trace_valid(t, table->id, column);
 	const uint64_t *times = trace_u64(t, table->id, table->time_column);
+	struct nvtx_cursor cursor = { .ranges = &s->ranges };
 
-	for (size_t p = 0; p < trace_process_count(t) && r >= 0; p++) {
-		uint64_t row = trace_first_row(t, table->id, p);
-		struct nvtx_cursor cursor;
+	for (struct row_walk w = all_rows(t, table->id); r >= 0 && row_walk_next(&w);) {
+		uint32_t range = NVTX_NO_RANGE;
 
-		nvtx_cursor_init(&cursor, &s->ranges, trace_process(t, p)->subject);
-		for (; row < trace_first_row(t, table->id, p + 1) && r >= 0; row++) {
-			uint32_t range = NVTX_NO_RANGE;
-
-			if (column_has(valid, row))
-				r = nvtx_cursor_at(&cursor, threads[row], times[row], &range);
-			s->paths[row] = nvtx_path(&s->ranges, range);
-		}
-		nvtx_cursor_release(&cursor);
+		if (column_has(valid, w.row))
+			r = nvtx_cursor_at(&cursor, trace_process(t, w.process)->subject,
+					   threads[w.row], times[w.row], &range);
+		s->paths[w.row] = nvtx_path(&s->ranges, range);
 	}
+	map_release(&cursor.last);
 	return r == -ENOMEM ? error_set(e, r, "out of memory") : r;
 }
 

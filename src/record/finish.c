@@ -6,7 +6,6 @@
 
 #include "record/symbolize.h"
 #include "format/loss_tally.h"
-#include "format/rows.h"
 #include "gpufl/gpufl_folder.h"
 
 /*

@@ -2,7 +2,6 @@
 #include "record/process_tree.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include "base/map.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
+#include "format/rows.h"
 #include "record/checks.h"
 
 #define RUNNING_MAX 65536u /* further processes are not followed */
@@ -90,11 +90,6 @@ static void release(struct member *p)
 	free(p->directory);
 }
 
-static uint32_t string_id(struct process_tree *tree, const char *text)
-{
-	return writer_string(tree->writer, text, text ? strlen(text) : 0);
-}
-
 static void write_row(struct process_tree *tree, const struct member *p, uint64_t end_ns,
 		      int status)
 {
@@ -103,11 +98,11 @@ static void write_row(struct process_tree *tree, const struct member *p, uint64_
 		.parent_pid = (uint32_t)p->parent,
 		.start_ns = p->start_ns,
 		.end_ns = end_ns,
-		.command = string_id(tree, p->command),
-		.executable = string_id(tree, p->executable),
-		.directory = string_id(tree, p->directory),
-		.host = string_id(tree, tree->host),
-		.boot_id = string_id(tree, tree->boot_id),
+		.command = rows_text(tree->writer, p->command),
+		.executable = rows_text(tree->writer, p->executable),
+		.directory = rows_text(tree->writer, p->directory),
+		.host = rows_text(tree->writer, tree->host),
+		.boot_id = rows_text(tree->writer, tree->boot_id),
 		.uid = p->uid,
 		.source = process_source_record,
 		.exit_status = status,

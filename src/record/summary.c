@@ -10,8 +10,6 @@
 #include "analysis/capabilities.h"
 #include "analysis/cost.h"
 #include "analysis/graphs.h"
-#include "base/clock.h"
-#include "sampler/cpu_sampler.h"
 #include "schema/event_words.h"
 
 static int add_graphs(struct trace *t, const struct selection *s, struct record_summary *end,

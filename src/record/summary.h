@@ -8,7 +8,6 @@
 
 #include "analysis/cost.h"
 #include "base/error.h"
-#include "base/strbuf.h"
 #include "trace/trace.h"
 
 #define ENGINE_LIMITS 4 /* one each for the engine, its metrics, graphs, and its interval */

@@ -9,12 +9,13 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "base/clock.h"
+#include "analysis/filter.h"
 #include "base/io.h"
 #include "base/map.h"
 #include "base/path.h"
 #include "base/search.h"
 #include "base/vec.h"
+#include "format/rows.h"
 #include "format/segment.h"
 #include "format/writer.h"
 #include "trace/trace.h"
@@ -51,11 +52,6 @@ static uint64_t value(const struct work *w, enum table_id table, int column, uin
 	return trace_value(w->trace, table, column, row, NULL);
 }
 
-static const char *text(const struct work *w, enum table_id table, int column, uint64_t row)
-{
-	return trace_string(w->trace, (uint32_t)value(w, table, column, row));
-}
-
 /* --- addresses --- */
 
 ORDER(by_address, struct code_address, UP(address) ?: UP(is_kernel) ?: DOWN(is_return))
@@ -67,16 +63,15 @@ ORDER(by_address, struct code_address, UP(address) ?: UP(is_kernel) ?: DOWN(is_r
  */
 static int collect(struct work *w, size_t process)
 {
-	uint64_t end = trace_first_row(w->trace, TABLE_stack_node, process + 1);
+	struct row_walk rows = process_rows(w->trace, TABLE_stack_node, process);
 	size_t kept = 0;
 	int r = 0;
 
 	w->addresses.count = 0;
-	for (uint64_t row = trace_first_row(w->trace, TABLE_stack_node, process);
-	     row < end && r == 0; row++) {
-		uint64_t kind = value(w, TABLE_stack_node, COLUMN_stack_node_kind, row);
+	while (r == 0 && row_walk_next(&rows)) {
+		uint64_t kind = value(w, TABLE_stack_node, COLUMN_stack_node_kind, rows.row);
 		struct code_address item = {
-			.address = value(w, TABLE_stack_node, COLUMN_stack_node_address, row),
+			.address = value(w, TABLE_stack_node, COLUMN_stack_node_address, rows.row),
 			.is_kernel = kind == frame_kind_kernel,
 			.is_return = kind == frame_kind_native,
 		};
@@ -95,14 +90,15 @@ static int collect(struct work *w, size_t process)
 
 static int collect_modules(struct work *w, size_t process)
 {
-	uint64_t end = trace_first_row(w->trace, TABLE_module, process + 1);
+	struct row_walk rows = process_rows(w->trace, TABLE_module, process);
 
 	w->modules.count = 0;
-	for (uint64_t row = trace_first_row(w->trace, TABLE_module, process); row < end; row++) {
-#define MODULE(column) value(w, TABLE_module, COLUMN_module_##column, row)
+	while (row_walk_next(&rows)) {
+#define MODULE(column) value(w, TABLE_module, COLUMN_module_##column, rows.row)
 		struct symbol_module m = {
-			.path = text(w, TABLE_module, COLUMN_module_path, row),
-			.build_id = text(w, TABLE_module, COLUMN_module_build_id, row),
+			.path = row_text(w->trace, TABLE_module, COLUMN_module_path, rows.row),
+			.build_id =
+				row_text(w->trace, TABLE_module, COLUMN_module_build_id, rows.row),
 			.start = MODULE(start_address),
 			.end = MODULE(end_address),
 			.load_bias = MODULE(load_bias),
@@ -129,15 +125,16 @@ static bool is_this_boot(const char *boot_id)
 static int add_process(struct work *w, size_t process)
 {
 	const struct trace_process *of = trace_process(w->trace, process);
-	uint64_t end = trace_first_row(w->trace, TABLE_process, process + 1);
+	struct row_walk rows = process_rows(w->trace, TABLE_process, process);
 	struct symbol_process p = { .pid = of->pid, .directory = "" };
 	int r = collect_modules(w, process);
 
 	if (r < 0)
 		return r;
-	for (uint64_t row = trace_first_row(w->trace, TABLE_process, process); row < end; row++) {
-		p.directory = text(w, TABLE_process, COLUMN_process_directory, row);
-		p.is_here = is_this_boot(text(w, TABLE_process, COLUMN_process_boot_id, row));
+	while (row_walk_next(&rows)) {
+		p.directory = row_text(w->trace, TABLE_process, COLUMN_process_directory, rows.row);
+		p.is_here = is_this_boot(
+			row_text(w->trace, TABLE_process, COLUMN_process_boot_id, rows.row));
 	}
 	p.start_unix_ns = trace_unix_ns(w->trace, of->start_ns);
 	p.modules = w->modules.data;
@@ -170,22 +167,12 @@ static int collect_earlier(struct work *w)
 /* Finds the first row that is not before `key`. */
 static size_t find_earlier(const struct work *w, const struct earlier *key)
 {
-	size_t low = 0, high = w->earlier.count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (by_session(&w->earlier.data[middle], key) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return sorted_prefix(w->earlier.count, i, by_session(&w->earlier.data[i], key) < 0);
 }
 
 static const char *text_or_null(const struct work *w, int column, uint64_t row)
 {
-	const char *s = text(w, TABLE_symbol, column, row);
+	const char *s = row_text(w->trace, TABLE_symbol, column, row);
 
 	return *s ? s : NULL;
 }
@@ -228,11 +215,6 @@ static void use_earlier(const struct work *w, uint64_t session, uint64_t address
 
 /* --- rows --- */
 
-static uint32_t intern(struct work *w, const char *s)
-{
-	return writer_string(w->writer, s, s ? strlen(s) : 0);
-}
-
 static void write_rows(struct work *w, uint64_t session, uint64_t address,
 		       const struct symbol_answer *answer)
 {
@@ -241,9 +223,9 @@ static void write_rows(struct work *w, uint64_t session, uint64_t address,
 		struct row_symbol row = {
 			.address = address,
 			.inline_depth = i,
-			.function = intern(w, f->function),
-			.module = intern(w, answer->module),
-			.file = intern(w, f->file),
+			.function = rows_text(w->writer, f->function),
+			.module = rows_text(w->writer, answer->module),
+			.file = rows_text(w->writer, f->file),
 			.line = f->line,
 			.function_start = answer->function_start,
 			.session = session,

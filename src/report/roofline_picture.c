@@ -2,7 +2,7 @@
  * roofline_picture.c: both axes are logarithmic. A kernel has a point for each level of memory and
  * type of number; the roofs are the highest peaks that were measured.
  */
-#include "report/roofline_picture.h"
+#include "report/section.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/human.h"
 #include "report/section_html.h"
 
 #define COLUMNS_MAX 24

@@ -280,6 +280,11 @@ static inline uint64_t report_tree_rows(const struct report_view *v)
 
 #define RESULT(name) .result = offsetof(struct report, name)
 
+/*
+ * Appends the roofline of measured kernels as an svg element, which stands alone as a file or in a
+ * page. False, and nothing is appended: no measured kernel computed and used memory.
+ */
+bool roofline_picture(const struct report_view *v, struct strbuf *out);
 /* Appends the report as text, about one screen, the most important sections first. */
 void report_print_text(const struct report_view *v);
 /* Appends a self-contained page with the same contents; view.html must be true. */

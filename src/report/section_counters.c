@@ -9,9 +9,7 @@
 
 #include "analysis/capabilities.h"
 #include "analysis/counters.h"
-#include "analysis/occupancy.h"
 #include "base/human.h"
-#include "report/roofline_picture.h"
 #include "report/words.h"
 #include "symbol/demangle.h"
 

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "analysis/inner_callers.h"
-#include "analysis/occupancy.h"
-#include "analysis/scope_paths.h"
+#include "analysis/nvtx_ranges.h"
 #include "base/path.h"
 #include "report/words.h"
 #include "symbol/demangle.h"

@@ -1,7 +1,6 @@
 /* section_idle.c: why a GPU was idle, and the lengths of the gaps. */
 #include "report/section.h"
 
-#include "analysis/busy.h"
 #include "analysis/idle.h"
 #include "analysis/verdict.h"
 #include "report/words.h"

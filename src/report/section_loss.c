@@ -86,7 +86,7 @@ static void print(const struct report_view *v)
 #define LOSS(member) MEMBER(struct loss_sum, member)
 
 static const struct field loss_fields[] = {
-	FIELD("reason", NULL, CHOICE, LOSS(reason), .names = loss_reason_name),
+	FIELD("reason", NULL, CHOICE, LOSS(reason), .names = loss_name),
 	FIELD("count", NULL, COUNT, LOSS(count)),
 	FIELD("count_is_least", NULL, FLAG, LOSS(unknown)),
 	FIELD("detail", NULL, TEXT, LOSS(detail)),

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "analysis/scope_counters.h"
-#include "analysis/scope_paths.h"
-#include "report/text.h"
+#include "analysis/nvtx_ranges.h"
 #include "report/words.h"
 
 #define COUNTER(member) MEMBER(struct scope_counter, member)

@@ -2,10 +2,9 @@
 #include "report/section.h"
 
 #include "analysis/cpu_use.h"
-#include "analysis/scope_paths.h"
+#include "analysis/nvtx_ranges.h"
 #include "analysis/scope_times.h"
 #include "analysis/sync_calls.h"
-#include "report/text.h"
 #include "report/words.h"
 
 #define INDENT_MAX 16u

@@ -4,7 +4,6 @@
  */
 #include "report/section.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "analysis/busy.h"

@@ -3,17 +3,14 @@
 
 #include <string.h>
 
-#include "analysis/busy.h"
 #include "analysis/capabilities.h"
 #include "analysis/cost.h"
 #include "analysis/cpu_use.h"
 #include "analysis/idle_lines.h"
-#include "analysis/occupancy.h"
 #include "analysis/stalls.h"
 #include "analysis/verdict.h"
 #include "base/path.h"
 #include "report/words.h"
-#include "trace/columns.h"
 #include "symbol/demangle.h"
 
 #define TAIL_SHARE 10 /* 1/10 of the kernel time */

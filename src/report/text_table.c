@@ -1,6 +1,5 @@
 #include "report/text_table.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/human.h"

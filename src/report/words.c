@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "report/text.h"
 #include "symbol/demangle.h"
-#include "trace/columns.h"
 
 void report_thread_text(const struct report *r, uint32_t process, uint32_t thread,
 			struct strbuf *out)

@@ -57,8 +57,7 @@ static const char *memory_kind_name(uint8_t kind)
 	return name_of(names, ARRAY_SIZE(names), kind);
 }
 
-/* The schema has the names. */
-static const char *value_name(enum table_id table, int column, uint8_t value)
+const char *event_value_name(enum table_id table, int column, unsigned value)
 {
 	const char *name = schema_value_name(&schema_table(table)->columns[column], value);
 
@@ -67,12 +66,12 @@ static const char *value_name(enum table_id table, int column, uint8_t value)
 
 static const char *copy_kind_name(uint8_t kind)
 {
-	return value_name(TABLE_memcpy, COLUMN_memcpy_kind, kind);
+	return event_value_name(TABLE_memcpy, COLUMN_memcpy_kind, kind);
 }
 
-const char *loss_name(uint8_t reason)
+const char *loss_name(unsigned reason)
 {
-	return value_name(TABLE_loss, COLUMN_loss_reason, reason);
+	return event_value_name(TABLE_loss, COLUMN_loss_reason, reason);
 }
 
 void own_profiler_windows(struct strbuf *out, uint64_t ns, uint64_t windows)
@@ -85,7 +84,7 @@ void own_profiler_windows(struct strbuf *out, uint64_t ns, uint64_t windows)
 
 const char *allocation_name(uint8_t operation)
 {
-	return value_name(TABLE_allocation, COLUMN_allocation_operation, operation);
+	return event_value_name(TABLE_allocation, COLUMN_allocation_operation, operation);
 }
 
 const char *stack_end_note(uint8_t end)

@@ -10,7 +10,9 @@
 
 const char *synchronization_name(uint8_t kind); /* "Stream Sync" */
 const char *overhead_name(uint8_t kind); /* "Buffer Flush" */
-const char *loss_name(uint8_t reason); /* "ring_full" */
+const char *loss_name(unsigned reason); /* "ring_full" */
+/* Name of an enum column's value; "unknown" if the schema has none. */
+const char *event_value_name(enum table_id table, int column, unsigned value);
 /* Appends a sentence about losses of reason own_profiler. */
 void own_profiler_windows(struct strbuf *out, uint64_t ns, uint64_t windows);
 const char *allocation_name(uint8_t operation); /* "release" */

@@ -56,7 +56,7 @@ def add_exporter(src, files):
     text = header.read_text()
     rows = re.search(r"#define EXPORTERS\(F\).*?\n\n", text, re.S).group()
     last = rows.rstrip("\n")
-    header.write_text(text.replace(rows, f'{last} \\\n\tF(csv, ".csv", "GPU work as text", false, false, false, false, csv_write)\n\n'))
+    header.write_text(text.replace(rows, f'{last} \\\n\tF(csv, ".csv", false, false, false, false, csv_write)\n\n'))
 
 
 @pytest.fixture(scope="module")

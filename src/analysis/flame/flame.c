@@ -142,10 +142,6 @@ static int prepare(struct flame_builder *b)
 	};
 	struct stacks *s = &b->flame->stacks;
 
-	b->function_frames = malloc((b->calls.function_count + 1) * sizeof(*b->function_frames));
-	if (!b->function_frames)
-		return -ENOMEM;
-	memset(b->function_frames, 0xff, (b->calls.function_count + 1) * sizeof(uint32_t));
 	for (size_t i = 1; i < ARRAY_SIZE(ends); i++) {
 		int64_t frame = stacks_add_frame(s, FRAME_NOTE, ends[i], NULL, NULL);
 
@@ -174,10 +170,8 @@ static void builder_release(struct flame_builder *b)
 	if (b->captures_ready)
 		graph_stacks_release(&b->captures);
 	free(b->places);
-	free(b->function_frames);
-	for (size_t i = 0; i < FLAME_PREFIXES; i++)
-		free(b->prefixes[i].nodes);
-	map_release(&b->other_prefixes);
+	map_release(&b->function_frames);
+	map_release(&b->prefixes);
 	for (size_t i = 0; i < FLAME_LEVELS; i++)
 		map_release(&b->levels[i]);
 	thread_names_release(&b->threads);

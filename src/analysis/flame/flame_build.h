@@ -5,10 +5,8 @@
 #include "analysis/calls.h"
 #include "analysis/flame/flame.h"
 #include "analysis/graph_stacks.h"
-#include "analysis/scope_paths.h"
+#include "analysis/nvtx_ranges.h"
 #include "analysis/thread_names.h"
-
-#define FLAME_PREFIXES 16 /* number of bases with an array of nodes */
 
 /* Device and stream on which a call's work ran or for which it waited; UINT32_MAX: unknown. */
 struct call_place {
@@ -29,18 +27,12 @@ struct flame_builder {
 	const uint32_t *stack_ids; /* of api_call */
 	const uint8_t *stack_valid;
 	struct call_place *places; /* by row of api_call; NULL: not needed */
-	/* cache of tree nodes by base and row of stack_node */
-	struct flame_prefixes {
-		uint32_t base; /* 0: free */
-		uint32_t *nodes; /* by row; 0: not known yet */
-	} prefixes[FLAME_PREFIXES];
-	struct map other_prefixes; /* of further bases: base << 32 | row -> node */
+	struct map prefixes; /* cache of nodes: base << 32 | row of stack_node -> node */
 	struct map levels[FLAME_LEVELS]; /* key of a level -> frame */
 	struct thread_names threads;
 	/* process << 32 | tid -> frame, for calls and samples without a stack */
 	struct map thread_frames;
-	/* by row of api_function, plus one for unknown functions; FLAME_NONE until needed */
-	uint32_t *function_frames;
+	struct map function_frames; /* by row of api_function */
 	uint32_t ends[STACK_ENDS]; /* by enum stack_end: frame of the note */
 	VEC(uint32_t) climb;
 };
@@ -95,8 +87,11 @@ uint32_t flame_launch(struct flame_builder *b, enum flame_kind kind, const struc
 #define FLAME_NO_LAUNCH "[no launch]"
 /* Node of work without a launch. */
 uint32_t flame_unmatched(struct flame_builder *b, uint32_t base) MUST_USE;
-/* Frame of a kernel with this mangled name, or -ENOMEM. */
-int64_t flame_kernel_frame(struct stacks *s, const char *name) MUST_USE;
+/* Frame of a kernel with this mangled name; FLAME_NONE: out of memory. */
+uint32_t flame_kernel_frame(struct flame_builder *b, const char *name) MUST_USE;
+/* Frame with a text, and a name for tools or NULL; FLAME_NONE: out of memory. */
+uint32_t flame_text_frame(struct flame_builder *b, enum frame_class class,
+			  const struct strbuf *text, const char *system_name) MUST_USE;
 /* Finds where the work of each call ran, for the levels of calls. 0 or a negative code. */
 int flame_places_init(struct flame_builder *b, struct error *e) MUST_USE;
 

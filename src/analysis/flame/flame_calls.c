@@ -28,9 +28,7 @@ static int add_call(void *user, uint32_t process, uint32_t row)
 		event.device = b->places[row].device;
 		event.stream = b->places[row].stream;
 	}
-	node = flame_base(b, a->kind, &event);
-	if (node != FLAME_NONE)
-		node = flame_call(b, node, process, row);
+	node = flame_call(b, flame_base(b, a->kind, &event), process, row);
 	return flame_add_time(b, a->kind, node, ns);
 }
 

@@ -3,134 +3,71 @@
  */
 #include <errno.h>
 
+#include "analysis/cpu_moments.h"
 #include "analysis/flame/flame_build.h"
 
-/* The columns of cpu_sample or off_cpu. */
-struct samples {
+struct adding {
+	struct flame_builder *builder;
 	enum flame_kind kind;
-	enum table_id table;
-	const uint64_t *times;
-	const uint64_t *weights; /* cpu_sample: ns */
-	const uint64_t *ends; /* off_cpu */
-	const uint8_t *states; /* off_cpu */
-	const uint32_t *threads, *stacks;
-	const uint8_t *stacks_valid;
-	uint32_t state_frames[5]; /* of enum off_cpu_state */
+	struct nvtx_cursor ranges;
+	uint32_t state_frames[OFF_CPU_STATES];
 };
-
-static const char *const state_names[5] = {
-	[off_cpu_state_unknown] = "[not running]",
-	[off_cpu_state_sleeping] = "[sleeping]",
-	[off_cpu_state_uninterruptible] = "[uninterruptible]",
-	[off_cpu_state_runnable] = "[waiting for a processor]",
-	[off_cpu_state_stopped] = "[stopped]",
-};
-
-static struct samples cpu_samples(const struct trace *t)
-{
-	return (struct samples){
-		.kind = FLAME_CPU,
-		.table = TABLE_cpu_sample,
-		.times = trace_u64(t, TABLE_cpu_sample, COLUMN_cpu_sample_time_ns),
-		.weights = trace_u64(t, TABLE_cpu_sample, COLUMN_cpu_sample_weight_ns),
-		.threads = trace_u32(t, TABLE_cpu_sample, COLUMN_cpu_sample_thread),
-		.stacks = trace_u32(t, TABLE_cpu_sample, COLUMN_cpu_sample_stack),
-		.stacks_valid = trace_valid(t, TABLE_cpu_sample, COLUMN_cpu_sample_stack),
-	};
-}
-
-static struct samples off_cpu_times(const struct trace *t)
-{
-	return (struct samples){
-		.kind = FLAME_OFF_CPU,
-		.table = TABLE_off_cpu,
-		.times = trace_u64(t, TABLE_off_cpu, COLUMN_off_cpu_start_ns),
-		.ends = trace_u64(t, TABLE_off_cpu, COLUMN_off_cpu_end_ns),
-		.states = trace_u8(t, TABLE_off_cpu, COLUMN_off_cpu_state),
-		.threads = trace_u32(t, TABLE_off_cpu, COLUMN_off_cpu_thread),
-		.stacks = trace_u32(t, TABLE_off_cpu, COLUMN_off_cpu_stack),
-		.stacks_valid = trace_valid(t, TABLE_off_cpu, COLUMN_off_cpu_stack),
-	};
-}
-
-static uint64_t weight_of(const struct samples *s, uint64_t row)
-{
-	if (s->weights)
-		return s->weights[row];
-	return s->ends[row] > s->times[row] ? s->ends[row] - s->times[row] : 0;
-}
 
 /* Adds the state of a thread that is off the CPU, below its stack. */
-static uint32_t add_state(struct flame_builder *b, struct samples *s, uint64_t row, uint32_t node)
+static uint32_t add_state(struct adding *a, unsigned state, uint32_t node)
 {
-	unsigned state = s->states[row] < ARRAY_SIZE(state_names) ? s->states[row] : 0;
+	struct flame *f = a->builder->flame;
 
-	if (!s->state_frames[state]) {
-		int64_t id = stacks_add_frame(&b->flame->stacks, FRAME_NOTE, state_names[state],
-					      NULL, NULL);
+	if (!a->state_frames[state]) {
+		int64_t id =
+			stacks_add_frame(&f->stacks, FRAME_NOTE, off_cpu_note(state), NULL, NULL);
 
 		if (id < 0)
 			return FLAME_NONE;
-		s->state_frames[state] = (uint32_t)id;
+		a->state_frames[state] = (uint32_t)id;
 	}
-	return flame_tree_child(&b->flame->tree, node, s->state_frames[state]);
+	return flame_tree_child(&f->tree, node, a->state_frames[state]);
 }
 
-static int add_row(struct flame_builder *b, struct samples *s, size_t process,
-		   struct nvtx_cursor *ranges, uint64_t row)
+static int add_moment(struct adding *a, const struct cpu_moment *m)
 {
+	struct flame_builder *b = a->builder;
 	struct flame_event event = {
-		.process = flame_process(b, process),
-		.thread = s->threads[row],
+		.process = flame_process(b, m->process),
+		.thread = m->thread,
 		.device = UINT32_MAX,
 		.stream = UINT32_MAX,
 		.scope = SCOPE_NONE,
 	};
-	uint64_t ns = weight_of(s, row);
-	bool has_stack = !s->stacks_valid || s->stacks_valid[row];
 	uint32_t node, range;
 
 	if (b->ranges_ready) {
-		if (nvtx_cursor_at(ranges, event.thread, s->times[row], &range) < 0)
+		if (nvtx_cursor_at(&a->ranges, event.process, event.thread, m->start_ns, &range) <
+		    0)
 			return -ENOMEM;
 		event.scope = nvtx_path(&b->ranges, range);
 	}
 	if (!scope_path_selected(b->scopes, event.scope))
 		return 0;
-	node = flame_base(b, s->kind, &event);
-	if (node != FLAME_NONE)
-		node = flame_sample(b, node, process, has_stack ? s->stacks[row] : 0, event.thread,
-				    &b->flame->sections[s->kind].stackless);
-	if (node != FLAME_NONE && s->states)
-		node = add_state(b, s, row, node);
-	return flame_add_time(b, s->kind, node, ns);
-}
-
-static int add_process(struct flame_builder *b, struct samples *s, size_t process)
-{
-	uint64_t row = trace_first_row(b->trace, s->table, process);
-	uint64_t end = trace_first_row(b->trace, s->table, process + 1);
-	struct nvtx_cursor ranges;
-	int r = 0;
-
-	nvtx_cursor_init(&ranges, &b->ranges, flame_process(b, process));
-	for (; row < end && r >= 0; row++)
-		if (flame_selects(b, s->table, row, true, s->times[row]))
-			r = add_row(b, s, process, &ranges, row);
-	nvtx_cursor_release(&ranges);
-	return r;
+	node = flame_sample(b, flame_base(b, a->kind, &event), m->process, m->stack, event.thread,
+			    &b->flame->sections[a->kind].stackless);
+	if (a->kind == FLAME_OFF_CPU)
+		node = add_state(a, m->state, node);
+	return flame_add_time(b, a->kind, node, m->weight_ns);
 }
 
 int flame_add_samples(struct flame_builder *b, enum flame_kind kind, struct error *e)
 {
 	enum table_id table = kind == FLAME_CPU ? TABLE_cpu_sample : TABLE_off_cpu;
-	struct samples s;
+	struct adding a = { .builder = b, .kind = kind, .ranges.ranges = &b->ranges };
 	int r = trace_load(b->trace, table, 0, e);
 
-	if (r < 0)
-		return r;
-	s = kind == FLAME_CPU ? cpu_samples(b->trace) : off_cpu_times(b->trace);
-	for (size_t p = 0; p < trace_process_count(b->trace) && r >= 0; p++)
-		r = add_process(b, &s, p);
+	for (struct row_walk w = all_rows(b->trace, table); r >= 0 && row_walk_next(&w);) {
+		struct cpu_moment m = cpu_moment_of(b->trace, table, w.process, w.row);
+
+		if (flame_selects(b, table, w.row, true, m.start_ns))
+			r = add_moment(&a, &m);
+	}
+	map_release(&a.ranges.last);
 	return r;
 }

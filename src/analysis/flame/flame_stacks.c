@@ -70,6 +70,16 @@ static void level_text(struct flame_builder *b, enum flame_level level, size_t p
 	}
 }
 
+uint32_t flame_text_frame(struct flame_builder *b, enum frame_class class,
+			  const struct strbuf *text, const char *system_name)
+{
+	int64_t id = text->failed ? -ENOMEM
+				  : stacks_add_frame(&b->flame->stacks, class, strbuf_text(text),
+						     NULL, system_name);
+
+	return id < 0 ? FLAME_NONE : (uint32_t)id;
+}
+
 /* Finds or adds the child of a node for a value of a level. */
 static uint32_t add_level(struct flame_builder *b, uint32_t node, enum flame_level level,
 			  size_t process, uint32_t value)
@@ -80,16 +90,9 @@ static uint32_t add_level(struct flame_builder *b, uint32_t node, enum flame_lev
 		return FLAME_NONE;
 	if (*frame == FLAME_NONE) {
 		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-		int64_t id;
 
 		level_text(b, level, process, value, &text);
-		id = text.failed
-			     ? -ENOMEM
-			     : stacks_add_frame(&b->flame->stacks, FRAME_LEVEL, strbuf_text(&text),
-						NULL, flame_level_name(level));
-		if (id < 0)
-			return FLAME_NONE;
-		*frame = (uint64_t)id;
+		*frame = flame_text_frame(b, FRAME_LEVEL, &text, flame_level_name(level));
 	}
 	return flame_tree_child(&b->flame->tree, node, (uint32_t)*frame);
 }
@@ -103,7 +106,7 @@ static uint32_t add_scopes(struct flame_builder *b, uint32_t node, uint32_t path
 	for (; path != SCOPE_NONE; path = b->ranges.paths[path].parent)
 		if (vec_push(&b->climb, path) < 0)
 			return FLAME_NONE;
-	while (b->climb.count && node != FLAME_NONE) {
+	while (b->climb.count) {
 		path = b->climb.data[--b->climb.count];
 		node = add_level(b, node, FLAME_BY_SCOPE, 0, b->ranges.paths[path].message);
 	}
@@ -125,10 +128,10 @@ uint32_t flame_base(struct flame_builder *b, enum flame_kind kind, const struct 
 	if (flame_kind_is_sampled(kind))
 		levels &= ~(1u << FLAME_BY_DEVICE | 1u << FLAME_BY_STREAM);
 
-	for (enum flame_level i = 0; i < FLAME_BY_SCOPE && node != FLAME_NONE; i++)
+	for (enum flame_level i = 0; i < FLAME_BY_SCOPE; i++)
 		if (levels & 1u << i)
 			node = add_level(b, node, i, event->process, values[i]);
-	if (node != FLAME_NONE && levels & 1u << FLAME_BY_SCOPE)
+	if (levels & 1u << FLAME_BY_SCOPE)
 		node = add_scopes(b, node, event->scope);
 	return node;
 }
@@ -191,56 +194,10 @@ static uint32_t add_frames(struct flame_builder *b, uint32_t node, size_t proces
 	return node;
 }
 
-/*
- * Finds the array of a base, by row of stack_node: neighbours in the tree are neighbours in memory.
- * *nodes is NULL for bases that have no array.
- */
-static int find_prefixes(struct flame_builder *b, uint32_t base, uint32_t **nodes)
-{
-	*nodes = NULL;
-	for (size_t i = 0; i < FLAME_PREFIXES; i++) {
-		struct flame_prefixes *p = &b->prefixes[i];
-
-		if (!p->base) {
-			p->nodes = calloc(trace_rows(b->trace, TABLE_stack_node) + 1,
-					  sizeof(*p->nodes));
-			if (!p->nodes)
-				return -ENOMEM;
-			p->base = base;
-		}
-		if (p->base != base)
-			continue;
-		*nodes = p->nodes;
-		break;
-	}
-	return 0;
-}
-
 /* Whether the interpreter's frames between Python frames are hidden. */
 static bool hides_interpreter(const struct flame_builder *b)
 {
 	return b->options->detail == STACK_FUNCTIONS && !b->options->interpreter;
-}
-
-/* The cached node of the tree for a base and a stack_node, or 0. */
-static uint32_t get_prefix(const struct flame_builder *b, const uint32_t *nodes, uint32_t base,
-			   uint32_t stack_node)
-{
-	uint64_t node = 0;
-
-	if (nodes)
-		return nodes[stack_node];
-	map_get(&b->other_prefixes, key_of(base, stack_node), &node);
-	return (uint32_t)node;
-}
-
-static int set_prefix(struct flame_builder *b, uint32_t *nodes, uint32_t base, uint32_t stack_node,
-		      uint32_t node)
-{
-	if (!nodes)
-		return map_put(&b->other_prefixes, key_of(base, stack_node), node);
-	nodes[stack_node] = node;
-	return 0;
 }
 
 /*
@@ -248,18 +205,19 @@ static int set_prefix(struct flame_builder *b, uint32_t *nodes, uint32_t base, u
  * that node, or the base. *python is the index of the innermost Python frame whose interpreter
  * frames are hidden, or SIZE_MAX.
  */
-static int climb(struct flame_builder *b, const uint32_t *nodes, uint32_t base, size_t process,
-		 uint32_t row, size_t *python, uint32_t *node)
+static int climb(struct flame_builder *b, uint32_t base, size_t process, uint32_t row,
+		 size_t *python, uint32_t *node)
 {
 	struct stacks *s = &b->flame->stacks;
 
 	*python = SIZE_MAX;
 	b->climb.count = 0;
 	while (row != TRACE_NO_ROW) {
-		uint32_t known = get_prefix(b, nodes, base, row);
+		uint64_t known = 0;
 		int64_t id;
 
-		*node = known;
+		map_get(&b->prefixes, key_of(base, row), &known);
+		*node = (uint32_t)known;
 		if (known && *python == SIZE_MAX)
 			return 0;
 		id = stacks_expand(s, process, row);
@@ -288,11 +246,10 @@ static uint32_t add_stack(struct flame_builder *b, uint32_t base, size_t process
 			  uint32_t stack_node)
 {
 	struct stacks *s = &b->flame->stacks;
-	uint32_t node, *nodes;
+	uint32_t node;
 	size_t python;
 
-	if (find_prefixes(b, base, &nodes) < 0 ||
-	    climb(b, nodes, base, process, stack_node, &python, &node) < 0)
+	if (base == FLAME_NONE || climb(b, base, process, stack_node, &python, &node) < 0)
 		return FLAME_NONE;
 	while (b->climb.count && node != FLAME_NONE) {
 		uint32_t row = b->climb.data[--b->climb.count];
@@ -306,38 +263,26 @@ static uint32_t add_stack(struct flame_builder *b, uint32_t base, size_t process
 		node = add_frames(b, node, process, row);
 		if (node == FLAME_NONE || (before && !s->expansions.data[id].python))
 			continue;
-		if (set_prefix(b, nodes, base, row, node) < 0)
+		if (map_put(&b->prefixes, key_of(base, row), node) < 0)
 			return FLAME_NONE;
 	}
 	return node;
 }
 
-static uint32_t function_row(const struct flame_builder *b, uint32_t call)
-{
-	return (uint32_t)MIN(b->calls.functions[call], b->calls.function_count);
-}
-
 /* Frame of the CUDA function of a call; FLAME_NONE: out of memory. */
 static uint32_t function_frame(struct flame_builder *b, uint32_t call)
 {
-	uint32_t *frame = &b->function_frames[function_row(b, call)];
+	uint64_t *frame = map_at(&b->function_frames, b->calls.functions[call], FLAME_NONE);
 
-	if (*frame == FLAME_NONE) {
+	if (frame && *frame == FLAME_NONE) {
 		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 		size_t length;
 		const char *name = calls_function_name(b->trace, b->calls.functions[call], &length);
-		int64_t id;
 
-		strbuf_add(&text, name, length);
-		id = text.failed ? -ENOMEM
-				 : stacks_add_frame(&b->flame->stacks, FRAME_CALL,
-						    length ? strbuf_text(&text) : "[unknown call]",
-						    NULL, NULL);
-		if (id < 0)
-			return FLAME_NONE;
-		*frame = (uint32_t)id;
+		strbuf_add(&text, length ? name : "[unknown call]", length ? length : 14);
+		*frame = flame_text_frame(b, FRAME_CALL, &text, NULL);
 	}
-	return *frame;
+	return frame ? (uint32_t)*frame : FLAME_NONE;
 }
 
 /* Whether a text names the function of a frame; the library internally appends "_ptsz". */
@@ -384,17 +329,11 @@ static uint32_t add_thread(struct flame_builder *b, uint32_t base, size_t proces
 		return FLAME_NONE;
 	if (*frame == FLAME_NONE) {
 		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-		int64_t id;
 
 		strbuf_addc(&text, '[');
 		thread_text(b, process, tid, &text);
 		strbuf_addc(&text, ']');
-		id = text.failed ? -ENOMEM
-				 : stacks_add_frame(&b->flame->stacks, FRAME_NOTE,
-						    strbuf_text(&text), NULL, NULL);
-		if (id < 0)
-			return FLAME_NONE;
-		*frame = (uint64_t)id;
+		*frame = flame_text_frame(b, FRAME_NOTE, &text, NULL);
 	}
 	return flame_tree_child(&b->flame->tree, base, (uint32_t)*frame);
 }
@@ -411,7 +350,7 @@ static uint32_t add_end(struct flame_builder *b, uint32_t base, enum stack_end e
 uint32_t flame_sample(struct flame_builder *b, uint32_t base, size_t process, uint32_t stack,
 		      uint32_t thread, uint64_t *stackless)
 {
-	uint32_t stack_node = TRACE_NO_ROW, node;
+	uint32_t stack_node = TRACE_NO_ROW;
 	enum stack_end end = stack_end_complete;
 
 	if (stack && stacks_find(&b->flame->stacks, process, stack, &stack_node, &end) < 0)
@@ -420,8 +359,7 @@ uint32_t flame_sample(struct flame_builder *b, uint32_t base, size_t process, ui
 		++*stackless;
 		return add_thread(b, base, flame_process(b, process), thread);
 	}
-	node = add_end(b, base, end);
-	return node == FLAME_NONE ? node : add_stack(b, node, process, stack_node);
+	return add_stack(b, add_end(b, base, end), process, stack_node);
 }
 
 uint32_t flame_capture(struct flame_builder *b, uint32_t base, size_t process, uint32_t stack)
@@ -436,7 +374,7 @@ uint32_t flame_capture(struct flame_builder *b, uint32_t base, size_t process, u
 	if (row == TRACE_NO_ROW)
 		return FLAME_NOT_CAPTURED;
 	base = add_end(b, base, end);
-	while (base != FLAME_NONE && row != TRACE_NO_ROW) {
+	while (row != TRACE_NO_ROW) {
 		id = stacks_expand(s, process, row);
 		if (id < 0)
 			return FLAME_NONE;
@@ -445,7 +383,7 @@ uint32_t flame_capture(struct flame_builder *b, uint32_t base, size_t process, u
 		if (stacks_parent(s, process, row, &row) < 0)
 			return FLAME_NONE;
 	}
-	return base == FLAME_NONE ? base : add_stack(b, base, process, row);
+	return add_stack(b, base, process, row);
 }
 
 uint32_t flame_call(struct flame_builder *b, uint32_t base, size_t process, uint32_t call)
@@ -464,10 +402,9 @@ uint32_t flame_call(struct flame_builder *b, uint32_t base, size_t process, uint
 		node = add_thread(b, base, flame_process(b, process), b->calls.threads[call]);
 	} else {
 		b->flame->calls_with_stack++;
-		node = add_end(b, base, end);
-		if (node == FLAME_NONE || skip_vendor_frames(b, process, function, &stack_node) < 0)
+		if (skip_vendor_frames(b, process, function, &stack_node) < 0)
 			return FLAME_NONE;
-		node = add_stack(b, node, process, stack_node);
+		node = add_stack(b, add_end(b, base, end), process, stack_node);
 	}
-	return node == FLAME_NONE ? node : flame_tree_child(&b->flame->tree, node, function);
+	return flame_tree_child(&b->flame->tree, node, function);
 }

@@ -90,8 +90,7 @@ static int add_launch(struct adding *a, const struct event_columns *c, uint32_t 
 		event.device = c->device[row];
 		event.stream = c->stream[row];
 		node = flame_base(b, FLAME_STALLS, &event);
-		if (node != FLAME_NONE)
-			node = flame_launch(b, FLAME_STALLS, c, process, row, node, call);
+		node = flame_launch(b, FLAME_STALLS, c, process, row, node, call);
 		if (node == FLAME_NONE)
 			return -ENOMEM;
 	}
@@ -155,8 +154,8 @@ static int64_t frame_of(struct adding *a, const struct source_frame *f, const ch
 /* Fills a->frames with the kernel and its lines, outermost first. */
 static int find_frames(struct adding *a, const struct stall_place *p)
 {
-	int64_t frame = flame_kernel_frame(&a->builder->flame->stacks, p->kernel_name);
-	int r = frame < 0 ? -ENOMEM : 0;
+	int64_t frame = flame_kernel_frame(a->builder, p->kernel_name);
+	int r = frame == FLAME_NONE ? -ENOMEM : 0;
 
 	a->frames.count = 0;
 	if (r == 0)
@@ -178,9 +177,9 @@ static int add_reason(struct adding *a, uint32_t node, const struct stall_reason
 	const char *below = flame_name(f, node);
 	int64_t reason = stacks_add_frame(&f->stacks, FRAME_STALL, what->words, NULL, NULL);
 
-	for (size_t i = 0; i < a->frames.count && node != FLAME_NONE; i++)
+	for (size_t i = 0; i < a->frames.count; i++)
 		node = flame_tree_child(&f->tree, node, a->frames.data[i]);
-	if (node != FLAME_NONE && reason >= 0)
+	if (reason >= 0)
 		node = flame_tree_child(&f->tree, node, (uint32_t)reason);
 	if (node == FLAME_NONE || reason < 0)
 		return -ENOMEM;
@@ -200,9 +199,7 @@ static int add_unmatched(struct adding *a, const struct stall_place *p, const st
 	if (b->options->select || b->scopes)
 		return 0; /* it is unknown whether the filter selects them */
 	event.device = p->function->device;
-	node = flame_base(b, FLAME_STALLS, &event);
-	if (node != FLAME_NONE)
-		node = flame_unmatched(b, node);
+	node = flame_unmatched(b, flame_base(b, FLAME_STALLS, &event));
 	return node == FLAME_NONE ? -ENOMEM : add_reason(a, node, &c->what, c->samples);
 }
 

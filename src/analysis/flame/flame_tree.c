@@ -1,123 +1,38 @@
 /*
  * flame_tree.c: until a tree is finished, the index of a parent is always smaller than that of its
- * children. The first children of a node are a short list, which suffices for most nodes and is
- * mostly near them in memory; further children are in a hash table.
+ * children.
  */
 #include "analysis/flame/flame_tree.h"
 
 #include <string.h>
 
-#define SLOTS_MIN 1024
-#define LIST_MAX 4 /* children in a node's list */
-
-/* The tag, the upper half of the hash, avoids most cache misses on nodes that do not match. */
-struct flame_slot {
-	uint32_t node; /* 0: free */
-	uint32_t tag;
-};
-
 int flame_tree_init(struct flame_tree *t)
 {
 	struct flame_node root = { .parent = FLAME_NONE };
 
-	*t = (struct flame_tree){ .slot_count = SLOTS_MIN };
-	t->slots = calloc(SLOTS_MIN, sizeof(*t->slots));
-	if (t->slots && vec_push(&t->nodes, root) == 0)
-		return 0;
-	flame_tree_release(t);
-	return -ENOMEM;
+	*t = (struct flame_tree){ .children = MAP_INIT };
+	return vec_push(&t->nodes, root);
 }
 
 void flame_tree_release(struct flame_tree *t)
 {
 	vec_release(&t->nodes);
-	free(t->slots);
+	map_release(&t->children);
 	*t = (struct flame_tree){ 0 };
-}
-
-static uint64_t hash_of(uint32_t parent, uint32_t frame)
-{
-	return hash_u64((uint64_t)parent << 32 | frame);
-}
-
-static struct flame_slot *slot_of(const struct flame_tree *t, uint32_t parent, uint32_t frame)
-{
-	size_t mask = t->slot_count - 1;
-	uint64_t hash = hash_of(parent, frame);
-
-	for (size_t i = hash & mask;; i = (i + 1) & mask) {
-		struct flame_slot *slot = &t->slots[i];
-
-		if (!slot->node ||
-		    (slot->tag == hash >> 32 && t->nodes.data[slot->node].parent == parent &&
-		     t->nodes.data[slot->node].frame == frame))
-			return slot;
-	}
-}
-
-static int grow_slots(struct flame_tree *t)
-{
-	size_t count = 4 * t->slot_count, mask = count - 1;
-	struct flame_slot *slots = calloc(count, sizeof(*slots));
-
-	if (!slots)
-		return -ENOMEM;
-	for (size_t old = 0; old < t->slot_count; old++) {
-		const struct flame_node *n = &t->nodes.data[t->slots[old].node];
-		size_t i = hash_of(n->parent, n->frame) & mask;
-
-		if (!t->slots[old].node)
-			continue;
-		while (slots[i].node)
-			i = (i + 1) & mask;
-		slots[i] = t->slots[old];
-	}
-	free(t->slots);
-	t->slots = slots;
-	t->slot_count = count;
-	return 0;
-}
-
-/* Adds a node without linking it. */
-static uint32_t add_node(struct flame_tree *t, uint32_t parent, uint32_t frame)
-{
-	struct flame_node new = { .parent = parent, .frame = frame };
-
-	if (t->nodes.count >= FLAME_NONE || vec_push(&t->nodes, new) < 0)
-		return FLAME_NONE;
-	return (uint32_t)t->nodes.count - 1;
 }
 
 uint32_t flame_tree_child(struct flame_tree *t, uint32_t parent, uint32_t frame)
 {
-	const struct flame_node *nodes = t->nodes.data;
-	uint32_t last = 0, listed = 0, node;
-	struct flame_slot *slot;
+	struct flame_node new = { .parent = parent, .frame = frame };
+	uint64_t *node;
 
-	for (node = nodes[parent].first; node; node = nodes[node].next, listed++) {
-		if (nodes[node].frame == frame)
-			return node;
-		last = node;
-	}
-	if (listed < LIST_MAX) {
-		node = add_node(t, parent, frame);
-		if (node != FLAME_NONE && last)
-			t->nodes.data[last].next = node;
-		else if (node != FLAME_NONE)
-			t->nodes.data[parent].first = node;
-		return node;
-	}
-	if (3 * t->slots_used >= 2 * t->slot_count && grow_slots(t) < 0)
+	if (parent == FLAME_NONE || frame == FLAME_NONE)
 		return FLAME_NONE;
-	slot = slot_of(t, parent, frame);
-	if (slot->node)
-		return slot->node;
-	node = add_node(t, parent, frame);
-	if (node == FLAME_NONE)
-		return node;
-	*slot = (struct flame_slot){ node, (uint32_t)(hash_of(parent, frame) >> 32) };
-	t->slots_used++;
-	return node;
+	node = map_at(&t->children, (uint64_t)parent << 32 | frame, t->nodes.count);
+	if (!node || t->nodes.count >= FLAME_NONE ||
+	    (*node == t->nodes.count && vec_push(&t->nodes, new) < 0))
+		return FLAME_NONE;
+	return (uint32_t)*node;
 }
 
 static uint64_t sum(uint64_t a, uint64_t b)
@@ -247,8 +162,7 @@ int flame_tree_finish(struct flame_tree *t, const struct stacks *stacks)
 	struct flame_node *out = NULL;
 	int r = -ENOMEM;
 
-	free(t->slots); /* no children are added after this */
-	t->slots = NULL;
+	map_release(&t->children); /* no children are added after this */
 	sum_up(t);
 	o.first = malloc(t->nodes.count * sizeof(*o.first));
 	o.next = malloc(t->nodes.count * sizeof(*o.next));

@@ -17,33 +17,26 @@
 struct flame_node {
 	uint32_t parent; /* FLAME_NONE for node 0 */
 	uint32_t frame; /* of stacks.frames */
-	union {
-		uint32_t depth; /* children of the root have 0; set by flame_tree_finish */
-		uint32_t first; /* while the tree is built: first child, 0: none */
-	};
-	union {
-		uint32_t end; /* first node after its descendants; set by flame_tree_finish */
-		uint32_t next; /* while the tree is built: next child in the list, 0: none */
-	};
+	uint32_t depth; /* children of the root have 0; set by flame_tree_finish */
+	uint32_t end; /* first node after its descendants; set by flame_tree_finish */
 	uint64_t self_ns, total_ns; /* total: set by flame_tree_finish */
 	uint64_t self_count, total_count; /* events */
 	uint64_t before_self_ns, before_total_ns; /* of the baseline of a diff */
 };
 
-struct flame_slot;
-
 struct flame_tree {
 	VEC(struct flame_node) nodes;
-	struct flame_slot *slots; /* hash table by parent and frame, of all but first children */
-	size_t slots_used;
-	size_t slot_count;
+	struct map children; /* parent << 32 | frame -> node */
 };
 
 /* 0 or -ENOMEM; after an error, do not release *t. */
 int flame_tree_init(struct flame_tree *t) MUST_USE;
 void flame_tree_release(struct flame_tree *t);
 
-/* Finds or adds a child. FLAME_NONE: out of memory. Call only before flame_tree_finish. */
+/*
+ * Finds or adds a child. FLAME_NONE: out of memory, now or when the parent or the frame was made.
+ * Call only before flame_tree_finish.
+ */
 uint32_t flame_tree_child(struct flame_tree *t, uint32_t parent, uint32_t frame) MUST_USE;
 
 /* Adds time to a node; sums saturate at 2^64-1. */

@@ -112,10 +112,8 @@ static void start_arrow(struct chrome *c, const struct chrome_track *track, uint
 
 	TEXT(s, ",\n{\"ph\":\"s\",\"id\":");
 	text_u64(s, id);
-	raw_add_part(s, track->arguments, track->arguments_length);
-	text_u64(s, tid);
-	TEXT(s, ",\"ts\":");
-	text_time(c, s, time_ns);
+	TEXT(s, ",");
+	text_pid_tid_ts(c, s, track->pid, tid, time_ns);
 	TEXT(s, ",\"cat\":\"ac2g\",\"name\":\"ac2g\"}");
 }
 
@@ -165,10 +163,8 @@ static int call_event(void *exporter, const struct export_event *event)
 		return r;
 	raw_reserve(s, class->head_length + (stack ? stack->caller_length : 0));
 	raw_add(s, c->class_text.data + class->head, class->head_length);
-	raw_add_part(s, track->arguments, track->arguments_length);
-	text_u64(s, tid);
-	TEXT(s, ",\"ts\":");
-	text_time(c, s, event->start_ns);
+	TEXT(s, ",");
+	text_pid_tid_ts(c, s, track->pid, tid, event->start_ns);
 	text_duration(s, event);
 	if (stack) {
 		TEXT_U64(s, "sf", stack->node);
@@ -412,7 +408,7 @@ static int loss_event(void *exporter, const struct export_event *event)
 	struct strbuf *s = &c->out;
 
 	strbuf_clear(&c->name);
-	strbuf_addf(&c->name, "loss: %s", loss_name((uint8_t)loss->reason));
+	strbuf_addf(&c->name, "loss: %s", loss_name(loss->reason));
 	open_event(c, "i", "loss", strbuf_text(&c->name), c->name.length,
 		   c->view.processes[loss->process].pid, c->view.processes[loss->process].pid,
 		   event->start_ns);

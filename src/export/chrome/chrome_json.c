@@ -6,7 +6,6 @@
 
 #include "base/output.h"
 #include "export/chrome/chrome_writer.h"
-#include "trace/columns.h"
 
 /* Kineto's keys in its order, and the columns of table device. */
 static const struct {

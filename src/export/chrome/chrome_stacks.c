@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 
-#include "analysis/stacks_names.h"
 #include "base/path.h"
 #include "export/chrome/chrome_writer.h"
 

@@ -9,14 +9,10 @@ void chrome_tracks_release(struct chrome *c)
 {
 	struct chrome_tracks *r = &c->tracks;
 
-	for (size_t i = 0; i < r->items.count; i++) {
-		lanes_release(&r->items.data[i]->lanes);
-		vec_release(&r->items.data[i]->tids);
-		free(r->items.data[i]);
-	}
-	vec_release(&r->items);
+	for (size_t i = 0; i < r->all.items.count; i++)
+		vec_release(&((struct chrome_track *)r->all.items.data[i])->tids);
+	tracks_release(&r->all);
 	map_release(&r->contexts);
-	map_release(&r->index);
 	map_release(&r->tids);
 }
 
@@ -26,37 +22,9 @@ static bool is_gpu_track(enum chrome_track_kind kind)
 	       kind == CHROME_RANGES;
 }
 
-static void write_arguments(struct chrome *c, struct chrome_track *track)
+static void describe(struct chrome *c, struct chrome_track *track, enum chrome_track_kind kind,
+		     uint32_t process, uint32_t context, uint32_t id, size_t gpu)
 {
-	struct strbuf *s = &c->out;
-	size_t from, length;
-
-	from = s->length;
-	if (track->kind == CHROME_STREAM) {
-		TEXT(s, "\"device\":");
-		text_u64(s, track->pid);
-		TEXT_U64(s, "context", track->context);
-		TEXT_U64(s, "stream", track->id);
-		TEXT(s, ",\"correlation\":");
-	} else {
-		TEXT_U64(s, "pid", track->pid);
-		TEXT(s, ",\"tid\":");
-	}
-	if (s->failed)
-		return;
-	length = s->length - from;
-	memcpy(track->arguments, s->data + from, length);
-	track->arguments_length = (uint8_t)length;
-	s->length = from;
-}
-
-static struct chrome_track *new_track(struct chrome *c, enum chrome_track_kind kind,
-				      uint32_t process, uint32_t context, uint32_t id, size_t gpu)
-{
-	struct chrome_track *track = calloc(1, sizeof(*track));
-
-	if (!track)
-		return NULL;
 	track->kind = kind;
 	track->process = process;
 	track->context = context;
@@ -67,13 +35,6 @@ static struct chrome_track *new_track(struct chrome *c, enum chrome_track_kind k
 	else
 		track->pid =
 			kind == CHROME_OVERHEAD ? OVERHEAD_PID : c->view.processes[process].pid;
-	if (kind == CHROME_STREAM || kind == CHROME_THREAD)
-		write_arguments(c, track);
-	if (vec_push(&c->tracks.items, track) < 0) {
-		free(track);
-		return NULL;
-	}
-	return track;
 }
 
 /*
@@ -93,7 +54,8 @@ struct chrome_track *chrome_track(struct chrome *c, enum chrome_track_kind kind,
 {
 	struct chrome_tracks *r = &c->tracks;
 	struct chrome_track *track = r->last_thread;
-	uint64_t owner, *position;
+	uint64_t owner;
+	bool is_new;
 
 	process = c->view.processes[process].owner;
 	if (track && kind == CHROME_THREAD && track->id == id && track->process == process)
@@ -101,15 +63,10 @@ struct chrome_track *chrome_track(struct chrome *c, enum chrome_track_kind kind,
 	owner = owner_of(r, kind, process, context);
 	if (!owner)
 		return NULL;
-	position = map_at(&r->index, (uint64_t)kind << 60 | owner << 32 | id, UINT64_MAX);
-	if (!position)
-		return NULL;
-	if (*position == UINT64_MAX) {
-		*position = r->items.count;
-		if (!new_track(c, kind, process, context, id, gpu))
-			return NULL;
-	}
-	track = r->items.data[*position];
+	track = tracks_at(&r->all, (uint64_t)kind << 60 | owner << 32 | id, sizeof(*track),
+			  &is_new);
+	if (track && is_new)
+		describe(c, track, kind, process, context, id, gpu);
 	if (kind == CHROME_THREAD)
 		r->last_thread = track;
 	return track;
@@ -144,25 +101,12 @@ static int assign_tid(struct chrome *c, uint32_t pid, int64_t preferred, uint32_
 	return map_put(&c->tracks.tids, (uint64_t)pid << 32 | *tid, 1);
 }
 
-static void name_thread(struct chrome *c, const struct chrome_track *track, struct strbuf *name)
-{
-	size_t length;
-	const char *text = export_thread_name(&c->view, track->process, track->id, &length);
-
-	strbuf_addf(name, "thread %u", track->id);
-	if (!text)
-		return;
-	strbuf_adds(name, " (");
-	strbuf_add(name, text, length);
-	strbuf_adds(name, ")");
-}
-
 static void name_track(struct chrome *c, const struct chrome_track *track, struct strbuf *name)
 {
 	switch (track->kind) {
 	case CHROME_THREAD:
 	case CHROME_OVERHEAD:
-		name_thread(c, track, name);
+		export_thread_title(&c->view, track->process, track->id, name);
 		return;
 	case CHROME_MEMORY:
 		strbuf_adds(name, "CUDA memory");

@@ -1,7 +1,6 @@
 /*
  * chrome_work.c: kernels, copies, memsets, graphs, waits and CUDA events: events shown under a GPU.
  */
-#include "analysis/occupancy.h"
 #include "export/chrome/chrome_writer.h"
 #include "symbol/demangle.h"
 #include "trace/columns.h"
@@ -281,8 +280,11 @@ int chrome_work(void *exporter, const struct export_event *event)
 	if (r < 0)
 		return r;
 	open_arguments(c, correlation);
-	raw_add(s, track->arguments, track->arguments_length);
-	text_u64(s, correlation);
+	TEXT(s, "\"device\":");
+	text_u64(s, track->pid);
+	TEXT_U64(s, "context", track->context);
+	TEXT_U64(s, "stream", track->id);
+	TEXT_U64(s, "correlation", correlation);
 	if (class)
 		raw_add(s, c->class_text.data + class->tail, class->tail_length);
 	if (event->kind == EVENT_KERNEL)

@@ -26,20 +26,16 @@ enum chrome_track_kind {
 };
 
 struct chrome_track {
+	struct lanes lanes;
 	enum chrome_track_kind kind;
 	uint32_t process, context, id;
 	uint32_t pid;
-	struct lanes lanes;
 	VEC(uint32_t) tids; /* of the lanes named so far */
-	/* Constant text. Stream: "device":0, … up to "correlation":, thread: ,"pid":1,"tid": */
-	uint8_t arguments[112];
-	uint8_t arguments_length;
 };
 
 struct chrome_tracks {
 	struct map contexts; /* process << 32 | context -> number */
-	struct map index; /* kind << 60 | number or process << 32 | id -> index into items */
-	VEC(struct chrome_track *) items;
+	struct tracks all; /* key: kind << 60 | number or process << 32 | id */
 	struct map tids; /* pid << 32 | tid -> 1 for tids in use */
 	uint32_t free_tids; /* tids assigned so far to lanes without a tid of their own */
 	struct chrome_track *last_thread;

@@ -4,8 +4,8 @@
 
 #include "base/output.h"
 
-#define FORMAT_ROW(name, suffixes, description, by_address, diff)                                  \
-	{ { #name, suffixes, description }, by_address, diff, flame_##name##_write },
+#define FORMAT_ROW(name, suffixes, by_address, diff)                                               \
+	{ { #name, suffixes }, by_address, diff, flame_##name##_write },
 const struct flame_format flame_formats[] = { FLAME_FORMATS(FORMAT_ROW){
 	.file = { .name = NULL } } };
 

@@ -13,18 +13,16 @@
 #include "export/file_format.h"
 
 /*
- * F(name, suffixes, description, by_address, diff): members of struct flame_format;
+ * F(name, suffixes, by_address, diff): members of struct flame_format;
  * flame_<name>_write writes it. The first matching suffix wins: .speedscope.json precedes .json.
  */
-/* clang-format off */
-#define FLAME_FORMATS(F)                                                                                               \
-	F(folded, ".folded .folded.gz .collapsed .txt", "one line per stack, for flamegraph.pl, inferno, speedscope", false, true) \
-	F(svg, ".svg", "picture with zoom and search, for any browser", false, true)                                   \
-	F(html, ".html .htm", "page with zoom and search, for large graphs", false, true)                              \
-	F(pprof, ".pb.gz .pb .pprof .pprof.gz", "pprof's protobuf, for go tool pprof, Parca, Pyroscope", true, false)  \
-	F(speedscope, ".speedscope.json .speedscope.json.gz", "for speedscope.app", false, false)                      \
-	F(firefox, ".json .json.gz", "for profiler.firefox.com", false, false)
-/* clang-format on */
+#define FLAME_FORMATS(F)                                                                           \
+	F(folded, ".folded .folded.gz .collapsed .txt", false, true)                               \
+	F(svg, ".svg", false, true)                                                                \
+	F(html, ".html .htm", false, true)                                                         \
+	F(pprof, ".pb.gz .pb .pprof .pprof.gz", true, false)                                       \
+	F(speedscope, ".speedscope.json .speedscope.json.gz", false, false)                        \
+	F(firefox, ".json .json.gz", false, false)
 
 struct flame_write {
 	const char *title; /* the recorded command */
@@ -61,7 +59,7 @@ int flame_write(const struct flame *f, const struct flame_format *format,
 		const struct flame_write *w, const char *path, bool overwrite, uint64_t *bytes,
 		struct error *e) MUST_USE;
 
-#define FLAME_WRITER(name, suffixes, description, by_address, diff)                                \
+#define FLAME_WRITER(name, suffixes, by_address, diff)                                             \
 	int flame_##name##_write(const struct flame *f, const struct flame_write *w,               \
 				 struct output *out);
 FLAME_FORMATS(FLAME_WRITER)

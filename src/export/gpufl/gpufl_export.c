@@ -117,11 +117,10 @@ static void append_row(struct session *s, enum table_id table, uint64_t row)
 
 static void append_table(struct session *s, enum table_id table)
 {
-	const struct trace *t = s->owner->view.trace;
+	struct row_walk w = process_rows(s->owner->view.trace, table, s->process);
 
-	for (uint64_t row = trace_first_row(t, table, s->process);
-	     row < trace_first_row(t, table, s->process + 1); row++)
-		append_row(s, table, row);
+	while (row_walk_next(&w))
+		append_row(s, table, w.row);
 }
 
 /* Whether an engine's row passes the filters. Such rows have no launch, and so no scope. */

@@ -60,11 +60,11 @@ struct timeline_row {
 };
 
 struct timeline_track {
+	struct lanes lanes;
 	enum timeline_track_kind kind;
 	uint32_t group; /* a GPU, or after all GPUs a process */
 	uint32_t process, context;
 	uint32_t id; /* stream, thread, or row of table counter */
-	struct lanes lanes;
 	VEC(struct timeline_row) rows;
 };
 
@@ -75,8 +75,7 @@ struct timeline {
 	struct strbuf text, name; /* scratch buffers */
 	uint64_t base_ns, end_ns; /* of the exported events */
 	struct map contexts; /* process << 32 | context -> number */
-	struct map index; /* kind << 60 | owner << 32 | id -> index into tracks, plus 1 */
-	VEC(struct timeline_track *) tracks;
+	struct tracks tracks; /* key: kind << 60 | owner << 32 | id */
 	struct interner classes, nodes; /* JSON of each */
 	struct map kernels, calls; /* configuration -> class; function << 32 | node -> class */
 	struct map stack_nodes; /* process << 32 | stack -> node; 0: not in the recording */

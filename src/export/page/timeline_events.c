@@ -2,7 +2,6 @@
  * timeline_events.c: the names, tracks and details of the timeline page's slices.
  */
 #include <errno.h>
-#include <math.h>
 #include <string.h>
 
 #include "export/page/timeline.h"
@@ -435,7 +434,7 @@ static int loss_event(void *exporter, const struct export_event *event)
 	struct timeline *t = exporter;
 	const struct trace_loss *loss = &t->merge.losses[event->row];
 	uint32_t process = loss->process < t->view.process_count ? (uint32_t)loss->process : 0;
-	struct json j = event_class(t, event->kind, loss_name((uint8_t)loss->reason));
+	struct json j = event_class(t, event->kind, loss_name(loss->reason));
 
 	json_key_u64(&j, "count", loss->count);
 	add_text(&j, "detail", loss->detail, strlen(loss->detail));

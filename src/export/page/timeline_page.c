@@ -47,7 +47,7 @@ static void add_losses(const struct timeline *t, struct json *j)
 		json_string(j, loss->process < v->process_count
 				       ? v->processes[v->processes[loss->process].owner].title
 				       : "");
-		json_string(j, loss_name((uint8_t)loss->reason));
+		json_string(j, loss_name(loss->reason));
 		json_u64(j, loss->count);
 		json_string(j, loss->detail);
 		json_end(j);
@@ -142,8 +142,8 @@ static void add_track(struct timeline *t, const struct timeline_track *track, st
 static void add_tracks(struct timeline *t, struct json *j)
 {
 	json_key_array(j, "tracks");
-	for (size_t i = 0; i < t->tracks.count; i++)
-		add_track(t, t->tracks.data[i], j);
+	for (size_t i = 0; i < t->tracks.items.count; i++)
+		add_track(t, (const struct timeline_track *)t->tracks.items.data[i], j);
 	json_end(j);
 }
 
@@ -214,8 +214,9 @@ static int pack_all(const struct timeline *t, z_stream *z, struct strbuf *packed
 {
 	int r = 0;
 
-	for (size_t i = 0; i < t->tracks.count; i++) {
-		const struct timeline_track *track = t->tracks.data[i];
+	for (size_t i = 0; i < t->tracks.items.count; i++) {
+		const struct timeline_track *track =
+			(const struct timeline_track *)t->tracks.items.data[i];
 
 		for (size_t k = 0; k < track->rows.count * ROW_COLUMNS && r >= 0; k++) {
 			const struct strbuf *column =

@@ -3,10 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "trace/columns.h"
+#include "base/bytes.h"
 
 #define ROWS_MAX 512 /* per track */
-#define VARINT_MAX 10 /* bytes */
 
 static bool is_gpu_track(enum timeline_track_kind kind)
 {
@@ -29,22 +28,16 @@ struct timeline_track *timeline_track(struct timeline *t, enum timeline_track_ki
 				      uint32_t process, uint32_t context, uint32_t id, size_t gpu)
 {
 	struct timeline_track *track;
-	uint64_t owner, *position;
-	bool of_gpu = gpu < t->view.gpus.count;
+	uint64_t owner;
+	bool of_gpu = gpu < t->view.gpus.count, is_new;
 
 	process = t->view.processes[process].owner;
 	owner = owner_of(t, kind, process, context, gpu);
-	position = owner ? map_at(&t->index, (uint64_t)kind << 60 | owner << 32 | id, 0) : NULL;
-	if (!position)
-		return NULL;
-	if (*position)
-		return t->tracks.data[*position - 1];
-	track = calloc(1, sizeof(*track));
-	if (!track || vec_push(&t->tracks, track) < 0) {
-		free(track);
-		return NULL;
-	}
-	*position = t->tracks.count;
+	track = owner ? tracks_at(&t->tracks, (uint64_t)kind << 60 | owner << 32 | id,
+				  sizeof(*track), &is_new)
+		      : NULL;
+	if (!track || !is_new)
+		return track;
 	*track = (struct timeline_track){
 		.kind = kind,
 		.group = (uint32_t)(of_gpu ? gpu : t->view.gpus.count + process),
@@ -58,19 +51,16 @@ struct timeline_track *timeline_track(struct timeline *t, enum timeline_track_ki
 
 void timeline_rows_release(struct timeline *t)
 {
-	for (size_t i = 0; i < t->tracks.count; i++) {
-		struct timeline_track *track = t->tracks.data[i];
+	for (size_t i = 0; i < t->tracks.items.count; i++) {
+		struct timeline_track *track = (struct timeline_track *)t->tracks.items.data[i];
 
 		for (size_t r = 0; r < track->rows.count; r++)
 			for (size_t c = 0; c < ROW_COLUMNS; c++)
 				strbuf_release(&track->rows.data[r].columns[c]);
 		vec_release(&track->rows);
-		lanes_release(&track->lanes);
-		free(track);
 	}
-	vec_release(&t->tracks);
+	tracks_release(&t->tracks);
 	map_release(&t->contexts);
-	map_release(&t->index);
 }
 
 /* Finds or adds a row. Returns 0, -E2BIG or -ENOMEM. */
@@ -94,16 +84,8 @@ static int find_row(struct timeline_track *track, uint32_t lane, size_t depth,
 
 static void add_number(struct strbuf *column, uint64_t v)
 {
-	if (!strbuf_reserve(column, VARINT_MAX))
-		return;
-	for (; v >= 0x80; v >>= 7)
-		column->data[column->length++] = (char)(v | 0x80);
-	column->data[column->length++] = (char)v;
-}
-
-static uint64_t zigzag(uint64_t difference)
-{
-	return difference << 1 ^ -(difference >> 63);
+	if (strbuf_reserve(column, VARINT_MAX))
+		column->length += varint_put((uint8_t *)column->data + column->length, v);
 }
 
 static void add_gap(struct timeline *t, struct timeline_row *row, uint64_t start_ns,
@@ -132,7 +114,7 @@ int timeline_slice(struct timeline *t, struct timeline_track *track,
 	add_number(&row->columns[COLUMN_DURATION], event->end_ns - event->start_ns);
 	add_number(&row->columns[COLUMN_CLASS], (uint64_t) class);
 	add_number(&row->columns[COLUMN_CORRELATION],
-		   correlation ? 1 + zigzag(correlation - row->correlation) : 0);
+		   correlation ? 1 + zigzag((int64_t)(correlation - row->correlation)) : 0);
 	if (correlation)
 		row->correlation = correlation;
 	return 0;
@@ -158,20 +140,6 @@ const char *timeline_track_word(enum timeline_track_kind kind)
 	return words[kind];
 }
 
-static void add_thread_name(const struct timeline *t, const struct timeline_track *track,
-			    struct strbuf *out)
-{
-	size_t length = 0;
-	const char *text = export_thread_name(&t->view, track->process, track->id, &length);
-
-	strbuf_addf(out, "thread %u", track->id);
-	if (!length)
-		return;
-	strbuf_adds(out, " (");
-	strbuf_add(out, text, length);
-	strbuf_addc(out, ')');
-}
-
 void timeline_track_name(const struct timeline *t, const struct timeline_track *track,
 			 struct strbuf *out)
 {
@@ -185,7 +153,7 @@ void timeline_track_name(const struct timeline *t, const struct timeline_track *
 	const char *text;
 
 	if (track->kind == TIMELINE_THREAD) {
-		add_thread_name(t, track, out);
+		export_thread_title(&t->view, track->process, track->id, out);
 	} else if (track->kind == TIMELINE_COUNTER) {
 		text = export_text(&t->view, TABLE_counter, COLUMN_counter_name, track->context,
 				   &length);

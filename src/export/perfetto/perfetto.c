@@ -4,11 +4,9 @@
  * again, so that each file can be opened alone. The files get their names at the end.
  */
 #include <errno.h>
-#include <stdio.h>
 
 #include "base/output.h"
 #include "export/perfetto/perfetto_writer.h"
-#include "trace/columns.h"
 
 /*
  * Readers store lengths in 31 bits. The data that may follow after the limit (ends of slices, one
@@ -125,20 +123,14 @@ static void write_clocks(struct perfetto *p)
 {
 	const struct trace *t = p->view.trace;
 	const struct clock_columns *c = clock_columns(t);
-	uint64_t row = 0, end = 0;
+	struct row_walk w = process_rows(t, TABLE_clock, clock_process(t));
 	int64_t last = INT64_MIN;
 
-	if (trace_rows(t, TABLE_clock)) {
-		size_t process = clock_process(t);
-
-		row = trace_first_row(t, TABLE_clock, process);
-		end = trace_first_row(t, TABLE_clock, process + 1);
-	}
-	for (; row < end; row++) {
+	while (trace_rows(t, TABLE_clock) && row_walk_next(&w)) {
 		struct perfetto_clocks clocks = {
-			c->monotonic_ns[row],
-			c->realtime_ns[row],
-			c->boottime_ns[row],
+			c->monotonic_ns[w.row],
+			c->realtime_ns[w.row],
+			c->boottime_ns[w.row],
 		};
 		int64_t asleep = (int64_t)(clocks.boottime_ns - clocks.monotonic_ns);
 

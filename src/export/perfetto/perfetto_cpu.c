@@ -368,7 +368,7 @@ int perfetto_loss(void *exporter, const struct export_event *event)
 	struct slice slice = { .track = TRACK_LOSS,
 			       .process = (uint32_t)loss->process,
 			       .category = CATEGORY_LOSS,
-			       .name = fixed_name(loss->reason, loss_name((uint8_t)loss->reason)),
+			       .name = fixed_name(loss->reason, loss_name(loss->reason)),
 			       .instant = event->start_ns == event->end_ns };
 	struct open_slice open;
 	int r = perfetto_slice_open(p, &slice, event, &open);

@@ -4,45 +4,15 @@
  */
 #include <errno.h>
 
+#include "analysis/cpu_moments.h"
 #include "export/perfetto/perfetto_writer.h"
-#include "trace/columns.h"
 
 /* Keys of stacks in a sequence; for time off the CPU they include the state. */
 #define STATE_BITS 3
 
-/* A row of cpu_sample or off_cpu. */
-struct sample {
-	uint64_t weight_ns;
-	uint32_t thread, stack; /* stack 0: none */
-	int64_t cpu; /* -1: unknown */
-	uint8_t state; /* of off_cpu */
-};
-
-static struct sample read_row(const struct trace *t, const struct export_event *event)
-{
-	const struct cpu_sample_columns *on = cpu_sample_columns(t);
-	const struct off_cpu_columns *off = off_cpu_columns(t);
-	uint64_t row = event->row;
-
-	if (event->kind == EVENT_CPU_SAMPLE)
-		return (struct sample){
-			.weight_ns = on->weight_ns[row],
-			.thread = on->thread[row],
-			.stack = column_has(on->valid.stack, row) ? on->stack[row] : 0,
-			.cpu = column_has(on->valid.cpu, row) ? (int32_t)on->cpu[row] : -1,
-		};
-	return (struct sample){
-		.weight_ns = event->end_ns - event->start_ns,
-		.thread = off->thread[row],
-		.stack = column_has(off->valid.stack, row) ? off->stack[row] : 0,
-		.cpu = -1,
-		.state = off->state[row],
-	};
-}
-
 /* Finds the frames of a sample and appends why the thread did not run. */
 static int find_frames(struct export_stacks *x, const struct export_event *event,
-		       const struct sample *sample)
+		       const struct cpu_moment *sample)
 {
 	int r = export_stacks_find(x, event->process, sample->stack, false);
 
@@ -57,7 +27,8 @@ int perfetto_sample(void *exporter, const struct export_event *event)
 {
 	struct perfetto *p = exporter;
 	bool off_cpu = event->kind == EVENT_OFF_CPU;
-	struct sample sample = read_row(p->view.trace, event);
+	struct cpu_moment sample =
+		cpu_moment_of(p->view.trace, event_table(event->kind), event->process, event->row);
 	struct track *track = perfetto_samples_track(p, event->process, sample.thread, off_cpu);
 	struct strbuf *s = &p->out;
 	uint64_t iid, *known;
@@ -65,8 +36,6 @@ int perfetto_sample(void *exporter, const struct export_event *event)
 
 	if (!track)
 		return -ENOMEM;
-	if (sample.state > off_cpu_state_stopped)
-		sample.state = off_cpu_state_unknown;
 	iid = off_cpu ? (uint64_t)sample.stack << STATE_BITS | sample.state : sample.stack;
 	known = map_at(&track->defined.stacks, ++iid, 0);
 	if (!known || (!*known && find_frames(&p->stacks, event, &sample) < 0))

@@ -7,7 +7,6 @@
 #include <errno.h>
 
 #include "export/perfetto/perfetto_writer.h"
-#include "trace/columns.h"
 
 /* Mappings for code outside any file; the rows of table module follow. */
 enum { MAPPING_UNKNOWN = 1, MAPPING_PYTHON, MAPPING_SYSTEM, MAPPING_MODULES };

@@ -36,8 +36,8 @@ int perfetto_tracks_init(struct perfetto *p)
 
 void perfetto_tracks_restart(struct perfetto *p)
 {
-	for (size_t i = 0; i < p->tracks.items.count; i++) {
-		struct track *track = p->tracks.items.data[i];
+	for (size_t i = 0; i < p->tracks.all.items.count; i++) {
+		struct track *track = (struct track *)p->tracks.all.items.data[i];
 
 		perfetto_slices_restart(&track->slices);
 		track->lanes_described = 0;
@@ -49,22 +49,21 @@ void perfetto_tracks_restart(struct perfetto *p)
 
 void perfetto_tracks_finish(struct perfetto *p)
 {
-	for (size_t i = 0; i < p->tracks.items.count; i++)
-		lanes_finish(&p->tracks.items.data[i]->lanes);
+	for (size_t i = 0; i < p->tracks.all.items.count; i++)
+		lanes_finish(p->tracks.all.items.data[i]);
 }
 
 void perfetto_tracks_release(struct perfetto *p)
 {
 	struct perfetto_tracks *t = &p->tracks;
 
-	for (size_t i = 0; i < t->items.count; i++) {
-		lanes_release(&t->items.data[i]->lanes);
-		perfetto_slices_release(&t->items.data[i]->slices);
-		perfetto_defined_release(&t->items.data[i]->defined);
-		free(t->items.data[i]);
+	for (size_t i = 0; i < t->all.items.count; i++) {
+		struct track *track = (struct track *)t->all.items.data[i];
+
+		perfetto_slices_release(&track->slices);
+		perfetto_defined_release(&track->defined);
 	}
-	vec_release(&t->items);
-	map_release(&t->index);
+	tracks_release(&t->all);
 	free(t->process_uuids);
 	free(t->process_described);
 }
@@ -151,52 +150,31 @@ static void end_slice(void *user, size_t lane, uint64_t end_ns)
 	perfetto_slice_end(&track->slices, &track->writer->out, lane, end_ns);
 }
 
-static struct track *new_track(struct perfetto *p, enum track_kind kind, uint32_t process,
-			       uint32_t id)
-{
-	struct perfetto_tracks *t = &p->tracks;
-	struct track *track = calloc(1, sizeof(*track));
-
-	if (!track)
-		return NULL;
-	*track = (struct track){
-		.writer = p,
-		.slices.uuid = new_uuid(t),
-		.slices.sequence.id = SEQUENCE_TRACKS + (uint32_t)t->items.count,
-		.process = process,
-		.id = id,
-		.kind = kind,
-	};
-	track->lanes.ended = end_slice;
-	track->lanes.user = track;
-	if (vec_push(&t->items, track) < 0) {
-		free(track);
-		return NULL;
-	}
-	return track;
-}
-
 struct track *perfetto_track(struct perfetto *p, enum track_kind kind, uint32_t process,
 			     uint32_t id)
 {
 	struct perfetto_tracks *t = &p->tracks;
-	uint64_t key, none = UINT64_MAX, *position;
+	struct track *track;
+	bool is_new;
 
 	if (kind < TRACK_CPU_SAMPLES)
 		process = p->view.processes[process].owner;
 	if (t->last && t->last->kind == kind && t->last->process == process && t->last->id == id)
 		return t->last;
-	key = (uint64_t)kind << 60 | (uint64_t)process << 32 | id;
-	position = map_at(&t->index, key, none);
-	if (!position)
-		return NULL;
-	if (*position == none) {
-		*position = t->items.count;
-		if (!new_track(p, kind, process, id))
-			return NULL;
-	}
-	t->last = t->items.data[*position];
-	return t->last;
+	track = tracks_at(&t->all, (uint64_t)kind << 60 | (uint64_t)process << 32 | id,
+			  sizeof(*track), &is_new);
+	if (track && is_new)
+		*track = (struct track){
+			.lanes = { .ended = end_slice, .user = track },
+			.writer = p,
+			.slices.uuid = new_uuid(t),
+			.slices.sequence.id = SEQUENCE_TRACKS + (uint32_t)t->all.items.count - 1,
+			.process = process,
+			.id = id,
+			.kind = kind,
+		};
+	t->last = track;
+	return track;
 }
 
 struct track *perfetto_samples_track(struct perfetto *p, uint32_t session, uint32_t thread,

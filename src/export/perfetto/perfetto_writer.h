@@ -40,8 +40,8 @@ enum track_kind {
  * tracks.
  */
 struct track {
-	struct perfetto *writer;
 	struct lanes lanes;
+	struct perfetto *writer;
 	struct perfetto_slices slices;
 	struct perfetto_defined defined; /* stacks defined in the sequence */
 	size_t lanes_described;
@@ -50,8 +50,7 @@ struct track {
 };
 
 struct perfetto_tracks {
-	struct map index; /* key of a track -> index into items */
-	VEC(struct track *) items;
+	struct tracks all; /* key: kind << 60 | process << 32 | id */
 	uint64_t *process_uuids;
 	bool *process_described; /* in the current file */
 	struct track *last;

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "gpufl/gpufl_folder.h"
 #include "import/gpufl/import_input.h"

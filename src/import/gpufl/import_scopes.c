@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/search.h"
-#include "format/rows.h"
 #include "import/gpufl/import_session.h"
 #include "schema/event_words.h"
 

@@ -1,6 +1,7 @@
 #include "analysis/cost.h"
 
 #include "report_fixture.h"
+#include "schema/event_words.h"
 
 static void costs_are_summed(void **state)
 {
@@ -59,7 +60,7 @@ static void losses_are_summed_by_reason_and_detail(void **state)
 			assert_int_equal(l->end_ns, 4000);
 		}
 	}
-	assert_string_equal(loss_reason_name(200), "unknown");
+	assert_string_equal(loss_name(200), "unknown");
 	analyzed_release(&a);
 }
 

@@ -1,4 +1,4 @@
-#include "analysis/scope_paths.h"
+#include "analysis/nvtx_ranges.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -107,8 +107,8 @@ static void ranges_nest_by_thread_and_domain(void **state)
 static void cursors_find_the_innermost_range(void **state)
 {
 	struct maker *m = begin(*state, 100);
-	struct nvtx_cursor cursor;
 	struct nvtx_ranges n;
+	struct nvtx_cursor cursor = { .ranges = &n };
 	struct error e = { 0 };
 	struct trace *t;
 	uint64_t seed = 7, at = 1000;
@@ -125,22 +125,20 @@ static void cursors_find_the_innermost_range(void **state)
 	maker_close(m, at * 2 + 100);
 	t = open_trace(*state);
 	assert_int_equal(nvtx_ranges_init(&n, t, SCOPES_ALL, true, &e), 0);
-	nvtx_cursor_init(&cursor, &n, 0);
 	for (uint64_t row = 0; row < trace_rows(t, TABLE_api_call); row++) {
 		uint32_t range;
 
 		assert_int_equal(
-			nvtx_cursor_at(&cursor,
+			nvtx_cursor_at(&cursor, 0,
 				       trace_u32(t, TABLE_api_call, COLUMN_api_call_thread)[row],
 				       trace_u64(t, TABLE_api_call, COLUMN_api_call_start_ns)[row],
 				       &range),
 			0);
 		assert_int_equal(range, n.of_call[row]);
 	}
-	nvtx_cursor_release(&cursor);
-	nvtx_cursor_init(&cursor, &n, 1); /* a process without ranges */
-	assert_int_equal(nvtx_cursor_at(&cursor, 10, at, &(uint32_t){ 0 }), 0);
-	nvtx_cursor_release(&cursor);
+	/* a process without ranges */
+	assert_int_equal(nvtx_cursor_at(&cursor, 1, 10, at, &(uint32_t){ 0 }), 0);
+	map_release(&cursor.last);
 	nvtx_ranges_release(&n);
 	trace_free(t);
 }

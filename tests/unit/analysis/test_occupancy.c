@@ -1,4 +1,4 @@
-#include "analysis/occupancy.h"
+#include "analysis/gpus.h"
 
 #include "report_fixture.h"
 

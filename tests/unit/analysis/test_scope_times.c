@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "analysis/range_times.h"
-#include "analysis/scope_paths.h"
+#include "analysis/nvtx_ranges.h"
 #include "report_fixture.h"
 
 #define MAIN 10

@@ -1,5 +1,5 @@
 /* test_roofline_picture.c: what the picture shows of many kernels, and of odd ones. */
-#include "report/roofline_picture.h"
+#include "report/section.h"
 
 #include <string.h>
 
