@@ -112,8 +112,10 @@ static void start_arrow(struct chrome *c, const struct chrome_track *track, uint
 
 	TEXT(s, ",\n{\"ph\":\"s\",\"id\":");
 	text_u64(s, id);
-	TEXT(s, ",");
-	text_pid_tid_ts(c, s, track->pid, tid, time_ns);
+	raw_add_part(s, track->arguments, track->arguments_length);
+	text_u64(s, tid);
+	TEXT(s, ",\"ts\":");
+	text_time(c, s, time_ns);
 	TEXT(s, ",\"cat\":\"ac2g\",\"name\":\"ac2g\"}");
 }
 
@@ -163,8 +165,10 @@ static int call_event(void *exporter, const struct export_event *event)
 		return r;
 	raw_reserve(s, class->head_length + (stack ? stack->caller_length : 0));
 	raw_add(s, c->class_text.data + class->head, class->head_length);
-	TEXT(s, ",");
-	text_pid_tid_ts(c, s, track->pid, tid, event->start_ns);
+	raw_add_part(s, track->arguments, track->arguments_length);
+	text_u64(s, tid);
+	TEXT(s, ",\"ts\":");
+	text_time(c, s, event->start_ns);
 	text_duration(s, event);
 	if (stack) {
 		TEXT_U64(s, "sf", stack->node);

@@ -22,6 +22,30 @@ static bool is_gpu_track(enum chrome_track_kind kind)
 	       kind == CHROME_RANGES;
 }
 
+static void write_arguments(struct chrome *c, struct chrome_track *track)
+{
+	struct strbuf *s = &c->out;
+	size_t from, length;
+
+	from = s->length;
+	if (track->kind == CHROME_STREAM) {
+		TEXT(s, "\"device\":");
+		text_u64(s, track->pid);
+		TEXT_U64(s, "context", track->context);
+		TEXT_U64(s, "stream", track->id);
+		TEXT(s, ",\"correlation\":");
+	} else {
+		TEXT_U64(s, "pid", track->pid);
+		TEXT(s, ",\"tid\":");
+	}
+	if (s->failed)
+		return;
+	length = s->length - from;
+	memcpy(track->arguments, s->data + from, length);
+	track->arguments_length = (uint8_t)length;
+	s->length = from;
+}
+
 static void describe(struct chrome *c, struct chrome_track *track, enum chrome_track_kind kind,
 		     uint32_t process, uint32_t context, uint32_t id, size_t gpu)
 {
@@ -35,6 +59,8 @@ static void describe(struct chrome *c, struct chrome_track *track, enum chrome_t
 	else
 		track->pid =
 			kind == CHROME_OVERHEAD ? OVERHEAD_PID : c->view.processes[process].pid;
+	if (kind == CHROME_STREAM || kind == CHROME_THREAD)
+		write_arguments(c, track);
 }
 
 /*

@@ -280,11 +280,8 @@ int chrome_work(void *exporter, const struct export_event *event)
 	if (r < 0)
 		return r;
 	open_arguments(c, correlation);
-	TEXT(s, "\"device\":");
-	text_u64(s, track->pid);
-	TEXT_U64(s, "context", track->context);
-	TEXT_U64(s, "stream", track->id);
-	TEXT_U64(s, "correlation", correlation);
+	raw_add(s, track->arguments, track->arguments_length);
+	text_u64(s, correlation);
 	if (class)
 		raw_add(s, c->class_text.data + class->tail, class->tail_length);
 	if (event->kind == EVENT_KERNEL)

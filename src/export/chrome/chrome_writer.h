@@ -31,6 +31,9 @@ struct chrome_track {
 	uint32_t process, context, id;
 	uint32_t pid;
 	VEC(uint32_t) tids; /* of the lanes named so far */
+	/* Constant text. Stream: "device":0, … up to "correlation":, thread: ,"pid":1,"tid": */
+	uint8_t arguments[112];
+	uint8_t arguments_length;
 };
 
 struct chrome_tracks {
