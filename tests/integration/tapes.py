@@ -227,7 +227,7 @@ class Leaving(Case):
 
     def test_killed_writer_leaves_a_usable_tape(self):
         copy = self.path("copy")
-        self.play("--realtime", "--repeat", "300", "--exit", "kill", status=-signal.SIGKILL, PITOT_TAPE=copy)
+        self.play("--realtime", "--repeat", "30", "--exit", "kill", status=-signal.SIGKILL, PITOT_TAPE=copy)
         dumped = tool("tape-dump", "--summary", copy)
         self.assertEqual(dumped.returncode, 0)
         self.assertGreater(numbers(dumped.stdout)["callbacks"], 2 * CALLS)

@@ -43,9 +43,17 @@ struct earlier_walk {
 
 static atomic_ulong words_same, words_wrong;
 
+/* Names of return addresses. The lookup is linear in the symbols of a library. */
+#define NAMES 4096
+struct native_name {
+	uint64_t frame;
+	const char *name;
+};
+
 struct buffers {
 	struct earlier_walk walks[WALKS];
 	unsigned walk;
+	struct native_name names[NAMES];
 	void *native[FRAMES_MAX];
 	uint64_t addresses[FRAMES_MAX], stack[2 * FRAMES_MAX];
 	struct python_frame python[FRAMES_MAX];
@@ -121,13 +129,18 @@ static size_t put_python(uint64_t frame, char *out, size_t size)
 		python_line(codes, python_frame_code(frame), python_frame_last(frame)));
 }
 
-static size_t put_native(uint64_t frame, char *out, size_t size)
+static size_t put_native(struct buffers *b, uint64_t frame, char *out, size_t size)
 {
+	struct native_name *known = &b->names[frame % NAMES];
 	Dl_info info;
-	const char *name =
-		dladdr((void *)(frame - 1), &info) && info.dli_sname ? info.dli_sname : "";
 
-	return (size_t)snprintf(out, size, "N\x1f%s\x1f%llx\x1e", name, (unsigned long long)frame);
+	if (known->frame != frame) {
+		bool found = dladdr((void *)(frame - 1), &info) && info.dli_sname;
+
+		*known = (struct native_name){ frame, found ? info.dli_sname : "" };
+	}
+	return (size_t)snprintf(out, size, "N\x1f%s\x1f%llx\x1e", known->name,
+				(unsigned long long)frame);
 }
 
 static bool words_are_same(const struct earlier_walk *w)
@@ -221,7 +234,7 @@ EXPORT size_t probe_stack(char *out, size_t size, unsigned max, unsigned native_
 	n += (size_t)snprintf(out, size, "%d\x1e", match);
 	for (unsigned i = 0; i < depth && n + 8192 < size; i++)
 		n += b->stack[i] & FRAME_PYTHON ? put_python(b->stack[i], out + n, size - n)
-						: put_native(b->stack[i], out + n, size - n);
+						: put_native(b, b->stack[i], out + n, size - n);
 	return n;
 }
 

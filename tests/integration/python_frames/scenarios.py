@@ -635,7 +635,7 @@ def do_stress():
     threads = [threading.Thread(target=guarded(function)) for function in [make_and_drop] * 3 + [spin] * 2]
     for thread in threads:
         thread.start()
-    stop.wait(float(os.environ.get("STRESS_SECONDS", "1.5")))
+    stop.wait(float(os.environ.get("STRESS_SECONDS", "0.5")))
     stop.set()
     for thread in threads:
         thread.join()
