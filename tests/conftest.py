@@ -175,14 +175,8 @@ def environment():
     return clean
 
 
-@pytest.fixture(scope="session")
-def searched_for_leaks():
-    """Arguments of `pitot view`, the recording aside, for which LeakSanitizer has searched a process that succeeded."""
-    return set()
-
-
 @pytest.fixture
-def pitot(program, environment, searched_for_leaks, tmp_path):
+def pitot(program, environment, tmp_path):
     """Runs the program in an empty folder: pitot("info", path, status=0).stdout.
 
     status is the exit status that is expected; None takes any. Output is text unless text=False. With json=True the
@@ -191,18 +185,11 @@ def pitot(program, environment, searched_for_leaks, tmp_path):
 
     def run(*arguments, status=0, json_output=False, env=None, cwd=None, timeout=PATIENCE, text=True, **options):
         command = [str(program), *map(str, arguments)]
-        env = {**environment, **(env or {})}
-        # Most starts only read a table. Searching one for leaks is a quarter of it, and finds the same as the last time.
-        words = tuple(word for word in arguments if isinstance(word, str) and "/" not in word)
-        if words[:1] == ("view",) and status == 0:
-            if words in searched_for_leaks:
-                env["ASAN_OPTIONS"] = f"{env.get('ASAN_OPTIONS', '')}:detect_leaks=0"
-            searched_for_leaks.add(words)
         options.setdefault("stdin", None if "input" in options else subprocess.DEVNULL)
         if options["stdin"] is None:
             del options["stdin"]
         result = subprocess.run(command, capture_output=True, text=text, timeout=timeout, cwd=cwd or tmp_path,
-                                env=env, **options)
+                                env={**environment, **(env or {})}, **options)
         said = f"{command}\nstatus {result.returncode}\n{result.stdout}\n{result.stderr}"
         if status is not None:
             assert result.returncode == status, said
