@@ -196,8 +196,21 @@ static CUptiResult CUPTIAPI own_GetCallbackState(uint32_t *enable, CUpti_Subscri
 
 /* --- the client's records --- */
 
-/* The calling thread is in the client's function for full buffers, which CUPTI has called. */
-static __thread unsigned in_complete __attribute__((tls_model("initial-exec")));
+/* The calling thread is in one of the client's functions for buffers, which CUPTI has called. */
+static __thread unsigned in_request __attribute__((tls_model("initial-exec"))),
+	in_complete __attribute__((tls_model("initial-exec")));
+
+/* What CUPTI asks, even after the client has gone: its library stays loaded. */
+static _Atomic(CUpti_BuffersCallbackRequestFunc) clients_request;
+
+static void CUPTIAPI on_request(uint8_t **buffer, size_t *size, size_t *max_records)
+{
+	CUpti_BuffersCallbackRequestFunc clients = atomic_load(&clients_request);
+
+	in_request++;
+	clients(buffer, size, max_records);
+	in_request--;
+}
 
 void CUPTIAPI client_on_complete(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size,
 				 size_t valid)
@@ -213,6 +226,12 @@ void CUPTIAPI client_on_complete(CUcontext context, uint32_t stream, uint8_t *bu
 	}
 }
 
+CUptiResult client_register_really(CUpti_BuffersCallbackRequestFunc request)
+{
+	atomic_store(&clients_request, request);
+	return real_cupti.recorder.ActivityRegisterCallbacks(on_request, client_on_complete);
+}
+
 static CUptiResult CUPTIAPI own_ActivityRegisterCallbacks(
 	CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete)
 {
@@ -222,9 +241,7 @@ static CUptiResult CUPTIAPI own_ActivityRegisterCallbacks(
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
 	client_keep_loaded((void *)request);
 	copies_register(request, complete);
-	return client_is_shared()
-		       ? CUPTI_SUCCESS
-		       : real_cupti.recorder.ActivityRegisterCallbacks(request, client_on_complete);
+	return client_is_shared() ? CUPTI_SUCCESS : client_register_really(request);
 }
 
 static CUptiResult CUPTIAPI own_ActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc read)
@@ -319,7 +336,8 @@ static CUptiResult CUPTIAPI own_ActivityEnableHWTrace(uint8_t enable)
 /*
  * The vendor thread makes all flushes, because some versions of CUPTI do not tolerate two at a
  * time. Inside a callback, however, CUPTI may hold locks that a flush on another thread waits for,
- * and the callback may be on the vendor thread, so the flush is made here. A forced flush is not
+ * and the callback may be on the vendor thread, so the flush is made here; where CUPTI asks for a
+ * buffer there is none to hand over, and a flush would ask for another one. A forced flush is not
  * passed on: it would give the recorder records that have not ended.
  */
 static void flush_records(void)
@@ -327,6 +345,8 @@ static void flush_records(void)
 	uint64_t begun = clock_machine_ns();
 	unsigned round;
 
+	if (in_request)
+		return;
 	if (client_is_inside() || in_complete) {
 		if (!launch_engine_hold())
 			return;

@@ -29,6 +29,8 @@ void client_update(void);
 /* Subscribes the client at CUPTI itself. */
 CUptiResult client_subscribe_really(struct subscription *s);
 
+/* Lets CUPTI, while it is the client's own, ask the client for buffers. */
+CUptiResult client_register_really(CUpti_BuffersCallbackRequestFunc request);
 /* Receives buffers from CUPTI, which may still be those of the other of the two. */
 void CUPTIAPI client_on_complete(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size,
 				 size_t valid);

@@ -40,11 +40,12 @@ static void end_buffers(void)
 /* The recorder is no longer subscribed: subscribes the client at CUPTI itself. */
 static void hand_over_to_client(void)
 {
+	CUpti_BuffersCallbackRequestFunc request = copies_request();
 	struct subscription *s = client_subscription();
 
-	if (copies_registered()) {
+	if (request) {
 		set_zeroed(0);
-		real_cupti.recorder.ActivityRegisterCallbacks(copies_request(), client_on_complete);
+		client_register_really(request);
 	}
 	if (turns_yield() && real_cupti.recorder.SetThreadIdType)
 		real_cupti.recorder.SetThreadIdType(
