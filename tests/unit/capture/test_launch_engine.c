@@ -27,6 +27,7 @@
 #include "pitot/pitot.h"
 #include "unit/capture/counting_sink.h"
 #include "unit/capture/cuda_player.h"
+#include "unit/capture/engine_sink.h"
 #include "unit/capture/stream_calls.h"
 
 #define METRICS 4 /* of_ranges.metrics, which need two passes */
@@ -40,63 +41,6 @@ static const struct settings of_ranges = {
 	.kernels = "*",
 	.cuda = true,
 };
-
-struct sink_of_engine {
-	struct counting_sink counting;
-	atomic_uint degraded; /* rows that say so about the engine */
-	atomic_uint graphs; /* rows that say that graphs are not measured */
-	uint32_t engine_text, graphs_text; /* ids of names */
-	atomic_uint_fast64_t replay_ns;
-	atomic_uint inner; /* rows of values of a scope within a scope */
-	atomic_uint deep; /* such rows whose level is missing */
-	atomic_uint passes; /* of the last measurement */
-	atomic_uint unmeasured;
-};
-
-static bool is(const struct row_string *s, const char *text)
-{
-	return s->text.length == strlen(text) && memcmp(s->text.data, text, s->text.length) == 0;
-}
-
-static void on_row(struct counting_sink *counting, enum table_id table, const void *row)
-{
-	struct sink_of_engine *s = (struct sink_of_engine *)counting;
-	const struct row_string *string = row;
-	const struct row_capability *capability = row;
-	const struct row_range_value *value = row;
-	const struct row_loss *loss = row;
-	const struct row_cost *cost = row;
-
-	if (table == TABLE_string && is(string, "engine"))
-		s->engine_text = string->id;
-	if (table == TABLE_string && is(string, "graph_metrics"))
-		s->graphs_text = string->id;
-	if (table == TABLE_cost && cost->kind == cost_kind_replay)
-		s->replay_ns += cost->total_ns;
-	if (table == TABLE_range_value) {
-		s->inner += value->level == 1;
-		s->deep += value->missing >> COLUMN_range_value_level & 1;
-		s->passes = value->passes;
-	}
-	if (table == TABLE_loss && loss->reason == loss_reason_unmeasured)
-		s->unmeasured += (unsigned)loss->count;
-	if (table == TABLE_capability && capability->name == s->engine_text)
-		s->degraded += capability->state == capability_state_degraded;
-	if (table == TABLE_capability)
-		s->graphs += capability->name == s->graphs_text;
-}
-
-static struct session *begin(struct sink_of_engine *sink, const struct settings *settings)
-{
-	struct session *s;
-
-	*sink = (struct sink_of_engine){ 0 };
-	counting_sink_init(&sink->counting);
-	sink->counting.on_row = on_row;
-	s = session_open(settings, &sink->counting.sink, SESSION_BY_CUDA);
-	assert_non_null(s);
-	return s;
-}
 
 /* Opens and closes a scope in this context so many times. */
 static void scopes(uintptr_t context, unsigned count)
