@@ -38,6 +38,7 @@ def by_thread(samples):
 @pytest.mark.parametrize("milliseconds,threads,processes", [(30, 60, 20), (2, 100, 100)])
 def test_ebpf_has_the_kernel_s_own_figure(record, programs, milliseconds, threads, processes):
     """Of each thread and process, longer and much shorter than the time between samples."""
+    before = stolen()
     samples, said = record("ebpf", programs / "short_threads", threads, milliseconds, processes)
     recorded = by_thread(samples)
     *each, (_, total) = [line.split() for line in said.splitlines()]
@@ -45,7 +46,8 @@ def test_ebpf_has_the_kernel_s_own_figure(record, programs, milliseconds, thread
     # After a thread has read its clock it still has to write that down and to end, and may be interrupted.
     short = {tid: (recorded[int(tid)], counted) for tid, counted in each if recorded[int(tid)] < 0.99 * int(counted)}
     assert not short, f"of {len(each)}: {short}"
-    assert recorded.total() == pytest.approx(int(total), rel=0.01)
+    # What threads and processes do after their last reading takes longer where the hypervisor takes the processor from them.
+    assert 0.99 * int(total) < recorded.total() < 1.01 * int(total) + (stolen() - before) * 1e9
 
 
 def test_perf_has_short_threads_too(record, programs):
