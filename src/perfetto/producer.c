@@ -292,7 +292,7 @@ static void wait_for_work(struct producer *p, int timeout_ms)
 
 	if (p->handler.program_ended && (timeout_ms < 0 || timeout_ms > PROGRAM_CHECK_MS))
 		timeout_ms = PROGRAM_CHECK_MS;
-	poll(fds, ARRAY_SIZE(fds), timeout_ms);
+	poll(fds, p->socket.fd ? 2 : 1, timeout_ms);
 	check_program(p);
 	if (descriptors_valid(p) && fds[0].revents & POLLIN)
 		recv(p->wake[0].fd, waking, sizeof(waking), MSG_DONTWAIT);

@@ -83,10 +83,12 @@ static size_t list_hardware(const char *folder, char *out)
 	return length;
 }
 
-static void open_file(struct host *h, size_t i, const struct metric_sink *sink)
+static bool open_file(struct host *h, size_t i, const struct metric_sink *sink)
 {
-	if (own_fd_set(&h->files[i], open(files[i].path, O_RDONLY | O_CLOEXEC)) < 0)
-		report_absent(h, &files[i], strerror(errno), sink);
+	if (own_fd_set(&h->files[i], open(files[i].path, O_RDONLY | O_CLOEXEC)) == 0)
+		return true;
+	report_absent(h, &files[i], strerror(errno), sink);
+	return false;
 }
 
 int host_open(struct host *h, unsigned parts, const struct metric_sink *sink)
@@ -140,8 +142,8 @@ static void read_file(struct host *h, size_t i, struct emitter *e)
 {
 	ssize_t n;
 
-	if (!own_fd_valid(&h->files[i]))
-		open_file(h, i, e->sink);
+	if (!own_fd_valid(&h->files[i]) && !open_file(h, i, e->sink))
+		return;
 	n = pread(h->files[i].fd, h->text, TEXT_BYTES, 0);
 	if (n < 0) {
 		report_absent(h, &files[i], strerror(errno), e->sink);

@@ -157,6 +157,24 @@ def test_a_part_of_a_gpu(live, make_tape, pitot, environment, tmp_path):
     assert "MIG-01020304-0506" in pitot("view", play.recording, "device", "--json").stdout
 
 
+def test_no_service_costs_nothing(start_play, tmp_path):
+    """Between attempts to connect the producer's thread sleeps, also when the program's input is ready to be read, as /dev/null is."""
+    play = start_play("kinds", PITOT_PERFETTO=str(tmp_path / "nobody"))
+    play.until(lambda: play.count("kernel"), "kernels")
+
+    def spent():
+        threads = Path(f"/proc/{play.process.pid}/task").glob("*/stat")
+        return [sum(map(int, stat.read_text().rsplit(")", 1)[1].split()[11:13])) for stat in threads]
+
+    def mostly_sleeps():
+        before = sum(spent())
+        time.sleep(1)
+        return sum(spent()) - before < 0.5 * os.sysconf("SC_CLK_TCK")
+
+    wait_until(mostly_sleeps, "less than half a processor in a second", play.process)
+    play.end()
+
+
 def test_work_is_in_a_trace_once(service, start_play, tmp_path):
     """perfetto-cupti-gpu-compute has it in gpu.counters."""
     play = start_play("train", clock="", PITOT_PERFETTO=str(tmp_path / "socket"), __TRACE_STARTUP="gpu.renderstages,gpu.counters")
