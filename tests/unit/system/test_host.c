@@ -186,6 +186,27 @@ static void a_program_that_takes_the_files(void **state)
 	close(ends[1]);
 }
 
+/* A file that cannot be opened again is absent, and nothing is read from the program's input. */
+static void a_program_that_takes_the_files_for_good(void **state)
+{
+	struct host h;
+	int input;
+
+	(void)state;
+	assert_int_equal(host_open(&h, HOST_MACHINE, &sink), 0);
+	input = __real_open("/proc/meminfo", O_RDONLY);
+	assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+	for (size_t i = 0; i < HOST_FILES_MAX; i++)
+		if (h.files[i].fd)
+			close(h.files[i].fd);
+	hidden = "/proc/meminfo";
+	host_read(&h, 10 * NS_PER_S, &sink);
+	assert_int_equal(counts[METRIC_host_memory_available], 0);
+	assert_int_equal(absent[METRIC_host_memory_available], 1);
+	host_close(&h);
+	close(input);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +215,7 @@ int main(void)
 		cmocka_unit_test_setup(expensive_files_are_read_less_often, setup),
 		cmocka_unit_test_setup(a_child_has_none_of_the_files, setup),
 		cmocka_unit_test_setup(a_program_that_takes_the_files, setup),
+		cmocka_unit_test_setup(a_program_that_takes_the_files_for_good, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
