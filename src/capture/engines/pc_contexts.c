@@ -81,19 +81,25 @@ static struct slot *claim_empty(void)
 static struct {
 	pthread_mutex_t lock;
 	struct own_fd names[DEVICES_MAX]; /* by ordinal */
+	CUresult (*get)(CUdevice *device, int ordinal);
+	CUresult (*get_id)(CUuuid *id, CUdevice device);
 } gpus = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void pc_contexts_find_driver(void)
+{
+	*(void **)&gpus.get = driver_function("cuDeviceGet");
+	*(void **)&gpus.get_id = driver_function("cuDeviceGetUuid_v2");
+}
 
 /* Returns false if the GPU cannot be identified. */
 static bool name_gpu(uint32_t ordinal, char name[64])
 {
-	CUresult (*get)(CUdevice * device, int ordinal) = driver_function("cuDeviceGet");
-	CUresult (*get_id)(CUuuid * id, CUdevice device) = driver_function("cuDeviceGetUuid_v2");
 	CUdevice device;
 	CUuuid id;
 	int n;
 
-	if (!get || !get_id || get(&device, (int)ordinal) != CUDA_SUCCESS ||
-	    get_id(&id, device) != CUDA_SUCCESS)
+	if (!gpus.get || !gpus.get_id || gpus.get(&device, (int)ordinal) != CUDA_SUCCESS ||
+	    gpus.get_id(&id, device) != CUDA_SUCCESS)
 		return false;
 	n = snprintf(name, 64, "pitot-pc-sampling-");
 	for (size_t i = 0; i < sizeof(id.bytes); i++)

@@ -27,6 +27,11 @@ CUptiResult pc_contexts_add(const struct cupti *cupti, CUcontext handle, unsigne
 			    bool in_window, const char **function);
 /* Reads a context that is about to be destroyed a last time and ends its sampling. */
 void pc_contexts_remove(const struct cupti *cupti, CUcontext handle);
+/*
+ * Must be called before contexts are added: their callbacks run under the driver's locks, where the
+ * loader's must not be waited for.
+ */
+void pc_contexts_find_driver(void);
 /* Lets other processes sample the GPUs of this one. */
 void pc_contexts_leave_gpus(void);
 /* Called when a module was loaded into the context or is about to be unloaded. */

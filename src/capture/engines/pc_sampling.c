@@ -172,6 +172,7 @@ void pc_sampling_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscr
 		       cupti->path);
 		return;
 	}
+	pc_contexts_find_driver();
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
 		cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, wanted[i]);
 	atomic_store(&self.older, late);
