@@ -1,4 +1,4 @@
-/* cmd_view.c: `pitot view`: rows of a table. */
+/* cmd_view.c: `pitot view`: rows of tables. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -38,6 +38,7 @@ static const struct command_example examples[] = {
 	{ "pitot view", "the tables of the newest recording" },
 	{ "pitot view kernel --since 1.5s -w stream=7 -w 'name=*gemm*'", "some kernels" },
 	{ "pitot view train.pitot api_call -w 'duration>1ms'", "slow calls" },
+	{ "pitot view train.pitot memcpy memset --json", "two tables, each row with its table" },
 	{ "pitot view kernel -c start,duration,name,config.grid_x --limit 0",
 	  "chosen columns, all rows" },
 	{ NULL, NULL },
@@ -46,11 +47,11 @@ static const struct command_example examples[] = {
 /* State while a table is printed. */
 struct view {
 	const struct context *context;
+	size_t position; /* from 1, of several tables, whose names are printed; 0: the only one */
 	struct view_table table;
 	struct view_columns columns;
 	struct view_where where;
 	struct view_scopes scopes;
-	struct progress progress;
 	uint64_t limit;
 	uint64_t shown, left_out;
 };
@@ -159,6 +160,8 @@ static int print_text(struct view *v)
 
 	if (!heads)
 		return cli_failf(v->context, "out of memory");
+	if (v->position)
+		strbuf_addf(&out, "%s%s\n", v->position > 1 ? "\n" : "", v->table.schema->name);
 	while (status == EXIT_DONE && next_row(v, &row)) {
 		if (v->shown == v->limit) {
 			v->left_out++;
@@ -197,6 +200,8 @@ static int print_json(struct view *v)
 		struct json j = JSON_INIT(&out);
 
 		json_object(&j);
+		if (v->position)
+			json_key_string(&j, "table", v->table.schema->name);
 		for (size_t i = 0; i < v->columns.items.count; i++) {
 			json_key(&j, v->columns.items.data[i].label);
 			view_json(&v->table, &v->columns.items.data[i], row, &j);
@@ -232,14 +237,8 @@ static void drop_empty_columns(struct view *v)
 
 static int print(struct view *v)
 {
-	struct error e = { 0 };
-	int r = choose_columns(v, &e), status;
+	int status;
 
-	if (r >= 0)
-		r = choose_rows(v, &e);
-	progress_end(&v->progress);
-	if (r < 0)
-		return cli_fail(v->context, &e);
 	if (!option_columns && !v->context->json)
 		drop_empty_columns(v);
 	status = v->context->json ? print_json(v) : print_text(v);
@@ -253,91 +252,124 @@ static int print(struct view *v)
 		_cleanup_strbuf_ struct strbuf count = STRBUF_INIT;
 
 		human_count(&count, v->left_out);
-		cli_note(v->context, "%s more row%s: --limit 0 shows all", strbuf_text(&count),
-			 v->left_out == 1 ? "" : "s");
+		cli_note(v->context, "%s more row%s%s%s: --limit 0 shows all", strbuf_text(&count),
+			 v->left_out == 1 ? "" : "s", v->position ? " of " : "",
+			 v->position ? v->table.schema->name : "");
 	}
 	return status;
 }
 
-/* Accepts "kernel RECORDING" as well: swaps the operands. */
-static void put_recording_first(int argc, char **argv)
+static int choose(struct view *v, struct error *e)
 {
-	char *word = argv[1];
+	int r = choose_columns(v, e);
 
-	if (argc == 3 && schema_table_by_name(word) && !schema_table_by_name(argv[2])) {
-		argv[1] = argv[2];
-		argv[2] = word;
-	}
+	return r < 0 ? r : choose_rows(v, e);
 }
 
+/* What the operands say. */
+struct operands {
+	char *recording; /* NULL: the newest */
+	const struct table_schema **tables;
+	size_t count;
+};
+
 /*
- * Accepts "RECORDING TABLE", "RECORDING" and "TABLE". A single word is a recording if a file of
- * that name exists.
+ * Accepts a recording and tables in any order. A word is the recording if it is no table's name;
+ * the first one is, too, if there is no other and a file has that name.
  */
-static int sort_operands(const struct context *c, int argc, char **argv,
-			 const struct table_schema **table)
+static int sort_operands(const struct context *c, int argc, char **argv, struct operands *o)
 {
-	const char *word = argc > 2 ? argv[2] : argc > 1 ? argv[1] : NULL;
 	struct stat st;
 
-	*table = NULL;
-	if (!word || (argc == 2 && stat(word, &st) == 0))
-		return EXIT_DONE;
-	*table = schema_table_by_name(word);
-	if (*table) {
-		argv[argc - 1] = NULL;
-		return EXIT_DONE;
+	for (int i = 1; i < argc; i++) {
+		const struct table_schema *table = schema_table_by_name(argv[i]);
+
+		if (table)
+			o->tables[o->count++] = table;
+		else if (!o->recording && (argc > 2 || stat(argv[i], &st) == 0))
+			o->recording = argv[i];
+		else
+			return cli_unknown(c, "recording or table", argv[i], schema_table_names,
+					   "pitot schema");
 	}
-	return cli_unknown(c, "recording or table", word, schema_table_names, "pitot schema");
+	if (argc > 1 && !o->recording && stat(argv[1], &st) == 0) {
+		o->recording = argv[1];
+		o->tables++;
+		o->count--;
+	}
+	return EXIT_DONE;
+}
+
+/* Loads what is asked for of all tables, then prints them. */
+static int print_tables(const struct context *c, struct trace *t, const struct operands *o,
+			struct progress *progress)
+{
+	_cleanup_free_ struct view *views = calloc(o->count, sizeof(*views));
+	uint64_t origin_ns, end_ns, limit = limit_given || c->json ? option_limit : LIMIT;
+	struct error e = { 0 };
+	int r = views ? 0 : error_set(&e, -ENOMEM, "out of memory"), status;
+
+	trace_span(t, &origin_ns, &end_ns);
+	for (size_t i = 0; i < o->count && r >= 0; i++) {
+		struct view *v = &views[i];
+
+		*v = (struct view){ .context = c, .limit = limit ? limit : UINT64_MAX };
+		v->position = o->count > 1 ? i + 1 : 0;
+		v->table = (struct view_table){ .trace = t,
+						.schema = o->tables[i],
+						.origin_ns = origin_ns,
+						.full_names = option_full_names,
+						.always_pid = c->json,
+						.scopes = &v->scopes };
+		r = choose(v, &e);
+	}
+	progress_end(progress);
+	status = r < 0 ? cli_fail(c, &e) : EXIT_DONE;
+	for (size_t i = 0; views && i < o->count; i++) {
+		if (status == EXIT_DONE)
+			status = print(&views[i]);
+		view_columns_release(&views[i].columns);
+		view_where_release(&views[i].where);
+		view_scopes_release(&views[i].scopes);
+	}
+	return status;
 }
 
 static int run(struct context *c, int argc, char **argv)
 {
-	struct view v = { .context = c, .limit = option_limit };
-	const struct table_schema *table;
+	_cleanup_free_ const struct table_schema **tables = calloc((size_t)argc, sizeof(*tables));
+	struct operands operands = { .tables = tables };
+	struct progress progress = { 0 };
 	struct trace *trace = NULL;
-	uint64_t end_ns;
 	int status;
 
-	put_recording_first(argc, argv);
-	status = sort_operands(c, argc, argv, &table);
-
+	if (!tables)
+		return cli_failf(c, "out of memory");
+	status = sort_operands(c, argc, argv, &operands);
 	if (status == EXIT_DONE)
-		status = cli_open_trace(c, argv[1], &v.progress, NULL, &trace);
+		status = cli_open_trace(c, operands.recording, &progress, NULL, &trace);
 	if (status != EXIT_DONE)
 		return status;
-	v.table = (struct view_table){ .trace = trace,
-				       .scopes = &v.scopes,
-				       .schema = table,
-				       .full_names = option_full_names,
-				       .always_pid = c->json };
-	trace_span(trace, &v.table.origin_ns, &end_ns);
-	if (!limit_given)
-		v.limit = c->json ? 0 : LIMIT;
-	if (!v.limit)
-		v.limit = UINT64_MAX;
-	if (table) {
-		status = print(&v);
+	if (operands.count) {
+		status = print_tables(c, trace, &operands, &progress);
 	} else {
-		progress_end(&v.progress);
+		progress_end(&progress);
 		status = list_tables(c, trace);
 	}
-	view_columns_release(&v.columns);
-	view_where_release(&v.where);
-	view_scopes_release(&v.scopes);
 	trace_free(trace);
 	return status;
 }
 
 const struct command cmd_view = {
 	.name = "view",
-	.summary = "print rows of a table",
-	.usage = "[options] [RECORDING] [TABLE]",
+	.summary = "print rows of tables",
+	.usage = "[options] [RECORDING] [TABLE…]",
 	.description =
 		"Prints rows in order of process and time, with references, strings and enums "
 		"resolved. Times are seconds from the start of the recording. With --json each row "
 		"is an object on its own line, with times in nanoseconds from the start of the "
 		"recording.\n\n"
+		"Of several tables each has its name above it, with --json in each row.\n\n"
 		"Without RECORDING it reads the newest *.pitot in the current folder; without "
 		"TABLE it lists the tables. Conditions use the column names of `pitot schema "
 		"TABLE`; the unit at the end can be left out (start for start_ns). A value for "
@@ -346,6 +378,6 @@ const struct command cmd_view = {
 	.examples = examples,
 	.operands = schema_table_names,
 	.or_files = true,
-	.operands_max = 2,
+	.operands_max = 1 + TABLE_MAX,
 	.run = run,
 };

@@ -1,5 +1,6 @@
 """pitot view: rows as tables and as JSON, conditions, columns, limits."""
 import json
+import re
 
 import pytest
 
@@ -34,6 +35,32 @@ def test_golden_json(pitot, folder):
 
 def test_table_and_recording_in_either_order(pitot, folder):
     assert pitot("view", "kernel", "varied.pitot", cwd=folder).stdout == pitot("view", "varied.pitot", "kernel", cwd=folder).stdout
+
+
+def test_several_tables(pitot, folder, rows):
+    """In the order in which they are asked for, each as if it were alone, wherever the recording is named."""
+    tables = ["memset", "kernel", "memcpy"]
+    for words in (["varied.pitot", *tables], ["memset", "varied.pitot", "kernel", "memcpy"], [*tables, "varied.pitot"]):
+        read = [json.loads(line) for line in pitot("view", *words, "--json", cwd=folder).stdout.splitlines()]
+        assert read == [{"table": table, **row} for table in tables for row in rows("varied", table)]
+    result = pitot("view", "varied.pitot", *tables, "-n", "1", cwd=folder)
+    alone = [pitot("view", "varied.pitot", table, "-n", "1", cwd=folder) for table in tables]
+    assert result.stdout == "\n".join(f"{table}\n{said.stdout}" for table, said in zip(tables, alone))
+    assert all(re.search(rf" more rows? of {table}: ", result.stderr) for table in ("kernel", "memcpy")), result.stderr
+    assert pitot("view", "varied.pitot", *tables, "-w", "duration>=20us", "--since", "0", "--json", cwd=folder).stdout.count("\n") == sum(
+        len(rows("varied", table, "-w", "duration>=20us")) for table in tables)
+
+
+def test_a_word_that_is_no_table(pitot, folder, make_recording, tmp_path):
+    """Is the recording; so is a table's name, when there is a file of that name and no other recording."""
+    assert "cannot open recording 'nothing'" in pitot("view", "kernel", "nothing", cwd=folder, status=1).stderr
+    assert "unknown recording or table 'memst', did you mean 'memset'?" in pitot("view", "varied.pitot", "kernel", "memst", cwd=folder, status=2).stderr
+    result = pitot("view", "varied.pitot", "kernel", "memset", "-c", "grid_x", cwd=folder, status=2)
+    assert "table memset has no column 'grid_x'" in result.stderr and not result.stdout
+    make_recording(tmp_path / "kernel", "varied")
+    assert pitot("view", "kernel", "memset").stdout == pitot("view", "varied.pitot", "memset", cwd=folder).stdout
+    assert pitot("view", "kernel").stdout == pitot("view", "varied.pitot", cwd=folder).stdout
+    assert pitot("view", "kernel", folder / "varied.pitot", "memset").stdout == pitot("view", folder / "varied.pitot", "kernel", "memset").stdout
 
 
 def test_tables_are_listed(pitot, folder):
