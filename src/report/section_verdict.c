@@ -219,6 +219,30 @@ static void print_replays(const struct report_view *v)
 	report_labelled(v, STYLE_YELLOW, "replay", strbuf_text(&text));
 }
 
+/*
+ * Warns that CUPTI failed in the middle: only what came before is recorded. Without any GPU data
+ * the verdict says so.
+ */
+static void print_cupti_failure(const struct report_view *v)
+{
+	const struct report *r = v->report;
+
+	for (size_t i = 0; i < r->cost->loss_count && !r->no_gpu->why.length; i++) {
+		const struct loss_sum *l = &r->cost->losses[i];
+		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+		if (l->reason != loss_reason_cupti_failed)
+			continue;
+		sentence_add(&text, WORDS("CUPTI failed "),
+			     DURATION(l->start_ns - MIN(l->start_ns, r->span_start_ns)),
+			     WORDS(" after the start (see loss below): later GPU work is missing, "
+				   "and all figures cover only what came before"));
+		report_gap(v);
+		report_labelled(v, STYLE_RED, "loss", strbuf_text(&text));
+		return;
+	}
+}
+
 /* Warns of a failed GPU context and of a loss of at least 1/20 of the events. */
 static void print_warnings(const struct report_view *v)
 {
@@ -237,6 +261,7 @@ static void print_warnings(const struct report_view *v)
 		report_labelled(v, STYLE_RED, "failed", strbuf_text(&failure));
 	if (loss.length)
 		report_labelled(v, STYLE_RED, "loss", strbuf_text(&loss));
+	print_cupti_failure(v);
 	print_replays(v);
 }
 

@@ -204,7 +204,7 @@ class Playing(Case):
         self.assertIn("not a tape", tool("tape-play", cut).stderr)
 
     def test_usage(self):
-        for arguments in [], ["--exit", "never", "x"], ["--repeat", "0", "x"], ["a", "b"]:
+        for arguments in [], ["--what", "x"], ["--exit", "never", "x"], ["--repeat", "0", "x"], ["a", "b"]:
             self.assertEqual(tool("tape-play", *arguments).returncode, 2)
         self.assertEqual(tool("tape-make", self.tape).returncode, 1)  # is there already
 

@@ -14,11 +14,11 @@ def record_faults(build, source, pitot, tmp_path):
     if not player.exists():
         pytest.skip("built without CUDA's headers")
 
-    def play(fault):
+    def play(fault, *options):
         script, recording = tmp_path / "faults", tmp_path / "faulty.pitot"
         script.write_text(fault + "\n")
         leaks = f"suppressions={source}/tests/integration/leaks.txt:print_suppressions=0"
-        end = pitot("record", "--no-cpu", "--json", "--force", "-o", recording, "--", player, "--now", "--faults", script,
+        end = pitot("record", "--no-cpu", "--json", "--force", "-o", recording, "--", player, *(options or ["--now"]), "--faults", script,
                     source / "tests" / "data" / "tapes" / "kinds.tape", env={"LSAN_OPTIONS": leaks}).stderr
         pitot("info", "--verify", recording)
         rows = pitot("view", recording, "capability", "--json", "-q").stdout.splitlines()
@@ -52,7 +52,7 @@ def test_without_faults(record_faults):
 def test_correlation_ids_that_go_round(record_faults, pitot, rows, tmp_path):
     """They have 32 bits: of 2^32 launches one has the id 0."""
     whole, report, _ = record_faults("# none")
-    calls = rows(tmp_path / "faulty.pitot", "api_call", "--limit", "0")
+    calls = rows(tmp_path / "faulty.pitot", "api_call")
     launch = next(row["correlation"] for row in calls if row["function"].startswith("cuLaunchKernel"))
     round_, report_of_round, _ = record_faults(f"shift-correlation {2**32 - launch}")
     assert rows(tmp_path / "faulty.pitot", "api_call", "--where", "correlation=0")
@@ -82,12 +82,24 @@ def test_no_buffer_can_be_read(record_faults):
     assert losses(report)["unreadable_buffer"] > 1
 
 
-@pytest.mark.parametrize("place", [300, 4900])
-def test_cupti_breaks_down(record_faults, place):
-    end, report, capabilities = record_faults(f"state fatal at {place}")
+def test_cupti_breaks_down(record_faults):
+    end, report, capabilities = record_faults("state fatal at 300")
     assert end["no_gpu_data"] == "CUPTI broke down while recording: scripted fatal error"
     assert losses(report)["cupti_failed"] == 1
     assert capabilities["cupti"]["state"] == "unavailable"
+
+
+def test_cupti_breaks_down_in_the_middle(record_faults, pitot, tmp_path):
+    """What came before is there. The report says first that it is all, and from when on."""
+    end, report, capabilities = record_faults("state fatal at 3000", "--realtime", "--repeat", "3")
+    assert KERNELS <= end["kernels"] < 3 * KERNELS and end["no_gpu_data"] is None
+    [loss] = report["loss"]
+    assert (loss["reason"], loss["count"], loss["detail"]) == ("cupti_failed", 1, "scripted fatal error")
+    assert capabilities["cupti"]["state"] == "unavailable"
+    [kernels] = [gpu["busy"]["last_ns"] for gpu in report["gpus"]]
+    assert kernels < loss["start_ns"] <= loss["end_ns"], "what came before it is not missing"
+    first = " ".join(pitot("report", tmp_path / "faulty.pitot").stdout.split("verdict")[0].split())
+    assert "CUPTI failed" in first and "after the start (see loss below): later GPU work is missing" in first
 
 
 def test_kinds_cannot_be_enabled(record_faults):

@@ -248,7 +248,7 @@ static void play_step(size_t step, unsigned long round)
 	} else {
 		play_clock_at(time, next);
 	}
-	if (index >= standin_faults()->fatal_at)
+	if (place.last && index >= standin_faults()->fatal_at)
 		self.standin->fail();
 	if (index >= self.options->end_at && place.last)
 		play_end(self.options->ending == END_RETURN ? END_EXIT : self.options->ending);

@@ -126,7 +126,7 @@ static bool take_option(int option, const char *value, struct play_options *o)
 		o->modules = value;
 		return true;
 	default:
-		return parse_number(value, &number) && take_number(option, number, o);
+		return value && parse_number(value, &number) && take_number(option, number, o);
 	}
 }
 

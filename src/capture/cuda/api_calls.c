@@ -24,7 +24,9 @@ _Static_assert((int)API_DRIVER == (int)CUPTI_CB_DOMAIN_DRIVER_API &&
 	       "the domain says which API");
 
 static atomic_bool enabled, module_unloaded, fatal;
-static char fatal_text[160]; /* written once, before `fatal` */
+/* Both are written once, before `fatal`. */
+static char fatal_text[160];
+static uint64_t fatal_ns;
 static atomic_bool keep_nested; /* --api all: also record driver calls inside runtime calls */
 
 static atomic_uint_fast64_t devices; /* bit i: a context was created on device i */
@@ -198,10 +200,12 @@ static void on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 
 static void on_fatal_error(const CUpti_StateData *state)
 {
+	static atomic_flag seen = ATOMIC_FLAG_INIT;
 	const char *text = state ? state->notification.message : NULL;
 
-	if (atomic_load(&fatal))
+	if (atomic_flag_test_and_set(&seen))
 		return;
+	fatal_ns = clock_monotonic_ns();
 	for (size_t i = 0; text && text[i] && i < sizeof(fatal_text) - 1; i++)
 		fatal_text[i] = text[i];
 	atomic_store(&fatal, true);
@@ -506,6 +510,11 @@ uint64_t api_calls_devices(void)
 bool api_calls_fatal(void)
 {
 	return atomic_load(&fatal);
+}
+
+uint64_t api_calls_fatal_ns(void)
+{
+	return fatal_ns;
 }
 
 const char *api_calls_fatal_text(void)

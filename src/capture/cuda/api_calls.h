@@ -82,7 +82,8 @@ uint64_t api_calls_devices(void);
 /* Set by callbacks; the collector reads both and clears the first. */
 bool api_calls_take_module_unloaded(void);
 bool api_calls_fatal(void);
-/* CUPTI's text of the fatal error; "" if there was none. */
+/* When it happened, in CLOCK_MONOTONIC, and CUPTI's text of it; 0 and "" if there was none. */
+uint64_t api_calls_fatal_ns(void);
 const char *api_calls_fatal_text(void);
 
 #endif

@@ -553,7 +553,7 @@ static bool has_failed(struct writer *w)
 	snprintf(text, sizeof(text), "CUPTI broke down while recording%s%s",
 		 api_calls_fatal_text()[0] ? ": " : "", api_calls_fatal_text());
 	rows_capability(w, "cupti", capability_state_unavailable, "trace", "none", text);
-	rows_loss(w, loss_reason_cupti_failed, 1, self.since_ns, clock_monotonic_ns(),
+	rows_loss(w, loss_reason_cupti_failed, 1, api_calls_fatal_ns(), clock_monotonic_ns(),
 		  api_calls_fatal_text());
 	return true;
 }
