@@ -50,12 +50,12 @@ class Recording:
     def __init__(self, pitot, rows, path, said):
         self.path, self.said = path, said
         pitot("info", "--verify", path)
-        self.samples = rows(path, "cpu_sample", "--limit", "0")
-        stacks = rows(path, "stack", "--limit", "0")
+        self.samples = rows(path, "cpu_sample")
+        stacks = rows(path, "stack")
         self.depths = {(row.get("pid"), row["id"]): row["depth"] for row in stacks}
         self.ends = {(row.get("pid"), row["id"]): row["end"] for row in stacks}
         self.capabilities = [row for row in rows(path, "capability") if row["name"].startswith("cpu")]
-        self.processes, self.losses = rows(path, "process", "--limit", "0"), rows(path, "loss")
+        self.processes, self.losses = rows(path, "process"), rows(path, "loss")
         assert any(row["name"] == "cpu" for row in self.capabilities), "nothing says how samples were taken"
 
     def shares(self):

@@ -67,8 +67,8 @@ def share_complete(rows):
     """Share of the sampled time whose stack reaches the start of its thread."""
 
     def run(recording):
-        ends = {(row.get("pid"), row["id"]): row["end"] for row in rows(recording, "stack", "--limit", "0")}
-        samples = rows(recording, "cpu_sample", "--limit", "0")
+        ends = {(row.get("pid"), row["id"]): row["end"] for row in rows(recording, "stack")}
+        samples = rows(recording, "cpu_sample")
         complete = sum(row["weight_ns"] for row in samples if ends.get((row.get("pid"), row["stack"])) == "complete")
         return complete / sum(row["weight_ns"] for row in samples)
 
@@ -96,7 +96,7 @@ def test_shares(sample, folded, share_complete, programs):
 
 def test_rows(sample, rows, programs):
     recording, _ = sample("--cpu=199", "--", programs / "known_shares", "0.5")
-    samples = rows(recording, "cpu_sample", "--limit", "0")
+    samples = rows(recording, "cpu_sample")
     threads = {row["tid"] for row in rows(recording, "thread")}
     assert len({row["pid"] for row in samples}) == 2
     assert {row["thread"] for row in samples} <= threads and len(threads) == 3
@@ -138,8 +138,8 @@ def test_stack_kinds(sample, folded, programs, kind, frames):
 
 def test_deep_stack_says_so(sample, rows, programs):
     recording, _ = sample("--cpu=199", "--", programs / "stack_kinds", "deep")
-    assert "depth" in {row["end"] for row in rows(recording, "stack", "--limit", "0")}
-    assert max(row["depth"] for row in rows(recording, "stack", "--limit", "0")) >= 512
+    assert "depth" in {row["end"] for row in rows(recording, "stack")}
+    assert max(row["depth"] for row in rows(recording, "stack")) >= 512
 
 
 def test_code_made_at_run_time(sample, rows, folded, programs):
@@ -148,7 +148,7 @@ def test_code_made_at_run_time(sample, rows, folded, programs):
     stacks = folded(recording)
     found = sum(us for stack, us in stacks.items() if ";with_jit;" in ";".join(stack) and "spin_from_jit" in stack)
     assert found > 0.8 * sum(stacks.values())
-    assert "guessed" in {row["end"] for row in rows(recording, "stack", "--limit", "0")}
+    assert "guessed" in {row["end"] for row in rows(recording, "stack")}
 
 
 def test_short_processes(sample, rows):
@@ -157,7 +157,7 @@ def test_short_processes(sample, rows):
     processes = [row for row in rows(recording, "process") if row["command"].startswith("ls")]
     ended = {row["pid"] for row in processes if row["end_ns"] is not None}
     assert ended and ended == {row["pid"] for row in processes}
-    ends = Counter(row["end"] for row in rows(recording, "stack", "--limit", "0"))
+    ends = Counter(row["end"] for row in rows(recording, "stack"))
     assert ends["complete"] > 0.8 * ends.total()
 
 
@@ -167,7 +167,7 @@ def test_off_cpu(sample, folded, rows, programs):
     for thread, pauses_us in (line.split() for line in said.splitlines()):
         nap = sum(us for stack, us in stacks.items() if thread in stack and "nap" in stack)
         assert nap == pytest.approx(float(pauses_us), rel=0.05), thread
-    states = Counter(row["state"] for row in rows(recording, "off_cpu", "--limit", "0"))
+    states = Counter(row["state"] for row in rows(recording, "off_cpu"))
     assert states["sleeping"] >= 4
     # A thread may lose its processor in nap() before it sleeps.
     nap = {stack: us for stack, us in stacks.items() if "nap" in stack}
@@ -195,7 +195,7 @@ def test_off_cpu_beside_another_tracer(sample, folded, program, environment, pro
 def test_off_cpu_of_others_goes_on(sample, rows):
     """The end of a process ends the pauses of its own threads only."""
     recording, _ = sample("--off-cpu", "--cpu=99", "--", "sh", "-c", "sleep 1.5 & sleep 0.3; sleep 0.3; wait")
-    longest = max(row["end_ns"] - row["start_ns"] for row in rows(recording, "off_cpu", "--limit", "0"))
+    longest = max(row["end_ns"] - row["start_ns"] for row in rows(recording, "off_cpu"))
     assert longest > 1.4e9, longest
 
 
@@ -239,7 +239,7 @@ def test_full_ring_is_a_loss(sample, rows, pitot, program, environment, tmp_path
         (tmp_path / "over").touch()
         assert recorder.wait(PATIENCE) == 0
     lost = sum(row["count"] for row in rows(recording, "loss") if row["reason"] == "samples_dropped")
-    kept = len(rows(recording, "off_cpu", "--limit", "0"))
+    kept = len(rows(recording, "off_cpu"))
     assert kept > 1000 and lost > 1000, (kept, lost)
 
 
@@ -255,7 +255,7 @@ def test_running_process(pitot, rows, folded, share_complete, programs, tmp_path
             for seconds in 1, 4, 16, 64:  # from when `pitot record` begins: on a slow machine not much of it is sampled
                 result = pitot("record", "-p", child.pid, "--cpu-via", "ebpf", "--cpu=199", "--duration", f"{seconds}s", "-q",
                                "-f", "-o", recording, status=None)
-                if result.returncode or len(rows(recording, "cpu_sample", "--limit", "0")) > 50:
+                if result.returncode or len(rows(recording, "cpu_sample")) > 50:
                     break
         finally:
             child.kill()
@@ -264,7 +264,7 @@ def test_running_process(pitot, rows, folded, share_complete, programs, tmp_path
     assert result.returncode == 0, result.stderr
     stacks = folded(recording)
     assert share_complete(recording) > 0.95
-    assert {row["thread"] for row in rows(recording, "cpu_sample", "--limit", "0")} >= {child.pid}
+    assert {row["thread"] for row in rows(recording, "cpu_sample")} >= {child.pid}
     assert spent(stacks, "spin") > 0.9 * sum(stacks.values())
 
 
@@ -284,8 +284,8 @@ def test_sampler_in_a_namespace(sample, rows, folded, programs):
     if subprocess.run([*before, "true"], capture_output=True).returncode:
         pytest.skip("unshare --pid is not permitted")
     recording, _ = sample("--cpu=499", "--", programs / "stack_kinds", "children", before=before)
-    assert all(row["pid"] < 100 for row in rows(recording, "process", "--limit", "0"))
-    assert all(row["thread"] < 100 for row in rows(recording, "cpu_sample", "--limit", "0"))
+    assert all(row["pid"] < 100 for row in rows(recording, "process"))
+    assert all(row["thread"] < 100 for row in rows(recording, "cpu_sample"))
     stacks = folded(recording)
     assert spent(stacks, "with_children") > 0.8 * sum(stacks.values())
 
@@ -357,7 +357,7 @@ def test_unknown_python(sample, rows, share_complete, tmp_path, python):
     recording, _ = sample("--cpu=499", "--", python["path"], "-c", "sum(i * i for i in range(5000000))")
     reasons = [row["reason"] for row in rows(recording, "capability") if row["name"] == "cpu_python"]
     assert len(reasons) == 1 and re.search("lacks symbols of CPython 3.9|debug build|are not known", reasons[0])
-    assert {row["kind"] for row in rows(recording, "stack_node", "--limit", "0")} <= {"native", "kernel", "interrupted"}
+    assert {row["kind"] for row in rows(recording, "stack_node")} <= {"native", "kernel", "interrupted"}
     assert share_complete(recording) > 0.95
 
 
@@ -477,5 +477,5 @@ int main(void) {{ for (int n = 0; n < 30; n++) for (int i = 0; i < {count}; i++)
     subprocess.run([compiler, "-O1", "-fomit-frame-pointer", tmp_path / "main.c", "-o", tmp_path / "main", "-L", tmp_path,
                     "-llarge", f"-Wl,-rpath,{tmp_path}"], check=True)
     recording, _ = sample("--cpu=997", "--", tmp_path / "main")
-    assert len(rows(recording, "cpu_sample", "--limit", "0")) > 100
+    assert len(rows(recording, "cpu_sample")) > 100
     assert share_complete(recording) > 0.99

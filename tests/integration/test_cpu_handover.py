@@ -109,7 +109,7 @@ def seconds(rows):
     def read(recording, by="pid", with_stack=False):
         weights = collections.Counter()
         processes = {row["pid"] for row in rows(recording, "process")}
-        for row in rows(recording, "cpu_sample", "--limit", "0"):
+        for row in rows(recording, "cpu_sample"):
             key = row.get("pid", min(processes)) if by == "pid" else row["thread"]
             if row["stack"] is not None or not with_stack:
                 weights[key] += row["weight_ns"] / 1e9
@@ -126,7 +126,7 @@ def in_python(weights, name):
 @pytest.fixture
 def heaviest(rows):
     """Seconds that the heaviest sample stands for: so much of it may be of what ran before. On a busy machine signals are late."""
-    return lambda recording: max(row["weight_ns"] for row in rows(recording, "cpu_sample", "--limit", "0") if row["stack"]) / 1e9
+    return lambda recording: max(row["weight_ns"] for row in rows(recording, "cpu_sample") if row["stack"]) / 1e9
 
 
 @pytest.fixture

@@ -78,9 +78,9 @@ def covered(rows, recording):
 
 def ends(rows, recording):
     """Shares of the CPU time with a stack by how it ends."""
-    end_of = {(row.get("pid"), row["id"]): row["end"] for row in rows(recording, "stack", "--limit", "0")}
+    end_of = {(row.get("pid"), row["id"]): row["end"] for row in rows(recording, "stack")}
     weights = collections.Counter()
-    for row in rows(recording, "cpu_sample", "--limit", "0"):
+    for row in rows(recording, "cpu_sample"):
         if row["stack"] is not None:
             weights[end_of[row.get("pid"), row["stack"]]] += row["weight_ns"]
     shares = collections.Counter()
@@ -128,7 +128,7 @@ def test_known_shares(sample, stacks, rows, programs, user):
 def test_all_weights_add_up(sample, rows, programs, kind, hz):
     """Threads that live for three periods, or thirty: what they did after their last sample is not lost."""
     recording, said = sample(programs / "stack_kinds", kind, hz=hz)
-    samples = rows(recording, "cpu_sample", "--limit", "0")
+    samples = rows(recording, "cpu_sample")
     weight = sum(row["weight_ns"] for row in samples) / 1e9
     spent = sum(row["weight_ns"] for row in samples if row["stack"] is not None) / 1e9
     sampled, counted = covered(rows, recording)
@@ -141,7 +141,7 @@ def test_all_weights_add_up(sample, rows, programs, kind, hz):
 
 def test_time_in_the_kernel_is_not_forgotten(sample, rows, stacks):
     recording, _ = sample("dd", "if=/dev/zero", "of=/dev/null", "bs=64k", "count=100000")
-    samples = rows(recording, "cpu_sample", "--limit", "0")
+    samples = rows(recording, "cpu_sample")
     weight = sum(row["weight_ns"] for row in samples)
     _, counted = covered(rows, recording)
     assert abs(weight / 1e9 - counted) < 0.001
@@ -244,7 +244,7 @@ def test_each_program_of_a_chain_is_a_process(sample, stacks, rows, programs):
 
 def test_short_lives(sample, rows, stacks, programs):
     recording, _ = sample(programs / "stack_kinds", "children")
-    samples = rows(recording, "cpu_sample", "--limit", "0")
+    samples = rows(recording, "cpu_sample")
     by_process = collections.Counter()
     for row in samples:
         by_process[row["pid"]] += row["weight_ns"]
@@ -264,7 +264,7 @@ def test_a_process_that_runs_already(pitot, folder, user, stacks, rows, programs
             pitot("record", "-q", "-f", "--cpu-only", "--cpu-via", "perf", f"--cpu={HZ}", "--duration", f"{seconds}s", "-o", recording,
                   "-p", process.pid, **user)
             spent = read_cpu_seconds(process.pid) - before
-            if len(rows(recording, "cpu_sample", "--limit", "0")) > 50:
+            if len(rows(recording, "cpu_sample")) > 50:
                 break
     finally:
         process.kill()
@@ -302,7 +302,7 @@ def test_children_that_run_already(pitot, program, folder, user, rows, programs,
         for seconds in 1, 4, 16:
             pitot("record", "-q", "-f", "--cpu-only", "--cpu-via", method, "--cpu=199", "--duration", f"{seconds}s",
                   "-o", recording, "-p", root.pid, **user)
-            found = {row["pid"] for row in rows(recording, "cpu_sample", "--limit", "0")}
+            found = {row["pid"] for row in rows(recording, "cpu_sample")}
             if found >= workers():
                 break
         assert found >= workers()
@@ -331,7 +331,7 @@ def test_samples_that_the_kernel_drops_are_counted(program, folder, user, enviro
     said, _ = recorder.communicate(timeout=PATIENCE)
     assert recorder.returncode == 0
     spent = sum(float(line.split()[2]) for line in said.splitlines())
-    samples = rows(recording, "cpu_sample", "--limit", "0")
+    samples = rows(recording, "cpu_sample")
     lost = [row for row in rows(recording, "loss") if row["reason"] == "samples_dropped"]
     assert lost and all(row["start_ns"] < row["end_ns"] for row in lost)
     assert max(row["end_ns"] - row["start_ns"] for row in lost) > 0.1e9, "the sampler was stopped for longer"
