@@ -56,6 +56,15 @@ static void sift_down(struct gpu_walk *w, size_t i)
 	heap_down(w->sources, w->count, i, a, b, a->start_ns < b->start_ns);
 }
 
+/* Puts the source with the earliest row first. */
+static void order(struct gpu_walk *w)
+{
+	sift_down(w, 0);
+	w->next_ns = UINT64_MAX;
+	for (size_t i = 1; i < MIN(w->count, 3); i++)
+		w->next_ns = MIN(w->next_ns, w->sources[i].start_ns);
+}
+
 static void add_source(struct gpu_walk *w, size_t process, uint8_t work)
 {
 	const struct trace *t = w->selection->trace;
@@ -89,6 +98,7 @@ int gpu_walk_init(struct gpu_walk *w, const struct gpus *gpus, const struct sele
 			add_source(w, p, work);
 	for (size_t i = w->count / 2; i-- > 0;)
 		sift_down(w, i);
+	order(w);
 	return 0;
 }
 
@@ -119,8 +129,11 @@ bool gpu_walk_next(struct gpu_walk *w, struct gpu_operation *op)
 		.work = s->work,
 	};
 	s->row++;
-	if (!find_row(w, s))
+	if (!find_row(w, s)) {
 		*s = w->sources[--w->count];
-	sift_down(w, 0);
+		order(w);
+	} else if (s->start_ns > w->next_ns) {
+		order(w);
+	}
 	return true;
 }

@@ -28,6 +28,7 @@ struct gpu_walk {
 	struct event_columns columns[GPU_WORK_KINDS];
 	struct gpu_source *sources; /* heap by the start of the next row */
 	size_t count;
+	uint64_t next_ns; /* the first of `sources` stays the first until its row starts later */
 	uint64_t untimed; /* rows skipped so far because start or end is missing */
 };
 
