@@ -160,18 +160,6 @@ static void find_last_kernel(const struct collecting *x, struct failures *out)
 		}
 }
 
-/* Missing results are 0. Most recordings have no failure, and need no visit of their calls. */
-static bool any_failed(const struct trace *t)
-{
-	const int32_t *results = api_call_columns(t)->result;
-	uint64_t rows = trace_rows(t, TABLE_api_call);
-	int32_t any = 0;
-
-	for (uint64_t row = 0; results && row < rows; row++)
-		any |= results[row];
-	return any != 0;
-}
-
 ORDER(compare, struct failure, UP(first_ns) ?: UP(process))
 
 static int run(struct report *r, void *result)
@@ -182,7 +170,8 @@ static int run(struct report *r, void *result)
 				.fatal_ns = UINT64_MAX };
 	int code = 0;
 
-	if (any_failed(r->trace))
+	/* Most recordings have no failure, and need no visit of their calls. */
+	if (trace_has_values(r->trace, TABLE_api_call, COLUMN_api_call_result))
 		code = calls_visit(r->trace, &r->selection, &r->calls, CALLS_ANY, add_call, &x);
 	vec_sort(&x.items, compare);
 	*out = (struct failures){ .items = x.items.data,

@@ -467,6 +467,7 @@ static int run_job(struct load_job *job, const struct table_schema *schema, stru
 		return result;
 	}
 	for (size_t c = 0; c < job->column_count; c++) {
+		job->columns[c].data.has_values = atomic_load(&job->columns[c].has_values);
 		table_set_column(job->table, schema, job->columns[c].index, job->columns[c].data);
 		free(job->columns[c].complete);
 	}

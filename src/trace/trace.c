@@ -228,6 +228,11 @@ const uint8_t *trace_valid(const struct trace *t, enum table_id table, int colum
 	return column_of(t, table, column)->valid;
 }
 
+bool trace_has_values(const struct trace *t, enum table_id table, int column)
+{
+	return column_of(t, table, column)->has_values;
+}
+
 uint64_t trace_value(const struct trace *t, enum table_id table, int column, uint64_t row,
 		     bool *missing)
 {

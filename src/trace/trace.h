@@ -127,6 +127,8 @@ const uint32_t *trace_u32(const struct trace *t, enum table_id table, int column
 const uint64_t *trace_u64(const struct trace *t, enum table_id table, int column);
 /* One byte per row, 0 where the value is missing; NULL if no value is missing. */
 const uint8_t *trace_valid(const struct trace *t, enum table_id table, int column);
+/* Whether some value of a loaded column is neither missing nor 0. */
+bool trace_has_values(const struct trace *t, enum table_id table, int column);
 /* Any value as 64 bits, sign-extended; sets *missing, which may be NULL. Slow: for printing. */
 uint64_t trace_value(const struct trace *t, enum table_id table, int column, uint64_t row,
 		     bool *missing);

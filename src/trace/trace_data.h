@@ -63,6 +63,7 @@ struct column_data {
 	void *values; /* NULL if not loaded or without rows */
 	uint8_t *valid; /* NULL: no value is missing */
 	bool loaded;
+	bool has_values; /* some value is not 0 */
 	bool for_join; /* loaded only for trace_launches; dropped by trace_launches_done */
 };
 
