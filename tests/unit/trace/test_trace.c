@@ -378,7 +378,8 @@ static void columns_with_and_without_values(void **state)
 	}
 	assert_null(k->valid.start_ns);
 	assert_true(trace_has_values(t, TABLE_kernel, COLUMN_kernel_start_ns));
-	assert_true(trace_has_values(t, TABLE_kernel, COLUMN_kernel_graph_node)); /* in two blocks */
+	assert_true(
+		trace_has_values(t, TABLE_kernel, COLUMN_kernel_graph_node)); /* in two blocks */
 	assert_false(trace_has_values(t, TABLE_kernel, COLUMN_kernel_queued_ns)); /* missing */
 	assert_false(trace_has_values(t, TABLE_kernel, COLUMN_kernel_device)); /* 0 */
 	trace_free(t);
