@@ -62,7 +62,7 @@ void map_clear(struct map *m)
 }
 
 /* Returns the slot of key, or the free slot where it belongs. The table is never full. */
-static struct map_slot *slot_of(struct map_slot *slots, size_t capacity, uint64_t key)
+ALWAYS_INLINE struct map_slot *slot_of(struct map_slot *slots, size_t capacity, uint64_t key)
 {
 	size_t i = hash_u64(key) & (capacity - 1);
 
