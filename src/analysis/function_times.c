@@ -131,10 +131,15 @@ static int add_functions(struct function_times *x, size_t process)
 	if (link_nodes(x, process, &node) < 0)
 		return -ENOMEM;
 	while (node != TRACE_NO_ROW) {
+		struct function_time *item;
+
 		if (function_of_node(x, process, node, &function) < 0)
 			return -ENOMEM;
+		item = &x->items.data[function];
+		if (!item->order)
+			item->order = ++x->walked;
 		if (x->open.data[function]++ == 0)
-			x->items.data[function].total_ns += x->nodes[node].ns;
+			item->total_ns += x->nodes[node].ns;
 		if (x->nodes[node].child != TRACE_NO_ROW)
 			node = x->nodes[node].child;
 		else if (leave_nodes(x, process, &node) < 0)

@@ -11,6 +11,7 @@ struct function_time {
 	/* text of callers->stacks; Python functions with file and, if `lines`, line */
 	uint32_t function;
 	uint32_t caller; /* one of the callers with this name */
+	uint32_t order; /* of its outermost frame, which comes after those that called it */
 	uint64_t self_ns, total_ns;
 };
 
@@ -21,6 +22,7 @@ struct function_times {
 	bool lines; /* distinguish Python lines, not only functions */
 	VEC(struct function_time) items; /* by self, then total */
 	struct map by_name, by_caller;
+	uint32_t walked; /* functions so far */
 	VEC(uint32_t) open; /* by item: its number of occurrences on the path of the walk */
 	struct function_node *nodes; /* by row of table stack_node */
 };

@@ -55,7 +55,8 @@ static int add_others(const struct report *r, struct gpu_functions *out)
 	return code;
 }
 
-ORDER(by_total, struct function_time, DOWN(total_ns) ?: UP(self_ns) ?: UP(function))
+/* Of functions with the same work, which call each other, the outermost comes first. */
+ORDER(by_total, struct function_time, DOWN(total_ns) ?: UP(order))
 
 static int run(struct report *r, void *result)
 {

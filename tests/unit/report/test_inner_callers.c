@@ -81,10 +81,44 @@ static void the_module_is_named_behind_the_users_line(void **state)
 	analyzed_release(&a);
 }
 
+/* Of functions with all the work: also where a sample named the inner one first. */
+static void callers_come_before_what_they_call(void **state)
+{
+	static const char *const order[] = { "main (hf_generate.py)", "inner" };
+	struct maker *m = begin(*state, 100);
+	uint32_t config = maker_config(m, "gemm", 1, 32), node;
+	const struct gpu_functions *g;
+	struct analyzed a;
+
+	maker_module(m, "/app", NULL, 0x1000, 0x2000, 0);
+	maker_symbol(m, 0x1100, 0, "inner", "/app", NULL, 0, 0x1100);
+	maker_symbol(m, 0x1200, 0, "launch", "/app", NULL, 0, 0x1200);
+	maker_cpu_sample(m, 100, 500, 10,
+			 maker_stack(m, maker_native(m, 0, 0x1100), 1, stack_end_complete));
+	node = maker_python(m, 0, "main", "/home/user/hf_generate.py", 10);
+	node = maker_native(m, maker_native(m, node, 0x1100), 0x1200);
+	m->stack = maker_stack(m, node, 3, stack_end_complete);
+	maker_call(m, MAKER_LAUNCH, 100, 1000, 1100, 1);
+	maker_kernel(m, config, 7, 1200, 1700, 1);
+	maker_close(m, 90000);
+	analyze(&a, *state, EVERYTHING);
+	g = a.report.gpu_functions;
+	assert_int_equal(g->functions.items.count, 3);
+	for (size_t i = 0; i < 2; i++) {
+		const struct function_time *f = &g->functions.items.data[i];
+
+		assert_int_equal(f->total_ns, 500);
+		assert_int_equal(f->self_ns, 0);
+		assert_string_equal(stacks_text(&a.report.callers.stacks, f->function), order[i]);
+	}
+	analyzed_release(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		folder_test(the_module_is_named_behind_the_users_line),
+		folder_test(callers_come_before_what_they_call),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
