@@ -45,6 +45,8 @@ static void add_amount(const struct report_view *v, const struct system_counter 
 	bool sum = c->kind == counter_kind_sum;
 	uint64_t amount = (uint64_t)(milli < 0 ? -(milli + 1) + UINT64_C(1) : (uint64_t)milli);
 
+	if (milli >= 0 && report_amount_text(unit, (double)milli / 1000, out))
+		return;
 	strbuf_adds(out, milli < 0 ? "-" : "");
 	if (!strcmp(unit, "bytes") && sum) {
 		human_rate(out, amount, 1000 * NS_PER_S);
