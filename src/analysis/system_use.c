@@ -30,6 +30,7 @@ struct series {
 	int64_t value;
 	uint32_t reader; /* process that made it */
 	double sum, busy_sum; /* levels: value times nanoseconds; sums: growth */
+	double slowest, fastest; /* sums: growth per second */
 };
 
 struct tally {
@@ -184,11 +185,11 @@ static int64_t to_integer(double v)
 static void add_growth(struct series *s, int64_t value, uint64_t ns)
 {
 	double growth = (double)value - (double)s->value;
-	int64_t per_s = to_integer(growth * (double)NS_PER_S / (double)ns);
+	double per_s = growth * (double)NS_PER_S / (double)ns;
 
 	s->sum += growth;
-	s->out.min = s->out.known_ns ? MIN(s->out.min, per_s) : per_s;
-	s->out.max = MAX(s->out.max, per_s);
+	s->slowest = s->out.known_ns ? MIN(s->slowest, per_s) : per_s;
+	s->fastest = MAX(s->fastest, per_s);
 }
 
 /* Adds the interval between the previous reading and this one. */
@@ -294,7 +295,11 @@ static int store_counters(struct tally *x, struct system_use *out)
 
 		if (c->kind == counter_kind_bits)
 			continue;
-		c->total = sum ? to_integer(s->sum) : 0;
+		if (sum) {
+			c->total = to_integer(s->sum);
+			c->min = mean_of(s->slowest, 1, decimals[c->row]);
+			c->max = mean_of(s->fastest, 1, decimals[c->row]);
+		}
 		c->mean = mean_of(sum ? s->sum * (double)NS_PER_S : s->sum, c->known_ns,
 				  decimals[c->row]);
 		c->busy_mean = mean_of(s->busy_sum, c->busy_ns, decimals[c->row]);

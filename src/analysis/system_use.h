@@ -25,9 +25,9 @@ struct system_counter {
 	uint64_t readings;
 	uint64_t known_ns; /* time covered by readings */
 	uint64_t busy_ns; /* part of known_ns in which the GPU was busy */
-	/* level: values; sum: growth per second; in the counter's own decimals */
+	/* level: in the counter's own decimals; sum: growth per second, in thousandths */
 	int64_t min, max;
-	int64_t total; /* sum: total growth */
+	int64_t total; /* sum: total growth, in the counter's own decimals */
 	/*
 	 * Means over known_ns, busy_ns and the difference, in thousandths of the counter's unit; of
 	 * a sum: growth per second.

@@ -293,9 +293,7 @@ static const char *chip_of_gpu(void *cupti, struct libcuda *cuda, struct error *
 	else if (!e->code)
 		error_set(e, E_UNSUPPORTED, "the driver shows no GPU");
 	if (!name)
-		error_prefix(e,
-			     "cannot query a GPU for its chip; name a chip: `pitot metrics --chip "
-			     "list` lists them");
+		error_prefix(e, "cannot query a GPU for its chip");
 	return name;
 }
 
@@ -344,8 +342,10 @@ static int run_metrics(struct context *c, int argc, char **argv)
 		e = no_driver;
 		name = chip_of_gpu(cupti, &cuda, &e);
 	}
-	if (!name ||
-	    profiler_host_open(&l.host, cupti, name, PROFILER_OF_LAUNCHES, NULL, 0, &e) < 0)
+	if (!name)
+		return cli_failf(c, "%s; name a chip: `pitot metrics --chip list` lists them",
+				 e.text);
+	if (profiler_host_open(&l.host, cupti, name, PROFILER_OF_LAUNCHES, NULL, 0, &e) < 0)
 		return cli_fail(c, &e);
 	status = list(c, &l, name, argc > 1 ? argv[1] : NULL);
 	listing_release(&l);

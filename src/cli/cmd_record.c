@@ -268,6 +268,7 @@ static int run_record(struct context *c, int argc, char **argv)
 
 	if (status != EXIT_DONE)
 		return status;
+	output.cpu_only = request.cpu_only;
 	if (read_settings(&e) < 0)
 		return cli_fail(c, &e);
 	if (request.settings.disabled)

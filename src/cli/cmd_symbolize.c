@@ -1,5 +1,7 @@
 /* cmd_symbolize.c: `pitot symbolize`: resolves the call stacks of a recording. */
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/human.h"
 #include "base/json.h"
@@ -175,6 +177,14 @@ static void close_servers(const struct context *c, struct debuginfod *servers)
 	debuginfod_free(servers);
 }
 
+static void warn_of_missing_folders(const struct context *c)
+{
+	for (unsigned i = 0; i < option_debug_path.count; i++)
+		if (access(option_debug_path.items[i], F_OK) < 0)
+			cli_warn(c, "--debug-path: '%s': %s", option_debug_path.items[i],
+				 strerror(errno));
+}
+
 static int symbolize(struct context *c, const char *path, struct symbolizer_options *how)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
@@ -208,6 +218,7 @@ static int run(struct context *c, int argc, char **argv)
 	path = cli_find_recording(c, argv[1], &e);
 	if (!path)
 		return cli_fail(c, &e);
+	warn_of_missing_folders(c);
 	symbolizer_options.debug_folder_count = debug_folders(environment, folders);
 	symbolizer_options.no_lines = !option_lines;
 	return symbolize(c, path, &symbolizer_options);

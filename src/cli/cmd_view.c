@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/human.h"
+#include "format/recording_dir.h"
 #include "report/text_table.h"
 #include "cli/ui.h"
 #include "read/view_columns.h"
@@ -274,8 +275,9 @@ struct operands {
 };
 
 /*
- * Accepts a recording and tables in any order. A word is the recording if it is no table's name;
- * the first one is, too, if there is no other and a file has that name.
+ * Accepts a recording and tables in any order. A word that is no table's name is the recording,
+ * unless no file has it and a table's name is near. The first table's name is the recording if
+ * there is no other and a recording has that name.
  */
 static int sort_operands(const struct context *c, int argc, char **argv, struct operands *o)
 {
@@ -286,13 +288,18 @@ static int sort_operands(const struct context *c, int argc, char **argv, struct 
 
 		if (table)
 			o->tables[o->count++] = table;
-		else if (!o->recording && (argc > 2 || stat(argv[i], &st) == 0))
+		else if (!o->recording &&
+			 (stat(argv[i], &st) == 0 ||
+			  (argc > 2 && !options_nearest(argv[i], schema_table_names))))
 			o->recording = argv[i];
+		else if (o->recording && recording_dir_has_segments(argv[i]))
+			return cli_usage(c, "'%s' and '%s' are two recordings: name one",
+					 o->recording, argv[i]);
 		else
 			return cli_unknown(c, "recording or table", argv[i], schema_table_names,
 					   "pitot schema");
 	}
-	if (argc > 1 && !o->recording && stat(argv[1], &st) == 0) {
+	if (argc > 1 && !o->recording && recording_dir_has_segments(argv[1])) {
 		o->recording = argv[1];
 		o->tables++;
 		o->count--;

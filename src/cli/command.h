@@ -110,6 +110,8 @@ void signal_to_error(int number);
 /* Options of every command; ends with OPTION_END. --help is parsed as well. */
 extern const struct option global_options[];
 extern const struct option no_options[];
+/* Those that a command has: without --json if it has `no_json`. NULL: all. */
+const struct option *command_global_options(const struct command *command);
 
 /*
  * Lists the command's options, then the global ones, then OPTION_END. `command` NULL: the options

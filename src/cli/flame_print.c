@@ -104,6 +104,7 @@ void flame_print_gaps(const struct flame *f, const struct capability_note *cpu, 
 	const struct flame_section *gpu = &f->sections[FLAME_GPU];
 	uint64_t samples = f->sections[FLAME_CPU].stackless,
 		 pauses = f->sections[FLAME_OFF_CPU].stackless;
+	bool empty = is_filtered_away(f);
 
 	if (gpu->untimed)
 		cli_add_count(out, "; ", gpu->untimed, "operation without times is left out",
@@ -129,19 +130,19 @@ void flame_print_gaps(const struct flame *f, const struct capability_note *cpu, 
 			"operations of graphs stand below their launches: what captured them was "
 			"not "
 			"recorded");
-	if (f->calls && !f->calls_with_stack)
+	if (f->calls && !f->calls_with_stack && !empty)
 		strbuf_addf(out,
 			    "%sno call stacks were recorded: calls are shown under their threads",
 			    out->length ? "; " : "");
-	if (samples)
+	if (samples && !empty)
 		cli_add_count(out, "; ", samples,
 			      "CPU sample without a stack, shown under its thread",
 			      "CPU samples without a stack, shown under their threads");
-	if (pauses)
+	if (pauses && !empty)
 		cli_add_count(out, "; ", pauses,
 			      "interval off the CPU without a stack, shown under its thread",
 			      "intervals off the CPU without a stack, shown under their threads");
-	if (is_filtered_away(f))
+	if (empty)
 		strbuf_addf(out, "%s--focus and --ignore leave no stack", out->length ? "; " : "");
 	if (cpu && !(flame_kinds_recorded(f->stacks.trace) & 1u << FLAME_CPU))
 		add_missing_cpu(cpu, cpu_wanted, out);

@@ -135,6 +135,7 @@ static void command_json(struct json *json, const struct command *command)
 	json_key_string(json, "alias", command->alias);
 	json_key_string(json, "summary", command->summary);
 	json_key_string(json, "usage", command->usage);
+	json_key_bool(json, "json", !command->no_json);
 	options_json(json, command->options);
 	json_end(json);
 }

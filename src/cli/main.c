@@ -20,6 +20,7 @@ static bool option_json, option_quiet, option_verbose, option_version, option_pa
 static int option_color;
 
 const struct option global_options[] = {
+	/* command_global_options() leaves out the first one. */
 	FLAG("json", 0, option_json, "print the result as JSON"),
 	OPTION(ENUM, "color", 0, option_color, NULL,
 	       "colours: auto (on a terminal, unless NO_COLOR is set), always, never",
@@ -34,6 +35,11 @@ const struct option global_options[] = {
 };
 
 const struct option no_options[] = { OPTION_END };
+
+const struct option *command_global_options(const struct command *command)
+{
+	return global_options + (command && command->no_json ? 1 : 0);
+}
 
 static const struct option leading_options[] = {
 	FLAG("version", 'V', option_version, "same as `pitot version`"),
@@ -64,7 +70,7 @@ void command_options(const struct command *command, struct option all[COMMAND_OP
 {
 	const struct option *own = command ? command->options : leading_options;
 
-	add_options(all, add_options(all, 0, own), global_options);
+	add_options(all, add_options(all, 0, own), command_global_options(command));
 }
 
 static bool wants_color(int fd)
@@ -153,7 +159,7 @@ static int run_command(struct context *c, int argc, char **argv)
 	int operands = 0;
 	bool help = false;
 
-	command_options(c->command, options);
+	add_options(options, add_options(options, 0, c->command->options), global_options);
 	if (options_parse(options, argc, argv, c->command->stop_at_operand, &operands, &help, &e) <
 	    0) {
 		resolve(c);

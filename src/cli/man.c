@@ -145,7 +145,7 @@ void man_page(const struct command *command, struct strbuf *out)
 		strbuf_adds(out, ".SH OPTIONS\n");
 	roff_options(out, command->options);
 	strbuf_adds(out, ".SH OPTIONS OF EVERY COMMAND\n");
-	roff_options(out, global_options);
+	roff_options(out, command_global_options(command));
 	if (command->notes)
 		roff_paragraphs(out, command->notes);
 	if (command->examples)

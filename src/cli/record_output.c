@@ -43,7 +43,7 @@ static void show_live_line(void *user, const char *directory, uint64_t elapsed_n
 	follow_step(out->follow, &state);
 	strbuf_adds(&line, "\r");
 	strbuf_adds(&line, style_begin(out->context->color_errors, STYLE_DIM));
-	follow_line(&state, elapsed_ns, width > 1 ? width - 1 : 1, &line);
+	follow_line(&state, out->cpu_only, elapsed_ns, width > 1 ? width - 1 : 1, &line);
 	strbuf_adds(&line, style_begin(out->context->color_errors, STYLE_NONE));
 	/* The cursor returns to the start, so that output of the command overwrites the line. */
 	strbuf_adds(&line, "\033[K\r");

@@ -11,6 +11,7 @@
 
 struct record_output {
 	const struct context *context;
+	bool cpu_only; /* no GPU work is recorded */
 	struct follow *follow; /* reads the figures of the live line; NULL: not shown yet */
 	bool shown; /* the live line is on the screen */
 };

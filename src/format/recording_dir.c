@@ -284,11 +284,7 @@ static bool is_newer(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
 }
 
-/*
- * A recording that was interrupted at its start has no segment. A folder that cannot be opened
- * counts as a recording, so that the error mentions its permissions.
- */
-static bool has_segments(const char *path)
+bool recording_dir_has_segments(const char *path)
 {
 	DIR *folder = opendir(path);
 	struct dirent *entry;
@@ -320,7 +316,8 @@ static int newest_recording(char **name)
 		if (entry->d_name[0] == '.' || !has_suffix(entry->d_name, RECORDING_SUFFIX) ||
 		    stat(entry->d_name, &st) < 0 || !S_ISDIR(st.st_mode))
 			continue;
-		if ((*name && !is_newer(&st.st_mtim, &newest)) || !has_segments(entry->d_name))
+		if ((*name && !is_newer(&st.st_mtim, &newest)) ||
+		    !recording_dir_has_segments(entry->d_name))
 			continue;
 		copy = strdup(entry->d_name);
 		if (!copy) {

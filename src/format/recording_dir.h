@@ -36,6 +36,12 @@ char *recording_dir_create_own(const char *path, const char *name, struct error 
 char *recording_dir_find_newest(struct error *e) MUST_USE;
 
 /*
+ * Whether a folder contains a segment. A recording that was interrupted at its start has none. A
+ * folder that cannot be opened counts as a recording, so that the error mentions its permissions.
+ */
+bool recording_dir_has_segments(const char *path);
+
+/*
  * Removes a recording, unless the folder has files that no recording has. Returns 0 or a negative
  * code.
  */

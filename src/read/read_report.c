@@ -28,16 +28,18 @@ int report_check_filter(const struct report *r, struct error *e)
 		if (p->subject == i && is_first_of_pid(r->trace, i))
 			strbuf_addf(&known, "%s%u", known.length ? ", " : "", p->pid);
 		if (i + 1 == trace_process_count(r->trace))
-			return error_set(e, E_USAGE, "no process %lld in this recording: it has %s",
+			return error_set(e, E_USAGE,
+					 "no process %lld in this recording; its processes: %s",
 					 (long long)f->pid, strbuf_text(&known));
 	}
+	strbuf_clear(&known);
 	for (size_t i = 0; f->device >= 0 && i < r->gpus.count; i++) {
 		if (r->gpus.items[i].ordinal == f->device)
 			return 0;
 		strbuf_addf(&known, "%s%u", known.length ? ", " : "", r->gpus.items[i].ordinal);
 	}
 	if (f->device >= 0 && r->gpus.count)
-		return error_set(e, E_USAGE, "no GPU %lld in this recording: it has %s",
+		return error_set(e, E_USAGE, "no GPU %lld in this recording; its GPUs: %s",
 				 (long long)f->device, strbuf_text(&known));
 	return 0;
 }

@@ -254,8 +254,8 @@ void follow_step(struct follow *f, struct follow_state *state)
 	*state = f->state;
 }
 
-void follow_line(const struct follow_state *state, uint64_t elapsed_ns, unsigned width,
-		 struct strbuf *out)
+void follow_line(const struct follow_state *state, bool cpu_only, uint64_t elapsed_ns,
+		 unsigned width, struct strbuf *out)
 {
 	size_t start = out->length;
 	uint64_t seconds = elapsed_ns / NS_PER_S;
@@ -265,7 +265,7 @@ void follow_line(const struct follow_state *state, uint64_t elapsed_ns, unsigned
 		strbuf_adds(out, "  ");
 		human_count(out, state->kernels_per_s);
 		strbuf_addf(out, " kernels/s  GPU utilization %u%%", state->utilization_percent);
-	} else {
+	} else if (!cpu_only) {
 		strbuf_adds(out, "  no GPU work yet");
 	}
 	strbuf_adds(out, "  ");

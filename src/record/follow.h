@@ -5,6 +5,8 @@
 #ifndef PITOT_RECORD_FOLLOW_H
 #define PITOT_RECORD_FOLLOW_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 #include "base/strbuf.h"
 
@@ -30,8 +32,11 @@ void follow_free(struct follow *f);
  */
 void follow_step(struct follow *f, struct follow_state *state);
 
-/* Appends the live line, without line end, cut to `width` columns. */
-void follow_line(const struct follow_state *state, uint64_t elapsed_ns, unsigned width,
-		 struct strbuf *out);
+/*
+ * Appends the live line, without line end, cut to `width` columns. cpu_only: no GPU work is
+ * recorded.
+ */
+void follow_line(const struct follow_state *state, bool cpu_only, uint64_t elapsed_ns,
+		 unsigned width, struct strbuf *out);
 
 #endif

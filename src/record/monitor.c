@@ -273,7 +273,7 @@ static void account(struct monitor *m, uint64_t now_ns)
 	uint64_t cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
 
 	rows_clock(m->writer, 0);
-	rows_cost(m->writer, cost_kind_sampler, m->accounted_ns, now_ns, 1, cpu_ns - m->cpu_ns);
+	rows_cost(m->writer, cost_kind_collector, m->accounted_ns, now_ns, 1, cpu_ns - m->cpu_ns);
 	m->cpu_ns = cpu_ns;
 	m->accounted_ns = now_ns;
 }

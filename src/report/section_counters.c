@@ -295,30 +295,10 @@ static const char *place_head(const struct report_view *v)
 	return !c->range_count ? "kernel" : count_of_kernels(v) ? "kernel or range" : "range";
 }
 
-/* Appends a value of a well-known unit; false: the unit must be shown beside the value. */
-static bool add_amount(const char *unit, double value, struct strbuf *out)
-{
-	uint64_t whole = value >= 0 && value < 9e18 ? (uint64_t)(value + 0.5) : 0;
-
-	if (!strcmp(unit, "percent"))
-		strbuf_addf(out, "%.1f%%", value);
-	else if (!strcmp(unit, "nanosecond"))
-		human_duration(out, whole);
-	else if (!strcmp(unit, "byte"))
-		human_bytes(out, whole);
-	else if (!strcmp(unit, "byte/second"))
-		human_si(out, value, "B/s");
-	else if (strstr(unit, "cycle/second"))
-		human_si(out, value, "Hz");
-	else
-		return false;
-	return true;
-}
-
 static void add_value(const struct report_view *v, const struct counter_of_kernel *c, double value,
 		      struct strbuf *out)
 {
-	if (!add_amount(trace_string(v->report->trace, c->unit), value, out))
+	if (!report_amount_text(trace_string(v->report->trace, c->unit), value, out))
 		human_real(out, value);
 }
 
@@ -332,7 +312,7 @@ static void read_unit(const struct report_view *v, const void *row, struct value
 	const char *unit = trace_string(v->report->trace, c->unit);
 	_cleanup_strbuf_ struct strbuf shown = STRBUF_INIT;
 
-	if (!add_amount(unit, 0, &shown))
+	if (!report_amount_text(unit, 0, &shown))
 		strbuf_adds(&out->text, unit);
 }
 

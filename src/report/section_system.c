@@ -45,6 +45,8 @@ static void add_amount(const struct report_view *v, const struct system_counter 
 	bool sum = c->kind == counter_kind_sum;
 	uint64_t amount = (uint64_t)(milli < 0 ? -(milli + 1) + UINT64_C(1) : (uint64_t)milli);
 
+	if (milli >= 0 && report_amount_text(unit, (double)milli / 1000, out))
+		return;
 	strbuf_adds(out, milli < 0 ? "-" : "");
 	if (!strcmp(unit, "bytes") && sum) {
 		human_rate(out, amount, 1000 * NS_PER_S);
@@ -80,6 +82,13 @@ static int64_t to_milli(const struct report_view *v, const struct system_counter
 		if (__builtin_mul_overflow(value, 10, &value))
 			return INT64_MAX;
 	return value;
+}
+
+/* Converts the minimum or maximum of a counter to thousandths, which those of sums are in. */
+static int64_t limit_milli(const struct report_view *v, const struct system_counter *c,
+			   int64_t value)
+{
+	return is_sum(v, c) ? value : to_milli(v, c, value);
 }
 
 static void read_name(const struct report_view *v, const void *row, struct value *out)
@@ -119,14 +128,13 @@ ROW_READ(read_unit, struct system_counter,
 SHOWN(show_mean, row->mean)
 SHOWN(show_busy, row->busy_mean)
 SHOWN(show_idle, row->idle_mean)
-SHOWN(show_min, to_milli(v, row, row->min))
-SHOWN(show_max, to_milli(v, row, row->max))
+SHOWN(show_min, limit_milli(v, row, row->min))
+SHOWN(show_max, limit_milli(v, row, row->max))
 
-#define MILLI(name, member)                                                                        \
-	ROW_READ(name, struct system_counter, out->n = (uint64_t)to_milli(v, row, row->member))
-MILLI(read_min, min)
-MILLI(read_max, max)
-MILLI(read_total, total)
+#define MILLI(name, milli) ROW_READ(name, struct system_counter, out->n = (uint64_t)milli)
+MILLI(read_min, limit_milli(v, row, row->min))
+MILLI(read_max, limit_milli(v, row, row->max))
+MILLI(read_total, to_milli(v, row, row->total))
 
 static const struct field counter_fields[] = {
 	FIELD("gpu", NULL, ID, COUNTER(gpu), .when = is_of_gpu),

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/human.h"
 #include "report/text.h"
 #include "symbol/demangle.h"
 
@@ -107,4 +108,23 @@ void report_kernel_text(const struct report *r, uint32_t config, bool full, stru
 	kernel_name_text(trace_string(r->trace, kernel_config_columns(r->trace)->name[config]),
 			 full, &plain);
 	text_safe(out, strbuf_text(&plain), plain.length);
+}
+
+bool report_amount_text(const char *unit, double value, struct strbuf *out)
+{
+	uint64_t whole = value >= 0 && value < 9e18 ? (uint64_t)(value + 0.5) : 0;
+
+	if (!strcmp(unit, "percent"))
+		strbuf_addf(out, "%.1f%%", value);
+	else if (!strcmp(unit, "nanosecond"))
+		human_duration(out, whole);
+	else if (!strcmp(unit, "byte"))
+		human_bytes(out, whole);
+	else if (!strcmp(unit, "byte/second"))
+		human_si(out, value, "B/s");
+	else if (strstr(unit, "cycle/second"))
+		human_si(out, value, "Hz");
+	else
+		return false;
+	return true;
 }

@@ -2,6 +2,8 @@
 #ifndef PITOT_REPORT_WORDS_H
 #define PITOT_REPORT_WORDS_H
 
+#include <stdbool.h>
+
 #include "analysis/commands.h"
 #include "analysis/report.h"
 #include "analysis/sentence.h"
@@ -35,6 +37,11 @@ void report_failure_text(const struct report *r, struct strbuf *out);
 void report_tail_text(const struct report *r, uint32_t device, uint32_t config, struct strbuf *out);
 /* Appends a line about filters that do not apply to `what`, which belongs to code; else nothing. */
 void report_unfiltered_text(const struct report *r, const char *what, struct strbuf *out);
+/*
+ * Appends a value in a well-known unit of CUPTI: "1.91 TB/s" for byte/second; false: the unit must
+ * be shown beside the value.
+ */
+bool report_amount_text(const char *unit, double value, struct strbuf *out);
 /* kernel_name_text() of the name of a row of kernel_config, made safe. */
 void report_kernel_text(const struct report *r, uint32_t config, bool full, struct strbuf *out);
 

@@ -39,6 +39,8 @@ def test_help_of_every_command(pitot, declared):
         assert pitot(command["name"], "-h").stdout == text
         assert text.startswith(f"pitot {command['name']}: {command['summary']}\n")
         for option in command["options"] + declared["options"]:
+            if option["name"] == "json" and not command["json"]:
+                continue
             assert f"--{option['name']}" in text or f"--[no-]{option['name']}" in text
         assert all(len(line) <= 100 for line in text.splitlines()), text
 
@@ -118,7 +120,10 @@ def test_too_many_operands(pitot):
 
 
 def test_json_is_refused_where_it_means_nothing(pitot):
-    assert "--json" in pitot("completion", "bash", "--json", status=2).stderr
+    for command in ("completion", "trace"):
+        assert "no result to print as JSON" in pitot(command, "--json", status=2).stderr
+        assert "--json" not in pitot(command, "--help").stdout + pitot("help", command, "--man").stdout
+        assert "--json" not in pitot("__complete", "--", command, "--").stdout.split()
 
 
 def test_doctor(pitot):

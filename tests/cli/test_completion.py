@@ -151,7 +151,10 @@ def test_every_option_is_offered(pitot, declared):
         answer = pitot("__complete", "--", command["name"], "--").stdout.splitlines()
         assert answer[0] == "words"
         offered = dict(line.split("\t") for line in answer[1:])
+        assert ("--json" in offered) == command["json"]
         for option in command["options"] + declared["options"]:
+            if option["name"] == "json" and not command["json"]:
+                continue
             assert offered[f"--{option['name']}"] == option["help"]
             assert (f"--no-{option['name']}" in offered) == option["negatable"]
             if option["choices"] and option.get("without_argument"):

@@ -69,6 +69,12 @@ def test_every_command_has_a_page_and_a_line_in_the_readme(source, pitot):
         assert f"pitot {command['name']}" in pages
 
 
+def test_the_next_id_of_a_table(source, pitot):
+    """CONTRIBUTING.md shows how to add a table, with an id that is free."""
+    ids = [table["id"] for table in pitot("schema", "--json", json_output=True)["tables"]]
+    assert f"`T(video_decode, {max(ids) + 1}, " in (source / "CONTRIBUTING.md").read_text()
+
+
 def option_row(option):
     name = f"--{'[no-]' if option['negatable'] else ''}{option['name']}"
     argument = (option["argument"] or "").replace("|", "\\|")

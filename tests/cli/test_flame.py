@@ -141,6 +141,8 @@ def test_a_filter_that_leaves_nothing_is_told(flame):
         result = flame("small", *options, "--format", "folded", status=1)
         assert result.stdout == "" and result.stderr.rstrip().endswith("--focus and --ignore leave no stack")
     assert "leave no stack" not in flame("small", "--focus", "train", "--format", "folded").stderr
+    assert "shown under" in flame("cpu-all", "--mode", "cpu", "--format", "folded").stderr
+    assert "shown under" not in flame("cpu-all", "--mode", "cpu", "--focus", "no such frame", "--format", "folded", status=1).stderr
 
 
 def test_a_recursion_is_one_line(flame):

@@ -143,6 +143,7 @@ def test_a_recording(pitot, nvml, tmp_path):
     assert "GPU 1 has no gpu_utilization, gpu_memory_utilization, gpu_pcie_sent, " in reasons[0]
     text = pitot("report", path).stdout
     assert "pitot monitor records readings, and no work" in text
+    assert re.search(r"^cost +collector \(own thread\) \S+ ms$", text, re.M), text
     for line in (r"GPU 1 power +1,400 W +1,400 W +1,400 W +1,400 W", r"0 +power limit +\S+ ms +0 ns", r"0 +thermal slowdown +\S+ ms +0 ns",
                  r"GPU 0 sm active +2\.4%", r"0 +79 +\S+ [mu]s", r"host memory used +\S+ [GM]iB"):
         assert re.search(rf"^ *{line}", text, re.M), (line, text)

@@ -625,12 +625,14 @@ def test_ctrl_z_stops_and_goes_on(program, environment, tmp_path, gate):
     assert identity(tmp_path / "rec")["exit_status"] == 0
 
 
-def test_live_line_on_a_terminal(program, environment, tmp_path, gate):
-    terminal = Terminal(program, environment, tmp_path, "record", "-o", "rec", "--", "sh", "-c", "read x < gate")
+@pytest.mark.parametrize("options", [[], ["--cpu-only"]])
+def test_live_line_on_a_terminal(program, environment, tmp_path, gate, options):
+    """Without GPU work to come it does not speak of any."""
+    terminal = Terminal(program, environment, tmp_path, "record", *options, "-o", "rec", "--", "sh", "-c", "read x < gate")
     terminal.expect(b"recording 0:", times=2)
     gate()
     assert terminal.finish() == 0
-    assert b"no GPU work yet" in terminal.output
+    assert (b"no GPU work yet" in terminal.output) == (not options)
 
 
 def test_no_live_line_when_quiet(program, environment, tmp_path):

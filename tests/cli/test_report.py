@@ -371,12 +371,19 @@ def test_newest_recording_is_found(pitot, recordings, tmp_path):
     (["--by", "colour"], "colour"),
     (["--top", "-1"], "-1"),
     (["--tpo", "1"], "--top"),
-    (["--process", "77"], "no process 77 in this recording: it has 1000"),
-    (["--device", "3"], "no GPU 3 in this recording: it has 0"),
+    (["--process", "77"], "no process 77 in this recording; its processes: 1000\n"),
+    (["--device", "3"], "no GPU 3 in this recording; its GPUs: 0\n"),
 ])
 def test_wrong_usage(pitot, recordings, options, words):
     result = report(pitot, recordings, "train", *options, status=2)
     assert words in result.stderr and not result.stdout
+
+
+def test_a_process_of_several_and_an_unknown_gpu(pitot, make_recording, tmp_path):
+    """The list of GPUs does not begin with the processes before the chosen one."""
+    path = make_recording(tmp_path / "two.pitot", processes=2)
+    last = pitot("report", path, "--json", json_output=True)["processes"][-1]["pid"]
+    assert "; its GPUs: 0, 1\n" in pitot("report", path, "--process", str(last), "--device", "3", status=2).stderr
 
 
 def test_no_recording(pitot, tmp_path):

@@ -120,8 +120,9 @@ def test_separate_debug_files(pitot, separate, tmp_path):
     assert pitot("symbolize", recording, "--json", json_output=True)["named"] == 0
     summary = pitot("symbolize", recording, "--debug-path", tmp_path / "debug", "--json", json_output=True)
     assert summary["by"]["debug_file"] == 2 and summary["with_line"] == 2
-    text = pitot("symbolize", recording, "--debug-path", tmp_path / "debug").stdout
-    assert "-d DIR" not in text
+    result = pitot("symbolize", recording, "--debug-path", tmp_path / "debug")
+    assert "-d DIR" not in result.stdout and not result.stderr
+    assert "warning: --debug-path: 'dbeug': No such file or directory\n" in pitot("symbolize", recording, "-d", "dbeug").stderr
 
 
 FAKE_DEBUGINFOD = r"""

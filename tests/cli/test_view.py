@@ -52,15 +52,30 @@ def test_several_tables(pitot, folder, rows):
 
 
 def test_a_word_that_is_no_table(pitot, folder, make_recording, tmp_path):
-    """Is the recording; so is a table's name, when there is a file of that name and no other recording."""
+    """Is the recording; so is a table's name, when there is a recording of that name and no other one is named."""
     assert "cannot open recording 'nothing'" in pitot("view", "kernel", "nothing", cwd=folder, status=1).stderr
-    assert "unknown recording or table 'memst', did you mean 'memset'?" in pitot("view", "varied.pitot", "kernel", "memst", cwd=folder, status=2).stderr
+    for words in (["varied.pitot", "kernel", "memst"], ["kernel", "memst"], ["memst", "kernel"]):
+        assert "unknown recording or table 'memst', did you mean 'memset'?" in pitot("view", *words, cwd=folder, status=2).stderr
     result = pitot("view", "varied.pitot", "kernel", "memset", "-c", "grid_x", cwd=folder, status=2)
     assert "table memset has no column 'grid_x'" in result.stderr and not result.stdout
     make_recording(tmp_path / "kernel", "varied")
     assert pitot("view", "kernel", "memset").stdout == pitot("view", "varied.pitot", "memset", cwd=folder).stdout
     assert pitot("view", "kernel").stdout == pitot("view", "varied.pitot", cwd=folder).stdout
     assert pitot("view", "kernel", folder / "varied.pitot", "memset").stdout == pitot("view", folder / "varied.pitot", "kernel", "memset").stdout
+
+
+def test_a_folder_with_the_name_of_a_table(pitot, make_recording, tmp_path):
+    """Sources of kernels are often in a folder kernel, which is no recording."""
+    make_recording(tmp_path / "varied.pitot", "varied")
+    (tmp_path / "kernel").mkdir()
+    (tmp_path / "memset").write_text("")
+    for words in (["kernel"], ["kernel", "memcpy"], ["memset"]):
+        assert pitot("view", *words).stdout == pitot("view", "varied.pitot", *words).stdout
+
+
+def test_two_recordings(pitot, folder):
+    for words in (["varied.pitot", "train.pitot"], ["kernel", "varied.pitot", "train.pitot"]):
+        assert "'varied.pitot' and 'train.pitot' are two recordings: name one" in pitot("view", *words, cwd=folder, status=2).stderr
 
 
 def test_tables_are_listed(pitot, folder):

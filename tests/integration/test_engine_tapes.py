@@ -5,6 +5,7 @@ bench/workloads/stalls.cu, warps.cu, counters.cu and phases.cu say how much of w
 import collections
 import itertools
 import json
+import re
 
 import pytest
 
@@ -108,7 +109,7 @@ def test_counters_of_known_work(play, rows):
     assert wrong["state"] == "degraded" and "no metric 'no__such.sum'" in wrong["reason"]
 
 
-def test_samples_of_known_phases(play, rows):
+def test_samples_of_known_phases(play, rows, pitot):
     """150 times 256 MiB are read and written; then all, and then half of the multiprocessors multiply for about 60 ms."""
     folder = play("pm-sampling", "pm_interval=1ms")
     counters = {row["name"]: row for row in rows(folder, "counter") if "__" in row["name"]}
@@ -136,3 +137,5 @@ def test_samples_of_known_phases(play, rows):
     assert len(active) > 20 and sum(active) / len(active) == pytest.approx(50, abs=1)
     lengths = [b - a for (a, _), (b, _) in itertools.pairwise(sorted(series["dram__bytes_read.sum.per_second"]))]
     assert sorted(lengths)[len(lengths) // 2] == pytest.approx(1e6, rel=0.01)
+    text = pitot("report", folder, "--system").stdout
+    assert re.search(r"^ +GPU 0 dram__bytes_read\.sum\.per_second +[\d.]+ GB/s +[\d.]+ GB/s +1\.91 TB/s$", text, re.M), text

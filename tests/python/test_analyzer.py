@@ -371,7 +371,7 @@ def test_mistakes_name_the_way_out(analyzer, package, training, tmp_path):
         analyzer.GpuFlightSession(tmp_path)
     with pytest.raises(package.UsageError, match="'x' is not a process id"):
         analyzer.GpuFlightSession(training, session_id="x")
-    with pytest.raises(package.UsageError, match="no process 7 in this recording: it has 100"):
+    with pytest.raises(package.UsageError, match="no process 7 in this recording; its processes: 100"):
         analyzer.GpuFlightSession(training, session_id="7")
 
 

@@ -1,5 +1,6 @@
 #include "analysis/system_use.h"
 
+#include "base/clock.h"
 #include "report_fixture.h"
 
 #define HOST UINT32_MAX
@@ -125,6 +126,25 @@ static void throttling_by_reason(void **state)
 	analyzed_release(&a);
 }
 
+/* A processor was busy for 0.01 s in 2 s: minimum and maximum are not rounded down to 0. */
+static void sums_that_grow_slowly(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	const struct system_counter *c;
+	struct analyzed a;
+
+	counter(m, 256, "host_cpu_busy", 2, counter_kind_sum);
+	sample(m, 256, HOST, 0, 700);
+	sample(m, 256, HOST, 2 * NS_PER_S, 701);
+	maker_close(m, 3 * NS_PER_S);
+	analyze(&a, *state, EVERYTHING);
+	c = find(&a, 256, HOST);
+	assert_int_equal(c->mean, 5);
+	assert_int_equal(c->min, 5);
+	assert_int_equal(c->max, 5);
+	analyzed_release(&a);
+}
+
 static void sums_that_begin_again(void **state)
 {
 	struct maker *m = begin(*state, 100);
@@ -141,8 +161,8 @@ static void sums_that_begin_again(void **state)
 	c = find(&a, 256, HOST);
 	assert_int_equal(c->total, 500);
 	assert_int_equal(c->known_ns, 3000);
-	assert_int_equal(c->min, 100000000);
-	assert_int_equal(c->max, 200000000);
+	assert_int_equal(c->min, INT64_C(100000000000));
+	assert_int_equal(c->max, INT64_C(200000000000));
 	assert_int_equal(c->mean, INT64_C(166666666667));
 	analyzed_release(&a);
 }
@@ -243,6 +263,7 @@ int main(void)
 		folder_test(clocks_are_lower_while_it_works),
 		folder_test(throttling_by_reason),
 		folder_test(sums_that_begin_again),
+		folder_test(sums_that_grow_slowly),
 		folder_test(other_counters_and_errors),
 		folder_test(two_processes),
 		folder_test(a_window),

@@ -334,7 +334,7 @@ static void mistakes_are_answered_with_the_nearest_name(void **state)
 	report.by = NULL;
 	report.pid = 7;
 	assert_int_equal(pitot_read_report(r, &report, &json, &error), PITOT_READ_USAGE);
-	assert_string_equal(error.text, "no process 7 in this recording: it has 100, 101");
+	assert_string_equal(error.text, "no process 7 in this recording; its processes: 100, 101");
 	assert_int_equal(pitot_read_export(r, "x.txt", &export, &events, &error), PITOT_READ_USAGE);
 	assert_non_null(strstr(error.text, "no format matches 'x.txt'"));
 	assert_int_equal(pitot_read_open("/nothing/here", &none, &error), -ENOENT);
