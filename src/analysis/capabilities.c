@@ -37,6 +37,21 @@ int capability_find(struct trace *t, const char *name, struct capability_note *o
 	return r < 0 ? r : 0;
 }
 
+void capability_window(const struct trace *t, uint64_t *opened_ns, uint64_t *closed_ns)
+{
+	const struct capability_columns *c = capability_columns(t);
+
+	*opened_ns = 0;
+	*closed_ns = UINT64_MAX;
+	for (uint64_t row = 0; c->time_ns && row < trace_rows(t, TABLE_capability); row++) {
+		bool opens = c->state[row] == capability_state_on;
+
+		if (strcmp(row_text(t, TABLE_capability, COLUMN_capability_name, row),
+			   "record_window") == 0)
+			*(opens ? opened_ns : closed_ns) = c->time_ns[row];
+	}
+}
+
 /* requested: NULL: anything */
 static const char *find_refusal(const struct trace *t, const char *name, const char *requested)
 {

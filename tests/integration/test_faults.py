@@ -189,3 +189,17 @@ def test_a_clock_that_is_set(record, pitot, tmp_path, place, step_ms):
     assert stepped["hotspots"]["total_ns"] == pytest.approx(whole["hotspots"]["total_ns"], rel=1e-4, abs=2 * KERNELS)
     for key in ("union_ns", "first_ns", "last_ns"):
         assert stepped["gpus"][0]["busy"][key] == pytest.approx(whole["gpus"][0]["busy"][key], abs=1_000_000)
+
+
+def test_the_time_after_the_window_is_not_idle(build, source, pitot, tmp_path):
+    """The program goes on with work that is not recorded: no figure is about that time."""
+    player = build / "standin" / "tape-play"
+    if not player.exists():
+        pytest.skip("built without CUDA's headers")
+    pitot("record", "--no-cpu", "-o", "window.pitot", "--duration", "1s", "--", player, "--realtime", "--repeat", "6",
+          source / "tests" / "data" / "tapes" / "kinds.tape")
+    report = pitot("report", "--json", "window.pitot", json_output=True)
+    [busy] = [gpu["busy"] for gpu in report["gpus"]]
+    assert report["window"]["start_ns"] == 0 and report["duration_ns"] > 1.5e9
+    assert max(busy["last_ns"], 10**9) <= report["window"]["end_ns"] < 1.5e9
+    assert "; recorded only from 0 ns to 1." in " ".join(pitot("report", "window.pitot").stdout.split("verdict")[0].split())
