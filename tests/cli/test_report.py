@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -446,6 +447,20 @@ def test_damage_is_told_wherever_it_is(pitot, recordings, tmp_path):
                 assert "damaged_file" in [row["reason"] for row in loss], at
                 assert "loss      parts of the recording are damaged" in pitot("report", copy).stdout.split("verdict")[0]
     assert found >= 10
+
+
+def test_commands_without_losses_warn_of_damage(pitot, recordings, tmp_path):
+    """They show what is left as if it were all."""
+    commands = [("view", "damaged.pitot", "kernel"), ("flame", "damaged.pitot"), ("export", "-f", "-o", "x.json", "damaged.pitot")]
+    copy = tmp_path / "damaged.pitot"
+    shutil.copytree(recordings / "stacks.pitot", copy)
+    assert not any("damaged" in line for command in commands for line in pitot(*command).stderr.splitlines() if "warning" in line)
+    for file in copy.glob("*.pit"):
+        whole = file.read_bytes()
+        half = len(whole) // 2
+        file.write_bytes(whole[:half] + bytes(200) + whole[half + 200:])
+    for command in commands:
+        assert "warning: parts of the recording are damaged or missing" in pitot(*command, status=None).stderr, command
 
 
 def test_a_recording_starts_when_its_command_did(pitot, tmp_path):
