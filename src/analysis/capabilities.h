@@ -51,6 +51,9 @@ void capability_window(const struct trace *t, uint64_t *opened_ns, uint64_t *clo
 struct no_gpu {
 	bool cpu_only; /* only the CPU was to be recorded */
 	struct strbuf why; /* why there is no GPU work; empty: there is some, or cpu_only */
+	/* Otherwise: processes in which CUPTI never worked, and why in the first of them. */
+	size_t processes;
+	const char *process_why; /* belongs to the trace */
 };
 
 #endif

@@ -278,6 +278,22 @@ static void print_untimed(const struct report_view *v)
 	report_labelled(v, STYLE_YELLOW, "untimed", strbuf_text(&text));
 }
 
+/* Warns of processes without GPU data beside others with some. */
+static void print_processes(const struct report_view *v)
+{
+	const struct no_gpu *n = v->report->no_gpu;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	if (!n->processes)
+		return;
+	sentence_add(&text, WORDS("no GPU data of "), COUNTED_AS(n->processes, "process"),
+		     WORDS(" ("));
+	text_safe(&text, n->process_why, strlen(n->process_why));
+	strbuf_adds(&text, "): all figures are of the others; pitot info shows which");
+	report_gap(v);
+	report_labelled(v, STYLE_RED, "loss", strbuf_text(&text));
+}
+
 static bool is_large(const struct lost_share *s)
 {
 	return s->lost && s->lost * 20 >= s->lost + s->recorded;
@@ -306,6 +322,7 @@ static void print_warnings(const struct report_view *v)
 	if (loss.length)
 		report_labelled(v, STYLE_RED, "loss", strbuf_text(&loss));
 	print_part_losses(v, loss.length > 0);
+	print_processes(v);
 	print_untimed(v);
 	print_replays(v);
 }
