@@ -373,7 +373,7 @@ def test_newest_recording_is_found(pitot, recordings, tmp_path):
     (["--top", "-1"], "-1"),
     (["--tpo", "1"], "--top"),
     (["--process", "77"], "no process 77 in this recording: it has 1000"),
-    (["--device", "3"], "no GPU 3 in this recording: it has 0"),
+    (["--device", "3"], "no GPU with CUDA ordinal 3 in this recording: it has 0"),
 ])
 def test_wrong_usage(pitot, recordings, options, words):
     result = report(pitot, recordings, "train", *options, status=2)
