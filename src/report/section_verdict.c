@@ -231,7 +231,7 @@ static const struct {
 	{ loss_reason_missing_segment, false, false, "segments of the recording are missing",
 	  "all figures cover only the rest" },
 	{ loss_reason_cupti_failed, true, true, "CUPTI failed",
-	  "later GPU work is missing, and all figures cover only what came before" },
+	  "later GPU work is missing in that process, and all figures cover only the rest" },
 	{ loss_reason_gpu_hang, true, true, "a call of CUPTI or the driver began to hang",
 	  "GPU work that had finished may be missing" },
 	{ loss_reason_unreadable_buffer, true, false, "CUPTI could not read all of its own buffers",
