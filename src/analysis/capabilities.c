@@ -1,5 +1,7 @@
 #include "analysis/capabilities.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analysis/report.h"
@@ -35,6 +37,21 @@ int capability_find(struct trace *t, const char *name, struct capability_note *o
 
 	capability_read(t, name, out);
 	return r < 0 ? r : 0;
+}
+
+void capability_window(const struct trace *t, uint64_t *opened_ns, uint64_t *closed_ns)
+{
+	const struct capability_columns *c = capability_columns(t);
+
+	*opened_ns = 0;
+	*closed_ns = UINT64_MAX;
+	for (uint64_t row = 0; c->time_ns && row < trace_rows(t, TABLE_capability); row++) {
+		bool opens = c->state[row] == capability_state_on;
+
+		if (strcmp(row_text(t, TABLE_capability, COLUMN_capability_name, row),
+			   "record_window") == 0)
+			*(opens ? opened_ns : closed_ns) = c->time_ns[row];
+	}
 }
 
 /* requested: NULL: anything */
@@ -137,12 +154,41 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 	return 0;
 }
 
+/* Counts the processes whose rows "cupti" all say that it is unavailable. */
+static int find_processes(const struct trace *t, struct no_gpu *n)
+{
+	enum { NONE, REFUSED, WORKED };
+	size_t count = trace_process_count(t);
+	_cleanup_free_ uint8_t *seen = calloc(count + 1, sizeof(*seen));
+	const uint8_t *states = capability_columns(t)->state;
+	uint64_t rows = trace_rows(t, TABLE_capability);
+
+	if (!seen)
+		return -ENOMEM;
+	for (uint64_t row = 0; row < rows; row++) {
+		uint8_t *s = &seen[MIN(trace_row_process(t, TABLE_capability, row), count)];
+		bool refused = states[row] == capability_state_unavailable;
+
+		if (strcmp(row_text(t, TABLE_capability, COLUMN_capability_name, row), "cupti"))
+			continue;
+		*s = MAX(*s, refused ? REFUSED : WORKED);
+	}
+	for (size_t i = 0; i < count; i++)
+		n->processes += seen[i] == REFUSED;
+	n->process_why = n->processes ? capability_refusal(t, "cupti") : "";
+	return 0;
+}
+
 static int run(struct report *r, void *out)
 {
 	struct no_gpu *n = out;
 	int code = capability_cpu_only(r->trace, &n->cpu_only, NULL);
 
-	return code < 0 || n->cpu_only ? code : capability_no_gpu(r->trace, &n->why, NULL);
+	if (code >= 0 && !n->cpu_only)
+		code = capability_no_gpu(r->trace, &n->why, NULL);
+	if (code >= 0 && !n->cpu_only && !n->why.length)
+		code = find_processes(r->trace, n);
+	return code;
 }
 
 static void release(void *out)

@@ -41,10 +41,19 @@ int capability_cpu_only(struct trace *t, bool *cpu_only, struct error *e) MUST_U
 /* Appends why the recording has no GPU work; nothing if it has some. 0 or a negative code. */
 int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e) MUST_USE;
 
+/*
+ * Returns when the window of --delay opened and that of --duration closed; 0, UINT64_MAX: never.
+ * The table must be loaded.
+ */
+void capability_window(const struct trace *t, uint64_t *opened_ns, uint64_t *closed_ns);
+
 /* Result of analysis_no_gpu. */
 struct no_gpu {
 	bool cpu_only; /* only the CPU was to be recorded */
 	struct strbuf why; /* why there is no GPU work; empty: there is some, or cpu_only */
+	/* Otherwise: processes in which CUPTI never worked, and why in the first of them. */
+	size_t processes;
+	const char *process_why; /* belongs to the trace */
 };
 
 #endif

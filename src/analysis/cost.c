@@ -74,37 +74,49 @@ static struct loss_sum *loss_of(struct cost *c, const struct trace_loss *l)
 	return &c->losses[c->loss_count++];
 }
 
-/* Whether the lost items are events, rather than details of events. */
-static bool loses_events(enum loss_reason reason)
+enum lost_kind { LOST_OTHER, LOST_EVENTS, LOST_GPU_RECORDS };
+
+/* Whether the lost items are events, rather than details of events, or parts with many events. */
+static enum lost_kind lost_kind(enum loss_reason reason)
 {
 	switch (reason) {
-	case loss_reason_ring_full:
 	case loss_reason_cupti_dropped:
+	case loss_reason_missing_kernels:
+	case loss_reason_own_profiler:
+	case loss_reason_unknown_record:
+		return LOST_GPU_RECORDS;
+	case loss_reason_ring_full:
 	case loss_reason_disk_full:
+	case loss_reason_disk_slow:
 	case loss_reason_write_error:
 	case loss_reason_size_limit:
 	case loss_reason_no_memory:
 	case loss_reason_samples_dropped:
-	case loss_reason_missing_kernels:
-	case loss_reason_own_profiler:
-	case loss_reason_damaged_file:
-	case loss_reason_missing_segment:
-		return true;
+		return LOST_EVENTS;
 	default:
-		return false;
+		return LOST_OTHER;
 	}
 }
 
-static uint64_t count_events(const struct trace *t)
+static void add_lost(struct lost_share *s, uint64_t count)
 {
-	static const enum table_id tables[] = { TABLE_kernel,    TABLE_memcpy,       TABLE_memset,
-						TABLE_nvtx,      TABLE_graph_launch, TABLE_api_call,
-						TABLE_cpu_sample };
-	uint64_t count = 0;
+	s->lost += count;
+	s->least |= !count;
+}
 
-	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
-		count += trace_rows(t, tables[i]);
-	return count;
+static void count_events(const struct trace *t, struct cost *out)
+{
+	static const enum table_id gpu[] = {
+		TABLE_kernel,   TABLE_memcpy,     TABLE_memset,          TABLE_graph_launch,
+		TABLE_overhead, TABLE_cuda_event, TABLE_synchronization,
+	};
+	static const enum table_id others[] = { TABLE_nvtx, TABLE_api_call, TABLE_cpu_sample };
+
+	for (size_t i = 0; i < ARRAY_SIZE(gpu); i++)
+		out->gpu.recorded += trace_rows(t, gpu[i]);
+	out->all.recorded = out->gpu.recorded;
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		out->all.recorded += trace_rows(t, others[i]);
 }
 
 static int sum_losses(struct trace *t, struct cost *out, struct error *e)
@@ -122,10 +134,10 @@ static int sum_losses(struct trace *t, struct cost *out, struct error *e)
 		struct loss_sum *sum = loss_of(out, &losses[i]);
 
 		sum->rows++;
-		if (loses_events(losses[i].reason)) {
-			out->lost += losses[i].count;
-			out->lost_least |= !losses[i].count;
-		}
+		if (lost_kind(losses[i].reason) != LOST_OTHER)
+			add_lost(&out->all, losses[i].count);
+		if (lost_kind(losses[i].reason) == LOST_GPU_RECORDS)
+			add_lost(&out->gpu, losses[i].count);
 		sum->count += losses[i].count;
 		sum->unknown |= !losses[i].count;
 		sum->start_ns = MIN(sum->start_ns, losses[i].start_ns);
@@ -151,7 +163,7 @@ int cost_analyze(struct trace *t, struct cost *out, struct error *e)
 		return r;
 	capability_read(t, "own_profiler", &out->own_profiler);
 	out->clock_replaced = clock.known && clock.state != capability_state_on;
-	out->recorded = count_events(t);
+	count_events(t, out);
 	sum_costs(t, out);
 	sum_overhead(t, out);
 	return 0;
@@ -161,6 +173,14 @@ void cost_release(struct cost *c)
 {
 	free(c->losses);
 	*c = (struct cost){ 0 };
+}
+
+const struct loss_sum *cost_find_loss(const struct cost *c, enum loss_reason reason)
+{
+	for (size_t i = 0; i < c->loss_count; i++)
+		if (c->losses[i].reason == reason)
+			return &c->losses[i];
+	return NULL;
 }
 
 const char *cost_kind_name(unsigned kind)

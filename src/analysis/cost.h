@@ -22,6 +22,12 @@ struct loss_sum {
 	uint64_t length_ns; /* sum over all rows */
 };
 
+struct lost_share {
+	uint64_t lost; /* as far as the losses have counts */
+	bool least; /* some losses have no count */
+	uint64_t recorded; /* in the recording */
+};
+
 struct cost {
 	struct cost_sum kinds[COST_KINDS];
 	/*
@@ -33,9 +39,7 @@ struct cost {
 	uint64_t target_ns;
 	struct loss_sum *losses; /* by reason and detail, in order of first appearance */
 	size_t loss_count;
-	uint64_t lost; /* events, as far as the losses have counts */
-	bool lost_least; /* some losses have no count */
-	uint64_t recorded; /* events in the recording */
+	struct lost_share all, gpu; /* of all events, and of CUPTI's activity records */
 	struct capability_note own_profiler; /* of the program: how it shared CUPTI */
 	uint64_t overhead_ns; /* CUPTI's own overhead, as it reports it */
 	uint64_t overhead_count;
@@ -45,6 +49,8 @@ struct cost {
 int cost_analyze(struct trace *t, struct cost *out, struct error *e) MUST_USE;
 void cost_release(struct cost *c);
 
+/* The first loss with the reason, NULL if there is none. */
+const struct loss_sum *cost_find_loss(const struct cost *c, enum loss_reason reason);
 /* "callback" and so on; "unknown" for invalid values. */
 const char *cost_kind_name(unsigned kind);
 /* Text for people that follows the count: "records dropped by CUPTI". */

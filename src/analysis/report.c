@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/capabilities.h"
 #include "analysis/gpu_walk.h"
 #include "trace/events.h"
 
@@ -107,18 +108,49 @@ static uint64_t last_end(const struct trace *t, enum table_id table, uint64_t en
 	return end_ns;
 }
 
+static uint64_t last_work(const struct trace *t, uint64_t end_ns)
+{
+	for (size_t i = 0; i < GPU_WORK_KINDS; i++)
+		end_ns = last_end(t, schema_gpu_work[i]->id, end_ns);
+	return last_end(t, TABLE_api_call, end_ns);
+}
+
+static uint64_t first_work(const struct trace *t, uint64_t start_ns)
+{
+	for (size_t i = 0; i < GPU_WORK_KINDS; i++) {
+		struct event_columns c = events_of(t, schema_gpu_work[i]->id);
+
+		for (uint64_t row = 0; row < c.rows; row++)
+			if (event_is_timed(&c, row))
+				start_ns = MIN(start_ns, c.start_ns[row]);
+	}
+	return start_ns;
+}
+
+/* Work may begin just before a recorder's window has opened, and end after it has closed. */
+static void find_recorded(struct report *r)
+{
+	uint64_t opened_ns, closed_ns;
+
+	capability_window(r->trace, &opened_ns, &closed_ns);
+	r->recorded_start_ns = r->span_start_ns;
+	if (opened_ns > r->span_start_ns)
+		r->recorded_start_ns = first_work(r->trace, MIN(opened_ns, r->span_end_ns));
+	r->recorded_end_ns = r->span_end_ns;
+	if (closed_ns < r->span_end_ns)
+		r->recorded_end_ns = last_work(r->trace, MAX(closed_ns, r->recorded_start_ns));
+}
+
 static void find_window(struct report *r)
 {
 	const struct filter *f = &r->options.filter;
 	uint64_t end_ns;
 
 	trace_span(r->trace, &r->span_start_ns, &end_ns);
-	for (size_t i = 0; i < GPU_WORK_KINDS; i++)
-		end_ns = last_end(r->trace, schema_gpu_work[i]->id, end_ns);
-	end_ns = last_end(r->trace, TABLE_api_call, end_ns);
-	r->span_end_ns = end_ns;
-	r->start_ns = MAX(r->span_start_ns, f->since_ns);
-	r->end_ns = MAX(MIN(r->span_end_ns, f->until_ns), r->start_ns);
+	r->span_end_ns = last_work(r->trace, end_ns);
+	find_recorded(r);
+	r->start_ns = MAX(r->recorded_start_ns, f->since_ns);
+	r->end_ns = MAX(MIN(r->recorded_end_ns, f->until_ns), r->start_ns);
 }
 
 struct work {

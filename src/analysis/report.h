@@ -32,7 +32,8 @@ struct report {
 	struct report_options options;
 	/* of the recording: trace_span, extended to the end of the last work */
 	uint64_t span_start_ns, span_end_ns;
-	uint64_t start_ns, end_ns; /* the window, or the span if there is none */
+	uint64_t recorded_start_ns, recorded_end_ns; /* the span within --delay and --duration */
+	uint64_t start_ns, end_ns; /* the filter's window within them */
 	struct gpus gpus;
 	struct selection selection;
 	struct calls calls;

@@ -73,3 +73,18 @@ int cli_open_trace(const struct context *c, const char *recording, struct progre
 	}
 	return EXIT_DONE;
 }
+
+void cli_warn_damage(const struct context *c, struct trace *t)
+{
+	const struct trace_loss *losses;
+	size_t count, parts = 0;
+
+	if (trace_losses(t, &losses, &count, NULL) < 0)
+		return;
+	for (size_t i = 0; i < count; i++)
+		parts += losses[i].reason == loss_reason_damaged_file ||
+			 losses[i].reason == loss_reason_missing_segment;
+	if (parts)
+		cli_warn(c, "parts of the recording are damaged or missing and left out here; "
+			    "`pitot info --verify` lists them");
+}

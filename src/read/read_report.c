@@ -39,7 +39,8 @@ int report_check_filter(const struct report *r, struct error *e)
 		strbuf_addf(&known, "%s%u", known.length ? ", " : "", r->gpus.items[i].ordinal);
 	}
 	if (f->device >= 0 && r->gpus.count)
-		return error_set(e, E_USAGE, "no GPU %lld in this recording; its GPUs: %s",
+		return error_set(e, E_USAGE,
+				 "no GPU with CUDA ordinal %lld in this recording; its GPUs: %s",
 				 (long long)f->device, strbuf_text(&known));
 	return 0;
 }

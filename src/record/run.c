@@ -57,8 +57,42 @@ static void write_capabilities(const struct recording *r)
 		rows_capability(r->writer, "gpu", capability_state_unavailable, NULL, NULL, reason);
 }
 
+static void write_window_edge(struct recording *r, enum capability_state state, uint64_t time_ns,
+			      const char *reason)
+{
+	struct row_capability row = { .time_ns = time_ns, .state = state };
+
+	row.name = rows_text(r->writer, "record_window");
+	row.reason = rows_text(r->writer, reason);
+	ROW_MISSING(&row, capability, asked);
+	ROW_MISSING(&row, capability, got);
+	ROW_MISSING(&row, capability, method);
+	writer_append(r->writer, TABLE_capability, &row);
+}
+
+/*
+ * Writes when the window of --delay and --duration opened and closed, as soon as it has: what the
+ * command did outside of it is not recorded, and a reader must not take that for idleness.
+ */
+static void write_window(struct recording *r, bool *opened, bool *closed)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	if (r->cpu.start_ns && now >= r->cpu.start_ns && !*opened) {
+		write_window_edge(r, capability_state_on, r->cpu.start_ns,
+				  "--delay is over: nothing is recorded before");
+		*opened = true;
+	}
+	if (r->cpu.end_ns && now >= r->cpu.end_ns && !*closed) {
+		write_window_edge(r, capability_state_off, r->cpu.end_ns,
+				  "--duration is over: nothing is recorded after");
+		*closed = true;
+	}
+}
+
 void record_run(struct recording *r)
 {
+	bool opened = false, closed = false;
 	uint64_t tick_ns = r->spawn.start_ns, now;
 
 	if (!r->writer) {
@@ -72,6 +106,7 @@ void record_run(struct recording *r)
 	while (spawn_wait(&r->spawn, SCAN_MS, on_end, r)) {
 		if (is_window_over(r))
 			break;
+		write_window(r, &opened, &closed);
 		process_tree_scan(r->tree, false);
 		now = clock_monotonic_ns();
 		if (now - tick_ns < TICK_NS)
@@ -81,5 +116,6 @@ void record_run(struct recording *r)
 		if (r->listener.tick)
 			r->listener.tick(r->listener.user, r->directory, now - r->spawn.start_ns);
 	}
+	write_window(r, &opened, &closed);
 	process_tree_scan(r->tree, true);
 }

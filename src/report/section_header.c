@@ -44,6 +44,10 @@ static void print(const struct report_view *v)
 		strbuf_adds(&line, "CPU only");
 	else
 		sentence_add(&line, COUNTED_AS(trace_rows(r->trace, TABLE_kernel), "kernel"));
+	if (r->recorded_end_ns - r->recorded_start_ns < r->span_end_ns - start_ns)
+		sentence_add(&line, WORDS("; recorded only from "),
+			     DURATION(r->recorded_start_ns - start_ns), WORDS(" to "),
+			     DURATION(r->recorded_end_ns - start_ns));
 	if (r->selection.windowed)
 		sentence_add(&line, WORDS("; window from "), DURATION(r->start_ns - start_ns),
 			     WORDS(" to "), DURATION(r->end_ns - start_ns));

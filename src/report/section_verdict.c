@@ -219,49 +219,137 @@ static void print_replays(const struct report_view *v)
 	report_labelled(v, STYLE_YELLOW, "replay", strbuf_text(&text));
 }
 
-/*
- * Warns that CUPTI failed in the middle: only what came before is recorded. Without any GPU data
- * the verdict says so.
- */
-static void print_cupti_failure(const struct report_view *v)
+/* Losses of an unknown number of events, and how each limits the figures. */
+static const struct {
+	enum loss_reason reason;
+	bool gpu; /* of GPU work: without any GPU data the verdict has the reason */
+	bool timed; /* the time of its start follows */
+	const char *what, *consequence;
+} part_losses[] = {
+	{ loss_reason_damaged_file, false, false, "parts of the recording are damaged",
+	  "all figures cover only the rest" },
+	{ loss_reason_missing_segment, false, false, "segments of the recording are missing",
+	  "all figures cover only the rest" },
+	{ loss_reason_cupti_failed, true, true, "CUPTI failed",
+	  "later GPU work is missing in that process, and all figures cover only the rest" },
+	{ loss_reason_gpu_hang, true, true, "a call of CUPTI or the driver began to hang",
+	  "GPU work that had finished may be missing" },
+	{ loss_reason_unreadable_buffer, true, false, "CUPTI could not read all of its own buffers",
+	  "GPU work is missing, and all figures cover only the rest" },
+};
+
+static void print_part_losses(const struct report_view *v, bool below)
 {
 	const struct report *r = v->report;
 
-	for (size_t i = 0; i < r->cost->loss_count && !r->no_gpu->why.length; i++) {
-		const struct loss_sum *l = &r->cost->losses[i];
+	for (size_t i = 0; i < ARRAY_SIZE(part_losses); i++) {
+		const struct loss_sum *l = cost_find_loss(r->cost, part_losses[i].reason);
 		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
-		if (l->reason != loss_reason_cupti_failed)
+		if (!l || (part_losses[i].gpu && r->no_gpu->why.length))
 			continue;
-		sentence_add(&text, WORDS("CUPTI failed "),
-			     DURATION(l->start_ns - MIN(l->start_ns, r->span_start_ns)),
-			     WORDS(" after the start (see loss below): later GPU work is missing, "
-				   "and all figures cover only what came before"));
-		report_gap(v);
-		report_labelled(v, STYLE_RED, "loss", strbuf_text(&text));
-		return;
+		strbuf_adds(&text, part_losses[i].what);
+		if (part_losses[i].timed)
+			sentence_add(&text, WORDS(" "),
+				     DURATION(l->start_ns - MIN(l->start_ns, r->span_start_ns)),
+				     WORDS(" after the start"));
+		strbuf_addf(&text, " (see loss below): %s", part_losses[i].consequence);
+		if (!below)
+			report_gap(v);
+		report_labelled(v, STYLE_RED, below ? "" : "loss", strbuf_text(&text));
+		below = true;
 	}
 }
 
-/* Warns of a failed GPU context and of a loss of at least 1/20 of the events. */
+/* Warns if 1/20 of the GPU work has no times. If nearly all has none, the verdict says so. */
+static void print_untimed(const struct report_view *v)
+{
+	const struct verdict *verdict = &v->report->verdicts->whole;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	if (!verdict->untimed || verdict->untimed * 20 < verdict->work ||
+	    verdict->kind == VERDICT_UNTIMED)
+		return;
+	sentence_add(
+		&text, PERCENT(verdict->untimed, verdict->work),
+		WORDS(" of the GPU operations have no times: they are counted, but not included "
+		      "in any sum, share or utilization"));
+	report_gap(v);
+	report_labelled(v, STYLE_YELLOW, "untimed", strbuf_text(&text));
+}
+
+/*
+ * Warns of a process whose data ends early: it was killed and others outlived it, or its file is
+ * cut. Of one that was killed at the end only a moment is missing.
+ */
+static void print_broken_off(const struct report_view *v)
+{
+	const struct report *r = v->report;
+	uint64_t end_ns = UINT64_MAX, span_ns = r->span_end_ns - r->span_start_ns;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	for (size_t i = 0; i < trace_process_count(r->trace); i++) {
+		const struct trace_process *p = trace_process(r->trace, i);
+
+		if (p->inside && !p->closed)
+			end_ns = MIN(end_ns, p->end_ns);
+	}
+	if (end_ns >= r->span_end_ns || r->span_end_ns - end_ns <= span_ns / 20)
+		return;
+	sentence_add(&text, WORDS("the data of a process breaks off "),
+		     DURATION(end_ns - MIN(end_ns, r->span_start_ns)),
+		     WORDS(" after the start (see loss below): what it did later is unknown"));
+	report_gap(v);
+	report_labelled(v, STYLE_RED, "loss", strbuf_text(&text));
+}
+
+/* Warns of processes without GPU data beside others with some. */
+static void print_processes(const struct report_view *v)
+{
+	const struct no_gpu *n = v->report->no_gpu;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	if (!n->processes)
+		return;
+	sentence_add(&text, WORDS("no GPU data of "), COUNTED_AS(n->processes, "process"),
+		     WORDS(" ("));
+	text_safe(&text, n->process_why, strlen(n->process_why));
+	strbuf_adds(&text, "): all figures are of the others; pitot info shows which");
+	report_gap(v);
+	report_labelled(v, STYLE_RED, "loss", strbuf_text(&text));
+}
+
+static bool is_large(const struct lost_share *s)
+{
+	return s->lost && s->lost * 20 >= s->lost + s->recorded;
+}
+
+/* Warns of a failed GPU context, of losses, and of work without times. */
 static void print_warnings(const struct report_view *v)
 {
 	const struct cost *c = v->report->cost;
 	_cleanup_strbuf_ struct strbuf failure = STRBUF_INIT, loss = STRBUF_INIT;
 
 	report_failure_text(v->report, &failure);
-	if (c->lost * 20 >= c->lost + c->recorded && c->lost)
-		sentence_add(&loss, WORDS(c->lost_least ? "at least " : ""),
-			     PERCENT(c->lost, c->lost + c->recorded),
-			     WORDS(" of the events are missing (see loss below); all figures "
-				   "cover only the rest"));
+	if (is_large(&c->all) || is_large(&c->gpu)) {
+		const struct lost_share *l = is_large(&c->all) ? &c->all : &c->gpu;
+
+		sentence_add(&loss, WORDS(l->least ? "at least " : ""),
+			     PERCENT(l->lost, l->lost + l->recorded), WORDS(" of the "),
+			     WORDS(l == &c->gpu ? "GPU records" : "events"),
+			     WORDS(" are missing (see loss below); all figures cover only the "
+				   "rest"));
+	}
 	if (failure.length || loss.length)
 		report_gap(v);
 	if (failure.length)
 		report_labelled(v, STYLE_RED, "failed", strbuf_text(&failure));
 	if (loss.length)
 		report_labelled(v, STYLE_RED, "loss", strbuf_text(&loss));
-	print_cupti_failure(v);
+	print_part_losses(v, loss.length > 0);
+	print_broken_off(v);
+	print_processes(v);
+	print_untimed(v);
 	print_replays(v);
 }
 

@@ -222,6 +222,9 @@ def test_window(pitot, allowed, burner):
         if times:
             break
     assert times and max(times) - min(times) <= ms * 10**6
+    window = pitot("report", "rec", "--json", json_output=True)["window"]
+    assert ms * 10**6 <= window["start_ns"] < window["end_ns"] <= window["start_ns"] + ms * 10**6
+    assert "; recorded only from" in pitot("report", "rec").stdout
 
 
 @pytest.mark.parametrize("way", ["ebpf", "perf"])

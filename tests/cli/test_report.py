@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -372,7 +373,7 @@ def test_newest_recording_is_found(pitot, recordings, tmp_path):
     (["--top", "-1"], "-1"),
     (["--tpo", "1"], "--top"),
     (["--process", "77"], "no process 77 in this recording; its processes: 1000\n"),
-    (["--device", "3"], "no GPU 3 in this recording; its GPUs: 0\n"),
+    (["--device", "3"], "no GPU with CUDA ordinal 3 in this recording; its GPUs: 0\n"),
 ])
 def test_wrong_usage(pitot, recordings, options, words):
     result = report(pitot, recordings, "train", *options, status=2)
@@ -451,8 +452,22 @@ def test_damage_is_told_wherever_it_is(pitot, recordings, tmp_path):
                 found += 1
                 loss = pitot("report", copy, "--json", json_output=True)["loss"]
                 assert "damaged_file" in [row["reason"] for row in loss], at
-                assert "nothing lost" not in pitot("report", copy).stdout
+                assert "loss      parts of the recording are damaged" in pitot("report", copy).stdout.split("verdict")[0]
     assert found >= 10
+
+
+def test_commands_without_losses_warn_of_damage(pitot, recordings, tmp_path):
+    """They show what is left as if it were all."""
+    commands = [("view", "damaged.pitot", "kernel"), ("flame", "damaged.pitot"), ("export", "-f", "-o", "x.json", "damaged.pitot")]
+    copy = tmp_path / "damaged.pitot"
+    shutil.copytree(recordings / "stacks.pitot", copy)
+    assert not any("damaged" in line for command in commands for line in pitot(*command).stderr.splitlines() if "warning" in line)
+    for file in copy.glob("*.pit"):
+        whole = file.read_bytes()
+        half = len(whole) // 2
+        file.write_bytes(whole[:half] + bytes(200) + whole[half + 200:])
+    for command in commands:
+        assert "warning: parts of the recording are damaged or missing" in pitot(*command, status=None).stderr, command
 
 
 def test_a_recording_starts_when_its_command_did(pitot, tmp_path):

@@ -189,3 +189,41 @@ def test_a_clock_that_is_set(record, pitot, tmp_path, place, step_ms):
     assert stepped["hotspots"]["total_ns"] == pytest.approx(whole["hotspots"]["total_ns"], rel=1e-4, abs=2 * KERNELS)
     for key in ("union_ns", "first_ns", "last_ns"):
         assert stepped["gpus"][0]["busy"][key] == pytest.approx(whole["gpus"][0]["busy"][key], abs=1_000_000)
+
+
+def test_the_time_after_the_window_is_not_idle(build, source, pitot, tmp_path):
+    """The program goes on with work that is not recorded: no figure is about that time."""
+    player = build / "standin" / "tape-play"
+    if not player.exists():
+        pytest.skip("built without CUDA's headers")
+    pitot("record", "--no-cpu", "-o", "window.pitot", "--duration", "1s", "--", player, "--realtime", "--repeat", "6",
+          source / "tests" / "data" / "tapes" / "kinds.tape")
+    report = pitot("report", "--json", "window.pitot", json_output=True)
+    [busy] = [gpu["busy"] for gpu in report["gpus"]]
+    assert report["window"]["start_ns"] == 0 and report["duration_ns"] > 1.5e9
+    assert max(busy["last_ns"], 10**9) <= report["window"]["end_ns"] < 1.5e9
+    assert "; recorded only from 0 ns to 1." in " ".join(pitot("report", "window.pitot").stdout.split("verdict")[0].split())
+
+
+def test_one_of_two_processes_has_no_gpu_data(build, source, pitot, tmp_path):
+    player, tape = build / "standin" / "tape-play", source / "tests" / "data" / "tapes" / "kinds.tape"
+    if not player.exists():
+        pytest.skip("built without CUDA's headers")
+    (tmp_path / "faults").write_text("call cuptiActivityRegisterCallbacks returns 39\n")
+    pitot("record", "--no-cpu", "-o", "two.pitot", "--", "bash", "-c", f"{player} --now {tape} && {player} --now --faults faults {tape}")
+    first = " ".join(pitot("report", "two.pitot").stdout.split("verdict")[0].split())
+    assert "loss no GPU data of 1 process (cuptiActivityRegisterCallbacks: CUPTI_ERROR" in first
+    assert "all figures are of the others" in first
+
+
+def test_a_process_whose_data_breaks_off(build, source, pitot, tmp_path):
+    """The others go on: the rest is not time without GPU work."""
+    play = f"{build}/standin/tape-play --realtime --repeat 6 {source}/tests/data/tapes/kinds.tape"
+    if not (build / "standin" / "tape-play").exists():
+        pytest.skip("built without CUDA's headers")
+    pitot("record", "--no-cpu", "-o", "cut.pitot", "--", "bash", "-c", f"{play} & {play}; wait")
+    assert "breaks off" not in pitot("report", "cut.pitot").stdout
+    cut = next((tmp_path / "cut.pitot").glob("[0-9]*.pit"))
+    cut.write_bytes(cut.read_bytes()[:cut.stat().st_size // 2])
+    first = " ".join(pitot("report", "cut.pitot").stdout.split("verdict")[0].split())
+    assert "loss the data of a process breaks off" in first and "what it did later is unknown" in first

@@ -148,7 +148,7 @@ def test_mistakes_are_the_commands_errors(varied, package, path, pitot, tmp_path
         (lambda: varied.table("kernels"), "unknown table 'kernels', did you mean 'kernel'?"),
         (lambda: varied.kernels.select("sream").columns, "table kernel has no column 'sream', did you mean 'stream'?"),
         (lambda: varied.hotspots(by="calller"), "kernels cannot be grouped by 'calller', did you mean 'caller'?"),
-        (lambda: varied.report(device=9), "no GPU 9 in this recording; its GPUs: 0, 1"),
+        (lambda: varied.report(device=9), "no GPU with CUDA ordinal 9 in this recording; its GPUs: 0, 1"),
     ]:
         with pytest.raises(package.UsageError, match=re.escape(said)):
             wrong()

@@ -96,6 +96,78 @@ static void a_large_loss_is_said_first(void **state)
 	}
 }
 
+struct some_loss {
+	enum loss_reason reason;
+	uint64_t count;
+};
+
+/* Checks what comes before the verdict on 100 calls, a tenth as many kernels, and losses. */
+static void check_warnings(void **state, const struct some_loss *losses, size_t count, bool untimed,
+			   const char *const *expected)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct maker *m = begin(*state, 200);
+	uint32_t config = maker_config(m, "good", 1, 32);
+	struct analyzed a;
+	char *verdict;
+
+	for (uint64_t i = 1; i <= 100; i++)
+		call(m, MAKER_LAUNCH, 1000 * i, i, 0);
+	for (uint64_t i = 1; i <= 10; i++)
+		maker_kernel(m, config, 7, 1000 * i + 200, 1000 * i + 300, i);
+	if (untimed)
+		maker_kernel(m, config, 7, 0, 0, 11);
+	for (size_t i = 0; i < count; i++)
+		maker_loss(m, losses[i].reason, losses[i].count, 51000, 51001, "");
+	maker_close(m, 200000);
+	analyze(&a, *state, EVERYTHING);
+	report_print_text(&(struct report_view){
+		.report = &a.report, .path = "x", .width = 200, .top = 9, .out = &out });
+	verdict = strstr(strbuf_text(&out), "\nverdict");
+	assert_non_null(verdict);
+	*verdict = 0;
+	for (; *expected; expected++)
+		assert_non_null(strstr(strbuf_text(&out), *expected));
+	analyzed_release(&a);
+}
+
+/* One damaged piece may be a thousand kernels. */
+static void missing_parts_are_said_first(void **state)
+{
+	static const struct some_loss losses[] = {
+		{ loss_reason_damaged_file, 1 },      { loss_reason_missing_segment, 1 },
+		{ loss_reason_gpu_hang, 1 },          { loss_reason_cupti_failed, 1 },
+		{ loss_reason_unreadable_buffer, 1 }, { loss_reason_disk_slow, 110 },
+	};
+
+	check_warnings(
+		state, losses, ARRAY_SIZE(losses), false,
+		(const char *[]){
+			"\nloss      50.0% of the events are missing (see loss below)",
+			"\n          parts of the recording are damaged (see loss below)",
+			"\n          segments of the recording are missing (see loss below)",
+			"\n          CUPTI failed 51.0 us after the start (see loss below)",
+			"\n          a call of CUPTI or the driver began to hang 51.0 us after",
+			"\n          CUPTI could not read all of its own buffers (see loss",
+			NULL });
+}
+
+static void a_large_loss_of_few_gpu_records_is_said_first(void **state)
+{
+	static const struct some_loss loss = { loss_reason_cupti_dropped, 5 };
+
+	check_warnings(
+		state, &loss, 1, false,
+		(const char *[]){ "\nloss      33.3% of the GPU records are missing", NULL });
+}
+
+static void work_without_times_is_said_first(void **state)
+{
+	check_warnings(
+		state, NULL, 0, true,
+		(const char *[]){ "\nuntimed   9.1% of the GPU operations have no times", NULL });
+}
+
 /* CUDA's own names, each for one code; all codes that end a context have one. */
 static void codes_have_names_of_their_own(void **state)
 {
@@ -124,6 +196,9 @@ int main(void)
 		folder_test(a_context_that_failed_leads),
 		folder_test(a_program_without_failures_says_nothing),
 		folder_test(a_large_loss_is_said_first),
+		folder_test(missing_parts_are_said_first),
+		folder_test(a_large_loss_of_few_gpu_records_is_said_first),
+		folder_test(work_without_times_is_said_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
