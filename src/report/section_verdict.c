@@ -278,31 +278,6 @@ static void print_untimed(const struct report_view *v)
 	report_labelled(v, STYLE_YELLOW, "untimed", strbuf_text(&text));
 }
 
-/*
- * Warns of a process whose data ends early: it was killed and others outlived it, or its file is
- * cut. Of one that was killed at the end only a moment is missing.
- */
-static void print_broken_off(const struct report_view *v)
-{
-	const struct report *r = v->report;
-	uint64_t end_ns = UINT64_MAX, span_ns = r->span_end_ns - r->span_start_ns;
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-
-	for (size_t i = 0; i < trace_process_count(r->trace); i++) {
-		const struct trace_process *p = trace_process(r->trace, i);
-
-		if (p->inside && !p->closed)
-			end_ns = MIN(end_ns, p->end_ns);
-	}
-	if (end_ns >= r->span_end_ns || r->span_end_ns - end_ns <= span_ns / 20)
-		return;
-	sentence_add(&text, WORDS("the data of a process breaks off "),
-		     DURATION(end_ns - MIN(end_ns, r->span_start_ns)),
-		     WORDS(" after the start (see loss below): what it did later is unknown"));
-	report_gap(v);
-	report_labelled(v, STYLE_RED, "loss", strbuf_text(&text));
-}
-
 /* Warns of processes without GPU data beside others with some. */
 static void print_processes(const struct report_view *v)
 {
@@ -347,7 +322,6 @@ static void print_warnings(const struct report_view *v)
 	if (loss.length)
 		report_labelled(v, STYLE_RED, "loss", strbuf_text(&loss));
 	print_part_losses(v, loss.length > 0);
-	print_broken_off(v);
 	print_processes(v);
 	print_untimed(v);
 	print_replays(v);
