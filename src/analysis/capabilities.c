@@ -42,15 +42,19 @@ int capability_find(struct trace *t, const char *name, struct capability_note *o
 void capability_window(const struct trace *t, uint64_t *opened_ns, uint64_t *closed_ns)
 {
 	const struct capability_columns *c = capability_columns(t);
+	uint64_t rows = c->time_ns ? trace_rows(t, TABLE_capability) : 0;
 
 	*opened_ns = 0;
 	*closed_ns = UINT64_MAX;
-	for (uint64_t row = 0; c->time_ns && row < trace_rows(t, TABLE_capability); row++) {
-		bool opens = c->state[row] == capability_state_on;
+	for (uint64_t row = 0; row < rows; row++) {
+		const char *name = row_text(t, TABLE_capability, COLUMN_capability_name, row);
 
-		if (strcmp(row_text(t, TABLE_capability, COLUMN_capability_name, row),
-			   "record_window") == 0)
-			*(opens ? opened_ns : closed_ns) = c->time_ns[row];
+		if (strcmp(name, "window") != 0)
+			continue;
+		if (c->state[row] == capability_state_on)
+			*opened_ns = c->time_ns[row];
+		else if (c->state[row] == capability_state_off)
+			*closed_ns = c->time_ns[row];
 	}
 }
 

@@ -62,7 +62,7 @@ static void write_window_edge(struct recording *r, enum capability_state state, 
 {
 	struct row_capability row = { .time_ns = time_ns, .state = state };
 
-	row.name = rows_text(r->writer, "record_window");
+	row.name = rows_text(r->writer, "window");
 	row.reason = rows_text(r->writer, reason);
 	ROW_MISSING(&row, capability, asked);
 	ROW_MISSING(&row, capability, got);
