@@ -158,8 +158,8 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 	return 0;
 }
 
-/* Counts the processes whose rows "cupti" all say that it is unavailable. */
-static int find_processes(const struct trace *t, struct no_gpu *n)
+/* Of such a process all rows "cupti" say that it is unavailable. */
+int capability_refused_processes(const struct trace *t, struct refused_processes *out)
 {
 	enum { NONE, REFUSED, WORKED };
 	size_t count = trace_process_count(t);
@@ -167,6 +167,7 @@ static int find_processes(const struct trace *t, struct no_gpu *n)
 	const uint8_t *states = capability_columns(t)->state;
 	uint64_t rows = trace_rows(t, TABLE_capability);
 
+	*out = (struct refused_processes){ .why = "" };
 	if (!seen)
 		return -ENOMEM;
 	for (uint64_t row = 0; row < rows; row++) {
@@ -178,8 +179,9 @@ static int find_processes(const struct trace *t, struct no_gpu *n)
 		*s = MAX(*s, refused ? REFUSED : WORKED);
 	}
 	for (size_t i = 0; i < count; i++)
-		n->processes += seen[i] == REFUSED;
-	n->process_why = n->processes ? capability_refusal(t, "cupti") : "";
+		out->count += seen[i] == REFUSED;
+	if (out->count)
+		out->why = capability_refusal(t, "cupti");
 	return 0;
 }
 
@@ -191,7 +193,7 @@ static int run(struct report *r, void *out)
 	if (code >= 0 && !n->cpu_only)
 		code = capability_no_gpu(r->trace, &n->why, NULL);
 	if (code >= 0 && !n->cpu_only && !n->why.length)
-		code = find_processes(r->trace, n);
+		code = capability_refused_processes(r->trace, &n->refused);
 	return code;
 }
 

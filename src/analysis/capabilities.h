@@ -47,13 +47,20 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e) MUST
  */
 void capability_window(const struct trace *t, uint64_t *opened_ns, uint64_t *closed_ns);
 
+/* Processes in which CUPTI never worked, and why in the first of them. */
+struct refused_processes {
+	size_t count;
+	const char *why; /* belongs to the trace; "" without such a process */
+};
+
+/* The table must be loaded. Returns 0 or -ENOMEM. */
+int capability_refused_processes(const struct trace *t, struct refused_processes *out) MUST_USE;
+
 /* Result of analysis_no_gpu. */
 struct no_gpu {
 	bool cpu_only; /* only the CPU was to be recorded */
 	struct strbuf why; /* why there is no GPU work; empty: there is some, or cpu_only */
-	/* Otherwise: processes in which CUPTI never worked, and why in the first of them. */
-	size_t processes;
-	const char *process_why; /* belongs to the trace */
+	struct refused_processes refused; /* none if there is no GPU work at all, or cpu_only */
 };
 
 #endif

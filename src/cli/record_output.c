@@ -177,7 +177,13 @@ static void gpu_line(const struct record_summary *end, const char *why, struct s
 	strbuf_adds(out, " (first to last GPU work");
 	if (end->gpus > 1)
 		strbuf_addf(out, ", sum of %zu GPUs", end->gpus);
-	strbuf_adds(out, ")\n");
+	strbuf_addc(out, ')');
+	if (end->refused) {
+		strbuf_adds(out, "; no data of ");
+		cli_add_count(out, "", end->refused, "process", "processes");
+		strbuf_addf(out, ": %s", end->refused_why);
+	}
+	strbuf_addc(out, '\n');
 }
 
 static void summary_text(const struct record_summary *end, const char *directory, const char *why,
@@ -290,6 +296,7 @@ static void summary_json(const struct record_summary *end, const struct recordin
 		json_null(&json);
 	}
 	json_key_string(&json, "no_gpu_data", why);
+	json_key_u64(&json, "processes_without_gpu_data", end->refused);
 	json_key_string(&json, "no_off_cpu", end->no_off_cpu[0] ? end->no_off_cpu : NULL);
 	json_key_string(&json, "own_profiler", end->own_profiler[0] ? end->own_profiler : NULL);
 	json_key(&json, "engine");

@@ -111,12 +111,19 @@ static void add_engine(const struct trace *t, struct record_summary *end)
 static int read_no_gpu(struct trace *t, struct record_summary *end, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
+	struct refused_processes refused = { 0 };
 	int r = capability_cpu_only(t, &end->cpu_only, e);
 
 	if (r >= 0)
 		r = capability_no_gpu(t, &why, e);
 	snprintf(end->no_gpu, sizeof(end->no_gpu), "%s", strbuf_text(&why));
-	return r;
+	if (r < 0 || why.length)
+		return r;
+	if (capability_refused_processes(t, &refused) < 0)
+		return error_set(e, -ENOMEM, "out of memory");
+	end->refused = refused.count;
+	snprintf(end->refused_why, sizeof(end->refused_why), "%s", refused.why);
+	return 0;
 }
 
 static int add_samples(struct trace *t, struct record_summary *end, struct error *e)

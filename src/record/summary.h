@@ -43,6 +43,9 @@ struct record_summary {
 	bool cpu_only; /* --cpu-only */
 	/* Why there is no GPU work; "": there is some. */
 	char no_gpu[512];
+	/* If there is some: processes in which CUPTI never worked, and why in the first of them. */
+	size_t refused;
+	char refused_why[512];
 };
 
 /* Reads the recording. Returns 0 or a negative code. */

@@ -281,14 +281,14 @@ static void print_untimed(const struct report_view *v)
 /* Warns of processes without GPU data beside others with some. */
 static void print_processes(const struct report_view *v)
 {
-	const struct no_gpu *n = v->report->no_gpu;
+	const struct refused_processes *refused = &v->report->no_gpu->refused;
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
-	if (!n->processes)
+	if (!refused->count)
 		return;
-	sentence_add(&text, WORDS("no GPU data of "), COUNTED_AS(n->processes, "process"),
+	sentence_add(&text, WORDS("no GPU data of "), COUNTED_AS(refused->count, "process"),
 		     WORDS(" ("));
-	text_safe(&text, n->process_why, strlen(n->process_why));
+	text_safe(&text, refused->why, strlen(refused->why));
 	strbuf_adds(&text, "): all figures are of the others; pitot info shows which");
 	report_gap(v);
 	report_labelled(v, STYLE_RED, "loss", strbuf_text(&text));
@@ -352,6 +352,7 @@ static void read_no_gpu(const struct report_view *v, const void *row, struct val
 	out->state = why->length ? VALUE_KNOWN : VALUE_UNKNOWN;
 }
 
+ROW_READ(read_refused, void, out->n = v->report->no_gpu->refused.count)
 ROW_READ(read_start_up_end, struct verdicts,
 	 out->n = row->whole.start_up.end_ns - v->report->span_start_ns)
 
@@ -404,6 +405,7 @@ static const struct field fields[] = {
 	FIELD("evidence", NULL, TEXT, .value = read_evidence), /* of `whole`, the first member */
 	FIELD("advice", NULL, CHOICE, WHOLE_VERDICT(kind), .names = verdict_advice),
 	FIELD("no_gpu_data", NULL, TEXT, .value = read_no_gpu),
+	FIELD("processes_without_gpu_data", NULL, COUNT, .value = read_refused),
 	OBJECT("cpu", cpu_fields, .of = load_of, .when = has_samples, .null = true),
 	OBJECT(NULL, work_fields, .when = has_work),
 };
