@@ -86,15 +86,30 @@ const char *capability_engine_refusal(const struct trace *t, const char *engine)
 	return find_refusal(t, "engine", engine);
 }
 
-static bool is_on(const struct trace *t, const char *name)
+/* The first row of a capability in a state, or TRACE_NO_ROW. */
+static uint64_t row_in_state(const struct trace *t, const char *name, enum capability_state state)
 {
 	const uint8_t *states = capability_columns(t)->state;
 
 	for (uint64_t row = 0; row < trace_rows(t, TABLE_capability); row++)
-		if (states[row] == capability_state_on &&
+		if (states[row] == state &&
 		    strcmp(row_text(t, TABLE_capability, COLUMN_capability_name, row), name) == 0)
-			return true;
-	return false;
+			return row;
+	return TRACE_NO_ROW;
+}
+
+static bool is_on(const struct trace *t, const char *name)
+{
+	return row_in_state(t, name, capability_state_on) != TRACE_NO_ROW;
+}
+
+/* Why the window of --delay or --duration has nothing; "": it has, or there is none. */
+static const char *missed_window(const struct trace *t)
+{
+	uint64_t row = row_in_state(t, "window", capability_state_unavailable);
+
+	return row == TRACE_NO_ROW ? ""
+				   : row_text(t, TABLE_capability, COLUMN_capability_reason, row);
 }
 
 /* Why a recorder could not write its data; "": it could. */
@@ -143,6 +158,8 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 		reason = "only the CPU was sampled";
 	if (!*reason)
 		reason = write_failure(t);
+	if (!*reason)
+		reason = missed_window(t);
 	if (!*reason)
 		reason = capability_refusal(t, "cupti");
 	if (!*reason && is_on(t, "cupti")) {
@@ -214,10 +231,15 @@ const struct analysis analysis_no_gpu = {
 	.reads_others = true,
 };
 
-void capability_no_samples(const struct capability_note *cpu, struct strbuf *out)
+void capability_no_samples(const struct trace *t, const struct capability_note *cpu,
+			   struct strbuf *out)
 {
+	const char *missed = missed_window(t);
+
 	/* a timer may have been in no process, or not in the threads that ran */
-	if (cpu->has_method && cpu->method != sampling_method_timer)
+	if (*missed && cpu->state != capability_state_off)
+		strbuf_adds(out, missed);
+	else if (cpu->has_method && cpu->method != sampling_method_timer)
 		strbuf_addf(out, "nothing ran long enough to be sampled (%s)", cpu->actual);
 	else
 		strbuf_adds(out, cpu->reason);

@@ -30,10 +30,12 @@ const char *capability_refusal(const struct trace *t, const char *name);
 /* The same for an engine, such as "pc-sampling". */
 const char *capability_engine_refusal(const struct trace *t, const char *engine);
 /*
- * Appends why a recording has no CPU samples, from its row "cpu"; nothing if unknown. A limitation
- * of the sampling method is not a reason: if the method worked, nothing ran long enough.
+ * Appends why a recording has no CPU samples: it had a window and that was missed, or what its row
+ * "cpu" says; nothing if unknown. A limitation of the sampling method is not a reason: if the
+ * method worked, nothing ran long enough. The table must be loaded.
  */
-void capability_no_samples(const struct capability_note *cpu, struct strbuf *out);
+void capability_no_samples(const struct trace *t, const struct capability_note *cpu,
+			   struct strbuf *out);
 
 /* Whether only the CPU was to be recorded. 0 or a negative code. */
 int capability_cpu_only(struct trace *t, bool *cpu_only, struct error *e) MUST_USE;

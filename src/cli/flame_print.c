@@ -70,14 +70,15 @@ void flame_print_json(const struct flame *f, struct strbuf *out)
 	json_finish(&j);
 }
 
-static void add_missing_cpu(const struct capability_note *cpu, bool wanted, struct strbuf *out)
+static void add_missing_cpu(const struct trace *t, const struct capability_note *cpu, bool wanted,
+			    struct strbuf *out)
 {
 	_cleanup_strbuf_ struct strbuf reason = STRBUF_INIT;
 
 	if (!wanted && !cpu->known)
 		return;
 	strbuf_addf(out, "%sno CPU samples", out->length ? "; " : "");
-	capability_no_samples(cpu, &reason);
+	capability_no_samples(t, cpu, &reason);
 	if (reason.length)
 		strbuf_addf(out, ": %s", strbuf_text(&reason));
 	else if (!cpu->known)
@@ -145,7 +146,7 @@ void flame_print_gaps(const struct flame *f, const struct capability_note *cpu, 
 	if (empty)
 		strbuf_addf(out, "%s--focus and --ignore leave no stack", out->length ? "; " : "");
 	if (cpu && !(flame_kinds_recorded(f->stacks.trace) & 1u << FLAME_CPU))
-		add_missing_cpu(cpu, cpu_wanted, out);
+		add_missing_cpu(f->stacks.trace, cpu, cpu_wanted, out);
 }
 
 bool flame_print_empty(const struct flame *f, bool narrowed, struct strbuf *out)

@@ -203,6 +203,10 @@ static void summary_text(const struct record_summary *end, const char *directory
 		label(out, color, "GPU");
 		gpu_line(end, why, out);
 	}
+	if (end->no_samples[0]) {
+		label(out, color, "CPU");
+		strbuf_addf(out, "no samples: %s\n", end->no_samples);
+	}
 	if (end->no_off_cpu[0]) {
 		label(out, color, "off-CPU");
 		strbuf_addf(out, "not recorded: %s\n", end->no_off_cpu);
@@ -297,6 +301,7 @@ static void summary_json(const struct record_summary *end, const struct recordin
 	}
 	json_key_string(&json, "no_gpu_data", why);
 	json_key_u64(&json, "processes_without_gpu_data", end->refused);
+	json_key_string(&json, "no_samples", end->no_samples[0] ? end->no_samples : NULL);
 	json_key_string(&json, "no_off_cpu", end->no_off_cpu[0] ? end->no_off_cpu : NULL);
 	json_key_string(&json, "own_profiler", end->own_profiler[0] ? end->own_profiler : NULL);
 	json_key(&json, "engine");

@@ -117,5 +117,8 @@ void record_run(struct recording *r)
 			r->listener.tick(r->listener.user, r->directory, now - r->spawn.start_ns);
 	}
 	write_window(r, &opened, &closed);
+	if (r->cpu.start_ns && !opened)
+		write_window_edge(r, capability_state_unavailable, clock_monotonic_ns(),
+				  "the command ended before --delay was over");
 	process_tree_scan(r->tree, true);
 }

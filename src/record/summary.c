@@ -140,6 +140,20 @@ static int add_samples(struct trace *t, struct record_summary *end, struct error
 	return 0;
 }
 
+/* Sets no_samples. The caller has called read_no_gpu. */
+static int check_samples(struct trace *t, struct record_summary *end, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
+	struct capability_note cpu;
+	int r = capability_find(t, "cpu", &cpu, e);
+
+	if (r < 0 || !end->cpu_only || end->cpu_samples)
+		return r;
+	capability_no_samples(t, &cpu, &why);
+	snprintf(end->no_samples, sizeof(end->no_samples), "%s", strbuf_text(&why));
+	return 0;
+}
+
 /* Sets no_off_cpu if time off the CPU was requested, but the sampling method has none. */
 static int check_off_cpu(struct trace *t, struct record_summary *end, struct error *e)
 {
@@ -191,6 +205,8 @@ int record_summary_read(const char *directory, struct record_summary *end, struc
 		r = add_busy(t, end, e);
 	if (r >= 0)
 		r = read_no_gpu(t, end, e);
+	if (r >= 0)
+		r = check_samples(t, end, e);
 	trace_free(t);
 	return r;
 }

@@ -17,6 +17,7 @@ struct record_summary {
 	uint64_t elapsed_ns, bytes;
 	uint64_t kernels, copies, sets, graph_launches, launches;
 	uint64_t cpu_samples, cpu_ns; /* samples, and the CPU time that they stand for */
+	char no_samples[256]; /* --cpu-only: why there are no samples; "": there are, or unknown */
 	char no_off_cpu[128]; /* why time off the CPU is missing; "": recorded, or not requested */
 	char own_profiler[240]; /* --own-profiler: what happened; "": there was none */
 	char engine[ENGINE_LIMITS][512]; /* what --engine could not do; "": nothing */

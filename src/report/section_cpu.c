@@ -82,7 +82,7 @@ static void print_none(const struct report_view *v)
 
 	if (!sampling->known)
 		return;
-	capability_no_samples(sampling, &reason);
+	capability_no_samples(v->report->trace, sampling, &reason);
 	strbuf_adds(&line, "no samples");
 	strbuf_adds(&line, reason.length ? ": " : "");
 	text_safe(&line, strbuf_text(&reason), reason.length);

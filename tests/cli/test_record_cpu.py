@@ -227,6 +227,16 @@ def test_window(pitot, allowed, burner):
     assert "; recorded only from" in pitot("report", "rec").stdout
 
 
+def test_a_window_that_never_opens(pitot):
+    """The reason for there being no samples is not that nothing ran."""
+    why = "no samples: the command ended before --delay was over"
+    said = pitot("record", "--cpu-only", "-o", "late", "--delay", "1h", "--", "true").stderr
+    assert f"CPU       {why}\n" in said and f"CPU  {why}\n" in pitot("report", "late").stdout
+    assert why.replace("no samples", "no CPU samples") in pitot("flame", "late", status=1).stderr
+    said = pitot("record", "--cpu-only", "-f", "-o", "late", "--delay", "1h", "--json", "--", "true").stderr
+    assert json.loads(said[said.index("{"):])["no_samples"] == "the command ended before --delay was over"
+
+
 @pytest.mark.parametrize("way", ["ebpf", "perf"])
 def test_running_process(pitot, allowed, burner, way):
     allowed(way)

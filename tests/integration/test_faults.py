@@ -205,6 +205,18 @@ def test_the_time_after_the_window_is_not_idle(build, source, pitot, tmp_path):
     assert "; recorded only from 0 ns to" in " ".join(pitot("report", "window.pitot").stdout.split("verdict")[0].split())
 
 
+def test_a_window_that_never_opens(build, source, pitot):
+    """It is named as the reason, not that the command used no GPU."""
+    player = build / "standin" / "tape-play"
+    if not player.exists():
+        pytest.skip("built without CUDA's headers")
+    why = "the command ended before --delay was over"
+    said = pitot("record", "--no-cpu", "-o", "late.pitot", "--delay", "1h", "--", player, "--now", source / "tests" / "data" / "tapes" / "kinds.tape")
+    assert f"no GPU data: {why}" in said.stderr
+    report = pitot("report", "late.pitot").stdout
+    assert f"verdict  no GPU work\n  {why}\n" in report and "no samples: not requested" in report
+
+
 def test_some_processes_have_no_gpu_data(build, source, pitot, tmp_path):
     player, tape = build / "standin" / "tape-play", source / "tests" / "data" / "tapes" / "kinds.tape"
     if not player.exists():
