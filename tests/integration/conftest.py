@@ -216,3 +216,13 @@ def folder():
     with tempfile.TemporaryDirectory() as path:
         os.chmod(path, 0o777)
         yield Path(path)
+
+
+@pytest.fixture
+def service(tmp_path):
+    """A tracing service for programs with PITOT_PERFETTO=tmp_path / "socket"."""
+    from perfetto_service import Service  # with protobuf, which other tests need not load
+
+    service = Service(tmp_path / "socket")
+    yield service
+    service.close()

@@ -13,8 +13,10 @@ import struct
 import threading
 import time
 
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace as Packets
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
 
+from perfetto_trace import Trace
 from waiting import PATIENCE
 
 METHODS = ["InitializeConnection", "RegisterDataSource", "UnregisterDataSource", "CommitData", "GetAsyncCommand", "RegisterTraceWriter",
@@ -22,6 +24,7 @@ METHODS = ["InitializeConnection", "RegisterDataSource", "UnregisterDataSource",
 FRAME_MAX = 128 << 10
 RESERVED = {3, 10, 33, 35, 36, 50, 69, 79, 98, 124, 125, 133}
 CONTINUED, CONTINUES = 1, 2
+SOURCES = "gpu.counters", "gpu.counters.nv", "gpu.renderstages", "gpu.renderstages.nv", "gpu.track_event", "pitot.cpu_samples"  # of a recorder
 
 
 def varint(value):
@@ -297,3 +300,33 @@ class Connection:
 
     def numbers(self, writer):
         return [p.for_testing.counter for p in self.packets[writer]]
+
+
+def connect(service, sources=SOURCES):
+    connection = service.accept()
+    connection.bind()
+    request, name, _ = connection.call()
+    assert name == "InitializeConnection"
+    connection.reply(request)
+    connection.until(lambda: len(connection.sources) == len(sources))
+    assert sorted(connection.sources) == sorted(sources)
+    connection.command(3, field(1, 4))
+    return connection
+
+
+def packets_of(connection, buffer=None):
+    """The file that the real service would write of a buffer, or of all."""
+    trace = Packets()
+    clock = trace.packet.add(trusted_packet_sequence_id=1)
+    for number in 3, 6:
+        clock.clock_snapshot.clocks.add(clock_id=number, timestamp=time.monotonic_ns())
+    clock.clock_snapshot.primary_trace_clock = 6
+    for writer, packets in connection.packets.items():
+        for packet in packets if buffer in (None, connection.writers[writer]) else ():
+            packet.trusted_packet_sequence_id = writer + 1
+            trace.packet.append(packet)
+    return trace.SerializeToString()
+
+
+def live_trace(connection, buffer=None):
+    return Trace(packets_of(connection, buffer), live=True)
