@@ -39,25 +39,6 @@ int capability_find(struct trace *t, const char *name, struct capability_note *o
 	return r < 0 ? r : 0;
 }
 
-void capability_window(const struct trace *t, uint64_t *opened_ns, uint64_t *closed_ns)
-{
-	const struct capability_columns *c = capability_columns(t);
-	uint64_t rows = c->time_ns ? trace_rows(t, TABLE_capability) : 0;
-
-	*opened_ns = 0;
-	*closed_ns = UINT64_MAX;
-	for (uint64_t row = 0; row < rows; row++) {
-		const char *name = row_text(t, TABLE_capability, COLUMN_capability_name, row);
-
-		if (strcmp(name, "window") != 0)
-			continue;
-		if (c->state[row] == capability_state_on)
-			*opened_ns = c->time_ns[row];
-		else if (c->state[row] == capability_state_off)
-			*closed_ns = c->time_ns[row];
-	}
-}
-
 /* requested: NULL: anything */
 static const char *find_refusal(const struct trace *t, const char *name, const char *requested)
 {
@@ -101,6 +82,16 @@ static uint64_t row_in_state(const struct trace *t, const char *name, enum capab
 static bool is_on(const struct trace *t, const char *name)
 {
 	return row_in_state(t, name, capability_state_on) != TRACE_NO_ROW;
+}
+
+void capability_window(const struct trace *t, uint64_t *opened_ns, uint64_t *closed_ns)
+{
+	const uint64_t *times = capability_columns(t)->time_ns;
+	uint64_t opened = row_in_state(t, "window", capability_state_on);
+	uint64_t closed = row_in_state(t, "window", capability_state_off);
+
+	*opened_ns = opened == TRACE_NO_ROW ? 0 : times[opened];
+	*closed_ns = closed == TRACE_NO_ROW ? UINT64_MAX : times[closed];
 }
 
 /* Why the window of --delay or --duration has nothing; "": it has, or there is none. */

@@ -108,8 +108,11 @@ static uint64_t last_end(const struct trace *t, enum table_id table, uint64_t en
 	return end_ns;
 }
 
-static uint64_t last_work(const struct trace *t, uint64_t end_ns)
+/* The end of the last work or call; 0: there is none. */
+static uint64_t last_work(const struct trace *t)
 {
+	uint64_t end_ns = 0;
+
 	for (size_t i = 0; i < GPU_WORK_KINDS; i++)
 		end_ns = last_end(t, schema_gpu_work[i]->id, end_ns);
 	return last_end(t, TABLE_api_call, end_ns);
@@ -128,7 +131,7 @@ static uint64_t first_work(const struct trace *t, uint64_t start_ns)
 }
 
 /* Work may begin just before a recorder's window has opened, and end after it has closed. */
-static void find_recorded(struct report *r)
+static void find_recorded(struct report *r, uint64_t last_ns)
 {
 	uint64_t opened_ns, closed_ns;
 
@@ -136,19 +139,18 @@ static void find_recorded(struct report *r)
 	r->recorded_start_ns = r->span_start_ns;
 	if (opened_ns > r->span_start_ns)
 		r->recorded_start_ns = first_work(r->trace, MIN(opened_ns, r->span_end_ns));
-	r->recorded_end_ns = r->span_end_ns;
-	if (closed_ns < r->span_end_ns)
-		r->recorded_end_ns = last_work(r->trace, MAX(closed_ns, r->recorded_start_ns));
+	closed_ns = MAX(closed_ns, MAX(r->recorded_start_ns, last_ns));
+	r->recorded_end_ns = MIN(r->span_end_ns, closed_ns);
 }
 
 static void find_window(struct report *r)
 {
 	const struct filter *f = &r->options.filter;
-	uint64_t end_ns;
+	uint64_t end_ns, last_ns = last_work(r->trace);
 
 	trace_span(r->trace, &r->span_start_ns, &end_ns);
-	r->span_end_ns = last_work(r->trace, end_ns);
-	find_recorded(r);
+	r->span_end_ns = MAX(end_ns, last_ns);
+	find_recorded(r, last_ns);
 	r->start_ns = MAX(r->recorded_start_ns, f->since_ns);
 	r->end_ns = MAX(MIN(r->recorded_end_ns, f->until_ns), r->start_ns);
 }

@@ -9,11 +9,12 @@ uint32_t rows_text(struct writer *w, const char *text)
 	return writer_string(w, text ? text : "", text ? strlen(text) : 0);
 }
 
-void rows_capability(struct writer *w, const char *name, enum capability_state state,
-		     const char *requested, const char *actual, const char *reason)
+void rows_capability_at(struct writer *w, uint64_t time_ns, const char *name,
+			enum capability_state state, const char *requested, const char *actual,
+			const char *reason)
 {
 	struct row_capability row = {
-		.time_ns = clock_monotonic_ns(),
+		.time_ns = time_ns,
 		.name = rows_text(w, name),
 		.state = (uint8_t)state,
 		.asked = rows_text(w, requested),
@@ -29,6 +30,12 @@ void rows_capability(struct writer *w, const char *name, enum capability_state s
 		ROW_MISSING(&row, capability, reason);
 	ROW_MISSING(&row, capability, method);
 	writer_append(w, TABLE_capability, &row);
+}
+
+void rows_capability(struct writer *w, const char *name, enum capability_state state,
+		     const char *requested, const char *actual, const char *reason)
+{
+	rows_capability_at(w, clock_monotonic_ns(), name, state, requested, actual, reason);
 }
 
 void rows_loss(struct writer *w, enum loss_reason reason, uint64_t count, uint64_t start_ns,

@@ -10,7 +10,11 @@
 /* Returns the id of a text; that of "" for NULL. */
 uint32_t rows_text(struct writer *w, const char *text);
 
-/* Appends what was requested of the recorder, what is in effect, and why it differs. */
+/* Appends what was requested of the recorder, what is in effect from a time on, and why. */
+void rows_capability_at(struct writer *w, uint64_t time_ns, const char *name,
+			enum capability_state state, const char *requested, const char *actual,
+			const char *reason);
+/* The same, in effect since now. */
 void rows_capability(struct writer *w, const char *name, enum capability_state state,
 		     const char *requested, const char *actual, const char *reason);
 

@@ -57,19 +57,6 @@ static void write_capabilities(const struct recording *r)
 		rows_capability(r->writer, "gpu", capability_state_unavailable, NULL, NULL, reason);
 }
 
-static void write_window_edge(struct recording *r, enum capability_state state, uint64_t time_ns,
-			      const char *reason)
-{
-	struct row_capability row = { .time_ns = time_ns, .state = state };
-
-	row.name = rows_text(r->writer, "window");
-	row.reason = rows_text(r->writer, reason);
-	ROW_MISSING(&row, capability, asked);
-	ROW_MISSING(&row, capability, got);
-	ROW_MISSING(&row, capability, method);
-	writer_append(r->writer, TABLE_capability, &row);
-}
-
 /*
  * Writes when the window of --delay and --duration opened and closed, as soon as it has: what the
  * command did outside of it is not recorded, and a reader must not take that for idleness.
@@ -79,13 +66,13 @@ static void write_window(struct recording *r, bool *opened, bool *closed)
 	uint64_t now = clock_monotonic_ns();
 
 	if (r->cpu.start_ns && now >= r->cpu.start_ns && !*opened) {
-		write_window_edge(r, capability_state_on, r->cpu.start_ns,
-				  "--delay is over: nothing is recorded before");
+		rows_capability_at(r->writer, r->cpu.start_ns, "window", capability_state_on, NULL,
+				   NULL, "--delay is over: nothing is recorded before");
 		*opened = true;
 	}
 	if (r->cpu.end_ns && now >= r->cpu.end_ns && !*closed) {
-		write_window_edge(r, capability_state_off, r->cpu.end_ns,
-				  "--duration is over: nothing is recorded after");
+		rows_capability_at(r->writer, r->cpu.end_ns, "window", capability_state_off, NULL,
+				   NULL, "--duration is over: nothing is recorded after");
 		*closed = true;
 	}
 }
@@ -118,7 +105,7 @@ void record_run(struct recording *r)
 	}
 	write_window(r, &opened, &closed);
 	if (r->cpu.start_ns && !opened)
-		write_window_edge(r, capability_state_unavailable, clock_monotonic_ns(),
-				  "the command ended before --delay was over");
+		rows_capability(r->writer, "window", capability_state_unavailable, NULL, NULL,
+				"the command ended before --delay was over");
 	process_tree_scan(r->tree, true);
 }
