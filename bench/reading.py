@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""How fast a recording is read, reported and exported: bench/reading.py BUILD [MILLIONS OF KERNELS].
+"""How fast a recording is read, reported and exported: bench/reading.py BUILD [MILLIONS OF KERNELS] [--against OTHER BUILD].
 
 Each command runs three times after a first run that fills the page cache; prints the medians, with the required values
-beside them.
+beside them. --against: two builds in turns, least and median of nine runs, on a recording that the other one can read.
 """
+import argparse
 import json
 import os
 import statistics
@@ -48,14 +49,35 @@ def line(name, figure, required, good):
     print(f"{name:<22}{figure:>24}   {required:<26}{'' if good else '  missed'}")
 
 
+def compare(builds, recording):
+    commands = {"info": ["info"], "report": ["report", "-q"], "flame --mode gpu": ["flame", "-q", "--mode", "gpu", "--format", "folded"],
+                "export to Perfetto": ["export", "-q", "--format", "perfetto", "-o", "-"], "export to JSON": ["export", "-q", "--format", "json", "-o", "-"]}
+    for name, words in commands.items():
+        results = {build: [] for build in builds}
+        for _ in range(10):
+            for build in builds:
+                results[build].append(run([build / "pitot", *words, recording]))
+        for build, runs in results.items():
+            wall, processor = ([r[i] for r in runs[1:]] for i in (0, 1))
+            print(f"{name:<20}{min(wall):8.3f} {statistics.median(wall):8.3f} s   CPU {min(processor):8.3f} {statistics.median(processor):8.3f} s"
+                  f"   {max(r[2] for r in runs) >> 20:6} MiB   {build}", flush=True)
+
+
 def main():
-    build = Path(sys.argv[1]).resolve()
-    millions = float(sys.argv[2]) if len(sys.argv) > 2 else 10
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("build", type=Path)
+    parser.add_argument("millions", type=float, nargs="?", default=10)
+    parser.add_argument("--against", type=Path)
+    arguments = parser.parse_args()
+    build, millions = arguments.build.resolve(), arguments.millions
     pitot = build / "pitot"
     with tempfile.TemporaryDirectory(prefix="pitot-bench-") as folder:
         folder = Path(folder)
         recording = folder / "big.pitot"
         play_tape(build, recording, int(millions * 1e6))
+        if arguments.against:
+            compare([build, arguments.against.resolve()], recording)
+            return
         info = json.loads(subprocess.run([pitot, "info", "--json", recording], capture_output=True, check=True).stdout)
         rows = sum(table["rows"] for table in info["tables"].values())
         size = sum(file.stat().st_size for file in recording.iterdir())
