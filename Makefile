@@ -17,7 +17,8 @@ all:
 deps:			## install what is missing, through apt
 	@tools/install-deps
 
-test: deps		## everything that can be tested on this machine; ends with "N passed, N failed"
+test:			## everything that can be tested on this machine; installs what is missing, ends with "N passed, N failed"
+	@tools/install-deps --tests
 	@tools/run-tests --build $(BUILD) --jobs $(JOBS)
 
 demo: deps all		## record a program (or play a tape where there is no GPU), report, export
