@@ -381,7 +381,7 @@ class GpuFlightSession:
 
     @cached_property
     def perf(self) -> DataFrame:
-        """Hardware counters, one row per measured launch or range. duration_ms is the measured time if the counters include it."""
+        """Hardware counters, one row per measured launch or range. duration_ms is measured if the counters include it."""
         import pandas
 
         frames = [frame for frame in (self._measured_kernels(), self._measured_ranges()) if len(frame)]
