@@ -17,8 +17,8 @@ endfunction()
 
 pitot_static_library(ZSTD zstd.h zstd)
 pitot_static_library(ZLIB zlib.h z)
+pitot_static_library(IBERTY demangle.h iberty)
 if(PITOT_CLI)
-	pitot_static_library(IBERTY demangle.h iberty)
 	# Optional: symbols of distributions that hide them in the file itself (MiniDebugInfo).
 	add_library(LZMA INTERFACE)
 	find_path(LZMA_INCLUDE_DIR lzma.h)

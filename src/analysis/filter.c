@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "analysis/nvtx_ranges.h"
-#include "symbol/demangle.h"
+#include "names/demangle.h"
 #include "trace/columns.h"
 
 bool text_matches(const char *pattern, const char *text)

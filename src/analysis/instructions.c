@@ -3,7 +3,7 @@
 #include "analysis/report.h"
 #include "analysis/sentence.h"
 #include "base/path.h"
-#include "symbol/demangle.h"
+#include "names/demangle.h"
 
 size_t instruction_hints(const struct stalls *s,
 			 struct instruction_hint hints[INSTRUCTION_HINTS_MAX])

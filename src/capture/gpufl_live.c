@@ -1,16 +1,8 @@
 #include "capture/gpufl_live.h"
 
 #include "base/clock.h"
-#include "capture/cxx_names.h"
 #include "capture/log.h"
 #include "gpufl/gpufl_sink.h"
-
-/* Called once per name, on the collector's thread. */
-static void demangle_name(void *user, const char *name, struct strbuf *out)
-{
-	(void)user;
-	cxx_demangle(name, out);
-}
 
 static void tell(const char *text)
 {
@@ -27,7 +19,6 @@ struct sink *gpufl_live_open(const struct settings *settings)
 			   .on_error = tell },
 		.epoch_offset_ns = (int64_t)(clock_read_ns(CLOCK_REALTIME) - clock_monotonic_ns()),
 		.blocking_calls = !settings->sync,
-		.demangle = demangle_name,
 	};
 	struct sink *sink;
 	struct error e = { 0 };

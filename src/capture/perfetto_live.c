@@ -17,7 +17,6 @@
 #include "base/map.h"
 #include "capture/capability_notes.h"
 #include "capture/collector.h"
-#include "capture/cxx_names.h"
 #include "capture/log.h"
 #include "capture/park.h"
 #include "capture/process_exit.h"
@@ -156,13 +155,6 @@ static int gpu_number(void *user, const char *pci)
 	if (gpus)
 		closedir(gpus);
 	return is_found ? before : -1;
-}
-
-/* Called once per name, on the collector's thread. */
-static bool demangle_name(void *user, const char *name, struct strbuf *out)
-{
-	(void)user;
-	return cxx_demangle(name, out);
 }
 
 static unsigned rows_of(enum live_source source)
@@ -424,7 +416,6 @@ static void open_instance(struct instance *i, enum session_trigger trigger)
 		.user = i,
 		.write = write_packet,
 		.released = release_instance,
-		.demangle = demangle_name,
 		.gpu_number = gpu_number,
 	};
 	struct sink *sink = perfetto_sink_new(&options);

@@ -11,7 +11,7 @@
 #include "base/path.h"
 #include "export/source/source_page.h"
 #include "report/text_table.h"
-#include "symbol/demangle.h"
+#include "names/demangle.h"
 
 #define AROUND 4u /* lines before and after the line of --at */
 

@@ -27,9 +27,7 @@ struct gpufl_options {
 	bool blocking_calls;
 	size_t calls_max; /* 0: 65,536 */
 
-	void *user; /* passed to the functions, which may be NULL */
-	/* Appends a kernel's demangled name. */
-	void (*demangle)(void *user, const char *name, struct strbuf *out);
+	void *user; /* passed to the function, which may be NULL */
 	/* Appends the frames of call stack `id`, outermost first, separated by |. */
 	void (*stack)(void *user, uint32_t id, struct strbuf *out);
 };

@@ -3,6 +3,7 @@
  * and allocations.
  */
 #include "gpufl/gpufl_state.h"
+#include "names/demangle.h"
 #include "schema/theoretical_occupancy.h"
 
 #define MISSING(row, table, column) ((row)->missing >> COLUMN_##table##_##column & 1)
@@ -88,10 +89,7 @@ struct bytes_value gpufl_kernel_name(struct gpufl_sink *s, struct bytes_value ma
 	if (!mangled.length)
 		mangled = (struct bytes_value){ "?", 1 };
 	strbuf_clear(&s->scratch);
-	if (s->options.demangle)
-		s->options.demangle(s->options.user, mangled.data, &s->scratch);
-	if (!s->scratch.length)
-		strbuf_add(&s->scratch, mangled.data, mangled.length);
+	demangle(mangled.data, &s->scratch);
 	return (struct bytes_value){ strbuf_text(&s->scratch), (uint32_t)s->scratch.length };
 }
 

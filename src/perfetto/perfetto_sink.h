@@ -49,8 +49,6 @@ struct perfetto_sink_options {
 	int (*gpu_number)(void *user, const char *pci);
 	/* The sink has been freed and calls none of these again. May be NULL. */
 	void (*released)(void *user);
-	/* Appends a kernel's demangled name and returns true, or returns false. May be NULL. */
-	bool (*demangle)(void *user, const char *name, struct strbuf *out);
 };
 
 /* Returns NULL if out of memory. */

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "base/path.h"
-#include "names/kernel_name.h"
+#include "names/demangle.h"
 #include "perfetto/perfetto_sink_state.h"
 #include "schema/event_words.h"
 
@@ -135,15 +135,12 @@ static void stage_name(struct perfetto_live *p, const struct table_schema *table
 
 static void kernel_name(struct perfetto_live *p, const char *name, uint64_t class)
 {
-	const char *mangled = kernel_name_mangled(name), *readable = mangled;
+	const char *mangled = kernel_name_mangled(name);
 	size_t from = p->text.length;
 
 	strbuf_clear(&p->demangled);
-	if (p->options.demangle && p->options.demangle(p->options.user, mangled, &p->demangled))
-		readable = strbuf_text(&p->demangled);
-	else
-		strbuf_adds(&p->demangled, name);
-	kernel_name_shorten(mangled, readable, &p->text);
+	demangle(mangled, &p->demangled);
+	kernel_name_shorten(mangled, strbuf_text(&p->demangled), &p->text);
 	if (perfetto_works_claim_name(&p->works, class, strbuf_text(&p->text) + from,
 				      p->text.length - from))
 		return;

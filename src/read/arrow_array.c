@@ -14,7 +14,7 @@
 #include "base/search.h"
 #include "pitot/read.h"
 #include "read/read_table.h"
-#include "symbol/demangle.h"
+#include "names/demangle.h"
 #include "trace/columns.h"
 #include "trace/parallel.h"
 

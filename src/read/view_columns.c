@@ -8,7 +8,7 @@
 #include "base/options.h"
 #include "base/path.h"
 #include "report/text_table.h"
-#include "symbol/demangle.h"
+#include "names/demangle.h"
 #include "trace/columns.h"
 
 void view_columns_release(struct view_columns *v)

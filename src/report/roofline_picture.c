@@ -10,7 +10,7 @@
 #include "analysis/counters.h"
 #include "base/html.h"
 #include "base/human.h"
-#include "symbol/demangle.h"
+#include "names/demangle.h"
 
 /* From src/report/, by cmake/PitotEmbed.cmake. */
 extern const char roofline_css[];

@@ -11,7 +11,7 @@
 #include "analysis/counters.h"
 #include "base/human.h"
 #include "report/words.h"
-#include "symbol/demangle.h"
+#include "names/demangle.h"
 
 #define HINTS_SHOWN 3 /* without --counters */
 #define BOUND_PERCENT 60 /* share of a peak at which a unit bounds a kernel */

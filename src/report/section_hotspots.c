@@ -7,7 +7,7 @@
 #include "analysis/nvtx_ranges.h"
 #include "base/path.h"
 #include "report/words.h"
-#include "symbol/demangle.h"
+#include "names/demangle.h"
 
 #define NARROW 110 /* below this width, notes of a kernel begin under its figures */
 

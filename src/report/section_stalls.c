@@ -11,7 +11,7 @@
 #include "base/human.h"
 #include "base/path.h"
 #include "report/words.h"
-#include "symbol/demangle.h"
+#include "names/demangle.h"
 
 #define KERNELS_SHOWN 3 /* in the ordinary report */
 #define REASONS_SHOWN 3

@@ -11,7 +11,7 @@
 #include "analysis/verdict.h"
 #include "base/path.h"
 #include "report/words.h"
-#include "symbol/demangle.h"
+#include "names/demangle.h"
 
 #define TAIL_SHARE 10 /* 1/10 of the kernel time */
 #define TAIL_WAVES 4

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/human.h"
 #include "report/text.h"
-#include "symbol/demangle.h"
+#include "names/demangle.h"
 
 void report_thread_text(const struct report *r, uint32_t process, uint32_t thread,
 			struct strbuf *out)

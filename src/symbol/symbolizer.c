@@ -7,7 +7,7 @@
 
 #include "base/map.h"
 #include "base/search.h"
-#include "symbol/demangle.h"
+#include "names/demangle.h"
 #include "symbol/kernel_symbols.h"
 #include "symbol/module_file.h"
 

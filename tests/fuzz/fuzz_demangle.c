@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/utf8.h"
-#include "symbol/demangle.h"
+#include "names/demangle.h"
 
 /* What a terminal shows: UTF-8 without control characters, of a bounded length. */
 static void check_short_name(const struct strbuf *s)

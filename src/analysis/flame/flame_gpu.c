@@ -7,7 +7,7 @@
 #include "analysis/flame/flame_build.h"
 #include "analysis/gpu_walk.h"
 #include "schema/event_words.h"
-#include "symbol/demangle.h"
+#include "names/demangle.h"
 
 /* One table of GPU work. */
 struct work {

@@ -15,7 +15,7 @@
 #include "analysis/stalls.h"
 #include "base/path.h"
 #include "base/search.h"
-#include "symbol/demangle.h"
+#include "names/demangle.h"
 
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15) /* golden ratio times 2^64, modulo 2^64 */
 

@@ -9,7 +9,7 @@
 #include "base/globs.h"
 #include "base/map.h"
 #include "base/starts_with.h"
-#include "capture/cxx_names.h"
+#include "names/demangle.h"
 #include "names/kernel_name.h"
 
 #define VERDICTS 256u
@@ -51,8 +51,7 @@ static bool matches_readable(const char *pattern, size_t length, const char *nam
 {
 	_cleanup_strbuf_ struct strbuf readable = STRBUF_INIT;
 
-	if (!cxx_demangle(kernel_name_mangled(name), &readable))
-		strbuf_adds(&readable, name);
+	demangle(kernel_name_mangled(name), &readable);
 	if (readable.length && !readable.failed && function)
 		keep_function(&readable);
 	return glob_matches(pattern, length, strbuf_text(&readable));

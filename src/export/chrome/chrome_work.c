@@ -2,7 +2,7 @@
  * chrome_work.c: kernels, copies, memsets, graphs, waits and CUDA events: events shown under a GPU.
  */
 #include "export/chrome/chrome_writer.h"
-#include "symbol/demangle.h"
+#include "names/demangle.h"
 #include "trace/columns.h"
 
 #include <errno.h>

@@ -14,7 +14,6 @@
 #include "export/export_stacks.h"
 #include "format/writer.h"
 #include "gpufl/gpufl_sink.h"
-#include "symbol/demangle.h"
 
 #define ROW_BYTES_MAX 512
 #define STACK_TEXT_MAX ((size_t)16 << 10)
@@ -199,12 +198,6 @@ static void append_timed(struct session *s, uint64_t until_ns)
 
 /* ---- sessions ---- */
 
-static void demangle_name(void *user, const char *name, struct strbuf *out)
-{
-	(void)user;
-	demangle(name, out);
-}
-
 static void stack_text(void *user, uint32_t id, struct strbuf *out)
 {
 	struct session *s = user;
@@ -254,7 +247,6 @@ static int open_sink(struct session *s)
 			first == trace_first_row(t, TABLE_synchronization, s->process + 1),
 		.calls_max = SIZE_MAX,
 		.user = s,
-		.demangle = demangle_name,
 		.stack = x->with_stacks ? stack_text : NULL,
 	};
 	int r;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "export/page/timeline.h"
-#include "symbol/demangle.h"
+#include "names/demangle.h"
 #include "trace/columns.h"
 #include "trace/counter_value.h"
 

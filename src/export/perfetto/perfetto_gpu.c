@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "export/perfetto/perfetto_writer.h"
-#include "symbol/demangle.h"
+#include "names/demangle.h"
 #include "trace/columns.h"
 
 void perfetto_gpus_release(struct perfetto *p)

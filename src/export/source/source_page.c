@@ -5,7 +5,7 @@
 
 #include "analysis/instructions.h"
 #include "export/flame/flame_picture.h"
-#include "symbol/demangle.h"
+#include "names/demangle.h"
 
 /* Embedded from src/export/source/ by cmake/PitotEmbed.cmake. */
 extern const char source_css[], source_js[];

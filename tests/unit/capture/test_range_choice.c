@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "capture/cxx_names.h"
 #include "support/cmocka_tests.h"
 
 #ifdef PITOT_HAS_PROFILER_HOST
@@ -39,16 +38,10 @@ static void test_mangled(void **state)
 
 static void test_readable(void **state)
 {
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-
 	(void)state;
 	assert_true(chooses("demangled=sax*", PLAIN));
 	assert_true(chooses("function=saxpy", PLAIN));
 	assert_false(chooses("function=sax", PLAIN));
-	/* This program is without C++, those that are recorded mostly are not. */
-	if (!dlopen("libstdc++.so.6", RTLD_NOW | RTLD_GLOBAL))
-		skip();
-	assert_true(cxx_demangle(HIDDEN, &text));
 	assert_true(chooses("demangled=void (anonymous namespace)::stage<int>(*)", HIDDEN));
 	assert_true(chooses("function=stage", HIDDEN));
 	assert_true(chooses("demangled=void at::native::elementwise_kernel<128? 4>(*", TEMPLATE));

@@ -27,7 +27,7 @@ static inline void define(struct sink *s)
 	text_row(s, GPU, "NVIDIA H200");
 	text_row(s, UUID, "GPU-x");
 	text_row(s, PCI, "00000000:4a:00.0");
-	text_row(s, GEMM, "_Z4gemm");
+	text_row(s, GEMM, "_Z4gemmv");
 	text_row(s, STEP, "step");
 	text_row(s, INNER, "in\"ner\n\x01\xff|");
 	text_row(s, PITOT, "pitot");
