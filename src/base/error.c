@@ -69,6 +69,12 @@ const char *error_code_text(int code)
 		return "wrong usage";
 	case E_LIMIT:
 		return "a limit was reached";
+	case E_NOT_FILE:
+		return "not a regular file";
+	case E_LINK:
+		return "a symbolic link, which is not followed here";
+	case E_FOREIGN:
+		return "belongs to another user, or has hard links";
 	case -EMFILE:
 		return "too many open files, raise the limit with 'ulimit -n'";
 	}

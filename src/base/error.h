@@ -16,6 +16,9 @@ enum {
 	E_UNSUPPORTED = -2003,	/* this build or machine cannot do it */
 	E_USAGE = -2004,	/* the caller's arguments are wrong */
 	E_LIMIT = -2005,	/* a limit was reached */
+	E_NOT_FILE = -2006,	/* a FIFO, a device or a socket in place of a file */
+	E_LINK = -2007,		/* a symbolic link where none is followed */
+	E_FOREIGN = -2008,	/* a file or folder that others own or have linked */
 };
 
 #define ERROR_TEXT_MAX 1024

@@ -1,7 +1,6 @@
 #include "base/io.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -37,7 +36,29 @@ size_t io_allowed(uint64_t offset, size_t length)
 	return limit.rlim_cur <= offset ? 0 : (size_t)MIN(length, limit.rlim_cur - offset);
 }
 
-static int read_to_end(int fd, size_t max, struct strbuf *out)
+int io_check_file(int fd, struct stat *st)
+{
+	int err = fd < 0 ? -errno : 0;
+
+	if (err == 0 && fstat(fd, st) < 0)
+		err = -errno;
+	else if (err == 0 && !S_ISREG(st->st_mode))
+		err = S_ISDIR(st->st_mode) ? -EISDIR : E_NOT_FILE;
+	if (err == 0)
+		return io_above_standard(fd);
+	if (fd >= 0)
+		close(fd);
+	return err == -ENXIO ? E_NOT_FILE : err; /* a FIFO without a reader, a socket */
+}
+
+int io_open_file(const char *path, struct stat *st)
+{
+	struct stat unused;
+
+	return io_check_file(open(path, O_RDONLY | IO_SAFE_FLAGS), st ? st : &unused);
+}
+
+static int append_to_end(int fd, size_t max, struct strbuf *out)
 {
 	size_t start = out->length;
 
@@ -58,15 +79,11 @@ static int read_to_end(int fd, size_t max, struct strbuf *out)
 }
 
 /* Of a file longer than `max`, the first `kept` bytes are appended. */
-static int read_path(const char *path, size_t max, size_t kept, struct strbuf *out)
+static int read_to_end(int fd, size_t max, size_t kept, struct strbuf *out)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	size_t start = out->length;
-	int err;
+	int err = append_to_end(fd, max, out);
 
-	if (fd < 0)
-		return -errno;
-	err = read_to_end(fd, max, out);
 	if (err < 0)
 		out->length = start + (err == E_LIMIT ? kept : 0);
 	if (out->data)
@@ -74,9 +91,29 @@ static int read_path(const char *path, size_t max, size_t kept, struct strbuf *o
 	return err;
 }
 
+static int read_path(const char *path, size_t max, size_t kept, struct strbuf *out)
+{
+	_cleanup_close_ int fd = io_open_file(path, NULL);
+
+	return fd < 0 ? fd : read_to_end(fd, max, kept, out);
+}
+
+int io_read_to_end(int fd, size_t max, struct strbuf *out)
+{
+	return read_to_end(fd, max, 0, out);
+}
+
 int io_read_file(const char *path, size_t max, struct strbuf *out)
 {
 	return read_path(path, max, 0, out);
+}
+
+int io_read_stream(const char *path, size_t max, struct strbuf *out)
+{
+	_cleanup_close_ int fd =
+		open(strcmp(path, "-") ? path : "/dev/stdin", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : io_read_to_end(fd, max, out);
 }
 
 int io_read_text(const char *path, size_t max, struct strbuf *out)
@@ -123,16 +160,16 @@ bool io_process_stat(pid_t pid, struct process_stat *out)
 	return true;
 }
 
-int io_rename_new(const char *from, const char *to)
+int io_rename_new(int from_folder, const char *from, int to_folder, const char *to)
 {
-	if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+	if (renameat2(from_folder, from, to_folder, to, RENAME_NOREPLACE) == 0)
 		return 0;
 	if (errno != EINVAL && errno != ENOSYS)
 		return -errno;
 	/* The file system does not support RENAME_NOREPLACE. */
-	if (link(from, to) < 0)
+	if (linkat(from_folder, from, to_folder, to, 0) < 0)
 		return -errno;
-	unlink(from);
+	unlinkat(from_folder, from, 0);
 	return 0;
 }
 

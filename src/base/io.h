@@ -1,8 +1,10 @@
-/* io.h: file helpers: complete writes, whole-file reads, /proc, close-on-exec descriptors. */
+/* io.h: file helpers: regular files, complete writes, whole-file reads, /proc. */
 #ifndef PITOT_BASE_IO_H
 #define PITOT_BASE_IO_H
 
+#include <fcntl.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "base/strbuf.h"
@@ -14,10 +16,31 @@ int io_write_all(int fd, const void *bytes, size_t length);
 size_t io_allowed(uint64_t offset, size_t length);
 
 /*
- * Appends a whole file (also of /proc) of at most `max` bytes to out. Returns 0, -errno, or E_LIMIT
- * when the file is longer.
+ * Opens a regular file for reading; files of /proc and /sys are regular, too. Never waits for a
+ * FIFO or a device. The path is one that the user or the system has named: its links are followed.
+ * What is in a folder of others is opened with folder.h. `st` may be NULL. Returns a descriptor
+ * (close-on-exec, above stderr), -errno, or E_NOT_FILE.
+ */
+int io_open_file(const char *path, struct stat *st) MUST_USE;
+/*
+ * For other calls of open(2): takes its result, also a failure, and returns the same as
+ * io_open_file(). Fills *st.
+ */
+#define IO_SAFE_FLAGS (O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+int io_check_file(int fd, struct stat *st) MUST_USE;
+
+/*
+ * Appends a whole regular file of at most `max` bytes to out. Returns 0, -errno, E_NOT_FILE, or
+ * E_LIMIT when the file is longer.
  */
 int io_read_file(const char *path, size_t max, struct strbuf *out);
+/*
+ * Same, for what the user wrote as an argument: also a pipe, as in <(command), and "-" for stdin.
+ * Waits for its writer.
+ */
+int io_read_stream(const char *path, size_t max, struct strbuf *out);
+/* Same, from an open descriptor. */
+int io_read_to_end(int fd, size_t max, struct strbuf *out);
 
 /*
  * Appends the first `max` bytes of a text file of /proc. NULs between words become blanks; trailing
@@ -36,8 +59,8 @@ bool io_process_stat(pid_t pid, struct process_stat *out);
 /* Same as io_read_text() of /proc/PID/<name>. */
 int io_process_text(pid_t pid, const char *name, size_t max, struct strbuf *out);
 
-/* Renames a file without replacing an existing one. Returns 0 or -errno. */
-int io_rename_new(const char *from, const char *to);
+/* Like renameat(2), without replacing an existing file. Returns 0 or -errno. */
+int io_rename_new(int from_folder, const char *from, int to_folder, const char *to);
 
 /*
  * Makes fd close-on-exec and moves it above stderr (2) if needed. Returns the descriptor, or -errno

@@ -146,7 +146,7 @@ static int publish(const struct output *o)
 {
 	if (o->overwrite)
 		return rename(o->partial, o->path) < 0 ? errno : 0;
-	return -io_rename_new(o->partial, o->path);
+	return -io_rename_new(AT_FDCWD, o->partial, AT_FDCWD, o->path);
 }
 
 int output_commit(struct output **output, uint64_t *size, struct error *e)

@@ -175,7 +175,7 @@ static int read_key(struct upload_command *u, struct error *e)
 		u->options.api_key = first_of(NULL, "PITOT_API_KEY", "GPUFL_API_KEY");
 		return 0;
 	}
-	r = io_read_file(strcmp(path, "-") ? path : "/dev/stdin", KEY_BYTES_MAX, &u->key);
+	r = io_read_stream(path, KEY_BYTES_MAX, &u->key);
 	if (r < 0)
 		return error_set(e, r, "cannot read the key from '%s': %s", path,
 				 error_code_text(r));

@@ -1,7 +1,6 @@
 #include "format/recording_dir.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/folder.h"
 #include "base/path.h"
 #include "format/handover_cell.h"
 #include "format/segment.h"
@@ -84,71 +84,61 @@ static bool is_part_of_recording(const char *name)
 /* Whether `name` is the folder of device code and contains nothing else. `remove`: removes it. */
 static bool is_cubins(int folder, const char *name, bool remove)
 {
-	int fd = strcmp(name, RECORDING_CUBINS) == 0
-			 ? openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-			 : -1;
-	DIR *cubins = fd >= 0 ? fdopendir(fd) : NULL;
-	struct dirent *entry;
+	_cleanup_close_ int cubins = strcmp(name, RECORDING_CUBINS) == 0
+					     ? folder_enter(folder, name, FOLDER_ANY)
+					     : -ENOENT;
+	_cleanup_list_ DIR *list = folder_list(cubins);
+	const char *cubin;
 	struct stat st;
-	bool ok = cubins != NULL;
+	bool ok = list != NULL;
 
-	if (fd >= 0 && !cubins)
-		close(fd);
-	while (ok && (entry = readdir(cubins))) {
-		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
-			continue;
-		ok = strstr(entry->d_name, RECORDING_CUBIN_SUFFIX) &&
-		     fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		     S_ISREG(st.st_mode) && (!remove || unlinkat(fd, entry->d_name, 0) == 0);
-	}
-	if (cubins)
-		closedir(cubins);
+	while (ok && (cubin = folder_next(list)))
+		ok = strstr(cubin, RECORDING_CUBIN_SUFFIX) &&
+		     folder_stat(cubins, cubin, &st) == 0 && S_ISREG(st.st_mode) &&
+		     (!remove || unlinkat(cubins, cubin, 0) == 0);
 	return ok && (!remove || unlinkat(folder, name, AT_REMOVEDIR) == 0);
 }
 
 /* Returns 0 if the folder contains only parts of a recording. */
-static int check_is_recording(DIR *folder, const char *path, struct error *e)
+static int check_is_recording(int folder, const char *path, struct error *e)
 {
-	struct dirent *entry;
+	_cleanup_list_ DIR *list = folder_list(folder);
+	const char *name;
 	struct stat st;
 
-	while ((entry = readdir(folder))) {
-		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") ||
-		    is_cubins(dirfd(folder), entry->d_name, false))
+	while ((name = folder_next(list))) {
+		if (is_cubins(folder, name, false))
 			continue;
-		if (!is_part_of_recording(entry->d_name) ||
-		    fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		if (!is_part_of_recording(name) || folder_stat(folder, name, &st) < 0 ||
 		    !S_ISREG(st.st_mode))
 			return error_set(e, E_USAGE,
 					 "'%s' contains '%s', which is not part of a recording; "
 					 "choose another folder with -o",
-					 path, entry->d_name);
+					 path, name);
 	}
-	return 0;
+	return list ? 0 : error_errno(e, errno, "cannot remove '%s'", path);
 }
 
 /* Removes the files of a recording, but not the folder. */
 static int clear(const char *path, struct error *e)
 {
-	DIR *folder = opendir(path);
-	struct dirent *entry;
+	_cleanup_close_ int folder = folder_open(path, FOLDER_ANY);
+	_cleanup_list_ DIR *list = NULL;
+	const char *name;
 	int r;
 
-	if (!folder && errno == ENOTDIR)
+	if (folder == -ENOTDIR)
 		return error_set(e, E_USAGE,
 				 "'%s' is a file, not a recording; choose another folder with -o",
 				 path);
-	if (!folder)
-		return error_errno(e, errno, "cannot remove '%s'", path);
+	if (folder < 0)
+		return error_errno(e, -folder, "cannot remove '%s'", path);
 	r = check_is_recording(folder, path, e);
-	rewinddir(folder);
-	while (r >= 0 && (entry = readdir(folder))) {
-		if (!is_cubins(dirfd(folder), entry->d_name, true) &&
-		    is_part_of_recording(entry->d_name) &&
-		    unlinkat(dirfd(folder), entry->d_name, 0) < 0)
-			r = error_errno(e, errno, "cannot remove '%s/%s'", path, entry->d_name);
-	}
-	closedir(folder);
+	list = folder_list(folder);
+	while (r >= 0 && (name = folder_next(list)))
+		if (!is_cubins(folder, name, true) && is_part_of_recording(name) &&
+		    unlinkat(folder, name, 0) < 0)
+			r = error_errno(e, errno, "cannot remove '%s/%s'", path, name);
 	return r;
 }
 
@@ -250,16 +240,14 @@ char *recording_dir_create(const char *path, const char *name, bool force, struc
 
 static int check_is_empty(const char *path, struct error *e)
 {
-	DIR *folder = opendir(path);
-	struct dirent *entry;
-	int count = 0;
+	_cleanup_close_ int folder = folder_open(path, FOLDER_ANY);
+	_cleanup_list_ DIR *list = folder_list(folder);
 
-	if (!folder)
+	if (!list)
 		return error_errno(e, errno, "cannot use '%s'", path);
-	while ((entry = readdir(folder)))
-		count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-	closedir(folder);
-	return count ? error_set(e, -ENOTEMPTY, "'%s' is not empty; name a new folder", path) : 0;
+	return folder_next(list)
+		       ? error_set(e, -ENOTEMPTY, "'%s' is not empty; name a new folder", path)
+		       : 0;
 }
 
 char *recording_dir_create_own(const char *path, const char *name, struct error *e)
@@ -286,14 +274,13 @@ static bool is_newer(const struct timespec *a, const struct timespec *b)
 
 bool recording_dir_has_segments(const char *path)
 {
-	DIR *folder = opendir(path);
-	struct dirent *entry;
-	bool found = !folder && errno == EACCES;
+	_cleanup_close_ int folder = folder_open(path, FOLDER_ANY);
+	_cleanup_list_ DIR *list = folder_list(folder);
+	bool found = !list && errno == EACCES;
+	const char *name;
 
-	while (folder && !found && (entry = readdir(folder)))
-		found = has_suffix(entry->d_name, SEGMENT_SUFFIX);
-	if (folder)
-		closedir(folder);
+	while (!found && (name = folder_next(list)))
+		found = has_suffix(name, SEGMENT_SUFFIX);
 	return found;
 }
 
@@ -303,33 +290,29 @@ bool recording_dir_has_segments(const char *path)
  */
 static int newest_recording(char **name)
 {
-	DIR *folder = opendir(".");
+	_cleanup_list_ DIR *list = opendir(".");
 	struct timespec newest = { 0 };
-	struct dirent *entry;
+	const char *entry;
 	struct stat st;
 	char *copy;
 
 	*name = NULL;
-	if (!folder)
+	if (!list)
 		return -errno;
-	while ((entry = readdir(folder))) {
-		if (entry->d_name[0] == '.' || !has_suffix(entry->d_name, RECORDING_SUFFIX) ||
-		    stat(entry->d_name, &st) < 0 || !S_ISDIR(st.st_mode))
+	while ((entry = folder_next(list))) {
+		if (entry[0] == '.' || !has_suffix(entry, RECORDING_SUFFIX) ||
+		    stat(entry, &st) < 0 || !S_ISDIR(st.st_mode))
 			continue;
 		if ((*name && !is_newer(&st.st_mtim, &newest)) ||
-		    !recording_dir_has_segments(entry->d_name))
+		    !recording_dir_has_segments(entry))
 			continue;
-		copy = strdup(entry->d_name);
-		if (!copy) {
-			free(*name);
-			closedir(folder);
-			return -ENOMEM;
-		}
+		copy = strdup(entry);
 		free(*name);
 		*name = copy;
+		if (!copy)
+			return -ENOMEM;
 		newest = st.st_mtim;
 	}
-	closedir(folder);
 	return *name ? 1 : 0;
 }
 

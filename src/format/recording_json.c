@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/folder.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "format/loss_tally.h"
@@ -81,41 +82,12 @@ static void add_times(struct json *json, const struct recording_identity *id)
 }
 
 /*
- * Writes a new file and renames it. Uses neither threads nor static buffers, because it also runs
- * inside the target.
- */
-static int replace(const char *path, const struct strbuf *text, struct error *e)
-{
-	_cleanup_strbuf_ struct strbuf beside = STRBUF_INIT;
-	int fd, err;
-
-	strbuf_addf(&beside, "%s.%d", path, (int)getpid());
-	if (beside.failed)
-		return error_set(e, -ENOMEM, "out of memory");
-	fd = open(beside.data, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	fd = fd < 0 ? -errno : io_above_standard(fd);
-	if (fd < 0)
-		return error_errno(e, -fd, "cannot create '%s'", beside.data);
-	err = io_allowed(0, text->length) == text->length
-		      ? io_write_all(fd, text->data, text->length)
-		      : -EFBIG;
-	if (close(fd) < 0 && !err)
-		err = -errno;
-	if (!err && rename(beside.data, path) < 0)
-		err = -errno;
-	if (!err)
-		return 0;
-	unlink(beside.data);
-	return error_errno(e, -err, "cannot write '%s'", path);
-}
-
-/*
  * For a full disk: overwrites the old file with a single write into its existing blocks. The rest
  * of the old text becomes white space.
  */
-static int overwrite(const char *path, struct strbuf *text)
+static int overwrite(int folder, struct strbuf *text)
 {
-	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = folder_open_file(folder, RECORDING_JSON, O_WRONLY, FOLDER_OWN);
 	struct stat old;
 
 	if (fd < 0 || fstat(fd, &old) < 0)
@@ -127,10 +99,12 @@ static int overwrite(const char *path, struct strbuf *text)
 	return pwrite(fd, text->data, text->length, 0) == (ssize_t)text->length ? 0 : -EIO;
 }
 
+/* Uses neither threads nor static buffers, because it also runs inside the target. */
 int recording_json_write(const char *directory, const struct recording_identity *identity,
 			 struct error *e)
 {
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, path = STRBUF_INIT;
+	_cleanup_close_ int folder = folder_open(directory, FOLDER_ANY);
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	struct json json = JSON_PRETTY(&text);
 	int r;
 
@@ -155,23 +129,21 @@ int recording_json_write(const char *directory, const struct recording_identity 
 	json_key_string(&json, "clock", "CLOCK_MONOTONIC");
 	add_times(&json, identity);
 	json_finish(&json);
-	strbuf_addf(&path, "%s/%s", directory, RECORDING_JSON);
-	if (text.failed || path.failed)
-		return error_set(e, -ENOMEM, "out of memory");
-	r = replace(path.data, &text, e);
-	return r < 0 && loss_of_error(r) == loss_reason_disk_full &&
-			       overwrite(path.data, &text) == 0
-		       ? 0
-		       : r;
+	r = folder < 0 ? folder : folder_write_file(folder, RECORDING_JSON, &text);
+	if (r < 0 && loss_of_error(r) == loss_reason_disk_full && overwrite(folder, &text) == 0)
+		return 0;
+	return r < 0 ? error_set(e, r, "cannot write '%s/%s': %s", directory, RECORDING_JSON,
+				 error_code_text(r))
+		     : 0;
 }
 
 /* JSON escapes quotes in strings, so only the member itself can match. */
 static bool has_state(const char *directory, const char *state)
 {
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, path = STRBUF_INIT;
+	_cleanup_close_ int folder = folder_open(directory, FOLDER_ANY);
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
-	strbuf_addf(&path, "%s/%s", directory, RECORDING_JSON);
-	return !path.failed && io_read_file(path.data, JSON_MAX, &text) == 0 &&
+	return folder >= 0 && folder_read_file(folder, RECORDING_JSON, JSON_MAX, &text) == 0 &&
 	       strstr(strbuf_text(&text), state);
 }
 

@@ -272,7 +272,7 @@ static int write_sidecar(struct gpufl_files *f, const struct window *w, const st
 	window_path(f, w, ".gpufl-window.", ".json", path);
 	r = write_new_file(part, &text);
 	if (r == 0)
-		r = io_rename_new(part, path);
+		r = io_rename_new(AT_FDCWD, part, AT_FDCWD, path);
 	if (r < 0)
 		unlink(part);
 	return r;
@@ -292,7 +292,7 @@ static void publish(struct gpufl_files *f, const struct window *w)
 	if (r == 0)
 		r = write_sidecar(f, w, p);
 	if (r == 0)
-		r = io_rename_new(packed, path);
+		r = io_rename_new(AT_FDCWD, packed, AT_FDCWD, path);
 	if (r == 0) {
 		unlink(raw);
 		atomic_fetch_sub(&f->disk_bytes, w->bytes);

@@ -90,7 +90,7 @@ static bool has_tracefs(void)
 
 static int read_config(const char *path, struct strbuf *out, struct error *e)
 {
-	int err = path ? io_read_file(path, CONFIG_BYTES_MAX, out) : 0;
+	int err = path ? io_read_stream(path, CONFIG_BYTES_MAX, out) : 0;
 
 	if (err < 0)
 		return error_set(e, err, "cannot read the configuration '%s': %s", path,

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "base/io.h"
 #include "base/json_read.h"
@@ -185,15 +184,8 @@ static void read_file(struct settings *s, const char *path, struct error *e)
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	struct error problem = { 0 };
 	struct json_members m;
-	struct stat st;
 	int err;
 
-	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) { /* a pipe could block */
-		error_set(&problem, E_USAGE, "the configuration file '%s' is not a regular file",
-			  path);
-		first(e, &problem);
-		return;
-	}
 	err = io_read_file(path, FILE_MAX, &text);
 	if (err < 0) {
 		error_set(&problem, err, "cannot read the configuration file '%s': %s", path,

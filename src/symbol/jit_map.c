@@ -1,12 +1,14 @@
 #include "symbol/module_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/folder.h"
 #include "base/io.h"
 
 /* Returns when the process that has this id now started, in s of CLOCK_REALTIME; 0: none has. */
@@ -37,31 +39,49 @@ static struct lifetime lifetime_of(const struct symbol_process *p)
 	return (struct lifetime){ living && living < recorded ? living : recorded, INT64_MAX };
 }
 
-static bool is_trusted(const char *path, const struct symbol_process *p)
+static bool is_trusted(int fd, const struct symbol_process *p)
 {
 	struct lifetime lifetime = lifetime_of(p);
 	struct stat st, owner;
 	char process[32];
 
-	snprintf(process, sizeof(process), "/proc/%u", p->pid);
-	if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode) || st.st_mtim.tv_sec < lifetime.start ||
+	if (fstat(fd, &st) < 0 || st.st_mtim.tv_sec < lifetime.start ||
 	    st.st_mtim.tv_sec >= lifetime.end)
 		return false;
+	snprintf(process, sizeof(process), "/proc/%u", p->pid);
 	return st.st_uid == 0 || st.st_uid == geteuid() ||
 	       (stat(process, &owner) == 0 && st.st_uid == owner.st_uid);
 }
 
+/* Everybody can create files in `tmp`. */
+static int read_map(int tmp, const struct symbol_process *p, struct perf_map *map)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	_cleanup_close_ int fd = -1;
+	char name[32];
+	int r;
+
+	snprintf(name, sizeof(name), "perf-%u.map", p->pid);
+	fd = folder_open_file(tmp, name, O_RDONLY, FOLDER_ANY);
+	if (fd < 0 || !is_trusted(fd, p))
+		return -ENOENT;
+	r = io_read_to_end(fd, PERF_MAP_MAX, &text);
+	return r == 0 ? perf_map_parse(map, strbuf_text(&text), text.length) : r;
+}
+
 int jit_map_open(const struct symbol_process *p, struct perf_map *map, char path[JIT_MAP_PATH_MAX])
 {
-	int r = -ENOENT;
+	_cleanup_close_ int root = -1, tmp = folder_open("/tmp", FOLDER_ANY), inner = -1;
+	char root_path[32];
+	int r = read_map(tmp, p, map);
 
-	for (unsigned in_root = 0; in_root < 2 && r != 0 && r != -ENOMEM; in_root++) {
-		char root[32] = "";
-
-		if (in_root)
-			snprintf(root, sizeof(root), "/proc/%u/root", p->pid);
-		snprintf(path, JIT_MAP_PATH_MAX, "%s/tmp/perf-%u.map", root, p->pid);
-		r = is_trusted(path, p) ? perf_map_open(map, path, NULL) : -ENOENT;
+	snprintf(path, JIT_MAP_PATH_MAX, "/tmp/perf-%u.map", p->pid);
+	if (r < 0 && r != -ENOMEM) { /* the process may be in a container */
+		snprintf(root_path, sizeof(root_path), "/proc/%u/root", p->pid);
+		root = folder_open(root_path, FOLDER_ANY);
+		inner = folder_enter(root, "tmp", FOLDER_ANY);
+		r = read_map(inner, p, map);
+		snprintf(path, JIT_MAP_PATH_MAX, "%s/tmp/perf-%u.map", root_path, p->pid);
 	}
 	return r == 0 || r == -ENOMEM ? r : -ENOENT;
 }

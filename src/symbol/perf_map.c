@@ -4,7 +4,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/io.h"
 #include "base/search.h"
 
 static int digit(char c)
@@ -154,16 +153,6 @@ int perf_map_parse(struct perf_map *m, const char *text, size_t length)
 	if (r < 0)
 		perf_map_release(m);
 	return r;
-}
-
-int perf_map_open(struct perf_map *m, const char *path, struct error *e)
-{
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	int r = io_read_file(path, PERF_MAP_MAX, &text);
-
-	if (r == 0)
-		r = perf_map_parse(m, strbuf_text(&text), text.length);
-	return r < 0 ? error_set(e, r, "cannot read '%s': %s", path, error_code_text(r)) : 0;
 }
 
 void perf_map_release(struct perf_map *m)

@@ -23,9 +23,7 @@ struct perf_map {
 	char *text;
 };
 
-/* Reads a map, ignoring malformed lines. Returns 0, -errno or E_LIMIT. */
-int perf_map_open(struct perf_map *m, const char *path, struct error *e) MUST_USE;
-/* Parses the same from a text, which is copied. */
+/* Parses a map from a text, which is copied, ignoring malformed lines. Returns 0 or -ENOMEM. */
 int perf_map_parse(struct perf_map *m, const char *text, size_t length) MUST_USE;
 void perf_map_release(struct perf_map *m);
 const struct jit_function *perf_map_find(const struct perf_map *m, uint64_t address);

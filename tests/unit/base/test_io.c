@@ -181,11 +181,11 @@ static void a_rename_replaces_nothing(void **state)
 	snprintf(other, sizeof(other), "%s.other", path);
 	close(open(path, O_WRONLY | O_CREAT, 0600));
 	close(open(other, O_WRONLY | O_CREAT, 0600));
-	assert_int_equal(io_rename_new(path, other), -EEXIST);
+	assert_int_equal(io_rename_new(AT_FDCWD, path, AT_FDCWD, other), -EEXIST);
 	assert_int_equal(access(path, F_OK), 0);
 	unlink(other);
-	assert_int_equal(io_rename_new(path, other), 0);
-	assert_int_equal(io_rename_new(path, other), -ENOENT);
+	assert_int_equal(io_rename_new(AT_FDCWD, path, AT_FDCWD, other), 0);
+	assert_int_equal(io_rename_new(AT_FDCWD, path, AT_FDCWD, other), -ENOENT);
 	assert_int_equal(unlink(other), 0);
 }
 

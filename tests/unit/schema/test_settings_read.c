@@ -229,7 +229,7 @@ static void test_what_is_wrong_is_named(void **state)
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(mkfifo(path, 0600), 0);
 	read_all(path, true); /* without waiting for somebody who writes into it */
-	assert_problem("is not a regular file");
+	assert_problem("': not a regular file");
 	assert_int_equal(unlink(path), 0);
 	setenv("PITOT_COUNTERS", "often", 1);
 	assert_true(read_all(NULL, true).counters_ns > 0);

@@ -1,0 +1,56 @@
+/*
+ * folder.h: files in folders that other users can change.
+ *
+ * A folder is opened once. Its files are then reached by its descriptor and a name, and no link is
+ * followed below it, so that nobody can redirect a call to another file by renaming or linking.
+ * Only the path of the folder itself may contain links, because the user has named it.
+ *
+ * A `folder` is the result of folder_open() or folder_enter(), also a failure, which is then the
+ * result of the other call, too. A `name` is a single component of a path, else the result is
+ * -EINVAL. No function waits for a FIFO or a device. Functions return 0 or a descriptor
+ * (close-on-exec, above stderr), a negative errno, or one of E_NOT_FILE, E_LINK and E_FOREIGN.
+ */
+#ifndef PITOT_BASE_FOLDER_H
+#define PITOT_BASE_FOLDER_H
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "base/strbuf.h"
+
+/*
+ * Whose folder or file it may be. FOLDER_OWN refuses with E_FOREIGN what does not belong to the
+ * effective user, and files with several names: one of them may be in a folder that we do not know.
+ */
+enum folder_owner { FOLDER_ANY, FOLDER_OWN };
+
+/* Opens a folder that the user has named. The descriptor is only good for the functions here. */
+int folder_open(const char *path, enum folder_owner owner) MUST_USE;
+int folder_enter(int folder, const char *name, enum folder_owner owner) MUST_USE;
+
+/* Opens a regular file with O_RDONLY, O_WRONLY or O_RDWR, and O_APPEND if needed. */
+int folder_open_file(int folder, const char *name, int flags, enum folder_owner owner) MUST_USE;
+/* Creates a file for writing that only its owner can access; -EEXIST if the name is taken. */
+int folder_create_file(int folder, const char *name) MUST_USE;
+/* Same as io_read_file(). */
+int folder_read_file(int folder, const char *name, size_t max, struct strbuf *out);
+/* Creates a file, or replaces one atomically, writing no more than RLIMIT_FSIZE allows. */
+int folder_write_file(int folder, const char *name, const struct strbuf *text);
+
+/* Like lstat(2). Returns 0 or -errno. */
+int folder_stat(int folder, const char *name, struct stat *out);
+
+/* Opens a list of the names in a folder. Returns NULL and errno on failure. */
+DIR *folder_list(int folder) MUST_USE;
+/* Returns the next name other than "." and "..", valid until the next call; NULL at the end. */
+const char *folder_next(DIR *list);
+
+static inline void cleanup_list(DIR **list)
+{
+	if (*list)
+		closedir(*list);
+}
+#define _cleanup_list_ _cleanup_(cleanup_list)
+
+#endif
