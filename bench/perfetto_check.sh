@@ -14,9 +14,27 @@ sleep 1
 nvcc -O2 -arch=native -o "$folder/launch" bench/workloads/launch.cu || exit
 nvcc -O2 -arch=native -o "$folder/counters" bench/workloads/counters.cu || exit
 
-echo "== from the start, by pitot trace"
-timeout 60 "$build/pitot" trace -o "$out/launch.pftrace" -- "$folder/launch" 20000
-echo "status $?, $(stat -c %s "$out/launch.pftrace") bytes"
+# from_the_start CONFIG TRACE COMMAND…: traces all of a command.
+from_the_start() {
+	local config=$1 trace=$2 session
+	shift 2
+	session=$(perfetto --background-wait --txt -c "$config" -o "$trace")
+	PITOT_LOG=$folder/log CUDA_INJECTION64_PATH=$build/libpitot.so NVTX_INJECTION64_PATH=$build/libpitot.so \
+		__TRACE_STARTUP=gpu.renderstages timeout 60 "$@"
+	echo "status $?"
+	kill "$session"
+	tail --pid="$session" -f /dev/null
+	echo "$(stat -c %s "$trace") bytes"
+}
+
+echo "== from the start"
+cat >"$folder/start.pbtx" <<-CONFIG
+	buffers { size_kb: 131072 fill_policy: DISCARD }
+	flush_period_ms: 1000
+	data_sources { config { name: "gpu.renderstages" } }
+	data_sources { config { name: "gpu.track_event" } }
+CONFIG
+from_the_start "$folder/start.pbtx" "$out/launch.pftrace" "$folder/launch" 20000
 
 echo "== injected without a tracing session; bare"
 for round in 1 2 3; do
@@ -60,7 +78,6 @@ cat >"$folder/counters.pbtx" <<-CONFIG
 		counter_names: "gpu__time_duration.sum" counter_names: "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 		instrumented_sampling_config { activity_name_filters { name_glob: "*fma_kernel*" } } } } }
 CONFIG
-PITOT_LOG=$folder/log timeout 60 "$build/pitot" trace -c "$folder/counters.pbtx" -o "$out/counters.pftrace" -- "$folder/counters"
-echo "status $?, $(stat -c %s "$out/counters.pftrace") bytes"
+from_the_start "$folder/counters.pbtx" "$out/counters.pftrace" "$folder/counters"
 grep -v "kernels of CUDA" "$folder/log" | tail -5
 tail -2 "$folder/traced.log"

@@ -76,7 +76,6 @@ struct command {
 /* All commands in the order in which help shows them. */
 #define COMMANDS(C)                                                                                \
 	C(record)                                                                                  \
-	C(trace)                                                                                   \
 	C(monitor)                                                                                 \
 	C(report)                                                                                  \
 	C(info)                                                                                    \

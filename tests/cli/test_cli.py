@@ -120,7 +120,7 @@ def test_too_many_operands(pitot):
 
 
 def test_json_is_refused_where_it_means_nothing(pitot):
-    for command in ("completion", "trace"):
+    for command in ("completion",):
         assert "no result to print as JSON" in pitot(command, "--json", status=2).stderr
         assert "--json" not in pitot(command, "--help").stdout + pitot("help", command, "--man").stdout
         assert "--json" not in pitot("__complete", "--", command, "--").stdout.split()
