@@ -75,7 +75,7 @@ function(pitot_capture)
 		$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 	target_link_libraries(pitot PRIVATE pitot_system pitot_gpufl pitot_cupti pitot_perfetto pitot_names pitot_stack pitot_format pitot_schema pitot_base CUDA_HEADERS ${CMAKE_DL_LIBS}
 		Threads::Threads)
-	target_link_options(pitot PRIVATE -Wl,-z,nodelete,--exclude-libs,ALL,--no-undefined
+	target_link_options(pitot PRIVATE -Wl,-z,nodelete,-Bsymbolic-functions,--exclude-libs,ALL,--no-undefined
 		-Wl,--version-script=${PROJECT_SOURCE_DIR}/src/capture/libpitot.map)
 	set_target_properties(pitot PROPERTIES OUTPUT_NAME pitot VERSION ${PROJECT_VERSION}
 		SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${PROJECT_SOURCE_DIR}/src/capture/libpitot.map)

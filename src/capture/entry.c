@@ -2,6 +2,9 @@
 #include "pitot/pitot.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/compiler.h"
 #include "capture/nvtx/nvtx_source.h"
@@ -57,27 +60,68 @@ EXPORT const char *pitot_version(void)
 	return PITOT_VERSION;
 }
 
-/* Describes why the last call of this thread failed. */
-static __thread struct error failure;
+/* --- failures --- */
 
-static struct error *no_failure(void)
+/*
+ * The text of why the thread's last call failed; NULL: it did not. A thread-specific value and not
+ * a thread-local variable: those of a library that is loaded late come out of some 1,600 bytes that
+ * all libraries of the process share, and further libraries fail to load when these are used up.
+ */
+static pthread_key_t failure;
+static bool has_failure;
+
+static char no_memory[] = "out of memory";
+
+static void free_text(void *text)
 {
-	failure.code = 0;
-	failure.text[0] = '\0';
-	return &failure;
+	if (text != no_memory)
+		free(text);
+}
+
+static void make_failure(void)
+{
+	has_failure = pthread_key_create(&failure, free_text) == 0;
+}
+
+/* Makes the error, which may be none, the one that pitot_error() describes. */
+static void set_failure(const struct error *e)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	char *text = NULL;
+
+	pthread_once(&once, make_failure);
+	if (!has_failure)
+		return;
+	if (*e->text && !(text = strdup(e->text)))
+		text = no_memory;
+	free_text(pthread_getspecific(failure));
+	if (pthread_setspecific(failure, text) != 0)
+		free_text(text);
+}
+
+static int result(int r, const struct error *e)
+{
+	set_failure(e);
+	return r;
 }
 
 EXPORT const char *pitot_error(void)
 {
-	return failure.text;
+	const char *text = has_failure ? pthread_getspecific(failure) : NULL;
+
+	return text ? text : "";
 }
+
+/* --- calls --- */
 
 EXPORT struct pitot_session *pitot_start(const struct pitot_options *options)
 {
-	struct pitot_session *session = program_start(options, no_failure());
+	struct error e = { 0 };
+	struct pitot_session *session = program_start(options, &e);
 
+	set_failure(&e);
 	if (!session)
-		errno = -failure.code;
+		errno = -e.code;
 	return session;
 }
 
@@ -88,36 +132,43 @@ EXPORT const char *pitot_path(const struct pitot_session *session)
 
 EXPORT int pitot_stop(struct pitot_session *session)
 {
-	no_failure();
 	program_stop(session);
-	return 0;
+	return result(0, &(struct error){ 0 });
 }
 
 EXPORT int pitot_flush(struct pitot_session *session)
 {
+	struct error e = { 0 };
+
 	(void)session; /* the collector seals for all sessions together */
-	return program_flush(no_failure());
+	return result(program_flush(&e), &e);
 }
 
 EXPORT int pitot_engine_begin(struct pitot_session *session, enum pitot_engine engine,
 			      uint64_t delay_ns, uint64_t duration_ns)
 {
+	struct error e = { 0 };
+
 	if ((unsigned)engine <= PITOT_ENGINE_TRACE)
-		return error_set(no_failure(), -EINVAL,
-				 "pitot_engine_begin cannot arm engine %u; name one beyond "
-				 "PITOT_ENGINE_TRACE",
-				 (unsigned)engine);
-	return program_engine(session, engine, delay_ns, duration_ns, no_failure());
+		error_set(&e, -EINVAL,
+			  "pitot_engine_begin cannot arm engine %u; name one beyond "
+			  "PITOT_ENGINE_TRACE",
+			  (unsigned)engine);
+	return result(e.code ? e.code : program_engine(session, engine, delay_ns, duration_ns, &e),
+		      &e);
 }
 
 EXPORT int pitot_engine_end(struct pitot_session *session)
 {
-	return program_engine(session, PITOT_ENGINE_TRACE, 0, 0, no_failure());
+	struct error e = { 0 };
+
+	return result(program_engine(session, PITOT_ENGINE_TRACE, 0, 0, &e), &e);
 }
 
 EXPORT int pitot_init(const struct pitot_options *options)
 {
-	int r = program_init(options, no_failure());
+	struct error e = { 0 };
+	int r = result(program_init(options, &e), &e);
 
 	perfetto_live_start(SESSION_BY_PROGRAM);
 	return r;
@@ -125,16 +176,22 @@ EXPORT int pitot_init(const struct pitot_options *options)
 
 EXPORT void pitot_shutdown(void)
 {
-	no_failure();
 	program_shutdown();
+	set_failure(&(struct error){ 0 });
 }
 
 EXPORT int pitot_report(const char *path)
 {
-	return program_report_last(path, no_failure());
+	struct error e = { 0 };
+
+	return result(program_report_last(path, &e), &e);
 }
 
 EXPORT int64_t pitot_upload(const struct pitot_upload_options *options)
 {
-	return program_upload_last(options, no_failure());
+	struct error e = { 0 };
+	int64_t records = program_upload_last(options, &e);
+
+	set_failure(&e);
+	return records;
 }

@@ -107,11 +107,12 @@ struct ring *ring_try_claim(void)
 
 	pthread_once(&key_once, make_key);
 	r = tries++ % REFUSED_RETRY_EVERY == 0 ? claim_free() : NULL;
-	if (!r || !ensure_memory(r)) {
+	/* A signal handler may have claimed one meanwhile. */
+	if (!r || ring_of_thread || !ensure_memory(r)) {
 		if (r)
 			atomic_store(&r->state, RING_FREE);
 		errno = saved;
-		return NULL;
+		return ring_of_thread;
 	}
 	tries = 0;
 	r->tid = (uint32_t)syscall(SYS_gettid);
@@ -121,6 +122,7 @@ struct ring *ring_try_claim(void)
 	r->instantiating = r->half_full = r->pushing = false;
 	memset(r->scopes, 0, sizeof(r->scopes));
 	r->external_count = 0;
+	memset(&r->choice, 0, sizeof(r->choice));
 	atomic_store(&r->range_ns, clock_monotonic_ns());
 	r->tail_seen = atomic_load(&r->tail);
 	ring_of_thread = r;

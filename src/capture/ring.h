@@ -56,6 +56,7 @@ _Static_assert(sizeof(struct ring_event) == 32, "two to a cache line");
 #define RING_EXTERNALS 8u	/* the program's own ids that can be open for its CUDA calls */
 #define RING_EXTERNAL_KINDS 8u
 #define RING_COUNTERS 1024u	/* the program's counters */
+#define RING_LEVEL_DOMAINS 16u	/* NVTX domains whose levels of nesting are counted */
 
 /* app_additions.h's: what the ring's threads have added to a counter, ever */
 struct ring_addition {
@@ -91,6 +92,11 @@ struct ring {
 		uint64_t id;
 	} external[RING_EXTERNALS];		/* app_external.c's */
 	uint32_t external_count;
+	/* nvtx_choice.c's: bits by level, whether the open range matches; and for which choice */
+	struct ring_choice {
+		uint32_t included[RING_LEVEL_DOMAINS], excluded[RING_LEVEL_DOMAINS];
+		unsigned number;
+	} choice;
 	/* app_additions.h's: bits of counters, bits of words of these, and a position in here */
 	atomic_uint_fast64_t added[RING_COUNTERS / 64];
 	atomic_uint_fast64_t added_words, added_head;

@@ -195,7 +195,7 @@ int nvtx_push(uint32_t domain, struct nvtx_attributes a)
 	struct call c = { .kind = nvtx_kind_push, .domain = domain, .a = a };
 	const struct nvtx_watch *watch = nvtx_watch_get();
 
-	c.level = domain < NVTX_LEVEL_DOMAINS ? nvtx_thread.levels[domain] : NVTX_NO_LEVEL;
+	c.level = domain < RING_LEVEL_DOMAINS ? nvtx_thread.levels[domain] : NVTX_NO_LEVEL;
 	if (unlikely(watch) && c.level >= 0)
 		watch_begin(watch, &c);
 	record(&c);
@@ -209,7 +209,7 @@ int nvtx_pop(uint32_t domain)
 	struct call c = { .kind = nvtx_kind_pop, .domain = domain };
 	const struct nvtx_watch *watch = nvtx_watch_get();
 
-	c.level = domain < NVTX_LEVEL_DOMAINS ? nvtx_thread.levels[domain] - 1 : NVTX_NO_LEVEL;
+	c.level = domain < RING_LEVEL_DOMAINS ? nvtx_thread.levels[domain] - 1 : NVTX_NO_LEVEL;
 	record(&c);
 	if (c.level >= 0) {
 		if (unlikely(watch))

@@ -13,37 +13,37 @@ static struct {
 	atomic_uint number; /* of the choice: bits of threads with another one are void */
 } choice;
 
-static struct nvtx_thread *thread_with_bits(void)
+/* NULL: the thread is beyond the limit of rings, and its ranges are not known. */
+static struct ring_choice *bits_of_thread(void)
 {
-	struct nvtx_thread *t = &nvtx_thread;
 	unsigned number = atomic_load_explicit(&choice.number, memory_order_relaxed);
+	struct ring *r = ring_of_thread ? ring_of_thread : ring_try_claim();
 
-	if (t->choice != number) {
-		memset(t->included, 0, sizeof(t->included));
-		memset(t->excluded, 0, sizeof(t->excluded));
-		t->choice = number;
-	}
-	return t;
+	if (r && r->choice.number != number)
+		r->choice = (struct ring_choice){ .number = number };
+	return r ? &r->choice : NULL;
 }
 
 static void end(uint32_t domain, uint32_t level)
 {
-	struct nvtx_thread *t = thread_with_bits();
+	struct ring_choice *bits = bits_of_thread();
 	uint32_t others = level < LEVELS ? ~(UINT32_C(1) << level) : UINT32_MAX;
 
-	t->included[domain] &= others;
-	t->excluded[domain] &= others;
+	if (!bits)
+		return;
+	bits->included[domain] &= others;
+	bits->excluded[domain] &= others;
 }
 
 static void begin(uint32_t domain, uint32_t level, const char *message)
 {
-	struct nvtx_thread *t = thread_with_bits();
+	struct ring_choice *bits = bits_of_thread();
 
 	end(domain, level);
-	if (level >= LEVELS)
+	if (!bits || level >= LEVELS)
 		return;
-	t->included[domain] |= (uint32_t)globs_match(choice.include, message) << level;
-	t->excluded[domain] |= (uint32_t)globs_match(choice.exclude, message) << level;
+	bits->included[domain] |= (uint32_t)globs_match(choice.include, message) << level;
+	bits->excluded[domain] |= (uint32_t)globs_match(choice.exclude, message) << level;
 }
 
 static const struct nvtx_watch inside = { begin, end };
@@ -66,17 +66,17 @@ void nvtx_choice_clear(void)
 
 bool nvtx_choice_is_wanted(void)
 {
-	const struct nvtx_thread *t;
+	const struct ring_choice *bits;
 	uint32_t included = 0, excluded = 0;
 
 	if (likely(nvtx_watch_get() != &inside))
 		return true;
-	t = thread_with_bits();
-	for (uint32_t domain = 0; domain < NVTX_LEVEL_DOMAINS; domain++) {
-		included |= t->included[domain];
-		excluded |= t->excluded[domain];
+	bits = bits_of_thread();
+	for (uint32_t domain = 0; bits && domain < RING_LEVEL_DOMAINS; domain++) {
+		included |= bits->included[domain];
+		excluded |= bits->excluded[domain];
 	}
-	return (included || !*choice.include) && !excluded;
+	return bits && (included || !*choice.include) && !excluded;
 }
 
 bool nvtx_choice_has_name(const char *message)

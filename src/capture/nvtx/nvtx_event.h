@@ -42,8 +42,6 @@ static inline uint32_t nvtx_event_text_slots(uint16_t length)
 	       (uint32_t)sizeof(struct ring_event);
 }
 
-#define NVTX_LEVEL_DOMAINS 16u /* domains whose levels of nesting are counted */
-
 /* Set while nobody needs events (nvtx_calls.c). */
 extern atomic_bool nvtx_calls_off;
 /* Number of calls by signal handlers that interrupted another call on their thread. */
@@ -52,10 +50,7 @@ extern atomic_uint_fast64_t nvtx_calls_refused;
 struct nvtx_thread {
 	/* inside the recorder: a signal handler's call on this thread must be refused */
 	bool busy;
-	uint16_t levels[NVTX_LEVEL_DOMAINS];
-	/* of nvtx_choice.c: bits by level, whether the open range matches; and for which choice */
-	uint32_t included[NVTX_LEVEL_DOMAINS], excluded[NVTX_LEVEL_DOMAINS];
-	unsigned choice;
+	uint16_t levels[RING_LEVEL_DOMAINS];
 };
 extern __thread struct nvtx_thread nvtx_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
