@@ -282,7 +282,7 @@ static NOINLINE void on_callback_with_listeners(unsigned who, CUpti_CallbackDoma
 	if (who & LISTENER_LAUNCHES && launch_engine_calls())
 		return;
 	if (is_module && data->callbackSite == CUPTI_API_ENTER)
-		pc_sampling_module_call(true);
+		pc_sampling_module_call(true, data->correlationId);
 	if (is_gated && data->callbackSite == CUPTI_API_ENTER)
 		launch_gate_enter(data->correlationId);
 	if (for_launches && f->is_capture)
@@ -298,7 +298,7 @@ static NOINLINE void on_callback_with_listeners(unsigned who, CUpti_CallbackDoma
 	if (is_gated && data->callbackSite == CUPTI_API_EXIT)
 		launch_gate_leave(data->correlationId);
 	if (is_module && data->callbackSite == CUPTI_API_EXIT)
-		pc_sampling_module_call(false);
+		pc_sampling_module_call(false, data->correlationId);
 }
 
 static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 #include "base/starts_with.h"
+#include "capture/engines/calls_inside.h"
 #include "capture/engines/launch_claim.h"
 #include "capture/engines/launch_engine.h"
 #include "capture/vendor_thread.h"
@@ -10,14 +11,7 @@
 #define CLOSE_WAIT_NS (20 * NS_PER_MS)
 
 static atomic_bool used, closed, passed;
-static atomic_uint inside; /* threads in a call */
-static atomic_uint waiting; /* threads that wait to begin one */
-
-/* Of the thread's call that is counted in `inside`. */
-static __thread struct {
-	uint32_t correlation;
-	bool inside;
-} call __attribute__((tls_model("initial-exec")));
+static atomic_uint waiting; /* threads that wait to begin a call */
 
 bool launch_gate_is_function(const char *name)
 {
@@ -36,6 +30,8 @@ bool launch_gate_is_function(const char *name)
 
 void launch_gate_use(bool on)
 {
+	if (on && !atomic_load(&used))
+		calls_forget(CALLS_GATED); /* those of an earlier recording */
 	atomic_store(&used, on);
 }
 
@@ -45,11 +41,11 @@ static bool is_open(void)
 }
 
 /* Waits for the gate, which may be closed again before this thread is inside. */
-static void wait_outside(void)
+static void wait_outside(uint32_t correlation)
 {
 	while (!is_open() && !launch_claim_is_mine()) {
 		atomic_fetch_add(&waiting, 1);
-		atomic_fetch_sub(&inside, 1);
+		calls_end(CALLS_GATED, correlation);
 		if (!launch_claim_wait_until(is_open, LAUNCH_GATE_WAIT_NS)) {
 			atomic_store(&passed, true);
 			launch_engine_refuse("a call waited for more than %u s for the launch that "
@@ -57,36 +53,27 @@ static void wait_outside(void)
 					     "waited for each other: exclude it with --kernels",
 					     (unsigned)(LAUNCH_GATE_WAIT_NS / NS_PER_S));
 		}
-		atomic_fetch_add(&inside, 1);
+		calls_begin(CALLS_GATED, correlation);
 		atomic_fetch_sub(&waiting, 1);
 	}
 }
 
-/* A call whose end was not seen, because callbacks were disabled meanwhile, ends with the next. */
 void launch_gate_enter(uint32_t correlation)
 {
 	if (!atomic_load_explicit(&used, memory_order_relaxed))
 		return;
-	call.correlation = correlation;
-	if (call.inside)
-		return;
-	call.inside = true;
-	atomic_fetch_add(&inside, 1);
-	if (unlikely(!is_open()))
-		wait_outside();
+	if (calls_begin(CALLS_GATED, correlation) && unlikely(!is_open()))
+		wait_outside(correlation);
 }
 
 void launch_gate_leave(uint32_t correlation)
 {
-	if (!call.inside || call.correlation != correlation)
-		return;
-	call.inside = false;
-	atomic_fetch_sub(&inside, 1);
+	calls_end(CALLS_GATED, correlation);
 }
 
 static bool is_empty(void)
 {
-	return atomic_load(&inside) == call.inside;
+	return !calls_of_others(CALLS_GATED);
 }
 
 static bool is_nobody_waiting(void)
@@ -120,7 +107,6 @@ void launch_gate_after_fork(void)
 {
 	atomic_store(&used, false);
 	atomic_store(&closed, false);
-	atomic_store(&inside, 0);
 	atomic_store(&waiting, 0);
-	call.inside = false;
+	calls_forget(CALLS_GATED);
 }

@@ -21,7 +21,7 @@
 /* Whether a function of the driver loads or changes code. Launches have to be kept out as well. */
 bool launch_gate_is_function(const char *name);
 
-/* Whether the gate can be closed; a call that began before is not waited for. */
+/* Whether the gate can be closed. A call that began before it could is not waited for. */
 void launch_gate_use(bool on);
 
 /* Must be called when such a call with this correlation id begins, and when it has ended. */

@@ -9,6 +9,7 @@
 #include "capture/capability_notes.h"
 #include "capture/claim.h"
 #include "capture/cuda/devices.h"
+#include "capture/engines/calls_inside.h"
 #include "capture/engines/pc_context.h"
 #include "capture/engines/pc_names.h"
 #include "capture/pause.h"
@@ -36,8 +37,7 @@ static struct slot {
 
 #define FOR_EACH_SLOT(s) for (struct slot *s = slots; s < slots + CONTEXTS_MAX; s++)
 
-static atomic_uint loading, reading; /* driver calls and readings in progress */
-static __thread unsigned loads __attribute__((tls_model("initial-exec"))); /* on this thread */
+static atomic_uint reading; /* readings in progress */
 static uint64_t held_since_ns; /* start of a delay of readings; 0: none. Reading thread */
 static atomic_uint_fast64_t setups, setup_ns, full, beyond;
 
@@ -238,16 +238,13 @@ void pc_contexts_follow_module(const struct cupti *cupti, CUcontext handle, bool
 		pc_names_changed();
 }
 
-void pc_contexts_module_call(bool begins)
+void pc_contexts_module_call(bool begins, uint32_t correlation)
 {
 	if (!begins) {
-		if (loads) /* else the call began before its callbacks were enabled */
-			atomic_fetch_sub(&loading, 1);
-		loads -= loads > 0;
+		calls_end(CALLS_LOADING, correlation);
 		return;
 	}
-	loads++;
-	atomic_fetch_add(&loading, 1);
+	calls_begin(CALLS_LOADING, correlation);
 	for (uint64_t ns = 0; ns < LOAD_WAIT_NS && atomic_load(&reading); ns += NS_PER_MS / 10)
 		pause_ns(NS_PER_MS / 10);
 }
@@ -258,12 +255,14 @@ static bool begin_reading(bool at_once)
 	uint64_t now = clock_monotonic_ns();
 
 	atomic_fetch_add(&reading, 1);
-	if (!atomic_load(&loading)) {
+	if (!calls_of_others(CALLS_LOADING)) {
 		held_since_ns = 0;
 		return true;
 	}
 	if (!held_since_ns)
 		held_since_ns = now;
+	if (now - held_since_ns >= HELD_MAX_NS)
+		calls_forget(CALLS_LOADING); /* as if their ends were not seen */
 	if (at_once || now - held_since_ns >= HELD_MAX_NS)
 		return true;
 	atomic_fetch_sub(&reading, 1);
@@ -351,8 +350,7 @@ void pc_contexts_after_fork(void)
 	pthread_mutex_init(&gpus.lock, NULL);
 	pc_contexts_leave_gpus();
 	memset(slots, 0, sizeof(slots));
-	atomic_store(&loading, 0);
-	loads = 0;
+	calls_forget(CALLS_LOADING);
 	atomic_store(&reading, 0);
 	held_since_ns = 0;
 	atomic_store(&setups, 0);

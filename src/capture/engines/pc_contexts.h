@@ -40,7 +40,7 @@ void pc_contexts_follow_module(const struct cupti *cupti, CUcontext handle, bool
 /*
  * The calling thread begins or ends a call that loads or unloads code; readings wait meanwhile.
  */
-void pc_contexts_module_call(bool begins);
+void pc_contexts_module_call(bool begins, uint32_t correlation);
 
 enum pc_read { PC_READ_WINDOWS, PC_READ_ALL, PC_READ_NOW };
 

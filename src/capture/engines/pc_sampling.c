@@ -135,9 +135,9 @@ void pc_sampling_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 	atomic_fetch_sub(&self.inside, 1);
 }
 
-void pc_sampling_module_call(bool begins)
+void pc_sampling_module_call(bool begins, uint32_t correlation)
 {
-	pc_contexts_module_call(begins);
+	pc_contexts_module_call(begins, correlation);
 }
 
 /* --- attaching --- */

@@ -38,6 +38,6 @@ void pc_sampling_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
  * tables change meanwhile, so no samples are read. Code that a launch loads lazily is not
  * announced.
  */
-void pc_sampling_module_call(bool begins);
+void pc_sampling_module_call(bool begins, uint32_t correlation);
 
 #endif

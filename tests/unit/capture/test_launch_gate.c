@@ -144,6 +144,44 @@ static void test_a_call_without_an_end(void **state)
 	launch_claim_release();
 }
 
+static void *call_without_an_end(void *unused)
+{
+	launch_gate_enter(7);
+	return unused;
+}
+
+/* Its thread has ended, so nothing of it can be underway. */
+static void test_a_thread_that_ends_in_a_call(void **state)
+{
+	(void)state;
+	assert_int_equal(pthread_create(&other.thread, NULL, call_without_an_end, NULL), 0);
+	pthread_join(other.thread, NULL);
+	begin_measured();
+	end_measured();
+}
+
+/* A recording began while callbacks of the previous one were disabled. */
+static void test_an_end_in_an_earlier_recording(void **state)
+{
+	(void)state;
+	begin_call();
+	wait_until_inside();
+	launch_gate_use(false);
+	launch_gate_use(true);
+	begin_measured();
+	end_measured();
+	/* Its end, if it is seen after all, ends none of this recording's. */
+	launch_gate_enter(1);
+	end_call();
+	begin_call();
+	wait_until_inside();
+	assert_true(launch_claim());
+	assert_false(launch_gate_close());
+	launch_claim_release();
+	end_call();
+	launch_gate_leave(1);
+}
+
 /* Kernels may wait for each other: the call goes on, and the launch has no values. */
 static void test_a_call_that_waits_in_vain(void **state)
 {
@@ -274,6 +312,8 @@ int main(void)
 		cmocka_unit_test(test_calls_of_the_owner),
 		cmocka_unit_test(test_a_call_underway),
 		cmocka_unit_test(test_a_call_without_an_end),
+		cmocka_unit_test(test_a_thread_that_ends_in_a_call),
+		cmocka_unit_test(test_an_end_in_an_earlier_recording),
 		cmocka_unit_test(test_a_call_that_waits_in_vain),
 		cmocka_unit_test(test_a_gate_that_is_not_used),
 		cmocka_unit_test(test_turns),

@@ -4,9 +4,11 @@
  */
 #include "capture/engines/pc_context.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "capture/engines/pc_contexts.h"
 #include "support/cmocka_tests.h"
 
 #define REASONS 8u
@@ -177,12 +179,55 @@ static void test_too_many_readings(void **state)
 	pc_context_release(c);
 }
 
+/* --- calls that load code --- */
+
+static void *load_without_an_end(void *unused)
+{
+	pc_contexts_module_call(true, 7);
+	return unused;
+}
+
+static bool can_read(void)
+{
+	uint64_t sampled;
+
+	return pc_contexts_read(NULL, true, PC_READ_ALL, &sampled);
+}
+
+static void *read_elsewhere(void *can)
+{
+	*(bool *)can = can_read();
+	return NULL;
+}
+
+/* Readings wait for them, but not for a call whose thread has ended or that is over. */
+static void test_calls_that_load_code(void **state)
+{
+	pthread_t thread;
+	bool can = true;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, load_without_an_end, NULL), 0);
+	pthread_join(thread, NULL);
+	assert_true(can_read());
+	pc_contexts_module_call(true, 8); /* its end is not seen */
+	pc_contexts_module_call(true, 9);
+	assert_int_equal(pthread_create(&thread, NULL, read_elsewhere, &can), 0);
+	pthread_join(thread, NULL);
+	assert_false(can);
+	pc_contexts_module_call(false, 9);
+	assert_int_equal(pthread_create(&thread, NULL, read_elsewhere, &can), 0);
+	pthread_join(thread, NULL);
+	assert_true(can);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_more_than_a_reading),
 		cmocka_unit_test(test_a_full_buffer),
 		cmocka_unit_test(test_too_many_readings),
+		cmocka_unit_test(test_calls_that_load_code),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
