@@ -19,6 +19,7 @@ struct idle_sweep {
 	const struct trace *trace;
 	const struct calls *calls;
 	const struct callers *callers;
+	const struct measuring *measuring;
 	/*
 	 * By call: distance in rows to the thread's previous outermost call. 0: there is none; FAR:
 	 * see `far`. If the previous call ends after this one starts, it encloses this one (--api
@@ -106,9 +107,19 @@ static unsigned size_class(uint64_t ns)
 /* A gap whose causes are being found. */
 struct gap {
 	uint64_t start_ns, end_ns;
+	uint32_t process; /* that launched the work */
 	enum idle_cause began_in; /* kind of the call in which the gap began; IDLE_HOST: none */
 	bool waited; /* the work waited for longer than the launch latency */
 };
+
+static void add_cause(const struct idle_sweep *s, const struct gap *gap, enum idle_cause cause,
+		      uint64_t start_ns, uint64_t end_ns, uint64_t cause_ns[IDLE_CAUSES])
+{
+	uint64_t measured = measuring_within(s->measuring, gap->process, start_ns, end_ns);
+
+	cause_ns[IDLE_MEASURING] += measured;
+	cause_ns[cause] += end_ns - start_ns - measured;
+}
 
 /*
  * Attributes the time from the gap's start to `until`, the start of `call`, to what the thread did.
@@ -125,16 +136,16 @@ static void explain_thread(const struct idle_sweep *s, struct gap *gap, uint32_t
 			break;
 		if (start >= end)
 			continue; /* the call is after the gap, because of a clock error */
-		cause_ns[IDLE_HOST] += until - end;
+		add_cause(s, gap, IDLE_HOST, end, until, cause_ns);
 		if (start < gap->start_ns) {
 			gap->began_in = cause;
 			start = gap->start_ns;
 		}
-		cause_ns[cause] += end - start;
+		add_cause(s, gap, cause, start, end, cause_ns);
 		until = start;
 	}
 	if (until > gap->start_ns)
-		cause_ns[IDLE_HOST] += until - gap->start_ns;
+		add_cause(s, gap, IDLE_HOST, gap->start_ns, until, cause_ns);
 }
 
 /* The call that encloses this one, or the call itself. */
@@ -154,16 +165,16 @@ static void explain(const struct idle_sweep *s, struct gap *gap, uint32_t call,
 	uint64_t called, returned;
 
 	if (call == TRACE_NO_ROW) {
-		cause_ns[IDLE_UNKNOWN] += gap->end_ns - gap->start_ns;
+		add_cause(s, gap, IDLE_UNKNOWN, gap->start_ns, gap->end_ns, cause_ns);
 		return;
 	}
 	call = outermost(s, call);
 	called = MIN(MAX(s->calls->start_ns[call], gap->start_ns), gap->end_ns);
 	returned = MIN(MAX(s->calls->end_ns[call], called), gap->end_ns);
-	cause_ns[IDLE_QUEUED] += gap->end_ns - returned;
+	add_cause(s, gap, IDLE_QUEUED, returned, gap->end_ns, cause_ns);
 	gap->waited = s->calls->end_ns[call] < gap->start_ns &&
 		      gap->end_ns - s->calls->end_ns[call] > IDLE_LAUNCH_LATENCY_NS;
-	cause_ns[cause_of(s, call)] += returned - called;
+	add_cause(s, gap, cause_of(s, call), called, returned, cause_ns);
 	explain_thread(s, gap, call, called, cause_ns);
 }
 
@@ -187,9 +198,9 @@ static void insert_longest(struct gpu_idle *g, const struct idle_gap *gap)
 {
 	size_t i = IDLE_LONGEST;
 
-	if (gap->length_ns <= g->longest[IDLE_LONGEST - 1].length_ns)
+	if (gap->own_ns <= g->longest[IDLE_LONGEST - 1].own_ns)
 		return;
-	while (--i && g->longest[i - 1].length_ns < gap->length_ns)
+	while (--i && g->longest[i - 1].own_ns < gap->own_ns)
 		g->longest[i] = g->longest[i - 1];
 	g->longest[i] = *gap;
 }
@@ -211,7 +222,8 @@ struct idle_line *idle_line_at(struct idle_line_list *list, uint32_t caller, uin
 static void add_parts(struct gpu_idle *g, struct idle_gap *gap, enum idle_part part,
 		      const uint64_t own_ns[IDLE_PART_HOST])
 {
-	gap->part_ns[part] = gap->length_ns;
+	gap->part_ns[part] = gap->own_ns;
+	gap->part_ns[IDLE_PART_MEASURING] = gap->length_ns - gap->own_ns;
 	for (int i = 0; i < IDLE_PART_HOST && part == IDLE_PART_HOST; i++) {
 		gap->part_ns[i] = own_ns[i];
 		gap->part_ns[IDLE_PART_HOST] -= own_ns[i];
@@ -224,10 +236,13 @@ static void add_parts(struct gpu_idle *g, struct idle_gap *gap, enum idle_part p
 static int add_gap(const struct idle_sweep *s, const struct gpu_operation *op, uint64_t start_ns)
 {
 	struct gpu_idle *g = &s->out->gpus[op->gpu];
-	struct gap gap = { .start_ns = start_ns, .end_ns = op->start_ns, .began_in = IDLE_HOST };
-	uint64_t length = op->start_ns - start_ns, *cause_ns = g->cause_ns;
+	struct gap gap = { .start_ns = start_ns,
+			   .end_ns = op->start_ns,
+			   .process = op->process,
+			   .began_in = IDLE_HOST };
+	uint64_t length = op->start_ns - start_ns, own, *cause_ns = g->cause_ns;
 	uint64_t sync = cause_ns[IDLE_SYNC], copy = cause_ns[IDLE_COPY];
-	uint64_t launch = cause_ns[IDLE_LAUNCH];
+	uint64_t launch = cause_ns[IDLE_LAUNCH], measuring = cause_ns[IDLE_MEASURING];
 	uint32_t call = calls_launch(s->calls, op->work, op->row);
 	uint32_t caller = callers_of_call(s->callers, op->process, call);
 	struct idle_line *line = idle_line_at(&g->launched, caller, CALLER_NONE);
@@ -236,26 +251,30 @@ static int add_gap(const struct idle_sweep *s, const struct gpu_operation *op, u
 
 	if (!line)
 		return -ENOMEM;
-	line->count++;
-	line->ns += length;
 	call = calls_timed(s->calls, call);
 	size->count++;
 	size->total_ns += length;
 	g->total_ns += length;
 	explain(s, &gap, call, cause_ns);
+	own = length - (cause_ns[IDLE_MEASURING] - measuring);
+	line->count++;
+	line->ns += own;
 	g->after_sync += gap.began_in == IDLE_SYNC;
 	g->after_copy += gap.began_in == IDLE_COPY;
 	part = part_of(&gap, call);
-	if (part != IDLE_PART_HOST && length <= g->longest[IDLE_LONGEST - 1].length_ns)
+	if (part != IDLE_PART_HOST && own == length &&
+	    length <= g->longest[IDLE_LONGEST - 1].own_ns)
 		g->part_ns[part] += length;
 	else
 		add_parts(g,
-			  &(struct idle_gap){
-				  .start_ns = start_ns, .length_ns = length, .caller = caller },
+			  &(struct idle_gap){ .start_ns = start_ns,
+					      .length_ns = length,
+					      .own_ns = own,
+					      .caller = caller },
 			  part,
 			  (uint64_t[IDLE_PART_HOST]){ [IDLE_PART_SYNC] = cause_ns[IDLE_SYNC] - sync,
 						      [IDLE_PART_COPY] = cause_ns[IDLE_COPY] - copy,
-						      [IDLE_PART_LAUNCH] =
+						      [IDLE_PART_CALL] =
 							      cause_ns[IDLE_LAUNCH] - launch });
 	return 0;
 }
@@ -323,6 +342,7 @@ const char *idle_cause_name(unsigned cause)
 		[IDLE_SYNC] = "synchronize",    [IDLE_COPY] = "copy",
 		[IDLE_MEMORY] = "memory",       [IDLE_CALL] = "other_call",
 		[IDLE_QUEUED] = "queued",       [IDLE_UNKNOWN] = "unknown",
+		[IDLE_MEASURING] = "measuring",
 	};
 
 	return names[cause];
@@ -334,6 +354,7 @@ static int run(struct report *r, void *result)
 	struct idle_sweep s = { .trace = r->trace,
 				.calls = &r->calls,
 				.callers = &r->callers,
+				.measuring = &r->measuring,
 				.far = MAP_INIT,
 				.out = out };
 	struct gpu_walk walk;

@@ -28,6 +28,7 @@ enum idle_cause {
 	IDLE_CALL, /* in other CUDA calls */
 	IDLE_QUEUED, /* the work was already launched */
 	IDLE_UNKNOWN, /* the call that launched the work is not recorded */
+	IDLE_MEASURING, /* Pitot measured, whatever the thread did: see measuring.h */
 	IDLE_CAUSES,
 };
 
@@ -49,9 +50,11 @@ enum idle_part {
 	IDLE_PART_SYNC, /* gaps that began in a synchronization; of longer gaps, the time in it */
 	IDLE_PART_COPY, /* the same for calls that copy */
 	IDLE_PART_LATENCY, /* other gaps, if launched IDLE_LAUNCH_LATENCY_NS before the work ran */
-	IDLE_PART_LAUNCH, /* other gaps below 100 us; of longer gaps, the launch calls */
+	IDLE_PART_LAUNCH, /* other gaps below 100 us */
+	IDLE_PART_CALL, /* of longer gaps, the launch calls */
 	IDLE_PART_HOST, /* the rest: mostly the program's own code */
 	IDLE_PART_UNKNOWN, /* gaps before work whose launch was not recorded */
+	IDLE_PART_MEASURING, /* of all gaps, what Pitot measured; in none of the parts above */
 	IDLE_PARTS,
 };
 
@@ -60,6 +63,7 @@ enum idle_part {
 
 struct idle_gap {
 	uint64_t start_ns, length_ns;
+	uint64_t own_ns; /* length_ns excluding IDLE_PART_MEASURING */
 	uint64_t part_ns[IDLE_PARTS];
 	uint32_t caller; /* line that launched the work at the end of the gap, or CALLER_NONE */
 };
@@ -68,7 +72,7 @@ struct idle_gap {
 struct idle_line {
 	uint32_t caller, callee; /* or CALLER_NONE; lines of launches have no callee */
 	uint64_t count; /* samples, or gaps */
-	uint64_t ns;
+	uint64_t ns; /* excluding Pitot's measuring */
 	uint64_t off_cpu_ns; /* part of ns in which the thread was off the CPU */
 };
 
@@ -88,7 +92,7 @@ struct gpu_idle {
 	uint64_t cause_ns[IDLE_CAUSES];
 	uint64_t part_ns[IDLE_PARTS];
 	uint64_t after_sync, after_copy; /* number of gaps that began in such a call */
-	struct idle_gap longest[IDLE_LONGEST]; /* between work, longest first; length 0: none */
+	struct idle_gap longest[IDLE_LONGEST]; /* between work, by own_ns; own_ns 0: none */
 	struct pace pace;
 	struct idle_line_list launched; /* gaps by the line that launched the work at their end */
 };

@@ -20,6 +20,7 @@ struct tallying {
 	const struct selection *selection;
 	const struct calls *calls;
 	struct callers *callers;
+	const struct measuring *measuring;
 	const struct gpu_idle *idle;
 	const struct verdict *verdict;
 	GROUPS(struct watched) watched; /* key: process << 32 | thread */
@@ -119,12 +120,15 @@ static int add_moment(struct tallying *x, const struct cpu_moment *m, uint64_t n
 static int add_thread(struct tallying *x, struct watched *w, const struct idle_visit *gap)
 {
 	const struct cpu_moment *m;
+	uint64_t start, end;
 
 	for (; w->next_sample < w->samples.count; w->next_sample++) {
 		m = &w->samples.data[w->next_sample];
 		if (m->start_ns >= gap->end_ns)
 			break;
-		if (m->start_ns >= gap->start_ns && add_moment(x, m, m->weight_ns) < 0)
+		if (m->start_ns >= gap->start_ns &&
+		    !measuring_within(x->measuring, gap->process, m->start_ns, m->start_ns + 1) &&
+		    add_moment(x, m, m->weight_ns) < 0)
 			return -ENOMEM;
 	}
 	while (w->next_pause < w->pauses.count &&
@@ -134,9 +138,12 @@ static int add_thread(struct tallying *x, struct watched *w, const struct idle_v
 		m = &w->pauses.data[i];
 		if (m->start_ns >= gap->end_ns)
 			break;
-		if (m->end_ns > gap->start_ns &&
-		    add_moment(x, m,
-			       MIN(m->end_ns, gap->end_ns) - MAX(m->start_ns, gap->start_ns)) < 0)
+		start = MAX(m->start_ns, gap->start_ns);
+		end = MIN(m->end_ns, gap->end_ns);
+		if (end > start && add_moment(x, m,
+					      end - start -
+						      measuring_within(x->measuring, gap->process,
+								       start, end)) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -174,7 +181,7 @@ static int copy_launched(struct tallying *x)
 		for (size_t p = 0; p < x->verdict->pauses; p++)
 			if (x->idle->longest[p].caller == all->caller) {
 				line->count--;
-				line->ns -= x->idle->longest[p].length_ns;
+				line->ns -= x->idle->longest[p].own_ns;
 			}
 		x->out->gaps += line->count;
 		x->out->gaps_ns += line->ns;
@@ -254,11 +261,12 @@ static int run(struct report *r, void *result)
 	struct tallying x = { .selection = &r->selection,
 			      .calls = &r->calls,
 			      .callers = &r->callers,
+			      .measuring = &r->measuring,
 			      .verdict = v,
 			      .out = out };
 	int code = 0;
 
-	if (v->kind <= VERDICT_UNTIMED || v->kind == VERDICT_GPU)
+	if (v->kind <= VERDICT_MEASURED || v->kind == VERDICT_GPU)
 		return 0;
 	x.idle = &r->idle->gpus[v->gpu];
 	code = tally(&x, &r->gpus);

@@ -10,7 +10,7 @@ struct tally {
 	struct report *report;
 	struct launches *out;
 	const struct api_call_columns *columns;
-	struct durations kernel_calls, graph_calls, delays;
+	struct durations kernel_calls, graph_calls, measured_calls, delays;
 	GROUPS(struct launching_thread) threads; /* key: process << 32 | thread */
 };
 
@@ -33,6 +33,8 @@ static int add_call(void *user, uint32_t process, uint32_t row)
 	const struct calls *c = &t->report->calls;
 	uint64_t ns = c->end_ns[row] - c->start_ns[row];
 	bool graph = calls_kind(c, row) == api_kind_graph_launch;
+	bool measured = measuring_within(&t->report->measuring, process, c->start_ns[row],
+					 c->end_ns[row]) > ns / 2;
 
 	if (!selection_has_call(&t->report->selection, row))
 		return 0;
@@ -40,7 +42,10 @@ static int add_call(void *user, uint32_t process, uint32_t row)
 		t->out->failed++;
 		return 0;
 	}
-	if (durations_add(graph ? &t->graph_calls : &t->kernel_calls, ns) < 0)
+	if (durations_add(measured ? &t->measured_calls
+			  : graph  ? &t->graph_calls
+				   : &t->kernel_calls,
+			  ns) < 0)
 		return -ENOMEM;
 	return count_for_thread(t, process, c->threads[row], ns);
 }
@@ -99,6 +104,7 @@ static int run(struct report *r, void *result)
 
 	out->kernel_calls = measure(&t.kernel_calls);
 	out->graph_calls = measure(&t.graph_calls);
+	out->measured_calls = measure(&t.measured_calls);
 	groups_take(&t.threads, compare, &out->threads, &out->thread_count);
 	if (code >= 0)
 		seen = calloc(r->calls.rows + 1, 1);

@@ -18,8 +18,10 @@ struct launching_thread {
 };
 
 struct launches {
-	struct duration_stats kernel_calls; /* host time of calls that launch kernels */
+	/* host time of calls that launch kernels, excluding measured ones */
+	struct duration_stats kernel_calls;
 	struct duration_stats graph_calls; /* of calls that launch graphs */
+	struct duration_stats measured_calls; /* of either that Pitot measured: its own time */
 	struct duration_stats delay; /* queue delay */
 	uint64_t in_call; /* kernels that started during their call */
 	uint64_t before_call; /* kernels that started before their call */

@@ -91,6 +91,8 @@ static int load(struct report *r, struct error *e)
 	if (code >= 0)
 		code = calls_load(r->trace, &r->calls, e);
 	if (code >= 0)
+		code = measuring_init(&r->measuring, r->trace, &r->calls, e);
+	if (code >= 0)
 		code = selection_init(&r->selection, r->trace, f, &r->ranges, e);
 	trace_load_done(r->trace);
 	return code;
@@ -246,6 +248,7 @@ void report_release(struct report *r)
 	selection_release(&r->selection);
 	nvtx_ranges_release(&r->ranges);
 	callers_release(&r->callers);
+	measuring_release(&r->measuring);
 }
 
 size_t report_process_count(const struct report *r)

@@ -12,6 +12,7 @@
 #include "analysis/filter.h"
 #include "analysis/gpus.h"
 #include "analysis/hotspots.h"
+#include "analysis/measuring.h"
 #include "analysis/nvtx_ranges.h"
 #include "analysis/thread_names.h"
 
@@ -39,6 +40,7 @@ struct report {
 	struct calls calls;
 	struct nvtx_ranges ranges; /* only if the options need scopes */
 	struct callers callers;
+	struct measuring measuring;
 	struct thread_names thread_names;
 #define RESULT(name) struct name *name;
 	ANALYSES(RESULT) /* not NULL after report_init */

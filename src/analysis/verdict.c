@@ -21,14 +21,17 @@ static enum verdict_kind decide(const struct verdict *v)
 	static const enum verdict_kind kinds[IDLE_PARTS] = {
 		[IDLE_PART_SYNC] = VERDICT_SYNC,       [IDLE_PART_COPY] = VERDICT_COPY,
 		[IDLE_PART_LATENCY] = VERDICT_LATENCY, [IDLE_PART_LAUNCH] = VERDICT_LAUNCH,
-		[IDLE_PART_HOST] = VERDICT_HOST,       [IDLE_PART_UNKNOWN] = VERDICT_IDLE,
+		[IDLE_PART_CALL] = VERDICT_CALL,       [IDLE_PART_HOST] = VERDICT_HOST,
+		[IDLE_PART_UNKNOWN] = VERDICT_IDLE,
 	};
 	size_t best = 0;
 
+	if (v->part_ns[IDLE_PART_MEASURING] > (v->span_ns + v->pause_ns))
+		return VERDICT_MEASURED;
 	if ((unsigned __int128)v->busy_ns * 100 >=
 	    (unsigned __int128)v->span_ns * VERDICT_BUSY_PERCENT)
 		return v->exposed_copy_ns > v->busy_ns / 2 ? VERDICT_COPY : VERDICT_GPU;
-	for (size_t i = 1; i < IDLE_PARTS; i++)
+	for (size_t i = 1; i < IDLE_PART_MEASURING; i++)
 		if (v->part_ns[i] > v->part_ns[best])
 			best = i;
 	return kinds[best];
@@ -40,11 +43,11 @@ static enum verdict_kind decide(const struct verdict *v)
 static size_t count_pauses(const struct gpu_idle *g, uint64_t span_ns)
 {
 	for (size_t i = 0; i < IDLE_LONGEST - 1; i++) {
-		uint64_t length = g->longest[i].length_ns;
+		uint64_t length = g->longest[i].own_ns;
 
 		if (length < PAUSE_MIN_NS || length < span_ns / 5)
 			return 0;
-		if (length / 3 >= g->longest[i + 1].length_ns)
+		if (length / 3 >= g->longest[i + 1].own_ns)
 			return i + 1;
 		span_ns -= length;
 	}
@@ -55,19 +58,22 @@ static void exclude_pauses(struct verdict *v, const struct gpu_idle *g)
 {
 	v->pauses = count_pauses(g, v->span_ns);
 	for (size_t i = 0; i < v->pauses; i++) {
-		v->pause_ns += g->longest[i].length_ns;
-		for (int part = 0; part < IDLE_PARTS; part++)
+		v->pause_ns += g->longest[i].own_ns;
+		for (int part = 0; part < IDLE_PART_MEASURING; part++)
 			v->part_ns[part] -= g->longest[i].part_ns[part];
 	}
 	v->span_ns -= v->pause_ns;
 }
 
+/* Measuring changes the pace: with more than a twentieth of the time, there is no result. */
 static void find_start_up(struct verdict *v, const struct gpu_idle *g)
 {
 	struct pace_pause pauses[IDLE_LONGEST];
 
+	if (v->part_ns[IDLE_PART_MEASURING] > v->span_ns / 20)
+		return;
 	for (size_t i = 0; i < v->pauses; i++)
-		pauses[i] = (struct pace_pause){ g->longest[i].start_ns, g->longest[i].length_ns };
+		pauses[i] = (struct pace_pause){ g->longest[i].start_ns, g->longest[i].own_ns };
 	v->pieces = g->pace.pieces;
 	v->start_up = pace_start_up(&g->pace, pauses, v->pauses);
 }
@@ -96,9 +102,14 @@ static struct verdict make_verdict(const struct report *r)
 	uint64_t calls = launches->kernel_calls.count + launches->graph_calls.count;
 
 	v.kind = v.untimed ? VERDICT_UNTIMED : VERDICT_NO_WORK;
-	if (!b || !g || !b->union_ns || v.untimed > v.work / 10 * 9)
+	if (!b || !g || v.untimed > v.work / 10 * 9)
 		return v;
-	v.span_ns = b->last_ns - b->first_ns;
+	if (!b->union_ns) {
+		v.kind = v.untimed < v.work ? VERDICT_INSTANT : v.kind;
+		return v;
+	}
+	v.span_ns = b->last_ns - b->first_ns - g->part_ns[IDLE_PART_MEASURING];
+	v.measured = measuring_count(&r->measuring, b->first_ns, b->last_ns);
 	v.busy_ns = b->union_ns;
 	v.exposed_copy_ns = b->copy_ns - b->overlap_ns;
 	memcpy(v.part_ns, g->part_ns, sizeof(v.part_ns));
@@ -123,6 +134,10 @@ static const struct {
 } texts[VERDICT_KINDS] = {
 	[VERDICT_NO_WORK] = { "no_work", "no GPU work", "", "" },
 	[VERDICT_UNTIMED] = { "untimed", "none", "", "" },
+	[VERDICT_INSTANT] = { "no_duration", "none", "", "" },
+	[VERDICT_MEASURED] = { "measured", "none: Pitot measured most of the time", "",
+			       "a recording without --engine, to see what the program itself "
+			       "waits for" },
 	[VERDICT_GPU] = { "gpu", "GPU-bound", "",
 			  "optimizing the kernels at the top of the list below" },
 	[VERDICT_LAUNCH] = { "launch", "launch-bound",
@@ -130,6 +145,12 @@ static const struct {
 			     "fewer, larger launches: CUDA graphs, fused kernels (torch.compile), "
 			     "larger batches",
 			     IDLE_PART_LAUNCH },
+	[VERDICT_CALL] = { "launch_call", "slow launch calls",
+			   "in launch calls during gaps of 100 us or more",
+			   "loading kernels before they are needed: a warm-up, "
+			   "CUDA_MODULE_LOADING=EAGER; `pitot report --by caller` and the launches "
+			   "below show where",
+			   IDLE_PART_CALL },
 	[VERDICT_COPY] = { "copy", "copy-bound",
 			   "copying while no kernel ran, or idle after a copy",
 			   "pinned memory, copies on a separate stream that overlap with kernels, "
@@ -170,6 +191,38 @@ const char *verdict_advice(unsigned kind)
 	return texts[kind].advice;
 }
 
+/* Appends what the time of the verdict excludes. Measuring for less than 1 % of it is no news. */
+static void add_exclusions(const struct verdict *v, struct strbuf *out)
+{
+	uint64_t measuring_ns = v->part_ns[IDLE_PART_MEASURING];
+	bool measuring = measuring_ns > v->span_ns / 100;
+
+	if (v->pauses)
+		sentence_add(out,
+			     WORDS(v->pauses == 1 ? ", excluding one pause of "
+						  : ", excluding pauses of "),
+			     DURATION(v->pause_ns));
+	if (measuring)
+		sentence_add(out, WORDS(v->pauses ? " and " : ", excluding "),
+			     DURATION(measuring_ns), WORDS(" of Pitot's measuring"));
+}
+
+static void add_measured(const struct verdict *v, struct strbuf *out)
+{
+	uint64_t measuring_ns = v->part_ns[IDLE_PART_MEASURING];
+	uint64_t rest_ns = v->span_ns + v->pause_ns;
+
+	if (v->measured)
+		sentence_add(out, COUNTED_AS(v->measured, "measurement"),
+			     WORDS(" by Pitot kept the GPU idle for "));
+	else
+		strbuf_adds(out, "Pitot's set-up kept the GPU idle for ");
+	sentence_add(out, DURATION(measuring_ns), WORDS(" of the "),
+		     DURATION(measuring_ns + rest_ns),
+		     WORDS(" from the first to the last GPU work; the other "), DURATION(rest_ns),
+		     WORDS(" are too little for a verdict"));
+}
+
 void verdict_sentence(const struct verdict *v, struct strbuf *out)
 {
 	if (v->kind == VERDICT_NO_WORK) {
@@ -182,14 +235,19 @@ void verdict_sentence(const struct verdict *v, struct strbuf *out)
 			     WORDS(" have no times, so it is unknown what the GPUs waited for"));
 		return;
 	}
+	if (v->kind == VERDICT_INSTANT) {
+		sentence_add(out, COUNTED_AS(v->work - v->untimed, "GPU operation"),
+			     WORDS(" of 0 ns, so it is unknown what the GPUs waited for"));
+		return;
+	}
+	if (v->kind == VERDICT_MEASURED) {
+		add_measured(v, out);
+		return;
+	}
 	strbuf_addf(out, "GPU %zu utilization ", v->gpu);
 	sentence_add(out, PERCENT(v->busy_ns, v->span_ns), WORDS(" over "), DURATION(v->span_ns),
 		     WORDS(" (first to last GPU work"));
-	if (v->pauses)
-		sentence_add(out,
-			     WORDS(v->pauses == 1 ? ", excluding one pause of "
-						  : ", excluding pauses of "),
-			     DURATION(v->pause_ns));
+	add_exclusions(v, out);
 	strbuf_addc(out, ')');
 	if (!*texts[v->kind].why)
 		return;

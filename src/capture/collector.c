@@ -15,6 +15,7 @@
 #include "capture/capability_notes.h"
 #include "base/helper_thread.h"
 #include "capture/log.h"
+#include "capture/own_work.h"
 #include "capture/park.h"
 #include "capture/process_exit.h"
 #include "capture/session.h"
@@ -274,6 +275,7 @@ static int seal(uint64_t now)
 	FOR_EACH_SOURCE (s)
 		if ((*s)->periodic)
 			(*s)->periodic(self.w, self.last_seal_ns, now);
+	own_work_write(self.w, self.last_seal_ns, now);
 	capability_notes_write(self.w);
 	if (now - self.last_names_ns >= REREAD_NAMES_NS)
 		reread_thread_names(now);

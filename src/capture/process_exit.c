@@ -16,6 +16,7 @@
 #include "capture/capability_notes.h"
 #include "capture/collector.h"
 #include "base/helper_thread.h"
+#include "capture/own_work.h"
 #include "capture/park.h"
 #include "capture/perfetto_live.h"
 #include "capture/session.h"
@@ -199,6 +200,7 @@ static void after_fork_in_child(void)
 	helper_threads_after_fork();
 	rings_after_fork();
 	capability_notes_after_fork();
+	own_work_after_fork();
 	installed_in = getpid();
 }
 

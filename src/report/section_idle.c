@@ -16,6 +16,7 @@ static const char *const cause_texts[IDLE_CAUSES] = {
 	[IDLE_CALL] = "in another CUDA call",
 	[IDLE_QUEUED] = "launched, not started yet",
 	[IDLE_UNKNOWN] = "launch not recorded",
+	[IDLE_MEASURING] = "delayed by Pitot's measuring",
 };
 
 /* Only --api all records allocations, module loading and other calls, so only then it is known. */
@@ -78,7 +79,7 @@ static void print(const struct report_view *v)
 		RIGHT("share"),
 	};
 	const struct report *r = v->report;
-	const struct gpu_idle *g = r->verdicts->whole.kind <= VERDICT_UNTIMED
+	const struct gpu_idle *g = r->verdicts->whole.kind < VERDICT_MEASURED
 					   ? NULL
 					   : &r->idle->gpus[r->verdicts->whole.gpu];
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;

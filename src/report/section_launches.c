@@ -16,6 +16,7 @@ static const struct field thread_fields[] = {
 static const struct field fields[] = {
 	FIELD("kernel_calls", "kernel launch call", STATS, LAUNCHES(kernel_calls)),
 	FIELD("graph_calls", "graph launch call", STATS, LAUNCHES(graph_calls)),
+	FIELD("measured_calls", "launch call measured by Pitot", STATS, LAUNCHES(measured_calls)),
 	FIELD("queue_delay", "queue delay", STATS, LAUNCHES(delay)),
 	FIELD("started_in_call", NULL, COUNT, LAUNCHES(in_call)),
 	FIELD("started_before_call", NULL, COUNT, LAUNCHES(before_call)),
@@ -28,7 +29,8 @@ static bool is_shown(const struct report_view *v)
 {
 	const struct launches *l = v->report->launches;
 
-	return l->kernel_calls.count + l->graph_calls.count + l->failed > 0;
+	return l->kernel_calls.count + l->graph_calls.count + l->measured_calls.count + l->failed >
+	       0;
 }
 
 /* Appends ", 12 text"; nothing for 0. */
@@ -41,7 +43,7 @@ static void add_count(struct strbuf *out, uint64_t count, const char *text)
 static void add_remark(const struct report_view *v, struct strbuf *out)
 {
 	const struct launches *l = v->report->launches;
-	uint64_t calls = l->kernel_calls.count + l->graph_calls.count,
+	uint64_t calls = l->kernel_calls.count + l->graph_calls.count + l->measured_calls.count,
 		 window = v->report->end_ns - v->report->start_ns;
 
 	if (window)

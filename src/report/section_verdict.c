@@ -204,21 +204,6 @@ static void print_no_gpu(const struct report_view *v)
 	report_labelled(v, STYLE_YELLOW, "GPU", strbuf_text(&line));
 }
 
-/* Warns if replays took at least 1/20 of the time, because they then cause most of the gaps. */
-static void print_replays(const struct report_view *v)
-{
-	const struct cost_sum *c = &v->report->cost->kinds[cost_kind_replay];
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-
-	if (c->total_ns * 20 < v->report->end_ns - v->report->start_ns || !c->total_ns)
-		return;
-	sentence_add(&text, COUNTED_AS(c->count, "measurement"),
-		     WORDS(" of hardware counters, or with patched code, took "),
-		     DURATION(c->total_ns),
-		     WORDS(" in total: most of the GPU idle time below comes from that"));
-	report_labelled(v, STYLE_YELLOW, "replay", strbuf_text(&text));
-}
-
 /* Losses of an unknown number of events, and how each limits the figures. */
 static const struct {
 	enum loss_reason reason;
@@ -324,7 +309,6 @@ static void print_warnings(const struct report_view *v)
 	print_part_losses(v, loss.length > 0);
 	print_processes(v);
 	print_untimed(v);
-	print_replays(v);
 }
 
 static void print(const struct report_view *v)
@@ -390,9 +374,15 @@ static const struct field work_fields[] = {
 	FIELD("exposed_copy_ns", NULL, NS, WHOLE_VERDICT(exposed_copy_ns)),
 	FIELD("pauses", NULL, COUNT, WHOLE_VERDICT(pauses)),
 	FIELD("pause_ns", NULL, NS, WHOLE_VERDICT(pause_ns)),
+	FIELD("measured", NULL, COUNT, WHOLE_VERDICT(measured)),
+	FIELD("measuring_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_MEASURING])),
+	FIELD("launches", NULL, COUNT, WHOLE_VERDICT(launches)),
+	FIELD("launch_mean_ns", NULL, NS, WHOLE_VERDICT(launch_mean_ns)),
+	FIELD("synchronizing_calls", NULL, COUNT, WHOLE_VERDICT(sync_calls)),
 	FIELD("synchronize_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_SYNC])),
 	FIELD("copy_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_COPY])),
 	FIELD("launch_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_LAUNCH])),
+	FIELD("launch_call_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_CALL])),
 	FIELD("latency_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_LATENCY])),
 	FIELD("host_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_HOST])),
 	FIELD("unknown_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_UNKNOWN])),

@@ -34,6 +34,7 @@
 #include "capture/engines/range_turns.h"
 #include "capture/engines/stream_captures.h"
 #include "capture/nvtx/nvtx_choice.h"
+#include "capture/own_work.h"
 #include "format/rows.h"
 
 #define FAILURES_MAX 3u /* in a row, until the engine refuses */
@@ -75,8 +76,8 @@ static struct {
 	unsigned failures;
 
 	_Atomic(CUcontext) abandoned[ABANDONED_MAX]; /* destroyed while another thread measured */
-	/* Counts and durations since their last rows. */
-	atomic_uint_fast64_t setups, setup_ns, replays, replay_ns, unmeasured, lost;
+	/* Counts since their last rows. */
+	atomic_uint_fast64_t unmeasured, lost;
 
 	/* Used by the collector only: */
 	struct map numbers; /* ids of metrics in this recording, by address */
@@ -129,12 +130,6 @@ bool launch_engine_failed(const struct cupti *cupti, const char *function, int r
 			     self.failures == 1 ? "" : "es one after the other",
 			     result == CUPTI_ERROR_OUT_OF_MEMORY ? advice_without_memory() : "");
 	return true;
-}
-
-void launch_engine_count_setup(uint64_t ns)
-{
-	atomic_fetch_add(&self.setups, 1);
-	atomic_fetch_add(&self.setup_ns, ns);
 }
 
 void launch_engine_count_pass(void)
@@ -297,12 +292,6 @@ void launch_engine_enter(const CUpti_CallbackData *data, const char *function, b
 	atomic_fetch_sub(&self.inside, 1);
 }
 
-static void count_replay(uint64_t since_ns)
-{
-	atomic_fetch_add(&self.replays, 1);
-	atomic_fetch_add(&self.replay_ns, clock_monotonic_ns() - since_ns);
-}
-
 void launch_engine_exit(const CUpti_CallbackData *data)
 {
 	const struct cupti *cupti = atomic_load(&self.cupti);
@@ -328,7 +317,7 @@ void launch_engine_exit(const CUpti_CallbackData *data)
 		launch_gate_use(false);
 	}
 	calling = false;
-	count_replay(self.begun_ns);
+	own_work_add(cost_kind_replay, self.begun_ns, 1);
 	launch_claim_release();
 }
 
@@ -366,7 +355,7 @@ bool launch_engine_start(const struct cupti *cupti, CUcontext context,
 	bool started = range && start_measuring(cupti, context, 0, range);
 
 	if (started)
-		count_replay(self.begun_ns);
+		own_work_add(cost_kind_replay, self.begun_ns, 1);
 	else
 		launch_claim_release();
 	calling = false;
@@ -384,7 +373,7 @@ void launch_engine_stop(bool valid)
 	if (cupti && !api_calls_fatal())
 		stop_measuring(cupti, valid);
 	calling = false;
-	atomic_fetch_add(&self.replay_ns, clock_monotonic_ns() - self.ended_ns);
+	own_work_add(cost_kind_replay, self.ended_ns, 0);
 	launch_claim_release();
 }
 
@@ -720,10 +709,6 @@ bool launch_engine_has_patched(uint32_t correlation, uint64_t began_ns)
 static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 {
 	(void)since_ns;
-	rows_cost(w, cost_kind_setup, self.since_ns, now, atomic_exchange(&self.setups, 0),
-		  atomic_exchange(&self.setup_ns, 0));
-	rows_cost(w, cost_kind_replay, self.since_ns, now, atomic_exchange(&self.replays, 0),
-		  atomic_exchange(&self.replay_ns, 0));
 	rows_loss(w, loss_reason_unmeasured, atomic_exchange(&self.unmeasured, 0), self.since_ns,
 		  now,
 		  "launches at the same time as another one or as the capture of a graph, or whose "

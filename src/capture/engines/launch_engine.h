@@ -102,7 +102,6 @@ __attribute__((format(printf, 1, 2))) void launch_engine_refuse(const char *form
  * engine refuses, and true is returned.
  */
 bool launch_engine_failed(const struct cupti *cupti, const char *function, int result, bool last);
-void launch_engine_count_setup(uint64_t ns);
 void launch_engine_count_unmeasured(void);
 /* Counts a pass of a range that needs further passes as a success. */
 void launch_engine_count_pass(void);

@@ -12,6 +12,7 @@
 #include "capture/engines/calls_inside.h"
 #include "capture/engines/pc_context.h"
 #include "capture/engines/pc_names.h"
+#include "capture/own_work.h"
 #include "capture/pause.h"
 
 #define CONTEXTS_MAX 32u
@@ -39,7 +40,7 @@ static struct slot {
 
 static atomic_uint reading; /* readings in progress */
 static uint64_t held_since_ns; /* start of a delay of readings; 0: none. Reading thread */
-static atomic_uint_fast64_t setups, setup_ns, full, beyond;
+static atomic_uint_fast64_t full, beyond;
 
 static bool claim(struct slot *s)
 {
@@ -152,8 +153,7 @@ static CUptiResult start(struct slot *s, const struct cupti *cupti, unsigned exp
 	if (result != CUPTI_SUCCESS)
 		return result;
 	s->setup_ns = clock_monotonic_ns() - begun;
-	atomic_fetch_add(&setups, 1);
-	atomic_fetch_add(&setup_ns, s->setup_ns);
+	own_work_add(cost_kind_setup, begun, 1);
 	note(s);
 	return result;
 }
@@ -341,8 +341,7 @@ void pc_contexts_note(void)
 
 struct pc_counts pc_contexts_counts(void)
 {
-	return (struct pc_counts){ atomic_load(&setups), atomic_load(&setup_ns), atomic_load(&full),
-				   atomic_load(&beyond) };
+	return (struct pc_counts){ atomic_load(&full), atomic_load(&beyond) };
 }
 
 void pc_contexts_after_fork(void)
@@ -353,8 +352,6 @@ void pc_contexts_after_fork(void)
 	calls_forget(CALLS_LOADING);
 	atomic_store(&reading, 0);
 	held_since_ns = 0;
-	atomic_store(&setups, 0);
-	atomic_store(&setup_ns, 0);
 	atomic_store(&full, 0);
 	atomic_store(&beyond, 0);
 }

@@ -12,7 +12,6 @@
 #include "capture/cuda/vendor.h"
 
 struct pc_counts {
-	uint64_t setups, setup_ns;
 	uint64_t full; /* times that the GPU's buffer was full in a window */
 	uint64_t beyond; /* contexts beyond the limit; they are not sampled */
 };

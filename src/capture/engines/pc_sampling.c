@@ -310,10 +310,6 @@ static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 	struct pc_counts counts = pc_contexts_counts();
 
 	(void)since_ns;
-	rows_cost(w, cost_kind_setup, self.since_ns, now, counts.setups - self.reported.setups,
-		  counts.setup_ns - self.reported.setup_ns);
-	self.reported.setups = counts.setups;
-	self.reported.setup_ns = counts.setup_ns;
 	rows_loss_more(w, loss_reason_cupti_dropped, counts.full, &self.reported.full,
 		       self.since_ns, now,
 		       "times that the GPU's buffer of PC samples was full and gave none: a larger "

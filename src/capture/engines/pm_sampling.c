@@ -36,6 +36,7 @@
 #include "capture/cuda/devices.h"
 #include "capture/engines/engine_metrics.h"
 #include "capture/log.h"
+#include "capture/own_work.h"
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
 #include "system/metrics.h"
@@ -79,7 +80,7 @@ static struct {
 	/* Owned by the vendor thread: */
 	struct sampled_device devices[DEVICES_MAX];
 	struct engine_metrics metrics[ENGINE_METRICS_MAX];
-	atomic_uint_fast64_t setups, setup_ns, lost; /* `lost` samples; since the last rows */
+	atomic_uint_fast64_t lost; /* samples, since the last rows */
 
 	/* Owned by the collector: */
 	uint32_t counters[METRICS]; /* ids by metric in this recording; 0: none yet */
@@ -182,8 +183,7 @@ static void open_device(struct sampled_device *d, const struct cupti *cupti, uns
 	d->refused = e.code;
 	if (e.code)
 		refuse(e.text);
-	atomic_fetch_add(&self.setups, 1);
-	atomic_fetch_add(&self.setup_ns, clock_monotonic_ns() - begun);
+	own_work_add(cost_kind_setup, begun, 1);
 }
 
 static void stop_device(struct sampled_device *d, const struct cupti *cupti)
@@ -492,8 +492,6 @@ static uint64_t on_sample(struct writer *w, const struct ring *r, uint64_t posit
 static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 {
 	(void)since_ns;
-	rows_cost(w, cost_kind_setup, self.since_ns, now, atomic_exchange(&self.setups, 0),
-		  atomic_exchange(&self.setup_ns, 0));
 	rows_loss(w, loss_reason_cupti_dropped, atomic_exchange(&self.lost, 0), self.since_ns, now,
 		  "samples of hardware counters that the GPU's buffer had no room for: a longer "
 		  "--pm-interval helps");

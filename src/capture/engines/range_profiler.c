@@ -21,6 +21,7 @@
 #include "capture/engines/replay_memory.h"
 #include "capture/log.h"
 #include "capture/nvtx/nvtx_event.h"
+#include "capture/own_work.h"
 #include "format/rows.h"
 
 #define ENGINE "range-profiler"
@@ -81,7 +82,7 @@ static struct range_context *open_context(const struct cupti *cupti, CUcontext h
 				     engine_advice((CUptiResult)result));
 		return NULL;
 	}
-	launch_engine_count_setup(clock_monotonic_ns() - begun);
+	own_work_add(cost_kind_setup, begun, 1);
 	return c;
 }
 

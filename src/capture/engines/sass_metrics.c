@@ -28,6 +28,7 @@
 #include "capture/engines/launch_gate.h"
 #include "capture/engines/pc_cubins.h"
 #include "capture/engines/pc_readings.h"
+#include "capture/own_work.h"
 #include "format/rows.h"
 
 #define ENGINE "sass-metrics"
@@ -183,7 +184,7 @@ static const struct device *find_device(const struct cupti *cupti, CUcontext con
 	d = &self.devices[MIN(index, DEVICES_MAX - 1)];
 	if (!d->is_made) {
 		d->is_made = configure(d, cupti, index);
-		launch_engine_count_setup(clock_monotonic_ns() - begun);
+		own_work_add(cost_kind_setup, begun, 1);
 	}
 	if (d->is_made && d->session != launch_engine_session())
 		note(d, index);

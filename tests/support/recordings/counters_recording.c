@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "format/rows.h"
 #include "support/make_recording.h"
 #include "support/recordings/recordings.h"
 
@@ -45,6 +44,14 @@ static void launch(struct maker *m, uint32_t config, uint64_t correlation, uint6
 	maker_kernel(m, config, 7, at + 10 * US, at + (10 + us) * US, correlation);
 }
 
+/* It was measured for so long before its call returned. */
+static void replayed(struct maker *m, uint64_t correlation, uint64_t us)
+{
+	uint64_t at = START + correlation * 1000 * US + 4 * US;
+
+	maker_cost(m, cost_kind_replay, at - us * US, at, 1, us * US);
+}
+
 static struct maker *begin(const char *folder, uint32_t pid)
 {
 	struct maker *m = maker_begin(folder, pid, START, "./app");
@@ -67,6 +74,7 @@ void recording_counters(const char *folder)
 		 copy = maker_config(m, "copy", 8, 128);
 
 	for (uint64_t i = 0; i < 3; i++) {
+		replayed(m, 1 + i, 600);
 		launch(m, gemm, 1 + i, gemms[i].us);
 		value(m, 1 + i, TIME, (double)gemms[i].us * 900);
 		value(m, 1 + i, BYTES, gemms[i].bytes);
@@ -75,11 +83,10 @@ void recording_counters(const char *folder)
 	launch(m, gemm, 4, 50); /* not measured */
 	maker_kernel(m, gemm, 7, START + 3900 * US, START + 3950 * US,
 		     2); /* another record of a measured launch */
+	replayed(m, 5, 900);
 	launch(m, copy, 5, 20);
 	value(m, 5, TIME, 18000);
 	value(m, 77, TIME, 1); /* a launch whose kernel is not in the recording */
-	rows_cost(m->writer, cost_kind_replay, START, START + 5000 * US, 3, 4000 * US);
-	rows_cost(m->writer, cost_kind_replay, START + 5000 * US, START + 9000 * US, 1, 500 * US);
 	maker_close(m, START + 20000 * US);
 
 	m = begin(folder, 200);

@@ -94,7 +94,8 @@ static void each_nanosecond_has_one_cause(void **state)
 	assert_int_equal(g->after_sync, 1);
 	assert_int_equal(g->part_ns[IDLE_PART_SYNC], 2000);
 	assert_int_equal(g->part_ns[IDLE_PART_LATENCY], 19000);
-	assert_int_equal(g->part_ns[IDLE_PART_LAUNCH], 500 + 700 + 1000);
+	assert_int_equal(g->part_ns[IDLE_PART_LAUNCH], 500 + 700);
+	assert_int_equal(g->part_ns[IDLE_PART_CALL], 1000);
 	assert_int_equal(g->part_ns[IDLE_PART_HOST], 201000);
 	assert_int_equal(g->part_ns[IDLE_PART_UNKNOWN], 1000);
 	analyzed_release(&a);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "report_fixture.h"
 
 /*
@@ -25,10 +26,11 @@ static void check(const char *folder, step_function *step, enum verdict_kind exp
 	assert_string_equal(verdict_name(a.report.verdicts->whole.kind), verdict_name(expected));
 	verdict_sentence(&a.report.verdicts->whole, &text);
 	assert_false(text.failed);
-	assert_non_null(strstr(strbuf_text(&text), expected == VERDICT_NO_WORK ? "no GPU work"
-						   : expected == VERDICT_UNTIMED
-							   ? "91 of 100 GPU operations have no"
-							   : "GPU 0 utilization"));
+	assert_non_null(strstr(strbuf_text(&text),
+			       expected == VERDICT_NO_WORK   ? "no GPU work"
+			       : expected == VERDICT_UNTIMED ? "91 of 100 GPU operations have no"
+			       : expected == VERDICT_INSTANT ? "100 GPU operations of 0 ns"
+							     : "GPU 0 utilization"));
 	strbuf_release(&text);
 	analyzed_release(&a);
 }
@@ -269,6 +271,122 @@ static void many_untimed(void **state)
 	check(*state, nine_of_ten, VERDICT_LAUNCH);
 }
 
+/* Kernels of 0 ns, as in traces whose clock is coarse. */
+static uint64_t without_length(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
+{
+	maker_call(m, MAKER_LAUNCH, 10, now, now + 2000, n);
+	maker_kernel(m, kernel, 7, now + 4000, now + 4000, n);
+	return now + 6000;
+}
+
+static void all_work_lasts_0_ns(void **state)
+{
+	check(*state, without_length, VERDICT_INSTANT);
+}
+
+/* Every launch call takes a millisecond. */
+static uint64_t long_calls(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
+{
+	maker_call(m, MAKER_LAUNCH, 10, now, now + 1000000, n);
+	maker_kernel(m, kernel, 7, now + 1000000, now + 1002000, n);
+	return now + 1010000;
+}
+
+static void slow_launch_calls(void **state)
+{
+	check(*state, long_calls, VERDICT_CALL);
+}
+
+#define MEASURED_NS 20000
+
+/* As one_by_one, but Pitot measures every tenth launch, whose call lasts accordingly. */
+static uint64_t some_measured(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
+{
+	if (n % 10 != 5)
+		return one_by_one(m, kernel, now, n);
+	maker_cost(m, cost_kind_replay, now - 100, now + MEASURED_NS, 1, MEASURED_NS + 100);
+	maker_call(m, MAKER_LAUNCH, 10, now, now + MEASURED_NS, n);
+	maker_kernel(m, kernel, 7, 0, 0, n);
+	return now + MEASURED_NS;
+}
+
+static void check_parts(const struct verdict *v, uint64_t whole_ns)
+{
+	uint64_t parts = 0;
+
+	for (int part = 0; part < IDLE_PARTS; part++)
+		parts += v->part_ns[part];
+	assert_int_equal(parts + v->busy_ns, whole_ns);
+	assert_int_equal(v->span_ns + v->pause_ns + v->part_ns[IDLE_PART_MEASURING], whole_ns);
+}
+
+static void measuring_is_excluded(void **state)
+{
+	const uint64_t whole_ns = 90 * 6000 + 10 * MEASURED_NS - 4000;
+	struct maker *m = begin(*state, 100);
+	uint32_t kernel = maker_config(m, "k", 1, 32);
+	struct strbuf text = STRBUF_INIT;
+	const struct verdict *v;
+	struct analyzed a;
+	uint64_t now = 1000;
+
+	for (uint64_t n = 1; n <= 100; n++)
+		now = some_measured(m, kernel, now, n);
+	maker_close(m, now);
+	analyze(&a, *state, EVERYTHING);
+	v = &a.report.verdicts->whole;
+	check_parts(v, whole_ns);
+	assert_int_equal(v->kind, VERDICT_LAUNCH);
+	assert_int_equal(v->part_ns[IDLE_PART_MEASURING], 10 * MEASURED_NS);
+	assert_int_equal(v->measured, 10);
+	assert_int_equal(v->launches, 90);
+	assert_int_equal(v->launch_mean_ns, 2000);
+	assert_int_equal(a.report.launches->measured_calls.count, 10);
+	assert_int_equal(a.report.launches->kernel_calls.max_ns, 2000);
+	verdict_sentence(v, &text);
+	assert_non_null(strstr(strbuf_text(&text), "excluding 200 us of Pitot's measuring"));
+	strbuf_release(&text);
+	analyzed_release(&a);
+}
+
+/* A recording whose cost rows are sums: the kernels without times say which calls it was. */
+static uint64_t replayed(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
+{
+	if (n == 1)
+		maker_cost(m, cost_kind_replay, 0, NS_PER_S, 20, NS_PER_MS);
+	if (n % 5 != 2)
+		return one_by_one(m, kernel, now, n);
+	maker_call(m, MAKER_LAUNCH, 10, now, now + NS_PER_MS, n);
+	maker_kernel(m, kernel, 7, 0, 0, n);
+	return now + NS_PER_MS;
+}
+
+static void no_verdict_when_pitot_measured_most_of_the_time(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	uint32_t kernel = maker_config(m, "k", 1, 32);
+	struct strbuf text = STRBUF_INIT;
+	const struct verdict *v;
+	struct analyzed a;
+	uint64_t now = 1000;
+
+	for (uint64_t n = 1; n <= 100; n++)
+		now = replayed(m, kernel, now, n);
+	maker_close(m, now);
+	analyze(&a, *state, EVERYTHING);
+	v = &a.report.verdicts->whole;
+	check_parts(v, 80 * 6000 + 20 * NS_PER_MS - 4000);
+	assert_int_equal(v->kind, VERDICT_MEASURED);
+	assert_int_equal(v->start_up.pieces, 0);
+	verdict_sentence(v, &text);
+	assert_string_equal(strbuf_text(&text),
+			    "20 measurements by Pitot kept the GPU idle for 20.0 ms of the 20.5 ms "
+			    "from the first to the last GPU work; the other 476 us are too little "
+			    "for a verdict");
+	strbuf_release(&text);
+	analyzed_release(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -287,6 +405,10 @@ int main(void)
 		folder_test(no_work),
 		folder_test(mostly_untimed),
 		folder_test(many_untimed),
+		folder_test(all_work_lasts_0_ns),
+		folder_test(slow_launch_calls),
+		folder_test(measuring_is_excluded),
+		folder_test(no_verdict_when_pitot_measured_most_of_the_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
