@@ -41,7 +41,7 @@ twice() {
 
 # torch.profiler with a schedule, twice in one process: alone, and together with Pitot. It must see the same kernels.
 share() {
-	for way in alone keep share yield; do
+	for way in alone keep share; do
 		command=(python3 bench/workloads/own_profiler.py "$folder/own-$way.json")
 		if [ $way != alone ]; then
 			command=("$build/pitot" record -q -o "$folder/own-$way.pitot" --own-profiler $way -- "${command[@]}")
@@ -49,11 +49,8 @@ share() {
 		timeout 120 "${command[@]}" >"$folder/out" 2>"$folder/err"
 		echo "torch.profiler $way: status $?, $(tail -1 "$folder/out") $(tail -1 "$folder/err")"
 	done
-	for way in share yield; do
-		"$build/pitot" view --json "$folder/own-$way.pitot" capability | grep own_profiler
-	done
-	"$build/pitot" view --json "$folder/own-yield.pitot" loss
-	for way in keep share yield; do
+	"$build/pitot" view --json "$folder/own-share.pitot" capability | grep own_profiler
+	for way in keep share; do
 		"$build/pitot" report --json -q "$folder/own-$way.pitot" | python3 -c "import json, sys; r = json.load(sys.stdin); print('$way', 'recorded kernels', sum(g['busy']['kernels']['count'] for g in r['gpus']))"
 	done
 }

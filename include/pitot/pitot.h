@@ -56,11 +56,7 @@ enum pitot_stacks {
 };
 enum pitot_system { PITOT_SYSTEM_BASIC = 1, PITOT_SYSTEM_ALL };
 enum pitot_measure { PITOT_MEASURE_KERNEL = 1, PITOT_MEASURE_GRAPH, PITOT_MEASURE_RANGE };
-enum pitot_own_profiler {
-	PITOT_OWN_PROFILER_KEEP = 1,
-	PITOT_OWN_PROFILER_SHARE,
-	PITOT_OWN_PROFILER_YIELD
-};
+enum pitot_own_profiler { PITOT_OWN_PROFILER_KEEP = 1, PITOT_OWN_PROFILER_SHARE };
 
 /* Means "none" for a time or a size, because 0 means "not given". */
 #define PITOT_NONE UINT64_MAX

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         sync: Optional[bool]
         memory: Optional[bool]
         counters_ns: Optional[int]
-        own_profiler: Optional[Literal["keep", "share", "yield"]]
+        own_profiler: Optional[Literal["keep", "share"]]
         system: Optional[Literal["basic", "all"]]
         max_bytes: Optional[int]
         pc_period: Optional[int]

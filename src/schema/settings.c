@@ -25,10 +25,9 @@ const char *const setting_stacks_names[] = { [SETTING_STACKS_NONE] = "none",
 					     [SETTING_STACKS_PYTHON] = "python",
 					     [SETTING_STACKS_ALL] = "all",
 					     NULL };
-const char *const setting_own_profiler_names[] = { [SETTING_OWN_PROFILER_KEEP] = "keep",
-						   [SETTING_OWN_PROFILER_SHARE] = "share",
-						   [SETTING_OWN_PROFILER_YIELD] = "yield",
-						   NULL };
+const char *const setting_own_profiler_names[] = {
+	[SETTING_OWN_PROFILER_KEEP] = "keep", [SETTING_OWN_PROFILER_SHARE] = "share", NULL
+};
 const char *const setting_measure_names[] = { [SETTING_MEASURE_KERNEL] = "kernel",
 					      [SETTING_MEASURE_GRAPH] = "graph",
 					      [SETTING_MEASURE_RANGE] = "range",

@@ -33,7 +33,7 @@ enum {
 enum { SETTING_GRAPHS_LAUNCH, SETTING_GRAPHS_AUTO, SETTING_GRAPHS_NODE };
 enum { SETTING_API_LAUNCHES, SETTING_API_ALL };
 enum { SETTING_STACKS_NONE, SETTING_STACKS_NATIVE, SETTING_STACKS_PYTHON, SETTING_STACKS_ALL };
-enum { SETTING_OWN_PROFILER_KEEP, SETTING_OWN_PROFILER_SHARE, SETTING_OWN_PROFILER_YIELD };
+enum { SETTING_OWN_PROFILER_KEEP, SETTING_OWN_PROFILER_SHARE };
 enum { SETTING_SYSTEM_BASIC, SETTING_SYSTEM_ALL };
 enum { SETTING_MEASURE_KERNEL, SETTING_MEASURE_GRAPH, SETTING_MEASURE_RANGE };
 enum { SETTING_PRELOAD_NONE, SETTING_PRELOAD_PYTHON, SETTING_PRELOAD_ALL };
@@ -85,8 +85,8 @@ enum setting_join {
 	S(counters_ns, DURATION, LEAST, 500 * NS_PER_MS, .name = "counters", .argument = "TIME", .bare = "500ms", .negatable = true, \
 	  .help = "interval between readings of the GPUs' utilization, clocks, power and memory (default 500ms)")      \
 	S(own_profiler, ENUM, MOST, SETTING_OWN_PROFILER_SHARE, .name = "own-profiler", .choices = setting_own_profiler_names, \
-	  .help = "if the command uses CUPTI itself, as torch.profiler does: share CUPTI with it, yield CUPTI to it while it is " \
-		  "active, or keep CUPTI from it (default share)")                                                                            \
+	  .help = "if the command uses CUPTI itself, as torch.profiler does: share CUPTI with it, or keep CUPTI from it " \
+		  "(default share)")                                                                            \
 	S(system, ENUM, MOST, SETTING_SYSTEM_BASIC, .name = "system", .choices = setting_system_names,                       \
 	  .help = "what --counters reads: basic (cheap), or all: also the machine, and links, errors and unit utilization of GPUs (default basic)") \
 	S(max_bytes, SIZE, OWN, 0, .name = "max-size", .argument = "SIZE",                                                  \

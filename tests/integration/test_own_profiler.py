@@ -244,30 +244,25 @@ def test_the_second_version_of_a_subscription(rude, rows):
 
 
 @pytest.mark.parametrize("how", ["threads", "silent", "buffers", "again", "fork"])
-@pytest.mark.parametrize("way", ["share", "yield"])
-def test_it_is_answered_as_by_cupti(rude, rows, environment, how, way):
-    """And the recording has what it has without it, but for gaps."""
+def test_it_is_answered_as_by_cupti(rude, rows, environment, how):
+    """And the recording has what it has without it."""
     environment["ASAN_OPTIONS"] = "detect_leaks=0"
     alone, _ = rude(how, "launch", None)
-    beside, recording = rude(how, "launch", f"own_profiler={way}")
+    beside, recording = rude(how, "launch", "own_profiler=share")
     (_, strays), *kernels = beside[-3:]
     assert beside[:-3] == alone[:-3]
-    assert strays == 0 or way == "yield"
+    assert strays == 0
     assert sum(count for _, count in kernels) == sum(count for _, count in alone[-2:]) or how == "silent"
     kernels = len({row["correlation"] for row in rows(recording, "kernel")})
-    assert kernels == 7000 if way == "share" else 0 < kernels <= 7000
+    assert kernels == 7000
 
 
-# --- --own-profiler yield ---
+# --- a client that was first ---
 
 def gaps(rows, recording):
-    return gaps_of(rows(recording, "loss"))
-
-
-def gaps_of(losses):
     """A gap that lasts has several rows, each from where the one before it ends."""
     found = []
-    for row in losses:
+    for row in rows(recording, "loss"):
         if row["reason"] == "own_profiler":
             assert row["count"] == 0 and row["end_ns"] > row["start_ns"]
             if found and found[-1]["pid"] == row["pid"] and found[-1]["end_ns"] == row["start_ns"]:
@@ -276,118 +271,18 @@ def gaps_of(losses):
     return found
 
 
-def kernels_of(sessions):
-    return [int(key[1]) for got in sessions.values() for key in got if key[0] == "kernel"]
-
-
-def words_of(rows, recording):
-    return [(row["asked"], row["reason"]) for row in rows(recording, "capability") if row["name"] == "own_profiler"]
-
-
-@pytest.mark.parametrize("late", [False, True], ids=["early", "late"])
-@pytest.mark.parametrize("kind", ["linked", "lazy", "dlsym"])
-def test_yield_leaves_cupti_to_the_client(client, rows, kind, late):
-    """It gets what it gets alone; nothing of its time is in the recording, and what is before and after is."""
-    alone, starts, _ = client("linked", "launch", None)
-    yielded, own_starts, recording = client(kind, "launch", "own_profiler=yield", late=late)
-    assert yielded == alone
-    assert starts == own_starts  # nothing is between the client and CUPTI: not one conversion of a time
-    recorded = [row["correlation"] for row in rows(recording, "kernel")]
-    assert len(recorded) == len(set(recorded)) >= 1000 and not set(recorded) & set(kernels_of(yielded))
-    spans = [(row["start_ns"], row["end_ns"]) for row in gaps(rows, recording)]
-    assert spans
-    for row in rows(recording, "kernel"):
-        assert not any(start < row["start_ns"] < end for start, end in spans)
-    said = words_of(rows, recording)
-    assert said[0] == ("yield", "another client has CUPTI to itself: nothing is recorded of the GPU until it is done")
-    assert said[-1][0] == "yield" and "the program's own profiler used CUPTI for" in said[-1][1]
-
-
-def test_yield_twice(client, environment, rows, pitot):
-    """Between the two windows all is recorded: 3000 launches without the client, 2000 in each of its sessions."""
-    environment["OWN_CLIENT_PAUSE"] = "600"
-    sessions, _, recording = client("linked", "launch", "own_profiler=yield")
-    assert len(kernels_of(sessions)) == 4000
-    first, second = gaps(rows, recording)
-    assert first["end_ns"] <= second["start_ns"]
-    recorded = rows(recording, "kernel")
-    between = [row for row in recorded if first["end_ns"] <= row["start_ns"] <= second["start_ns"]]
-    assert len(between) >= 400
-    calls = {row["correlation"] for row in rows(recording, "api_call")}
-    assert {row["correlation"] for row in recorded} <= calls
-    assert {(row["id"], row["device"]) for row in rows(recording, "context")} == {(1, 0)}
-    assert {row["context"] for row in rows(recording, "stream")} == {1}
-    assert not [row for row in rows(recording, "loss") if row["reason"] not in ("own_profiler", "late_start")]
-    text = pitot("report", recording).stdout
-    assert text.count("the program's own profiler used CUPTI for") == 1 and "in 2 windows: no GPU work was recorded" in text
-
-
-def test_yield_without_a_client(client, record, rows):
-    recording = record("launch", "own_profiler=yield")
-    assert len(rows(recording, "kernel")) == 7000 and not gaps(rows, recording)
-    assert words_of(rows, recording) == [("yield", "no other client of CUPTI")]
-
-
-def test_the_end_of_record_says_that_it_yielded(pitot, player, build, source, environment, tmp_path):
-    environment.update(OWN_CLIENT_OUT=str(tmp_path / "out"), OWN_CLIENT_SYNC=TAPES["launch"], OWN_CLIENT_PAUSE="600")
-    play = [player, "--client", build / "standin" / "libclient-linked.so", source / "tests/data/tapes/launch.tape"]
-    ended = pitot("record", "-o", tmp_path / "r.pitot", "--no-cpu", "--own-profiler", "yield", "--", *play)
-    line, = [line for line in ended.stderr.splitlines() if "the program's own profiler used CUPTI for" in line
-             and line.split()[0] == "profiler"]
-    assert line.endswith(" in 2 windows: no GPU work was recorded in them")
-
-
-def test_nvtx_goes_on_while_it_yields(client, record, rows, tmp_path):
-    _, _, yielded = client("linked", "train", "own_profiler=yield")
-    count = len(rows(yielded, "nvtx"))
-    assert gaps(rows, yielded) and len(rows(yielded, "kernel")) < 1000
-    yielded.rename(tmp_path / "yielded.pitot")
-    assert count == len(rows(record("train", "own_profiler=yield"), "nvtx"))
-
-
-@pytest.mark.parametrize("arguments", [("--fork-every", "500"), ("--exit", "exit", "--exit-at", "12000")], ids=["fork", "exit"])
-def test_what_happens_in_a_gap(client, environment, rows, arguments):
-    """A child that is forked there ends; an exit there leaves a row until then."""
-    environment["ASAN_OPTIONS"] = "detect_leaks=0"
-    _, _, recording = client("linked", "launch", "own_profiler=yield", *arguments)
-    own = {row["pid"] for row in rows(recording, "kernel")}
-    assert len(own) == 1
-    assert {row["pid"] for row in gaps(rows, recording)} == own
-
-
-def test_a_kill_in_a_gap(start_play, build, pitot, tmp_path):
-    """The recording has the gap, but for its last part."""
-    play = start_play("train", "--client", build / "standin/libclient-linked.so", options="own_profiler=yield",
-                      OWN_CLIENT_OUT=str(tmp_path / "out"), OWN_CLIENT_SYNC=TAPES["train"])
-    play.until(lambda: len([row for row in play.rows("loss") if row["reason"] == "own_profiler"] if play.count("loss") else []) > 1, "gap")
-    play.kill()
-    gap, = gaps_of(play.rows("loss"))
-    assert gap["duration_ns"] < gap["end_ns"] - gap["start_ns"]
-    text = pitot("report", play.recording).stdout
-    assert "the program's own profiler used CUPTI for" in text and "in 1 window: no GPU work was recorded" in text
-
-
-def test_a_duration_that_ends_in_a_gap(client, rows):
-    sessions, _, recording = client("linked", "train", "own_profiler=yield;duration_ns=3000000000", "--realtime")
-    alone, _, _ = client("linked", "train", None, "--realtime")
-    gap, = gaps(rows, recording)
-    assert gap["end_ns"] - gap["start_ns"] < 3_100_000_000
-    assert "in 1 window:" in words_of(rows, recording)[-1][1]
-    assert len(kernels_of(sessions)) >= len(kernels_of(alone)) > 1000
-    assert not rows(recording, "kernel")
-
-
-def test_who_was_first_keeps_cupti_until_it_is_done(record, rows, tmp_path):
+def test_who_was_first_keeps_cupti_until_it_is_done(record, rows, pitot, tmp_path):
     faults = tmp_path / "faults"
     faults.write_text("call cuptiSubscribe_v2#1 returns 39\ncall cuptiSubscribe_v2#2 returns 39\n")
-    for way in ("yield", "share"):
-        recording = record("train", f"own_profiler={way}", "--realtime", "--faults", str(faults))
-        gap, = gaps(rows, recording)
-        said = [(row["state"], row["reason"].split(";")[0]) for row in rows(recording, "capability") if row["name"] == "cupti"]
-        assert said[0] == ("unavailable", "another tool holds CUPTI in this process: another tool (scripted)")
-        assert [state for state, _ in said] == ["unavailable", "on"]
-        recorded = rows(recording, "kernel")
-        assert 0 < len(recorded) and min(row["start_ns"] for row in recorded) > gap["end_ns"] - 10_000_000
-        recording.rename(tmp_path / f"{way}.pitot")
+    recording = record("train", "own_profiler=share", "--realtime", "--faults", str(faults))
+    gap, = gaps(rows, recording)
+    said = [(row["state"], row["reason"].split(";")[0]) for row in rows(recording, "capability") if row["name"] == "cupti"]
+    assert said[0] == ("unavailable", "another tool holds CUPTI in this process: another tool (scripted)")
+    assert [state for state, _ in said] == ["unavailable", "on"]
+    recorded = rows(recording, "kernel")
+    assert 0 < len(recorded) and min(row["start_ns"] for row in recorded) > gap["end_ns"] - 10_000_000
+    text = pitot("report", recording).stdout
+    assert text.count("the program's own profiler used CUPTI for") == 1 and "in 1 window: no GPU work was recorded" in text
+    recording.rename(tmp_path / "share.pitot")
     recording = record("train", "own_profiler=keep", "--faults", str(faults))
     assert not rows(recording, "kernel") and not gaps(rows, recording)

@@ -24,13 +24,13 @@
 #include "capture/cuda/clock_pairs.h"
 #include "capture/cuda/correlation.h"
 #include "capture/cuda/cupti_clock.h"
+#include "capture/cuda/cupti_gap.h"
 #include "capture/cuda/devices.h"
 #include "capture/cuda/graph_level.h"
 #include "capture/cuda/graph_nodes.h"
 #include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
 #include "capture/cuda/share/share.h"
-#include "capture/cuda/share/turns.h"
 #include "capture/engines/launch_engine.h"
 #include "capture/engines/pc_contexts.h"
 #include "capture/engines/pc_sampling.h"
@@ -325,7 +325,7 @@ static void read_clock(void)
 {
 	bool known;
 
-	if (share_clock_is_clients() || (turns_yield() && !self.subscribed))
+	if (share_clock_is_clients())
 		return;
 	vendor_enter("cuptiGetTimestamp");
 	known = clock_pairs_read(&self.cupti);
@@ -378,17 +378,14 @@ static void load(const struct source_start *start)
 	self.late = start->late && self.driver.DeviceGetCount(&count) == CUDA_SUCCESS;
 	self.has_past |= self.late;
 	self.held_by_other = false;
-	if (!turns_are_clients(true) && !subscribe() && !self.held_by_other) {
-		turns_settle();
+	if (!subscribe() && !self.held_by_other)
 		return;
-	}
 	if (!self.held_by_other)
 		note_cupti();
 	read_clock(); /* so that no event of the command is older than the first pair */
 	if (start->open && self.subscribed)
 		enable();
-	turns_settle();
-	turns_gap(start->open && !self.subscribed ? self.since_ns : 0);
+	cupti_gap(start->open && !self.subscribed ? self.since_ns : 0);
 	atomic_store(&self.open, start->open);
 	atomic_store(&self.usable, true);
 }
@@ -470,29 +467,19 @@ static void read_devices(void)
 	vendor_leave();
 }
 
-/* While another client has CUPTI, rounds are needed to notice its end. */
-static bool other_has_cupti(void)
-{
-	return self.held_by_other || turns_wait_ns() != UINT64_MAX;
-}
-
 /* Makes CUPTI do what is requested, unless another client has it. */
 static void update_cupti(bool open, bool exits)
 {
-	bool away = turns_are_clients(open && !self.enabled), was_held = self.held_by_other,
-	     leaves = self.enabled && !exits && (!open || away);
+	bool was_held = self.held_by_other;
 
-	if (open && !away && !exits)
+	if (open && !exits)
 		apply_requested();
 	if (was_held && !self.held_by_other)
 		note_cupti();
-	if (leaves)
+	if (self.enabled && !open && !exits)
 		detach_from_program();
-	turns_settle();
 	if (!exits)
-		turns_gap(!open || (!away && !self.held_by_other) ? 0
-			  : leaves                                ? atomic_load(&self.closed_ns)
-								  : clock_monotonic_ns());
+		cupti_gap(open && self.held_by_other ? clock_monotonic_ns() : 0);
 }
 
 static uint64_t vendor(unsigned reasons, uint64_t now_ns)
@@ -501,8 +488,8 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 
 	(void)now_ns;
 	share_update();
-	if (!reasons && other_has_cupti())
-		reasons = VENDOR_FLUSH;
+	if (!reasons && self.held_by_other)
+		reasons = VENDOR_FLUSH; /* to notice when it is free */
 	if (!reasons || !atomic_load(&self.usable) || api_calls_fatal())
 		return UINT64_MAX;
 	if (reasons & VENDOR_CLOSE)
@@ -519,7 +506,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 		unsubscribe();
 	read_clock(); /* after the records that were handed over */
 	read_devices();
-	return turns_wait_ns();
+	return UINT64_MAX;
 }
 
 /* --- the collector's thread --- */
@@ -624,7 +611,7 @@ static uint64_t collect(struct writer *w, uint64_t now)
 		return 0;
 	find_work_under_way();
 	write_late(w, now);
-	turns_write(w);
+	cupti_gap_write(w);
 	if (!self.devices_written)
 		self.devices_written = devices_write(w);
 	if (!is_clock_read(w))

@@ -34,7 +34,6 @@ static struct {
 	void (*end)(void);
 	void *library;
 	struct counting_sink sinks[SESSIONS];
-	atomic_uint gaps; /* rows of sessions so far */
 	uint32_t alone_text;
 	atomic_uint alone; /* sessions that say that there was no client */
 	atomic_bool over;
@@ -67,9 +66,6 @@ static void on_row(struct counting_sink *sink, enum table_id table, const void *
 		self.alone_text = string->id;
 	if (table == TABLE_capability)
 		atomic_fetch_add(&self.alone, capability->reason == self.alone_text);
-	if (table == TABLE_loss &&
-	    ((const struct row_loss *)row)->reason == loss_reason_own_profiler)
-		atomic_fetch_add(&self.gaps, 1);
 }
 
 static struct session *open_session(struct counting_sink *sink)
@@ -147,36 +143,6 @@ static void test_sessions_beside_a_hostile_client(void **state)
 	self.end();
 }
 
-/* Who may get CUPTI for itself at any moment, and gives it back in the middle of a call. */
-static void test_sessions_that_yield(void **state)
-{
-	struct session *s;
-	pthread_t threads[CLIENT_THREADS + 1];
-
-	(void)state;
-	atomic_store(&self.gaps, 0);
-	shared.own_profiler = SETTING_OWN_PROFILER_YIELD;
-	atomic_store(&self.over, false);
-	s = open_session(&self.sinks[0]);
-	for (unsigned i = 0; i <= CLIENT_THREADS; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, i ? be_a_client : launch, NULL),
-				 0);
-	for (unsigned i = 1; i < SESSIONS; i++) {
-		usleep(100000);
-		while (!atomic_exchange(&self.gaps, 0))
-			usleep(1000);
-		session_close(&s);
-		assert_true(self.sinks[i - 1].closed && !collector_running());
-		s = open_session(&self.sinks[i]);
-	}
-	atomic_store(&self.over, true);
-	for (unsigned i = 0; i <= CLIENT_THREADS; i++)
-		pthread_join(threads[i], NULL);
-	self.end();
-	session_close(&s);
-	shared.own_profiler = SETTING_OWN_PROFILER_SHARE;
-}
-
 /* Its callbacks are still there: it never said that it was done. */
 static void test_a_client_that_is_unloaded(void **state)
 {
@@ -202,7 +168,6 @@ int main(void)
 		cmocka_unit_test(test_a_session_after_one_that_kept_cupti),
 		cmocka_unit_test(test_a_session_after_the_clients),
 		cmocka_unit_test(test_sessions_beside_a_hostile_client),
-		cmocka_unit_test(test_sessions_that_yield),
 		cmocka_unit_test(test_a_client_that_is_unloaded), /* the last: it may be gone */
 	};
 

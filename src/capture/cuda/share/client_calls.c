@@ -10,13 +10,14 @@
 #include "capture/cuda/buffers.h"
 #include "capture/cuda/share/client_records.h"
 #include "capture/cuda/share/slots.h"
-#include "capture/cuda/share/turns.h"
 #include "capture/engines/launch_engine.h"
+#include "capture/pause.h"
 #include "capture/vendor_thread.h"
 
 #define ATTRIBUTES 16u
 #define ATTRIBUTE_BYTES 16u
 #define FLUSH_LIMIT_NS (PITOT_SLOWNESS * NS_PER_S)
+#define POLL_NS (200 * NS_PER_US)
 
 struct client client = { .thread_id_type = -1 };
 
@@ -57,7 +58,7 @@ void client_update(void)
 		api_calls_with_client(there);
 	} while (there != (client_is_shared() && party_has_anything(PARTY_CLIENT)));
 	if (there)
-		note_client(turns_mode(), "share");
+		note_client("share", "share");
 }
 
 /* --- the client's subscription --- */
@@ -87,7 +88,6 @@ static CUptiResult watch(CUptiResult result)
 static CUptiResult CUPTIAPI own_Subscribe(CUpti_SubscriberHandle *handle,
 					  CUpti_CallbackFunc callback, void *user)
 {
-	TURNS_CALL;
 	struct subscription *s;
 	CUptiResult result;
 
@@ -95,7 +95,6 @@ static CUptiResult CUPTIAPI own_Subscribe(CUpti_SubscriberHandle *handle,
 		return watch(real_cupti.recorder.Subscribe(handle, callback, user));
 	if (!handle)
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
-	turns_request(client_is_shared);
 	s = client_subscribe(callback, user);
 	if (!s)
 		return answer(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
@@ -132,7 +131,6 @@ static struct subscription *subscription_of(CUpti_SubscriberHandle handle)
 
 static CUptiResult CUPTIAPI own_Unsubscribe(CUpti_SubscriberHandle handle)
 {
-	TURNS_CALL;
 	struct subscription *s = subscription_of(handle);
 	CUpti_SubscriberHandle real;
 
@@ -151,13 +149,10 @@ static CUptiResult CUPTIAPI own_Unsubscribe(CUpti_SubscriberHandle handle)
 static CUptiResult enable(uint32_t on, CUpti_SubscriberHandle handle, CUpti_CallbackDomain domain,
 			  const CUpti_CallbackId *id)
 {
-	TURNS_CALL;
 	CUptiResult result;
 
 	if (!subscription_of(handle))
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
-	if (on && turns_is_work(domain))
-		turns_request(client_is_shared);
 	result = id ? party_set_callback(PARTY_CLIENT, on != 0, domain, *id)
 		    : party_set_domain(PARTY_CLIENT, on != 0, domain);
 	client_update();
@@ -235,7 +230,6 @@ CUptiResult client_register_really(CUpti_BuffersCallbackRequestFunc request)
 static CUptiResult CUPTIAPI own_ActivityRegisterCallbacks(
 	CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete)
 {
-	TURNS_CALL;
 
 	if (!request || !complete)
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
@@ -246,7 +240,6 @@ static CUptiResult CUPTIAPI own_ActivityRegisterCallbacks(
 
 static CUptiResult CUPTIAPI own_ActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc read)
 {
-	TURNS_CALL;
 
 	if (!read)
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
@@ -270,19 +263,15 @@ static bool is_refused(CUpti_ActivityKind kind)
 
 static CUptiResult CUPTIAPI own_ActivityEnable(CUpti_ActivityKind kind)
 {
-	TURNS_CALL;
 	CUptiResult result;
 
 	if ((unsigned)kind >= COPIES_KINDS)
 		return answer(CUPTI_ERROR_INVALID_KIND);
-	turns_request(client_is_shared);
 	if (is_refused(kind))
 		return answer(CUPTI_ERROR_NOT_COMPATIBLE);
 	if (client_is_shared() && !(party_kinds(PARTY_RECORDER) >> kind & 1))
 		atomic_fetch_or(&client.left_out, UINT64_C(1) << kind);
-	if (client_is_shared() || !turns_yield()) /* else it gets no copies */
-		copies_enable((uint32_t)kind,
-			      party_has_any(PARTY_RECORDER, CUPTI_CB_DOMAIN_DRIVER_API));
+	copies_enable((uint32_t)kind, party_has_any(PARTY_RECORDER, CUPTI_CB_DOMAIN_DRIVER_API));
 	result = party_set_kind(PARTY_CLIENT, true, kind);
 	if (result != CUPTI_SUCCESS)
 		copies_disable((uint32_t)kind);
@@ -292,7 +281,6 @@ static CUptiResult CUPTIAPI own_ActivityEnable(CUpti_ActivityKind kind)
 
 static CUptiResult CUPTIAPI own_ActivityDisable(CUpti_ActivityKind kind)
 {
-	TURNS_CALL;
 	CUptiResult result;
 
 	if ((unsigned)kind >= COPIES_KINDS)
@@ -333,6 +321,14 @@ static CUptiResult CUPTIAPI own_ActivityEnableHWTrace(uint8_t enable)
 
 /* --- flushes --- */
 
+/* Pauses briefly for other threads of the recorder. Returns false at the end of both. */
+static bool pause_until(uint64_t limit_ns)
+{
+	collector_wake();
+	pause_ns(POLL_NS);
+	return collector_running() && clock_machine_ns() < limit_ns;
+}
+
 /*
  * The vendor thread makes all flushes, because some versions of CUPTI do not tolerate two at a
  * time. Inside a callback, however, CUPTI may hold locks that a flush on another thread waits for,
@@ -354,7 +350,7 @@ static void flush_records(void)
 		launch_engine_let();
 	} else {
 		round = vendor_thread_request(VENDOR_FLUSH);
-		while (!vendor_thread_done(round) && turns_pause(begun, FLUSH_LIMIT_NS))
+		while (!vendor_thread_done(round) && pause_until(begun + FLUSH_LIMIT_NS))
 			;
 	}
 }
@@ -364,13 +360,12 @@ static void wait_for_copies(void)
 {
 	uint64_t begun = clock_machine_ns(), completed = buffers_completed();
 
-	while (buffers_decoded() < completed && turns_pause(begun, FLUSH_LIMIT_NS))
+	while (buffers_decoded() < completed && pause_until(begun + FLUSH_LIMIT_NS))
 		;
 }
 
 static CUptiResult CUPTIAPI own_ActivityFlushAll(uint32_t flag)
 {
-	TURNS_CALL;
 	CUptiResult result = CUPTI_SUCCESS;
 
 	if (copies_is_inside() || !copies_registered())
@@ -500,7 +495,7 @@ static CUptiResult CUPTIAPI own_GetLastError(void)
 static CUptiResult refuse_counters(const char *engine)
 {
 	atomic_store(&client.refused_for, engine);
-	note_client(turns_mode(), "share");
+	note_client("share", "share");
 	return answer(CUPTI_ERROR_HARDWARE_BUSY);
 }
 
@@ -525,7 +520,6 @@ static CUptiResult CUPTIAPI own_ProfilerDeInitialize(void *parameters)
 
 static CUptiResult CUPTIAPI own_Finalize(void)
 {
-	TURNS_CALL;
 	struct subscription *s = client_subscription();
 	CUptiResult result;
 

@@ -10,10 +10,10 @@
 #include "capture/collector.h"
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/buffers.h"
+#include "capture/cuda/cupti_gap.h"
 #include "capture/cuda/share/client_calls.h"
 #include "capture/cuda/share/client_records.h"
 #include "capture/cuda/share/slots.h"
-#include "capture/cuda/share/turns.h"
 #include "capture/log.h"
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
@@ -47,12 +47,7 @@ static void hand_over_to_client(void)
 		set_zeroed(0);
 		client_register_really(request);
 	}
-	if (turns_yield() && real_cupti.recorder.SetThreadIdType)
-		real_cupti.recorder.SetThreadIdType(
-			atomic_load(&client.thread_id_type) < 0
-				? CUPTI_ACTIVITY_THREAD_ID_TYPE_DEFAULT
-				: (CUpti_ActivityThreadIdType)atomic_load(&client.thread_id_type));
-	if (copies_clock() && (s || party_kinds(PARTY_CLIENT) || turns_yield())) {
+	if (copies_clock() && (s || party_kinds(PARTY_CLIENT))) {
 		atomic_store(&client.has_clock, true);
 		real_cupti.ActivityRegisterTimestampCallback(copies_clock());
 	}
@@ -75,33 +70,17 @@ static void take_back_from_client(void)
 		real_cupti.recorder.Unsubscribe(real);
 }
 
-/* Imitates CUPTI's own clock, to which it cannot be switched back. */
-static uint64_t CUPTIAPI read_realtime(void)
-{
-	return clock_read_ns(CLOCK_REALTIME);
-}
-
-/* Prepares CUPTI for the recorder, whose times would otherwise be those of the client's clock. */
-static CUptiResult prepare_cupti(void)
-{
-	bool is_replaced = atomic_load(&client.has_clock);
-
-	if (is_replaced && !turns_yield())
-		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
-	take_back_from_client();
-	return is_replaced ? real_cupti.ActivityRegisterTimestampCallback(read_realtime)
-			   : CUPTI_SUCCESS;
-}
-
 static CUptiResult CUPTIAPI recorder_Subscribe_v2(CUpti_SubscriberHandle *handle,
 						  CUpti_CallbackFunc callback, void *user,
 						  CUpti_SubscriberParams *parameters)
 {
 	const struct cupti *real = &real_cupti.recorder;
-	CUptiResult result = prepare_cupti();
+	CUptiResult result;
 
-	if (result != CUPTI_SUCCESS)
-		return result;
+	/* The recorder's times would be those of the client's clock: CUPTI cannot switch back. */
+	if (atomic_load(&client.has_clock))
+		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+	take_back_from_client();
 	result = parameters ? real->Subscribe_v2(handle, callback, user, parameters)
 			    : real->Subscribe(handle, callback, user);
 	if (result == CUPTI_SUCCESS)
@@ -213,8 +192,6 @@ void share_wrap(struct cupti *cupti, const struct settings *settings)
 	bool keeps = settings->own_profiler == SETTING_OWN_PROFILER_KEEP;
 	void *handle;
 
-	turns_set_yield(settings->own_profiler == SETTING_OWN_PROFILER_YIELD &&
-			settings->engine == SETTING_ENGINE_TRACE);
 	if (atomic_load(&wrapped))
 		return;
 	handle = dlopen(cupti->path, RTLD_LAZY | RTLD_NOLOAD);
@@ -264,7 +241,7 @@ void share_copy(uint8_t *bytes, size_t valid)
 
 void share_update(void)
 {
-	if (client_is_shared() || turns_yield() || atomic_load(&client.is_kept))
+	if (client_is_shared() || atomic_load(&client.is_kept))
 		slots_update();
 	client_keep_all_loaded();
 }
@@ -318,7 +295,7 @@ void share_end(struct writer *w, const char *requested)
 
 	if (!atomic_load(&wrapped) && !is_kept)
 		return;
-	has_gaps = turns_end(w, &text);
+	has_gaps = cupti_gap_end(w, &text);
 	noted = atomic_exchange(&client.is_noted, party_has_anything(PARTY_CLIENT));
 	if (noted && (!has_gaps || counts.records))
 		describe_client(&text, &counts);
@@ -326,7 +303,7 @@ void share_end(struct writer *w, const char *requested)
 			has_gaps ? capability_state_degraded
 			: noted  ? capability_state_on
 				 : capability_state_off,
-			requested, is_kept ? "keep" : turns_mode(),
+			requested, is_kept ? "keep" : "share",
 			text.length ? strbuf_text(&text) : "no other client of CUPTI");
 }
 
@@ -342,7 +319,7 @@ void share_after_fork(void)
 	party_forget(PARTY_RECORDER);
 	party_forget(PARTY_CLIENT);
 	client_after_fork();
-	turns_after_fork();
+	cupti_gap_after_fork();
 	copies_after_fork();
 	slots_after_fork();
 }

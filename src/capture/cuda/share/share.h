@@ -25,8 +25,7 @@
 
 /*
  * Must be called before the recorder subscribes; effective for all later sessions. Has no effect if
- * this CUPTI cannot be shared. With yield the client gets CUPTI for itself (turns.h). With keep the
- * recorder has it, and only the client's attempts to subscribe are noticed.
+ * this CUPTI cannot be shared. With keep, only the client's attempts to subscribe are noticed.
  */
 void share_wrap(struct cupti *cupti, const struct settings *settings);
 
