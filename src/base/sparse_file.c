@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/reserve.h"
@@ -24,13 +25,19 @@ int sparse_file_open(struct sparse_file *f, int fd, uint64_t size)
 	return -ENOMEM;
 }
 
+void sparse_file_detach(struct sparse_file *f)
+{
+	if (f->fd >= 0)
+		close(f->fd);
+	f->fd = -1;
+}
+
 void sparse_file_close(struct sparse_file *f)
 {
 	if (f->bytes && f->kept_end > f->kept)
 		munmap(f->bytes + f->kept, f->kept_end - f->kept);
 	free(f->chunks);
-	if (f->fd >= 0)
-		close(f->fd);
+	sparse_file_detach(f);
 	*f = (struct sparse_file){ .fd = -1 };
 }
 
@@ -39,10 +46,27 @@ static bool has_chunk(const struct sparse_file *f, uint64_t chunk)
 	return f->chunks[chunk / 64] >> (chunk % 64) & 1;
 }
 
+/*
+ * Returns where data begins at or after `offset`: `end` when a hole of the file reaches that far.
+ * Holes take no memory.
+ */
+static uint64_t skip_hole(const struct sparse_file *f, uint64_t offset, uint64_t end)
+{
+	off_t data = lseek(f->fd, (off_t)offset, SEEK_DATA);
+	struct stat st;
+
+	if (data >= 0)
+		return MIN(MAX((uint64_t)data, offset), end);
+	/* without data until its end, which may be nearer than it was */
+	if (errno == ENXIO && fstat(f->fd, &st) == 0 && (uint64_t)st.st_size >= end)
+		return end;
+	return offset;
+}
+
 /* Reads [offset, end), which is whole chunks or ends at the end of the file. */
 static bool read_bytes(struct sparse_file *f, uint64_t offset, uint64_t end)
 {
-	while (offset < end) {
+	while ((offset = skip_hole(f, offset, end)) < end) {
 		ssize_t n = pread(f->fd, f->bytes + offset, end - offset, (off_t)offset);
 
 		if (n < 0 && errno == EINTR)

@@ -24,6 +24,8 @@ struct sparse_file {
 /* Takes ownership of fd, even on failure. Returns 0, or -ENOMEM, also for files above 1 TiB. */
 int sparse_file_open(struct sparse_file *f, int fd, uint64_t size) MUST_USE;
 void sparse_file_close(struct sparse_file *f);
+/* Closes the descriptor; what was read remains. */
+void sparse_file_detach(struct sparse_file *f);
 
 /*
  * Reads those of the bytes that were not read before. Returns false when some are beyond the end of

@@ -7,17 +7,18 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "base/bytes.h"
+#include "base/reserve.h"
 
 #define SECTIONS_MAX 200000u
 #define SEGMENTS_MAX 256u
 #define STRING_MAX ((size_t)32 << 10) /* bytes; many names can share one long text */
 #define NOTES_MAX 64 /* sections or segments that are searched for a build id */
 #define NOTES_BYTES_MAX (1u << 20) /* of each of them */
-#define LOAD_MAX ((size_t)64 << 20) /* bytes per read of a file that is not mapped */
+#define LOAD_MAX ((size_t)64 << 20) /* bytes of a file that is read for unwinding */
+#define MEMORY_SHARE 8 /* a file that is read for symbols: an eighth of the machine's memory */
 #define VDSO_MAX ((uint64_t)1 << 20)
 
 /* Returns bytes [offset, offset + size) of the file, or none. */
@@ -32,7 +33,7 @@ bool elf_load(const struct elf_file *f, struct elf_bytes bytes)
 {
 	if (!bytes.data || !f->source)
 		return bytes.data;
-	return bytes.size <= LOAD_MAX &&
+	return bytes.size <= f->load_max && f->source->read_bytes <= f->load_max &&
 	       sparse_file_load(f->source, (uint64_t)(bytes.data - f->bytes), bytes.size);
 }
 
@@ -221,14 +222,16 @@ int elf_file_open_bytes(const void *bytes, size_t size, struct elf_file *out, st
 
 int elf_file_open_sparse(struct sparse_file *source, struct elf_file *out, struct error *e)
 {
-	struct elf_file f = { .bytes = source->bytes, .size = source->size, .source = source };
+	struct elf_file f = {
+		.bytes = source->bytes, .size = source->size, .source = source, .load_max = LOAD_MAX
+	};
 
 	return open_headers(&f, out, e);
 }
 
-int elf_file_open_fd(int fd, struct elf_file *out, struct error *e)
+static int open_fd(int fd, size_t load_max, struct elf_file *out, struct error *e)
 {
-	struct elf_file f = { .owns_source = true };
+	struct elf_file f = { .owns_source = true, .load_max = load_max };
 	struct stat st;
 
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0)
@@ -242,6 +245,11 @@ int elf_file_open_fd(int fd, struct elf_file *out, struct error *e)
 	f.bytes = f.source->bytes;
 	f.size = f.source->size;
 	return open_headers(&f, out, e);
+}
+
+int elf_file_open_fd(int fd, struct elf_file *out, struct error *e)
+{
+	return open_fd(fd, LOAD_MAX, out, e);
 }
 
 int elf_file_open_owned(uint8_t *bytes, size_t size, struct elf_file *out, struct error *e)
@@ -269,22 +277,12 @@ int elf_file_open_vdso(struct elf_file *out, struct error *e)
 int elf_file_open(const char *path, struct elf_file *out, struct error *e)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct elf_file f = { .is_mapped = true };
-	struct stat st;
-	void *bytes;
+	int r;
 
-	if (fd < 0 || fstat(fd, &st) < 0)
+	if (fd < 0)
 		return error_errno(e, errno, "cannot open '%s'", path);
-	if (!S_ISREG(st.st_mode) || st.st_size <= 0)
-		return error_set(e, E_FORMAT, "'%s' is not an ELF file", path);
-	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (bytes == MAP_FAILED)
-		return error_errno(e, errno, "cannot map '%s'", path);
-	f.bytes = bytes;
-	f.size = (size_t)st.st_size;
-	if (open_headers(&f, out, e) < 0)
-		return error_prefix(e, "'%s'", path);
-	return 0;
+	r = open_fd(fd, memory_share(MEMORY_SHARE), out, e);
+	return r < 0 ? error_prefix(e, "'%s'", path) : 0;
 }
 
 void elf_file_release(struct elf_file *f)
@@ -293,14 +291,18 @@ void elf_file_release(struct elf_file *f)
 		free(f->sections[i].plain);
 	free(f->sections);
 	free(f->segments);
-	if (f->is_mapped && f->bytes)
-		munmap((void *)(uintptr_t)f->bytes, f->size);
 	free(f->owned);
 	if (f->owns_source) {
 		sparse_file_close(f->source);
 		free(f->source);
 	}
 	*f = (struct elf_file){ 0 };
+}
+
+void elf_file_detach(struct elf_file *f)
+{
+	if (f->owns_source)
+		sparse_file_detach(f->source);
 }
 
 struct elf_section *elf_section(const struct elf_file *f, const char *name)

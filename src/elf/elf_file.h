@@ -1,5 +1,6 @@
 /*
- * elf_file.h: 64-bit little-endian ELF files, mapped or read on demand.
+ * elf_file.h: 64-bit little-endian ELF files, read on demand. They are not mapped, because whoever
+ * truncates a mapped file ends the process that reads it.
  *
  * Input is untrusted: headers that point outside of the file are ignored. Not thread-safe, because
  * sections are decompressed on first use.
@@ -34,7 +35,7 @@ struct elf_file {
 	/* source of `bytes`, which elf_load() reads; NULL: all bytes are there */
 	struct sparse_file *source;
 	bool owns_source;
-	bool is_mapped; /* bytes must be unmapped */
+	size_t load_max; /* bytes of one elf_load(), and of all before the last one */
 	uint8_t *owned; /* bytes to free, or NULL */
 	uint16_t machine, type;
 	uint64_t entry; /* address of the first instruction; 0: none */
@@ -53,7 +54,7 @@ struct elf_bytes {
 };
 
 /*
- * Maps a regular file. Returns 0, E_FORMAT when it is not an ELF file, E_UNSUPPORTED for other
+ * Opens a regular file. Returns 0, E_FORMAT when it is not an ELF file, E_UNSUPPORTED for other
  * classes, or -errno.
  */
 int elf_file_open(const char *path, struct elf_file *out, struct error *e) MUST_USE;
@@ -64,16 +65,18 @@ int elf_file_open_bytes(const void *bytes, size_t size, struct elf_file *out,
 int elf_file_open_owned(uint8_t *bytes, size_t size, struct elf_file *out,
 			struct error *e) MUST_USE;
 /*
- * Same for a file of which only headers, section names and notes are read; it must outlive the
+ * Same for a file that the caller has opened, and of which little is needed; it must outlive the
  * struct.
  */
 int elf_file_open_sparse(struct sparse_file *source, struct elf_file *out,
 			 struct error *e) MUST_USE;
-/* Same for a regular file; the caller keeps the descriptor. */
+/* Same for a regular file's descriptor, which the caller keeps. */
 int elf_file_open_fd(int fd, struct elf_file *out, struct error *e) MUST_USE;
 /* Opens this process's vdso, which is equal in all processes of the same kind. */
 int elf_file_open_vdso(struct elf_file *out, struct error *e) MUST_USE;
 void elf_file_release(struct elf_file *f);
+/* Closes the file; what elf_load() and elf_contents() have read remains. */
+void elf_file_detach(struct elf_file *f);
 
 /* Returns the first section with this name, or NULL. */
 struct elf_section *elf_section(const struct elf_file *f, const char *name);

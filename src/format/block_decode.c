@@ -5,9 +5,12 @@
 #include "format/reader.h"
 
 #define COLUMNS_MAX 64
+#define VERIFY_BYTES ((size_t)16 << 10) /* on the stack */
 
 struct decoder {
 	struct column_decoder columns;
+	uint8_t *payload; /* of the block, unless the segment is in memory */
+	size_t payload_room;
 	uint64_t *values, *base; /* one per row */
 	uint8_t *valid, *base_valid;
 	size_t rows_max; /* capacity of these */
@@ -33,6 +36,7 @@ void decoder_free(struct decoder *d)
 	if (!d)
 		return;
 	column_decoder_release(&d->columns);
+	free(d->payload);
 	free(d->values);
 	free(d->base);
 	free(d->valid);
@@ -56,26 +60,55 @@ static int reserve_rows(struct decoder *d, size_t rows)
 	return d->rows_max ? 0 : -ENOMEM;
 }
 
-static struct cursor payload_of(const struct segment *s, const struct block_ref *b)
-{
-	return cursor_of(s->bytes + b->offset + sizeof(b->header), b->header.payload_bytes);
-}
-
 bool block_verify(const struct segment *s, const struct block_ref *b)
 {
-	struct cursor payload = payload_of(s, b);
+	uint64_t offset = b->offset + sizeof(b->header);
+	uint32_t left = b->header.payload_bytes, crc = 0;
+	uint8_t piece[VERIFY_BYTES];
 
-	return crc32c(0, payload.p, cursor_left(&payload)) == b->header.payload_crc;
+	while (left) {
+		uint32_t length = MIN(left, (uint32_t)sizeof(piece));
+
+		if (!segment_read(s, offset, piece, length))
+			return false;
+		crc = crc32c(crc, piece, length);
+		offset += length;
+		left -= length;
+	}
+	return crc == b->header.payload_crc;
 }
 
-static int parse_chunks(struct decoding *g, const struct segment *s, const struct block_ref *b)
+/*
+ * Reads and verifies the payload, each time: the file may have changed since its last column was
+ * decoded.
+ */
+static int read_payload(struct decoder *d, const struct segment *s, const struct block_ref *b,
+			struct cursor *out)
 {
-	struct cursor payload = payload_of(s, b);
+	uint64_t offset = b->offset + sizeof(b->header);
+	size_t size = b->header.payload_bytes;
 
-	for (unsigned i = 0; i < b->header.columns; i++) {
+	if (s->bytes && (offset > s->size || size > s->size - offset))
+		return E_FORMAT;
+	if (!s->bytes && size > d->payload_room) {
+		free(d->payload);
+		d->payload = malloc(size);
+		d->payload_room = d->payload ? size : 0;
+		if (!d->payload)
+			return -ENOMEM;
+	}
+	if (!s->bytes && !segment_read(s, offset, d->payload, size))
+		return E_FORMAT;
+	*out = cursor_of(s->bytes ? s->bytes + offset : d->payload, size);
+	return crc32c(0, out->p, size) == b->header.payload_crc ? 0 : E_FORMAT;
+}
+
+static int parse_chunks(struct decoding *g, struct cursor *payload, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
 		struct chunk chunk, *slot;
 
-		if (chunk_next(&payload, g->rows, &chunk) < 0)
+		if (chunk_next(payload, g->rows, &chunk) < 0)
 			return E_FORMAT;
 		if (chunk.column >= g->table->column_count)
 			continue;
@@ -85,7 +118,7 @@ static int parse_chunks(struct decoding *g, const struct segment *s, const struc
 			return E_FORMAT;
 		*slot = chunk;
 	}
-	return cursor_left(&payload) ? E_FORMAT : 0;
+	return cursor_left(payload) ? E_FORMAT : 0;
 }
 
 /* Fills valid, one byte per row. *present is the number of rows with a value. */
@@ -311,21 +344,22 @@ static void drop_bytes(const struct table_schema *table, struct column_target *t
 }
 
 int block_decode(struct decoder *d, const struct segment *s, const struct block_ref *b,
-		 struct column_target *targets, size_t target_count, bool verify)
+		 struct column_target *targets, size_t target_count)
 {
 	struct decoding g = {
 		.d = d, .table = schema_table(b->header.table), .rows = b->header.rows, .base = -1
 	};
+	struct cursor payload;
 	size_t done = 0;
 	int r;
 
 	if (!g.table)
 		return E_UNSUPPORTED;
-	if (verify && !block_verify(s, b))
-		return E_FORMAT;
-	r = reserve_rows(d, MAX(g.rows, 1));
+	r = read_payload(d, s, b, &payload);
 	if (r == 0)
-		r = parse_chunks(&g, s, b);
+		r = reserve_rows(d, MAX(g.rows, 1));
+	if (r == 0)
+		r = parse_chunks(&g, &payload, b->header.columns);
 	while (r == 0 && done < target_count) {
 		r = decode_target(&g, &targets[done]);
 		done += r == 0;

@@ -2,7 +2,7 @@
  * reader.h: reads segments, also unfinished ones. Their contents are untrusted.
  *
  * Damaged blocks are skipped: the reader searches for the next header with a correct checksum.
- * Skipped bytes are counted.
+ * Skipped bytes are counted. A file that shrinks or changes while it is read is damage, too.
  */
 #ifndef PITOT_FORMAT_READER_H
 #define PITOT_FORMAT_READER_H
@@ -19,8 +19,8 @@ struct block_ref {
 };
 
 struct segment {
-	const uint8_t *bytes; /* the mapped file */
-	size_t size;
+	const uint8_t *bytes; /* of the caller; NULL: they are in the file */
+	size_t size; /* of the file, when it was last read */
 	struct segment_header header;
 	struct block_ref *blocks; /* in file order, unknown tables included */
 	size_t block_count;
@@ -30,32 +30,32 @@ struct segment {
 	uint64_t damaged_blocks; /* number of damaged places */
 	bool truncated; /* ends inside a block: after a crash, or while it is being written */
 	uint64_t parsed_bytes; /* where segment_refresh() continues */
-	char *path; /* of the mapped file, which is closed; NULL: the caller owns bytes */
-	uint64_t device, inode; /* identity of the mapped file */
+	char *path; /* NULL: the caller owns bytes */
+	uint64_t device, inode; /* identity of the file */
+	bool stays_open; /* in fd; otherwise the file is opened for each read */
+	int fd;
 };
 
 /*
- * Maps the file and lists its blocks without verifying payloads. Returns 0, E_FORMAT when it is not
+ * Opens a file and lists its blocks without verifying payloads. Returns 0, E_FORMAT when it is not
  * a segment, E_VERSION, or -errno.
  */
 int segment_open(const char *path, struct segment *s, struct error *e) MUST_USE;
 /* Lists the blocks of a segment in memory, which must outlive it. For tests and fuzzers. */
 int segment_open_bytes(const void *bytes, size_t size, struct segment *s, struct error *e) MUST_USE;
 /*
- * Maps what was appended and lists the new blocks. Returns their number (0 when the file is gone or
+ * Lists the blocks that were appended. Returns their number (0 when the file is gone or
  * was replaced) or a negative code.
  */
 int segment_refresh(struct segment *s, struct error *e) MUST_USE;
 void segment_release(struct segment *s);
-/*
- * Tells the operating system that it may drop the file's pages from memory. They can be read again.
- */
-void segment_drop_pages(const struct segment *s);
+/* Reads bytes of the file, from any thread. Returns false when they are not there. */
+bool segment_read(const struct segment *s, uint64_t offset, void *to, size_t size);
 /*
  * Lists all blocks of an open segment, padding and index included, by their headers and regardless
  * of its index. damaged_blocks counts damage outside of payloads: bytes that are neither a block,
- * nor the trailer, nor an incomplete block at the end. `all` shares the bytes of `s` and is
- * released with segment_release(). Returns 0 or -ENOMEM.
+ * nor the trailer, nor an incomplete block at the end. `all` has no contents, which are those of
+ * `s`, and is released with segment_release(). Returns 0 or -ENOMEM.
  */
 int segment_walk(const struct segment *s, struct segment *all, struct error *e) MUST_USE;
 
@@ -91,11 +91,11 @@ void decoder_free(struct decoder *d);
 
 /*
  * Decodes the target columns of a block of a known table. A column that the block lacks is missing
- * in all rows. Values too large for the column's width are E_FORMAT. The payload's checksum is
- * verified only with `verify`. Returns 0 or a negative code; then the targets' contents are
- * undefined (BYTES targets own nothing).
+ * in all rows. A payload that does not match its checksum, and values too large for the column's
+ * width, are E_FORMAT. Returns 0 or a negative code; then the targets' contents are undefined
+ * (BYTES targets own nothing).
  */
 int block_decode(struct decoder *d, const struct segment *s, const struct block_ref *b,
-		 struct column_target *targets, size_t target_count, bool verify) MUST_USE;
+		 struct column_target *targets, size_t target_count) MUST_USE;
 
 #endif

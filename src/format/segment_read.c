@@ -1,12 +1,135 @@
+/*
+ * segment_read.c: opens segments and lists their blocks.
+ *
+ * Files are read, never mapped: whoever truncates a mapped file, also by copying another one over
+ * it, would end this process. What is no longer there is damage.
+ */
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/mman.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/bytes.h"
 #include "base/io.h"
 #include "base/vec.h"
 #include "format/reader.h"
+
+/*
+ * Files that stay open, in the whole process, at most a quarter of those that it may have: a
+ * recording that is removed can still be read. The others are opened for each read.
+ */
+#define FILES_OPEN_MAX 128
+#define VIEW_BYTES 4096 /* at least read at once */
+#define SEARCH_BYTES ((size_t)64 << 10)
+
+static atomic_int files_open;
+
+/* Opens the segment's file, unless it stays open. Returns -1 also when another one is there. */
+static int open_again(const struct segment *s)
+{
+	int fd = s->fd;
+	struct stat st;
+
+	if (s->stays_open)
+		return fd;
+	fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_dev == s->device &&
+	    st.st_ino == s->inode)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static void close_again(const struct segment *s, int fd)
+{
+	if (fd >= 0 && !s->stays_open)
+		close(fd);
+}
+
+/* Reads up to `size` bytes; returns how many there are. */
+static size_t read_at(int fd, uint64_t offset, void *to, size_t size)
+{
+	size_t done = 0;
+
+	while (done < size) {
+		ssize_t n = pread(fd, (uint8_t *)to + done, size - done, (off_t)(offset + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		done += (size_t)n;
+	}
+	return done;
+}
+
+bool segment_read(const struct segment *s, uint64_t offset, void *to, size_t size)
+{
+	size_t done;
+	int fd;
+
+	if (offset > s->size || size > s->size - offset)
+		return false;
+	if (s->bytes) {
+		memcpy(to, s->bytes + offset, size);
+		return true;
+	}
+	fd = open_again(s);
+	done = fd < 0 ? 0 : read_at(fd, offset, to, size);
+	close_again(s, fd);
+	return done == size;
+}
+
+/* A part of a segment's file in memory, which moves. */
+struct view {
+	const struct segment *s;
+	int fd;
+	uint8_t *buffer;
+	size_t room;
+	uint64_t start;
+	size_t length; /* bytes in the buffer, from `start` */
+	bool no_memory; /* there was none, so bytes seemed to be missing */
+};
+
+static void view_open(struct view *v, const struct segment *s)
+{
+	*v = (struct view){ .s = s, .fd = s->bytes ? -1 : open_again(s) };
+}
+
+/* Returns r, or -ENOMEM when that is why something was not found. */
+static int view_close(struct view *v, int r)
+{
+	close_again(v->s, v->fd);
+	free(v->buffer);
+	return v->no_memory ? -ENOMEM : r;
+}
+
+/* Returns these bytes of the segment until the next call; NULL: they cannot be read. */
+static const uint8_t *view_at(struct view *v, uint64_t offset, size_t size)
+{
+	size_t wanted = MAX(size, VIEW_BYTES);
+
+	if (offset > v->s->size || size > v->s->size - offset)
+		return NULL;
+	if (v->s->bytes)
+		return v->s->bytes + offset;
+	if (offset < v->start || offset - v->start > v->length ||
+	    size > v->length - (size_t)(offset - v->start)) {
+		if (wanted > v->room) {
+			free(v->buffer);
+			v->buffer = malloc(wanted);
+			v->room = v->buffer ? wanted : 0;
+			v->no_memory |= !v->buffer;
+		}
+		v->start = offset;
+		v->length = v->fd < 0 || !v->buffer ? 0 : read_at(v->fd, offset, v->buffer, wanted);
+		if (v->length < size)
+			return NULL;
+	}
+	return v->buffer + (offset - v->start);
+}
 
 static bool is_within_limits(const struct block_header *h)
 {
@@ -23,21 +146,25 @@ static bool header_is_good(const struct block_header *h)
 }
 
 /* Whether a complete block begins at `offset` (<= size). */
-static bool read_header(const struct segment *s, uint64_t offset, struct block_header *h)
+static bool read_header(struct view *v, uint64_t offset, struct block_header *h)
 {
-	size_t left = s->size - (size_t)offset;
+	const uint8_t *bytes = view_at(v, offset, sizeof(*h));
 
-	if (left < sizeof(*h))
+	if (!bytes)
 		return false;
-	memcpy(h, s->bytes + offset, sizeof(*h));
-	return header_is_good(h) && h->payload_bytes <= left - sizeof(*h);
+	memcpy(h, bytes, sizeof(*h));
+	return header_is_good(h) && h->payload_bytes <= v->s->size - offset - sizeof(*h);
 }
 
-static bool trailer_is_good(const struct segment *s, struct segment_trailer *t)
+static bool trailer_is_good(struct view *v, struct segment_trailer *t)
 {
-	if (s->size < s->header.header_bytes + sizeof(*t))
+	const uint8_t *bytes = v->s->size < v->s->header.header_bytes + sizeof(*t)
+				       ? NULL
+				       : view_at(v, v->s->size - sizeof(*t), sizeof(*t));
+
+	if (!bytes)
 		return false;
-	memcpy(t, s->bytes + s->size - sizeof(*t), sizeof(*t));
+	memcpy(t, bytes, sizeof(*t));
 	return memcmp(t->magic, TRAILER_MAGIC, sizeof(t->magic)) == 0 &&
 	       crc32c(crc32c(0, t->magic, sizeof(t->magic)), t,
 		      offsetof(struct segment_trailer, crc)) == t->crc;
@@ -54,20 +181,25 @@ static int add_block(struct segment *s, size_t *capacity, uint64_t offset,
 	return 0;
 }
 
-/* Whether the file ends with a trailer and a complete index; *index is the index block's header. */
-static bool index_is_good(const struct segment *s, struct segment_trailer *t,
-			  struct block_header *index)
+/*
+ * Returns the entries of the index, until the view moves, if the file ends with a trailer and a
+ * complete index; else NULL. *index is the index block's header.
+ */
+static const uint8_t *find_index(struct view *v, struct segment_trailer *t,
+				 struct block_header *index)
 {
+	const struct segment *s = v->s;
 	const uint8_t *entries;
 
-	if (!trailer_is_good(s, t) || t->index_offset < s->header.header_bytes ||
-	    t->index_offset > s->size - sizeof(*t) || !read_header(s, t->index_offset, index) ||
+	if (!trailer_is_good(v, t) || t->index_offset < s->header.header_bytes ||
+	    t->index_offset > s->size - sizeof(*t) || !read_header(v, t->index_offset, index) ||
 	    index->table != BLOCK_TABLE_INDEX ||
 	    index->payload_bytes != index->rows * sizeof(struct index_entry) ||
 	    t->index_offset + sizeof(*index) + index->payload_bytes + sizeof(*t) != s->size)
-		return false;
-	entries = s->bytes + t->index_offset + sizeof(*index);
-	return crc32c(0, entries, index->payload_bytes) == index->payload_crc;
+		return NULL;
+	entries = view_at(v, t->index_offset + sizeof(*index), index->payload_bytes);
+	return entries && crc32c(0, entries, index->payload_bytes) == index->payload_crc ? entries
+											 : NULL;
 }
 
 /* Returns the header that an index entry describes; header_crc is 0. */
@@ -90,21 +222,21 @@ static struct block_header header_of(const struct index_entry *e)
  * Reads the blocks from the index. Returns 1; 0 and changes nothing when there is no valid index;
  * or -ENOMEM.
  */
-static int read_index(struct segment *s)
+static int read_index(struct segment *s, struct view *v)
 {
 	uint64_t end = s->header.header_bytes;
 	struct segment_trailer t;
 	struct block_header index;
+	const uint8_t *entries = find_index(v, &t, &index);
 	size_t capacity = 0;
 
-	if (!index_is_good(s, &t, &index))
+	if (!entries)
 		return 0;
 	for (uint32_t i = 0; i < index.rows; i++) {
 		struct index_entry entry;
 		struct block_header block;
 
-		memcpy(&entry, s->bytes + t.index_offset + sizeof(index) + i * sizeof(entry),
-		       sizeof(entry));
+		memcpy(&entry, entries + i * sizeof(entry), sizeof(entry));
 		block = header_of(&entry);
 		if (!is_within_limits(&block) || entry.offset < end ||
 		    entry.offset > t.index_offset - sizeof(block) ||
@@ -121,37 +253,66 @@ static int read_index(struct segment *s)
 	return 1;
 }
 
-/* Returns the offset of the next valid block header after `from`, or the end of the file. */
-static uint64_t find_header(const struct segment *s, uint64_t from)
+/* Returns where data begins at or after `from`: in a hole of the file there is no header. */
+static uint64_t skip_hole(const struct view *v, uint64_t from)
+{
+	off_t data = v->fd < 0 ? (off_t)from : lseek(v->fd, (off_t)from, SEEK_DATA);
+
+	if (data < 0)
+		return errno == ENXIO ? v->s->size : from;
+	return (uint64_t)data;
+}
+
+/*
+ * Searches [from, from + length), which holds at least a header, for a valid one. Returns its
+ * offset, or sets *next to where the search continues and returns 0.
+ */
+static uint64_t search_header(struct view *v, uint64_t from, size_t length, uint64_t *next)
 {
 	static const uint8_t magic[4] = { 'P', 'B', 'L', 'K' };
+	const uint8_t *bytes = view_at(v, from, length), *p;
 	struct block_header h;
+	size_t at = 0;
 
-	while (from < s->size) {
-		const uint8_t *p =
-			memmem(s->bytes + from, s->size - (size_t)from, magic, sizeof(magic));
-
-		if (!p)
-			return s->size;
-		from = (uint64_t)(p - s->bytes);
-		if (read_header(s, from, &h))
-			return from;
-		from++;
+	*next = bytes ? from + length - (sizeof(magic) - 1) : v->s->size;
+	while (bytes && (p = memmem(bytes + at, length - at, magic, sizeof(magic)))) {
+		at = (size_t)(p - bytes);
+		if (length - at < sizeof(h)) {
+			*next = from + at;
+			break;
+		}
+		if (read_header(v, from + at, &h))
+			return from + at;
+		at++;
 	}
-	return s->size;
+	return 0;
+}
+
+/* Returns the offset of the next valid block header after `from`, or the end of the file. */
+static uint64_t find_header(struct view *v, uint64_t from)
+{
+	const uint64_t size = v->s->size;
+
+	while ((from = skip_hole(v, from)) < size && size - from >= sizeof(struct block_header)) {
+		uint64_t found = search_header(v, from, MIN(SEARCH_BYTES, size - from), &from);
+
+		if (found)
+			return found;
+	}
+	return size;
 }
 
 /* Called when nothing valid follows `at`: the file is closed here, or ends inside a block. */
-static void end_walk(struct segment *s, uint64_t at)
+static void end_walk(struct segment *s, struct view *v, uint64_t at)
 {
 	struct segment_trailer t;
 	struct block_header index;
 
 	s->parsed_bytes = at;
-	if (trailer_is_good(s, &t) && at <= s->size - sizeof(t)) {
+	if (trailer_is_good(v, &t) && at <= s->size - sizeof(t)) {
 		s->damaged_blocks += at < s->size - sizeof(t);
 		s->skipped_bytes += s->size - sizeof(t) - at;
-		s->closed = index_is_good(s, &t, &index);
+		s->closed = find_index(v, &t, &index) != NULL;
 		s->parsed_bytes = s->size;
 	} else if (at < s->size) {
 		s->skipped_bytes += s->size - at;
@@ -163,22 +324,22 @@ static void end_walk(struct segment *s, uint64_t at)
  * Walks over the blocks from parsed_bytes on. An incomplete block at the end is left for the next
  * call, because it may be being written.
  */
-static int walk_blocks(struct segment *s)
+static int walk_blocks(struct segment *s, struct view *v)
 {
 	size_t capacity = s->block_count;
 	uint64_t at = s->parsed_bytes, next;
 	struct block_header h;
 
 	for (;;) {
-		if (at < s->size && read_header(s, at, &h)) {
+		if (at < s->size && read_header(v, at, &h)) {
 			if (add_block(s, &capacity, at, &h) < 0)
 				return -ENOMEM;
 			at += sizeof(h) + h.payload_bytes;
 			continue;
 		}
-		next = at < s->size ? find_header(s, at + 1) : s->size;
+		next = at < s->size ? find_header(v, at + 1) : s->size;
 		if (next == s->size) {
-			end_walk(s, at);
+			end_walk(s, v, at);
 			return 0;
 		}
 		s->damaged_blocks++;
@@ -188,41 +349,51 @@ static int walk_blocks(struct segment *s)
 }
 
 /* Whether the bytes after the last valid block are the beginning of a block or trailer. */
-static bool is_cut_off(const struct segment *s)
+static bool is_cut_off(const struct segment *s, struct view *v)
 {
 	size_t left = s->size - (size_t)s->parsed_bytes;
+	const uint8_t *bytes;
 	struct block_header h;
 
 	if (s->block_count && s->blocks[s->block_count - 1].header.table == BLOCK_TABLE_INDEX)
 		return left < sizeof(struct segment_trailer);
 	if (left < sizeof(h))
 		return true;
-	memcpy(&h, s->bytes + s->parsed_bytes, sizeof(h));
+	bytes = view_at(v, s->parsed_bytes, sizeof(h));
+	if (!bytes)
+		return false;
+	memcpy(&h, bytes, sizeof(h));
 	return header_is_good(&h);
 }
 
 int segment_walk(const struct segment *s, struct segment *all, struct error *e)
 {
-	*all = (struct segment){ .bytes = s->bytes,
+	struct view view;
+	int r;
+
+	*all = (struct segment){ .header = s->header,
 				 .size = s->size,
-				 .header = s->header,
 				 .parsed_bytes = s->header.header_bytes,
 				 .lists_all = true };
-	if (walk_blocks(all) < 0) {
-		segment_release(all);
-		return error_set(e, -ENOMEM, "no memory for the list of blocks");
-	}
-	all->damaged_blocks += all->truncated && !is_cut_off(all);
-	return 0;
+	view_open(&view, s);
+	r = walk_blocks(all, &view);
+	if (r == 0)
+		all->damaged_blocks += all->truncated && !is_cut_off(all, &view);
+	r = view_close(&view, r);
+	if (r == 0)
+		return 0;
+	segment_release(all);
+	return error_set(e, -ENOMEM, "no memory for the list of blocks");
 }
 
-static int check_segment_header(struct segment *s, struct error *e)
+static int check_segment_header(struct segment *s, struct view *v, struct error *e)
 {
 	const struct segment_header *h = &s->header;
+	const uint8_t *bytes = view_at(v, 0, sizeof(*h));
 
-	if (s->size < sizeof(*h) || memcmp(s->bytes, SEGMENT_MAGIC, 8) != 0)
+	if (!bytes || memcmp(bytes, SEGMENT_MAGIC, 8) != 0)
 		return error_set(e, E_FORMAT, "not a segment of a recording");
-	memcpy(&s->header, s->bytes, sizeof(*h));
+	memcpy(&s->header, bytes, sizeof(*h));
 	if (h->version > SEGMENT_VERSION)
 		return error_set(
 			e, E_VERSION,
@@ -235,105 +406,108 @@ static int check_segment_header(struct segment *s, struct error *e)
 	return 0;
 }
 
-int segment_open_bytes(const void *bytes, size_t size, struct segment *s, struct error *e)
+/* Lists the blocks of a file or bytes that were opened; on failure, none are allocated. */
+static int list_blocks(struct segment *s, struct error *e)
 {
+	struct view view;
 	int r;
 
-	*s = (struct segment){ .bytes = bytes, .size = size };
-	r = check_segment_header(s, e);
-	if (r < 0)
-		return r;
-	s->parsed_bytes = s->header.header_bytes;
-	r = read_index(s);
-	if (r == 0)
-		r = walk_blocks(s);
-	if (r < 0) {
-		free(s->blocks);
-		s->blocks = NULL;
-		return error_set(e, r, "no memory for the list of blocks");
+	view_open(&view, s);
+	r = check_segment_header(s, &view, e);
+	if (r == 0) {
+		s->parsed_bytes = s->header.header_bytes;
+		r = read_index(s, &view);
+		if (r == 0)
+			r = walk_blocks(s, &view);
 	}
-	return 0;
+	r = view_close(&view, r);
+	if (r >= 0)
+		return 0;
+	free(s->blocks);
+	s->blocks = NULL;
+	return r == -ENOMEM ? error_set(e, r, "no memory for the list of blocks") : r;
 }
 
-/* Maps the file with its current size. */
-static int map_file(struct segment *s, int fd, struct error *e)
+int segment_open_bytes(const void *bytes, size_t size, struct segment *s, struct error *e)
+{
+	*s = (struct segment){ .bytes = bytes, .size = size };
+	return list_blocks(s, e);
+}
+
+/* Opens the file. It stays open unless many do, because recordings can have thousands. */
+static int open_file(struct segment *s, struct error *e)
 {
 	struct stat st;
-	void *bytes;
 
-	if (fstat(fd, &st) < 0)
+	s->fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (s->fd < 0)
+		return error_errno(e, errno, "cannot open");
+	s->stays_open = true;
+	atomic_fetch_add(&files_open, 1);
+	if (fstat(s->fd, &st) < 0)
 		return error_errno(e, errno, "cannot read segment");
 	if (!S_ISREG(st.st_mode) || st.st_size <= 0)
 		return error_set(e, E_FORMAT, "not a segment of a recording");
-	if (s->bytes &&
-	    (st.st_dev != s->device || st.st_ino != s->inode || (uint64_t)st.st_size <= s->size))
-		return 0;
-	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-	if (bytes == MAP_FAILED)
-		return error_errno(e, errno, "cannot map segment");
-	if (s->bytes)
-		munmap((void *)(uintptr_t)s->bytes, s->size);
-	s->bytes = bytes;
 	s->size = (size_t)st.st_size;
 	s->device = st.st_dev;
 	s->inode = st.st_ino;
 	return 0;
 }
 
-/* Maps the file at a path and closes it, because recordings can have thousands of segments. */
-static int map_path(struct segment *s, const char *path, struct error *e)
+static void close_file(struct segment *s)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (!s->stays_open)
+		return;
+	close(s->fd);
+	atomic_fetch_sub(&files_open, 1);
+	s->stays_open = false;
+}
 
-	return fd < 0 ? error_errno(e, errno, "cannot open") : map_file(s, fd, e);
+static bool too_many_are_open(void)
+{
+	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	return (rlim_t)atomic_load(&files_open) > MIN(limit.rlim_cur / 4, FILES_OPEN_MAX);
 }
 
 int segment_open(const char *path, struct segment *s, struct error *e)
 {
-	struct segment mapped = { .path = strdup(path) };
 	int r;
 
-	*s = (struct segment){ 0 };
-	r = mapped.path ? map_path(&mapped, path, e) : error_set(e, -ENOMEM, "out of memory");
+	*s = (struct segment){ .path = strdup(path) };
+	r = s->path ? open_file(s, e) : error_set(e, -ENOMEM, "out of memory");
 	if (r == 0)
-		r = segment_open_bytes(mapped.bytes, mapped.size, s, e);
+		r = list_blocks(s, e);
 	if (r < 0) {
 		error_prefix(e, "segment '%s'", path);
-		segment_release(&mapped);
+		segment_release(s);
 		return r;
 	}
-	s->path = mapped.path;
-	s->device = mapped.device;
-	s->inode = mapped.inode;
+	if (too_many_are_open())
+		close_file(s);
 	return 0;
 }
 
 void segment_release(struct segment *s)
 {
-	if (s->path && s->bytes)
-		munmap((void *)(uintptr_t)s->bytes, s->size);
+	close_file(s);
 	free(s->path);
 	free(s->blocks);
 	*s = (struct segment){ 0 };
-}
-
-void segment_drop_pages(const struct segment *s)
-{
-	if (s->path && s->bytes)
-		madvise((void *)(uintptr_t)s->bytes, s->size, MADV_DONTNEED);
 }
 
 /*
  * Reads the block after the header again. It can become a loss block and change; no other bytes are
  * ever rewritten.
  */
-static int refresh_reserve(struct segment *s)
+static int refresh_reserve(struct segment *s, struct view *v)
 {
 	uint64_t offset = s->header.header_bytes;
 	size_t capacity = s->block_count;
 	struct block_header h;
 
-	if (!read_header(s, offset, &h) || h.table == BLOCK_TABLE_PADDING)
+	if (!read_header(v, offset, &h) || h.table == BLOCK_TABLE_PADDING)
 		return 0;
 	for (size_t i = 0; i < s->block_count; i++) {
 		if (s->blocks[i].offset == offset) {
@@ -344,23 +518,38 @@ static int refresh_reserve(struct segment *s)
 	return add_block(s, &capacity, offset, &h);
 }
 
+/* Takes the file's new size. Returns whether there is something to read. */
+static bool has_grown(struct segment *s, const struct view *v)
+{
+	struct stat st;
+
+	if (v->fd < 0 || fstat(v->fd, &st) < 0)
+		return false;
+	if ((uint64_t)MAX(st.st_size, 0) <= s->size)
+		return false;
+	s->size = (size_t)st.st_size;
+	return true;
+}
+
 int segment_refresh(struct segment *s, struct error *e)
 {
 	size_t before = s->block_count, old_size = s->size;
+	struct view view;
+	bool grown;
 	int r;
 
 	if (s->closed || !s->path)
 		return 0;
-	r = map_path(s, s->path, e);
-	if (r < 0)
-		return r == -ENOENT ? 0 : r;
-	r = refresh_reserve(s);
-	if (r == 0 && s->size > old_size) {
+	view_open(&view, s);
+	grown = has_grown(s, &view);
+	r = refresh_reserve(s, &view);
+	if (r == 0 && grown) {
 		if (s->truncated)
 			s->skipped_bytes -= old_size - s->parsed_bytes;
 		s->truncated = false;
-		r = walk_blocks(s);
+		r = walk_blocks(s, &view);
 	}
+	r = view_close(&view, r);
 	if (r < 0)
 		return error_set(e, r, "no memory for the list of blocks");
 	return (int)(s->block_count - before);

@@ -110,7 +110,7 @@ static void read_kernels(struct follow *f, const struct segment *s, const struct
 	};
 
 	if (!starts || !ends || !devices ||
-	    block_decode(f->decoder, s, b, targets, ARRAY_SIZE(targets), false) < 0)
+	    block_decode(f->decoder, s, b, targets, ARRAY_SIZE(targets)) < 0)
 		return;
 	for (uint32_t i = 0; i < rows; i++) {
 		if (starts[i] && ends[i] >= starts[i] && devices[i] < DEVICES_MAX)
@@ -124,7 +124,7 @@ static void read_losses(struct follow *f, const struct segment *s, const struct 
 	_cleanup_free_ uint64_t *counts = calloc(rows, sizeof(*counts));
 	struct column_target target = { .column = COLUMN_loss_count, .values = counts };
 
-	if (!counts || block_decode(f->decoder, s, b, &target, 1, false) < 0)
+	if (!counts || block_decode(f->decoder, s, b, &target, 1) < 0)
 		return;
 	for (uint32_t i = 0; i < rows; i++)
 		f->state.lost += MAX(counts[i], 1u);

@@ -106,8 +106,7 @@ static void retain_input(struct target_file *file, const struct unwind_input *in
 		return;
 	}
 	need(file, start, size);
-	close(f->fd);
-	f->fd = -1;
+	sparse_file_detach(f);
 }
 
 /*

@@ -272,6 +272,7 @@ int cubin_open(struct elf_file *f, struct cubin **out, struct error *e)
 		cubin_free(c);
 		return error_set(e, r, "out of memory");
 	}
+	elf_file_detach(&c->file);
 	*out = c;
 	return 0;
 }
@@ -317,7 +318,7 @@ const char *cubin_kernel(const struct cubin *c, const struct cubin_function *f)
 uint64_t cubin_code_size(const struct cubin *c, const struct cubin_function *f)
 {
 	return f->section < c->file.section_count
-		       ? elf_contents(&c->file, &c->file.sections[f->section]).size
+		       ? elf_raw_contents(&c->file, &c->file.sections[f->section]).size
 		       : 0;
 }
 

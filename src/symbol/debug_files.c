@@ -6,6 +6,8 @@
 #include <string.h>
 #include <zlib.h>
 
+#define CRC_PIECE 65536
+
 /* What the debug file must match. */
 struct expected {
 	const char *build_id; /* hexadecimal; "": none */
@@ -13,9 +15,21 @@ struct expected {
 	uint32_t crc;
 };
 
-static bool has_crc(const struct elf_file *f, uint32_t crc)
+/* Reads the whole file in pieces, because most of it is needed for nothing else. */
+static bool has_crc(const struct elf_file *f, uint32_t expected)
 {
-	return crc32_z(0, f->bytes, f->size) == crc;
+	uint8_t piece[CRC_PIECE];
+	uLong crc = 0;
+	ssize_t n;
+
+	for (uint64_t offset = 0; offset < f->size; offset += (uint64_t)n) {
+		n = pread(f->source->fd, piece, MIN(sizeof(piece), f->size - offset),
+			  (off_t)offset);
+		if (n <= 0)
+			return false;
+		crc = crc32(crc, piece, (uInt)n);
+	}
+	return crc == expected;
 }
 
 /*

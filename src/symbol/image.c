@@ -97,6 +97,17 @@ static int read_lines(struct image *image, const struct elf_file *code, const ch
 	return r;
 }
 
+/* Closes the files: a recording can have thousands, and everything that is needed was read. */
+static void detach(struct image *image)
+{
+	struct elf_file *files[] = { &image->code, &image->debug, &image->mini, &image->alt };
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		image->read_bytes += files[i]->source ? files[i]->source->read_bytes : 0;
+		elf_file_detach(files[i]);
+	}
+}
+
 int image_open(struct image *image, struct elf_file *code, const char *path, const char *build_id,
 	       const struct debug_folders *folders, bool want_lines, struct error *e)
 {
@@ -122,6 +133,7 @@ int image_open(struct image *image, struct elf_file *code, const char *path, con
 		image_release(image);
 		return e && e->code ? r : error_set(e, r, "out of memory");
 	}
+	detach(image);
 	return 0;
 }
 

@@ -16,6 +16,7 @@ struct image {
 	struct function_bounds bounds;
 	struct symbol_table symbols;
 	struct lines *lines; /* NULL: none */
+	uint64_t read_bytes; /* of all these files, in memory */
 	struct strbuf debug_path; /* path of `debug`; "": none */
 	struct strbuf notes; /* what was found but could not be used; "": nothing */
 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/reserve.h"
 #include "base/search.h"
 #include "names/demangle.h"
 #include "symbol/kernel_symbols.h"
@@ -13,6 +14,7 @@
 
 #define KALLSYMS "/proc/kallsyms"
 #define NO_ITEM UINT32_MAX
+#define SYMBOLS_SHARE 4 /* all files together: a quarter of the machine's memory */
 
 /* A file, opened when the first address in it is looked up. */
 struct opened {
@@ -44,6 +46,7 @@ struct symbolizer {
 	bool no_lines;
 	VEC(struct process *) processes;
 	VEC(struct opened *) opened;
+	uint64_t read_bytes; /* of all files, in memory */
 	struct map opened_at; /* text id of a key -> index of `opened` */
 	struct interner texts;
 	struct map names; /* address of a symbol's name, and its kind -> id of the displayed text */
@@ -223,6 +226,10 @@ static int open_image(struct symbolizer *s, const struct process *p, const struc
 	struct elf_file file = { 0 };
 	int found, r;
 
+	if (s->read_bytes > memory_share(SYMBOLS_SHARE)) {
+		o->report.reason = "not read: the symbols of other files fill the memory";
+		return 0;
+	}
 	if (p->given.is_here)
 		strbuf_addf(&root, "/proc/%u/root", p->given.pid);
 	folders.root = strbuf_text(&root);
@@ -235,6 +242,7 @@ static int open_image(struct symbolizer *s, const struct process *p, const struc
 	if (r == -ENOMEM)
 		return r;
 	o->is_open = r == 0;
+	s->read_bytes += r == 0 ? o->image.read_bytes : 0;
 	strbuf_adds(&reason, found < 0 ? e.text : "");
 	if (r == 0 && o->image.notes.length)
 		strbuf_addf(&reason, "%s%s", reason.length ? "; " : "",

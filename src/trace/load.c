@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/reserve.h"
 #include "trace/parallel.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -290,7 +291,7 @@ static int load_block(void *user, unsigned index, size_t number)
 		};
 	}
 	result = block_decode(worker->decoder, file, &file->blocks[item->block], targets,
-			      job->column_count, job->first);
+			      job->column_count);
 	if (result == -ENOMEM)
 		return result;
 	if (result < 0 && job->first) {
@@ -342,8 +343,6 @@ static int decode_blocks(struct load_job *job)
 	atomic_store(&job->damaged, false);
 	atomic_store(&job->rows_done, 0);
 	result = parallel_for(job->threads, job->table->items.count, load_block, job);
-	for (size_t i = 0; i < job->t->segments.count; i++)
-		segment_drop_pages(&job->t->segments.data[i].file);
 	mark_complete(job);
 	return result == 0 && atomic_load(&job->damaged) ? -EAGAIN : result;
 }
@@ -351,7 +350,7 @@ static int decode_blocks(struct load_job *job)
 /* A few bytes of a file can encode very many rows, so check before allocating. */
 static int check_memory(const struct load_job *job, const char *name, struct error *e)
 {
-	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t memory = memory_share(1);
 	uint64_t row_bytes = 0;
 
 	for (size_t c = 0; c < job->column_count; c++)

@@ -65,8 +65,7 @@ static int load_block(struct trace *t, struct decoder *decoder, struct block_ite
 		return -ENOMEM;
 	targets[0].values = rows->ids.data + rows->ids.count;
 	result = block_decode(decoder, file, &file->blocks[item->block], targets,
-			      ARRAY_SIZE(targets), true);
-
+			      ARRAY_SIZE(targets));
 	if (result < 0) {
 		item->state = BLOCK_DAMAGED;
 		return result == -ENOMEM ? result : 0;

@@ -35,8 +35,8 @@ static int64_t find_realtime_offset(const struct trace *t)
 	};
 
 	if (monotonic && decoder &&
-	    block_decode(decoder, file, &file->blocks[item->block], targets, ARRAY_SIZE(targets),
-			 true) == 0)
+	    block_decode(decoder, file, &file->blocks[item->block], targets, ARRAY_SIZE(targets)) ==
+		    0)
 		for (uint32_t i = 0; i < item->rows; i++)
 			if (width[i] < least && realtime[i]) {
 				least = width[i];
@@ -402,7 +402,7 @@ static int verify_segment(void *user, unsigned worker, size_t number)
 	segment->damage = all.damaged_blocks;
 	for (size_t i = 0; i < all.block_count; i++)
 		if (!schema_table(all.blocks[i].header.table) || all.blocks[i].header.rows == 0)
-			segment->damage += !block_verify(&all, &all.blocks[i]);
+			segment->damage += !block_verify(&segment->file, &all.blocks[i]);
 	segment_release(&all);
 	return 0;
 }

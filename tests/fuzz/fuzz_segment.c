@@ -12,8 +12,7 @@
 
 #define VALUES_MAX 64
 
-static void decode_all(struct decoder *d, const struct segment *s, const struct block_ref *b,
-		       bool verify)
+static void decode_all(struct decoder *d, const struct segment *s, const struct block_ref *b)
 {
 	const struct table_schema *table = schema_table(b->header.table);
 	struct column_target targets[VALUES_MAX] = { 0 };
@@ -31,7 +30,7 @@ static void decode_all(struct decoder *d, const struct segment *s, const struct 
 		if (!targets[c].values || !targets[c].valid)
 			abort();
 	}
-	r = block_decode(d, s, b, targets, table->column_count, verify);
+	r = block_decode(d, s, b, targets, table->column_count);
 	for (int c = 0; c < table->column_count; c++) {
 		if (table->columns[c].width)
 			free(targets[c].values);
@@ -50,8 +49,12 @@ static void read_as_segment(struct decoder *d, const uint8_t *bytes, size_t size
 	if (segment_open_bytes(bytes, size, &s, NULL) < 0)
 		return;
 	for (size_t b = 0; b < s.block_count; b++) {
-		decode_all(d, &s, &s.blocks[b], true);
-		decode_all(d, &s, &s.blocks[b], false);
+		struct block_header *h = &s.blocks[b].header;
+
+		decode_all(d, &s, &s.blocks[b]);
+		h->payload_crc =
+			crc32c(0, bytes + s.blocks[b].offset + sizeof(*h), h->payload_bytes);
+		decode_all(d, &s, &s.blocks[b]);
 	}
 	segment_release(&s);
 }
@@ -73,8 +76,7 @@ static void read_as_payload(struct decoder *d, const uint8_t *bytes, size_t size
 	memcpy(file + sizeof(b.header), bytes + 4, size - 4);
 	block_header_seal(&b.header, bytes + 4);
 	memcpy(file, &b.header, sizeof(b.header));
-	decode_all(d, &(struct segment){ .bytes = file, .size = sizeof(b.header) + size - 4 }, &b,
-		   true);
+	decode_all(d, &(struct segment){ .bytes = file, .size = sizeof(b.header) + size - 4 }, &b);
 	free(file);
 }
 

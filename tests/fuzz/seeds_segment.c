@@ -43,12 +43,16 @@ static void save_payloads(const char *folder, const struct segment *s)
 		const struct block_header *h = &s->blocks[b].header;
 		uint8_t head[4] = { (uint8_t)h->rows, (uint8_t)(h->rows >> 8), (uint8_t)h->columns,
 				    (uint8_t)(h->table - 1) };
+		uint8_t *payload = malloc(h->payload_bytes + 1);
 		char name[64];
 
+		if (!payload ||
+		    !segment_read(s, s->blocks[b].offset + sizeof(*h), payload, h->payload_bytes))
+			abort();
 		snprintf(name, sizeof(name), "%s-%u", schema_table(h->table)->name,
 			 (unsigned)h->number);
-		save(folder, name, head, sizeof(head), s->bytes + s->blocks[b].offset + sizeof(*h),
-		     h->payload_bytes);
+		save(folder, name, head, sizeof(head), payload, h->payload_bytes);
+		free(payload);
 	}
 }
 

@@ -53,7 +53,7 @@ static inline void captured_strings(struct captured *c, const struct block_ref *
 		{ .column = COLUMN_string_text, .values = &texts },
 	};
 
-	if (block_decode(c->decoder, &c->segment, block, targets, 2, true) < 0)
+	if (block_decode(c->decoder, &c->segment, block, targets, 2) < 0)
 		fail_msg("a block cannot be decoded");
 	for (uint32_t i = 0; i < block->header.rows; i++) {
 		uint32_t length = texts.offsets[i + 1] - texts.offsets[i];
@@ -121,7 +121,7 @@ static inline void captured_block(struct captured *c, const struct block_ref *bl
 		const struct column_schema *column = &table->columns[i];
 		struct column_target target = { .column = i, .values = values, .valid = valid };
 
-		if (block_decode(c->decoder, &c->segment, block, &target, 1, true) < 0)
+		if (block_decode(c->decoder, &c->segment, block, &target, 1) < 0)
 			fail_msg("%s cannot be decoded", column->name);
 		for (uint32_t k = 0; k < count; k++) {
 			uint8_t *row = rows + (size_t)k * table->row_size;

@@ -158,7 +158,7 @@ static inline int decode_block(const struct segment *s, const struct block_ref *
 		targets[c].valid = out->valid[c];
 		targets[c].values = width ? malloc(out->rows * width + 1) : (void *)&out->bytes[c];
 	}
-	r = block_decode(the_decoder, s, b, targets, out->table->column_count, true);
+	r = block_decode(the_decoder, s, b, targets, out->table->column_count);
 	for (int c = 0; c < out->table->column_count; c++) {
 		if (out->table->columns[c].width == 0)
 			continue;

@@ -13,9 +13,10 @@ static int decode_column(const uint8_t *block, int column, void *values, uint8_t
 	struct block_ref b = { 0 };
 
 	memcpy(&b.header, block, sizeof(b.header));
+	s.size = sizeof(b.header) + b.header.payload_bytes;
 	if (!the_decoder)
 		the_decoder = decoder_new();
-	return block_decode(the_decoder, &s, &b, &target, 1, true);
+	return block_decode(the_decoder, &s, &b, &target, 1);
 }
 
 /* ---- other versions ---- */

@@ -1,7 +1,10 @@
 /* A reader of damaged segments: fewer blocks, never a wrong row. */
 #include "recording_fixture.h"
 
+#include <fcntl.h>
+
 #define BLOCKS_MAX 64
+#define OPENED_MAX 200 /* more than stay open */
 
 static struct {
 	uint8_t bytes[16384];
@@ -248,6 +251,159 @@ static void test_rearranged(void **state UNUSED)
 	free(bytes);
 }
 
+/* ---- files that change while they are open ---- */
+
+/* Opens a file with the original's bytes. */
+static int open_copy(struct fixture *f, struct segment *s)
+{
+	int fd = open(fixture_segment(f, 0), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	assert_int_equal(write(fd, original.bytes, original.size), original.size);
+	assert_int_equal(segment_open(f->path, s, NULL), 0);
+	assert_int_equal(s->block_count, original.segment.block_count);
+	return fd;
+}
+
+static void check_block(const struct segment *s, size_t number, bool good)
+{
+	struct decoded block;
+
+	assert_int_equal(decode_block(s, &s->blocks[number], &block), good ? 0 : E_FORMAT);
+	assert_int_equal(block_verify(s, &s->blocks[number]), good);
+	if (good)
+		assert_same(&block, &original.blocks[number]);
+	decoded_free(&block);
+}
+
+/* A mapping would end us here. */
+static void test_a_file_that_shrinks(void **state UNUSED)
+{
+	struct segment s, all;
+	struct fixture f;
+
+	fixture_open(&f);
+	for (size_t size = 0; size < original.size; size += 97) {
+		int fd = open_copy(&f, &s);
+
+		assert_int_equal(ftruncate(fd, (off_t)size), 0);
+		for (size_t b = 0; b < s.block_count; b++)
+			check_block(&s, b,
+				    s.blocks[b].offset + sizeof(struct block_header) +
+						    s.blocks[b].header.payload_bytes <=
+					    size);
+		s.closed = false;
+		assert_int_equal(segment_refresh(&s, NULL), 0);
+		assert_int_equal(segment_walk(&s, &all, NULL), 0);
+		assert_true(all.truncated);
+		segment_release(&all);
+		segment_release(&s);
+		close(fd);
+	}
+	fixture_close(&f);
+}
+
+static void test_a_file_that_is_written_over(void **state UNUSED)
+{
+	struct segment s;
+	struct fixture f;
+	int fd;
+
+	fixture_open(&f);
+	fd = open_copy(&f, &s);
+	for (size_t b = 0; b < s.block_count; b++) {
+		off_t at = (off_t)(s.blocks[b].offset + sizeof(struct block_header));
+		uint8_t other = (uint8_t)~original.bytes[at];
+
+		check_block(&s, b, true);
+		assert_int_equal(pwrite(fd, &other, 1, at), 1);
+		check_block(&s, b, false);
+	}
+	segment_release(&s);
+	close(fd);
+	fixture_close(&f);
+}
+
+/* Files beyond those that may stay open are opened again, if they are still the same. */
+static void test_a_file_that_is_removed(void **state UNUSED)
+{
+	struct segment s[OPENED_MAX];
+	struct fixture f;
+	int fd, last = 0;
+
+	fixture_open(&f);
+	fd = open_copy(&f, &s[0]);
+	while (s[last].stays_open && ++last < OPENED_MAX)
+		assert_int_equal(segment_open(f.path, &s[last], NULL), 0);
+	assert_in_range(last, 1, OPENED_MAX - 1);
+	check_block(&s[last], 1, true);
+	assert_int_equal(unlink(f.path), 0);
+	check_block(&s[0], 1, true);
+	check_block(&s[last], 1, false);
+	close(open(f.path, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+	check_block(&s[last], 1, false);
+	for (int i = 0; i <= last; i++)
+		segment_release(&s[i]);
+	close(fd);
+	fixture_close(&f);
+}
+
+/* 64 GiB that take no room on the disk, with a block behind them. */
+static void test_a_huge_hole(void **state UNUSED)
+{
+	const struct block_ref *last = &original.segment.blocks[original.segment.block_count - 1];
+	size_t size = sizeof(last->header) + last->header.payload_bytes;
+	const uint64_t far = (uint64_t)64 << 30;
+	struct decoded block;
+	struct segment s;
+	struct fixture f;
+	int fd;
+
+	fixture_open(&f);
+	fd = open(fixture_segment(&f, 0), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(write(fd, original.bytes, sizeof(struct segment_header)),
+			 sizeof(struct segment_header));
+	assert_int_equal(pwrite(fd, original.bytes + last->offset, size, (off_t)far), size);
+	assert_int_equal(segment_open(f.path, &s, NULL), 0);
+	assert_int_equal(s.block_count, 1);
+	assert_int_equal(s.damaged_blocks, 1);
+	assert_int_equal(s.skipped_bytes, far - sizeof(struct segment_header));
+	assert_int_equal(decode_block(&s, &s.blocks[0], &block), 0);
+	decoded_free(&block);
+	segment_release(&s);
+	assert_int_equal(ftruncate(fd, (off_t)far), 0);
+	assert_int_equal(segment_open(f.path, &s, NULL), 0);
+	assert_int_equal(s.block_count, 0);
+	assert_true(s.truncated);
+	segment_release(&s);
+	close(fd);
+	fixture_close(&f);
+}
+
+/* Each looks like a header: none is a reason to read everything behind it again. */
+static void test_many_false_headers(void **state UNUSED)
+{
+	const size_t size = (size_t)8 << 20;
+	uint8_t *bytes = malloc(size);
+	struct segment s;
+	struct fixture f;
+	int fd;
+
+	assert_non_null(bytes);
+	for (size_t i = 0; i < size; i += 4)
+		memcpy(bytes + i, "PBLK", 4);
+	memcpy(bytes, original.bytes, sizeof(struct segment_header));
+	fixture_open(&f);
+	fd = open(fixture_segment(&f, 0), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(write(fd, bytes, size), size);
+	assert_int_equal(segment_open(f.path, &s, NULL), 0);
+	assert_int_equal(s.block_count, 0);
+	assert_int_equal(s.skipped_bytes, size - sizeof(struct segment_header));
+	segment_release(&s);
+	close(fd);
+	free(bytes);
+	fixture_close(&f);
+}
+
 static void test_not_a_segment(void **state UNUSED)
 {
 	struct error e = { 0 };
@@ -272,6 +428,11 @@ int main(void)
 		cmocka_unit_test(test_flipped_bits),
 		cmocka_unit_test(test_flipped_bits_without_index),
 		cmocka_unit_test(test_rearranged),
+		cmocka_unit_test(test_a_file_that_shrinks),
+		cmocka_unit_test(test_a_file_that_is_written_over),
+		cmocka_unit_test(test_a_file_that_is_removed),
+		cmocka_unit_test(test_a_huge_hole),
+		cmocka_unit_test(test_many_false_headers),
 		cmocka_unit_test(test_not_a_segment),
 	};
 

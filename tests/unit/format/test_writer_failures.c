@@ -765,7 +765,7 @@ static void test_no_memory_to_read(void **state UNUSED)
 		}
 		d = decoder_new();
 		if (d) {
-			r = block_decode(d, &s, &s.blocks[0], &target, 1, true);
+			r = block_decode(d, &s, &s.blocks[0], &target, 1);
 			assert_true(r == 0 || r == -ENOMEM);
 		}
 		decoder_free(d);
