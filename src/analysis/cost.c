@@ -5,6 +5,7 @@
 
 #include "analysis/capabilities.h"
 #include "analysis/report.h"
+#include "base/human.h"
 #include "schema/event_words.h"
 #include "trace/events.h"
 
@@ -74,30 +75,6 @@ static struct loss_sum *loss_of(struct cost *c, const struct trace_loss *l)
 	return &c->losses[c->loss_count++];
 }
 
-enum lost_kind { LOST_OTHER, LOST_EVENTS, LOST_GPU_RECORDS };
-
-/* Whether the lost items are events, rather than details of events, or parts with many events. */
-static enum lost_kind lost_kind(enum loss_reason reason)
-{
-	switch (reason) {
-	case loss_reason_cupti_dropped:
-	case loss_reason_missing_kernels:
-	case loss_reason_own_profiler:
-	case loss_reason_unknown_record:
-		return LOST_GPU_RECORDS;
-	case loss_reason_ring_full:
-	case loss_reason_disk_full:
-	case loss_reason_disk_slow:
-	case loss_reason_write_error:
-	case loss_reason_size_limit:
-	case loss_reason_no_memory:
-	case loss_reason_samples_dropped:
-		return LOST_EVENTS;
-	default:
-		return LOST_OTHER;
-	}
-}
-
 static void add_lost(struct lost_share *s, uint64_t count)
 {
 	s->lost += count;
@@ -132,12 +109,15 @@ static int sum_losses(struct trace *t, struct cost *out, struct error *e)
 		return error_set(e, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < count; i++) {
 		struct loss_sum *sum = loss_of(out, &losses[i]);
+		enum loss_items items = loss_items(losses[i].reason);
 
 		sum->rows++;
-		if (lost_kind(losses[i].reason) != LOST_OTHER)
+		if (items == LOST_EVENTS || items == LOST_GPU_RECORDS)
 			add_lost(&out->all, losses[i].count);
-		if (lost_kind(losses[i].reason) == LOST_GPU_RECORDS)
+		if (items == LOST_GPU_RECORDS)
 			add_lost(&out->gpu, losses[i].count);
+		if (items == LOST_TAIL)
+			sum->tails += trace_process_events(t, losses[i].process);
 		sum->count += losses[i].count;
 		sum->unknown |= !losses[i].count;
 		sum->start_ns = MIN(sum->start_ns, losses[i].start_ns);
@@ -145,6 +125,33 @@ static int sum_losses(struct trace *t, struct cost *out, struct error *e)
 		sum->length_ns += MAX(losses[i].end_ns, losses[i].start_ns) - losses[i].start_ns;
 	}
 	return 0;
+}
+
+static uint64_t recorded_of(const struct trace *t, const struct cost *c, const struct loss_sum *l)
+{
+	switch (loss_items(l->reason)) {
+	case LOST_GPU_RECORDS:
+	case LOST_GPU_TIMES:
+		return c->gpu.recorded;
+	case LOST_NAMES:
+		return trace_rows(t, TABLE_cpu_sample) + trace_rows(t, TABLE_api_call);
+	case LOST_TAIL:
+		return l->tails;
+	default:
+		return c->all.recorded;
+	}
+}
+
+static void grade_losses(const struct trace *t, struct cost *out)
+{
+	out->effect = MAX(lost_share_effect(&out->all), lost_share_effect(&out->gpu));
+	for (size_t i = 0; i < out->loss_count; i++) {
+		struct loss_sum *l = &out->losses[i];
+
+		l->effect = loss_effect(loss_items(l->reason), l->unknown ? 0 : l->count,
+					recorded_of(t, out, l));
+		out->effect = MAX(out->effect, l->effect);
+	}
 }
 
 int cost_analyze(struct trace *t, struct cost *out, struct error *e)
@@ -164,6 +171,7 @@ int cost_analyze(struct trace *t, struct cost *out, struct error *e)
 	capability_read(t, "own_profiler", &out->own_profiler);
 	out->clock_replaced = clock.known && clock.state != capability_state_on;
 	count_events(t, out);
+	grade_losses(t, out);
 	sum_costs(t, out);
 	sum_overhead(t, out);
 	return 0;
@@ -183,70 +191,43 @@ const struct loss_sum *cost_find_loss(const struct cost *c, enum loss_reason rea
 	return NULL;
 }
 
+enum loss_effect lost_share_effect(const struct lost_share *s)
+{
+	return s->lost ? loss_effect(LOST_EVENTS, s->lost, s->recorded) : LOSS_CHANGES_NOTHING;
+}
+
+const struct loss_sum *cost_worst_loss(const struct cost *c)
+{
+	const struct loss_sum *worst = c->losses;
+
+	for (size_t i = 1; i < c->loss_count; i++) {
+		const struct loss_sum *l = &c->losses[i];
+
+		if (l->effect > worst->effect ||
+		    (l->effect == worst->effect &&
+		     MAX(l->count, l->rows) > MAX(worst->count, worst->rows)))
+			worst = l;
+	}
+	return c->loss_count ? worst : NULL;
+}
+
+void loss_sum_text(const struct loss_sum *l, struct strbuf *out)
+{
+	if (l->reason == loss_reason_own_profiler) {
+		own_profiler_windows(out, l->length_ns, l->rows);
+		return;
+	}
+	if (l->count)
+		human_count(out, l->count);
+	else
+		strbuf_adds(out, "some");
+	strbuf_addf(out, "%s %s", l->count && l->unknown ? " or more" : "",
+		    loss_text(l->reason, l->unknown ? 0 : l->count));
+}
+
 const char *cost_kind_name(unsigned kind)
 {
 	return event_value_name(TABLE_cost, COLUMN_cost_kind, kind);
-}
-
-const char *loss_reason_text(unsigned reason, uint64_t count)
-{
-#define LOST(noun, rest)                                                                           \
-	{                                                                                          \
-		noun " " rest, noun "s " rest                                                      \
-	}
-	static const struct {
-		const char *one, *many;
-	} texts[] = {
-		[loss_reason_unknown] = LOST("event", "lost for an unknown reason"),
-		[loss_reason_ring_full] = LOST("event", "lost: the ring of a thread was full"),
-		[loss_reason_cupti_dropped] = LOST("record", "dropped by CUPTI"),
-		[loss_reason_no_buffer] = LOST("time", "CUPTI found no free buffer"),
-		[loss_reason_no_time] = LOST("record", "without times (kept)"),
-		[loss_reason_reversed_time] = LOST("record", "with an end before the start (kept)"),
-		[loss_reason_incomplete_record] = LOST("operation", "still running at the end"),
-		[loss_reason_disk_full] = LOST("row", "lost: the disk was full"),
-		[loss_reason_write_error] = LOST("row", "lost: writing failed"),
-		[loss_reason_size_limit] = LOST("row", "dropped: --max-size was reached"),
-		[loss_reason_no_memory] = LOST("row", "lost: out of memory"),
-		[loss_reason_unknown_record] = LOST("record", "of an unknown kind or size"),
-		[loss_reason_thread_limit] = LOST("thread", "over the limit, not recorded"),
-		[loss_reason_damaged_file] = LOST("damaged piece", "of the recording, skipped"),
-		[loss_reason_truncated_file] =
-			LOST("segment", "without an end (_exit, a signal, a crash, or still "
-					"running): the last rows are missing"),
-		[loss_reason_missing_segment] = LOST("segment", "missing"),
-		[loss_reason_clock_step] =
-			LOST("step", "of CUPTI's clock, nearby times are less certain"),
-		[loss_reason_missing_kernels] = { "launch without a record of its kernel",
-						  "launches without a record of their kernel" },
-		[loss_reason_string_limit] = LOST("text", "cut or dropped"),
-		[loss_reason_late_start] = LOST("time", "recording began after CUDA was in use"),
-		[loss_reason_stack_limit] = LOST("call stack", "dropped: too many distinct ones"),
-		[loss_reason_samples_dropped] =
-			LOST("CPU sample", "dropped by the operating system's kernel"),
-		[loss_reason_throttled] =
-			LOST("time", "the operating system's kernel paused CPU sampling"),
-		[loss_reason_process_limit] = { "process over the limit, not sampled",
-						"processes over the limit, not sampled" },
-		[loss_reason_unnamed_frames] = LOST("Python frame", "freed before it was named"),
-		[loss_reason_unreadable_buffer] =
-			LOST("buffer", "of records that CUPTI could not read completely"),
-		[loss_reason_cupti_failed] =
-			LOST("time", "CUPTI failed: later GPU work is missing"),
-		[loss_reason_gpu_hang] = LOST("call", "of CUPTI or the driver did not return: "
-						      "finished work is missing"),
-		[loss_reason_unmeasured] = { "launch without its hardware counters",
-					     "launches without their hardware counters" },
-		[loss_reason_disk_slow] = LOST("row", "lost: the disk was too slow"),
-		[loss_reason_own_profiler] = { "launch while the program's own profiler had CUPTI",
-					       "launches while the program's own profiler had "
-					       "CUPTI" },
-	};
-#undef LOST
-
-	if (reason >= ARRAY_SIZE(texts) || !texts[reason].one)
-		reason = loss_reason_unknown;
-	return count == 1 ? texts[reason].one : texts[reason].many;
 }
 
 static int load(struct trace *t, struct error *e)

@@ -3,6 +3,7 @@
 #define PITOT_ANALYSIS_COST_H
 
 #include "analysis/capabilities.h"
+#include "schema/loss_kinds.h"
 
 #define COST_KIND_ONE(E, name, value) +1
 #define COST_KINDS (0 ENUM_cost_kind(COST_KIND_ONE, ))
@@ -18,6 +19,8 @@ struct loss_sum {
 	uint64_t count; /* sum of known counts */
 	bool unknown; /* at least one row has no count */
 	uint64_t rows;
+	uint64_t tails; /* LOST_TAIL: events of the processes */
+	enum loss_effect effect;
 	uint64_t start_ns, end_ns;
 	uint64_t length_ns; /* sum over all rows */
 };
@@ -39,6 +42,7 @@ struct cost {
 	uint64_t target_ns;
 	struct loss_sum *losses; /* by reason and detail, in order of first appearance */
 	size_t loss_count;
+	enum loss_effect effect; /* of all losses together */
 	struct lost_share all, gpu; /* of all events, and of CUPTI's activity records */
 	struct capability_note own_profiler; /* of the program: how it shared CUPTI */
 	uint64_t overhead_ns; /* CUPTI's own overhead, as it reports it */
@@ -53,7 +57,10 @@ void cost_release(struct cost *c);
 const struct loss_sum *cost_find_loss(const struct cost *c, enum loss_reason reason);
 /* "callback" and so on; "unknown" for invalid values. */
 const char *cost_kind_name(unsigned kind);
-/* Text for people that follows the count: "records dropped by CUPTI". */
-const char *loss_reason_text(unsigned reason, uint64_t count);
+enum loss_effect lost_share_effect(const struct lost_share *s);
+/* The loss with the largest effect, of these the largest; NULL if nothing is lost. */
+const struct loss_sum *cost_worst_loss(const struct cost *c);
+/* Appends "53 records dropped by CUPTI"; not its detail. */
+void loss_sum_text(const struct loss_sum *l, struct strbuf *out);
 
 #endif

@@ -321,7 +321,7 @@ static int run(struct context *c, int argc, char **argv)
 		status = cli_failf(c, "out of memory");
 	else
 		status = write_trace(&progress, trace, exporter, option_output);
-	cli_warn_damage(c, trace);
+	cli_warn_loss(c, trace);
 	trace_free(trace);
 	return status;
 }

@@ -298,7 +298,7 @@ static int compare(const struct context *c, const struct shape *s, struct flame 
 			status = cli_failf(c, "out of memory");
 		flame_release(&before);
 	}
-	cli_warn_damage(c, trace);
+	cli_warn_loss(c, trace);
 	trace_free(trace);
 	return status;
 }
@@ -430,7 +430,7 @@ static int run(struct context *c, int argc, char **argv)
 			status = show(c, trace, &flame, &shape, path);
 		flame_release(&flame);
 	}
-	cli_warn_damage(c, trace);
+	cli_warn_loss(c, trace);
 	trace_free(trace);
 	return status;
 }

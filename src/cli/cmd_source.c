@@ -71,7 +71,7 @@ static int run(struct context *c, int argc, char **argv)
 				&print.filter.until_ns);
 	if (status == EXIT_DONE)
 		status = source_print(c, trace, &print, &progress);
-	cli_warn_damage(c, trace);
+	cli_warn_loss(c, trace);
 	trace_free(trace);
 	return status;
 }

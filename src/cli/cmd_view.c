@@ -363,7 +363,7 @@ static int run(struct context *c, int argc, char **argv)
 		progress_end(&progress);
 		status = list_tables(c, trace);
 	}
-	cli_warn_damage(c, trace);
+	cli_warn_loss(c, trace);
 	trace_free(trace);
 	return status;
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analysis/cost.h"
 #include "cli/ui.h"
 #include "format/recording_dir.h"
 #include "format/recording_json.h"
@@ -74,17 +75,23 @@ int cli_open_trace(const struct context *c, const char *recording, struct progre
 	return EXIT_DONE;
 }
 
-void cli_warn_damage(const struct context *c, struct trace *t)
+void cli_warn_loss(const struct context *c, struct trace *t)
 {
-	const struct trace_loss *losses;
-	size_t count, parts = 0;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	const struct loss_sum *worst;
+	struct cost cost;
 
-	if (trace_losses(t, &losses, &count, NULL) < 0)
+	if (cost_analyze(t, &cost, NULL) < 0)
 		return;
-	for (size_t i = 0; i < count; i++)
-		parts += losses[i].reason == loss_reason_damaged_file ||
-			 losses[i].reason == loss_reason_missing_segment;
-	if (parts)
+	worst = cost_worst_loss(&cost);
+	if (cost_find_loss(&cost, loss_reason_damaged_file) ||
+	    cost_find_loss(&cost, loss_reason_missing_segment)) {
 		cli_warn(c, "parts of the recording are damaged or missing and left out here; "
 			    "`pitot info --verify` lists them");
+	} else if (cost.effect == LOSS_UNSAFE && worst) {
+		loss_sum_text(worst, &text);
+		cli_warn(c, "%s: this covers only the rest; `pitot report` lists all losses",
+			 strbuf_text(&text));
+	}
+	cost_release(&cost);
 }

@@ -136,16 +136,15 @@ static void cost_line(const struct record_summary *end, struct strbuf *out)
 /* Appends "53 records dropped by CUPTI (99 losses in all: see `pitot report`)". */
 static void add_loss(struct strbuf *out, const struct record_summary *end)
 {
-	if (end->lost_most)
-		human_count(out, end->lost_most);
-	else
-		strbuf_adds(out, "some");
-	strbuf_addf(out, " %s (", end->lost_text);
-	if (end->lost > MAX(end->lost_most, 1)) {
+	strbuf_addf(out, "%s (", end->lost_text);
+	if (end->lost > end->lost_most) {
 		human_count(out, end->lost);
 		strbuf_adds(out, " losses in all: ");
 	}
-	strbuf_adds(out, "see `pitot report`)");
+	strbuf_addf(out, "%ssee `pitot report`)",
+		    end->loss_effect == LOSS_CHANGES_NOTHING ? "no figure changes: "
+		    : end->loss_effect == LOSS_UNSAFE        ? "the figures are not safe: "
+							     : "");
 }
 
 /* Quotes a name as one word for a shell. */
@@ -221,7 +220,9 @@ static void summary_text(const struct record_summary *end, const char *directory
 	}
 	label(out, color, "loss");
 	if (end->lost) {
-		strbuf_adds(out, style_begin(color, STYLE_YELLOW));
+		strbuf_adds(out, style_begin(color, end->loss_effect == LOSS_UNSAFE ? STYLE_RED
+						    : end->loss_effect              ? STYLE_YELLOW
+										    : STYLE_NONE));
 		add_loss(out, end);
 		strbuf_adds(out, style_begin(color, STYLE_NONE));
 	} else {
@@ -289,6 +290,7 @@ static void summary_json(const struct record_summary *end, const struct recordin
 	json_key_u64(&json, "gpus", end->gpus);
 	json_key_known(&json, "gpu_busy_ns", !why && !end->cpu_only, end->busy_ns);
 	json_key_u64(&json, "lost", end->lost);
+	json_key_string(&json, "loss_effect", loss_effect_name(end->loss_effect));
 	costs_json(&json, end->costs);
 	json_key(&json, "graph_nodes");
 	if (end->node_cost_ns) {

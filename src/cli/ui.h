@@ -78,8 +78,11 @@ char *cli_find_recording(const struct context *c, const char *argument, struct e
 int cli_open_trace(const struct context *c, const char *recording, struct progress *progress,
 		   char **path, struct trace **trace) MUST_USE;
 
-/* Warns if what was read has damaged or missing parts; for commands that show no losses. */
-void cli_warn_damage(const struct context *c, struct trace *t);
+/*
+ * Warns of damaged or missing parts, and of losses that make figures unsafe; for commands that show
+ * no losses.
+ */
+void cli_warn_loss(const struct context *c, struct trace *t);
 
 /*
  * Returns the file descriptor for this part of the result. If standard output is a terminal, the

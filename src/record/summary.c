@@ -71,22 +71,22 @@ static void add_own_profiler(const struct cost *c, struct record_summary *end)
 
 static int add_costs(struct trace *t, struct record_summary *end, struct error *e)
 {
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	const struct loss_sum *worst;
 	struct cost cost;
-	uint64_t most = 0;
 	int r = cost_analyze(t, &cost, e);
 
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < cost.loss_count; i++) {
-		uint64_t lost = MAX(cost.losses[i].count, cost.losses[i].rows);
-
-		end->lost += lost;
-		if (lost <= most)
-			continue;
-		most = lost;
-		end->lost_most = cost.losses[i].count;
-		end->lost_text = loss_reason_text(cost.losses[i].reason, cost.losses[i].count);
+	for (size_t i = 0; i < cost.loss_count; i++)
+		end->lost += MAX(cost.losses[i].count, cost.losses[i].rows);
+	worst = cost_worst_loss(&cost);
+	if (worst) {
+		end->lost_most = MAX(worst->count, worst->rows);
+		loss_sum_text(worst, &text);
 	}
+	end->loss_effect = cost.effect;
+	snprintf(end->lost_text, sizeof(end->lost_text), "%s", strbuf_text(&text));
 	add_own_profiler(&cost, end);
 	memcpy(end->costs, cost.kinds, sizeof(end->costs));
 	cost_release(&cost);

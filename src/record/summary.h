@@ -29,12 +29,10 @@ struct record_summary {
 	 */
 	size_t gpus;
 	uint64_t busy_ns, gpu_span_ns;
-	/*
-	 * Sum of all losses, an unknown count as 1; the largest loss of one reason (0: unknown),
-	 * and its text.
-	 */
+	/* Sum of all losses, an unknown count as 1; the worst loss, and its text with the count. */
 	uint64_t lost, lost_most;
-	const char *lost_text;
+	char lost_text[160];
+	enum loss_effect loss_effect;
 	struct cost_sum costs[COST_KINDS]; /* by enum cost_kind; unknown without `any` */
 	/*
 	 * Estimated cost of recording graph nodes, and the time with graphs, if --graphs launch

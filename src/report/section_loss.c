@@ -20,23 +20,22 @@ static void print_untimed(const struct report_view *v)
 	report_labelled(v, STYLE_YELLOW, "untimed", strbuf_text(&line));
 }
 
+static const enum style styles[] = {
+	[LOSS_CHANGES_NOTHING] = STYLE_GREEN,
+	[LOSS_CHANGES_SOME] = STYLE_YELLOW,
+	[LOSS_UNSAFE] = STYLE_RED,
+};
+
 static void add_loss(struct strbuf *line, const struct loss_sum *l)
 {
-	if (l->reason == loss_reason_own_profiler) {
-		own_profiler_windows(line, l->length_ns, l->rows);
-		return;
-	}
-	if (l->count)
-		sentence_add(line, NUMBER(l->count));
-	else
-		strbuf_adds(line, "some");
-	strbuf_addf(line, "%s %s", l->count && l->unknown ? " or more" : "",
-		    loss_reason_text(l->reason, l->unknown ? 0 : l->count));
+	loss_sum_text(l, line);
 	if (*l->detail) {
 		strbuf_adds(line, " (");
 		text_safe(line, l->detail, strlen(l->detail));
 		strbuf_addc(line, ')');
 	}
+	if (l->effect == LOSS_CHANGES_NOTHING)
+		strbuf_adds(line, "; no figure changes");
 }
 
 static void print_losses(const struct report_view *v)
@@ -53,14 +52,14 @@ static void print_losses(const struct report_view *v)
 		_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
 		add_loss(&line, l);
-		report_labelled(v, STYLE_RED, i ? "" : "loss", strbuf_text(&line));
+		report_labelled(v, styles[l->effect], i ? "" : "loss", strbuf_text(&line));
 	}
 	if (c->loss_count > v->top) {
 		_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
 		sentence_add(&line, COUNTED_AS(c->loss_count - v->top, "more kind"),
 			     WORDS("; to list them: pitot info"));
-		report_labelled(v, STYLE_RED, "", strbuf_text(&line));
+		report_labelled(v, styles[c->effect], "", strbuf_text(&line));
 	}
 }
 
@@ -87,6 +86,7 @@ static void print(const struct report_view *v)
 
 static const struct field loss_fields[] = {
 	FIELD("reason", NULL, CHOICE, LOSS(reason), .names = loss_name),
+	FIELD("effect", NULL, CHOICE, LOSS(effect), .names = loss_effect_name),
 	FIELD("count", NULL, COUNT, LOSS(count)),
 	FIELD("count_is_least", NULL, FLAG, LOSS(unknown)),
 	FIELD("detail", NULL, TEXT, LOSS(detail)),
@@ -95,6 +95,7 @@ static const struct field loss_fields[] = {
 };
 
 static const struct field fields[] = {
+	FIELD("loss_effect", NULL, CHOICE, MEMBER(struct cost, effect), .names = loss_effect_name),
 	LIST("loss", ITEMS(struct cost, losses, loss_count), loss_fields, .all = true),
 };
 

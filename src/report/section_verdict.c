@@ -279,11 +279,6 @@ static void print_processes(const struct report_view *v)
 	report_labelled(v, STYLE_RED, "loss", strbuf_text(&text));
 }
 
-static bool is_large(const struct lost_share *s)
-{
-	return s->lost && s->lost * 20 >= s->lost + s->recorded;
-}
-
 /* Warns of a failed GPU context, of losses, and of work without times. */
 static void print_warnings(const struct report_view *v)
 {
@@ -291,8 +286,10 @@ static void print_warnings(const struct report_view *v)
 	_cleanup_strbuf_ struct strbuf failure = STRBUF_INIT, loss = STRBUF_INIT;
 
 	report_failure_text(v->report, &failure);
-	if (is_large(&c->all) || is_large(&c->gpu)) {
-		const struct lost_share *l = is_large(&c->all) ? &c->all : &c->gpu;
+	if (lost_share_effect(&c->all) == LOSS_UNSAFE ||
+	    lost_share_effect(&c->gpu) == LOSS_UNSAFE) {
+		const struct lost_share *l =
+			lost_share_effect(&c->all) == LOSS_UNSAFE ? &c->all : &c->gpu;
 
 		sentence_add(&loss, WORDS(l->least ? "at least " : ""),
 			     PERCENT(l->lost, l->lost + l->recorded), WORDS(" of the "),

@@ -211,3 +211,20 @@ int trace_losses(struct trace *t, const struct trace_loss **losses, size_t *coun
 	*count = t->losses.count;
 	return 0;
 }
+
+uint64_t trace_process_events(const struct trace *t, size_t process)
+{
+	uint64_t rows = 0;
+
+	for (uint32_t id = 1; id <= TABLE_MAX; id++) {
+		for (size_t i = 0; i < t->tables[id].items.count; i++) {
+			const struct block_item *item = &t->tables[id].items.data[i];
+			const struct trace_segment *segment = &t->segments.data[item->segment];
+
+			if (schema_table(id)->roles[ROLE_START] >= 0 &&
+			    t->sessions.data[segment->session].process == process)
+				rows += segment->file.blocks[item->block].header.rows;
+		}
+	}
+	return rows;
+}

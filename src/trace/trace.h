@@ -176,6 +176,8 @@ struct trace_loss {
 };
 int trace_losses(struct trace *t, const struct trace_loss **losses, size_t *count,
 		 struct error *e) MUST_USE;
+/* Number of rows of a process in tables of events, which need not be loaded. */
+uint64_t trace_process_events(const struct trace *t, size_t process);
 
 /*
  * Loads the tables with repeated rows, so that trace_rows counts no row twice; skips huge tables.

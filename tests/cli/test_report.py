@@ -422,7 +422,19 @@ def test_processes_that_ended_at_once_are_one_line(pitot, make_recording, tmp_pa
         report = " ".join(report.split())
         assert text in report and report.count("without an end") == 1, report
         [loss] = pitot("report", "all.pitot", "--json", json_output=True)["loss"]
-        assert loss["reason"] == "truncated_file" and loss["count"] == cut
+        assert loss["reason"] == "truncated_file" and loss["count"] == cut and loss["effect"] == "some"
+
+
+def test_a_worker_that_recorded_nothing_lost_nothing(pitot, make_recording, tmp_path):
+    """multiprocessing.Pool ends its workers by SIGTERM: a segment without an end, in which there was nothing to record."""
+    make_recording(tmp_path / "r.pitot", "cpu_unsampled")
+    for segment in (tmp_path / "r.pitot").glob("*.pit"):
+        segment.write_bytes(segment.read_bytes()[:-64])
+    report = pitot("report", "r.pitot", "--json", json_output=True)
+    assert [loss["effect"] for loss in report["loss"]] == ["none"] and report["loss_effect"] == "none"
+    text = " ".join(pitot("report", "r.pitot").stdout.split())
+    assert "the last rows may be missing (" in text and "; no figure changes" in text
+    assert "warning" not in pitot("export", "r.pitot", "-o", "x.json", status=None).stderr
 
 
 def test_an_analysis_and_its_section_are_two_files_and_two_lines():

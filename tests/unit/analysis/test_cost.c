@@ -97,12 +97,67 @@ static void every_loss_has_a_text_for_one_and_for_many(void **state)
 {
 	(void)state;
 	for (unsigned reason = 1; reason <= loss_reason_own_profiler; reason++) {
-		assert_string_not_equal(loss_reason_text(reason, 1), loss_reason_text(reason, 2));
-		assert_string_not_equal(loss_reason_text(reason, 1),
-					loss_reason_text(loss_reason_unknown, 1));
-		assert_string_equal(loss_reason_text(reason, 0), loss_reason_text(reason, 2));
+		assert_string_not_equal(loss_text(reason, 1), loss_text(reason, 2));
+		assert_string_not_equal(loss_text(reason, 1), loss_text(loss_reason_unknown, 1));
+		assert_string_equal(loss_text(reason, 0), loss_text(reason, 2));
 	}
-	assert_string_equal(loss_reason_text(255, 1), loss_reason_text(loss_reason_unknown, 1));
+	assert_string_equal(loss_text(255, 1), loss_text(loss_reason_unknown, 1));
+}
+
+static void the_share_of_a_loss_decides_its_effect(void **state)
+{
+	static const struct {
+		enum loss_reason reason;
+		uint64_t lost, recorded;
+		enum loss_effect effect;
+	} losses[] = {
+		{ loss_reason_ring_full, 1, 100000, LOSS_CHANGES_NOTHING },
+		{ loss_reason_ring_full, 100, 99900, LOSS_CHANGES_SOME },
+		{ loss_reason_cupti_dropped, 4999, 95001, LOSS_CHANGES_SOME },
+		{ loss_reason_cupti_dropped, 5000, 95000, LOSS_UNSAFE },
+		{ loss_reason_cupti_dropped, 1, 0, LOSS_UNSAFE },
+		{ loss_reason_no_time, 12, 300, LOSS_CHANGES_SOME },
+		{ loss_reason_samples_dropped, 0, 1000, LOSS_CHANGES_SOME },
+		{ loss_reason_unnamed_frames, 12, 400, LOSS_CHANGES_NOTHING },
+		{ loss_reason_unnamed_frames, 12, 100, LOSS_CHANGES_SOME },
+		{ loss_reason_unnamed_frames, 1000, 1, LOSS_CHANGES_SOME },
+		{ loss_reason_truncated_file, 2, 0, LOSS_CHANGES_NOTHING },
+		{ loss_reason_truncated_file, 2, 1, LOSS_CHANGES_SOME },
+		{ loss_reason_damaged_file, 1, 1000000, LOSS_UNSAFE },
+		{ loss_reason_cupti_failed, 1, 1000000, LOSS_UNSAFE },
+		{ loss_reason_string_limit, 1, 1, LOSS_CHANGES_SOME },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(losses); i++)
+		assert_int_equal(loss_effect(loss_items(losses[i].reason), losses[i].lost,
+					     losses[i].recorded),
+				 losses[i].effect);
+}
+
+/* The worst loss leads, and decides for all of them together. */
+static void losses_have_their_effect(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	struct strbuf text = STRBUF_INIT;
+	const struct cost *c;
+	struct analyzed a;
+
+	for (uint64_t i = 0; i < 990; i++)
+		maker_cpu_sample(m, 100, 1000 + i, 10, 0);
+	maker_loss(m, loss_reason_unnamed_frames, 12, 1000, 2000, NULL);
+	maker_loss(m, loss_reason_samples_dropped, 10, 1000, 2000, NULL);
+	maker_close(m, 9000);
+	analyze(&a, *state, EVERYTHING);
+	c = a.report.cost;
+	assert_int_equal(c->effect, LOSS_CHANGES_SOME);
+	assert_int_equal(cost_find_loss(c, loss_reason_unnamed_frames)->effect,
+			 LOSS_CHANGES_NOTHING);
+	loss_sum_text(cost_worst_loss(c), &text);
+	assert_string_equal(strbuf_text(&text),
+			    "10 CPU samples dropped by the operating system's kernel");
+	strbuf_release(&text);
+	analyzed_release(&a);
 }
 
 int main(void)
@@ -110,6 +165,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		folder_test(costs_are_summed),
 		cmocka_unit_test(every_loss_has_a_text_for_one_and_for_many),
+		cmocka_unit_test(the_share_of_a_loss_decides_its_effect),
+		folder_test(losses_have_their_effect),
 		folder_test(a_loss_that_lasts_is_one),
 		folder_test(losses_are_summed_by_reason_and_detail),
 	};
