@@ -1,4 +1,4 @@
-"""Launches a CUDA graph of ten short kernels for some seconds, the case for --graphs auto. usage: small_graph.py [SECONDS]"""
+"""Launches a CUDA graph of ten short kernels for some seconds, which is the case for --graphs launch. usage: small_graph.py [SECONDS]"""
 import sys
 import time
 

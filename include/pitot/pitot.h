@@ -46,7 +46,7 @@ enum pitot_engine {
 	PITOT_ENGINE_SASS_METRICS,
 	PITOT_ENGINE_DEEP, /* PC_SAMPLING and SASS_METRICS together */
 };
-enum pitot_graphs { PITOT_GRAPHS_LAUNCH = 1, PITOT_GRAPHS_AUTO, PITOT_GRAPHS_NODE };
+enum pitot_graphs { PITOT_GRAPHS_LAUNCH = 1, PITOT_GRAPHS_NODE };
 enum pitot_api { PITOT_API_LAUNCHES = 1, PITOT_API_ALL };
 enum pitot_stacks {
 	PITOT_STACKS_NONE = 1,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         engine: Optional[Engine]
         delay_ns: Optional[int]
         duration_ns: Optional[int]
-        graphs: Optional[Literal["launch", "auto", "node"]]
+        graphs: Optional[Literal["launch", "node"]]
         api: Optional[Literal["launches", "all"]]
         stacks: Optional[Literal["none", "native", "python", "all"]]
         sync: Optional[bool]

@@ -13,10 +13,9 @@ const char *const setting_engine_names[] = { [SETTING_ENGINE_MONITOR] = "monitor
 					     [SETTING_ENGINE_SASS_METRICS] = "sass-metrics",
 					     [SETTING_ENGINE_DEEP] = "deep",
 					     NULL };
-const char *const setting_graphs_names[] = { [SETTING_GRAPHS_LAUNCH] = "launch",
-					     [SETTING_GRAPHS_AUTO] = "auto",
-					     [SETTING_GRAPHS_NODE] = "node",
-					     NULL };
+const char *const setting_graphs_names[] = {
+	[SETTING_GRAPHS_LAUNCH] = "launch", [SETTING_GRAPHS_NODE] = "node", NULL
+};
 const char *const setting_api_names[] = {
 	[SETTING_API_LAUNCHES] = "launches", [SETTING_API_ALL] = "all", NULL
 };

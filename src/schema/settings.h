@@ -30,7 +30,7 @@ enum {
 	SETTING_ENGINE_SASS_METRICS,
 	SETTING_ENGINE_DEEP, /* PC_SAMPLING plus SASS_METRICS */
 };
-enum { SETTING_GRAPHS_LAUNCH, SETTING_GRAPHS_AUTO, SETTING_GRAPHS_NODE };
+enum { SETTING_GRAPHS_LAUNCH, SETTING_GRAPHS_NODE };
 enum { SETTING_API_LAUNCHES, SETTING_API_ALL };
 enum { SETTING_STACKS_NONE, SETTING_STACKS_NATIVE, SETTING_STACKS_PYTHON, SETTING_STACKS_ALL };
 enum { SETTING_OWN_PROFILER_KEEP, SETTING_OWN_PROFILER_SHARE };
@@ -72,8 +72,8 @@ enum setting_join {
 	S(duration_ns, DURATION, OWN, 0, .name = "duration", .argument = "TIME", .positive = true,                          \
 	  .help = "record for TIME, then let the command continue")                                                    \
 	S(graphs, ENUM, MOST, SETTING_GRAPHS_NODE, .name = "graphs", .choices = setting_graphs_names,                        \
-	  .help = "CUDA graphs: record every node, or one record per launch (cheaper); "           \
-		  "auto: nodes where they are cheap (default node)")                               \
+	  .help = "CUDA graphs: record every node, or one record per launch (cheaper; " \
+		  "default node)")                               \
 	S(api, ENUM, MOST, SETTING_API_LAUNCHES, .name = "api", .choices = setting_api_names,                                \
 	  .help = "CUDA calls to record: launches, copies and synchronizations, or all "           \
 		  "(default launches)")                                                            \

@@ -114,7 +114,7 @@ def test_options(complete):
 
 
 def test_values_of_options(complete):
-    assert sorted(complete("record", "--graphs", "")) == ["auto", "launch", "node"]
+    assert sorted(complete("record", "--graphs", "")) == ["launch", "node"]
     assert complete("record", "-q", "--graphs", "la") == ["launch"]
     assert set(complete("export", "--format", "")) >= {"json", "perfetto"}
     assert complete("report", "--top", "") == []

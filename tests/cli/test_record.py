@@ -194,7 +194,7 @@ def test_settings_of_the_environment_and_a_file(record, tmp_path, pitot):
     assert values == {"engine": "monitor", "graphs": "launch", "stacks": "python", "sync": "1"}
     assert (identity(tmp_path / "rec")["name"], identity(tmp_path / "rec")["engine"]) == ("of a file", "monitor")
     result = record("true", options=("--force",), env={"PITOT_GRAPHS": "lunch"}, status=2)
-    assert "PITOT_GRAPHS takes launch, auto or node, not 'lunch'" in result.stderr
+    assert "PITOT_GRAPHS takes launch or node, not 'lunch'" in result.stderr
     result = record("true", options=("--force", "--engine", "deeper"), status=2)
     assert "option '--engine' takes monitor, trace, pc-sampling, range-profiler, pm-sampling, sass-metrics or deep, not 'deeper'" in result.stderr
 

@@ -67,49 +67,16 @@ def test_the_end_names_a_cheaper_way_where_nodes_are_expensive(pitot, build, sou
                 assert ("pitot record --graphs launch" in end) == expensive
 
 
-def play_auto(start_play, tape, rows):
-    """A graph of 20 nodes launched again and again, until there are so many rows."""
-    play = start_play(tape, "--repeat", "100", "--rate", "4000", clock=None, options="graphs=auto;stacks=none")
-    play.until_rows(*rows)
-    return play
-
-
-def test_auto_records_launches_where_nodes_are_expensive(start_play, make_tape):
-    """2,000 launches a second: one record a launch, from the first one on."""
-    play = play_auto(start_play, make_tape("graphs", 2000), ("graph_launch", 10000))
-    play.kill()
-    assert play.count("graph_launch") >= 10000
-    assert not [row for row in play.rows("kernel") if row.get("graph_node")]
-    assert play.losses() == {}
-
-
-def test_auto_records_nodes_where_they_are_cheap(start_play, make_tape):
-    """100 launches a second: after five seconds nodes. Each launch has one of both, and the recording says which."""
-    play = play_auto(start_play, make_tape("seldom"), ("kernel", 20 * NODES))
-    play.kill()
-    by_nodes = {row["correlation"] for row in play.rows("kernel")}
-    whole = {row["correlation"] for row in play.rows("graph_launch")}
-    launches = {row["correlation"] for row in play.rows("api_call")}
-    assert by_nodes and whole and max(whole) < min(by_nodes)
-    last = min(max(by_nodes), max(launches))  # the SIGKILL may have come between the two
-    assert {row for row in launches if row <= last} == {row for row in by_nodes | whole if row <= last}
-    assert play.losses() == {}
-    reasons = [row["reason"] for row in play.rows("capability") if row["name"] == "graph_node" and row["asked"] == "auto"]
-    assert len(reasons) == 1 and "one record per launch until " in reasons[0], reasons
-
-
-@pytest.mark.parametrize("graphs", ["launch", "auto"])
-def test_launches_are_not_asked_for_too_late(start_play, make_tape, graphs):
+def test_launches_are_not_requested_too_late(start_play, make_tape):
     """CUPTI crashes when they are asked for after a graph was instantiated, and the stand-in aborts: nodes are recorded."""
     play = start_play(make_tape("graphs", 2000), "--repeat", "100", "--rate", "4000", clock=None,
-                      options=f"graphs={graphs};stacks=none;delay_ns={200 * 10**6}")
+                      options=f"graphs=launch;stacks=none;delay_ns={200 * 10**6}")
     play.until_rows("kernel", 10 * NODES)
     play.kill()
     assert play.count("graph_launch") == 0
     told = [row for row in play.rows("capability") if "before graphs are instantiated" in (row["reason"] or "")]
-    assert len(told) == 1 and told[0]["got"] == "node" and told[0]["asked"] == graphs
-    expected = ("graph_launch", "unavailable") if graphs == "launch" else ("graph_node", "degraded")
-    assert (told[0]["name"], told[0]["state"]) == expected
+    assert len(told) == 1 and told[0]["got"] == "node" and told[0]["asked"] == "launch"
+    assert (told[0]["name"], told[0]["state"]) == ("graph_launch", "unavailable")
 
 
 def test_graphs_without_kernels_of_their_own_are_not_missing_kernels(start_play, make_tape):

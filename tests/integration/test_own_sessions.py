@@ -99,13 +99,13 @@ def test_switched_off(own_sessions, tmp_path):
 
 def test_beside_pitot_record(own_sessions, plain, rows, tmp_path):
     """Recordings of its own, and without a folder of its own that of `pitot record`."""
-    said = own_sessions("a", wrap=[plain / "pitot", "record", "-q", "--no-cpu", "-o", "rec", "--graphs", "auto", "--"])
+    said = own_sessions("a", wrap=[plain / "pitot", "record", "-q", "--no-cpu", "-o", "rec", "--graphs", "launch", "--"])
     assert said == ["early 1, alone 0", "in child 1", "child 0", "again 1"]
     assert sorted(os.listdir(tmp_path / "a")) == ["child", "early", "parent", "rec"]
     # Its recording begins with the first who joins it, and goes on.
     assert [row["message"] for row in rows(tmp_path / "a/rec", "nvtx")] == ["again", "after the end"]
     settings = [row["got"] for row in rows(tmp_path / "a/rec", "capability") if row["name"] == "settings"]
-    assert settings == ["graphs=auto (record)"]
+    assert settings == ["graphs=launch (record)"]
     # What `pitot record` was told is for its recording.
     assert "settings" not in [row["name"] for row in rows(tmp_path / "a/early", "capability")]
 

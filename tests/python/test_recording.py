@@ -305,7 +305,7 @@ def test_a_wrong_environment(run):
         except pitot.UsageError as e:
             print(json.dumps(str(e)))
         """, PITOT_GRAPHS="nodes")
-    assert said == "PITOT_GRAPHS takes launch, auto or node, not 'nodes'"
+    assert said == "PITOT_GRAPHS takes launch or node, not 'nodes'"
 
 
 def test_warnings_are_told(run, launcher, tmp_path):

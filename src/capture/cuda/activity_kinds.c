@@ -5,7 +5,6 @@
 #include "base/compiler.h"
 #include "capture/capability_notes.h"
 #include "capture/cuda/api_calls.h"
-#include "capture/cuda/graph_level.h"
 #include "capture/cuda/graph_nodes.h"
 #include "capture/engines/launch_engine.h"
 #include "capture/vendor_thread.h"
@@ -60,8 +59,7 @@ static bool is_requested(CUpti_ActivityKind kind, const struct settings *request
 	case CUPTI_ACTIVITY_KIND_MEMORY_POOL:
 		return requested->memory;
 	case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
-		return requested->graphs == SETTING_GRAPHS_LAUNCH ||
-		       (requested->graphs == SETTING_GRAPHS_AUTO && graph_level_is_launch());
+		return requested->graphs == SETTING_GRAPHS_LAUNCH;
 	default:
 		return true;
 	}
@@ -107,26 +105,15 @@ static bool is_too_late(CUpti_ActivityKind kind)
 	return kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE && graph_nodes_graphs_exist();
 }
 
-/*
- * Notes that nodes are recorded instead of launches. With --graphs auto, graph_level.c writes that
- * row.
- */
-static void note_no_launch_records(const struct settings *requested, const char *why)
+static void note_refused(size_t i, const char *why)
 {
-	graph_level_refused(why);
-	if (requested->graphs == SETTING_GRAPHS_LAUNCH)
+	if (kinds[i].kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
 		capability_note("graph_launch", capability_state_unavailable, "launch", "node",
-				"%s; nodes are recorded", why);
-}
-
-static void note_refused(const struct settings *requested, size_t i, const char *why)
-{
-	if (is_too_late(kinds[i].kind))
-		note_no_launch_records(requested, "one record per launch must be requested before "
-						  "graphs are instantiated");
-	else if (kinds[i].kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
-		note_no_launch_records(requested,
-				       "cuptiActivityEnable refuses records of launches");
+				"%s; nodes are recorded",
+				is_too_late(kinds[i].kind)
+					? "one record per launch must be requested before graphs "
+					  "are instantiated"
+					: "cuptiActivityEnable refuses records of launches");
 	else if (kinds[i].kind == CUPTI_ACTIVITY_KIND_KERNEL)
 		launch_engine_refuse("cuptiActivityEnable refuses records of serialized kernels "
 				     "(%s), without which CUPTI counts nothing",
@@ -146,8 +133,7 @@ static void note_serialized(bool is_late)
 		is_late ? "; CUDA was in use before, so CUPTI may count nothing at all" : "");
 }
 
-static void enable_kind(const struct cupti *cupti, const struct settings *requested, bool has_past,
-			size_t i)
+static void enable_kind(const struct cupti *cupti, bool has_past, size_t i)
 {
 	bool was_held = states[i] == KIND_HELD;
 	CUptiResult result = is_too_late(kinds[i].kind) ? CUPTI_ERROR_NOT_COMPATIBLE
@@ -160,7 +146,7 @@ static void enable_kind(const struct cupti *cupti, const struct settings *reques
 	}
 	set_state(i, result == CUPTI_SUCCESS ? KIND_ON : KIND_REFUSED);
 	if (result != CUPTI_SUCCESS) {
-		note_refused(requested, i, cupti_result_text(cupti, result));
+		note_refused(i, cupti_result_text(cupti, result));
 		return;
 	}
 	if (kinds[i].kind == CUPTI_ACTIVITY_KIND_KERNEL)
@@ -188,7 +174,7 @@ void activity_kinds_apply(const struct cupti *cupti, const struct settings *requ
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if ((states[i] == KIND_OFF || states[i] == KIND_HELD) &&
 		    is_requested(kinds[i].kind, requested))
-			enable_kind(cupti, requested, has_past, i);
+			enable_kind(cupti, has_past, i);
 }
 
 static bool is_kernel(size_t i)

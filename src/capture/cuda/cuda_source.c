@@ -26,7 +26,6 @@
 #include "capture/cuda/cupti_clock.h"
 #include "capture/cuda/cupti_gap.h"
 #include "capture/cuda/devices.h"
-#include "capture/cuda/graph_level.h"
 #include "capture/cuda/graph_nodes.h"
 #include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
@@ -245,7 +244,7 @@ static void enable(void)
 	self.enabled = true;
 }
 
-/* Follows the sessions' current settings, and the decision of --graphs auto. */
+/* Follows the sessions' current settings. */
 static void apply_requested(void)
 {
 	bool changed;
@@ -439,12 +438,12 @@ static void start(const struct source_start *how)
 static void begin(struct writer *w, const struct source_start *how)
 {
 	(void)w;
+	(void)how;
 	activity_reset();
 	memset(&self.reported, 0, sizeof(self.reported));
 	api_functions_begin();
 	self.devices_written = self.late_written = self.failed = false;
 	self.first_call = self.last_call = self.kernel_calls = self.graph_calls = 0;
-	graph_level_begin(how->start_ns);
 	atomic_store(&self.under_way, false);
 }
 
@@ -578,19 +577,6 @@ static void find_work_under_way(void)
 			      memory_order_relaxed);
 }
 
-static void update_graph_level(struct writer *w, uint64_t now)
-{
-	struct graph_counts counts = {
-		.calls = self.graph_calls,
-		.instantiations = graph_nodes_instantiations(),
-		.nodes = graph_nodes_instantiated(),
-	};
-
-	if (self.requested.graphs == SETTING_GRAPHS_AUTO && atomic_load(&self.open) &&
-	    graph_level_update(w, &counts, now))
-		vendor_thread_request(VENDOR_FLUSH);
-}
-
 /* CUDA may have been initialized after the recording began. */
 static void write_late(struct writer *w, uint64_t now)
 {
@@ -628,7 +614,6 @@ static uint64_t collect(struct writer *w, uint64_t now)
 	}
 	records = activity_counts()->records - before;
 	find_work_under_way();
-	update_graph_level(w, now);
 	if (records)
 		self.active_ns = now;
 	return records;
@@ -746,8 +731,6 @@ static void stopped(struct writer *w)
 	if (!atomic_load(&self.usable) || has_failed(w))
 		return;
 	watch_for_silence(w);
-	if (self.requested.graphs == SETTING_GRAPHS_AUTO)
-		graph_level_end(w);
 	write_losses(w, clock_monotonic_ns());
 	share_end(w, setting_own_profiler_names[self.requested.own_profiler]);
 	release();

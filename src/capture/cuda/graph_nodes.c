@@ -17,7 +17,6 @@ static __typeof__(cuptiGetGraphId) *graph_id;
 static __typeof__(cuptiGetGraphNodeId) *node_id;
 
 static atomic_bool exist; /* graphs were instantiated, or may have been */
-static atomic_uint_fast64_t instantiations, clones;
 
 static bool watch(const struct cupti *cupti, CUpti_SubscriberHandle subscriber, CUpti_CallbackId id)
 {
@@ -62,16 +61,6 @@ void graph_nodes_graphs_unseen(void)
 	atomic_store(&exist, true);
 }
 
-uint64_t graph_nodes_instantiations(void)
-{
-	return atomic_load(&instantiations);
-}
-
-uint64_t graph_nodes_instantiated(void)
-{
-	return atomic_load(&clones);
-}
-
 /* A failed instantiation has no end event: nodes made in another graph after it are not its own. */
 static bool is_of_executable(const struct ring *r, const CUpti_GraphData *data)
 {
@@ -93,16 +82,15 @@ static void append_node(const CUpti_GraphData *data, bool cloned)
 		event[0].flags |= HAS_GRAPH;
 	if (cloned && node_id(data->originalNode, &event[1].a) == CUPTI_SUCCESS)
 		event[0].flags |= HAS_ORIGINAL;
-	if (cloned)
-		atomic_fetch_add_explicit(&clones, r->instantiating, memory_order_relaxed);
-	else if (!is_of_executable(r, data)) /* the instantiating code did not make the node */
+	/* The instantiating code did not make the node. */
+	if (!cloned && !is_of_executable(r, data))
 		event[0].e = stack_capture_call(r);
 	event[1].c = r->outer_correlation;
 	ring_push(r, event, SLOTS);
 	ring_count_call(r, event[0].a);
 }
 
-static void count_instantiation(bool begins, const CUpti_GraphData *data)
+static void follow_instantiation(bool begins, const CUpti_GraphData *data)
 {
 	struct ring *r = ring_get();
 
@@ -112,8 +100,6 @@ static void count_instantiation(bool begins, const CUpti_GraphData *data)
 	}
 	if (begins)
 		atomic_store(&exist, true);
-	else
-		atomic_fetch_add(&instantiations, 1);
 }
 
 void graph_nodes_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
@@ -121,8 +107,8 @@ void graph_nodes_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 	switch (cbid) {
 	case CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING:
 	case CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED:
-		count_instantiation(cbid == CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING,
-				    data ? data->resourceDescriptor : NULL);
+		follow_instantiation(cbid == CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING,
+				     data ? data->resourceDescriptor : NULL);
 		break;
 	case CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED:
 	case CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED:

@@ -25,10 +25,6 @@ void graph_nodes_stop(const struct cupti *cupti, CUpti_SubscriberHandle subscrib
 /* Handles a callback of the resource domain, on the thread that caused it. */
 void graph_nodes_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data);
 
-/* Number of graphs instantiated so far, and of their nodes. */
-uint64_t graph_nodes_instantiations(void);
-uint64_t graph_nodes_instantiated(void);
-
 /* Whether graphs were instantiated in this process, or may have been unseen. Any thread. */
 bool graph_nodes_graphs_exist(void);
 void graph_nodes_graphs_unseen(void);

@@ -128,7 +128,7 @@ static void test_every_setting_has_a_field(void **state)
 	o.stacks = PITOT_STACKS_PYTHON;
 	o.own_profiler = PITOT_OWN_PROFILER_SHARE;
 	o.api = PITOT_API_ALL;
-	o.graphs = PITOT_GRAPHS_AUTO;
+	o.graphs = PITOT_GRAPHS_LAUNCH;
 	o.memory = PITOT_ON;
 	o.engine = PITOT_ENGINE_DEEP;
 	assert_int_equal(program_settings(&o, true, &d, &e), 0);
@@ -136,7 +136,7 @@ static void test_every_setting_has_a_field(void **state)
 	assert_int_equal(d.stacks, SETTING_STACKS_PYTHON);
 	assert_int_equal(d.own_profiler, SETTING_OWN_PROFILER_SHARE);
 	assert_int_equal(d.api, SETTING_API_ALL);
-	assert_int_equal(d.graphs, SETTING_GRAPHS_AUTO);
+	assert_int_equal(d.graphs, SETTING_GRAPHS_LAUNCH);
 	assert_true(d.memory && !d.sync);
 	assert_int_equal(d.engine, SETTING_ENGINE_DEEP);
 }
@@ -222,7 +222,7 @@ static void test_what_is_refused(void **state)
 	assert_error(e.code, "/proc");
 	setenv("PITOT_GRAPHS", "lunch", 1);
 	assert_null(program_start(NULL, &e));
-	assert_error(-EINVAL, "PITOT_GRAPHS takes launch, auto or node, not 'lunch'");
+	assert_error(-EINVAL, "PITOT_GRAPHS takes launch or node, not 'lunch'");
 	unsetenv("PITOT_GRAPHS");
 	assert_int_equal(files_in("."), 1);
 	assert_int_equal(program_init(&o, &e), -ENOTEMPTY);

@@ -177,7 +177,7 @@ static void test_joined(void **state)
 	struct settings
 		a = parsed("graphs=launch;stacks=native;counters_ns=0;cpu=50;duration_ns=7;cuda=0;"
 			   "sync=1"),
-		b = parsed("graphs=auto;cuda=1;stacks=python;counters_ns=30;cpu=20;duration_ns=9;"
+		b = parsed("cuda=1;stacks=python;counters_ns=30;cpu=20;duration_ns=9;"
 			   "api=all"),
 		c = parsed("counters_ns=20;graphs=node"),
 		d = parsed("engine=range-profiler;kernels=gemm,relu;kernel_count=7"),
@@ -185,7 +185,7 @@ static void test_joined(void **state)
 
 	(void)state;
 	settings_join(&a, &b);
-	assert_int_equal(a.graphs, SETTING_GRAPHS_AUTO);
+	assert_int_equal(a.graphs, SETTING_GRAPHS_LAUNCH);
 	assert_int_equal(a.stacks, SETTING_STACKS_ALL);
 	assert_int_equal(a.counters_ns, 30);
 	assert_int_equal(a.cpu, 50);

@@ -70,8 +70,8 @@ static void test_precedence(void **state)
 	struct settings s = SETTINGS_INIT;
 
 	(void)state;
-	settings_put(&s, SETTING_ID_graphs, SETTING_GRAPHS_AUTO, SETTING_BY_PROGRAM);
-	assert_int_equal(s.graphs, SETTING_GRAPHS_AUTO);
+	settings_put(&s, SETTING_ID_graphs, SETTING_GRAPHS_NODE, SETTING_BY_PROGRAM);
+	assert_int_equal(s.graphs, SETTING_GRAPHS_NODE);
 	write_config("{ \"graphs\": \"launch\", \"stacks\": \"native\", \"counters\": 2 }");
 	settings_read(&s, path, true, NULL);
 	assert_int_equal(s.graphs, SETTING_GRAPHS_LAUNCH);
@@ -79,9 +79,9 @@ static void test_precedence(void **state)
 	setenv("PITOT_GRAPHS", "node", 1);
 	settings_read(&s, path, true, NULL);
 	assert_int_equal(s.graphs, SETTING_GRAPHS_NODE);
-	settings_put(&s, SETTING_ID_graphs, SETTING_GRAPHS_AUTO, SETTING_BY_CODE);
+	settings_put(&s, SETTING_ID_graphs, SETTING_GRAPHS_LAUNCH, SETTING_BY_CODE);
 	settings_read(&s, path, true, NULL);
-	assert_int_equal(s.graphs, SETTING_GRAPHS_AUTO);
+	assert_int_equal(s.graphs, SETTING_GRAPHS_LAUNCH);
 	assert_int_equal(s.source[SETTING_ID_graphs], SETTING_BY_CODE);
 	/* The other keys of the file count as before. */
 	assert_int_equal(s.stacks, SETTING_STACKS_NATIVE);
@@ -213,7 +213,7 @@ static void test_what_is_wrong_is_named(void **state)
 	assert_int_equal(s.api, SETTING_API_ALL);
 	write_config("{\"graphs\": \"lunch\"}");
 	assert_int_equal(read_all(path, true).graphs, SETTING_GRAPHS_NODE);
-	assert_problem(":1: 'graphs' takes launch, auto or node, not 'lunch'");
+	assert_problem(":1: 'graphs' takes launch or node, not 'lunch'");
 	write_config("{\"graphs\": [1]}");
 	read_all(path, true);
 	assert_problem("'graphs' takes a text, a number, true or false");
