@@ -117,6 +117,8 @@ int http_open(const struct http_options *options, struct http **out, struct erro
 	h->easy_setopt(h->curl, CURLOPT_POST, 1L);
 	/* libcurl would resend on a reused connection that has been closed meanwhile. */
 	h->easy_setopt(h->curl, CURLOPT_FORBID_REUSE, 1L);
+	if (options->no_proxy)
+		h->easy_setopt(h->curl, CURLOPT_NOPROXY, "*");
 	if (options->ca_file)
 		h->easy_setopt(h->curl, CURLOPT_CAINFO, options->ca_file);
 	*out = h;

@@ -455,22 +455,51 @@ static bool is_header_text(const char *text)
 	return true;
 }
 
+static bool has_scheme(const char *url, const char *scheme)
+{
+	return !strncasecmp(url, scheme, strlen(scheme));
+}
+
+/* Whether the URL, which check_url() has accepted, leads to this machine itself. */
+static bool is_loopback(const char *url)
+{
+	const char *host = strstr(url, "://") + 3;
+	size_t length = strcspn(host, host[0] == '[' ? "]" : ":/");
+
+	return (length == 9 && !strncasecmp(host, "localhost", 9)) ||
+	       (!strncmp(host, "[::1]", 5) && strchr(":/", host[5])) ||
+	       (!strncmp(host, "127.", 4) && strspn(host, "0123456789.") == length);
+}
+
+/* Does not print what may be a password. */
+static int check_url(const char *url, struct error *e)
+{
+	if (!url || !*url)
+		return error_set(e, E_USAGE,
+				 "no backend: give its host with --url or PITOT_BACKEND_URL");
+	if (url[strcspn(url, "@?#\\")])
+		return error_set(
+			e, E_USAGE,
+			"the address of a backend must not contain a user, a password or a "
+			"query: give https://HOST or http://HOST:PORT, and the key by "
+			"PITOT_API_KEY or --api-key-file");
+	if ((!has_scheme(url, "https://") && !has_scheme(url, "http://")) || !is_header_text(url))
+		return error_set(e, E_USAGE,
+				 "'%s' is not the address of a backend: give https://HOST or "
+				 "http://HOST:PORT",
+				 url);
+	return 0;
+}
+
 static int set_url(struct upload *u)
 {
 	const struct upload_options *o = u->options;
 	const char *api = o->api_path && *o->api_path ? o->api_path : UPLOAD_API_PATH;
 	size_t url, path = strlen(api);
-	int n;
+	int n = check_url(o->url, u->error);
 
-	if (!o->url || !*o->url)
-		return error_set(u->error, E_USAGE,
-				 "no backend: give its host with --url or PITOT_BACKEND_URL");
-	if ((strncasecmp(o->url, "https://", 8) && strncasecmp(o->url, "http://", 7)) ||
-	    !is_header_text(o->url))
-		return error_set(u->error, E_USAGE,
-				 "'%s' is not the address of a backend: give https://HOST or "
-				 "http://HOST:PORT",
-				 o->url);
+	if (n < 0)
+		return n;
 	if (!is_header_text(api))
 		return error_set(
 			u->error, E_USAGE,
@@ -487,14 +516,6 @@ static int set_url(struct upload *u)
 		       ? 0
 		       : error_set(u->error, E_USAGE, "the address is longer than %zu bytes",
 				   sizeof(u->api));
-}
-
-static bool is_loopback(const char *host)
-{
-	size_t length = strcspn(host, ":/");
-
-	return !strncmp(host, "[::1]", 5) || (length == 9 && !strncasecmp(host, "localhost", 9)) ||
-	       (!strncmp(host, "127.", 4) && strspn(host, "0123456789.") == length);
 }
 
 static int set_headers(struct upload *u)
@@ -522,7 +543,7 @@ static int set_headers(struct upload *u)
 			u->error, E_USAGE,
 			"the key is too long, or contains blanks or other invalid characters");
 	u->headers[n++] = u->authorization;
-	if (o->url && !strncasecmp(o->url, "http://", 7) && !is_loopback(o->url + 7))
+	if (o->url && has_scheme(o->url, "http://") && !is_loopback(o->url))
 		warn(u, "'%s' is not encrypted: the key can be read on the way; use https://",
 		     o->url);
 	return 0;
@@ -597,8 +618,10 @@ static int run(struct upload *u)
 		r = open_cursor(u);
 	if (r == 0)
 		r = list_sessions(u);
-	if (r == 0 && !o->dry_run)
+	if (r == 0 && !o->dry_run) {
+		http.no_proxy = is_loopback(o->url);
 		r = http_open(&http, &u->http, u->error);
+	}
 	return r == 0 ? upload_sessions(u) : r;
 }
 
