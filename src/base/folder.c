@@ -49,6 +49,15 @@ int folder_enter(int folder, const char *name, enum folder_owner owner)
 	return err < 0 ? err : check_folder(openat(folder, name, FOLDER_FLAGS | O_NOFOLLOW), owner);
 }
 
+static bool is_allowed(int folder, const struct stat *file, enum folder_owner owner)
+{
+	struct stat st;
+
+	if (owner == FOLDER_OWN)
+		return file->st_uid == geteuid() && file->st_nlink == 1;
+	return file->st_nlink == 1 || (fstat(folder, &st) == 0 && st.st_uid == file->st_uid);
+}
+
 int folder_open_file(int folder, const char *name, int flags, enum folder_owner owner)
 {
 	int fd = check_name(folder, name);
@@ -59,9 +68,7 @@ int folder_open_file(int folder, const char *name, int flags, enum folder_owner 
 	fd = io_check_file(openat(folder, name, flags | IO_SAFE_FLAGS | O_NOFOLLOW), &st);
 	if (fd == -ELOOP)
 		return E_LINK;
-	if (fd >= 0 && owner == FOLDER_OWN && (st.st_uid != geteuid() || st.st_nlink != 1))
-		return refuse(fd, E_FOREIGN);
-	return fd;
+	return fd < 0 || is_allowed(folder, &st, owner) ? fd : refuse(fd, E_FOREIGN);
 }
 
 int folder_create_file(int folder, const char *name)
@@ -81,7 +88,7 @@ int folder_read_file(int folder, const char *name, size_t max, struct strbuf *ou
 	return fd < 0 ? fd : io_read_to_end(fd, max, out);
 }
 
-int folder_write_file(int folder, const char *name, const struct strbuf *text)
+int folder_write_file(int folder, const char *name, const struct strbuf *text, bool sync)
 {
 	char part[NAME_MAX + 1];
 	int err = check_name(folder, name), fd;
@@ -97,6 +104,8 @@ int folder_write_file(int folder, const char *name, const struct strbuf *text)
 	err = io_allowed(0, text->length) < text->length
 		      ? -EFBIG
 		      : io_write_all(fd, text->data, text->length);
+	if (!err && sync && fsync(fd) < 0)
+		err = -errno;
 	if (close(fd) < 0 && !err)
 		err = -errno;
 	if (!err && renameat(folder, part, folder, name) < 0)
@@ -111,6 +120,14 @@ int folder_stat(int folder, const char *name, struct stat *out)
 	int err = check_name(folder, name);
 
 	return err == 0 && fstatat(folder, name, out, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : err;
+}
+
+int folder_rename_new(int folder, const char *name, int to_folder, const char *to_name)
+{
+	int err = check_name(folder, name);
+
+	err = err < 0 ? err : check_name(to_folder, to_name);
+	return err < 0 ? err : io_rename_new(folder, name, to_folder, to_name);
 }
 
 DIR *folder_list(int folder)

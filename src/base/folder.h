@@ -21,7 +21,8 @@
 
 /*
  * Whose folder or file it may be. FOLDER_OWN refuses with E_FOREIGN what does not belong to the
- * effective user, and files with several names: one of them may be in a folder that we do not know.
+ * effective user, and files with several hard links. Otherwise a file with several hard links must
+ * belong to the folder's owner, who may have linked a file of somebody else there.
  */
 enum folder_owner { FOLDER_ANY, FOLDER_OWN };
 
@@ -35,11 +36,16 @@ int folder_open_file(int folder, const char *name, int flags, enum folder_owner 
 int folder_create_file(int folder, const char *name) MUST_USE;
 /* Same as io_read_file(). */
 int folder_read_file(int folder, const char *name, size_t max, struct strbuf *out);
-/* Creates a file, or replaces one atomically, writing no more than RLIMIT_FSIZE allows. */
-int folder_write_file(int folder, const char *name, const struct strbuf *text);
+/*
+ * Creates a file, or replaces one atomically, writing no more than RLIMIT_FSIZE allows. `sync`: the
+ * text is on the disk before.
+ */
+int folder_write_file(int folder, const char *name, const struct strbuf *text, bool sync);
 
 /* Like lstat(2). Returns 0 or -errno. */
 int folder_stat(int folder, const char *name, struct stat *out);
+/* Renames a file without replacing an existing one. */
+int folder_rename_new(int folder, const char *name, int to_folder, const char *to_name);
 
 /* Opens a list of the names in a folder. Returns NULL and errno on failure. */
 DIR *folder_list(int folder) MUST_USE;

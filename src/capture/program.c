@@ -18,7 +18,7 @@
 #include "capture/stack_capture.h"
 #include "format/recording_dir.h"
 #include "format/recording_json.h"
-#include "gpufl/gpufl_files.h"
+#include "gpufl/gpufl_folder.h"
 
 #define COMMAND_MAX (4u << 20)
 #define OPTIONS_MAX 4096 /* bytes of a future version's struct; more cannot be a valid size */
@@ -261,7 +261,7 @@ static int make_log_path(const struct pitot_options *o, struct settings *s, stru
 
 	if (!*requested)
 		return 0;
-	path = gpufl_files_make_folder(requested, &is_full, e);
+	path = gpufl_folder_make(requested, &is_full, e);
 	if (!path && !o->log_path) {
 		log_message(o, PITOT_LOG_WARNING, "no logs for gpufl: %s", e->text);
 		s->log_path[0] = '\0';

@@ -13,7 +13,7 @@
 #include "export/exporter.h"
 #include "format/recording_dir.h"
 #include "format/recording_json.h"
-#include "gpufl/gpufl_files.h"
+#include "gpufl/gpufl_folder.h"
 #include "upload/upload.h"
 #include "upload/upload_cursor.h"
 
@@ -90,7 +90,7 @@ static void remove_exported(const char *path)
 
 	while (d && (entry = readdir(d)))
 		if (entry->d_name[0] != '.')
-			gpufl_files_remove(path, entry->d_name);
+			gpufl_folder_remove_session(path, entry->d_name);
 	if (d)
 		closedir(d);
 	if (*path)

@@ -129,7 +129,7 @@ int recording_json_write(const char *directory, const struct recording_identity 
 	json_key_string(&json, "clock", "CLOCK_MONOTONIC");
 	add_times(&json, identity);
 	json_finish(&json);
-	r = folder < 0 ? folder : folder_write_file(folder, RECORDING_JSON, &text);
+	r = folder < 0 ? folder : folder_write_file(folder, RECORDING_JSON, &text, false);
 	if (r < 0 && loss_of_error(r) == loss_reason_disk_full && overwrite(folder, &text) == 0)
 		return 0;
 	return r < 0 ? error_set(e, r, "cannot write '%s/%s': %s", directory, RECORDING_JSON,

@@ -1,6 +1,5 @@
 #include "gpufl/gpufl_files.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,20 +13,20 @@
 #include <zlib.h>
 
 #include "base/clock.h"
+#include "base/folder.h"
 #include "base/helper_thread.h"
 #include "base/io.h"
-#include "base/own_fd.h"
 #include "base/map.h"
+#include "gpufl/gpufl_life.h"
 
 #define WINDOW_BYTES (UINT64_C(64) << 20)
 #define MAX_BYTES (UINT64_C(4) << 30)
-#define MIN_FREE_BYTES (UINT64_C(512) << 20)
 #define FREE_CHECK_BYTES (UINT64_C(16) << 20) /* written between checks of the free space */
 #define PIECE_BYTES (64u << 10)
 #define STACK_BYTES (256u << 10)
 /* zlib level: a third of the time of the default level, with windows a fifth larger */
 #define LEVEL 1
-#define NAME_BYTES 64 /* of names in the directory */
+#define NAME_BYTES 64 /* of names in the directory, which are shorter */
 
 const char *const gpufl_channel_names[GPUFL_CHANNELS + 1] = { "device", "scope", "system", "sass",
 							      "kernel" };
@@ -41,7 +40,10 @@ struct window {
 };
 
 struct gpufl_files {
-	char directory[PATH_MAX - NAME_BYTES];
+	char directory[PATH_MAX];
+	dev_t device; /* of the directory, */
+	ino_t inode; /* which is opened for each use, and must still be the same */
+	enum folder_owner allowed; /* owner of the directory and its files */
 	char session[GPUFL_ID_BYTES];
 	struct gpufl_files_options options;
 	struct window active[GPUFL_CHANNELS];
@@ -49,7 +51,7 @@ struct gpufl_files {
 	uint64_t free_checked; /* value of bytes at the last check */
 	_Atomic uint64_t disk_bytes;
 	atomic_int error; /* errno that stopped all writing */
-	struct own_fd lock_file;
+	struct own_fd life; /* gpufl_life.h */
 	pid_t owner;
 
 	bool started; /* the publishing thread runs */
@@ -82,38 +84,49 @@ void gpufl_id_random(char id[GPUFL_ID_BYTES])
 	format_id(id, bits[0], bits[1]);
 }
 
-static void PRINTF_LIKE(3, 4)
-	path_in(const struct gpufl_files *f, char path[PATH_MAX], const char *format, ...)
+static void active_name(enum gpufl_channel channel, char name[NAME_BYTES])
 {
-	size_t length = strlen(f->directory);
-	va_list args;
-
-	memcpy(path, f->directory, length);
-	path[length] = '/';
-	va_start(args, format);
-	vsnprintf(path + length + 1, PATH_MAX - length - 1, format, args);
-	va_end(args);
+	snprintf(name, NAME_BYTES, "%s.log", gpufl_channel_names[channel]);
 }
 
-static void active_path(const struct gpufl_files *f, enum gpufl_channel channel,
-			char path[PATH_MAX])
+static void window_name(const struct window *w, const char *prefix, const char *suffix,
+			char name[NAME_BYTES])
 {
-	path_in(f, path, ".tmp/%s.log", gpufl_channel_names[channel]);
+	snprintf(name, NAME_BYTES, "%s%s.%u%s", prefix, gpufl_channel_names[w->channel], w->number,
+		 suffix);
 }
 
-static void window_path(const struct gpufl_files *f, const struct window *w, const char *prefix,
-			const char *suffix, char path[PATH_MAX])
+/* ---- folders ---- */
+
+/* Descriptors of the session's directory and of .tmp in it. */
+struct place {
+	int session, tmp;
+};
+
+static void cleanup_place(struct place *p)
 {
-	path_in(f, path, "%s%s.%u%s", prefix, gpufl_channel_names[w->channel], w->number, suffix);
+	cleanup_close(&p->tmp);
+	cleanup_close(&p->session);
 }
+#define _cleanup_place_ _cleanup_(cleanup_place)
+#define NOWHERE ((struct place){ -1, -1 })
 
-/* ---- small files ---- */
-
-static int open_for_writing(const char *path, int flags)
+/* Returns 0 and the descriptors that can be opened, or the first error. */
+static int enter(const struct gpufl_files *f, struct place *p)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+	struct stat st;
 
-	return fd < 0 ? -errno : io_above_standard(fd);
+	p->tmp = -1;
+	p->session = folder_open(f->directory, f->allowed);
+	if (p->session < 0)
+		return p->session;
+	if (fstat(p->session, &st) < 0 || st.st_dev != f->device || st.st_ino != f->inode) {
+		close(p->session);
+		p->session = -1; /* somebody has put another directory in its place */
+		return -ENOENT;
+	}
+	p->tmp = folder_enter(p->session, ".tmp", f->allowed);
+	return MIN(p->tmp, 0);
 }
 
 /* Writes no more than RLIMIT_FSIZE allows: beyond it a signal would end the program. */
@@ -122,27 +135,28 @@ static int write_allowed(int fd, uint64_t offset, const void *bytes, size_t leng
 	return io_allowed(offset, length) < length ? -EFBIG : io_write_all(fd, bytes, length);
 }
 
-static int write_new_file(const char *path, const struct strbuf *text)
+static int write_new_file(int folder, const char *name, const struct strbuf *text)
 {
-	int fd = text->failed ? -ENOMEM : open_for_writing(path, O_EXCL), r;
+	int fd = text->failed ? -ENOMEM : folder_create_file(folder, name), r;
 
 	if (fd < 0)
 		return fd;
 	r = write_allowed(fd, 0, text->data, text->length);
 	close(fd);
 	if (r < 0)
-		unlink(path);
+		unlinkat(folder, name, 0);
 	return r;
 }
 
 /* ---- errors ---- */
 
-/* Only the first error counts: nothing is written after it. */
+/* Only the first error counts: nothing is written after it. `err` is an errno. */
 static void fail(struct gpufl_files *f, int err, const char *channel, unsigned number,
 		 const char *reason)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	char path[PATH_MAX];
+	_cleanup_place_ struct place place = NOWHERE;
+	char name[NAME_BYTES];
 	int none = 0;
 
 	if (!atomic_compare_exchange_strong(&f->error, &none, err))
@@ -151,8 +165,9 @@ static void fail(struct gpufl_files *f, int err, const char *channel, unsigned n
 		    "{\"schema_version\":1,\"type\":\"transport_window_loss\",\"channel\":\"%s\","
 		    "\"window_index\":%u,\"reason\":\"%s\"}\n",
 		    channel, number, reason);
-	path_in(f, path, ".gpufl-transport-loss.%s.%u.json", channel, number);
-	write_new_file(path, &text);
+	snprintf(name, sizeof(name), ".gpufl-transport-loss.%s.%u.json", channel, number);
+	enter(f, &place);
+	write_new_file(place.session, name, &text);
 	strbuf_clear(&text);
 	strbuf_addf(&text, "stopped writing to '%s': %s", f->directory, reason);
 	if (f->options.on_error && !text.failed)
@@ -162,10 +177,11 @@ static void fail(struct gpufl_files *f, int err, const char *channel, unsigned n
 static void fail_window(struct gpufl_files *f, int err, const struct window *w, const char *what)
 {
 	char reason[128];
-	const char *text = strerrordesc_np(err);
 
-	snprintf(reason, sizeof(reason), "%s:errno=%d (%s)", what, err, text ? text : "");
-	fail(f, err, gpufl_channel_names[w->channel], w->number, reason);
+	/* Pitot's own codes (error.h) are not for others. */
+	snprintf(reason, sizeof(reason), "%s:errno=%d (%s)", what, -err <= E_FORMAT ? EPERM : err,
+		 error_code_text(-err));
+	fail(f, -err <= E_FORMAT ? EPERM : err, gpufl_channel_names[w->channel], w->number, reason);
 }
 
 /* ---- publication ---- */
@@ -215,28 +231,30 @@ static int pack_all(struct packing *p)
 	return r;
 }
 
-/* Writes one gzip member, because readers take the size of the text from the last four bytes. */
-static int compress_file(struct packing *p, const char *from, const char *to)
+/*
+ * Writes one gzip member, because readers take the size of the text from the last four bytes.
+ * Replaces what a killed writer has left at `to`.
+ */
+static int compress_file(struct packing *p, int tmp, const char *from, const char *to,
+			 enum folder_owner allowed)
 {
+	_cleanup_close_ int in = folder_open_file(tmp, from, O_RDONLY, allowed), out = -1;
 	int r = -ENOMEM;
 
-	p->from = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (p->from < 0)
-		return -errno;
-	p->from = io_above_standard(p->from);
-	p->to = open_for_writing(to, O_TRUNC);
-	if (p->from >= 0 && p->to >= 0 &&
-	    deflateInit2(&p->z, LEVEL, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK) {
+	if (in < 0)
+		return in;
+	unlinkat(tmp, to, 0);
+	out = folder_create_file(tmp, to);
+	if (out < 0)
+		return out;
+	p->from = in;
+	p->to = out;
+	if (deflateInit2(&p->z, LEVEL, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK) {
 		r = pack_all(p);
 		deflateEnd(&p->z);
 	}
-	r = p->to < 0 ? p->to : r;
-	if (p->from >= 0)
-		close(p->from);
-	if (p->to >= 0)
-		close(p->to);
 	if (r < 0)
-		unlink(to);
+		unlinkat(tmp, to, 0);
 	return r;
 }
 
@@ -249,11 +267,12 @@ static void window_id(const struct gpufl_files *f, const struct window *w, const
 	gpufl_id_from(id, content ^ hash_bytes(f->session, strlen(f->session)));
 }
 
-static int write_sidecar(struct gpufl_files *f, const struct window *w, const struct packing *p)
+static int write_sidecar(const struct gpufl_files *f, const struct place *place,
+			 const struct window *w, const struct packing *p)
 {
 	const char *channel = gpufl_channel_names[w->channel];
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	char id[GPUFL_ID_BYTES], part[PATH_MAX], path[PATH_MAX];
+	char id[GPUFL_ID_BYTES], part[NAME_BYTES], name[NAME_BYTES];
 	int r;
 
 	window_id(f, w, p, id);
@@ -267,40 +286,40 @@ static int write_sidecar(struct gpufl_files *f, const struct window *w, const st
 		    (long long)w->closed_ms,
 		    (unsigned long long)(clock_read_ns(CLOCK_REALTIME) / NS_PER_MS), channel,
 		    w->number, (unsigned long long)p->bytes, p->crc);
-	path_in(f, part, ".tmp/%s.part", id);
-	unlink(part); /* left by a writer killed at this point: the same window has the same id */
-	window_path(f, w, ".gpufl-window.", ".json", path);
-	r = write_new_file(part, &text);
+	snprintf(part, sizeof(part), "%s.part", id);
+	/* left by a writer killed at this point: the same window has the same id */
+	unlinkat(place->tmp, part, 0);
+	window_name(w, ".gpufl-window.", ".json", name);
+	r = write_new_file(place->tmp, part, &text);
 	if (r == 0)
-		r = io_rename_new(AT_FDCWD, part, AT_FDCWD, path);
+		r = folder_rename_new(place->tmp, part, place->session, name);
 	if (r < 0)
-		unlink(part);
+		unlinkat(place->tmp, part, 0);
 	return r;
 }
 
 static void publish(struct gpufl_files *f, const struct window *w)
 {
-	struct packing *p = calloc(1, sizeof(*p));
-	char raw[PATH_MAX], packed[PATH_MAX], path[PATH_MAX];
-	int r = -ENOMEM;
+	_cleanup_free_ struct packing *p = calloc(1, sizeof(*p));
+	char raw[NAME_BYTES], packed[NAME_BYTES];
+	_cleanup_place_ struct place place = NOWHERE;
+	int r = enter(f, &place);
 
-	window_path(f, w, ".tmp/", ".log", raw);
-	window_path(f, w, ".tmp/", ".log.gz", packed);
-	window_path(f, w, "", ".log.gz", path);
-	if (p)
-		r = compress_file(p, raw, packed);
+	window_name(w, "", ".log", raw);
+	window_name(w, "", ".log.gz", packed);
 	if (r == 0)
-		r = write_sidecar(f, w, p);
+		r = p ? compress_file(p, place.tmp, raw, packed, f->allowed) : -ENOMEM;
 	if (r == 0)
-		r = io_rename_new(AT_FDCWD, packed, AT_FDCWD, path);
-	if (r == 0) {
-		unlink(raw);
-		atomic_fetch_sub(&f->disk_bytes, w->bytes);
-		atomic_fetch_add(&f->disk_bytes, p->bytes);
-	} else {
+		r = write_sidecar(f, &place, w, p);
+	if (r == 0)
+		r = folder_rename_new(place.tmp, packed, place.session, packed);
+	if (r < 0) {
 		fail_window(f, -r, w, "publish_failed");
+		return;
 	}
-	free(p);
+	unlinkat(place.tmp, raw, 0);
+	atomic_fetch_sub(&f->disk_bytes, w->bytes);
+	atomic_fetch_add(&f->disk_bytes, p->bytes);
 }
 
 static void publish_next(struct gpufl_files *f)
@@ -339,15 +358,20 @@ static void *publish_queued(void *files)
 static void close_window(struct gpufl_files *f, enum gpufl_channel channel)
 {
 	struct window *active = &f->active[channel], *w;
-	char from[PATH_MAX], to[PATH_MAX];
+	char from[NAME_BYTES], to[NAME_BYTES];
+	_cleanup_place_ struct place place = NOWHERE;
+	int r;
 
 	if (!active->bytes)
 		return;
-	active_path(f, channel, from);
-	window_path(f, active, ".tmp/", ".log", to);
+	r = enter(f, &place);
+	active_name(channel, from);
+	window_name(active, "", ".log", to);
 	w = malloc(sizeof(*w));
-	if (!w || rename(from, to) < 0) {
-		fail_window(f, w ? errno : ENOMEM, active, "rename_failed");
+	if (r == 0)
+		r = w ? folder_rename_new(place.tmp, from, place.tmp, to) : -ENOMEM;
+	if (r < 0) {
+		fail_window(f, -r, active, "rename_failed");
 		free(w);
 		return;
 	}
@@ -368,7 +392,7 @@ static void close_window(struct gpufl_files *f, enum gpufl_channel channel)
 
 /* ---- writing ---- */
 
-static bool has_room(struct gpufl_files *f, size_t length)
+static bool has_room(struct gpufl_files *f, int folder, size_t length)
 {
 	uint64_t used = atomic_load(&f->disk_bytes) + length, free_bytes = UINT64_MAX;
 	bool full = used > f->options.max_bytes;
@@ -378,7 +402,7 @@ static bool has_room(struct gpufl_files *f, size_t length)
 	if (!full && f->bytes && f->bytes - f->free_checked < FREE_CHECK_BYTES)
 		return true;
 	f->free_checked = f->bytes;
-	if (statvfs(f->directory, &fs) == 0)
+	if (fstatvfs(folder, &fs) == 0)
 		free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
 	if (!full && free_bytes >= f->options.min_free_bytes)
 		return true;
@@ -392,27 +416,52 @@ static bool has_room(struct gpufl_files *f, size_t length)
 	return false;
 }
 
+/* Opens the active window, which must be as long as we have written it. */
+static int open_active(const struct gpufl_files *f, int tmp, const struct window *w)
+{
+	char name[NAME_BYTES];
+	struct stat st;
+	int fd;
+
+	active_name(w->channel, name);
+	if (!w->bytes)
+		return folder_create_file(tmp, name);
+	fd = folder_open_file(tmp, name, O_WRONLY | O_APPEND, f->allowed);
+	if (fd >= 0 && (fstat(fd, &st) < 0 || (uint64_t)st.st_size != w->bytes)) {
+		close(fd);
+		return -ESTALE;
+	}
+	return fd;
+}
+
+static int append(const struct gpufl_files *f, int tmp, const struct window *w, const char *text,
+		  size_t length)
+{
+	_cleanup_close_ int fd = open_active(f, tmp, w);
+	int r = fd < 0 ? fd : write_allowed(fd, w->bytes, text, length);
+
+	/* A partial line must not become the last line of a window. */
+	return fd >= 0 && r < 0 && ftruncate(fd, (off_t)w->bytes) < 0 ? -errno : r;
+}
+
 int gpufl_files_write(struct gpufl_files *f, enum gpufl_channel channel, const char *text,
 		      size_t length)
 {
 	struct window *w = &f->active[channel];
-	char path[PATH_MAX];
-	int fd, r;
+	_cleanup_place_ struct place place = NOWHERE;
+	int r;
 
-	if (atomic_load(&f->error) || !has_room(f, length))
+	if (atomic_load(&f->error))
+		return -atomic_load(&f->error);
+	r = enter(f, &place);
+	if (r == 0 && !has_room(f, place.session, length))
 		return -atomic_load(&f->error);
 	if (w->bytes + length > f->options.window_bytes)
 		close_window(f, channel);
 	if (!w->bytes)
 		w->opened_ms = (int64_t)(clock_monotonic_ns() / NS_PER_MS);
-	active_path(f, channel, path);
-	fd = open_for_writing(path, O_APPEND);
-	r = fd < 0 ? fd : write_allowed(fd, w->bytes, text, length);
-	/* A partial line must not become the last line of a window. */
-	if (fd >= 0 && r < 0 && ftruncate(fd, (off_t)w->bytes) < 0)
-		r = -errno;
-	if (fd >= 0)
-		close(fd);
+	if (r == 0)
+		r = append(f, place.tmp, w, text, length);
 	if (r < 0) {
 		fail_window(f, -r, w, "write_failed");
 		return -atomic_load(&f->error);
@@ -423,6 +472,23 @@ int gpufl_files_write(struct gpufl_files *f, enum gpufl_channel channel, const c
 	return 0;
 }
 
+int gpufl_files_check(struct gpufl_files *f)
+{
+	_cleanup_place_ struct place place = NOWHERE;
+	int r = enter(f, &place);
+
+	if (r < 0)
+		fail(f, -r, "spool", 0, "folder_lost");
+	else
+		gpufl_life_renew(&f->life, place.session);
+	return gpufl_files_error(f);
+}
+
+int gpufl_files_error(const struct gpufl_files *f)
+{
+	return -atomic_load(&f->error);
+}
+
 uint64_t gpufl_files_bytes(const struct gpufl_files *f)
 {
 	return f->bytes;
@@ -430,35 +496,41 @@ uint64_t gpufl_files_bytes(const struct gpufl_files *f)
 
 /* ---- beginning and end ---- */
 
-/* Locks the session as a sign of life. Returns false if another process holds the lock. */
-static bool lock_session(struct gpufl_files *f)
+/* Creates .tmp in the new directory of a session, whose identity is stored. */
+static int make_tmp(struct gpufl_files *f, int session)
 {
-	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	char path[PATH_MAX];
+	struct stat st;
 
-	path_in(f, path, ".gpufl-session.lock");
-	return own_fd_set(&f->lock_file, open_for_writing(path, 0)) < 0 ||
-	       fcntl(f->lock_file.fd, F_SETLK, &whole) == 0;
+	if (session < 0)
+		return session;
+	if (fstat(session, &st) < 0 || mkdirat(session, ".tmp", 0777) < 0)
+		return -errno;
+	f->device = st.st_dev;
+	f->inode = st.st_ino;
+	gpufl_life_begin(&f->life, session);
+	return 0;
 }
 
-static int make_directories(const struct gpufl_files *f, const struct gpufl_files_options *o,
+static int make_directories(struct gpufl_files *f, const struct gpufl_files_options *o,
 			    struct error *e)
 {
-	char path[PATH_MAX];
+	_cleanup_close_ int folder = -1, session = -1;
 	int r;
 
 	if (strlen(o->log_path) + strlen(o->session) + 2 > sizeof(f->directory))
 		return error_errno(e, ENAMETOOLONG, "cannot write to '%s'", o->log_path);
 	if (mkdir(o->log_path, 0777) < 0 && errno != EEXIST)
 		return error_errno(e, errno, "cannot create '%s'", o->log_path);
-	path_in(f, path, ".tmp");
-	if (mkdir(f->directory, 0777) < 0)
-		return error_errno(e, errno, "cannot create '%s'", f->directory);
-	if (mkdir(path, 0777) == 0)
+	folder = folder_open(o->log_path, FOLDER_ANY);
+	if (folder < 0 || mkdirat(folder, o->session, 0777) < 0)
+		return error_errno(e, folder < 0 ? -folder : errno, "cannot create '%s'",
+				   f->directory);
+	session = folder_enter(folder, o->session, FOLDER_ANY);
+	r = make_tmp(f, session);
+	if (r == 0)
 		return 0;
-	r = error_errno(e, errno, "cannot create '%s'", path);
-	rmdir(f->directory);
-	return r;
+	unlinkat(folder, o->session, AT_REMOVEDIR);
+	return error_set(e, r, "cannot create '%s/.tmp': %s", f->directory, error_code_text(r));
 }
 
 static void free_files(struct gpufl_files *f)
@@ -478,7 +550,7 @@ static struct gpufl_files *new_files(const struct gpufl_files_options *o)
 	f->options = *o;
 	f->options.window_bytes = o->window_bytes ? o->window_bytes : WINDOW_BYTES;
 	f->options.max_bytes = o->max_bytes ? o->max_bytes : MAX_BYTES;
-	f->options.min_free_bytes = o->min_free_bytes ? o->min_free_bytes : MIN_FREE_BYTES;
+	f->options.min_free_bytes = o->min_free_bytes ? o->min_free_bytes : GPUFL_FREE_BYTES_MIN;
 	snprintf(f->session, sizeof(f->session), "%s", o->session);
 	snprintf(f->directory, sizeof(f->directory), "%s/%s", o->log_path, o->session);
 	for (unsigned c = 0; c < GPUFL_CHANNELS; c++)
@@ -501,14 +573,13 @@ int gpufl_files_open(const struct gpufl_files_options *o, struct gpufl_files **o
 			free_files(f);
 		return r;
 	}
-	lock_session(f);
 	*out = f;
 	return 0;
 }
 
 int gpufl_files_close(struct gpufl_files *f)
 {
-	char path[PATH_MAX];
+	_cleanup_place_ struct place place = NOWHERE;
 	int error;
 
 	if (!f->started)
@@ -521,9 +592,9 @@ int gpufl_files_close(struct gpufl_files *f)
 	while (f->started && !f->ended)
 		pthread_cond_wait(&f->changed, &f->lock);
 	pthread_mutex_unlock(&f->lock);
-	path_in(f, path, ".tmp");
-	rmdir(path);
-	own_fd_close(&f->lock_file);
+	if (enter(f, &place) == 0)
+		unlinkat(place.session, ".tmp", AT_REMOVEDIR);
+	own_fd_close(&f->life);
 	error = -atomic_load(&f->error);
 	free_files(f);
 	return error;
@@ -533,7 +604,7 @@ bool gpufl_files_abandon(struct gpufl_files *f)
 {
 	struct window *next;
 
-	own_fd_close(&f->lock_file);
+	own_fd_close(&f->life);
 	if (getpid() != f->owner || f->started)
 		return getpid() == f->owner;
 	for (struct window *w = f->first; w; w = next) {
@@ -544,186 +615,149 @@ bool gpufl_files_abandon(struct gpufl_files *f)
 	return true;
 }
 
-/* Failures are ignored here, because creating the last folder reports them. */
-static void make_parents(const char *path)
-{
-	char parent[PATH_MAX];
-
-	for (size_t i = 1; i < sizeof(parent) && path[i - 1] && path[i]; i++) {
-		if (path[i] != '/')
-			continue;
-		memcpy(parent, path, i);
-		parent[i] = '\0';
-		mkdir(parent, 0777);
-	}
-}
-
-char *gpufl_files_make_folder(const char *log_path, bool *is_full, struct error *e)
-{
-	_cleanup_close_ int folder = -1;
-	struct statvfs fs;
-	char *path;
-
-	make_parents(log_path);
-	if (mkdir(log_path, 0777) < 0 && errno != EEXIST) {
-		error_errno(e, errno, "cannot create '%s' for gpufl's logs", log_path);
-		return NULL;
-	}
-	folder = open(log_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (folder < 0 || faccessat(folder, ".", W_OK | X_OK, AT_EACCESS) < 0) {
-		error_errno(e, errno, "cannot write gpufl's logs into '%s'", log_path);
-		return NULL;
-	}
-	path = realpath(log_path, NULL);
-	if (!path)
-		error_errno(e, errno, "cannot use '%s'", log_path);
-	*is_full =
-		statvfs(log_path, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < MIN_FREE_BYTES;
-	return path;
-}
-
 /* ---- dead sessions ---- */
 
-static bool window_exists(const struct gpufl_files *f, const struct window *w, const char *prefix,
-			  const char *suffix)
+static bool exists(int folder, const char *name)
 {
-	char path[PATH_MAX];
+	struct stat st;
 
-	window_path(f, w, prefix, suffix, path);
-	return access(path, F_OK) == 0;
+	return folder_stat(folder, name, &st) == 0;
+}
+
+static bool window_exists(int folder, const struct window *w, const char *suffix)
+{
+	char name[NAME_BYTES];
+
+	window_name(w, "", suffix, name);
+	return exists(folder, name);
+}
+
+/* Reads the beginning of the first line of a log. */
+static void read_line(int folder, const char *name, char *line, int size)
+{
+	int fd = folder_open_file(folder, name, O_RDONLY, FOLDER_OWN);
+	gzFile file = fd >= 0 ? gzdopen(fd, "rb") : NULL;
+
+	if (file && !gzgets(file, line, size))
+		line[0] = '\0';
+	if (file)
+		gzclose(file);
+	else if (fd >= 0)
+		close(fd);
 }
 
 /* Copies ,"pid":42,"app":"…","session_id":"…" from the first line of a channel. */
-static void read_identity(const struct gpufl_files *f, const struct window *w,
+static void read_identity(const struct place *place, const struct window *w,
 			  struct strbuf *identity)
 {
 	const struct window first = { .channel = w->channel, .number = 1 };
-	char paths[3][PATH_MAX], line[8192] = "", *start, *end;
+	char name[NAME_BYTES], line[8192] = "", *start, *end;
 
-	window_path(f, &first, "", ".log.gz", paths[0]);
-	window_path(f, &first, ".tmp/", ".log", paths[1]);
-	active_path(f, w->channel, paths[2]);
-	for (size_t i = 0; i < ARRAY_SIZE(paths) && !*line; i++) {
-		gzFile file = gzopen(paths[i], "rbe");
-
-		if (file && !gzgets(file, line, sizeof(line)))
-			line[0] = '\0';
-		if (file)
-			gzclose(file);
-	}
+	window_name(&first, "", ".log.gz", name);
+	read_line(place->session, name, line, sizeof(line));
+	window_name(&first, "", ".log", name);
+	if (!*line)
+		read_line(place->tmp, name, line, sizeof(line));
+	active_name(w->channel, name);
+	if (!*line)
+		read_line(place->tmp, name, line, sizeof(line));
 	start = strstr(line, ",\"pid\":");
 	end = start ? strstr(start, ",\"log_path\":") : NULL;
 	if (end)
 		strbuf_add(identity, start, (size_t)(end - start));
 }
 
-/* Removes a partial line at the end, and appends the synthetic shutdown. */
-static void repair_active(struct gpufl_files *f, struct window *w)
+/* Removes a partial line at the end of the active window, and the whole window if it is empty. */
+static int trim_active(const struct place *place, struct window *w, const char *name)
 {
-	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
-	char path[PATH_MAX], last = '\n';
+	_cleanup_close_ int fd = folder_open_file(place->tmp, name, O_RDWR, FOLDER_OWN);
 	struct stat st = { 0 };
-	int fd;
+	char last = '\n';
 
-	strbuf_adds(&line, "{\"type\":\"shutdown\"");
-	read_identity(f, w, &line);
-	strbuf_addf(&line, ",\"ts_ns\":%llu,\"synthetic\":true}\n",
-		    (unsigned long long)clock_read_ns(CLOCK_REALTIME));
-	active_path(f, w->channel, path);
-	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	if (fd >= 0)
-		fstat(fd, &st);
+	if (fd < 0)
+		return fd == -ENOENT ? 0 : fd;
+	if (fstat(fd, &st) < 0)
+		return -errno;
 	w->bytes = (uint64_t)st.st_size;
 	while (w->bytes && pread(fd, &last, 1, (off_t)w->bytes - 1) == 1 && last != '\n')
 		w->bytes--;
-	if (fd >= 0 && ftruncate(fd, (off_t)w->bytes) < 0)
-		fail_window(f, errno, w, "salvage_failed");
-	if (fd >= 0)
-		close(fd);
+	if (w->bytes)
+		return ftruncate(fd, (off_t)w->bytes) < 0 ? -errno : 0;
+	return unlinkat(place->tmp, name, 0) < 0 ? -errno : 0;
+}
+
+/* Appends the synthetic shutdown. */
+static void repair_active(struct gpufl_files *f, const struct place *place, struct window *w)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	char name[NAME_BYTES];
+	int r;
+
+	strbuf_adds(&line, "{\"type\":\"shutdown\"");
+	read_identity(place, w, &line);
+	strbuf_addf(&line, ",\"ts_ns\":%llu,\"synthetic\":true}\n",
+		    (unsigned long long)clock_read_ns(CLOCK_REALTIME));
+	active_name(w->channel, name);
+	r = trim_active(place, w, name);
+	if (r < 0)
+		fail_window(f, -r, w, "salvage_failed");
 	w->opened_ms = -1;
 	gpufl_files_write(f, w->channel, strbuf_text(&line), line.length);
 }
 
-static void salvage_channel(struct gpufl_files *f, struct window *w)
+static void salvage_channel(struct gpufl_files *f, const struct place *place, struct window *w)
 {
-	char path[PATH_MAX];
+	char name[NAME_BYTES];
 
-	while (window_exists(f, w, "", ".log.gz"))
+	while (window_exists(place->session, w, ".log.gz"))
 		w->number++;
-	for (; window_exists(f, w, ".tmp/", ".log"); w->number++) {
-		window_path(f, w, ".gpufl-window.", ".json", path);
-		unlink(path); /* its payload was never published */
+	for (; window_exists(place->tmp, w, ".log"); w->number++) {
+		window_name(w, ".gpufl-window.", ".json", name);
+		unlinkat(place->session, name, 0); /* its payload was never published */
 		w->opened_ms = w->closed_ms = -1;
 		publish(f, w);
 	}
-	active_path(f, w->channel, path);
-	if (w->number > 1 || access(path, F_OK) == 0)
-		repair_active(f, w);
+	active_name(w->channel, name);
+	if (w->number > 1 || exists(place->tmp, name))
+		repair_active(f, place, w);
 }
 
-/* Returns whether the session was dead. */
-static bool salvage(const char *log_path, const char *session)
+/* Returns whether the session was dead. Sessions of others are left to them. */
+static bool salvage(int folder, const char *log_path, const char *session)
 {
-	struct gpufl_files *f = new_files(&(struct gpufl_files_options){
-		.log_path = log_path, .session = session, .min_free_bytes = 1 });
-	char path[PATH_MAX];
-	bool dead;
+	_cleanup_place_ struct place place = { folder_enter(folder, session, FOLDER_OWN), -1 };
+	struct gpufl_files *f;
+	struct own_fd life;
+	struct stat st;
 
-	if (!f)
+	place.tmp = folder_enter(place.session, ".tmp", FOLDER_OWN);
+	if (place.tmp < 0 || fstat(place.session, &st) < 0 ||
+	    !gpufl_life_take(&life, place.session, place.tmp))
 		return false;
-	path_in(f, path, ".tmp");
-	dead = access(path, F_OK) == 0 && lock_session(f);
-	if (!dead) {
-		gpufl_files_abandon(f);
+	f = new_files(&(struct gpufl_files_options){
+		.log_path = log_path, .session = session, .min_free_bytes = 1 });
+	if (!f) {
+		own_fd_close(&life);
 		return false;
 	}
+	f->allowed = FOLDER_OWN;
+	f->device = st.st_dev;
+	f->inode = st.st_ino;
+	f->life = life;
 	for (unsigned c = 0; c < GPUFL_CHANNELS; c++)
-		salvage_channel(f, &f->active[c]);
+		salvage_channel(f, &place, &f->active[c]);
 	return gpufl_files_close(f) == 0;
 }
 
 unsigned gpufl_files_salvage(const char *log_path)
 {
-	DIR *d = opendir(log_path);
-	struct dirent *entry;
+	_cleanup_close_ int folder = folder_open(log_path, FOLDER_ANY);
+	_cleanup_list_ DIR *list = folder_list(folder);
+	const char *name;
 	unsigned count = 0;
 
-	while (d && (entry = readdir(d)))
-		if (strlen(entry->d_name) == GPUFL_ID_BYTES - 1)
-			count += salvage(log_path, entry->d_name);
-	if (d)
-		closedir(d);
+	while ((name = folder_next(list)))
+		if (strlen(name) == GPUFL_ID_BYTES - 1)
+			count += salvage(folder, log_path, name);
 	return count;
-}
-
-/* Removes the files with this prefix or the suffix .log or .log.gz, then the directory. */
-static int remove_files(const char *directory)
-{
-	DIR *d = opendir(directory);
-	char path[PATH_MAX + 256];
-	struct dirent *entry;
-
-	if (!d)
-		return -errno;
-	while ((entry = readdir(d))) {
-		const char *name = entry->d_name, *dot = strstr(name, ".log");
-
-		if (strncmp(name, ".gpufl-", 7) && !strstr(name, ".part") &&
-		    (!dot || (strcmp(dot, ".log") && strcmp(dot, ".log.gz"))))
-			continue;
-		snprintf(path, sizeof(path), "%s/%s", directory, name);
-		unlink(path);
-	}
-	closedir(d);
-	return rmdir(directory) < 0 ? -errno : 0;
-}
-
-int gpufl_files_remove(const char *log_path, const char *session)
-{
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), "%s/%s/.tmp", log_path, session);
-	remove_files(path);
-	snprintf(path, sizeof(path), "%s/%s", log_path, session);
-	return remove_files(path);
 }

@@ -16,6 +16,7 @@
 #define PITOT_GPUFL_FILES_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -23,6 +24,7 @@ enum gpufl_channel { GPUFL_DEVICE, GPUFL_SCOPE, GPUFL_SYSTEM, GPUFL_SASS, GPUFL_
 /* In the order of upload; the last is the name of the first in the oldest releases. */
 extern const char *const gpufl_channel_names[GPUFL_CHANNELS + 1];
 
+#define GPUFL_FREE_BYTES_MIN (UINT64_C(512) << 20) /* that logs leave free */
 #define GPUFL_ID_BYTES 37 /* a UUID as text, including its NUL */
 
 struct gpufl_files_options {
@@ -50,6 +52,12 @@ int gpufl_files_open(const struct gpufl_files_options *options, struct gpufl_fil
 /* Appends whole lines. Returns 0, or the negative errno that stopped all writing. */
 int gpufl_files_write(struct gpufl_files *f, enum gpufl_channel channel, const char *text,
 		      size_t length);
+/*
+ * Finds out whether the folder is still there, and renews the session's sign of life. Returns 0, or
+ * the negative errno that stopped all writing.
+ */
+int gpufl_files_check(struct gpufl_files *f);
+int gpufl_files_error(const struct gpufl_files *f);
 uint64_t gpufl_files_bytes(const struct gpufl_files *f); /* text written so far */
 /* Publishes all windows and frees f. Returns 0 or the first error. */
 int gpufl_files_close(struct gpufl_files *f);
@@ -60,19 +68,10 @@ int gpufl_files_close(struct gpufl_files *f);
 bool gpufl_files_abandon(struct gpufl_files *f);
 
 /*
- * Creates a folder for logs with its parents, as gpufl's client does. Returns its absolute path, to
- * be freed; or NULL and *e if it cannot be created or written. *is_full: less space is free there
- * than logs leave free, so that none will be written.
- */
-char *gpufl_files_make_folder(const char *log_path, bool *is_full, struct error *e) MUST_USE;
-
-/*
- * Publishes the windows left by dead sessions in a folder, with a shutdown marked as synthetic.
- * Live sessions are left alone. Returns the number of dead sessions.
+ * Publishes the windows left by dead sessions in a folder (gpufl_life.h), with a shutdown marked as
+ * synthetic. Live sessions and those of other users are left alone. Returns the number of dead
+ * sessions.
  */
 unsigned gpufl_files_salvage(const char *log_path);
-
-/* Removes a session's directory unless it contains other files. Returns 0 or a negative errno. */
-int gpufl_files_remove(const char *log_path, const char *session);
 
 #endif

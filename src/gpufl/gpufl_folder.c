@@ -1,13 +1,15 @@
 #include "gpufl/gpufl_folder.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
-#include <stdbool.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/statvfs.h>
 
+#include "base/clock.h"
+#include "base/folder.h"
 #include "base/search.h"
 #include "base/strbuf.h"
 
@@ -49,61 +51,59 @@ static bool parse_name(const char *name, const char *const channels[GPUFL_LOG_CH
 	return false;
 }
 
-/* `group` is the length of the session's folder in `path`, which ends with a slash. */
+/* A file that matches; `group` is the length of the session's folder in `path`, ending with '/'. */
 static int add_file(struct gpufl_folder *out, const char *path, size_t group, const char *name,
-		    const char *const *channels)
+		    const struct stat *st, const char *const *channels)
 {
 	struct gpufl_window w = { .channel = GPUFL_LOSS_MARKER, .number = out->windows.count };
 	bool tmp = group < strlen(path);
-	struct stat st;
 	size_t prefix = 0;
 	int rc;
 
-	if (strncmp(name, LOSS_MARKER, strlen(LOSS_MARKER)) != 0 &&
-	    !parse_name(name, channels, &w, &prefix))
+	if (!S_ISREG(st->st_mode) || !st->st_size ||
+	    (strncmp(name, LOSS_MARKER, strlen(LOSS_MARKER)) != 0 &&
+	     !parse_name(name, channels, &w, &prefix)))
 		return 0;
 	if (asprintf(&w.path, "%s%s", path, name) < 0)
 		return -ENOMEM;
 	w.group = group + (tmp ? 0 : prefix);
 	w.rank += tmp ? 2 : 0;
-	if (stat(w.path, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_size) {
-		free(w.path);
-		return 0;
-	}
-	w.bytes = (uint64_t)st.st_size;
+	w.bytes = (uint64_t)st->st_size;
+	w.modified_ns = (uint64_t)st->st_mtim.tv_sec * NS_PER_S + (uint64_t)st->st_mtim.tv_nsec;
 	rc = vec_push(&out->windows, w);
 	if (rc < 0)
 		free(w.path);
 	return rc;
 }
 
-static int add_folder(struct gpufl_folder *out, const char *path, size_t group, unsigned depth,
-		      const char *const *channels)
+/* Of what cannot be read, nothing is listed. */
+static int add_folder(struct gpufl_folder *out, int folder, const char *path, size_t group,
+		      unsigned depth, const char *const *channels)
 {
-	DIR *d = opendir(path);
-	struct dirent *entry;
+	_cleanup_list_ DIR *list = folder_list(folder);
+	const char *name;
 	int rc = 0;
 
-	while (d && rc == 0 && (entry = readdir(d))) {
+	while (rc == 0 && (name = folder_next(list))) {
 		_cleanup_strbuf_ struct strbuf below = STRBUF_INIT;
-		bool tmp = !strcmp(entry->d_name, ".tmp");
+		bool tmp = !strcmp(name, ".tmp");
+		_cleanup_close_ int inner = -1;
 		struct stat st;
 
-		if (fstatat(dirfd(d), entry->d_name, &st, 0) < 0)
+		if (folder_stat(folder, name, &st) < 0)
 			continue;
 		if (!S_ISDIR(st.st_mode)) {
-			rc = add_file(out, path, group, entry->d_name, channels);
+			rc = add_file(out, path, group, name, &st, channels);
 			continue;
 		}
-		if (!depth || (entry->d_name[0] == '.' && !tmp))
+		if (!depth || (name[0] == '.' && !tmp))
 			continue;
-		strbuf_addf(&below, "%s%s/", path, entry->d_name);
+		inner = folder_enter(folder, name, FOLDER_ANY);
+		strbuf_addf(&below, "%s%s/", path, name);
 		rc = below.failed ? -ENOMEM
-				  : add_folder(out, below.data, tmp ? group : below.length,
+				  : add_folder(out, inner, below.data, tmp ? group : below.length,
 					       tmp ? 0 : depth - 1, channels);
 	}
-	if (d)
-		closedir(d);
 	return rc;
 }
 
@@ -117,20 +117,20 @@ static int compare_groups(const struct gpufl_window *a, const struct gpufl_windo
 ORDER(compare_windows, struct gpufl_window,
       compare_groups(a, b) ?: UP(channel) ?: UP(number) ?: UP(rank))
 
-int gpufl_folder_list(const char *path, unsigned depth,
+int gpufl_folder_list(int folder, const char *path, unsigned depth,
 		      const char *const channels[GPUFL_LOG_CHANNELS], struct gpufl_folder *out)
 {
-	_cleanup_strbuf_ struct strbuf folder = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf prefix = STRBUF_INIT;
+	_cleanup_list_ DIR *list = folder_list(folder);
 	size_t kept = 0;
-	DIR *d = opendir(path);
 	int rc;
 
 	*out = (struct gpufl_folder){ 0 };
-	if (!d)
+	if (!list)
 		return -errno;
-	closedir(d);
-	strbuf_addf(&folder, "%s/", path);
-	rc = folder.failed ? -ENOMEM : add_folder(out, folder.data, folder.length, depth, channels);
+	strbuf_addf(&prefix, "%s/", path);
+	rc = prefix.failed ? -ENOMEM
+			   : add_folder(out, folder, prefix.data, prefix.length, depth, channels);
 	vec_sort(&out->windows, compare_windows);
 	for (size_t i = 0; i < out->windows.count; i++) {
 		struct gpufl_window w = out->windows.data[i], *last = &out->windows.data[kept - 1];
@@ -145,9 +145,99 @@ int gpufl_folder_list(const char *path, unsigned depth,
 	return rc;
 }
 
+int gpufl_window_open(int folder, const char *path, const struct gpufl_window *w)
+{
+	const char *name = w->path + strlen(path) + 1, *slash;
+	int inner, at = folder < 0 ? folder : fcntl(folder, F_DUPFD_CLOEXEC, 3);
+
+	while (at >= 0 && (slash = strchr(name, '/'))) {
+		char component[NAME_MAX + 1];
+
+		snprintf(component, sizeof(component), "%.*s", (int)(slash - name), name);
+		inner = folder_enter(at, component, FOLDER_ANY);
+		close(at);
+		at = inner;
+		name = slash + 1;
+	}
+	if (at < 0)
+		return at;
+	inner = folder_open_file(at, name, O_RDONLY, FOLDER_ANY);
+	close(at);
+	return inner;
+}
+
 void gpufl_folder_release(struct gpufl_folder *f)
 {
 	for (size_t i = 0; i < f->windows.count; i++)
 		free(f->windows.data[i].path);
 	vec_release(&f->windows);
+}
+
+/* ---- creation and removal ---- */
+
+/* Failures are ignored here, because creating the last folder reports them. */
+static void make_parents(const char *path)
+{
+	char parent[PATH_MAX];
+
+	for (size_t i = 1; i < sizeof(parent) && path[i - 1] && path[i]; i++) {
+		if (path[i] != '/')
+			continue;
+		memcpy(parent, path, i);
+		parent[i] = '\0';
+		mkdir(parent, 0777);
+	}
+}
+
+char *gpufl_folder_make(const char *log_path, bool *is_full, struct error *e)
+{
+	_cleanup_close_ int folder = -1;
+	struct statvfs fs;
+	char *path;
+
+	make_parents(log_path);
+	if (mkdir(log_path, 0777) < 0 && errno != EEXIST) {
+		error_errno(e, errno, "cannot create '%s' for gpufl's logs", log_path);
+		return NULL;
+	}
+	folder = folder_open(log_path, FOLDER_ANY);
+	if (folder < 0 || faccessat(folder, ".", W_OK | X_OK, AT_EACCESS) < 0) {
+		error_errno(e, folder < 0 ? -folder : errno, "cannot write gpufl's logs into '%s'",
+			    log_path);
+		return NULL;
+	}
+	path = realpath(log_path, NULL);
+	if (!path)
+		error_errno(e, errno, "cannot use '%s'", log_path);
+	*is_full = fstatvfs(folder, &fs) == 0 &&
+		   (uint64_t)fs.f_bavail * fs.f_frsize < GPUFL_FREE_BYTES_MIN;
+	return path;
+}
+
+/* Removes the files with this prefix or the suffix .log or .log.gz, then the directory. */
+static int remove_files(int parent, const char *directory)
+{
+	_cleanup_close_ int folder = folder_enter(parent, directory, FOLDER_ANY);
+	_cleanup_list_ DIR *list = folder_list(folder);
+	const char *name;
+
+	if (!list)
+		return -errno;
+	while ((name = folder_next(list))) {
+		const char *dot = strstr(name, ".log");
+
+		if (!strcmp(name, ".tmp"))
+			remove_files(folder, name);
+		else if (!strncmp(name, ".gpufl-", 7) || strstr(name, ".part") ||
+			 (dot && (!strcmp(dot, ".log") || !strcmp(dot, ".log.gz"))))
+			unlinkat(folder, name, 0);
+	}
+	return unlinkat(parent, directory, AT_REMOVEDIR) < 0 ? -errno : 0;
+}
+
+int gpufl_folder_remove_session(const char *log_path, const char *session)
+{
+	_cleanup_close_ int folder = folder_open(log_path, FOLDER_ANY);
+
+	return remove_files(folder, session);
 }

@@ -2,10 +2,10 @@
 #include "record/recording.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 #include "record/symbolize.h"
 #include "format/loss_tally.h"
+#include "base/folder.h"
 #include "gpufl/gpufl_folder.h"
 
 /*
@@ -92,16 +92,14 @@ static void symbolize_stacks(struct recording *r)
 /* Warns of logs whose writing has ended early, since the start of the command. */
 static void warn_of_lost_logs(const struct recording *r)
 {
+	_cleanup_close_ int logs = folder_open(r->log_path, FOLDER_ANY);
 	struct gpufl_folder folder;
 	const char *marker = NULL;
-	struct stat st;
 
-	(void)!gpufl_folder_list(r->log_path, 1, gpufl_channel_names, &folder);
+	(void)!gpufl_folder_list(logs, r->log_path, 1, gpufl_channel_names, &folder);
 	for (size_t i = 0; i < folder.windows.count; i++)
 		if (folder.windows.data[i].channel == GPUFL_LOSS_MARKER &&
-		    stat(folder.windows.data[i].path, &st) == 0 &&
-		    (uint64_t)st.st_mtim.tv_sec * NS_PER_S + (uint64_t)st.st_mtim.tv_nsec >=
-			    r->identity.start_realtime_ns)
+		    folder.windows.data[i].modified_ns >= r->identity.start_realtime_ns)
 			marker = folder.windows.data[i].path;
 	if (marker)
 		record_emit(r, RECORD_WARNING, "gpufl's logs are incomplete; '%s' says why",

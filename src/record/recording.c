@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/path.h"
 #include "format/recording_dir.h"
-#include "gpufl/gpufl_files.h"
+#include "gpufl/gpufl_folder.h"
 
 void recording_release(struct recording *r)
 {
@@ -48,7 +48,7 @@ static int make_log_path(struct recording *r, struct error *e)
 	bool is_full;
 
 	if (folder) {
-		r->log_path = gpufl_files_make_folder(folder + 1, &is_full, e);
+		r->log_path = gpufl_folder_make(folder + 1, &is_full, e);
 		if (r->log_path && is_full)
 			record_emit(r, RECORD_WARNING,
 				    "no logs for gpufl: less than 512 MiB are free in '%s'",

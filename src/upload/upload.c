@@ -320,7 +320,7 @@ static const char *part_name(char name[PATH_MAX], const struct gpufl_window *w, 
 static int upload_window(struct upload *u, const struct upload_session *s,
 			 const struct gpufl_window *w, uint64_t *lines)
 {
-	struct upload_reader reader = { .session = s, .window = w };
+	struct upload_reader reader = { .sessions = &u->sessions, .session = s, .window = w };
 	struct upload_body body = { 0 };
 	char name[PATH_MAX];
 	int r = ACCEPTED;
@@ -397,7 +397,13 @@ static int upload_session(struct upload *u, const struct upload_session *s)
 	u->result->refused_files += refused;
 	if (r < 0)
 		return r;
-	if (s->running)
+	if (s->running && s->unpublished)
+		warn(u,
+		     "session %s has windows that its process has not published: upload it again "
+		     "in "
+		     "five minutes, as the session's user",
+		     s->id);
+	else if (s->running)
 		warn(u, "session %s is still being written: upload it again after it has ended",
 		     s->id);
 	if (s->lossy)
@@ -571,9 +577,10 @@ static int open_cursor(struct upload *u)
 {
 	const struct upload_options *o = u->options;
 	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
+	char real[PATH_MAX];
 
-	if (o->cursor)
-		strbuf_adds(&path, o->cursor);
+	if (o->cursor) /* links on the way to it are the user's */
+		strbuf_adds(&path, realpath(o->cursor, real) ? real : o->cursor);
 	else
 		strbuf_addf(&path, "%s/" UPLOAD_CURSOR, u->log_path);
 	if (path.failed)
@@ -602,12 +609,12 @@ static int list_sessions(struct upload *u)
 static int run(struct upload *u)
 {
 	const struct upload_options *o = u->options;
-	const struct http_options http = { .ca_file = o->ca_file,
-					   .stall_timeout_ns = u->request_timeout_ns / 10,
-					   .headers = u->headers,
-					   .cancel = o->cancel,
-					   .progress = on_sent,
-					   .user = u };
+	struct http_options http = { .ca_file = o->ca_file,
+				     .stall_timeout_ns = u->request_timeout_ns / 10,
+				     .headers = u->headers,
+				     .cancel = o->cancel,
+				     .progress = on_sent,
+				     .user = u };
 	int r = o->dry_run && !o->url ? 0 : set_url(u);
 
 	if (r == 0)
@@ -637,7 +644,7 @@ int upload_run(const struct upload_options *options, struct upload_result *resul
 	u->options = options;
 	u->result = result;
 	u->error = e ? e : &unused;
-	u->cursor.lock = -1;
+	u->cursor.lock = u->cursor.folder = u->sessions.folder = -1;
 	u->deadline_ns = clock_monotonic_ns();
 	/* 0 wraps around to the longest times. */
 	u->deadline_ns += MIN(options->timeout_ns - 1, UINT64_MAX - 1 - u->deadline_ns) + 1;

@@ -2,13 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <time.h>
 
-#include "base/io.h"
+#include "base/folder.h"
 #include "base/json.h"
 #include "base/json_read.h"
 #include "base/path.h"
@@ -95,7 +96,7 @@ static int read_cursor(struct upload_cursor *c, struct error *e)
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	struct error why = { 0 };
 	struct json_members m;
-	int r = io_read_file(c->path, CURSOR_BYTES_MAX, &text);
+	int r = folder_read_file(c->folder, base_name(c->path), CURSOR_BYTES_MAX, &text);
 
 	if (r == -ENOENT)
 		return 0;
@@ -136,31 +137,14 @@ static void render(const struct upload_cursor *c, struct strbuf *out)
 	json_finish(&j);
 }
 
-static int write_file(const char *path, const struct strbuf *text)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600), r;
-
-	if (fd < 0)
-		return -errno;
-	r = io_write_all(fd, text->data, text->length);
-	if (r == 0 && fsync(fd) < 0)
-		r = -errno;
-	close(fd);
-	return r;
-}
-
 /* Replaces the file atomically. */
 static int save(const struct upload_cursor *c, struct error *e)
 {
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, part = STRBUF_INIT;
-	int r = -ENOMEM;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	int r;
 
 	render(c, &text);
-	strbuf_addf(&part, "%s.part", c->path);
-	if (!text.failed && !part.failed)
-		r = write_file(part.data, &text);
-	if (r == 0 && rename(part.data, c->path) < 0)
-		r = -errno;
+	r = folder_write_file(c->folder, base_name(c->path), &text, true);
 	return r == 0 ? 0
 		      : error_set(e, r, "cannot write '%s': %s; the upload stops", c->path,
 				  error_code_text(r));
@@ -168,30 +152,48 @@ static int save(const struct upload_cursor *c, struct error *e)
 
 static int lock_cursor(struct upload_cursor *c, struct error *e)
 {
-	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
+	char name[NAME_MAX + 1];
 
-	strbuf_addf(&path, "%s.lock", c->path);
-	if (path.failed)
-		return error_set(e, -ENOMEM, "out of memory");
-	c->lock = open(path.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (snprintf(name, sizeof(name), "%s.lock", base_name(c->path)) > NAME_MAX)
+		return error_errno(e, ENAMETOOLONG, "cannot write '%s.lock'", c->path);
+	c->lock = folder_open_file(c->folder, name, O_RDONLY, FOLDER_ANY);
+	if (c->lock == -ENOENT)
+		c->lock = folder_create_file(c->folder, name);
+	if (c->lock == -EEXIST) /* another upload has just created it */
+		c->lock = folder_open_file(c->folder, name, O_RDONLY, FOLDER_ANY);
 	if (c->lock < 0)
-		return error_errno(e, errno, "cannot write '%s': choose another file with --cursor",
-				   path.data);
+		return error_set(e, c->lock,
+				 "cannot write '%s.lock': %s: choose another file with --cursor",
+				 c->path, error_code_text(c->lock));
 	if (flock(c->lock, LOCK_EX | LOCK_NB) == 0)
 		return 0;
 	if (errno != EWOULDBLOCK)
-		return error_errno(e, errno, "cannot lock '%s'", path.data);
-	return error_set(e, -EBUSY, "another upload of these logs is running and has locked '%s'",
-			 path.data);
+		return error_errno(e, errno, "cannot lock '%s.lock'", c->path);
+	return error_set(e, -EBUSY,
+			 "another upload of these logs is running and has locked '%s.lock'",
+			 c->path);
+}
+
+static int open_folder(struct upload_cursor *c, const char *path, struct error *e)
+{
+	_cleanup_free_ char *folder = strdup(path);
+
+	c->path = strdup(path);
+	if (!folder || !c->path)
+		return error_set(e, -ENOMEM, "out of memory");
+	c->folder = folder_open(dirname(folder), FOLDER_ANY);
+	return c->folder < 0 ? error_set(e, c->folder,
+					 "cannot read '%s': %s: choose another file with --cursor",
+					 path, error_code_text(c->folder))
+			     : 0;
 }
 
 int upload_cursor_open(struct upload_cursor *c, const char *path, bool lock, struct error *e)
 {
-	int r = 0;
+	int r;
 
-	*c = (struct upload_cursor){ .path = strdup(path), .lock = -1 };
-	if (!c->path)
-		r = error_set(e, -ENOMEM, "out of memory");
+	*c = (struct upload_cursor){ .folder = -1, .lock = -1 };
+	r = open_folder(c, path, e);
 	if (r == 0 && lock)
 		r = lock_cursor(c, e);
 	if (r == 0)
@@ -260,6 +262,8 @@ void upload_cursor_release(struct upload_cursor *c)
 {
 	if (c->lock >= 0)
 		close(c->lock);
+	if (c->folder >= 0)
+		close(c->folder);
 	free(c->path);
 	for (size_t i = 0; i < c->files.count; i++)
 		free(c->files.data[i]);
@@ -269,5 +273,5 @@ void upload_cursor_release(struct upload_cursor *c)
 	}
 	vec_release(&c->files);
 	vec_release(&c->completed);
-	*c = (struct upload_cursor){ .lock = -1 };
+	*c = (struct upload_cursor){ .folder = -1, .lock = -1 };
 }

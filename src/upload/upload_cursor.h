@@ -23,6 +23,7 @@ struct completed_session {
 
 struct upload_cursor {
 	char *path;
+	int folder; /* descriptor of its folder */
 	int lock; /* descriptor of "<path>.lock"; -1: read only */
 	VEC(char *) files;
 	VEC(struct completed_session) completed;

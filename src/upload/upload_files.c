@@ -1,21 +1,20 @@
 #include "upload/upload_files.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <zlib.h>
 
+#include "base/clock.h"
+#include "base/folder.h"
 #include "base/io.h"
 #include "base/json_read.h"
 #include "base/path.h"
 #include "base/search.h"
+#include "gpufl/gpufl_life.h"
 
-#define LOCK ".gpufl-session.lock"
 /* a log without a shutdown that nobody has written to for this long is complete */
 #define STALE_S 30
 #define HEAD_BYTES 65536 /* of a log: contain the first line's time, or the last line */
@@ -35,12 +34,26 @@ static bool is_session_id(const char *name)
 
 /* ---- sessions ---- */
 
+/* Opens a window for zlib. Returns NULL and *code if it cannot be read. */
+static gzFile open_gzip(const struct upload_sessions *all, const struct gpufl_window *w, int *code)
+{
+	int fd = gpufl_window_open(all->folder, all->path, w);
+	gzFile file = fd >= 0 ? gzdopen(fd, "rb") : NULL;
+
+	*code = fd < 0 ? fd : -ENOMEM;
+	if (fd >= 0 && !file)
+		close(fd);
+	return file;
+}
+
 /* Reads "ts_ns" and "session_id" from the first line: 0 and "" if it lacks them. */
-static uint64_t read_head(const struct gpufl_window *w, char id[UPLOAD_ID_BYTES])
+static uint64_t read_head(const struct upload_sessions *all, const struct gpufl_window *w,
+			  char id[UPLOAD_ID_BYTES])
 {
 	char line[HEAD_BYTES] = "";
 	struct json_found start = { .text = "" }, session;
-	gzFile file = gzopen(w->path, "rbe");
+	int unused;
+	gzFile file = open_gzip(all, w, &unused);
 
 	*id = '\0';
 	if (!file)
@@ -56,29 +69,19 @@ static uint64_t read_head(const struct gpufl_window *w, char id[UPLOAD_ID_BYTES]
 		       : 0;
 }
 
-/* Whether a process has the session locked, or it has unpublished windows. */
-static bool is_running(const char *folder)
-{
-	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	_cleanup_close_ int directory = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_close_ int fd = openat(directory, LOCK, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-
-	return (fd >= 0 && fcntl(fd, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK) ||
-	       faccessat(directory, ".tmp", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 /* Whether a plain log without a number may still be written, as gpufl before version 1.3 does. */
-static bool is_active(const struct gpufl_window *w, const struct stat *st)
+static bool is_active(const struct upload_sessions *all, const struct gpufl_window *w)
 {
 	char text[HEAD_BYTES + 1], *line;
 	_cleanup_close_ int fd = -1;
 	ssize_t n = 0;
 
-	if (w->rank || w->number != UINT64_MAX || time(NULL) - st->st_mtime > STALE_S)
+	if (w->rank || w->number != UINT64_MAX ||
+	    time(NULL) - (time_t)(w->modified_ns / NS_PER_S) > STALE_S)
 		return false;
-	fd = open(w->path, O_RDONLY | O_CLOEXEC);
+	fd = gpufl_window_open(all->folder, all->path, w);
 	if (fd >= 0)
-		n = pread(fd, text, HEAD_BYTES, MAX(st->st_size - HEAD_BYTES, 0));
+		n = pread(fd, text, HEAD_BYTES, MAX((off_t)w->bytes - HEAD_BYTES, 0));
 	text[MAX(n, 0)] = '\0';
 	if (n <= 0 || text[n - 1] != '\n')
 		return true;
@@ -88,14 +91,14 @@ static bool is_active(const struct gpufl_window *w, const struct stat *st)
 }
 
 /* Moves the window into the session unless it is not to be sent. */
-static int add_window(struct upload_session *s, struct gpufl_window *w)
+static int add_window(const struct upload_sessions *all, struct upload_session *s,
+		      struct gpufl_window *w)
 {
-	struct stat st;
 	int r;
 
-	if (w->channel == GPUFL_LOSS_MARKER || lstat(w->path, &st) < 0 || !S_ISREG(st.st_mode))
+	if (w->channel == GPUFL_LOSS_MARKER)
 		return 0;
-	if (is_active(w, &st)) {
+	if (is_active(all, w)) {
 		s->running = true;
 		return 0;
 	}
@@ -110,35 +113,42 @@ static void release_session(struct upload_session *s)
 	for (size_t i = 0; i < s->windows.count; i++)
 		free(s->windows.data[i].path);
 	vec_release(&s->windows);
-	free(s->path);
 }
 
 /* Adds a folder if it contains something of a session. */
-static int add_folder(struct upload_sessions *all, const char *log_path, const char *id)
+static int add_folder(struct upload_sessions *all, const char *id)
 {
+	_cleanup_close_ int session =
+		is_session_id(id) ? folder_enter(all->folder, id, FOLDER_ANY) : -ENOENT;
+	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
 	struct upload_session s = { .start_ns = 0 };
 	struct gpufl_folder folder;
 	char unused[UPLOAD_ID_BYTES];
+	struct stat st;
 	int r;
 
-	if (!is_session_id(id))
+	if (session < 0)
 		return 0;
 	snprintf(s.id, sizeof(s.id), "%s", id);
-	if (asprintf(&s.path, "%s/%s", log_path, id) < 0)
+	strbuf_addf(&path, "%s/%s", all->path, id);
+	if (path.failed)
 		return -ENOMEM;
 	/* Before the list: a session that ends meanwhile is complete the next time. */
-	s.running = is_running(s.path);
-	r = gpufl_folder_list(s.path, 0, gpufl_channel_names, &folder) == -ENOMEM ? -ENOMEM : 0;
+	s.running = gpufl_life_is_locked(session);
+	s.unpublished = !s.running && folder_stat(session, ".tmp", &st) == 0;
+	s.running |= s.unpublished;
+	r = gpufl_folder_list(session, path.data, 0, gpufl_channel_names, &folder);
+	r = r == -ENOMEM ? r : 0;
 	for (size_t i = 0; i < folder.windows.count && r == 0; i++) {
 		struct gpufl_window *w = &folder.windows.data[i];
 
 		s.lossy |= w->channel == GPUFL_LOSS_MARKER;
-		if (w->group == strlen(s.path) + 1)
-			r = add_window(&s, w);
+		if (w->group == path.length + 1)
+			r = add_window(all, &s, w);
 	}
 	gpufl_folder_release(&folder);
 	if (s.windows.count)
-		s.start_ns = read_head(&s.windows.data[0], unused);
+		s.start_ns = read_head(all, &s.windows.data[0], unused);
 	if (r == 0 && (s.windows.count || s.running || s.lossy))
 		r = vec_push(&all->all, s);
 	else
@@ -147,40 +157,35 @@ static int add_folder(struct upload_sessions *all, const char *log_path, const c
 }
 
 /* Adds a log beside the folders, of gpufl 1.1, whose first line names its session. */
-static int add_flat(struct upload_sessions *all, const char *log_path, struct gpufl_window *w)
+static int add_flat(struct upload_sessions *all, struct gpufl_window *w)
 {
 	struct upload_session *s = all->all.data, session = { 0 };
 	size_t i = 0;
 
-	if (w->group < strlen(log_path) + 3) /* a prefix and its dot */
+	if (w->group < strlen(all->path) + 3) /* a prefix and its dot */
 		return 0;
-	session.start_ns = read_head(w, session.id);
+	session.start_ns = read_head(all, w, session.id);
 	if (!*session.id)
 		return 0;
 	while (i < all->all.count && strcmp(s[i].id, session.id) != 0)
 		i++;
-	if (i == all->all.count) {
-		session.path = strdup(log_path);
-		if (!session.path || vec_push(&all->all, session) < 0) {
-			free(session.path);
-			return -ENOMEM;
-		}
-	}
-	return add_window(&all->all.data[i], w);
+	if (i == all->all.count && vec_push(&all->all, session) < 0)
+		return -ENOMEM;
+	return add_window(all, &all->all.data[i], w);
 }
 
 ORDER(by_start, struct upload_session, UP(start_ns) ?: strcmp(a->id, b->id))
 
 bool upload_is_session(const char *path)
 {
-	char lock[PATH_MAX + 32];
+	_cleanup_close_ int session = folder_open(path, FOLDER_ANY);
 	struct gpufl_folder folder;
-	bool found = gpufl_folder_list(path, 0, gpufl_channel_names, &folder) == 0 &&
+	struct stat st;
+	bool found = gpufl_folder_list(session, path, 0, gpufl_channel_names, &folder) == 0 &&
 		     folder.windows.count && folder.windows.data[0].group == strlen(path) + 1;
 
 	gpufl_folder_release(&folder);
-	snprintf(lock, sizeof(lock), "%s/" LOCK, path);
-	return found || access(lock, F_OK) == 0;
+	return found || folder_stat(session, GPUFL_LOCK, &st) == 0;
 }
 
 static void remove_others(struct upload_sessions *s, const char *only)
@@ -198,22 +203,26 @@ static void remove_others(struct upload_sessions *s, const char *only)
 int upload_sessions_list(const char *log_path, const char *only, struct upload_sessions *out,
 			 struct error *e)
 {
-	DIR *d = opendir(log_path);
+	_cleanup_list_ DIR *list = NULL;
 	struct gpufl_folder flat;
-	struct dirent *entry;
+	const char *name;
 	int r;
 
-	*out = (struct upload_sessions){ 0 };
-	if (!d)
-		return error_errno(e, errno, "cannot read '%s'", log_path);
-	r = gpufl_folder_list(log_path, 0, gpufl_channel_names, &flat);
+	*out = (struct upload_sessions){ .folder = folder_open(log_path, FOLDER_ANY),
+					 .path = log_path };
+	list = folder_list(out->folder);
+	if (!list) {
+		r = error_errno(e, errno, "cannot read '%s'", log_path);
+		upload_sessions_release(out);
+		return r;
+	}
+	r = gpufl_folder_list(out->folder, log_path, 0, gpufl_channel_names, &flat);
 	/* First, because a folder may have the name of one of their sessions. */
 	for (size_t i = 0; i < flat.windows.count && r == 0; i++)
-		r = add_flat(out, log_path, &flat.windows.data[i]);
+		r = add_flat(out, &flat.windows.data[i]);
 	gpufl_folder_release(&flat);
-	while (r == 0 && (entry = readdir(d)))
-		r = add_folder(out, log_path, entry->d_name);
-	closedir(d);
+	while (r == 0 && (name = folder_next(list)))
+		r = add_folder(out, name);
 	if (r < 0) {
 		upload_sessions_release(out);
 		return error_set(e, r, "out of memory");
@@ -229,21 +238,25 @@ void upload_sessions_release(struct upload_sessions *s)
 	for (size_t i = 0; i < s->all.count; i++)
 		release_session(&s->all.data[i]);
 	vec_release(&s->all);
+	if (s->folder >= 0)
+		close(s->folder);
+	s->folder = -1;
 }
 
 /* ---- bodies ---- */
 
 /* Without a sidecar, or with the sidecar of another file, the window has no identity. */
-static void read_sidecar(const struct upload_session *s, const struct gpufl_window *w,
-			 struct upload_body *b)
+static void read_sidecar(const struct upload_reader *r, struct upload_body *b)
 {
+	_cleanup_close_ int folder = folder_enter(r->sessions->folder, r->session->id, FOLDER_ANY);
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	const struct gpufl_window *w = r->window;
 	struct json_found id, sequence, crc, file;
-	char path[PATH_MAX];
+	char name[NAME_MAX + 1];
 
-	snprintf(path, sizeof(path), "%s/.gpufl-window.%s.%llu.json", s->path,
-		 gpufl_channel_names[w->channel], (unsigned long long)w->number);
-	if (io_read_file(path, HEAD_BYTES, &text) < 0 ||
+	snprintf(name, sizeof(name), ".gpufl-window.%s.%llu.json", gpufl_channel_names[w->channel],
+		 (unsigned long long)w->number);
+	if (folder_read_file(folder, name, HEAD_BYTES, &text) < 0 ||
 	    json_find(text.data, text.length, "window_id", &id, NULL) < 0 ||
 	    json_find(text.data, text.length, "window_sequence", &sequence, NULL) < 0 ||
 	    json_find(text.data, text.length, "payload_crc32", &crc, NULL) < 0 ||
@@ -295,15 +308,16 @@ static int check_gzip(struct upload_body *b, struct error *e)
 }
 
 /* Reads the window as on disk; E_LIMIT if it is too large for that. */
-static int read_whole(const struct upload_reader *r, const char *path, struct upload_body *b,
-		      struct error *e)
+static int read_whole(const struct upload_reader *r, struct upload_body *b, struct error *e)
 {
-	int rc = io_read_file(path, PACKED_MAX, &b->gzip);
+	_cleanup_close_ int fd =
+		gpufl_window_open(r->sessions->folder, r->sessions->path, r->window);
+	int rc = fd < 0 ? fd : io_read_to_end(fd, PACKED_MAX, &b->gzip);
 
 	if (rc < 0)
 		return rc == E_LIMIT ? rc
 				     : error_set(e, rc, "cannot be read: %s", error_code_text(rc));
-	read_sidecar(r->session, r->window, b);
+	read_sidecar(r, b);
 	b->is_last = true;
 	rc = check_gzip(b, e);
 	if (rc == 0 && b->window_id[0] &&
@@ -363,19 +377,18 @@ static int read_part(struct upload_reader *r, struct upload_body *b, struct erro
 int upload_reader_next(struct upload_reader *r, struct upload_body *out, struct error *e)
 {
 	struct error why = { 0 };
-	const char *path = r->window->path;
-	int rc = E_LIMIT;
+	int rc = E_LIMIT, code;
 
 	*out = (struct upload_body){ 0 };
 	if (r->window->rank && !r->in)
-		rc = read_whole(r, path, out, &why);
+		rc = read_whole(r, out, &why);
 	if (rc == E_LIMIT) {
 		upload_body_release(out);
 		*out = (struct upload_body){ 0 };
-		if (r->in || (r->in = gzopen(path, "rbe")))
+		if (r->in || (r->in = open_gzip(r->sessions, r->window, &code)))
 			rc = read_part(r, out, &why);
 		else
-			rc = error_errno(&why, errno, "cannot be read");
+			rc = error_set(&why, code, "cannot be read: %s", error_code_text(code));
 	}
 	if (rc == 0)
 		return 0;

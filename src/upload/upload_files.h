@@ -20,15 +20,17 @@
 
 struct upload_session {
 	char id[UPLOAD_ID_BYTES];
-	char *path; /* of its logs */
 	uint64_t start_ns; /* of its job_start; 0: none */
 	bool running; /* a process is writing it, or it has unpublished windows */
+	bool unpublished; /* it has, although no process has it locked */
 	bool lossy; /* has a loss marker */
 	VEC(struct gpufl_window) windows;
 };
 
 struct upload_sessions {
 	VEC(struct upload_session) all; /* oldest first */
+	int folder; /* descriptor of their folder, -1 if not open; and its path, of the caller */
+	const char *path;
 };
 
 /* Whether the folder itself is the folder of one session. */
@@ -52,6 +54,7 @@ struct upload_body {
 };
 
 struct upload_reader {
+	const struct upload_sessions *sessions;
 	const struct upload_session *session;
 	const struct gpufl_window *window;
 	struct gzFile_s *in; /* of a log sent in parts */
@@ -62,8 +65,7 @@ struct upload_reader {
  * Reads the next body, up to the last. Returns E_FORMAT or E_LIMIT with *e if it cannot be sent;
  * other codes are errors of the machine.
  */
-int upload_reader_next(struct upload_reader *r, struct upload_body *out,
-		       struct error *e) MUST_USE;
+int upload_reader_next(struct upload_reader *r, struct upload_body *out, struct error *e) MUST_USE;
 void upload_reader_release(struct upload_reader *r);
 void upload_body_release(struct upload_body *b);
 

@@ -3,8 +3,10 @@ import contextlib
 import gzip
 import json
 import os
+import resource
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -402,6 +404,12 @@ def test_loss_marker(upload, logs):
     assert Counter(backend.lines) == Counter(lines) and not backend.completed
 
 
+def age(folder):
+    """Nothing in the folder was written for long."""
+    for path in [*folder.rglob("*"), folder]:
+        os.utime(path, (1, 1), follow_symlinks=False)
+
+
 def test_running_session(upload, logs):
     """Closed windows of a session that somebody writes are sent; it is completed once it has ended."""
     folder, lines = make_session(logs)
@@ -416,6 +424,9 @@ def test_running_session(upload, logs):
         answer = upload(backend, logs, status=1)
         assert "still being written" in answer["said"] and answer["files"] == 4 and not backend.completed
         holder.communicate(b"\n")
+        # Its process may have lost the lock, or write from another machine.
+        assert "in five minutes" in upload(backend, logs, status=1)["said"]
+        age(folder)
         # What it has left is published with an end that says it is made up.
         assert upload(backend, logs)["completed"] == 1
     new = backend.lines[len(lines):]
@@ -609,11 +620,15 @@ def test_addresses(pitot, logs):
     ((), {}, "PITOT_BACKEND_URL"), (("--url", "ftp://x"), {}, "https://HOST"), (("--url", "https://x\r\ny: z"), {}, "https://HOST"),
     (("--url", "https://x"), {"PITOT_API_KEY": "a\r\nX-Other: b"}, "invalid characters"), (("--api-key", "x"), {}, "--api-key-file"),
     (("--url", "https://" + "x" * 2000), {}, "longer"),
+    *((("--url", url), {"PITOT_API_KEY": KEY}, "must not contain a user") for url in (
+        "http://user:passw0rd@x", "http://localhost:80@x", "ftp://user:passw0rd@x", "user:passw0rd@x", "http://localhost\\@x", "http://localhost?x",
+        "http://localhost#x")),
     (("--url", "https://x", "--api-path", "/v 2"), {}, "'/v 2' is not a path"), (("--retries", "x"), {}, "--retries")])
 def test_bad_usage(pitot, logs, arguments, env, why):
     make_session(logs)
     result = pitot("upload", logs, *arguments, status=2, env=env)
     assert why in result.stderr and not (logs / CURSOR).exists()
+    assert "passw0rd" not in result.stderr and KEY not in result.stderr
 
 
 def test_nothing_there(upload, logs, tmp_path):
@@ -629,9 +644,72 @@ def test_nothing_there(upload, logs, tmp_path):
 def test_warning_without_tls(pitot, logs):
     make_session(logs)
     for host, warned in (("backend.invalid", True), ("127.backend.invalid", True), ("localhost.invalid", True), ("localhost:1", False),
-                         ("127.0.0.2:1", False)):
+                         ("127.0.0.2:1", False), ("[::1]:1", False), ("[::1].invalid", True), ("LOCALHOST:1", False)):
         result = pitot("upload", logs, "--url", f"http://{host}", "--timeout", "1ms", status=1, env={"PITOT_API_KEY": KEY})
         assert ("is not encrypted" in result.stderr) == warned and KEY not in result.stderr
+
+
+def test_this_machine_without_a_proxy(upload, logs):
+    """The key stays on this machine, whatever proxies the environment names."""
+    make_session(logs)
+    with socket.create_server(("127.0.0.1", 0)) as proxy, Backend() as backend:
+        proxies = dict.fromkeys(("http_proxy", "all_proxy", "ALL_PROXY"), f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        assert upload(backend, logs, env={**proxies, "NO_PROXY": "", "no_proxy": ""})["files"] == 4
+        proxy.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            proxy.accept()
+
+
+def put_fifo(path):
+    os.mkfifo(path)
+
+
+def put_zero(path):
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("put", [put_fifo, put_zero, Path.mkdir])
+@pytest.mark.parametrize("name", [CURSOR, CURSOR + ".lock", "SESSION/.gpufl-session.lock", "SESSION/.gpufl-window.device.1.json",
+                                  "SESSION/device.1.log.gz", "SESSION/device.log", "SESSION/.tmp", "SESSION/.tmp/device.log",
+                                  "SESSION/.gpufl-transport-loss.spool.0.json", "11111111-2222-4333-8444-555555555555", "x.device.log"])
+def test_other_things_than_files(program, environment, logs, put, name):
+    """In a folder that others can write, nobody can keep an upload from its end."""
+    folder, _ = make_session(logs)
+    if "/.tmp/" in name:
+        (folder / ".tmp").mkdir()
+    path = logs / name.replace("SESSION", folder.name)
+    path.unlink(missing_ok=True)
+    put(path)
+    age(folder)
+    with Backend() as backend:
+        process = start(program, environment, backend, logs)
+        err = process.communicate(timeout=PATIENCE)[1]
+        assert process.returncode in (0, 1), err
+        if name.startswith(CURSOR):
+            assert process.returncode == 1 and f"'{logs / name}'" in err and not backend.begun
+        else:
+            assert "device.2.log.gz" in (logs / CURSOR).read_text()
+
+
+def test_links_are_not_followed(upload, logs, tmp_path):
+    """What is linked into the folder is neither changed nor sent."""
+    folder, lines = make_session(logs)
+    secret, other = tmp_path / "secret", tmp_path / "other"
+    for victim in secret, other, other / ".tmp":
+        victim.mkdir()
+    for path in secret / "system.log", secret / "system.1.log", other / "system.1.log", other / ".tmp/system.log":
+        path.write_text('{"type":"secret"}\n')
+    (folder / ".tmp").symlink_to(secret)
+    (logs / "11111111-2222-4333-8444-555555555555").symlink_to(other)
+    (folder / "system.1.log").symlink_to(secret / "system.log")
+    (logs / "x.system.1.log").symlink_to(secret / "system.log")
+    for victim in logs, secret, other:
+        age(victim)
+    with Backend() as backend:
+        upload(backend, logs, status=1)
+    assert Counter(backend.lines) == Counter(lines)
+    assert sorted(path.name for path in tmp_path.rglob("s*.log*") if logs not in path.parents) == ["system.1.log"] * 2 + ["system.log"] * 2
+    assert all(path.read_text() == '{"type":"secret"}\n' for path in secret.iterdir())
 
 
 def test_cursor_that_cannot_be_written(upload, logs, tmp_path):
@@ -640,8 +718,8 @@ def test_cursor_that_cannot_be_written(upload, logs, tmp_path):
     with Backend() as backend:
         answer = upload(backend, logs, "--cursor", tmp_path / "no/folder", status=1)
         assert "--cursor" in answer["error"] and not backend.begun
-        (tmp_path / "c.part").mkdir()
-        answer = upload(backend, logs, "--cursor", tmp_path / "c", status=1)
+        answer = upload(backend, logs, "--cursor", tmp_path / "c", status=1,
+                        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10)))
         assert "the upload stops" in answer["error"] and backend.begun == 1
         upload(backend, logs, "--cursor", tmp_path / "other")
     assert Path(tmp_path / "other").exists() and not (logs / CURSOR).exists()

@@ -3,16 +3,15 @@
  * appended, in order of time and after the definitions that they refer to, to the recorder's own
  * sink (gpufl/gpufl_sink.h).
  */
-#include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/folder.h"
 #include "export/export_merge.h"
 #include "export/export_stacks.h"
 #include "format/writer.h"
+#include "gpufl/gpufl_folder.h"
 #include "gpufl/gpufl_sink.h"
 
 #define ROW_BYTES_MAX 512
@@ -256,7 +255,7 @@ static int open_sink(struct session *s)
 	if (!s->strings || find_samples(s) < 0)
 		return error_set(x->error, -ENOMEM, "out of memory");
 	if (x->view.options->overwrite)
-		gpufl_files_remove(x->path, s->id);
+		gpufl_folder_remove_session(x->path, s->id);
 	r = gpufl_sink_new(&o, &s->sink, x->error);
 	if (r == -EEXIST)
 		return error_set(x->error, r,
@@ -275,20 +274,19 @@ static int open_sink(struct session *s)
 
 static int count_files(const struct session *s, struct export_result *result)
 {
-	char path[PATH_MAX];
-	struct dirent *entry;
+	_cleanup_close_ int folder = folder_open(s->owner->path, FOLDER_ANY),
+			    session = folder_enter(folder, s->id, FOLDER_ANY);
+	_cleanup_list_ DIR *list = folder_list(session);
+	const char *name;
 	struct stat st;
-	DIR *d;
 
-	snprintf(path, sizeof(path), "%s/%s", s->owner->path, s->id);
-	d = opendir(path);
-	while (d && (entry = readdir(d))) {
-		if (entry->d_name[0] == '.' || fstatat(dirfd(d), entry->d_name, &st, 0) < 0)
+	while ((name = folder_next(list))) {
+		if (name[0] == '.' || folder_stat(session, name, &st) < 0)
 			continue;
 		result->files++;
 		result->bytes += (uint64_t)st.st_size;
 	}
-	return d ? closedir(d) : -1;
+	return list ? 0 : -1;
 }
 
 static int close_sink(struct session *s, struct export_result *result)
@@ -459,7 +457,7 @@ static int close_sessions(struct exporter_state *x, int r, bool created)
 		if (s->sink)
 			s->sink->ops->abandon(s->sink);
 		if (s->opened)
-			gpufl_files_remove(x->path, s->id);
+			gpufl_folder_remove_session(x->path, s->id);
 	}
 	for (size_t p = 0; p < count; p++) {
 		free(x->sessions[p].strings);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/folder.h"
 #include "gpufl/gpufl_folder.h"
 #include "import/gpufl/import_input.h"
 #include "import/gpufl/import_session.h"
@@ -23,6 +24,8 @@ struct import {
 	const char *directory;
 	struct import_result *result;
 	struct error *error;
+	int logs; /* folder with the path, of the logs */
+	const char *path;
 	struct gpufl_folder folder;
 	uint64_t bytes; /* of its windows */
 	struct record record;
@@ -128,7 +131,7 @@ static int report_progress(struct import *x, const struct log_lines *l)
 static int read_marker(struct import *x, const struct gpufl_window *f)
 {
 	struct log_lines l;
-	int rc = log_lines_open(&l, f->path, x->error);
+	int rc = log_lines_open(&l, gpufl_window_open(x->logs, x->path, f), f->path, x->error);
 	const char *reason = NULL;
 
 	if (rc >= 0 && (rc = log_lines_next(&l)) > 0 &&
@@ -144,7 +147,7 @@ static int read_file(struct import *x, const struct gpufl_window *f)
 	const char *name = f->path + f->group;
 	struct log_lines l;
 	uint64_t count = 0;
-	int rc = log_lines_open(&l, f->path, x->error);
+	int rc = log_lines_open(&l, gpufl_window_open(x->logs, x->path, f), f->path, x->error);
 
 	while (rc >= 0 && (rc = log_lines_next(&l)) > 0) {
 		rc = read_line(x, &l, name);
@@ -197,10 +200,13 @@ int gpufl_read(const char *path, const struct import_options *options, const cha
 	       struct import_result *result, struct error *e)
 {
 	struct error none = { 0 };
-	struct import x = {
-		.options = options, .directory = directory, .result = result, .error = e ? e : &none
-	};
-	int rc = gpufl_folder_list(path, DEPTH_MAX, channels, &x.folder);
+	struct import x = { .options = options,
+			    .directory = directory,
+			    .result = result,
+			    .error = e ? e : &none,
+			    .logs = folder_open(path, FOLDER_ANY),
+			    .path = path };
+	int rc = gpufl_folder_list(x.logs, path, DEPTH_MAX, channels, &x.folder);
 
 	*result = (struct import_result){ 0 };
 	if (rc < 0)
@@ -221,5 +227,7 @@ int gpufl_read(const char *path, const struct import_options *options, const cha
 	record_release(&x.record);
 	vec_release(&x.sessions);
 	gpufl_folder_release(&x.folder);
+	if (x.logs >= 0)
+		close(x.logs);
 	return rc;
 }

@@ -1,19 +1,16 @@
 #include "import/gpufl/import_input.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #define PIECE_BYTES ((size_t)256 << 10)
 
-int log_lines_open(struct log_lines *l, const char *path, struct error *e)
+int log_lines_open(struct log_lines *l, int fd, const char *path, struct error *e)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
 	*l = (struct log_lines){ .file = NULL };
 	if (fd < 0)
-		return error_errno(e, errno, "cannot read '%s'", path);
+		return error_set(e, fd, "cannot read '%s': %s", path, error_code_text(fd));
 	l->file = gzdopen(fd, "rb");
 	if (l->file)
 		return 0;

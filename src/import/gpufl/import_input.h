@@ -22,7 +22,8 @@ struct log_lines {
 	bool ended; /* by a newline */
 };
 
-int log_lines_open(struct log_lines *l, const char *path, struct error *e) MUST_USE;
+/* Takes the descriptor of a file, or the negative code of its failed opening. */
+int log_lines_open(struct log_lines *l, int fd, const char *path, struct error *e) MUST_USE;
 /* Returns 1 with line and length, 0 at the end, or -ENOMEM. */
 int log_lines_next(struct log_lines *l) MUST_USE;
 void log_lines_close(struct log_lines *l);

@@ -118,8 +118,10 @@ static void names_do_not_lead_out_of_the_folder(void **state)
 		assert_int_equal(folder_enter(folder, names[i], FOLDER_ANY), -EINVAL);
 		assert_int_equal(opened(names[i]), -EINVAL);
 		assert_int_equal(folder_create_file(folder, names[i]), -EINVAL);
-		assert_int_equal(folder_write_file(folder, names[i], &text), -EINVAL);
+		assert_int_equal(folder_write_file(folder, names[i], &text, false), -EINVAL);
 		assert_int_equal(folder_stat(folder, names[i], &st), -EINVAL);
+		assert_int_equal(folder_rename_new(folder, names[i], folder, "x"), -EINVAL);
+		assert_int_equal(folder_rename_new(folder, "x", folder, names[i]), -EINVAL);
 	}
 }
 
@@ -167,6 +169,9 @@ static void files_of_others_are_not_ours(void **state)
 		skip();
 	assert_int_equal(chown(in_folder("file"), 65534, 65534), 0);
 	assert_int_equal(folder_open_file(folder, "file", O_RDWR, FOLDER_OWN), E_FOREIGN);
+	assert_int_equal(opened("file"), 0);
+	assert_int_equal(linkat(folder, "file", folder, "second name", 0), 0);
+	assert_int_equal(opened("file"), E_FOREIGN);
 	assert_int_equal(mkdir(in_folder("theirs"), 0777), 0);
 	assert_int_equal(chown(in_folder("theirs"), 65534, 65534), 0);
 	assert_int_equal(folder_enter(folder, "theirs", FOLDER_OWN), E_FOREIGN);
@@ -189,7 +194,7 @@ static void files_are_replaced_as_a_whole(void **state)
 	write_text("victim", "old");
 	assert_int_equal(symlink("victim", in_folder("file")), 0);
 	assert_int_equal(symlink("victim", in_folder(part)), 0);
-	assert_int_equal(folder_write_file(folder, "file", &text), 0);
+	assert_int_equal(folder_write_file(folder, "file", &text, true), 0);
 	assert_int_equal(folder_stat(folder, "file", &st), 0);
 	assert_true(S_ISREG(st.st_mode));
 	assert_int_equal(st.st_mode & 0777, 0600);
@@ -198,15 +203,17 @@ static void files_are_replaced_as_a_whole(void **state)
 	assert_string_equal(strbuf_text(&read), "newold");
 	assert_int_equal(folder_stat(folder, part, &st), -ENOENT);
 	assert_int_equal(mkdir(in_folder("folder"), 0700), 0);
-	assert_int_equal(folder_write_file(folder, "folder", &text), -EISDIR);
+	assert_int_equal(folder_write_file(folder, "folder", &text, false), -EISDIR);
 	memset(long_name, 'n', sizeof(long_name) - 1);
 	long_name[sizeof(long_name) - 1] = '\0';
-	assert_int_equal(folder_write_file(folder, long_name, &text), -ENAMETOOLONG);
+	assert_int_equal(folder_write_file(folder, long_name, &text, false), -ENAMETOOLONG);
 	assert_int_equal(opened(long_name), -ENAMETOOLONG);
 	assert_int_equal(folder_create_file(folder, "file"), -EEXIST);
+	assert_int_equal(folder_rename_new(folder, "victim", folder, "file"), -EEXIST);
+	assert_int_equal(folder_rename_new(folder, "victim", folder, "third"), 0);
 	list = folder_list(folder);
 	while ((name = folder_next(list)))
-		count += !strcmp(name, "file") || !strcmp(name, "victim") || !strcmp(name, "folder")
+		count += !strcmp(name, "file") || !strcmp(name, "third") || !strcmp(name, "folder")
 				 ? 1
 				 : 100;
 	assert_int_equal(count, 3);

@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 
 #include "base/bytes.h"
+#include "gpufl/gpufl_folder.h"
+#include "gpufl/gpufl_life.h"
 #include "gpufl_fixture.h"
 
 #define OTHER "11111111-2222-4333-8444-555555555555"
@@ -140,7 +142,7 @@ static void check_windows(void **state, bool background)
 	assert_false(is_there(*state, "system.1.log.gz"));
 	assert_false(is_there(*state, ".tmp"));
 	assert_string_equal(told, "");
-	assert_int_equal(gpufl_files_remove(*state, SESSION), 0);
+	assert_int_equal(gpufl_folder_remove_session(*state, SESSION), 0);
 	assert_false(is_there(*state, "."));
 }
 
@@ -168,27 +170,43 @@ static void test_a_session_is_not_opened_twice(void **state)
 	assert_int_equal(gpufl_files_close(f), 0);
 }
 
-/* Others see that the session is alive, also after the program has closed all descriptors. */
-static void test_the_lock(void **state)
+/* In another process: whether the session is locked, as gpufl's client sees it. */
+static bool is_locked(const char *folder)
 {
-	struct gpufl_files *f = files_open(*state, (struct gpufl_files_options){ 0 });
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	int status = 0, fd;
 	pid_t child = fork();
 
 	if (child == 0) {
-		fd = open(session_file(*state, ".gpufl-session.lock"), O_RDWR);
+		fd = open(session_file(folder, GPUFL_LOCK), O_RDWR);
 		fcntl(fd, F_GETLK, &lock);
-		_exit(lock.l_type == F_WRLCK && lock.l_pid == getppid() ? 0 : 1);
+		_exit(lock.l_type == F_WRLCK);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
+	return WEXITSTATUS(status);
+}
+
+/*
+ * Others see that the session is alive, also after the program has read its logs, and after it has
+ * closed all descriptors.
+ */
+static void test_the_lock(void **state)
+{
+	struct gpufl_files *f = files_open(*state, (struct gpufl_files_options){ 0 });
+
+	assert_true(is_locked(*state));
+	free(file_text(*state, GPUFL_LOCK)); /* as a backup does */
+	assert_true(is_locked(*state));
 	for (int i = 3; i < 64; i++)
 		close(i);
 	/* The program's own files get the numbers. */
 	for (int i = 3; i < 20; i++)
 		assert_int_equal(open(temp_file(*state, "mine"), O_RDWR | O_CREAT, 0600), i);
+	assert_int_equal(gpufl_files_salvage(*state), 0); /* our process is named in the file */
 	assert_int_equal(put(f, GPUFL_DEVICE, "x\n"), 0);
+	assert_false(is_locked(*state));
+	assert_int_equal(gpufl_files_check(f), 0);
+	assert_true(is_locked(*state));
 	assert_int_equal(gpufl_files_close(f), 0);
 	for (int i = 3; i < 20; i++)
 		assert_int_equal(close(i), 0);
@@ -318,7 +336,7 @@ static void window_id(const char *folder, enum gpufl_channel channel, const char
 							  : ".gpufl-window.scope.1.json");
 	snprintf(id, GPUFL_ID_BYTES, "%s", strstr(sidecar, "\"window_id\":\"") + 13);
 	free(sidecar);
-	assert_int_equal(gpufl_files_remove(folder, SESSION), 0);
+	assert_int_equal(gpufl_folder_remove_session(folder, SESSION), 0);
 }
 
 static void test_window_ids(void **state)
@@ -409,7 +427,7 @@ static void test_dead_sessions(void **state)
 	assert_false(is_there(*state, ".tmp"));
 	assert_int_equal(gpufl_files_salvage(*state), 0);
 	assert_int_equal(gpufl_files_salvage("/nowhere"), 0);
-	gpufl_files_remove(*state, SESSION);
+	gpufl_folder_remove_session(*state, SESSION);
 	/* One that lives is left alone. */
 	assert_int_equal(pipe(fds), 0);
 	child = fork();
@@ -425,6 +443,174 @@ static void test_dead_sessions(void **state)
 	kill(child, SIGKILL);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(gpufl_files_salvage(*state), 1);
+}
+
+/* A session with a line in its active window, of a process that cannot be found. */
+static void leave_session(const char *folder, const char *life)
+{
+	FILE *file;
+
+	assert_int_equal(mkdir(session_file(folder, ""), 0700), 0);
+	assert_int_equal(mkdir(session_file(folder, ".tmp"), 0700), 0);
+	append_text(folder, ".tmp/device.log", JOB);
+	if (!life)
+		return;
+	file = fopen(session_file(folder, GPUFL_LOCK), "w");
+	fputs(life, file);
+	fclose(file);
+}
+
+static void age(const char *folder, const char *name)
+{
+	const struct timespec times[] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+
+	assert_int_equal(utimensat(AT_FDCWD, session_file(folder, name), times, 0), 0);
+}
+
+/* Where nothing proves that the process is dead, only long silence does. */
+static void test_silence(void **state)
+{
+	static const char *const lives[] = {
+		NULL, /* no lock */
+		"", /* gpufl's own client */
+		"{\"boot\":\"another host\",\"pid_namespace\":1,\"pid\":1,\"start\":1}",
+		"[[[",
+		"{\"boot\":1,\"pid\":-1}",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(lives); i++) {
+		leave_session(*state, lives[i]);
+		assert_int_equal(gpufl_files_salvage(*state), 0);
+		check_marker(*state, ".tmp/device.log", JOB);
+		if (lives[i])
+			age(*state, GPUFL_LOCK);
+		age(*state, ".tmp");
+		age(*state, "");
+		assert_int_equal(gpufl_files_salvage(*state), 0); /* a file is young */
+		age(*state, ".tmp/device.log");
+		assert_int_equal(gpufl_files_salvage(*state), 1);
+		assert_false(is_there(*state, ".tmp"));
+		assert_int_equal(gpufl_folder_remove_session(*state, SESSION), 0);
+	}
+}
+
+static void check_victim(const char *folder)
+{
+	char *text = file_text(folder, "../victim/device.log");
+
+	assert_string_equal(text, JOB);
+	free(text);
+	assert_false(is_there(folder, "../victim/device.1.log.gz"));
+}
+
+/* Nothing that somebody links into a session's folder is written, packed or removed. */
+static void test_links_are_not_followed(void **state)
+{
+	const char *folder = *state;
+
+	leave_session(folder, "");
+	assert_int_equal(mkdir(session_file(folder, "../victim"), 0700), 0);
+	assert_int_equal(rename(session_file(folder, ".tmp/device.log"),
+				temp_file(folder, "victim/device.log")),
+			 0);
+	/* the active window */
+	assert_int_equal(
+		symlink("../../victim/device.log", session_file(folder, ".tmp/device.log")), 0);
+	age(folder, "");
+	age(folder, GPUFL_LOCK);
+	age(folder, "../victim/device.log");
+	assert_int_equal(utimensat(AT_FDCWD, session_file(folder, ".tmp/device.log"),
+				   (struct timespec[]){ { 1, 0 }, { 1, 0 } }, AT_SYMLINK_NOFOLLOW),
+			 0);
+	age(folder, ".tmp");
+	assert_int_equal(gpufl_files_salvage(folder), 0);
+	check_victim(folder);
+	assert_int_equal(gpufl_folder_remove_session(folder, SESSION), 0);
+	/* the folder of active windows */
+	assert_int_equal(mkdir(session_file(folder, ""), 0700), 0);
+	assert_int_equal(symlink("../victim", session_file(folder, ".tmp")), 0);
+	age(folder, "");
+	assert_int_equal(gpufl_files_salvage(folder), 0);
+	assert_int_equal(gpufl_folder_remove_session(folder, SESSION), -ENOTEMPTY);
+	check_victim(folder);
+	assert_int_equal(unlink(session_file(folder, ".tmp")), 0);
+	assert_int_equal(rmdir(session_file(folder, "")), 0);
+	/* the session */
+	assert_int_equal(symlink("victim", temp_file(folder, SESSION)), 0);
+	assert_int_equal(gpufl_files_salvage(folder), 0);
+	assert_int_equal(gpufl_folder_remove_session(folder, SESSION), -ENOTDIR);
+	assert_int_equal(unlink(temp_file(folder, SESSION)), 0);
+}
+
+static void test_sessions_of_others(void **state)
+{
+	if (geteuid() != 0)
+		skip();
+	leave_session(*state, "");
+	age(*state, ".tmp/device.log");
+	age(*state, ".tmp");
+	age(*state, GPUFL_LOCK);
+	assert_int_equal(chown(session_file(*state, ""), 65534, 65534), 0);
+	age(*state, "");
+	assert_int_equal(gpufl_files_salvage(*state), 0);
+	check_marker(*state, ".tmp/device.log", JOB);
+	assert_int_equal(chown(session_file(*state, ""), 0, 0), 0);
+	age(*state, "");
+	assert_int_equal(gpufl_files_salvage(*state), 1);
+}
+
+static void remove_tmp(const char *folder)
+{
+	unlink(session_file(folder, ".tmp/device.log"));
+	rmdir(session_file(folder, ".tmp"));
+}
+
+static void remove_session(const char *folder)
+{
+	gpufl_folder_remove_session(folder, SESSION);
+}
+
+/* Another folder in its place is not ours, whatever is in it. */
+static void replace_session(const char *folder)
+{
+	remove_session(folder);
+	leave_session(folder, NULL);
+}
+
+static void truncate_window(const char *folder)
+{
+	assert_int_equal(truncate(session_file(folder, ".tmp/device.log"), 0), 0);
+}
+
+static void remove_window(const char *folder)
+{
+	assert_int_equal(unlink(session_file(folder, ".tmp/device.log")), 0);
+}
+
+/* Logs that somebody removes while they are written are an error, as soon as anybody asks. */
+static void test_logs_that_vanish(void **state)
+{
+	static const struct {
+		void (*harm)(const char *folder);
+		int at_check, at_write;
+	} cases[] = {
+		{ remove_tmp, -ENOENT, -ENOENT },      { remove_session, -ENOENT, -ENOENT },
+		{ replace_session, -ENOENT, -ENOENT }, { truncate_window, 0, -ESTALE },
+		{ remove_window, 0, -ENOENT },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct gpufl_files *f = files_open(*state, (struct gpufl_files_options){ 0 });
+
+		assert_int_equal(put(f, GPUFL_DEVICE, "x\n"), 0);
+		assert_int_equal(gpufl_files_check(f), 0);
+		cases[i].harm(*state);
+		assert_int_equal(gpufl_files_check(f), cases[i].at_check);
+		assert_int_equal(put(f, GPUFL_DEVICE, "y\n"), cases[i].at_write);
+		assert_non_null(strstr(told, "stopped writing to '"));
+		assert_int_equal(gpufl_files_close(f), cases[i].at_write);
+		gpufl_folder_remove_session(*state, SESSION);
+	}
 }
 
 static void test_ids(void **state)
@@ -457,11 +643,11 @@ static void test_what_is_removed(void **state)
 	gpufl_files_abandon(f);
 	file = fopen(session_file(*state, "notes.txt"), "w");
 	fclose(file);
-	assert_int_equal(gpufl_files_remove(*state, SESSION), -ENOTEMPTY);
+	assert_int_equal(gpufl_folder_remove_session(*state, SESSION), -ENOTEMPTY);
 	assert_true(is_there(*state, "notes.txt"));
 	assert_false(is_there(*state, ".tmp"));
 	assert_false(is_there(*state, ".gpufl-session.lock"));
-	assert_int_equal(gpufl_files_remove(*state, OTHER), -ENOENT);
+	assert_int_equal(gpufl_folder_remove_session(*state, OTHER), -ENOENT);
 }
 
 int main(void)
@@ -479,6 +665,10 @@ int main(void)
 		folder_test(test_window_ids),
 		folder_test(test_forks),
 		folder_test(test_dead_sessions),
+		folder_test(test_silence),
+		folder_test(test_links_are_not_followed),
+		folder_test(test_sessions_of_others),
+		folder_test(test_logs_that_vanish),
 		cmocka_unit_test(test_ids),
 		folder_test(test_what_is_removed),
 	};

@@ -3,6 +3,7 @@
  * nothing breaks.
  */
 #include "failing_alloc.h"
+#include "gpufl/gpufl_folder.h"
 #include "gpufl_fixture.h"
 
 static void define(struct sink *s)
@@ -89,7 +90,7 @@ static void test_without_memory(void **state)
 			assert_int_equal(e.code, -ENOMEM);
 		}
 		failing_alloc_left = -1;
-		gpufl_files_remove(*state, SESSION);
+		gpufl_folder_remove_session(*state, SESSION);
 	}
 	assert_true(complete >= 1);
 }
