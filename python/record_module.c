@@ -256,12 +256,16 @@ static PyObject *check(PyObject *module, PyObject *dict)
 static PyObject *stop(PyObject *module, PyObject *capsule)
 {
 	struct pitot_session *session = PyCapsule_GetPointer(capsule, running);
+	int rc;
 
 	(void)module;
 	if (!session || PyCapsule_SetName(capsule, ended) != 0)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS recorder.stop(session);
-	Py_END_ALLOW_THREADS Py_RETURN_NONE;
+	Py_BEGIN_ALLOW_THREADS rc = recorder.stop(session);
+	Py_END_ALLOW_THREADS;
+	if (rc < 0 && PyErr_WarnEx(PyExc_RuntimeWarning, recorder.error(), 1) < 0)
+		return NULL;
+	Py_RETURN_NONE;
 }
 
 /* Argument: a session of start, which ends with the process. */

@@ -150,14 +150,15 @@ PITOT_API const char *pitot_path(const struct pitot_session *session);
 /*
  * Completes the recording and frees the session; everything up to this call is then on disk. Takes
  * milliseconds, beside other recordings a quarter of a second; two seconds at most. A recording
- * that is never stopped ends with the process. NULL is allowed. Returns 0.
+ * that is never stopped ends with the process. NULL is allowed. Returns 0, or a negative errno if
+ * rows were lost at the end: the disk was full, or somebody has removed the folder.
  */
 PITOT_API int pitot_stop(struct pitot_session *session);
 
 /*
  * Writes everything recorded so far to disk, including all finished GPU work, for all recordings of
  * the process; `session` may be NULL. Takes as long as CUPTI and the disk need, at most two seconds
- * (-ETIMEDOUT).
+ * (-ETIMEDOUT). Another negative errno: rows are being lost, as by pitot_stop.
  */
 PITOT_API int pitot_flush(struct pitot_session *session);
 

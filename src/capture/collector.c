@@ -20,6 +20,7 @@
 #include "capture/process_exit.h"
 #include "capture/session.h"
 #include "capture/vendor_thread.h"
+#include "format/loss_tally.h"
 #include "format/rows.h"
 
 /* between two drains while there is work; half-full rings and full buffers wake it earlier */
@@ -68,6 +69,7 @@ static struct {
 	const char *hanging_call; /* the call that the recording reports as hanging */
 	uint64_t hanging_since_ns;
 	bool has_events; /* rings had events since the last seal */
+	int failure; /* with which a sink has ended by itself; 0: none has */
 	bool unstored; /* rows of the last seal are still being written to the disk */
 	uint64_t last_seal_ns, sealed_rows, last_names_ns, last_exit_check_ns;
 	uint64_t cpu_reported_ns, cost_since_ns;
@@ -261,6 +263,17 @@ static int note_stored(int result)
 	return result;
 }
 
+/* A recording beside gpufl's logs says that they are incomplete. */
+static void note_failure(uint64_t now)
+{
+	int failure = writer_failure(self.w);
+
+	if (failure && !self.failure)
+		rows_loss(self.w, loss_of_error(failure), 1, self.last_seal_ns, now,
+			  "gpufl's logs: nothing more was written into them");
+	self.failure = failure;
+}
+
 /* Returns what writer_flush returns. */
 static int seal(uint64_t now)
 {
@@ -282,6 +295,7 @@ static int seal(uint64_t now)
 	if (now - self.cost_since_ns >= NS_PER_S)
 		write_costs(now);
 	result = note_stored(writer_flush(self.w));
+	note_failure(now);
 	self.last_seal_ns = now;
 	self.sealed_rows = count_rows();
 	self.has_events = false;
@@ -322,7 +336,7 @@ static void finish_flush(uint64_t now)
 	result = seal(now);
 	if (result == 1)
 		return;
-	atomic_store(&self.flush_result, result);
+	atomic_store(&self.flush_result, result ? result : self.failure);
 	atomic_store(&self.flushes_done, self.flush_covers);
 	futex_wake(&self.flushes_done);
 }
@@ -598,6 +612,7 @@ void collector_begin(struct writer *w, const struct source_start *start)
 	atomic_store(&self.flushes_done, atomic_load(&self.flushes_requested));
 	self.hanging_call = NULL;
 	self.unstored = false;
+	self.failure = 0;
 	self.last_seal_ns = self.cost_since_ns = self.last_names_ns = now;
 	self.sealed_rows = self.last_exit_check_ns = self.cpu_reported_ns = 0;
 	self.reported = (struct writer_stats){ 0 };

@@ -132,8 +132,9 @@ EXPORT const char *pitot_path(const struct pitot_session *session)
 
 EXPORT int pitot_stop(struct pitot_session *session)
 {
-	program_stop(session);
-	return result(0, &(struct error){ 0 });
+	struct error e = { 0 };
+
+	return result(program_stop(session, &e), &e);
 }
 
 EXPORT int pitot_flush(struct pitot_session *session)

@@ -375,22 +375,28 @@ static void complete_json(struct pitot_session *p)
 		log_line("cannot complete recording.json in %s", p->directory);
 }
 
-static void stop(struct pitot_session *p)
+static int stop(struct pitot_session *p, struct error *e)
 {
+	int rc = 0;
+
 	if (p->owner == getpid() && p->session) {
 		struct pitot_session **at = &started;
 
 		while (*at != p)
 			at = &(*at)->next;
 		*at = p->next;
-		session_close(&p->session);
+		rc = session_close(&p->session);
 		complete_json(p);
 	} else if (p->owner == getpid() && !p->by_record) {
-		session_stop();
+		rc = session_stop();
 	} else if (p->owner == getpid()) {
-		collector_flush(FLUSH_LIMIT_NS);
+		rc = collector_flush(FLUSH_LIMIT_NS);
 	}
+	if (rc < 0)
+		error_errno(e, -rc, "the end of %s is lost",
+			    p->directory && *p->directory ? p->directory : "gpufl's logs");
 	free_session(p);
+	return rc;
 }
 
 /* --- entry points, called on any thread --- */
@@ -460,14 +466,17 @@ const char *program_path(const struct pitot_session *session)
 	return session->directory;
 }
 
-void program_stop(struct pitot_session *session)
+int program_stop(struct pitot_session *session, struct error *e)
 {
-	struct error unused;
+	int rc;
 
-	if (!session || !enter(&unused))
-		return;
-	stop(session);
+	if (!session)
+		return 0;
+	if (!enter(e))
+		return e->code;
+	rc = stop(session, e);
 	leave();
+	return rc;
 }
 
 int program_flush(struct error *e)
@@ -537,7 +546,7 @@ void program_shutdown(void)
 	if (!enter(&unused))
 		return;
 	if (standard)
-		stop(standard);
+		stop(standard, &unused);
 	standard = NULL;
 	leave();
 }

@@ -20,7 +20,7 @@ int program_settings(const struct pitot_options *options, bool own, struct setti
 /* Implements pitot_start; NULL: *e says why. */
 struct pitot_session *program_start(const struct pitot_options *options, struct error *e) MUST_USE;
 const char *program_path(const struct pitot_session *session);
-void program_stop(struct pitot_session *session);
+int program_stop(struct pitot_session *session, struct error *e);
 int program_flush(struct error *e) MUST_USE;
 /* Implements pitot_engine_begin and, with PITOT_ENGINE_TRACE, pitot_engine_end. */
 int program_engine(struct pitot_session *session, enum pitot_engine engine, uint64_t delay_ns,

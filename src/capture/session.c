@@ -102,6 +102,9 @@ static struct session *new_session(const struct settings *settings, struct sink 
 	s->sinks[0] = sink || !*settings->directory ? sink : new_recording(settings);
 	if (*settings->log_path && (s->sinks[0] || !*settings->directory))
 		s->sinks[1] = gpufl_live_open(settings);
+	for (size_t i = 0; i < SESSION_SINKS; i++)
+		if (s->sinks[i])
+			s->sinks[i]->result = &s->result;
 	if (s->sinks[0] || s->sinks[1])
 		return s;
 	free(s);
@@ -583,12 +586,13 @@ static void end_beside(struct session *s)
 	wait_while(s, has_not_ended);
 }
 
-static void close_locked(struct session **s)
+static int close_locked(struct session **s)
 {
 	struct source_start start;
+	int result = 0;
 
 	if (!*s)
-		return;
+		return 0;
 	end_beside(*s);
 	if (is_alone(*s)) {
 		stop_all(VENDOR_CLOSE);
@@ -600,26 +604,35 @@ static void close_locked(struct session **s)
 			start_sources(SESSION_BY_NVTX, false, false, &start);
 	}
 	/* Otherwise the collector still uses it. */
-	if (has_ended(*s))
+	if (has_ended(*s)) {
+		result = (*s)->result;
 		free_session(*s);
+	}
 	*s = NULL;
+	return result;
 }
 
-void session_close(struct session **s)
+int session_close(struct session **s)
 {
+	int result;
+
 	if (*s)
 		end_beside(*s);
 	pthread_mutex_lock(&lock);
-	close_locked(s);
+	result = close_locked(s);
 	pthread_mutex_unlock(&lock);
+	return result;
 }
 
-void session_stop(void)
+int session_stop(void)
 {
+	int result;
+
 	late_start_wait();
 	pthread_mutex_lock(&lock);
-	close_locked(&self.environment);
+	result = close_locked(&self.environment);
 	pthread_mutex_unlock(&lock);
+	return result;
 }
 
 void session_exit(void)

@@ -49,9 +49,9 @@ struct sink *session_recording(const struct settings *settings, struct error *e)
  * Ends a session in order and frees it: its sinks have all their rows and are closed. Beside other
  * sessions that takes a quarter of a second, and work that has not ended by then is left out;
  * closing the last session stops the recorder. Takes at most two seconds; thread-safe. *s may be
- * NULL, and is NULL afterwards.
+ * NULL, and is NULL afterwards. Returns 0, or the negative errno with which a sink has lost rows.
  */
-void session_close(struct session **s);
+int session_close(struct session **s);
 
 /*
  * Arms an engine (SETTING_ENGINE_) in addition to what a running session records, for a window that
@@ -75,9 +75,9 @@ bool session_has_environment(void);
 
 /*
  * Closes the environment's session. If it was the last one, nothing of the recorder remains in the
- * program's calls. Thread-safe.
+ * program's calls. Thread-safe. Returns the same as session_close().
  */
-void session_stop(void);
+int session_stop(void);
 
 /* The process exits: completes all sessions and touches nothing else. */
 void session_exit(void);

@@ -35,6 +35,7 @@ struct session {
 	unsigned flush; /* round of the vendor thread */
 	uint64_t ends_since_ns, flushed_ns;
 	bool is_complete; /* all its rows have been written */
+	int result; /* of closing its sinks */
 };
 
 #define FOR_EACH_SINK(session, sink)                                                               \

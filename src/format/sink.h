@@ -38,6 +38,11 @@ struct sink_ops {
 	int (*seal)(struct sink *s);
 	/* Returns the same of the last seal, at once. NULL: no seal is ever in progress. */
 	int (*sync)(struct sink *s);
+	/*
+	 * Returns the negative errno with which the sink has ended by itself, although its seals
+	 * return 0; 0: it goes on. NULL: no sink of this kind does that.
+	 */
+	int (*failure)(const struct sink *s);
 	/* Frees the sink, after a seal. Returns 0, or a negative errno when rows are lost. */
 	int (*close)(struct sink *s);
 	/*
@@ -58,6 +63,7 @@ struct sink {
 	 */
 	uint64_t from_ns, until_ns;
 	bool wants_epoch; /* set by the sink; the writer begins an epoch after the next flush */
+	int *result; /* if set, the writer adds the first error of the sink's last seal and close */
 	struct sink *next; /* used by the writer */
 };
 

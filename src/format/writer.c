@@ -510,6 +510,15 @@ int writer_sync(struct writer *w)
 	return result;
 }
 
+int writer_failure(const struct writer *w)
+{
+	int result = 0;
+
+	for (const struct sink *s = w->sinks; s && result == 0; s = s->next)
+		result = s->ops->failure ? s->ops->failure(s) : 0;
+	return result;
+}
+
 void writer_stats(const struct writer *w, struct writer_stats *stats)
 {
 	*stats = (struct writer_stats){ .rows = w->rows };
@@ -529,17 +538,27 @@ void writer_attach(struct writer *w, struct sink *sink)
 	*last = sink;
 }
 
+/* Closes a sink whose last seal has returned `sealed`. */
+static int close_sink(struct sink *sink, int sealed)
+{
+	int *result = sink->result, failure = sink->ops->failure ? sink->ops->failure(sink) : 0,
+	    closed = sink->ops->close(sink);
+
+	sealed = sealed < 0 ? sealed : failure;
+	closed = sealed < 0 ? sealed : closed;
+	if (result && *result == 0)
+		*result = closed;
+	return closed;
+}
+
 int writer_detach(struct writer *w, struct sink *sink)
 {
 	struct sink **at = &w->sinks;
-	int sealed, closed;
 
 	while (*at != sink)
 		at = &(*at)->next;
 	*at = sink->next;
-	sealed = sink->ops->seal(sink);
-	closed = sink->ops->close(sink);
-	return sealed < 0 ? sealed : closed;
+	return close_sink(sink, sink->ops->seal(sink));
 }
 
 static void prepare_tables(struct writer *w)
@@ -621,16 +640,16 @@ int writer_open(const struct writer_options *options, struct writer **out, struc
 
 int writer_close(struct writer **w)
 {
-	int result;
+	int result = 0;
 
 	if (!*w)
 		return 0;
-	result = MIN(writer_flush(*w), 0);
+	append_losses(*w);
 	for (struct sink *s = (*w)->sinks, *next; s; s = next) {
 		int r;
 
 		next = s->next;
-		r = s->ops->close(s);
+		r = close_sink(s, s->ops->seal(s));
 		result = result < 0 ? result : r;
 	}
 	free_writer(*w);

@@ -155,7 +155,7 @@ static void flush_all(struct gpufl_sink *s, bool all)
 
 /*
  * Always 0: an error would start what the recorder does when its recording fails; this sink ends by
- * itself and logs it (on_error).
+ * itself (failure) and logs it (on_error).
  */
 static int seal(struct sink *sink)
 {
@@ -164,7 +164,13 @@ static int seal(struct sink *sink)
 	if (!s->log.begun && (s->device_count || clock_machine_ns() - s->created_ns >= BEGIN_NS))
 		gpufl_begin(s);
 	flush_all(s, false);
+	gpufl_files_check(s->log.files);
 	return 0;
+}
+
+static int failure(const struct sink *sink)
+{
+	return gpufl_files_error(((const struct gpufl_sink *)sink)->log.files);
 }
 
 static void begin_epoch(struct sink *sink)
@@ -243,6 +249,7 @@ static const struct sink_ops gpufl_ops = {
 	.epoch = begin_epoch,
 	.append = append,
 	.seal = seal,
+	.failure = failure,
 	.close = close_sink,
 	.abandon = abandon,
 	.stats = add_stats,
