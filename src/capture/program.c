@@ -393,8 +393,9 @@ static int stop(struct pitot_session *p, struct error *e)
 		rc = collector_flush(FLUSH_LIMIT_NS);
 	}
 	if (rc < 0)
-		error_errno(e, -rc, "the end of %s is lost",
-			    p->directory && *p->directory ? p->directory : "gpufl's logs");
+		error_errno(e, -rc, "rows are lost, of %s%sgpufl's logs",
+			    p->directory ? p->directory : "",
+			    p->directory && *p->directory ? " or of " : "");
 	free_session(p);
 	return rc;
 }
