@@ -6,10 +6,12 @@
 #ifndef PITOT_ANALYSIS_COMMANDS_H
 #define PITOT_ANALYSIS_COMMANDS_H
 
+#include "analysis/cpu_moments.h"
 #include "analysis/cpu_use.h"
 
 enum cpu_verdict {
 	CPU_WAITING, /* on the CPU for less than half of the time */
+	CPU_STARVED, /* the same, but for more than half of the rest it got no processor */
 	CPU_IN_KERNEL, /* more than half of the CPU time in the operating system's kernel */
 	CPU_SINGLE_THREADED, /* the busiest threads have more than four fifths of the CPU time */
 	CPU_WORKING,
@@ -22,6 +24,14 @@ struct cpu_load {
 	uint64_t kernel_ns; /* CPU time in the operating system's kernel */
 	/* CPU time of the busiest thread; of a command: sum over its processes */
 	uint64_t busiest_ns;
+	/*
+	 * Time in which threads were ready to run and had no processor, from times off the CPU or
+	 * else from run queues. Of it, time in which the CPU quota of a control group was used up.
+	 */
+	uint64_t ready_ns, throttled_ns;
+	uint64_t stolen_ns; /* of the whole machine, by its hypervisor */
+	/* of the busiest thread, by enum off_cpu_state; only of the whole program */
+	uint64_t off_ns[OFF_CPU_STATES];
 	enum cpu_verdict verdict;
 };
 

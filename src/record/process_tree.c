@@ -15,6 +15,7 @@
 #include "base/vec.h"
 #include "format/rows.h"
 #include "record/checks.h"
+#include "record/run_queues.h"
 
 #define RUNNING_MAX 65536u /* further processes are not followed */
 #define COMMAND_MAX 8192 /* bytes; longer command lines are cut */
@@ -51,6 +52,7 @@ struct process_tree {
 	uint64_t young_ns; /* time at which the last young process stops being young */
 	char last_pid[16]; /* last pid in /proc/loadavg at the last scan */
 	char host[256], boot_id[64];
+	struct run_queues queues;
 	bool can_follow;
 	bool foreign_proc; /* /proc belongs to another pid namespace */
 };
@@ -335,10 +337,35 @@ void process_tree_add_command(struct process_tree *tree, pid_t pid, char **argv,
 	add(tree, pid, stat.parent, stat.start_ticks, start_ns, argv);
 }
 
+static void pids_of_running(const struct process_tree *tree, struct pid_list *out)
+{
+	for (size_t i = 0; i < tree->running.count; i++)
+		if (vec_push(out, tree->running.data[i].pid) < 0)
+			return;
+}
+
+void process_tree_read_queues(struct process_tree *tree)
+{
+	struct pid_list pids = VEC_INIT;
+
+	if (tree->foreign_proc || !run_queues_are_due(&tree->queues))
+		return;
+	pids_of_running(tree, &pids);
+	run_queues_read(&tree->queues, tree->writer, pids.data, pids.count);
+	vec_release(&pids);
+}
+
 void process_tree_add_root(struct process_tree *tree, pid_t pid, uint64_t start_ns)
 {
-	if (vec_push(&tree->roots, pid) >= 0)
-		process_tree_add_command(tree, pid, NULL, start_ns);
+	struct pid_list pids = VEC_INIT;
+
+	if (vec_push(&tree->roots, pid) < 0)
+		return;
+	process_tree_add_command(tree, pid, NULL, start_ns);
+	process_tree_scan(tree, true);
+	pids_of_running(tree, &pids);
+	run_queues_read(&tree->queues, NULL, pids.data, pids.count);
+	vec_release(&pids);
 }
 
 void process_tree_ended(struct process_tree *tree, pid_t pid, int status)
@@ -360,6 +387,7 @@ struct process_tree *process_tree_new(struct writer *w)
 	if (!tree)
 		return NULL;
 	tree->writer = w;
+	run_queues_init(&tree->queues, NULL, 0);
 	tree->boot_offset_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_monotonic_ns();
 	gethostname(tree->host, sizeof(tree->host) - 1);
 	io_read_text("/proc/sys/kernel/random/boot_id", sizeof(tree->boot_id), &boot_id);
@@ -376,6 +404,7 @@ void process_tree_free(struct process_tree *tree)
 		return;
 	while (tree->running.count)
 		forget(tree, &tree->running.data[tree->running.count - 1]);
+	run_queues_release(&tree->queues);
 	vec_release(&tree->running);
 	vec_release(&tree->roots);
 	map_release(&tree->by_pid);

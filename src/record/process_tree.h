@@ -44,6 +44,8 @@ void process_tree_scan(struct process_tree *tree, bool at_once);
 void process_tree_ended(struct process_tree *tree, pid_t pid, int status);
 
 size_t process_tree_running(const struct process_tree *tree); /* processes of the last scan */
+/* Writes how long they had no processor, if that was not read a moment ago. */
+void process_tree_read_queues(struct process_tree *tree);
 /* Whether the OS kernel lists child processes; otherwise only the command itself is followed. */
 bool process_tree_is_complete(const struct process_tree *tree);
 

@@ -95,6 +95,7 @@ void record_run(struct recording *r)
 			break;
 		write_window(r, &opened, &closed);
 		process_tree_scan(r->tree, false);
+		process_tree_read_queues(r->tree);
 		now = clock_monotonic_ns();
 		if (now - tick_ns < TICK_NS)
 			continue;

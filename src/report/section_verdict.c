@@ -177,6 +177,45 @@ static void add_cpu_sentence(const struct report *r, struct strbuf *out)
 			     WORDS(" of it in the operating system's kernel"));
 	sentence_add(out, WORDS(", "), PERCENT(l->busiest_ns, l->total_ns),
 		     WORDS(" in the busiest thread"));
+	if (l->ready_ns >= l->elapsed_ns / 20 && l->ready_ns)
+		sentence_add(out, WORDS(", ready to run without a processor for "),
+			     DURATION(l->ready_ns));
+	if (l->throttled_ns)
+		sentence_add(out, WORDS(", the CPU quota of its control group used up for "),
+			     DURATION(l->throttled_ns));
+	if (l->stolen_ns >= l->elapsed_ns / 20 && l->stolen_ns)
+		sentence_add(out, WORDS(", "), DURATION(l->stolen_ns),
+			     WORDS(" of the machine taken by its hypervisor"));
+}
+
+/* Appends for what the busiest thread waited, longest first. */
+static void add_waits(const struct cpu_load *l, struct strbuf *out)
+{
+	static const char *const words[OFF_CPU_STATES] = {
+		[off_cpu_state_unknown] = " for unknown reasons",
+		[off_cpu_state_sleeping] = " sleeping",
+		[off_cpu_state_uninterruptible] = " mostly for disks",
+		[off_cpu_state_runnable] = " for a processor",
+		[off_cpu_state_stopped] = " stopped",
+	};
+	uint64_t left[OFF_CPU_STATES], sum = 0;
+
+	for (unsigned i = 0; i < OFF_CPU_STATES; i++)
+		sum += left[i] = l->off_ns[i];
+	if (!sum)
+		return;
+	sentence_add(out, WORDS("\nthe busiest thread waited for "), DURATION(sum), WORDS(": "));
+	for (unsigned n = 0; n < OFF_CPU_STATES; n++) {
+		unsigned most = 0;
+
+		for (unsigned i = 1; i < OFF_CPU_STATES; i++)
+			if (left[i] > left[most])
+				most = i;
+		if (!left[most])
+			return;
+		sentence_add(out, WORDS(n ? ", " : ""), DURATION(left[most]), WORDS(words[most]));
+		left[most] = 0;
+	}
 }
 
 /* Prints the verdict on a program without GPU work, from its CPU samples. */
@@ -189,8 +228,15 @@ static void print_cpu_verdict(const struct report_view *v)
 		       any ? report_cpu_verdict(v->report->commands->whole.verdict)
 			   : "no CPU samples",
 		       "");
-	if (any)
+	if (any) {
 		add_cpu_sentence(v->report, &text);
+		add_waits(&v->report->commands->whole, &text);
+	}
+	if (any && v->report->commands->whole.verdict == CPU_STARVED)
+		strbuf_adds(&text, v->report->commands->whole.throttled_ns
+					   ? "\nwhat helps: a larger CPU quota, or less work"
+					   : "\nwhat helps: fewer programs on these processors, or "
+					     "more processors (taskset, cpuset)");
 	report_paragraph(v, 2, strbuf_text(&text));
 }
 
@@ -347,6 +393,10 @@ ROW_OF(load_of, &v->report->commands->whole)
 static const struct field cpu_fields[] = {
 	FIELD("kind", NULL, CHOICE, MEMBER(struct cpu_load, verdict), .names = cpu_verdict_name),
 	FIELD("evidence", NULL, TEXT, .value = read_cpu_evidence),
+	FIELD("ready_ns", NULL, NS, MEMBER(struct cpu_load, ready_ns)),
+	FIELD("throttled_ns", NULL, NS, MEMBER(struct cpu_load, throttled_ns)),
+	FIELD("stolen_ns", NULL, NS, MEMBER(struct cpu_load, stolen_ns)),
+	FIELD("off_cpu_ns", NULL, NUMBERS, NUMBERS(struct cpu_load, off_ns)),
 };
 
 static const struct field later_fields[] = {

@@ -77,6 +77,7 @@ const char *report_cpu_verdict(unsigned verdict)
 {
 	static const char *const texts[CPU_VERDICTS] = {
 		[CPU_WAITING] = "waiting",
+		[CPU_STARVED] = "waiting for a processor",
 		[CPU_IN_KERNEL] = "in the operating system's kernel",
 		[CPU_SINGLE_THREADED] = "CPU-bound, single-threaded",
 		[CPU_WORKING] = "CPU-bound",

@@ -90,7 +90,8 @@
 	T(metric_value, 40, "metric values of kernel launches")                                                        \
 	T(sass_value, 41, "metric values of instructions in kernel launches (--engine sass-metrics)") \
 	T(range_value, 42, "metric values of ranges of the program and of graph launches (--engine range-profiler)") \
-	T(counter_addition, 43, "what threads added to the program's counters, by scope")
+	T(counter_addition, 43, "what threads added to the program's counters, by scope") \
+	T(run_queue, 44, "how long processes were ready to run and had no processor")
 
 #define SCHEMA_string(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -716,6 +717,18 @@
 	C(T, value, I64, ALWAYS, NONE, "", "what the thread added since its last row of this counter")                 \
 	C(T, count, U64, ALWAYS, NONE, "", "number of additions")
 #define TRAITS_counter_addition(X, T) X(T, MOMENT, time_ns)
+
+/*
+ * Readings of /proc by `pitot record`, a few times a second at most. pid 0: the whole machine,
+ * whose wait_ns is the time for which its hypervisor ran something else.
+ */
+#define SCHEMA_run_queue(C, T)                                                                                         \
+	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "time of the previous reading")                                       \
+	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "time of the reading")                                              \
+	C(T, pid, U32, ALWAYS, NONE, "", "process id, as `pitot record` sees it; 0: the machine")                      \
+	C(T, wait_ns, U64, ALWAYS, NONE, "ns", "time in which threads were ready to run and had no processor, over all threads") \
+	C(T, throttled_ns, U64, MAYBE, NONE, "ns", "time in which the CPU quota of its control group was used up")
+#define TRAITS_run_queue(X, T)
 
 /* All enums above. */
 #define SCHEMA_ENUMS(E)                                                                                                \

@@ -469,3 +469,18 @@ def test_without_privileges(build, environment, burner):
         assert row["state"] == "degraded" and "eBPF" in row["reason"]
         result = pitot("record", "-o", "rec2", "--cpu-via", "ebpf", "--", "./burner", "0.01", status=1)
         assert "eBPF" in result.stderr and not os.path.exists(f"{folder}/rec2")
+
+
+def test_turns_on_one_processor_are_no_waiting(pitot, allowed, burner, tmp_path):
+    """Four loops on one processor: each is ready to run, and has the processor a quarter of the time."""
+    allowed("perf")
+    if not Path("/proc/self/schedstat").exists():
+        pytest.skip("the OS kernel counts no time in run queues")
+    processor = min(os.sched_getaffinity(0))
+    loops = " & ".join([f"{burner} 0.4"] * 4)
+    pitot("record", "--cpu-only", "-q", "-o", "turns.pitot", "--", "taskset", "-c", str(processor), "sh", "-c", f"{loops} & wait",
+          status=None, cwd=tmp_path)
+    report = pitot("report", "turns.pitot", "--json", cwd=tmp_path, json_output=True)
+    [burning] = [command for command in report["commands"] if command["command"] == "burner"]
+    assert burning["kind"] == "starved" and burning["total_ns"] < burning["elapsed_ns"] / 2
+    assert report["verdict"]["cpu"]["ready_ns"] > burning["total_ns"]

@@ -85,6 +85,75 @@ static void each_command_has_a_verdict(void **state)
 	analyzed_release(&a);
 }
 
+static void queued(struct maker *m, uint32_t pid, uint64_t start_ns, uint64_t end_ns,
+		   uint64_t wait_ns, uint64_t throttled_ns)
+{
+	struct row_run_queue row = { .start_ns = start_ns,
+				     .end_ns = end_ns,
+				     .pid = pid,
+				     .wait_ns = wait_ns,
+				     .throttled_ns = throttled_ns };
+
+	ROW_MISSING_IF(&row, run_queue, throttled_ns, !pid);
+	writer_append(m->writer, TABLE_run_queue, &row);
+}
+
+/* Both run for a fifth of the time; one waited for something else. */
+static void waiting_for_a_processor_is_told_apart(void **state)
+{
+	struct maker *m = maker_begin(*state, 1, 0, "pitot");
+	const struct cpu_load *l;
+	struct analyzed a;
+
+	queued(m, 110, 0, 50000, 30000, 20000);
+	queued(m, 110, 50000, 100000, 30000, 10000);
+	queued(m, 120, 0, 50000, 1000, 0);
+	queued(m, 0, 0, 50000, 7000, 0);
+	maker_close(m, 100000);
+	sampled(*state, 110, "cc1 a.c", 0, 100000, 1, 20);
+	sampled(*state, 120, "sleep 1", 0, 100000, 1, 20);
+	analyze(&a, *state, EVERYTHING);
+	l = &find(&a, "cc1")->load;
+	assert_int_equal(l->verdict, CPU_STARVED);
+	assert_int_equal(l->ready_ns, 60000);
+	assert_int_equal(l->throttled_ns, 30000);
+	assert_int_equal(find(&a, "sleep")->load.verdict, CPU_WAITING);
+	l = &a.report.commands->whole;
+	assert_int_equal(l->verdict, CPU_STARVED);
+	assert_int_equal(l->ready_ns, 61000);
+	assert_int_equal(l->throttled_ns, 30000);
+	assert_int_equal(l->stolen_ns, 7000);
+	analyzed_release(&a);
+}
+
+/* Times off the CPU are exact, and replace what run queues say. */
+static void times_off_the_cpu_say_for_what_it_waited(void **state)
+{
+	struct maker *m = maker_begin(*state, 1, 0, "pitot");
+	const struct cpu_load *l;
+	struct analyzed a;
+
+	queued(m, 110, 0, 100000, 80000, 0);
+	maker_close(m, 100000);
+	m = maker_begin_sampler(*state, 110, 0, "cc1 a.c");
+	for (uint64_t i = 0; i < 20; i++)
+		maker_cpu_sample(m, 110, i * 1000, 1000, 0);
+	maker_off_cpu(m, 110, 20000, 30000, off_cpu_state_runnable, 0);
+	maker_off_cpu(m, 110, 30000, 95000, off_cpu_state_sleeping, 0);
+	maker_off_cpu(m, 110, 95000, 100000, off_cpu_state_uninterruptible, 0);
+	maker_off_cpu(m, 111, 0, 100000, off_cpu_state_sleeping, 0);
+	maker_close(m, 100000);
+	analyze(&a, *state, EVERYTHING);
+	l = &a.report.commands->whole;
+	assert_int_equal(l->verdict, CPU_WAITING);
+	assert_int_equal(l->ready_ns, 10000);
+	assert_int_equal(l->off_ns[off_cpu_state_runnable], 10000);
+	assert_int_equal(l->off_ns[off_cpu_state_sleeping], 65000);
+	assert_int_equal(l->off_ns[off_cpu_state_uninterruptible], 5000);
+	assert_int_equal(find(&a, "cc1")->load.ready_ns, 10000);
+	analyzed_release(&a);
+}
+
 /* `sh -c "exec cc1"`: one process, two programs, of which each has its own part of the time. */
 static void a_program_ends_where_the_next_begins(void **state)
 {
@@ -116,6 +185,8 @@ static void windows_cut_processes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		folder_test(waiting_for_a_processor_is_told_apart),
+		folder_test(times_off_the_cpu_say_for_what_it_waited),
 		cmocka_unit_test(commands_are_programs_and_scripts),
 		folder_test(each_command_has_a_verdict),
 		folder_test(a_program_ends_where_the_next_begins),
