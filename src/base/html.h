@@ -4,6 +4,12 @@
 
 #include "base/strbuf.h"
 
+/* Element of a page's head: nothing is ever requested from anywhere. */
+#define HTML_POLICY                                                                                \
+	"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "              \
+	"style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; "  \
+	"form-action 'none'\">\n"
+
 /* Appends text escaped for XML and HTML, also in attributes. Invalid characters become U+FFFD. */
 void html_escape(struct strbuf *out, const char *text, size_t length);
 /*

@@ -29,7 +29,7 @@ static const struct option options[] = {
 	KERNEL_OPTION(option_kernel),
 	SCOPE_OPTION(option_scope),
 	FLAG("stacks", 0, option_stacks,
-	     "export call stacks of calls and, to perfetto, CPU samples (default: on)",
+	     "export call stacks of calls and, to perfetto and html, CPU samples (default: on)",
 	     .negatable = true),
 	OPTION(SIZE, "split-size", 0, option_split, "SIZE",
 	       "perfetto: start a new file at this size (default: just below 2 GiB)",
@@ -151,9 +151,16 @@ static void describe(const char *path, const struct export_result *result, struc
 		strbuf_addf(out, " (%s)", strbuf_text(&what));
 }
 
-static void describe_omissions(const struct export_result *result, struct strbuf *out)
+/* Number of CPU samples, or times off the CPU, of the recording that the format cannot show. */
+static uint64_t unshown(const struct trace *t, const struct exporter *exporter, enum table_id table)
 {
-	_cleanup_strbuf_ struct strbuf what = STRBUF_INIT;
+	return exporter->has_samples ? 0 : trace_rows(t, table);
+}
+
+static void describe_omissions(const struct trace *t, const struct exporter *exporter,
+			       const struct export_result *result, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf what = STRBUF_INIT, samples = STRBUF_INIT;
 	uint64_t untimed = 0;
 
 	for (size_t i = 0; i < TABLE_END; i++)
@@ -165,10 +172,16 @@ static void describe_omissions(const struct export_result *result, struct strbuf
 		  "slices of tracks that are too crowded");
 	if (what.length)
 		strbuf_addf(out, "; left out: %s", strbuf_text(&what));
+	add_count(&samples, unshown(t, exporter, TABLE_cpu_sample), "CPU sample", "CPU samples");
+	add_count(&samples, unshown(t, exporter, TABLE_off_cpu), "time off the CPU",
+		  "times off the CPU");
+	if (samples.length)
+		strbuf_addf(out, "; %s cannot show the recording's %s", exporter->file.name,
+			    strbuf_text(&samples));
 }
 
-static int print_json(const struct context *c, const char *path, const struct exporter *exporter,
-		      const struct export_result *result)
+static int print_json(const struct context *c, const struct trace *t, const char *path,
+		      const struct exporter *exporter, const struct export_result *result)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	struct json j = JSON_PRETTY(&out);
@@ -188,6 +201,11 @@ static int print_json(const struct context *c, const char *path, const struct ex
 				json_key_u64(&j, schema_table(id)->name, counts[k][id]);
 		json_end(&j);
 	}
+	json_key_object(&j, "unshown");
+	for (uint32_t id = TABLE_cpu_sample; id <= TABLE_off_cpu; id++)
+		if (unshown(t, exporter, id))
+			json_key_u64(&j, schema_table(id)->name, unshown(t, exporter, id));
+	json_end(&j);
 	json_key_u64(&j, "arrows", result->arrows);
 	json_key_u64(&j, "unlinked", result->unlinked);
 	json_key_u64(&j, "unpaired", result->unpaired);
@@ -214,16 +232,17 @@ static int nothing_to_export(const struct context *c, const struct trace *t,
 			    "lists the scopes",
 			    option_scope);
 	else if (samples && !exporter->has_samples)
-		strbuf_addf(&why,
-			    "%s cannot show CPU samples, and there is nothing else; `pitot export "
-			    "--format perfetto` and `pitot flame` show them",
-			    exporter->file.name);
+		strbuf_addf(
+			&why,
+			"%s cannot show CPU samples, and there is nothing else; `pitot export "
+			"-o x.html`, `pitot export --format perfetto` and `pitot flame` show them",
+			exporter->file.name);
 	else if (samples)
 		strbuf_adds(&why, "--no-stacks leaves out CPU samples, and there is nothing else");
 	else {
 		strbuf_adds(&why, "the recording has no GPU work, calls or CPU samples; `pitot "
 				  "report` says why");
-		describe_omissions(result, &why);
+		describe_omissions(t, exporter, result, &why);
 	}
 	return cli_failf(c, "nothing to export: %s", strbuf_text(&why));
 }
@@ -269,9 +288,9 @@ static int write_trace(struct progress *progress, struct trace *t, const struct 
 		cli_warn(c, "no kernel was launched inside of '%s': pitot report --scopes",
 			 option_scope);
 	if (c->json)
-		return print_json(c, path, exporter, &result);
+		return print_json(c, t, path, exporter, &result);
 	describe(path, &result, &line);
-	describe_omissions(&result, &line);
+	describe_omissions(t, exporter, &result, &line);
 	cli_note(c, "%s", strbuf_text(&line));
 	return EXIT_DONE;
 }

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "report/text_table.h"
 #include "report/words.h"
+#include "system/throttle.h"
 
 #define GPU(g, name) (&(g)->readings[METRIC_gpu_##name])
 #define HOST(m, name) (&(m)->host_readings[METRIC_host_##name])

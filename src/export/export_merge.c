@@ -242,8 +242,9 @@ int export_merge_end(const struct export_merge *m, int r, struct error *e)
 {
 	if (r < 0)
 		return error_set(e, r, "stopped");
-	return export_result_events(m->view->result) ? 0
-						     : error_set(e, -ENODATA, "nothing to export");
+	if (export_result_events(m->view->result) > m->view->result->written[TABLE_loss])
+		return 0;
+	return error_set(e, -ENODATA, "nothing to export");
 }
 
 int export_merge_next(struct export_merge *m, struct export_event *event)

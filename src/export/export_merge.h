@@ -106,7 +106,7 @@ int export_event_write(struct export_view *v, export_writer *const writers[EVENT
 
 /*
  * Call after the last event with the result of export_merge_next. Returns 0, -ENODATA if no event
- * was written, or r if it is negative.
+ * but losses was written, or r if it is negative.
  */
 int export_merge_end(const struct export_merge *m, int r, struct error *e);
 

@@ -480,6 +480,19 @@ const char *export_scope(struct export_view *v, uint32_t path, size_t *length)
 	return strbuf_text(&v->scope_text);
 }
 
+int export_view_load_samples(struct export_view *v, struct error *e)
+{
+	int r;
+
+	if (v->options->no_stacks)
+		return 0;
+	r = trace_load(v->trace, TABLE_cpu_sample, 0, e);
+	if (r >= 0)
+		r = trace_load(v->trace, TABLE_off_cpu, 0, e);
+	v->with_samples = r >= 0;
+	return r;
+}
+
 const char *export_thread_name(const struct export_view *v, uint32_t process, uint32_t thread,
 			       size_t *length)
 {

@@ -90,6 +90,12 @@ int export_view_init(struct export_view *v, struct trace *t, const struct export
 		     struct export_result *result, bool gpu_pids, struct error *e) MUST_USE;
 void export_view_release(struct export_view *v);
 
+/*
+ * Loads CPU samples and times off the CPU unless the options leave them out. Returns 0 or a
+ * negative code.
+ */
+int export_view_load_samples(struct export_view *v, struct error *e) MUST_USE;
+
 /* Whether a row of work has both times and passes the filters. */
 static inline bool work_is_selected(const struct export_view *v, const struct event_columns *w,
 				    uint64_t row)

@@ -17,7 +17,7 @@
 	F(perfetto, ".perfetto-trace .pftrace .perfetto .perfetto-trace.gz .pftrace.gz", true,     \
 	  false, true, false, perfetto_write)                                                      \
 	F(json, ".json .json.gz", false, true, false, false, chrome_json_write)                    \
-	F(html, ".html", false, false, false, false, html_write)                                   \
+	F(html, ".html", false, false, true, false, html_write)                                    \
 	F(gpufl, ".gpufl", false, false, false, true, gpufl_write)
 
 struct export_options {
@@ -66,7 +66,7 @@ struct exporter {
 	/*
 	 * Writes a recording to path, or to standard output if path is "-"; result must be zeroed.
 	 * The file gets its name only when it is complete. Returns 0, -ECANCELED after *cancel,
-	 * -ENODATA (and no file) if there is no event to write, or another negative code.
+	 * -ENODATA (and no file) if there is nothing to write but losses, or another negative code.
 	 */
 	int (*write)(struct trace *t, const struct export_options *options, const char *path,
 		     struct export_result *result, struct error *e);

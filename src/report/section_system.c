@@ -13,6 +13,7 @@
 #include "base/human.h"
 #include "report/words.h"
 #include "schema/event_words.h"
+#include "system/throttle.h"
 
 #define COUNTER(member) MEMBER(struct system_counter, member)
 

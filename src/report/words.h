@@ -45,14 +45,4 @@ bool report_amount_text(const char *unit, double value, struct strbuf *out);
 /* kernel_name_text() of the name of a row of kernel_config, made safe. */
 void report_kernel_text(const struct report *r, uint32_t config, bool full, struct strbuf *out);
 
-/* Number of known bits of gpu_throttle_reasons: why a GPU's clocks are not higher. */
-#define THROTTLE_REASONS 9u
-
-/* Text of a bit, "power limit"; NULL: unknown bit. */
-const char *throttle_reason(unsigned bit);
-/* Whether a reason is a real limit, rather than idleness or a setting of the user. */
-bool throttle_is_a_limit(unsigned bit);
-/* "power limit, thermal slowdown": the limits among the bits; nothing if there are none. */
-void throttle_text(uint64_t bits, struct strbuf *out);
-
 #endif

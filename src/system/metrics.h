@@ -2,7 +2,7 @@
  * metrics.h: declares each metric of GPUs and of the machine once. Its position in the list is its
  * id in table `counter`: add at the end, never remove or reorder.
  *
- *	M(name, KIND, "unit", decimals, "description")
+ *	M(name, KIND, SUBJECT, "unit", decimals, "description")
  *
  * Values are integers: value / 10^decimals is in the unit. A value that is unavailable is never 0:
  * no value is passed on, but the reason (struct metric_sink).
@@ -23,6 +23,21 @@ enum metric_kind {
 	METRIC_EVENT, /* the value is the code of the event */
 };
 
+/* What a metric is about: metrics are shown in this order. */
+enum metric_subject {
+	METRIC_UTILIZATION,
+	METRIC_CUSTOM, /* counters that are not in the lists below */
+	METRIC_MEMORY,
+	METRIC_POWER,
+	METRIC_CLOCK,
+	METRIC_TEMPERATURE,
+	METRIC_LIMIT, /* what holds the clocks or the program down */
+	METRIC_TRAFFIC,
+	METRIC_ENERGY,
+	METRIC_OTHER,
+	METRIC_ERROR,
+};
+
 #define METRIC_NVML_FIRST 1u
 /* up to METRIC_HOST_FIRST: hardware counters sampled over time, in order of appearance */
 #define METRIC_PM_FIRST 128u
@@ -32,68 +47,68 @@ enum metric_kind {
 
 /* clang-format off */
 #define NVML_METRICS(M)                                                                                                \
-	M(gpu_utilization, LEVEL, "%", 0, "time in which at least one kernel ran, as NVML measures it")                \
-	M(gpu_memory_utilization, LEVEL, "%", 0, "time in which device memory was read or written")                    \
-	M(gpu_sm_clock, LEVEL, "MHz", 0, "clock of the multiprocessors")                                               \
-	M(gpu_memory_clock, LEVEL, "MHz", 0, "clock of the memory")                                                    \
-	M(gpu_power, LEVEL, "W", 3, "power of the whole board")                                                        \
-	M(gpu_temperature, LEVEL, "C", 0, "temperature of the GPU")                                                    \
-	M(gpu_memory_used, LEVEL, "bytes", 0, "device memory in use by all processes")                                 \
-	M(gpu_energy, SUM, "J", 3, "energy used since the driver was loaded")                                          \
-	M(gpu_throttle_reasons, BITS, "", 0, "why the clocks are not higher; bits as in nvmlClocksEventReasons")       \
-	M(gpu_power_limit, LEVEL, "W", 3, "power that the driver enforces as the limit")                               \
-	M(gpu_memory_temperature, LEVEL, "C", 0, "temperature of the memory")                                          \
-	M(gpu_pcie_sent, SUM, "bytes", 0, "bytes that the GPU sent over PCIe")                                         \
-	M(gpu_pcie_received, SUM, "bytes", 0, "bytes that the GPU received over PCIe")                                 \
-	M(gpu_nvlink_sent, SUM, "bytes", 0, "data that the GPU sent over all NVLinks")                                 \
-	M(gpu_nvlink_received, SUM, "bytes", 0, "data that the GPU received over all NVLinks")                         \
-	M(gpu_limited_by_power, SUM, "s", 9, "time in which a power limit held the clocks down")                       \
-	M(gpu_limited_by_temperature, SUM, "s", 9, "time in which a temperature held the clocks down")                 \
-	M(gpu_limited_by_sync_boost, SUM, "s", 9, "time in which other GPUs of a sync boost group held the clocks down") \
-	M(gpu_limited_by_board, SUM, "s", 9, "time in which a limit of the board held the clocks down")                \
-	M(gpu_limited_by_reliability, SUM, "s", 9, "time in which the limit of the voltage held the clocks down")      \
-	M(gpu_ecc_corrected, SUM, "", 0, "memory errors that ECC corrected since the driver was loaded")               \
-	M(gpu_ecc_uncorrected, SUM, "", 0, "memory errors that ECC could not correct since the driver was loaded")     \
-	M(gpu_retired_pages_corrected, LEVEL, "pages", 0, "pages of memory retired for errors that were corrected")    \
-	M(gpu_retired_pages_uncorrected, LEVEL, "pages", 0, "pages of memory retired for errors that were not corrected") \
-	M(gpu_remapped_rows_corrected, LEVEL, "rows", 0, "rows of memory remapped for errors that were corrected")     \
-	M(gpu_remapped_rows_uncorrected, LEVEL, "rows", 0, "rows of memory remapped for errors that were not corrected") \
-	M(gpu_processes, LEVEL, "", 0, "processes with a compute context")                                             \
-	M(gpu_sm_active, LEVEL, "%", 1, "part of the multiprocessors that had work, since the last reading")           \
-	M(gpu_sm_occupancy, LEVEL, "%", 1, "resident warps of those possible, since the last reading")                 \
-	M(gpu_tensor_active, LEVEL, "%", 1, "use of the tensor cores, since the last reading")                         \
-	M(gpu_fp64_active, LEVEL, "%", 1, "use of the FP64 units, since the last reading")                             \
-	M(gpu_fp32_active, LEVEL, "%", 1, "use of the FP32 units, since the last reading")                             \
-	M(gpu_fp16_active, LEVEL, "%", 1, "use of the FP16 units, since the last reading")                             \
-	M(gpu_integer_active, LEVEL, "%", 1, "use of the integer units, since the last reading")                       \
-	M(gpu_dram_active, LEVEL, "%", 1, "memory bandwidth used of that possible, since the last reading")            \
-	M(gpu_xid, EVENT, "", 0, "error that the driver reported, by its Xid number")
+	M(gpu_utilization, LEVEL, UTILIZATION, "%", 0, "time in which at least one kernel ran, as NVML measures it")   \
+	M(gpu_memory_utilization, LEVEL, UTILIZATION, "%", 0, "time in which device memory was read or written")       \
+	M(gpu_sm_clock, LEVEL, CLOCK, "MHz", 0, "clock of the multiprocessors")                                        \
+	M(gpu_memory_clock, LEVEL, CLOCK, "MHz", 0, "clock of the memory")                                             \
+	M(gpu_power, LEVEL, POWER, "W", 3, "power of the whole board")                                                 \
+	M(gpu_temperature, LEVEL, TEMPERATURE, "C", 0, "temperature of the GPU")                                       \
+	M(gpu_memory_used, LEVEL, MEMORY, "bytes", 0, "device memory in use by all processes")                         \
+	M(gpu_energy, SUM, ENERGY, "J", 3, "energy used since the driver was loaded")                                  \
+	M(gpu_throttle_reasons, BITS, LIMIT, "", 0, "why the clocks are not higher; bits as in nvmlClocksEventReasons") \
+	M(gpu_power_limit, LEVEL, POWER, "W", 3, "power that the driver enforces as the limit")                        \
+	M(gpu_memory_temperature, LEVEL, TEMPERATURE, "C", 0, "temperature of the memory")                             \
+	M(gpu_pcie_sent, SUM, TRAFFIC, "bytes", 0, "bytes that the GPU sent over PCIe")                                \
+	M(gpu_pcie_received, SUM, TRAFFIC, "bytes", 0, "bytes that the GPU received over PCIe")                        \
+	M(gpu_nvlink_sent, SUM, TRAFFIC, "bytes", 0, "data that the GPU sent over all NVLinks")                        \
+	M(gpu_nvlink_received, SUM, TRAFFIC, "bytes", 0, "data that the GPU received over all NVLinks")                \
+	M(gpu_limited_by_power, SUM, LIMIT, "s", 9, "time in which a power limit held the clocks down")                \
+	M(gpu_limited_by_temperature, SUM, LIMIT, "s", 9, "time in which a temperature held the clocks down")          \
+	M(gpu_limited_by_sync_boost, SUM, LIMIT, "s", 9, "time in which other GPUs of a sync boost group held the clocks down") \
+	M(gpu_limited_by_board, SUM, LIMIT, "s", 9, "time in which a limit of the board held the clocks down")         \
+	M(gpu_limited_by_reliability, SUM, LIMIT, "s", 9, "time in which the limit of the voltage held the clocks down") \
+	M(gpu_ecc_corrected, SUM, ERROR, "", 0, "memory errors that ECC corrected since the driver was loaded")        \
+	M(gpu_ecc_uncorrected, SUM, ERROR, "", 0, "memory errors that ECC could not correct since the driver was loaded") \
+	M(gpu_retired_pages_corrected, LEVEL, ERROR, "pages", 0, "pages of memory retired for errors that were corrected") \
+	M(gpu_retired_pages_uncorrected, LEVEL, ERROR, "pages", 0, "pages of memory retired for errors that were not corrected") \
+	M(gpu_remapped_rows_corrected, LEVEL, ERROR, "rows", 0, "rows of memory remapped for errors that were corrected") \
+	M(gpu_remapped_rows_uncorrected, LEVEL, ERROR, "rows", 0, "rows of memory remapped for errors that were not corrected") \
+	M(gpu_processes, LEVEL, OTHER, "", 0, "processes with a compute context")                                      \
+	M(gpu_sm_active, LEVEL, UTILIZATION, "%", 1, "part of the multiprocessors that had work, since the last reading") \
+	M(gpu_sm_occupancy, LEVEL, UTILIZATION, "%", 1, "resident warps of those possible, since the last reading")    \
+	M(gpu_tensor_active, LEVEL, UTILIZATION, "%", 1, "use of the tensor cores, since the last reading")            \
+	M(gpu_fp64_active, LEVEL, UTILIZATION, "%", 1, "use of the FP64 units, since the last reading")                \
+	M(gpu_fp32_active, LEVEL, UTILIZATION, "%", 1, "use of the FP32 units, since the last reading")                \
+	M(gpu_fp16_active, LEVEL, UTILIZATION, "%", 1, "use of the FP16 units, since the last reading")                \
+	M(gpu_integer_active, LEVEL, UTILIZATION, "%", 1, "use of the integer units, since the last reading")          \
+	M(gpu_dram_active, LEVEL, UTILIZATION, "%", 1, "memory bandwidth used of that possible, since the last reading") \
+	M(gpu_xid, EVENT, ERROR, "", 0, "error that the driver reported, by its Xid number")
 
 /* Metrics named process_ are those of the recorded process, the others those of the machine. */
 #define HOST_METRICS(M)                                                                                                \
-	M(host_cpu_busy, SUM, "s", 2, "time in which processors worked, over all of them")                             \
-	M(host_cpu_io_wait, SUM, "s", 2, "time in which processors were idle while a thread waited for a disk")        \
-	M(host_context_switches, SUM, "", 0, "context switches of all processors")                                     \
-	M(host_memory_used, LEVEL, "bytes", 0, "memory that is not available to programs")                             \
-	M(host_memory_available, LEVEL, "bytes", 0, "memory that programs can have without swapping")                  \
-	M(host_swap_used, LEVEL, "bytes", 0, "swap space in use")                                                      \
-	M(host_cpu_pressure, SUM, "s", 6, "time in which some task waited for a processor")                            \
-	M(host_memory_pressure, SUM, "s", 6, "time in which some task waited for memory")                              \
-	M(host_memory_pressure_full, SUM, "s", 6, "time in which all tasks waited for memory")                         \
-	M(host_io_pressure, SUM, "s", 6, "time in which some task waited for a disk")                                  \
-	M(host_io_pressure_full, SUM, "s", 6, "time in which all tasks waited for a disk")                             \
-	M(host_disk_read, SUM, "bytes", 0, "bytes read from all disks")                                                \
-	M(host_disk_written, SUM, "bytes", 0, "bytes written to all disks")                                            \
-	M(host_network_received, SUM, "bytes", 0, "bytes received by all network devices")                             \
-	M(host_network_sent, SUM, "bytes", 0, "bytes sent by all network devices")                                     \
-	M(process_cpu, SUM, "s", 6, "CPU time of all threads")                                                         \
-	M(process_page_faults, SUM, "", 0, "page faults that needed no disk")                                          \
-	M(process_major_faults, SUM, "", 0, "page faults that waited for a disk")                                      \
-	M(process_switches_voluntary, SUM, "", 0, "times that a thread waited for something")                          \
-	M(process_switches_involuntary, SUM, "", 0, "times that a thread had to leave its processor to another")       \
-	M(process_memory, LEVEL, "bytes", 0, "resident memory")                                                        \
-	M(process_disk_read, SUM, "bytes", 0, "bytes that disks read for the process")                                 \
-	M(process_disk_written, SUM, "bytes", 0, "bytes written that are meant for disks")
+	M(host_cpu_busy, SUM, UTILIZATION, "s", 2, "time in which processors worked, over all of them")                \
+	M(host_cpu_io_wait, SUM, UTILIZATION, "s", 2, "time in which processors were idle while a thread waited for a disk") \
+	M(host_context_switches, SUM, OTHER, "", 0, "context switches of all processors")                              \
+	M(host_memory_used, LEVEL, MEMORY, "bytes", 0, "memory that is not available to programs")                     \
+	M(host_memory_available, LEVEL, MEMORY, "bytes", 0, "memory that programs can have without swapping")          \
+	M(host_swap_used, LEVEL, MEMORY, "bytes", 0, "swap space in use")                                              \
+	M(host_cpu_pressure, SUM, LIMIT, "s", 6, "time in which some task waited for a processor")                     \
+	M(host_memory_pressure, SUM, LIMIT, "s", 6, "time in which some task waited for memory")                       \
+	M(host_memory_pressure_full, SUM, LIMIT, "s", 6, "time in which all tasks waited for memory")                  \
+	M(host_io_pressure, SUM, LIMIT, "s", 6, "time in which some task waited for a disk")                           \
+	M(host_io_pressure_full, SUM, LIMIT, "s", 6, "time in which all tasks waited for a disk")                      \
+	M(host_disk_read, SUM, TRAFFIC, "bytes", 0, "bytes read from all disks")                                       \
+	M(host_disk_written, SUM, TRAFFIC, "bytes", 0, "bytes written to all disks")                                   \
+	M(host_network_received, SUM, TRAFFIC, "bytes", 0, "bytes received by all network devices")                    \
+	M(host_network_sent, SUM, TRAFFIC, "bytes", 0, "bytes sent by all network devices")                            \
+	M(process_cpu, SUM, UTILIZATION, "s", 6, "CPU time of all threads")                                            \
+	M(process_page_faults, SUM, OTHER, "", 0, "page faults that needed no disk")                                   \
+	M(process_major_faults, SUM, OTHER, "", 0, "page faults that waited for a disk")                               \
+	M(process_switches_voluntary, SUM, OTHER, "", 0, "times that a thread waited for something")                   \
+	M(process_switches_involuntary, SUM, OTHER, "", 0, "times that a thread had to leave its processor to another") \
+	M(process_memory, LEVEL, MEMORY, "bytes", 0, "resident memory")                                                \
+	M(process_disk_read, SUM, TRAFFIC, "bytes", 0, "bytes that disks read for the process")                        \
+	M(process_disk_written, SUM, TRAFFIC, "bytes", 0, "bytes written that are meant for disks")
 /* clang-format on */
 
 /* The ids: METRIC_gpu_power, … */
@@ -109,6 +124,7 @@ enum metric_id {
 struct metric {
 	const char *name; /* for a processor: without its number, which metric_name() adds */
 	enum metric_kind kind;
+	enum metric_subject subject;
 	const char *unit;
 	uint32_t decimals;
 	const char *description;
@@ -116,6 +132,8 @@ struct metric {
 
 /* Returns NULL if no metric has this id. */
 const struct metric *metric_find(uint32_t id);
+/* Returns the id of the metric that a counter of this name has; 0: none. */
+uint32_t metric_by_name(const char *name);
 #define METRIC_NAME_MAX 40
 /* Returns the name of an existing metric; `room` is used for names with a number. */
 const char *metric_name(uint32_t id, char room[METRIC_NAME_MAX]);

@@ -36,7 +36,7 @@ def test_flame_json_has_totals(pitot, folder):
 
 
 @pytest.mark.parametrize("name, options, words", [
-    ("cpu", ("-o", "x.json"), "json cannot show CPU samples, and there is nothing else; `pitot export --format perfetto`"),
+    ("cpu", ("-o", "x.json"), "json cannot show CPU samples, and there is nothing else; `pitot export -o x.html`, `pitot export --format perfetto`"),
     ("cpu", ("-o", "x.json", "--json"), "json cannot show CPU samples"),
     ("cpu", ("-o", "x.pftrace", "--no-stacks"), "--no-stacks leaves out CPU samples"),
     ("gpu", ("-o", "x.json", "--since", "100s"), "no event starts between --since and --until"),

@@ -25,6 +25,12 @@ def named(make_recording, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def paged(make_recording, tmp_path_factory):
+    """See page_recording.c."""
+    return make_recording(tmp_path_factory.mktemp("page") / "r.pitot", "page")
+
+
+@pytest.fixture(scope="module")
 def train(make_recording, tmp_path_factory):
     return make_exported(make_recording, "train", tmp_path_factory.mktemp("train") / "r.pitot")
 
@@ -145,7 +151,12 @@ def test_stacks_are_those_of_chrome_json(pitot, make_recording, tmp_path):
             yield frames[node]["name"]
             node = str(frames[node].get("parent", ""))
 
-    expected = Counter((e["name"], tuple(path_of(str(e["sf"])))) for e in trace["traceEvents"] if "sf" in e)
+    def without_interpreter(path):
+        """Frames that only lead to a Python frame are left out."""
+        python = next((i for i, name in enumerate(path) if ".py:" in name), len(path))
+        return (*path[:python], *(name for name in path[python:] if name not in ("main", "_start")))
+
+    expected = Counter((e["name"], without_interpreter(list(path_of(str(e["sf"]))))) for e in trace["traceEvents"] if "sf" in e)
     calls = of_kind(slices, "api_call")
     assert Counter((s["name"], tuple(stack_of(data, s["details"]["stack"]))) for s in calls) == expected and len(expected) > 40
     bare, slices, _ = export(pitot, path, tmp_path, "--no-stacks")
@@ -207,7 +218,243 @@ def test_nothing_is_asked_of_the_network(pitot, train, tmp_path):
     assert not re.findall(r"https?:|//[a-z]+\.|\bfetch\b|XMLHttp|@import|url\(|\bsrc=|\bhref=", text)
 
 
+def test_the_length_is_that_of_the_report(pitot, paged, tmp_path):
+    data, _, _ = export(pitot, paged, tmp_path)
+    assert data["duration_ns"] == pitot("report", paged, "--json", json_output=True)["duration_ns"] == 10 ** 9
+    assert data["window"] == [0, 10 ** 9]
+    data, _, _ = export(pitot, paged, tmp_path, "--since", "0.96s", "--until", "970ms")
+    assert (data["duration_ns"], data["window"]) == (10 ** 9, [960 * 10 ** 6, 970 * 10 ** 6])
+
+
+def test_cpu_samples_are_a_flame_chart(pitot, make_recording, tmp_path):
+    """Frames end where the thread pauses or the stack differs; a loss is not all that a page shows."""
+    path = make_recording(tmp_path / "r.pitot", "page_cpu")
+    data, slices, _ = export(pitot, path, tmp_path)
+    assert data["cpu_samples"] == 7 and {s["track_name"] for s in of_kind(slices, "cpu_sample")} == {"CPU of thread 100 (job)"}
+    ms = 10 ** 6
+    assert sorted((s["row"], s["start_ns"] // ms, s["duration"] // ms, s["name"]) for s in of_kind(slices, "cpu_sample", "off_cpu")) == [
+        ((0, 0), 20, 20, "[sleeping]"), ((0, 0), 80, 1, "[waiting for a processor]"),
+        ((1, 0), 0, 20, "run (job.py:3)"), ((1, 0), 40, 40, "run (job.py:3)"), ((1, 0), 80, 10, "[no stack]"),
+        ((1, 1), 0, 20, "parse (job.py:10)"), ((1, 1), 40, 10, "parse (job.py:10)"), ((1, 1), 50, 30, "solve (job.py:20)")]
+    assert list(stack_of(data, of_kind(slices, "off_cpu")[0]["details"]["stack"])) == ["parse (job.py:10)", "run (job.py:3)"]
+
+
+def test_a_deep_chart_ends_with_the_innermost_frame(pitot, make_recording, tmp_path):
+    path = make_recording(tmp_path / "r.pitot", "hostile_chain")
+    data, slices, _ = export(pitot, path, tmp_path)
+    frames = of_kind(slices, "cpu_sample")
+    assert {s["row"][1] for s in frames} == set(range(24)) and data["cpu_samples"] > 1000
+
+
+def test_a_loss_alone_is_no_timeline(pitot, make_recording, tmp_path):
+    path = make_recording(tmp_path / "r.pitot", "page_cpu")
+    for options, words in {("-o", "x.json"): "json cannot show CPU samples", ("-o", "x.html", "--no-stacks"): "--no-stacks leaves out",
+                           ("-o", "x.pftrace", "--no-stacks"): "--no-stacks leaves out"}.items():
+        assert words in pitot("export", path, *options, status=1, cwd=tmp_path).stderr
+    assert [entry.name for entry in tmp_path.iterdir()] == ["r.pitot"]
+
+
+def test_samples_that_a_format_cannot_show_are_counted(pitot, paged, tmp_path):
+    said = pitot("export", paged, "-o", tmp_path / "x.json").stderr
+    assert "json cannot show the recording's 7 CPU samples, 2 times off the CPU" in said
+    assert pitot("export", paged, "-o", tmp_path / "y.json", "--json", json_output=True)["unshown"] == {"cpu_sample": 7, "off_cpu": 2}
+    assert pitot("export", paged, "-o", tmp_path / "x.html", "--json", json_output=True)["unshown"] == {}
+
+
 # --- in a browser ---
+
+
+def test_every_wide_slice_is_seen(pitot, paged, browser, tmp_path):
+    """A slice wider than a pixel of the screen has its color at its place, whatever the width of the window, the zoom and the screen."""
+    export(pitot, paged, tmp_path)
+    result = show(browser, tmp_path / "x.html", tmp_path, READY + """
+        const plot = document.getElementById("plot"), brush = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+        const out = { hidden: [], seen: 0, widths: [] }, known = {};
+        document.getElementById("view").style.scrollbarWidth = "none";
+        const rgb = (color) => {
+            brush.fillStyle = color;
+            brush.fillRect(0, 0, 1, 1);
+            return known[color] = known[color] || brush.getImageData(0, 0, 1, 1).data.slice(0, 3).join();
+        };
+        for (const [width, ratio] of [[1000, 1], [1280, 1], [1440, 1], [1920, 1], [1440, 2], [1280, 1.25]])
+            for (const [from, to] of [[t.part_with_work().from, t.part_with_work().to], [t.whole.from, t.whole.to], [955e6, 958e6]]) {
+                Object.defineProperty(window, "devicePixelRatio", { value: ratio, configurable: true });
+                document.body.style.width = width + "px";
+                t.show(from, to);
+                t.draw();
+                out.widths.push(plot.width);
+                for (const row of t.rows) {
+                    if (t.y_of(row) < 0 || t.y_of(row) > plot.clientHeight - 20)
+                        continue;
+                    const line = plot.getContext("2d").getImageData(0, Math.round((t.y_of(row) + 1) * ratio), plot.width, 1).data;
+                    for (let i = 0; i < row.n; i++) {
+                        const x = t.x_of(row.start[i]) * ratio, end = t.x_of(row.end[i]) * ratio, color = rgb(t.palette_of(row, i));
+                        if (end - x < 1 || x < t.x_of(from) * ratio || end > plot.width)
+                            continue;
+                        let painted = 0;
+                        for (let at = Math.floor(x); at < Math.ceil(end); at++)
+                            painted += line.slice(4 * at, 4 * at + 3).join() === color;
+                        if (painted && painted >= Math.floor(end - x) - 3)
+                            out.seen++;
+                        else
+                            out.hidden.push([width, ratio, t.name_of(row.class[i]), x, end, painted]);
+                    }
+                }
+            }
+        return out;
+    """, END)
+    assert result["hidden"] == [] and result["seen"] > 400
+    assert {1000, 1280, 1440, 1920, 2880, 1600} <= set(result["widths"])
+
+
+def test_search_by_keyboard_alone(pitot, paged, browser, tmp_path):
+    _, slices, _ = export(pitot, paged, tmp_path)
+    result = show(browser, tmp_path / "x.html", tmp_path, READY + """
+        const out = { wrong: [] }, field = document.getElementById("search"), found = document.getElementById("found");
+        window.addEventListener("error", (event) => out.wrong.push(event.message));
+        const press = (target, key, more) => target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more }));
+        const type = (text) => {
+            field.value = text;
+            field.dispatchEvent(new Event("input", { bubbles: true }));
+        };
+        const at = () => t.selection() && t.selection().row.start[t.selection().i];
+        press(document.body, "/");
+        out.focused = document.activeElement === field;
+        type("cudaDevice");
+        press(field, "Enter");
+        out.first = [at(), found.textContent, t.selection().row.start[0] !== undefined && t.view.from <= at() && at() <= t.view.to];
+        press(field, "Enter");
+        out.second = at();
+        press(field, "Enter", { shiftKey: true });
+        press(field, "Enter", { shiftKey: true });
+        out.last = [at(), found.textContent];
+        type("no such name");
+        press(field, "Enter");
+        out.none = [at(), found.textContent, document.getElementById("next").disabled];
+        type("memset");
+        press(field, "Enter");
+        out.other = [at(), found.textContent, t.view.from <= at() && at() <= t.view.to];
+        press(field, "Escape");
+        out.cleared = [field.value, found.textContent, document.activeElement.id];
+        press(document.body, "Escape");
+        press(field, "Enter");
+        out.selection = at();
+        return out;
+    """, END)
+    starts = sorted(s["start_ns"] for s in slices if s["name"] == "cudaDeviceSynchronize")
+    total = "8 calls: 21.0 ms"
+    assert result["wrong"] == [] and result["focused"]
+    assert result["first"] == [starts[0], "1 of 8 \u00b7 " + total, True] and result["second"] == starts[1]
+    assert result["last"] == [starts[-1], "8 of 8 \u00b7 " + total]
+    assert result["none"] == [starts[-1], "nothing found", True]
+    assert result["other"] == [10 ** 7, "1 of 1 \u00b7 1 memset: 3.00 us", True]
+    assert result["cleared"] == ["", "", "view"] and result["selection"] is None
+
+
+def test_counters_are_in_order_and_in_their_units(pitot, paged, browser, tmp_path):
+    export(pitot, paged, tmp_path)
+    result = show(browser, tmp_path / "x.html", tmp_path, READY + """
+        const counters = t.tracks.filter((track) => track.counter), named = (name) => counters.find((track) => track.name === name);
+        const plot = document.getElementById("plot"), box = plot.getBoundingClientRect(), tip = document.getElementById("tip");
+        plot.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + 20, clientY: box.top + named("dram__bytes_read.sum.per_second").y + 5 }));
+        return { summaries: counters.map((track) => [track.name, t.counter_summary(track)]), tip: tip.innerText,
+                 values: ["gpu_pcie_sent", "gpu_throttle_reasons"].map((name) => [...named(name).rows[0].value].map((v) => t.counter_text(named(name), v))),
+                 shown: document.getElementById("about").textContent };
+    """, END)
+    assert result["summaries"] == [
+        ["gpu_utilization", "up to 47%"], ["dram__bytes_read.sum.per_second", "up to 1.91 TB/s"], ["gpu_power", "up to 120.8 W"],
+        ["gpu_temperature", "up to 37 \u00b0C"], ["gpu_throttle_reasons", "idle; power limit"], ["gpu_pcie_sent", "up to 2 GB/s"],
+        ["gpu_energy", "up to 120 W"], ["gpu_xid", "6 events"], ["host_cpu_busy", "up to 150%"], ["host_disk_read", "does not grow"]]
+    assert result["values"] == [["2 GB/s", "2 GB/s", "unknown", "2 GB/s", "1 GB/s", "unknown"],
+                                ["idle", "power limit", "power limit", "none", "none", "idle"]]
+    assert "dram__bytes_read.sum.per_second" in result["tip"] and "1.00 s" in result["shown"] and "7 CPU samples" in result["shown"]
+
+
+def test_the_page_is_used(pitot, paged, browser, tmp_path):
+    """Its first view, tracks that are pinned and hidden, the longest slices, sums by kind, the tooltip, and the address."""
+    export(pitot, paged, tmp_path)
+    result = show(browser, tmp_path / "x.html", tmp_path, READY + """
+        const out = { wrong: [], first: [t.view.from, t.view.to] }, plot = document.getElementById("plot"), details = document.getElementById("details");
+        window.addEventListener("error", (event) => out.wrong.push(event.message));
+        plot.setPointerCapture = () => {};
+        const press = (key) => document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+        const point = (type, x, y, more) => plot.dispatchEvent(new PointerEvent(type, { clientX: plot.getBoundingClientRect().left + x,
+            clientY: plot.getBoundingClientRect().top + y, bubbles: true, pointerId: 1, ...more }));
+        const choose = (kind) => {
+            details.querySelector("select").value = kind;
+            details.querySelector("select").dispatchEvent(new Event("change"));
+        };
+        const stream = t.tracks.find((track) => track.kind === "stream"), row = stream.rows[0];
+        press("r");
+        out.whole = [t.view.from, t.view.to];
+        press("Home");
+        out.home = [t.view.from, t.view.to];
+
+        point("pointermove", t.x_of((row.start[2] + row.end[2]) / 2), t.y_of(row) + 5);
+        out.tip = document.getElementById("tip").innerText;
+        press("Escape");
+        out.tip_hidden = document.getElementById("tip").hidden;
+
+        press("l");
+        choose("kernel");
+        const lines = [...details.querySelectorAll("tr")].slice(1).map((line) => [...line.children].map((cell) => cell.innerText));
+        out.longest = lines.slice(0, 3).map((line) => line.slice(0, 3));
+        out.sorted = lines.length;
+        details.querySelectorAll(".link")[0].click();
+        out.jumped = [row.end[t.selection().i] - row.start[t.selection().i], t.view.from <= row.start[t.selection().i]];
+
+        point("pointerdown", 400, 100, { shiftKey: true });
+        point("pointermove", 900, 100, { shiftKey: true });
+        point("pointerup", 900, 100, { shiftKey: true });
+        choose("nvtx");
+        out.kinds = [...new Set([...details.querySelectorAll("td.kind")].map((cell) => cell.innerText))];
+
+        const thread = t.tracks.find((track) => track.kind === "thread"), before = thread.y;
+        point("pointermove", 210, t.y_of(thread.rows[0]) + 5);
+        press("p");
+        out.pinned = [thread.pinned, thread.y < before, t.item_at(thread.y + 5).track === thread];
+        document.getElementById("view").scrollTop = 400;
+        t.draw();
+        out.sticks = t.y_of(thread.rows[0]) === thread.y;
+        document.getElementById("view").scrollTop = 0;
+        point("pointermove", 230, t.y_of(row) + 5);
+        point("pointerdown", 220, t.y_of(row) + 5);
+        point("pointerup", 220, t.y_of(row) + 5);
+        out.hidden = [stream.hidden, t.y_of(row), document.getElementById("hidden").innerText];
+
+        t.search("step");
+        t.step(true);
+        t.show(960e6, 970e6);
+        t.save();
+        out.hash = location.hash;
+        document.getElementById("hidden").click();
+        out.again = t.y_of(row) > 0;
+        press("r");
+        location.hash = out.hash + "&closed=7,x&slice=99999,1";
+        await new Promise((done) => window.addEventListener("hashchange", () => setTimeout(done, 0), { once: true }));
+        out.restored = [t.view.from, t.view.to, thread.pinned, stream.hidden, document.getElementById("search").value];
+        return out;
+    """, END)
+    ms = 10 ** 6
+    assert result["wrong"] == [] and result["first"] == result["home"]
+    assert 945 * ms < result["first"][0] < 950 * ms and 995 * ms < result["first"][1] < 1000 * ms
+    assert result["whole"] == [0, 1000 * ms]
+    assert "tile" in result["tip"] and result["tip_hidden"]
+    assert result["longest"] == [["tile", "kernel", "5.00 ms"], ["tile", "kernel", "4.00 ms"], ["tile", "kernel", "3.00 ms"]] and result["sorted"] == 40
+    assert result["jumped"] == [5 * ms - 5000, True] and result["kinds"] == ["nvtx"]
+    assert result["pinned"] == [True, True, True] and result["sticks"] and result["hidden"] == [True, -1, "Show 1 hidden"] and result["again"]
+    assert "view=960000000,970000000" in result["hash"] and "search=step" in result["hash"] and "slice=" in result["hash"]
+    assert result["restored"] == [960 * ms, 970 * ms, True, True, "step"]
+
+
+def test_slices_of_several_processes_are_grouped(pitot, make_recording, browser, tmp_path):
+    export(pitot, make_exported(make_recording, "processes", tmp_path / "r.pitot"), tmp_path)
+    names = show(browser, tmp_path / "x.html", tmp_path, READY + 'return t.tracks.filter((track) => track.kind === "stream").map((track) => track.name);', END)
+    owners = [name.split("(")[1] for name in names]
+    assert len(set(owners)) == 3 and [owner for i, owner in enumerate(owners) if owner not in owners[:i]] == sorted(set(owners), key=owners.index)
+    assert sum(a != b for a, b in zip(owners, owners[1:])) == 2
+
+
 
 
 def test_page_finds_and_sums(pitot, train, browser, tmp_path):
@@ -309,6 +556,7 @@ def test_page_zooms_and_moves(pitot, train, browser, tmp_path):
         const drag = (type, x, shift) => plot.dispatchEvent(new PointerEvent(type, { clientX: box.left + x, clientY: box.top + 90, pointerId: 1,
                                                                               shiftKey: shift, bubbles: true }));
         plot.setPointerCapture = () => {};
+        t.show(t.whole.from, t.whole.to);
         const length = () => t.view.to - t.view.from, before = [at(700), length()];
         for (let i = 0; i < 5; i++)
             wheel(700, -120);
@@ -386,5 +634,5 @@ def test_names_do_nothing_in_a_browser(pitot, named, browser, tmp_path):
     """, END)
     assert result["hacked"] and result["images"] == 0 and result["scripts"] == 2
     assert result["title"].startswith("</title></script><script>") and len(result["texts"]) == len(slices)
-    assert result["counters"] == [[3e6, 9e6, 15e6, 0]] * 8, "growth a second"
+    assert result["counters"] == [[3e6, 9e6, 15e6, None]] * 8, "growth a second, unknown after the last reading"
     assert any("<img src=x" in text for text in result["texts"])

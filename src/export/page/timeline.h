@@ -14,16 +14,20 @@
  * contains all columns concatenated, compressed with gzip, as base64; their lengths in bytes are in
  * its JSON:
  *
- *	{"title","host","start_unix_ns","base_ns","duration_ns","notes":[],
+ *	{"title","host","start_unix_ns","base_ns","duration_ns",
+ *	 "window":[from, to],
+ *	 "cpu_samples","notes":[],
  *	 "loss":[[process, reason, count, detail],…],
  *	 "kinds":[table,…],"groups":[[name, detail],…],
  *	 "tracks":[[group, kind, name, id, [[lane, depth, slices, bytes of each column…],…],
- *	  {"unit","meaning","kind"}],…],
+ *	  {"unit","meaning","kind","order","states":[]}],…],
  *	 "classes":[[kind, name, {detail},…],…],"nodes":[[parent, frame],…]}
  *
  * The kind of a class is an index into `kinds`. A class with the index of another class in place of
- * its name adds details to that class. A detail "stack" is an index into `nodes`, the frames of
- * stacks, from 1; parent 0: outermost.
+ * its name adds details to that class. CPU samples of a thread are a flame chart: their slices are
+ * frames, in lane 1, by depth; lane 0 has the times off the CPU. `order` sorts the counters of a
+ * group; `states` names the bits of a counter of kind "bits". A detail "stack" is an index into
+ * `nodes`, the frames of stacks, from 1; parent 0: outermost.
  */
 #ifndef PITOT_EXPORT_PAGE_TIMELINE_H
 #define PITOT_EXPORT_PAGE_TIMELINE_H
@@ -34,7 +38,8 @@
 #include "export/lanes.h"
 
 /* Embedded from src/export/page/ by cmake/PitotEmbed.cmake. */
-extern const char timeline_css[], timeline_data_js[], timeline_draw_js[], timeline_input_js[];
+extern const char timeline_css[], timeline_data_js[], timeline_draw_js[], timeline_panels_js[],
+	timeline_input_js[];
 
 /* In the order in which a group shows them; K(NAME, its word in JSON). */
 #define TRACK_KINDS(K)                                                                             \
@@ -43,6 +48,7 @@ extern const char timeline_css[], timeline_data_js[], timeline_draw_js[], timeli
 	K(STREAM, "stream")                                                                        \
 	K(EVENTS, "events")                                                                        \
 	K(THREAD, "thread")                                                                        \
+	K(CPU, "cpu")                                                                              \
 	K(RANGES, "ranges")                                                                        \
 	K(SYNC, "sync")                                                                            \
 	K(MEMORY, "memory")                                                                        \
@@ -59,6 +65,12 @@ struct timeline_row {
 	struct strbuf columns[ROW_COLUMNS];
 };
 
+/* A frame of the flame chart of CPU samples whose end is not known yet. */
+struct timeline_frame {
+	uint32_t node; /* from 1 */
+	uint64_t start_ns;
+};
+
 struct timeline_track {
 	struct lanes lanes;
 	enum timeline_track_kind kind;
@@ -66,6 +78,23 @@ struct timeline_track {
 	uint32_t process, context;
 	uint32_t id; /* stream, thread, or row of table counter */
 	VEC(struct timeline_row) rows;
+	VEC(struct timeline_frame) open; /* of the last CPU sample, outermost first */
+	uint64_t sampled_ns; /* time of the last CPU sample */
+};
+
+/* A node of the stacks: a frame below its callers. */
+struct timeline_node {
+	uint32_t parent, frame, line;
+	uint32_t depth; /* 0: outermost */
+	uint32_t shown; /* innermost node on the way to this one that a flame chart shows */
+	int64_t class; /* of the frame's slices; -1: none yet */
+};
+
+/* A row of table stack_node on the way to the outermost frame. */
+struct timeline_climb {
+	uint64_t key; /* row, whether a Python frame is further in, and the stack's end */
+	uint32_t expansion;
+	bool hidden; /* code of the interpreter */
 };
 
 struct timeline {
@@ -74,11 +103,14 @@ struct timeline {
 	struct strbuf out; /* text not yet passed to the file */
 	struct strbuf text, name; /* scratch buffers */
 	uint64_t base_ns, end_ns; /* of the exported events */
+	uint64_t span_end_ns; /* of the recording */
 	struct map contexts; /* process << 32 | context -> number */
 	struct tracks tracks; /* key: kind << 60 | owner << 32 | id */
 	struct interner classes, nodes; /* JSON of each */
 	struct map kernels, calls; /* configuration -> class; function << 32 | node -> class */
-	struct map stack_nodes; /* process << 32 | stack -> node; 0: not in the recording */
+	struct map row_nodes; /* key of struct timeline_climb -> node */
+	VEC(struct timeline_node) node_list; /* in the order of `nodes` */
+	VEC(struct timeline_climb) climb; /* scratch */
 	struct export_stacks stacks;
 };
 
@@ -93,6 +125,9 @@ struct timeline_track *timeline_track(struct timeline *t, enum timeline_track_ki
  */
 int timeline_slice(struct timeline *t, struct timeline_track *track,
 		   const struct export_event *event, int64_t class, uint64_t correlation) MUST_USE;
+/* Adds a slice to a given row. Returns 0, -E2BIG if it ends before the row, or -ENOMEM. */
+int timeline_put(struct timeline *t, struct timeline_track *track, uint32_t lane, size_t depth,
+		 uint64_t start_ns, uint64_t end_ns, int64_t class) MUST_USE;
 /* Adds a counter sample. Returns 0 or -ENOMEM. */
 int timeline_reading(struct timeline *t, struct timeline_track *track, uint64_t time_ns,
 		     double value) MUST_USE;
@@ -103,7 +138,23 @@ void timeline_track_name(const struct timeline *t, const struct timeline_track *
 			 struct strbuf *out);
 const char *timeline_track_word(enum timeline_track_kind kind);
 
+/* --- timeline_stacks.c --- */
+
+/* Returns the node of the innermost frame of a call's stack; 0: none; or -ENOMEM. */
+int64_t timeline_call_node(struct timeline *t, const struct export_event *event);
+/* Add a CPU sample or a time off the CPU. Return like timeline_slice. */
+int timeline_cpu_sample(void *exporter, const struct export_event *event);
+int timeline_off_cpu(void *exporter, const struct export_event *event);
+/* Ends the frames that the last samples left open. Returns 0 or -ENOMEM. */
+int timeline_samples_finish(struct timeline *t) MUST_USE;
+
 /* --- timeline_events.c --- */
+
+/* Classes are JSON, built in t->text: [kind, name, {. */
+struct json timeline_class(struct timeline *t, enum event_kind kind, const char *name,
+			   size_t length);
+/* Closes the class and returns its number, or -ENOMEM. */
+int64_t timeline_class_end(struct timeline *t, struct json *j);
 
 /* Returns 0 or -ENOMEM. */
 int timeline_event(struct timeline *t, const struct export_event *event) MUST_USE;

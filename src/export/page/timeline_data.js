@@ -1,14 +1,15 @@
 /*
- * First of the three parts of one module: timeline_data.js, timeline_draw.js, timeline_input.js. Decodes the page's elements "data" and
+ * First of the four parts of one module: timeline_data.js, timeline_draw.js, timeline_panels.js, timeline_input.js. Decodes the page's elements "data" and
  * "columns", which timeline.h describes, into tracks with rows of typed arrays.
  */
 const ROW = 19, HEAD = 24, COUNTER = 36, GAP = 5, LABELS = 232, RULER = 26, CHAR = 6.63; /* pixels */
 const FONT = '11px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace', LABEL_FONT = '12px system-ui, "DejaVu Sans", sans-serif';
-const ORDER = { loss: [0], ranges: [1, 0], stream: [1, 1], events: [1, 2], thread: [2], sync: [3], memory: [4], overhead: [5], counter: [6] };
+const ORDER = { loss: [0], ranges: [1, 0], stream: [1, 1], events: [1, 2], thread: [2, 0], cpu: [2, 1], sync: [3, 0], memory: [4, 0],
+		overhead: [5, 0], counter: [6, 0] };
 const NOUNS = { kernel: "kernel kernels", memcpy: "copy copies", memset: "memset memsets", graph_launch: "graph graphs", api_call: "call calls",
 		nvtx: "range ranges", gpu_range: "GPU-range GPU-ranges", synchronization: "wait waits", cuda_event: "event events",
 		allocation: "allocation allocations", overhead: "overhead overheads", loss: "loss losses" };
-const ARROWS_MAX = 300, LIST_MAX = 12;
+const ARROWS_MAX = 300, LIST_MAX = 12, STACK_MAX = 1000;
 const find = (id) => document.getElementById(id), root = document.documentElement;
 const data = JSON.parse(find("data").textContent);
 
@@ -26,8 +27,20 @@ function scaled(value, units, step) {
 	return (unit || value % 1 ? three_digits(value) : value) + " " + units[unit];
 }
 const duration = (ns) => scaled(ns, ["ns", "us", "ms", "s"], 1000);
+/* What the units of counters are shown in: the unit's name, the prefixes that it takes, and a factor. */
+const SI = ["", "k", "M", "G", "T", "P"], UNITS = { "byte/second": ["B/s", SI], "bytes/s": ["B/s", SI], "J/s": ["W"], "s/s": ["%", [""], 100], C: ["\u00b0C"],
+						   percent: ["%"], hertz: ["Hz", SI], "cycle/second": ["Hz", SI], "": ["", SI] };
 const bytes_text = (n) => scaled(n, ["B", "KiB", "MiB", "GiB", "TiB"], 1024);
 const exact = (ns) => ns < 1000 ? duration(ns) : duration(ns) + " (" + count(ns) + " ns)";
+function amount(value, unit) {
+	const [name, prefixes, factor] = UNITS[unit] || UNITS[unit.replace(/^[a-z]+_(?=cycle)/, "")] || [unit, Math.abs(value) < 1e6 ? [""] : SI];
+	const space = name === "%" ? "" : " ";
+	let v = value * (factor || 1), power = 0;
+
+	for (; prefixes && Math.abs(v) >= 999.5 && power < prefixes.length - 1; power++)
+		v /= 1000;
+	return (Math.abs(v) >= 1000 ? count(Math.round(v)) : +v.toPrecision(power ? 3 : 4)) + (name || power ? space : "") + (prefixes ? prefixes[power] : "") + name;
+}
 const percent = (part, whole) => (whole ? 100 * part / whole : 0).toFixed(1) + "%";
 const moment = (ns) => (ns / 1e9).toFixed(9).replace(/(\.\d{3})(\d{3})(\d{3})$/, "$1\u202f$2\u202f$3") + " s";
 const counted = (n, kind) => count(n) + " " + (NOUNS[kind] ? NOUNS[kind].split(" ")[n === 1 ? 0 : 1] : kind.replaceAll("_", " "));
@@ -73,21 +86,24 @@ function read_row(track, n, [gaps, durations, classes, correlations]) {
 	return row;
 }
 
-/* A sum is shown as its growth per second. Samples of such rates hold up to the sample, other values from the sample on. */
+/* A sum is shown as its growth per second up to the next sample; unknown after the last one, and where it begins again. */
 function read_counter(track, n, [gaps, values]) {
 	const gap = numbers(gaps), view = new DataView(values.buffer, values.byteOffset), sum = track.counter.kind === "sum";
-	const row = { track, n, start: new Float64Array(n), value: new Float64Array(n), least: 0, most: 0 };
+	const row = { track, n, start: new Float64Array(n), value: new Float64Array(n), least: 0, most: 0, known: 0 };
 
 	for (let i = 0, now = 0, last = 0; i < n; i++) {
 		const v = view.getFloat64(8 * i, true);
 
 		row.start[i] = now += gap();
-		row.value[i] = sum ? 0 : v;
-		if (sum && i)
+		row.value[i] = sum ? NaN : v;
+		if (sum && i && v >= last)
 			row.value[i - 1] = 1e9 * (v - last) / (row.start[i] - row.start[i - 1] || 1);
 		last = v;
 	}
 	for (const v of row.value) {
+		if (!Number.isFinite(v))
+			continue;
+		row.known++;
 		row.least = Math.min(row.least, v);
 		row.most = Math.max(row.most, v);
 	}
@@ -106,12 +122,15 @@ function read_tracks(bytes) {
 		track.rows.sort((a, b) => a.lane - b.lane || a.depth - b.depth);
 		track.rows.forEach((row, i) => { row.place = i; });
 		return track;
-	}).sort((a, b) => a.group - b.group || ORDER[a.kind][0] - ORDER[b.kind][0] || (a.counter ? a.name.localeCompare(b.name) : a.id - b.id) ||
-			  owner(a).localeCompare(owner(b)) || ORDER[a.kind][1] - ORDER[b.kind][1]);
+	}).sort((a, b) => a.group - b.group || ORDER[a.kind][0] - ORDER[b.kind][0] ||
+			  (a.counter ? a.counter.order - b.counter.order || natural(a.name, b.name) : natural(owner(a), owner(b)) || a.id - b.id) ||
+			  ORDER[a.kind][1] - ORDER[b.kind][1]);
 }
+const natural = new Intl.Collator("en", { numeric: true }).compare;
 /* Counters form groups of their own after all others, so that streams stay close to the threads that feed them. */
 const group_name = (group) => data.groups[group % data.groups.length][0] + (group < data.groups.length ? "" : " counters");
-const owner = (track) => track.name.replace(/^.*?stream \d+/, "");
+/* The context and process of a stream; "": tracks of this kind are not of several. */
+const owner = (track) => /stream \d+(.*)$/.exec(track.name)?.[1] || "";
 
 function correlations_of(row) {
 	if (row.packed) {
@@ -153,7 +172,7 @@ const details_of = (c) => Object.assign({}, data.classes[own_class(c)][2], data.
 
 function color_of(c) {
 	const kind = kind_of(c), fixed = { memcpy: 1, memset: 2, graph_launch: 3, synchronization: 4, cuda_event: 4, allocation: 5, overhead: 5,
-					   loss: 6 }[kind];
+					   loss: 6, off_cpu: name_of(c).includes("processor") ? 4 : 5 }[kind];
 	let hash = 7;
 
 	if (fixed)

@@ -4,13 +4,15 @@
  */
 /* --- the page --- */
 
+const BUTTONS = 66; /* pixels of "pin" and "hide" at the right end of a label */
 document.body.insertAdjacentHTML("beforeend", `<header><div class="bar"><h1 id="title"></h1>
 <input id="search" type="search" placeholder="Search (press /)" aria-label="search, regular expression" title="names; a regular expression">
 <button id="last" disabled title="Shift+Enter">&#x2039;</button><button id="next" disabled title="Enter">&#x203a;</button><span id="found"></span>
-<button id="all" title="r">Show all</button><button id="theme">Light / dark</button></div>
+<button id="work" title="Home">Work</button><button id="all" title="r">Show all</button><button id="longest" title="l">Longest</button>
+<button id="hidden" title="u" hidden></button><button id="theme">Light / dark</button></div>
 <p id="about"></p><p>wheel or <kbd>W</kbd> <kbd>S</kbd>: zoom &middot; drag or <kbd>A</kbd> <kbd>D</kbd> <kbd>&larr;</kbd> <kbd>&rarr;</kbd>: move &middot;
-click: details &middot; <kbd>Shift</kbd>+drag: sum of a span &middot; <kbd>F</kbd>: zoom to the selection &middot; <kbd>,</kbd> <kbd>.</kbd>: neighbours &middot; <kbd>R</kbd>: all &middot;
-<kbd>Esc</kbd>: none</p></header><canvas id="overview"></canvas><div id="view" tabindex="0"><div id="room"></div><canvas id="plot" role="img" aria-label="timeline"></canvas></div>
+click: details &middot; <kbd>Shift</kbd>+drag: sum of a span &middot; <kbd>F</kbd>: zoom to the selection &middot; <kbd>,</kbd> <kbd>.</kbd>: neighbours &middot; <kbd>L</kbd>: longest &middot;
+<kbd>P</kbd> <kbd>H</kbd>: pin, hide a track &middot; <kbd>R</kbd>: all &middot; <kbd>Esc</kbd>: none</p></header><canvas id="overview"></canvas><div id="view" tabindex="0"><div id="room"></div><canvas id="plot" role="img" aria-label="timeline"></canvas></div>
 <section id="details" hidden></section><div id="tip" hidden></div>`);
 const view_box = find("view"), plot = find("plot"), tip = find("tip"), overview = find("overview");
 find("title").textContent = find("title").title = data.title;
@@ -26,41 +28,88 @@ const known = new Map(), alike = Uint32Array.from(data.classes, (_, c) => {
 	return known.get(key) ?? (known.set(key, c), c);
 });
 const closed = new Set();
-let colors, palette, items = [], height = 0, dirty = false, matches = null, selected = null, span = null, arrows = [], pointer = null;
+let colors, palette, items = [], height = 0, pinned_height = 0, dirty = false, matches = null, selected = null, span = null, arrows = [], pointer = null;
 const whole = extent(), view = { from: 0, to: 1 };
 
+/* The exported part of the recording, and what reaches beyond it. */
 function extent() {
-	let from = Infinity, to = 0;
+	let [from, to] = data.window;
 
 	for (const row of tracks.flatMap((track) => track.rows)) {
 		from = Math.min(from, row.start[0]);
 		to = Math.max(to, row.end ? row.end[row.n - 1] : row.start[row.n - 1]);
 	}
-	const room = Math.max(to - from, 100) / 100;
-	return { from: from - room, to: to + room };
+	return { from, to: Math.max(to, from + 100) };
 }
 
-/* Computes the vertical layout: group headings and tracks. */
+/* Rows that show best when the program worked: of the GPU, or of CPU samples, or all of the outermost slices. */
+function rows_of_work() {
+	const streams = rows.filter((row) => row.track.kind === "stream"), samples = rows.filter((row) => row.track.kind === "cpu" && row.lane && !row.depth);
+
+	return streams.length ? streams : samples.length ? samples : rows.filter((row) => !row.depth && row.track.kind !== "loss");
+}
+
+/* From the first to the last work; while one pause is longer than all the rest, only the side of it with more slices. */
+function part_with_work() {
+	const slices = rows_of_work().flatMap((row) => [...row.start].map((start, i) => [start, row.end[i]])).sort((a, b) => a[0] - b[0]);
+	let [first, last] = [0, slices.length - 1];
+
+	if (!slices.length)
+		return whole;
+	for (let again = true; again && first < last;) {
+		let end = slices[first][1], pause = 0, after = 0;
+
+		for (let i = first + 1; i <= last; i++) {
+			if (slices[i][0] - end > pause) {
+				pause = slices[i][0] - end;
+				after = i;
+			}
+			end = Math.max(end, slices[i][1]);
+		}
+		again = pause > (end - slices[first][0]) / 2;
+		if (again)
+			[first, last] = after - first > last - after + 1 ? [first, after - 1] : [after, last];
+	}
+	const from = slices[first][0], to = slices.slice(first, last + 1).reduce((most, slice) => Math.max(most, slice[1]), from), room = (to - from) / 30 + 50;
+	return { from: Math.max(from - room, whole.from), to: Math.min(to + room, whole.to) };
+}
+
+/* Computes the vertical layout: pinned tracks, then groups with a heading and tracks. */
 function lay_out() {
+	const add_track = (track) => {
+		const high = track.counter ? COUNTER : track.rows.length * ROW;
+
+		track.y = height + GAP / 2;
+		items.push({ track, pinned: track.pinned, y: track.y, height: high });
+		height += high + GAP;
+	};
 	let group = -1;
 
 	items = [];
 	height = RULER;
+	for (const track of tracks)
+		track.y = -1;
+	tracks.filter((track) => track.pinned && !track.hidden).forEach(add_track);
+	pinned_height = height - RULER;
 	for (const track of tracks) {
+		if (track.hidden || track.pinned)
+			continue;
 		if (track.group !== group) {
 			group = track.group;
 			items.push({ group, y: height += GAP, height: HEAD });
 			height += HEAD;
 		}
-		track.y = closed.has(group) ? -1 : height + GAP / 2;
-		if (closed.has(group))
-			continue;
-		const high = track.counter ? COUNTER : track.rows.length * ROW;
-		items.push({ track, y: track.y, height: high });
-		height += high + GAP;
+		if (!closed.has(group))
+			add_track(track);
 	}
 	find("room").style.height = height + GAP + "px";
+	const hidden = tracks.filter((track) => track.hidden).length;
+	find("hidden").hidden = !hidden;
+	find("hidden").textContent = "Show " + count(hidden) + " hidden";
 }
+/* Pinned tracks do not scroll, unless they take too much of the page. */
+const sticky = () => pinned_height <= 0.6 * view_box.clientHeight ? pinned_height : 0;
+const top_of = (pinned, y) => pinned && sticky() ? y : y - view_box.scrollTop;
 
 /* --- drawing --- */
 
@@ -107,60 +156,118 @@ function dominant_slice(row, i, last) {
 	return best;
 }
 
+/* Draws one slice on device pixels `from` to `to`. */
+function draw_slice(context, row, i, y, from, to) {
+	const ratio = window.devicePixelRatio || 1, x = from / ratio, wide = (to - from) / ratio;
+
+	context.fillStyle = fill_of(row, i, i + 1);
+	context.fillRect(x, y, wide - (wide > 4 ? 1 / ratio : 0), ROW - 2);
+	if (wide > 24) {
+		context.fillStyle = colors["on-slice"];
+		context.fillText(fit_text(name_of(row.class[i]), wide), x + 3, y + 12.5);
+	}
+}
+
+/*
+ * Works in device pixels. A slice at least a pixel wide covers the pixels whose middle it covers, which is at least one, and which no other
+ * wide slice covers. Narrower slices that start in the same pixel are merged into it, up to the next wide slice. They give way to wide ones,
+ * except at the ends of slices that stay visible beside them.
+ */
 function draw_row(context, row, y) {
-	const k = scale(), width = plot.clientWidth, left = LABELS;
-	let run_from = 0, run_to = -1, run_fill = null, run_alpha = 1;
+	const ratio = window.devicePixelRatio || 1, k = scale() * ratio, left = LABELS * ratio, right = plot.clientWidth * ratio;
+	let run_from = 0, run_to = -1, run_fill = null, run_alpha = 1, taken = 0;
 	const flush = () => {
 		if (run_to <= run_from)
 			return;
 		context.globalAlpha = run_alpha;
 		context.fillStyle = run_fill;
-		context.fillRect(run_from, y, run_to - run_from, ROW - 2);
+		context.fillRect(run_from / ratio, y, (run_to - run_from) / ratio, ROW - 2);
 		context.globalAlpha = 1;
-		run_to = -1;
+		run_from = run_to;
 	};
 
 	for (let i = below(row.end, view.from); i < row.n;) {
 		const x = left + (row.start[i] - view.from) * k, wide = (row.end[i] - row.start[i]) * k;
 
-		if (x >= width)
+		if (x >= right)
 			break;
-		if (wide >= 1.5) {
-			const from = Math.max(x, left), to = Math.min(x + wide, width);
+		if (wide >= 1) {
+			const from = Math.max(Math.round(x), left, wide >= 3 ? run_to : 0), to = Math.min(Math.round(x + wide), right);
 
 			flush();
-			context.fillStyle = fill_of(row, i, i + 1);
-			context.fillRect(from, y, to - from - (wide > 4 ? 0.7 : 0), ROW - 2);
-			if (to - from > 24) {
-				context.fillStyle = colors["on-slice"];
-				context.fillText(fit_text(name_of(row.class[i]), to - from), from + 3, y + 12.5);
-			}
+			if (to > from)
+				draw_slice(context, row, i, y, from, to);
+			taken = wide >= 3 ? 0 : to;
 			i++;
 			continue;
 		}
 		const pixel = Math.max(Math.floor(x), left), limit = view.from + (pixel + 1 - left) / k;
-		const last = Math.max(i + 1, below(row.start, limit, i)), filled = (row.busy[last] - row.busy[i]) * k;
+		let last = Math.max(i + 1, below(row.start, limit, i));
+		if (last > i + 1 && (row.end[last - 1] - row.start[last - 1]) * k >= 1)
+			last--; /* only the last slice can end after this pixel, and so be wide */
+		const filled = (row.busy[last] - row.busy[i]) * k;
 		const alpha = last === i + 1 ? Math.max(0.75, Math.min(1, wide)) : Math.min(1, 0.3 + 0.125 * Math.ceil(5.6 * filled));
 		const fill = matches ? fill_of(row, i, last) : palette[class_color[row.class[dominant_slice(row, i, last)]]];
 
-		if (fill !== run_fill || alpha !== run_alpha || pixel !== run_to) {
-			flush();
-			run_from = pixel;
-			run_fill = fill;
-			run_alpha = alpha;
+		if (pixel >= taken) {
+			if (fill !== run_fill || alpha !== run_alpha || pixel !== run_to) {
+				flush();
+				run_from = pixel;
+				run_fill = fill;
+				run_alpha = alpha;
+			}
+			run_to = pixel + 1;
 		}
-		run_to = pixel + 1;
 		i = last;
 	}
 	flush();
 }
 
-function counter_text(track, value) {
-	const unit = track.counter.unit + (track.counter.kind === "sum" ? "/s" : "");
+const states_of = (counter, bits) => [...Array(53).keys()].filter((bit) => Math.floor(bits / 2 ** bit) % 2)
+	.map((bit) => counter.states?.[bit] || "bit " + bit).join(", ") || "none";
+function counter_text({ counter }, value) {
+	if (!Number.isFinite(value))
+		return "unknown";
+	if (counter.kind === "bits")
+		return states_of(counter, value);
+	if (counter.kind === "event")
+		return "code " + count(value);
+	if (counter.unit === "bytes" && counter.kind === "level")
+		return bytes_text(Math.max(value, 0));
+	return amount(value, counter.kind === "sum" ? counter.unit + "/s" : counter.unit);
+}
 
-	if (unit.startsWith("bytes"))
-		return bytes_text(Math.max(value, 0)) + unit.slice(5);
-	return (Math.abs(value) >= 1e6 ? value.toExponential(2) : count(+value.toPrecision(4))) + " " + unit;
+/* The line below the name of a counter. */
+function counter_summary(track) {
+	const row = track.rows[0];
+
+	if (track.counter.kind === "event")
+		return count(row.n) + (row.n === 1 ? " event" : " events");
+	if (track.counter.kind === "bits")
+		return [...new Set(row.value)].filter(Boolean).map((v) => states_of(track.counter, v)).join("; ") || "none";
+	if (track.counter.kind === "sum" && !row.most)
+		return row.known ? "does not grow" : "one reading";
+	return "up to " + counter_text(track, row.most);
+}
+
+/* Draws a counter of states, or of events, as slices. */
+function draw_states(context, row, y) {
+	const { counter } = row.track;
+
+	for (let i = Math.max(0, below(row.start, view.from) - 1); i < row.n; i++) {
+		const event = counter.kind === "event", x = Math.max(LABELS, x_of(row.start[i])), to = Math.min(plot.clientWidth, x_of(i + 1 < row.n ? row.start[i + 1] : whole.to));
+
+		if (x >= plot.clientWidth)
+			break;
+		if ((!event && !row.value[i]) || (event && row.start[i] < view.from))
+			continue;
+		const wide = event ? 2 : Math.max(1, to - x);
+		context.fillStyle = counter.kind === "event" ? colors.loss : colors.counter;
+		context.fillRect(x, y + 8, wide, ROW);
+		context.fillStyle = colors.text;
+		if (wide > 24 && (!i || row.value[i - 1] !== row.value[i] || x === LABELS))
+			context.fillText(fit_text(states_of(counter, row.value[i]), wide), x + 4, y + 21);
+	}
 }
 
 function draw_counter(context, row, y) {
@@ -169,23 +276,26 @@ function draw_counter(context, row, y) {
 
 	for (let i = Math.max(0, below(row.start, view.from) - 1); i < row.n;) {
 		const x = Math.max(LABELS, Math.round(LABELS + (row.start[i] - view.from) * k));
-		let least = row.value[i], most = least, next = i + 1, to;
+		let least = Infinity, most = -Infinity, next = i, to;
 
 		if (x >= width)
 			break;
-		for (;; next++) {
+		do {
+			if (Number.isFinite(row.value[next])) {
+				least = Math.min(least, row.value[next]);
+				most = Math.max(most, row.value[next]);
+			}
+			next++;
 			to = Math.round(next < row.n ? LABELS + (row.start[next] - view.from) * k : Math.min(width, x_of(whole.to)));
-			if (next >= row.n || to - x >= 1)
-				break;
-			least = Math.min(least, row.value[next]);
-			most = Math.max(most, row.value[next]);
-		}
+		} while (next < row.n && to - x < 1);
 		to = Math.min(to, width);
+		i = next;
+		if (most < least)
+			continue;
 		context.fillStyle = colors.counter;
 		context.fillRect(x, Math.min(place(most), base), Math.max(to - x, 1), Math.abs(base - place(most)));
 		context.fillStyle = colors["counter-line"];
 		context.fillRect(x, place(most) - 0.5, Math.max(to - x, 1), Math.max(1.5, place(least) - place(most)));
-		i = next;
 	}
 }
 
@@ -197,10 +307,13 @@ function draw_label(context, text, soft, y, width) {
 }
 
 function draw_track(context, item, y) {
-	const { track } = item;
+	const { track } = item, second = track.counter ? counter_summary(track) : item.height > ROW && track.pinned ? group_name(track.group) : "";
+	const hovered = pointer && pointer.x < LABELS && item_at(pointer.y) === item;
 
 	context.font = FONT;
-	if (track.counter)
+	if (track.counter && ["bits", "event"].includes(track.counter.kind))
+		draw_states(context, track.rows[0], y);
+	else if (track.counter)
 		draw_counter(context, track.rows[0], y);
 	else
 		for (const row of track.rows)
@@ -208,9 +321,12 @@ function draw_track(context, item, y) {
 	context.fillStyle = colors.page;
 	context.fillRect(0, y - GAP / 2, LABELS - 1, item.height + GAP);
 	context.font = LABEL_FONT;
-	draw_label(context, track.name, false, y + 13, LABELS - 28);
-	if (track.counter)
-		draw_label(context, "up to " + counter_text(track, track.rows[0].most), true, y + 28, LABELS - 28);
+	draw_label(context, (track.pinned ? "\u2022 " : "") + track.name, false, y + 13, LABELS - 28 - (hovered ? BUTTONS : 0));
+	draw_label(context, second, true, y + 28, LABELS - 28);
+	if (hovered) {
+		context.fillStyle = colors.accent;
+		context.fillText((track.pinned ? "unpin" : "pin").padEnd(6) + " hide", LABELS - BUTTONS - 6, y + 13);
+	}
 	context.fillStyle = colors.faint;
 	context.fillRect(0, y + item.height + GAP / 2 - 1, plot.clientWidth, 1);
 }
@@ -244,7 +360,7 @@ function draw_ruler(context) {
 	context.fillRect(0, 0, plot.clientWidth, RULER);
 	context.font = LABEL_FONT;
 	context.fillStyle = colors.soft;
-	context.fillText(duration(Math.max(0, view.to - view.from)) + " shown", 14, 16);
+	context.fillText(duration(Math.round(Math.min(view.to, whole.to) - Math.max(view.from, whole.from))) + " shown", 14, 16);
 	for (let tick = Math.ceil(Math.max(view.from, 0) / fraction); tick * fraction < view.to; tick++) {
 		const x = x_of(tick * fraction), full = tick % 5 === 0;
 
@@ -262,7 +378,7 @@ function draw_ruler(context) {
 	context.fillRect(0, RULER - 1, plot.clientWidth, 1);
 }
 
-const y_of = (row) => row.track.y < 0 ? -1 : row.track.y + row.place * ROW - view_box.scrollTop;
+const y_of = (row) => row.track.y < 0 ? -1 : top_of(row.track.pinned, row.track.y + row.place * ROW);
 
 function draw_selection(context) {
 	const [row, i] = [selected.row, selected.i], x = x_of(row.start[i]), wide = Math.max(2, (row.end[i] - row.start[i]) * scale());
@@ -293,18 +409,32 @@ function draw_selection(context) {
 	context.restore();
 }
 
+function draw_items(context, pinned, tall) {
+	const shown = items.filter((item) => Boolean(item.pinned) === pinned && top_of(pinned, item.y) < tall && top_of(pinned, item.y + item.height) > 0);
+
+	for (const item of shown)
+		if (item.track)
+			draw_track(context, item, top_of(pinned, item.y));
+	context.fillStyle = colors.line;
+	context.fillRect(LABELS - 1, pinned ? RULER : 0, 1, pinned ? sticky() : tall);
+	for (const item of shown)
+		if (!item.track)
+			draw_group(context, item, top_of(pinned, item.y));
+}
+
 function draw() {
-	const width = view_box.clientWidth, tall = view_box.clientHeight, context = prepare(plot, width, tall), top = view_box.scrollTop;
+	const width = view_box.clientWidth, tall = view_box.clientHeight, context = prepare(plot, width, tall);
 
 	dirty = false;
-	for (const item of items)
-		if (item.track && item.y + item.height > top && item.y < top + tall)
-			draw_track(context, item, item.y - top);
+	draw_items(context, false, tall);
+	if (sticky()) {
+		context.fillStyle = colors.page;
+		context.fillRect(0, RULER, width, pinned_height);
+	}
+	draw_items(context, true, tall);
 	context.fillStyle = colors.line;
-	context.fillRect(LABELS - 1, 0, 1, tall);
-	for (const item of items)
-		if (!item.track && item.y + item.height > top && item.y < top + tall)
-			draw_group(context, item, item.y - top);
+	if (sticky())
+		context.fillRect(0, RULER + pinned_height - 1, width, 2);
 	if (span) {
 		context.fillStyle = colors.accent;
 		context.globalAlpha = 0.15;
@@ -323,15 +453,15 @@ function draw() {
 	draw_overview();
 }
 
-/* Draws the GPU work (or, without any, the calls) of the whole recording, and the visible part. */
+/* Draws the work of the whole recording, and the visible part. */
 let overview_picture = null;
 function draw_overview() {
 	const width = document.body.clientWidth, tall = 34, part = (ns) => (ns - whole.from) / (whole.to - whole.from) * width;
-	const context = prepare(overview, width, tall), shown = rows.filter((row) => row.track.kind === "stream");
+	const context = prepare(overview, width, tall);
 
 	if (!overview_picture || overview_picture.length !== width) {
 		overview_picture = new Float64Array(width);
-		for (const row of shown.length ? shown : rows.filter((each) => !each.depth))
+		for (const row of rows_of_work())
 			for (let x = 0, i = 0; x < width && i < row.n; x++) {
 				const last = below(row.start, whole.from + (x + 1) / width * (whole.to - whole.from), i);
 
@@ -362,5 +492,6 @@ function redraw() {
 	if (!dirty)
 		requestAnimationFrame(draw);
 	dirty = true;
+	save_later();
 }
 

@@ -22,9 +22,8 @@ static struct json begin_class(struct timeline *t)
 	return j;
 }
 
-/* [kind, name, { */
-static struct json named_class(struct timeline *t, enum event_kind kind, const char *name,
-			       size_t length)
+struct json timeline_class(struct timeline *t, enum event_kind kind, const char *name,
+			   size_t length)
 {
 	struct json j = begin_class(t);
 
@@ -36,11 +35,10 @@ static struct json named_class(struct timeline *t, enum event_kind kind, const c
 
 static struct json event_class(struct timeline *t, enum event_kind kind, const char *name)
 {
-	return named_class(t, kind, name, strlen(name));
+	return timeline_class(t, kind, name, strlen(name));
 }
 
-/* Closes the class and returns its number, or -ENOMEM. */
-static int64_t end_class(struct timeline *t, struct json *j)
+int64_t timeline_class_end(struct timeline *t, struct json *j)
 {
 	while (j->depth)
 		json_end(j);
@@ -113,51 +111,6 @@ static void add_details(struct timeline *t, const struct export_event *event, st
 	}
 }
 
-/* --- stacks --- */
-
-static int64_t add_node(struct timeline *t, uint64_t parent, uint32_t frame, uint32_t line)
-{
-	const char *name = export_frame_name(&t->stacks, frame, line);
-	struct json j = begin_class(t);
-	int64_t id;
-
-	json_u64(&j, parent);
-	json_string(&j, name);
-	json_end(&j);
-	if (t->text.failed)
-		return -ENOMEM;
-	id = interner_add(&t->nodes, strbuf_text(&t->text), t->text.length, NULL);
-	return id < 0 ? id : id + 1;
-}
-
-/* Returns the node of the innermost frame of a call's stack; 0: none. */
-static int64_t call_node(struct timeline *t, const struct export_event *event)
-{
-	struct export_stacks *x = &t->stacks;
-	uint32_t id = export_call_stack(&t->view, event->row);
-	uint64_t *known;
-	int64_t node = 0;
-
-	if (!id)
-		return 0;
-	known = map_at(&t->stack_nodes, (uint64_t)event->process << 32 | id, UINT64_MAX);
-	if (!known)
-		return -ENOMEM;
-	if (*known != UINT64_MAX)
-		return (int64_t)*known;
-	if (export_stacks_find(x, event->process, id, true) < 0)
-		return -ENOMEM;
-	for (size_t i = 0; i < x->frames.count; i++) {
-		uint32_t lines = x->stacks.frames.data[x->frames.data[i]].line_count;
-
-		for (uint32_t line = MAX(lines, 1u); line-- > 0 && node >= 0;)
-			node = add_node(t, (uint64_t)node, x->frames.data[i], line);
-	}
-	if (node >= 0)
-		*known = (uint64_t)node;
-	return node;
-}
-
 /* --- GPU work --- */
 
 static int64_t kernel_class(struct timeline *t, uint32_t config)
@@ -174,7 +127,7 @@ static int64_t kernel_class(struct timeline *t, uint32_t config)
 	name = trace_string(t->view.trace, k->name[config]);
 	strbuf_clear(&t->name);
 	kernel_name_short(name, &t->name);
-	j = named_class(t, EVENT_KERNEL, strbuf_text(&t->name), t->name.length);
+	j = timeline_class(t, EVENT_KERNEL, strbuf_text(&t->name), t->name.length);
 	strbuf_clear(&t->name);
 	demangle(name, &t->name);
 	add_text(&j, "name", strbuf_text(&t->name), t->name.length);
@@ -183,7 +136,7 @@ static int64_t kernel_class(struct timeline *t, uint32_t config)
 	json_key_u64(&j, "registers per thread", k->registers[config]);
 	json_key_u64(&j, "static shared bytes", k->static_shared_bytes[config]);
 	json_key_u64(&j, "dynamic shared bytes", k->dynamic_shared_bytes[config]);
-	*known = (uint64_t)end_class(t, &j);
+	*known = (uint64_t)timeline_class_end(t, &j);
 	return (int64_t)*known;
 }
 
@@ -193,9 +146,9 @@ static int64_t other_class(struct timeline *t, const struct export_event *event)
 
 	strbuf_clear(&t->name);
 	event_name(&t->name, t->view.trace, event);
-	j = named_class(t, event->kind, strbuf_text(&t->name), t->name.length);
+	j = timeline_class(t, event->kind, strbuf_text(&t->name), t->name.length);
 	add_details(t, event, &j);
-	return end_class(t, &j);
+	return timeline_class_end(t, &j);
 }
 
 /* Work in a graph refers to the class of the same work outside graphs. */
@@ -213,7 +166,7 @@ static int64_t graph_class(struct timeline *t, const struct export_event *event,
 		json_key_u64(&j, "graph", w->graph[event->row]);
 	if (node)
 		json_key_u64(&j, "graph node", w->graph_node[event->row]);
-	return end_class(t, &j);
+	return timeline_class_end(t, &j);
 }
 
 static int work_event(void *exporter, const struct export_event *event)
@@ -259,7 +212,7 @@ static int cuda_event(void *exporter, const struct export_event *event)
 	return timeline_slice(t,
 			      timeline_track(t, TIMELINE_EVENTS, event->process, e->context[row],
 					     e->stream[row], gpu),
-			      event, end_class(t, &j),
+			      event, timeline_class_end(t, &j),
 			      export_correlation(&t->view, event->process, e->correlation[row]));
 }
 
@@ -269,7 +222,7 @@ static int64_t call_class(struct timeline *t, const struct export_event *event)
 {
 	const struct export_view *v = &t->view;
 	uint32_t function = v->call->function[event->row];
-	int64_t node = call_node(t, event);
+	int64_t node = timeline_call_node(t, event);
 	uint64_t *known;
 	size_t length;
 	const char *name;
@@ -283,11 +236,11 @@ static int64_t call_class(struct timeline *t, const struct export_event *event)
 	if (*known != UINT64_MAX)
 		return (int64_t)*known;
 	name = calls_function_name(v->trace, function, &length);
-	j = length ? named_class(t, EVENT_CALL, name, length)
+	j = length ? timeline_class(t, EVENT_CALL, name, length)
 		   : event_class(t, EVENT_CALL, "CUDA call");
 	if (node)
 		json_key_i64(&j, "stack", node);
-	*known = (uint64_t)end_class(t, &j);
+	*known = (uint64_t)timeline_class_end(t, &j);
 	return (int64_t)*known;
 }
 
@@ -308,7 +261,7 @@ static int call_event(void *exporter, const struct export_event *event)
 			json_key_i64(&j, "result", v->call->result[row]);
 		if (external)
 			json_key_u64(&j, "external id", id);
-		class = end_class(t, &j);
+		class = timeline_class_end(t, &j);
 	}
 	return timeline_slice(
 		t,
@@ -322,8 +275,8 @@ static struct json message_class(struct timeline *t, enum event_kind kind, uint3
 {
 	const struct trace *trace = t->view.trace;
 	bool is_scope = export_range(&t->view, process, row, range);
-	struct json j = range->text ? named_class(t, kind, trace_string(trace, range->text),
-						  trace_string_length(trace, range->text))
+	struct json j = range->text ? timeline_class(t, kind, trace_string(trace, range->text),
+						     trace_string_length(trace, range->text))
 				    : event_class(t, kind, NO_MESSAGE);
 
 	if (is_scope)
@@ -365,7 +318,7 @@ static int64_t range_class(struct timeline *t, const struct export_event *event)
 	}
 	if (!event->finished)
 		json_key_bool(&j, "finished", false);
-	return end_class(t, &j);
+	return timeline_class_end(t, &j);
 }
 
 static int nvtx_event(void *exporter, const struct export_event *event)
@@ -393,7 +346,7 @@ static int gpu_range_event(void *exporter, const struct export_event *event)
 		timeline_track(t, TIMELINE_STREAM_RANGES, range->process, range->context,
 			       range->stream,
 			       gpus_find(&t->view.gpus, range->process, range->device)),
-		event, end_class(t, &j), 0);
+		event, timeline_class_end(t, &j), 0);
 
 	return r < 0 ? r : EXPORT_UNCOUNTED;
 }
@@ -424,7 +377,8 @@ static int process_event(void *exporter, const struct export_event *event)
 	j = event_class(t, event->kind, name);
 	add_details(t, event, &j);
 	return timeline_slice(
-		t, timeline_track(t, track, event->process, 0, 0, NO_GPU), event, end_class(t, &j),
+		t, timeline_track(t, track, event->process, 0, 0, NO_GPU), event,
+		timeline_class_end(t, &j),
 		correlations ? export_correlation(v, event->process, correlations[row]) : 0);
 }
 
@@ -439,7 +393,7 @@ static int loss_event(void *exporter, const struct export_event *event)
 	json_key_u64(&j, "count", loss->count);
 	add_text(&j, "detail", loss->detail, strlen(loss->detail));
 	return timeline_slice(t, timeline_track(t, TIMELINE_LOSS, process, 0, 0, NO_GPU), event,
-			      end_class(t, &j), 0);
+			      timeline_class_end(t, &j), 0);
 }
 
 static int counter_event(void *exporter, const struct export_event *event)
@@ -463,11 +417,18 @@ static int counter_event(void *exporter, const struct export_event *event)
 }
 
 static export_writer *const writers[EVENT_KINDS] = {
-	[EVENT_LOSS] = loss_event,           [EVENT_NVTX] = nvtx_event,
-	[EVENT_CALL] = call_event,           [EVENT_OVERHEAD] = process_event,
-	[EVENT_ALLOCATION] = process_event,  [EVENT_SYNC] = process_event,
-	[EVENT_GPU_RANGE] = gpu_range_event, [EVENT_WORK... EVENT_CUDA_EVENT - 1] = work_event,
-	[EVENT_CUDA_EVENT] = cuda_event,     [EVENT_COUNTER] = counter_event,
+	[EVENT_LOSS] = loss_event,
+	[EVENT_NVTX] = nvtx_event,
+	[EVENT_CALL] = call_event,
+	[EVENT_OVERHEAD] = process_event,
+	[EVENT_ALLOCATION] = process_event,
+	[EVENT_SYNC] = process_event,
+	[EVENT_GPU_RANGE] = gpu_range_event,
+	[EVENT_WORK... EVENT_CUDA_EVENT - 1] = work_event,
+	[EVENT_CUDA_EVENT] = cuda_event,
+	[EVENT_COUNTER] = counter_event,
+	[EVENT_CPU_SAMPLE] = timeline_cpu_sample,
+	[EVENT_OFF_CPU] = timeline_off_cpu,
 };
 
 int timeline_event(struct timeline *t, const struct export_event *event)

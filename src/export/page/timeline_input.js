@@ -1,4 +1,4 @@
-/* Navigation, selection, search, pointer and keys. */
+/* Navigation, search, pointer, keys, and the view in the page's address. */
 /* --- navigation --- */
 
 function show(from, to) {
@@ -26,15 +26,16 @@ function move(part) {
 function reveal({ row, i }) {
 	const length = view.to - view.from, middle = (row.start[i] + row.end[i]) / 2;
 
-	if (closed.delete(row.track.group))
-		lay_out();
+	row.track.hidden = false;
+	closed.delete(row.track.group);
+	lay_out();
 	if (row.end[i] < view.from || row.start[i] > view.to)
 		show(middle - length / 2, middle + length / 2);
 	ensure_visible(row);
 }
 
 function ensure_visible(row) {
-	if (y_of(row) < RULER || y_of(row) + ROW > view_box.clientHeight)
+	if (!(row.track.pinned && sticky()) && (y_of(row) < RULER + sticky() || y_of(row) + ROW > view_box.clientHeight))
 		view_box.scrollTop = row.track.y + row.place * ROW - view_box.clientHeight / 2;
 	redraw();
 }
@@ -55,13 +56,14 @@ function move_on(now) {
 		requestAnimationFrame(move_on);
 }
 
-/* --- selection --- */
+/* --- position --- */
 
 /* Returns the group heading or track at a height of the plot. */
 function item_at(y) {
-	const at = y + view_box.scrollTop;
+	const pinned = y < RULER + sticky();
 
-	return y < RULER ? undefined : items.find((item) => at >= item.y && at < item.y + item.height);
+	return y < RULER ? undefined : items.find((item) => (!sticky() || Boolean(item.pinned) === pinned) &&
+						  y >= top_of(item.pinned, item.y) && y < top_of(item.pinned, item.y + item.height));
 }
 
 /* Returns the slice within three pixels of a position of the plot; null: none. */
@@ -70,7 +72,7 @@ function slice_at(x, y) {
 
 	if (x < LABELS || !item?.track || item.track.counter)
 		return null;
-	const row = item.track.rows[Math.floor((y + view_box.scrollTop - item.y) / ROW)], ns = ns_at(x), near = 3 / scale();
+	const row = item.track.rows[Math.floor((y - top_of(item.pinned, item.y)) / ROW)], ns = ns_at(x), near = 3 / scale();
 	let i = below(row.start, ns, 0, true) - 1;
 
 	if (i >= 0 && row.end[i] >= ns)
@@ -80,202 +82,9 @@ function slice_at(x, y) {
 	return i >= 0 && ns - row.end[i] < near ? { row, i } : null;
 }
 
-const is_call = (row, i) => kind_of(row.class[i]) === "api_call";
-
-/* Finds the slices with a correlation id: the call, and the work that it caused. */
-function related(id) {
-	const found = { call: null, work: [] };
-
-	for (const row of id ? rows : []) {
-		const ids = correlations_of(row);
-
-		for (let i = ids.indexOf(id); i >= 0; i = ids.indexOf(id, i + 1))
-			if (is_call(row, i))
-				found.call = found.call || { row, i };
-			else
-				found.work.push({ row, i });
-	}
-	return found;
-}
-
-function add(parent, tag, text, name) {
-	const element = document.createElement(tag);
-
-	if (text !== undefined)
-		element.textContent = text;
-	if (name)
-		element.className = name;
-	parent.append(element);
-	return element;
-}
-
-function add_line(table, key, value) {
-	const line = add(table, "tr");
-
-	add(line, "th", key);
-	return add(line, "td", value);
-}
-
-function add_link(parent, text, slice) {
-	const link = add(parent, "button", text, "link");
-
-	link.addEventListener("click", () => {
-		select(slice);
-		reveal(slice);
-	});
-}
-
-function detail_text(key, value) {
-	if (Array.isArray(value))
-		return value.map(count).join(" \u00d7 ") + (value.length === 3 ? " = " + count(value[0] * value[1] * value[2]) +
-							      (key === "grid" ? " blocks" : " threads") : "");
-	if (key === "address")
-		return "0x" + value.toString(16);
-	if (/bytes$/.test(key))
-		return value < 1024 ? value + " B" : bytes_text(value) + " (" + count(value) + " bytes)";
-	return String(value);
-}
-
-/* Adds the count, total and average duration of the slices with the same name. */
-function add_name_sums(table, c) {
-	let n = 0, ns = 0;
-
-	for (const row of rows)
-		for (let i = 0; i < row.n; i++)
-			if (alike[row.class[i]] === alike[c]) {
-				n++;
-				ns += row.end[i] - row.start[i];
-			}
-	add_line(table, "same name", count(n) + ", total " + duration(ns) + ", average " + duration(Math.round(ns / n)));
-}
-
-function around(row, i) {
-	return row.track.rows.filter((each) => each.lane === row.lane && each.depth < row.depth).map((each) => {
-		const k = below(each.start, row.start[i], 0, true) - 1;
-
-		return k >= 0 && each.end[k] >= row.end[i] ? name_of(each.class[k]) : null;
-	}).filter((name) => name !== null);
-}
-
-function open_details(title) {
-	const box = find("details");
-
-	box.textContent = "";
-	box.hidden = false;
-	add(box, "h2", title);
-	const close = add(box, "button", "\u00d7");
-	close.id = "close";
-	close.title = "Esc";
-	close.addEventListener("click", clear);
-	return add(box, "div", undefined, "columns");
-}
-
-function add_relations(table, slice, relation) {
-	const { row, i } = slice, id = correlations_of(row)[i];
-
-	if (!id)
-		return;
-	add_line(table, "correlation", count(id).replaceAll(",", ""));
-	if (is_call(row, i) && relation.work.length) {
-		const place = add_line(table, "caused", relation.work.length > 1 ? count(relation.work.length) + " slices: " : "");
-
-		for (const work of relation.work.slice(0, LIST_MAX)) {
-			add_link(place, name_of(work.row.class[work.i]) + ", " + duration(Math.abs(work.row.start[work.i] - row.start[i])) +
-				 (work.row.start[work.i] < row.start[i] ? " before" : " later"), work);
-			add(place, "br");
-		}
-	} else if (!is_call(row, i)) {
-		const place = add_line(table, "caused by", relation.call ? undefined : "a call that is not in the recording");
-
-		if (relation.call)
-			add_link(place, name_of(relation.call.row.class[relation.call.i]) + " on " + relation.call.row.track.name + ", " +
-				 duration(Math.abs(row.start[i] - relation.call.row.start[relation.call.i])) + " before", relation.call);
-	}
-}
-
-function add_stack(columns, node) {
-	const box = add(columns, "div"), list = [];
-
-	for (; node; node = data.nodes[node - 1][0])
-		list.push(data.nodes[node - 1][1]);
-	add(box, "h2", "call stack, innermost first");
-	const lines = add(box, "ol");
-	for (const frame of list)
-		add(lines, "li", frame);
-}
-
-function select(slice) {
-	const { row, i } = slice, c = row.class[i], details = details_of(c), relation = related(correlations_of(row)[i]);
-	const title = details.name || name_of(c), columns = open_details(title), table = add(add(columns, "div"), "table");
-	const stack = details.stack || (relation.call && details_of(relation.call.row.class[relation.call.i]).stack), inside = around(row, i);
-
-	selected = slice;
-	span = null;
-	arrows = relation.call ? relation.work.filter((work) => is_call(row, i) || (work.row === row && work.i === i)).slice(0, ARROWS_MAX)
-			     .map((work) => ({ call: relation.call, work })) : [];
-	add_line(table, "kind", kind_of(c).replaceAll("_", " ") + (details.scope ? " (scope)" : ""));
-	add_line(table, "duration", exact(row.end[i] - row.start[i]));
-	add_line(table, "start", moment(row.start[i]) + (data.start_unix_ns ? ", " + new Date((data.start_unix_ns + row.start[i]) / 1e6).toISOString() : ""));
-	add_line(table, "where", group_name(row.track.group) + ", " + row.track.name);
-	if (inside.length)
-		add_line(table, "inside", inside.join(" / "));
-	const more = add(add(columns, "div"), "table");
-	for (const [key, value] of Object.entries(details))
-		if (!["name", "stack", "scope"].includes(key))
-			add_line(more, key, detail_text(key, value));
-	if (details.bytes && row.end[i] > row.start[i] && !is_call(row, i))
-		add_line(more, "bandwidth", (details.bytes / (row.end[i] - row.start[i])).toFixed(2) + " GB/s");
-	add_relations(table, slice, relation);
-	add_name_sums(more, c);
-	if (stack)
-		add_stack(columns, stack);
-	ensure_visible(row);
-}
-
-/* Sums the time inside the selected span by name. */
-function sum_span() {
-	const sums = new Map();
-
-	for (const row of rows)
-		for (let i = below(row.end, span.from, 0, true); i < row.n && row.start[i] < span.to; i++) {
-			const c = alike[row.class[i]], sum = sums.get(c) || { c, n: 0, ns: 0 };
-
-			sum.n++;
-			sum.ns += Math.min(row.end[i], span.to) - Math.max(row.start[i], span.from);
-			sums.set(c, sum);
-		}
-	return [...sums.values()].sort((a, b) => b.ns - a.ns);
-}
-
-function show_span() {
-	const sums = sum_span(), columns = open_details(duration(Math.round(span.to - span.from)) + " from " + moment(Math.max(0, span.from)));
-	const table = add(add(columns, "div"), "table"), head = add(table, "tr");
-
-	for (const [text, name] of [["name", ""], ["kind", ""], ["count", "number"], ["time", "number"], ["share of span", "number"]])
-		add(head, "th", text, name);
-	for (const { c, n, ns } of sums.slice(0, 60)) {
-		const line = add(table, "tr"), cell = add(line, "td");
-
-		add(cell, "i").style.background = palette[class_color[c]];
-		cell.append(name_of(c));
-		add(line, "td", kind_of(c).replaceAll("_", " "));
-		add(line, "td", count(n), "number");
-		add(line, "td", duration(Math.round(ns)), "number");
-		add(line, "td", percent(ns, span.to - span.from), "number");
-	}
-	if (sums.length > 60)
-		add(columns, "div", count(sums.length - 60) + " more names");
-}
-
-function clear() {
-	selected = span = null;
-	arrows = [];
-	find("details").hidden = true;
-	redraw();
-}
-
 /* --- search --- */
 
+let searched = "", typed = 0;
 function search(text) {
 	let test = null;
 	const sums = new Map();
@@ -288,6 +97,7 @@ function search(text) {
 			test = (name) => name.toLowerCase().includes(text.toLowerCase());
 		}
 	}
+	searched = text;
 	matches = test && Uint8Array.from(data.classes, (_, c) => test(name_of(c)) || test(details_of(c).name || "") ? 1 : 0);
 	for (const row of rows) {
 		row.hits = matches && new Uint32Array(row.n + 1);
@@ -314,24 +124,42 @@ function search(text) {
 /* Returns the index of the n-th match in a row. */
 const hit_at = (row, n) => below(row.hits, n + 1) - 1;
 
-/* Selects the match after or before the selection (or the edge of the view) by time; wraps around at the end. */
-function step(forward, again = false) {
-	const at = selected ? selected.row.start[selected.i] : forward ? view.from : view.to, own = selected ? rows.indexOf(selected.row) : -1;
+/* Searches for what the field has now; returns whether it changed since the last search. */
+function search_now() {
+	const text = find("search").value, changed = text !== searched;
+
+	clearTimeout(typed);
+	if (changed)
+		search(text);
+	return changed;
+}
+
+/* Shows which match, by time, is selected. */
+function show_place({ row, i }) {
+	const own = rows.indexOf(row), all = rows.reduce((n, each) => n + each.hits[each.n], 0);
+	const earlier = rows.reduce((n, each, place) => n + each.hits[below(each.start, row.start[i], 0, place < own)], 0);
+
+	find("found").textContent = count(earlier + 1) + " of " + count(all) + " \u00b7 " + find("found").textContent.replace(/^.* \u00b7 /, "");
+}
+
+/* Selects the match after or before the selection by time; without a selection, or `anew`, the first or last. Wraps around at the end. */
+function step(forward, anew = false) {
+	const from_here = selected && !anew, own = from_here ? rows.indexOf(selected.row) : -1;
+	const at = from_here ? selected.row.start[selected.i] : forward ? -Infinity : Infinity;
 	let best = null;
 
-	rows.forEach((row, place) => {
-		const from = below(row.start, at, 0, forward ? place <= own : place < own);
+	for (let place = 0; matches && place < rows.length; place++) {
+		const row = rows[place], from = below(row.start, at, 0, forward ? place <= own : place < own);
 		const n = forward ? row.hits[from] : row.hits[from] - 1, i = n >= 0 && n < row.hits[row.n] ? hit_at(row, n) : -1;
 
 		if (i >= 0 && (!best || (forward ? row.start[i] < best.row.start[best.i] : row.start[i] >= best.row.start[best.i])))
 			best = { row, i };
-	});
+	}
 	if (best) {
 		select(best);
 		reveal(best);
-	} else if (!again) {
-		selected = null;
-		show(forward ? whole.from : whole.to - (view.to - view.from), forward ? whole.from + (view.to - view.from) : whole.to);
+		show_place(best);
+	} else if (from_here) {
 		step(forward, true);
 	}
 }
@@ -340,9 +168,10 @@ function step(forward, again = false) {
 
 function show_tip(event) {
 	const slice = slice_at(event.offsetX, event.offsetY), box = tip.getBoundingClientRect();
-	const track = item_at(event.offsetY)?.track, counter = track?.counter && event.offsetX > LABELS ? track.rows[0] : null;
+	const item = item_at(event.offsetY), track = item?.track, counter = track?.counter && event.offsetX > LABELS ? track.rows[0] : null;
+	const label = item && event.offsetX < LABELS;
 
-	tip.hidden = !slice && !counter;
+	tip.hidden = !slice && !counter && !label;
 	tip.textContent = "";
 	if (slice) {
 		const c = slice.row.class[slice.i];
@@ -354,6 +183,11 @@ function show_tip(event) {
 
 		add(tip, "b", counter.track.name + (i < 0 ? "" : ": " + counter_text(counter.track, counter.value[i])));
 		add(tip, "span", counter.track.counter.meaning);
+	} else if (label) {
+		add(tip, "b", track ? track.name : group_name(item.group));
+		add(tip, "span", track?.counter ? track.counter.meaning : track ? group_name(track.group) : data.groups[item.group % data.groups.length][1]);
+		if (track?.counter)
+			add(tip, "span", counter_summary(track));
 	}
 	tip.style.left = Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 8)) + "px";
 	tip.style.top = (event.clientY + 18 + box.height > innerHeight ? event.clientY - box.height - 10 : event.clientY + 18) + "px";
@@ -366,7 +200,7 @@ plot.addEventListener("pointerdown", (event) => {
 	plot.setPointerCapture(event.pointerId);
 });
 plot.addEventListener("pointermove", (event) => {
-	pointer = { x: event.offsetX };
+	pointer = { x: event.offsetX, y: event.offsetY };
 	redraw();
 	if (!drag) {
 		show_tip(event);
@@ -394,6 +228,8 @@ plot.addEventListener("pointerup", (event) => {
 		selected = null;
 		arrows = [];
 		show_span();
+	} else if (was?.far === false && item?.track && event.offsetX < LABELS && event.offsetX > LABELS - BUTTONS - 8) {
+		change_track(item.track, event.offsetX < LABELS - BUTTONS / 2 ? "pinned" : "hidden");
 	} else if (was?.far === false && item && !item.track) {
 		if (!closed.delete(item.group))
 			closed.add(item.group);
@@ -430,8 +266,30 @@ function show_at(event) {
 overview.addEventListener("pointerdown", show_at);
 overview.addEventListener("pointermove", show_at);
 
+/* Pins or hides a track, or takes that back. */
+function change_track(track, property) {
+	track[property] = !track[property];
+	lay_out();
+	redraw();
+}
+const pointed_track = () => (pointer && item_at(pointer.y)?.track) || selected?.row.track;
+function show_work() {
+	const part = part_with_work();
+
+	show(part.from, part.to);
+}
+
 const commands = {
 	r: () => show(whole.from, whole.to),
+	home: show_work,
+	l: show_longest,
+	p: () => pointed_track() && change_track(pointed_track(), "pinned"),
+	h: () => pointed_track() && change_track(pointed_track(), "hidden"),
+	u: () => {
+		tracks.forEach((track) => { track.hidden = false; });
+		lay_out();
+		redraw();
+	},
 	f: () => {
 		const part = selected ? { from: selected.row.start[selected.i], to: selected.row.end[selected.i] } : span;
 
@@ -459,7 +317,9 @@ window.addEventListener("keydown", (event) => {
 		search("");
 		view_box.focus();
 	} else if (typing && key === "enter") {
-		step(!event.shiftKey);
+		step(!event.shiftKey, search_now());
+	} else if (event.target.tagName === "SELECT" && key !== "escape") {
+		return;
 	} else if (!typing && !event.ctrlKey && !event.metaKey && !event.altKey && keys[key]) {
 		held.add(key);
 		if (!moving)
@@ -475,14 +335,67 @@ window.addEventListener("keyup", (event) => held.delete(event.key.toLowerCase())
 window.addEventListener("blur", () => held.clear());
 view_box.addEventListener("scroll", redraw);
 new ResizeObserver(redraw).observe(view_box);
-let typed = 0;
 find("search").addEventListener("input", () => {
 	clearTimeout(typed);
-	typed = setTimeout(() => search(find("search").value), rows.length > 100000 ? 150 : 30);
+	typed = setTimeout(search_now, 100);
 });
 find("next").addEventListener("click", () => step(true));
 find("last").addEventListener("click", () => step(false));
 find("all").addEventListener("click", commands.r);
+find("work").addEventListener("click", show_work);
+find("longest").addEventListener("click", show_longest);
+find("hidden").addEventListener("click", commands.u);
+
+/* --- the view in the page's address: #view=FROM,TO&search=TEXT&slice=ROW,I&pinned=TRACK,…&hidden=…&closed=GROUP,… --- */
+
+let saving = 0, saved = "";
+const numbers_of = (text) => (text || "").split(",").filter(Boolean).map(Number);
+const tracks_with = (property) => tracks.flatMap((track, i) => track[property] ? [i] : []);
+function state_text() {
+	const state = { view: [view.from, view.to].map(Math.round), search: searched, slice: selected ? [rows.indexOf(selected.row), selected.i] : "",
+			pinned: tracks_with("pinned"), hidden: tracks_with("hidden"), closed: [...closed] };
+
+	return Object.entries(state).filter(([, value]) => value.length).map(([key, value]) =>
+		key + "=" + (typeof value === "string" ? encodeURIComponent(value) : value.join(","))).join("&");
+}
+
+/* Pages inside of others have no address of their own, so it cannot be changed there. */
+function save() {
+	const text = state_text();
+
+	saving = 0;
+	if (text !== saved)
+		try {
+			history.replaceState(null, "", "#" + text);
+		} catch (refused) {
+			return;
+		}
+	saved = text;
+}
+function save_later() {
+	clearTimeout(saving);
+	saving = setTimeout(save, 300);
+}
+
+/* Shows what the address says, as far as it fits this recording. */
+function restore() {
+	const state = new URLSearchParams(location.hash.slice(1)), [from, to] = numbers_of(state.get("view")), [at, i] = numbers_of(state.get("slice"));
+
+	for (const property of ["pinned", "hidden"])
+		tracks.forEach((track, n) => { track[property] = numbers_of(state.get(property)).includes(n); });
+	closed.clear();
+	numbers_of(state.get("closed")).forEach((group) => closed.add(group));
+	lay_out();
+	find("search").value = state.get("search") || "";
+	search_now();
+	if (rows[at] && i >= 0 && i < rows[at].n)
+		select({ row: rows[at], i: Math.floor(i) });
+	if (from < to && from < whole.to && to > whole.from)
+		show(from, to);
+	else
+		show_work();
+}
+window.addEventListener("hashchange", restore);
 
 /* --- initialization --- */
 
@@ -498,9 +411,11 @@ function about() {
 	for (const row of rows)
 		for (const c of row.class)
 			kinds.set(data.classes[c][0], (kinds.get(data.classes[c][0]) || 0) + 1);
-	return [data.host, isNaN(when) ? "" : when.toISOString().slice(0, 19).replace("T", " ") + " UTC", duration(data.duration_ns),
+	const [from, to] = data.window, part = from > 0 || to < data.duration_ns ? duration(from) + " to " + duration(to) + " shown" : "";
+	return [data.host, isNaN(when) ? "" : when.toISOString().slice(0, 19).replace("T", " ") + " UTC", duration(data.duration_ns), part,
 		...["kernel", "memcpy", "memset", "graph_launch", "api_call", "nvtx"].filter((kind) => kinds.has(data.kinds.indexOf(kind)))
-			.map((kind) => counted(kinds.get(data.kinds.indexOf(kind)), kind)), ...data.notes].filter(Boolean).join(" \u00b7 ");
+			.map((kind) => counted(kinds.get(data.kinds.indexOf(kind)), kind)),
+		data.cpu_samples ? count(data.cpu_samples) + (data.cpu_samples === 1 ? " CPU sample" : " CPU samples") : "", ...data.notes].filter(Boolean).join(" \u00b7 ");
 }
 
 function add_losses() {
@@ -517,9 +432,10 @@ find("theme").addEventListener("click", () => set_theme(root.getAttribute("data-
 find("about").textContent = about();
 if (data.loss.length)
 	add_losses();
-lay_out();
 set_theme(dark.matches ? "dark" : "light");
-show(whole.from, whole.to);
+restore();
+saved = state_text();
 draw();
 window.timeline = { data, tracks, rows, view, whole, show, zoom, move, search, step, select, reveal, related, slice_at, correlations_of, name_of,
-		    kind_of, details_of, draw, x_of, y_of, selection: () => selected, arrows: () => arrows };
+		    kind_of, details_of, draw, x_of, y_of, save, item_at, counter_summary, counter_text, part_with_work,
+		    palette_of: (row, i) => palette[class_color[row.class[i]]], selection: () => selected, arrows: () => arrows };

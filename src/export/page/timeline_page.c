@@ -10,6 +10,8 @@
 #include "base/html.h"
 #include "base/output.h"
 #include "export/page/timeline.h"
+#include "system/metrics.h"
+#include "system/throttle.h"
 #include "trace/columns.h"
 
 /* --- properties of all slices: JSON --- */
@@ -102,6 +104,9 @@ static void add_counter(const struct timeline *t, const struct timeline_track *t
 	const struct counter_columns *c = counter_columns(trace);
 	uint32_t row = track->context;
 	uint8_t kind = column_has(c->valid.kind, row) ? c->kind[row] : counter_kind_level;
+	uint32_t metric = metric_by_name(trace_string(trace, c->name[row]));
+	enum metric_subject subject = metric ? metric_find(metric)->subject : METRIC_CUSTOM;
+	const char *state;
 	const char *word =
 		schema_value_name(&schema_table(TABLE_counter)->columns[COLUMN_counter_kind], kind);
 
@@ -109,6 +114,13 @@ static void add_counter(const struct timeline *t, const struct timeline_track *t
 	json_key_string(j, "unit", trace_string(trace, c->unit[row]));
 	json_key_string(j, "meaning", trace_string(trace, c->description[row]));
 	json_key_string(j, "kind", word ? word : "level");
+	json_key_u64(j, "order", (uint64_t)subject << 32 | (metric ? metric : row));
+	if (metric == METRIC_gpu_throttle_reasons) {
+		json_key_array(j, "states");
+		for (unsigned bit = 0; (state = throttle_reason(bit)); bit++)
+			json_string(j, state);
+		json_end(j);
+	}
 	json_end(j);
 }
 
@@ -165,6 +177,19 @@ static const char *page_title(const struct timeline *t)
 	return p ? p->command : "recording";
 }
 
+/* The part of the recording that the options select, from the start of the page. */
+static void add_window(const struct timeline *t, struct json *j)
+{
+	const struct export_options *options = t->view.options;
+	uint64_t end_ns = MAX(t->span_end_ns, t->base_ns);
+	uint64_t from_ns = MIN(MAX(options->since_ns, t->base_ns), end_ns);
+
+	json_key_array(j, "window");
+	json_u64(j, from_ns - t->base_ns);
+	json_u64(j, MAX(MIN(options->until_ns, end_ns), from_ns) - t->base_ns);
+	json_end(j);
+}
+
 static void add_data(struct timeline *t)
 {
 	const struct trace *trace = t->view.trace;
@@ -177,7 +202,9 @@ static void add_data(struct timeline *t)
 	json_key_string(&j, "host", main ? main->host : "");
 	json_key_i64(&j, "start_unix_ns", trace_unix_ns(trace, t->base_ns));
 	json_key_u64(&j, "base_ns", t->base_ns);
-	json_key_u64(&j, "duration_ns", t->end_ns - t->base_ns);
+	json_key_u64(&j, "duration_ns", MAX(t->end_ns, t->span_end_ns) - t->base_ns);
+	add_window(t, &j);
+	json_key_u64(&j, "cpu_samples", t->view.result->written[TABLE_cpu_sample]);
 	add_notes(t, &j);
 	add_losses(t, &j);
 	add_kinds(&j);
@@ -279,7 +306,8 @@ static void add_head(struct timeline *t)
 
 	strbuf_adds(&t->out,
 		    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-		    "<meta name=\"viewport\" content=\"width=device-width\">\n<title>");
+		    "<meta name=\"viewport\" content=\"width=device-width\">\n" HTML_POLICY
+		    "<title>");
 	html_escape(&t->out, title, strlen(title));
 	strbuf_addf(&t->out,
 		    " - timeline</title>\n<style>\n%s</style>\n</head>\n<body>\n"
@@ -292,21 +320,25 @@ static int write_events(struct timeline *t, struct error *e)
 	struct export_event event;
 	int r;
 
-	trace_span(t->view.trace, &t->base_ns, &t->end_ns);
-	t->end_ns = 0;
+	trace_span(t->view.trace, &t->base_ns, &t->span_end_ns);
 	while ((r = export_merge_next(&t->merge, &event)) > 0) {
 		if (!export_result_events(t->view.result))
 			t->base_ns = MIN(t->base_ns, event.start_ns);
 		if (timeline_event(t, &event) < 0)
 			return error_set(e, -ENOMEM, "out of memory");
 	}
-	return export_merge_end(&t->merge, r, e);
+	r = export_merge_end(&t->merge, r, e);
+	if (r >= 0 && timeline_samples_finish(t) < 0)
+		return error_set(e, -ENOMEM, "out of memory");
+	return r;
 }
 
 static int write_page(struct timeline *t, struct output *output, struct error *e)
 {
-	int r = t->view.with_stacks ? export_stacks_init(&t->stacks, t->view.trace, e) : 0;
+	int r = 0;
 
+	if (t->view.with_stacks || t->view.with_samples)
+		r = export_stacks_init(&t->stacks, t->view.trace, e);
 	if (r >= 0)
 		r = write_events(t, e);
 	if (r < 0)
@@ -314,8 +346,8 @@ static int write_page(struct timeline *t, struct output *output, struct error *e
 	add_head(t);
 	add_data(t);
 	r = add_columns(t);
-	strbuf_addf(&t->out, "<script type=\"module\">\n%s%s%s</script>\n</body>\n</html>\n",
-		    timeline_data_js, timeline_draw_js, timeline_input_js);
+	strbuf_addf(&t->out, "<script type=\"module\">\n%s%s%s%s</script>\n</body>\n</html>\n",
+		    timeline_data_js, timeline_draw_js, timeline_panels_js, timeline_input_js);
 	if (r < 0 || t->out.failed || t->text.failed || t->name.failed || t->view.scope_text.failed)
 		return error_set(e, -ENOMEM, "out of memory");
 	output_move(output, &t->out);
@@ -330,7 +362,9 @@ static void release(struct timeline *t)
 	interner_release(&t->nodes);
 	map_release(&t->kernels);
 	map_release(&t->calls);
-	map_release(&t->stack_nodes);
+	map_release(&t->row_nodes);
+	vec_release(&t->node_list);
+	vec_release(&t->climb);
 	export_stacks_release(&t->stacks);
 	strbuf_release(&t->out);
 	strbuf_release(&t->text);
@@ -351,6 +385,8 @@ int html_write(struct trace *trace, const struct export_options *options, const 
 	interner_init(&t.classes);
 	interner_init(&t.nodes);
 	r = export_view_init(&t.view, trace, options, result, false, e);
+	if (r >= 0)
+		r = export_view_load_samples(&t.view, e);
 	if (r >= 0)
 		r = export_merge_init(&t.merge, &t.view, e);
 	if (r >= 0)

@@ -58,6 +58,7 @@ void timeline_rows_release(struct timeline *t)
 			for (size_t c = 0; c < ROW_COLUMNS; c++)
 				strbuf_release(&track->rows.data[r].columns[c]);
 		vec_release(&track->rows);
+		vec_release(&track->open);
 	}
 	tracks_release(&t->tracks);
 	map_release(&t->contexts);
@@ -120,6 +121,24 @@ int timeline_slice(struct timeline *t, struct timeline_track *track,
 	return 0;
 }
 
+int timeline_put(struct timeline *t, struct timeline_track *track, uint32_t lane, size_t depth,
+		 uint64_t start_ns, uint64_t end_ns, int64_t class)
+{
+	struct timeline_row *row;
+	int r = class < 0 ? -ENOMEM : find_row(track, lane, depth, &row);
+
+	if (r < 0)
+		return r;
+	start_ns = MAX(start_ns, row->count ? row->end_ns : t->base_ns);
+	if (end_ns < start_ns)
+		return -E2BIG;
+	add_gap(t, row, start_ns, end_ns);
+	add_number(&row->columns[COLUMN_DURATION], end_ns - start_ns);
+	add_number(&row->columns[COLUMN_CLASS], (uint64_t) class);
+	add_number(&row->columns[COLUMN_CORRELATION], 0);
+	return 0;
+}
+
 int timeline_reading(struct timeline *t, struct timeline_track *track, uint64_t time_ns,
 		     double value)
 {
@@ -152,7 +171,8 @@ void timeline_track_name(const struct timeline *t, const struct timeline_track *
 	size_t length;
 	const char *text;
 
-	if (track->kind == TIMELINE_THREAD) {
+	if (track->kind == TIMELINE_THREAD || track->kind == TIMELINE_CPU) {
+		strbuf_adds(out, track->kind == TIMELINE_CPU ? "CPU of " : "");
 		export_thread_title(&t->view, track->process, track->id, out);
 	} else if (track->kind == TIMELINE_COUNTER) {
 		text = export_text(&t->view, TABLE_counter, COLUMN_counter_name, track->context,

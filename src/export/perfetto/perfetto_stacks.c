@@ -16,17 +16,9 @@ enum { MAPPING_UNKNOWN = 1, MAPPING_PYTHON, MAPPING_SYSTEM, MAPPING_MODULES };
 int perfetto_stacks_init(struct perfetto *p, struct error *e)
 {
 	struct export_view *v = &p->view;
-	int r;
+	int r = export_view_load_samples(v, e);
 
-	if (v->options->no_stacks)
-		return 0;
-	r = trace_load(v->trace, TABLE_cpu_sample, 0, e);
-	if (r >= 0)
-		r = trace_load(v->trace, TABLE_off_cpu, 0, e);
-	if (r >= 0)
-		r = export_stacks_init(&p->stacks, v->trace, e);
-	v->with_samples = r >= 0;
-	return r;
+	return r < 0 || v->options->no_stacks ? r : export_stacks_init(&p->stacks, v->trace, e);
 }
 
 int perfetto_call_stack(struct perfetto *p, struct perfetto_defined *d, uint32_t process,

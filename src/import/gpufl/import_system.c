@@ -73,9 +73,9 @@ void import_device_metrics(struct import_session *s, struct record *r)
 #undef METRIC
 	};
 	static const struct metric others[] = {
-		{ "fan_speed_pct", METRIC_LEVEL, "%", 0, "fan speed" },
-		{ "voltage_mv", METRIC_LEVEL, "V", 3, "voltage" },
-		{ "pcie_bw_bps", METRIC_LEVEL, "bytes/s", 0, "PCIe traffic" },
+		{ "fan_speed_pct", METRIC_LEVEL, METRIC_OTHER, "%", 0, "fan speed" },
+		{ "voltage_mv", METRIC_LEVEL, METRIC_POWER, "V", 3, "voltage" },
+		{ "pcie_bw_bps", METRIC_LEVEL, METRIC_TRAFFIC, "bytes/s", 0, "PCIe traffic" },
 	};
 	uint64_t value;
 
@@ -98,8 +98,9 @@ void import_device_metrics(struct import_session *s, struct record *r)
 
 void import_host_metrics(struct import_session *s, struct record *r)
 {
-	static const struct metric cpu = { NULL, METRIC_LEVEL, "%", 2,
-					   "utilization of all processors" };
+	static const struct metric cpu = {
+		NULL, METRIC_LEVEL, METRIC_UTILIZATION, "%", 2, "utilization of all processors"
+	};
 	uint64_t used = record_number(r, "ram_used_mib", UINT32_MAX), busy;
 	uint64_t total = record_number(r, "ram_total_mib", UINT32_MAX);
 
@@ -113,7 +114,8 @@ void import_host_metrics(struct import_session *s, struct record *r)
 
 void import_pm_sample(struct import_session *s, struct record *r)
 {
-	static const struct metric any = { NULL, METRIC_LEVEL, "", 0, "sampled on the GPU" };
+	static const struct metric any = { NULL, METRIC_LEVEL,        METRIC_OTHER, "",
+					   0,    "sampled on the GPU" };
 	const struct record_field *value = record_find(r, "value");
 	int64_t bits;
 

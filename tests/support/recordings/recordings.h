@@ -29,6 +29,9 @@
 	/* stalls_recording.c */                                                                   \
 	X(stalls) /* samples of kernels of two processes */                                        \
 	X(sass) /* what instructions of such kernels did, in four launches */                      \
+	/* page_recording.c */                                                                     \
+	X(page) /* long slices beside tiny ones, work after a pause, all kinds of counters */      \
+	X(page_cpu) /* CPU samples and a loss */                                                   \
 	/* names_recording.c */                                                                    \
 	X(names) /* names that want to be markup or code */                                        \
 	/* counters_recording.c */                                                                 \

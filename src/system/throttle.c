@@ -1,4 +1,4 @@
-#include "report/words.h"
+#include "system/throttle.h"
 
 static const struct {
 	const char *name;
