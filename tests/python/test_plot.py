@@ -232,6 +232,20 @@ def test_viz_shows_a_recording(viz, shows, training, tmp_path):
     assert min(last[2].lines[0].get_xdata()) == 0.5
 
 
+def test_viz_shows_kernels_of_microseconds_among_seconds(viz, shows, package, make_recording, tmp_path):
+    """A kernel has at least a pixel's width in its color, at its place."""
+    viz.init(make_recording(tmp_path / "r.pitot", "page"))
+    figure = viz.show()
+    work = figure.axes[3]
+    work.set_xlim(0, 100)
+    figure.canvas.draw()
+    pixels = numpy.asarray(figure.canvas.buffer_rgba())[:, :, :3].astype(int)
+    x, y = work.transData.transform(work.collections[0].get_segments()[0][0])
+    near = pixels[pixels.shape[0] - int(y) - 3 : pixels.shape[0] - int(y) + 3, int(x) - 2 : int(x) + 3].reshape(-1, 3)
+    color = numpy.array([int(work.lines[0].get_color()[i : i + 2], 16) for i in (1, 3, 5)])
+    assert abs(near - color).sum(axis=1).min() < 40
+
+
 def test_viz_names_the_kernel_below_the_pointer(viz, shows, training):
     viz.init(training)
     figure = viz.show()

@@ -92,14 +92,16 @@ def _draw_series(ax: Axes, frame: DataFrame, column: str, by: str, label: str, s
 
 
 def _draw_kernels(ax: Axes, kernels: DataFrame) -> Any:
-    """Draws each kernel as a line at its theoretical occupancy."""
+    """Draws each kernel as a line at its theoretical occupancy, with a mark that is visible however short it is."""
     lines = needs("matplotlib.collections", "viz").LineCollection
     names = kernels.groupby("name")["duration_ns"].sum().sort_values(ascending=False).index[:6]
     colors = dict(zip(names, COLORS))
     levels = 100 * kernels["occupancy"].fillna(0)
     spans = [((t, y), (t + d / 1e9, y)) for t, y, d in zip(kernels["t"], levels, kernels["duration_ns"])]
-    drawn = lines(spans, colors=[colors.get(name, GREY) for name in kernels["name"]], linewidths=5, pickradius=4)
+    looks = [colors.get(name, GREY) for name in kernels["name"]]
+    drawn = lines(spans, colors=looks, linewidths=5, pickradius=4)
     ax.add_collection(drawn)
+    ax.scatter(kernels["t"], levels, marker="|", s=30, linewidths=1, c=looks)
     short = {item.get("name"): item["label"] for session in _sessions for item in session.report["hotspots"]["items"]}
     for name, text in zip(names, cut([short.get(name, name) for name in names], 36)):
         ax.plot([], [], color=colors[name], linewidth=5, label=text)
