@@ -123,23 +123,45 @@ static struct text_column column_of(const struct field *f, const char *head)
 	};
 }
 
+/* Appends the text that a cell has with full names. */
+static void add_full_text(const struct report_view *v, const struct field *f, const void *result,
+			  const void *row, struct strbuf *out)
+{
+	struct report_view full = *v;
+	struct value value = { 0 };
+
+	full.full_names = true;
+	value_read(&full, f, result, row, &value);
+	value_text(&full, f, &value, out);
+	out->failed |= value.text.failed;
+	strbuf_release(&value.text);
+}
+
 static void add_cell(const struct report_view *v, const struct field *f, const void *result,
 		     const void *row, struct text_table *t)
 {
 	struct value value = { 0 };
-	struct strbuf text = STRBUF_INIT;
+	struct strbuf text = STRBUF_INIT, full = STRBUF_INIT;
 	uint64_t count = 1;
 
 	value_read(v, f, result, row, &value);
+	if (v->html && value.state == VALUE_KNOWN && f->layout == LAYOUT_FLEXIBLE)
+		add_full_text(v, f, result, row, &full);
 	if (f->count)
 		memcpy(&count, (const char *)row + f->count - 1, sizeof(count));
 	if (value.state == VALUE_UNKNOWN || !count)
 		strbuf_addc(&text, '-');
 	else if (value.state == VALUE_KNOWN)
 		value_text(v, f, &value, &text);
-	text_table_add(t, strbuf_text(&text));
-	t->failed |= text.failed || value.text.failed;
+	if (v->html && f->unit == UNIT_SHARE)
+		html_share(t, strbuf_text(&text));
+	else if (full.length && strcmp(strbuf_text(&full), strbuf_text(&text)) != 0)
+		html_named(t, strbuf_text(&text), strbuf_text(&full));
+	else
+		text_table_add(t, strbuf_text(&text));
+	t->failed |= text.failed || value.text.failed || full.failed;
 	strbuf_release(&text);
+	strbuf_release(&full);
 	strbuf_release(&value.text);
 }
 
@@ -280,9 +302,15 @@ void report_print_html(const struct report_view *v)
 {
 	html_begin(v);
 	for (size_t i = 0; i < ARRAY_SIZE(sections); i++) {
+		size_t before = v->out->length, begun;
+
 		html_section_begin(v, section_names[i]);
+		begun = v->out->length;
 		section_print_text(sections[i], v);
-		html_section_end(v);
+		if (v->out->length == begun)
+			v->out->length = before;
+		else
+			html_section_end(v);
 	}
 	html_end(v);
 }

@@ -24,6 +24,7 @@
 #define SECTIONS(X)                                                                                \
 	X(header)                                                                                  \
 	X(verdict)                                                                                 \
+	X(activity)                                                                                \
 	X(commands)                                                                                \
 	X(failures)                                                                                \
 	X(gpus)                                                                                    \

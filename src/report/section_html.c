@@ -1,6 +1,6 @@
 /*
- * section_html.c: renders sections as a self-contained page: no scripts, no requests, light or dark
- * as the system is.
+ * section_html.c: renders sections as a self-contained page: no requests, which its policy forbids,
+ * light or dark as the system is. Its script sorts tables.
  */
 #include "report/section_html.h"
 
@@ -9,9 +9,12 @@
 #include "base/html.h"
 
 /* From src/report/, by cmake/PitotEmbed.cmake. */
-extern const char report_css[];
+extern const char report_css[], report_js[];
 
-#define BAR '\002' /* a cell that starts with this byte is a bar; its length in percent follows */
+/* First bytes of cells that are more than their text. */
+#define BAR '\002' /* the length of a bar in percent follows */
+#define SHARE '\003' /* text that begins with a percentage follows */
+#define NAMED '\004' /* a short name and a full one follow, with this byte between them */
 
 static const char *const style_words[] = {
 	[STYLE_NONE] = "",     [STYLE_BOLD] = "",       [STYLE_DIM] = "dim",
@@ -32,7 +35,7 @@ static void add_text(const struct report_view *v, const char *text)
 void html_begin(const struct report_view *v)
 {
 	add(v, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-	       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>");
+	       "<meta name=\"viewport\" content=\"width=device-width\">\n" HTML_POLICY "<title>");
 	add_text(v, v->path);
 	strbuf_addf(v->out, " - report</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n",
 		    report_css);
@@ -40,7 +43,8 @@ void html_begin(const struct report_view *v)
 
 void html_end(const struct report_view *v)
 {
-	add(v, "</main>\n</body>\n</html>\n");
+	strbuf_addf(v->out, "</main>\n<script type=\"module\">\n%s</script>\n</body>\n</html>\n",
+		    report_js);
 }
 
 void html_section_begin(const struct report_view *v, const char *name)
@@ -105,12 +109,54 @@ void html_bar(struct text_table *t, uint64_t part, uint64_t whole)
 	text_table_addf(t, "%c%llu", BAR, (unsigned long long)(whole ? 100 * part / whole : 0));
 }
 
+void html_share(struct text_table *t, const char *text)
+{
+	text_table_addf(t, "%c%s", SHARE, text);
+}
+
+void html_named(struct text_table *t, const char *text, const char *full)
+{
+	text_table_addf(t, "%c%s%c%s", NAMED, text, NAMED, full);
+}
+
+/* Returns the percentage at the start of a text, in tenths; 0: none. */
+static unsigned tenths_of(const char *text)
+{
+	unsigned whole = 0, length = 0, tenths = 0;
+
+	for (; length < 3 && *text >= '0' && *text <= '9'; text++, length++)
+		whole = 10 * whole + (unsigned)(*text - '0');
+	if (*text == '.' && text[1] >= '0' && text[1] <= '9')
+		tenths = (unsigned)(text[1] - '0');
+	return MIN(10 * whole + tenths, 1000u);
+}
+
 static void add_cell(const struct report_view *v, const struct text_column *column,
 		     const char *text)
 {
+	const char *full;
+
 	if (*text == BAR) {
 		strbuf_addf(v->out, "<td class=\"bar\"><i style=\"width:%s%%\"></i></td>",
 			    text + 1);
+		return;
+	}
+	if (*text == SHARE) {
+		unsigned tenths = tenths_of(text + 1);
+
+		strbuf_addf(v->out, "<td class=\"share\" style=\"--part:%u.%u%%\">", tenths / 10,
+			    tenths % 10);
+		add_text(v, text + 1);
+		add(v, "</td>");
+		return;
+	}
+	if (*text == NAMED) {
+		full = strchr(text + 1, NAMED);
+		add(v, "<td class=\"text\" title=\"");
+		add_text(v, full + 1);
+		add(v, "\">");
+		html_escape(v->out, text + 1, (size_t)(full - text - 1));
+		add(v, "</td>");
 		return;
 	}
 	add(v, column->left ? "<td class=\"text\">" : "<td>");
@@ -140,7 +186,8 @@ void html_table(const struct report_view *v, struct text_table *t)
 	v->out->failed |= t->failed || t->text.failed;
 	if (v->out->failed)
 		return;
-	add(v, "<div class=\"table\"><table>\n");
+	add(v, t->fixed ? "<div class=\"table\"><table class=\"fixed\">\n"
+			: "<div class=\"table\"><table>\n");
 	if (!t->headless) {
 		add(v, "<tr>");
 		for (size_t c = 0; c < t->column_count; c++) {

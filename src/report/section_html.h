@@ -18,6 +18,10 @@ void html_labelled(const struct report_view *v, enum style style, const char *la
 		   const char *text);
 void html_paragraph(const struct report_view *v, const char *text); /* one per line of text */
 void html_table(const struct report_view *v, struct text_table *t);
+/* Adds a cell with a percentage that also is a bar; other text is shown as it is. */
+void html_share(struct text_table *t, const char *text);
+/* Adds a cell with a short name, and its full name for the tooltip. */
+void html_named(struct text_table *t, const char *text, const char *full);
 /* Adds a cell with a bar for part / whole. */
 void html_bar(struct text_table *t, uint64_t part, uint64_t whole);
 

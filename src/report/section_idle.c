@@ -105,6 +105,7 @@ static void print(const struct report_view *v)
 	sentence_add(&line, DURATION(g->total_ns), WORDS(" of "), DURATION(r->end_ns - r->start_ns),
 		     WORDS(" (GPU "), NUMBER(r->verdicts->whole.gpu), WORDS(")"));
 	report_title(v, "GPU idle", strbuf_text(&line));
+	t.fixed = true;
 	report_table(v, &t);
 	text_table_release(&t);
 }

@@ -41,6 +41,7 @@ struct text_table {
 	VEC(size_t) cells; /* offsets in text */
 	size_t *widths; /* of the columns printed so far; they only grow, or become 0 */
 	bool headless; /* print no heads */
+	bool fixed; /* the cells of a row do not belong together: it cannot be sorted */
 	bool failed;
 };
 

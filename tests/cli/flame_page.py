@@ -11,7 +11,7 @@ def page_data(path):
     return re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text(), re.S)[1]
 
 
-def show(browser, page, tmp_path, script, end):
+def show(browser, page, tmp_path, script, end, width=1240):
     """What a page's script leaves in the attribute `data-result`, as JSON: `script` runs when the page is there. It may await."""
     text = page.read_text()
     assert end in text
@@ -20,7 +20,7 @@ def show(browser, page, tmp_path, script, end):
     copy.write_text(f"{head}\n(async () => {{ {script} }})().catch((wrong) => wrong.stack).then((result) => "
                     f"document.documentElement.setAttribute('data-result', JSON.stringify(result)));\n{end}{tail}")
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-               f"--user-data-dir={tmp_path / 'browser'}", "--window-size=1240,900", "--virtual-time-budget=3000",
+               f"--user-data-dir={tmp_path / 'browser'}", f"--window-size={width},900", "--virtual-time-budget=3000",
                "--dump-dom", copy.as_uri()]
     result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     found = re.search(r'data-result="([^"]*)"', result.stdout)

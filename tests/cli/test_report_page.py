@@ -1,0 +1,93 @@
+"""`pitot report -o x.html` in a browser: what sorts, what is cut, and the strip of activity."""
+import re
+
+import pytest
+
+from flame_page import show
+
+END = "</script>\n</body>"
+
+
+@pytest.fixture
+def page(pitot, make_recording, tmp_path):
+    pitot("report", make_recording(tmp_path / "r.pitot", kernels=3000, pattern="train"), "-o", tmp_path / "x.html")
+    return tmp_path / "x.html"
+
+
+def test_tables_sort_by_mouse_and_keyboard(page, browser, tmp_path):
+    result = show(browser, page, tmp_path, """
+        const table = document.querySelector("#hotspots table"), column = (name) => [...table.querySelectorAll("th")].findIndex((th) => th.innerText.trim() === name);
+        const names = () => [...table.querySelectorAll("tr:has(td)")].filter((row) => row.className !== "note").map((row) => row.lastChild.innerText);
+        const cells = (name) => [...table.querySelectorAll("tr:has(td)")].filter((row) => row.className !== "note").map((row) => row.cells[column(name)].innerText);
+        const head = (name) => table.querySelectorAll("th button")[column(name)];
+        const out = { first: names() };
+        head("count").click();
+        out.counts = cells("count");
+        out.sort = head("count").parentNode.getAttribute("aria-sort");
+        head("count").click();
+        out.up = cells("count");
+        head("count").click();
+        out.again = names();
+        head("mean").focus();
+        out.focused = document.activeElement === head("mean");
+        document.activeElement.click();
+        out.means = cells("mean");
+        head("name").click();
+        head("name").click();
+        out.names = names();
+        out.notes = [...table.querySelectorAll("tr.note")].every((row) => row.previousSibling && row.previousElementSibling.tagName === "TR");
+        out.fixed = document.querySelectorAll("#idle th button").length;
+        return out;
+    """, END)
+    counts = [int(text.replace(",", "")) for text in result["counts"]]
+    assert counts == sorted(counts, reverse=True) and result["sort"] == "descending" and len(counts) > 4
+    assert [int(text.replace(",", "")) for text in result["up"]] == sorted(counts)
+    assert result["again"] == result["first"] and result["focused"]
+    units = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+    means = [float(number) * units[unit] for number, unit in (text.split() for text in result["means"])]
+    assert means == sorted(means, reverse=True)
+    assert set(result["names"]) == set(result["first"]) and result["names"] != result["first"] and result["notes"]
+    assert result["fixed"] == 0, "the halves of its rows do not belong together"
+
+
+@pytest.mark.parametrize("width", [1000, 1280, 1440, 1920])
+def test_nothing_is_cut(page, browser, tmp_path, width):
+    """At usual widths the kernels' names are whole, or wrapped; a shortened name has the whole one as its tooltip."""
+    result = show(browser, page, tmp_path, """
+        const cut = [...document.querySelectorAll("#hotspots td.text:last-child")].filter((cell) => {
+            const box = cell.closest(".table").getBoundingClientRect(), own = cell.getBoundingClientRect();
+            return own.right > box.right + 1 || cell.scrollWidth > cell.clientWidth;
+        });
+        return { width: innerWidth, cut: cut.length, titles: [...document.querySelectorAll("td[title]")].map((cell) => [cell.innerText, cell.title]) };
+    """, END, width)
+    assert result["cut"] == 0 and result["width"] == width
+    assert result["titles"] and all(short != full and short.split("<")[0].split("(")[0] in full for short, full in result["titles"])
+
+
+def test_bars_are_the_shares_beside_them(page):
+    shares = re.findall(r'<td class="share" style="--part:([\d.]+)%">([\d.]+)%</td>', page.read_text())
+    assert len(shares) > 5 and all(bar == text for bar, text in shares)
+
+
+def strip(page):
+    """Steps of the first strip with their heights, and its label."""
+    text = page.read_text()
+    steps = [(int(x), float(high)) for x, high in re.findall(r"M(\d+) 40v-([\d.]+)h1V40z", text)]
+    return steps, re.search(r"</svg><small>(.*?)</small>", text)[1]
+
+
+def test_the_strip_is_the_activity(pitot, make_recording, tmp_path):
+    """Of 800 steps of 1.25 ms: a tiny memset at 10 ms, and the work from 950 ms on, whose longest kernel fills its steps."""
+    path = make_recording(tmp_path / "r.pitot", "page")
+    pitot("report", path, "-o", tmp_path / "x.html")
+    steps, label = strip(tmp_path / "x.html")
+    assert steps[0] == (8, 1.5) and all(x >= 760 for x, _ in steps[1:]) and max(high for _, high in steps) == 40
+    assert label == "up to 100.0% busy"
+    assert ">GPU 0</b>" in (tmp_path / "x.html").read_text()
+    assert '<section id="activity">' not in pitot("report", path).stdout
+
+
+def test_the_strip_without_a_gpu(pitot, make_recording, tmp_path):
+    pitot("report", make_recording(tmp_path / "r.pitot", "page_cpu"), "-o", tmp_path / "x.html")
+    steps, label = strip(tmp_path / "x.html")
+    assert {x for x, _ in steps} == {*range(16), *range(32, 72)} and label == "up to 100.0% busy"
