@@ -6,6 +6,8 @@
 
 #include "base/utf8.h"
 
+#define REPLACEMENT 0xfffd /* a NUL would terminate the text */
+
 static int wrong(const struct json_members *m, const char *what, struct error *e)
 {
 	return error_set(e, E_FORMAT, "line %u: %s", m->line, what);
@@ -33,59 +35,61 @@ static bool consume(struct json_members *m, char c)
 	return true;
 }
 
+/* Reads four hexadecimal digits, or nothing. */
 static bool read_hex(struct json_members *m, uint32_t *value)
 {
+	uint32_t digits = 0;
+
 	*value = 0;
 	if (m->end - m->p < 4)
 		return false;
 	for (int i = 0; i < 4; i++) {
-		unsigned c = (unsigned char)*m->p++, letter = c | 0x20;
+		unsigned c = (unsigned char)m->p[i], letter = c | 0x20;
 
 		if (c >= '0' && c <= '9')
-			*value = *value << 4 | (c - '0');
+			digits = digits << 4 | (c - '0');
 		else if (letter >= 'a' && letter <= 'f')
-			*value = *value << 4 | (letter - 'a' + 10);
+			digits = digits << 4 | (letter - 'a' + 10);
 		else
 			return false;
 	}
+	m->p += 4;
+	*value = digits;
 	return true;
 }
 
-/* After \u; also the second half of a surrogate pair. A NUL would terminate the text: refused. */
-static bool read_unicode(struct json_members *m, struct strbuf *out)
+/* Reads what follows \u, and the second half of a surrogate pair. Returns 0 for no character. */
+static uint32_t read_unicode(struct json_members *m)
 {
-	uint8_t bytes[UTF8_MAX];
+	const char *first_end = m->p + 4;
 	uint32_t c, low;
 
-	if (!read_hex(m, &c) || !c || (c >= 0xdc00 && c < 0xe000))
-		return false;
-	if (c >= 0xd800 && c < 0xdc00) {
-		if (m->end - m->p < 2 || m->p[0] != '\\' || m->p[1] != 'u')
-			return false;
+	if (!read_hex(m, &c) || c < 0xd800 || c >= 0xdc00)
+		return c;
+	if (m->end - m->p >= 2 && m->p[0] == '\\' && m->p[1] == 'u') {
 		m->p += 2;
-		if (!read_hex(m, &low) || low < 0xdc00 || low >= 0xe000)
-			return false;
-		c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+		if (read_hex(m, &low) && low >= 0xdc00 && low < 0xe000)
+			return 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
 	}
-	strbuf_add(out, bytes, utf8_put(bytes, c));
-	return true;
+	m->p = first_end;
+	return 0;
 }
 
-static bool read_escape(struct json_members *m, struct strbuf *out)
+/* Reads what follows a backslash. Returns 0 for no character. */
+static uint32_t read_escape(struct json_members *m)
 {
 	static const char names[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
 	const char *found;
-	char c;
 
 	if (m->p == m->end)
-		return false;
-	c = *m->p++;
-	if (c == 'u')
-		return read_unicode(m, out);
-	found = c ? strchr(names, c) : NULL;
-	if (found)
-		strbuf_addc(out, meant[found - names]);
-	return found != NULL;
+		return 0;
+	if (*m->p == 'u') {
+		m->p++;
+		return read_unicode(m);
+	}
+	found = *m->p ? strchr(names, *m->p) : NULL;
+	m->p += found != NULL;
+	return found ? (unsigned char)meant[found - names] : 0;
 }
 
 /* Returns the number of ASCII characters up to the next quote, backslash or control character. */
@@ -98,7 +102,10 @@ static size_t plain_length(const struct json_members *m)
 	return (size_t)(p - m->p);
 }
 
-/* Reads a string up to its closing quote; the opening one has been read. */
+/*
+ * Reads a string up to its closing quote; the opening one has been read. Whatever is no character
+ * there becomes U+FFFD, so that one bad text does not cost all others of an object.
+ */
 static int read_string(struct json_members *m, struct strbuf *out, struct error *e)
 {
 	size_t plain = plain_length(m);
@@ -106,19 +113,16 @@ static int read_string(struct json_members *m, struct strbuf *out, struct error 
 	strbuf_add(out, m->p, plain);
 	m->p += plain;
 	while (m->p < m->end && *m->p != '"') {
-		size_t bad,
-			length = utf8_length((const uint8_t *)m->p, (size_t)(m->end - m->p), &bad);
+		uint8_t bytes[UTF8_MAX];
+		uint32_t c = 0;
+		size_t bad = 1, length = utf8_decode(m->p, (size_t)(m->end - m->p), &c, &bad);
 
-		if ((unsigned char)*m->p < 0x20 || !length)
-			return wrong(m, "a string with an invalid byte", e);
-		if (*m->p != '\\') {
-			strbuf_add(out, m->p, length);
-			m->p += length;
-			continue;
-		}
-		m->p++;
-		if (!read_escape(m, out))
-			return wrong(m, "a string with an unknown escape", e);
+		m->p += length ? length : bad;
+		if (length && c == '\\')
+			c = read_escape(m);
+		else if (!length || c < ' ')
+			c = 0;
+		strbuf_add(out, bytes, utf8_put(bytes, c ? c : REPLACEMENT));
 	}
 	if (m->p == m->end)
 		return wrong(m, "an unterminated string", e);

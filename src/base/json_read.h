@@ -1,7 +1,8 @@
 /*
  * json_read.h: reads the members of one JSON object or the items of one array (RFC 8259, strict).
- * Nested arrays and objects are skipped; another reader can be opened on their bytes. The input is
- * untrusted; nothing is read beyond `end`.
+ * In strings, U+FFFD stands for invalid UTF-8, control characters, \u0000, unpaired surrogates and
+ * unknown escapes. Nested arrays and objects are skipped; another reader can be opened on their
+ * bytes. The input is untrusted; nothing is read beyond `end`.
  *
  *	struct json_members m = JSON_MEMBERS(text, length);
  *	while ((rc = json_members_next(&m, &e)) > 0)
