@@ -34,7 +34,7 @@ static void lose(struct block_queue *q, const struct table_schema *table, enum l
 	if (definition && reason != loss_reason_no_memory)
 		return;
 	if (start_ns == 0 && end_ns == 0)
-		start_ns = end_ns = clock_monotonic_ns();
+		start_ns = end_ns = q->now_ns ? *q->now_ns : clock_monotonic_ns();
 	q->stats.lost_rows += definition ? 0 : count;
 	loss_add(&q->lost, reason, count, start_ns, end_ns);
 	q->unreported = true;
@@ -446,7 +446,9 @@ int block_queue_init(struct block_queue *q, const struct writer_options *o, stru
 {
 	int level = o->compression_level ? o->compression_level : 1, r;
 
-	*q = (struct block_queue){ .max_bytes = o->max_bytes, .background = o->background };
+	*q = (struct block_queue){ .max_bytes = o->max_bytes,
+				   .background = o->background,
+				   .now_ns = o->now_ns };
 	q->last = &q->first;
 	pthread_mutex_init(&q->lock, NULL);
 	pthread_cond_init(&q->changed, NULL);

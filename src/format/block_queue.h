@@ -49,6 +49,7 @@ struct block_queue {
 	struct block_builder builder; /* builds the loss block of the reserve */
 	struct strbuf scratch;
 	struct loss_tally reserved; /* losses in this segment's reserve */
+	const uint64_t *now_ns; /* as in writer_options */
 	bool background, started; /* whether to use a thread; whether it runs */
 	struct own_fd shared; /* the first segment in the program's descriptor table */
 	int finished; /* what finishing the last segment returned */

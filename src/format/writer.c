@@ -79,13 +79,14 @@ struct writer {
 	/* the latest of the stacks that share an index, if it was needed in this epoch */
 	uint32_t recent_stacks[RECENT_STACKS];
 	struct loss_tally lost; /* not yet in a row */
+	const uint64_t *now_ns; /* as in writer_options */
 	uint64_t rows;
 	pid_t owner;
 };
 
 static void lose(struct writer *w, enum loss_reason reason)
 {
-	uint64_t now = clock_monotonic_ns();
+	uint64_t now = w->now_ns ? *w->now_ns : clock_monotonic_ns();
 
 	loss_add(&w->lost, reason, 1, now, now);
 }
@@ -597,6 +598,7 @@ struct writer *writer_new(const struct writer_options *options)
 		return NULL;
 	w->epoch = 1;
 	w->owner = getpid();
+	w->now_ns = options->now_ns;
 	w->first_string = STRING_FIRST;
 	w->string_bytes_max =
 		options->string_bytes_max ? options->string_bytes_max : STRING_BYTES_MAX;

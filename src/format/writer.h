@@ -37,6 +37,8 @@ struct writer_options {
 	 * disk_slow).
 	 */
 	bool background;
+	/* Time of the rows, for losses; to be used on the writer's thread. NULL: CLOCK_MONOTONIC */
+	const uint64_t *now_ns;
 };
 
 struct writer_stats {

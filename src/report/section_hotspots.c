@@ -330,15 +330,26 @@ static bool has_size(const struct report_view *v, const void *row)
 	return ((const struct launch_config *)row)->grid[0] != 0;
 }
 
+#define HAS(column)                                                                                \
+	static bool has_##column(const struct report_view *v, const void *row)                     \
+	{                                                                                          \
+		return column_has(kernel_config_columns(v->report->trace)->valid.column,           \
+				  ((const struct launch_config *)row)->row);                       \
+	}
+HAS(registers)
+HAS(static_shared_bytes)
+HAS(dynamic_shared_bytes)
+
 #define CONFIG(member) MEMBER(struct launch_config, member)
+#define KNOWN(member) CONFIG(member), .when = has_##member
 static const struct field config_fields[] = {
 	FIELD("count", NULL, COUNT, CONFIG(count)),
 	FIELD("row", NULL, ID, CONFIG(row)),
 	FIELD("grid", NULL, NUMBERS, NUMBERS(struct launch_config, grid), .when = has_size),
 	FIELD("block", NULL, NUMBERS, NUMBERS(struct launch_config, block), .when = has_size),
-	FIELD("registers", NULL, COUNT, CONFIG(registers)),
-	FIELD("static_shared_bytes", NULL, BYTES, CONFIG(static_shared_bytes)),
-	FIELD("dynamic_shared_bytes", NULL, BYTES, CONFIG(dynamic_shared_bytes)),
+	FIELD("registers", NULL, COUNT, KNOWN(registers)),
+	FIELD("static_shared_bytes", NULL, BYTES, KNOWN(static_shared_bytes)),
+	FIELD("dynamic_shared_bytes", NULL, BYTES, KNOWN(dynamic_shared_bytes)),
 	OBJECT("occupancy", occupancy_fields, .of = find_occupancy),
 };
 _Static_assert(sizeof(struct launch_config) <= SECTION_ROOM &&

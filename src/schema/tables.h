@@ -193,12 +193,12 @@
 	C(T, cluster_y, U32, MAYBE, NONE, "blocks", "size of a thread block cluster")                                  \
 	C(T, cluster_z, U32, MAYBE, NONE, "blocks", "size of a thread block cluster")                                  \
 	C(T, cluster_scheduling, ENUM, MAYBE, cluster_scheduling, "", "cluster scheduling policy")                     \
-	C(T, registers, U32, ALWAYS, NONE, "registers", "registers per thread")                                        \
-	C(T, static_shared_bytes, U32, ALWAYS, NONE, "bytes", "static shared memory per block")                        \
-	C(T, dynamic_shared_bytes, U32, ALWAYS, NONE, "bytes", "dynamic shared memory per block")                      \
+	C(T, registers, U32, MAYBE, NONE, "registers", "registers per thread")                                        \
+	C(T, static_shared_bytes, U32, MAYBE, NONE, "bytes", "static shared memory per block")                        \
+	C(T, dynamic_shared_bytes, U32, MAYBE, NONE, "bytes", "dynamic shared memory per block")                      \
 	C(T, executed_shared_bytes, U32, MAYBE, NONE, "bytes", "shared memory per multiprocessor configured for the run") \
-	C(T, local_bytes_per_thread, U32, ALWAYS, NONE, "bytes", "local memory reserved per thread")                   \
-	C(T, local_bytes_total, U64, ALWAYS, NONE, "bytes", "local memory reserved for the kernel")                    \
+	C(T, local_bytes_per_thread, U32, MAYBE, NONE, "bytes", "local memory reserved per thread")                   \
+	C(T, local_bytes_total, U64, MAYBE, NONE, "bytes", "local memory reserved for the kernel")                    \
 	C(T, cache_config_requested, ENUM, ALWAYS, cache_config, "", "cache preference requested")                     \
 	C(T, cache_config_executed, ENUM, ALWAYS, cache_config, "", "cache preference used")                           \
 	C(T, carveout_percent, U32, MAYBE, NONE, "%", "shared memory carve-out requested")                             \
@@ -237,7 +237,7 @@
 #define SCHEMA_memcpy(C, T)                                                                                            \
 	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start on the GPU")                                                    \
 	C(T, end_ns, TIME, MAYBE, start_ns, "ns", "end on the GPU")                                                    \
-	C(T, bytes, U64, ALWAYS, NONE, "bytes", "size of the copy")                                                    \
+	C(T, bytes, U64, MAYBE, NONE, "bytes", "size of the copy")                                                    \
 	C(T, kind, ENUM, ALWAYS, copy_kind, "", "direction of the copy")                                               \
 	C(T, source_kind, ENUM, ALWAYS, memory_kind, "", "kind of the source memory")                                  \
 	C(T, destination_kind, ENUM, ALWAYS, memory_kind, "", "kind of the destination memory")                        \
@@ -270,7 +270,7 @@
 #define SCHEMA_memset(C, T)                                                                                            \
 	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start on the GPU")                                                    \
 	C(T, end_ns, TIME, MAYBE, start_ns, "ns", "end on the GPU")                                                    \
-	C(T, bytes, U64, ALWAYS, NONE, "bytes", "size of the memory set")                                              \
+	C(T, bytes, U64, MAYBE, NONE, "bytes", "size of the memory set")                                              \
 	C(T, value, U32, MAYBE, NONE, "", "value written")                                                             \
 	C(T, memory_kind, ENUM, ALWAYS, memory_kind, "", "kind of the memory")                                         \
 	C(T, async, U8, MAYBE, NONE, "", "1: asynchronous")                                                            \
@@ -329,7 +329,7 @@
 	C(T, operation, ENUM, ALWAYS, memory_operation, "", "what was done")                                           \
 	C(T, kind, ENUM, ALWAYS, memory_kind, "", "kind of the memory")                                                \
 	C(T, address, U64, ALWAYS, NONE, "", "address of the memory")                                                  \
-	C(T, bytes, U64, ALWAYS, NONE, "bytes", "size of the memory; 0 for a release whose size CUPTI does not know")  \
+	C(T, bytes, U64, MAYBE, NONE, "bytes", "size of the memory; 0 for a release whose size CUPTI does not know")  \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call")                                         \
 	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
 	C(T, context, U32, MAYBE, NONE, "", "CUPTI context id")                                                        \

@@ -111,7 +111,12 @@ int occupancy_of(const struct row_device *d, const struct row_kernel_config *c,
 		.grid_blocks = volume(c->grid_x, c->grid_y, c->grid_z),
 	};
 #undef MAYBE
+	const uint64_t needed = UINT64_C(1) << COLUMN_kernel_config_registers |
+				UINT64_C(1) << COLUMN_kernel_config_static_shared_bytes |
+				UINT64_C(1) << COLUMN_kernel_config_dynamic_shared_bytes;
 
+	if (c->missing & needed)
+		return E_UNSUPPORTED;
 	return occupancy_compute(&device, &kernel, out);
 }
 

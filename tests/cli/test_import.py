@@ -257,7 +257,7 @@ def test_logs_of_gpufl(bring, tmp_path, pitot, layout):
 
     first, second = rows("kernel", "-c", "start_ns,duration,config,stream,correlation,device,graph,config.grid_y,config.block_x,config.registers,"
                                         "config.dynamic_shared_bytes,config.static_shared_bytes")
-    assert list(first.values()) == [1900, 1000, "<&>|\"\\é", 3, 100, 0, None, None, None, 32, 0, 0]
+    assert list(first.values()) == [1900, 1000, "<&>|\"\\é", 3, 100, 0, None, None, None, 32, 0, None]
     assert list(second.values()) == [2000, 1500, "gemm", 2, 99, 0, None, 2, 256, 64, 16, 48]
     assert [(row["kind"], row["id"], row["correlation"]) for row in rows("external_correlation")] == [(4, 77, 100)]
     assert [(r["start_ns"], r["duration_ns"], r["bytes"], r["kind"], r["stream"], r["async"]) for r in rows("memcpy")] == [(800, 400, 4096, "HtoD", 5, None)]
@@ -371,6 +371,217 @@ def test_the_first_releases(bring, tmp_path):
     assert [(r["time_ns"], r["kind"], r["message"]) for r in rows("nvtx")] == [(10, "push", "step"), (20, "push", "inner"), (500, "pop", None), (600, "pop", None)]
     assert [(r["duration_ns"], r["kind"]) for r in rows("synchronization")] == [(5, "context")]
     assert [(r["time_ns"], r["operation"]) for r in rows("allocation")] == [(7, "release")]
+
+
+# --- values that cannot be ---
+
+NO_ID = 2**32 - 1
+UNKNOWN = (None, "unknown", NO_ID)
+#: record -> the table that it becomes, its members, and those of them that are checked: bits -> {member: column}
+RECORDS = {
+    "kernel_event_batch": ("kernel", {"kernel_id": 7, "stream_id": 3, "duration_ns": 5, "corr_id": 9, "dyn_shared": 16, "num_regs": 64, "external_kind": 4, "external_id": 77},
+                           {32: {"stream_id": "stream", "dyn_shared": "config.dynamic_shared_bytes", "num_regs": "config.registers", "external_kind": None},
+                            64: {"kernel_id": None, "external_id": None, "corr_id": None}}),
+    "memcpy_event_batch": ("memcpy", {"stream_id": 3, "duration_ns": 5, "bytes": 4096, "copy_kind": 1, "corr_id": 9},
+                           {32: {"stream_id": "stream"}, 8: {"copy_kind": "kind"}, 64: {"bytes": "bytes", "corr_id": None}}),
+    "memset_event": ("memset", {"device_id": "0", "stream_id": "3", "end_ns": 5, "corr_id": 9, "bytes": 64},
+                     {32: {"stream_id": "stream", "device_id": None}, 64: {"bytes": "bytes", "corr_id": None}}),
+    "graph_launch_event": ("graph_launch", {"device_id": 0, "stream_id": 3, "end_ns": 5, "corr_id": 9, "graph_id": 2},
+                           {32: {"stream_id": "stream", "device_id": None, "graph_id": None}, 64: {"corr_id": None}}),
+    "synchronization_event_batch": ("synchronization", {"duration_ns": 5, "sync_type": 3, "stream_id": 3, "event_id": 6, "context_id": 1, "corr_id": 9, "function_id": 4},
+                                    {32: {"stream_id": "stream", "event_id": "event", "context_id": "context"}, 8: {"sync_type": "kind"},
+                                     64: {"corr_id": None, "function_id": None}}),
+    "memory_alloc_event_batch": ("allocation", {"memory_op": 1, "memory_kind": 3, "address": 4096, "bytes": 64, "device_id": 0, "stream_id": 3, "corr_id": 9},
+                                 {32: {"stream_id": "stream", "device_id": None}, 8: {"memory_op": "operation", "memory_kind": "kind"},
+                                  64: {"bytes": "bytes", "address": None, "corr_id": None}}),
+    "scope_event_batch": ("nvtx", {"scope_instance_id": 1, "name_id": 1, "event_type": 0, "depth": 0, "repeat": 2, "warmup": 1},
+                          {32: {"depth": "level", "repeat": None, "warmup": None}, 2: {"event_type": "kind"}, 64: {"scope_instance_id": "kind", "name_id": "message"}}),
+    "profile_sample_batch": ("sass_value", {"device_id": 0, "function_id": 3, "pc_offset": 16, "metric_id": 2, "metric_value": 9, "sample_kind": 1},
+                             {32: {"device_id": None}, 64: {"function_id": None, "pc_offset": "offset", "metric_id": None, "metric_value": "value", "sample_kind": None}}),
+    "device_metric_batch": ("counter_sample", {"device_id": 0, "gpu_util": 50}, {32: {"device_id": "device"}, 63: {"gpu_util": "value"}}),
+    "host_metric_batch": ("counter_sample", {"cpu_pct_x100": 2500, "ram_used_mib": 5, "ram_total_mib": 9},
+                          {63: {"cpu_pct_x100": None}, 32: {"ram_used_mib": None, "ram_total_mib": None}}),
+}
+#: in the first releases, and in the detail of a kernel, which has no time of its own
+DETAIL = {32: {"static_shared": "config.static_shared_bytes", "local_bytes": "config.local_bytes_per_thread", "shared_mem_executed_bytes": None},
+          64: {"local_mem_total_bytes": "config.local_bytes_total"}, 2: {"cache_config_requested": "config.cache_config_requested"}}
+VALUES = {"missing": ..., "null": None, "negative": -1, "2^32": 2**32, "2^63": 2**63, "2^64-1": 2**64 - 1, "2^64": 2**64, "text": "x", "fraction": 1.5, "list": [1]}
+
+
+def made(kind, time, members):
+    if kind.endswith("_batch"):
+        return batch(kind, "dt_ns " + " ".join(members), [time, *members.values()])
+    ends = {"end_ns": T0 + time + members["end_ns"]} if "end_ns" in members else {}
+    return {"type": kind, "session_id": S, "start_ns": T0 + time, **members, **ends}
+
+
+def with_value(members, key, value):
+    return {k: value if k == key else v for k, v in members.items() if k != key or value is not ...}
+
+
+def fits(value, bits):
+    return isinstance(value, int) and 0 <= value < 2**bits
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_every_value_of_every_record(bring, tmp_path, value):
+    """A number that cannot be is unknown, never 0 and never cut, and it is counted: once, with its member and its record."""
+    value, lines, checks, expected = VALUES[value], [START, NAMES], [], Counter()
+    absent = value is ... or value is None
+    for kind, (table, members, widths) in RECORDS.items():
+        for bits, columns in widths.items():
+            for member, column in columns.items():
+                time = 100 * (len(lines) + 1)
+                lines.append(made(kind, time, with_value(members, member, value)))
+                bad = not fits(value, bits) or (bits == 8 and value > 10)
+                checks += [(table, time, column)] * (bad and column is not None and not (absent and column == "context"))  # gpufl has none
+                expected["damaged_file", f"unusable values of {member} in {kind}"] += bad and not absent
+    for bits, columns in DETAIL.items():
+        for member, column in columns.items():
+            time = 100 * (len(lines) + 1)
+            bad = not fits(value, bits)
+            record = {key: v for key, v in detail(time).items() if key != member} | ({} if value is ... else {member: value})
+            lines += [kernels([time, 7, 3, 5, time, 0, 1, 1, 0, 0]), record]
+            checks += [("kernel", time, column)] * (bad and column is not None)
+            expected["damaged_file", f"unusable values of {member} in kernel_detail"] += bad and not absent
+    write(tmp_path / "logs/device.log", *lines, END)
+    _, rows = bring("logs")
+    found = losses(rows)
+    assert {key: count for key, count in found.items() if "unusable" in key[1]} == {key: count for key, count in (+expected).items()}
+    columns = "start_ns,stream,config.dynamic_shared_bytes,config.registers,config.static_shared_bytes,config.local_bytes_per_thread," \
+              "config.local_bytes_total,config.cache_config_requested"
+    tables = {table: rows(table, *(["-c", columns] if table == "kernel" else [])) for table in {table for table, _, _ in checks}}
+    for table, time, column in checks:
+        at = [row for row in tables[table] if row.get("start_ns", row.get("time_ns")) == time]
+        assert all(row[column] in UNKNOWN for row in at), (table, time, column, at)
+        assert at or table in ("sass_value", "nvtx", "counter_sample")
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_every_time(bring, tmp_path, value):
+    """What lasts impossibly long, or begins at no time, has no times: it counts neither as work of 0 ns nor as any other loss."""
+    value = VALUES[value]
+    lines = [START, NAMES, made("kernel_event_batch", 10, RECORDS["kernel_event_batch"][1])]
+    lines += [made(kind, 10, with_value(RECORDS[kind][1], "duration_ns", value)) for kind in ("kernel_event_batch", "memcpy_event_batch", "synchronization_event_batch")]
+    lines += [{**made(kind, 10, RECORDS[kind][1]), "end_ns": value} for kind in ("memset_event", "graph_launch_event")]
+    lines += [{"type": "nvtx_marker_event", "session_id": S, "name": "fwd", "start_ns": T0, "end_ns": value}]
+    lines = [{key: v for key, v in line.items() if v is not ...} for line in lines]
+    write(tmp_path / "logs/device.log", *lines, END)
+    _, rows = bring("logs")
+    usable = fits(value, 33)  # as a duration; no end of an event that began in 2023
+    assert Counter(row["duration_ns"] for row in rows("kernel")) == Counter([5, value if usable else None])
+    for table in "memcpy", "synchronization":
+        assert [row["duration_ns"] for row in rows(table)] == [value if usable else None]
+    for table in "memset", "graph_launch":
+        assert [row["duration_ns"] for row in rows(table)] == [None]
+    assert not rows("nvtx") and rows("process")[-1]["end_ns"] == 9000
+    lost = ("memset", "graph_launch", "nvtx_marker_event", *(() if usable else ("kernel", "memcpy", "synchronization")))
+    assert losses(rows) == {("no_time", table): 1 for table in lost}
+
+
+@pytest.mark.parametrize("key", ["dt_ns", "base_time_ns"])
+@pytest.mark.parametrize("value", [value for value in VALUES if value not in ("2^32",)])
+def test_every_begin(bring, tmp_path, key, value):
+    value = -2**63 if value == "negative" else VALUES[value]
+    record = kernels([0, 7, 3, 5, 1, 0, 1, 0, 0, 0])
+    if key == "dt_ns":
+        record["rows"] = [[None if value is ... else value, 7, 3, 5, 1, 0, 1, 0, 0, 0]]
+    else:
+        record = {k: v for k, v in {**record, key: value}.items() if v is not ...}
+    write(tmp_path / "logs/device.log", START, NAMES, record, END)
+    _, rows = bring("logs")
+    assert [row["start_ns"] for row in rows("kernel")] == [None] and losses(rows) == {("no_time", "kernel"): 1}
+    assert rows("process")[-1]["end_ns"] == 9000
+
+
+@pytest.mark.parametrize("grid", ["(4294967296,1,1)", "(-1,1,1)", "(0,1,1)", "(1,1)", "(1,1,1", "(1,1,1)x", "( 1,1,1)", "1,1,1", 7])
+def test_sizes_that_cannot_be(bring, tmp_path, grid):
+    write(tmp_path / "logs/device.log", START, NAMES, kernels([0, 7, 3, 5, 1, 0, 1, 1, 0, 0], [9, 7, 3, 5, 2, 0, 1, 1, 0, 0]), detail(1, grid=grid),
+          detail(2, grid="(0,0,0)"), END)
+    _, rows = bring("logs")
+    assert [(row["config.grid_x"], row["config.block_x"]) for row in rows("kernel", "-c", "config.grid_x,config.block_x")] == [(None, None)] * 2
+    assert losses(rows) == {("damaged_file", "unusable values of grid in kernel_detail"): 1}
+
+
+def test_members_of_other_records(bring, tmp_path):
+    """Of the session itself and of lists."""
+    start = {**START, "pid": 2**32, "hostname": 5, "devices": [{"id": 2**32}, {"id": 0, "name": 7, "total_mib": -1}],
+             "gpu_static_devices": [{"id": 0, "multi_processor_count": 1.5, "l2_cache_size_bytes": "x"}]}
+    end = {**END, "exit_code": 256}
+    write(tmp_path / "logs/device.log", start, NAMES, {**end, "exit_code": 0, "signaled": True, "signal": 128}, end)
+    _, rows = bring("logs")
+    [device] = rows("device")
+    assert (device["multiprocessors"], device["l2_bytes"]) == (None, None) and rows("process")[-1]["exit_status"] is None
+    unusable = [("pid", "job_start"), ("hostname", "job_start"), ("id", "devices"), ("name", "devices"), ("total_mib", "devices"),
+                ("multi_processor_count", "gpu_static_devices"), ("l2_cache_size_bytes", "gpu_static_devices"), ("signal", "shutdown"), ("exit_code", "shutdown")]
+    assert losses(rows) == {("damaged_file", f"unusable values of {key} in {kind}"): 1 for key, kind in unusable}
+
+
+# --- names ---
+
+@pytest.mark.parametrize("where", ["after", "next window", "other channel"])
+def test_dictionaries_wherever_they_come(bring, tmp_path, where):
+    """A name that is nowhere is shown as unknown, with its id, and is counted once."""
+    work = [kernels([0, 7, 3, 5, 1, 0, 1, 0, 0, 0], [1, 99, 3, 5, 2, 0, 1, 0, 0, 0], [2, 99, 3, 5, 3, 0, 1, 0, 0, 0], [3, 0, 3, 5, 4, 0, 1, 0, 0, 0])]
+    write(tmp_path / "logs/device.1.log", START, *work, *([NAMES] if where == "after" else []), END)
+    if where != "after":
+        write(tmp_path / ("logs/device.2.log" if where == "next window" else "logs/system.1.log"), START, NAMES, END)
+    _, rows = bring("logs")
+    assert [row["name"] for row in rows("kernel", "-c", "name")] == ["gemm", "unknown kernel 99", "unknown kernel 99", "unknown kernel"]
+    assert losses(rows) == {("damaged_file", "ids that no kernel_dict has"): 1, ("damaged_file", "kernels without a name"): 1}
+
+
+def test_a_dictionary_that_replaces_another(bring, tmp_path):
+    other = {**NAMES, "kernel_dict": {"7": "conv"}}
+    write(tmp_path / "logs/device.log", START, kernels([0, 7, 3, 5, 1, 0, 1, 0, 0, 0]), NAMES, kernels([1, 7, 3, 5, 2, 0, 1, 0, 0, 0]), other,
+          kernels([2, 7, 3, 5, 3, 0, 1, 0, 0, 0]), END)
+    _, rows = bring("logs")
+    assert [row["name"] for row in rows("kernel", "-c", "name")] == ["gemm", "gemm", "conv"]
+
+
+@pytest.mark.parametrize("bad", [r"a\u0000b", r"a\udcffb", r"a\ud800b", r"a\xb", "a\tb", "a\x01b", b"a\xffb"], ids=repr)
+def test_a_bad_text_costs_itself(bring, tmp_path, bad):
+    """And not the dictionary around it."""
+    line = b'{"type":"dictionary_update","session_id":"%s","kernel_dict":{"1":"%s","2":"axpy"}}\n' % (S.encode(), bad if isinstance(bad, bytes) else bad.encode())
+    path = tmp_path / "logs/device.log"
+    write(path, START)
+    path.write_bytes(path.read_bytes() + line)
+    write(tmp_path / "rest", kernels([0, 1, 3, 5, 1, 0, 1, 0, 0, 0], [1, 2, 3, 5, 2, 0, 1, 0, 0, 0]), END)
+    path.write_bytes(path.read_bytes() + (tmp_path / "rest").read_bytes())
+    said, rows = bring("logs")
+    first, second = (row["name"] for row in rows("kernel", "-c", "name"))
+    assert first.startswith("a\N{REPLACEMENT CHARACTER}") and first.endswith("b") and second == "axpy"
+    assert said["damaged"] == 0
+
+
+# --- damage ---
+
+@pytest.mark.parametrize("first,damage", [('{"version":1,"type":"job_st\n', 1), ('{"type":"kernel_event_batch","session_id":"x",\n', 1), ("x\ny\n", 2), ("\ufeff", 0)])
+def test_damage_before_the_session_is_known(bring, tmp_path, pitot, first, damage):
+    """It is counted for the session that follows; a byte order mark is none."""
+    write(tmp_path / "logs" / S / "device.1.log", first, START, NAMES, kernels([0, 7, 3, 5, 1, 0, 1, 0, 0, 0]), END)
+    said, rows = bring("logs")
+    assert said["damaged"] == damage and len(rows("kernel")) == 1
+    assert losses(rows) == ({("damaged_file", "lines of device.1.log"): damage} if damage else {})
+    assert ("nothing lost" in pitot("report", "back.pitot").stdout) == (not damage)
+
+
+def test_damage_of_files_without_any_session(bring, tmp_path):
+    """For a session of another folder: before the first one, and behind the last one."""
+    write(tmp_path / "logs/a/device.1.log", "x\n")
+    write(tmp_path / "logs/b/device.1.log", START, NAMES, END)
+    write(tmp_path / "logs/c/device.1.log", "x\n")
+    said, rows = bring("logs")
+    assert losses(rows) == {("damaged_file", "lines of device.1.log"): 2} and said["damaged"] == 2 and said["sessions"] == 1
+
+
+def test_losses_have_the_time_of_the_recording(bring, tmp_path):
+    """Not that of the machine that imports: also those that the writer of the recording finds."""
+    write(tmp_path / "logs/device.log", START, {**NAMES, "kernel_dict": {"7": "n" * 100000}}, kernels([10, 7, 3, 5, 1, 0, 1, 0, 0, 0]), "x\n", END)
+    _, rows = bring("logs")
+    lost = rows("loss")
+    assert {row["reason"] for row in lost} == {"string_limit", "damaged_file"}
+    assert all(0 <= row["start_ns"] <= row["end_ns"] <= 9000 for row in lost), lost
 
 
 # --- files ---

@@ -363,7 +363,8 @@ static int allocation_event(void *exporter, const struct export_event *event)
 		return r;
 	TEXT(s, ",\"args\":{\"Addr\":");
 	text_u64(s, a->address[row]);
-	TEXT_U64(s, "Bytes", a->bytes[row]);
+	if (column_has(a->valid.bytes, row))
+		TEXT_U64(s, "Bytes", a->bytes[row]);
 	TEXT_U64(s, "Device Id", gpus_find(&c->view.gpus, event->process, a->device[row]));
 	TEXT_U64(s, "correlation",
 		 export_correlation(&c->view, event->process, a->correlation[row]));

@@ -86,9 +86,13 @@ static void fill_kernel(struct chrome *c, struct chrome_class *class, uint64_t k
 	TEXT(s, ",\"tid\":");
 	class->head_length = (uint32_t)s->length - class->head;
 	class->tail = (uint32_t)s->length;
-	TEXT_U64(s, "registers per thread", k->registers[config]);
-	TEXT_U64(s, "shared memory",
-		 (uint64_t)k->static_shared_bytes[config] + k->dynamic_shared_bytes[config]);
+	if (column_has(k->valid.registers, config))
+		TEXT_U64(s, "registers per thread", k->registers[config]);
+	if (column_has(k->valid.static_shared_bytes, config) &&
+	    column_has(k->valid.dynamic_shared_bytes, config))
+		TEXT_U64(s, "shared memory",
+			 (uint64_t)k->static_shared_bytes[config] +
+				 k->dynamic_shared_bytes[config]);
 	if (column_has(k->valid.grid_x, config)) {
 		TEXT(s, ",\"grid\":");
 		text_dim3(s, k->grid_x[config], k->grid_y[config], k->grid_z[config]);
@@ -122,9 +126,14 @@ static void copy_arguments(struct chrome *c, const struct export_event *event)
 {
 	const struct trace *t = c->view.trace;
 	struct strbuf *s = &c->out;
-	uint64_t bytes = event->kind == EVENT_MEMCPY ? memcpy_columns(t)->bytes[event->row]
-						     : memset_columns(t)->bytes[event->row];
+	bool copies = event->kind == EVENT_MEMCPY;
+	const uint8_t *valid =
+		copies ? memcpy_columns(t)->valid.bytes : memset_columns(t)->valid.bytes;
+	uint64_t bytes = copies ? memcpy_columns(t)->bytes[event->row]
+				: memset_columns(t)->bytes[event->row];
 
+	if (!column_has(valid, event->row))
+		return;
 	TEXT_U64(s, "bytes", bytes);
 	if (event->end_ns == event->start_ns)
 		return;

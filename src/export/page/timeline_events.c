@@ -133,9 +133,12 @@ static int64_t kernel_class(struct timeline *t, uint32_t config)
 	add_text(&j, "name", strbuf_text(&t->name), t->name.length);
 	add_dim3(&j, "grid", k->grid_x[config], k->grid_y[config], k->grid_z[config]);
 	add_dim3(&j, "block", k->block_x[config], k->block_y[config], k->block_z[config]);
-	json_key_u64(&j, "registers per thread", k->registers[config]);
-	json_key_u64(&j, "static shared bytes", k->static_shared_bytes[config]);
-	json_key_u64(&j, "dynamic shared bytes", k->dynamic_shared_bytes[config]);
+	if (column_has(k->valid.registers, config))
+		json_key_u64(&j, "registers per thread", k->registers[config]);
+	if (column_has(k->valid.static_shared_bytes, config))
+		json_key_u64(&j, "static shared bytes", k->static_shared_bytes[config]);
+	if (column_has(k->valid.dynamic_shared_bytes, config))
+		json_key_u64(&j, "dynamic shared bytes", k->dynamic_shared_bytes[config]);
 	*known = (uint64_t)timeline_class_end(t, &j);
 	return (int64_t)*known;
 }

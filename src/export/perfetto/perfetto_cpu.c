@@ -354,7 +354,8 @@ int perfetto_allocation(void *exporter, const struct export_event *event)
 	if (r < 0)
 		return r;
 	perfetto_annotate(open.out, ANNOTATION_DEVICE, a->device[row]);
-	perfetto_annotate(open.out, ANNOTATION_BYTES, (int64_t)a->bytes[row]);
+	if (column_has(a->valid.bytes, row))
+		perfetto_annotate(open.out, ANNOTATION_BYTES, (int64_t)a->bytes[row]);
 	perfetto_annotate(open.out, ANNOTATION_ADDRESS, (int64_t)a->address[row]);
 	perfetto_annotate(open.out, ANNOTATION_CORRELATION, (int64_t)a->correlation[row]);
 	perfetto_slice_close(&open);

@@ -277,6 +277,7 @@ static void work_arguments(struct perfetto *p, const struct export_event *event,
 			   const struct event_columns *w)
 {
 	const struct trace *t = p->view.trace;
+	const struct memcpy_columns *copies = memcpy_columns(t);
 	const struct memset_columns *sets = memset_columns(t);
 	struct strbuf *s = &p->out;
 	uint64_t row = event->row;
@@ -287,12 +288,12 @@ static void work_arguments(struct perfetto *p, const struct export_event *event,
 		perfetto_argument(s, IN_LAUNCH, ARG_GRAPH, w->graph[row]);
 	if (w->graph_node && column_has(w->graph_node_valid, row))
 		perfetto_argument(s, IN_LAUNCH, ARG_GRAPH_NODE, (int64_t)w->graph_node[row]);
-	if (event->kind == EVENT_MEMCPY)
-		perfetto_argument(s, IN_LAUNCH, ARG_BYTES, (int64_t)memcpy_columns(t)->bytes[row]);
-	if (event->kind == EVENT_MEMSET) {
+	if (event->kind == EVENT_MEMCPY && column_has(copies->valid.bytes, row))
+		perfetto_argument(s, IN_LAUNCH, ARG_BYTES, (int64_t)copies->bytes[row]);
+	if (event->kind == EVENT_MEMSET && column_has(sets->valid.bytes, row))
 		perfetto_argument(s, IN_LAUNCH, ARG_BYTES, (int64_t)sets->bytes[row]);
+	if (event->kind == EVENT_MEMSET && column_has(sets->valid.value, row))
 		perfetto_argument(s, IN_LAUNCH, ARG_VALUE, sets->value[row]);
-	}
 }
 
 int perfetto_gpu_work(void *exporter, const struct export_event *event)

@@ -1,7 +1,8 @@
 /*
  * gpufl_import.c: converts gpufl's logs, wire format 1 and older, to a recording (docs/gpufl.md).
  * The files of a group (a session's folder, or a prefix of the flat layout) are read one after the
- * other. Each session named in their lines becomes a process.
+ * other, twice: first the names, because a record can refer to a dictionary that comes later, in
+ * another window or channel. Each session named in their lines becomes a process.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,19 +28,38 @@ struct import {
 	int logs; /* folder with the path, of the logs */
 	const char *path;
 	struct gpufl_folder folder;
-	uint64_t bytes; /* of its windows */
+	uint64_t bytes; /* of its windows, each of which is read twice */
 	struct record record;
 	uint64_t read_bytes; /* of the files before the current one */
-	VEC(struct import_session *) sessions; /* of the current group */
+	/* Of the current group, or of one before it until this one has a session. */
+	VEC(struct import_session *) sessions;
+	bool between; /* no record of the current group has been read */
+	struct import_session *last; /* session of the last record; NULL: none yet */
+	struct import_losses losses; /* found before any session */
 };
 
 /* ---- sessions ---- */
+
+static int end_sessions(struct import *x, int rc)
+{
+	for (size_t i = 0; i < x->sessions.count; i++) {
+		if (rc >= 0)
+			rc = import_session_end(x->sessions.data[i], x->error);
+		import_session_release(x->sessions.data[i]);
+		free(x->sessions.data[i]);
+	}
+	x->sessions.count = 0;
+	return rc;
+}
 
 /* Returns NULL if there are too many sessions, or with *error. */
 static struct import_session *add_session(struct import *x, const char *id)
 {
 	struct import_session *s;
 
+	if (x->between && end_sessions(x, 0) < 0)
+		return NULL;
+	x->between = false;
 	if (x->sessions.count >= SESSIONS_MAX)
 		return NULL;
 	s = calloc(1, sizeof(*s));
@@ -56,39 +76,36 @@ static struct import_session *add_session(struct import *x, const char *id)
 	return NULL;
 }
 
-/* Returns the session that the record names, or the last one if it names none. */
+/* Returns the session that the record names, or that of the last record if it names none. */
 static struct import_session *session_of(struct import *x)
 {
 	const char *id = record_text(&x->record, "session_id");
-	size_t count = x->sessions.count;
 
-	if (!id && count)
-		return x->sessions.data[count - 1];
-	for (size_t i = 0; i < count; i++)
+	if (!id)
+		return x->last;
+	for (size_t i = 0; i < x->sessions.count && !x->between; i++)
 		if (!strncmp(x->sessions.data[i]->id, id, IMPORT_ID_BYTES - 1))
 			return x->sessions.data[i];
-	return id ? add_session(x, id) : NULL;
+	return add_session(x, id);
 }
 
-static int end_sessions(struct import *x, int rc)
+static void move_losses(struct import *x, struct import_session *s)
 {
-	for (size_t i = 0; i < x->sessions.count; i++) {
-		if (rc >= 0)
-			rc = import_session_end(x->sessions.data[i], x->error);
-		import_session_release(x->sessions.data[i]);
-		free(x->sessions.data[i]);
+	for (size_t i = 0; i < x->losses.count; i++) {
+		const struct import_loss *l = &x->losses.items[i];
+
+		import_add_loss(s, l->reason, l->count, l->detail);
 	}
-	x->sessions.count = 0;
-	return rc;
+	x->losses.count = 0;
 }
 
-/* Counts a loss of the current files for their last session. */
+/* Counts a loss of the current files for the session of the last record, or of the next one. */
 static void add_loss(struct import *x, enum loss_reason reason, uint64_t count, const char *detail)
 {
-	if (x->sessions.count && count)
-		import_add_loss(x->sessions.data[x->sessions.count - 1], reason, count, detail);
-	else if (reason == loss_reason_damaged_file)
-		x->result->damaged += count;
+	if (x->last && count)
+		import_add_loss(x->last, reason, count, detail);
+	else if (count)
+		import_losses_add(&x->losses, reason, count, detail);
 }
 
 /* ---- files ---- */
@@ -109,6 +126,10 @@ static int read_line(struct import *x, const struct log_lines *l, const char *na
 		return e.code == -ENOMEM ? error_set(x->error, e.code, "%s", e.text) : 0;
 	}
 	s = session_of(x);
+	if (s && s != x->last) {
+		x->last = s;
+		move_losses(x, s);
+	}
 	if (s)
 		return import_record(s, &x->record, l->length, x->error);
 	if (!x->error->code)
@@ -142,7 +163,25 @@ static int read_marker(struct import *x, const struct gpufl_window *f)
 	return MIN(rc, 0);
 }
 
-static int read_file(struct import *x, const struct gpufl_window *f)
+/* Reads what a line that begins a session or names something is needed for early. */
+static int read_names(struct import *x, const struct log_lines *l)
+{
+	static const char *const types[] = { "\"dictionary_update\"", "\"job_start\"", "\"init\"" };
+	struct import_session *s;
+	const char *type = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(types) && !type; i++)
+		type = memmem(l->line, l->length, types[i], strlen(types[i]));
+	if (!type || record_read(&x->record, l->line, l->length, NULL) < 0)
+		return 0;
+	s = session_of(x);
+	type = record_text(&x->record, "type");
+	if (s && type && !strcmp(type, "dictionary_update"))
+		import_names(s, &x->record);
+	return s ? 0 : x->error->code;
+}
+
+static int read_file(struct import *x, const struct gpufl_window *f, bool names)
 {
 	const char *name = f->path + f->group;
 	struct log_lines l;
@@ -150,19 +189,20 @@ static int read_file(struct import *x, const struct gpufl_window *f)
 	int rc = log_lines_open(&l, gpufl_window_open(x->logs, x->path, f), f->path, x->error);
 
 	while (rc >= 0 && (rc = log_lines_next(&l)) > 0) {
-		rc = read_line(x, &l, name);
+		rc = names ? read_names(x, &l) : read_line(x, &l, name);
 		if (rc >= 0 && count++ % 256 == 0)
 			rc = report_progress(x, &l);
 	}
 	if (rc == -ENOMEM)
 		error_set(x->error, rc, "out of memory");
-	add_loss(x, loss_reason_damaged_file, l.too_long, "lines longer than 64 MiB");
-	if (l.truncated)
+	if (!names)
+		add_loss(x, loss_reason_damaged_file, l.too_long, "lines longer than 64 MiB");
+	if (l.truncated && !names)
 		add_loss(x, loss_reason_truncated_file, 1, name);
 	log_lines_close(&l);
 	x->read_bytes += f->bytes;
-	x->result->files++;
-	x->result->bytes += f->bytes;
+	x->result->files += !names;
+	x->result->bytes += names ? 0 : f->bytes;
 	return rc;
 }
 
@@ -171,21 +211,21 @@ static bool is_one_group(const struct gpufl_window *a, const struct gpufl_window
 	return a->group == b->group && !memcmp(a->path, b->path, a->group);
 }
 
-static int read_files(struct import *x)
+static int read_group(struct import *x, const struct gpufl_window *first,
+		      const struct gpufl_window *end)
 {
-	const struct gpufl_window *f = x->folder.windows.data, *end = f + x->folder.windows.count;
 	uint64_t next = 1; /* expected window of the channel */
 	int rc = 0;
 
-	for (; f < end && rc >= 0; f++) {
-		bool starts = f == x->folder.windows.data || !is_one_group(f, f - 1);
-
-		if (starts)
-			rc = end_sessions(x, rc);
-		if (starts || f->channel != f[-1].channel)
+	x->between = true;
+	x->last = NULL;
+	for (const struct gpufl_window *f = first; f < end && rc >= 0; f++)
+		if (f->channel != GPUFL_LOSS_MARKER)
+			rc = read_file(x, f, true);
+	for (const struct gpufl_window *f = first; f < end && rc >= 0; f++) {
+		if (f == first || f->channel != f[-1].channel)
 			next = 1;
-		if (rc >= 0)
-			rc = f->channel == GPUFL_LOSS_MARKER ? read_marker(x, f) : read_file(x, f);
+		rc = f->channel == GPUFL_LOSS_MARKER ? read_marker(x, f) : read_file(x, f, false);
 		if (f->channel == GPUFL_LOSS_MARKER || f->number == UINT64_MAX)
 			continue;
 		if (f->number > next)
@@ -193,6 +233,23 @@ static int read_files(struct import *x)
 				 "windows of a channel");
 		next = f->number + 1;
 	}
+	return rc;
+}
+
+static int read_files(struct import *x)
+{
+	const struct gpufl_window *f = x->folder.windows.data, *end = f + x->folder.windows.count;
+	int rc = 0;
+
+	while (f < end && rc >= 0) {
+		const struct gpufl_window *first = f++;
+
+		while (f < end && is_one_group(f, first))
+			f++;
+		rc = read_group(x, first, f);
+	}
+	if (x->sessions.count) /* losses of files without any record */
+		move_losses(x, x->sessions.data[x->sessions.count - 1]);
 	return end_sessions(x, rc);
 }
 
@@ -212,7 +269,7 @@ int gpufl_read(const char *path, const struct import_options *options, const cha
 	if (rc < 0)
 		error_errno(x.error, -rc, "cannot read '%s'", path);
 	for (size_t i = 0; i < x.folder.windows.count; i++)
-		x.bytes += x.folder.windows.data[i].bytes;
+		x.bytes += 2 * x.folder.windows.data[i].bytes;
 	if (rc >= 0 && !x.folder.windows.count)
 		rc = error_set(x.error, -ENODATA,
 			       "no gpufl logs in '%s': give a folder that contains files such as "

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #define PIECE_BYTES ((size_t)256 << 10)
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 int log_lines_open(struct log_lines *l, int fd, const char *path, struct error *e)
 {
@@ -59,8 +60,13 @@ int log_lines_next(struct log_lines *l)
 {
 	size_t searched = 0;
 
-	if (!l->text.data && read_piece(l) < 0)
-		return -ENOMEM;
+	if (!l->text.data) {
+		if (read_piece(l) < 0)
+			return -ENOMEM;
+		if (l->text.length >= strlen(BYTE_ORDER_MARK) &&
+		    !memcmp(l->text.data, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)))
+			l->at = strlen(BYTE_ORDER_MARK);
+	}
 	for (;;) {
 		char *line = l->text.data + l->at;
 		size_t left = l->text.length - l->at;

@@ -10,7 +10,7 @@
 
 #define INPUT_LINE_MAX ((size_t)64 << 20)
 
-/* A file of lines, possibly compressed. */
+/* A file of lines, possibly compressed. A byte order mark is no part of the first one. */
 struct log_lines {
 	gzFile file;
 	struct strbuf text;

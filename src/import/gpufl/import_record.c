@@ -5,73 +5,77 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Keys of columns in the logs, for all tables; of several keys the last one present counts. */
+/*
+ * Keys of columns in the logs, for all tables; of several keys the last one present counts. The
+ * logs have 0 for most numbers that they do not know.
+ */
 static const struct {
 	const char *column, *key;
+	bool zero; /* 0 is a value; else it stands for an unknown one */
 } names[] = {
-	{ "start_ns", "start_ns" },
-	{ "end_ns", "end_ns" },
-	{ "time_ns", "start_ns" },
-	{ "queued_ns", "queued_ns" },
-	{ "correlation", "corr_id" },
-	{ "correlation", "true_corr_id" },
-	{ "device", "device_id" },
-	{ "context", "context_id" },
-	{ "stream", "stream_id" },
-	{ "graph", "graph_id" },
-	{ "graph_node", "graph_node_id" },
-	{ "bytes", "bytes" },
-	{ "address", "address" },
-	{ "event", "event_id" },
-	{ "operation", "memory_op" },
-	{ "kind", "copy_kind" },
-	{ "kind", "sync_type" },
-	{ "kind", "memory_kind" },
-	{ "source_kind", "src_kind" },
-	{ "destination_kind", "dst_kind" },
+	{ "start_ns", "start_ns", false },
+	{ "end_ns", "end_ns", false },
+	{ "time_ns", "start_ns", false },
+	{ "queued_ns", "queued_ns", false },
+	{ "correlation", "corr_id", false },
+	{ "correlation", "true_corr_id", false },
+	{ "device", "device_id", false },
+	{ "context", "context_id", false },
+	{ "stream", "stream_id", false },
+	{ "graph", "graph_id", false },
+	{ "graph_node", "graph_node_id", false },
+	{ "bytes", "bytes", true },
+	{ "address", "address", false },
+	{ "event", "event_id", false },
+	{ "operation", "memory_op", false },
+	{ "kind", "copy_kind", false },
+	{ "kind", "sync_type", false },
+	{ "kind", "memory_kind", false },
+	{ "source_kind", "src_kind", false },
+	{ "destination_kind", "dst_kind", false },
 	/* kernel_config */
-	{ "registers", "num_regs" },
-	{ "dynamic_shared_bytes", "dyn_shared" },
-	{ "dynamic_shared_bytes", "dyn_shared_bytes" },
-	{ "static_shared_bytes", "static_shared" },
-	{ "static_shared_bytes", "static_shared_bytes" },
-	{ "local_bytes_per_thread", "local_bytes" },
-	{ "local_bytes_total", "local_mem_total_bytes" },
-	{ "executed_shared_bytes", "shared_mem_executed_bytes" },
+	{ "registers", "num_regs", false },
+	{ "dynamic_shared_bytes", "dyn_shared", true },
+	{ "dynamic_shared_bytes", "dyn_shared_bytes", true },
+	{ "static_shared_bytes", "static_shared", true },
+	{ "static_shared_bytes", "static_shared_bytes", true },
+	{ "local_bytes_per_thread", "local_bytes", true },
+	{ "local_bytes_total", "local_mem_total_bytes", true },
+	{ "executed_shared_bytes", "shared_mem_executed_bytes", false },
 	/* device */
-	{ "compute_major", "compute_major" },
-	{ "compute_minor", "compute_minor" },
-	{ "multiprocessors", "multi_processor_count" },
-	{ "l2_bytes", "l2_cache_size_bytes" },
-	{ "warp_size", "warp_size" },
-	{ "registers_per_block", "regs_per_block" },
-	{ "shared_per_block_bytes", "shared_mem_per_block_bytes" },
+	{ "compute_major", "compute_major", false },
+	{ "compute_minor", "compute_minor", false },
+	{ "multiprocessors", "multi_processor_count", false },
+	{ "l2_bytes", "l2_cache_size_bytes", false },
+	{ "warp_size", "warp_size", false },
+	{ "registers_per_block", "regs_per_block", false },
+	{ "shared_per_block_bytes", "shared_mem_per_block_bytes", false },
 	/* loss, pc_sample */
-	{ "reason", "reason" },
-	{ "count", "count" },
-	{ "offset", "pc_offset" },
-	{ "samples", "metric_value" },
+	{ "reason", "reason", false },
+	{ "count", "count", false },
+	{ "offset", "pc_offset", false },
+	{ "samples", "metric_value", false },
 };
 
 /* ---- members ---- */
 
-/* Parses a JSON number, or any text. */
+/* Parses a JSON number, or any text. "64.0" is an integer, "64.5" is none. */
 static void read_number(const char *text, struct record_field *f)
 {
-	bool negative = *text == '-';
 	char *end;
 
+	f->is_negative = *text == '-';
 	errno = 0;
-	f->number = (int64_t)strtoull(text + negative, &end, 10);
-	if (text[negative] >= '0' && text[negative] <= '9' && !*end && !errno) {
-		f->has_number = !negative || f->number >= 0;
-		f->real = negative ? -(double)f->number : (double)(uint64_t)f->number;
-		f->number = negative && f->has_number ? -f->number : f->number;
+	f->magnitude = strtoull(text + f->is_negative, &end, 10);
+	f->is_integer = f->is_real =
+		text[f->is_negative] >= '0' && text[f->is_negative] <= '9' && !*end && !errno;
+	f->real = f->is_negative ? -(double)f->magnitude : (double)f->magnitude;
+	if (f->is_integer)
 		return;
-	}
 	f->real = strtod(text, &end);
-	f->has_number = end != text && !*end && isfinite(f->real);
-	f->number = f->has_number && fabs(f->real) < 0x1p63 ? (int64_t)f->real : 0;
+	f->is_real = end != text && !*end && isfinite(f->real);
+	f->magnitude = f->is_real && fabs(f->real) < 0x1p64 ? (uint64_t)fabs(f->real) : 0;
+	f->is_integer = f->is_real && (double)f->magnitude == fabs(f->real);
 }
 
 static void set_field(struct record *r, struct record_field *f, const struct json_members *m)
@@ -80,10 +84,10 @@ static void set_field(struct record *r, struct record_field *f, const struct jso
 	f->text = r->texts.length;
 	f->value = m->value;
 	f->value_length = m->value_length;
-	f->has_number = false;
-	if (m->kind == JSON_NUMBER)
+	f->is_real = f->is_integer = false;
+	if (m->kind == JSON_NUMBER || m->kind == JSON_STRING)
 		read_number(strbuf_text(&m->text), f);
-	else if (m->kind == JSON_STRING)
+	if (m->kind == JSON_STRING)
 		strbuf_add(&r->texts, strbuf_text(&m->text), m->text.length + 1);
 }
 
@@ -107,6 +111,7 @@ int record_read(struct record *r, const char *text, size_t length, struct error 
 
 	reset_reader(m, text, length, false);
 	r->count = 0;
+	r->unusable = 0;
 	strbuf_clear(&r->texts);
 	while ((rc = json_members_next(m, e)) > 0) {
 		struct record_field *f = &r->fields[r->count];
@@ -137,37 +142,88 @@ const struct record_field *record_find(const struct record *r, const char *key)
 	return NULL;
 }
 
-const char *record_text(const struct record *r, const char *key)
+/* Marks the value of a member, unless that is missing. Returns false. */
+static bool unusable(struct record *r, const struct record_field *f)
+{
+	_Static_assert(RECORD_FIELDS <= 64, "bits");
+	if (f && f->kind != JSON_NULL)
+		r->unusable |= UINT64_C(1) << (f - r->fields);
+	return false;
+}
+
+const char *record_text(struct record *r, const char *key)
 {
 	const struct record_field *f = record_find(r, key);
 
-	return f && f->kind == JSON_STRING ? r->texts.data + f->text : NULL;
+	if (f && f->kind == JSON_STRING)
+		return r->texts.data + f->text;
+	unusable(r, f);
+	return NULL;
 }
 
-static bool field_number(const struct record *r, const struct record_field *f, uint64_t *value)
+static bool field_integer(struct record *r, const struct record_field *f, uint64_t most,
+			  uint64_t *value)
 {
-	struct record_field of_text;
-
-	if (f->kind == JSON_STRING) {
-		read_number(r->texts.data + f->text, &of_text);
-		f = &of_text;
-	}
-	*value = (uint64_t)f->number;
-	return f->has_number && f->real >= 0;
+	if (!f || !f->is_integer || (f->is_negative && f->magnitude) || f->magnitude > most)
+		return unusable(r, f);
+	*value = f->magnitude;
+	return true;
 }
 
-bool record_u64(const struct record *r, const char *key, uint64_t *value)
+bool record_integer(struct record *r, const char *key, uint64_t most, uint64_t *value)
 {
-	const struct record_field *f = record_find(r, key);
-
-	return f && field_number(r, f, value);
+	return field_integer(r, record_find(r, key), most, value);
 }
 
-uint64_t record_number(const struct record *r, const char *key, uint64_t most)
+uint64_t record_number(struct record *r, const char *key, uint64_t most)
 {
 	uint64_t value;
 
-	return record_u64(r, key, &value) && value <= most ? value : 0;
+	return record_integer(r, key, most, &value) ? value : 0;
+}
+
+bool record_real(struct record *r, const char *key, double *value)
+{
+	const struct record_field *f = record_find(r, key);
+
+	if (!f || !f->is_real)
+		return unusable(r, f);
+	*value = f->real;
+	return true;
+}
+
+bool record_size(struct record *r, const char *key, uint32_t *size)
+{
+	const struct record_field *f = record_find(r, key);
+	const char *text = record_text(r, key), *p = text;
+	unsigned long long number;
+	uint64_t read[3];
+	char *end;
+
+	if (!text || !*text || !strcmp(text, "(0,0,0)"))
+		return false;
+	for (size_t i = 0; i < 3; i++) {
+		if (*p != (i ? ',' : '(') || p[1] < '0' || p[1] > '9')
+			return unusable(r, f);
+		number = strtoull(p + 1, &end, 10); /* ULLONG_MAX for what is larger */
+		if (!number || number > UINT32_MAX)
+			return unusable(r, f);
+		read[i] = number;
+		p = end;
+	}
+	if (strcmp(p, ")") != 0)
+		return unusable(r, f);
+	for (size_t i = 0; i < 3; i++)
+		size[i] = (uint32_t)read[i];
+	return true;
+}
+
+uint64_t record_time(const struct record *r, const char *key)
+{
+	const struct record_field *f = record_find(r, key);
+
+	return f && f->is_integer && !f->is_negative && f->magnitude <= INT64_MAX ? f->magnitude
+										  : 0;
 }
 
 /* ---- rows ---- */
@@ -175,52 +231,78 @@ uint64_t record_number(const struct record *r, const char *key, uint64_t most)
 static void make_plan(struct record *r, const struct table_schema *table)
 {
 	r->planned = table->id;
+	r->zeros = 0;
 	memset(r->plan, -1, sizeof(r->plan));
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		int column = schema_column_by_name(table, names[i].column);
 		const struct record_field *f = column < 0 ? NULL : record_find(r, names[i].key);
 
-		if (f)
+		if (f) {
 			r->plan[column] = (int8_t)(f - r->fields);
+			r->zeros |= (uint64_t)names[i].zero << column;
+		}
 	}
 }
 
 /* Returns the number of a named value; CUPTI's names are the same. */
-static bool enum_number(const struct record *r, const struct record_field *f,
+static bool enum_number(struct record *r, const struct record_field *f,
 			const struct column_schema *c, uint64_t *value)
 {
-	if (f->kind != JSON_STRING)
-		return field_number(r, f, value) && schema_value_name(c, *value);
-	for (size_t i = 0; i < c->value_count; i++) {
-		*value = c->values[i].value;
-		if (!strcasecmp(c->values[i].name, r->texts.data + f->text))
-			return true;
+	uint64_t number;
+
+	if (f->is_integer) {
+		if (!field_integer(r, f, UINT8_MAX, &number) || !schema_value_name(c, number))
+			return unusable(r, f);
+		*value = number;
+		return true;
 	}
-	return false;
+	if (f->kind != JSON_STRING)
+		return unusable(r, f);
+	for (size_t i = 0; i < c->value_count; i++) {
+		if (strcasecmp(c->values[i].name, r->texts.data + f->text) != 0)
+			continue;
+		*value = c->values[i].value;
+		return true;
+	}
+	return unusable(r, f);
+}
+
+/* Reads the column's member, if it has one. */
+static bool column_number(struct record *r, const struct column_schema *c, int column,
+			  uint64_t *value)
+{
+	const struct record_field *f = &r->fields[MAX(r->plan[column], 0)];
+
+	if (r->plan[column] < 0 || c->type == COLUMN_TYPE_STRING)
+		return false;
+	if (c->type == COLUMN_TYPE_ENUM)
+		return enum_number(r, f, c, value);
+	return field_integer(r, f, UINT64_MAX >> (64 - 8 * c->width), value);
 }
 
 uint64_t record_fill(struct record *r, enum table_id table, void *row)
 {
 	const struct table_schema *schema = schema_table(table);
-	uint64_t missing = 0, found = 0, value;
+	uint64_t missing = 0, found = 0;
 
 	if (r->planned != table)
 		make_plan(r, schema);
 	memset(row, 0, schema->row_size);
 	for (int i = 0; i < schema->column_count; i++) {
 		const struct column_schema *c = &schema->columns[i];
-		const struct record_field *f = &r->fields[MAX(r->plan[i], 0)];
-		bool known = r->plan[i] >= 0 && c->type != COLUMN_TYPE_STRING;
+		bool is_time = i == schema->roles[ROLE_START] || i == schema->roles[ROLE_END];
+		uint64_t value = 0, before = r->unusable;
+		bool known = column_number(r, c, i, &value);
 
-		if (known && c->type == COLUMN_TYPE_ENUM)
-			known = enum_number(r, f, c, &value);
-		else if (known)
-			known = field_number(r, f, &value) &&
-				value <= UINT64_MAX >> (64 - 8 * c->width);
-		if (known)
-			memcpy((char *)row + c->row_offset, &value, c->width);
+		if (!known && (i == schema->roles[ROLE_STREAM] ||
+			       (i == schema->roles[ROLE_CONTEXT] && r->unusable != before)))
+			value = RECORD_NO_ID;
+		if (is_time)
+			r->unusable = before;
+		memcpy((char *)row + c->row_offset, &value, c->width);
 		found |= (uint64_t)known << i;
-		missing |= (uint64_t)(c->maybe && (!known || !value)) << i;
+		missing |= (uint64_t)(c->maybe && (!known || (!value && !(r->zeros >> i & 1))))
+			   << i;
 	}
 	memcpy(row, &missing, sizeof(missing));
 	return found;
@@ -269,10 +351,12 @@ static int read_columns(struct batch *b, const struct record_field *f, struct er
 
 int batch_begin(struct batch *b, const struct record *r, struct error *e)
 {
+	const struct record_field *base = record_find(r, "base_time_ns");
 	const struct record_field *columns = record_find(r, "columns");
 	const struct record_field *rows = record_find(r, "rows");
 
-	*b = (struct batch){ .base_ns = record_number(r, "base_time_ns", INT64_MAX) };
+	*b = (struct batch){ .base_ns = record_time(r, "base_time_ns") };
+	b->has_base = b->base_ns || (base && base->is_integer && !base->magnitude);
 	if (!columns || columns->kind != JSON_ARRAY || !rows || rows->kind != JSON_ARRAY)
 		return error_set(e, E_FORMAT, "a batch without columns and rows");
 	reset_reader(&b->rows, rows->value, rows->value_length, true);
@@ -282,44 +366,57 @@ int batch_begin(struct batch *b, const struct record *r, struct error *e)
 /* 0: unknown */
 static void set_time(struct record_field *f, uint64_t time_ns)
 {
-	f->kind = JSON_NUMBER;
-	f->has_number = time_ns <= INT64_MAX;
-	f->number = (int64_t)time_ns;
-	f->real = (double)time_ns;
+	f->kind = time_ns ? JSON_NUMBER : JSON_NULL;
+	f->is_integer = time_ns != 0;
+	f->magnitude = time_ns;
 }
 
+/* Returns the sum of a time and a number, or 0 if it is no time or if one of them is missing. */
+static uint64_t later(uint64_t time_ns, const struct record_field *f)
+{
+	uint64_t sum;
+
+	if (!f || !f->is_integer ||
+	    (f->is_negative ? __builtin_sub_overflow(time_ns, f->magnitude, &sum)
+			    : __builtin_add_overflow(time_ns, f->magnitude, &sum)))
+		return 0;
+	return sum <= INT64_MAX ? sum : 0;
+}
+
+/* dt_ns, which can be negative, is relative to base_time_ns. Without duration_ns: no end. */
 static void set_times(struct batch *b)
 {
-	const struct record_field *dt = record_find(&b->row, "dt_ns");
-	uint64_t start_ns = 0, end_ns = 0;
+	uint64_t start_ns = later(b->base_ns, record_find(&b->row, "dt_ns"));
+	uint64_t end_ns = later(start_ns, record_find(&b->row, "duration_ns"));
 
-	if (dt && dt->has_number)
-		start_ns = b->base_ns + (uint64_t)dt->number;
-	if (start_ns)
-		end_ns = start_ns + record_number(&b->row, "duration_ns", INT64_MAX);
-	set_time(&b->row.fields[b->columns], start_ns);
-	set_time(&b->row.fields[b->columns + 1], end_ns);
+	set_time(&b->row.fields[b->columns], b->has_base ? start_ns : 0);
+	set_time(&b->row.fields[b->columns + 1], b->has_base && end_ns >= start_ns ? end_ns : 0);
 }
 
 int batch_next(struct batch *b, struct error *e)
 {
 	struct record *r = &b->row;
 	size_t i = 0;
-	int rc = json_members_next(&b->rows, e);
+	int rc;
 
-	if (rc <= 0)
-		return rc;
+	do { /* what is no row costs itself */
+		if ((rc = json_members_next(&b->rows, e)) <= 0)
+			return rc;
+		b->damaged += b->rows.kind != JSON_ARRAY;
+	} while (b->rows.kind != JSON_ARRAY);
+	r->unusable = 0;
 	strbuf_clear(&r->texts);
 	reset_reader(&r->members, b->rows.value, b->rows.value_length, true);
-	while ((rc = json_members_next(&r->members, e)) > 0)
+	while ((rc = json_members_next(&r->members, NULL)) > 0)
 		if (i < b->columns)
 			set_field(r, &r->fields[i++], &r->members);
 	for (; i < b->columns; i++) {
 		r->fields[i].kind = JSON_NULL;
-		r->fields[i].has_number = false;
+		r->fields[i].is_real = r->fields[i].is_integer = false;
 	}
+	b->damaged += rc < 0;
 	set_times(b);
-	return rc < 0 ? rc : r->texts.failed ? error_set(e, -ENOMEM, "out of memory") : 1;
+	return r->texts.failed ? error_set(e, -ENOMEM, "out of memory") : 1;
 }
 
 void batch_end(struct batch *b)

@@ -137,32 +137,45 @@ static void end_scope(struct import_session *s, uint64_t time_ns, uint64_t insta
 	s->last_thread = (uint32_t)found;
 }
 
+/* Reads which scope a row of a batch is about, and whether it ends. */
+static bool read_instance(struct import_session *s, struct record *r, uint64_t *instance,
+			  bool *ends)
+{
+	uint64_t event; /* odd: end of a scope, or of its part in a segment */
+
+	if (!import_required(s, r, "scope_instance_id", UINT64_MAX, instance) ||
+	    !import_required(s, r, "event_type", 3, &event))
+		return false;
+	*ends = event & 1;
+	return true;
+}
+
 /* Converts a row of a batch, or a record of the first releases, whose path serves as instance. */
 void import_scope(struct import_session *s, struct record *r)
 {
 	const char *type = record_text(r, "type"), *key = type ? "scope_depth" : "depth";
-	uint64_t time_ns = record_number(r, type ? "ts_ns" : "start_ns", INT64_MAX);
-	uint64_t instance, event = type && !strcmp(type, "scope_end"), thread, name;
-	uint32_t depth = (uint32_t)record_number(r, key, UINT32_MAX);
+	bool ends = type && !strcmp(type, "scope_end");
+	uint64_t depth = UINT32_MAX, instance, thread, name, time_ns;
 
+	record_integer(r, key, UINT32_MAX, &depth);
 	if (type)
 		instance = import_text(s, record_text(r, "user_scope"));
-	else if (!record_u64(r, "scope_instance_id", &instance) ||
-		 !record_u64(r, "event_type", &event))
-		time_ns = 0;
-	if (!import_span(s, time_ns, time_ns)) {
-		import_add_loss(s, loss_reason_no_time, 1, "beginnings and ends of scopes");
-	} else if (event & 1) { /* end of a scope, or of its part in a segment */
-		end_scope(s, time_ns, instance, depth);
-	} else {
-		if (!record_u64(r, "thread_id", &thread))
-			thread = guess_thread(s, depth);
-		name = type ? import_text(s, record_text(r, "name"))
-			    : import_name(s, NAMES_SCOPE, r, "name_id");
-		begin_scope(s, time_ns, instance, (uint32_t)thread, name, depth,
-			    record_number(r, "warmup", UINT32_MAX) << 32 |
-				    record_number(r, "repeat", UINT32_MAX));
+	else if (!read_instance(s, r, &instance, &ends))
+		return;
+	time_ns = import_time(s, r, type ? "ts_ns" : "start_ns", "beginnings and ends of scopes");
+	if (!time_ns)
+		return;
+	if (ends) {
+		end_scope(s, time_ns, instance, (uint32_t)depth);
+		return;
 	}
+	if (!record_integer(r, "thread_id", UINT32_MAX, &thread))
+		thread = guess_thread(s, (uint32_t)depth);
+	name = type ? import_text(s, record_text(r, "name"))
+		    : import_name(s, NAMES_SCOPE, r, "name_id");
+	begin_scope(s, time_ns, instance, (uint32_t)thread, name, (uint32_t)depth,
+		    record_number(r, "warmup", UINT32_MAX) << 32 |
+			    record_number(r, "repeat", UINT32_MAX));
 }
 
 ORDER(compare_scopes, struct import_scope, UP(path) ?: UP(begin_ns))
@@ -206,8 +219,8 @@ const struct import_scope *import_scope_find(struct import_session *s, uint64_t 
 
 void import_nvtx_range(struct import_session *s, struct record *r)
 {
-	uint64_t start_ns = record_number(r, "start_ns", INT64_MAX);
-	uint64_t end_ns = record_number(r, "end_ns", INT64_MAX);
+	uint64_t start_ns = record_time(r, "start_ns");
+	uint64_t end_ns = record_time(r, "end_ns");
 	const char *domain = record_text(r, "domain");
 	uint32_t id = domain ? domain_id(s, domain) : 0;
 
@@ -225,12 +238,12 @@ void import_nvtx_range(struct import_session *s, struct record *r)
 void import_system_mark(struct import_session *s, struct record *r)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	uint64_t time_ns = record_number(r, "ts_ns", INT64_MAX);
 	const char *name = record_text(r, "name");
+	uint64_t time_ns = import_time(s, r, "ts_ns", "system_start and system_stop");
 	bool starts = !strcmp(record_text(r, "type"), "system_start");
 
 	strbuf_addf(&text, "%s%s", starts ? SYSTEM_MARK_START : SYSTEM_MARK_STOP, name ? name : "");
-	if (import_span(s, time_ns, time_ns))
+	if (time_ns)
 		append(s, time_ns, nvtx_kind_mark, 0, domain_id(s, "pitot"), 0,
 		       import_text(s, strbuf_text(&text)), 0, 0);
 }

@@ -44,12 +44,48 @@ uint32_t import_string(struct import_session *s, uint64_t text)
 	return writer_string(s->writer, t.text, t.length);
 }
 
-uint64_t import_name(const struct import_session *s, enum import_dictionary kind,
-		     const struct record *r, const char *key)
-{
-	uint64_t id, text;
+/* Dictionaries of dictionary_update, and what stands for names that they lack. */
+static const struct {
+	const char *key, *unknown;
+} dictionaries[NAMES] = {
+	[NAMES_KERNEL] = { "kernel_dict", "kernel" },
+	[NAMES_SCOPE] = { "scope_name_dict", "scope" },
+	[NAMES_FUNCTION] = { "function_dict", "function" },
+	[NAMES_METRIC] = { "metric_dict", "metric" },
+};
 
-	return record_u64(r, key, &id) && map_get(&s->names[kind], id, &text) ? text : 0;
+uint64_t import_name(struct import_session *s, enum import_dictionary kind, struct record *r,
+		     const char *key)
+{
+	uint64_t id, text = 0;
+	char name[64];
+
+	if (!record_integer(r, key, UINT64_MAX, &id) || !id)
+		return 0;
+	if (map_get(&s->names[kind], id, &text) && text)
+		return text;
+	snprintf(name, sizeof(name), "unknown %s %llu", dictionaries[kind].unknown,
+		 (unsigned long long)id);
+	text = import_text(s, name);
+	snprintf(name, sizeof(name), "ids that no %s has", dictionaries[kind].key);
+	import_add_loss(s, loss_reason_damaged_file, 1, name);
+	if (text)
+		import_put(s, &s->names[kind], id, text);
+	return text;
+}
+
+bool import_required(struct import_session *s, struct record *r, const char *key, uint64_t most,
+		     uint64_t *value)
+{
+	const struct record_field *f = record_find(r, key);
+	char detail[64];
+
+	if (record_integer(r, key, most, value))
+		return true;
+	snprintf(detail, sizeof(detail), "records without %s", key);
+	if (!f || f->kind == JSON_NULL)
+		import_add_loss(s, loss_reason_damaged_file, 1, detail);
+	return false;
 }
 
 void import_put(struct import_session *s, struct map *m, uint64_t key, uint64_t value)
@@ -58,28 +94,45 @@ void import_put(struct import_session *s, struct map *m, uint64_t key, uint64_t 
 		import_add_loss(s, loss_reason_no_memory, 1, NULL);
 }
 
-static void read_dictionary(struct import_session *s, struct record *r)
+static void read_dictionary(struct import_session *s, const struct record_field *f,
+			    struct map *names, bool ahead)
 {
-	static const char *const keys[NAMES] = { "kernel_dict", "scope_name_dict", "function_dict",
-						 "metric_dict" };
+	struct json_members m = JSON_MEMBERS(f->value, f->value_length);
+	uint64_t id;
 
-	for (size_t i = 0; i < NAMES; i++) {
-		const struct record_field *f = record_find(r, keys[i]);
-		struct json_members m;
-		uint64_t id;
+	while (json_members_next(&m, NULL) > 0) {
+		bool good = m.kind == JSON_STRING && parse_u64(strbuf_text(&m.key), &id) == 0;
 
-		if (!f || f->kind != JSON_OBJECT)
-			continue;
-		m = (struct json_members)JSON_MEMBERS(f->value, f->value_length);
-		while (json_members_next(&m, NULL) > 0)
-			if (m.kind == JSON_STRING && parse_u64(strbuf_text(&m.key), &id) == 0)
-				import_put(s, &s->names[i], id,
-					   import_text(s, strbuf_text(&m.text)));
-			else
-				import_add_loss(s, loss_reason_damaged_file, 1,
-						"entries of dictionary_update");
-		json_members_release(&m);
+		if (good && !(ahead && map_get(names, id, &(uint64_t){ 0 })))
+			import_put(s, names, id, import_text(s, strbuf_text(&m.text)));
+		else if (!good && !ahead)
+			import_add_loss(s, loss_reason_damaged_file, 1,
+					"entries of dictionary_update");
 	}
+	json_members_release(&m);
+}
+
+/* ahead: what comes first is valid until the dictionary that replaces it has its turn. */
+static void read_names(struct import_session *s, struct record *r, bool ahead)
+{
+	for (size_t i = 0; i < NAMES; i++) {
+		const struct record_field *f = record_find(r, dictionaries[i].key);
+
+		if (f && f->kind == JSON_OBJECT)
+			read_dictionary(s, f, &s->names[i], ahead);
+		else if (f && f->kind != JSON_NULL && !ahead)
+			import_add_loss(s, loss_reason_damaged_file, 1, dictionaries[i].key);
+	}
+}
+
+void import_names(struct import_session *s, struct record *r)
+{
+	read_names(s, r, true);
+}
+
+static void read_dictionary_update(struct import_session *s, struct record *r)
+{
+	read_names(s, r, false);
 }
 
 /* ---- rows ---- */
@@ -90,23 +143,31 @@ void import_append(struct import_session *s, enum table_id table, const void *ro
 	s->result->rows[table]++;
 }
 
+void import_losses_add(struct import_losses *l, enum loss_reason reason, uint64_t count,
+		       const char *detail)
+{
+	struct import_loss *item = l->items;
+
+	detail = detail ? detail : ""; /* compared up to the stored length */
+	for (; item < l->items + l->count; item++)
+		if (item->reason == reason &&
+		    !strncmp(item->detail, detail, sizeof(item->detail) - 1))
+			break;
+	if (item == l->items + IMPORT_LOSSES) {
+		item--;
+		snprintf(item->detail, sizeof(item->detail), "losses of many kinds");
+	} else if (item == l->items + l->count) {
+		*item = (struct import_loss){ .reason = reason };
+		snprintf(item->detail, sizeof(item->detail), "%s", detail);
+		l->count++;
+	}
+	item->count += count;
+}
+
 void import_add_loss(struct import_session *s, enum loss_reason reason, uint64_t count,
 		     const char *detail)
 {
-	struct import_loss *l = s->losses;
-
-	detail = detail ? detail : ""; /* compared up to the stored length */
-	for (; l < s->losses + s->loss_count; l++)
-		if (l->reason == reason && !strncmp(l->detail, detail, sizeof(l->detail) - 1))
-			break;
-	if (l == s->losses + IMPORT_LOSSES) { /* the last one counts all others */
-		l--;
-	} else if (l == s->losses + s->loss_count) {
-		*l = (struct import_loss){ .reason = reason };
-		snprintf(l->detail, sizeof(l->detail), "%s", detail);
-		s->loss_count++;
-	}
-	l->count += count;
+	import_losses_add(&s->losses, reason, count, detail);
 	s->result->unknown += reason == loss_reason_unknown_record ? count : 0;
 	s->result->damaged += reason == loss_reason_damaged_file ? count : 0;
 }
@@ -118,6 +179,17 @@ bool import_span(struct import_session *s, uint64_t start_ns, uint64_t end_ns)
 	s->first_ns = s->first_ns ? MIN(s->first_ns, start_ns) : start_ns;
 	s->last_ns = MAX(s->last_ns, end_ns);
 	return true;
+}
+
+uint64_t import_time(struct import_session *s, const struct record *r, const char *key,
+		     const char *detail)
+{
+	uint64_t time_ns = record_time(r, key);
+
+	if (import_span(s, time_ns, time_ns))
+		return time_ns;
+	import_add_loss(s, loss_reason_no_time, 1, detail);
+	return 0;
 }
 
 static uint64_t time_at(const void *row, const struct table_schema *t, int column)
@@ -140,6 +212,8 @@ void import_fill(struct import_session *s, struct record *r, enum table_id table
 				: 0;
 
 	memcpy(&missing, row, sizeof(missing));
+	if (table == TABLE_pc_reading) /* the logs have one time of a reading */
+		end = start;
 	if (!import_span(s, time_at(row, t, start), time_at(row, t, end))) {
 		missing |= UINT64_C(1) << start | UINT64_C(1) << end;
 		memcpy(row, &missing, sizeof(missing));
@@ -148,6 +222,18 @@ void import_fill(struct import_session *s, struct record *r, enum table_id table
 	if (device >= 0 && !(found >> device & 1)) {
 		memcpy((char *)row + t->columns[device].row_offset, &only, sizeof(only));
 		s->lacks_device = true;
+	}
+}
+
+/* Counts the values of a record that could not be used. */
+static void count_unusable(struct import_session *s, const struct record *r, const char *type)
+{
+	char detail[128];
+
+	for (uint64_t bits = r->unusable; bits; bits &= bits - 1) {
+		snprintf(detail, sizeof(detail), "unusable values of %s in %s",
+			 r->fields[__builtin_ctzll(bits)].key, type);
+		import_add_loss(s, loss_reason_damaged_file, 1, detail);
 	}
 }
 
@@ -179,7 +265,7 @@ static void append_capability(struct import_session *s, uint64_t time_ns, const 
 }
 
 /* The first list has names and sizes, the second limits. */
-static void read_devices(struct import_session *s, const struct record *start)
+static void read_devices(struct import_session *s, struct record *start)
 {
 	static const char *const keys[] = { "devices", "gpu_static_devices" };
 	struct row_device rows[IMPORT_DEVICES];
@@ -193,9 +279,11 @@ static void read_devices(struct import_session *s, const struct record *start)
 			const char *vendor = record_text(&l.item, "vendor");
 			uint64_t bytes = 0;
 
-			if (!record_u64(&l.item, "id", &id) || id >= IMPORT_DEVICES ||
-			    s->devices >> id & 1)
+			if (!import_required(s, &l.item, "id", IMPORT_DEVICES - 1, &id) ||
+			    s->devices >> id & 1) {
+				count_unusable(s, &l.item, keys[k]);
 				continue;
+			}
 			if (new_devices >> id & 1)
 				bytes = rows[id].memory_bytes;
 			record_fill(&l.item, TABLE_device, &rows[id]);
@@ -207,6 +295,7 @@ static void read_devices(struct import_session *s, const struct record *start)
 			if (!vendor || !strcmp(vendor, "NVIDIA"))
 				occupancy_add_limits(&rows[id]);
 			new_devices |= UINT64_C(1) << id;
+			count_unusable(s, &l.item, keys[k]);
 		}
 		record_list_end(&l);
 	}
@@ -228,20 +317,23 @@ static void append_clock(struct import_session *s, uint64_t time_ns)
 
 static void read_start(struct import_session *s, struct record *r)
 {
-	uint64_t time_ns = record_number(r, "ts_ns", INT64_MAX);
 	const char *app = record_text(r, "app");
+	uint64_t time_ns;
 
 	read_devices(s, r);
-	if (s->has_start || !import_span(s, time_ns, time_ns))
+	if (s->has_start)
 		return;
-	s->has_start = true;
+	time_ns = import_time(s, r, "ts_ns", "job_start");
 	s->process.pid = (uint32_t)record_number(r, "pid", UINT32_MAX);
-	s->process.start_ns = time_ns;
 	s->app = import_text(s, app);
 	s->host = import_text(s, record_text(r, "hostname"));
 	s->log_path = import_text(s, record_text(r, "log_path"));
 	if (app && !*s->result->name)
 		snprintf(s->result->name, sizeof(s->result->name), "%s", app);
+	if (!time_ns)
+		return;
+	s->has_start = true;
+	s->process.start_ns = time_ns;
 	append_process(s);
 	append_clock(s, time_ns);
 	append_capability(s, time_ns, "engine", capability_state_on,
@@ -252,21 +344,23 @@ static void read_start(struct import_session *s, struct record *r)
 static void read_shutdown(struct import_session *s, struct record *r)
 {
 	const struct record_field *signaled = record_find(r, "signaled");
-	uint64_t time_ns = record_number(r, "ts_ns", INT64_MAX), status;
+	uint64_t time_ns = import_time(s, r, "ts_ns", "shutdown"), status, signal;
 
-	if (!import_span(s, time_ns, time_ns))
-		return;
-	s->has_end = true;
+	if (time_ns)
+		s->has_end = true;
 	s->process.end_ns = MAX(s->process.end_ns, time_ns);
-	if (!record_u64(r, "exit_code", &status))
+	if (!record_integer(r, "exit_code", 255, &status))
 		return;
-	if (signaled && signaled->kind == JSON_TRUE)
-		status = 128 + record_number(r, "signal", 127);
-	s->process.exit_status = (int32_t)MIN(status, 255);
+	if (signaled && signaled->kind == JSON_TRUE) {
+		if (!record_integer(r, "signal", 127, &signal))
+			return;
+		status = 128 + signal;
+	}
+	s->process.exit_status = (int32_t)status;
 	s->process.missing &= ~(UINT64_C(1) << COLUMN_process_exit_status);
 }
 
-static void read_capability(struct import_session *s, uint64_t time_ns, const struct record *r)
+static void read_capability(struct import_session *s, uint64_t time_ns, struct record *r)
 {
 	static const struct {
 		const char *status;
@@ -297,15 +391,17 @@ static void read_capability(struct import_session *s, uint64_t time_ns, const st
 
 static void read_capabilities(struct import_session *s, struct record *r)
 {
-	uint64_t time_ns = record_number(r, "ts_ns", INT64_MAX);
+	uint64_t time_ns = import_time(s, r, "ts_ns", "capture_capabilities");
 	struct record_list l;
 
-	if (!import_span(s, time_ns, time_ns) || time_ns == s->capabilities_ns)
+	if (!time_ns || time_ns == s->capabilities_ns)
 		return; /* every channel repeats the record */
 	s->capabilities_ns = time_ns;
 	record_list_begin(&l, r, "capabilities");
-	while (record_list_next(&l))
+	while (record_list_next(&l)) {
 		read_capability(s, time_ns, &l.item);
+		count_unusable(s, &l.item, "capabilities");
+	}
 	record_list_end(&l);
 }
 
@@ -319,6 +415,8 @@ static void read_loss(struct import_session *s, struct record *r)
 	row.missing = 0;
 	if (import_span(s, row.start_ns, row.end_ns))
 		import_append(s, TABLE_loss, &row);
+	else
+		import_add_loss(s, row.reason, row.count, record_text(r, "detail"));
 }
 
 /* ---- all records ---- */
@@ -344,7 +442,7 @@ static const struct {
 	{ "profile_sample_batch", import_profile_sample },
 	{ "system_start", import_system_mark },
 	{ "system_stop", import_system_mark },
-	{ "dictionary_update", read_dictionary },
+	{ "dictionary_update", read_dictionary_update },
 	{ "job_start", read_start },
 	{ "shutdown", read_shutdown },
 	{ "capture_capabilities", read_capabilities },
@@ -362,14 +460,19 @@ static const struct {
 	{ "scope_end", import_scope },
 };
 
-static void read_batch(struct import_session *s, const struct record *r, import_handler *read)
+static void read_batch(struct import_session *s, const struct record *r, const char *type,
+		       import_handler *read)
 {
 	struct error e = { 0 };
 	struct batch batch;
 	int rc = batch_begin(&batch, r, &e);
 
-	while (rc >= 0 && (rc = batch_next(&batch, &e)) > 0)
+	while (rc >= 0 && (rc = batch_next(&batch, &e)) > 0) {
 		read(s, &batch.row);
+		count_unusable(s, &batch.row, type);
+	}
+	if (batch.damaged)
+		import_add_loss(s, loss_reason_damaged_file, batch.damaged, "rows of batches");
 	batch_end(&batch);
 	if (rc < 0)
 		import_add_loss(s, loss_reason_damaged_file, 1, e.text);
@@ -396,9 +499,10 @@ int import_record(struct import_session *s, struct record *r, size_t bytes, stru
 	if (i == ARRAY_SIZE(types))
 		import_add_loss(s, loss_reason_unknown_record, 1, type);
 	else if (length > strlen(suffix) && !strcmp(type + length - strlen(suffix), suffix))
-		read_batch(s, r, types[i].read);
+		read_batch(s, r, types[i].type, types[i].read);
 	else if (types[i].read)
 		types[i].read(s, r);
+	count_unusable(s, r, i < ARRAY_SIZE(types) ? types[i].type : "a record");
 	s->result->records++;
 	s->unflushed_bytes += bytes;
 	return s->unflushed_bytes >= FLUSH_BYTES ? flush(s, e) : 0;
@@ -410,7 +514,9 @@ int import_session_init(struct import_session *s, const char *id, const char *di
 			uint32_t pid, struct import_result *result, struct error *e)
 {
 	char prefix[16];
-	struct writer_options options = { .directory = directory, .prefix = prefix };
+	struct writer_options options = { .directory = directory,
+					  .prefix = prefix,
+					  .now_ns = &s->last_ns };
 
 	*s = (struct import_session){ .result = result };
 	snprintf(s->id, sizeof(s->id), "%s", id);
@@ -440,8 +546,8 @@ static void append_gaps(struct import_session *s)
 		append_capability(
 			s, time_ns, "device", capability_state_unavailable, NULL,
 			"the logs do not name the GPU of kernels; all are attributed to GPU 0");
-	for (size_t i = 0; i < s->loss_count; i++) {
-		const struct import_loss *l = &s->losses[i];
+	for (size_t i = 0; i < s->losses.count; i++) {
+		const struct import_loss *l = &s->losses.items[i];
 
 		rows_loss(s->writer, l->reason, l->count, s->first_ns, s->last_ns,
 			  *l->detail ? l->detail : NULL);

@@ -18,7 +18,7 @@
 
 #define IMPORT_ID_BYTES 64
 #define IMPORT_DEVICES 64
-#define IMPORT_LOSSES 32 /* kinds of losses that are counted separately */
+#define IMPORT_LOSSES 128 /* kinds of losses that are counted separately */
 
 /* Maps of dictionary_update. */
 enum import_dictionary { NAMES_KERNEL, NAMES_SCOPE, NAMES_FUNCTION, NAMES_METRIC, NAMES };
@@ -38,7 +38,7 @@ struct import_detail {
 /* A kernel that waits for its detail. */
 struct import_kernel {
 	uint64_t detail, name; /* detail: id; name: text number */
-	uint32_t registers, dynamic_shared_bytes;
+	struct row_kernel_config config; /* what its batch has */
 	struct row_kernel row;
 };
 
@@ -47,10 +47,13 @@ struct import_scope {
 	uint32_t thread;
 };
 
-struct import_loss {
-	enum loss_reason reason;
-	uint64_t count;
-	char detail[160];
+struct import_losses {
+	struct import_loss {
+		enum loss_reason reason;
+		uint64_t count;
+		char detail[160];
+	} items[IMPORT_LOSSES];
+	size_t count;
 };
 
 struct import_session {
@@ -90,9 +93,12 @@ struct import_session {
 	struct map stack_of; /* text -> id of a stack */
 	struct map symbols; /* texts in table symbol */
 
-	struct import_loss losses[IMPORT_LOSSES];
-	size_t loss_count;
+	struct import_losses losses;
 };
+
+/* Counts a loss under its reason and detail. The last item is for those that have no room. */
+void import_losses_add(struct import_losses *l, enum loss_reason reason, uint64_t count,
+		       const char *detail);
 
 /* Opens the session's writer. Returns 0 or a negative code. */
 int import_session_init(struct import_session *s, const char *id, const char *directory,
@@ -107,22 +113,34 @@ void import_session_release(struct import_session *s);
 int import_record(struct import_session *s, struct record *r, size_t bytes,
 		  struct error *e) MUST_USE;
 
+/* Reads the names of a dictionary_update ahead of the records that refer to them. */
+void import_names(struct import_session *s, struct record *r);
+
 /* ---- for the parts of the session ---- */
 
 void import_append(struct import_session *s, enum table_id table, const void *row);
 void import_add_loss(struct import_session *s, enum loss_reason reason, uint64_t count,
-		 const char *detail);
+		     const char *detail);
 void import_put(struct import_session *s, struct map *m, uint64_t key, uint64_t value);
 /* Returns the number of a text, from 1; 0 for "", for NULL, and if there is no room. */
 uint64_t import_text(struct import_session *s, const char *text);
 struct interned import_text_of(const struct import_session *s, uint64_t text);
 /* Returns the id of a text for a STRING column. */
 uint32_t import_string(struct import_session *s, uint64_t text);
-/* Returns the text of a member that is a dictionary id; 0 if it is unknown. */
-uint64_t import_name(const struct import_session *s, enum import_dictionary kind,
-		     const struct record *r, const char *key);
+/*
+ * Returns the text of a member that is a dictionary id; 0 if there is no id. The text of an id that
+ * no dictionary has contains the id, and is counted once.
+ */
+uint64_t import_name(struct import_session *s, enum import_dictionary kind, struct record *r,
+		     const char *key);
+/* As record_integer, but also counts a missing member as damage. */
+bool import_required(struct import_session *s, struct record *r, const char *key, uint64_t most,
+		     uint64_t *value);
 /* Whether these are valid times; if so, extends the session's span. */
 bool import_span(struct import_session *s, uint64_t start_ns, uint64_t end_ns);
+/* Same for one time, which it returns. Returns 0 and counts loss no_time if it is missing. */
+uint64_t import_time(struct import_session *s, const struct record *r, const char *key,
+		     const char *detail);
 /* Fills a row by record_fill and validates its times and its device. */
 void import_fill(struct import_session *s, struct record *r, enum table_id table, void *row);
 

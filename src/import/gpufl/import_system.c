@@ -29,11 +29,10 @@ static uint32_t declare_counter(struct import_session *s, uint32_t id, uint64_t 
 	return row.id;
 }
 
-static void append(struct import_session *s, const struct record *r, uint32_t counter,
-		   int64_t value)
+static void append(struct import_session *s, struct record *r, uint32_t counter, int64_t value)
 {
-	uint64_t time_ns = record_number(r, "start_ns", INT64_MAX), device = 0;
-	bool known = record_u64(r, "device_id", &device) && device <= UINT32_MAX;
+	uint64_t time_ns = record_time(r, "start_ns"), device = 0;
+	bool known = record_integer(r, "device_id", UINT32_MAX, &device);
 	struct row_counter_sample row = {
 		.time_ns = time_ns, .counter = counter, .device = (uint32_t)device, .value = value
 	};
@@ -46,7 +45,7 @@ static void append(struct import_session *s, const struct record *r, uint32_t co
 		import_add_loss(s, loss_reason_no_time, 1, "readings of counters");
 }
 
-static void append_metric(struct import_session *s, const struct record *r, enum metric_id id,
+static void append_metric(struct import_session *s, struct record *r, enum metric_id id,
 			  int64_t value)
 {
 	const struct metric *m = metric_find(id);
@@ -54,7 +53,7 @@ static void append_metric(struct import_session *s, const struct record *r, enum
 	append(s, r, declare_counter(s, id, import_text(s, m->name), m, false), value);
 }
 
-static void append_custom(struct import_session *s, const struct record *r, const char *name,
+static void append_custom(struct import_session *s, struct record *r, const char *name,
 			  const struct metric *m, int64_t value)
 {
 	append(s, r, declare_counter(s, 0, import_text(s, name), m, false), value);
@@ -80,8 +79,8 @@ void import_device_metrics(struct import_session *s, struct record *r)
 	uint64_t value;
 
 	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
-		if (!record_u64(r, metrics[i].key, &value) || (!value && i >= 2) ||
-		    value > INT64_MAX / metrics[i].factor)
+		if (!record_integer(r, metrics[i].key, INT64_MAX / metrics[i].factor, &value) ||
+		    (!value && i >= 2))
 			continue;
 		value *= metrics[i].factor;
 		for (unsigned d = metric_find(metrics[i].metric)->decimals; d < metrics[i].decimals;
@@ -104,7 +103,7 @@ void import_host_metrics(struct import_session *s, struct record *r)
 	uint64_t used = record_number(r, "ram_used_mib", UINT32_MAX), busy;
 	uint64_t total = record_number(r, "ram_total_mib", UINT32_MAX);
 
-	if (record_u64(r, "cpu_pct_x100", &busy))
+	if (record_integer(r, "cpu_pct_x100", INT64_MAX, &busy))
 		append_custom(s, r, "host_cpu_utilization", &cpu, (int64_t)busy);
 	if (!total || total < used)
 		return;
@@ -116,12 +115,12 @@ void import_pm_sample(struct import_session *s, struct record *r)
 {
 	static const struct metric any = { NULL, METRIC_LEVEL,        METRIC_OTHER, "",
 					   0,    "sampled on the GPU" };
-	const struct record_field *value = record_find(r, "value");
+	double value;
 	int64_t bits;
 
-	if (!value || !value->has_number)
+	if (!record_real(r, "value", &value))
 		return;
-	memcpy(&bits, &value->real, sizeof(bits));
+	memcpy(&bits, &value, sizeof(bits));
 	append(s, r,
 	       declare_counter(s, 0, import_name(s, NAMES_METRIC, r, "metric_id"), &any, true),
 	       bits);
@@ -144,9 +143,16 @@ static void append_pc_sample(struct import_session *s, struct record *r, uint64_
 {
 	struct row_pc_reading reading;
 	struct row_pc_sample row;
+	uint64_t offset, samples;
 
+	if (!import_required(s, r, "pc_offset", UINT64_MAX, &offset) ||
+	    !import_required(s, r, "metric_value", UINT64_MAX, &samples))
+		return;
 	record_fill(r, TABLE_pc_sample, &row);
 	import_fill(s, r, TABLE_pc_reading, &reading);
+	if (reading.missing)
+		return;
+	reading.end_ns = reading.start_ns;
 	row.reading = reading.id = ++s->next_id;
 	reading.total = row.samples;
 	row.reason = import_string(s, reason);
@@ -174,7 +180,11 @@ static void append_sass_value(struct import_session *s, struct record *r, uint64
 			      uint64_t metric)
 {
 	struct row_sass_value row;
+	uint64_t offset, value;
 
+	if (!import_required(s, r, "pc_offset", UINT64_MAX, &offset) ||
+	    !import_required(s, r, "metric_value", UINT64_MAX, &value))
+		return;
 	import_fill(s, r, TABLE_sass_value, &row);
 	if (row.missing >> COLUMN_sass_value_time_ns & 1)
 		return;
@@ -183,7 +193,7 @@ static void append_sass_value(struct import_session *s, struct record *r, uint64
 		       !record_number(r, "true_corr_id", UINT64_MAX));
 	row.function = function_string(s, function);
 	row.metric = declare_metric(s, metric);
-	row.value = record_number(r, "metric_value", UINT64_MAX);
+	row.value = value;
 	if (row.metric)
 		import_append(s, TABLE_sass_value, &row);
 	else
@@ -193,9 +203,10 @@ static void append_sass_value(struct import_session *s, struct record *r, uint64
 void import_profile_sample(struct import_session *s, struct record *r)
 {
 	uint64_t function = import_name(s, NAMES_FUNCTION, r, "function_id");
-	uint64_t metric = import_name(s, NAMES_METRIC, r, "metric_id"), kind = 0;
+	uint64_t metric = import_name(s, NAMES_METRIC, r, "metric_id"), kind;
 
-	record_u64(r, "sample_kind", &kind);
+	if (!import_required(s, r, "sample_kind", UINT64_MAX, &kind))
+		return;
 	if (!function || !metric || kind > 1)
 		import_add_loss(s, loss_reason_unknown_record, 1,
 				"rows of profile_sample_batch without a name, or of another kind");
@@ -222,12 +233,12 @@ static const struct {
 static bool read_counter(struct import_session *s, struct record *r, size_t i, uint32_t *metric,
 			 int64_t *bits)
 {
-	const struct record_field *value = record_find(r, counters[i].member);
+	double value;
 
-	if (!value || !value->has_number || value->real < 0)
+	if (!record_real(r, counters[i].member, &value) || value < 0)
 		return false;
 	*metric = declare_metric(s, import_text(s, counters[i].metric));
-	memcpy(bits, &value->real, sizeof(*bits));
+	memcpy(bits, &value, sizeof(*bits));
 	if (!*metric)
 		import_add_loss(s, loss_reason_no_memory, 1, NULL);
 	return *metric != 0;
@@ -251,23 +262,24 @@ void import_kernel_counters(struct import_session *s, struct record *r)
 void import_range_counters(struct import_session *s, struct record *r)
 {
 	struct row_range_value row;
-	uint64_t is_scope = 1;
+	uint64_t is_scope = 1, level = 0;
+	bool has_level = record_integer(r, "scope_depth", UINT8_MAX, &level);
 
 	import_fill(s, r, TABLE_range_value, &row);
 	if (row.missing >> COLUMN_range_value_start_ns & 1)
 		return;
-	record_u64(r, "is_scope", &is_scope);
+	record_integer(r, "is_scope", 1, &is_scope);
 	row.kind = is_scope ? range_kind_scope : range_kind_nvtx;
 	row.thread = (uint32_t)record_number(r, "thread_id", UINT32_MAX);
 	row.passes = MAX((uint32_t)record_number(r, "passes", UINT32_MAX), 1u);
 	row.name = import_string(s, import_text(s, record_text(r, "name")));
-	row.level = (uint8_t)record_number(r, "scope_depth", UINT8_MAX);
+	row.level = (uint8_t)level;
 	row.missing &= ~(UINT64_C(1) << COLUMN_range_value_value |
 			 UINT64_C(1) << COLUMN_range_value_device |
 			 UINT64_C(1) << COLUMN_range_value_level);
 	ROW_MISSING(&row, range_value, correlation);
 	ROW_MISSING(&row, range_value, domain);
-	ROW_MISSING_IF(&row, range_value, level, !record_find(r, "scope_depth"));
+	ROW_MISSING_IF(&row, range_value, level, !has_level);
 	for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
 		if (read_counter(s, r, i, &row.metric, &row.value))
 			import_append(s, TABLE_range_value, &row);

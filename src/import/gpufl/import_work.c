@@ -110,7 +110,7 @@ void import_functions(struct import_session *s)
 	writer_api_function(s->writer, row.id, &row);
 }
 
-static struct import_origin origin_of(struct import_session *s, const struct record *r)
+static struct import_origin origin_of(struct import_session *s, struct record *r)
 {
 	const char *path = record_text(r, "user_scope");
 
@@ -148,27 +148,36 @@ static void add_launch(struct import_session *s, const struct import_origin *o,
 
 /* ---- kernels ---- */
 
-/* Parses "(16,1,1)" into three columns. Returns false for other texts. */
-static bool read_size(const char *text, uint32_t *size)
+/* Resources that are in the batch rather than in the detail. */
+#define IN_BATCH                                                                                   \
+	(UINT64_C(1) << COLUMN_kernel_config_registers |                                           \
+	 UINT64_C(1) << COLUMN_kernel_config_dynamic_shared_bytes)
+
+/* CUPTI's number is one less than Pitot's, which has 0 for unknown. */
+static uint8_t cache_config(struct record *r, const char *key)
 {
-	return text && sscanf(text, "(%u,%u,%u)", &size[0], &size[1], &size[2]) == 3 && size[0];
+	uint64_t number;
+
+	return record_integer(r, key, cache_config_prefer_equal - 1, &number)
+		       ? (uint8_t)(number + 1)
+		       : cache_config_unknown;
 }
 
 static void read_config(struct record *r, struct row_kernel_config *c)
 {
-	uint64_t requested = record_number(r, "cache_config_requested", 3);
-	uint64_t executed = record_number(r, "cache_config_executed", 3);
+	bool grid, block;
 
 	record_fill(r, TABLE_kernel_config, c);
 	_Static_assert(offsetof(struct row_kernel_config, block_z) -
 				       offsetof(struct row_kernel_config, grid_x) ==
 			       5 * sizeof(uint32_t),
 		       "two times three in a row");
-	if (read_size(record_text(r, "grid"), &c->grid_x) &&
-	    read_size(record_text(r, "block"), &c->block_x))
+	grid = record_size(r, "grid", &c->grid_x);
+	block = record_size(r, "block", &c->block_x);
+	if (grid && block)
 		c->missing &= ~(UINT64_C(63) << COLUMN_kernel_config_grid_x);
-	c->cache_config_requested = (uint8_t)(requested + 1); /* CUPTI's number is one less */
-	c->cache_config_executed = (uint8_t)(executed + 1);
+	c->cache_config_requested = cache_config(r, "cache_config_requested");
+	c->cache_config_executed = cache_config(r, "cache_config_executed");
 }
 
 static void append_kernel(struct import_session *s, struct import_kernel *k,
@@ -182,8 +191,10 @@ static void append_kernel(struct import_session *s, struct import_kernel *k,
 	else
 		record_fill(&none, TABLE_kernel_config, &config);
 	config.name = import_string(s, k->name);
-	config.registers = k->registers;
-	config.dynamic_shared_bytes = k->dynamic_shared_bytes;
+	config.registers = k->config.registers;
+	config.dynamic_shared_bytes = k->config.dynamic_shared_bytes;
+	config.missing &= ~IN_BATCH;
+	config.missing |= k->config.missing & IN_BATCH;
 	k->row.config = writer_kernel_config(s->writer, &config);
 	import_append(s, TABLE_kernel, &k->row);
 	if (d)
@@ -229,10 +240,8 @@ void import_kernel_detail(struct import_session *s, struct record *r)
 	int64_t item;
 
 	read_detail(s, r, &d);
-	if (!record_u64(r, "corr_id", &id)) {
-		import_add_loss(s, loss_reason_damaged_file, 1, "kernel_detail without corr_id");
+	if (!import_required(s, r, "corr_id", UINT64_MAX, &id))
 		return;
-	}
 	if (s->detail_of.count >= DETAILS_MAX || s->details.bytes >= DETAIL_BYTES_MAX) {
 		import_kernels_resolve(s, false);
 		map_clear(&s->detail_of);
@@ -246,13 +255,16 @@ void import_kernel_detail(struct import_session *s, struct record *r)
 		import_put(s, &s->detail_of, id, (uint64_t)item);
 }
 
-static void add_external(struct import_session *s, const struct record *r, uint64_t correlation)
+static void add_external(struct import_session *s, struct record *r, uint64_t correlation)
 {
 	struct row_external_correlation row = { .correlation = correlation };
+	uint64_t kind;
 
-	row.kind = (uint32_t)record_number(r, "external_kind", UINT32_MAX);
-	if (record_u64(r, "external_id", &row.id) && row.id)
-		import_append(s, TABLE_external_correlation, &row);
+	if (!record_integer(r, "external_id", UINT64_MAX, &row.id) || !row.id ||
+	    !record_integer(r, "external_kind", UINT32_MAX, &kind))
+		return;
+	row.kind = (uint32_t)kind;
+	import_append(s, TABLE_external_correlation, &row);
 }
 
 /* Converts a row of a batch, or a record of the first releases, which contains its detail. */
@@ -263,20 +275,23 @@ void import_kernel(struct import_session *s, struct record *r)
 	const struct import_detail *known;
 	struct import_detail own;
 	struct import_kernel k;
+	bool waits;
 
+	record_fill(r, TABLE_kernel_config, &k.config);
 	import_fill(s, r, TABLE_kernel, &k.row);
 	k.name = name ? import_text(s, name) : import_name(s, NAMES_KERNEL, r, "kernel_id");
-	k.registers = (uint32_t)record_number(r, "num_regs", UINT32_MAX);
-	k.dynamic_shared_bytes =
-		(uint32_t)record_number(r, whole ? "dyn_shared_bytes" : "dyn_shared", UINT32_MAX);
-	k.detail = record_number(r, "corr_id", UINT64_MAX);
+	if (!k.name) {
+		k.name = import_text(s, "unknown kernel");
+		import_add_loss(s, loss_reason_damaged_file, 1, "kernels without a name");
+	}
+	waits = import_required(s, r, "corr_id", UINT64_MAX, &k.detail) && !whole;
 	add_external(s, r, k.row.correlation);
-	known = whole ? &own : detail_of(s, k.detail);
+	known = waits ? detail_of(s, k.detail) : whole ? &own : NULL;
 	if (whole)
 		read_detail(s, r, &own);
 	if (s->pending.count >= PENDING_MAX)
 		import_kernels_resolve(s, false);
-	if (known || vec_push(&s->pending, k) < 0)
+	if (!waits || known || vec_push(&s->pending, k) < 0)
 		append_kernel(s, &k, known);
 }
 
@@ -287,11 +302,11 @@ static void import_work(struct import_session *s, struct record *r, enum table_i
 {
 	_Alignas(8) uint8_t row[ROW_BYTES_MAX];
 	struct import_origin origin = origin_of(s, r);
-	uint64_t start_ns = record_number(r, "start_ns", INT64_MAX), correlation = 0;
+	uint64_t start_ns = record_time(r, "start_ns"), correlation = 0;
 
 	import_fill(s, r, table, row);
 	import_append(s, table, row);
-	record_u64(r, "corr_id", &correlation);
+	record_integer(r, "corr_id", UINT64_MAX, &correlation);
 	if (!origin.stack)
 		origin.stack = import_name(s, NAMES_FUNCTION, r, "function_id");
 	add_launch(s, &origin, correlation, start_ns);
