@@ -1,18 +1,20 @@
 // gpufl.hpp: gpufl's C++ API on top of libpitot.so, for programs that use it (C++17; link with pitot instead of gpufl).
 //
-// A session is a recording of Pitot: NAME-DATE-TIME.pitot in the current folder, or that of `pitot record`. Options that were set in code count;
-// the environment and the configuration file override options that have gpufl's default (docs/embed.md). With log_path gpufl's logs are written
-// in addition. Features that are not supported yet (deep scopes, AMD) do nothing, and say so once on standard error.
+// A session is a recording of Pitot: NAME-DATE-TIME.pitot in the current folder, or that of `pitot record`; gpufl's logs are written in addition.
+// An option counts if the program has set it; otherwise the environment, then the configuration file, then gpufl's default (docs/embed.md).
+// Options without effect and unsupported features (deep scopes, AMD) are named once on standard error.
 #ifndef GPUFL_GPUFL_HPP
 #define GPUFL_GPUFL_HPP
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <initializer_list>
 #include <string>
 #include <strings.h>
 #include <sys/stat.h>
@@ -29,6 +31,31 @@ enum class BackendKind { Auto, Nvidia, Amd, None };
 
 enum class ProfilingEngine { Monitor, Trace, PcSampling, SassMetrics, RangeProfiler, Deep, PmSampling, RangeProfilerKernelReplay };
 
+// A choice that knows whether the program has set it, also to its default. Numbers and switches are plain: they count as set if they differ from it.
+template <class T>
+class Option {
+public:
+	constexpr Option(T v) : value(v), set(true) {}
+	static constexpr Option unset(T v)
+	{
+		Option option(v);
+		option.set = false;
+		return option;
+	}
+	constexpr operator T() const
+	{
+		return value;
+	}
+	constexpr bool is_set() const
+	{
+		return set;
+	}
+
+private:
+	T value;
+	bool set;
+};
+
 struct InitOptions {
 	std::string app_name = "gpufl";
 	std::string log_path = ""; // folder of gpufl's logs, in addition to the recording; "": PITOT_GPUFL, else app_name
@@ -41,12 +68,12 @@ struct InitOptions {
 	bool enable_external_correlation = true; // no effect: always on
 	bool enable_synchronization = true; // no effect: waiting calls are always recorded
 	bool enable_memory_tracking = true;
-	bool enable_cuda_graphs_tracking = false; // no effect: always on
-	int system_sample_rate_ms = 0; // 0: no samples
+	bool enable_cuda_graphs_tracking = false; // one record per graph launch, instead of its kernels
+	int system_sample_rate_ms = 0; // 0: no samples of GPUs and host
 	int kernel_sample_rate_ms = 0; // no effect, as in gpufl 1.0.1
 	bool continuous_system_sampling = false; // false: only in scopes, and from systemStart to systemStop
-	BackendKind backend = BackendKind::Auto;
-	ProfilingEngine profiling_engine = ProfilingEngine::Monitor;
+	Option<BackendKind> backend = Option<BackendKind>::unset(BackendKind::Auto); // None: scopes and counters only
+	Option<ProfilingEngine> profiling_engine = Option<ProfilingEngine>::unset(ProfilingEngine::Monitor);
 	std::string config_file = "";
 	bool flush_logs_always = false; // no effect: everything is in the files after a quarter of a second
 	bool enable_debug_output = false;
@@ -67,16 +94,33 @@ inline void log(void *debug, int level, const char *text)
 		std::fprintf(stderr, "[gpufl] %s\n", text);
 }
 
-// Reports an unsupported feature, once.
-enum Missing { DEEP, AMD, REMOTE_UPLOAD, MISSING_COUNT };
+// Reports an unsupported feature, or an option without effect, once.
+enum Missing {
+	DEEP,
+	AMD,
+	REMOTE_UPLOAD,
+	KERNEL_RATE,
+	CORRELATION,
+	SYNCHRONIZATION,
+	FLUSH,
+	PM_SAMPLES,
+	PM_PRESET,
+	MISSING_COUNT
+};
 
 inline void missing(Missing what)
 {
 	static std::atomic<bool> said[MISSING_COUNT];
-	static const char *const texts[] = {
+	static const char *const texts[MISSING_COUNT] = {
 		"deep scopes are not there yet",
 		"there is no backend for AMD yet",
 		"remote_upload is deprecated and has no effect: call uploadLogs after shutdown",
+		"kernel_sample_rate_ms is deprecated and has no effect: all kernels are recorded",
+		"enable_external_correlation=false has no effect: external ids are always recorded",
+		"enable_synchronization=false has no effect: waiting calls are always recorded",
+		"flush_logs_always has no effect: rows are in the files after a quarter of a second",
+		"pm_sampling_max_samples has no effect: all samples are recorded",
+		"pm_sampling_preset has no effect: name metrics in pm_sampling_metrics",
 	};
 
 	if (!said[what].exchange(true))
@@ -141,20 +185,137 @@ constexpr const char *range_metrics =
 	"sm__throughput.avg.pct_of_peak_sustained_elapsed,l1tex__t_sector_hit_rate.pct,lts__t_sector_hit_rate.pct,"
 	"dram__bytes_read.sum,dram__bytes_write.sum,sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active";
 
-inline bool is_set(const char *variable)
+inline bool is_set(const char *variable, const char *other = nullptr)
 {
 	const char *value = std::getenv(variable);
-	return value && *value;
+	return (value && *value) || (other && is_set(other));
 }
 
-inline bool is_true(const char *variable)
+inline bool is_true(const std::string &value)
 {
-	const char *value = std::getenv(variable);
-
 	for (const char *text : { "1", "true", "yes", "on" })
-		if (value && strcasecmp(value, text) == 0)
+		if (strcasecmp(value.c_str(), text) == 0)
 			return true;
 	return false;
+}
+
+// Values of options that the program has not set. The recorder reads its settings from the same sources by itself.
+class Sources {
+public:
+	explicit Sources(const std::string &config_file) : file(config_file) {}
+
+	// A variable's value, else that of the file's key; "": neither has one.
+	std::string find(const char *key, std::initializer_list<const char *> variables = {}) const
+	{
+		char text[4096];
+
+		for (const char *variable : variables)
+			if (is_set(variable))
+				return std::getenv(variable);
+		return pitot_config(file.empty() ? nullptr : file.c_str(), key, text, sizeof(text)) > 0 ? text : "";
+	}
+	void fill(std::string &value, const char *unset, const char *key, std::initializer_list<const char *> variables = {}) const
+	{
+		const std::string found = value == unset ? find(key, variables) : "";
+
+		if (!found.empty())
+			value = found;
+	}
+	void fill(bool &value, bool unset, const char *key, std::initializer_list<const char *> variables = {}) const
+	{
+		const std::string found = value == unset ? find(key, variables) : "";
+
+		if (!found.empty())
+			value = is_true(found);
+	}
+	void fill(int &value, int unset, const char *key) const
+	{
+		const std::string found = value == unset ? find(key) : "";
+
+		if (!found.empty())
+			value = std::atoi(found.c_str());
+	}
+	// `names`: in the order of the values. The recorder reports unknown ones.
+	template <class T>
+	void fill(Option<T> &value, const char *key, std::initializer_list<const char *> names, std::initializer_list<const char *> variables = {}) const
+	{
+		const std::string found = value.is_set() ? "" : find(key, variables);
+		int choice = 0;
+
+		for (const char *name : names) {
+			if (is_word(found, name))
+				value = Option<T>::unset(static_cast<T>(choice));
+			choice++;
+		}
+	}
+
+private:
+	std::string file;
+
+	// PcSampling equals pc-sampling and PC_SAMPLING.
+	static bool is_word(std::string text, const char *name)
+	{
+		text.erase(std::remove_if(text.begin(), text.end(), [](char c) { return c == '-' || c == '_'; }), text.end());
+		return strcasecmp(text.c_str(), name) == 0;
+	}
+};
+
+// Returns the options with the values of the environment and the file where the program has set none.
+inline InitOptions complete(InitOptions o)
+{
+	const Sources from(o.config_file);
+	const InitOptions unset;
+
+	from.fill(o.app_name, "gpufl", "app_name", { "PITOT_APP_NAME", "GPUFL_APP_NAME" });
+	if (!is_set("PITOT_GPUFL")) // the recorder reads this one
+		from.fill(o.log_path, "", "log_path");
+	if (!is_set("PITOT_BACKEND_URL", "GPUFL_BACKEND_URL")) // `pitot upload` reads these
+		from.fill(o.backend_url, "", "backend_url");
+	if (!is_set("PITOT_API_KEY", "GPUFL_API_KEY"))
+		from.fill(o.api_key, "", "api_key");
+	if (!is_set("PITOT_API_PATH", "GPUFL_API_PATH"))
+		from.fill(o.api_path, "", "api_path");
+	from.fill(o.remote_upload, false, "remote_upload", { "GPUFL_REMOTE_UPLOAD" });
+	from.fill(o.enable_debug_output, false, "enable_debug_output", { "GPUFL_DEBUG" });
+#define GPUFL_FILL(option) from.fill(o.option, unset.option, #option)
+	GPUFL_FILL(system_sample_rate_ms);
+	GPUFL_FILL(continuous_system_sampling);
+	GPUFL_FILL(deep_window_only);
+	GPUFL_FILL(kernel_sample_rate_ms);
+	GPUFL_FILL(enable_external_correlation);
+	GPUFL_FILL(enable_synchronization);
+	GPUFL_FILL(flush_logs_always);
+	GPUFL_FILL(pm_sampling_max_samples);
+#undef GPUFL_FILL
+	from.fill(o.pm_sampling_preset, "overview", "pm_sampling_preset");
+	from.fill(o.backend, "backend", { "Auto", "Nvidia", "Amd", "None" });
+	from.fill(o.profiling_engine, "profiling_engine",
+		  { "Monitor", "Trace", "PcSampling", "SassMetrics", "RangeProfiler", "Deep", "PmSampling", "RangeProfilerKernelReplay" },
+		  { "PITOT_ENGINE", "GPUFL_PROFILING_ENGINE" });
+	return o;
+}
+
+// Names the options that have no effect, where this makes a difference.
+inline void warn(const InitOptions &o)
+{
+	const bool traces = o.profiling_engine != ProfilingEngine::Monitor && o.backend != BackendKind::None;
+	const struct {
+		Missing what;
+		bool is_wanted;
+	} all[] = {
+		{ AMD, o.backend == BackendKind::Amd },
+		{ REMOTE_UPLOAD, o.remote_upload },
+		{ KERNEL_RATE, o.kernel_sample_rate_ms != 0 },
+		{ CORRELATION, traces && !o.enable_external_correlation },
+		{ SYNCHRONIZATION, traces && !o.enable_synchronization },
+		{ FLUSH, o.flush_logs_always },
+		{ PM_SAMPLES, o.pm_sampling_max_samples != 4096 },
+		{ PM_PRESET, o.pm_sampling_preset != "overview" },
+	};
+
+	for (const auto &one : all)
+		if (one.is_wanted)
+			missing(one.what);
 }
 
 inline std::string joined(const std::vector<std::string> &names)
@@ -185,15 +346,6 @@ inline int64_t steady_ns()
 	return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Returns the name that was set in code, else the environment's.
-inline const char *app_name(const InitOptions &from)
-{
-	for (const char *variable : { "PITOT_APP_NAME", "GPUFL_APP_NAME" })
-		if (from.app_name == "gpufl" && is_set(variable))
-			return std::getenv(variable);
-	return from.app_name.c_str();
-}
-
 // Returns the folder of gpufl's logs; without log_path it has the program's name. "": PITOT_GPUFL names it, or a file of that name exists.
 inline std::string log_path(const InitOptions &from)
 {
@@ -204,7 +356,7 @@ inline std::string log_path(const InitOptions &from)
 		path.resize(path.size() - 4);
 	if (!path.empty() || is_set("PITOT_GPUFL"))
 		return path;
-	path = app_name(from);
+	path = from.app_name;
 	std::replace(path.begin(), path.end(), '/', '_');
 	if (stat(path.c_str(), &file) < 0 || S_ISDIR(file.st_mode))
 		return path;
@@ -212,36 +364,62 @@ inline std::string log_path(const InitOptions &from)
 	return "";
 }
 
-// Options that differ from gpufl's defaults were set in code; environment and file override the others.
-inline void translate(const InitOptions &from, const std::string &metrics, pitot_options &code, pitot_options &defaults)
+inline pitot_switch on_off(bool on)
+{
+	return on ? PITOT_ON : PITOT_OFF;
+}
+
+inline void translate_sampling(const InitOptions &from, pitot_options &code, pitot_options &defaults)
+{
+	if (from.system_sample_rate_ms > 0) {
+		code.counters_ns = static_cast<uint64_t>(from.system_sample_rate_ms) * 1000000;
+		defaults.system = PITOT_SYSTEM_ALL; // GPUs and host
+	} else {
+		defaults.counters_ns = PITOT_NONE;
+	}
+	(from.continuous_system_sampling ? code : defaults).counters_always = on_off(from.continuous_system_sampling);
+}
+
+inline void translate_engine(const InitOptions &given, const InitOptions &options, const std::string &metrics, pitot_options &code,
+			     pitot_options &defaults)
+{
+	const ProfilingEngine chosen = options.profiling_engine;
+	pitot_options &choice = given.profiling_engine.is_set() ? code : defaults;
+
+	choice.engine = engine(chosen);
+	if (options.deep_window_only && choice.engine > PITOT_ENGINE_TRACE)
+		code.engine = PITOT_ENGINE_TRACE;
+	if (chosen == ProfilingEngine::RangeProfiler) {
+		choice.measure = PITOT_MEASURE_RANGE;
+		defaults.metrics = range_metrics;
+	}
+	if (chosen != ProfilingEngine::PmSampling)
+		return;
+	(given.pm_sampling_interval_us == 100 ? defaults : code).pm_interval_ns =
+		static_cast<uint64_t>(std::max(given.pm_sampling_interval_us, 1)) * 1000;
+	if (!metrics.empty())
+		code.metrics = metrics.c_str();
+}
+
+// What the program has given is code; the environment and the file override the rest. `options` has all of them.
+inline void translate(const InitOptions &given, const InitOptions &options, const std::string &metrics, pitot_options &code, pitot_options &defaults)
 {
 	code.size = defaults.size = sizeof(pitot_options);
 	code.defaults = &defaults;
-	code.app_name = app_name(from);
-	if (!from.config_file.empty())
-		code.config_file = from.config_file.c_str();
-	(from.profiling_engine == ProfilingEngine::Monitor ? defaults : code).engine = engine(from.profiling_engine);
-	if (from.deep_window_only && code.engine > PITOT_ENGINE_TRACE)
-		code.engine = PITOT_ENGINE_TRACE;
-	if (from.profiling_engine == ProfilingEngine::RangeProfiler) {
-		code.measure = PITOT_MEASURE_RANGE;
-		defaults.metrics = range_metrics;
-	}
-	if (from.profiling_engine == ProfilingEngine::PmSampling) {
-		(from.pm_sampling_interval_us == 100 ? defaults : code).pm_interval_ns =
-			static_cast<uint64_t>(std::max(from.pm_sampling_interval_us, 1)) * 1000;
-		if (!metrics.empty())
-			code.metrics = metrics.c_str();
-	}
-	(from.enable_stack_trace ? code : defaults).stacks = from.enable_stack_trace ? PITOT_STACKS_ALL : PITOT_STACKS_NONE;
-	(from.enable_memory_tracking ? defaults : code).memory = from.enable_memory_tracking ? PITOT_ON : PITOT_OFF;
-	if (from.system_sample_rate_ms <= 0) {
-		defaults.counters_ns = PITOT_NONE;
+	code.app_name = options.app_name.c_str();
+	if (!given.config_file.empty())
+		code.config_file = given.config_file.c_str();
+	(given.enable_stack_trace ? code : defaults).stacks = given.enable_stack_trace ? PITOT_STACKS_ALL : PITOT_STACKS_NONE;
+	(given.enable_memory_tracking ? defaults : code).memory = on_off(given.enable_memory_tracking);
+	if (given.enable_cuda_graphs_tracking)
+		code.graphs = PITOT_GRAPHS_LAUNCH;
+	if (options.backend == BackendKind::None) {
+		code.engine = PITOT_ENGINE_MONITOR;
+		code.counters_ns = PITOT_NONE;
 		return;
 	}
-	code.counters_ns = static_cast<uint64_t>(from.system_sample_rate_ms) * 1000000;
-	(from.continuous_system_sampling ? code : defaults).counters_always =
-		from.continuous_system_sampling ? PITOT_ON : PITOT_OFF;
+	translate_engine(given, options, metrics, code, defaults);
+	translate_sampling(given, code, defaults);
 }
 
 // Whether scopes open windows of samples.
@@ -269,34 +447,32 @@ struct Window {
 
 // Starts the session. Returns false if it is switched off, the backend is not supported, or it cannot be started (pitot_error() says why). A
 // running session continues.
-inline bool init(const InitOptions &options = {})
+inline bool init(const InitOptions &given = {})
 {
+	const InitOptions options = detail::complete(given);
 	pitot_options code = {}, defaults = {};
-	std::string log_path, metrics = detail::joined(options.pm_sampling_metrics);
+	std::string log_path, metrics = detail::joined(given.pm_sampling_metrics);
 	const bool is_running = detail::owner() == getpid();
 	int result;
 
 	if (!is_running)
 		detail::disabled() = !options.enabled;
-	if (options.backend == BackendKind::Amd)
-		detail::missing(detail::AMD);
-	if (options.remote_upload || detail::is_true("GPUFL_REMOTE_UPLOAD"))
-		detail::missing(detail::REMOTE_UPLOAD);
-	if (!options.enabled || options.backend == BackendKind::Amd || options.backend == BackendKind::None)
+	detail::warn(options);
+	if (!options.enabled || options.backend == BackendKind::Amd)
 		return false;
-	detail::translate(options, metrics, code, defaults);
+	detail::translate(given, options, metrics, code, defaults);
 	if (!is_running)
 		log_path = detail::log_path(options);
 	if (!log_path.empty())
 		code.log_path = log_path.c_str();
 	code.log = detail::log;
-	if (options.enable_debug_output || detail::is_set("GPUFL_DEBUG"))
+	if (options.enable_debug_output)
 		code.log_context = &code; // any value other than nullptr
 	result = pitot_init(&code);
 	if (!is_running)
 		detail::disabled() = result == 0;
 	if (result > 0 && detail::owner().exchange(getpid()) != getpid()) {
-		detail::windowed() = options.system_sample_rate_ms > 0 && !options.continuous_system_sampling;
+		detail::windowed() = (options.system_sample_rate_ms > 0 || detail::is_set("PITOT_COUNTERS")) && !options.continuous_system_sampling;
 		detail::window_engine() = options.deep_window_only ? detail::engine(options.profiling_engine) : 0;
 		detail::backend() = { log_path, options.backend_url, options.api_key, options.api_path };
 	}
@@ -317,8 +493,9 @@ inline void generateReport(const std::string &output_path = "")
 	if (detail::disabled())
 		return;
 	std::fflush(stdout);
-	if (pitot_report(output_path.c_str()) < 0)
-		detail::log(nullptr, PITOT_LOG_ERROR, pitot_error());
+	const int result = pitot_report(output_path.c_str());
+	if (result < 0)
+		detail::log(nullptr, PITOT_LOG_ERROR, result == -ENODATA ? "no report: nothing was recorded yet; call gpufl::init" : pitot_error());
 }
 
 // --- scopes ---
@@ -558,6 +735,8 @@ inline UploadResult uploadLogs(const UploadOptions &options = {})
 	o.size = sizeof(o);
 	o.path = detail::text_or(options.log_path, backend.log_path);
 	o.url = detail::text_or(options.backend_url, backend.url);
+	if (!o.url && !detail::is_set("PITOT_BACKEND_URL", "GPUFL_BACKEND_URL"))
+		return { false, 0, "no backend: give its host in backend_url, of uploadLogs or init, or in GPUFL_BACKEND_URL" };
 	o.api_key = detail::text_or(options.api_key, backend.api_key);
 	o.api_path = detail::text_or(options.api_path, backend.api_path);
 	if (!cursor.empty() && cursor[0] != '/' && o.path)

@@ -129,6 +129,15 @@ struct pitot_options {
 	const char *nvtx_include;
 };
 
+/*
+ * Copies the value of a key of a configuration file: a text, a number, true or false; the items of
+ * an array are separated by commas. For options of other interfaces that share the file, such as
+ * gpufl's; settings of a recording are read by pitot_start and pitot_init. `file` NULL:
+ * PITOT_CONFIG_FILE or GPUFL_CONFIG_FILE. Returns the length of the value, as snprintf does; 0 if
+ * there is no such file or key, or if the value is empty; or a negative errno.
+ */
+PITOT_API int pitot_config(const char *file, const char *key, char *value, size_t size);
+
 /* --- recordings --- */
 
 struct pitot_session;

@@ -39,6 +39,19 @@ int capability_find(struct trace *t, const char *name, struct capability_note *o
 	return r < 0 ? r : 0;
 }
 
+const char *capability_app_name(const struct trace *t, const struct trace_process *process)
+{
+	struct row_walk w =
+		process_rows(t, TABLE_capability, (size_t)(process - trace_process(t, 0)));
+	const char *name = "";
+
+	while (row_walk_next(&w))
+		if (!strcmp(row_text(t, TABLE_capability, COLUMN_capability_name, w.row),
+			    "app_name"))
+			name = row_text(t, TABLE_capability, COLUMN_capability_got, w.row);
+	return name;
+}
+
 /* requested: NULL: anything */
 static const char *find_refusal(const struct trace *t, const char *name, const char *requested)
 {

@@ -23,6 +23,11 @@ void capability_read(const struct trace *t, const char *name, struct capability_
 int capability_find(struct trace *t, const char *name, struct capability_note *out,
 		    struct error *e) MUST_USE;
 /*
+ * Returns the name that a process gave itself, such as pitot_options.app_name, or "". The table
+ * must be loaded.
+ */
+const char *capability_app_name(const struct trace *t, const struct trace_process *process);
+/*
  * Returns the first reason that a process recorded for not providing `name`, or not all of it; "":
  * none. The table must be loaded.
  */

@@ -166,6 +166,13 @@ EXPORT int pitot_engine_end(struct pitot_session *session)
 	return result(program_engine(session, PITOT_ENGINE_TRACE, 0, 0, &e), &e);
 }
 
+EXPORT int pitot_config(const char *file, const char *key, char *value, size_t size)
+{
+	struct error e = { 0 };
+
+	return result(program_config(file, key, value, size, &e), &e);
+}
+
 EXPORT int pitot_init(const struct pitot_options *options)
 {
 	struct error e = { 0 };

@@ -27,7 +27,7 @@
 
 struct pitot_session {
 	struct pitot_session *next; /* in `started` */
-	struct session *session; /* NULL: the environment's */
+	struct session *session; /* NULL: only the environment's */
 	bool by_record; /* `pitot record` started it and ends it */
 	pid_t owner; /* a forked child must not end it */
 	char *directory; /* absolute; NULL: the environment's */
@@ -139,6 +139,16 @@ int program_settings(const struct pitot_options *o, bool own, struct settings *s
 	if (err >= 0)
 		err = settings_read(s, o->config_file, own, e);
 	return s->disabled ? 0 : err;
+}
+
+int program_config(const char *file, const char *key, char *value, size_t size, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	int err = settings_file_text(file, key, &text, e);
+
+	if (err < 0)
+		return e->code <= E_FORMAT ? (e->code = -EINVAL) : err;
+	return snprintf(value, size, "%s", strbuf_text(&text));
 }
 
 /* --- one recording --- */
@@ -308,11 +318,60 @@ static int start_own(struct pitot_session *p, const struct pitot_options *o, str
 	return 0;
 }
 
-static int join_environment(const struct settings *s, struct error *e)
+/* Tells which settings of the program do not count in a recording that it joins. */
+static void note_ignored(const struct pitot_options *o, const struct settings *s)
 {
+	_cleanup_strbuf_ struct strbuf ignored = STRBUF_INIT;
+	struct settings actual = SETTINGS_INIT;
+
+	(void)!settings_read(&actual, NULL, false, NULL);
+	settings_differences(s, &actual, &ignored);
+	if (!ignored.length)
+		return;
+	log_message(o, PITOT_LOG_WARNING,
+		    "%s has no effect, because the recording was started from outside: give it to "
+		    "`pitot record`, or set log_path",
+		    strbuf_text(&ignored));
+	capability_note("program_settings", capability_state_degraded, NULL, NULL,
+			"not in effect, because the recording was started from outside: %s",
+			strbuf_text(&ignored));
+}
+
+/*
+ * Writes the program's logs beside the environment's recording, in a session of its own: what it
+ * requests is then recorded, also into the environment's recording.
+ */
+static int start_logs(struct pitot_session *p, const struct pitot_options *o, struct error *e)
+{
+	struct settings s = SETTINGS_INIT;
+	int err = program_settings(o, true, &s, e);
+
+	if (err >= 0)
+		err = make_log_path(o, &s, e);
+	if (err < 0)
+		return err;
+	p->session = session_open(&s, NULL, SESSION_BY_PROGRAM);
+	if (!p->session)
+		return error_set(e, -EAGAIN, "there is no memory");
+	p->next = started;
+	started = p;
+	return 0;
+}
+
+static int join_environment(struct pitot_session *p, const struct pitot_options *o,
+			    const struct settings *s, struct error *e)
+{
+	struct error problem = { 0 };
+
 	session_start(SESSION_BY_PROGRAM);
-	if (session_has_environment())
+	if (session_has_environment()) {
+		session_rename(s->name);
+		if (!o->log_path)
+			note_ignored(o, s);
+		else if (start_logs(p, o, &problem) < 0)
+			log_message(o, PITOT_LOG_WARNING, "no logs for gpufl: %s", problem.text);
 		return 0;
+	}
 	return error_set(e, -EIO,
 			 "cannot record into '%.200s', which PITOT_RECORDING or PITOT_GPUFL names; "
 			 "PITOT_LOG=stderr says why",
@@ -351,7 +410,7 @@ static struct pitot_session *start(const struct pitot_options *o, bool own, stru
 		p->owner = getpid();
 		p->by_record = s.start_ns != 0;
 		own |= !s.directory[0] && !p->by_record;
-		err = own ? start_own(p, o, &s, e) : join_environment(&s, e);
+		err = own ? start_own(p, o, &s, e) : join_environment(p, o, &s, e);
 	}
 	if (err < 0) {
 		if (e->code <= E_FORMAT) /* Pitot's own codes are not for the program */
@@ -371,15 +430,17 @@ static void complete_json(struct pitot_session *p)
 {
 	p->identity.end_monotonic_ns = clock_monotonic_ns();
 	/* On a full disk the text that was written at the start remains. */
-	if (*p->directory && recording_json_write(p->directory, &p->identity, NULL) < 0)
+	if (p->directory && *p->directory &&
+	    recording_json_write(p->directory, &p->identity, NULL) < 0)
 		log_line("cannot complete recording.json in %s", p->directory);
 }
 
 static int stop(struct pitot_session *p, struct error *e)
 {
-	int rc = 0;
+	bool is_own = p->owner == getpid(), is_joined = !p->directory;
+	int rc = 0, joined = 0;
 
-	if (p->owner == getpid() && p->session) {
+	if (is_own && p->session) {
 		struct pitot_session **at = &started;
 
 		while (*at != p)
@@ -387,11 +448,10 @@ static int stop(struct pitot_session *p, struct error *e)
 		*at = p->next;
 		rc = session_close(&p->session);
 		complete_json(p);
-	} else if (p->owner == getpid() && !p->by_record) {
-		rc = session_stop();
-	} else if (p->owner == getpid()) {
-		rc = collector_flush(FLUSH_LIMIT_NS);
 	}
+	if (is_own && is_joined)
+		joined = p->by_record ? collector_flush(FLUSH_LIMIT_NS) : session_stop();
+	rc = rc < 0 ? rc : joined;
 	if (rc < 0)
 		error_errno(e, -rc, "rows are lost, of %s%sgpufl's logs",
 			    p->directory ? p->directory : "",
@@ -559,7 +619,7 @@ static int find_last(char directory[sizeof(last_directory)], struct error *e)
 	memcpy(directory, last_directory, sizeof(last_directory));
 	leave();
 	return directory[0] ? 0
-			    : error_set(e, -ENOENT,
+			    : error_set(e, -ENODATA,
 					"nothing was recorded yet; start with pitot_init or "
 					"pitot_start");
 }

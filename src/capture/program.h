@@ -17,6 +17,10 @@
 int program_settings(const struct pitot_options *options, bool own, struct settings *settings,
 		     struct error *e) MUST_USE;
 
+/* Implements pitot_config. */
+int program_config(const char *file, const char *key, char *value, size_t size,
+		   struct error *e) MUST_USE;
+
 /* Implements pitot_start; NULL: *e says why. */
 struct pitot_session *program_start(const struct pitot_options *options, struct error *e) MUST_USE;
 const char *program_path(const struct pitot_session *session);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -358,6 +359,20 @@ bool session_has_environment(void)
 	return has;
 }
 
+void session_rename(const char *name)
+{
+	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&list_lock);
+	if (*name && self.environment && strcmp(self.environment->settings.name, name) != 0) {
+		snprintf(self.environment->settings.name, sizeof(self.environment->settings.name),
+			 "%s", name);
+		self.environment->is_renamed = true;
+	}
+	pthread_mutex_unlock(&list_lock);
+	pthread_mutex_unlock(&lock);
+	collector_wake();
+}
+
 /* --- windows and ends: on the collector's thread --- */
 
 /*
@@ -392,6 +407,10 @@ static bool update_session(struct session *s, uint64_t now, struct writer *w)
 
 	if (state == SESSION_NEW)
 		return false;
+	if (s->is_renamed && state > SESSION_COMING) {
+		session_write_name(s, w);
+		s->is_renamed = false;
+	}
 	if (state == SESSION_COMING) {
 		FOR_EACH_SINK (s, sink) {
 			(*sink)->from_ns =

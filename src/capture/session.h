@@ -73,6 +73,9 @@ bool session_start(enum session_trigger trigger);
 /* Whether the environment's session was opened and not closed. Thread-safe. */
 bool session_has_environment(void);
 
+/* Sets the program's name for itself in the environment's session; "": none. Thread-safe. */
+void session_rename(const char *name);
+
 /*
  * Closes the environment's session. If it was the last one, nothing of the recorder remains in the
  * program's calls. Thread-safe. Returns the same as session_close().

@@ -52,6 +52,16 @@ static void write_no_cupti(struct session *s, struct writer *w)
 	write_capability(s, w, &cupti, "cupti", "none");
 }
 
+void session_write_name(struct session *s, struct writer *w)
+{
+	struct row_capability row = { .state = capability_state_on };
+
+	ROW_MISSING(&row, capability, asked);
+	ROW_MISSING(&row, capability, reason);
+	if (*s->settings.name)
+		write_capability(s, w, &row, "app_name", s->settings.name);
+}
+
 void session_write_settings(struct session *s, struct writer *w)
 {
 	struct row_capability settings = { .state = capability_state_on };
@@ -60,6 +70,7 @@ void session_write_settings(struct session *s, struct writer *w)
 	settings_sources(&s->settings, &text);
 	ROW_MISSING(&settings, capability, asked);
 	ROW_MISSING(&settings, capability, reason);
+	session_write_name(s, w);
 	if (text.length)
 		write_capability(s, w, &settings, "settings", strbuf_text(&text));
 	if (s->settings.engine == SETTING_ENGINE_MONITOR && s->settings.cuda)

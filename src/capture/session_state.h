@@ -26,6 +26,7 @@ struct session {
 	struct session *armed, *armed_in; /* its armed engine and its owner, or NULL */
 	bool refused; /* an armed engine that CUPTI does not permit: it has no window */
 	struct settings settings;
+	bool is_renamed; /* settings.name has changed and was not written yet */
 	uint64_t opened_ns; /* when the process opened it; its window may have begun before */
 	struct sink *sinks[SESSION_SINKS]; /* NULL: none; at least one is set */
 	atomic_uint state; /* set by the collector; also the futex that session_close waits on */
@@ -52,7 +53,9 @@ static inline bool session_is_ending(const struct session *s)
 
 /* --- session_rows.c: called on the collector's thread or before it exists --- */
 
-/* Writes which settings differ from the defaults, and where their values come from. */
+/* Writes the program's name for itself, if it has one. */
+void session_write_name(struct session *s, struct writer *w);
+/* Writes the name, which settings differ from the defaults, and where their values come from. */
 void session_write_settings(struct session *s, struct writer *w);
 /* Writes that the window of an armed engine has opened or closed. */
 void session_write_armed(struct session *s, struct writer *w, bool on);

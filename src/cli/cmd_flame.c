@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analysis/capabilities.h"
 #include "analysis/main_process.h"
 #include "base/human.h"
 #include "base/json.h"
@@ -391,7 +392,10 @@ static int show(const struct context *c, struct trace *t, struct flame *f, const
 		return cli_fail(c, &e);
 	flame_print_gaps(f, shows_cpu() ? &cpu : NULL, option_mode == MODE_CPU, &notes);
 	w.notes = strbuf_text(&notes);
-	w.title = w.title ? w.title : process ? process->command : path;
+	if (!w.title)
+		w.title = !process                           ? path
+			  : *capability_app_name(t, process) ? capability_app_name(t, process)
+							     : process->command;
 	status = check_content(c, f, s, w.notes);
 	if (status != EXIT_DONE)
 		return status;

@@ -1,6 +1,7 @@
 /* info_json.c: `pitot info --json`. */
 #include "cli/info.h"
 
+#include "analysis/capabilities.h"
 #include "base/json.h"
 #include "read/view_columns.h"
 #include "schema/event_words.h"
@@ -38,6 +39,7 @@ static void write_process(const struct info *i, size_t process, struct json *j)
 	json_object(j);
 	json_key_u64(j, "pid", p.pid);
 	json_key_u64(j, "parent_pid", p.parent_pid);
+	json_key_string(j, "name", capability_app_name(i->trace, trace_process(i->trace, process)));
 	json_key_string(j, "command", p.command);
 	json_key_string(j, "executable", p.executable);
 	json_key_string(j, "host", p.host);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "analysis/capabilities.h"
 #include "analysis/filter.h"
 #include "base/clock.h"
 #include "base/human.h"
@@ -118,9 +119,11 @@ static void print_processes(const struct info *i, struct strbuf *out)
 		LEFT("ended"), RIGHT("status"), RIGHT("segments"), LEFT("command"),
 	};
 	struct text_table t = TEXT_TABLE_INIT(columns);
+	_cleanup_strbuf_ struct strbuf command = STRBUF_INIT;
 
 	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
 		struct trace_process p = info_process(i, n);
+		const char *name;
 
 		if (info_is_sampler_session(i, n))
 			continue;
@@ -135,7 +138,11 @@ static void print_processes(const struct info *i, struct strbuf *out)
 			text_table_addf(&t, "%u, %u missing", p.segments, p.missing_segments);
 		else
 			text_table_addf(&t, "%u", p.segments);
-		cell(&t, *p.command ? p.command : p.executable);
+		name = capability_app_name(i->trace, trace_process(i->trace, n));
+		strbuf_clear(&command);
+		strbuf_addf(&command, "%s%s%s", name, *name ? ": " : "",
+			    *p.command ? p.command : p.executable);
+		cell(&t, strbuf_text(&command));
 	}
 	finish(i, "processes", &t, out);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/capabilities.h"
 #include "base/path.h"
 #include "base/search.h"
 #include "trace/columns.h"
@@ -81,6 +82,7 @@ static int load_small_tables(struct export_view *v, struct error *e)
 		TABLE_nvtx_domain,   TABLE_nvtx_category,  TABLE_overhead,
 		TABLE_counter,       TABLE_counter_sample, TABLE_clock,
 		TABLE_cuda_event,    TABLE_allocation,     TABLE_external_correlation,
+		TABLE_capability,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
@@ -152,7 +154,9 @@ static int assign_pids(struct export_view *v, uint32_t pid_min)
 		while (x->pid <= UINT32_MAX - PID_STEP && x->owner == i &&
 		       (x->pid < pid_min || !pid_is_free(v, i, x->pid)))
 			x->pid += PID_STEP;
-		x->name = base_name(p->executable);
+		x->name = capability_app_name(v->trace, p);
+		if (!*x->name)
+			x->name = base_name(p->executable);
 		x->end_ns = p->end_ns;
 		snprintf(x->title, sizeof(x->title), "%.48s %u", x->name, p->pid);
 	}

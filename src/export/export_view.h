@@ -32,7 +32,8 @@ struct export_process {
 	/* index of the sampled process for samples taken from outside; otherwise its own index */
 	uint32_t owner;
 	uint64_t correlation_base; /* added to correlation ids to make them unique in the trace */
-	const char *name; /* last part of the executable's path; "" if unknown */
+	/* its own name for itself, else the last part of the executable's path; "" if unknown */
+	const char *name;
 	/* "python 4242": the name, and the process id that the process itself sees */
 	char title[64];
 	uint64_t end_ns;

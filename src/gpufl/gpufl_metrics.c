@@ -92,6 +92,8 @@ static void write_host(struct gpufl_sink *s)
 	if (total && s->has_cpu)
 		GPUFL_ROW(&s->log, BATCH_host_metric, gpufl_time(s, s->host.time_ns), s->cpu_x100,
 			  used, total);
+	if (s->has_cpu)
+		gpufl_marks_write(s);
 }
 
 static void end_reading(struct gpufl_sink *s, struct gpufl_readings *r)

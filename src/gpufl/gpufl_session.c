@@ -10,27 +10,42 @@
 
 /* ---- the process ---- */
 
-void gpufl_process(struct gpufl_sink *s, const struct row_process *p)
+/* Makes the members that identify the process and the session in its lines. */
+static void identify(struct gpufl_sink *s)
 {
-	struct bytes_value path = gpufl_text(s, p->executable), host = gpufl_text(s, p->host);
 	struct strbuf *id = &s->identity;
-	const char *app = base_name(path.data);
 
-	s->process = *p;
-	if (s->has_process) /* the logs keep the first process row */
-		return;
-	s->has_process = true;
 	strbuf_clear(id);
-	strbuf_addf(id, ",\"pid\":%u,\"app\":", p->pid);
-	json_quote(id, app, strlen(app));
+	strbuf_addf(id, ",\"pid\":%u,\"app\":", s->process.pid);
+	json_quote(id, strbuf_text(&s->app), s->app.length);
 	strbuf_addf(id, ",\"session_id\":\"%s\"", s->log.session);
 	strbuf_clear(&s->detail_head);
 	strbuf_addf(&s->detail_head,
 		    "{\"version\":1,\"type\":\"kernel_detail\",\"session_id\":\"%s\",\"pid\":%u,"
 		    "\"app\":",
-		    s->log.session, p->pid);
-	json_quote(&s->detail_head, app, strlen(app));
+		    s->log.session, s->process.pid);
+	json_quote(&s->detail_head, strbuf_text(&s->app), s->app.length);
 	strbuf_adds(&s->detail_head, ",\"corr_id\":");
+}
+
+static void name_app(struct gpufl_sink *s, struct bytes_value name)
+{
+	strbuf_clear(&s->app);
+	strbuf_add(&s->app, name.data, name.length);
+	identify(s);
+}
+
+void gpufl_process(struct gpufl_sink *s, const struct row_process *p)
+{
+	struct bytes_value path = gpufl_text(s, p->executable), host = gpufl_text(s, p->host);
+
+	s->process = *p;
+	if (s->has_process) /* the logs keep the first process row */
+		return;
+	s->has_process = true;
+	if (!s->app.length)
+		strbuf_adds(&s->app, base_name(path.data));
+	identify(s);
 	strbuf_clear(&s->log.host);
 	gpufl_key_text(&s->log.host, "hostname", host);
 	strbuf_adds(&s->log.host, ",\"ip_addr\":\"\"");
@@ -141,17 +156,16 @@ static const char *const engine_names[] = {
 	[SETTING_ENGINE_MONITOR] = "nvidia.none",
 	[SETTING_ENGINE_TRACE] = "nvidia.trace",
 	[SETTING_ENGINE_PC_SAMPLING] = "nvidia.pc_sampling",
-	[SETTING_ENGINE_RANGE_PROFILER] = "nvidia.range_profiler_kernel_replay",
+	[SETTING_ENGINE_RANGE_PROFILER] = "nvidia.range_profiler_kernel_replay", /* of kernels */
 	[SETTING_ENGINE_PM_SAMPLING] = "nvidia.pm_sampling",
 	[SETTING_ENGINE_SASS_METRICS] = "nvidia.sass_metrics",
 	[SETTING_ENGINE_DEEP] = "nvidia.pc_sampling_with_sass",
 };
 
-/* Returns the format's name of the engine that a text begins with, or NULL. */
-static const char *engine_name(const char *text)
+static const char *engine_name(const struct gpufl_sink *s, int engine)
 {
-	int engine = setting_engine_find(text);
-
+	if (engine == SETTING_ENGINE_RANGE_PROFILER && s->measures_ranges)
+		return "nvidia.range_profiler";
 	return engine < 0 ? NULL : engine_names[engine];
 }
 
@@ -165,15 +179,16 @@ static const char *engine_or_trace(const struct gpufl_sink *s, const char *name)
 static void add_engine(struct gpufl_sink *s, const struct row_capability *c, const char *name)
 {
 	const char *requested = gpufl_text(s, c->asked).data, *actual = gpufl_text(s, c->got).data;
-	int engine;
+	int engine = setting_engine_find(requested);
 
 	if (!s->requested_engine && !strcmp(name, "settings")) {
-		engine = settings_sources_engine(actual);
-		if (engine >= 0)
-			s->requested_engine = s->selected_engine = engine_names[engine];
-	} else if (!strcmp(name, "engine") && engine_name(requested)) {
-		s->requested_engine = engine_name(requested);
-		s->selected_engine = engine_name(actual);
+		engine = settings_sources_choice(actual, SETTING_ID_engine);
+		s->measures_ranges = settings_sources_choice(actual, SETTING_ID_measure) >
+				     SETTING_MEASURE_KERNEL;
+		s->requested_engine = s->selected_engine = engine_name(s, engine);
+	} else if (!strcmp(name, "engine") && engine >= 0) {
+		s->requested_engine = engine_name(s, engine);
+		s->selected_engine = engine_name(s, setting_engine_find(actual));
 	}
 }
 
@@ -255,18 +270,39 @@ void gpufl_system_mark(struct gpufl_sink *s, const struct row_nvtx *n)
 {
 	struct bytes_value text = gpufl_text(s, n->message);
 	const char *name, *type = gpufl_mark_type(text.data, &name);
-	struct strbuf *out;
 
 	if (!type)
 		return;
-	out = gpufl_line(&s->log, GPUFL_SYSTEM, type);
+	if (s->mark_count == GPUFL_MARKS_MAX)
+		gpufl_marks_write(s);
+	s->marks[s->mark_count++] = (struct gpufl_mark){
+		.type = type,
+		.name = gpufl_label(s, 0, (struct bytes_value){ name, (uint32_t)strlen(name) }),
+		.time_ns = n->time_ns,
+	};
+	if (s->has_cpu)
+		gpufl_marks_write(s);
+}
+
+static void write_mark(struct gpufl_sink *s, const struct gpufl_mark *mark)
+{
+	struct strbuf *out = gpufl_line(&s->log, GPUFL_SYSTEM, mark->type);
+
 	strbuf_add(out, s->identity.data, s->identity.length);
-	gpufl_key_text(out, "name", (struct bytes_value){ name, (uint32_t)strlen(name) });
-	strbuf_addf(out, ",\"ts_ns\":%llu", (unsigned long long)gpufl_time(s, n->time_ns));
+	strbuf_adds(out, ",\"name\":\"");
+	gpufl_add_label(s, out, mark->name);
+	strbuf_addf(out, "\",\"ts_ns\":%llu", (unsigned long long)gpufl_time(s, mark->time_ns));
 	add_host(s, out);
 	add_devices(s, "devices", add_device, out);
 	strbuf_adds(out, "}\n");
 	raw_reserve(out, 0);
+}
+
+void gpufl_marks_write(struct gpufl_sink *s)
+{
+	for (unsigned i = 0; i < s->mark_count; i++)
+		write_mark(s, &s->marks[i]);
+	s->mark_count = 0;
 }
 
 /* ---- capabilities ---- */
@@ -292,6 +328,10 @@ void gpufl_capability(struct gpufl_sink *s, const struct row_capability *c)
 	unsigned i = 0, off = c->state == capability_state_off;
 	struct strbuf *out;
 
+	if (!strcmp(name.data, "app_name")) {
+		name_app(s, gpufl_text(s, c->got));
+		return;
+	}
 	add_engine(s, c, name.data);
 	while (i < s->capability_count && s->capabilities[i].name != hash)
 		i++;
@@ -314,6 +354,8 @@ void gpufl_capability(struct gpufl_sink *s, const struct row_capability *c)
 		    : feature ? feature[2]
 			      : "",
 		    off ? "not_requested" : "");
+	if (!strcmp(name.data, "settings"))
+		none = gpufl_text(s, c->got);
 	gpufl_key_text(out, "message",
 		       c->missing >> COLUMN_capability_reason & 1 ? none
 								  : gpufl_text(s, c->reason));

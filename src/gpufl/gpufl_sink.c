@@ -202,6 +202,7 @@ static void free_sink(struct gpufl_sink *s)
 	vec_release(&s->pending);
 	vec_release(&s->measured);
 	interner_release(&s->labels);
+	strbuf_release(&s->app);
 	strbuf_release(&s->identity);
 	strbuf_release(&s->detail_head);
 	strbuf_release(&s->scratch);
@@ -220,6 +221,7 @@ static int close_sink(struct sink *sink)
 	if (!s->log.begun)
 		gpufl_begin(s);
 	flush_all(s, true);
+	gpufl_marks_write(s);
 	s->log.lost += s->measured.count;
 	gpufl_end(s);
 	gpufl_log_flush(&s->log);

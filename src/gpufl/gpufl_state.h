@@ -14,6 +14,7 @@
 #define GPUFL_DEPTH_MAX 64 /* of ranges; deeper ones are not written */
 #define GPUFL_PENDING_MAX 4096 /* kernels waiting for the row of their launch */
 #define GPUFL_MEASURED_MAX 1024 /* launches whose counters wait for their kernel */
+#define GPUFL_MARKS_MAX 16u
 #define GPUFL_OPEN_MAX 4096 /* open start-end ranges, and tokens in use */
 
 /*
@@ -80,6 +81,13 @@ struct gpufl_measured_range {
 	bool has_values, before_seal; /* before_seal: it arrived before the last seal */
 };
 
+/* An end of a window of system metrics. */
+struct gpufl_mark {
+	const char *type;
+	uint32_t name; /* label */
+	uint64_t time_ns; /* CLOCK_MONOTONIC */
+};
+
 #define GPUFL_METRIC_ID(column, ...) METRIC_##column,
 enum gpufl_metric {
 	GPUFL_DEVICE_METRICS(GPUFL_METRIC_ID) GPUFL_HOST_METRICS(GPUFL_METRIC_ID) METRICS
@@ -97,6 +105,7 @@ struct gpufl_sink {
 	char log_path[4096];
 	struct row_process process; /* with texts of this epoch */
 	bool has_process;
+	struct strbuf app; /* capability `app_name`, else the executable's name */
 	struct strbuf identity; /* "pid":42,"app":"…","session_id":"…" */
 	struct strbuf scratch, label;
 	struct strbuf detail_head; /* part of kernel_detail up to corr_id */
@@ -145,6 +154,9 @@ struct gpufl_sink {
 	} capabilities[GPUFL_CAPABILITIES_MAX];
 	unsigned capability_count;
 	const char *requested_engine, *selected_engine; /* gpufl's names; NULL: unknown */
+	bool measures_ranges; /* what engine range-profiler measures; else kernels */
+	struct gpufl_mark marks[GPUFL_MARKS_MAX]; /* wait for the first CPU utilization */
+	unsigned mark_count;
 };
 
 /* Converts CLOCK_MONOTONIC to time since the epoch. */
@@ -171,8 +183,12 @@ struct strbuf *gpufl_identified_line(struct gpufl_sink *s, enum gpufl_channel ch
 /* Returns a kernel's demangled name, valid until the next use of s->scratch. */
 struct bytes_value gpufl_kernel_name(struct gpufl_sink *s, struct bytes_value mangled);
 
-/* Writes the record of a mark at the ends of a window of system metrics; ignores other marks. */
+/*
+ * Writes the record of a mark at the ends of a window of system metrics, as soon as the machine's
+ * CPU utilization is known; ignores other marks.
+ */
 void gpufl_system_mark(struct gpufl_sink *s, const struct row_nvtx *n);
+void gpufl_marks_write(struct gpufl_sink *s);
 
 /* Returns the properties of a call, or NULL if nothing is known. */
 const struct gpufl_call *gpufl_call_find(const struct gpufl_sink *s, uint64_t correlation);

@@ -28,6 +28,11 @@ static void print(const struct report_view *v)
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 	uint64_t start_ns = r->span_start_ns;
 
+	if (p && *capability_app_name(r->trace, p)) {
+		text_safe(&line, capability_app_name(r->trace, p),
+			  strlen(capability_app_name(r->trace, p)));
+		strbuf_adds(&line, ": ");
+	}
 	if (p)
 		text_safe(&line, p->command, strlen(p->command));
 	text_shorten(&line, v->width);
@@ -77,11 +82,15 @@ static void read_sampled(const struct report_view *v, const void *row, struct va
 			  trace_process(t, i)->sampler;
 }
 
+ROW_READ(read_name, struct trace_process,
+	 strbuf_adds(&out->text, capability_app_name(v->report->trace, row)))
+
 #define PROCESS(member) MEMBER(struct trace_process, member)
 
 static const struct field process_fields[] = {
 	FIELD("pid", NULL, ID, PROCESS(pid)),
 	FIELD("parent_pid", NULL, ID, PROCESS(parent_pid)),
+	FIELD("name", NULL, TEXT, .value = read_name),
 	FIELD("command", NULL, TEXT, PROCESS(command)),
 	FIELD("host", NULL, TEXT, PROCESS(host)),
 	FIELD("recorded", NULL, FLAG, .value = read_recorded),

@@ -187,19 +187,22 @@ void settings_join(struct settings *to, const struct settings *more)
 	}
 }
 
+static bool is_equal(const struct setting *setting, const struct settings *a,
+		     const struct settings *b)
+{
+	uint64_t one = get(a, setting), other = get(b, setting);
+
+	return setting->option.type == OPTION_TEXT
+		       ? !strcmp((const char *)(uintptr_t)one, (const char *)(uintptr_t)other)
+		       : one == other;
+}
+
 bool settings_measure_alike(const struct settings *a, const struct settings *b)
 {
 	bool alike = a->engine == b->engine;
 
-	for (size_t i = 0; i < ARRAY_SIZE(all) && alike; i++) {
-		uint64_t one = get(a, &all[i]), other = get(b, &all[i]);
-
-		if (all[i].join != SETTING_JOIN_ENGINE)
-			continue;
-		alike = all[i].option.type == OPTION_TEXT ? !strcmp((const char *)(uintptr_t)one,
-								    (const char *)(uintptr_t)other)
-							  : one == other;
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(all) && alike; i++)
+		alike = all[i].join != SETTING_JOIN_ENGINE || is_equal(&all[i], a, b);
 	return alike;
 }
 
@@ -275,16 +278,6 @@ void settings_parse(struct settings *s, const char *text)
 	}
 }
 
-static bool is_default(const struct settings *s, const struct setting *setting)
-{
-	uint64_t value = get(s, setting), initial = get(&defaults, setting);
-
-	if (setting->option.type == OPTION_TEXT)
-		return strcmp((const char *)(uintptr_t)value, (const char *)(uintptr_t)initial) ==
-		       0;
-	return value == initial;
-}
-
 void settings_text(const struct settings *s, struct strbuf *out)
 {
 	const char *separator = "";
@@ -293,7 +286,7 @@ void settings_text(const struct settings *s, struct strbuf *out)
 		const struct option *o = &all[i].option;
 		uint64_t value = get(s, &all[i]);
 
-		if (is_default(s, &all[i]))
+		if (is_equal(&all[i], s, &defaults))
 			continue;
 		strbuf_addf(out, "%s%s=", separator, o->key);
 		if (o->type == OPTION_ENUM)
@@ -329,39 +322,56 @@ static void add_value(const struct option *o, uint64_t value, struct strbuf *out
 	}
 }
 
+static void add_setting(const struct settings *s, const struct setting *setting, struct strbuf *out)
+{
+	const struct option *o = &setting->option;
+
+	strbuf_addf(out, "%s%s=", out->length ? ", " : "", o->name);
+	if (o->negatable && o->bare && !get(s, setting))
+		strbuf_adds(out, "off");
+	else
+		add_value(o, get(s, setting), out);
+}
+
 void settings_sources(const struct settings *s, struct strbuf *out)
 {
 	for (int i = 0; i < SETTINGS_COUNT; i++) {
-		const struct option *o = &all[i].option;
-
-		if (!s->source[i] || !o->name)
+		if (!s->source[i] || !all[i].option.name)
 			continue;
-		strbuf_addf(out, "%s%s=", out->length ? ", " : "", o->name);
-		if (o->negatable && o->bare && !get(s, &all[i]))
-			strbuf_adds(out, "off");
-		else
-			add_value(o, get(s, &all[i]), out);
+		add_setting(s, &all[i], out);
 		strbuf_addf(out, " (%s)", source_names[s->source[i]]);
 	}
 }
 
-int setting_engine_find(const char *text)
+void settings_differences(const struct settings *s, const struct settings *actual,
+			  struct strbuf *out)
 {
-	size_t length = strcspn(text, " ");
-
-	for (int i = 0; setting_engine_names[i]; i++)
-		if (strlen(setting_engine_names[i]) == length &&
-		    !memcmp(text, setting_engine_names[i], length))
-			return i;
-	return -1;
+	for (int i = 0; i < SETTINGS_COUNT; i++)
+		if (s->source[i] == SETTING_BY_CODE && all[i].option.name &&
+		    !is_equal(&all[i], s, actual))
+			add_setting(s, &all[i], out);
 }
 
-int settings_sources_engine(const char *text)
+int setting_engine_find(const char *text)
 {
-	static const char key[] = "engine="; /* the first setting */
+	uint64_t engine;
 
-	return strncmp(text, key, sizeof(key) - 1) ? -1
-						   : setting_engine_find(text + sizeof(key) - 1);
+	return read_choice(SETTING_ID_engine, text, strcspn(text, " "), &engine) ? (int)engine : -1;
+}
+
+int settings_sources_choice(const char *text, enum setting_id id)
+{
+	const char *name = all[id].option.name;
+	size_t length = strlen(name);
+	uint64_t value;
+
+	for (const char *at = text; (at = strstr(at, name)); at += length)
+		if ((at == text || at[-1] == ' ') && at[length] == '=')
+			return read_choice(id, at + length + 1, strcspn(at + length + 1, " "),
+					   &value)
+				       ? (int)value
+				       : -1;
+	return -1;
 }
 
 static uint64_t add_or_forever(uint64_t a, uint64_t b)

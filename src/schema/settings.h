@@ -192,12 +192,20 @@ bool settings_measure_alike(const struct settings *a, const struct settings *b);
 
 /*
  * Reads the environment into *s, then the configuration file: `file`, or if that is NULL the one
- * that the environment names. Below `pitot record` only the values that it wrote count, except for
- * an `own` recording of the program, which ignores them and reads the rest. Values that cannot be
- * parsed are skipped; *e describes the first one, and its negative code is returned, else 0.
- * Allocates nothing if there is no file.
+ * that the environment names. Below `pitot record` only the values that it wrote count, and the
+ * kill switch of `file`, except for an `own` recording of the program, which ignores them and reads
+ * the rest. Values that cannot be parsed are skipped; *e describes the first one, and its negative
+ * code is returned, else 0. Allocates nothing if there is no file.
  */
 int settings_read(struct settings *s, const char *file, bool own, struct error *e);
+
+/*
+ * Sets *out to the text of one key of a configuration file, of which NULL means the environment's:
+ * a string, number, true or false, or the items of an array, separated by commas. Returns 1, 0 if
+ * there is no such file or key, or a negative code.
+ */
+int settings_file_text(const char *file, const char *key, struct strbuf *out,
+		       struct error *e) MUST_USE;
 
 /* Whether `pitot record` wrote this PITOT_OPTIONS text, for its own recording. */
 bool settings_are_by_record(const char *options);
@@ -234,8 +242,11 @@ static inline bool settings_use_cupti(const struct settings *s)
  * "graphs=launch (code), sync=1 (environment)".
  */
 void settings_sources(const struct settings *s, struct strbuf *out);
-/* Returns the engine in a text of settings_sources, or -1: the default. */
-int settings_sources_engine(const char *text);
+/* Appends the settings that the code gave to *s and that have another value in *actual. */
+void settings_differences(const struct settings *s, const struct settings *actual,
+			  struct strbuf *out);
+/* Returns the value of an ENUM in a text of settings_sources, or -1: the default. */
+int settings_sources_choice(const char *text, enum setting_id id);
 /* Returns the engine whose name is the first word of a text, or -1. */
 int setting_engine_find(const char *text);
 

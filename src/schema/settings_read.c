@@ -76,7 +76,10 @@ static int set_gpufl_engine(struct settings *s, const char *text, enum setting_s
 			settings_put(s, SETTING_ID_measure, SETTING_MEASURE_RANGE, source);
 		return 0;
 	}
-	return settings_set(s, SETTING_ID_engine, text, source, subject, e);
+	return error_set(e, E_USAGE,
+			 "%s takes Monitor, Trace, PcSampling, SassMetrics, RangeProfiler, Deep, "
+			 "PmSampling or RangeProfilerKernelReplay, not '%.100s'",
+			 subject, text);
 }
 
 static int set_gpufl_rate(struct settings *s, const char *text, enum setting_source source,
@@ -87,6 +90,7 @@ static int set_gpufl_rate(struct settings *s, const char *text, enum setting_sou
 	if (parse_u64(text, &ms) < 0 || ms > UINT64_MAX / NS_PER_MS)
 		return error_set(e, E_USAGE, "%s takes milliseconds, not '%s'", subject, text);
 	settings_put(s, SETTING_ID_counters_ns, ms * NS_PER_MS, source);
+	settings_put(s, SETTING_ID_system, SETTING_SYSTEM_ALL, source);
 	return 0;
 }
 
@@ -101,18 +105,29 @@ static int set_gpufl_interval(struct settings *s, const char *text, enum setting
 	return 0;
 }
 
-static int set_gpufl_stacks(struct settings *s, const char *text, enum setting_source source,
-			    const char *subject, struct error *e)
+static int set_gpufl_metrics(struct settings *s, const char *text, enum setting_source source,
+			     const char *subject, struct error *e)
 {
-	bool on;
-
-	if (!parse_switch(text, &on))
-		return error_set(e, E_USAGE, "%s takes true or false, not '%s'", subject, text);
-	settings_put(s, SETTING_ID_stacks, on ? SETTING_STACKS_ALL : SETTING_STACKS_NONE, source);
-	return 0;
+	return *text ? settings_set(s, SETTING_ID_metrics, text, source, subject, e) : 0;
 }
 
-/* Keys of gpufl's configuration file. With `set` NULL the key is accepted and has no effect. */
+/* Switches of gpufl, and the values of a setting that they stand for. */
+static const struct {
+	const char *key;
+	enum setting_id id;
+	uint64_t off, on;
+} gpufl_switches[] = {
+	{ "continuous_system_sampling", SETTING_ID_counters_always, false, true },
+	{ "enable_stack_trace", SETTING_ID_stacks, SETTING_STACKS_NONE, SETTING_STACKS_ALL },
+	{ "enable_memory_tracking", SETTING_ID_memory, false, true },
+	{ "enable_cuda_graphs_tracking", SETTING_ID_graphs, SETTING_GRAPHS_NODE,
+	  SETTING_GRAPHS_LAUNCH },
+};
+
+/*
+ * Other keys of gpufl's configuration file. Those with `set` NULL are not settings of the recorder:
+ * gpufl's API reads them (settings_file_text).
+ */
 static const struct {
 	const char *key;
 	int (*set)(struct settings *s, const char *text, enum setting_source source,
@@ -120,18 +135,52 @@ static const struct {
 } gpufl_keys[] = {
 	{ "profiling_engine", set_gpufl_engine },
 	{ "system_sample_rate_ms", set_gpufl_rate },
-	{ "enable_stack_trace", set_gpufl_stacks },
 	{ "pm_sampling_interval_us", set_gpufl_interval },
+	{ "pm_sampling_metrics", set_gpufl_metrics },
+	{ "log_path", NULL },
+	{ "backend_url", NULL },
+	{ "api_key", NULL },
+	{ "api_path", NULL },
+	{ "remote_upload", NULL },
+	{ "backend", NULL },
+	{ "enable_debug_output", NULL },
+	{ "deep_window_only", NULL },
+	{ "flush_logs_always", NULL },
 	{ "kernel_sample_rate_ms", NULL },
 	{ "enable_source_collection", NULL },
-	{ "enable_debug_output", NULL },
 	{ "enable_external_correlation", NULL },
-	{ "api_path", NULL },
+	{ "enable_synchronization", NULL },
 	{ "pm_sampling_max_samples", NULL },
 	{ "pm_sampling_preset", NULL },
-	{ "pm_sampling_metrics", NULL },
 	{ "pm_sampling_scope_only", NULL },
 };
+
+/* Sets what a key of gpufl's stands for. Returns 1, 0 if gpufl has no such key, or E_USAGE. */
+static int set_gpufl_key(struct settings *s, const char *key, const char *text, const char *subject,
+			 struct error *e)
+{
+	bool on;
+
+	for (size_t i = 0; i < ARRAY_SIZE(gpufl_switches); i++) {
+		if (strcmp(gpufl_switches[i].key, key) != 0)
+			continue;
+		if (!parse_switch(text, &on))
+			return error_set(e, E_USAGE, "%s takes true or false, not '%s'", subject,
+					 text);
+		settings_put(s, gpufl_switches[i].id,
+			     on ? gpufl_switches[i].on : gpufl_switches[i].off, SETTING_BY_FILE);
+		return 1;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(gpufl_keys); i++) {
+		if (strcmp(gpufl_keys[i].key, key) != 0)
+			continue;
+		if (gpufl_keys[i].set &&
+		    gpufl_keys[i].set(s, text, SETTING_BY_FILE, subject, e) < 0)
+			return e->code;
+		return 1;
+	}
+	return 0;
+}
 
 /* --- the file --- */
 
@@ -149,19 +198,36 @@ static int unknown_key(const char *key, struct error *e)
 			 nearest);
 }
 
+/* Appends a member's value as text: of an array its items, separated by commas. */
+static int add_text(const struct json_members *m, struct strbuf *out, struct error *e)
+{
+	struct json_members items = JSON_ITEMS(m->value, m->value_length);
+	int err = 0;
+
+	if (m->kind != JSON_ARRAY) {
+		strbuf_add(out, m->text.data, m->text.length);
+		return 0;
+	}
+	while ((err = json_members_next(&items, e)) > 0)
+		strbuf_addf(out, "%s%s", out->length ? "," : "", strbuf_text(&items.text));
+	json_members_release(&items);
+	return err;
+}
+
 static int set_member(struct settings *s, const struct json_members *m, struct error *e)
 {
-	const char *key = strbuf_text(&m->key), *text = strbuf_text(&m->text);
+	_cleanup_strbuf_ struct strbuf value = STRBUF_INIT;
+	const char *key = strbuf_text(&m->key), *text;
 	char subject[VARIABLE_MAX];
-	int id = settings_find(key);
+	int id = settings_find(key), rc;
 
+	if (add_text(m, &value, e) < 0)
+		return e->code;
+	text = strbuf_text(&value);
 	snprintf(subject, sizeof(subject), "'%s'", key);
-	for (size_t i = 0; i < ARRAY_SIZE(gpufl_keys); i++) {
-		if (strcmp(gpufl_keys[i].key, key) != 0)
-			continue;
-		return gpufl_keys[i].set ? gpufl_keys[i].set(s, text, SETTING_BY_FILE, subject, e)
-					 : 0;
-	}
+	rc = set_gpufl_key(s, key, text, subject, e);
+	if (rc)
+		return rc;
 	if (m->kind >= JSON_NULL)
 		return error_set(e, E_USAGE, "%s takes a text, a number, true or false", subject);
 	if (id >= 0)
@@ -179,6 +245,15 @@ static int set_member(struct settings *s, const struct json_members *m, struct e
 		       : error_set(e, E_USAGE, "'enabled' takes true or false");
 }
 
+static int load_file(const char *path, struct strbuf *text, struct error *e)
+{
+	int err = io_read_file(path, FILE_MAX, text);
+
+	return err < 0 ? error_set(e, err, "cannot read the configuration file '%s': %s", path,
+				   error_code_text(err))
+		       : 0;
+}
+
 static void read_file(struct settings *s, const char *path, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
@@ -186,10 +261,7 @@ static void read_file(struct settings *s, const char *path, struct error *e)
 	struct json_members m;
 	int err;
 
-	err = io_read_file(path, FILE_MAX, &text);
-	if (err < 0) {
-		error_set(&problem, err, "cannot read the configuration file '%s': %s", path,
-			  error_code_text(err));
+	if (load_file(path, &text, &problem) < 0) {
 		first(e, &problem);
 		return;
 	}
@@ -205,6 +277,45 @@ static void read_file(struct settings *s, const char *path, struct error *e)
 		first(e, &problem);
 	}
 	json_members_release(&m);
+}
+
+static const char *file_of(const char *file)
+{
+	return file ? file : variable("PITOT_CONFIG_FILE", "GPUFL_CONFIG_FILE");
+}
+
+int settings_file_text(const char *file, const char *key, struct strbuf *out, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	struct json_members m;
+	int err, found = 0;
+
+	file = file_of(file);
+	if (!file)
+		return 0;
+	err = load_file(file, &text, e);
+	if (err < 0)
+		return err;
+	m = (struct json_members)JSON_MEMBERS(strbuf_text(&text), text.length);
+	while ((err = json_members_next(&m, e)) > 0) {
+		if (strcmp(strbuf_text(&m.key), key) != 0 || m.kind == JSON_OBJECT)
+			continue;
+		strbuf_clear(out);
+		found = 1;
+		err = add_text(&m, out, e);
+		if (err < 0)
+			break;
+	}
+	json_members_release(&m);
+	return err < 0 ? err : found;
+}
+
+static bool is_off_in_file(const char *file)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	return settings_file_text(file, "enabled", &text, NULL) > 0 &&
+	       !strcmp(strbuf_text(&text), "false");
 }
 
 /* --- the environment --- */
@@ -280,13 +391,14 @@ int settings_read(struct settings *s, const char *file, bool own, struct error *
 	read_path("PITOT_GPUFL", s->log_path, e);
 	if (by_record && !own) {
 		settings_parse(s, options);
+		s->disabled |= file && is_off_in_file(file);
 		return e->code;
 	}
 	read_gpufl_engine(s, e);
 	if (options && !by_record)
 		settings_parse(s, options);
 	read_variables(s, e);
-	file = file ? file : variable("PITOT_CONFIG_FILE", "GPUFL_CONFIG_FILE");
+	file = file_of(file);
 	if (file)
 		read_file(s, file, e);
 	return e->code;

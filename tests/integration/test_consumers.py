@@ -178,12 +178,12 @@ def test_gpufl(installed, source, tmp_path, environment):
                                                                          "system start: system"]
     runs = {row["message"]: row["payload"] for row in rows if row["payload_kind"] == "runs"}
     assert runs == {"a name that is not short runs": 2 << 32 | 4, "bench_warmup": 3, "bench": 3 << 32 | 10, "plain": 2}
-    last = {row["counter"]: row["value"] for row in view("counter_sample")}
+    last = {row["counter"]: row["value"] for row in view("counter_sample") if row["counter"].startswith("app.")}
     assert last == {"app.steps": 42, "app.ticks": 7}
     # What was set in code counts; of what has gpufl's default, the environment.
     capabilities = {row["name"]: row for row in view("capability")}
     assert capabilities["settings"]["got"] == ("engine=deep (code), stacks=none (program), sync=on (environment), "
-                                               "memory=on (program), counters=50.0 ms (code)")
+                                               "memory=on (program), counters=50.0 ms (code), system=all (program)")
 
     # Without a log_path logs are in a folder of the program's name, unless there is a file.
     [session] = [path for path in (tmp_path / "windows").iterdir() if path.is_dir()]

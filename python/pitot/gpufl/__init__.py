@@ -1,8 +1,8 @@
 """gpufl's Python API on Pitot's recorder: ``import pitot.gpufl as gpufl``.
 
-A session is a recording of Pitot: NAME-DATE-TIME.pitot in the current folder, or that of ``pitot record``. Options set in code
-have priority; options with gpufl's default are overridden by the environment and the configuration file (docs/embed.md). With
-log_path gpufl's logs are written as well. Unsupported features (AMD) do nothing, and warn once.
+A session is a recording of Pitot: NAME-DATE-TIME.pitot in the current folder, or that of ``pitot record``; gpufl's logs are
+written in addition. An option counts if it is given; otherwise the environment, then the configuration file, then gpufl's
+default (docs/embed.md). Options without effect and unsupported features (AMD) warn once.
 """
 
 from __future__ import annotations
@@ -94,90 +94,75 @@ _backend = {"log_path": "", "backend_url": "", "api_key": "", "api_path": ""}  #
 atexit.register(_record.shutdown)
 
 
-def _missing(what: str) -> None:
+def _missing(what: str, level: int = 3) -> None:
     if what not in _warned:
         _warned.add(what)
-        warnings.warn(what, RuntimeWarning, stacklevel=3)
+        warnings.warn(what, RuntimeWarning, stacklevel=level)
 
 
-def _deprecated(what: str) -> None:
-    warnings.warn(what, DeprecationWarning, stacklevel=3)
+def _deprecated(what: str, level: int = 3) -> None:
+    warnings.warn(what, DeprecationWarning, stacklevel=level)
 
 
 def init(
-    app_name: str = "gpufl",
-    log_path: str = "",
-    continuous_system_sampling: bool = False,
-    system_sample_rate_ms: int = 0,
-    kernel_sample_rate_ms: int = 0,
-    backend: BackendKind = BackendKind.Auto,
-    enable_debug_output: bool = False,
-    enable_stack_trace: bool = False,
-    enable_source_collection: bool = True,
-    profiling_engine: ProfilingEngine = ProfilingEngine.Monitor,
-    config_file: str = "",
-    enable_external_correlation: bool = True,
-    enable_synchronization: bool = True,
-    enable_memory_tracking: bool = True,
-    enable_cuda_graphs_tracking: bool = False,
-    pm_sampling_interval_us: int = 100,
-    pm_sampling_max_samples: int = 4096,
-    pm_sampling_preset: str = "overview",
-    pm_sampling_metrics: Sequence[str] = (),
-    pm_sampling_scope_only: bool = True,
-    deep_window_only: bool = False,
-    flush_logs_always: bool = False,
+    app_name: Optional[str] = None,
+    log_path: Optional[str] = None,
+    continuous_system_sampling: Optional[bool] = None,
+    system_sample_rate_ms: Optional[int] = None,
+    kernel_sample_rate_ms: Optional[int] = None,
+    backend: Optional[BackendKind] = None,
+    enable_debug_output: Optional[bool] = None,
+    enable_stack_trace: Optional[bool] = None,
+    enable_source_collection: Optional[bool] = None,
+    profiling_engine: Optional[ProfilingEngine] = None,
+    config_file: Optional[str] = None,
+    enable_external_correlation: Optional[bool] = None,
+    enable_synchronization: Optional[bool] = None,
+    enable_memory_tracking: Optional[bool] = None,
+    enable_cuda_graphs_tracking: Optional[bool] = None,
+    pm_sampling_interval_us: Optional[int] = None,
+    pm_sampling_max_samples: Optional[int] = None,
+    pm_sampling_preset: Optional[str] = None,
+    pm_sampling_metrics: Optional[Sequence[str]] = None,
+    pm_sampling_scope_only: Optional[bool] = None,
+    deep_window_only: Optional[bool] = None,
+    flush_logs_always: Optional[bool] = None,
     enabled: bool = True,
-    backend_url: str = "",
-    api_key: str = "",
-    api_path: str = "",
-    remote_upload: bool = False,
+    backend_url: Optional[str] = None,
+    api_key: Optional[str] = None,
+    api_path: Optional[str] = None,
+    remote_upload: Optional[bool] = None,
     analysis_id: Optional[str] = None,
     pass_index: Optional[int] = None,
     pass_count: Optional[int] = None,
     **old: Any,
 ) -> bool:
-    """Starts the session. Returns False if it is disabled, the backend is missing, or it cannot start, which warns."""
+    """Starts the session. Returns False if it is disabled, the backend is missing, or it cannot start, which warns.
+
+    None: the environment decides, else the configuration file, else gpufl's default (docs/embed.md).
+    """
     global _disabled, _owner, _window_engine, _windowed
+    given = {name: value for name, value in locals().items() if value is not None and name in _OPTIONS}
     if "sampling_auto_start" in old:
         _deprecated("sampling_auto_start was renamed to continuous_system_sampling")
-        continuous_system_sampling = bool(old.pop("sampling_auto_start"))
+        given["continuous_system_sampling"] = bool(old.pop("sampling_auto_start"))
     for name in old:
         raise TypeError(_unknown(name))
-    if kernel_sample_rate_ms:
-        _deprecated("kernel_sample_rate_ms has no effect: all kernels are recorded")
-    remote_upload |= os.environ.get("GPUFL_REMOTE_UPLOAD", "").lower() in ("1", "true", "yes", "on")
-    if remote_upload:
-        _deprecated("remote_upload is deprecated: call upload_logs(), or use session(backend_url=...)")
-    if analysis_id is not None:
-        _missing("analysis_id has no effect: each session is analyzed by itself")
+    options = _complete(given, config_file)
+    options["remote_upload"] |= _value(False, os.environ.get("GPUFL_REMOTE_UPLOAD", ""))
     is_running = _owner == os.getpid()  # a running session continues
     if not is_running:
         _disabled = not enabled
-    if backend is BackendKind.Amd:
-        _missing("there is no backend for AMD yet")
-    if not enabled or backend in (BackendKind.Amd, BackendKind.None_):
+    _warn(given, options)
+    if analysis_id is not None:
+        _missing("analysis_id has no effect: each session is analyzed by itself")
+    if not enabled or options["backend"] is BackendKind.Amd:
         return False
-    if app_name == "gpufl":
-        app_name = os.environ.get("PITOT_APP_NAME") or os.environ.get("GPUFL_APP_NAME") or app_name
-    logs = None if is_running else _log_path(log_path) or _default_log_path(app_name)
-    code: dict[str, Any] = {"app_name": app_name, "config_file": config_file or None, "log_path": logs}
-    defaults: dict[str, Any] = {}
-    engine = _ENGINES[profiling_engine]
-    in_windows = deep_window_only and profiling_engine not in (ProfilingEngine.Monitor, ProfilingEngine.Trace)
-    (defaults if profiling_engine is ProfilingEngine.Monitor else code)["engine"] = "trace" if in_windows else engine
-    if profiling_engine is ProfilingEngine.RangeProfiler:
-        code["measure"], defaults["metrics"] = "range", _RANGE_METRICS
-    if profiling_engine is ProfilingEngine.PmSampling:
-        (defaults if pm_sampling_interval_us == 100 else code)["pm_interval_ns"] = max(pm_sampling_interval_us, 1) * 1000
-        code["metrics"] = ",".join(pm_sampling_metrics) or None
-    (code if enable_stack_trace else defaults)["stacks"] = "all" if enable_stack_trace else "none"
-    (defaults if enable_memory_tracking else code)["memory"] = enable_memory_tracking
-    (code if system_sample_rate_ms > 0 else defaults)["counters_ns"] = max(system_sample_rate_ms, 0) * 1000000
-    if system_sample_rate_ms > 0:
-        (code if continuous_system_sampling else defaults)["counters_always"] = continuous_system_sampling
+    logs = None if is_running else _log_path(options["log_path"]) or _default_log_path(options["app_name"])
+    code, defaults = _settings(given, options)
+    code.update(app_name=options["app_name"], config_file=config_file or None, log_path=logs)
     try:
-        runs = _record.init(code, defaults, enable_debug_output)
+        runs = _record.init(code, defaults, options["enable_debug_output"])
     except Error as error:
         warnings.warn(str(error), RuntimeWarning, stacklevel=2)
         return False
@@ -187,13 +172,152 @@ def init(
     if not runs:
         return False
     _owner = os.getpid()
-    if remote_upload:
+    if options["remote_upload"]:
         atexit.unregister(_upload_at_exit)
         atexit.register(_upload_at_exit, _owner)
-    _backend.update(log_path=logs or "", backend_url=backend_url, api_key=api_key, api_path=api_path)
-    _window_engine = engine if in_windows else ""
-    _windowed = system_sample_rate_ms > 0 and not continuous_system_sampling
+    _backend.update({name: options[name] for name in ("backend_url", "api_key", "api_path")}, log_path=logs or "")
+    _window_engine = _ENGINES[options["profiling_engine"]] if _in_windows(options) else ""
+    has_samples = options["system_sample_rate_ms"] > 0 or bool(os.environ.get("PITOT_COUNTERS"))
+    _windowed = has_samples and not options["continuous_system_sampling"]
     return True
+
+
+#: Options of init(), with gpufl's defaults and the variables that override the file.
+_OPTIONS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "app_name": ("gpufl", ("PITOT_APP_NAME", "GPUFL_APP_NAME")),
+    "log_path": ("", ("PITOT_GPUFL",)),
+    "backend_url": ("", ("PITOT_BACKEND_URL", "GPUFL_BACKEND_URL")),
+    "api_key": ("", ("PITOT_API_KEY", "GPUFL_API_KEY")),
+    "api_path": ("", ("PITOT_API_PATH", "GPUFL_API_PATH")),
+    "remote_upload": (False, ("GPUFL_REMOTE_UPLOAD",)),
+    "enable_debug_output": (False, ("GPUFL_DEBUG",)),
+    "enable_stack_trace": (False, ()),
+    "enable_source_collection": (True, ()),
+    "enable_external_correlation": (True, ()),
+    "enable_synchronization": (True, ()),
+    "enable_memory_tracking": (True, ()),
+    "enable_cuda_graphs_tracking": (False, ()),
+    "system_sample_rate_ms": (0, ()),
+    "kernel_sample_rate_ms": (0, ()),
+    "continuous_system_sampling": (False, ()),
+    "backend": (BackendKind.Auto, ()),
+    "profiling_engine": (ProfilingEngine.Monitor, ("PITOT_ENGINE", "GPUFL_PROFILING_ENGINE")),
+    "flush_logs_always": (False, ()),
+    "pm_sampling_interval_us": (100, ()),
+    "pm_sampling_max_samples": (4096, ()),
+    "pm_sampling_preset": ("overview", ()),
+    "pm_sampling_metrics": ((), ()),
+    "pm_sampling_scope_only": (True, ()),
+    "deep_window_only": (False, ()),
+}
+
+#: Read where they are used: by the recorder and by `pitot upload`.
+_READ_LATER = ("log_path", "backend_url", "api_key", "api_path")
+
+
+def _value(default: Any, text: Any) -> Any:
+    """A value of the environment or the file. The recorder reports those that it does not understand."""
+    if isinstance(default, Enum):
+        word = str(text).replace("-", "").replace("_", "").lower()
+        return next((choice for choice in type(default) if choice.name.rstrip("_").lower() == word), default)
+    if isinstance(default, bool):
+        return str(text).lower() in ("1", "true", "yes", "on")
+    if isinstance(default, int):
+        return int(text) if str(text).isdecimal() else default
+    return text
+
+
+def _complete(given: dict[str, Any], config_file: Optional[str]) -> dict[str, Any]:
+    """All options: as given, else from the environment, else from the configuration file, else gpufl's defaults."""
+    import json
+
+    path, file = config_file or os.environ.get("PITOT_CONFIG_FILE") or os.environ.get("GPUFL_CONFIG_FILE"), {}
+    try:
+        if path and os.path.isfile(path):
+            with open(path, encoding="utf-8") as text:
+                file = json.load(text)
+    except (OSError, ValueError):
+        pass  # which the recorder reports
+    options = {}
+    for name, (default, variables) in _OPTIONS.items():
+        said = next((value for value in map(os.environ.get, variables) if value), None)
+        if name in given:
+            options[name] = given[name]
+        elif said is not None:
+            options[name] = default if name in _READ_LATER else _value(default, said)
+        else:
+            options[name] = _value(default, file[name]) if isinstance(file, dict) and name in file else default
+    return options
+
+
+def _warn(given: dict[str, Any], options: dict[str, Any]) -> None:
+    """Names the options that have no effect, where this makes a difference."""
+    if options["kernel_sample_rate_ms"]:
+        _deprecated("kernel_sample_rate_ms has no effect: all kernels are recorded", 4)
+    if options["remote_upload"]:
+        _deprecated("remote_upload is deprecated: call upload_logs(), or use session(backend_url=...)", 4)
+    traces = options["profiling_engine"] is not ProfilingEngine.Monitor and options["backend"] is not BackendKind.None_
+    for is_wanted, text in (
+        (options["backend"] is BackendKind.Amd, "there is no backend for AMD yet"),
+        (
+            given.get("enable_source_collection"),
+            "enable_source_collection=True has no effect: source lines are found when the recording is read",
+        ),
+        (
+            traces and not options["enable_external_correlation"],
+            "enable_external_correlation=False has no effect: external ids are always recorded",
+        ),
+        (
+            traces and not options["enable_synchronization"],
+            "enable_synchronization=False has no effect: waiting calls are always recorded",
+        ),
+        (options["flush_logs_always"], "flush_logs_always has no effect: rows are in the files after a quarter of a second"),
+        (options["pm_sampling_max_samples"] != 4096, "pm_sampling_max_samples has no effect: all samples are recorded"),
+        (
+            options["pm_sampling_preset"] != "overview",
+            "pm_sampling_preset has no effect: name metrics in pm_sampling_metrics",
+        ),
+        (given.get("pm_sampling_scope_only"), "pm_sampling_scope_only has no effect: samples are taken all the time"),
+    ):
+        if is_wanted:
+            _missing(text, 4)
+
+
+def _in_windows(options: dict[str, Any]) -> bool:
+    """Whether the engine is on in deep windows only."""
+    return options["deep_window_only"] and options["profiling_engine"] not in (ProfilingEngine.Monitor, ProfilingEngine.Trace)
+
+
+def _settings(given: dict[str, Any], options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The recorder's settings for the options: those that are given, and the program's own defaults."""
+    code: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
+
+    def put(name: str, setting: str, value: Any) -> None:
+        (code if name in given else defaults)[setting] = value
+
+    put("enable_stack_trace", "stacks", "all" if options["enable_stack_trace"] else "none")
+    put("enable_memory_tracking", "memory", bool(options["enable_memory_tracking"]))
+    if "enable_cuda_graphs_tracking" in given:
+        code["graphs"] = "launch" if options["enable_cuda_graphs_tracking"] else "node"
+    if options["backend"] is BackendKind.None_:
+        code.update(engine="monitor", counters_ns=0)
+        return code, defaults
+    engine = options["profiling_engine"]
+    put("profiling_engine", "engine", _ENGINES[engine])
+    if _in_windows(options):
+        code["engine"] = "trace"
+    if engine is ProfilingEngine.RangeProfiler:
+        put("profiling_engine", "measure", "range")
+        defaults["metrics"] = _RANGE_METRICS
+    if engine is ProfilingEngine.PmSampling:
+        put("pm_sampling_interval_us", "pm_interval_ns", max(options["pm_sampling_interval_us"], 1) * 1000)
+        code["metrics"] = ",".join(given.get("pm_sampling_metrics", ())) or None
+    put("system_sample_rate_ms", "counters_ns", max(options["system_sample_rate_ms"], 0) * 1000000)
+    put("continuous_system_sampling", "counters_always", bool(options["continuous_system_sampling"]))
+    if options["system_sample_rate_ms"] > 0:
+        defaults["system"] = "all"  # GPUs and host
+    return code, defaults
 
 
 def deep_window(seconds: float, max_launches: int = 0) -> bool:
@@ -359,11 +483,16 @@ def upload_logs(
     folder = _log_path(log_path) or _backend["log_path"]
     if not folder:
         return UploadResult(False, 0, "no logs: log_path is empty, here and in init()")
+    url = backend_url or _backend["backend_url"]
+    if not url and not os.environ.get("PITOT_BACKEND_URL") and not os.environ.get("GPUFL_BACKEND_URL"):
+        return UploadResult(
+            False, 0, "no backend: give its host in backend_url, of upload_logs() or init(), or in GPUFL_BACKEND_URL"
+        )
     try:
         records = _record.upload(
             os.fsencode(folder),
             os.fsencode(os.path.join(folder, cursor_filename) if cursor_filename else ""),
-            backend_url or _backend["backend_url"],
+            url,
             api_key or _backend["api_key"],
             api_path or _backend["api_path"],
             "" if all_sessions else session_id or "newest",

@@ -149,8 +149,9 @@ class GpuFlightSession:
                     raise pitot.UsageError(f"'{session_id}' is not a process id: session_id of a recording is one")
                 self._pid = int(session_id)
         self.report = self.recording.report(pid=self._pid, scopes=True, stalls=True)
-        commands = [item["command"] for item in self.report["processes"] if self._pid in (-1, item["pid"]) and item["command"]]
-        self.app_name = commands[0] if commands else ""
+        processes = [item for item in self.report["processes"] if self._pid in (-1, item["pid"])]
+        names = [item[key] for key in ("name", "command") for item in processes if item.get(key)]
+        self.app_name = names[0] if names else ""
         self.session_start_ns = self.report["start_unix_ns"]
         self.session_end_ns = self.session_start_ns + self.report["duration_ns"]
 
@@ -477,7 +478,7 @@ class GpuFlightSession:
                 [f"{item['samples']:,}", share_text(item["not_issued"], item["samples"]), f"{item['label']}: {reasons}"]
             )
         if not rows:
-            return "No samples of kernels were recorded: pitot record --engine pc-sampling takes them."
+            return "No samples of kernels were recorded: ProfilingEngine.PcSampling takes them."
         return table_text("samples  not issued  kernel: what its warps waited for", rows)
 
     def samples_text(self, top_n: int = 10) -> str:

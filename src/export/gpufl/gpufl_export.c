@@ -73,6 +73,18 @@ static void append_string(struct session *s, uint32_t id)
 
 static void append_row(struct session *s, enum table_id table, uint64_t row);
 
+/* Unlike other capabilities the name is needed before the first line. */
+static void append_name(struct session *s)
+{
+	struct trace *t = s->owner->view.trace;
+	struct row_walk w = process_rows(t, TABLE_capability, s->process);
+
+	while (row_walk_next(&w))
+		if (!strcmp(row_text(t, TABLE_capability, COLUMN_capability_name, w.row),
+			    "app_name"))
+			append_row(s, TABLE_capability, w.row);
+}
+
 /* The sink identifies referenced rows by row number. */
 static void append_config(struct session *s, uint32_t row)
 {
@@ -269,6 +281,7 @@ static int open_sink(struct session *s)
 		s->next[i] = trace_first_row(t, timed[i], s->process);
 	for (size_t i = 0; i < ARRAY_SIZE(definitions); i++)
 		append_table(s, definitions[i]);
+	append_name(s);
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "analysis/capabilities.h"
 #include "analysis/main_process.h"
 #include "base/html.h"
 #include "base/output.h"
@@ -174,7 +175,10 @@ static const char *page_title(const struct timeline *t)
 {
 	const struct trace_process *p = main_process(t->view.trace);
 
-	return p ? p->command : "recording";
+	if (!p)
+		return "recording";
+	return *capability_app_name(t->view.trace, p) ? capability_app_name(t->view.trace, p)
+						      : p->command;
 }
 
 /* The part of the recording that the options select, from the start of the page. */
