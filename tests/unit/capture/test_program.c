@@ -184,10 +184,10 @@ static void test_sizes_of_the_struct(void **state)
 	o.graphs = (enum pitot_graphs)99;
 	s = program_start(&o, &e);
 	assert_non_null(s);
-	program_stop(s);
+	program_stop(s, &e);
 	s = program_start(&newer.o, &e);
 	assert_non_null(s);
-	program_stop(s);
+	program_stop(s, &e);
 	newer.future = 1;
 	assert_null(program_start(&newer.o, &e));
 	assert_error(-E2BIG, "install a newer one");
@@ -226,7 +226,7 @@ static void test_what_is_refused(void **state)
 	unsetenv("PITOT_GRAPHS");
 	assert_int_equal(files_in("."), 1);
 	assert_int_equal(program_init(&o, &e), -ENOTEMPTY);
-	program_stop(NULL);
+	program_stop(NULL, &e);
 }
 
 static void test_switched_off(void **state)
@@ -264,7 +264,7 @@ static void test_a_recording(void **state)
 	assert_non_null(strstr(strbuf_text(&json), "\"name\": \"test_program\""));
 	assert_non_null(strstr(strbuf_text(&json), "\"state\": \"recording\""));
 	assert_int_equal(files_in("empty"), 2);
-	program_stop(s);
+	program_stop(s, &e);
 	assert_int_equal(io_read_file("empty/recording.json", 1 << 20, &end), 0);
 	assert_non_null(strstr(strbuf_text(&end), "\"state\": \"ended\""));
 	assert_int_equal(files_in("empty"), 2);
@@ -305,9 +305,9 @@ static void test_flush(void **state)
 	assert_int_equal(program_flush(&e), 0);
 	assert_int_equal(marks_in("a"), 4);
 	assert_int_equal(marks_in("b"), 1);
-	program_stop(a);
+	program_stop(a, &e);
 	nvtx.mark_a("in one");
-	program_stop(b);
+	program_stop(b, &e);
 	assert_int_equal(marks_in("a"), 4);
 	assert_int_equal(marks_in("b"), 2);
 }
@@ -337,7 +337,7 @@ static void test_the_log(void **state)
 	assert_null(program_start(&o, &e));
 	assert_error(-ENOTEMPTY, "logged");
 	assert_int_equal(told[PITOT_LOG_ERROR], 1);
-	program_stop(s);
+	program_stop(s, &e);
 }
 
 static void test_the_one_recording(void **state)
@@ -369,7 +369,7 @@ static void test_one_after_the_other(void **state)
 	(void)state;
 	for (int i = 0; i < 50; i++) {
 		snprintf(name, sizeof(name), "r%d", i);
-		program_stop(start(name));
+		program_stop(start(name), &e);
 		assert_int_equal(files_in(name), 2);
 	}
 	assert_int_equal(files_in("/proc/self/fd"), open_files);
@@ -384,7 +384,7 @@ static void *own_and_shared(void *name)
 	assert_non_null(s);
 	assert_int_equal(program_init(NULL, &own), 1);
 	assert_int_equal(program_flush(&own), 0);
-	program_stop(s);
+	program_stop(s, &e);
 	return NULL;
 }
 
