@@ -126,11 +126,14 @@ static const char *write_failure(struct trace *t)
 		[loss_reason_size_limit] = "--max-size was reached",
 	};
 	const uint8_t *lost = loss_columns(t)->reason;
+	const char *refused = "";
 
 	for (uint64_t row = 0; row < trace_rows(t, TABLE_loss); row++)
 		if (lost[row] < ARRAY_SIZE(reasons) && reasons[lost[row]])
 			return reasons[lost[row]];
-	return "";
+		else if (lost[row] == loss_reason_refused_segment)
+			refused = row_text(t, TABLE_loss, COLUMN_loss_detail, row);
+	return refused;
 }
 
 int capability_cpu_only(struct trace *t, bool *cpu_only, struct error *e)
@@ -155,7 +158,7 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 	if (r >= 0)
 		r = calls_count_launches(t, &launches, e);
 	if (r >= 0)
-		r = trace_load(t, TABLE_loss, COLUMN_BITS(loss, reason), e);
+		r = trace_load(t, TABLE_loss, COLUMN_BITS(loss, reason, detail), e);
 	if (r < 0)
 		return r;
 	if (cpu_only)

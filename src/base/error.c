@@ -75,6 +75,8 @@ const char *error_code_text(int code)
 		return "a symbolic link, which is not followed here";
 	case E_FOREIGN:
 		return "belongs to another user, or has hard links";
+	case E_MOVED:
+		return "the folder was moved, and another one is there now";
 	case -EMFILE:
 		return "too many open files, raise the limit with 'ulimit -n'";
 	}

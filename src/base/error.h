@@ -11,21 +11,22 @@
 #include "base/compiler.h"
 
 enum {
-	E_FORMAT = -2001,	/* bytes that violate the file format */
-	E_VERSION = -2002,	/* written by a newer, incompatible version */
-	E_UNSUPPORTED = -2003,	/* this build or machine cannot do it */
-	E_USAGE = -2004,	/* the caller's arguments are wrong */
-	E_LIMIT = -2005,	/* a limit was reached */
-	E_NOT_FILE = -2006,	/* a FIFO, a device or a socket in place of a file */
-	E_LINK = -2007,		/* a symbolic link where none is followed */
-	E_FOREIGN = -2008,	/* a file or folder that others own or have linked */
+	E_FORMAT = -2001, /* bytes that violate the file format */
+	E_VERSION = -2002, /* written by a newer, incompatible version */
+	E_UNSUPPORTED = -2003, /* this build or machine cannot do it */
+	E_USAGE = -2004, /* the caller's arguments are wrong */
+	E_LIMIT = -2005, /* a limit was reached */
+	E_NOT_FILE = -2006, /* a FIFO, a device or a socket in place of a file */
+	E_LINK = -2007, /* a symbolic link where none is followed */
+	E_FOREIGN = -2008, /* a file or folder that others own or have linked */
+	E_MOVED = -2009, /* another folder is at the path of one that was opened */
 };
 
 #define ERROR_TEXT_MAX 1024
 
 struct error {
-	int code;			/* 0 while nothing has failed */
-	char text[ERROR_TEXT_MAX];	/* always NUL-terminated; truncated when too long */
+	int code; /* 0 while nothing has failed */
+	char text[ERROR_TEXT_MAX]; /* always NUL-terminated; truncated when too long */
 };
 
 /*

@@ -58,6 +58,38 @@ static bool is_allowed(int folder, const struct stat *file, enum folder_owner ow
 	return file->st_nlink == 1 || (fstat(folder, &st) == 0 && st.st_uid == file->st_uid);
 }
 
+int folder_identify(int folder, struct folder_id *id)
+{
+	struct stat st;
+
+	if (folder < 0)
+		return folder;
+	if (fstat(folder, &st) < 0)
+		return -errno;
+	*id = (struct folder_id){ st.st_dev, st.st_ino };
+	return 0;
+}
+
+int folder_open_known(const char *path, const struct folder_id *id)
+{
+	int folder = folder_open(path, FOLDER_ANY);
+	struct folder_id found;
+	int err = folder_identify(folder, &found);
+
+	if (err < 0)
+		return folder < 0 ? folder : refuse(folder, err);
+	if (id->inode && (id->device != found.device || id->inode != found.inode))
+		return refuse(folder, E_MOVED);
+	return folder;
+}
+
+bool folder_is_own(int folder)
+{
+	struct stat st;
+
+	return folder >= 0 && fstat(folder, &st) == 0 && st.st_uid == geteuid();
+}
+
 int folder_open_file(int folder, const char *name, int flags, enum folder_owner owner)
 {
 	int fd = check_name(folder, name);

@@ -15,6 +15,7 @@
 
 #include <dirent.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 #include "base/strbuf.h"
@@ -29,6 +30,18 @@ enum folder_owner { FOLDER_ANY, FOLDER_OWN };
 /* Opens a folder that the user has named. The descriptor is only good for the functions here. */
 int folder_open(const char *path, enum folder_owner owner) MUST_USE;
 int folder_enter(int folder, const char *name, enum folder_owner owner) MUST_USE;
+
+/*
+ * Which folder it is, for where its descriptor cannot be stored; its path may be that of another
+ * one later. All zeros: any folder.
+ */
+struct folder_id {
+	uint64_t device, inode;
+};
+int folder_identify(int folder, struct folder_id *id);
+/* Opens a folder again. Returns E_MOVED when it is another one. */
+int folder_open_known(const char *path, const struct folder_id *id) MUST_USE;
+bool folder_is_own(int folder);
 
 /* Opens a regular file with O_RDONLY, O_WRONLY or O_RDWR, and O_APPEND if needed. */
 int folder_open_file(int folder, const char *name, int flags, enum folder_owner owner) MUST_USE;

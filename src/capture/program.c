@@ -244,6 +244,8 @@ static int open_session(struct pitot_session *p, struct settings *s, struct erro
 		return error_set(e, -ENAMETOOLONG, "the path of '%.100s…' is too long",
 				 p->directory);
 	memcpy(s->directory, p->directory, strlen(p->directory) + 1);
+	s->folder = p->identity.folder;
+	s->launcher[0] = '\0';
 	if (*p->directory)
 		err = recording_json_write(p->directory, &p->identity, e);
 	if (*p->directory && err >= 0 && !(sink = session_recording(s, e)))
@@ -305,12 +307,13 @@ static int start_own(struct pitot_session *p, const struct pitot_options *o, str
 			"a folder, or one for gpufl's logs in log_path");
 	p->directory = o->directory && !*o->directory
 			       ? strdup("")
-			       : recording_dir_create_own(o->directory, strbuf_text(&p->name), e);
+			       : recording_dir_create_own(o->directory, strbuf_text(&p->name),
+							  &p->identity.folder, e);
 	if (!p->directory)
 		return e->code ? e->code : error_set(e, -ENOMEM, "out of memory");
 	err = open_session(p, s, e);
 	if (err < 0 && *p->directory)
-		recording_dir_remove(p->directory, NULL);
+		recording_dir_remove(p->directory, &p->identity.folder, NULL);
 	if (err < 0)
 		return err;
 	p->next = started;

@@ -17,6 +17,7 @@
 #include "capture/session_state.h"
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
+#include "format/segment_request.h"
 
 /* An exit waits at most this long: sealing takes milliseconds, but a disk or a driver can hang. */
 #define STOP_LIMIT_NS (PITOT_SLOWNESS * 2 * NS_PER_S)
@@ -66,7 +67,10 @@ static bool is_open(const struct session *s, uint64_t now)
 struct sink *session_recording(const struct settings *settings, struct error *e)
 {
 	struct sink *sink;
+	const char *launcher = settings->launcher;
 	struct writer_options options = { .directory = settings->directory,
+					  .folder = settings->folder,
+					  .launcher = *launcher ? launcher : NULL,
 					  .max_bytes = settings->max_bytes,
 					  .segment_bytes = settings->segment_bytes,
 					  .background = true };
@@ -308,6 +312,8 @@ static struct session *open_environment(enum session_trigger trigger)
 	log_open();
 	self.requested = (struct settings)SETTINGS_INIT;
 	settings_read(&self.requested, NULL, false, &e);
+	if (!launcher_folder(self.requested.launcher, &self.requested.folder))
+		self.requested.launcher[0] = '\0';
 	if (self.requested.disabled || !settings_have_sink(&self.requested))
 		return NULL;
 	if (e.code)

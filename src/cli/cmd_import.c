@@ -33,10 +33,11 @@ static const struct command_example examples[] = {
 };
 
 /* Writes recording.json with the name and times of the imported sessions, which are known now. */
-static int write_identity(const char *directory, char **argv, const struct import_result *result,
-			  struct error *e)
+static int write_identity(const char *directory, const struct folder_id *folder, char **argv,
+			  const struct import_result *result, struct error *e)
 {
-	struct recording_identity id = { .name = *result->name ? result->name : "import",
+	struct recording_identity id = { .folder = *folder,
+					 .name = *result->name ? result->name : "import",
 					 .recorded_by = "pitot import",
 					 .command = argv,
 					 .start_monotonic_ns = result->start_ns,
@@ -90,7 +91,8 @@ static void print_note(const struct context *c, const char *directory,
 	cli_note(c, "%s", strbuf_text(&line));
 }
 
-static int import(const struct context *c, char **argv, const char *directory)
+static int import(const struct context *c, char **argv, const char *directory,
+		  const struct folder_id *folder)
 {
 	struct import_options o = { .progress = progress_update, .cancel = &terminal_stop_signal };
 	struct import_result result;
@@ -103,9 +105,9 @@ static int import(const struct context *c, char **argv, const char *directory)
 	rc = importers[option_format].read(argv[1], &o, directory, &result, &e);
 	progress_end(&progress);
 	if (rc >= 0)
-		rc = write_identity(directory, argv, &result, &e);
+		rc = write_identity(directory, folder, argv, &result, &e);
 	if (rc < 0) {
-		recording_dir_remove(directory, NULL);
+		recording_dir_remove(directory, folder, NULL);
 		return terminal_stop_signal ? 128 + terminal_stop_signal : cli_fail(c, &e);
 	}
 	if (c->json)
@@ -118,6 +120,7 @@ static int run(struct context *c, int argc, char **argv)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
 	_cleanup_free_ char *directory = NULL;
+	struct folder_id folder;
 	struct error e = { 0 };
 
 	if (argc < 2)
@@ -128,8 +131,9 @@ static int run(struct context *c, int argc, char **argv)
 	}
 	terminal_catch_signals();
 	recording_name(1, argv + 1, &name);
-	directory = recording_dir_create(option_output, strbuf_text(&name), option_force, &e);
-	return directory ? import(c, argv, directory) : cli_fail(c, &e);
+	directory =
+		recording_dir_create(option_output, strbuf_text(&name), option_force, &folder, &e);
+	return directory ? import(c, argv, directory, &folder) : cli_fail(c, &e);
 }
 
 const struct command cmd_import = {

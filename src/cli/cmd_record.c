@@ -319,7 +319,8 @@ const struct command cmd_record = {
 	.options = options,
 	.examples = examples,
 	.notes = "ENVIRONMENT\n\n"
-		 "COMMAND gets PITOT_RECORDING, PITOT_OPTIONS, with --log PITOT_GPUFL, and the "
+		 "COMMAND gets PITOT_RECORDING, PITOT_LAUNCHER, PITOT_OPTIONS, with --log "
+		 "PITOT_GPUFL, and the "
 		 "path of libpitot.so in CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH. If "
 		 "another tool has set one of the latter two, pitot record stops, unless "
 		 "--force-injection is given. To sample Python from inside the process, LD_PRELOAD "

@@ -192,7 +192,7 @@ static int symbolize(struct context *c, const char *path, struct symbolizer_opti
 	struct error e = { 0 };
 
 	how->servers = open_servers(c);
-	if (symbolize_recording(path, how, &result, &e) < 0) {
+	if (symbolize_recording(path, &(struct folder_id){ 0 }, how, &result, &e) < 0) {
 		close_servers(c, how->servers);
 		return cli_fail(c, &e);
 	}

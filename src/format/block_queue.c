@@ -416,6 +416,7 @@ static void release(struct block_queue *q)
 	free(q->file.index);
 	free(q->directory);
 	free(q->prefix);
+	free(q->launcher);
 	pthread_cond_destroy(&q->changed);
 	pthread_mutex_destroy(&q->lock);
 }
@@ -426,14 +427,21 @@ static int set_identity(struct block_queue *q, const struct writer_options *o)
 
 	snprintf(pid, sizeof(pid), "%d", (int)getpid());
 	q->directory = realpath(o->directory, NULL);
+	if (!q->directory && o->launcher) /* another user's, perhaps */
+		q->directory = strdup(o->directory);
 	if (!q->directory)
 		return -errno;
+	q->launcher = o->launcher ? strdup(o->launcher) : NULL;
+	if (o->launcher && !q->launcher)
+		return -ENOMEM;
 	q->prefix = strdup(o->prefix ? o->prefix : pid);
 	q->file.index = malloc(INDEX_BLOCKS_MAX * sizeof(*q->file.index));
 	if (!q->prefix || !q->file.index)
 		return -ENOMEM;
 	q->identity.directory = q->directory;
 	q->identity.prefix = q->prefix;
+	q->identity.folder = o->folder;
+	q->identity.launcher = q->launcher;
 	q->identity.pid = (uint32_t)getpid();
 	q->identity.session = o->session;
 	if (!o->session && getrandom(&q->identity.session, sizeof(q->identity.session), 0) !=

@@ -43,7 +43,7 @@ struct block_batch {
 struct block_queue {
 	struct segment_file file;
 	struct segment_identity identity; /* of the next segment */
-	char *directory, *prefix;
+	char *directory, *prefix, *launcher;
 	uint32_t file_number; /* next number to try */
 	uint64_t max_bytes;
 	struct block_builder builder; /* builds the loss block of the reserve */

@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/folder.h"
 #include "base/path.h"
 #include "format/handover_cell.h"
@@ -120,9 +122,8 @@ static int check_is_recording(int folder, const char *path, struct error *e)
 }
 
 /* Removes the files of a recording, but not the folder. */
-static int clear(const char *path, struct error *e)
+static int clear(int folder, const char *path, struct error *e)
 {
-	_cleanup_close_ int folder = folder_open(path, FOLDER_ANY);
 	_cleanup_list_ DIR *list = NULL;
 	const char *name;
 	int r;
@@ -132,7 +133,8 @@ static int clear(const char *path, struct error *e)
 				 "'%s' is a file, not a recording; choose another folder with -o",
 				 path);
 	if (folder < 0)
-		return error_errno(e, -folder, "cannot remove '%s'", path);
+		return error_set(e, folder, "cannot remove '%s': %s", path,
+				 error_code_text(folder));
 	r = check_is_recording(folder, path, e);
 	list = folder_list(folder);
 	while (r >= 0 && (name = folder_next(list)))
@@ -142,21 +144,81 @@ static int clear(const char *path, struct error *e)
 	return r;
 }
 
-int recording_dir_remove(const char *path, struct error *e)
+int recording_dir_remove(const char *path, const struct folder_id *id, struct error *e)
 {
-	int r = clear(path, e);
+	_cleanup_close_ int folder = folder_open_known(path, id);
+	int r = clear(folder, path, e);
 
 	return r >= 0 && rmdir(path) < 0 ? error_errno(e, errno, "cannot remove '%s'", path) : r;
 }
 
-/* mkdir() has failed. It also says ENOENT where nothing can be created, as in /proc. */
-static int creation_failed(const char *path, struct error *e)
+/* --- creation --- */
+
+/*
+ * Returns the user that owns what this process creates in a folder, which is another one on some
+ * network file systems.
+ */
+static uid_t find_creator(int folder)
 {
-	int err = errno;
+	struct stat st = { .st_uid = geteuid() };
+	char name[64];
+	int fd;
+
+	snprintf(name, sizeof(name), ".pitot-%d-%llx", (int)getpid(),
+		 (unsigned long long)clock_monotonic_ns());
+	fd = folder_create_file(folder, name);
+	if (fd < 0)
+		return st.st_uid;
+	unlinkat(folder, name, 0);
+	fstat(fd, &st);
+	close(fd);
+	return st.st_uid;
+}
+
+/*
+ * Creates a folder and opens it. Who can write to its parent may put another folder or a link in
+ * its place at once, which then has another owner or contents. Returns a descriptor or a negative
+ * code.
+ */
+static int make_folder(const char *path)
+{
+	_cleanup_strbuf_ struct strbuf copy = STRBUF_INIT;
+	_cleanup_close_ int parent = -1;
+	_cleanup_list_ DIR *list = NULL;
+	struct stat st;
+	char *slash;
+	int folder;
+
+	strbuf_adds(&copy, path);
+	while (copy.length > 1 && copy.data[copy.length - 1] == '/')
+		copy.data[--copy.length] = '\0';
+	if (copy.failed)
+		return -ENOMEM;
+	slash = strrchr(copy.data, '/');
+	if (slash)
+		*slash = '\0';
+	parent = folder_open(!slash ? "." : slash == copy.data ? "/" : copy.data, FOLDER_ANY);
+	if (parent < 0)
+		return parent;
+	path = slash ? slash + 1 : copy.data;
+	if (mkdirat(parent, path, FOLDER_MODE) < 0)
+		return -errno;
+	folder = folder_enter(parent, path, FOLDER_ANY);
+	list = folder_list(folder);
+	if (folder < 0 || (list && !folder_next(list) && fstat(folder, &st) == 0 &&
+			   (st.st_uid == geteuid() || st.st_uid == find_creator(parent))))
+		return folder;
+	close(folder);
+	return list ? E_FOREIGN : -errno;
+}
+
+/* mkdir() also says ENOENT where nothing can be created, as in /proc. */
+static int creation_failed(const char *path, int err, struct error *e)
+{
 	_cleanup_free_ char *copy = strdup(path);
 
-	if (err != ENOENT || !copy)
-		return error_errno(e, err, "cannot create '%s'", path);
+	if (err != -ENOENT || !copy)
+		return error_set(e, err, "cannot create '%s': %s", path, error_code_text(err));
 	if (access(dirname(copy), F_OK) < 0)
 		return error_set(e, -ENOENT, "cannot create '%s': its parent folder does not exist",
 				 path);
@@ -166,20 +228,26 @@ static int creation_failed(const char *path, struct error *e)
 			 path);
 }
 
+/* These return the descriptor of the folder, or a negative code. */
 static int create_named(const char *path, bool force, struct error *e)
 {
+	int folder = *path ? make_folder(path) : 0, r;
+
 	if (!*path)
 		return error_set(e, E_USAGE, "-o takes the name of a folder, not ''");
-	if (!mkdir(path, FOLDER_MODE))
-		return 0;
-	if (errno == EEXIST && force)
-		return clear(path, e);
-	if (errno == EEXIST)
+	if (folder == -EEXIST && force) {
+		folder = folder_open(path, FOLDER_ANY);
+		r = clear(folder, path, e);
+		if (r < 0 && folder >= 0)
+			close(folder);
+		return r < 0 ? r : folder;
+	}
+	if (folder == -EEXIST)
 		return error_set(
 			e, -EEXIST,
 			"'%s' exists; choose another folder with -o, or replace it with --force",
 			path);
-	return creation_failed(path, e);
+	return folder < 0 ? creation_failed(path, folder, e) : folder;
 }
 
 /* Creates <name>-DATE-TIME.pitot, else <name>-DATE-TIME-2.pitot and so on. */
@@ -192,6 +260,8 @@ static int create_dated(const char *name, struct strbuf *path, struct error *e)
 	if (!localtime_r(&now, &tm) || !strftime(date, sizeof(date), "%Y%m%d-%H%M%S", &tm))
 		return error_set(e, -EINVAL, "cannot read the date");
 	for (int i = 1; i <= NUMBERS_MAX; i++) {
+		int folder;
+
 		strbuf_clear(path);
 		strbuf_addf(path, "%s-%s", name, date);
 		if (i > 1)
@@ -199,70 +269,84 @@ static int create_dated(const char *name, struct strbuf *path, struct error *e)
 		strbuf_adds(path, RECORDING_SUFFIX);
 		if (path->failed)
 			return error_set(e, -ENOMEM, "out of memory");
-		if (!mkdir(path->data, FOLDER_MODE))
-			return 0;
-		if (errno != EEXIST)
-			return error_errno(
-				e, errno,
-				"cannot create '%s' in the current folder (name another one)",
-				path->data);
+		folder = make_folder(path->data);
+		if (folder >= 0)
+			return folder;
+		if (folder != -EEXIST)
+			return error_set(
+				e, folder,
+				"cannot create '%s' in the current folder (name another one): %s",
+				path->data, error_code_text(folder));
 	}
 	return error_set(e, E_LIMIT, "%d recordings '%s-%s' within one second", NUMBERS_MAX, name,
 			 date);
 }
 
-/* Returns the absolute path of the created folder, to be freed, or NULL when it cannot be used. */
-static char *absolute_path(const char *path, struct error *e)
+/*
+ * Closes the folder and identifies it. Returns its absolute path, to be freed, or NULL when it
+ * cannot be used.
+ */
+static char *identify(int folder, const char *path, struct folder_id *id, struct error *e)
 {
-	char *absolute = realpath(path, NULL);
+	int r = folder_identify(folder, id), again = -1;
+	char *absolute = r < 0 ? NULL : realpath(path, NULL);
 
-	if (absolute && access(absolute, W_OK) == 0)
+	if (r == 0 && (!absolute || access(absolute, W_OK) < 0))
+		r = -errno;
+	if (r == 0)
+		r = again = folder_open_known(absolute, id);
+	if (again >= 0)
+		close(again);
+	close(folder);
+	if (r >= 0)
 		return absolute;
-	error_errno(e, errno, "cannot use '%s'", path);
+	error_set(e, r, "cannot use '%s': %s", path, error_code_text(r));
 	free(absolute);
 	return NULL;
 }
 
-char *recording_dir_create(const char *path, const char *name, bool force, struct error *e)
+char *recording_dir_create(const char *path, const char *name, bool force, struct folder_id *id,
+			   struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf dated = STRBUF_INIT;
-	int r = path ? create_named(path, force, e) : create_dated(name, &dated, e);
+	int folder = path ? create_named(path, force, e) : create_dated(name, &dated, e);
 	char *absolute;
 
-	if (r < 0)
+	if (folder < 0)
 		return NULL;
 	path = path ? path : dated.data;
-	absolute = absolute_path(path, e);
+	absolute = identify(folder, path, id, e);
 	if (!absolute)
 		rmdir(path);
 	return absolute;
 }
 
-static int check_is_empty(const char *path, struct error *e)
+char *recording_dir_create_own(const char *path, const char *name, struct folder_id *id,
+			       struct error *e)
 {
-	_cleanup_close_ int folder = folder_open(path, FOLDER_ANY);
-	_cleanup_list_ DIR *list = folder_list(folder);
-
-	if (!list)
-		return error_errno(e, errno, "cannot use '%s'", path);
-	return folder_next(list)
-		       ? error_set(e, -ENOTEMPTY, "'%s' is not empty; name a new folder", path)
-		       : 0;
-}
-
-char *recording_dir_create_own(const char *path, const char *name, struct error *e)
-{
-	struct stat st;
+	_cleanup_list_ DIR *list = NULL;
+	int folder;
 
 	if (!path)
-		return recording_dir_create(NULL, name, false, e);
-	if (stat(path, &st) == 0 && check_is_empty(path, e) < 0)
-		return NULL;
-	if (mkdir(path, FOLDER_MODE) < 0 && errno != EEXIST) {
-		creation_failed(path, e);
+		return recording_dir_create(NULL, name, false, id, e);
+	folder = make_folder(path);
+	if (folder == -EEXIST) {
+		folder = folder_open(path, FOLDER_ANY);
+		list = folder_list(folder);
+		if (!list)
+			error_errno(e, errno, "cannot use '%s'", path);
+		else if (folder_next(list))
+			error_set(e, -ENOTEMPTY, "'%s' is not empty; name a new folder", path);
+		else
+			return identify(folder, path, id, e);
+		if (folder >= 0)
+			close(folder);
 		return NULL;
 	}
-	return absolute_path(path, e);
+	if (folder >= 0)
+		return identify(folder, path, id, e);
+	creation_failed(path, folder, e);
+	return NULL;
 }
 
 /* --- the newest recording --- */

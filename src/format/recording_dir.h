@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/strbuf.h"
 
 #define RECORDING_JSON "recording.json"
@@ -21,16 +22,18 @@ void recording_name(int argc, char **argv, struct strbuf *out);
  * Creates a folder that only its owner can access. With path NULL it is <name>-DATE-TIME.pitot in
  * the current folder, with a number appended if that exists. An existing path is an error, unless
  * `force` is set and it is a recording or an empty folder: its files are then removed, and its mode
- * is kept. Returns the absolute path, to be freed, or NULL.
+ * is kept. Returns the absolute path, to be freed, or NULL, and sets *id: whatever writes into the
+ * recording opens its folder with folder_open_known().
  */
-char *recording_dir_create(const char *path, const char *name, bool force,
+char *recording_dir_create(const char *path, const char *name, bool force, struct folder_id *id,
 			   struct error *e) MUST_USE;
 
 /*
  * Same, for a program that records itself. `path` is NULL, a new folder, or an empty folder, whose
  * mode is kept.
  */
-char *recording_dir_create_own(const char *path, const char *name, struct error *e) MUST_USE;
+char *recording_dir_create_own(const char *path, const char *name, struct folder_id *id,
+			       struct error *e) MUST_USE;
 
 /* Finds the newest *.pitot with a segment in the current folder. Returns its name, to be freed. */
 char *recording_dir_find_newest(struct error *e) MUST_USE;
@@ -45,6 +48,6 @@ bool recording_dir_has_segments(const char *path);
  * Removes a recording, unless the folder has files that no recording has. Returns 0 or a negative
  * code.
  */
-int recording_dir_remove(const char *path, struct error *e);
+int recording_dir_remove(const char *path, const struct folder_id *id, struct error *e);
 
 #endif

@@ -103,7 +103,7 @@ static int overwrite(int folder, struct strbuf *text)
 int recording_json_write(const char *directory, const struct recording_identity *identity,
 			 struct error *e)
 {
-	_cleanup_close_ int folder = folder_open(directory, FOLDER_ANY);
+	_cleanup_close_ int folder = folder_open_known(directory, &identity->folder);
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	struct json json = JSON_PRETTY(&text);
 	int r;

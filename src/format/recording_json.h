@@ -8,8 +8,10 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/folder.h"
 
 struct recording_identity {
+	struct folder_id folder; /* of the recording */
 	const char *name;
 	bool by_program; /* a program that records itself */
 	const char *recorded_by; /* if not by_program; NULL: pitot record */

@@ -10,15 +10,18 @@
 #include "base/helper_thread.h"
 #include "base/io.h"
 #include "format/block_build.h"
+#include "format/segment_request.h"
 
 #define FILE_NUMBERS_MAX 1000000u
 
 /* Opens the file after the target has taken its descriptor. */
 static int open_again(struct segment_file *f)
 {
+	_cleanup_close_ int folder = folder_open_known(f->directory, &f->folder);
 	struct own_fd again;
-	int r = own_fd_set(&again, open(f->path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
+	int fd = folder_open_file(folder, f->name, O_WRONLY, FOLDER_ANY), r;
 
+	r = fd < 0 ? fd : own_fd_set(&again, fd);
 	if (r < 0)
 		return r;
 	if (again.device != f->own.device || again.inode != f->own.inode) {
@@ -55,24 +58,49 @@ static size_t write_at(struct segment_file *f, const void *bytes, size_t length,
 	return done;
 }
 
+/* Creates the file with the first free number from *number on. */
+static int create_numbered(struct segment_file *f, int folder, const char *prefix, uint32_t *number)
+{
+	int fd = folder < 0 ? folder : -EEXIST;
+
+	for (; fd == -EEXIST && *number < FILE_NUMBERS_MAX; ++*number) {
+		snprintf(f->name, sizeof(f->name), "%s.%u" SEGMENT_SUFFIX, prefix, *number);
+		fd = folder_create_file(folder, f->name);
+	}
+	if (fd < 0)
+		return fd;
+	--*number;
+	fchmod(fd, 0600); /* regardless of the program's umask */
+	return fd;
+}
+
+/*
+ * In the folder of another user, the launcher creates the file, so that it belongs to whoever
+ * records.
+ */
 static int create_file(struct segment_file *f, const struct segment_identity *id,
 		       uint32_t *file_number)
 {
-	size_t size = strlen(id->directory) + strlen(id->prefix) + 32;
-	uint32_t n = *file_number;
-	int fd;
+	_cleanup_close_ int folder = folder_open_known(id->directory, &id->folder);
+	bool ask_first = id->launcher && folder >= 0 && !folder_is_own(folder);
+	uint32_t number = *file_number;
+	int fd = ask_first ? -EACCES : create_numbered(f, folder, id->prefix, &number), asked = -1;
 
-	f->path = malloc(size);
-	if (!f->path)
-		return -ENOMEM;
-	do {
-		snprintf(f->path, size, "%s/%s.%u" SEGMENT_SUFFIX, id->directory, id->prefix, n++);
-		fd = open(f->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	} while (fd < 0 && errno == EEXIST && n < FILE_NUMBERS_MAX);
+	f->directory = id->directory;
+	f->folder = id->folder;
+	if (fd < 0 && id->launcher) {
+		number = *file_number;
+		asked = segment_request(id->launcher, id->pid, fd, &number);
+	}
+	if (asked >= 0) {
+		snprintf(f->name, sizeof(f->name), "%s.%u" SEGMENT_SUFFIX, id->prefix, number);
+		fd = asked;
+	} else if (ask_first) {
+		fd = create_numbered(f, folder, id->prefix, &number);
+	}
 	if (fd < 0)
-		return -errno;
-	fchmod(fd, 0600); /* regardless of the program's umask */
-	*file_number = n;
+		return fd;
+	*file_number = number + 1;
 	return own_fd_set(&f->own, fd);
 }
 
@@ -103,28 +131,38 @@ static void put_padding(uint8_t *to, size_t length)
 	memcpy(to, &h, sizeof(h));
 }
 
+static void remove_file(const struct segment_file *f)
+{
+	_cleanup_close_ int folder = folder_open_known(f->directory, &f->folder);
+
+	if (folder >= 0)
+		unlinkat(folder, f->name, 0);
+}
+
 int segment_file_create(struct segment_file *f, const struct segment_identity *id,
 			uint32_t *file_number, struct error *e)
 {
 	uint8_t head[SEGMENT_START_BYTES];
-	int error = -create_file(f, id, file_number);
+	int r = create_file(f, id, file_number), error = 0;
 
 	f->end = f->block_count = 0;
 	f->reserve_used = false;
-	if (error)
-		goto fail;
-	put_header(head, id);
-	put_padding(head + sizeof(struct segment_header), RESERVE_BYTES);
-	if (write_at(f, head, sizeof(head), 0, &error) < sizeof(head))
-		goto fail_created;
-	f->end = sizeof(head);
-	return 0;
-fail_created:
-	unlink(f->path);
-fail:
-	error_errno(e, error, "cannot create segment '%s'", f->path ? f->path : id->directory);
+	if (r == 0) {
+		put_header(head, id);
+		put_padding(head + sizeof(struct segment_header), RESERVE_BYTES);
+		if (write_at(f, head, sizeof(head), 0, &error) == sizeof(head)) {
+			f->end = sizeof(head);
+			return 0;
+		}
+		r = -error;
+		remove_file(f);
+		if (id->launcher)
+			segment_report_lost(id->launcher, id->pid, r);
+	}
+	error_set(e, r, "cannot create segment '%s/%s': %s", id->directory, f->name,
+		  error_code_text(r));
 	segment_file_release(f);
-	return -error;
+	return r;
 }
 
 size_t segment_file_write(struct segment_file *f, const void *bytes, size_t length, int *error)
@@ -243,6 +281,4 @@ bool segment_file_own_table(struct segment_file *f)
 void segment_file_release(struct segment_file *f)
 {
 	own_fd_close(&f->own);
-	free(f->path);
-	f->path = NULL;
 }

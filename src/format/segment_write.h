@@ -12,16 +12,20 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/own_fd.h"
 #include "base/strbuf.h"
 #include "format/segment.h"
 
 #define RESERVE_BYTES 1072u /* header and payload of the padding */
 #define SEGMENT_START_BYTES (sizeof(struct segment_header) + RESERVE_BYTES)
+#define SEGMENT_NAME_MAX 64
 #define INDEX_BLOCKS_MAX 16384u /* blocks of a segment; then the next one begins */
 
 struct segment_file {
-	char *path;
+	const char *directory; /* of segment_identity */
+	struct folder_id folder;
+	char name[SEGMENT_NAME_MAX];
 	struct own_fd own;
 	uint64_t end; /* offset after the last complete block */
 	struct index_entry *index; /* room for INDEX_BLOCKS_MAX */
@@ -32,14 +36,17 @@ struct segment_file {
 };
 
 struct segment_identity {
-	const char *directory, *prefix; /* of the file's name */
+	/* of the file's name; valid as long as the file is open */
+	const char *directory, *prefix;
+	struct folder_id folder; /* of the directory */
+	const char *launcher; /* text of LAUNCHER_VARIABLE; NULL: none */
 	uint64_t session;
 	uint32_t pid, number; /* number of the segment in the session */
 };
 
 /*
  * Creates the file with the first free number from *file_number on, sets *file_number to the next
- * number, and writes header and reserve. f->index must be allocated. Returns 0, or a negative errno
+ * number, and writes header and reserve. f->index must be allocated. Returns 0, or a negative code
  * without leaving a file.
  */
 int segment_file_create(struct segment_file *f, const struct segment_identity *id,
@@ -65,7 +72,7 @@ int segment_file_finish(struct segment_file *f, struct strbuf *buffer);
  * table keeps it, too. Returns false where the operating system has no such thing.
  */
 bool segment_file_own_table(struct segment_file *f);
-/* Closes the descriptor and frees the path, but not f->index. */
+/* Closes the descriptor, but does not free f->index. */
 void segment_file_release(struct segment_file *f);
 
 #endif

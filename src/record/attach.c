@@ -44,7 +44,7 @@ static int begin(struct recording *r, struct error *e)
 	int err = spawn_attach(&r->spawn, request->pids, request->pid_count, e);
 
 	if (err >= 0)
-		err = cpu_sampling_start(&r->cpu, r->directory, &roots, e);
+		err = cpu_sampling_start(&r->cpu, r->directory, &r->identity.folder, &roots, e);
 	if (err < 0) {
 		record_undo(r);
 		return err;

@@ -33,10 +33,12 @@ static uint64_t pid_namespace(void)
 }
 
 int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
-		       const struct cpu_roots *roots, struct error *e)
+		       const struct folder_id *folder, const struct cpu_roots *roots,
+		       struct error *e)
 {
 	struct cpu_options options = {
 		.directory = directory,
+		.folder = *folder,
 		.hz = cpu->hz,
 		.off_cpu = cpu->off_cpu,
 		.kernel = true,

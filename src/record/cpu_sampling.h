@@ -35,7 +35,8 @@ struct cpu_sampling {
  * requested method is not permitted, or no method is permitted for running processes.
  */
 int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
-		       const struct cpu_roots *roots, struct error *e) MUST_USE;
+		       const struct folder_id *folder, const struct cpu_roots *roots,
+		       struct error *e) MUST_USE;
 
 /* Writes what was requested and what is recorded as rows of `capability`. */
 void cpu_sampling_write(const struct cpu_sampling *cpu, struct writer *w);

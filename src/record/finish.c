@@ -1,11 +1,13 @@
 /* finish.c: completes a recording: losses, recording.json, names of stacks, gpufl's logs. */
 #include "record/recording.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "record/symbolize.h"
 #include "format/loss_tally.h"
 #include "base/folder.h"
+#include "format/rows.h"
 #include "gpufl/gpufl_folder.h"
 
 /*
@@ -19,6 +21,32 @@ static void write_loss(struct recording *r, int err)
 	row.reason = loss_of_error(err);
 	ROW_MISSING(&row, loss, detail);
 	writer_append(r->writer, TABLE_loss, &row);
+}
+
+/* Says which processes have no segment, and writes it into `pitot record`'s own. */
+static void finish_segments(struct recording *r)
+{
+	struct segment_server *s = &r->segments;
+	size_t stored;
+
+	segment_server_answer(s);
+	stored = MIN(s->refused_count, ARRAY_SIZE(s->refused));
+	for (size_t i = 0; i < stored; i++) {
+		const struct segment_refusal *p = &s->refused[i];
+		char text[200];
+
+		snprintf(text, sizeof(text), "process %d of user %u could not begin a segment: %s",
+			 (int)p->pid, (unsigned)p->uid, error_code_text(p->error));
+		rows_loss(r->writer, loss_reason_refused_segment,
+			  i + 1 < stored ? 1 : s->refused_count - i, r->spawn.start_ns,
+			  r->spawn.end_ns, text);
+		record_emit(r, RECORD_WARNING, "%s: its data is missing", text);
+	}
+	if (s->refused_count > stored)
+		record_emit(r, RECORD_WARNING, "%zu more processes could not begin a segment",
+			    s->refused_count - stored);
+	segment_server_close(s);
+	r->spawn.watched = 0;
 }
 
 static int finish_json(struct recording *r)
@@ -53,6 +81,7 @@ static void close_recording(struct recording *r)
 	struct error e = { 0 };
 	int sampling = cpu_sampling_stop(&r->cpu, r->writer, &e), json, err;
 
+	finish_segments(r);
 	if (sampling < 0)
 		record_emit(r, RECORD_WARNING, "CPU samples are incomplete: %s", e.text);
 	json = finish_json(r);
@@ -81,7 +110,7 @@ static void symbolize_stacks(struct recording *r)
 	if (!r->request->symbols ||
 	    (r->request->settings.stacks == SETTING_STACKS_NONE && !r->cpu.hz))
 		return;
-	if (symbolize_recording(r->directory, &how, &result, &e) < 0)
+	if (symbolize_recording(r->directory, &r->identity.folder, &how, &result, &e) < 0)
 		record_emit(r, RECORD_WARNING,
 			    "call stacks have no names: %s; try: pitot symbolize %s", e.text,
 			    r->shown);

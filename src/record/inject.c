@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/path.h"
+#include "format/segment_request.h"
 
 #define LIBRARY "libpitot.so"
 #define PRELOAD "libpitot-preload.so"
@@ -110,6 +111,8 @@ void record_environment(const struct record_injection *injection, struct strbuf 
 		add_variable(out, "PITOT_RECORDING",
 			     injection->directory ? injection->directory : "");
 		add_variable(out, "PITOT_OPTIONS", injection->options);
+		add_variable(out, LAUNCHER_VARIABLE,
+			     injection->launcher ? injection->launcher : "");
 	}
 	if (injection->perfetto && !getenv("PITOT_PERFETTO"))
 		add_variable(out, "PITOT_PERFETTO", injection->perfetto);

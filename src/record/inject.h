@@ -28,6 +28,7 @@ int record_check_injection(bool force, struct error *e) MUST_USE;
 struct record_injection {
 	const char *library;
 	const char *directory; /* NULL: no recording */
+	const char *launcher; /* of segment_server_text(); NULL: none */
 	const char *options; /* PITOT_OPTIONS; NULL: neither a recording nor logs */
 	/* socket of Perfetto's tracing service, "1": the usual one; NULL: not a producer */
 	const char *perfetto;

@@ -66,6 +66,7 @@ static enum command_kind find_kind(const char *command)
 static int prepare_child(void *user, pid_t pid, struct strbuf *environment, struct error *e)
 {
 	struct recording *r = user;
+	_cleanup_strbuf_ struct strbuf launcher = STRBUF_INIT;
 	struct record_injection injection = {
 		.library = r->library,
 		.directory = r->directory,
@@ -75,7 +76,7 @@ static int prepare_child(void *user, pid_t pid, struct strbuf *environment, stru
 		.cuda = !r->request->cpu_only,
 	};
 	const struct cpu_roots roots = { .pids = &pid, .count = 1 };
-	int err = cpu_sampling_start(&r->cpu, r->directory, &roots, e);
+	int err = cpu_sampling_start(&r->cpu, r->directory, &r->identity.folder, &roots, e);
 
 	if (err < 0)
 		return err;
@@ -85,6 +86,12 @@ static int prepare_child(void *user, pid_t pid, struct strbuf *environment, stru
 	record_make_options(r);
 	injection.options = strbuf_text(&r->options);
 	injection.preload = r->preload ? r->preload_library : NULL;
+	if (r->directory &&
+	    segment_server_open(&r->segments, r->directory, &r->identity.folder) == 0) {
+		segment_server_text(&r->segments, &launcher);
+		injection.launcher = strbuf_text(&launcher);
+		r->spawn.watched = r->segments.fd;
+	}
 	record_environment(&injection, environment);
 	record_emit_cpu_method(r);
 	warn_not_sampled(r);

@@ -236,12 +236,14 @@ int monitor_record(struct monitor *m, const char *output, bool force, char **com
 		   struct error *e)
 {
 	struct writer_options options = { .prefix = "record" };
+	struct folder_id folder;
 	int err;
 
-	m->directory = recording_dir_create(output, "monitor", force, e);
+	m->directory = recording_dir_create(output, "monitor", force, &folder, e);
 	if (!m->directory)
 		return e->code;
 	m->identity = (struct recording_identity){
+		.folder = folder,
 		.name = "monitor",
 		.command = command,
 		.options = "",
@@ -250,11 +252,12 @@ int monitor_record(struct monitor *m, const char *output, bool force, char **com
 		.start_realtime_ns = clock_read_ns(CLOCK_REALTIME),
 	};
 	options.directory = m->directory;
+	options.folder = folder;
 	err = recording_json_write(m->directory, &m->identity, e);
 	if (err >= 0)
 		err = writer_open(&options, &m->writer, e);
 	if (err < 0) {
-		recording_dir_remove(m->directory, NULL);
+		recording_dir_remove(m->directory, &folder, NULL);
 		return err;
 	}
 	rows_clock(m->writer, 0);

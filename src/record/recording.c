@@ -15,6 +15,7 @@ void recording_release(struct recording *r)
 	writer_abandon(&r->writer);
 	process_command_release(&r->running);
 	file_copies_release(&r->cpu.kept);
+	segment_server_close(&r->segments);
 	free(r->directory);
 	free(r->shown);
 	free(r->library);
@@ -106,6 +107,7 @@ static int make_recording(struct recording *r, struct error *e)
 	int err;
 
 	writer_options.directory = r->directory;
+	writer_options.folder = r->identity.folder;
 	err = recording_json_write(r->directory, &r->identity, e);
 	if (err >= 0)
 		err = writer_open(&writer_options, &r->writer, e);
@@ -133,7 +135,7 @@ int record_prepare(struct recording *r, int argc, char **argv, struct error *e)
 		return error_set(e, -ENOMEM, "out of memory");
 	if (made)
 		r->directory = recording_dir_create(r->request->output, r->name.data,
-						    r->request->force, e);
+						    r->request->force, &r->identity.folder, e);
 	if (made && !r->directory)
 		return e->code;
 	r->shown = made ? shown_path(r->directory) : NULL;
@@ -151,7 +153,7 @@ int record_prepare(struct recording *r, int argc, char **argv, struct error *e)
 	if (err >= 0 && made)
 		err = make_recording(r, e);
 	if (err < 0 && made)
-		recording_dir_remove(r->directory, NULL);
+		recording_dir_remove(r->directory, &r->identity.folder, NULL);
 	return err;
 }
 
@@ -188,5 +190,5 @@ void record_undo(struct recording *r)
 	cpu_sampler_stop(&r->cpu.sampler, NULL, NULL);
 	writer_abandon(&r->writer);
 	if (r->directory)
-		recording_dir_remove(r->directory, NULL);
+		recording_dir_remove(r->directory, &r->identity.folder, NULL);
 }

@@ -13,6 +13,7 @@
 #include "record/process_tree.h"
 #include "format/recording_json.h"
 #include "record/request.h"
+#include "record/segment_server.h"
 #include "record/spawn.h"
 
 /* The command line of a running process. */
@@ -71,10 +72,11 @@ struct recording {
 	struct recording_identity identity;
 	struct writer *writer;
 	struct process_tree *tree;
+	struct segment_server segments;
 	struct spawn spawn;
 };
 
-#define RECORDING_INIT .name = STRBUF_INIT, .options = STRBUF_INIT
+#define RECORDING_INIT .name = STRBUF_INIT, .options = STRBUF_INIT, .segments = SEGMENT_SERVER_INIT
 
 /*
  * Starts argv (NULL at argv[argc]) and begins to record it. Returns 0, or a negative code, and then

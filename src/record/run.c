@@ -91,6 +91,7 @@ void record_run(struct recording *r)
 	writer_flush(r->writer);
 
 	while (spawn_wait(&r->spawn, SCAN_MS, on_end, r)) {
+		segment_server_answer(&r->segments);
 		if (is_window_over(r))
 			break;
 		write_window(r, &opened, &closed);

@@ -272,13 +272,16 @@ static void reap(struct spawn *s, void (*ended)(void *user, pid_t pid, int statu
 /* Waits for a signal or the end of an attached process. */
 static void wait_for_event(struct spawn *s, int timeout_ms)
 {
-	struct pollfd polled[1 + SPAWN_ATTACHED_MAX] = { { .fd = s->signals, .events = POLLIN } };
+	struct pollfd polled[2 + SPAWN_ATTACHED_MAX] = {
+		{ .fd = s->signals, .events = POLLIN },
+		{ .fd = s->watched ? s->watched : -1, .events = POLLIN },
+	};
 
 	for (size_t i = 0; i < s->process_count; i++)
-		polled[1 + i] = (struct pollfd){ .fd = s->processes[i], .events = POLLIN };
-	poll(polled, 1 + s->process_count, timeout_ms);
+		polled[2 + i] = (struct pollfd){ .fd = s->processes[i], .events = POLLIN };
+	poll(polled, 2 + s->process_count, timeout_ms);
 	for (size_t i = 0; i < s->process_count; i++) {
-		if (!polled[1 + i].revents)
+		if (!polled[2 + i].revents)
 			continue;
 		close_fd(&s->processes[i]);
 		if (--s->running == 0)

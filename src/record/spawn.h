@@ -23,6 +23,7 @@ struct spawn {
 	int signals; /* signalfd */
 	int processes[SPAWN_ATTACHED_MAX]; /* pidfds of attached processes; -1: ended */
 	size_t process_count; /* attached processes; 0: there is a command */
+	int watched; /* a descriptor whose input ends a wait; 0: none */
 	size_t running; /* attached processes that have not ended */
 	sigset_t old_mask;
 	bool ignored_children; /* SIGCHLD was ignored at start: the command ignores it, too */

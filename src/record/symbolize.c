@@ -38,6 +38,8 @@ struct earlier {
 
 struct work {
 	const char *path; /* the recording */
+	struct folder_id id; /* which folder that is */
+	char place[64]; /* a path of the folder that leads to it also when it is moved */
 	char *temporary; /* folder of the symbols; NULL: they go into the recording */
 	struct trace *trace;
 	struct symbolize_result *result;
@@ -292,8 +294,12 @@ static int resolve_processes(struct work *w, struct error *e)
 static int resolve(struct work *w, const char *folder, struct error *e)
 {
 	struct writer_options options = { .directory = folder, .prefix = PREFIX };
+	_cleanup_close_ int opened = folder_open(folder, FOLDER_ANY);
 	struct writer_stats stats;
-	int r = writer_open(&options, &w->writer, NULL);
+	int r = folder_identify(opened, &options.folder);
+
+	if (r == 0)
+		r = writer_open(&options, &w->writer, NULL);
 
 	if (r < 0)
 		return error_errno(e, -r, "cannot write symbols into '%s'", w->path);
@@ -393,10 +399,10 @@ static void remove_abandoned(const char *path)
 /* Moves the files of `fresh` into the recording, and removes surplus earlier ones. */
 static int move_into_recording(struct work *w, const char *fresh, struct error *e)
 {
-	int r = each_file(w->path, remove_stale, (void *)(uintptr_t)fresh);
+	int r = each_file(w->place, remove_stale, (void *)(uintptr_t)fresh);
 
 	if (r == 0 && w->result->rows)
-		r = each_file(fresh, move_file, (void *)(uintptr_t)w->path);
+		r = each_file(fresh, move_file, w->place);
 	return r < 0 ? error_errno(e, -r, "cannot put symbols into '%s'", w->path) : 0;
 }
 
@@ -406,13 +412,17 @@ static int move_into_recording(struct work *w, const char *fresh, struct error *
  */
 static int write_symbols(struct work *w, struct error *e)
 {
-	_cleanup_close_ int lock = open(w->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int id = folder_open_known(w->path, &w->id), lock = -1;
 	_cleanup_strbuf_ struct strbuf folder = STRBUF_INIT;
 	int r;
 
+	if (id < 0)
+		return error_set(e, id, "cannot write into '%s': %s", w->path, error_code_text(id));
+	lock = openat(id, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	snprintf(w->place, sizeof(w->place), "/proc/self/fd/%d", id);
 	if (lock >= 0 && flock(lock, LOCK_EX) == 0)
-		remove_abandoned(w->path);
-	strbuf_addf(&folder, "%s/" FOLDER "XXXXXX", w->path);
+		remove_abandoned(w->place);
+	strbuf_addf(&folder, "%s/" FOLDER "XXXXXX", w->place);
 	if (folder.failed)
 		return error_set(e, -ENOMEM, "out of memory");
 	if (!mkdtemp(folder.data))
@@ -450,10 +460,11 @@ static int symbolize(struct work *w, const struct symbolizer_options *options,
 	return r < 0 ? r : 0;
 }
 
-int symbolize_recording(const char *path, const struct symbolizer_options *options,
-			struct symbolize_result *out, struct error *e)
+int symbolize_recording(const char *path, const struct folder_id *id,
+			const struct symbolizer_options *options, struct symbolize_result *out,
+			struct error *e)
 {
-	struct work w = { .path = path, .result = out };
+	struct work w = { .path = path, .id = *id, .result = out };
 	struct stat st;
 
 	*out = (struct symbolize_result){ 0 };

@@ -7,6 +7,7 @@
 #define PITOT_RECORD_SYMBOLIZE_H
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "symbol/symbolizer.h"
 
 struct symbolize_result {
@@ -21,8 +22,9 @@ struct symbolize_result {
  * Symbolizes the recording in directory `path`. Returns 0 and *out (symbolize_release), or a
  * negative code. If there are no native frames, nothing is written, and that is not an error.
  */
-int symbolize_recording(const char *path, const struct symbolizer_options *options,
-			struct symbolize_result *out, struct error *e) MUST_USE;
+int symbolize_recording(const char *path, const struct folder_id *id,
+			const struct symbolizer_options *options, struct symbolize_result *out,
+			struct error *e) MUST_USE;
 void symbolize_release(struct symbolize_result *r);
 
 /*

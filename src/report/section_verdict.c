@@ -261,6 +261,8 @@ static const struct {
 	  "all figures cover only the rest" },
 	{ loss_reason_missing_segment, false, false, "segments of the recording are missing",
 	  "all figures cover only the rest" },
+	{ loss_reason_refused_segment, false, false, "a process could not write into the recording",
+	  "what it did is missing" },
 	{ loss_reason_cupti_failed, true, true, "CUPTI failed",
 	  "later GPU work is missing in that process, and all figures cover only the rest" },
 	{ loss_reason_gpu_hang, true, true, "a call of CUPTI or the driver began to hang",

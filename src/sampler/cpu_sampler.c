@@ -132,6 +132,7 @@ int cpu_sampler_start(const struct cpu_options *options, const struct cpu_roots 
 {
 	const struct targets_options targets_options = {
 		.directory = options->directory,
+		.folder = options->folder,
 		.max_bytes = options->max_bytes,
 		.period_ns = NS_PER_S / MAX(options->hz, 1u),
 		.file_copies = options->file_copies,

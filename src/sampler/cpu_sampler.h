@@ -19,6 +19,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/strbuf.h"
 
 struct file_copies;
@@ -34,6 +35,7 @@ enum cpu_python {
 
 struct cpu_options {
 	const char *directory; /* of the recording; not copied */
+	struct folder_id folder; /* which one that is */
 	unsigned hz; /* samples per second of CPU time of each thread, 1 … 10000 */
 	bool off_cpu; /* also record time off the CPU (eBPF only) */
 	bool kernel; /* also sample the operating system's kernel, where that is allowed */

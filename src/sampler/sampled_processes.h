@@ -18,6 +18,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "schema/schema.h"
 #include "stack/frame.h"
 #include "stack/unwind/unwind_parts.h"
@@ -30,6 +31,7 @@ struct target;
 
 struct targets_options {
 	const char *directory; /* not copied */
+	struct folder_id folder;
 	uint64_t max_bytes; /* limit for all segments together; 0: none */
 	uint64_t period_ns; /* between samples */
 	uint32_t processes_max; /* maximum number of processes with segments; 0: 4096 */

@@ -178,6 +178,7 @@ static int open_writer(struct targets *t, struct target *p)
 	char prefix[32];
 	struct writer_options options = {
 		.directory = t->options.directory,
+		.folder = t->options.folder,
 		.prefix = prefix,
 	};
 	int r;

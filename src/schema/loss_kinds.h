@@ -75,6 +75,8 @@ enum loss_items {
 	  "Python frames freed before they were named")                                            \
 	L(unreadable_buffer, LOST_PART, "buffer of records that CUPTI could not read completely",  \
 	  "buffers of records that CUPTI could not read completely")                               \
+	L(refused_segment, LOST_PART, "process could not begin a segment",                         \
+	  "processes could not begin a segment")                                                   \
 	L(cupti_failed, LOST_PART, "time CUPTI failed: later GPU work is missing",                 \
 	  "times CUPTI failed: later GPU work is missing")                                         \
 	L(disk_slow, LOST_EVENTS, "row lost: the disk was too slow",                               \

@@ -5,6 +5,8 @@
  * setting that is not internal also has a field named after its key in struct pitot_options.
  *
  *	PITOT_RECORDING	absolute path of the recording's directory; without it nothing is recorded
+ *	PITOT_LAUNCHER	set with it by `pitot record`: who creates segments that a process of the
+ *			command cannot create (format/segment_request.h)
  *	PITOT_GPUFL	absolute path of a folder for gpufl's logs, written beside the recording
  *	PITOT_OPTIONS	"key=value;key=value"; unknown keys are ignored, so that versions can be
  *			mixed. Values are 0 or 1, decimal numbers (of nanoseconds, bytes, …) and
@@ -18,6 +20,7 @@
 #include <stdbool.h>
 
 #include "base/clock.h"
+#include "base/folder.h"
 #include "base/options.h"
 #include "base/strbuf.h"
 
@@ -39,10 +42,14 @@ enum { SETTING_MEASURE_KERNEL, SETTING_MEASURE_GRAPH, SETTING_MEASURE_RANGE };
 enum { SETTING_PRELOAD_NONE, SETTING_PRELOAD_PYTHON, SETTING_PRELOAD_ALL };
 
 /* Names of the enum values above, indexed by value; each array ends with NULL. */
-extern const char *const setting_engine_names[], *const setting_graphs_names[],
-	*const setting_api_names[], *const setting_stacks_names[],
-	*const setting_own_profiler_names[], *const setting_preload_names[],
-	*const setting_system_names[], *const setting_measure_names[];
+extern const char *const setting_engine_names[],
+	*const setting_graphs_names[],
+		*const setting_api_names[],
+			*const setting_stacks_names[],
+				*const setting_own_profiler_names[],
+					*const setting_preload_names[],
+						*const setting_system_names[],
+							*const setting_measure_names[];
 
 /* How the values of two concurrent sessions combine into what the sources record. */
 enum setting_join {
@@ -159,13 +166,16 @@ enum setting_id {
 #define S(key, ...) SETTING_ID_##key,
 	SETTINGS(S)
 #undef S
-	SETTINGS_COUNT,
+		SETTINGS_COUNT,
 };
 
 #define SETTINGS_PATH_MAX 4096
+#define SETTINGS_LAUNCHER_MAX 192
 
 struct settings {
 	char directory[SETTINGS_PATH_MAX]; /* the recording; "": none */
+	struct folder_id folder; /* which folder that is; zeros: unknown */
+	char launcher[SETTINGS_LAUNCHER_MAX]; /* of the directory; "": none */
 	char log_path[SETTINGS_PATH_MAX]; /* folder of gpufl's logs; "": none */
 	char name[128]; /* the program's own name for itself; "": none */
 	bool disabled; /* the kill switch: nothing is recorded */
@@ -176,7 +186,10 @@ struct settings {
 };
 
 #define SETTING_INITIAL(key, type, join, initial, ...) .key = initial,
-#define SETTINGS_INIT { SETTINGS(SETTING_INITIAL) }
+#define SETTINGS_INIT                                                                              \
+	{                                                                                          \
+		SETTINGS(SETTING_INITIAL)                                                          \
+	}
 
 /*
  * Sets a value unless a stronger source has set it. A FLAG is 0 or 1. An ENUM may be beyond its

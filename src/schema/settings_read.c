@@ -388,6 +388,9 @@ int settings_read(struct settings *s, const char *file, bool own, struct error *
 		set_name(s, name);
 	if (!own)
 		read_path("PITOT_RECORDING", s->directory, e);
+	if (!own && *s->directory)
+		snprintf(s->launcher, sizeof(s->launcher), "%s",
+			 variable("PITOT_LAUNCHER", NULL) ?: "");
 	read_path("PITOT_GPUFL", s->log_path, e);
 	if (by_record && !own) {
 		settings_parse(s, options);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/io.h"
+#include "base/folder.h"
 #include "format/handover_cell.h"
 
 static struct {
@@ -14,7 +14,8 @@ static struct {
 	 * The file is opened for each write: programs close descriptors that they do not know, and
 	 * reuse their numbers.
 	 */
-	char path[4096 + 64];
+	char directory[4096];
+	struct folder_id folder; /* which one that is */
 	struct cpu_handover_cell cell; /* as in the file; magic 0: no cell was claimed */
 	off_t place;
 	uint64_t recorded_ns; /* in rows, whether on disk or not */
@@ -23,9 +24,9 @@ static struct {
 
 static int open_file(int flags)
 {
-	int fd = open(self.path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | flags);
+	_cleanup_close_ int folder = folder_open_known(self.directory, &self.folder);
 
-	return fd < 0 ? -errno : io_above_standard(fd);
+	return folder_open_file(folder, CPU_HANDOVER_FILE, O_WRONLY | flags, FOLDER_ANY);
 }
 
 /*
@@ -60,11 +61,12 @@ static int append(int fd)
 	return self.place / (off_t)sizeof(self.cell) < (off_t)CPU_HANDOVER_CELLS ? 0 : -ENOSPC;
 }
 
-int cpu_handover_begin(const char *directory)
+int cpu_handover_begin(const char *directory, const struct folder_id *folder)
 {
 	int fd, err;
 
-	snprintf(self.path, sizeof(self.path), "%s/" CPU_HANDOVER_FILE, directory);
+	snprintf(self.directory, sizeof(self.directory), "%s", directory);
+	self.folder = *folder;
 	self.recorded_ns = self.sealed_ns = 0;
 	self.cell = (struct cpu_handover_cell){ .magic = CPU_HANDOVER_MAGIC,
 						.pid = (uint32_t)getpid(),

@@ -8,12 +8,14 @@
 
 #include <stdint.h>
 
+#include "base/folder.h"
+
 /*
  * Claims the process from now on. Must be called before the first timer is armed. Returns 0, or a
  * negative errno, after which no timer may be armed: -ENOENT if nobody samples into this directory
  * by perf events, or not any more.
  */
-int cpu_handover_begin(const char *directory);
+int cpu_handover_begin(const char *directory, const struct folder_id *folder);
 /* Returns the process to perf events. All timers must have been deleted. */
 void cpu_handover_end(void);
 

@@ -319,7 +319,7 @@ static void open_window(struct writer *w)
 	/* If perf events sample too, the time before belongs to them. */
 	self.handed_over = self.settings.perf != 0;
 	if (self.handed_over)
-		err = cpu_handover_begin(self.settings.directory);
+		err = cpu_handover_begin(self.settings.directory, &self.settings.folder);
 	else if (whole)
 		before_ns = loaded_cpu_ns;
 	if (err < 0) {

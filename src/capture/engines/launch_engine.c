@@ -550,7 +550,7 @@ static void window(const struct settings *wanted, struct writer *w)
 
 	(void)w;
 	if (open && self.engine->patches)
-		pc_cubins_use(wanted->directory);
+		pc_cubins_use(wanted->directory, &wanted->folder);
 	atomic_store(&self.open, open);
 	activate();
 }

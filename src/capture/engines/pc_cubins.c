@@ -28,6 +28,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* only held briefly */
 static struct cubin *cubins;
 static size_t kept_bytes;
 static char folder[SETTINGS_PATH_MAX];
+static struct folder_id folder_id;
 static atomic_uint_fast64_t lost;
 
 static bool reserve(size_t size)
@@ -211,39 +212,42 @@ bool pc_cubins_take(struct pc_cubin *cubin)
 	return found;
 }
 
-static int write_file(const char *path, const struct cubin *c)
+/* Closes the descriptor. */
+static int write_file(int fd, const struct cubin *c)
 {
-	_cleanup_close_ int fd = -1;
+	int err = fd;
 
-	fd = io_above_standard(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-	if (fd < 0)
-		return fd;
-	if (io_allowed(0, c->size) < c->size)
-		return -EFBIG;
-	return io_write_all(fd, c->bytes, c->size);
+	if (fd >= 0)
+		err = io_allowed(0, c->size) < c->size ? -EFBIG
+						       : io_write_all(fd, c->bytes, c->size);
+	if (fd >= 0)
+		close(fd);
+	return err;
 }
 
 /* Another process of the recording may have written the file already. */
-static bool store(const char *directory, const struct cubin *c)
+static bool store(const char *directory, const struct folder_id *id, const struct cubin *c)
 {
-	char path[4400], unfinished[4500];
-	int n, err;
+	_cleanup_close_ int recording = folder_open_known(directory, id), code = -1;
+	char name[64], unfinished[80];
+	struct stat st;
+	int err;
 
-	n = snprintf(path, sizeof(path), "%s/" RECORDING_CUBINS, directory);
-	if (n < 0 || n > 4200)
-		return false;
-	mkdir(path, 0700);
-	snprintf(path, sizeof(path), "%s/" PC_CUBIN_FILE, directory, (unsigned long long)c->crc);
-	if (access(path, F_OK) == 0)
+	if (recording >= 0)
+		mkdirat(recording, RECORDING_CUBINS, 0700);
+	code = folder_enter(recording, RECORDING_CUBINS, FOLDER_ANY);
+	snprintf(name, sizeof(name), PC_CUBIN_NAME, (unsigned long long)c->crc);
+	if (folder_stat(code, name, &st) == 0)
 		return true;
-	snprintf(unfinished, sizeof(unfinished), "%.4300s.%d", path, (int)getpid());
-	err = write_file(unfinished, c);
-	if (err == 0 && rename(unfinished, path) < 0)
+	snprintf(unfinished, sizeof(unfinished), "%s.%d", name, (int)getpid());
+	err = write_file(folder_create_file(code, unfinished), c);
+	if (err == 0 && renameat(code, unfinished, code, name) < 0)
 		err = -errno;
-	if (err < 0) {
-		unlink(unfinished);
-		log_line("pc-sampling: cannot write '%s': %s", path, strerror(-err));
-	}
+	if (err < 0 && code >= 0)
+		unlinkat(code, unfinished, 0);
+	if (err < 0)
+		log_line("pc-sampling: cannot write '%s/" RECORDING_CUBINS "/%s': %s", directory,
+			 name, error_code_text(err));
 	return err == 0;
 }
 
@@ -258,25 +262,28 @@ static struct cubin *next_needed(void)
 	return c;
 }
 
-void pc_cubins_use(const char *directory)
+void pc_cubins_use(const char *directory, const struct folder_id *id)
 {
 	pthread_mutex_lock(&lock);
 	snprintf(folder, sizeof(folder), "%s", directory);
+	folder_id = *id;
 	pthread_mutex_unlock(&lock);
 }
 
 void pc_cubins_store(void)
 {
 	char directory[SETTINGS_PATH_MAX];
+	struct folder_id id;
 	struct cubin *c;
 
 	pthread_mutex_lock(&lock);
 	memcpy(directory, folder, sizeof(directory));
+	id = folder_id;
 	pthread_mutex_unlock(&lock);
 	if (!directory[0])
 		return;
 	while ((c = next_needed())) {
-		bool has_file = c->bytes && store(directory, c);
+		bool has_file = c->bytes && store(directory, &id, c);
 
 		pthread_mutex_lock(&lock);
 		c->has_file = has_file;

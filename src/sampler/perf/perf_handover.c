@@ -5,40 +5,40 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/io.h"
-#include "base/strbuf.h"
+#include "base/folder.h"
 
-int perf_handover_open(struct perf_handover *h, const char *directory)
+int perf_handover_open(struct perf_handover *h, const char *directory, const struct folder_id *id)
 {
-	struct strbuf path = STRBUF_INIT;
+	int folder = folder_open_known(directory, id), fd;
 
-	*h = (struct perf_handover){ .fd = -1 };
-	strbuf_addf(&path, "%s/" CPU_HANDOVER_FILE, directory);
-	if (path.failed) {
-		strbuf_release(&path);
-		return -ENOMEM;
+	*h = (struct perf_handover){ .folder = folder };
+	if (folder < 0)
+		return folder;
+	unlinkat(folder, CPU_HANDOVER_FILE, 0);
+	fd = folder_create_file(folder, CPU_HANDOVER_FILE);
+	if (fd >= 0) {
+		close(fd);
+		fd = folder_open_file(folder, CPU_HANDOVER_FILE, O_RDWR, FOLDER_ANY);
 	}
-	h->fd = open(path.data, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (h->fd < 0) {
-		strbuf_release(&path);
-		return -errno;
+	if (fd < 0) {
+		close(folder);
+		return fd;
 	}
-	h->fd = io_above_standard(h->fd);
-	h->path = path.data;
+	h->fd = fd;
 	return 0;
 }
 
 void perf_handover_close(struct perf_handover *h)
 {
-	if (!h->path)
+	if (!h->fd)
 		return;
-	unlink(h->path);
+	unlinkat(h->folder, CPU_HANDOVER_FILE, 0);
+	close(h->folder);
 	close(h->fd);
-	free(h->path);
 	vec_release(&h->cells);
 	map_release(&h->newest);
 	map_release(&h->owed);
-	h->path = NULL;
+	h->fd = 0;
 }
 
 /* --- cells --- */
@@ -83,7 +83,7 @@ void perf_handover_read(struct perf_handover *h)
 	struct cpu_handover_cell cells[256];
 	size_t count = ARRAY_SIZE(cells);
 
-	for (size_t at = 0; h->path && count == ARRAY_SIZE(cells) && at < CPU_HANDOVER_CELLS;) {
+	for (size_t at = 0; h->fd && count == ARRAY_SIZE(cells) && at < CPU_HANDOVER_CELLS;) {
 		ssize_t n = pread(h->fd, cells, sizeof(cells), (off_t)(at * sizeof(*cells)));
 
 		count = n > 0 ? (size_t)n / sizeof(*cells) : 0;

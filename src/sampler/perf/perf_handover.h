@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "base/folder.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "format/handover_cell.h"
@@ -24,18 +25,18 @@ struct handed_cell {
 };
 
 struct perf_handover {
-	char *path;
-	int fd;
+	int folder; /* of the recording */
+	int fd; /* of the file; 0: none */
 	VEC(struct handed_cell) cells; /* in the order of the file */
 	struct map newest; /* pid -> 1 + index of its newest cell; 0: it has none */
 	struct map owed; /* pid -> nanoseconds owed for threads that have ended */
 };
 
 /*
- * Creates the file in the directory of the recording. Returns 0 or a negative errno; after an
- * error, no process is handed over.
+ * Creates the file in the directory of the recording. Returns 0 or a negative code; after an error,
+ * no process is handed over.
  */
-int perf_handover_open(struct perf_handover *h, const char *directory);
+int perf_handover_open(struct perf_handover *h, const char *directory, const struct folder_id *id);
 /* Removes the file. `h` may be all zeros. */
 void perf_handover_close(struct perf_handover *h);
 

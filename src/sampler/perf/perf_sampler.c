@@ -240,7 +240,7 @@ static int perf_open(const struct cpu_options *options, const struct cpu_roots *
 	};
 	s->targets = targets;
 	if (options->timers_inside)
-		perf_handover_open(&s->handover, options->directory);
+		perf_handover_open(&s->handover, options->directory, &options->folder);
 	s->threads.handover = &s->handover;
 	s->start_ns = options->start_ns;
 	s->end_ns = options->end_ns;

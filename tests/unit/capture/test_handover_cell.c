@@ -65,7 +65,7 @@ static void test_a_cell_of_its_own(void **state)
 	struct cpu_handover_cell cell;
 	uint64_t before_ns = clock_machine_ns();
 
-	assert_int_equal(cpu_handover_begin(*state), 0);
+	assert_int_equal(cpu_handover_begin(*state, &(struct folder_id){ 0 }), 0);
 	assert_int_equal(read_cells(&cell), 2);
 	assert_int_equal(cell.magic, CPU_HANDOVER_MAGIC);
 	assert_int_equal(cell.pid, getpid());
@@ -85,7 +85,7 @@ static void test_what_is_recorded_adds_up(void **state)
 {
 	struct cpu_handover_cell cell;
 
-	assert_int_equal(cpu_handover_begin(*state), 0);
+	assert_int_equal(cpu_handover_begin(*state, &(struct folder_id){ 0 }), 0);
 	for (uint64_t i = 1; i <= 3; i++) {
 		cpu_handover_recorded(1000);
 		cpu_handover_recorded(i);
@@ -103,7 +103,7 @@ static void test_rows_of_a_slow_disk(void **state)
 {
 	struct cpu_handover_cell cell;
 
-	assert_int_equal(cpu_handover_begin(*state), 0);
+	assert_int_equal(cpu_handover_begin(*state, &(struct folder_id){ 0 }), 0);
 	cpu_handover_recorded(7);
 	cpu_handover_sealed();
 	cpu_handover_recorded(9);
@@ -119,7 +119,7 @@ static void test_the_first_end_counts(void **state)
 {
 	struct cpu_handover_cell first, second;
 
-	assert_int_equal(cpu_handover_begin(*state), 0);
+	assert_int_equal(cpu_handover_begin(*state, &(struct folder_id){ 0 }), 0);
 	cpu_handover_end();
 	assert_int_equal(read_cells(&first), 2);
 	assert_true(first.until_ns >= first.since_ns);
@@ -137,11 +137,11 @@ static void test_another_begin(void **state)
 {
 	struct cpu_handover_cell first;
 
-	assert_int_equal(cpu_handover_begin(*state), 0);
+	assert_int_equal(cpu_handover_begin(*state, &(struct folder_id){ 0 }), 0);
 	cpu_handover_recorded(7);
 	seal_and_store();
 	cpu_handover_end();
-	assert_int_equal(cpu_handover_begin(*state), 0);
+	assert_int_equal(cpu_handover_begin(*state, &(struct folder_id){ 0 }), 0);
 	cpu_handover_recorded(1);
 	seal_and_store();
 	assert_int_equal(read_cells(&first), 3);
@@ -163,7 +163,7 @@ static void assert_nothing_is_written(size_t cells)
 
 static void test_a_child_has_no_cell(void **state)
 {
-	assert_int_equal(cpu_handover_begin(*state), 0);
+	assert_int_equal(cpu_handover_begin(*state, &(struct folder_id){ 0 }), 0);
 	cpu_handover_after_fork();
 	assert_nothing_is_written(2);
 }
@@ -171,7 +171,7 @@ static void test_a_child_has_no_cell(void **state)
 static void test_nobody_samples(void **state)
 {
 	assert_int_equal(unlink(path), 0);
-	assert_int_equal(cpu_handover_begin(*state), -ENOENT);
+	assert_int_equal(cpu_handover_begin(*state, &(struct folder_id){ 0 }), -ENOENT);
 	write_cells(1); /* of a recording that has begun since */
 	assert_nothing_is_written(1);
 }
@@ -180,11 +180,11 @@ static void test_nobody_samples(void **state)
 static void test_files_without_a_place(void **state)
 {
 	assert_int_equal(truncate(path, 5), 0);
-	assert_int_equal(cpu_handover_begin(*state), -EIO);
+	assert_int_equal(cpu_handover_begin(*state, &(struct folder_id){ 0 }), -EIO);
 	write_cells(1);
 	assert_nothing_is_written(1);
 	assert_int_equal(truncate(path, CPU_HANDOVER_CELLS * sizeof(struct cpu_handover_cell)), 0);
-	assert_int_equal(cpu_handover_begin(*state), -ENOSPC);
+	assert_int_equal(cpu_handover_begin(*state, &(struct folder_id){ 0 }), -ENOSPC);
 	write_cells(1);
 	assert_nothing_is_written(1);
 }

@@ -34,7 +34,8 @@ static int setup(void **state)
 	snprintf(w->directory, sizeof(w->directory), "/tmp/pitot-handover-XXXXXX");
 	assert_non_null(mkdtemp(w->directory));
 	snprintf(w->path, sizeof(w->path), "%s/" CPU_HANDOVER_FILE, w->directory);
-	assert_int_equal(perf_handover_open(&w->handover, w->directory), 0);
+	assert_int_equal(perf_handover_open(&w->handover, w->directory, &(struct folder_id){ 0 }),
+			 0);
 	*state = w;
 	return 0;
 }

@@ -1,0 +1,163 @@
+#include "format/segment_request.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include "base/compiler.h"
+#include "base/io.h"
+
+#define WAIT_S 2
+
+struct launcher {
+	unsigned uid;
+	char name[LAUNCHER_NAME_MAX + 1], token[LAUNCHER_TOKEN + 1];
+	struct folder_id folder;
+};
+
+static bool parse(const char *text, struct launcher *out)
+{
+	unsigned long long device, inode;
+
+	_Static_assert(LAUNCHER_NAME_MAX == 64 && LAUNCHER_TOKEN == 32, "in the format");
+	if (sscanf(text, "%u:%64[^:]:%32[0-9a-f]:%llx:%llx", &out->uid, out->name, out->token,
+		   &device, &inode) != 5 ||
+	    strlen(out->token) != LAUNCHER_TOKEN)
+		return false;
+	out->folder = (struct folder_id){ device, inode };
+	return true;
+}
+
+bool launcher_folder(const char *launcher, struct folder_id *id)
+{
+	struct launcher l;
+	bool ok = parse(launcher, &l);
+
+	if (ok)
+		*id = l.folder;
+	return ok;
+}
+
+static int connect_to(const struct launcher *l)
+{
+	struct sockaddr_un own = { .sun_family = AF_UNIX }, address = { .sun_family = AF_UNIX };
+	const struct timeval limit = { .tv_sec = WAIT_S };
+	size_t length = strlen(l->name);
+	const int on = 1;
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	fd = fd < 0 ? -errno : io_above_standard(fd);
+	if (fd < 0)
+		return fd;
+	memcpy(address.sun_path + 1, l->name, length);
+	/* An address of the family alone becomes a name that is free. */
+	if (bind(fd, (struct sockaddr *)&own, sizeof(own.sun_family)) == 0 &&
+	    setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0 &&
+	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0 &&
+	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) == 0 &&
+	    connect(fd, (struct sockaddr *)&address,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) == 0)
+		return fd;
+	length = (size_t)errno;
+	close(fd);
+	return -(int)length;
+}
+
+static int send_request(int fd, const struct launcher *l, struct segment_request *r)
+{
+	r->magic = SEGMENT_REQUEST_MAGIC;
+	memcpy(r->token, l->token, sizeof(r->token));
+	while (send(fd, r, sizeof(*r), MSG_NOSIGNAL) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
+}
+
+/* Takes the descriptor out of a message. Returns it if the message is of this user, or -1. */
+static int passed_descriptor(struct msghdr *m, unsigned uid, bool *trusted)
+{
+	int fd = -1;
+
+	*trusted = false;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		struct ucred sender;
+
+		if (c->cmsg_level != SOL_SOCKET)
+			continue;
+		if (c->cmsg_type == SCM_CREDENTIALS) {
+			memcpy(&sender, CMSG_DATA(c), sizeof(sender));
+			*trusted = sender.uid == uid;
+		} else if (c->cmsg_type == SCM_RIGHTS) {
+			memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+		}
+	}
+	return fd;
+}
+
+static int receive(int socket, unsigned uid, struct segment_answer *answer)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec part = { answer, sizeof(*answer) };
+	struct msghdr m = { .msg_iov = &part,
+			    .msg_iovlen = 1,
+			    .msg_control = control.bytes,
+			    .msg_controllen = sizeof(control.bytes) };
+	struct stat st;
+	bool trusted;
+	ssize_t n;
+	int fd;
+
+	do
+		n = recvmsg(socket, &m, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	fd = io_above_standard(passed_descriptor(&m, uid, &trusted));
+	if (n == (ssize_t)sizeof(*answer) && answer->magic == SEGMENT_REQUEST_MAGIC && trusted &&
+	    fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return n == (ssize_t)sizeof(*answer) && trusted && answer->error < 0 ? answer->error
+									     : -EPROTO;
+}
+
+int segment_request(const char *launcher, uint32_t pid, int error, uint32_t *number)
+{
+	struct segment_request request = { .pid = pid, .number = *number, .error = error };
+	struct segment_answer answer;
+	struct launcher l;
+	int socket, r;
+
+	if (!parse(launcher, &l))
+		return -EINVAL;
+	socket = connect_to(&l);
+	if (socket < 0)
+		return socket;
+	r = send_request(socket, &l, &request);
+	if (r == 0)
+		r = receive(socket, l.uid, &answer);
+	close(socket);
+	if (r >= 0)
+		*number = answer.number;
+	return r;
+}
+
+void segment_report_lost(const char *launcher, uint32_t pid, int error)
+{
+	struct segment_request request = { .pid = pid, .number = SEGMENT_LOST, .error = error };
+	struct launcher l;
+	int socket = parse(launcher, &l) ? connect_to(&l) : -1;
+
+	if (socket < 0)
+		return;
+	(void)!send_request(socket, &l, &request);
+	close(socket);
+}

@@ -1,0 +1,63 @@
+/*
+ * segment_request.h: the protocol by which a recorder gets a segment that it cannot create itself.
+ *
+ * The command of `pitot record` may become another user (su, setpriv, setuid), or live in another
+ * mount namespace, and then cannot reach the recording's folder. It asks the launcher, which
+ * creates the file and passes its descriptor. So nobody else can ever enter the folder.
+ *
+ *   - The launcher listens on an abstract Unix datagram socket. PITOT_LAUNCHER, in the command's
+ *     environment, is "UID:NAME:TOKEN:DEVICE:INODE": the launcher's user, the socket's name, a
+ *     secret, and the identity of the recording's folder. All users can see the names of sockets;
+ *     the token shows that the sender has the environment of the command.
+ *   - The recorder connects and sends a struct segment_request. The answer is a struct
+ *     segment_answer with a descriptor, or with an error, which the launcher reports at its end.
+ *     The recorder takes answers of the launcher's user only: after its end another process may
+ *     listen under the same name.
+ *   - A request with the number SEGMENT_LOST has no answer: a segment was created, but its header
+ *     could not be written.
+ *
+ * Both are of the same version and on one machine, so words have its byte order.
+ */
+#ifndef PITOT_FORMAT_SEGMENT_REQUEST_H
+#define PITOT_FORMAT_SEGMENT_REQUEST_H
+
+#include <stdint.h>
+
+#include "base/folder.h"
+
+#define LAUNCHER_VARIABLE "PITOT_LAUNCHER"
+#define LAUNCHER_TEXT_MAX 192 /* bytes of its value */
+#define LAUNCHER_NAME_MAX 64
+#define LAUNCHER_TOKEN 32 /* bytes of hexadecimal digits */
+
+#define SEGMENT_REQUEST_MAGIC 0x31515350u
+#define SEGMENT_LOST UINT32_MAX
+
+struct segment_request {
+	uint32_t magic;
+	uint32_t pid; /* for the file's name, as the process sees it */
+	uint32_t number; /* first one to try for the file's name, or SEGMENT_LOST */
+	int32_t error; /* negative: why the process could not create the segment */
+	char token[LAUNCHER_TOKEN];
+};
+_Static_assert(sizeof(struct segment_request) == 48, "two processes share it");
+
+struct segment_answer {
+	uint32_t magic;
+	uint32_t number; /* in the file's name */
+	int32_t error; /* negative, without a descriptor; or 0 */
+};
+_Static_assert(sizeof(struct segment_answer) == 12, "two processes share it");
+
+/* Reads the folder's identity from the text of the variable. Returns false when it is malformed. */
+bool launcher_folder(const char *launcher, struct folder_id *id);
+
+/*
+ * Requests a new segment; `error` is why none could be created. Sets *number to that of the file.
+ * Returns a descriptor for writing, or a negative code, within two seconds.
+ */
+int segment_request(const char *launcher, uint32_t pid, int error, uint32_t *number) MUST_USE;
+/* Reports a segment that was lost after its creation. Never waits for long. */
+void segment_report_lost(const char *launcher, uint32_t pid, int error);
+
+#endif

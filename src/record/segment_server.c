@@ -1,0 +1,195 @@
+#include "record/segment_server.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/io.h"
+#include "format/segment.h"
+
+#define SEGMENTS_MAX 4096u /* created; a process of the command may be hostile */
+#define NUMBERS_MAX 1000000u
+#define REQUESTS_AT_ONCE 64
+
+static void add_hexadecimal(char *to, const uint8_t *bytes, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		snprintf(to + 2 * i, 3, "%02x", bytes[i]);
+}
+
+static int listen_at(const char *name)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	size_t length = strlen(name);
+	const int on = 1;
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err;
+
+	fd = fd < 0 ? -errno : io_above_standard(fd);
+	if (fd < 0)
+		return fd;
+	memcpy(address.sun_path + 1, name, length);
+	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0 &&
+	    bind(fd, (struct sockaddr *)&address,
+		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) == 0)
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+int segment_server_open(struct segment_server *s, const char *directory,
+			const struct folder_id *folder)
+{
+	uint8_t random[LAUNCHER_TOKEN / 2 + 8];
+	char suffix[17];
+
+	*s = (struct segment_server)SEGMENT_SERVER_INIT;
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return -errno;
+	add_hexadecimal(s->token, random, LAUNCHER_TOKEN / 2);
+	add_hexadecimal(suffix, random + LAUNCHER_TOKEN / 2, 8);
+	snprintf(s->address, sizeof(s->address), "pitot-%d-%s", (int)getpid(), suffix);
+	s->folder = folder_open_known(directory, folder);
+	s->fd = s->folder < 0 ? s->folder : listen_at(s->address);
+	if (s->fd >= 0)
+		return 0;
+	segment_server_close(s);
+	return -EIO;
+}
+
+void segment_server_text(const struct segment_server *s, struct strbuf *out)
+{
+	struct folder_id id = { 0 };
+
+	(void)!folder_identify(s->folder, &id);
+	strbuf_addf(out, "%u:%s:%s:%llx:%llx", (unsigned)getuid(), s->address, s->token,
+		    (unsigned long long)id.device, (unsigned long long)id.inode);
+}
+
+static void refuse(struct segment_server *s, const struct ucred *sender, int error)
+{
+	size_t stored = MIN(s->refused_count, SEGMENTS_REFUSED_MAX);
+
+	for (size_t i = 0; i < stored; i++)
+		if (s->refused[i].pid == sender->pid && s->refused[i].error == error)
+			return;
+	if (stored < SEGMENTS_REFUSED_MAX)
+		s->refused[stored] = (struct segment_refusal){ sender->pid, sender->uid, error };
+	s->refused_count++;
+}
+
+/* Creates the file with the first free number. Returns its descriptor or a negative code. */
+static int create(struct segment_server *s, uint32_t pid, uint32_t *number, char name[40])
+{
+	int fd = -EEXIST;
+
+	if (s->created >= SEGMENTS_MAX)
+		return E_LIMIT;
+	for (; fd == -EEXIST && *number < NUMBERS_MAX; ++*number) {
+		snprintf(name, 40, "%u.%u" SEGMENT_SUFFIX, pid, *number);
+		fd = folder_create_file(s->folder, name);
+	}
+	--*number;
+	s->created += fd >= 0;
+	return fd;
+}
+
+/* Sends the answer, with the descriptor unless it is negative. */
+static bool answer(int socket, const struct sockaddr_un *to, socklen_t to_length, int fd,
+		   uint32_t number)
+{
+	struct segment_answer text = { SEGMENT_REQUEST_MAGIC, number, MIN(fd, 0) };
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr header;
+	} control = { .bytes = { 0 } };
+	struct iovec part = { &text, sizeof(text) };
+	struct msghdr m = { .msg_name = (void *)(uintptr_t)to,
+			    .msg_namelen = to_length,
+			    .msg_iov = &part,
+			    .msg_iovlen = 1 };
+
+	if (fd >= 0) {
+		m.msg_control = control.bytes;
+		m.msg_controllen = sizeof(control.bytes);
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+	}
+	return sendmsg(socket, &m, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof(text);
+}
+
+static void handle(struct segment_server *s, const struct segment_request *request,
+		   const struct ucred *sender, const struct sockaddr_un *from,
+		   socklen_t from_length)
+{
+	uint32_t number = request->number;
+	char name[40];
+	int fd;
+
+	if (number == SEGMENT_LOST) {
+		refuse(s, sender, request->error);
+		return;
+	}
+	fd = create(s, request->pid, &number, name);
+	if (!answer(s->fd, from, from_length, fd, number) && fd >= 0) {
+		unlinkat(s->folder, name, 0);
+		refuse(s, sender, -ETIMEDOUT);
+	}
+	if (fd < 0)
+		refuse(s, sender, fd);
+	else
+		close(fd);
+}
+
+/* Whether it is a request by a process that has the command's environment. */
+static bool is_valid(const struct segment_server *s, const struct segment_request *r, ssize_t size)
+{
+	return size == (ssize_t)sizeof(*r) && r->magic == SEGMENT_REQUEST_MAGIC && r->error < 0 &&
+	       r->pid && memcmp(r->token, s->token, sizeof(r->token)) == 0;
+}
+
+void segment_server_answer(struct segment_server *s)
+{
+	for (unsigned i = 0; s->fd >= 0 && i < REQUESTS_AT_ONCE; i++) {
+		/* Descriptors that somebody sends do not fit, and are closed by the kernel. */
+		union {
+			char bytes[CMSG_SPACE(sizeof(struct ucred))];
+			struct cmsghdr header;
+		} control;
+		struct segment_request request;
+		struct iovec part = { &request, sizeof(request) };
+		struct sockaddr_un from;
+		struct msghdr m = { .msg_name = &from,
+				    .msg_namelen = sizeof(from),
+				    .msg_iov = &part,
+				    .msg_iovlen = 1,
+				    .msg_control = control.bytes,
+				    .msg_controllen = sizeof(control.bytes) };
+		ssize_t n = recvmsg(s->fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+		struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&m);
+		struct ucred sender;
+
+		if (n < 0)
+			return;
+		if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS ||
+		    !is_valid(s, &request, n))
+			continue;
+		memcpy(&sender, CMSG_DATA(c), sizeof(sender));
+		handle(s, &request, &sender, &from, m.msg_namelen);
+	}
+}
+
+void segment_server_close(struct segment_server *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	if (s->folder >= 0)
+		close(s->folder);
+	s->fd = s->folder = -1;
+}

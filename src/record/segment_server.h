@@ -1,0 +1,47 @@
+/*
+ * segment_server.h: creates segments for recorders that cannot (format/segment_request.h), and
+ * collects the failures of all of them.
+ */
+#ifndef PITOT_RECORD_SEGMENT_SERVER_H
+#define PITOT_RECORD_SEGMENT_SERVER_H
+
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "base/folder.h"
+#include "base/strbuf.h"
+#include "format/segment_request.h"
+
+#define SEGMENTS_REFUSED_MAX 16
+
+/* A process without a segment. */
+struct segment_refusal {
+	pid_t pid;
+	uid_t uid;
+	int error; /* negative */
+};
+
+struct segment_server {
+	int fd; /* a socket to poll for input; -1: closed */
+	int folder;
+	unsigned created;
+	char address[LAUNCHER_NAME_MAX + 1], token[LAUNCHER_TOKEN + 1];
+	struct segment_refusal refused[SEGMENTS_REFUSED_MAX];
+	size_t refused_count; /* of all, also of those beyond the array */
+};
+
+#define SEGMENT_SERVER_INIT                                                                        \
+	{                                                                                          \
+		.fd = -1, .folder = -1                                                             \
+	}
+
+/* Returns 0 or a negative code, and then the server is closed. */
+int segment_server_open(struct segment_server *s, const char *directory,
+			const struct folder_id *folder) MUST_USE;
+/* Appends the value of LAUNCHER_VARIABLE. */
+void segment_server_text(const struct segment_server *s, struct strbuf *out);
+/* Answers the requests that have arrived. Does not wait. */
+void segment_server_answer(struct segment_server *s);
+void segment_server_close(struct segment_server *s);
+
+#endif

@@ -1,0 +1,221 @@
+/* link: test_support */
+/* Segments that the launcher creates for processes that cannot. */
+#include "record/segment_server.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/io.h"
+#include "format/segment_write.h"
+#include "support/cmocka_tests.h"
+
+static struct segment_server server;
+static struct strbuf launcher;
+
+static void begin(const char *folder)
+{
+	assert_int_equal(segment_server_open(&server, folder, &(struct folder_id){ 0 }), 0);
+	strbuf_clear(&launcher);
+	segment_server_text(&server, &launcher);
+	assert_in_range(launcher.length, 60, LAUNCHER_TEXT_MAX - 1);
+}
+
+static void end(void)
+{
+	segment_server_close(&server);
+	strbuf_release(&launcher);
+}
+
+/* Calls the function in another process while this one answers. Returns its exit status. */
+static int serve(int (*client)(void))
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0)
+		_exit(client());
+	while (waitpid(pid, &status, WNOHANG) == 0) {
+		struct pollfd polled = { .fd = server.fd, .events = POLLIN };
+
+		poll(&polled, 1, 10);
+		segment_server_answer(&server);
+	}
+	segment_server_answer(&server);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* --- clients: they return 0 when all is right --- */
+
+static int two_segments(void)
+{
+	uint32_t number = 0;
+	int first = segment_request(launcher.data, 77, -EACCES, &number), second;
+
+	if (first < 0 || number != 0 || write(first, "first", 5) != 5)
+		return 1;
+	second = segment_request(launcher.data, 77, -EACCES, &number);
+	return second < 0 || number != 1 || write(second, "second", 6) != 6;
+}
+
+static int without_token(void)
+{
+	char *token = strchr(strchr(launcher.data, ':') + 1, ':') + 1;
+	uint32_t number = 0;
+
+	token[0] = token[0] == '0' ? '1' : '0';
+	return segment_request(launcher.data, 77, -EACCES, &number) != -EAGAIN;
+}
+
+/* The answer comes from our own user, but the text names another one as the launcher. */
+static int another_users_launcher(void)
+{
+	char text[LAUNCHER_TEXT_MAX];
+	uint32_t number = 0;
+
+	snprintf(text, sizeof(text), "%u%s", (unsigned)getuid() + 1, strchr(launcher.data, ':'));
+	return segment_request(text, 77, -EACCES, &number) != -EPROTO;
+}
+
+static int lost_segment(void)
+{
+	segment_report_lost(launcher.data, 77, -ENOSPC);
+	return 0;
+}
+
+static int refused_segment(void)
+{
+	uint32_t number = 0;
+
+	return segment_request(launcher.data, 77, -EACCES, &number) != E_LIMIT;
+}
+
+/* --- tests --- */
+
+static void check_file(const char *folder, const char *name, const char *text)
+{
+	struct strbuf read = STRBUF_INIT;
+	struct stat st;
+
+	assert_int_equal(stat(temp_file(folder, name), &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(io_read_file(temp_file(folder, name), 100, &read), 0);
+	assert_string_equal(strbuf_text(&read), text);
+	strbuf_release(&read);
+}
+
+static void segments_are_created(void **state)
+{
+	struct folder_id id = { 0 };
+	struct stat st;
+
+	begin(*state);
+	assert_true(launcher_folder(launcher.data, &id));
+	assert_int_equal(stat(*state, &st), 0);
+	assert_int_equal(id.inode, st.st_ino);
+	assert_int_equal(serve(two_segments), 0);
+	check_file(*state, "77.0.pit", "first");
+	check_file(*state, "77.1.pit", "second");
+	assert_int_equal(server.refused_count, 0);
+	end();
+}
+
+static void only_the_command_may_ask(void **state)
+{
+	begin(*state);
+	assert_int_equal(serve(without_token), 0);
+	assert_int_equal(server.created, 0);
+	assert_int_not_equal(access(temp_file(*state, "77.0.pit"), F_OK), 0);
+	end();
+}
+
+static void only_the_launcher_may_answer(void **state)
+{
+	begin(*state);
+	assert_int_equal(serve(another_users_launcher), 0);
+	end();
+}
+
+static void failures_are_known(void **state)
+{
+	begin(*state);
+	assert_int_equal(serve(lost_segment), 0);
+	assert_int_equal(server.refused_count, 1);
+	assert_int_equal(server.refused[0].error, -ENOSPC);
+	assert_int_equal(server.refused[0].uid, getuid());
+	server.created = 4096;
+	assert_int_equal(serve(refused_segment), 0);
+	assert_int_equal(server.refused_count, 2);
+	assert_int_equal(server.refused[1].error, E_LIMIT);
+	end();
+}
+
+static void malformed_texts(void **state)
+{
+	static const char *const texts[] = {
+		"",         "0",
+		"0:name",   "0:name:12:1:1",
+		"0::0:1:1", "x:name:0123456789abcdef0123456789abcdef:1:1"
+	};
+	struct folder_id id;
+	uint32_t number = 0;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		assert_false(launcher_folder(texts[i], &id));
+		assert_int_equal(segment_request(texts[i], 1, -EACCES, &number), -EINVAL);
+	}
+	assert_int_equal(segment_request("0:pitot-nobody:0123456789abcdef0123456789abcdef:1:1", 1,
+					 -EACCES, &number),
+			 -ECONNREFUSED);
+}
+
+/* Whoever may rename the recording's folder cannot make us write elsewhere. */
+static void a_folder_that_was_replaced(void **state)
+{
+	struct index_entry index[4];
+	struct segment_file file = { .index = index };
+	struct segment_identity id = { .directory = temp_file(*state, "r"), .prefix = "1" };
+	char moved[300], directory[256];
+	uint32_t number = 0;
+	struct stat st;
+	int folder;
+
+	snprintf(directory, sizeof(directory), "%s", id.directory);
+	snprintf(moved, sizeof(moved), "%s.moved", directory);
+	id.directory = directory;
+	assert_int_equal(mkdir(directory, 0700), 0);
+	folder = folder_open(directory, FOLDER_OWN);
+	assert_int_equal(folder_identify(folder, &id.folder), 0);
+	close(folder);
+	assert_int_equal(segment_file_create(&file, &id, &number, NULL), 0);
+	assert_int_equal(rename(directory, moved), 0);
+	assert_int_equal(mkdir(directory, 0700), 0);
+	close(file.own.fd); /* as a program may: it cannot be opened again */
+	assert_int_equal(segment_file_write(&file, "x", 1, &(int){ 0 }), 0);
+	segment_file_release(&file);
+	file.index = index;
+	assert_int_equal(segment_file_create(&file, &id, &number, NULL), E_MOVED);
+	assert_int_equal(rmdir(directory), 0); /* it is empty */
+	assert_int_equal(rename(moved, directory), 0);
+	assert_int_equal(segment_file_create(&file, &id, &number, NULL), 0);
+	segment_file_release(&file);
+	assert_int_equal(stat(temp_file(directory, "1.1.pit"), &st), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		folder_test(segments_are_created),
+		folder_test(only_the_command_may_ask),
+		folder_test(only_the_launcher_may_answer),
+		folder_test(failures_are_known),
+		folder_test(malformed_texts),
+		folder_test(a_folder_that_was_replaced),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
