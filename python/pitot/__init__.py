@@ -258,9 +258,14 @@ class Recording:
         import os
 
         try:
-            with io.open(os.path.join(self.path, "recording.json"), encoding="utf-8") as file:
-                return bool(json.load(file)["state"] == "recording")
-        except (OSError, ValueError, KeyError):  # a single segment, or a copy without it
+            # Whatever somebody has put in its place: a FIFO is not waited for, and no link is followed.
+            with io.open(
+                os.path.join(self.path, "recording.json"),
+                encoding="utf-8",
+                opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW),
+            ) as file:
+                return bool(json.loads(file.read(4 << 20))["state"] == "recording")
+        except (OSError, ValueError, LookupError, TypeError):  # a single segment, or a copy without it
             return False
 
     def follow(self, table: str, *, interval: float = 0.25, timeout: Optional[float] = None) -> Iterator[Table]:

@@ -1,8 +1,10 @@
 """Scopes and stacks as columns, and recordings that grow."""
 import gzip
 import json
+import os
 import shutil
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -147,6 +149,16 @@ def test_each_row_is_followed_once(package, large, tmp_path, monkeypatch, table,
     else:  # this recording has its ranges at its end
         assert set(scopes) <= {None, *(row["scope"] for row in rows_of(whole.select("scope")))}
     assert not recording.is_growing
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir, lambda path: path.write_text("[]")],
+                         ids=["fifo", "zero", "folder", "list"])
+def test_no_file_that_says_whether_it_grows(package, path, tmp_path, put):
+    copy = tmp_path / "r.pitot"
+    shutil.copytree(path, copy)
+    (copy / "recording.json").unlink(missing_ok=True)
+    put(copy / "recording.json")
+    assert not package.open(copy).is_growing
 
 
 def test_what_cannot_be_followed(package, train, path):

@@ -8,6 +8,7 @@ default (docs/embed.md). Options without effect and unsupported features (AMD) w
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import warnings
@@ -511,42 +512,62 @@ def upload_logs(
 _LOGS = r"(device|scope|system|sass)(\.\d+)?\.log(\.gz)?|\.gpufl-((window|transport-loss)\..*\.json|session\.lock)"
 
 
-def _is_session(folder: str) -> bool:
-    """Whether the folder is a session that no process writes: a writer holds a lock."""
+@contextlib.contextmanager
+def _opened(name: str, parent: Optional[int] = None) -> Iterator[int]:
+    """A folder by descriptor, and no link: others may write into a folder of logs, and rename what is in it."""
+    folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | (0 if parent is None else os.O_NOFOLLOW), dir_fd=parent)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _is_session(folder: int) -> bool:
+    """Whether the folder is a session of this user that no process writes: a writer holds a lock."""
     import fcntl
     import re
 
-    path = os.path.join(os.path.realpath(folder), ".gpufl-session.lock")
-    ours = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+    if os.fstat(folder).st_uid != os.geteuid():
+        return False
     try:
-        if path in ours:  # closing another descriptor of it would release the lock
-            return False
-        with open(path, "r+b") as lock:
-            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock = os.open(".gpufl-session.lock", os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except FileNotFoundError:
         pass
     except OSError:
         return False
+    else:
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        finally:
+            os.close(lock)
     return any(re.fullmatch(_LOGS, name) for name in os.listdir(folder))
 
 
-def _logs_of(folder: str) -> list[str]:
-    """Lists the files of a session, then those of its folders that contain nothing else."""
+def _clean(folder: int, path: str, dry_run: bool) -> tuple[list[str], bool]:
+    """Removes the logs in a folder and below .tmp in it. Returns their paths, and whether nothing else is there."""
     import re
 
+    names = sorted(os.listdir(folder))
     gone: list[str] = []
-    for top, folders, files in os.walk(folder, topdown=False):
-        if top in (folder, os.path.join(folder, ".tmp")):
-            logs = [os.path.join(top, name) for name in files if re.fullmatch(_LOGS, name)]
-            is_whole = len(logs) == len(files) and all(os.path.join(top, name) in gone for name in folders)
-            gone += sorted(logs) + [top] * is_whole
-    return gone
+    with contextlib.suppress(OSError), _opened(".tmp", folder) as active:
+        gone, is_empty = _clean(active, os.path.join(path, ".tmp"), dry_run)
+        if is_empty:
+            names.remove(".tmp")
+            gone.append(os.path.join(path, ".tmp"))
+            if not dry_run:
+                os.rmdir(".tmp", dir_fd=folder)
+    logs = [name for name in names if re.fullmatch(_LOGS, name)]
+    for name in () if dry_run else logs:
+        os.unlink(name, dir_fd=folder)
+    return gone + [os.path.join(path, name) for name in logs], len(logs) == len(names)
 
 
 def clean_logs(log_path: str = "", log_prefix: Optional[str] = None, *, dry_run: bool = False) -> list[str]:
     """Removes the sessions in a folder of logs, by default that of init(). Returns the paths (to be) removed.
 
-    Keeps other files, folders that contain any, and sessions still being written. dry_run removes nothing.
+    Keeps other files, folders that contain any, sessions of other users, and those still being written. dry_run only lists.
     """
     if log_prefix is not None:
         _deprecated("log_prefix has no effect: logs have no prefix any more")
@@ -557,10 +578,16 @@ def clean_logs(log_path: str = "", log_prefix: Optional[str] = None, *, dry_run:
     logs = _log_path(os.fspath(log_path)) or _backend["log_path"]
     if not logs:
         raise ValueError("no logs: log_path is empty, here and in init()")
-    folders = sorted(entry.path for entry in os.scandir(logs) if entry.is_dir(follow_symlinks=False))
-    gone = [path for folder in folders if _is_session(folder) for path in _logs_of(folder)]
-    for path in () if dry_run else gone:
-        (os.rmdir if os.path.isdir(path) else os.unlink)(path)
+    gone = []
+    with _opened(logs) as parent:
+        for name in sorted(os.listdir(parent)):
+            with contextlib.suppress(NotADirectoryError), _opened(name, parent) as folder:
+                if not _is_session(folder):
+                    continue
+                found, is_empty = _clean(folder, os.path.join(logs, name), dry_run)
+                gone += found + [os.path.join(logs, name)] * is_empty
+                if is_empty and not dry_run:
+                    os.rmdir(name, dir_fd=parent)
     return gone
 
 
