@@ -9,6 +9,7 @@
 
 #include "analysis/groups.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/io.h"
 
 #define FILE_MAX ((size_t)4 << 20)
@@ -205,27 +206,27 @@ static int add_lines(struct source_view *v)
 
 /*
  * Opens a source file at its path or, with `root`, at the longest end of its path that exists below
- * root. -1: not found.
+ * root. Negative: not found, or no file.
  */
-static int open_source(const char *path, const char *root)
+static int open_source(const char *path, const char *root, struct stat *st)
 {
 	_cleanup_strbuf_ struct strbuf in = STRBUF_INIT;
-	const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
 	if (!root)
-		return *path == '/' ? open(path, flags) : -1;
+		return *path == '/' ? io_open_file(path, st) : -ENOENT;
 	for (const char *part = path; part; part = strchr(part, '/')) {
 		int fd;
 
 		part += strspn(part, "/");
 		strbuf_clear(&in);
 		strbuf_addf(&in, "%s/%s", root, part);
-		fd = in.failed || !*part || strstr(part, "../") ? -1
-								: open(strbuf_text(&in), flags);
-		if (fd >= 0)
+		fd = in.failed || !*part || strstr(part, "../")
+			     ? -ENOENT
+			     : io_open_file(strbuf_text(&in), st);
+		if (fd >= 0 || fd == E_NOT_FILE)
 			return fd;
 	}
-	return -1;
+	return -ENOENT;
 }
 
 /* Whether a file differs from the compiled one, by size and, unless it was moved, by time. */
@@ -265,31 +266,27 @@ static int cut_lines(struct source_file *f)
 
 static int read_source(struct source_view *v, struct source_file *f, const char *root)
 {
-	int fd = open_source(f->path, root);
-	char path[32];
 	struct stat s;
+	_cleanup_close_ int fd = open_source(f->path, root, &s);
 	int r = 0;
 
 	f->missing = NULL;
-	if (fd < 0 || fstat(fd, &s) < 0)
+	if (fd < 0 && fd != E_NOT_FILE)
 		f->missing = root ? "it is not in the folder of --source-root"
 				  : "it does not exist here: name its folder with --source-root";
-	else if (!S_ISREG(s.st_mode) || s.st_size > (off_t)FILE_MAX)
+	else if (fd < 0 || s.st_size > (off_t)FILE_MAX)
 		f->missing = "it is not a text file, or too large";
 	else if (is_changed(v, f, &s, root))
 		f->missing =
 			"it has changed since it was compiled: name a folder with the compiled "
 			"version with --source-root";
 	if (!f->missing) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-		r = io_read_file(path, FILE_MAX, &f->text);
+		r = io_read_to_end(fd, FILE_MAX, &f->text);
 		if (r < 0 || (f->text.length && memchr(f->text.data, 0, f->text.length)))
 			f->missing = "it cannot be read as text";
 		else
 			r = cut_lines(f);
 	}
-	if (fd >= 0)
-		close(fd);
 	return r == -ENOMEM ? r : 0;
 }
 

@@ -22,7 +22,9 @@ void log_open(void)
 	if (strcmp(path, "stderr") == 0)
 		own_fd_set(&log_file, fcntl(2, F_DUPFD_CLOEXEC, 3));
 	else
-		own_fd_set(&log_file, open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+		/* Never waits for the reader of a FIFO: then there is no log. */
+		own_fd_set(&log_file,
+			   open(path, O_WRONLY | O_CREAT | O_APPEND | IO_SAFE_FLAGS, 0600));
 }
 
 static bool can_write(size_t length)

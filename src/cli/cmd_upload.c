@@ -1,10 +1,10 @@
 /* cmd_upload.c: `pitot upload`: sends gpufl's logs or a recording to gpufl's backend. */
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/folder.h"
 #include "base/human.h"
 #include "base/io.h"
 #include "base/json.h"
@@ -71,28 +71,26 @@ struct upload_command {
 
 static bool is_recording(const char *path)
 {
-	struct dirent *entry;
-	DIR *d = opendir(path);
+	_cleanup_close_ int folder = folder_open(path, FOLDER_ANY);
+	_cleanup_list_ DIR *list = folder_list(folder);
+	const char *name;
 	bool found = false;
 
-	while (d && !found && (entry = readdir(d)))
-		found = !strcmp(entry->d_name, RECORDING_JSON) || has_suffix(entry->d_name, ".pit");
-	if (d)
-		closedir(d);
+	while (!found && (name = folder_next(list)))
+		found = !strcmp(name, RECORDING_JSON) || has_suffix(name, ".pit");
 	return found;
 }
 
 /* Removes the folder of exported sessions, which contain only logs. */
 static void remove_exported(const char *path)
 {
-	struct dirent *entry;
-	DIR *d = *path ? opendir(path) : NULL;
+	_cleanup_close_ int folder = *path ? folder_open(path, FOLDER_ANY) : -ENOENT;
+	_cleanup_list_ DIR *list = folder_list(folder);
+	const char *name;
 
-	while (d && (entry = readdir(d)))
-		if (entry->d_name[0] != '.')
-			gpufl_folder_remove_session(path, entry->d_name);
-	if (d)
-		closedir(d);
+	while ((name = folder_next(list)))
+		if (name[0] != '.')
+			gpufl_folder_remove_session(path, name);
 	if (*path)
 		rmdir(path);
 }

@@ -1,9 +1,13 @@
 """Recordings of a few KB that ask for the work of hours: each command ends soon, and with little memory."""
 import os
 import resource
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
+
+from waiting import PATIENCE
 
 CPU_SECONDS = 60  # what they take is less than one; what they took before was more than a thousand
 MEMORY_BYTES = 1 << 30
@@ -35,3 +39,28 @@ def test_little_is_needed(program, environment, hostile, tmp_path, command):
     assert process.returncode in (0, 1) and "runtime error" not in said and "Sanitizer" not in said, said
     assert process.returncode == 0 or said.count("\n") == 1, said
     assert used.ru_maxrss * 1024 < MEMORY_BYTES or "asan" in subprocess.run(["ldd", program], capture_output=True, text=True).stdout
+
+
+@pytest.fixture(scope="module")
+def recorded(make_recording, tmp_path_factory):
+    return make_recording(tmp_path_factory.mktemp("recorded") / "r.pitot", "varied")
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir], ids=["fifo", "zero", "folder"])
+@pytest.mark.parametrize("name", ["recording.json", "SEGMENT", "symbols.0.pit", "9.0.pit", "cubins", "cubins/0123456789abcdef.cubin", "cpu-handover"])
+def test_other_things_than_files(program, environment, recorded, tmp_path, name, put):
+    """tar and cp keep FIFOs, devices and links: nothing waits for them or reads them, and what is in the other files is shown."""
+    path = tmp_path / "r.pitot"
+    shutil.copytree(recorded, path)
+    segment = max(path.glob("*.pit"), key=lambda file: file.stat().st_size)
+    place = path / name.replace("SEGMENT", segment.name)
+    place.parent.mkdir(exist_ok=True)
+    shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
+    put(place)
+    for command in (["report"], ["info", "--verify"], ["view", "kernel"], ["flame", "--format", "text"], ["source"], ["export", "-o", "x.json", "--force"],
+                    ["symbolize"], ["import", "-o", "i.pitot", "--force"], ["upload", "--dry-run"]):
+        result = subprocess.run([program, *command, path], cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+                                text=True, timeout=PATIENCE)
+        assert result.returncode in (0, 1) and "Sanitizer" not in result.stderr, (command, result.stderr)
+        if command == ["report"] and name != "SEGMENT":
+            assert result.returncode == 0 and "kernels" in result.stdout

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "base/io.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/map.h"
@@ -234,10 +235,10 @@ static int open_mapping(pid_t pid, uint64_t start, uint64_t end, const char *pat
 
 	snprintf(name, sizeof(name), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, start,
 		 end);
-	fd = open(name, O_RDONLY | O_CLOEXEC);
+	fd = io_open_file(name, NULL);
 	if (fd < 0) {
 		snprintf(name, sizeof(name), "/proc/%d/root%s", (int)pid, path);
-		fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		fd = io_open_file(name, NULL);
 	}
 	return fd;
 }

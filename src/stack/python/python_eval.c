@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/io.h"
 #include "base/bytes.h"
 #include "elf/eh_frame.h"
 #include "elf/elf_file.h"
@@ -107,7 +108,7 @@ static bool same_file(const struct elf_file *f, const struct module *m)
 
 static void read_symtab(const struct module *m, struct python_eval *eval)
 {
-	_cleanup_close_ int fd = open(m->path, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = io_open_file(m->path, NULL);
 	struct elf_symbols symbols = { 0 };
 	struct elf_file f;
 	const char *name;
