@@ -64,6 +64,7 @@ struct upload_command {
 	struct upload_options options;
 	struct upload_result result;
 	struct strbuf key;
+	char cursor[PATH_MAX]; /* of --cursor, if it exists */
 	char exported[PATH_MAX]; /* folder of a recording's logs, or "" */
 };
 
@@ -203,7 +204,9 @@ static void on_progress(void *user, uint64_t done, uint64_t total)
 static void set_options(struct upload_command *u)
 {
 	u->options = (struct upload_options){
-		.cursor = option_cursor,
+		/* links on the way to it are the user's */
+		.cursor = option_cursor && realpath(option_cursor, u->cursor) ? u->cursor
+									      : option_cursor,
 		.session = option_session,
 		.url = first_of(option_url, "PITOT_BACKEND_URL", "GPUFL_BACKEND_URL"),
 		.api_path = first_of(option_api_path, "PITOT_API_PATH", "GPUFL_API_PATH"),
@@ -230,10 +233,11 @@ static int print_json(const struct upload_command *u, const struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	const struct upload_result *r = &u->result;
+	const char *url = u->options.url;
 	struct json j = JSON_PRETTY(&out);
 
 	json_object(&j);
-	json_key_string(&j, "url", u->options.url);
+	json_key_string(&j, "url", url && strpbrk(url, UPLOAD_URL_SECRETS) ? NULL : url);
 	json_key_bool(&j, "dry_run", option_dry_run);
 	json_key_bool(&j, "complete", !e && is_complete(u) && !option_dry_run);
 	json_key_string(&j, "error", e ? e->text : NULL);
@@ -307,10 +311,10 @@ static int run(struct context *c, int argc, char **argv)
 	int status = EXIT_DONE;
 
 	(void)argc;
-	terminal_catch_signals();
 	set_options(&u);
 	if (read_key(&u, &e) < 0)
 		status = cli_fail(c, &e);
+	terminal_catch_signals(); /* the key may come from a pipe, which a signal ends */
 	u.options.path = argv[1];
 	if (status == EXIT_DONE && (!argv[1] || is_recording(argv[1]))) {
 		status = export_recording(&u, argv[1], &cursor);

@@ -483,7 +483,7 @@ static int check_url(const char *url, struct error *e)
 	if (!url || !*url)
 		return error_set(e, E_USAGE,
 				 "no backend: give its host with --url or PITOT_BACKEND_URL");
-	if (url[strcspn(url, "@?#\\")])
+	if (strpbrk(url, UPLOAD_URL_SECRETS))
 		return error_set(
 			e, E_USAGE,
 			"the address of a backend must not contain a user, a password or a "
@@ -577,10 +577,9 @@ static int open_cursor(struct upload *u)
 {
 	const struct upload_options *o = u->options;
 	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
-	char real[PATH_MAX];
 
-	if (o->cursor) /* links on the way to it are the user's */
-		strbuf_adds(&path, realpath(o->cursor, real) ? real : o->cursor);
+	if (o->cursor)
+		strbuf_adds(&path, o->cursor);
 	else
 		strbuf_addf(&path, "%s/" UPLOAD_CURSOR, u->log_path);
 	if (path.failed)

@@ -14,6 +14,8 @@
 #include "base/error.h"
 
 #define UPLOAD_API_PATH "/api/v1"
+/* An address with one of these is refused, and not printed: a user, a password or a query. */
+#define UPLOAD_URL_SECRETS "@?#\\"
 #define UPLOAD_TIMEOUT_NS (300 * NS_PER_S)
 
 struct upload_options {

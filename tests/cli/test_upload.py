@@ -626,9 +626,9 @@ def test_addresses(pitot, logs):
     (("--url", "https://x", "--api-path", "/v 2"), {}, "'/v 2' is not a path"), (("--retries", "x"), {}, "--retries")])
 def test_bad_usage(pitot, logs, arguments, env, why):
     make_session(logs)
-    result = pitot("upload", logs, *arguments, status=2, env=env)
+    result = pitot("upload", "--json", logs, *arguments, status=2, env=env)
     assert why in result.stderr and not (logs / CURSOR).exists()
-    assert "passw0rd" not in result.stderr and KEY not in result.stderr
+    assert "passw0rd" not in result.stderr + result.stdout and KEY not in result.stderr + result.stdout
 
 
 def test_nothing_there(upload, logs, tmp_path):
@@ -689,6 +689,35 @@ def test_other_things_than_files(program, environment, logs, put, name):
             assert process.returncode == 1 and f"'{logs / name}'" in err and not backend.begun
         else:
             assert "device.2.log.gz" in (logs / CURSOR).read_text()
+
+
+def test_a_key_that_does_not_come(program, environment, logs, tmp_path):
+    """Somebody who waits for it can end the program."""
+    make_session(logs)
+    os.mkfifo(tmp_path / "key")
+    with Backend() as backend:
+        process = start(program, environment, backend, logs, "--api-key-file", tmp_path / "key")
+        writer = os.open(tmp_path / "key", os.O_WRONLY)  # returns when the program reads
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE)
+        os.close(writer)
+    assert process.returncode == -signal.SIGTERM and not backend.begun
+
+
+def test_a_link_as_cursor(upload, make_recording, logs, tmp_path):
+    """The user's own link is followed, and one in a folder of others is not."""
+    make_session(logs)
+    (tmp_path / "real.json").write_text("{}")
+    (tmp_path / "link.json").symlink_to("real.json")
+    (logs / CURSOR).symlink_to(tmp_path / "other.json")
+    (tmp_path / "other.json").write_text("{}")
+    recording = make_recording(tmp_path / "r.pitot", "varied")
+    (recording / CURSOR).symlink_to(tmp_path / "other.json")
+    with Backend() as backend:
+        for folder in logs, recording:
+            assert "a symbolic link" in upload(backend, folder, status=1)["error"] and not backend.begun
+        assert upload(backend, logs, "--cursor", tmp_path / "link.json")["files"] == 4
+    assert (tmp_path / "other.json").read_text() == "{}" and "uploaded_files" in (tmp_path / "real.json").read_text()
 
 
 def test_links_are_not_followed(upload, logs, tmp_path):

@@ -581,7 +581,7 @@ def clean_logs(log_path: str = "", log_prefix: Optional[str] = None, *, dry_run:
     gone = []
     with _opened(logs) as parent:
         for name in sorted(os.listdir(parent)):
-            with contextlib.suppress(NotADirectoryError), _opened(name, parent) as folder:
+            with contextlib.suppress(NotADirectoryError, FileNotFoundError, PermissionError), _opened(name, parent) as folder:
                 if not _is_session(folder):
                     continue
                 found, is_empty = _clean(folder, os.path.join(logs, name), dry_run)
