@@ -10,7 +10,6 @@
 #include "trace/columns.h"
 
 #define TEXTS_MAX ((size_t)1 << 30) /* bytes of all names */
-#define DEPTH_MAX 2048u /* frames of a stack: recorders write no more (stack/stack_tree.h) */
 
 /* A symbol of an address; symbols of one address are consecutive, by inline depth. */
 struct stack_symbol {
@@ -525,8 +524,8 @@ static int find_parents(struct stacks *s, size_t process)
 		if (p->row == TRACE_NO_ROW)
 			continue;
 		caller = &parents[p->row - first];
-		p->cut = caller->cut || caller->depth == DEPTH_MAX;
-		if (caller->depth == DEPTH_MAX)
+		p->cut = caller->cut || caller->depth == STACK_DEPTH_MAX;
+		if (caller->depth == STACK_DEPTH_MAX)
 			p->row = TRACE_NO_ROW;
 		else
 			p->depth = caller->depth + 1;

@@ -48,8 +48,8 @@ struct stack_maker {
 	uint32_t claim; /* the ring's claim number of the thread that walker and cache know */
 	bool busy; /* walking; a signal handler that interrupts this must not walk */
 	atomic_uint_fast64_t none, python_unmatched, ends[STACK_ENDS];
-	uint64_t native[STACK_FRAMES_MAX], frames[STACK_FRAMES_MAX];
-	struct python_frame python[STACK_FRAMES_MAX];
+	uint64_t native[STACK_NATIVE_MAX], frames[STACK_FRAMES_MAX];
+	struct python_frame python[STACK_PYTHON_MAX];
 	struct ring_event event[1 + STACK_FRAMES_MAX / 4];
 	struct stack_walker walker;
 	struct stack_cache cache;
@@ -252,26 +252,30 @@ static struct cache_python python_position(const struct stack_generation *g, str
 				      .ids = g->number };
 }
 
-/* Replaces the interpreter's native frames by the Python frames that they run. */
+/*
+ * Replaces the interpreter's native frames by the Python frames that they run. *end: how the native
+ * stack ends, then how the result does.
+ */
 static unsigned splice(struct python *p, uintptr_t state, struct stack_maker *m, unsigned count,
-		       bool complete, enum python_match *match)
+		       enum stack_end *end, enum python_match *match)
 {
 	struct python_stacks stacks = { .native = m->native,
 					.native_count = count,
-					.native_complete = complete,
+					.native_complete = *end == stack_end_complete,
 					.python = m->python };
 	unsigned n;
 
 	*match = PYTHON_MATCH_NONE;
 	if (state)
 		stacks.python_count = python_walk_from(&p->runtime, state, m->python,
-						       STACK_FRAMES_MAX, &stacks.python_complete);
+						       STACK_PYTHON_MAX, &stacks.python_complete);
 	if (stacks.python_count == 0) {
 		memcpy(m->frames, m->native, count * sizeof(*m->frames));
 		return count;
 	}
 	python_code_ids(p->codes, m->python, stacks.python_count);
 	n = python_splice(&p->eval, &stacks, m->frames, STACK_FRAMES_MAX, match);
+	*end = python_splice_end(&stacks, *end, n, STACK_FRAMES_MAX);
 	if (*match == PYTHON_MATCH_UNSURE)
 		counter_add(&m->python_unmatched, 1);
 	return MIN(n, STACK_FRAMES_MAX);
@@ -301,15 +305,15 @@ static uint32_t walk_and_intern(struct ring *r, struct stack_generation *g, stru
 	struct stack_maker *m = r->stacks;
 	enum python_match match;
 	enum stack_end end;
-	unsigned count = stack_walk(&m->walker, registers, m->native, STACK_FRAMES_MAX, &end);
+	unsigned count = stack_walk(&m->walker, registers, m->native, STACK_NATIVE_MAX, &end);
 	uint32_t id;
 
 	if (count == 0) {
 		counter_add(&m->none, 1);
 		return 0;
 	}
+	count = splice(p, where->state, m, count, &end, &match);
 	counter_add(&m->ends[end], 1);
-	count = splice(p, where->state, m, count, end == stack_end_complete, &match);
 	id = stack_intern(&g->interner, m->frames, count, end, push_stack, r);
 	if (id && end == stack_end_complete &&
 	    (match == PYTHON_MATCH_NONE || match == PYTHON_MATCH_EXACT))
@@ -361,30 +365,31 @@ uint32_t stack_capture_call(struct ring *r)
 /* --- CPU samples --- */
 
 /* Does what splice() does, for a thread that was interrupted at any point. */
-static unsigned splice_interrupted(struct stack_sampler *s, unsigned count, bool complete,
-				   uint64_t *out)
+static unsigned splice_interrupted(struct stack_sampler *s, unsigned count, uint64_t *out,
+				   enum stack_end *end)
 {
 	struct python *p =
 		python_if_requested(atomic_load_explicit(&self.generation, memory_order_acquire));
 	struct python_stacks in = { .native = s->native,
 				    .native_count = count,
-				    .native_complete = complete,
+				    .native_complete = *end == stack_end_complete,
 				    .python = s->python };
 	enum python_match match;
 	unsigned n;
 
 	if (p)
-		in.python_count = python_walk_interrupted(&p->runtime, s->python, STACK_FRAMES_MAX,
+		in.python_count = python_walk_interrupted(&p->runtime, s->python, STACK_PYTHON_MAX,
 							  &in.python_complete);
 	if (in.python_count == 0) {
 		memcpy(out, s->native, count * sizeof(*out));
 		return count;
 	}
-	if (complete && in.python_complete)
+	if (in.native_complete && in.python_complete)
 		in.python_count = python_align_interrupted(&p->eval, s->native, count, s->python,
 							   in.python_count);
 	python_code_ids(p->codes, s->python, in.python_count);
 	n = python_splice(&p->eval, &in, out, STACK_FRAMES_MAX, &match);
+	*end = python_splice_end(&in, *end, n, STACK_FRAMES_MAX);
 	if (match == PYTHON_MATCH_UNSURE)
 		counter_add(&s->python_unmatched, 1);
 	return MIN(n, STACK_FRAMES_MAX);
@@ -401,8 +406,8 @@ unsigned stack_capture_sample(struct stack_sampler *s, const struct stack_regist
 	}
 	if (unlikely(s->walker.slot < 0))
 		return 0;
-	count = stack_walk(&s->walker, registers, s->native, STACK_FRAMES_MAX, end);
-	return count ? splice_interrupted(s, count, *end == stack_end_complete, frames) : 0;
+	count = stack_walk(&s->walker, registers, s->native, STACK_NATIVE_MAX, end);
+	return count ? splice_interrupted(s, count, frames, end) : 0;
 }
 
 void stack_sampler_reset(struct stack_sampler *s)

@@ -22,8 +22,6 @@
 
 #define STACKS_MAX (3u << 15)	/* distinct stacks per generation of tables */
 #define STACK_GENERATIONS 2u	/* that are retained: the current one and the one before */
-/* frames of a stack, native and Python alike: the outermost frames of deeper stacks are dropped */
-#define STACK_FRAMES_MAX 512u
 
 /*
  * Reserves memory and finds the libraries whose frames are left out. Must be called before the
@@ -59,8 +57,8 @@ uint32_t stack_capture_call(struct ring *r);
 struct stack_sampler {
 	bool ready;
 	struct stack_walker walker;
-	uint64_t native[STACK_FRAMES_MAX];
-	struct python_frame python[STACK_FRAMES_MAX + 1];
+	uint64_t native[STACK_NATIVE_MAX];
+	struct python_frame python[STACK_PYTHON_MAX + 1];
 		/* stacks whose Python frames are all placed innermost, for want of a match */
 	atomic_uint_fast64_t python_unmatched;
 };

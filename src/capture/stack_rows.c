@@ -111,9 +111,9 @@ static void write_needed(void *context, struct writer *w, uint32_t id)
 static bool add(void *writer, uint32_t id, const uint64_t *stack, unsigned count,
 		enum stack_end end)
 {
+	static uint64_t frames[STACK_FRAMES_MAX];
 	struct python_codes *codes = stack_capture_codes_of(id);
 	struct stack_tree *tree = tree_of(id);
-	uint64_t frames[STACK_FRAMES_MAX];
 
 	writer_on_stack(writer, write_needed, NULL);
 	if (!tree) {
@@ -131,9 +131,9 @@ static bool add(void *writer, uint32_t id, const uint64_t *stack, unsigned count
 
 uint64_t stack_rows_event(struct writer *w, const struct ring *r, uint64_t position)
 {
+	static uint64_t frames[STACK_FRAMES_MAX];
 	const struct ring_event *event = ring_slot(r, position);
 	unsigned count = MIN(event->d, STACK_FRAMES_MAX);
-	uint64_t frames[STACK_FRAMES_MAX];
 
 	for (unsigned i = 0; i < count; i += 4)
 		memcpy(&frames[i], ring_slot(r, position + 1 + i / 4),

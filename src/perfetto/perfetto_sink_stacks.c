@@ -9,7 +9,7 @@
 #include "perfetto/perfetto_sink_state.h"
 #include "schema/event_words.h"
 
-#define DEPTH_MAX 2048u /* of a stack */
+#define DEPTH_MAX 2048u /* of a stack: packets must fit into the service's buffer */
 
 /* --- parts --- */
 
@@ -176,6 +176,8 @@ static int find_nodes(struct perfetto_live *p, uint32_t id, bool of_call)
 			return -ENOMEM;
 		next = node->parent;
 	}
+	if (p->frames.count == DEPTH_MAX && next)
+		p->note = stack_end_note(stack_end_depth);
 	return 0;
 }
 

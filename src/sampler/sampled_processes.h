@@ -23,8 +23,6 @@
 #include "stack/frame.h"
 #include "stack/unwind/unwind_parts.h"
 
-#define TARGET_FRAMES_MAX 512u
-
 struct file_copies;
 struct targets;
 struct target;

@@ -289,9 +289,9 @@ static void add_modules(struct targets *t, struct target *p, const struct target
 /* Adds the stack to the segment. Returns its id; 0: none. */
 static uint32_t stack_id(struct targets *t, struct target *p, const struct target_stack *stack)
 {
-	uint64_t frames[TARGET_KERNEL_FRAMES_MAX + TARGET_FRAMES_MAX];
-	unsigned kernel = MIN(stack->kernel_count, TARGET_KERNEL_FRAMES_MAX), count = 0;
-	unsigned user = MIN(stack->user_count, TARGET_FRAMES_MAX);
+	uint64_t *frames = t->frames;
+	unsigned kernel = MIN(stack->kernel_count, STACK_KERNEL_MAX), count = 0;
+	unsigned user = MIN(stack->user_count, STACK_FRAMES_MAX);
 
 	/* The innermost address is the next instruction, the others are return addresses. */
 	for (unsigned i = 0; i < kernel; i++)

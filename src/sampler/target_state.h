@@ -19,7 +19,6 @@
 #define TARGET_RANGES_MAX 65536u
 #define TARGET_THREADS_MAX 65536u /* of a target, with their names */
 #define TARGET_NODES_MAX (4u << 20) /* frames in a target's stack tree: 100 MiB */
-#define TARGET_KERNEL_FRAMES_MAX 256u
 
 /* More about a range: struct target_range is what the unwinders need. */
 struct range_origin {
@@ -69,6 +68,7 @@ struct targets {
 	struct map index; /* pid -> item of all */
 	VEC(struct target *) all; /* running targets, and `loss_owner` */
 	struct target_files files;
+	uint64_t frames[STACK_DEPTH_MAX]; /* of the stack being added */
 	struct interner texts; /* paths, names, commands, shared by all processes */
 	struct target *loss_owner; /* its segments get the rows of no particular process */
 	struct loss_tally losses; /* not written yet */

@@ -581,6 +581,17 @@
 
 #define STACK_ENDS 5
 
+/*
+ * Limits of a stack, however it is recorded: of native frames, of Python frames, of both together.
+ * A stack that exceeds one has its innermost frames and ends with stack_end_depth. Frames of the
+ * operating system's kernel come in addition.
+ */
+#define STACK_NATIVE_MAX 16384u
+#define STACK_PYTHON_MAX 16384u
+#define STACK_FRAMES_MAX (STACK_NATIVE_MAX + STACK_PYTHON_MAX)
+#define STACK_KERNEL_MAX 256u
+#define STACK_DEPTH_MAX (STACK_FRAMES_MAX + STACK_KERNEL_MAX)
+
 #define SCHEMA_symbol(C, T)                                                                                            \
 	C(T, address, U64, ALWAYS, NONE, "", "address as in stack_node, in the process of the session")                \
 	C(T, inline_depth, U32, ALWAYS, NONE, "", "0: the function itself; n: inlined into n-1")                       \

@@ -18,6 +18,7 @@ void stack_tree_release(struct stack_tree *t)
 {
 	vec_release(&t->nodes);
 	vec_release(&t->stacks);
+	vec_release(&t->path);
 	map_release(&t->known);
 	free(t->slots);
 	t->slots = NULL;
@@ -119,14 +120,13 @@ static struct stack_tree_stack *stack_at(struct stack_tree *t, uint32_t id)
 /* Appends the node rows that the segment lacks, from the thread's start to this node. */
 static void append_nodes(struct stack_tree *t, struct writer *w, uint32_t id, uint32_t segment)
 {
-	uint32_t path[STACK_TREE_DEPTH];
 	unsigned count = 0;
 
 	for (; id && node_at(t, id)->segment != segment; id = node_at(t, id)->parent)
-		path[count++] = id;
+		t->path.data[count++] = id;
 	while (count--) {
-		append_node(t, w, path[count]);
-		node_at(t, path[count])->segment = segment;
+		append_node(t, w, t->path.data[count]);
+		node_at(t, t->path.data[count])->segment = segment;
 	}
 }
 
@@ -163,7 +163,7 @@ static uint32_t add_nodes(struct stack_tree *t, const uint64_t *frames, unsigned
 {
 	uint32_t id = 0;
 
-	*r = count && count <= STACK_TREE_DEPTH ? 0 : E_LIMIT;
+	*r = count && count <= STACK_DEPTH_MAX ? vec_reserve(&t->path, count) : E_LIMIT;
 	while (*r == 0 && count--)
 		id = node_id(t, (struct stack_tree_node){ .frame = frames[count], .parent = id },
 			     r);

@@ -17,7 +17,6 @@
 #include "stack/frame.h"
 
 #define STACK_TREE_IDS ((1u << 24) - 1) /* most stacks of a tree */
-#define STACK_TREE_DEPTH 2048u /* most frames of a stack */
 
 struct stack_tree_node {
 	uint64_t frame;
@@ -47,6 +46,7 @@ struct stack_tree {
 	const struct stack_tree *other;
 	uint32_t *slots; /* open addressing: ids, 0: free */
 	size_t slot_count;
+	VEC(uint32_t) path; /* room for the nodes of the deepest stack */
 	uint32_t nodes_max;
 	uint64_t refused; /* stacks refused for lack of room or memory */
 	struct map known; /* of stack_tree_id(): innermost node and end -> id */

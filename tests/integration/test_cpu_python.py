@@ -90,3 +90,30 @@ def test_frames_of_every_kind(sample, python):
     assert good > 300000, (good, sum(stacks.values()), stacks.most_common(5))
     missing = {"leaf", "numbers", "awaited", "throws", "down", "key", "__init__", "__call__", "__del__", "<lambda>"} - set(functions)
     assert len(missing) < 3, missing  # samples are few
+
+
+# Each function is freed after some ten microseconds, long before anybody outside could read its name.
+SHORT_LIVED = """
+import time, types
+def pattern(n):
+    for _ in range(n):
+        pass
+def churn():
+    end, i = time.process_time() + 0.3, 0
+    while time.process_time() < end:
+        i += 1
+        types.FunctionType(pattern.__code__.replace(co_name=f"made_{i}", co_firstlineno=1000 + i), {"range": range})(2000)
+churn()
+"""
+
+
+@pytest.mark.parametrize("python", some(filter(is_known, interpreters())), ids=label)
+def test_code_has_its_name_although_it_is_freed_at_once(sample, rows, python, tmp_path):
+    path = tmp_path / "short.py"
+    path.write_text(SHORT_LIVED)
+    made = Counter()
+    for stack, us in sample([python["path"], path], python["environment"]).items():
+        name = next((frame for frame in reversed(stack) if "(short.py:" in frame), "")
+        made[bool(re.match(r"made_|pattern ", name))] += us
+    assert made[True] > made[False], made
+    assert not [row for row in rows(tmp_path / "cpu.pitot", "loss") if row["reason"] == "unnamed_frames"]

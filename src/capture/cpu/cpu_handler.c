@@ -63,11 +63,13 @@ static void push_record(struct cpu_slot *s, const struct cpu_record *record)
 	uint64_t words[CPU_RECORD_WORDS];
 	bool had_plenty = free_words(s) > CPU_SLOT_WORDS / 2;
 
+	if (free_words(s) == CPU_SLOT_WORDS)
+		s->first_word = head;
 	memcpy(words, record, sizeof(words));
 	for (unsigned i = 0; i < CPU_RECORD_WORDS; i++)
-		s->words[head++ % CPU_SLOT_WORDS] = words[i];
+		*cpu_slot_word(s, head++) = words[i];
 	for (unsigned i = 0; i < record->count; i++)
-		s->words[head++ % CPU_SLOT_WORDS] = s->frames[i];
+		*cpu_slot_word(s, head++) = s->frames[i];
 	atomic_store_explicit(&s->head, head, memory_order_release);
 	if (had_plenty && free_words(s) <= CPU_SLOT_WORDS / 2)
 		collector_wake();

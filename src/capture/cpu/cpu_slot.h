@@ -22,7 +22,7 @@
 #include "capture/stack_capture.h"
 
 #define CPU_SLOTS_MAX 1024u
-#define CPU_SLOT_WORDS 16384u /* of a slot's ring; a power of two */
+#define CPU_SLOT_WORDS (1u << 17) /* of a slot's ring; a power of two */
 #define CPU_RECORD_WORDS 5u /* of a record, excluding the frames that follow */
 
 /* Why a sample has no stack. */
@@ -67,8 +67,18 @@ struct cpu_slot {
 	atomic_uint_fast64_t samples, no_stack[CPU_NO_STACK_KINDS], ends[STACK_ENDS], handler_ns;
 	struct stack_sampler stacks;
 	uint64_t frames[STACK_FRAMES_MAX];
+	/*
+	 * Position of words[0]: where the ring was last empty, so that only the pages that records
+	 * needed at the same time are ever touched.
+	 */
+	uint64_t first_word;
 	uint64_t words[CPU_SLOT_WORDS];
 };
+
+static inline uint64_t *cpu_slot_word(struct cpu_slot *s, uint64_t position)
+{
+	return &s->words[(position - s->first_word) % CPU_SLOT_WORDS];
+}
 
 /* Returns how many periods are over when the thread's CPU clock shows now_ns. */
 static inline uint64_t cpu_slot_due(const struct cpu_slot *s, uint64_t now_ns)

@@ -103,16 +103,17 @@ static void append_unseen(void *context, struct cpu_slot *s, uint64_t periods)
 /* Appends the rows of one record; returns its number of words. */
 static uint64_t append_record(struct writer *w, struct cpu_slot *s, uint64_t at)
 {
-	uint64_t words[CPU_RECORD_WORDS], frames[STACK_FRAMES_MAX];
+	static uint64_t frames[STACK_FRAMES_MAX]; /* too large for the collector's stack */
+	uint64_t words[CPU_RECORD_WORDS];
 	struct cpu_record record;
 	uint32_t stack = 0;
 
 	for (unsigned i = 0; i < CPU_RECORD_WORDS; i++)
-		words[i] = s->words[at++ % CPU_SLOT_WORDS];
+		words[i] = *cpu_slot_word(s, at++);
 	memcpy(&record, words, sizeof(record));
 	record.count = MIN(record.count, STACK_FRAMES_MAX);
 	for (unsigned i = 0; i < record.count; i++)
-		frames[i] = s->words[at++ % CPU_SLOT_WORDS];
+		frames[i] = *cpu_slot_word(s, at++);
 	name_thread(w, s, record.tid);
 	if (record.count)
 		stack = stack_rows_sample(w, frames, record.count, (enum stack_end)record.end);

@@ -41,10 +41,10 @@ static bool read_record(const void *bytes, size_t size, struct stack_record *out
 	    h->python_count > BPF_PYTHON_FRAMES || frames > words)
 		return false;
 	out->head = h;
-	out->kernel = (const uint64_t *)(h + 1);
+	out->python = (const uint64_t *)(h + 1);
+	out->kernel = out->python + 2 * (size_t)h->python_count;
 	out->user = out->kernel + h->kernel_count;
-	out->python = out->user + h->user_count;
-	out->registers = out->kernel + frames;
+	out->registers = out->user + h->user_count;
 	out->copy = (const uint8_t *)(out->registers + BPF_REGISTERS);
 	return !h->copied || words - frames >= BPF_REGISTERS + (size_t)h->copy_bytes / 8;
 }
@@ -86,26 +86,24 @@ static void upload_rules(struct cpu_sampling_state *s, struct process *p, struct
 	p->changed |= s->tables.tables.count != known;
 }
 
+/* Merges the Python frames of a record into its native stack of `count` frames. */
 static void add_python(struct cpu_sampling_state *s, struct process *p, struct target *target,
-		       const struct stack_record *r, struct finished_stack *out)
+		       const struct stack_record *r, unsigned count, struct finished_stack *out)
 {
-	uint64_t native[ARRAY_SIZE(out->user)];
 	const struct sampled_python_stack stack = {
-		.native = native,
+		.native = out->native,
 		.words = r->python,
-		.native_count = out->user_count,
+		.native_count = count,
 		.python_count = r->head->python_count,
-		.native_complete = out->end == stack_end_complete,
 		.python_complete = !r->head->python_cut,
 	};
 
-	if (!p->python || !r->head->python_count)
+	if (!p->python || !r->head->python_count) {
+		memcpy(out->user, out->native, count * sizeof(*out->user));
+		out->user_count = count;
 		return;
-	memcpy(native, out->user, out->user_count * sizeof(*native));
-	out->user_count =
-		sampled_python_merge(p->python, target, &stack, out->user, ARRAY_SIZE(out->user));
-	if (out->user_count > ARRAY_SIZE(out->user))
-		out->user_count = ARRAY_SIZE(out->user);
+	}
+	out->user_count = sampled_python_merge(p->python, target, &stack, out->user, &out->end);
 	s->unnamed += sampled_python_unnamed(p->python);
 }
 
@@ -113,21 +111,21 @@ static void finish_stack(struct cpu_sampling_state *s, struct process *p, struct
 			 const struct stack_record *r, struct finished_stack *out)
 {
 	const struct bpf_record *h = r->head;
+	unsigned count = h->user_count;
 
 	out->kernel_count = h->kernel_count;
-	out->user_count = h->user_count;
 	out->end = ends[h->stop];
 	memcpy(out->kernel, r->kernel, h->kernel_count * sizeof(*out->kernel));
-	memcpy(out->user, r->user, h->user_count * sizeof(*out->user));
+	memcpy(out->native, r->user, count * sizeof(*out->native));
 	if (h->copied && h->user_count) {
 		unsigned known = h->user_count - 1u;
 
-		out->user_count =
-			continue_unwind(s, target, r, out->user, ARRAY_SIZE(out->user), &out->end);
+		count = continue_unwind(s, target, r, out->native, ARRAY_SIZE(out->native),
+					&out->end);
 		if (h->stop != BPF_STOP_NO_RULE)
-			upload_rules(s, p, target, out->user + known, out->user_count - known);
+			upload_rules(s, p, target, out->native + known, count - known);
 	}
-	add_python(s, p, target, r, out);
+	add_python(s, p, target, r, count, out);
 }
 
 /* Finds or adds the process of a record. NULL: no memory. */
@@ -355,16 +353,16 @@ void ebpf_samples_release(struct cpu_sampling_state *s)
 	map_release(&s->off_index);
 }
 
-void ebpf_sample_read_codes(const struct cpu_sampling_state *s, const void *bytes, size_t size)
+void ebpf_sample_code(const struct cpu_sampling_state *s, const void *bytes, size_t size)
 {
+	const struct bpf_code_record *r = bytes;
 	const struct process *p;
-	struct stack_record r;
 
-	if (!((const struct bpf_record *)bytes)->python_new || !read_record(bytes, size, &r))
+	if (size < offsetof(struct bpf_code_record, lines))
 		return;
-	p = ebpf_process_find(s, (pid_t)r.head->pid);
-	if (p && p->python && p->image == r.head->image)
-		sampled_python_read_codes(p->python, r.python, r.head->python_count);
+	p = ebpf_process_find(s, (pid_t)r->head.pid);
+	if (p && p->python && p->image == r->head.image)
+		sampled_python_add_code(p->python, r, size);
 }
 
 void ebpf_sample_record(struct cpu_sampling_state *s, const void *bytes, size_t size)

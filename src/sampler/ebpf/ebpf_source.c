@@ -27,10 +27,23 @@ static int on_record(void *context, void *bytes, size_t size)
 
 	if (size < sizeof(*h))
 		return 0;
-	ebpf_queue_put(&s->queue, h->time_ns, bytes, size);
+	if (h->kind == BPF_RECORD_CODE) {
+		ebpf_sample_code(s, bytes, size);
+		return 0;
+	}
+	if (h->kind == BPF_RECORD_PART) {
+		ebpf_parts_add(&s->parts, h, size);
+		return 0;
+	}
+	if (h->part)
+		h = ebpf_parts_join(&s->parts, h, &size);
+	if (!h) {
+		s->lost++;
+		return 0;
+	}
+	ebpf_queue_put(&s->queue, h->time_ns, h, size);
 	if (h->copied)
 		s->urgent_ns = MAX(s->urgent_ns, h->time_ns);
-	ebpf_sample_read_codes(s, bytes, size);
 	return 0;
 }
 
@@ -102,7 +115,7 @@ static int source_poll(struct cpu_sampling_state *s, int timeout_ms, int wake_fd
 	if (poll(files, ARRAY_SIZE(files), timeout_ms) < 0 && errno != EINTR)
 		return -errno;
 	ring_buffer__consume(s->programs->records);
-	/* If it was woken for Python code objects, on_record() has read them; samples can wait. */
+	/* If it was woken because there was much to read, samples can wait. */
 	now = clock_monotonic_ns();
 	if (now < due_ns && s->urgent_ns <= s->settled_ns)
 		return 0;
@@ -134,6 +147,7 @@ static void source_free(struct cpu_sampling_state *s)
 	sampler_programs_free(s->programs);
 	ebpf_sideband_close(&s->sideband);
 	ebpf_tables_release(&s->tables);
+	ebpf_parts_release(&s->parts);
 	ebpf_queue_release(&s->queue);
 	ebpf_processes_release(s);
 	ebpf_samples_release(s);

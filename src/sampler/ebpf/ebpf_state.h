@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "sampler/cpu_method.h"
 #include "sampler/python/sampled_python.h"
+#include "sampler/ebpf/ebpf_parts.h"
 #include "sampler/ebpf/ebpf_queue.h"
 #include "sampler/ebpf/ebpf_tables.h"
 #include "sampler/perf/perf_ring.h"
@@ -55,7 +56,8 @@ struct process {
 /* A complete stack, in the form that targets_cpu_sample() expects. */
 struct finished_stack {
 	uint64_t kernel[BPF_KERNEL_FRAMES];
-	uint64_t user[TARGET_FRAMES_MAX + 1]; /* one more than is stored, to detect overflow */
+	uint64_t native[STACK_NATIVE_MAX]; /* before Python frames are merged into them */
+	uint64_t user[STACK_FRAMES_MAX];
 	unsigned kernel_count, user_count;
 	enum stack_end end;
 };
@@ -77,6 +79,7 @@ struct cpu_sampling_state {
 	struct sampler_programs *programs;
 	struct ebpf_sideband sideband;
 	struct ebpf_tables tables;
+	struct ebpf_parts parts;
 	struct ebpf_queue queue;
 	struct map index; /* pid -> struct process *; NULL: no longer followed */
 	VEC(struct process *) processes;
@@ -119,8 +122,8 @@ void ebpf_processes_upload(struct cpu_sampling_state *s);
 
 /* --- ebpf_samples.c --- */
 
-/* Reads the Python code objects of a record as soon as it arrives, while they exist. */
-void ebpf_sample_read_codes(const struct cpu_sampling_state *s, const void *bytes, size_t size);
+/* Adds the Python code object of a record BPF_RECORD_CODE, before the samples that refer to it. */
+void ebpf_sample_code(const struct cpu_sampling_state *s, const void *bytes, size_t size);
 /* Handles a record of the BPF programs. */
 void ebpf_sample_record(struct cpu_sampling_state *s, const void *bytes, size_t size);
 /*

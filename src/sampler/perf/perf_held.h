@@ -27,7 +27,7 @@ struct perf_held {
 	bool is_preempted; /* at out_ns */
 	uint64_t losses; /* perf_held_list.losses at the sample */
 	uint64_t kernel[PERF_KERNEL_FRAMES_MAX];
-	uint64_t user[TARGET_FRAMES_MAX];
+	uint64_t user[PERF_USER_FRAMES_MAX];
 	unsigned kernel_count, user_count;
 	enum stack_end end;
 };

@@ -31,6 +31,7 @@ struct perf_python {
 	uint64_t unnamed; /* frames whose code object could not be described */
 	uint64_t start_ns; /* start of the time span of `unnamed` */
 	struct error python_error; /* for the first interpreter whose frames cannot be read */
+	uint64_t frames[STACK_FRAMES_MAX]; /* of the stack being emitted */
 };
 
 /* --- processes --- */
@@ -124,7 +125,6 @@ static void emit(void *context, const struct perf_held *held, const struct perf_
 	struct perf_python *p = context;
 	struct target *target = targets_find(p->targets, held->pid);
 	struct process *process = find_process(p, held->pid);
-	uint64_t frames[TARGET_FRAMES_MAX + 1]; /* one more, to detect overflow */
 	struct target_stack stack = { .kernel = held->kernel,
 				      .kernel_count = held->kernel_count,
 				      .user = held->user,
@@ -139,17 +139,15 @@ static void emit(void *context, const struct perf_held *held, const struct perf_
 			.words = reading->words,
 			.native_count = held->user_count,
 			.python_count = reading->count,
-			.native_complete = held->end == stack_end_complete,
 			.python_complete = reading->is_complete,
 		};
 
 		p->read++;
 		p->read_ns += reading->end_ns - reading->begin_ns;
 		if (reading->count) {
-			stack.user = frames;
-			stack.user_count = MIN(sampled_python_merge(process->python, target, &parts,
-								    frames, ARRAY_SIZE(frames)),
-					       ARRAY_SIZE(frames));
+			stack.user = p->frames;
+			stack.user_count = sampled_python_merge(process->python, target, &parts,
+								p->frames, &stack.end);
 			p->unnamed += sampled_python_unnamed(process->python);
 		}
 	}
@@ -222,8 +220,8 @@ void perf_python_read(struct perf_python *p)
 
 		if (!process || !process->python)
 			continue;
-		/* Read the code objects while they exist. */
-		sampled_python_read_codes(process->python, r->words, r->count);
+		for (unsigned k = 0; k < r->code_count; k++)
+			sampled_python_add_code(process->python, &r->codes[k], sizeof(r->codes[k]));
 		if (r->thread_base && !r->has_frames &&
 		    sampled_python_locate(process->python, r->thread_base))
 			add_location(p, r->pid, process->python);

@@ -18,7 +18,9 @@
 
 #define THREAD_STACK_BYTES ((size_t)256 << 10)
 #define SLICE_NS (100 * NS_PER_US) /* short, so that the scheduler lets us preempt at once */
-#define READINGS_MAX 4096u /* limit of readings that wait to be taken */
+#define READINGS_MAX 4096u /* limits of readings that wait to be taken */
+#define READINGS_BYTES_MAX ((size_t)64 << 20)
+#define SEEN_CODES 4096u
 #define SAME_BYTES 512u /* bytes of the stack that are compared */
 #define INNER_WORDS 1024u /* words at the top of the copied stack that are searched for */
 #define OUTER_WORDS 128u /* the data of its thread, and words at its other end */
@@ -41,7 +43,10 @@ struct reader {
 	uint64_t cpu_ns; /* set when the thread ends */
 	struct remote_memory memory;
 	struct perf_sample sample;
-	uint64_t words[2 * BPF_PYTHON_FRAMES];
+	struct python_frame frames[STACK_PYTHON_MAX];
+	uint64_t words[2 * STACK_PYTHON_MAX];
+	uint64_t seen_codes[SEEN_CODES]; /* keys of code objects, by hash; collisions replace */
+	VEC(struct bpf_code_record) codes; /* that this reading has for the first time */
 	uint8_t *record, *last_sample; /* PERF_RECORD_BYTES_MAX each */
 	uint8_t records[2][PERF_RECORD_BYTES_MAX];
 };
@@ -57,6 +62,7 @@ struct perf_readers {
 	VEC(struct known_python) pythons;
 	struct map bases; /* tid -> fs; below TRIES_END: the number of tries */
 	struct perf_readings readings;
+	size_t readings_bytes;
 };
 
 /* --- reading a thread --- */
@@ -115,8 +121,10 @@ static bool is_same_stack(const struct perf_sample *s)
 static void publish(struct perf_readers *all, const struct reader *r,
 		    const struct perf_reading *head)
 {
-	size_t bytes = 2 * head->count * sizeof(*r->words);
-	struct perf_reading *reading = malloc(sizeof(*reading) + bytes);
+	size_t words = 2 * head->count * sizeof(*r->words);
+	size_t codes = r->codes.count * sizeof(*r->codes.data);
+	size_t bytes = sizeof(struct perf_reading) + words + codes;
+	struct perf_reading *reading = malloc(bytes);
 	uint64_t *base;
 
 	pthread_mutex_lock(&all->lock);
@@ -125,12 +133,43 @@ static void publish(struct perf_readers *all, const struct reader *r,
 		*base = head->thread_base;
 	if (reading) {
 		*reading = *head;
-		memcpy(reading->words, r->words, bytes);
+		memcpy(reading->words, r->words, words);
+		reading->code_count = (unsigned)r->codes.count;
+		reading->codes = (struct bpf_code_record *)(reading->words + words / 8);
+		if (codes)
+			memcpy(reading->codes, r->codes.data, codes);
+		all->readings_bytes += bytes;
 		if (all->readings.all.count >= READINGS_MAX ||
-		    vec_push(&all->readings.all, reading) < 0)
+		    all->readings_bytes > READINGS_BYTES_MAX ||
+		    vec_push(&all->readings.all, reading) < 0) {
+			all->readings_bytes -= bytes;
 			free(reading);
+		}
 	}
 	pthread_mutex_unlock(&all->lock);
+}
+
+/* Copies the code objects of the frames that no earlier reading had: they may be gone soon. */
+static void copy_codes(struct reader *r, const struct python_memory *memory,
+		       const struct python_location *location, unsigned count)
+{
+	r->codes.count = 0;
+	for (unsigned i = 0; i < count; i++) {
+		uint64_t code = r->words[2 * i], check = r->words[2 * i + 1] >> 32;
+		uint64_t key = hash_u64(code ^ location->runtime.code_type << 16) ^ check << 16;
+		uint64_t *seen = &r->seen_codes[key % SEEN_CODES];
+		struct bpf_code_record *copy;
+
+		if (!code || *seen == key || vec_reserve(&r->codes, 1) < 0)
+			continue;
+		copy = &r->codes.data[r->codes.count];
+		copy->address = code;
+		copy->check = (uint32_t)check;
+		if (!sampled_code_copy(&location->runtime.offsets, memory, copy))
+			continue;
+		*seen = key;
+		r->codes.count++;
+	}
 }
 
 /* Reads the thread of the sample in `h`, which has left its processor. */
@@ -153,8 +192,9 @@ static void read_thread(struct reader *r, const struct perf_event_header *h)
 				   : find_base(r, &memory, &location);
 	head.has_frames = head.thread_base && location.state_at;
 	if (head.has_frames)
-		head.count = sampled_python_read(&location, &memory, head.thread_base, r->words,
-						 BPF_PYTHON_FRAMES, &head.is_complete);
+		head.count = sampled_python_read(&location, &memory, head.thread_base, r->frames,
+						 r->words, STACK_PYTHON_MAX, &head.is_complete);
+	copy_codes(r, &memory, &location, head.count);
 	head.is_same_stack = is_same_stack(&r->sample);
 	head.end_ns = clock_monotonic_ns();
 	publish(r->all, r, &head);
@@ -328,6 +368,7 @@ uint64_t perf_readers_stop(struct perf_readers *r)
 	for (unsigned i = 0; i < r->count; i++) {
 		pthread_join(r->readers[i]->thread, NULL);
 		cpu_ns += r->readers[i]->cpu_ns;
+		vec_release(&r->readers[i]->codes);
 		free(r->readers[i]);
 	}
 	r->count = 0;
@@ -400,5 +441,6 @@ void perf_readers_take(struct perf_readers *r, struct perf_readings *out)
 		if (vec_push(&out->all, r->readings.all.data[i]) < 0)
 			free(r->readings.all.data[i]);
 	r->readings.all.count = 0;
+	r->readings_bytes = 0;
 	pthread_mutex_unlock(&r->lock);
 }

@@ -28,6 +28,8 @@ struct perf_reading {
 	bool has_frames; /* the location of its frames is known */
 	bool is_complete; /* all frames were read */
 	unsigned count; /* number of frames, two words each */
+	unsigned code_count;
+	struct bpf_code_record *codes; /* code objects that are new, after the words */
 	uint64_t words[];
 };
 struct perf_readers;

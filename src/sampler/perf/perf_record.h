@@ -15,6 +15,7 @@
 /* ax bx cx dx si di bp sp ip, r8 to r15, by perf's numbers */
 #define PERF_REGISTERS UINT64_C(0xff01ff)
 #define PERF_KERNEL_FRAMES_MAX 128u
+#define PERF_USER_FRAMES_MAX 2048u /* native; few copies of the stack's top have more */
 
 extern const struct perf_times perf_record_times;
 

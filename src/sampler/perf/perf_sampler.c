@@ -37,7 +37,7 @@ struct cpu_sampling_state {
 	uint64_t lost; /* records dropped because a ring was full */
 	uint64_t cpu_ns, lost_in_all; /* the kernel's totals, read when sampling has stopped */
 	struct perf_sample sample;
-	uint64_t frames[TARGET_FRAMES_MAX];
+	uint64_t frames[PERF_USER_FRAMES_MAX];
 };
 
 /* --- records --- */
@@ -102,7 +102,7 @@ static void on_sample(struct cpu_sampling_state *s, const struct perf_event_head
 	stack.user = s->frames;
 	if (p->has_user)
 		stack.user_count = stack_snapshot_walk(s->targets, target, &p->stack, s->frames,
-						       TARGET_FRAMES_MAX, &stack.end);
+						       PERF_USER_FRAMES_MAX, &stack.end);
 	if (!s->python || !perf_python_sample(s->python, target, p, &stack))
 		targets_cpu_sample(s->targets, target, p->tid, p->time_ns, s->events.period_ns,
 				   p->cpu, &stack);

@@ -18,6 +18,8 @@ struct remote_memory {
 	pid_t pid;
 	uint64_t address[REMOTE_LINES]; /* 0: the slot is empty */
 	bool used[REMOTE_LINES]; /* since remote_memory_begin() */
+	uint64_t lowest; /* address of the lowest line that was read last */
+	unsigned ahead; /* number of lines that were read last */
 	uint8_t bytes[REMOTE_LINES][REMOTE_LINE];
 };
 

@@ -21,8 +21,6 @@
 #define RETRY_NS NS_PER_S /* code objects that could not be described are read again after it, */
 #define RENEW_NS (30 * NS_PER_S) /* and the others after this */
 #define TRIES_MAX 1000u /* limit of attempts to find the thread state */
-#define AHEAD 3u /* objects that a code object refers to, which are read in advance */
-#define AHEAD_BYTES 512u /* bytes read of each: nearly all are smaller */
 #define KEPT_FRAMES 4u
 
 /*
@@ -54,6 +52,9 @@ struct sampled_python {
 	struct map index; /* code object and check -> item of codes */
 	VEC(struct code) codes;
 	uint64_t unnamed;
+	/* of the stack being merged: its Python frames; these in the recording, 0: unnamed */
+	struct python_frame frames[STACK_PYTHON_MAX];
+	uint64_t described[STACK_PYTHON_MAX];
 };
 
 static bool peek(pid_t pid, uint64_t address, void *out, size_t size)
@@ -64,44 +65,38 @@ static bool peek(pid_t pid, uint64_t address, void *out, size_t size)
 	return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
 }
 
-/* Memory that was read in advance, because a system call costs more than some hundred bytes. */
-struct ahead {
-	pid_t pid;
-	uint64_t start[AHEAD];
-	size_t size[AHEAD];
-	uint8_t bytes[AHEAD][AHEAD_BYTES];
-};
-
-static void read_ahead(struct ahead *a, pid_t pid, const uint64_t *addresses)
+/* Implements python_memory.read; context is the process's id. */
+static bool peek_process(void *pid, uintptr_t address, void *out, size_t size)
 {
-	struct iovec local[AHEAD], remote[AHEAD];
-	ssize_t left;
-
-	for (unsigned i = 0; i < AHEAD; i++) {
-		local[i] = (struct iovec){ a->bytes[i], AHEAD_BYTES };
-		remote[i] = (struct iovec){ (void *)(uintptr_t)addresses[i], AHEAD_BYTES };
-	}
-	left = process_vm_readv(pid, local, AHEAD, remote, AHEAD, 0);
-	a->pid = pid;
-	for (unsigned i = 0; i < AHEAD; i++) {
-		a->start[i] = addresses[i];
-		a->size[i] = left > 0 ? MIN((size_t)left, (size_t)AHEAD_BYTES) : 0;
-		left -= (ssize_t)a->size[i];
-	}
+	return peek(*(const pid_t *)pid, address, out, size);
 }
 
-/* Like peek(), but uses the memory that was read in advance. */
-static bool read_cached(const struct ahead *a, uint64_t address, void *out, size_t size)
-{
-	for (unsigned i = 0; i < AHEAD; i++) {
-		uint64_t offset = address - a->start[i];
+/* The copy of a code object; bytes that it lacks are read from the process. */
+struct code_copy {
+	pid_t pid;
+	const struct bpf_code_record *record;
+};
 
-		if (offset < a->size[i] && size <= a->size[i] - offset) {
-			memcpy(out, a->bytes[i] + offset, size);
-			return true;
-		}
-	}
-	return peek(a->pid, address, out, size);
+static bool copy_has(uint64_t start, size_t have, const uint8_t *bytes, uint64_t address, void *out,
+		     size_t size)
+{
+	uint64_t offset = address - start;
+
+	if (offset >= have || size > have - offset)
+		return false;
+	memcpy(out, bytes + offset, size);
+	return true;
+}
+
+/* Like peek(), but uses the copy. */
+static bool read_copy(const struct code_copy *c, uint64_t address, void *out, size_t size)
+{
+	const struct bpf_code_record *r = c->record;
+
+	return copy_has(r->name_address, r->name_bytes, r->name, address, out, size) ||
+	       copy_has(r->file_address, r->file_bytes, r->file, address, out, size) ||
+	       copy_has(r->lines_address, r->lines_bytes, r->lines, address, out, size) ||
+	       peek(c->pid, address, out, size);
 }
 
 /* --- identifying the interpreter --- */
@@ -428,21 +423,21 @@ struct object {
 };
 
 /* Copies a str object with its text. Returns false if it is none, or too long. */
-static bool copy_string(const struct sampled_python *python, const struct ahead *ahead,
+static bool copy_string(const struct sampled_python *python, const struct code_copy *copy,
 			uint64_t address, struct object *out)
 {
 	const struct python_offsets *o = &python->runtime.offsets;
 	uint64_t size;
 	uint32_t state;
 
-	if (!read_cached(ahead, address, out->bytes, o->string_head))
+	if (!read_copy(copy, address, out->bytes, o->string_head))
 		return false;
 	out->length = load_u64(out->bytes + o->object_size);
 	state = load_u32(out->bytes + o->object_size + 16) >> o->string_kind_bit;
 	if (out->length > STRING_BYTES)
 		return false;
 	size = (state & 16 ? o->string_head : o->string_head_wide) + out->length * (state & 7);
-	if (size > sizeof(out->bytes) || !read_cached(ahead, address, out->bytes, size))
+	if (size > sizeof(out->bytes) || !read_copy(copy, address, out->bytes, size))
 		return false;
 	/* The object may have changed between the two reads, so that its text is incomplete. */
 	return load_u64(out->bytes + o->object_size) == out->length &&
@@ -463,22 +458,22 @@ static char *text_of(const struct sampled_python *python, const struct object *s
 }
 
 /* Copies the line table; stores its length and start in c. NULL: there is none, or no memory. */
-static uint8_t *copy_lines(const struct sampled_python *python, const struct ahead *ahead,
+static uint8_t *copy_lines(const struct sampled_python *python, const struct code_copy *copy,
 			   uint64_t address, struct bpf_code *c)
 {
 	const struct python_offsets *o = &python->runtime.offsets;
 	uint64_t start = 0, text = address + o->object_size + 16;
 	uint8_t head[64], *lines;
 
-	if (!read_cached(ahead, address, head, o->object_size + 8u) ||
+	if (!read_copy(copy, address, head, o->object_size + 8u) ||
 	    load_u64(head + o->object_type) != python->runtime.bytes_type)
 		return NULL;
 	c->lines_length = load_u64(head + o->object_size);
-	if (c->lines_length == 0 || !read_cached(ahead, text, &start, MIN(c->lines_length, 8)))
+	if (c->lines_length == 0 || !read_copy(copy, text, &start, MIN(c->lines_length, 8)))
 		return NULL;
 	c->lines_start = start;
 	lines = c->lines_length <= PYTHON_LINES_MAX ? malloc(c->lines_length) : NULL;
-	if (!lines || read_cached(ahead, text, lines, c->lines_length))
+	if (!lines || read_copy(copy, text, lines, c->lines_length))
 		return lines;
 	free(lines);
 	return NULL;
@@ -498,44 +493,41 @@ static void read_referred(const struct sampled_python *python, const struct obje
 	c->file_end = bpf_text_word(load_u64(text + last), file->length);
 }
 
-/* Copies what a code object refers to. Returns false if it is none, or not the one of `check`. */
-static bool copy_code(const struct sampled_python *python, uint64_t address, uint32_t check,
+/* Copies what a code object refers to. Returns false if it is none, or not the one of the check. */
+static bool copy_code(const struct sampled_python *python, const struct bpf_code_record *record,
 		      struct object *name, struct object *file, struct code *out)
 {
 	const struct python_offsets *o = &python->runtime.offsets;
-	uint8_t code[BPF_PYTHON_CODE];
+	const struct code_copy copy = { python->pid, record };
+	const uint8_t *code = record->code;
 	struct bpf_code c = { 0 }, plain;
-	struct ahead ahead;
 
-	if (!peek(python->pid, address, code, sizeof(code)) ||
-	    load_u64(code + o->object_type) != python->runtime.code_type)
+	if (load_u64(code + o->object_type) != python->runtime.code_type)
 		return false;
 	c.file = load_u64(code + o->code_file);
 	c.name = load_u64(code + o->code_qualname);
 	c.lines = load_u64(code + o->code_lines);
 	c.first_line = load_u32(code + o->code_first_line);
-	read_ahead(&ahead, python->pid, (const uint64_t[AHEAD]){ c.name, c.file, c.lines });
-	if (!copy_string(python, &ahead, c.name, name) ||
-	    !copy_string(python, &ahead, c.file, file))
+	if (!copy_string(python, &copy, c.name, name) || !copy_string(python, &copy, c.file, file))
 		return false;
 	plain = c;
-	out->lines = copy_lines(python, &ahead, c.lines, &c);
+	out->lines = copy_lines(python, &copy, c.lines, &c);
 	out->lines_length = out->lines ? (uint32_t)c.lines_length : 0;
 	out->first_line = c.first_line;
 	if (o->code_version)
 		plain.version = load_u32(code + o->code_version);
 	else
 		read_referred(python, name, file, &c);
-	return bpf_python_check(o->code_version ? &plain : &c) == check;
+	return bpf_python_check(o->code_version ? &plain : &c) == record->check;
 }
 
-/* Describes a code object, if it is still the one of the check word. */
-static bool describe(const struct sampled_python *python, uint64_t address, uint32_t check,
+/* Describes a code object, if it is the one of the check word. */
+static bool describe(const struct sampled_python *python, const struct bpf_code_record *record,
 		     struct code *out)
 {
 	struct object name, file;
 
-	if (copy_code(python, address, check, &name, &file, out)) {
+	if (copy_code(python, record, &name, &file, out)) {
 		out->function = text_of(python, &name, PYTHON_NAME_MAX, false);
 		out->file = text_of(python, &file, PYTHON_FILE_MAX, true);
 		if (out->function && out->file)
@@ -547,12 +539,12 @@ static bool describe(const struct sampled_python *python, uint64_t address, uint
 	return false;
 }
 
-/* Finds or adds a code object; reads it if it is new, and now and then. NULL: no room. */
-static struct code *find_code(struct sampled_python *python, uint64_t address, uint32_t check)
+/* Finds or adds a code object. NULL: no room. */
+static struct code *code_at(struct sampled_python *python, uint64_t address, uint32_t check)
 {
-	uint64_t key = hash_u64(address) ^ (uint64_t)check << 16, now = clock_monotonic_ns();
+	uint64_t key = hash_u64(address) ^ (uint64_t)check << 16;
 	uint64_t *index = map_at(&python->index, key, UINT64_MAX);
-	struct code *code, fresh = { 0 };
+	struct code fresh = { 0 };
 
 	if (!index)
 		return NULL;
@@ -561,25 +553,59 @@ static struct code *find_code(struct sampled_python *python, uint64_t address, u
 			return NULL;
 		*index = python->codes.count - 1;
 	}
-	code = &python->codes.data[*index];
-	if (code->seen_ns && now - code->seen_ns < (code->function ? RENEW_NS : RETRY_NS))
-		return code;
-	code->seen_ns = now;
-	if (!describe(python, address, check, &fresh))
-		return code;
-	fresh.seen_ns = now;
+	return &python->codes.data[*index];
+}
+
+/* Describes a code object anew, if that is possible. */
+static void renew_code(const struct sampled_python *python, const struct bpf_code_record *record,
+		       struct code *code)
+{
+	struct code fresh = { .seen_ns = clock_monotonic_ns() };
+
+	code->seen_ns = fresh.seen_ns;
+	if (!describe(python, record, &fresh))
+		return;
 	free(code->function);
 	free(code->file);
 	free(code->lines);
 	*code = fresh;
+}
+
+/* Finds or adds a code object; reads it if it is new, and now and then. NULL: no room. */
+static struct code *find_code(struct sampled_python *python, uint64_t address, uint32_t check)
+{
+	struct code *code = code_at(python, address, check);
+	const struct python_memory memory = { peek_process, &python->pid };
+	uint64_t now = clock_monotonic_ns();
+	struct bpf_code_record record;
+
+	if (!code ||
+	    (code->seen_ns && now - code->seen_ns < (code->function ? RENEW_NS : RETRY_NS)))
+		return code;
+	code->seen_ns = now;
+	record.address = address;
+	record.check = check;
+	if (sampled_code_copy(&python->runtime.offsets, &memory, &record))
+		renew_code(python, &record, code);
 	return code;
 }
 
-void sampled_python_read_codes(struct sampled_python *python, const uint64_t *words, unsigned count)
+/* Whether the numbers of bytes in a record of `size` bytes are within its members. */
+static bool is_valid(const struct bpf_code_record *r, size_t size)
 {
-	for (unsigned i = 0; i < count; i++)
-		if (words[2 * i])
-			find_code(python, words[2 * i], (uint32_t)(words[2 * i + 1] >> 32));
+	return size >= offsetof(struct bpf_code_record, lines) &&
+	       r->name_bytes <= sizeof(r->name) && r->file_bytes <= sizeof(r->file) &&
+	       r->lines_bytes <= MIN(size, sizeof(*r)) - offsetof(struct bpf_code_record, lines);
+}
+
+void sampled_python_add_code(struct sampled_python *python, const struct bpf_code_record *record,
+			     size_t size)
+{
+	struct code *code =
+		is_valid(record, size) ? code_at(python, record->address, record->check) : NULL;
+
+	if (code)
+		renew_code(python, record, code);
 }
 
 /* Returns the frame for a recording; 0: its code object cannot be described. */
@@ -605,18 +631,19 @@ static uint64_t frame_of(struct sampled_python *python, struct target *p, uint64
 
 /* Frames without a description are treated like those that the interpreter does not show. */
 static void read_frames(struct sampled_python *python, struct target *p,
-			const struct sampled_python_stack *stack, struct python_frame *frames,
-			uint64_t *described)
+			const struct sampled_python_stack *stack, unsigned count)
 {
-	for (unsigned i = 0; i < stack->python_count; i++) {
-		uint64_t code = stack->words[2 * i], word = stack->words[2 * i + 1];
+	for (unsigned i = 0; i < count; i++) {
+		uint64_t code = stack->words[2 * i], word = stack->words[2 * i + 1], frame = 0;
 		uint32_t last = (uint32_t)word & ~BPF_PYTHON_ENTRY;
 
-		described[i] = code ? frame_of(python, p, code, (uint32_t)(word >> 32), last) : 0;
-		python->unnamed += code && !described[i];
-		frames[i] = (struct python_frame){ .code = described[i] ? code : 0,
-						   .id = i + 1,
-						   .entry = word & BPF_PYTHON_ENTRY };
+		if (code)
+			frame = frame_of(python, p, code, (uint32_t)(word >> 32), last);
+		python->described[i] = frame;
+		python->unnamed += code && !frame;
+		python->frames[i] = (struct python_frame){ .code = frame ? code : 0,
+							   .id = i + 1,
+							   .entry = word & BPF_PYTHON_ENTRY };
 	}
 }
 
@@ -642,28 +669,29 @@ static unsigned frames_before(const struct sampled_python *python, const struct 
 }
 
 unsigned sampled_python_merge(struct sampled_python *python, struct target *p,
-			      const struct sampled_python_stack *stack, uint64_t *out, unsigned max)
+			      const struct sampled_python_stack *stack, uint64_t *out,
+			      enum stack_end *end)
 {
-	struct python_frame frames[BPF_PYTHON_FRAMES];
-	uint64_t described[BPF_PYTHON_FRAMES];
+	const unsigned max = STACK_FRAMES_MAX;
+	uint64_t *described = python->described;
 	struct python_stacks in = { .native = stack->native,
-				    .native_count = stack->native_count,
-				    .native_complete = stack->native_complete,
-				    .python = frames,
-				    .python_count = stack->python_count,
+				    .native_count = MIN(stack->native_count, STACK_NATIVE_MAX),
+				    .native_complete = *end == stack_end_complete,
+				    .python = python->frames,
+				    .python_count = MIN(stack->python_count, STACK_PYTHON_MAX),
 				    .python_complete = stack->python_complete };
 	enum python_match match;
 	unsigned before, count;
 
-	if (stack->python_count > BPF_PYTHON_FRAMES)
-		return 0;
-	read_frames(python, p, stack, frames, described);
-	before = MIN(frames_before(python, &in), max);
+	read_frames(python, p, stack, in.python_count);
+	before = frames_before(python, &in);
 	memcpy(out, in.native, before * sizeof(*out));
 	in.native += before;
 	in.native_count -= before;
 	count = before + python_splice(&python->eval, &in, out + before, max - before, &match);
-	for (unsigned i = 0; i < MIN(count, max); i++)
+	*end = python_splice_end(&in, *end, count, max);
+	count = MIN(count, max);
+	for (unsigned i = 0; i < count; i++)
 		if (out[i] & FRAME_PYTHON)
 			out[i] = described[python_frame_code(out[i]) - 1];
 	return count;

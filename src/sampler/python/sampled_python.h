@@ -1,8 +1,10 @@
 /*
  * sampled_python.h: Python frames of sampled processes. At the sample, the BPF programs
  * (bpf/python.bpf.h) or, for perf events, sampled_python_read.h read the interpreter's frames as
- * code objects and instruction offsets. This module identifies the interpreter, finds the thread
- * state, and reads names, files and lines from the process's memory, once per code object.
+ * code objects and instruction offsets, and copy each code object that is new, with its names and
+ * lines: the thread runs on, and the object may be gone a moment later. This module identifies the
+ * interpreter, finds the thread state, and describes code objects by their copies; what is missing
+ * in a copy it reads from the process's memory.
  *
  * Nothing is guessed: an interpreter that is not a known release build has no Python frames; a
  * thread state must name the thread; a code object is described only if it is still the one that
@@ -42,22 +44,23 @@ void sampled_python_location(const struct sampled_python *python, struct python_
 /* Whether a running process has a Python, judging by the names of its mappings, and may be read. */
 enum cpu_python sampled_python_check(pid_t pid);
 
-/* Reads the code objects of a record's frames (two words each) while they exist. */
-void sampled_python_read_codes(struct sampled_python *python, const uint64_t *words,
-			       unsigned count);
+/* Adds a code object as it was when a sample first had it; `size` bytes of the record are valid. */
+void sampled_python_add_code(struct sampled_python *python, const struct bpf_code_record *record,
+			     size_t size);
 
 /*
  * Merges the Python frames of a record (words: two per frame) into a native stack. Writes at most
- * `max` frames and returns their full number.
+ * STACK_FRAMES_MAX frames and returns their number. *end: how the native stack ends, then how the
+ * result does.
  */
 struct sampled_python_stack {
 	const uint64_t *native, *words;
 	unsigned native_count, python_count;
-	bool native_complete, python_complete;
+	bool python_complete;
 };
 unsigned sampled_python_merge(struct sampled_python *python, struct target *p,
 			      const struct sampled_python_stack *stack, uint64_t *out,
-			      unsigned max);
+			      enum stack_end *end);
 
 /* Returns the number of frames omitted since the last call, because they could not be described. */
 uint64_t sampled_python_unnamed(struct sampled_python *python);

@@ -1,7 +1,6 @@
 #include "sampler/python/sampled_python_read.h"
 
 #include "base/bytes.h"
-#include "sampler/ebpf/bpf/sampler.h"
 
 /* Offsets in glibc's struct pthread: its own address (also at 0), and the thread id. */
 #define THREAD_SELF 16u
@@ -109,25 +108,62 @@ static uint64_t state_of(const struct python_location *location, const struct py
 
 unsigned sampled_python_read(const struct python_location *location,
 			     const struct python_memory *memory, uint64_t thread_base,
-			     uint64_t *words, unsigned max, bool *complete)
+			     struct python_frame *frames, uint64_t *words, unsigned max,
+			     bool *complete)
 {
-	struct python_frame frames[BPF_PYTHON_FRAMES];
+	uint64_t code = 0;
+	uint32_t check = 0;
 	unsigned count;
 
 	count = python_walk_foreign(&location->runtime, memory,
-				    state_of(location, memory, thread_base), frames,
-				    MIN(max, BPF_PYTHON_FRAMES), complete);
+				    state_of(location, memory, thread_base), frames, max, complete);
 	for (unsigned i = 0; i < count; i++) {
-		uint32_t check = 0;
-
-		if (frames[i].code &&
-		    !read_check(memory, &location->runtime.offsets, frames[i].code, &check)) {
-			*complete = false;
-			return i;
+		if (frames[i].code != code) {
+			code = frames[i].code;
+			check = 0;
+			if (code && !read_check(memory, &location->runtime.offsets, code, &check)) {
+				*complete = false;
+				return i;
+			}
 		}
-		words[2 * i] = frames[i].code;
+		words[2 * i] = code;
 		words[2 * i + 1] = (uint64_t)check << 32 | (frames[i].last & ~BPF_PYTHON_ENTRY) |
 				   (frames[i].entry ? BPF_PYTHON_ENTRY : 0);
 	}
 	return count;
+}
+
+/* --- code objects --- */
+
+/* Copies at most `size` bytes of an object, to the end of its page if more is not mapped. */
+static uint32_t copy_object(const struct python_memory *memory, uint64_t address, uint8_t *to,
+			    uint64_t size, uint32_t max)
+{
+	size = MIN(size, max);
+	if (memory->read(memory->context, address, to, size))
+		return (uint32_t)size;
+	size = MIN(size, 4096 - (address & 4095));
+	return memory->read(memory->context, address, to, size) ? (uint32_t)size : 0;
+}
+
+bool sampled_code_copy(const struct python_offsets *o, const struct python_memory *memory,
+		       struct bpf_code_record *out)
+{
+	uint64_t length = 0;
+
+	if (!memory->read(memory->context, out->address, out->code, sizeof(out->code)))
+		return false;
+	out->name_address = load_u64(out->code + o->code_qualname);
+	out->file_address = load_u64(out->code + o->code_file);
+	out->lines_address = load_u64(out->code + o->code_lines);
+	out->name_bytes =
+		copy_object(memory, out->name_address, out->name, BPF_NAME_BYTES, BPF_NAME_BYTES);
+	out->file_bytes =
+		copy_object(memory, out->file_address, out->file, BPF_FILE_BYTES, BPF_FILE_BYTES);
+	if (!read_word(memory, out->lines_address + o->object_size, &length))
+		length = 0;
+	out->lines_bytes =
+		copy_object(memory, out->lines_address, out->lines,
+			    o->object_size + 16 + MIN(length, BPF_LINES_BYTES), BPF_LINES_BYTES);
+	return true;
 }

@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include "sampler/ebpf/bpf/sampler.h"
 #include "stack/python/python_walk.h"
 
 /* Where a process stores its Python frames. */
@@ -28,10 +29,18 @@ uint64_t sampled_thread_find(const struct python_memory *memory,
 
 /*
  * Writes at most `max` frames, two words each, in the form for sampled_python_merge(); returns
- * their number: 0 if the thread has no Python state.
+ * their number: 0 if the thread has no Python state. `frames` is working memory for as many.
  */
 unsigned sampled_python_read(const struct python_location *location,
 			     const struct python_memory *memory, uint64_t thread_base,
-			     uint64_t *words, unsigned max, bool *complete);
+			     struct python_frame *frames, uint64_t *words, unsigned max,
+			     bool *complete);
+
+/*
+ * Copies the code object at out->address, with what it refers to, as the BPF programs do. Returns
+ * false if it cannot be read.
+ */
+bool sampled_code_copy(const struct python_offsets *offsets, const struct python_memory *memory,
+		       struct bpf_code_record *out);
 
 #endif

@@ -73,15 +73,20 @@ unsigned python_splice(const struct python_eval *eval, const struct python_stack
 	struct splice s = { .in = in, .out = out, .max = max };
 	unsigned evaluations = count_evaluations(eval, in->native, in->native_count);
 	unsigned runs = count_runs(in->python, in->python_count);
+	bool is_cut = in->python_count && !in->python_complete;
+	bool is_open = in->python_count && !in->python[in->python_count - 1].entry;
 	bool unsure;
 
 	/* Frames after the last entry are a run whose outer end is missing. */
-	if (in->python_count && !in->python[in->python_count - 1].entry)
-		runs++;
+	runs += is_open;
 	*match = compare(evaluations, runs, in);
 	unsure = *match == PYTHON_MATCH_UNSURE;
 	for (unsigned i = 0; i < in->native_count; i++) {
-		if (s.next < in->python_count && python_eval_has(eval, in->native[i]))
+		bool is_evaluation = python_eval_has(eval, in->native[i]);
+
+		if (is_cut && s.next == in->python_count && (is_open || is_evaluation))
+			return s.count;
+		if (is_evaluation && s.next < in->python_count)
 			put_run(&s, in->native[i], unsure);
 		else
 			put(&s, in->native[i]);
@@ -89,6 +94,16 @@ unsigned python_splice(const struct python_eval *eval, const struct python_stack
 	/* Frames that the native stack did not reach, or had no evaluation for. */
 	put_run(&s, 0, true);
 	return s.count;
+}
+
+enum stack_end python_splice_end(const struct python_stacks *in, enum stack_end native,
+				 unsigned count, unsigned max)
+{
+	if (count > max)
+		return stack_end_depth;
+	if (!in->python_count || in->python_complete)
+		return native;
+	return in->python_count < STACK_PYTHON_MAX ? stack_end_truncated : stack_end_depth;
 }
 
 unsigned python_align_interrupted(const struct python_eval *eval, const uint64_t *native,

@@ -2,6 +2,7 @@
 #ifndef PITOT_STACK_PYTHON_PYTHON_SPLICE_H
 #define PITOT_STACK_PYTHON_PYTHON_SPLICE_H
 
+#include "schema/schema.h"
 #include "stack/python/python_code.h"
 #include "stack/python/python_eval.h"
 
@@ -24,10 +25,18 @@ struct python_stacks {
 /*
  * Writes at most `max` frames, innermost first: native frames of the evaluation loop are replaced
  * by the Python frames that they ran. Returns the total number (if it exceeds `max`, outer frames
- * are missing). No lock, no allocation.
+ * are missing). Ends where frames are missing: an evaluation beyond the last Python frame is left
+ * out, with its callers, unless the Python frames are complete. No lock, no allocation.
  */
 unsigned python_splice(const struct python_eval *eval, const struct python_stacks *stacks,
 		       uint64_t *out, unsigned max, enum python_match *match);
+
+/*
+ * Returns how the stack of python_splice() ends, which returned `count`; `native`: how the native
+ * one does.
+ */
+enum stack_end python_splice_end(const struct python_stacks *stacks, enum stack_end native,
+				 unsigned count, unsigned max);
 
 /*
  * For frames of python_walk_interrupted(): if the native frames of whole stacks show that the

@@ -14,7 +14,7 @@
 
 #define PAGE_BITS 12
 #define PAGES 32u /* pages known to be readable; a power of two */
-#define STEPS_MAX 4096u /* most frames; invalid links may form a circle */
+#define STEPS_MAX (1u << 17) /* most frames; invalid links may form a circle */
 #define REFERENCES_MAX (INT64_C(1) << 33) /* of a live code object; immortal ones have 2^32 */
 
 /* Variants of the walk, known at compile time. */
@@ -211,20 +211,24 @@ ALWAYS_INLINE unsigned walk_runs(struct reader *r, struct kind kind, uintptr_t f
 
 /* --- the innermost frame --- */
 
-/* Returns the frame that called the evaluation of `frame`; 0 also when it cannot be found. */
-static uintptr_t caller_of_run(struct reader *r, struct kind kind, uintptr_t frame)
+/*
+ * Whether the evaluation of `frame` was called by `caller`. An evaluation of more than STEPS_MAX
+ * frames is believed to be.
+ */
+static bool is_called_by(struct reader *r, struct kind kind, uintptr_t frame, uintptr_t caller)
 {
 	unsigned owner;
 
-	for (unsigned i = 0; frame && i < STEPS_MAX && !r->failed; i++) {
-		bool ends = ends_run(r, kind, frame, &owner);
+	for (unsigned i = 0; i < STEPS_MAX; i++) {
+		bool ends = frame && ends_run(r, kind, frame, &owner);
 
+		if (!frame || r->failed)
+			return false;
 		frame = read_pointer(r, kind, frame, r->o.frame_previous);
 		if (ends)
-			return frame;
+			return frame == caller && !r->failed;
 	}
-	r->failed = true;
-	return 0;
+	return true;
 }
 
 /*
@@ -247,7 +251,7 @@ ALWAYS_INLINE uintptr_t top_frame(struct reader *r, struct kind kind, uintptr_t 
 	caller = read_pointer(r, kind, before, r->o.cframe_frame);
 	if (r->failed)
 		return 0;
-	if (frame && caller_of_run(r, kind, frame) == caller && !r->failed)
+	if (is_called_by(r, kind, frame, caller))
 		return frame;
 	r->failed = false;
 	return caller;

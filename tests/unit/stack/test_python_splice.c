@@ -82,9 +82,10 @@ static void test_cut(void **state)
 	(void)state;
 	assert_string_equal(splice("nenn", "aBcD", false, true, &match), "nabnncd");
 	assert_int_equal(match, PYTHON_MATCH_PARTIAL);
-	assert_string_equal(splice("nenen", "aB", true, false, &match), "nabnen");
+	/* A stack ends at the first evaluation that lacks frames. */
+	assert_string_equal(splice("nenen", "aB", true, false, &match), "nabn");
 	assert_int_equal(match, PYTHON_MATCH_PARTIAL);
-	assert_string_equal(splice("nenen", "aBc", true, false, &match), "nabncn");
+	assert_string_equal(splice("nenen", "aBc", true, false, &match), "nabnc");
 	assert_int_equal(match, PYTHON_MATCH_PARTIAL);
 	assert_string_equal(splice("nenen", "aB", false, true, &match), "nabnen");
 	assert_int_equal(match, PYTHON_MATCH_UNSURE);
@@ -92,6 +93,22 @@ static void test_cut(void **state)
 	assert_int_equal(match, PYTHON_MATCH_UNSURE);
 	assert_string_equal(splice("nn", "aB", false, true, &match), "nnab");
 	assert_int_equal(match, PYTHON_MATCH_PARTIAL);
+}
+
+static void test_ends(void **state)
+{
+	struct python_stacks in = { .python_count = STACK_PYTHON_MAX, .python_complete = true };
+
+	(void)state;
+	assert_int_equal(python_splice_end(&in, stack_end_complete, 9, 9), stack_end_complete);
+	assert_int_equal(python_splice_end(&in, stack_end_guessed, 9, 9), stack_end_guessed);
+	assert_int_equal(python_splice_end(&in, stack_end_complete, 10, 9), stack_end_depth);
+	in.python_complete = false;
+	assert_int_equal(python_splice_end(&in, stack_end_complete, 9, 9), stack_end_depth);
+	in.python_count--;
+	assert_int_equal(python_splice_end(&in, stack_end_complete, 9, 9), stack_end_truncated);
+	in.python_count = 0; /* nothing of them was merged */
+	assert_int_equal(python_splice_end(&in, stack_end_partial, 9, 9), stack_end_partial);
 }
 
 static void test_room(void **state)
@@ -136,9 +153,9 @@ static void test_ranges(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_exact),  cmocka_unit_test(test_unsure),
-		cmocka_unit_test(test_cut),    cmocka_unit_test(test_room),
-		cmocka_unit_test(test_ranges),
+		cmocka_unit_test(test_exact), cmocka_unit_test(test_unsure),
+		cmocka_unit_test(test_cut),   cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_room),  cmocka_unit_test(test_ranges),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

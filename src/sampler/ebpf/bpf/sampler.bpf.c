@@ -14,9 +14,6 @@
 
 const char program_license[] SEC("license") = "GPL";
 
-const volatile struct bpf_config config SEC(".rodata.config");
-struct bpf_counters counters SEC(".data.counters");
-
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, BPF_PROCESSES);
@@ -46,13 +43,14 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
-#define WAKE_NS 500000u /* minimum time between early wake-ups of the reader */
 #define BUDGET_NS 10000000u
 #define BUDGET_WALKS 40u
+#define BUDGET_WALKS_NS 1000000u
 
 /* Per processor: stacks of threads leaving it that were unwound since start_ns. */
 struct budget {
 	__u64 start_ns;
+	__u64 walks_ns; /* time that it took */
 	__u32 walks;
 };
 
@@ -62,11 +60,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct budget);
 } budgets SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
-} records SEC(".maps");
 
 /* --- tasks --- */
 
@@ -98,30 +91,6 @@ static __always_inline __u32 process_id(const struct task_struct *task)
 static __always_inline int in_window(__u64 now)
 {
 	return now >= config.start_ns && (config.end_ns == 0 || now < config.end_ns);
-}
-
-/* Bytes in the ring buffer that have not been read. */
-static __always_inline __u64 waiting_bytes(void)
-{
-	return bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
-}
-
-/* The reader polls ten times a second. It is woken for much data, and (soon) for urgent records. */
-static __always_inline void send(void *record, __u64 size, int soon)
-{
-	__u64 flags = BPF_RB_NO_WAKEUP, now;
-
-	if (waiting_bytes() >= config.wake_bytes)
-		flags = BPF_RB_FORCE_WAKEUP;
-	if (soon) {
-		now = bpf_ktime_get_ns();
-		if (now - counters.woken_ns > WAKE_NS) {
-			counters.woken_ns = now;
-			flags = BPF_RB_FORCE_WAKEUP;
-		}
-	}
-	if (bpf_ringbuf_output(&records, record, size, flags) != 0)
-		__sync_fetch_and_add(&counters.dropped, 1);
 }
 
 /* --- CPU time of threads --- */
@@ -327,46 +296,50 @@ static __always_inline struct scratch *begin_record(__u32 kind)
 	return s;
 }
 
-/* Unwinds the user stack, and sends the record. */
-static __always_inline void send_stacks(struct scratch *s)
+/* Stores the frames of the operating system's kernel, after `at` words. Returns their number. */
+static __always_inline __u32 read_kernel_stack(void *ctx, struct scratch *s, __u32 at)
+{
+	long bytes = 0;
+
+	at &= BPF_FRAME_WORDS - 1;
+	if (config.kernel)
+		bytes = bpf_get_stack(ctx, &s->words[at], 8 * BPF_KERNEL_FRAMES, 0);
+	s->record.kernel_count = bytes > 0 ? (__u16)(bytes / 8) : 0;
+	return s->record.kernel_count;
+}
+
+/* Reads the stacks of the current thread, and sends the record. */
+static __always_inline void send_stacks(void *ctx, struct scratch *s)
 {
 	struct walk_context context = { s };
 	struct walk *w = &s->walk;
 	const struct bpf_image *image = bpf_map_lookup_elem(&images, &s->record.image);
-	__u32 words = s->record.kernel_count;
+	__u32 words = 0;
 	__u64 size;
 
+	if (image && !s->record.no_user)
+		words = walk_python(s, &image->python);
+	words += read_kernel_stack(ctx, s, words);
 	w->first_range = image ? image->first_range : 0;
 	w->range_count = image ? image->range_count : 0;
 	w->generation = image ? image->generation : 0;
 	w->range.start = w->range.end = 0;
 	w->at = words;
-	w->count = 0;
+	w->count = w->total = 0;
 	w->switches = 0;
 	w->stop = s->record.no_user ? BPF_STOP_COMPLETE : BPF_STOP_TRUNCATED;
 	if (!s->record.no_user && enter_walk(w))
 		bpf_loop(BPF_USER_FRAMES + 1, walk_frame, &context, 0);
 	s->record.user_count = (__u16)w->count;
 	s->record.stop = (__u8)w->stop;
-	words += w->count;
-	if (image && !s->record.no_user)
-		words += walk_python(s, &image->python, words);
+	words = w->at + w->count;
 	/* A copy may need as much room as two hundred samples, which are more important. */
 	if (w->stop >= BPF_STOP_NO_RULE && waiting_bytes() < config.wake_bytes)
 		words += copy_stack(s, words);
 	size = sizeof(s->record) + 8 * (__u64)words;
 	if (size <= sizeof(s->record) + sizeof(s->words))
-		send(&s->record, size, s->record.copied || s->record.python_new);
+		send(&s->record, size, s->record.copied);
 	__sync_fetch_and_add(&counters.run_ns, bpf_ktime_get_ns() - s->record.time_ns);
-}
-
-static __always_inline void read_kernel_stack(void *ctx, struct scratch *s)
-{
-	long bytes = 0;
-
-	if (config.kernel)
-		bytes = bpf_get_stack(ctx, s->words, 8 * BPF_KERNEL_FRAMES, 0);
-	s->record.kernel_count = bytes > 0 ? (__u16)(bytes / 8) : 0;
 }
 
 SEC("perf_event")
@@ -386,8 +359,7 @@ int on_tick(void *ctx)
 	s->record.cpu_ns = thread ? take_cpu_time(thread, task, now) : config.period_ns;
 	if (!s->record.cpu_ns)
 		return 0; /* the kernel's tick is late: the next sample will have the time */
-	read_kernel_stack(ctx, s);
-	send_stacks(s);
+	send_stacks(ctx, s);
 	return 0;
 }
 
@@ -408,29 +380,32 @@ static __always_inline __u8 off_cpu_state(__u32 state, int preempted)
  * Stacks are unwound while the run queue is locked, so a processor that switches very often unwinds
  * only some of them. Pauses are recorded without a stack then.
  */
-static __always_inline int may_walk(__u32 cpu, __u64 now)
+static __always_inline struct budget *may_walk(__u32 cpu, __u64 now)
 {
 	struct budget *b = bpf_map_lookup_elem(&budgets, &cpu);
 
 	if (!b)
-		return 0;
+		return NULL;
 	if (now - b->start_ns >= BUDGET_NS) {
 		b->start_ns = now;
+		b->walks_ns = 0;
 		b->walks = 0;
 	}
-	return b->walks++ < BUDGET_WALKS;
+	return b->walks++ < BUDGET_WALKS && b->walks_ns < BUDGET_WALKS_NS ? b : NULL;
 }
 
 static __always_inline void leave_cpu(void *ctx, __u32 state, int preempted)
 {
 	struct scratch *s = begin_record(BPF_RECORD_SWITCH_OUT);
+	struct budget *budget;
 
 	if (!s)
 		return;
 	s->record.state = off_cpu_state(state, preempted);
-	if (may_walk(s->record.cpu, s->record.time_ns)) {
-		read_kernel_stack(ctx, s);
-		send_stacks(s);
+	budget = may_walk(s->record.cpu, s->record.time_ns);
+	if (budget) {
+		send_stacks(ctx, s);
+		budget->walks_ns += bpf_ktime_get_ns() - s->record.time_ns;
 	} else {
 		s->record.no_stack = 1;
 		send(&s->record, sizeof(s->record), 0);

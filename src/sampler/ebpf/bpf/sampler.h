@@ -8,9 +8,14 @@
 
 #include <linux/types.h>
 
-#define BPF_USER_FRAMES 512u
+#define BPF_USER_FRAMES 16384u
 #define BPF_KERNEL_FRAMES 127u
-#define BPF_PYTHON_FRAMES 256u /* two words each */
+#define BPF_PYTHON_FRAMES 16384u /* two words each */
+/*
+ * Most frames of each kind in one record. Deeper stacks come in several: the innermost frames first
+ * in records BPF_RECORD_PART, the outermost in the record of the sample.
+ */
+#define BPF_PART_FRAMES 512u
 /*
  * The second word of a Python frame: byte offset of the last instruction in bits 30..0, whether it
  * is the outermost frame of its evaluation in bit 31, and bpf_python_check() in bits 63..32. A
@@ -22,11 +27,15 @@
 #define BPF_PYTHON_FRAME_MIN 80u
 #define BPF_PYTHON_CODE 256u
 #define BPF_PYTHON_SEEN_BITS 14 /* log2 of the number of code objects remembered */
+/* Bytes copied of the objects that a code object refers to: nearly all are smaller. */
+#define BPF_NAME_BYTES 256u
+#define BPF_FILE_BYTES 512u
+#define BPF_LINES_BYTES 2048u
 #define BPF_REGISTERS 17u /* by DWARF number, as in unwind_rule.h */
 #define BPF_STACK_PAGE 4096u
 #define BPF_STACK_PAGES 16u /* of a copied stack */
 
-/* Words of a record: kernel frames, user frames, Python frames, registers, copied stack. */
+/* Words of a record: Python frames, kernel frames, user frames, registers, copied stack. */
 #define BPF_FRAME_WORDS 2048u /* maximum for all frames: a power of two */
 #define BPF_COPY_WORDS (BPF_REGISTERS + BPF_STACK_PAGES * BPF_STACK_PAGE / 8)
 #define BPF_WORDS (BPF_FRAME_WORDS + BPF_COPY_WORDS + BPF_STACK_PAGE / 8)
@@ -52,6 +61,8 @@ enum bpf_record_kind {
 	BPF_RECORD_SWITCH_IN, /* the thread runs again */
 	BPF_RECORD_REMAINDER, /* a thread has ended: its CPU time after the last sample */
 	BPF_RECORD_EXIT, /* a process has ended: its last thread has left its processor */
+	BPF_RECORD_PART, /* frames of the processor's next record, which has the same time */
+	BPF_RECORD_CODE, /* a code object that no sample had before: struct bpf_code_record */
 };
 
 /* Values of enum off_cpu_state of the schema. */
@@ -89,12 +100,26 @@ struct bpf_record {
 	__u8 copied; /* registers and stack follow, in their state at the last user frame */
 	/* there is no user stack: the image is about to end, by an exec or the exit */
 	__u8 no_user;
-	/* its frames contain code objects that no earlier sample had: they may be gone soon */
-	__u8 python_new;
-	__u8 unused[6];
+	__u8 unused;
+	__u16 part; /* number of BPF_RECORD_PART before this one that belong to it */
+	__u32 unused_words;
 	__u32 known; /* bit i: register i is known */
 	__u32 copy_bytes; /* of the copied stack, from the copied rsp on */
 	__u64 thread_base; /* fs */
+};
+
+/*
+ * A code object as it was when a sample first had it, because it may be gone soon: copies of the
+ * beginnings of the objects, and how many bytes. Ends with the last byte of `lines`.
+ */
+struct bpf_code_record {
+	struct bpf_record head;
+	__u64 address;
+	__u64 name_address, file_address, lines_address;
+	__u32 check; /* bpf_python_check() */
+	__u32 name_bytes, file_bytes, lines_bytes;
+	__u8 code[BPF_PYTHON_CODE];
+	__u8 name[BPF_NAME_BYTES], file[BPF_FILE_BYTES], lines[BPF_LINES_BYTES];
 };
 
 #define BPF_SAVES 7u

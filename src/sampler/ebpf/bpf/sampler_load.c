@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "elf/unwind_rule.h"
+#include "schema/schema.h"
 
 #define HELPER_LOOP 181 /* bpf_loop, since Linux 5.17 */
 #define RECORD_BYTES 4096u /* generous estimate of a usual record */
@@ -35,6 +36,8 @@ _Static_assert(CFA_NONE == 0 && CFA_UNKNOWN == 1 && CFA_END == 2 && CFA_REGISTER
 _Static_assert(SAVE_SAME == 0 && SAVE_CFA == 1 && SAVE_MEMORY == 2 && SAVE_VALUE == 3 &&
 		       SAVE_COPY == 4,
 	       "walk.bpf.h has the same values");
+_Static_assert(BPF_USER_FRAMES == STACK_NATIVE_MAX && BPF_PYTHON_FRAMES == STACK_PYTHON_MAX,
+	       "the limits of a stack");
 _Static_assert(sizeof(struct bpf_record) == 72 && sizeof(struct bpf_range) == 32 &&
 		       sizeof(struct bpf_table) == 16 && sizeof(struct bpf_cell) == 8,
 	       "no padding");

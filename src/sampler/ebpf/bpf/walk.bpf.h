@@ -42,17 +42,37 @@ struct walk {
 	__u32 first_range, range_count, generation;
 	__u32 known, switches, found, has_block;
 	__u32 at; /* number of words before the user frames */
-	__u32 count, stop;
+	__u32 count, stop; /* count: user frames in `words` */
+	__u32 total; /* user frames, including those in records of their own */
 };
+
+/* What the current sample knows of a code object. */
+struct known_code {
+	__u64 code, time_ns; /* another time: of another sample */
+	__u64 copies; /* of the bytecode, where there are any */
+	__u32 check;
+	__s32 traceable;
+};
+
+#define KNOWN_CODES 16u /* a power of two */
 
 /* Working memory of the programs, one per processor: nothing interrupts programs that use it. */
 struct scratch {
 	struct bpf_record record;
 	__u64 words[BPF_WORDS]; /* follow the record, as in the ring buffer */
 	struct walk walk;
-	__u8 python_frame[BPF_PYTHON_FRAME]; /* copies of the interpreter's structures */
-	__u8 python_code[BPF_PYTHON_CODE];
+	__u8 python_frame[BPF_PYTHON_FRAME]; /* a copy of the interpreter's structure */
+	struct bpf_code_record code;
+	struct known_code known_codes[KNOWN_CODES];
 };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} records SEC(".maps");
+
+const volatile struct bpf_config config SEC(".rodata.config");
+struct bpf_counters counters SEC(".data.counters");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -113,6 +133,46 @@ struct {
 struct walk_context {
 	struct scratch *scratch;
 };
+
+/* --- sending --- */
+
+#define WAKE_NS 500000u /* minimum time between early wake-ups of the reader */
+
+/* Bytes in the ring buffer that have not been read. */
+static __always_inline __u64 waiting_bytes(void)
+{
+	return bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
+}
+
+/* The reader polls ten times a second. It is woken for much data, and (soon) for urgent records. */
+static __always_inline void send(void *record, __u64 size, int soon)
+{
+	__u64 flags = BPF_RB_NO_WAKEUP, now;
+
+	if (waiting_bytes() >= config.wake_bytes)
+		flags = BPF_RB_FORCE_WAKEUP;
+	if (soon) {
+		now = bpf_ktime_get_ns();
+		if (now - counters.woken_ns > WAKE_NS) {
+			counters.woken_ns = now;
+			flags = BPF_RB_FORCE_WAKEUP;
+		}
+	}
+	if (bpf_ringbuf_output(&records, record, size, flags) != 0)
+		__sync_fetch_and_add(&counters.dropped, 1);
+}
+
+/* Sends the frames that are in `words` as a part of the record, which goes on without them. */
+static __always_inline void send_part(struct scratch *s, __u32 words)
+{
+	__u8 kind = s->record.kind;
+
+	s->record.kind = BPF_RECORD_PART;
+	send(&s->record, sizeof(s->record) + 8 * (__u64)(words & (BPF_FRAME_WORDS - 1)), 0);
+	s->record.kind = kind;
+	s->record.part++;
+	s->record.python_count = s->record.kernel_count = s->record.user_count = 0;
+}
 
 static __always_inline int read_user(__u64 address, __u64 *value)
 {
@@ -416,12 +476,18 @@ static long walk_frame(__u32 index, struct walk_context *context)
 	int left;
 
 	(void)index;
-	if (w->count >= BPF_USER_FRAMES) {
+	if (w->total >= BPF_USER_FRAMES) {
 		w->stop = BPF_STOP_DEPTH;
 		return 1;
 	}
+	if (w->count >= BPF_PART_FRAMES) {
+		s->record.user_count = (__u16)w->count;
+		send_part(s, w->at + w->count);
+		w->at = w->count = 0;
+	}
 	s->words[(w->at + w->count) & (BPF_FRAME_WORDS - 1)] = w->frame;
 	w->count++;
+	w->total++;
 	rule = find_rule(w);
 	if (!rule) {
 		/* The dynamic linker's first instructions have no rules, but no caller either. */
