@@ -139,6 +139,7 @@ static int run(struct report *r, void *result)
 	count_pauses(&r->selection, out);
 	capability_read(r->trace, "cpu", &out->sampling);
 	capability_read(r->trace, "cpu_python", &out->python);
+	capability_read(r->trace, "symbols", &out->symbols);
 	return code;
 }
 

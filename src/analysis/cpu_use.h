@@ -39,6 +39,7 @@ struct cpu_use {
 	size_t line_count;
 	struct capability_note sampling; /* how the CPU was sampled */
 	struct capability_note python; /* Python frames, if they were read from outside */
+	struct capability_note symbols; /* files whose functions have no names */
 };
 
 #endif

@@ -290,6 +290,31 @@ static int resolve_processes(struct work *w, struct error *e)
 	return 0;
 }
 
+/* Says which functions have no names because their files are gone. */
+static void write_missing(struct work *w)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	size_t count, missing = 0;
+	const struct symbol_module_report *reports =
+		symbolizer_reports(w->result->symbolizer, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct symbol_module_report *m = &reports[i];
+
+		if (!m->has_no_file || !(m->addresses[SOURCE_NONE] + m->addresses[SOURCE_BOUNDS]))
+			continue;
+		if (!missing++)
+			strbuf_addf(&text, "functions of %s have no names: %s", base_name(m->path),
+				    m->reason);
+	}
+	if (missing > 1)
+		strbuf_addf(&text, "; the same for %zu more file%s", missing - 1,
+			    missing > 2 ? "s" : "");
+	if (missing)
+		rows_capability(w->writer, "symbols", capability_state_degraded, NULL, NULL,
+				strbuf_text(&text));
+}
+
 /* Writes the symbols into `folder`. */
 static int resolve(struct work *w, const char *folder, struct error *e)
 {
@@ -304,6 +329,7 @@ static int resolve(struct work *w, const char *folder, struct error *e)
 	if (r < 0)
 		return error_errno(e, -r, "cannot write symbols into '%s'", w->path);
 	r = resolve_processes(w, e);
+	write_missing(w);
 	writer_flush(w->writer);
 	writer_stats(w->writer, &stats);
 	if (r == 0 && stats.error)

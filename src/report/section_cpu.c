@@ -152,6 +152,10 @@ static void add_remarks(const struct report_view *v, struct strbuf *out)
 		text_safe(out, c->python.reason, strlen(c->python.reason));
 		strbuf_addc(out, ')');
 	}
+	if (*c->symbols.reason && c->symbols.state != capability_state_on) {
+		sentence_add(out, SEPARATOR);
+		text_safe(out, c->symbols.reason, strlen(c->symbols.reason));
+	}
 #undef SEPARATOR
 	if (out->length > start)
 		strbuf_addc(out, '\n');

@@ -245,6 +245,7 @@ static int try_open(const char *path, const struct target_mapped *mapped, bool c
 static int open_mapped(struct target_files *files, const struct target_mapped *mapped,
 		       struct stat *st)
 {
+	bool is_deleted = mapped_path_length(mapped->path) < strlen(mapped->path);
 	char path[PATH_MAX_];
 	int fd = -1;
 
@@ -254,18 +255,19 @@ static int open_mapped(struct target_files *files, const struct target_mapped *m
 		fd = try_open(path, mapped, true, st);
 		files->no_map_files = fd < 0 && errno == EPERM;
 	}
-	if (mapped_path_length(mapped->path) < strlen(mapped->path)) {
-		if (fd >= 0)
-			return fd;
-		snprintf(path, sizeof(path), "/proc/%d/exe", (int)mapped->pid);
-		return mapped->inode ? try_open(path, mapped, false, st) : -1;
-	}
-	if (fd < 0) {
+	if (fd < 0 && !is_deleted) {
 		snprintf(path, sizeof(path), "/proc/%d/root%s", (int)mapped->pid, mapped->path);
 		fd = try_open(path, mapped, false, st);
 	}
 	/* The process may be gone: try the path as we see it. */
-	return fd < 0 ? try_open(mapped->path, mapped, false, st) : fd;
+	if (fd < 0 && !is_deleted)
+		fd = try_open(mapped->path, mapped, false, st);
+	/* The program's own file can be opened even if it was deleted or replaced. */
+	if (fd < 0 && mapped->inode) {
+		snprintf(path, sizeof(path), "/proc/%d/exe", (int)mapped->pid);
+		fd = try_open(path, mapped, false, st);
+	}
+	return fd;
 }
 
 /*
@@ -293,7 +295,7 @@ const struct target_file *target_file_open(struct target_files *files,
 
 	if (strcmp(mapped->path, "[vdso]") == 0)
 		return vdso_file(files);
-	if (mapped->path[0] != '/' || mapped->path[1] == '/')
+	if (!target_is_file(mapped->path))
 		return NULL;
 	fd = open_mapped(files, mapped, &st);
 	if (fd < 0)
@@ -303,6 +305,11 @@ const struct target_file *target_file_open(struct target_files *files,
 		file_copies_add(files->file_copies, mapped->path, file->build_id, fd, file->size);
 	close(fd);
 	return file;
+}
+
+bool target_is_file(const char *path)
+{
+	return path[0] == '/' && path[1] != '/';
 }
 
 bool target_file_bias(const struct target_file *file, uint64_t start, uint64_t file_offset,

@@ -68,6 +68,8 @@ const struct target_file *target_file_open(struct target_files *files,
 					   const struct target_mapped *mapped);
 const struct target_file *target_file_at(const struct target_files *files, uint32_t number);
 
+/* Whether the path of a mapping is that of a file. */
+bool target_is_file(const char *path);
 /*
  * Computes address minus ELF virtual address for a mapping of the file. Returns false if the
  * mapping is not in an executable segment.

@@ -162,6 +162,12 @@ void target_range_look_up(struct targets *t, struct target *p, size_t index)
 	if (o->looked_up)
 		return;
 	o->looked_up = true;
+	/*
+	 * Of a file that cannot be opened, the offset in the file is all that is known of an
+	 * address; usually, it is the ELF virtual address.
+	 */
+	if (target_is_file(mapped.path))
+		range->bias = range->start - o->file_offset;
 	file = target_file_open(&t->files, &mapped);
 	if (!file || !target_file_bias(file, range->start, o->file_offset, &range->bias))
 		return;

@@ -63,7 +63,7 @@ static void module_row(struct targets *t, struct target *p, size_t index)
 	};
 
 	o->segment = p->segment;
-	if (!file && (path[0] != '/' || path[1] == '/'))
+	if (!file && !target_is_file(path))
 		return;
 	if (!*id)
 		ROW_MISSING(&row, module, build_id);

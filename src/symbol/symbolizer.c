@@ -243,6 +243,7 @@ static int open_image(struct symbolizer *s, const struct process *p, const struc
 		return r;
 	o->is_open = r == 0;
 	s->read_bytes += r == 0 ? o->image.read_bytes : 0;
+	o->report.has_no_file = found < 0;
 	strbuf_adds(&reason, found < 0 ? e.text : "");
 	if (r == 0 && o->image.notes.length)
 		strbuf_addf(&reason, "%s%s", reason.length ? "; " : "",

@@ -73,6 +73,7 @@ struct symbol_answer {
 struct symbol_module_report {
 	const char *path;
 	const char *reason; /* why names are missing; "": none are */
+	bool has_no_file; /* because the file was not found, or is another one now */
 	uint64_t addresses[SOURCE_COUNT]; /* number looked up, by source of the name */
 	uint64_t with_line;
 };

@@ -347,3 +347,44 @@ def test_where_perf_event_open_is_forbidden(pitot, program, folder, programs, en
     assert result.returncode != 0
     assert "perf_event_open is not permitted" in result.stderr and "seccomp" in result.stderr
     assert not recording.exists()
+
+
+@pytest.fixture
+def gone(folder):
+    """A program and a library, and another build of both, for a test that deletes or replaces them."""
+    source = PROGRAMS / "gone.c"
+    for name, options in ("gone", ["-ldl"]), ("gone.so", ["-shared", "-fPIC", "-ldl"]):
+        for build, flag in (name, "-O1"), (f"other-{name}", "-O0"):
+            subprocess.run(["cc", flag, "-o", folder / build, source, *options], check=True)
+    os.chmod(folder, 0o777)
+    return folder
+
+
+def hot_addresses(path):
+    """ELF addresses of the function that the programs spend their time in."""
+    for line in subprocess.run(["nm", "-S", path], check=True, capture_output=True, text=True).stdout.splitlines():
+        if line.endswith(" T hot"):
+            start, size = (int(word, 16) for word in line.split()[:2])
+            return range(start, start + size)
+    raise AssertionError(path)
+
+
+@pytest.mark.parametrize("replaced", [False, True], ids=["deleted", "replaced"])
+@pytest.mark.parametrize("file", ["gone", "gone.so"])
+def test_files_that_are_gone(sample, stacks, rows, pitot, gone, user, file, replaced):
+    """Their functions have names if the file can be opened through the process. Else they are offsets in it, and it is said why."""
+    addresses = hot_addresses(gone / file)
+    recording, _ = sample(gone / "gone", gone / file if file == "gone.so" else "-", *([gone / f"other-{file}"] if replaced else []))
+    frames = collections.Counter()
+    for stack, us in stacks(recording):
+        frames[stack[-1] if stack[-1] == "hot" else stack[-1].split("+")[0]] += us
+        if stack[-1].startswith("gone.so+"):
+            assert int(stack[-1].split("+")[1], 16) in addresses
+    opened = file == "gone" or not user
+    name = "hot" if opened else "gone.so"
+    assert frames[name] > 0.8 * sum(frames.values()), frames
+    said = [row["reason"] for row in rows(recording, "capability") if row["name"] == "symbols"]
+    why = "another build" if replaced else "No such file"
+    assert opened or (len(said) == 1 and "functions of gone.so have no names" in said[0] and why in said[0]), said
+    text = " ".join(pitot("report", recording).stdout.split())
+    assert opened or "functions of gone.so have no names" in text
