@@ -311,13 +311,15 @@ static bool find_loader(void)
 /* Loads the recorder beside this library, which starts by itself. */
 static void load_recorder(void)
 {
-	char path[PATH_MAX];
-	size_t folder = (size_t)(base_name(self.path) - self.path);
+	char path[PATH_MAX], *name;
 
-	if (folder + sizeof(LIBRARY) > sizeof(path))
+	/* LD_PRELOAD may name a link. */
+	if (!realpath(self.path, path))
 		return;
-	memcpy(path, self.path, folder);
-	memcpy(path + folder, LIBRARY, sizeof(LIBRARY));
+	name = path + (base_name(path) - path);
+	if ((size_t)(name - path) + sizeof(LIBRARY) > sizeof(path))
+		return;
+	memcpy(name, LIBRARY, sizeof(LIBRARY));
 	dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 

@@ -68,6 +68,59 @@ char *record_find_preload(const char *library)
 	return usable(path);
 }
 
+/* Makes a link in a folder that only we may enter. Returns its path, or NULL, and errno is set. */
+static char *make_link(const char *path, char *folder)
+{
+	char link[PRELOAD_FOLDER_BYTES + sizeof(PRELOAD)], *made;
+	int err;
+
+	if (!mkdtemp(folder))
+		return NULL;
+	snprintf(link, sizeof(link), "%s/" PRELOAD, folder);
+	made = symlink(path, link) == 0 ? strdup(link) : NULL;
+	if (made)
+		return made;
+	err = errno;
+	record_unlink_preload(folder);
+	errno = err;
+	return NULL;
+}
+
+int record_link_preload(char **path, char *folder, struct error *e)
+{
+	static const char *const places[] = { "/tmp", "/dev/shm", "/var/tmp" };
+	char *made = NULL;
+
+	folder[0] = '\0';
+	if (!strpbrk(*path, " :$"))
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(places) && !made; i++) {
+		snprintf(folder, PRELOAD_FOLDER_BYTES, "%s/pitot-preload-XXXXXX", places[i]);
+		made = make_link(*path, folder);
+	}
+	if (made) {
+		free(*path);
+		*path = made;
+		return 0;
+	}
+	folder[0] = '\0';
+	return error_errno(e, errno,
+			   "LD_PRELOAD cannot have the path '%s', which has a blank, colon or "
+			   "dollar sign, and no link to it can be made in '/tmp'",
+			   *path);
+}
+
+void record_unlink_preload(const char *folder)
+{
+	char link[PRELOAD_FOLDER_BYTES + sizeof(PRELOAD)];
+
+	if (!*folder)
+		return;
+	snprintf(link, sizeof(link), "%s/" PRELOAD, folder);
+	unlink(link);
+	rmdir(folder);
+}
+
 const char *record_foreign_injection(const char **value)
 {
 	static const char *const variables[] = { CUDA_VARIABLE, NVTX_VARIABLE };

@@ -31,10 +31,24 @@ static int choose_preload(const struct recording *r)
 	return SETTING_PRELOAD_NONE;
 }
 
+/* Whether LD_PRELOAD can have the library, by a link to it if need be; else warns. */
+static bool can_preload(struct recording *r)
+{
+	struct error e = { 0 };
+
+	if (record_link_preload(&r->preload_library, r->preload_folder, &e) == 0)
+		return true;
+	record_emit(r, RECORD_WARNING, "%s: %s",
+		    r->preload == SETTING_PRELOAD_ALL ? "the command is not sampled"
+						      : "no Python frames",
+		    e.text);
+	return false;
+}
+
 /* Warns if only the timer could sample the command, but the recorder cannot be preloaded. */
 static void warn_not_sampled(const struct recording *r)
 {
-	if (!r->cpu.timer || !r->request->cpu_only || r->preload)
+	if (!r->cpu.timer || !r->request->cpu_only)
 		return;
 	if (!r->preload_library)
 		record_emit(r, RECORD_WARNING,
@@ -83,6 +97,10 @@ static int prepare_child(void *user, pid_t pid, struct strbuf *environment, stru
 	if (r->cpu.timer && !r->library)
 		return record_find_library(e) ? 0 : e->code;
 	r->preload = choose_preload(r);
+	if (!r->preload)
+		warn_not_sampled(r);
+	else if (!can_preload(r))
+		r->preload = SETTING_PRELOAD_NONE;
 	record_make_options(r);
 	injection.options = strbuf_text(&r->options);
 	injection.preload = r->preload ? r->preload_library : NULL;
@@ -94,7 +112,6 @@ static int prepare_child(void *user, pid_t pid, struct strbuf *environment, stru
 	}
 	record_environment(&injection, environment);
 	record_emit_cpu_method(r);
-	warn_not_sampled(r);
 	if (environment->length)
 		record_emit(r, RECORD_DETAIL, "injecting %s with %s", r->library,
 			    injection.options);

@@ -80,12 +80,12 @@ def seen(tmp_path):
 def run(program, environment, library, tmp_path):
     """Records a command with a recorder without sanitizers."""
 
-    def record(*command, way="timer", options=("--cpu-only",), status=0):
+    def record(*command, way="timer", options=("--cpu-only",), status=0, from_library=library):
         words = ["setpriv", "--bounding-set", "-bpf,-sys_admin", "--"] if way == "perf" else []
         options = [*options, "-f", "-o", tmp_path / "rec", *(["--cpu-via=timer"] if way == "timer" else [])]
         result = subprocess.run([*words, program, "record", "-q", "--cpu=499", *options, "--", *map(str, command)],
                                 cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE,
-                                env={**environment, "PITOT_LIBRARY": str(library)})
+                                env={**environment, "PITOT_LIBRARY": str(from_library)})
         assert result.returncode == status, result.stderr
         return result
 
@@ -189,3 +189,25 @@ def test_programs_that_start_no_python_are_left_alone_where_perf_samples(run, pi
     assert run("sh", "-c", f"{seen}/ours it; true", way="perf").stdout == "it alone untold\n"
     skip_without_perf(pitot)
     assert json.loads(pitot("info", "rec", "--json").stdout)
+
+
+# What a part of a path after a blank or a colon would name: a library in the command's folder.
+DECOY = '#include <unistd.h>\n__attribute__((constructor)) static void begin(void) { write(2, "decoy\\n", 6); }\n'
+
+
+@pytest.mark.parametrize("name", ["with blank", "a:v1", "v1/$LIB", "v1/$ORIGIN:b c"])
+def test_paths_that_the_variable_cannot_have(run, seen, library, tmp_path, name):
+    """The libraries work below any path; none of another folder is loaded; no link remains."""
+    folder = tmp_path / name
+    folder.mkdir(parents=True)
+    for file in "libpitot.so", "libpitot-preload.so":
+        shutil.copy((library.parent / file).resolve(), folder / file)
+    for place in "v1", "blank", ".":
+        (tmp_path / place).mkdir(exist_ok=True)
+        compile_c(tmp_path, "libpitot-preload.so", DECOY, "-shared", "-fPIC")
+        if place != ".":
+            (tmp_path / "libpitot-preload.so").rename(tmp_path / place / "libpitot-preload.so")
+    result = run("sh", "-c", "./ours shell; env ./ours env", status=5, from_library=folder / "libpitot.so")
+    assert (result.stdout, result.stderr) == ("shell inside untold\nenv inside untold\n", "")
+    links = Path("/tmp").glob("pitot-preload-*/libpitot-preload.so")
+    assert not [link for link in links if str(tmp_path) in os.readlink(link)]

@@ -1,6 +1,6 @@
 /*
- * A program whose file is deleted or replaced while it runs: its own, or that of a library, which is
- * this file too. Arguments: the library or "-"; a file that replaces it.
+ * A program whose file is deleted or replaced while it runs: its own, or that of a library, which
+ * is this file too. Arguments: the library or "-"; a file that replaces it.
  */
 #include <dlfcn.h>
 #include <stdio.h>
