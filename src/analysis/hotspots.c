@@ -9,8 +9,8 @@
 #include "analysis/groups.h"
 #include "analysis/report.h"
 
-const char *const hotspot_by_names[] = { "kernel", "config", "stream", "device",
-					 "thread", "scope",  "caller", NULL };
+const char *const hotspot_by_names[] = { "kernel", "config", "stream", "device", "thread",
+					 "scope",  "caller", "nvtx",   NULL };
 
 #define NO_GROUP UINT32_MAX
 #define CAPTURED (UINT64_C(1) << 63)

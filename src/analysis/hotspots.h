@@ -21,7 +21,13 @@ enum hotspot_by {
 	HOTSPOT_KINDS,
 };
 
-extern const char *const hotspot_by_names[]; /* values of --by; ends with NULL */
+/* Values of --by, by hotspot_by, then "nvtx", the name of scopes elsewhere; ends with NULL. */
+extern const char *const hotspot_by_names[];
+
+static inline enum hotspot_by hotspot_by_choice(int choice)
+{
+	return choice == HOTSPOT_KINDS ? HOTSPOT_SCOPE : (enum hotspot_by)choice;
+}
 
 #define HOTSPOT_NO_KEY UINT32_MAX
 

@@ -5,12 +5,14 @@
 #include "analysis/system_use.h"
 
 #include <errno.h>
+#include <math.h>
 
 #include "analysis/gpu_walk.h"
 #include "analysis/groups.h"
 #include "analysis/report.h"
 #include "base/clock.h"
 #include "base/search.h"
+#include "system/metrics.h"
 
 #define NO_GPU UINT32_MAX
 #define IDLE_BIT 0u /* of gpu_throttle_reasons */
@@ -280,6 +282,34 @@ ORDER(compare_throttling, struct system_throttling, UP(gpu) ?: DOWN(total_ns) ?:
 
 ORDER(compare_errors, struct system_error, UP(time_ns) ?: UP(gpu))
 
+/*
+ * The operating system counts in ticks: between readings that are close to each other a processor
+ * can seem to have worked for longer than the time. No processor did.
+ */
+static void limit_to_processors(struct tally *x)
+{
+	const struct series *all = x->series.items.data;
+	double processors = 0;
+
+	for (size_t i = 0; i < x->series.items.count; i++)
+		processors += all[i].out.id >= METRIC_CORE_FIRST && all[i].out.id < METRIC_END;
+	for (size_t i = 0; i < x->series.items.count; i++) {
+		struct series *s = &x->series.items.data[i];
+		const uint32_t *decimals = counter_columns(x->report->trace)->decimals;
+		double second = pow(10, MIN(decimals[s->out.row], 18u)), limit = 0;
+
+		if (s->out.id >= METRIC_CORE_FIRST || (s->out.id >= METRIC_host_cpu_pressure &&
+						       s->out.id <= METRIC_host_io_pressure_full))
+			limit = second;
+		else if (s->out.id == METRIC_host_cpu_busy || s->out.id == METRIC_host_cpu_io_wait)
+			limit = processors * second;
+		if (limit > 0 && s->out.kind == counter_kind_sum) {
+			s->fastest = MIN(s->fastest, limit);
+			s->slowest = MIN(s->slowest, limit);
+		}
+	}
+}
+
 /* Stores all series but those of bits, which are in `throttled`. */
 static int store_counters(struct tally *x, struct system_use *out)
 {
@@ -320,6 +350,8 @@ static int run(struct report *r, void *result)
 		code = sweep_work(&x);
 	if (code >= 0)
 		code = add_samples(&x);
+	if (code >= 0)
+		limit_to_processors(&x);
 	if (code >= 0)
 		code = store_counters(&x, out);
 	groups_take(&x.throttled, compare_throttling, &out->throttled, &out->throttled_count);

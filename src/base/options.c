@@ -154,6 +154,9 @@ static int set_number(const struct option *o, const char *subject, const char *t
 	if (o->most && value > o->most)
 		return error_set(e, E_USAGE, "%s takes at most %" PRIu64 ", not '%s'", subject,
 				 o->most, text);
+	if (value && value < o->least)
+		return error_set(e, E_USAGE, "%s takes at least %s, not '%s'", subject,
+				 o->least_text, text);
 	*(uint64_t *)o->value = value;
 	return 0;
 }

@@ -52,6 +52,8 @@ struct option {
 	bool is_path;		/* completion offers files and folders */
 	bool positive;		/* 0 is refused */
 	uint64_t most;		/* largest number accepted; 0: no limit */
+	uint64_t least;		/* smallest number accepted besides 0, and how it is written */
+	const char *least_text;
 	const char *key;	/* name in PITOT_OPTIONS (schema/settings.h), or NULL */
 };
 

@@ -12,9 +12,11 @@
  *
  * Each further line is a candidate, followed by a tab and its meaning.
  */
+#include <dirent.h>
 #include <string.h>
 
 #include "cli/ui.h"
+#include "format/recording_dir.h"
 
 /* The parser's state after the words before the current one. */
 struct place {
@@ -120,6 +122,30 @@ static void offer_options(struct strbuf *out, const char *typed, const struct op
 	offer(out, typed, "--", "help", "show the help text");
 }
 
+/* Offers the recordings in the folder that the typed path names; returns whether there are any. */
+static bool offer_recordings(struct strbuf *out, const char *typed)
+{
+	const char *slash = strrchr(typed, '/');
+	_cleanup_strbuf_ struct strbuf folder = STRBUF_INIT, path = STRBUF_INIT;
+	size_t before = out->length;
+	struct dirent *entry;
+	DIR *dir;
+
+	if (slash)
+		strbuf_add(&folder, typed, (size_t)(slash + 1 - typed));
+	dir = opendir(folder.length ? strbuf_text(&folder) : ".");
+	while (dir && (entry = readdir(dir))) {
+		strbuf_clear(&path);
+		strbuf_addf(&path, "%s%s", strbuf_text(&folder), entry->d_name);
+		if (entry->d_name[0] != '.' && entry->d_type != DT_REG &&
+		    recording_dir_has_segments(strbuf_text(&path)))
+			offer(out, typed, "", strbuf_text(&path), "");
+	}
+	if (dir)
+		closedir(dir);
+	return out->length > before;
+}
+
 /* Returns whether the operand may be a file. */
 static bool offer_operands(struct strbuf *out, const char *typed, const struct place *p)
 {
@@ -130,6 +156,8 @@ static bool offer_operands(struct strbuf *out, const char *typed, const struct p
 	if (p->operands >= p->command->operands_max)
 		return false;
 	offer_words(out, typed, "", p->command->operands);
+	if (p->command->takes_recording && offer_recordings(out, typed))
+		return false;
 	return !p->command->operands || p->command->or_files;
 }
 
@@ -179,7 +207,7 @@ static int run_complete(struct context *c, int argc, char **argv)
 const struct command cmd_complete = {
 	.name = "__complete",
 	.summary = "list the completions of the last word of a command line",
-	.usage = "-- WORD…",
+	.usage = "-- WORD...",
 	.description = "Lists the completions of the last word; see `pitot completion`.",
 	.options = no_options,
 	.stop_at_operand = true,

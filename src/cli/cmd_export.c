@@ -361,6 +361,7 @@ const struct command cmd_export = {
 		"x-2.perfetto-trace and so on. A file gets its name when it is complete. gpufl's "
 		"logs are a folder with one subfolder per process.",
 	.options = options,
+	.takes_recording = true,
 	.operands_max = 1,
 	.examples = examples,
 	.notes = "EXIT STATUS\n\n"

@@ -16,8 +16,8 @@ static const char *const mode_choices[] = { "merged",   "gpu",    "cpu", "wait",
 enum { MODE_MERGED, MODE_GPU, MODE_CPU, MODE_WAIT, MODE_LAUNCHES, MODE_STALLS };
 
 static const char *const by_choices[] = { "stack",  "thread", "stream", "process",
-					  "device", "scope",  NULL };
-enum { BY_STACK, BY_THREAD, BY_STREAM, BY_PROCESS, BY_DEVICE, BY_SCOPE };
+					  "device", "scope",  "nvtx",   NULL };
+enum { BY_STACK, BY_THREAD, BY_STREAM, BY_PROCESS, BY_DEVICE, BY_SCOPE, BY_NVTX };
 
 static const char *option_output, *option_focus, *option_ignore, *option_diff,
 	*option_least = "0.5", *option_title, *option_scope;
@@ -43,7 +43,8 @@ static const struct option options[] = {
 	       "(default)",
 	       .choices = mode_choices),
 	OPTION(ENUM, "by", 'b', option_by, "WHAT",
-	       "put threads, streams, processes, devices or scopes below the root",
+	       "put threads, streams, processes, devices or scopes (or nvtx, which is the same) "
+	       "below the root",
 	       .choices = by_choices),
 	OPTION(STRING, "output", 'o', option_output, "FILE",
 	       "file to write, - for standard output: x.svg, x.html, x.folded, x.pb.gz, "
@@ -233,6 +234,7 @@ static unsigned wanted_levels(const struct shape *s)
 		[BY_PROCESS] = 1 << FLAME_BY_PROCESS,
 		[BY_DEVICE] = 1 << FLAME_BY_DEVICE,
 		[BY_SCOPE] = 1 << FLAME_BY_SCOPE,
+		[BY_NVTX] = 1 << FLAME_BY_SCOPE,
 	};
 
 	if (s->format && s->format->by_address) /* levels of --by are labels */
@@ -457,6 +459,7 @@ const struct command cmd_flame = {
 		"Launches and samples without a stack appear below the name of their thread, work "
 		"without a recorded launch below [no launch].",
 	.options = options,
+	.takes_recording = true,
 	.operands_max = 1,
 	.examples = examples,
 	.notes = "EXIT STATUS\n\n"

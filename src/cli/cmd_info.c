@@ -151,6 +151,7 @@ const struct command cmd_info = {
 		       "capabilities of the recorder, and the known losses. Without RECORDING it "
 		       "reads the newest *.pitot in the current folder.",
 	.options = options,
+	.takes_recording = true,
 	.operands_max = 1,
 	.examples = examples,
 	.notes = "EXIT STATUS\n\n"

@@ -271,6 +271,18 @@ static int list_chips(const struct context *c, void *cupti)
 
 /* --- finding CUPTI and the chip --- */
 
+/* CUPTI's spelling of a chip's name; an unknown name stays, for CUPTI's error. */
+static const char *spelled(void *cupti, const char *name)
+{
+	struct error e = { 0 };
+	const char *const *names = profiler_host_chips(cupti, &e);
+
+	for (; names && *names; names++)
+		if (!strcasecmp(*names, name))
+			return *names;
+	return name;
+}
+
 static bool accept_cupti(void *handle, void *user, struct strbuf *why)
 {
 	if (!dlsym(handle, "cuptiProfilerHostInitialize")) {
@@ -336,9 +348,11 @@ static int run_metrics(struct context *c, int argc, char **argv)
 		cuda.handle = NULL;
 	if (cupti_find(secure_getenv("PITOT_CUPTI"), version, accept_cupti, &cupti, &e) < 0)
 		return cli_fail(c, &e);
-	if (name && strcmp(name, "list") == 0)
+	if (name && strcasecmp(name, "list") == 0)
 		return list_chips(c, cupti);
-	if (!name) {
+	if (name) {
+		name = spelled(cupti, name);
+	} else {
 		e = no_driver;
 		name = chip_of_gpu(cupti, &cuda, &e);
 	}

@@ -308,7 +308,7 @@ const struct command cmd_record = {
 	.name = "record",
 	.alias = "profile",
 	.summary = "run a command and record what it does on the GPU",
-	.usage = "[options] -- COMMAND [ARGUMENT…]",
+	.usage = "[options] -- COMMAND [ARGUMENT...]",
 	.description = "Runs COMMAND and records into a folder what all its processes do on the "
 		       "GPU and on the CPU. COMMAND keeps its standard input, output and error, "
 		       "its environment and its working directory; its exit status is returned.\n\n"

@@ -8,8 +8,6 @@
 #include "read/read_report.h"
 #include "report/section.h"
 
-static const char *const by_choices[] = { "kernel", "config", "stream", "device",
-					  "thread", "scope",  "caller", NULL };
 static const char *const scope_choices[] = { "all", "pitot", "nvtx", NULL };
 
 static uint64_t option_top = 10, option_callers = 2, option_process, option_device, option_stream;
@@ -29,9 +27,9 @@ static const struct option options[] = {
 	OPTION(U64, "top", 'n', option_top, "N",
 	       "rows per table (default 10, with --json all); 0 for all", .given = &top_given),
 	OPTION(ENUM, "by", 0, option_by, "WHAT",
-	       "group kernels by kernel, config, stream, device, thread, scope, or caller: the "
-	       "line of the program that launched them",
-	       .choices = by_choices),
+	       "group kernels by kernel, config, stream, device, thread, scope (or nvtx), or "
+	       "caller: the line of the program that launched them",
+	       .choices = hotspot_by_names),
 	OPTION(ENUM, "scopes", 0, option_scopes, "WHICH",
 	       "show the tree of scopes; WHICH ranges count as scopes, also for --by and --scope: "
 	       "all (default), pitot: the program's own scopes, or nvtx: pushed NVTX ranges",
@@ -182,7 +180,7 @@ static int print(const struct context *c, const struct report *r, const char *pa
 static int run(struct context *c, int argc, char **argv)
 {
 	struct report_options report_options = {
-		.by = (enum hotspot_by)option_by,
+		.by = hotspot_by_choice(option_by),
 		.scopes = (enum scope_choice)option_scopes,
 		.scope_tree = scopes_given,
 		.stalls = option_stalls,
@@ -245,6 +243,7 @@ const struct command cmd_report = {
 		       "busy and idle times are about whole GPUs: --stream, --kernel and --scope "
 		       "do not change them.",
 	.options = options,
+	.takes_recording = true,
 	.operands_max = 1,
 	.examples = examples,
 	.run = run,

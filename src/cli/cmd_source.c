@@ -93,6 +93,7 @@ const struct command cmd_source = {
 		"of a CUDA toolkit, which gets a copy of the recorded device code. Where something "
 		"is missing, the reason is shown.",
 	.options = options,
+	.takes_recording = true,
 	.operands_max = 1,
 	.examples = examples,
 	.no_names = true,

@@ -239,6 +239,7 @@ const struct command cmd_symbolize = {
 		"A file is used only if its build id matches the recorded one. Code without a name "
 		"is shown as LIBRARY+0xFUNCTION, never with the name of a neighbouring function.",
 	.options = options,
+	.takes_recording = true,
 	.operands_max = 1,
 	.examples = examples,
 	.notes = "ENVIRONMENT\n\n"

@@ -51,7 +51,7 @@ static const struct option options[] = {
 };
 
 static const struct command_example examples[] = {
-	{ "PITOT_API_KEY=gpfl_… pitot upload train.gpufl --url https://api.example.com",
+	{ "PITOT_API_KEY=gpfl_... pitot upload train.gpufl --url https://api.example.com",
 	  "every session of a folder of logs" },
 	{ "pitot upload --api-key-file ~/.gpufl-key", "the newest recording in this folder" },
 	{ "pitot upload /var/log/gpufl --dry-run", "what is not there yet" },

@@ -3,7 +3,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/arena.h"
 #include "base/human.h"
+#include "base/map.h"
+#include "base/search.h"
 #include "format/recording_dir.h"
 #include "report/text_table.h"
 #include "cli/ui.h"
@@ -14,12 +17,13 @@
 #define LIMIT 50 /* default number of rows in text */
 #define CELL_MAX 160 /* columns of a cell; --json has the whole text */
 #define PAGE 2000 /* rows aligned together */
+#define LAST UINT64_MAX /* sorts rows without a value after all others, in any order */
 
 static struct window_options option_window;
 static uint64_t option_limit;
 static bool limit_given, option_full_names;
 static struct option_list option_where;
-static const char *option_columns;
+static const char *option_columns, *option_sort;
 
 static const struct option options[] = {
 	OPTION(LIST, "where", 'w', option_where, "CONDITION",
@@ -29,6 +33,9 @@ static const struct option options[] = {
 	OPTION(STRING, "columns", 'c', option_columns, "LIST",
 	       "comma-separated columns to show; 'config.grid_x' follows a reference; also the "
 	       "derived columns duration, pid and scope"),
+	OPTION(STRING, "sort", 0, option_sort, "COLUMN[:desc]",
+	       "order the rows by a column, with :desc largest first; rows without a value come "
+	       "last"),
 	OPTION(U64, "limit", 'n', option_limit, "N",
 	       "at most N rows (default 50, with --json all); 0 for all", .given = &limit_given),
 	FLAG("full-names", 0, option_full_names, "kernel names with all their parameters"),
@@ -39,6 +46,7 @@ static const struct command_example examples[] = {
 	{ "pitot view", "the tables of the newest recording" },
 	{ "pitot view kernel --since 1.5s -w stream=7 -w 'name=*gemm*'", "some kernels" },
 	{ "pitot view train.pitot api_call -w 'duration>1ms'", "slow calls" },
+	{ "pitot view kernel --sort duration:desc -n 10", "the ten longest kernels" },
 	{ "pitot view train.pitot memcpy memset --json", "two tables, each row with its table" },
 	{ "pitot view kernel -c start,duration,name,config.grid_x --limit 0",
 	  "chosen columns, all rows" },
@@ -53,6 +61,9 @@ struct view {
 	struct view_columns columns;
 	struct view_where where;
 	struct view_scopes scopes;
+	struct view_columns sorted_by; /* at most one */
+	uint64_t *order; /* --sort: rows that meet the conditions; NULL: all rows in turn */
+	uint64_t order_count;
 	uint64_t limit;
 	uint64_t shown, left_out;
 };
@@ -126,15 +137,140 @@ static int choose_rows(struct view *v, struct error *e)
 	return r;
 }
 
-/* Moves *row to the next row that meets the conditions; returns false at the end. */
-static bool next_row(const struct view *v, uint64_t *row)
+/*
+ * Moves *position to the next row that meets the conditions, and sets *row to it; returns false at
+ * the end.
+ */
+static bool next_row(const struct view *v, uint64_t *position, uint64_t *row)
 {
 	uint64_t rows = trace_rows(v->table.trace, v->table.schema->id);
 
-	for (; *row < rows; ++*row)
-		if (view_where_holds(&v->table, &v->where, *row))
+	if (v->order) {
+		*row = *position < v->order_count ? v->order[*position] : 0;
+		return *position < v->order_count;
+	}
+	for (; *position < rows; ++*position)
+		if (view_where_holds(&v->table, &v->where, *position)) {
+			*row = *position;
 			return true;
+		}
 	return false;
+}
+
+/* --- sorting --- */
+
+/* A row and the value that orders it: a text, or a number whose order is that of the values. */
+struct sort_key {
+	const char *text;
+	uint64_t number, row;
+};
+
+ORDER(ascending, struct sort_key,
+      (a->text && b->text ? strcmp(a->text, b->text) : 0) ?: UP(number) ?: UP(row))
+ORDER(descending, struct sort_key,
+      (a->number == LAST || b->number == LAST ? UP(number) : 0)
+	      ?: (a->text && b->text ? strcmp(b->text, a->text) : 0) ?: DOWN(number) ?: UP(row))
+
+/* Maps numbers of all kinds to unsigned ones of the same order. */
+static uint64_t key_of_real(double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
+}
+
+static uint64_t key_number(const struct view *v, const struct view_column *c, uint64_t row,
+			   uint64_t number)
+{
+	if (view_is_counter_value(&v->table, c)) {
+		struct counter_value value = view_counter_value(&v->table, row);
+
+		return key_of_real(counter_value_double(&value));
+	}
+	if (c->schema && (c->schema->type == COLUMN_TYPE_I32 || c->schema->type == COLUMN_TYPE_I64))
+		return number ^ UINT64_C(1) << 63;
+	return number;
+}
+
+/* Rows with one text have one id, so each text is made once. */
+static int make_key(struct view *v, struct map *texts, struct arena *arena, struct sort_key *key)
+{
+	const struct view_column *c = v->sorted_by.items.data;
+	struct view_value value = view_value(&v->table, c, key->row);
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	uint64_t *known;
+
+	key->number = LAST;
+	if (value.missing)
+		return 0;
+	if (!view_is_text(c)) {
+		key->number = MIN(key_number(v, c, key->row, value.number), LAST - 1);
+		return 0;
+	}
+	known = map_at(texts, value.number, 0);
+	if (!known)
+		return -ENOMEM;
+	if (!*known) {
+		view_text(&v->table, c, key->row, &text);
+		*known = (uintptr_t)arena_strndup(arena, strbuf_text(&text), text.length);
+	}
+	key->text = (const char *)(uintptr_t)*known;
+	key->number = 0;
+	return key->text ? 0 : -ENOMEM;
+}
+
+static int sort_rows(struct view *v, bool largest_first)
+{
+	VEC(struct sort_key) keys = VEC_INIT;
+	struct arena arena = ARENA_INIT;
+	struct map texts = MAP_INIT;
+	uint64_t position = 0;
+	struct sort_key key = { 0 };
+	int err = 0;
+
+	for (; !err && next_row(v, &position, &key.row); position++) {
+		err = make_key(v, &texts, &arena, &key);
+		if (!err)
+			err = vec_push(&keys, key);
+		key.text = NULL;
+	}
+	if (!err && !(v->order = calloc(keys.count + 1, sizeof(*v->order))))
+		err = -ENOMEM;
+	if (!err && largest_first)
+		vec_sort(&keys, descending);
+	else if (!err)
+		vec_sort(&keys, ascending);
+	for (size_t i = 0; !err && i < keys.count; i++)
+		v->order[i] = keys.data[i].row;
+	v->order_count = keys.count;
+	vec_release(&keys);
+	map_release(&texts);
+	arena_release(&arena);
+	return err;
+}
+
+static int choose_order(struct view *v, struct error *e)
+{
+	const char *colon = option_sort ? strrchr(option_sort, ':') : NULL;
+	bool largest_first = colon && !strcmp(colon, ":desc");
+	_cleanup_free_ char *name = NULL;
+	int r;
+
+	if (!option_sort)
+		return 0;
+	if (colon && !largest_first && strcmp(colon, ":asc") != 0)
+		return error_set(e, E_USAGE,
+				 "--sort takes COLUMN, COLUMN:asc or COLUMN:desc, not '%s'",
+				 option_sort);
+	name = strndup(option_sort, colon ? (size_t)(colon - option_sort) : strlen(option_sort));
+	r = name ? view_columns_add(&v->table, name, &v->sorted_by, e)
+		 : error_set(e, -ENOMEM, "out of memory");
+	if (r >= 0)
+		r = view_columns_load(&v->table, &v->sorted_by, e);
+	if (r >= 0 && sort_rows(v, largest_first) < 0)
+		r = error_set(e, -ENOMEM, "out of memory");
+	return r;
 }
 
 /* Makes the heads of the columns; texts are aligned left, numbers right. */
@@ -156,17 +292,16 @@ static int print_text(struct view *v)
 	_cleanup_free_ struct text_column *heads = make_heads(v);
 	struct text_table t = { .columns = heads, .column_count = v->columns.items.count };
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT, cell = STRBUF_INIT;
-	uint64_t row = 0;
+	uint64_t position = 0, row;
 	int status = EXIT_DONE;
 
 	if (!heads)
 		return cli_failf(v->context, "out of memory");
 	if (v->position)
 		strbuf_addf(&out, "%s%s\n", v->position > 1 ? "\n" : "", v->table.schema->name);
-	while (status == EXIT_DONE && next_row(v, &row)) {
+	for (; status == EXIT_DONE && next_row(v, &position, &row); position++) {
 		if (v->shown == v->limit) {
 			v->left_out++;
-			row++;
 			continue;
 		}
 		for (size_t i = 0; i < v->columns.items.count; i++) {
@@ -175,7 +310,6 @@ static int print_text(struct view *v)
 			text_shorten(&cell, CELL_MAX);
 			text_table_add(&t, strbuf_text(&cell));
 		}
-		row++;
 		if (++v->shown % PAGE == 0) {
 			text_table_print(&t, 0, UINT32_MAX, v->context->color, &out);
 			text_table_clear(&t);
@@ -196,8 +330,9 @@ static int print_json(struct view *v)
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	int status = EXIT_DONE;
 
-	for (uint64_t row = 0; status == EXIT_DONE && v->shown < v->limit && next_row(v, &row);
-	     row++) {
+	for (uint64_t position = 0, row;
+	     status == EXIT_DONE && v->shown < v->limit && next_row(v, &position, &row);
+	     position++) {
 		struct json j = JSON_INIT(&out);
 
 		json_object(&j);
@@ -264,7 +399,9 @@ static int choose(struct view *v, struct error *e)
 {
 	int r = choose_columns(v, e);
 
-	return r < 0 ? r : choose_rows(v, e);
+	if (r >= 0)
+		r = choose_rows(v, e);
+	return r < 0 ? r : choose_order(v, e);
 }
 
 /* What the operands say. */
@@ -337,6 +474,8 @@ static int print_tables(const struct context *c, struct trace *t, const struct o
 			status = print(&views[i]);
 		view_columns_release(&views[i].columns);
 		view_where_release(&views[i].where);
+		view_columns_release(&views[i].sorted_by);
+		free(views[i].order);
 		view_scopes_release(&views[i].scopes);
 	}
 	return status;
@@ -371,7 +510,7 @@ static int run(struct context *c, int argc, char **argv)
 const struct command cmd_view = {
 	.name = "view",
 	.summary = "print rows of tables",
-	.usage = "[options] [RECORDING] [TABLE…]",
+	.usage = "[options] [RECORDING] [TABLE...]",
 	.description =
 		"Prints rows in order of process and time, with references, strings and enums "
 		"resolved. Times are seconds from the start of the recording. With --json each row "
@@ -386,6 +525,7 @@ const struct command cmd_view = {
 	.examples = examples,
 	.operands = schema_table_names,
 	.or_files = true,
+	.takes_recording = true,
 	.operands_max = 1 + TABLE_MAX,
 	.run = run,
 };

@@ -55,6 +55,8 @@ struct command {
 	const char *notes;
 	/* Words that completion offers as operands, NULL-terminated; NULL: only file names. */
 	const char *const *operands;
+	/* The first operand is a recording: completion offers files only where there is none. */
+	bool takes_recording;
 	/* File names are operands, too. */
 	bool or_files;
 	/* Maximum number of operands. */

@@ -34,7 +34,7 @@ int help_overview(const struct context *c, FILE *to)
 
 	strbuf_adds(&out, "pitot: flight recorder for GPU programs\n\n");
 	heading(&out, color, "usage");
-	strbuf_adds(&out, "  pitot [options] COMMAND …\n"
+	strbuf_adds(&out, "  pitot [options] COMMAND ...\n"
 			  "  pitot record -- python train.py     then: pitot report\n\n");
 	heading(&out, color, "commands");
 	for (size_t i = 0; commands[i]; i++)

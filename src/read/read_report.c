@@ -51,7 +51,7 @@ static int find_by(const char *name, enum hotspot_by *by, struct error *e)
 
 	for (int i = 0; hotspot_by_names[i]; i++)
 		if (!strcmp(hotspot_by_names[i], name)) {
-			*by = (enum hotspot_by)i;
+			*by = hotspot_by_choice(i);
 			return 0;
 		}
 	return error_set(e, E_USAGE, "kernels cannot be grouped by '%s', did you mean '%s'?", name,

@@ -123,10 +123,25 @@ static bool resolve(const struct table_schema *table, const char *name, struct v
 	return false;
 }
 
+#define NAMES_MAX 256u
+
+/* Stores the name of a column, and those of the rows that it refers to. Returns their number. */
+static size_t add_names(const struct column_schema *column, const char **names, size_t room)
+{
+	const struct table_schema *other = column->ref ? schema_table(column->ref) : NULL;
+	size_t count = 0;
+
+	if (room)
+		names[count++] = column->name;
+	for (int i = 0; other && i < other->column_count && count < room; i++)
+		names[count++] = other->columns[i].name;
+	return count;
+}
+
 int view_columns_add(const struct view_table *t, const char *name, struct view_columns *v,
 		     struct error *e)
 {
-	const char *names[64 + 4], *nearest;
+	const char *names[NAMES_MAX + 4], *nearest;
 	struct view_column column = { .kind = VIEW_SCOPE };
 	bool scopes = t->scopes && view_scopes_available(t->schema);
 	size_t count = 0;
@@ -135,7 +150,7 @@ int view_columns_add(const struct view_table *t, const char *name, struct view_c
 	if ((scopes && !strcmp(name, "scope")) || resolve(t->schema, name, &column))
 		return add(v, column, name) < 0 ? error_set(e, -ENOMEM, "out of memory") : 0;
 	for (int i = 0; i < t->schema->column_count; i++)
-		names[count++] = t->schema->columns[i].name;
+		count += add_names(&t->schema->columns[i], names + count, NAMES_MAX - count);
 	names[count++] = "duration";
 	names[count++] = "pid";
 	if (scopes)

@@ -13,6 +13,7 @@
 #include "base/human.h"
 #include "report/words.h"
 #include "schema/event_words.h"
+#include "system/metrics.h"
 #include "system/throttle.h"
 
 #define COUNTER(member) MEMBER(struct system_counter, member)
@@ -35,9 +36,15 @@ ROW_IF(has_idle, struct system_counter,
 
 ROW_IF(has_range, void, is_level(v, row) || has_time(v, row))
 
+static bool is_of_all_processors(uint32_t id)
+{
+	return id == METRIC_host_cpu_busy || id == METRIC_host_cpu_io_wait ||
+	       id == METRIC_process_cpu;
+}
+
 /*
- * Appends a value in thousandths of its unit: "512 W", "1.2 GiB", for sums "12.3 MB/s" or "31.0%"
- * of the time.
+ * Appends a value in thousandths of its unit: "512 W", "1.2 GiB", for sums "12.3 MB/s", "31.0%"
+ * of the time, or "1.50 CPUs".
  */
 static void add_amount(const struct report_view *v, const struct system_counter *c, int64_t milli,
 		       struct strbuf *out)
@@ -55,6 +62,11 @@ static void add_amount(const struct report_view *v, const struct system_counter 
 	}
 	if (!strcmp(unit, "bytes")) {
 		human_bytes(out, amount / 1000);
+		return;
+	}
+	if (!strcmp(unit, "s") && sum && is_of_all_processors(c->id)) {
+		strbuf_addf(out, "%llu.%02llu CPUs", (unsigned long long)(amount + 5) / 1000,
+			    (unsigned long long)(amount + 5) / 10 % 100);
 		return;
 	}
 	if (!strcmp(unit, "s") && sum) {

@@ -130,10 +130,25 @@ static void add_hints(const struct report *r, struct strbuf *out)
 	add_tail(r, out);
 }
 
+/* Appends what helps. Where calls could not be recorded, that is the reason. */
+static void add_advice(const struct report *r, const struct verdict *verdict, struct strbuf *out)
+{
+	const char *no_calls =
+		verdict->kind == VERDICT_IDLE ? capability_refusal(r->trace, "api_call") : "";
+
+	if (*no_calls) {
+		strbuf_adds(out, "a recording made with `pitot record`: ");
+		text_safe(out, no_calls, strlen(no_calls));
+	} else {
+		strbuf_adds(out, verdict_advice(verdict->kind));
+	}
+}
+
 static void print_verdict(const struct report_view *v)
 {
 	const struct verdict *verdict = &v->report->verdicts->whole;
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, later = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, later = STRBUF_INIT,
+				       advice = STRBUF_INIT;
 	uint64_t window = v->report->end_ns - v->report->start_ns;
 
 	if (verdict->start_up.pieces && v->report->verdicts->later.kind != verdict->kind)
@@ -157,8 +172,9 @@ static void print_verdict(const struct report_view *v)
 			     DURATION(verdict->before_ns), WORDS(" and the last "),
 			     DURATION(verdict->after_ns), WORDS(" of "), DURATION(window),
 			     WORDS("\n"));
-	if (*verdict_advice(verdict->kind))
-		strbuf_addf(&text, "what helps: %s\n", verdict_advice(verdict->kind));
+	add_advice(v->report, verdict, &advice);
+	if (advice.length)
+		strbuf_addf(&text, "what helps: %s\n", strbuf_text(&advice));
 	if (verdict->start_up.pieces)
 		add_later(v->report, &text);
 	report_paragraph(v, 2, strbuf_text(&text));
@@ -370,6 +386,7 @@ static void print(const struct report_view *v)
 }
 
 ROW_READ(read_evidence, void, verdict_sentence(row, &out->text))
+ROW_READ(read_advice, struct verdicts, add_advice(v->report, &row->whole, &out->text))
 ROW_READ(read_cpu_evidence, void, add_cpu_sentence(v->report, &out->text))
 
 static void read_no_gpu(const struct report_view *v, const void *row, struct value *out)
@@ -442,7 +459,7 @@ static const struct field fields[] = {
 	FIELD("kind", NULL, CHOICE, WHOLE_VERDICT(kind), .names = verdict_key),
 	FIELD("text", NULL, CHOICE, WHOLE_VERDICT(kind), .names = verdict_name),
 	FIELD("evidence", NULL, TEXT, .value = read_evidence), /* of `whole`, the first member */
-	FIELD("advice", NULL, CHOICE, WHOLE_VERDICT(kind), .names = verdict_advice),
+	FIELD("advice", NULL, TEXT, .value = read_advice),
 	FIELD("no_gpu_data", NULL, TEXT, .value = read_no_gpu),
 	FIELD("processes_without_gpu_data", NULL, COUNT, .value = read_refused),
 	OBJECT("cpu", cpu_fields, .of = load_of, .when = has_samples, .null = true),

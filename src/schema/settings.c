@@ -93,7 +93,8 @@ static void set(struct settings *s, const struct setting *setting, uint64_t to)
 			strncpy(value, (const char *)(uintptr_t)to, OPTION_TEXT_MAX - 1);
 		break;
 	default:
-		*(uint64_t *)value = setting->option.most ? MIN(to, setting->option.most) : to;
+		to = setting->option.most ? MIN(to, setting->option.most) : to;
+		*(uint64_t *)value = to ? MAX(to, setting->option.least) : 0;
 	}
 }
 

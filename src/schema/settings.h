@@ -89,8 +89,8 @@ enum setting_join {
 	S(sync, FLAG, MOST, false, .name = "sync", .negatable = true,                                                        \
 	  .help = "also record synchronizations and events as CUPTI sees them (expensive)")                            \
 	S(memory, FLAG, MOST, false, .name = "memory", .negatable = true, .help = "record allocations and memory pools")     \
-	S(counters_ns, DURATION, LEAST, 500 * NS_PER_MS, .name = "counters", .argument = "TIME", .bare = "500ms", .negatable = true, \
-	  .help = "interval between readings of the GPUs' utilization, clocks, power and memory (default 500ms)")      \
+	S(counters_ns, DURATION, LEAST, 500 * NS_PER_MS, .name = "counters", .argument = "TIME", .bare = "500ms", .negatable = true, .least = 20 * NS_PER_MS, .least_text = "20ms", \
+	  .help = "interval between readings of the GPUs' utilization, clocks, power and memory, at least 20ms (default 500ms)")      \
 	S(own_profiler, ENUM, MOST, SETTING_OWN_PROFILER_SHARE, .name = "own-profiler", .choices = setting_own_profiler_names, \
 	  .help = "if the command uses CUPTI itself, as torch.profiler does: share CUPTI with it, or keep CUPTI from it " \
 		  "(default share)")                                                                            \

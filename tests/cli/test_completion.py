@@ -132,6 +132,19 @@ def test_operands(complete, tmp_path):
     assert complete("info", "trained.pitot", "trai") == []
 
 
+def test_recordings(complete, make_recording, tmp_path):
+    """Where a command reads a recording, these are offered, and other files only where there is none."""
+    make_recording(tmp_path / "new.pitot", kernels=1)
+    make_recording(tmp_path / "old.pitot", kernels=1)
+    (tmp_path / "notes.txt").write_text("")
+    (tmp_path / "other").mkdir()
+    for command in "report", "info", "view", "flame", "export":
+        assert {word.rstrip("/ ") for word in complete(command, "")} >= {"new.pitot", "old.pitot"}
+        assert not {"notes.txt", "other"} & {word.rstrip("/ ") for word in complete(command, "")}, command
+    assert [word.rstrip("/ ") for word in complete("report", "ne")] == ["new.pitot"]
+    assert [word.rstrip("/ ") for word in complete("report", "note")] == ["notes.txt"]
+
+
 def test_files(complete, tmp_path):
     (tmp_path / "train it.pitot").mkdir()
     for words in ("info", "trai"), ("view", "trai"), ("export", "-o", "trai"), ("export", "--output=trai"):

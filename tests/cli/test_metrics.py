@@ -22,6 +22,7 @@ def names(result):
 
 def test_chips(metrics):
     assert metrics("--chip", "list").stdout == "AD102\nGH100\n"
+    assert metrics("--chip", "gh100").stdout == metrics("--chip", "GH100").stdout
     assert metrics("--chip", "list", "--json", json_output=True) == ["AD102", "GH100"]
 
 

@@ -39,6 +39,13 @@ def test_golden(pitot, recordings, name):
     assert all(float(share) <= 100 for share in re.findall(r"([\d.]+)%", text))
 
 
+def test_by_nvtx_is_by_scope(pitot, recordings):
+    """The name that docs/report.md and docs/flame.md have for it; in Python it is hotspots(by="nvtx")."""
+    for words in ("report", "--json"), ("flame", "--mode", "gpu"):
+        found = [pitot(*words, recordings / "varied.pitot", "--by", by).stdout for by in ("nvtx", "scope")]
+        assert found[0] == found[1] and found[0]
+
+
 def test_system_is_shown_on_request(pitot, recordings):
     path = recordings / "varied.pitot"
     assert "GPU 0 power" not in pitot("report", path).stdout

@@ -214,3 +214,29 @@ def test_moments_are_seconds_for_people(pitot, folder):
     heads, first = pitot("view", "train.pitot", "kernel", "-n", "1", "-q", cwd=folder).stdout.splitlines()
     assert heads.split()[:3] == ["start_s", "end_s", "duration_ns"]
     assert "." in first.split()[0] and "." not in first.split()[2]
+
+
+@pytest.mark.parametrize("recording, table, column", [
+    ("train", "kernel", "duration"), ("varied", "kernel", "end"), ("varied", "memcpy", "bytes"), ("varied", "counter_sample", "value"),
+    ("varied", "nvtx", "message"), ("varied", "process", "exit_status"), ("train", "kernel", "pid")])
+def test_sorted_rows(rows, recording, table, column):
+    """The same rows, ordered by the column; those without a value last, however it is sorted; equal ones as before."""
+    options = ("-c", f"{column},pid")
+    plain = rows(recording, table, *options)
+    key = next(iter(plain[0]))
+    for direction in "asc", "desc":
+        found = rows(recording, table, *options, "--sort", f"{column}:{direction}")
+        values = [row[key] for row in found]
+        known = [value for value in values if value is not None]
+        assert known == sorted(known, reverse=direction == "desc") and values == known + [None] * (len(values) - len(known))
+        assert sorted(map(repr, found)) == sorted(map(repr, plain))
+
+
+def test_the_ten_longest(pitot, folder, rows):
+    longest = rows("train", "kernel", "-c", "duration", "--sort", "duration:desc", "-n", "10")
+    assert [row["duration"] for row in longest] == sorted((row["duration"] for row in rows("train", "kernel")), reverse=True)[:10] \
+        if "duration" in rows("train", "kernel", "-n", "1")[0] else len(longest) == 10
+    windowed = rows("train", "kernel", "--sort", "start:desc", "-w", "stream=7")
+    assert windowed and all(row["stream"] == 7 for row in windowed)
+    for wrong, said in (("durtion", "did you mean 'duration'?"), ("duration:up", "COLUMN:desc"), ("gridx", "did you mean 'grid_x'?")):
+        assert said in pitot("view", "train.pitot", "kernel", "--sort", wrong, cwd=folder, status=2).stderr

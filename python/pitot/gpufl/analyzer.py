@@ -467,8 +467,11 @@ class GpuFlightSession:
         ]  # fmt: skip
         if not rows:
             return 'No scopes were recorded: with pitot.scope("name"): makes them.'
+        table = table_text("share  GPU time  kernels  calls  wall  scope", rows)
+        if not scopes["gpu_ns"]:
+            return table + "\nNo GPU work was recorded."
         outside = f"{share_text(scopes['outside_ns'], scopes['gpu_ns'])} of the GPU time was launched outside of scopes."
-        return table_text("share  GPU time  kernels  calls  wall  scope", rows) + "\n" + outside
+        return table + "\n" + outside
 
     def stalls_text(self, top_n: int) -> str:
         rows = []

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "report_fixture.h"
+#include "system/metrics.h"
 
 #define HOST UINT32_MAX
 
@@ -188,6 +189,35 @@ static void other_counters_and_errors(void **state)
 	analyzed_release(&a);
 }
 
+/*
+ * Ticks of 10 ms: in 50 ms a processor seems to have worked for 60, and two of them for 110. No
+ * share exceeds 100 %.
+ */
+static void ticks_are_no_time_beyond_the_clock(void **state)
+{
+	const uint32_t busy = METRIC_host_cpu_busy, core = METRIC_CORE_FIRST;
+	struct maker *m = begin(*state, 100);
+	struct analyzed a;
+
+	counter(m, busy, "host_cpu_busy", 2, counter_kind_sum);
+	counter(m, core, "host_core_0_busy", 2, counter_kind_sum);
+	counter(m, core + 1, "host_core_1_busy", 2, counter_kind_sum);
+	for (uint64_t i = 0; i < 3; i++) {
+		uint64_t at = i * 50 * NS_PER_MS + 1;
+
+		sample(m, busy, HOST, at, (int64_t)(i == 2 ? 16 : 5 * i));
+		sample(m, core, HOST, at, (int64_t)(6 * i));
+		sample(m, core + 1, HOST, at, (int64_t)i);
+	}
+	maker_close(m, NS_PER_S);
+	analyze(&a, *state, EVERYTHING);
+	assert_int_equal(find(&a, core, HOST)->max, 1000);
+	assert_int_equal(find(&a, core + 1, HOST)->max, 200);
+	assert_int_equal(find(&a, busy, HOST)->min, 1000);
+	assert_int_equal(find(&a, busy, HOST)->max, 2000);
+	analyzed_release(&a);
+}
+
 /* One process after the other reads the same GPU; the time between them is nobody's. */
 static void two_processes(void **state)
 {
@@ -260,6 +290,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		folder_test(levels_against_work),
+		folder_test(ticks_are_no_time_beyond_the_clock),
 		folder_test(clocks_are_lower_while_it_works),
 		folder_test(throttling_by_reason),
 		folder_test(sums_that_begin_again),

@@ -37,14 +37,14 @@ static void assert_untouched(const char *text)
 static void test_every_option(void **state)
 {
 	struct settings s = parsed(
-		"graphs=launch;sync=0;memory=1;counters_ns=1000000;api=all;start_ns=1;delay_ns=2;"
+		"graphs=launch;sync=0;memory=1;counters_ns=100000000;api=all;start_ns=1;delay_ns=2;"
 		"duration_ns=3;max_bytes=4");
 
 	(void)state;
 	assert_int_equal(s.graphs, SETTING_GRAPHS_LAUNCH);
 	assert_false(s.sync);
 	assert_true(s.memory);
-	assert_int_equal(s.counters_ns, 1000000);
+	assert_int_equal(s.counters_ns, 100000000);
 	assert_int_equal(s.api, SETTING_API_ALL);
 	assert_int_equal(s.start_ns, 1);
 	assert_int_equal(s.delay_ns, 2);
@@ -71,6 +71,7 @@ static void test_cpu_samples(void **state)
 	assert_true(parsed("cuda=1").cuda);
 	assert_int_equal(parsed("cpu=99;cpu=0").cpu, 0);
 	assert_int_equal(parsed("cpu=10001").cpu, 10000);
+	assert_int_equal(parsed("counters_ns=1000000").counters_ns, 20000000); /* the shortest */
 	assert_int_equal(parsed("cpu=9999999999999999999").cpu, 10000);
 	assert_int_equal(parsed("cpu=-1").cpu, 0);
 	assert_int_equal(parsed("cpu=fast").cpu, 0);
@@ -177,9 +178,9 @@ static void test_joined(void **state)
 	struct settings
 		a = parsed("graphs=launch;stacks=native;counters_ns=0;cpu=50;duration_ns=7;cuda=0;"
 			   "sync=1"),
-		b = parsed("cuda=1;stacks=python;counters_ns=30;cpu=20;duration_ns=9;"
+		b = parsed("cuda=1;stacks=python;counters_ns=30000000;cpu=20;duration_ns=9;"
 			   "api=all"),
-		c = parsed("counters_ns=20;graphs=node"),
+		c = parsed("counters_ns=20000000;graphs=node"),
 		d = parsed("engine=range-profiler;kernels=gemm,relu;kernel_count=7"),
 		e = parsed("engine=range-profiler;kernels=none;kernel_count=8");
 
@@ -187,7 +188,7 @@ static void test_joined(void **state)
 	settings_join(&a, &b);
 	assert_int_equal(a.graphs, SETTING_GRAPHS_LAUNCH);
 	assert_int_equal(a.stacks, SETTING_STACKS_ALL);
-	assert_int_equal(a.counters_ns, 30);
+	assert_int_equal(a.counters_ns, 30000000);
 	assert_int_equal(a.cpu, 50);
 	assert_int_equal(a.duration_ns, 7);
 	assert_int_equal(a.api, SETTING_API_ALL);
@@ -195,7 +196,7 @@ static void test_joined(void **state)
 	assert_true(a.sync);
 	assert_false(a.memory);
 	settings_join(&a, &c);
-	assert_int_equal(a.counters_ns, 20);
+	assert_int_equal(a.counters_ns, 20000000);
 	assert_int_equal(a.graphs, SETTING_GRAPHS_NODE);
 	assert_string_equal(a.kernels, "");
 	settings_join(&a, &d);
