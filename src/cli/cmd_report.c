@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/output.h"
+#include "cli/report_flame.h"
 #include "cli/source_print.h"
 #include "cli/ui.h"
 #include "cli/window.h"
@@ -13,7 +14,7 @@ static const char *const scope_choices[] = { "all", "pitot", "nvtx", NULL };
 static uint64_t option_top = 10, option_callers = 2, option_process, option_device, option_stream;
 static struct window_options option_window;
 static bool top_given, process_given, device_given, stream_given, option_full_names, scopes_given,
-	option_system, option_stalls, option_counters, option_force;
+	option_system, option_stalls, option_counters, option_force, option_flame = true;
 
 static int option_by = HOTSPOT_KERNEL, option_graphs, option_scopes;
 static const char *option_kernel, *option_scope, *option_source, *option_output;
@@ -60,6 +61,9 @@ static const struct option options[] = {
 	FLAG("counters", 0, option_counters,
 	     "show hardware counters of kernels (needs a recording made with --engine "
 	     "range-profiler)"),
+	FLAG("flame", 0, option_flame,
+	     "-o x.html: end the page with a flame graph, if stacks were recorded (default: on)",
+	     .negatable = true),
 	FLAG("full-names", 0, option_full_names, "kernel names with all their parameters"),
 	OPTION_END,
 };
@@ -146,7 +150,9 @@ static int write_page(const struct context *c, const struct strbuf *page)
 
 static int print(const struct context *c, const struct report *r, const char *path)
 {
+	_cleanup_strbuf_ struct strbuf flame = STRBUF_INIT;
 	struct strbuf out = STRBUF_INIT;
+	struct error e = { 0 };
 	struct report_view view = {
 		.report = r,
 		.path = path,
@@ -163,6 +169,9 @@ static int print(const struct context *c, const struct report *r, const char *pa
 	};
 	int status = EXIT_DONE;
 
+	if (view.html && option_flame && !is_picture() && report_flame(r, path, &flame, &e) < 0)
+		return cli_fail(c, &e);
+	view.flame = strbuf_text(&flame);
 	if (c->json)
 		report_print_json(&view);
 	else if (is_picture())

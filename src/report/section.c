@@ -312,6 +312,11 @@ void report_print_html(const struct report_view *v)
 		else
 			html_section_end(v);
 	}
+	if (v->flame && *v->flame) {
+		html_section_begin(v, "flame");
+		html_frame(v, "flame graph", v->flame);
+		html_section_end(v);
+	}
 	html_end(v);
 }
 

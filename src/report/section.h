@@ -65,6 +65,8 @@ struct report_view {
 	bool full_names; /* kernel names with parameters and template arguments */
 	uint64_t callers; /* maximum number of lines below each kernel */
 	uint64_t top; /* maximum number of rows of tables and items of lists */
+	const char
+		*flame; /* HTML: page of a flame graph to show below the tables; "" or NULL: none */
 	struct strbuf *out;
 };
 

@@ -78,8 +78,12 @@ static void print_strip(const struct report_view *v, const struct strip *s, cons
 
 	for (unsigned i = 0; i < STEPS; i++)
 		most = MAX(most, s->busy_ns[i]);
-	sentence_add(&most_text, WORDS("up to "),
-		     PERCENT((uint64_t)(most + 0.5), (uint64_t)(w->step_ns + 0.5)), WORDS(" busy"));
+	if (number != SIZE_MAX)
+		sentence_add(&most_text, WORDS("up to "),
+			     PERCENT((uint64_t)(most + 0.5), (uint64_t)(w->step_ns + 0.5)),
+			     WORDS(" busy"));
+	else
+		strbuf_addf(&most_text, "up to %.1f processors", most / w->step_ns);
 	strbuf_addf(v->out, "<div class=\"strip\"><b>%s", label);
 	if (number != SIZE_MAX)
 		strbuf_addf(v->out, " %zu", number);

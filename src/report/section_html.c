@@ -92,6 +92,14 @@ void html_labelled(const struct report_view *v, enum style style, const char *la
 	add(v, "</span></p>\n");
 }
 
+void html_frame(const struct report_view *v, const char *title, const char *page)
+{
+	html_title(v, STYLE_NONE, title, "");
+	strbuf_addf(v->out, "<iframe title=\"%s\" srcdoc=\"", title);
+	add_text(v, page);
+	add(v, "\"></iframe>\n");
+}
+
 void html_paragraph(const struct report_view *v, const char *text)
 {
 	for (size_t length; *text; text += length + (text[length] == '\n')) {

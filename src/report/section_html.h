@@ -16,6 +16,8 @@ void html_verdict(const struct report_view *v, enum style style, const char *ver
 		  const char *rest);
 void html_labelled(const struct report_view *v, enum style style, const char *label,
 		   const char *text);
+/* A title, and another page below it. */
+void html_frame(const struct report_view *v, const char *title, const char *page);
 void html_paragraph(const struct report_view *v, const char *text); /* one per line of text */
 void html_table(const struct report_view *v, struct text_table *t);
 /* Adds a cell with a percentage that also is a bar; other text is shown as it is. */

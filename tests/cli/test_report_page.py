@@ -90,4 +90,33 @@ def test_the_strip_is_the_activity(pitot, make_recording, tmp_path):
 def test_the_strip_without_a_gpu(pitot, make_recording, tmp_path):
     pitot("report", make_recording(tmp_path / "r.pitot", "page_cpu"), "-o", tmp_path / "x.html")
     steps, label = strip(tmp_path / "x.html")
-    assert {x for x, _ in steps} == {*range(16), *range(32, 72)} and label == "up to 100.0% busy"
+    assert {x for x, _ in steps} == {*range(16), *range(32, 72)} and label == "up to 1.0 processors"
+
+
+def test_a_flame_graph_is_inside(pitot, flame_recordings, make_recording, browser, tmp_path):
+    """It draws itself although the page's policy forbids all requests, and is left out where it would be of something else."""
+    path = flame_recordings / "cpu-all.pitot"
+    pitot("report", path, "-o", tmp_path / "x.html")
+    result = show(browser, tmp_path / "x.html", tmp_path, """
+        const frame = document.querySelector("#flame iframe"), inside = () => frame.contentDocument;
+        while (!inside() || !inside().querySelector("canvas"))
+            await new Promise((done) => setTimeout(done, 5));
+        const canvas = inside().querySelector("canvas"), pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+        return { title: inside().title, colors: new Set(new Uint32Array(pixels.buffer)).size };
+    """, END)
+    assert "flame graph" in result["title"] and result["colors"] > 5
+    for options in (["--no-flame"], ["--stream", "7"], ["--kernel", "*gemm*"]):
+        assert "<iframe" not in pitot("report", path, "-o", "-", *options).stdout
+    plain = make_recording(tmp_path / "plain.pitot", kernels=100)
+    assert "<iframe" not in pitot("report", plain, "-o", "-").stdout, "no stacks were recorded"
+
+
+def test_names_cannot_leave_the_frame(pitot, make_recording, browser, tmp_path):
+    pitot("report", make_recording(tmp_path / "r.pitot", "names"), "-o", tmp_path / "x.html")
+    result = show(browser, tmp_path / "x.html", tmp_path, """
+        const frame = document.querySelector("#flame iframe");
+        while (!frame.contentDocument || !frame.contentDocument.querySelector("canvas"))
+            await new Promise((done) => setTimeout(done, 5));
+        return [window.hacked, frame.contentWindow.hacked, document.images.length, frame.contentDocument.images.length].map(String);
+    """, END)
+    assert result == ["undefined", "undefined", "0", "0"]

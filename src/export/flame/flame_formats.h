@@ -65,15 +65,15 @@ int flame_write(const struct flame *f, const struct flame_format *format,
 FLAME_FORMATS(FLAME_WRITER)
 
 /*
- * For the writers: passes the buffer to the output if it is large, or at the end. Returns 0 or
- * -ENOMEM.
+ * For the writers: passes the buffer to the output, if there is one, if it is large, or at the end.
+ * Returns 0 or -ENOMEM.
  */
 #define FLAME_CHUNK ((size_t)64 << 10)
 static inline int flame_flush(struct strbuf *buffer, struct output *out, bool all)
 {
 	if (buffer->failed)
 		return -ENOMEM;
-	if (all || buffer->length >= FLAME_CHUNK) {
+	if (out && (all || buffer->length >= FLAME_CHUNK)) {
 		output_write(out, strbuf_text(buffer), buffer->length);
 		strbuf_clear(buffer);
 	}

@@ -10,10 +10,11 @@
  * Boxes are in the order of flame_draw.c. `rest` maps a box to the number of frames that it stands
  * for; only comparisons have `before` and `step`.
  */
+#include "export/flame/flame_html.h"
+
 #include <string.h>
 
 #include "base/json.h"
-#include "export/flame/flame_formats.h"
 #include "export/flame/flame_picture.h"
 
 #define BOXES_MAX 200000
@@ -23,7 +24,8 @@
 struct page {
 	const struct flame *flame;
 	const struct flame_write *write;
-	struct output *out;
+	struct output *out; /* NULL: the page stays in `text` */
+	size_t boxes_max;
 	struct strbuf text, quoted;
 	struct flame_drawing drawings[FLAME_KINDS];
 	/* per frame: its position in the page's list, from 1; 0: not in the list */
@@ -215,7 +217,8 @@ static void add_head(struct page *p)
 
 	strbuf_adds(&p->text,
 		    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-		    "<meta name=\"viewport\" content=\"width=device-width\">\n<title>");
+		    "<meta name=\"viewport\" content=\"width=device-width\">\n" HTML_POLICY
+		    "<title>");
 	add_escaped(p, w->title);
 	strbuf_addf(&p->text,
 		    " - flame graph</title>\n<style>\n%s</style>\n</head>\n<body>\n<header>\n"
@@ -265,7 +268,7 @@ static int write_page(struct page *p)
 
 	for (enum flame_kind kind = 0; kind < FLAME_KINDS && r >= 0; kind++)
 		if (p->flame->kinds & 1u << kind)
-			r = flame_draw(p->flame, kind, BOXES_MAX, FRACTION, &p->drawings[kind]);
+			r = flame_draw(p->flame, kind, p->boxes_max, FRACTION, &p->drawings[kind]);
 	if (r >= 0)
 		r = collect_frames(p);
 	if (r < 0)
@@ -276,16 +279,33 @@ static int write_page(struct page *p)
 	return r < 0 ? r : flame_flush(&p->text, p->out, true);
 }
 
+static void release(struct page *p)
+{
+	for (size_t i = 0; i < FLAME_KINDS; i++)
+		flame_drawing_release(&p->drawings[i]);
+	free(p->numbers);
+	vec_release(&p->frames);
+	strbuf_release(&p->text);
+	strbuf_release(&p->quoted);
+}
+
 int flame_html_write(const struct flame *f, const struct flame_write *w, struct output *out)
 {
-	struct page p = { .flame = f, .write = w, .out = out };
+	struct page p = { .flame = f, .write = w, .out = out, .boxes_max = BOXES_MAX };
 	int r = write_page(&p);
 
-	for (size_t i = 0; i < FLAME_KINDS; i++)
-		flame_drawing_release(&p.drawings[i]);
-	free(p.numbers);
-	vec_release(&p.frames);
-	strbuf_release(&p.text);
-	strbuf_release(&p.quoted);
+	release(&p);
 	return r;
+}
+
+int flame_html_append(const struct flame *f, const struct flame_write *w, size_t boxes,
+		      struct strbuf *page)
+{
+	struct page p = { .flame = f, .write = w, .boxes_max = boxes };
+	int r = write_page(&p);
+
+	if (r >= 0)
+		strbuf_add(page, strbuf_text(&p.text), p.text.length);
+	release(&p);
+	return r < 0 || page->failed ? -ENOMEM : 0;
 }
