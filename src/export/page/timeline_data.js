@@ -8,7 +8,7 @@ const ORDER = { loss: [0], ranges: [1, 0], stream: [1, 1], events: [1, 2], threa
 		overhead: [5, 0], counter: [6, 0] };
 const NOUNS = { kernel: "kernel kernels", memcpy: "copy copies", memset: "memset memsets", graph_launch: "graph graphs", api_call: "call calls",
 		nvtx: "range ranges", gpu_range: "GPU-range GPU-ranges", synchronization: "wait waits", cuda_event: "event events",
-		allocation: "allocation allocations", overhead: "overhead overheads", loss: "loss losses" };
+		allocation: "allocation allocations", overhead: "overhead overheads", loss: "loss losses", cpu_sample: "frame frames", off_cpu: "pause pauses" };
 const ARROWS_MAX = 300, LIST_MAX = 12, STACK_MAX = 1000;
 const find = (id) => document.getElementById(id), root = document.documentElement;
 const data = JSON.parse(find("data").textContent);

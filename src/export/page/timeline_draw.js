@@ -11,7 +11,7 @@ document.body.insertAdjacentHTML("beforeend", `<header><div class="bar"><h1 id="
 <button id="work" title="Home">Work</button><button id="all" title="r">Show all</button><button id="longest" title="l">Longest</button>
 <button id="hidden" title="u" hidden></button><button id="theme">Light / dark</button></div>
 <p id="about"></p><p>wheel or <kbd>W</kbd> <kbd>S</kbd>: zoom &middot; drag or <kbd>A</kbd> <kbd>D</kbd> <kbd>&larr;</kbd> <kbd>&rarr;</kbd>: move &middot;
-click: details &middot; <kbd>Shift</kbd>+drag: sum of a span &middot; <kbd>F</kbd>: zoom to the selection &middot; <kbd>,</kbd> <kbd>.</kbd>: neighbours &middot; <kbd>L</kbd>: longest &middot;
+click: details &middot; <kbd>Shift</kbd>+drag: sum a span &middot; <kbd>F</kbd>: to the selection &middot; <kbd>,</kbd> <kbd>.</kbd>: neighbours &middot; <kbd>L</kbd>: longest &middot;
 <kbd>P</kbd> <kbd>H</kbd>: pin, hide a track &middot; <kbd>R</kbd>: all &middot; <kbd>Esc</kbd>: none</p></header><canvas id="overview"></canvas><div id="view" tabindex="0"><div id="room"></div><canvas id="plot" role="img" aria-label="timeline"></canvas></div>
 <section id="details" hidden></section><div id="tip" hidden></div>`);
 const view_box = find("view"), plot = find("plot"), tip = find("tip"), overview = find("overview");
@@ -49,28 +49,49 @@ function rows_of_work() {
 	return streams.length ? streams : samples.length ? samples : rows.filter((row) => !row.depth && row.track.kind !== "loss");
 }
 
+/* The longest of 2,000 parts of a time in a row in which nothing ran: from, to. */
+function longest_pause(shown, from, to) {
+	const steps = 2000, busy = new Uint8Array(steps + 1), k = steps / (to - from);
+	let best = [0, 0], begin = 0;
+
+	busy[steps] = 1;
+	for (const row of shown)
+		for (let i = below(row.end, from); i < row.n && row.start[i] < to; i++)
+			busy.fill(1, Math.max(0, Math.floor((row.start[i] - from) * k)), Math.floor((row.end[i] - from) * k) + 1);
+	for (let i = 0; i <= steps; i++)
+		if (busy[i]) {
+			best = i - begin > best[1] - best[0] ? [begin, i] : best;
+			begin = i + 1;
+		}
+	return best.map((step) => from + step / k);
+}
+
 /* From the first to the last work; while one pause is longer than all the rest, only the side of it with more slices. */
 function part_with_work() {
-	const slices = rows_of_work().flatMap((row) => [...row.start].map((start, i) => [start, row.end[i]])).sort((a, b) => a[0] - b[0]);
-	let [first, last] = [0, slices.length - 1];
+	const shown = rows_of_work().filter((row) => row.n);
+	let from = Math.min(...shown.map((row) => row.start[0])), to = Math.max(...shown.map((row) => row.end[row.n - 1]));
 
-	if (!slices.length)
+	if (!shown.length)
 		return whole;
-	for (let again = true; again && first < last;) {
-		let end = slices[first][1], pause = 0, after = 0;
+	for (let turn = 0; turn < 20 && to - from > 1000; turn++) {
+		const pause = longest_pause(shown, from, to), middle = (pause[0] + pause[1]) / 2;
+		let [earlier, later, last_end, first_start] = [0, 0, from, to];
 
-		for (let i = first + 1; i <= last; i++) {
-			if (slices[i][0] - end > pause) {
-				pause = slices[i][0] - end;
-				after = i;
-			}
-			end = Math.max(end, slices[i][1]);
+		if (pause[1] - pause[0] <= (to - from) / 2)
+			break;
+		for (const row of shown) {
+			const first = below(row.end, from), cut = below(row.start, middle), end = below(row.start, to, 0, true);
+
+			earlier += cut - first;
+			later += end - cut;
+			if (cut > first)
+				last_end = Math.max(last_end, row.end[cut - 1]);
+			if (cut < end)
+				first_start = Math.min(first_start, row.start[cut]);
 		}
-		again = pause > (end - slices[first][0]) / 2;
-		if (again)
-			[first, last] = after - first > last - after + 1 ? [first, after - 1] : [after, last];
+		[from, to] = earlier > later ? [from, last_end] : [first_start, to];
 	}
-	const from = slices[first][0], to = slices.slice(first, last + 1).reduce((most, slice) => Math.max(most, slice[1]), from), room = (to - from) / 30 + 50;
+	const room = (to - from) / 30 + 50;
 	return { from: Math.max(from - room, whole.from), to: Math.min(to + room, whole.to) };
 }
 
@@ -252,20 +273,22 @@ function counter_summary(track) {
 
 /* Draws a counter of states, or of events, as slices. */
 function draw_states(context, row, y) {
-	const { counter } = row.track;
+	const { counter } = row.track, event = counter.kind === "event";
 
-	for (let i = Math.max(0, below(row.start, view.from) - 1); i < row.n; i++) {
-		const event = counter.kind === "event", x = Math.max(LABELS, x_of(row.start[i])), to = Math.min(plot.clientWidth, x_of(i + 1 < row.n ? row.start[i + 1] : whole.to));
+	for (let i = Math.max(0, below(row.start, view.from) - 1), next; i < row.n; i = next) {
+		for (next = i + 1; !event && next < row.n && row.value[next] === row.value[i];)
+			next++;
+		const x = Math.max(LABELS, x_of(row.start[i])), to = Math.min(plot.clientWidth, x_of(next < row.n ? row.start[next] : whole.to));
 
 		if (x >= plot.clientWidth)
 			break;
-		if ((!event && !row.value[i]) || (event && row.start[i] < view.from))
+		if (event ? row.start[i] < view.from : !row.value[i])
 			continue;
 		const wide = event ? 2 : Math.max(1, to - x);
-		context.fillStyle = counter.kind === "event" ? colors.loss : colors.counter;
+		context.fillStyle = event ? colors.loss : colors.counter;
 		context.fillRect(x, y + 8, wide, ROW);
 		context.fillStyle = colors.text;
-		if (wide > 24 && (!i || row.value[i - 1] !== row.value[i] || x === LABELS))
+		if (wide > 24)
 			context.fillText(fit_text(states_of(counter, row.value[i]), wide), x + 4, y + 21);
 	}
 }

@@ -245,7 +245,7 @@ function jump({ row, i }) {
 }
 
 function show_longest() {
-	const columns = open_details("longest slices" + (span ? " of the span" : "")), kinds = new Set(rows.flatMap((row) => [...row.class].map(kind_of)));
+	const columns = open_details("longest slices" + (span ? " of the span" : "")), kinds = new Set(data.classes.map((_, c) => kind_of(c)));
 
 	add_choice(columns, [...kinds].sort(), show_longest);
 	const table = add_table(columns, [["name", ""], ["kind", ""], ["duration", "number"], ["start", "number"], ["where", ""]]);

@@ -188,7 +188,8 @@ int source_page_write(const struct source_view *v, const char *file, const char 
 	if (!out)
 		return e->code;
 	strbuf_adds(&text, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-			   "<meta name=\"viewport\" content=\"width=device-width\">\n<title>");
+			   "<meta name=\"viewport\" content=\"width=device-width\">\n" HTML_POLICY
+			   "<title>");
 	html_escape(&text, recording, strlen(recording));
 	strbuf_addf(&text,
 		    " - source and samples</title>\n<style>\n%s</style>\n</head>\n<body>\n"
