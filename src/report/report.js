@@ -3,7 +3,8 @@
  * complete without this script.
  */
 "use strict";
-const FACTORS = { ns: 1, us: 1e3, ms: 1e6, s: 1e9, B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, TiB: 1024 ** 4, k: 1e3, M: 1e6, G: 1e9, T: 1e12 };
+const FACTORS = new Map(Object.entries({ ns: 1, us: 1e3, ms: 1e6, s: 1e9, B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, TiB: 1024 ** 4, k: 1e3, M: 1e6,
+					 G: 1e9, T: 1e12 }));
 
 /* The number of a cell, in the smallest unit, or its text; null: nothing. */
 function value_of(cell) {
@@ -13,7 +14,7 @@ function value_of(cell) {
 		return parseFloat(bar.style.width);
 	if (!text || text === "-")
 		return null;
-	return found ? parseFloat(found[1].replaceAll(",", "")) * (FACTORS[found[2]] || FACTORS[found[2][0]] || 1) : text;
+	return found ? parseFloat(found[1].replaceAll(",", "")) * (FACTORS.get(found[2]) || FACTORS.get(found[2][0]) || 1) : text;
 }
 
 function compare(a, b) {

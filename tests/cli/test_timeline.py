@@ -362,7 +362,7 @@ def test_counters_are_in_order_and_in_their_units(pitot, paged, browser, tmp_pat
                  shown: document.getElementById("about").textContent };
     """, END)
     assert result["summaries"] == [
-        ["gpu_utilization", "up to 47%"], ["dram__bytes_read.sum.per_second", "up to 1.91 TB/s"], ["gpu_power", "up to 120.8 W"],
+        ["gpu_utilization", "up to 47%"], ["dram__bytes_read.sum.per_second", "up to 1.91 TB/s"], ["toString", "up to 7 constructor"], ["gpu_power", "up to 120.8 W"],
         ["gpu_temperature", "up to 37 \u00b0C"], ["gpu_throttle_reasons", "idle; power limit"], ["gpu_pcie_sent", "up to 2 GB/s"],
         ["gpu_energy", "up to 120 W"], ["gpu_xid", "6 events"], ["host_cpu_busy", "up to 150%"], ["host_disk_read", "does not grow"]]
     assert result["values"] == [["2 GB/s", "2 GB/s", "unknown", "2 GB/s", "1 GB/s", "unknown"],

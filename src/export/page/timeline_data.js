@@ -28,12 +28,12 @@ function scaled(value, units, step) {
 }
 const duration = (ns) => scaled(ns, ["ns", "us", "ms", "s"], 1000);
 /* What the units of counters are shown in: the unit's name, the prefixes that it takes, and a factor. */
-const SI = ["", "k", "M", "G", "T", "P"], UNITS = { "byte/second": ["B/s", SI], "bytes/s": ["B/s", SI], "J/s": ["W"], "s/s": ["%", [""], 100], C: ["\u00b0C"],
-						   percent: ["%"], hertz: ["Hz", SI], "cycle/second": ["Hz", SI], "": ["", SI] };
+const SI = ["", "k", "M", "G", "T", "P"], UNITS = new Map([["byte/second", ["B/s", SI]], ["bytes/s", ["B/s", SI]], ["J/s", ["W"]], ["s/s", ["%", [""], 100]],
+							   ["C", ["\u00b0C"]], ["percent", ["%"]], ["hertz", ["Hz", SI]], ["cycle/second", ["Hz", SI]], ["", ["", SI]]]);
 const bytes_text = (n) => scaled(n, ["B", "KiB", "MiB", "GiB", "TiB"], 1024);
 const exact = (ns) => ns < 1000 ? duration(ns) : duration(ns) + " (" + count(ns) + " ns)";
 function amount(value, unit) {
-	const [name, prefixes, factor] = UNITS[unit] || UNITS[unit.replace(/^[a-z]+_(?=cycle)/, "")] || [unit, Math.abs(value) < 1e6 ? [""] : SI];
+	const [name, prefixes, factor] = UNITS.get(unit) || UNITS.get(unit.replace(/^[a-z]+_(?=cycle)/, "")) || [unit, Math.abs(value) < 1e6 ? [""] : SI];
 	const space = name === "%" ? "" : " ";
 	let v = value * (factor || 1), power = 0;
 

@@ -348,7 +348,8 @@ function draw_track(context, item, y) {
 	draw_label(context, second, true, y + 28, LABELS - 28);
 	if (hovered) {
 		context.fillStyle = colors.accent;
-		context.fillText((track.pinned ? "unpin" : "pin").padEnd(6) + " hide", LABELS - BUTTONS - 6, y + 13);
+		context.fillText(track.pinned ? "unpin" : "pin", LABELS - BUTTONS - 6, y + 13);
+		context.fillText("hide", LABELS - BUTTONS / 2 + 1, y + 13);
 	}
 	context.fillStyle = colors.faint;
 	context.fillRect(0, y + item.height + GAP / 2 - 1, plot.clientWidth, 1);

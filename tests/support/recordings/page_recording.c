@@ -48,6 +48,7 @@ static const struct {
 	  false,
 	  { 1, POWER_LIMIT, POWER_LIMIT, 0, 0, 1 } },
 	{ "gpu_utilization", "%", counter_kind_level, 0, false, { 0, 0, 10, 47, 3, 0 } },
+	{ "toString", "constructor", counter_kind_level, 0, false, { 1, 2, 3, 4, 5, 7 } },
 	{ "gpu_xid", "", counter_kind_event, 0, false, { 31, 43, 43, 43, 43, 43 } },
 	{ "host_cpu_busy", "s", counter_kind_sum, 2, true, { 0, 15, 30, 45, 60, 75 } },
 	{ "host_disk_read", "bytes", counter_kind_sum, 0, true, { 7, 7, 7, 7, 7, 7 } },
