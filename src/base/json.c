@@ -234,6 +234,14 @@ void json_double(struct json *j, double value)
 	strbuf_adds(j->out, text);
 }
 
+void json_any_double(struct json *j, double value)
+{
+	if (isfinite(value))
+		json_double(j, value);
+	else
+		json_string(j, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
+}
+
 void json_key_object(struct json *j, const char *key)
 {
 	json_key(j, key);

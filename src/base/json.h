@@ -49,6 +49,8 @@ void json_fixed(struct json *j, int64_t value, unsigned decimals);
 void json_double_text(char text[JSON_DOUBLE_BYTES], double value);
 /* Writes json_double_text; null for infinities and NaN. */
 void json_double(struct json *j, double value);
+/* Same, but "inf", "-inf" and "nan" as texts. */
+void json_any_double(struct json *j, double value);
 
 /* Write a key and its value. */
 void json_key_object(struct json *j, const char *key);

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 #define CAPACITY_MIN 64
 
 void strbuf_release(struct strbuf *s)
@@ -83,6 +85,19 @@ void strbuf_addu(struct strbuf *s, uint64_t v)
 		v /= 10;
 	} while (v);
 	strbuf_add(s, digits + i, sizeof(digits) - i);
+}
+
+void strbuf_add_utf8(struct strbuf *s, const char *text, size_t length)
+{
+	for (size_t i = 0; i < length;) {
+		size_t bad, n = utf8_length(text + i, length - i, &bad);
+
+		if (n)
+			strbuf_add(s, text + i, n);
+		else
+			strbuf_adds(s, UTF8_REPLACEMENT);
+		i += n ? n : bad;
+	}
 }
 
 void strbuf_vaddf(struct strbuf *s, const char *format, va_list args)

@@ -32,15 +32,15 @@ bool nvtx_payload_value(const struct trace *t, uint64_t row, struct nvtx_payload
 
 	if (!column_has(n->valid.payload_kind, row) || !column_has(n->valid.payload, row))
 		return false;
-	*value = (struct nvtx_payload_value){ .integer = (int64_t)n->payload[row] };
+	*value = (struct nvtx_payload_value){ .natural = n->payload[row] };
 	low = (uint32_t)n->payload[row];
 	switch (n->payload_kind[row]) {
 	case nvtx_payload_f64:
-		value->is_double = true;
+		value->type = PAYLOAD_REAL;
 		memcpy(&value->real, &n->payload[row], sizeof(value->real));
 		return true;
 	case nvtx_payload_f32:
-		value->is_double = true;
+		value->type = PAYLOAD_REAL;
 		memcpy(&real, &low, sizeof(real));
 		value->real = real;
 		return true;
@@ -48,9 +48,12 @@ bool nvtx_payload_value(const struct trace *t, uint64_t row, struct nvtx_payload
 		value->integer = (int32_t)low;
 		return true;
 	case nvtx_payload_u32:
-		value->integer = low;
+		value->type = PAYLOAD_UNSIGNED;
+		value->natural = low;
 		return true;
 	case nvtx_payload_u64:
+		value->type = PAYLOAD_UNSIGNED;
+		return true;
 	case nvtx_payload_i64:
 		return true;
 	default:

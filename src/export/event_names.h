@@ -17,9 +17,12 @@ void event_name(struct strbuf *out, const struct trace *t, const struct export_e
 
 /* Decodes the payload of a row of table nvtx. Returns false if the row has none. */
 struct nvtx_payload_value {
-	bool is_double;
-	double real;
-	int64_t integer;
+	enum { PAYLOAD_SIGNED, PAYLOAD_UNSIGNED, PAYLOAD_REAL } type;
+	union {
+		int64_t integer;
+		uint64_t natural;
+		double real;
+	};
 };
 bool nvtx_payload_value(const struct trace *t, uint64_t row, struct nvtx_payload_value *value);
 

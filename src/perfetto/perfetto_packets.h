@@ -122,6 +122,16 @@ static inline void perfetto_argument(struct strbuf *s, uint32_t field, uint32_t 
 	proto_close(s, token);
 }
 
+static inline void perfetto_argument_unsigned(struct strbuf *s, uint32_t field, uint32_t name_iid,
+					      uint64_t value)
+{
+	size_t token = proto_open(s, field);
+
+	proto_uint(s, 1, name_iid);
+	proto_uint(s, 4, value);
+	proto_close(s, token);
+}
+
 void perfetto_argument_double(struct strbuf *s, uint32_t field, uint32_t name_iid, double value);
 /* Writes an argument whose name is not interned. */
 void perfetto_argument_named(struct strbuf *s, uint32_t field, const char *name, double value);

@@ -224,7 +224,7 @@ static int write_call(struct perfetto_live *p, const struct row_api_call *row,
 	if (f && has_one_work(f->kind) && !has_failed(row))
 		write_arrows(p, row, launch);
 	proto_uint(&p->out, 3001, PERFETTO_API_CUDA);
-	perfetto_annotate(&p->out, ANNOTATION_CORRELATION, (int64_t)row->correlation);
+	perfetto_annotate_unsigned(&p->out, ANNOTATION_CORRELATION, row->correlation);
 	if (has_failed(row))
 		perfetto_annotate(&p->out, ANNOTATION_RESULT, row->result);
 	if (f && f->kind == api_kind_graph_launch)

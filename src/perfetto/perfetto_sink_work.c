@@ -194,15 +194,15 @@ static void work_arguments(struct perfetto_live *p, const struct table_schema *t
 	uint64_t value;
 
 	if (read_role(table, row, ROLE_CORRELATION, &value))
-		perfetto_argument(&p->out, IN_LAUNCH, ARG_CORRELATION, (int64_t)value);
+		perfetto_argument_unsigned(&p->out, IN_LAUNCH, ARG_CORRELATION, value);
 	if (read_role(table, row, ROLE_GRAPH, &value))
-		perfetto_argument(&p->out, IN_LAUNCH, ARG_GRAPH, (int64_t)value);
+		perfetto_argument_unsigned(&p->out, IN_LAUNCH, ARG_GRAPH, value);
 	if (read_role(table, row, ROLE_GRAPH_NODE, &value))
-		perfetto_argument(&p->out, IN_LAUNCH, ARG_GRAPH_NODE, (int64_t)value);
+		perfetto_argument_unsigned(&p->out, IN_LAUNCH, ARG_GRAPH_NODE, value);
 	if (table->id == TABLE_memcpy)
-		perfetto_argument(&p->out, IN_LAUNCH, ARG_BYTES, (int64_t)copy->bytes);
+		perfetto_argument_unsigned(&p->out, IN_LAUNCH, ARG_BYTES, copy->bytes);
 	if (table->id == TABLE_memset) {
-		perfetto_argument(&p->out, IN_LAUNCH, ARG_BYTES, (int64_t)set->bytes);
+		perfetto_argument_unsigned(&p->out, IN_LAUNCH, ARG_BYTES, set->bytes);
 		perfetto_argument(&p->out, IN_LAUNCH, ARG_VALUE, set->value);
 	}
 }

@@ -142,6 +142,15 @@ void perfetto_slice_end(const struct perfetto_slices *t, struct strbuf *s, size_
 	perfetto_slice_close(&open);
 }
 
+void perfetto_annotate_unsigned(struct strbuf *s, uint32_t name_iid, uint64_t value)
+{
+	size_t token = proto_open(s, 4);
+
+	proto_uint(s, 1, name_iid);
+	proto_uint(s, 3, value);
+	proto_close(s, token);
+}
+
 void perfetto_annotate_double(struct strbuf *s, uint32_t name_iid, double value)
 {
 	size_t token = proto_open(s, 4);

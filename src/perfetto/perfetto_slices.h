@@ -115,6 +115,7 @@ static inline void perfetto_annotate(struct strbuf *s, uint32_t name_iid, int64_
 	proto_close(s, token);
 }
 
+void perfetto_annotate_unsigned(struct strbuf *s, uint32_t name_iid, uint64_t value);
 void perfetto_annotate_double(struct strbuf *s, uint32_t name_iid, double value);
 void perfetto_annotate_text(struct strbuf *s, uint32_t name_iid, const char *text, size_t length);
 /* Annotations of a measured range: number of its passes, and each metric. Need no state. */

@@ -215,7 +215,7 @@ static int64_t add_text(struct texts *texts, const struct read_table *r, size_t 
 		demangle(trace_string(t, id), &shown);
 	else
 		strbuf_add(&shown, trace_string(t, id), trace_string_length(t, id));
-	read_add_utf8(&text, strbuf_text(&shown), shown.length);
+	strbuf_add_utf8(&text, strbuf_text(&shown), shown.length);
 	if (shown.failed || text.failed)
 		return -ENOMEM;
 	return interner_add(&texts->interner, strbuf_text(&text), text.length, NULL);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
 #include "trace/columns.h"
 
 static int stack_column(const struct table_schema *table)
@@ -17,25 +16,12 @@ bool read_stacks_available(const struct table_schema *table)
 	return stack_column(table) >= 0 || table->launching_kinds;
 }
 
-void read_add_utf8(struct strbuf *out, const char *text, size_t length)
-{
-	for (size_t i = 0; i < length;) {
-		size_t bad, n = utf8_length(text + i, length - i, &bad);
-
-		if (n)
-			strbuf_add(out, text + i, n);
-		else
-			strbuf_adds(out, UTF8_REPLACEMENT);
-		i += n ? n : bad;
-	}
-}
-
 static int add_name(struct read_stacks *s, const char *name)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	int64_t number;
 
-	read_add_utf8(&text, name, strlen(name));
+	strbuf_add_utf8(&text, name, strlen(name));
 	number = text.failed ? -ENOMEM
 			     : interner_add(&s->texts, strbuf_text(&text), text.length, NULL);
 	return number < 0 ? -ENOMEM : vec_push(&s->names, (uint32_t)number);

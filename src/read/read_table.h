@@ -28,8 +28,6 @@ bool read_stacks_available(const struct table_schema *table);
 /* Call once, with *s zeroed; release *s in any case. Returns 0 or a negative code. */
 int read_stacks_load(struct read_stacks *s, struct trace *t, const struct table_schema *table,
 		     struct error *e) MUST_USE;
-/* Appends a text; invalid UTF-8 becomes U+FFFD. */
-void read_add_utf8(struct strbuf *out, const char *text, size_t length);
 void read_stacks_release(struct read_stacks *s);
 
 #define READ_COLUMNS_MAX 256u

@@ -1,6 +1,7 @@
 """`pitot export`: what holds for all formats, and Chrome JSON as its readers want it."""
 import gzip
 import json
+import math
 import os
 import re
 import shutil
@@ -12,6 +13,8 @@ from collections import Counter, defaultdict
 import pytest
 
 from exported import PATTERNS, make_exported, timed, view
+from perfetto_trace import Trace
+from timeline_page import read_page
 from waiting import PATIENCE
 
 
@@ -161,7 +164,7 @@ def test_json_of_the_varied_recording(pitot, varied, tmp_path):
     assert max(by_name["other domain"], key=lambda e: e["pid"])["tid"] != 100
     assert by_name["never ends"][0]["args"]["finished"] == "false"
     assert sorted(e["ph"] for e in by_name["a"] + by_name["b"]) == ["b", "b", "e", "e"]
-    assert by_name["mark"][0]["args"]["payload"] in ("nan", "-nan")
+    assert by_name["mark"][0]["args"]["payload"] == "nan"
     assert [e["args"][""] for e in by_name["gpu_power"]] == [345.678, 346.678, 347.678, 348.678]
     assert by_name["loss: ring_full"][0]["args"]["count"] == 17
     assert sorted(e["args"]["External id"] for e in trace["traceEvents"] if "External id" in e.get("args", {})) == \
@@ -376,3 +379,40 @@ def test_recording_cut_off(pitot, make_recording, tmp_path):
         if (tmp_path / "cut.json").exists():
             strict((tmp_path / "cut.json").read_text())
     assert exported > 20
+
+
+def test_payloads_by_their_types(pitot, make_recording, tmp_path):
+    """An unsigned number above 2^63 is not negative; JSON has no form for infinities, and JavaScript none for most integers above 2^53."""
+    recording = make_recording(tmp_path / "r.pitot", "payloads")
+    expected = {"u64": [11400714819323198485], "i64": [-2**63], "u32": [2**32 - 1], "i32": [-1], "f32": [0.5], "f64": [0.1, "inf", "-inf", "nan"]}
+    for name in "o.json", "o.html", "o.perfetto-trace":
+        pitot("export", recording, "-o", name)
+    found = defaultdict(list)
+    for e in strict((tmp_path / "o.json").read_text())["traceEvents"]:
+        if "payload" in e.get("args", {}):
+            found[e["name"]].append(e["args"]["payload"])
+    assert found == expected
+    found = defaultdict(list)
+    for mark in read_page(tmp_path / "o.html")[1]:
+        if "payload" in mark["details"]:
+            found[mark["name"]].append(mark["details"]["payload"])
+    assert found == {name: [str(value) if isinstance(value, int) and abs(value) > 2**53 else value for value in values] for name, values in expected.items()}
+    found = defaultdict(list)
+    for mark in Trace((tmp_path / "o.perfetto-trace").read_bytes()).instants:
+        if "payload" in mark.notes:
+            value = mark.notes["payload"]
+            found[mark.name].append(value if isinstance(value, int) or math.isfinite(value) else str(value))
+    assert found == expected
+
+
+def test_texts_are_utf8(pitot, make_recording, tmp_path):
+    """Whatever bytes a name has: in every format of text, by every kind of name."""
+    recording = make_recording(tmp_path / "r.pitot", "names")
+    flames = [("--format", "folded", "--by", by) for by in ("stack", "thread", "process", "stream", "device", "scope")]
+    flames += [("--format", "folded", "--xpu-perf-compat"), *(("--format", name) for name in ("svg", "html", "speedscope", "firefox"))]
+    for options in flames:
+        pitot("flame", recording, "--force", "-o", "o.flame", *options)
+        (tmp_path / "o.flame").read_bytes().decode("utf-8")
+    for name in "o.json", "o.html":
+        pitot("export", recording, "-o", name)
+        assert "\N{REPLACEMENT CHARACTER}" in (tmp_path / name).read_bytes().decode("utf-8")

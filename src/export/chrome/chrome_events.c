@@ -7,7 +7,6 @@
 #include "trace/counter_value.h"
 
 #include <errno.h>
-#include <math.h>
 
 const struct chrome_class *chrome_class(struct chrome *c, uint64_t key,
 					void fill(struct chrome *, struct chrome_class *, uint64_t))
@@ -198,17 +197,6 @@ static int call_event(void *exporter, const struct export_event *event)
 	return 0;
 }
 
-/* Writes a number; JSON has no form for infinities and NaN, so these become strings. */
-static void text_double(struct strbuf *s, double v)
-{
-	struct json j = JSON_INIT(s);
-
-	if (isfinite(v))
-		json_double(&j, v);
-	else
-		strbuf_addf(s, "\"%f\"", v);
-}
-
 static void range_arguments(struct chrome *c, const struct export_event *event)
 {
 	struct export_view *v = &c->view;
@@ -232,8 +220,10 @@ static void range_arguments(struct chrome *c, const struct export_event *event)
 	}
 	if (nvtx_payload_value(v->trace, event->row, &value)) {
 		text_key(s, begin, "payload");
-		if (value.is_double)
-			text_double(s, value.real);
+		if (value.type == PAYLOAD_REAL)
+			json_any_double(&(struct json)JSON_INIT(s), value.real);
+		else if (value.type == PAYLOAD_UNSIGNED)
+			text_u64(s, value.natural);
 		else
 			text_i64(s, value.integer);
 	}

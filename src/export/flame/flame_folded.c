@@ -22,12 +22,12 @@ struct folding {
 	unsigned __int128 sum_ns, before_sum_ns; /* of the current kind so far */
 };
 
-/* Appends a frame's name; characters that separate frames or lines are replaced. */
+/* Appends a frame's name as UTF-8; characters that separate frames or lines are replaced. */
 static void add_name(struct strbuf *out, const char *name)
 {
 	size_t start = out->length;
 
-	strbuf_adds(out, *name ? name : "?");
+	strbuf_add_utf8(out, *name ? name : "?", *name ? strlen(name) : 1);
 	if (out->failed)
 		return;
 	for (char *c = out->data + start; *c; c++)

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "analysis/main_process.h"
-#include "base/utf8.h"
 #include "export/flame/flame_formats.h"
 #include "export/flame/flame_path.h"
 #include "base/proto.h"
@@ -90,17 +89,8 @@ static uint64_t intern_string(struct pprof *p, const char *text)
 static uint64_t intern_utf8(struct pprof *p, const char *text)
 {
 	_cleanup_strbuf_ struct strbuf clean = STRBUF_INIT;
-	size_t length = strlen(text), bad;
 
-	for (size_t i = 0; i < length;) {
-		size_t n = utf8_length(text + i, length - i, &bad);
-
-		if (n)
-			strbuf_add(&clean, text + i, n);
-		else
-			strbuf_adds(&clean, UTF8_REPLACEMENT);
-		i += n ? n : bad;
-	}
+	strbuf_add_utf8(&clean, text, strlen(text));
 	p->failed |= clean.failed;
 	return intern_string(p, strbuf_text(&clean));
 }

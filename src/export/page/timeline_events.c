@@ -2,6 +2,7 @@
  * timeline_events.c: the names, tracks and details of the timeline page's slices.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "export/page/timeline.h"
@@ -10,6 +11,7 @@
 #include "trace/counter_value.h"
 
 #define NO_GPU SIZE_MAX
+#define EXACT_MAX (UINT64_C(1) << 53)
 
 /* --- classes: JSON built in t->text, then interned --- */
 
@@ -95,6 +97,26 @@ static const struct {
 	{ EVENT_ALLOCATION, COLUMN_allocation_device, true, "device" },
 };
 
+/* Numbers of JavaScript are doubles: an integer that none has exactly is a text. */
+static void add_exact(struct json *j, uint64_t magnitude, bool negative)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%s%llu", negative ? "-" : "", (unsigned long long)magnitude);
+	if (magnitude > EXACT_MAX)
+		json_string(j, text);
+	else if (negative)
+		json_i64(j, -(int64_t)magnitude);
+	else
+		json_u64(j, magnitude);
+}
+
+static void key_exact(struct json *j, const char *key, uint64_t value)
+{
+	json_key(j, key);
+	add_exact(j, value, false);
+}
+
 static void add_details(struct timeline *t, const struct export_event *event, struct json *j)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(details); i++) {
@@ -107,7 +129,7 @@ static void add_details(struct timeline *t, const struct export_event *event, st
 		if (!missing && details[i].is_device)
 			value = gpus_find(&t->view.gpus, event->process, (uint32_t)value);
 		if (!missing)
-			json_key_u64(j, details[i].key, value);
+			key_exact(j, details[i].key, value);
 	}
 }
 
@@ -168,7 +190,7 @@ static int64_t graph_class(struct timeline *t, const struct export_event *event,
 	if (graph)
 		json_key_u64(&j, "graph", w->graph[event->row]);
 	if (node)
-		json_key_u64(&j, "graph node", w->graph_node[event->row]);
+		key_exact(&j, "graph node", w->graph_node[event->row]);
 	return timeline_class_end(t, &j);
 }
 
@@ -263,7 +285,7 @@ static int call_event(void *exporter, const struct export_event *event)
 		if (failed)
 			json_key_i64(&j, "result", v->call->result[row]);
 		if (external)
-			json_key_u64(&j, "external id", id);
+			key_exact(&j, "external id", id);
 		class = timeline_class_end(t, &j);
 	}
 	return timeline_slice(
@@ -294,10 +316,13 @@ static void add_payload(struct timeline *t, uint64_t row, struct json *j)
 	if (!nvtx_payload_value(t->view.trace, row, &value))
 		return;
 	json_key(j, "payload");
-	if (value.is_double)
-		json_double(j, value.real);
+	if (value.type == PAYLOAD_REAL)
+		json_any_double(j, value.real);
+	else if (value.type == PAYLOAD_UNSIGNED)
+		add_exact(j, value.natural, false);
 	else
-		json_i64(j, value.integer);
+		add_exact(j, value.integer < 0 ? -(uint64_t)value.integer : value.natural,
+			  value.integer < 0);
 }
 
 static int64_t range_class(struct timeline *t, const struct export_event *event)

@@ -49,7 +49,7 @@ function detail_text(key, value) {
 		return value.map(count).join(" \u00d7 ") + (value.length === 3 ? " = " + count(value[0] * value[1] * value[2]) +
 							      (key === "grid" ? " blocks" : " threads") : "");
 	if (key === "address")
-		return "0x" + value.toString(16);
+		return "0x" + BigInt(value).toString(16);
 	if (/bytes$/.test(key))
 		return value < 1024 ? value + " B" : bytes_text(value) + " (" + count(value) + " bytes)";
 	return String(value);

@@ -174,12 +174,12 @@ int perfetto_call(void *exporter, const struct export_event *event)
 	if (work != NO_WORK)
 		write_arrows(p, &open, work, event->process);
 	proto_uint(open.out, 3001, PERFETTO_API_CUDA);
-	perfetto_annotate(open.out, ANNOTATION_CORRELATION, (int64_t)v->call->correlation[row]);
+	perfetto_annotate_unsigned(open.out, ANNOTATION_CORRELATION, v->call->correlation[row]);
 	if (unlikely(v->external.count)) {
 		uint64_t key = export_correlation(v, event->process, v->call->correlation[row]), id;
 
 		if (map_get(&v->external, key, &id))
-			perfetto_annotate(open.out, ANNOTATION_EXTERNAL, (int64_t)id);
+			perfetto_annotate_unsigned(open.out, ANNOTATION_EXTERNAL, id);
 	}
 	if (v->call->result && column_has(v->call->valid.result, row))
 		perfetto_annotate(open.out, ANNOTATION_RESULT, v->call->result[row]);
@@ -210,8 +210,10 @@ static void annotate_payload(struct perfetto *p, struct strbuf *s, uint64_t row)
 
 	if (!nvtx_payload_value(p->view.trace, row, &value))
 		return;
-	if (value.is_double)
+	if (value.type == PAYLOAD_REAL)
 		perfetto_annotate_double(s, ANNOTATION_PAYLOAD, value.real);
+	else if (value.type == PAYLOAD_UNSIGNED)
+		perfetto_annotate_unsigned(s, ANNOTATION_PAYLOAD, value.natural);
 	else
 		perfetto_annotate(s, ANNOTATION_PAYLOAD, value.integer);
 }
@@ -355,9 +357,9 @@ int perfetto_allocation(void *exporter, const struct export_event *event)
 		return r;
 	perfetto_annotate(open.out, ANNOTATION_DEVICE, a->device[row]);
 	if (column_has(a->valid.bytes, row))
-		perfetto_annotate(open.out, ANNOTATION_BYTES, (int64_t)a->bytes[row]);
-	perfetto_annotate(open.out, ANNOTATION_ADDRESS, (int64_t)a->address[row]);
-	perfetto_annotate(open.out, ANNOTATION_CORRELATION, (int64_t)a->correlation[row]);
+		perfetto_annotate_unsigned(open.out, ANNOTATION_BYTES, a->bytes[row]);
+	perfetto_annotate_unsigned(open.out, ANNOTATION_ADDRESS, a->address[row]);
+	perfetto_annotate_unsigned(open.out, ANNOTATION_CORRELATION, a->correlation[row]);
 	perfetto_slice_close(&open);
 	return 0;
 }

@@ -283,15 +283,15 @@ static void work_arguments(struct perfetto *p, const struct export_event *event,
 	uint64_t row = event->row;
 
 	if (w->correlation)
-		perfetto_argument(s, IN_LAUNCH, ARG_CORRELATION, (int64_t)w->correlation[row]);
+		perfetto_argument_unsigned(s, IN_LAUNCH, ARG_CORRELATION, w->correlation[row]);
 	if (w->graph && column_has(w->graph_valid, row))
 		perfetto_argument(s, IN_LAUNCH, ARG_GRAPH, w->graph[row]);
 	if (w->graph_node && column_has(w->graph_node_valid, row))
-		perfetto_argument(s, IN_LAUNCH, ARG_GRAPH_NODE, (int64_t)w->graph_node[row]);
+		perfetto_argument_unsigned(s, IN_LAUNCH, ARG_GRAPH_NODE, w->graph_node[row]);
 	if (event->kind == EVENT_MEMCPY && column_has(copies->valid.bytes, row))
-		perfetto_argument(s, IN_LAUNCH, ARG_BYTES, (int64_t)copies->bytes[row]);
+		perfetto_argument_unsigned(s, IN_LAUNCH, ARG_BYTES, copies->bytes[row]);
 	if (event->kind == EVENT_MEMSET && column_has(sets->valid.bytes, row))
-		perfetto_argument(s, IN_LAUNCH, ARG_BYTES, (int64_t)sets->bytes[row]);
+		perfetto_argument_unsigned(s, IN_LAUNCH, ARG_BYTES, sets->bytes[row]);
 	if (event->kind == EVENT_MEMSET && column_has(sets->valid.value, row))
 		perfetto_argument(s, IN_LAUNCH, ARG_VALUE, sets->value[row]);
 }
@@ -341,7 +341,7 @@ int perfetto_cuda_event(void *exporter, const struct export_event *event)
 	id = perfetto_event_id(p, p->view.work_base[WORK_SYNC]) + last->rows + row;
 	if (open_work(p, event, id, queue, class_of(p, event, gpu), &open) < 0)
 		return -ENOMEM;
-	perfetto_argument(&p->out, IN_LAUNCH, ARG_CORRELATION, (int64_t)e->correlation[row]);
+	perfetto_argument_unsigned(&p->out, IN_LAUNCH, ARG_CORRELATION, e->correlation[row]);
 	perfetto_argument(&p->out, IN_LAUNCH, ARG_EVENT, e->event[row]);
 	perfetto_work_close(&p->out, &open);
 	return 0;

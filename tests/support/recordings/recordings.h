@@ -8,6 +8,7 @@
 #define RECORDINGS(X)                                                                              \
 	/* varied_recording.c */                                                                   \
 	X(varied) /* one of everything that an exporter can meet */                                \
+	X(payloads) /* NVTX marks with payloads of all types, up to their limits */                \
 	X(shell) /* a process below a shell, with the image that it was before */                  \
 	/* cpu_recording.c: a training loop in Python */                                           \
 	X(cpu_all) /* sampled from outside, with times off the CPU */                              \

@@ -3,6 +3,7 @@
  * with equal ids on one GPU, two GPUs, overlaps, graphs, peers, waits, crossing ranges, missing
  * times, counters, losses, and names that are not text.
  */
+#include <math.h>
 #include <string.h>
 
 #include "support/make_recording.h"
@@ -368,4 +369,39 @@ void recording_shell(const char *folder)
 	kernels(m);
 	maker_close(m, START + 1000000);
 	maker_record(folder, 90, 1, START - 20000, START + 1010000, "sh -c './train; true'", 0);
+}
+
+/* Appends a mark whose name is the type of its payload, which has `width` bytes. */
+static void typed(struct maker *m, const char *name, enum nvtx_payload kind, const void *value,
+		  size_t width, uint64_t at)
+{
+	struct row_nvtx row = nvtx_row(nvtx_kind_mark, MAIN, 0, at);
+
+	row.missing &=
+		~(UINT64_C(1) << COLUMN_nvtx_message | UINT64_C(1) << COLUMN_nvtx_payload_kind |
+		  UINT64_C(1) << COLUMN_nvtx_payload);
+	row.message = maker_string(m, name);
+	row.payload_kind = (uint8_t)kind;
+	memcpy(&row.payload, value, width);
+	writer_append(m->writer, TABLE_nvtx, &row);
+}
+
+void recording_payloads(const char *folder)
+{
+	struct maker *m = maker_begin(folder, MAIN, START, "app");
+	const double f64[] = { 0.1, INFINITY, -INFINITY, NAN };
+	const uint64_t u64 = UINT64_C(11400714819323198485);
+	const int64_t i64 = INT64_MIN;
+	const uint32_t u32 = UINT32_MAX;
+	const int32_t i32 = -1;
+	const float f32 = 0.5f;
+
+	typed(m, "u64", nvtx_payload_u64, &u64, sizeof(u64), 10);
+	typed(m, "i64", nvtx_payload_i64, &i64, sizeof(i64), 20);
+	typed(m, "u32", nvtx_payload_u32, &u32, sizeof(u32), 30);
+	typed(m, "i32", nvtx_payload_i32, &i32, sizeof(i32), 40);
+	typed(m, "f32", nvtx_payload_f32, &f32, sizeof(f32), 50);
+	for (size_t i = 0; i < ARRAY_SIZE(f64); i++)
+		typed(m, "f64", nvtx_payload_f64, &f64[i], sizeof(f64[i]), 60 + i);
+	maker_close(m, START + 1000);
 }
