@@ -77,6 +77,10 @@ function(pitot_capture)
 		Threads::Threads)
 	target_link_options(pitot PRIVATE -Wl,-z,nodelete,-Bsymbolic-functions,--exclude-libs,ALL,--no-undefined
 		-Wl,--version-script=${PROJECT_SOURCE_DIR}/src/capture/libpitot.map)
+	# gpufl's name, for programs that are built as its documents say.
+	add_library(gpufl INTERFACE)
+	target_link_libraries(gpufl INTERFACE pitot)
+	target_compile_features(gpufl INTERFACE cxx_std_17)
 	set_target_properties(pitot PROPERTIES OUTPUT_NAME pitot VERSION ${PROJECT_VERSION}
 		SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${PROJECT_SOURCE_DIR}/src/capture/libpitot.map)
 endfunction()

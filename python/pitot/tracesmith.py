@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 from pitot import Error
 from pitot import __version__ as __version__
@@ -37,7 +37,16 @@ EventType = IntEnum(
     "NCCLComplete",
     start=0,
 )
-PlatformType = IntEnum("PlatformType", "Unknown CUDA ROCm Metal", start=0)
+
+
+class PlatformType(IntEnum):
+    Unknown = 0
+    CUDA = 1
+    ROCm = 2
+    Metal = 3
+
+    __str__ = Enum.__str__  # "PlatformType.CUDA", in every Python
+
 
 _COPIES = {"HtoD": "H2D", "HtoA": "H2D", "DtoH": "D2H", "AtoH": "D2H"}
 _WAITS = {"stream": EventType.StreamSync, "context": EventType.DeviceSync}
@@ -313,6 +322,48 @@ def _write_json(events: Iterable[TraceEvent], counters: Iterable[tuple[int, str,
         lines.append({"ph": "C", "name": name, "pid": 9999, "ts": moment / 1e3, "args": {"value": value}})
     with open(filename, "w", encoding="utf-8") as file:
         json.dump({"traceEvents": lines, "displayTimeUnit": "ns"}, file)
+
+
+#: Names of TraceSmith that are missing here: patterns, and what to use.
+_ABSENT = (
+    (r"SBT.*|TraceMetadata", "SBT files are not supported: use export_perfetto(), or pitot.record(path)"),
+    (r"(Stack(Frame|Capture)|CallStack).*", "use ProfilerConfig(capture_callstacks=True), and TraceEvent.call_stack"),
+    (r"Memory.*|profile_memory", "use pitot.record(path, memory=True), recording.plot.memory() and `pitot report`"),
+    (r"(Frame|Captured?|DrawCall|Resource).*|resource_.*", "record a part of the program: pitot.record(path) around it"),
+    (r"Replay.*|replay_trace", "recordings are not replayed; `pitot flame --diff` compares two runs"),
+    (r"Timeline(Builder|View.*)", "use build_timeline(events), recording.timeline() or recording.export('trace.html')"),
+    (r"Perfetto.*|is_protobuf_available", "use export_perfetto(events, path), or recording.export('trace.pftrace')"),
+    (r"(GPUSt|StateTr|Operation|Instruction|Dependency).*", "use recording.report() and the tables of the recording"),
+    (r"(XRay|BPF|bpf_).*|is_bpf_available", "use `pitot record --cpu-via ebpf` for the functions that ran on the CPU"),
+    (
+        r"(GPU(Link|Device|Topology)|NVLink|Peer|MultiGPU).*|get_nvlink.*|.*link_.*",
+        "a recording has all GPUs; `pitot devices` lists them",
+    ),
+    (
+        r"(TimeSync|Sync|Drift|Clock|NCCL|Comm|LoadImb).*|(time_sync|nccl)_.*|string_to_time.*",
+        "`pitot export --rank` puts ranks on one timeline",
+    ),
+    (r"(Counter|Flow|Device)(Event|Info|Type)", "use TracingSession.emit_counter(), and the tables of a recording"),
+    (
+        r"XCTrace.*|profile_with_xctrace|(is|get)_(metal|maca|ascend|xctrace|cluster|nvml|nccl|time_sync).*",
+        "Pitot records NVIDIA GPUs",
+    ),
+    (r"get_cuda_.*|(event|platform)_type_to_string", "use is_cuda_available(), `pitot devices`, and the names of enums"),
+    (r"format_(bytes|duration)|DeviceManager|benchmark|OverflowPolicy|Tracing(State|Mode)", "it has no counterpart here"),
+)
+
+
+class _Absent(Error, AttributeError):
+    pass
+
+
+def __getattr__(name: str) -> NoReturn:
+    import re
+
+    for pattern, advice in _ABSENT:
+        if re.fullmatch(pattern, name):
+            raise _Absent(f"pitot.tracesmith has no {name}: {advice}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _no_sbt(*_: Any, **__: Any) -> NoReturn:

@@ -1,5 +1,10 @@
 #include "capture/gpufl_live.h"
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
 #include "base/clock.h"
 #include "capture/log.h"
 #include "gpufl/gpufl_sink.h"
@@ -9,14 +14,44 @@ static void tell(const char *text)
 	log_line("%s", text);
 }
 
+static const void *address_of(const struct ifaddrs *i, int family)
+{
+	const struct sockaddr_in6 *six = (const void *)i->ifa_addr;
+
+	if (!i->ifa_addr || i->ifa_addr->sa_family != family || !(i->ifa_flags & IFF_UP) ||
+	    i->ifa_flags & IFF_LOOPBACK)
+		return NULL;
+	if (family == AF_INET)
+		return &((const struct sockaddr_in *)(const void *)i->ifa_addr)->sin_addr;
+	return IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr) ? NULL : (const void *)&six->sin6_addr;
+}
+
+/* Finds an address by which others may know the machine, IPv4 if there is one; "": there is none. */
+static void find_address(char out[INET6_ADDRSTRLEN])
+{
+	static const int families[] = { AF_INET, AF_INET6 };
+	struct ifaddrs *all = NULL;
+	const void *address;
+
+	out[0] = '\0';
+	if (getifaddrs(&all) < 0)
+		return;
+	for (size_t f = 0; f < ARRAY_SIZE(families) && !out[0]; f++)
+		for (const struct ifaddrs *i = all; i && !out[0]; i = i->ifa_next)
+			if ((address = address_of(i, families[f])))
+				inet_ntop(families[f], address, out, INET6_ADDRSTRLEN);
+	freeifaddrs(all);
+}
+
 struct sink *gpufl_live_open(const struct settings *settings)
 {
-	char session[GPUFL_ID_BYTES];
+	char session[GPUFL_ID_BYTES], address[INET6_ADDRSTRLEN];
 	struct gpufl_options o = {
 		.files = { .log_path = settings->log_path,
 			   .session = session,
 			   .background = true,
 			   .on_error = tell },
+		.address = address,
 		.epoch_offset_ns = (int64_t)(clock_read_ns(CLOCK_REALTIME) - clock_monotonic_ns()),
 		.blocking_calls = !settings->sync,
 	};
@@ -24,6 +59,7 @@ struct sink *gpufl_live_open(const struct settings *settings)
 	struct error e = { 0 };
 
 	gpufl_id_random(session);
+	find_address(address);
 	if (gpufl_sink_new(&o, &sink, &e) == 0)
 		return sink;
 	log_line("no logs for gpufl: %s", e.text);

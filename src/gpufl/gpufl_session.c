@@ -48,7 +48,8 @@ void gpufl_process(struct gpufl_sink *s, const struct row_process *p)
 	identify(s);
 	strbuf_clear(&s->log.host);
 	gpufl_key_text(&s->log.host, "hostname", host);
-	strbuf_adds(&s->log.host, ",\"ip_addr\":\"\"");
+	gpufl_key_text(&s->log.host, "ip_addr",
+		       (struct bytes_value){ s->address, (uint32_t)strlen(s->address) });
 }
 
 /* ---- devices ---- */

@@ -8,6 +8,7 @@
 #include "gpufl/gpufl_sink.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "format/writer.h"
@@ -280,6 +281,7 @@ static bool init(struct gpufl_sink *s, const struct gpufl_options *o)
 	if (!good)
 		return false;
 	memcpy(s->log_path, path, strlen(path));
+	snprintf(s->address, sizeof(s->address), "%s", o->address ? o->address : "");
 	strbuf_addf(&s->identity, ",\"pid\":0,\"app\":\"\",\"session_id\":\"%s\"",
 		    o->files.session);
 	strbuf_addf(&s->detail_head,

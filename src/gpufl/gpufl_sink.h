@@ -17,6 +17,7 @@
 struct gpufl_options {
 	struct gpufl_files_options files; /* log_path and session are copied */
 	const char *shown_path; /* log_path in job_start; NULL: files.log_path */
+	const char *address; /* ip_addr of the machine, copied; NULL: unknown */
 	/*
 	 * CLOCK_REALTIME minus CLOCK_MONOTONIC; rows of `clock` correct it after CLOCK_REALTIME is
 	 * set

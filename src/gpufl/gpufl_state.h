@@ -103,6 +103,7 @@ struct gpufl_sink {
 	struct gpufl_options options;
 	struct gpufl_log log;
 	char log_path[4096];
+	char address[64]; /* "": unknown */
 	struct row_process process; /* with texts of this epoch */
 	bool has_process;
 	struct strbuf app; /* capability `app_name`, else the executable's name */

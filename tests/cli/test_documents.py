@@ -106,3 +106,14 @@ def test_settings_of_the_library(source, pitot):
 def test_keys_of_metrics(source, pitot, build):
     printed = pitot("metrics", "--chip", "GH100", "--json", env={"PITOT_CUPTI": str(build / "standin/libcupti.so.13")}, json_output=True)
     assert keys(printed) <= words((source / "docs" / "metrics.md").read_text())
+
+
+def test_the_container_builds_as_the_readme_says(source):
+    """Its packages are those of tools/install-deps, and what it runs is in the Makefile."""
+    lines = [line.split() for line in (source / "Dockerfile").read_text().splitlines() if line and not line.startswith("#")]
+    steps = [" ".join(words) for words in lines]
+    assert [step for step in steps if step.startswith("RUN")] == ["RUN tools/install-deps", "RUN make"]
+    assert steps[-1] == 'CMD ["make", "demo"]' and steps[0].startswith("FROM debian:")
+    assert steps.index("COPY tools/install-deps tools/") < steps.index("RUN tools/install-deps") < steps.index("COPY . .") < steps.index("RUN make")
+    assert (source / "tools/install-deps").stat().st_mode & 0o100 and re.search("^demo:", (source / "Makefile").read_text(), re.M)
+    assert "make demo" in (source / "README.md").read_text()

@@ -64,6 +64,9 @@ def fetched(source, headers, shared_folder):
             run(["cmake", "--build", folder / "build"])
             (folder / language).mkdir()
             (folder / "build/consumer").rename(folder / language / "consumer")
+        shutil.copytree(source / "tests/integration/consumer-gpufl", folder, dirs_exist_ok=True)
+        fetch(folder, source, headers)
+        run(["cmake", "--build", folder / "build"])
 
     return shared_folder("fetched", fill)
 
@@ -118,6 +121,12 @@ def test_fetch_content(headers, fetched, language, source, version, tmp_path, en
     # Only the library: a consumer builds neither the program nor the tests.
     assert not list((fetched / "build").rglob("pitot"))
     check(fetched / language / "consumer", version, None, tmp_path, environment)
+
+
+def test_target_gpufl(fetched, environment, tmp_path):
+    """gpufl's target, fetched under its name, is enough to compile and link its example."""
+    result = subprocess.run([fetched / "build/my_app", "off"], env=environment, cwd=tmp_path, timeout=600, capture_output=True, text=True)
+    assert result.stdout.startswith("init 0\n"), result.stderr
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

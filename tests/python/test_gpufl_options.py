@@ -1,5 +1,6 @@
 """Every option, variable and key of the configuration file of gpufl: what it does, in C++ and in Python, alone and below `pitot record`."""
 import gzip
+import ipaddress
 import json
 import re
 import shutil
@@ -98,6 +99,12 @@ def programs(folder, plain, source, shared_folder):
 
 
 # --- what each option does: checks of an Effect ---
+
+
+def has_an_address(effect):
+    address = effect.start()["ip_addr"]
+    assert not address or ipaddress.ip_address(address)  # a machine without a network has none
+    assert all(batch["ip_addr"] == address for batch in effect.of("host_metric_batch"))
 
 
 def starts(key, value):
@@ -226,6 +233,7 @@ ROWS = {
     "system_sample_rate_ms": ({**RATE, "continuous_system_sampling": True}, {}, {}, has_host_rows),
     "system_sample_rate_ms in scopes": ({**RATE}, {}, {}, has_host_rows),
     "system_sample_rate_ms in the file": ({"until": "host_metric_batch"}, {}, {"system_sample_rate_ms": 20}, has_host_rows),
+    "the address of the machine": ({**RATE}, {}, {}, has_an_address),
     "no system_sample_rate_ms": ({}, {}, {}, has_no_host_rows),
     "continuous_system_sampling": ({**RATE, "continuous_system_sampling": True}, {}, {}, lacks_setting("counters-always")),
     "continuous_system_sampling in the file": ({**RATE}, {}, {"continuous_system_sampling": True}, has_host_rows),

@@ -342,6 +342,14 @@ def test_the_installed_component_is_whole(folder, plain, environment, path, tmp_
     check_installed(tmp_path / "pitot", environment, path)
 
 
+def test_what_the_package_says_of_itself(source):
+    """The licence as an expression, and the extras that gpufl's and TraceSmith's documents install."""
+    tomllib = pytest.importorskip("tomllib")
+    project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
+    assert project["license"] == "Apache-2.0" and project["license-files"] == ["LICENSE"]
+    assert {"numba", "viz", "analyzer", "visualization", "all"} <= set(project["optional-dependencies"])
+
+
 def test_a_wheel_has_everything(source, environment, path, tmp_path):
     pytest.importorskip("scikit_build_core")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path, source]

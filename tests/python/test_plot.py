@@ -217,6 +217,17 @@ def shows(monkeypatch):
     monkeypatch.setattr(pyplot, "show", lambda: None)
 
 
+def test_viz_finds_the_logs_of_a_pattern(viz, shows, training, pitot, tmp_path, monkeypatch):
+    """gpufl's README has a pattern of files; they are in folders of sessions."""
+    pitot("export", training, "-o", "logs", "--format", "gpufl")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    viz.init("./logs/*.log")
+    assert len(viz.get_data()["kernels"]) == 344
+    with pytest.raises(Exception, match="nothing matches './other/.*.log'"):
+        viz.init("./other/*.log")
+
+
 def test_viz_shows_a_recording(viz, shows, training, tmp_path):
     viz.init(str(training))
     figure = viz.show()

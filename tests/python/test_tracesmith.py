@@ -205,3 +205,37 @@ def test_threads_share_a_session(run):
         print(json.dumps([s.events_emitted, s.events_dropped, len(session.get_events())]))
         """)
     assert said == [4000, 4000 - 64, 64]
+
+
+#: Names of TraceSmith's documents that are not here.
+PROMISED = """
+SBTFile StackCapture CallStack StackFrame StackCaptureConfig MemoryProfiler MemoryProfilerConfig MemoryReport MemoryEvent profile_memory FrameCapture
+FrameCaptureConfig CapturedFrame DrawCallInfo ResourceState ResourceTracker CaptureState ResourceType resource_type_to_string ReplayEngine ReplayConfig
+ReplayMode replay_trace TimelineBuilder TimelineViewer TimelineViewConfig PerfettoExporter PerfettoProtoExporter PerfettoFormat is_protobuf_available
+GPUStateMachine GPUStreamState GPUState StateTransition InstructionStreamBuilder OperationDependency DependencyType XRayImporter XRayEntryType BPFTracer
+bpf_event_type_to_string is_bpf_available GPUTopology GPULink GPULinkType MultiGPUProfiler NVLinkTransfer PeerAccess get_link_bandwidth link_type_to_string
+TimeSync TimeSyncMethod SyncResult ClockCorrelator DriftModel NCCLTracker NCCLOpType CommAnalysis CommMatrix LoadImbalance nccl_op_type_to_string
+time_sync_method_to_string string_to_time_sync_method CounterEvent FlowInfo FlowType DeviceInfo TraceMetadata XCTraceProfiler profile_with_xctrace
+is_metal_available get_metal_device_count is_cluster_available is_nvml_available is_nccl_available get_cuda_device_count event_type_to_string
+platform_type_to_string format_bytes format_duration DeviceManager benchmark OverflowPolicy TracingState TracingMode
+""".split()
+
+
+@pytest.mark.parametrize("name", PROMISED)
+def test_names_that_are_missing_name_what_to_use(ts, name):
+    assert not hasattr(ts, name)
+    with pytest.raises(AttributeError, match=f"pitot.tracesmith has no {name}: "):
+        getattr(ts, name)
+
+
+def test_other_names_are_unknown(ts):
+    with pytest.raises(AttributeError, match="^module 'pitot.tracesmith' has no attribute 'kernels'$"):
+        ts.kernels
+
+
+def test_a_platform_prints_its_name(run):
+    said = run("""
+        import pitot.tracesmith as ts
+        print(json.dumps([str(ts.PlatformType.CUDA), f"{ts.detect_platform()}" in ("PlatformType.CUDA", "PlatformType.Unknown")]))
+        """)
+    assert said == ["PlatformType.CUDA", True]

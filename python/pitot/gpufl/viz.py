@@ -27,8 +27,14 @@ _sessions: list[GpuFlightSession] = []
 
 
 def _sources(pattern: str) -> list[str]:
-    """Recordings and folders of logs that match a pattern. A log file stands for its folder."""
+    """Recordings and folders of logs that match a pattern. A log file stands for its folder.
+
+    A pattern of log files that matches none, "./logs/*.log", stands for its folder: logs are in folders of sessions.
+    """
     found = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern))
+    above = os.path.dirname(pattern) or "."
+    if not found and pattern.endswith((".log", ".log.gz")) and is_log_folder(above):
+        found = [above]
     folders = [os.path.dirname(path) if os.path.isfile(path) and not path.endswith(".pit") else path for path in found]
     sources = []
     for folder in dict.fromkeys(folders):
