@@ -26,7 +26,7 @@ static const void *address_of(const struct ifaddrs *i, int family)
 	return IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr) ? NULL : (const void *)&six->sin6_addr;
 }
 
-/* Finds an address by which others may know the machine, IPv4 if there is one; "": there is none. */
+/* Finds an address by which others may know the machine, IPv4 if possible; "": there is none. */
 static void find_address(char out[INET6_ADDRSTRLEN])
 {
 	static const int families[] = { AF_INET, AF_INET6 };

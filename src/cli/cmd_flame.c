@@ -6,6 +6,7 @@
 #include "analysis/main_process.h"
 #include "base/human.h"
 #include "base/json.h"
+#include "base/output.h"
 #include "cli/flame_print.h"
 #include "cli/ui.h"
 #include "cli/window.h"
@@ -121,6 +122,9 @@ static int unknown_format(const struct context *c)
 	_cleanup_strbuf_ struct strbuf formats = STRBUF_INIT;
 
 	file_formats_list(flame_formats, sizeof(*flame_formats), &formats);
+	if (c->command != &cmd_flame)
+		return cli_usage(c, "--flame: no format has files like '%s'; there are %s",
+				 option_output, strbuf_text(&formats));
 	return cli_usage(c, "no format has files like '%s': give --format; there are text, %s",
 			 option_output, strbuf_text(&formats));
 }
@@ -439,6 +443,40 @@ static int run(struct context *c, int argc, char **argv)
 	cli_warn_loss(c, trace);
 	trace_free(trace);
 	return status;
+}
+
+int flame_prepare(const struct context *c, const struct flame_request *request)
+{
+	struct error e = { 0 };
+	struct output *out;
+	struct shape shape;
+	int status;
+
+	option_output = request->output;
+	option_mode = request->gpu_only ? MODE_GPU : request->cpu_only ? MODE_CPU : MODE_MERGED;
+	option_xpu_perf = request->xpu_perf;
+	option_force = request->overwrite;
+	if (!strcmp(option_output, "-"))
+		return cli_usage(c, "--flame takes a file: standard output is the command's");
+	status = choose_shape(c, &shape);
+	if (status == EXIT_DONE)
+		status = check_options(c, &shape);
+	if (status != EXIT_DONE)
+		return status;
+	out = output_open(option_output, option_force, &e);
+	if (!out)
+		return cli_fail(c, &e);
+	output_abort(&out);
+	return EXIT_DONE;
+}
+
+int flame_write_recording(struct context *c, char *recording)
+{
+	char *argv[] = { NULL, recording, NULL };
+	struct context quiet = *c;
+
+	quiet.json = false; /* the summary of `pitot record` is the JSON */
+	return run(&quiet, 1, argv);
 }
 
 const struct command cmd_flame = {

@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/flame_print.h"
 #include "cli/record_output.h"
 #include "cli/ui.h"
 #include "cupti/profiler_host.h"
+#include "format/recording_dir.h"
 #include "record/recording.h"
 
 static struct record_request request = {
@@ -21,6 +23,7 @@ static struct record_request request = {
 };
 
 static struct option_list pids;
+static struct flame_request flame; /* output NULL: none */
 
 static bool given[SETTINGS_COUNT];
 
@@ -40,6 +43,12 @@ static const struct option options[] = {
 	OPTION(STRING, "log", 0, request.log, "gpufl[=DIR]",
 	       "write gpufl's logs while the command runs, into DIR (default: NAME.gpufl beside "
 	       "the recording)"),
+	OPTION(STRING, "flame", 0, flame.output, "FILE",
+	       "at the end write a flame graph, as `pitot flame -o FILE` does (x.folded, x.svg, "
+	       "x.html, x.pb.gz, …). Without -o the recording is then removed",
+	       .is_path = true),
+	FLAG("xpu-perf-compat", 0, flame.xpu_perf,
+	     "--flame x.folded: as xpu-perf writes it: samples at 50 Hz below [GPU_Kernel] frames"),
 	FLAG("recording", 0, request.recording,
 	     "make a recording (default); --no-recording writes only the logs of --log gpufl=DIR",
 	     .negatable = true),
@@ -146,6 +155,34 @@ static int check_options(const struct context *c, int argc)
 		return cli_usage(c,
 				 "--off-cpu needs CPU samples; leave out --no-cpu and --gpu-only");
 	return read_pids(c);
+}
+
+static int check_flame(const struct context *c)
+{
+	if (!flame.output)
+		return flame.xpu_perf ? cli_usage(c, "--xpu-perf-compat needs --flame FILE.folded")
+				      : EXIT_DONE;
+	if (!request.recording)
+		return cli_usage(c, "--flame needs a recording; leave out --no-recording");
+	flame.gpu_only = request.gpu_only;
+	flame.cpu_only = request.cpu_only;
+	flame.overwrite = request.force;
+	return flame_prepare(c, &flame);
+}
+
+/* Writes the flame graph; without -o nothing else remains. Returns the command's status, or 1. */
+static int write_flame(struct context *c, const struct recording *r, int status)
+{
+	struct error e = { 0 };
+
+	if (flame_write_recording(c, r->directory) != EXIT_DONE) {
+		if (!request.output)
+			cli_note(c, "the recording is kept: %s", r->shown);
+		return status ? status : EXIT_FAILED;
+	}
+	if (!request.output && recording_dir_remove(r->directory, &e) < 0)
+		cli_warn(c, "%s", e.text);
+	return status;
 }
 
 /* Reads settings that are not on the command line from environment and configuration file. */
@@ -273,6 +310,10 @@ static int run_record(struct context *c, int argc, char **argv)
 		return cli_fail(c, &e);
 	if (request.settings.disabled)
 		return run_alone(c, argc, argv);
+	status = check_flame(c);
+	if (status != EXIT_DONE)
+		return status;
+	output.temporary = flame.output && !request.output;
 	warn_of_options_without_engine(c);
 	warn_of_unknown_metrics(c);
 	/* If stderr has no reader any more, the command continues, and its status is returned. */
@@ -286,6 +327,8 @@ static int run_record(struct context *c, int argc, char **argv)
 		record_finish(&r);
 		record_output_end(&output, &r);
 		status = r.spawn.status;
+		if (flame.output)
+			status = write_flame(c, &r, status);
 	}
 	recording_release(&r);
 	return status;
@@ -298,6 +341,7 @@ static const struct command_example examples[] = {
 	{ "pitot record -o step.pitot --graphs launch --max-size 2G -- torchrun --nproc-per-node 2 "
 	  "train.py",
 	  "two processes in one recording, one record per graph launch" },
+	{ "pitot record --flame train.svg -- python train.py", "only a flame graph, in one step" },
 	{ "pitot record --pid 1234 --duration 10s", "sample ten seconds of a running process" },
 	{ "pitot record --log gpufl=/var/log/gpufl -- ./server",
 	  "beside the recording, logs for gpufl's agent" },
@@ -338,8 +382,9 @@ const struct command cmd_record = {
 		 "COMMAND.\n\n"
 		 "EXIT STATUS\n\n"
 		 "The status of COMMAND, or 128 + n if signal n killed it; 127 if COMMAND was not "
-		 "found, 126 if it could not be started, 1 if recording could not begin, 2 for "
-		 "wrong usage.",
+		 "found, 126 if it could not be started, 1 if recording could not begin, or if "
+		 "COMMAND succeeded and the file of --flame could not be written; 2 for wrong "
+		 "usage.",
 	.stop_at_operand = true,
 	.run = run_record,
 };

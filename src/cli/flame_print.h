@@ -1,6 +1,6 @@
 /*
  * flame_print.h: what `pitot flame` prints in addition to the graph: JSON for scripts, and notes on
- * missing data; and the conditions of --where.
+ * missing data; the conditions of --where; and flame graphs for `pitot record --flame`.
  */
 #ifndef PITOT_CLI_FLAME_PRINT_H
 #define PITOT_CLI_FLAME_PRINT_H
@@ -9,7 +9,23 @@
 #include "analysis/flame/flame.h"
 #include "base/options.h"
 #include "base/strbuf.h"
+#include "cli/command.h"
 #include "read/view_where.h"
+
+/* What `pitot record --flame` writes. */
+struct flame_request {
+	const char *output; /* file */
+	bool gpu_only, cpu_only; /* which time; default: both */
+	bool xpu_perf, overwrite;
+};
+
+/*
+ * Checks before a recording whether the file can be written and has a known format, and chooses
+ * what flame_write_recording() writes. Returns an exit status.
+ */
+int flame_prepare(const struct context *c, const struct flame_request *request);
+/* Writes the flame graph of a recording. Returns an exit status. */
+int flame_write_recording(struct context *c, char *recording);
 
 /* Appends one JSON object (docs/flame.md) and a newline. */
 void flame_print_json(const struct flame *f, struct strbuf *out);

@@ -185,16 +185,19 @@ static void gpu_line(const struct record_summary *end, const char *why, struct s
 	strbuf_addc(out, '\n');
 }
 
+/* directory: NULL: it will be gone */
 static void summary_text(const struct record_summary *end, const char *directory, const char *why,
 			 bool color, struct strbuf *out)
 {
-	label(out, color, "recording");
-	shell_word(out, directory);
-	strbuf_adds(out, ", ");
-	human_bytes(out, end->bytes);
-	strbuf_adds(out, ", ");
-	human_duration(out, end->elapsed_ns);
-	strbuf_addc(out, '\n');
+	if (directory) {
+		label(out, color, "recording");
+		shell_word(out, directory);
+		strbuf_adds(out, ", ");
+		human_bytes(out, end->bytes);
+		strbuf_adds(out, ", ");
+		human_duration(out, end->elapsed_ns);
+		strbuf_addc(out, '\n');
+	}
 	label(out, color, "seen");
 	seen_line(end, out);
 	strbuf_addc(out, '\n');
@@ -239,6 +242,8 @@ static void summary_text(const struct record_summary *end, const char *directory
 		strbuf_adds(out,
 			    " of the time with graphs; cheaper: pitot record --graphs launch\n");
 	}
+	if (!directory)
+		return;
 	label(out, color, "next");
 	strbuf_adds(out, "pitot report ");
 	shell_word(out, directory);
@@ -355,7 +360,7 @@ void record_output_end(const struct record_output *out, const struct recording *
 		summary_json(&end, r, why, &text);
 	} else {
 		headline(r, &text);
-		summary_text(&end, r->shown, why, c->color_errors, &text);
+		summary_text(&end, out->temporary ? NULL : r->shown, why, c->color_errors, &text);
 	}
 	if (!text.failed)
 		io_write_all(STDERR_FILENO, text.data, text.length);

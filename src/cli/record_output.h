@@ -12,6 +12,7 @@
 struct record_output {
 	const struct context *context;
 	bool cpu_only; /* no GPU work is recorded */
+	bool temporary; /* the recording is removed at the end */
 	struct follow *follow; /* reads the figures of the live line; NULL: not shown yet */
 	bool shown; /* the live line is on the screen */
 };

@@ -726,3 +726,57 @@ def test_stalls_compared(flame):
 def test_no_stalls_were_recorded(flame):
     failed = flame("small", "--mode", "stalls", status=1)
     assert "the recording has no samples of kernels: `pitot record --engine pc-sampling` takes them" in failed.stderr
+
+
+# --- in one step: pitot record --flame ---
+
+#: The file, and how it begins.
+IN_ONE_STEP = {"merged.folded": b"[", "x.svg": b"<svg", "x.html": b"<!DOCTYPE html>", "x.pb.gz": b"\x1f\x8b", "x.speedscope.json": b"{", "x.json": b"{"}
+
+
+@pytest.fixture
+def tape(build, source):
+    """A command that plays a tape of a training run."""
+    player = build / "standin/tape-play"
+    if not player.exists():
+        pytest.skip("built without CUDA's headers")
+    return [player, "--now", source / "tests/data/tapes/train.tape"]
+
+
+@pytest.mark.parametrize("name", IN_ONE_STEP)
+def test_one_step_writes_the_flame_graph_only(pitot, tape, tmp_path, name):
+    said = pitot("record", "--no-cpu", "--flame", name, "--", *tape)
+    assert [path.name for path in tmp_path.iterdir()] == [name] and IN_ONE_STEP[name] in (tmp_path / name).read_bytes()[:200]
+    assert "2,092 kernels" in said.stderr and f"{name}: " in said.stderr and "pitot report" not in said.stderr
+
+
+def test_one_step_keeps_a_recording_that_has_a_name(pitot, tape, tmp_path):
+    pitot("record", "--gpu-only", "--flame", "x.folded", "-o", "x.pitot", "--", *tape)
+    first = (tmp_path / "x.folded").read_text()
+    assert pitot("flame", "x.pitot", "--mode", "gpu", "-o", "-", "--format", "folded").stdout == first
+    pitot("record", "--gpu-only", "--flame", "x.folded", "--xpu-perf-compat", "-f", "-o", "x.pitot", "--", *tape)
+    assert "[GPU_Kernel]" in (tmp_path / "x.folded").read_text()
+
+
+def test_one_step_passes_the_status_on(pitot, tape, tmp_path):
+    pitot("record", "--no-cpu", "--flame", "x.svg", "-q", "--", "sh", "-c", '"$@"; exit 7', "sh", *tape, status=7)
+    assert (tmp_path / "x.svg").exists()
+    said = pitot("record", "--no-cpu", "--flame", "nothing.svg", "--", "true", status=1)
+    assert "nothing to show" in said.stderr and "the recording is kept: true-" in said.stderr
+    pitot("record", "--no-cpu", "--flame", "nothing.svg", "--", "false", status=1)
+    assert len(list(tmp_path.glob("*.pitot"))) == 2 and not (tmp_path / "nothing.svg").exists()
+
+
+@pytest.mark.parametrize("options, status, text", [
+    (["--flame", "x.bad"], 2, "--flame: no format has files like 'x.bad'; there are folded (.folded), svg"),
+    (["--flame", "-"], 2, "--flame takes a file: standard output is the command's"),
+    (["--flame", "no/x.svg"], 1, "cannot write 'no/x.svg': No such file or directory"),
+    (["--flame", "there.svg"], 1, "'there.svg' exists"),
+    (["--flame", "x.svg", "--xpu-perf-compat"], 2, "--xpu-perf-compat is a kind of folded stacks"),
+    (["--xpu-perf-compat"], 2, "--xpu-perf-compat needs --flame FILE.folded"),
+    (["--flame", "x.svg", "--no-recording", "--log", "gpufl=logs"], 2, "--flame needs a recording"),
+])
+def test_one_step_fails_before_the_command_starts(pitot, tmp_path, options, status, text):
+    (tmp_path / "there.svg").write_text("mine")
+    assert text in pitot("record", *options, "--", "touch", "ran", status=status).stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["there.svg"] and (tmp_path / "there.svg").read_text() == "mine"
