@@ -180,7 +180,7 @@ static int write_flame(struct context *c, const struct recording *r, int status)
 			cli_note(c, "the recording is kept: %s", r->shown);
 		return status ? status : EXIT_FAILED;
 	}
-	if (!request.output && recording_dir_remove(r->directory, &e) < 0)
+	if (!request.output && recording_dir_remove(r->directory, &r->identity.folder, &e) < 0)
 		cli_warn(c, "%s", e.text);
 	return status;
 }
