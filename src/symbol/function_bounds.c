@@ -11,7 +11,8 @@ static int read_all(struct function_bounds *b, const struct elf_file *f)
 	size_t offset = 0, next;
 	int r;
 
-	if (elf_unwind_input(f, &input) < 0 || input.section.debug)
+	if (elf_unwind_input(f, &input) < 0 || input.section.debug ||
+	    !elf_load(f, (struct elf_bytes){ input.section.bytes, input.section.size }))
 		return 0;
 	for (; (r = eh_frame_entry(&input.section, offset, &fde, &next)) >= 0; offset = next)
 		/* Code that the linker has discarded is at 0. */
