@@ -29,6 +29,12 @@ enum loss_items loss_items(unsigned reason)
 	return kinds[known(reason)].items;
 }
 
+/* Whether it is less than this part of all. */
+static bool is_below(uint64_t lost, uint64_t all, uint64_t part)
+{
+	return lost < all / part + (all % part != 0);
+}
+
 enum loss_effect loss_effect(enum loss_items items, uint64_t lost, uint64_t recorded)
 {
 	uint64_t all = lost + recorded;
@@ -37,16 +43,16 @@ enum loss_effect loss_effect(enum loss_items items, uint64_t lost, uint64_t reco
 	case LOST_PART:
 		return LOSS_UNSAFE;
 	case LOST_NAMES:
-		return lost && lost < all / 20 ? LOSS_CHANGES_NOTHING : LOSS_CHANGES_SOME;
+		return lost && is_below(lost, all, 20) ? LOSS_CHANGES_NOTHING : LOSS_CHANGES_SOME;
 	case LOST_TAIL:
 		return recorded ? LOSS_CHANGES_SOME : LOSS_CHANGES_NOTHING;
 	case LOST_DETAILS:
 		return LOSS_CHANGES_SOME;
 	default:
-		return !lost               ? LOSS_CHANGES_SOME
-		       : lost < all / 1000 ? LOSS_CHANGES_NOTHING
-		       : lost < all / 20   ? LOSS_CHANGES_SOME
-					   : LOSS_UNSAFE;
+		return !lost                       ? LOSS_CHANGES_SOME
+		       : is_below(lost, all, 1000) ? LOSS_CHANGES_NOTHING
+		       : is_below(lost, all, 20)   ? LOSS_CHANGES_SOME
+						   : LOSS_UNSAFE;
 	}
 }
 
