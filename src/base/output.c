@@ -25,6 +25,13 @@ struct output {
 	struct output_pump *pump;
 };
 
+static mode_t file_mode = 0600;
+
+void output_set_mode(unsigned mode)
+{
+	file_mode = mode & 0777;
+}
+
 static void output_free(struct output *o)
 {
 	output_pump_free(o->pump);
@@ -49,9 +56,14 @@ static int create_partial(struct output *o)
 			errno = ENOMEM;
 			return -1;
 		}
-		fd = open(o->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-		if (fd >= 0)
+		fd = open(o->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd >= 0 && fchmod(fd, file_mode) == 0)
 			return fd;
+		if (fd >= 0) {
+			close(fd);
+			unlink(o->partial);
+			return -1;
+		}
 		free(o->partial);
 		o->partial = NULL;
 		if (errno != EEXIST)

@@ -15,6 +15,12 @@ struct output;
 
 #define OUTPUT_PIECE_BYTES ((size_t)8 << 20) /* bytes per write */
 
+/*
+ * Sets the permissions of all files that are created from now on, regardless of the umask. At first
+ * they are 0600: what is made from a recording contains command lines and paths.
+ */
+void output_set_mode(unsigned mode);
+
 struct output *output_open(const char *path, bool overwrite, struct error *e) MUST_USE;
 /* errors are reported by output_commit() */
 void output_write(struct output *o, const void *bytes, size_t length);

@@ -135,7 +135,7 @@ int program_report(const char *directory, const char *path, struct error *e)
 	if (errors < 0)
 		return error_errno(e, errno, "cannot start `pitot report`");
 	if (path && *path) {
-		output = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+		output = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 		if (output < 0)
 			return error_errno(e, errno, "cannot write '%s'", path);
 	}

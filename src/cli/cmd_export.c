@@ -40,6 +40,7 @@ static const struct option options[] = {
 	FLAG("compact", 0, option_compact,
 	     "gpufl: one detail record for all identical launches instead of one per kernel"),
 	FLAG("force", 'f', option_force, "replace files that exist"),
+	OPTION_FILE_MODE("mode"),
 	OPTION_END,
 };
 

@@ -87,6 +87,7 @@ static const struct option options[] = {
 	FLAG("xpu-perf-compat", 0, option_xpu_perf,
 	     "folded: as xpu-perf writes it: samples at 50 Hz below [GPU_Kernel] frames"),
 	FLAG("force", 'f', option_force, "replace a file that exists"),
+	OPTION_FILE_MODE("file-mode"),
 	OPTION_END,
 };
 

@@ -25,6 +25,7 @@ static const struct option options[] = {
 	       "roofline of kernels with hardware counters, as a picture",
 	       .is_path = true),
 	FLAG("force", 'f', option_force, "replace a file that exists"),
+	OPTION_FILE_MODE("mode"),
 	OPTION(U64, "top", 'n', option_top, "N",
 	       "rows per table (default 10, with --json all); 0 for all", .given = &top_given),
 	OPTION(ENUM, "by", 0, option_by, "WHAT",

@@ -1,12 +1,43 @@
 /* open_recording.c: finds and opens the recording of a command: the operand, or the newest here. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analysis/cost.h"
+#include "base/folder.h"
+#include "base/output.h"
 #include "cli/ui.h"
 #include "format/recording_dir.h"
 #include "format/recording_json.h"
 #include "record/symbolize.h"
+
+#define READABLE 0044u /* for the group, for all */
+
+const char *cli_file_mode;
+
+/*
+ * Sets the permissions of the files that the command makes: the option's, or for those who may read
+ * the recording.
+ */
+static int choose_file_mode(const struct context *c, const char *recording)
+{
+	_cleanup_close_ int folder = folder_open(recording, FOLDER_ANY);
+	struct stat outer, inner;
+	unsigned long mode = 0600;
+	char *end;
+
+	if (cli_file_mode) {
+		mode = strtoul(cli_file_mode, &end, 8);
+		if (*end || end == cli_file_mode || mode > 0777 || !(mode & 0200))
+			return cli_usage(c, "'%s' is no octal number of permissions, such as 0644",
+					 cli_file_mode);
+	} else if (folder >= 0 && fstat(folder, &outer) == 0 &&
+		   folder_stat(folder, RECORDING_JSON, &inner) == 0) {
+		mode |= outer.st_mode & inner.st_mode & READABLE;
+	}
+	output_set_mode((unsigned)mode);
+	return EXIT_DONE;
+}
 
 char *cli_find_recording(const struct context *c, const char *argument, struct error *e)
 {
@@ -54,6 +85,9 @@ int cli_open_trace(const struct context *c, const char *recording, struct progre
 	found = cli_find_recording(c, recording, &e);
 	if (!found)
 		return cli_fail(c, &e);
+	r = choose_file_mode(c, found);
+	if (r != EXIT_DONE)
+		return r;
 	progress_start(progress, c, "reading");
 	r = trace_open(found, &options, trace, &e);
 	if (r < 0) {

@@ -8,6 +8,7 @@
 #include <signal.h>
 
 #include "base/error.h"
+#include "base/options.h"
 #include "base/strbuf.h"
 #include "cli/command.h"
 #include "report/text.h"
@@ -75,6 +76,15 @@ char *cli_find_recording(const struct context *c, const char *argument, struct e
  * status. Starts the progress bar, which continues during trace_load. The bar must outlive the
  * trace; call progress_end before printing anything.
  */
+/*
+ * The option of all commands with an output file; its name is "file-mode" where "mode" has another
+ * meaning.
+ */
+#define OPTION_FILE_MODE(name_)                                                                    \
+	OPTION(STRING, name_, 0, cli_file_mode, "OCTAL",                                           \
+	       "permissions of the file, such as 0644 (default: 0600, and readable for those who " \
+	       "may read the recording)")
+extern const char *cli_file_mode;
 int cli_open_trace(const struct context *c, const char *recording, struct progress *progress,
 		   char **path, struct trace **trace) MUST_USE;
 
