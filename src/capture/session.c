@@ -67,10 +67,9 @@ static bool is_open(const struct session *s, uint64_t now)
 struct sink *session_recording(const struct settings *settings, struct error *e)
 {
 	struct sink *sink;
-	const char *launcher = settings->launcher;
 	struct writer_options options = { .directory = settings->directory,
 					  .folder = settings->folder,
-					  .launcher = *launcher ? launcher : NULL,
+					  .launcher = settings->launcher,
 					  .max_bytes = settings->max_bytes,
 					  .segment_bytes = settings->segment_bytes,
 					  .background = true };
@@ -312,8 +311,7 @@ static struct session *open_environment(enum session_trigger trigger)
 	log_open();
 	self.requested = (struct settings)SETTINGS_INIT;
 	settings_read(&self.requested, NULL, false, &e);
-	if (!launcher_folder(self.requested.launcher, &self.requested.folder))
-		self.requested.launcher[0] = '\0';
+	(void)!launcher_folder(self.requested.launcher, &self.requested.folder);
 	if (self.requested.disabled || !settings_have_sink(&self.requested))
 		return NULL;
 	if (e.code)

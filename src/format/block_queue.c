@@ -427,13 +427,11 @@ static int set_identity(struct block_queue *q, const struct writer_options *o)
 
 	snprintf(pid, sizeof(pid), "%d", (int)getpid());
 	q->directory = realpath(o->directory, NULL);
-	if (!q->directory && o->launcher) /* another user's, perhaps */
+	q->launcher = o->launcher && *o->launcher ? strdup(o->launcher) : NULL;
+	if (!q->directory && q->launcher) /* another user's, perhaps */
 		q->directory = strdup(o->directory);
 	if (!q->directory)
 		return -errno;
-	q->launcher = o->launcher ? strdup(o->launcher) : NULL;
-	if (o->launcher && !q->launcher)
-		return -ENOMEM;
 	q->prefix = strdup(o->prefix ? o->prefix : pid);
 	q->file.index = malloc(INDEX_BLOCKS_MAX * sizeof(*q->file.index));
 	if (!q->prefix || !q->file.index)

@@ -28,7 +28,7 @@ struct writer_options {
 	/* For recordings, see recording_sink.c: */
 	const char *directory; /* must exist */
 	struct folder_id folder; /* which one it is; zeros: unknown */
-	const char *launcher; /* who creates segments that this process cannot create; or NULL */
+	const char *launcher; /* who creates segments that this process cannot; NULL or "": none */
 	const char *prefix; /* of segment names; NULL: the process id */
 	uint64_t session; /* id of the session; 0: random */
 	uint64_t segment_bytes; /* size at which a new segment begins; 0: 64 MiB */
