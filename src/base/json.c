@@ -6,18 +6,18 @@
 
 #include "base/utf8.h"
 
-static void escape_control(struct strbuf *out, uint8_t c)
+static void escape(struct strbuf *out, uint32_t c)
 {
-	static const char hex[] = "0123456789abcdef";
 	static const char names[] = "btn\0fr"; /* for characters 8 to 13 */
-	char text[6] = { '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] };
 
-	if (c >= '\b' && c <= '\r' && c != '\v') {
-		text[1] = names[c - '\b'];
-		strbuf_add(out, text, 2);
-	} else {
-		strbuf_add(out, text, sizeof(text));
-	}
+	if (c >= '\b' && c <= '\r' && c != '\v')
+		strbuf_add(out, (char[]){ '\\', names[c - '\b'] }, 2);
+	else if (c == '"' || c == '\\')
+		strbuf_add(out, (char[]){ '\\', (char)c }, 2);
+	else if (c < 0x10000)
+		strbuf_addf(out, "\\u%04x", c);
+	else
+		strbuf_addf(out, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
 }
 
 void json_escape(struct strbuf *out, const char *text, size_t length)
@@ -26,25 +26,19 @@ void json_escape(struct strbuf *out, const char *text, size_t length)
 	size_t run = 0, i = 0, bad; /* text[run..i) needs no change */
 
 	while (i < length) {
-		uint8_t c = p[i];
-		size_t n = c < 0x80 ? c >= 0x20 && c != '"' && c != '\\'
-				    : utf8_length(p + i, length - i, &bad);
+		uint32_t c = p[i];
+		size_t n = c < 0x7f ? 1 : utf8_decode(p + i, length - i, &c, &bad);
 
-		if (n) {
+		if (n && !(c < 0x7f ? c < 0x20 || c == '"' || c == '\\' : utf8_is_harmful(c))) {
 			i += n;
 			continue;
 		}
 		strbuf_add(out, text + run, i - run);
-		if (c >= 0x80) {
+		if (n)
+			escape(out, c);
+		else
 			strbuf_adds(out, UTF8_REPLACEMENT);
-			i += bad;
-		} else {
-			if (c < 0x20)
-				escape_control(out, c);
-			else
-				strbuf_add(out, (char[]){ '\\', (char)c }, 2);
-			i++;
-		}
+		i += n ? n : bad;
 		run = i;
 	}
 	strbuf_add(out, text + run, i - run);

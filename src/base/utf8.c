@@ -47,6 +47,13 @@ size_t utf8_decode(const void *bytes, size_t left, uint32_t *code, size_t *bad)
 	return length;
 }
 
+bool utf8_is_harmful(uint32_t c)
+{
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
+	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
+	       (c >= 0xfff9 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe007f);
+}
+
 size_t utf8_put(uint8_t out[UTF8_MAX], uint32_t c)
 {
 	size_t length;

@@ -166,7 +166,9 @@ static void shell_word(struct strbuf *out, const char *word)
 static void gpu_line(const struct record_summary *end, const char *why, struct strbuf *out)
 {
 	if (why) {
-		strbuf_addf(out, "no GPU data: %s\n", why);
+		strbuf_adds(out, "no GPU data: ");
+		text_safe(out, why, strlen(why));
+		strbuf_addc(out, '\n');
 		return;
 	}
 	strbuf_adds(out, "utilization ");

@@ -9,6 +9,20 @@
 #include "base/human.h"
 #include "base/io.h"
 
+/* Appends lines that may quote names of others. */
+static void add_safe(struct strbuf *out, const char *text)
+{
+	for (;; text++) {
+		size_t length = strcspn(text, "\n");
+
+		text_safe(out, text, length);
+		text += length;
+		if (!*text)
+			return;
+		strbuf_addc(out, '\n');
+	}
+}
+
 static void print_line(const struct context *c, enum style style, const char *label,
 		       const char *text)
 {
@@ -20,7 +34,7 @@ static void print_line(const struct context *c, enum style style, const char *la
 	strbuf_adds(&line, ": ");
 	if (*label)
 		style_add(&line, c->color_errors, style, label);
-	strbuf_adds(&line, text);
+	add_safe(&line, text);
 	strbuf_addc(&line, '\n');
 	/* If stderr cannot be written, there is no other place to report it. */
 	if (line.failed || io_write_all(STDERR_FILENO, line.data, line.length) < 0)

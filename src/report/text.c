@@ -89,14 +89,6 @@ void text_fold(struct strbuf *out, const char *text, unsigned indent, unsigned w
 		strbuf_addc(out, '\n');
 }
 
-/* Characters that reorder, hide or break text: bidi controls, zero width, separators, tags. */
-static bool is_harmful(uint32_t code)
-{
-	return code == 0x61c || (code >= 0x200b && code <= 0x200f) ||
-	       (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) ||
-	       code == 0xfeff || (code >= 0xe0000 && code <= 0xe007f);
-}
-
 void text_safe(struct strbuf *out, const char *text, size_t length)
 {
 	const unsigned char *p = (const unsigned char *)text, *end = p + length;
@@ -105,7 +97,7 @@ void text_safe(struct strbuf *out, const char *text, size_t length)
 		uint32_t code = 0;
 		size_t bad, n = utf8_decode(p, (size_t)(end - p), &code, &bad);
 
-		if (!n || code < 0x20 || (code >= 0x7f && code < 0xa0)) {
+		if (!n || (utf8_is_harmful(code) && code < 0xa0)) {
 			strbuf_addf(out, "\\x%02x", *p);
 			/*
 			 * the second byte of a C1 control is invalid on its own, and escaped next
@@ -113,7 +105,7 @@ void text_safe(struct strbuf *out, const char *text, size_t length)
 			p++;
 			continue;
 		}
-		if (is_harmful(code))
+		if (utf8_is_harmful(code))
 			strbuf_addf(out, "\\u{%x}", code);
 		else
 			strbuf_add(out, p, n);

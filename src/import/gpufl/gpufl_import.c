@@ -152,7 +152,8 @@ static int report_progress(struct import *x, const struct log_lines *l)
 static int read_marker(struct import *x, const struct gpufl_window *f)
 {
 	struct log_lines l;
-	int rc = log_lines_open(&l, gpufl_window_open(x->logs, x->path, f), f->path, x->error);
+	int rc = log_lines_open(&l, gpufl_window_open(x->logs, x->path, f), f->path,
+				x->options->cancel, x->error);
 	const char *reason = NULL;
 
 	if (rc >= 0 && (rc = log_lines_next(&l)) > 0 &&
@@ -186,7 +187,8 @@ static int read_file(struct import *x, const struct gpufl_window *f, bool names)
 	const char *name = f->path + f->group;
 	struct log_lines l;
 	uint64_t count = 0;
-	int rc = log_lines_open(&l, gpufl_window_open(x->logs, x->path, f), f->path, x->error);
+	int rc = log_lines_open(&l, gpufl_window_open(x->logs, x->path, f), f->path,
+				x->options->cancel, x->error);
 
 	while (rc >= 0 && (rc = log_lines_next(&l)) > 0) {
 		rc = names ? read_names(x, &l) : read_line(x, &l, name);

@@ -7,9 +7,10 @@
 #define PIECE_BYTES ((size_t)256 << 10)
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
-int log_lines_open(struct log_lines *l, int fd, const char *path, struct error *e)
+int log_lines_open(struct log_lines *l, int fd, const char *path,
+		   const volatile sig_atomic_t *cancel, struct error *e)
 {
-	*l = (struct log_lines){ .file = NULL };
+	*l = (struct log_lines){ .cancel = cancel };
 	if (fd < 0)
 		return error_set(e, fd, "cannot read '%s': %s", path, error_code_text(fd));
 	l->file = gzdopen(fd, "rb");
@@ -19,11 +20,16 @@ int log_lines_open(struct log_lines *l, int fd, const char *path, struct error *
 	return error_set(e, -ENOMEM, "out of memory");
 }
 
-/* Reads more text after the unread rest. Returns 0 or -ENOMEM. */
+/*
+ * Reads more text after the unread rest. A line can have gigabytes in a small file. Returns 0,
+ * -ECANCELED or -ENOMEM.
+ */
 static int read_piece(struct log_lines *l)
 {
 	int n;
 
+	if (l->cancel && *l->cancel)
+		return -ECANCELED;
 	if (l->at)
 		memmove(l->text.data, l->text.data + l->at, l->text.length - l->at);
 	l->text.length -= l->at;
@@ -44,12 +50,14 @@ static int read_piece(struct log_lines *l)
 static int skip_line(struct log_lines *l)
 {
 	char *end = NULL;
+	int r;
 
 	l->too_long++;
 	do {
 		l->at = l->text.length;
-		if (read_piece(l) < 0)
-			return -ENOMEM;
+		r = read_piece(l);
+		if (r < 0)
+			return r;
 		end = memchr(l->text.data, '\n', l->text.length);
 	} while (!end && !l->at_end);
 	l->at = end ? (size_t)(end + 1 - l->text.data) : l->text.length;
@@ -59,10 +67,12 @@ static int skip_line(struct log_lines *l)
 int log_lines_next(struct log_lines *l)
 {
 	size_t searched = 0;
+	int r;
 
 	if (!l->text.data) {
-		if (read_piece(l) < 0)
-			return -ENOMEM;
+		r = read_piece(l);
+		if (r < 0)
+			return r;
 		if (l->text.length >= strlen(BYTE_ORDER_MARK) &&
 		    !memcmp(l->text.data, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)))
 			l->at = strlen(BYTE_ORDER_MARK);
@@ -81,14 +91,10 @@ int log_lines_next(struct log_lines *l)
 		}
 		if (l->at_end)
 			return 0;
-		searched = left;
-		if (left > INPUT_LINE_MAX) {
-			searched = 0;
-			if (skip_line(l) < 0)
-				return -ENOMEM;
-		} else if (read_piece(l) < 0) {
-			return -ENOMEM;
-		}
+		searched = left > INPUT_LINE_MAX ? 0 : left;
+		r = left > INPUT_LINE_MAX ? skip_line(l) : read_piece(l);
+		if (r < 0)
+			return r;
 	}
 }
 
