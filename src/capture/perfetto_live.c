@@ -15,6 +15,7 @@
 #include "base/globs.h"
 #include "base/helper_thread.h"
 #include "base/map.h"
+#include "base/plural.h"
 #include "capture/capability_notes.h"
 #include "capture/collector.h"
 #include "capture/log.h"
@@ -348,10 +349,12 @@ static void request_metrics(struct instance *i, const struct perfetto_config *co
 	left_out += read_globs(s, config);
 	left_out += read_ranges(s, config);
 	if (left_out)
-		capability_note("perfetto", capability_state_degraded, NULL, NULL,
-				"%u names, patterns, ids or ranges of the configuration are left "
-				"out: they are too long, too many, or not announced",
-				left_out);
+		capability_note(
+			"perfetto", capability_state_degraded, NULL, NULL,
+			"%u %s left out: %s too long, too many, or not announced", left_out,
+			plural_of(left_out, "name, pattern, id or range of the configuration is",
+				  "names, patterns, ids or ranges of the configuration are"),
+			plural_of(left_out, "it is", "they are"));
 	atomic_fetch_or(&i->rows, PERFETTO_METRICS);
 	if (s->measure != SETTING_MEASURE_KERNEL)
 		atomic_fetch_or(&i->rows, PERFETTO_RANGE_METRICS);

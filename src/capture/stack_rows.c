@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "capture/source.h"
 #include "capture/stack_capture.h"
 #include "format/rows.h"
@@ -202,23 +203,25 @@ void stack_rows_finish(struct writer *w)
 	stack_capture_counts(&c);
 	if (c.walked + c.none == 0)
 		return;
-	snprintf(text, sizeof(text),
-		 "%llu stacks: %llu complete, %llu partial, %llu truncated, %llu guessed, %llu too "
-		 "deep, %llu "
-		 "none; "
-		 "unwind rules of %u parts of the code, %llu bytes, in %llu ms",
-		 (unsigned long long)(c.walked + c.none),
-		 (unsigned long long)c.ends[stack_end_complete],
-		 (unsigned long long)c.ends[stack_end_partial],
-		 (unsigned long long)c.ends[stack_end_truncated],
-		 (unsigned long long)c.ends[stack_end_guessed],
-		 (unsigned long long)c.ends[stack_end_depth], (unsigned long long)c.none, c.parts,
-		 (unsigned long long)c.rule_bytes, (unsigned long long)(c.build_ns / 1000000));
+	snprintf(
+		text, sizeof(text),
+		"%llu stack%s: %llu complete, %llu partial, %llu truncated, %llu guessed, %llu too "
+		"deep, %llu "
+		"none; "
+		"unwind rules of %u part%s of the code, %llu byte%s, in %llu ms",
+		(unsigned long long)(c.walked + c.none), plural(c.walked + c.none),
+		(unsigned long long)c.ends[stack_end_complete],
+		(unsigned long long)c.ends[stack_end_partial],
+		(unsigned long long)c.ends[stack_end_truncated],
+		(unsigned long long)c.ends[stack_end_guessed],
+		(unsigned long long)c.ends[stack_end_depth], (unsigned long long)c.none, c.parts,
+		plural(c.parts), (unsigned long long)c.rule_bytes, plural(c.rule_bytes),
+		(unsigned long long)(c.build_ns / 1000000));
 	rows_capability(w, "stacks", capability_state_on, NULL, "native", text);
 	if (version) {
-		snprintf(text, sizeof(text), "CPython %u.%u.%u, %llu stacks matched by guess",
+		snprintf(text, sizeof(text), "CPython %u.%u.%u, %llu stack%s matched by guess",
 			 version >> 24, version >> 16 & 255, version >> 8 & 255,
-			 (unsigned long long)c.python_unmatched);
+			 (unsigned long long)c.python_unmatched, plural(c.python_unmatched));
 		rows_capability(w, "python_stacks", capability_state_on, NULL, "python", text);
 	}
 }

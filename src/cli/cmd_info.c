@@ -3,6 +3,7 @@
  * refer to, so that its time does not depend on the size of the recording.
  */
 #include "analysis/filter.h"
+#include "base/plural.h"
 #include "cli/info.h"
 
 static bool option_verify;
@@ -119,7 +120,7 @@ static int print(const struct info *i)
 	if (status == EXIT_DONE && i->damaged > 0)
 		status = cli_failf(i->context,
 				   "'%s' is damaged in %lld place%s: unreadable parts are left out",
-				   i->path, (long long)i->damaged, i->damaged == 1 ? "" : "s");
+				   i->path, (long long)i->damaged, plural((uint64_t)i->damaged));
 	return status;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/plural.h"
 #include "cli/ui.h"
 #include "cupti/cupti_find.h"
 #include "cupti/profiler_host.h"
@@ -217,7 +218,7 @@ static void print_text(const struct context *c, const struct listing *l, struct 
 	text_table_release(&t);
 	if (l->together && l->metrics.count > 1)
 		strbuf_addf(out, "\n%zu metrics, %zu pass%s together\n", l->metrics.count,
-			    l->together, l->together == 1 ? "" : "es");
+			    l->together, plural_es(l->together));
 	else if (l->metrics.count > PASSES_MAX)
 		strbuf_addf(out,
 			    "\n%zu metrics; for at most %u of them passes are shown, too: "

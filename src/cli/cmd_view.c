@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/human.h"
 #include "base/map.h"
+#include "base/plural.h"
 #include "base/search.h"
 #include "format/recording_dir.h"
 #include "report/text_table.h"
@@ -389,7 +390,7 @@ static int print(struct view *v)
 
 		human_count(&count, v->left_out);
 		cli_note(v->context, "%s more row%s%s%s: --limit 0 shows all", strbuf_text(&count),
-			 v->left_out == 1 ? "" : "s", v->position ? " of " : "",
+			 plural(v->left_out), v->position ? " of " : "",
 			 v->position ? v->table.schema->name : "");
 	}
 	return status;

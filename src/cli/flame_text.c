@@ -3,6 +3,7 @@
  * of a frame is not indented further, because the order of the lines shows the call. A recursion is
  * one line.
  */
+#include "base/plural.h"
 #include "cli/flame_print.h"
 
 #include <string.h>
@@ -164,7 +165,7 @@ static void add_rest(const struct tree *tree, const struct level *parent)
 		return;
 	add_numbers(tree, &rest);
 	human_count(&text, count);
-	strbuf_addf(&text, " %s frame%s", deeper ? "deeper" : "smaller", count == 1 ? "" : "s");
+	strbuf_addf(&text, " %s frame%s", deeper ? "deeper" : "smaller", plural(count));
 	add_name(t, parent->indent, STYLE_DIM, strbuf_text(&text), "");
 }
 

@@ -8,6 +8,7 @@
 #include "analysis/filter.h"
 #include "base/clock.h"
 #include "base/human.h"
+#include "base/plural.h"
 #include "base/vec.h"
 #include "report/text_table.h"
 #include "schema/event_words.h"
@@ -82,7 +83,7 @@ static void print_identity(const struct info *i, struct strbuf *out)
 	text_table_add(&t, "size");
 	text_table_bytes(&t, trace_file_bytes(i->trace));
 	strbuf_addf(&t.text, " in %zu segment%s", trace_segment_count(i->trace),
-		    trace_segment_count(i->trace) == 1 ? "" : "s");
+		    plural(trace_segment_count(i->trace)));
 	if (kernels)
 		strbuf_addf(&t.text, "; %llu.%llu bytes a kernel with its launch",
 			    (unsigned long long)kernel_tenths(i) / 10,

@@ -5,6 +5,7 @@
 
 #include "base/human.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "report/text_table.h"
 #include "report/words.h"
 #include "system/throttle.h"
@@ -99,7 +100,7 @@ static void add_host(struct strbuf *out, const struct monitor *m)
 
 	strbuf_adds(out, "CPU ");
 	add_share(out, HOST(m, cpu_busy), 100, cores);
-	strbuf_addf(out, " of %u processor%s, memory ", cores, cores == 1 ? "" : "s");
+	strbuf_addf(out, " of %u processor%s, memory ", cores, plural(cores));
 	add_level(out, METRIC_host_memory_used, HOST(m, memory_used));
 	strbuf_adds(out, " used, ");
 	add_level(out, METRIC_host_memory_available, HOST(m, memory_available));

@@ -8,6 +8,7 @@
 
 #include "base/human.h"
 #include "base/io.h"
+#include "base/plural.h"
 
 /* Appends lines that may quote names of others. */
 static void add_safe(struct strbuf *out, const char *text)
@@ -131,7 +132,7 @@ void cli_add_count(struct strbuf *out, const char *separator, uint64_t n, const 
 {
 	strbuf_adds(out, out->length ? separator : "");
 	human_count(out, n);
-	strbuf_addf(out, " %s", n == 1 ? one : many);
+	strbuf_addf(out, " %s", plural_of(n, one, many));
 }
 
 unsigned terminal_width(int fd)

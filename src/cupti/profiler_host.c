@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/globs.h"
 #include "base/options.h"
+#include "base/plural.h"
 
 #define NEAREST_MAX 3
 
@@ -549,8 +550,8 @@ int metric_set_make(struct metric_set *set, struct profiler_host *host, const ch
 		set->config = configure(host, set->names.data, set->names.count, &set->config_bytes,
 					&set->passes);
 	if (err == 0 && !set->config)
-		err = error_set(e, E_UNSUPPORTED, "CUPTI cannot collect these %zu metrics together",
-				set->names.count);
+		err = error_set(e, E_UNSUPPORTED, "CUPTI cannot collect %zu metric%s together",
+				set->names.count, plural(set->names.count));
 	if (err < 0)
 		metric_set_release(set);
 	return err;

@@ -10,6 +10,7 @@
 
 #include "base/human.h"
 #include "base/io.h"
+#include "base/plural.h"
 #include "record/libcuda.h"
 #include "record/inject.h"
 #include "sampler/cpu_sampler.h"
@@ -129,7 +130,7 @@ static void check_libcuda(struct check *c)
 	}
 	found(c, CHECK_OK, "CUDA %d.%d, %d GPU%s (`pitot devices`)", version / 1000,
 	      version % 1000 / 10, libcuda_device_count(&cuda),
-	      libcuda_device_count(&cuda) == 1 ? "" : "s");
+	      plural(libcuda_device_count(&cuda)));
 }
 
 static void check_library(struct check *c)

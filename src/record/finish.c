@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "record/symbolize.h"
 #include "format/loss_tally.h"
 #include "base/folder.h"
@@ -72,7 +73,8 @@ static void emit_running(const struct recording *r)
 
 	if (count && !r->request->pid_count)
 		record_emit(r, RECORD_NOTE, "%zu %s of the command %s still running: %s", count,
-			    count == 1 ? "process" : "processes", count == 1 ? "is" : "are", fate);
+			    plural_of(count, "process", "processes"), plural_of(count, "is", "are"),
+			    fate);
 }
 
 static void close_recording(struct recording *r)
@@ -150,7 +152,7 @@ static void finish_log(const struct recording *r)
 			r, RECORD_NOTE,
 			"gpufl's logs of %u %s that did not end in order are complete up to the "
 			"last quarter of a second",
-			dead, dead == 1 ? "process" : "processes");
+			dead, plural_of(dead, "process", "processes"));
 }
 
 void record_finish(struct recording *r)

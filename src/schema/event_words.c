@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/human.h"
+#include "base/plural.h"
 
 static const char *name_of(const char *const *names, size_t count, uint8_t value)
 {
@@ -79,7 +80,7 @@ void own_profiler_windows(struct strbuf *out, uint64_t ns, uint64_t windows)
 	strbuf_adds(out, "the program's own profiler used CUPTI for ");
 	human_duration(out, ns);
 	strbuf_addf(out, " in %" PRIu64 " window%s: no GPU work was recorded in %s", windows,
-		    windows == 1 ? "" : "s", windows == 1 ? "it" : "them");
+		    plural(windows), plural_of(windows, "it", "them"));
 }
 
 const char *allocation_name(uint8_t operation)

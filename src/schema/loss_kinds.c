@@ -1,6 +1,7 @@
 #include "schema/loss_kinds.h"
 
 #include "base/compiler.h"
+#include "base/plural.h"
 #include "schema/schema.h"
 
 #define LOSS_KIND(reason, items, one, many) [loss_reason_##reason] = { items, one, many },
@@ -21,7 +22,7 @@ static unsigned known(unsigned reason)
 
 const char *loss_text(unsigned reason, uint64_t count)
 {
-	return count == 1 ? kinds[known(reason)].one : kinds[known(reason)].many;
+	return plural_of(count, kinds[known(reason)].one, kinds[known(reason)].many);
 }
 
 enum loss_items loss_items(unsigned reason)

@@ -8,6 +8,7 @@
  * column, because it decides the order of the rows; the permutation is kept for later columns.
  * Tables with repeated rows load all their columns at once, and drop the repetitions.
  */
+#include "base/plural.h"
 #include "trace/trace_data.h"
 
 #include <errno.h>
@@ -549,8 +550,9 @@ int trace_load(struct trace *t, enum table_id id, uint64_t columns, struct error
 	if (result == 0 && job->column_count)
 		result = run_job(job, schema, e);
 	if (result == -ENOMEM)
-		error_errno(e, ENOMEM, "cannot load table '%s' of %llu rows", schema->name,
-			    (unsigned long long)job->table->size.rows);
+		error_errno(e, ENOMEM, "cannot load table '%s' of %llu row%s", schema->name,
+			    (unsigned long long)job->table->size.rows,
+			    plural(job->table->size.rows));
 	workers_release(job);
 	pthread_mutex_destroy(&job->lock);
 	free(job);

@@ -1,6 +1,7 @@
 /*
  * losses.c: lists all known losses, from the recorder's rows and from damage found while reading.
  */
+#include "base/plural.h"
 #include "trace/trace_data.h"
 
 #include <errno.h>
@@ -99,11 +100,6 @@ static void find_damage(const struct trace *t, struct file_damage *damage)
 			d->rows += header->rows;
 		}
 	}
-}
-
-static const char *plural(uint64_t count)
-{
-	return count == 1 ? "" : "s";
 }
 
 static int add_damage(struct trace *t, const struct trace_segment *segment,

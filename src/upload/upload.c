@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/json_read.h"
 #include "base/path.h"
+#include "base/plural.h"
 #include "gpufl/gpufl_files.h"
 #include "upload/http.h"
 #include "upload/upload_cursor.h"
@@ -259,8 +260,8 @@ static void read_rejected(struct upload *u, const char *name, const struct http_
 	}
 	json_members_release(&m);
 	if (rejected)
-		warn(u, "the server rejected %llu lines of '%s'", (unsigned long long)rejected,
-		     name);
+		warn(u, "the server rejected %llu line%s of '%s'", (unsigned long long)rejected,
+		     plural(rejected), name);
 	u->result->rejected_records += rejected;
 }
 

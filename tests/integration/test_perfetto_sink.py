@@ -289,7 +289,7 @@ def test_counters_by_their_ids(profiled):
     metrics = {name for kernel in trace.kernels() for name in kernel.args if "__" in name and "." in name}
     assert metrics == {METRICS[0], METRICS[2]}
     assert [text for text in told(trace) if text != GRAPHS] == [
-        "perfetto: 1 names, patterns, ids or ranges of the configuration are left out: they are too long, too many, or not announced"]
+        "perfetto: 1 name, pattern, id or range of the configuration is left out: it is too long, too many, or not announced"]
 
 
 def test_counters_without_sampling(profiled):

@@ -23,6 +23,7 @@
 
 #include "base/clock.h"
 #include "base/helper_thread.h"
+#include "base/plural.h"
 #include "capture/cpu/cpu_handler.h"
 #include "capture/cpu/cpu_handover.h"
 #include "capture/cpu/cpu_threads.h"
@@ -201,21 +202,25 @@ static void write_result(struct writer *w, const char *left)
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
 	cpu_threads_counts(&threads);
-	strbuf_addf(&text,
-		    "%s%llu samples of %u threads stand for %.3f of %.3f s of CPU time, %.3f s of "
-		    "them without a stack; stacks: %llu complete, %llu partial, %llu truncated, "
-		    "%llu guessed, %llu too deep, %llu with Python frames by guess",
-		    left, (unsigned long long)self.samples, threads.threads,
-		    (double)sampled_ns / 1e9, (double)cpu_ns / 1e9, (double)self.unseen_ns / 1e9,
-		    (unsigned long long)sum.ends[stack_end_complete],
-		    (unsigned long long)sum.ends[stack_end_partial],
-		    (unsigned long long)sum.ends[stack_end_truncated],
-		    (unsigned long long)sum.ends[stack_end_guessed],
-		    (unsigned long long)sum.ends[stack_end_depth], (unsigned long long)sum.unsure);
+	strbuf_addf(
+		&text,
+		"%s%llu sample%s of %u thread%s stand%s for %.3f of %.3f s of CPU time, %.3f s of "
+		"them without a stack; stacks: %llu complete, %llu partial, %llu truncated, "
+		"%llu guessed, %llu too deep, %llu with Python frames by guess",
+		left, (unsigned long long)self.samples, plural(self.samples), threads.threads,
+		plural(threads.threads), plural_of(self.samples, "s", ""), (double)sampled_ns / 1e9,
+		(double)cpu_ns / 1e9, (double)self.unseen_ns / 1e9,
+		(unsigned long long)sum.ends[stack_end_complete],
+		(unsigned long long)sum.ends[stack_end_partial],
+		(unsigned long long)sum.ends[stack_end_truncated],
+		(unsigned long long)sum.ends[stack_end_guessed],
+		(unsigned long long)sum.ends[stack_end_depth], (unsigned long long)sum.unsure);
 	if (threads.blocked)
-		strbuf_addf(&text, "; %u threads blocked SIGURG", threads.blocked);
+		strbuf_addf(&text, "; %u thread%s blocked SIGURG", threads.blocked,
+			    plural(threads.blocked));
 	if (threads.refused)
-		strbuf_addf(&text, "; %u threads had no timer", threads.refused);
+		strbuf_addf(&text, "; %u thread%s had no timer", threads.refused,
+			    plural(threads.refused));
 	if (sampled_ns - self.unseen_ns >= NS_PER_S && rate < self.hz - self.hz / 10) {
 		strbuf_addf(&text,
 			    "; of %u samples per second of CPU time %u arrived, because the timers "

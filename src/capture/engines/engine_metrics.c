@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/plural.h"
 #include "capture/capability_notes.h"
 #include "capture/process_exit.h"
 #include "format/rows.h"
@@ -107,8 +108,8 @@ void engine_metrics_note(const struct engine_metrics *m, const char *engine, uin
 {
 	capability_note("engine", capability_state_on, engine, engine,
 			"device %u (%s): %zu metric%s in %zu pass%s; set up in %.3f s", m->device,
-			m->chip, m->set.names.count, m->set.names.count == 1 ? "" : "s",
-			m->set.passes, m->set.passes == 1 ? "" : "es", (double)ns / 1e9);
+			m->chip, m->set.names.count, plural(m->set.names.count), m->set.passes,
+			plural_es(m->set.passes), (double)ns / 1e9);
 	if (m->set.left_out.length)
 		capability_note("metrics", capability_state_degraded, engine, engine, "%s",
 				strbuf_text(&m->set.left_out));

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "base/strbuf.h"
 #include "capture/capability_notes.h"
 #include "capture/cuda/share/share.h"
@@ -33,8 +34,8 @@ void engine_note_nothing(const char *engine, const struct settings *s, uint64_t 
 	else if (!matched)
 		strbuf_adds(&why, "no launch");
 	else if (matched <= s->kernel_skip)
-		strbuf_addf(&why, "--skip %" PRIu64 " leaves none of the %" PRIu64 " launches",
-			    s->kernel_skip, matched);
+		strbuf_addf(&why, "--skip %" PRIu64 " leaves none of the %" PRIu64 " launch%s",
+			    s->kernel_skip, matched, plural_es(matched));
 	else
 		return; /* table `loss` has the reason */
 	if (launches && !all)

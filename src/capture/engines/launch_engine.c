@@ -7,6 +7,7 @@
  */
 #include "capture/engines/launch_engine.h"
 
+#include "base/plural.h"
 #include "capture/engines/engine_notes.h"
 #include "capture/engines/launch_claim.h"
 #include "capture/engines/launch_gate.h"
@@ -127,7 +128,7 @@ bool launch_engine_failed(const struct cupti *cupti, const char *function, int r
 		return false;
 	launch_engine_refuse("%s: %s, at %u launch%s%s", function,
 			     cupti_result_text(cupti, (CUptiResult)result), self.failures,
-			     self.failures == 1 ? "" : "es one after the other",
+			     plural_of(self.failures, "", "es one after the other"),
 			     result == CUPTI_ERROR_OUT_OF_MEMORY ? advice_without_memory() : "");
 	return true;
 }

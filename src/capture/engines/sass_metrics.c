@@ -12,6 +12,7 @@
  * …Enable of a process counts (H100, CUPTI 13.0). Therefore it records serialized kernels
  * (activity_kinds.c), from before the first context.
  */
+#include "base/plural.h"
 #include "capture/engines/launch_engine.h"
 
 #ifdef PITOT_HAS_PROFILER_HOST
@@ -163,7 +164,7 @@ static void note(struct device *d, uint32_t index)
 	capability_note("engine", capability_state_on, ENGINE, ENGINE,
 			"device %u (%s): %zu metric%s of instructions; kernels that are measured "
 			"run with patched code, so that their own times are not known",
-			index, d->chip, d->count, d->count == 1 ? "" : "s");
+			index, d->chip, d->count, plural(d->count));
 	if (strcmp(d->requested, launch_engine_metrics()) != 0)
 		capability_note("metrics", capability_state_degraded, ENGINE, ENGINE,
 				"CUPTI cannot be configured again in this process, which measures "

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/folder.h"
+#include "base/plural.h"
 #include "gpufl/gpufl_folder.h"
 #include "import/gpufl/import_input.h"
 #include "import/gpufl/import_session.h"
@@ -281,8 +282,8 @@ int gpufl_read(const char *path, const struct import_options *options, const cha
 		rc = read_files(&x);
 	if (rc >= 0 && !result->sessions)
 		rc = error_set(x.error, -ENODATA,
-			       "'%s' contains no readable gpufl record in %llu files", path,
-			       (unsigned long long)result->files);
+			       "'%s' contains no readable gpufl record in %llu file%s", path,
+			       (unsigned long long)result->files, plural(result->files));
 	record_release(&x.record);
 	vec_release(&x.sessions);
 	gpufl_folder_release(&x.folder);

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/plural.h"
 #include "sampler/perf/perf_record.h"
 #include "sampler/proc_tree.h"
 
@@ -392,11 +393,12 @@ static void add_limits(const struct perf_events *events, const struct cpu_option
 			    "'ulimit -l'; ",
 			    events->stack_bytes >> 10);
 	if (events->refused_threads)
-		strbuf_addf(reason, "%u of %u threads are not sampled: raise 'ulimit -n'; ",
-			    events->refused_threads, events->refused_threads + events->threads);
+		strbuf_addf(reason, "not sampled: %u of %u thread%s: raise 'ulimit -n'; ",
+			    events->refused_threads, events->refused_threads + events->threads,
+			    plural(events->refused_threads + events->threads));
 	if (events->foreign_threads)
-		strbuf_addf(reason, "only root can sample %u threads of other users; ",
-			    events->foreign_threads);
+		strbuf_addf(reason, "only root can sample %u thread%s of other users; ",
+			    events->foreign_threads, plural(events->foreign_threads));
 	strbuf_adds(reason, "setuid programs are not sampled");
 	if (python == CPU_PYTHON_READ)
 		return;

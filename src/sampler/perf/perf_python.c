@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/plural.h"
 #include "sampler/perf/perf_held.h"
 #include "sampler/proc_tree.h"
 #include "sampler/python/sampled_python.h"
@@ -271,8 +272,9 @@ void perf_python_finish(struct perf_python *p)
 				   "native frames of the interpreter", p->python_error.text);
 	if (!p->samples)
 		return;
-	snprintf(actual, sizeof(actual), "%" PRIu64 " of %" PRIu64 " samples, each read in %.0f us",
-		 p->read, p->samples, (double)p->read_ns / 1e3 / (double)MAX(p->read, 1u));
+	snprintf(actual, sizeof(actual),
+		 "%" PRIu64 " of %" PRIu64 " sample%s, each read in %.0f us", p->read, p->samples,
+		 plural(p->samples), (double)p->read_ns / 1e3 / (double)MAX(p->read, 1u));
 	targets_capability(
 		p->targets, "cpu_python", most ? capability_state_on : capability_state_degraded,
 		actual,

@@ -1,5 +1,9 @@
 #include "analysis/cost.h"
 
+#include <string.h>
+
+#include "analysis/sentence.h"
+
 #include "report_fixture.h"
 #include "schema/event_words.h"
 
@@ -104,6 +108,41 @@ static void every_loss_has_a_text_for_one_and_for_many(void **state)
 	assert_string_equal(loss_text(255, 1), loss_text(loss_reason_unknown, 1));
 }
 
+/* Each message with 0, 1 and 2: its number agrees with its noun, verb and pronoun. */
+static void numbers_agree(void **state)
+{
+	static const char *const plurals[] = { "0 ", "2 " };
+
+	(void)state;
+	for (unsigned reason = 0; reason <= loss_reason_own_profiler; reason++) {
+		const char *one = loss_text(reason, 1), *many = loss_text(reason, 2);
+		size_t length = strcspn(one, " ");
+		bool copied = !strncmp(one, "CPU ", 4) || !strncmp(one, "Python ", 7) ||
+			      !strncmp(one, "damaged ", 8) || !strncmp(one, "call ", 5);
+
+		/* The noun has its ending. */
+		if (!copied && reason != loss_reason_process_limit)
+			assert_int_equal(many[length], one[length - 1] == 'h' ? 'e' : 's');
+		assert_null(strstr(many, " it was "));
+		assert_null(strstr(one, " they "));
+	}
+	for (uint64_t n = 0; n <= 2; n++) {
+		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+		sentence_add(&text, COUNTED_AS(n, "process"), WORDS(", "), COUNTED_AS(n, "launch"),
+			     WORDS(", "), COUNTED_AS(n, "sample"));
+		own_profiler_windows(&text, 0, n);
+		assert_int_equal(!!strstr(strbuf_text(&text), "1 process, 1 launch, 1 sample"),
+				 n == 1);
+		assert_int_equal(
+			!!strstr(strbuf_text(&text), "1 window: no GPU work was recorded in it"),
+			n == 1);
+		if (n != 1)
+			assert_true(!strncmp(strbuf_text(&text), plurals[n / 2], 2) &&
+				    strstr(strbuf_text(&text), " processes, "));
+	}
+}
+
 static void the_share_of_a_loss_decides_its_effect(void **state)
 {
 	static const struct {
@@ -165,6 +204,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		folder_test(costs_are_summed),
 		cmocka_unit_test(every_loss_has_a_text_for_one_and_for_many),
+		cmocka_unit_test(numbers_agree),
 		cmocka_unit_test(the_share_of_a_loss_decides_its_effect),
 		folder_test(losses_have_their_effect),
 		folder_test(a_loss_that_lasts_is_one),

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/plural.h"
 #include "base/strbuf.h"
 #include "capture/capability_notes.h"
 #include "capture/collector.h"
@@ -271,9 +272,9 @@ static void describe_client(struct strbuf *text, const struct copies_counts *cou
 
 	strbuf_adds(text, text->length ? "; another client of CUPTI" : "another client of CUPTI");
 	if (counts->records || (!engine && !atomic_load(&client.is_kept)))
-		strbuf_addf(text, ": %llu kernels copied (%llu records)",
-			    (unsigned long long)counts->kernels,
-			    (unsigned long long)counts->records);
+		strbuf_addf(text, ": %llu kernel%s copied (%llu record%s)",
+			    (unsigned long long)counts->kernels, plural(counts->kernels),
+			    (unsigned long long)counts->records, plural(counts->records));
 	if (counts->dropped)
 		strbuf_addf(text, ", %llu dropped because it provided no buffers",
 			    (unsigned long long)counts->dropped);
