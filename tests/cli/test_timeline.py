@@ -230,6 +230,7 @@ def test_cpu_samples_are_a_flame_chart(pitot, make_recording, tmp_path):
     """Frames end where the thread pauses or the stack differs; a loss is not all that a page shows."""
     path = make_recording(tmp_path / "r.pitot", "page_cpu")
     data, slices, _ = export(pitot, path, tmp_path)
+    assert data["loss_effect"] == "unsafe" and data["loss"] == [["app 100", "ring_full", 6, "six frames", "events lost: the ring of a thread was full"]]
     assert data["cpu_samples"] == 7 and {s["track_name"] for s in of_kind(slices, "cpu_sample")} == {"CPU of thread 100 (job)"}
     ms = 10 ** 6
     assert sorted((s["row"], s["start_ns"] // ms, s["duration"] // ms, s["name"]) for s in of_kind(slices, "cpu_sample", "off_cpu")) == [

@@ -17,7 +17,7 @@
  *	{"title","host","start_unix_ns","base_ns","duration_ns",
  *	 "window":[from, to],
  *	 "cpu_samples","notes":[],
- *	 "loss":[[process, reason, count, detail],…],
+ *	 "loss_effect":"none","loss":[[process, reason, count, detail, text after the count],…],
  *	 "kinds":[table,…],"groups":[[name, detail],…],
  *	 "tracks":[[group, kind, name, id, [[lane, depth, slices, bytes of each column…],…],
  *	  {"unit","meaning","kind","order","states":[]}],…],

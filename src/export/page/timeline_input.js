@@ -419,11 +419,12 @@ function about() {
 }
 
 function add_losses() {
-	const box = add(document.querySelector("header"), "details", undefined, "loss");
+	const box = add(document.querySelector("header"), "details", undefined, "loss " + (data.loss_effect || "unsafe"));
+	const effect = { none: "no figure changes", some: "some figures are slightly too small, or details are missing" }[data.loss_effect];
 
-	add(box, "summary", count(data.loss.length) + (data.loss.length === 1 ? " loss" : " losses") + ": the recording is incomplete");
-	for (const [process, reason, n, detail] of data.loss)
-		add(box, "div", reason.replaceAll("_", " ") + (n ? ", " + count(n) : "") + (detail ? " (" + detail + ")" : "") + (process ? ": " + process : ""));
+	add(box, "summary", count(data.loss.length) + (data.loss.length === 1 ? " loss" : " losses") + ": " + (effect || "the recording is incomplete"));
+	for (const [process, , n, detail, text] of data.loss)
+		add(box, "div", (n ? count(n) : "some") + " " + text + (detail ? " (" + detail + ")" : "") + (process ? ": " + process : ""));
 }
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");

@@ -7,6 +7,7 @@
 #include <zlib.h>
 
 #include "analysis/capabilities.h"
+#include "analysis/cost.h"
 #include "analysis/main_process.h"
 #include "base/html.h"
 #include "base/output.h"
@@ -34,12 +35,18 @@ static void add_notes(struct timeline *t, struct json *j)
 	json_end(j);
 }
 
+/* A page without the effect of its losses shows them as unsafe. */
 static void add_losses(const struct timeline *t, struct json *j)
 {
 	const struct export_view *v = &t->view;
 	const struct trace_loss *losses;
+	struct cost cost;
 	size_t count;
 
+	if (cost_analyze(v->trace, &cost, NULL) >= 0) {
+		json_key_string(j, "loss_effect", loss_effect_name(cost.effect));
+		cost_release(&cost);
+	}
 	json_key_array(j, "loss");
 	if (trace_losses(v->trace, &losses, &count, NULL) < 0)
 		count = 0; /* export_merge_init has already loaded them successfully */
@@ -53,6 +60,7 @@ static void add_losses(const struct timeline *t, struct json *j)
 		json_string(j, loss_name(loss->reason));
 		json_u64(j, loss->count);
 		json_string(j, loss->detail);
+		json_string(j, loss_text(loss->reason, loss->count));
 		json_end(j);
 	}
 	json_end(j);
