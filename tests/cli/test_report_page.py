@@ -58,9 +58,10 @@ def test_nothing_is_cut(page, browser, tmp_path, width):
             const box = cell.closest(".table").getBoundingClientRect(), own = cell.getBoundingClientRect();
             return own.right > box.right + 1 || cell.scrollWidth > cell.clientWidth;
         });
-        return { width: innerWidth, cut: cut.length, titles: [...document.querySelectorAll("td[title]")].map((cell) => [cell.innerText, cell.title]) };
+        const wide = [...document.querySelectorAll(".table")].filter((box) => box.scrollWidth > box.clientWidth + 1).map((box) => box.innerText.slice(0, 80));
+        return { width: innerWidth, cut: cut.length, wide, titles: [...document.querySelectorAll("td[title]")].map((cell) => [cell.innerText, cell.title]) };
     """, END, width)
-    assert result["cut"] == 0 and result["width"] == width
+    assert result["cut"] == 0 and result["wide"] == [] and result["width"] == width
     assert result["titles"] and all(short != full and short.split("<")[0].split("(")[0] in full for short, full in result["titles"])
 
 
