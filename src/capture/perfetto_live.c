@@ -22,6 +22,7 @@
 #include "capture/park.h"
 #include "capture/process_exit.h"
 #include "capture/session.h"
+#include "capture/verbose_sink.h"
 #include "cupti/profiler_host.h"
 #include "perfetto/perfetto_counter.h"
 #include "perfetto/perfetto_sink.h"
@@ -76,6 +77,7 @@ static struct {
 	bool is_waiting; /* a thread of the program waits for the startup, and opens the sessions */
 	atomic_uint events; /* counts the events that this thread waits for; a futex */
 	atomic_uint started; /* sources that were started at least once, as bits */
+	struct session *verbose; /* of INJECTION_VERBOSE; lasts as long as the process */
 } self;
 
 /* --- slow requests run on threads of their own, so that packets continue to be sent --- */
@@ -727,8 +729,30 @@ static void start_producer(const char *socket)
 	process_exit_watch_fork();
 }
 
+/* INJECTION_VERBOSE: prints GPU work, in a session that lasts as long as the process. */
+static void start_verbose(enum session_trigger trigger)
+{
+	const char *list = secure_getenv("INJECTION_METRICS");
+	struct settings s = SETTINGS_INIT;
+	struct sink *sink = verbose_sink_new();
+
+	(void)!settings_read(&s, NULL, false, NULL);
+	s.directory[0] = s.log_path[0] = '\0';
+	s.start_ns = s.delay_ns = s.duration_ns = 0;
+	if (list) {
+		s.engine = SETTING_ENGINE_RANGE_PROFILER;
+		s.kernel_skip = s.kernel_count = 0; /* all kernels */
+	}
+	if (list && *list)
+		read_injection_metrics(s.metrics, list);
+	self.verbose = sink ? session_open(&s, sink, trigger) : NULL;
+	if (!self.verbose)
+		log_line("INJECTION_VERBOSE: cannot start");
+}
+
 bool perfetto_live_start(enum session_trigger trigger)
 {
+	bool is_verbose = false;
 	unsigned startup = 0;
 	const char *socket;
 
@@ -740,8 +764,11 @@ bool perfetto_live_start(enum session_trigger trigger)
 		startup = startup_sources();
 		self.is_waiting = startup != 0;
 		start_producer(socket);
+		is_verbose = is_set("INJECTION_VERBOSE");
 	}
 	pthread_mutex_unlock(&starting);
+	if (is_verbose)
+		start_verbose(trigger);
 	if (startup && self.producer)
 		wait_for_startup(trigger, startup);
 	return self.producer != NULL && self.owner == getpid();
@@ -761,6 +788,7 @@ void perfetto_live_after_fork(void)
 	producer_after_fork(self.producer);
 	self.producer = NULL;
 	self.instances = NULL;
+	self.verbose = NULL;
 	self.is_waiting = false;
 	self.started = 0;
 	pthread_mutex_init(&lock, NULL);

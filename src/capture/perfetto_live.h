@@ -7,7 +7,8 @@
  *	PITOT_PERFETTO		1: on; a path: the service's socket; 0: off
  *	INJECTION_DATA_SOURCE_NAME, INJECTION_DATA_SOURCE_NAME_SUFFIX, INJECTION_VERBOSE
  *				have the meaning that perfetto-cupti-gpu-compute and its successor
- *				give them; any of them switches this on
+ *				give them; any of them switches this on. INJECTION_VERBOSE also
+ *				prints GPU work to standard output
  *	__TRACE_STARTUP		names of data sources that the program waits for when it begins to
  *				use CUDA or NVTX or calls pitot_init, at most 30 s
  *

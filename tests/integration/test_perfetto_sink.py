@@ -1,4 +1,5 @@
 """The live trace of a program that a tape plays: the same as what an export of its recording has."""
+import json
 import os
 import re
 import subprocess
@@ -633,3 +634,24 @@ def test_samples(service, library, environment, tmp_path, pitot, asked):
     assert any("python" in name and "+0x" in name for name in names)
     assert min(sample.weight for sample in trace.samples) >= 1_900_000
     assert {sample.tid for sample in trace.samples} <= {tid for _, tid in trace.threads()}
+
+
+def test_verbose_prints_events(build, environment, made_tape, tmp_path):
+    """INJECTION_VERBOSE, without a service: each kernel, copy and memory set is a line, and each metric of a launch. A reader that comes late loses nothing."""
+    player = build / "standin/tape-play"
+
+    def events(**variables):
+        program = subprocess.Popen([player, made_tape], stdout=subprocess.PIPE, text=True, env={
+            **environment, "CUDA_INJECTION64_PATH": str(build / "libpitot.so"), "PITOT_PERFETTO": str(tmp_path / "none"), **variables})
+        text = program.communicate(timeout=PATIENCE)[0]
+        assert program.returncode == 0
+        return [json.loads(line) for line in text.splitlines()]
+
+    assert events() == [] == events(INJECTION_VERBOSE="")
+    found = events(INJECTION_VERBOSE="1")
+    kernels = [event for event in found if event["event"] == "kernel"]
+    assert len(kernels) == 408 and {event["event"] for event in found} == {"kernel", "memcpy", "memset"}
+    assert all(kernel["name"] and kernel["duration_ns"] > 0 and len(kernel["grid"]) == 3 for kernel in kernels)
+    found = events(INJECTION_VERBOSE="any", INJECTION_METRICS="gpu__time_duration.sum; launch__correlation.sum")
+    values = [event for event in found if event["event"] == "metric" and event["name"] == "launch__correlation.sum"]
+    assert len(values) == 24 * 12 and all(event["value"] == event["correlation"] for event in values)
