@@ -302,6 +302,143 @@ static void test_gpufl(void **state)
 	assert_non_null(strstr(problem.text, "takes microseconds, not 'often'"));
 }
 
+/* Keys of gpufl's, and the settings that they stand for. */
+static void test_keys_of_gpufl(void **state)
+{
+	static const struct {
+		const char *text;
+		enum setting_id id;
+		uint64_t value;
+	} keys[] = {
+		{ "\"continuous_system_sampling\": true", SETTING_ID_counters_always, true },
+		{ "\"continuous_system_sampling\": false", SETTING_ID_counters_always, false },
+		{ "\"enable_stack_trace\": true", SETTING_ID_stacks, SETTING_STACKS_ALL },
+		{ "\"enable_stack_trace\": false", SETTING_ID_stacks, SETTING_STACKS_NONE },
+		{ "\"enable_memory_tracking\": true", SETTING_ID_memory, true },
+		{ "\"enable_cuda_graphs_tracking\": true", SETTING_ID_graphs,
+		  SETTING_GRAPHS_LAUNCH },
+		{ "\"enable_cuda_graphs_tracking\": false", SETTING_ID_graphs,
+		  SETTING_GRAPHS_NODE },
+		{ "\"system_sample_rate_ms\": 50", SETTING_ID_counters_ns, 50 * NS_PER_MS },
+		{ "\"system_sample_rate_ms\": 50", SETTING_ID_system, SETTING_SYSTEM_ALL },
+		{ "\"pm_sampling_interval_us\": 50", SETTING_ID_pm_interval_ns, 50 * NS_PER_US },
+		{ "\"profiling_engine\": \"RangeProfiler\"", SETTING_ID_measure,
+		  SETTING_MEASURE_RANGE },
+	};
+	static const char *const others[] = {
+		"log_path",
+		"backend_url",
+		"api_key",
+		"api_path",
+		"remote_upload",
+		"backend",
+		"deep_window_only",
+		"flush_logs_always",
+		"enable_debug_output",
+		"pm_sampling_preset",
+		"enable_synchronization",
+		"kernel_sample_rate_ms",
+	};
+	char text[128];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		struct strbuf found = STRBUF_INIT, expected = STRBUF_INIT;
+		struct settings s;
+
+		snprintf(text, sizeof(text), "{ %s }", keys[i].text);
+		write_config(text);
+		s = read_all(path, true);
+		assert_int_equal(problem.code, 0);
+		assert_int_equal(s.source[keys[i].id], SETTING_BY_FILE);
+		settings_text(&s, &found);
+		settings_put(&s, keys[i].id, keys[i].value, SETTING_BY_CODE);
+		settings_text(&s, &expected);
+		assert_string_equal(strbuf_text(&found), strbuf_text(&expected));
+		strbuf_release(&found);
+		strbuf_release(&expected);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		snprintf(text, sizeof(text), "{ \"%s\": \"x\" }", others[i]);
+		write_config(text);
+		read_all(path, true);
+		assert_int_equal(problem.code, 0);
+	}
+	write_config("{ \"enable_memory_tracking\": 7 }");
+	read_all(path, true);
+	assert_non_null(strstr(problem.text, "'enable_memory_tracking' takes true or false"));
+}
+
+/* Texts of keys that are no settings; of arrays the items. */
+static void test_texts_of_the_file(void **state)
+{
+	static const struct {
+		const char *key, *text; /* NULL: there is none */
+	} keys[] = { { "log_path", "a \"path\"" }, { "rate", "50" },         { "on", "true" },
+		     { "off", "false" },           { "metrics", "a,b\n,3" }, { "empty", "" },
+		     { "twice", "second" },        { "object", NULL },       { "none", NULL } };
+
+	(void)state;
+	write_config(
+		"{ \"log_path\": \"a \\\"path\\\"\", \"rate\": 50, \"on\": true, \"off\": false,"
+		"\"metrics\": [\"a\", \"b\\n\", 3], \"empty\": \"\", \"twice\": 1, \"twice\": "
+		"\"second\", \"object\": {\"none\": 1} }");
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		struct strbuf text = STRBUF_INIT;
+		struct error e = { 0 };
+
+		assert_int_equal(settings_file_text(path, keys[i].key, &text, &e),
+				 keys[i].text != NULL);
+		assert_string_equal(strbuf_text(&text), keys[i].text ? keys[i].text : "");
+		strbuf_clear(&text);
+		assert_int_equal(settings_file_text(NULL, keys[i].key, &text, &e), 0);
+		setenv("GPUFL_CONFIG_FILE", path, 1);
+		assert_int_equal(settings_file_text(NULL, keys[i].key, &text, &e),
+				 keys[i].text != NULL);
+		unsetenv("GPUFL_CONFIG_FILE");
+		strbuf_release(&text);
+	}
+	for (const char *const *bad =
+		     (const char *const[]){ "{ \"a\": [1, }", "{ \"a\"", "", NULL };
+	     *bad; bad++) {
+		struct strbuf text = STRBUF_INIT;
+		struct error e = { 0 };
+
+		write_config(*bad);
+		assert_true(settings_file_text(path, "a", &text, &e) < 0 && e.text[0]);
+		strbuf_release(&text);
+	}
+}
+
+/* Below `pitot record` the file that the program names still switches recording off. */
+static void test_the_kill_switch_of_a_file_below_record(void **state)
+{
+	(void)state;
+	setenv("PITOT_OPTIONS", "start_ns=5;stacks=python", 1);
+	write_config("{ \"enabled\": false, \"graphs\": \"launch\" }");
+	assert_true(read_all(path, false).disabled);
+	assert_int_equal(read_all(path, false).graphs, SETTING_GRAPHS_NODE);
+	write_config("{ \"enabled\": true }");
+	assert_false(read_all(path, false).disabled);
+}
+
+static void test_differences(void **state)
+{
+	struct settings s = SETTINGS_INIT, actual = SETTINGS_INIT;
+	struct strbuf text = STRBUF_INIT;
+
+	(void)state;
+	settings_put(&s, SETTING_ID_engine, SETTING_ENGINE_DEEP, SETTING_BY_CODE);
+	settings_put(&s, SETTING_ID_sync, true, SETTING_BY_FILE);
+	settings_put(&s, SETTING_ID_memory, true, SETTING_BY_CODE);
+	settings_put(&s, SETTING_ID_metrics, (uintptr_t) "memory", SETTING_BY_CODE);
+	settings_put(&s, SETTING_ID_counters_ns, 0, SETTING_BY_CODE);
+	settings_put(&actual, SETTING_ID_memory, true, SETTING_BY_RECORD);
+	settings_differences(&s, &actual, &text);
+	assert_string_equal(strbuf_text(&text), "engine=deep, counters=off, metrics=memory");
+	strbuf_release(&text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -312,6 +449,10 @@ int main(void)
 		cmocka_unit_test_setup(test_what_is_wrong_is_named, clean),
 		cmocka_unit_test_setup(test_the_kill_switch, clean),
 		cmocka_unit_test_setup(test_gpufl, clean),
+		cmocka_unit_test_setup(test_keys_of_gpufl, clean),
+		cmocka_unit_test_setup(test_texts_of_the_file, clean),
+		cmocka_unit_test_setup(test_the_kill_switch_of_a_file_below_record, clean),
+		cmocka_unit_test_setup(test_differences, clean),
 	};
 
 	return cmocka_run_group_tests(tests, make_file, remove_file);
