@@ -1,4 +1,4 @@
-/* What gpufl's logs say of the session: its name, engine and address, and the windows of samples. */
+/* What gpufl's logs say of a session: its name, engine and address, and the windows of samples. */
 #include "gpufl_rows.h"
 
 static void capability(struct sink *s, const char *name, const char *requested, const char *actual)
