@@ -30,9 +30,12 @@ static void identify(struct gpufl_sink *s)
 
 static void name_app(struct gpufl_sink *s, struct bytes_value name)
 {
+	if (s->app.length == name.length && !memcmp(strbuf_text(&s->app), name.data, name.length))
+		return; /* the row was repeated */
 	strbuf_clear(&s->app);
 	strbuf_add(&s->app, name.data, name.length);
 	identify(s);
+	s->start_is_due = true;
 }
 
 void gpufl_process(struct gpufl_sink *s, const struct row_process *p)
@@ -58,7 +61,7 @@ void gpufl_device(struct gpufl_sink *s, const struct row_device *d)
 {
 	if (d->id >= GPUFL_DEVICES_MAX)
 		return;
-	s->new_device |= !s->has_device[d->id];
+	s->start_is_due |= !s->has_device[d->id];
 	s->device_count += !s->has_device[d->id];
 	s->has_device[d->id] = true;
 	s->devices[d->id] = *d;
@@ -235,7 +238,7 @@ void gpufl_begin(struct gpufl_sink *s)
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
 	add_job_start(s, &line);
-	s->new_device = false;
+	s->start_is_due = false;
 	if (line.failed)
 		return;
 	if (s->log.begun) {

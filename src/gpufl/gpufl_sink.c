@@ -148,7 +148,7 @@ static void flush_all(struct gpufl_sink *s, bool all)
 	gpufl_kernels_flush(s, all);
 	gpufl_metrics_flush(s);
 	gpufl_ranges_flush(s, all);
-	if (s->log.begun && s->new_device)
+	if (s->log.begun && s->start_is_due)
 		gpufl_begin(s);
 	gpufl_log_seal(&s->log);
 	gpufl_log_flush(&s->log);

@@ -135,7 +135,7 @@ struct gpufl_sink {
 	struct gpufl_open *open; /* GPUFL_OPEN_MAX items */
 
 	struct row_device devices[GPUFL_DEVICES_MAX];
-	bool has_device[GPUFL_DEVICES_MAX], new_device;
+	bool has_device[GPUFL_DEVICES_MAX], start_is_due;
 	unsigned device_count;
 	struct gpufl_readings readings[GPUFL_DEVICES_MAX], host;
 	uint64_t cpu_ns, cpu_busy; /* the last reading */

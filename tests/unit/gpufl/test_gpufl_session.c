@@ -53,6 +53,26 @@ static void test_the_name_of_the_program(void **state)
 	}
 }
 
+/* A name that comes later is in another job_start, and in all lines from then on. */
+static void test_a_name_that_comes_late(void **state)
+{
+	struct sink *s = sink_open(*state, (struct gpufl_options){ 0 });
+	char *text;
+
+	define(s);
+	assert_int_equal(s->ops->seal(s), 0);
+	capability(s, "app_name", "", "trainer");
+	assert_int_equal(s->ops->seal(s), 0);
+	capability(s, "app_name", "", "trainer");
+	close_sink(s);
+	text = window_text(*state, "scope.1.log.gz");
+	assert_non_null(strstr(find_line(text, "job_start", 0), "\"app\":\"app\""));
+	assert_non_null(strstr(find_line(text, "job_start", 1), "\"app\":\"trainer\""));
+	assert_null(find_line(text, "job_start", 2));
+	assert_non_null(strstr(find_line(text, "shutdown", 0), "\"app\":\"trainer\""));
+	free(text);
+}
+
 static const struct {
 	const char *settings, *requested, *actual; /* rows `settings` and `engine`; NULL: none */
 	const char *first, *selected; /* gpufl's names, of the beginning and of what was got */
@@ -164,6 +184,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		folder_test(test_the_name_of_the_program),
+		folder_test(test_a_name_that_comes_late),
 		folder_test(test_names_of_engines),
 		folder_test(test_windows_have_the_readings),
 		folder_test(test_windows_without_readings),
