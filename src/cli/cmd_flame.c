@@ -476,7 +476,8 @@ int flame_write_recording(struct context *c, char *recording)
 	char *argv[] = { NULL, recording, NULL };
 	struct context quiet = *c;
 
-	quiet.json = false; /* the summary of `pitot record` is the JSON */
+	quiet.json = false; /* the summary of `pitot record` is the JSON, and alone on stderr */
+	quiet.quiet |= c->json;
 	return run(&quiet, 1, argv);
 }
 

@@ -750,6 +750,11 @@ def test_one_step_writes_the_flame_graph_only(pitot, tape, tmp_path, name):
     assert "2,092 kernels" in said.stderr and f"{name}: " in said.stderr and "pitot report" not in said.stderr
 
 
+def test_one_step_with_json(pitot, tape, tmp_path):
+    said = pitot("record", "--no-cpu", "--json", "--flame", "x.svg", "--", *tape)
+    assert json.loads(said.stderr)["recording"] and [path.name for path in tmp_path.iterdir()] == ["x.svg"]
+
+
 def test_one_step_keeps_a_recording_that_has_a_name(pitot, tape, tmp_path):
     pitot("record", "--gpu-only", "--flame", "x.folded", "-o", "x.pitot", "--", *tape)
     first = (tmp_path / "x.folded").read_text()
