@@ -41,8 +41,7 @@ struct window {
 
 struct gpufl_files {
 	char directory[PATH_MAX];
-	dev_t device; /* of the directory, */
-	ino_t inode; /* which is opened for each use, and must still be the same */
+	struct folder_id id; /* of the directory, which is opened for each use */
 	enum folder_owner allowed; /* owner of the directory and its files */
 	char session[GPUFL_ID_BYTES];
 	struct gpufl_files_options options;
@@ -114,19 +113,9 @@ static void cleanup_place(struct place *p)
 /* Returns 0 and the descriptors that can be opened, or the first error. */
 static int enter(const struct gpufl_files *f, struct place *p)
 {
-	struct stat st;
-
-	p->tmp = -1;
-	p->session = folder_open(f->directory, f->allowed);
-	if (p->session < 0)
-		return p->session;
-	if (fstat(p->session, &st) < 0 || st.st_dev != f->device || st.st_ino != f->inode) {
-		close(p->session);
-		p->session = -1; /* somebody has put another directory in its place */
-		return -ENOENT;
-	}
+	p->session = folder_open_known(f->directory, &f->id);
 	p->tmp = folder_enter(p->session, ".tmp", f->allowed);
-	return MIN(p->tmp, 0);
+	return p->session == E_MOVED ? -ENOENT : MIN(p->tmp, 0);
 }
 
 /* Writes no more than RLIMIT_FSIZE allows: beyond it a signal would end the program. */
@@ -499,14 +488,12 @@ uint64_t gpufl_files_bytes(const struct gpufl_files *f)
 /* Creates .tmp in the new directory of a session, whose identity is stored. */
 static int make_tmp(struct gpufl_files *f, int session)
 {
-	struct stat st;
+	int err = folder_identify(session, &f->id);
 
-	if (session < 0)
-		return session;
-	if (fstat(session, &st) < 0 || mkdirat(session, ".tmp", 0777) < 0)
+	if (err < 0)
+		return err;
+	if (mkdirat(session, ".tmp", 0777) < 0)
 		return -errno;
-	f->device = st.st_dev;
-	f->inode = st.st_ino;
 	gpufl_life_begin(&f->life, session);
 	return 0;
 }
@@ -727,11 +714,11 @@ static bool salvage(int folder, const char *log_path, const char *session)
 {
 	_cleanup_place_ struct place place = { folder_enter(folder, session, FOLDER_OWN), -1 };
 	struct gpufl_files *f;
+	struct folder_id id;
 	struct own_fd life;
-	struct stat st;
 
 	place.tmp = folder_enter(place.session, ".tmp", FOLDER_OWN);
-	if (place.tmp < 0 || fstat(place.session, &st) < 0 ||
+	if (place.tmp < 0 || folder_identify(place.session, &id) < 0 ||
 	    !gpufl_life_take(&life, place.session, place.tmp))
 		return false;
 	f = new_files(&(struct gpufl_files_options){
@@ -741,8 +728,7 @@ static bool salvage(int folder, const char *log_path, const char *session)
 		return false;
 	}
 	f->allowed = FOLDER_OWN;
-	f->device = st.st_dev;
-	f->inode = st.st_ino;
+	f->id = id;
 	f->life = life;
 	for (unsigned c = 0; c < GPUFL_CHANNELS; c++)
 		salvage_channel(f, &place, &f->active[c]);

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "base/bytes.h"
 #include "gpufl/gpufl_folder.h"
@@ -494,6 +495,46 @@ static void test_silence(void **state)
 	}
 }
 
+static time_t modified_s(const char *folder, const char *name)
+{
+	struct stat st;
+
+	assert_int_equal(stat(session_file(folder, name), &st), 0);
+	return st.st_mtim.tv_sec;
+}
+
+/* A writer that has nothing to write shows that it lives. */
+static void test_a_session_without_rows(void **state)
+{
+	struct gpufl_files *f = files_open(*state, (struct gpufl_files_options){ 0 });
+
+	age(*state, GPUFL_LOCK);
+	assert_int_equal(gpufl_files_check(f), 0);
+	assert_true(modified_s(*state, GPUFL_LOCK) > time(NULL) - 60);
+	assert_int_equal(gpufl_files_close(f), 0);
+}
+
+/* The lock may be gone while the process lives, and another process may get its id. */
+static void test_the_process_of_a_session(void **state)
+{
+	struct gpufl_files *f = files_open(*state, (struct gpufl_files_options){ 0 });
+	char *name, *start;
+	FILE *file;
+
+	assert_int_equal(put(f, GPUFL_DEVICE, JOB), 0);
+	gpufl_files_abandon(f);
+	assert_int_equal(gpufl_files_salvage(*state), 0);
+	name = file_text(*state, GPUFL_LOCK);
+	start = strstr(name, "\"start\":") + strlen("\"start\":");
+	*start = *start == '9' ? '8' : (char)(*start + 1);
+	file = fopen(session_file(*state, GPUFL_LOCK), "w");
+	fputs(name, file);
+	fclose(file);
+	free(name);
+	assert_int_equal(gpufl_files_salvage(*state), 1);
+	assert_false(is_there(*state, ".tmp"));
+}
+
 static void check_victim(const char *folder)
 {
 	char *text = file_text(folder, "../victim/device.log");
@@ -666,6 +707,8 @@ int main(void)
 		folder_test(test_forks),
 		folder_test(test_dead_sessions),
 		folder_test(test_silence),
+		folder_test(test_a_session_without_rows),
+		folder_test(test_the_process_of_a_session),
 		folder_test(test_links_are_not_followed),
 		folder_test(test_sessions_of_others),
 		folder_test(test_logs_that_vanish),
