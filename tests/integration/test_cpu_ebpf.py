@@ -356,7 +356,7 @@ def test_unknown_python(sample, rows, share_complete, tmp_path, python):
     """An interpreter whose frames are not known has native ones, and a reason."""
     recording, _ = sample("--cpu=499", "--", python["path"], "-c", "sum(i * i for i in range(5000000))")
     reasons = [row["reason"] for row in rows(recording, "capability") if row["name"] == "cpu_python"]
-    assert len(reasons) == 1 and re.search("lacks symbols of CPython 3.9|debug build|are not known", reasons[0])
+    assert len(reasons) == 1 and re.search(r"CPython 3\.\d is not supported|debug build|are not known", reasons[0])
     assert {row["kind"] for row in rows(recording, "stack_node")} <= {"native", "kernel", "interrupted"}
     assert share_complete(recording) > 0.95
 

@@ -185,7 +185,9 @@ static void set_rate(uint32_t hz)
 	self.hz = hz;
 	snprintf(self.actual, sizeof(self.actual),
 		 "timer inside the process, %u Hz, native%s frames", hz,
-		 self.settings.stacks != SETTING_STACKS_NATIVE ? " and Python" : "");
+		 self.settings.stacks != SETTING_STACKS_NATIVE && !*stack_capture_python_reason()
+			 ? " and Python"
+			 : "");
 }
 
 /* Writes what was sampled and what was not. */
@@ -201,6 +203,7 @@ static void write_result(struct writer *w, const char *left)
 				: self.hz;
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
+	set_rate(self.hz);
 	cpu_threads_counts(&threads);
 	strbuf_addf(
 		&text,
@@ -318,6 +321,7 @@ static void open_window(struct writer *w)
 	uint64_t before_ns = UINT64_MAX;
 	int err = 0;
 
+	stack_capture_update(0); /* searches for a Python, which may be unsupported */
 	limit_rate();
 	self.samples = self.sampled_periods = self.sampled_ns = self.unseen_ns = 0;
 	if (!is_possible(w))

@@ -14,6 +14,7 @@
 #include "sampler/perf/perf_python.h"
 #include "sampler/perf/perf_record.h"
 #include "sampler/perf/perf_threads.h"
+#include "stack/python/python_offsets.h"
 
 /* Records of this age are complete on all processors, so they can be put in order. */
 #define SETTLE_NS (5 * NS_PER_MS)
@@ -29,6 +30,7 @@ struct cpu_sampling_state {
 	struct perf_handover handover;
 	enum cpu_python has_python;
 	struct perf_python *python; /* NULL: Python frames are not read */
+	struct error other_python; /* for the first process with another implementation */
 	uint64_t reading_ns; /* CPU time that reading Python frames took */
 	struct pollfd *files; /* one per ring, then wake_fd */
 	bool stopped;
@@ -129,6 +131,17 @@ static uint64_t earliest_ns(const struct perf_rings *all)
 	return earliest;
 }
 
+static void on_mapping(struct cpu_sampling_state *s, const struct perf_sideband *n)
+{
+	struct error why = { 0 };
+
+	targets_map(s->targets, n->pid, &n->mapping, n->time_ns);
+	if (s->other_python.code || python_refuse_other(n->mapping.path, &why) == 0)
+		return;
+	error_prefix(&why, "process %d", (int)n->pid);
+	s->other_python = why;
+}
+
 static void on_sideband(struct cpu_sampling_state *s, const struct perf_event_header *h,
 			const struct perf_ring *ring)
 {
@@ -153,7 +166,7 @@ static void on_sideband(struct cpu_sampling_state *s, const struct perf_event_he
 		break;
 	case PERF_RECORD_MMAP2:
 		if (n.is_executable)
-			targets_map(s->targets, n.pid, &n.mapping, n.time_ns);
+			on_mapping(s, &n);
 		break;
 	case PERF_RECORD_LOST:
 	case PERF_RECORD_LOST_SAMPLES:
@@ -353,6 +366,9 @@ static void perf_finish(struct cpu_sampling_state *s)
 		     clock_monotonic_ns());
 	if (s->python)
 		perf_python_finish(s->python);
+	else if (s->other_python.code)
+		targets_capability(s->targets, "cpu_python", capability_state_degraded,
+				   "native frames of the interpreter", s->other_python.text);
 	perf_threads_finish(&s->threads, s->targets, s->cpu_ns);
 	/* The count of CPU time includes the time before the window. */
 	if (s->cpu_ns && !s->start_ns)

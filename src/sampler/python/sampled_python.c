@@ -107,6 +107,19 @@ static int explain_unread(struct error *e)
 	return errno == ESRCH ? -ESRCH : error_set(e, E_UNSUPPORTED, "its memory cannot be read");
 }
 
+/* Refuses a version that does not say which it is, by the symbols that it has. */
+static int refuse_old(const struct sampled_python_file *file, struct error *e)
+{
+	struct python_offsets unused;
+
+	if (!file->eval.count)
+		return error_set(e, E_UNSUPPORTED, "CPython before 3.6 is not supported");
+	return python_offsets_of(file->symbols[PYTHON_CONFIG]    ? 0x030800f0
+				 : file->symbols[PYTHON_RUNTIME] ? 0x030700f0
+								 : 0x030600f0,
+				 &unused, e);
+}
+
 static int find_version(struct sampled_python *python, const struct sampled_python_file *file,
 			uint64_t bias, struct error *e)
 {
@@ -115,9 +128,10 @@ static int find_version(struct sampled_python *python, const struct sampled_pyth
 
 	if (symbols[PYTHON_TRACE_REFS] || symbols[PYTHON_DEBUG])
 		return error_set(e, E_UNSUPPORTED, "debug builds of CPython are not supported");
-	if (!symbols[PYTHON_CODE_TYPE] || !symbols[PYTHON_STRING_TYPE] ||
-	    !symbols[PYTHON_BYTES_TYPE] || !symbols[PYTHON_GET_BACK])
-		return error_set(e, E_UNSUPPORTED, "it lacks symbols of CPython 3.9");
+	if (!symbols[PYTHON_GET_BACK])
+		return refuse_old(file, e);
+	if (!symbols[PYTHON_RUNTIME] || !symbols[PYTHON_BYTES_TYPE] || !file->eval.count)
+		return error_set(e, E_UNSUPPORTED, "it lacks symbols of CPython");
 	if (symbols[PYTHON_VERSION] &&
 	    !peek(python->pid, bias + symbols[PYTHON_VERSION], &number, sizeof(number)))
 		return explain_unread(e);
@@ -294,8 +308,10 @@ static int try_mapping(void *context, const struct target_mapping *m)
 {
 	struct search *s = context;
 	_cleanup_close_ int fd = -1;
-	int r;
+	int r = python_refuse_other(m->path, s->e);
 
+	if (r < 0)
+		return r;
 	if (!is_candidate(m->path, s->program))
 		return 0;
 	fd = open_mapping(s->pid, m->start, m->end, m->path);
@@ -323,9 +339,12 @@ static int check_mapping(void *context, const struct target_mapping *m)
 	struct search *s = context;
 	struct sampled_python_file *file;
 	_cleanup_close_ int fd = -1;
+	struct error other = { 0 };
 	uint8_t byte;
 	bool found;
 
+	if (python_refuse_other(m->path, &other) < 0)
+		return CPU_PYTHON_READ; /* so that perf_python.c says it */
 	if (!is_candidate(m->path, s->program))
 		return 0;
 	fd = open_mapping(s->pid, m->start, m->end, m->path);

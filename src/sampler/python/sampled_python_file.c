@@ -13,7 +13,7 @@ static const char *const names[PYTHON_NAMES] = {
 	[PYTHON_CODE_TYPE] = "PyCode_Type",      [PYTHON_STRING_TYPE] = "PyUnicode_Type",
 	[PYTHON_BYTES_TYPE] = "PyBytes_Type",    [PYTHON_GET_BACK] = "PyFrame_GetBack",
 	[PYTHON_NEW_REF] = "Py_NewRef",          [PYTHON_TRACE_REFS] = "PyModule_Create2TraceRefs",
-	[PYTHON_DEBUG] = "_Py_NegativeRefcount",
+	[PYTHON_DEBUG] = "_Py_NegativeRefcount", [PYTHON_CONFIG] = "PyConfig_InitPythonConfig",
 };
 
 static void add_symbol(struct sampled_python_file *out, const Elf64_Sym *s, const char *name)
@@ -40,7 +40,7 @@ static int read_symbols(const struct elf_file *f, uint32_t type, struct sampled_
 }
 
 /*
- * Whether the dynamic symbols may include _PyRuntime, by the Bloom filter of their hash table: for
+ * Whether the dynamic symbols may include PyCode_Type, by the Bloom filter of their hash table: for
  * most files two words show that they do not, where the symbols of a large program are tens of
  * megabytes.
  */
@@ -51,7 +51,7 @@ static bool may_be_python(const struct elf_file *f)
 		 shift; /* they follow the numbers of buckets and of the first symbol */
 	uint64_t word;
 
-	for (const char *c = names[PYTHON_RUNTIME]; *c; c++)
+	for (const char *c = names[PYTHON_CODE_TYPE]; *c; c++)
 		hash = 33 * hash + (uint8_t)*c;
 	if (table.size < FILTER_OFFSET ||
 	    !elf_load(f, (struct elf_bytes){ table.data, FILTER_OFFSET }))
@@ -78,7 +78,7 @@ static int read_file(const struct elf_file *f, struct sampled_python_file *out)
 	r = read_symbols(f, SHT_DYNSYM, out);
 	if (r < 0)
 		return r;
-	if (!out->symbols[PYTHON_RUNTIME] || !out->eval.count)
+	if (!out->symbols[PYTHON_CODE_TYPE] || !out->symbols[PYTHON_STRING_TYPE])
 		return -ENOENT;
 	/* Parts of the evaluation loop that the compiler split off have local names only. */
 	return read_symbols(f, SHT_SYMTAB, out);

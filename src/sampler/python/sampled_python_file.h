@@ -7,13 +7,14 @@
 #include "stack/python/python_eval.h"
 
 enum python_name {
-	PYTHON_RUNTIME, /* _PyRuntime */
+	PYTHON_RUNTIME, /* _PyRuntime: since 3.7 */
 	PYTHON_VERSION, /* Py_Version: since 3.11 */
 	PYTHON_CODE_TYPE,
 	PYTHON_STRING_TYPE,
 	PYTHON_BYTES_TYPE,
 	PYTHON_GET_BACK, /* PyFrame_GetBack: since 3.9 */
 	PYTHON_NEW_REF, /* Py_NewRef: since 3.10 */
+	PYTHON_CONFIG, /* PyConfig_InitPythonConfig: since 3.8 */
 	PYTHON_TRACE_REFS, /* only in builds with another layout of objects */
 	PYTHON_DEBUG,
 	PYTHON_NAMES,

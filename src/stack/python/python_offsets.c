@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/path.h"
 #include "elf/import_slots.h"
 #include "elf/loaded_libraries.h"
 
@@ -76,6 +78,27 @@ static const struct python_offsets table[] = {
 static unsigned minor_of(uint32_t version)
 {
 	return version >> 24 == 3 ? version >> 16 & 0xff : 0;
+}
+
+int python_refuse_other(const char *path, struct error *e)
+{
+	static const struct {
+		const char *file, *name;
+	} others[] = {
+		{ "pypy", "PyPy" },
+		{ "libpypy", "PyPy" },
+		{ "graalpy", "GraalPy" },
+		{ "libpythonvm", "GraalPy" },
+		{ "micropython", "MicroPython" },
+	};
+	const char *base = base_name(path);
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (strncmp(base, others[i].file, strlen(others[i].file)) == 0)
+			return error_set(e, E_UNSUPPORTED,
+					 "%s is not supported, only CPython 3.9 to 3.15 is",
+					 others[i].name);
+	return 0;
 }
 
 static int refuse_version(uint32_t version, struct error *e)
@@ -258,6 +281,8 @@ int python_runtime_of(python_symbol *symbol, void *context, struct python_runtim
 	if (!r.version)
 		return error_set(e, E_UNSUPPORTED, "a Python does not report its version");
 	error = refuse_builds(symbol, context, r.version, e);
+	if (error == 0 && minor_of(r.version) < 13)
+		error = python_offsets_of(r.version, &r.offsets, e);
 	if (error < 0)
 		return error;
 	r.finalizing = symbol(context, "Py_IsFinalizing");
@@ -270,9 +295,7 @@ int python_runtime_of(python_symbol *symbol, void *context, struct python_runtim
 	if (!debug || !r.finalizing || !r.code_type || !r.string_type || !r.bytes_type || !r.eval)
 		return error_set(e, E_UNSUPPORTED, "Python %u.%u lacks symbols of CPython",
 				 r.version >> 24, r.version >> 16 & 0xff);
-	if (minor_of(r.version) < 13)
-		error = python_offsets_of(r.version, &r.offsets, e);
-	else
+	if (minor_of(r.version) >= 13)
 		error = python_offsets_debug(debug, r.version, &r.offsets, &r.free_threaded, e);
 	if (error < 0)
 		return error;
@@ -303,6 +326,20 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *user)
 	return 1;
 }
 
+/* Whether a library, or the program, is another implementation of Python. */
+static int find_other(struct dl_phdr_info *info, size_t size, void *e)
+{
+	char program[4096];
+	ssize_t length = 0;
+
+	(void)size;
+	if (info->dlpi_name && *info->dlpi_name)
+		return python_refuse_other(info->dlpi_name, e) < 0;
+	length = readlink("/proc/self/exe", program, sizeof(program) - 1);
+	program[MAX(length, 0)] = '\0';
+	return python_refuse_other(program, e) < 0;
+}
+
 static void *symbol_in(void *context, const char *name)
 {
 	for (const struct symbol *s = context; s->name; s++)
@@ -330,6 +367,6 @@ int python_runtime_find(struct python_runtime *runtime, struct error *e)
 	};
 
 	if (!loaded_libraries_visit(find_library, symbols))
-		return -ENOENT;
+		return loaded_libraries_visit(find_other, e) ? E_UNSUPPORTED : -ENOENT;
 	return python_runtime_of(symbol_in, symbols, runtime, e);
 }

@@ -78,7 +78,13 @@ struct python_runtime {
  */
 int python_runtime_find(struct python_runtime *runtime, struct error *e);
 
-/* Same, from symbols that the caller looks up (NULL: no such symbol). */
+/*
+ * Returns E_UNSUPPORTED if the name of a program or library is that of another implementation of
+ * Python; else 0.
+ */
+int python_refuse_other(const char *path, struct error *e);
+
+/* As python_runtime_find(), from symbols that the caller looks up (NULL: no such symbol). */
 typedef void *python_symbol(void *context, const char *name);
 int python_runtime_of(python_symbol *symbol, void *context, struct python_runtime *runtime,
 		      struct error *e);

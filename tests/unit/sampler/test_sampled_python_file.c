@@ -64,7 +64,7 @@ static void add_table(struct image *m, unsigned section, uint32_t type, const vo
 			      .sh_size = names_size };
 }
 
-static void make(struct image *m, bool runtime)
+static void make(struct image *m, bool is_python)
 {
 	memset(m, 0, sizeof(*m));
 	memcpy(m->head.e_ident, ELFMAG, SELFMAG);
@@ -74,10 +74,11 @@ static void make(struct image *m, bool runtime)
 	m->head.e_shnum = 5;
 	m->head.e_shentsize = sizeof(Elf64_Shdr);
 	m->dynamic_used = m->all_used = 1;
-	if (runtime)
-		add(m->dynamic, m->dynamic_names, &m->dynamic_used, 0x9000, 0, "_PyRuntime");
+	if (is_python)
+		add(m->dynamic, m->dynamic_names, &m->dynamic_used, 0x9200, 0, "PyCode_Type");
+	add(m->dynamic, m->dynamic_names, &m->dynamic_used, 0x9000, 0, "_PyRuntime");
 	add(m->dynamic, m->dynamic_names, &m->dynamic_used, 0x9100, 0, "Py_Version");
-	add(m->dynamic, m->dynamic_names, &m->dynamic_used, 0x9200, 0, "PyCode_Type");
+	add(m->dynamic, m->dynamic_names, &m->dynamic_used, 0x9300, 0, "PyUnicode_Type");
 	add(m->dynamic, m->dynamic_names, &m->dynamic_used, 0x4000, 0x500,
 	    "_PyEval_EvalFrameDefault");
 	add(m->dynamic, m->dynamic_names, &m->dynamic_used, 0x8000, 0x10, "PyFrame_GetBack");
@@ -116,6 +117,7 @@ static void test_interpreter(void **state)
 	assert_int_equal(file.symbols[PYTHON_RUNTIME], 0x9000);
 	assert_int_equal(file.symbols[PYTHON_VERSION], 0x9100);
 	assert_int_equal(file.symbols[PYTHON_CODE_TYPE], 0x9200);
+	assert_int_equal(file.symbols[PYTHON_STRING_TYPE], 0x9300);
 	assert_int_equal(file.symbols[PYTHON_GET_BACK], 0x8000);
 	assert_int_equal(file.symbols[PYTHON_NEW_REF], 0);
 	/* In order; not the function whose name only begins the same. */
@@ -139,11 +141,11 @@ static void test_other_program(void **state)
 	assert_int_equal(read_image((const void *)"", 0, &file), E_FORMAT);
 }
 
-/* The hash of _PyRuntime is 0x88b5a111: word 2 of five, bits 17 and, shifted by six, 4. */
+/* The hash of PyCode_Type is 0x72bde1ca: word 0 of five, bits 10 and, shifted by six, 7. */
 static void test_filter_of_the_hash_table(void **state)
 {
-	static const uint64_t none[] = { 0, UINT64_C(1) << 17, UINT64_C(1) << 4,
-					 ~(UINT64_C(1) << 17), ~(UINT64_C(1) << 4) };
+	static const uint64_t none[] = { 0, UINT64_C(1) << 10, UINT64_C(1) << 7,
+					 ~(UINT64_C(1) << 10), ~(UINT64_C(1) << 7) };
 	static struct sampled_python_file file;
 	static struct image m;
 
@@ -155,15 +157,15 @@ static void test_filter_of_the_hash_table(void **state)
 				      .sh_size = sizeof(m.hash) + sizeof(m.filter) };
 	m.hash[2] = FILTER_WORDS;
 	m.hash[3] = 6;
-	m.filter[2] = UINT64_C(1) << 17 | UINT64_C(1) << 4;
+	m.filter[0] = UINT64_C(1) << 10 | UINT64_C(1) << 7;
 	assert_int_equal(read_image(&m, sizeof(m), &file), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(none); i++) {
-		m.filter[2] = none[i];
+		m.filter[0] = none[i];
 		assert_int_equal(read_image(&m, sizeof(m), &file), -ENOENT);
 	}
 	/* One that makes no sense tells nothing: here the word is behind its end. */
-	m.filter[2] = 0;
-	m.sections[5].sh_size = sizeof(m.hash) + 2 * sizeof(uint64_t);
+	m.filter[0] = 0;
+	m.sections[5].sh_size = sizeof(m.hash);
 	assert_int_equal(read_image(&m, sizeof(m), &file), 0);
 	m.hash[2] = 0;
 	assert_int_equal(read_image(&m, sizeof(m), &file), 0);
@@ -172,7 +174,7 @@ static void test_filter_of_the_hash_table(void **state)
 	assert_int_equal(read_image(&m, sizeof(m), &file), 0);
 }
 
-/* Of a large filter one word is read: of 8192 the one at 0x1684. */
+/* Of a large filter one word is read: of 8192 the one at 0x1787. */
 static void test_large_filter(void **state)
 {
 	static const uint32_t hash[4] = { 0, 0, 8192, 6 };
@@ -181,7 +183,7 @@ static void test_large_filter(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
-		const uint64_t word = i ? UINT64_C(1) << 17 | UINT64_C(1) << 4 : 0;
+		const uint64_t word = i ? UINT64_C(1) << 10 | UINT64_C(1) << 7 : 0;
 		int fd;
 
 		make(&m, true);
@@ -193,7 +195,7 @@ static void test_large_filter(void **state)
 		assert_int_equal(ftruncate(fd, 2 << 20), 0);
 		assert_int_equal(pwrite(fd, hash, sizeof(hash), 1 << 20), sizeof(hash));
 		assert_int_equal(pwrite(fd, &word, sizeof(word),
-					(1 << 20) + (off_t)sizeof(hash) + 8 * 0x1684),
+					(1 << 20) + (off_t)sizeof(hash) + 8 * 0x1787),
 				 sizeof(word));
 		assert_int_equal(sampled_python_file_read(fd, &file), i ? 0 : -ENOENT);
 		close(fd);
