@@ -46,6 +46,11 @@ public:
 	{
 		return value;
 	}
+	template <class Integer, class = std::enable_if_t<std::is_integral_v<Integer>>>
+	constexpr explicit operator Integer() const
+	{
+		return static_cast<Integer>(value);
+	}
 	constexpr bool is_set() const
 	{
 		return set;
