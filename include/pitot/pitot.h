@@ -85,7 +85,8 @@ struct pitot_options {
 	const char *config_file; /* JSON; NULL: PITOT_CONFIG_FILE, or none */
 	/*
 	 * Receives messages, each one line without line end. Called only by pitot_start and
-	 * pitot_init, on their thread. NULL: no messages.
+	 * pitot_init, on their thread, as the last thing that they do: it may call functions of
+	 * this header. If it throws an exception, the recording goes on. NULL: no messages.
 	 */
 	void (*log)(void *context, int level, const char *text);
 	void *log_context;
@@ -146,8 +147,9 @@ struct pitot_session;
  * Starts a recording of this process. A process may start any number of recordings, also at the
  * same time and below `pitot record`. With NULL as options only the environment and the
  * configuration file count. The recording covers everything from the return on. Takes milliseconds;
- * if CUDA is in use, the time that CUPTI needs. Returns NULL and sets errno if the recording cannot
- * be started; errno is ECANCELED if recording is switched off (PITOT_DISABLED).
+ * if CUDA is in use, the time that CUPTI needs; a second if a GPU hangs. Waits for the disk of this
+ * recording, not for those of others. Returns NULL and sets errno if the recording cannot be
+ * started; errno is ECANCELED if recording is switched off (PITOT_DISABLED).
  *
  * In the child of a fork nothing is recorded until the child starts a recording of its own.
  */
@@ -158,9 +160,12 @@ PITOT_API const char *pitot_path(const struct pitot_session *session);
 
 /*
  * Completes the recording and frees the session; everything up to this call is then on disk. Takes
- * milliseconds, beside other recordings a quarter of a second; two seconds at most. A recording
- * that is never stopped ends with the process. NULL is allowed. Returns 0, or a negative errno if
- * rows were lost at the end: the disk was full, or somebody has removed the folder.
+ * milliseconds, beside other recordings a quarter of a second; two seconds at most, however many
+ * are stopped at the same time. Returns 0; -ETIMEDOUT after these two seconds: a GPU or the disk
+ * hangs, and the rest is written as soon as that is over; or another negative errno if rows were
+ * lost at the end: the disk was full, or somebody has removed the folder. Events that are too many
+ * to be written in a second are lost and counted. A recording that is never stopped ends with the
+ * process. NULL is allowed.
  */
 PITOT_API int pitot_stop(struct pitot_session *session);
 
@@ -206,8 +211,9 @@ PITOT_API int pitot_engine_end(struct pitot_session *session);
 PITOT_API int pitot_init(const struct pitot_options *options);
 
 /*
- * Ends the process-wide recording, as pitot_stop does. That of `pitot record` continues, but
- * everything recorded so far is written to disk. Does nothing if there is no recording.
+ * Ends the process-wide recording, as pitot_stop does; pitot_error() says if it is not complete
+ * after two seconds. That of `pitot record` continues, but everything recorded so far is written to
+ * disk. Does nothing if there is no recording.
  */
 PITOT_API void pitot_shutdown(void);
 

@@ -19,6 +19,7 @@
 #include "capture/park.h"
 #include "capture/process_exit.h"
 #include "capture/session.h"
+#include "capture/session_sinks.h"
 #include "capture/vendor_thread.h"
 #include "format/loss_tally.h"
 #include "format/rows.h"
@@ -42,6 +43,10 @@
 #define VENDOR_END_WAIT_NS (PITOT_SLOWNESS * 200 * NS_PER_MS)
 /* the process continues, and its next recording needs a free CUPTI */
 #define VENDOR_CLOSE_WAIT_NS (STALL_LIMIT_NS * 3 / 4)
+/* How long the end reads rings at least; otherwise half of its limit. */
+#define DRAIN_MIN_NS (PITOT_SLOWNESS * 250 * NS_PER_MS)
+/* the rest is written on other threads (session_sinks_closing.h) */
+#define DISK_CLOSE_WAIT_NS (50 * NS_PER_MS)
 /* of a millisecond each, at the end: for threads that are still stopping */
 #define FINAL_ROUNDS (PITOT_SLOWNESS * 200u)
 
@@ -59,6 +64,7 @@ static struct {
 	atomic_uint wake; /* futex */
 	atomic_uint ending; /* why it ends: enum vendor_reason */
 	atomic_uint progress;
+	atomic_uint_fast64_t drain_end_ns; /* see is_given_up(); 0: it is not ending */
 	ring_handler *handlers[RING_KINDS];
 	unsigned flush_round; /* round of the vendor thread that a seal waits for; 0: none */
 	uint64_t flush_since_ns;
@@ -99,6 +105,11 @@ bool collector_running(void)
 	return phase == PHASE_RUNNING || phase == PHASE_STOPPING;
 }
 
+bool collector_ending(void)
+{
+	return atomic_load(&self.phase) == PHASE_STOPPING;
+}
+
 /* --- rings --- */
 
 static void write_ring_loss(struct ring *r, uint64_t now)
@@ -106,6 +117,43 @@ static void write_ring_loss(struct ring *r, uint64_t now)
 	rows_loss_more(self.w, loss_reason_ring_full,
 		       atomic_load_explicit(&r->lost, memory_order_relaxed), &r->lost_reported,
 		       self.last_seal_ns, now, "events of a thread");
+}
+
+static void write_refused(uint64_t now)
+{
+	uint64_t threads, events = rings_refused(&threads);
+
+	rows_loss(self.w, loss_reason_thread_limit, threads, self.last_seal_ns, now,
+		  "beyond 1,024 at the same time");
+	rows_loss(self.w, loss_reason_events_beyond_limit, events, self.last_seal_ns, now,
+		  "of threads beyond 1,024 at the same time");
+}
+
+/*
+ * Whether the end has taken so long that the rest of the rings has to be given up, so that what has
+ * been read is completed within the time that the end may take.
+ */
+static bool is_given_up(void)
+{
+	uint64_t end = atomic_load(&self.drain_end_ns);
+
+	return end && clock_machine_ns() >= end;
+}
+
+/* Drops what was given up, and counts it: a slot as an event, although a few have several. */
+static void write_given_up(uint64_t now)
+{
+	uint64_t events = 0;
+	struct ring *r;
+
+	for (unsigned i = 0; (r = ring_at(i)); i++) {
+		uint64_t available = ring_available(r);
+
+		ring_consume(r, available);
+		events += available;
+	}
+	rows_loss(self.w, loss_reason_end_limit, events, self.last_seal_ns, now,
+		  "that the rings of threads had when the recording ended");
 }
 
 static void name_thread(struct ring *r, bool dead)
@@ -136,6 +184,8 @@ static uint64_t drain_ring(struct ring *r, uint64_t now)
 		if (done - counted >= PROGRESS_SLOTS) {
 			collector_count_progress();
 			counted = done;
+			if (is_given_up())
+				break;
 		}
 	}
 	if (atomic_load_explicit(&r->added_words, memory_order_acquire))
@@ -152,7 +202,7 @@ static uint64_t drain_rings(uint64_t now)
 	struct ring *r;
 	uint64_t events = 0;
 
-	for (unsigned i = 0; (r = ring_at(i)); i++)
+	for (unsigned i = 0; (r = ring_at(i)) && !is_given_up(); i++)
 		if (atomic_load_explicit(&r->state, memory_order_relaxed) != RING_FREE)
 			events += drain_ring(r, now);
 	return events;
@@ -283,8 +333,7 @@ static int seal(uint64_t now)
 	check_clock();
 	for (unsigned i = 0; (r = ring_at(i)); i++)
 		write_ring_loss(r, now);
-	rows_loss(self.w, loss_reason_thread_limit, rings_refused(), self.last_seal_ns, now,
-		  "events of threads beyond the limit");
+	write_refused(now);
 	FOR_EACH_SOURCE (s)
 		if ((*s)->periodic)
 			(*s)->periodic(self.w, self.last_seal_ns, now);
@@ -477,13 +526,23 @@ static bool wait_for_vendor(void)
 	return true;
 }
 
-/* Waits until everything is on disk; each write counts as progress. */
+static bool closes(void)
+{
+	return atomic_load(&self.ending) == VENDOR_CLOSE;
+}
+
+/*
+ * Waits until everything is on disk, unless the process continues: then not for a disk that hangs.
+ * Each write counts as progress.
+ */
 static void wait_for_disk(void)
 {
+	uint64_t begun = clock_machine_ns(), writes = 0;
 	struct writer_stats stats;
-	uint64_t writes = 0;
 
 	while (note_stored(writer_flush(self.w)) == 1) {
+		if (closes() && clock_machine_ns() - begun >= DISK_CLOSE_WAIT_NS)
+			break;
 		writer_stats(self.w, &stats);
 		if (stats.writes != writes)
 			collector_count_progress();
@@ -520,6 +579,10 @@ static void finish(void)
 			  vendor_thread_current_call(&since));
 	}
 	drain_rest();
+	if (is_given_up()) {
+		write_given_up(clock_monotonic_ns());
+		drain_rest();
+	}
 	FOR_EACH_SOURCE (s)
 		if ((*s)->stopped)
 			(*s)->stopped(self.w);
@@ -571,7 +634,9 @@ static void *collector_main(void *unused)
 			idle_ticks = 0;
 	} while (atomic_load(&self.phase) == PHASE_RUNNING);
 	finish();
-	sessions_close_all();
+	if (closes())
+		rings_give_back();
+	sessions_close_all(closes());
 	log_line("collector: ended in order");
 	park_end(&collector_parked);
 	atomic_store(&self.phase, PHASE_STOPPED);
@@ -606,6 +671,7 @@ void collector_begin(struct writer *w, const struct source_start *start)
 	self.start.wanted = &self.settings;
 	self.setup_ns = now - start->start_ns;
 	atomic_store(&self.ending, VENDOR_EXIT);
+	atomic_store(&self.drain_end_ns, 0);
 	for (unsigned i = 0; i < RING_KINDS; i++)
 		self.handlers[i] = source_handler(i);
 	self.flush_round = 0;
@@ -621,12 +687,29 @@ void collector_begin(struct writer *w, const struct source_start *start)
 	vendor_thread_begin();
 }
 
+/* Waits for sessions that are being closed, at most until end_ns. Async-signal-safe. */
+static bool wait_for_closers(uint64_t end_ns)
+{
+	unsigned closers;
+	uint64_t now;
+
+	while ((closers = atomic_load(&session_sinks_closing)) != 0) {
+		now = clock_machine_ns();
+		if (now >= end_ns)
+			return false;
+		futex_wait(&session_sinks_closing, closers, end_ns - now);
+	}
+	return true;
+}
+
 bool collector_stop(uint64_t limit_ns, enum vendor_reason reason)
 {
 	unsigned expected = PHASE_RUNNING, seen = atomic_load(&self.progress);
-	uint64_t now = clock_machine_ns(), end = now + limit_ns, progress_ns = now;
+	uint64_t now = clock_machine_ns(), end = now + limit_ns, progress_ns = now, none = 0;
 
 	atomic_store(&self.ending, reason);
+	atomic_compare_exchange_strong(&self.drain_end_ns, &none,
+				       now + MAX(limit_ns / 2, DRAIN_MIN_NS));
 	atomic_compare_exchange_strong(&self.phase, &expected, PHASE_STOPPING);
 	collector_wake();
 	while (atomic_load(&self.phase) == PHASE_STOPPING) {
@@ -640,7 +723,7 @@ bool collector_stop(uint64_t limit_ns, enum vendor_reason reason)
 			return false;
 		futex_wait(&self.phase, PHASE_STOPPING, MIN(end - now, PROGRESS_POLL_NS));
 	}
-	return true;
+	return reason != VENDOR_EXIT || wait_for_closers(end);
 }
 
 int collector_flush(uint64_t limit_ns)

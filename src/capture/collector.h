@@ -27,8 +27,9 @@ void collector_begin(struct writer *w, const struct source_start *start);
 
 /*
  * Asks the thread to end in order, for VENDOR_CLOSE or VENDOR_EXIT, and waits until it has: at most
- * limit_ns, and no longer than a second without progress. Returns true if it ended.
- * Async-signal-safe, for signal handlers; may be called several times.
+ * limit_ns, and no longer than a second without progress. VENDOR_EXIT: also until all sessions that
+ * ended before are on disk. Returns true if that is so. Async-signal-safe, for signal handlers; may
+ * be called several times.
  */
 bool collector_stop(uint64_t limit_ns, enum vendor_reason reason);
 
@@ -44,6 +45,8 @@ void collector_count_progress(void);
 
 /* True between collector_begin and the end of the thread. */
 bool collector_running(void);
+/* True from collector_stop() on, while it is still running. */
+bool collector_ending(void);
 
 /* Called in the child of a fork, where the thread does not exist. */
 void collector_after_fork(void);

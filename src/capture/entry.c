@@ -184,8 +184,10 @@ EXPORT int pitot_init(const struct pitot_options *options)
 
 EXPORT void pitot_shutdown(void)
 {
-	program_shutdown();
-	set_failure(&(struct error){ 0 });
+	struct error e = { 0 };
+
+	program_shutdown(&e);
+	set_failure(&e);
 }
 
 EXPORT int pitot_report(const char *path)

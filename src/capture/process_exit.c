@@ -55,8 +55,7 @@ static void on_signal(int number)
 {
 	int saved = errno;
 	struct sigaction act = { .sa_handler = SIG_DFL };
-	bool ended = getpid() != installed_in || !collector_running() ||
-		     collector_stop(SIGNAL_LIMIT_NS, VENDOR_EXIT);
+	bool ended = getpid() != installed_in || collector_stop(SIGNAL_LIMIT_NS, VENDOR_EXIT);
 
 	sigaction(number, &act, NULL); /* the next signal kills immediately */
 	if (!ended) {
@@ -98,7 +97,7 @@ static bool is_recorded_here(void)
 
 static void own_exit(int status)
 {
-	if (is_recorded_here())
+	if (getpid() == installed_in)
 		collector_stop(QUICK_LIMIT_NS, VENDOR_EXIT);
 	_exit(status);
 }

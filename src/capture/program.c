@@ -36,8 +36,14 @@ struct pitot_session {
 	struct recording_identity identity;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next three */
+/*
+ * `standard_lock` is held while the standard recording starts, ends, or arms an engine: calls about
+ * it wait for each other, and all others for nobody.
+ */
+static pthread_mutex_t standard_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pitot_session *standard; /* pitot_init's */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the next two; held briefly */
 static struct pitot_session *started; /* sessions other than the environment's */
 static char last_directory[4096];
 static __thread bool inside; /* starting loads libraries, which may call back into this file */
@@ -153,30 +159,48 @@ int program_config(const char *file, const char *key, char *value, size_t size, 
 
 /* --- one recording --- */
 
-static void log_message(const struct pitot_options *o, int level, const char *format, ...)
-	PRINTF_LIKE(3, 4);
+#define MESSAGES_MAX 8 /* of a start */
 
-static void log_message(const struct pitot_options *o, int level, const char *format, ...)
+/*
+ * For the program's function, which is called at the end, outside of locks: it may throw an
+ * exception or never return.
+ */
+struct messages {
+	unsigned count;
+	struct {
+		int level;
+		char text[sizeof(((struct error *)0)->text) + 64];
+	} items[MESSAGES_MAX];
+};
+
+static void log_message(struct messages *m, int level, const char *format, ...) PRINTF_LIKE(3, 4);
+
+static void log_message(struct messages *m, int level, const char *format, ...)
 {
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	va_list args;
 
-	if (!o->log)
+	if (m->count == MESSAGES_MAX)
 		return;
 	va_start(args, format);
-	strbuf_vaddf(&text, format, args);
+	vsnprintf(m->items[m->count].text, sizeof(m->items->text), format, args);
 	va_end(args);
-	o->log(o->log_context, level, strbuf_text(&text));
+	m->items[m->count++].level = level;
 }
 
-static void log_begin(const struct pitot_options *o, const struct settings *s, unsigned notes)
+static void pass_on(const struct pitot_options *o, const struct messages *m)
+{
+	for (unsigned i = 0; o->log && i < m->count; i++)
+		o->log(o->log_context, m->items[i].level, m->items[i].text);
+}
+
+static void log_begin(struct messages *messages, const struct settings *s, unsigned notes)
 {
 	char why[400];
 
 	if (capability_notes_find(notes, "engine", why, sizeof(why)))
-		log_message(o, PITOT_LOG_WARNING, "engine %s: %s", setting_engine_names[s->engine],
-			    why);
-	log_message(o, PITOT_LOG_INFO, "recording into %s",
+		log_message(messages, PITOT_LOG_WARNING, "engine %s: %s",
+			    setting_engine_names[s->engine], why);
+	log_message(messages, PITOT_LOG_INFO, "recording into %s",
 		    *s->directory ? s->directory : s->log_path);
 	log_line("recording into %s", *s->directory ? s->directory : s->log_path);
 }
@@ -256,8 +280,8 @@ static int open_session(struct pitot_session *p, struct settings *s, struct erro
 	if (!p->session)
 		return error_set(
 			e, -EAGAIN,
-			"cannot start the recorder: no memory, no thread, or this thread is "
-			"starting it already; try again");
+			"cannot start the recorder: no memory, no thread, this thread is "
+			"starting it already, or a GPU that hangs keeps it from ending; try again");
 	return 0;
 }
 
@@ -265,7 +289,8 @@ static int open_session(struct pitot_session *p, struct settings *s, struct erro
  * The path is made absolute, because the program may chdir. Without the folder that the environment
  * names the program is still recorded.
  */
-static int make_log_path(const struct pitot_options *o, struct settings *s, struct error *e)
+static int make_log_path(const struct pitot_options *o, struct settings *s,
+			 struct messages *messages, struct error *e)
 {
 	const char *requested = o->log_path ? o->log_path : s->log_path;
 	_cleanup_free_ char *path = NULL;
@@ -275,7 +300,7 @@ static int make_log_path(const struct pitot_options *o, struct settings *s, stru
 		return 0;
 	path = gpufl_folder_make(requested, &is_full, e);
 	if (!path && !o->log_path) {
-		log_message(o, PITOT_LOG_WARNING, "no logs for gpufl: %s", e->text);
+		log_message(messages, PITOT_LOG_WARNING, "no logs for gpufl: %s", e->text);
 		s->log_path[0] = '\0';
 		*e = (struct error){ 0 };
 		return 0;
@@ -285,19 +310,19 @@ static int make_log_path(const struct pitot_options *o, struct settings *s, stru
 	if (strlen(path) >= sizeof(s->log_path))
 		return error_errno(e, ENAMETOOLONG, "cannot use '%s'", requested);
 	if (is_full)
-		log_message(o, PITOT_LOG_WARNING,
+		log_message(messages, PITOT_LOG_WARNING,
 			    "no logs for gpufl: less than 512 MiB are free in '%s'", path);
 	memcpy(s->log_path, path, strlen(path) + 1);
 	return 0;
 }
 
 static int start_own(struct pitot_session *p, const struct pitot_options *o, struct settings *s,
-		     struct error *e)
+		     struct messages *messages, struct error *e)
 {
 	int err = identify(p, s, e);
 
 	if (err >= 0)
-		err = make_log_path(o, s, e);
+		err = make_log_path(o, s, messages, e);
 	if (err < 0)
 		return err;
 	if (o->directory && !*o->directory && !*s->log_path)
@@ -314,15 +339,11 @@ static int start_own(struct pitot_session *p, const struct pitot_options *o, str
 	err = open_session(p, s, e);
 	if (err < 0 && *p->directory)
 		recording_dir_remove(p->directory, &p->identity.folder, NULL);
-	if (err < 0)
-		return err;
-	p->next = started;
-	started = p;
-	return 0;
+	return err;
 }
 
 /* Tells which settings of the program do not count in a recording that it joins. */
-static void note_ignored(const struct pitot_options *o, const struct settings *s)
+static void note_ignored(const struct settings *s, struct messages *messages)
 {
 	_cleanup_strbuf_ struct strbuf ignored = STRBUF_INIT;
 	struct settings actual = SETTINGS_INIT;
@@ -331,7 +352,7 @@ static void note_ignored(const struct pitot_options *o, const struct settings *s
 	settings_differences(s, &actual, &ignored);
 	if (!ignored.length)
 		return;
-	log_message(o, PITOT_LOG_WARNING,
+	log_message(messages, PITOT_LOG_WARNING,
 		    "%s has no effect, because the recording was started from outside: give it to "
 		    "`pitot record`, or set log_path",
 		    strbuf_text(&ignored));
@@ -344,25 +365,24 @@ static void note_ignored(const struct pitot_options *o, const struct settings *s
  * Writes the program's logs beside the environment's recording, in a session of its own: what it
  * requests is then recorded, also into the environment's recording.
  */
-static int start_logs(struct pitot_session *p, const struct pitot_options *o, struct error *e)
+static int start_logs(struct pitot_session *p, const struct pitot_options *o,
+		      struct messages *messages, struct error *e)
 {
 	struct settings s = SETTINGS_INIT;
 	int err = program_settings(o, true, &s, e);
 
 	if (err >= 0)
-		err = make_log_path(o, &s, e);
+		err = make_log_path(o, &s, messages, e);
 	if (err < 0)
 		return err;
 	p->session = session_open(&s, NULL, SESSION_BY_PROGRAM);
 	if (!p->session)
 		return error_set(e, -EAGAIN, "there is no memory");
-	p->next = started;
-	started = p;
 	return 0;
 }
 
 static int join_environment(struct pitot_session *p, const struct pitot_options *o,
-			    const struct settings *s, struct error *e)
+			    const struct settings *s, struct messages *messages, struct error *e)
 {
 	struct error problem = { 0 };
 
@@ -370,9 +390,10 @@ static int join_environment(struct pitot_session *p, const struct pitot_options 
 	if (session_has_environment()) {
 		session_rename(s->name);
 		if (!o->log_path)
-			note_ignored(o, s);
-		else if (start_logs(p, o, &problem) < 0)
-			log_message(o, PITOT_LOG_WARNING, "no logs for gpufl: %s", problem.text);
+			note_ignored(s, messages);
+		else if (start_logs(p, o, messages, &problem) < 0)
+			log_message(messages, PITOT_LOG_WARNING, "no logs for gpufl: %s",
+				    problem.text);
 		return 0;
 	}
 	return error_set(e, -EIO,
@@ -395,8 +416,32 @@ static void wait_for_python(const struct settings *s)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 }
 
+static void add_started(struct pitot_session *p, const char *directory)
+{
+	pthread_mutex_lock(&lock);
+	snprintf(last_directory, sizeof(last_directory), "%s", directory);
+	if (p->session) {
+		p->next = started;
+		started = p;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static void remove_started(const struct pitot_session *p)
+{
+	struct pitot_session **at = &started;
+
+	pthread_mutex_lock(&lock);
+	while (*at && *at != p)
+		at = &(*at)->next;
+	if (*at)
+		*at = p->next;
+	pthread_mutex_unlock(&lock);
+}
+
 /* Returns NULL if it fails: *e says why; -ECANCELED means that recording is switched off. */
-static struct pitot_session *start(const struct pitot_options *o, bool own, struct error *e)
+static struct pitot_session *start(const struct pitot_options *o, bool own,
+				   struct messages *messages, struct error *e)
 {
 	struct settings s = SETTINGS_INIT;
 	struct pitot_session *p = calloc(1, sizeof(*p));
@@ -413,19 +458,21 @@ static struct pitot_session *start(const struct pitot_options *o, bool own, stru
 		p->owner = getpid();
 		p->by_record = s.start_ns != 0;
 		own |= !s.directory[0] && !p->by_record;
-		err = own ? start_own(p, o, &s, e) : join_environment(p, o, &s, e);
+		err = own ? start_own(p, o, &s, messages, e)
+			  : join_environment(p, o, &s, messages, e);
 	}
 	if (err < 0) {
 		if (e->code <= E_FORMAT) /* Pitot's own codes are not for the program */
 			e->code = -EINVAL;
-		log_message(o, err == -ECANCELED ? PITOT_LOG_INFO : PITOT_LOG_ERROR, "%s", e->text);
+		log_message(messages, err == -ECANCELED ? PITOT_LOG_INFO : PITOT_LOG_ERROR, "%s",
+			    e->text);
 		if (p)
 			free_session(p);
 		return NULL;
 	}
-	memcpy(last_directory, s.directory, sizeof(last_directory));
+	add_started(p, s.directory);
 	wait_for_python(&s);
-	log_begin(o, &s, notes);
+	log_begin(messages, &s, notes);
 	return p;
 }
 
@@ -438,24 +485,31 @@ static void complete_json(struct pitot_session *p)
 		log_line("cannot complete recording.json in %s", p->directory);
 }
 
+static int timed_out(struct error *e)
+{
+	return error_set(e, -ETIMEDOUT,
+			 "not everything is on disk after two seconds: a GPU hangs, or the disk is "
+			 "too slow");
+}
+
+/* Does not touch the disk of a recording that is still being written after two seconds. */
 static int stop(struct pitot_session *p, struct error *e)
 {
 	bool is_own = p->owner == getpid(), is_joined = !p->directory;
 	int rc = 0, joined = 0;
 
 	if (is_own && p->session) {
-		struct pitot_session **at = &started;
-
-		while (*at != p)
-			at = &(*at)->next;
-		*at = p->next;
+		remove_started(p);
 		rc = session_close(&p->session);
-		complete_json(p);
+		if (rc != -ETIMEDOUT)
+			complete_json(p);
 	}
 	if (is_own && is_joined)
 		joined = p->by_record ? collector_flush(FLUSH_LIMIT_NS) : session_stop();
 	rc = rc < 0 ? rc : joined;
-	if (rc < 0)
+	if (rc == -ETIMEDOUT)
+		timed_out(e);
+	else if (rc < 0)
 		error_errno(e, -rc, "rows are lost, of %s%sgpufl's logs",
 			    p->directory ? p->directory : "",
 			    p->directory && *p->directory ? " or of " : "");
@@ -467,12 +521,13 @@ static int stop(struct pitot_session *p, struct error *e)
 
 static void after_fork(void)
 {
+	pthread_mutex_init(&standard_lock, NULL);
 	pthread_mutex_init(&lock, NULL);
 	inside = false;
 	started = NULL;
 }
 
-/* Completes recordings that were not stopped. Does not wait: another thread may hang in a stop. */
+/* Completes recordings that were not stopped. */
 static void complete_all(void)
 {
 	if (inside || pthread_mutex_trylock(&lock) != 0)
@@ -492,8 +547,8 @@ static void watch_process(void)
 	at_quick_exit(complete_all);
 }
 
-/* Takes the lock. Returns false if this thread is already inside. */
-static bool enter(struct error *e)
+/* Returns false if this thread is already inside. `about` is a lock to take, or NULL. */
+static bool enter(pthread_mutex_t *about, struct error *e)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -503,25 +558,29 @@ static bool enter(struct error *e)
 	}
 	inside = true;
 	pthread_once(&once, watch_process);
-	pthread_mutex_lock(&lock);
+	if (about)
+		pthread_mutex_lock(about);
 	return true;
 }
 
-static void leave(void)
+static void leave(pthread_mutex_t *about)
 {
-	pthread_mutex_unlock(&lock);
+	if (about)
+		pthread_mutex_unlock(about);
 	inside = false;
 }
 
 struct pitot_session *program_start(const struct pitot_options *options, struct error *e)
 {
-	struct pitot_session *p = NULL;
+	struct messages messages = { .count = 0 };
+	struct pitot_session *p;
 	struct pitot_options o;
 
-	if (read_options(options, &o, e) < 0 || !enter(e))
+	if (read_options(options, &o, e) < 0 || !enter(NULL, e))
 		return NULL;
-	p = start(&o, true, e);
-	leave();
+	p = start(&o, true, &messages, e);
+	leave(NULL);
+	pass_on(&o, &messages);
 	return p;
 }
 
@@ -532,15 +591,15 @@ const char *program_path(const struct pitot_session *session)
 
 int program_stop(struct pitot_session *session, struct error *e)
 {
-	int rc;
+	int err;
 
 	if (!session)
 		return 0;
-	if (!enter(e))
+	if (!enter(NULL, e))
 		return e->code;
-	rc = stop(session, e);
-	leave();
-	return rc;
+	err = stop(session, e);
+	leave(NULL);
+	return err;
 }
 
 int program_flush(struct error *e)
@@ -548,9 +607,7 @@ int program_flush(struct error *e)
 	int err = collector_flush(FLUSH_LIMIT_NS);
 
 	if (err == -ETIMEDOUT)
-		return error_set(e, err,
-				 "not everything is on disk after two seconds: a GPU hangs, or the "
-				 "disk is too slow");
+		return timed_out(e);
 	return err < 0 ? error_errno(e, -err, "rows are being lost") : 0;
 }
 
@@ -569,6 +626,7 @@ static int arm(struct pitot_session *session, int engine, uint64_t delay_ns, uin
 int program_engine(struct pitot_session *session, enum pitot_engine engine, uint64_t delay_ns,
 		   uint64_t duration_ns, struct error *e)
 {
+	pthread_mutex_t *about = session ? NULL : &standard_lock;
 	struct settings requested = { 0 };
 	int rc;
 
@@ -576,51 +634,49 @@ int program_engine(struct pitot_session *session, enum pitot_engine engine, uint
 		return error_set(e, -EINVAL, "there is no engine %u; see enum pitot_engine",
 				 (unsigned)engine);
 	settings_put(&requested, SETTING_ID_engine, (uint64_t)engine - 1, SETTING_BY_CODE);
-	if (!enter(e))
+	if (!enter(about, e))
 		return e->code;
 	rc = arm(session ? session : standard, requested.engine, delay_ns, duration_ns, e);
-	leave();
+	leave(about);
 	return rc;
 }
 
 int program_init(const struct pitot_options *options, struct error *e)
 {
+	struct messages messages = { .count = 0 };
 	struct pitot_options o;
 	int err = read_options(options, &o, e);
 
 	if (err < 0)
 		return err;
-	if (!enter(e))
+	if (!enter(&standard_lock, e))
 		return e->code;
 	if (!standard || standard->owner != getpid()) {
 		if (standard)
 			free_session(standard); /* inherited from the parent process */
-		standard = start(&o, o.directory != NULL, e);
+		standard = start(&o, o.directory != NULL, &messages, e);
 	}
-	leave();
-	if (standard)
-		return 1;
-	return e->code == -ECANCELED ? 0 : e->code;
+	err = standard ? 1 : e->code == -ECANCELED ? 0 : e->code;
+	leave(&standard_lock);
+	pass_on(&o, &messages);
+	return err;
 }
 
-void program_shutdown(void)
+void program_shutdown(struct error *e)
 {
-	struct error unused;
-
-	if (!enter(&unused))
+	if (!enter(&standard_lock, e))
 		return;
 	if (standard)
-		stop(standard, &unused);
+		(void)!stop(standard, e);
 	standard = NULL;
-	leave();
+	leave(&standard_lock);
 }
 
 static int find_last(char directory[sizeof(last_directory)], struct error *e)
 {
-	if (!enter(e))
-		return e->code;
+	pthread_mutex_lock(&lock);
 	memcpy(directory, last_directory, sizeof(last_directory));
-	leave();
+	pthread_mutex_unlock(&lock);
 	return directory[0] ? 0
 			    : error_set(e, -ENODATA,
 					"nothing was recorded yet; start with pitot_init or "

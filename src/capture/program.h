@@ -30,7 +30,8 @@ int program_flush(struct error *e) MUST_USE;
 int program_engine(struct pitot_session *session, enum pitot_engine engine, uint64_t delay_ns,
 		   uint64_t duration_ns, struct error *e) MUST_USE;
 int program_init(const struct pitot_options *options, struct error *e) MUST_USE;
-void program_shutdown(void);
+/* Failures are only described. */
+void program_shutdown(struct error *e);
 
 /* Implement pitot_report and pitot_upload for what is in `directory` (program_run.c). */
 int program_report(const char *directory, const char *path, struct error *e) MUST_USE;

@@ -8,12 +8,15 @@
 
 #include "base/reserve.h"
 
+#define PUSH_SLOTS_MAX 1024u /* more than an event has */
+
 __thread struct ring *ring_of_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 static struct ring rings[RINGS_MAX];
 static atomic_uint rings_used;
-static atomic_uint_fast64_t refused, refused_reported;
+static atomic_uint_fast64_t refused, refused_threads; /* events and threads, not yet reported */
+static atomic_uint recordings; /* rings_discard() was called so often */
 static pthread_key_t thread_end_key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static bool key_made;
@@ -32,7 +35,7 @@ static void make_key(void)
 	key_made = pthread_key_create(&thread_end_key, on_thread_end) == 0;
 }
 
-/* A ring keeps its memory forever; it is passed from thread to thread. */
+/* A ring keeps its address space forever; it is passed from thread to thread. */
 static bool ensure_memory(struct ring *r)
 {
 	if (!r->events)
@@ -132,12 +135,23 @@ struct ring *ring_try_claim(void)
 	return r;
 }
 
+static void refuse(void)
+{
+	static __thread unsigned recording __attribute__((tls_model("initial-exec")));
+	unsigned now = atomic_load(&recordings) + 1;
+
+	if (recording != now)
+		atomic_fetch_add(&refused_threads, 1);
+	recording = now;
+	atomic_fetch_add(&refused, 1);
+}
+
 struct ring *ring_claim(void)
 {
 	struct ring *r = ring_try_claim();
 
 	if (!r)
-		atomic_fetch_add(&refused, 1);
+		refuse();
 	return r;
 }
 
@@ -146,8 +160,36 @@ struct ring *ring_at(unsigned i)
 	return i < atomic_load_explicit(&rings_used, memory_order_acquire) ? &rings[i] : NULL;
 }
 
+/* Gives back the pages of `count` slots from `first` on, which may wrap around. */
+static void give_back(struct ring *r, uint64_t first, uint64_t count)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+
+	while (r->events && count) {
+		uint64_t at = first % RING_SLOTS, slots = MIN(count, RING_SLOTS - at);
+		uintptr_t begin = ((uintptr_t)&r->events[at] + page - 1) & ~(page - 1),
+			  end = (uintptr_t)&r->events[at + slots] & ~(page - 1);
+
+		if (begin < end)
+			madvise((void *)begin, end - begin, MADV_DONTNEED);
+		first += slots;
+		count -= slots;
+	}
+}
+
+void rings_give_back(void)
+{
+	struct ring *r;
+
+	for (unsigned i = 0; (r = ring_at(i)); i++)
+		if (atomic_load_explicit(&r->state, memory_order_acquire) != RING_FREE)
+			give_back(r, atomic_load(&r->head) + PUSH_SLOTS_MAX,
+				  RING_SLOTS - PUSH_SLOTS_MAX);
+}
+
 void ring_recycle(struct ring *r)
 {
+	give_back(r, 0, RING_SLOTS);
 	r->named = false;
 	r->externals_open.kinds = 0;
 	atomic_store_explicit(&r->state, RING_FREE, memory_order_release);
@@ -163,6 +205,7 @@ static void forget_additions(struct ring *r)
 
 void rings_discard(void)
 {
+	uint64_t threads;
 	struct ring *r;
 
 	for (unsigned i = 0; (r = ring_at(i)); i++) {
@@ -177,14 +220,14 @@ void rings_discard(void)
 		if (dead)
 			ring_recycle(r);
 	}
-	rings_refused();
+	atomic_fetch_add(&recordings, 1);
+	rings_refused(&threads);
 }
 
-uint64_t rings_refused(void)
+uint64_t rings_refused(uint64_t *threads)
 {
-	uint64_t now = atomic_load(&refused), before = atomic_exchange(&refused_reported, now);
-
-	return now - before;
+	*threads = atomic_exchange(&refused_threads, 0);
+	return atomic_exchange(&refused, 0);
 }
 
 void rings_after_fork(void)

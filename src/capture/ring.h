@@ -213,8 +213,8 @@ static inline void ring_consume(struct ring *r, uint64_t slots)
 			      memory_order_release);
 }
 /*
- * Frees the ring of an ended thread for the next one. The ring must be RING_DEAD and empty, and its
- * counts reported.
+ * Frees the ring of an ended thread for the next one, and gives its memory back. The ring must be
+ * RING_DEAD and empty, and its counts reported.
  */
 void ring_recycle(struct ring *r);
 /*
@@ -222,8 +222,17 @@ void ring_recycle(struct ring *r);
  * names will be written again.
  */
 void rings_discard(void);
-/* Number of events since the last call whose threads got no ring. */
-uint64_t rings_refused(void);
+/*
+ * Number of events since the last call whose threads got no ring. *threads: number of these threads
+ * whose first event since rings_discard() is among them.
+ */
+uint64_t rings_refused(uint64_t *threads);
+
+/*
+ * Called when the last recording has ended: gives back the memory of the rings' events, except for
+ * the events that threads may just be pushing. What is in the rings is dropped.
+ */
+void rings_give_back(void);
 
 /*
  * Called in the child of a fork: the rings belong to the parent's collector. Forgets all rings, and

@@ -9,11 +9,11 @@
 #include "base/clock.h"
 #include "capture/capability_notes.h"
 #include "capture/collector.h"
-#include "capture/gpufl_live.h"
 #include "capture/late_start.h"
 #include "capture/log.h"
 #include "capture/park.h"
 #include "capture/process_exit.h"
+#include "capture/session_sinks.h"
 #include "capture/session_state.h"
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
@@ -29,7 +29,6 @@
 #define TAIL_NS (200 * NS_PER_MS)
 #define DRAIN_NS (PITOT_SLOWNESS * 50 * NS_PER_MS)
 #define ENDING_POLL_NS (10 * NS_PER_MS)
-
 /* Longest wait for the vendor thread, which may hang with a GPU. */
 #define VENDOR_LIMIT_NS (PITOT_SLOWNESS * 200 * NS_PER_MS)
 
@@ -64,53 +63,18 @@ static bool is_open(const struct session *s, uint64_t now)
 	       now < settings_window_end_ns(&s->settings);
 }
 
-struct sink *session_recording(const struct settings *settings, struct error *e)
-{
-	struct sink *sink;
-	struct writer_options options = { .directory = settings->directory,
-					  .folder = settings->folder,
-					  .launcher = settings->launcher,
-					  .max_bytes = settings->max_bytes,
-					  .segment_bytes = settings->segment_bytes,
-					  .background = true };
-
-	return recording_sink_new(&options, &sink, e) == 0 ? sink : NULL;
-}
-
-static struct sink *new_recording(const struct settings *settings)
-{
-	struct error e = { 0 };
-	struct sink *sink = session_recording(settings, &e);
-
-	if (!sink)
-		log_line("cannot record: %s", e.text);
-	return sink;
-}
-
-static void abandon(struct sink *sink)
-{
-	if (sink)
-		sink->ops->abandon(sink);
-}
-
 static struct session *new_session(const struct settings *settings, struct sink *sink)
 {
 	struct session *s = calloc(1, sizeof(*s));
 
-	if (!s) {
-		abandon(sink);
-		return NULL;
+	if (s) {
+		s->settings = *settings;
+		s->opened_ns = clock_monotonic_ns();
+		if (session_sinks_open(s, sink))
+			return s;
+	} else if (sink) {
+		sink->ops->abandon(sink);
 	}
-	s->settings = *settings;
-	s->opened_ns = clock_monotonic_ns();
-	s->sinks[0] = sink || !*settings->directory ? sink : new_recording(settings);
-	if (*settings->log_path && (s->sinks[0] || !*settings->directory))
-		s->sinks[1] = gpufl_live_open(settings);
-	for (size_t i = 0; i < SESSION_SINKS; i++)
-		if (s->sinks[i])
-			s->sinks[i]->result = &s->result;
-	if (s->sinks[0] || s->sinks[1])
-		return s;
 	free(s);
 	return NULL;
 }
@@ -194,8 +158,7 @@ static bool start_first(struct session *s, enum session_trigger trigger)
 
 	self.writer = writer_new(&(struct writer_options){ 0 });
 	if (!self.writer) {
-		FOR_EACH_SINK (s, sink)
-			abandon(*sink);
+		session_sinks_abandon(s);
 		return false;
 	}
 	FOR_EACH_SINK (s, sink)
@@ -216,17 +179,19 @@ static bool start_first(struct session *s, enum session_trigger trigger)
 	return true;
 }
 
-/* Waits at most STOP_LIMIT_NS, because a disk may delay the collector. */
-static void wait_while(struct session *s, bool (*goes_on)(unsigned state))
+static uint64_t stop_limit_ns(void)
 {
-	uint64_t begun = clock_machine_ns(), waited = 0;
+	return clock_machine_ns() + STOP_LIMIT_NS;
+}
+
+static void wait_while(struct session *s, bool (*goes_on)(unsigned state), uint64_t end_ns)
+{
+	uint64_t now;
 	unsigned state;
 
 	collector_wake();
-	while (goes_on(state = atomic_load(&s->state)) && waited < STOP_LIMIT_NS) {
-		futex_wait(&s->state, state, STOP_LIMIT_NS - waited);
-		waited = clock_machine_ns() - begun;
-	}
+	while (goes_on(state = atomic_load(&s->state)) && (now = clock_machine_ns()) < end_ns)
+		futex_wait(&s->state, state, end_ns - now);
 	/* Lets the collector finish the operation that set the state. */
 	pthread_mutex_lock(&list_lock);
 	pthread_mutex_unlock(&list_lock);
@@ -263,27 +228,28 @@ static void start_beside(struct session *s, enum session_trigger trigger)
 	s->refused = s->armed_in && capability_notes_find(notes, "cupti", why, sizeof(why));
 	vendor_thread_wait(vendor_thread_request(VENDOR_FLUSH), VENDOR_LIMIT_NS);
 	atomic_store(&s->state, SESSION_COMING);
-	wait_while(s, is_coming);
+	wait_while(s, is_coming, stop_limit_ns());
 	vendor_thread_wait(atomic_load(&self.applied_round), VENDOR_LIMIT_NS);
 }
 
-static struct session *open_locked(const struct settings *settings, struct sink *sink,
-				   enum session_trigger trigger)
+/* Returns the session, or NULL if it cannot be started: then it has been freed. */
+static struct session *open_locked(struct session *s, enum session_trigger trigger)
 {
-	struct session *s = new_session(settings, sink);
+	bool opened = !collector_ending(), beside = collector_running();
 
-	if (!s)
-		return NULL;
 	self.owner = getpid();
 	if (!s->settings.start_ns)
 		s->settings.start_ns = clock_monotonic_ns();
-	if (collector_running()) {
+	if (!opened)
+		session_sinks_abandon(s);
+	else if (beside)
 		start_beside(s, trigger);
-	} else if (!start_first(s, trigger)) {
-		free(s);
-		return NULL;
-	}
-	return s;
+	else
+		opened = start_first(s, trigger);
+	if (opened)
+		return s;
+	free(s);
+	return NULL;
 }
 
 struct session *session_open(const struct settings *settings, struct sink *sink,
@@ -292,12 +258,16 @@ struct session *session_open(const struct settings *settings, struct sink *sink,
 	struct session *s;
 
 	if (starting) {
-		abandon(sink);
+		if (sink)
+			sink->ops->abandon(sink);
 		return NULL;
 	}
+	s = new_session(settings, sink);
+	if (!s)
+		return NULL;
 	starting = true;
 	pthread_mutex_lock(&lock);
-	s = open_locked(settings, sink, trigger);
+	s = open_locked(s, trigger);
 	pthread_mutex_unlock(&lock);
 	starting = false;
 	return s;
@@ -318,7 +288,9 @@ static struct session *open_environment(enum session_trigger trigger)
 		capability_note("environment", capability_state_degraded, NULL, NULL, "%s", e.text);
 	if (!late_start_is_preloaded())
 		self.requested.preload = SETTING_PRELOAD_NONE;
-	s = open_locked(&self.requested, NULL, trigger);
+	s = new_session(&self.requested, NULL);
+	if (s)
+		s = open_locked(s, trigger);
 	if (s)
 		log_line("recording into %s", *self.requested.directory ? self.requested.directory
 									: self.requested.log_path);
@@ -399,7 +371,7 @@ static void limit_sinks(struct session *s)
 	}
 }
 
-static void set_state(struct session *s, unsigned state)
+void session_set_state(struct session *s, unsigned state)
 {
 	atomic_store(&s->state, state);
 	futex_wake(&s->state); /* only its address is used: the owner may have freed an ended one */
@@ -440,7 +412,7 @@ static bool update_session(struct session *s, uint64_t now, struct writer *w)
 	if (s->armed_in && !s->refused && (before == SESSION_OPEN) != (state == SESSION_OPEN))
 		session_write_armed(s, w, state == SESSION_OPEN);
 	if (state != before)
-		set_state(s, state);
+		session_set_state(s, state);
 	return (before == SESSION_OPEN) != (state == SESSION_OPEN);
 }
 
@@ -507,7 +479,8 @@ bool sessions_update(uint64_t now_ns, struct writer *w)
 	return ends;
 }
 
-void sessions_end(struct writer *w)
+/* Detaches the sinks of sessions, which threads of their own close. */
+static void end_apart(struct writer *w, bool all)
 {
 	struct session **at = &self.sessions;
 
@@ -515,16 +488,24 @@ void sessions_end(struct writer *w)
 	while (*at) {
 		struct session *s = *at;
 
-		if (!s->is_complete) {
+		if (!all && !s->is_complete) {
 			at = &s->next;
 			continue;
 		}
 		*at = s->next;
-		FOR_EACH_SINK (s, sink)
-			writer_detach(w, *sink);
-		set_state(s, SESSION_ENDED);
+		FOR_EACH_SINK (s, sink) {
+			int sealed = writer_detach(w, *sink);
+
+			s->result = s->result ? s->result : MIN(sealed, 0);
+		}
+		session_sinks_close(s);
 	}
 	pthread_mutex_unlock(&list_lock);
+}
+
+void sessions_end(struct writer *w)
+{
+	end_apart(w, false);
 }
 
 uint64_t sessions_wait_ns(uint64_t now_ns)
@@ -548,28 +529,27 @@ uint64_t sessions_wait_ns(uint64_t now_ns)
 	return next > now_ns ? next - now_ns : 0;
 }
 
-void sessions_close_all(void)
+void sessions_close_all(bool apart)
 {
-	struct session *next;
-
+	if (apart)
+		end_apart(self.writer, true);
 	writer_close(&self.writer);
 	pthread_mutex_lock(&list_lock);
-	for (struct session *s = self.sessions; s; s = next) {
-		next = s->next;
-		set_state(s, SESSION_ENDED);
+	for (struct session *s; (s = self.sessions);) {
+		self.sessions = s->next;
+		session_set_state(s, SESSION_ENDED);
 	}
-	self.sessions = NULL;
 	pthread_mutex_unlock(&list_lock);
 }
 
 /* --- the end --- */
 
-/* Ends all sessions. */
-static void stop_all(enum vendor_reason reason)
+/* Ends all sessions, at most until end_ns. */
+static void stop_all(enum vendor_reason reason, uint64_t end_ns)
 {
 	uint64_t begun = clock_machine_ns();
 
-	if (getpid() == self.owner && collector_running() && !collector_stop(STOP_LIMIT_NS, reason))
+	if (getpid() == self.owner && !collector_stop(end_ns - MIN(begun, end_ns), reason))
 		log_line("gave up waiting for the collector after %u ms",
 			 (unsigned)((clock_machine_ns() - begun) / NS_PER_MS));
 }
@@ -592,7 +572,7 @@ static void disarm(struct session *s)
 	if (!s->armed)
 		return;
 	atomic_store(&s->armed->closing, true);
-	wait_while(s->armed, has_not_ended);
+	wait_while(s->armed, has_not_ended, stop_limit_ns());
 	if (has_not_ended(atomic_load(&s->armed->state)))
 		return;
 	vendor_thread_wait(atomic_load(&self.applied_round), VENDOR_LIMIT_NS);
@@ -601,67 +581,75 @@ static void disarm(struct session *s)
 }
 
 /* Ends a session beside others. Does not take `lock`, so that several can end concurrently. */
-static void end_beside(struct session *s)
+static void end_beside(struct session *s, uint64_t end_ns)
 {
 	if (atomic_load(&s->closing) || is_alone(s))
 		return;
 	atomic_store(&s->closing, true);
-	wait_while(s, has_not_ended);
+	wait_while(s, has_not_ended, end_ns);
 }
 
-static int close_locked(struct session **s)
+/*
+ * Ends the recorder with its last session. Returns false if another session has been opened, beside
+ * which this one has to end.
+ */
+static bool close_locked(struct session *s, uint64_t end_ns)
 {
 	struct source_start start;
-	int result = 0;
 
-	if (!*s)
-		return 0;
-	end_beside(*s);
-	if (is_alone(*s)) {
-		stop_all(VENDOR_CLOSE);
+	if (is_alone(s)) {
+		stop_all(VENDOR_CLOSE, end_ns);
+	} else if (!atomic_load(&s->closing)) {
+		return false;
 	} else {
-		if ((*s)->armed)
-			wait_while((*s)->armed, has_not_ended);
+		if (s->armed)
+			wait_while(s->armed, has_not_ended, end_ns);
 		/* From now on the others get the measurements that they requested. */
-		if ((*s)->settings.engine > SETTING_ENGINE_TRACE && collector_running())
+		if (s->settings.engine > SETTING_ENGINE_TRACE && collector_running())
 			start_sources(SESSION_BY_NVTX, false, false, &start);
 	}
-	/* Otherwise the collector still uses it. */
-	if (has_ended(*s)) {
-		result = (*s)->result;
-		free_session(*s);
-	}
-	*s = NULL;
-	return result;
+	return true;
 }
 
-int session_close(struct session **s)
+int session_close(struct session **session)
 {
+	uint64_t end_ns = stop_limit_ns();
+	struct session *s = *session;
 	int result;
 
-	if (*s)
-		end_beside(*s);
-	pthread_mutex_lock(&lock);
-	result = close_locked(s);
-	pthread_mutex_unlock(&lock);
+	for (bool closed = !s; !closed;) {
+		end_beside(s, end_ns);
+		pthread_mutex_lock(&lock);
+		closed = close_locked(s, end_ns);
+		pthread_mutex_unlock(&lock);
+	}
+	if (!s)
+		return 0;
+	*session = NULL;
+	wait_while(s, has_not_ended, end_ns);
+	if (!has_ended(s)) /* still used by the collector or a thread whose disk hangs */
+		return -ETIMEDOUT;
+	result = s->result;
+	free_session(s);
 	return result;
 }
 
 int session_stop(void)
 {
-	int result;
+	struct session *s;
 
 	late_start_wait();
 	pthread_mutex_lock(&lock);
-	result = close_locked(&self.environment);
+	s = self.environment;
+	self.environment = NULL;
 	pthread_mutex_unlock(&lock);
-	return result;
+	return session_close(&s);
 }
 
 void session_exit(void)
 {
 	late_start_wait();
-	stop_all(VENDOR_EXIT);
+	stop_all(VENDOR_EXIT, stop_limit_ns());
 }
 
 /* --- an engine for a while --- */
@@ -793,6 +781,7 @@ void session_after_fork(void)
 	pthread_mutex_init(&list_lock, NULL);
 	self.sessions = self.environment = NULL;
 	self.writer = NULL;
+	session_sinks_after_fork();
 	self.with_cuda = false;
 	late_start_after_fork();
 	if (again)

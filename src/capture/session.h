@@ -32,9 +32,9 @@ struct session;
  * the session was opened. On return the sources that it needs are on, unless a GPU hangs; they may
  * deliver more than its settings request, because another session requests it.
  *
- * NULL: no memory or no thread, the recording cannot be written (the log says why), or this very
- * thread is starting the recorder; `sink` has been abandoned then. Thread-safe; takes as long as
- * its sources take to start, milliseconds.
+ * NULL: no memory or no thread, the recording cannot be written (the log says why), this very
+ * thread is starting the recorder, or a GPU that hangs keeps the recorder from ending; `sink` has
+ * been abandoned then. Thread-safe; takes as long as its sources take to start, milliseconds.
  */
 struct session *session_open(const struct settings *settings, struct sink *sink,
 			     enum session_trigger trigger) MUST_USE;
@@ -48,8 +48,10 @@ struct sink *session_recording(const struct settings *settings, struct error *e)
 /*
  * Ends a session in order and frees it: its sinks have all their rows and are closed. Beside other
  * sessions that takes a quarter of a second, and work that has not ended by then is left out;
- * closing the last session stops the recorder. Takes at most two seconds; thread-safe. *s may be
- * NULL, and is NULL afterwards. Returns 0, or the negative errno with which a sink has lost rows.
+ * closing the last session stops the recorder. Takes at most two seconds, after which a disk or a
+ * GPU that hangs goes on by itself. Thread-safe: several end side by side, and nothing else waits
+ * for them. *s may be NULL, and is NULL afterwards. Returns 0, -ETIMEDOUT if it has not ended, or
+ * the negative errno with which a sink has lost rows.
  */
 int session_close(struct session **s);
 
@@ -77,8 +79,8 @@ bool session_has_environment(void);
 void session_rename(const char *name);
 
 /*
- * Closes the environment's session. If it was the last one, nothing of the recorder remains in the
- * program's calls. Thread-safe. Returns the same as session_close().
+ * Closes the environment's session, as session_close() does. If it was the last one, nothing of the
+ * recorder remains in the program's calls. Thread-safe.
  */
 int session_stop(void);
 
@@ -92,12 +94,12 @@ void session_exit(void);
  * due, after a seal.
  */
 bool sessions_update(uint64_t now_ns, struct writer *w);
-/* Detaches and closes the sinks of sessions whose rows are complete. */
+/* Ends the sessions whose rows are complete; their sinks are closed on other threads. */
 void sessions_end(struct writer *w);
 /* How long the collector may wait before it calls the two above. */
 uint64_t sessions_wait_ns(uint64_t now_ns);
-/* Closes the writer at the end, and with it all sessions. */
-void sessions_close_all(void);
+/* Closes the writer at the end, and with it all sessions. `apart`: on other threads. */
+void sessions_close_all(bool apart);
 
 /*
  * Called in the child of a fork: the session remains the parent's; the child gets its own if a

@@ -29,7 +29,8 @@ struct session {
 	bool is_renamed; /* settings.name has changed and was not written yet */
 	uint64_t opened_ns; /* when the process opened it; its window may have begun before */
 	struct sink *sinks[SESSION_SINKS]; /* NULL: none; at least one is set */
-	atomic_uint state; /* set by the collector; also the futex that session_close waits on */
+	/* set by the collector, at last by session_sinks.c; session_close's futex */
+	atomic_uint state;
 	atomic_bool closing; /* session_close has requested its end */
 
 	/* Used by the collector while the session ends beside others: */
@@ -50,6 +51,9 @@ static inline bool session_is_ending(const struct session *s)
 	return atomic_load(&s->state) >= SESSION_OVER || atomic_load(&s->closing) ||
 	       (s->armed_in && atomic_load(&s->armed_in->closing));
 }
+
+/* Also wakes the owner, which may free an ended session. */
+void session_set_state(struct session *s, unsigned state);
 
 /* --- session_rows.c: called on the collector's thread or before it exists --- */
 

@@ -11,7 +11,8 @@
  * a sink wants one, because it begins a file that must be readable alone, or has lost rows. An
  * epoch begins after a flush, before the next row.
  *
- * All operations are called on the writer's thread.
+ * All operations are called on the writer's thread, except that a detached sink may be closed on
+ * another one.
  */
 #ifndef PITOT_FORMAT_SINK_H
 #define PITOT_FORMAT_SINK_H
@@ -43,7 +44,10 @@ struct sink_ops {
 	 * return 0; 0: it goes on. NULL: no sink of this kind does that.
 	 */
 	int (*failure)(const struct sink *s);
-	/* Frees the sink, after a seal. Returns 0, or a negative errno when rows are lost. */
+	/*
+	 * Frees the sink, after a seal; waits for the disk. Returns 0, or a negative errno when
+	 * rows are lost.
+	 */
 	int (*close)(struct sink *s);
 	/*
 	 * Frees the sink without storing anything and without waiting. In the child of a fork

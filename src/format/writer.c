@@ -539,8 +539,7 @@ void writer_attach(struct writer *w, struct sink *sink)
 	*last = sink;
 }
 
-/* Closes a sink whose last seal has returned `sealed`. */
-static int close_sink(struct sink *sink, int sealed)
+int writer_close_sink(struct sink *sink, int sealed)
 {
 	int *result = sink->result, failure = sink->ops->failure ? sink->ops->failure(sink) : 0,
 	    closed = sink->ops->close(sink);
@@ -559,7 +558,7 @@ int writer_detach(struct writer *w, struct sink *sink)
 	while (*at != sink)
 		at = &(*at)->next;
 	*at = sink->next;
-	return close_sink(sink, sink->ops->seal(sink));
+	return sink->ops->seal(sink);
 }
 
 static void prepare_tables(struct writer *w)
@@ -651,7 +650,7 @@ int writer_close(struct writer **w)
 		int r;
 
 		next = s->next;
-		r = close_sink(s, s->ops->seal(s));
+		r = writer_close_sink(s, s->ops->seal(s));
 		result = result < 0 ? result : r;
 	}
 	free_writer(*w);

@@ -71,8 +71,13 @@ int writer_open(const struct writer_options *options, struct writer **out,
  * the caller must request new ids.
  */
 void writer_attach(struct writer *w, struct sink *sink);
-/* Seals, closes and frees the sink. Returns 0, or a negative errno when it lost rows. */
-int writer_detach(struct writer *w, struct sink *sink);
+/*
+ * Seals the sink, which belongs to the caller from then on: it has to be closed with the result of
+ * this, on any thread.
+ */
+int writer_detach(struct writer *w, struct sink *sink) MUST_USE;
+/* Closes and frees a detached sink. Returns 0, or a negative errno when it lost rows. */
+int writer_close_sink(struct sink *sink, int sealed);
 
 /*
  * Returns the number of the epoch, from 1. It changes in writer_flush() and writer_attach() only;

@@ -46,8 +46,12 @@ enum loss_items {
 	L(no_memory, LOST_EVENTS, "row lost: out of memory", "rows lost: out of memory")           \
 	L(unknown_record, LOST_GPU_RECORDS, "record of an unknown kind or size",                   \
 	  "records of an unknown kind or size")                                                    \
-	L(thread_limit, LOST_EVENTS, "item not recorded: too many threads",                        \
-	  "items not recorded: too many threads")                                                  \
+	L(thread_limit, LOST_DETAILS, "thread not recorded: too many at the same time",            \
+	  "threads not recorded: too many at the same time")                                       \
+	L(events_beyond_limit, LOST_EVENTS, "event not recorded: too many threads",                \
+	  "events not recorded: too many threads")                                                 \
+	L(end_limit, LOST_EVENTS, "event lost: there were more than the end could wait for",       \
+	  "events lost: there were more than the end could wait for")                              \
 	L(damaged_file, LOST_PART, "damaged piece of the recording, skipped",                      \
 	  "damaged pieces of the recording, skipped")                                              \
 	L(truncated_file, LOST_TAIL,                                                               \

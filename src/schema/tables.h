@@ -484,7 +484,9 @@
 	V(E, gpu_hang, 28)            /* calls of CUPTI or the driver that did not return: finished work is missing */ \
 	V(E, unmeasured, 29)          /* launches without the hardware counters that were requested */                 \
 	V(E, own_profiler, 30)        /* GPU work while the program's own profiler used CUPTI */                       \
-	V(E, refused_segment, 31)     /* segments that a process could not create: all that it did is missing */
+	V(E, refused_segment, 31)     /* segments that a process could not create: all that it did is missing */       \
+	V(E, events_beyond_limit, 32) /* events of the threads of thread_limit */                                      \
+	V(E, end_limit, 33)           /* events that were not read yet when the end had taken too long */
 
 #define SCHEMA_cost(C, T)                                                                                              \
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "start of the period measured")                                       \

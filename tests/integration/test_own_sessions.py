@@ -1,4 +1,5 @@
 """Recordings that a program starts by itself: early, in children, where there is no room, and joined under `pitot record`."""
+import errno
 import json
 import os
 import shutil
@@ -135,3 +136,33 @@ def test_many_one_after_the_other(source, build, plain, environment, tmp_path):
     assert after[1:3] == before[1:3] and after[2] == 1 and after[3] < before[3] + 10
     assert after[4] - before[4] < 512, "KiB of the heap"
     assert after[0] - before[0] < 16 << 10, "KiB: rings fill up to a MiB each, later on a busy machine"
+
+
+@pytest.mark.parametrize("recovers", [False, True], ids=["for ever", "for a while"])
+def test_a_disk_that_hangs(source, plain, environment, rows, tmp_path, recovers):
+    """The calls take as long as pitot.h says, whatever the disk of their own recording or of others does."""
+    program = compile_program(source, plain, "hanging_disk", tmp_path)
+    disk, library = tmp_path / "disk", tmp_path / "slow_disk.so"
+    disk.mkdir()
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source / "tests/integration/slow_disk.c", "-ldl"], check=True)
+    done = subprocess.run([program, disk, tmp_path, *(["recovers"] if recovers else [])], timeout=600, capture_output=True, text=True, check=True,
+                          env={**environment, "LD_PRELOAD": str(library), "HANGING_DISK": str(disk)})
+    took, returned = {}, {}
+    for call, ms, rc in (line.split() for line in done.stdout.splitlines()):
+        took.setdefault(call, []).append(int(ms))
+        returned.setdefault(call, set()).add(int(rc))
+    assert len(took["stop-hanging"]) == 12 and took.pop("flush")[0] < 4000 and max(took.pop("stop-hanging")) < 4000, "two seconds"
+    assert returned.pop("flush") == returned.pop("stop-hanging") == {-errno.ETIMEDOUT}
+    assert max(took.pop("stop-beside")) < 2000 and took.pop("shutdown")[0] < 2000, "a quarter of a second"
+    took.pop("start-hanging", None)
+    returned.pop("start-hanging", None)
+    assert max(ms for all_of_call in took.values() for ms in all_of_call) < 1500, f"milliseconds: {took}"
+    assert returned.pop("init") == {1} and set.union(*returned.values()) == {0}
+    for name, message in ("0", "beside"), ("3", "after"):
+        recording = tmp_path / f"{name}.pitot"
+        assert json.loads((recording / "recording.json").read_text())["state"] == "ended"
+        assert [row["message"] for row in rows(recording, "nvtx")] == [message] and rows(recording, "loss") == []
+    if recovers:
+        for i in range(12):
+            assert [row["message"] for row in rows(disk / f"{i}.pitot", "nvtx")][:1] == ["hanging"]
+            assert not [row for row in rows(disk / f"{i}.pitot", "loss") if row["reason"] == "truncated_file"]

@@ -100,7 +100,7 @@ static void a_loss_that_lasts_is_one(void **state)
 static void every_loss_has_a_text_for_one_and_for_many(void **state)
 {
 	(void)state;
-	for (unsigned reason = 1; reason <= loss_reason_own_profiler; reason++) {
+	for (unsigned reason = 1; reason <= loss_reason_end_limit; reason++) {
 		assert_string_not_equal(loss_text(reason, 1), loss_text(reason, 2));
 		assert_string_not_equal(loss_text(reason, 1), loss_text(loss_reason_unknown, 1));
 		assert_string_equal(loss_text(reason, 0), loss_text(reason, 2));

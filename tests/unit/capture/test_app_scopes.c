@@ -463,9 +463,10 @@ static void test_a_thousand_threads(void **state)
 	static pthread_t threads[THREADS];
 	uint64_t pushes = 0, names = nvtx_names_count();
 	pthread_attr_t attributes;
+	uint64_t refused;
 
 	(void)state;
-	rings_refused();
+	rings_refused(&refused);
 	pthread_barrier_init(&all_are_here, NULL, THREADS + 1);
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, 128 << 10);
@@ -480,7 +481,7 @@ static void test_a_thousand_threads(void **state)
 	pthread_attr_destroy(&attributes);
 	pthread_barrier_destroy(&all_are_here);
 	read_rows();
-	assert_int_equal(row_count + rings_refused() + atomic_load(&lost_by_threads),
+	assert_int_equal(row_count + rings_refused(&refused) + atomic_load(&lost_by_threads),
 			 THREADS * (2 * SCOPES_EACH + 1));
 	for (size_t i = 0; i < row_count; i++)
 		pushes += rows[i].kind == nvtx_kind_push && HAS(&rows[i], nvtx, message);

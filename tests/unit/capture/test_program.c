@@ -7,12 +7,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <sys/stat.h>
 
 #include "base/helper_thread.h"
 #include "base/io.h"
 #include "capture/collector.h"
 #include "capture/program.h"
+#include "capture/session.h"
 #include "support/temp_folder.h"
 
 static char *folder, *before;
@@ -83,7 +85,7 @@ static struct pitot_session *start(const char *directory)
 #define VALUE_ENUM 1
 #define VALUE_U64 27
 #define VALUE_SIZE 77
-#define VALUE_DURATION 77
+#define VALUE_DURATION (77 * NS_PER_MS)
 #define VALUE_TEXT "a,b"
 #define HAS_FLAG(value) ((value) == 0)
 #define HAS_ENUM(value) ((value) == 0)
@@ -184,10 +186,10 @@ static void test_sizes_of_the_struct(void **state)
 	o.graphs = (enum pitot_graphs)99;
 	s = program_start(&o, &e);
 	assert_non_null(s);
-	program_stop(s, &e);
+	assert_int_equal(program_stop(s, &e), 0);
 	s = program_start(&newer.o, &e);
 	assert_non_null(s);
-	program_stop(s, &e);
+	assert_int_equal(program_stop(s, &e), 0);
 	newer.future = 1;
 	assert_null(program_start(&newer.o, &e));
 	assert_error(-E2BIG, "install a newer one");
@@ -226,7 +228,7 @@ static void test_what_is_refused(void **state)
 	unsetenv("PITOT_GRAPHS");
 	assert_int_equal(files_in("."), 1);
 	assert_int_equal(program_init(&o, &e), -ENOTEMPTY);
-	program_stop(NULL, &e);
+	assert_int_equal(program_stop(NULL, &e), 0);
 }
 
 static void test_switched_off(void **state)
@@ -243,7 +245,7 @@ static void test_switched_off(void **state)
 	o = options_for("off");
 	o.enabled = PITOT_ON;
 	assert_int_equal(program_init(&o, &e), 0);
-	program_shutdown();
+	program_shutdown(&e);
 	assert_int_equal(files_in("."), 0);
 	assert_int_equal(helper_threads(), 0);
 }
@@ -264,7 +266,7 @@ static void test_a_recording(void **state)
 	assert_non_null(strstr(strbuf_text(&json), "\"name\": \"test_program\""));
 	assert_non_null(strstr(strbuf_text(&json), "\"state\": \"recording\""));
 	assert_int_equal(files_in("empty"), 2);
-	program_stop(s, &e);
+	assert_int_equal(program_stop(s, &e), 0);
 	assert_int_equal(io_read_file("empty/recording.json", 1 << 20, &end), 0);
 	assert_non_null(strstr(strbuf_text(&end), "\"state\": \"ended\""));
 	assert_int_equal(files_in("empty"), 2);
@@ -305,9 +307,9 @@ static void test_flush(void **state)
 	assert_int_equal(program_flush(&e), 0);
 	assert_int_equal(marks_in("a"), 4);
 	assert_int_equal(marks_in("b"), 1);
-	program_stop(a, &e);
+	assert_int_equal(program_stop(a, &e), 0);
 	nvtx.mark_a("in one");
-	program_stop(b, &e);
+	assert_int_equal(program_stop(b, &e), 0);
 	assert_int_equal(marks_in("a"), 4);
 	assert_int_equal(marks_in("b"), 2);
 }
@@ -337,7 +339,43 @@ static void test_the_log(void **state)
 	assert_null(program_start(&o, &e));
 	assert_error(-ENOTEMPTY, "logged");
 	assert_int_equal(told[PITOT_LOG_ERROR], 1);
-	program_stop(s, &e);
+	assert_int_equal(program_stop(s, &e), 0);
+}
+
+static sigjmp_buf thrown;
+
+static void throw(void *context, int level, const char *text)
+{
+	(void)context, (void)level, (void)text;
+	siglongjmp(thrown, 1);
+}
+
+static void *start_and_stop(void *unused)
+{
+	assert_int_equal(program_stop(start("after"), &e), 0);
+	return unused;
+}
+
+/* As an exception does, it never returns: no lock may be held, on this thread or on others. */
+static void test_a_log_function_that_throws(void **state)
+{
+	struct pitot_options o = options_for("thrown");
+	pthread_t other;
+
+	(void)state;
+	o.log = throw;
+	if (!sigsetjmp(thrown, 0))
+		fail_msg("it returned %p", (void *)program_start(&o, &e));
+	if (!sigsetjmp(thrown, 0)) {
+		o.directory = "thrown by init";
+		fail_msg("it returned %d", program_init(&o, &e));
+	}
+	assert_int_equal(pthread_create(&other, NULL, start_and_stop, NULL), 0);
+	pthread_join(other, NULL);
+	o.log = NULL;
+	assert_int_equal(program_init(&o, &e), 1); /* it goes on */
+	program_shutdown(&e);
+	session_exit();
 }
 
 static void test_the_one_recording(void **state)
@@ -345,17 +383,17 @@ static void test_the_one_recording(void **state)
 	struct pitot_options o = options_for("one");
 
 	(void)state;
-	program_shutdown(); /* of nothing */
+	program_shutdown(&e); /* of nothing */
 	assert_int_equal(program_init(&o, &e), 1);
 	assert_int_equal(program_init(NULL, &e), 1);
 	assert_int_equal(files_in("."), 1);
 	assert_true(collector_running());
-	program_shutdown();
-	program_shutdown();
+	program_shutdown(&e);
+	program_shutdown(&e);
 	/* Without a folder: one with a date. A number keeps those of one second apart. */
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(program_init(NULL, &e), 1);
-		program_shutdown();
+		program_shutdown(&e);
 	}
 	assert_int_equal(files_in("."), 3);
 }
@@ -369,7 +407,7 @@ static void test_one_after_the_other(void **state)
 	(void)state;
 	for (int i = 0; i < 50; i++) {
 		snprintf(name, sizeof(name), "r%d", i);
-		program_stop(start(name), &e);
+		assert_int_equal(program_stop(start(name), &e), 0);
 		assert_int_equal(files_in(name), 2);
 	}
 	assert_int_equal(files_in("/proc/self/fd"), open_files);
@@ -384,7 +422,7 @@ static void *own_and_shared(void *name)
 	assert_non_null(s);
 	assert_int_equal(program_init(NULL, &own), 1);
 	assert_int_equal(program_flush(&own), 0);
-	program_stop(s, &e);
+	assert_int_equal(program_stop(s, &e), 0);
 	return NULL;
 }
 
@@ -398,7 +436,7 @@ static void test_of_several_threads(void **state)
 		assert_int_equal(pthread_create(&threads[i], NULL, own_and_shared, names[i]), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		pthread_join(threads[i], NULL);
-	program_shutdown();
+	program_shutdown(&e);
 	assert_int_equal(files_in("."), ARRAY_SIZE(names) + 1);
 }
 
@@ -500,7 +538,7 @@ static void test_upload_of_the_last(void **state)
 	assert_int_equal(program_init(&recording, &e), 1);
 	assert_true(program_upload_last(NULL, &e) == -EBUSY);
 	assert_error(-EBUSY, "end it with pitot_shutdown");
-	program_shutdown();
+	program_shutdown(&e);
 	assert_int_equal(program_upload_last(NULL, &e), 7);
 	assert_called("upload --json -q -- /");
 	unlink("called");
@@ -521,6 +559,7 @@ int main(void)
 		TEST(test_a_recording),
 		TEST(test_flush),
 		TEST(test_the_log),
+		TEST(test_a_log_function_that_throws),
 		TEST(test_the_one_recording),
 		TEST(test_one_after_the_other),
 		TEST(test_of_several_threads),

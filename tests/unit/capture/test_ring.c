@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 
@@ -35,9 +36,11 @@ static unsigned rings_known(void)
 /* Every test starts without rings in use. */
 static int forget(void **state)
 {
+	uint64_t threads;
+
 	(void)state;
 	rings_after_fork();
-	rings_refused();
+	rings_refused(&threads);
 	return 0;
 }
 
@@ -242,6 +245,7 @@ static void test_without_a_consumer_losses_add_up(void **state)
 static void test_rings_of_ended_threads_are_used_again(void **state)
 {
 	unsigned before = rings_known();
+	uint64_t threads;
 
 	(void)state;
 	memset(producers, 0, sizeof(producers));
@@ -256,7 +260,7 @@ static void test_rings_of_ended_threads_are_used_again(void **state)
 		assert_int_equal(p->taken, 3);
 	}
 	assert_in_range(rings_known(), 1, before + 1);
-	assert_int_equal(rings_refused(), 0);
+	assert_int_equal(rings_refused(&threads), 0);
 }
 
 static void test_the_rest_of_an_ended_thread_is_kept(void **state)
@@ -287,6 +291,8 @@ static void *claim(void *unused)
 	(void)unused;
 	if (ring_get())
 		atomic_fetch_add(&got_one, 1);
+	else
+		(void)!ring_get(); /* another event of the same thread */
 	pthread_barrier_wait(&all_there);
 	return NULL;
 }
@@ -296,6 +302,7 @@ static void test_more_threads_than_rings(void **state)
 	enum { THREADS = RINGS_MAX + 20 };
 	static pthread_t threads[THREADS];
 	pthread_attr_t attributes;
+	uint64_t refused;
 	struct ring *r;
 
 	(void)state;
@@ -307,10 +314,15 @@ static void test_more_threads_than_rings(void **state)
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	assert_int_equal(atomic_load(&got_one), RINGS_MAX);
-	assert_int_equal(rings_refused(), THREADS - RINGS_MAX);
-	assert_int_equal(rings_refused(), 0);
-	assert_null(ring_get());
-	assert_int_equal(rings_refused(), 1);
+	assert_int_equal(rings_refused(&refused), 2 * (THREADS - RINGS_MAX));
+	assert_int_equal(refused, THREADS - RINGS_MAX);
+	assert_int_equal(rings_refused(&refused), 0);
+	assert_int_equal(refused, 0);
+	for (int i = 0; i < 2; i++) {
+		assert_null(ring_get());
+		assert_int_equal(rings_refused(&refused), 1);
+		assert_int_equal(refused, i == 0);
+	}
 	for (unsigned i = 0; (r = ring_at(i)); i++) {
 		assert_int_equal(atomic_load(&r->state), RING_DEAD);
 		ring_recycle(r);
@@ -319,6 +331,50 @@ static void test_more_threads_than_rings(void **state)
 	for (int i = 0; i < 1000 && !r; i++)
 		r = ring_get();
 	assert_non_null(r);
+}
+
+static size_t resident(const struct ring *r)
+{
+	unsigned char pages[RING_SLOTS * sizeof(*r->events) / 4096];
+	size_t count = 0;
+
+	assert_int_equal(mincore(r->events, RING_SLOTS * sizeof(*r->events), pages), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(pages); i++)
+		count += pages[i] & 1;
+	return count;
+}
+
+/* An ended thread's ring gives all its memory back, and so does that of a thread which goes on. */
+static void test_memory_goes_back(void **state)
+{
+	struct ring_event event = { .kind = RING_NVTX };
+	struct ring *r = ring_get(), *other = NULL;
+	struct producer *p = &producers[0];
+
+	(void)state;
+	memset(producers, 0, sizeof(producers));
+	p->attempts = RING_SLOTS;
+	pthread_create(&p->thread, NULL, produce, p);
+	pthread_join(p->thread, NULL);
+	for (unsigned i = 0; (other = ring_at(i)) && atomic_load(&other->state) != RING_DEAD; i++)
+		;
+	assert_non_null(other);
+	assert_in_range(resident(other), 200, 256);
+	for (unsigned i = 0; i < RING_SLOTS + 100; i++) {
+		if (i >= RING_SLOTS / 2)
+			ring_consume(r, 1);
+		assert_true(ring_push(r, &event, 1));
+	}
+	ring_consume(other, ring_available(other));
+	ring_recycle(other);
+	assert_int_equal(resident(other), 0);
+	assert_int_equal(resident(r), 256);
+	rings_give_back();
+	assert_in_range(resident(r), 8, 10); /* for an event that is just being pushed */
+	ring_consume(r, ring_available(r));
+	event.a = 7;
+	assert_true(ring_push(r, &event, 1));
+	assert_int_equal(ring_slot(r, atomic_load(&r->tail))->a, 7);
 }
 
 static void test_after_a_fork(void **state)
@@ -429,6 +485,7 @@ int main(void)
 		cmocka_unit_test_setup(test_producers_and_a_consumer, forget),
 		cmocka_unit_test_setup(test_rings_of_ended_threads_are_used_again, forget),
 		cmocka_unit_test_setup(test_the_rest_of_an_ended_thread_is_kept, forget),
+		cmocka_unit_test_setup(test_memory_goes_back, forget),
 		cmocka_unit_test_setup(test_after_a_fork, forget),
 		cmocka_unit_test_setup(test_more_threads_than_rings, forget),
 		cmocka_unit_test_setup(test_a_push_within_a_push, forget),

@@ -331,7 +331,7 @@ static void test_attach_and_detach(void **state UNUSED)
 	assert_int_equal(second.kernels, 10);
 	assert_int_equal(second.threads.count, 1);
 	assert_int_equal(first.epochs, 1);
-	assert_int_equal(writer_detach(p.w, &first.sink), 0);
+	assert_int_equal(writer_close_sink(&first.sink, writer_detach(p.w, &first.sink)), 0);
 	assert_int_equal(first.closed, 1);
 	assert_int_equal(first.seals, 1);
 	assert_int_equal(first.kernels, 20);
