@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 
+_OWN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pitot")  # the working folder may change later
+
 
 def program() -> str:
     """Path of the wheel's program; the one on PATH if the package was installed without it."""
-    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pitot")
-    return own if os.path.exists(own) else "pitot"
+    return _OWN if os.path.exists(_OWN) else "pitot"
 
 
 def main() -> None:

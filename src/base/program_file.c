@@ -128,18 +128,12 @@ static int check_executable(const char *path)
 	return access(path, X_OK) < 0 ? -errno : 0;
 }
 
-int program_file_find(const char *command, char *path)
+static int search_path(const char *command, bool absolute, char *path)
 {
 	const char *folder = getenv("PATH"), *end;
 	size_t length = strlen(command);
 	int r = -ENOENT;
 
-	if (length >= PATH_MAX || !*command)
-		return -ENOENT;
-	if (strchr(command, '/')) {
-		memcpy(path, command, length + 1);
-		return check_executable(path);
-	}
 	if (!folder)
 		folder = "/bin:/usr/bin";
 	for (; folder; folder = *end ? end + 1 : NULL) {
@@ -148,7 +142,7 @@ int program_file_find(const char *command, char *path)
 
 		end = strchrnul(folder, ':');
 		size = (size_t)(end - folder);
-		if (size + length + 2 > PATH_MAX)
+		if (size + length + 2 > PATH_MAX || (absolute && *folder != '/'))
 			continue;
 		memcpy(path, folder, size);
 		if (size)
@@ -161,6 +155,23 @@ int program_file_find(const char *command, char *path)
 			r = found;
 	}
 	return r;
+}
+
+int program_file_find(const char *command, char *path)
+{
+	size_t length = strlen(command);
+
+	if (length >= PATH_MAX || !*command)
+		return -ENOENT;
+	if (!strchr(command, '/'))
+		return search_path(command, false, path);
+	memcpy(path, command, length + 1);
+	return check_executable(path);
+}
+
+int program_file_find_own(const char *name, char *path)
+{
+	return search_path(name, true, path);
 }
 
 bool program_file_is_python(const struct program_file *file)

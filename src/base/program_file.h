@@ -27,6 +27,12 @@ int program_file_read(const char *path, struct program_file *out);
 /* Finds the file that execvp would execute. `path` has PATH_MAX bytes. 0, -ENOENT, -EACCES, … */
 int program_file_find(const char *command, char *path);
 
+/*
+ * Finds a program of our own in the absolute folders of PATH; others, which depend on the working
+ * folder, are left out. The same results.
+ */
+int program_file_find_own(const char *name, char *path);
+
 /* Whether the name is that of a CPython: python, python3, python3.13t; not pythonw, pypy. */
 bool program_file_is_python(const struct program_file *file);
 /*

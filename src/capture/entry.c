@@ -16,6 +16,7 @@
 /* A constructor because LD_PRELOAD names this library, in programs that may never use CUDA. */
 __attribute__((constructor)) static void preloaded(void)
 {
+	program_library();
 	late_start_loaded();
 }
 

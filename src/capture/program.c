@@ -1,6 +1,5 @@
 #include "capture/program.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -238,7 +237,6 @@ static int identify(struct pitot_session *p, const struct settings *s, struct er
 {
 	char *own[] = { p->app_name, NULL };
 	int words = read_command(p);
-	Dl_info library;
 
 	memcpy(p->app_name, s->name, sizeof(p->app_name));
 	if (words > 0)
@@ -247,8 +245,8 @@ static int identify(struct pitot_session *p, const struct settings *s, struct er
 	settings_text(s, &p->options);
 	if (words < 0 || p->name.failed || p->options.failed)
 		return error_set(e, -ENOMEM, "out of memory");
-	if (dladdr((void *)&read_command, &library))
-		p->identity.library = library.dli_fname;
+	if (*program_library())
+		p->identity.library = program_library();
 	p->identity.by_program = true;
 	p->identity.name = *p->app_name ? p->app_name : strbuf_text(&p->name);
 	p->identity.engine = setting_engine_names[s->engine];

@@ -33,6 +33,12 @@ int program_init(const struct pitot_options *options, struct error *e) MUST_USE;
 /* Failures are only described. */
 void program_shutdown(struct error *e);
 
+/*
+ * Absolute path of libpitot.so, or "". Must be called once while it is loaded: its name may be
+ * relative to the folder that the program is in then. The program pitot is looked for beside it.
+ */
+const char *program_library(void);
+
 /* Implement pitot_report and pitot_upload for what is in `directory` (program_run.c). */
 int program_report(const char *directory, const char *path, struct error *e) MUST_USE;
 int64_t program_upload(const char *directory, const struct pitot_upload_options *options,

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -14,25 +15,44 @@
 #include <sys/wait.h>
 
 #include "base/json_read.h"
+#include "base/program_file.h"
 #include "capture/program.h"
 
-/* Finds it beside the library or where both are installed; otherwise returns its name, for PATH. */
-static void find_program(char path[PATH_MAX])
+static char library[PATH_MAX]; /* absolute; "": unknown */
+
+static void resolve_library(void)
+{
+	Dl_info info;
+
+	if (!dladdr((void *)&program_report, &info) || !info.dli_fname)
+		return;
+	if (info.dli_fname[0] == '/')
+		snprintf(library, sizeof(library), "%s", info.dli_fname);
+	else if (!realpath(info.dli_fname, library))
+		library[0] = '\0';
+}
+
+const char *program_library(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, resolve_library);
+	return library;
+}
+
+/* Finds it beside the library or where both are installed, or in PATH; never by a relative path. */
+static int find_program(char path[PATH_MAX])
 {
 	static const char *const places[] = { "pitot", "../bin/pitot", "../../bin/pitot" };
-	Dl_info library;
-	const char *slash;
+	const char *own = program_library(), *slash = strrchr(own, '/');
 
-	if (dladdr((void *)&program_report, &library) &&
-	    (slash = strrchr(library.dli_fname, '/'))) {
-		for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-			snprintf(path, PATH_MAX, "%.*s/%s", (int)(slash - library.dli_fname),
-				 library.dli_fname, places[i]);
-			if (access(path, X_OK) == 0)
-				return;
-		}
+	for (size_t i = 0; slash && i < ARRAY_SIZE(places); i++) {
+		int n = snprintf(path, PATH_MAX, "%.*s/%s", (int)(slash - own), own, places[i]);
+
+		if (n < PATH_MAX && access(path, X_OK) == 0)
+			return 0;
 	}
-	snprintf(path, PATH_MAX, "pitot");
+	return program_file_find_own("pitot", path);
 }
 
 struct command {
@@ -60,7 +80,7 @@ static int spawn(const char *program, const struct command *c, pid_t *pid)
 	posix_spawn_file_actions_adddup2(&files, c->errors, 2);
 	if (c->output >= 0)
 		posix_spawn_file_actions_adddup2(&files, c->output, 1);
-	err = posix_spawnp(pid, program, &files, &attributes, c->argv, c->environment);
+	err = posix_spawn(pid, program, &files, &attributes, c->argv, c->environment);
 	posix_spawn_file_actions_destroy(&files);
 	posix_spawnattr_destroy(&attributes);
 	return err;
@@ -102,7 +122,12 @@ static int run(const struct command *c, const char *directory, struct error *e)
 	int err, status = 0;
 	pid_t pid;
 
-	find_program(program);
+	if (find_program(program) < 0)
+		return error_set(
+			e, -ENOENT,
+			"cannot find the program pitot: install it beside libpitot.so or in a "
+			"folder of PATH, or type: pitot %s %s",
+			c->name, directory);
 	/*
 	 * Blocks SIGCHLD as system(3) does: the end of a child that the program does not know must
 	 * not interrupt this thread.
@@ -117,8 +142,8 @@ static int run(const struct command *c, const char *directory, struct error *e)
 	if (err)
 		return error_errno(
 			e, err,
-			"cannot run '%s'; install the program pitot beside libpitot.so or in "
-			"PATH, or type: pitot %s %s",
+			"cannot run '%s'; install the program pitot beside libpitot.so or in a "
+			"folder of PATH, or type: pitot %s %s",
 			program, c->name, directory);
 	return status ? failure(c, directory, e) : 0;
 }

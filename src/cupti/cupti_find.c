@@ -45,8 +45,9 @@ static bool try_pattern(struct search *s, const char *pattern)
 
 /*
  * Paths of CUDA libraries loaded in the process, because toolkits and Python packages install CUPTI
- * near them. The paths are copied under the loader's lock. Opening a library there could deadlock:
- * another thread in dlopen() may hold the lock that we need while it waits for this one.
+ * near them; a relative path would lead into the folder that the program is in now. The paths are
+ * copied under the loader's lock. Opening a library there could deadlock: another thread in
+ * dlopen() may hold the lock that we need while it waits for this one.
  */
 #define LOADED_BYTES 8192u
 
@@ -62,8 +63,9 @@ static int copy_path(struct dl_phdr_info *info, size_t size, void *user)
 	size_t length = slash ? strlen(name) + 1 : 0;
 
 	(void)size;
-	if (!slash || (!strstr(slash, "/libcudart.so") && !strstr(slash, "/libcublas.so") &&
-		       !strstr(slash, "/libnvrtc.so")))
+	if (!slash || name[0] != '/' ||
+	    (!strstr(slash, "/libcudart.so") && !strstr(slash, "/libcublas.so") &&
+	     !strstr(slash, "/libnvrtc.so")))
 		return 0;
 	if (length <= LOADED_BYTES - loaded->length) {
 		memcpy(loaded->paths + loaded->length, name, length);
@@ -125,6 +127,11 @@ static int search(struct search *s, const char *named, int driver_version, struc
 	int first = driver_version && driver_version < 13000 ? 12 : 13;
 
 	if (named && *named) {
+		if (named[0] != '/' && strchr(named, '/'))
+			return error_set(e, E_UNSUPPORTED,
+					 "'%s' is relative to a folder that the program may leave: "
+					 "give an absolute path",
+					 named);
 		if (try_library(s, named, 0))
 			return 0;
 		return error_set(e, E_UNSUPPORTED, "'%s' cannot be used: %s", named,

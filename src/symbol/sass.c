@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/program_file.h"
 #include "base/search.h"
 
 #define CUBIN_MAX ((size_t)1 << 30)
@@ -26,27 +27,25 @@
 #define NOT_RUN 127 /* exit status if the program could not be executed */
 #define WAIT_NS (5 * NS_PER_MS)
 
-static bool is_program(const char *folder, size_t length, const char *below, struct strbuf *path)
+static bool is_in_home(const char *home, struct strbuf *path)
 {
 	strbuf_clear(path);
-	strbuf_add(path, folder, length);
-	strbuf_addf(path, "%s/nvdisasm", below);
-	return length && !path->failed && access(strbuf_text(path), X_OK) == 0;
+	strbuf_addf(path, "%s/bin/nvdisasm", home);
+	return !path->failed && access(strbuf_text(path), X_OK) == 0;
 }
 
 bool sass_program(struct strbuf *path)
 {
 	const char *const homes[] = { getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda" };
+	char found[PATH_MAX];
 
-	for (const char *p = getenv("PATH"); p && *p; p += *p == ':') {
-		size_t length = strcspn(p, ":");
-
-		if (is_program(p, length, "", path))
-			return true;
-		p += length;
+	strbuf_clear(path);
+	if (program_file_find_own("nvdisasm", found) == 0) {
+		strbuf_addf(path, "%s", found);
+		return !path->failed;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(homes); i++)
-		if (homes[i] && is_program(homes[i], strlen(homes[i]), "/bin", path))
+		if (homes[i] && homes[i][0] == '/' && is_in_home(homes[i], path))
 			return true;
 	return false;
 }

@@ -166,3 +166,39 @@ def test_a_disk_that_hangs(source, plain, environment, rows, tmp_path, recovers)
         for i in range(12):
             assert [row["message"] for row in rows(disk / f"{i}.pitot", "nvtx")][:1] == ["hanging"]
             assert not [row for row in rows(disk / f"{i}.pitot", "loss") if row["reason"] == "truncated_file"]
+
+
+LEAVING = r"""
+#include <pitot/pitot.h>
+#include <stdio.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+	struct pitot_options options = { .size = sizeof(options), .directory = argv[1] };
+	struct pitot_upload_options upload = { .size = sizeof(upload), .path = argv[1], .api_key = "secret" };
+
+	pitot_stop(pitot_start(&options));
+	if (chdir("elsewhere") || pitot_report("") == 0 || pitot_upload(&upload) >= 0)
+		return 1;
+	printf("%s\n", pitot_error());
+	return 0;
+}
+"""
+
+
+def test_nothing_is_run_in_a_folder_that_the_program_goes_to(source, plain, environment, tmp_path):
+    """The library was found by a relative path, and so are folders of PATH."""
+    library = tmp_path / "lib/libpitot.so.0"
+    for program in tmp_path / "elsewhere/lib/pitot", tmp_path / "elsewhere/pitot":
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(f"#!/bin/sh\ntouch {tmp_path}/was-run\n")
+        program.chmod(0o755)
+    library.parent.mkdir()
+    shutil.copy(plain / "libpitot.so", library)
+    subprocess.run(["cc", "-x", "c", "-", "-I", source / "include", "-o", tmp_path / "leaving", library], input=LEAVING, text=True, check=True)
+    done = subprocess.run(["./leaving", tmp_path / "x.pitot"], cwd=tmp_path, capture_output=True, text=True, timeout=600,
+                          env={**environment, "LD_LIBRARY_PATH": "lib", "PATH": ":.:lib"})
+    assert (done.returncode, done.stderr) == (0, "") and "cannot find the program pitot" in done.stdout
+    assert not (tmp_path / "was-run").exists()
+    assert json.loads((tmp_path / "x.pitot/recording.json").read_text())["library"] == str(library)

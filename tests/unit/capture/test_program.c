@@ -440,33 +440,39 @@ static void test_of_several_threads(void **state)
 	assert_int_equal(files_in("."), ARRAY_SIZE(names) + 1);
 }
 
-static void test_no_report(void **state)
-{
-	(void)state;
-	setenv("PATH", "/nonexistent", 1);
-	assert_true(program_report("x.pitot", "out.txt", &e) < 0);
-	assert_error(-ENOENT, "install the program pitot beside libpitot.so or in PATH, or type: "
-			      "pitot report x.pitot");
-	assert_true(program_report("x.pitot", "no/folder", &e) < 0);
-	assert_error(-ENOENT, "cannot write 'no/folder'");
-	assert_true(program_upload("x.gpufl", &(struct pitot_upload_options){ 0 }, &e) < 0);
-	assert_error(-ENOENT, "or type: pitot upload x.gpufl");
-}
-
 /* A program `pitot` that writes down how it was called, and then does this. */
 static void make_program(const char *script)
 {
+	char here[4096], path[sizeof(here) + 32];
 	FILE *f = fopen("pitot", "we");
 
 	assert_non_null(f);
 	fprintf(f,
 		"#!/bin/sh\n{ echo \"$*\"; echo \"$PITOT_API_KEY\"; tr '\\0' ' ' "
-		"</proc/$$/cmdline; } "
+		"</proc/$$/cmdline | sed 's|[^ ]*/pitot|./pitot|'; } "
 		">called\n%s\n",
 		script);
 	fclose(f);
 	assert_int_equal(chmod("pitot", 0755), 0);
-	setenv("PATH", ".:/usr/bin:/bin", 1);
+	snprintf(path, sizeof(path), "%s:/usr/bin:/bin", getcwd(here, sizeof(here)));
+	setenv("PATH", path, 1);
+}
+
+static void test_no_report(void **state)
+{
+	(void)state;
+	setenv("PATH", "/nonexistent", 1);
+	assert_true(program_report("x.pitot", "out.txt", &e) < 0);
+	assert_error(-ENOENT, "install it beside libpitot.so or in a folder of PATH, or type: "
+			      "pitot report x.pitot");
+	make_program("exit 0"); /* in the folder that the program is in */
+	setenv("PATH", ":.:./:/nonexistent", 1);
+	assert_true(program_report("x.pitot", NULL, &e) < 0);
+	assert_error(-ENOENT, "cannot find the program pitot");
+	assert_true(program_report("x.pitot", "no/folder", &e) < 0);
+	assert_error(-ENOENT, "cannot write 'no/folder'");
+	assert_true(program_upload("x.gpufl", &(struct pitot_upload_options){ 0 }, &e) < 0);
+	assert_error(-ENOENT, "or type: pitot upload x.gpufl");
 }
 
 static void assert_called(const char *expected)
