@@ -76,6 +76,7 @@ static struct {
 	struct instance *instances;
 	bool is_waiting; /* a thread of the program waits for the startup, and opens the sessions */
 	atomic_uint events; /* counts the events that this thread waits for; a futex */
+	atomic_bool is_ending; /* the process: nothing is started any more */
 	atomic_uint started; /* sources that were started at least once, as bits */
 	struct session *verbose; /* of INJECTION_VERBOSE; lasts as long as the process */
 } self;
@@ -456,6 +457,10 @@ static void start(void *user, uint32_t id, const struct perfetto_config *config)
 	(void)user;
 	if (!i)
 		return;
+	if (atomic_load(&self.is_ending)) {
+		free(i);
+		return;
+	}
 	/* Waits until self.producer is set. */
 	pthread_mutex_lock(&starting);
 	pthread_mutex_unlock(&starting);
@@ -533,6 +538,16 @@ static void lost(void *user)
 		if (session)
 			request(id, session, false);
 	}
+}
+
+static void refused(void *user, const char *path, unsigned uid)
+{
+	(void)user;
+	log_line("perfetto: the service at '%s' is that of user %u", path, uid);
+	capability_note("perfetto", capability_state_unavailable, "live trace", "none",
+			"the service at '%s' is that of user %u: start traced as root or as the "
+			"user of the program",
+			path, uid);
 }
 
 /* The collector ends first, so that its last rows are sent. */
@@ -710,6 +725,7 @@ static void start_producer(const char *socket)
 			     .stop = stop,
 			     .clear = clear,
 			     .lost = lost,
+			     .refused = refused,
 			     .describe = describe,
 			     .program_ended = program_ended },
 	};
@@ -778,6 +794,7 @@ void perfetto_live_exit(void)
 {
 	if (!self.producer || self.owner != getpid())
 		return;
+	atomic_store(&self.is_ending, true);
 	session_exit();
 	producer_stop(self.producer);
 	session_exit(); /* ends a data source that was started in between */
@@ -791,6 +808,7 @@ void perfetto_live_after_fork(void)
 	self.verbose = NULL;
 	self.is_waiting = false;
 	self.started = 0;
+	atomic_store(&self.is_ending, false);
 	pthread_mutex_init(&lock, NULL);
 	pthread_mutex_init(&starting, NULL);
 }

@@ -63,20 +63,42 @@ static int choose_address(struct producer *p, const char *given, struct error *e
 	return 0;
 }
 
+#define SYSTEM_FOLDER "/run/perfetto/"
+
+/* Whether the service that listens on the socket may know and command what is recorded. */
+static bool is_trusted(struct producer *p, bool of_system, const char *path)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+	struct stat folder;
+
+	if (getsockopt(p->socket.fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+		return false;
+	if (peer.uid == 0 || peer.uid == geteuid() ||
+	    (of_system && stat(SYSTEM_FOLDER, &folder) == 0 && folder.st_uid == peer.uid))
+		return true;
+	if (p->handler.refused && !p->has_refused)
+		p->handler.refused(p->handler.user, path, peer.uid);
+	p->has_refused = true;
+	return false;
+}
+
 static int socket_connect(struct producer *p)
 {
 	int err = own_fd_set(&p->socket,
 			     socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	struct sockaddr_un standard = { .sun_family = AF_UNIX };
-	bool chosen = p->address_length;
+	bool chosen = p->address_length, of_system;
+	const struct sockaddr_un *address = chosen ? &p->address : &standard;
 
 	if (err < 0)
 		return err;
+	of_system = !chosen && access(SYSTEM_FOLDER, X_OK) == 0;
 	snprintf(standard.sun_path, sizeof(standard.sun_path), "%s",
-		 access("/run/perfetto/", X_OK) == 0 ? "/run/perfetto/traced-producer.sock"
-						     : "/tmp/perfetto-producer");
-	if (connect(p->socket.fd, (struct sockaddr *)(chosen ? &p->address : &standard),
-		    chosen ? p->address_length : sizeof(standard)) == 0)
+		 of_system ? SYSTEM_FOLDER "traced-producer.sock" : "/tmp/perfetto-producer");
+	if (connect(p->socket.fd, (const struct sockaddr *)address,
+		    chosen ? p->address_length : sizeof(standard)) == 0 &&
+	    is_trusted(p, of_system, address->sun_path + !address->sun_path[0]))
 		return 0;
 	own_fd_close(&p->socket);
 	return -ECONNREFUSED;

@@ -7,6 +7,10 @@
  * service. While nobody traces, the thread sleeps in poll(). Without a service it retries after 0.1
  * s, then doubles the interval up to 10 s.
  *
+ * Anybody can listen on a socket in /tmp. The service gets names and stacks, and commands the
+ * recorder, so it has to be root's or this process's user's, or that of the account which owns
+ * /run/perfetto, a folder that only root can make.
+ *
  * An instance is one data source in one session of the service; its number is never reused. Several
  * instances of a source may run at once. An instance lives from `start` until producer_done()
  * answers its `stop`, or until `lost`.
@@ -49,6 +53,8 @@ struct producer_handler {
 	void (*clear)(void *user, uint32_t instance);
 	/* The connection has ended: all instances are gone, and no request needs an answer. */
 	void (*lost)(void *user);
+	/* The service at `path` is another user's, so nothing is sent to it. May be NULL. */
+	void (*refused)(void *user, const char *path, unsigned uid);
 	/* Adds fields to the DataSourceDescriptor of a source, given by its index. May be NULL. */
 	void (*describe)(void *user, size_t source, struct strbuf *out);
 	/*

@@ -87,6 +87,7 @@ struct producer {
 
 	/* The connection. */
 	struct own_fd socket;
+	bool has_refused; /* a service of another user */
 	bool broken; /* must be closed */
 	bool bound;
 	bool may_commit; /* setup_tracing was received */

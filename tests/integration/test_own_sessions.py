@@ -196,7 +196,8 @@ def test_nothing_is_run_in_a_folder_that_the_program_goes_to(source, plain, envi
         program.chmod(0o755)
     library.parent.mkdir()
     shutil.copy(plain / "libpitot.so", library)
-    subprocess.run(["cc", "-x", "c", "-", "-I", source / "include", "-o", tmp_path / "leaving", library], input=LEAVING, text=True, check=True)
+    subprocess.run(["cc", "-x", "c", "-", "-I", source / "include", "-o", tmp_path / "leaving",
+                    "-x", "none", library], input=LEAVING, text=True, check=True)
     done = subprocess.run(["./leaving", tmp_path / "x.pitot"], cwd=tmp_path, capture_output=True, text=True, timeout=600,
                           env={**environment, "LD_LIBRARY_PATH": "lib", "PATH": ":.:lib"})
     assert (done.returncode, done.stderr) == (0, "") and "cannot find the program pitot" in done.stdout

@@ -1,6 +1,9 @@
 """Programs that take part in live traces: what they announce, how their traces stop, and how they end."""
+import contextlib
+import itertools
 import os
 import subprocess
+import threading
 import time
 
 import pytest
@@ -144,3 +147,32 @@ def test_lost_sessions_end(service, leaver, tmp_path):
     wait_until(lambda: has_ended(log), "the recorder ends", process)
     process.stdin.close()
     assert process.wait(PATIENCE) == 0
+
+
+def test_a_service_that_floods(service, leaver):
+    """It begins and ends data sources as fast as it can; the program's end waits for one of them at most."""
+    process = leaver("waits")
+    connection = connect(service)
+    flooding = threading.Event()
+    flooding.set()
+
+    def flood():
+        with contextlib.suppress(OSError):
+            for instance in itertools.count(1):
+                if not flooding.is_set():
+                    return
+                connection.start(instance, SOURCES[instance % len(SOURCES)])
+                if instance > 32:
+                    connection.stop(instance - 32)
+
+    thread = threading.Thread(target=flood, daemon=True)
+    thread.start()
+    connection.until(lambda: len(connection.started) > 20)
+    process.stdin.close()
+    began = time.monotonic()
+    assert process.wait(PATIENCE) == 0
+    took = time.monotonic() - began
+    flooding.clear()
+    connection.socket.close()
+    thread.join(PATIENCE)
+    assert took < 4 or os.getloadavg()[0] > 2 * os.cpu_count()

@@ -391,6 +391,21 @@ def test_ends_of_slices_with_a_slow_service(program, service):
     connection.until(lambda: connection.count() == 200040 - int(refused))
 
 
+def test_a_service_of_another_user(program, folder):
+    """It gets nothing: anybody can make a socket in /tmp."""
+    if os.geteuid() != 0:
+        pytest.skip("needs a second user")
+    os.seteuid(65534)
+    try:
+        service = Service(folder / "socket")
+    finally:
+        os.seteuid(0)
+    program("a", "packets=10", "silent=1", socket=folder / "socket")
+    for _ in range(2):  # it tries again
+        assert service.listener.accept()[0].recv(1) == b""
+    service.close()
+
+
 @pytest.mark.parametrize("reading", ["reads", "hangs", "never began", "is not there"])
 def test_stop(program, tmp_path, reading):
     """Within a second, and what has been written arrives where the service reads."""
