@@ -12,7 +12,7 @@
 #define WORDS (API_CALLBACK_IDS_MAX / 64)
 #define KINDS 64u
 #define SUBSCRIPTIONS 16u /* retained, for late threads that still read an ended one */
-#define CALLS 8u /* nested CUDA calls on one thread */
+#define CALLS 6u /* nested CUDA calls on one thread: static TLS is scarce */
 #define LEAVE_LIMIT_NS NS_PER_S
 
 struct real_cupti real_cupti;
