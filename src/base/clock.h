@@ -17,11 +17,20 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define NS_PER_S UINT64_C(1000000000)
 
+/* Reads all clocks: clock_gettime(), until clock_use_libc(). */
+extern int (*clock_function)(clockid_t clock, struct timespec *t);
+
+/*
+ * From now on reads the C library's own clock, not that of a preloaded library that fakes the time.
+ * If the program itself defines clock_gettime(), as a tape player does, its clock stays.
+ */
+void clock_use_libc(void);
+
 static inline uint64_t clock_read_ns(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(clock, &t);
+	clock_function(clock, &t);
 	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
@@ -44,8 +53,8 @@ static inline uint64_t clock_machine_ns(void)
 }
 
 /*
- * Whether clock_gettime() is interposed, by a tape player or by a preloaded library that fakes the
- * time. Durations measured with it are then meaningless.
+ * Whether the clock that is read is not the machine's: a tape player's. Durations measured with it
+ * are then meaningless.
  */
 static inline bool clock_is_replaced(void)
 {

@@ -218,8 +218,8 @@ static void check_clock(void)
 	self.clock_replaced = true;
 	capability_note(
 		"cost", capability_state_degraded, "all", "CPU time of Pitot's own threads",
-		"the program's clock is not the machine's: a tape is played, or a preloaded "
-		"library replaces clock_gettime");
+		"the program's clock is not the machine's: a tape is played, or the program "
+		"defines clock_gettime");
 }
 
 /* Writes the callbacks' cost over all rings, from every 64th, and our own threads' CPU time. */

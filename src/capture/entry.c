@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
 #include "capture/nvtx/nvtx_source.h"
 #include "capture/perfetto_live.h"
@@ -16,6 +17,7 @@
 /* A constructor because LD_PRELOAD names this library, in programs that may never use CUDA. */
 __attribute__((constructor)) static void preloaded(void)
 {
+	clock_use_libc();
 	program_library();
 	late_start_loaded();
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/plural.h"
-#include "base/plural.h"
 #include "record/symbolize.h"
 #include "format/loss_tally.h"
 #include "base/folder.h"
@@ -45,8 +44,9 @@ static void finish_segments(struct recording *r)
 		record_emit(r, RECORD_WARNING, "%s: its data is missing", text);
 	}
 	if (s->refused_count > stored)
-		record_emit(r, RECORD_WARNING, "%zu more process%s could not begin a segment",
-			    s->refused_count - stored, plural_es(s->refused_count - stored));
+		record_emit(r, RECORD_WARNING, "%zu more %s could not begin a segment",
+			    s->refused_count - stored,
+			    plural_of(s->refused_count - stored, "process", "processes"));
 	segment_server_close(s);
 	r->spawn.watched = 0;
 }
