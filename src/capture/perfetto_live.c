@@ -1,13 +1,11 @@
 #include "capture/perfetto_live.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/auxv.h>
 #include <unistd.h>
 
@@ -20,6 +18,7 @@
 #include "capture/collector.h"
 #include "capture/log.h"
 #include "capture/park.h"
+#include "capture/perfetto_gpus.h"
 #include "capture/process_exit.h"
 #include "capture/session.h"
 #include "capture/verbose_sink.h"
@@ -138,27 +137,6 @@ static bool write_packet(void *user, uint32_t sequence, const void *packet, size
 	const struct instance *i = user;
 
 	return producer_write(self.producer, i->id, sequence, packet, length, is_end);
-}
-
-/*
- * Returns the position of a GPU among all GPUs that the driver lists, ordered by PCI address as in
- * nvidia-smi; -1 if it is not listed.
- */
-static int gpu_number(void *user, const char *pci)
-{
-	DIR *gpus = opendir("/proc/driver/nvidia/gpus");
-	const struct dirent *gpu;
-	bool is_found = false;
-	int before = 0;
-
-	(void)user;
-	while (gpus && (gpu = readdir(gpus))) {
-		is_found |= strcasecmp(gpu->d_name, pci) == 0;
-		before += gpu->d_name[0] != '.' && strcasecmp(gpu->d_name, pci) < 0;
-	}
-	if (gpus)
-		closedir(gpus);
-	return is_found ? before : -1;
 }
 
 static unsigned rows_of(enum live_source source)
@@ -422,7 +400,7 @@ static void open_instance(struct instance *i, enum session_trigger trigger)
 		.user = i,
 		.write = write_packet,
 		.released = release_instance,
-		.gpu_number = gpu_number,
+		.gpu_number = perfetto_gpu_number,
 	};
 	struct sink *sink = perfetto_sink_new(&options);
 	struct session *session = NULL, *orphan = NULL;
