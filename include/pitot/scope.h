@@ -55,6 +55,14 @@ PITOT_API void pitot_scope_begin_runs(const char *name, uint32_t repeat, uint32_
 PITOT_API uint64_t pitot_scope_token(void);
 PITOT_API void pitot_scope_carry(uint64_t token);
 
+/*
+ * Begins a scope that need not nest with the others of its thread, such as that of a coroutine, and
+ * may end on another thread: pitot_scope_finish(id), once. It is an outermost scope, and GPU work
+ * does not belong to it. The id is 0 while nothing is recorded; finishing 0 does nothing.
+ */
+PITOT_API uint64_t pitot_scope_start(const char *name);
+PITOT_API void pitot_scope_finish(uint64_t id);
+
 /* Records a text with the current time. */
 PITOT_API void pitot_mark(const char *text);
 

@@ -179,6 +179,33 @@ class Table:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self._recording.stream(*self._query())
 
+    def __len__(self) -> int:
+        """Number of rows. Decodes one column if there are conditions, else nothing."""
+        if not self._conditions and self._window == (0, 0):
+            return {name: rows for name, _, rows in self._recording.tables()}[self._name]
+        return len(self.select(next(iter(self.columns))).to_arrow())
+
+    def __bool__(self) -> bool:
+        return True
+
+    def head(self, rows: int = 5) -> pandas.DataFrame:
+        """The first rows."""
+        return self.to_arrow().slice(0, rows).to_pandas()
+
+    def _repr_html_(self) -> str:
+        """The first ten rows; without pyarrow, what repr() says."""
+        import html
+
+        try:
+            first = self.to_arrow().slice(0, 10).to_pylist()
+        except ImportError:
+            return f"<pre>{html.escape(repr(self))}</pre>"
+        lines = [self.columns, *(row.values() for row in first)]
+        cells = ("".join(f"<td>{'' if value is None else html.escape(str(value))}</td>" for value in line) for line in lines)
+        count = len(self)
+        note = f"{self._name}: {count:,} row{'' if count == 1 else 's'}" + (", the first 10" if count > 10 else "")
+        return f"<p>{note}</p><table>{''.join(f'<tr>{line}</tr>' for line in cells)}</table>"
+
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yields the rows as dicts; so ``pandas.DataFrame(table)`` works. to_pandas() is faster and has all types."""
         for batch in self.to_arrow().to_batches():
@@ -219,13 +246,23 @@ class Recording:
     devices: Table
 
     def __init__(self, path: Union[str, PathLike[str]]) -> None:
+        import os
+
         self._recording = _Recording(path)
-        self.path = path
+        #: Absolute, so that it is this recording also after os.chdir().
+        self.path = os.path.realpath(path)
         #: In ns of the recorded machine's CLOCK_MONOTONIC, like all times; time + unix_offset_ns is Unix time.
         self.start_ns, self.end_ns, self.unix_offset_ns = self._recording.span()
 
     def __repr__(self) -> str:
         return f"<pitot.Recording {str(self.path)!r}>"
+
+    def _repr_html_(self) -> str:
+        """Its tables; ``r.report()`` is a page of its own."""
+        import html
+
+        lines = "".join(f"<tr><td>{name}</td><td>{rows:,}</td></tr>" for name, rows in self.tables.items())
+        return f"<p>{html.escape(repr(self))}</p><table><tr><td>table</td><td>rows</td></tr>{lines}</table>"
 
     def __getattr__(self, name: str) -> Table:
         if name not in _TABLES:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     Path = Union[str, os.PathLike[str]]
 
+CPU_HZ = 99  # samples per second of CPU time in %%pitot
 FLAME_MODES = ("merged", "gpu", "cpu", "wait", "launches")
 
 
@@ -82,6 +83,12 @@ class Analysis(dict[str, "Any"]):
             return None
 
 
+def _for_notebooks(text: str) -> str:
+    """Replaces advice for the command line by what helps in a cell."""
+    what = text.partition("\n")[0].replace("`pitot flame --mode ", "`%pitot_flame ")
+    return what.replace("`pitot record --cpu` takes them", f"`%%pitot cpu={CPU_HZ}` takes them")
+
+
 def _value(text: str) -> Any:
     try:
         return ast.literal_eval(text)
@@ -93,18 +100,22 @@ def load(shell: Any) -> None:
     from pitot._recorder import record
 
     def pitot(line: str, cell: str) -> Optional[Report]:
-        """%%pitot [PATH] [SETTING=VALUE ...]: records the cell into the variable ``recording``, and shows the report."""
+        """%%pitot [PATH] [SETTING=VALUE ...]: records the cell into the variable ``recording``, and shows the report.
+
+        With CPU samples; cpu=0 for none.
+        """
         words = [word.partition("=") for word in shlex.split(line)]
         paths = [name for name, equals, _ in words if not equals]
         settings = {name: _value(value) for name, equals, value in words if equals}
         if len(paths) > 1:
             raise TypeError(f"expected one path, not {len(paths)}: {' '.join(paths)}")
+        settings.setdefault("cpu", CPU_HZ)
         with record(*paths, **settings) as recording:
             result = shell.run_cell(cell)
         shell.user_ns["recording"] = recording
         return recording.report() if result.success and recording.path else None
 
-    def pitot_flame(line: str) -> Page:
+    def pitot_flame(line: str) -> Optional[Page]:
         """%pitot_flame [MODE] [PATH]: the flame graph of the last recording of %%pitot, or of another one."""
         words = shlex.split(line)
         mode = words.pop(0) if words and words[0] in FLAME_MODES else None
@@ -113,7 +124,11 @@ def load(shell: Any) -> None:
         path = words[0] if words else getattr(shell.user_ns.get("recording"), "path", None)
         if path is None:
             raise UsageError("nothing was recorded: record a cell with %%pitot, or name a recording")
-        return flame_page(path, mode)
+        try:
+            return flame_page(path, mode)
+        except Error as e:
+            print(f"%pitot_flame: {_for_notebooks(str(e))}")
+            return None
 
     shell.register_magic_function(pitot, "cell", "pitot")
     shell.register_magic_function(pitot_flame, "line", "pitot_flame")

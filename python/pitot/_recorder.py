@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 from _thread import RLock, allocate_lock
 from typing import Generic, TypeVar
 
@@ -76,7 +75,8 @@ def decorated(function: Function, around: Callable[[], Any]) -> Function:
     for is_kind in (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction):
         if is_kind(function):
             raise UsageError(
-                f"{function.__qualname__} is async or a generator, whose call ends before its body runs: use `with` in its body"
+                f"{function.__qualname__} is async or a generator, whose call ends before its body runs: "
+                "use `with` in its body, around what it does between two waits"
             )
 
     @functools.wraps(function)
@@ -165,11 +165,9 @@ class Running:
         return open(self.path)
 
     def report(self) -> Report:
-        """Returns the text of ``pitot report``. Scripts print it as well; interpreters and notebooks display the result."""
+        """Returns the text of ``pitot report``: interpreters and notebooks display it, scripts ``print(rec.report())``."""
         report = Report(f"{_NOTHING}\n" if self.path is None else self._run("report", "--no-pager", self.path))
         report.path = self.path
-        if not hasattr(sys, "ps1"):
-            print(report, end="")
         return report
 
     def flame(self, mode: Optional[str] = None) -> Page:
@@ -296,7 +294,7 @@ class Scope(_record.Scope):
         try:
             yield from range(warmup + repeat)
         finally:
-            _record.scope_end()
+            self.__exit__(None, None, None)
 
 
 scope: Callable[[str], Scope] = _record.scope
@@ -336,6 +334,8 @@ class gauge(_Numbered):
 
 
 # --- training loops ---
+
+_STEP = scope("step")
 
 
 class Schedule:
@@ -382,7 +382,7 @@ class Schedule:
         self.end()
         if self._number % self._cycle == self._before and (not self._repeat or len(self.recordings) < self._repeat):
             self._running = self._start()
-        scope("step").__enter__()
+        _STEP.__enter__()
         self._in_step = True
 
     def end(self) -> None:
@@ -390,7 +390,7 @@ class Schedule:
         if not self._in_step:
             return
         self._in_step = False
-        _record.scope_end()
+        _STEP.__exit__(None, None, None)
         self._number += 1
         if self._number % self._cycle == 0:
             self.close()

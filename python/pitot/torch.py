@@ -37,8 +37,8 @@ class _Hooks:
 
     @staticmethod
     def _end_from(opened: list[Scope], first: int) -> None:
-        for _ in opened[first:]:
-            _record.scope_end()
+        for inner in reversed(opened[first:]):
+            inner.__exit__(None, None, None)
         del opened[first:]
 
 

@@ -4,6 +4,8 @@
  * closed is marked and ends with the recording. If a pop was lost, the range ends at the thread's
  * next push or pop of the domain whose level shows that the range is closed.
  *
+ * Ranges of Pitot's domain that are started and ended are outermost scopes.
+ *
  * A pushed range that counts as a scope has a path ("step/forward"): the names of the scopes around
  * it and its own. A range that continues a scope of another thread, by a token, is inside of that
  * scope and has its path.

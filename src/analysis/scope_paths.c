@@ -12,7 +12,8 @@
 
 static bool is_chosen(const struct nvtx_range *r, enum scope_choice choice)
 {
-	return r->pushed && (choice == SCOPES_ALL || r->pitot == (choice == SCOPES_PITOT));
+	return (r->pushed || r->pitot) &&
+	       (choice == SCOPES_ALL || r->pitot == (choice == SCOPES_PITOT));
 }
 
 /* Outer ranges come before the ranges inside of them, so their paths are already set. */

@@ -68,7 +68,10 @@ int pitot_read_open(const char *path, struct pitot_recording **out, struct pitot
 		return finish(-ENOMEM, &e, error);
 	r->references = 1;
 	pthread_mutex_init(&r->lock, NULL);
-	r->path = strdup(path);
+	/* The process may change its folder. Why there is no path is for trace_open() to say. */
+	r->path = realpath(path, NULL);
+	if (!r->path)
+		r->path = strdup(path);
 	if (r->path)
 		result = trace_open(path, NULL, &r->trace, &e);
 	if (result < 0)

@@ -140,6 +140,11 @@ def test_a_cell_is_recorded(run, spans, tmp_path, shell, make_recording, pitot):
             shell.run_cell_magic("pitot", line, "pass")
         except TypeError as e:
             said.append(str(e))
+    with contextlib.redirect_stdout(out):
+        nothing = shell.run_line_magic("pitot_flame", "cpu train.pitot")
+    assert nothing is None and out.getvalue().count("\\n") == 1, out.getvalue()
+    for word in "no CPU time", "`%pitot_flame gpu`", "`%%pitot cpu=99`":
+        assert word in out.getvalue(), out.getvalue()
     pages = [shell.run_line_magic("pitot_flame", "gpu train.pitot").html]
     shell.user_ns["recording"] = pitot.open("train.pitot")
     pages += [shell.run_line_magic("pitot_flame", line).html for line in ("gpu", "")]
@@ -158,7 +163,9 @@ def test_a_cell_is_recorded(run, spans, tmp_path, shell, make_recording, pitot):
                         "a recording has no setting 'stcks', did you mean 'stacks'?",
                         "nothing was recorded: record a cell with %%pitot, or name a recording",
                         "expected a mode (merged, gpu, cpu, wait, launches) and one path, not gpu a b",
-                        [pitot("flame", "train.pitot", "-o", "-", "--format", "html", *mode).stdout for mode in (["-mgpu"], ["-mgpu"], [])]]
+                        [pitot("flame", path, "-o", "-", "--format", "html", *mode).stdout
+                         for path, *mode in (("train.pitot", "-mgpu"), (tmp_path / "train.pitot", "-mgpu"), (tmp_path / "train.pitot",))]]
     assert spans(tmp_path / "a b.pitot") == "x( )" and state(tmp_path / "c.pitot") == "ended"
     written = json.loads((tmp_path / "a b.pitot/recording.json").read_text())
+    assert "cpu=99" in written["options"]
     assert written["name"] == "cell" and "sync=1" in written["options"] and "stacks=none" in written["options"]

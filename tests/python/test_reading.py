@@ -219,3 +219,37 @@ def test_a_running_program_is_followed(run):
         print(json.dumps([messages, len(counts)]))
         """)
     assert said[0] == [f"step {i}" for i in range(200)] and said[1] >= 2
+
+
+def test_an_open_recording_stays_that_recording(run, tmp_path):
+    """After os.chdir() the same path is another recording; reports, exports and pages are of the one that was opened."""
+    found = run("""
+    import os
+    for folder in "first", "second":
+        os.mkdir(folder)
+        with pitot.record(folder + "/run.pitot"):
+            with pitot.scope(folder):
+                pass
+    top = os.getcwd()
+    os.chdir("first")
+    r = pitot.open("run.pitot")
+    os.chdir("../second")
+    [scope] = r.scopes
+    r.export(top + "/o.json")
+    rows = [row["message"] for table in r.follow("nvtx") for row in table]
+    print(json.dumps([scope["name"], r.report()._repr_html_().count("second"), "first" in open(top + "/o.json").read(), rows, r.path, r.is_growing]))
+    """)
+    assert found == ["first", 0, True, ["first", None], str(tmp_path / "first/run.pitot"), False]
+
+
+def test_tables_at_a_glance(package, path):
+    """How many rows, the first ones, and what a notebook shows."""
+    recording = package.open(path)
+    kernels = recording.kernels
+    rows = len(list(kernels))
+    assert len(kernels) == rows > 5 and len(kernels.where("stream=7")) == sum(row["stream"] == 7 for row in kernels) and bool(kernels.where("stream=12345"))
+    page = kernels._repr_html_()
+    assert f"kernel: {rows:,} rows" in page and page.count("<tr>") == min(rows, 10) + 1
+    assert "kernel</td>" in recording._repr_html_() and "&lt;pitot.Recording" in recording._repr_html_()
+    pytest.importorskip("pandas")
+    assert len(kernels.head()) == 5 and list(kernels.head(2)["name"]) == [row["name"] for row in kernels][:2]

@@ -397,7 +397,7 @@ class Scope:
         return self
 
     def __exit__(self, *_: object) -> None:
-        _record.scope_end()
+        self._scope.__exit__(None, None, None)
         if self._window:
             _record.system_window(None, False)
 
@@ -417,7 +417,7 @@ def _runs(scope: _Scope, repeat: int, warmup: int) -> Iterator[int]:
     try:
         yield from range(repeat)
     finally:
-        _record.scope_end()
+        scope.__exit__(None, None, None)
         if window:
             _record.system_window(None, False)
 

@@ -286,6 +286,19 @@ void pitot_scope_carry(uint64_t token)
 		descend();
 }
 
+uint64_t pitot_scope_start(const char *name)
+{
+	return is_off()
+		       ? 0
+		       : nvtx_start(NVTX_DOMAIN_SCOPES, nvtx_message_only(NVTX_MESSAGE_TEXT, name));
+}
+
+void pitot_scope_finish(uint64_t id)
+{
+	if (id && !is_off())
+		nvtx_end(NVTX_DOMAIN_SCOPES, id);
+}
+
 static NOINLINE void mark(const char *text)
 {
 	nvtx_mark(NVTX_DOMAIN_SCOPES, nvtx_message_only(NVTX_MESSAGE_TEXT, text));
