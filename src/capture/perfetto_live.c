@@ -218,17 +218,6 @@ static void share_work(void)
 		}
 }
 
-/* Reads INJECTION_METRICS: names, separated by commas or semicolons, with optional blanks. */
-static void read_injection_metrics(char *out, const char *list)
-{
-	size_t length = 0;
-
-	for (; *list && length < OPTION_TEXT_MAX - 1; list++)
-		if (*list != ' ')
-			out[length++] = *list == ';' ? ',' : *list;
-	out[length] = '\0';
-}
-
 /* Appends a pattern to a comma-separated setting. Returns 1 if it is left out. */
 static uint32_t add_glob(setting_TEXT list, const char *prefix, const char *glob)
 {
@@ -325,7 +314,7 @@ static void request_metrics(struct instance *i, const struct perfetto_config *co
 	}
 	s->engine = SETTING_ENGINE_RANGE_PROFILER;
 	if (list && *list)
-		read_injection_metrics(s->metrics, list);
+		injection_metrics_read(s->metrics, list);
 	left_out += read_counters(s, config);
 	left_out += read_globs(s, config);
 	left_out += read_ranges(s, config);
@@ -723,27 +712,6 @@ static void start_producer(const char *socket)
 	process_exit_watch_fork();
 }
 
-/* INJECTION_VERBOSE: prints GPU work, in a session that lasts as long as the process. */
-static void start_verbose(enum session_trigger trigger)
-{
-	const char *list = secure_getenv("INJECTION_METRICS");
-	struct settings s = SETTINGS_INIT;
-	struct sink *sink = verbose_sink_new();
-
-	(void)!settings_read(&s, NULL, false, NULL);
-	s.directory[0] = s.log_path[0] = '\0';
-	s.start_ns = s.delay_ns = s.duration_ns = 0;
-	if (list) {
-		s.engine = SETTING_ENGINE_RANGE_PROFILER;
-		s.kernel_skip = s.kernel_count = 0; /* all kernels */
-	}
-	if (list && *list)
-		read_injection_metrics(s.metrics, list);
-	self.verbose = sink ? session_open(&s, sink, trigger) : NULL;
-	if (!self.verbose)
-		log_line("INJECTION_VERBOSE: cannot start");
-}
-
 bool perfetto_live_start(enum session_trigger trigger)
 {
 	bool is_verbose = false;
@@ -762,7 +730,7 @@ bool perfetto_live_start(enum session_trigger trigger)
 	}
 	pthread_mutex_unlock(&starting);
 	if (is_verbose)
-		start_verbose(trigger);
+		self.verbose = verbose_start(trigger);
 	if (startup && self.producer)
 		wait_for_startup(trigger, startup);
 	return self.producer != NULL && self.owner == getpid();

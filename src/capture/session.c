@@ -337,12 +337,14 @@ bool session_has_environment(void)
 
 void session_rename(const char *name)
 {
+	struct session *s;
+
 	pthread_mutex_lock(&lock);
 	pthread_mutex_lock(&list_lock);
-	if (*name && self.environment && strcmp(self.environment->settings.name, name) != 0) {
-		snprintf(self.environment->settings.name, sizeof(self.environment->settings.name),
-			 "%s", name);
-		self.environment->is_renamed = true;
+	s = self.environment;
+	if (s && *name && strcmp(s->settings.name, name) != 0) {
+		snprintf(s->settings.name, sizeof(s->settings.name), "%s", name);
+		s->is_renamed = true;
 	}
 	pthread_mutex_unlock(&list_lock);
 	pthread_mutex_unlock(&lock);
@@ -383,10 +385,8 @@ static bool update_session(struct session *s, uint64_t now, struct writer *w)
 
 	if (state == SESSION_NEW)
 		return false;
-	if (s->is_renamed && state > SESSION_COMING) {
+	if (s->is_renamed && state > SESSION_COMING)
 		session_write_name(s, w);
-		s->is_renamed = false;
-	}
 	if (state == SESSION_COMING) {
 		FOR_EACH_SINK (s, sink) {
 			(*sink)->from_ns =

@@ -58,6 +58,7 @@ void session_write_name(struct session *s, struct writer *w)
 
 	ROW_MISSING(&row, capability, asked);
 	ROW_MISSING(&row, capability, reason);
+	s->is_renamed = false;
 	if (*s->settings.name)
 		write_capability(s, w, &row, "app_name", s->settings.name);
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "capture/log.h"
 #include "format/definitions.h"
 #include "format/writer.h"
 #include "names/demangle.h"
@@ -192,7 +193,7 @@ static const struct sink_ops verbose_ops = {
 	.stats = add_stats,
 };
 
-struct sink *verbose_sink_new(void)
+static struct sink *verbose_sink_new(void)
 {
 	struct verbose_sink *s = calloc(1, sizeof(*s));
 
@@ -201,4 +202,36 @@ struct sink *verbose_sink_new(void)
 	s->sink.ops = &verbose_ops;
 	s->definitions.tables = UINT64_C(1) << TABLE_kernel_config | UINT64_C(1) << TABLE_metric;
 	return &s->sink;
+}
+
+void injection_metrics_read(setting_TEXT out, const char *list)
+{
+	size_t length = 0;
+
+	for (; *list && length < OPTION_TEXT_MAX - 1; list++)
+		if (*list != ' ')
+			out[length++] = *list == ';' ? ',' : *list;
+	out[length] = '\0';
+}
+
+struct session *verbose_start(enum session_trigger trigger)
+{
+	const char *list = secure_getenv("INJECTION_METRICS");
+	struct settings s = SETTINGS_INIT;
+	struct sink *sink = verbose_sink_new();
+	struct session *session;
+
+	(void)!settings_read(&s, NULL, false, NULL);
+	s.directory[0] = s.log_path[0] = '\0';
+	s.start_ns = s.delay_ns = s.duration_ns = 0; /* they are a recording's */
+	if (list) {
+		s.engine = SETTING_ENGINE_RANGE_PROFILER;
+		s.kernel_skip = s.kernel_count = 0; /* all kernels */
+	}
+	if (list && *list)
+		injection_metrics_read(s.metrics, list);
+	session = sink ? session_open(&s, sink, trigger) : NULL;
+	if (!session)
+		log_line("INJECTION_VERBOSE: cannot start");
+	return session;
 }
