@@ -5,7 +5,11 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/folder.h"
+#include "base/io.h"
+#include "base/map.h"
 #include "base/path.h"
 #include "format/segment_request.h"
 
@@ -68,57 +72,58 @@ char *record_find_preload(const char *library)
 	return usable(path);
 }
 
-/* Makes a link in a folder that only we may enter. Returns its path, or NULL, and errno is set. */
-static char *make_link(const char *path, char *folder)
+/* Whether nobody else can rename or remove what we create in a folder. */
+static bool is_safe_place(int folder)
 {
-	char link[PRELOAD_FOLDER_BYTES + sizeof(PRELOAD)], *made;
-	int err;
+	struct stat st;
 
-	if (!mkdtemp(folder))
-		return NULL;
-	snprintf(link, sizeof(link), "%s/" PRELOAD, folder);
-	made = symlink(path, link) == 0 ? strdup(link) : NULL;
-	if (made)
-		return made;
-	err = errno;
-	record_unlink_preload(folder);
-	errno = err;
-	return NULL;
+	return folder >= 0 && fstat(folder, &st) == 0 && (!st.st_uid || st.st_uid == geteuid()) &&
+	       (!(st.st_mode & 022) || (st.st_mode & S_ISVTX));
 }
 
-int record_link_preload(char **path, char *folder, struct error *e)
+/* Makes a link in our folder at a place, or finds it there. Returns its path, or NULL. */
+static char *link_at(const char *place, const char *path)
 {
-	static const char *const places[] = { "/tmp", "/dev/shm", "/var/tmp" };
-	char *made = NULL;
+	_cleanup_close_ int parent = folder_open(place, FOLDER_ANY), folder = -1;
+	char name[64], target[PATH_MAX], *link;
+	struct stat st;
+	ssize_t length;
 
-	folder[0] = '\0';
+	snprintf(name, sizeof(name), "pitot-preload-%u-%llx", (unsigned)geteuid(),
+		 (unsigned long long)hash_bytes(path, strlen(path)));
+	if (!is_safe_place(parent) || (mkdirat(parent, name, 0755) < 0 && errno != EEXIST))
+		return NULL;
+	folder = folder_enter(parent, name, FOLDER_OWN);
+	/* The command may become another user. */
+	if (folder < 0 || fchmodat(parent, name, 0755, 0) < 0 || fstat(folder, &st) < 0 ||
+	    (st.st_mode & 022) || (symlinkat(path, folder, PRELOAD) < 0 && errno != EEXIST))
+		return NULL;
+	length = readlinkat(folder, PRELOAD, target, sizeof(target));
+	if (length != (ssize_t)strlen(path) || memcmp(target, path, (size_t)length) != 0)
+		return NULL;
+	return asprintf(&link, "%s/%s/" PRELOAD, place, name) < 0 ? NULL : link;
+}
+
+int record_link_preload(char **path, struct error *e)
+{
+	char own[32] = "/run";
+	const char *const places[] = { own, "/tmp", "/dev/shm", "/var/tmp" };
+	char *link = NULL;
+
 	if (!strpbrk(*path, " :$"))
 		return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(places) && !made; i++) {
-		snprintf(folder, PRELOAD_FOLDER_BYTES, "%s/pitot-preload-XXXXXX", places[i]);
-		made = make_link(*path, folder);
-	}
-	if (made) {
-		free(*path);
-		*path = made;
-		return 0;
-	}
-	folder[0] = '\0';
-	return error_errno(e, errno,
-			   "LD_PRELOAD cannot have the path '%s', which has a blank, colon or "
-			   "dollar sign, and no link to it can be made in '/tmp'",
-			   *path);
-}
-
-void record_unlink_preload(const char *folder)
-{
-	char link[PRELOAD_FOLDER_BYTES + sizeof(PRELOAD)];
-
-	if (!*folder)
-		return;
-	snprintf(link, sizeof(link), "%s/" PRELOAD, folder);
-	unlink(link);
-	rmdir(folder);
+	if (geteuid())
+		snprintf(own, sizeof(own), "/run/user/%u", (unsigned)geteuid());
+	for (size_t i = 0; i < ARRAY_SIZE(places) && !link; i++)
+		link = link_at(places[i], *path);
+	if (!link)
+		return error_set(e, -EACCES,
+				 "LD_PRELOAD cannot have the path '%s', which has a blank, colon "
+				 "or dollar sign, and no link to it can be made in '%s' or '/tmp'",
+				 *path, own);
+	free(*path);
+	*path = link;
+	return 0;
 }
 
 const char *record_foreign_injection(const char **value)

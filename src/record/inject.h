@@ -19,17 +19,14 @@ char *record_find_library(struct error *e) MUST_USE;
 /* Returns the path of libpitot-preload.so beside libpitot.so, which the caller frees, or NULL. */
 char *record_find_preload(const char *library) MUST_USE;
 
-#define PRELOAD_FOLDER_BYTES 40u
-
 /*
  * Replaces *path by one that LD_PRELOAD can have, where blanks and colons separate paths and dollar
- * signs are expanded: if it has any of these, a link in a new folder that only we may enter.
- * `folder` (PRELOAD_FOLDER_BYTES) is that folder, for record_unlink_preload(), or "". Returns 0 or
- * a negative errno.
+ * signs are expanded: if it has any of these, a link in a folder of our own. The link stays, and
+ * the next recording uses it again: processes that outlive the recording may still pass its path
+ * on, and where it is removed, somebody else could put another library in its place. Returns 0 or a
+ * negative errno.
  */
-int record_link_preload(char **path, char *folder, struct error *e) MUST_USE;
-/* Removes the folder with the link; "": there is none. */
-void record_unlink_preload(const char *folder);
+int record_link_preload(char **path, struct error *e) MUST_USE;
 
 /* Returns the injection variable that another tool has set, and its *value; NULL: none. */
 const char *record_foreign_injection(const char **value);

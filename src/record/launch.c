@@ -36,7 +36,7 @@ static bool can_preload(struct recording *r)
 {
 	struct error e = { 0 };
 
-	if (record_link_preload(&r->preload_library, r->preload_folder, &e) == 0)
+	if (record_link_preload(&r->preload_library, &e) == 0)
 		return true;
 	record_emit(r, RECORD_WARNING, "%s: %s",
 		    r->preload == SETTING_PRELOAD_ALL ? "the command is not sampled"

@@ -20,7 +20,6 @@ void recording_release(struct recording *r)
 	free(r->shown);
 	free(r->library);
 	free(r->log_path);
-	record_unlink_preload(r->preload_folder);
 	free(r->preload_library);
 	strbuf_release(&r->name);
 	strbuf_release(&r->options);

@@ -68,7 +68,6 @@ struct recording {
 	struct process_command running; /* with --pid */
 	enum command_kind command_kind;
 	char *preload_library; /* path; NULL: none */
-	char preload_folder[PRELOAD_FOLDER_BYTES]; /* of a link to it; "": none */
 	int preload; /* SETTING_PRELOAD_ */
 	struct recording_identity identity;
 	struct writer *writer;

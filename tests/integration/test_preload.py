@@ -191,13 +191,27 @@ def test_programs_that_start_no_python_are_left_alone_where_perf_samples(run, pi
     assert json.loads(pitot("info", "rec", "--json").stdout)
 
 
+@pytest.fixture
+def links(tmp_path):
+    """A function that lists the links to libraries below the folder of the test; they are removed at its end."""
+
+    def find():
+        places = "/run", f"/run/user/{os.geteuid()}", "/tmp", "/dev/shm", "/var/tmp"
+        found = [link for place in places for link in Path(place).glob("pitot-preload-*/libpitot-preload.so")]
+        return [link for link in found if str(tmp_path) in os.readlink(link)]
+
+    yield find
+    for link in find():
+        shutil.rmtree(link.parent)
+
+
 # What a part of a path after a blank or a colon would name: a library in the command's folder.
 DECOY = '#include <unistd.h>\n__attribute__((constructor)) static void begin(void) { write(2, "decoy\\n", 6); }\n'
 
 
 @pytest.mark.parametrize("name", ["with blank", "a:v1", "v1/$LIB", "v1/$ORIGIN:b c"])
-def test_paths_that_the_variable_cannot_have(run, seen, library, tmp_path, name):
-    """The libraries work below any path; none of another folder is loaded; no link remains."""
+def test_paths_that_the_variable_cannot_have(run, seen, library, links, tmp_path, name):
+    """The libraries work below any path, and none of another folder is loaded."""
     folder = tmp_path / name
     folder.mkdir(parents=True)
     for file in "libpitot.so", "libpitot-preload.so":
@@ -209,5 +223,25 @@ def test_paths_that_the_variable_cannot_have(run, seen, library, tmp_path, name)
             (tmp_path / "libpitot-preload.so").rename(tmp_path / place / "libpitot-preload.so")
     result = run("sh", "-c", "./ours shell; env ./ours env", status=5, from_library=folder / "libpitot.so")
     assert (result.stdout, result.stderr) == ("shell inside untold\nenv inside untold\n", "")
-    links = Path("/tmp").glob("pitot-preload-*/libpitot-preload.so")
-    assert not [link for link in links if str(tmp_path) in os.readlink(link)]
+    assert len(links()) == 1
+
+
+def test_nobody_can_take_the_place_of_the_link(run, seen, library, links, tmp_path):
+    """A process that outlives the recording may still start programs with the library, so the link to it stays."""
+    folder = tmp_path / "with blank"
+    folder.mkdir()
+    for file in "libpitot.so", "libpitot-preload.so":
+        shutil.copy((library.parent / file).resolve(), folder / file)
+
+    run("true", from_library=folder / "libpitot.so")
+    first = links()
+    run("sh", "-c", "./ours again", status=5, from_library=folder / "libpitot.so")
+    assert len(first) == 1 and links() == first
+    status = first[0].parent.stat()
+    assert (status.st_uid, status.st_mode & 0o777) == (os.geteuid(), 0o755)
+    # A link of somebody else, and one to something else, is not used.
+    first[0].unlink()
+    first[0].symlink_to(tmp_path / "other.so")
+    assert run("sh", "-c", "./ours elsewhere", status=5, from_library=folder / "libpitot.so").stdout == "elsewhere inside untold\n"
+    first[0].unlink()
+    first[0].parent.rmdir()
