@@ -16,7 +16,8 @@
 #include "sampler/python/sampled_python_file.h"
 #include "stack/python/python_splice.h"
 
-#define CODES_MAX 65536u /* limit per process */
+#define CODES_MAX 65536u /* limits per process, which may be hostile */
+#define LINES_BYTES_MAX ((size_t)64 << 20) /* of all line tables; later ones are not stored */
 #define STRING_BYTES 16384u /* maximum size of a str object */
 #define RETRY_NS NS_PER_S /* code objects that could not be described are read again after it, */
 #define RENEW_NS (30 * NS_PER_S) /* and the others after this */
@@ -51,6 +52,7 @@ struct sampled_python {
 	unsigned tries;
 	struct map index; /* code object and check -> item of codes */
 	VEC(struct code) codes;
+	size_t lines_bytes; /* of codes */
 	uint64_t unnamed;
 	/* of the stack being merged: its Python frames; these in the recording, 0: unnamed */
 	struct python_frame frames[STACK_PYTHON_MAX];
@@ -453,7 +455,7 @@ static bool copy_string(const struct sampled_python *python, const struct code_c
 		return false;
 	out->length = load_u64(out->bytes + o->object_size);
 	state = load_u32(out->bytes + o->object_size + 16) >> o->string_kind_bit;
-	if (out->length > STRING_BYTES)
+	if (out->length > STRING_BYTES || !(state & 7)) /* no character has 0 bytes */
 		return false;
 	size = (state & 16 ? o->string_head : o->string_head_wide) + out->length * (state & 7);
 	if (size > sizeof(out->bytes) || !read_copy(copy, address, out->bytes, size))
@@ -576,7 +578,7 @@ static struct code *code_at(struct sampled_python *python, uint64_t address, uin
 }
 
 /* Describes a code object anew, if that is possible. */
-static void renew_code(const struct sampled_python *python, const struct bpf_code_record *record,
+static void renew_code(struct sampled_python *python, const struct bpf_code_record *record,
 		       struct code *code)
 {
 	struct code fresh = { .seen_ns = clock_monotonic_ns() };
@@ -584,6 +586,13 @@ static void renew_code(const struct sampled_python *python, const struct bpf_cod
 	code->seen_ns = fresh.seen_ns;
 	if (!describe(python, record, &fresh))
 		return;
+	python->lines_bytes -= code->lines_length;
+	if (fresh.lines_length > LINES_BYTES_MAX - python->lines_bytes) {
+		free(fresh.lines);
+		fresh.lines = NULL;
+		fresh.lines_length = 0;
+	}
+	python->lines_bytes += fresh.lines_length;
 	free(code->function);
 	free(code->file);
 	free(code->lines);
