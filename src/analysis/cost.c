@@ -75,9 +75,9 @@ static struct loss_sum *loss_of(struct cost *c, const struct trace_loss *l)
 	return &c->losses[c->loss_count++];
 }
 
-static void add_lost(struct lost_share *s, uint64_t count)
+static void add_to_share(struct lost_share *s, uint64_t count)
 {
-	s->lost += count;
+	add_lost(&s->lost, count);
 	s->least |= !count;
 }
 
@@ -113,16 +113,17 @@ static int sum_losses(struct trace *t, struct cost *out, struct error *e)
 
 		sum->rows++;
 		if (items == LOST_EVENTS || items == LOST_GPU_RECORDS)
-			add_lost(&out->all, losses[i].count);
+			add_to_share(&out->all, losses[i].count);
 		if (items == LOST_GPU_RECORDS)
-			add_lost(&out->gpu, losses[i].count);
+			add_to_share(&out->gpu, losses[i].count);
 		if (items == LOST_TAIL)
 			sum->tails += trace_process_events(t, losses[i].process);
-		sum->count += losses[i].count;
+		add_lost(&sum->count, losses[i].count);
 		sum->unknown |= !losses[i].count;
 		sum->start_ns = MIN(sum->start_ns, losses[i].start_ns);
 		sum->end_ns = MAX(sum->end_ns, losses[i].end_ns);
-		sum->length_ns += MAX(losses[i].end_ns, losses[i].start_ns) - losses[i].start_ns;
+		add_lost(&sum->length_ns,
+			 MAX(losses[i].end_ns, losses[i].start_ns) - losses[i].start_ns);
 	}
 	return 0;
 }

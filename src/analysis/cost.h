@@ -3,6 +3,7 @@
 #define PITOT_ANALYSIS_COST_H
 
 #include "analysis/capabilities.h"
+#include "base/compiler.h"
 #include "schema/loss_kinds.h"
 
 #define COST_KIND_ONE(E, name, value) +1
@@ -48,6 +49,15 @@ struct cost {
 	uint64_t overhead_ns; /* CUPTI's own overhead, as it reports it */
 	uint64_t overhead_count;
 };
+
+/* A damaged or hostile recording must not hide losses by counts whose sum overflows. */
+#define LOST_MAX (UINT64_MAX / 2)
+
+/* Adds to a sum that stays at LOST_MAX, so that the number of recorded rows can be added to it. */
+static inline void add_lost(uint64_t *sum, uint64_t more)
+{
+	*sum += MIN(more, LOST_MAX - *sum);
+}
 
 /* Loads what it needs. Always covers the whole recording. 0 or a negative code. */
 int cost_analyze(struct trace *t, struct cost *out, struct error *e) MUST_USE;

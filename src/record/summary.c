@@ -79,7 +79,7 @@ static int add_costs(struct trace *t, struct record_summary *end, struct error *
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < cost.loss_count; i++)
-		end->lost += MAX(cost.losses[i].count, cost.losses[i].rows);
+		add_lost(&end->lost, MAX(cost.losses[i].count, cost.losses[i].rows));
 	worst = cost_worst_loss(&cost);
 	if (worst) {
 		end->lost_most = MAX(worst->count, worst->rows);

@@ -68,6 +68,25 @@ static void losses_are_summed_by_reason_and_detail(void **state)
 	analyzed_release(&a);
 }
 
+/* Rows whose sum is 2^64 are not a loss of nothing. */
+static void huge_counts_do_not_hide_a_loss(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	struct analyzed a;
+	const struct cost *c;
+
+	maker_loss(m, loss_reason_ring_full, UINT64_C(1) << 63, 1000, 2000, "thread 7");
+	maker_loss(m, loss_reason_ring_full, UINT64_C(1) << 63, 2000, 3000, "thread 7");
+	maker_close(m, 9000);
+	analyze(&a, *state, EVERYTHING);
+	c = a.report.cost;
+	assert_int_equal(c->loss_count, 1);
+	assert_int_equal(c->losses[0].count, LOST_MAX);
+	assert_int_equal(c->all.lost, LOST_MAX);
+	assert_int_equal(c->effect, LOSS_UNSAFE);
+	analyzed_release(&a);
+}
+
 /* Its rows are those of one loss, up to where another process's or a later one begins. */
 static void a_loss_that_lasts_is_one(void **state)
 {
@@ -209,6 +228,7 @@ int main(void)
 		folder_test(losses_have_their_effect),
 		folder_test(a_loss_that_lasts_is_one),
 		folder_test(losses_are_summed_by_reason_and_detail),
+		folder_test(huge_counts_do_not_hide_a_loss),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
