@@ -88,9 +88,14 @@ static int open_file(struct output *o)
 		if (!in_place && !o->overwrite)
 			return EEXIST;
 	}
-	fd = in_place ? open(o->path, O_WRONLY | O_CLOEXEC) : create_partial(o);
+	fd = in_place ? open(o->path, O_WRONLY | O_CLOEXEC | O_NOCTTY) : create_partial(o);
 	if (fd < 0)
 		return errno;
+	/* Somebody may meanwhile have put a link to a file in its place. */
+	if (in_place && (fstat(fd, &st) < 0 || S_ISREG(st.st_mode))) {
+		close(fd);
+		return EEXIST;
+	}
 	fd = io_above_standard(fd);
 	if (fd < 0)
 		return -fd;

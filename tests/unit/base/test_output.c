@@ -1,3 +1,4 @@
+/* link: -Wl,--wrap=stat */
 #include "base/output.h"
 
 #include <errno.h>
@@ -13,6 +14,23 @@
 #include <cmocka.h>
 
 #include "base/io.h"
+
+int __real_stat(const char *path, struct stat *st);
+int __wrap_stat(const char *path, struct stat *st);
+
+static const char *replaced_by; /* the file that a link leads to after the next stat(), or NULL */
+
+int __wrap_stat(const char *path, struct stat *st)
+{
+	int rc = __real_stat(path, st);
+
+	if (replaced_by) {
+		unlink(path);
+		(void)!symlink(replaced_by, path);
+		replaced_by = NULL;
+	}
+	return rc;
+}
 
 static char folder[] = "/tmp/pitot-output-XXXXXX";
 
@@ -319,6 +337,22 @@ static void dash_is_standard_output(void **state)
 	unlink("stdout");
 }
 
+/* What is written in place is the device or pipe that was found, not a file that a link names. */
+static void a_pipe_that_becomes_a_link_is_refused(void **state)
+{
+	struct error e = { 0 };
+
+	(void)state;
+	write_file("theirs", "secret");
+	assert_int_equal(mkfifo("pipe", 0600), 0);
+	replaced_by = "theirs";
+	assert_null(output_open("pipe", true, &e));
+	assert_int_equal(e.code, -EEXIST);
+	assert_content("theirs", "secret");
+	unlink("pipe");
+	unlink("theirs");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -335,6 +369,7 @@ int main(void)
 		cmocka_unit_test(gzip_comes_back),
 		cmocka_unit_test(gzip_of_nothing_is_a_gzip_file),
 		cmocka_unit_test(dash_is_standard_output),
+		cmocka_unit_test(a_pipe_that_becomes_a_link_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
