@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/folder.h"
 #include "base/human.h"
 #include "base/json.h"
 #include "cli/ui.h"
@@ -120,12 +121,14 @@ static int run(struct context *c, int argc, char **argv)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
 	_cleanup_free_ char *directory = NULL;
+	_cleanup_list_ DIR *input = NULL;
 	struct folder_id folder;
 	struct error e = { 0 };
 
 	if (argc < 2)
 		return cli_usage(c, "name the folder to import");
-	if (access(argv[1], R_OK | X_OK) < 0) {
+	input = opendir(argv[1]);
+	if (!input) {
 		error_errno(&e, errno, "cannot read '%s'", argv[1]);
 		return cli_fail(c, &e);
 	}

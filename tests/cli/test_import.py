@@ -702,9 +702,11 @@ def test_errors(pitot, tmp_path):
     (tmp_path / "empty").mkdir()
     assert "name the folder" in pitot("import", status=2).stderr
     assert "cannot read 'none'" in pitot("import", "none", status=1).stderr
+    (tmp_path / "trace.json").write_text("{}")
+    assert "cannot read 'trace.json': Not a directory" in pitot("import", "trace.json", status=1).stderr
     assert "no gpufl logs in 'empty': give a folder that contains files such as device.log" in pitot("import", "empty", "-o", "x.pitot", status=1).stderr
     write(tmp_path / "junk/device.log", "junk\n")
-    assert "no readable gpufl record in 1 files" in pitot("import", "junk", "-o", "x.pitot", status=1).stderr
+    assert "no readable gpufl record in 1 file" in pitot("import", "junk", "-o", "x.pitot", status=1).stderr
     assert not (tmp_path / "x.pitot").exists()
     said = pitot("import", "logs", "-o", "x.pitot").stderr
     assert "1 session, 2 kernels" in said and "left out" not in said
