@@ -105,13 +105,12 @@ void ring_measure_call(struct ring *r, uint64_t start_ns)
 struct ring *ring_try_claim(void)
 {
 	static __thread unsigned tries __attribute__((tls_model("initial-exec")));
+	struct ring *r, *none = NULL;
 	int saved = errno;
-	struct ring *r;
 
 	pthread_once(&key_once, make_key);
 	r = tries++ % REFUSED_RETRY_EVERY == 0 ? claim_free() : NULL;
-	/* A signal handler may have claimed one meanwhile. */
-	if (!r || ring_of_thread || !ensure_memory(r)) {
+	if (!r || !ensure_memory(r)) {
 		if (r)
 			atomic_store(&r->state, RING_FREE);
 		errno = saved;
@@ -128,7 +127,13 @@ struct ring *ring_try_claim(void)
 	memset(&r->choice, 0, sizeof(r->choice));
 	atomic_store(&r->range_ns, clock_monotonic_ns());
 	r->tail_seen = atomic_load(&r->tail);
-	ring_of_thread = r;
+	/* Until here a signal handler may have claimed another one. */
+	if (!__atomic_compare_exchange_n(&ring_of_thread, &none, r, false, __ATOMIC_RELAXED,
+					 __ATOMIC_RELAXED)) {
+		atomic_store(&r->state, RING_FREE);
+		errno = saved;
+		return ring_of_thread;
+	}
 	if (key_made)
 		pthread_setspecific(thread_end_key, r);
 	errno = saved;

@@ -475,6 +475,56 @@ static void test_a_push_within_a_push(void **state)
 	assert_false(r->pushing);
 }
 
+int __real_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
+int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
+
+static _Thread_local bool interrupts; /* the next claim, while it asks for the thread's name */
+static struct ring *claimed_by_handler, *claimed, *of_thread;
+
+static void claim_in_handler(int number)
+{
+	(void)number;
+	claimed_by_handler = ring_get();
+}
+
+int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
+{
+	if (interrupts) {
+		interrupts = false;
+		raise(SIGUSR2);
+	}
+	return __real_prctl(option, a, b, c, d);
+}
+
+static void *claim_and_be_interrupted(void *unused)
+{
+	interrupts = true;
+	claimed = ring_get();
+	of_thread = ring_of_thread;
+	return unused;
+}
+
+/* The thread has one ring then, and the other one is free. */
+static void test_a_claim_within_a_claim(void **state)
+{
+	struct sigaction act = { .sa_handler = claim_in_handler }, old;
+	unsigned live = 0;
+	pthread_t thread;
+	struct ring *r;
+
+	(void)state;
+	sigaction(SIGUSR2, &act, &old);
+	assert_int_equal(pthread_create(&thread, NULL, claim_and_be_interrupted, NULL), 0);
+	pthread_join(thread, NULL);
+	sigaction(SIGUSR2, &old, NULL);
+	assert_non_null(claimed_by_handler);
+	assert_ptr_equal(claimed, claimed_by_handler);
+	assert_ptr_equal(of_thread, claimed_by_handler);
+	for (unsigned i = 0; (r = ring_at(i)); i++)
+		live += atomic_load(&r->state) == RING_LIVE && r != ring_of_thread;
+	assert_int_equal(live, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -490,6 +540,7 @@ int main(void)
 		cmocka_unit_test_setup(test_more_threads_than_rings, forget),
 		cmocka_unit_test_setup(test_a_push_within_a_push, forget),
 		cmocka_unit_test_setup(test_pushes_of_signal_handlers, forget),
+		cmocka_unit_test_setup(test_a_claim_within_a_claim, forget),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
