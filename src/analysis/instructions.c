@@ -37,7 +37,7 @@ void instruction_hint_text(const struct instruction_hint *h, struct strbuf *out)
 		strbuf_addf(out, " of %u threads, ", SASS_THREADS_MOST);
 	} else {
 		sass_sectors_text(&p->sass, out);
-		strbuf_adds(out, " of 1.0 sectors, ");
+		strbuf_adds(out, " sectors instead of 1.0, ");
 	}
 	if (p->file) {
 		strbuf_addf(out, "%s:%u", base_name(p->file), p->line);

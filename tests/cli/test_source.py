@@ -333,7 +333,7 @@ def test_what_instructions_did(pitot, counted):
     lines = {(base["path"], heat["line"]): counts(heat) for base in printed["files"] for heat in base["heat"]}
     assert lines["/src/math.h", 3] == (1200, 19500, 15600, None, None, None) and lines["/src/kernel.cu", 16][4:] == (300, 1230)
     assert [(hint["hint"], hint["text"]) for hint in printed["hints"]] == [
-        ("divergent", "divergent: 16.2 of 32 threads, math.h:3"), ("uncoalesced", "uncoalesced: 4.1 of 1.0 sectors, kernel.cu:16")]
+        ("divergent", "divergent: 16.2 of 32 threads, math.h:3"), ("uncoalesced", "uncoalesced: 4.1 sectors instead of 1.0, kernel.cu:16")]
 
 
 @pytest.mark.parametrize("options, launches, executed", [
@@ -352,7 +352,7 @@ def test_counts_of_a_device_and_process(pitot, counted):
 def test_text_of_counts(pitot, counted):
     text = pitot("source", counted, "--no-sass", "--at", "smooth").stdout
     assert text.startswith("1,530 executed instructions of kernels, counted in 3 launches\n"
-                           "divergent: 16.2 of 32 threads, math.h:3\nuncoalesced: 4.1 of 1.0 sectors, kernel.cu:16\n")
+                           "divergent: 16.2 of 32 threads, math.h:3\nuncoalesced: 4.1 sectors instead of 1.0, kernel.cu:16\n")
     assert re.search(r"share +executed +threads +sectors/ideal +line +source\n", text) and "warps were" not in text and "samples" not in text
     assert re.search(r"19.6% +300 +32.0 +4.1 +0xd0  kernel.cu:16", text) and re.search(r"58.8% +900 +11.0 +0xe0  math.h:3", text)
     assert "math.h" in pitot("source", counted, "--no-sass", "--top", "1").stdout.split("\n\n")[1]
@@ -363,7 +363,7 @@ def test_hints_in_the_report(pitot, counted):
     text = pitot("report", counted).stdout
     assert re.search(r"^instructions  1,620 executed in 4 measured launches\n  hint +evidence\n"
                      r"  divergent: 16.2 of 32 threads, math.h:3 +1,200 warp instructions, 74.1% of all\n"
-                     r"  uncoalesced: 4.1 of 1.0 sectors, kernel.cu:16 +1,230 sectors instead of 300, 93.2% of all\n", text, re.M)
+                     r"  uncoalesced: 4.1 sectors instead of 1.0, kernel.cu:16 +1,230 sectors instead of 300, 93.2% of all\n", text, re.M)
     printed = pitot("report", counted, "--json", "--device", "1", json_output=True)["instructions"]
     assert (printed["launches"], printed["executed"]) == (1, 510)
     assert [(hint["hint"], hint["file"], hint["line"]) for hint in printed["hints"]] == [

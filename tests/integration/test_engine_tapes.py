@@ -83,7 +83,7 @@ def test_counts_of_known_instructions(play, rows, pitot):
             assert (found["sectors_mem_global"], found["sectors_mem_global_ideal"]) == (2048 + 2048, 2048 + 2048)
     assert set(names) <= {row["correlation"] for row in rows(folder, "kernel")}
     text = pitot("report", "-q", folder).stdout
-    assert "divergent: 8.0 of 32 threads, warps.cu:25" in text and "uncoalesced: 4.5 of 1.0 sectors, warps.cu:34" in text
+    assert "divergent: 8.0 of 32 threads, warps.cu:25" in text and "uncoalesced: 4.5 sectors instead of 1.0, warps.cu:34" in text
 
 
 def test_counters_of_known_work(play, rows):
