@@ -43,7 +43,18 @@ static uint64_t thread_wait_ns(pid_t pid, const char *tid)
 	return wait;
 }
 
-/* What the threads of a process waited since the last reading; false: unknown. */
+/* The recorder's threads in a process have names of their own; a main thread is the program's. */
+static bool is_recorder_thread(pid_t pid, uint64_t tid)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	char name[64];
+
+	snprintf(name, sizeof(name), "task/%llu/comm", (unsigned long long)tid);
+	return tid != (uint64_t)pid && io_process_text(pid, name, 64, &text) >= 0 &&
+	       (!strcmp(strbuf_text(&text), "pitot") || starts_with(strbuf_text(&text), "pitot-"));
+}
+
+/* What the program's threads in a process waited since the last reading; false: unknown. */
 static bool process_wait_ns(struct run_queues *q, pid_t pid, uint64_t *out)
 {
 	struct dirent *entry;
@@ -65,7 +76,8 @@ static bool process_wait_ns(struct run_queues *q, pid_t pid, uint64_t *out)
 			       : NULL;
 		if (!last)
 			continue;
-		*out += wait_ns - (*last <= wait_ns ? *last : 0); /* less: the id was reused */
+		if (wait_ns != *last && !is_recorder_thread(pid, tid))
+			*out += wait_ns - (*last <= wait_ns ? *last : 0); /* less: id reused */
 		*last = wait_ns;
 		known = true;
 	}

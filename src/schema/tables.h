@@ -740,7 +740,7 @@
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "time of the previous reading")                                       \
 	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "time of the reading")                                              \
 	C(T, pid, U32, ALWAYS, NONE, "", "process id, as `pitot record` sees it; 0: the machine")                      \
-	C(T, wait_ns, U64, ALWAYS, NONE, "ns", "time in which threads were ready to run and had no processor, over all threads") \
+	C(T, wait_ns, U64, ALWAYS, NONE, "ns", "time in which threads were ready to run and had no processor, over all threads but the recorder's") \
 	C(T, throttled_ns, U64, MAYBE, NONE, "ns", "time in which the CPU quota of its control group was used up")
 #define TRAITS_run_queue(X, T)
 

@@ -484,3 +484,39 @@ def test_turns_on_one_processor_are_no_waiting(pitot, allowed, burner, tmp_path)
     [burning] = [command for command in report["commands"] if command["command"] == "burner"]
     assert burning["kind"] == "starved" and burning["total_ns"] < burning["elapsed_ns"] / 2
     assert report["verdict"]["cpu"]["ready_ns"] > burning["total_ns"]
+
+
+# Threads with the recorder's name share a processor until each of them has waited for it for 400 ms.
+TURNS_OF_THE_RECORDER = r"""
+import hashlib, os, threading
+
+def waited_ns():
+    with open("/proc/thread-self/schedstat") as stat:
+        return int(stat.read().split()[1])
+
+def spin():
+    begin = waited_ns()
+    while waited_ns() - begin < 400_000_000:
+        hashlib.sha256(bytes(1 << 20)).digest()
+
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+with open("/proc/thread-self/comm", "w") as comm:
+    comm.write("pitot")
+threads = [threading.Thread(target=spin) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(waited_ns())
+"""
+
+
+def test_threads_of_the_recorder_do_not_wait_for_the_program(pitot, allowed, tmp_path):
+    allowed("perf")
+    if not Path("/proc/self/schedstat").exists():
+        pytest.skip("the OS kernel counts no time in run queues")
+    program = tmp_path / "turns.py"
+    program.write_text(TURNS_OF_THE_RECORDER)
+    main_ns = int(pitot("record", "-q", "-o", "rec", "--", sys.executable, program, cwd=tmp_path).stdout)
+    waits = rows(pitot, "run_queue", tmp_path / "rec")
+    assert waits and sum(row["wait_ns"] for row in waits if row["pid"]) < main_ns + 400_000_000
