@@ -56,7 +56,8 @@ void report_choice_text(const struct filter *f, struct strbuf *out)
 void report_since_text(uint64_t ns, struct strbuf *out)
 {
 	if (ns < NS_PER_S)
-		strbuf_addf(out, "%lluus", (unsigned long long)(ns / NS_PER_US));
+		strbuf_addf(out, "%llu.%03llums", (unsigned long long)(ns / NS_PER_MS),
+			    (unsigned long long)(ns % NS_PER_MS / NS_PER_US));
 	else
 		strbuf_addf(out, "%llu.%03llus", (unsigned long long)(ns / NS_PER_S),
 			    (unsigned long long)(ns % NS_PER_S / NS_PER_MS));
@@ -64,7 +65,8 @@ void report_since_text(uint64_t ns, struct strbuf *out)
 
 void report_ratio_text(uint64_t part, uint64_t whole, struct strbuf *out)
 {
-	uint64_t hundredths = whole ? (uint64_t)((unsigned __int128)part * 100 / whole) : 0;
+	uint64_t hundredths =
+		whole ? (uint64_t)(((unsigned __int128)part * 100 + whole / 2) / whole) : 0;
 
 	if (!whole)
 		strbuf_addc(out, '-');
