@@ -4,6 +4,7 @@
 
 #include "base/human.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "cli/ui.h"
 #include "cli/window.h"
 #include "export/exporter.h"
@@ -125,31 +126,45 @@ static void add_count(struct strbuf *out, uint64_t n, const char *one, const cha
 		cli_add_count(out, ", ", n, one, many);
 }
 
+static const struct {
+	enum table_id table;
+	const char *one, *many;
+} counted[] = {
+	{ TABLE_kernel, "kernel", "kernels" },
+	{ TABLE_memcpy, "copy", "copies" },
+	{ TABLE_memset, "memset", "memsets" },
+	{ TABLE_graph_launch, "graph", "graphs" },
+	{ TABLE_api_call, "call", "calls" },
+	{ TABLE_nvtx, "range or mark", "ranges and marks" },
+	{ TABLE_counter_sample, "counter reading", "counter readings" },
+	{ TABLE_cpu_sample, "CPU sample", "CPU samples" },
+	{ TABLE_off_cpu, "time off the CPU", "times off the CPU" },
+	{ TABLE_loss, "loss", "losses" },
+};
+
+/* The kinds of events add up to the events; arrows are not events. */
 static void describe(const char *path, const struct export_result *result, struct strbuf *out)
 {
 	_cleanup_strbuf_ struct strbuf what = STRBUF_INIT;
-	const uint64_t *w = result->written;
+	uint64_t events = export_result_events(result), others = events;
 
-	add_count(&what, w[TABLE_kernel], "kernel", "kernels");
-	add_count(&what, w[TABLE_memcpy], "copy", "copies");
-	add_count(&what, w[TABLE_memset], "memset", "memsets");
-	add_count(&what, w[TABLE_graph_launch], "graph", "graphs");
-	add_count(&what, w[TABLE_api_call], "call", "calls");
-	add_count(&what, result->arrows, "arrow", "arrows");
-	add_count(&what, w[TABLE_nvtx], "range or mark", "ranges and marks");
-	add_count(&what, w[TABLE_counter_sample], "counter reading", "counter readings");
-	add_count(&what, w[TABLE_cpu_sample], "CPU sample", "CPU samples");
-	add_count(&what, w[TABLE_off_cpu], "time off the CPU", "times off the CPU");
-	add_count(&what, w[TABLE_loss], "loss", "losses");
+	for (size_t i = 0; i < ARRAY_SIZE(counted); i++) {
+		add_count(&what, result->written[counted[i].table], counted[i].one,
+			  counted[i].many);
+		others -= result->written[counted[i].table];
+	}
+	add_count(&what, others, "other", "others");
 	strbuf_addf(out, "%s: ", strcmp(path, "-") ? path : "standard output");
 	if (result->files > 1)
 		strbuf_addf(out, "%u files, ", result->files);
 	human_bytes(out, result->bytes);
 	strbuf_adds(out, ", ");
-	human_count(out, export_result_events(result));
-	strbuf_adds(out, " events");
+	human_count(out, events);
+	strbuf_addf(out, " %s", plural_of(events, "event", "events"));
 	if (what.length)
 		strbuf_addf(out, " (%s)", strbuf_text(&what));
+	if (result->arrows)
+		cli_add_count(out, ", ", result->arrows, "arrow", "arrows");
 }
 
 /* Number of CPU samples, or times off the CPU, of the recording that the format cannot show. */
