@@ -135,7 +135,7 @@ static const struct {
 	[VERDICT_NO_WORK] = { "no_work", "no GPU work", "", "" },
 	[VERDICT_UNTIMED] = { "untimed", "none", "", "" },
 	[VERDICT_INSTANT] = { "no_duration", "none", "", "" },
-	[VERDICT_MEASURED] = { "measured", "none: Pitot measured most of the time", "",
+	[VERDICT_MEASURED] = { "measured", "none (Pitot measured most of the time)", "",
 			       "a recording without --engine, to see what the program itself "
 			       "waits for" },
 	[VERDICT_GPU] = { "gpu", "GPU-bound", "",

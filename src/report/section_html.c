@@ -76,7 +76,7 @@ void html_title(const struct report_view *v, enum style style, const char *title
 void html_verdict(const struct report_view *v, enum style style, const char *verdict,
 		  const char *rest)
 {
-	strbuf_addf(v->out, "<h2 class=\"%s\">", style_words[style]);
+	strbuf_addf(v->out, "<h2 class=\"%s\">verdict: ", style_words[style]);
 	add_text(v, verdict);
 	add_text(v, rest);
 	add(v, "</h2>\n");

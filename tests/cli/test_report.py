@@ -319,11 +319,11 @@ class Page(HTMLParser):
 
 @pytest.mark.parametrize("name", ["varied", "train", "stacks", "cpu-all", "cpu-only", "cpu-commands", "cpu-unsampled"])
 def test_a_page_says_what_the_text_says(pitot, recordings, name):
-    """Word for word, but for the label of the verdict, and with units in the cells; numbers stand to the right."""
+    """Word for word, but for a colon after "verdict", and with units in the cells; numbers stand to the right."""
     text = report(pitot, recordings, name, "--full-names", "--stalls", "--system", env={"COLUMNS": "180"}).stdout
     page = report(pitot, recordings, name, "--full-names", "--stalls", "--system", "-o", "-").stdout
     parsed = Page(page)
-    assert "".join("".join(parsed.texts).split()) == "".join(text.replace("\nverdict  ", "\n", 1).split())
+    assert "".join("".join(parsed.texts).split()) == "".join(text.replace("\nverdict  ", "\nverdict: ", 1).split())
     assert parsed.sections[:2] == ["header", "verdict"] and "loss" in parsed.sections
     assert not [cell for cell in parsed.left if re.fullmatch(r"[\d.,]+( [mun]?s|%)?", cell)]
     assert not {"img", "link"} & parsed.tags and "url(" not in page and "@import" not in page

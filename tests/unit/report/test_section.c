@@ -125,7 +125,7 @@ static void html_has_the_same(void **state)
 		"<tr class=\"note\"><td class=\"text\" colspan=\"6\">last</td></tr>\n"
 		"</table></div>\n"
 		"<p class=\"labelled red\"><b>&lt;label&gt;</b> <span>what it says</span></p>\n"
-		"<h2 class=\"green\">good; and so on</h2>\n"
+		"<h2 class=\"green\">verdict: good; and so on</h2>\n"
 		"<p>first line</p>\n<p>second line</p>\n");
 }
 
