@@ -79,8 +79,8 @@ static void add_stalls(const struct report *r, struct strbuf *out)
 		sentence_add(out, WORDS(" ("), PERCENT(top->hottest->samples, top->samples),
 			     WORDS(")"));
 	}
-	sentence_add(out, WORDS("; shown above 50% of at least "), NUMBER(STALL_SAMPLES_MIN),
-		     WORDS(" samples\n"));
+	sentence_add(out, WORDS("; waits are named that have more than half of at least "),
+		     NUMBER(STALL_SAMPLES_MIN), WORDS(" samples\n"));
 }
 
 /* From theoretical occupancy. */

@@ -106,7 +106,7 @@ def test_without_device_code(pitot, recording, tmp_path):
 def test_the_verdict_names_the_first_wait(pitot, recording):
     text = " ".join(pitot("report", recording, "--until", "120ms").stdout.split())
     assert ("smooth has the most samples: its warps were mostly waiting for global or local memory (88.3% of 600 samples), "
-            "hottest line kernel.cu:16 (53.3%); shown above 50% of at least 100 samples") in text
+            "hottest line kernel.cu:16 (53.3%); waits are named that have more than half of at least 100 samples") in text
     for options in ([], ["--device", "1"]):  # host-bound; GPU-bound, but the first wait is less than half of the samples
         assert "has the most samples" not in pitot("report", recording, *options).stdout
     assert "GPU-bound" in pitot("report", recording, "--device", "1").stdout
