@@ -133,17 +133,18 @@ static void cost_line(const struct record_summary *end, struct strbuf *out)
 	strbuf_adds(out, strbuf_text(&line));
 }
 
-/* Appends "53 records dropped by CUPTI (99 losses in all: see `pitot report`)". */
+/* Appends "53 records dropped by CUPTI, 99 losses in all (see `pitot report`)". */
 static void add_loss(struct strbuf *out, const struct record_summary *end)
 {
-	strbuf_addf(out, "%s (", end->lost_text);
+	strbuf_adds(out, end->lost_text);
 	if (end->lost > end->lost_most) {
+		strbuf_adds(out, ", ");
 		human_count(out, end->lost);
-		strbuf_adds(out, " losses in all: ");
+		strbuf_adds(out, " losses in all");
 	}
-	strbuf_addf(out, "%ssee `pitot report`)",
-		    end->loss_effect == LOSS_CHANGES_NOTHING ? "no figure changes: "
-		    : end->loss_effect == LOSS_UNSAFE        ? "the figures are not safe: "
+	strbuf_addf(out, "%s (see `pitot report`)",
+		    end->loss_effect == LOSS_CHANGES_NOTHING ? "; no figure changes"
+		    : end->loss_effect == LOSS_UNSAFE        ? "; the figures are not safe"
 							     : "");
 }
 
