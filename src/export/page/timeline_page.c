@@ -84,7 +84,7 @@ static void add_group(struct json *j, const char *name, const char *detail)
 	json_end(j);
 }
 
-/* GPUs, then processes, with the same titles as in the other formats. */
+/* GPUs, then processes. Their titles have the real ids: a page needs no unique ones. */
 static void add_groups(struct timeline *t, struct json *j)
 {
 	const struct export_view *v = &t->view;
@@ -95,14 +95,8 @@ static void add_groups(struct timeline *t, struct json *j)
 		strbuf_addf(&t->name, "GPU %zu", i);
 		add_group(j, strbuf_text(&t->name), v->gpus.items[i].name);
 	}
-	for (size_t i = 0; i < v->process_count; i++) {
-		const struct export_process *p = &v->processes[i];
-		const struct trace_process *process = trace_process(v->trace, i);
-
-		strbuf_clear(&t->name);
-		strbuf_addf(&t->name, "%s %u", p->pid == process->pid ? p->name : p->title, p->pid);
-		add_group(j, strbuf_text(&t->name), process->command);
-	}
+	for (size_t i = 0; i < v->process_count; i++)
+		add_group(j, v->processes[i].title, trace_process(v->trace, i)->command);
 	json_end(j);
 }
 
