@@ -169,8 +169,10 @@ static int parse_percent(const char *text, uint64_t *tenths)
 static int check_options(const struct context *c, struct shape *s)
 {
 	if (option_xpu_perf && s->format != format_of(FORMAT_folded))
-		return cli_usage(c, "--xpu-perf-compat is a kind of folded stacks: use it with -o "
-				    "FILE.folded");
+		return cli_usage(c, "--xpu-perf-compat is a kind of folded stacks: name the file "
+				    "x.folded");
+	if (cli_file_mode && !s->to_file)
+		return cli_usage(c, "--file-mode needs -o FILE");
 	if (option_xpu_perf && option_mode >= MODE_WAIT)
 		return cli_usage(c, "--xpu-perf-compat knows only --mode merged, gpu and cpu");
 	if (option_diff && s->format && !s->format->diff)

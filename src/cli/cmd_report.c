@@ -111,7 +111,7 @@ static bool is_picture(void)
 static int check_output(const struct context *c)
 {
 	if (!option_output)
-		return EXIT_DONE;
+		return cli_file_mode ? cli_usage(c, "--mode needs -o FILE") : EXIT_DONE;
 	if (c->json)
 		return cli_usage(c, "--json goes to standard output: leave out -o");
 	if (!strcmp(option_output, "-") && isatty(STDOUT_FILENO))

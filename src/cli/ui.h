@@ -71,12 +71,6 @@ void progress_end(struct progress *p); /* removes the bar */
 char *cli_find_recording(const struct context *c, const char *argument, struct error *e) MUST_USE;
 
 /*
- * Opens the recording; NULL: the newest. On success returns EXIT_DONE, *path (the caller frees it;
- * path may be NULL) and *trace (trace_free). On failure prints the error and returns an exit
- * status. Starts the progress bar, which continues during trace_load. The bar must outlive the
- * trace; call progress_end before printing anything.
- */
-/*
  * The option of all commands with an output file; its name is "file-mode" where "mode" has another
  * meaning.
  */
@@ -85,6 +79,13 @@ char *cli_find_recording(const struct context *c, const char *argument, struct e
 	       "permissions of the file, such as 0644 (default: 0600, and readable for those who " \
 	       "may read the recording)")
 extern const char *cli_file_mode;
+
+/*
+ * Opens the recording; NULL: the newest. On success returns EXIT_DONE, *path (the caller frees it;
+ * path may be NULL) and *trace (trace_free). On failure prints the error and returns an exit
+ * status. Starts the progress bar, which continues during trace_load. The bar must outlive the
+ * trace; call progress_end before printing anything.
+ */
 int cli_open_trace(const struct context *c, const char *recording, struct progress *progress,
 		   char **path, struct trace **trace) MUST_USE;
 

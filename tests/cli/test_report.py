@@ -353,6 +353,7 @@ def test_a_page_is_a_file(pitot, recordings, tmp_path):
     assert "exists" in pitot("report", path, "-o", tmp_path / "x.html", status=1).stderr
     pitot("report", path, "-o", tmp_path / "x.html", "--force", "--top", "1")
     assert len(Page((tmp_path / "x.html").read_text()).texts) < len(Page(pitot("report", path, "-o", "-").stdout).texts)
+    assert "--mode needs -o FILE" in pitot("report", path, "--mode", "0644", status=2).stderr
     assert "is no page: name it x.html" in pitot("report", path, "-o", tmp_path / "x.txt", status=2).stderr
     assert "--json goes to standard output" in pitot("report", path, "--json", "-o", "x.html", status=2).stderr
     assert pitot("report", path, "-o", tmp_path / "none" / "x.html", status=1).stderr
