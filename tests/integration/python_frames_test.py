@@ -13,7 +13,8 @@ FILES = HERE / "python_frames"
 FLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra", f"-I{TOP / 'src'}"]
 SOURCES = [*sorted((TOP / "src/stack/python").glob("python_*.c")),
            *(TOP / "src" / name for name in ("elf/cfa_expression.c", "elf/eh_frame.c", "elf/elf_file.c", "elf/import_slots.c",
-                                             "elf/loaded_libraries.c", "base/error.c", "base/safe_memory.c", "base/sparse_file.c", "base/utf8.c"))]
+                                             "elf/loaded_libraries.c", "base/clock.c", "base/error.c", "base/io.c", "base/safe_memory.c",
+                                             "base/sparse_file.c", "base/strbuf.c", "base/utf8.c"))]
 
 PYTHONS = interpreters()
 KNOWN = [python for python in PYTHONS if is_known(python)]

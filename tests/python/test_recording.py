@@ -441,7 +441,6 @@ def test_scopes(run, rows, spans, tmp_path, python):
             pitot.scope.__doc__.index("named span")
             with pitot.scope("no \\udc80 text \u00e9"):
                 pass
-            pitot._record.scope_end()
             same = [pitot.scope("n%d" % i) for i in range(6000)]
             try:
                 with scope:

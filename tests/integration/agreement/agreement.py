@@ -12,7 +12,7 @@ SOURCE = HERE.parent.parent.parent
 WALKER = ["src/elf/cfa_expression.c", "src/elf/eh_frame.c", "src/elf/loaded_libraries.c", "src/base/safe_memory.c",
           *(f"src/stack/unwind/{name}.c" for name in ("module_build", "modules", "rule_lookup", "unwind_all_registers",
                                                      "unwind_parts", "unwind_self", "unwind_snapshot")),
-          *(f"src/base/{name}.c" for name in ("arena", "map", "vec"))]
+          *(f"src/base/{name}.c" for name in ("arena", "clock", "map", "vec"))]
 NO_LIBUNWIND = 77
 
 

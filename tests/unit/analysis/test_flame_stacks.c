@@ -217,7 +217,6 @@ static void incomplete_stacks_say_so(void **state)
 	release(&f, t);
 }
 
-#define DEPTH_MAX 2048 /* of stacks that are shown, and that recorders write */
 
 /*
  * So many calls of a function by itself. How many are shown, and whether the stack says that there
@@ -251,13 +250,13 @@ static void recursion(void **state, unsigned depth, unsigned shown, bool is_cut)
 
 static void deep_recursion(void **state)
 {
-	recursion(state, DEPTH_MAX, DEPTH_MAX, false);
+	recursion(state, STACK_DEPTH_MAX, STACK_DEPTH_MAX, false);
 }
 
 /* What no recorder writes: the time is there, and what is left out is said. */
 static void too_deep_recursion(void **state)
 {
-	recursion(state, 20000, 20000 % DEPTH_MAX, true);
+	recursion(state, STACK_DEPTH_MAX + 1568, 1568, true);
 }
 
 /* A node that names itself or a later one as its caller ends there. */

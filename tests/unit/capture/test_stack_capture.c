@@ -62,7 +62,7 @@ static void drain(void)
 static unsigned both_stacks(struct stack_sampler *sampler)
 {
 	struct stack_registers registers;
-	static uint64_t frames[STACK_FRAMES_MAX]; /* of any thread: nobody reads them */
+	static __thread uint64_t frames[STACK_FRAMES_MAX]; /* too large for small stacks */
 	enum stack_end how;
 
 	STACK_CAPTURE(&registers);

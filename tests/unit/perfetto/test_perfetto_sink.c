@@ -52,7 +52,7 @@ static uint64_t count_of(struct cursor event)
 		struct cursor c = proto_message(&f);
 
 		while (f.number == 4 && proto_next(&c, &note))
-			if (note.number == 4)
+			if (note.number == 3 || note.number == 4) /* uint, int */
 				count = note.value;
 	}
 	return count;
