@@ -217,7 +217,6 @@ static void incomplete_stacks_say_so(void **state)
 	release(&f, t);
 }
 
-
 /*
  * So many calls of a function by itself. How many are shown, and whether the stack says that there
  * are more.

@@ -62,12 +62,15 @@ static void drain(void)
 static unsigned both_stacks(struct stack_sampler *sampler)
 {
 	struct stack_registers registers;
-	static __thread uint64_t frames[STACK_FRAMES_MAX]; /* too large for small stacks */
+	uint64_t *frames = malloc(STACK_FRAMES_MAX * sizeof(*frames));
 	enum stack_end how;
+	unsigned both;
 
 	STACK_CAPTURE(&registers);
-	return (ring_get() && stack_capture_call(ring_get())) +
+	both = (ring_get() && stack_capture_call(ring_get())) +
 	       (stack_capture_sample(sampler, &registers, frames, &how) > 0);
+	free(frames);
+	return both;
 }
 
 /* --- counts --- */
