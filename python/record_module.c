@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "record_operators.h"
+#include "record_scopes.h"
 
 #define LIBRARY "libpitot.so"
 #ifndef METH_FASTCALL /* exists since 3.7; the limited API has it since 3.10, with this value */
@@ -477,165 +478,18 @@ static void scope_dealloc(PyObject *self)
 	Py_DECREF(type);
 }
 
-/*
- * The scopes that are open on a thread. The recorder pops the innermost one, but tasks of asyncio
- * take turns, and so do generators. A scope of a task that begins while another task is suspended
- * in one is started rather than pushed, so that both have their own times. What else ends out of
- * order is warned of. Pointers are only compared.
- */
-#define OPEN_MAX 64u
-
-static _Thread_local struct {
-	struct open_scope {
-		const void *scope, *task;
-		bool pushed; /* and not popped yet */
-		uint64_t started; /* id, if it was not pushed */
-	} items[OPEN_MAX];
-	unsigned count, deeper; /* deeper: not in `items` */
-} open_scopes;
-
-/* Returns a loaded module's attribute, or NULL, also without an error. */
-static PyObject *loaded_attribute(const char *module_name, const char *attribute)
-{
-	PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), module_name);
-
-	return module ? PyObject_GetAttrString(module, attribute) : NULL;
-}
-
-/*
- * Finds the task of asyncio that this thread runs, or NULL; without a reference. Returns -1 with an
- * exception.
- */
-static int current_task(const void **task)
-{
-	static PyObject *running_loop, *current; /* functions; NULL while asyncio is not loaded */
-	static PyObject *name; /* interned */
-	PyObject *loop, *found;
-
-	*task = NULL;
-	if (!name && !(name = PyUnicode_InternFromString("_asyncio")))
-		return -1;
-	if (!running_loop && !PyDict_GetItemWithError(PyImport_GetModuleDict(), name))
-		return PyErr_Occurred() ? -1 : 0;
-	if (!running_loop && !(running_loop = loaded_attribute("_asyncio", "_get_running_loop")))
-		return PyErr_Occurred() ? -1 : 0;
-	loop = PyObject_CallObject(running_loop, NULL);
-	Py_XDECREF(loop);
-	if (!loop || loop == Py_None)
-		return loop ? 0 : -1;
-	if (!current && !(current = loaded_attribute("asyncio", "current_task")))
-		return PyErr_Occurred() ? -1 : 0;
-	found = PyObject_CallObject(current, NULL);
-	Py_XDECREF(found);
-	*task = found == Py_None ? NULL : found;
-	return found ? 0 : -1;
-}
-
-/* Whether another task is suspended in a scope that was pushed on this thread. */
-static bool is_interleaved(const void *task)
-{
-	for (unsigned i = open_scopes.count; i-- > 0;) {
-		const struct open_scope *o = &open_scopes.items[i];
-
-		if (o->pushed)
-			return o->task && o->task != task;
+#define SCOPE_FUNCTIONS                                                                            \
+	{                                                                                          \
+		recorder.scope_begin, recorder.scope_begin_runs, recorder.scope_end,               \
+			recorder.scope_start, recorder.scope_finish                                \
 	}
-	return false;
-}
-
-/* Begins a scope and adds it to those of the thread. */
-static int open_scope(struct scope *s, unsigned int repeat, unsigned int warmup)
-{
-	struct open_scope new = { .scope = s, .pushed = true };
-
-	if (current_task(&new.task) < 0)
-		return -1;
-	if (open_scopes.count < OPEN_MAX && is_interleaved(new.task)) {
-		new.pushed = false;
-		new.started = recorder.scope_start(s->text);
-	} else if (repeat | warmup) {
-		recorder.scope_begin_runs(s->text, repeat, warmup);
-	} else {
-		recorder.scope_begin(s->text);
-	}
-	if (open_scopes.count < OPEN_MAX)
-		open_scopes.items[open_scopes.count++] = new;
-	else
-		open_scopes.deeper++;
-	return 0;
-}
-
-/* Returns the innermost one of the task, or else of any; -1: none. */
-static int find_open(const struct scope *s, const void *task)
-{
-	int any = -1;
-
-	for (int i = (int)open_scopes.count - 1; i >= 0; i--) {
-		const struct open_scope *o = &open_scopes.items[i];
-
-		if (o->scope == s && o->task == task)
-			return i;
-		if (o->scope == s && any < 0)
-			any = i;
-	}
-	return any;
-}
-
-/* Pops the scope at an index, and those that were pushed in it. Returns how many these were. */
-static unsigned pop_scopes(unsigned index)
-{
-	unsigned inside = 0;
-
-	for (unsigned i = open_scopes.count; i-- > index;) {
-		struct open_scope *o = &open_scopes.items[i];
-
-		if (!o->pushed)
-			continue;
-		recorder.scope_end();
-		o->pushed = false;
-		inside += i > index;
-	}
-	return inside;
-}
-
-static int close_scope(struct scope *s)
-{
-	static const char not_innermost[] =
-		"scope '%s' ends while a scope that began in it is open, as of a generator: both "
-		"end here in the recording; end the inner one first";
-	static const char other_thread[] =
-		"scope '%s' ends on another thread than it began: its end is not recorded; begin "
-		"and end it on one thread";
-	const char *wrong = NULL;
-	const void *task;
-	struct open_scope *o;
-	int index;
-
-	if (open_scopes.deeper) {
-		open_scopes.deeper--;
-		recorder.scope_end();
-		return 0;
-	}
-	index = (int)open_scopes.count - 1;
-	if (index < 0 || open_scopes.items[index].scope != s || open_scopes.items[index].task) {
-		if (current_task(&task) < 0)
-			return -1;
-		index = find_open(s, task);
-	}
-	if (index < 0)
-		return PyErr_WarnFormat(PyExc_RuntimeWarning, 1, other_thread, s->text);
-	o = &open_scopes.items[index];
-	recorder.scope_finish(o->started);
-	if (o->pushed && pop_scopes((unsigned)index))
-		wrong = not_innermost;
-	memmove(o, o + 1, (--open_scopes.count - (unsigned)index) * sizeof(*o));
-	return wrong ? PyErr_WarnFormat(PyExc_RuntimeWarning, 1, wrong, s->text) : 0;
-}
 
 static PyObject *scope_enter(PyObject *self, PyObject *unused)
 {
+	struct scope_functions made = SCOPE_FUNCTIONS;
+
 	(void)unused;
-	if (recorder.start && open_scope(scope_of(self), 0, 0) < 0)
+	if (recorder.start && open_scope(&made, scope_of(self)->text, 0, 0) < 0)
 		return NULL;
 	Py_INCREF(self);
 	return self;
@@ -643,9 +497,11 @@ static PyObject *scope_enter(PyObject *self, PyObject *unused)
 
 static PyObject *scope_exit(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
+	struct scope_functions made = SCOPE_FUNCTIONS;
+
 	(void)args;
 	(void)count;
-	if (recorder.start && close_scope(scope_of(self)) < 0)
+	if (recorder.start && close_scope(&made, scope_of(self)->text) < 0)
 		return NULL;
 	Py_RETURN_NONE;
 }
@@ -653,11 +509,12 @@ static PyObject *scope_exit(PyObject *self, PyObject *const *args, Py_ssize_t co
 /* Arguments: repeat, warmup. __exit__ ends the scope. */
 static PyObject *scope_begin_runs(PyObject *self, PyObject *args)
 {
+	struct scope_functions made = SCOPE_FUNCTIONS;
 	unsigned int repeat, warmup;
 
 	if (!PyArg_ParseTuple(args, "II", &repeat, &warmup))
 		return NULL;
-	if (recorder.start && open_scope(scope_of(self), repeat, warmup) < 0)
+	if (recorder.start && open_scope(&made, scope_of(self)->text, repeat, warmup) < 0)
 		return NULL;
 	Py_RETURN_NONE;
 }
