@@ -132,7 +132,7 @@ def test_the_slow_start_of_a_training_is_told_apart(pitot, record):
     recording = record("train", "")
     text = " ".join(pitot("report", recording).stdout.split())
     assert "verdict host-bound; after its start-up launch-bound" in text
-    assert ">host-bound; after its start-up launch-bound</h2>" in pitot("report", recording, "-o", "-").stdout
+    assert ">verdict: host-bound; after its start-up launch-bound</h2>" in pitot("report", recording, "-o", "-").stdout
     since = text.split("(exclude it with --since ")[1].split(")")[0]
     verdict = pitot("report", recording, "--json", "--since", since, json_output=True)["verdict"]
     assert (verdict["kind"], verdict["start_up"]) == ("launch", None)

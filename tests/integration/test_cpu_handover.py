@@ -318,7 +318,7 @@ def test_a_thread_that_blocks_the_signal_has_no_stacks_meanwhile(sample, seconds
     # It may have its timer before it blocks the signal, and gets one when it has been seen not to.
     assert in_python(stacks(recording), "early") < 0.2
     assert in_python(stacks(recording), "beside") > 0.02
-    assert "threads blocked SIGURG" in cells(rows, recording)[-1]["reason"]
+    assert "1 thread blocked SIGURG" in cells(rows, recording)[-1]["reason"]
 
 
 def test_a_thread_for_which_there_is_no_timer(sample, seconds, rows):
@@ -328,7 +328,7 @@ def test_a_thread_for_which_there_is_no_timer(sample, seconds, rows):
     # What it did before it ended, after its clock was last read, is the process's.
     assert 0 < seconds(recording, by="tid")[tid] < spent + 0.012
     assert seconds(recording, by="tid", with_stack=True)[tid] == 0
-    assert "1 threads had no timer" in cells(rows, recording)[-1]["reason"]
+    assert "1 thread had no timer" in cells(rows, recording)[-1]["reason"]
 
 
 def test_threads_too_short_to_be_found(sample, seconds):

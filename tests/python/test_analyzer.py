@@ -267,7 +267,7 @@ def test_what_the_methods_print(session, analyzer, make_recording, tmp_path, cap
     assert len(said("inspect_hotspots", 1).splitlines()) == 3
     scopes = said("inspect_scopes")
     assert "  backward" in scopes and scopes.endswith("0.0% of the GPU time was launched outside of scopes.\n")
-    assert "engine pc-sampling" in said("inspect_stalls") and "engine pc-sampling" in said("inspect_profile_samples")
+    assert "ProfilingEngine.PcSampling" in said("inspect_stalls") and "ProfilingEngine.PcSampling" in said("inspect_profile_samples")
     assert "engine range-profiler" in said("inspect_perf_metrics")
     stalls = analyzer.GpuFlightSession(make_recording(tmp_path / "stalls.pitot", "stalls"))
     assert "87.5% long_scoreboard" in said("inspect_stalls", of=stalls) and len(said("inspect_stalls", 1, of=stalls).splitlines()) == 2

@@ -17,7 +17,7 @@ __attribute__((noinline)) void hot(void)
 		for (int i = 0; i < 100000; i++)
 			x += i;
 		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-	} while (now.tv_sec == 0 && now.tv_nsec < 100000000);
+	} while (now.tv_sec == 0 && now.tv_nsec < 300000000);
 }
 
 int main(int count, char **arguments)
