@@ -95,8 +95,8 @@ int main(int argc, char **argv)
 		r = elf_unwind_input(&file, &input);
 	if (r == 0 &&
 	    (!elf_load(&file, (struct elf_bytes){ input.section.bytes, input.section.size }) ||
-	     (input.search && !elf_load(&file, (struct elf_bytes){ input.search,
-								   input.search_count * 8 }))))
+	     (input.search &&
+	      !elf_load(&file, (struct elf_bytes){ input.search, input.search_count * 8 }))))
 		r = -1;
 	if (r == 0 && argc > 2 && strcmp(argv[2], "--all") == 0)
 		input.search = NULL;
