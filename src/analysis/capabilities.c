@@ -136,6 +136,17 @@ static const char *write_failure(struct trace *t)
 	return refused;
 }
 
+/* Whether an importer or a recorder found damage, in which the GPU work may have been. */
+static bool is_damaged(const struct trace *t)
+{
+	const uint8_t *lost = loss_columns(t)->reason;
+
+	for (uint64_t row = 0; row < trace_rows(t, TABLE_loss); row++)
+		if (lost[row] == loss_reason_damaged_file)
+			return true;
+	return false;
+}
+
 int capability_cpu_only(struct trace *t, bool *cpu_only, struct error *e)
 {
 	struct capability_note gpu;
@@ -178,6 +189,8 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 	}
 	if (!*reason)
 		reason = capability_refusal(t, "gpu");
+	if (!*reason && is_damaged(t))
+		reason = "what can be read of the damaged data has none";
 	strbuf_adds(why, *reason ? reason : "the command did not use CUDA");
 	return 0;
 }

@@ -566,6 +566,13 @@ def test_damage_before_the_session_is_known(bring, tmp_path, pitot, first, damag
     assert ("nothing lost" in pitot("report", "back.pitot").stdout) == (not damage)
 
 
+def test_damage_is_a_reason_for_having_no_work(bring, tmp_path, pitot):
+    write(tmp_path / "logs" / S / "device.1.log", START, NAMES, "x\n", END)
+    bring("logs")
+    text = pitot("report", "back.pitot").stdout
+    assert "what can be read of the damaged data has none" in text and "did not use CUDA" not in text
+
+
 def test_damage_of_files_without_any_session(bring, tmp_path):
     """For a session of another folder: before the first one, and behind the last one."""
     write(tmp_path / "logs/a/device.1.log", "x\n")
