@@ -9,10 +9,10 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "capture/nvtx/nvtx_source.h"
-#include "capture/perfetto_live.h"
+#include "capture/sinks/perfetto_live.h"
 #include "capture/program.h"
-#include "capture/late_start.h"
-#include "capture/session.h"
+#include "capture/core/late_start.h"
+#include "capture/core/session.h"
 
 /* A constructor because LD_PRELOAD names this library, in programs that may never use CUDA. */
 __attribute__((constructor)) static void preloaded(void)

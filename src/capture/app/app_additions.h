@@ -20,7 +20,7 @@
 #ifndef PITOT_CAPTURE_APP_APP_ADDITIONS_H
 #define PITOT_CAPTURE_APP_APP_ADDITIONS_H
 
-#include "capture/source.h"
+#include "capture/core/source.h"
 
 /* For the calling thread's ring, and counters that exist. */
 void additions_without_ring(uint32_t counter, int64_t by);

@@ -12,7 +12,7 @@
 #ifndef PITOT_CAPTURE_APP_APP_EXTERNAL_H
 #define PITOT_CAPTURE_APP_APP_EXTERNAL_H
 
-#include "capture/source.h"
+#include "capture/core/source.h"
 
 /* Whether calls are recorded; set by their source. */
 extern atomic_bool app_external_on;

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "capture/claim.h"
+#include "capture/engines/claim.h"
 #include "capture/counters/counters_source.h"
 
 bool counters_claim(struct counters_claim *claims, size_t count, size_t i, const char *directory,

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "capture/capability_notes.h"
-#include "capture/vendor_thread.h"
+#include "capture/core/capability_notes.h"
+#include "capture/core/vendor_thread.h"
 #include "format/rows.h"
 #include "pitot/scope.h"
 #include "schema/event_words.h"

@@ -6,7 +6,7 @@
 #define PITOT_CAPTURE_COUNTERS_COUNTERS_SOURCE_H
 
 #include "base/own_fd.h"
-#include "capture/source.h"
+#include "capture/core/source.h"
 
 #define COUNTERS_NO_DEVICE UINT32_MAX
 

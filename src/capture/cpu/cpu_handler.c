@@ -6,7 +6,7 @@
 #include <ucontext.h>
 
 #include "base/clock.h"
-#include "capture/collector.h"
+#include "capture/core/collector.h"
 #include "base/safe_memory.h"
 
 #define MAGIC UINT64_C(0x50740000) /* high half of a value, unlikely in other timers' values */

@@ -19,7 +19,7 @@
 
 #include <stdatomic.h>
 
-#include "capture/stack_capture.h"
+#include "capture/stack/stack_capture.h"
 
 #define CPU_SLOTS_MAX 1024u
 #define CPU_SLOT_WORDS (1u << 17) /* of a slot's ring; a power of two */

@@ -13,7 +13,7 @@
  * even if a signal is late: the operating system checks these timers only at its ticks, 100 to 1000
  * times a second.
  */
-#include "capture/source.h"
+#include "capture/core/source.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -27,9 +27,9 @@
 #include "capture/cpu/cpu_handler.h"
 #include "capture/cpu/cpu_handover.h"
 #include "capture/cpu/cpu_threads.h"
-#include "capture/stack_capture.h"
-#include "capture/log.h"
-#include "capture/stack_rows.h"
+#include "capture/stack/stack_capture.h"
+#include "capture/core/log.h"
+#include "capture/stack/stack_rows.h"
 #include "format/rows.h"
 
 #define BUSY_WAIT_NS (100 * NS_PER_MS) /* between drains of the slots while there are samples */

@@ -3,11 +3,11 @@
 #include <stdatomic.h>
 
 #include "base/compiler.h"
-#include "capture/capability_notes.h"
+#include "capture/core/capability_notes.h"
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/graph_nodes.h"
 #include "capture/engines/launch_engine.h"
-#include "capture/vendor_thread.h"
+#include "capture/core/vendor_thread.h"
 
 enum kind_state {
 	KIND_OFF,

@@ -15,8 +15,8 @@
 #include "capture/engines/pc_sampling.h"
 #include "capture/engines/pm_sampling.h"
 #include "capture/engines/stream_captures.h"
-#include "capture/stack_capture.h"
-#include "capture/ring.h"
+#include "capture/stack/stack_capture.h"
+#include "capture/core/ring.h"
 #include "format/rows.h"
 
 _Static_assert((int)API_DRIVER == (int)CUPTI_CB_DOMAIN_DRIVER_API &&

@@ -1,6 +1,6 @@
 #include "capture/cuda/attributes.h"
 
-#include "capture/log.h"
+#include "capture/core/log.h"
 
 #define DEVICE_BUFFER_BYTES (8u << 20) /* for kernels in flight on the GPU; larger: fewer stalls */
 

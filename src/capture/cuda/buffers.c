@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "capture/collector.h"
+#include "capture/core/collector.h"
 
 #define PERIOD_NS (10 * NS_PER_S) /* of the high-water marks */
 #define DISCARD_BYTES (64u << 10)

@@ -4,7 +4,7 @@
  * (start), the vendor thread (flushes, windows), and the collector's, which only iterates over
  * buffers that CUPTI has handed back.
  */
-#include "capture/source.h"
+#include "capture/core/source.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,8 +14,8 @@
 
 #include "base/clock.h"
 #include "capture/app/app_external.h"
-#include "capture/capability_notes.h"
-#include "capture/collector.h"
+#include "capture/core/capability_notes.h"
+#include "capture/core/collector.h"
 #include "capture/cuda/activity.h"
 #include "capture/cuda/activity_kinds.h"
 #include "capture/cuda/api_calls.h"
@@ -34,8 +34,8 @@
 #include "capture/engines/pc_contexts.h"
 #include "capture/engines/pc_sampling.h"
 #include "capture/engines/pm_sampling.h"
-#include "capture/log.h"
-#include "capture/vendor_thread.h"
+#include "capture/core/log.h"
+#include "capture/core/vendor_thread.h"
 #include "format/rows.h"
 
 #define WATCHDOG_LAUNCHES 1000u /* number of launches that should have had a kernel record */

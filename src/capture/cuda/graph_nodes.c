@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "capture/cuda/correlation.h"
-#include "capture/stack_capture.h"
+#include "capture/stack/stack_capture.h"
 
 enum { HAS_GRAPH = 1, HAS_ORIGINAL = 2 }; /* ring_event.flags */
 

@@ -10,7 +10,7 @@
 #define PITOT_CAPTURE_CUDA_GRAPH_NODES_H
 
 #include "capture/cuda/vendor.h"
-#include "capture/ring.h"
+#include "capture/core/ring.h"
 #include "format/writer.h"
 
 /* Enables the callbacks for nodes. Returns false if this CUPTI has no ids for nodes. */

@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/plural.h"
-#include "capture/capability_notes.h"
-#include "capture/process_exit.h"
+#include "capture/core/capability_notes.h"
+#include "capture/core/process_exit.h"
 #include "format/rows.h"
 
 #define IMAGE_MAX (256u << 20)

@@ -5,7 +5,7 @@
 
 #include "base/plural.h"
 #include "base/strbuf.h"
-#include "capture/capability_notes.h"
+#include "capture/core/capability_notes.h"
 #include "capture/cuda/share/share.h"
 
 void engine_note_trace(const char *engine, const char *why)

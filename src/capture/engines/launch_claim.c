@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 #include "capture/engines/launch_gate.h"
-#include "capture/pause.h"
+#include "capture/core/pause.h"
 
 #define HOLD_WAIT_NS (200 * NS_PER_MS)
 #define POLL_MIN_NS (20 * NS_PER_US)

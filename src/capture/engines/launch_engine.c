@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture/capability_notes.h"
+#include "capture/core/capability_notes.h"
 #include "capture/cuda/activity_kinds.h"
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/correlation.h"
@@ -35,7 +35,7 @@
 #include "capture/engines/range_turns.h"
 #include "capture/engines/stream_captures.h"
 #include "capture/nvtx/nvtx_choice.h"
-#include "capture/own_work.h"
+#include "capture/core/own_work.h"
 #include "format/rows.h"
 
 #define FAILURES_MAX 3u /* in a row, until the engine refuses */

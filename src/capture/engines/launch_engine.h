@@ -11,7 +11,7 @@
 
 #include "base/map.h"
 #include "capture/cuda/vendor.h"
-#include "capture/source.h"
+#include "capture/core/source.h"
 #include "cupti/profiler_host.h"
 
 extern const struct source launch_engine_source;

@@ -6,7 +6,7 @@
 #include "capture/engines/calls_inside.h"
 #include "capture/engines/launch_claim.h"
 #include "capture/engines/launch_engine.h"
-#include "capture/vendor_thread.h"
+#include "capture/core/vendor_thread.h"
 
 #define CLOSE_WAIT_NS (20 * NS_PER_MS)
 

@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "capture/engines/pc_names.h"
-#include "capture/log.h"
-#include "capture/vendor_thread.h"
+#include "capture/core/log.h"
+#include "capture/core/vendor_thread.h"
 
 #define SCRATCH_BYTES ((size_t)4 << 20)
 #define SMALL_HARDWARE_BYTES ((size_t)64 << 20)

@@ -6,14 +6,14 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "capture/capability_notes.h"
-#include "capture/claim.h"
+#include "capture/core/capability_notes.h"
+#include "capture/engines/claim.h"
 #include "capture/cuda/devices.h"
 #include "capture/engines/calls_inside.h"
 #include "capture/engines/pc_context.h"
 #include "capture/engines/pc_names.h"
-#include "capture/own_work.h"
-#include "capture/pause.h"
+#include "capture/core/own_work.h"
+#include "capture/core/pause.h"
 
 #define CONTEXTS_MAX 32u
 #define DESTROY_WAIT_NS (200 * NS_PER_MS)

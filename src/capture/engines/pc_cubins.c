@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 
 #include "base/io.h"
-#include "capture/log.h"
-#include "capture/vendor_thread.h"
+#include "capture/core/log.h"
+#include "capture/core/vendor_thread.h"
 #include "schema/settings.h"
 
 /* Never freed once identified. `bytes` never change once they are set. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "capture/log.h"
+#include "capture/core/log.h"
 
 /*
  * Number of times that a name has another pointer than in the reading before, until it is certain

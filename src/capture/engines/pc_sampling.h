@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "capture/cuda/vendor.h"
-#include "capture/source.h"
+#include "capture/core/source.h"
 
 extern const struct source pc_sampling_source;
 

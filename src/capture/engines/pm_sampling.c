@@ -30,14 +30,14 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "capture/capability_notes.h"
+#include "capture/core/capability_notes.h"
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/cupti_clock.h"
 #include "capture/cuda/devices.h"
 #include "capture/engines/engine_metrics.h"
-#include "capture/log.h"
-#include "capture/own_work.h"
-#include "capture/vendor_thread.h"
+#include "capture/core/log.h"
+#include "capture/core/own_work.h"
+#include "capture/core/vendor_thread.h"
 #include "format/rows.h"
 #include "system/metrics.h"
 

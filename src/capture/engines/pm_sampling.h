@@ -7,7 +7,7 @@
 #define PITOT_CAPTURE_ENGINES_PM_SAMPLING_H
 
 #include "capture/cuda/vendor.h"
-#include "capture/source.h"
+#include "capture/core/source.h"
 #include "cupti/profiler_host.h"
 
 extern const struct source pm_sampling_source;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "capture/capability_notes.h"
+#include "capture/core/capability_notes.h"
 #include "capture/cuda/correlation.h"
 #include "capture/engines/engine_notes.h"
 #include "capture/engines/launch_gate.h"
@@ -19,9 +19,9 @@
 #include "capture/engines/range_context.h"
 #include "capture/engines/range_turns.h"
 #include "capture/engines/replay_memory.h"
-#include "capture/log.h"
+#include "capture/core/log.h"
 #include "capture/nvtx/nvtx_event.h"
-#include "capture/own_work.h"
+#include "capture/core/own_work.h"
 #include "format/rows.h"
 
 #define ENGINE "range-profiler"

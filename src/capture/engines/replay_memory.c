@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-#include "capture/capability_notes.h"
+#include "capture/core/capability_notes.h"
 #include "capture/cuda/vendor.h"
 #include "system/free_memory.h"
 

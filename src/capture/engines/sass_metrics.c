@@ -22,14 +22,14 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "capture/capability_notes.h"
+#include "capture/core/capability_notes.h"
 #include "capture/cuda/correlation.h"
 #include "capture/engines/engine_metrics.h"
 #include "capture/engines/engine_notes.h"
 #include "capture/engines/launch_gate.h"
 #include "capture/engines/pc_cubins.h"
 #include "capture/engines/pc_readings.h"
-#include "capture/own_work.h"
+#include "capture/core/own_work.h"
 #include "format/rows.h"
 
 #define ENGINE "sass-metrics"

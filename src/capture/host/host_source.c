@@ -1,5 +1,5 @@
 /* host_source.c: rows about the process itself, its threads and the modules mapped into it. */
-#include "capture/source.h"
+#include "capture/core/source.h"
 
 #include <elf.h>
 #include <stdio.h>

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "capture/capability_notes.h"
+#include "capture/core/capability_notes.h"
 #include "capture/counters/counters_source.h"
 #include "capture/cuda/devices.h"
-#include "capture/vendor_thread.h"
+#include "capture/core/vendor_thread.h"
 #include "system/nvml.h"
 
 #define EVENTS_MAX 16u /* per round */

@@ -16,7 +16,7 @@
 #ifndef PITOT_CAPTURE_NVTX_NVTX_EVENT_H
 #define PITOT_CAPTURE_NVTX_NVTX_EVENT_H
 
-#include "capture/ring.h"
+#include "capture/core/ring.h"
 
 #define NVTX_EVENT_DOMAIN 0x000fffffu
 #define NVTX_EVENT_PAYLOAD(c) ((c) >> 20 & 7) /* enum nvtx_payload */

@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-#include "capture/source.h"
+#include "capture/core/source.h"
 
 /*
  * Fills the client's function tables with ours. `get_export_table` is the argument of

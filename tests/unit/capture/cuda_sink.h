@@ -7,7 +7,7 @@
 
 #include "base/map.h"
 #include "capture/cuda/api_calls.h"
-#include "capture/session.h"
+#include "capture/core/session.h"
 #include "unit/capture/counting_sink.h"
 
 #define KINDS_OF_CALLS (api_kind_event + 1)

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "capture/session.h"
+#include "capture/core/session.h"
 #include "unit/capture/counting_sink.h"
 
 struct sink_of_engine {

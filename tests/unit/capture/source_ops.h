@@ -2,8 +2,8 @@
 #ifndef PITOT_TESTS_SOURCE_OPS_H
 #define PITOT_TESTS_SOURCE_OPS_H
 
-#include "capture/capability_notes.h"
-#include "capture/source.h"
+#include "capture/core/capability_notes.h"
+#include "capture/core/source.h"
 
 static inline void source_window(const struct source *source, bool open, struct writer *w)
 {

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "capture/collector.h"
+#include "capture/core/collector.h"
 #include "capture/cuda/buffers.h"
 
 #define RECORD 216u

@@ -7,8 +7,8 @@
 #include <pthread.h>
 
 #include "base/clock.h"
-#include "capture/collector.h"
-#include "capture/session.h"
+#include "capture/core/collector.h"
+#include "capture/core/session.h"
 
 /* A session that the environment asks for, and a client of NVTX. */
 static void start_session(struct settings settings)

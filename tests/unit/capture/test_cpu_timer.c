@@ -16,8 +16,8 @@
 #include "base/helper_thread.h"
 #include "capture/cpu/cpu_handler.h"
 #include "capture/cpu/cpu_threads.h"
-#include "capture/source.h"
-#include "capture/stack_rows.h"
+#include "capture/core/source.h"
+#include "capture/stack/stack_rows.h"
 
 #define WORKERS 2
 #define PERIOD_NS (4 * NS_PER_MS) /* at 250 Hz */

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "capture/collector.h"
-#include "capture/vendor_thread.h"
+#include "capture/core/collector.h"
+#include "capture/core/vendor_thread.h"
 #include "pitot/pitot.h"
 #include "unit/capture/cuda_player.h"
 #include "unit/capture/cuda_sink.h"

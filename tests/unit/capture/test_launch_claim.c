@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "capture/pause.h"
+#include "capture/core/pause.h"
 #include "support/cmocka_tests.h"
 
 #define A ((CUcontext)1)

@@ -23,7 +23,7 @@
 #include "capture/engines/marked_ranges.h"
 #include "capture/nvtx/nvtx_calls.h"
 #include "capture/nvtx/nvtx_choice.h"
-#include "capture/session.h"
+#include "capture/core/session.h"
 #include "pitot/pitot.h"
 #include "unit/capture/counting_sink.h"
 #include "unit/capture/cuda_player.h"

@@ -1,6 +1,6 @@
 /* test_launch_gate.c: other threads' launches stay out of a measured one (launch_gate.h). */
 #include "capture/engines/launch_gate.h"
-#include "capture/vendor_thread.h"
+#include "capture/core/vendor_thread.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "capture/cuda/devices.h"
 #include "capture/counters/counters_source.h"
-#include "capture/vendor_thread.h"
+#include "capture/core/vendor_thread.h"
 #include "pitot/pitot.h"
 #include "unit/capture/captured_rows.h"
 #include "unit/capture/nvml_standin.h"

@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "capture/collector.h"
-#include "capture/session.h"
-#include "capture/vendor_thread.h"
+#include "capture/core/collector.h"
+#include "capture/core/session.h"
+#include "capture/core/vendor_thread.h"
 #include "unit/capture/counting_sink.h"
 #include "unit/capture/cuda_player.h"
 

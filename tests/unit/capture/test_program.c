@@ -12,9 +12,9 @@
 
 #include "base/helper_thread.h"
 #include "base/io.h"
-#include "capture/collector.h"
+#include "capture/core/collector.h"
 #include "capture/program.h"
-#include "capture/session.h"
+#include "capture/core/session.h"
 #include "support/temp_folder.h"
 
 static char *folder, *before;

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "capture/ring.h"
+#include "capture/core/ring.h"
 
 atomic_bool collector_idle;
 static atomic_uint wakes;

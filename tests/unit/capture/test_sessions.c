@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "base/helper_thread.h"
 #include "base/map.h"
-#include "capture/collector.h"
-#include "capture/session.h"
+#include "capture/core/collector.h"
+#include "capture/core/session.h"
 #include "unit/capture/counting_sink.h"
 #include "unit/capture/toy_source.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/io.h"
-#include "capture/park.h"
+#include "capture/core/park.h"
 #include "elf/loaded_libraries.h"
 #include "support/cmocka_tests.h"
 

@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/reserve.h"
-#include "capture/stack_capture.h"
-#include "capture/stack_rows.h"
+#include "capture/stack/stack_capture.h"
+#include "capture/stack/stack_rows.h"
 
 #ifdef __SANITIZE_THREAD__ /* to which each thread costs as much as all before it */
 #define AT_ONCE 100u

@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "capture/collector.h"
+#include "capture/core/collector.h"
 #include "capture/cuda/graph_nodes.h"
-#include "capture/session.h"
+#include "capture/core/session.h"
 #include "unit/capture/counting_sink.h"
 #include "unit/capture/cuda_player.h"
 

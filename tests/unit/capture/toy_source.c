@@ -5,8 +5,8 @@
 #include "unit/capture/toy_source.h"
 
 #include "base/clock.h"
-#include "capture/capability_notes.h"
-#include "capture/source.h"
+#include "capture/core/capability_notes.h"
+#include "capture/core/source.h"
 #include "format/rows.h"
 
 struct toy_source toy;

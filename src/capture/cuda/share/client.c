@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "capture/cuda/api_calls.h"
-#include "capture/pause.h"
-#include "capture/vendor_thread.h"
+#include "capture/core/pause.h"
+#include "capture/core/vendor_thread.h"
 
 #define DOMAINS 8u
 #define WORDS (API_CALLBACK_IDS_MAX / 64)

@@ -4,15 +4,15 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "capture/capability_notes.h"
-#include "capture/collector.h"
+#include "capture/core/capability_notes.h"
+#include "capture/core/collector.h"
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/buffers.h"
 #include "capture/cuda/share/client_records.h"
 #include "capture/cuda/share/slots.h"
 #include "capture/engines/launch_engine.h"
-#include "capture/pause.h"
-#include "capture/vendor_thread.h"
+#include "capture/core/pause.h"
+#include "capture/core/vendor_thread.h"
 
 #define ATTRIBUTES 16u
 #define ATTRIBUTE_BYTES 16u

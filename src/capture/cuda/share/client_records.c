@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "capture/cuda/records.h"
 #include "capture/cuda/share/client_clock.h"
-#include "capture/pause.h"
+#include "capture/core/pause.h"
 
 #define CHUNK_BYTES (64u << 10)
 #define RECORD_BYTES_MAX 4096u

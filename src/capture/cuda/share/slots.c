@@ -9,8 +9,8 @@
 #include "base/map.h"
 #include "base/path.h"
 #include "capture/cuda/vendor.h"
-#include "capture/log.h"
-#include "capture/park.h"
+#include "capture/core/log.h"
+#include "capture/core/park.h"
 #include "elf/loaded_libraries.h"
 #include "elf/slot_writer.h"
 

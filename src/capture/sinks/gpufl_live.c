@@ -1,4 +1,4 @@
-#include "capture/gpufl_live.h"
+#include "capture/sinks/gpufl_live.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -6,7 +6,7 @@
 #include <netinet/in.h>
 
 #include "base/clock.h"
-#include "capture/log.h"
+#include "capture/core/log.h"
 #include "gpufl/gpufl_sink.h"
 
 static void tell(const char *text)

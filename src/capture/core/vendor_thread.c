@@ -1,12 +1,12 @@
-#include "capture/vendor_thread.h"
+#include "capture/core/vendor_thread.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "capture/collector.h"
+#include "capture/core/collector.h"
 #include "base/helper_thread.h"
-#include "capture/park.h"
+#include "capture/core/park.h"
 
 #define STACK_BYTES (256u << 10)
 #define HOLD_WAIT_NS (100 * NS_PER_MS)

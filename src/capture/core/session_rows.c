@@ -1,5 +1,5 @@
 /* session_rows.c: capability rows that concern a single session. */
-#include "capture/session_state.h"
+#include "capture/core/session_state.h"
 #include "format/rows.h"
 
 /* Writes a capability row to this session's sinks only: other sessions have their own settings. */

@@ -2,7 +2,7 @@
 #ifndef PITOT_CAPTURE_VERBOSE_SINK_H
 #define PITOT_CAPTURE_VERBOSE_SINK_H
 
-#include "capture/session.h"
+#include "capture/core/session.h"
 
 /* Converts INJECTION_METRICS, names separated by commas or semicolons, to a setting's text. */
 void injection_metrics_read(setting_TEXT out, const char *list);

@@ -1,11 +1,11 @@
-#include "capture/stack_rows.h"
+#include "capture/stack/stack_rows.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/plural.h"
-#include "capture/source.h"
-#include "capture/stack_capture.h"
+#include "capture/core/source.h"
+#include "capture/stack/stack_capture.h"
 #include "format/rows.h"
 #include "stack/frame.h"
 #include "stack/python/python_code.h"

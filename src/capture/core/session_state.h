@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "capture/session.h"
+#include "capture/core/session.h"
 
 enum session_state {
 	SESSION_NEW, /* its sources are being started */

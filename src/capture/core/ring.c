@@ -1,4 +1,4 @@
-#include "capture/ring.h"
+#include "capture/core/ring.h"
 
 #include <errno.h>
 #include <pthread.h>

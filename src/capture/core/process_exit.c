@@ -1,4 +1,4 @@
-#include "capture/process_exit.h"
+#include "capture/core/process_exit.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -13,14 +13,14 @@
 #include "base/io.h"
 #include "base/path.h"
 #include "base/starts_with.h"
-#include "capture/capability_notes.h"
-#include "capture/collector.h"
+#include "capture/core/capability_notes.h"
+#include "capture/core/collector.h"
 #include "base/helper_thread.h"
-#include "capture/own_work.h"
-#include "capture/park.h"
-#include "capture/perfetto_live.h"
-#include "capture/session.h"
-#include "capture/vendor_thread.h"
+#include "capture/core/own_work.h"
+#include "capture/core/park.h"
+#include "capture/sinks/perfetto_live.h"
+#include "capture/core/session.h"
+#include "capture/core/vendor_thread.h"
 #include "elf/loaded_libraries.h"
 #include "elf/slot_writer.h"
 

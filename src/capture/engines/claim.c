@@ -1,4 +1,4 @@
-#include "capture/claim.h"
+#include "capture/engines/claim.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * slot by advancing `head`, and publishes it by storing its end last. The collector zeroes the ends
  * of slots before it lets them be reserved again. Times that find the ring full are added up.
  */
-#include "capture/own_work.h"
+#include "capture/core/own_work.h"
 
 #include <stdatomic.h>
 #include <string.h>

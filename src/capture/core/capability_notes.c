@@ -1,11 +1,11 @@
-#include "capture/capability_notes.h"
+#include "capture/core/capability_notes.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "capture/log.h"
+#include "capture/core/log.h"
 #include "format/rows.h"
 
 static struct note {

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "base/clock.h"
-#include "capture/source.h"
+#include "capture/core/source.h"
 
 /*
  * Events reach the disk within this time: SIGKILL loses no more than that, plus the kernels in the

@@ -9,7 +9,7 @@
 #ifndef PITOT_CAPTURE_SOURCE_H
 #define PITOT_CAPTURE_SOURCE_H
 
-#include "capture/ring.h"
+#include "capture/core/ring.h"
 #include "format/writer.h"
 #include "schema/settings.h"
 

@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-#include "capture/ring.h"
+#include "capture/core/ring.h"
 #include "schema/settings.h"
 #include "stack/intern.h"
 #include "stack/python/python_code.h"

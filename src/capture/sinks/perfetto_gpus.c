@@ -1,4 +1,4 @@
-#include "capture/perfetto_gpus.h"
+#include "capture/sinks/perfetto_gpus.h"
 
 #include <dirent.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "capture/log.h"
+#include "capture/core/log.h"
 
 #include <fcntl.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
-#include "capture/session_sinks.h"
+#include "capture/core/session_sinks.h"
 
 #include "base/helper_thread.h"
-#include "capture/gpufl_live.h"
-#include "capture/log.h"
-#include "capture/park.h"
+#include "capture/sinks/gpufl_live.h"
+#include "capture/core/log.h"
+#include "capture/core/park.h"
 
 #define STACK_BYTES (512u << 10) /* the last rows of a sink may need names, as in the collector */
 

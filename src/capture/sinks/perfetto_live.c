@@ -1,4 +1,4 @@
-#include "capture/perfetto_live.h"
+#include "capture/sinks/perfetto_live.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -14,14 +14,14 @@
 #include "base/helper_thread.h"
 #include "base/map.h"
 #include "base/plural.h"
-#include "capture/capability_notes.h"
-#include "capture/collector.h"
-#include "capture/log.h"
-#include "capture/park.h"
-#include "capture/perfetto_gpus.h"
-#include "capture/process_exit.h"
-#include "capture/session.h"
-#include "capture/verbose_sink.h"
+#include "capture/core/capability_notes.h"
+#include "capture/core/collector.h"
+#include "capture/core/log.h"
+#include "capture/core/park.h"
+#include "capture/sinks/perfetto_gpus.h"
+#include "capture/core/process_exit.h"
+#include "capture/core/session.h"
+#include "capture/sinks/verbose_sink.h"
 #include "cupti/profiler_host.h"
 #include "perfetto/perfetto_counter.h"
 #include "perfetto/perfetto_sink.h"

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "capture/source.h"
+#include "capture/core/source.h"
 
 #define HANG_NS (2 * NS_PER_S)
 #define LONG_HANG_NS (60 * NS_PER_S)

@@ -5,7 +5,7 @@
 #ifndef PITOT_CAPTURE_STACK_ROWS_H
 #define PITOT_CAPTURE_STACK_ROWS_H
 
-#include "capture/ring.h"
+#include "capture/core/ring.h"
 #include "format/writer.h"
 
 /*

@@ -4,7 +4,7 @@
  * the vendor thread to make CUPTI hand over finished work, and once that is done (or takes too
  * long, because the GPU hangs) writes the rows so far to the disk.
  */
-#include "capture/collector.h"
+#include "capture/core/collector.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -12,15 +12,15 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "capture/capability_notes.h"
+#include "capture/core/capability_notes.h"
 #include "base/helper_thread.h"
-#include "capture/log.h"
-#include "capture/own_work.h"
-#include "capture/park.h"
-#include "capture/process_exit.h"
-#include "capture/session.h"
-#include "capture/session_sinks.h"
-#include "capture/vendor_thread.h"
+#include "capture/core/log.h"
+#include "capture/core/own_work.h"
+#include "capture/core/park.h"
+#include "capture/core/process_exit.h"
+#include "capture/core/session.h"
+#include "capture/core/session_sinks.h"
+#include "capture/core/vendor_thread.h"
 #include "format/loss_tally.h"
 #include "format/rows.h"
 

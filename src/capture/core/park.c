@@ -1,4 +1,4 @@
-#include "capture/park.h"
+#include "capture/core/park.h"
 
 #include <errno.h>
 #include <limits.h>

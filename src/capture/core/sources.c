@@ -1,5 +1,5 @@
 /* sources.c: the list of sources. A new source is a folder and a line here. */
-#include "capture/source.h"
+#include "capture/core/source.h"
 
 /* In the order in which they are called. */
 #define SOURCES(S)                                                                                 \

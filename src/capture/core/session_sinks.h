@@ -6,7 +6,7 @@
 #ifndef PITOT_CAPTURE_SESSION_SINKS_H
 #define PITOT_CAPTURE_SESSION_SINKS_H
 
-#include "capture/session_state.h"
+#include "capture/core/session_state.h"
 
 /*
  * Opens what the session's settings request; `given`, if not NULL, instead of a recording. Returns

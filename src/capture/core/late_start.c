@@ -1,4 +1,4 @@
-#include "capture/late_start.h"
+#include "capture/core/late_start.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -6,10 +6,10 @@
 
 #include "base/clock.h"
 #include "base/helper_thread.h"
-#include "capture/park.h"
-#include "capture/process_exit.h"
-#include "capture/session.h"
-#include "capture/source.h"
+#include "capture/core/park.h"
+#include "capture/core/process_exit.h"
+#include "capture/core/session.h"
+#include "capture/core/source.h"
 
 #define WARMUP_CPU_NS (5 * NS_PER_MS)
 #define WARMUP_POLL_MIN_NS (5 * NS_PER_MS)

@@ -17,7 +17,7 @@
 #ifndef PITOT_CAPTURE_PERFETTO_LIVE_H
 #define PITOT_CAPTURE_PERFETTO_LIVE_H
 
-#include "capture/session.h"
+#include "capture/core/session.h"
 
 /*
  * Starts the producer if the environment requests it, or if the environment requests nothing at all

@@ -1,4 +1,4 @@
-#include "capture/verbose_sink.h"
+#include "capture/sinks/verbose_sink.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
-#include "capture/log.h"
+#include "capture/core/log.h"
 #include "format/definitions.h"
 #include "format/writer.h"
 #include "names/demangle.h"

@@ -1,4 +1,4 @@
-#include "capture/stack_capture.h"
+#include "capture/stack/stack_capture.h"
 
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "base/path.h"
 #include "base/reserve.h"
 #include "capture/cpu/cpu_slot.h"
-#include "capture/log.h"
+#include "capture/core/log.h"
 #include "elf/loaded_libraries.h"
 #include "stack/python/python_splice.h"
 #include "stack/stack_cache.h"

@@ -1,4 +1,4 @@
-#include "capture/session.h"
+#include "capture/core/session.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -7,15 +7,15 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "capture/capability_notes.h"
-#include "capture/collector.h"
-#include "capture/late_start.h"
-#include "capture/log.h"
-#include "capture/park.h"
-#include "capture/process_exit.h"
-#include "capture/session_sinks.h"
-#include "capture/session_state.h"
-#include "capture/vendor_thread.h"
+#include "capture/core/capability_notes.h"
+#include "capture/core/collector.h"
+#include "capture/core/late_start.h"
+#include "capture/core/log.h"
+#include "capture/core/park.h"
+#include "capture/core/process_exit.h"
+#include "capture/core/session_sinks.h"
+#include "capture/core/session_state.h"
+#include "capture/core/vendor_thread.h"
 #include "format/rows.h"
 #include "format/segment_request.h"
 
