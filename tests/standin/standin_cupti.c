@@ -555,8 +555,9 @@ static void play_api(const struct tape_event *e)
 	bool launches = false, graph = is_graph_launch(e);
 	const cuGraphLaunch_params graph_params = { .hGraph =
 							    (CUgraphExec)(uintptr_t)STANDIN_GRAPH };
+	const void *parameters = e->parameter_count ? e->parameters : NULL;
 	CUpti_CallbackData data = {
-		.functionParams = graph ? &graph_params : NULL,
+		.functionParams = graph ? &graph_params : parameters,
 		.callbackSite = (CUpti_ApiCallbackSite)e->site,
 		.functionName = tape_text_of(t, e->function),
 		.functionReturnValue = e->returned ? &return_value : NULL,

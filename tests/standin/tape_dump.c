@@ -102,6 +102,8 @@ static void dump_event(const struct tape *t, const struct tape_record *r)
 		print_string(tape_text_of(t, e.symbol));
 		if (e.returned)
 			printf(" returned=%d", e.return_value);
+		for (unsigned i = 0; i < e.parameter_count; i++)
+			printf("%s%#" PRIx64, i ? "," : " parameters=", e.parameters[i]);
 	} else if (e.domain == CUPTI_CB_DOMAIN_STATE) {
 		printf(" result=%d message=", e.result);
 		print_string(tape_text_of(t, e.message));
@@ -193,6 +195,30 @@ static void dump_string(const struct tape *t, const struct tape_record *r)
 	}
 }
 
+static void dump_nccl(const struct tape_record *r)
+{
+	static const char *const calls[] = { "?", "init", "start", "stop", "state", "finalize" };
+	struct tape_nccl c;
+
+	if (!tape_get_nccl(r, &c))
+		return;
+	printf("v%u %s communicator=%u", c.interface,
+	       calls[c.call < ARRAY_SIZE(calls) ? c.call : 0], c.communicator);
+	if (c.call == TAPE_NCCL_INIT)
+		printf(" hash=%#" PRIx64 " nodes=%u ranks=%u rank=%u", c.hash, c.nodes, c.ranks,
+		       c.rank);
+	else if (c.call != TAPE_NCCL_FINALIZE)
+		printf(" handle=%" PRIu64, c.handle);
+	if (c.call == TAPE_NCCL_STATE)
+		printf(" state=%" PRIu64, c.state);
+	if (c.call == TAPE_NCCL_START)
+		printf(" parent=%" PRIu64 " type=%" PRIu64, c.parent, c.type);
+	for (unsigned i = 0; i < c.text_count; i++) {
+		putchar(' ');
+		print_text(c.texts[i].text, c.texts[i].length);
+	}
+}
+
 static void dump_others(const struct tape *t, const struct tape_record *r)
 {
 	struct tape_thread thread;
@@ -225,7 +251,8 @@ static void dump_record(const struct tape *t, size_t index)
 {
 	static const char *const types[] = {
 		"?",        "HELLO",          "THREAD",          "STRING", "CALL",
-		"CALLBACK", "BUFFER_REQUEST", "BUFFER_COMPLETE", "NVTX",   "END"
+		"CALLBACK", "BUFFER_REQUEST", "BUFFER_COMPLETE", "NVTX",   "END",
+		"NCCL"
 	};
 	const struct tape_record *r = &t->records.data[index];
 	bool event =
@@ -247,6 +274,8 @@ static void dump_record(const struct tape *t, size_t index)
 		dump_delivery(t, r);
 	else if (r->type == TAPE_NVTX)
 		dump_nvtx(r);
+	else if (r->type == TAPE_NCCL && !events_only)
+		dump_nccl(r);
 	else if (r->type == TAPE_RESULT && !events_only)
 		dump_call(r);
 	else if (!events_only)
@@ -257,7 +286,7 @@ static void dump_record(const struct tape *t, size_t index)
 
 static void summarize(const struct tape *t)
 {
-	uint64_t types[TAPE_END + 1] = { 0 }, records[KINDS_MAX] = { 0 }, ns[KINDS_MAX] = { 0 };
+	uint64_t types[TAPE_TYPE_LIMIT] = { 0 }, records[KINDS_MAX] = { 0 }, ns[KINDS_MAX] = { 0 };
 	const struct tape_record *last = &t->records.data[t->records.count - 1];
 
 	for (size_t i = 0; i < t->records.count; i++) {
@@ -266,7 +295,7 @@ static void summarize(const struct tape *t)
 		struct tape_run run;
 		const uint8_t *bytes;
 
-		types[r->type <= TAPE_END ? r->type : 0]++;
+		types[r->type < TAPE_TYPE_LIMIT ? r->type : 0]++;
 		if (r->type != TAPE_BUFFER_COMPLETE || !tape_get_delivery(r, &d))
 			continue;
 		bytes = d.buffer.bytes;
@@ -284,12 +313,13 @@ static void summarize(const struct tape *t)
 	}
 	printf("program %s\ncupti %s\ndriver %s\nseconds %.3f\nthreads %u\ncomplete %d\ncalls "
 	       "%" PRIu64 "\ncallbacks %" PRIu64 "\nbuffers %" PRIu64 "\nnvtx %" PRIu64
-	       "\ntexts %zu\n",
+	       "\nnccl %" PRIu64 "\ntexts %zu\n",
 	       tape_fact_text(t, "program"), tape_fact_text(t, "cupti.version"),
 	       tape_fact_text(t, "driver.version"),
 	       (double)(last->time - t->records.data[0].time) / 1e9,
 	       t->threads ? t->threads - 1 : 0, t->complete, types[TAPE_RESULT],
-	       types[TAPE_CALLBACK], types[TAPE_BUFFER_COMPLETE], types[TAPE_NVTX], t->texts.count);
+	       types[TAPE_CALLBACK], types[TAPE_BUFFER_COMPLETE], types[TAPE_NVTX],
+	       types[TAPE_NCCL], t->texts.count);
 	for (uint32_t kind = 0; kind < KINDS_MAX; kind++)
 		if (records[kind])
 			printf("%s %" PRIu64 " %" PRIu64 " ns\n", kind_name(kind), records[kind],

@@ -255,6 +255,11 @@ static void get_api(struct cursor *c, struct tape_event *out)
 	out->correlation = (uint32_t)cursor_varint(c);
 	out->returned = cursor_varint(c) != 0;
 	out->return_value = (int)unzigzag(cursor_varint(c));
+	out->parameter_count = cursor_left(c) ? (unsigned)cursor_varint(c) : 0;
+	if (out->parameter_count > TAPE_PARAMETERS_MAX)
+		out->parameter_count = 0; /* of a later format */
+	for (unsigned i = 0; i < out->parameter_count; i++)
+		out->parameters[i] = cursor_varint(c);
 }
 
 static void get_resource(struct cursor *c, struct tape_event *out)
@@ -372,5 +377,52 @@ bool tape_get_nvtx(const struct tape_record *r, struct tape_nvtx *call, struct t
 	call->color = (unsigned)cursor_varint(&c);
 	call->payload_kind = (int)cursor_varint(&c);
 	call->payload = cursor_varint(&c);
+	return !c.failed;
+}
+
+static void get_nccl_text(struct cursor *c, struct tape_nccl *call, unsigned i)
+{
+	call->texts[i].length = cursor_varint(c);
+	call->texts[i].text = (const char *)cursor_bytes(c, call->texts[i].length);
+}
+
+static void get_nccl_start(struct cursor *c, struct tape_nccl *call)
+{
+	uint64_t count;
+
+	call->parent = cursor_varint(c);
+	call->descriptor_bytes = cursor_varint(c);
+	call->descriptor = cursor_bytes(c, call->descriptor_bytes);
+	count = cursor_varint(c);
+	call->text_count = (unsigned)MIN(count, (uint64_t)TAPE_NCCL_TEXTS);
+	for (unsigned i = 0; i < call->text_count; i++) {
+		call->texts[i].offset = (unsigned)cursor_varint(c);
+		get_nccl_text(c, call, i);
+	}
+}
+
+bool tape_get_nccl(const struct tape_record *r, struct tape_nccl *call)
+{
+	struct cursor c = cursor_of(r->payload, r->length);
+
+	*call = (struct tape_nccl){ .interface = (unsigned)cursor_varint(&c) };
+	call->call = (enum tape_nccl_call)cursor_varint(&c);
+	call->communicator = (unsigned)cursor_varint(&c);
+	if (call->call == TAPE_NCCL_INIT) {
+		call->hash = cursor_varint(&c);
+		call->text_count = 1;
+		get_nccl_text(&c, call, 0);
+		call->nodes = (unsigned)cursor_varint(&c);
+		call->ranks = (unsigned)cursor_varint(&c);
+		call->rank = (unsigned)cursor_varint(&c);
+	} else if (call->call != TAPE_NCCL_FINALIZE) {
+		if (call->call == TAPE_NCCL_START)
+			call->type = cursor_varint(&c);
+		call->handle = cursor_varint(&c);
+	}
+	if (call->call == TAPE_NCCL_STATE)
+		call->state = cursor_varint(&c);
+	if (call->call == TAPE_NCCL_START)
+		get_nccl_start(&c, call);
 	return !c.failed;
 }

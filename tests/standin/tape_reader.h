@@ -63,6 +63,8 @@ struct tape_event {
 	enum tape_descriptor descriptor;
 	uint64_t numbers[7]; /* of the descriptor */
 	const uint8_t *cubin; /* of a module, numbers[1] bytes; NULL: not on the tape */
+	uint64_t parameters[TAPE_PARAMETERS_MAX];
+	unsigned parameter_count;
 	bool empty; /* only domain and id */
 };
 
@@ -86,6 +88,8 @@ bool tape_get_request(const struct tape_record *r, uint64_t *size, uint64_t *max
 bool tape_get_delivery(const struct tape_record *r, struct tape_delivery *out);
 /* *text is not NUL-terminated; call->text is NULL. */
 bool tape_get_nvtx(const struct tape_record *r, struct tape_nvtx *call, struct tape_text *text);
+/* Texts are not NUL-terminated. */
+bool tape_get_nccl(const struct tape_record *r, struct tape_nccl *call);
 
 /* Gets the next run of a delivery; false at the end. The runs never exceed the buffer. */
 bool tape_next_run(struct tape_delivery *d, struct tape_run *run);

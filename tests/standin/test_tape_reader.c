@@ -39,10 +39,37 @@ static void put_records(struct tape_writer *w)
 				  .output = &id,
 				  .output_length = sizeof(id) };
 	struct tape_nvtx nvtx = { .module = 1, .id = 2, .text = "mark" };
+	const uint64_t parameters[] = { 0x77, 0x5e };
+	CUpti_CallbackData wait = { .functionName = "cuEventRecord_ptsz",
+				    .functionParams = parameters };
+	const uint8_t descriptor[] = { 1, 2, 3 };
+	struct tape_nccl nccl = {
+		.interface = 5,
+		.communicator = 1,
+		.call = TAPE_NCCL_START,
+		.type = 2,
+		.handle = 8,
+		.parent = 7,
+		.descriptor = descriptor,
+		.descriptor_bytes = sizeof(descriptor),
+		.texts = { { 32, "AllReduce", 0 }, { 72, "ncclFloat32", 0 } },
+		.text_count = 2,
+	};
+	struct tape_nccl init = { .interface = 5,
+				  .communicator = 1,
+				  .call = TAPE_NCCL_INIT,
+				  .hash = 99,
+				  .nodes = 1,
+				  .ranks = 2,
+				  .rank = 1,
+				  .texts[0].text = "world" };
 
 	memcpy(kernel + 104, &name, sizeof(name));
 	tape_put_hello(w, (struct tape_mark){ 1, 100 }, facts, 2);
 	tape_put_thread(w, (struct tape_mark){ 1, 101 }, 7, "main");
+	tape_put_nccl(w, (struct tape_mark){ 1, 102 }, &init);
+	tape_put_nccl(w, (struct tape_mark){ 1, 103 }, &nccl);
+	tape_put_callback(w, (struct tape_mark){ 1, 104 }, CUPTI_CB_DOMAIN_DRIVER_API, 5, &wait);
 	for (uint64_t i = 0; i < RECORDS; i++) {
 		struct tape_mark at = { 1 + (uint32_t)(i % 2), 200 + 10 * i };
 
@@ -94,6 +121,7 @@ static uint64_t decode(const struct tape *t)
 		struct tape_nvtx nvtx;
 		struct tape_text text;
 		struct tape_call call;
+		struct tape_nccl nccl;
 		struct tape_run run;
 		uint64_t a, b;
 
@@ -103,6 +131,11 @@ static uint64_t decode(const struct tape *t)
 			sum ^= hash_bytes(call.output, call.output_length);
 		if (tape_get_nvtx(r, &nvtx, &text) && text.text)
 			sum ^= hash_bytes(text.text, text.length);
+		if (tape_get_nccl(r, &nccl)) {
+			sum ^= hash_bytes(nccl.descriptor, nccl.descriptor_bytes);
+			for (unsigned n = 0; n < nccl.text_count; n++)
+				sum ^= hash_bytes(nccl.texts[n].text, nccl.texts[n].length);
+		}
 		sum += tape_get_string(r, &string) + tape_get_thread(r, &thread) +
 		       tape_get_request(r, &a, &b);
 		if (!tape_get_delivery(r, &d))
@@ -140,10 +173,65 @@ static void reads_what_was_written(void **state)
 	assert_int_equal(tape_parse((const uint8_t *)whole.data, whole.length, &t, NULL), 0);
 	assert_true(t.complete);
 	assert_string_equal(t.damage, "");
-	assert_int_equal(t.records.count, 2 + 4 * RECORDS + 3); /* hello, thread, two texts, end */
+	assert_int_equal(t.records.count, 5 + 4 * RECORDS + 4); /* three texts, end */
 	assert_int_equal(tape_fact_number(&t, "pid"), 7);
-	assert_string_equal(tape_text_of(&t, 2), "kernel");
+	assert_string_equal(tape_text_of(&t, 3), "kernel");
 	assert_int_equal(t.threads, 3);
+	tape_release(&t);
+}
+
+static void assert_text(const char *text, size_t length, const char *expected)
+{
+	assert_int_equal(length, strlen(expected));
+	assert_memory_equal(text, expected, length);
+}
+
+static void has_what_nccl_said(void **state)
+{
+	struct tape_nccl init, start;
+	struct tape t;
+
+	(void)state;
+	assert_int_equal(tape_parse((const uint8_t *)whole.data, whole.length, &t, NULL), 0);
+	assert_int_equal(t.records.data[2].type, TAPE_NCCL);
+	assert_true(tape_get_nccl(&t.records.data[2], &init));
+	assert_int_equal(init.call, TAPE_NCCL_INIT);
+	assert_int_equal(init.hash, 99);
+	assert_int_equal(init.nodes, 1);
+	assert_int_equal(init.ranks, 2);
+	assert_int_equal(init.rank, 1);
+	assert_text(init.texts[0].text, init.texts[0].length, "world");
+	assert_true(tape_get_nccl(&t.records.data[3], &start));
+	assert_int_equal(start.interface, 5);
+	assert_int_equal(start.call, TAPE_NCCL_START);
+	assert_int_equal(start.type, 2);
+	assert_int_equal(start.handle, 8);
+	assert_int_equal(start.parent, 7);
+	assert_int_equal(start.descriptor_bytes, 3);
+	assert_int_equal(start.descriptor[2], 3);
+	assert_int_equal(start.text_count, 2);
+	assert_int_equal(start.texts[1].offset, 72);
+	assert_text(start.texts[1].text, start.texts[1].length, "ncclFloat32");
+	tape_release(&t);
+}
+
+static void has_parameters_of_what_streams_wait_for(void **state)
+{
+	struct tape_event event = { .parameter_count = 0 };
+	struct tape t;
+
+	(void)state;
+	assert_int_equal(tape_parse((const uint8_t *)whole.data, whole.length, &t, NULL), 0);
+	for (size_t i = 0; i < t.records.count && !event.parameter_count; i++)
+		if (t.records.data[i].type == TAPE_CALLBACK)
+			assert_true(tape_get_event(&t.records.data[i], &event));
+	assert_string_equal(tape_text_of(&t, event.function), "cuEventRecord_ptsz");
+	assert_int_equal(event.parameter_count, 2);
+	assert_int_equal(event.parameters[0], 0x77);
+	assert_int_equal(event.parameters[1], 0x5e);
+	assert_int_equal(tape_parameter_words("cuEventRecordWithFlags"), 3);
+	assert_int_equal(tape_parameter_words("cuEventRecorder"), 0);
+	assert_int_equal(tape_parameter_words("cuLaunchKernel"), 0);
 	tape_release(&t);
 }
 
@@ -226,6 +314,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_what_was_written),
+		cmocka_unit_test(has_what_nccl_said),
+		cmocka_unit_test(has_parameters_of_what_streams_wait_for),
 		cmocka_unit_test(is_usable_up_to_a_cut),
 		cmocka_unit_test(survives_flipped_bits),
 		cmocka_unit_test(survives_hostile_records),

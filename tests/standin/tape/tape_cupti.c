@@ -4,6 +4,7 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -64,13 +65,38 @@ void *tape_real_function(const char *name)
 
 #define CALL(name, ...) (real()->name ? real()->name(__VA_ARGS__) : CUPTI_ERROR_NOT_SUPPORTED)
 
+#define CALLBACK_IDS_MAX 2048u
+
 /* What the recorder handed to CUPTI. */
 static struct {
 	CUpti_CallbackFunc callback;
 	void *userdata;
 	CUpti_BuffersCallbackRequestFunc request;
 	CUpti_BuffersCallbackCompleteFunc complete;
+	/* which callbacks it enabled; others are for the tape alone */
+	atomic_bool enabled[CUPTI_CB_DOMAIN_SIZE][CALLBACK_IDS_MAX];
 } recorder;
+
+/* Functions of the driver whose callbacks the tape has whether the recorder wants them or not. */
+static bool is_kept[CALLBACK_IDS_MAX];
+
+static bool is_known(CUpti_CallbackDomain domain, CUpti_CallbackId cbid)
+{
+	return (unsigned)domain < CUPTI_CB_DOMAIN_SIZE && cbid < CALLBACK_IDS_MAX;
+}
+
+static void keep_callbacks(CUpti_SubscriberHandle subscriber)
+{
+	const char *name;
+
+	for (CUpti_CallbackId id = 1; id < CALLBACK_IDS_MAX; id++) {
+		if (CALL(GetCallbackName, CUPTI_CB_DOMAIN_DRIVER_API, id, &name) != CUPTI_SUCCESS ||
+		    !tape_parameter_words(name))
+			continue;
+		is_kept[id] = true;
+		CALL(EnableCallback, 1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id);
+	}
+}
 
 EXPORT CUptiResult cuptiGetVersion(uint32_t *version)
 {
@@ -124,8 +150,13 @@ EXPORT CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle s
 				       CUpti_CallbackDomain domain, CUpti_CallbackId cbid)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = CALL(EnableCallback, enable, subscriber, domain, cbid);
+	bool stays = !enable && domain == CUPTI_CB_DOMAIN_DRIVER_API && is_known(domain, cbid) &&
+		     is_kept[cbid];
+	CUptiResult r =
+		stays ? CUPTI_SUCCESS : CALL(EnableCallback, enable, subscriber, domain, cbid);
 
+	if (r == CUPTI_SUCCESS && is_known(domain, cbid))
+		atomic_store(&recorder.enabled[domain][cbid], enable);
 	NOTE(cuptiEnableCallback, at, r, NULL, 0, enable, (uint64_t)domain, cbid);
 	return r;
 }
@@ -136,6 +167,10 @@ EXPORT CUptiResult cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle sub
 	struct tape_mark at = tape_here();
 	CUptiResult r = CALL(EnableDomain, enable, subscriber, domain);
 
+	for (CUpti_CallbackId id = 0; r == CUPTI_SUCCESS && is_known(domain, id); id++)
+		atomic_store(&recorder.enabled[domain][id], enable);
+	if (!enable && domain == CUPTI_CB_DOMAIN_DRIVER_API)
+		keep_callbacks(subscriber);
 	NOTE(cuptiEnableDomain, at, r, NULL, 0, enable, (uint64_t)domain);
 	return r;
 }
@@ -276,6 +311,8 @@ static void on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_Callb
 		if (domain == CUPTI_CB_DOMAIN_RESOURCE && data)
 			look_up_ids(cbid, data);
 	}
+	if (is_known(domain, cbid) && !atomic_load(&recorder.enabled[domain][cbid]))
+		return;
 	inside = true;
 	recorder.callback(recorder.userdata, domain, cbid, data);
 	inside = nested;
@@ -289,8 +326,11 @@ EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *subscriber, CUpti_Call
 
 	recorder.callback = callback;
 	recorder.userdata = userdata;
+	memset(recorder.enabled, 0, sizeof(recorder.enabled));
 	r = CALL(Subscribe, subscriber, on_callback, NULL);
 	NOTE(cuptiSubscribe, at, r, NULL, 0);
+	if (r == CUPTI_SUCCESS)
+		keep_callbacks(*subscriber);
 	return r;
 }
 
@@ -303,11 +343,14 @@ EXPORT CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *subscriber,
 
 	recorder.callback = callback;
 	recorder.userdata = userdata;
+	memset(recorder.enabled, 0, sizeof(recorder.enabled));
 	if (real()->Subscribe_v2)
 		r = CALL(Subscribe_v2, subscriber, on_callback, NULL, parameters);
 	else
 		r = CALL(Subscribe, subscriber, on_callback, NULL);
 	NOTE(cuptiSubscribe_v2, at, r, NULL, 0);
+	if (r == CUPTI_SUCCESS)
+		keep_callbacks(*subscriber);
 	return r;
 }
 

@@ -115,7 +115,6 @@ static void describe_all(void)
 	CUresult r;
 
 	memset(&self, 0, sizeof(self));
-	self.tape = tape_number();
 	if (driver_load(&driver, NULL) < 0)
 		return;
 	r = driver.DriverGetVersion(&version);
@@ -124,7 +123,8 @@ static void describe_all(void)
 	r = driver.DeviceGetCount(&count);
 	NOTE(cuDeviceGetCount, at, r, &count, sizeof(count));
 	if (r != CUDA_SUCCESS)
-		return;
+		return; /* within cuInit: next time */
+	self.tape = tape_number();
 	start_nvml();
 	self.count = MIN((unsigned)count, (unsigned)DEVICES);
 	for (unsigned i = 0; i < self.count; i++)

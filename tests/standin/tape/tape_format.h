@@ -26,7 +26,8 @@
  *			count times n argument, s output
  *	CALLBACK	n domain, n cbid, then by domain
  *	  API		n site, n function name id, n symbol name id, n context, n context uid,
- *			n correlation, n 1 if a return value follows, z return value
+ *			n correlation, n 1 if a return value follows, z return value, n count,
+ *			count times n word of the parameters (tape_parameters)
  *	  RESOURCE	n context, n stream, n enum tape_descriptor, what it has
  *	  SYNCHRONIZE	n context, n stream
  *	  STATE		z result, n message id
@@ -35,6 +36,13 @@
  *			n runs; runs times: n record size, n count; s bytes
  *	NVTX		n module, n id, n domain, n range, n 1 if there is a text, s text,
  *			n category, n color, n payload kind, n payload
+ *	NCCL		n interface, n enum tape_nccl_call, n communicator (in order of init), then
+ *	  INIT		n hash, s name, n nodes, n ranks, n rank
+ *	  START		n type of event, n handle, n parent's handle, s descriptor from
+ *			TAPE_NCCL_AT on, n texts; texts times: n offset of the pointer to it, s text
+ *	  STOP		n handle
+ *	  STATE		n handle, n state
+ *	  FINALIZE	nothing
  *	END		n 1, n records and strings that were lost
  */
 #ifndef PITOT_TESTS_STANDIN_TAPE_FORMAT_H
@@ -76,7 +84,56 @@ enum tape_type {
 	TAPE_BUFFER_COMPLETE = 7,
 	TAPE_NVTX = 8,
 	TAPE_END = 9,
+	TAPE_NCCL = 10,
+	TAPE_TYPE_LIMIT,
 };
+
+/* A call of NCCL into its profiler plug-in. Handles count up from 1; 0: none. */
+enum tape_nccl_call {
+	TAPE_NCCL_INIT = 1,
+	TAPE_NCCL_START = 2,
+	TAPE_NCCL_STOP = 3,
+	TAPE_NCCL_STATE = 4,
+	TAPE_NCCL_FINALIZE = 5,
+};
+
+/* Where the descriptor of an event begins that is kept: behind type and parent's handle. */
+#define TAPE_NCCL_AT 16
+#define TAPE_NCCL_TEXTS 4
+
+/*
+ * Functions of the driver whose parameters are kept, as 64-bit words: what streams wait for. Also
+ * with suffixes such as _ptsz.
+ */
+static const struct {
+	const char *name;
+	unsigned words;
+} tape_parameters[] = {
+	{ "cuEventRecord", 2 },        /* event, stream */
+	{ "cuEventRecordWithFlags", 3 }, /* event, stream, flags */
+	{ "cuEventSynchronize", 1 },   /* event */
+	{ "cuStreamWaitEvent", 3 },    /* stream, event, flags */
+	{ "cuStreamSynchronize", 1 },  /* stream */
+	{ "cuLaunchHostFunc", 1 },     /* stream */
+	{ "cuStreamWaitValue32", 3 },  /* stream, address, value and flags */
+	{ "cuStreamWriteValue32", 3 }, /* likewise */
+	{ "cuStreamWaitValue64", 4 },  /* stream, address, value, flags */
+	{ "cuStreamWriteValue64", 4 }, /* likewise */
+};
+#define TAPE_PARAMETERS_MAX 4
+
+/* Returns how many words of the parameters of a function of the driver are kept. */
+static inline unsigned tape_parameter_words(const char *function)
+{
+	for (size_t i = 0; function && i < ARRAY_SIZE(tape_parameters); i++) {
+		size_t length = strlen(tape_parameters[i].name);
+
+		if (!strncmp(function, tape_parameters[i].name, length) &&
+		    (!function[length] || function[length] == '_'))
+			return tape_parameters[i].words;
+	}
+	return 0;
+}
 
 enum tape_descriptor {
 	TAPE_DESCRIPTOR_NONE = 0,

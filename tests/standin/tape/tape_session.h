@@ -1,7 +1,8 @@
 /*
  * tape_session.h: libpitot-tape.so, which records what passes on both sides of the recorder: it is
- * the libcupti that the recorder loads (tape_cupti.c), and the injection library that the driver
- * and NVTX load (tape_injection.c). It queries the driver and NVML itself (tape_devices.c).
+ * the libcupti that the recorder loads (tape_cupti.c), the injection library that the driver and
+ * NVTX load (tape_injection.c), and NCCL's profiler plug-in (tape_nccl.c). It queries the driver
+ * and NVML itself (tape_devices.c).
  *
  * Environment: PITOT_TAPE, the file; PITOT_TAPE_RECORDER, the libpitot.so to inject;
  * PITOT_TAPE_CUPTI, the real libcupti, by default found as by the recorder. Without PITOT_TAPE it

@@ -276,6 +276,8 @@ static void put_api(struct strbuf *s, const CUpti_CallbackData *d, uint64_t func
 		    uint64_t symbol)
 {
 	bool returned = d->callbackSite == CUPTI_API_EXIT && d->functionReturnValue;
+	const uint8_t *parameters = d->functionParams;
+	unsigned words = parameters ? tape_parameter_words(d->functionName) : 0;
 
 	tape_put_number(s, d->callbackSite);
 	tape_put_number(s, function);
@@ -285,6 +287,9 @@ static void put_api(struct strbuf *s, const CUpti_CallbackData *d, uint64_t func
 	tape_put_number(s, d->correlationId);
 	tape_put_number(s, returned);
 	tape_put_number(s, returned ? zigzag(*(const int *)d->functionReturnValue) : 0);
+	tape_put_number(s, words);
+	for (unsigned i = 0; i < words; i++)
+		tape_put_number(s, load_u64(parameters + 8 * i));
 }
 
 static void put_graph(struct strbuf *s, const CUpti_GraphData *g)
@@ -415,6 +420,37 @@ void tape_put_nvtx(struct tape_writer *w, struct tape_mark at, const struct tape
 	tape_put_number(&w->record, (uint32_t)call->payload_kind);
 	tape_put_number(&w->record, call->payload);
 	end(w, TAPE_NVTX, at);
+}
+
+void tape_put_nccl(struct tape_writer *w, struct tape_mark at, const struct tape_nccl *call)
+{
+	begin(w);
+	tape_put_number(&w->record, call->interface);
+	tape_put_number(&w->record, call->call);
+	tape_put_number(&w->record, call->communicator);
+	if (call->call == TAPE_NCCL_INIT) {
+		tape_put_number(&w->record, call->hash);
+		tape_put_text(&w->record, call->texts[0].text);
+		tape_put_number(&w->record, call->nodes);
+		tape_put_number(&w->record, call->ranks);
+		tape_put_number(&w->record, call->rank);
+	} else if (call->call != TAPE_NCCL_FINALIZE) {
+		if (call->call == TAPE_NCCL_START)
+			tape_put_number(&w->record, call->type);
+		tape_put_number(&w->record, call->handle);
+	}
+	if (call->call == TAPE_NCCL_STATE)
+		tape_put_number(&w->record, call->state);
+	if (call->call == TAPE_NCCL_START) {
+		tape_put_number(&w->record, call->parent);
+		put_bytes(&w->record, call->descriptor, call->descriptor_bytes);
+		tape_put_number(&w->record, call->text_count);
+		for (unsigned i = 0; i < call->text_count; i++) {
+			tape_put_number(&w->record, call->texts[i].offset);
+			tape_put_text(&w->record, call->texts[i].text);
+		}
+	}
+	end(w, TAPE_NCCL, at);
 }
 
 void tape_writer_flush(struct tape_writer *w)

@@ -63,6 +63,23 @@ struct tape_nvtx {
 	unsigned long long payload;
 };
 
+/* A call of NCCL into its profiler plug-in, with what its kind of call has (tape_format.h). */
+struct tape_nccl {
+	unsigned interface, communicator;
+	enum tape_nccl_call call;
+	uint64_t hash; /* INIT; its name is texts[0] */
+	unsigned nodes, ranks, rank;
+	uint64_t type, handle, parent, state;
+	const uint8_t *descriptor; /* from TAPE_NCCL_AT on */
+	size_t descriptor_bytes;
+	struct {
+		unsigned offset;
+		const char *text;
+		size_t length;
+	} texts[TAPE_NCCL_TEXTS];
+	unsigned text_count;
+};
+
 struct tape_run {
 	uint32_t size, count;
 };
@@ -89,6 +106,7 @@ void tape_put_callback(struct tape_writer *w, struct tape_mark at, CUpti_Callbac
 void tape_put_request(struct tape_writer *w, struct tape_mark at, size_t size, size_t max_records);
 void tape_put_buffer(struct tape_writer *w, struct tape_mark at, const struct tape_buffer *buffer);
 void tape_put_nvtx(struct tape_writer *w, struct tape_mark at, const struct tape_nvtx *call);
+void tape_put_nccl(struct tape_writer *w, struct tape_mark at, const struct tape_nccl *call);
 
 /* Append to an output: n, and s (tape_format.h). text may be NULL. */
 void tape_put_number(struct strbuf *s, uint64_t v);
