@@ -11,10 +11,10 @@ void chunk_begin(struct chunk *c, uint16_t writer, uint32_t id)
 	c->length = CHUNK_HEADER;
 }
 
-size_t chunk_fits(const struct chunk *c, size_t left, bool begun)
+size_t chunk_room_for(const struct chunk *c, size_t left, bool is_continuation)
 {
 	size_t room = CHUNK_BYTES - c->length;
-	bool whole = !begun && left <= CHUNK_BYTES - CHUNK_HEADER - SIZE_BYTES;
+	bool whole = !is_continuation && left <= CHUNK_BYTES - CHUNK_HEADER - SIZE_BYTES;
 
 	if ((c->packets & CHUNK_PACKETS) == CHUNK_PACKETS ||
 	    room < SIZE_BYTES + (whole ? left : MIN(left, FRAGMENT_MIN)))
@@ -22,7 +22,7 @@ size_t chunk_fits(const struct chunk *c, size_t left, bool begun)
 	return MIN(left, room - SIZE_BYTES);
 }
 
-uint8_t *chunk_add(struct chunk *c, size_t length, size_t left, bool begun)
+uint8_t *chunk_add(struct chunk *c, size_t length, size_t left, bool is_continuation)
 {
 	uint8_t *p;
 
@@ -30,7 +30,7 @@ uint8_t *chunk_add(struct chunk *c, size_t length, size_t left, bool begun)
 	p = c->bytes + c->length;
 	c->length += length;
 	c->packets++;
-	c->packets |= begun ? CHUNK_CONTINUED : 0;
+	c->packets |= is_continuation ? CHUNK_CONTINUED : 0;
 	c->packets |= length < left ? CHUNK_CONTINUES : 0;
 	return p;
 }

@@ -19,7 +19,7 @@
 enum chunk_flags { CHUNK_CONTINUED = 1 << 10, CHUNK_CONTINUES = 2 << 10 };
 
 struct chunk {
-	size_t length; /* 0: no chunk begun */
+	size_t length; /* 0: no chunk is open */
 	uint16_t packets; /* with flags */
 	uint8_t bytes[CHUNK_BYTES];
 };
@@ -28,12 +28,12 @@ void chunk_begin(struct chunk *c, uint16_t writer, uint32_t id);
 
 /*
  * Returns how many of a packet's remaining `left` bytes fit into the chunk as one fragment; 0:
- * none, so the chunk must be sent first. begun: the previous chunk contains a part of the packet.
+ * none, so the chunk must be sent first. is_continuation: an earlier chunk has part of the packet.
  */
-size_t chunk_fits(const struct chunk *c, size_t left, bool begun);
+size_t chunk_room_for(const struct chunk *c, size_t left, bool is_continuation);
 
-/* Reserves `length` bytes, which the caller fills. `left` and `begun` as in chunk_fits. */
-uint8_t *chunk_add(struct chunk *c, size_t length, size_t left, bool begun);
+/* Reserves `length` bytes, which the caller fills. `left` and `is_continuation` as above. */
+uint8_t *chunk_add(struct chunk *c, size_t length, size_t left, bool is_continuation);
 
 /* Completes the header. */
 void chunk_end(struct chunk *c);

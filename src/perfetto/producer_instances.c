@@ -303,15 +303,16 @@ static struct open_chunk *open_chunk(struct producer *p, struct instance *s, str
 static void move_packet(struct producer *p, struct instance *s, struct trace_writer *w)
 {
 	struct open_chunk *open = w->open ? &p->chunks[w->open - 1] : open_chunk(p, s, w);
-	size_t length = open ? chunk_fits(&open->chunk, p->left, p->begun) : 0;
+	size_t length = open ? chunk_room_for(&open->chunk, p->left, p->is_continuation) : 0;
 
 	if (!open)
 		return;
 	if (length) {
-		packet_queue_remove(&p->queue, chunk_add(&open->chunk, length, p->left, p->begun),
+		packet_queue_remove(&p->queue,
+				    chunk_add(&open->chunk, length, p->left, p->is_continuation),
 				    length);
 		p->left -= length;
-		p->begun = true;
+		p->is_continuation = true;
 		p->has_head = p->left;
 	}
 	if (p->has_head)
@@ -362,7 +363,7 @@ static void read_head(struct producer *p)
 {
 	packet_queue_remove(&p->queue, &p->head, sizeof(p->head));
 	p->has_head = true;
-	p->begun = false;
+	p->is_continuation = false;
 	p->left = p->head.length;
 }
 

@@ -82,7 +82,7 @@ struct producer {
 	struct packet_queue queue;
 	struct queued_packet head; /* of the packet being removed */
 	bool has_head;
-	bool begun; /* a chunk already sent contains a part of it */
+	bool is_continuation; /* a chunk already sent contains a part of it */
 	size_t left; /* bytes of it */
 
 	/* The connection. */

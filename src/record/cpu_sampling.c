@@ -104,8 +104,7 @@ static void write_sampling(const struct cpu_sampling *cpu, struct writer *w)
 		snprintf(got, sizeof(got), "a timer in each process with the recorder inside");
 		if (cpu->unavailable.code)
 			strbuf_addf(&text, "%s; ", cpu->unavailable.text);
-		strbuf_adds(&text, "no samples of setuid and static programs, nor of those that "
-				   "live for milliseconds");
+		strbuf_adds(&text, "setuid, static and very short-lived programs are not sampled");
 		reason = strbuf_text(&text);
 		row.method = sampling_method_timer;
 		row.state = capability_state_degraded;

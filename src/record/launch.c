@@ -56,8 +56,8 @@ static void warn_not_sampled(const struct recording *r)
 			    r->library);
 	else
 		record_emit(r, RECORD_WARNING,
-			    "the command is not sampled: a timer can only be in dynamically linked "
-			    "64-bit programs of the GNU C library");
+			    "the command is not sampled: the timer needs a dynamically linked "
+			    "64-bit program that uses glibc");
 }
 
 static enum command_kind find_kind(const char *command)

@@ -67,12 +67,12 @@ static void write_window(struct recording *r, bool *opened, bool *closed)
 
 	if (r->cpu.start_ns && now >= r->cpu.start_ns && !*opened) {
 		rows_capability_at(r->writer, r->cpu.start_ns, "window", capability_state_on, NULL,
-				   NULL, "--delay is over: nothing is recorded before");
+				   NULL, "recording began after --delay");
 		*opened = true;
 	}
 	if (r->cpu.end_ns && now >= r->cpu.end_ns && !*closed) {
 		rows_capability_at(r->writer, r->cpu.end_ns, "window", capability_state_off, NULL,
-				   NULL, "--duration is over: nothing is recorded after");
+				   NULL, "recording ended after --duration");
 		*closed = true;
 	}
 }

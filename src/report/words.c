@@ -93,11 +93,11 @@ void report_unfiltered_text(const struct report *r, const char *what, struct str
 	const struct filter *f = &r->selection.filter;
 
 	if (f->stream >= 0 || f->scope)
-		strbuf_addf(out, "%s %s not apply here: %s belong to code and not to launches\n",
-			    f->stream < 0 ? "--scope"
-			    : f->scope    ? "--stream and --scope"
-					  : "--stream",
-			    f->stream >= 0 && f->scope ? "do" : "does", what);
+		strbuf_addf(out, "%s ignored here: %s belong to code, not to launches\n",
+			    f->stream < 0 ? "--scope is"
+			    : f->scope    ? "--stream and --scope are"
+					  : "--stream is",
+			    what);
 }
 
 void report_kernel_text(const struct report *r, uint32_t config, bool full, struct strbuf *out)

@@ -82,9 +82,9 @@ TABLE = {
     "a debug build": (cpython("3.12.1", 0x030c01f0, "-DDEBUG"), python("debug build")),
     "a pre-release": (cpython("3.13.0a1", 0x030d00a1), python("pre-release")),
     "a static program": (lambda folder: program(folder, "static", flags=["-static"]),
-                         {"timer": (SAID, "a timer can only be in dynamically linked 64-bit programs of the GNU C library")}),
-    "another C library": (musl, {"timer": (SAID, "a timer can only be in dynamically linked 64-bit programs of the GNU C library")}),
-    "a setuid program": (setuid, {"timer": ("cpu", "no samples of setuid and static programs")}),
+                         {"timer": (SAID, "the timer needs a dynamically linked 64-bit program that uses glibc")}),
+    "another C library": (musl, {"timer": (SAID, "the timer needs a dynamically linked 64-bit program that uses glibc")}),
+    "a setuid program": (setuid, {"timer": ("cpu", "setuid, static and very short-lived programs are not sampled")}),
 }
 
 

@@ -197,7 +197,7 @@ def test_readings_that_fail_for_good(sample):
     ("call cuptiPCSamplingEnable returns 7", "another profiler has the GPU's counters"),
     ("call cuptiPCSamplingEnable returns 27", "this GPU, driver or CUPTI cannot"),
     ("call cuptiPCSamplingGetStallReasons returns 999", "cuptiPCSamplingGetStallReasons: "),
-    ("call cuptiPCSamplingSetConfigurationAttribute returns 8", "no memory for it, on the GPU or here"),
+    ("call cuptiPCSamplingSetConfigurationAttribute returns 8", "out of memory on the GPU or the host"),
     ("missing cuptiPCSamplingGetData", "this CUPTI lacks cuptiPCSamplingGetData"),
     ("version 24", "CUDA 12.8 Update 1"),
 ])

@@ -148,17 +148,17 @@ def test_no_metric_at_all(measure):
     ("call cuptiRangeProfilerEnable returns 26", "another profiler has the GPU's counters"),
     ("call cuptiRangeProfilerEnable returns 7", "another profiler has the GPU's counters"),
     ("call cuptiRangeProfilerEnable returns 27", "this GPU, driver or CUPTI cannot"),
-    ("call cuptiRangeProfilerGetCounterDataSize returns 8", "no memory for it, on the GPU or here"),
+    ("call cuptiRangeProfilerGetCounterDataSize returns 8", "out of memory on the GPU or the host"),
     ("call cuptiProfilerInitialize returns 15", "cuptiProfilerInitialize: CUPTI_ERROR_NOT_INITIALIZED"),
     ("call cuptiDeviceGetChipName returns 999", "cuptiDeviceGetChipName: error 999"),
     ("call cuptiProfilerHostInitialize returns 46", "CUPTI does not know chip 'GH100'"),
     ("call cuptiProfilerHostConfigAddMetrics returns 1", "no metric of '"),
     ("call cuptiRangeProfilerSetConfig returns 1", "cuptiRangeProfilerSetConfig: CUPTI_ERROR_INVALID_PARAMETER, at 3 launches"),
     ("call cuptiRangeProfilerCounterDataImageInitialize returns 8", "cuptiRangeProfilerCounterDataImageInitialize: "),
-    ("call cuptiRangeProfilerStart returns 26", "cuptiRangeProfilerStart: CUPTI_ERROR_HARDWARE_BUSY, at 3 launches one after the other"),
-    ("call cuptiRangeProfilerStart returns 8", "cuptiRangeProfilerStart: CUPTI_ERROR_OUT_OF_MEMORY, at 3 launches one after the other: no memory, "
-     "perhaps to save what the kernel overwrites between passes; exclude it with --kernels, or measure what runs once with --measure range"),
-    ("call cuptiRangeProfilerStop returns 8", "cuptiRangeProfilerStop: CUPTI_ERROR_OUT_OF_MEMORY, at 1 launch: no memory, perhaps to save"),
+    ("call cuptiRangeProfilerStart returns 26", "cuptiRangeProfilerStart: CUPTI_ERROR_HARDWARE_BUSY, at 3 launches in a row"),
+    ("call cuptiRangeProfilerStart returns 8", "cuptiRangeProfilerStart: CUPTI_ERROR_OUT_OF_MEMORY, at 3 launches in a row: out of memory, "
+     "probably for saving the kernel's output between passes; exclude it with --kernels, or measure what runs once with --measure range"),
+    ("call cuptiRangeProfilerStop returns 8", "cuptiRangeProfilerStop: CUPTI_ERROR_OUT_OF_MEMORY, at 1 launch: out of memory, probably for saving"),
     ("call cuptiRangeProfilerStop returns 999", "cuptiRangeProfilerStop: CUPTI_ERROR_UNKNOWN, at 1 launch"),
     ("call cuptiRangeProfilerDecodeData returns 999", "cuptiRangeProfilerDecodeData: "),
     ("call cuptiRangeProfilerGetCounterDataInfo returns 1", "cuptiRangeProfilerGetCounterDataInfo: "),
@@ -303,7 +303,7 @@ def test_a_window_in_which_the_process_is_stopped(start_play):
     play.end()
     [row] = play.rows("capability", "--where", "name=window")
     assert (row["state"], row["asked"], row["got"]) == ("unavailable", "100 ms", "none")
-    assert "could not run before the window closed" in row["reason"] and play.count("kernel") == 0
+    assert "after the window had closed" in row["reason"] and play.count("kernel") == 0
 
 
 def test_a_window_that_never_opens(measure):
@@ -339,7 +339,7 @@ def test_memory_that_cannot_be_saved(record, rows, made_tape, tmp_path, total, f
     assert bool(rows(folder, "metric_value")) == measured
     assert any(row["reason"] == "unmeasured" for row in rows(folder, "loss")) == (not measured)
     if got == "range-profiler":
-        assert notes[0]["reason"].startswith("0.0 GiB of the GPU's memory do not fit")
+        assert notes[0]["reason"].startswith("each measured launch must save 0.5 GiB of GPU memory, of which 0.0 GiB go to the host")
 
 
 def test_one_pass_needs_no_memory(record, rows, made_tape, tmp_path):

@@ -74,7 +74,7 @@ def test_each_launch_has_its_own_values(measure):
     assert measured.metrics[IDEAL]["description"] == "# of sectors at best"
     [engine] = measured.said["engine"]
     assert (engine["state"], engine["asked"], engine["got"]) == ("on", "sass-metrics", "sass-metrics")
-    assert engine["reason"].startswith("device 0 (GH100): 5 metrics of instructions; kernels that are measured run with patched code")
+    assert engine["reason"].startswith("device 0 (GH100): 5 instruction metrics; measured kernels run patched code")
     [kernel] = measured.said["kernel"]
     assert (kernel["state"], kernel["got"]) == ("degraded", "serialized") and kernel["reason"].endswith("kernels whose instructions it counts have no end time")
     [graphs] = measured.said["graph_metrics"]
@@ -133,7 +133,7 @@ def test_without_counts(measure):
     """The launches are lost, and that is said."""
     measured = measure("sass-zero", "kernel_count=0")
     measured.check(0)
-    assert "CUPTI counted no instruction in 3 launches one after the other" in measured.said["engine"][-1]["reason"]
+    assert "CUPTI counted no instruction in 3 launches in a row" in measured.said["engine"][-1]["reason"]
     assert measured.lost() == 3 and sum(map(len, measured.kernels.values())) == 408
 
 
@@ -177,13 +177,13 @@ def test_wrong_names_do_not_spoil_the_others(measure):
     measured.check(2, {*DEFAULT, NAMES[5]})
     [row] = measured.said["metrics"]
     assert row["state"] == "degraded" and row["reason"] == (
-        "chip GH100 has no metric 'nonsense' of instructions; chip GH100 has no metric 'smsp__sass_inst_execute' of instructions")
+        "chip GH100 has no instruction metric 'nonsense'; chip GH100 has no instruction metric 'smsp__sass_inst_execute'")
 
 
 def test_no_metric_at_all(measure):
     measured = measure(options="metrics=nonsense")
     measured.check(0)
-    assert measured.said["engine"][0]["reason"].startswith("no metric of 'nonsense': chip GH100 has no metric 'nonsense'")
+    assert measured.said["engine"][0]["reason"].startswith("no metric of 'nonsense': chip GH100 has no instruction metric 'nonsense'")
 
 
 def test_skip_count_and_names(measure):
@@ -197,16 +197,16 @@ def test_skip_count_and_names(measure):
     ("call cuptiDeviceGetChipName returns 999", "cuptiDeviceGetChipName: "),
     ("call cuptiSassMetricsGetProperties returns 27", "no metric of 'default': none is known of chip GH100"),
     ("call cuptiSassMetricsSetConfig returns 35", "NVreg_RestrictProfilingToAdminUsers=0"),
-    ("call cuptiSassMetricsSetConfig returns 8", "cuptiSassMetricsSetConfig: CUPTI_ERROR_OUT_OF_MEMORY: no memory for it"),
+    ("call cuptiSassMetricsSetConfig returns 8", "cuptiSassMetricsSetConfig: CUPTI_ERROR_OUT_OF_MEMORY: out of memory on the GPU"),
     ("call cuptiSassMetricsEnable returns 27", "this GPU, driver or CUPTI cannot"),
-    ("call cuptiSassMetricsEnable returns 1", "cuptiSassMetricsEnable: CUPTI_ERROR_INVALID_PARAMETER, at 3 launches one after the other"),
+    ("call cuptiSassMetricsEnable returns 1", "cuptiSassMetricsEnable: CUPTI_ERROR_INVALID_PARAMETER, at 3 launches in a row"),
     ("call cuptiSassMetricsGetDataProperties returns 7", "cuptiSassMetricsGetDataProperties: "),
     ("call cuptiSassMetricsFlushData returns 1", "cuptiSassMetricsFlushData: "),
     ("call cuptiCtxSynchronize returns 700", "cuCtxSynchronize: "),
     ("call cuptiSassMetricsEnable returns 14", "cuptiSassMetricsEnable: CUPTI_ERROR_NOT_COMPATIBLE"),
     ("call cuptiActivityFlushPeriod returns 15", "cuptiActivityFlushPeriod: CUPTI_ERROR_NOT_INITIALIZED"),
     ("missing cuptiActivityFlushPeriod", "this CUPTI lacks cuptiActivityFlushPeriod"),
-    ("missing cuptiSassMetricsFlushData", "this CUPTI lacks cuptiSassMetricsFlushData: metrics of instructions need CUDA 12.6 Update 2"),
+    ("missing cuptiSassMetricsFlushData", "this CUPTI lacks cuptiSassMetricsFlushData: instruction metrics need CUDA 12.6 Update 2"),
     ("missing cuCtxSynchronize", "lacks the driver's cuCtxSynchronize"),
     ("missing cuStreamIsCapturing", "the driver lacks cuStreamIsCapturing"),
 ])

@@ -34,7 +34,7 @@ void session_write_missed(struct session *s, struct writer *w, uint64_t now_ns)
 	row.asked = rows_text(w, strbuf_text(&text));
 	strbuf_clear(&text);
 	strbuf_addf(&text,
-		    "the recorder could not run before the window closed, but only %.0f ms later: "
+		    "the recorder first ran %.0f ms after the window had closed: "
 		    "the process was stopped, or the machine is too busy for so short a window",
 		    (double)late_ns / 1e6);
 	row.reason = rows_text(w, strbuf_text(&text));

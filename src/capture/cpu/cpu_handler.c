@@ -95,8 +95,6 @@ static unsigned walk_stack(struct cpu_slot *s, const ucontext_t *context, uint32
 	n = stack_capture_sample(&s->stacks, &registers, s->frames, &how);
 	if (n == 0)
 		counter_add(&s->no_stack[CPU_NO_STACK_NONE], 1);
-	else
-		counter_add(&s->ends[how], 1);
 	*end = (uint32_t)how;
 	return n;
 }

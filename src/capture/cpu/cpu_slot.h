@@ -64,7 +64,7 @@ struct cpu_slot {
 	_Alignas(64) atomic_uint_fast64_t counted;
 	/* written by the handler */
 	atomic_uint_fast64_t head;
-	atomic_uint_fast64_t samples, no_stack[CPU_NO_STACK_KINDS], ends[STACK_ENDS], handler_ns;
+	atomic_uint_fast64_t samples, no_stack[CPU_NO_STACK_KINDS], handler_ns;
 	struct stack_sampler stacks;
 	uint64_t frames[STACK_FRAMES_MAX];
 	/*

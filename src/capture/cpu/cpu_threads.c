@@ -527,8 +527,6 @@ void cpu_threads_after_fork(void)
 		atomic_store(&s->handler_ns, 0);
 		for (unsigned k = 0; k < CPU_NO_STACK_KINDS; k++)
 			atomic_store(&s->no_stack[k], 0);
-		for (unsigned k = 0; k < ARRAY_SIZE(s->ends); k++)
-			atomic_store(&s->ends[k], 0);
 	}
 	self.used = 0;
 }

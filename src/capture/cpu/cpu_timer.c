@@ -158,7 +158,7 @@ static void write_off(struct writer *w, enum capability_state state, const char 
 }
 
 struct sums {
-	uint64_t samples, handler_ns, ends[STACK_ENDS], no_stack[CPU_NO_STACK_KINDS], unsure;
+	uint64_t samples, handler_ns, no_stack[CPU_NO_STACK_KINDS], unsure;
 };
 
 static struct sums sum_slots(void)
@@ -174,8 +174,6 @@ static struct sums sum_slots(void)
 				atomic_load_explicit(&s->no_stack[k], memory_order_relaxed);
 		sum.unsure +=
 			atomic_load_explicit(&s->stacks.python_unmatched, memory_order_relaxed);
-		for (unsigned k = 0; k < ARRAY_SIZE(sum.ends); k++)
-			sum.ends[k] += atomic_load_explicit(&s->ends[k], memory_order_relaxed);
 	}
 	return sum;
 }
@@ -207,17 +205,12 @@ static void write_result(struct writer *w, const char *left)
 	cpu_threads_counts(&threads);
 	strbuf_addf(
 		&text,
-		"%s%llu sample%s of %u thread%s stand%s for %.3f of %.3f s of CPU time, %.3f s of "
-		"them without a stack; stacks: %llu complete, %llu partial, %llu truncated, "
-		"%llu guessed, %llu too deep, %llu with Python frames by guess",
-		left, (unsigned long long)self.samples, plural(self.samples), threads.threads,
-		plural(threads.threads), plural_of(self.samples, "s", ""), (double)sampled_ns / 1e9,
-		(double)cpu_ns / 1e9, (double)self.unseen_ns / 1e9,
-		(unsigned long long)sum.ends[stack_end_complete],
-		(unsigned long long)sum.ends[stack_end_partial],
-		(unsigned long long)sum.ends[stack_end_truncated],
-		(unsigned long long)sum.ends[stack_end_guessed],
-		(unsigned long long)sum.ends[stack_end_depth], (unsigned long long)sum.unsure);
+		"%ssamples cover %.3f of %.3f s of CPU time in %u thread%s; %.3f s without a stack",
+		left, (double)sampled_ns / 1e9, (double)cpu_ns / 1e9, threads.threads,
+		plural(threads.threads), (double)self.unseen_ns / 1e9);
+	if (sum.unsure)
+		strbuf_addf(&text, "; Python frames guessed in %llu stack%s",
+			    (unsigned long long)sum.unsure, plural(sum.unsure));
 	if (threads.blocked)
 		strbuf_addf(&text, "; %u thread%s blocked SIGURG", threads.blocked,
 			    plural(threads.blocked));
@@ -225,10 +218,10 @@ static void write_result(struct writer *w, const char *left)
 		strbuf_addf(&text, "; %u thread%s had no timer", threads.refused,
 			    plural(threads.refused));
 	if (sampled_ns - self.unseen_ns >= NS_PER_S && rate < self.hz - self.hz / 10) {
-		strbuf_addf(&text,
-			    "; of %u samples per second of CPU time %u arrived, because the timers "
-			    "expire at the operating system's ticks",
-			    self.hz, rate);
+		strbuf_addf(
+			&text,
+			"; actual rate %u Hz, requested %u: CPU timers expire at scheduler ticks",
+			rate, self.hz);
 		set_rate(rate);
 	}
 	if (self.handed_over)

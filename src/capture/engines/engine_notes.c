@@ -62,7 +62,7 @@ const char *engine_advice(CUptiResult result)
 		return "another profiler has the GPU's counters; stop it, or record with --engine "
 		       "trace";
 	case CUPTI_ERROR_OUT_OF_MEMORY:
-		return "no memory for it, on the GPU or here";
+		return "out of memory on the GPU or the host";
 	default:
 		return "this GPU, driver or CUPTI cannot";
 	}

@@ -86,7 +86,7 @@ void launch_claim_let(void)
 	atomic_fetch_sub(&holding, 1);
 }
 
-/* Only the owner tells what a launch would wait for: a flush may begin at any time. */
+/* Checks the owner only; a flush may claim the engine right after this. */
 static bool claimed_or_taken(void)
 {
 	return !atomic_load(&holding) && !(claim(0) & LAUNCH_CLAIM_FLUSH);

@@ -116,8 +116,9 @@ void launch_engine_refuse(const char *format, ...)
 static const char *advice_without_memory(void)
 {
 	if (self.engine->patches || atomic_load(&self.measure) != SETTING_MEASURE_KERNEL)
-		return ": no memory for it, on the GPU or here";
-	return ": no memory, perhaps to save what the kernel overwrites between passes; exclude it "
+		return ": out of memory on the GPU or the host";
+	return ": out of memory, probably for saving the kernel's output between passes; exclude "
+	       "it "
 	       "with --kernels, or measure what runs once with --measure range";
 }
 
@@ -128,7 +129,7 @@ bool launch_engine_failed(const struct cupti *cupti, const char *function, int r
 		return false;
 	launch_engine_refuse("%s: %s, at %u launch%s%s", function,
 			     cupti_result_text(cupti, (CUptiResult)result), self.failures,
-			     plural_of(self.failures, "", "es one after the other"),
+			     plural_of(self.failures, "", "es in a row"),
 			     result == CUPTI_ERROR_OUT_OF_MEMORY ? advice_without_memory() : "");
 	return true;
 }
@@ -537,7 +538,7 @@ static void activate(void)
 	may_measure = atomic_load(&self.wanted) && !atomic_load(&self.finished);
 	launch_gate_use(may_measure && atomic_load(&self.measure) != SETTING_MEASURE_RANGE);
 	atomic_store(&self.active, may_measure && atomic_load(&self.open));
-	if (atomic_load(&self.refuses)) { /* perhaps since then */
+	if (atomic_load(&self.refuses)) { /* refuse() may have run since the flags were read */
 		atomic_store(&self.active, false);
 		launch_gate_use(false);
 	}
@@ -649,8 +650,8 @@ static void extend(const struct source_start *how)
 	self.next = *s;
 	atomic_store(&self.is_next, true);
 	pthread_mutex_unlock(&self.lock);
-	engine_note_trace(self.engine->name, "a launch of an earlier session is being "
-					     "measured: this session's come after it");
+	engine_note_trace(self.engine->name, "still measuring a launch of an earlier "
+					     "session; this session starts when it has ended");
 }
 
 static void start(const struct source_start *how)
@@ -712,12 +713,13 @@ static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 	(void)since_ns;
 	rows_loss(w, loss_reason_unmeasured, atomic_exchange(&self.unmeasured, 0), self.since_ns,
 		  now,
-		  "launches at the same time as another one or as the capture of a graph, or whose "
-		  "counters CUPTI did not give");
+		  "launches concurrent with a measured launch or a graph capture, or without "
+		  "counters "
+		  "from CUPTI");
 	rows_loss(w, loss_reason_unmeasured, range_turns_refused(), self.since_ns, now,
 		  "occurrences of ranges beyond the number that can take turns");
 	rows_loss(w, loss_reason_no_memory, atomic_exchange(&self.lost, 0), self.since_ns, now,
-		  "launches whose counters were measured");
+		  "measured launches");
 	if (self.engine && self.engine->periodic)
 		self.engine->periodic(w, self.since_ns, now);
 	self.since_ns = now;

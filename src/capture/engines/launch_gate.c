@@ -48,9 +48,9 @@ static void wait_outside(uint32_t correlation)
 		calls_end(CALLS_GATED, correlation);
 		if (!launch_claim_wait_until(is_open, LAUNCH_GATE_WAIT_NS)) {
 			atomic_store(&passed, true);
-			launch_engine_refuse("a call waited for more than %u s for the launch that "
-					     "another thread has measured, as if their kernels "
-					     "waited for each other: exclude it with --kernels",
+			launch_engine_refuse("a launch waited %u s for another thread's measured "
+					     "launch; the kernels may depend on each other: "
+					     "exclude one with --kernels",
 					     (unsigned)(LAUNCH_GATE_WAIT_NS / NS_PER_S));
 		}
 		calls_begin(CALLS_GATED, correlation);

@@ -304,8 +304,8 @@ static void follow_device(struct sampled_device *d, const struct cupti *cupti, u
 	}
 	d->refused = true;
 	snprintf(why, sizeof(why),
-		 "device %u: %s: %s, %u times one after the other: a longer --pm-interval or fewer "
-		 "--metrics may help",
+		 "device %u: %s: %s, %u times in a row: a longer --pm-interval or fewer --metrics "
+		 "may help",
 		 ordinal, failed, cupti_result_text(cupti, result), FAILURES_MAX);
 	refuse(why);
 }

@@ -14,35 +14,36 @@ static struct { /* accessed only by the thread that has claimed the engine */
 } self;
 
 static void note(unsigned *noted_in, unsigned session, const char *got, const char *therefore,
-		 uint64_t on_host, uint64_t available)
+		 uint64_t used, uint64_t on_host, uint64_t host)
 {
 	if (*noted_in == session)
 		return;
 	*noted_in = session;
 	capability_note("replay_memory", capability_state_degraded, "range-profiler", got,
-			"%.1f GiB of the GPU's memory do not fit into what is free there and must "
-			"be saved on the host for each measured launch, which has %.1f GiB free: "
-			"%s; metrics of a single pass need none of that, see `pitot metrics`",
-			(double)on_host / GIB, (double)available / GIB, therefore);
+			"each measured launch must save %.1f GiB of GPU memory, of which %.1f GiB "
+			"go to the host (%.1f GiB free): %s; metrics of a single pass need none of "
+			"that, see `pitot metrics`",
+			(double)used / GIB, (double)on_host / GIB, (double)host / GIB, therefore);
 }
 
 bool replay_memory_suffices(unsigned session)
 {
 	size_t available = 0, total = 0;
-	uint64_t on_host, host;
+	uint64_t used, on_host, host;
 
 	if (!self.get_info)
 		*(void **)&self.get_info = driver_function("cuMemGetInfo_v2");
 	if (!self.get_info || self.get_info(&available, &total) != CUDA_SUCCESS ||
 	    total - available <= available)
 		return true;
-	on_host = total - available - available;
+	used = total - available;
+	on_host = used - available;
 	host = free_memory("");
 	if (on_host > host / 2) {
-		note(&self.refused_in, session, "none", "such launches are not measured", on_host,
-		     host);
+		note(&self.refused_in, session, "none", "such launches are not measured", used,
+		     on_host, host);
 		return false;
 	}
-	note(&self.slow_in, session, "range-profiler", "this takes seconds", on_host, host);
+	note(&self.slow_in, session, "range-profiler", "this takes seconds", used, on_host, host);
 	return true;
 }

@@ -127,7 +127,7 @@ static void choose_metrics(struct device *d, const struct cupti *cupti, const ch
 		if (!is_default && strcmp(name, "default") == 0)
 			choose_metrics(d, cupti, DEFAULT, true);
 		else if (!add_metric(d, cupti, name) && !is_default)
-			strbuf_addf(&d->left_out, "%schip %s has no metric '%s' of instructions",
+			strbuf_addf(&d->left_out, "%schip %s has no instruction metric '%s'",
 				    d->left_out.length ? "; " : "", d->chip, name);
 }
 
@@ -162,8 +162,8 @@ static void note(struct device *d, uint32_t index)
 {
 	d->session = launch_engine_session();
 	capability_note("engine", capability_state_on, ENGINE, ENGINE,
-			"device %u (%s): %zu metric%s of instructions; kernels that are measured "
-			"run with patched code, so that their own times are not known",
+			"device %u (%s): %zu instruction metric%s; measured kernels run patched "
+			"code, so their durations are unknown",
 			index, d->chip, d->count, plural(d->count));
 	if (strcmp(d->requested, launch_engine_metrics()) != 0)
 		capability_note("metrics", capability_state_degraded, ENGINE, ENGINE,
@@ -320,8 +320,8 @@ static void finish(struct launch *l, bool valid)
 	}
 	launch_engine_count_unmeasured();
 	if (valid && !has_counts(l) && ++self.empty == EMPTY_MAX)
-		launch_engine_refuse("CUPTI counted no instruction in %u launches one after the "
-				     "other: start the session before CUDA is initialized",
+		launch_engine_refuse("CUPTI counted no instruction in %u launches in a row: "
+				     "start the session before CUDA is initialized",
 				     EMPTY_MAX);
 	free(l);
 }
@@ -368,7 +368,7 @@ static bool has_contexts(void)
 
 static const char *missing(const struct cupti *cupti, const char **needs)
 {
-	*needs = "metrics of instructions need CUDA 12.6 Update 2 or later";
+	*needs = "instruction metrics need CUDA 12.6 Update 2 or later";
 	*(void **)&self.synchronize = driver_function("cuCtxSynchronize");
 #define F(name, need)                                                                              \
 	if (!cupti->name)                                                                          \

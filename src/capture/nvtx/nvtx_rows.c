@@ -57,7 +57,7 @@ static void write_losses(struct writer *w)
 	rows_loss(w, loss_reason_string_limit, names, now, now,
 		  "names of NVTX and scopes beyond the limit");
 	rows_loss(w, loss_reason_unknown, calls, now, now,
-		  "calls of NVTX and scopes by signal handlers that interrupted such a call");
+		  "NVTX and scope calls in signal handlers that interrupted an NVTX call");
 	self.cut = 0;
 	self.names_refused += names;
 	self.calls_refused += calls;

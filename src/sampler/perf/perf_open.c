@@ -404,8 +404,9 @@ static void add_limits(const struct perf_events *events, const struct cpu_option
 		return;
 	strbuf_adds(reason, "; ");
 	if (options->timers_inside)
-		strbuf_adds(reason, "Python frames only from timers inside, in processes with the "
-				    "recorder");
+		strbuf_adds(reason,
+			    "Python frames only in processes that load the recorder (by its "
+			    "timer)");
 	else
 		cpu_explain_no_python(roots, options->method == CPU_METHOD_PERF, python, reason);
 }

@@ -345,9 +345,9 @@ static void write_coverage(struct cpu_sampling_state *s)
 			   most ? capability_state_on : capability_state_degraded, actual,
 			   most ? NULL
 			   : s->events.kernel
-				   ? "threads that ended before a sample was due"
-				   : "time in the kernel, and threads that ended before a "
-				     "sample was due, have no samples");
+				   ? "threads shorter than one period have no samples"
+				   : "time in the kernel and threads shorter than one period "
+				     "have no samples");
 }
 
 static void perf_finish(struct cpu_sampling_state *s)

@@ -10,7 +10,7 @@
 #include "pitot/pitot.h"
 
 #define SCOPES NVTX_DOMAIN_SCOPES
-#define IN_HANDLERS "calls of NVTX and scopes by signal handlers that interrupted such a call"
+#define IN_HANDLERS "NVTX and scope calls in signal handlers that interrupted an NVTX call"
 
 static uint16_t *level = NULL;
 

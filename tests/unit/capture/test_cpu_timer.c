@@ -281,10 +281,11 @@ static void assert_words_are_of_rows(void)
 		assert_ptr_equal(strstr(text, "timer inside the process"), text);
 	}
 	text = captured_text(captured, said[count - 1].reason);
-	part = strstr(text, "stand for ");
+	part = strstr(text, "samples cover ");
 	assert_non_null(part);
 	assert_int_equal(
-		sscanf(part, "stand for %lf of %*f s of CPU time, %lf", &said_all, &said_without),
+		sscanf(part, "samples cover %lf of %*f s of CPU time in %*u threads; %lf s without",
+		       &said_all, &said_without),
 		2);
 	assert_true(said_all > all - 0.001 && said_all < all + 0.001);
 	assert_true(said_without > without - 0.001 && said_without < without + 0.001);

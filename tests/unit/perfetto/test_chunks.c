@@ -64,7 +64,7 @@ static void put(struct service *s, struct chunk *c, size_t number, size_t length
 	bool begun = false;
 
 	for (size_t left = length; left;) {
-		size_t n = c->length ? chunk_fits(c, left, begun) : 0, at = length - left;
+		size_t n = c->length ? chunk_room_for(c, left, begun) : 0, at = length - left;
 		uint8_t *p;
 
 		if (!n) {
