@@ -1,7 +1,7 @@
 /*
  * tables.h: declares every table and column of a recording, once.
  *
- * The recorder's row structs, the file format, the loader, `pitot schema`, SQL, Arrow and the
+ * The recorder's row structs, the file format, the loader, `pitot schema`, Arrow and the
  * documentation are generated from these lists. A column is one line:
  *
  *	C(T, name, TYPE, PRESENCE, extra, "unit", "meaning")
