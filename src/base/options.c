@@ -286,7 +286,7 @@ static const struct option *find_long(const struct option *options, const char *
  * when that was consumed, too.
  */
 static int parse_long(const struct option *options, const char *argument, const char *next,
-		      bool *help_wanted, struct error *e)
+		      struct error *e)
 {
 	const char *name = argument + 2, *value = strchr(name, '=');
 	size_t length = value ? (size_t)(value - name) : strlen(name);
@@ -295,10 +295,6 @@ static int parse_long(const struct option *options, const char *argument, const 
 	int err;
 
 	o = find_long(options, name, length, &flag);
-	if (!o && length == 4 && memcmp(name, "help", 4) == 0) {
-		*help_wanted = true;
-		return 0;
-	}
 	if (!o)
 		return unknown_long(options, name, length, e);
 	if (value && (!takes_argument(o) || !flag))
@@ -322,7 +318,7 @@ static int parse_long(const struct option *options, const char *argument, const 
 
 /* Parses an argument of letters, "-qv" or "-nvalue". Returns 1 when `next` was consumed, too. */
 static int parse_letters(const struct option *options, const char *argument, const char *next,
-			 bool *help_wanted, struct error *e)
+			 struct error *e)
 {
 	for (const char *p = argument + 1; *p; p++) {
 		const struct option *o = options;
@@ -330,10 +326,6 @@ static int parse_letters(const struct option *options, const char *argument, con
 
 		while (o->name && o->letter != *p)
 			o++;
-		if (!o->name && *p == 'h') {
-			*help_wanted = true;
-			continue;
-		}
 		if (!o->name)
 			return error_set(e, E_USAGE,
 					 "unknown option '-%c'; --help lists the options", *p);
@@ -353,11 +345,10 @@ static int parse_letters(const struct option *options, const char *argument, con
 }
 
 int options_parse(const struct option *options, int argc, char **argv, bool stop_at_operand,
-		  int *operands, bool *help_wanted, struct error *e)
+		  int *operands, struct error *e)
 {
 	int to = 1, i;
 
-	*help_wanted = false;
 	for (i = 1; i < argc; i++) {
 		const char *next = i + 1 < argc ? argv[i + 1] : NULL;
 		int used;
@@ -372,8 +363,8 @@ int options_parse(const struct option *options, int argc, char **argv, bool stop
 			argv[to++] = argv[i];
 			continue;
 		}
-		used = argv[i][1] == '-' ? parse_long(options, argv[i], next, help_wanted, e)
-					 : parse_letters(options, argv[i], next, help_wanted, e);
+		used = argv[i][1] == '-' ? parse_long(options, argv[i], next, e)
+					 : parse_letters(options, argv[i], next, e);
 		if (used < 0)
 			return used;
 		i += used;
@@ -427,37 +418,60 @@ static void help_wrap(const char *text, unsigned column, unsigned width, struct 
 	strbuf_addc(out, '\n');
 }
 
-void options_help(const struct option *options, unsigned width, struct strbuf *out)
+static bool is_in(const struct option *o, const char *group)
 {
-	static const struct option help = { .name = "help",
-					    .letter = 'h',
-					    .help = "show this text" };
-	_cleanup_strbuf_ struct strbuf left = STRBUF_INIT;
-	size_t column = 0;
+	return o->group == group || (o->group && group && !strcmp(o->group, group));
+}
 
-	for (const struct option *o = options;; o = o->name ? o + 1 : NULL) {
-		strbuf_clear(&left);
-		help_left(o->name ? o : &help, &left);
-		if (HELP_INDENT + left.length + 2 <= HELP_COLUMN_MAX)
-			column = MAX(column, HELP_INDENT + left.length + 2);
-		if (!o->name)
-			break;
+const struct option *options_next_group(const struct option *options, const struct option *o)
+{
+	for (o = o ? o + 1 : options; o->name; o++) {
+		const struct option *first = options;
+
+		while (o->group && !is_in(first, o->group))
+			first++;
+		if (o->group && first == o)
+			return o;
 	}
-	strbuf_adds(out, "options:\n");
-	for (const struct option *o = options;; o++) {
-		const struct option *shown = o->name ? o : &help;
+	return NULL;
+}
 
+static void help_group(const struct option *o, const char *group, size_t column, unsigned width,
+		       struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf left = STRBUF_INIT;
+
+	for (; o->name; o++) {
+		if (!is_in(o, group))
+			continue;
 		strbuf_clear(&left);
-		help_left(shown, &left);
+		help_left(o, &left);
 		strbuf_addf(out, "%*s%s", HELP_INDENT, "", strbuf_text(&left));
 		if (HELP_INDENT + left.length + 2 > column)
 			strbuf_addf(out, "\n%*s", (int)column, "");
 		else
 			strbuf_addf(out, "%*s", (int)(column - HELP_INDENT - left.length), "");
-		help_wrap(shown->help, (unsigned)column, width, out);
-		if (!o->name)
-			break;
+		help_wrap(o->help, (unsigned)column, width, out);
+		out->failed |= left.failed;
 	}
-	if (left.failed)
-		out->failed = true;
+}
+
+void options_help(const struct option *options, bool all, unsigned width, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf left = STRBUF_INIT;
+	const struct option *group = NULL;
+	size_t column = 0;
+
+	for (const struct option *o = options; o->name; o++) {
+		strbuf_clear(&left);
+		help_left(o, &left);
+		if ((all || !o->group) && HELP_INDENT + left.length + 2 <= HELP_COLUMN_MAX)
+			column = MAX(column, HELP_INDENT + left.length + 2);
+	}
+	strbuf_adds(out, "options:\n");
+	help_group(options, NULL, column, width, out);
+	while (all && (group = options_next_group(options, group))) {
+		strbuf_addf(out, "\n%s:\n", group->group);
+		help_group(options, group->group, column, width, out);
+	}
 }

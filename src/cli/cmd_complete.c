@@ -119,7 +119,6 @@ static void offer_options(struct strbuf *out, const char *typed, const struct op
 		if (o->negatable)
 			offer(out, typed, "--no-", o->name, o->help);
 	}
-	offer(out, typed, "--", "help", "show the help text");
 }
 
 /* Offers the recordings in the folder that the typed path names; returns whether there are any. */

@@ -105,6 +105,7 @@ static const struct command_example examples[] = {
 
 const struct command cmd_completion = {
 	.name = "completion",
+	.group = COMMAND_PITOT,
 	.summary = "print a script that completes pitot's commands in a shell",
 	.usage = "bash|zsh|fish",
 	.description = "Prints a script for the shell to load. It completes commands, options, "

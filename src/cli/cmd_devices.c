@@ -110,6 +110,7 @@ static int run_devices(struct context *c, int argc, char **argv)
 
 const struct command cmd_devices = {
 	.name = "devices",
+	.group = COMMAND_MACHINE,
 	.summary = "list the GPUs of this machine",
 	.usage = "[options]",
 	.description = "Lists the GPUs that the CUDA driver shows, with their limits. "

@@ -88,6 +88,7 @@ static int run_doctor(struct context *c, int argc, char **argv)
 
 const struct command cmd_doctor = {
 	.name = "doctor",
+	.group = COMMAND_MACHINE,
 	.summary = "check whether this machine can record GPU work",
 	.usage = "[options]",
 	.description =

@@ -31,15 +31,16 @@ static const struct option options[] = {
 	SCOPE_OPTION(option_scope),
 	FLAG("stacks", 0, option_stacks,
 	     "export call stacks of calls and, to perfetto and html, CPU samples (default: on)",
-	     .negatable = true),
+	     .negatable = true, .group = "output"),
 	OPTION(SIZE, "split-size", 0, option_split, "SIZE",
 	       "perfetto: start a new file at this size (default: just below 2 GiB)",
-	       .given = &split_given),
+	       .given = &split_given, .group = "output"),
 	OPTION(U64, "rank", 0, option_rank, "N",
 	       "json: rank of this recording in a distributed job (default 0)",
-	       .given = &rank_given),
+	       .given = &rank_given, .group = "output"),
 	FLAG("compact", 0, option_compact,
-	     "gpufl: one detail record for all identical launches instead of one per kernel"),
+	     "gpufl: one detail record for all identical launches instead of one per kernel",
+	     .group = "output"),
 	FLAG("force", 'f', option_force, "replace files that exist"),
 	OPTION_FILE_MODE("mode"),
 	OPTION_END,
@@ -363,6 +364,7 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_export = {
 	.name = "export",
+	.group = COMMAND_CONVERT,
 	.summary = "write a recording as a page, or in the format of another tool",
 	.usage = "[options] [RECORDING]",
 	.description =

@@ -2,9 +2,10 @@
 #include "cli/help.h"
 #include "cli/ui.h"
 
-static bool as_man_page;
+static bool as_man_page, all_options;
 
 static const struct option options[] = {
+	FLAG("all", 'a', all_options, "every option, not only the common ones"),
 	FLAG("man", 0, as_man_page, "print the man page (roff) instead of the help text"),
 	OPTION_END,
 };
@@ -30,16 +31,19 @@ static int run_help(struct context *c, int argc, char **argv)
 		return help_json(c, command);
 	if (as_man_page)
 		return print_man_page(c, command);
-	return command ? help_command(c, command) : help_overview(c, stdout);
+	return command ? help_command(c, command, all_options) : help_overview(c, stdout);
 }
 
 const struct command cmd_help = {
 	.name = "help",
+	.group = COMMAND_PITOT,
 	.summary = "explain a command",
-	.usage = "[--man] [COMMAND]",
-	.description = "Prints the list of commands, or the description and options of one "
-		       "command; `pitot COMMAND --help` prints the same. --json describes all "
-		       "commands, or one, and their options for tools.",
+	.usage = "[--all|--man] [COMMAND]",
+	.description =
+		"Prints the list of commands, or the description and common options of "
+		"one command, with --all every option; `pitot COMMAND --help` and `--help=all` "
+		"print the same. --json describes all "
+		"commands, or one, and their options for tools.",
 	.options = options,
 	.operands_max = 1,
 	.run = run_help,

@@ -141,6 +141,7 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_import = {
 	.name = "import",
+	.group = COMMAND_RECORD,
 	.summary = "turn the recording of another tool into a Pitot recording",
 	.usage = "[options] DIR",
 	.description = "Reads a folder of gpufl's logs, of one session or of many, and writes a "

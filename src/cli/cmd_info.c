@@ -145,7 +145,8 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_info = {
 	.name = "info",
-	.summary = "show what is in a recording: processes, devices, tables, sizes, loss",
+	.group = COMMAND_LOOK_INTO,
+	.summary = "show what is in a recording: processes, tables, sizes, loss",
 	.usage = "[options] [RECORDING]",
 	.description = "Prints the recorded processes with their hosts, times and exit statuses, "
 		       "the devices, the tables with their rows and bytes, the clocks, the "

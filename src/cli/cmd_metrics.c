@@ -380,6 +380,7 @@ static int run_metrics(struct context *c, int argc, char **argv)
 
 const struct command cmd_metrics = {
 	.name = "metrics",
+	.group = COMMAND_MACHINE,
 	.summary = "list what the hardware counters of a GPU can measure",
 	.usage = "[options] [SET|METRIC|PATTERN]",
 	.description =

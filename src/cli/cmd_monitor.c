@@ -208,6 +208,7 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_monitor = {
 	.name = "monitor",
+	.group = COMMAND_RECORD,
 	.summary = "show or record the GPUs and the machine",
 	.usage = "[options]",
 	.description =

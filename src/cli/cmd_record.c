@@ -39,26 +39,29 @@ static const struct option options[] = {
 	       "record into DIR (default: NAME-DATE-TIME.pitot)", .is_path = true),
 	FLAG("force", 'f', request.force, "replace DIR if it is a recording"),
 	OPTION(STRING, "name", 0, request.name, "NAME",
-	       "name of the recording (default: from the command)"),
+	       "name of the recording (default: from the command)", .group = "output"),
 	OPTION(STRING, "log", 0, request.log, "gpufl[=DIR]",
 	       "write gpufl's logs while the command runs, into DIR (default: NAME.gpufl beside "
-	       "the recording)"),
+	       "the recording)",
+	       .group = "output"),
 	OPTION(STRING, "flame", 0, flame.output, "FILE",
 	       "at the end write a flame graph, as `pitot flame -o FILE` does (x.folded, x.svg, "
 	       "x.html, x.pb.gz, …). Without -o the recording is then removed",
 	       .is_path = true),
 	FLAG("xpu-perf-compat", 0, flame.xpu_perf,
-	     "--flame x.folded: as xpu-perf writes it: samples at 50 Hz below [GPU_Kernel] frames"),
+	     "--flame x.folded: as xpu-perf writes it: samples at 50 Hz below [GPU_Kernel] frames",
+	     .group = "output"),
 	FLAG("recording", 0, request.recording,
 	     "make a recording (default); --no-recording writes only the logs of --log gpufl=DIR",
-	     .negatable = true),
+	     .negatable = true, .group = "output"),
 	OPTION(STRING, "perfetto", 0, request.perfetto, "SOCKET",
 	       "also register with Perfetto's tracing service, whose sessions can then trace the "
 	       "command live",
-	       .bare = "1"),
+	       .bare = "1", .group = "output"),
 	OPTION(STRING, "startup-wait", 0, request.startup_wait, "SOURCES",
 	       "make the command's first use of CUDA wait until these data sources are traced, "
-	       "such as gpu.renderstages; at most 30 s (implies --perfetto)"),
+	       "such as gpu.renderstages; at most 30 s (implies --perfetto)",
+	       .group = "output"),
 	/* clang-format off */
 	SETTINGS_REQUESTED(SETTING_OPTION)
 	/* clang-format on */
@@ -68,18 +71,21 @@ static const struct option options[] = {
 	OPTION(ENUM, "cpu-via", 0, request.method, NULL,
 	       "CPU sampling method; auto: the first that is allowed, and beside perf a timer for "
 	       "Python frames",
-	       .choices = record_method_names),
+	       .choices = record_method_names, .group = "CPU samples"),
 	FLAG("off-cpu", 0, request.off_cpu,
-	     "also record the time that threads spend off the CPU (needs eBPF)"),
+	     "also record the time that threads spend off the CPU (needs eBPF)",
+	     .group = "CPU samples"),
 	FLAG("gpu-only", 0, request.gpu_only, "no CPU samples; same as --no-cpu"),
 	FLAG("cpu-only", 0, request.cpu_only, "CPU samples only; needs no GPU"),
 	OPTION(LIST, "pid", 'p', pids, "PID",
 	       "sample a running process and its descendants instead of a command; may be given "
 	       "several times"),
 	FLAG("symbols", 0, request.symbols,
-	     "symbolize call stacks after the command has ended (default)", .negatable = true),
+	     "symbolize call stacks after the command has ended (default)", .negatable = true,
+	     .group = "output"),
 	FLAG("force-injection", 0, request.force_injection,
-	     "replace another tool's CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH"),
+	     "replace another tool's CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH",
+	     .group = "CUDA"),
 	OPTION_END,
 };
 
@@ -350,6 +356,7 @@ static const struct command_example examples[] = {
 
 const struct command cmd_record = {
 	.name = "record",
+	.group = COMMAND_RECORD,
 	.alias = "profile",
 	.summary = "run a command and record what it does on the GPU",
 	.usage = "[options] -- COMMAND [ARGUMENT...]",

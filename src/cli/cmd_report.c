@@ -37,17 +37,18 @@ static const struct option options[] = {
 	       "all (default), pitot: the program's own scopes, or nvtx: pushed NVTX ranges",
 	       .given = &scopes_given, .choices = scope_choices, .bare = "all"),
 	OPTION(U64, "callers", 0, option_callers, "N",
-	       "launching lines to show per kernel, at most 8 (default 2; 0: none)"),
+	       "launching lines to show per kernel, at most 8 (default 2; 0: none)",
+	       .group = "stacks and names"),
 	WINDOW_OPTIONS(option_window),
 	GRAPHS_OPTION(option_graphs,
 		      "kernels of CUDA graphs belong to the line of the graph's launch (default), "
 		      "or capture: to the line that captured them"),
 	OPTION(U64, "process", 0, option_process, "PID", "only this process",
-	       .given = &process_given),
+	       .given = &process_given, .group = "selection"),
 	OPTION(U64, "device", 0, option_device, "N", "only the GPU with this CUDA ordinal",
 	       .given = &device_given),
 	OPTION(U64, "stream", 0, option_stream, "N", "only kernels and copies of this stream",
-	       .given = &stream_given),
+	       .given = &stream_given, .group = "selection"),
 	KERNEL_OPTION(option_kernel),
 	SCOPE_OPTION(option_scope),
 	FLAG("system", 0, option_system,
@@ -64,8 +65,9 @@ static const struct option options[] = {
 	     "range-profiler)"),
 	FLAG("flame", 0, option_flame,
 	     "-o x.html: end the page with a flame graph, if stacks were recorded (default: on)",
-	     .negatable = true),
-	FLAG("full-names", 0, option_full_names, "kernel names with all their parameters"),
+	     .negatable = true, .group = "output"),
+	FLAG("full-names", 0, option_full_names, "kernel names with all their parameters",
+	     .group = "stacks and names"),
 	OPTION_END,
 };
 
@@ -241,6 +243,7 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_report = {
 	.name = "report",
+	.group = COMMAND_SHOW,
 	.summary = "show where the time went, on one screen",
 	.usage = "[options] [RECORDING]",
 	.description = "Shows what bounds the program, with the evidence: how long each GPU was "

@@ -145,7 +145,8 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_schema = {
 	.name = "schema",
-	.summary = "list the tables and columns of recordings, with units and meanings",
+	.group = COMMAND_LOOK_INTO,
+	.summary = "list tables and columns of recordings, with units and meanings",
 	.usage = "[options] [TABLE]",
 	.description = "Prints all tables, or the columns of one: name, type, unit, whether a "
 		       "value can be missing, and its meaning. Times are nanoseconds of "

@@ -24,12 +24,13 @@ static const struct option options[] = {
 	       .is_path = true),
 	OPTION(STRING, "nvdisasm", 0, print.nvdisasm, "PROGRAM",
 	       "disassembler (default: nvdisasm in PATH, CUDA_HOME/bin, /usr/local/cuda/bin)",
-	       .is_path = true),
+	       .is_path = true, .group = "disassembly"),
 	FLAG("sass", 0, option_sass,
 	     "disassemble instructions (default); --no-sass runs no disassembler",
-	     .negatable = true),
+	     .negatable = true, .group = "disassembly"),
 	OPTION(U64, "time-limit", 0, option_limit_s, "SECONDS",
-	       "time limit of nvdisasm for each piece of device code (default 60)"),
+	       "time limit of nvdisasm for each piece of device code (default 60)",
+	       .group = "disassembly"),
 	OPTION(U64, "top", 'n', option_top, "N", "text: lines to show (default 20); 0 for all"),
 	FLAG("force", 'f', print.overwrite, "replace a file that exists"),
 	OPTION_END,
@@ -78,7 +79,8 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_source = {
 	.name = "source",
-	.summary = "show stall samples or instruction counts of kernels beside source and SASS",
+	.group = COMMAND_SHOW,
+	.summary = "show samples and counts of kernels beside source and SASS",
 	.usage = "[options] [RECORDING]",
 	.description =
 		"Shows kernels line by line and instruction by instruction. For a recording made "

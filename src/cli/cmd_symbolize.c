@@ -226,6 +226,7 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_symbolize = {
 	.name = "symbolize",
+	.group = COMMAND_LOOK_INTO,
 	.summary = "give names, files and lines to the call stacks of a recording",
 	.usage = "[options] [RECORDING]",
 	.description =

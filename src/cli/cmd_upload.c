@@ -37,16 +37,20 @@ static const struct option options[] = {
 	       "send only this session; newest: the latest one (default: all)"),
 	FLAG("force", 'f', option_force, "send again what was sent before"),
 	OPTION(STRING, "ca-file", 0, option_ca_file, "FILE",
-	       "trusted certificates, PEM (default: those of the machine)", .is_path = true),
+	       "trusted certificates, PEM (default: those of the machine)", .is_path = true,
+	       .group = "connection"),
 	OPTION(DURATION, "timeout", 0, option_timeout, "TIME",
-	       "time limit of the whole upload (default: 5m)", .negatable = true),
+	       "time limit of the whole upload (default: 5m)", .negatable = true,
+	       .group = "connection"),
 	OPTION(U64, "retries", 0, option_retries, "N",
-	       "attempts to repeat a failed request (default: 4)", .most = 1000),
+	       "attempts to repeat a failed request (default: 4)", .most = 1000,
+	       .group = "connection"),
 	OPTION(STRING, "api-path", 0, option_api_path, "PATH",
-	       "path of the backend's API (default: PITOT_API_PATH, GPUFL_API_PATH, or /api/v1)"),
+	       "path of the backend's API (default: PITOT_API_PATH, GPUFL_API_PATH, or /api/v1)",
+	       .group = "connection"),
 	OPTION(STRING, "cursor", 0, option_cursor, "FILE",
 	       "remembers what was sent (default: " UPLOAD_CURSOR " beside the sessions)",
-	       .is_path = true),
+	       .is_path = true, .group = "connection"),
 	OPTION_END,
 };
 
@@ -331,6 +335,7 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_upload = {
 	.name = "upload",
+	.group = COMMAND_CONVERT,
 	.summary = "send gpufl's logs, or a recording, to gpufl's backend",
 	.usage = "[options] [FOLDER|RECORDING]",
 	.description =

@@ -24,6 +24,7 @@ static int run_version(struct context *c, int argc, char **argv)
 
 const struct command cmd_version = {
 	.name = "version",
+	.group = COMMAND_PITOT,
 	.summary = "print the version",
 	.usage = "[options]",
 	.description =

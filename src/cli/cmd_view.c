@@ -510,6 +510,7 @@ static int run(struct context *c, int argc, char **argv)
 
 const struct command cmd_view = {
 	.name = "view",
+	.group = COMMAND_LOOK_INTO,
 	.summary = "print rows of tables",
 	.usage = "[options] [RECORDING] [TABLE...]",
 	.description =

@@ -37,8 +37,22 @@ struct command_example {
 	const char *meaning; /* lower case, no full stop */
 };
 
+/* What people want to do: the headings of `pitot help`. */
+enum command_group {
+	COMMAND_HIDDEN,
+	COMMAND_RECORD,
+	COMMAND_SHOW,
+	COMMAND_LOOK_INTO,
+	COMMAND_CONVERT,
+	COMMAND_MACHINE,
+	COMMAND_PITOT,
+	COMMAND_GROUPS
+};
+extern const char *const command_group_titles[COMMAND_GROUPS];
+
 struct command {
 	const char *name;
+	enum command_group group;
 	/* A second name, or NULL. */
 	const char *alias;
 	/* One line, lower case, no full stop. */

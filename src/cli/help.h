@@ -8,7 +8,8 @@
 
 /* Each prints and returns an exit status. */
 int help_overview(const struct context *c, FILE *to);
-int help_command(const struct context *c, const struct command *command);
+/* `all`: with the options of its groups, else only with the common ones. */
+int help_command(const struct context *c, const struct command *command, bool all);
 /* Appends commands and options as JSON. `only` NULL: all commands. */
 int help_json(const struct context *c, const struct command *only);
 

@@ -16,21 +16,27 @@ const struct command *const commands[] = { COMMANDS(COMMAND_ITEM) NULL };
 static const char *const color_choices[] = { "auto", "always", "never", NULL };
 enum { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
 
+static const char *const help_choices[] = { "common", "all", NULL };
+
 static bool option_json, option_quiet, option_verbose, option_version, option_pager = true;
-static int option_color;
+static bool option_help;
+static int option_color, option_help_all;
 
 const struct option global_options[] = {
 	/* command_global_options() leaves out the first one. */
 	FLAG("json", 0, option_json, "print the result as JSON"),
+	FLAG("quiet", 'q', option_quiet, "no notes and no progress on stderr"),
+	OPTION(ENUM, "help", 'h', option_help_all, "all",
+	       "show this text; --help=all: with every option", .choices = help_choices,
+	       .bare = "common", .given = &option_help),
+	FLAG("verbose", 'v', option_verbose, "print details on stderr", .group = "terminal"),
 	OPTION(ENUM, "color", 0, option_color, NULL,
 	       "colours: auto (on a terminal, unless NO_COLOR is set), always, never",
-	       .choices = color_choices),
+	       .choices = color_choices, .group = "terminal"),
 	FLAG("pager", 0, option_pager,
 	     "show results longer than the terminal with $PITOT_PAGER, $PAGER or "
 	     "less",
-	     .negatable = true),
-	FLAG("quiet", 'q', option_quiet, "no notes and no progress on stderr"),
-	FLAG("verbose", 'v', option_verbose, "print details on stderr"),
+	     .negatable = true, .group = "terminal"),
 	OPTION_END,
 };
 
@@ -129,10 +135,9 @@ static int parse_leading(struct context *c, int *argc, char ***argv)
 	struct option options[COMMAND_OPTIONS_MAX];
 	struct error e = { 0 };
 	int operands = 0;
-	bool help = false;
 
 	command_options(NULL, options);
-	if (options_parse(options, *argc, *argv, true, &operands, &help, &e) < 0) {
+	if (options_parse(options, *argc, *argv, true, &operands, &e) < 0) {
 		resolve(c);
 		return cli_usage(c, "%s", e.text);
 	}
@@ -141,7 +146,7 @@ static int parse_leading(struct context *c, int *argc, char ***argv)
 		c->command = &cmd_version;
 		return cmd_version.run(c, 1, *argv);
 	}
-	if (help)
+	if (option_help)
 		return help_overview(c, stdout);
 	if (!operands) {
 		help_overview(c, stderr);
@@ -157,17 +162,15 @@ static int run_command(struct context *c, int argc, char **argv)
 	struct option options[COMMAND_OPTIONS_MAX];
 	struct error e = { 0 };
 	int operands = 0;
-	bool help = false;
 
 	add_options(options, add_options(options, 0, c->command->options), global_options);
-	if (options_parse(options, argc, argv, c->command->stop_at_operand, &operands, &help, &e) <
-	    0) {
+	if (options_parse(options, argc, argv, c->command->stop_at_operand, &operands, &e) < 0) {
 		resolve(c);
 		return cli_usage(c, "%s", e.text);
 	}
 	resolve(c);
-	if (help)
-		return help_command(c, c->command);
+	if (option_help)
+		return help_command(c, c->command, option_help_all);
 	if (c->json && c->command->no_json)
 		return cli_usage(c, "--json: '%s' has no result to print as JSON",
 				 c->command->name);

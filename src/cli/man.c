@@ -58,9 +58,12 @@ static void roff_paragraphs(struct strbuf *out, const char *text)
 	}
 }
 
-static void roff_options(struct strbuf *out, const struct option *option)
+/* Appends the options of a group. */
+static void roff_group(struct strbuf *out, const struct option *option, const char *group)
 {
 	for (; option->name; option++) {
+		if (strcmp(group, option->group ? option->group : "") != 0)
+			continue;
 		strbuf_adds(out, ".TP\n");
 		if (option->letter)
 			strbuf_addf(out, "\\fB\\-%c\\fR, ", option->letter);
@@ -77,6 +80,20 @@ static void roff_options(struct strbuf *out, const struct option *option)
 		strbuf_addc(out, '\n');
 		roff_text(out, option->help);
 		strbuf_addc(out, '\n');
+	}
+}
+
+static void roff_options(struct strbuf *out, const struct option *options)
+{
+	const struct option *group = NULL;
+
+	strbuf_adds(out, ".SH OPTIONS\n");
+	roff_group(out, options, "");
+	while ((group = options_next_group(options, group))) {
+		strbuf_adds(out, ".SS ");
+		roff_text(out, group->group);
+		strbuf_addc(out, '\n');
+		roff_group(out, options, group->group);
 	}
 }
 
@@ -104,19 +121,26 @@ static void man_header(struct strbuf *out, const char *command)
 
 static void man_overview(struct strbuf *out)
 {
+	struct option options[COMMAND_OPTIONS_MAX];
+
 	man_header(out, "");
 	strbuf_adds(out, ".SH NAME\npitot \\- flight recorder for GPU programs\n"
 			 ".SH SYNOPSIS\n\\fBpitot\\fR [\\fIoptions\\fR] \\fICOMMAND\\fR \\[u2026]\n"
 			 ".SH DESCRIPTION\nPitot records what a GPU program did, keeps it in a "
 			 "folder, and explains it.\n"
 			 ".SH COMMANDS\n");
-	for (size_t i = 0; commands[i]; i++) {
-		strbuf_addf(out, ".TP\n\\fBpitot\\-%s\\fR(1)\n", commands[i]->name);
-		roff_text(out, commands[i]->summary);
-		strbuf_addc(out, '\n');
+	for (unsigned group = 1; group < COMMAND_GROUPS; group++) {
+		strbuf_addf(out, ".SS %s\n", command_group_titles[group]);
+		for (size_t i = 0; commands[i]; i++) {
+			if (commands[i]->group != group)
+				continue;
+			strbuf_addf(out, ".TP\n\\fBpitot\\-%s\\fR(1)\n", commands[i]->name);
+			roff_text(out, commands[i]->summary);
+			strbuf_addc(out, '\n');
+		}
 	}
-	strbuf_adds(out, ".SH OPTIONS OF EVERY COMMAND\n");
-	roff_options(out, global_options);
+	command_options(NULL, options);
+	roff_options(out, options);
 	strbuf_adds(
 		out,
 		".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage; \\fBpitot record\\fR "
@@ -130,6 +154,8 @@ static void man_overview(struct strbuf *out)
 
 void man_page(const struct command *command, struct strbuf *out)
 {
+	struct option options[COMMAND_OPTIONS_MAX];
+
 	if (!command) {
 		man_overview(out);
 		return;
@@ -141,11 +167,8 @@ void man_page(const struct command *command, struct strbuf *out)
 	roff_text(out, command->usage);
 	strbuf_adds(out, "\n.SH DESCRIPTION\n");
 	roff_paragraphs(out, command->description);
-	if (command->options->name)
-		strbuf_adds(out, ".SH OPTIONS\n");
-	roff_options(out, command->options);
-	strbuf_adds(out, ".SH OPTIONS OF EVERY COMMAND\n");
-	roff_options(out, command_global_options(command));
+	command_options(command, options);
+	roff_options(out, options);
 	if (command->notes)
 		roff_paragraphs(out, command->notes);
 	if (command->examples)

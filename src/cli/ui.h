@@ -77,7 +77,8 @@ char *cli_find_recording(const struct context *c, const char *argument, struct e
 #define OPTION_FILE_MODE(name_)                                                                    \
 	OPTION(STRING, name_, 0, cli_file_mode, "OCTAL",                                           \
 	       "permissions of the file, such as 0644 (default: 0600, and readable for those who " \
-	       "may read the recording)")
+	       "may read the recording)",                                                          \
+	       .group = "output")
 extern const char *cli_file_mode;
 
 /*

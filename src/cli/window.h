@@ -31,7 +31,8 @@ struct window_options {
 
 /* The stack that kernels of CUDA graphs belong to; `value` is an int, 1 for "capture". */
 #define GRAPHS_OPTION(value, help)                                                                 \
-	OPTION(ENUM, "graph-stacks", 0, value, "WHICH", help, .choices = graph_choices)
+	OPTION(ENUM, "graph-stacks", 0, value, "WHICH", help, .choices = graph_choices,            \
+	       .group = "stacks and names")
 extern const char *const graph_choices[];
 
 /* Selects scopes; `value` is a const char *. */

@@ -81,43 +81,43 @@ enum setting_join {
 	S(graphs, ENUM, MOST, SETTING_GRAPHS_NODE, .name = "graphs", .choices = setting_graphs_names,                        \
 	  .help = "CUDA graphs: record every node, or one record per launch (cheaper; " \
 		  "default node)")                               \
-	S(api, ENUM, MOST, SETTING_API_LAUNCHES, .name = "api", .choices = setting_api_names,                                \
+	S(api, ENUM, MOST, SETTING_API_LAUNCHES, .group = "CUDA", .name = "api", .choices = setting_api_names,                                \
 	  .help = "CUDA calls to record: launches, copies and synchronizations, or all "           \
 		  "(default launches)")                                                            \
 	S(stacks, ENUM, BITS, SETTING_STACKS_ALL, .name = "stacks", .choices = setting_stacks_names,                         \
 	  .help = "frames in the call stacks of recorded calls (default all)")                     \
-	S(sync, FLAG, MOST, false, .name = "sync", .negatable = true,                                                        \
+	S(sync, FLAG, MOST, false, .group = "CUDA", .name = "sync", .negatable = true,                                                        \
 	  .help = "also record synchronizations and events as CUPTI sees them (expensive)")                            \
-	S(memory, FLAG, MOST, false, .name = "memory", .negatable = true, .help = "record allocations and memory pools")     \
-	S(counters_ns, DURATION, LEAST, 500 * NS_PER_MS, .name = "counters", .argument = "TIME", .bare = "500ms", .negatable = true, .least = 20 * NS_PER_MS, .least_text = "20ms", \
+	S(memory, FLAG, MOST, false, .group = "CUDA", .name = "memory", .negatable = true, .help = "record allocations and memory pools")     \
+	S(counters_ns, DURATION, LEAST, 500 * NS_PER_MS, .group = "readings of GPUs and machine", .name = "counters", .argument = "TIME", .bare = "500ms", .negatable = true, .least = 20 * NS_PER_MS, .least_text = "20ms", \
 	  .help = "interval between readings of the GPUs' utilization, clocks, power and memory, at least 20ms (default 500ms)")      \
-	S(own_profiler, ENUM, MOST, SETTING_OWN_PROFILER_SHARE, .name = "own-profiler", .choices = setting_own_profiler_names, \
+	S(own_profiler, ENUM, MOST, SETTING_OWN_PROFILER_SHARE, .group = "CUDA", .name = "own-profiler", .choices = setting_own_profiler_names, \
 	  .help = "if the command uses CUPTI itself, as torch.profiler does: share CUPTI with it, or keep CUPTI from it " \
 		  "(default share)")                                                                            \
-	S(system, ENUM, MOST, SETTING_SYSTEM_BASIC, .name = "system", .choices = setting_system_names,                       \
+	S(system, ENUM, MOST, SETTING_SYSTEM_BASIC, .group = "readings of GPUs and machine", .name = "system", .choices = setting_system_names,                       \
 	  .help = "what --counters reads: basic (cheap), or all: also the machine, and links, errors and unit utilization of GPUs (default basic)") \
 	S(max_bytes, SIZE, OWN, 0, .name = "max-size", .argument = "SIZE",                                                  \
 	  .help = "stop recording a process after SIZE, such as 10G (default: no limit)")                              \
-	S(pc_period, U64, ENGINE, 0, .name = "pc-period", .argument = "N", .most = 31,                                         \
+	S(pc_period, U64, ENGINE, 0, .group = "engines", .name = "pc-period", .argument = "N", .most = 31,                                         \
 	  .help = "--engine pc-sampling: sample every 2^N cycles, N from 5 to 31 (default 0, which is 2^18 cycles)")                         \
-	S(pm_interval_ns, DURATION, ENGINE, 500 * NS_PER_US, .name = "pm-interval", .argument = "TIME",                             \
+	S(pm_interval_ns, DURATION, ENGINE, 500 * NS_PER_US, .group = "engines", .name = "pm-interval", .argument = "TIME",                             \
 	  .help = "--engine pm-sampling: sampling interval, 20us to 1ms (default 500us)")                        \
-	S(metrics, TEXT, ENGINE, "default", .name = "metrics", .argument = "METRICS",                                       \
+	S(metrics, TEXT, ENGINE, "default", .group = "engines", .name = "metrics", .argument = "METRICS",                                       \
 	  .help = "--engine range-profiler and pm-sampling: comma-separated metrics (see `pitot metrics`) and sets of metrics: default, " \
 		  "memory, compute, tensor, roofline, sampling (default: default; of pm-sampling: sampling); " \
 		  "--engine sass-metrics: default, and names of CUPTI's SASS metrics") \
-	S(kernels, TEXT, ENGINE, "*", .name = "kernels", .argument = "PATTERN",                                                \
+	S(kernels, TEXT, ENGINE, "*", .group = "engines", .name = "kernels", .argument = "PATTERN",                                                \
 	  .help = "--engine range-profiler and sass-metrics: measure kernels whose mangled name matches PATTERN or, if PATTERN has no " \
 		  "* or ?, contains it (default *)")                                                                              \
-	S(kernel_skip, U64, ENGINE, 0, .name = "skip", .argument = "N",                                                        \
+	S(kernel_skip, U64, ENGINE, 0, .group = "engines", .name = "skip", .argument = "N",                                                        \
 	  .help = "--engine range-profiler and sass-metrics: skip the first N launches of these kernels (default 0)")               \
-	S(kernel_count, U64, ENGINE, 100, .name = "count", .argument = "N",                                                   \
+	S(kernel_count, U64, ENGINE, 100, .group = "engines", .name = "count", .argument = "N",                                                   \
 	  .help = "--engine range-profiler and sass-metrics: then measure N launches (default 100; 0: all)")                     \
-	S(measure, ENUM, ENGINE, SETTING_MEASURE_KERNEL, .name = "measure", .choices = setting_measure_names,                  \
+	S(measure, ENUM, ENGINE, SETTING_MEASURE_KERNEL, .group = "engines", .name = "measure", .choices = setting_measure_names,                  \
 	  .help = "--engine range-profiler: measure launches of kernels, or as a whole launches of CUDA graphs or ranges of the " \
 		  "program (NVTX push and pop, scopes); for graph and range, --skip and --count apply to each graph or range "  \
 		  "(default kernel)")                                                                                           \
-	S(nvtx_include, TEXT, ENGINE, "", .name = "nvtx", .argument = "PATTERN",                                               \
+	S(nvtx_include, TEXT, ENGINE, "", .group = "engines", .name = "nvtx", .argument = "PATTERN",                                               \
 	  .help = "--engine range-profiler and sass-metrics: measure only launches inside NVTX push/pop ranges that match one of " \
 		  "these comma-separated names or patterns; with --measure range, only matching ranges and scopes (default: all)")
 

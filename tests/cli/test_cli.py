@@ -34,15 +34,46 @@ def test_no_arguments_is_usage(pitot):
 
 def test_help_of_every_command(pitot, declared):
     for command in declared["commands"]:
-        text = pitot("help", command["name"]).stdout
-        assert pitot(command["name"], "--help").stdout == text
-        assert pitot(command["name"], "-h").stdout == text
+        text = pitot("help", command["name"], "--all").stdout
+        assert pitot(command["name"], "--help=all").stdout == text
+        short = pitot("help", command["name"]).stdout
+        assert pitot(command["name"], "--help").stdout == pitot(command["name"], "-h").stdout == short
+        assert text.startswith(short.split("options:\n")[0])
         assert text.startswith(f"pitot {command['name']}: {command['summary']}\n")
         for option in command["options"] + declared["options"]:
             if option["name"] == "json" and not command["json"]:
                 continue
             assert f"--{option['name']}" in text or f"--[no-]{option['name']}" in text
         assert all(len(line) <= 100 for line in text.splitlines()), text
+
+
+def shows(text, option):
+    return re.search(rf"^  (-\w, |    )--(\[no-\])?{option['name']}\b", text, re.M) is not None
+
+
+def test_short_help_has_the_common_options(pitot, declared):
+    """Options with a group are only in the whole help, whose headings the short one lists."""
+    for command in declared["commands"]:
+        groups = {option["group"]: None for option in command["options"] if option["group"]}
+        short = pitot(command["name"], "--help", env={"COLUMNS": "80"}).stdout
+        for option in command["options"]:
+            assert shows(short, option) == (option["group"] is None), option["name"]
+        assert ("more with `pitot" in short) == bool(groups)
+        assert all(group in " ".join(short.split()) for group in groups)
+        assert len(short.splitlines()) <= 75, command["name"]
+    record = pitot("record", "--help=all").stdout
+    assert record.index("\nengines:\n") < record.index("--pc-period") < record.index("\nCPU samples:\n")
+    assert "takes common or all, not 'every'" in pitot("record", "--help=every", status=2).stderr
+
+
+def test_overview_is_grouped_by_what_people_want_to_do(pitot, declared):
+    text = pitot("help", env={"COLUMNS": "80"}).stdout
+    assert max(map(len, text.splitlines())) <= 80 and "\x1b" not in text
+    for command in declared["commands"]:
+        before = text[:re.search(rf"^  {command['name']} ", text, re.M).start()]
+        assert re.findall(r"^(\S.*):$", before, re.M)[-1] == command["group"]
+    colored = pitot("help", "--color", "always").stdout
+    assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == pitot("help").stdout != colored
 
 
 def test_help_is_folded_to_the_terminal(pitot):
@@ -61,8 +92,8 @@ def test_every_declaration_is_complete(declared):
 
 def test_no_option_hides_a_global_one(declared):
     for command in declared["commands"]:
-        names = [option["name"] for option in command["options"] + declared["options"]] + ["help"]
-        letters = [option["letter"] for option in command["options"] + declared["options"] if option["letter"]] + ["h"]
+        names = [option["name"] for option in command["options"] + declared["options"]]
+        letters = [option["letter"] for option in command["options"] + declared["options"] if option["letter"]]
         assert len(set(names)) == len(names), command["name"]
         assert len(set(letters)) == len(letters), command["name"]
 
@@ -324,4 +355,4 @@ def test_man_pages(pitot, declared):
         for line in page.splitlines():
             assert not line.startswith("'")
             if line.startswith("."):
-                assert line.split()[0] in (".TH", ".SH", ".PP", ".TP", ".nh", ".B"), line
+                assert line.split()[0] in (".TH", ".SH", ".SS", ".PP", ".TP", ".nh", ".B"), line

@@ -9,6 +9,7 @@
 #define KIND_NAME(name) #name,
 #define KIND_WRITE(name) recording_##name,
 
+static bool help_only;
 static uint64_t kernels = 1000000, processes = 1, seed = 1, stacks, cpu_samples, lost;
 static int kind, pattern = BIG_TRAIN;
 static const char *const kinds[] = { "synthetic", RECORDINGS(KIND_NAME) NULL };
@@ -58,6 +59,7 @@ static const struct option options[] = {
 	  .value = &seed,
 	  .argument = "S",
 	  .help = "of the random numbers" },
+	FLAG("help", 'h', help_only, "show this text"),
 	OPTION_END,
 };
 
@@ -65,7 +67,7 @@ static int usage(FILE *to)
 {
 	struct strbuf help = { 0 };
 
-	options_help(options, 80, &help);
+	options_help(options, true, 80, &help);
 	fprintf(to,
 		"usage: make-recording OUT.pitot [options]\n\n"
 		"Writes a recording for tests and benchmarks.\n\n%s",
@@ -77,14 +79,13 @@ static int usage(FILE *to)
 int main(int argc, char **argv)
 {
 	struct error e = { 0 };
-	bool help_wanted;
 	int operands, result;
 
-	if (options_parse(options, argc, argv, false, &operands, &help_wanted, &e) < 0) {
+	if (options_parse(options, argc, argv, false, &operands, &e) < 0) {
 		fprintf(stderr, "make-recording: %s\n", e.text);
 		return 2;
 	}
-	if (help_wanted)
+	if (help_only)
 		return usage(stdout);
 	if (operands != 1 || processes < 1 || processes > 64 || stacks > 10000000 || lost > 100)
 		return usage(stderr);

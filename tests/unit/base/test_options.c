@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-static bool quiet, sync_on, given;
+static bool quiet, sync_on, given, help, color;
 static const char *output;
 static uint64_t top, max_size, duration, rate;
 static int graphs;
@@ -71,12 +71,31 @@ static const struct option options[] = {
 	  .value = &filters,
 	  .argument = "GLOB",
 	  .help = "only kernels of these names" },
+	{ .name = "help",
+	  .letter = 'h',
+	  .type = OPTION_FLAG,
+	  .value = &help,
+	  .help = "show this text" },
+	{ .name = "color",
+	  .type = OPTION_FLAG,
+	  .value = &color,
+	  .help = "with colours",
+	  .group = "terminal" },
+	{ .name = "level",
+	  .type = OPTION_U64,
+	  .value = &top,
+	  .help = "how deep",
+	  .group = "depth" },
+	{ .name = "bold",
+	  .type = OPTION_FLAG,
+	  .value = &color,
+	  .help = "bold",
+	  .group = "terminal" },
 	OPTION_END,
 };
 
 static char *arguments[80];
 static int argument_count, operand_count;
-static bool help;
 static struct error error;
 
 static int set_up(void **state)
@@ -105,7 +124,7 @@ static int parse(const char *line, bool stop_at_operand)
 		arguments[argument_count++] = word;
 	arguments[argument_count] = NULL;
 	return options_parse(options, argument_count, arguments, stop_at_operand, &operand_count,
-			     &help, &error);
+			     &error);
 }
 
 static void assert_refused(const char *line, const char *text)
@@ -201,17 +220,6 @@ static void commands_keep_their_options(void **state)
 	assert_int_equal(operand_count, 0);
 }
 
-static void help_is_known(void **state)
-{
-	(void)state;
-	assert_int_equal(parse("pitot -qh x", false), 0);
-	assert_true(help);
-	assert_int_equal(parse("pitot --help", false), 0);
-	assert_true(help);
-	assert_int_equal(parse("pitot", false), 0);
-	assert_false(help);
-}
-
 static void unknown_options_name_the_nearest(void **state)
 {
 	(void)state;
@@ -269,7 +277,7 @@ static void help_is_aligned_and_wrapped(void **state)
 	struct strbuf out = STRBUF_INIT;
 
 	(void)state;
-	options_help(options, 72, &out);
+	options_help(options, true, 72, &out);
 	assert_string_equal(out.data,
 			    "options:\n"
 			    "  -q, --quiet          say less\n"
@@ -283,7 +291,19 @@ static void help_is_aligned_and_wrapped(void **state)
 			    "      --graphs node|launch|off\n"
 			    "                       how CUDA graphs are recorded\n"
 			    "      --filter GLOB    only kernels of these names\n"
-			    "  -h, --help           show this text\n");
+			    "  -h, --help           show this text\n"
+			    "\n"
+			    "terminal:\n"
+			    "      --color          with colours\n"
+			    "      --bold           bold\n"
+			    "\n"
+			    "depth:\n"
+			    "      --level VALUE    how deep\n");
+	strbuf_clear(&out);
+	options_help(options, false, 72, &out);
+	assert_null(strstr(out.data, "terminal"));
+	assert_null(strstr(out.data, "--level"));
+	assert_non_null(strstr(out.data, "--help"));
 	strbuf_release(&out);
 }
 
@@ -445,7 +465,6 @@ int main(void)
 		cmocka_unit_test_setup(letters, set_up),
 		cmocka_unit_test_setup(operands_move_to_the_front, set_up),
 		cmocka_unit_test_setup(commands_keep_their_options, set_up),
-		cmocka_unit_test_setup(help_is_known, set_up),
 		cmocka_unit_test_setup(unknown_options_name_the_nearest, set_up),
 		cmocka_unit_test_setup(wrong_values_say_what_is_right, set_up),
 		cmocka_unit_test_setup(lists_have_an_end, set_up),
