@@ -10,7 +10,7 @@
 #include <string.h>
 #define OPEN_MAX 64u
 
-static _Thread_local struct {
+static _Thread_local struct open_scopes {
 	struct open_scope {
 		const char *text; /* of the scope, which it identifies */
 		const void *task;
@@ -18,7 +18,7 @@ static _Thread_local struct {
 		uint64_t started; /* id, if it was not pushed */
 	} items[OPEN_MAX];
 	unsigned count, deeper; /* deeper: not in `items` */
-} open_scopes;
+} of_thread;
 
 /* Returns a loaded module's attribute, or NULL, also without an error. */
 static PyObject *loaded_attribute(const char *module_name, const char *attribute)
@@ -28,40 +28,67 @@ static PyObject *loaded_attribute(const char *module_name, const char *attribute
 	return module ? PyObject_GetAttrString(module, attribute) : NULL;
 }
 
+/* What is used of asyncio: asyncio.current_task, and _get_running_loop of _asyncio. */
+static struct {
+	PyObject *current, *module;
+	PyCFunction running_loop;
+} asyncio;
+
+/* Returns whether asyncio is loaded, and by then known. It has no exception. */
+static bool find_asyncio(void)
+{
+	static PyObject *name; /* interned */
+	PyObject *found, *current = NULL;
+
+	if (!name)
+		name = PyUnicode_InternFromString("_asyncio");
+	if (!name || !PyDict_GetItemWithError(PyImport_GetModuleDict(), name)) {
+		PyErr_Clear();
+		return false;
+	}
+	found = loaded_attribute("_asyncio", "_get_running_loop");
+	if (found && PyCFunction_Check(found) && PyCFunction_GetFlags(found) == METH_NOARGS)
+		current = loaded_attribute("asyncio", "current_task");
+	PyErr_Clear(); /* it is being imported */
+	if (!current) {
+		Py_XDECREF(found);
+		return false;
+	}
+	asyncio.current = current;
+	asyncio.module = PyCFunction_GetSelf(found);
+	__atomic_store_n(&asyncio.running_loop, PyCFunction_GetFunction(found), __ATOMIC_RELEASE);
+	return true;
+}
+
 /*
  * Finds the task of asyncio that this thread runs, or NULL; without a reference. Returns -1 with an
- * exception.
+ * exception. All event loops, also uvloop, tell _asyncio which of them runs on a thread; its
+ * function has no arguments and, called directly, takes a few ns where none does.
  */
 static int current_task(const void **task)
 {
-	static PyObject *running_loop, *current; /* functions; NULL while asyncio is not loaded */
-	static PyObject *name; /* interned */
 	PyObject *loop, *found;
 
 	*task = NULL;
-	if (!name && !(name = PyUnicode_InternFromString("_asyncio")))
-		return -1;
-	if (!running_loop && !PyDict_GetItemWithError(PyImport_GetModuleDict(), name))
-		return PyErr_Occurred() ? -1 : 0;
-	if (!running_loop && !(running_loop = loaded_attribute("_asyncio", "_get_running_loop")))
-		return PyErr_Occurred() ? -1 : 0;
-	loop = PyObject_CallObject(running_loop, NULL);
-	Py_XDECREF(loop);
-	if (!loop || loop == Py_None)
+	if (!__atomic_load_n(&asyncio.running_loop, __ATOMIC_ACQUIRE) && !find_asyncio())
+		return 0;
+	loop = asyncio.running_loop(asyncio.module, NULL);
+	if (!loop || loop == Py_None) {
+		Py_XDECREF(loop);
 		return loop ? 0 : -1;
-	if (!current && !(current = loaded_attribute("asyncio", "current_task")))
-		return PyErr_Occurred() ? -1 : 0;
-	found = PyObject_CallObject(current, NULL);
+	}
+	found = PyObject_CallFunctionObjArgs(asyncio.current, loop, NULL);
+	Py_DECREF(loop);
 	Py_XDECREF(found);
 	*task = found == Py_None ? NULL : found;
 	return found ? 0 : -1;
 }
 
 /* Whether another task is suspended in a scope that was pushed on this thread. */
-static bool is_interleaved(const void *task)
+static bool is_interleaved(const struct open_scopes *open, const void *task)
 {
-	for (unsigned i = open_scopes.count; i-- > 0;) {
-		const struct open_scope *o = &open_scopes.items[i];
+	for (unsigned i = open->count; i-- > 0;) {
+		const struct open_scope *o = &open->items[i];
 
 		if (o->pushed)
 			return o->task && o->task != task;
@@ -72,11 +99,12 @@ static bool is_interleaved(const void *task)
 int open_scope(const struct scope_functions *f, const char *text, unsigned int repeat,
 	       unsigned int warmup)
 {
+	struct open_scopes *open = &of_thread; /* finding it is a call */
 	struct open_scope new = { .text = text, .pushed = true };
 
 	if (current_task(&new.task) < 0)
 		return -1;
-	if (open_scopes.count < OPEN_MAX && is_interleaved(new.task)) {
+	if (open->count < OPEN_MAX && is_interleaved(open, new.task)) {
 		new.pushed = false;
 		new.started = f->start(text);
 	} else if (repeat | warmup) {
@@ -84,20 +112,20 @@ int open_scope(const struct scope_functions *f, const char *text, unsigned int r
 	} else {
 		f->begin(text);
 	}
-	if (open_scopes.count < OPEN_MAX)
-		open_scopes.items[open_scopes.count++] = new;
+	if (open->count < OPEN_MAX)
+		open->items[open->count++] = new;
 	else
-		open_scopes.deeper++;
+		open->deeper++;
 	return 0;
 }
 
 /* Returns the innermost one of the task, or else of any; -1: none. */
-static int find_open(const char *text, const void *task)
+static int find_open(const struct open_scopes *open, const char *text, const void *task)
 {
 	int any = -1;
 
-	for (int i = (int)open_scopes.count - 1; i >= 0; i--) {
-		const struct open_scope *o = &open_scopes.items[i];
+	for (int i = (int)open->count - 1; i >= 0; i--) {
+		const struct open_scope *o = &open->items[i];
 
 		if (o->text == text && o->task == task)
 			return i;
@@ -108,12 +136,13 @@ static int find_open(const char *text, const void *task)
 }
 
 /* Pops the scope at an index, and those that were pushed in it. Returns how many these were. */
-static unsigned pop_scopes(const struct scope_functions *f, unsigned index)
+static unsigned pop_scopes(const struct scope_functions *f, struct open_scopes *open,
+			   unsigned index)
 {
 	unsigned inside = 0;
 
-	for (unsigned i = open_scopes.count; i-- > index;) {
-		struct open_scope *o = &open_scopes.items[i];
+	for (unsigned i = open->count; i-- > index;) {
+		struct open_scope *o = &open->items[i];
 
 		if (!o->pushed)
 			continue;
@@ -132,28 +161,30 @@ int close_scope(const struct scope_functions *f, const char *text)
 	static const char other_thread[] =
 		"scope '%s' ends on another thread than it began: its end is not recorded; begin "
 		"and end it on one thread";
+	struct open_scopes *open = &of_thread;
 	const char *wrong = NULL;
 	const void *task;
 	struct open_scope *o;
 	int index;
 
-	if (open_scopes.deeper) {
-		open_scopes.deeper--;
+	if (open->deeper) {
+		open->deeper--;
 		f->end();
 		return 0;
 	}
-	index = (int)open_scopes.count - 1;
-	if (index < 0 || open_scopes.items[index].text != text || open_scopes.items[index].task) {
+	index = (int)open->count - 1;
+	if (index < 0 || open->items[index].text != text || open->items[index].task) {
 		if (current_task(&task) < 0)
 			return -1;
-		index = find_open(text, task);
+		index = find_open(open, text, task);
 	}
 	if (index < 0)
 		return PyErr_WarnFormat(PyExc_RuntimeWarning, 1, other_thread, text);
-	o = &open_scopes.items[index];
-	f->finish(o->started);
-	if (o->pushed && pop_scopes(f, (unsigned)index))
+	o = &open->items[index];
+	if (!o->pushed)
+		f->finish(o->started);
+	else if (pop_scopes(f, open, (unsigned)index))
 		wrong = not_innermost;
-	memmove(o, o + 1, (--open_scopes.count - (unsigned)index) * sizeof(*o));
+	memmove(o, o + 1, (--open->count - (unsigned)index) * sizeof(*o));
 	return wrong ? PyErr_WarnFormat(PyExc_RuntimeWarning, 1, wrong, text) : 0;
 }

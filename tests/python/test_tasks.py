@@ -113,3 +113,26 @@ def test_generators_that_take_turns(run, python):
     assert said == ["scope 'first' ends while a scope that began in it is open, as of a generator: both end here in the recording; end the inner one first",
                     "scope 'third' ends on another thread than it began: its end is not recorded; begin and end it on one thread"]
     assert {"async", "async/body", "in order", "in order/of the loop", "first", "first/second", "third"} <= set(scopes)
+
+
+@SOME
+def test_scopes_of_an_exit_stack(run, python):
+    """contextlib calls what the class has; asyncio may be loaded while a scope is open, and a loop end before its scope."""
+    scopes = run("    cancel = False" + TURNS.replace("import asyncio, warnings", "import contextlib, sys, warnings\n    assert 'asyncio' not in sys.modules") + """
+    warnings.simplefilter("error")
+    with pitot.record("a.pitot") as rec, contextlib.ExitStack() as stack:
+        stack.enter_context(pitot.scope("entered"))
+        import asyncio
+        stack.push(pitot.scope("pushed").__enter__())
+        asyncio.run(both("a", "b"))
+        pitot.scope("called").__enter__().__exit__(None, None, None)
+        for wrong in (), (3,):
+            try:
+                type(pitot.scope("a")).__exit__(*wrong)
+            except TypeError as error:
+                assert "must be a scope" in str(error), error
+    print(json.dumps(seen(rec)))
+    """, python)
+    # b begins while a, which began in it, is suspended: it is in no scope.
+    assert {path: calls for path, (calls, _) in scopes.items()} == {
+        "entered": 1, "entered/pushed": 1, "entered/pushed/a": 1, "b": 1, "inner": 1, "entered/pushed/called": 1}
