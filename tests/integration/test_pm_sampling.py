@@ -252,3 +252,10 @@ def test_the_end_of_record_says_what_is_not_measured(pitot, build, made_tape, tm
         assert len(limits) == len(lines) == len(said)
         for text in said:
             assert text in limits[0] and text in lines[0]
+
+
+def test_an_exit_while_the_library_is_being_loaded(sample):
+    """Its destructors then come before the recorder's exit handler, and it must not be called again: the stand-in aborts."""
+    run = sample("delay cuptiProfilerHostInitialize 300ms", "", "--now")
+    assert not run.samples
+    assert "the process ended while its metrics were prepared" in " ".join(row["reason"] for row in run.said["engine"])

@@ -174,6 +174,9 @@ EXPORT CUptiResult cuptiProfilerHostInitialize(CUpti_Profiler_Host_Initialize_Pa
 {
 	static bool loaded;
 
+	if (!loaded) /* first of all libnvperf_host is loaded */
+		atexit(unload);
+	loaded = true;
 	FAULT(STANDIN_ProfilerHostInitialize);
 	CHECK_SIZE(p, CUpti_Profiler_Host_Initialize_Params);
 	if (p->profilerType >= CUPTI_PROFILER_TYPE_PROFILER_INVALID || !p->pChipName)
@@ -185,9 +188,6 @@ EXPORT CUptiResult cuptiProfilerHostInitialize(CUpti_Profiler_Host_Initialize_Pa
 			p->pHostObject->live = true;
 			p->pHostObject->samples =
 				p->profilerType == CUPTI_PROFILER_TYPE_PM_SAMPLING;
-			if (!loaded)
-				atexit(unload);
-			loaded = true;
 			return CUPTI_SUCCESS;
 		}
 	return CUPTI_ERROR_INVALID_CHIP_NAME;

@@ -214,6 +214,22 @@ void process_exit_watch_fork(void)
 
 /* --- exit --- */
 
+extern int __cxa_thread_atexit_impl(void (*function)(void *), void *argument, void *library);
+extern void *__dso_handle;
+
+static void on_thread_end(void *unused)
+{
+	(void)unused;
+	vendor_thread_exit_begins();
+}
+
+/* exit() runs destructors of the main thread's variables before all handlers. */
+static void watch_main_thread(void)
+{
+	if (gettid() == getpid())
+		__cxa_thread_atexit_impl(on_thread_end, NULL, &__dso_handle);
+}
+
 void process_exit_register(void)
 {
 	atexit(session_exit);
@@ -230,6 +246,8 @@ void process_exit_install(bool with_cupti)
 		loaded_libraries_visit(change_library, NULL);
 	}
 	process_exit_watch_fork();
+	if (!done)
+		watch_main_thread();
 	if (!done && installed_in != 1)
 		install_signals();
 	done = true;

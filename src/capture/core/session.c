@@ -648,6 +648,7 @@ int session_stop(void)
 
 void session_exit(void)
 {
+	vendor_thread_exit_begins();
 	late_start_wait();
 	stop_all(VENDOR_EXIT, stop_limit_ns());
 }

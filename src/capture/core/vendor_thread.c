@@ -19,7 +19,9 @@ static struct {
 	atomic_uint generation;
 	atomic_uint held; /* until the sources have started; the futex that the thread waits on */
 	atomic_bool started, takes_long;
-	atomic_uint holds; /* the thread is in a call that must end before the process does */
+	atomic_uint holds; /* threads in calls that must end before the process does */
+	atomic_uint loads; /* of them, those that load a library with destructors */
+	atomic_bool stopped, destructed; /* destructed: such a library may be */
 	_Atomic(const char *) in;
 	atomic_uint_fast64_t since_ns, cpu_ns;
 } self;
@@ -118,6 +120,7 @@ int vendor_thread_start(void)
 	if (self.started)
 		return 0;
 	atomic_store(&self.held, true);
+	atomic_store(&self.stopped, false);
 	err = helper_thread_start(vendor_main, (void *)(uintptr_t)atomic_load(&self.generation),
 				  STACK_BYTES);
 	self.started = err == 0;
@@ -159,29 +162,40 @@ void vendor_thread_wait(unsigned round, uint64_t limit_ns)
 	}
 }
 
-bool vendor_hold(void)
+bool vendor_hold(bool loads)
 {
-	atomic_store(&self.holds, 1);
-	if (atomic_load(&self.generation) == own_generation)
+	atomic_fetch_add(&self.loads, loads);
+	atomic_fetch_add(&self.holds, 1);
+	if (!atomic_load(&self.destructed) && !atomic_load(&self.stopped) &&
+	    (!on_vendor_thread || atomic_load(&self.generation) == own_generation))
 		return true;
-	vendor_let();
+	vendor_let(loads);
 	return false;
 }
 
-void vendor_let(void)
+void vendor_let(bool loads)
 {
-	atomic_store(&self.holds, 0);
-	futex_wake(&self.holds);
+	atomic_fetch_sub(&self.loads, loads);
+	if (atomic_fetch_sub(&self.holds, 1) == 1)
+		futex_wake(&self.holds);
 	collector_count_progress();
+}
+
+void vendor_thread_exit_begins(void)
+{
+	if (atomic_load(&self.loads))
+		atomic_store(&self.destructed, true);
 }
 
 void vendor_thread_stop(void)
 {
 	uint64_t begun = clock_machine_ns(), waited = 0;
+	unsigned holds;
 
+	atomic_store(&self.stopped, true);
 	atomic_fetch_add(&self.generation, 1);
-	while (self.started && atomic_load(&self.holds) && waited < HOLD_WAIT_NS) {
-		futex_wait(&self.holds, 1, HOLD_WAIT_NS - waited);
+	while (self.started && (holds = atomic_load(&self.holds)) && waited < HOLD_WAIT_NS) {
+		futex_wait(&self.holds, holds, HOLD_WAIT_NS - waited);
 		waited = clock_machine_ns() - begun;
 	}
 	vendor_thread_begin();
@@ -198,6 +212,8 @@ void vendor_thread_after_fork(void)
 	atomic_store(&self.cpu_ns, 0);
 	atomic_store(&self.takes_long, false);
 	atomic_store(&self.holds, 0);
+	atomic_store(&self.loads, 0);
+	atomic_store(&self.destructed, false);
 	atomic_store(&vendor_parked.state, PARK_NONE);
 	self.started = false;
 }

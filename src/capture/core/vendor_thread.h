@@ -49,12 +49,16 @@ void vendor_enter(const char *function);
 void vendor_leave(void);
 
 /*
- * Enclose calls of a library whose destructors may run once the recorder has let the process exit,
- * on the vendor thread. vendor_hold() returns false, and must then not be followed by the call, if
- * the recorder waits no longer for the thread.
+ * Enclose calls of a library whose destructors may run once the recorder has let the process exit.
+ * vendor_hold() returns false, and must then not be followed by the call, if the recorder waits no
+ * longer for the thread. Loading such a library, with process_exit_register() after it, is enclosed
+ * with `loads`: if the process begins to exit meanwhile, the destructors come before the recorder's
+ * own exit handler, and the library is never called again.
  */
-bool vendor_hold(void);
-void vendor_let(void);
+bool vendor_hold(bool loads);
+void vendor_let(bool loads);
+/* Called when the process begins to exit. */
+void vendor_thread_exit_begins(void);
 
 /*
  * Called when the collector ends: ends the thread as well, unless it hangs in a call. What is

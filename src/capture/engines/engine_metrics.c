@@ -10,6 +10,7 @@
 #include "base/plural.h"
 #include "capture/core/capability_notes.h"
 #include "capture/core/process_exit.h"
+#include "capture/core/vendor_thread.h"
 #include "format/rows.h"
 
 #define IMAGE_MAX (256u << 20)
@@ -73,6 +74,44 @@ static void release(struct engine_metrics *m)
 	memset(m, 0, sizeof(*m));
 }
 
+static int process_ends(struct error *e)
+{
+	return error_set(e, -ECANCELED, "the process ended while its metrics were prepared");
+}
+
+/* Opens m->host. The first call loads libnvperf_host, which has destructors. */
+static int open_host(struct engine_metrics *m, const struct cupti *cupti, CUcontext context,
+		     struct error *e)
+{
+	uint8_t *availability;
+	size_t bytes = read_availability(cupti, context, m->device, &availability);
+	int err;
+
+	if (!vendor_hold(true)) {
+		free(availability);
+		return process_ends(e);
+	}
+	err = profiler_host_open(&m->host, cupti->handle, m->chip, m->kind, availability, bytes, e);
+	process_exit_register();
+	vendor_let(true);
+	free(availability);
+	return err;
+}
+
+static int make_set(struct engine_metrics *m, const char *requested, const char *required,
+		    struct error *e)
+{
+	int err;
+
+	if (!vendor_hold(false))
+		return process_ends(e);
+	err = metric_set_make(&m->set, m->host, requested, required, e);
+	if (err == 0 && read_texts(m) < 0)
+		err = error_set(e, -ENOMEM, "no memory for metrics");
+	vendor_let(false);
+	return err;
+}
+
 static int make(struct engine_metrics *m, const struct cupti *cupti, enum profiler_kind kind,
 		CUcontext context, unsigned device, const char *requested, struct error *e)
 {
@@ -80,8 +119,6 @@ static int make(struct engine_metrics *m, const struct cupti *cupti, enum profil
 	CUptiResult result = cupti->ProfilerInitialize(&p);
 	const char *chip =
 		result == CUPTI_SUCCESS ? profiler_host_chip_of(cupti->handle, device, e) : NULL;
-	uint8_t *availability;
-	size_t bytes;
 	int err;
 
 	*m = (struct engine_metrics){ .device = device, .kind = kind };
@@ -92,14 +129,12 @@ static int make(struct engine_metrics *m, const struct cupti *cupti, enum profil
 		return e->code;
 	snprintf(m->chip, sizeof(m->chip), "%s", chip);
 	snprintf(m->requested, sizeof(m->requested), "%s", requested);
-	bytes = read_availability(cupti, context, device, &availability);
-	err = profiler_host_open(&m->host, cupti->handle, chip, kind, availability, bytes, e);
-	free(availability);
+	err = open_host(m, cupti, context, e);
 	if (err == 0)
-		err = metric_set_make(&m->set, m->host, requested, context ? DURATION : NULL, e);
-	if (err == 0 && read_texts(m) < 0)
-		err = error_set(e, -ENOMEM, "no memory for metrics");
-	if (err < 0)
+		err = make_set(m, requested, context ? DURATION : NULL, e);
+	if (err == -ECANCELED)
+		m->requested[0] = '\0'; /* its library must not free it any more */
+	else if (err < 0)
 		release(m);
 	return err;
 }
@@ -135,7 +170,6 @@ const struct engine_metrics *engine_metrics_find(struct engine_metrics *known, c
 		if (make(m, cupti, kind, context, device, requested, e) < 0)
 			return NULL;
 		engine_metrics_note(m, engine, clock_monotonic_ns() - begun);
-		process_exit_register(); /* libnvperf_host has been loaded */
 		return m;
 	}
 	error_set(e, E_UNSUPPORTED, "more than %u sets of metrics in one process",

@@ -222,10 +222,10 @@ static void push_sample(struct sampled_device *d, const struct cupti *cupti, siz
 	int result;
 
 	if (!r || cupti->PmSamplingCounterDataGetSampleInfo(&p) != CUPTI_SUCCESS ||
-	    p.endTimestamp <= p.startTimestamp || !vendor_hold())
+	    p.endTimestamp <= p.startTimestamp || !vendor_hold(false))
 		return;
 	result = metric_set_evaluate(&d->metrics->set, d->image, d->image_bytes, index, values);
-	vendor_let(); /* libnvperf_host has destructors */
+	vendor_let(false); /* libnvperf_host has destructors */
 	if (result)
 		return;
 	for (uint32_t i = 0; i < d->metrics->set.names.count; i++) {

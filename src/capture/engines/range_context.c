@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "capture/core/vendor_thread.h"
+
 #define RANGES 8u /* room in an image: one is expected, more reveal other launches */
 #define IMAGE_MAX (256u << 20)
 
@@ -155,9 +157,11 @@ int range_context_stop(struct range_context *c, const struct cupti *cupti, size_
 	result = decode(c, cupti, ranges);
 	if (result || *ranges != 1)
 		return result;
-	return vendor_result(c, "cuptiProfilerHostEvaluateToGpuValues",
-			     (CUptiResult)metric_set_evaluate(&c->metrics->set, c->image,
-							      c->image_bytes, 0, values));
+	if (!vendor_hold(false))
+		return vendor_result(c, "the process ends", CUPTI_ERROR_UNKNOWN);
+	result = metric_set_evaluate(&c->metrics->set, c->image, c->image_bytes, 0, values);
+	vendor_let(false);
+	return vendor_result(c, "cuptiProfilerHostEvaluateToGpuValues", (CUptiResult)result);
 }
 
 void range_context_close(struct range_context *c, const struct cupti *cupti, bool gone)
