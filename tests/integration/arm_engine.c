@@ -1,7 +1,7 @@
 /*
  * A program that arms engines while a tape is played: a client of tape-play. ARM_SCRIPT is "STEP
  * CALL ENGINE DELAY_MS DURATION_MS PAUSE_MS;…": before step STEP of the tape it makes the call, and
- * then pauses. ARM_OUTPUT gets a line for each: what it returned, and why.
+ * then pauses. ARM_OUTPUT gets a line for each: what it returned, why, and after how long.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -35,9 +35,17 @@ static void *function(const char *name)
 	return found;
 }
 
-static void tell(const char *call, int rc)
+static double now_ms(void)
 {
-	fprintf(output, "%s\t%d\t%s\n", call, rc, F(error)());
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static void tell(const char *call, int rc, double began_ms)
+{
+	fprintf(output, "%s\t%d\t%s\t%.3f\n", call, rc, F(error)(), now_ms() - began_ms);
 	fflush(output);
 }
 
@@ -97,6 +105,7 @@ static int start(const char *variable, enum pitot_engine engine)
 static void call(const char *name, enum pitot_engine engine, unsigned long delay,
 		 unsigned long duration)
 {
+	double began_ms = now_ms();
 	int rc = 0;
 
 	if (strcmp(name, "init") == 0)
@@ -123,7 +132,7 @@ static void call(const char *name, enum pitot_engine engine, unsigned long delay
 		rc = begin_in_child(engine);
 	else
 		abort();
-	tell(name, rc);
+	tell(name, rc, began_ms);
 }
 
 /* Scopes are the main thread's: before whatever step comes next on it. */

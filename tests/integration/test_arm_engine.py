@@ -17,7 +17,9 @@ LONGER = 1, 4, 16  # windows are that many times as long on a machine where they
 class Armed:
     def __init__(self, folder, rows, output):
         self.folder, self.rows = folder, rows
-        self.said = [(call, int(rc), why) for call, rc, why in (line.split("\t") for line in output.read_text().splitlines())]
+        lines = [line.split("\t") for line in output.read_text().splitlines()]
+        self.said = [(call, int(rc), why) for call, rc, why, _ in lines]
+        self.took_s = [(call, float(ms) / 1000) for call, _, _, ms in lines]
         marks = [(row["message"], row["time_ns"]) for row in rows(folder, "nvtx") if row["kind"] == "mark"]
         # When each call began and had returned.
         self.times = [(call, before, after) for (word, before), (call, after) in zip(marks, marks[1:]) if word == "before"]
@@ -272,3 +274,25 @@ def test_no_pc_samples_of_contexts_that_exist(arm):
     assert [said[1] for said in armed.said] == [1, 1, 0, 1]
     assert all("contexts that existed before are not sampled" in said[2] for said in armed.said[1::2])
     assert not armed.rows(armed.folder, "pc_sample") and armed.engine[-1]["state"] == "degraded"
+
+
+# Seconds that pitot.h allows each call beside a GPU that hangs, and the calls that lead to it. Sanitizers wait ten times as long.
+BESIDE_A_HANG = {
+    "start": (1, f"200 start {PM} 0 0 0;"),
+    "init": (1, "200 init 0 0 0 0;"),
+    "begin": (0.5, f"0 init 0 0 0 0; 200 begin {PM} 0 0 0;"),
+    "end": (0.5, f"0 init 0 0 0 0; 90 begin {PM} 0 0 0; 200 end 0 0 0 0;"),
+    "flush": (2, "0 init 0 0 0 0; 200 flush 0 0 0 0;"),
+    "shutdown": (2, "0 init 0 0 0 0; 200 shutdown 0 0 0 0;"),
+    "stop": (2, "0 start 0 0 0 0; 200 stop 0 0 0 0;"),
+}
+
+
+@pytest.mark.parametrize("call", BESIDE_A_HANG)
+def test_calls_beside_a_gpu_that_hangs(arm, build, call):
+    seconds, calls = BESIDE_A_HANG[call]
+    slowness = 1 if "PITOT_SANITIZE:STRING=\n" in (build / "CMakeCache.txt").read_text() else 10
+    armed = arm(calls, fault="hang cuptiActivityFlushAll at 100")
+    said, took_s = armed.took_s[-1]
+    assert said == call and took_s < seconds * slowness + 1, armed.said
+    assert "cuptiActivityFlushAll" in {row["detail"] for row in armed.rows(armed.folder, "loss") if row["reason"] == "gpu_hang"}
