@@ -64,6 +64,31 @@ bool launch_claim_wait(uint64_t most_ns)
 	return launch_claim_wait_until(launch_claim, most_ns);
 }
 
+/* --- the owner's end --- */
+
+static pthread_key_t thread_end;
+static bool has_key;
+
+static void on_thread_end(void *lost)
+{
+	if (launch_claim_is_mine())
+		((void (*)(void))lost)();
+}
+
+static void make_key(void)
+{
+	has_key = pthread_key_create(&thread_end, on_thread_end) == 0;
+}
+
+void launch_claim_watch(void (*lost)(void))
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, make_key);
+	if (has_key)
+		pthread_setspecific(thread_end, (void *)lost);
+}
+
 /* --- flushes --- */
 
 static bool claim_for_flush(void)

@@ -35,6 +35,11 @@ bool launch_claim_beside_flushes(void);
 bool launch_claim_is_mine(void);
 /* Makes the calling thread the owner: it ends what the present owner has begun. */
 void launch_claim_take_over(void);
+/*
+ * If the calling thread ends as the owner, it calls `lost` in place of the callback that releases
+ * the claim.
+ */
+void launch_claim_watch(void (*lost)(void));
 /* Also opens the gate (launch_gate.h). */
 void launch_claim_release(void);
 /* Polls `ready` for at most most_ns. Returns whether it became true. */

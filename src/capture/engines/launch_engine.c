@@ -241,6 +241,18 @@ static const struct cupti *claimed_for(int measure, bool claimed)
 	return NULL;
 }
 
+/* The end of this thread's measured launch was not seen. */
+static void end_unseen(void)
+{
+	const struct cupti *cupti = atomic_load(&self.cupti);
+
+	if (atomic_load(&self.measure) == SETTING_MEASURE_RANGE)
+		return;
+	if (cupti && !api_calls_fatal())
+		stop_measuring(cupti, false);
+	launch_claim_release();
+}
+
 /* Begins to measure a launch that is selected by its name, or a launch of a graph. */
 static void enter(const CUpti_CallbackData *data, const char *function, int measure)
 {
@@ -261,6 +273,7 @@ static void enter(const CUpti_CallbackData *data, const char *function, int meas
 		launch_engine_count_unmeasured();
 		return;
 	}
+	launch_claim_watch(end_unseen);
 	self.begun_ns = clock_monotonic_ns();
 	calling = true;
 	if ((graph && !marked_ranges_graph(cupti, data, self.begun_ns, &range)) ||
@@ -277,11 +290,8 @@ void launch_engine_enter(const CUpti_CallbackData *data, const char *function, b
 	if (!atomic_load_explicit(&self.active, memory_order_relaxed) || !cupti ||
 	    measure == SETTING_MEASURE_RANGE || api_calls_fatal())
 		return;
-	if (unlikely(launch_claim_exists()) && launch_claim_is_mine()) {
-		/* The end of this thread's measured launch was not seen. */
-		stop_measuring(cupti, false);
-		launch_claim_release();
-	}
+	if (unlikely(launch_claim_exists()) && launch_claim_is_mine())
+		end_unseen();
 	if (graph && measure == SETTING_MEASURE_KERNEL)
 		note_graphs();
 	if (graph != (measure == SETTING_MEASURE_GRAPH) || !function ||

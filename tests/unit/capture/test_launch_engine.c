@@ -527,6 +527,34 @@ static void test_a_launch_without_an_end(void **state)
 	assert_int_equal(sink.unmeasured, 1);
 }
 
+static void *launch_without_an_end(void *unused)
+{
+	launch(true, 1, 11);
+	return launch_claim_is_mine() ? NULL : unused;
+}
+
+/* Neither will be seen from its thread, which has ended: others are measured. */
+static void test_a_thread_ends_in_its_launch(void **state)
+{
+	struct sink_of_engine sink;
+	struct session *s = begin_graphs(&sink);
+	pthread_t thread;
+	void *failed;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, launch_without_an_end, &sink), 0);
+	pthread_join(thread, &failed);
+	assert_null(failed);
+	assert_false(launch_claim_exists());
+	for (uint32_t pass = 0; pass < 2; pass++) {
+		launch(true, 1, 12 + pass);
+		launch(false, 1, 12 + pass);
+	}
+	session_close(&s);
+	assert_int_equal(sink.counting.rows[TABLE_range_value], METRICS);
+	assert_int_equal(sink.unmeasured, 1);
+}
+
 /* Each session says once that it does not measure them. */
 static void test_graphs_among_kernels(void **state)
 {
@@ -768,6 +796,7 @@ int main(void)
 		cmocka_unit_test(test_a_range_that_another_thread_ends),
 		cmocka_unit_test(test_after_the_last_context),
 		cmocka_unit_test(test_a_launch_without_an_end),
+		cmocka_unit_test(test_a_thread_ends_in_its_launch),
 		cmocka_unit_test(test_graphs_among_kernels),
 		cmocka_unit_test(test_a_launch_that_fails),
 		cmocka_unit_test(test_a_launch_that_outlives_the_window),
