@@ -583,6 +583,38 @@ def test_picture_zooms_and_searches(flame, browser, tmp_path):
     assert result["found"].startswith("found: 100.0% of GPU time") and result["hits"] == 1
 
 
+SEARCHES = [
+    # text, names with a match, names without
+    ("Main", ["main", "domain (x.py:3)"], ["mai", ""]),
+    ("^main", ["main", "main_loop"], ["domain"]),
+    ("main$", ["main", "domain"], ["main_loop"]),
+    ("^main$", ["main"], ["domain", "main_loop"]),
+    ("gemm.*64", ["sgemm_64", "gemm64", "a_gemm_128x64_tn"], ["64_gemm", "gemm"]),
+    ("^a.*b$", ["ab", "axxb"], ["a", "abc", "xab"]),
+    ("^aba.*ba$", ["ababa", "ababba"], ["aba", "abaxb"]),
+    ("a|^b$", ["cat", "b"], ["bb", "x"]),
+    ("a|", ["cat"], ["x"]),
+    ("f(int*)", ["f(int*)"], ["f(int)"]),
+    ("[no launch]", ["[no launch]"], ["n"]),
+    ("train.py", ["step (train.py:60)"], ["trainxpy"]),
+    (r"a\|b", ["a|b"], ["a", "b"]),
+    (r"\^x\.*", ["^x.*"], ["x"]),
+    (r"$x", ["$x"], ["x"]),
+    ("(a+)+$", ["(a+)+"], ["a" * 5000]),
+    ("a.*" * 300 + "b", ["a" * 300 + "b"], ["a" * 20000]),
+]
+
+
+@pytest.mark.parametrize("suffix, end", [("html", "</script>\n</body>"), ("svg", "]]></script>")])
+def test_search_texts(flame, browser, tmp_path, suffix, end):
+    """The search of a page: parts, ends and alternatives of names, in a time that no text can make long."""
+    result = show(browser, flame("many", to=f"x.{suffix}"), tmp_path, f"""
+        const matching = (text, names) => names.filter(name_test(text));
+        return {json.dumps(SEARCHES)}.map(([text, yes, no]) => [text, matching(text, yes), matching(text, no)]);
+    """, end)
+    assert result == [[text, names, []] for text, names, _ in SEARCHES]
+
+
 def test_page_says_what_a_search_cannot_see(flame, browser, tmp_path):
     """What is left out of a picture has no names to look at, so what was found is the least that there is."""
     page = flame("many", to="x.html")

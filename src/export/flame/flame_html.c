@@ -227,7 +227,9 @@ static void add_head(struct page *p)
 	add_escaped(p, w->title);
 	strbuf_adds(&p->text,
 		    "</h1>\n<input id=\"search\" type=\"search\" placeholder=\"Search (press /)\""
-		    " aria-label=\"search, regular expression\" title=\"regular expression\">\n"
+		    " aria-label=\"search\" title=\"part of a name; a|b: either, .*: anything, ^ "
+		    "and $: "
+		    "begin and end\">\n"
 		    "<button id=\"around\" disabled title=\"of the zoomed or found function\">"
 		    "Callers and callees</button>\n"
 		    "<button id=\"reset\" disabled>Show all</button>\n"
@@ -275,7 +277,8 @@ static int write_page(struct page *p)
 		return r;
 	add_head(p);
 	r = add_data(p);
-	strbuf_addf(&p->text, "<script>\n%s</script>\n</body>\n</html>\n", flame_html_js);
+	strbuf_addf(&p->text, "<script>\n%s%s</script>\n</body>\n</html>\n", page_search_js,
+		    flame_html_js);
 	return r < 0 ? r : flame_flush(&p->text, p->out, true);
 }
 

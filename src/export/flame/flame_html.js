@@ -343,17 +343,7 @@
 
 	/* Sums the time of matching frames; a match below a match counts once. Boxes for omitted frames have no names. */
 	function search(text) {
-		let test = null;
-
-		if (text) {
-			try {
-				const regex = new RegExp(text, "i");
-				test = (name) => regex.test(name);
-			} catch (wrong) {
-				const lower = text.toLowerCase();
-				test = (name) => name.toLowerCase().includes(lower);
-			}
-		}
+		const test = text ? name_test(text) : null;
 		const matches = data.frames.map((frame) => test !== null && (test(frame[0]) || test(frame[2] || "")));
 		pattern = text || null;
 		for (const s of shown) {

@@ -8,7 +8,8 @@
 #include "base/html.h"
 
 /* Embedded from src/export/ by cmake/PitotEmbed.cmake. */
-extern const char flame_svg_css[], flame_svg_js[], flame_html_css[], flame_html_js[];
+extern const char flame_svg_css[], flame_svg_js[], flame_html_css[], flame_html_js[],
+	page_search_js[];
 
 /* Return the style sheet class of a frame class ("python"), of a kind's root box ("kind-cpu"). */
 const char *flame_class_word(enum frame_class class);

@@ -269,7 +269,8 @@ static int write_picture(struct picture *p)
 		top += p->drawings[kind].levels * ROW + SECTION_GAP;
 	}
 	add_legend(p);
-	strbuf_addf(&p->text, "<script><![CDATA[\n%s]]></script>\n</svg>\n", flame_svg_js);
+	strbuf_addf(&p->text, "<script><![CDATA[\n%s%s]]></script>\n</svg>\n", page_search_js,
+		    flame_svg_js);
 	return r < 0 ? r : flame_flush(&p->text, p->out, true);
 }
 

@@ -64,18 +64,8 @@
 
 	/* Sums the time of matching frames per section; a match inside a match counts once. Boxes for omitted frames have no names. */
 	function search(pattern) {
-		let test = () => false;
-		const found = [];
+		const test = name_test(pattern), found = [];
 
-		if (pattern) {
-			try {
-				const regex = new RegExp(pattern, "i");
-				test = (name) => regex.test(name);
-			} catch (wrong) {
-				const lower = pattern.toLowerCase();
-				test = (name) => name.toLowerCase().includes(lower);
-			}
-		}
 		for (const section of sections) {
 			let covered = -1, ns = 0, maybe_more = false;
 
@@ -101,7 +91,7 @@
 		if (svg.getAttribute("data-search"))
 			search("");
 		else
-			search(window.prompt("Find frames (regular expression)") || "");
+			search(window.prompt("Find frames (a|b: either; .*: anything; ^, $: begin, end)") || "");
 	}
 
 	for (const section of sections)

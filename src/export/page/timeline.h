@@ -39,7 +39,7 @@
 
 /* Embedded from src/export/page/ by cmake/PitotEmbed.cmake. */
 extern const char timeline_css[], timeline_data_js[], timeline_draw_js[], timeline_panels_js[],
-	timeline_input_js[];
+	timeline_input_js[], page_search_js[];
 
 /* In the order in which a group shows them; K(NAME, its word in JSON). */
 #define TRACK_KINDS(K)                                                                             \

@@ -6,7 +6,7 @@
 
 const BUTTONS = 66; /* pixels of "pin" and "hide" at the right end of a label */
 document.body.insertAdjacentHTML("beforeend", `<header><div class="bar"><h1 id="title"></h1>
-<input id="search" type="search" placeholder="Search (press /)" aria-label="search, regular expression" title="names; a regular expression">
+<input id="search" type="search" placeholder="Search (press /)" aria-label="search" title="part of a name; a|b: either, .*: anything, ^ and $: begin and end">
 <button id="last" disabled title="Shift+Enter">&#x2039;</button><button id="next" disabled title="Enter">&#x203a;</button><span id="found"></span>
 <button id="work" title="Home">Work</button><button id="all" title="r">Show all</button><button id="longest" title="l">Longest</button>
 <button id="hidden" title="u" hidden></button><button id="theme">Light / dark</button></div>

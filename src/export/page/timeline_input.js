@@ -86,17 +86,8 @@ function slice_at(x, y) {
 
 let searched = "", typed = 0;
 function search(text) {
-	let test = null;
-	const sums = new Map();
+	const test = text ? name_test(text) : null, sums = new Map();
 
-	if (text) {
-		try {
-			const regex = new RegExp(text, "i");
-			test = (name) => regex.test(name);
-		} catch (wrong) {
-			test = (name) => name.toLowerCase().includes(text.toLowerCase());
-		}
-	}
 	searched = text;
 	matches = test && Uint8Array.from(data.classes, (_, c) => test(name_of(c)) || test(details_of(c).name || "") ? 1 : 0);
 	for (const row of rows) {

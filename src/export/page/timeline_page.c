@@ -352,8 +352,9 @@ static int write_page(struct timeline *t, struct output *output, struct error *e
 	add_head(t);
 	add_data(t);
 	r = add_columns(t);
-	strbuf_addf(&t->out, "<script type=\"module\">\n%s%s%s%s</script>\n</body>\n</html>\n",
-		    timeline_data_js, timeline_draw_js, timeline_panels_js, timeline_input_js);
+	strbuf_addf(&t->out, "<script type=\"module\">\n%s%s%s%s%s</script>\n</body>\n</html>\n",
+		    page_search_js, timeline_data_js, timeline_draw_js, timeline_panels_js,
+		    timeline_input_js);
 	if (r < 0 || t->out.failed || t->text.failed || t->name.failed || t->view.scope_text.failed)
 		return error_set(e, -ENOMEM, "out of memory");
 	output_move(output, &t->out);
