@@ -49,7 +49,7 @@
 	X(loss)                                                                                    \
 	X(cost)
 
-#define REPORT_WIDTH_MIN 72u
+#define REPORT_WIDTH_MIN 40u
 #define REPORT_WIDTH_MAX 180u
 #define REPORT_WIDE 132u /* with at least this width, all figures of a kernel fit into one line */
 

@@ -128,23 +128,36 @@ static size_t line_columns(const struct text_table *t, unsigned indent, const si
 	return total - MIN(total, (size_t)GAP);
 }
 
-/* Drops optional columns and then narrows the flexible column, until a line fits. */
+/*
+ * Makes a line fit: drops optional columns, then narrows the flexible column. Where that is not
+ * enough, columns from the last one on are dropped and the first one is narrowed: a line that the
+ * terminal breaks is no table.
+ */
 static void fit(const struct text_table *t, unsigned indent, unsigned width, size_t *widths)
 {
-	size_t total, over;
+	size_t total, over, spare = 0;
 
-	for (size_t c = 0; c < t->column_count; c++)
+	for (size_t c = 0; c < t->column_count; c++) {
 		if (t->columns[c].optional && line_columns(t, indent, widths) > width)
+			widths[c] = 0;
+		if (t->columns[c].flexible && widths[c] > FLEXIBLE_MIN)
+			spare += widths[c] - FLEXIBLE_MIN;
+	}
+	for (size_t c = t->column_count; c-- > 1;)
+		if (!t->columns[c].flexible && line_columns(t, indent, widths) > width + spare)
 			widths[c] = 0;
 	total = line_columns(t, indent, widths);
 	if (total <= width)
 		return;
 	over = total - width;
-	for (size_t c = 0; c < t->column_count; c++)
-		if (t->columns[c].flexible)
-			widths[c] = widths[c] > over + FLEXIBLE_MIN
-					    ? widths[c] - over
-					    : MIN(widths[c], (size_t)FLEXIBLE_MIN);
+	for (size_t c = 0; c < t->column_count; c++) {
+		size_t cut = MIN(over, widths[c] - MIN(widths[c], (size_t)FLEXIBLE_MIN));
+
+		if (!c || t->columns[c].flexible) {
+			widths[c] -= cut;
+			over -= cut;
+		}
+	}
 }
 
 static void blanks(struct strbuf *out, size_t count)

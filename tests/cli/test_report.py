@@ -60,6 +60,17 @@ def test_golden_of_other_widths(pitot, recordings, width):
     assert max(map(len, text.splitlines())) <= width
 
 
+@pytest.mark.parametrize("kind", ["varied", "cpu_all", "training", "stalls", "sass", "counters", "roofline", "ranges"])
+@pytest.mark.parametrize("width", [40, 60])
+def test_no_table_is_broken_by_a_narrow_terminal(pitot, make_recording, tmp_path, width, kind):
+    """Columns are dropped from the right; the first one, which names the row, stays."""
+    recording = make_recording(tmp_path / "r.pitot", kind)
+    for options in [], ["--by", "config"], ["--scopes"], ["--system", "--stalls", "--counters"]:
+        text = pitot("report", recording, *options, env={"COLUMNS": str(width)}).stdout
+        rows = [line for line in text.splitlines() if re.match(" {2,}\\S.* {2}", line)]
+        assert rows and max(map(len, rows)) <= width, max(rows, key=len)
+
+
 @pytest.mark.parametrize("name, width, options", [
     ("callers", 80, ("--by", "caller", "--top", "4")),
     ("narrow", 80, ()),
