@@ -7,23 +7,23 @@
 #include "analysis/report.h"
 #include "trace/columns.h"
 
-void capability_read(const struct trace *t, const char *name, struct capability_note *out)
+void capability_read(const struct trace *t, enum feature name, struct capability_note *out)
 {
 	const struct capability_columns *c = capability_columns(t);
 	uint64_t latest = 0;
 
 	*out = (struct capability_note){ .requested = "", .actual = "", .reason = "" };
 	for (uint64_t row = 0; c->time_ns && row < trace_rows(t, TABLE_capability); row++) {
-		if (strcmp(row_text(t, TABLE_capability, COLUMN_capability_name, row), name) != 0 ||
-		    c->time_ns[row] < latest)
+		if (c->name[row] != name || c->time_ns[row] < latest)
 			continue;
 		latest = c->time_ns[row];
 		*out = (struct capability_note){
 			.known = true,
 			.state = (enum capability_state)c->state[row],
 			.has_method = c->method && column_has(c->valid.method, row),
-			.requested = row_text(t, TABLE_capability, COLUMN_capability_asked, row),
-			.actual = row_text(t, TABLE_capability, COLUMN_capability_got, row),
+			.requested =
+				row_text(t, TABLE_capability, COLUMN_capability_requested, row),
+			.actual = row_text(t, TABLE_capability, COLUMN_capability_actual, row),
 			.reason = row_text(t, TABLE_capability, COLUMN_capability_reason, row),
 		};
 		if (out->has_method)
@@ -31,7 +31,8 @@ void capability_read(const struct trace *t, const char *name, struct capability_
 	}
 }
 
-int capability_find(struct trace *t, const char *name, struct capability_note *out, struct error *e)
+int capability_find(struct trace *t, enum feature name, struct capability_note *out,
+		    struct error *e)
 {
 	int r = trace_load(t, TABLE_capability, 0, e);
 
@@ -46,53 +47,60 @@ const char *capability_app_name(const struct trace *t, const struct trace_proces
 	const char *name = "";
 
 	while (row_walk_next(&w))
-		if (!strcmp(row_text(t, TABLE_capability, COLUMN_capability_name, w.row),
-			    "app_name"))
-			name = row_text(t, TABLE_capability, COLUMN_capability_got, w.row);
+		if (capability_columns(t)->name[w.row] == feature_app_name)
+			name = row_text(t, TABLE_capability, COLUMN_capability_actual, w.row);
 	return name;
 }
 
-/* requested: NULL: anything */
-static const char *find_refusal(const struct trace *t, const char *name, const char *requested)
+const char *capability_name(const struct trace *t, uint64_t row)
 {
-	const uint8_t *states = capability_columns(t)->state;
+	unsigned name = capability_columns(t)->name[row];
+	const char *text = feature_name((enum feature)name);
+
+	return name == feature_other || !text
+		       ? row_text(t, TABLE_capability, COLUMN_capability_other, row)
+		       : text;
+}
+
+/* requested: NULL: anything */
+static const char *find_refusal(const struct trace *t, enum feature name, const char *requested)
+{
+	const struct capability_columns *c = capability_columns(t);
 
 	for (uint64_t row = 0; row < trace_rows(t, TABLE_capability); row++) {
 		const char *reason = row_text(t, TABLE_capability, COLUMN_capability_reason, row);
 
-		if (states[row] != capability_state_on && *reason &&
-		    strcmp(row_text(t, TABLE_capability, COLUMN_capability_name, row), name) == 0 &&
+		if (c->name[row] == name && c->state[row] != capability_state_on && *reason &&
 		    (!requested ||
-		     strcmp(row_text(t, TABLE_capability, COLUMN_capability_asked, row),
+		     strcmp(row_text(t, TABLE_capability, COLUMN_capability_requested, row),
 			    requested) == 0))
 			return reason;
 	}
 	return "";
 }
 
-const char *capability_refusal(const struct trace *t, const char *name)
+const char *capability_refusal(const struct trace *t, enum feature name)
 {
 	return find_refusal(t, name, NULL);
 }
 
 const char *capability_engine_refusal(const struct trace *t, const char *engine)
 {
-	return find_refusal(t, "engine", engine);
+	return find_refusal(t, feature_engine, engine);
 }
 
 /* The first row of a capability in a state, or TRACE_NO_ROW. */
-static uint64_t row_in_state(const struct trace *t, const char *name, enum capability_state state)
+static uint64_t row_in_state(const struct trace *t, enum feature name, enum capability_state state)
 {
-	const uint8_t *states = capability_columns(t)->state;
+	const struct capability_columns *c = capability_columns(t);
 
 	for (uint64_t row = 0; row < trace_rows(t, TABLE_capability); row++)
-		if (states[row] == state &&
-		    strcmp(row_text(t, TABLE_capability, COLUMN_capability_name, row), name) == 0)
+		if (c->name[row] == name && c->state[row] == state)
 			return row;
 	return TRACE_NO_ROW;
 }
 
-static bool is_on(const struct trace *t, const char *name)
+static bool is_on(const struct trace *t, enum feature name)
 {
 	return row_in_state(t, name, capability_state_on) != TRACE_NO_ROW;
 }
@@ -100,8 +108,8 @@ static bool is_on(const struct trace *t, const char *name)
 void capability_window(const struct trace *t, uint64_t *opened_ns, uint64_t *closed_ns)
 {
 	const uint64_t *times = capability_columns(t)->time_ns;
-	uint64_t opened = row_in_state(t, "window", capability_state_on);
-	uint64_t closed = row_in_state(t, "window", capability_state_off);
+	uint64_t opened = row_in_state(t, feature_window, capability_state_on);
+	uint64_t closed = row_in_state(t, feature_window, capability_state_off);
 
 	*opened_ns = opened == TRACE_NO_ROW ? 0 : times[opened];
 	*closed_ns = closed == TRACE_NO_ROW ? UINT64_MAX : times[closed];
@@ -110,7 +118,7 @@ void capability_window(const struct trace *t, uint64_t *opened_ns, uint64_t *clo
 /* Why the window of --delay or --duration has nothing; "": it has, or there is none. */
 static const char *missed_window(const struct trace *t)
 {
-	uint64_t row = row_in_state(t, "window", capability_state_unavailable);
+	uint64_t row = row_in_state(t, feature_window, capability_state_unavailable);
 
 	return row == TRACE_NO_ROW ? ""
 				   : row_text(t, TABLE_capability, COLUMN_capability_reason, row);
@@ -150,7 +158,7 @@ static bool is_damaged(const struct trace *t)
 int capability_cpu_only(struct trace *t, bool *cpu_only, struct error *e)
 {
 	struct capability_note gpu;
-	int r = capability_find(t, "gpu", &gpu, e);
+	int r = capability_find(t, feature_gpu, &gpu, e);
 
 	*cpu_only = gpu.known && gpu.state == capability_state_off;
 	return r;
@@ -179,16 +187,16 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 	if (!*reason)
 		reason = missed_window(t);
 	if (!*reason)
-		reason = capability_refusal(t, "cupti");
-	if (!*reason && is_on(t, "cupti")) {
-		reason = capability_refusal(t, "kernel");
+		reason = capability_refusal(t, feature_cupti);
+	if (!*reason && is_on(t, feature_cupti)) {
+		reason = capability_refusal(t, feature_kernel);
 		if (!*reason)
 			reason = launches
 					 ? "work was launched, but CUPTI delivered no records of it"
 					 : "the command ran nothing on a GPU while it was recorded";
 	}
 	if (!*reason)
-		reason = capability_refusal(t, "gpu");
+		reason = capability_refusal(t, feature_gpu);
 	if (!*reason && is_damaged(t))
 		reason = "what can be read of the damaged data has none";
 	strbuf_adds(why, *reason ? reason : "the command did not use CUDA");
@@ -201,7 +209,7 @@ int capability_refused_processes(const struct trace *t, struct refused_processes
 	enum { NONE, REFUSED, WORKED };
 	size_t count = trace_process_count(t);
 	_cleanup_free_ uint8_t *seen = calloc(count + 1, sizeof(*seen));
-	const uint8_t *states = capability_columns(t)->state;
+	const struct capability_columns *c = capability_columns(t);
 	uint64_t rows = trace_rows(t, TABLE_capability);
 
 	*out = (struct refused_processes){ .why = "" };
@@ -209,16 +217,16 @@ int capability_refused_processes(const struct trace *t, struct refused_processes
 		return -ENOMEM;
 	for (uint64_t row = 0; row < rows; row++) {
 		uint8_t *s = &seen[MIN(trace_row_process(t, TABLE_capability, row), count)];
-		bool refused = states[row] == capability_state_unavailable;
+		bool refused = c->state[row] == capability_state_unavailable;
 
-		if (strcmp(row_text(t, TABLE_capability, COLUMN_capability_name, row), "cupti"))
+		if (c->name[row] != feature_cupti)
 			continue;
 		*s = MAX(*s, refused ? REFUSED : WORKED);
 	}
 	for (size_t i = 0; i < count; i++)
 		out->count += seen[i] == REFUSED;
 	if (out->count)
-		out->why = capability_refusal(t, "cupti");
+		out->why = capability_refusal(t, feature_cupti);
 	return 0;
 }
 

@@ -17,10 +17,12 @@ struct capability_note {
 	const char *requested, *actual, *reason;
 };
 
-/* Reads the latest row with this name, such as "cpu"; the table must be loaded. */
-void capability_read(const struct trace *t, const char *name, struct capability_note *out);
+/* The name of the feature that a row of the loaded table is about. */
+const char *capability_name(const struct trace *t, uint64_t row);
+/* Reads the latest row with this name; the table must be loaded. */
+void capability_read(const struct trace *t, enum feature name, struct capability_note *out);
 /* The same, and loads the table. 0 or a negative code. */
-int capability_find(struct trace *t, const char *name, struct capability_note *out,
+int capability_find(struct trace *t, enum feature name, struct capability_note *out,
 		    struct error *e) MUST_USE;
 /*
  * Returns the name that a process gave itself, such as pitot_options.app_name, or "". The table
@@ -31,7 +33,7 @@ const char *capability_app_name(const struct trace *t, const struct trace_proces
  * Returns the first reason that a process recorded for not providing `name`, or not all of it; "":
  * none. The table must be loaded.
  */
-const char *capability_refusal(const struct trace *t, const char *name);
+const char *capability_refusal(const struct trace *t, enum feature name);
 /* The same for an engine, such as "pc-sampling". */
 const char *capability_engine_refusal(const struct trace *t, const char *engine);
 /*

@@ -162,14 +162,14 @@ int cost_analyze(struct trace *t, struct cost *out, struct error *e)
 
 	*out = (struct cost){ 0 };
 	if (r >= 0)
-		r = capability_find(t, "cost", &clock, e);
+		r = capability_find(t, feature_cost, &clock, e);
 	if (r >= 0)
 		r = trace_load(t, TABLE_overhead, COLUMN_BITS(overhead, start_ns, end_ns), e);
 	if (r >= 0)
 		r = sum_losses(t, out, e);
 	if (r < 0)
 		return r;
-	capability_read(t, "own_profiler", &out->own_profiler);
+	capability_read(t, feature_own_profiler, &out->own_profiler);
 	out->clock_replaced = clock.known && clock.state != capability_state_on;
 	count_events(t, out);
 	grade_losses(t, out);

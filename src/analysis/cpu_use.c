@@ -137,9 +137,9 @@ static int run(struct report *r, void *result)
 	if (code >= 0)
 		code = count_processes(out);
 	count_pauses(&r->selection, out);
-	capability_read(r->trace, "cpu", &out->sampling);
-	capability_read(r->trace, "cpu_python", &out->python);
-	capability_read(r->trace, "symbols", &out->symbols);
+	capability_read(r->trace, feature_cpu, &out->sampling);
+	capability_read(r->trace, feature_cpu_python, &out->python);
+	capability_read(r->trace, feature_symbols, &out->symbols);
 	return code;
 }
 

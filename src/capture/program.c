@@ -196,7 +196,7 @@ static void log_begin(struct messages *messages, const struct settings *s, unsig
 {
 	char why[400];
 
-	if (capability_notes_find(notes, "engine", why, sizeof(why)))
+	if (capability_notes_find(notes, feature_engine, why, sizeof(why)))
 		log_message(messages, PITOT_LOG_WARNING, "engine %s: %s",
 			    setting_engine_names[s->engine], why);
 	log_message(messages, PITOT_LOG_INFO, "recording into %s",
@@ -354,7 +354,7 @@ static void note_ignored(const struct settings *s, struct messages *messages)
 		    "%s has no effect, because the recording was started from outside: give it to "
 		    "`pitot record`, or set log_path",
 		    strbuf_text(&ignored));
-	capability_note("program_settings", capability_state_degraded, NULL, NULL,
+	capability_note(feature_program_settings, capability_state_degraded, NULL, NULL,
 			"not in effect, because the recording was started from outside: %s",
 			strbuf_text(&ignored));
 }

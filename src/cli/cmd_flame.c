@@ -402,7 +402,7 @@ static int show(const struct context *c, struct trace *t, struct flame *f, const
 		return cli_fail(c, &e);
 	if (flame_finish(f, option_inverted) < 0)
 		return cli_failf(c, "out of memory");
-	if (capability_find(t, "cpu", &cpu, &e) < 0)
+	if (capability_find(t, feature_cpu, &cpu, &e) < 0)
 		return cli_fail(c, &e);
 	flame_print_gaps(f, shows_cpu() ? &cpu : NULL, option_mode == MODE_CPU, &notes);
 	w.notes = strbuf_text(&notes);

@@ -214,9 +214,9 @@ struct capability_group {
 
 static bool is_same_capability(const struct info *i, uint64_t a, uint64_t b)
 {
-	static const int columns[] = { COLUMN_capability_name, COLUMN_capability_state,
-				       COLUMN_capability_asked, COLUMN_capability_got,
-				       COLUMN_capability_reason };
+	static const int columns[] = { COLUMN_capability_name,   COLUMN_capability_other,
+				       COLUMN_capability_state,  COLUMN_capability_requested,
+				       COLUMN_capability_actual, COLUMN_capability_reason };
 
 	for (size_t c = 0; c < ARRAY_SIZE(columns); c++) {
 		bool missing_a, missing_b;
@@ -231,17 +231,18 @@ static bool is_same_capability(const struct info *i, uint64_t a, uint64_t b)
 	return true;
 }
 
-/* Appends "requested X, got Y; reason", without equal or missing parts. */
+/* Appends "requested X, actual Y; reason", without equal or missing parts. */
 static void add_outcome(const struct info *i, uint64_t row, struct strbuf *out)
 {
-	const char *asked = row_text(i->trace, TABLE_capability, COLUMN_capability_asked, row);
-	const char *got = row_text(i->trace, TABLE_capability, COLUMN_capability_got, row);
+	const char *requested =
+		row_text(i->trace, TABLE_capability, COLUMN_capability_requested, row);
+	const char *actual = row_text(i->trace, TABLE_capability, COLUMN_capability_actual, row);
 	const char *reason = row_text(i->trace, TABLE_capability, COLUMN_capability_reason, row);
 
-	if (*asked && strcmp(asked, got) != 0)
-		strbuf_addf(out, "requested %s%s%s", asked, *got ? ", got " : "", got);
+	if (*requested && strcmp(requested, actual) != 0)
+		strbuf_addf(out, "requested %s%s%s", requested, *actual ? ", actual " : "", actual);
 	else
-		strbuf_adds(out, got);
+		strbuf_adds(out, actual);
 	if (*reason)
 		strbuf_addf(out, "%s%s", out->length ? "; " : "", reason);
 }
@@ -256,7 +257,7 @@ static void add_capability(const struct info *i, const struct capability_group *
 		text_table_addf(t, "%llu processes", (unsigned long long)g->processes);
 	else
 		text_table_addf(t, "%u", trace_process(i->trace, process)->pid);
-	cell(t, row_text(i->trace, TABLE_capability, COLUMN_capability_name, g->row));
+	cell(t, capability_name(i->trace, g->row));
 	text_table_add(t, info_state(i, g->row));
 	add_outcome(i, g->row, &outcome);
 	cell(t, strbuf_text(&outcome));

@@ -9,30 +9,31 @@ uint32_t rows_text(struct writer *w, const char *text)
 	return writer_string(w, text ? text : "", text ? strlen(text) : 0);
 }
 
-void rows_capability_at(struct writer *w, uint64_t time_ns, const char *name,
+void rows_capability_at(struct writer *w, uint64_t time_ns, enum feature name,
 			enum capability_state state, const char *requested, const char *actual,
 			const char *reason)
 {
 	struct row_capability row = {
 		.time_ns = time_ns,
-		.name = rows_text(w, name),
 		.state = (uint8_t)state,
-		.asked = rows_text(w, requested),
-		.got = rows_text(w, actual),
+		.requested = rows_text(w, requested),
+		.actual = rows_text(w, actual),
 		.reason = rows_text(w, reason),
+		.name = (uint8_t)name,
 	};
 
+	ROW_MISSING(&row, capability, other);
 	if (!requested)
-		ROW_MISSING(&row, capability, asked);
+		ROW_MISSING(&row, capability, requested);
 	if (!actual)
-		ROW_MISSING(&row, capability, got);
+		ROW_MISSING(&row, capability, actual);
 	if (!reason)
 		ROW_MISSING(&row, capability, reason);
 	ROW_MISSING(&row, capability, method);
 	writer_append(w, TABLE_capability, &row);
 }
 
-void rows_capability(struct writer *w, const char *name, enum capability_state state,
+void rows_capability(struct writer *w, enum feature name, enum capability_state state,
 		     const char *requested, const char *actual, const char *reason)
 {
 	rows_capability_at(w, clock_monotonic_ns(), name, state, requested, actual, reason);

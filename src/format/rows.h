@@ -11,11 +11,11 @@
 uint32_t rows_text(struct writer *w, const char *text);
 
 /* Appends what was requested of the recorder, what is in effect from a time on, and why. */
-void rows_capability_at(struct writer *w, uint64_t time_ns, const char *name,
+void rows_capability_at(struct writer *w, uint64_t time_ns, enum feature name,
 			enum capability_state state, const char *requested, const char *actual,
 			const char *reason);
 /* The same, in effect since now. */
-void rows_capability(struct writer *w, const char *name, enum capability_state state,
+void rows_capability(struct writer *w, enum feature name, enum capability_state state,
 		     const char *requested, const char *actual, const char *reason);
 
 /* Appends a loss, unless the count is 0. */

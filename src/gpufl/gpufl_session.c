@@ -180,17 +180,18 @@ static const char *engine_or_trace(const struct gpufl_sink *s, const char *name)
 }
 
 /* Capability `engine` has the requested and the actual engine. */
-static void add_engine(struct gpufl_sink *s, const struct row_capability *c, const char *name)
+static void add_engine(struct gpufl_sink *s, const struct row_capability *c)
 {
-	const char *requested = gpufl_text(s, c->asked).data, *actual = gpufl_text(s, c->got).data;
+	const char *requested = gpufl_text(s, c->requested).data,
+		   *actual = gpufl_text(s, c->actual).data;
 	int engine = setting_engine_find(requested);
 
-	if (!s->requested_engine && !strcmp(name, "settings")) {
+	if (!s->requested_engine && c->name == feature_settings) {
 		engine = settings_sources_choice(actual, SETTING_ID_engine);
 		s->measures_ranges = settings_sources_choice(actual, SETTING_ID_measure) >
 				     SETTING_MEASURE_KERNEL;
 		s->requested_engine = s->selected_engine = engine_name(s, engine);
-	} else if (!strcmp(name, "engine") && engine >= 0) {
+	} else if (c->name == feature_engine && engine >= 0) {
 		s->requested_engine = engine_name(s, engine);
 		s->selected_engine = engine_name(s, setting_engine_find(actual));
 	}
@@ -314,29 +315,37 @@ void gpufl_marks_write(struct gpufl_sink *s)
 void gpufl_capability(struct gpufl_sink *s, const struct row_capability *c)
 {
 	/* By Pitot's names; other capabilities keep their names. */
-	static const char *const features[][3] = {
-		{ "kernel", "kernel_events", "cupti_activity" },
-		{ "memcpy", "memcpy_activity", "cupti_memcpy_activity" },
-		{ "synchronization", "sync_activity", "cupti_synchronization" },
-		{ "graph_launch", "graph_activity", "cupti_graph_trace" },
-		{ "allocation", "memory_activity", "cupti_memory" },
-		{ "external_correlation", "external_correlation", "cupti_external_correlation" },
+	static const struct {
+		enum feature name;
+		const char *text, *mode;
+	} features[] = {
+		{ feature_kernel, "kernel_events", "cupti_activity" },
+		{ feature_memcpy, "memcpy_activity", "cupti_memcpy_activity" },
+		{ feature_synchronization, "sync_activity", "cupti_synchronization" },
+		{ feature_graph_launch, "graph_activity", "cupti_graph_trace" },
+		{ feature_allocation, "memory_activity", "cupti_memory" },
+		{ feature_external_correlation, "external_correlation",
+		  "cupti_external_correlation" },
 	};
 	static const char *const statuses[] = { [capability_state_on] = "collected",
 						[capability_state_off] = "not_requested",
 						[capability_state_degraded] = "partial",
 						[capability_state_unavailable] = "skipped" };
-	struct bytes_value name = gpufl_text(s, c->name), none = { "", 0 };
-	const char *const *feature = NULL;
-	uint64_t hash = hash_bytes(name.data, name.length);
+	const char *own = c->name == feature_other ? NULL : feature_name((enum feature)c->name);
+	struct bytes_value name = gpufl_text(s, c->other), none = { "", 0 };
+	const char *mode = "";
+	uint64_t hash;
 	unsigned i = 0, off = c->state == capability_state_off;
 	struct strbuf *out;
 
-	if (!strcmp(name.data, "app_name")) {
-		name_app(s, gpufl_text(s, c->got));
+	if (c->name == feature_app_name) {
+		name_app(s, gpufl_text(s, c->actual));
 		return;
 	}
-	add_engine(s, c, name.data);
+	add_engine(s, c);
+	if (own)
+		name = (struct bytes_value){ own, (uint32_t)strlen(own) };
+	hash = hash_bytes(name.data, name.length);
 	while (i < s->capability_count && s->capabilities[i].name != hash)
 		i++;
 	if (i == GPUFL_CAPABILITIES_MAX || c->state >= ARRAY_SIZE(statuses))
@@ -344,22 +353,20 @@ void gpufl_capability(struct gpufl_sink *s, const struct row_capability *c)
 	s->capability_count = MAX(s->capability_count, i + 1);
 	s->capabilities[i].name = hash;
 	for (size_t k = 0; k < ARRAY_SIZE(features); k++)
-		if (!strcmp(name.data, features[k][0]))
-			feature = features[k];
+		if (c->name == features[k].name) {
+			name.data = features[k].text;
+			name.length = (uint32_t)strlen(features[k].text);
+			mode = features[k].mode;
+		}
 	out = &s->capabilities[i].json;
 	strbuf_clear(out);
-	gpufl_key_text(out, "feature",
-		       feature ? (struct bytes_value){ feature[1], (uint32_t)strlen(feature[1]) }
-			       : name);
+	gpufl_key_text(out, "feature", name);
 	strbuf_addf(out,
 		    ",\"requested\":%s,\"status\":\"%s\",\"mode\":\"%s\",\"reason_code\":\"%s\"",
-		    off ? "false" : "true", statuses[c->state],
-		    off       ? "disabled"
-		    : feature ? feature[2]
-			      : "",
+		    off ? "false" : "true", statuses[c->state], off ? "disabled" : mode,
 		    off ? "not_requested" : "");
-	if (!strcmp(name.data, "settings"))
-		none = gpufl_text(s, c->got);
+	if (c->name == feature_settings)
+		none = gpufl_text(s, c->actual);
 	gpufl_key_text(out, "message",
 		       c->missing >> COLUMN_capability_reason & 1 ? none
 								  : gpufl_text(s, c->reason));

@@ -493,22 +493,23 @@ int live_dropped(struct perfetto_live *p)
 /* --- unavailable capabilities --- */
 
 /* Returns the kinds of rows that a capability affects. */
-static unsigned rows_about(const char *name)
+static unsigned rows_about(unsigned feature)
 {
-	static const struct {
-		const char *name;
-		unsigned rows;
-	} known[] = {
-		{ "engine", PERFETTO_METRICS },    { "metrics", PERFETTO_METRICS },
-		{ "perfetto", PERFETTO_COUNTERS }, { "graph_metrics", PERFETTO_METRICS },
-		{ "nvml", PERFETTO_COUNTERS },     { "cupti", PERFETTO_WORK | PERFETTO_CALLS },
-		{ "cpu", PERFETTO_SAMPLES },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-		if (!strcmp(name, known[i].name))
-			return known[i].rows;
-	return 0;
+	switch (feature) {
+	case feature_engine:
+	case feature_metrics:
+	case feature_graph_metrics:
+		return PERFETTO_METRICS;
+	case feature_perfetto:
+	case feature_nvml:
+		return PERFETTO_COUNTERS;
+	case feature_cupti:
+		return PERFETTO_WORK | PERFETTO_CALLS;
+	case feature_cpu:
+		return PERFETTO_SAMPLES;
+	default:
+		return 0;
+	}
 }
 
 /*
@@ -517,7 +518,7 @@ static unsigned rows_about(const char *name)
  */
 int live_capability(struct perfetto_live *p, const struct row_capability *row, unsigned rows)
 {
-	const char *name = live_text(p, row->name), *reason;
+	const char *reason;
 	const struct row_process *process = live_process(p);
 	struct perfetto_packet head = { MAX(row->time_ns, p->begun_ns), PERFETTO_MONOTONIC,
 					LIVE_SEQUENCE_GLOBAL, 0 };
@@ -525,16 +526,16 @@ int live_capability(struct perfetto_live *p, const struct row_capability *row, u
 
 	if ((row->state != capability_state_degraded &&
 	     row->state != capability_state_unavailable) ||
-	    row->missing >> COLUMN_capability_reason & 1 || !(rows_about(name) & rows))
+	    row->missing >> COLUMN_capability_reason & 1 || !(rows_about(row->name) & rows))
 		return 0;
 	reason = live_text(p, row->reason);
-	is_new = map_add(&p->reported, hash_bytes(name, strlen(name)) ^ row->time_ns ^
-					       hash_bytes(reason, strlen(reason)));
+	is_new = map_add(&p->reported,
+			 hash_u64(row->name) ^ row->time_ns ^ hash_bytes(reason, strlen(reason)));
 	if (is_new <= 0)
 		return is_new;
 	p->text.length = 0;
 	strbuf_addf(&p->text, "%s %u: %s: %s", base_name(live_text(p, process->executable)),
-		    process->pid, name, reason);
+		    process->pid, feature_name((enum feature)row->name), reason);
 	if (p->text.failed)
 		return -ENOMEM;
 	perfetto_log(&p->out, &head, "pitot", strbuf_text(&p->text));

@@ -82,17 +82,16 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
 
 static void write_sampling(const struct cpu_sampling *cpu, struct writer *w)
 {
-	struct row_capability row = { .time_ns = cpu->time_ns,
-				      .name = writer_string(w, "cpu", strlen("cpu")) };
+	struct row_capability row = { .time_ns = cpu->time_ns, .name = feature_cpu };
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	const char *reason = "";
-	char asked[64], got[64] = "";
+	char requested[64], actual[64] = "";
 
-	snprintf(asked, sizeof(asked), "%u Hz", cpu->hz);
+	snprintf(requested, sizeof(requested), "%u Hz", cpu->hz);
 	if (!cpu->hz) {
 		reason = "not requested";
 	} else if (cpu->sampler) {
-		snprintf(got, sizeof(got), "%s, %u Hz%s",
+		snprintf(actual, sizeof(actual), "%s, %u Hz%s",
 			 cpu_method_name(cpu_sampler_method(cpu->sampler)), cpu->hz,
 			 cpu->perf_namespace ? ", and timers in Python programs" : "");
 		reason = cpu_sampler_reason(cpu->sampler);
@@ -101,7 +100,8 @@ static void write_sampling(const struct cpu_sampling *cpu, struct writer *w)
 				     : sampling_method_perf_events;
 		row.state = *reason ? capability_state_degraded : capability_state_on;
 	} else {
-		snprintf(got, sizeof(got), "a timer in each process with the recorder inside");
+		snprintf(actual, sizeof(actual),
+			 "a timer in each process with the recorder inside");
 		if (cpu->unavailable.code)
 			strbuf_addf(&text, "%s; ", cpu->unavailable.text);
 		strbuf_adds(&text, "setuid, static and very short-lived programs are not sampled");
@@ -109,15 +109,16 @@ static void write_sampling(const struct cpu_sampling *cpu, struct writer *w)
 		row.method = sampling_method_timer;
 		row.state = capability_state_degraded;
 	}
-	row.asked = writer_string(w, asked, strlen(asked));
-	row.got = writer_string(w, got, strlen(got));
+	row.requested = writer_string(w, requested, strlen(requested));
+	row.actual = writer_string(w, actual, strlen(actual));
 	row.reason = writer_string(w, reason, strlen(reason));
 	if (!cpu->hz) {
 		row.state = capability_state_off;
-		ROW_MISSING(&row, capability, asked);
-		ROW_MISSING(&row, capability, got);
+		ROW_MISSING(&row, capability, requested);
+		ROW_MISSING(&row, capability, actual);
 		ROW_MISSING(&row, capability, method);
 	}
+	ROW_MISSING(&row, capability, other);
 	if (!*reason)
 		ROW_MISSING(&row, capability, reason);
 	writer_append(w, TABLE_capability, &row);
@@ -126,9 +127,9 @@ static void write_sampling(const struct cpu_sampling *cpu, struct writer *w)
 static void write_off_cpu(const struct cpu_sampling *cpu, struct writer *w)
 {
 	if (cpu->sampler && cpu_sampler_method(cpu->sampler) == CPU_METHOD_EBPF)
-		rows_capability(w, "off_cpu", capability_state_on, NULL, NULL, NULL);
+		rows_capability(w, feature_off_cpu, capability_state_on, NULL, NULL, NULL);
 	else
-		rows_capability(w, "off_cpu", capability_state_unavailable, NULL, NULL,
+		rows_capability(w, feature_off_cpu, capability_state_unavailable, NULL, NULL,
 				"it needs eBPF (see `pitot doctor`)");
 }
 

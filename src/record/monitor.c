@@ -224,11 +224,11 @@ static void record_process(struct monitor *m, uint64_t end_ns)
 
 static void record_missing(struct monitor *m)
 {
-	rows_capability(m->writer, "nvml",
+	rows_capability(m->writer, feature_nvml,
 			m->gpu_count ? capability_state_on : capability_state_unavailable, NULL,
 			NULL, m->gpu_count ? NULL : strbuf_text(&m->no_gpus));
 	if (m->missing.length)
-		rows_capability(m->writer, "counters", capability_state_degraded, NULL, NULL,
+		rows_capability(m->writer, feature_counters, capability_state_degraded, NULL, NULL,
 				strbuf_text(&m->missing));
 }
 
@@ -262,7 +262,7 @@ int monitor_record(struct monitor *m, const char *output, bool force, char **com
 	}
 	rows_clock(m->writer, 0);
 	record_process(m, 0);
-	rows_capability(m->writer, "gpu", capability_state_unavailable, NULL, NULL,
+	rows_capability(m->writer, feature_gpu, capability_state_unavailable, NULL, NULL,
 			"pitot monitor records readings, and no work");
 	for (unsigned i = 0; i < m->gpu_count; i++)
 		device_row_write(m->writer, i, &m->gpus[i].is);

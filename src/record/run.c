@@ -29,10 +29,12 @@ static bool is_window_over(struct recording *r)
 static void write_processes(const struct recording *r)
 {
 	if (process_tree_is_complete(r->tree)) {
-		rows_capability(r->writer, "processes", capability_state_on, NULL, NULL, NULL);
+		rows_capability(r->writer, feature_processes, capability_state_on, NULL, NULL,
+				NULL);
 		return;
 	}
-	rows_capability(r->writer, "processes", capability_state_degraded, NULL, "the command only",
+	rows_capability(r->writer, feature_processes, capability_state_degraded, NULL,
+			"the command only",
 			checks_foreign_proc() ? "/proc is of another pid namespace"
 			: access("/proc/self/stat", R_OK) < 0
 				? "there is no /proc"
@@ -47,14 +49,16 @@ static void write_capabilities(const struct recording *r)
 	char reason[512];
 
 	cpu_sampling_write(&r->cpu, r->writer);
-	rows_capability(r->writer, "injection",
+	rows_capability(r->writer, feature_injection,
 			injected ? capability_state_on : capability_state_off, NULL,
 			injected ? r->library : NULL, r->request->cpu_only ? "--cpu-only" : NULL);
 	write_processes(r);
 	if (r->request->cpu_only)
-		rows_capability(r->writer, "gpu", capability_state_off, NULL, NULL, "--cpu-only");
+		rows_capability(r->writer, feature_gpu, capability_state_off, NULL, NULL,
+				"--cpu-only");
 	else if (checks_no_gpu_reason(reason, sizeof(reason)))
-		rows_capability(r->writer, "gpu", capability_state_unavailable, NULL, NULL, reason);
+		rows_capability(r->writer, feature_gpu, capability_state_unavailable, NULL, NULL,
+				reason);
 }
 
 /*
@@ -66,13 +70,13 @@ static void write_window(struct recording *r, bool *opened, bool *closed)
 	uint64_t now = clock_monotonic_ns();
 
 	if (r->cpu.start_ns && now >= r->cpu.start_ns && !*opened) {
-		rows_capability_at(r->writer, r->cpu.start_ns, "window", capability_state_on, NULL,
-				   NULL, "recording began after --delay");
+		rows_capability_at(r->writer, r->cpu.start_ns, feature_window, capability_state_on,
+				   NULL, NULL, "recording began after --delay");
 		*opened = true;
 	}
 	if (r->cpu.end_ns && now >= r->cpu.end_ns && !*closed) {
-		rows_capability_at(r->writer, r->cpu.end_ns, "window", capability_state_off, NULL,
-				   NULL, "recording ended after --duration");
+		rows_capability_at(r->writer, r->cpu.end_ns, feature_window, capability_state_off,
+				   NULL, NULL, "recording ended after --duration");
 		*closed = true;
 	}
 }
@@ -107,7 +111,7 @@ void record_run(struct recording *r)
 	}
 	write_window(r, &opened, &closed);
 	if (r->cpu.start_ns && !opened)
-		rows_capability(r->writer, "window", capability_state_unavailable, NULL, NULL,
+		rows_capability(r->writer, feature_window, capability_state_unavailable, NULL, NULL,
 				"the command ended before --delay was over");
 	process_tree_scan(r->tree, true);
 }

@@ -96,8 +96,9 @@ static int add_costs(struct trace *t, struct record_summary *end, struct error *
 /* Adds what the requested engine could not do. The caller has loaded table `capability`. */
 static void add_engine(const struct trace *t, struct record_summary *end)
 {
-	static const char *const names[ENGINE_LIMITS] = { "engine", "metrics", "graph_metrics",
-							  "sampling_interval" };
+	static const enum feature names[ENGINE_LIMITS] = { feature_engine, feature_metrics,
+							   feature_graph_metrics,
+							   feature_sampling_interval };
 	size_t n = 0;
 
 	for (size_t i = 0; i < ENGINE_LIMITS; i++) {
@@ -145,7 +146,7 @@ static int check_samples(struct trace *t, struct record_summary *end, struct err
 {
 	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
 	struct capability_note cpu;
-	int r = capability_find(t, "cpu", &cpu, e);
+	int r = capability_find(t, feature_cpu, &cpu, e);
 
 	if (r < 0 || !end->cpu_only || end->cpu_samples)
 		return r;
@@ -158,7 +159,7 @@ static int check_samples(struct trace *t, struct record_summary *end, struct err
 static int check_off_cpu(struct trace *t, struct record_summary *end, struct error *e)
 {
 	struct capability_note off_cpu;
-	int r = capability_find(t, "off_cpu", &off_cpu, e);
+	int r = capability_find(t, feature_off_cpu, &off_cpu, e);
 
 	if (off_cpu.known && off_cpu.state != capability_state_on)
 		snprintf(end->no_off_cpu, sizeof(end->no_off_cpu), "%s", off_cpu.reason);

@@ -311,7 +311,7 @@ static void write_missing(struct work *w)
 		strbuf_addf(&text, "; the same for %zu more file%s", missing - 1,
 			    missing > 2 ? "s" : "");
 	if (missing)
-		rows_capability(w->writer, "symbols", capability_state_degraded, NULL, NULL,
+		rows_capability(w->writer, feature_symbols, capability_state_degraded, NULL, NULL,
 				strbuf_text(&text));
 }
 

@@ -223,7 +223,7 @@ static void print_none(const struct report_view *v)
 	const char *refusal = capability_engine_refusal(v->report->trace, "pm-sampling");
 	struct capability_note engine;
 
-	capability_read(v->report->trace, "engine", &engine);
+	capability_read(v->report->trace, feature_engine, &engine);
 	if (v->system && !v->report->system_use->counter_count)
 		report_title(v, "system", *refusal ? refusal : "no readings");
 	else if (!v->system && strcmp(engine.requested, "pm-sampling") == 0 &&

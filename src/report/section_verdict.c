@@ -134,7 +134,7 @@ static void add_hints(const struct report *r, struct strbuf *out)
 static void add_advice(const struct report *r, const struct verdict *verdict, struct strbuf *out)
 {
 	const char *no_calls =
-		verdict->kind == VERDICT_IDLE ? capability_refusal(r->trace, "api_call") : "";
+		verdict->kind == VERDICT_IDLE ? capability_refusal(r->trace, feature_api_call) : "";
 
 	if (*no_calls) {
 		strbuf_adds(out, "a recording made with `pitot record`: ");

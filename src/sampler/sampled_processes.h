@@ -129,7 +129,7 @@ void targets_loss(struct targets *t, struct target *p, enum loss_reason reason, 
 		  uint64_t start_ns, uint64_t end_ns);
 
 /* Adds a row of `capability`; `reason` may be NULL. Dropped if there is no sample yet. */
-void targets_capability(struct targets *t, const char *name, enum capability_state state,
+void targets_capability(struct targets *t, enum feature name, enum capability_state state,
 			const char *actual, const char *reason);
 
 /*

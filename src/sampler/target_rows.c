@@ -136,7 +136,7 @@ void targets_loss(struct targets *t, struct target *p, enum loss_reason reason, 
 		loss_add(&t->losses, reason, count, start_ns, end_ns);
 }
 
-void targets_capability(struct targets *t, const char *name, enum capability_state state,
+void targets_capability(struct targets *t, enum feature name, enum capability_state state,
 			const char *actual, const char *reason)
 {
 	if (t->loss_owner)

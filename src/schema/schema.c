@@ -142,6 +142,19 @@ const char *schema_value_name(const struct column_schema *column, uint64_t value
 	return NULL;
 }
 
+const char *feature_name(enum feature feature)
+{
+	return schema_value_name(&columns_capability[COLUMN_capability_name], feature);
+}
+
+enum feature feature_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(values_feature); i++)
+		if (strcmp(values_feature[i].name, name) == 0)
+			return (enum feature)values_feature[i].value;
+	return feature_other;
+}
+
 const char *schema_type_name(enum column_type type)
 {
 	static const char *const names[] = {

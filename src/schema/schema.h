@@ -97,17 +97,17 @@ struct enum_value {
 
 struct column_schema {
 	const char *name;
-	const char *unit;	/* "" when there is none */
+	const char *unit; /* "" when there is none */
 	const char *meaning;
 	enum column_type type;
-	uint8_t width;		/* bytes per value of a decoded column: 1, 2, 4, 8; 0 for BYTES */
-	uint16_t row_offset;	/* offset in struct row_<table> */
-	bool maybe;		/* values can be missing */
+	uint8_t width; /* bytes per value of a decoded column: 1, 2, 4, 8; 0 for BYTES */
+	uint16_t row_offset; /* offset in struct row_<table> */
+	bool maybe; /* values can be missing */
 	/* TIME: index of the column from which the difference is stored, or -1 */
 	int8_t base;
-	uint8_t ref;		/* REF: table referred to, else 0 */
+	uint8_t ref; /* REF: table referred to, else 0 */
 	uint8_t value_count;
-	const struct enum_value *values;	/* ENUM: named values, else NULL */
+	const struct enum_value *values; /* ENUM: named values, else NULL */
 };
 
 static inline bool column_is_signed(const struct column_schema *column)
@@ -117,12 +117,12 @@ static inline bool column_is_signed(const struct column_schema *column)
 
 /* Meaning of a column, independent of its table. */
 enum column_role {
-	ROLE_START,		/* start of a span, or time of a moment */
+	ROLE_START, /* start of a span, or time of a moment */
 	ROLE_END,
 	ROLE_DEVICE,
 	ROLE_CONTEXT,
 	ROLE_STREAM,
-	ROLE_CORRELATION,	/* correlation id of the call that caused the row */
+	ROLE_CORRELATION, /* correlation id of the call that caused the row */
 	ROLE_GRAPH,
 	ROLE_GRAPH_NODE,
 	ROLE_LABEL,
@@ -141,11 +141,11 @@ struct table_schema {
 	const char *name;
 	const char *meaning;
 	enum table_id id;
-	uint8_t column_count;	/* at most 64 */
+	uint8_t column_count; /* at most 64 */
 	/* first TIME column, or -1; blocks are sorted by it, and their time span is its range */
 	int8_t time_column;
 	bool gpu_work;
-	enum table_repeat repeated;	/* if not NEVER, equal rows of a session are one row */
+	enum table_repeat repeated; /* if not NEVER, equal rows of a session are one row */
 	/* REPEAT_LAST, REPEAT_LAST_USED: key columns, as bits; 0: only one row is repeated */
 	uint64_t key;
 	/* column with the key of a row of used_table, which is REPEAT_LAST_USED; or -1 */
@@ -153,8 +153,8 @@ struct table_schema {
 	uint8_t used_table;
 	/* kinds of calls that cause rows, as bits of enum api_kind; 0: none */
 	uint32_t launching_kinds;
-	int8_t roles[COLUMN_ROLES];	/* index of the column, or -1 */
-	uint16_t row_size;	/* sizeof(struct row_<table>) */
+	int8_t roles[COLUMN_ROLES]; /* index of the column, or -1 */
+	uint16_t row_size; /* sizeof(struct row_<table>) */
 	const struct column_schema *columns;
 };
 
@@ -167,6 +167,10 @@ extern const struct table_schema *schema_gpu_work[GPU_WORK_KINDS];
 int schema_column_by_name(const struct table_schema *table, const char *name);
 /* Returns the name of an enum value, or NULL when the value has none. */
 const char *schema_value_name(const struct column_schema *column, uint64_t value);
+/* The name of a feature in table capability, or NULL. */
+const char *feature_name(enum feature feature);
+/* The feature with that name, or feature_other. */
+enum feature feature_find(const char *name);
 /* Returns "u32", "time", "string" … */
 const char *schema_type_name(enum column_type type);
 

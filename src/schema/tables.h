@@ -431,16 +431,33 @@
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the CUDA call")
 #define TRAITS_external_correlation(X, T)
 
+/*
+ * Early versions wrote all names as text, into `other`; readers move those that they know to
+ * `name`.
+ */
 #define SCHEMA_capability(C, T)                                                                                        \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time of the decision")                                                \
-	C(T, name, STRING, ALWAYS, NONE, "", "feature, such as cupti or synchronization")                              \
+	C(T, other, STRING, MAYBE, NONE, "", "name of a feature that `name` does not list, of an imported log")        \
 	C(T, state, ENUM, ALWAYS, capability_state, "", "state of the feature")                                        \
-	C(T, asked, STRING, MAYBE, NONE, "", "what was requested")                                                     \
-	C(T, got, STRING, MAYBE, NONE, "", "what is in effect")                                                        \
+	C(T, requested, STRING, MAYBE, NONE, "", "what was requested")                                                 \
+	C(T, actual, STRING, MAYBE, NONE, "", "what is in effect")                                                     \
 	C(T, reason, STRING, MAYBE, NONE, "", "why it differs from the request")                                       \
-	C(T, method, ENUM, MAYBE, sampling_method, "", "feature cpu: sampling method")
-#define TRAITS_capability(X, T) X(T, LAST_OF, name)
+	C(T, method, ENUM, MAYBE, sampling_method, "", "feature cpu: sampling method")                                 \
+	C(T, name, ENUM, ALWAYS, feature, "", "feature, such as cupti or synchronization")
+#define TRAITS_capability(X, T) X(T, LAST_OF, name, other)
 
+#define ENUM_feature(V, E)                                                                                             \
+	V(E, other, 0) V(E, cupti, 1) V(E, gpu, 2) V(E, cpu, 3) V(E, cpu_timer, 4) V(E, cpu_time, 5)                   \
+	V(E, cpu_python, 6) V(E, off_cpu, 7) V(E, stacks, 8) V(E, python_stacks, 9) V(E, symbols, 10)                  \
+	V(E, processes, 11) V(E, injection, 12) V(E, window, 13) V(E, engine_window, 14) V(E, app_name, 15)            \
+	V(E, settings, 16) V(E, program_settings, 17) V(E, environment, 18) V(E, own_profiler, 19)                     \
+	V(E, perfetto, 20) V(E, nvml, 21) V(E, host_counters, 22) V(E, counters, 23) V(E, clock, 24) V(E, cost, 25)    \
+	V(E, engine, 26) V(E, metrics, 27) V(E, graph_metrics, 28) V(E, sampling_interval, 29)                         \
+	V(E, replay_memory, 30) V(E, latency_timestamps, 31) V(E, api_call, 32) V(E, kernel, 33) V(E, memcpy, 34)      \
+	V(E, memcpy_peer, 35) V(E, memset, 36) V(E, synchronization, 37) V(E, cuda_event, 38) V(E, allocation, 39)     \
+	V(E, memory_pool, 40) V(E, graph_launch, 41) V(E, graph_node, 42) V(E, overhead, 43)                           \
+	V(E, external_correlation, 44) V(E, context, 45) V(E, stream, 46) V(E, device, 47) V(E, import, 48)            \
+	V(E, session, 49)
 #define ENUM_sampling_method(V, E) V(E, ebpf, 0) V(E, perf_events, 1) V(E, timer, 2)
 #define ENUM_capability_state(V, E) V(E, on, 0) V(E, off, 1) V(E, degraded, 2) V(E, unavailable, 3)
 
@@ -749,7 +766,7 @@
 	E(process_source) E(cluster_scheduling) E(cache_config) E(launch_type) E(channel_type)                         \
 	E(copy_kind) E(memory_kind) E(synchronization_kind) E(memory_operation) E(pool_operation)                      \
 	E(pool_kind) E(api_kind) E(nvtx_kind) E(nvtx_payload) E(counter_reading) E(counter_kind) E(overhead_kind) E(capability_state) \
-	E(sampling_method) E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end) E(graph_node_kind) E(off_cpu_state) E(range_kind)
+	E(feature) E(sampling_method) E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end) E(graph_node_kind) E(off_cpu_state) E(range_kind)
 /* clang-format on */
 
 #endif

@@ -442,6 +442,37 @@ static int drop_repeats(struct load_job *job, struct error *e)
 	return dedup_rows(job->t, job->table, columns, job->column_count, e);
 }
 
+/* Moves names that early versions wrote as text, into `other`, to `name`. */
+static int read_old_names(struct load_job *job)
+{
+	struct column_data *name = &job->columns[COLUMN_capability_name].data;
+	struct column_data *other = &job->columns[COLUMN_capability_other].data;
+	uint8_t *names = name->values;
+	uint32_t *others = other->values;
+
+	if (job->table_id != TABLE_capability || !name->valid)
+		return 0;
+	if (!other->valid) {
+		other->valid = array_zeroed(job->table->rows, 1);
+		if (!other->valid)
+			return -ENOMEM;
+		memset(other->valid, 1, job->table->rows);
+	}
+	for (uint64_t row = 0; row < job->table->rows; row++) {
+		if (name->valid[row])
+			continue;
+		names[row] = (uint8_t)feature_find(trace_string(job->t, others[row]));
+		name->valid[row] = 1;
+		if (names[row] == feature_other)
+			continue;
+		other->valid[row] = 0;
+		others[row] = STRING_EMPTY;
+	}
+	atomic_store(&job->columns[COLUMN_capability_name].has_values, true);
+	atomic_store(&job->columns[COLUMN_capability_name].has_valid, true);
+	return 0;
+}
+
 static int run_job(struct load_job *job, const struct table_schema *schema, struct error *e)
 {
 	int result = workers_init(job);
@@ -456,6 +487,8 @@ static int run_job(struct load_job *job, const struct table_schema *schema, stru
 		if (result == 0)
 			result = decode_blocks(job);
 	} while (result == -EAGAIN);
+	if (result == 0)
+		result = read_old_names(job);
 	if (result == 0 && schema->repeated)
 		result = drop_repeats(job, e);
 	if (result == 0)

@@ -287,7 +287,7 @@ def test_logs_of_gpufl(bring, tmp_path, pitot, layout):
     assert readings["gpu_energy"] == [(0, 0, 5000)] and readings["fan_speed_pct"] == [(5, 0, 33)]
     assert readings["host_memory_available"] == [(0, None, 63488 << 20)] and readings["host_cpu_utilization"] == [(0, None, 2550)]
     assert len(readings["sm__warps_launched.sum"]) == 2
-    capabilities = {row["name"]: (row["state"], row["got"], row["reason"]) for row in rows("capability")}
+    capabilities = {row["name"]: (row["state"], row["actual"], row["reason"]) for row in rows("capability")}
     assert capabilities["engine"] == ("on", "nvidia.trace", None) and capabilities["allocation"] == ("unavailable", None, "no_cuda_context")
     assert capabilities["kernel"][0] == "on" and capabilities["import"][:2] == ("on", "gpufl's logs")
     assert losses(rows) == {("ring_full", "thread 9"): 17, ("unknown_record", "execution_signature"): 2, ("no_time", "graph_launch"): 1,

@@ -122,7 +122,7 @@ def test_each_way(pitot, allowed, burner, way):
     inside = sum(us for stack, us in stacks.items() if "main;burn_in_here" in stack)
     assert inside > 0.9 * sum(stacks.values())
     start = {"ebpf": "eBPF", "perf": "perf_event", "timer": "timer"}[way]
-    assert any(row["got"].startswith(start) for row in cpu_capabilities(pitot))
+    assert any(row["actual"].startswith(start) for row in cpu_capabilities(pitot))
 
 
 def test_pprof_is_named_after_the_program(pitot, allowed, burner, tmp_path):

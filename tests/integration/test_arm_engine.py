@@ -25,7 +25,7 @@ class Armed:
         self.times = [(call, before, after) for (word, before), (call, after) in zip(marks, marks[1:]) if word == "before"]
         capabilities = rows(folder, "capability")
         self.engine = [row for row in capabilities if row["name"] == "engine"]
-        self.windows = [(row["state"], row["asked"], row["got"]) for row in capabilities if row["name"] == "engine_window"]
+        self.windows = [(row["state"], row["requested"], row["actual"]) for row in capabilities if row["name"] == "engine_window"]
         self.kernels = rows(folder, "kernel")
 
     def spans(self):
@@ -132,7 +132,7 @@ def test_instructions_of_all_kernels_in_it(arm):
     assert len(armed.kernels) == 408 and not armed.rows(armed.folder, "loss")
     assert {row["correlation"] for row in armed.kernels if row["end_ns"] is None} == set(launched)
     said = [row for row in armed.rows(armed.folder, "capability") if row["name"] == "kernel"]
-    assert [row["got"] for row in said] == ["activity", "serialized"] and "CUDA was in use before" in said[-1]["reason"]
+    assert [row["actual"] for row in said] == ["activity", "serialized"] and "CUDA was in use before" in said[-1]["reason"]
 
 
 @pytest.mark.parametrize("first, second", [(RANGE, SASS), (SASS, RANGE)])
@@ -142,7 +142,7 @@ def test_one_after_the_other(arm, first, second):
     assert [said[1] for said in armed.said] == [1, 0, 0, 1, 0] and "is still attached" in armed.said[3][2]
     assert bool(armed.measured()) == (first == RANGE) and bool(armed.measured("sass_value")) == (first == SASS)
     asked = "sass-metrics" if second == SASS else "range-profiler"
-    assert (armed.engine[-1]["state"], armed.engine[-1]["asked"], armed.engine[-1]["got"]) == ("degraded", asked, "trace")
+    assert (armed.engine[-1]["state"], armed.engine[-1]["requested"], armed.engine[-1]["actual"]) == ("degraded", asked, "trace")
 
 
 def test_a_window_closes_by_itself(arm):

@@ -191,14 +191,14 @@ def test_gpufl(installed, source, tmp_path, environment):
     assert last == {"app.steps": 42, "app.ticks": 7}
     # What was set in code counts; of what has gpufl's default, the environment.
     capabilities = {row["name"]: row for row in view("capability")}
-    assert capabilities["settings"]["got"] == ("engine=deep (code), stacks=none (program), sync=on (environment), "
+    assert capabilities["settings"]["actual"] == ("engine=deep (code), stacks=none (program), sync=on (environment), "
                                                "memory=on (program), counters=50.0 ms (code), system=all (program)")
 
     # Without a log_path logs are in a folder of the program's name, unless there is a file.
     [session] = [path for path in (tmp_path / "windows").iterdir() if path.is_dir()]
     assert (session / "scope.1.log.gz").exists()
 
-    [settings] = [row["got"] for row in view("capability", *tmp_path.glob("windows-*.pitot")) if row["name"] == "settings"]
+    [settings] = [row["actual"] for row in view("capability", *tmp_path.glob("windows-*.pitot")) if row["name"] == "settings"]
     assert settings == ("engine=trace (code), stacks=none (program), sync=on (environment), memory=on (program), counters=2.00 s (environment), "
                         "pm-interval=50.0 us (code), metrics=memory,sm__cycles_active.avg (code)")
 

@@ -105,7 +105,7 @@ def test_rows(sample, rows, programs):
     assert all(row["stack"] is not None for row in samples if row not in after_the_last)
     assert max(Counter(row["thread"] for row in after_the_last).values(), default=0) <= 2
     capability = [row for row in rows(recording, "capability") if row["name"] == "cpu"]
-    assert capability[0]["got"] == "eBPF, 199 Hz"
+    assert capability[0]["actual"] == "eBPF, 199 Hz"
     assert not [row for row in rows(recording, "loss") if row["reason"] != "stack_limit"]
 
 

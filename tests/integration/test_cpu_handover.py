@@ -94,7 +94,7 @@ def sample(program, folder, as_user, python, library, environment, rows):  # noq
         result = subprocess.run(list(map(str, whole)), capture_output=True, text=True, timeout=PATIENCE, cwd=folder,
                                 env={**environment, "PITOT_LIBRARY": str(recorder), **(env or {})}, **user)
         assert result.returncode == 0, result.stderr
-        if not options and "perf_event" not in capability(rows, recording, "cpu")["got"]:
+        if not options and "perf_event" not in capability(rows, recording, "cpu")["actual"]:
             pytest.skip("perf events are not what is taken here")
         assert not list(recording.glob("*.handover"))
         return recording, Said(result.stdout, stolen() - before)
@@ -158,7 +158,7 @@ def test_from_the_start(sample, seconds, stacks, rows, pitot, about_a_spin, heav
     weights = stacks(recording)
     for name in "early", "late":
         assert in_python(weights, name) == about_a_spin(recording)
-    assert "timers in Python programs" in capability(rows, recording, "cpu")["got"]
+    assert "timers in Python programs" in capability(rows, recording, "cpu")["actual"]
     assert {row["state"] for row in cells(rows, recording)} == {"on"}
     report = pitot("report", recording, "--json", json_output=True)["cpu"]
     since_timer = report["total_ns"] - 1e9 * truth.started  # the interpreter's start is sampled from outside
@@ -166,7 +166,7 @@ def test_from_the_start(sample, seconds, stacks, rows, pitot, about_a_spin, heav
     assert "sampled by timers inside" in pitot("report", recording).stdout
     assert "cpu_timer" in pitot("info", recording).stdout
     coverage = capability(rows, recording, "cpu_time")
-    sampled, spent = map(float, re.match(r"([\d.]+) s in samples of ([\d.]+) s of CPU time", coverage["got"]).groups())
+    sampled, spent = map(float, re.match(r"([\d.]+) s in samples of ([\d.]+) s of CPU time", coverage["actual"]).groups())
     # On a machine that other work keeps busy the samples at the ends stand for more than a twentieth.
     assert sampled > 0.8 * spent and coverage["state"] == ("on" if sampled > 0.95 * spent else "degraded")
 
@@ -249,7 +249,7 @@ def test_from_the_middle(sample, seconds, stacks, rows, heaviest, about_a_spin):
     # Before, there are native stacks; none of a thread until it is found.
     assert sum(seconds(recording, with_stack=True).values()) > 0.85 * truth
     first, last = cells(rows, recording)
-    assert first["got"] == f"timer inside the process, {HZ} Hz, native and Python frames"
+    assert first["actual"] == f"timer inside the process, {HZ} Hz, native and Python frames"
     # The recorder's other threads may be among them.
     assert re.search("of [3-5] threads", last["reason"]) and rows(recording, "loss") == []
 

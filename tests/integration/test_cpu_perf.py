@@ -70,7 +70,7 @@ def with_stack(weights):
 def covered(rows, recording):
     """What the recording says of how much of the CPU time has samples: seconds with samples, and in all."""
     row = capability(rows, recording, "cpu_time")
-    sampled, counted = map(float, row["got"].split()[0:6:5])
+    sampled, counted = map(float, row["actual"].split()[0:6:5])
     # The words have milliseconds.
     assert row["state"] == ("on" if sampled > 0.95 * counted + 0.001 else "degraded") or abs(sampled - 0.95 * counted) < 0.002
     return sampled, counted
@@ -270,7 +270,7 @@ def test_a_process_that_runs_already(pitot, folder, user, stacks, rows, programs
         process.kill()
         process.wait()
     weights = stacks(recording, "--by", "thread")
-    counted = float(capability(rows, recording, "cpu_time")["got"].split()[5])
+    counted = float(capability(rows, recording, "cpu_time")["actual"].split()[5])
     # Nothing twice, though threads that were found may inherit events too.
     assert 0.03 < total(weights) < min(spent, counted) + 0.03, (counted, spent)
     known = [w for w in weights if len(w[0]) > 2]

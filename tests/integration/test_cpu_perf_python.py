@@ -94,7 +94,7 @@ def assert_possible(weights):
 
 def shares(rows, recording):
     """Samples that have Python frames, and all."""
-    found = (re.match(r"(\d+) of (\d+) samples", row["got"]) for row in rows(recording, "capability") if row["name"] == "cpu_python")
+    found = (re.match(r"(\d+) of (\d+) samples", row["actual"]) for row in rows(recording, "capability") if row["name"] == "cpu_python")
     return map(int, next(filter(None, found)).groups())
 
 

@@ -105,8 +105,8 @@ def test_shares_of_functions(record, compiled):
     complete = [s for s in recording.samples if s["stack"] and recording.stacks[s["stack"]]["end"] == "complete"]
     assert len(complete) > 0.95 * len(recording.samples)
     first, last = recording.capabilities
-    assert (first["state"], first["asked"], last["state"]) == ("on", "200 Hz", "on")
-    assert first["got"] == "timer inside the process, 200 Hz, native and Python frames"
+    assert (first["state"], first["requested"], last["state"]) == ("on", "200 Hz", "on")
+    assert first["actual"] == "timer inside the process, 200 Hz, native and Python frames"
     names = {row["tid"] for row in recording.view("thread")}
     assert names >= {s["thread"] for s in recording.samples}
     cost = [row for row in recording.view("cost") if row["kind"] == "timer_sample"]
@@ -117,7 +117,7 @@ def test_shares_of_functions(record, compiled):
 def test_the_rate_that_it_says(record, compiled, hz):
     """Where the kernel's ticks miss threads that take turns, fewer samples come than were asked for."""
     recording = record(compiled("shares"), 2, status=3, options=f"cpu={hz}")
-    said = int(re.search(r"(\d+) Hz", recording.capabilities[-1]["got"])[1])
+    said = int(re.search(r"(\d+) Hz", recording.capabilities[-1]["actual"])[1])
     with_stack = [sample for sample in recording.samples if sample["stack"] is not None]
     assert len(with_stack) / recording.seconds(with_stack) == pytest.approx(said, rel=0.12)
 
@@ -220,7 +220,7 @@ def test_no_timers(record, compiled):
     recording = record(compiled("threads"), 50, 400, launcher=[compiled("forbid")])
     assert recording.samples == []
     [row] = recording.capabilities
-    assert (row["state"], row["asked"], row["got"]) == ("unavailable", "200 Hz", None)
+    assert (row["state"], row["requested"], row["actual"]) == ("unavailable", "200 Hz", None)
     assert row["reason"].startswith("timer_create: Operation not permitted")
 
 

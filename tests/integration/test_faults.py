@@ -44,7 +44,7 @@ def test_without_faults(record_faults):
     end, report, capabilities = record_faults("# none")
     assert (end["kernels"], end["no_gpu_data"], end["lost"]) == (KERNELS, None, 0)
     assert report["loss"] == [] and report["verdict"]["no_gpu_data"] is None
-    assert capabilities["api_call"]["state"] == "on" and capabilities["api_call"]["asked"] == "launches"
+    assert capabilities["api_call"]["state"] == "on" and capabilities["api_call"]["requested"] == "launches"
     assert capabilities["cpu"]["reason"] == "not requested"
     assert "clock" not in capabilities
 
@@ -132,7 +132,7 @@ def test_cupti_has_no_clock(record, rows, pitot, tmp_path):
     script.write_text("call cuptiGetTimestamp returns 39\n")
     recording = record("kinds", "", "--faults", script)
     clocks = [row for row in rows(recording, "capability") if row["name"] == "clock"]
-    assert [(row["state"], row["got"]) for row in clocks] == [("degraded", "CLOCK_REALTIME")]
+    assert [(row["state"], row["actual"]) for row in clocks] == [("degraded", "CLOCK_REALTIME")]
     report = pitot("report", "--json", recording, json_output=True)
     assert report["hotspots"]["kernels"] == KERNELS
     assert report["duration_ns"] < 10**9, "calls and kernels are on one clock"

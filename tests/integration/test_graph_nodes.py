@@ -75,7 +75,7 @@ def test_launches_are_not_requested_too_late(start_play, make_tape):
     play.kill()
     assert play.count("graph_launch") == 0
     told = [row for row in play.rows("capability") if "before graphs are instantiated" in (row["reason"] or "")]
-    assert len(told) == 1 and told[0]["got"] == "node" and told[0]["asked"] == "launch"
+    assert len(told) == 1 and told[0]["actual"] == "node" and told[0]["requested"] == "launch"
     assert (told[0]["name"], told[0]["state"]) == ("graph_launch", "unavailable")
 
 

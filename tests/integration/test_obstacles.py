@@ -124,7 +124,7 @@ def test_each_method_says_why(run, rows, tmp_path, obstacle, way):
     found = rows(tmp_path / "rec.pitot", "capability")
     assert any(text in (one["reason"] or "") for one in found if one["name"] == row and one["state"] != "on"), found
     if row in (INSIDE, OUTSIDE):
-        assert not [one for one in found if "Python frames" in (one["got"] or "")], found
+        assert not [one for one in found if "Python frames" in (one["actual"] or "")], found
 
 
 def test_without_bpf_and_without_perf_events(program, environment, library, pitot, rows, tmp_path):

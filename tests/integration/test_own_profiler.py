@@ -84,7 +84,7 @@ def test_kernels_one_after_the_other(client, rows, late):
     assert shared == alone
     assert len({row["correlation"] for row in rows(recording, "sass_value")}) == 50
     assert len(rows(recording, "kernel")) == 2092
-    assert [row["got"] for row in rows(recording, "capability") if row["name"] == "kernel"] == ["serialized"]
+    assert [row["actual"] for row in rows(recording, "capability") if row["name"] == "kernel"] == ["serialized"]
 
 
 @pytest.mark.parametrize("tape", ["launch", "kinds", "engines/own-profiler"])
@@ -156,7 +156,7 @@ def test_cupti_is_shared_unless_it_is_kept(client, rows):
     assert sessions["1"] == {("refused", "0", "0", "0"): 1}
     assert len(rows(recording, "kernel")) == 2092
     said = [row for row in rows(recording, "capability") if row["name"] == "own_profiler"]
-    assert [(row["state"], row["asked"], row["got"]) for row in said] == [("on", "keep", "keep")] * len(said) and said
+    assert [(row["state"], row["requested"], row["actual"]) for row in said] == [("on", "keep", "keep")] * len(said) and said
     assert said[-1]["reason"] == REFUSED
 
 

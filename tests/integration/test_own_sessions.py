@@ -105,7 +105,7 @@ def test_beside_pitot_record(own_sessions, plain, rows, tmp_path):
     assert sorted(os.listdir(tmp_path / "a")) == ["child", "early", "parent", "rec"]
     # Its recording begins with the first who joins it, and goes on.
     assert [row["message"] for row in rows(tmp_path / "a/rec", "nvtx")] == ["again", "after the end"]
-    settings = [row["got"] for row in rows(tmp_path / "a/rec", "capability") if row["name"] == "settings"]
+    settings = [row["actual"] for row in rows(tmp_path / "a/rec", "capability") if row["name"] == "settings"]
     assert settings == ["graphs=launch (record)"]
     # What `pitot record` was told is for its recording.
     assert "settings" not in [row["name"] for row in rows(tmp_path / "a/early", "capability")]

@@ -72,7 +72,7 @@ def test_all_that_was_sampled(sample):
     assert {(row["device"], row["context"], row["period_cycles"]) for row in sampled.readings} == {(0, 1, 4096)}
     assert sampled.total("dropped") == 0
     [engine] = sampled.engine
-    assert (engine["state"], engine["asked"], engine["got"]) == ("on", "pc-sampling", "pc-sampling")
+    assert (engine["state"], engine["requested"], engine["actual"]) == ("on", "pc-sampling", "pc-sampling")
     assert engine["reason"].startswith("context 1 of device 0: 4 stall reasons, every 4096 cycles; set up in ")
     assert len([row for row in sampled.costs if row["kind"] == "setup"]) == 2, "the recorder's, and the context's"
 
@@ -133,7 +133,7 @@ def test_processes_on_one_gpu(build, environment, rows, made_tape, tmp_path):
     assert kernels[sampled.pid] == kernels[other.pid] == kernels[third.pid] > 100
     assert {row["pid"] for row in rows(folder, "pc_sample")} == {sampled.pid, third.pid}
     engine = {row["pid"]: row for row in rows(folder, "capability") if row["name"] == "engine"}
-    assert (engine[other.pid]["state"], engine[other.pid]["got"]) == ("degraded", "trace")
+    assert (engine[other.pid]["state"], engine[other.pid]["actual"]) == ("degraded", "trace")
     assert "another process samples this GPU" in engine[other.pid]["reason"]
     assert engine[sampled.pid]["state"] == engine[third.pid]["state"] == "on"
 
@@ -205,7 +205,7 @@ def test_without_samples_the_trace_goes_on(sample, fault, reason):
     sampled = sample(fault)
     assert not sampled.readings and not sampled.samples and sampled.kernels == 408
     [engine] = sampled.engine
-    assert (engine["state"], engine["asked"], engine["got"]) == ("degraded", "pc-sampling", "trace")
+    assert (engine["state"], engine["requested"], engine["actual"]) == ("degraded", "pc-sampling", "trace")
     assert reason in engine["reason"]
 
 

@@ -87,7 +87,7 @@ def test_samples_at_their_times(sample):
     assert times[-1] - times[0] == pytest.approx((run - 1) * 500_000, abs=2e6)
     assert min(starts) - 3e8 < times[0] < times[-1] < max(starts) + 3e8
     [engine] = sampled.said["engine"]
-    assert (engine["state"], engine["asked"], engine["got"]) == ("on", "pm-sampling", "pm-sampling")
+    assert (engine["state"], engine["requested"], engine["actual"]) == ("on", "pm-sampling", "pm-sampling")
     assert engine["reason"].startswith("device 0 (GH100): 3 metrics in 1 pass; set up in ") and not sampled.said["metrics"]
     assert [row["description"] for row in sampled.counters.values() if row["name"] == "sm__cycles_active.avg"] == ["# of cycles with warps"]
     assert len([row for row in sampled.costs if row["kind"] == "setup"]) == 2, "the recorder's, and the device's"
@@ -149,7 +149,7 @@ def test_without_samples_the_trace_goes_on(sample, fault, reason):
     sampled = sample(fault, "pm_interval_ns=20000")
     assert not sampled.samples and not sampled.counters and len(sampled.kernels()) == 80 * 408
     engine = sampled.said["engine"][-1]
-    assert (engine["state"], engine["asked"], engine["got"]) == ("degraded", "pm-sampling", "trace") and reason in engine["reason"]
+    assert (engine["state"], engine["requested"], engine["actual"]) == ("degraded", "pm-sampling", "trace") and reason in engine["reason"]
 
 
 @pytest.mark.parametrize("fault", ["call cuptiPmSamplingCounterDataGetSampleInfo returns 1", "call cuptiProfilerHostEvaluateToGpuValues returns 17"])

@@ -72,7 +72,7 @@ def test_each_launch_has_its_own_values(measure):
         "gpu__time_duration.sum": ("nanosecond", "time"), "launch__correlation.sum": ("", "id of the call"),
         "sm__cycles_active.avg": ("cycle", "# of cycles with warps")}
     [engine] = measured.said["engine"]
-    assert (engine["state"], engine["asked"], engine["got"]) == ("on", "range-profiler", "range-profiler")
+    assert (engine["state"], engine["requested"], engine["actual"]) == ("on", "range-profiler", "range-profiler")
     assert engine["reason"].startswith("device 0 (GH100): 3 metrics in 1 pass; set up in ")
     assert not measured.said["metrics"]
     [graphs] = measured.said["graph_metrics"]
@@ -171,7 +171,7 @@ def test_without_counters_the_trace_goes_on(measure, fault, reason):
     measured = measure(fault)
     assert not measured.launches and sum(map(len, measured.kernels.values())) == 408
     engine = measured.said["engine"][-1]
-    assert (engine["state"], engine["asked"], engine["got"]) == ("degraded", "range-profiler", "trace")
+    assert (engine["state"], engine["requested"], engine["actual"]) == ("degraded", "range-profiler", "trace")
     assert reason in engine["reason"]
 
 
@@ -302,7 +302,7 @@ def test_a_window_in_which_the_process_is_stopped(start_play):
     play.process.send_signal(signal.SIGCONT)
     play.end()
     [row] = play.rows("capability", "--where", "name=window")
-    assert (row["state"], row["asked"], row["got"]) == ("unavailable", "100 ms", "none")
+    assert (row["state"], row["requested"], row["actual"]) == ("unavailable", "100 ms", "none")
     assert "after the window had closed" in row["reason"] and play.count("kernel") == 0
 
 
@@ -335,7 +335,7 @@ def test_memory_that_cannot_be_saved(record, rows, made_tape, tmp_path, total, f
     script.write_text(f"passes 2\ngpu-memory {total}\ngpu-memory-free {free}\n")
     folder = record(made_tape, "engine=range-profiler;metrics=launch__correlation.sum", "--faults", str(script))
     notes = [row for row in rows(folder, "capability") if row["name"] == "replay_memory"]
-    assert [row["got"] for row in notes] == [got] * (got is not None)
+    assert [row["actual"] for row in notes] == [got] * (got is not None)
     assert bool(rows(folder, "metric_value")) == measured
     assert any(row["reason"] == "unmeasured" for row in rows(folder, "loss")) == (not measured)
     if got == "range-profiler":

@@ -73,10 +73,10 @@ def test_each_launch_has_its_own_values(measure):
     assert sum(map(len, measured.kernels.values())) == 408 and not measured.losses
     assert measured.metrics[IDEAL]["description"] == "# of sectors at best"
     [engine] = measured.said["engine"]
-    assert (engine["state"], engine["asked"], engine["got"]) == ("on", "sass-metrics", "sass-metrics")
+    assert (engine["state"], engine["requested"], engine["actual"]) == ("on", "sass-metrics", "sass-metrics")
     assert engine["reason"].startswith("device 0 (GH100): 5 instruction metrics; measured kernels run patched code")
     [kernel] = measured.said["kernel"]
-    assert (kernel["state"], kernel["got"]) == ("degraded", "serialized") and kernel["reason"].endswith("kernels whose instructions it counts have no end time")
+    assert (kernel["state"], kernel["actual"]) == ("degraded", "serialized") and kernel["reason"].endswith("kernels whose instructions it counts have no end time")
     [graphs] = measured.said["graph_metrics"]
     assert graphs["reason"] == "kernels of CUDA graphs are not measured"
     replays = [row for row in measured.costs if row["kind"] == "replay"]  # one in each period
@@ -94,7 +94,7 @@ def test_deep(measure, rows):
     """With samples of the same kernels: neither misses what the other does."""
     measured = measure(options="engine=deep;kernel_skip=5;kernel_count=7")
     measured.check(7)
-    assert [row["asked"] for row in measured.said["engine"] if row["state"] == "on"] == ["pc-sampling", "sass-metrics"]
+    assert [row["requested"] for row in measured.said["engine"] if row["state"] == "on"] == ["pc-sampling", "sass-metrics"]
     readings, samples = rows(measured.folder, "pc_reading"), rows(measured.folder, "pc_sample")
     assert sum(row["samples"] for row in samples) + sum(row["other"] + row["dropped"] for row in readings) == sum(row["total"] for row in readings) > 0
     assert {row["crc"] for row in samples} <= {row["crc"] for row in measured.cubins}
@@ -215,7 +215,7 @@ def test_without_metrics_the_trace_goes_on(measure, fault, reason):
     measured.check(0)
     assert sum(map(len, measured.kernels.values())) == 408
     engine = measured.said["engine"][-1]
-    assert (engine["state"], engine["asked"], engine["got"]) == ("degraded", "sass-metrics", "trace")
+    assert (engine["state"], engine["requested"], engine["actual"]) == ("degraded", "sass-metrics", "trace")
     assert reason in engine["reason"]
 
 

@@ -7,7 +7,7 @@ from package_pythons import SOME, state
 
 
 def settings_of(rows, path):
-    return next(iter(row["got"] for row in rows(path, "capability") if row["name"] == "settings"), "")
+    return next(iter(row["actual"] for row in rows(path, "capability") if row["name"] == "settings"), "")
 
 
 @SOME
@@ -312,7 +312,7 @@ def test_gpufl_deep_windows(run, rows, tmp_path, launcher):
         """, **launcher)
     assert said[:5] == [False, False, [False], False, True] and said[6] is False
     assert said[5][0] is False and said[5][1].startswith("engine range-profiler is on or armed")
-    [windows] = filter(None, ([(row["state"], row["asked"]) for row in rows(folder, "capability") if row["name"] == "engine_window"]
+    [windows] = filter(None, ([(row["state"], row["requested"]) for row in rows(folder, "capability") if row["name"] == "engine_window"]
                               for folder in tmp_path.glob("x-*.pitot")))
     assert windows[0] == ("on", "range-profiler")  # it ends with the session
     [ranges] = [said for folder in tmp_path.glob("x-*.pitot") if "measure=range (code)" in (said := settings_of(rows, folder))]

@@ -38,7 +38,7 @@ def test_a_block_is_recorded(run, rows, spans, tmp_path, python):
         assert state(path) == "ended" and json.loads((path / "recording.json").read_text())["name"] == "train"
         values = {row["counter"]: row["value"] for row in rows(path, "counter_sample")}
         assert values["loss"] == 0.25 and values["tokens"] in (41, 82)
-        settings, = [row["got"] for row in rows(path, "capability") if row["name"] == "settings"]
+        settings, = [row["actual"] for row in rows(path, "capability") if row["name"] == "settings"]
         assert settings == "graphs=launch (code), counters=off (code)"
     for path in map(tmp_path.joinpath, said[1::2]):
         assert spans(path) == "both( )" and state(path) == "ended"
@@ -592,7 +592,7 @@ def test_an_engine_for_a_while(run, rows, tmp_path, launcher, python):
     assert said[9:12] == ["UsageError: delay_ns must be from 0 to 2^64 - 1, not -1", "UsageError: delay_ns must be from 0 to 2^64 - 1, not 18446744073709551616",
                            "TypeError: delay_ns must be an int, not 1.5"]
     assert said[12:] == ["Error: the recording has ended", None, "Error: the recording belongs to the parent process; start one here\n", None]
-    windows = [(row["state"], row["asked"]) for row in rows(tmp_path / "a.pitot", "capability") if row["name"] == "engine_window"]
+    windows = [(row["state"], row["requested"]) for row in rows(tmp_path / "a.pitot", "capability") if row["name"] == "engine_window"]
     assert windows[:8] == [(state, engine) for engine in ["range-profiler"] * 2 + ["pc-sampling"] * 2 for state in ("on", "off")]
     launches = [row["correlation"] for row in rows(tmp_path / "a.pitot", "api_call") if row["correlation"]]
     assert len(launches) == 5 and sorted({row["correlation"] for row in rows(tmp_path / "a.pitot", "metric_value")}) == [launches[1], launches[3]]

@@ -128,7 +128,7 @@ def test_a_program_captures_itself(run, tmp_path):
         first = profiler.recording.tables["nvtx"]
         timeline = ts.build_timeline(profiler.get_events())
         done += [profiler.start_capture(), profiler.recording is None, profiler.stop_capture(), profiler.recording.tables.get("nvtx", 0)]
-        settings = [row["got"] for row in profiler.recording.table("capability").to_arrow().to_pylist() if row["name"] == "settings"]
+        settings = [row["actual"] for row in profiler.recording.table("capability").to_arrow().to_pylist() if row["name"] == "settings"]
         folders = len([name for name in os.listdir() if name.startswith("pitot-")])
         del profiler
         gc.collect()

@@ -277,8 +277,8 @@ static void begin_process(struct generator *g, const char *directory, uint32_t i
 	char name[32];
 
 	g->m = maker_begin(directory, g->pid, g->start_ns, "make-recording (synthetic)");
-	maker_capability(g->m, "engine", capability_state_on, NULL);
-	maker_capability(g->m, "latency_timestamps", capability_state_off, "not asked for");
+	maker_capability(g->m, feature_engine, capability_state_on, NULL);
+	maker_capability(g->m, feature_latency_timestamps, capability_state_off, "not asked for");
 	maker_device(g->m, index, g->start_ns);
 	for (unsigned i = 1; i < THREADS; i++)
 		maker_stream(g->m, stream_id(i), g->start_ns);

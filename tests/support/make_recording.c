@@ -647,26 +647,27 @@ void maker_graph_node(struct maker *m, uint64_t node, uint32_t graph, uint64_t o
 	writer_append(m->writer, TABLE_graph_node, &row);
 }
 
-void maker_capability(struct maker *m, const char *name, enum capability_state state,
+void maker_capability(struct maker *m, enum feature name, enum capability_state state,
 		      const char *reason)
 {
-	maker_capability_got(m, name, state, NULL, reason);
+	maker_capability_actual(m, name, state, NULL, reason);
 }
 
-void maker_capability_got(struct maker *m, const char *name, enum capability_state state,
-			  const char *got, const char *reason)
+void maker_capability_actual(struct maker *m, enum feature name, enum capability_state state,
+			     const char *actual, const char *reason)
 {
 	struct row_capability row = {
 		.time_ns = m->process.start_ns,
-		.name = maker_string(m, name),
+		.name = (uint8_t)name,
 		.state = (uint8_t)state,
 	};
 
-	ROW_MISSING(&row, capability, asked);
-	if (got)
-		row.got = maker_string(m, got);
+	ROW_MISSING(&row, capability, other);
+	ROW_MISSING(&row, capability, requested);
+	if (actual)
+		row.actual = maker_string(m, actual);
 	else
-		ROW_MISSING(&row, capability, got);
+		ROW_MISSING(&row, capability, actual);
 	if (reason)
 		row.reason = maker_string(m, reason);
 	else

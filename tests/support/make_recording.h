@@ -128,10 +128,10 @@ void maker_loss(struct maker *m, enum loss_reason reason, uint64_t count, uint64
 		uint64_t end_ns, const char *detail);
 void maker_cost(struct maker *m, enum cost_kind kind, uint64_t start_ns, uint64_t end_ns,
 		uint64_t count, uint64_t total_ns);
-void maker_capability(struct maker *m, const char *name, enum capability_state state,
+void maker_capability(struct maker *m, enum feature name, enum capability_state state,
 		      const char *reason);
 /* Same, with what is in effect. */
-void maker_capability_got(struct maker *m, const char *name, enum capability_state state,
-			  const char *got, const char *reason);
+void maker_capability_actual(struct maker *m, enum feature name, enum capability_state state,
+			     const char *actual, const char *reason);
 
 #endif

@@ -138,7 +138,7 @@ class GpuFlightSession:
         if self._is_imported:
             inner = os.path.join(log_dir, session_id or "")
             self.recording = pitot.open(_imported(inner if os.path.isdir(inner) else log_dir, self))
-            rows = self.recording.table("capability").select("pid", "time_ns", "got").where("name=session")
+            rows = self.recording.table("capability").select("pid", "time_ns", "actual").where("name=session")
             self._sessions = sorted(arrow_of(rows, _WHAT).to_pylist(), key=lambda row: int(row["time_ns"]))
             if session_id is not None and not os.path.isdir(inner):
                 self._pid = self._process_of(session_id)
@@ -157,9 +157,9 @@ class GpuFlightSession:
 
     def _process_of(self, session_id: str) -> int:
         for session in self._sessions:
-            if session["got"] == session_id:
+            if session["actual"] == session_id:
                 return int(session["pid"])
-        known = ", ".join(session["got"] for session in self._sessions)
+        known = ", ".join(session["actual"] for session in self._sessions)
         raise pitot.UsageError(f"no session '{session_id}' in these logs: they have {known}")
 
     # --- DataFrames ---
@@ -170,7 +170,7 @@ class GpuFlightSession:
         first = {session["pid"]: session for session in reversed(self._sessions)}
         for session in self._sessions:
             is_all = session is first[session["pid"]] or not times
-            ids[(frame["pid"] == session["pid"]) & (is_all or frame[times[0]] >= session["time_ns"])] = session["got"]
+            ids[(frame["pid"] == session["pid"]) & (is_all or frame[times[0]] >= session["time_ns"])] = session["actual"]
         return ids
 
     def _rows(self, table: str, *columns: str, where: Sequence[str] = ()) -> DataFrame:

@@ -10,7 +10,8 @@
 
 static struct note {
 	atomic_bool ready; /* the other fields are complete */
-	const char *name, *requested, *actual;
+	enum feature name;
+	const char *requested, *actual;
 	enum capability_state state;
 	char reason[480];
 } notes[CAPABILITY_NOTES_MAX];
@@ -18,7 +19,7 @@ static struct note {
 /* numbers of notes so far; a note's slot is free again once the note was written */
 static atomic_uint claimed, written;
 
-void capability_note(const char *name, enum capability_state state, const char *requested,
+void capability_note(enum feature name, enum capability_state state, const char *requested,
 		     const char *actual, const char *format, ...)
 {
 	unsigned n = atomic_load(&claimed);
@@ -37,7 +38,7 @@ void capability_note(const char *name, enum capability_state state, const char *
 	va_start(args, format);
 	vsnprintf(note->reason, sizeof(note->reason), format, args);
 	va_end(args);
-	log_line("%s: %s", name, note->reason);
+	log_line("%s: %s", feature_name(name), note->reason);
 	atomic_store_explicit(&note->ready, true, memory_order_release);
 }
 
@@ -61,7 +62,7 @@ unsigned capability_notes_count(void)
 }
 
 /* A written note stays readable in its slot until another note claims the slot. */
-bool capability_notes_find(unsigned count, const char *name, char *reason, size_t room)
+bool capability_notes_find(unsigned count, enum feature name, char *reason, size_t room)
 {
 	for (unsigned n = atomic_load(&claimed); n != count; n--) {
 		const struct note *note = &notes[(n - 1) % CAPABILITY_NOTES_MAX];
@@ -71,7 +72,7 @@ bool capability_notes_find(unsigned count, const char *name, char *reason, size_
 			continue;
 		if (atomic_load(&claimed) - n >= CAPABILITY_NOTES_MAX)
 			return false;
-		if (strcmp(note->name, name) != 0)
+		if (note->name != name)
 			continue;
 		snprintf(reason, room, "%s", note->reason);
 		return note->state == capability_state_degraded ||

@@ -16,7 +16,7 @@
  * to be written, the note is dropped.
  */
 #define CAPABILITY_NOTES_MAX 64u
-void capability_note(const char *name, enum capability_state state, const char *requested,
+void capability_note(enum feature name, enum capability_state state, const char *requested,
 		     const char *actual, const char *format, ...) PRINTF_LIKE(5, 6);
 
 /* Writes rows for the notes since the last call. Called on the collector's thread. */
@@ -27,7 +27,7 @@ void capability_notes_write(struct writer *w);
  * The search returns true, and the reason, if that note is degraded or unavailable. Any thread.
  */
 unsigned capability_notes_count(void);
-bool capability_notes_find(unsigned count, const char *name, char *reason, size_t room);
+bool capability_notes_find(unsigned count, enum feature name, char *reason, size_t room);
 
 /* Called in the child of a fork: forgets all notes. */
 void capability_notes_after_fork(void);

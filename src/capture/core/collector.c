@@ -217,7 +217,7 @@ static void check_clock(void)
 		return;
 	self.clock_replaced = true;
 	capability_note(
-		"cost", capability_state_degraded, "all", "CPU time of Pitot's own threads",
+		feature_cost, capability_state_degraded, "all", "CPU time of Pitot's own threads",
 		"the program's clock is not the machine's: a tape is played, or the program "
 		"defines clock_gettime");
 }
@@ -258,7 +258,7 @@ static void watch_vendor(void)
 	const char *call = vendor_thread_current_call(&since);
 
 	if (self.hanging_call && (call != self.hanging_call || since != self.hanging_since_ns)) {
-		capability_note("gpu", capability_state_on, "flush", "flush",
+		capability_note(feature_gpu, capability_state_on, "flush", "flush",
 				"%s returned after a hang", self.hanging_call);
 		self.hanging_call = NULL;
 	}
@@ -267,7 +267,7 @@ static void watch_vendor(void)
 	self.hanging_call = call;
 	self.hanging_since_ns = since;
 	capability_note(
-		"gpu", capability_state_degraded, "flush", "full buffers only",
+		feature_gpu, capability_state_degraded, "flush", "full buffers only",
 		"%s has not returned for %u s: the GPU or its driver hangs; finished work that "
 		"CUPTI has not handed over is missing",
 		call, (unsigned)((now - since) / NS_PER_S));

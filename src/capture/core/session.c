@@ -225,7 +225,7 @@ static void start_beside(struct session *s, enum session_trigger trigger)
 
 	list_add(s);
 	start_sources(trigger, false, s->armed_in, &start);
-	s->refused = s->armed_in && capability_notes_find(notes, "cupti", why, sizeof(why));
+	s->refused = s->armed_in && capability_notes_find(notes, feature_cupti, why, sizeof(why));
 	vendor_thread_wait(vendor_thread_request(VENDOR_FLUSH), VENDOR_LIMIT_NS);
 	atomic_store(&s->state, SESSION_COMING);
 	wait_while(s, is_coming, stop_limit_ns());
@@ -285,7 +285,8 @@ static struct session *open_environment(enum session_trigger trigger)
 	if (self.requested.disabled || !settings_have_sink(&self.requested))
 		return NULL;
 	if (e.code)
-		capability_note("environment", capability_state_degraded, NULL, NULL, "%s", e.text);
+		capability_note(feature_environment, capability_state_degraded, NULL, NULL, "%s",
+				e.text);
 	if (!late_start_is_preloaded())
 		self.requested.preload = SETTING_PRELOAD_NONE;
 	s = new_session(&self.requested, NULL);
@@ -696,11 +697,11 @@ static int find_missing(struct session *s, unsigned notes, struct error *e)
 {
 	char why[400];
 
-	if (capability_notes_find(notes, "cupti", why, sizeof(why))) {
+	if (capability_notes_find(notes, feature_cupti, why, sizeof(why))) {
 		disarm(s);
 		return error_set(e, -EOPNOTSUPP, "%s", why);
 	}
-	if (!capability_notes_find(notes, "engine", why, sizeof(why)))
+	if (!capability_notes_find(notes, feature_engine, why, sizeof(why)))
 		return 0;
 	error_set(e, -EOPNOTSUPP, "%s", why);
 	return 1;

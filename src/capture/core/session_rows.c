@@ -4,11 +4,12 @@
 
 /* Writes a capability row to this session's sinks only: other sessions have their own settings. */
 static void write_capability(struct session *s, struct writer *w, struct row_capability *row,
-			     const char *name, const char *got)
+			     enum feature name, const char *actual)
 {
 	row->time_ns = clock_monotonic_ns();
-	row->name = rows_text(w, name);
-	row->got = rows_text(w, got);
+	row->name = (uint8_t)name;
+	row->actual = rows_text(w, actual);
+	ROW_MISSING(row, capability, other);
 	ROW_MISSING(row, capability, method);
 	FOR_EACH_SINK (s, sink)
 		writer_append_to(w, *sink, TABLE_capability, row);
@@ -18,10 +19,10 @@ void session_write_armed(struct session *s, struct writer *w, bool on)
 {
 	const char *name = setting_engine_names[s->settings.engine];
 	struct row_capability row = { .state = on ? capability_state_on : capability_state_off,
-				      .asked = rows_text(w, name) };
+				      .requested = rows_text(w, name) };
 
 	row.reason = rows_text(w, on ? "armed by the program" : "the window has closed");
-	write_capability(s->armed_in, w, &row, "engine_window", on ? name : "none");
+	write_capability(s->armed_in, w, &row, feature_engine_window, on ? name : "none");
 }
 
 void session_write_missed(struct session *s, struct writer *w, uint64_t now_ns)
@@ -31,7 +32,7 @@ void session_write_missed(struct session *s, struct writer *w, uint64_t now_ns)
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
 	strbuf_addf(&text, "%.0f ms", (double)s->settings.duration_ns / 1e6);
-	row.asked = rows_text(w, strbuf_text(&text));
+	row.requested = rows_text(w, strbuf_text(&text));
 	strbuf_clear(&text);
 	strbuf_addf(&text,
 		    "the recorder first ran %.0f ms after the window had closed: "
@@ -39,7 +40,7 @@ void session_write_missed(struct session *s, struct writer *w, uint64_t now_ns)
 		    (double)late_ns / 1e6);
 	row.reason = rows_text(w, strbuf_text(&text));
 	write_capability(s->armed_in ? s->armed_in : s, w, &row,
-			 s->armed_in ? "engine_window" : "window", "none");
+			 s->armed_in ? feature_engine_window : feature_window, "none");
 }
 
 /* Without this row a reader could not tell why a program that uses CUDA has no GPU work. */
@@ -47,20 +48,20 @@ static void write_no_cupti(struct session *s, struct writer *w)
 {
 	struct row_capability cupti = { .state = capability_state_off };
 
-	cupti.asked = rows_text(w, setting_engine_names[s->settings.engine]);
+	cupti.requested = rows_text(w, setting_engine_names[s->settings.engine]);
 	cupti.reason = rows_text(w, "engine monitor records no GPU work; engine trace does");
-	write_capability(s, w, &cupti, "cupti", "none");
+	write_capability(s, w, &cupti, feature_cupti, "none");
 }
 
 void session_write_name(struct session *s, struct writer *w)
 {
 	struct row_capability row = { .state = capability_state_on };
 
-	ROW_MISSING(&row, capability, asked);
+	ROW_MISSING(&row, capability, requested);
 	ROW_MISSING(&row, capability, reason);
 	s->is_renamed = false;
 	if (*s->settings.name)
-		write_capability(s, w, &row, "app_name", s->settings.name);
+		write_capability(s, w, &row, feature_app_name, s->settings.name);
 }
 
 void session_write_settings(struct session *s, struct writer *w)
@@ -69,11 +70,11 @@ void session_write_settings(struct session *s, struct writer *w)
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
 	settings_sources(&s->settings, &text);
-	ROW_MISSING(&settings, capability, asked);
+	ROW_MISSING(&settings, capability, requested);
 	ROW_MISSING(&settings, capability, reason);
 	session_write_name(s, w);
 	if (text.length)
-		write_capability(s, w, &settings, "settings", strbuf_text(&text));
+		write_capability(s, w, &settings, feature_settings, strbuf_text(&text));
 	if (s->settings.engine == SETTING_ENGINE_MONITOR && s->settings.cuda)
 		write_no_cupti(s, w);
 }
@@ -114,14 +115,14 @@ void session_write_shared(struct session *all, struct session *s, struct writer 
 	for (struct session *o = all; o; o = o->next) {
 		const char *name = setting_engine_names[o->settings.engine];
 		struct row_capability row = { .state = capability_state_degraded,
-					      .asked = rows_text(w, name) };
+					      .requested = rows_text(w, name) };
 
 		if ((o != s && (owner != s || atomic_load(&o->state) < SESSION_WAITING)) ||
 		    session_is_ending(o) || o->settings.engine <= SETTING_ENGINE_TRACE ||
 		    settings_measure_alike(&o->settings, &owner->settings))
 			continue;
 		row.reason = rows_text(w, strbuf_text(&why));
-		write_capability(o, w, &row, "engine",
+		write_capability(o, w, &row, feature_engine,
 				 setting_engine_names[owner->settings.engine]);
 	}
 }

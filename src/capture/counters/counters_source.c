@@ -81,7 +81,7 @@ static void read_host(uint64_t now_ns)
 	if (self.host.text)
 		host_read(&self.host, now_ns, &sink);
 	if (why.length)
-		capability_note("host_counters", capability_state_degraded, NULL, NULL, "%s",
+		capability_note(feature_host_counters, capability_state_degraded, NULL, NULL, "%s",
 				strbuf_text(&why));
 }
 

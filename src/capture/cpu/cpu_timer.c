@@ -146,9 +146,9 @@ static uint64_t drain(struct writer *w)
 /* --- capability rows --- */
 
 /* If perf events sample as well, the row "cpu" belongs to them. */
-static const char *row_name(void)
+static enum feature row_name(void)
 {
-	return self.settings.perf ? "cpu_timer" : "cpu";
+	return self.settings.perf ? feature_cpu_timer : feature_cpu;
 }
 
 static void write_off(struct writer *w, enum capability_state state, const char *reason)

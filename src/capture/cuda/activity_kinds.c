@@ -18,23 +18,23 @@ enum kind_state {
 
 static const struct {
 	CUpti_ActivityKind kind;
-	const char *name;
+	enum feature name;
 	bool essential;
 } kinds[] = {
-	{ CUPTI_ACTIVITY_KIND_CONTEXT, "context", false },
-	{ CUPTI_ACTIVITY_KIND_STREAM, "stream", false },
-	{ CUPTI_ACTIVITY_KIND_KERNEL, "kernel", true }, /* serializes kernels */
-	{ CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernel", true }, /* the alternative to it */
-	{ CUPTI_ACTIVITY_KIND_MEMCPY, "memcpy", false },
-	{ CUPTI_ACTIVITY_KIND_MEMCPY2, "memcpy_peer", false },
-	{ CUPTI_ACTIVITY_KIND_MEMSET, "memset", false },
-	{ CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "synchronization", false },
-	{ CUPTI_ACTIVITY_KIND_CUDA_EVENT, "cuda_event", false },
-	{ CUPTI_ACTIVITY_KIND_MEMORY2, "allocation", false },
-	{ CUPTI_ACTIVITY_KIND_MEMORY_POOL, "memory_pool", false },
-	{ CUPTI_ACTIVITY_KIND_GRAPH_TRACE, "graph_launch", false },
-	{ CUPTI_ACTIVITY_KIND_OVERHEAD, "overhead", false },
-	{ CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, "external_correlation", false },
+	{ CUPTI_ACTIVITY_KIND_CONTEXT, feature_context, false },
+	{ CUPTI_ACTIVITY_KIND_STREAM, feature_stream, false },
+	{ CUPTI_ACTIVITY_KIND_KERNEL, feature_kernel, true }, /* serializes kernels */
+	{ CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, feature_kernel, true }, /* the alternative to it */
+	{ CUPTI_ACTIVITY_KIND_MEMCPY, feature_memcpy, false },
+	{ CUPTI_ACTIVITY_KIND_MEMCPY2, feature_memcpy_peer, false },
+	{ CUPTI_ACTIVITY_KIND_MEMSET, feature_memset, false },
+	{ CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, feature_synchronization, false },
+	{ CUPTI_ACTIVITY_KIND_CUDA_EVENT, feature_cuda_event, false },
+	{ CUPTI_ACTIVITY_KIND_MEMORY2, feature_allocation, false },
+	{ CUPTI_ACTIVITY_KIND_MEMORY_POOL, feature_memory_pool, false },
+	{ CUPTI_ACTIVITY_KIND_GRAPH_TRACE, feature_graph_launch, false },
+	{ CUPTI_ACTIVITY_KIND_OVERHEAD, feature_overhead, false },
+	{ CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, feature_external_correlation, false },
 };
 
 static enum kind_state states[ARRAY_SIZE(kinds)];
@@ -108,8 +108,8 @@ static bool is_too_late(CUpti_ActivityKind kind)
 static void note_refused(size_t i, const char *why)
 {
 	if (kinds[i].kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
-		capability_note("graph_launch", capability_state_unavailable, "launch", "node",
-				"%s; nodes are recorded",
+		capability_note(feature_graph_launch, capability_state_unavailable, "launch",
+				"node", "%s; nodes are recorded",
 				is_too_late(kinds[i].kind)
 					? "one record per launch must be requested before graphs "
 					  "are instantiated"
@@ -127,7 +127,7 @@ static void note_refused(size_t i, const char *why)
 static void note_serialized(bool is_late)
 {
 	capability_note(
-		"kernel", capability_state_degraded, "activity", "serialized",
+		feature_kernel, capability_state_degraded, "activity", "serialized",
 		"kernels are serialized, because CUPTI counts no instructions while it records "
 		"concurrent kernels; kernels whose instructions it counts have no end time%s",
 		is_late ? "; CUDA was in use before, so CUPTI may count nothing at all" : "");

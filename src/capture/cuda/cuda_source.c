@@ -102,7 +102,8 @@ static struct {
 
 static void note_no_cupti(const char *what, const char *why)
 {
-	capability_note("cupti", capability_state_unavailable, "trace", "none", "%s%s", what, why);
+	capability_note(feature_cupti, capability_state_unavailable, "trace", "none", "%s%s", what,
+			why);
 }
 
 static void watch_nodes(void)
@@ -114,11 +115,11 @@ static void watch_nodes(void)
 		return;
 	self.watches_nodes = true;
 	if (graph_nodes_start(&self.cupti, self.subscriber))
-		capability_note("graph_node", capability_state_on, "callbacks", "callbacks", "%s",
-				"");
+		capability_note(feature_graph_node, capability_state_on, "callbacks", "callbacks",
+				"%s", "");
 	else
-		capability_note("graph_node", capability_state_unavailable, "callbacks", "none",
-				"this CUPTI does not report nodes");
+		capability_note(feature_graph_node, capability_state_unavailable, "callbacks",
+				"none", "this CUPTI does not report nodes");
 }
 
 /*
@@ -155,7 +156,7 @@ static void note_held(const char *other)
 	if (self.held_by_other)
 		return;
 	self.held_by_other = self.applied.own_profiler != SETTING_OWN_PROFILER_KEEP;
-	capability_note("cupti", capability_state_unavailable, "trace", "none",
+	capability_note(feature_cupti, capability_state_unavailable, "trace", "none",
 			"another tool holds CUPTI in this process%s%s; stop it, or record without "
 			"it",
 			other[0] ? ": " : "", other);
@@ -164,7 +165,7 @@ static void note_held(const char *other)
 static void note_cupti(void)
 {
 	capability_note(
-		"cupti", capability_state_on, "trace", "trace", "version %u from %s%s",
+		feature_cupti, capability_state_on, "trace", "trace", "version %u from %s%s",
 		self.cupti.version, self.cupti.path,
 		self.cupti.version < CUPTI_13_1
 			? ""
@@ -201,7 +202,8 @@ static bool subscribe(void)
 	if (self.late)
 		graph_nodes_graphs_unseen();
 	if (self.applied.graphs == SETTING_GRAPHS_LAUNCH)
-		capability_note("graph_node", capability_state_off, NULL, NULL, "not requested");
+		capability_note(feature_graph_node, capability_state_off, NULL, NULL,
+				"not requested");
 	watch_nodes();
 	attach_engine(self.has_past);
 	return true;
@@ -219,9 +221,10 @@ static void watch_calls(void)
 	struct api_watched watched = api_calls_watch(&self.cupti, self.subscriber, &self.applied);
 
 	if (!watched.failed && watched.functions)
-		capability_note("api_call", capability_state_on, requested, "callbacks", "%s", "");
+		capability_note(feature_api_call, capability_state_on, requested, "callbacks", "%s",
+				"");
 	else if (watched.failed || !self.enabled)
-		capability_note("api_call",
+		capability_note(feature_api_call,
 				watched.functions ? capability_state_degraded
 						  : capability_state_unavailable,
 				requested, watched.functions ? "some callbacks" : "none",
@@ -333,7 +336,7 @@ static void read_clock(void)
 		return;
 	self.clock_noted = true;
 	capability_note(
-		"clock", capability_state_degraded, "CUPTI's clock", "CLOCK_REALTIME",
+		feature_clock, capability_state_degraded, "CUPTI's clock", "CLOCK_REALTIME",
 		"cuptiGetTimestamp returns no time: the start of GPU work relative to the calls "
 		"is less accurate");
 }
@@ -538,7 +541,7 @@ static bool has_failed(struct writer *w)
 	self.failed = true;
 	snprintf(text, sizeof(text), "CUPTI broke down while recording%s%s",
 		 api_calls_fatal_text()[0] ? ": " : "", api_calls_fatal_text());
-	rows_capability(w, "cupti", capability_state_unavailable, "trace", "none", text);
+	rows_capability(w, feature_cupti, capability_state_unavailable, "trace", "none", text);
 	rows_loss(w, loss_reason_cupti_failed, 1, api_calls_fatal_ns(), clock_monotonic_ns(),
 		  api_calls_fatal_text());
 	return true;

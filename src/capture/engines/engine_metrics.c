@@ -141,15 +141,15 @@ static int make(struct engine_metrics *m, const struct cupti *cupti, enum profil
 
 void engine_metrics_note(const struct engine_metrics *m, const char *engine, uint64_t ns)
 {
-	capability_note("engine", capability_state_on, engine, engine,
+	capability_note(feature_engine, capability_state_on, engine, engine,
 			"device %u (%s): %zu metric%s in %zu pass%s; set up in %.3f s", m->device,
 			m->chip, m->set.names.count, plural(m->set.names.count), m->set.passes,
 			plural_es(m->set.passes), (double)ns / 1e9);
 	if (m->set.left_out.length)
-		capability_note("metrics", capability_state_degraded, engine, engine, "%s",
+		capability_note(feature_metrics, capability_state_degraded, engine, engine, "%s",
 				strbuf_text(&m->set.left_out));
 	else if (m->set.lacking)
-		capability_note("metrics", capability_state_on, engine, engine,
+		capability_note(feature_metrics, capability_state_on, engine, engine,
 				"%s lacks %u of the metrics of these sets", m->chip,
 				m->set.lacking);
 }

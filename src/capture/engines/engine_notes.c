@@ -10,7 +10,7 @@
 
 void engine_note_trace(const char *engine, const char *why)
 {
-	capability_note("engine", capability_state_degraded, engine, "trace", "%s", why);
+	capability_note(feature_engine, capability_state_degraded, engine, "trace", "%s", why);
 }
 
 void engine_note_refusal(const char *engine, const char *why)

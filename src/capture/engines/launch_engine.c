@@ -212,8 +212,9 @@ static bool start_measuring(const struct cupti *cupti, CUcontext context, uint32
 static void note_graphs(void)
 {
 	if (!atomic_load(&self.graphs_noted) && !atomic_exchange(&self.graphs_noted, true))
-		capability_note("graph_metrics", capability_state_unavailable, self.engine->name,
-				"none", "kernels of CUDA graphs are not measured");
+		capability_note(feature_graph_metrics, capability_state_unavailable,
+				self.engine->name, "none",
+				"kernels of CUDA graphs are not measured");
 }
 
 static bool runs_at_once(const CUpti_CallbackData *data, const char *function)

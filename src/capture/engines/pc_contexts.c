@@ -137,7 +137,7 @@ static void note(const struct slot *s)
 {
 	const struct pc_context *c = &s->context;
 
-	capability_note("engine", capability_state_on, "pc-sampling", "pc-sampling",
+	capability_note(feature_engine, capability_state_on, "pc-sampling", "pc-sampling",
 			"context %u of device %u: %zu stall reasons, every %llu cycles; set up in "
 			"%.3f s",
 			c->id, c->device, c->reason_count, (unsigned long long)c->period_cycles,
@@ -275,7 +275,7 @@ static void give_up_reading(struct slot *s, const struct cupti *cupti, bool last
 	if (s->context.failures < (last ? 1 : FAILURES_MAX))
 		return;
 	capability_note(
-		"engine", capability_state_degraded, "pc-sampling", "trace",
+		feature_engine, capability_state_degraded, "pc-sampling", "trace",
 		"cuptiPCSamplingGetData: %s, %u times: no samples of context %u any more; "
 		"if another profiler samples this GPU, launches and kernels may be missing, too",
 		cupti_result_text(cupti, s->context.why), s->context.failures, s->context.id);

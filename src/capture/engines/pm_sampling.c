@@ -111,7 +111,7 @@ static CUptiResult set_config(struct sampled_device *d, const struct cupti *cupt
 	p.triggerMode = CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_SYSCLK_INTERVAL;
 	if (result == CUPTI_SUCCESS || CALL(d, cupti, PmSamplingSetConfig, &p) != CUPTI_SUCCESS)
 		return result;
-	capability_note("sampling_interval", capability_state_degraded, "ns", "cycles",
+	capability_note(feature_sampling_interval, capability_state_degraded, "ns", "cycles",
 			"device %u (%s) cannot sample by time: %llu cycles of its system clock lie "
 			"between two samples",
 			d->metrics->device, d->metrics->chip, (unsigned long long)self.interval_ns);
@@ -416,8 +416,8 @@ static void extend(const struct source_start *how)
 	if (!how->with_cuda || !is_engine_of(s))
 		return;
 	if (s->pm_interval_ns < INTERVAL_MIN_NS || s->pm_interval_ns > INTERVAL_MAX_NS)
-		capability_note("sampling_interval", capability_state_degraded, ENGINE, ENGINE,
-				"sampled every %s: --pm-interval may be from 20us to 1ms",
+		capability_note(feature_sampling_interval, capability_state_degraded, ENGINE,
+				ENGINE, "sampled every %s: --pm-interval may be from 20us to 1ms",
 				s->pm_interval_ns < INTERVAL_MIN_NS ? "20us" : "1ms");
 	if (!atomic_load(&self.open)) {
 		snprintf(self.requested, sizeof(self.requested), "%s",

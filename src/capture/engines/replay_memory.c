@@ -19,7 +19,7 @@ static void note(unsigned *noted_in, unsigned session, const char *got, const ch
 	if (*noted_in == session)
 		return;
 	*noted_in = session;
-	capability_note("replay_memory", capability_state_degraded, "range-profiler", got,
+	capability_note(feature_replay_memory, capability_state_degraded, "range-profiler", got,
 			"each measured launch must save %.1f GiB of GPU memory, of which %.1f GiB "
 			"go to the host (%.1f GiB free): %s; metrics of a single pass need none of "
 			"that, see `pitot metrics`",

@@ -161,17 +161,17 @@ static bool configure(struct device *d, const struct cupti *cupti, uint32_t inde
 static void note(struct device *d, uint32_t index)
 {
 	d->session = launch_engine_session();
-	capability_note("engine", capability_state_on, ENGINE, ENGINE,
+	capability_note(feature_engine, capability_state_on, ENGINE, ENGINE,
 			"device %u (%s): %zu instruction metric%s; measured kernels run patched "
 			"code, so their durations are unknown",
 			index, d->chip, d->count, plural(d->count));
 	if (strcmp(d->requested, launch_engine_metrics()) != 0)
-		capability_note("metrics", capability_state_degraded, ENGINE, ENGINE,
+		capability_note(feature_metrics, capability_state_degraded, ENGINE, ENGINE,
 				"CUPTI cannot be configured again in this process, which measures "
 				"'%s'",
 				d->requested);
 	else if (d->left_out.length)
-		capability_note("metrics", capability_state_degraded, ENGINE, ENGINE, "%s",
+		capability_note(feature_metrics, capability_state_degraded, ENGINE, ENGINE, "%s",
 				strbuf_text(&d->left_out));
 }
 

@@ -133,7 +133,7 @@ static void write_capability(uint64_t seen)
 		state = capability_state_unavailable;
 	else if (self.why->length)
 		state = capability_state_degraded;
-	capability_note("nvml", state, NULL, n ? actual : NULL, "%s", strbuf_text(self.why));
+	capability_note(feature_nvml, state, NULL, n ? actual : NULL, "%s", strbuf_text(self.why));
 	self.written = seen;
 }
 

@@ -307,7 +307,7 @@ static void request_metrics(struct instance *i, const struct perfetto_config *co
 
 	if (!config->instrumented && !list) {
 		if (config->counter_names.count || config->counter_id_count)
-			capability_note("perfetto", capability_state_degraded, NULL, NULL,
+			capability_note(feature_perfetto, capability_state_degraded, NULL, NULL,
 					"the configuration's counters are measured per kernel; add "
 					"'instrumented_sampling: true'");
 		return;
@@ -320,7 +320,7 @@ static void request_metrics(struct instance *i, const struct perfetto_config *co
 	left_out += read_ranges(s, config);
 	if (left_out)
 		capability_note(
-			"perfetto", capability_state_degraded, NULL, NULL,
+			feature_perfetto, capability_state_degraded, NULL, NULL,
 			"%u %s left out: %s too long, too many, or not announced", left_out,
 			plural_of(left_out, "name, pattern, id or range of the configuration is",
 				  "names, patterns, ids or ranges of the configuration are"),
@@ -511,7 +511,7 @@ static void refused(void *user, const char *path, unsigned uid)
 {
 	(void)user;
 	log_line("perfetto: the service at '%s' is that of user %u", path, uid);
-	capability_note("perfetto", capability_state_unavailable, "live trace", "none",
+	capability_note(feature_perfetto, capability_state_unavailable, "live trace", "none",
 			"the service at '%s' is that of user %u: start traced as root or as the "
 			"user of the program",
 			path, uid);

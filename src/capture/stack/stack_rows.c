@@ -198,7 +198,7 @@ void stack_rows_finish(struct writer *w)
 
 	/* The reason for missing Python frames concerns CPU samples too. */
 	if (!version && reason[0])
-		rows_capability(w, "python_stacks", capability_state_unavailable, NULL, NULL,
+		rows_capability(w, feature_python_stacks, capability_state_unavailable, NULL, NULL,
 				reason);
 	stack_capture_counts(&c);
 	if (c.walked + c.none == 0)
@@ -217,12 +217,13 @@ void stack_rows_finish(struct writer *w)
 		(unsigned long long)c.ends[stack_end_depth], (unsigned long long)c.none, c.parts,
 		plural(c.parts), (unsigned long long)c.rule_bytes, plural(c.rule_bytes),
 		(unsigned long long)(c.build_ns / 1000000));
-	rows_capability(w, "stacks", capability_state_on, NULL, "native", text);
+	rows_capability(w, feature_stacks, capability_state_on, NULL, "native", text);
 	if (version) {
 		snprintf(text, sizeof(text), "CPython %u.%u.%u, %llu stack%s matched by guess",
 			 version >> 24, version >> 16 & 255, version >> 8 & 255,
 			 (unsigned long long)c.python_unmatched, plural(c.python_unmatched));
-		rows_capability(w, "python_stacks", capability_state_on, NULL, "python", text);
+		rows_capability(w, feature_python_stacks, capability_state_on, NULL, "python",
+				text);
 	}
 }
 

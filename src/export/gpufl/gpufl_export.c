@@ -80,8 +80,7 @@ static void append_name(struct session *s)
 	struct row_walk w = process_rows(t, TABLE_capability, s->process);
 
 	while (row_walk_next(&w))
-		if (!strcmp(row_text(t, TABLE_capability, COLUMN_capability_name, w.row),
-			    "app_name"))
+		if (capability_columns(t)->name[w.row] == feature_app_name)
 			append_row(s, TABLE_capability, w.row);
 }
 

@@ -12,7 +12,7 @@
 /* of lines; they contain fewer texts than the writer has room for */
 #define FLUSH_BYTES ((size_t)16 << 20)
 #define NODES_MAX (1u << 20)
-#define MISSING_CALLS "api_call" /* missing in all logs, whatever their capabilities claim */
+#define MISSING_CALLS feature_api_call /* missing in all logs, whatever their capabilities claim */
 
 /* ---- texts ---- */
 
@@ -249,19 +249,30 @@ static void append_process(struct import_session *s)
 	import_append(s, TABLE_process, &row);
 }
 
-static void append_capability(struct import_session *s, uint64_t time_ns, const char *name,
-			      enum capability_state state, const char *actual, const char *reason)
+/* `name`: of feature_other */
+static void append_feature(struct import_session *s, uint64_t time_ns, enum feature feature,
+			   const char *name, enum capability_state state, const char *actual,
+			   const char *reason)
 {
 	struct row_capability row = { .time_ns = time_ns, .state = (uint8_t)state };
 
-	row.name = rows_text(s->writer, name);
-	row.got = rows_text(s->writer, actual);
+	row.name = (uint8_t)feature;
+	if (feature == feature_other)
+		row.other = rows_text(s->writer, name);
+	row.actual = rows_text(s->writer, actual);
 	row.reason = rows_text(s->writer, reason);
-	ROW_MISSING(&row, capability, asked);
-	ROW_MISSING_IF(&row, capability, got, !row.got);
+	ROW_MISSING_IF(&row, capability, other, feature != feature_other);
+	ROW_MISSING(&row, capability, requested);
+	ROW_MISSING_IF(&row, capability, actual, !row.actual);
 	ROW_MISSING_IF(&row, capability, reason, !row.reason);
 	ROW_MISSING(&row, capability, method);
 	import_append(s, TABLE_capability, &row);
+}
+
+static void append_capability(struct import_session *s, uint64_t time_ns, enum feature feature,
+			      enum capability_state state, const char *actual, const char *reason)
+{
+	append_feature(s, time_ns, feature, NULL, state, actual, reason);
 }
 
 /* The first list has names and sizes, the second limits. */
@@ -336,9 +347,9 @@ static void read_start(struct import_session *s, struct record *r)
 	s->process.start_ns = time_ns;
 	append_process(s);
 	append_clock(s, time_ns);
-	append_capability(s, time_ns, "engine", capability_state_on,
+	append_capability(s, time_ns, feature_engine, capability_state_on,
 			  record_text(r, "profiling_engine"), NULL);
-	append_capability(s, time_ns, "session", capability_state_on, s->id, NULL);
+	append_capability(s, time_ns, feature_session, capability_state_on, s->id, NULL);
 }
 
 static void read_shutdown(struct import_session *s, struct record *r)
@@ -370,23 +381,29 @@ static void read_capability(struct import_session *s, uint64_t time_ns, struct r
 		       { "skipped", capability_state_unavailable },
 		       { "not_requested", capability_state_off } };
 	/* Features that correspond to a table. */
-	static const char *const names[][2] = {
-		{ "kernel_events", "kernel" },        { "memcpy_activity", "memcpy" },
-		{ "graph_activity", "graph_launch" }, { "sync_activity", "synchronization" },
-		{ "memory_activity", "allocation" },
-	};
+	static const struct {
+		const char *text;
+		enum feature name;
+	} names[] = { { "kernel_events", feature_kernel },
+		      { "memcpy_activity", feature_memcpy },
+		      { "graph_activity", feature_graph_launch },
+		      { "sync_activity", feature_synchronization },
+		      { "memory_activity", feature_allocation } };
 	const char *name = record_text(r, "feature"), *status = record_text(r, "status");
 	const char *message = record_text(r, "message");
 	enum capability_state state = capability_state_on;
+	enum feature feature;
 
-	if (!name || !status || !strcmp(name, MISSING_CALLS))
+	if (!name || !status)
 		return;
+	feature = feature_find(name);
 	for (size_t i = 0; i < ARRAY_SIZE(states); i++)
 		state = strcmp(status, states[i].status) ? state : states[i].state;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		name = strcmp(name, names[i][0]) ? name : names[i][1];
-	append_capability(s, time_ns, name, state, NULL,
-			  message && *message ? message : record_text(r, "reason_code"));
+		feature = strcmp(name, names[i].text) ? feature : names[i].name;
+	if (feature != MISSING_CALLS)
+		append_feature(s, time_ns, feature, name, state, NULL,
+			       message && *message ? message : record_text(r, "reason_code"));
 }
 
 static void read_capabilities(struct import_session *s, struct record *r)
@@ -539,12 +556,12 @@ static void append_gaps(struct import_session *s)
 {
 	uint64_t time_ns = s->process.start_ns;
 
-	append_capability(s, time_ns, "import", capability_state_on, "gpufl's logs", NULL);
+	append_capability(s, time_ns, feature_import, capability_state_on, "gpufl's logs", NULL);
 	append_capability(s, time_ns, MISSING_CALLS, capability_state_unavailable, NULL,
 			  "gpufl's logs do not contain the times of calls");
 	if (s->lacks_device && s->devices & (s->devices - 1))
 		append_capability(
-			s, time_ns, "device", capability_state_unavailable, NULL,
+			s, time_ns, feature_device, capability_state_unavailable, NULL,
 			"the logs do not name the GPU of kernels; all are attributed to GPU 0");
 	for (size_t i = 0; i < s->losses.count; i++) {
 		const struct import_loss *l = &s->losses.items[i];

@@ -131,7 +131,7 @@ static void source_finish(struct cpu_sampling_state *s)
 	collect(s, UINT64_MAX);
 	ebpf_samples_finish(s, clock_monotonic_ns());
 	if (s->python_error.code)
-		targets_capability(s->targets, "cpu_python", capability_state_degraded,
+		targets_capability(s->targets, feature_cpu_python, capability_state_degraded,
 				   "native frames of the interpreter", s->python_error.text);
 }
 

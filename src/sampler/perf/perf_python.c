@@ -268,7 +268,7 @@ void perf_python_finish(struct perf_python *p)
 		targets_loss(p->targets, NULL, loss_reason_unnamed_frames, p->unnamed, p->start_ns,
 			     clock_monotonic_ns());
 	if (p->python_error.code)
-		targets_capability(p->targets, "cpu_python", capability_state_degraded,
+		targets_capability(p->targets, feature_cpu_python, capability_state_degraded,
 				   "native frames of the interpreter", p->python_error.text);
 	if (!p->samples)
 		return;
@@ -276,8 +276,8 @@ void perf_python_finish(struct perf_python *p)
 		 "%" PRIu64 " of %" PRIu64 " sample%s, each read in %.0f us", p->read, p->samples,
 		 plural(p->samples), (double)p->read_ns / 1e3 / (double)MAX(p->read, 1u));
 	targets_capability(
-		p->targets, "cpu_python", most ? capability_state_on : capability_state_degraded,
-		actual,
+		p->targets, feature_cpu_python,
+		most ? capability_state_on : capability_state_degraded, actual,
 		most ? NULL
 		     : "the others have only native frames, because their threads ran on "
 		       "before they were read");

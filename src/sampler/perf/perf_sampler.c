@@ -341,7 +341,7 @@ static void write_coverage(struct cpu_sampling_state *s)
 	if (timers_ns)
 		snprintf(actual + n, sizeof(actual) - (size_t)n,
 			 ", %.3f s of them by timers inside", (double)timers_ns / 1e9);
-	targets_capability(s->targets, "cpu_time",
+	targets_capability(s->targets, feature_cpu_time,
 			   most ? capability_state_on : capability_state_degraded, actual,
 			   most ? NULL
 			   : s->events.kernel
@@ -367,7 +367,7 @@ static void perf_finish(struct cpu_sampling_state *s)
 	if (s->python)
 		perf_python_finish(s->python);
 	else if (s->other_python.code)
-		targets_capability(s->targets, "cpu_python", capability_state_degraded,
+		targets_capability(s->targets, feature_cpu_python, capability_state_degraded,
 				   "native frames of the interpreter", s->other_python.text);
 	perf_threads_finish(&s->threads, s->targets, s->cpu_ns);
 	/* The count of CPU time includes the time before the window. */

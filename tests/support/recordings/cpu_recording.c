@@ -210,10 +210,11 @@ static void write_inside(const char *folder, bool samples, bool sampled)
 	if (samples)
 		main_samples(m, false);
 	if (samples)
-		maker_capability_got(m, "cpu", capability_state_degraded, "timer at 1000 Hz",
-				     "perf_event_open is not allowed here (seccomp)");
+		maker_capability_actual(m, feature_cpu, capability_state_degraded,
+					"timer at 1000 Hz",
+					"perf_event_open is not allowed here (seccomp)");
 	else if (!sampled)
-		maker_capability(m, "cpu", capability_state_off, "not asked for (--no-cpu)");
+		maker_capability(m, feature_cpu, capability_state_off, "not asked for (--no-cpu)");
 	maker_close(m, START + 110000 * US);
 }
 
@@ -221,7 +222,7 @@ static void write_sampled(const char *folder, bool off_cpu)
 {
 	struct maker *m = maker_begin_sampler(folder, MAIN, START + 500, "python train.py");
 
-	maker_capability_got(m, "cpu", capability_state_on, "perf_event at 1000 Hz", NULL);
+	maker_capability_actual(m, feature_cpu, capability_state_on, "perf_event at 1000 Hz", NULL);
 	modules(m);
 	names(m);
 	main_samples(m, off_cpu);
@@ -258,8 +259,8 @@ static void write_command(const char *folder, uint32_t pid, const char *command,
 	bool in_kernel = !strncmp(command, "cat", 3);
 	uint32_t stack;
 
-	maker_capability(m, "gpu", capability_state_off, "--cpu-only");
-	maker_capability_got(m, "cpu", capability_state_on, "perf_event at 1000 Hz", NULL);
+	maker_capability(m, feature_gpu, capability_state_off, "--cpu-only");
+	maker_capability_actual(m, feature_cpu, capability_state_on, "perf_event at 1000 Hz", NULL);
 	maker_module(m, "/usr/bin/tool", "cc112233", PYTHON, PYTHON + 0x100000, 0);
 	place(m, PYTHON + 0x110, "main", "/usr/bin/tool", "/build/tool.c", 15);
 	place(m, KERNEL + 0x110, "ksys_read", "[kernel]", NULL, 0);

@@ -18,7 +18,7 @@ static void make(const char *folder)
 	maker_symbol(m, 0x1010, 0, "main", "/usr/bin/app", "/src/main.c", 5, 0x1000);
 	node = maker_native(m, 0, 0x1010);
 	m->stack = maker_stack(m, maker_python(m, node, "step", "x.py", 3), 2, stack_end_complete);
-	maker_capability(m, "cpu", capability_state_on, "why");
+	maker_capability(m, feature_cpu, capability_state_on, "why");
 	for (uint64_t i = 1; i <= 30; i++) {
 		maker_cpu_sample(m, 10 + i % 3, 1000 * i + 5, 10, i % 5 ? m->stack : 0);
 		maker_off_cpu(m, 10, 1000 * i + 820, 1000 * i + 900, off_cpu_state_sleeping,

@@ -11,7 +11,6 @@ struct sink_of_engine {
 	struct counting_sink counting;
 	atomic_uint degraded; /* rows that say so about the engine */
 	atomic_uint graphs; /* rows that say that graphs are not measured */
-	uint32_t engine_text, graphs_text; /* ids of names */
 	atomic_uint_fast64_t replay_ns;
 	atomic_uint inner; /* rows of values of a scope within a scope */
 	atomic_uint deep; /* such rows whose level is missing */
@@ -19,24 +18,14 @@ struct sink_of_engine {
 	atomic_uint unmeasured;
 };
 
-static inline bool is(const struct row_string *s, const char *text)
-{
-	return s->text.length == strlen(text) && memcmp(s->text.data, text, s->text.length) == 0;
-}
-
 static inline void on_row(struct counting_sink *counting, enum table_id table, const void *row)
 {
 	struct sink_of_engine *s = (struct sink_of_engine *)counting;
-	const struct row_string *string = row;
 	const struct row_capability *capability = row;
 	const struct row_range_value *value = row;
 	const struct row_loss *loss = row;
 	const struct row_cost *cost = row;
 
-	if (table == TABLE_string && is(string, "engine"))
-		s->engine_text = string->id;
-	if (table == TABLE_string && is(string, "graph_metrics"))
-		s->graphs_text = string->id;
 	if (table == TABLE_cost && cost->kind == cost_kind_replay)
 		s->replay_ns += cost->total_ns;
 	if (table == TABLE_range_value) {
@@ -46,10 +35,10 @@ static inline void on_row(struct counting_sink *counting, enum table_id table, c
 	}
 	if (table == TABLE_loss && loss->reason == loss_reason_unmeasured)
 		s->unmeasured += (unsigned)loss->count;
-	if (table == TABLE_capability && capability->name == s->engine_text)
+	if (table == TABLE_capability && capability->name == feature_engine)
 		s->degraded += capability->state == capability_state_degraded;
 	if (table == TABLE_capability)
-		s->graphs += capability->name == s->graphs_text;
+		s->graphs += capability->name == feature_graph_metrics;
 }
 
 static inline struct session *begin(struct sink_of_engine *sink, const struct settings *settings)

@@ -326,11 +326,9 @@ static void test_what_else_is_written(void **state)
 	capabilities = captured_rows(captured, TABLE_capability, &count);
 	for (size_t i = 0; i < count; i++) {
 		const struct row_capability *c = &capabilities[i];
-		const char *name = captured_text(captured, c->name);
-
-		settings |= !strcmp(name, "settings") &&
-			    !strcmp(captured_text(captured, c->got), "sync=on (environment)");
-		wrong |= !strcmp(name, "environment") && c->state == capability_state_degraded &&
+		settings |= c->name == feature_settings &&
+			    !strcmp(captured_text(captured, c->actual), "sync=on (environment)");
+		wrong |= c->name == feature_environment && c->state == capability_state_degraded &&
 			 strstr(captured_text(captured, c->reason), "PITOT_GRAPHS takes launch");
 	}
 	assert_true(settings && wrong);

@@ -275,9 +275,9 @@ static void assert_words_are_of_rows(void)
 	said = captured_rows(captured, TABLE_capability, &count);
 	assert_true(count > 0);
 	for (size_t i = 0; i < count; i++) { /* what was requested, and what came of it */
-		text = captured_text(captured, said[i].asked);
+		text = captured_text(captured, said[i].requested);
 		assert_string_equal(text + strspn(text, "0123456789"), " Hz");
-		text = captured_text(captured, said[i].got);
+		text = captured_text(captured, said[i].actual);
 		assert_ptr_equal(strstr(text, "timer inside the process"), text);
 	}
 	text = captured_text(captured, said[count - 1].reason);

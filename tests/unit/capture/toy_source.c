@@ -62,7 +62,7 @@ static void begin(struct writer *w, const struct source_start *start)
 
 	(void)start;
 	writer_append(w, TABLE_counter, &row);
-	capability_note("toy", capability_state_on, NULL, "samples", "%s", "");
+	capability_note(feature_counters, capability_state_on, NULL, "samples", "%s", "");
 }
 
 const struct source toy_source = {

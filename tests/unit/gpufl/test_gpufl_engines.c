@@ -4,7 +4,7 @@
 #include "gpufl_fixture.h"
 #include "support/comma_locale.h"
 
-enum { EXECUTABLE = 1, HOST, GEMM, HOSTILE, STALL, SASS, ACTIVE, ENGINE, ASKED, GOT, PITOT, MARK };
+enum { EXECUTABLE = 1, HOST, GEMM, HOSTILE, STALL, SASS, ACTIVE, REQUESTED, ACTUAL, PITOT, MARK };
 
 static void define(struct sink *s)
 {
@@ -315,7 +315,7 @@ static void test_counters_of_ranges(void **state)
 static void test_the_engine_is_named(void **state)
 {
 	static const struct {
-		const char *settings, *asked, *got, *requested, *selected;
+		const char *settings, *engine, *actual, *requested, *selected;
 	} cases[] = {
 		{ "graphs=launch (code)", NULL, NULL, "", "" },
 		{ "engine=monitor (code), sync=on (file)", NULL, NULL, "none", "none" },
@@ -334,11 +334,11 @@ static void test_the_engine_is_named(void **state)
 		assert_int_equal(mkdir(path, 0700), 0);
 		s = sink_open(path, none);
 		define(s);
-		for (unsigned k = 0; k < 1 + !!cases[i].asked; k++) {
-			text_row(s, ENGINE, k ? "engine" : "settings");
-			text_row(s, ASKED, k ? cases[i].asked : "");
-			text_row(s, GOT, k ? cases[i].got : cases[i].settings);
-			ROW(s, capability, .name = ENGINE, .asked = ASKED, .got = GOT,
+		for (unsigned k = 0; k < 1 + !!cases[i].engine; k++) {
+			text_row(s, REQUESTED, k ? cases[i].engine : "");
+			text_row(s, ACTUAL, k ? cases[i].actual : cases[i].settings);
+			ROW(s, capability, .requested = REQUESTED, .actual = ACTUAL,
+			    .name = k ? feature_engine : feature_settings,
 			    .missing = 1u << COLUMN_capability_reason);
 		}
 		text = close_sink(s, path, "device.1.log.gz");

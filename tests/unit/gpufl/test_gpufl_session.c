@@ -1,16 +1,15 @@
 /* What gpufl's logs say of a session: its name, engine and address, and the windows of samples. */
 #include "gpufl_rows.h"
 
-static void capability(struct sink *s, const char *name, const char *requested, const char *actual)
+static void capability(struct sink *s, enum feature name, const char *requested, const char *actual)
 {
 	static uint32_t id = 1000;
 
-	text_row(s, id, name);
-	text_row(s, id + 1, requested);
-	text_row(s, id + 2, actual);
-	ROW(s, capability, .name = id, .asked = id + 1, .got = id + 2,
+	text_row(s, id, requested);
+	text_row(s, id + 1, actual);
+	ROW(s, capability, .name = (uint8_t)name, .requested = id, .actual = id + 1,
 	    .missing = 1u << COLUMN_capability_reason);
-	id += 3;
+	id += 2;
 }
 
 /* A folder of its own for session n. */
@@ -41,10 +40,10 @@ static void test_the_name_of_the_program(void **state)
 		struct sink *s = sink_open(folder, (struct gpufl_options){ 0 });
 
 		if (!is_late)
-			capability(s, "app_name", "", "tra\"iner");
+			capability(s, feature_app_name, "", "tra\"iner");
 		define(s);
 		if (is_late)
-			capability(s, "app_name", "", "tra\"iner");
+			capability(s, feature_app_name, "", "tra\"iner");
 		kernel(s, 2000, 2500, 1);
 		close_sink(s);
 		check_app(folder, "device.1.log.gz", "job_start", "tra\\\"iner");
@@ -61,9 +60,9 @@ static void test_a_name_that_comes_late(void **state)
 
 	define(s);
 	assert_int_equal(s->ops->seal(s), 0);
-	capability(s, "app_name", "", "trainer");
+	capability(s, feature_app_name, "", "trainer");
 	assert_int_equal(s->ops->seal(s), 0);
-	capability(s, "app_name", "", "trainer");
+	capability(s, feature_app_name, "", "trainer");
 	close_sink(s);
 	text = window_text(*state, "scope.1.log.gz");
 	assert_non_null(strstr(find_line(text, "job_start", 0), "\"app\":\"app\""));
@@ -99,9 +98,9 @@ static void test_names_of_engines(void **state)
 		char *text, expected[128];
 
 		define(s);
-		capability(s, "settings", "", engines[i].settings);
+		capability(s, feature_settings, "", engines[i].settings);
 		if (engines[i].requested)
-			capability(s, "engine", engines[i].requested, engines[i].actual);
+			capability(s, feature_engine, engines[i].requested, engines[i].actual);
 		close_sink(s);
 		text = window_text(folder, "device.1.log.gz");
 		snprintf(expected, sizeof(expected), "\"profiling_engine\":\"%s\"}",

@@ -25,10 +25,10 @@ static void test_a_session_begins_and_ends_in_every_channel(void **state)
 	struct strbuf job = STRBUF_INIT;
 
 	define(s);
-	ROW(s, capability, .name = STEP, .state = capability_state_unavailable, .reason = WHY);
-	text_row(s, 99, "kernel");
-	ROW(s, capability, .name = 99, .state = capability_state_unavailable, .reason = WHY);
-	ROW(s, capability, .name = 99, .state = capability_state_on,
+	ROW(s, capability, .other = STEP, .state = capability_state_unavailable, .reason = WHY);
+	ROW(s, capability, .name = feature_kernel, .state = capability_state_unavailable,
+	    .reason = WHY);
+	ROW(s, capability, .name = feature_kernel, .state = capability_state_on,
 	    .missing = 1u << COLUMN_capability_reason);
 	kernel(s, 2000, 2500, 1);
 	close_sink(s);

@@ -304,7 +304,7 @@ static void add_rows(struct sink *sink, uint64_t time_ns)
 	ROW(sink, counter_sample, .time_ns = time_ns, .counter = 1,
 	    .missing = 1u << COLUMN_counter_sample_device);
 	ROW(sink, cpu_sample, .time_ns = time_ns, .thread = 8, .stack = 1);
-	ROW(sink, capability, .time_ns = time_ns, .name = STEP,
+	ROW(sink, capability, .time_ns = time_ns, .name = feature_cupti,
 	    .state = capability_state_unavailable, .reason = STEP);
 	ROW(sink, loss, .end_ns = time_ns, .count = 1);
 	sink->ops->seal(sink);

@@ -2,6 +2,7 @@
 #include "trace_fixture.h"
 
 #include "base/map.h"
+#include "trace/columns.h"
 
 #define SEGMENTS 4
 
@@ -14,7 +15,7 @@ static void write_process(const char *folder, uint32_t pid, uint64_t start_ns)
 	maker_device(m, 0, start_ns + 1);
 	maker_stream(m, 8, start_ns + 4);
 	maker_thread(m, pid, "early", start_ns + 5);
-	maker_capability(m, "cupti", capability_state_on, NULL);
+	maker_capability(m, feature_cupti, capability_state_on, NULL);
 	for (unsigned i = 0; i < SEGMENTS; i++) {
 		char name[16];
 
@@ -138,12 +139,62 @@ static void crowds_of_one_hash(void **state)
 	trace_free(t);
 }
 
+/* As early versions wrote it: the name is a text in the second column, and there is no eighth. */
+static void old_capability(struct maker *m, const char *name, uint64_t time_ns)
+{
+	struct row_capability row = { .time_ns = time_ns, .other = maker_string(m, name) };
+
+	ROW_MISSING(&row, capability, requested);
+	ROW_MISSING(&row, capability, actual);
+	ROW_MISSING(&row, capability, reason);
+	ROW_MISSING(&row, capability, method);
+	ROW_MISSING(&row, capability, name);
+	writer_append(m->writer, TABLE_capability, &row);
+}
+
+static void check_feature(struct trace *t, uint64_t row, enum feature name, const char *other)
+{
+	const struct capability_columns *c = capability_columns(t);
+	bool missing;
+
+	trace_value(t, TABLE_capability, COLUMN_capability_other, row, &missing);
+	assert_int_equal(c->name[row], name);
+	assert_int_equal(missing, name != feature_other);
+	assert_string_equal(trace_string(t, c->other[row]), other);
+}
+
+static void old_names_of_features_are_read(void **state)
+{
+	struct maker *m = maker_begin_with(tiny, *state, 100, 100, "./old");
+	struct trace *t;
+
+	old_capability(m, "cupti", 200);
+	old_capability(m, "pc sampling of another tool", 300);
+	maker_flush(m);
+	maker_capability(m, feature_cupti, capability_state_on, NULL); /* at 100 */
+	maker_close(m, 9000);
+	t = open_recording(*state);
+	count(t, TABLE_capability, 3);
+	check_feature(t, 0, feature_cupti, "");
+	check_feature(t, 1, feature_cupti, "");
+	check_feature(t, 2, feature_other, "pc sampling of another tool");
+	trace_free(t);
+	m = maker_begin(*state, 101, 100, "./old"); /* no row has the new column */
+	old_capability(m, "window", 200);
+	maker_close(m, 9000);
+	t = open_recording(*state);
+	load(t, TABLE_capability, COLUMN_BIT(capability, name));
+	check_feature(t, 3, feature_window, "");
+	trace_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		folder_test(repeated_rows_are_one),
 		folder_test(lost_segments_take_no_names_along),
 		folder_test(crowds_of_one_hash),
+		folder_test(old_names_of_features_are_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

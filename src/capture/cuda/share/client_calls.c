@@ -39,7 +39,7 @@ static CUptiResult answer(CUptiResult result)
 static void note_client(const char *requested, const char *got)
 {
 	if (!atomic_exchange(&client.is_noted, true))
-		capability_note("own_profiler", capability_state_on, requested, got,
+		capability_note(feature_own_profiler, capability_state_on, requested, got,
 				"another client of CUPTI");
 }
 

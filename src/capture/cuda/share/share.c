@@ -197,7 +197,7 @@ void share_wrap(struct cupti *cupti, const struct settings *settings)
 		return;
 	handle = dlopen(cupti->path, RTLD_LAZY | RTLD_NOLOAD);
 	if (!handle) {
-		capability_note("own_profiler", capability_state_unavailable,
+		capability_note(feature_own_profiler, capability_state_unavailable,
 				setting_own_profiler_names[settings->own_profiler], "keep",
 				"'%s' cannot be opened twice", cupti->path);
 		return;
@@ -300,7 +300,7 @@ void share_end(struct writer *w, const char *requested)
 	noted = atomic_exchange(&client.is_noted, party_has_anything(PARTY_CLIENT));
 	if (noted && (!has_gaps || counts.records))
 		describe_client(&text, &counts);
-	rows_capability(w, "own_profiler",
+	rows_capability(w, feature_own_profiler,
 			has_gaps ? capability_state_degraded
 			: noted  ? capability_state_on
 				 : capability_state_off,
