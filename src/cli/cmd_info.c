@@ -88,8 +88,8 @@ static void add_reading(const struct info *i, struct info_clock *s, uint64_t row
 		s->last_offset = offset;
 	}
 	s->widest_ns = MAX(s->widest_ns, info_number(i, TABLE_clock, COLUMN_clock_width_ns, row));
-	trace_value(i->trace, TABLE_clock, COLUMN_clock_cupti_ns, row, &missing);
-	s->cupti_readings += !missing;
+	trace_value(i->trace, TABLE_clock, COLUMN_clock_gpu_ns, row, &missing);
+	s->gpu_readings += !missing;
 }
 
 struct info_clock info_read_clock(const struct info *i, size_t process)

@@ -29,7 +29,7 @@ struct trace_process info_process(const struct info *i, size_t index);
  * sampler, and the accuracy of the readings.
  */
 struct info_clock {
-	uint64_t readings, cupti_readings;
+	uint64_t readings, gpu_readings;
 	uint64_t first_ns, first_offset, last_ns, last_offset;
 	uint64_t widest_ns;
 };

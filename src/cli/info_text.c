@@ -300,7 +300,7 @@ static void print_clocks(const struct info *i, struct strbuf *out)
 	static const struct text_column columns[] = {
 		RIGHT("pid"),
 		RIGHT("readings"),
-		RIGHT("with CUPTI"),
+		RIGHT("with GPU"),
 		RIGHT("realtime drift"),
 		RIGHT("widest reading"),
 	};
@@ -314,7 +314,7 @@ static void print_clocks(const struct info *i, struct strbuf *out)
 			continue;
 		text_table_addf(&t, "%u", trace_process(i->trace, n)->pid);
 		text_table_addf(&t, "%llu", (unsigned long long)s.readings);
-		text_table_addf(&t, "%llu", (unsigned long long)s.cupti_readings);
+		text_table_addf(&t, "%llu", (unsigned long long)s.gpu_readings);
 		text_table_add(&t, ns < 0 ? "-" : "");
 		human_duration(&t.text, ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns);
 		text_table_duration(&t, s.widest_ns);

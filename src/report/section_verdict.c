@@ -279,11 +279,12 @@ static const struct {
 	  "all figures cover only the rest" },
 	{ loss_reason_refused_segment, false, false, "a process could not write into the recording",
 	  "what it did is missing" },
-	{ loss_reason_cupti_failed, true, true, "CUPTI failed",
+	{ loss_reason_gpu_runtime_failed, true, true, "the GPU's library failed",
 	  "later GPU work is missing in that process, and all figures cover only the rest" },
-	{ loss_reason_gpu_hang, true, true, "a call of CUPTI or the driver began to hang",
+	{ loss_reason_gpu_hang, true, true, "a call of the GPU's library or driver began to hang",
 	  "GPU work that had finished may be missing" },
-	{ loss_reason_unreadable_buffer, true, false, "CUPTI could not read all of its own buffers",
+	{ loss_reason_unreadable_buffer, true, false,
+	  "the GPU's library could not read all of its own buffers",
 	  "GPU work is missing, and all figures cover only the rest" },
 };
 

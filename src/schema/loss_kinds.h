@@ -16,7 +16,7 @@ enum loss_effect {
 /* What is lost decides the effect: for countable items it depends on their share. */
 enum loss_items {
 	LOST_EVENTS, /* of all kinds */
-	LOST_GPU_RECORDS, /* records of CUPTI */
+	LOST_GPU_RECORDS, /* records of the GPU's profiling library, such as CUPTI */
 	LOST_GPU_TIMES, /* the records are there, without usable times */
 	LOST_NAMES, /* of sampled code, whose time is counted */
 	LOST_TAIL, /* the last moments of a process, if it recorded anything */
@@ -31,9 +31,10 @@ enum loss_items {
 	  "events lost for an unknown reason")                                                     \
 	L(ring_full, LOST_EVENTS, "event lost: the ring of a thread was full",                     \
 	  "events lost: the ring of a thread was full")                                            \
-	L(cupti_dropped, LOST_GPU_RECORDS, "record dropped by CUPTI", "records dropped by CUPTI")  \
-	L(no_buffer, LOST_DETAILS, "time CUPTI found no free buffer",                              \
-	  "times CUPTI found no free buffer")                                                      \
+	L(gpu_records_dropped, LOST_GPU_RECORDS, "record dropped by the GPU's library",            \
+	  "records dropped by the GPU's library")                                                  \
+	L(no_buffer, LOST_DETAILS, "time the GPU's library found no free buffer",                  \
+	  "times the GPU's library found no free buffer")                                          \
 	L(no_time, LOST_GPU_TIMES, "record without times (kept)", "records without times (kept)")  \
 	L(reversed_time, LOST_GPU_TIMES, "record with an end before the start (kept)",             \
 	  "records with an end before the start (kept)")                                           \
@@ -55,13 +56,13 @@ enum loss_items {
 	L(damaged_file, LOST_PART, "damaged piece of the recording, skipped",                      \
 	  "damaged pieces of the recording, skipped")                                              \
 	L(truncated_file, LOST_TAIL,                                                               \
-	  "segment without an end (_exit, a signal, a crash, or still running): the last rows may "\
-	  "be missing",                                                                               \
-	  "segments without an end (_exit, signals, crashes, or still running): the last rows may "\
-	  "be missing")                                                                               \
+	  "segment without an end (_exit, a signal, a crash, or still running): the last rows may " \
+	  "be missing",                                                                            \
+	  "segments without an end (_exit, signals, crashes, or still running): the last rows may " \
+	  "be missing")                                                                            \
 	L(missing_segment, LOST_PART, "segment missing", "segments missing")                       \
-	L(clock_step, LOST_DETAILS, "step of CUPTI's clock, nearby times are less certain",        \
-	  "steps of CUPTI's clock, nearby times are less certain")                                 \
+	L(clock_step, LOST_DETAILS, "step of the GPU's clock, nearby times are less certain",      \
+	  "steps of the GPU's clock, nearby times are less certain")                               \
 	L(missing_kernels, LOST_GPU_RECORDS, "launch without a record of its kernel",              \
 	  "launches without a record of their kernel")                                             \
 	L(string_limit, LOST_DETAILS, "text cut or dropped", "texts cut or dropped")               \
@@ -77,24 +78,27 @@ enum loss_items {
 	  "processes over the limit, not sampled")                                                 \
 	L(unnamed_frames, LOST_NAMES, "Python frame freed before it was named",                    \
 	  "Python frames freed before they were named")                                            \
-	L(unreadable_buffer, LOST_PART, "buffer of records that CUPTI could not read completely",  \
-	  "buffers of records that CUPTI could not read completely")                               \
+	L(unreadable_buffer, LOST_PART,                                                            \
+	  "buffer of records that the GPU's library could not read completely",                    \
+	  "buffers of records that the GPU's library could not read completely")                   \
 	L(refused_segment, LOST_PART, "process could not begin a segment",                         \
 	  "processes could not begin a segment")                                                   \
-	L(cupti_failed, LOST_PART, "time CUPTI failed: later GPU work is missing",                 \
-	  "times CUPTI failed: later GPU work is missing")                                         \
+	L(gpu_runtime_failed, LOST_PART,                                                           \
+	  "time the GPU's library failed: later GPU work is missing",                              \
+	  "times the GPU's library failed: later GPU work is missing")                             \
 	L(disk_slow, LOST_EVENTS, "row lost: the disk was too slow",                               \
 	  "rows lost: the disk was too slow")                                                      \
-	L(gpu_hang, LOST_PART, "call of CUPTI or the driver did not return: finished work is "     \
+	L(gpu_hang, LOST_PART, "call of the GPU's library or driver did not return: finished work is " \
 	  "missing",                                                                               \
-	  "calls of CUPTI or the driver did not return: finished work is missing")                 \
+	  "calls of the GPU's library or driver did not return: finished work is missing")         \
 	L(unmeasured, LOST_DETAILS, "launch without its hardware counters",                        \
 	  "launches without their hardware counters")                                              \
-	L(own_profiler, LOST_GPU_RECORDS, "launch while the program's own profiler had CUPTI",     \
-	  "launches while the program's own profiler had CUPTI")
+	L(own_profiler, LOST_GPU_RECORDS,                                                          \
+	  "launch while the program's own profiler had the GPU's library",                         \
+	  "launches while the program's own profiler had the GPU's library")
 /* clang-format on */
 
-/* "records dropped by CUPTI": follows the count; 0: unknown, "some". */
+/* "records dropped by the GPU's library": follows the count; 0: unknown, "some". */
 const char *loss_text(unsigned reason, uint64_t count);
 enum loss_items loss_items(unsigned reason);
 /*

@@ -49,18 +49,18 @@
 /* clang-format off */
 #define SCHEMA_TABLES(T)                                                                                               \
 	T(string, 1, "strings that other tables refer to by id")                                                       \
-	T(clock, 2, "readings of several clocks at one moment, to align machines and CUPTI's time")                    \
+	T(clock, 2, "readings of several clocks at one moment, to align machines and the GPUs' times")                 \
 	T(process, 3, "one row per recorded process image")                                                            \
 	T(thread, 4, "threads and their names; the last row of a thread is valid")                                     \
 	T(module, 5, "files mapped executable in the process")                                                         \
 	T(device, 6, "GPUs and their limits")                                                                          \
-	T(context, 7, "CUDA contexts")                                                                                 \
-	T(stream, 8, "CUDA streams")                                                                                   \
+	T(context, 7, "contexts of GPUs")                                                                              \
+	T(stream, 8, "streams of GPUs")                                                                                \
 	T(kernel_config, 9, "distinct combinations of kernel, launch configuration and resources")                     \
 	T(kernel, 10, "kernel executions on a GPU")                                                                    \
 	T(memcpy, 11, "memory copies by a GPU")                                                                        \
 	T(memset, 12, "memsets by a GPU")                                                                              \
-	T(synchronization, 13, "synchronizations as CUPTI reports them: what was waited for, and how long")            \
+	T(synchronization, 13, "synchronizations as the GPU's library reports them: what was waited for, and how long") \
 	T(cuda_event, 14, "CUDA events recorded: cudaEventRecord and its variants")                                    \
 	T(graph_launch, 15, "executions of whole CUDA graphs (--graphs launch)")                                       \
 	T(allocation, 16, "allocations and releases of GPU-visible memory (--memory)")                                 \
@@ -70,8 +70,8 @@
 	T(nvtx, 20, "NVTX ranges and marks, and the program's scopes, in the order of each thread")                    \
 	T(nvtx_domain, 21, "NVTX domains")                                                                             \
 	T(nvtx_category, 22, "names of NVTX categories")                                                               \
-	T(overhead, 23, "overhead of CUPTI as reported by CUPTI")                                                      \
-	T(external_correlation, 24, "ids attached to CUDA calls, by a framework through CUPTI or by the program")      \
+	T(overhead, 23, "overhead of the GPU's profiling library, as it reports it")                                   \
+	T(external_correlation, 24, "ids attached to CUDA calls, by a framework or by the program")                    \
 	T(capability, 25, "what was requested, what is in effect, and why")                                            \
 	T(loss, 26, "data known to be missing from the recording, and why")                                            \
 	T(cost, 27, "Pitot's own overhead, as measured by Pitot")                                                      \
@@ -102,7 +102,7 @@
 	C(T, monotonic_ns, TIME, ALWAYS, NONE, "ns", "CLOCK_MONOTONIC at the middle of the reading")                   \
 	C(T, realtime_ns, U64, ALWAYS, NONE, "ns", "CLOCK_REALTIME, since the epoch")                                  \
 	C(T, boottime_ns, U64, ALWAYS, NONE, "ns", "CLOCK_BOOTTIME")                                                   \
-	C(T, cupti_ns, U64, MAYBE, NONE, "ns", "cuptiGetTimestamp")                                                    \
+	C(T, gpu_ns, U64, MAYBE, NONE, "ns", "clock of the GPU's profiling library (CUPTI: cuptiGetTimestamp)")      \
 	C(T, width_ns, U32, ALWAYS, NONE, "ns", "duration of the reading, which is the uncertainty of the row")
 #define TRAITS_clock(X, T) X(T, LAST)
 
@@ -140,7 +140,7 @@
 #define TRAITS_module(X, T) X(T, LAST_OF, path, start_address)
 
 #define SCHEMA_device(C, T)                                                                                            \
-	C(T, id, U32, ALWAYS, NONE, "", "CUDA ordinal in this process")                                                \
+	C(T, id, U32, ALWAYS, NONE, "", "ordinal of the GPU in this process")                                          \
 	C(T, name, STRING, ALWAYS, NONE, "", "marketing name")                                                         \
 	C(T, uuid, STRING, ALWAYS, NONE, "", "GPU-… or MIG-…, as printed by nvidia-smi")                               \
 	C(T, pci, STRING, ALWAYS, NONE, "", "PCI address domain:bus:device.function")                                  \
@@ -166,15 +166,15 @@
 #define TRAITS_device(X, T) X(T, LAST_OF, id)
 
 #define SCHEMA_context(C, T)                                                                                           \
-	C(T, id, U32, ALWAYS, NONE, "", "CUPTI context id")                                                            \
-	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
+	C(T, id, U32, ALWAYS, NONE, "", "context id")                                                                  \
+	C(T, device, U32, ALWAYS, NONE, "", "ordinal of the GPU")                                                      \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time when it was first seen")                                         \
 	C(T, destroyed_ns, TIME, MAYBE, NONE, "ns", "time when its destruction began")
 #define TRAITS_context(X, T) X(T, LAST_OF, id)
 
 #define SCHEMA_stream(C, T)                                                                                            \
-	C(T, id, U32, ALWAYS, NONE, "", "CUPTI stream id")                                                             \
-	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
+	C(T, id, U32, ALWAYS, NONE, "", "stream id")                                                                   \
+	C(T, context, U32, ALWAYS, NONE, "", "context id")                                                             \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time when it was first seen")                                         \
 	C(T, priority, I32, MAYBE, NONE, "", "stream priority; lower numbers are more urgent")                         \
 	C(T, non_blocking, U8, MAYBE, NONE, "", "1: does not synchronize with the default stream")
@@ -218,9 +218,9 @@
 	C(T, end_ns, TIME, MAYBE, start_ns, "ns", "end on the GPU")                                                    \
 	C(T, config, REF, ALWAYS, kernel_config, "", "kernel and launch configuration")                                \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the launching call; all nodes of a graph launch share one") \
-	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
-	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
-	C(T, stream, U32, ALWAYS, NONE, "", "CUPTI stream id")                                                         \
+	C(T, device, U32, ALWAYS, NONE, "", "ordinal of the GPU")                                                      \
+	C(T, context, U32, ALWAYS, NONE, "", "context id")                                                             \
+	C(T, stream, U32, ALWAYS, NONE, "", "stream id")                                                               \
 	C(T, channel, U32, MAYBE, NONE, "", "hardware channel")                                                        \
 	C(T, channel_type, ENUM, MAYBE, channel_type, "", "kind of hardware channel")                                  \
 	C(T, graph, U32, MAYBE, NONE, "", "CUDA graph of which this is a node")                                        \
@@ -243,9 +243,9 @@
 	C(T, destination_kind, ENUM, ALWAYS, memory_kind, "", "kind of the destination memory")                        \
 	C(T, async, U8, MAYBE, NONE, "", "1: asynchronous")                                                            \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call that requested it")                       \
-	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
-	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
-	C(T, stream, U32, ALWAYS, NONE, "", "CUPTI stream id")                                                         \
+	C(T, device, U32, ALWAYS, NONE, "", "ordinal of the GPU")                                                      \
+	C(T, context, U32, ALWAYS, NONE, "", "context id")                                                             \
+	C(T, stream, U32, ALWAYS, NONE, "", "stream id")                                                               \
 	C(T, channel, U32, MAYBE, NONE, "", "hardware channel")                                                        \
 	C(T, channel_type, ENUM, MAYBE, channel_type, "", "kind of hardware channel")                                  \
 	C(T, graph, U32, MAYBE, NONE, "", "CUDA graph of which this is a node")                                        \
@@ -275,9 +275,9 @@
 	C(T, memory_kind, ENUM, ALWAYS, memory_kind, "", "kind of the memory")                                         \
 	C(T, async, U8, MAYBE, NONE, "", "1: asynchronous")                                                            \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call that requested it")                       \
-	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
-	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
-	C(T, stream, U32, ALWAYS, NONE, "", "CUPTI stream id")                                                         \
+	C(T, device, U32, ALWAYS, NONE, "", "ordinal of the GPU")                                                      \
+	C(T, context, U32, ALWAYS, NONE, "", "context id")                                                             \
+	C(T, stream, U32, ALWAYS, NONE, "", "stream id")                                                               \
 	C(T, channel, U32, MAYBE, NONE, "", "hardware channel")                                                        \
 	C(T, channel_type, ENUM, MAYBE, channel_type, "", "kind of hardware channel")                                  \
 	C(T, graph, U32, MAYBE, NONE, "", "CUDA graph of which this is a node")                                        \
@@ -292,8 +292,8 @@
 	C(T, end_ns, TIME, MAYBE, start_ns, "ns", "end of the wait")                                                   \
 	C(T, kind, ENUM, ALWAYS, synchronization_kind, "", "what was waited for")                                      \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call")                                         \
-	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
-	C(T, stream, U32, MAYBE, NONE, "", "CUPTI stream id; missing when the whole context was waited for")           \
+	C(T, context, U32, ALWAYS, NONE, "", "context id")                                                             \
+	C(T, stream, U32, MAYBE, NONE, "", "stream id; missing when the whole context was waited for")                 \
 	C(T, event, U32, MAYBE, NONE, "", "CUDA event id")                                                             \
 	C(T, event_record, U64, MAYBE, NONE, "", "number of the record of that event that was waited for (CUPTI 12.8)") \
 	C(T, result, I32, MAYBE, NONE, "", "CUresult of the call (CUPTI 12.8)")
@@ -305,11 +305,11 @@
 #define SCHEMA_cuda_event(C, T)                                                                                        \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call that recorded the event")                 \
 	C(T, event, U32, ALWAYS, NONE, "", "CUDA event id")                                                            \
-	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
-	C(T, stream, U32, ALWAYS, NONE, "", "CUPTI stream id")                                                         \
-	C(T, device, U32, MAYBE, NONE, "", "CUDA ordinal (CUPTI 12.8)")                                                \
+	C(T, context, U32, ALWAYS, NONE, "", "context id")                                                             \
+	C(T, stream, U32, ALWAYS, NONE, "", "stream id")                                                               \
+	C(T, device, U32, MAYBE, NONE, "", "ordinal of the GPU (CUPTI 12.8)")                                          \
 	C(T, event_record, U64, MAYBE, NONE, "", "number of this record of the event (CUPTI 12.8)")                    \
-	C(T, time_ns, TIME, MAYBE, NONE, "ns", "time when the GPU reached it, if CUPTI was told to report that")
+	C(T, time_ns, TIME, MAYBE, NONE, "ns", "time when the GPU reached it, if that was requested")
 #define TRAITS_cuda_event(X, T) X(T, MOMENT, time_ns) X(T, LAUNCHED_BY, event, graph_launch)
 
 #define SCHEMA_graph_launch(C, T)                                                                                      \
@@ -317,11 +317,11 @@
 	C(T, end_ns, TIME, MAYBE, start_ns, "ns", "end of the last node")                                              \
 	C(T, graph, U32, ALWAYS, NONE, "", "CUDA graph")                                                               \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the launch")                                       \
-	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal of the first node")                                          \
-	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id of the first node")                                     \
-	C(T, stream, U32, ALWAYS, NONE, "", "CUPTI stream id")                                                         \
-	C(T, end_device, U32, MAYBE, NONE, "", "CUDA ordinal of the last node (CUPTI 12.3)")                           \
-	C(T, end_context, U32, MAYBE, NONE, "", "CUPTI context id of the last node (CUPTI 12.3)")
+	C(T, device, U32, ALWAYS, NONE, "", "ordinal of the GPU of the first node")                                    \
+	C(T, context, U32, ALWAYS, NONE, "", "context id of the first node")                                           \
+	C(T, stream, U32, ALWAYS, NONE, "", "stream id")                                                               \
+	C(T, end_device, U32, MAYBE, NONE, "", "ordinal of the GPU of the last node (CUPTI 12.3)")                     \
+	C(T, end_context, U32, MAYBE, NONE, "", "context id of the last node (CUPTI 12.3)")
 #define TRAITS_graph_launch(X, T) X(T, GPU_WORK) X(T, HAS, graph) X(T, LAUNCHED_BY, graph_launch)
 
 #define SCHEMA_allocation(C, T)                                                                                            \
@@ -329,11 +329,11 @@
 	C(T, operation, ENUM, ALWAYS, memory_operation, "", "what was done")                                           \
 	C(T, kind, ENUM, ALWAYS, memory_kind, "", "kind of the memory")                                                \
 	C(T, address, U64, ALWAYS, NONE, "", "address of the memory")                                                  \
-	C(T, bytes, U64, MAYBE, NONE, "bytes", "size of the memory; 0 for a release whose size CUPTI does not know")  \
+	C(T, bytes, U64, MAYBE, NONE, "bytes", "size of the memory; 0 for a release of unknown size")                 \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call")                                         \
-	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
-	C(T, context, U32, MAYBE, NONE, "", "CUPTI context id")                                                        \
-	C(T, stream, U32, MAYBE, NONE, "", "CUPTI stream id of asynchronous operations")                               \
+	C(T, device, U32, ALWAYS, NONE, "", "ordinal of the GPU")                                                      \
+	C(T, context, U32, MAYBE, NONE, "", "context id")                                                              \
+	C(T, stream, U32, MAYBE, NONE, "", "stream id of asynchronous operations")                                     \
 	C(T, async, U8, MAYBE, NONE, "", "1: asynchronous")                                                            \
 	C(T, pool_address, U64, MAYBE, NONE, "", "address of the memory pool that it belongs to")                      \
 	C(T, pool_bytes, U64, MAYBE, NONE, "bytes", "size of that pool")                                               \
@@ -353,20 +353,21 @@
 	C(T, kept_bytes, U64, MAYBE, NONE, "bytes", "trimmed: bytes to keep at least")                                 \
 	C(T, used_bytes, U64, MAYBE, NONE, "bytes", "bytes in use")                                                    \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call")                                         \
-	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")
+	C(T, device, U32, ALWAYS, NONE, "", "ordinal of the GPU")
 #define TRAITS_memory_pool(X, T) X(T, MOMENT, time_ns) X(T, LAUNCHED_BY, allocate, release)
 
 #define ENUM_pool_operation(V, E) V(E, unknown, 0) V(E, created, 1) V(E, destroyed, 2) V(E, trimmed, 3)
 #define ENUM_pool_kind(V, E) V(E, unknown, 0) V(E, local, 1) V(E, imported, 2)
 
 /*
- * The id is api << 16 | callback id and equal in all processes with one CUPTI version. Kind untimed
- * is not a call: it is the origin of GPU work whose call was not recorded. Its api_call has the
- * thread, the stack and a time inside the scope, and is excluded from all counts and sums of calls.
+ * The id is api << 16 | number of the function, and equal in all processes with one version of the
+ * library. Kind untimed is not a call: it is the origin of GPU work whose call was not recorded.
+ * Its api_call has the thread, the stack and a time inside the scope, and is excluded from all
+ * counts and sums of calls.
  */
 #define SCHEMA_api_function(C, T)                                                                                      \
-	C(T, id, U32, ALWAYS, NONE, "", "api (1 driver, 2 runtime) << 16 | CUPTI callback id")                         \
-	C(T, name, STRING, ALWAYS, NONE, "", "name from CUPTI, such as cudaLaunchKernel_v7000")                        \
+	C(T, id, U32, ALWAYS, NONE, "", "api (1 driver, 2 runtime) << 16 | number of the function there")              \
+	C(T, name, STRING, ALWAYS, NONE, "", "name, such as cudaLaunchKernel_v7000")                                   \
 	C(T, kind, ENUM, ALWAYS, api_kind, "", "what the call does")
 #define TRAITS_api_function(X, T) X(T, LAST_OF, id)
 
@@ -416,7 +417,7 @@
 #define SCHEMA_overhead(C, T)                                                                                          \
 	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start")                                                               \
 	C(T, end_ns, TIME, MAYBE, start_ns, "ns", "end")                                                               \
-	C(T, kind, ENUM, ALWAYS, overhead_kind, "", "what CUPTI spent the time on")                                    \
+	C(T, kind, ENUM, ALWAYS, overhead_kind, "", "what the library spent the time on")                              \
 	C(T, thread, U32, MAYBE, NONE, "", "thread id (gettid)")                                                       \
 	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the delayed call")
 #define TRAITS_overhead(X, T) X(T, SPAN)
@@ -471,39 +472,39 @@
 
 #define ENUM_loss_reason(V, E)                                                                                         \
 	V(E, unknown, 0)                                                                                               \
-	V(E, ring_full, 1)            /* a thread made events faster than the collector drained its ring */            \
-	V(E, cupti_dropped, 2)        /* records dropped by CUPTI */                                                   \
-	V(E, no_buffer, 3)            /* CUPTI requested a buffer while the pool was empty */                          \
-	V(E, no_time, 4)              /* the record is stored, but start or end was 0 */                               \
-	V(E, reversed_time, 5)        /* the record is stored, but end was before start */                             \
-	V(E, incomplete_record, 6)    /* still running when recording ended */                                         \
+	V(E, ring_full, 1)               /* a thread made events faster than the collector drained its ring */         \
+	V(E, gpu_records_dropped, 2)     /* by the GPU's profiling library */                                          \
+	V(E, no_buffer, 3)               /* the library requested a buffer while the pool was empty */                 \
+	V(E, no_time, 4)                 /* the record is stored, but start or end was 0 */                            \
+	V(E, reversed_time, 5)           /* the record is stored, but end was before start */                          \
+	V(E, incomplete_record, 6)       /* still running when recording ended */                                      \
 	V(E, disk_full, 7)                                                                                             \
 	V(E, write_error, 8)                                                                                           \
-	V(E, size_limit, 9)           /* --max-size */                                                                 \
+	V(E, size_limit, 9)              /* --max-size */                                                              \
 	V(E, no_memory, 10)                                                                                            \
-	V(E, unknown_record, 11)      /* record of a kind or size that this version cannot read */                     \
-	V(E, thread_limit, 12)        /* more threads than rings */                                                    \
-	V(E, damaged_file, 13)        /* reader: bytes were skipped */                                                 \
-	V(E, truncated_file, 14)      /* reader: the segment was not closed in order */                                \
-	V(E, missing_segment, 15)     /* reader: gap in a process's segment numbers */                                 \
-	V(E, clock_step, 16)          /* CUPTI's clock jumped; times around the jump are less precise */               \
-	V(E, missing_kernels, 17)     /* launches without any kernel record */                                         \
-	V(E, string_limit, 18)        /* a name was truncated or dropped */                                            \
-	V(E, late_start, 19)          /* the program used CUDA before recording began */                               \
-	V(E, stack_limit, 20)         /* call stacks dropped: the recorder's tables were full */                       \
-	V(E, samples_dropped, 21)     /* CPU samples dropped by the operating system's kernel */                       \
-	V(E, throttled, 22)           /* times that the operating system's kernel throttled sampling */                \
-	V(E, process_limit, 23)       /* processes not sampled: too many */                                            \
-	V(E, unnamed_frames, 24)      /* Python frames whose code object was gone before its name was read */          \
-	V(E, unreadable_buffer, 25)   /* record buffers that CUPTI could not read completely */                        \
-	V(E, cupti_failed, 26)        /* times that CUPTI failed: no GPU work is recorded after that */                \
-	V(E, disk_slow, 27)           /* blocks were sealed faster than the disk wrote them */                         \
-	V(E, gpu_hang, 28)            /* calls of CUPTI or the driver that did not return: finished work is missing */ \
-	V(E, unmeasured, 29)          /* launches without the hardware counters that were requested */                 \
-	V(E, own_profiler, 30)        /* GPU work while the program's own profiler used CUPTI */                       \
-	V(E, refused_segment, 31)     /* segments that a process could not create: all that it did is missing */       \
-	V(E, events_beyond_limit, 32) /* events of the threads of thread_limit */                                      \
-	V(E, end_limit, 33)           /* events that were not read yet when the end had taken too long */
+	V(E, unknown_record, 11)         /* record of a kind or size that this version cannot read */                  \
+	V(E, thread_limit, 12)           /* more threads than rings */                                                 \
+	V(E, damaged_file, 13)           /* reader: bytes were skipped */                                              \
+	V(E, truncated_file, 14)         /* reader: the segment was not closed in order */                             \
+	V(E, missing_segment, 15)        /* reader: gap in a process's segment numbers */                              \
+	V(E, clock_step, 16)             /* the library's clock jumped; times around the jump are less precise */      \
+	V(E, missing_kernels, 17)        /* launches without any kernel record */                                      \
+	V(E, string_limit, 18)           /* a name was truncated or dropped */                                         \
+	V(E, late_start, 19)             /* the program used CUDA before recording began */                            \
+	V(E, stack_limit, 20)            /* call stacks dropped: the recorder's tables were full */                    \
+	V(E, samples_dropped, 21)        /* CPU samples dropped by the operating system's kernel */                    \
+	V(E, throttled, 22)              /* times that the operating system's kernel throttled sampling */             \
+	V(E, process_limit, 23)          /* processes not sampled: too many */                                         \
+	V(E, unnamed_frames, 24)         /* Python frames whose code object was gone before its name was read */       \
+	V(E, unreadable_buffer, 25)      /* record buffers that the library could not read completely */               \
+	V(E, gpu_runtime_failed, 26)     /* times that the library failed: no GPU work is recorded after that */       \
+	V(E, disk_slow, 27)              /* blocks were sealed faster than the disk wrote them */                      \
+	V(E, gpu_hang, 28)               /* calls of the library or the driver that did not return: finished work is missing */ \
+	V(E, unmeasured, 29)             /* launches without the hardware counters that were requested */              \
+	V(E, own_profiler, 30)           /* GPU work while the program's own profiler used the library */              \
+	V(E, refused_segment, 31)        /* segments that a process could not create: all that it did is missing */    \
+	V(E, events_beyond_limit, 32)    /* events of the threads of thread_limit */                                   \
+	V(E, end_limit, 33)              /* events that were not read yet when the end had taken too long */
 
 #define SCHEMA_cost(C, T)                                                                                              \
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "start of the period measured")                                       \
@@ -545,15 +546,15 @@
 #define SCHEMA_counter_sample(C, T)                                                                                    \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time of the reading")                                                 \
 	C(T, counter, REF, ALWAYS, counter, "", "counter that was read")                                               \
-	C(T, device, U32, MAYBE, NONE, "", "CUDA ordinal; missing for counters of the host")                           \
+	C(T, device, U32, MAYBE, NONE, "", "ordinal of the GPU; missing for counters of the host")                     \
 	C(T, value, I64, ALWAYS, NONE, "", "value read; real: the bits of a double")                                   \
 	C(T, thread, U32, MAYBE, NONE, "", "the program's gauges: thread id (gettid) of the thread that set the value")
 #define TRAITS_counter_sample(X, T) X(T, MOMENT, time_ns)
 
 #define SCHEMA_graph_node(C, T)                                                                                        \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time when the node was created")                                      \
-	C(T, node, U64, ALWAYS, NONE, "", "CUPTI graph node id")                                                       \
-	C(T, graph, U32, MAYBE, NONE, "", "CUPTI graph id")                                                            \
+	C(T, node, U64, ALWAYS, NONE, "", "graph node id")                                                             \
+	C(T, graph, U32, MAYBE, NONE, "", "graph id")                                                                  \
 	C(T, kind, ENUM, ALWAYS, graph_node_kind, "", "what the node does")                                            \
 	C(T, original, U64, MAYBE, NONE, "", "node from which it was cloned")                                          \
 	C(T, thread, U32, ALWAYS, NONE, "", "thread id (gettid)")                                                      \
@@ -592,11 +593,11 @@
 #define TRAITS_stack(X, T) X(T, INTERNED)
 
 #define ENUM_stack_end(V, E)                                                                                           \
-	V(E, complete, 0)  /* reached _start, clone or the thread's start function */                                  \
-	V(E, partial, 1)   /* ends at code whose unwind information could not be read */                               \
-	V(E, truncated, 2) /* ends at code without unwind information */                                               \
-	V(E, depth, 3)     /* ends at the depth limit */                                                               \
-	V(E, guessed, 4)   /* complete, but through such code by frame pointers: a frame may be missing */
+	V(E, complete, 0)                /* reached _start, clone or the thread's start function */                    \
+	V(E, partial, 1)                 /* ends at code whose unwind information could not be read */                 \
+	V(E, truncated, 2)               /* ends at code without unwind information */                                 \
+	V(E, depth, 3)                   /* ends at the depth limit */                                                 \
+	V(E, guessed, 4)                 /* complete, but through such code by frame pointers: a frame may be missing */
 
 #define STACK_ENDS 5
 
@@ -657,7 +658,7 @@
  * _not_issued on its reason if the scheduler issued no instruction in that cycle, else without it.
  */
 #define SCHEMA_cubin(C, T)                                                                                             \
-	C(T, crc, U64, ALWAYS, NONE, "", "CUPTI's checksum of the cubin")                                              \
+	C(T, crc, U64, ALWAYS, NONE, "", "checksum by the GPU's library")                                              \
 	C(T, file, STRING, MAYBE, NONE, "", "file in the recording's folder; missing if it could not be stored")       \
 	C(T, size_bytes, U64, MAYBE, NONE, "bytes", "size of the cubin")
 #define TRAITS_cubin(X, T) X(T, LAST_OF, crc)
@@ -666,8 +667,8 @@
 	C(T, id, U64, ALWAYS, NONE, "", "id within the process, ascending")                                            \
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "time of the previous reading, or start of sampling")                 \
 	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "time of the reading")                                              \
-	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
-	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
+	C(T, device, U32, ALWAYS, NONE, "", "ordinal of the GPU")                                                      \
+	C(T, context, U32, ALWAYS, NONE, "", "context id")                                                             \
 	C(T, period_cycles, U64, ALWAYS, NONE, "cycles", "cycles between two samples of a multiprocessor")             \
 	C(T, total, U64, ALWAYS, NONE, "samples", "samples taken by the hardware")                                     \
 	C(T, dropped, U64, ALWAYS, NONE, "samples", "samples lost by the hardware")                                    \
@@ -676,29 +677,29 @@
 
 #define SCHEMA_pc_sample(C, T)                                                                                         \
 	C(T, reading, U64, ALWAYS, NONE, "", "id of its pc_reading")                                                   \
-	C(T, crc, U64, ALWAYS, NONE, "", "CUPTI's checksum of the cubin")                                              \
+	C(T, crc, U64, ALWAYS, NONE, "", "checksum by the GPU's library")                                              \
 	C(T, function, STRING, ALWAYS, NONE, "", "mangled name of the kernel or device function")                      \
 	C(T, offset, U64, ALWAYS, NONE, "bytes", "offset of the instruction in the function")                          \
-	C(T, reason, STRING, ALWAYS, NONE, "", "stall reason, by CUPTI's name")                                        \
+	C(T, reason, STRING, ALWAYS, NONE, "", "stall reason, by the library's name")                                  \
 	C(T, samples, U64, ALWAYS, NONE, "samples", "number of samples")
 #define TRAITS_pc_sample(X, T)
 
 /*
  * Hardware counters. A value belongs to the kernel with the same correlation; launches of graphs
  * are not measured. A measured kernel is replayed once per pass, so its duration in table kernel is
- * what CUPTI reports, and metrics such as gpu__time_duration.sum have their own.
+ * what the library reports, and metrics such as gpu__time_duration.sum have their own.
  */
 #define SCHEMA_metric(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
-	C(T, name, STRING, ALWAYS, NONE, "", "name in CUPTI, such as dram__bytes_read.sum")                            \
-	C(T, unit, STRING, ALWAYS, NONE, "", "unit, by CUPTI's name, such as byte/second; empty: none")                \
-	C(T, description, STRING, ALWAYS, NONE, "", "CUPTI's description")
+	C(T, name, STRING, ALWAYS, NONE, "", "name in the library, such as dram__bytes_read.sum")                      \
+	C(T, unit, STRING, ALWAYS, NONE, "", "unit, by the library's name, such as byte/second; empty: none")          \
+	C(T, description, STRING, ALWAYS, NONE, "", "the library's description")
 #define TRAITS_metric(X, T) X(T, LAST_OF, id)
 
 #define SCHEMA_metric_value(C, T)                                                                                      \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the launch, as in kernel and api_call")            \
 	C(T, metric, REF, ALWAYS, metric, "", "metric that was measured")                                              \
-	C(T, value, I64, MAYBE, NONE, "", "value, the bits of a double; missing if CUPTI gave no number")
+	C(T, value, I64, MAYBE, NONE, "", "value, the bits of a double; missing if there was no number")
 #define TRAITS_metric_value(X, T)
 
 /*
@@ -709,8 +710,8 @@
 #define SCHEMA_sass_value(C, T)                                                                                        \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "time when the measurement was complete")                              \
 	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the launch, as in kernel and api_call; missing if unknown") \
-	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
-	C(T, crc, U64, ALWAYS, NONE, "", "CUPTI's checksum of the cubin")                                              \
+	C(T, device, U32, ALWAYS, NONE, "", "ordinal of the GPU")                                                      \
+	C(T, crc, U64, ALWAYS, NONE, "", "checksum by the GPU's library")                                              \
 	C(T, function, STRING, ALWAYS, NONE, "", "mangled name of the kernel or device function")                      \
 	C(T, offset, U64, ALWAYS, NONE, "bytes", "offset of the instruction in the function")                          \
 	C(T, metric, REF, ALWAYS, metric, "", "metric that was measured")                                              \
@@ -732,8 +733,8 @@
 	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the launch of the graph, as in api_call")           \
 	C(T, passes, U32, ALWAYS, NONE, "", "occurrences that were measured for it")                                   \
 	C(T, metric, REF, ALWAYS, metric, "", "what was measured")                                                     \
-	C(T, value, I64, MAYBE, NONE, "", "the bits of a double; missing: CUPTI gave no number")                       \
-	C(T, device, U32, MAYBE, NONE, "", "CUDA ordinal of the GPU that was measured")                                \
+	C(T, value, I64, MAYBE, NONE, "", "the bits of a double; missing: there was no number")                        \
+	C(T, device, U32, MAYBE, NONE, "", "ordinal of the GPU of the GPU that was measured")                          \
 	C(T, domain, U32, MAYBE, NONE, "", "of a range of the program: id in nvtx_domain, as in nvtx")                 \
 	C(T, level, U8, MAYBE, NONE, "", "of a range of the program: its level, as in nvtx")
 #define TRAITS_range_value(X, T) X(T, SPAN) X(T, HAS, device) X(T, LABEL, name) X(T, LAUNCHED_BY, graph_launch)

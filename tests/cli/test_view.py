@@ -240,3 +240,15 @@ def test_the_ten_longest(pitot, folder, rows):
     assert windowed and all(row["stream"] == 7 for row in windowed)
     for wrong, said in (("durtion", "did you mean 'duration'?"), ("duration:up", "COLUMN:desc"), ("gridx", "did you mean 'grid_x'?")):
         assert said in pitot("view", "train.pitot", "kernel", "--sort", wrong, cwd=folder, status=2).stderr
+
+
+def test_recordings_keep_their_meaning_when_names_change(pitot, source):
+    """A recording of when the schema named losses and a clock after CUPTI: numbers are in the file, names are not."""
+    recording = source / "tests/data/recordings/cupti-names"
+
+    def column(table, name):
+        text = pitot("view", recording, table, "--json", "--quiet").stdout
+        return [json.loads(line)[name] for line in text.splitlines()]
+
+    assert column("loss", "reason") == ["gpu_records_dropped", "gpu_runtime_failed"]
+    assert 1795194322497465084 in column("clock", "gpu_ns")

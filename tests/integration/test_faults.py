@@ -85,7 +85,7 @@ def test_no_buffer_can_be_read(record_faults):
 def test_cupti_breaks_down(record_faults):
     end, report, capabilities = record_faults("state fatal at 300")
     assert end["no_gpu_data"] == "CUPTI broke down while recording: scripted fatal error"
-    assert losses(report)["cupti_failed"] == 1
+    assert losses(report)["gpu_runtime_failed"] == 1
     assert capabilities["cupti"]["state"] == "unavailable"
 
 
@@ -94,12 +94,12 @@ def test_cupti_breaks_down_in_the_middle(record_faults, pitot, tmp_path):
     end, report, capabilities = record_faults("state fatal at 3000", "--realtime", "--repeat", "3")
     assert KERNELS <= end["kernels"] < 3 * KERNELS and end["no_gpu_data"] is None
     [loss] = report["loss"]
-    assert (loss["reason"], loss["count"], loss["detail"]) == ("cupti_failed", 1, "scripted fatal error")
+    assert (loss["reason"], loss["count"], loss["detail"]) == ("gpu_runtime_failed", 1, "scripted fatal error")
     assert capabilities["cupti"]["state"] == "unavailable"
     [kernels] = [gpu["busy"]["last_ns"] for gpu in report["gpus"]]
     assert kernels < loss["start_ns"] <= loss["end_ns"], "what came before it is not missing"
     first = " ".join(pitot("report", tmp_path / "faulty.pitot").stdout.split("verdict")[0].split())
-    assert "CUPTI failed" in first and "after the start (see loss below): later GPU work is missing" in first
+    assert "the GPU's library failed" in first and "after the start (see loss below): later GPU work is missing" in first
 
 
 def test_kinds_cannot_be_enabled(record_faults):
@@ -142,7 +142,7 @@ def test_cupti_has_no_clock(record, rows, pitot, tmp_path):
 @pytest.mark.parametrize("fault, reason", [
     ("zero-times every 2", "no_time"), ("reverse-times every 2", "reversed_time"),
     ("incomplete every 2", "incomplete_record"), ("bad-kind every 2", "unknown_record"),
-    ("drop-buffer 1", "cupti_dropped")])
+    ("drop-buffer 1", "gpu_records_dropped")])
 def test_records_that_are_no_good_are_counted(record_faults, fault, reason):
     end, report, _ = record_faults(fault)
     assert list(losses(report)) == [reason]

@@ -16,8 +16,8 @@ DECLARATION = '''
 	C(T, codec, STRING, ALWAYS, NONE, "", "what the pictures are encoded with") \\
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call") \\
 	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal") \\
-	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id") \\
-	C(T, stream, U32, ALWAYS, NONE, "", "CUPTI stream id")
+	C(T, context, U32, ALWAYS, NONE, "", "context id") \\
+	C(T, stream, U32, ALWAYS, NONE, "", "stream id")
 #define TRAITS_video_decode(X, T) X(T, GPU_WORK) X(T, LABEL, codec) X(T, LAUNCHED_BY, launch)
 '''
 COUNT, ONE_NS = 10, 30000

@@ -176,7 +176,7 @@ def test_dropped_samples(sample):
 def test_a_full_buffer(sample):
     sampled = sample("call cuptiPCSamplingGetData#2 returns 8\npc-unload every 1000", "", "--repeat", "20", "--now")
     [loss] = sampled.losses
-    assert (loss["reason"], loss["count"]) == ("cupti_dropped", 1) and "--pc-period" in loss["detail"]
+    assert (loss["reason"], loss["count"]) == ("gpu_records_dropped", 1) and "--pc-period" in loss["detail"]
 
 
 def test_readings_that_fail(sample):

@@ -23,7 +23,7 @@ class Sampled:
         for row in rows(folder, "capability"):
             self.said[row["name"]].append(row)
         self.rows = rows
-        self.clock = [row for row in rows(folder, "clock") if row["cupti_ns"]][-1:]
+        self.clock = [row for row in rows(folder, "clock") if row["gpu_ns"]][-1:]
         self.samples = collections.defaultdict(dict)
         for row in rows(folder, "counter_sample"):
             counter = self.counters.get(row["counter"]) or next((c for c in self.counters.values() if c["name"] == row["counter"]), None)
@@ -42,8 +42,8 @@ class Sampled:
         runs, before = [], None
         for time_ns, values in sorted(self.samples.items()):
             assert set(values) == set(UNITS) and values["gpu__time_duration.sum"] == interval_ns
-            cupti_ns = time_ns + clock["cupti_ns"] - clock["monotonic_ns"]
-            off = (cupti_ns - values["launch__correlation.sum"] * 1000 + 5e8) % 1e9 - 5e8
+            gpu_ns = time_ns + clock["gpu_ns"] - clock["monotonic_ns"]
+            off = (gpu_ns - values["launch__correlation.sum"] * 1000 + 5e8) % 1e9 - 5e8
             assert abs(off) < 2e6, "the clocks' pairs are milliseconds apart at most"
             number = values["sm__cycles_active.avg"]
             assert number > 0, "the first begins before the start"
@@ -62,7 +62,7 @@ class Sampled:
         return int(numbers[-1] - numbers[0]) + 1
 
     def lost(self):
-        return sum(row["count"] for row in self.losses if row["reason"] == "cupti_dropped")
+        return sum(row["count"] for row in self.losses if row["reason"] == "gpu_records_dropped")
 
 
 @pytest.fixture

@@ -235,7 +235,7 @@ def test_errors_that_pass(measure):
 def test_dropped_records(measure):
     measured = measure("sass-dropped 9", "kernel_count=4")
     measured.check(4)
-    assert measured.lost("cupti_dropped") == 36
+    assert measured.lost("gpu_records_dropped") == 36
 
 
 def test_names_that_are_the_clients(measure):

@@ -51,7 +51,7 @@ void maker_clock(struct maker *m, uint64_t time_ns)
 		.width_ns = 40,
 	};
 
-	ROW_MISSING(&row, clock, cupti_ns);
+	ROW_MISSING(&row, clock, gpu_ns);
 	writer_append(m->writer, TABLE_clock, &row);
 }
 

@@ -38,10 +38,10 @@ bool clock_pairs_read(const struct cupti *cupti)
 		*pair = (struct row_clock){ .monotonic_ns = before + best_width / 2,
 					    .realtime_ns = clock_read_ns(CLOCK_REALTIME),
 					    .boottime_ns = clock_read_ns(CLOCK_BOOTTIME),
-					    .cupti_ns = now };
+					    .gpu_ns = now };
 		pair->width_ns = (uint32_t)MIN(clock_monotonic_ns() - before, UINT64_C(0xffffffff));
 	}
-	ROW_MISSING_IF(pair, clock, cupti_ns, !known);
+	ROW_MISSING_IF(pair, clock, gpu_ns, !known);
 	atomic_store_explicit(&head, at + 1, memory_order_release);
 	return known;
 }
@@ -53,7 +53,7 @@ uint64_t clock_pairs_drain(struct writer *w)
 	for (; at != atomic_load_explicit(&head, memory_order_acquire); at++) {
 		const struct row_clock *pair = &pairs[at % PAIRS];
 
-		cupti_clock_add(pair->cupti_ns, pair->monotonic_ns);
+		cupti_clock_add(pair->gpu_ns, pair->monotonic_ns);
 		last_pair_ns = pair->monotonic_ns;
 		if (pair->monotonic_ns - last_row_ns >= ROW_NS) {
 			writer_append(w, TABLE_clock, pair);

@@ -542,7 +542,7 @@ static bool has_failed(struct writer *w)
 	snprintf(text, sizeof(text), "CUPTI broke down while recording%s%s",
 		 api_calls_fatal_text()[0] ? ": " : "", api_calls_fatal_text());
 	rows_capability(w, feature_cupti, capability_state_unavailable, "trace", "none", text);
-	rows_loss(w, loss_reason_cupti_failed, 1, api_calls_fatal_ns(), clock_monotonic_ns(),
+	rows_loss(w, loss_reason_gpu_runtime_failed, 1, api_calls_fatal_ns(), clock_monotonic_ns(),
 		  api_calls_fatal_text());
 	return true;
 }
@@ -644,7 +644,7 @@ static void write_losses(struct writer *w, uint64_t now)
 	buffers_counts(&b);
 	rows_loss_more(w, loss_reason_no_buffer, b.refused, &self.refused_reported, self.since_ns,
 		       now, "CUPTI's requests for a buffer");
-	rows_loss_more(w, loss_reason_cupti_dropped, atomic_load(&self.dropped),
+	rows_loss_more(w, loss_reason_gpu_records_dropped, atomic_load(&self.dropped),
 		       &self.dropped_reported, self.since_ns, now, "activity records");
 	rows_cost(w, cost_kind_buffer_request, self.since_ns, now,
 		  b.requests - self.requests_reported, b.request_ns - self.request_ns_reported);

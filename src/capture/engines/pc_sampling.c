@@ -310,10 +310,10 @@ static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 	struct pc_counts counts = pc_contexts_counts();
 
 	(void)since_ns;
-	rows_loss_more(
-		w, loss_reason_cupti_dropped, counts.full, &self.reported.full, self.since_ns, now,
-		"readings lost because the GPU's PC sample buffer was full: a larger --pc-period "
-		"(default 18) helps");
+	rows_loss_more(w, loss_reason_gpu_records_dropped, counts.full, &self.reported.full,
+		       self.since_ns, now,
+		       "readings lost because the GPU's PC sample buffer was full: a larger "
+		       "--pc-period (default 18) helps");
 	rows_loss_more(w, loss_reason_no_memory, pc_readings_lost(), &self.lost_reported,
 		       self.since_ns, now, "PC samples, whose place is not known");
 	rows_loss_more(w, loss_reason_no_memory, pc_cubins_lost(), &self.cubins_reported,

@@ -492,7 +492,8 @@ static uint64_t on_sample(struct writer *w, const struct ring *r, uint64_t posit
 static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 {
 	(void)since_ns;
-	rows_loss(w, loss_reason_cupti_dropped, atomic_exchange(&self.lost, 0), self.since_ns, now,
+	rows_loss(w, loss_reason_gpu_records_dropped, atomic_exchange(&self.lost, 0), self.since_ns,
+		  now,
 		  "samples of hardware counters that the GPU's buffer had no room for: a longer "
 		  "--pm-interval helps");
 	self.since_ns = now;

@@ -419,8 +419,8 @@ static void write_launch(struct writer *w, const struct measured *head, struct m
 
 static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 {
-	rows_loss(w, loss_reason_cupti_dropped, atomic_exchange(&self.dropped, 0), since_ns, now,
-		  "values of instructions that CUPTI dropped");
+	rows_loss(w, loss_reason_gpu_records_dropped, atomic_exchange(&self.dropped, 0), since_ns,
+		  now, "values of instructions that CUPTI dropped");
 }
 
 const struct launch_engine sass_metrics_engine = {

@@ -322,7 +322,7 @@ static void append_clock(struct import_session *s, uint64_t time_ns)
 				 .realtime_ns = time_ns,
 				 .boottime_ns = time_ns };
 
-	ROW_MISSING(&row, clock, cupti_ns);
+	ROW_MISSING(&row, clock, gpu_ns);
 	import_append(s, TABLE_clock, &row);
 }
 

@@ -47,17 +47,17 @@ static void losses_are_summed_by_reason_and_detail(void **state)
 	maker_loss(m, loss_reason_ring_full, 5, 1000, 2000, "thread 7");
 	maker_loss(m, loss_reason_ring_full, 3, 3000, 4000, "thread 7");
 	maker_loss(m, loss_reason_ring_full, 1, 500, 600, "thread 8");
-	maker_loss(m, loss_reason_cupti_dropped, 0, 700, 800, NULL);
+	maker_loss(m, loss_reason_gpu_records_dropped, 0, 700, 800, NULL);
 	maker_close(m, 9000);
 	analyze(&a, *state, EVERYTHING);
 	c = a.report.cost;
 	assert_int_equal(c->loss_count, 3);
 	assert_int_equal(c->losses[0].reason + c->losses[1].reason + c->losses[2].reason,
-			 2 * loss_reason_ring_full + loss_reason_cupti_dropped);
+			 2 * loss_reason_ring_full + loss_reason_gpu_records_dropped);
 	for (size_t i = 0; i < c->loss_count; i++) {
 		const struct loss_sum *l = &c->losses[i];
 
-		assert_int_equal(l->unknown, l->reason == loss_reason_cupti_dropped);
+		assert_int_equal(l->unknown, l->reason == loss_reason_gpu_records_dropped);
 		if (l->count == 8) {
 			assert_string_equal(l->detail, "thread 7");
 			assert_int_equal(l->start_ns, 1000);
@@ -97,9 +97,9 @@ static void a_loss_that_lasts_is_one(void **state)
 		struct maker *m = begin(*state, pid);
 
 		maker_loss(m, loss_reason_own_profiler, 0, 1000, 2000, NULL);
-		maker_loss(m, loss_reason_cupti_dropped, 3, 1000, 2000, NULL);
+		maker_loss(m, loss_reason_gpu_records_dropped, 3, 1000, 2000, NULL);
 		maker_loss(m, loss_reason_own_profiler, 0, 2000, 2500, NULL);
-		maker_loss(m, loss_reason_cupti_dropped, 3, 2000, 2500, NULL);
+		maker_loss(m, loss_reason_gpu_records_dropped, 3, 2000, 2500, NULL);
 		maker_loss(m, loss_reason_own_profiler, 0, 2500, 2600, NULL);
 		maker_loss(m, loss_reason_own_profiler, 0, 2601, 2700, NULL);
 		maker_close(m, 9000);
@@ -171,9 +171,9 @@ static void the_share_of_a_loss_decides_its_effect(void **state)
 	} losses[] = {
 		{ loss_reason_ring_full, 1, 100000, LOSS_CHANGES_NOTHING },
 		{ loss_reason_ring_full, 100, 99900, LOSS_CHANGES_SOME },
-		{ loss_reason_cupti_dropped, 4999, 95001, LOSS_CHANGES_SOME },
-		{ loss_reason_cupti_dropped, 5000, 95000, LOSS_UNSAFE },
-		{ loss_reason_cupti_dropped, 1, 0, LOSS_UNSAFE },
+		{ loss_reason_gpu_records_dropped, 4999, 95001, LOSS_CHANGES_SOME },
+		{ loss_reason_gpu_records_dropped, 5000, 95000, LOSS_UNSAFE },
+		{ loss_reason_gpu_records_dropped, 1, 0, LOSS_UNSAFE },
 		{ loss_reason_no_time, 12, 300, LOSS_CHANGES_SOME },
 		{ loss_reason_samples_dropped, 0, 1000, LOSS_CHANGES_SOME },
 		{ loss_reason_unnamed_frames, 12, 400, LOSS_CHANGES_NOTHING },
@@ -182,7 +182,7 @@ static void the_share_of_a_loss_decides_its_effect(void **state)
 		{ loss_reason_truncated_file, 2, 0, LOSS_CHANGES_NOTHING },
 		{ loss_reason_truncated_file, 2, 1, LOSS_CHANGES_SOME },
 		{ loss_reason_damaged_file, 1, 1000000, LOSS_UNSAFE },
-		{ loss_reason_cupti_failed, 1, 1000000, LOSS_UNSAFE },
+		{ loss_reason_gpu_runtime_failed, 1, 1000000, LOSS_UNSAFE },
 		{ loss_reason_string_limit, 1, 1, LOSS_CHANGES_SOME },
 	};
 

@@ -136,25 +136,27 @@ static void missing_parts_are_said_first(void **state)
 {
 	static const struct some_loss losses[] = {
 		{ loss_reason_damaged_file, 1 },      { loss_reason_missing_segment, 1 },
-		{ loss_reason_gpu_hang, 1 },          { loss_reason_cupti_failed, 1 },
+		{ loss_reason_gpu_hang, 1 },          { loss_reason_gpu_runtime_failed, 1 },
 		{ loss_reason_unreadable_buffer, 1 }, { loss_reason_disk_slow, 110 },
 	};
 
-	check_warnings(
-		state, losses, ARRAY_SIZE(losses), false,
-		(const char *[]){
-			"\nloss      50.0% of the events are missing (see loss below)",
-			"\n          parts of the recording are damaged (see loss below)",
-			"\n          segments of the recording are missing (see loss below)",
-			"\n          CUPTI failed 51.0 us after the start (see loss below)",
-			"\n          a call of CUPTI or the driver began to hang 51.0 us after",
-			"\n          CUPTI could not read all of its own buffers (see loss",
-			NULL });
+	check_warnings(state, losses, ARRAY_SIZE(losses), false,
+		       (const char *[]){
+			       "\nloss      50.0% of the events are missing (see loss below)",
+			       "\n          parts of the recording are damaged (see loss below)",
+			       "\n          segments of the recording are missing (see loss below)",
+			       "\n          the GPU's library failed 51.0 us after the start (see "
+			       "loss below)",
+			       "\n          a call of the GPU's library or driver began to hang "
+			       "51.0 us after",
+			       "\n          the GPU's library could not read all of its own "
+			       "buffers (see loss",
+			       NULL });
 }
 
 static void a_large_loss_of_few_gpu_records_is_said_first(void **state)
 {
-	static const struct some_loss loss = { loss_reason_cupti_dropped, 5 };
+	static const struct some_loss loss = { loss_reason_gpu_records_dropped, 5 };
 
 	check_warnings(
 		state, &loss, 1, false,
