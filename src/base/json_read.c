@@ -280,9 +280,9 @@ int json_find(const char *bytes, size_t length, const char *key, struct json_fou
 	      struct error *e)
 {
 	struct json_members m = JSON_MEMBERS(bytes, length);
-	int r, found = -ENOENT;
+	int rc, found = -ENOENT;
 
-	while ((r = json_members_next(&m, e)) > 0) {
+	while ((rc = json_members_next(&m, e)) > 0) {
 		if (strcmp(strbuf_text(&m.key), key) != 0)
 			continue;
 		out->kind = m.kind;
@@ -290,5 +290,5 @@ int json_find(const char *bytes, size_t length, const char *key, struct json_fou
 		found = 0;
 	}
 	json_members_release(&m);
-	return r < 0 ? r : found;
+	return rc < 0 ? rc : found;
 }

@@ -132,30 +132,30 @@ static int compress_piece(struct piece *piece)
 static int write_compressed(struct output_pump *p, const struct piece *piece)
 {
 	unsigned char trailer[8];
-	int r = 0;
+	int rc = 0;
 
 	if (!p->length)
-		r = output_sink_write(&p->sink, gzip_header, sizeof(gzip_header));
-	if (r >= 0)
-		r = output_sink_write(&p->sink, piece->compressed, piece->compressed_length);
+		rc = output_sink_write(&p->sink, gzip_header, sizeof(gzip_header));
+	if (rc >= 0)
+		rc = output_sink_write(&p->sink, piece->compressed, piece->compressed_length);
 	p->crc = (uint32_t)crc32_combine(p->crc, piece->crc, (z_off_t)piece->bytes.length);
 	p->length += piece->bytes.length;
 	store_u32(trailer, p->crc);
 	store_u32(trailer + 4, (uint32_t)p->length);
-	if (r >= 0 && piece->is_last)
-		r = output_sink_write(&p->sink, trailer, sizeof(trailer));
-	return r;
+	if (rc >= 0 && piece->is_last)
+		rc = output_sink_write(&p->sink, trailer, sizeof(trailer));
+	return rc;
 }
 
 static void write_piece(struct output_pump *p, struct piece *piece)
 {
-	int r = 0;
+	int rc = 0;
 
 	if (!atomic_load(&p->err))
-		r = p->gzip ? write_compressed(p, piece)
-			    : output_sink_write(&p->sink, piece->bytes.data, piece->bytes.length);
-	if (r < 0)
-		fail(p, -r);
+		rc = p->gzip ? write_compressed(p, piece)
+			     : output_sink_write(&p->sink, piece->bytes.data, piece->bytes.length);
+	if (rc < 0)
+		fail(p, -rc);
 }
 
 /*
@@ -294,12 +294,12 @@ int output_pump_error(const struct output_pump *p)
 
 int output_pump_end(struct output_pump *p)
 {
-	int r;
+	int rc;
 
 	submit(p, true);
-	r = output_sink_end(&p->sink);
-	if (r < 0)
-		fail(p, -r);
+	rc = output_sink_end(&p->sink);
+	if (rc < 0)
+		fail(p, -rc);
 	return atomic_load(&p->err);
 }
 

@@ -95,28 +95,28 @@ static int write_block(struct output_sink *s)
 static ssize_t write_some(struct output_sink *s, const unsigned char *bytes, size_t length)
 {
 	size_t n;
-	int r;
+	int rc;
 
 	if (!s->direct) {
-		r = write_plain(s, bytes, length);
-		return r < 0 ? r : (ssize_t)length;
+		rc = write_plain(s, bytes, length);
+		return rc < 0 ? rc : (ssize_t)length;
 	}
 	n = MIN(length, BLOCK_BYTES - s->block_used);
 	memcpy(s->block + s->block_used, bytes, n);
 	s->block_used += n;
-	r = s->block_used == BLOCK_BYTES ? write_block(s) : 0;
-	return r < 0 ? r : (ssize_t)n;
+	rc = s->block_used == BLOCK_BYTES ? write_block(s) : 0;
+	return rc < 0 ? rc : (ssize_t)n;
 }
 
 /* Writes through the page cache up to an offset where direct writes can begin. */
 static int align(struct output_sink *s, const unsigned char **bytes, size_t *length)
 {
 	size_t n = MIN(*length, (size_t)(-s->offset % ALIGNMENT));
-	int r = write_plain(s, *bytes, n);
+	int rc = write_plain(s, *bytes, n);
 
 	*bytes += n;
 	*length -= n;
-	return r;
+	return rc;
 }
 
 /* After a trial: a long run with the faster method. After a run: a trial of the other one. */
@@ -124,7 +124,7 @@ static int reconsider(struct output_sink *s, const unsigned char **bytes, size_t
 {
 	uint64_t other = s->cost[!s->direct];
 	bool was_trial = s->limit == s->trial_bytes, change;
-	int r = 0;
+	int rc = 0;
 
 	s->cost[s->direct] = s->time_ns * 1000 / s->bytes + 1;
 	change = !was_trial || other < s->cost[s->direct];
@@ -135,30 +135,30 @@ static int reconsider(struct output_sink *s, const unsigned char **bytes, size_t
 	if (change && s->direct)
 		return leave_direct(s);
 	if (change)
-		r = align(s, bytes, length);
-	if (change && r >= 0 && s->offset % ALIGNMENT == 0)
+		rc = align(s, bytes, length);
+	if (change && rc >= 0 && s->offset % ALIGNMENT == 0)
 		enter_direct(s);
-	return r;
+	return rc;
 }
 
 int output_sink_write(struct output_sink *s, const void *data, size_t length)
 {
 	const unsigned char *bytes = data;
 	uint64_t began_ns = clock_monotonic_ns();
-	int r = 0;
+	int rc = 0;
 
 	if (s->may_be_direct && s->bytes >= s->limit)
-		r = reconsider(s, &bytes, &length);
+		rc = reconsider(s, &bytes, &length);
 	s->bytes += length;
-	while (length && r >= 0) {
+	while (length && rc >= 0) {
 		ssize_t n = write_some(s, bytes, length);
 
-		r = n < 0 ? (int)n : 0;
-		bytes += r < 0 ? 0 : n;
-		length -= r < 0 ? 0 : (size_t)n;
+		rc = n < 0 ? (int)n : 0;
+		bytes += rc < 0 ? 0 : n;
+		length -= rc < 0 ? 0 : (size_t)n;
 	}
 	s->time_ns += clock_monotonic_ns() - began_ns;
-	return r;
+	return rc;
 }
 
 int output_sink_end(struct output_sink *s)

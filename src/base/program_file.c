@@ -106,15 +106,15 @@ static int read_one(char path[PATH_MAX], struct program_file *out)
 int program_file_read(const char *path, struct program_file *out)
 {
 	char buffer[PATH_MAX];
-	int r = 1;
+	int rc = 1;
 
 	*out = (struct program_file){ .is_foreign = false };
 	if (strlen(path) >= sizeof(buffer))
 		return -ENAMETOOLONG;
 	memcpy(buffer, path, strlen(path) + 1);
-	for (int i = 0; i <= SCRIPTS_MAX && r == 1; i++)
-		r = read_one(buffer, out);
-	return r == 1 ? -ELOOP : r;
+	for (int i = 0; i <= SCRIPTS_MAX && rc == 1; i++)
+		rc = read_one(buffer, out);
+	return rc == 1 ? -ELOOP : rc;
 }
 
 static int check_executable(const char *path)
@@ -132,7 +132,7 @@ static int search_path(const char *command, bool absolute, char *path)
 {
 	const char *folder = getenv("PATH"), *end;
 	size_t length = strlen(command);
-	int r = -ENOENT;
+	int rc = -ENOENT;
 
 	if (!folder)
 		folder = "/bin:/usr/bin";
@@ -152,9 +152,9 @@ static int search_path(const char *command, bool absolute, char *path)
 		if (found == 0)
 			return 0;
 		if (found == -EACCES)
-			r = found;
+			rc = found;
 	}
-	return r;
+	return rc;
 }
 
 int program_file_find(const char *command, char *path)
