@@ -295,14 +295,14 @@ static int put_column(struct build *g, int column, struct strbuf *out)
 {
 	const struct column_schema *schema = &g->in->table->columns[column];
 	struct column_input input = { .values = g->b->values, .column = (unsigned)column };
-	int r = 0;
+	int rc = 0;
 
 	if (is_missing(g->all_missing, column))
 		return 0;
 	if (is_missing(g->any_missing, column))
-		r = put_validity(g, column, out);
-	if (r < 0)
-		return r;
+		rc = put_validity(g, column, out);
+	if (rc < 0)
+		return rc;
 	g->chunks++;
 	if (schema->type == COLUMN_TYPE_BYTES)
 		return put_bytes(g, column, out);
@@ -337,7 +337,7 @@ int block_build(struct block_builder *b, const struct block_rows *in, uint64_t n
 {
 	struct build g = { .b = b, .in = in };
 	size_t start = out->length;
-	int r = 0;
+	int rc = 0;
 
 	if (!strbuf_reserve(out, sizeof(*header))) {
 		out->failed = false;
@@ -348,11 +348,11 @@ int block_build(struct block_builder *b, const struct block_rows *in, uint64_t n
 		sort_order(b, in->count);
 		move_rows(in, b->order);
 	}
-	for (int c = 0; c < in->table->column_count && r >= 0; c++)
-		r = put_column(&g, c, out);
-	if (r < 0) {
+	for (int c = 0; c < in->table->column_count && rc >= 0; c++)
+		rc = put_column(&g, c, out);
+	if (rc < 0) {
 		out->length = start;
-		return r;
+		return rc;
 	}
 	*header = (struct block_header){ .magic = BLOCK_MAGIC,
 					 .table = (uint16_t)in->table->id,

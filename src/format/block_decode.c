@@ -127,7 +127,7 @@ static int decode_validity(struct decoding *g, int column, uint8_t *valid, size_
 	const struct chunk *chunk = &g->validity[column];
 	uint64_t *bits = g->d->values;
 	size_t count = 0;
-	int r;
+	int rc;
 
 	if (!chunk->data || !g->values[column].data) {
 		memset(valid, g->values[column].data != NULL, g->rows);
@@ -136,15 +136,15 @@ static int decode_validity(struct decoding *g, int column, uint8_t *valid, size_
 	}
 	if (chunk->flags & CHUNK_BASE)
 		return E_FORMAT;
-	r = column_decode(&g->d->columns, chunk, g->rows, false, bits);
-	for (size_t i = 0; i < g->rows && r == 0; i++) {
+	rc = column_decode(&g->d->columns, chunk, g->rows, false, bits);
+	for (size_t i = 0; i < g->rows && rc == 0; i++) {
 		if (bits[i] > 1)
 			return E_FORMAT;
 		valid[i] = (uint8_t)bits[i];
 		count += valid[i];
 	}
 	*present = count;
-	return r;
+	return rc;
 }
 
 /* Spreads `present` values over the rows with a value; the others become 0. */
@@ -161,14 +161,14 @@ static int decode_plain(struct decoding *g, int column, uint8_t *valid, uint64_t
 			size_t *present)
 {
 	const struct chunk *chunk = &g->values[column];
-	int r = decode_validity(g, column, valid, present);
+	int rc = decode_validity(g, column, valid, present);
 
-	if (r == 0 && *present)
-		r = column_decode(&g->d->columns, chunk, *present,
-				  column_is_signed(&g->table->columns[column]), values);
-	if (r == 0)
+	if (rc == 0 && *present)
+		rc = column_decode(&g->d->columns, chunk, *present,
+				   column_is_signed(&g->table->columns[column]), values);
+	if (rc == 0)
 		spread(valid, g->rows, *present, values);
-	return r;
+	return rc;
 }
 
 static int decode_base(struct decoding *g, int base)
@@ -190,19 +190,19 @@ static int decode_base(struct decoding *g, int base)
 static int decode_values(struct decoding *g, int column, const uint64_t *base, size_t *present)
 {
 	uint64_t *values = g->d->values;
-	int r;
+	int rc;
 
 	if (g->values[column].flags & CHUNK_BASE && !base) {
 		base = g->d->base;
-		r = decode_base(g, g->table->columns[column].base);
-		if (r < 0) {
+		rc = decode_base(g, g->table->columns[column].base);
+		if (rc < 0) {
 			g->base = -1;
-			return r;
+			return rc;
 		}
 	}
-	r = decode_plain(g, column, g->d->valid, values, present);
-	if (r < 0 || !(g->values[column].flags & CHUNK_BASE))
-		return r;
+	rc = decode_plain(g, column, g->d->valid, values, present);
+	if (rc < 0 || !(g->values[column].flags & CHUNK_BASE))
+		return rc;
 	if (*present == g->rows) {
 		for (size_t i = 0; i < g->rows; i++)
 			values[i] += base[i];
@@ -274,25 +274,25 @@ static int decode_bytes(struct decoding *g, int column, struct bytes_column *out
 {
 	const struct chunk *chunk = &g->values[column];
 	struct cursor data = cursor_of("", 0);
-	int r = decode_validity(g, column, g->d->valid, present);
+	int rc = decode_validity(g, column, g->d->valid, present);
 
-	if (r == 0 && chunk->data)
-		r = (chunk->flags & ~CHUNK_ZSTD) == ENCODING_BYTES
-			    ? chunk_data(&g->d->columns, chunk, &data)
-			    : E_FORMAT;
-	if (r < 0)
-		return r;
+	if (rc == 0 && chunk->data)
+		rc = (chunk->flags & ~CHUNK_ZSTD) == ENCODING_BYTES
+			     ? chunk_data(&g->d->columns, chunk, &data)
+			     : E_FORMAT;
+	if (rc < 0)
+		return rc;
 	out->offsets = malloc((g->rows + 1) * sizeof(*out->offsets));
 	out->data = malloc(cursor_left(&data) + 1);
 	if (!out->offsets || !out->data)
-		r = -ENOMEM;
+		rc = -ENOMEM;
 	else
-		r = decode_offsets(&data, g->d->valid, g->rows, out->offsets);
-	if (r < 0) {
+		rc = decode_offsets(&data, g->d->valid, g->rows, out->offsets);
+	if (rc < 0) {
 		free(out->offsets);
 		free(out->data);
 		*out = (struct bytes_column){ NULL, NULL };
-		return r;
+		return rc;
 	}
 	memcpy(out->data, data.p, cursor_left(&data));
 	return 0;
@@ -311,22 +311,22 @@ static int decode_target(struct decoding *g, struct column_target *t)
 {
 	const struct column_schema *column = &g->table->columns[t->column];
 	size_t present = 0;
-	int r;
+	int rc;
 
 	t->all_zero = false;
 	if (column->type == COLUMN_TYPE_BYTES) {
-		r = decode_bytes(g, t->column, t->values, &present);
+		rc = decode_bytes(g, t->column, t->values, &present);
 	} else {
-		r = decode_values(g, t->column, t->base, &present);
-		t->all_zero = r == 0 && (!present || are_zero(g->d->values, g->rows));
-		if (r == 0 && (!t->all_zero || !t->zeroed))
-			r = narrow(column, g->d->values, g->rows, t->values);
+		rc = decode_values(g, t->column, t->base, &present);
+		t->all_zero = rc == 0 && (!present || are_zero(g->d->values, g->rows));
+		if (rc == 0 && (!t->all_zero || !t->zeroed))
+			rc = narrow(column, g->d->values, g->rows, t->values);
 	}
 	t->has_missing = present < g->rows;
 	t->all_missing = present == 0;
-	if (r == 0 && t->valid)
+	if (rc == 0 && t->valid)
 		memcpy(t->valid, g->d->valid, g->rows);
-	return r;
+	return rc;
 }
 
 static void drop_bytes(const struct table_schema *table, struct column_target *targets,
@@ -351,20 +351,20 @@ int block_decode(struct decoder *d, const struct segment *s, const struct block_
 	};
 	struct cursor payload;
 	size_t done = 0;
-	int r;
+	int rc;
 
 	if (!g.table)
 		return E_UNSUPPORTED;
-	r = read_payload(d, s, b, &payload);
-	if (r == 0)
-		r = reserve_rows(d, MAX(g.rows, 1));
-	if (r == 0)
-		r = parse_chunks(&g, &payload, b->header.columns);
-	while (r == 0 && done < target_count) {
-		r = decode_target(&g, &targets[done]);
-		done += r == 0;
+	rc = read_payload(d, s, b, &payload);
+	if (rc == 0)
+		rc = reserve_rows(d, MAX(g.rows, 1));
+	if (rc == 0)
+		rc = parse_chunks(&g, &payload, b->header.columns);
+	while (rc == 0 && done < target_count) {
+		rc = decode_target(&g, &targets[done]);
+		done += rc == 0;
 	}
-	if (r < 0)
+	if (rc < 0)
 		drop_bytes(g.table, targets, done);
-	return r;
+	return rc;
 }

@@ -85,7 +85,7 @@ static void write_reserve(struct block_queue *q)
 	struct block_rows in = { .table = schema_table(TABLE_loss), .rows = rows };
 	struct block_header header;
 	struct loss_tally lost, all = q->reserved;
-	int r = 0;
+	int rc = 0;
 
 	pthread_mutex_lock(&q->lock);
 	lost = q->lost;
@@ -96,11 +96,11 @@ static void write_reserve(struct block_queue *q)
 	in.count = loss_rows(&all, rows);
 	strbuf_clear(&q->scratch);
 	if (lost.any)
-		r = block_build(&q->builder, &in, q->file.block_count, &q->scratch, &header);
-	if (lost.any && r == 0)
-		r = segment_file_write_reserve(&q->file, q->scratch.data, q->scratch.length);
+		rc = block_build(&q->builder, &in, q->file.block_count, &q->scratch, &header);
+	if (lost.any && rc == 0)
+		rc = segment_file_write_reserve(&q->file, q->scratch.data, q->scratch.length);
 	strbuf_clear(&q->scratch);
-	if (r == 0) {
+	if (rc == 0) {
 		q->reserved = all;
 		return;
 	}
@@ -115,10 +115,10 @@ static int begin_segment(struct block_queue *q, struct error *e)
 {
 	struct segment_file file = { .index = NULL };
 	uint64_t before = q->file.end;
-	int r = segment_file_create(&file, &q->identity, &q->file_number, e);
+	int rc = segment_file_create(&file, &q->identity, &q->file_number, e);
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	q->identity.number++;
 	if (q->file.own.fd)
 		segment_file_finish(&q->file, &q->scratch);
@@ -297,7 +297,7 @@ void block_batch_free(struct block_batch *batch)
 
 int block_queue_put(struct block_queue *q, struct block_batch *batch)
 {
-	int r = 0;
+	int rc = 0;
 
 	if (q->background && !q->started) {
 		q->shared = q->file.own;
@@ -310,7 +310,7 @@ int block_queue_put(struct block_queue *q, struct block_batch *batch)
 	if (q->bytes && q->bytes + batch->bytes.length > QUEUE_BYTES_MAX) {
 		lose_blocks(q, batch, 0, loss_reason_disk_slow);
 		recycle(q, batch);
-		r = -EAGAIN;
+		rc = -EAGAIN;
 	} else {
 		batch->next = NULL;
 		*q->last = batch;
@@ -321,14 +321,14 @@ int block_queue_put(struct block_queue *q, struct block_batch *batch)
 			write_next(q);
 	}
 	pthread_mutex_unlock(&q->lock);
-	return r;
+	return rc;
 }
 
 int block_queue_sync(struct block_queue *q, bool report_losses, uint64_t limit_ns)
 {
 	uint64_t end = clock_machine_ns() + limit_ns;
 	struct timespec until = { (time_t)(end / NS_PER_S), (long)(end % NS_PER_S) };
-	int r;
+	int rc;
 
 	pthread_mutex_lock(&q->lock);
 	q->report_losses = report_losses;
@@ -339,9 +339,9 @@ int block_queue_sync(struct block_queue *q, bool report_losses, uint64_t limit_n
 	while ((q->busy || has_work(q)) &&
 	       pthread_cond_clockwait(&q->changed, &q->lock, CLOCK_MONOTONIC, &until) == 0)
 		;
-	r = q->error ? -q->error : q->busy || has_work(q);
+	rc = q->error ? -q->error : q->busy || has_work(q);
 	pthread_mutex_unlock(&q->lock);
-	return r;
+	return rc;
 }
 
 enum loss_reason block_queue_reason(struct block_queue *q)
@@ -450,7 +450,7 @@ static int set_identity(struct block_queue *q, const struct writer_options *o)
 
 int block_queue_init(struct block_queue *q, const struct writer_options *o, struct error *e)
 {
-	int level = o->compression_level ? o->compression_level : 1, r;
+	int level = o->compression_level ? o->compression_level : 1, rc;
 
 	*q = (struct block_queue){ .max_bytes = o->max_bytes,
 				   .background = o->background,
@@ -458,21 +458,21 @@ int block_queue_init(struct block_queue *q, const struct writer_options *o, stru
 	q->last = &q->first;
 	pthread_mutex_init(&q->lock, NULL);
 	pthread_cond_init(&q->changed, NULL);
-	r = set_identity(q, o);
-	if (r == 0)
-		r = block_builder_init(&q->builder, LOSS_REASONS, level);
+	rc = set_identity(q, o);
+	if (rc == 0)
+		rc = block_builder_init(&q->builder, LOSS_REASONS, level);
 	/* Memory for losses and a short index is allocated in advance. */
 	q->spare = calloc(1, sizeof(*q->spare));
-	if (r == 0 && (!q->spare || !strbuf_reserve(&q->spare->bytes, 2 * RESERVE_BYTES) ||
-		       !strbuf_reserve(&q->scratch, 2 * RESERVE_BYTES)))
-		r = -ENOMEM;
-	if (r < 0)
-		error_errno(e, -r, "cannot write to '%s'", o->directory);
+	if (rc == 0 && (!q->spare || !strbuf_reserve(&q->spare->bytes, 2 * RESERVE_BYTES) ||
+			!strbuf_reserve(&q->scratch, 2 * RESERVE_BYTES)))
+		rc = -ENOMEM;
+	if (rc < 0)
+		error_errno(e, -rc, "cannot write to '%s'", o->directory);
 	else
-		r = begin_segment(q, e);
-	if (r < 0)
+		rc = begin_segment(q, e);
+	if (rc < 0)
 		release(q);
-	return r;
+	return rc;
 }
 
 int block_queue_close(struct block_queue *q)

@@ -132,24 +132,24 @@ int column_decode(struct column_decoder *d, const struct chunk *chunk, size_t co
 		  uint64_t *values)
 {
 	struct cursor data;
-	int r = chunk_data(d, chunk, &data);
+	int rc = chunk_data(d, chunk, &data);
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	switch (CHUNK_ENCODING(chunk->flags)) {
 	case ENCODING_RUNS:
-		r = decode_runs(&data, count, values);
+		rc = decode_runs(&data, count, values);
 		break;
 	case ENCODING_PLANES:
-		r = decode_planes(&data, count, values);
+		rc = decode_planes(&data, count, values);
 		break;
 	case ENCODING_DICTIONARY:
-		r = decode_dictionary(&data, count, values);
+		rc = decode_dictionary(&data, count, values);
 		break;
 	default:
-		r = E_FORMAT;
+		rc = E_FORMAT;
 	}
-	if (r == 0)
+	if (rc == 0)
 		undo(chunk, count, is_signed, values);
-	return r;
+	return rc;
 }

@@ -126,7 +126,7 @@ static int clear(int folder, const char *path, struct error *e)
 {
 	_cleanup_list_ DIR *list = NULL;
 	const char *name;
-	int r;
+	int rc;
 
 	if (folder == -ENOTDIR)
 		return error_set(e, E_USAGE,
@@ -135,21 +135,21 @@ static int clear(int folder, const char *path, struct error *e)
 	if (folder < 0)
 		return error_set(e, folder, "cannot remove '%s': %s", path,
 				 error_code_text(folder));
-	r = check_is_recording(folder, path, e);
+	rc = check_is_recording(folder, path, e);
 	list = folder_list(folder);
-	while (r >= 0 && (name = folder_next(list)))
+	while (rc >= 0 && (name = folder_next(list)))
 		if (!is_cubins(folder, name, true) && is_part_of_recording(name) &&
 		    unlinkat(folder, name, 0) < 0)
-			r = error_errno(e, errno, "cannot remove '%s/%s'", path, name);
-	return r;
+			rc = error_errno(e, errno, "cannot remove '%s/%s'", path, name);
+	return rc;
 }
 
 int recording_dir_remove(const char *path, const struct folder_id *id, struct error *e)
 {
 	_cleanup_close_ int folder = folder_open_known(path, id);
-	int r = clear(folder, path, e);
+	int rc = clear(folder, path, e);
 
-	return r >= 0 && rmdir(path) < 0 ? error_errno(e, errno, "cannot remove '%s'", path) : r;
+	return rc >= 0 && rmdir(path) < 0 ? error_errno(e, errno, "cannot remove '%s'", path) : rc;
 }
 
 /* --- creation --- */
@@ -288,19 +288,19 @@ static int create_dated(const char *name, struct strbuf *path, struct error *e)
  */
 static char *identify(int folder, const char *path, struct folder_id *id, struct error *e)
 {
-	int r = folder_identify(folder, id), again = -1;
-	char *absolute = r < 0 ? NULL : realpath(path, NULL);
+	int rc = folder_identify(folder, id), again = -1;
+	char *absolute = rc < 0 ? NULL : realpath(path, NULL);
 
-	if (r == 0 && (!absolute || access(absolute, W_OK) < 0))
-		r = -errno;
-	if (r == 0)
-		r = again = folder_open_known(absolute, id);
+	if (rc == 0 && (!absolute || access(absolute, W_OK) < 0))
+		rc = -errno;
+	if (rc == 0)
+		rc = again = folder_open_known(absolute, id);
 	if (again >= 0)
 		close(again);
 	close(folder);
-	if (r >= 0)
+	if (rc >= 0)
 		return absolute;
-	error_set(e, r, "cannot use '%s': %s", path, error_code_text(r));
+	error_set(e, rc, "cannot use '%s': %s", path, error_code_text(rc));
 	free(absolute);
 	return NULL;
 }
@@ -403,11 +403,11 @@ static int newest_recording(char **name)
 char *recording_dir_find_newest(struct error *e)
 {
 	char *name;
-	int r = newest_recording(&name);
+	int rc = newest_recording(&name);
 
-	if (r < 0)
-		error_errno(e, -r, "cannot search the current folder for recordings");
-	else if (!r)
+	if (rc < 0)
+		error_errno(e, -rc, "cannot search the current folder for recordings");
+	else if (!rc)
 		error_set(e, -ENOENT,
 			  "no recording (*%s) in the current folder; name one, or make one with "
 			  "`pitot record`",

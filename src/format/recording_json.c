@@ -106,7 +106,7 @@ int recording_json_write(const char *directory, const struct recording_identity 
 	_cleanup_close_ int folder = folder_open_known(directory, &identity->folder);
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	struct json json = JSON_PRETTY(&text);
-	int r;
+	int rc;
 
 	json_object(&json);
 	json_key_u64(&json, "format_version", SEGMENT_VERSION);
@@ -129,12 +129,12 @@ int recording_json_write(const char *directory, const struct recording_identity 
 	json_key_string(&json, "clock", "CLOCK_MONOTONIC");
 	add_times(&json, identity);
 	json_finish(&json);
-	r = folder < 0 ? folder : folder_write_file(folder, RECORDING_JSON, &text, false);
-	if (r < 0 && loss_of_error(r) == loss_reason_disk_full && overwrite(folder, &text) == 0)
+	rc = folder < 0 ? folder : folder_write_file(folder, RECORDING_JSON, &text, false);
+	if (rc < 0 && loss_of_error(rc) == loss_reason_disk_full && overwrite(folder, &text) == 0)
 		return 0;
-	return r < 0 ? error_set(e, r, "cannot write '%s/%s': %s", directory, RECORDING_JSON,
-				 error_code_text(r))
-		     : 0;
+	return rc < 0 ? error_set(e, rc, "cannot write '%s/%s': %s", directory, RECORDING_JSON,
+				  error_code_text(rc))
+		      : 0;
 }
 
 /* JSON escapes quotes in strings, so only the member itself can match. */

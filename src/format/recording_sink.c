@@ -234,23 +234,23 @@ static void append_losses(struct recording_sink *s)
 static int seal(struct sink *sink)
 {
 	struct recording_sink *s = of(sink);
-	int r;
+	int rc;
 
 	if (!s->dropping)
 		append_losses(s);
 	if (!s->dropping)
 		seal_all(s);
-	r = block_queue_sync(&s->queue, s->dropping, SYNC_NS);
-	if (r < 0 && !s->dropping)
+	rc = block_queue_sync(&s->queue, s->dropping, SYNC_NS);
+	if (rc < 0 && !s->dropping)
 		drop_epoch(s);
 	if (s->dropping) {
 		sink->wants_epoch = block_queue_recovered(&s->queue);
-		return r ? r : -EAGAIN;
+		return rc ? rc : -EAGAIN;
 	}
 	s->full = s->next_block &&
 		  (s->bytes >= s->segment_bytes || s->next_block > INDEX_BLOCKS_MAX / 2);
 	sink->wants_epoch |= s->full;
-	return r;
+	return rc;
 }
 
 static int sync_sealed(struct sink *sink)
@@ -296,12 +296,12 @@ static void free_sink(struct recording_sink *s)
 static int close_sink(struct sink *sink)
 {
 	struct recording_sink *s = of(sink);
-	int r;
+	int rc;
 
 	block_batch_free(s->batch);
-	r = block_queue_close(&s->queue);
+	rc = block_queue_close(&s->queue);
 	free_sink(s);
-	return r;
+	return rc;
 }
 
 static void abandon(struct sink *sink)
@@ -333,7 +333,7 @@ static const struct sink_ops recording_ops = {
 int recording_sink_new(const struct writer_options *o, struct sink **out, struct error *e)
 {
 	struct recording_sink *s = calloc(1, sizeof(*s));
-	int r;
+	int rc;
 
 	if (!s || block_builder_init(&s->builder, ROWS_MAX,
 				     o->compression_level ? o->compression_level : 1) < 0) {
@@ -345,10 +345,10 @@ int recording_sink_new(const struct writer_options *o, struct sink **out, struct
 	s->bytes = SEGMENT_START_BYTES;
 	for (unsigned id = 1; id <= TABLE_MAX; id++)
 		s->tables[id].schema = schema_table(id);
-	r = block_queue_init(&s->queue, o, e);
-	if (r < 0) {
+	rc = block_queue_init(&s->queue, o, e);
+	if (rc < 0) {
 		free_sink(s);
-		return r;
+		return rc;
 	}
 	*out = &s->sink;
 	return 0;

@@ -369,18 +369,18 @@ static bool is_cut_off(const struct segment *s, struct view *v)
 int segment_walk(const struct segment *s, struct segment *all, struct error *e)
 {
 	struct view view;
-	int r;
+	int rc;
 
 	*all = (struct segment){ .header = s->header,
 				 .size = s->size,
 				 .parsed_bytes = s->header.header_bytes,
 				 .lists_all = true };
 	view_open(&view, s);
-	r = walk_blocks(all, &view);
-	if (r == 0)
+	rc = walk_blocks(all, &view);
+	if (rc == 0)
 		all->damaged_blocks += all->truncated && !is_cut_off(all, &view);
-	r = view_close(&view, r);
-	if (r == 0)
+	rc = view_close(&view, rc);
+	if (rc == 0)
 		return 0;
 	segment_release(all);
 	return error_set(e, -ENOMEM, "no memory for the list of blocks");
@@ -410,22 +410,22 @@ static int check_segment_header(struct segment *s, struct view *v, struct error 
 static int list_blocks(struct segment *s, struct error *e)
 {
 	struct view view;
-	int r;
+	int rc;
 
 	view_open(&view, s);
-	r = check_segment_header(s, &view, e);
-	if (r == 0) {
+	rc = check_segment_header(s, &view, e);
+	if (rc == 0) {
 		s->parsed_bytes = s->header.header_bytes;
-		r = read_index(s, &view);
-		if (r == 0)
-			r = walk_blocks(s, &view);
+		rc = read_index(s, &view);
+		if (rc == 0)
+			rc = walk_blocks(s, &view);
 	}
-	r = view_close(&view, r);
-	if (r >= 0)
+	rc = view_close(&view, rc);
+	if (rc >= 0)
 		return 0;
 	free(s->blocks);
 	s->blocks = NULL;
-	return r == -ENOMEM ? error_set(e, r, "no memory for the list of blocks") : r;
+	return rc == -ENOMEM ? error_set(e, rc, "no memory for the list of blocks") : rc;
 }
 
 int segment_open_bytes(const void *bytes, size_t size, struct segment *s, struct error *e)
@@ -473,16 +473,16 @@ static bool too_many_are_open(void)
 
 int segment_open(const char *path, struct segment *s, struct error *e)
 {
-	int r;
+	int rc;
 
 	*s = (struct segment){ .path = strdup(path) };
-	r = s->path ? open_file(s, e) : error_set(e, -ENOMEM, "out of memory");
-	if (r == 0)
-		r = list_blocks(s, e);
-	if (r < 0) {
+	rc = s->path ? open_file(s, e) : error_set(e, -ENOMEM, "out of memory");
+	if (rc == 0)
+		rc = list_blocks(s, e);
+	if (rc < 0) {
 		error_prefix(e, "segment '%s'", path);
 		segment_release(s);
-		return r;
+		return rc;
 	}
 	if (too_many_are_open())
 		close_file(s);
@@ -536,21 +536,21 @@ int segment_refresh(struct segment *s, struct error *e)
 	size_t before = s->block_count, old_size = s->size;
 	struct view view;
 	bool grown;
-	int r;
+	int rc;
 
 	if (s->closed || !s->path)
 		return 0;
 	view_open(&view, s);
 	grown = has_grown(s, &view);
-	r = refresh_reserve(s, &view);
-	if (r == 0 && grown) {
+	rc = refresh_reserve(s, &view);
+	if (rc == 0 && grown) {
 		if (s->truncated)
 			s->skipped_bytes -= old_size - s->parsed_bytes;
 		s->truncated = false;
-		r = walk_blocks(s, &view);
+		rc = walk_blocks(s, &view);
 	}
-	r = view_close(&view, r);
-	if (r < 0)
-		return error_set(e, r, "no memory for the list of blocks");
+	rc = view_close(&view, rc);
+	if (rc < 0)
+		return error_set(e, rc, "no memory for the list of blocks");
 	return (int)(s->block_count - before);
 }

@@ -134,20 +134,20 @@ int segment_request(const char *launcher, uint32_t pid, int error, uint32_t *num
 	struct segment_request request = { .pid = pid, .number = *number, .error = error };
 	struct segment_answer answer;
 	struct launcher l;
-	int socket, r;
+	int socket, rc;
 
 	if (!parse(launcher, &l))
 		return -EINVAL;
 	socket = connect_to(&l);
 	if (socket < 0)
 		return socket;
-	r = send_request(socket, &l, &request);
-	if (r == 0)
-		r = receive(socket, l.uid, &answer);
+	rc = send_request(socket, &l, &request);
+	if (rc == 0)
+		rc = receive(socket, l.uid, &answer);
 	close(socket);
-	if (r >= 0)
+	if (rc >= 0)
 		*number = answer.number;
-	return r;
+	return rc;
 }
 
 void segment_report_lost(const char *launcher, uint32_t pid, int error)

@@ -143,26 +143,26 @@ int segment_file_create(struct segment_file *f, const struct segment_identity *i
 			uint32_t *file_number, struct error *e)
 {
 	uint8_t head[SEGMENT_START_BYTES];
-	int r = create_file(f, id, file_number), error = 0;
+	int rc = create_file(f, id, file_number), error = 0;
 
 	f->end = f->block_count = 0;
 	f->reserve_used = false;
-	if (r == 0) {
+	if (rc == 0) {
 		put_header(head, id);
 		put_padding(head + sizeof(struct segment_header), RESERVE_BYTES);
 		if (write_at(f, head, sizeof(head), 0, &error) == sizeof(head)) {
 			f->end = sizeof(head);
 			return 0;
 		}
-		r = -error;
+		rc = -error;
 		remove_file(f);
 		if (id->launcher)
-			segment_report_lost(id->launcher, id->pid, r);
+			segment_report_lost(id->launcher, id->pid, rc);
 	}
-	error_set(e, r, "cannot create segment '%s/%s': %s", id->directory, f->name,
-		  error_code_text(r));
+	error_set(e, rc, "cannot create segment '%s/%s': %s", id->directory, f->name,
+		  error_code_text(rc));
 	segment_file_release(f);
-	return r;
+	return rc;
 }
 
 size_t segment_file_write(struct segment_file *f, const void *bytes, size_t length, int *error)

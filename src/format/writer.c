@@ -625,14 +625,14 @@ int writer_open(const struct writer_options *options, struct writer **out, struc
 {
 	struct writer *w = writer_new(options);
 	struct sink *sink;
-	int r;
+	int rc;
 
 	if (!w)
 		return error_errno(e, ENOMEM, "cannot write to '%s'", options->directory);
-	r = recording_sink_new(options, &sink, e);
-	if (r < 0) {
+	rc = recording_sink_new(options, &sink, e);
+	if (rc < 0) {
 		free_writer(w);
-		return r;
+		return rc;
 	}
 	writer_attach(w, sink);
 	*out = w;
@@ -641,21 +641,21 @@ int writer_open(const struct writer_options *options, struct writer **out, struc
 
 int writer_close(struct writer **w)
 {
-	int result = 0;
+	int rc = 0;
 
 	if (!*w)
 		return 0;
 	append_losses(*w);
 	for (struct sink *s = (*w)->sinks, *next; s; s = next) {
-		int r;
+		int closed;
 
 		next = s->next;
-		r = writer_close_sink(s, s->ops->seal(s));
-		result = result < 0 ? result : r;
+		closed = writer_close_sink(s, s->ops->seal(s));
+		rc = rc < 0 ? rc : closed;
 	}
 	free_writer(*w);
 	*w = NULL;
-	return result;
+	return rc;
 }
 
 void writer_abandon(struct writer **w)
