@@ -17,26 +17,26 @@ static bool inflate_whole(struct elf_bytes from, uint8_t *to, uint64_t size)
 {
 	z_stream z = { 0 };
 	uint64_t left = size, in = from.size;
-	int r = Z_OK;
+	int rc = Z_OK;
 
 	if (inflateInit(&z) != Z_OK)
 		return false;
 	z.next_in = (Bytef *)(uintptr_t)from.data;
 	z.next_out = to;
 	/* zlib counts in 32 bits. */
-	while (r == Z_OK) {
+	while (rc == Z_OK) {
 		uInt out_now = (uInt)MIN(left, 1u << 30), in_now = (uInt)MIN(in, 1u << 30);
 
 		z.avail_out = out_now;
 		z.avail_in = in_now;
-		r = inflate(&z, Z_NO_FLUSH);
+		rc = inflate(&z, Z_NO_FLUSH);
 		left -= out_now - z.avail_out;
 		in -= in_now - z.avail_in;
-		if (r == Z_OK && out_now == z.avail_out && in_now == z.avail_in)
+		if (rc == Z_OK && out_now == z.avail_out && in_now == z.avail_in)
 			break;
 	}
 	inflateEnd(&z);
-	return r == Z_STREAM_END && left == 0;
+	return rc == Z_STREAM_END && left == 0;
 }
 
 static struct elf_bytes decompress(struct elf_section *s, struct elf_bytes packed)

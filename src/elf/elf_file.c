@@ -181,7 +181,7 @@ static void read_notes(struct elf_file *f)
 static int read_headers(struct elf_file *f, struct error *e)
 {
 	Elf64_Ehdr header;
-	int r;
+	int rc;
 
 	if (f->size < EI_NIDENT || !read_bytes(f, 0, MIN(f->size, sizeof(header))).data ||
 	    memcmp(f->bytes, ELFMAG, SELFMAG) != 0)
@@ -194,23 +194,23 @@ static int read_headers(struct elf_file *f, struct error *e)
 	f->machine = header.e_machine;
 	f->type = header.e_type;
 	f->entry = header.e_entry;
-	r = read_segments(f, &header, e);
-	if (r == 0)
-		r = read_sections(f, &header, e);
-	if (r == 0)
+	rc = read_segments(f, &header, e);
+	if (rc == 0)
+		rc = read_sections(f, &header, e);
+	if (rc == 0)
 		read_notes(f);
-	return r;
+	return rc;
 }
 
 static int open_headers(struct elf_file *f, struct elf_file *out, struct error *e)
 {
-	int r = read_headers(f, e);
+	int rc = read_headers(f, e);
 
-	if (r < 0)
+	if (rc < 0)
 		elf_file_release(f);
 	else
 		*out = *f;
-	return r;
+	return rc;
 }
 
 int elf_file_open_bytes(const void *bytes, size_t size, struct elf_file *out, struct error *e)
@@ -277,12 +277,12 @@ int elf_file_open_vdso(struct elf_file *out, struct error *e)
 int elf_file_open(const char *path, struct elf_file *out, struct error *e)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	int r;
+	int rc;
 
 	if (fd < 0)
 		return error_errno(e, errno, "cannot open '%s'", path);
-	r = open_fd(fd, memory_share(MEMORY_SHARE), out, e);
-	return r < 0 ? error_prefix(e, "'%s'", path) : 0;
+	rc = open_fd(fd, memory_share(MEMORY_SHARE), out, e);
+	return rc < 0 ? error_prefix(e, "'%s'", path) : 0;
 }
 
 void elf_file_release(struct elf_file *f)
