@@ -174,29 +174,29 @@ int stack_tree_add(struct stack_tree *t, struct writer *w, uint32_t id, const ui
 		   unsigned count, enum stack_end end)
 {
 	struct stack_tree_stack *stack = stack_at(t, id);
-	int r = stack ? 0 : -ENOMEM;
+	int rc = stack ? 0 : -ENOMEM;
 
 	if (stack) {
-		stack->node = add_nodes(t, frames, count, &r);
+		stack->node = add_nodes(t, frames, count, &rc);
 		stack->depth = (uint16_t)count;
 		stack->end = (uint8_t)end;
-		stack->refused = r < 0;
+		stack->refused = rc < 0;
 		if (stack->awaited && --t->awaited == 0 && !(t->other && t->other->awaited))
 			writer_hold_epoch(w, false);
 		stack->awaited = false;
 	}
-	if (r < 0)
+	if (rc < 0)
 		t->refused++;
 	else
 		append_stack(t, w, id);
-	return r;
+	return rc;
 }
 
 uint32_t stack_tree_id(struct stack_tree *t, struct writer *w, const uint64_t *frames,
 		       unsigned count, enum stack_end end, bool *is_new)
 {
-	int r;
-	uint32_t node = add_nodes(t, frames, count, &r), id = (uint32_t)t->stacks.count + 1;
+	int rc;
+	uint32_t node = add_nodes(t, frames, count, &rc), id = (uint32_t)t->stacks.count + 1;
 	uint64_t *known = NULL;
 	struct stack_tree_stack stack = { .node = node,
 					  .depth = (uint16_t)count,

@@ -451,7 +451,7 @@ static int compile_some(struct stack_modules *m, uint64_t deadline_ns)
 int stack_modules_update(struct stack_modules *m, uint64_t budget_ns)
 {
 	uint64_t start = clock_monotonic_ns();
-	int r = 0;
+	int rc = 0;
 
 	if (!m->rules)
 		prepare_rules(m);
@@ -459,15 +459,15 @@ int stack_modules_update(struct stack_modules *m, uint64_t budget_ns)
 		stop_build(m);
 		if (!m->membarrier && m->generation >= MAPS_KEPT_MAX)
 			return 0;
-		r = rescan(m);
-		if (r < 0 && !m->scanned)
-			return r;
+		rc = rescan(m);
+		if (rc < 0 && !m->scanned)
+			return rc;
 	}
 	reclaim(m);
-	if (r == 0)
-		r = compile_some(m, start + budget_ns);
+	if (rc == 0)
+		rc = compile_some(m, start + budget_ns);
 	m->build_ns += clock_monotonic_ns() - start;
-	return r;
+	return rc;
 }
 
 /* --- walkers' slots --- */

@@ -168,15 +168,15 @@ bool rule_lookup(struct rule_lookup_room *room, uint64_t header, uint64_t pc,
 	struct search_table table;
 	uint64_t address;
 	size_t next;
-	int r;
+	int rc;
 
 	if (!read_header(header, &table))
 		return false;
-	r = find_fde(&table, pc, room->bytes, &address);
-	if (r < 0)
+	rc = find_fde(&table, pc, room->bytes, &address);
+	if (rc < 0)
 		return false;
 	*rule = (struct unwind_rule){ .cfa = CFA_NONE };
-	if (r == 0)
+	if (rc == 0)
 		return true;
 	section.size = copy_both(table.pid, address, room->bytes);
 	section.address = address - FDE_OFFSET;

@@ -167,14 +167,14 @@ static int list_places(struct unwind_parts *p)
 	VEC(struct unwind_place) places = VEC_INIT;
 	const struct eh_section *s = &p->input.section;
 	size_t offset = 0, next;
-	int r;
+	int rc;
 
 	if (!load_bytes(p, s->bytes, s->size))
 		return 0;
-	while ((r = eh_frame_entry(s, offset, &p->fde, &next)) >= 0) {
+	while ((rc = eh_frame_entry(s, offset, &p->fde, &next)) >= 0) {
 		const struct unwind_place place = { p->fde.start, offset };
 
-		if (r > 0 && vec_push(&places, place) < 0) {
+		if (rc > 0 && vec_push(&places, place) < 0) {
 			vec_release(&places);
 			return -ENOMEM;
 		}
@@ -350,7 +350,7 @@ int unwind_parts_new(const struct unwind_input *input, uint64_t end, unwind_load
 	uint64_t length = end > input->base ? MIN(end - input->base, (uint64_t)UINT32_MAX) : 0;
 	uint64_t count = (length + PART_BYTES - 1) >> UNWIND_PART_SHIFT;
 	struct unwind_parts *p;
-	int r = 0;
+	int rc = 0;
 
 	p = calloc(1, sizeof(*p));
 	if (!p)
@@ -368,12 +368,12 @@ int unwind_parts_new(const struct unwind_input *input, uint64_t end, unwind_load
 	p->context = context;
 	p->parts = calloc(count + 1, sizeof(*p->parts));
 	if (!p->parts)
-		r = -ENOMEM;
+		rc = -ENOMEM;
 	else if (!input->search)
-		r = list_places(p);
-	if (r < 0) {
+		rc = list_places(p);
+	if (rc < 0) {
 		unwind_parts_free(p);
-		return r;
+		return rc;
 	}
 	*out = p;
 	return 0;

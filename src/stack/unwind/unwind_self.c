@@ -380,20 +380,20 @@ static int walk_fast(struct stack_walker *w, const struct stack_map *map,
 				.sp = start->at[REG_RSP_],
 				.fp = start->at[REG_RBP_],
 				.seen = w->seen_count };
-	int r;
+	int rc;
 
 	if (!walk_store(w, out, s.pc))
 		return stack_end_depth;
-	r = match_seen(w, &s, out);
-	while (r == WALK_NEXT) {
-		r = walk_step(w, map, &s);
-		if (r != WALK_NEXT)
+	rc = match_seen(w, &s, out);
+	while (rc == WALK_NEXT) {
+		rc = walk_step(w, map, &s);
+		if (rc != WALK_NEXT)
 			break;
 		if (!walk_store(w, out, s.pc))
 			return stack_end_depth;
-		r = match_seen(w, &s, out);
+		rc = match_seen(w, &s, out);
 	}
-	return r;
+	return rc;
 }
 
 static void begin(struct stack_walker *w, const struct stack_map *map, uint64_t sp)
@@ -416,7 +416,7 @@ unsigned stack_walk(struct stack_walker *w, const struct stack_registers *start,
 {
 	struct walk_output out = { frames, 0, max, 0 };
 	const struct stack_map *map;
-	int r = stack_end_partial;
+	int rc = stack_end_partial;
 
 	*end = stack_end_partial;
 	if (unlikely(w->busy))
@@ -427,15 +427,15 @@ unsigned stack_walk(struct stack_walker *w, const struct stack_registers *start,
 	map = stack_map_enter(w->modules, w->slot);
 	if (likely(map != NULL)) {
 		begin(w, map, start->at[REG_RSP_]);
-		r = walk_fast(w, map, start, &out);
-		if (unlikely(r == WALK_NEEDS_FULL)) {
+		rc = walk_fast(w, map, start, &out);
+		if (unlikely(rc == WALK_NEEDS_FULL)) {
 			out = (struct walk_output){ frames, 0, max, 0 };
-			r = (int)unwind_all_registers(w, map, start, &out);
+			rc = (int)unwind_all_registers(w, map, start, &out);
 		}
 	}
 	stack_map_leave(w->modules, w->slot);
 	atomic_signal_fence(memory_order_seq_cst);
 	w->busy = false;
-	*end = (enum stack_end)r;
+	*end = (enum stack_end)rc;
 	return out.count;
 }

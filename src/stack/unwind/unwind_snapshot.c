@@ -277,7 +277,7 @@ enum stack_end unwind_snapshot(const struct frame_source *source,
 			       const struct stack_registers *start)
 {
 	struct walk k = { .source = source };
-	int r;
+	int rc;
 
 	enter_frame(&k, start, start->interrupted);
 	do {
@@ -293,7 +293,7 @@ enum stack_end unwind_snapshot(const struct frame_source *source,
 			return stack_end_truncated;
 		if (!source->store(source->context, k.frame))
 			return stack_end_depth;
-		r = rule ? step(&k, rule, known_module) : stack_end_partial;
-	} while (r == NEXT);
-	return r == stack_end_complete && k.guessed ? stack_end_guessed : (enum stack_end)r;
+		rc = rule ? step(&k, rule, known_module) : stack_end_partial;
+	} while (rc == NEXT);
+	return rc == stack_end_complete && k.guessed ? stack_end_guessed : (enum stack_end)rc;
 }
