@@ -132,23 +132,23 @@ static int read_symbols(struct cubin *c)
 
 static int read_functions(struct cubin *c)
 {
-	int r = read_symbols(c);
+	int rc = read_symbols(c);
 
-	for (size_t i = 0; i < c->file.section_count && r == 0; i++)
-		r = add_function(c, (struct function_name){
-					    .name = code_name(&c->file.sections[i]),
-					    .kind = NAME_SECTION,
-					    .address = address_of((uint32_t)i, 0),
-				    });
+	for (size_t i = 0; i < c->file.section_count && rc == 0; i++)
+		rc = add_function(c, (struct function_name){
+					     .name = code_name(&c->file.sections[i]),
+					     .kind = NAME_SECTION,
+					     .address = address_of((uint32_t)i, 0),
+				     });
 	if (c->functions.count)
 		qsort(c->functions.data, c->functions.count, sizeof(*c->functions.data), by_name);
-	for (size_t i = 0; i < c->functions.count && r == 0; i++) {
+	for (size_t i = 0; i < c->functions.count && rc == 0; i++) {
 		const struct function_name *f = &c->functions.data[i];
 
-		r = range_table_add(&c->ranges, (struct range){ f->address, f->address + f->size,
-								(uint32_t)i, (uint32_t)i });
+		rc = range_table_add(&c->ranges, (struct range){ f->address, f->address + f->size,
+								 (uint32_t)i, (uint32_t)i });
 	}
-	return r < 0 ? r : range_table_finish(&c->ranges);
+	return rc < 0 ? rc : range_table_finish(&c->ranges);
 }
 
 /* Applies one relocation: stores the address of its symbol in the copied line table. */
@@ -207,20 +207,20 @@ static int read_table(struct cubin *c, uint64_t offset, uint64_t *size)
 {
 	uint64_t left = c->dwarf.line.size - offset, budget = left;
 	struct line_table table;
-	int r;
+	int rc;
 
 	*size = left < 4 ? left : 4 + (uint64_t)load_u32(c->line_bytes + offset);
 	c->unit.lines_offset = offset;
-	r = line_table_read(&table, &c->unit, &budget);
-	if (r == 0 && table.rows.count) {
-		r = index_table(c, &table);
-		if (r == 0)
-			r = vec_push(&c->tables, table);
-		if (r == 0)
+	rc = line_table_read(&table, &c->unit, &budget);
+	if (rc == 0 && table.rows.count) {
+		rc = index_table(c, &table);
+		if (rc == 0)
+			rc = vec_push(&c->tables, table);
+		if (rc == 0)
 			return 0;
 	}
 	line_table_release(&table);
-	return r;
+	return rc;
 }
 
 static int read_lines(struct cubin *c)
@@ -228,7 +228,7 @@ static int read_lines(struct cubin *c)
 	struct elf_section *s = elf_section(&c->file, ".debug_line");
 	struct elf_bytes lines = elf_contents(&c->file, s);
 	uint64_t size;
-	int r = 0;
+	int rc = 0;
 
 	if (!lines.data)
 		return 0;
@@ -243,15 +243,15 @@ static int read_lines(struct cubin *c)
 	c->unit = (struct dwarf_unit){
 		.file = &c->dwarf, .address_size = 8, .offset_size = 4, .has_lines = true
 	};
-	for (uint64_t at = 0; at < lines.size && r == 0; at += size)
-		r = read_table(c, at, &size);
-	return r;
+	for (uint64_t at = 0; at < lines.size && rc == 0; at += size)
+		rc = read_table(c, at, &size);
+	return rc;
 }
 
 int cubin_open(struct elf_file *f, struct cubin **out, struct error *e)
 {
 	struct cubin *c = f->machine == MACHINE_CUDA ? calloc(1, sizeof(*c)) : NULL;
-	int r;
+	int rc;
 
 	if (!c) {
 		bool is_other = f->machine != MACHINE_CUDA;
@@ -265,12 +265,12 @@ int cubin_open(struct elf_file *f, struct cubin **out, struct error *e)
 	interner_init(&c->texts);
 	c->name_budget = 4 * (uint64_t)c->file.size;
 	c->path_budget = PATHS_MAX;
-	r = read_functions(c);
-	if (r == 0)
-		r = read_lines(c);
-	if (r < 0) {
+	rc = read_functions(c);
+	if (rc == 0)
+		rc = read_lines(c);
+	if (rc < 0) {
 		cubin_free(c);
-		return error_set(e, r, "out of memory");
+		return error_set(e, rc, "out of memory");
 	}
 	elf_file_detach(&c->file);
 	*out = c;

@@ -42,15 +42,15 @@ static int try_path(const struct strbuf *path, const struct expected *w, struct 
 	struct error why = { 0 };
 	struct elf_file f;
 	bool good;
-	int r;
+	int rc;
 
 	if (path->failed)
 		return -ENOMEM;
-	r = elf_file_open(strbuf_text(path), &f, &why);
-	if (r == -ENOENT || r == -ENOTDIR || r == -ENOMEM)
-		return r == -ENOMEM ? r : -ENOENT;
-	if (r < 0) {
-		error_set(e, r, "%s", why.text);
+	rc = elf_file_open(strbuf_text(path), &f, &why);
+	if (rc == -ENOENT || rc == -ENOTDIR || rc == -ENOMEM)
+		return rc == -ENOMEM ? rc : -ENOENT;
+	if (rc < 0) {
+		error_set(e, rc, "%s", why.text);
 		return -ENOENT;
 	}
 	good = *w->build_id ? elf_has_build_id(&f, w->build_id)
@@ -87,48 +87,48 @@ static int try_cache(const struct expected *w, struct elf_file *out, struct strb
 	} caches[] = { { "DEBUGINFOD_CACHE_PATH", "" },
 		       { "XDG_CACHE_HOME", "/debuginfod_client" },
 		       { "HOME", "/.cache/debuginfod_client" } };
-	int r = -ENOENT;
+	int rc = -ENOENT;
 
-	for (size_t i = 0; i < ARRAY_SIZE(caches) && r == -ENOENT; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(caches) && rc == -ENOENT; i++) {
 		_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
 		const char *folder = secure_getenv(caches[i].variable);
 
 		if (!folder || !*folder)
 			continue;
 		strbuf_addf(&path, "%s%s/%s/debuginfo", folder, caches[i].below, w->build_id);
-		r = try_path(&path, w, out, found, e);
+		rc = try_path(&path, w, out, found, e);
 	}
-	return r;
+	return rc;
 }
 
 static int try_build_id(const struct debug_folders *d, const struct expected *w,
 			struct elf_file *out, struct strbuf *found, struct error *e)
 {
-	int r = -ENOENT;
+	int rc = -ENOENT;
 
 	if (!is_build_id(w->build_id))
 		return -ENOENT;
-	for (size_t i = 0; i < d->count && r == -ENOENT; i++) {
-		for (int rooted = *d->root != 0; rooted >= 0 && r == -ENOENT; rooted--) {
+	for (size_t i = 0; i < d->count && rc == -ENOENT; i++) {
+		for (int rooted = *d->root != 0; rooted >= 0 && rc == -ENOENT; rooted--) {
 			_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
 
 			strbuf_addf(&path, "%s%s", rooted ? d->root : "", d->folders[i]);
 			add_id_path(&path, w->build_id, ".debug");
-			r = try_path(&path, w, out, found, e);
+			rc = try_path(&path, w, out, found, e);
 		}
 	}
-	return r == -ENOENT ? try_cache(w, out, found, e) : r;
+	return rc == -ENOENT ? try_cache(w, out, found, e) : rc;
 }
 
 static int try_servers(const struct debug_folders *d, const struct expected *w,
 		       struct elf_file *out, struct strbuf *found, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
-	int r = d->servers && is_build_id(w->build_id)
-			? debuginfod_fetch(d->servers, w->build_id, &path)
-			: -ENOENT;
+	int rc = d->servers && is_build_id(w->build_id)
+			 ? debuginfod_fetch(d->servers, w->build_id, &path)
+			 : -ENOENT;
 
-	return r < 0 ? r : try_path(&path, w, out, found, e);
+	return rc < 0 ? rc : try_path(&path, w, out, found, e);
 }
 
 /* Length of the path up to the last '/', excluding it. */
@@ -168,23 +168,23 @@ int debug_file_open(const struct debug_folders *d, const struct elf_file *f, con
 	char build_id[2 * BUILD_ID_MAX + 1];
 	struct expected w = { .build_id = build_id };
 	const char *name;
-	int r;
+	int rc;
 
 	elf_build_id_text(f, build_id, sizeof(build_id));
 	w.has_crc = elf_debuglink(f, &name, &w.crc);
-	r = try_build_id(d, &w, out, found, e);
-	if (r == -ENOENT && w.has_crc)
-		r = try_link(d, path, name, &w, out, found, e);
-	return r == -ENOENT ? try_servers(d, &w, out, found, e) : r;
+	rc = try_build_id(d, &w, out, found, e);
+	if (rc == -ENOENT && w.has_crc)
+		rc = try_link(d, path, name, &w, out, found, e);
+	return rc == -ENOENT ? try_servers(d, &w, out, found, e) : rc;
 }
 
 int debug_file_open_by_id(const struct debug_folders *d, const char *build_id, struct elf_file *out,
 			  struct strbuf *found, struct error *e)
 {
 	struct expected w = { .build_id = build_id };
-	int r = try_build_id(d, &w, out, found, e);
+	int rc = try_build_id(d, &w, out, found, e);
 
-	return r == -ENOENT ? try_servers(d, &w, out, found, e) : r;
+	return rc == -ENOENT ? try_servers(d, &w, out, found, e) : rc;
 }
 
 int debug_file_open_alt(const struct debug_folders *d, const struct elf_file *f, const char *path,
@@ -194,22 +194,22 @@ int debug_file_open_alt(const struct debug_folders *d, const struct elf_file *f,
 	struct expected w = { .build_id = build_id };
 	struct elf_bytes id;
 	const char *link;
-	int r = -ENOENT;
+	int rc = -ENOENT;
 
 	if (!elf_debugaltlink(f, &link, &id))
 		return -ENOENT;
 	for (size_t i = 0; i < id.size; i++)
 		snprintf(build_id + 2 * i, 3, "%02x", id.data[i]);
-	for (int rooted = *d->root && *link == '/'; rooted >= 0 && r == -ENOENT; rooted--) {
+	for (int rooted = *d->root && *link == '/'; rooted >= 0 && rc == -ENOENT; rooted--) {
 		_cleanup_strbuf_ struct strbuf candidate = STRBUF_INIT;
 
 		if (*link == '/')
 			strbuf_addf(&candidate, "%s%s", rooted ? d->root : "", link);
 		else
 			strbuf_addf(&candidate, "%.*s/%s", folder_length(path), path, link);
-		r = try_path(&candidate, &w, out, NULL, e);
+		rc = try_path(&candidate, &w, out, NULL, e);
 	}
-	if (r == -ENOENT)
-		r = try_build_id(d, &w, out, NULL, e);
-	return r == -ENOENT ? try_servers(d, &w, out, NULL, e) : r;
+	if (rc == -ENOENT)
+		rc = try_build_id(d, &w, out, NULL, e);
+	return rc == -ENOENT ? try_servers(d, &w, out, NULL, e) : rc;
 }

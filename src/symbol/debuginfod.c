@@ -42,7 +42,7 @@ int debuginfod_open(struct debuginfod **out, struct error *e)
 {
 	const char *urls = secure_getenv(URLS);
 	struct debuginfod *d;
-	int r;
+	int rc;
 
 	if (!urls || !urls[strspn(urls, " ")])
 		return error_set(e, E_UNSUPPORTED,
@@ -50,12 +50,12 @@ int debuginfod_open(struct debuginfod **out, struct error *e)
 	d = calloc(1, sizeof(*d));
 	if (!d)
 		return error_set(e, -ENOMEM, "out of memory");
-	r = load(d, e);
-	if (r < 0)
+	rc = load(d, e);
+	if (rc < 0)
 		free(d);
 	else
 		*out = d;
-	return r;
+	return rc;
 }
 
 void debuginfod_free(struct debuginfod *d)

@@ -111,12 +111,12 @@ static int read_list(struct program *p, struct cursor *c, bool is_files)
 
 static int read_names(struct program *p, struct cursor *c)
 {
-	int r;
+	int rc;
 
 	if (p->version < 5)
 		return read_old_names(p, c);
-	r = read_list(p, c, false);
-	return r < 0 ? r : read_list(p, c, true);
+	rc = read_list(p, c, false);
+	return rc < 0 ? rc : read_list(p, c, true);
 }
 
 /* Reads the header and leaves the cursor at the program. Returns false if it cannot be read. */
@@ -218,13 +218,13 @@ static int run_extended(struct program *p, struct registers *m)
 {
 	uint64_t length = cursor_uleb(&p->c);
 	const uint8_t *bytes = cursor_bytes(&p->c, (size_t)length);
-	int r = 0;
+	int rc = 0;
 
 	if (!bytes || length == 0)
 		return 0;
 	switch (bytes[0]) {
 	case DW_LNE_end_sequence:
-		r = append_row(p, m, true);
+		rc = append_row(p, m, true);
 		end_sequence(p, m);
 		break;
 	case DW_LNE_set_address:
@@ -238,14 +238,14 @@ static int run_extended(struct program *p, struct registers *m)
 		struct line_file file = { .name = cursor_text(&c) };
 
 		file.folder = cursor_uleb(&c);
-		r = vec_push(&p->table->files, file);
+		rc = vec_push(&p->table->files, file);
 		break;
 	}
 	case DW_LNE_NVIDIA_inlined_call:
-		r = inline_call(p, m, cursor_of(bytes + 1, (size_t)length - 1));
+		rc = inline_call(p, m, cursor_of(bytes + 1, (size_t)length - 1));
 		break;
 	}
-	return r;
+	return rc;
 }
 
 static void advance(struct program *p, struct registers *m, uint64_t operations)
@@ -288,9 +288,9 @@ static int run_standard(struct program *p, struct registers *m, uint8_t opcode)
 static int run(struct program *p)
 {
 	struct registers m = { .line = 1, .file = 1 };
-	int r = 0;
+	int rc = 0;
 
-	while (r == 0 && !p->c.failed && cursor_left(&p->c)) {
+	while (rc == 0 && !p->c.failed && cursor_left(&p->c)) {
 		uint8_t opcode = cursor_u8(&p->c);
 
 		if (opcode >= p->opcode_base) {
@@ -298,15 +298,15 @@ static int run(struct program *p)
 
 			advance(p, &m, special / p->line_range);
 			m.line += (uint32_t)(p->line_base + (int)(special % p->line_range));
-			r = append_row(p, &m, false);
+			rc = append_row(p, &m, false);
 		} else if (opcode == 0) {
-			r = run_extended(p, &m);
+			rc = run_extended(p, &m);
 		} else {
-			r = run_standard(p, &m, opcode);
+			rc = run_standard(p, &m, opcode);
 		}
 	}
 	p->table->rows.count = m.first_row; /* removes a sequence without an end */
-	return r;
+	return rc;
 }
 
 /* Orders rows by address; the end of a sequence comes before the start of the next. */
@@ -342,22 +342,22 @@ int line_table_read(struct line_table *t, const struct dwarf_unit *u, uint64_t *
 	struct program p = { .table = t, .unit = u };
 	struct elf_bytes section = u->file->line;
 	const uint8_t *start;
-	int r = 0;
+	int rc = 0;
 
 	*t = (struct line_table){ 0 };
 	if (!u->has_lines || !section.data || u->lines_offset >= section.size)
 		return 0;
 	start = section.data + u->lines_offset;
 	p.c = cursor_of(start, (size_t)MIN(section.size - u->lines_offset, *budget));
-	if (read_header(&p, &r) && r == 0)
-		r = run(&p);
+	if (read_header(&p, &rc) && rc == 0)
+		rc = run(&p);
 	*budget -= MIN((uint64_t)(p.c.p - start), *budget);
 	drop_repeated(t);
 	if (t->rows.count)
 		qsort(t->rows.data, t->rows.count, sizeof(*t->rows.data), by_address);
-	if (r < 0)
+	if (rc < 0)
 		line_table_release(t);
-	return r;
+	return rc;
 }
 
 void line_table_release(struct line_table *t)

@@ -156,16 +156,16 @@ static int walk(struct walk *w)
 int scopes_read(struct scopes *s, struct dwarf_file *d, const struct dwarf_unit *u)
 {
 	struct walk w = { .scopes = s, .file = d, .unit = u };
-	int r;
+	int rc;
 
 	*s = (struct scopes){ .ranges = RANGE_TABLE_INIT };
 	w.around[0] = w.container[0] = SCOPE_NONE;
-	r = walk(&w);
-	if (r == 0)
-		r = range_table_finish(&s->ranges);
-	if (r < 0)
+	rc = walk(&w);
+	if (rc == 0)
+		rc = range_table_finish(&s->ranges);
+	if (rc < 0)
 		scopes_release(s);
-	return r;
+	return rc;
 }
 
 void scopes_release(struct scopes *s)

@@ -347,7 +347,7 @@ static int add_list(struct dwarf_file *d, const struct adding *a, struct dwarf_v
 	uint64_t offset = v.number;
 	struct cursor c;
 	const uint8_t *start;
-	int r;
+	int rc;
 
 	if (v.class == DWARF_RANGES_INDEX) {
 		if (!array_item(section, u->range_lists, v.number, u->offset_size, &offset))
@@ -358,9 +358,9 @@ static int add_list(struct dwarf_file *d, const struct adding *a, struct dwarf_v
 		return 0;
 	start = section.data + offset;
 	c = cursor_of(start, (size_t)MIN(section.size - offset, d->ranges_budget));
-	r = u->version >= 5 ? add_new_list(a, &c) : add_old_list(a, &c);
+	rc = u->version >= 5 ? add_new_list(a, &c) : add_old_list(a, &c);
 	d->ranges_budget -= MIN((uint64_t)(c.p - start), d->ranges_budget);
-	return r;
+	return rc;
 }
 
 int dwarf_add_ranges(struct dwarf_file *d, const struct dwarf_unit *u, const struct dwarf_extent *p,

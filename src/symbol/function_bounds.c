@@ -9,14 +9,14 @@ static int read_all(struct function_bounds *b, const struct elf_file *f)
 	struct unwind_input input;
 	struct eh_fde fde = { 0 };
 	size_t offset = 0, next;
-	int r;
+	int rc;
 
 	if (elf_unwind_input(f, &input) < 0 || input.section.debug ||
 	    !elf_load(f, (struct elf_bytes){ input.section.bytes, input.section.size }))
 		return 0;
-	for (; (r = eh_frame_entry(&input.section, offset, &fde, &next)) >= 0; offset = next)
+	for (; (rc = eh_frame_entry(&input.section, offset, &fde, &next)) >= 0; offset = next)
 		/* Code that the linker has discarded is at 0. */
-		if (r > 0 && fde.start != 0 && elf_is_code(f, fde.start) &&
+		if (rc > 0 && fde.start != 0 && elf_is_code(f, fde.start) &&
 		    vec_push(&b->items, ((struct bounds){ fde.start, fde.end })) < 0)
 			return -ENOMEM;
 	return 0;
@@ -26,21 +26,21 @@ ORDER(by_start, struct bounds, UP(start) ?: UP(end))
 
 int function_bounds_init(struct function_bounds *b, const struct elf_file *f)
 {
-	int r;
+	int rc;
 
 	*b = (struct function_bounds){ .table = RANGE_TABLE_INIT };
-	r = read_all(b, f);
-	if (r == 0 && b->items.count)
+	rc = read_all(b, f);
+	if (rc == 0 && b->items.count)
 		vec_sort(&b->items, by_start);
-	for (size_t i = 0; r == 0 && i < b->items.count; i++)
-		r = range_table_add(&b->table,
-				    (struct range){ b->items.data[i].start, b->items.data[i].end, 0,
-						    (uint32_t)i });
-	if (r == 0)
-		r = range_table_finish(&b->table);
-	if (r < 0)
+	for (size_t i = 0; rc == 0 && i < b->items.count; i++)
+		rc = range_table_add(&b->table,
+				     (struct range){ b->items.data[i].start, b->items.data[i].end,
+						     0, (uint32_t)i });
+	if (rc == 0)
+		rc = range_table_finish(&b->table);
+	if (rc < 0)
 		function_bounds_release(b);
-	return r;
+	return rc;
 }
 
 void function_bounds_release(struct function_bounds *b)

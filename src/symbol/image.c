@@ -18,33 +18,33 @@ static int open_mini(struct image *image)
 	struct error e = { 0 };
 	uint8_t *bytes;
 	size_t size;
-	int r;
+	int rc;
 
 	if (!packed.data)
 		return 0;
-	r = xz_decompress(packed.data, packed.size, &bytes, &size, &e);
-	if (r == 0)
-		r = elf_file_open_owned(bytes, size, &image->mini, &e);
-	if (r < 0 && r != -ENOMEM)
+	rc = xz_decompress(packed.data, packed.size, &bytes, &size, &e);
+	if (rc == 0)
+		rc = elf_file_open_owned(bytes, size, &image->mini, &e);
+	if (rc < 0 && rc != -ENOMEM)
 		add_note(image, e.text);
-	return r == -ENOMEM ? r : 0;
+	return rc == -ENOMEM ? rc : 0;
 }
 
 static int open_debug(struct image *image, const char *path, const char *build_id,
 		      const struct debug_folders *folders, struct error *e)
 {
 	struct error why = { 0 };
-	int r;
+	int rc;
 
 	if (image->code.bytes)
-		r = debug_file_open(folders, &image->code, path, &image->debug, &image->debug_path,
-				    &why);
+		rc = debug_file_open(folders, &image->code, path, &image->debug, &image->debug_path,
+				     &why);
 	else
-		r = debug_file_open_by_id(folders, build_id, &image->debug, &image->debug_path,
-					  &why);
-	if (r == -ENOMEM || (r < 0 && !image->code.bytes))
-		return error_set(e, r, "%s", r == -ENOMEM ? "out of memory" : "no file");
-	if (r < 0 && why.code)
+		rc = debug_file_open_by_id(folders, build_id, &image->debug, &image->debug_path,
+					   &why);
+	if (rc == -ENOMEM || (rc < 0 && !image->code.bytes))
+		return error_set(e, rc, "%s", rc == -ENOMEM ? "out of memory" : "no file");
+	if (rc < 0 && why.code)
 		add_note(image, why.text);
 	return 0;
 }
@@ -57,19 +57,19 @@ static bool has_symtab(const struct elf_file *f)
 static int read_symbols(struct image *image, const struct elf_file *code)
 {
 	const struct elf_file *files[] = { &image->code, &image->debug, &image->mini };
-	int r = 0;
+	int rc = 0;
 
 	symbol_table_init(&image->symbols);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(files); i++)
+	for (size_t i = 0; rc == 0 && i < ARRAY_SIZE(files); i++)
 		if (files[i]->bytes)
-			r = symbol_table_add(&image->symbols, files[i]);
-	if (r == 0 && image->code.bytes && !has_symtab(&image->code) && !has_symtab(&image->debug))
-		r = symbol_table_add_go(&image->symbols, &image->code);
-	if (r == 0 && image->code.bytes)
-		r = symbol_table_add_plt(&image->symbols, &image->code);
-	if (r == 0)
-		r = function_bounds_init(&image->bounds, code);
-	return r == 0 ? symbol_table_finish(&image->symbols, code, &image->bounds) : r;
+			rc = symbol_table_add(&image->symbols, files[i]);
+	if (rc == 0 && image->code.bytes && !has_symtab(&image->code) && !has_symtab(&image->debug))
+		rc = symbol_table_add_go(&image->symbols, &image->code);
+	if (rc == 0 && image->code.bytes)
+		rc = symbol_table_add_plt(&image->symbols, &image->code);
+	if (rc == 0)
+		rc = function_bounds_init(&image->bounds, code);
+	return rc == 0 ? symbol_table_finish(&image->symbols, code, &image->bounds) : rc;
 }
 
 static int read_lines(struct image *image, const struct elf_file *code, const char *path,
@@ -80,21 +80,21 @@ static int read_lines(struct image *image, const struct elf_file *code, const ch
 	struct error e = { 0 };
 	const char *alt_path;
 	struct elf_bytes id;
-	int r;
+	int rc;
 
 	if (elf_debugaltlink(debug, &alt_path, &id)) {
 		const char *from = is_own ? path : strbuf_text(&image->debug_path);
 
-		r = debug_file_open_alt(folders, debug, from, &image->alt, &e);
-		if (r == -ENOMEM)
-			return r;
-		if (r < 0)
+		rc = debug_file_open_alt(folders, debug, from, &image->alt, &e);
+		if (rc == -ENOMEM)
+			return rc;
+		if (rc < 0)
 			add_note(image, "the supplementary debug file is missing");
 	}
-	r = lines_open(debug, code, image->alt.bytes ? &image->alt : NULL, &image->lines);
-	if (r == 0 && lines_split_units(image->lines))
+	rc = lines_open(debug, code, image->alt.bytes ? &image->alt : NULL, &image->lines);
+	if (rc == 0 && lines_split_units(image->lines))
 		add_note(image, "split DWARF (.dwo) is not read: inlined calls are missing");
-	return r;
+	return rc;
 }
 
 /* Closes the files: a recording can have thousands, and everything that is needed was read. */
@@ -112,7 +112,7 @@ int image_open(struct image *image, struct elf_file *code, const char *path, con
 	       const struct debug_folders *folders, bool want_lines, struct error *e)
 {
 	const struct elf_file *described = &image->code;
-	int r = 0;
+	int rc = 0;
 
 	*image = (struct image){ .debug_path = STRBUF_INIT, .notes = STRBUF_INIT };
 	if (code) {
@@ -120,18 +120,18 @@ int image_open(struct image *image, struct elf_file *code, const char *path, con
 		*code = (struct elf_file){ 0 };
 	}
 	if (!has_symtab(&image->code) || (want_lines && !elf_section(&image->code, ".debug_info")))
-		r = open_debug(image, path, build_id, folders, e);
-	if (r == 0)
-		r = open_mini(image);
+		rc = open_debug(image, path, build_id, folders, e);
+	if (rc == 0)
+		rc = open_mini(image);
 	if (!image->code.bytes)
 		described = &image->debug;
-	if (r == 0)
-		r = read_symbols(image, described);
-	if (r == 0 && want_lines)
-		r = read_lines(image, described, path, folders);
-	if (r < 0) {
+	if (rc == 0)
+		rc = read_symbols(image, described);
+	if (rc == 0 && want_lines)
+		rc = read_lines(image, described, path, folders);
+	if (rc < 0) {
 		image_release(image);
-		return e && e->code ? r : error_set(e, r, "out of memory");
+		return e && e->code ? rc : error_set(e, rc, "out of memory");
 	}
 	detach(image);
 	return 0;

@@ -59,29 +59,29 @@ static int read_map(int tmp, const struct symbol_process *p, struct perf_map *ma
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	_cleanup_close_ int fd = -1;
 	char name[32];
-	int r;
+	int rc;
 
 	snprintf(name, sizeof(name), "perf-%u.map", p->pid);
 	fd = folder_open_file(tmp, name, O_RDONLY, FOLDER_ANY);
 	if (fd < 0 || !is_trusted(fd, p))
 		return -ENOENT;
-	r = io_read_to_end(fd, PERF_MAP_MAX, &text);
-	return r == 0 ? perf_map_parse(map, strbuf_text(&text), text.length) : r;
+	rc = io_read_to_end(fd, PERF_MAP_MAX, &text);
+	return rc == 0 ? perf_map_parse(map, strbuf_text(&text), text.length) : rc;
 }
 
 int jit_map_open(const struct symbol_process *p, struct perf_map *map, char path[JIT_MAP_PATH_MAX])
 {
 	_cleanup_close_ int root = -1, tmp = folder_open("/tmp", FOLDER_ANY), inner = -1;
 	char root_path[32];
-	int r = read_map(tmp, p, map);
+	int rc = read_map(tmp, p, map);
 
 	snprintf(path, JIT_MAP_PATH_MAX, "/tmp/perf-%u.map", p->pid);
-	if (r < 0 && r != -ENOMEM) { /* the process may be in a container */
+	if (rc < 0 && rc != -ENOMEM) { /* the process may be in a container */
 		snprintf(root_path, sizeof(root_path), "/proc/%u/root", p->pid);
 		root = folder_open(root_path, FOLDER_ANY);
 		inner = folder_enter(root, "tmp", FOLDER_ANY);
-		r = read_map(inner, p, map);
+		rc = read_map(inner, p, map);
 		snprintf(path, JIT_MAP_PATH_MAX, "%s/tmp/perf-%u.map", root_path, p->pid);
 	}
-	return r == 0 || r == -ENOMEM ? r : -ENOENT;
+	return rc == 0 || rc == -ENOMEM ? rc : -ENOENT;
 }

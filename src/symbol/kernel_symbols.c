@@ -46,41 +46,41 @@ static void sort(struct kernel_symbols *k)
 
 int kernel_symbols_parse(struct kernel_symbols *k, const char *text, size_t length)
 {
-	int r = 0;
+	int rc = 0;
 
 	*k = (struct kernel_symbols){ .text = malloc(length + 1) };
 	if (!k->text)
 		return -ENOMEM;
 	memcpy(k->text, text, length);
 	k->text[length] = 0;
-	for (char *p = k->text, *end = p + length, *eol; r == 0 && p < end; p = eol + 1) {
+	for (char *p = k->text, *end = p + length, *eol; rc == 0 && p < end; p = eol + 1) {
 		struct kernel_function f;
 
 		eol = memchr(p, '\n', (size_t)(end - p));
 		eol = eol ? eol : end;
 		*eol = 0;
 		if (parse_line(p, &f) && f.start != 0)
-			r = vec_push(&k->functions, f);
+			rc = vec_push(&k->functions, f);
 	}
 	sort(k);
-	r = r == 0 && !k->functions.count ? -EACCES : r;
-	if (r < 0)
+	rc = rc == 0 && !k->functions.count ? -EACCES : rc;
+	if (rc < 0)
 		kernel_symbols_release(k);
-	return r;
+	return rc;
 }
 
 int kernel_symbols_open(struct kernel_symbols *k, const char *path, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	int r = io_read_file(path, KALLSYMS_MAX, &text);
+	int rc = io_read_file(path, KALLSYMS_MAX, &text);
 
 	*k = (struct kernel_symbols){ 0 };
-	if (r == 0)
-		r = kernel_symbols_parse(k, strbuf_text(&text), text.length);
-	if (r == -EACCES)
-		return error_set(e, r, "'%s' hides the kernel's addresses (kernel.kptr_restrict)",
+	if (rc == 0)
+		rc = kernel_symbols_parse(k, strbuf_text(&text), text.length);
+	if (rc == -EACCES)
+		return error_set(e, rc, "'%s' hides the kernel's addresses (kernel.kptr_restrict)",
 				 path);
-	return r < 0 ? error_set(e, r, "cannot read '%s': %s", path, error_code_text(r)) : 0;
+	return rc < 0 ? error_set(e, rc, "cannot read '%s': %s", path, error_code_text(rc)) : 0;
 }
 
 void kernel_symbols_release(struct kernel_symbols *k)

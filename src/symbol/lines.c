@@ -64,12 +64,12 @@ static int open_all(struct lines *l, const struct elf_file *debug, const struct 
 		    const struct elf_file *alt)
 {
 	struct dwarf_file *shared;
-	int r = open_alt(alt, &shared);
+	int rc = open_alt(alt, &shared);
 
-	if (r == 0)
-		r = dwarf_open(&l->dwarf, debug, code, shared);
-	if (r < 0)
-		return r;
+	if (rc == 0)
+		rc = dwarf_open(&l->dwarf, debug, code, shared);
+	if (rc < 0)
+		return rc;
 	l->line_budget = 4 * (uint64_t)l->dwarf.line.size;
 	l->name_budget = 4 * (uint64_t)l->dwarf.info.size;
 	l->loaded = calloc(l->dwarf.units.count + 1, sizeof(*l->loaded));
@@ -80,7 +80,7 @@ int lines_open(const struct elf_file *debug, const struct elf_file *code,
 	       const struct elf_file *alt, struct lines **out)
 {
 	struct lines *l;
-	int r;
+	int rc;
 
 	*out = NULL;
 	if (!elf_named_contents(debug, ".debug_info").data)
@@ -89,12 +89,12 @@ int lines_open(const struct elf_file *debug, const struct elf_file *code,
 	if (!l)
 		return -ENOMEM;
 	interner_init(&l->texts);
-	r = open_all(l, debug, code, alt);
-	if (r < 0)
+	rc = open_all(l, debug, code, alt);
+	if (rc < 0)
 		lines_free(l);
 	else
 		*out = l;
-	return r;
+	return rc;
 }
 
 void lines_free(struct lines *l)

@@ -45,17 +45,17 @@ static int try_file(struct strbuf *path, const struct symbol_module *m, struct e
 		    struct strbuf *found, struct error *e)
 {
 	struct elf_file f;
-	int r;
+	int rc;
 
 	if (path->failed)
 		return error_set(e, -ENOMEM, "out of memory");
-	r = elf_file_open(strbuf_text(path), &f, e);
-	if (r < 0)
-		return r;
-	r = check(&f, strbuf_text(path), m, e);
-	if (r < 0) {
+	rc = elf_file_open(strbuf_text(path), &f, e);
+	if (rc < 0)
+		return rc;
+	rc = check(&f, strbuf_text(path), m, e);
+	if (rc < 0) {
 		elf_file_release(&f);
-		return r;
+		return rc;
 	}
 	strbuf_adds(found, strbuf_text(path));
 	*out = f;
@@ -109,15 +109,15 @@ static bool folder_path(unsigned number, const struct debug_folders *d,
 static int open_vdso(const struct symbol_module *m, struct elf_file *out, struct strbuf *found,
 		     struct error *e)
 {
-	int r = elf_file_open_vdso(out, e);
+	int rc = elf_file_open_vdso(out, e);
 
-	if (r == 0 && !elf_has_build_id(out, m->build_id)) {
+	if (rc == 0 && !elf_has_build_id(out, m->build_id)) {
 		elf_file_release(out);
-		r = error_set(e, -ESTALE, "the vdso is from another kernel");
+		rc = error_set(e, -ESTALE, "the vdso is from another kernel");
 	}
-	if (r == 0)
+	if (rc == 0)
 		strbuf_adds(found, "[vdso]");
-	return r;
+	return rc;
 }
 
 /* Appends the path as the process saw it, without " (deleted)"; absolute if that is known. */
@@ -150,7 +150,7 @@ int module_file_open(const struct symbol_process *p, const struct symbol_module 
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, try = STRBUF_INIT;
 	unsigned of_process = 0, of_folders = 0;
 	struct error why = { 0 };
-	int first, r;
+	int first, rc;
 
 	if (strstr(m->path, "vdso") && !strchr(m->path, '/'))
 		return open_vdso(m, out, path, e);
@@ -158,20 +158,20 @@ int module_file_open(const struct symbol_process *p, const struct symbol_module 
 	/* without a build id, the file at the path may be any file */
 	if (!*m->build_id && open_copy(copies, m, strbuf_text(&name), out, path))
 		return 0;
-	r = first = try_file(&name, m, out, path, e);
-	while (r < 0 && r != -ENOMEM) {
+	rc = first = try_file(&name, m, out, path, e);
+	while (rc < 0 && rc != -ENOMEM) {
 		strbuf_clear(&try);
 		if (!process_path(of_process++, p, m, strbuf_text(&name), &try) && !of_folders &&
 		    open_copy(copies, m, strbuf_text(&name), out, path))
 			return 0;
 		if (!try.length && !folder_path(of_folders++, folders, m, strbuf_text(&name), &try))
 			break;
-		r = try_file(&try, m, out, path, &why);
+		rc = try_file(&try, m, out, path, &why);
 		/* A file of another build is a better reason than a missing file. */
-		if (r == -ESTALE && first != -ESTALE) {
-			first = r;
-			error_set(e, r, "%s", why.text);
+		if (rc == -ESTALE && first != -ESTALE) {
+			first = rc;
+			error_set(e, rc, "%s", why.text);
 		}
 	}
-	return r == 0 || r == -ENOMEM ? r : first;
+	return rc == 0 || rc == -ENOMEM ? rc : first;
 }

@@ -113,15 +113,15 @@ static int drop_overwritten(struct perf_map *m)
 	struct pieces pieces = { 0 };
 	struct jit_function *all = m->functions.data;
 	size_t first = m->functions.count;
-	int r = first ? cut(&pieces, m) : 0;
+	int rc = first ? cut(&pieces, m) : 0;
 
-	for (size_t i = m->functions.count; r == 0 && i-- > 0;)
+	for (size_t i = m->functions.count; rc == 0 && i-- > 0;)
 		if (claim(&pieces, &all[i]))
 			all[--first] = all[i];
 	free(pieces.starts);
 	free(pieces.next);
-	if (r < 0 || !m->functions.count)
-		return r;
+	if (rc < 0 || !m->functions.count)
+		return rc;
 	m->functions.count -= first;
 	memmove(all, all + first, m->functions.count * sizeof(*all));
 	qsort(all, m->functions.count, sizeof(*all), by_start);
@@ -130,14 +130,14 @@ static int drop_overwritten(struct perf_map *m)
 
 int perf_map_parse(struct perf_map *m, const char *text, size_t length)
 {
-	int r = 0;
+	int rc = 0;
 
 	*m = (struct perf_map){ .text = malloc(length + 1) };
 	if (!m->text)
 		return -ENOMEM;
 	memcpy(m->text, text, length);
 	m->text[length] = 0;
-	for (char *p = m->text, *end = p + length; r == 0 && p < end;) {
+	for (char *p = m->text, *end = p + length; rc == 0 && p < end;) {
 		char *eol = memchr(p, '\n', (size_t)(end - p));
 		struct jit_function f;
 
@@ -145,14 +145,14 @@ int perf_map_parse(struct perf_map *m, const char *text, size_t length)
 			break; /* the line is still being written */
 		*eol = 0;
 		if (parse_line(p, &f))
-			r = vec_push(&m->functions, f);
+			rc = vec_push(&m->functions, f);
 		p = eol + 1;
 	}
-	if (r == 0)
-		r = drop_overwritten(m);
-	if (r < 0)
+	if (rc == 0)
+		rc = drop_overwritten(m);
+	if (rc < 0)
 		perf_map_release(m);
-	return r;
+	return rc;
 }
 
 void perf_map_release(struct perf_map *m)

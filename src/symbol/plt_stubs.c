@@ -151,28 +151,28 @@ int symbol_table_add_plt(struct symbol_table *t, const struct elf_file *f)
 {
 	struct slots slots = { 0 };
 	unsigned tables = 0, stub_sections = 0;
-	int r;
+	int rc;
 
 	if (f->machine != EM_X86_64)
 		return 0;
-	r = read_ifuncs(t, &slots);
-	for (size_t i = 0; r == 0 && i < f->section_count; i++)
+	rc = read_ifuncs(t, &slots);
+	for (size_t i = 0; rc == 0 && i < f->section_count; i++)
 		if (f->sections[i].type == SHT_RELA && f->sections[i].flags & SHF_ALLOC &&
 		    tables++ < TABLES_MAX)
-			r = read_relocations(f, &f->sections[i], &slots);
+			rc = read_relocations(f, &f->sections[i], &slots);
 	vec_sort(&slots.all, by_address);
-	for (size_t i = 0; r == 0 && slots.all.count && i < f->section_count; i++) {
+	for (size_t i = 0; rc == 0 && slots.all.count && i < f->section_count; i++) {
 		struct elf_section *s = &f->sections[i];
 
 		if (stub_sections < TABLES_MAX && s->flags & SHF_EXECINSTR &&
 		    s->type == SHT_PROGBITS &&
 		    (strncmp(s->name, ".plt", 4) == 0 || strcmp(s->name, ".iplt") == 0)) {
 			stub_sections++;
-			r = add_stubs(t, f, s, &slots);
+			rc = add_stubs(t, f, s, &slots);
 		}
 	}
 	vec_release(&slots.ifuncs);
 	vec_release(&slots.lazy);
 	vec_release(&slots.all);
-	return r;
+	return rc;
 }

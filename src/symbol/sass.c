@@ -54,18 +54,18 @@ bool sass_program(struct strbuf *path)
 static int copy_file(const char *path)
 {
 	_cleanup_strbuf_ struct strbuf bytes = STRBUF_INIT;
-	int r = io_read_file(path, CUBIN_MAX, &bytes), fd;
+	int rc = io_read_file(path, CUBIN_MAX, &bytes), fd;
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	fd = io_above_standard(memfd_create("cubin", MFD_CLOEXEC));
 	if (fd < 0)
 		return -errno;
-	r = io_write_all(fd, strbuf_text(&bytes), bytes.length);
-	if (r == 0)
+	rc = io_write_all(fd, strbuf_text(&bytes), bytes.length);
+	if (rc == 0)
 		return fd;
 	close(fd);
-	return r;
+	return rc;
 }
 
 /* Runs in the child, which has its own process group and is killed when we end. */
@@ -110,14 +110,14 @@ static int read_printed(int fd, uint64_t end_ns, struct strbuf *out)
 }
 
 /* Waits for the child; kills it with all its descendants if it takes too long. */
-static int end_child(pid_t pid, uint64_t end_ns, int r, int *status)
+static int end_child(pid_t pid, uint64_t end_ns, int rc, int *status)
 {
 	const struct timespec pause = { .tv_nsec = WAIT_NS };
 	pid_t ended = 0;
 
-	while (r == 0 && (ended = waitpid(pid, status, WNOHANG)) == 0) {
+	while (rc == 0 && (ended = waitpid(pid, status, WNOHANG)) == 0) {
 		if (!ms_until(end_ns))
-			r = -ETIMEDOUT;
+			rc = -ETIMEDOUT;
 		nanosleep(&pause, NULL);
 	}
 	if (!ended) {
@@ -125,22 +125,22 @@ static int end_child(pid_t pid, uint64_t end_ns, int r, int *status)
 		kill(pid, SIGKILL); /* in case that it has no process group yet */
 		waitpid(pid, status, 0);
 	}
-	return r;
+	return rc;
 }
 
-static int explain(int r, int status, unsigned limit_s, const struct strbuf *printed,
+static int explain(int rc, int status, unsigned limit_s, const struct strbuf *printed,
 		   struct error *e)
 {
 	size_t start = strspn(strbuf_text(printed), " \t\r\n");
 	const char *message = strbuf_text(printed) + start;
 	int length = (int)MIN(strcspn(message, "\r\n"), 200u);
 
-	if (r == -ETIMEDOUT)
-		return error_set(e, r, "nvdisasm took longer than %u s", limit_s);
-	if (r == E_LIMIT)
-		return error_set(e, r, "nvdisasm printed more than %zu MiB", PRINTED_MAX >> 20);
-	if (r < 0)
-		return error_set(e, r, "cannot run nvdisasm: %s", error_code_text(r));
+	if (rc == -ETIMEDOUT)
+		return error_set(e, rc, "nvdisasm took longer than %u s", limit_s);
+	if (rc == E_LIMIT)
+		return error_set(e, rc, "nvdisasm printed more than %zu MiB", PRINTED_MAX >> 20);
+	if (rc < 0)
+		return error_set(e, rc, "cannot run nvdisasm: %s", error_code_text(rc));
 	if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_RUN)
 		return error_set(e, E_FORMAT, "cannot run nvdisasm");
 	if (!WIFEXITED(status))
@@ -154,26 +154,26 @@ static int run(const char *program, const char *cubin, const char *symbols, unsi
 	       struct strbuf *out, struct error *e)
 {
 	uint64_t end_ns = clock_monotonic_ns() + limit_s * NS_PER_S;
-	int copy = copy_file(cubin), pipes[2] = { -1, -1 }, status = 0, r = MIN(copy, 0);
+	int copy = copy_file(cubin), pipes[2] = { -1, -1 }, status = 0, rc = MIN(copy, 0);
 	pid_t pid = -1;
 
-	if (r == 0 && pipe2(pipes, O_CLOEXEC) < 0)
-		r = -errno;
-	if (r == 0) {
+	if (rc == 0 && pipe2(pipes, O_CLOEXEC) < 0)
+		rc = -errno;
+	if (rc == 0) {
 		pid = fork();
 		if (!pid)
 			run_child(program, symbols, copy, pipes[1]);
-		r = pid < 0 ? -errno : 0;
+		rc = pid < 0 ? -errno : 0;
 	}
 	if (pipes[1] >= 0)
 		close(pipes[1]);
-	if (r == 0)
-		r = end_child(pid, end_ns, read_printed(pipes[0], end_ns, out), &status);
+	if (rc == 0)
+		rc = end_child(pid, end_ns, read_printed(pipes[0], end_ns, out), &status);
 	if (pipes[0] >= 0)
 		close(pipes[0]);
 	if (copy >= 0)
 		close(copy);
-	return explain(r, status, limit_s, out, e);
+	return explain(rc, status, limit_s, out, e);
 }
 
 /* Parses an offset in a comment, then "MOV R8, 0x130 ;". Returns false for any other line. */
@@ -261,11 +261,11 @@ static int parse(struct sass *s)
 int sass_read(struct sass *s, const char *program, const char *cubin, const char *symbols,
 	      unsigned limit_s, struct error *e)
 {
-	int r = run(program, cubin, symbols, limit_s, &s->printed, e);
+	int rc = run(program, cubin, symbols, limit_s, &s->printed, e);
 
-	if (r == 0 && parse(s) < 0)
-		r = error_set(e, E_FORMAT, "cannot parse the output of nvdisasm");
-	return r;
+	if (rc == 0 && parse(s) < 0)
+		rc = error_set(e, E_FORMAT, "cannot parse the output of nvdisasm");
+	return rc;
 }
 
 void sass_release(struct sass *s)

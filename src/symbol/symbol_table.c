@@ -93,9 +93,9 @@ static int add_section(struct symbol_table *t, const struct elf_file *f, uint32_
 
 int symbol_table_add(struct symbol_table *t, const struct elf_file *f)
 {
-	int r = add_section(t, f, SHT_SYMTAB);
+	int rc = add_section(t, f, SHT_SYMTAB);
 
-	return r < 0 ? r : add_section(t, f, SHT_DYNSYM);
+	return rc < 0 ? rc : add_section(t, f, SHT_DYNSYM);
 }
 
 static size_t underscores(const char *name)
@@ -198,17 +198,18 @@ static void find_ends(struct symbol_table *t, const struct elf_file *code,
 int symbol_table_finish(struct symbol_table *t, const struct elf_file *code,
 			const struct function_bounds *bounds)
 {
-	int r = 0;
+	int rc = 0;
 
 	vec_sort(&t->symbols, by_start);
 	drop_aliases(t);
 	find_ends(t, code, bounds);
-	for (size_t i = 0; r == 0 && i < t->symbols.count; i++) {
+	for (size_t i = 0; rc == 0 && i < t->symbols.count; i++) {
 		const struct symbol *s = &t->symbols.data[i];
 
-		r = range_table_add(&t->ranges, (struct range){ s->start, s->end, 0, (uint32_t)i });
+		rc = range_table_add(&t->ranges,
+				     (struct range){ s->start, s->end, 0, (uint32_t)i });
 	}
-	return r == 0 ? range_table_finish(&t->ranges) : r;
+	return rc == 0 ? range_table_finish(&t->ranges) : rc;
 }
 
 const struct symbol *symbol_table_find(const struct symbol_table *t, uint64_t address)

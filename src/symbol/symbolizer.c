@@ -224,7 +224,7 @@ static int open_image(struct symbolizer *s, const struct process *p, const struc
 	struct debug_folders folders = { s->folders, s->folder_count, "", s->servers };
 	struct error e = { 0 }, ignored = { 0 };
 	struct elf_file file = { 0 };
-	int found, r;
+	int found, rc;
 
 	if (s->read_bytes > memory_share(SYMBOLS_SHARE)) {
 		o->report.reason = "not read: the symbols of other files fill the memory";
@@ -236,19 +236,19 @@ static int open_image(struct symbolizer *s, const struct process *p, const struc
 	found = module_file_open(&p->given, m, &folders, s->file_copies, &file, &path, &e);
 	if (found == -ENOMEM)
 		return found;
-	r = image_open(&o->image, found == 0 ? &file : NULL,
-		       found == 0 ? strbuf_text(&path) : m->path, m->build_id, &folders,
-		       !s->no_lines, &ignored);
-	if (r == -ENOMEM)
-		return r;
-	o->is_open = r == 0;
-	s->read_bytes += r == 0 ? o->image.read_bytes : 0;
+	rc = image_open(&o->image, found == 0 ? &file : NULL,
+			found == 0 ? strbuf_text(&path) : m->path, m->build_id, &folders,
+			!s->no_lines, &ignored);
+	if (rc == -ENOMEM)
+		return rc;
+	o->is_open = rc == 0;
+	s->read_bytes += rc == 0 ? o->image.read_bytes : 0;
 	o->report.has_no_file = found < 0;
 	strbuf_adds(&reason, found < 0 ? e.text : "");
-	if (r == 0 && o->image.notes.length)
+	if (rc == 0 && o->image.notes.length)
 		strbuf_addf(&reason, "%s%s", reason.length ? "; " : "",
 			    strbuf_text(&o->image.notes));
-	if (r == 0 && !o->image.symbols.symbols.count)
+	if (rc == 0 && !o->image.symbols.symbols.count)
 		strbuf_addf(&reason, "%sno symbols", reason.length ? "; " : "");
 	o->report.reason = copy_text(s, strbuf_text(&reason), reason.length);
 	return o->report.reason && !reason.failed ? 0 : -ENOMEM;
@@ -403,11 +403,11 @@ static int read_perf_map(struct symbolizer *s, struct process *p)
 	char path[JIT_MAP_PATH_MAX];
 	const char *copied;
 	int64_t index;
-	int r = p->given.is_here ? jit_map_open(&p->given, &p->map, path) : -ENOENT;
+	int rc = p->given.is_here ? jit_map_open(&p->given, &p->map, path) : -ENOENT;
 
 	p->map_tried = true;
-	if (r < 0)
-		return r == -ENOMEM ? r : 0;
+	if (rc < 0)
+		return rc == -ENOMEM ? rc : 0;
 	copied = copy_text(s, path, strlen(path));
 	index = copied ? add_opened(s, copied, "") : -ENOMEM;
 	if (index < 0)

@@ -29,10 +29,10 @@ static int decode(lzma_stream *z, uint8_t **buffer, size_t *room)
 	lzma_ret status = LZMA_OK;
 
 	while (status == LZMA_OK) {
-		int r = z->avail_out ? 0 : grow(z, buffer, room);
+		int rc = z->avail_out ? 0 : grow(z, buffer, room);
 
-		if (r < 0)
-			return r;
+		if (rc < 0)
+			return rc;
 		status = lzma_code(z, LZMA_FINISH);
 	}
 	if (status == LZMA_MEM_ERROR)
@@ -48,16 +48,16 @@ int xz_decompress(const uint8_t *bytes, size_t size, uint8_t **out, size_t *out_
 	lzma_stream z = LZMA_STREAM_INIT;
 	_cleanup_free_ uint8_t *buffer = NULL;
 	size_t room = 0;
-	int r;
+	int rc;
 
 	if (lzma_stream_decoder(&z, MEMORY_MAX, 0) != LZMA_OK)
 		return error_set(e, -ENOMEM, "out of memory");
 	z.next_in = bytes;
 	z.avail_in = size;
-	r = decode(&z, &buffer, &room);
+	rc = decode(&z, &buffer, &room);
 	lzma_end(&z);
-	if (r < 0)
-		return error_set(e, r, "cannot decompress MiniDebugInfo: %s", error_code_text(r));
+	if (rc < 0)
+		return error_set(e, rc, "cannot decompress MiniDebugInfo: %s", error_code_text(rc));
 	*out_size = room - z.avail_out;
 	*out = buffer;
 	buffer = NULL;
