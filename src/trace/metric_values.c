@@ -14,19 +14,19 @@ int metric_values_load(struct trace *t, struct error *e)
 {
 	bool launches = trace_rows(t, TABLE_metric_value),
 	     ranges = trace_rows(t, TABLE_range_value);
-	int r = 0;
+	int rc = 0;
 
 	if (launches)
-		r = trace_load(t, TABLE_metric_value,
-			       COLUMN_BITS(metric_value, correlation, metric, value), e);
-	if (ranges && r >= 0)
-		r = trace_load(t, TABLE_range_value, 0, e);
-	if ((launches || ranges) && r >= 0)
-		r = trace_load(t, TABLE_metric, COLUMN_BITS(metric, id, name, unit, description),
-			       e);
-	if (launches && r >= 0)
-		r = trace_load(t, TABLE_kernel, COLUMN_BITS(kernel, correlation), e);
-	return MIN(r, 0);
+		rc = trace_load(t, TABLE_metric_value,
+				COLUMN_BITS(metric_value, correlation, metric, value), e);
+	if (ranges && rc >= 0)
+		rc = trace_load(t, TABLE_range_value, 0, e);
+	if ((launches || ranges) && rc >= 0)
+		rc = trace_load(t, TABLE_metric, COLUMN_BITS(metric, id, name, unit, description),
+				e);
+	if (launches && rc >= 0)
+		rc = trace_load(t, TABLE_kernel, COLUMN_BITS(kernel, correlation), e);
+	return MIN(rc, 0);
 }
 
 /* Key of a launch; 0: there is none, or the ids do not fit. */
