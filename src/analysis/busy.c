@@ -124,24 +124,24 @@ int busy_analyze(const struct gpus *gpus, const struct selection *selection, str
 	struct sweep s = { .out = out };
 	struct gpu_walk walk;
 	struct gpu_operation op;
-	int r;
+	int rc;
 
 	*out = (struct busy){ .gpus = calloc(gpus->count + 1, sizeof(*out->gpus)),
 			      .count = gpus->count };
 	s.gpus = calloc(gpus->count + 1, sizeof(*s.gpus));
-	r = gpu_walk_init(&walk, gpus, selection);
+	rc = gpu_walk_init(&walk, gpus, selection);
 	if (!out->gpus || !s.gpus)
-		r = -ENOMEM;
-	while (r >= 0 && gpu_walk_next(&walk, &op))
-		r = start(&s, &op);
-	for (size_t i = 0; r >= 0 && i < gpus->count; i++)
+		rc = -ENOMEM;
+	while (rc >= 0 && gpu_walk_next(&walk, &op))
+		rc = start(&s, &op);
+	for (size_t i = 0; rc >= 0 && i < gpus->count; i++)
 		advance(&s, i, out->gpus[i].last_ns);
 	out->untimed = walk.untimed;
 	sweep_release(&s, gpus->count);
 	gpu_walk_release(&walk);
-	if (r < 0)
+	if (rc < 0)
 		busy_release(out);
-	return r;
+	return rc;
 }
 
 void busy_release(struct busy *b)

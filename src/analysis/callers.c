@@ -297,7 +297,7 @@ static int find_callers(struct callers *c, size_t process)
 static int find_all_callers(struct callers *c)
 {
 	const struct trace *t = c->stacks.trace;
-	int r = 0;
+	int rc = 0;
 
 	c->of_stack = calloc(trace_rows(t, TABLE_stack) + 1, sizeof(*c->of_stack));
 	if (!c->of_stack)
@@ -306,29 +306,29 @@ static int find_all_callers(struct callers *c)
 		return 0;
 	c->call_stacks = api_call_columns(t)->stack;
 	c->call_stacks_valid = api_call_columns(t)->valid.stack;
-	for (size_t p = 0; p < trace_process_count(t) && r >= 0; p++)
-		r = find_callers(c, p);
-	return r;
+	for (size_t p = 0; p < trace_process_count(t) && rc >= 0; p++)
+		rc = find_callers(c, p);
+	return rc;
 }
 
 int callers_init(struct callers *c, struct trace *t, bool with_calls, struct error *e)
 {
-	int r;
+	int rc;
 
 	*c = (struct callers){ .expansions = MAP_INIT };
-	r = with_calls ? trace_load(t, TABLE_api_call, COLUMN_BIT(api_call, stack), e) : 0;
-	if (r >= 0)
-		r = stacks_init(&c->stacks, t, STACK_ADDRESSES, false, e);
-	if (r < 0)
-		return r;
+	rc = with_calls ? trace_load(t, TABLE_api_call, COLUMN_BIT(api_call, stack), e) : 0;
+	if (rc >= 0)
+		rc = stacks_init(&c->stacks, t, STACK_ADDRESSES, false, e);
+	if (rc < 0)
+		return rc;
 	interner_init(&c->keys);
 	c->nodes = calloc(trace_rows(t, TABLE_stack_node) + 1, sizeof(*c->nodes));
-	r = c->nodes ? 0 : -ENOMEM;
-	if (r >= 0 && with_calls)
-		r = find_all_callers(c);
-	if (r < 0) {
+	rc = c->nodes ? 0 : -ENOMEM;
+	if (rc >= 0 && with_calls)
+		rc = find_all_callers(c);
+	if (rc < 0) {
 		callers_release(c);
-		return error_set(e, r, "out of memory");
+		return error_set(e, rc, "out of memory");
 	}
 	return 0;
 }
@@ -354,16 +354,16 @@ static int find_kernels(struct callers *c, const struct graph_stacks *g)
 int callers_captures(struct callers *c, struct trace *t, struct error *e)
 {
 	struct graph_stacks g;
-	int r = trace_load(t, TABLE_kernel, COLUMN_BIT(kernel, graph_node), e);
+	int rc = trace_load(t, TABLE_kernel, COLUMN_BIT(kernel, graph_node), e);
 
-	if (r >= 0)
-		r = graph_stacks_init(&g, t, e);
-	if (r < 0)
-		return r;
+	if (rc >= 0)
+		rc = graph_stacks_init(&g, t, e);
+	if (rc < 0)
+		return rc;
 	c->of_kernel = malloc((trace_rows(t, TABLE_kernel) + 1) * sizeof(*c->of_kernel));
-	r = c->of_kernel ? find_kernels(c, &g) : -ENOMEM;
+	rc = c->of_kernel ? find_kernels(c, &g) : -ENOMEM;
 	graph_stacks_release(&g);
-	return r < 0 ? error_set(e, r, "out of memory") : 0;
+	return rc < 0 ? error_set(e, rc, "out of memory") : 0;
 }
 
 void callers_release(struct callers *c)

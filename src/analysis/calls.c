@@ -8,12 +8,12 @@
 
 static int load_columns(struct trace *t, struct calls *out, struct error *e)
 {
-	int r = trace_load(t, TABLE_api_function, 0, e);
+	int rc = trace_load(t, TABLE_api_function, 0, e);
 
-	if (r >= 0)
-		r = trace_load(t, TABLE_api_call, CALLS_COLUMNS, e);
-	if (r < 0)
-		return r;
+	if (rc >= 0)
+		rc = trace_load(t, TABLE_api_call, CALLS_COLUMNS, e);
+	if (rc < 0)
+		return rc;
 	out->rows = trace_rows(t, TABLE_api_call);
 	out->start_ns = api_call_columns(t)->start_ns;
 	out->end_ns = api_call_columns(t)->end_ns;
@@ -27,24 +27,24 @@ static int load_columns(struct trace *t, struct calls *out, struct error *e)
 int calls_join(struct trace *t, struct error *e)
 {
 	const uint32_t *calls;
-	int r = 0;
+	int rc = 0;
 
-	for (size_t i = 0; i < GPU_WORK_KINDS && r >= 0; i++)
+	for (size_t i = 0; i < GPU_WORK_KINDS && rc >= 0; i++)
 		if (schema_gpu_work[i]->launching_kinds && trace_rows(t, schema_gpu_work[i]->id))
-			r = trace_launches(t, schema_gpu_work[i]->id, &calls, e);
+			rc = trace_launches(t, schema_gpu_work[i]->id, &calls, e);
 	trace_launches_done(t);
-	return r < 0 ? r : 0;
+	return rc < 0 ? rc : 0;
 }
 
 int calls_load(struct trace *t, struct calls *out, struct error *e)
 {
 	struct calls c = { 0 };
-	int r = calls_join(t, e);
+	int rc = calls_join(t, e);
 
-	if (r >= 0)
-		r = load_columns(t, &c, e);
-	if (r < 0)
-		return r;
+	if (rc >= 0)
+		rc = load_columns(t, &c, e);
+	if (rc < 0)
+		return rc;
 	for (size_t i = 0; i < GPU_WORK_KINDS; i++)
 		c.launches[i] = events_of(t, schema_gpu_work[i]->id).launches;
 	for (uint64_t i = 0; c.function_kinds && i < c.function_count; i++)
@@ -65,10 +65,10 @@ int calls_count_launches(struct trace *t, uint64_t *count, struct error *e)
 {
 	struct calls c = { 0 };
 	uint64_t found = 0;
-	int r = load_columns(t, &c, e);
+	int rc = load_columns(t, &c, e);
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	if (calls_visit(t, NULL, &c, CALLS_LAUNCH, count_one, &found) < 0)
 		return error_errno(e, ENOMEM, "cannot count launches");
 	*count = found;
@@ -127,9 +127,9 @@ int calls_visit(const struct trace *t, const struct selection *s, const struct c
 	struct map last_end = MAP_INIT; /* thread of this process -> end of its last call */
 	uint32_t process = UINT32_MAX, thread = 0;
 	uint64_t *until = NULL;
-	int r = functions ? 0 : -ENOMEM;
+	int rc = functions ? 0 : -ENOMEM;
 
-	while (r >= 0 && row_walk_next(&w)) {
+	while (rc >= 0 && row_walk_next(&w)) {
 		if (!functions[MIN(c->functions[w.row], c->function_count)] ||
 		    c->end_ns[w.row] < c->start_ns[w.row])
 			continue;
@@ -142,17 +142,17 @@ int calls_visit(const struct trace *t, const struct selection *s, const struct c
 			until = map_at(&last_end, c->threads[w.row], 0);
 		thread = c->threads[w.row];
 		if (!until) {
-			r = -ENOMEM;
+			rc = -ENOMEM;
 			break;
 		}
 		if (c->start_ns[w.row] < *until && c->end_ns[w.row] <= *until)
 			continue;
 		*until = c->end_ns[w.row];
 		if (!s || selection_has_time(s, true, c->start_ns[w.row]))
-			r = visit(user, process, (uint32_t)w.row);
+			rc = visit(user, process, (uint32_t)w.row);
 	}
 	map_release(&last_end);
-	return r < 0 ? r : 0;
+	return rc < 0 ? rc : 0;
 }
 
 /* Advances to the next table of this process, or the first of the next. False: the walk is over. */

@@ -34,10 +34,10 @@ void capability_read(const struct trace *t, enum feature name, struct capability
 int capability_find(struct trace *t, enum feature name, struct capability_note *out,
 		    struct error *e)
 {
-	int r = trace_load(t, TABLE_capability, 0, e);
+	int rc = trace_load(t, TABLE_capability, 0, e);
 
 	capability_read(t, name, out);
-	return r < 0 ? r : 0;
+	return rc < 0 ? rc : 0;
 }
 
 const char *capability_app_name(const struct trace *t, const struct trace_process *process)
@@ -158,10 +158,10 @@ static bool is_damaged(const struct trace *t)
 int capability_cpu_only(struct trace *t, bool *cpu_only, struct error *e)
 {
 	struct capability_note gpu;
-	int r = capability_find(t, feature_gpu, &gpu, e);
+	int rc = capability_find(t, feature_gpu, &gpu, e);
 
 	*cpu_only = gpu.known && gpu.state == capability_state_off;
-	return r;
+	return rc;
 }
 
 int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
@@ -169,17 +169,17 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 	const char *reason = "";
 	uint64_t launches;
 	bool cpu_only;
-	int r = capability_cpu_only(t, &cpu_only, e);
+	int rc = capability_cpu_only(t, &cpu_only, e);
 
 	for (size_t i = 0; i < GPU_WORK_KINDS; i++)
 		if (trace_rows(t, schema_gpu_work[i]->id))
 			return 0;
-	if (r >= 0)
-		r = calls_count_launches(t, &launches, e);
-	if (r >= 0)
-		r = trace_load(t, TABLE_loss, COLUMN_BITS(loss, reason, detail), e);
-	if (r < 0)
-		return r;
+	if (rc >= 0)
+		rc = calls_count_launches(t, &launches, e);
+	if (rc >= 0)
+		rc = trace_load(t, TABLE_loss, COLUMN_BITS(loss, reason, detail), e);
+	if (rc < 0)
+		return rc;
 	if (cpu_only)
 		reason = "only the CPU was sampled";
 	if (!*reason)

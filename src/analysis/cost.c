@@ -100,10 +100,10 @@ static int sum_losses(struct trace *t, struct cost *out, struct error *e)
 {
 	const struct trace_loss *losses;
 	size_t count;
-	int r = trace_losses(t, &losses, &count, e);
+	int rc = trace_losses(t, &losses, &count, e);
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	out->losses = calloc(2 * LOSSES_MAX, sizeof(*out->losses));
 	if (!out->losses)
 		return error_set(e, -ENOMEM, "out of memory");
@@ -158,17 +158,17 @@ static void grade_losses(const struct trace *t, struct cost *out)
 int cost_analyze(struct trace *t, struct cost *out, struct error *e)
 {
 	struct capability_note clock;
-	int r = trace_load(t, TABLE_cost, 0, e);
+	int rc = trace_load(t, TABLE_cost, 0, e);
 
 	*out = (struct cost){ 0 };
-	if (r >= 0)
-		r = capability_find(t, feature_cost, &clock, e);
-	if (r >= 0)
-		r = trace_load(t, TABLE_overhead, COLUMN_BITS(overhead, start_ns, end_ns), e);
-	if (r >= 0)
-		r = sum_losses(t, out, e);
-	if (r < 0)
-		return r;
+	if (rc >= 0)
+		rc = capability_find(t, feature_cost, &clock, e);
+	if (rc >= 0)
+		rc = trace_load(t, TABLE_overhead, COLUMN_BITS(overhead, start_ns, end_ns), e);
+	if (rc >= 0)
+		rc = sum_losses(t, out, e);
+	if (rc < 0)
+		return rc;
 	capability_read(t, feature_own_profiler, &out->own_profiler);
 	out->clock_replaced = clock.known && clock.state != capability_state_on;
 	count_events(t, out);
@@ -233,11 +233,12 @@ const char *cost_kind_name(unsigned kind)
 
 static int load(struct trace *t, struct error *e)
 {
-	int r = 0;
+	int rc = 0;
 
-	for (uint32_t id = 1; id <= TABLE_MAX && r >= 0; id++)
-		r = trace_load(t, id, 1, e); /* loading any column verifies all blocks of a table */
-	return r;
+	for (uint32_t id = 1; id <= TABLE_MAX && rc >= 0; id++)
+		rc = trace_load(t, id, 1,
+				e); /* loading any column verifies all blocks of a table */
+	return rc;
 }
 
 static int run(struct report *r, void *out)

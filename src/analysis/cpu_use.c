@@ -91,13 +91,13 @@ ORDER(compare_lines, struct cpu_line, DOWN(total_ns) ?: UP(caller) ?: UP(callee)
 static int count_processes(struct cpu_use *out)
 {
 	struct map known = MAP_INIT;
-	int r = 0;
+	int rc = 0;
 
-	for (size_t i = 0; i < out->thread_count && r >= 0; i++)
-		r = map_put(&known, out->threads[i].process, 1);
+	for (size_t i = 0; i < out->thread_count && rc >= 0; i++)
+		rc = map_put(&known, out->threads[i].process, 1);
 	out->processes = known.count;
 	map_release(&known);
-	return r;
+	return rc;
 }
 
 static void count_pauses(const struct selection *s, struct cpu_use *out)

@@ -108,22 +108,22 @@ static int select_calls(struct selection *s, const struct nvtx_ranges *ranges)
 int selection_init(struct selection *s, struct trace *t, const struct filter *f,
 		   const struct nvtx_ranges *ranges, struct error *e)
 {
-	int r = 0;
+	int rc = 0;
 
 	*s = (struct selection){ .trace = t, .filter = *f };
 	s->windowed = f->since_ns || f->until_ns != UINT64_MAX;
 	if (f->kernel)
-		r = trace_load(t, TABLE_kernel_config, COLUMN_BITS(kernel_config, name), e);
-	if (r < 0)
-		return r;
-	r = select_processes(s);
-	if (r >= 0 && f->kernel)
-		r = select_configs(s);
-	if (r >= 0 && f->scope)
-		r = select_calls(s, ranges);
-	if (r < 0) {
+		rc = trace_load(t, TABLE_kernel_config, COLUMN_BITS(kernel_config, name), e);
+	if (rc < 0)
+		return rc;
+	rc = select_processes(s);
+	if (rc >= 0 && f->kernel)
+		rc = select_configs(s);
+	if (rc >= 0 && f->scope)
+		rc = select_calls(s, ranges);
+	if (rc < 0) {
 		selection_release(s);
-		return error_set(e, r, "out of memory");
+		return error_set(e, rc, "out of memory");
 	}
 	return 0;
 }

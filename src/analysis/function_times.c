@@ -169,16 +169,16 @@ int function_times_add(struct function_times *f, size_t process, uint32_t id, ui
 {
 	enum stack_end end;
 	uint32_t node, function;
-	int r;
+	int rc;
 
 	if (stacks_find(&f->callers->stacks, process, id, &node, &end) < 0)
 		return -ENOMEM;
 	if (node == TRACE_NO_ROW)
 		return 0;
 	f->nodes[node].ns += ns;
-	r = by_library ? find_self(f, process, node, &function)
-		       : function_of_node(f, process, node, &function);
-	if (r < 0)
+	rc = by_library ? find_self(f, process, node, &function)
+			: function_of_node(f, process, node, &function);
+	if (rc < 0)
 		return -ENOMEM;
 	f->items.data[function].self_ns += ns;
 	return 1;
@@ -188,12 +188,12 @@ ORDER(compare_functions, struct function_time, DOWN(self_ns) ?: DOWN(total_ns) ?
 
 int function_times_sum(struct function_times *f)
 {
-	int r = 0;
+	int rc = 0;
 
-	for (size_t p = 0; p < trace_process_count(f->callers->stacks.trace) && r >= 0; p++)
-		r = add_functions(f, p);
+	for (size_t p = 0; p < trace_process_count(f->callers->stacks.trace) && rc >= 0; p++)
+		rc = add_functions(f, p);
 	vec_sort(&f->items, compare_functions);
-	return r;
+	return rc;
 }
 
 void function_times_release(struct function_times *f)

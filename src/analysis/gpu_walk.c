@@ -18,11 +18,11 @@ struct gpu_source {
 
 int gpu_walk_load(struct trace *t, struct error *e)
 {
-	int r = 0;
+	int rc = 0;
 
-	for (size_t i = 0; i < GPU_WORK_KINDS && r >= 0; i++)
-		r = events_load(t, schema_gpu_work[i]->id, GPU_WALK_ROLES, e);
-	return r < 0 ? r : 0;
+	for (size_t i = 0; i < GPU_WORK_KINDS && rc >= 0; i++)
+		rc = events_load(t, schema_gpu_work[i]->id, GPU_WALK_ROLES, e);
+	return rc < 0 ? rc : 0;
 }
 
 /* Advances `row` to a selected row with times; false at the end. */

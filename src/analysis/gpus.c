@@ -68,22 +68,22 @@ static int add_seen(struct gpus *g, const struct trace *t, enum table_id table)
 
 int gpus_init(struct gpus *g, struct trace *t, struct error *e)
 {
-	int r;
+	int rc;
 
 	*g = (struct gpus){ .items = calloc(GPUS_MAX, sizeof(*g->items)), .index = MAP_INIT };
 	if (!g->items)
 		return error_set(e, -ENOMEM, "out of memory");
-	r = trace_load(t, TABLE_device, 0, e);
-	for (size_t i = 0; i < GPU_WORK_KINDS && r >= 0; i++)
-		r = events_load(t, schema_gpu_work[i]->id, 1u << ROLE_DEVICE, e);
-	if (r >= 0 && (r = add_described(g, t)) < 0)
-		error_set(e, r, "out of memory");
-	for (size_t i = 0; i < GPU_WORK_KINDS && r >= 0; i++)
-		if ((r = add_seen(g, t, schema_gpu_work[i]->id)) < 0)
-			error_set(e, r, "out of memory");
-	if (r < 0)
+	rc = trace_load(t, TABLE_device, 0, e);
+	for (size_t i = 0; i < GPU_WORK_KINDS && rc >= 0; i++)
+		rc = events_load(t, schema_gpu_work[i]->id, 1u << ROLE_DEVICE, e);
+	if (rc >= 0 && (rc = add_described(g, t)) < 0)
+		error_set(e, rc, "out of memory");
+	for (size_t i = 0; i < GPU_WORK_KINDS && rc >= 0; i++)
+		if ((rc = add_seen(g, t, schema_gpu_work[i]->id)) < 0)
+			error_set(e, rc, "out of memory");
+	if (rc < 0)
 		gpus_release(g);
-	return r < 0 ? r : 0;
+	return rc < 0 ? rc : 0;
 }
 
 void gpus_release(struct gpus *g)

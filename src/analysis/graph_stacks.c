@@ -19,10 +19,10 @@ static int index_nodes(struct graph_stacks *g)
 
 int graph_stacks_init(struct graph_stacks *g, struct trace *t, struct error *e)
 {
-	int r = trace_load(t, TABLE_graph_node, COLUMN_BITS(graph_node, node, original, stack), e);
+	int rc = trace_load(t, TABLE_graph_node, COLUMN_BITS(graph_node, node, original, stack), e);
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	*g = (struct graph_stacks){ .trace = t };
 	g->nodes = calloc(trace_process_count(t) + 1, sizeof(*g->nodes));
 	if (g->nodes && index_nodes(g) >= 0)

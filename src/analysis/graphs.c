@@ -53,20 +53,20 @@ static bool lacks_calls(const struct event_columns *c)
 
 int graphs_load(struct trace *t, struct error *e)
 {
-	int r = 0;
+	int rc = 0;
 
-	for (size_t i = 0; i < GPU_WORK_KINDS && r >= 0; i++) {
+	for (size_t i = 0; i < GPU_WORK_KINDS && rc >= 0; i++) {
 		enum table_id table = schema_gpu_work[i]->id;
 		struct event_columns c;
 
 		if (schema_gpu_work[i]->roles[ROLE_GRAPH] < 0)
 			continue;
-		r = events_load(t, table, ROLES_TIMES | 1u << ROLE_GRAPH, e);
+		rc = events_load(t, table, ROLES_TIMES | 1u << ROLE_GRAPH, e);
 		c = events_of(t, table);
-		if (r >= 0 && lacks_calls(&c))
-			r = events_load(t, table, 1u << ROLE_CORRELATION, e);
+		if (rc >= 0 && lacks_calls(&c))
+			rc = events_load(t, table, 1u << ROLE_CORRELATION, e);
 	}
-	return r;
+	return rc;
 }
 
 static int new_replay(struct tally *t, uint32_t process, struct replay replay)
@@ -129,13 +129,13 @@ static int add_rows(struct tally *t, const struct selection *s, const struct eve
 		    size_t process)
 {
 	struct row_walk w = process_rows(s->trace, c->table, process);
-	int r = 0;
+	int rc = 0;
 
-	while (c->graph && r >= 0 && row_walk_next(&w))
+	while (c->graph && rc >= 0 && row_walk_next(&w))
 		if (column_has(c->graph_valid, w.row) &&
 		    selection_has_time(s, event_is_timed(c, w.row), c->start_ns[w.row]))
-			r = add_row(t, c, w.row, w.process);
-	return r;
+			rc = add_row(t, c, w.row, w.process);
+	return rc;
 }
 
 static int measure(struct tally *t)
@@ -182,23 +182,23 @@ int graphs_analyze(const struct selection *s, struct graphs *out)
 {
 	struct event_columns columns[GPU_WORK_KINDS];
 	struct tally t = { .replays_index = MAP_INIT };
-	int r = 0;
+	int rc = 0;
 
 	*out = (struct graphs){ 0 };
 	for (size_t i = 0; i < GPU_WORK_KINDS; i++)
 		columns[i] = events_of(s->trace, schema_gpu_work[i]->id);
-	for (size_t p = 0; p < trace_process_count(s->trace) && r >= 0; p++) {
+	for (size_t p = 0; p < trace_process_count(s->trace) && rc >= 0; p++) {
 		map_clear(&t.groups.index);
 		map_clear(&t.replays_index);
 		t.last = SIZE_MAX;
 		t.nodes = t.first_ns = t.last_ns = 0;
-		for (size_t i = 0; s->processes[p] && i < GPU_WORK_KINDS && r >= 0; i++)
-			r = add_rows(&t, s, &columns[i], p);
+		for (size_t i = 0; s->processes[p] && i < GPU_WORK_KINDS && rc >= 0; i++)
+			rc = add_rows(&t, s, &columns[i], p);
 		if (t.nodes)
 			estimate_node_cost(&t, out);
 	}
-	if (r >= 0)
-		r = measure(&t);
+	if (rc >= 0)
+		rc = measure(&t);
 	groups_take(&t.groups, compare, &out->items, &out->count);
 	for (size_t i = 0; i < out->count; i++) {
 		out->launches += out->items[i].launches;
@@ -206,7 +206,7 @@ int graphs_analyze(const struct selection *s, struct graphs *out)
 	}
 	vec_release(&t.replays);
 	map_release(&t.replays_index);
-	return r;
+	return rc;
 }
 
 void graphs_release(struct graphs *g)

@@ -255,9 +255,9 @@ static int add_callers(struct hotspots *out, size_t top)
 {
 	GROUPS(struct group_caller) callers = GROUPS_INIT; /* hotspot << 32 | caller */
 	uint64_t least_ns = top ? out->items[top - 1].time.total_ns : UINT64_MAX;
-	int r = 0;
+	int rc = 0;
 
-	for (size_t i = 0; i < out->launched_count && r >= 0; i++) {
+	for (size_t i = 0; i < out->launched_count && rc >= 0; i++) {
 		const struct launched *l = &out->launched[i];
 		struct group_caller *c;
 
@@ -265,7 +265,7 @@ static int add_callers(struct hotspots *out, size_t top)
 			continue;
 		c = groups_at(&callers, (uint64_t)l->hotspot << 32 | l->share.caller,
 			      .group = l->hotspot, .share.caller = l->share.caller);
-		r = c ? 0 : -ENOMEM;
+		rc = c ? 0 : -ENOMEM;
 		if (!c)
 			break;
 		c->share.count += l->share.count;
@@ -275,7 +275,7 @@ static int add_callers(struct hotspots *out, size_t top)
 		insert_caller(&out->items[callers.items.data[i].group],
 			      &callers.items.data[i].share);
 	groups_release(&callers);
-	return r;
+	return rc;
 }
 
 ORDER(compare, struct hotspot, DOWN(time.total_ns) ?: UP(process) ?: UP(key))

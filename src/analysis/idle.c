@@ -73,9 +73,10 @@ static int link_calls(struct idle_sweep *s)
 	struct map last = MAP_INIT;
 	uint32_t process = UINT32_MAX, thread = 0;
 	uint64_t *slot = NULL;
-	int r = 0;
+	int rc = 0;
 
-	for (struct row_walk w = all_rows(s->trace, TABLE_api_call); r >= 0 && row_walk_next(&w);) {
+	for (struct row_walk w = all_rows(s->trace, TABLE_api_call);
+	     rc >= 0 && row_walk_next(&w);) {
 		if (w.process != process) {
 			process = w.process;
 			map_clear(&last);
@@ -85,14 +86,14 @@ static int link_calls(struct idle_sweep *s)
 			thread = s->calls->threads[w.row];
 			slot = map_at(&last, thread, TRACE_NO_ROW);
 		}
-		r = slot ? set_previous(s, (uint32_t)w.row, *slot) : -ENOMEM;
-		if (r < 0)
+		rc = slot ? set_previous(s, (uint32_t)w.row, *slot) : -ENOMEM;
+		if (rc < 0)
 			break;
 		if (*slot == TRACE_NO_ROW || s->calls->end_ns[*slot] <= s->calls->start_ns[w.row])
 			*slot = w.row;
 	}
 	map_release(&last);
-	return r;
+	return rc;
 }
 
 static unsigned size_class(uint64_t ns)
@@ -294,9 +295,9 @@ static void add_edges(struct idle_sweep *s, uint64_t window_end_ns)
 static int sweep(struct idle_sweep *s, struct gpu_walk *walk, uint64_t window_start_ns)
 {
 	struct gpu_operation op;
-	int r = 0;
+	int rc = 0;
 
-	while (r >= 0 && gpu_walk_next(walk, &op)) {
+	while (rc >= 0 && gpu_walk_next(walk, &op)) {
 		uint64_t *until = &s->busy_until_ns[op.gpu];
 
 		pace_add(&s->out->gpus[op.gpu].pace, op.start_ns);
@@ -304,11 +305,11 @@ static int sweep(struct idle_sweep *s, struct gpu_walk *walk, uint64_t window_st
 			s->out->gpus[op.gpu].cause_ns[IDLE_BEFORE] += op.start_ns - window_start_ns;
 			s->out->gpus[op.gpu].total_ns += op.start_ns - window_start_ns;
 		} else if (*until && op.start_ns > *until) {
-			r = add_gap(s, &op, *until);
+			rc = add_gap(s, &op, *until);
 		}
 		*until = MAX(*until, op.end_ns);
 	}
-	return r;
+	return rc;
 }
 
 int idle_gaps(const struct gpus *gpus, const struct selection *selection, const struct calls *calls,
@@ -317,21 +318,21 @@ int idle_gaps(const struct gpus *gpus, const struct selection *selection, const 
 	struct gpu_operation op;
 	struct gpu_walk walk;
 	uint64_t until = 0;
-	int r = gpu_walk_init(&walk, gpus, selection);
+	int rc = gpu_walk_init(&walk, gpus, selection);
 
-	while (r >= 0 && gpu_walk_next(&walk, &op)) {
+	while (rc >= 0 && gpu_walk_next(&walk, &op)) {
 		if (op.gpu != gpu)
 			continue;
 		if (until && op.start_ns > until) {
 			struct idle_visit gap = { until, op.start_ns, op.process,
 						  calls_launch(calls, op.work, op.row) };
 
-			r = visit(user, &gap);
+			rc = visit(user, &gap);
 		}
 		until = MAX(until, op.end_ns);
 	}
 	gpu_walk_release(&walk);
-	return r < 0 ? r : 0;
+	return rc < 0 ? rc : 0;
 }
 
 const char *idle_cause_name(unsigned cause)

@@ -235,23 +235,23 @@ static int tally(struct tallying *x, const struct gpus *gpus)
 {
 	const struct trace *t = x->selection->trace;
 	bool samples = trace_rows(t, TABLE_cpu_sample) || trace_rows(t, TABLE_off_cpu);
-	int r;
+	int rc;
 
 	if (!samples && !x->callers->any)
 		return 0;
-	r = copy_launched(x);
-	if (r < 0 || !samples)
-		return r;
-	r = find_threads(x);
-	if (r >= 0)
-		r = collect(x, TABLE_cpu_sample);
-	if (r >= 0)
-		r = collect(x, TABLE_off_cpu);
-	for (size_t i = 0; i < x->watched.items.count && r >= 0; i++)
+	rc = copy_launched(x);
+	if (rc < 0 || !samples)
+		return rc;
+	rc = find_threads(x);
+	if (rc >= 0)
+		rc = collect(x, TABLE_cpu_sample);
+	if (rc >= 0)
+		rc = collect(x, TABLE_off_cpu);
+	for (size_t i = 0; i < x->watched.items.count && rc >= 0; i++)
 		sort_moments(&x->watched.items.data[i]);
-	if (r >= 0)
-		r = idle_gaps(gpus, x->selection, x->calls, x->verdict->gpu, add_gap, x);
-	return r;
+	if (rc >= 0)
+		rc = idle_gaps(gpus, x->selection, x->calls, x->verdict->gpu, add_gap, x);
+	return rc;
 }
 
 static int run(struct report *r, void *result)

@@ -104,13 +104,14 @@ static void merge(struct measuring *m)
 
 int measuring_init(struct measuring *m, struct trace *t, const struct calls *calls, struct error *e)
 {
-	int r = trace_load(t, TABLE_cost, 0, e);
+	int rc = trace_load(t, TABLE_cost, 0, e);
 
 	*m = (struct measuring){ 0 };
-	if (r >= 0)
-		r = trace_load(t, TABLE_overhead, COLUMN_BITS(overhead, start_ns, end_ns, kind), e);
-	if (r < 0)
-		return r;
+	if (rc >= 0)
+		rc = trace_load(t, TABLE_overhead, COLUMN_BITS(overhead, start_ns, end_ns, kind),
+				e);
+	if (rc < 0)
+		return rc;
 	if (add_costs(m, t) < 0 || add_overhead(m, t) < 0 || add_untimed(m, t, calls) < 0) {
 		measuring_release(m);
 		return error_set(e, -ENOMEM, "out of memory");

@@ -243,37 +243,37 @@ static int pair_process(struct pairing *p, const struct trace *t, const struct n
 	const struct api_call_columns *calls = api_call_columns(t);
 	uint64_t call = of_call ? trace_first_row(t, TABLE_api_call, process) : 0;
 	uint64_t last_call = of_call ? trace_first_row(t, TABLE_api_call, process + 1) : 0;
-	int r = find_domains(p, t, process);
+	int rc = find_domains(p, t, process);
 
 	map_clear(&p->top);
 	map_clear(&p->domain_top);
 	map_clear(&p->started);
 	map_clear(&p->tokens);
-	while (r >= 0 && row_walk_next(&w)) {
+	while (rc >= 0 && row_walk_next(&w)) {
 		find_calls(p, calls, &call, last_call, c->time_ns[w.row], of_call);
-		r = add_event(p, c, w.row, process);
+		rc = add_event(p, c, w.row, process);
 	}
 	find_calls(p, calls, &call, last_call, UINT64_MAX, of_call);
-	return r;
+	return rc;
 }
 
 static int pair_all(struct pairing *p, const struct trace *t, uint32_t *of_call)
 {
 	const struct nvtx_columns *c = nvtx_columns(t);
 	uint64_t start_ns, end_ns;
-	int r = 0;
+	int rc = 0;
 
 	trace_span(t, &start_ns, &end_ns);
-	for (size_t i = 0; i < trace_process_count(t) && r >= 0; i++) {
+	for (size_t i = 0; i < trace_process_count(t) && rc >= 0; i++) {
 		size_t first = p->ranges.count;
 
-		r = pair_process(p, t, c, (uint32_t)i, of_call);
+		rc = pair_process(p, t, c, (uint32_t)i, of_call);
 		for (; first < p->ranges.count; first++)
 			if (p->ranges.data[first].open)
 				p->ranges.data[first].end_ns =
 					MAX(end_ns, p->ranges.data[first].start_ns);
 	}
-	return r;
+	return rc;
 }
 
 void nvtx_ranges_release(struct nvtx_ranges *n)
@@ -445,12 +445,12 @@ int nvtx_ranges_pair(struct nvtx_ranges *n, const struct trace *t, enum scope_ch
 		     bool with_calls)
 {
 	struct pairing p = { .top = MAP_INIT };
-	int r;
+	int rc;
 
 	*n = (struct nvtx_ranges){ 0 };
 	if (with_calls)
 		n->of_call = malloc((trace_rows(t, TABLE_api_call) + 1) * sizeof(*n->of_call));
-	r = with_calls && !n->of_call ? -ENOMEM : pair_all(&p, t, n->of_call);
+	rc = with_calls && !n->of_call ? -ENOMEM : pair_all(&p, t, n->of_call);
 	n->items = p.ranges.data;
 	n->count = p.ranges.count;
 	n->unmatched = p.unmatched;
@@ -460,29 +460,29 @@ int nvtx_ranges_pair(struct nvtx_ranges *n, const struct trace *t, enum scope_ch
 	map_release(&p.started);
 	map_release(&p.tokens);
 	map_release(&p.pitot);
-	if (r >= 0 && with_calls)
-		r = adopt_all(n, t);
-	return r < 0 ? r : scope_paths_find(n, scopes);
+	if (rc >= 0 && with_calls)
+		rc = adopt_all(n, t);
+	return rc < 0 ? rc : scope_paths_find(n, scopes);
 }
 
 int nvtx_ranges_init(struct nvtx_ranges *n, struct trace *t, enum scope_choice scopes,
 		     bool with_calls, struct error *e)
 {
-	int r = trace_load(t, TABLE_nvtx, 0, e);
+	int rc = trace_load(t, TABLE_nvtx, 0, e);
 
 	*n = (struct nvtx_ranges){ 0 };
-	if (r >= 0)
-		r = trace_load(t, TABLE_nvtx_domain, 0, e);
-	if (r >= 0)
-		r = trace_load(t, TABLE_thread, 0, e);
-	if (r >= 0 && with_calls)
-		r = trace_load(t, TABLE_api_call, COLUMN_BITS(api_call, start_ns, thread), e);
-	if (r < 0)
-		return r;
-	r = nvtx_ranges_pair(n, t, scopes, with_calls);
-	if (r < 0) {
+	if (rc >= 0)
+		rc = trace_load(t, TABLE_nvtx_domain, 0, e);
+	if (rc >= 0)
+		rc = trace_load(t, TABLE_thread, 0, e);
+	if (rc >= 0 && with_calls)
+		rc = trace_load(t, TABLE_api_call, COLUMN_BITS(api_call, start_ns, thread), e);
+	if (rc < 0)
+		return rc;
+	rc = nvtx_ranges_pair(n, t, scopes, with_calls);
+	if (rc < 0) {
 		nvtx_ranges_release(n);
-		return error_set(e, r, "out of memory");
+		return error_set(e, rc, "out of memory");
 	}
 	return 0;
 }

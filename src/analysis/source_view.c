@@ -117,23 +117,23 @@ static int add_instructions(struct source_view *v, const struct source_options *
 		const struct kept_cubin *kept = &v->stalls.cubins.data[i];
 		struct sass sass = { 0 };
 		const char *missing;
-		int r = disassemble(v, kept, o, &sass, &missing);
+		int rc = disassemble(v, kept, o, &sass, &missing);
 
 		if (vec_push(&v->sass, sass) < 0) {
 			sass_release(&sass);
 			return -ENOMEM;
 		}
-		for (size_t k = 0; k < v->codes.count && r == 0; k++) {
+		for (size_t k = 0; k < v->codes.count && rc == 0; k++) {
 			struct source_code *code = &v->codes.data[k];
 
 			if (code->function->cubin != kept->cubin || !code->function->is_found)
 				continue;
 			code->missing = missing;
 			if (!missing)
-				r = add_texts(code, &sass);
+				rc = add_texts(code, &sass);
 		}
-		if (r < 0)
-			return r;
+		if (rc < 0)
+			return rc;
 	}
 	return 0;
 }
@@ -268,7 +268,7 @@ static int read_source(struct source_view *v, struct source_file *f, const char 
 {
 	struct stat s;
 	_cleanup_close_ int fd = open_source(f->path, root, &s);
-	int r = 0;
+	int rc = 0;
 
 	f->missing = NULL;
 	if (fd < 0 && fd != E_NOT_FILE)
@@ -281,29 +281,29 @@ static int read_source(struct source_view *v, struct source_file *f, const char 
 			"it has changed since it was compiled: name a folder with the compiled "
 			"version with --source-root";
 	if (!f->missing) {
-		r = io_read_to_end(fd, FILE_MAX, &f->text);
-		if (r < 0 || (f->text.length && memchr(f->text.data, 0, f->text.length)))
+		rc = io_read_to_end(fd, FILE_MAX, &f->text);
+		if (rc < 0 || (f->text.length && memchr(f->text.data, 0, f->text.length)))
 			f->missing = "it cannot be read as text";
 		else
-			r = cut_lines(f);
+			rc = cut_lines(f);
 	}
-	return r == -ENOMEM ? r : 0;
+	return rc == -ENOMEM ? rc : 0;
 }
 
 ORDER(by_samples, struct source_code, DOWN(samples) ?: DOWN(sass.of[SASS_EXECUTED]) ?: strcmp(a->function->name, b->function->name) ?: UP(function->code))
 
 static int fill(struct source_view *v, const struct source_options *o)
 {
-	int r = add_codes(v);
+	int rc = add_codes(v);
 
-	if (r == 0)
-		r = add_instructions(v, o);
-	if (r == 0)
-		r = add_lines(v);
+	if (rc == 0)
+		rc = add_instructions(v, o);
+	if (rc == 0)
+		rc = add_lines(v);
 	vec_sort(&v->codes, by_samples);
-	for (size_t i = 0; i < v->files.count && r == 0; i++)
-		r = read_source(v, &v->files.data[i], o->root);
-	return r;
+	for (size_t i = 0; i < v->files.count && rc == 0; i++)
+		rc = read_source(v, &v->files.data[i], o->root);
+	return rc;
 }
 
 int source_view_init(struct source_view *v, struct trace *t, const struct filter *filter,
@@ -312,25 +312,25 @@ int source_view_init(struct source_view *v, struct trace *t, const struct filter
 	static const enum table_id tables[] = { TABLE_cubin,  TABLE_pc_reading, TABLE_pc_sample,
 						TABLE_metric, TABLE_sass_value, TABLE_capability };
 	struct selection selection;
-	int r = 0;
+	int rc = 0;
 
 	*v = (struct source_view){ .trace = t };
-	for (size_t i = 0; i < ARRAY_SIZE(tables) && r >= 0; i++)
-		r = trace_load(t, tables[i], 0, e);
-	if (r >= 0)
-		r = selection_init(&selection, t, filter, NULL, e);
-	if (r < 0)
-		return r;
+	for (size_t i = 0; i < ARRAY_SIZE(tables) && rc >= 0; i++)
+		rc = trace_load(t, tables[i], 0, e);
+	if (rc >= 0)
+		rc = selection_init(&selection, t, filter, NULL, e);
+	if (rc < 0)
+		return rc;
 	interner_init(&v->paths);
 	interner_init(&v->reasons);
-	r = stalls_init(&v->stalls, &selection, STALLS_SASS);
-	if (r == 0)
-		r = fill(v, options);
+	rc = stalls_init(&v->stalls, &selection, STALLS_SASS);
+	if (rc == 0)
+		rc = fill(v, options);
 	selection_release(&selection);
-	if (r == 0)
+	if (rc == 0)
 		return 0;
 	source_view_release(v);
-	return error_set(e, r, "out of memory");
+	return error_set(e, rc, "out of memory");
 }
 
 void source_view_release(struct source_view *v)

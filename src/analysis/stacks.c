@@ -54,14 +54,14 @@ static int index_symbols(struct stacks *s)
 	const uint32_t *depths = symbol_columns(s->trace)->inline_depth;
 	uint64_t rows = trace_rows(s->trace, TABLE_symbol), process;
 	struct map processes = MAP_INIT;
-	int r = 0;
+	int rc = 0;
 
 	s->symbols = calloc(rows + 1, sizeof(*s->symbols));
 	if (!s->symbols)
 		return -ENOMEM;
-	for (size_t p = 0; p < trace_process_count(s->trace) && r >= 0; p++)
-		r = map_put(&processes, trace_process(s->trace, p)->session, p);
-	for (uint64_t row = 0; row < rows && r >= 0; row++)
+	for (size_t p = 0; p < trace_process_count(s->trace) && rc >= 0; p++)
+		rc = map_put(&processes, trace_process(s->trace, p)->session, p);
+	for (uint64_t row = 0; row < rows && rc >= 0; row++)
 		if (map_get(&processes, sessions[row], &process))
 			s->symbols[s->symbol_count++] =
 				(struct stack_symbol){ addresses[row], (uint32_t)process,
@@ -69,7 +69,7 @@ static int index_symbols(struct stacks *s)
 	map_release(&processes);
 	qsort(s->symbols, s->symbol_count, sizeof(*s->symbols), compare_symbols);
 	s->symbol_count = drop_repeated(s->symbols, s->symbol_count);
-	return r;
+	return rc;
 }
 
 ORDER(compare_modules, struct stack_module, UP(process) ?: UP(start) ?: UP(row))
@@ -382,7 +382,7 @@ static int64_t expand_native(struct stacks *s, size_t process, uint64_t address,
 	uint64_t *known = map_at(&s->addresses[process], address, UINT64_MAX);
 	struct stack_line line;
 	int64_t id;
-	int r;
+	int rc;
 
 	if (!known)
 		return -ENOMEM;
@@ -393,10 +393,10 @@ static int64_t expand_native(struct stacks *s, size_t process, uint64_t address,
 	id = expansion_new(s);
 	if (id < 0)
 		return id;
-	r = s->detail == STACK_ADDRESSES ? expand_address(s, &p, &line)
-					 : expand_functions(s, &p, &line);
-	if (r < 0)
-		return r;
+	rc = s->detail == STACK_ADDRESSES ? expand_address(s, &p, &line)
+					  : expand_functions(s, &p, &line);
+	if (rc < 0)
+		return rc;
 	s->expansions.data[id].innermost = line.function;
 	s->expansions.data[id].vendor = is_vendor_module(module_path(s, &p));
 	s->expansions.data[id].runs_python = runs_python(module_path(s, &p));
@@ -511,14 +511,14 @@ static int find_parents(struct stacks *s, size_t process)
 	uint64_t first = trace_first_row(s->trace, TABLE_stack_node, process);
 	uint64_t end = trace_first_row(s->trace, TABLE_stack_node, process + 1);
 	struct stack_parent *parents = malloc((end - first + 1) * sizeof(*parents));
-	int r = parents ? 0 : -ENOMEM;
+	int rc = parents ? 0 : -ENOMEM;
 
-	for (uint64_t row = first; row < end && r == 0; row++) {
+	for (uint64_t row = first; row < end && rc == 0; row++) {
 		struct stack_parent *p = &parents[row - first];
 		const struct stack_parent *caller;
 
 		*p = (struct stack_parent){ .depth = 1 };
-		r = find_node(s, process, ids[row], &p->row);
+		rc = find_node(s, process, ids[row], &p->row);
 		if (p->row >= row)
 			p->row = TRACE_NO_ROW;
 		if (p->row == TRACE_NO_ROW)
@@ -530,11 +530,11 @@ static int find_parents(struct stacks *s, size_t process)
 		else
 			p->depth = caller->depth + 1;
 	}
-	if (r < 0)
+	if (rc < 0)
 		free(parents);
 	else
 		s->parents[process] = parents;
-	return r;
+	return rc;
 }
 
 /* Parent of a node; NULL: out of memory. */
@@ -549,15 +549,15 @@ int stacks_find(struct stacks *s, size_t process, uint32_t id, uint32_t *node, e
 {
 	const struct stack_parent *parent;
 	uint32_t row;
-	int r = stacks_find_row(s, process, id, &row);
+	int rc = stacks_find_row(s, process, id, &row);
 
 	*node = TRACE_NO_ROW;
-	if (r < 0 || row == TRACE_NO_ROW)
-		return r;
+	if (rc < 0 || row == TRACE_NO_ROW)
+		return rc;
 	*end = (enum stack_end)trace_u8(s->trace, TABLE_stack, COLUMN_stack_end)[row];
-	r = find_node(s, process, stack_columns(s->trace)->node[row], node);
-	if (r < 0 || *node == TRACE_NO_ROW)
-		return r;
+	rc = find_node(s, process, stack_columns(s->trace)->node[row], node);
+	if (rc < 0 || *node == TRACE_NO_ROW)
+		return rc;
 	parent = parent_of(s, process, *node);
 	if (parent && parent->cut)
 		*end = stack_end_depth;
@@ -576,20 +576,20 @@ static int load(struct trace *t, struct error *e)
 {
 	static const enum table_id tables[] = { TABLE_stack_node, TABLE_stack, TABLE_symbol,
 						TABLE_module };
-	int r = 0;
+	int rc = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(tables) && r >= 0; i++)
-		r = trace_load(t, tables[i], 0, e);
-	return r;
+	for (size_t i = 0; i < ARRAY_SIZE(tables) && rc >= 0; i++)
+		rc = trace_load(t, tables[i], 0, e);
+	return rc;
 }
 
 int stacks_init(struct stacks *s, struct trace *t, enum stack_detail detail, bool full_names,
 		struct error *e)
 {
-	int r = load(t, e);
+	int rc = load(t, e);
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	*s = (struct stacks){ .trace = t, .detail = detail, .full_names = full_names };
 	interner_init(&s->texts);
 	interner_init(&s->keys);

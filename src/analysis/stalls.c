@@ -126,29 +126,29 @@ static int tally_sum(const struct adding *a, enum stall_key key, struct stall_pl
 {
 	const struct tally *from = &a->instructions;
 	struct tally t = { 0 };
-	int r = 0;
+	int rc = 0;
 
-	for (size_t i = 0; i < from->counts.items.count && r == 0; i++) {
+	for (size_t i = 0; i < from->counts.items.count && rc == 0; i++) {
 		const struct stall_count *c = &from->counts.items.data[i];
 		const struct stall_place *p = &from->places.items.data[c->place];
 		struct stall_place place;
 
 		if (place_by_key(p, key, &place))
-			r = tally_add(&t, p->keys[key], &place, c);
+			rc = tally_add(&t, p->keys[key], &place, c);
 	}
-	for (size_t i = 0; i < from->places.items.count && r == 0; i++) {
+	for (size_t i = 0; i < from->places.items.count && rc == 0; i++) {
 		const struct stall_place *p = &from->places.items.data[i];
 		struct stall_place place, *sum;
 
 		if (!p->sass.known || !place_by_key(p, key, &place))
 			continue;
 		sum = tally_at(&t, p->keys[key], &place);
-		r = sum ? 0 : -ENOMEM;
+		rc = sum ? 0 : -ENOMEM;
 		if (sum)
 			sass_counts_add(&sum->sass, &p->sass);
 	}
 	tally_finish(&t, &a->out->reason_names, out);
-	return r;
+	return rc;
 }
 
 /* Whether a reading is selected. */
@@ -207,15 +207,15 @@ static int open_cubin(struct adding *a, uint64_t row, uint64_t *item)
 	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
 	struct kept_cubin kept = { .row = row };
 	struct elf_file file;
-	int r;
+	int rc;
 
 	if (!stalls_cubin_path(a->trace, row, &path))
 		return path.failed ? -ENOMEM : 0;
-	r = elf_file_open(strbuf_text(&path), &file, NULL);
-	if (r == 0)
-		r = cubin_open(&file, &kept.cubin, NULL);
-	if (r < 0)
-		return r == -ENOMEM ? r : 0;
+	rc = elf_file_open(strbuf_text(&path), &file, NULL);
+	if (rc == 0)
+		rc = cubin_open(&file, &kept.cubin, NULL);
+	if (rc < 0)
+		return rc == -ENOMEM ? rc : 0;
 	*item = a->out->cubins.count + 1;
 	if (vec_push(&a->out->cubins, kept) == 0)
 		return 0;
@@ -497,12 +497,12 @@ static int add_up(struct adding *a)
 		[STALL_SOURCE] = &out->source,
 	};
 	uint64_t known;
-	int r = find_lines(a);
+	int rc = find_lines(a);
 
-	for (enum stall_key key = 0; key < STALL_KEYS && r == 0; key++)
-		r = tally_sum(a, key, sums[key]);
-	if (r == 0)
-		r = find_hottest(out);
+	for (enum stall_key key = 0; key < STALL_KEYS && rc == 0; key++)
+		rc = tally_sum(a, key, sums[key]);
+	if (rc == 0)
+		rc = find_hottest(out);
 	tally_finish(&a->instructions, &out->reason_names, &out->instructions);
 	if (out->whole.count) {
 		out->reasons = out->whole.items->reasons;
@@ -510,7 +510,7 @@ static int add_up(struct adding *a)
 	}
 	known = out->samples + out->excluded + out->dropped + out->other;
 	out->unaccounted = out->total > known ? out->total - known : 0;
-	return r;
+	return rc;
 }
 
 int stalls_init(struct stalls *s, const struct selection *selection, unsigned what)
@@ -519,7 +519,7 @@ int stalls_init(struct stalls *s, const struct selection *selection, unsigned wh
 			    .trace = selection->trace,
 			    .out = s,
 			    .by_device = what & STALLS_BY_DEVICE };
-	int r;
+	int rc;
 
 	*s = (struct stalls){ 0 };
 	interner_init(&s->texts);
@@ -527,15 +527,15 @@ int stalls_init(struct stalls *s, const struct selection *selection, unsigned wh
 	interner_init(&a.function_numbers);
 	interner_init(&a.numbers);
 	interner_init(&a.launches);
-	r = add_readings(&a);
-	if (r == 0)
-		r = open_cubins(&a);
-	if (r == 0)
-		r = add_samples(&a);
-	if (r == 0 && (what & STALLS_SASS))
-		r = add_values(&a);
-	if (r == 0)
-		r = add_up(&a);
+	rc = add_readings(&a);
+	if (rc == 0)
+		rc = open_cubins(&a);
+	if (rc == 0)
+		rc = add_samples(&a);
+	if (rc == 0 && (what & STALLS_SASS))
+		rc = add_values(&a);
+	if (rc == 0)
+		rc = add_up(&a);
 	map_release(&a.readings);
 	map_release(&a.cubin_of);
 	map_release(&a.reason_of);
@@ -545,7 +545,7 @@ int stalls_init(struct stalls *s, const struct selection *selection, unsigned wh
 	vec_release(&a.functions);
 	groups_release(&a.instructions.places);
 	groups_release(&a.instructions.counts);
-	return r;
+	return rc;
 }
 
 void stalls_release(struct stalls *s)

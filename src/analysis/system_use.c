@@ -125,13 +125,13 @@ static int sweep_work(struct tally *x)
 {
 	struct gpu_walk walk;
 	struct gpu_operation op;
-	int r;
+	int rc;
 
 	if (!x->gpus_were_read)
 		return 0;
-	r = gpu_walk_init(&walk, &x->report->gpus, &x->report->selection);
+	rc = gpu_walk_init(&walk, &x->report->gpus, &x->report->selection);
 
-	while (r >= 0 && gpu_walk_next(&walk, &op)) {
+	while (rc >= 0 && gpu_walk_next(&walk, &op)) {
 		struct gpu_times *g = &x->gpus[op.gpu];
 
 		if (op.end_ns > g->until_ns)
@@ -140,7 +140,7 @@ static int sweep_work(struct tally *x)
 	gpu_walk_release(&walk);
 	for (size_t i = 0; i < x->report->gpus.count; i++)
 		add_busy(&x->gpus[i], UINT64_MAX, UINT64_MAX);
-	return r;
+	return rc;
 }
 
 static uint64_t busy_at(const struct tally *x, uint32_t gpu, uint64_t time_ns)
@@ -249,17 +249,17 @@ static int add_samples(struct tally *x)
 
 	for (struct row_walk w = selection_rows(&x->report->selection, TABLE_counter_sample);
 	     row_walk_next(&w);) {
-		int r = 0;
+		int rc = 0;
 
 		if (!read_sample(x->report, &w, &s))
 			continue;
 		if (s.kind != counter_kind_event)
-			r = add_sample(x, &s);
+			rc = add_sample(x, &s);
 		else if (s.gpu != NO_GPU)
-			r = vec_push(&x->errors, ((struct system_error){ s.gpu, s.time_ns,
-									 (uint64_t)s.value }));
-		if (r < 0)
-			return r;
+			rc = vec_push(&x->errors, ((struct system_error){ s.gpu, s.time_ns,
+									  (uint64_t)s.value }));
+		if (rc < 0)
+			return rc;
 	}
 	return 0;
 }

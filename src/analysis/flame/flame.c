@@ -106,29 +106,29 @@ static bool has_several(const struct trace *t)
 static int load(struct flame_builder *b, struct error *e)
 {
 	const struct flame_options *o = b->options;
-	int r = calls_load(b->trace, &b->calls, e);
+	int rc = calls_load(b->trace, &b->calls, e);
 
-	if (r >= 0)
-		r = trace_load(b->trace, TABLE_api_call, COLUMN_BIT(api_call, stack), e);
-	if (r >= 0)
-		r = trace_load(b->trace, TABLE_thread, 0, e);
-	if (r >= 0)
-		r = gpus_init(&b->gpus, b->trace, e);
-	b->gpus_ready = r >= 0;
-	if (r >= 0 && (o->levels & 1 << FLAME_BY_SCOPE || o->scope)) {
-		r = nvtx_ranges_init(&b->ranges, b->trace, SCOPES_ALL, true, e);
-		b->ranges_ready = r >= 0;
+	if (rc >= 0)
+		rc = trace_load(b->trace, TABLE_api_call, COLUMN_BIT(api_call, stack), e);
+	if (rc >= 0)
+		rc = trace_load(b->trace, TABLE_thread, 0, e);
+	if (rc >= 0)
+		rc = gpus_init(&b->gpus, b->trace, e);
+	b->gpus_ready = rc >= 0;
+	if (rc >= 0 && (o->levels & 1 << FLAME_BY_SCOPE || o->scope)) {
+		rc = nvtx_ranges_init(&b->ranges, b->trace, SCOPES_ALL, true, e);
+		b->ranges_ready = rc >= 0;
 	}
-	if (r >= 0 && o->scope) {
+	if (rc >= 0 && o->scope) {
 		b->scopes = scope_paths_match(&b->ranges, b->trace, o->scope);
-		r = b->scopes ? 0 : error_set(e, -ENOMEM, "out of memory");
+		rc = b->scopes ? 0 : error_set(e, -ENOMEM, "out of memory");
 	}
-	if (r >= 0 && o->captures) {
-		r = graph_stacks_init(&b->captures, b->trace, e);
-		b->captures_ready = r >= 0;
+	if (rc >= 0 && o->captures) {
+		rc = graph_stacks_init(&b->captures, b->trace, e);
+		b->captures_ready = rc >= 0;
 	}
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	b->several = has_several(b->trace);
 	b->stack_ids = trace_u32(b->trace, TABLE_api_call, COLUMN_api_call_stack);
 	b->stack_valid = trace_valid(b->trace, TABLE_api_call, COLUMN_api_call_stack);
@@ -184,25 +184,25 @@ static int add_up(struct flame_builder *b, struct error *e)
 	const unsigned places = 1 << FLAME_BY_DEVICE | 1 << FLAME_BY_STREAM;
 	const unsigned calls = 1 << FLAME_WAIT | 1 << FLAME_LAUNCHES;
 	unsigned requested = b->options->kinds;
-	int r = load(b, e);
+	int rc = load(b, e);
 
-	if (r >= 0)
-		r = prepare(b);
-	if (r >= 0 && b->options->levels & places && requested & calls)
-		r = flame_places_init(b, e);
-	if (r >= 0 && requested & 1 << FLAME_GPU)
-		r = flame_add_gpu(b, e);
-	for (enum flame_kind kind = 0; kind < FLAME_KINDS && r >= 0; kind++) {
+	if (rc >= 0)
+		rc = prepare(b);
+	if (rc >= 0 && b->options->levels & places && requested & calls)
+		rc = flame_places_init(b, e);
+	if (rc >= 0 && requested & 1 << FLAME_GPU)
+		rc = flame_add_gpu(b, e);
+	for (enum flame_kind kind = 0; kind < FLAME_KINDS && rc >= 0; kind++) {
 		if (!(requested & 1u << kind))
 			continue;
 		if (calls & 1u << kind)
-			r = flame_add_calls(b, kind);
+			rc = flame_add_calls(b, kind);
 		else if (flame_kind_is_sampled(kind))
-			r = flame_add_samples(b, kind, e);
+			rc = flame_add_samples(b, kind, e);
 		else if (kind == FLAME_STALLS)
-			r = flame_add_stalls(b, e);
+			rc = flame_add_stalls(b, e);
 	}
-	return r;
+	return rc;
 }
 
 unsigned flame_kinds_recorded(const struct trace *t)
@@ -227,24 +227,24 @@ int flame_init(struct flame *f, struct trace *t, const struct flame_options *opt
 {
 	struct flame_builder b = { .flame = f, .trace = t, .options = options };
 	struct error detail = { 0 };
-	int r;
+	int rc;
 
 	*f = (struct flame){ .kinds = options->kinds };
-	r = flame_tree_init(&f->tree);
-	if (r < 0)
-		return error_set(e, r, "out of memory");
-	r = stacks_init(&f->stacks, t, options->detail, options->full_names, &detail);
-	if (r < 0) {
+	rc = flame_tree_init(&f->tree);
+	if (rc < 0)
+		return error_set(e, rc, "out of memory");
+	rc = stacks_init(&f->stacks, t, options->detail, options->full_names, &detail);
+	if (rc < 0) {
 		flame_tree_release(&f->tree);
 	} else {
 		f->stacks.no_lines = options->no_lines;
-		r = add_up(&b, &detail);
+		rc = add_up(&b, &detail);
 		builder_release(&b);
-		if (r < 0)
+		if (rc < 0)
 			flame_release(f);
 	}
-	if (r < 0)
-		return error_set(e, r, "%s", detail.code ? detail.text : error_code_text(r));
+	if (rc < 0)
+		return error_set(e, rc, "%s", detail.code ? detail.text : error_code_text(rc));
 	return 0;
 }
 
@@ -302,14 +302,14 @@ static int match_frames(const struct stacks *s, const char *pattern, uint8_t **m
 {
 	char why[200];
 	regex_t regex;
-	int r;
+	int rc;
 
 	*matches = NULL;
 	if (!pattern)
 		return 0;
-	r = regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB);
-	if (r) {
-		regerror(r, &regex, why, sizeof(why));
+	rc = regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB);
+	if (rc) {
+		regerror(rc, &regex, why, sizeof(why));
 		return error_set(e, E_USAGE, "'%s' is not a regular expression: %s", pattern, why);
 	}
 	*matches = calloc(s->frames.count + 1, 1);
@@ -327,12 +327,12 @@ static int match_frames(const struct stacks *s, const char *pattern, uint8_t **m
 int flame_filter(struct flame *f, const char *focus, const char *ignore, struct error *e)
 {
 	_cleanup_free_ uint8_t *focused = NULL, *ignored = NULL;
-	int r = match_frames(&f->stacks, focus, &focused, e);
+	int rc = match_frames(&f->stacks, focus, &focused, e);
 
-	if (r >= 0)
-		r = match_frames(&f->stacks, ignore, &ignored, e);
-	if (r < 0)
-		return r;
+	if (rc >= 0)
+		rc = match_frames(&f->stacks, ignore, &ignored, e);
+	if (rc < 0)
+		return rc;
 	return flame_tree_filter(&f->tree, focused, ignored) < 0
 		       ? error_set(e, -ENOMEM, "out of memory")
 		       : 0;
@@ -340,12 +340,12 @@ int flame_filter(struct flame *f, const char *focus, const char *ignore, struct 
 
 int flame_finish(struct flame *f, bool inverted)
 {
-	int r = inverted ? flame_tree_invert(&f->tree, &f->stacks) : 0;
+	int rc = inverted ? flame_tree_invert(&f->tree, &f->stacks) : 0;
 
-	if (r >= 0)
-		r = flame_tree_finish(&f->tree, &f->stacks);
-	if (r < 0)
-		return r;
+	if (rc >= 0)
+		rc = flame_tree_finish(&f->tree, &f->stacks);
+	if (rc < 0)
+		return rc;
 	f->inverted = inverted;
 	for (uint32_t i = 1; i < f->tree.nodes.count; i = f->tree.nodes.data[i].end)
 		for (size_t k = 0; k < FLAME_KINDS; k++)

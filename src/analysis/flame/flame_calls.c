@@ -45,15 +45,15 @@ static int place_calls(struct flame_builder *b, enum table_id table, struct erro
 {
 	const uint32_t *calls;
 	struct event_columns c;
-	int r;
+	int rc;
 
 	if (!trace_rows(b->trace, table))
 		return 0;
-	r = events_load(b->trace, table, 1u << ROLE_DEVICE | 1u << ROLE_STREAM, e);
-	if (r >= 0)
-		r = trace_launches(b->trace, table, &calls, e);
-	if (r < 0)
-		return r;
+	rc = events_load(b->trace, table, 1u << ROLE_DEVICE | 1u << ROLE_STREAM, e);
+	if (rc >= 0)
+		rc = trace_launches(b->trace, table, &calls, e);
+	if (rc < 0)
+		return rc;
 	c = events_of(b->trace, table);
 	for (uint64_t row = 0; row < c.rows; row++) {
 		if (calls[row] == TRACE_NO_ROW || !column_has(c.stream_valid, row))
@@ -68,14 +68,14 @@ static int place_calls(struct flame_builder *b, enum table_id table, struct erro
 int flame_places_init(struct flame_builder *b, struct error *e)
 {
 	size_t size = b->calls.rows * sizeof(*b->places);
-	int r = 0;
+	int rc = 0;
 
 	b->places = malloc(size + 1);
 	if (!b->places)
 		return -ENOMEM;
 	memset(b->places, 0xff, size);
-	for (size_t i = 0; i < GPU_WORK_KINDS && r >= 0; i++)
+	for (size_t i = 0; i < GPU_WORK_KINDS && rc >= 0; i++)
 		if (schema_gpu_work[i]->launching_kinds)
-			r = place_calls(b, schema_gpu_work[i]->id, e);
-	return r < 0 ? r : place_calls(b, TABLE_synchronization, e);
+			rc = place_calls(b, schema_gpu_work[i]->id, e);
+	return rc < 0 ? rc : place_calls(b, TABLE_synchronization, e);
 }

@@ -20,18 +20,18 @@ int flame_load_work(struct flame_builder *b, struct error *e)
 {
 	struct trace *t = b->trace;
 	unsigned roles = 1u << ROLE_LABEL | (b->captures_ready ? ROLES_GRAPH : 0);
-	int r = gpu_walk_load(t, e);
+	int rc = gpu_walk_load(t, e);
 
-	for (size_t i = 0; i < GPU_WORK_KINDS && r >= 0; i++)
-		r = events_load(t, schema_gpu_work[i]->id, roles, e);
-	if (r >= 0)
-		r = trace_load(t, TABLE_kernel_config, COLUMN_BITS(kernel_config, name), e);
-	if (r >= 0)
-		r = trace_load(t, TABLE_memcpy,
-			       COLUMN_BITS(memcpy, kind, source_kind, destination_kind), e);
-	if (r >= 0)
-		r = trace_load(t, TABLE_graph_launch, COLUMN_BITS(graph_launch, graph), e);
-	return r;
+	for (size_t i = 0; i < GPU_WORK_KINDS && rc >= 0; i++)
+		rc = events_load(t, schema_gpu_work[i]->id, roles, e);
+	if (rc >= 0)
+		rc = trace_load(t, TABLE_kernel_config, COLUMN_BITS(kernel_config, name), e);
+	if (rc >= 0)
+		rc = trace_load(t, TABLE_memcpy,
+				COLUMN_BITS(memcpy, kind, source_kind, destination_kind), e);
+	if (rc >= 0)
+		rc = trace_load(t, TABLE_graph_launch, COLUMN_BITS(graph_launch, graph), e);
+	return rc;
 }
 
 uint32_t flame_kernel_frame(struct flame_builder *b, const char *name)
@@ -204,16 +204,16 @@ static int add_table(struct flame_builder *b, struct work *w)
 
 int flame_add_gpu(struct flame_builder *b, struct error *e)
 {
-	int r = flame_load_work(b, e);
+	int rc = flame_load_work(b, e);
 
-	for (enum gpu_work kind = 0; kind < GPU_WORK_KINDS && r >= 0; kind++) {
+	for (enum gpu_work kind = 0; kind < GPU_WORK_KINDS && rc >= 0; kind++) {
 		struct work w = { .columns = events_of(b->trace, schema_gpu_work[kind]->id),
 				  .kind = kind };
 
 		if (b->options->only_kernels && kind != GPU_WORK_kernel)
 			continue;
-		r = add_table(b, &w);
+		rc = add_table(b, &w);
 		map_release(&w.frames);
 	}
-	return r;
+	return rc;
 }

@@ -60,14 +60,14 @@ int flame_add_samples(struct flame_builder *b, enum flame_kind kind, struct erro
 {
 	enum table_id table = kind == FLAME_CPU ? TABLE_cpu_sample : TABLE_off_cpu;
 	struct adding a = { .builder = b, .kind = kind, .ranges.ranges = &b->ranges };
-	int r = trace_load(b->trace, table, 0, e);
+	int rc = trace_load(b->trace, table, 0, e);
 
-	for (struct row_walk w = all_rows(b->trace, table); r >= 0 && row_walk_next(&w);) {
+	for (struct row_walk w = all_rows(b->trace, table); rc >= 0 && row_walk_next(&w);) {
 		struct cpu_moment m = cpu_moment_of(b->trace, table, w.process, w.row);
 
 		if (flame_selects(b, table, w.row, true, m.start_ns))
-			r = add_moment(&a, &m);
+			rc = add_moment(&a, &m);
 	}
 	map_release(&a.ranges.last);
-	return r;
+	return rc;
 }

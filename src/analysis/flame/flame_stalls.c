@@ -155,17 +155,17 @@ static int64_t frame_of(struct adding *a, const struct source_frame *f, const ch
 static int find_frames(struct adding *a, const struct stall_place *p)
 {
 	int64_t frame = flame_kernel_frame(a->builder, p->kernel_name);
-	int r = frame == FLAME_NONE ? -ENOMEM : 0;
+	int rc = frame == FLAME_NONE ? -ENOMEM : 0;
 
 	a->frames.count = 0;
-	if (r == 0)
-		r = vec_push(&a->frames, (uint32_t)frame);
-	for (size_t i = 0; i < p->frame_count && r == 0; i++) {
+	if (rc == 0)
+		rc = vec_push(&a->frames, (uint32_t)frame);
+	for (size_t i = 0; i < p->frame_count && rc == 0; i++) {
 		frame = frame_of(a, &p->frames[i], p->kernel_name);
 		if (frame != FLAME_NONE)
-			r = frame < 0 ? -ENOMEM : vec_push(&a->frames, (uint32_t)frame);
+			rc = frame < 0 ? -ENOMEM : vec_push(&a->frames, (uint32_t)frame);
 	}
-	return r;
+	return rc;
 }
 
 /* Adds samples of an instruction with one reason below the node of a stack. */
@@ -255,31 +255,31 @@ static int load(struct flame_builder *b, struct selection *s, struct error *e)
 {
 	static const enum table_id tables[] = { TABLE_cubin, TABLE_pc_reading, TABLE_pc_sample };
 	struct filter filter = FILTER_ALL;
-	int r = flame_load_work(b, e);
+	int rc = flame_load_work(b, e);
 
-	for (size_t i = 0; i < ARRAY_SIZE(tables) && r >= 0; i++)
-		r = trace_load(b->trace, tables[i], 0, e);
+	for (size_t i = 0; i < ARRAY_SIZE(tables) && rc >= 0; i++)
+		rc = trace_load(b->trace, tables[i], 0, e);
 	filter.since_ns = b->options->since_ns;
 	filter.until_ns = b->options->until_ns;
-	return r < 0 ? r : selection_init(s, b->trace, &filter, NULL, e);
+	return rc < 0 ? rc : selection_init(s, b->trace, &filter, NULL, e);
 }
 
 int flame_add_stalls(struct flame_builder *b, struct error *e)
 {
 	struct adding a = { .builder = b };
 	struct selection selection;
-	int r = load(b, &selection, e);
+	int rc = load(b, &selection, e);
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	interner_init(&a.keys);
-	r = stalls_init(&a.stalls, &selection, STALLS_BY_DEVICE);
-	if (r == 0)
-		r = find_sampled(&a);
-	if (r == 0)
-		r = add_launches(&a);
-	if (r == 0)
-		r = add_samples(&a);
+	rc = stalls_init(&a.stalls, &selection, STALLS_BY_DEVICE);
+	if (rc == 0)
+		rc = find_sampled(&a);
+	if (rc == 0)
+		rc = add_launches(&a);
+	if (rc == 0)
+		rc = add_samples(&a);
 	for (size_t i = 0; i < a.kernels.count; i++)
 		groups_release(&a.kernels.data[i].launchers);
 	vec_release(&a.kernels);
@@ -287,5 +287,5 @@ int flame_add_stalls(struct flame_builder *b, struct error *e)
 	interner_release(&a.keys);
 	stalls_release(&a.stalls);
 	selection_release(&selection);
-	return r;
+	return rc;
 }

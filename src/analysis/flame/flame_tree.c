@@ -107,7 +107,7 @@ static int order_children(struct ordering *o, uint32_t node)
 static int list_children(struct ordering *o)
 {
 	const struct flame_tree *t = o->tree;
-	int r = 0;
+	int rc = 0;
 
 	memset(o->first, 0xff, t->nodes.count * sizeof(*o->first));
 	for (uint32_t i = (uint32_t)t->nodes.count; i-- > 1;) {
@@ -118,9 +118,9 @@ static int list_children(struct ordering *o)
 		o->next[i] = o->first[n->parent];
 		o->first[n->parent] = i;
 	}
-	for (uint32_t i = 0; i < t->nodes.count && r >= 0; i++)
-		r = order_children(o, i);
-	return r;
+	for (uint32_t i = 0; i < t->nodes.count && rc >= 0; i++)
+		rc = order_children(o, i);
+	return rc;
 }
 
 /* Writes the nodes in drawing order. Not recursive, because stacks can be very deep. */
@@ -160,19 +160,19 @@ int flame_tree_finish(struct flame_tree *t, const struct stacks *stacks)
 {
 	struct ordering o = { .tree = t, .stacks = stacks };
 	struct flame_node *out = NULL;
-	int r = -ENOMEM;
+	int rc = -ENOMEM;
 
 	map_release(&t->children); /* no children are added after this */
 	sum_up(t);
 	o.first = malloc(t->nodes.count * sizeof(*o.first));
 	o.next = malloc(t->nodes.count * sizeof(*o.next));
 	if (o.first && o.next)
-		r = list_children(&o);
-	if (r >= 0) {
+		rc = list_children(&o);
+	if (rc >= 0) {
 		out = malloc(t->nodes.count * sizeof(*out));
-		r = out ? 0 : -ENOMEM;
+		rc = out ? 0 : -ENOMEM;
 	}
-	if (r >= 0) {
+	if (rc >= 0) {
 		size_t count = emit(&o, out);
 
 		free(t->nodes.data);
@@ -183,7 +183,7 @@ int flame_tree_finish(struct flame_tree *t, const struct stacks *stacks)
 	free(o.first);
 	free(o.next);
 	vec_release(&o.scratch);
-	return r;
+	return rc;
 }
 
 /* Whether a node is a section or a level, which are not reversed. */
@@ -196,11 +196,11 @@ int flame_tree_invert(struct flame_tree *t, const struct stacks *stacks)
 {
 	VEC(uint32_t) path = VEC_INIT;
 	struct flame_tree out;
-	int r = flame_tree_init(&out);
+	int rc = flame_tree_init(&out);
 
-	if (r < 0)
-		return r;
-	for (size_t i = 1; i < t->nodes.count && r >= 0; i++) {
+	if (rc < 0)
+		return rc;
+	for (size_t i = 1; i < t->nodes.count && rc >= 0; i++) {
 		const struct flame_node *n = &t->nodes.data[i];
 		uint32_t at = FLAME_ROOT, up = (uint32_t)i;
 		size_t turned;
@@ -208,27 +208,27 @@ int flame_tree_invert(struct flame_tree *t, const struct stacks *stacks)
 		if (!n->self_count && !n->self_ns && !n->before_self_ns)
 			continue;
 		path.count = 0;
-		for (; up != FLAME_ROOT && r >= 0; up = t->nodes.data[up].parent)
-			r = vec_push(&path, up);
-		for (turned = path.count; turned > 0 && r >= 0; turned--) {
+		for (; up != FLAME_ROOT && rc >= 0; up = t->nodes.data[up].parent)
+			rc = vec_push(&path, up);
+		for (turned = path.count; turned > 0 && rc >= 0; turned--) {
 			if (!is_prefix(&t->nodes.data[path.data[turned - 1]], stacks))
 				break;
 			at = flame_tree_child(&out, at, t->nodes.data[path.data[turned - 1]].frame);
-			r = at == FLAME_NONE ? -ENOMEM : r;
+			rc = at == FLAME_NONE ? -ENOMEM : rc;
 		}
-		for (size_t k = 0; k < turned && r >= 0; k++) {
+		for (size_t k = 0; k < turned && rc >= 0; k++) {
 			at = flame_tree_child(&out, at, t->nodes.data[path.data[k]].frame);
-			r = at == FLAME_NONE ? -ENOMEM : r;
+			rc = at == FLAME_NONE ? -ENOMEM : rc;
 		}
-		if (r < 0)
+		if (rc < 0)
 			break;
 		flame_tree_add(&out, at, n->self_ns, n->self_count);
 		out.nodes.data[at].before_self_ns += n->before_self_ns;
 	}
 	vec_release(&path);
-	if (r < 0) {
+	if (rc < 0) {
 		flame_tree_release(&out);
-		return r;
+		return rc;
 	}
 	flame_tree_release(t);
 	*t = out;
