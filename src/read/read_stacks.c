@@ -57,10 +57,10 @@ static int find_of_process(struct read_stacks *s, struct trace *t, enum table_id
 			   const struct stack_source *source, size_t process)
 {
 	struct map known = MAP_INIT;
-	int r = 0;
+	int rc = 0;
 
 	for (uint64_t row = trace_first_row(t, table, process);
-	     row < trace_first_row(t, table, process + 1) && r >= 0; row++) {
+	     row < trace_first_row(t, table, process + 1) && rc >= 0; row++) {
 		uint64_t from = source->rows ? source->rows[row] : row, *slot;
 
 		s->stack_of_row[row] = TRACE_NO_ROW;
@@ -68,14 +68,14 @@ static int find_of_process(struct read_stacks *s, struct trace *t, enum table_id
 			continue;
 		slot = map_at(&known, source->ids[from], s->stacks.count);
 		if (!slot)
-			r = -ENOMEM;
+			rc = -ENOMEM;
 		else if (*slot == s->stacks.count)
-			r = add_stack(s, process, source->ids[from], source->of_call);
-		if (r >= 0)
+			rc = add_stack(s, process, source->ids[from], source->of_call);
+		if (rc >= 0)
 			s->stack_of_row[row] = (uint32_t)*slot;
 	}
 	map_release(&known);
-	return r;
+	return rc;
 }
 
 static int find_source(struct trace *t, const struct table_schema *table,
@@ -102,23 +102,23 @@ int read_stacks_load(struct read_stacks *s, struct trace *t, const struct table_
 		     struct error *e)
 {
 	struct stack_source source = { 0 };
-	int r = s->stack_of_row ? 0 : find_source(t, table, &source, e);
+	int rc = s->stack_of_row ? 0 : find_source(t, table, &source, e);
 
-	if (r < 0 || s->stack_of_row)
-		return r;
+	if (rc < 0 || s->stack_of_row)
+		return rc;
 	interner_init(&s->texts);
-	r = export_stacks_init(&s->export, t, e);
-	if (r < 0)
-		return r;
+	rc = export_stacks_init(&s->export, t, e);
+	if (rc < 0)
+		return rc;
 	s->stack_of_row = malloc((trace_rows(t, table->id) + 1) * sizeof(*s->stack_of_row));
 	if (!s->stack_of_row)
 		return error_set(e, -ENOMEM, "out of memory");
-	for (size_t p = 0; p < trace_process_count(t) && r >= 0 && source.ids; p++)
-		r = find_of_process(s, t, table->id, &source, p);
+	for (size_t p = 0; p < trace_process_count(t) && rc >= 0 && source.ids; p++)
+		rc = find_of_process(s, t, table->id, &source, p);
 	if (!source.ids)
 		for (uint64_t row = 0; row < trace_rows(t, table->id); row++)
 			s->stack_of_row[row] = TRACE_NO_ROW;
-	return r < 0 ? error_set(e, r, "out of memory") : 0;
+	return rc < 0 ? error_set(e, rc, "out of memory") : 0;
 }
 
 void read_stacks_release(struct read_stacks *s)

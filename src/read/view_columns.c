@@ -168,34 +168,34 @@ int view_columns_default(const struct view_table *t, struct view_columns *v)
 {
 	const struct table_schema *table = t->schema;
 	struct view_column c;
-	int r = 0;
+	int rc = 0;
 
 	if ((t->always_pid || trace_process_count(t->trace) > 1) &&
 	    schema_column_by_name(table, "pid") < 0)
-		r = add(v, (struct view_column){ .kind = VIEW_PID }, "pid");
-	for (int i = 0; i < table->column_count && r >= 0; i++) {
+		rc = add(v, (struct view_column){ .kind = VIEW_PID }, "pid");
+	for (int i = 0; i < table->column_count && rc >= 0; i++) {
 		const char *name = table->columns[i].name;
 
 		if (resolve(table, name, &c))
-			r = add(v, c, name);
-		if (r >= 0 && !strcmp(name, "end_ns") && resolve_duration(table, &c))
-			r = add(v, c, "duration_ns");
+			rc = add(v, c, name);
+		if (rc >= 0 && !strcmp(name, "end_ns") && resolve_duration(table, &c))
+			rc = add(v, c, "duration_ns");
 	}
-	return r;
+	return rc;
 }
 
 int view_columns_load(const struct view_table *t, const struct view_columns *v, struct error *e)
 {
 	uint64_t own = 0, referred_columns[TABLE_MAX + 1] = { 0 };
-	int r = 0;
+	int rc = 0;
 
 	for (size_t i = 0; i < v->items.count; i++) {
 		const struct view_column *c = &v->items.data[i];
 
 		if (c->kind == VIEW_SCOPE)
-			r = view_scopes_load(t->scopes, t->trace, t->schema, e);
-		if (r < 0)
-			return r;
+			rc = view_scopes_load(t->scopes, t->trace, t->schema, e);
+		if (rc < 0)
+			return rc;
 		if (c->kind == VIEW_PID || c->kind == VIEW_SCOPE)
 			continue;
 		own |= UINT64_C(1) << c->column;
@@ -211,11 +211,11 @@ int view_columns_load(const struct view_table *t, const struct view_columns *v, 
 	}
 	/* Loading any column makes the processes of the rows available. */
 	if (own || trace_rows(t->trace, t->schema->id))
-		r = trace_load(t->trace, t->schema->id, own ? own : 1, e);
-	for (uint32_t id = 1; id <= TABLE_MAX && r >= 0; id++)
+		rc = trace_load(t->trace, t->schema->id, own ? own : 1, e);
+	for (uint32_t id = 1; id <= TABLE_MAX && rc >= 0; id++)
 		if (referred_columns[id])
-			r = trace_load(t->trace, (enum table_id)id, referred_columns[id], e);
-	return r < 0 ? r : 0;
+			rc = trace_load(t->trace, (enum table_id)id, referred_columns[id], e);
+	return rc < 0 ? rc : 0;
 }
 
 struct view_value view_value(const struct view_table *t, const struct view_column *c, uint64_t row)

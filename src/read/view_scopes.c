@@ -21,11 +21,11 @@ static int find_by_call(struct view_scopes *s, struct trace *t, enum table_id ta
 			struct error *e)
 {
 	const uint32_t *calls = NULL;
-	int r = table == TABLE_api_call ? 0 : trace_launches(t, table, &calls, e);
+	int rc = table == TABLE_api_call ? 0 : trace_launches(t, table, &calls, e);
 
-	for (uint64_t row = 0; r >= 0 && row < trace_rows(t, table); row++)
+	for (uint64_t row = 0; rc >= 0 && row < trace_rows(t, table); row++)
 		s->paths[row] = nvtx_path_of_call(&s->ranges, calls ? calls[row] : (uint32_t)row);
-	return r;
+	return rc;
 }
 
 /* For events of a thread. */
@@ -33,32 +33,32 @@ static int find_by_thread(struct view_scopes *s, struct trace *t, const struct t
 			  struct error *e)
 {
 	int column = thread_column(table);
-	int r = trace_load(t, table->id, UINT64_C(1) << column | UINT64_C(1) << table->time_column,
-			   e);
+	int rc = trace_load(t, table->id, UINT64_C(1) << column | UINT64_C(1) << table->time_column,
+			    e);
 	const uint32_t *threads = trace_u32(t, table->id, column);
 	const uint8_t *valid = trace_valid(t, table->id, column);
 	const uint64_t *times = trace_u64(t, table->id, table->time_column);
 	struct nvtx_cursor cursor = { .ranges = &s->ranges };
 
-	for (struct row_walk w = all_rows(t, table->id); r >= 0 && row_walk_next(&w);) {
+	for (struct row_walk w = all_rows(t, table->id); rc >= 0 && row_walk_next(&w);) {
 		uint32_t range = NVTX_NO_RANGE;
 
 		if (column_has(valid, w.row))
-			r = nvtx_cursor_at(&cursor, trace_process(t, w.process)->subject,
-					   threads[w.row], times[w.row], &range);
+			rc = nvtx_cursor_at(&cursor, trace_process(t, w.process)->subject,
+					    threads[w.row], times[w.row], &range);
 		s->paths[w.row] = nvtx_path(&s->ranges, range);
 	}
 	map_release(&cursor.last);
-	return r == -ENOMEM ? error_set(e, r, "out of memory") : r;
+	return rc == -ENOMEM ? error_set(e, rc, "out of memory") : rc;
 }
 
 int view_scopes_load(struct view_scopes *s, struct trace *t, const struct table_schema *table,
 		     struct error *e)
 {
-	int r = s->paths ? 0 : nvtx_ranges_init(&s->ranges, t, SCOPES_ALL, true, e);
+	int rc = s->paths ? 0 : nvtx_ranges_init(&s->ranges, t, SCOPES_ALL, true, e);
 
-	if (r < 0 || s->paths)
-		return r;
+	if (rc < 0 || s->paths)
+		return rc;
 	s->paths = malloc((trace_rows(t, table->id) + 1) * sizeof(*s->paths));
 	if (!s->paths)
 		return error_set(e, -ENOMEM, "out of memory");

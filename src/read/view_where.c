@@ -98,7 +98,7 @@ static int parse_value(const struct view_table *t, const struct view_column *c, 
 {
 	const char *digits = is_signed(c) && *text == '-' ? text + 1 : text;
 	char *end;
-	int r = 0;
+	int rc = 0;
 
 	condition->missing = !strcmp(text, "-");
 	if (condition->missing)
@@ -113,16 +113,16 @@ static int parse_value(const struct view_table *t, const struct view_column *c, 
 		if (parse_time(c, name, text, &condition->number, e) < 0)
 			return E_USAGE;
 	} else if (c->schema && !strcmp(c->schema->unit, "bytes")) {
-		r = parse_size(text, &condition->number);
+		rc = parse_size(text, &condition->number);
 	} else {
-		r = parse_u64(digits, &condition->number);
-		if (r < 0 && view_is_counter_value(t, c)) {
+		rc = parse_u64(digits, &condition->number);
+		if (rc < 0 && view_is_counter_value(t, c)) {
 			condition->real = strtod(text, &end);
 			condition->is_fraction = true;
-			r = end == text || *end || !isfinite(condition->real) ? r : 0;
+			rc = end == text || *end || !isfinite(condition->real) ? rc : 0;
 		}
 	}
-	if (r < 0)
+	if (rc < 0)
 		return error_set(e, E_USAGE, "'%s' is not a value of column %s: give a number",
 				 text, c->label);
 	if (view_is_time(c) &&
@@ -142,7 +142,7 @@ int view_where_add(const struct view_table *t, const char *text, struct view_whe
 	size_t name_length = strcspn(text, "=<>!"), length;
 	const char *value;
 	char name[72];
-	int r;
+	int rc;
 
 	if (!name_length || name_length >= sizeof(name) ||
 	    !parse_operator(text + name_length, &condition.op, &length))
@@ -155,34 +155,34 @@ int view_where_add(const struct view_table *t, const char *text, struct view_whe
 		name_length--;
 	memcpy(name, text, name_length);
 	name[name_length] = '\0';
-	r = view_columns_add(t, name, &w->columns, e);
-	if (r >= 0)
-		r = parse_value(t, &w->columns.items.data[condition.column], name, value,
-				&condition, e);
-	if (r >= 0 && (condition.text || condition.missing) && condition.op > WHERE_UNEQUAL)
-		r = error_set(
+	rc = view_columns_add(t, name, &w->columns, e);
+	if (rc >= 0)
+		rc = parse_value(t, &w->columns.items.data[condition.column], name, value,
+				 &condition, e);
+	if (rc >= 0 && (condition.text || condition.missing) && condition.op > WHERE_UNEQUAL)
+		rc = error_set(
 			e, E_USAGE,
 			"'%s': texts and missing values can only be compared with = and !=", text);
-	if (r >= 0 && vec_push(&w->conditions, condition) < 0)
-		r = error_set(e, -ENOMEM, "out of memory");
-	return r < 0 ? r : 0;
+	if (rc >= 0 && vec_push(&w->conditions, condition) < 0)
+		rc = error_set(e, -ENOMEM, "out of memory");
+	return rc < 0 ? rc : 0;
 }
 
 int view_where_time(const struct view_table *t, enum where_operator op, uint64_t ns,
 		    struct view_where *w, struct error *e)
 {
 	struct view_condition condition = { .column = w->columns.items.count, .op = op };
-	int r;
+	int rc;
 
 	if (t->schema->time_column < 0)
 		return error_set(e, E_USAGE, "table %s has no times for --since and --until",
 				 t->schema->name);
 	if (__builtin_add_overflow(ns, t->origin_ns, &condition.number))
 		condition.number = UINT64_MAX;
-	r = view_columns_add(t, t->schema->columns[t->schema->time_column].name, &w->columns, e);
-	if (r >= 0 && vec_push(&w->conditions, condition) < 0)
-		r = error_set(e, -ENOMEM, "out of memory");
-	return r < 0 ? r : 0;
+	rc = view_columns_add(t, t->schema->columns[t->schema->time_column].name, &w->columns, e);
+	if (rc >= 0 && vec_push(&w->conditions, condition) < 0)
+		rc = error_set(e, -ENOMEM, "out of memory");
+	return rc < 0 ? rc : 0;
 }
 
 int view_where_prepare(const struct view_table *t, struct view_where *w)
