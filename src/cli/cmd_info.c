@@ -21,17 +21,17 @@ static const struct command_example examples[] = {
 
 static int load(struct info *i, struct error *e)
 {
-	int r = trace_load_repeated(i->trace, e);
+	int rc = trace_load_repeated(i->trace, e);
 
 	trace_span(i->trace, &i->start_ns, &i->end_ns);
 	for (size_t n = 0; n < trace_process_count(i->trace); n++)
 		i->end_ns = MAX(i->end_ns, trace_process(i->trace, n)->end_ns);
 	i->damaged = -1;
-	if (r >= 0 && option_verify) {
+	if (rc >= 0 && option_verify) {
 		i->damaged = trace_verify(i->trace, e);
-		r = i->damaged < 0 ? (int)i->damaged : 0;
+		rc = i->damaged < 0 ? (int)i->damaged : 0;
 	}
-	return r < 0 ? r : trace_losses(i->trace, &i->losses, &i->loss_count, e);
+	return rc < 0 ? rc : trace_losses(i->trace, &i->losses, &i->loss_count, e);
 }
 
 uint64_t info_number(const struct info *i, enum table_id table, int column, uint64_t row)

@@ -139,7 +139,7 @@ static int write_page(const struct context *c, const struct strbuf *page)
 {
 	struct error e = { 0 };
 	struct output *output;
-	int r;
+	int rc;
 
 	if (page->failed)
 		return cli_failf(c, "out of memory");
@@ -147,8 +147,8 @@ static int write_page(const struct context *c, const struct strbuf *page)
 	if (!output)
 		return cli_fail(c, &e);
 	output_write(output, page->data, page->length);
-	r = output_commit(&output, NULL, &e);
-	return r < 0 ? cli_fail(c, &e) : EXIT_DONE;
+	rc = output_commit(&output, NULL, &e);
+	return rc < 0 ? cli_fail(c, &e) : EXIT_DONE;
 }
 
 static int print(const struct context *c, const struct report *r, const char *path)

@@ -122,17 +122,17 @@ static int export_trace(struct upload_command *u, struct trace *t, const char *r
 				    .cancel = &terminal_stop_signal };
 	struct export_result result;
 	char path[PATH_MAX];
-	int r = make_folder(u->exported, e);
+	int rc = make_folder(u->exported, e);
 
 	x.shown_path = base_name(realpath(recording, path) ? path : recording);
-	if (r == 0)
-		r = gpufl_write(t, &x, u->exported, &result, e);
-	if (r == -ENODATA)
+	if (rc == 0)
+		rc = gpufl_write(t, &x, u->exported, &result, e);
+	if (rc == -ENODATA)
 		return error_set(
-			e, r,
+			e, rc,
 			"nothing to upload: gpufl's logs have no record for any data of this "
 			"recording; see `pitot report`");
-	return r;
+	return rc;
 }
 
 /* Exports a recording as logs. The cursor is in the recording. */
@@ -172,16 +172,16 @@ static const char *first_of(const char *option, const char *own, const char *gpu
 static int read_key(struct upload_command *u, struct error *e)
 {
 	const char *path = option_key_file, *start;
-	int r;
+	int rc;
 
 	if (!path) {
 		u->options.api_key = first_of(NULL, "PITOT_API_KEY", "GPUFL_API_KEY");
 		return 0;
 	}
-	r = io_read_stream(path, KEY_BYTES_MAX, &u->key);
-	if (r < 0)
-		return error_set(e, r, "cannot read the key from '%s': %s", path,
-				 error_code_text(r));
+	rc = io_read_stream(path, KEY_BYTES_MAX, &u->key);
+	if (rc < 0)
+		return error_set(e, rc, "cannot read the key from '%s': %s", path,
+				 error_code_text(rc));
 	while (u->key.length && strchr(" \t\r\n", u->key.data[u->key.length - 1]))
 		u->key.data[--u->key.length] = '\0';
 	start = strbuf_text(&u->key);
@@ -293,15 +293,15 @@ static int send_logs(struct upload_command *u)
 {
 	struct context *c = u->context;
 	struct error e = { 0 };
-	int r, status;
+	int rc, status;
 
 	progress_start(&u->progress, c, "uploading");
-	r = upload_run(&u->options, &u->result, &e);
+	rc = upload_run(&u->options, &u->result, &e);
 	progress_end(&u->progress);
-	status = c->json ? print_json(u, r < 0 ? &e : NULL) : r < 0 ? EXIT_DONE : print_text(u);
-	if (r == -ECANCELED && terminal_stop_signal)
+	status = c->json ? print_json(u, rc < 0 ? &e : NULL) : rc < 0 ? EXIT_DONE : print_text(u);
+	if (rc == -ECANCELED && terminal_stop_signal)
 		return 128 + terminal_stop_signal;
-	if (r < 0)
+	if (rc < 0)
 		return cli_fail(c, &e);
 	return status != EXIT_DONE || (!is_complete(u) && !option_dry_run) ? EXIT_FAILED
 									   : EXIT_DONE;

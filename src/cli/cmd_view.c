@@ -105,7 +105,7 @@ static int choose_columns(struct view *v, struct error *e)
 {
 	_cleanup_free_ char *names = option_columns ? strdup(option_columns) : NULL;
 	char *rest = names, *name;
-	int r = 0;
+	int rc = 0;
 
 	if (!option_columns)
 		return view_columns_default(&v->table, &v->columns) < 0
@@ -113,29 +113,29 @@ static int choose_columns(struct view *v, struct error *e)
 			       : 0;
 	if (!names)
 		return error_set(e, -ENOMEM, "out of memory");
-	while (r >= 0 && (name = strsep(&rest, ",")))
-		r = view_columns_add(&v->table, name, &v->columns, e);
-	return r;
+	while (rc >= 0 && (name = strsep(&rest, ",")))
+		rc = view_columns_add(&v->table, name, &v->columns, e);
+	return rc;
 }
 
 static int choose_rows(struct view *v, struct error *e)
 {
-	int r = 0;
+	int rc = 0;
 
-	for (unsigned i = 0; i < option_where.count && r >= 0; i++)
-		r = view_where_add(&v->table, option_where.items[i], &v->where, e);
-	if (r >= 0 && option_window.since_given)
-		r = view_where_time(&v->table, WHERE_AT_LEAST, option_window.since_ns, &v->where,
-				    e);
-	if (r >= 0 && option_window.until_given)
-		r = view_where_time(&v->table, WHERE_LESS, option_window.until_ns, &v->where, e);
-	if (r >= 0)
-		r = view_columns_load(&v->table, &v->columns, e);
-	if (r >= 0)
-		r = view_columns_load(&v->table, &v->where.columns, e);
-	if (r >= 0 && view_where_prepare(&v->table, &v->where) < 0)
-		r = error_set(e, -ENOMEM, "out of memory");
-	return r;
+	for (unsigned i = 0; i < option_where.count && rc >= 0; i++)
+		rc = view_where_add(&v->table, option_where.items[i], &v->where, e);
+	if (rc >= 0 && option_window.since_given)
+		rc = view_where_time(&v->table, WHERE_AT_LEAST, option_window.since_ns, &v->where,
+				     e);
+	if (rc >= 0 && option_window.until_given)
+		rc = view_where_time(&v->table, WHERE_LESS, option_window.until_ns, &v->where, e);
+	if (rc >= 0)
+		rc = view_columns_load(&v->table, &v->columns, e);
+	if (rc >= 0)
+		rc = view_columns_load(&v->table, &v->where.columns, e);
+	if (rc >= 0 && view_where_prepare(&v->table, &v->where) < 0)
+		rc = error_set(e, -ENOMEM, "out of memory");
+	return rc;
 }
 
 /*
@@ -256,7 +256,7 @@ static int choose_order(struct view *v, struct error *e)
 	const char *colon = option_sort ? strrchr(option_sort, ':') : NULL;
 	bool largest_first = colon && !strcmp(colon, ":desc");
 	_cleanup_free_ char *name = NULL;
-	int r;
+	int rc;
 
 	if (!option_sort)
 		return 0;
@@ -265,13 +265,13 @@ static int choose_order(struct view *v, struct error *e)
 				 "--sort takes COLUMN, COLUMN:asc or COLUMN:desc, not '%s'",
 				 option_sort);
 	name = strndup(option_sort, colon ? (size_t)(colon - option_sort) : strlen(option_sort));
-	r = name ? view_columns_add(&v->table, name, &v->sorted_by, e)
-		 : error_set(e, -ENOMEM, "out of memory");
-	if (r >= 0)
-		r = view_columns_load(&v->table, &v->sorted_by, e);
-	if (r >= 0 && sort_rows(v, largest_first) < 0)
-		r = error_set(e, -ENOMEM, "out of memory");
-	return r;
+	rc = name ? view_columns_add(&v->table, name, &v->sorted_by, e)
+		  : error_set(e, -ENOMEM, "out of memory");
+	if (rc >= 0)
+		rc = view_columns_load(&v->table, &v->sorted_by, e);
+	if (rc >= 0 && sort_rows(v, largest_first) < 0)
+		rc = error_set(e, -ENOMEM, "out of memory");
+	return rc;
 }
 
 /* Makes the heads of the columns; texts are aligned left, numbers right. */
@@ -398,11 +398,11 @@ static int print(struct view *v)
 
 static int choose(struct view *v, struct error *e)
 {
-	int r = choose_columns(v, e);
+	int rc = choose_columns(v, e);
 
-	if (r >= 0)
-		r = choose_rows(v, e);
-	return r < 0 ? r : choose_order(v, e);
+	if (rc >= 0)
+		rc = choose_rows(v, e);
+	return rc < 0 ? rc : choose_order(v, e);
 }
 
 /* What the operands say. */
@@ -452,10 +452,10 @@ static int print_tables(const struct context *c, struct trace *t, const struct o
 	_cleanup_free_ struct view *views = calloc(o->count, sizeof(*views));
 	uint64_t origin_ns, end_ns, limit = limit_given || c->json ? option_limit : LIMIT;
 	struct error e = { 0 };
-	int r = views ? 0 : error_set(&e, -ENOMEM, "out of memory"), status;
+	int rc = views ? 0 : error_set(&e, -ENOMEM, "out of memory"), status;
 
 	trace_span(t, &origin_ns, &end_ns);
-	for (size_t i = 0; i < o->count && r >= 0; i++) {
+	for (size_t i = 0; i < o->count && rc >= 0; i++) {
 		struct view *v = &views[i];
 
 		*v = (struct view){ .context = c, .limit = limit ? limit : UINT64_MAX };
@@ -466,10 +466,10 @@ static int print_tables(const struct context *c, struct trace *t, const struct o
 						.full_names = option_full_names,
 						.always_pid = c->json,
 						.scopes = &v->scopes };
-		r = choose(v, &e);
+		rc = choose(v, &e);
 	}
 	progress_end(progress);
-	status = r < 0 ? cli_fail(c, &e) : EXIT_DONE;
+	status = rc < 0 ? cli_fail(c, &e) : EXIT_DONE;
 	for (size_t i = 0; views && i < o->count; i++) {
 		if (status == EXIT_DONE)
 			status = print(&views[i]);

@@ -17,15 +17,15 @@ static int add_condition(struct flame_where *w, const char *text, struct error *
 
 	for (size_t i = 0; i < FLAME_TABLES; i++) {
 		struct error mine = { 0 };
-		int r = view_where_add(&w->tables[i], text, &w->conditions[i], &mine);
+		int rc = view_where_add(&w->tables[i], text, &w->conditions[i], &mine);
 
-		if (r == -ENOMEM)
-			return error_set(e, r, "out of memory");
-		if (r >= 0)
+		if (rc == -ENOMEM)
+			return error_set(e, rc, "out of memory");
+		if (rc >= 0)
 			known++;
 		else
 			w->left_out[i] = true;
-		if (r < 0 && !first.code)
+		if (rc < 0 && !first.code)
 			first = mine;
 	}
 	return known ? 0 : error_set(e, first.code, "%s", first.text);
@@ -35,7 +35,7 @@ int flame_where_init(struct flame_where *w, struct trace *t, const struct option
 		     struct error *e)
 {
 	uint64_t origin_ns, end_ns;
-	int r = 0;
+	int rc = 0;
 
 	*w = (struct flame_where){ 0 };
 	trace_span(t, &origin_ns, &end_ns);
@@ -43,14 +43,14 @@ int flame_where_init(struct flame_where *w, struct trace *t, const struct option
 		w->tables[i] = (struct view_table){ .trace = t,
 						    .schema = schema_table(flame_table(i)),
 						    .origin_ns = origin_ns };
-	for (unsigned i = 0; i < conditions->count && r >= 0; i++)
-		r = add_condition(w, conditions->items[i], e);
-	for (size_t i = 0; i < FLAME_TABLES && r >= 0; i++) {
-		r = view_columns_load(&w->tables[i], &w->conditions[i].columns, e);
-		if (r >= 0 && view_where_prepare(&w->tables[i], &w->conditions[i]) < 0)
-			r = error_set(e, -ENOMEM, "out of memory");
+	for (unsigned i = 0; i < conditions->count && rc >= 0; i++)
+		rc = add_condition(w, conditions->items[i], e);
+	for (size_t i = 0; i < FLAME_TABLES && rc >= 0; i++) {
+		rc = view_columns_load(&w->tables[i], &w->conditions[i].columns, e);
+		if (rc >= 0 && view_where_prepare(&w->tables[i], &w->conditions[i]) < 0)
+			rc = error_set(e, -ENOMEM, "out of memory");
 	}
-	return r;
+	return rc;
 }
 
 void flame_where_release(struct flame_where *w)

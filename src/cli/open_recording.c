@@ -60,13 +60,13 @@ static void open_with_names(const struct context *c, const char *path, struct tr
 	struct error e = { 0 };
 	struct trace *named;
 	char *folder = NULL;
-	int r = symbolize_temporary(path, &folder, &e);
+	int rc = symbolize_temporary(path, &folder, &e);
 
 	options.symbols = folder;
-	if (r >= 0)
-		r = trace_open(path, &options, &named, &e);
+	if (rc >= 0)
+		rc = trace_open(path, &options, &named, &e);
 	symbolize_remove_temporary(folder);
-	if (r < 0) {
+	if (rc < 0) {
 		cli_note(c, "call stacks have no names: %s", e.text);
 		return;
 	}
@@ -80,20 +80,20 @@ int cli_open_trace(const struct context *c, const char *recording, struct progre
 	struct trace_options options = { .progress = progress_update, .progress_user = progress };
 	struct error e = { 0 };
 	_cleanup_free_ char *found = NULL;
-	int r;
+	int rc;
 
 	found = cli_find_recording(c, recording, &e);
 	if (!found)
 		return cli_fail(c, &e);
-	r = choose_file_mode(c, found);
-	if (r != EXIT_DONE)
-		return r;
+	rc = choose_file_mode(c, found);
+	if (rc != EXIT_DONE)
+		return rc;
 	progress_start(progress, c, "reading");
-	r = trace_open(found, &options, trace, &e);
-	if (r < 0) {
+	rc = trace_open(found, &options, trace, &e);
+	if (rc < 0) {
 		progress_end(progress);
 		cli_fail(c, &e);
-		if (r == -EACCES)
+		if (rc == -EACCES)
 			cli_note(c,
 				 "a recording is private; its owner shares it with: chmod -R go+rX "
 				 "%s",

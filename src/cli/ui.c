@@ -115,15 +115,15 @@ void cli_warn(const struct context *c, const char *format, ...)
 
 int cli_print(const struct context *c, const struct strbuf *text)
 {
-	int r;
+	int rc;
 
 	if (text->failed)
 		return cli_failf(c, "out of memory");
-	r = io_write_all(pager_output(c, text), strbuf_text(text), text->length);
-	if (pager_has_quit(r))
+	rc = io_write_all(pager_output(c, text), strbuf_text(text), text->length);
+	if (pager_has_quit(rc))
 		exit(EXIT_DONE);
-	if (r < 0)
-		return cli_failf(c, "cannot write to standard output: %s", strerror(-r));
+	if (rc < 0)
+		return cli_failf(c, "cannot write to standard output: %s", strerror(-rc));
 	return EXIT_DONE;
 }
 
