@@ -192,13 +192,14 @@ static void pass_on(const struct pitot_options *o, const struct messages *m)
 		o->log(o->log_context, m->items[i].level, m->items[i].text);
 }
 
-static void log_begin(struct messages *messages, const struct settings *s, unsigned notes)
+static void log_begin(struct messages *messages, const struct pitot_session *p,
+		      const struct settings *s)
 {
-	char why[400];
+	struct error missing = { 0 };
 
-	if (capability_notes_find(notes, feature_engine, why, sizeof(why)))
+	if (session_missing(p->session, &missing))
 		log_message(messages, PITOT_LOG_WARNING, "engine %s: %s",
-			    setting_engine_names[s->engine], why);
+			    setting_engine_names[s->engine], missing.text);
 	log_message(messages, PITOT_LOG_INFO, "recording into %s",
 		    *s->directory ? s->directory : s->log_path);
 	log_line("recording into %s", *s->directory ? s->directory : s->log_path);
@@ -443,7 +444,6 @@ static struct pitot_session *start(const struct pitot_options *o, bool own,
 {
 	struct settings s = SETTINGS_INIT;
 	struct pitot_session *p = calloc(1, sizeof(*p));
-	unsigned notes = capability_notes_count();
 	int err;
 
 	log_open();
@@ -470,7 +470,7 @@ static struct pitot_session *start(const struct pitot_options *o, bool own,
 	}
 	add_started(p, s.directory);
 	wait_for_python(&s);
-	log_begin(messages, &s, notes);
+	log_begin(messages, p, &s);
 	return p;
 }
 

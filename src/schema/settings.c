@@ -394,3 +394,15 @@ uint64_t settings_window_end_ns(const struct settings *s)
 	return s->duration_ns ? add_or_forever(s->start_ns + s->delay_ns, s->duration_ns)
 			      : UINT64_MAX;
 }
+
+bool settings_window_within(struct settings *s, const struct settings *outer, uint64_t now_ns)
+{
+	uint64_t start, end;
+
+	s->start_ns = now_ns;
+	start = MAX(MAX(settings_window_start_ns(s), settings_window_start_ns(outer)), now_ns);
+	s->delay_ns = start - now_ns;
+	end = MIN(settings_window_end_ns(s), settings_window_end_ns(outer));
+	s->duration_ns = end == UINT64_MAX ? 0 : end - MIN(start, end);
+	return start < end;
+}

@@ -269,5 +269,7 @@ void settings_text(const struct settings *s, struct strbuf *out);
 /* The window that delay and duration define; an end of UINT64_MAX means no end. */
 uint64_t settings_window_start_ns(const struct settings *s);
 uint64_t settings_window_end_ns(const struct settings *s);
+/* Makes the window count from now and lie within another one. Returns false if nothing is left. */
+bool settings_window_within(struct settings *s, const struct settings *outer, uint64_t now_ns);
 
 #endif

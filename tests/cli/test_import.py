@@ -310,7 +310,7 @@ def test_what_belongs_together(bring, tmp_path):
     assert [(row["start_ns"], row["correlation"]) for row in rows("api_call")] == [(1, 103), (600, 9), (800, 10)]
     capabilities = {row["name"]: (row["state"], row["reason"]) for row in rows("capability")}
     assert capabilities["device"] == ("unavailable", "the logs do not name the GPU of kernels; all are attributed to GPU 0")
-    assert [row["name"] for row in rows("capability")].count("x") == 1
+    assert [row["other"] for row in rows("capability")].count("x") == 1
 
 
 def test_instruction_counts_of_unknown_launches(bring, pitot, tmp_path):
@@ -693,7 +693,7 @@ def test_info_counts_processes_and_not_rows(bring, tmp_path, pitot):
         lines = [{**START, "pid": pid}, {**said, "ts_ns": T0 + 1}, *([{**said, "ts_ns": T0 + 2}] if pid == 42 else [])]
         write(tmp_path / "logs" / session / "device.log", *(json.loads(json.dumps(line).replace(S, session)) for line in lines))
     _, rows = bring("logs")
-    assert [row["name"] for row in rows("capability")].count("nvtx_markers") == 3
+    assert [row["other"] for row in rows("capability")].count("nvtx_markers") == 3
     [line] = [line for line in pitot("info", "back.pitot").stdout.splitlines() if "nvtx_markers" in line]
     assert line.split()[:4] == ["2", "processes", "nvtx_markers", "degraded"]
     shutil.rmtree(tmp_path / "logs/other")

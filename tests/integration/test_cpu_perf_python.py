@@ -111,7 +111,7 @@ def test_stacks_are_those_of_the_sample(record, rows, pitot, facts):
     assert "no Python frames" not in capability(rows, recording, "cpu")["reason"]
     # The report says it where many have none.
     row, said = capability(rows, recording, "cpu_python"), " ".join(pitot("report", recording).stdout.split())
-    assert (f"Python frames: {row['got']} ({row['reason']})" in said) == (row["state"] == "degraded")
+    assert (f"Python frames: {row['actual']} ({row['reason']})" in said) == (row["state"] == "degraded")
 
 
 @pytest.mark.skipif(not KNOWN, reason="no CPython that is known")

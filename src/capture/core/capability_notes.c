@@ -3,7 +3,6 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "capture/core/log.h"
 #include "format/rows.h"
@@ -54,31 +53,6 @@ void capability_notes_write(struct writer *w)
 		atomic_store(&note->ready, false);
 		atomic_fetch_add(&written, 1);
 	}
-}
-
-unsigned capability_notes_count(void)
-{
-	return atomic_load(&claimed);
-}
-
-/* A written note stays readable in its slot until another note claims the slot. */
-bool capability_notes_find(unsigned count, enum feature name, char *reason, size_t room)
-{
-	for (unsigned n = atomic_load(&claimed); n != count; n--) {
-		const struct note *note = &notes[(n - 1) % CAPABILITY_NOTES_MAX];
-
-		if ((int)(atomic_load(&written) - n) < 0 &&
-		    !atomic_load_explicit(&note->ready, memory_order_acquire))
-			continue;
-		if (atomic_load(&claimed) - n >= CAPABILITY_NOTES_MAX)
-			return false;
-		if (note->name != name)
-			continue;
-		snprintf(reason, room, "%s", note->reason);
-		return note->state == capability_state_degraded ||
-		       note->state == capability_state_unavailable;
-	}
-	return false;
 }
 
 void capability_notes_after_fork(void)

@@ -5,8 +5,6 @@
 #ifndef PITOT_CAPTURE_CAPABILITY_NOTES_H
 #define PITOT_CAPTURE_CAPABILITY_NOTES_H
 
-#include <stdbool.h>
-
 #include "base/compiler.h"
 #include "format/writer.h"
 
@@ -21,13 +19,6 @@ void capability_note(enum feature name, enum capability_state state, const char 
 
 /* Writes rows for the notes since the last call. Called on the collector's thread. */
 void capability_notes_write(struct writer *w);
-
-/*
- * The number of notes so far, and a search for the last note with a name among those since `count`.
- * The search returns true, and the reason, if that note is degraded or unavailable. Any thread.
- */
-unsigned capability_notes_count(void);
-bool capability_notes_find(unsigned count, enum feature name, char *reason, size_t room);
 
 /* Called in the child of a fork: forgets all notes. */
 void capability_notes_after_fork(void);

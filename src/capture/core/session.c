@@ -13,6 +13,7 @@
 #include "capture/core/log.h"
 #include "capture/core/park.h"
 #include "capture/core/process_exit.h"
+#include "capture/core/refusals.h"
 #include "capture/core/session_sinks.h"
 #include "capture/core/session_state.h"
 #include "capture/core/vendor_thread.h"
@@ -138,6 +139,7 @@ static void start_sources(enum session_trigger trigger, bool first, bool armed,
 					.armed = armed,
 					.start_ns = clock_monotonic_ns() };
 	merge_all(start);
+	refusals_clear();
 	FOR_EACH_SOURCE (s) {
 		if (first && (*s)->start)
 			(*s)->start(start);
@@ -150,6 +152,14 @@ static void start_sources(enum session_trigger trigger, bool first, bool armed,
 	 */
 	if (start->with_cuda || self.requested.preload != SETTING_PRELOAD_PYTHON)
 		process_exit_install(start->with_cuda && settings_use_cupti(start->wanted));
+}
+
+static void find_missing(struct session *s)
+{
+	const char *engine = refusal_find(REFUSAL_ENGINE);
+
+	if (engine)
+		error_set(&s->missing, -EOPNOTSUPP, "%s", engine);
 }
 
 static bool start_first(struct session *s, enum session_trigger trigger)
@@ -176,6 +186,7 @@ static bool start_first(struct session *s, enum session_trigger trigger)
 	rings_discard();
 	start_sources(trigger, true, false, &start);
 	collector_begin(self.writer, &start);
+	find_missing(s);
 	return true;
 }
 
@@ -219,17 +230,16 @@ static bool has_ended(const struct session *s)
  */
 static void start_beside(struct session *s, enum session_trigger trigger)
 {
-	unsigned notes = capability_notes_count();
 	struct source_start start;
-	char why[400];
 
 	list_add(s);
 	start_sources(trigger, false, s->armed_in, &start);
-	s->refused = s->armed_in && capability_notes_find(notes, feature_cupti, why, sizeof(why));
+	s->refused = s->armed_in && refusal_find(REFUSAL_LIBRARY);
 	vendor_thread_wait(vendor_thread_request(VENDOR_FLUSH), VENDOR_LIMIT_NS);
 	atomic_store(&s->state, SESSION_COMING);
 	wait_while(s, is_coming, stop_limit_ns());
 	vendor_thread_wait(atomic_load(&self.applied_round), VENDOR_LIMIT_NS);
+	find_missing(s);
 }
 
 /* Returns the session, or NULL if it cannot be started: then it has been freed. */
@@ -334,6 +344,16 @@ bool session_has_environment(void)
 	has = self.environment != NULL;
 	pthread_mutex_unlock(&lock);
 	return has;
+}
+
+bool session_missing(const struct session *s, struct error *e)
+{
+	pthread_mutex_lock(&lock);
+	s = s ? s : self.environment;
+	if (s && s->missing.code)
+		*e = s->missing;
+	pthread_mutex_unlock(&lock);
+	return e->code != 0;
 }
 
 void session_rename(const char *name)
@@ -674,43 +694,10 @@ static int check_engine(const struct session *s, int engine, struct error *e)
 			 setting_engine_names[other]);
 }
 
-/* Sets a window that counts from now and lies within the session's. */
-static int set_window(struct settings *armed, const struct settings *s, uint64_t delay_ns,
-		      uint64_t duration_ns, struct error *e)
-{
-	uint64_t now = clock_monotonic_ns(), start, end;
-
-	armed->start_ns = now;
-	armed->delay_ns = delay_ns;
-	start = MAX(MAX(settings_window_start_ns(armed), settings_window_start_ns(s)), now);
-	armed->delay_ns = start - now;
-	armed->duration_ns = duration_ns;
-	end = MIN(settings_window_end_ns(armed), settings_window_end_ns(s));
-	armed->duration_ns = end == UINT64_MAX ? 0 : end - MIN(start, end);
-	if (start < end)
-		return 0;
-	return error_set(e, -ETIME, "the recording's window closes before the engine's opens");
-}
-
-/* Finds what the sources have noted as missing since `notes`. */
-static int find_missing(struct session *s, unsigned notes, struct error *e)
-{
-	char why[400];
-
-	if (capability_notes_find(notes, feature_cupti, why, sizeof(why))) {
-		disarm(s);
-		return error_set(e, -EOPNOTSUPP, "%s", why);
-	}
-	if (!capability_notes_find(notes, feature_engine, why, sizeof(why)))
-		return 0;
-	error_set(e, -EOPNOTSUPP, "%s", why);
-	return 1;
-}
-
 static int arm(struct session *s, int engine, uint64_t delay_ns, uint64_t duration_ns,
 	       struct error *e)
 {
-	unsigned notes = capability_notes_count();
+	const char *refused;
 	struct session *armed;
 	int err = check_engine(s, engine, e);
 
@@ -722,15 +709,25 @@ static int arm(struct session *s, int engine, uint64_t delay_ns, uint64_t durati
 		return error_set(e, -EAGAIN, "no memory, or the recorder hangs");
 	armed->settings = s->settings;
 	armed->settings.engine = engine;
-	err = set_window(&armed->settings, &s->settings, delay_ns, duration_ns, e);
-	if (err < 0) {
+	armed->settings.delay_ns = delay_ns;
+	armed->settings.duration_ns = duration_ns;
+	if (!settings_window_within(&armed->settings, &s->settings, clock_monotonic_ns())) {
 		free(armed);
-		return err;
+		return error_set(e, -ETIME,
+				 "the recording's window closes before the engine's opens");
 	}
 	armed->armed_in = s;
 	s->armed = armed;
 	start_beside(armed, SESSION_BY_PROGRAM);
-	return find_missing(s, notes, e);
+	refused = refusal_find(REFUSAL_LIBRARY);
+	if (refused) {
+		disarm(s);
+		return error_set(e, -EOPNOTSUPP, "%s", refused);
+	}
+	if (!armed->missing.code)
+		return 0;
+	*e = armed->missing;
+	return 1;
 }
 
 static int change_engine(struct session *s, int engine, uint64_t delay_ns, uint64_t duration_ns,
@@ -784,6 +781,7 @@ void session_after_fork(void)
 	self.sessions = self.environment = NULL;
 	self.writer = NULL;
 	session_sinks_after_fork();
+	refusals_after_fork();
 	self.with_cuda = false;
 	late_start_after_fork();
 	if (again)

@@ -67,6 +67,12 @@ int session_arm(struct session *s, int engine, uint64_t delay_ns, uint64_t durat
 		struct error *e) MUST_USE;
 
 /*
+ * Whether a session was opened without the engine that it requests; *e says why. NULL: the
+ * environment's session. Thread-safe.
+ */
+bool session_missing(const struct session *s, struct error *e);
+
+/*
  * Starts the session if the environment requests a recording and it is not running. Returns whether
  * any session is running. Thread-safe. Never fails loudly.
  */

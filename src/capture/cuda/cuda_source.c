@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "capture/app/app_external.h"
 #include "capture/core/capability_notes.h"
+#include "capture/core/refusals.h"
 #include "capture/core/collector.h"
 #include "capture/cuda/activity.h"
 #include "capture/cuda/activity_kinds.h"
@@ -102,8 +103,11 @@ static struct {
 
 static void note_no_cupti(const char *what, const char *why)
 {
-	capability_note(feature_cupti, capability_state_unavailable, "trace", "none", "%s%s", what,
-			why);
+	char text[400];
+
+	snprintf(text, sizeof(text), "%s%s", what, why);
+	refusal_set(REFUSAL_LIBRARY, text);
+	capability_note(feature_cupti, capability_state_unavailable, "trace", "none", "%s", text);
 }
 
 static void watch_nodes(void)
@@ -153,13 +157,14 @@ static void attach_engine(bool late)
 
 static void note_held(const char *other)
 {
+	char why[200];
+
 	if (self.held_by_other)
 		return;
 	self.held_by_other = self.applied.own_profiler != SETTING_OWN_PROFILER_KEEP;
-	capability_note(feature_cupti, capability_state_unavailable, "trace", "none",
-			"another tool holds CUPTI in this process%s%s; stop it, or record without "
-			"it",
-			other[0] ? ": " : "", other);
+	snprintf(why, sizeof(why), "%s%s; stop it, or record without it", other[0] ? ": " : "",
+		 other);
+	note_no_cupti("another tool holds CUPTI in this process", why);
 }
 
 static void note_cupti(void)

@@ -6,11 +6,18 @@
 #include "base/plural.h"
 #include "base/strbuf.h"
 #include "capture/core/capability_notes.h"
+#include "capture/core/refusals.h"
 #include "capture/cuda/share/share.h"
+
+static void note(const char *engine, const char *why)
+{
+	capability_note(feature_engine, capability_state_degraded, engine, "trace", "%s", why);
+}
 
 void engine_note_trace(const char *engine, const char *why)
 {
-	capability_note(feature_engine, capability_state_degraded, engine, "trace", "%s", why);
+	refusal_set(REFUSAL_ENGINE, why);
+	note(engine, why);
 }
 
 void engine_note_refusal(const char *engine, const char *why)
@@ -47,7 +54,7 @@ void engine_note_nothing(const char *engine, const struct settings *s, uint64_t 
 	if (!launches)
 		strbuf_adds(&why, " occurred as often as the metrics need passes");
 	if (!why.failed)
-		engine_note_trace(engine, strbuf_text(&why));
+		note(engine, strbuf_text(&why));
 }
 
 const char *engine_advice(CUptiResult result)

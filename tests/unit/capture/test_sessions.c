@@ -284,6 +284,33 @@ static void test_capabilities_of_many(void **state)
 	}
 }
 
+static int arm_with(struct session *s, const char *no_library, const char *no_engine,
+		    struct error *e)
+{
+	*e = (struct error){ 0 };
+	atomic_store(&toy.no_library, no_library);
+	atomic_store(&toy.no_engine, no_engine);
+	return session_arm(s, SETTING_ENGINE_PC_SAMPLING, 0, 0, e);
+}
+
+/* The notes about them are dropped, because there are too many. */
+static void test_refusals_of_an_engine(void **state)
+{
+	struct toy_sink *sink = sink_new();
+	struct session *s = open_session(sink, defaults());
+	struct error e;
+
+	(void)state;
+	assert_int_equal(arm_with(s, NULL, "no counters here", &e), 1);
+	assert_string_equal(e.text, "no counters here");
+	assert_int_equal(session_arm(s, SETTING_ENGINE_TRACE, 0, 0, &e), 0);
+	assert_int_equal(arm_with(s, "no library", "no counters here", &e), -EOPNOTSUPP);
+	assert_string_equal(e.text, "no library");
+	assert_int_equal(arm_with(s, NULL, NULL, &e), 0); /* nothing is left of it */
+	session_close(&s);
+	sink_free(sink);
+}
+
 static atomic_bool going;
 static atomic_uint_fast64_t marked[MARKERS + 1];
 
@@ -400,6 +427,7 @@ int main(void)
 		cmocka_unit_test_setup(test_no_thread_can_be_started, attach),
 		cmocka_unit_test_setup(test_windows_of_two, attach),
 		cmocka_unit_test_setup(test_capabilities_of_many, attach),
+		cmocka_unit_test_setup(test_refusals_of_an_engine, attach),
 		cmocka_unit_test_setup(test_sessions_while_threads_mark, attach),
 		cmocka_unit_test_setup(test_exit_with_two, attach),
 		cmocka_unit_test_setup(test_a_slow_disk, attach),

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "capture/core/capability_notes.h"
+#include "capture/core/refusals.h"
 #include "capture/core/source.h"
 #include "format/rows.h"
 
@@ -16,6 +17,21 @@ static void start(const struct source_start *how)
 {
 	(void)how;
 	atomic_fetch_add(&toy.starts, 1);
+}
+
+/* Says so much that the note of its refusal is dropped. */
+static void extend(const struct source_start *how)
+{
+	const char *no_library = atomic_load(&toy.no_library),
+		   *no_engine = atomic_load(&toy.no_engine);
+
+	(void)how;
+	for (unsigned i = 0; (no_library || no_engine) && i < 2 * CAPABILITY_NOTES_MAX; i++)
+		capability_note(feature_counters, capability_state_on, NULL, NULL, "%u", i);
+	if (no_library)
+		refusal_set(REFUSAL_LIBRARY, no_library);
+	if (no_engine)
+		refusal_set(REFUSAL_ENGINE, no_engine);
 }
 
 static void window(const struct settings *wanted, struct writer *w)
@@ -68,6 +84,7 @@ static void begin(struct writer *w, const struct source_start *start)
 const struct source toy_source = {
 	.name = "toy",
 	.start = start,
+	.extend = extend,
 	.begin = begin,
 	.window = window,
 	.collect = collect,

@@ -10,6 +10,7 @@
 
 extern struct toy_source {
 	atomic_bool open;
+	_Atomic(const char *) no_library, no_engine; /* what it refuses when extended */
 	atomic_uint starts, windows; /* times that it was told */
 	atomic_uint_fast64_t stacks, counters_ns, perf; /* wanted together */
 	atomic_int_fast64_t samples; /* the last value */
