@@ -10,11 +10,11 @@
 #include "base/folder.h"
 #include "export/export_merge.h"
 #include "export/export_stacks.h"
+#include "export/row_feed.h"
 #include "format/writer.h"
 #include "gpufl/gpufl_folder.h"
 #include "gpufl/gpufl_sink.h"
 
-#define ROW_BYTES_MAX 512
 #define STACK_TEXT_MAX ((size_t)16 << 10)
 #define BACKGROUND_ROWS 100000 /* more kernels than this justify a compression thread */
 
@@ -39,7 +39,7 @@ struct session {
 	struct sink *sink; /* NULL: no event yet, or closed */
 	bool opened; /* its directory exists */
 	char id[GPUFL_ID_BYTES];
-	uint8_t *strings; /* one bit per string: the sink has it */
+	struct row_feed feed;
 	uint64_t next[ARRAY_SIZE(timed)]; /* per table of `timed`: next row */
 	struct map samples; /* id of a pc_reading -> its first row of pc_sample */
 };
@@ -52,26 +52,11 @@ struct exporter_state {
 	const char *path;
 	struct error *error;
 	struct session *sessions; /* one per process */
-	uint8_t *configs; /* one byte per row: the sink has it */
+	struct row_source source;
 	VEC(uint32_t) losses; /* indexes into the merge's losses */
 };
 
 /* ---- rows ---- */
-
-static void append_string(struct session *s, uint32_t id)
-{
-	const struct trace *t = s->owner->view.trace;
-	struct row_string row = { .id = id };
-
-	if (!id || id >= trace_string_count(t) || s->strings[id / 8] >> id % 8 & 1)
-		return;
-	s->strings[id / 8] |= (uint8_t)(1 << id % 8);
-	row.text.data = trace_string(t, id);
-	row.text.length = (uint32_t)trace_string_length(t, id);
-	s->sink->ops->append(s->sink, TABLE_string, &row);
-}
-
-static void append_row(struct session *s, enum table_id table, uint64_t row);
 
 /* Unlike other capabilities the name is needed before the first line. */
 static void append_name(struct session *s)
@@ -81,55 +66,7 @@ static void append_name(struct session *s)
 
 	while (row_walk_next(&w))
 		if (capability_columns(t)->name[w.row] == feature_app_name)
-			append_row(s, TABLE_capability, w.row);
-}
-
-/* The sink identifies referenced rows by row number. */
-static void append_config(struct session *s, uint32_t row)
-{
-	if (row == TRACE_NO_ROW || s->owner->configs[row])
-		return;
-	s->owner->configs[row] = 1;
-	append_row(s, TABLE_kernel_config, row);
-}
-
-static void append_row(struct session *s, enum table_id table, uint64_t row)
-{
-	const struct trace *t = s->owner->view.trace;
-	const struct table_schema *schema = schema_table(table);
-	_Alignas(8) uint8_t bytes[ROW_BYTES_MAX] = { 0 };
-	uint64_t missing = 0;
-	uint32_t id;
-
-	for (int c = 0; c < schema->column_count; c++) {
-		const struct column_schema *column = &schema->columns[c];
-		const uint8_t *values = trace_column(t, table, c);
-
-		if (!values || !column_has(trace_valid(t, table, c), row)) {
-			missing |= UINT64_C(1) << c;
-			continue;
-		}
-		memcpy(bytes + column->row_offset, values + row * column->width, column->width);
-		memcpy(&id, bytes + column->row_offset, sizeof(id));
-		if (column->type == COLUMN_TYPE_STRING)
-			append_string(s, id);
-		else if (column->type == COLUMN_TYPE_REF && column->ref == TABLE_kernel_config)
-			append_config(s, id);
-	}
-	memcpy(bytes, &missing, sizeof(missing));
-	id = (uint32_t)row;
-	if (table == TABLE_kernel_config || table == TABLE_api_function || table == TABLE_counter ||
-	    table == TABLE_metric)
-		memcpy(bytes + schema->columns[0].row_offset, &id, sizeof(id));
-	s->sink->ops->append(s->sink, table, bytes);
-}
-
-static void append_table(struct session *s, enum table_id table)
-{
-	struct row_walk w = process_rows(s->owner->view.trace, table, s->process);
-
-	while (row_walk_next(&w))
-		append_row(s, table, w.row);
+			row_feed_append(&s->feed, TABLE_capability, w.row);
 }
 
 /* Whether an engine's row passes the filters. Such rows have no launch, and so no scope. */
@@ -146,7 +83,7 @@ static void append_engine_row(struct session *s, enum table_id table, uint64_t r
 {
 	if (!is_function_wanted(s->owner, function))
 		return;
-	append_row(s, table, row);
+	row_feed_append(&s->feed, table, row);
 	s->owner->view.result->written[table]++;
 }
 
@@ -157,7 +94,7 @@ static void append_range(struct session *s, uint64_t row)
 
 	if (f->scope || f->kernel)
 		return;
-	append_row(s, TABLE_range_value, row);
+	row_feed_append(&s->feed, TABLE_range_value, row);
 	s->owner->view.result->written[TABLE_range_value]++;
 }
 
@@ -167,7 +104,7 @@ static void append_reading(struct session *s, uint64_t reading)
 	const struct trace *t = s->owner->view.trace;
 	uint64_t id = pc_reading_columns(t)->id[reading], row;
 
-	append_row(s, TABLE_pc_reading, reading);
+	row_feed_append(&s->feed, TABLE_pc_reading, reading);
 	if (!map_get(&s->samples, id, &row))
 		return;
 	for (; row < trace_first_row(t, TABLE_pc_sample, s->process + 1) &&
@@ -186,7 +123,7 @@ static void append_timed_row(struct session *s, enum table_id table, uint64_t ro
 	else if (table == TABLE_range_value)
 		append_range(s, row);
 	else
-		append_row(s, table, row);
+		row_feed_append(&s->feed, table, row);
 }
 
 /* Appends rows of the timed tables up to a time; events only if they are in the window. */
@@ -262,8 +199,7 @@ static int open_sink(struct session *s)
 	int r;
 
 	gpufl_id_from(s->id, p->session);
-	s->strings = calloc(trace_string_count(t) / 8 + 1, 1);
-	if (!s->strings || find_samples(s) < 0)
+	if (find_samples(s) < 0)
 		return error_set(x->error, -ENOMEM, "out of memory");
 	if (x->view.options->overwrite)
 		gpufl_folder_remove_session(x->path, s->id);
@@ -276,10 +212,12 @@ static int open_sink(struct session *s)
 	if (r < 0)
 		return r;
 	s->opened = true;
+	if (row_feed_init(&s->feed, &x->source, s->sink) < 0)
+		return error_set(x->error, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < ARRAY_SIZE(timed); i++)
 		s->next[i] = trace_first_row(t, timed[i], s->process);
 	for (size_t i = 0; i < ARRAY_SIZE(definitions); i++)
-		append_table(s, definitions[i]);
+		row_feed_table(&s->feed, definitions[i], s->process);
 	append_name(s);
 	return 0;
 }
@@ -330,7 +268,7 @@ static void append_counters(struct session *s, uint64_t kernel)
 					   kernel_columns(t)->correlation[kernel], &row);
 
 	for (; rows; rows--, row++)
-		append_row(s, TABLE_metric_value, row);
+		row_feed_append(&s->feed, TABLE_metric_value, row);
 }
 
 /* Appends the event's row to the session of its process. */
@@ -345,7 +283,7 @@ static int append_event(struct exporter_state *x, const struct export_event *eve
 	if (event->kind == EVENT_KERNEL)
 		append_counters(s, event->row);
 	if (event->kind != EVENT_NVTX)
-		append_row(s, event_table(event->kind), event->row);
+		row_feed_append(&s->feed, event_table(event->kind), event->row);
 	return 0;
 }
 
@@ -376,17 +314,14 @@ static void append_losses(struct exporter_state *x)
 	for (size_t i = 0; i < x->losses.count && first < count; i++) {
 		const struct trace_loss *l = &x->merge.losses[x->losses.data[i]];
 		bool has_session = l->process < count && x->sessions[l->process].sink;
-		struct sink *sink = x->sessions[has_session ? l->process : first].sink;
-		struct row_string text = { .id = UINT32_MAX,
-					   .text = { l->detail, (uint32_t)strlen(l->detail) } };
+		struct row_feed *feed = &x->sessions[has_session ? l->process : first].feed;
 		struct row_loss row = { .reason = (uint8_t)l->reason,
 					.count = l->count,
 					.start_ns = l->start_ns,
 					.end_ns = l->end_ns,
-					.detail = UINT32_MAX };
+					.detail = row_feed_text(feed, 0, l->detail) };
 
-		sink->ops->append(sink, TABLE_string, &text);
-		sink->ops->append(sink, TABLE_loss, &row);
+		feed->sink->ops->append(feed->sink, TABLE_loss, &row);
 		x->view.result->written[TABLE_loss]++;
 	}
 }
@@ -447,8 +382,8 @@ static int init(struct exporter_state *x, struct trace *t, const struct export_o
 	if (x->with_stacks)
 		r = export_stacks_init(&x->stacks, t, x->error);
 	x->sessions = calloc(x->view.process_count + 1, sizeof(*x->sessions));
-	x->configs = calloc(trace_rows(t, TABLE_kernel_config) + 1, 1);
-	if (!x->sessions || !x->configs)
+	x->source.trace = t;
+	if (!x->sessions)
 		return error_set(x->error, -ENOMEM, "out of memory");
 	for (size_t p = 0; p < x->view.process_count; p++)
 		x->sessions[p] = (struct session){ .owner = x, .process = p };
@@ -472,7 +407,7 @@ static int close_sessions(struct exporter_state *x, int r, bool created)
 			gpufl_folder_remove_session(x->path, s->id);
 	}
 	for (size_t p = 0; p < count; p++) {
-		free(x->sessions[p].strings);
+		row_feed_release(&x->sessions[p].feed);
 		map_release(&x->sessions[p].samples);
 	}
 	if (r < 0 && created)
@@ -494,7 +429,6 @@ int gpufl_write(struct trace *t, const struct export_options *options, const cha
 		r = write_events(&x);
 	r = close_sessions(&x, r, created);
 	free(x.sessions);
-	free(x.configs);
 	vec_release(&x.losses);
 	export_merge_release(&x.merge);
 	export_stacks_release(&x.stacks);
